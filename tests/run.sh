@@ -6,7 +6,7 @@
 # PATTERN        only tests whose name contains it
 # --check        what `make check` runs: tests/unit, tests/lint/*.sh and the shell tests of $core below
 # --quick-lint   only tests/lint/*.sh;  --lint: also tests/lint/full/*.sh
-# --update       overwrite the expected outputs of shell tests
+# --update       overwrite the golden files: CASE.out and CASE.err of shell tests, and what unit tests write with RP_UPDATE=1
 # --slowest      print the twenty tests that took the most processor time; BUILD/test/times lists all of them
 #
 # A test is a TAP program (tests/unit, tests/ops, tests/cuda), a fuzz target with its corpus (tests/fuzz) or a shell script (tests/cli/TOPIC,
@@ -165,7 +165,7 @@ while [ $# -gt 0 ]; do
         ;;
     --quick-lint) groups=lint ;;
     --lint) groups="lint full" ;;
-    --update) export UPDATE=1 ;;
+    --update) export UPDATE=1 RP_UPDATE=1 ;;
     --slowest) slowest=1 ;;
     -*) echo "$usage" >&2 && exit 2 ;;
     *) pattern=$1 ;;

@@ -349,11 +349,6 @@ static int read_from(struct rp_bundle *b, struct rp_unpack *from, int lean, stru
     return failed ? -1 : 0;
 }
 
-int rp_bundle_read(struct rp_bundle *b, const char *data, size_t size, struct rp_err *err)
-{
-    return read_from(b, rp_unpack_bytes(data, size, TAR_MAX, err), 0, err);
-}
-
 int rp_bundle_scan(struct rp_bundle *b, int fd, struct rp_err *err)
 {
     return read_from(b, rp_unpack_file(fd, TAR_MAX, err), 1, err);

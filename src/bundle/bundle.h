@@ -53,7 +53,6 @@ int rp_bundle_pack(const struct rp_bundle *b, struct rp_buf *file, struct rp_err
 /* Strict: regular files only, known metadata, plain names, no duplicates, canonical order, every required member, nothing after the
  * end; otherwise RP_MALFORMED. The contents of members are not checked. */
 int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err) rp_must_check;
-int rp_bundle_read(struct rp_bundle *b, const char *data, size_t size, struct rp_err *err) rp_must_check; /* the same from memory */
 
 /* The same from a descriptor, with bounded memory: only the digests of large records and of a large hwloc file are kept. */
 int rp_bundle_scan(struct rp_bundle *b, int fd, struct rp_err *err) rp_must_check;

@@ -141,12 +141,12 @@ int rp_zst_pack(struct rp_buf *out, const void *data, size_t size, struct rp_err
 /* ---- reading ---- */
 
 struct rp_unpack {
-    int fd; /* -1: everything is in `in` */
+    int fd;
     uint64_t file_size, file_at;
     char *input;
     const char *in; /* in input: read, but not used yet */
     size_t in_size;
-    ZSTD_DCtx *d; /* NULL: no frame, and `piece` holds everything */
+    ZSTD_DCtx *d;
     char *ring;   /* a window of the content, and room for a block */
     size_t ring_size, ring_at, block_max;
     uint64_t blocks;   /* so far */
@@ -172,7 +172,7 @@ void rp_unpack_free(struct rp_unpack *u)
  * that only such a header is ever moved. */
 static int read_input(struct rp_unpack *u, size_t need, struct rp_err *err)
 {
-    if (u->in_size >= need || u->fd < 0)
+    if (u->in_size >= need)
         return 0;
     size_t want = need + BLOCK_HEADER > INPUT_LEAST ? need + BLOCK_HEADER : INPUT_LEAST;
     memmove(u->input, u->in, u->in_size);
@@ -214,40 +214,20 @@ static int check_frame(struct rp_unpack *u, size_t limit, struct rp_err *err)
     return 0;
 }
 
-static struct rp_unpack *start(struct rp_unpack *u, size_t limit, struct rp_err *err)
-{
-    u->d = ZSTD_createDCtx();
-    if (!u->d || ZSTD_isError(ZSTD_decompressBegin(u->d)))
-        rp_fail(err, RP_UNAVAILABLE, "zstd: out of memory");
-    else if (read_input(u, ZSTD_FRAMEHEADERSIZE_MAX, err) == 0 && check_frame(u, limit, err) == 0)
-        return u;
-    rp_unpack_free(u);
-    return NULL;
-}
-
 struct rp_unpack *rp_unpack_file(int fd, size_t limit, struct rp_err *err)
 {
     struct stat st;
     if (fstat(fd, &st) < 0)
         return rp_fail_null(err, RP_IO, "cannot look at the file: %s", strerror(errno));
     struct rp_unpack *u = rp_alloc(sizeof *u);
-    *u = (struct rp_unpack){.fd = fd, .file_size = (uint64_t)st.st_size, .input = rp_alloc(INPUT)};
+    *u = (struct rp_unpack){.fd = fd, .file_size = (uint64_t)st.st_size, .input = rp_alloc(INPUT), .d = ZSTD_createDCtx()};
     u->in = u->input;
-    return start(u, limit, err);
-}
-
-struct rp_unpack *rp_unpack_bytes(const void *data, size_t size, size_t limit, struct rp_err *err)
-{
-    struct rp_unpack *u = rp_alloc(sizeof *u);
-    *u = (struct rp_unpack){.fd = -1, .file_size = size, .file_at = size, .in = data, .in_size = size};
-    return start(u, limit, err);
-}
-
-struct rp_unpack *rp_unpack_plain(const void *tar, size_t size)
-{
-    struct rp_unpack *u = rp_alloc(sizeof *u);
-    *u = (struct rp_unpack){.fd = -1, .piece = tar, .piece_size = size, .content = size, .made = size, .ended = 1};
-    return u;
+    if (!u->d || ZSTD_isError(ZSTD_decompressBegin(u->d)))
+        rp_fail(err, RP_UNAVAILABLE, "zstd: out of memory");
+    else if (read_input(u, ZSTD_FRAMEHEADERSIZE_MAX, err) == 0 && check_frame(u, limit, err) == 0)
+        return u;
+    rp_unpack_free(u);
+    return NULL;
 }
 
 static int damaged(const struct rp_unpack *u, size_t code, struct rp_err *err)
@@ -315,7 +295,7 @@ static int next_block(struct rp_unpack *u, struct rp_err *err)
 /* At most `most` bytes from the front, valid until the next call; 0 bytes only at the end. */
 static int take(struct rp_unpack *u, size_t most, const char **data, size_t *size, struct rp_err *err)
 {
-    if (u->piece_size == 0 && u->d && next_block(u, err) < 0)
+    if (u->piece_size == 0 && next_block(u, err) < 0)
         return -1;
     *data = u->piece;
     *size = u->piece_size < most ? u->piece_size : most;
@@ -362,10 +342,10 @@ int rp_tar_piece(struct rp_unpack *u, const char **data, size_t *size, struct rp
 /* Checks that the frame ends with its checksum, and the file with the frame. */
 static int end(struct rp_unpack *u, struct rp_err *err)
 {
-    if (u->d && next_block(u, err) < 0) /* reads the checksum; more content would be an error */
+    if (next_block(u, err) < 0) /* reads the checksum; more content would be an error */
         return -1;
     uint64_t after = u->file_size - u->file_at + u->in_size;
-    return u->d && after ? rp_fail(err, RP_MALFORMED, "%llu bytes follow the end of the zstd frame", (unsigned long long)after) : 0;
+    return after ? rp_fail(err, RP_MALFORMED, "%llu bytes follow the end of the zstd frame", (unsigned long long)after) : 0;
 }
 
 static int last_blocks(struct rp_unpack *u, uint64_t at, struct rp_err *err)

@@ -28,11 +28,9 @@ void rp_tar_end(struct rp_buf *tar);
 int rp_zst_pack(struct rp_buf *out, const void *data, size_t size, struct rp_err *err) rp_must_check;
 
 struct rp_unpack; /* reads one tar, front to back */
-/* From a zstd frame that is exactly the file, or the bytes, with at most `limit` bytes of content; or from a tar without a frame. NULL on
- * failure. The descriptor's offset is neither used nor moved. */
+/* From a zstd frame that is exactly the file, with at most `limit` bytes of content. NULL on failure. The descriptor's offset is neither used
+ * nor moved. */
 struct rp_unpack *rp_unpack_file(int fd, size_t limit, struct rp_err *err) rp_must_check;
-struct rp_unpack *rp_unpack_bytes(const void *data, size_t size, size_t limit, struct rp_err *err) rp_must_check;
-struct rp_unpack *rp_unpack_plain(const void *tar, size_t size);
 void rp_unpack_free(struct rp_unpack *u);
 /* The next member: 1 with its name and size; 0 at a proper end, of the tar and of what it is in; -1 RP_MALFORMED. The rest of
  * the member before is skipped. */

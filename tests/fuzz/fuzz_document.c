@@ -72,7 +72,7 @@ static void start(void)
     MUST(rp_policy_parse(&policy, rules, sizeof rules - 1, "policy", &err) == 0);
     honest_seal(&by[0], &honest, attacker);
     honest_seal(&by[1], &honest, author);
-    fx_clean();
+    scratch_exit();
     MUST(!tap_failures);
 }
 

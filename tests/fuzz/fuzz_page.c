@@ -68,7 +68,7 @@ static void start(void)
     rp_key_free(a);
     rp_key_free(b);
     fx_fini(&x);
-    fx_clean();
+    scratch_exit();
     MUST(!tap_failures);
 }
 

@@ -2,7 +2,7 @@
  *
  * What:    the fixture with samples, so a GPU's; a packed bundle as a file without a name on any disk.
  * Flow:    honest_fx() -> rp_bundle_seal() -> honest_file() -> rp_verify().
- * Owner:   the caller owns what it gets; keys of the fixture go when fx_clean() does.
+ * Owner:   the caller owns what it gets; keys of the fixture are removed with the scratch directory.
  * Extend:  include from one file per program, as the fixture.
  */
 #ifndef REPRO_TESTS_HONEST_H

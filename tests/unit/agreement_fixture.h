@@ -20,13 +20,11 @@ static void first_fini(void)
 
 static const char *first_path(void)
 {
-    struct fx x;
     struct rp_err err;
     if (first_file)
         return first_file;
-    fx_init(&x);
+    FX(x);
     fx_seal(&x, "alice.pem", "first.zst");
-    fx_fini(&x);
     first_file = fx_path("first.zst");
     atexit(first_fini);
     struct rp_verify_opts o = {.keep = &first_kept};
@@ -53,10 +51,8 @@ static void say_agreement(struct fx *x)
 /* Slower by a tenth, on a machine with another processor. */
 static void second_run(struct fx *x)
 {
-    struct rp_err err;
     fx_init(x);
-    fx_capture_value(x->before, "cpu", "model_name", json_string("Another | CPU"));
-    fx_capture_value(x->after, "cpu", "model_name", json_string("Another | CPU"));
+    fx_capture_both(x, "cpu", "model_name", json_string("Another | CPU"));
     rp_buf_fini(&x->steps);
     int64_t now = 7000000000;
     rp_buf_puts(&x->steps, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
@@ -64,13 +60,22 @@ static void second_run(struct fx *x)
         fx_step(&x->steps, i, 1, 3, now, 110000000 + 1000003 * (i % 3), i == 6 ? 2000000 : 0);
         now += 114000000;
     }
-    CHECK(fx_documents(x, "complete", NULL, &err) == 0, "%s", err.msg);
+    fx_compute(x);
 }
+
+static __attribute__((unused)) struct fx second_new(void)
+{
+    struct fx x;
+    second_run(&x);
+    return x;
+}
+
+/* FX_SECOND(x); declares such a run, which ends with its block. */
+#define FX_SECOND(x) __attribute__((cleanup(fx_fini))) struct fx x = second_new()
 
 static void seal_second(struct fx *x)
 {
-    struct rp_err err;
-    CHECK(fx_report(x, &err) == 0, "%s", err.msg);
+    fx_render(x);
     fx_seal(x, "bob.pem", "second.zst");
 }
 

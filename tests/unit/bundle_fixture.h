@@ -14,12 +14,12 @@
 #include "verify/verify.h"
 #include "worker/job.h"
 #include "train/train.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/scratch.h"
 
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -60,32 +60,14 @@ struct fx {
     json_t *done;                 /* what the worker's last record has besides, or NULL */
 };
 
-static int fx_remove(const char *path, const struct stat *st, int flag, struct FTW *at)
-{
-    (void)st, (void)flag, (void)at;
-    return remove(path);
-}
-
-static char fx_scratch[256];
-
-static void fx_clean(void)
-{
-    nftw(fx_scratch, fx_remove, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-/* The directory of this process's tests, made once; XDG_CONFIG_HOME points into it, so no test sees the user's keys. */
+/* The scratch directory; XDG_CONFIG_HOME points into it, so no test sees the user's keys. */
 static __attribute__((unused)) const char *fx_dir(void)
 {
-    if (!*fx_scratch) {
-        const char *tmp = getenv("TMPDIR");
-        snprintf(fx_scratch, sizeof fx_scratch, "%s/repro-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-        if (!mkdtemp(fx_scratch))
-            abort();
-        setenv("XDG_CONFIG_HOME", fx_scratch, 1);
+    if (!*scratch_path) {
+        setenv("XDG_CONFIG_HOME", scratch_dir(), 1);
         unsetenv("REPRO_KEY");
-        atexit(fx_clean);
     }
-    return fx_scratch;
+    return scratch_path;
 }
 
 static __attribute__((unused)) char *fx_path(const char *name)
@@ -146,6 +128,13 @@ static __attribute__((unused)) void fx_capture_value(json_t *capture, const char
     json_object_set_new(json_object_get(probes, group), name, json_pack("{s:s, s:o, s:s}", "state", "ok", "value", value, "source", "/proc"));
 }
 
+/* The same in both; takes the value. */
+static __attribute__((unused)) void fx_capture_both(struct fx *x, const char *group, const char *name, json_t *value)
+{
+    fx_capture_value(x->before, group, name, json_incref(value));
+    fx_capture_value(x->after, group, name, value);
+}
+
 /* A device in short: "isa=avx2 threads=1", or "gpu0 NVIDIA H100 PCIe sm_90". */
 static json_t *fx_device(const char *text)
 {
@@ -167,10 +156,14 @@ static json_t *fx_device(const char *text)
 static json_t *fx_plan(const struct rp_recipe *r)
 {
     struct rp_err err;
-    struct rp_plan plan = {0};
+    struct rp_plan plan = {0}, largest = {0};
     struct rp_device_opts o = {.isa = "avx2", .threads = 1};
-    int failed = rp_train_plan(&plan, r, &rp_backend_cpu, &o, &err);
+    struct rp_recipe most = *r;
+    most.train_batch_size = 1000;
+    int failed = rp_train_size(&plan, r, &rp_backend_cpu, &o, &err) < 0 || rp_train_size(&largest, &most, &rp_backend_cpu, &o, &err) < 0;
     CHECK(failed == 0, "plan: %s", err.msg);
+    plan.available = largest.total; /* of a machine that has room for just that */
+    plan.max_batch = most.train_batch_size;
     return rp_plan_to_json(&plan);
 }
 
@@ -186,6 +179,17 @@ static __attribute__((unused)) int fx_report(struct fx *x, struct rp_err *err)
     int failed = rp_report_md(&x->report, &from, err);
     rp_records_fini(&records);
     return failed;
+}
+
+/* A section of the report, named by the beginning of its heading, is compared with the words of the test. */
+static __attribute__((unused)) void fx_said(const struct fx *x, const char *heading)
+{
+    const char *at = strstr(x->report.data, heading);
+    if (!CHECK(at, "no section '%s' in: %s", heading, x->report.data))
+        return;
+    const char *end = strstr(at + 1, "\n## ");
+    RP_FREE char *text = end ? rp_asprintf("%.*s", (int)(end - at), at) : rp_strdup(at);
+    SAID(text);
 }
 
 /* Products of 805 MFLOP in 10 ms: 80 GFLOP/s. */
@@ -269,6 +273,64 @@ static __attribute__((unused)) void fx_fini(struct fx *x)
     json_decref(x->done);
 }
 
+static __attribute__((unused)) struct fx fx_new(void)
+{
+    struct fx x;
+    fx_init(&x);
+    return x;
+}
+
+/* FX(x); declares an honest run, which ends with its block. */
+#define FX(x) __attribute__((cleanup(fx_fini))) struct fx x = fx_new()
+
+static __attribute__((unused)) void fx_again(struct fx *x)
+{
+    fx_fini(x);
+    fx_init(x);
+}
+
+/* The recipe with settings of a command line, NULL after the last. */
+static __attribute__((unused)) void fx_set(struct fx *x, const char *const *set)
+{
+    struct rp_err err;
+    int n = 0;
+    while (set[n])
+        n++;
+    rp_recipe_fini(&x->recipe);
+    CHECK(rp_recipe_parse(&x->recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", set, n, &err) == 0, "%s", err.msg);
+}
+#define FX_SET(x, ...) fx_set(x, (const char *const[]){__VA_ARGS__, NULL})
+
+/* The report from run.json, and both from recipe and records. */
+static __attribute__((unused)) void fx_render(struct fx *x)
+{
+    struct rp_err err;
+    CHECK(fx_report(x, &err) == 0, "%s", err.msg);
+}
+
+static __attribute__((unused)) void fx_compute(struct fx *x)
+{
+    struct rp_err err;
+    CHECK(fx_documents(x, "complete", NULL, &err) == 0, "%s", err.msg);
+}
+
+/* The first `was` of a text replaced; "" stands for the end and "^" for the beginning. */
+static __attribute__((unused)) void fx_bend(struct rp_buf *b, const char *was, const char *is)
+{
+    RP_BUF out = {0};
+    int begin = strcmp(was, "^") == 0;
+    const char *at = !*was ? b->data + b->size : begin ? b->data : strstr(b->data, was);
+    if (!CHECK(at, "no '%s'", was))
+        return;
+    rp_buf_add(&out, b->data, (size_t)(at - b->data));
+    rp_buf_puts(&out, is);
+    at += begin ? 0 : strlen(was);
+    rp_buf_add(&out, at, b->size - (size_t)(at - b->data));
+    rp_buf_fini(b);
+    *b = out;
+    out = (struct rp_buf){0};
+}
+
 static __attribute__((unused)) void fx_add(struct rp_bundle *b, const char *name, const void *data, size_t size)
 {
     struct rp_err err;
@@ -296,6 +358,27 @@ static __attribute__((unused)) void fx_members(struct rp_bundle *b, const struct
         fx_add(b, "steps/rank0.samples.jsonl", x->samples.data, x->samples.size);
     fx_add(b, "report.md", x->report.data, x->report.size);
 }
+
+/* These bytes as the file of a bundle. */
+static __attribute__((unused)) int fx_open(struct rp_bundle *b, const void *data, size_t size, struct rp_err *err)
+{
+    static int fd = -1;
+    char path[64];
+    if (fd < 0 && (fd = memfd_create("bundle", MFD_CLOEXEC)) < 0)
+        abort();
+    if (ftruncate(fd, 0) < 0 || pwrite(fd, data, size, 0) != (ssize_t)size)
+        abort();
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    *err = (struct rp_err){0};
+    return rp_bundle_open(b, path, err);
+}
+
+static __attribute__((unused)) void fx_key_free(struct rp_key_pair **k)
+{
+    rp_key_free(*k);
+}
+
+#define FX_KEY __attribute__((cleanup(fx_key_free))) struct rp_key_pair /* freed where its block ends */
 
 static __attribute__((unused)) struct rp_key_pair *fx_key(const char *name)
 {

@@ -6,39 +6,26 @@
 #include "bundle/schema.h"
 #include "capture/capture.h"
 #include "capture/git/git.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/scratch.h"
 
-#include <ftw.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char scratch[32];
+static char home[256]; /* the directory of the last script */
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+/* Runs a script in a new directory, which is also the home. */
+static __attribute__((unused)) void git_script(const char *script)
 {
-    (void)st, (void)type, (void)ftw;
-    return remove(path);
-}
-
-static void leave_scratch(void)
-{
-    nftw(scratch, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-/* Runs a script in a fresh scratch directory that is also the home; 0 when it worked. */
-static __attribute__((unused)) int in_scratch(const char *script)
-{
-    strcpy(scratch, "/tmp/rp-git-XXXXXX");
-    if (!mkdtemp(scratch) || setenv("HOME", scratch, 1) < 0)
-        return -1;
+    snprintf(home, sizeof home, "%s", scratch_new());
+    setenv("HOME", home, 1);
     RP_FREE char *command =
         rp_asprintf("cd %s && export GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a "
                     "GIT_COMMITTER_EMAIL=a@b GIT_ALLOW_PROTOCOL=file; unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE; set -e; "
                     "{ %s\n} >log 2>&1",
-                    scratch, script);
-    return system(command);
+                    home, script);
+    CHECK(system(command) == 0, "the script failed: %s", script);
 }
 
 #define REPOSITORY "git init -q -b trunk r; cd r; echo 1 >a; echo 1 >b; git add a b; git commit -q -m one; "
@@ -48,7 +35,7 @@ static __attribute__((unused)) int in_scratch(const char *script)
 
 static __attribute__((unused)) json_t *capture(const char *below, const char **repos, int with_diff)
 {
-    RP_FREE char *dir = rp_asprintf("%s/%s", scratch, below);
+    RP_FREE char *dir = rp_asprintf("%s/%s", home, below);
     struct rp_capture_opts o = {.root = "/", .workdir = dir, .repos = repos, .with_diff = with_diff};
     struct rp_err err;
     while (repos && repos[o.n_repos])
@@ -100,7 +87,7 @@ static __attribute__((unused)) const char *lines(const json_t *env, const char *
 static __attribute__((unused)) const char *said(const char *command)
 {
     static char out[65536];
-    RP_FREE char *line = rp_asprintf("cd %s && { %s\n} 2>/dev/null", scratch, command);
+    RP_FREE char *line = rp_asprintf("cd %s && { %s\n} 2>/dev/null", home, command);
     FILE *f = popen(line, "r");
     size_t n = f ? fread(out, 1, sizeof out - 1, f) : 0;
     out[n] = 0;

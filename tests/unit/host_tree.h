@@ -3,37 +3,22 @@
  * What:    tests/hosts/NAME/tree.txt:
  *              @ /path [mode=000] [nul] [hex=...] [fill=BYTES] [dir] [fifo] [-> target]
  *              | a line of the file (nul: lines end with NUL instead)
- * Flow:    mkdtemp(root) -> host_tree_unpack(root, file) -> rp_capture() with that root -> host_tree_remove(root).
- * Owner:   the caller makes the directory.
+ * Flow:    host_tree(NAME) -> the root directory -> rp_capture() with that root.
+ * Owner:   the directory is removed with the scratch directory of the program.
  * Extend:  a new kind of file is a word in make_entry().
  */
 #ifndef RP_TESTS_HOST_TREE_H
 #define RP_TESTS_HOST_TREE_H
 
 #include "base/buf.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/golden.h"
+#include "tests/unit/scratch.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* A golden file; RP_UPDATE=1 writes it. */
-static __attribute__((unused)) void check_golden(const char *file, const struct rp_buf *seen)
-{
-    RP_BUF expected = {0};
-    struct rp_err err = {0};
-    if (getenv("RP_UPDATE"))
-        CHECK(rp_write_file(file, rp_buf_text(seen), seen->size, 0644, &err) == 0, "%s", err.msg);
-    CHECK(rp_read_file(&expected, file, 4 << 20, &err) == 0, "%s", err.msg);
-    const char *a = rp_buf_text(&expected), *b = rp_buf_text(seen);
-    int line = 1;
-    for (; *a && *a == *b; a++, b++)
-        line += *a == '\n';
-    CHECK(*a == *b, "%s differs in line %d: expected '%.60s', got '%.60s'", file, line, a, b);
-}
 
 static void make_parents(char *path)
 {
@@ -85,8 +70,11 @@ static void make_entry(const char *root, const char *head, const struct rp_buf *
         write_new(path, lines, mode);
 }
 
-static __attribute__((unused)) void host_tree_unpack(const char *root, const char *tree)
+/* tests/hosts/NAME/tree.txt below a new directory, which is the answer. */
+static __attribute__((unused)) const char *host_tree(const char *name)
 {
+    RP_FREE char *tree = rp_asprintf("tests/hosts/%s/tree.txt", name);
+    const char *root = scratch_new();
     RP_BUF text = {0}, lines = {0};
     struct rp_err err;
     char *head = NULL, *save = NULL;
@@ -104,17 +92,7 @@ static __attribute__((unused)) void host_tree_unpack(const char *root, const cha
     }
     if (head)
         make_entry(root, head, &lines);
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st, (void)type, (void)ftw;
-    return remove(path);
-}
-
-static __attribute__((unused)) void host_tree_remove(const char *root)
-{
-    nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return root;
 }
 
 #endif

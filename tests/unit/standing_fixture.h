@@ -2,6 +2,7 @@
 #ifndef REPRO_TESTS_STANDING_FIXTURE_H
 #define REPRO_TESTS_STANDING_FIXTURE_H
 
+#include "base/text.h"
 #include "ledger/ledger.h"
 #include "page/page.h"
 #include "sign/countersign.h"
@@ -66,6 +67,35 @@ static __attribute__((unused)) void expect_bends(const struct page_bend *bends, 
 }
 #define EXPECT_BENDS(bends, page, here, others, n) expect_bends(bends, sizeof(bends) / sizeof *(bends), page, here, others, n)
 
+/* The words of a page: its text, one element a line, without tags and style. */
+static __attribute__((unused)) void said_page(const struct rp_buf *page)
+{
+    static const char *const within[] = {"data", "code", "bdi", "span", "a", "b"};
+    RP_BUF text = {0};
+    for (const char *p = page->data; *p;) {
+        size_t n = strcspn(p, "<");
+        if (strspn(p, " \n") < n)
+            rp_buf_add(&text, p, n);
+        p += n;
+        if (!*p)
+            break;
+        const char *name = p + 1 + (p[1] == '/');
+        if (!RP_IS_IN(within, name, strcspn(name, " >")) && text.size && text.data[text.size - 1] != '\n')
+            rp_buf_puts(&text, "\n");
+        p = strncmp(name, "style", 5) == 0 ? strstr(p, "</style>") + 7 : strchr(p, '>');
+        p++;
+    }
+    SAID(text.data);
+}
+
+/* What a Markdown file has above the sealed report. */
+static __attribute__((unused)) void said_markdown(const struct rp_buf *markdown)
+{
+    const char *end = strstr(markdown->data, "\n# ");
+    RP_FREE char *box = rp_asprintf("%.*s", end ? (int)(end - markdown->data) : 0, markdown->data);
+    SAID(box);
+}
+
 /* What ends is the run of *mark. */
 static void append(const char *path, enum rp_ledger_event e, json_t *fields, struct rp_ledger_ref *mark)
 {
@@ -81,11 +111,10 @@ static void countersign(const char *file, const char *to)
     RP_BUF envelope = {0}, pem = {0}, packed = {0};
     RP_FREE char *path = fx_path(file), *path_to = fx_path(to);
     struct rp_countersignature c = {.role = "replicator", .at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0", .note = "seen " EVIL};
-    struct rp_key_pair *k = fx_key("carol.pem");
+    FX_KEY *k = fx_key("carol.pem");
     CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
     CHECK(rp_countersign_seal(&envelope, &c, &rp_bundle_find(&b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);
     rp_key_public_pem(k, &pem);
-    rp_key_free(k);
     fx_add(&b, "signatures/0.dsse.json", envelope.data, envelope.size);
     fx_add(&b, "signatures/0.pem", pem.data, pem.size);
     CHECK(rp_bundle_pack(&b, &packed, &err) == 0 && rp_write_file(path_to, packed.data, packed.size, 0644, &err) == 0, "%s", err.msg);

@@ -2,6 +2,8 @@
  *
  * What:    CHECK(condition) or CHECK(condition, "format", ...) notes a failure and goes on; CHECK_STR compares texts; SKIP(reason) leaves
  *          the test. Tests run in the order of the file; arguments of the program select tests by a part of their name.
+ *          SAID(text) compares a message with the next line of the test in tests/unit/words/PROGRAM.txt, so that no test repeats a
+ *          sentence; RP_UPDATE=1 in the environment writes these files.
  * Flow:    TEST() puts a pointer into the section rp_tests; main() below walks it. Exit status 1 if a check failed.
  * Owner:   include from one file per program (one with a main() of its own defines TAP_NO_MAIN and looks at tap_failures); the working directory is the top of the repository.
  * Extend:  write tests/unit/test_<module>.c (or tests/ops/...): the Makefile finds it by its name.
@@ -12,6 +14,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct tap_test {
@@ -60,7 +63,101 @@ __attribute__((unused)) static int tap_check_str(const char *file, int line, con
     return 0;
 }
 
+/* ---- words ---- */
+
+__attribute__((unused)) static const char *tap_hidden; /* a path that is another one every time: "DIR" in the words; see scratch.h */
+static FILE *tap_words;                                /* of the test that runs; NULL: nobody compares them */
+
+#define SAID(text) tap_said(text)
+
+/* One line; what differs every time is masked: digests, names of temporary directories, and numbers that are sizes of this machine. */
+__attribute__((unused)) static void tap_said(const char *text)
+{
+    size_t n;
+    if (!tap_words)
+        return;
+    for (; *text; text += n) {
+        size_t hex = strspn(text, "0123456789abcdef"), hidden = tap_hidden ? strlen(tap_hidden) : 0;
+        n = hex ? hex : 1;
+        if (hex >= 10 && strspn(text, "0123456789") == hex)
+            fputs("N", tap_words);
+        else if (hidden && strncmp(text, tap_hidden, hidden) == 0)
+            fputs("DIR", tap_words), n = hidden;
+        else if (hex >= 16)
+            fputs("DIGEST", tap_words);
+        else if (*text == '\n')
+            fputs("\n  ", tap_words);
+        else
+            fwrite(text, 1, n, tap_words);
+    }
+    fputc('\n', tap_words);
+}
+
 #ifndef TAP_NO_MAIN
+static char *tap_words_text;
+static size_t tap_words_size;
+
+/* The lines of a test in a file of words: after "=== NAME" up to the next one. */
+static const char *tap_section(const char *file, const char *name, size_t *n)
+{
+    char head[128];
+    snprintf(head, sizeof head, "\n=== %s\n", name);
+    const char *at = file ? strstr(file, head) : NULL;
+    at = at ? at + strlen(head) : "";
+    const char *end = strstr(at, "\n=== ");
+    *n = end ? (size_t)(end + 1 - at) : strlen(at);
+    return at;
+}
+
+static char *tap_words_file(char path[128])
+{
+    const char *base = strrchr(__BASE_FILE__, '/');
+    snprintf(path, 128, "tests/unit/words/%s", base ? base + 1 : __BASE_FILE__);
+    strcpy(strrchr(path, '.'), ".txt");
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return NULL;
+    fseek(f, 0, SEEK_END);
+    size_t size = (size_t)ftell(f);
+    char *text = calloc(1, size + 1);
+    rewind(f);
+    if (!text || fread(text, 1, size, f) != size)
+        abort();
+    fclose(f);
+    return text;
+}
+
+/* Are they those of the file? The first line that differs is shown. */
+static void tap_words_compare(const char *file, const char *name, FILE *update)
+{
+    size_t n, line = 0;
+    fflush(tap_words);
+    const char *is = tap_words_text, *expected = tap_section(file, name, &n);
+    if (update && (tap_skipped ? n : tap_words_size))
+        fprintf(update, "=== %s\n%.*s", name, (int)(tap_skipped ? n : tap_words_size), tap_skipped ? expected : is);
+    if (update || tap_skipped || (n == tap_words_size && memcmp(is, expected, n) == 0))
+        return;
+    for (size_t i = 0; i < n && is[i] == expected[i]; i++)
+        line = is[i] == '\n' ? i + 1 : line;
+    int length = (int)strcspn(expected + line, "\n");
+    tap_check(0, "tests/unit/words", (int)line, name, " said '%.*s', expected '%.*s'", (int)strcspn(is + line, "\n"), is + line,
+              line < n ? length : 0, expected + line);
+}
+
+static void tap_words_write(const char *path, FILE *from)
+{
+    FILE *to = from && ftell(from) > 0 ? fopen(path, "w") : NULL;
+    if (to) {
+        rewind(from);
+        fputs("Words of this test program, written with RP_UPDATE=1.\n", to);
+        for (int c; (c = getc(from)) != EOF;)
+            putc(c, to);
+        fclose(to);
+    }
+    if (from)
+        fclose(from);
+}
+
 extern const struct tap_test *const __start_rp_tests[];
 extern const struct tap_test *const __stop_rp_tests[];
 
@@ -75,6 +172,8 @@ static int tap_selected(const char *name, int argc, char **argv)
 int main(int argc, char **argv)
 {
     int n = 0, failed = 0;
+    char path[128], *words = tap_words_file(path);
+    FILE *update = getenv("RP_UPDATE") && argc < 2 ? tmpfile() : NULL;
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (const struct tap_test *const *t = __start_rp_tests; t < __stop_rp_tests; t++)
         n += tap_selected((*t)->name, argc, argv);
@@ -85,12 +184,19 @@ int main(int argc, char **argv)
             continue;
         atomic_store(&tap_failures, 0);
         tap_skipped = NULL;
+        tap_words = open_memstream(&tap_words_text, &tap_words_size);
         (*t)->run();
+        tap_words_compare(words, (*t)->name, update);
+        fclose(tap_words);
+        free(tap_words_text);
         int bad = atomic_load(&tap_failures) != 0;
         failed += bad;
         printf("%sok %d - %s%s%s\n", bad ? "not " : "", ++n, (*t)->name, tap_skipped && !bad ? " # SKIP " : "",
                tap_skipped && !bad ? tap_skipped : "");
     }
+    tap_words = NULL;
+    free(words);
+    tap_words_write(path, update);
     return failed != 0;
 }
 #endif

@@ -68,6 +68,7 @@ static const struct bend claims[] = {
     {"a setting less", RUN, "/recipe/train.batch_size", NULL, SEALED, RP_CHECK_schema, 4},
     {"a batch size beyond all", RUN, "/recipe/train.batch_size/value", "9223372036854775807", SEALED, RP_CHECK_schema, 4},
     {"a recipe's digest", RUN, "/recipe_sha256", "\"" FF_ROOT "\"", REPORTED, RP_CHECK_recipe, 5},
+    {"an origin that the report does not show", RUN, "/recipe/train.batch_size/origin", "\"command line\"", SEALED, RP_CHECK_report, 5},
     {"more parameters", RUN, "/plan/parameters", "110106428", REPORTED, RP_CHECK_plan, 5},
     {"more FLOPs a sample", RUN, "/plan/flops_per_sample", "1e12", REPORTED, RP_CHECK_plan, 5},
     {"another formula of FLOPs", RUN, "/plan/flops_formula", "\"6 N D\"", REPORTED, RP_CHECK_plan, 5},

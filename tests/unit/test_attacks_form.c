@@ -10,18 +10,16 @@ static struct rp_buf tar, file;
 
 static void honest(void)
 {
-    struct fx x;
     struct rp_err err;
     RP_FREE char *path = fx_path("honest");
     if (file.size)
         return;
-    fx_init(&x);
+    FX(x);
     fx_seal(&x, "signer", "honest");
-    CHECK(rp_read_file(&file, path, 1 << 20, &err) == 0 && rp_bundle_read(&good, file.data, file.size, &err) == 0, "%s", err.msg);
+    CHECK(rp_read_file(&file, path, 1 << 20, &err) == 0 && rp_bundle_open(&good, path, &err) == 0, "%s", err.msg);
     for (int i = 0; i < good.n; i++)
         rp_tar_add(&tar, good.member[i].name, good.member[i].bytes.data, good.member[i].bytes.size);
     rp_tar_end(&tar);
-    fx_fini(&x);
 }
 
 static void zst(struct rp_buf *out, const struct rp_buf *content)
@@ -319,7 +317,7 @@ static void pax_before(const char *name, const char *member, char type, const ch
 
 TEST(attacks_on_the_archive)
 {
-    char name[64];
+    char name[96];
     honest();
     pax_before("a PAX record gives run.json another name", "run.json", 'x', "17 path=evil.sh\n");
     pax_before("a PAX record gives run.json another size", "run.json", 'x', "11 size=1\n");
@@ -328,8 +326,9 @@ TEST(attacks_on_the_archive)
     pax_before("a PAX record of a sparse map", "steps/rank0.jsonl", 'x', "22 GNU.sparse.major=1\n");
     pax_before("a GNU long name before run.json", "run.json", 'L', "evil.sh");
     for (int i = 0; i < good.n; i++) { /* a row for each member of an honest bundle */
-        RP_BUF less = {0}, twice = {0};
+        RP_BUF less = {0}, twice = {0}, swapped = {0};
         for (int k = 0; k < good.n; k++) {
+            add(&swapped, k == i ? (i + 1) % good.n : k == (i + 1) % good.n ? i : k);
             if (k != i)
                 add(&less, k);
             add(&twice, k);
@@ -338,10 +337,13 @@ TEST(attacks_on_the_archive)
         }
         rp_tar_end(&less);
         rp_tar_end(&twice);
+        rp_tar_end(&swapped);
         snprintf(name, sizeof name, "without %s", good.member[i].name);
         expect_tar(name, &less);
         snprintf(name, sizeof name, "%s twice", good.member[i].name);
         expect_tar(name, &twice);
+        snprintf(name, sizeof name, "%s and the next one exchanged", good.member[i].name);
+        expect_tar(name, &swapped);
     }
     RP_BUF other = {0}, second = {0}, none = {0}, long_end = {0}, one_end = {0}, no_end = {0}, padded = {0}, junk = {0}, late = {0}, mid = {0};
     rp_tar_add(&other, "run.json", "{}\n", 3);
@@ -369,11 +371,6 @@ TEST(attacks_on_the_archive)
     rp_tar_end(&mid);
     rp_buf_add(&mid, tar.data + header_of(3), tar.size - header_of(3));
     expect_tar("an end in the middle", &mid);
-    RP_BUF swapped = {0};
-    for (int k = 0; k < good.n; k++)
-        add(&swapped, k == 1 ? 2 : k == 2 ? 1 : k);
-    rp_tar_end(&swapped);
-    expect_tar("two members in the wrong order", &swapped);
     RP_BUF last = {0};
     for (int k = 1; k <= good.n; k++)
         add(&last, k % good.n);

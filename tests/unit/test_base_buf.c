@@ -1,6 +1,6 @@
 /* Buffers, whole files, hex and base64. */
 #include "base/buf.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/scratch.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -9,15 +9,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* A directory of this process's own; removed by remove_scratch(). */
-static char *scratch(void)
-{
-    const char *tmp = getenv("TMPDIR");
-    char *dir = rp_asprintf("%s/repro-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    CHECK(mkdtemp(dir) != NULL, "cannot make %s", dir);
-    return dir;
-}
 
 /* Files in dir, hidden ones too. */
 static int count_files(const char *dir)
@@ -31,24 +22,10 @@ static int count_files(const char *dir)
     return n;
 }
 
-static void remove_scratch(char *dir)
-{
-    DIR *d = opendir(dir);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        RP_FREE char *path = rp_asprintf("%s/%s", dir, e->d_name);
-        unlink(path);
-        rmdir(path);
-    }
-    if (d)
-        closedir(d);
-    rmdir(dir);
-    free(dir);
-}
-
 /* What was closed to others stays so, and no link leads where nobody meant. */
 TEST(overwriting_opens_nothing)
 {
-    char *dir = scratch();
+    const char *dir = scratch_new();
     struct rp_err err;
     struct stat st;
     RP_FREE char *file = rp_asprintf("%s/file", dir), *link = rp_asprintf("%s/link", dir), *none = rp_asprintf("%s/none", dir);
@@ -61,7 +38,6 @@ TEST(overwriting_opens_nothing)
         CHECK(chmod(dir, 01777) == 0 && lchown(link, 65534, 65534) == 0, "no other owner");
         CHECK(rp_write_file(link, "5", 1, 0644, &err) < 0 && strstr(err.msg, "another user"), "somebody's link in a shared directory");
     }
-    remove_scratch(dir);
 }
 
 TEST(buffers_grow)
@@ -117,7 +93,7 @@ TEST(read_within_a_limit)
 {
     RP_BUF b = {0};
     struct rp_err e;
-    char *dir = scratch();
+    const char *dir = scratch_new();
     RP_FREE char *path = rp_asprintf("%s/f", dir), *fifo = rp_asprintf("%s/fifo", dir);
     CHECK(rp_write_file(path, "0123456789", 10, 0600, &e) == 0, "%s", e.msg);
     CHECK(rp_read_file(&b, path, 10, &e) == 0 && b.size == 10, "exactly the limit");
@@ -128,13 +104,12 @@ TEST(read_within_a_limit)
     CHECK(rp_read_file(&b, "/nonexistent/x", 9, &e) < 0 && e.code == RP_IO && e.sys == ENOENT, "%s", e.msg);
     RP_BUF proc = {0};
     CHECK(rp_read_file(&proc, "/proc/self/status", 1 << 20, &e) == 0 && proc.size > 100, "files of size 0 in /proc are read to the end");
-    remove_scratch(dir);
 }
 
 TEST(write_is_all_or_nothing)
 {
     struct rp_err e;
-    char *dir = scratch();
+    const char *dir = scratch_new();
     struct stat st;
     RP_FREE char *path = rp_asprintf("%s/f", dir), *link = rp_asprintf("%s/l", dir), *below = rp_asprintf("%s/f/x", dir);
     RP_FREE char *fifo = rp_asprintf("%s/fifo", dir);
@@ -153,13 +128,12 @@ TEST(write_is_all_or_nothing)
         CHECK(rp_write_file("/dev/full", "x", 1, 0600, &e) < 0 && e.sys == ENOSPC, "%s", e.msg);
         CHECK(stat("/dev/full", &st) == 0 && S_ISCHR(st.st_mode), "a device was replaced by a file");
     }
-    remove_scratch(dir);
 }
 
 TEST(a_new_file_replaces_nothing)
 {
     struct rp_err e;
-    char *dir = scratch();
+    const char *dir = scratch_new();
     struct stat st;
     RP_BUF text = {0};
     RP_FREE char *path = rp_asprintf("%s/f", dir), *link = rp_asprintf("%s/l", dir), *nowhere = rp_asprintf("%s/n", dir);
@@ -170,20 +144,16 @@ TEST(a_new_file_replaces_nothing)
     CHECK(access(nowhere, F_OK) < 0, "the link was followed");
     CHECK(rp_write_new_file(dir, "x", 1, 0640, &e) < 0 && e.sys == EEXIST, "%s", e.msg);
     CHECK(count_files(dir) == 2, "%d files: a temporary one was left", count_files(dir));
-    remove_scratch(dir);
 }
 
 TEST(make_directories)
 {
     struct rp_err e;
-    char *dir = scratch();
+    const char *dir = scratch_new();
     RP_FREE char *deep = rp_asprintf("%s/a//b/c/", dir), *file = rp_asprintf("%s/f", dir), *below = rp_asprintf("%s/f/x", dir);
     CHECK(rp_mkdirs(deep, 0755, &e) == 0 && access(deep, F_OK) == 0, "%s", e.msg);
     CHECK(rp_mkdirs(deep, 0755, &e) == 0, "a second time: %s", e.msg);
     CHECK(rp_write_file(file, "", 0, 0600, &e) == 0, "%s", e.msg);
     CHECK(rp_mkdirs(file, 0755, &e) < 0 && strstr(e.msg, "Not a directory"), "%s", e.msg);
     CHECK(rp_mkdirs(below, 0755, &e) < 0 && e.code == RP_IO, "%s", e.msg);
-    for (char *s = deep + strlen(deep); strlen(deep) > strlen(dir); s = strrchr(deep, '/'))
-        *s = 0, rmdir(deep);
-    remove_scratch(dir);
 }

@@ -58,20 +58,22 @@ static void repeat(struct writer *w, const char *text, uint64_t size)
 
 /* ---- what it takes to refuse it ---- */
 
-static void refused(const char *name, enum rp_check_id check, enum rp_code code, const char *says)
+static void bomb_refused(const char *name, enum rp_check_id check, enum rp_code code)
 {
     struct rp_verification v;
     struct rp_verified kept = {0};
     struct rp_verify_opts o = {.keep = &kept}; /* as compare, report, sign and replicate ask: what they keep is no reason for more memory */
     struct rp_err err = {0};
     struct rusage before, used;
-    int status = 0;
+    int status = 0, fds[2];
     RP_FREE char *path = fx_path("bomb");
+    CHECK(pipe(fds) == 0, "no pipe");
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
         getrusage(RUSAGE_SELF, &before);
-        int ok = rp_verify(&v, path, &o, &err) < 0 && err.code == code && v.check[check].state == RP_CHECK_FAILED && strstr(err.msg, says);
+        int ok = rp_verify(&v, path, &o, &err) < 0 && err.code == code && v.check[check].state == RP_CHECK_FAILED &&
+                 write(fds[1], err.msg, sizeof err.msg) == sizeof err.msg;
         getrusage(RUSAGE_SELF, &used);
         double s = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
         long grown = used.ru_maxrss - before.ru_maxrss;
@@ -80,7 +82,11 @@ static void refused(const char *name, enum rp_check_id check, enum rp_code code,
         _exit(!ok ? 1 : s > SECONDS ? 2 : grown > GROWTH_KIB ? 3 : 0);
     }
     CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0,
-          "%s: not refused by '%s' (1), too slow (2) or too large (3): %d", name, says, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+          "%s: not refused (1), too slow (2) or too large (3): %d", name, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+    if (status == 0 && read(fds[0], err.msg, sizeof err.msg) == sizeof err.msg)
+        SAID(err.msg);
+    close(fds[0]);
+    close(fds[1]);
 }
 
 TEST(frames_that_blow_up)
@@ -91,7 +97,7 @@ TEST(frames_that_blow_up)
     frame_begin(&w, gib);
     repeat(&w, "", gib);
     frame_end(&w);
-    refused("a GiB of zeros that says so", RP_CHECK_container, RP_MALFORMED, "zstd: 1073741824 bytes");
+    bomb_refused("a GiB of zeros that says so", RP_CHECK_container, RP_MALFORMED);
 
     RP_FREE char *path = fx_path("bomb");
     unsigned char head[9];
@@ -99,7 +105,7 @@ TEST(frames_that_blow_up)
     CHECK(pread(fd, head, 9, 0) == 9 && (head[4] & 0xe0) == 0x80, "four bytes of content size and one of a window were expected: %02x", head[4]);
     CHECK(pwrite(fd, "\0\0\2\0", 4, 6) == 4, "no place");
     close(fd);
-    refused("a GiB of zeros that says 128 KiB", RP_CHECK_container, RP_MALFORMED, "");
+    bomb_refused("a GiB of zeros that says 128 KiB", RP_CHECK_container, RP_MALFORMED);
 
     /* as much as may be inside, in a file that is large enough for it: a member's header every 512 bytes, a million of them */
     RP_BUF one = {0};
@@ -119,7 +125,7 @@ TEST(frames_that_blow_up)
         write_frame(&w, &state, 8, ZSTD_e_continue);
     }
     frame_end(&w);
-    refused("a million members", RP_CHECK_container, RP_MALFORMED, "more than 256 members");
+    bomb_refused("a million members", RP_CHECK_container, RP_MALFORMED);
 }
 
 /* ---- signed by somebody, so that all of it is read ---- */
@@ -147,15 +153,14 @@ static void digest_of(char hex[RP_SHA256_HEX], const struct large *l)
 /* An honest bundle but for one large member, and bytes that do not compress where nobody reads them, so that the file is large enough. */
 static void large_bundle(const struct large *l)
 {
-    struct fx x;
     struct rp_bundle b;
     struct rp_err err;
     struct writer w;
     RP_BUF noise = {0};
     RP_FREE char *path = fx_path("bomb");
     uint64_t state = 1, content = 1024;
-    struct rp_key_pair *key = fx_key("attacker");
-    fx_init(&x);
+    FX_KEY *key = fx_key("attacker");
+    FX(x);
     fx_seal(&x, "attacker", "bomb");
     CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
     for (uint64_t i = 0; i < l->size / 640; i++) {
@@ -188,9 +193,7 @@ static void large_bundle(const struct large *l)
     }
     repeat(&w, "", 1024);
     frame_end(&w);
-    rp_key_free(key);
     rp_bundle_fini(&b);
-    fx_fini(&x);
 }
 
 TEST(members_that_blow_up)
@@ -199,22 +202,21 @@ TEST(members_that_blow_up)
         const char *name;
         struct large large;
         enum rp_check_id check;
-        const char *says;
     } rows[] = {
-        {"a line of 250 MiB", {"steps/rank0.jsonl", "a", 250u << 20}, RP_CHECK_schema, "longer than 1024 bytes"},
-        {"130 million empty lines", {"steps/rank0.jsonl", "\n", 130u << 20}, RP_CHECK_schema, "steps/rank0.jsonl:1: not a record"},
-        {"100 million brackets in a line", {"steps/rank0.jsonl", "[", 100u << 20}, RP_CHECK_schema, "longer than 1024 bytes"},
-        {"four million brackets", {"run.json", "[", 4u << 20}, RP_CHECK_schema, "nested deeper than 64 levels"},
-        {"a million empty objects", {"run.json", "{},", 4u << 20}, RP_CHECK_schema, "more than 40000 values"},
-        {"a text of 4 MiB", {"run.json", "\"", 4u << 20}, RP_CHECK_schema, "not valid JSON"},
-        {"four million brackets in a capture", {"env/node0.before.json", "{\"a\":", 4u << 20}, RP_CHECK_schema, "nested deeper than 64"},
-        {"a recipe of 4 MiB", {"recipe.yaml", "- [{[{", 4u << 20}, RP_CHECK_recipe, "recipe.yaml has"},
-        {"a report of 4 MiB", {"report.md", "|", 4u << 20}, RP_CHECK_report, "report.md does not follow"},
-        {"a document larger than any", {"run.json", " ", 5u << 20}, RP_CHECK_container, "at most 4194304 are accepted"},
-        {"a member larger than any", {"steps/rank0.jsonl", " ", 257u << 20}, RP_CHECK_container, "at most 268435456 are accepted"},
+        {"a line of 250 MiB", {"steps/rank0.jsonl", "a", 250u << 20}, RP_CHECK_schema},
+        {"130 million empty lines", {"steps/rank0.jsonl", "\n", 130u << 20}, RP_CHECK_schema},
+        {"100 million brackets in a line", {"steps/rank0.jsonl", "[", 100u << 20}, RP_CHECK_schema},
+        {"four million brackets", {"run.json", "[", 4u << 20}, RP_CHECK_schema},
+        {"a million empty objects", {"run.json", "{},", 4u << 20}, RP_CHECK_schema},
+        {"a text of 4 MiB", {"run.json", "\"", 4u << 20}, RP_CHECK_schema},
+        {"four million brackets in a capture", {"env/node0.before.json", "{\"a\":", 4u << 20}, RP_CHECK_schema},
+        {"a recipe of 4 MiB", {"recipe.yaml", "- [{[{", 4u << 20}, RP_CHECK_recipe},
+        {"a report of 4 MiB", {"report.md", "|", 4u << 20}, RP_CHECK_report},
+        {"a document larger than any", {"run.json", " ", 5u << 20}, RP_CHECK_container},
+        {"a member larger than any", {"steps/rank0.jsonl", " ", 257u << 20}, RP_CHECK_container},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         large_bundle(&rows[i].large);
-        refused(rows[i].name, rows[i].check, rows[i].check >= RP_CHECK_recipe ? RP_MISMATCH : RP_MALFORMED, rows[i].says);
+        bomb_refused(rows[i].name, rows[i].check, rows[i].check >= RP_CHECK_recipe ? RP_MISMATCH : RP_MALFORMED);
     }
 }

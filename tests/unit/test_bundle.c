@@ -2,8 +2,6 @@
 #include "tests/unit/bundle_fixture.h"
 
 #include "bundle/pack.h"
-#include "sign/dsse.h"
-#include "sign/statement.h"
 
 #include <fcntl.h>
 #include <zstd.h>
@@ -11,14 +9,12 @@
 /* The file of an honest bundle and its members. */
 static void honest(struct rp_buf *file, struct rp_bundle *b)
 {
-    struct fx x;
     struct rp_err err;
     RP_FREE char *path = fx_path("honest");
-    fx_init(&x);
+    FX(x);
     fx_seal(&x, "signer", "honest");
     CHECK(rp_read_file(file, path, 1 << 20, &err) == 0, "%s", err.msg);
-    CHECK(rp_bundle_read(b, file->data, file->size, &err) == 0, "%s", err.msg);
-    fx_fini(&x);
+    CHECK(fx_open(b, file->data, file->size, &err) == 0, "%s", err.msg);
 }
 
 static void tar_of(struct rp_buf *tar, const struct rp_bundle *b)
@@ -41,18 +37,16 @@ static int same_members(const struct rp_bundle *a, const struct rp_bundle *b)
 
 TEST(sealing_twice_gives_the_same_bytes)
 {
-    struct fx x;
     struct rp_err err;
     RP_BUF a = {0}, b = {0};
     RP_FREE char *pa = fx_path("a"), *pb = fx_path("b");
     struct stat st;
-    fx_init(&x);
+    FX(x);
     fx_seal(&x, "signer", "a");
     fx_seal(&x, "signer", "b");
     CHECK(rp_read_file(&a, pa, 1 << 20, &err) == 0 && rp_read_file(&b, pb, 1 << 20, &err) == 0, "%s", err.msg);
     CHECK(a.size == b.size && memcmp(a.data, b.data, a.size) == 0, "two seals of one run differ");
     CHECK(stat(pa, &st) == 0 && (st.st_mode & 0777) == 0644, "mode %o", st.st_mode);
-    fx_fini(&x);
 }
 
 TEST(members_come_out_in_their_fixed_order_whatever_order_they_went_in)
@@ -73,7 +67,7 @@ TEST(members_come_out_in_their_fixed_order_whatever_order_they_went_in)
         CHECK_STR(b.member[i].name, out[i]);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         CHECK(rp_bundle_add(&b, refused[i], "x", 1, &err) < 0 && err.code == RP_MALFORMED, "'%s' was taken", refused[i]);
-    CHECK(rp_bundle_add(&b, "run.json", "y", 1, &err) < 0 && strstr(err.msg, "twice"), "a second run.json");
+    CHECK(rp_bundle_add(&b, "run.json", "y", 1, &err) < 0 && err.code == RP_MALFORMED, "a second run.json");
     rp_bundle_fini(&b);
 }
 
@@ -89,7 +83,7 @@ TEST(no_byte_of_the_file_changes_unnoticed)
     for (size_t i = 0; i < file.size; i++)
         for (size_t m = 0; m < sizeof masks; m++) {
             file.data[i] = (char)(file.data[i] ^ masks[m]);
-            if (rp_bundle_read(&bent, file.data, file.size, &err) == 0) {
+            if (fx_open(&bent, file.data, file.size, &err) == 0) {
                 CHECK(same_members(&good, &bent), "byte %zu ^ %02x changed a member", i, masks[m]);
                 rp_bundle_fini(&bent);
                 harmless++;
@@ -109,320 +103,12 @@ TEST(no_truncation_passes)
     struct rp_err err;
     honest(&file, &good);
     for (size_t n = 0; n < file.size; n++) {
-        int rc = rp_bundle_read(&bent, file.data, n, &err);
+        int rc = fx_open(&bent, file.data, n, &err);
         CHECK(rc < 0 && err.code == RP_MALFORMED, "%zu of %zu bytes were enough", n, file.size);
         if (rc == 0)
             rp_bundle_fini(&bent);
     }
-    CHECK(rp_bundle_read(&bent, file.data, file.size / 2, &err) < 0 && strstr(err.msg, "the file ends early"), "%s", err.msg);
     rp_bundle_fini(&good);
-}
-
-/* 1 when a bundle whose outer form passed is refused by signature, statement or digests. */
-static int refused_inside(const struct rp_bundle *b)
-{
-    struct rp_err err;
-    struct rp_envelope e = {0};
-    struct rp_subject is[RP_BUNDLE_MEMBERS_MAX], was[RP_BUNDLE_MEMBERS_MAX];
-    const struct rp_member *s = rp_bundle_find(b, "statement.dsse.json"), *pem = rp_bundle_find(b, "key.pem");
-    struct rp_key_pair *k = rp_key_load_public(pem->bytes.data, pem->bytes.size, "key.pem", &err);
-    int refused = !k || rp_dsse_parse(&e, s->bytes.data, s->bytes.size, &err) < 0 || rp_dsse_check(&e, k, &err) < 0;
-    if (!refused) {
-        RP_JSON *j = rp_json_parse(e.payload.data, e.payload.size, "statement", &err);
-        int n = rp_bundle_subjects(b, is), m = rp_statement_subjects(j, was, RP_BUNDLE_MEMBERS_MAX, &err);
-        refused = n != m;
-        for (int i = 0; i < n && !refused; i++)
-            refused = strcmp(is[i].name, was[i].name) != 0 || strcmp(is[i].sha256, was[i].sha256) != 0;
-    }
-    rp_key_free(k);
-    rp_envelope_fini(&e);
-    return refused;
-}
-
-/* Is the one member that differs caught? By its digest, or, for what carries the signature, by the outer checks. */
-static int caught(const struct rp_bundle *good, const struct rp_bundle *bent, const struct rp_subject *signed_as, int n)
-{
-    struct rp_subject is[RP_BUNDLE_MEMBERS_MAX];
-    for (int i = 0; i < good->n; i++) {
-        const struct rp_member *a = &good->member[i], *b = &bent->member[i];
-        if (strcmp(a->name, b->name) != 0 || a->bytes.size != b->bytes.size)
-            return 0; /* the header check should have seen this */
-        if (memcmp(a->bytes.data, b->bytes.data, a->bytes.size) == 0)
-            continue;
-        if (strcmp(a->name, "statement.dsse.json") == 0 || strcmp(a->name, "key.pem") == 0)
-            return refused_inside(bent);
-        struct rp_bundle one = {.member = &bent->member[i], .n = 1};
-        rp_bundle_subjects(&one, is);
-        for (int k = 0; k < n; k++)
-            if (strcmp(signed_as[k].name, b->name) == 0)
-                return strcmp(signed_as[k].sha256, is[0].sha256) != 0;
-        return 0;
-    }
-    return 0; /* nothing differs: the changed byte was ignored */
-}
-
-/* The members of a bare tar: what rp_bundle_read() does but for what only a whole bundle has. */
-static int read_plain(struct rp_bundle *b, const struct rp_buf *tar, struct rp_err *err)
-{
-    char name[RP_TAR_NAME_MAX + 1];
-    const char *data;
-    size_t size;
-    int more, piece = 0;
-    struct rp_unpack *u = rp_unpack_plain(tar->data, tar->size);
-    while ((more = rp_tar_next(u, name, &size, err)) > 0) {
-        RP_BUF bytes = {0};
-        while ((piece = rp_tar_piece(u, &data, &size, err)) > 0)
-            rp_buf_add(&bytes, data, size);
-        if (piece < 0 || rp_bundle_add(b, name, bytes.data, bytes.size, err) < 0)
-            break;
-    }
-    rp_unpack_free(u);
-    return more == 0 ? 0 : -1;
-}
-
-/* Every byte of the tar inside, repacked by somebody who knows zstd: headers, padding, contents, signature, key. */
-TEST(no_byte_of_the_tar_changes_unnoticed)
-{
-    RP_BUF file = {0}, tar = {0};
-    struct rp_bundle good;
-    struct rp_err err;
-    struct rp_subject signed_as[RP_BUNDLE_MEMBERS_MAX];
-    honest(&file, &good);
-    tar_of(&tar, &good);
-    int n = rp_bundle_subjects(&good, signed_as);
-    for (size_t i = 0; i < tar.size; i++) {
-        struct rp_bundle bent = {0};
-        tar.data[i] ^= 0x20; /* turns letters into letters, so that much of it stays plausible */
-        int refused = read_plain(&bent, &tar, &err) < 0 || bent.n != good.n || caught(&good, &bent, signed_as, n);
-        CHECK(refused, "byte %zu of the tar was changed and nobody noticed", i);
-        tar.data[i] ^= 0x20;
-        rp_bundle_fini(&bent);
-    }
-    rp_bundle_fini(&good);
-}
-
-/* ---- hostile archives ---- */
-
-static void expect_refused(const struct rp_buf *tar, const char *says)
-{
-    RP_BUF file = {0};
-    struct rp_bundle b = {0};
-    struct rp_err err = {0};
-    CHECK(rp_zst_pack(&file, tar->data, tar->size, &err) == 0, "%s", err.msg);
-    int rc = rp_bundle_read(&b, file.data, file.size, &err);
-    CHECK(rc < 0, "accepted: %s", says);
-    CHECK(err.code == RP_MALFORMED && strstr(err.msg, says), "expected '%s' in: %s", says, err.msg);
-    CHECK(!strchr(err.msg, 27), "an escape character reached the message");
-    if (rc == 0)
-        rp_bundle_fini(&b);
-}
-
-/* Make the checksum of the header at `at` right again. */
-static void resum(struct rp_buf *tar, size_t at)
-{
-    unsigned sum = 0;
-    char text[8];
-    memset(tar->data + at + 148, ' ', 8);
-    for (size_t i = 0; i < 512; i++)
-        sum += (unsigned char)tar->data[at + i];
-    snprintf(text, sizeof text, "%06o", sum);
-    memcpy(tar->data + at + 148, text, 7);
-}
-
-static void bend_header(const struct rp_bundle *good, size_t offset, const char *bytes, size_t n, const char *says)
-{
-    RP_BUF tar = {0};
-    tar_of(&tar, good);
-    memcpy(tar.data + offset, bytes, n);
-    resum(&tar, 0);
-    expect_refused(&tar, says);
-}
-
-TEST(headers_have_one_spelling)
-{
-    RP_BUF file = {0};
-    struct rp_bundle good;
-    honest(&file, &good);
-    static const struct {
-        char type;
-        const char *says;
-    } types[] = {{'1', "is a hard link"},    {'2', "is a symbolic link"}, {'3', "is a character device"}, {'4', "is a block device"},
-                 {'5', "is a directory"},    {'6', "is a named pipe"},    {'x', "is an extension record"}, {'g', "is an extension record"},
-                 {'L', "is an extension record"}, {'S', "is an extension record"}, {0, "is an extension record"}};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        bend_header(&good, 156, &types[i].type, 1, types[i].says);
-    bend_header(&good, 100, "0000755", 7, "not the canonical one");
-    bend_header(&good, 108, "0001750", 7, "not the canonical one");
-    bend_header(&good, 136, "15000000000", 11, "not the canonical one");
-    bend_header(&good, 157, "/etc/passwd", 11, "not the canonical one");
-    bend_header(&good, 265, "root", 4, "not the canonical one");
-    bend_header(&good, 345, "..", 2, "not the canonical one");
-    bend_header(&good, 257, "ustar  ", 8, "not the canonical one");
-    bend_header(&good, 124, "77777777777", 11, "8589934591 bytes");
-    bend_header(&good, 124, "\x80\0\0\0\0\0\0\0\0\1\0\0", 12, "not 11 octal digits");
-    bend_header(&good, 124, "        123", 11, "not 11 octal digits");
-    static const char *const names[] = {"/etc/passwd", "../../x", "\033[2Jx", "", "steps", "run.json/../run.json"};
-    char name[100];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        memset(name, 0, sizeof name);
-        memcpy(name, names[i], strlen(names[i]));
-        bend_header(&good, 0, name, sizeof name, "not a member of a bundle");
-    }
-    bend_header(&good, 0, "statement.dsse.json\0hidden", 26, "not the canonical one");
-    memset(name, 'a', sizeof name);
-    bend_header(&good, 0, name, sizeof name, "longer than 99");
-    rp_bundle_fini(&good);
-}
-
-static void add(struct rp_buf *tar, const struct rp_bundle *b, int i)
-{
-    rp_tar_add(tar, b->member[i].name, b->member[i].bytes.data, b->member[i].bytes.size);
-}
-
-TEST(members_are_complete_single_and_in_order)
-{
-    RP_BUF file = {0};
-    struct rp_bundle good;
-    char says[128];
-    honest(&file, &good);
-    for (int skip = 0; skip < good.n; skip++) { /* each member left out */
-        RP_BUF tar = {0};
-        for (int i = 0; i < good.n; i++)
-            if (i != skip)
-                add(&tar, &good, i);
-        rp_tar_end(&tar);
-        snprintf(says, sizeof says, "'%s' is missing", good.member[skip].name);
-        expect_refused(&tar, says);
-    }
-    for (int twice = 0; twice < good.n; twice++) { /* each member twice */
-        RP_BUF tar = {0};
-        for (int i = 0; i < good.n; i++) {
-            add(&tar, &good, i);
-            if (i == twice)
-                add(&tar, &good, i);
-        }
-        rp_tar_end(&tar);
-        expect_refused(&tar, "twice");
-    }
-    for (int swap = 0; swap + 1 < good.n; swap++) { /* neighbours exchanged */
-        RP_BUF tar = {0};
-        for (int i = 0; i < good.n; i++)
-            add(&tar, &good, i == swap ? swap + 1 : i == swap + 1 ? swap : i);
-        rp_tar_end(&tar);
-        expect_refused(&tar, "not in its place");
-    }
-    RP_BUF none = {0}, tail = {0}, one = {0}, junk = {0};
-    rp_tar_end(&none);
-    expect_refused(&none, "'statement.dsse.json' is missing");
-    tar_of(&tail, &good);
-    rp_tar_end(&tail);
-    expect_refused(&tail, "exactly two blocks of zeros");
-    tar_of(&one, &good);
-    one.size -= 512;
-    expect_refused(&one, "exactly two blocks of zeros");
-    one.size -= 512;
-    expect_refused(&one, "without its two blocks");
-    tar_of(&junk, &good);
-    junk.data[junk.size - 1] = 1;
-    expect_refused(&junk, "exactly two blocks of zeros");
-    rp_bundle_fini(&good);
-}
-
-TEST(more_members_than_the_limit_are_refused)
-{
-    struct rp_bundle b = {0};
-    struct rp_err err;
-    char name[64];
-    int rc = 0, i = 0;
-    for (; i < 1000 && rc == 0; i++) {
-        snprintf(name, sizeof name, "steps/rank%d.jsonl", i);
-        rc = rp_bundle_add(&b, name, "", 0, &err);
-    }
-    CHECK(i == RP_BUNDLE_MEMBERS_MAX + 1 && err.code == RP_MALFORMED, "%d members: %s", i, err.msg);
-    rp_bundle_fini(&b);
-}
-
-/* ---- hostile frames ---- */
-
-static void frame_refused(const void *data, size_t size, const char *says)
-{
-    struct rp_bundle b = {0};
-    struct rp_err err = {0};
-    int rc = rp_bundle_read(&b, data, size, &err);
-    CHECK(rc < 0 && err.code == RP_MALFORMED && strstr(err.msg, says), "expected '%s' in: %s", says, rc < 0 ? err.msg : "accepted");
-    if (rc == 0)
-        rp_bundle_fini(&b);
-}
-
-static void repack(struct rp_buf *out, const struct rp_buf *tar, int checksum, int size)
-{
-    size_t bound = ZSTD_compressBound(tar->size);
-    RP_FREE char *bytes = rp_alloc(bound);
-    ZSTD_CCtx *c = ZSTD_createCCtx();
-    ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, checksum);
-    ZSTD_CCtx_setParameter(c, ZSTD_c_contentSizeFlag, size);
-    size_t n = ZSTD_compress2(c, bytes, bound, tar->data, tar->size);
-    ZSTD_freeCCtx(c);
-    rp_buf_add(out, bytes, n);
-}
-
-TEST(frames_are_single_checked_and_honest_about_their_size)
-{
-    RP_BUF file = {0}, tar = {0}, other = {0};
-    struct rp_bundle good, b;
-    struct rp_err err;
-    honest(&file, &good);
-    tar_of(&tar, &good);
-    repack(&other, &tar, 1, 1); /* another level, the same form: fine */
-    CHECK(rp_bundle_read(&b, other.data, other.size, &err) == 0 && same_members(&good, &b), "%s", err.msg);
-    rp_bundle_fini(&b);
-    rp_buf_fini(&other);
-    repack(&other, &tar, 0, 1);
-    frame_refused(other.data, other.size, "needs a checksum");
-    rp_buf_fini(&other);
-    repack(&other, &tar, 1, 0);
-    frame_refused(other.data, other.size, "the size of its content");
-    rp_buf_fini(&other);
-
-    rp_buf_add(&other, file.data, file.size);
-    rp_buf_add(&other, file.data, file.size);
-    frame_refused(other.data, other.size, "follow the end of the zstd frame");
-    other.size = file.size;
-    rp_buf_add(&other, "\n", 1);
-    frame_refused(other.data, other.size, "1 bytes follow the end");
-    rp_buf_fini(&other);
-    rp_buf_add(&other, "\x50\x2a\x4d\x18\x01\0\0\0x", 9); /* a skippable frame first */
-    rp_buf_add(&other, file.data, file.size);
-    frame_refused(other.data, other.size, "not a zstd file");
-    frame_refused("", 0, "not a zstd file");
-    frame_refused("\x28\xb5\x2f\xfd", 4, "not a zstd file");
-
-    size_t zeros = 300u << 20; /* 300 MiB in some 30 KB */
-    RP_BUF bomb = {0}, packed = {0};
-    bomb.data = rp_alloc(zeros);
-    bomb.size = zeros;
-    repack(&packed, &bomb, 1, 1);
-    frame_refused(packed.data, packed.size, "100 times the file");
-    /* the same bomb that says it is small: stopped by zstd or by the size it gave, not by memory */
-    CHECK(packed.data[4] & 0x80, "a four-byte size field was expected");
-    memcpy(packed.data + 5 + !(packed.data[4] & 0x20), "\0\0\1", 4);
-    frame_refused(packed.data, packed.size, "zstd: ");
-    rp_bundle_fini(&good);
-}
-
-/* ---- honest frames of every kind ---- */
-
-/* Noise that comes back after `distance` bytes, with a byte changed now and then: matches as far back as a window reaches. */
-static void far_matches(struct rp_buf *tar, size_t size, size_t distance)
-{
-    RP_FREE char *data = rp_alloc(size);
-    uint64_t state = distance;
-    for (size_t i = 0; i < size; i++) {
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        data[i] = i < distance || state >> 52 == 0 ? (char)(state >> 33) : data[i - distance];
-    }
-    rp_tar_add(tar, "steps/rank0.jsonl", data, size);
-    rp_tar_end(tar);
 }
 
 /* In pieces of `flush` bytes, each at least a block of its own; 0: as large as they can be. */
@@ -446,6 +132,112 @@ static void frame_of(struct rp_buf *out, const struct rp_buf *tar, int window_lo
     rp_buf_add(out, bytes, to.pos);
 }
 
+/* Is it part of a header or padding? */
+static int is_frame_of_member(const struct rp_bundle *b, size_t at)
+{
+    size_t begin = 0;
+    for (int i = 0; i < b->n; i++) {
+        size_t size = b->member[i].bytes.size, end = begin + 512 + (size + 511) / 512 * 512;
+        if (at < end)
+            return at < begin + 512 || at >= begin + 512 + size;
+        begin = end;
+    }
+    return 1;
+}
+
+/* Bytes of the tar inside, repacked by somebody who knows zstd: every one of headers and padding is refused, those of contents change that
+ * content and nothing else. What is signed of a content is in test_dsse.c and test_attacks_*.c. */
+TEST(no_byte_of_the_tar_changes_unnoticed)
+{
+    RP_BUF file = {0}, tar = {0};
+    struct rp_bundle good;
+    struct rp_err err;
+    honest(&file, &good);
+    tar_of(&tar, &good);
+    for (size_t i = 0; i < tar.size; i++) {
+        struct rp_bundle bent;
+        RP_BUF packed = {0};
+        int frame = is_frame_of_member(&good, i);
+        if (!frame && i % 61)
+            continue;
+        tar.data[i] ^= 0x20; /* turns letters into letters, so that much of it stays plausible */
+        frame_of(&packed, &tar, 17, 1, 0);
+        int refused = fx_open(&bent, packed.data, packed.size, &err) < 0;
+        CHECK(refused == frame, "byte %zu of the tar: %s", i, refused ? err.msg : "accepted");
+        CHECK(refused || (bent.n == good.n && !same_members(&good, &bent)), "byte %zu of the tar was ignored", i);
+        tar.data[i] ^= 0x20;
+        rp_bundle_fini(&bent);
+    }
+    rp_bundle_fini(&good);
+}
+
+TEST(more_members_than_the_limit_are_refused)
+{
+    struct rp_bundle b = {0};
+    struct rp_err err;
+    char name[64];
+    int rc = 0, i = 0;
+    for (; i < 1000 && rc == 0; i++) {
+        snprintf(name, sizeof name, "steps/rank%d.jsonl", i);
+        rc = rp_bundle_add(&b, name, "", 0, &err);
+    }
+    CHECK(i == RP_BUNDLE_MEMBERS_MAX + 1 && err.code == RP_MALFORMED, "%d members: %s", i, err.msg);
+    rp_bundle_fini(&b);
+}
+
+/* ---- hostile frames ---- */
+
+static void frame_refused(const void *data, size_t size)
+{
+    struct rp_bundle b;
+    struct rp_err err;
+    CHECK(fx_open(&b, data, size, &err) < 0 && err.code == RP_MALFORMED, "%s", err.msg);
+    rp_bundle_fini(&b);
+}
+
+static void repack(struct rp_buf *out, const struct rp_buf *tar, int size)
+{
+    size_t bound = ZSTD_compressBound(tar->size);
+    RP_FREE char *bytes = rp_alloc(bound);
+    ZSTD_CCtx *c = ZSTD_createCCtx();
+    ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1);
+    ZSTD_CCtx_setParameter(c, ZSTD_c_contentSizeFlag, size);
+    size_t n = ZSTD_compress2(c, bytes, bound, tar->data, tar->size);
+    ZSTD_freeCCtx(c);
+    rp_buf_add(out, bytes, n);
+}
+
+/* What else may be wrong with a frame is in test_attacks_form.c and test_bombs.c. */
+TEST(a_frame_of_another_level_is_read_and_one_without_its_size_is_not)
+{
+    RP_BUF file = {0}, tar = {0}, other = {0}, unsized = {0};
+    struct rp_bundle good, b;
+    struct rp_err err;
+    honest(&file, &good);
+    tar_of(&tar, &good);
+    repack(&other, &tar, 1);
+    CHECK(fx_open(&b, other.data, other.size, &err) == 0 && same_members(&good, &b), "%s", err.msg);
+    rp_bundle_fini(&b);
+    repack(&unsized, &tar, 0);
+    frame_refused(unsized.data, unsized.size);
+    rp_bundle_fini(&good);
+}
+
+/* ---- honest frames of every kind ---- */
+
+/* Noise that comes back after `distance` bytes, with a byte changed now and then: matches as far back as a window reaches. */
+static void far_matches(struct rp_buf *tar, size_t size, size_t distance)
+{
+    RP_FREE char *data = rp_alloc(size);
+    uint64_t state = distance;
+    for (size_t i = 0; i < size; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        data[i] = i < distance || state >> 52 == 0 ? (char)(state >> 33) : data[i - distance];
+    }
+    rp_tar_add(tar, "steps/rank0.jsonl", data, size);
+    rp_tar_end(tar);
+}
+
 static int comes_out(struct rp_unpack *u, const struct rp_buf *tar)
 {
     struct rp_err err;
@@ -463,15 +255,13 @@ static int comes_out(struct rp_unpack *u, const struct rp_buf *tar)
     return equal;
 }
 
-/* Read from a file and from memory. */
-static void both_come_out(const struct rp_buf *file, const struct rp_buf *tar, const char *what, size_t number)
+static void reads_back(const struct rp_buf *file, const struct rp_buf *tar, const char *what, size_t number)
 {
     struct rp_err err;
     RP_FREE char *path = fx_path("frame");
     CHECK(rp_write_file(path, file->data, file->size, 0600, &err) == 0, "%s", err.msg);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    CHECK(comes_out(rp_unpack_file(fd, 1 << 24, &err), tar), "%s %zu, from a file: other bytes", what, number);
-    CHECK(comes_out(rp_unpack_bytes(file->data, file->size, 1 << 24, &err), tar), "%s %zu, from memory: other bytes", what, number);
+    CHECK(comes_out(rp_unpack_file(fd, 1 << 24, &err), tar), "%s %zu: other bytes", what, number);
     close(fd);
 }
 
@@ -491,7 +281,7 @@ TEST(content_of_many_windows_comes_out_as_it_went_in)
         RP_BUF tar = {0}, file = {0};
         far_matches(&tar, cases[i].flush && cases[i].flush < 1500 ? 2000 * cases[i].flush : (size_t)3 << 20, cases[i].distance);
         frame_of(&file, &tar, cases[i].window_log, cases[i].level, cases[i].flush);
-        both_come_out(&file, &tar, "case", i);
+        reads_back(&file, &tar, "case", i);
     }
 }
 
@@ -516,7 +306,7 @@ TEST(blocks_of_nothing_between_others_are_no_harm)
     }
     CHECK(at + 4 == file.size, "the checksum was expected");
     rp_buf_add(&padded, file.data + at, 4);
-    both_come_out(&padded, &tar, "padded", 0);
+    reads_back(&padded, &tar, "padded", 0);
 }
 
 static void stored_block(struct rp_buf *out, const char *data, size_t size)
@@ -560,7 +350,8 @@ TEST(a_frame_has_no_more_blocks_than_its_content_needs)
         CHECK(u && rp_tar_next(u, name, &size, &err) == 1, "%s", err.msg);
         while ((more = rp_tar_piece(u, &data, &size, &err)) > 0) {
         }
-        CHECK(more < 0 && err.code == RP_MALFORMED && strstr(err.msg, "more than 4864 blocks for 3147264 bytes"), "%s: %s", cases[i].name, err.msg);
+        CHECK(more < 0 && err.code == RP_MALFORMED, "%s: %s", cases[i].name, err.msg);
+        SAID(err.msg); /* where it stopped */
         CHECK(lseek(fd, 0, SEEK_CUR) == 0, "the offset was moved");
         rp_unpack_free(u);
         close(fd);
@@ -568,7 +359,7 @@ TEST(a_frame_has_no_more_blocks_than_its_content_needs)
     for (size_t n = 1; n < file.size; n += n < 40 || n > file.size - 40 ? 1 : 9973) { /* cut anywhere */
         struct rp_bundle b;
         struct rp_err err;
-        CHECK(rp_bundle_read(&b, file.data, n, &err) < 0 && err.code == RP_MALFORMED, "%zu of %zu bytes were enough", n, file.size);
+        CHECK(fx_open(&b, file.data, n, &err) < 0 && err.code == RP_MALFORMED, "%zu of %zu bytes were enough", n, file.size);
     }
 }
 
@@ -580,7 +371,7 @@ TEST(a_compressed_block_without_bytes_is_none)
     rp_buf_add(&bent, file.data, 10);
     rp_buf_add(&bent, "\4\0\0", 3);
     rp_buf_add(&bent, file.data + 10, file.size - 10);
-    frame_refused(bent.data, bent.size, "a compressed block without bytes");
+    frame_refused(bent.data, bent.size);
 }
 
 TEST(files_that_cannot_be_bundles)

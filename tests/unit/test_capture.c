@@ -4,9 +4,8 @@
 #include "base/json.h"
 #include "capture/capture.h"
 #include "tests/unit/env_shape.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/scratch.h"
 
-#include <ftw.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,7 +33,7 @@ static const char *state(const json_t *env, const char *probe, const char *name)
 TEST(this_machine)
 {
     struct env_counts c;
-    json_t *env = capture(0);
+    RP_JSON *env = capture(0);
     const char *fault = env_fault(env, &c);
     CHECK(!fault, "%s", fault);
     CHECK(json_integer_value(value(env, "cpu", "threads", "value")) == sysconf(_SC_NPROCESSORS_ONLN), "threads");
@@ -45,7 +44,6 @@ TEST(this_machine)
     CHECK(rp_sha256_file(self, "/proc/self/exe", NULL, &err) == 0, "%s", err.msg);
     CHECK_STR(json_string_value(value(env, "program", "sha256", "value")), self);
     CHECK_STR(json_string_value(value(env, "program", "version", "value")), rp_build_record()->version);
-    json_decref(env);
 }
 
 /* The form that env.schema.json promises, so that an owner can prove a hidden text later. */
@@ -53,11 +51,11 @@ TEST(names_are_hidden_and_can_be_proved)
 {
     RP_BUF text = {0}, form = {0};
     char hex[RP_SHA256_HEX], salt[2][33];
-    json_t *open = capture(1);
+    RP_JSON *open = capture(1);
     const char *host = json_string_value(value(open, "host", "hostname", "value"));
     CHECK(host && strncmp(host, "sha256:", 7) != 0 && json_is_true(json_object_get(open, "identified")), "--identify shows the name");
     for (int i = 0; i < 2 && host; i++) {
-        json_t *env = capture(0);
+        RP_JSON *env = capture(0);
         snprintf(salt[i], sizeof salt[i], "%s", json_string_value(json_object_get(env, "salt")));
         form.size = text.size = 0;
         rp_buf_printf(&form, "%s%c%s%c%s", salt[i], 0, "host.hostname", 0, host);
@@ -68,10 +66,8 @@ TEST(names_are_hidden_and_can_be_proved)
         json_object_del(json_object_get(json_object_get(env, "probes"), "environment"), "LD_LIBRARY_PATH");
         rp_json_write(&text, env);
         CHECK(strlen(host) < 6 || !strstr(text.data, host), "the host's name '%s' shows somewhere", host);
-        json_decref(env);
     }
     CHECK(strcmp(salt[0], salt[1]) != 0, "two documents have the same salt");
-    json_decref(open);
 }
 
 TEST(secrets_never_show)
@@ -103,7 +99,7 @@ TEST(secrets_never_show)
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
         setenv(variables[i][0], variables[i][1], 1);
     setenv("OMP_LARGE", large, 1);
-    json_t *env = capture(0);
+    RP_JSON *env = capture(0);
     rp_json_write(&text, env);
     rp_capture_summary(&summary, env);
     CHECK(!strstr(text.data, "marker") && !strstr(summary.data, "marker"), "a marker shows: %.100s", strstr(text.data, "marker"));
@@ -115,32 +111,18 @@ TEST(secrets_never_show)
     CHECK_STR(json_string_value(value(env, "environment", "KMP_AFFINITY", "value")), "granularity=fine,compact,1,0");
     CHECK_STR(state(env, "environment", "OMP_LARGE"), "error");
     unsetenv("OMP_LARGE");
-    json_decref(env);
 }
 
 /* ---- a scratch directory ---- */
 
-static char scratch[32];
+static char made[256]; /* the directory of the last script */
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+/* Runs a script in a new directory. */
+static void in_scratch(const char *script)
 {
-    (void)st, (void)type, (void)ftw;
-    return remove(path);
-}
-
-/* Runs a script in a fresh scratch directory; 0 when it worked. */
-static int in_scratch(const char *script)
-{
-    strcpy(scratch, "/tmp/rp-capture-XXXXXX");
-    if (!mkdtemp(scratch))
-        return -1;
-    RP_FREE char *command = rp_asprintf("cd %s && set -e; { %s\n} >/dev/null 2>&1", scratch, script);
-    return system(command);
-}
-
-static void leave_scratch(void)
-{
-    nftw(scratch, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    snprintf(made, sizeof made, "%s", scratch_new());
+    RP_FREE char *command = rp_asprintf("cd %s && set -e; { %s\n} >/dev/null 2>&1", made, script);
+    CHECK(system(command) == 0, "the script failed: %s", script);
 }
 
 /* ---- libraries ---- */
@@ -150,12 +132,11 @@ static json_t *libraries(const char *root, int digests, struct rp_buf *text)
     struct rp_capture_opts o = {.root = root, .digests = digests};
     struct rp_err err;
     CHECK(rp_capture_select(&o, "cuda,environment", &err) == 0, "%s", err.msg);
-    json_t *env = rp_capture(&o, &err);
+    RP_JSON *env = rp_capture(&o, &err);
     CHECK(env != NULL, "%s", err.msg);
     text->size = 0;
     rp_json_write(text, env);
     json_t *all = json_incref(json_object_get(json_object_get(json_object_get(env, "probes"), "cuda"), "libraries"));
-    json_decref(env);
     return all;
 }
 
@@ -171,11 +152,10 @@ TEST(libraries_are_found_and_their_homes_not_named)
     char hex[RP_SHA256_HEX];
     struct rp_err err;
     RP_BUF text = {0};
-    CHECK(in_scratch("mkdir -p home/marker/lib etc; cd home/marker/lib; echo bytes >libcudart.so.99.1.2; "
+    in_scratch("mkdir -p home/marker/lib etc; cd home/marker/lib; echo bytes >libcudart.so.99.1.2; "
                      "ln -s libcudart.so.99.1.2 libcudart.so.99; ln -s libcudart.so.99 libcudart.so; truncate -s 40M libnccl.so.99; "
-                     "echo /home/marker/lib >../../../etc/ld.so.conf; chmod -R go+rX ../../..") == 0,
-          "the script failed");
-    RP_FREE char *dir = rp_asprintf("%s/home/marker/lib", scratch), *file = rp_asprintf("%s/libcudart.so.99", dir);
+                     "echo /home/marker/lib >../../../etc/ld.so.conf; chmod -R go+rX ../../..");
+    RP_FREE char *dir = rp_asprintf("%s/home/marker/lib", made), *file = rp_asprintf("%s/libcudart.so.99", dir);
     CHECK(rp_sha256_file(hex, file, NULL, &err) == 0, "%s", err.msg);
     setenv("LD_LIBRARY_PATH", dir, 1);
     json_t *all = libraries("/", 0, &text);
@@ -189,19 +169,18 @@ TEST(libraries_are_found_and_their_homes_not_named)
     CHECK_STR(fact(all, "libnccl.so.99", "sha256", "state"), "(none)"); /* not made, which is not the same as absent */
     json_decref(all);
 
-    all = libraries(scratch, 1, &text); /* another root, and digests of all */
+    all = libraries(made, 1, &text); /* another root, and digests of all */
     CHECK_STR(fact(all, "libcudart.so.99", "found_by", "value"), "ld.so.conf");
     CHECK_STR(fact(all, "libnccl.so.99", "sha256", "state"), "ok");
     CHECK(!strstr(text.data, "marker"), "the home shows: %.80s", strstr(text.data, "marker"));
     json_decref(all);
-    leave_scratch();
 }
 
 /* ---- a container's layers ---- */
 
 static json_t *layers(int identify)
 {
-    struct rp_capture_opts o = {.root = scratch, .identify = identify};
+    struct rp_capture_opts o = {.root = made, .identify = identify};
     struct rp_err err;
     CHECK(rp_capture_select(&o, "container", &err) == 0, "%s", err.msg);
     json_t *env = rp_capture(&o, &err);
@@ -219,16 +198,14 @@ TEST(layers_are_counted_and_none_is_cut_off)
         rp_asprintf("mkdir -p proc/self; "
                     "echo '20 1 0:30 / / rw - overlay overlay rw,lowerdir=%s,upperdir=/u,workdir=/w' >proc/self/mountinfo; chmod -R go+rX .",
                     list);
-    CHECK(in_scratch(script) == 0, "the script failed");
+    in_scratch(script);
     for (int identify = 0; identify < 2; identify++) {
-        json_t *env = layers(identify);
+        RP_JSON *env = layers(identify);
         const char *name = json_string_value(value(env, "container", "layers_name", "value"));
         CHECK(json_integer_value(value(env, "container", "layers", "value")) == 3, "identify %d: %lld layers", identify,
               (long long)json_integer_value(value(env, "container", "layers", "value")));
         CHECK(name && (identify ? strcmp(name, list) == 0 : strncmp(name, "sha256:", 7) == 0), "identify %d: %s", identify, name);
-        json_decref(env);
     }
-    leave_scratch();
 }
 
 /* ---- places ---- */
@@ -249,9 +226,8 @@ TEST(relative_places_are_where_the_working_directory_is)
     RP_FREE char *before = realpath(".", NULL);
     CHECK(chdir("/dev/shm") == 0 && setenv("REPRO_STORE", "repro-none/yet", 1) == 0 && rp_capture_select(&o, "storage", &err) == 0, "%s",
           before);
-    json_t *env = rp_capture(&o, &err);
+    RP_JSON *env = rp_capture(&o, &err);
     CHECK(chdir(before) == 0 && unsetenv("REPRO_STORE") == 0, "%s", before);
     CHECK_STR(mount_point(env, "workdir"), "/dev/shm");
     CHECK_STR(mount_point(env, "store"), "/dev/shm");
-    json_decref(env);
 }

@@ -46,18 +46,6 @@ static json_t *capture_as_nobody(const char *root, const char *record)
     return rp_json_parse(text.data, text.size, "environment", &err);
 }
 
-static void check_same(const char *what, const struct rp_buf *expected, const struct rp_buf *seen)
-{
-    const char *a = rp_buf_text(expected), *b = rp_buf_text(seen);
-    int line = 1, same = strcmp(a, b) == 0;
-    while (!same && *a && *a == *b) {
-        line += *a == '\n';
-        a++;
-        b++;
-    }
-    CHECK(same, "%s differs in line %d: expected '%.60s', got '%.60s'", what, line, a, b);
-}
-
 /* Values of the time and of this build are not the recorded machine's. */
 static void drop_volatile(json_t *env)
 {
@@ -106,21 +94,20 @@ static int look_into(const char *path, const struct stat *st, int type, struct F
 /* A record of the machine stands in for it: the same document, and nothing that was taken out is in it. */
 static void check_record(const char *root, const json_t *env)
 {
-    char record[] = "/tmp/rp-record-XXXXXX";
+    const char *record = scratch_new();
     RP_BUF before = {0}, after = {0};
-    CHECK(mkdtemp(record) && chmod(record, 0777) == 0, "no scratch directory");
+    CHECK(chmod(record, 0777) == 0, "%s", record);
     RP_JSON *first = capture_as_nobody(root, record), *second = capture_as_nobody(record, NULL);
     drop_volatile(first);
     drop_volatile(second);
     rp_json_write(&before, env);
     rp_json_write(&after, first);
-    check_same("the document beside a record", &before, &after);
+    CHECK_STR(after.data, before.data);
     after.size = 0;
     rp_json_write(&after, second);
-    check_same("the document of a record", &before, &after);
+    CHECK_STR(after.data, before.data);
     CHECK(!secret_in(after.data, after.size), "%s in the document", secret_in(after.data, after.size));
     nftw(record, look_into, 16, FTW_PHYS);
-    host_tree_remove(record);
 }
 
 static int by_text(const void *a, const void *b)
@@ -168,14 +155,12 @@ static void check_launch(const char *tree, json_t *env)
 
 static void check_host(const char *name, struct env_counts *c)
 {
-    char root[] = "/tmp/rp-host-XXXXXX";
+    const char *root = host_tree(name);
     RP_FREE char *tree = rp_asprintf("tests/hosts/%s/tree.txt", name), *page = rp_asprintf("tests/hosts/%s/expected/summary.txt", name);
     RP_BUF summary = {0};
     const char *probe;
     json_t *values;
-    CHECK(mkdtemp(root) && chmod(root, 0755) == 0, "no scratch directory");
-    host_tree_unpack(root, tree);
-    json_t *env = capture_as_nobody(root, NULL);
+    RP_JSON *env = capture_as_nobody(root, NULL);
     const char *fault = env_fault(env, c);
     CHECK(!fault, "%s: %s", name, fault);
     if (env) {
@@ -184,15 +169,13 @@ static void check_host(const char *name, struct env_counts *c)
             RP_FREE char *file = rp_asprintf("tests/hosts/%s/expected/%s.json", name, probe);
             RP_BUF text = {0};
             rp_json_write(&text, values);
-            check_golden(file, &text);
+            golden(file, &text);
         }
         rp_capture_summary(&summary, env);
-        check_golden(page, &summary);
+        golden(page, &summary);
         check_record(root, env);
         check_launch(tree, env);
     }
-    json_decref(env);
-    host_tree_remove(root);
 }
 
 TEST(recorded_machines)
@@ -222,10 +205,8 @@ TEST(recorded_machines)
 
 TEST(nothing_at_all)
 {
-    char root[] = "/tmp/rp-host-XXXXXX";
     struct env_counts c;
-    CHECK(mkdtemp(root) && chmod(root, 0755) == 0, "no scratch directory");
-    json_t *env = capture_as_nobody(root, NULL);
+    RP_JSON *env = capture_as_nobody(scratch_new(), NULL);
     const char *fault = env_fault(env, &c);
     CHECK(!fault, "%s", fault);
     drop_volatile(env);
@@ -233,6 +214,4 @@ TEST(nothing_at_all)
     CHECK(!fault && c.ok == 0 && c.denied > 200 && c.error == 0 && c.absent > 50, "%d ok, %d denied, %d in error, %d absent",
           c.ok, c.denied,
           c.error, c.absent); /* without /proc and /sys nobody can tell what the machine has */
-    json_decref(env);
-    rmdir(root);
 }

@@ -2,7 +2,7 @@
  * not mounted. Whole pages are compared by test_capture_hosts and test_doctor. */
 #include "base/json.h"
 #include "capture/capture.h"
-#include "tests/unit/host_tree.h"
+#include "tests/unit/scratch.h"
 #include "tests/unit/tap.h"
 
 #include <stdlib.h>
@@ -84,19 +84,14 @@ TEST(a_hundred_devices_are_not_shown)
 
 /* ---- file systems that are not mounted ---- */
 
-static char root[] = "/tmp/rp-page-XXXXXX";
-
 static json_t *capture(const char *script)
 {
-    struct rp_capture_opts o = {.root = root};
+    struct rp_capture_opts o = {.root = scratch_new()};
     struct rp_err err = {0};
-    strcpy(root, "/tmp/rp-page-XXXXXX");
-    CHECK(mkdtemp(root) != NULL, "no scratch directory");
-    RP_FREE char *command = rp_asprintf("cd %s && set -e; %s", root, script);
+    RP_FREE char *command = rp_asprintf("cd %s && set -e; %s", o.root, script);
     CHECK(system(command) == 0, "the script failed");
     json_t *env = rp_capture(&o, &err);
     CHECK(env != NULL, "%s", err.msg);
-    host_tree_remove(root);
     return env;
 }
 

@@ -1,7 +1,7 @@
 /* Reading below a root: names in their order, what of a process's status is kept, and texts that would turn a line around. */
 #include "base/json.h"
 #include "capture/container/security.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/scratch.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -9,21 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char root[32];
-
 static struct rp_probe begin(struct rp_capture_opts *o)
 {
-    strcpy(root, "/tmp/rp-read-XXXXXX");
-    CHECK(mkdtemp(root) != NULL, "no scratch directory");
-    *o = (struct rp_capture_opts){.root = root};
-    return (struct rp_probe){.opts = o, .root = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .name = "x", .salt = "00"};
-}
-
-static void end(struct rp_probe *p)
-{
-    RP_FREE char *command = rp_asprintf("rm -r %s", root);
-    rp_closep(&p->root);
-    CHECK(system(command) == 0, "the scratch directory is left");
+    *o = (struct rp_capture_opts){.root = scratch_new()};
+    return (struct rp_probe){.opts = o, .root = open(o->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .name = "x", .salt = "00"};
 }
 
 /* An order is one: of any three names, whatever their sequence. */
@@ -44,7 +33,7 @@ TEST(names_are_sorted_by_number)
     for (int i = 0; i < d.n; i++)
         CHECK_STR(d.name[i], sorted[i]);
     rp_dirlist_free(&d);
-    end(&p);
+    rp_closep(&p.root);
 }
 
 TEST(a_status_names_nobody)
@@ -54,7 +43,7 @@ TEST(a_status_names_nobody)
     struct rp_capture_opts o;
     struct rp_probe p = begin(&o);
     struct rp_err err;
-    RP_FREE char *file = rp_asprintf("%s/proc/self/status", root);
+    RP_FREE char *file = rp_asprintf("%s/proc/self/status", o.root);
     *strrchr(file, '/') = 0;
     CHECK(rp_mkdirs(file, 0755, &err) == 0, "%s", err.msg);
     file[strlen(file)] = '/';
@@ -62,7 +51,7 @@ TEST(a_status_names_nobody)
     RP_TEXT t;
     rp_status_read(&t, &p);
     CHECK_STR(t.bytes.data, "Uid:\t65534\t0\nCapEff:\t00\nSeccomp:\t2\nCpus_allowed_list:\t0-3\n");
-    end(&p);
+    rp_closep(&p.root);
 }
 
 TEST(texts_that_turn_around_are_none)

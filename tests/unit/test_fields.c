@@ -102,15 +102,6 @@ static void use_capture(const char *root)
     use_all(json_object_get(env, "probes"), "");
 }
 
-static void use_tree(const char *tree)
-{
-    char root[] = "/tmp/rp-host-XXXXXX";
-    CHECK(mkdtemp(root) != NULL, "no scratch directory");
-    host_tree_unpack(root, tree);
-    use_capture(root);
-    host_tree_remove(root);
-}
-
 /* What neither a recorded nor a played machine can say: CUDA's own values, other launchers, hwloc where it cannot look. */
 static const char *const elsewhere[] = {
     "gpu/cuda_devices",         "gpu/cuda_driver_version",   "gpu/cuda_runtime_version",  "gpu/nccl_version",
@@ -124,7 +115,7 @@ TEST(every_value_has_a_row_and_every_row_a_value)
     int rows = 0;
     use_hosts();
     use_played();
-    use_tree("tests/hosts/h100_x8/tree.txt");
+    use_capture(host_tree("h100_x8"));
     use_capture("/");
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) {
         RP_FREE char *path = rp_strdup(elsewhere[i]);

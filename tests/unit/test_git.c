@@ -4,15 +4,13 @@
 
 static void check_repository(const char *script, const char *below, const char *branch, int modified, int untracked)
 {
-    CHECK(in_scratch(script) == 0, "the script failed: %s", script);
-    json_t *env = capture(below, NULL, 0);
+    git_script(script);
+    RP_JSON *env = capture(below, NULL, 0);
     CHECK(strlen(text(env, "commit")) == 40, "%s: commit is %s", script, text(env, "commit"));
     CHECK_STR(text(env, "branch"), branch);
     CHECK(number(env, "modified") == modified && number(env, "untracked") == untracked, "%s: %lld modified, %lld untracked", script,
           number(env, "modified"), number(env, "untracked"));
     CHECK(!strstr(text(env, "describe"), "-dirty") == !modified, "%s: %s", script, text(env, "describe"));
-    json_decref(env);
-    leave_scratch();
 }
 
 TEST(states)
@@ -31,13 +29,11 @@ TEST(states)
 
     static const char *const nothing[] = {"mkdir r", "git init -q r"}; /* no repository; no commit */
     for (int i = 0; i < 2; i++) {
-        CHECK(in_scratch(nothing[i]) == 0, "%s", nothing[i]);
-        json_t *env = capture("r", NULL, 0);
+        git_script(nothing[i]);
+        RP_JSON *env = capture("r", NULL, 0);
         CHECK_STR(state(env, "commit"), "absent");
         CHECK_STR(state(env, "describe"), "absent");
         CHECK_STR(state(env, "modified"), i ? "ok" : "absent");
-        json_decref(env);
-        leave_scratch();
     }
 }
 
@@ -45,16 +41,15 @@ TEST(states)
 TEST(as_git_says)
 {
     NEEDS_GIT();
-    CHECK(in_scratch(REPOSITORY
+    git_script(REPOSITORY
                      "git tag -a v1.2 -m x; git commit -q --allow-empty -m two; seq 1 60 >a; "
                      "printf '1\\n2\\na\\n\\nb\\n3\\n4\\n' >slide; git add a slide; git commit -q -m three; "
                      "printf '1\\n2\\na\\n\\nb\\na\\n\\nb\\n3\\n4\\n' >slide; "
                      "git init -q --bare ../up; git remote add origin \"$PWD/../up\"; git push -q -u origin trunk; "
                      "git commit -q --allow-empty -m four; sed -i 's/^7$/seven/; s/^50$/fifty/; 60q' a; printf 'no end' >>a; rm b; "
                      "printf 'x\\0y' >bin; ln -s a link; printf 'new\\n' >'with space'; mkdir d; echo 1 >d/f; chmod +x d/f; git add .; "
-                     "echo later >>d/f") == 0,
-          "the script failed");
-    json_t *env = capture("r", NULL, 1);
+                     "echo later >>d/f");
+    RP_JSON *env = capture("r", NULL, 1);
     char hex[RP_SHA256_HEX];
     RP_FREE char *describe = rp_asprintf("%s\n", text(env, "describe")), *diff = rp_strdup(text(env, "diff"));
     CHECK_STR(describe, said("cd r; git describe --tags --always --dirty --abbrev=12"));
@@ -74,8 +69,6 @@ TEST(as_git_says)
     CHECK_STR(text(env, "upstream"), "origin/trunk");
     CHECK(number(env, "ahead") == 1 && number(env, "behind") == 0, "%lld, %lld", number(env, "ahead"), number(env, "behind"));
     CHECK(strncmp(text(env, "url"), "sha256:", 7) == 0, "a local path shows: %s", text(env, "url"));
-    json_decref(env);
-    leave_scratch();
 }
 
 /* git sorts and shows by the repository's and the user's settings: the digest is of the changes alone. */
@@ -93,8 +86,8 @@ TEST(configuration_does_not_change_the_difference)
             rp_asprintf(REPOSITORY "%s seq 1 90 >Z; seq 9 >Q; git add Z Q; git commit -q -m two; sed -i '50d;20d' Z; echo x >>a; mv Q W; "
                                    "git add -A .; echo >unknown%s",
                         i ? own : "", i ? users : "");
-        CHECK(in_scratch(script) == 0, "the script failed");
-        json_t *env = capture("r", NULL, 0);
+        git_script(script);
+        RP_JSON *env = capture("r", NULL, 0);
         CHECK(number(env, "modified") == 4, "%lld modified", number(env, "modified"));
         CHECK(number(env, "untracked") == 1, "%lld untracked", number(env, "untracked"));
         CHECK_STR(state(env, "diff"), "absent");
@@ -102,8 +95,6 @@ TEST(configuration_does_not_change_the_difference)
             CHECK_STR(text(env, "diff_sha256"), digest);
         else
             digest = rp_strdup(text(env, "diff_sha256"));
-        json_decref(env);
-        leave_scratch();
     }
 }
 
@@ -133,42 +124,36 @@ TEST(repository_properties)
         {"git init -q --object-format=sha256 r", "r", "commit", "error"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        CHECK(in_scratch(cases[i].script) == 0, "the script failed: %s", cases[i].script);
-        json_t *env = capture(cases[i].below, NULL, 0);
+        git_script(cases[i].script);
+        RP_JSON *env = capture(cases[i].below, NULL, 0);
         CHECK(strcmp(text(env, cases[i].name), cases[i].value) == 0, "%s: %s is %s", cases[i].script, cases[i].name,
               text(env, cases[i].name));
-        json_decref(env);
-        leave_scratch();
     }
-    CHECK(in_scratch(REPOSITORY "git clone -q --shared . ../c") == 0, "the script failed");
+    git_script(REPOSITORY "git clone -q --shared . ../c");
     json_t *env = capture("c", NULL, 0);
     const char *detail = json_string_value(json_object_get(leaf(env, "workdir", "modified"), "detail"));
     CHECK(number(env, "alternates") == 1 && strlen(text(env, "commit")) == 40, "%lld alternates", number(env, "alternates"));
     CHECK(strcmp(state(env, "modified"), "error") == 0 && detail && strstr(detail, "git repack -a -d"), "no remedy: %s", detail);
     json_decref(env);
-    leave_scratch();
-    CHECK(in_scratch(REPOSITORY "git clone -q --shared . ../c; cd ../c; git repack -q -a -d; echo 2 >a") == 0, "the script failed");
+    git_script(REPOSITORY "git clone -q --shared . ../c; cd ../c; git repack -q -a -d; echo 2 >a");
     env = capture("c", NULL, 0);
     CHECK(number(env, "alternates") == 1 && number(env, "modified") == 1, "%lld modified, %s", number(env, "modified"),
           state(env, "modified"));
     json_decref(env);
-    leave_scratch();
 }
 
 TEST(several_repositories_and_submodules)
 {
     NEEDS_GIT();
-    CHECK(
-        in_scratch(REPOSITORY
+    git_script(REPOSITORY
                    "cd ..; git init -q o; cd o; echo 1 >x; git add x; git commit -q -m o; git config protocol.file.allow always; cd ../r; "
                    "for s in same moved touched gone; do git -c protocol.file.allow=always submodule add -q \"$PWD/../o\" sub/$s; done; "
                    "git commit -q -m subs; "
                    "(cd sub/moved; git commit -q --allow-empty -m further); echo 2 >sub/touched/x; "
-                   "git submodule deinit -q -f sub/gone; mkdir -p ../deep/o; cd ../deep/o; git init -q -b other") == 0,
-        "the script failed");
-    RP_FREE char *o = rp_asprintf("%s/o", scratch), *deep = rp_asprintf("%s/deep/o/", scratch), *none = rp_asprintf("%s/none", scratch);
+                   "git submodule deinit -q -f sub/gone; mkdir -p ../deep/o; cd ../deep/o; git init -q -b other");
+    RP_FREE char *o = rp_asprintf("%s/o", home), *deep = rp_asprintf("%s/deep/o/", home), *none = rp_asprintf("%s/none", home);
     const char *repos[] = {o, deep, none, NULL};
-    json_t *env = capture("r", repos, 0);
+    RP_JSON *env = capture("r", repos, 0);
     CHECK_STR(lines(env, "submodules"), said("cd r; for s in gone:absent moved:clean same:clean touched:modified; do n=sub/${s%:*}; c=-; [ "
                                              "$n = sub/gone ] || c=$(git -C $n rev-parse HEAD); "
                                              "echo $(git rev-parse HEAD:$n) $c ${s#*:} $n; done"));
@@ -180,8 +165,6 @@ TEST(several_repositories_and_submodules)
     CHECK_STR(json_string_value(json_object_get(leaf(env, "o.2", "commit"), "state")), "absent");
     CHECK_STR(json_string_value(json_object_get(leaf(env, "o.2", "modified"), "state")), "ok");
     CHECK_STR(json_string_value(json_object_get(leaf(env, "none", "commit"), "detail")), "no such directory");
-    json_decref(env);
-    leave_scratch();
 }
 
 TEST(urls_show_host_and_path_alone)
@@ -223,13 +206,12 @@ TEST(secrets_never_show)
 {
     NEEDS_GIT();
     RP_BUF shown = {0};
-    CHECK(in_scratch(REPOSITORY
+    git_script(REPOSITORY
                      "mkdir k; echo marker >.env; echo marker >k/id_rsa; echo old >conf; echo fine >c; git add -f .; git commit -q -m two; "
                      "echo marker2 >.env; echo marker2 >k/id_rsa; echo 'db_password: marker-in-a-file' >conf; echo public >c; "
                      "git remote add origin https://user:marker@host/x; git remote add b /tmp/marker/x; "
-                     "git remote set-url --add origin https://host/second") == 0,
-          "the script failed");
-    json_t *env = capture("r", NULL, 1);
+                     "git remote set-url --add origin https://host/second");
+    RP_JSON *env = capture("r", NULL, 1);
     rp_json_write(&shown, env);
     CHECK(!strstr(shown.data, "marker"), "%.80s", strstr(shown.data, "marker"));
     CHECK(strstr(text(env, "diff"), "+public\n") != NULL, "%s", text(env, "diff"));
@@ -237,8 +219,6 @@ TEST(secrets_never_show)
     CHECK(strstr(lines(env, "changed_files"), "M withheld .env\n") && strstr(lines(env, "changed_files"), "M withheld k/id_rsa\n"), "%s",
           lines(env, "changed_files"));
     CHECK_STR(text(env, "url"), "https://host/x");
-    json_decref(env);
-    leave_scratch();
 }
 
 /* Tokens and persons in what somebody called a branch, a tag, a remote, a file, a submodule or a directory. */
@@ -253,12 +233,12 @@ TEST(names_that_say_too_much_never_show)
                     "git add s-$T 2>/dev/null; git commit -q -m s; echo 2 >x-$T/a; echo 2 >$M; echo 2 >u-$T; "
                     "git init -q ../$T; git init -q ../$M",
                     t);
-    CHECK(in_scratch(script) == 0, "the script failed");
+    git_script(script);
     RP_BUF shown = {0};
-    RP_FREE char *token = rp_asprintf("%s/ghp_AbCdEf0123456789AbCdEf0123456789", scratch),
-                 *mail = rp_asprintf("%s/marker@host.example", scratch);
+    RP_FREE char *token = rp_asprintf("%s/ghp_AbCdEf0123456789AbCdEf0123456789", home),
+                 *mail = rp_asprintf("%s/marker@host.example", home);
     const char *repos[] = {token, mail, NULL};
-    json_t *env = capture("r", repos, 1);
+    RP_JSON *env = capture("r", repos, 1);
     rp_json_write(&shown, env);
     CHECK(!strstr(shown.data, "ghp_") && !strstr(shown.data, "marker"), "%.99s, %.99s", strstr(shown.data, "ghp_"),
           strstr(shown.data, "marker"));
@@ -271,32 +251,26 @@ TEST(names_that_say_too_much_never_show)
     CHECK(strstr(lines(env, "submodules"), " clean (withheld)\n") != NULL, "%s", lines(env, "submodules"));
     CHECK(strncmp(lines(env, "remotes"), "(withheld) ", 11) == 0, "%s", lines(env, "remotes"));
     CHECK(leaf(env, "withheld", "commit") && leaf(env, "hidden", "commit"), "no group of the others");
-    json_decref(env);
-    leave_scratch();
 }
 
 TEST(untracked_files_have_digests)
 {
     NEEDS_GIT();
-    CHECK(in_scratch(REPOSITORY "git tag t; echo 1 >new; echo marker >.env; echo 'db_password: marker-in-a-file' >conf; "
-                                "truncate -s 2M large; mkdir d; echo 1 >d/e") == 0,
-          "the script failed");
-    json_t *env = capture("r", NULL, 0);
+    git_script(REPOSITORY "git tag t; echo 1 >new; echo marker >.env; echo 'db_password: marker-in-a-file' >conf; "
+                                "truncate -s 2M large; mkdir d; echo 1 >d/e");
+    RP_JSON *env = capture("r", NULL, 0);
     CHECK_STR(lines(env, "untracked_files"),
               "withheld .env\nwithheld conf\n- d/\n- large\n4355a46b19d348dc2f57c046f8ef63d4538ebb936000f3c9ee954a27460dd865 new\n");
     CHECK(number(env, "untracked_left_out") == 0, "%lld left out", number(env, "untracked_left_out"));
     CHECK_STR(text(env, "describe"), "t");
-    json_decref(env);
-    leave_scratch();
 }
 
 TEST(bounds)
 {
     NEEDS_GIT();
-    CHECK(in_scratch(REPOSITORY "for i in $(seq 1000 1349); do echo $i >f$i; done; seq 1 90000 >large; git add .; git commit -q -m two; "
+    git_script(REPOSITORY "for i in $(seq 1000 1349); do echo $i >f$i; done; seq 1 90000 >large; git add .; git commit -q -m two; "
                                 "for i in $(seq 1000 1249); do echo x$i >f$i; done; for i in $(seq 1 150); do echo >u$i; done; "
-                                "seq 1 100000 >large; seq 1 250000 >b; ln -s /etc/hostname up; printf 'a\\tb\\033[31m\\377\\n' >>a") == 0,
-          "the script failed");
+                                "seq 1 100000 >large; seq 1 250000 >b; ln -s /etc/hostname up; printf 'a\\tb\\033[31m\\377\\n' >>a");
     json_t *env = capture("r", NULL, 1);
     CHECK(number(env, "modified") == 253 && number(env, "untracked") == 151, "%lld modified, %lld untracked", number(env, "modified"),
           number(env, "untracked"));
@@ -308,41 +282,32 @@ TEST(bounds)
     CHECK(strstr(diff, "+a\tb?[31m?\n") != NULL, "escape sequences: %.200s", diff);
     CHECK(strstr(diff, "Binary files a/b and b/b differ (SHA-256 ") != NULL, "a large file");
     json_decref(env);
-    leave_scratch();
 
-    CHECK(in_scratch(REPOSITORY
-                     "seq 1 90000 >c; git add c; git commit -q -m two; for i in 1 2; do seq $i 8 900000 >c$i; git add c$i; done") == 0,
-          "the script failed");
+    git_script(REPOSITORY
+                     "seq 1 90000 >c; git add c; git commit -q -m two; for i in 1 2; do seq $i 8 900000 >c$i; git add c$i; done");
     env = capture("r", NULL, 1);
     CHECK_STR(state(env, "diff"), "error");
     CHECK(strlen(text(env, "diff_sha256")) == 64 && number(env, "diff_size") > 1 << 20, "%lld bytes", number(env, "diff_size"));
     json_decref(env);
-    leave_scratch();
 
-    CHECK(in_scratch(REPOSITORY
-                     "c=$(git rev-parse HEAD); for i in $(seq 201); do echo \"160000 $c 0\tm$i\"; done | git update-index --index-info") ==
-              0,
-          "the script failed");
+    git_script(REPOSITORY
+                     "c=$(git rev-parse HEAD); for i in $(seq 201); do echo \"160000 $c 0\tm$i\"; done | git update-index --index-info");
     env = capture("r", NULL, 0);
     CHECK_STR(state(env, "submodules"), "error");
     json_decref(env);
-    leave_scratch();
 }
 
 /* Files of Git LFS that are what their pointers say are not changed. */
 TEST(large_file_storage)
 {
     NEEDS_GIT();
-    CHECK(in_scratch(
+    git_script(
               REPOSITORY
               "echo weights >w; printf 'version https://git-lfs.github.com/spec/v1\\noid sha256:%s\\nsize 8\\n' $(sha256sum <w | cut -c "
               "-64) >p; "
               "cp p v; cp p w.txt; mv w.txt w2; git add p v; git mv -f p w 2>/dev/null || git mv p w; git add w v; git commit -q -m lfs; "
-              "echo weights >w; echo other >v") == 0,
-          "the script failed");
-    json_t *env = capture("r", NULL, 0);
+              "echo weights >w; echo other >v");
+    RP_JSON *env = capture("r", NULL, 0);
     CHECK(number(env, "modified") == 1 && strstr(lines(env, "changed_files"), " v\n"), "%lld: %s", number(env, "modified"),
           lines(env, "changed_files"));
-    json_decref(env);
-    leave_scratch();
 }

@@ -5,8 +5,7 @@
 TEST(nothing_is_run)
 {
     NEEDS_GIT();
-    CHECK(
-        in_scratch(REPOSITORY
+    git_script(REPOSITORY
                    "printf '#!/bin/sh\\ntouch %s/ran\\ncat\\n' \"$HOME\" >../evil; chmod +x ../evil; "
                    "for h in pre-commit post-checkout post-index-change fsmonitor-watchman reference-transaction; do cp ../evil "
                    ".git/hooks/$h; done; "
@@ -17,16 +16,13 @@ TEST(nothing_is_run)
                    "printf '* filter=f diff=f\\n' >.gitattributes; printf '[alias]\\n\\tstatus = !%s/evil\\n' \"$HOME\" >../.gitconfig; "
                    "printf '[include]\\n\\tpath = %s/.gitconfig\\n' \"$HOME\" >>.git/config; git config remote.x.url \"ext::$HOME/evil\"; "
                    "git config branch.trunk.remote x; git config branch.trunk.merge refs/heads/x; "
-                   "rm -f ../ran; echo changed >a; cp .git/index ../index") == 0,
-        "the script failed");
-    RP_FREE char *ran = rp_asprintf("%s/ran", scratch), *compare = rp_asprintf("cmp -s %s/index %s/r/.git/index", scratch, scratch);
-    json_t *env = capture("r", NULL, 1);
+                   "rm -f ../ran; echo changed >a; cp .git/index ../index");
+    RP_FREE char *ran = rp_asprintf("%s/ran", home), *compare = rp_asprintf("cmp -s %s/index %s/r/.git/index", home, home);
+    RP_JSON *env = capture("r", NULL, 1);
     CHECK(access(ran, F_OK) < 0, "a program of the repository ran");
     CHECK(system(compare) == 0, "the index was written");
     CHECK_STR(text(env, "branch"), "trunk");
     CHECK(number(env, "modified") == 1, "%lld", number(env, "modified"));
-    json_decref(env);
-    leave_scratch();
 }
 
 /* Repositories that lead somewhere else: nothing of that place shows. */
@@ -55,8 +51,8 @@ TEST(nothing_leads_elsewhere)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         RP_BUF shown = {0};
         RP_FREE char *script = rp_asprintf("%s" REPOSITORY "%s", other, cases[i].script);
-        CHECK(in_scratch(script) == 0, "the script failed: %s", cases[i].script);
-        json_t *env = capture("r", NULL, 1);
+        git_script(script);
+        RP_JSON *env = capture("r", NULL, 1);
         rp_json_write(&shown, env);
         RP_FREE char *head = rp_strdup(said("git -C other rev-parse HEAD | tr -d '\\n'"));
         CHECK(!strstr(shown.data, "marker2") && !strstr(shown.data, "marker3") && !strstr(shown.data, "\"marker\"") &&
@@ -65,8 +61,6 @@ TEST(nothing_leads_elsewhere)
         CHECK(cases[i].submodule || !strstr(shown.data, head), "%s: the other commit shows", cases[i].script);
         CHECK(!cases[i].submodule || strstr(lines(env, "submodules"), cases[i].submodule), "%s", lines(env, "submodules"));
         CHECK(strcmp(state(env, "commit"), cases[i].commit) == 0, "%s: commit is %s", cases[i].script, state(env, "commit"));
-        json_decref(env);
-        leave_scratch();
     }
 }
 
@@ -113,15 +107,13 @@ TEST(nothing_of_another_repository_shows)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         RP_BUF shown = {0};
         RP_FREE char *script = rp_asprintf("%s" REPOSITORY "%s", private, cases[i].script);
-        CHECK(in_scratch(script) == 0, "the script failed: %s", cases[i].script);
-        json_t *env = capture(cases[i].below, NULL, 1);
+        git_script(script);
+        RP_JSON *env = capture(cases[i].below, NULL, 1);
         const char *detail = json_string_value(json_object_get(leaf(env, "workdir", cases[i].name), "detail"));
         rp_json_write(&shown, env);
         CHECK(!strstr(shown.data, "marker"), "%s: %.200s", cases[i].script, strstr(shown.data, "marker"));
         CHECK(!cases[i].detail || (detail && strstr(detail, cases[i].detail)), "%s: %s is %s", cases[i].script, cases[i].name, detail);
         CHECK(cases[i].detail || strstr(lines(env, "submodules"), " - denied s\n"), "%s", lines(env, "submodules"));
-        json_decref(env);
-        leave_scratch();
     }
 }
 
@@ -133,8 +125,8 @@ TEST(files_are_read_where_they_are)
         const char *path;
         int found;
     } cases[] = {{"a", 1}, {"d/e", 1}, {"link", 1}, {"pipe", 0}, {"outside/log", 0}, {"../log", 0}, {"d/../a", 0}, {"d", 0}, {"none", 0}};
-    CHECK(in_scratch(REPOSITORY "mkdir d; echo e >d/e; mkfifo pipe; ln -s .. outside; ln -s /etc/hostname link") == 0, "the script failed");
-    RP_FREE char *dir = rp_asprintf("%s/r", scratch);
+    git_script(REPOSITORY "mkdir d; echo e >d/e; mkfifo pipe; ln -s .. outside; ln -s /etc/hostname link");
+    RP_FREE char *dir = rp_asprintf("%s/r", home);
     git_repository *repo = NULL;
     const char *detail;
     CHECK(rp_git_begin() == 0 && rp_git_open(&repo, dir, 1, &detail) == RP_STATE_OK, "%s", detail);
@@ -150,7 +142,6 @@ TEST(files_are_read_where_they_are)
     CHECK(rp_git_compare(&diff, &late, repo, 0, &detail) == -1 && strcmp(detail, "looking took too long") == 0, "%s", detail);
     git_repository_free(repo);
     git_libgit2_shutdown();
-    leave_scratch();
 }
 
 TEST(broken_repositories_are_errors_in_time)
@@ -169,41 +160,34 @@ TEST(broken_repositories_are_errors_in_time)
     };
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         RP_FREE char *script = rp_asprintf(REPOSITORY "%s", scripts[i]);
-        CHECK(in_scratch(script) == 0, "the script failed: %s", scripts[i]);
-        json_t *env = capture("r", NULL, 0);
+        git_script(script);
+        RP_JSON *env = capture("r", NULL, 0);
         const char *commit = state(env, "commit"), *modified = state(env, "modified"), *alternates = state(env, "alternates");
         CHECK(strcmp(commit, "ok") != 0 || strcmp(modified, "ok") != 0 || strcmp(alternates, "ok") != 0, "%s: commit %s, modified %s",
               scripts[i], commit, modified);
         RP_BUF shown = {0};
         rp_json_write(&shown, env);
-        CHECK(!strstr(shown.data, scratch), "%s: a path shows: %.200s", scripts[i], strstr(shown.data, scratch));
-        json_decref(env);
-        leave_scratch();
+        CHECK(!strstr(shown.data, home), "%s: a path shows: %.200s", scripts[i], strstr(shown.data, home));
     }
     /* a repository that is no use is not asked again and again, and what cannot be told does not take with it what can */
-    CHECK(in_scratch(REPOSITORY "rm .git/refs/heads/trunk; mkfifo .git/refs/heads/trunk") == 0, "the script failed");
-    json_t *none = capture("r", NULL, 0);
+    git_script(REPOSITORY "rm .git/refs/heads/trunk; mkfifo .git/refs/heads/trunk");
+    RP_JSON *none = capture("r", NULL, 0);
     CHECK_STR(state(none, "commit"), "error");
     CHECK_STR(state(none, "submodules"), "error");
-    json_decref(none);
-    leave_scratch();
-    CHECK(in_scratch(REPOSITORY "mkfifo .gitignore") == 0, "the script failed");
+    git_script(REPOSITORY "mkfifo .gitignore");
     json_t *env = capture("r", NULL, 0);
     CHECK_STR(state(env, "commit"), "ok");
     CHECK_STR(state(env, "describe"), "ok");
     CHECK_STR(state(env, "modified"), "error");
     json_decref(env);
-    leave_scratch();
     /* no file, no secret: pipes and sockets among the files are passed over, and a submodule's path stays inside */
-    CHECK(in_scratch(REPOSITORY "mkfifo p; rm a; mkfifo a; c=$(git rev-parse HEAD); git update-index --add --cacheinfo 160000,$c,xx/s; "
+    git_script(REPOSITORY "mkfifo p; rm a; mkfifo a; c=$(git rev-parse HEAD); git update-index --add --cacheinfo 160000,$c,xx/s; "
                                 "sed -i 's,xx/s,../s,' .git/index; head -c -20 .git/index >i; { cat i; sha1sum <i | cut -c -40 | xxd -r "
-                                "-p; } >.git/index; rm i") == 0,
-          "the script failed");
+                                "-p; } >.git/index; rm i");
     env = capture("r", NULL, 1);
     CHECK(number(env, "modified") <= 1 || strcmp(state(env, "modified"), "error") == 0, "%lld modified", number(env, "modified"));
     CHECK(!strstr(lines(env, "submodules"), "clean"), "%s", lines(env, "submodules"));
     json_decref(env);
-    leave_scratch();
 }
 
 TEST(another_owner_is_refused_without_safe_directory)
@@ -227,14 +211,12 @@ TEST(another_owner_is_refused_without_safe_directory)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         RP_FREE char *script = rp_asprintf(REPOSITORY "%s; chown -R 65534 .", *cases[i][0] ? cases[i][0] : ":");
-        CHECK(in_scratch(script) == 0, "the script failed");
-        json_t *env = capture("r", NULL, 0);
+        git_script(script);
+        RP_JSON *env = capture("r", NULL, 0);
         CHECK(strcmp(state(env, "commit"), cases[i][1]) == 0 &&
                   strcmp(state(env, "submodules"), i > 1 && *cases[i][1] == 'o' ? "absent" : "denied") == 0,
               "%s: %s", cases[i][0], state(env, "commit"));
         const char *detail = json_string_value(json_object_get(leaf(env, "workdir", "commit"), "detail"));
         CHECK(*cases[i][1] == 'o' || (detail && strstr(detail, "safe.directory")), "no remedy: %s", detail);
-        json_decref(env);
-        leave_scratch();
     }
 }

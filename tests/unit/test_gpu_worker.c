@@ -1,6 +1,6 @@
 /* The GPU worker as its parent sees it: one that works, and all the ways in which one fails, each said in words within its time limit.
  * This same program plays the worker. */
-#include "tests/unit/tap.h"
+#include "tests/unit/scratch.h"
 
 #include "base/hash.h"
 #include "base/json.h"
@@ -277,14 +277,13 @@ static int says_what_to_try(void)
 
 TEST(without_memfd_a_checked_file_is_used)
 {
-    char dir[] = "/tmp/repro-gpu.XXXXXX", hex[RP_SHA256_HEX], other[64];
+    char hex[RP_SHA256_HEX];
+    const char *dir = scratch_new(), *other = scratch("other");
     struct stat st;
-    CHECK(mkdtemp(dir) != NULL);
     unsetenv("REPRO_STORE");
     setenv("XDG_CACHE_HOME", dir, 1);
     rp_sha256_hex(hex, this_program()->data, this_program()->size);
     snprintf(cached, sizeof cached, "%s/repro/repro-gpu-%s", dir, hex);
-    snprintf(other, sizeof other, "%s/other", dir);
     RP_JSON *answers = ask("good", 20000);
     CHECK(!failure(answers) && access(cached, F_OK) < 0, "with memfd nothing is written");
 
@@ -320,9 +319,6 @@ TEST(without_memfd_a_checked_file_is_used)
         rmdir(noexec);
     }
     unsetenv("XDG_CACHE_HOME");
-    unlink(other);
-    rmdir(cached);
-    rmdir(dir);
 }
 
 /* ---- what is made of the answers ---- */
@@ -331,10 +327,9 @@ static json_t *document(const char *answers, int identify)
 {
     struct rp_capture_opts o = {.root = "/", .identify = identify};
     struct rp_probe p = {.opts = &o, .root = -1, .name = "gpu", .salt = "00112233445566778899aabbccddeeff", .out = json_object()};
-    json_t *a = json_loads(answers, 0, NULL);
+    RP_JSON *a = json_loads(answers, 0, NULL);
     CHECK(a != NULL, "%s", answers);
     rp_gpu_put(&p, a);
-    json_decref(a);
     return p.out;
 }
 

@@ -63,7 +63,7 @@ TEST(signatures_are_those_of_rfc_8032)
         pem_of(&pem, "PRIVATE KEY", der);
         pem_of(&pub, "PUBLIC KEY", spki);
         RP_FREE char *path = private_file("rfc8032", pem.data, 0600);
-        struct rp_key_pair *k = rp_key_load(path, -1, &err), *p = rp_key_load_public(pub.data, pub.size, "pub", &err);
+        FX_KEY *k = rp_key_load(path, -1, &err), *p = rp_key_load_public(pub.data, pub.size, "pub", &err);
         CHECK(k && p, "%s", err.msg);
         CHECK(rp_unhex(message, n, vectors[i].message) == 0, "%s", vectors[i].message);
         CHECK(rp_key_sign(k, message, n, sig, &err) == 0, "%s", err.msg);
@@ -81,8 +81,6 @@ TEST(signatures_are_those_of_rfc_8032)
         rp_key_fingerprint(k, a);
         rp_key_fingerprint(p, b);
         CHECK(strcmp(a, b) == 0 && strlen(a) == RP_FINGERPRINT_SIZE - 1, "%s %s", a, b);
-        rp_key_free(k);
-        rp_key_free(p);
     }
 }
 
@@ -91,7 +89,7 @@ TEST(public_keys_are_written_and_read_as_openssl_does)
     static const char *const line_ends[] = {"\n", "\r\n", "\n\n", " \n"};
     for (int turn = 0; turn < 8; turn++) {
         RP_FREE char *name = rp_asprintf("spelled%d", turn);
-        struct rp_key_pair *k = fx_key(name);
+        FX_KEY *k = fx_key(name);
         RP_BUF ours = {0};
         struct rp_err err = {0};
         unsigned char raw[32], *der = NULL;
@@ -114,17 +112,15 @@ TEST(public_keys_are_written_and_read_as_openssl_does)
                     rp_buf_puts(&text, line_ends[i]);
                 else
                     rp_buf_add(&text, p, 1);
-            struct rp_key_pair *read = rp_key_load_public(text.data, text.size, "key", &err);
+            FX_KEY *read = rp_key_load_public(text.data, text.size, "key", &err);
             CHECK((read != NULL) == (i != 2), "line ends %zu: %s", i, err.msg); /* a blank line ends the block for OpenSSL */
             if (read)
                 rp_key_fingerprint(read, expected);
             CHECK_STR(print, expected);
-            rp_key_free(read);
         }
         OPENSSL_free(der);
         BIO_free(bio);
         EVP_PKEY_free(theirs);
-        rp_key_free(k);
     }
 }
 
@@ -158,9 +154,8 @@ TEST(a_new_key_is_private_and_never_replaces_anything)
 static void expect_unloadable(const char *path, enum rp_code code, const char *says)
 {
     struct rp_err err = {0};
-    struct rp_key_pair *k = rp_key_load(path, -1, &err);
+    FX_KEY *k = rp_key_load(path, -1, &err);
     CHECK(!k && err.code == code && strstr(err.msg, says), "expected '%s' in: %s", says, k ? "loaded" : err.msg);
-    rp_key_free(k);
 }
 
 TEST(keys_that_others_can_read_and_files_that_are_no_keys_are_refused)
@@ -190,9 +185,8 @@ TEST(keys_that_others_can_read_and_files_that_are_no_keys_are_refused)
     expect_unloadable("/", RP_MALFORMED, "not a regular file");
 
     RP_BUF pub = {0};
-    struct rp_key_pair *k = fx_key("pubonly");
+    FX_KEY *k = fx_key("pubonly");
     rp_key_public_pem(k, &pub);
-    rp_key_free(k);
     RP_FREE char *public = private_file("public", pub.data, 0644);
     expect_unloadable(public, RP_MALFORMED, "holds a public key");
     CHECK(!rp_key_load_public(text.data, text.size, "that", &err) && strstr(err.msg, "holds a private key"), "%s", err.msg);
@@ -215,7 +209,7 @@ TEST(a_flipped_bit_of_a_key_is_refused_or_makes_another_key)
     char print[RP_FINGERPRINT_SIZE], other[RP_FINGERPRINT_SIZE];
     struct rp_buf files[2] = {{0}, {0}};
     RP_FREE char *path = fx_path("flipped");
-    struct rp_key_pair *k = fx_key("whole");
+    FX_KEY *k = fx_key("whole");
     RP_FREE char *whole = fx_path("whole");
     int refused = 0, all = 0;
     CHECK(rp_read_file(&files[0], whole, 4096, &err) == 0 && rp_key_sign(k, message, sizeof message, sig, &err) == 0, "%s", err.msg);
@@ -227,7 +221,7 @@ TEST(a_flipped_bit_of_a_key_is_refused_or_makes_another_key)
             unsigned char made[64];
             f->data[i / 8] ^= (char)(1 << i % 8);
             CHECK(rp_write_file(path, f->data, f->size, 0600, &err) == 0, "%s", err.msg);
-            struct rp_key_pair *bent = rp_key_load_any(path, -1, &err);
+            FX_KEY *bent = rp_key_load_any(path, -1, &err);
             f->data[i / 8] ^= (char)(1 << i % 8);
             all++;
             if (!bent) {
@@ -239,10 +233,8 @@ TEST(a_flipped_bit_of_a_key_is_refused_or_makes_another_key)
             CHECK((rp_key_verify(bent, message, sizeof message, sig, &err) == 0) == same, "bit %zu: it verifies as another key", i);
             if (rp_key_sign(bent, message, sizeof message, made, &err) == 0)
                 CHECK((rp_key_verify(k, message, sizeof message, made, &err) == 0) == same, "bit %zu: it signs as another key", i);
-            rp_key_free(bent);
         }
     CHECK(refused > all / 4 && refused < all, "%d of %d", refused, all);
-    rp_key_free(k);
     rp_buf_fini(&files[0]);
     rp_buf_fini(&files[1]);
 }
@@ -276,10 +268,9 @@ TEST(public_keys_under_which_anyone_signs_are_refused)
         rp_buf_puts(&signify, "\n");
         CHECK(!rp_key_load_public(signify.data, signify.size, "that", &err) && strstr(err.msg, bad[i].says), "%s: %s", bad[i].key, err.msg);
     }
-    struct rp_key_pair *k = fx_key("twice");
+    FX_KEY *k = fx_key("twice");
     rp_key_public_pem(k, &two);
     rp_key_public_pem(k, &two);
-    rp_key_free(k);
     CHECK(!rp_key_load_public(two.data, two.size, "that", &err) && strstr(err.msg, "PEM blocks"), "two keys in a file");
 }
 
@@ -300,9 +291,8 @@ TEST(root_may_use_the_key_of_a_user)
     if (geteuid() != 0)
         SKIP("only root can give a file away, and only root can read such a key");
     CHECK(rp_key_create(path, NULL, &err) == 0 && chown(path, 12345, (gid_t)-1) == 0, "%s", err.msg);
-    struct rp_key_pair *k = rp_key_load(path, -1, &err);
+    FX_KEY *k = rp_key_load(path, -1, &err);
     CHECK(k, "%s", err.msg);
-    rp_key_free(k);
 }
 
 TEST(encrypted_keys_open_with_their_passphrase_only)
@@ -506,7 +496,7 @@ TEST(a_damaged_entry_of_the_trust_store_hides_no_other)
     RP_FREE char *dir = fx_path("repro/trust"), *bad = fx_path("repro/trust/bad.pem"), *hidden = fx_path("repro/trust/.hidden.pem");
     CHECK(rp_trust_list(&list, &err) == 0 && list.n == 0, "an absent store is not empty");
     CHECK(rp_mkdirs(dir, 0700, &err) == 0, "%s", err.msg);
-    struct rp_key_pair *k = fx_key("trusted");
+    FX_KEY *k = fx_key("trusted");
     char print[RP_FINGERPRINT_SIZE];
     rp_key_fingerprint(k, print);
     CHECK(rp_trust_add("zoe", NULL, k, &err) == 0 && rp_trust_add("zoe", NULL, k, &err) == 0, "%s", err.msg);
@@ -525,5 +515,4 @@ TEST(a_damaged_entry_of_the_trust_store_hides_no_other)
     static const char *const names[] = {"", ".x", "-x", "a/b", "a b", "a\nb", "0123456789012345678901234567890123456789012345678901234567890123x"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         CHECK(rp_trust_add(names[i], NULL, k, &err) < 0 && err.code == RP_USAGE, "'%s' was taken as a name", names[i]);
-    rp_key_free(k);
 }

@@ -1,10 +1,9 @@
 /* The ledger: nothing that happens to it goes unseen, and nothing that happens to it is worse than a missing line. */
 #include "base/json.h"
 #include "ledger/ledger.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/scratch.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,30 +19,11 @@
 #define WRITERS 12
 #define LINES 10
 
-static char dir[256];
-
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
-{
-    (void)st, (void)flag, (void)at;
-    return remove(path);
-}
-
-static void clean(void)
-{
-    nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
 /* In memory where that can be: a thousand lines are synced. */
 static char *in_dir(const char *name)
 {
-    const char *tmp = getenv("TMPDIR");
-    if (!*dir) {
-        snprintf(dir, sizeof dir, "%s/repro-test-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : tmp && *tmp ? tmp : "/tmp");
-        if (!mkdtemp(dir))
-            abort();
-        atexit(clean);
-    }
-    return rp_asprintf("%s/%s", dir, name);
+    scratch_in = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : NULL;
+    return rp_asprintf("%s/%s", scratch_dir(), name);
 }
 
 /* The line that started that run, as its writer was told of it. */
@@ -110,10 +90,10 @@ static void slurp(struct rp_buf *out, const char *path)
     CHECK(failed == 0, "%s", err.msg);
 }
 
-static void put(const char *path, const char *data, size_t size)
+static void put(const char *path, const void *data, size_t size)
 {
-    FILE *f = fopen(path, "w");
-    CHECK(f && fwrite(data, 1, size, f) == size && fclose(f) == 0, "%s", path);
+    struct rp_err err;
+    CHECK(rp_write_file(path, data, size, 0600, &err) == 0, "%s", err.msg);
 }
 
 TEST(lines_follow_from_one_another)
@@ -396,7 +376,7 @@ TEST(a_damaged_last_line_is_not_built_upon)
     put(path, good.data, good.size);
     int failed = append_of(path, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err);
     CHECK(failed < 0 && err.code == RP_MALFORMED && strstr(err.msg, "last line is damaged") && strstr(err.msg, path), "%s", err.msg);
-    CHECK(mark.position == 0 && strstr(mark.reason, "last line is damaged") && !strstr(mark.reason, dir), "%s", mark.reason);
+    CHECK(mark.position == 0 && strstr(mark.reason, "last line is damaged") && !strstr(mark.reason, scratch_dir()), "%s", mark.reason);
     slurp(&is, path);
     CHECK(rp_buf_is(&is, good.data, good.size), "it was changed");
     RP_FREE char *zeros = rp_alloc(20000); /* as some file systems leave after power was lost */
@@ -439,9 +419,9 @@ TEST(a_directory_that_cannot_be_written)
     code = append_as_user("ledger.jsonl", 0777);
     CHECK(code == 0, "and where it can be written: %d", code);
     put(file, "x", 1);
-    CHECK(append_of(below, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && err.code == RP_IO && !strstr(mark.reason, dir), "%s", mark.reason);
+    CHECK(append_of(below, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && err.code == RP_IO && !strstr(mark.reason, scratch_dir()), "%s", mark.reason);
     CHECK(mkfifo(fifo, 0600) == 0 && append_of(fifo, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && err.code == RP_IO, "a pipe");
-    CHECK(append_of(dir, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && err.code == RP_IO, "a directory");
+    CHECK(append_of(scratch_dir(), RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && err.code == RP_IO, "a directory");
     CHECK(append_of("/dev/null", RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && strstr(mark.reason, "not a regular file"), "%s", mark.reason);
 }
 

@@ -201,23 +201,20 @@ TEST(shared_tables)
 
 TEST(the_page_of_an_honest_bundle_is_well_formed_and_always_the_same)
 {
-    struct fx x;
     RP_BUF page = {0}, again = {0}, markdown = {0};
-    fx_init(&x);
+    FX(x);
     fx_seal(&x, "signer", "honest");
     page_of(&page, "honest", 0, RP_VERDICT_UNKNOWN_KEY);
     page_of(&again, "honest", 0, RP_VERDICT_UNKNOWN_KEY);
     CHECK(rp_buf_is(&again, page.data, page.size), "not the same bytes");
     const char *bad = mistake(rp_buf_text(&page));
     CHECK(!bad, "at: %.60s", bad ? bad : "");
-    CHECK(strstr(page.data, "<h2>verified, but the key is unknown</h2>"), "no verdict");
+    said_page(&page);
     CHECK(strstr(page.data, "data-src=\"run.json#/results/throughput/value\" data-form=\"d3\">"), "no throughput");
     CHECK(page.size < 400000 && !strstr(page.data, "<script") && count(page.data, "http") == count(page.data, "http-equiv"), "not self-contained");
     page_of(&markdown, "honest", 1, RP_VERDICT_UNKNOWN_KEY);
-    CHECK(strncmp(markdown.data, "> As verified by", 16) == 0 && strstr(markdown.data, "\n> **`verified, but the key is unknown`**\n"),
-          "%.80s", markdown.data);
+    said_markdown(&markdown);
     CHECK(strstr(markdown.data, x.report.data), "not the sealed report");
-    fx_fini(&x);
 }
 
 #undef EVIL
@@ -227,18 +224,16 @@ TEST(a_hostile_bundle_cannot_add_markup)
 {
     static const char title[] = "title: \"\\\"'><script>alert(1)</script><h1>verified</h1>\"\n";
     static const char *const groups[][2] = {{"cpu", "model_name"}, {"host", "product"}, {"container", "image"}, {"launch", "command"}, {"kernel", "release"}};
-    struct fx x;
     struct rp_err err;
     RP_BUF recipe = {0}, page = {0}, markdown = {0};
-    fx_init(&x);
+    FX(x);
     rp_recipe_fini(&x.recipe);
     rp_buf_puts(&recipe, title);
     rp_buf_puts(&recipe, strstr(fx_recipe, "model:"));
     int failed = rp_recipe_parse(&x.recipe, recipe.data, recipe.size, "<script>.yaml", "cpu", NULL, 0, &err);
     CHECK(failed == 0, "recipe: %s", err.msg);
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-        fx_capture_value(x.before, groups[i][0], groups[i][1], json_string(EVIL));
-        fx_capture_value(x.after, groups[i][0], groups[i][1], json_string(EVIL));
+        fx_capture_both(&x, groups[i][0], groups[i][1], json_string(EVIL));
     }
     fx_capture_value(x.before, "frequency", "governor", json_string("=1" EVIL)); /* and among what changed */
     fx_capture_value(x.after, "frequency", "governor", json_string(EVIL));
@@ -265,23 +260,21 @@ TEST(a_hostile_bundle_cannot_add_markup)
         *end = 0;
     CHECK(ran && count(ran, "`") == 4 && !strpbrk(ran, "<\033"), "markup of a stranger: %s", ran ? ran : "");
     rp_verification_fini(&v);
-    fx_fini(&x);
 }
 
 TEST(a_bundle_that_failed_shows_its_checks_and_nothing_else)
 {
-    struct fx x;
     RP_BUF page = {0}, markdown = {0};
-    fx_init(&x);
+    FX(x);
     set_path(x.run, "results/throughput/value", json_real(98765.4321));
     fx_seal(&x, "signer", "forged");
     page_of(&page, "forged", 0, RP_VERDICT_FAILED);
-    CHECK(strstr(page.data, "<h2>FAILED</h2>"), "no verdict");
+    said_page(&page);
     CHECK(!strstr(page.data, "<data ") && !strstr(page.data, "<dl"), "figures of a failed bundle");
     CHECK(strstr(page.data, "<details open") && !mistake(page.data), "checks");
     page_of(&markdown, "forged", 1, RP_VERDICT_FAILED);
-    CHECK(strstr(markdown.data, "\n> **`FAILED`**\n") && !strstr(markdown.data, "98765"), "%s", markdown.data);
-    fx_fini(&x);
+    CHECK(!strstr(markdown.data, "98765"), "%s", markdown.data);
+    SAID(markdown.data);
 }
 
 TEST(a_page_that_was_changed_is_found)
@@ -311,11 +304,10 @@ TEST(a_page_that_was_changed_is_found)
         {"<!", "doctype", "DOCTYPE", RP_CHECK_FAILED},
         {"</main>", "</html>", "</html><p>9999 sequences/s</p>", RP_CHECK_FAILED},
     };
-    struct fx x;
     struct shown s;
     RP_BUF page = {0}, bent = {0}, file = {0}, forged = {0};
     char text[512];
-    fx_init(&x);
+    FX(x);
     fx_seal(&x, "signer", "shown");
     page_of(&page, "shown", 0, RP_VERDICT_UNKNOWN_KEY);
     show(&s, "shown", NULL, NULL);
@@ -341,7 +333,6 @@ TEST(a_page_that_was_changed_is_found)
     show(&s, "other", NULL, NULL);
     CHECK(page_state(&page, &s, NULL, 0, text) == RP_CHECK_FAILED, "%s", text);
     shown_fini(&s);
-    fx_fini(&x);
 }
 
 TEST(a_markdown_file_has_the_sealed_report)
@@ -355,11 +346,10 @@ TEST(a_markdown_file_has_the_sealed_report)
         {"\n> ran on ", "`", "`8 x ", RP_CHECK_FAILED},
         {"> statement SHA-256 `", "`", "`0", RP_CHECK_FAILED},
     };
-    struct fx x;
     struct shown s;
     RP_BUF page = {0}, more = {0}, none = {0}, two = {0};
     char text[512];
-    fx_init(&x);
+    FX(x);
     fx_seal(&x, "signer", "shown");
     page_of(&page, "shown", 1, RP_VERDICT_UNKNOWN_KEY);
     show(&s, "shown", NULL, NULL);
@@ -376,5 +366,4 @@ TEST(a_markdown_file_has_the_sealed_report)
     rp_buf_puts(&none, "# another\n");
     CHECK(page_state(&none, &s, NULL, 0, text) == RP_CHECK_FAILED, "%s", text);
     shown_fini(&s);
-    fx_fini(&x);
 }

@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "sign/countersign.h"
-#include "verify/policy.h"
 
 static int parse(struct rp_policy *p, const char *text, struct rp_err *err)
 {
@@ -11,90 +10,60 @@ static int parse(struct rp_policy *p, const char *text, struct rp_err *err)
     return rp_policy_parse(p, text, strlen(text), "p.yaml", err);
 }
 
-/* Verify fx_path("policy") under that policy; what the row says. */
-static enum rp_check_state row(const char *text, const char *trust, int fails, char says[512])
-{
-    struct rp_policy p;
-    struct rp_err err;
-    struct rp_verification v;
-    RP_FREE char *path = fx_path("policy");
-    CHECK(parse(&p, text, &err) == 0, "%s", err.msg);
-    struct rp_verify_opts o = {.policy = &p, .trust = trust};
-    int rc = rp_verify(&v, path, &o, &err);
-    CHECK((rc < 0) == fails && (v.verdict == RP_VERDICT_FAILED) == fails && (!fails || err.code == RP_MISMATCH), "%s: %d, %s, %s", text, rc,
-          rp_verdict_text(v.verdict), err.msg);
-    memcpy(says, v.check[RP_CHECK_policy].text, 512);
-    enum rp_check_state state = v.check[RP_CHECK_policy].state;
-    CHECK(json_is_array(v.policy), "no answers");
-    rp_verification_fini(&v);
-    rp_policy_fini(&p);
-    return state;
-}
-
 static void holds(const char *text, const char *trust)
 {
-    char says[512];
-    enum rp_check_state is = row(text, trust, 0, says);
-    CHECK(is == RP_CHECK_PASSED && strstr(says, "hold"), "%s: %s", text, says);
+    expect_policy("policy", text, (struct rp_verify_opts){.trust = trust}, 1);
 }
 
-static void broken(const char *text, const char *why)
+static void broken(const char *text)
 {
-    char says[512];
-    enum rp_check_state is = row(text, NULL, 1, says);
-    CHECK(is == RP_CHECK_FAILED && strstr(says, why), "%s: expected '%s' in: %s", text, why, says);
+    expect_policy("policy", text, (struct rp_verify_opts){.trust = NULL}, 0);
 }
 
 static void seal(struct fx *x)
 {
-    struct rp_err err;
-    CHECK(fx_report(x, &err) == 0, "%s", err.msg);
+    fx_render(x);
     fx_seal(x, "signer", "policy");
 }
 
 TEST(rules_hold_or_are_broken)
 {
-    struct fx x;
     char print[RP_FINGERPRINT_SIZE];
-    fx_init(&x);
-    struct rp_key_pair *k = fx_key("signer");
+    FX(x);
+    FX_KEY *k = fx_key("signer");
     rp_key_fingerprint(k, print);
-    rp_key_free(k);
     json_object_set_new(json_object_get(x.run, "tool"), "dirty", json_string("clean"));
-    fx_capture_value(x.before, "program", "sha256", json_string(FX_ROOT));
-    fx_capture_value(x.after, "program", "sha256", json_string(FX_ROOT));
+    fx_capture_both(&x, "program", "sha256", json_string(FX_ROOT));
     seal(&x);
     RP_FREE char *by = rp_asprintf("signed_by: [nobody, \"%s\"]", print);
     RP_FREE char *own = rp_asprintf("recipes: [\"%s\"]", json_string_value(json_object_get(x.run, "recipe_sha256")));
     holds(by, NULL);
-    broken("signed_by: [nobody]", "or a name in the trust store");
-    broken("signed_by: [\"SHA256:ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"]", "not in the list");
-    broken("countersigned_by: [nobody]", "or a name in the trust store");
+    broken("signed_by: [nobody]");
+    broken("signed_by: [\"SHA256:ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"]");
+    broken("countersigned_by: [nobody]");
     holds("max_age_days: 1000000", NULL);
-    broken("max_age_days: 1", "days old, 1 allowed");
     holds(own, NULL);
-    broken("recipes: [bert_fp32]", "not in the list");
-    broken("recipes: [bert_hoax]", "no recipe 'bert_hoax'");
+    broken("recipes: [bert_fp32]");
+    broken("recipes: [bert_hoax]");
     holds("programs: [" FX_ROOT "]", NULL);
-    broken("programs: [ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff]", "not in the list");
-    broken("clean_tree: true", "unknown: the working directory");
+    broken("programs: [ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff]");
+    broken("clean_tree: true");
     holds("complete: true", NULL);
     holds("min_steps: 6", NULL);
-    broken("min_steps: 7", "6 timed steps");
+    broken("min_steps: 7");
     holds("min_repeats: 2", NULL);
-    broken("min_repeats: 3", "2 repeats");
-    broken("replayed: 1", "0 steps replayed");
-    broken("no_throttling: true", "unknown");
+    broken("min_repeats: 3");
+    broken("replayed: 1");
+    broken("no_throttling: true");
     holds("no_warnings: true", NULL);
     holds("checks: {key: passed}", print);
     holds("checks: {key: note, data: note, outliers: warning}", NULL);
-    broken("checks: {key: passed}", "key is 'note', allowed is 'passed'");
-    broken("checks: {replay: warning}", "replay is 'skipped'");
-    broken("min_steps: 7\nmin_repeats: 3\ncomplete: true\n", "2 of 3 rules do not hold; min_steps");
+    broken("checks: {key: passed}");
+    broken("checks: {replay: warning}");
+    broken("min_steps: 7\nmin_repeats: 3\ncomplete: true\n");
     json_object_set_new(json_object_get(x.run, "tool"), "dirty", json_string("dirty"));
     seal(&x);
-    broken("clean_tree: true", "a tree that is 'dirty'");
-    fx_fini(&x);
+    broken("clean_tree: true");
 }
 
 static void git_of(struct fx *x, const char *repo, const char *name, const char *state, json_t *value)
@@ -114,53 +83,47 @@ TEST(a_tree_is_clean_where_that_is_known)
     static const struct {
         const char *repo, *name, *state;
         int value; /* -1: null */
-        const char *why; /* NULL: it holds */
+        int holds;
     } cases[] = {
-        {"workdir", "modified", "absent", -1, NULL}, /* no repository */
-        {"workdir", "modified", "ok", 0, NULL},
-        {"workdir", "modified", "ok", 3, "3 files and 0 submodules of the repository 'workdir'"},
-        {"workdir", "modified", "denied", -1, "unknown: whether the repository 'workdir' was changed is 'denied'"},
-        {"workdir", "modified", "error", -1, "is 'error'"},
-        {"workdir", "modified", "ok", 0, NULL},
-        {"workdir", "submodules_changed", "error", -1, "unknown: whether submodules of the repository 'workdir'"},
-        {"workdir", "submodules_changed", "ok", 1, "0 files and 1 submodules"},
-        {"workdir", "submodules_changed", "absent", -1, NULL},
-        {"model", "modified", "ok", 1, "of the repository 'model'"},
-        {"model", "modified", "error", -1, "the repository 'model' was changed is 'error'"},
-        {"model", "modified", "ok", 0, NULL},
-        {"other", "commit", "absent", -1, "the repository 'other' was changed is 'not captured'"},
+        {"workdir", "modified", "absent", -1, 1}, /* no repository */
+        {"workdir", "modified", "ok", 0, 1},
+        {"workdir", "modified", "ok", 3, 0},
+        {"workdir", "modified", "denied", -1, 0},
+        {"workdir", "modified", "error", -1, 0},
+        {"workdir", "modified", "ok", 0, 1},
+        {"workdir", "submodules_changed", "error", -1, 0},
+        {"workdir", "submodules_changed", "ok", 1, 0},
+        {"workdir", "submodules_changed", "absent", -1, 1},
+        {"model", "modified", "ok", 1, 0},
+        {"model", "modified", "error", -1, 0},
+        {"model", "modified", "ok", 0, 1},
+        {"other", "commit", "absent", -1, 0},
     };
-    struct fx x;
-    fx_init(&x);
+    FX(x);
     json_object_set_new(json_object_get(x.run, "tool"), "dirty", json_string("clean"));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         git_of(&x, cases[i].repo, cases[i].name, cases[i].state, cases[i].value < 0 ? json_null() : json_integer(cases[i].value));
         seal(&x);
-        if (cases[i].why)
-            broken("clean_tree: true", cases[i].why);
-        else
-            holds("clean_tree: true", NULL);
+        expect_policy("policy", "clean_tree: true", (struct rp_verify_opts){.trust = NULL}, cases[i].holds);
     }
-    fx_fini(&x);
 }
 
 TEST(throttling_is_counted_by_each_counter)
 {
     static const struct {
         int core[2], package[2]; /* before and after; -1: not known */
-        const char *why;
+        int holds;
     } cases[] = {
-        {{7, 7}, {-1, -1}, NULL},
-        {{7, 7}, {9, 9}, NULL},
-        {{7, 9}, {9, 9}, "throttled 2 times"},
-        {{2000, 1000}, {1000, 2000}, "core_throttles decreased"}, /* they cancel out */
-        {{1000, 2000}, {2000, 1000}, "package_throttles decreased"},
-        {{7, 7}, {9, -1}, "unknown: probes.frequency.package_throttles was captured only once"},
-        {{-1, 7}, {9, 9}, "unknown: probes.frequency.core_throttles was captured only once"},
+        {{7, 7}, {-1, -1}, 1},
+        {{7, 7}, {9, 9}, 1},
+        {{7, 9}, {9, 9}, 0},
+        {{2000, 1000}, {1000, 2000}, 0}, /* they cancel out */
+        {{1000, 2000}, {2000, 1000}, 0},
+        {{7, 7}, {9, -1}, 0},
+        {{-1, 7}, {9, 9}, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct fx x;
-        fx_init(&x);
+        FX(x);
         for (int k = 0; k < 2; k++) {
             json_t *side = k ? x.after : x.before;
             if (cases[i].core[k] >= 0)
@@ -168,14 +131,9 @@ TEST(throttling_is_counted_by_each_counter)
             if (cases[i].package[k] >= 0)
                 fx_capture_value(side, "frequency", "package_throttles", json_integer(cases[i].package[k]));
         }
-        struct rp_err err;
-        CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+        fx_compute(&x);
         seal(&x);
-        if (cases[i].why)
-            broken("no_throttling: true", cases[i].why);
-        else
-            holds("no_throttling: true", NULL);
-        fx_fini(&x);
+        expect_policy("policy", "no_throttling: true", (struct rp_verify_opts){.trust = NULL}, cases[i].holds);
     }
 }
 
@@ -198,40 +156,37 @@ static void move_to(struct fx *x, int64_t seconds)
 
 TEST(a_run_from_the_future_has_no_age)
 {
-    struct fx x;
-    fx_init(&x);
+    FX(x);
     move_to(&x, -12 * 3600);
     holds("max_age_days: 1", NULL);
     move_to(&x, -25 * 3600);
-    broken("max_age_days: 1", "1.04 days old, 1 allowed");
+    broken("max_age_days: 1");
     move_to(&x, 120); /* two clocks */
     holds("max_age_days: 1", NULL);
     move_to(&x, 900);
-    broken("max_age_days: 1000", "15 minutes in the future");
+    broken("max_age_days: 1000");
+    move_to(&x, 3 * 86400);
+    expect("policy", NULL, RP_VERDICT_FAILED, RP_CHECK_time, RP_MISMATCH);
     move_to(&x, 20 * 3600);
-    broken("max_age_days: 1000", "the run ends 1200 minutes in the future");
-    fx_fini(&x);
+    broken("max_age_days: 1000");
 }
 
 TEST(who_countersigned_is_asked_for_by_key)
 {
-    struct fx x;
     struct rp_err err;
     struct rp_bundle b;
     char bob[RP_FINGERPRINT_SIZE], eve[RP_FINGERPRINT_SIZE];
     RP_BUF envelope = {0}, pem = {0}, file = {0};
     RP_FREE char *path = fx_path("policy");
-    fx_init(&x);
+    FX(x);
     fx_seal(&x, "signer", "policy");
     CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
     struct rp_countersignature c = {.role = "reviewer", .at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0"};
-    struct rp_key_pair *k = fx_key("bob"), *stranger = fx_key("eve");
+    FX_KEY *k = fx_key("bob"), *stranger = fx_key("eve");
     CHECK(rp_countersign_seal(&envelope, &c, &rp_bundle_find(&b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);
     rp_key_public_pem(k, &pem);
     rp_key_fingerprint(k, bob);
     rp_key_fingerprint(stranger, eve);
-    rp_key_free(k);
-    rp_key_free(stranger);
     fx_add(&b, "signatures/0.dsse.json", envelope.data, envelope.size);
     fx_add(&b, "signatures/0.pem", pem.data, pem.size);
     CHECK(rp_bundle_pack(&b, &file, &err) == 0 && rp_write_file(path, file.data, file.size, 0644, &err) == 0, "%s", err.msg);
@@ -239,9 +194,8 @@ TEST(who_countersigned_is_asked_for_by_key)
     RP_FREE char *one = rp_asprintf("countersigned_by: [\"%s\"]", bob), *both = rp_asprintf("countersigned_by: [\"%s\", \"%s\"]", bob, eve);
     RP_FREE char *author = rp_asprintf("signed_by: [\"%s\"]", bob);
     holds(one, NULL);
-    broken(both, "did not countersign");
-    broken(author, "not in the list");
-    fx_fini(&x);
+    broken(both);
+    broken(author);
 }
 
 TEST(what_happened_to_a_run_breaks_rules)
@@ -253,12 +207,11 @@ TEST(what_happened_to_a_run_breaks_rules)
     fx_records_until(&x.steps, 1, 3, 2, 2);
     CHECK(fx_documents(&x, "incomplete", "interrupted", &err) == 0, "%s", err.msg);
     seal(&x);
-    broken("complete: true", "the run is incomplete");
+    broken("complete: true");
     fx_fini(&x);
-    static const char *const set[] = {"train.batch_size=8"}; /* the same recipe.yaml, another mathematics */
+    /* the same recipe.yaml, another mathematics */
     fx_init(&x);
-    rp_recipe_fini(&x.recipe);
-    CHECK(rp_recipe_parse(&x.recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", set, 1, &err) == 0, "%s", err.msg);
+    FX_SET(&x, "train.batch_size=8");
     RP_BUF eight = {0};
     for (const char *at = x.steps.data, *hit; at; at = hit) {
         static const char *const was = "\"padded_tokens\":64", *const is = "\"padded_tokens\":128";
@@ -274,19 +227,18 @@ TEST(what_happened_to_a_run_breaks_rules)
         p[10] = '8';
     x.steps = eight;
     eight = (struct rp_buf){0};
-    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    fx_compute(&x);
     seal(&x);
     RP_FREE char *own = rp_asprintf("recipes: [\"%s\"]", json_string_value(json_object_get(x.run, "recipe_sha256")));
-    broken(own, "the command line set train.batch_size");
-    fx_fini(&x);
-    fx_init(&x); /* a device that was throttled */
+    broken(own);
+    fx_again(&x); /* a device that was throttled */
     x.backend = "cuda";
     x.device = "gpu0 NVIDIA H100 PCIe sm_90";
     for (int i = 0; i < 8; i++)
         rp_buf_printf(&x.samples, "{\"n\":%d,\"ns\":%lld,\"throttle\":[%s]}\n", i, 5000000000ll + 100000100ll * i, i == 3 ? "\"hw_slowdown\"" : "\"gpu_idle\"");
-    CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+    fx_compute(&x);
     seal(&x);
-    broken("no_throttling: true", "hw_slowdown in");
+    broken("no_throttling: true");
     fx_fini(&x);
     for (int known = 0; known < 2; known++) { /* one that was not, as far as is known */
         fx_init(&x);
@@ -294,12 +246,9 @@ TEST(what_happened_to_a_run_breaks_rules)
         x.device = "gpu0 NVIDIA H100 PCIe sm_90";
         for (int i = 0; i < 8; i++)
             rp_buf_printf(&x.samples, "{\"n\":%d,\"ns\":%lld%s}\n", i, 5000000000ll + 100000100ll * i, known || i == 3 ? ",\"throttle\":[]" : "");
-        CHECK(fx_documents(&x, "complete", NULL, &err) == 0, "%s", err.msg);
+        fx_compute(&x);
         seal(&x);
-        if (known)
-            holds("no_throttling: true", NULL);
-        else
-            broken("no_throttling: true", "unknown: 7 of 8 samples");
+        expect_policy("policy", "no_throttling: true", (struct rp_verify_opts){.trust = NULL}, known);
         fx_fini(&x);
     }
     fx_init(&x); /* three minutes of which nothing is said */
@@ -307,8 +256,8 @@ TEST(what_happened_to_a_run_breaks_rules)
     set_path(x.run, "ended_at", json_string("2026-09-21T14:16:40Z"));
     set_path(x.after, "captured_at", json_string("2026-09-21T14:16:41Z"));
     seal(&x);
-    broken("no_warnings: true", "199.3 s are outside");
-    broken("checks: {time: note}", "time is 'warning', allowed is 'note'");
+    broken("no_warnings: true");
+    broken("checks: {time: note}");
     holds("checks: {time: warning}", NULL);
     fx_fini(&x);
 }
@@ -318,55 +267,54 @@ TEST(what_is_no_policy_is_refused_with_its_place)
     static const struct {
         const char *text;
         enum rp_code code;
-        const char *says;
     } cases[] = {
-        {"", RP_MALFORMED, "the policy is empty: expected rules"},
-        {"# nothing\n", RP_MALFORMED, "the policy is empty"},
-        {"- min_steps\n", RP_MALFORMED, "p.yaml:1:1: expected rules"},
-        {"complete: true\nmin_step: 3\n", RP_USAGE, "p.yaml:2:1: unknown rule 'min_step': did you mean 'min_steps'?"},
-        {"min_steps: 3\nmin_steps: 4\n", RP_USAGE, "p.yaml:2:1: min_steps is given twice, first in line 1"},
-        {"min_steps: many\n", RP_USAGE, "p.yaml:1:12: min_steps: expected a whole number"},
-        {"min_steps: \"3\"\n", RP_USAGE, "expected a whole number"},
-        {"min_steps: 0\n", RP_USAGE, "expected a whole number from 1"},
-        {"min_steps: 3x\n", RP_USAGE, "expected a whole number"},
-        {"min_steps: 99999999999999999999\n", RP_USAGE, "expected a whole number"},
-        {"min_steps: [3]\n", RP_USAGE, "expected a whole number"},
-        {"complete: yes\n", RP_USAGE, "complete: expected true, or leave the rule out"},
-        {"in_ledger: false\n", RP_USAGE, "p.yaml:1:12: in_ledger: false is not a rule"},
-        {"programs: [abc]\n", RP_USAGE, "p.yaml:1:12: programs: expected a list of SHA-256, 64 lower-case hex digits each"},
-        {"complete: true\nreport_file: passed\n", RP_USAGE, "p.yaml:2:1: 'report_file' is a check, not a rule: write 'checks: {report_file: passed}'"},
-        {"signed_by: alice\n", RP_USAGE, "signed_by: expected a list of words like [alice, ./bob.pem]"},
-        {"signed_by: []\n", RP_USAGE, "an empty list"},
-        {"signed_by: [{a: b}]\n", RP_USAGE, "expected a list"},
-        {"checks: {}\n", RP_USAGE, "p.yaml:1:9: checks: the mapping is empty"},
-        {"checks: [key]\n", RP_USAGE, "expected a mapping of checks"},
-        {"checks:\n  kee: passed\n", RP_USAGE, "p.yaml:2:3: unknown check 'kee': did you mean 'key'?"},
-        {"checks: {policy: passed}\n", RP_USAGE, "unknown check 'policy'"},
-        {"checks: {claims: note}\n", RP_USAGE, "unknown check 'claims'"},
-        {"checks: {\"\": note}\n", RP_USAGE, "unknown check ''"},
-        {"checks: {key: failed}\n", RP_USAGE, "expected passed, note or warning"},
-        {"checks: {key: passed, key: note}\n", RP_USAGE, "key is given twice"},
-        {"checks: {[key]: passed}\n", RP_USAGE, "expected the name of a check"},
-        {"complete: &a true\n", RP_MALFORMED, "an anchor (&name) does not belong in a policy"},
-        {"complete: !!bool true\n", RP_MALFORMED, "a tag (!name) does not belong in a policy"},
-        {"complete: true\n---\ncomplete: true\n", RP_MALFORMED, "a file holds one policy"},
-        {"complete:\ttrue\n", RP_MALFORMED, "a tab"},
-        {"complete: true\n\033[31m", RP_MALFORMED, "U+001B does not belong in a policy"},
-        {"complete: \xff\n", RP_MALFORMED, "is not UTF-8"},
-        {"complete: true # \342\200\256 6\n", RP_MALFORMED, "p.yaml:1:18: character U+202E does not belong in a policy"},
-        {"# \342\201\246\ncomplete: true\n", RP_MALFORMED, "p.yaml:1:3: character U+2066"},
-        {"signed_by: [\"a\", \"\nno_warnings: true\nmin_steps: 100000\n\"]\n", RP_USAGE, "p.yaml:1:18: a word continues in line 4"},
-        {"signed_by: [alice, bob\n  carol]\n", RP_USAGE, "p.yaml:1:20: a word continues in line 2"},
-        {"checks:\n  key: >-\n    passed\n", RP_USAGE, "p.yaml:2:8: a word continues in line"},
-        {"complete: true\n\"min\n steps\": 6\n", RP_MALFORMED, "p.yaml:3:8: not YAML"},
-        {"complete: {", RP_USAGE, "complete: expected"},
-        {"checks: {key: ", RP_MALFORMED, "not YAML"},
+        {"", RP_MALFORMED},
+        {"# nothing\n", RP_MALFORMED},
+        {"- min_steps\n", RP_MALFORMED},
+        {"complete: true\nmin_step: 3\n", RP_USAGE},
+        {"min_steps: 3\nmin_steps: 4\n", RP_USAGE},
+        {"min_steps: many\n", RP_USAGE},
+        {"min_steps: \"3\"\n", RP_USAGE},
+        {"min_steps: 0\n", RP_USAGE},
+        {"min_steps: 3x\n", RP_USAGE},
+        {"min_steps: 99999999999999999999\n", RP_USAGE},
+        {"min_steps: [3]\n", RP_USAGE},
+        {"complete: yes\n", RP_USAGE},
+        {"in_ledger: false\n", RP_USAGE},
+        {"programs: [abc]\n", RP_USAGE},
+        {"complete: true\nreport_file: passed\n", RP_USAGE},
+        {"signed_by: alice\n", RP_USAGE},
+        {"signed_by: []\n", RP_USAGE},
+        {"signed_by: [{a: b}]\n", RP_USAGE},
+        {"checks: {}\n", RP_USAGE},
+        {"checks: [key]\n", RP_USAGE},
+        {"checks:\n  kee: passed\n", RP_USAGE},
+        {"checks: {policy: passed}\n", RP_USAGE},
+        {"checks: {claims: note}\n", RP_USAGE},
+        {"checks: {\"\": note}\n", RP_USAGE},
+        {"checks: {key: failed}\n", RP_USAGE},
+        {"checks: {key: passed, key: note}\n", RP_USAGE},
+        {"checks: {[key]: passed}\n", RP_USAGE},
+        {"complete: &a true\n", RP_MALFORMED},
+        {"complete: !!bool true\n", RP_MALFORMED},
+        {"complete: true\n---\ncomplete: true\n", RP_MALFORMED},
+        {"complete:\ttrue\n", RP_MALFORMED},
+        {"complete: true\n\033[31m", RP_MALFORMED},
+        {"complete: \xff\n", RP_MALFORMED},
+        {"complete: true # \342\200\256 6\n", RP_MALFORMED},
+        {"# \342\201\246\ncomplete: true\n", RP_MALFORMED},
+        {"signed_by: [\"a\", \"\nno_warnings: true\nmin_steps: 100000\n\"]\n", RP_USAGE},
+        {"signed_by: [alice, bob\n  carol]\n", RP_USAGE},
+        {"checks:\n  key: >-\n    passed\n", RP_USAGE},
+        {"complete: true\n\"min\n steps\": 6\n", RP_MALFORMED},
+        {"complete: {", RP_USAGE},
+        {"checks: {key: ", RP_MALFORMED},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_policy p;
         struct rp_err err;
-        CHECK(parse(&p, cases[i].text, &err) < 0 && err.code == cases[i].code && strstr(err.msg, cases[i].says), "%s: expected %s in: %s",
-              cases[i].text, cases[i].says, err.msg);
+        CHECK(parse(&p, cases[i].text, &err) < 0 && err.code == cases[i].code, "%s: %s", cases[i].text, err.msg);
+        SAID(err.msg);
         rp_policy_fini(&p);
     }
 }

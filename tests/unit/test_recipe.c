@@ -217,7 +217,7 @@ TEST(each_model_has_its_keys)
         struct rp_err err;
         RP_FREE char *text = rp_asprintf("workload: %s\n", rp_choice_name(RP_MODELS, m));
         CHECK(parse(&r, text, NULL, &err) == 0, "%s", err.msg);
-        json_t *j = rp_recipe_to_json(&r);
+        RP_JSON *j = rp_recipe_to_json(&r);
         int here = 0;
         for (int i = 0; i < n; i++) {
             int has = (k[i].models >> m & 1u) != 0;
@@ -227,7 +227,6 @@ TEST(each_model_has_its_keys)
                 CHECK(has == (rp_recipe_set(&r, k[i].name, k[i].def, RP_FROM_COMMAND_LINE, &err) == 0), "%s: %s", text, k[i].name);
         }
         CHECK((int)json_object_size(j) == here && here < n, "%s: %d of %d keys", text, here, n);
-        json_decref(j);
         rp_recipe_fini(&r);
     }
 }
@@ -273,7 +272,7 @@ TEST(origins_and_the_command_line)
     struct rp_recipe r;
     struct rp_err err;
     CHECK(rp_recipe_parse(&r, text, strlen(text), "t.yaml", "cpu", set, 4, &err) == 0, "%s", err.msg);
-    json_t *j = rp_recipe_to_json(&r);
+    RP_JSON *j = rp_recipe_to_json(&r);
     CHECK(r.train_batch_size == RP_BATCH_MAX && r.measure_warmup_steps == 3 && r.measure_timed_steps == 5, "values");
     CHECK_STR(origin(j, "train.batch_size"), "command line");
     CHECK_STR(origin(j, "measure.timed_steps"), "backend section");
@@ -282,7 +281,6 @@ TEST(origins_and_the_command_line)
     CHECK(r.data_path && !r.data_archive && !r.data_sha256, "the user's own data takes the archive's place");
     CHECK(strcmp(r.optimizer_exclude, "bias") == 0, "%s", r.optimizer_exclude);
     CHECK(strlen(r.sha256) == 64 && r.source.size == strlen(text) && memcmp(r.source.data, text, r.source.size) == 0, "exact bytes");
-    json_decref(j);
     rp_recipe_fini(&r);
 
 #define REST text, RP_USAGE
@@ -395,9 +393,8 @@ TEST(every_key_survives_json)
         snprintf(set0, sizeof set0, "%s=%s", k[i].name, value);
         const char *const set[] = {set0};
         CHECK(rp_recipe_parse(&r, base, strlen(base), "t.yaml", "cpu", set, 1, &err) == 0, "%s: %s", set0, err.msg);
-        json_t *j = rp_recipe_to_json(&r);
+        RP_JSON *j = rp_recipe_to_json(&r);
         CHECK(strcmp(origin(j, k[i].name), "command line") == 0, "%s", k[i].name);
-        json_decref(j);
         round_trip(&r, set0);
         rp_recipe_fini(&r);
     }
@@ -431,10 +428,9 @@ TEST(json_is_checked_like_a_recipe)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_recipe r;
         struct rp_err err;
-        json_t *j = json_loads(cases[i].json, 0, NULL);
+        RP_JSON *j = json_loads(cases[i].json, 0, NULL);
         CHECK(rp_recipe_from_json(&r, j, &err) < 0 && err.code == RP_MALFORMED, "accepted %s", cases[i].json);
         CHECK(strncmp(err.msg, cases[i].message, strlen(cases[i].message)) == 0, "expected '%s', got '%s'", cases[i].message, err.msg);
-        json_decref(j);
     }
 }
 
@@ -447,7 +443,7 @@ TEST(json_has_the_keys_of_its_model)
     const struct rp_key *k = rp_key_table(&n);
     CHECK(parse(&r, "workload: gpt\n", NULL, &err) == 0, "%s", err.msg);
     round_trip(&r, "gpt");
-    json_t *j = rp_recipe_to_json(&r);
+    RP_JSON *j = rp_recipe_to_json(&r);
     for (int i = 0; i < n; i++) {
         json_t *entry = json_incref(json_object_get(j, k[i].name));
         RP_FREE char *missing = rp_asprintf("resolved recipe: %s is missing", k[i].name);
@@ -465,7 +461,6 @@ TEST(json_has_the_keys_of_its_model)
     json_object_del(j, "model.type_vocab_size");
     json_object_set_new(json_object_get(j, "model.hidden_size"), "value", json_integer(100));
     CHECK(rp_recipe_from_json(&again, j, &err) < 0 && strstr(err.msg, "resolved recipe: model.hidden_size 100 is not divisible"), "%s", err.msg);
-    json_decref(j);
     rp_recipe_fini(&r);
 }
 
@@ -507,10 +502,9 @@ TEST(published_model_config)
     CHECK(r.model_hidden_size == 256 && r.model_num_attention_heads == 4, "values of the file");
     CHECK(r.model_num_hidden_layers == 3, "a key of the recipe comes before the file's");
     CHECK(r.ignored && strcmp(r.ignored, "model_type, architectures") == 0, "%s", r.ignored ? r.ignored : "NULL");
-    json_t *j = rp_recipe_to_json(&r);
+    RP_JSON *j = rp_recipe_to_json(&r);
     CHECK_STR(origin(j, "model.hidden_size"), "model.config");
     CHECK_STR(origin(j, "model.num_hidden_layers"), "recipe");
-    json_decref(j);
     round_trip(&r, "model.config");
     rp_recipe_fini(&r);
 

@@ -173,11 +173,10 @@ TEST(csv_forms)
 
 TEST(bundle)
 {
-    struct fx x;
     struct rp_rows rows = {0};
     struct rp_err err = {0};
     struct rp_result_opts o = {0};
-    fx_init(&x);
+    FX(x);
     fx_seal(&x, "key.pem", "a.repro");
     RP_FREE char *path = fx_path("a.repro"), *bad = fx_path("bad.repro");
     CHECK(rp_rows_load(&rows, path, &o, &err) == 0 && rows.n == 1, "%s", err.msg);
@@ -201,5 +200,4 @@ TEST(bundle)
     CHECK(rp_rows_load(&rows, bad, &o, &err) == 0 && rows.row->throughput == 1e6 && !rows.row->source.signed_by, "%s", err.msg);
     CHECK(strncmp(rows.row->source.verdict, "NOT VERIFIED: ", 14) == 0 && rows.row->samples == 0, "%s", rows.row->source.verdict);
     rp_rows_fini(&rows);
-    fx_fini(&x);
 }

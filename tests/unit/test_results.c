@@ -109,72 +109,68 @@ TEST(little_or_nothing_measured_is_null_and_never_zero)
     CHECK(json_number_value(rp_json_at(j, "throughput/value")) == 2 && json_is_null((json_t *)rp_json_at(j, "throughput/interval")), "%s", err.msg);
 }
 
-/* Two good steps, with one text replaced by another in line `line`. */
-static void bent(const char *from, const char *to, enum rp_code code, const char *says)
+/* Two good steps, with one text replaced by another. */
+static void bent(const char *from, const char *to, enum rp_code code)
 {
-    RP_BUF t = {0}, b = {0};
+    RP_BUF t = {0};
     struct rp_err err = {0};
     fx_step(&t, 0, 0, 2, 1000, 100, 50);
     fx_step(&t, 1, 0, 2, 2000, 100, 50);
-    char *at = strstr(t.data, from);
-    CHECK(at, "no '%s'", from);
-    if (!at)
-        return;
-    rp_buf_add(&b, t.data, (size_t)(at - t.data));
-    rp_buf_puts(&b, to);
-    rp_buf_puts(&b, at + strlen(from));
-    RP_JSON *j = results_with_roots(b.data, 2, 1, 0, 1, &err);
-    CHECK(!j && err.code == code && strstr(err.msg, says), "'%s' for '%s': expected '%s', got: %s", to, from, says, j ? "accepted" : err.msg);
+    fx_bend(&t, from, to);
+    RP_JSON *j = results_with_roots(t.data, 2, 1, 0, 1, &err);
+    CHECK(!j && err.code == code, "'%s' for '%s': %s", to, from, j ? "accepted" : err.msg);
+    SAID(err.msg);
 }
 
 TEST(records_that_make_no_sense_are_refused_with_their_line)
 {
-    bent("\"loss\":\"0x1.9p+2\"", "\"loss\":\"nan\"", RP_MISMATCH, "steps/rank0.jsonl:1: 'loss' is nan");
-    bent("\"loss\":\"0x1.9p+2\"", "\"loss\":\"inf\"", RP_MISMATCH, "'loss' is inf");
-    bent("\"loss\":\"0x1.9p+2\"", "\"loss\":\"6.25\"", RP_MALFORMED, "hex float");
-    bent("\"loss\":\"0x1.9p+2\"", "\"loss\":\"0x3.2p+1\"", RP_MALFORMED, "writes as '0x1.9p+2'");
-    bent("\"loss\":\"0x1.9p+2\"", "\"loss\":6.25", RP_MALFORMED, "'loss' is not a string");
-    bent("\"loss\":\"0x1.9p+2\",", "", RP_MALFORMED, "'loss' is missing");
-    bent("\"grad_norm\":\"0x1.2p+1\"", "\"grad_norm\":\"-inf\"", RP_MISMATCH, "'grad_norm' is -inf");
-    bent("\"end_ns\":1100", "\"end_ns\":1000", RP_MISMATCH, "ends before it starts");
-    bent("\"end_ns\":1100", "\"end_ns\":-5", RP_MALFORMED, "outside");
-    bent("\"end_ns\":1100", "\"end_ns\":99999999999999999999", RP_MALFORMED, "rank0.jsonl:1");
-    bent("\"end_ns\":1100", "\"end_ns\":2001", RP_MISMATCH, "rank0.jsonl:2: step 1 starts before step 0 ends");
-    bent("\"root_ns\":50", "\"root_ns\":901", RP_MISMATCH, "the next step starts after 900 ns");
-    bent("\"root_ns\":50,", "", RP_MALFORMED, "'root_ns' is missing");
-    bent("\"step\":1", "\"step\":2", RP_MALFORMED, "step 2; expected 1");
-    bent("\"step\":0", "\"step\":1", RP_MALFORMED, "step 1; expected 0");
-    bent("\"repeat\":0", "\"repeat\":1", RP_MISMATCH, "another phase or repeat");
-    bent("\"phase\":\"timed\"", "\"phase\":\"warm-up\"", RP_MISMATCH, "another phase or repeat");
-    bent("\"phase\":\"timed\"", "\"phase\":\"sleep\"", RP_MALFORMED, "'phase' is not");
-    bent("\"phase\":\"timed\"", "\"phase\":\"init\"", RP_MALFORMED, "step -1");
-    bent("\"samples\":4", "\"samples\":5", RP_MISMATCH, "samples");
-    bent("\"samples\":4", "\"samples\":0", RP_MALFORMED, "outside");
-    bent("\"samples\":4", "\"samples\":9223372036854775807", RP_MALFORMED, "outside");
-    bent("\"tokens\":50", "\"tokens\":65", RP_MISMATCH, "step 0 has 65 tokens, which are part of its 64 padded_tokens");
-    bent("\"tokens\":50", "\"tokens\":-1", RP_MALFORMED, "'tokens' is -1");
-    bent("\"tokens\":50", "\"tokens\":4294967296", RP_MALFORMED, "'tokens' is 4294967296");
-    bent("\"tokens\":50", "\"tokens\":\"50\"", RP_MALFORMED, "'tokens' is not an integer");
-    bent("\"padded_tokens\":64", "\"padded_tokens\":60", RP_MISMATCH, "4 samples of 16 have 64");
-    bent("\"tokens\":50", "\"words\":50", RP_MALFORMED, "rank0.jsonl:2: 'counters' must");
-    bent("\"tokens\":51", "\"words\":51", RP_MALFORMED, "rank0.jsonl:2: 'counters' must");
-    bent(",\"tokens\":51", "", RP_MALFORMED, "rank0.jsonl:2: 'counters' must");
-    bent("\"tokens\":51", "\"tokens\":51,\"words\":3", RP_MALFORMED, "rank0.jsonl:2: 'counters' must");
-    bent("\"padded_tokens\":64,\"tokens\":50", "\"tokens\":50,\"padded_tokens\":64", RP_MALFORMED, "rank0.jsonl:1: 'counters'");
-    bent("\"counters\":{\"padded_tokens\":64,\"tokens\":50}", "\"counters\":{}", RP_MALFORMED, "rank0.jsonl:1: 'counters'");
-    bent("\"counters\":{\"padded_tokens\":64,\"tokens\":50}", "\"counters\":7", RP_MALFORMED, "'counters' is not an object");
-    bent("\"counters\":{\"padded_tokens\":64,\"tokens\":51},", "", RP_MALFORMED, "rank0.jsonl:2: 'counters' is missing");
-    bent("\"mlm\":\"0x1.9p+2\"", "\"mlm\":\"nan\"", RP_MISMATCH, "'mlm' is nan");
-    bent("\"mlm\":\"0x1.9p+2\"", "\"mlm\":\"0x1.8p+2\"", RP_MISMATCH, "the parts of the loss add up to 6, the loss is 6.25");
-    bent("\"mlm\":\"0x1.9p+2\"", "\"mlm\":{}", RP_MALFORMED, "rank0.jsonl:1: not a record");
-    bent("\"rank\":0", "\"rank\":1", RP_MALFORMED, "steps/rank0.jsonl:1: a record of rank 1");
-    bent("\"rank\":0,", "", RP_MALFORMED, "'rank' is missing");
-    bent("\"step\":1}\n", "\"step\":1}", RP_MALFORMED, "the last line has no end");
-    bent("\"step\":1}\n", "\"step\":1}\n\n", RP_MALFORMED, "rank0.jsonl:3");
-    bent("\"step\":0}\n", "\"step\":0,\"step\":0}\n", RP_MALFORMED, "rank0.jsonl:1");
-    bent("\"state_root\":\"0", "\"state_root\":\"F", RP_MALFORMED, "64 lower-case hex");
-    bent("\"learning_rate\":9", "\"learning_rate\":-9", RP_MALFORMED, "'learning_rate' is not a number from 0 up");
-    bent("\"learning_rate\":9", "\"learning_rate\":7", RP_MISMATCH, "step 0 has the learning rate 7");
+    bent("\"loss\":\"0x1.9p+2\"", "\"loss\":\"nan\"", RP_MISMATCH);
+    bent("\"loss\":\"0x1.9p+2\"", "\"loss\":\"inf\"", RP_MISMATCH);
+    bent("\"loss\":\"0x1.9p+2\"", "\"loss\":\"6.25\"", RP_MALFORMED);
+    bent("\"loss\":\"0x1.9p+2\"", "\"loss\":\"0x3.2p+1\"", RP_MALFORMED);
+    bent("\"loss\":\"0x1.9p+2\"", "\"loss\":6.25", RP_MALFORMED);
+    bent("\"loss\":\"0x1.9p+2\",", "", RP_MALFORMED);
+    bent("\"grad_norm\":\"0x1.2p+1\"", "\"grad_norm\":\"-inf\"", RP_MISMATCH);
+    bent("\"end_ns\":1100", "\"end_ns\":1000", RP_MISMATCH);
+    bent("\"end_ns\":1100", "\"end_ns\":-5", RP_MALFORMED);
+    bent("\"end_ns\":1100", "\"end_ns\":99999999999999999999", RP_MALFORMED);
+    bent("\"end_ns\":1100", "\"end_ns\":2001", RP_MISMATCH);
+    bent("\"root_ns\":50", "\"root_ns\":901", RP_MISMATCH);
+    bent("\"root_ns\":50,", "", RP_MALFORMED);
+    bent("\"step\":1", "\"step\":2", RP_MALFORMED);
+    bent("\"step\":0", "\"step\":1", RP_MALFORMED);
+    bent("\"repeat\":0", "\"repeat\":1", RP_MISMATCH);
+    bent("\"phase\":\"timed\"", "\"phase\":\"warm-up\"", RP_MISMATCH);
+    bent("\"phase\":\"timed\"", "\"phase\":\"sleep\"", RP_MALFORMED);
+    bent("\"phase\":\"timed\"", "\"phase\":\"init\"", RP_MALFORMED);
+    bent("\"samples\":4", "\"samples\":5", RP_MISMATCH);
+    bent("\"samples\":4", "\"samples\":0", RP_MALFORMED);
+    bent("\"samples\":4", "\"samples\":9223372036854775807", RP_MALFORMED);
+    bent("\"tokens\":50", "\"tokens\":65", RP_MISMATCH);
+    bent("\"tokens\":50", "\"tokens\":-1", RP_MALFORMED);
+    bent("\"tokens\":50", "\"tokens\":4294967296", RP_MALFORMED);
+    bent("\"tokens\":50", "\"tokens\":\"50\"", RP_MALFORMED);
+    bent("\"padded_tokens\":64", "\"padded_tokens\":60", RP_MISMATCH);
+    bent("\"tokens\":50", "\"words\":50", RP_MALFORMED);
+    bent("\"tokens\":51", "\"words\":51", RP_MALFORMED);
+    bent(",\"tokens\":51", "", RP_MALFORMED);
+    bent("\"tokens\":51", "\"tokens\":51,\"words\":3", RP_MALFORMED);
+    bent("\"padded_tokens\":64,\"tokens\":50", "\"tokens\":50,\"padded_tokens\":64", RP_MALFORMED);
+    bent("\"counters\":{\"padded_tokens\":64,\"tokens\":50}", "\"counters\":{}", RP_MALFORMED);
+    bent("\"counters\":{\"padded_tokens\":64,\"tokens\":50}", "\"counters\":7", RP_MALFORMED);
+    bent("\"counters\":{\"padded_tokens\":64,\"tokens\":51},", "", RP_MALFORMED);
+    bent("\"mlm\":\"0x1.9p+2\"", "\"mlm\":\"nan\"", RP_MISMATCH);
+    bent("\"mlm\":\"0x1.9p+2\"", "\"mlm\":\"0x1.8p+2\"", RP_MISMATCH);
+    bent("\"nsp\":\"0x0p+0\"", "\"nsp\":\"none\"", RP_MALFORMED);
+    bent("\"mlm\":\"0x1.9p+2\"", "\"mlm\":{}", RP_MALFORMED);
+    bent("\"rank\":0", "\"rank\":1", RP_MALFORMED);
+    bent("\"rank\":0,", "", RP_MALFORMED);
+    bent("\"step\":1}\n", "\"step\":1}", RP_MALFORMED);
+    bent("\"step\":1}\n", "\"step\":1}\n\n", RP_MALFORMED);
+    bent("\"step\":0}\n", "\"step\":0,\"step\":0}\n", RP_MALFORMED);
+    bent("\"state_root\":\"0", "\"state_root\":\"F", RP_MALFORMED);
+    bent("\"learning_rate\":9", "\"learning_rate\":-9", RP_MALFORMED);
+    bent("\"learning_rate\":9", "\"learning_rate\":7", RP_MISMATCH);
 }
 
 TEST(a_complete_run_has_all_its_steps_and_both_roots)
@@ -185,17 +181,21 @@ TEST(a_complete_run_has_all_its_steps_and_both_roots)
     RP_JSON *j = results_of(t.data, 2, 1, 1, &err);
     CHECK(j, "%s", err.msg);
     RP_JSON *few = results_of(t.data, 3, 1, 1, &err);
-    CHECK(!few && err.code == RP_MISMATCH && strstr(err.msg, "2 steps are recorded; the recipe has 3"), "%s", err.msg);
+    CHECK(!few && err.code == RP_MISMATCH, "%s", err.msg);
+    SAID(err.msg);
     RP_JSON *many = results_of(t.data, 1, 1, 0, &err);
-    CHECK(!many && strstr(err.msg, "recipe has 1"), "an incomplete run of more steps than asked for: %s", err.msg);
+    CHECK(!many, "an incomplete run of more steps than asked for");
+    SAID(err.msg);
     rp_buf_puts(&no_init, strchr(t.data, '\n') + 1);
     RP_JSON *a = results_of(no_init.data, 2, 1, 1, &err);
-    CHECK(!a && strstr(err.msg, "state root before"), "%s", err.msg);
+    CHECK(!a, "no state root before the first step");
+    SAID(err.msg);
     fx_step(&no_last, 0, 0, 1, 0, 10, 0);
     rp_buf_puts(&more, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
     rp_buf_puts(&more, no_last.data);
     RP_JSON *b = results_of(more.data, 1, 1, 1, &err);
-    CHECK(!b && strstr(err.msg, "state root before its first and after its last"), "%s", err.msg);
+    CHECK(!b, "no state root after the last step");
+    SAID(err.msg);
 }
 
 /* What a root took is no part of the throughput: whoever puts one where the recipe has none would be faster by it. */
@@ -218,9 +218,9 @@ TEST(state_roots_are_where_the_recipe_asks_for_them)
                 bad = bad < 0 && due != cases[i].with[k] ? k : bad;
             }
             RP_JSON *j = results_with_roots(t.data, 4, 1, 0, cases[i].every, &err);
-            RP_FREE char *says = rp_asprintf("step %d has %s state root", bad, bad >= 0 && cases[i].with[bad] ? "a" : "no");
             CHECK(steps < 4 || cases[i].good == (bad < 0), "case %zu", i);
-            CHECK(bad < 0 ? j != NULL : !j && err.code == RP_MISMATCH && strstr(err.msg, says), "case %zu, %d steps: %s", i, steps, err.msg);
+            CHECK(bad < 0 ? j != NULL : !j && err.code == RP_MISMATCH, "case %zu, %d steps: %s", i, steps, err.msg);
+            SAID(bad < 0 ? "good" : err.msg);
         }
 }
 
@@ -268,11 +268,10 @@ TEST(no_record_is_read_that_its_schema_refuses)
 
 TEST(every_report_becomes_a_member)
 {
-    struct fx x;
     struct rp_err err;
     struct rp_bundle b = {0};
     struct rp_records none = {0};
-    fx_init(&x);
+    FX(x);
     struct rp_report_source from = {.run = x.run, .before = x.before, .after = x.after, .recipe = &x.recipe.source, .records = &none};
     CHECK(rp_reports_add(&b, &from, &err) == 0, "%s", err.msg);
     int n = 0;
@@ -283,14 +282,12 @@ TEST(every_report_becomes_a_member)
     from.before = from.run;
     CHECK(rp_reports_add(&b, &from, &err) < 0 && strncmp(err.msg, "report.md: ", 11) == 0, "%s", err.msg);
     rp_bundle_fini(&b);
-    fx_fini(&x);
 }
 
 TEST(every_document_fits_its_schema_and_schemas_bite)
 {
-    struct fx x;
     struct rp_err err = {0};
-    fx_init(&x);
+    FX(x);
     const struct rp_schema *run = rp_schema_load("run", &err), *env = rp_schema_load("env", &err), *step = rp_schema_load("step", &err);
     CHECK(run && env && step, "%s", err.msg);
     CHECK(rp_schema_check(run, x.run, "run.json", &err) == 0 && rp_schema_check(env, x.before, "env", &err) == 0, "%s", err.msg);
@@ -316,21 +313,18 @@ TEST(every_document_fits_its_schema_and_schemas_bite)
         json_object_set_new(other, key, json_pack("[b]", 1));
         CHECK(rp_schema_check(run, other, "run.json", &err) < 0 && err.code == RP_MALFORMED, "a list as %s fits", key);
     }
-    fx_fini(&x);
 }
 
 /* One value of an environment, as probe cpu's `x`. */
 static int fits_as_value(const char *text, struct rp_err *err)
 {
-    struct fx f;
-    fx_init(&f);
+    FX(f);
     const struct rp_schema *schema = rp_schema_load("env", err);
     RP_JSON *value = rp_json_parse(text, strlen(text), "value", err);
     CHECK(schema && value, "%s", err->msg);
     json_object_set(json_object_get(json_object_get(f.before, "probes"), "cpu"), "x", value);
     int fits = rp_schema_check(schema, f.before, "env", err) == 0;
     CHECK(fits || (err->code == RP_MALFORMED && strstr(err->msg, "/probes/cpu/x")), "%s: %s", text, err->msg);
-    fx_fini(&f);
     return fits;
 }
 
@@ -367,29 +361,24 @@ TEST(a_value_of_an_environment_is_known_or_says_why_not)
 
 TEST(the_report_repeats_run_json_and_nothing_acts_in_it)
 {
-    struct fx x;
     struct rp_err err;
     char number[64];
-    fx_init(&x);
+    FX(x);
     const char *text = x.report.data;
-    CHECK(strncmp(text, "# tiny\n", 7) == 0, "%.30s", text);
+    SAID(text); /* the whole report */
     snprintf(number, sizeof number, "| **%.3f** |", rp_throughput_of(x.run).value);
-    CHECK(strstr(text, number) && strstr(text, "strict fp32") && strstr(text, "repro-fp32/1"), "no %s", number);
-    CHECK(strstr(text, "| cpu.model | A \\| B \\<b\\> |") && !strstr(text, "cpu.l3"), "captured values");
-    CHECK(strstr(text, "Nothing was overridden") && strstr(text, "verify.sh"), "settings and verification");
+    CHECK(strstr(text, number), "no %s", number);
     RP_FREE char *once = rp_strdup(text);
     CHECK(fx_report(&x, &err) == 0 && strcmp(x.report.data, once) == 0, "rendered twice, differently");
     json_object_set_new(json_object_get(json_object_get(x.run, "recipe"), "title"), "value", json_string("a\n# b\033[2J`c`"));
-    CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+    fx_render(&x);
     CHECK(strncmp(x.report.data, "# a \\# b \\[2J\\`c\\`\n", 19) == 0 && !strchr(x.report.data, 27), "%.40s", x.report.data);
     json_object_set_new(x.run, "backend", json_string("\033[31m\302\233\342\200\256\342\201\246\330\234")); /* CSI, C1, bidi override and isolate, mark */
-    CHECK(fx_report(&x, &err) == 0, "%s", err.msg);
+    fx_render(&x);
     CHECK(strstr(x.report.data, "| 1  \\[31m") && !strchr(x.report.data, 27) && !strstr(x.report.data, "\302\233") && !strstr(x.report.data, "\342\200\256") &&
               !strstr(x.report.data, "\342\201\246") && !strstr(x.report.data, "\330\234"), "the terminal obeys the backend's name");
-    CHECK(fx_documents(&x, "failed", "the worker crashed", &err) == 0 && strncmp(x.report.data, "# FAILED RUN: tiny\n\nThis run did not reach its end: the worker crashed.", 70) == 0,
-          "%.80s", x.report.data);
+    CHECK(fx_documents(&x, "failed", "the worker crashed", &err) == 0 && strncmp(x.report.data, "# FAILED RUN: tiny\n", 19) == 0, "%.80s", x.report.data);
     json_decref(x.before);
     x.before = json_object();
     CHECK(fx_report(&x, &err) < 0 && err.code == RP_MALFORMED, "a report without a capture");
-    fx_fini(&x);
 }

@@ -41,9 +41,8 @@ static void put(struct rp_bundle *b, int number, const char *envelope, size_t si
 {
     RP_BUF pem = {0};
     RP_FREE char *name = rp_asprintf("signatures/%d.dsse.json", number), *key_name = rp_asprintf("signatures/%d.pem", number);
-    struct rp_key_pair *k = fx_key(key);
+    FX_KEY *k = fx_key(key);
     rp_key_public_pem(k, &pem);
-    rp_key_free(k);
     fx_add(b, name, envelope, size);
     fx_add(b, key_name, pem.data, pem.size);
 }
@@ -53,17 +52,15 @@ static void countersign(struct rp_bundle *b, int number, const char *key, const 
     struct rp_err err;
     RP_BUF envelope = {0};
     struct rp_countersignature c = word(role);
-    struct rp_key_pair *k = fx_key(key);
+    FX_KEY *k = fx_key(key);
     CHECK(rp_countersign_seal(&envelope, &c, &rp_bundle_find(b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);
-    rp_key_free(k);
     put(b, number, envelope.data, envelope.size, key);
 }
 
 static void fingerprint(const char *key, char print[RP_FINGERPRINT_SIZE])
 {
-    struct rp_key_pair *k = fx_key(key);
+    FX_KEY *k = fx_key(key);
     rp_key_fingerprint(k, print);
-    rp_key_free(k);
 }
 
 TEST(every_signature_is_listed_and_the_authors_key_decides)
@@ -72,7 +69,7 @@ TEST(every_signature_is_listed_and_the_authors_key_decides)
     struct rp_verification v;
     struct rp_verify_opts o = {0};
     struct rp_err err;
-    char author[RP_FINGERPRINT_SIZE], bob[RP_FINGERPRINT_SIZE], text[512];
+    char author[RP_FINGERPRINT_SIZE], bob[RP_FINGERPRINT_SIZE];
     RP_FREE char *path = fx_path("signed");
     fx_dir();
     fingerprint("author", author);
@@ -84,8 +81,8 @@ TEST(every_signature_is_listed_and_the_authors_key_decides)
     finish(&b);
     accept("signed", NULL, RP_VERDICT_UNKNOWN_KEY);
     accept("signed", author, RP_VERDICT_VERIFIED);
-    expect("signed", bob, RP_VERDICT_FAILED, RP_CHECK_key, RP_SIGNATURE, "countersigned as reviewer, but the author's key, ");
-    expect("signed", "SHA256:" FX_ROOT, RP_VERDICT_FAILED, RP_CHECK_key, RP_SIGNATURE, "signed by another key");
+    expect("signed", bob, RP_VERDICT_FAILED, RP_CHECK_key, RP_SIGNATURE);
+    expect("signed", "SHA256:" FX_ROOT, RP_VERDICT_FAILED, RP_CHECK_key, RP_SIGNATURE);
     CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
     CHECK_STR(v.fingerprint, author);
     CHECK(json_array_size(v.signatures) == 3, "%zu", json_array_size(v.signatures));
@@ -94,25 +91,23 @@ TEST(every_signature_is_listed_and_the_authors_key_decides)
     CHECK(json_is_true(json_object_get(one, "valid")) && json_is_false(json_object_get(one, "trusted")), "valid and not trusted");
     rp_verification_fini(&v);
 
-    struct rp_key_pair *k = fx_key("bob"), *a = fx_key("author");
+    FX_KEY *k = fx_key("bob"), *a = fx_key("author");
     CHECK(rp_trust_add("bob", NULL, k, &err) == 0, "%s", err.msg);
     accept("signed", NULL, RP_VERDICT_UNKNOWN_KEY); /* whoever trusts bob does not know the author by that */
-    CHECK(state_of("signed", RP_CHECK_countersignatures, text) == RP_CHECK_PASSED && strstr(text, "2 by keys in your trust store"), "%s", text);
+    expect_state_of("signed", RP_CHECK_countersignatures, RP_CHECK_PASSED);
     CHECK(rp_trust_add("alice", NULL, a, &err) == 0, "%s", err.msg);
     accept("signed", NULL, RP_VERDICT_VERIFIED);
     accept("signed", "bob", RP_VERDICT_VERIFIED);
     CHECK(rp_trust_remove("alice", &err) == 0 && rp_trust_remove("bob", &err) == 0, "%s", err.msg);
-    rp_key_free(k);
-    rp_key_free(a);
     begin(&b);
     finish(&b);
-    CHECK(state_of("signed", RP_CHECK_countersignatures, text) == RP_CHECK_PASSED && strstr(text, "none"), "%s", text);
+    expect_state_of("signed", RP_CHECK_countersignatures, RP_CHECK_PASSED);
 }
 
-static void refused(struct rp_bundle *b, enum rp_code code, const char *says)
+static void signed_wrong(struct rp_bundle *b, enum rp_code code)
 {
     finish(b);
-    expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_countersignatures, code, says);
+    expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_countersignatures, code);
 }
 
 /* The envelope of a payload that no honest program writes, by `key`. */
@@ -120,11 +115,10 @@ static void put_payload(struct rp_bundle *b, const char *key, json_t *statement)
 {
     struct rp_err err;
     RP_BUF payload = {0}, envelope = {0};
-    struct rp_key_pair *k = fx_key(key);
+    FX_KEY *k = fx_key(key);
     rp_json_write(&payload, statement);
     json_decref(statement);
     CHECK(rp_dsse_seal(&envelope, payload.data, payload.size, k, &err) == 0, "%s", err.msg);
-    rp_key_free(k);
     put(b, 0, envelope.data, envelope.size, key);
 }
 
@@ -138,7 +132,7 @@ static json_t *honest(const struct rp_bundle *b)
                      "at", "2026-11-21T06:27:54Z", "program", "p");
 }
 
-static void refused_with(const char *path, json_t *value, enum rp_code code, const char *says)
+static void refused_with(const char *path, json_t *value, enum rp_code code)
 {
     struct rp_bundle b;
     begin(&b);
@@ -147,7 +141,7 @@ static void refused_with(const char *path, json_t *value, enum rp_code code, con
         set_path(j, path, value);
     put_payload(&b, "bob", j);
     if (value) {
-        refused(&b, code, says);
+        signed_wrong(&b, code);
     } else {
         finish(&b);
         accept("signed", NULL, RP_VERDICT_UNKNOWN_KEY);
@@ -156,28 +150,27 @@ static void refused_with(const char *path, json_t *value, enum rp_code code, con
 
 TEST(statements_about_a_bundle_have_one_form)
 {
-    refused_with(NULL, NULL, RP_OK, "");
-    refused_with("predicateType", json_string("urn:repro:run:1"), RP_MALFORMED, "predicateType is 'urn:repro:run:1'");
-    refused_with("_type", json_string("https://in-toto.io/Statement/v0.1"), RP_MALFORMED, "not written");
-    refused_with("predicate/role", json_string("owner"), RP_MALFORMED, "role 'owner' is none of");
-    refused_with("predicate/role", json_string("a role of more than fifteen bytes"), RP_MALFORMED, "role has more than 15 bytes");
-    refused_with("predicate/role", json_null(), RP_MALFORMED, "role");
-    refused_with("predicate/at", json_string("2026-02-30T00:00:00Z"), RP_MALFORMED, "is not a time");
-    refused_with("predicate/at", json_string("2026-11-21T24:00:00Z"), RP_MALFORMED, "is not a time");
-    refused_with("predicate/at", json_string("yesterday"), RP_MALFORMED, "is not a time");
-    refused_with("predicate/note", json_string("\033[2Jverified"), RP_MALFORMED, "control characters");
-    refused_with("predicate/note", json_string("line\nverified"), RP_MALFORMED, "control characters");
-    refused_with("predicate/note", json_string("a\xe2\x80\xae" "b"), RP_MALFORMED, "direction");
-    refused_with("predicate/program", json_string("\xc2\x9b"), RP_MALFORMED, "control characters");
-    refused_with("predicate/more", json_true(), RP_MALFORMED, "not written");
-    refused_with("more", json_true(), RP_MALFORMED, "not written");
-    refused_with("predicate", json_string("x"), RP_MALFORMED, "predicate");
-    refused_with("subject", json_array(), RP_MALFORMED, "not written");
-    refused_with("subject", json_pack("[{s:s, s:{s:s}}]", "name", "statement.dsse.json", "digest", "sha256", FX_ROOT), RP_MISMATCH,
-                 "about another bundle, whose statement.dsse.json has the SHA-256 0011223344556677...");
+    refused_with(NULL, NULL, RP_OK);
+    refused_with("predicateType", json_string("urn:repro:run:1"), RP_MALFORMED);
+    refused_with("_type", json_string("https://in-toto.io/Statement/v0.1"), RP_MALFORMED);
+    refused_with("predicate/role", json_string("owner"), RP_MALFORMED);
+    refused_with("predicate/role", json_string("a role of more than fifteen bytes"), RP_MALFORMED);
+    refused_with("predicate/role", json_null(), RP_MALFORMED);
+    refused_with("predicate/at", json_string("2026-02-30T00:00:00Z"), RP_MALFORMED);
+    refused_with("predicate/at", json_string("2026-11-21T24:00:00Z"), RP_MALFORMED);
+    refused_with("predicate/at", json_string("yesterday"), RP_MALFORMED);
+    refused_with("predicate/note", json_string("\033[2Jverified"), RP_MALFORMED);
+    refused_with("predicate/note", json_string("line\nverified"), RP_MALFORMED);
+    refused_with("predicate/note", json_string("a\xe2\x80\xae" "b"), RP_MALFORMED);
+    refused_with("predicate/program", json_string("\xc2\x9b"), RP_MALFORMED);
+    refused_with("predicate/more", json_true(), RP_MALFORMED);
+    refused_with("more", json_true(), RP_MALFORMED);
+    refused_with("predicate", json_string("x"), RP_MALFORMED);
+    refused_with("subject", json_array(), RP_MALFORMED);
+    refused_with("subject", json_pack("[{s:s, s:{s:s}}]", "name", "statement.dsse.json", "digest", "sha256", FX_ROOT), RP_MISMATCH);
     RP_FREE char *huge = rp_alloc(601);
     memset(huge, 'a', 600);
-    refused_with("predicate/note", json_string(huge), RP_MALFORMED, "note has more than 500 bytes");
+    refused_with("predicate/note", json_string(huge), RP_MALFORMED);
 }
 
 TEST(signatures_that_do_not_hold_fail_the_bundle)
@@ -186,7 +179,7 @@ TEST(signatures_that_do_not_hold_fail_the_bundle)
     RP_BUF copy = {0};
     begin(&b); /* the number 0 steps/rank0.samples.jsonl */
     countersign(&b, 1, "bob", "reviewer");
-    refused(&b, RP_MALFORMED, "missing member signatures/0.dsse.json");
+    signed_wrong(&b, RP_MALFORMED);
     begin(&b); /* no key beside it */
     countersign(&b, 0, "bob", "reviewer");
     rp_buf_add(&copy, rp_bundle_find(&b, "signatures/0.dsse.json")->bytes.data, rp_bundle_find(&b, "signatures/0.dsse.json")->bytes.size);
@@ -194,10 +187,10 @@ TEST(signatures_that_do_not_hold_fail_the_bundle)
     fx_fini(&x);
     begin(&b);
     fx_add(&b, "signatures/0.dsse.json", copy.data, copy.size);
-    refused(&b, RP_MALFORMED, "missing member signatures/0.pem");
+    signed_wrong(&b, RP_MALFORMED);
     begin(&b); /* somebody else's key beside it */
     put(&b, 0, copy.data, copy.size, "carol");
-    refused(&b, RP_SIGNATURE, "names the key");
+    signed_wrong(&b, RP_SIGNATURE);
     begin(&b); /* one that was made for another bundle: the fixture's records differ then */
     rp_bundle_fini(&b);
     x.recipe.source.data[3] ^= 1;
@@ -206,18 +199,18 @@ TEST(signatures_that_do_not_hold_fail_the_bundle)
     struct rp_err err;
     CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
     put(&b, 0, copy.data, copy.size, "bob");
-    refused(&b, RP_MISMATCH, "about another bundle");
+    signed_wrong(&b, RP_MISMATCH);
     begin(&b);
     countersign(&b, 0, "bob", "reviewer");
     countersign(&b, 1, "bob", "reviewer");
-    refused(&b, RP_MALFORMED, "signatures/1.dsse.json: the same key signed in the same role before");
+    signed_wrong(&b, RP_MALFORMED);
     begin(&b);
     countersign(&b, 0, "author", "reviewer");
-    refused(&b, RP_MALFORMED, "the author's own key");
+    signed_wrong(&b, RP_MALFORMED);
     begin(&b);
     for (int i = 0; i <= RP_COUNTERSIGN_MAX; i++)
         put(&b, i, "x", 1, "bob");
-    refused(&b, RP_MALFORMED, "33 countersignatures");
+    signed_wrong(&b, RP_MALFORMED);
 }
 
 TEST(no_byte_of_a_counter_signature_changes_unnoticed)
@@ -225,7 +218,7 @@ TEST(no_byte_of_a_counter_signature_changes_unnoticed)
     struct rp_err err;
     struct rp_countersignature c = word("reviewer"), back;
     RP_BUF envelope = {0}, of = {0};
-    struct rp_key_pair *k = fx_key("bob");
+    FX_KEY *k = fx_key("bob");
     rp_buf_puts(&of, "{}\n");
     CHECK(rp_countersign_seal(&envelope, &c, &of, k, &err) == 0 && rp_countersign_open(&back, envelope.data, envelope.size, &of, k, &err) == 0, "%s", err.msg);
     CHECK_STR(back.note, c.note);
@@ -234,7 +227,6 @@ TEST(no_byte_of_a_counter_signature_changes_unnoticed)
         CHECK(rp_countersign_open(&back, envelope.data, envelope.size, &of, k, &err) < 0, "byte %zu", i);
         envelope.data[i] ^= (char)(1 << i % 8);
     }
-    rp_key_free(k);
 }
 
 /* ---- SHA256SUMS in two more forms ---- */
@@ -251,10 +243,9 @@ static void add_form(struct rp_bundle *b, const char *name, sign_fn *sign, const
 {
     struct rp_err err;
     RP_BUF form = {0};
-    struct rp_key_pair *k = fx_key(key);
+    FX_KEY *k = fx_key(key);
     const struct rp_buf *sums = &rp_bundle_find(b, "SHA256SUMS")->bytes;
     CHECK(sign(&form, k, instead ? instead : sums->data, instead ? strlen(instead) : sums->size, &err) == 0, "%s", err.msg);
-    rp_key_free(k);
     fx_add(b, name, form.data, form.size);
 }
 
@@ -271,7 +262,7 @@ static void with_forms(const struct form *sig, const struct form *minisig)
     struct rp_err err;
     char hex[RP_SHA256_HEX];
     RP_BUF payload = {0}, envelope = {0};
-    struct rp_key_pair *k = fx_key("author");
+    FX_KEY *k = fx_key("author");
     begin(&b);
     for (int i = 0; i < b.n; i++)
         if (strncmp(b.member[i].name, "SHA256SUMS.", 11) != 0 && strcmp(b.member[i].name, "statement.dsse.json") != 0)
@@ -287,7 +278,6 @@ static void with_forms(const struct form *sig, const struct form *minisig)
     rp_json_write(&payload, statement);
     CHECK(rp_dsse_seal(&envelope, payload.data, payload.size, k, &err) == 0, "%s", err.msg);
     fx_add(&bent, "statement.dsse.json", envelope.data, envelope.size);
-    rp_key_free(k);
     rp_bundle_fini(&b);
     finish(&bent);
 }
@@ -298,24 +288,22 @@ TEST(both_forms_are_by_the_key_that_signed_the_statement)
     static const struct {
         struct form sig, minisig;
         enum rp_code code;
-        const char *says;
     } bad[] = {
-        {{rp_signify_sign, "stranger", NULL}, {minisign, "author", NULL}, RP_SIGNATURE, "SHA256SUMS.sig: these bytes were not signed by"},
-        {{rp_signify_sign, "author", NULL}, {minisign, "stranger", NULL}, RP_SIGNATURE, "SHA256SUMS.minisig: these bytes were not signed by"},
-        {{rp_signify_sign, "author", "x"}, {minisign, "author", NULL}, RP_SIGNATURE, "SHA256SUMS.sig: these bytes"},
-        {{rp_signify_sign, "author", NULL}, {minisign, "author", "x"}, RP_SIGNATURE, "SHA256SUMS.minisig: these bytes"},
-        {{minisign, "author", NULL}, {minisign, "author", NULL}, RP_MALFORMED, "SHA256SUMS.sig: line 2 is of another algorithm"},
-        {{rp_signify_sign, "author", NULL}, {rp_signify_sign, "author", NULL}, RP_MALFORMED, "SHA256SUMS.minisig: line 3"},
+        {{rp_signify_sign, "stranger", NULL}, {minisign, "author", NULL}, RP_SIGNATURE},
+        {{rp_signify_sign, "author", NULL}, {minisign, "stranger", NULL}, RP_SIGNATURE},
+        {{rp_signify_sign, "author", "x"}, {minisign, "author", NULL}, RP_SIGNATURE},
+        {{rp_signify_sign, "author", NULL}, {minisign, "author", "x"}, RP_SIGNATURE},
+        {{minisign, "author", NULL}, {minisign, "author", NULL}, RP_MALFORMED},
+        {{rp_signify_sign, "author", NULL}, {rp_signify_sign, "author", NULL}, RP_MALFORMED},
     };
-    char text[512];
     with_forms(&sig, &minisig);
-    CHECK(state_of("signed", RP_CHECK_stock_signatures, text) == RP_CHECK_PASSED, "%s", text);
+    expect_state_of("signed", RP_CHECK_stock_signatures, RP_CHECK_PASSED);
     with_forms(&sig, NULL);
-    expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_container, RP_MALFORMED, "member 'SHA256SUMS.minisig' is missing");
+    expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_container, RP_MALFORMED);
     with_forms(NULL, &minisig);
-    expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_container, RP_MALFORMED, "member 'SHA256SUMS.sig' is missing");
+    expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_container, RP_MALFORMED);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         with_forms(&bad[i].sig, &bad[i].minisig);
-        expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_stock_signatures, bad[i].code, bad[i].says);
+        expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_stock_signatures, bad[i].code);
     }
 }

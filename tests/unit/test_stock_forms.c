@@ -41,7 +41,7 @@ static struct rp_key_pair *key_of(const char *text)
 TEST(signatures_of_the_real_tools_are_accepted)
 {
     struct rp_err err = {0};
-    struct rp_key_pair *s = key_of(signify_public), *m = key_of(minisign_public);
+    FX_KEY *s = key_of(signify_public), *m = key_of(minisign_public);
     CHECK(rp_signify_check(signify_sig, sizeof signify_sig - 1, s, "hello\n", 6, "sig", &err) == 0, "%s", err.msg);
     CHECK(rp_minisign_check(minisign_hashed, sizeof minisign_hashed - 1, m, "hello\n", 6, "sig", &err) == 0, "%s", err.msg);
     CHECK(rp_minisign_check(minisign_older, sizeof minisign_older - 1, m, "hello\n", 6, "sig", &err) == 0, "%s", err.msg);
@@ -50,8 +50,6 @@ TEST(signatures_of_the_real_tools_are_accepted)
           err.msg);
     CHECK(rp_minisign_check(minisign_older, sizeof minisign_older - 1, m, "hallo\n", 6, "sig", &err) < 0 && err.code == RP_SIGNATURE, "%s",
           err.msg);
-    rp_key_free(s);
-    rp_key_free(m);
 }
 
 typedef int check_fn(const char *text, size_t size, const struct rp_key_pair *k, const void *data, size_t data_size, const char *what,
@@ -88,21 +86,19 @@ TEST(no_byte_of_a_signature_changes_unnoticed)
 {
     struct rp_err err;
     RP_BUF signify = {0}, minisign = {0};
-    struct rp_key_pair *k = fx_key("one");
+    FX_KEY *k = fx_key("one");
     CHECK(rp_signify_sign(&signify, k, MESSAGE, &err) == 0 && rp_minisign_sign(&minisign, k, MESSAGE, "SHA256SUMS", &err) == 0, "%s", err.msg);
     flip_signature(rp_signify_check, &signify, k);
     flip_signature(rp_minisign_check, &minisign, k);
-    rp_key_free(k);
 }
 
 TEST(no_byte_of_a_public_key_changes_unnoticed)
 {
     struct rp_err err;
-    struct rp_key_pair *k = key_of(minisign_public), *other;
+    FX_KEY *k = key_of(minisign_public), *other;
     char print[RP_FINGERPRINT_SIZE], theirs[RP_FINGERPRINT_SIZE], text[sizeof minisign_public];
     size_t body = (size_t)(strchr(minisign_public, '\n') - minisign_public) + 1;
     rp_key_fingerprint(k, print);
-    rp_key_free(k);
     memcpy(text, minisign_public, sizeof text);
     for (size_t i = 0; i + 1 < sizeof text; i++)
         for (int bit = 0; bit < 8; bit += 2) {
@@ -178,9 +174,8 @@ TEST(secret_keys_of_the_real_tools_open_and_damaged_ones_do_not)
 static void expect_refused(const char *text, const char *says)
 {
     struct rp_err err;
-    struct rp_key_pair *k = load(text, strlen(text), &err);
+    FX_KEY *k = load(text, strlen(text), &err);
     CHECK(!k && strstr(err.msg, says), "expected '%s' in: %s", says, k ? "loaded" : err.msg);
-    rp_key_free(k);
 }
 
 TEST(what_is_wrong_is_said_with_the_line)

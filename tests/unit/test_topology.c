@@ -49,15 +49,11 @@ static void forget_topology(const char *root)
 /* The matrix at the end of the page of tests/hosts/NAME; without what the driver says of pairs of GPUs if told so. */
 static void matrix_of(struct rp_buf *out, const char *name, int without_driver)
 {
-    char root[] = "/tmp/rp-host-XXXXXX";
-    RP_FREE char *tree = rp_asprintf("tests/hosts/%s/tree.txt", name);
-    struct rp_capture_opts o = {.root = root, .salt = salt};
+    struct rp_capture_opts o = {.root = host_tree(name), .salt = salt};
     struct rp_err err = {0};
     RP_BUF page = {0};
-    CHECK(mkdtemp(root) != NULL, "no scratch directory");
-    host_tree_unpack(root, tree);
     if (without_driver)
-        forget_topology(root);
+        forget_topology(o.root);
     CHECK(rp_capture_select(&o, "gpu,topology", &err) == 0, "%s", err.msg);
     RP_JSON *env = rp_capture(&o, &err);
     CHECK(env != NULL, "%s", err.msg);
@@ -65,7 +61,6 @@ static void matrix_of(struct rp_buf *out, const char *name, int without_driver)
     const char *matrix = strstr(page.data, "\n\n\tGPU0\t");
     CHECK(matrix != NULL, "%s: no matrix: %s", name, page.data);
     rp_buf_puts(out, matrix ? matrix + 2 : "");
-    host_tree_remove(root);
 }
 
 static void check_published(const char *name, int without_driver)
@@ -88,7 +83,7 @@ static void check_text(const char *name)
     RP_FREE char *file = rp_asprintf("tests/hosts/%s/matrix.txt", name);
     RP_BUF text = {0};
     matrix_of(&text, name, 0);
-    check_golden(file, &text);
+    golden(file, &text);
 }
 
 TEST(matrix_of_8_v100_with_nvlink_and_a_nic)
@@ -194,11 +189,8 @@ TEST(where_devices_meet)
 
 TEST(devices_of_interest)
 {
-    char root[] = "/tmp/rp-host-XXXXXX";
-    struct rp_capture_opts o = {.root = root, .salt = salt};
+    struct rp_capture_opts o = {.root = host_tree("v100_sxm2_x8"), .salt = salt};
     struct rp_err err = {0};
-    CHECK(mkdtemp(root) != NULL, "no scratch directory");
-    host_tree_unpack(root, "tests/hosts/v100_sxm2_x8/tree.txt");
     CHECK(rp_capture_select(&o, "topology", &err) == 0, "%s", err.msg);
     RP_JSON *env = rp_capture(&o, &err);
     const json_t *all = json_object_get(json_object_get(json_object_get(env, "probes"), "topology"), "devices");
@@ -220,7 +212,6 @@ TEST(devices_of_interest)
         }
     }
     CHECK(json_object_size(all) == 3, "%zu devices: bridges do not count", json_object_size(all));
-    host_tree_remove(root);
 }
 
 /* ---- hwloc ---- */
@@ -238,18 +229,15 @@ static json_t *capture(const char *root, int identify, struct rp_buf *xml)
 /* A record with this XML, captured. */
 static json_t *capture_recorded(const char *text, size_t size, int identify, struct rp_buf *xml)
 {
-    char root[] = "/tmp/rp-host-XXXXXX";
+    const char *root = scratch_new();
     struct rp_err err;
     static const char live[] =
         "{\"schema\": \"repro-record/1\", \"salt\": \"000102030405060708090a0b0c0d0e0f\", \"states\": {}, \"answers\": {}}\n";
-    CHECK(mkdtemp(root) != NULL, "no scratch directory");
     RP_FREE char *dir = rp_asprintf("%s/.repro", root), *file = rp_asprintf("%s/hwloc.xml", dir), *state = rp_asprintf("%s/live.json", dir);
     CHECK(mkdir(dir, 0755) == 0 && rp_write_file(file, text, size, 0644, &err) == 0 &&
               rp_write_file(state, live, sizeof live - 1, 0644, &err) == 0,
           "no record");
-    json_t *env = capture(root, identify, xml);
-    host_tree_remove(root);
-    return env;
+    return capture(root, identify, xml);
 }
 
 static long long number_at(const json_t *env, const char *path)

@@ -11,9 +11,8 @@ static void write_entry(const char *name, const char *until, const char *key)
     struct rp_err err;
     char hex[RP_SHA256_HEX];
     RP_BUF pem = {0};
-    struct rp_key_pair *k = fx_key(key);
+    FX_KEY *k = fx_key(key);
     rp_key_public_pem(k, &pem);
-    rp_key_free(k);
     RP_FREE char *covered = rp_asprintf("repro-trust/1\nuntil: %s\n%s", until, pem.data);
     rp_sha256_hex(hex, covered, strlen(covered));
     RP_FREE char *text = rp_asprintf("repro-trust/1\nuntil: %s\nsha256: %s\n%s", until, hex, pem.data);
@@ -25,9 +24,8 @@ static int find(char name[RP_TRUST_NAME], char until[RP_DATE_SIZE], struct rp_er
 {
     static char print[RP_FINGERPRINT_SIZE]; /* all tests are about one key */
     if (!*print) {
-        struct rp_key_pair *k = fx_key("zoe");
+        FX_KEY *k = fx_key("zoe");
         rp_key_fingerprint(k, print);
-        rp_key_free(k);
     }
     return rp_trust_find(print, name, until, err);
 }
@@ -37,7 +35,7 @@ TEST(a_key_is_believed_until_its_day_is_over)
     struct rp_err err;
     char name[RP_TRUST_NAME], until[RP_DATE_SIZE], print[RP_FINGERPRINT_SIZE], today[32];
     fx_dir();
-    struct rp_key_pair *k = fx_key("zoe");
+    FX_KEY *k = fx_key("zoe");
     rp_rfc3339(today, rp_wall_ns());
     today[10] = 0;
     CHECK(rp_trust_add("zoe", today, k, &err) == 0, "%s", err.msg); /* or it is midnight */
@@ -64,7 +62,6 @@ TEST(a_key_is_believed_until_its_day_is_over)
     for (size_t i = 0; i < sizeof no_days / sizeof *no_days; i++)
         CHECK(rp_trust_add("zoe", no_days[i], k, &err) < 0 && err.code == RP_USAGE, "'%s' was taken as a day", no_days[i]);
     CHECK(rp_trust_add("zoe.pub", NULL, k, &err) < 0, "a name that reads as a file");
-    rp_key_free(k);
 }
 
 /* Without the fsync of rp_write_file(), which the thousands of changes below would wait for. */
@@ -110,9 +107,8 @@ TEST(no_damage_to_an_entry_makes_it_believed_longer)
     flip("repro/trust/zoe.pem", 1);
     write_entry("zoe", "never", "zoe");
     flip("repro/trust/zoe.pem", 1);
-    struct rp_key_pair *k = fx_key("zoe");
+    FX_KEY *k = fx_key("zoe");
     rp_key_public_pem(k, &pem);
-    rp_key_free(k);
     CHECK(rp_write_file(bare, pem.data, pem.size, 0644, &err) == 0, "%s", err.msg);
     flip("repro/trust/bare.pem", 0);
 }
@@ -123,9 +119,8 @@ TEST(what_stands_before_a_key_is_an_entry_or_nothing)
     char name[RP_TRUST_NAME], until[RP_DATE_SIZE];
     RP_BUF pem = {0};
     RP_FREE char *path = fx_path("repro/trust/zoe.pem");
-    struct rp_key_pair *k = fx_key("zoe");
+    FX_KEY *k = fx_key("zoe");
     rp_key_public_pem(k, &pem);
-    rp_key_free(k);
     write_entry("zoe", "never", "zoe");
     RP_FREE char *text = rp_asprintf("a remark\n%s", pem.data);
     CHECK(rp_write_file(path, text, strlen(text), 0644, &err) == 0 && find(name, until, &err) < 0, "found");

@@ -4,6 +4,7 @@
 
 #include "base/build.h"
 #include "tests/unit/bundle_fixture.h"
+#include "verify/policy.h"
 
 /* The build record of these tests, in place of the one of librepro.a: what they check does not depend on the state of the checkout. */
 static struct rp_build fx_build = {.version = "1.2.3", .commit = "89abcdef0123456789abcdef0123456789abcdef", .dirty = "clean",
@@ -16,27 +17,82 @@ const struct rp_build *rp_build_record(void)
 
 /* Verify fx_path(file); `failed` is the check that must fail first, or RP_CHECK_COUNT for none. */
 static __attribute__((unused)) void expect(const char *file, const char *trust, enum rp_verdict verdict, enum rp_check_id failed,
-                                           enum rp_code code, const char *says)
+                                           enum rp_code code)
 {
     struct rp_verification v;
     struct rp_verify_opts o = {.trust = trust};
     struct rp_err err = {0};
     RP_FREE char *path = fx_path(file);
     int rc = rp_verify(&v, path, &o, &err);
-    CHECK((rc < 0) == (verdict == RP_VERDICT_FAILED) && v.verdict == verdict, "%s: verdict %s, rc %d: %s", says, rp_verdict_text(v.verdict), rc, err.msg);
-    CHECK(err.code == code, "%s: %s: %s", says, rp_code_name(err.code), err.msg);
+    CHECK((rc < 0) == (verdict == RP_VERDICT_FAILED) && v.verdict == verdict, "%s: verdict %s, rc %d: %s", file, rp_verdict_text(v.verdict), rc, err.msg);
+    CHECK(err.code == code, "%s: %s: %s", file, rp_code_name(err.code), err.msg);
     for (int i = 0; i < (int)failed && i < RP_CHECK_COUNT; i++)
-        CHECK(v.check[i].state != RP_CHECK_FAILED, "%s: %s failed too early: %s", says, v.check[i].name, v.check[i].text);
+        CHECK(v.check[i].state != RP_CHECK_FAILED, "%s: %s failed too early: %s", file, v.check[i].name, v.check[i].text);
     if (failed < RP_CHECK_COUNT) {
-        CHECK(v.check[failed].state == RP_CHECK_FAILED, "%s: %s did not fail but %s", says, v.check[failed].name, err.msg);
-        CHECK(strstr(err.msg, says), "expected '%s' in: %s", says, err.msg);
+        CHECK(v.check[failed].state == RP_CHECK_FAILED, "%s: %s did not fail but %s", file, v.check[failed].name, err.msg);
+        SAID(err.msg);
     }
     rp_verification_fini(&v);
 }
 
 static __attribute__((unused)) void accept(const char *file, const char *trust, enum rp_verdict verdict)
 {
-    expect(file, trust, verdict, RP_CHECK_COUNT, RP_OK, file);
+    expect(file, trust, verdict, RP_CHECK_COUNT, RP_OK);
+}
+
+/* The state of one check of fx_path(file), which verifies. */
+static __attribute__((unused)) void expect_state_of(const char *file, enum rp_check_id id, enum rp_check_state state)
+{
+    struct rp_verification v;
+    struct rp_verify_opts o = {0};
+    struct rp_err err;
+    RP_FREE char *path = fx_path(file);
+    CHECK(rp_verify(&v, path, &o, &err) == 0, "%s: %s", file, err.msg);
+    CHECK(v.check[id].state == state, "%s is '%s': %s", v.check[id].name, rp_check_state_name(v.check[id].state), v.check[id].text);
+    SAID(v.check[id].text);
+    rp_verification_fini(&v);
+}
+
+/* What x has now, sealed: it verifies, or that check fails first, with that code. */
+static __attribute__((unused)) void accepted(const struct fx *x)
+{
+    fx_seal(x, "signer", "sealed");
+    accept("sealed", NULL, RP_VERDICT_UNKNOWN_KEY);
+}
+
+static __attribute__((unused)) void refused(const struct fx *x, enum rp_check_id failed, enum rp_code code)
+{
+    fx_seal(x, "signer", "sealed");
+    expect("sealed", NULL, RP_VERDICT_FAILED, failed, code);
+}
+
+/* The state of one check; where it fails, nothing fails before. */
+static __attribute__((unused)) void expect_state(const struct fx *x, enum rp_check_id id, enum rp_check_state state)
+{
+    if (state == RP_CHECK_FAILED) {
+        refused(x, id, RP_MISMATCH);
+        return;
+    }
+    fx_seal(x, "signer", "sealed");
+    expect_state_of("sealed", id, state);
+}
+
+/* fx_path(file) under these rules of a policy. */
+static __attribute__((unused)) void expect_policy(const char *file, const char *rules, struct rp_verify_opts o, int holds)
+{
+    struct rp_policy p;
+    struct rp_verification v;
+    struct rp_err err = {0};
+    RP_FREE char *path = fx_path(file);
+    CHECK(rp_policy_parse(&p, rules, strlen(rules), "p.yaml", &err) == 0, "%s", err.msg);
+    o.policy = &p;
+    int failed = rp_verify(&v, path, &o, &err) < 0;
+    CHECK(failed == !holds && (v.verdict == RP_VERDICT_FAILED) == failed && (!failed || err.code == RP_MISMATCH), "%s: %s", rules, err.msg);
+    CHECK(v.check[RP_CHECK_policy].state == (holds ? RP_CHECK_PASSED : RP_CHECK_FAILED) && json_is_array(v.policy), "%s: %s", rules,
+          v.check[RP_CHECK_policy].text);
+    SAID(v.check[RP_CHECK_policy].text);
+    rp_verification_fini(&v);
+    rp_policy_fini(&p);
 }
 
 /* The value at PATH/TO/KEY of a document, which takes the reference. */
@@ -49,20 +105,6 @@ static __attribute__((unused)) void set_path(json_t *j, const char *path, json_t
         j = json_object_get(j, key);
     }
     CHECK(json_object_set_new(j, path, value) == 0, "no %s", path);
-}
-
-/* The state of one check of fx_path(file), which verifies, and what it says. */
-static __attribute__((unused)) enum rp_check_state state_of(const char *file, enum rp_check_id id, char text[512])
-{
-    struct rp_verification v;
-    struct rp_verify_opts o = {0};
-    struct rp_err err;
-    RP_FREE char *path = fx_path(file);
-    CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
-    memcpy(text, v.check[id].text, 512);
-    enum rp_check_state state = v.check[id].state;
-    rp_verification_fini(&v);
-    return state;
 }
 
 /* The page with the first `was` after `behind` replaced. */

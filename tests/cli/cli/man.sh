@@ -1,8 +1,9 @@
 #!/bin/sh
-# The man page formats without a warning and holds every command, option and exit status.
+# The man page formats without a warning and holds every command, option and exit status. Its words are in man.out.
 . "$TEST_DIR/common.inc"
 "$REPRO" help --man >repro.1
 "$REPRO" help --man | cmp - repro.1
+cat repro.1
 if command -v groff >/dev/null; then
     groff -man -Tutf8 -ww -z repro.1 2>warnings.txt || fail "groff fails"
     [ ! -s warnings.txt ] || { cat warnings.txt >&2; fail "groff warns"; }

@@ -25,10 +25,10 @@ jq '.probes.cpu.threads.value = 9999' a.json >b.json
 status=0
 "$REPRO" capture diff a.json b.json >/dev/full 2>err.txt || status=$?
 [ $status = 5 ] || fail "a difference that is not shown exits with $status"
-says "cannot write to standard output: No space left on device"
+words
 status=0
 "$REPRO" capture --explain cpu >&- 2>err.txt || status=$?
-says "cannot write to standard output: Bad file descriptor"
+words
 # Without stdin, stdout and stderr the files a command opens must not get their numbers.
 status=0
 "$REPRO" key new -o k.pem <&- >&- 2>&- || status=$?

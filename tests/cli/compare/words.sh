@@ -6,5 +6,8 @@ mkdir folder && cp bert_fp32.repro.tar.zst folder/
 "$REPRO" compare bert_fp32.repro.tar.zst "$FIRST" bert_fp32_avx2.repro.tar.zst
 "$REPRO" compare bert_fp32.repro.tar.zst published:dlperf_v100 2>&1 | head -n 3
 "$REPRO" compare bert_fp32.repro.tar.zst published:gpt_v100 2>&1 || echo "status $?"
+"$REPRO" compare --layout dlperf bert_fp32.repro.tar.zst "$FIRST"
+"$REPRO" compare --layout mlperf bert_fp32.repro.tar.zst "$FIRST"
+"$REPRO" compare --layout gpt bert_fp32.repro.tar.zst published:gpt_v100
 "$REPRO" compare --layout paddle bert_fp32.repro.tar.zst
 "$REPRO" compare --layout index folder

@@ -24,7 +24,7 @@ exit_of 4 "$REPRO" import dlperf "$TOP/tests/common.inc"
 exit_of 3 "$REPRO" import csv missing.csv
 exit_of 3 "$REPRO" import csv logs
 exit_of 2 "$REPRO" import csw x
-says "did you mean 'csv'"
+words
 exit_of 2 "$REPRO" import dlperf logs/1n2g/bert_b24_fp32_1.log --set 'global_batch= 8'
 
 exit_of 2 "$REPRO" import csv x --from 3 --to 3

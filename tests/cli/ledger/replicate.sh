@@ -29,7 +29,7 @@ jq -es '.[2].event == "started" and .[2].replicates == $s' --arg s "$statement" 
 # what does not verify is not repeated
 head -c 2000 first.repro.tar.zst >cut.repro.tar.zst
 exit_of 4 "$REPRO" replicate cut.repro.tar.zst -o not.repro.tar.zst
-says "the original is not replicated"
+words
 "$REPRO" key new -o other.key >other.txt
 sed -n '3,$p' other.txt >other.pem
 exit_of 6 "$REPRO" replicate first.repro.tar.zst --trust other.pem -o not.repro.tar.zst
@@ -44,11 +44,11 @@ find "$(sed -n '$p' unpacked.txt)" -name '*.tfrecord' -exec cp {} mine/ \;
 [ -n "$(find mine -name '*.tfrecord')" ] || { cat unpacked.txt >&2; fail "no samples"; }
 short_run own.repro.tar.zst --set data.path=mine
 exit_of 7 "$REPRO" replicate own.repro.tar.zst -o not.repro.tar.zst
-says "give them with --data"
+words
 cp mine/* theirs/
 cat mine/*.tfrecord >theirs/z.tfrecord
 exit_of 5 "$REPRO" replicate own.repro.tar.zst --data theirs -o not.repro.tar.zst
-says "the samples here have the digest"
+words
 mv mine here
 exit_of 0 "$REPRO" replicate own.repro.tar.zst --data here --json -o third.repro.tar.zst
 jq -e '.agreement.bits.equal == true and .bundle == "third.repro.tar.zst"' out.txt >answer.txt || fail "own data, other bits"

@@ -6,6 +6,6 @@ mount -t tmpfs -o size=300k none small 2>mount.txt || skip "cannot mount a small
 trap 'umount small' EXIT
 echo precious >small/old
 exit_of 3 "$REPRO" run bert_tiny_fp32 --steps 1 --force --save small/old -o x.repro.tar.zst
-says "--save: 'small/old' will take 50.7 MiB, and 0.3 MiB are free there"
+words
 [ ! -e x.repro.tar.zst ] || fail "training had begun"
 [ "$(cat small/old)" = precious ] || fail "the old file is gone"

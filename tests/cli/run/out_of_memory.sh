@@ -19,3 +19,5 @@ for extra in $(seq 0 4 80); do # MiB
 done
 [ "$status" = 0 ] || { cat err.txt >&2; fail "$extra MiB more than planned are not enough"; }
 [ -n "$met" ] || fail "no limit was met in the worker: nothing was tested"
+# what cannot fit is refused by the plan, which knows the limit
+(ulimit -v 3000000 && exit_of 7 "$REPRO" run bert_fp32 --steps 1 -o no.repro.tar.zst) || fail "too little for BERT base"

@@ -6,7 +6,7 @@ for bundle in "$TOP"/results/*/bert_fp32.repro.tar.zst; do
     check 0 policy "$bundle" --trust "$key" --policy "$TOP/results/policy.yaml"
 done
 check 5 policy "$bundle" --policy "$TOP/results/policy.yaml" # signed by the named key, which is not trusted here
-make_bundle
+make_bundle a.repro.tar.zst
 exit_of 0 "$REPRO" report a.repro.tar.zst -o a.html
 sed 's/repro-page/repro-pages/' a.html >other.html # by another version
 policy() { # STATUS RULES ARGUMENT...

@@ -13,7 +13,7 @@ grep -q "correct horse" out.txt err.txt && fail "the passphrase was printed"
 exit_of 0 "$REPRO" verify e.repro.tar.zst --trust e.pem
 # shellcheck disable=SC2086
 exit_of 2 "$REPRO" run bert_tiny_fp32 $tiny --key e.key --passphrase-fd 5 -o no.repro.tar.zst 5<wrong
-says "does not open"
+words
 [ ! -e no.repro.tar.zst ] || fail "a bundle without a key"
 if command -v openssl >/dev/null; then # ours opens with openssl, and openssl's (PBKDF2) with ours
     openssl pkey -in e.key -passin file:pass -pubout | cmp - e.pem

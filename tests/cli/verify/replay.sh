@@ -1,7 +1,7 @@
 #!/bin/sh
 # Replay trains the first steps again: the same bits elsewhere, the first divergence by name, and never the owner's paths.
 . "$TEST_DIR/common.inc"
-make_bundle --save start.safetensors
+make_bundle a.repro.tar.zst --save start.safetensors
 check 0 replay a.repro.tar.zst --replay 2 --threads 2 --isa scalar
 [ -f start.safetensors ] || fail "nothing saved"
 rm start.safetensors
@@ -9,7 +9,7 @@ check 0 replay a.repro.tar.zst --replay 99
 [ ! -e start.safetensors ] || fail "a replay wrote the file that the recorded run.save names"
 
 # From the middle: the state that a shorter run saved, whose root the longer one recorded there.
-make_bundle --force --save two.safetensors
+make_bundle a.repro.tar.zst --force --save two.safetensors
 long="--threads 1 --steps 3 --set measure.warmup_steps=1 --set measure.repeats=1 --set train.accumulation_steps=1 --set evidence.state_root_every=2"
 # shellcheck disable=SC2086
 exit_of 0 "$REPRO" run bert_tiny_fp32 $long -o long.repro.tar.zst --save four.safetensors
@@ -31,15 +31,15 @@ refuse 2 long.repro.tar.zst --state two.safetensors
 rmdir tmp || fail "a replay's state was left behind"
 unset TMPDIR
 
-make_bundle --force --save one.safetensors
-make_bundle --force --set seed.init=77 --save two.safetensors
-make_bundle --force --init one.safetensors
+make_bundle a.repro.tar.zst --force --save one.safetensors
+make_bundle a.repro.tar.zst --force --set seed.init=77 --save two.safetensors
+make_bundle a.repro.tar.zst --force --init one.safetensors
 check 7 replay a.repro.tar.zst --replay 1
 check 0 replay a.repro.tar.zst --replay 1 --init one.safetensors
 check 5 replay a.repro.tar.zst --replay 1 --init two.safetensors
 
 "$REPRO" data unpack "$TOP/recipes/bert_sample.tar.zst" --store store >dir.txt
-make_bundle --force --set "data.path=$(cat dir.txt)"
+make_bundle a.repro.tar.zst --force --set "data.path=$(cat dir.txt)"
 check 7 replay a.repro.tar.zst --replay 1
 check 0 replay a.repro.tar.zst --replay 1 --data "$(cat dir.txt)"
 mkdir other

@@ -3,7 +3,7 @@
 . "$TEST_DIR/common.inc"
 need tar zstd sha256sum base64 jq openssl
 openssl version | grep -q '^OpenSSL 3' || skip "openssl is not OpenSSL 3"
-make_bundle
+make_bundle a.repro.tar.zst
 "$REPRO" key show | sed -n '3,$p' >me.pem
 "$REPRO" key new -o other.key | sed -n '3,$p' >other.pem
 tar --zstd -xf a.repro.tar.zst verify.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # One verdict and one exit status each: key unknown, key named, key in the store, another key, cut, longer, changed, missing.
 . "$TEST_DIR/common.inc"
-make_bundle
+make_bundle a.repro.tar.zst
 check 0 key a.repro.tar.zst
 "$REPRO" key show | sed -n '3,$p' >me.pem
 for key in me.pem ./me.pem "$("$REPRO" key show | sed -n 2p)"; do
