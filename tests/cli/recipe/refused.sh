@@ -25,8 +25,9 @@ refused 2 'is set twice on the command line' bert_tiny_fp32 --set train.batch_si
 printf 'title: a\nmodel:\n  type_vocab_size: 2\nworkload: gpt\n' >gpt.yaml
 refused 2 'gpt.yaml:3:3: model.type_vocab_size is a key of bert; this recipe trains gpt: remove it' gpt.yaml
 refused 2 'gpt.yaml:3:3: model.type_vocab_size is a key of bert; this recipe trains resnet50' gpt.yaml --set workload=resnet50
-sed -i '/type_vocab_size/d; s/^model:/train.batch_size: 1/' gpt.yaml
-refused 7 'gpt.yaml:3:11: this build cannot train gpt; it trains bert' gpt.yaml
-refused 7 'gpt.yaml: this build cannot train resnet50; it trains bert' gpt.yaml --set workload=resnet50
+printf 'title: a\ntrain.batch_size: 1\nworkload: resnet50\n' >resnet.yaml
+refused 7 'resnet.yaml:3:11: this build cannot train resnet50; it trains bert, gpt' resnet.yaml
+printf 'title: a\ntrain.batch_size: 1\n' >plain.yaml
+refused 7 'plain.yaml: this build cannot train resnet50; it trains bert, gpt' plain.yaml --set workload=resnet50
 mkfifo pipe.yaml
 refused 3 pipe.yaml pipe.yaml
