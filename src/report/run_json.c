@@ -31,9 +31,10 @@ static json_t *copy_or_null(const json_t *j)
     return j ? json_deep_copy(j) : json_null();
 }
 
+/* Without folders; an embedded recipe keeps its group: "embedded:gpt/CASE". */
 static const char *file_name(const char *path)
 {
-    const char *slash = path ? strrchr(path, '/') : NULL;
+    const char *slash = path && strncmp(path, "embedded:", strlen("embedded:")) != 0 ? strrchr(path, '/') : NULL;
     return slash ? slash + 1 : path ? path : "";
 }
 
