@@ -292,7 +292,6 @@ static int add_documents(struct run_run *r, struct rp_bundle *b, struct rp_err *
                              .no_samples = *o->samples.reason ? o->samples.reason : NULL,
                              .before = r->before,
                              .after = r->after,
-                             .flops_per_sample = r->plan.flops_per_sample,
                              .started_ns = r->started_ns,
                              .ended_ns = r->ended_ns,
                              .ledger = ledger,

@@ -109,7 +109,7 @@ json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
 {
     int complete = strcmp(d->status, "complete") == 0;
     RP_JSON *changes = d->before && d->after ? rp_capture_changes(d->before, d->after, err) : json_null();
-    json_t *results = changes ? rp_results(d->records, d->recipe, d->flops_per_sample, complete, err) : NULL;
+    json_t *results = changes ? rp_results(d->records, d->recipe, d->plan, complete, err) : NULL;
     if (!results)
         return NULL;
     json_t *out = json_object();

@@ -85,6 +85,7 @@ TEST(claims_that_do_not_fit_together_are_refused)
         {"recipe/train.nonsense", json_pack("{s:i, s:s}", "value", 1, "origin", "recipe"), RP_CHECK_schema, RP_MALFORMED, "train.nonsense"},
         {"recipe_sha256", json_string(FX_ROOT), RP_CHECK_recipe, RP_MISMATCH, "SHA-256"},
         {"plan/flops_per_sample", json_real(1e15), RP_CHECK_plan, RP_MISMATCH, "flops_per_sample"},
+        {"plan/hardware_flops_per_sample", json_real(1e15), RP_CHECK_plan, RP_MISMATCH, "the model computes nothing again"},
         {"plan/parameters", json_integer(1), RP_CHECK_plan, RP_MISMATCH, "parameters"},
         {"plan/batch", json_integer(5), RP_CHECK_plan, RP_MISMATCH, "batch"},
         {"elapsed_s", json_real(0.5), RP_CHECK_report, RP_MISMATCH, "report.md"},
