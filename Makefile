@@ -62,6 +62,9 @@ ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 sources := $(filter-out src/gpu/% src/backend/cuda/%,$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))) src/backend/cuda/needs.c
 embedded := LICENSE $(sort $(filter-out %.md %/,$(wildcard recipes/*.yaml recipes/*.json recipes/*.tar.* recipes/*.zip \
 	src/*/*.sh src/*/*.css src/*/*/*.json results/published/*.csv results/published/*.json)))
+# The cases of the GPT report of 2021: one recipe for each name of its table, embedded as recipes/gpt/NAME.yaml.
+gpt_table := results/published/gpt_v100.csv
+gpt_cases := $(addprefix $(BUILD)/recipes/gpt/,$(addsuffix .yaml,$(shell sed '1d;s/,.*//' $(gpt_table) | uniq)))
 tests := $(sort $(wildcard tests/unit/test_*.c tests/ops/test_*.c))
 fuzzers := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 
@@ -105,6 +108,11 @@ ifdef STRICT
 $(if $(wildcard $(sysroot)/sources.txt),$(if $(shell grep fell-forward $(sysroot)/sources.txt),$(error STRICT is set, and \
 	$(shell grep fell-forward $(sysroot)/sources.txt | head -1))))
 endif
+
+# --- generated recipes ----------------------------------------------------------------------------------------------
+$(gpt_cases): $(BUILD)/recipes/gpt/%.yaml: recipes/gpt/case.in $(gpt_table) env/gen-gpt-case.sh
+	$(Q)mkdir -p $(@D)
+	$(Q)env/gen-gpt-case.sh $* >$@
 
 # --- variants -------------------------------------------------------------------------------------------------------
 # static    the product: musl, static PIE                            -> BUILD/repro (stripped)
@@ -347,7 +355,7 @@ $(BUILD)/$1/flags: FORCE
 	$$(Q)mkdir -p $$(@D)/gen
 	$$(Q)printf '%s\n' '$$($1_line) $$($1_ldflags) $(avx2) $(avx512) $(if $(filter asan,$1),$(asan_kernels))' "`$$(or $$(filter clang,$$($1_cc)),$(CC)) --version | sed 1q`" | $$(call if_changed,$$@)
 $(BUILD)/$1/gen/files: FORCE | $(BUILD)/$1/flags
-	$$(Q)printf '%s\n' $(sources) $(embedded) $($1_gpu) | $$(call if_changed,$$@)
+	$$(Q)printf '%s\n' $(sources) $(embedded) $(gpt_cases) $($1_gpu) | $$(call if_changed,$$@)
 
 $(BUILD)/$1/%.o: %.c $(BUILD)/$1/flags $(if $(filter static,$1),$(sysroot)/sources.txt)
 	$$(Q)mkdir -p $$(@D)
@@ -364,9 +372,9 @@ $(BUILD)/$1/gen/build.c: FORCE env/gen-build.sh $(BUILD)/$1/gen/deps.txt $(if $(
 	$$(Q)env/gen-build.sh '$(VERSION)' '$(COMMIT)' '$(DIRTY)' "`sed -n '$$$$p' $(BUILD)/$1/flags`" \
 		'$$(subst $(CURDIR),.,$$(subst $(sysroot),SYSROOT,$$($1_line) $$($1_ldflags)))' $(BUILD)/$1/gen/deps.txt "$(if $($1_gpu),`cat $(gpu)/about.txt`)" \
 		$(if $($1_gpu),$(gpu)/images.txt,/dev/null) | $$(call if_changed,$$@)
-$(BUILD)/$1/gen/embed.c: $(BUILD)/$1/gen/files $(BUILD)/$1/gen/LICENSES.txt $(embedded) $($1_gpu) env/gen-embed.sh
+$(BUILD)/$1/gen/embed.c: $(BUILD)/$1/gen/files $(BUILD)/$1/gen/LICENSES.txt $(embedded) $(gpt_cases) $($1_gpu) env/gen-embed.sh
 	$$(call say,EMBED,$$@)
-	$$(Q)env/gen-embed.sh $(BUILD)/$1/gen/embed $(embedded) LICENSES.txt=$(BUILD)/$1/gen/LICENSES.txt \
+	$$(Q)env/gen-embed.sh $(BUILD)/$1/gen/embed $(embedded) $(foreach f,$(gpt_cases),recipes/gpt/$(notdir $f)=$f) LICENSES.txt=$(BUILD)/$1/gen/LICENSES.txt \
 		$(if $($1_gpu),repro-gpu.zst=$($1_gpu))
 $(BUILD)/$1/gen/%.o: $(BUILD)/$1/gen/%.c $(BUILD)/$1/flags
 	$$(Q)$$($1_line) -MMD -MP -c $$< -o $$@

@@ -44,6 +44,8 @@ static json_t *summary_json(const struct rp_bundle *b)
             json_object_set(out, key, v);
     if (t.known)
         json_object_set_new(out, "throughput", json_pack("{s:f, s:s}", "value", t.value, "unit", t.unit));
+    if (rp_run_degrees(run) > rp_run_ranks(run))
+        json_object_set_new(out, "ranks_of_arithmetic", json_integer(rp_run_degrees(run)));
     if (json_object_get(run, "device"))
         json_object_set_new(out, "device", json_string(rp_device_text(device, json_object_get(run, "device"))));
     return out;

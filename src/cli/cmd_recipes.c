@@ -1,23 +1,40 @@
 /* `repro recipes`: the recipes inside this program, and the keys that a recipe may hold. */
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "recipe/recipe.h"
 
 #include <stdio.h>
 
-static int cmd_recipes(struct rp_cli *cli, struct rp_err *err)
+static void print_list(struct rp_cli *cli, const char *group)
 {
     int n;
     const struct rp_recipe_name *r = rp_recipe_names(&n);
-    (void)err;
     RP_JSON *list = json_array();
-    for (int i = 0; i < n; i++)
-        if (cli->json)
-            json_array_append_new(list, json_pack("{s:s, s:s}", "name", r[i].name, "title", r[i].title));
-        else
-            printf("%-18s %s\n", r[i].name, r[i].title);
+    for (int i = 0, in = 0; i < n; i += in) {
+        for (in = 1; r[i].group && i + in < n && r[i + in].group && strcmp(r[i].group, r[i + in].group) == 0; in++)
+            ;
+        if (group && (!r[i].group || strcmp(r[i].group, group) != 0))
+            continue;
+        if (!cli->json && r[i].group && !group) {
+            RP_FREE char *name = rp_asprintf("%s/...", r[i].group);
+            printf("%-18s %d recipes, listed by 'repro recipes list %s'\n", name, in, r[i].group);
+            continue;
+        }
+        for (int k = i; k < i + in; k++)
+            if (cli->json)
+                json_array_append_new(list, json_pack("{s:s, s:s, s:s*}", "name", r[k].name, "title", r[k].title, "group", r[k].group));
+            else
+                printf("%-*s %s\n", group ? 27 : 18, r[k].name, r[k].title);
+    }
     if (cli->json)
         cli->result = json_pack("{s:O}", "recipes", list);
+}
+
+static int cmd_recipes(struct rp_cli *cli, struct rp_err *err)
+{
+    (void)err;
+    print_list(cli, NULL);
     return 0;
 }
 
@@ -25,8 +42,39 @@ const struct rp_command rp_cmd_recipes = {
     .name = "recipes",
     .operands = "",
     .summary = "list the embedded recipes; explain the keys of a recipe",
-    .details = "Any of these names works wherever a RECIPE is asked for, with no other file at hand.\n",
+    .details = "Any of these names works wherever a RECIPE is asked for, with no other file at hand. The recipes of a group, such as the 18 "
+               "cases of the GPT report of 2021, take one line here; 'recipes list' and --json name each.\n",
     .run = cmd_recipes,
+};
+
+static int cmd_recipes_list(struct rp_cli *cli, struct rp_err *err)
+{
+    int n;
+    char shown[72];
+    const struct rp_recipe_name *r = rp_recipe_names(&n);
+    RP_BUF groups = {0};
+    for (int i = 0; i < n; i++) {
+        if (!r[i].group || (i && r[i - 1].group && strcmp(r[i - 1].group, r[i].group) == 0))
+            continue;
+        if (strcmp(r[i].group, cli->argv[0]) == 0) {
+            print_list(cli, r[i].group);
+            return 0;
+        }
+        rp_buf_printf(&groups, "%s%s", groups.size ? ", " : "", r[i].group);
+    }
+    return rp_fail(err, RP_USAGE, "no group of recipes '%s': expected one of %s", rp_excerpt(shown, cli->argv[0]), rp_buf_text(&groups));
+}
+
+const struct rp_command rp_cmd_recipes_list = {
+    .name = "recipes list",
+    .operands = "GROUP",
+    .min_operands = 1,
+    .max_operands = 1,
+    .summary = "list the embedded recipes of a group",
+    .details = "Examples:\n"
+               "  repro recipes list gpt\n"
+               "  repro run gpt/DP_8x1x1_16_1536x16 --plan\n",
+    .run = cmd_recipes_list,
 };
 
 static int cmd_recipes_show(struct rp_cli *cli, struct rp_err *err)

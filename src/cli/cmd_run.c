@@ -20,6 +20,7 @@
 #include "report/results.h"
 #include "report/run_json.h"
 #include "sign/key.h"
+#include "worker/fits.h"
 #include "worker/job.h"
 
 #include <errno.h>
@@ -98,6 +99,12 @@ static int load_recipe(struct run_run *r, struct rp_err *err)
     return failed ? -1 : 0;
 }
 
+/* Ranks whose arithmetic the recipe has. */
+static int64_t degrees_of(const struct rp_recipe *r)
+{
+    return r->parallel_data * r->parallel_tensor * r->parallel_pipeline;
+}
+
 static void print_plan(const struct run_run *r)
 {
     const double mib = 1.0 / (1u << 20);
@@ -111,16 +118,78 @@ static void print_plan(const struct run_run *r)
            (unsigned long long)p->parameters);
 }
 
+/* A model that computes nothing again has only the first row. */
+static int plan_on_gpus(struct rp_fits fits[RP_RECOMPUTE_COUNT], int *n, const struct run_run *r, struct rp_err *err)
+{
+    *n = r->plan.hardware_flops_formula ? RP_RECOMPUTE_COUNT : 1;
+    for (int i = 0; i < *n; i++)
+        if (rp_fits_plan(&fits[i], &r->recipe, r->plan.batch, *n > 1 ? i : (int)r->recipe.train_recompute, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* "no / yes / yes / yes", or with `as_batch` the largest batches */
+static const char *by_size(char text[120], const struct rp_fits *f, int as_batch)
+{
+    size_t n = 0;
+    for (int i = 0; i < RP_GPU_SIZES; i++) {
+        const char *gap = i ? " / " : "";
+        n += (size_t)(as_batch ? snprintf(text + n, 120 - n, "%s%lld", gap, (long long)f->largest[i])
+                               : snprintf(text + n, 120 - n, "%s%s", gap, f->fits[i] ? "yes" : "no"));
+    }
+    return text;
+}
+
+static void print_gpus(const struct run_run *r, const struct rp_fits *fits, int n)
+{
+    const double mib = 1.0 / (1u << 20);
+    const struct rp_recipe *s = &r->recipe;
+    char text[120], batches[120];
+    const struct rp_fits *own = &fits[n > 1 ? s->train_recompute : 0];
+    printf("GPUs of 16 / 32 / 80 / 141 GB: fits %s; largest batch %s\n", by_size(text, own, 0), by_size(batches, own, 1));
+    if (n > 1)
+        printf("\n%-18s %15s %15s  %-30s %s\n", "train.recompute", "activations MiB", "total MiB", "largest batch, as above",
+               "hardware / model FLOPs");
+    for (int i = 0; i < n && n > 1; i++)
+        printf("%-9s%-9s %15.1f %15.1f  %-30s %.3f\n", rp_choice_name(RP_RECOMPUTES, i), i == s->train_recompute ? " (this)" : "",
+               (double)fits[i].activations * mib, (double)fits[i].total * mib, by_size(batches, &fits[i], 1),
+               fits[i].hardware_flops / fits[i].flops);
+    if (degrees_of(s) > 1)
+        printf("\nall of this is for one rank, which computes the arithmetic of %lld x %lld x %lld ranks (data x tensor x pipeline)\n",
+               (long long)s->parallel_data, (long long)s->parallel_tensor, (long long)s->parallel_pipeline);
+}
+
+static json_t *plan_json(const struct run_run *r, const struct rp_fits *fits, int n)
+{
+    json_t *j = rp_plan_to_json(&r->plan), *modes = json_object();
+    for (int i = 0; i < n && n > 1; i++)
+        json_object_set_new(modes, rp_choice_name(RP_RECOMPUTES, i), rp_fits_to_json(&fits[i]));
+    RP_JSON *own = rp_fits_to_json(&fits[n > 1 ? r->recipe.train_recompute : 0]);
+    json_object_set(j, "gpus", json_object_get(own, "gpus"));
+    if (n > 1)
+        json_object_set(j, "recompute", modes);
+    json_decref(modes);
+    json_object_set_new(j, "ranks", json_integer(1));
+    json_object_set_new(j, "ranks_of_arithmetic", json_integer(degrees_of(&r->recipe)));
+    return j;
+}
+
 static int show_plan(struct run_run *r, struct rp_err *err)
 {
-    int fits = rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) == 0;
-    if (!fits && !r->plan.total)
+    struct rp_fits fits[RP_RECOMPUTE_COUNT];
+    struct rp_err ignored;
+    int n, fit = rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) == 0;
+    if (!fit && !r->plan.total)
         return -1;
-    if (r->cli->json)
-        r->cli->result = rp_plan_to_json(&r->plan);
-    else
+    int on_gpus = plan_on_gpus(fits, &n, r, &ignored) == 0; /* of some sizes no GPU can be planned */
+    if (r->cli->json) {
+        r->cli->result = on_gpus ? plan_json(r, fits, n) : rp_plan_to_json(&r->plan);
+    } else {
         print_plan(r);
-    return fits ? 0 : -1;
+        if (on_gpus)
+            print_gpus(r, fits, n);
+    }
+    return fit ? 0 : -1;
 }
 
 /* Below the working directory, with links resolved; the file need not exist. */
@@ -235,6 +304,9 @@ static int check_data(const struct run_run *r, struct rp_err *err)
 static int prepare_run(struct run_run *r, struct rp_err *err)
 {
     rp_meter_note(&r->meter, "recipe: %s", r->recipe.source_name);
+    if (degrees_of(&r->recipe) > 1)
+        rp_meter_note(&r->meter, "the arithmetic of %lld x %lld x %lld ranks (data x tensor x pipeline), computed by 1",
+                      (long long)r->recipe.parallel_data, (long long)r->recipe.parallel_tensor, (long long)r->recipe.parallel_pipeline);
     if (*r->passed.msg && has_nvidia())
         rp_meter_note(&r->meter, "no GPU is used: %s", r->passed.msg + strcspn(r->passed.msg, " ") + 1);
     if (r->recipe.ignored)
@@ -291,7 +363,6 @@ static int add_documents(struct run_run *r, struct rp_bundle *b, struct rp_err *
                              .no_samples = *o->samples.reason ? o->samples.reason : NULL,
                              .before = r->before,
                              .after = r->after,
-                             .flops_per_sample = r->plan.flops_per_sample,
                              .started_ns = r->started_ns,
                              .ended_ns = r->ended_ns,
                              .ledger = ledger,
@@ -356,8 +427,12 @@ static void print_figures(const json_t *run)
         printf("%.3f %s", t.value, t.unit);
     if (t.sure)
         printf(", 95 %% interval %.3f to %.3f", t.low, t.high);
+    if (t.known && t.tokens > 0)
+        printf(", %.1f tokens/s", t.tokens);
     if (t.known)
         putchar('\n');
+    if (rp_run_degrees(run) > rp_run_ranks(run))
+        printf("arithmetic of %lld ranks, computed by %lld: not their speed\n", (long long)rp_run_degrees(run), (long long)rp_run_ranks(run));
     if (rp_float_unhex(&loss[0], rp_json_text_at(run, "results/loss_first")) == 0 &&
         rp_float_unhex(&loss[1], rp_json_text_at(run, "results/loss_last")) == 0)
         printf("loss %.4f at the first step, %.4f at the last\n", (double)loss[0], (double)loss[1]);

@@ -36,6 +36,13 @@ static void operand_words(struct rp_buf *out, const struct rp_command *c, int *f
         for (int i = 0; i < n; i++)
             rp_buf_printf(out, " %s", r[i].name);
     }
+    if (strstr(c->operands, "GROUP")) {
+        const struct rp_recipe_name *r = rp_recipe_names(&n);
+        *files = 0;
+        for (int i = 0; i < n; i++)
+            if (r[i].group && !(i && r[i - 1].group && strcmp(r[i].group, r[i - 1].group) == 0))
+                rp_buf_printf(out, " %s", r[i].group);
+    }
     if (strstr(c->operands, "MODEL")) {
         *files = 0;
         rp_buf_puts(out, " ");

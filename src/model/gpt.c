@@ -411,6 +411,16 @@ static double flops(const struct rp_net *net)
     return 3 * (m->layers * (s * (8 * h * h + 4 * h * i) + 4 * h * (s * (s + 1) / 2)) + 2 * s * h * v);
 }
 
+/* The scores that the attention's own backward pass computes again are no part of it, as in flops(). */
+static double recompute_flops(const struct rp_net *net)
+{
+    const struct gpt *m = (const struct gpt *)net;
+    double s = m->seq, h = m->hidden, i = m->inner, attention = 4 * h * (s * (s + 1) / 2);
+    return m->recompute == RP_RECOMPUTE_full          ? m->layers * (s * (8 * h * h + 2 * h * i) + attention)
+           : m->recompute == RP_RECOMPUTE_selective ? m->layers * attention
+                                                      : 0;
+}
+
 /* The last norm leaves vectors of length sqrt(H), the embedding is normal with the initialiser's range. */
 static void untrained(const struct rp_net *net, double *guessing, double *logit_width)
 {
@@ -455,6 +465,8 @@ const struct rp_model rp_model_gpt = {
     .size_name = size_name,
     .flops_formula = "3 x forward matrix products (backward counted as 2 x forward), attention to keys up to the query only, recomputation not "
                      "counted: 3 * (L*(S*(8*H*H + 4*H*I) + 2*H*S*(S+1)) + 2*S*H*V) per sequence, V the padded vocabulary",
+    .recompute_formula = "flops_per_sample + what train.recompute computes again: none 0; selective, attention, L*2*H*S*(S+1); full, each layer "
+                         "without its last product, L*(S*(8*H*H + 2*H*I) + 2*H*S*(S+1)) per sequence",
     .size = sizeof(struct gpt),
     .input_size = sizeof(struct gpt_input),
     .configure = configure,
@@ -465,5 +477,6 @@ const struct rp_model rp_model_gpt = {
     .forward = forward,
     .backward = backward,
     .flops = flops,
+    .recompute_flops = recompute_flops,
     .untrained = untrained,
 };

@@ -87,6 +87,8 @@ struct rp_model {
     int (*forward)(struct rp_net *m, const struct rp_input *in, struct rp_err *err);  /* -> m->loss; may begin to write m->g */
     int (*backward)(struct rp_net *m, const struct rp_input *in, struct rp_err *err); /* -> m->g, every weight's gradient */
     double (*flops)(const struct rp_net *m);                                          /* of a sample, by flops_formula */
+    const char *recompute_formula;                /* NULL: the model computes nothing again */
+    double (*recompute_flops)(const struct rp_net *m); /* of a sample, what the backward pass computes again */
     const char *task;                                    /* what is trained, in published tables: "pre-training" */
     const char *(*size_name)(const struct rp_recipe *r); /* name of these sizes in tables: "bert-base"; NULL: none */
     /* The loss of guessing, and the standard deviation of an untrained model's logits. */

@@ -2,6 +2,7 @@
 #include "page/section.h"
 
 #include "base/json.h"
+#include "report/results.h"
 #include "report/tables.h"
 
 #include <string.h>
@@ -123,6 +124,11 @@ static void put_summary(struct rp_section *s)
         rp_section_fill(s,
                         "<p class=\"warn\"><b>This run is marked {/status t}</b>: {/reason t}. The figures cover only the steps that were "
                         "finished and are not a result of the recipe.</p>\n");
+    if (rp_run_degrees(s->run) > rp_run_ranks(s->run))
+        rp_section_fill(s,
+                        "<p>This run has the arithmetic of {/recipe/parallel.data/value d0} x {/recipe/parallel.tensor/value d0} x "
+                        "{/recipe/parallel.pipeline/value d0} ranks (data x tensor x pipeline), computed by {/world/ranks d0}: the same "
+                        "bits, at the speed of {/world/ranks d0}.</p>\n");
     rp_section_fill(s, "<p>Recipe {/recipe_name t} on <b>");
     rp_section_hardware(s);
     rp_buf_puts(s->out, "</b> (");

@@ -27,7 +27,7 @@ enum rp_model_id { RP_MODELS(RP_IN_MODEL) RP_MODEL_COUNT };
 #define RP_IN_ACTIVATION(name) RP_ACTIVATION_##name,
 enum rp_activation { RP_ACTIVATIONS(RP_IN_ACTIVATION) };
 #define RP_IN_RECOMPUTE(name) RP_RECOMPUTE_##name,
-enum rp_recompute { RP_RECOMPUTES(RP_IN_RECOMPUTE) };
+enum rp_recompute { RP_RECOMPUTES(RP_IN_RECOMPUTE) RP_RECOMPUTE_COUNT };
 #define RP_IN_CLIP_FORM(name) RP_CLIP_FORM_##name,
 enum rp_clip_form { RP_CLIP_FORMS(RP_IN_CLIP_FORM) };
 #define RP_IN_PRECISION(name) RP_PRECISION_##name,

@@ -14,7 +14,7 @@
 
 enum { MAX_EMBEDDED = 64 };
 
-/* Length of the bare name in "recipes/bert_fp32.yaml"; 0: not the name of a recipe. */
+/* Length of the bare name in "recipes/bert_fp32.yaml" or "recipes/gpt/CASE.yaml", where it is "gpt/CASE". */
 static size_t bare_name(const char *member, const char **start)
 {
     static const char dir[] = "recipes/";
@@ -22,9 +22,7 @@ static size_t bare_name(const char *member, const char **start)
         member += 2;
     *start = strncmp(member, dir, sizeof dir - 1) == 0 ? member + sizeof dir - 1 : member;
     size_t n = strlen(*start);
-    if (n > 5 && strcmp(*start + n - 5, ".yaml") == 0)
-        n -= 5;
-    return strchr(*start, '/') ? 0 : n;
+    return n > 5 && strcmp(*start + n - 5, ".yaml") == 0 ? n - 5 : n;
 }
 
 static char *first_comment(const char *data, size_t size)
@@ -52,9 +50,12 @@ const struct rp_recipe_name *rp_recipe_names(int *n)
         count = 0;
         for (const struct rp_embed *e = rp_embed_table; e->name && count < MAX_EMBEDDED; e++) {
             size_t bare = bare_name(e->name, &start);
-            if (is_recipe(e) && bare)
-                names[count++] =
-                    (struct rp_recipe_name){rp_asprintf("%.*s", (int)bare, start), first_comment((const char *)e->data, e->size)};
+            if (!is_recipe(e))
+                continue;
+            const char *slash = memchr(start, '/', bare);
+            names[count++] = (struct rp_recipe_name){.name = rp_asprintf("%.*s", (int)bare, start),
+                                                     .group = slash ? rp_asprintf("%.*s", (int)(slash - start), start) : NULL,
+                                                     .title = first_comment((const char *)e->data, e->size)};
         }
     }
     *n = count;
@@ -65,7 +66,7 @@ static const struct rp_embed *find_embedded(const char *where)
 {
     const char *want, *have;
     size_t n = bare_name(where, &want);
-    for (const struct rp_embed *e = rp_embed_table; n && e->name; e++) {
+    for (const struct rp_embed *e = rp_embed_table; e->name; e++) {
         size_t m = bare_name(e->name, &have);
         if (is_recipe(e) && m == n && memcmp(want, have, n) == 0)
             return e;
@@ -83,8 +84,12 @@ static int not_found(const char *where, struct rp_err *err)
     bare_name(where, &start);
     struct rp_nearest near = {.word = start};
     for (int i = 0; i < n; i++) {
-        rp_buf_printf(&names, "%s%s", i ? ", " : "", r[i].name);
+        const char *group = r[i].group;
         rp_nearest_try(&near, r[i].name);
+        if (!group)
+            rp_buf_printf(&names, "%s%s", i ? ", " : "", r[i].name);
+        else if (i == 0 || !r[i - 1].group || strcmp(r[i - 1].group, group) != 0)
+            rp_buf_printf(&names, "%s%s/...", i ? ", " : "", group);
     }
     return rp_fail(err, RP_IO, "no recipe '%s': not a file, with or without .yaml, and not embedded (%s)%s%s%s",
                    rp_excerpt(shown, where), n ? names.data : "none is", near.best ? "; did you mean '" : "",

@@ -46,6 +46,11 @@ static void put_heading(struct rp_buf *out, const json_t *run)
         fill(out, run, *rp_json_text_at(run, "reason") ? "{/reason t}" : "no reason given");
         rp_buf_puts(out, ". The figures below cover only the steps that were finished and are no result of the recipe.\n\n");
     }
+    if (rp_run_degrees(run) > rp_run_ranks(run))
+        fill(out, run,
+             "This run has the arithmetic of {/recipe/parallel.data/value d0} x {/recipe/parallel.tensor/value d0} x "
+             "{/recipe/parallel.pipeline/value d0} ranks (data x tensor x pipeline), computed by {/world/ranks d0}: the same bits, at the "
+             "speed of {/world/ranks d0}.\n\n");
     if (!json_is_true(rp_json_at(run, "data/pinned")))
         rp_buf_puts(out, "The data are the owner's own, not a pinned archive: others cannot repeat this run without them.\n\n");
 }
@@ -60,7 +65,7 @@ static void put_headline(struct rp_buf *out, const json_t *run)
         fill(out, run, ", {/recipe/model.num_hidden_layers/value d0} layers of {/recipe/model.hidden_size/value d0}");
     fill(out, run,
          " | strict fp32 | {/plan/batch d0} | {/recipe/train.accumulation_steps/value t} | {/recipe/task.seq_length/value t} | "
-         "{/recipe/parallel.data/value d0} {/backend t} | **{/results/throughput/value d3}** | ");
+         "{/world/ranks d0} {/backend t} | **{/results/throughput/value d3}** | ");
     fill(out, run, rp_throughput_of(run).sure ? "{/results/throughput/interval/0 d3} to {/results/throughput/interval/1 d3}" : "-");
     fill(out, run,
          " |\n\nStrict fp32 is IEEE binary32 in the canonical order {/numerics t}: no TF32, no reduced precision, and the same "

@@ -201,7 +201,7 @@ static json_t *counters(const struct rp_records *rs, const struct rp_model *m, c
 }
 
 static void add_rates(json_t *out, const struct rp_records *rs, const struct results_window *w, int n, const struct rp_model *m,
-                      double flops_per_sample)
+                      const json_t *plan)
 {
     int64_t total[RP_COUNTERS_MAX] = {0}, ns = 0, gaps = 0;
     for (int i = 0; i < n; i++) {
@@ -212,8 +212,13 @@ static void add_rates(json_t *out, const struct rp_records *rs, const struct res
     }
     double rate = json_number_value(rp_json_at(out, "throughput/value"));
     json_object_set_new(out, "counters", counters(rs, m, total, ns));
-    json_object_set_new(out, "flops_per_s", n ? json_real(rate * flops_per_sample) : json_null());
+    json_object_set_new(out, "flops_per_s", n ? json_real(rate * json_number_value(json_object_get(plan, "flops_per_sample"))) : json_null());
     json_object_set_new(out, "flops_per_s_formula", json_string("throughput * plan.flops_per_sample"));
+    const json_t *hardware = json_object_get(plan, "hardware_flops_per_sample");
+    if (hardware) {
+        json_object_set_new(out, "hardware_flops_per_s", n ? json_real(rate * json_number_value(hardware)) : json_null());
+        json_object_set_new(out, "hardware_flops_per_s_formula", json_string("throughput * plan.hardware_flops_per_sample"));
+    }
     json_object_set_new(out, "between_steps_s", json_real(seconds(gaps)));
 }
 
@@ -283,7 +288,7 @@ static void add_evidence(json_t *out, const struct rp_records *rs)
     json_object_set_new(out, "state_roots", json_pack("{s:I, s:f}", "taken", (json_int_t)roots, "seconds", seconds(root_ns)));
 }
 
-json_t *rp_results(const struct rp_records *rs, const struct rp_recipe *r, double flops_per_sample, int complete, struct rp_err *err)
+json_t *rp_results(const struct rp_records *rs, const struct rp_recipe *r, const json_t *plan, int complete, struct rp_err *err)
 {
     int n;
     if (rp_records_match(rs, r, complete, err) < 0)
@@ -294,7 +299,7 @@ json_t *rp_results(const struct rp_records *rs, const struct rp_recipe *r, doubl
     add_evidence(out, rs);
     add_throughput(out, w, n, rs->sha256, m);
     add_step_times(out, rs);
-    add_rates(out, rs, w, n, m, flops_per_sample);
+    add_rates(out, rs, w, n, m, plan);
     add_device_time(out, w, n);
     windows_free(w, n);
     return out;
@@ -305,12 +310,32 @@ const json_t *rp_run_setting(const json_t *run, const char *key)
     return json_object_get(json_object_get(json_object_get(run, "recipe"), key), "value");
 }
 
+int64_t rp_run_degrees(const json_t *run)
+{
+    static const char *const keys[] = {"parallel.data", "parallel.tensor", "parallel.pipeline"};
+    int64_t product = 1; /* each is at most 1024 */
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        int64_t degree = json_integer_value(rp_run_setting(run, keys[i]));
+        product *= degree > 1 && degree <= 1024 ? degree : 1;
+    }
+    return product;
+}
+
+int64_t rp_run_ranks(const json_t *run)
+{
+    int64_t n = json_integer_value(rp_json_at(run, "world/ranks"));
+    return n > 1 ? n : 1;
+}
+
 struct rp_throughput rp_throughput_of(const json_t *run)
 {
     const json_t *is = rp_json_at(run, "results/throughput"), *value = json_object_get(is, "value");
+    const json_t *counters = rp_json_at(run, "results/counters"), *only = json_array_get(counters, 0);
+    int tokens = json_array_size(counters) == 1 && strcmp(rp_json_text_at(only, "name"), "tokens") == 0;
     return (struct rp_throughput){.unit = rp_json_text_at(is, "unit"), .value = json_number_value(value),
                                   .low = json_number_value(rp_json_at(is, "interval/0")),
                                   .high = json_number_value(rp_json_at(is, "interval/1")),
+                                  .tokens = tokens ? json_number_value(json_object_get(only, "per_s")) : 0,
                                   .known = json_is_number(value), .sure = json_is_array(json_object_get(is, "interval"))};
 }
 

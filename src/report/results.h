@@ -23,14 +23,19 @@
 
 /* Also checks that the records agree with the recipe: RP_MISMATCH. complete = 0: an interrupted or failed run may have any
  * prefix of its steps. */
-json_t *rp_results(const struct rp_records *rs, const struct rp_recipe *r, double flops_per_sample, int complete, struct rp_err *err)
+json_t *rp_results(const struct rp_records *rs, const struct rp_recipe *r, const json_t *plan, int complete, struct rp_err *err)
     rp_must_check;
+
+/* A degree of parallelism decides the arithmetic, whatever number of ranks computes it: the product of the degrees of a run, and its ranks. */
+int64_t rp_run_degrees(const json_t *run);
+int64_t rp_run_ranks(const json_t *run);
 
 /* The headline of a run.json, one of this version. */
 struct rp_throughput {
     const char *unit; /* "sequences/s"; borrowed */
     double value, low, high;
     int known, sure; /* a step was timed; there is an interval */
+    double tokens;   /* per second, where every sample has the same number and only that is counted; else 0 */
 };
 struct rp_throughput rp_throughput_of(const json_t *run);
 

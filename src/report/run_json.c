@@ -32,6 +32,14 @@ static json_t *copy_or_null(const json_t *j)
     return j ? json_deep_copy(j) : json_null();
 }
 
+/* Without folders; an embedded recipe keeps its group: "embedded:gpt/CASE". */
+static const char *file_name(const char *path)
+{
+    if (!path)
+        return "";
+    return strncmp(path, "embedded:", strlen("embedded:")) == 0 ? path : rp_base_name(path);
+}
+
 /* From the worker's DONE record, which a failed run may lack. */
 static void add_done(json_t *out, const json_t *done)
 {
@@ -98,7 +106,7 @@ json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
 {
     int complete = strcmp(d->status, "complete") == 0;
     RP_JSON *changes = d->before && d->after ? rp_capture_changes(d->before, d->after, err) : json_null();
-    json_t *results = changes ? rp_results(d->records, d->recipe, d->flops_per_sample, complete, err) : NULL;
+    json_t *results = changes ? rp_results(d->records, d->recipe, d->plan, complete, err) : NULL;
     if (!results)
         return NULL;
     json_t *out = json_object();
@@ -108,7 +116,7 @@ json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
     json_object_set_new(out, "reason", text_or_null(d->reason));
     json_object_set_new(out, "model", rp_run_model(d->recipe));
     json_object_set_new(out, "world", json_pack("{s:i, s:i}", "ranks", 1, "nodes", 1));
-    json_object_set_new(out, "recipe_name", text_or_null(rp_base_name(d->recipe->source_name ? d->recipe->source_name : "")));
+    json_object_set_new(out, "recipe_name", text_or_null(file_name(d->recipe->source_name)));
     json_object_set_new(out, "recipe_sha256", text_or_null(d->recipe->sha256));
     json_object_set_new(out, "recipe", rp_recipe_to_json(d->recipe));
     json_object_set_new(out, "data", copy_or_null(d->data));

@@ -32,7 +32,6 @@ struct rp_run_doc {
     const struct rp_telemetry *samples; /* telemetry of steps/rank0.samples.jsonl, or NULL */
     const char *no_samples;           /* why there is no telemetry; NULL: not supported */
     const json_t *before, *after;     /* captures, whose changes are listed; NULL: left out */
-    double flops_per_sample;
     uint64_t started_ns, ended_ns; /* wall clock */
     const json_t *command_line;    /* array of texts; NULL: left out */
     const json_t *replicates;      /* {"statement", "bundle", "signer"} of the original of this run, or NULL */

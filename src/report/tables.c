@@ -84,6 +84,7 @@ static const struct row {
     {"timed steps", "/results/steps/timed", "d0", ""},
     {"samples per step", "/results/samples_per_step", "d0", ""},
     {"achieved", "/results/flops_per_s", "d2*1e-9", "GFLOP/s"},
+    {"achieved, with recomputation", "/results/hardware_flops_per_s", "d2*1e-9", "GFLOP/s"},
     {"between steps, inside the windows", "/results/between_steps_s", "d4", "s"},
     {"state roots, outside the windows", "/results/state_roots/seconds", "d4", "s"},
     {"parameters", "/plan/parameters", "d0", ""},
@@ -97,6 +98,7 @@ static const struct row {
     {"last gradient norm", "/results/grad_norm_last", "h", ""},
     {"device", NULL, NULL, NULL},
     {"FLOPs per sample", "/plan/flops_formula", "t", ""},
+    {"hardware FLOPs per sample", "/plan/hardware_flops_formula", "t", ""},
     {"state root before", "/results/state_root_first", "t", ""},
     {"state root after", "/results/state_root_last", "t", ""},
     {"program", "/tool/version", "t", ""},
@@ -118,6 +120,8 @@ void rp_table_figures(struct rp_doc *d, const json_t *run)
         } else if (!r->pointer) {
             rp_doc_cell(d, "%s", r->name);
             rp_doc_cell(d, "%s", rp_device_text(device, json_object_get(run, "device")));
+        } else if (strstr(r->pointer, "/hardware_") && !rp_pointer(run, r->pointer)) {
+            continue; /* the model computes nothing again */
         } else if (!on_page(d) || rp_table_has_steps_for(run, r->pointer)) {
             add_row(d, run, r->name, r->pointer, r->form, r->unit);
         }

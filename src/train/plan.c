@@ -68,6 +68,8 @@ static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t bat
     p->parameters = t[RP_WEIGHT].elements;
     p->flops_per_sample = m->model->flops(m);
     p->flops_formula = m->model->flops_formula;
+    p->hardware_flops_per_sample = p->flops_per_sample + (m->model->recompute_flops ? m->model->recompute_flops(m) : 0);
+    p->hardware_flops_formula = m->model->recompute_formula;
     int failed = rp_backend_ask(backend, o, m->use, m->uses, &workspace, err) < 0;
     rp_net_free(m);
     if (failed)
@@ -111,11 +113,16 @@ int rp_train_size(struct rp_plan *plan, const struct rp_recipe *r, const struct 
 int rp_train_plan(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
                   struct rp_err *err)
 {
+    return rp_train_plan_in(plan, r, backend, o, backend->memory(o), err);
+}
+
+int rp_train_plan_in(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
+                     uint64_t available, struct rp_err *err)
+{
     int64_t lo = 0, hi; /* the largest that fits is in [lo, hi] */
     struct rp_err ignored;
     if (begin(plan, &hi, r, err) < 0)
         return -1;
-    uint64_t available = backend->memory(o);
     while (lo < hi) {
         int64_t mid = lo + (hi - lo + 1) / 2;
         if (size_for(plan, r, mid, backend, o, &ignored) == 0 && plan->total <= available)

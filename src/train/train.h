@@ -33,6 +33,8 @@ struct rp_plan {
     uint64_t parameters; /* count of trained scalars */
     double flops_per_sample; /* model FLOPs, forward and backward, by the formula below */
     const char *flops_formula;
+    double hardware_flops_per_sample; /* the same with what the backward pass computes again */
+    const char *hardware_flops_formula; /* NULL: the model has no train.recompute */
 };
 
 /* What one step produced. Times are not here: the worker takes them around step(). */
@@ -46,6 +48,9 @@ struct rp_step_result {
 /* A device that refuses an operation is RP_UNAVAILABLE naming it; a batch that cannot be addressed is RP_USAGE. */
 int rp_train_plan(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
                   struct rp_err *err) rp_must_check;
+/* The same for a device of which a run may use `available` bytes. */
+int rp_train_plan_in(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
+                     uint64_t available, struct rp_err *err) rp_must_check;
 /* For the recipe's batch, which has to be a number; available and max_batch stay 0. */
 int rp_train_size(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
                   struct rp_err *err) rp_must_check;

@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/sort.h"
 #include "capture/value.h"
+#include "report/results.h"
 #include "verify/state.h"
 
 #include <inttypes.h>
@@ -78,7 +79,7 @@ static void bound_by_capture(struct bound *out, const struct rp_verify_state *s,
 static void gpu_bound(struct bound *out, const struct rp_verify_state *s)
 {
     const char *name = rp_json_text_at(s->run, "device/name");
-    double devices = json_number_value(rp_run_setting(s->run, "parallel.data"));
+    double devices = (double)rp_run_ranks(s->run);
     const struct peak *p = *name ? find_peak(name) : NULL;
     if (p) {
         out->flops = p->sms * p->units * 2 * p->mhz * 1e6 * DATA_SHEET;

@@ -25,6 +25,12 @@ int rp_check_plan(struct rp_verify_state *s, struct rp_check_result *result, str
     }
     RP_JSON *expected = json_pack("{s:I, s:I, s:f, s:s}", "batch", (json_int_t)plan.batch, "parameters", (json_int_t)plan.parameters,
                                   "flops_per_sample", plan.flops_per_sample, "flops_formula", plan.flops_formula);
+    if (plan.hardware_flops_formula) {
+        json_object_set_new(expected, "hardware_flops_per_sample", json_real(plan.hardware_flops_per_sample));
+        json_object_set_new(expected, "hardware_flops_formula", json_string(plan.hardware_flops_formula));
+    } else if (json_object_get(is, "hardware_flops_per_sample") || json_object_get(is, "hardware_flops_formula")) {
+        return rp_fail(err, RP_MISMATCH, "plan: it has hardware FLOPs, but the model computes nothing again");
+    }
     const char *key;
     json_t *v;
     char text[400];

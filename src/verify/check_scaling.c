@@ -17,7 +17,7 @@ static int64_t width_of(const json_t *run)
     struct rp_device_info d;
     if (strcmp(json_string_value(json_object_get(run, "backend")), "cpu") == 0)
         return rp_verify_cpu(&d, run) < 0 ? 1 : d.threads;
-    return json_integer_value(rp_run_setting(run, "parallel.data"));
+    return rp_run_ranks(run);
 }
 
 /* One end of the interval of the throughput, or the throughput where there is none. */

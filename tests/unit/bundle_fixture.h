@@ -237,7 +237,6 @@ static __attribute__((unused)) int fx_documents(struct fx *x, const char *status
                            .no_samples = x->no_samples,
                            .before = x->before,
                            .after = x->after,
-                           .flops_per_sample = json_number_value(json_object_get(plan, "flops_per_sample")),
                            .started_ns = FX_START,
                            .ended_ns = FX_START + 2500000000u};
     json_decref(x->run);

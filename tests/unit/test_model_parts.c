@@ -27,7 +27,41 @@ TEST(parameters_of_bert_base)
      * 20 * (2*768^2 + 2*768*30522), 2*768^2 + 4*768 */
     CHECK(plan.flops_per_sample == 3 * (12 * 128 * (4718592.0 + 9437184.0 + 393216.0) + 20 * (1179648.0 + 46881792.0) + 1182720.0), "%.0f",
           plan.flops_per_sample);
+    CHECK(!plan.hardware_flops_formula, "BERT computes nothing again");
     rp_recipe_fini(&r);
+}
+
+/* Parameters 12 l h^2 (1 + 13 / (12 h)) + (V + s) h and the last norm; FLOPs by the formulas that plans state. */
+TEST(gpt_report_by_hand)
+{
+    int n, cases = 0;
+    const struct rp_recipe_name *names = rp_recipe_names(&n);
+    for (int i = 0; i < n; i++) {
+        struct rp_recipe r;
+        struct rp_err err = {0};
+        if (!names[i].group)
+            continue;
+        int rc = rp_recipe_load(&r, names[i].name, NULL, NULL, 0, &err);
+        CHECK(rc == 0, "%s", err.msg);
+        if (rc < 0)
+            continue;
+        cases++;
+        const double l = (double)r.model_num_hidden_layers, h = (double)r.model_hidden_size, v = (double)r.model_padded_vocab_size, s = 2048;
+        const double attention = 2 * h * s * (s + 1), model = 3 * (l * (24 * s * h * h + attention) + 2 * s * h * v);
+        const double again[] = {0, l * attention, l * (16 * s * h * h + attention)};
+        for (int mode = 0; mode < RP_RECOMPUTE_COUNT; mode++) {
+            struct rp_plan plan;
+            r.train_recompute = mode;
+            CHECK(rp_train_size(&plan, &r, &reference_backend, &(struct rp_device_opts){0}, &err) == 0, "%s", err.msg);
+            CHECK((double)plan.parameters == l * (12 * h * h + 13 * h) + (v + s) * h + 2 * h, "%s: %llu", names[i].name,
+                  (unsigned long long)plan.parameters);
+            CHECK(plan.flops_per_sample == model, "%s: %.0f", names[i].name, plan.flops_per_sample);
+            CHECK(plan.hardware_flops_per_sample == model + again[mode] && plan.hardware_flops_formula, "%s, mode %d: %.0f",
+                  names[i].name, mode, plan.hardware_flops_per_sample);
+        }
+        rp_recipe_fini(&r);
+    }
+    CHECK(cases == 18, "%d", cases);
 }
 
 /* -- the list of tensors -- */

@@ -385,8 +385,9 @@ TEST(every_key_survives_json)
         struct rp_err err;
         if (strncmp(k[i].name, "data.", 5) == 0 || strcmp(k[i].name, "model.config") == 0)
             continue; /* tied to each other: below */
-        if (strcmp(k[i].name, "workload") == 0)
-            continue; /* the base has keys of bert: each_model_has_its_keys */
+        if (strcmp(k[i].name, "workload") == 0 || !(k[i].models >> RP_MODEL_bert & 1u) || strcmp(k[i].name, "parallel.tensor") == 0 ||
+            strcmp(k[i].name, "parallel.pipeline") == 0)
+            continue; /* the base has keys of bert, which is not divided: each_model_has_its_keys */
         other_value(&k[i], value, sizeof value);
         if (strcmp(k[i].name, "run.device") == 0)
             snprintf(value, sizeof value, "7"); /* no free text */
@@ -518,7 +519,7 @@ TEST(published_model_config)
         const char *json, *message;
     } bad[] = {
         {"{\"hidden_sise\": 768}", "unknown key 'model.hidden_sise': did you mean 'model.hidden_size'"},
-        {"{\"hidden_act\": \"relu\"}", "model.hidden_act: expected gelu, found 'relu'"},
+        {"{\"hidden_act\": \"relu\"}", "model.hidden_act: expected gelu or gelu_tanh, found 'relu'"},
         {"{\"hidden_size\": \"768\"}", "model.hidden_size: expected a whole number"},
         {"{\"position_embedding_type\": \"relative_key\"}", "position_embedding_type: only \"absolute\" can be trained here"},
         {"{\"config\": \"other.json\"}", "unknown key 'model.config'"},
@@ -535,7 +536,7 @@ TEST(published_model_config)
     CHECK(rp_recipe_load(&r, recipe, NULL, NULL, 0, &err) < 0 && err.code == RP_IO, "a config that is not there: %s", err.msg);
     put_text("bert_config.json", google_config);
     CHECK(rp_recipe_load(&r, recipe, NULL, (const char *const[]){"workload=gpt"}, 1, &err) < 0 &&
-              strstr(err.msg, "c.yaml:2:11: model.config: ") && strstr(err.msg, "is a key of bert; this recipe trains gpt"),
+              strstr(err.msg, "c.yaml:2:3: model.config is a key of bert; this recipe trains gpt"),
           "another model's: %s", err.msg);
 }
 
@@ -577,9 +578,58 @@ TEST(embedded_recipes)
             rp_recipe_fini(&r);
         }
     }
-    CHECK(rp_recipe_load(&r, "bert_pf32", "cpu", NULL, 0, &err) < 0 && strstr(err.msg, "did you mean 'bert_fp32'?") && strstr(err.msg, "bert_lamb_fp32"),
-          "%s", err.msg);
+    CHECK(rp_recipe_load(&r, "bert_pf32", "cpu", NULL, 0, &err) < 0 && strstr(err.msg, "did you mean 'bert_fp32'?") && strstr(err.msg, "bert_lamb_fp32") &&
+              strstr(err.msg, ", gpt/...)"), "%s", err.msg);
+    CHECK(rp_recipe_load(&r, "gpt/DP_8x1x1_16_1536x61", "cpu", NULL, 0, &err) < 0 &&
+              strstr(err.msg, "did you mean 'gpt/DP_8x1x1_16_1536x16'?"), "%s", err.msg);
     CHECK(chdir(here) == 0, "no way back to %s", here);
+}
+
+/* Of a name of the GPT report's cases: DP_8x1x1_16_1536x16 is data x tensor x pipeline, global batch, width x layers. */
+static void check_case(const char *name, const struct rp_recipe *r)
+{
+    int data, tensor, pipeline, batch, hidden, layers;
+    const char *degrees = strpbrk(name, "xX") ? strpbrk(name, "xX") - 1 : name;
+    while (degrees > name && degrees[-1] != '_')
+        degrees--;
+    int n = sscanf(degrees, "%dx%dx%d_%d_%dx%d", &data, &tensor, &pipeline, &batch, &hidden, &layers);
+    CHECK(n == 6, "%s", name);
+    CHECK(r->parallel_data == data && r->parallel_tensor == tensor && r->parallel_pipeline == pipeline && r->model_hidden_size == hidden &&
+              r->model_num_hidden_layers == layers && r->model_intermediate_size == 4 * hidden && r->train_global_batch_size == batch,
+          "%s: its sizes", name);
+    CHECK(r->train_batch_size * r->train_accumulation_steps * data == batch, "%s: its batch", name);
+    CHECK(r->model_padded_vocab_size % (128 * tensor) == 0 && r->model_padded_vocab_size >= 50257 &&
+              r->model_padded_vocab_size - 128 * tensor < 50257, "%s: a vocabulary of %lld", name, (long long)r->model_padded_vocab_size);
+    CHECK(r->model_num_attention_heads * (strstr(name, "768x12") ? 64 : 96) == hidden, "%s: its heads", name);
+    CHECK(r->train_recompute == RP_RECOMPUTE_full && r->task_seq_length == 2048 && r->model_max_position_embeddings == 2048 &&
+              r->optimizer_clip_form == RP_CLIP_FORM_norm_plus_epsilon && r->schedule_total_steps == 320000 &&
+              r->schedule_warmup_steps == 3200 && r->schedule_min_learning_rate == 1e-5 && r->optimizer_learning_rate == 1.5e-4 &&
+              r->model_embedding_dropout_prob == 0.1, "%s: what all cases share", name);
+}
+
+TEST(cases_of_the_gpt_report)
+{
+    int n, cases = 0, accumulated = 0, other_heads = 0;
+    const struct rp_recipe_name *names = rp_recipe_names(&n);
+    for (int i = 0; i < n; i++) {
+        struct rp_recipe r;
+        struct rp_err err;
+        if (!names[i].group)
+            continue;
+        CHECK(strcmp(names[i].group, "gpt") == 0 && strncmp(names[i].name, "gpt/", 4) == 0, "%s", names[i].name);
+        int rc = rp_recipe_load(&r, names[i].name, "cuda", NULL, 0, &err);
+        CHECK(rc == 0, "%s: %s", names[i].name, err.msg);
+        if (rc < 0)
+            continue;
+        cases++;
+        accumulated += r.train_accumulation_steps == 32;
+        other_heads += r.model_hidden_size / r.model_num_attention_heads != 96;
+        CHECK(!memchr(r.source.data, '@', r.source.size), "%s: a value of the template is missing", names[i].name);
+        check_case(names[i].name + 4, &r);
+        round_trip(&r, names[i].name);
+        rp_recipe_fini(&r);
+    }
+    CHECK(cases == 18 && accumulated == 4 && other_heads == 1, "%d cases, %d of them accumulate", cases, accumulated);
 }
 
 TEST(lamb_states_its_batch)

@@ -11,7 +11,8 @@ static json_t *results_of_text(const char *text, size_t size, const struct rp_re
     struct rp_records records;
     if (rp_records_parse(&records, text, size, err) < 0)
         return NULL;
-    json_t *j = rp_results(&records, r, flops, complete, err);
+    RP_JSON *plan = json_pack("{s:f}", "flops_per_sample", flops);
+    json_t *j = rp_results(&records, r, plan, complete, err);
     rp_records_fini(&records);
     return j;
 }

@@ -21,6 +21,8 @@ expect "avx2 avx512" repro run x --isa = av
 expect "auto scalar avx2 avx512" repro run --isa =
 expect "bert_tiny_fp32" repro run bert_t
 expect "gpt" repro recipes keys g
+expect "gpt" repro recipes list ""
+expect "gpt/MP_PP_1x8x4_512_2304x24" repro run gpt/MP_PP
 expect "--encrypt" repro key new --enc
 expect "replicate report recipes" repro help re
 touch bert_t.yaml "with blank"

@@ -8,6 +8,19 @@ for name in bert_fp32 bert_fp32_b96 bert_fp32_max bert_large_fp32 bert_adam_fp32
     [ "$("$REPRO" recipes show "$name" --json | jq -r .sha256)" = "$(sha256sum <shown.yaml | cut -c1-64)" ] || fail "$name: not its bytes"
     "$REPRO" recipes show ./shown | cmp - shown.yaml
 done
+# the cases of the GPT report: one line in the list, each by name, and each as the table has it
+"$REPRO" recipes >list.txt
+[ "$(grep -c gpt/ list.txt)" = 1 ] && grep -q '^gpt/\.\.\. .*18 recipes' list.txt || fail "the cases are not one line"
+"$REPRO" recipes list gpt >cases.txt
+[ "$(wc -l <cases.txt)" = 18 ] || fail "not 18 cases"
+[ "$("$REPRO" recipes list gpt --json | jq -r '.recipes[] | select(.group == "gpt").name')" = "$(cut -d' ' -f1 cases.txt)" ] || fail "other names in JSON"
+[ "$(sed '1d;s/,.*//;s|^|gpt/|' "$TOP/results/published/gpt_v100.csv" | uniq)" = "$(cut -d' ' -f1 cases.txt)" ] || fail "other cases than the table's"
+while read -r name _; do
+    "$REPRO" recipes show "$name" >shown.yaml
+    (cd "$TOP" && env/gen-gpt-case.sh "${name#gpt/}") | cmp - shown.yaml || fail "$name is not what the table gives"
+done <cases.txt
+exit_of 2 "$REPRO" recipes list bert
+says "expected one of gpt"
 "$REPRO" recipes keys --json >keys.json
 "$REPRO" recipes keys >keys.txt
 [ "$(jq '.keys | length' keys.json)" -ge 40 ] || fail "too few keys"

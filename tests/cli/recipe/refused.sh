@@ -24,8 +24,9 @@ refused 2 bert_tiny_fp32 --set train.batch_size=8 --set train.batch_size=8
 printf 'title: a\nmodel:\n  type_vocab_size: 2\nworkload: gpt\n' >gpt.yaml
 refused 2 gpt.yaml
 refused 2 gpt.yaml --set workload=resnet50
-sed -i '/type_vocab_size/d; s/^model:/train.batch_size: 1/' gpt.yaml
-refused 7 gpt.yaml
-refused 7 gpt.yaml --set workload=resnet50
+printf 'title: a\ntrain.batch_size: 1\nworkload: resnet50\n' >resnet.yaml
+refused 7 resnet.yaml
+printf 'title: a\ntrain.batch_size: 1\n' >plain.yaml
+refused 7 plain.yaml --set workload=resnet50
 mkfifo pipe.yaml
 refused 3 pipe.yaml

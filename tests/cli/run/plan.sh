@@ -5,6 +5,23 @@
 grep -q parameters plan.txt || fail "no parameters row"
 [ -z "$(find . -name '*.repro.tar*')" ] || fail "a bundle was written"
 "$REPRO" run bert_fp32 --plan --json | grep -q '"total_bytes"' || fail "no JSON plan"
+# GPUs of four sizes, planned without one; of gpt also each way to recompute, and the ranks whose arithmetic one computes
+"$REPRO" run gpt_tiny_fp32 --plan >plan.txt
+grep -q '^GPUs of 16 / 32 / 80 / 141 GB: fits yes / yes / yes / yes; largest batch ' plan.txt || fail "no GPUs"
+grep -q '^none *(this) .* 1\.000$' plan.txt && grep -q '^full ' plan.txt || fail "no ways to recompute"
+grep -q 'arithmetic of' plan.txt && fail "more ranks than one"
+"$REPRO" run gpt/DP_PP_8x1x4_512_1536x16 --plan >plan.txt 2>err.txt || [ $? = 7 ] || fail "no plan of a case"
+grep -q 'one rank, which computes the arithmetic of 8 x 1 x 4 ranks' plan.txt || fail "the ranks are not named"
+if command -v jq >/dev/null; then
+    "$REPRO" run bert_fp32 --plan --json | jq -e '(.recompute | not) and .ranks_of_arithmetic == 1 and all(.gpus[]; .fits)' >answer.txt || fail "of BERT"
+    { "$REPRO" run gpt/MP_PP_1x8x4_512_2304x24 --plan --json 2>err.txt || [ $? = 7 ]; } >plan.json
+    jq -e '.ranks_of_arithmetic == 32 and [.gpus[].gb] == [16, 32, 80, 141] and [.gpus[].fits] == [false, false, true, true] and
+        .recompute.full.gpus == .gpus and all(.gpus[]; .fits == (.max_batch >= 16)) and ([.gpus[].max_batch] | . == sort) and
+        .recompute.none.total_bytes > .recompute.selective.total_bytes and .recompute.selective.total_bytes > .recompute.full.total_bytes and
+        .recompute.none.hardware_flops_per_sample == .flops_per_sample and .recompute.full.hardware_flops_per_sample == .hardware_flops_per_sample and
+        .hardware_flops_per_sample > 1.1 * .flops_per_sample and .hardware_flops_per_sample < .flops_per_sample * 4 / 3' plan.json >answer.txt ||
+        { cat plan.json >&2; fail "the plan of a case"; }
+fi
 exit_of 7 "$REPRO" run bert_fp32 --set train.batch_size=20000 -o no.repro.tar.zst
 grep -q 'largest that fits is [1-9]' err.txt || { cat err.txt >&2; fail "no batch that fits named"; }
 [ ! -e no.repro.tar.zst ] || fail "a bundle was written"
