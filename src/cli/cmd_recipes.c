@@ -5,6 +5,7 @@
 #include "recipe/recipe.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static void print_list(struct rp_cli *cli, const char *group)
 {
@@ -68,8 +69,6 @@ static int cmd_recipes_list(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_recipes_list = {
     .name = "recipes list",
     .operands = "GROUP",
-    .min_operands = 1,
-    .max_operands = 1,
     .summary = "list the embedded recipes of a group",
     .details = "Examples:\n"
                "  repro recipes list gpt\n"
