@@ -315,8 +315,7 @@ static const struct rp_opt make_opts[] = {
 
 static int is_archive_name(const char *path)
 {
-    const char *base = strrchr(path, '/');
-    const char *tar = strstr(base ? base : path, ".tar");
+    const char *tar = strstr(rp_base_name(path), ".tar");
     return tar && (tar[4] == 0 || tar[4] == '.');
 }
 
@@ -325,7 +324,7 @@ static int is_foreign_archive_name(const char *path, const char *in_name)
 {
     const char *const endings[] = {".zip", ".tgz", ".txz", ".tzst", ".tbz2", ".7z", ".gz", ".zst", ".xz", in_name, NULL};
     for (const char *const *e = endings; *e; e++)
-        if (strlen(path) > strlen(*e) && strcmp(path + strlen(path) - strlen(*e), *e) == 0)
+        if (strcmp(path, *e) != 0 && rp_ends_with(path, *e))
             return 1;
     return 0;
 }

@@ -1,6 +1,7 @@
 /* Clocks, power, temperature and throttling of the device during training, over time: from the samples of the run. */
 #include "page/section.h"
 
+#include "base/json.h"
 #include "report/tables.h"
 
 #include <math.h>
@@ -17,12 +18,6 @@ struct device_device {
     double start_ns, *t;
     double step; /* seconds between two samples */
 };
-
-static double value(const struct rp_telemetry *s, size_t i, const char *key)
-{
-    const json_t *v = json_object_get(json_array_get(s->line, i), key);
-    return v ? json_number_value(v) : NAN;
-}
 
 static struct device_device times_of(const struct rp_section *s)
 {
@@ -77,7 +72,7 @@ static void put_csv(struct rp_buf *out, const struct rp_section *s, const struct
         rp_buf_printf(out, "%.9f", d->t[i]);
         for (const struct rp_telemetry_value *v = rp_telemetry_values; v->key; v++) {
             rp_buf_puts(out, ",");
-            rp_csv_number(out, value(s->samples, i, v->key));
+            rp_csv_number(out, rp_json_number_at(json_array_get(s->samples->line, i), v->key));
         }
         json_array_foreach(json_object_get(json_array_get(s->samples->line, i), "throttle"), k, word)
             rp_buf_printf(&words, "%s%s", k ? " " : "", json_string_value(word));
@@ -98,7 +93,7 @@ static void plot_quantity(struct rp_section *s, const struct device_device *d, c
     char id[48], words[300];
     double low = INFINITY, high = -INFINITY, *y = rp_alloc((d->n + 1) * sizeof *y);
     for (size_t i = 0; i < d->n; i++) {
-        y[i] = value(s->samples, i, q->key) * q->scale;
+        y[i] = rp_json_number_at(json_array_get(s->samples->line, i), q->key) * q->scale;
         if (isfinite(y[i]))
             low = fmin(low, y[i]), high = fmax(high, y[i]);
     }
