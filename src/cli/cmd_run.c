@@ -31,7 +31,7 @@
 #include <unistd.h>
 
 /* The state of one run, in the order in which it is filled. */
-struct run_run {
+struct run_session {
     struct rp_cli *cli;
     const struct rp_run_opts *o;
     const struct rp_run_from *from;
@@ -57,7 +57,7 @@ struct run_run {
     uint64_t started_ns, ended_ns; /* wall clock at the start, and that plus the monotonic duration */
 };
 
-static void run_fini(struct run_run *r)
+static void run_fini(struct run_session *r)
 {
     rp_meter_end(&r->meter);
     rp_recipe_fini(&r->recipe);
@@ -74,7 +74,7 @@ static void run_fini(struct run_run *r)
     rp_attempt_fini(&r->attempt);
 }
 
-static int load_recipe(struct run_run *r, struct rp_err *err)
+static int load_recipe(struct run_session *r, struct rp_err *err)
 {
     int n, failed;
     char **set = rp_run_settings(r->o, &n);
@@ -98,7 +98,7 @@ static int load_recipe(struct run_run *r, struct rp_err *err)
     return failed ? -1 : 0;
 }
 
-static void print_plan(const struct run_run *r)
+static void print_plan(const struct run_session *r)
 {
     const double mib = 1.0 / (1u << 20);
     const struct rp_plan *p = &r->plan;
@@ -111,7 +111,7 @@ static void print_plan(const struct run_run *r)
            (unsigned long long)p->parameters);
 }
 
-static int show_plan(struct run_run *r, struct rp_err *err)
+static int show_plan(struct run_session *r, struct rp_err *err)
 {
     int fits = rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) == 0;
     if (!fits && !r->plan.total)
@@ -157,7 +157,7 @@ static int check_save(const char *save, int foreign, int force, struct rp_err *e
 }
 
 /* --init can be read, and --save written hours later. */
-static int check_checkpoints(const struct run_run *r, struct rp_err *err)
+static int check_checkpoints(const struct run_session *r, struct rp_err *err)
 {
     const char *init = r->recipe.run_init, *save = r->recipe.run_save;
     if (init && *init && rp_cli_check_readable("init", init, err) < 0)
@@ -168,7 +168,7 @@ static int check_checkpoints(const struct run_run *r, struct rp_err *err)
 }
 
 /* Room for --save, which is written next to an existing file, hours later. */
-static int check_room(const struct run_run *r, struct rp_err *err)
+static int check_room(const struct run_session *r, struct rp_err *err)
 {
     const double mib = 1.0 / (1u << 20);
     struct statvfs fs;
@@ -188,7 +188,7 @@ static int check_room(const struct run_run *r, struct rp_err *err)
                    (double)need * mib, (double)fs.f_bavail * (double)fs.f_frsize * mib);
 }
 
-static int load_key(struct run_run *r, struct rp_err *err)
+static int load_key(struct run_session *r, struct rp_err *err)
 {
     int created = 0;
     char print[RP_FINGERPRINT_SIZE];
@@ -215,14 +215,14 @@ static int has_nvidia(void)
 }
 
 /* Without a usable device nothing fits, but the sizes are still valid. */
-static int make_plan(struct run_run *r, struct rp_err *err)
+static int make_plan(struct run_session *r, struct rp_err *err)
 {
     int failed = rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) < 0;
     return failed && !(r->unusable.code != RP_OK && r->plan.total) ? -1 : 0;
 }
 
 /* A replication uses the samples of the original. */
-static int check_data(const struct run_run *r, struct rp_err *err)
+static int check_data(const struct run_session *r, struct rp_err *err)
 {
     const struct rp_original *first = r->from->first;
     const char *had = first ? json_string_value(json_object_get(json_object_get(first->v->run, "data"), "digest")) : r->data.digest;
@@ -232,7 +232,7 @@ static int check_data(const struct run_run *r, struct rp_err *err)
                                                       r->data.digest, had);
 }
 
-static int prepare_run(struct run_run *r, struct rp_err *err)
+static int prepare_run(struct run_session *r, struct rp_err *err)
 {
     rp_meter_note(&r->meter, "recipe: %s", r->recipe.source_name);
     if (*r->passed.msg && has_nvidia())
@@ -256,14 +256,14 @@ static int prepare_run(struct run_run *r, struct rp_err *err)
     return r->before ? 0 : -1;
 }
 
-static json_t *data_json(const struct run_run *r)
+static json_t *data_json(const struct run_session *r)
 {
     return json_pack("{s:b, s:s*, s:s*, s:s}", "pinned", r->data.pinned, "archive", r->data.archive, "archive_sha256",
                      r->data.sha256, "digest", r->data.digest);
 }
 
 /* Documents, records and reports. */
-static int add_documents(struct run_run *r, struct rp_bundle *b, struct rp_err *err)
+static int add_documents(struct run_session *r, struct rp_bundle *b, struct rp_err *err)
 {
     const struct rp_outcome *o = &r->outcome;
     const char *steps = rp_buf_text(&o->steps);
@@ -316,7 +316,7 @@ static int add_documents(struct run_run *r, struct rp_bundle *b, struct rp_err *
     return rp_reports_add(b, &source, err);
 }
 
-static int seal_run(struct run_run *r, struct rp_err *err)
+static int seal_run(struct run_session *r, struct rp_err *err)
 {
     struct rp_bundle b = {0};
     rp_interrupt_settle();
@@ -339,7 +339,7 @@ static int seal_run(struct run_run *r, struct rp_err *err)
     return failed ? rp_wrap(err, "sealing '%s'", r->output.path) : 0;
 }
 
-static void end_attempt(struct run_run *r, int exit_status)
+static void end_attempt(struct run_session *r, int exit_status)
 {
     enum rp_ledger_event e = r->outcome.status == RP_RUN_INCOMPLETE                    ? RP_LEDGER_INTERRUPTED
                              : r->outcome.status == RP_RUN_COMPLETE && *r->statement ? RP_LEDGER_SEALED
@@ -381,7 +381,7 @@ static void print_agreement(const json_t *is)
 }
 
 /* Different bits are sealed like any other result, and reported. */
-static int judge_agreement(const struct run_run *r, struct rp_err *err)
+static int judge_agreement(const struct run_session *r, struct rp_err *err)
 {
     const json_t *first = json_object_get(json_object_get(json_object_get(r->run, "agreement"), "bits"), "first_difference");
     if (!json_is_object(first))
@@ -392,7 +392,7 @@ static int judge_agreement(const struct run_run *r, struct rp_err *err)
 }
 
 /* The last line of stdout is the bundle's path, also of a failed run. */
-static void print_result(const struct run_run *r)
+static void print_result(const struct run_session *r)
 {
     const struct rp_outcome *o = &r->outcome;
     json_t *results = json_object_get(r->run, "results");
@@ -408,7 +408,7 @@ static void print_result(const struct run_run *r)
 }
 
 /* A failure before the first step leaves nothing to seal. */
-static int before_training(struct run_run *r, struct rp_err *err)
+static int before_training(struct run_session *r, struct rp_err *err)
 {
     rp_interrupt_catch();
     int failed = prepare_run(r, err) < 0;
@@ -420,7 +420,7 @@ static int before_training(struct run_run *r, struct rp_err *err)
 }
 
 /* Does not fail: a failed run is sealed as such. */
-static void train_model(struct run_run *r)
+static void train_model(struct run_session *r)
 {
     r->job = (struct rp_job){.recipe = &r->recipe, .backend = r->backend, .data = r->data.path, .batch = r->plan.batch};
     rp_attempt_start(&r->attempt, r->o->no_ledger, r->recipe.sha256, r->recipe.source_name,
@@ -433,7 +433,7 @@ static void train_model(struct run_run *r)
 }
 
 /* The exit status, after the bundle was sealed. */
-static int judge_run(struct run_run *r, struct rp_err *err)
+static int judge_run(struct run_session *r, struct rp_err *err)
 {
     if (r->outcome.status != RP_RUN_COMPLETE) {
         *err = r->outcome.reason;
@@ -444,7 +444,7 @@ static int judge_run(struct run_run *r, struct rp_err *err)
     return judge_agreement(r, err);
 }
 
-static int train_and_seal(struct run_run *r, struct rp_err *err)
+static int train_and_seal(struct run_session *r, struct rp_err *err)
 {
     if (before_training(r, err) < 0)
         return -1;
@@ -457,8 +457,8 @@ static int train_and_seal(struct run_run *r, struct rp_err *err)
 
 int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from, struct rp_err *err)
 {
-    __attribute__((cleanup(run_fini)))
-    struct run_run r = {.cli = cli, .o = o, .from = from, .started_ns = rp_wall_ns(), .begun_ns = rp_now_ns()};
+    __attribute__((cleanup(run_fini))) struct run_session r = {
+        .cli = cli, .o = o, .from = from, .started_ns = rp_wall_ns(), .begun_ns = rp_now_ns()};
     rp_meter_init(&r.meter, STDERR_FILENO, cli->quiet);
     if (load_recipe(&r, err) < 0)
         return -1;
