@@ -56,7 +56,7 @@ int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err) rp
 
 /* The same from a descriptor, with bounded memory: only the digests of large records and of a large hwloc file are kept. */
 int rp_bundle_scan(struct rp_bundle *b, int fd, struct rp_err *err) rp_must_check;
-int rp_bundle_skim(struct rp_bundle *b, const char *path, struct rp_err *err) rp_must_check; /* likewise, with rp_bundle_open()'s messages */
+int rp_bundle_skim(struct rp_bundle *b, const char *path, struct rp_err *err) rp_must_check; /* likewise, of a file */
 /* The bytes of a member of rp_bundle_scan(), in pieces. What was left out is read again from the same descriptor, with RP_MISMATCH at the
  * end if the bytes changed: the result of `piece` must not be used before this returns 0. */
 int rp_bundle_again(int fd, const struct rp_member *m, int (*piece)(void *to, const char *data, size_t size, struct rp_err *err), void *to,

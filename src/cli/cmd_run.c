@@ -32,7 +32,7 @@
 #include <unistd.h>
 
 /* The state of one run, in the order in which it is filled. */
-struct run_run {
+struct run_session {
     struct rp_cli *cli;
     const struct rp_run_opts *o;
     const struct rp_run_from *from;
@@ -58,7 +58,7 @@ struct run_run {
     uint64_t started_ns, ended_ns; /* wall clock at the start, and that plus the monotonic duration */
 };
 
-static void run_fini(struct run_run *r)
+static void run_fini(struct run_session *r)
 {
     rp_meter_end(&r->meter);
     rp_recipe_fini(&r->recipe);
@@ -75,7 +75,7 @@ static void run_fini(struct run_run *r)
     rp_attempt_fini(&r->attempt);
 }
 
-static int load_recipe(struct run_run *r, struct rp_err *err)
+static int load_recipe(struct run_session *r, struct rp_err *err)
 {
     int n, failed;
     char **set = rp_run_settings(r->o, &n);
@@ -105,7 +105,7 @@ static int64_t degrees_of(const struct rp_recipe *r)
     return r->parallel_data * r->parallel_tensor * r->parallel_pipeline;
 }
 
-static void print_plan(const struct run_run *r)
+static void print_plan(const struct run_session *r)
 {
     const double mib = 1.0 / (1u << 20);
     const struct rp_plan *p = &r->plan;
@@ -119,7 +119,7 @@ static void print_plan(const struct run_run *r)
 }
 
 /* A model that computes nothing again has only the first row. */
-static int plan_on_gpus(struct rp_fits fits[RP_RECOMPUTE_COUNT], int *n, const struct run_run *r, struct rp_err *err)
+static int plan_on_gpus(struct rp_fits fits[RP_RECOMPUTE_COUNT], int *n, const struct run_session *r, struct rp_err *err)
 {
     *n = r->plan.hardware_flops_formula ? RP_RECOMPUTE_COUNT : 1;
     for (int i = 0; i < *n; i++)
@@ -140,7 +140,7 @@ static const char *by_size(char text[120], const struct rp_fits *f, int as_batch
     return text;
 }
 
-static void print_gpus(const struct run_run *r, const struct rp_fits *fits, int n)
+static void print_gpus(const struct run_session *r, const struct rp_fits *fits, int n)
 {
     const double mib = 1.0 / (1u << 20);
     const struct rp_recipe *s = &r->recipe;
@@ -159,7 +159,7 @@ static void print_gpus(const struct run_run *r, const struct rp_fits *fits, int 
                (long long)s->parallel_data, (long long)s->parallel_tensor, (long long)s->parallel_pipeline);
 }
 
-static json_t *plan_json(const struct run_run *r, const struct rp_fits *fits, int n)
+static json_t *plan_json(const struct run_session *r, const struct rp_fits *fits, int n)
 {
     json_t *j = rp_plan_to_json(&r->plan), *modes = json_object();
     for (int i = 0; i < n && n > 1; i++)
@@ -174,7 +174,7 @@ static json_t *plan_json(const struct run_run *r, const struct rp_fits *fits, in
     return j;
 }
 
-static int show_plan(struct run_run *r, struct rp_err *err)
+static int show_plan(struct run_session *r, struct rp_err *err)
 {
     struct rp_fits fits[RP_RECOMPUTE_COUNT];
     struct rp_err ignored;
@@ -226,7 +226,7 @@ static int check_save(const char *save, int foreign, int force, struct rp_err *e
 }
 
 /* --init can be read, and --save written hours later. */
-static int check_checkpoints(const struct run_run *r, struct rp_err *err)
+static int check_checkpoints(const struct run_session *r, struct rp_err *err)
 {
     const char *init = r->recipe.run_init, *save = r->recipe.run_save;
     if (init && *init && rp_cli_check_readable("init", init, err) < 0)
@@ -237,7 +237,7 @@ static int check_checkpoints(const struct run_run *r, struct rp_err *err)
 }
 
 /* Room for --save, which is written next to an existing file, hours later. */
-static int check_room(const struct run_run *r, struct rp_err *err)
+static int check_room(const struct run_session *r, struct rp_err *err)
 {
     const double mib = 1.0 / (1u << 20);
     struct statvfs fs;
@@ -257,7 +257,7 @@ static int check_room(const struct run_run *r, struct rp_err *err)
                    (double)need * mib, (double)fs.f_bavail * (double)fs.f_frsize * mib);
 }
 
-static int load_key(struct run_run *r, struct rp_err *err)
+static int load_key(struct run_session *r, struct rp_err *err)
 {
     int created = 0;
     char print[RP_FINGERPRINT_SIZE];
@@ -284,14 +284,14 @@ static int has_nvidia(void)
 }
 
 /* Without a usable device nothing fits, but the sizes are still valid. */
-static int make_plan(struct run_run *r, struct rp_err *err)
+static int make_plan(struct run_session *r, struct rp_err *err)
 {
     int failed = rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) < 0;
     return failed && !(r->unusable.code != RP_OK && r->plan.total) ? -1 : 0;
 }
 
 /* A replication uses the samples of the original. */
-static int check_data(const struct run_run *r, struct rp_err *err)
+static int check_data(const struct run_session *r, struct rp_err *err)
 {
     const struct rp_original *first = r->from->first;
     const char *had = first ? json_string_value(json_object_get(json_object_get(first->v->run, "data"), "digest")) : r->data.digest;
@@ -301,7 +301,7 @@ static int check_data(const struct run_run *r, struct rp_err *err)
                                                       r->data.digest, had);
 }
 
-static int prepare_run(struct run_run *r, struct rp_err *err)
+static int prepare_run(struct run_session *r, struct rp_err *err)
 {
     rp_meter_note(&r->meter, "recipe: %s", r->recipe.source_name);
     if (degrees_of(&r->recipe) > 1)
@@ -328,14 +328,14 @@ static int prepare_run(struct run_run *r, struct rp_err *err)
     return r->before ? 0 : -1;
 }
 
-static json_t *data_json(const struct run_run *r)
+static json_t *data_json(const struct run_session *r)
 {
     return json_pack("{s:b, s:s*, s:s*, s:s}", "pinned", r->data.pinned, "archive", r->data.archive, "archive_sha256",
                      r->data.sha256, "digest", r->data.digest);
 }
 
 /* Documents, records and reports. */
-static int add_documents(struct run_run *r, struct rp_bundle *b, struct rp_err *err)
+static int add_documents(struct run_session *r, struct rp_bundle *b, struct rp_err *err)
 {
     const struct rp_outcome *o = &r->outcome;
     const char *steps = rp_buf_text(&o->steps);
@@ -387,7 +387,7 @@ static int add_documents(struct run_run *r, struct rp_bundle *b, struct rp_err *
     return rp_reports_add(b, &source, err);
 }
 
-static int seal_run(struct run_run *r, struct rp_err *err)
+static int seal_run(struct run_session *r, struct rp_err *err)
 {
     struct rp_bundle b = {0};
     rp_interrupt_settle();
@@ -410,7 +410,7 @@ static int seal_run(struct run_run *r, struct rp_err *err)
     return failed ? rp_wrap(err, "sealing '%s'", r->output.path) : 0;
 }
 
-static void end_attempt(struct run_run *r, int exit_status)
+static void end_attempt(struct run_session *r, int exit_status)
 {
     enum rp_ledger_event e = r->outcome.status == RP_RUN_INCOMPLETE                    ? RP_LEDGER_INTERRUPTED
                              : r->outcome.status == RP_RUN_COMPLETE && *r->statement ? RP_LEDGER_SEALED
@@ -456,7 +456,7 @@ static void print_agreement(const json_t *is)
 }
 
 /* Different bits are sealed like any other result, and reported. */
-static int judge_agreement(const struct run_run *r, struct rp_err *err)
+static int judge_agreement(const struct run_session *r, struct rp_err *err)
 {
     const json_t *first = json_object_get(json_object_get(json_object_get(r->run, "agreement"), "bits"), "first_difference");
     if (!json_is_object(first))
@@ -467,7 +467,7 @@ static int judge_agreement(const struct run_run *r, struct rp_err *err)
 }
 
 /* The last line of stdout is the bundle's path, also of a failed run. */
-static void print_result(const struct run_run *r)
+static void print_result(const struct run_session *r)
 {
     const struct rp_outcome *o = &r->outcome;
     json_t *results = json_object_get(r->run, "results");
@@ -483,7 +483,7 @@ static void print_result(const struct run_run *r)
 }
 
 /* A failure before the first step leaves nothing to seal. */
-static int before_training(struct run_run *r, struct rp_err *err)
+static int before_training(struct run_session *r, struct rp_err *err)
 {
     rp_interrupt_catch();
     int failed = prepare_run(r, err) < 0;
@@ -495,7 +495,7 @@ static int before_training(struct run_run *r, struct rp_err *err)
 }
 
 /* Does not fail: a failed run is sealed as such. */
-static void train_model(struct run_run *r)
+static void train_model(struct run_session *r)
 {
     r->job = (struct rp_job){.recipe = &r->recipe, .backend = r->backend, .data = r->data.path, .batch = r->plan.batch};
     rp_attempt_start(&r->attempt, r->o->no_ledger, r->recipe.sha256, r->recipe.source_name,
@@ -508,7 +508,7 @@ static void train_model(struct run_run *r)
 }
 
 /* The exit status, after the bundle was sealed. */
-static int judge_run(struct run_run *r, struct rp_err *err)
+static int judge_run(struct run_session *r, struct rp_err *err)
 {
     if (r->outcome.status != RP_RUN_COMPLETE) {
         *err = r->outcome.reason;
@@ -519,7 +519,7 @@ static int judge_run(struct run_run *r, struct rp_err *err)
     return judge_agreement(r, err);
 }
 
-static int train_and_seal(struct run_run *r, struct rp_err *err)
+static int train_and_seal(struct run_session *r, struct rp_err *err)
 {
     if (before_training(r, err) < 0)
         return -1;
@@ -532,8 +532,8 @@ static int train_and_seal(struct run_run *r, struct rp_err *err)
 
 int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from, struct rp_err *err)
 {
-    __attribute__((cleanup(run_fini)))
-    struct run_run r = {.cli = cli, .o = o, .from = from, .started_ns = rp_wall_ns(), .begun_ns = rp_now_ns()};
+    __attribute__((cleanup(run_fini))) struct run_session r = {
+        .cli = cli, .o = o, .from = from, .started_ns = rp_wall_ns(), .begun_ns = rp_now_ns()};
     rp_meter_init(&r.meter, STDERR_FILENO, cli->quiet);
     if (load_recipe(&r, err) < 0)
         return -1;

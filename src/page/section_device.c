@@ -1,6 +1,7 @@
 /* Clocks, power, temperature and throttling of the device during training, over time: from the samples of the run. */
 #include "page/section.h"
 
+#include "base/json.h"
 #include "report/tables.h"
 
 #include <math.h>
@@ -12,21 +13,15 @@
 #define BANDS_MAX 400
 
 /* Samples as columns of time since the first step. */
-struct device_device {
+struct device_columns {
     size_t n;
     double start_ns, *t;
     double step; /* seconds between two samples */
 };
 
-static double value(const struct rp_telemetry *s, size_t i, const char *key)
+static struct device_columns times_of(const struct rp_section *s)
 {
-    const json_t *v = json_object_get(json_array_get(s->line, i), key);
-    return v ? json_number_value(v) : NAN;
-}
-
-static struct device_device times_of(const struct rp_section *s)
-{
-    struct device_device d = {.n = (size_t)s->samples->n, .t = rp_alloc(((size_t)s->samples->n + 1) * sizeof(double))};
+    struct device_columns d = {.n = (size_t)s->samples->n, .t = rp_alloc(((size_t)s->samples->n + 1) * sizeof(double))};
     d.start_ns = (double)rp_sample_ns(s->samples, 0);
     for (int64_t i = 0; i < s->records->n; i++)
         if (s->records->r[i].step >= 0) {
@@ -50,7 +45,7 @@ static int throttled(const struct rp_telemetry *s, size_t i, const char *reason)
     return 0;
 }
 
-static size_t bands_of(struct rp_band *band, const struct rp_section *s, const struct device_device *d, const char *reason)
+static size_t bands_of(struct rp_band *band, const struct rp_section *s, const struct device_columns *d, const char *reason)
 {
     size_t n = 0;
     for (size_t i = 0; i < d->n && n < BANDS_MAX; i++) {
@@ -64,7 +59,7 @@ static size_t bands_of(struct rp_band *band, const struct rp_section *s, const s
     return n;
 }
 
-static void put_csv(struct rp_buf *out, const struct rp_section *s, const struct device_device *d)
+static void put_csv(struct rp_buf *out, const struct rp_section *s, const struct device_columns *d)
 {
     size_t k;
     json_t *word;
@@ -77,7 +72,7 @@ static void put_csv(struct rp_buf *out, const struct rp_section *s, const struct
         rp_buf_printf(out, "%.9f", d->t[i]);
         for (const struct rp_telemetry_value *v = rp_telemetry_values; v->key; v++) {
             rp_buf_puts(out, ",");
-            rp_csv_number(out, value(s->samples, i, v->key));
+            rp_csv_number(out, rp_json_number_at(json_array_get(s->samples->line, i), v->key));
         }
         json_array_foreach(json_object_get(json_array_get(s->samples->line, i), "throttle"), k, word)
             rp_buf_printf(&words, "%s%s", k ? " " : "", json_string_value(word));
@@ -92,13 +87,13 @@ struct quantity {
     double scale;
 };
 
-static void plot_quantity(struct rp_section *s, const struct device_device *d, const struct rp_band *band, size_t n_bands,
+static void plot_quantity(struct rp_section *s, const struct device_columns *d, const struct rp_band *band, size_t n_bands,
                           const struct quantity *q, int last)
 {
     char id[48], words[300];
     double low = INFINITY, high = -INFINITY, *y = rp_alloc((d->n + 1) * sizeof *y);
     for (size_t i = 0; i < d->n; i++) {
-        y[i] = value(s->samples, i, q->key) * q->scale;
+        y[i] = rp_json_number_at(json_array_get(s->samples->line, i), q->key) * q->scale;
         if (isfinite(y[i]))
             low = fmin(low, y[i]), high = fmax(high, y[i]);
     }
@@ -124,7 +119,7 @@ static void plot_quantity(struct rp_section *s, const struct device_device *d, c
 }
 
 /* Every reason that was reported, with its periods and its share. */
-static void put_reasons(struct rp_section *s, const struct device_device *d, struct rp_band *band)
+static void put_reasons(struct rp_section *s, const struct device_columns *d, struct rp_band *band)
 {
     const json_t *shares = rp_pointer(s->run, "/samples/throttle");
     const char *reason;
@@ -172,7 +167,7 @@ void rp_section_device(struct rp_section *s)
         rp_section_fill(s, "<p>The device was not sampled: {/samples/reason t}.</p>\n");
         return;
     }
-    struct device_device d = times_of(s);
+    struct device_columns d = times_of(s);
     struct rp_band *band = rp_alloc(BANDS_MAX * sizeof *band);
     size_t n = bands_of(band, s, &d, NULL);
     for (size_t i = 0; i < sizeof plots / sizeof *plots; i++)

@@ -73,11 +73,9 @@ int rp_check_same_host(struct rp_verify_state *s, struct rp_check_result *result
     int known = 0;
     if (check_constants(s, &known, err) < 0 || check_gpus(s, &known, err) < 0 || check_uptime(s, &known, err) < 0)
         return -1;
-    if (known == 0) {
-        result->state = RP_CHECK_NOTE;
-        rp_check_text(result, "the captures share no value that identifies a machine: that they are of one host is the signer's word");
-    }
-    return 0;
+    if (known)
+        return 0;
+    return rp_check_note(result, "the captures share no value that identifies a machine: that they are of one host is the signer's word");
 }
 
 /* run.json and the capture name the same build. */
@@ -170,10 +168,8 @@ static int check_device(const struct rp_verify_state *s, struct rp_check_result 
             i++;
     if (!d.threads || d.threads > THREADS_MAX || i == 3)
         return rp_fail(err, RP_MISMATCH, "'device' is not a device of the CPU backend");
-    if (captured && *d.name && strcmp(captured, d.name) != 0) { /* emulators and valgrind give programs another CPU than /proc has */
-        result->state = RP_CHECK_NOTE;
-        rp_check_text(result, "the run used '%s', but the captured CPU is '%s'", rp_excerpt(name, d.name), rp_excerpt(other, captured));
-    }
+    if (captured && *d.name && strcmp(captured, d.name) != 0) /* emulators and valgrind give programs another CPU than /proc has */
+        rp_check_note(result, "the run used '%s', but the captured CPU is '%s'", rp_excerpt(name, d.name), rp_excerpt(other, captured));
     if (threads == 0 && rp_known_number(probes(s->before), "cpu.threads", &here) == 0 && (double)d.threads > here)
         return rp_fail(err, RP_MISMATCH, "the device has %d threads, but the captured machine %.0f processors", d.threads, here);
     for (const char *const *f = sets[i].flag; flags_known && *f; f++)

@@ -16,7 +16,7 @@
 
 enum { MAX_FLAGS = 96 };
 
-struct launch_launch {
+struct docker_launch {
     struct rp_probe *p;
     struct rp_mounts m;
     json_t *container, *limits; /* values of these probes */
@@ -45,7 +45,7 @@ static void add_word(struct rp_buf *out, const char *word)
 }
 
 /* name and value are words of the command line; value may be NULL. The key "kind:thing" identifies one of several flags of a kind. */
-static void add_flag_for(struct launch_launch *l, json_t *group, const char *kind, const char *thing, const char *name, const char *value,
+static void add_flag_for(struct docker_launch *l, json_t *group, const char *kind, const char *thing, const char *name, const char *value,
                          const char *source)
 {
     RP_BUF text = {0};
@@ -60,7 +60,7 @@ static void add_flag_for(struct launch_launch *l, json_t *group, const char *kin
     rp_buf_printf(&l->command, " %s", text.data);
 }
 
-static void add_flag(struct launch_launch *l, json_t *group, const char *key, const char *name, const char *value, const char *source)
+static void add_flag(struct docker_launch *l, json_t *group, const char *key, const char *name, const char *value, const char *source)
 {
     add_flag_for(l, group, key, "", name, value, source);
 }
@@ -77,7 +77,7 @@ static void format_size(char out[32], int64_t bytes)
 
 /* ---- namespaces and limits ---- */
 
-static void add_namespaces(struct launch_launch *l)
+static void add_namespaces(struct docker_launch *l)
 {
     static const char *const names[][2] = {{"ipc", "--ipc=host"}, {"pid", "--pid=host"}, {"uts", "--uts=host"}};
     RP_TEXT t;
@@ -97,7 +97,7 @@ static int64_t bound_of(const json_t *pair, const char *which)
     return json_is_integer(v) ? json_integer_value(v) : json_is_string(v) ? -1 : -2;
 }
 
-static void add_ulimits(struct launch_launch *l)
+static void add_ulimits(struct docker_launch *l)
 {
     /* Defaults of the daemon, by version of it and of systemd: soft, hard. They give no flag. */
     static const struct {
@@ -125,7 +125,7 @@ static void add_ulimits(struct launch_launch *l)
     }
 }
 
-static void add_shared_memory(struct launch_launch *l)
+static void add_shared_memory(struct docker_launch *l)
 {
     const struct rp_mount *at = rp_mounts_at(&l->m, "/dev/shm");
     char text[32], *end = text;
@@ -145,7 +145,7 @@ static void add_shared_memory(struct launch_launch *l)
 }
 
 /* Limits of the control group; a list of all processors or nodes is none. */
-static void add_cgroup_limits(struct launch_launch *l)
+static void add_cgroup_limits(struct docker_launch *l)
 {
     static const struct {
         const char *value, *option, *all;
@@ -207,7 +207,7 @@ static int is_driver_file(const char *point)
     return 0;
 }
 
-static void add_volume(struct launch_launch *l, const struct rp_mount *at)
+static void add_volume(struct docker_launch *l, const struct rp_mount *at)
 {
     char none[8], size[32] = "";
     const char *end = at->root + strlen(at->root);
@@ -229,7 +229,7 @@ static int by_point(const void *a, const void *b)
     return strcmp((*(const struct rp_mount *const *)a)->point, (*(const struct rp_mount *const *)b)->point);
 }
 
-static void add_mounts(struct launch_launch *l)
+static void add_mounts(struct docker_launch *l)
 {
     char none[8];
     RP_FREE const struct rp_mount **volumes = rp_alloc((size_t)(l->m.n + 1) * sizeof(void *));
@@ -251,7 +251,7 @@ static void add_mounts(struct launch_launch *l)
         add_volume(l, volumes[i]);
 }
 
-static void add_devices(struct launch_launch *l)
+static void add_devices(struct docker_launch *l)
 {
     static const char *const usual[] = {"console", "core", "fd", "full", "hugepages", "initctl", "log", "mqueue", "null", "ptmx", "pts",
                                         "random", "shm", "stderr", "stdin", "stdout", "termination-log", "tty", "urandom", "zero"};
@@ -267,7 +267,7 @@ static void add_devices(struct launch_launch *l)
 }
 
 /* --gpus and the older --runtime=nvidia set the same variable. Images set it too, so it counts only where the driver is present. */
-static void add_gpus(struct launch_launch *l)
+static void add_gpus(struct docker_launch *l)
 {
     RP_TEXT env = {0};
     rp_environ_read(&env, l->p);
@@ -290,7 +290,7 @@ static json_t *values_of(const struct rp_probe *p, const char *name, void (*run)
     return other.out;
 }
 
-static void put_launch(struct launch_launch *l, const char *source)
+static void put_launch(struct docker_launch *l, const char *source)
 {
     RP_SECURITY s;
     rp_security_read(&s, l->p);
@@ -320,7 +320,7 @@ static void put_launch(struct launch_launch *l, const char *source)
 void rp_probe_launch(struct rp_probe *p)
 {
     static const char *const engines[] = {"docker", "podman", "containerd", "cri-o"};
-    struct launch_launch l = {.p = p, .known = json_object(), .inferred = json_object()};
+    struct docker_launch l = {.p = p, .known = json_object(), .inferred = json_object()};
     struct rp_engine e;
     rp_mounts_read(&l.m, p);
     rp_engine_find(&e, p, &l.m);
