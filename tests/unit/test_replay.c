@@ -236,7 +236,7 @@ TEST(a_replay_begins_in_the_middle_from_the_state_there)
     CHECK(middle_with(&r, x->steps.data, 1, 1, "middle.safetensors", NULL, &err) == 0, "%s", err.msg); /* no root there: the schedule tells */
     CHECK(r.diverged && !r.start_root && r.step == 1 && strcmp(r.quantity, "learning_rate") == 0, "%s", r.diverged ? r.quantity : "equal");
     CHECK(middle_with(&r, x->steps.data, 2, 1, "", NULL, &err) < 0 && err.code == RP_UNAVAILABLE && strstr(err.msg, "--init"), "%s", err.msg);
-    CHECK(middle_with(&r, x->steps.data, 3, 1, "middle.safetensors", NULL, &err) < 0 && err.code == RP_USAGE && strstr(err.msg, "0 to 2"), "%s", err.msg);
+    REFUSED(middle_with(&r, x->steps.data, 3, 1, "middle.safetensors", NULL, &err) < 0 && err.code == RP_USAGE, err.msg);
     RP_FREE char *text = bent_records(x, "\"loss\"", 2);
     CHECK(middle_with(&r, text, 2, 1, "middle.safetensors", NULL, &err) == 0, "%s", err.msg);
     CHECK(r.diverged && r.step == 2 && strcmp(r.quantity, "loss") == 0 && r.agreed == 2, "%s at %lld, agreed until %lld", r.quantity, (long long)r.step,
@@ -267,7 +267,7 @@ TEST(a_divergence_is_narrowed_to_elements_where_the_owner_gives_the_state)
     char root[RP_SHA256_HEX], was[RP_SHA256_HEX];
     CHECK(middle_with(&r, x->steps.data, 0, 9, "", "owner.safetensors", &err) == 0, "%s", err.msg);
     CHECK(!r.diverged && r.state_compared && r.state.tensors == 0, "%lld tensors differ", (long long)r.state.tensors);
-    CHECK(middle_with(&r, x->steps.data, 0, 9, "", "middle.safetensors", &err) < 0 && err.code == RP_MISMATCH && strstr(err.msg, "is not the state after step 2"), "%s", err.msg);
+    REFUSED(middle_with(&r, x->steps.data, 0, 9, "", "middle.safetensors", &err) < 0 && err.code == RP_MISMATCH, err.msg);
     CHECK(middle_with(&r, x->steps.data, 0, 1, "", "middle.safetensors", &err) < 0 && err.code == RP_UNAVAILABLE, "%s", err.msg);
     /* an owner whose last step went wrong in two elements, and who recorded the root of that */
     static const char *const tensor = "bert.encoder.layer.0.output.dense.bias";

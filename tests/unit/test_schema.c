@@ -50,49 +50,47 @@ TEST(a_digest_is_what_its_pattern_says)
 TEST(each_keyword_refuses_in_its_words)
 {
     static const struct {
-        const char *schema, *value, *said;
+        const char *schema, *value;
     } cases[] = {
-        {"{\"type\": \"object\"}", "{}", ""},
-        {"{\"type\": \"object\"}", "[]", "doc: the document is not of type object"},
-        {"{\"type\": \"array\"}", "{}", "doc: the document is not of type array"},
-        {"{\"type\": \"integer\"}", "[1]", "doc: the document is not of type integer"},
-        {"{\"items\": {\"type\": \"number\"}}", "[1, 1.5]", ""},
-        {"{\"items\": {\"type\": \"integer\"}}", "[1, 1.5]", "doc: /1 is not of type integer"},
-        {"{\"items\": {\"type\": [\"boolean\", \"null\"]}}", "[true, false, null]", ""},
-        {"{\"items\": {\"type\": [\"boolean\", \"null\"]}}", "[true, \"true\"]", "doc: /1 is of none of its types"},
-        {"{\"items\": {\"const\": \"x\"}}", "[\"x\", \"y\"]", "doc: /1 is not 'x'"},
-        {"{\"items\": {\"const\": 1}}", "[1.0]", "doc: /0 is not 'what it must be'"},
-        {"{\"items\": {\"enum\": [1, \"x\"]}}", "[1, \"x\", \"y\"]", "doc: /2 is none of the allowed values"},
-        {"{\"minItems\": 1}", "[]", "doc: the document has fewer than 1 items"},
-        {"{\"maxItems\": 1}", "[1, 2]", "doc: the document has more than 1 items"},
-        {"{\"items\": {\"minimum\": 1, \"maximum\": 2}}", "[1, 2, 1.5, \"9\"]", ""},
-        {"{\"items\": {\"minimum\": 1.5}}", "[1]", "doc: /0 is less than 1.5"},
-        {"{\"items\": {\"maximum\": 2}}", "[2.5]", "doc: /0 is more than 2"},
-        {"{\"items\": {\"minLength\": 1, \"maxLength\": 2}}", "[\"a\", \"ab\", 7]", ""},
-        {"{\"items\": {\"minLength\": 1}}", "[\"\"]", "doc: /0 is shorter than 1 bytes"},
-        {"{\"items\": {\"maxLength\": 2}}", "[\"abc\"]", "doc: /0 is longer than 2 bytes"},
-        {"{\"items\": {\"pattern\": \"^[a-f]+$\"}}", "[\"abc\", 1]", ""},
-        {"{\"items\": {\"pattern\": \"^[a-f]+$\"}}", "[\"abcg\"]", "doc: /0 does not match ^[a-f]+$"},
-        {"{\"required\": [\"a\"]}", "[]", ""},
-        {"{\"required\": [\"a\"]}", "{\"b\": 1}", "doc: the document has no 'a'"},
-        {"{\"properties\": {\"a\": {\"type\": \"null\"}}}", "{\"b\": 1}", ""},
-        {"{\"properties\": {\"a\": {\"properties\": {\"b\": {\"type\": \"null\"}}}}}", "{\"a\": {\"b\": 1}}", "doc: /a/b is not of type null"},
-        {"{\"properties\": {\"a\": {}, \"ab\": {}}, \"additionalProperties\": false}", "{\"a\": 1, \"ab\": 1}", ""},
-        {"{\"properties\": {\"a\": {}, \"ab\": {}}, \"additionalProperties\": false}", "{\"a\": 1, \"ac\": 1}",
-         "doc: the document has 'ac', which has no meaning there"},
-        {"{\"properties\": {\"a\": {}}, \"additionalProperties\": {\"type\": \"null\"}}", "{\"a\": 1, \"b\": null}", ""},
-        {"{\"properties\": {\"a\": {}}, \"additionalProperties\": {\"type\": \"null\"}}", "{\"b\": 1}", "doc: /b is not of type null"},
-        {"{\"anyOf\": [{\"type\": \"array\"}, {\"required\": [\"a\"]}]}", "[]", ""},
-        {"{\"anyOf\": [{\"type\": \"array\"}, {\"required\": [\"a\"]}]}", "{\"a\": 1}", ""},
-        {"{\"anyOf\": [{\"type\": \"array\"}, {\"required\": [\"a\"]}]}", "{}", "doc: the document has no 'a'"},
-        {"{\"additionalProperties\": {\"$ref\": \"#\"}, \"type\": \"object\"}", "{\"a\": {\"b\": {}}}", ""},
-        {"{\"additionalProperties\": {\"$ref\": \"#\"}, \"type\": \"object\"}", "{\"a\": {\"b\": 1}}", "doc: /a/b is not of type object"},
-        {"{\"$ref\": \"#/$defs/x\", \"$defs\": {\"x\": {\"items\": {\"$ref\": \"#/$defs/y\"}}, \"y\": {\"type\": \"null\"}}}", "[null, 1]",
-         "doc: /1 is not of type null"},
+        {"{\"type\": \"object\"}", "{}"},
+        {"{\"type\": \"object\"}", "[]"},
+        {"{\"type\": \"array\"}", "{}"},
+        {"{\"type\": \"integer\"}", "[1]"},
+        {"{\"items\": {\"type\": \"number\"}}", "[1, 1.5]"},
+        {"{\"items\": {\"type\": \"integer\"}}", "[1, 1.5]"},
+        {"{\"items\": {\"type\": [\"boolean\", \"null\"]}}", "[true, false, null]"},
+        {"{\"items\": {\"type\": [\"boolean\", \"null\"]}}", "[true, \"true\"]"},
+        {"{\"items\": {\"const\": \"x\"}}", "[\"x\", \"y\"]"},
+        {"{\"items\": {\"const\": 1}}", "[1.0]"},
+        {"{\"items\": {\"enum\": [1, \"x\"]}}", "[1, \"x\", \"y\"]"},
+        {"{\"minItems\": 1}", "[]"},
+        {"{\"maxItems\": 1}", "[1, 2]"},
+        {"{\"items\": {\"minimum\": 1, \"maximum\": 2}}", "[1, 2, 1.5, \"9\"]"},
+        {"{\"items\": {\"minimum\": 1.5}}", "[1]"},
+        {"{\"items\": {\"maximum\": 2}}", "[2.5]"},
+        {"{\"items\": {\"minLength\": 1, \"maxLength\": 2}}", "[\"a\", \"ab\", 7]"},
+        {"{\"items\": {\"minLength\": 1}}", "[\"\"]"},
+        {"{\"items\": {\"maxLength\": 2}}", "[\"abc\"]"},
+        {"{\"items\": {\"pattern\": \"^[a-f]+$\"}}", "[\"abc\", 1]"},
+        {"{\"items\": {\"pattern\": \"^[a-f]+$\"}}", "[\"abcg\"]"},
+        {"{\"required\": [\"a\"]}", "[]"},
+        {"{\"required\": [\"a\"]}", "{\"b\": 1}"},
+        {"{\"properties\": {\"a\": {\"type\": \"null\"}}}", "{\"b\": 1}"},
+        {"{\"properties\": {\"a\": {\"properties\": {\"b\": {\"type\": \"null\"}}}}}", "{\"a\": {\"b\": 1}}"},
+        {"{\"properties\": {\"a\": {}, \"ab\": {}}, \"additionalProperties\": false}", "{\"a\": 1, \"ab\": 1}"},
+        {"{\"properties\": {\"a\": {}, \"ab\": {}}, \"additionalProperties\": false}", "{\"a\": 1, \"ac\": 1}"},
+        {"{\"properties\": {\"a\": {}}, \"additionalProperties\": {\"type\": \"null\"}}", "{\"a\": 1, \"b\": null}"},
+        {"{\"properties\": {\"a\": {}}, \"additionalProperties\": {\"type\": \"null\"}}", "{\"b\": 1}"},
+        {"{\"anyOf\": [{\"type\": \"array\"}, {\"required\": [\"a\"]}]}", "[]"},
+        {"{\"anyOf\": [{\"type\": \"array\"}, {\"required\": [\"a\"]}]}", "{\"a\": 1}"},
+        {"{\"anyOf\": [{\"type\": \"array\"}, {\"required\": [\"a\"]}]}", "{}"},
+        {"{\"additionalProperties\": {\"$ref\": \"#\"}, \"type\": \"object\"}", "{\"a\": {\"b\": {}}}"},
+        {"{\"additionalProperties\": {\"$ref\": \"#\"}, \"type\": \"object\"}", "{\"a\": {\"b\": 1}}"},
+        {"{\"$ref\": \"#/$defs/x\", \"$defs\": {\"x\": {\"items\": {\"$ref\": \"#/$defs/y\"}}, \"y\": {\"type\": \"null\"}}}", "[null, 1]"},
     };
     struct rp_err err;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        CHECK_STR(said(cases[i].schema, cases[i].value, &err), cases[i].said);
+        SAID(said(cases[i].schema, cases[i].value, &err));
 }
 
 /* A document with several faults names the same one as ever. */
@@ -101,11 +99,11 @@ TEST(faults_have_an_order)
     static const char schema[] = "{\"properties\": {\"b\": {\"type\": \"null\"}, \"a\": {\"type\": \"null\"}}, "
                                  "\"additionalProperties\": {\"type\": \"null\"}, \"required\": [\"c\", \"a\"], \"type\": \"object\"}";
     struct rp_err err;
-    CHECK_STR(said(schema, "{\"x\": 1, \"b\": 1}", &err), "doc: the document has no 'c'");
-    CHECK_STR(said(schema, "{\"c\": null, \"x\": 1}", &err), "doc: the document has no 'a'");
-    CHECK_STR(said(schema, "{\"a\": 1, \"b\": 1, \"x\": 1, \"c\": 1}", &err), "doc: /x is not of type null");
-    CHECK_STR(said(schema, "{\"a\": 1, \"b\": 1, \"c\": null}", &err), "doc: /b is not of type null");
-    CHECK_STR(said(schema, "{\"a\": 1, \"b\": null, \"c\": null}", &err), "doc: /a is not of type null");
+    SAID(said(schema, "{\"x\": 1, \"b\": 1}", &err));
+    SAID(said(schema, "{\"c\": null, \"x\": 1}", &err));
+    SAID(said(schema, "{\"a\": 1, \"b\": 1, \"x\": 1, \"c\": 1}", &err));
+    SAID(said(schema, "{\"a\": 1, \"b\": 1, \"c\": null}", &err));
+    SAID(said(schema, "{\"a\": 1, \"b\": null, \"c\": null}", &err));
 }
 
 TEST(what_has_no_meaning_is_never_half_applied)

@@ -46,7 +46,7 @@ TEST(a_key_is_believed_until_its_day_is_over)
 
     write_entry("zoe", "2001-09-11", "zoe");
     CHECK(find(name, until, &err) == 0 && strcmp(name, "zoe") == 0 && strcmp(until, "2001-09-11") == 0, "%s %s", name, until);
-    CHECK(rp_trust_resolve(print, "zoe", &err) < 0 && err.code == RP_SIGNATURE && strstr(err.msg, "was trusted until 2001-09-11"), "%s", err.msg);
+    REFUSED(rp_trust_resolve(print, "zoe", &err) < 0 && err.code == RP_SIGNATURE, err.msg);
     RP_FREE char *entry = fx_path("repro/trust/zoe.pem");
     CHECK(rp_trust_resolve(print, entry, &err) < 0 && err.code == RP_SIGNATURE && strstr(err.msg, "which has passed"), "by its path: %s", err.msg);
     struct rp_trust_list list;
