@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #define FRAMEWORKS_MAX 12
+#define COMPARED_MAX 100 /* results whose confounders are listed */
 #define PUBLISHED_VOCABULARY 51200 /* of the report's FLOPs, in all cases */
 
 /* ---- FLOPs, of a sequence ---- */
@@ -175,6 +176,10 @@ static void put_differences(struct rp_doc *d, const struct rp_rows *report, cons
     int begun = 0;
     for (int i = 0; i < report->n; i++)
         for (int k = 0; k < rows->n; k++) {
+            if (begun == COMPARED_MAX) {
+                rp_doc_line(d, "Of the first %d results; 'repro compare' without --layout has all.", COMPARED_MAX);
+                return;
+            }
             if (rows->row[k].source.kind == RP_RESULT_PUBLISHED || !is_first_of_case(report, i) ||
                 !belongs_to(&rows->row[k], &report->row[i]))
                 continue;

@@ -25,3 +25,13 @@ jq -e '[.notes[] | select(test("arithmetic of 2 x 1 x 2 ranks.*computed by 1$"))
 exit_of 5 "$REPRO" compare d.repro.tar.zst 'published:gpt_v100#label=DP_8x1x1_16_1536x16,framework=OneFlow' --json
 jq -e '[.pairs[0].confounders[] | select(.state == "differs").key] | contains(["precision", "recomputation", "data_parallel",
     "pipeline_parallel", "devices"])' out.txt >answer.txt || { cat out.txt >&2; fail "confounders are missing"; }
+# a case of the GPT report by its name, made small: the bundle has the bytes of its recipe
+"$REPRO" run gpt/DP_8x1x1_16_1536x16 --set model.hidden_size=32 --set model.intermediate_size=128 --set model.num_attention_heads=4 --set model.num_hidden_layers=1 \
+    --set task.seq_length=16 --set measure.ceilings=false --set measure.warmup_steps=0 --steps 1 >out.txt 2>err.txt
+bundle=$(tail -n 1 out.txt)
+case $bundle in DP_8x1x1_16_1536x16-*.repro.tar.zst) ;; *) fail "the bundle is '$bundle'" ;; esac
+"$REPRO" inspect "$bundle" recipe.yaml >recipe.yaml
+"$REPRO" recipes show gpt/DP_8x1x1_16_1536x16 | cmp - recipe.yaml
+"$REPRO" inspect "$bundle" run.json | jq -e '.recipe_name == "embedded:gpt/DP_8x1x1_16_1536x16" and .results.samples_per_step == 16' >answer.txt || fail "another name or batch"
+"$REPRO" verify "$bundle" >verified.txt
+grep -q '^passed *recipe  *recipes/gpt/DP_8x1x1_16_1536x16.yaml of this program, ' verified.txt || { cat verified.txt >&2; fail "not this program's recipe"; }
