@@ -43,10 +43,12 @@ static void set_json(char **to, const json_t *j)
 
 /* ---- what was trained ---- */
 
-/* The length that samples are padded to, if the model counts both. */
+/* The length that samples are padded to, if the model counts both; "none" if every sample has the same number of what it counts. */
 static void set_padding(struct rp_result *row, const struct rp_recipe *r, const struct rp_model *m)
 {
     char text[120];
+    if (rp_model_counters(m))
+        set_text(&row->padding, "none");
     for (int i = 0; i < rp_model_counters(m); i++) {
         const struct rp_step_counter *of = &m->counter[m->counter[i].most];
         if (m->counter[i].per_sample || !of->per_sample)

@@ -11,16 +11,18 @@ grep -q '^[0-9.]* sequences/s, .*, [0-9.]* tokens/s$' out.txt || fail "no tokens
 "$REPRO" inspect d.repro.tar.zst report.md >report.md
 grep -q 'arithmetic of 2 x 1 x 2 ranks .*, computed by 1' report.md || fail "the report does not name the ranks"
 grep -q '^| gpt, 2 layers of 32 | .* | 1 cpu | ' report.md || fail "other devices than one"
+grep -q '^That is [0-9.]* tokens/s: every sequence has 16\.$' report.md || fail "no tokens per second in the report"
 grep -q '^| achieved, with recomputation | ' report.md || fail "no hardware FLOP/s"
 "$REPRO" inspect d.repro.tar.zst --json | jq -e '.claims.ranks_of_arithmetic == 4' >answer.txt || fail "inspect does not name the ranks"
 "$REPRO" inspect d.repro.tar.zst run.json | jq -e '.world.ranks == 1 and .results.samples_per_step == 16 and
     (.results.hardware_flops_per_s / .results.flops_per_s - .plan.hardware_flops_per_sample / .plan.flops_per_sample | fabs) < 1e-12 and
     .plan.hardware_flops_per_sample - .plan.flops_per_sample == 2 * 2 * 32 * 16 * 17' >answer.txt || fail "the figures"
 "$REPRO" report d.repro.tar.zst -o page.html
+grep -q '<dt>tokens</dt>' page.html && grep -q '<dt>with recomputed ones</dt>' page.html || fail "the page has no tokens or hardware FLOPs"
 grep -q 'computed by' page.html || fail "the page does not name the ranks"
 exit_of 0 "$REPRO" compare d.repro.tar.zst d.repro.tar.zst --json
 jq -e '.rows[0] | .devices == 1 and .nodes == 1 and .data_parallel == 2 and .pipeline_parallel == 2 and .vocabulary == 50304 and
-    .recomputation == "selective"' out.txt >answer.txt || { cat out.txt >&2; fail "compare counts other devices"; }
+    .recomputation == "selective" and .padding == "none"' out.txt >answer.txt || { cat out.txt >&2; fail "compare counts other devices"; }
 jq -e '[.notes[] | select(test("arithmetic of 2 x 1 x 2 ranks.*computed by 1$"))] | length == 2' out.txt >answer.txt || fail "no note"
 exit_of 5 "$REPRO" compare d.repro.tar.zst 'published:gpt_v100#label=DP_8x1x1_16_1536x16,framework=OneFlow' --json
 jq -e '[.pairs[0].confounders[] | select(.state == "differs").key] | contains(["precision", "recomputation", "data_parallel",
