@@ -183,9 +183,8 @@ static void set_machine(struct rp_result *row, const json_t *run, const json_t *
     row->nodes = count_of(rp_json_at(run, "world/nodes"));
     row->devices = rp_run_ranks(run);
     row->gpus_per_node = !cuda ? 0 : row->nodes > 0 && row->devices % row->nodes == 0 ? row->devices / row->nodes : -1;
-    double bytes = json_number_value(json_object_get(run, "peak_rss_bytes"));
-    if (!cuda && bytes > 0) /* a GPU's peak is not recorded */
-        row->memory_mib_per_device = bytes / 1048576;
+    /* of a GPU the decrease of its free memory, with the context of the driver */
+    row->memory_mib_per_device = real_of(cuda ? rp_json_at(run, "device_bytes/taken") : json_object_get(run, "peak_rss_bytes")) / 1048576;
     if (cuda && known)
         set_text(&row->device_model, device.name);
     if (!cuda) {

@@ -412,6 +412,25 @@ TEST(hardware_of_a_run_has_its_threads)
     rp_rows_fini(&rows);
 }
 
+/* Devices are ranks, whatever the degrees; memory of GPUs is their own. */
+TEST(devices_of_a_run_are_its_ranks)
+{
+    static const char *const backends[] = {"cuda", "cpu"};
+    for (int i = 0; i < 2; i++) {
+        struct rp_rows of = {0};
+        RP_JSON *env = capture(NULL), *run = json_pack("{s:s, s:n, s:{s:i, s:i}, s:{s:{s:i}, s:{s:i}}, s:{s:i}, s:i}", "backend", backends[i],
+                                                       "device", "world", "ranks", 2, "nodes", 1, "recipe", "parallel.data", "value", 8,
+                                                       "parallel.tensor", "value", 4, "device_bytes", "taken", 5 << 20, "peak_rss_bytes", 3 << 20);
+        struct rp_verification v = {.run = run, .fingerprint = "SHA256:x"};
+        struct rp_verified kept = {.before = env};
+        const struct rp_result *row = rp_rows_add_verified(&of, &v, &kept);
+        CHECK(row->devices == 2 && row->nodes == 1 && row->gpus_per_node == (i ? 0 : 2) && row->data_parallel == 8, "%s: %lld", backends[i],
+              (long long)row->devices);
+        CHECK(row->memory_mib_per_device == (i ? 3 : 5), "%s: %g MiB", backends[i], row->memory_mib_per_device);
+        rp_rows_fini(&of);
+    }
+}
+
 TEST(no_unit_and_no_evidence)
 {
     struct rp_rows rows = {0};
