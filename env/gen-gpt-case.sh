@@ -40,5 +40,6 @@ FNR == 1 {
     text["warmup"] = of["global_batch"] <= 16 ? 20 : of["global_batch"] <= 64 ? 5 : 1
     text["steps"] = of["global_batch"] <= 16 ? 100 : of["global_batch"] <= 64 ? 20 : 5
 }
+/^# +- devices: / && text["devices"] == 1 { next }
 { print substitute($0) }
 ' results/published/gpt_v100.csv recipes/gpt/case.in

@@ -3,7 +3,7 @@
  * What:    one table made by the build from recipes/ (build/gen/embed.S, embed.c).
  * Flow:    name ("recipes/bert_fp32.yaml") -> bytes.
  * Owner:   static, read-only.
- * Extend:  every file in recipes/ is embedded.
+ * Extend:  every file in recipes/ is embedded, and each case of recipes/gpt/case.in as recipes/gpt/NAME.yaml.
  */
 #ifndef RP_BASE_EMBED_H
 #define RP_BASE_EMBED_H

@@ -564,6 +564,9 @@ const struct rp_command rp_cmd_run = {
         "RECIPE is a path with or without .yaml, or the name of an embedded recipe ('repro recipes' lists them). Any other name is "
         "reported as a missing file (exit status 3). The last line of standard output is the path of the bundle.\n"
         "\n"
+        "--plan plans for one rank, also on GPUs of 16, 32, 80 and 141 GB, without one. A recipe with degrees of parallelism above 1 runs "
+        "on one rank, which computes the arithmetic of all, with the same bits; its speed is that of one.\n"
+        "\n"
         "Ctrl-C ends the run within a second and seals the measurements, marked incomplete; before training begins there is nothing to "
         "seal. A second Ctrl-C exits at once and writes nothing. If the worker crashes, hangs or is killed, the bundle is marked failed, "
         "and the exit status shows the reason.\n"
@@ -571,7 +574,8 @@ const struct rp_command rp_cmd_run = {
         "Examples:\n"
         "  repro run bert_tiny_fp32\n"
         "  repro run recipes/bert_fp32 --set train.batch_size=8 --steps 3\n"
-        "  repro run bert_fp32 --plan\n",
+        "  repro run bert_fp32 --plan\n"
+        "  repro run gpt/DP_8x1x1_16_1536x16 --plan\n",
     .opts = rp_run_opt_table,
     .opts_size = sizeof(struct rp_run_opts),
     .run = cmd_run,

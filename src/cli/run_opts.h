@@ -23,7 +23,7 @@ struct rp_run_opts {
 
 /* Rows that `run` and `replicate` share. */
 #define RP_RUN_ROWS                                                                                              \
-    RP_OPTION_FLAG(plan, "plan", 0, "print the memory plan and stop"),                                             \
+    RP_OPTION_FLAG(plan, "plan", 0, "print the memory plan, here and for GPUs of four sizes, and stop"),                                             \
     RP_OPT_OUTPUT(output, "bundle to write; default NAME-TIME.repro.tar.zst in the current directory"),         \
     RP_OPT_FORCE(force), RP_OPT_KEY(key), RP_OPT_PASSPHRASE_FD(passphrase_fd), RP_OPT_STORE(store),             \
     RP_OPT_IDENTIFY(identify), RP_OPT_NO_LEDGER(no_ledger)

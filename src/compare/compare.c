@@ -53,11 +53,19 @@ static int is_equal(const char *a, const char *b)
     return *a && *b && !*end_a && !*end_b && x == y;
 }
 
-/* A report may name only the family of its model: "NAME" of "NAME-base" and "NAME-large". */
+/* A report may name only the family of its model: "NAME" of "NAME-base", "NAME2-124m" and "NAME of 2 x 128". */
 static int less_exact(const char *a, const char *b)
 {
     size_t n = strlen(a) < strlen(b) ? strlen(a) : strlen(b);
-    return n && strncasecmp(a, b, n) == 0 && (a[n] == '-' || b[n] == '-');
+    const char *rest = strlen(a) > n ? a + n : b + n;
+    rest += strspn(rest, "0123456789");
+    return n && strncasecmp(a, b, n) == 0 && (*rest == '-' || *rest == ' ');
+}
+
+/* With both sizes known, their own rows judge them, and the name of the family is enough. */
+static int has_sizes(const struct rp_result *a, const struct rp_result *b)
+{
+    return a->hidden_size > 0 && a->layers > 0 && b->hidden_size > 0 && b->layers > 0;
 }
 
 #define VAGUE "the shorter name may mean a model of another size: name it with 'repro import --set model=NAME'"
@@ -131,6 +139,8 @@ static enum rp_comparable compare_properties(json_t *list, const struct rp_resul
         rp_result_get(x, sizeof x, a, c->key);
         rp_result_get(y, sizeof y, b, c->key);
         int vague = strcmp(c->key, "model") == 0 && !is_equal(x, y) && less_exact(x, y), known = *x && *y && !vague;
+        if (vague && has_sizes(a, b))
+            continue;
         int equal = known && (c->scope == MUCH ? is_near(x, y) : is_equal(x, y)) && !is_disturbed(c, x);
         if (equal || is_ignored(c, a, x, b, y) || !applies(c, a, b))
             continue;
@@ -358,6 +368,13 @@ static void notes_of(json_t *notes, const struct rp_rows *rows, int i)
     if (!isnan(own) && !isnan(row->throughput) && !is_of_samples(row)) {
         snprintf(text, sizeof text, "%d: its figure is %.8g, but the median over repeats of its samples is %.8g", i + 1,
                  row->throughput, own);
+        json_array_append_new(notes, json_string(text));
+    }
+    if (row->devices > 0 && row->data_parallel > 0 && row->tensor_parallel > 0 && row->pipeline_parallel > 0 &&
+        (double)row->data_parallel * (double)row->tensor_parallel * (double)row->pipeline_parallel > (double)row->devices) {
+        snprintf(text, sizeof text, "%d: the arithmetic of %lld x %lld x %lld ranks (data x tensor x pipeline), computed by %lld", i + 1,
+                 (long long)row->data_parallel, (long long)row->tensor_parallel, (long long)row->pipeline_parallel,
+                 (long long)row->devices);
         json_array_append_new(notes, json_string(text));
     }
     for (int k = 0; k < i && k < 100; k++)

@@ -107,6 +107,12 @@ static char *number_of(double x)
     return isnan(x) ? NULL : rp_asprintf("%.10g", x);
 }
 
+static char *tokens_of(const struct rp_result *row)
+{
+    double x = rp_result_tokens(row);
+    return isnan(x) ? NULL : rp_asprintf("%.0f", x);
+}
+
 /* The text of a cell, NULL or "": unknown; free() it. */
 static char *text_of(const struct rp_result *row, const char *word)
 {
@@ -120,6 +126,7 @@ static char *text_of(const struct rp_result *row, const char *word)
            : IS("unit")     ? rp_strdup(row->unit ? row->unit : "")
            : IS("interval") ? interval_of(row)
            : IS("status")   ? status_of(row)
+           : IS("tokens")   ? tokens_of(row)
            : IS("value")    ? number_of(row->throughput)
            : IS("low")      ? number_of(row->low)
            : IS("high")     ? number_of(row->high)

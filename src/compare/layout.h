@@ -43,6 +43,7 @@ int rp_result_is(const char *property, const char *text); /* equal, ignoring cas
  *   hardware    as rp_result_hardware()
  *   throughput  as published, or of a bundle; RP_NO_EVIDENCE without one
  *   rate        the same with its unit
+ *   tokens      tokens per second, as rp_result_tokens()
  *   unit interval
  *   status      how it is verified: "verified", "published, unsigned"
  *   source      FILE or FILE:LINE

@@ -43,10 +43,12 @@ static void set_json(char **to, const json_t *j)
 
 /* ---- what was trained ---- */
 
-/* The length that samples are padded to, if the model counts both. */
+/* The length that samples are padded to, if the model counts both; "none" if every sample has the same number of what it counts. */
 static void set_padding(struct rp_result *row, const struct rp_recipe *r, const struct rp_model *m)
 {
     char text[120];
+    if (rp_model_counters(m))
+        set_text(&row->padding, "none");
     for (int i = 0; i < rp_model_counters(m); i++) {
         const struct rp_step_counter *of = &m->counter[m->counter[i].most];
         if (m->counter[i].per_sample || !of->per_sample)
@@ -108,6 +110,18 @@ static void set_data(struct rp_result *row, const json_t *run)
     set_text(&row->data, text);
 }
 
+/* The ranks whose arithmetic the run has; set_machine() counts those that computed it. */
+static void set_degrees(struct rp_result *row, const json_t *run)
+{
+    row->data_parallel = count_of(rp_run_setting(run, "parallel.data"));
+    row->tensor_parallel = count_of(rp_run_setting(run, "parallel.tensor"));
+    row->pipeline_parallel = count_of(rp_run_setting(run, "parallel.pipeline"));
+    if (rp_run_degrees(run) > 1)
+        row->micro_batch = count_of(rp_json_at(run, "plan/batch"));
+    row->vocabulary = count_of(rp_run_setting(run, "model.padded_vocab_size"));
+    set_json(&row->recomputation, rp_run_setting(run, "train.recompute"));
+}
+
 static void set_settings(struct rp_result *row, const json_t *run)
 {
     const json_t *batch = rp_run_setting(run, "train.batch_size");
@@ -116,9 +130,7 @@ static void set_settings(struct rp_result *row, const json_t *run)
     row->batch_per_device = count_of(rp_json_at(run, "plan/batch"));
     set_text(&row->batch_mode, json_is_string(batch) || json_integer_value(batch) == 0 ? "max" : "fixed");
     row->accumulation = count_of(rp_run_setting(run, "train.accumulation_steps"));
-    row->data_parallel = count_of(rp_run_setting(run, "parallel.data"));
-    row->tensor_parallel = count_of(rp_run_setting(run, "parallel.tensor"));
-    row->pipeline_parallel = count_of(rp_run_setting(run, "parallel.pipeline"));
+    set_degrees(row, run);
     row->global_batch = count_of(rp_json_at(run, "results/samples_per_step"));
     if (row->global_batch == 0) /* no step was recorded */
         row->global_batch = -1;
@@ -167,16 +179,12 @@ static void set_machine(struct rp_result *row, const json_t *run, const json_t *
     int cuda = strcmp(rp_json_text_at(run, "backend"), "cuda") == 0;
     struct rp_device_info device;
     int known = rp_device_from_json(&device, json_object_get(run, "device")) == 0;
-    int64_t ranks = row->data_parallel > 0 && row->tensor_parallel > 0 && row->pipeline_parallel > 0
-                        ? row->data_parallel * row->tensor_parallel * row->pipeline_parallel
-                        : -1;
     const json_t *probes = json_object_get(env, "probes");
-    row->nodes = 1;
-    row->devices = ranks;
-    row->gpus_per_node = cuda ? ranks : 0;
-    double bytes = json_number_value(json_object_get(run, "peak_rss_bytes"));
-    if (!cuda && bytes > 0) /* a GPU's peak is not recorded */
-        row->memory_mib_per_device = bytes / 1048576;
+    row->nodes = count_of(rp_json_at(run, "world/nodes"));
+    row->devices = rp_run_ranks(run);
+    row->gpus_per_node = !cuda ? 0 : row->nodes > 0 && row->devices % row->nodes == 0 ? row->devices / row->nodes : -1;
+    /* of a GPU the decrease of its free memory, with the context of the driver */
+    row->memory_mib_per_device = real_of(cuda ? rp_json_at(run, "device_bytes/taken") : json_object_get(run, "peak_rss_bytes")) / 1048576;
     if (cuda && known)
         set_text(&row->device_model, device.name);
     if (!cuda) {
@@ -200,6 +208,7 @@ static void set_figures(struct rp_result *row, const json_t *run)
         set_json(&row->unit, rp_json_at(run, "results/throughput/unit"));
     row->low = real_of(rp_json_at(run, "results/throughput/interval/0"));
     row->high = real_of(rp_json_at(run, "results/throughput/interval/1"));
+    row->tflops_per_device = real_of(rp_json_at(run, "results/flops_per_s")) / 1e12 / (double)rp_run_ranks(run);
     set_json(&row->timed_window, rp_json_at(run, "results/window"));
     set_json(&row->estimator, rp_json_at(run, "results/estimator"));
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* ---- the table ---- */
 
@@ -215,6 +216,15 @@ char *rp_result_hardware(const struct rp_result *row)
     if (!row->device_model || row->threads < 1)
         return row->device_model ? rp_strdup(row->device_model) : NULL;
     return rp_asprintf("%lld %s of %s", (long long)row->threads, row->threads == 1 ? "thread" : "threads", row->device_model);
+}
+
+double rp_result_tokens(const struct rp_result *row)
+{
+    if (!row->model || strncasecmp(row->model, "gpt", 3) != 0 || !row->unit)
+        return NAN;
+    return strcmp(row->unit, "tokens/s") == 0 ? row->throughput
+           : strcmp(row->unit, "sequences/s") == 0 && row->sequence_length > 0 ? row->throughput * (double)row->sequence_length
+                                                                                 : NAN;
 }
 
 void rp_result_samples(struct rp_result *row, const double *sample, int64_t n)

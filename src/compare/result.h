@@ -86,6 +86,8 @@ void rp_result_complete(struct rp_result *row);
 const char *rp_result_figure(char out[32], double x, int as_it_is);
 /* The device, and on processors the number of threads of the run: "2 threads of Intel(R) Xeon(R) Processor"; NULL: unknown. */
 char *rp_result_hardware(const struct rp_result *row);
+/* Of a GPT, all of whose sequences are full: tokens per second; NaN: unknown. */
+double rp_result_tokens(const struct rp_result *row);
 /* Every sample a group of its own: repeats; copies them. */
 void rp_result_samples(struct rp_result *row, const double *sample, int64_t n);
 

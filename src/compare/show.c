@@ -11,10 +11,20 @@
 
 static void put_results(struct rp_doc *d, const struct rp_rows *rows)
 {
-    rp_doc_table(d, "##|framework|model|precision|#batch per device|#devices|hardware|#throughput|95 % interval|evidence|source");
+    int tokens = 0;
+    for (int i = 0; i < rows->n; i++)
+        tokens |= !isnan(rp_result_tokens(&rows->row[i]));
+    rp_doc_table(d, "##|framework|model|precision|#batch per device|#devices|hardware|#throughput|95 % interval");
+    if (tokens)
+        rp_doc_column(d, 1, "tokens/s");
+    rp_doc_column(d, 0, "evidence");
+    rp_doc_column(d, 0, "source");
     for (int i = 0; i < rows->n; i++) {
         rp_doc_cell(d, "%d", i + 1);
-        rp_result_cells(d, &rows->row[i], "name model precision batch_per_device devices hardware rate interval status source", RP_UNKNOWN);
+        rp_result_cells(d, &rows->row[i], "name model precision batch_per_device devices hardware rate interval", RP_UNKNOWN);
+        if (tokens)
+            rp_result_cells(d, &rows->row[i], "tokens", "-");
+        rp_result_cells(d, &rows->row[i], "status source", RP_UNKNOWN);
     }
 }
 

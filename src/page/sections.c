@@ -79,6 +79,7 @@ static void put_headline(struct rp_section *s)
         {"step, 90th percentile", "/results/step_s/p90", "d4", "s"},
         {"last loss", "/results/loss_last", "x", ""},
         {"matrix products", "/results/flops_per_s", "d1/1e9", "GFLOP/s"},
+        {"with recomputed ones", "/results/hardware_flops_per_s", "d1/1e9", "GFLOP/s"},
         {"of the device's own ceiling", "/ceilings/achieved/gemm_share", "d1*100", "%"},
         {"device memory", "/device_bytes/reserved", "d0/1048576", "MiB"},
         {"peak memory", "/peak_rss_bytes", "d0/1048576", "MiB"},
@@ -90,6 +91,8 @@ static void put_headline(struct rp_section *s)
     if (rp_section_has(s, "/results/throughput/interval/1"))
         rp_section_fill(s, "95 % interval {/results/throughput/interval/0 d3} to {/results/throughput/interval/1 d3}");
     rp_buf_puts(s->out, "</span></dd></div>\n");
+    if (rp_throughput_of(s->run).tokens > 0)
+        rp_section_fill(s, "<div><dt>tokens</dt><dd>{/results/counters/0/per_s d1} <span class=\"unit\">tokens/s</span></dd></div>\n");
     for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
         if (!rp_section_has(s, cards[i].pointer) || !rp_table_has_steps_for(s->run, cards[i].pointer))
             continue;

@@ -67,8 +67,11 @@ static void put_headline(struct rp_buf *out, const json_t *run)
          " | strict fp32 | {/plan/batch d0} | {/recipe/train.accumulation_steps/value t} | {/recipe/task.seq_length/value t} | "
          "{/world/ranks d0} {/backend t} | **{/results/throughput/value d3}** | ");
     fill(out, run, rp_throughput_of(run).sure ? "{/results/throughput/interval/0 d3} to {/results/throughput/interval/1 d3}" : "-");
+    rp_buf_puts(out, " |\n\n");
+    if (rp_throughput_of(run).tokens > 0)
+        fill(out, run, "That is {/results/counters/0/per_s d1} tokens/s: every sequence has {/recipe/task.seq_length/value t}.\n");
     fill(out, run,
-         " |\n\nStrict fp32 is IEEE binary32 in the canonical order {/numerics t}: no TF32, no reduced precision, and the same "
+         "Strict fp32 is IEEE binary32 in the canonical order {/numerics t}: no TF32, no reduced precision, and the same "
          "bits on every machine.\nThroughput is the {/results/estimator p}; the window is the {/results/window p}.\n"
          "Interval: {/results/bootstrap/method p} ({/results/bootstrap/resamples d0} resamples).\n\n");
 }

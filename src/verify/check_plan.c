@@ -39,7 +39,10 @@ int rp_check_plan(struct rp_verify_state *s, struct rp_check_result *result, str
             return rp_fail(err, RP_MISMATCH, "plan/%s: %s", key, text);
     if (!b)
         result->state = RP_CHECK_NOTE;
-    rp_check_text(result, "%" PRIu64 " parameters, %.4g FLOPs per sample%s%.64s%s", plan.parameters, plan.flops_per_sample,
+    char hardware[60] = "";
+    if (plan.hardware_flops_formula)
+        RP_FORMAT(hardware, ", %.4g with recomputation", plan.hardware_flops_per_sample);
+    rp_check_text(result, "%" PRIu64 " parameters, %.4g FLOPs per sample%s%s%.64s%s", plan.parameters, plan.flops_per_sample, hardware,
                  b ? "" : "; this build has no backend '", b ? "" : name, b ? "" : "'");
     return 0;
 }

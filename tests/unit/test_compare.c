@@ -155,6 +155,68 @@ TEST(less_exact_model)
     json_decref(compared(&rows, RP_NOT_COMPARABLE));
     set(&rows.row[1], "model", "be");
     json_decref(compared(&rows, RP_NOT_COMPARABLE));
+    static const char *const of_family[] = {"gpt of 16 x 1536", "gpt2-124m", "gpt-small"};
+    for (size_t i = 0; i < sizeof of_family / sizeof *of_family; i++) {
+        set(rows.row, "model", "gpt");
+        set(&rows.row[1], "model", of_family[i]);
+        json_decref(compared(&rows, RP_COMPARABLE_WITH_RESERVATIONS));
+        for (int k = 0; k < 2; k++) { /* of known sizes, the family is enough */
+            set(&rows.row[k], "hidden_size", "1536");
+            set(&rows.row[k], "layers", "16");
+        }
+        json_decref(compared(&rows, RP_COMPARABLE));
+        set(&rows.row[1], "layers", "24");
+        json_decref(compared(&rows, RP_NOT_COMPARABLE));
+        set(&rows.row[1], "layers", "");
+    }
+    set(&rows.row[1], "model", "gptx-small");
+    json_decref(compared(&rows, RP_NOT_COMPARABLE));
+    rp_rows_fini(&rows);
+}
+
+/* The cells of the row of a table that begins with `first` and whose second cell is `second`, or NULL. */
+static const json_t *row_of(const json_t *doc, size_t table, const char *first, const char *second)
+{
+    size_t i, k;
+    json_t *block, *cells;
+    json_array_foreach((json_t *)doc, i, block)
+    {
+        if (!json_object_get(block, "columns") || table-- > 0)
+            continue;
+        json_array_foreach(json_object_get(block, "rows"), k, cells)
+            if (strcmp(json_string_value(json_array_get(cells, 0)), first) == 0 && strcmp(json_string_value(json_array_get(cells, 1)), second) == 0)
+                return cells;
+        return NULL;
+    }
+    return NULL;
+}
+
+/* A bundle of one device in the cells of its case and no other, with its own model FLOPs. */
+TEST(bundle_in_the_layout_of_gpt)
+{
+    static const char *const values[][2] = {{"model", "gpt of 16 x 1536"}, {"framework", "repro"}, {"sequence_length", "2048"}, {"micro_batch", "2"},
+        {"data_parallel", "8"}, {"tensor_parallel", "1"}, {"pipeline_parallel", "4"}, {"global_batch", "512"}, {"hidden_size", "1536"},
+        {"layers", "16"}, {"vocabulary", "50304"}, {"recomputation", "full"}, {"latency_ms", "5120000"}, {"tflops_per_device", "1.25"}};
+    struct rp_rows rows = {0};
+    struct rp_doc d = {0};
+    struct rp_result *row = complete(&rows);
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        set(row, values[i][0], values[i][1]);
+    row->source.file = rp_strdup("a.zst");
+    rp_layout_gpt(&d, &rows);
+    RP_JSON *doc = rp_doc_json(&d);
+    const json_t *cells = row_of(doc, 0, "DP_PP_8x1x4_512_1536x16", "4"), *other = row_of(doc, 0, "DP_8x1x1_16_1536x16", "1"),
+                 *flops = row_of(doc, 1, "DP_PP_8x1x4_512_1536x16", "repro");
+    CHECK(cells && other && flops);
+    CHECK_STR(json_string_value(json_array_get(cells, 7)), "5120000.00");
+    CHECK_STR(json_string_value(json_array_get(other, 7)), RP_NO_EVIDENCE);
+    CHECK_STR(json_string_value(json_array_get(flops, 4)), "1, with the arithmetic of 32 ranks");
+    CHECK_STR(json_string_value(json_array_get(flops, 8)), "204800"); /* tokens/s of 100 sequences/s */
+    CHECK_STR(json_string_value(json_array_get(flops, 9)), RP_NO_EVIDENCE);
+    CHECK_STR(json_string_value(json_array_get(flops, 10)), "1003.73");
+    CHECK_STR(json_string_value(json_array_get(flops, 11)), "1.25");
+    CHECK(row_of(doc, 2, "DP_PP_8x1x4_512_1536x16", "a.zst"), "no confounders");
+    rp_doc_fini(&d);
     rp_rows_fini(&rows);
 }
 
@@ -348,6 +410,25 @@ TEST(hardware_of_a_run_has_its_threads)
     RP_FREE char *text = rp_result_hardware(run_on(&rows, "isa=avx512 threads=1", NULL));
     CHECK_STR(text, "1 thread of Xeon (model 6/207/8)");
     rp_rows_fini(&rows);
+}
+
+/* Devices are ranks, whatever the degrees; memory of GPUs is their own. */
+TEST(devices_of_a_run_are_its_ranks)
+{
+    static const char *const backends[] = {"cuda", "cpu"};
+    for (int i = 0; i < 2; i++) {
+        struct rp_rows of = {0};
+        RP_JSON *env = capture(NULL), *run = json_pack("{s:s, s:n, s:{s:i, s:i}, s:{s:{s:i}, s:{s:i}}, s:{s:i}, s:i}", "backend", backends[i],
+                                                       "device", "world", "ranks", 2, "nodes", 1, "recipe", "parallel.data", "value", 8,
+                                                       "parallel.tensor", "value", 4, "device_bytes", "taken", 5 << 20, "peak_rss_bytes", 3 << 20);
+        struct rp_verification v = {.run = run, .fingerprint = "SHA256:x"};
+        struct rp_verified kept = {.before = env};
+        const struct rp_result *row = rp_rows_add_verified(&of, &v, &kept);
+        CHECK(row->devices == 2 && row->nodes == 1 && row->gpus_per_node == (i ? 0 : 2) && row->data_parallel == 8, "%s: %lld", backends[i],
+              (long long)row->devices);
+        CHECK(row->memory_mib_per_device == (i ? 3 : 5), "%s: %g MiB", backends[i], row->memory_mib_per_device);
+        rp_rows_fini(&of);
+    }
 }
 
 TEST(no_unit_and_no_evidence)

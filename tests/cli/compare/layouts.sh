@@ -50,10 +50,27 @@ for name in dlperf paddle mlperf gpt; do
 done
 
 layout gpt published:gpt_v100 "$BUNDLE"
-jq -e '.blocks[] | select(.columns) | (.rows | length) == 18 and (.columns | length) == 13 and
-    ([.rows[] | .[10]] | unique) == ["no evidence"] and .rows[0][7:10] == ["406.16", "11066", "4.92"]' out.txt >/dev/null || fail "the 18 cases"
+jq -e '[.blocks[] | select(.columns)][0] | (.rows | length) == 18 and (.columns | length) == 13 and
+    .rows[0][7:] == ["406.16", "11066", "4.92", "464.12", "14362", "4.31"]' out.txt >/dev/null || fail "the 18 cases"
+# the published FLOP/s follow from the latencies to the last digit
+jq -e '[.blocks[] | select(.columns)][1] | .columns[9:12] == ["TFLOP/s, as published", "TFLOP/s, published formula", "TFLOP/s, model FLOPs"] and
+    (.rows | length) == 36 and all(.rows[]; .[9] == .[10] and (.[11] | tonumber) < 0.76 * (.[10] | tonumber)) and
+    ([.rows[] | .[2, 5]] | unique) == ["amp", "full"]' out.txt >/dev/null || { jq -c '.blocks[]' out.txt >&2; fail "the FLOP/s of the report"; }
+jq -e '[.blocks[] | select(.columns)] | length == 2' out.txt >/dev/null || fail "differences of published runs"
+# one device with the arithmetic of eight ranks: in its cells, with FLOP/s of one device, and with what differs
+printf '{"schema": "urn:repro:imported:1", "rows": [{"model": "gpt of 16 x 1536", "framework": "mine", "precision": "fp32", "devices": 1, "nodes": 1,
+    "data_parallel": 8, "tensor_parallel": 1, "pipeline_parallel": 1, "micro_batch": 2, "global_batch": 16, "hidden_size": 1536, "layers": 16,
+    "sequence_length": 2048, "vocabulary": 50304, "recomputation": "none", "latency_ms": 8000, "task": "pre-training",
+    "throughput": {"value": 2, "unit": "sequences/s"}}]}' >eight.json
+layout gpt published:gpt_v100 eight.json
+row '["DP_8x1x1_16_1536x16", "1", "8", "8x1x1", "2", "16", "1536x16", "417.95", "12404", "38.28", "480.96", "14938", "33.27", "8000.00", "no evidence", "2.000"]'
+row '["DP_8x1x1_16_1536x16", "mine", "fp32", "unknown", "1, with the arithmetic of 8 ranks", "none", "50304", "2.000", "4096", "no evidence", "20.07", "14.27"]'
+row '["DP_8x1x1_16_1536x16", "eight.json", "precision", "setting", "amp", "fp32"]'
+row '["DP_8x1x1_16_1536x16", "eight.json", "recomputation", "setting", "full", "none"]'
+row '["DP_8x1x1_16_1536x16", "eight.json", "number of devices", "machine", "8", "1"]'
+jq -e '[.blocks[].rows // [] | .[] | select(.[2] == "model" or .[2] == "hidden size")] == []' out.txt >/dev/null || fail "the same model differs"
 layout gpt "$BUNDLE"
-jq -e '.blocks[] | select(.columns) | (.columns | length) == 10 and ([.rows[][7:] | .[]] | unique == ["no evidence"])' out.txt >/dev/null || fail "a cell was made up"
+jq -e '[.blocks[] | select(.columns)][0] | (.columns | length) == 10 and ([.rows[][7:] | .[]] | unique == ["no evidence"])' out.txt >/dev/null || fail "a cell was made up"
 layout mlperf "$BUNDLE"
 jq -e --arg rate "$RATE" '.blocks[] | select(.columns) | [.columns, .rows[0]] | transpose | map({key: .[0], value: .[1]}) | from_entries |
     .["time to train"] == "no evidence" and .throughput == $rate and .accelerators == "0"' out.txt >/dev/null || fail "the summary"
