@@ -83,6 +83,7 @@ static void sizes_of(int op, int *cases, int *failed)
         {RP_OP_layernorm_backward, 330, 240, 3}, {RP_OP_layernorm_backward, 330, 240, 1},
         {RP_OP_layernorm_backward, 700, 1028, 4}, {RP_OP_layernorm_backward, 260, 241, 5},
         {RP_OP_colsum, 8325, 33, 0}, {RP_OP_colsum, 64 * 520 + 1, 3, 1}, {RP_OP_colsum, 64 * 512, 9, 1},
+        {RP_OP_colsum, 64 * 256 * 31, 1, 0},
         {RP_OP_gelu_backward, 4097, 20, 3},
         {RP_OP_tanh_backward, 2112, 41, 1},
         {RP_OP_row_sums, 5000, 24, 1}, {RP_OP_row_sums, 5001, 23, 3}, {RP_OP_row_sums, 4096, 16, 1},
