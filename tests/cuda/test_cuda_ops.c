@@ -77,9 +77,9 @@ static void sizes_of(int op, int *cases, int *failed)
         unsigned variant;
     } sizes[] = {
         {RP_OP_layernorm_forward, 5, 1024, 0}, {RP_OP_layernorm_forward, 5, 1028, 0},
-        {RP_OP_layernorm_forward, 3, 2500, 0},
+        {RP_OP_layernorm_forward, 3, 2500, 0}, {RP_OP_layernorm_forward, 3, 1400, 0},
         {RP_OP_residual_layernorm_forward, 9, 1024, 1}, {RP_OP_residual_layernorm_forward, 9, 1300, 1},
-        {RP_OP_residual_layernorm_forward, 3, 2501, 2},
+        {RP_OP_residual_layernorm_forward, 3, 2501, 2}, {RP_OP_residual_layernorm_forward, 3, 1400, 0},
         {RP_OP_layernorm_backward, 330, 240, 3}, {RP_OP_layernorm_backward, 330, 240, 1},
         {RP_OP_layernorm_backward, 700, 1028, 4}, {RP_OP_layernorm_backward, 260, 241, 5},
         {RP_OP_colsum, 8325, 33, 0}, {RP_OP_colsum, 64 * 520 + 1, 3, 1}, {RP_OP_colsum, 64 * 512, 9, 1},
@@ -98,6 +98,7 @@ static void sizes_of(int op, int *cases, int *failed)
         {RP_OP_adam_update, 600, 1021, 3},
         {RP_OP_square_sums, 33, 4096, 0}, {RP_OP_square_sums, 33, 4095, 1},
         {RP_OP_tree_sum, 300, 1023, 0}, {RP_OP_tree_sum, 8, 8192, 1}, {RP_OP_tree_sum, 1, 8193, 1},
+        {RP_OP_tree_sum, 511, 8192, 0}, {RP_OP_row_sums, 511 * 512 - 3, 1, 1},
         {RP_OP_init_normal, 600, 1021, 0},
         {RP_OP_digest_leaves, 1, 4096, 0}, {RP_OP_digest_leaves, 1, 4096 + 12, 1}, {RP_OP_digest_leaves, 1, 4096 + 13, 0},
         {RP_OP_digest_leaves, 1, 4096 + 14, 1}, {RP_OP_digest_leaves, 1, 4096 + 15, 0},
