@@ -33,7 +33,6 @@ static const struct {
     enum rp_op op;
     struct rp_op_shape shape;
 } special[] = {
-    {RP_OP_colsum, {.rows = 31 * 256 * 64, .width = 1}},
     {RP_OP_row_sums, {.rows = 15 * 512, .width = 3, .variant = RP_VARIANT_ONE_GROUP}},
     {RP_OP_row_sums, {.rows = 31 * 512 - 3, .width = 2, .variant = RP_VARIANT_ONE_GROUP}},
     {RP_OP_tree_sum, {.rows = 31, .width = 8192}},

@@ -1,5 +1,6 @@
-/* Which instructions were executed: PTX_COVERAGE=DIRECTORY gets a file of each process, one line a kernel: "compute_80 rp_add 0110...", a 1 for
- * each instruction that a warp executed. The file is mapped, because processes that use a GPU are killed in the end. */
+/* Which instructions were executed: PTX_COVERAGE=DIRECTORY gets a file of each process, one line a kernel: "80 rp_add HASH 0110...", with the
+ * hash of its text and a 1 for each instruction that a warp executed. The file is mapped, because processes that use a GPU are killed in the
+ * end. */
 #include "tests/ptx/ptx.h"
 
 #include <fcntl.h>
@@ -29,7 +30,7 @@ char *ptx_hits(const struct ptx_kernel *k, int target)
         return memset(ptx_grow(NULL, k->n), '0', k->n);
     if ((size_t)(end - begin) + k->n + 128 > ROOM)
         ptx_refuse("no room for the coverage of '%s'", k->name);
-    end += sprintf(end, "compute_%d %s ", target, k->name);
+    end += sprintf(end, "%d %s %016llx ", target, k->name, (unsigned long long)k->text);
     char *hits = memset(end, '0', k->n - 1); /* the last instruction is not in the text; its mark becomes the end of the line */
     end += k->n - 1;
     *end++ = '\n';

@@ -438,12 +438,22 @@ static void read_local(void)
 
 /* ---- kernels ---- */
 
+static u64 hash_of(const char *text, size_t n)
+{
+    u64 hash = 14695981039346656037u;
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ (u8)text[i]) * 1099511628211u;
+    return hash;
+}
+
 /* "name(.param .align 8 .b8 name_param_0[48]) .maxntid 256, 1, 1 .minnctapersm 4 {" */
 static void begin_kernel(char **lines)
 {
     char word[32];
+    const char *next = strstr(at, ".entry");
     kernel = ptx_grow(NULL, sizeof *kernel);
     *kernel = (struct ptx_kernel){.file = file, .line = lines, .always = {-1, -1}};
+    kernel->text = hash_of(at, next ? (size_t)(next - at) : strlen(at));
     read_word(kernel->name, sizeof kernel->name, "");
     expect('(');
     read_word(word, sizeof word, ".");
@@ -566,9 +576,7 @@ void ptx_read(const char *name, const char *text)
 {
     static u64 seen[64];
     static int n;
-    u64 hash = 14695981039346656037u;
-    for (const char *s = text; *s; s++)
-        hash = (hash ^ (u8)*s) * 1099511628211u;
+    u64 hash = hash_of(text, strlen(text));
     for (int i = 0; i < n; i++)
         if (seen[i] == hash)
             return;

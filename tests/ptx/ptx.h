@@ -89,6 +89,7 @@ struct ptx_insn {
 struct ptx_kernel {
     char name[64];
     const char *file;
+    u64 text;               /* hash: kernels of several architectures often have the same text */
     char **line;            /* text of the file by line */
     struct ptx_insn *code;
     u32 n, room;

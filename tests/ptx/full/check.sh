@@ -36,28 +36,24 @@ own_test() { # ARCH NAME: its tensors are not the driver's memory
     (cd "$TOP" && env PTX_STRICT=0 PTX_RACES="$races" PTX_DIR="$directory" SHIM_CAPABILITY="$1" SHIM_SHARED="$shared" \
         "$BUILD/native/tests/cuda/test_cuda_$2")
 }
-# Whether every file has the same text as for an architecture before, except for the name of the target. Then only what the host chooses by the
-# capability of the GPU is new.
+# Sets `new` to the files whose text no architecture before has, except for the name of the target.
 texts=" "
-is_known() { # ARCH
-    local file text known=1
+find_new() { # ARCH
+    local file text
+    new=" "
     for file in "$BUILD/gpu/device/compute_$1"/*; do
         case ${file##*/} in *.*) continue ;; esac
         text=${file##*/}$(sed '/^\.target/d; /^\/\//d' "$file" | md5sum | cut -c 1-32)
-        [[ $texts = *" $text "* ]] || known=0
+        [[ $texts = *" $text "* ]] || new+="${file##*/} "
         texts+="$text "
     done
-    [ $known = 1 ]
-}
-uncounted() { # COMMAND...
-    unset PTX_COVERAGE
-    "$@"
 }
 [ $# -gt 0 ] || set -- 80 70 86 100 75 89 90 120
 for arch; do
-    if is_known "$arch"; then
-        part "$arch selftest, known text" uncounted selftest "$arch" PTX_RACES=1 RP_CUDA_GEMM=rotate
-        part "$arch adamw, known text" uncounted same_steps "$arch" bert_tiny_fp32 --set measure.timed_steps=1 --batch-size 2
+    find_new "$arch"
+    if [ "$new" = " " ]; then # only what the host chooses by the capability of the GPU is new
+        part "$arch selftest, known text" selftest "$arch" PTX_RACES=1 RP_CUDA_GEMM=rotate
+        part "$arch adamw, known text" same_steps "$arch" bert_tiny_fp32 --set measure.timed_steps=1 --batch-size 2
         continue
     fi
     part "$arch selftest" selftest "$arch" PTX_RACES=1 RP_CUDA_GEMM=rotate
@@ -65,10 +61,14 @@ for arch; do
     part "$arch selftest, reversed" selftest "$arch" PTX_RACES=1 SHIM_ORDER=1
     part "$arch selftest, scrambled" selftest "$arch" SHIM_ORDER=2 SHIM_RESIDENT=5 SHIM_SEED=7
     part "$arch adamw" same_steps "$arch" bert_tiny_fp32 --set measure.timed_steps=2 --batch-size 3
+    part "$arch test_cuda_ops" own_test "$arch" ops
+    part "$arch test_cuda_large" own_test "$arch" large
+    [[ $new != *" attention"* ]] || part "$arch test_cuda_attention" own_test "$arch" attention
+    [[ $new = *" gemm "* ]] || continue
+    part "$arch test_cuda_gemm" own_test "$arch" gemm
     part "$arch lamb" same_steps "$arch" bert_tiny_fp32 --set measure.timed_steps=2 --set optimizer.name=lamb --set train.accumulation_steps=3 --batch-size 1
     part "$arch plain" same_steps "$arch" bert_tiny_fp32 --set measure.timed_steps=1 --set model.hidden_dropout_prob=0 \
         --set model.attention_probs_dropout_prob=0 --batch-size 2 --set optimizer.bias_correction=true
-    for name in ops gemm attention large; do part "$arch test_cuda_$name" own_test "$arch" "$name"; done
 done
 echo "$cases cases, $SECONDS s"
 bash "$TEST_DIR/full/coverage.sh" "$PTX_COVERAGE" "$TEST_DIR/full/not_executed.txt" || bad=$((bad + 1))
