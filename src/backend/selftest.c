@@ -18,13 +18,13 @@ static const struct rp_op_shape shapes[] = {
 };
 
 /* Sizes that fit every GEMM kernel of a GPU, in the four forms; with RP_CUDA_GEMM=rotate every kernel is used in every mode, first with
- * rows of C that are aligned, then with others. */
+ * rows of C that are aligned, then with others and more segments. */
 #define GEMMS 160
 static struct rp_op_shape gemm_case(unsigned i)
 {
     unsigned added = i < GEMMS / 2 ? i % 16 / 4 * RP_VARIANT_BIAS : RP_VARIANT_ODD_C | (i / 8 % 2 * (RP_VARIANT_BIAS | RP_VARIANT_ADD));
-    return (struct rp_op_shape){.rows = 200, .width = 196, .depth = 40, .segment = 36, .in_place = i / 16 % 2,
-                                .variant = RP_VARIANT_ALIGNED | (i % 4) | added, .seed = i};
+    return (struct rp_op_shape){.rows = 200, .width = 196, .depth = 40, .segment = i < GEMMS / 2 ? 36 : i % 4 ? 8 : 2,
+                                .in_place = i / 16 % 2, .variant = RP_VARIANT_ALIGNED | (i % 4) | added, .seed = i};
 }
 
 /* Sizes at which kernels of a GPU take other paths: 15 and 31 rounds of a block, after which most bits of its counter are set, and 12 rows,

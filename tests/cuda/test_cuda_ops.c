@@ -97,6 +97,7 @@ static void sizes_of(int op, int *cases, int *failed)
         {RP_OP_softmax_xent, 2, 33000, 0}, {RP_OP_softmax_xent, 1, 41000, 0},
         {RP_OP_softmax_xent, 1, 50304, 1}, {RP_OP_softmax_xent, 1, 50304, 2}, {RP_OP_softmax_xent, 1, 50304, 8},
         {RP_OP_softmax_xent, 2, 231, 7}, {RP_OP_softmax_xent, 2, 1023, 93}, {RP_OP_softmax_xent, 1, 256, 128}, {RP_OP_softmax_xent, 3, 127, 127},
+        {RP_OP_softmax_xent, 1, 50257, 1}, {RP_OP_softmax_xent, 1, 70000, 1},
         {RP_OP_weighted_sum, 3, 2048, 1},
         {RP_OP_add, 600, 1021, 0},
         {RP_OP_fill, 600, 1021, 1},
