@@ -29,7 +29,7 @@ struct call {
     const char *what, *name;
     long m, n, k; /* of a GEMM; rows and width; batch and sequence length */
     int ta, tb, segment;
-    int dim; /* of causal attention: of a head */
+    int heads, dim; /* of causal attention */
     double flops, bytes;
 };
 
@@ -53,7 +53,7 @@ static struct rp_attention attention(const struct bench *b, const struct call *c
     struct rp_attention a = {.batch = (int)c->m, .seq = (int)c->n, .heads = 12, .head_dim = 64, .scale = 0.125f, .key_mask = b->keys,
                              .drop = dropout(12 * c->n)};
     if (c->dim) {
-        a.heads = (int)HIDDEN / c->dim;
+        a.heads = c->heads;
         a.head_dim = c->dim;
         a.causal = 1;
         a.key_mask = NULL;
@@ -168,21 +168,26 @@ static int gemms(struct call *out)
     return n;
 }
 
-/* Causal attention of 768 wide tokens, without dropout; flops of the pairs that the mask leaves. */
+/* Causal attention without dropout; flops of the pairs that the mask leaves. */
 static int causal(struct call *out)
 {
-    static const int sizes[][3] = {{4, 1024, 64}, {2, 2048, 64}, {1, 8192, 64}, {4, 1024, 96}, {4, 1024, 128}}; /* batch, tokens, head */
+    static const struct {
+        int batch, seq, heads, dim;
+        const char *name;
+    } sizes[] = {{4, 1024, 12, 64, "12 heads of 64"}, {2, 2048, 12, 64, "12 heads of 64"}, {1, 8192, 2, 64, "2 heads of 64"},
+                 {4, 1024, 8, 96, "8 heads of 96"},   {4, 1024, 6, 128, "6 heads of 128"}};
     int n = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        static const char *const name[] = {[64] = "heads of 64", [96] = "heads of 96", [128] = "heads of 128"};
-        double tokens = (double)sizes[i][0] * sizes[i][1], pairs = tokens * (sizes[i][1] + 1) / 2;
-        struct call c = {.run = run_attention, .what = "causal attention forward", .name = name[sizes[i][2]], .m = sizes[i][0],
-                         .n = sizes[i][1], .dim = sizes[i][2], .flops = 4.0 * pairs * HIDDEN, .bytes = 4.0 * 4.0 * tokens * HIDDEN};
+        double tokens = (double)sizes[i].batch * sizes[i].seq, width = (double)sizes[i].heads * sizes[i].dim;
+        double pairs = tokens * (sizes[i].seq + 1) / 2;
+        struct call c = {.run = run_attention, .what = "causal attention forward", .name = sizes[i].name, .m = sizes[i].batch,
+                         .n = sizes[i].seq, .heads = sizes[i].heads, .dim = sizes[i].dim, .flops = 4.0 * pairs * width,
+                         .bytes = 4.0 * 4.0 * tokens * width};
         out[n++] = c;
         c.run = run_attention_backward;
         c.what = "causal attention backward";
-        c.flops = 10.0 * pairs * HIDDEN;
-        c.bytes = 4.0 * 8.0 * tokens * HIDDEN;
+        c.flops = 10.0 * pairs * width;
+        c.bytes = 4.0 * 8.0 * tokens * width;
         out[n++] = c;
     }
     return n;
@@ -229,7 +234,7 @@ static int is_supported(const struct rp_backend *b, const struct rp_device_opts 
     if (!c->dim)
         return 1;
     *use = (struct rp_op_use){.op = c->run == run_attention ? RP_OP_attention_forward : RP_OP_attention_backward, .batch = (int)c->m,
-                              .seq = (int)c->n, .heads = (int)HIDDEN / c->dim, .head_dim = c->dim, .causal = 1};
+                              .seq = (int)c->n, .heads = c->heads, .head_dim = c->dim, .causal = 1};
     return b->supports(o, use, &unused) == 0;
 }
 
