@@ -1,6 +1,6 @@
 #!/bin/sh
 # Our causal attention against PyTorch's (the environment of bert.sh), both in one process.
-# usage: attention.sh [BUILD] [BATCHxSEQxHEADSxDIM...]      environment: THREADS="1 2"  ISAS="avx512 avx2"  REPEATS=7  CC=gcc
+# usage: attention.sh [BUILD] [BATCHxSEQxHEADSxDIM...]      environment: THREADS="1 2"  ISAS="avx512 avx2"  REPEATS=7  CC=gcc  CLOCK=cpu
 # Tables go to standard output, raw times to BUILD/bench/attention-ISA-THREADS.json.
 set -eu
 
