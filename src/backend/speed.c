@@ -227,7 +227,7 @@ static int others(struct call *out)
     return n;
 }
 
-/* Long sequences: not every GPU takes them. */
+/* Not every GPU supports long sequences. Fills *use for causal attention. */
 static int is_supported(const struct rp_backend *b, const struct rp_device_opts *o, const struct call *c, struct rp_op_use *use)
 {
     struct rp_err unused;

@@ -84,7 +84,7 @@ static void attention_of(int isa, int op, int *cases, int *failed)
         }
 }
 
-/* Blocks of 128 and 32 queries and of 512 keys of values, their edges and one off; a causal sequence of 8192. The reference takes its time. */
+/* Blocks of 128 and 32 queries and of 512 keys of values, their edges and one off; a causal sequence of 8192 tokens. */
 static void long_attention_of(int isa, int op, int *cases, int *failed)
 {
     static const struct {
