@@ -29,6 +29,7 @@ struct call {
     const char *what, *name;
     long m, n, k; /* of a GEMM; rows and width; batch and sequence length */
     int ta, tb, segment;
+    int heads, dim; /* of causal attention */
     double flops, bytes;
 };
 
@@ -49,9 +50,18 @@ static struct rp_dropout dropout(long rows_per_sample)
 
 static struct rp_attention attention(const struct bench *b, const struct call *c)
 {
-    return (struct rp_attention){.batch = (int)c->m, .seq = (int)c->n, .heads = 12, .head_dim = 64, .scale = 0.125f, .key_mask = b->keys,
-                                 .drop = dropout(12 * c->n)};
+    struct rp_attention a = {.batch = (int)c->m, .seq = (int)c->n, .heads = 12, .head_dim = 64, .scale = 0.125f, .key_mask = b->keys,
+                             .drop = dropout(12 * c->n)};
+    if (c->dim) {
+        a.heads = c->heads;
+        a.head_dim = c->dim;
+        a.causal = 1;
+        a.key_mask = NULL;
+        a.drop.threshold = 0;
+    }
+    return a;
 }
+
 
 static void run_attention(struct bench *b, const struct call *c)
 {
@@ -88,6 +98,16 @@ static void run_gelu(struct bench *b, const struct call *c)
 static void run_gelu_backward(struct bench *b, const struct call *c)
 {
     b->dev->op->gelu_backward(b->dev, b->y, b->work, b->w, b->x, (int)c->m, (int)c->n, b->work + c->n);
+}
+
+static void run_gelu_tanh(struct bench *b, const struct call *c)
+{
+    b->dev->op->gelu_tanh_forward(b->dev, b->y, b->x, (int)c->m, (int)c->n);
+}
+
+static void run_gelu_tanh_backward(struct bench *b, const struct call *c)
+{
+    b->dev->op->gelu_tanh_backward(b->dev, b->y, b->work, b->w, b->x, (int)c->m, (int)c->n, b->work + c->n);
 }
 
 static void run_adam(struct bench *b, const struct call *c)
@@ -148,6 +168,31 @@ static int gemms(struct call *out)
     return n;
 }
 
+/* Causal attention without dropout; flops of the pairs that the mask leaves. */
+static int causal(struct call *out)
+{
+    static const struct {
+        int batch, seq, heads, dim;
+        const char *name;
+    } sizes[] = {{4, 1024, 12, 64, "12 heads of 64"}, {2, 2048, 12, 64, "12 heads of 64"}, {1, 8192, 2, 64, "2 heads of 64"},
+                 {4, 1024, 8, 96, "8 heads of 96"},   {4, 1024, 6, 128, "6 heads of 128"}};
+    int n = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        double tokens = (double)sizes[i].batch * sizes[i].seq, width = (double)sizes[i].heads * sizes[i].dim;
+        double pairs = tokens * (sizes[i].seq + 1) / 2;
+        struct call c = {.run = run_attention, .what = "causal attention forward", .name = sizes[i].name, .m = sizes[i].batch,
+                         .n = sizes[i].seq, .heads = sizes[i].heads, .dim = sizes[i].dim, .flops = 4.0 * pairs * width,
+                         .bytes = 4.0 * 4.0 * tokens * width};
+        out[n++] = c;
+        c.run = run_attention_backward;
+        c.what = "causal attention backward";
+        c.flops = 10.0 * pairs * width;
+        c.bytes = 4.0 * 8.0 * tokens * width;
+        out[n++] = c;
+    }
+    return n;
+}
+
 /* Attention at three sizes, then operations limited by memory: how many tensors of rows x width each reads or writes. */
 static int others(struct call *out)
 {
@@ -164,6 +209,7 @@ static int others(struct call *out)
         {run_layernorm, "dropout, residual, layer norm", ROWS, HIDDEN, 4},
         {run_layernorm_backward, "layer norm backward", ROWS, HIDDEN, 4},
         {run_gelu, "GELU", ROWS, INNER, 2}, {run_gelu_backward, "GELU backward", ROWS, INNER, 3},
+        {run_gelu_tanh, "tanh GELU", ROWS, INNER, 2}, {run_gelu_tanh_backward, "tanh GELU backward", ROWS, INNER, 3},
         {run_add, "add", ROWS, INNER, 3}, {run_adam, "AdamW", ROWS, INNER, 7},
         {run_norm, "sum of squares", ROWS, INNER, 1}, {run_digest, "SHA-256 of a state", 4096, INNER, 1},
     };
@@ -179,6 +225,17 @@ static int others(struct call *out)
         out[n++] = (struct call){.run = rows[i].run, .what = rows[i].what, .name = "", .m = rows[i].rows, .n = rows[i].width,
                                  .bytes = 4.0 * rows[i].tensors * (double)rows[i].rows * (double)rows[i].width};
     return n;
+}
+
+/* Not every GPU supports long sequences. Fills *use for causal attention. */
+static int is_supported(const struct rp_backend *b, const struct rp_device_opts *o, const struct call *c, struct rp_op_use *use)
+{
+    struct rp_err unused;
+    if (!c->dim)
+        return 1;
+    *use = (struct rp_op_use){.op = c->run == run_attention ? RP_OP_attention_forward : RP_OP_attention_backward, .batch = (int)c->m,
+                              .seq = (int)c->n, .heads = c->heads, .head_dim = c->dim, .causal = 1};
+    return b->supports(o, use, &unused) == 0;
 }
 
 /* ---- timing ---- */
@@ -250,24 +307,31 @@ static int prepare(struct bench *b)
 
 struct rp_dev *rp_ops_speed_open(const struct rp_backend *b, const struct rp_device_opts *o, struct rp_err *err)
 {
-    static const struct rp_op_use most[] = {
+    struct rp_op_use use[24] = {
         {.op = RP_OP_gemm, .rows = ROWS, .width = VOCAB, .depth = INNER},
         {.op = RP_OP_attention_forward, .batch = 8, .seq = 512, .heads = 12, .head_dim = 64},
         {.op = RP_OP_attention_backward, .batch = 8, .seq = 512, .heads = 12, .head_dim = 64},
         {.op = RP_OP_layernorm_backward, .rows = ROWS, .width = HIDDEN},
     };
-    return rp_backend_open(b, o, most, sizeof most / sizeof *most, err);
+    struct call calls[16];
+    int n = 4, more = causal(calls);
+    for (int i = 0; i < more; i++)
+        if (is_supported(b, o, &calls[i], &use[n]))
+            n++;
+    return rp_backend_open(b, o, use, n, err);
 }
 
-int rp_ops_speed(struct rp_dev *dev, double seconds, int (*stop)(void), json_t **rows, struct rp_err *err)
+int rp_ops_speed(struct rp_dev *dev, const struct rp_device_opts *o, double seconds, int (*stop)(void), json_t **rows, struct rp_err *err)
 {
     struct bench b = {.dev = dev, .seconds = seconds, .rows = json_array(), .err = err};
-    struct call calls[80];
+    struct call calls[90];
+    struct rp_op_use use;
     int n = gemms(calls);
     n += others(calls + n);
+    n += causal(calls + n);
     int failed = prepare(&b) < 0;
     for (int i = 0; i < n && !failed && !(stop && stop()); i++)
-        failed = measure(&b, &calls[i]) < 0;
+        failed = is_supported(dev->backend, o, &calls[i], &use) && measure(&b, &calls[i]) < 0;
     *rows = b.rows;
     return failed ? -1 : 0;
 }

@@ -1,6 +1,7 @@
 /* The speed of a device in the operations of a training step.
  *
- * What:    the GEMMs of a transformer of width 768 (BERT-base) at batch 32 and 96, attention, and the operations limited by memory.
+ * What:    the GEMMs of a transformer of width 768 (BERT-base) at batch 32 and 96, attention, and the operations limited by memory;
+ *          causal attention up to 8192 tokens as far as the device supports it.
  * Flow:    -> an array of {"what", "name", "shape", "seconds", "flops", "bytes", "calls"}: the median of several windows; flops and
  *          bytes of one call, where bytes counts each input and each output once.
  * Owner:   the caller owns *rows, and closes the device, which owns the blocks.
@@ -16,6 +17,7 @@
 /* Opens a device with the workspace of the largest sizes. */
 struct rp_dev *rp_ops_speed_open(const struct rp_backend *b, const struct rp_device_opts *o, struct rp_err *err) rp_must_check;
 /* seconds: about how long one row takes. stop: returns nonzero to end early; may be NULL. */
-int rp_ops_speed(struct rp_dev *dev, double seconds, int (*stop)(void), json_t **rows, struct rp_err *err) rp_must_check;
+int rp_ops_speed(struct rp_dev *dev, const struct rp_device_opts *o, double seconds, int (*stop)(void), json_t **rows,
+                 struct rp_err *err) rp_must_check;
 
 #endif

@@ -137,7 +137,7 @@ static int measure_cpu_speed(json_t **rows, struct rp_err *err)
     if (!dev)
         return -1;
     rp_interrupt_catch();
-    int failed = rp_ops_speed(dev, SPEED_SECONDS, rp_interrupted, rows, err) < 0;
+    int failed = rp_ops_speed(dev, &o, SPEED_SECONDS, rp_interrupted, rows, err) < 0;
     cpu->close(dev);
     if (rp_interrupted())
         return rp_fail(err, RP_INTERRUPTED, "interrupted");

@@ -64,7 +64,7 @@ static json_t *report_of(enum rp_frame type, const json_t *question)
         return json_pack("{s:s, s:b, s:[]}", "failed", err.msg, "unavailable", 1, "report");
     json_t *report = type == RP_FRAME_SELFTEST ? json_array() : NULL;
     int failed = type == RP_FRAME_SELFTEST ? rp_ops_selftest_device(dev, b->name, 0, report, &err) < 0
-                                           : rp_ops_speed(dev, json_number_value(json_object_get(question, "seconds")), NULL, &report,
+                                           : rp_ops_speed(dev, &o, json_number_value(json_object_get(question, "seconds")), NULL, &report,
                                                           &err) < 0;
     b->close(dev);
     return json_pack("{s:s*, s:o}", "failed", failed ? err.msg : NULL, "report", report);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Our causal attention against PyTorch's (the environment of bert.sh), both in one process.
-# usage: attention.sh [BUILD] [BATCHxSEQxHEADSxDIM...]      environment: THREADS="1 2"  ISAS="avx512 avx2"  REPEATS=7  CC=gcc
+# Our causal attention against PyTorch's, both in one process (the virtual environment of bert.sh).
+# usage: attention.sh [BUILD] [BATCHxSEQxHEADSxDIM...]      environment: THREADS="1 2"  ISAS="avx512 avx2"  REPEATS=7  CC=gcc  CLOCK=cpu  PEERS=BUILD/peers
 # Tables go to standard output, raw times to BUILD/bench/attention-ISA-THREADS.json.
 set -eu
 
@@ -11,6 +11,12 @@ out=$build/bench
 objects=$out/attention
 peers=${PEERS:-$build/peers}
 mkdir -p "$objects"
+
+if [ ! -e "$peers/.torch-ready" ]; then
+    python3 -m venv "$peers"
+    "$peers/bin/pip" install --quiet torch==2.15.0 numpy==2.4.6
+    touch "$peers/.torch-ready"
+fi
 
 # --- ours: the backend's files for these operations as a shared library ---
 flags="-std=gnu11 -O2 -fPIC -ffp-contract=off -D_GNU_SOURCE -I$top/src"

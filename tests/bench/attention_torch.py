@@ -5,9 +5,12 @@ usage: attention_torch.py LIBRARY ISA THREADS REPEATS OUT.json [BATCHxSEQxHEADSx
 
 Both read q, k, v from one [batch, seq, 3, heads, dim] tensor and write its gradient into one; random order within each repeat. A ratio is the
 median over the repeats of (their time / ours). GF/s count the products of the pairs that the mask leaves: 4 and 10 * dim operations a pair.
+
+CLOCK=cpu in the environment counts processor time instead of elapsed time: for one thread on a busy machine.
 """
 import ctypes
 import json
+import os
 import random
 import statistics
 import sys
@@ -17,6 +20,9 @@ import torch
 import torch.nn.functional as F
 
 SIZES = [(4, 1024, 12, 64), (1, 2048, 12, 64), (1, 8192, 12, 64), (4, 1024, 8, 96), (4, 1024, 8, 128), (1, 2048, 8, 96), (1, 2048, 8, 128)]
+
+
+clock = time.process_time if os.environ.get("CLOCK") == "cpu" else time.perf_counter
 
 
 class Call(ctypes.Structure):
@@ -54,9 +60,9 @@ class Theirs:
 
 
 def seconds(f):
-    start = time.perf_counter()
+    start = clock()
     f()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def measure(library, size, repeats):
@@ -82,7 +88,7 @@ def main():
     library = ctypes.CDLL(path)
     if library.bench_open(isa.encode(), int(threads), max(s[1] for s in sizes), max(s[3] for s in sizes)):
         sys.exit(1)
-    print(f"causal attention, {isa}, {threads} thread(s), {repeats} repeats, PyTorch {torch.__version__}: our GF/s, their time / our time")
+    print(f"causal attention, {isa}, {threads} thread(s), {repeats} repeats, PyTorch {torch.__version__}, {clock.__name__}: our GF/s, their time / our time")
     print(f"{'batch x seq x heads x dim':28}{'forward':>17}{'backward':>17}{'both':>17}   largest difference of o, dqkv")
     rows = []
     for size in sizes:

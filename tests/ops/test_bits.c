@@ -1,8 +1,11 @@
 /* Every operation in every instruction set this CPU has, on 1, 2, 3 and 7 threads, against the literal definition: bit for bit. */
 #include "backend/cpu/ops_isa.h"
+#include "base/buf.h"
 #include "ops/op_check.h"
 #include "tests/ops/device.h"
 
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static const int thread_counts[] = {1, 2, 3, 7};
@@ -81,7 +84,7 @@ static void attention_of(int isa, int op, int *cases, int *failed)
         }
 }
 
-/* Blocks of 128 and 32 queries and of 512 keys of values, their edges and one off; a causal sequence of 8192. The reference takes its time. */
+/* Blocks of 128 and 32 queries and of 512 keys of values, their edges and one off; a causal sequence of 8192 tokens. */
 static void long_attention_of(int isa, int op, int *cases, int *failed)
 {
     static const struct {
@@ -162,6 +165,37 @@ TEST(avx2)
 TEST(avx512)
 {
     all_of(RP_ISA_avx512);
+}
+
+/* Scores 0 and x, values 0 and 1: the output is e^x / (1 + e^x). x down to where the result is subnormal, and +0. */
+TEST(small_probabilities)
+{
+    enum { SAMPLES = 30000 };
+    float *qkv = rp_alloc(SAMPLES * 6 * sizeof *qkv), *o[2] = {rp_alloc(SAMPLES * 2 * sizeof(float)), rp_alloc(SAMPLES * 2 * sizeof(float))};
+    float *top = rp_alloc(SAMPLES * 4 * sizeof *top), *inv = top + SAMPLES * 2;
+    const struct rp_attention a = {.batch = SAMPLES, .seq = 2, .heads = 1, .head_dim = 1, .scale = 1, .causal = 1};
+    for (int i = 0; i < SAMPLES; i++) {
+        float x = i ? (float)-i * (float)(110.0 / SAMPLES) : -__builtin_inff();
+        memcpy(qkv + 6 * i, (float[6]){1, 0, 0, 1, x, 1}, 6 * sizeof *qkv);
+    }
+    rp_reference_ops.attention_forward(NULL, o[0], top, inv, NULL, qkv, &a);
+    for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
+        struct rp_dev *dev = device((enum rp_isa)isa, 2);
+        int i = 0, subnormal = 0;
+        if (!dev)
+            continue;
+        dev->op->attention_forward(dev, o[1], top, inv, NULL, qkv, &a);
+        while (i < 2 * SAMPLES && !memcmp(o[0] + i, o[1] + i, sizeof(float))) {
+            subnormal += o[0][i] > 0 && o[0][i] < 0x1p-126f;
+            i++;
+        }
+        CHECK(i == 2 * SAMPLES, "%s: output %d differs", rp_isa_name((enum rp_isa)isa), i);
+        CHECK(subnormal > 1000, "%d subnormal outputs", subnormal);
+    }
+    free(qkv);
+    free(o[0]);
+    free(o[1]);
+    free(top);
 }
 
 /* A whole micro-batch's worth of tensor, so that parts outnumber threads in every operation on whole tensors. */

@@ -297,3 +297,29 @@ TEST(cpu_quota)
     put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "100000\n");
     CHECK(rp_cpu_count(root) == 1, "version 1");
 }
+
+/* Threads share a head: parts of a few queries, or keys; what another part writes is a race that TSan reports. */
+TEST(parts_of_a_head_write_their_own_rows)
+{
+    enum { SEQ = 700, DIM = 8, HEADS = 1 };
+    static float qkv[SEQ * 3 * DIM], o[2][SEQ * DIM], top[2][SEQ], inv[2][SEQ], dqkv[2][SEQ * 3 * DIM], dbias[2][3 * DIM], work[11 * 3 * DIM];
+    static uint8_t mask[2][SEQ * 96];
+    const struct rp_op_use use = {.op = RP_OP_attention_backward, .batch = 1, .seq = SEQ, .heads = HEADS, .head_dim = DIM, .causal = 1};
+    struct rp_attention a = {.batch = 1, .seq = SEQ, .heads = HEADS, .head_dim = DIM, .scale = 0.25f, .causal = 1,
+                             .drop = {.seed = 1, .rows_per_sample = SEQ, .threshold = 1u << 30, .scale = 1 / 0.75f}};
+    for (int i = 0; i < SEQ * 3 * DIM; i++)
+        qkv[i] = (float)(i * 7919 % 1000) * 0.002f - 1.0f;
+    for (int side = 0; side < 2; side++) {
+        struct rp_err err;
+        const struct rp_device_opts opts = {.threads = side ? 4 : 1};
+        struct rp_dev *dev = rp_backend_open(&rp_backend_cpu, &opts, &use, 1, &err);
+        CHECK(dev, "%s", err.msg);
+        if (!dev)
+            return;
+        dev->op->attention_forward(dev, o[side], top[side], inv[side], mask[side], qkv, &a);
+        dev->op->attention_backward(dev, dqkv[side], dbias[side], qkv, o[side], top[side], inv[side], mask[side], qkv, &a, work);
+        rp_backend_cpu.close(dev);
+    }
+    CHECK(!memcmp(o[0], o[1], sizeof o[0]) && !memcmp(top[0], top[1], sizeof top[0]) && !memcmp(inv[0], inv[1], sizeof inv[0]));
+    CHECK(!memcmp(mask[0], mask[1], sizeof mask[0]) && !memcmp(dqkv[0], dqkv[1], sizeof dqkv[0]) && !memcmp(dbias[0], dbias[1], sizeof dbias[0]));
+}

@@ -147,7 +147,7 @@ static struct head head_of(const struct att_job *o, long sample, long h, int thr
     return x;
 }
 
-/* Keys of query q: the first so many. */
+/* Query q attends to keys before this one only. */
 static long keys_of(const struct head *x, long q)
 {
     return x->o->a->causal ? q + 1 : x->keys;
@@ -450,8 +450,8 @@ static void backward_head(struct head *x, struct gradient part)
 
 /* ---- operations ---- */
 
-/* A part of a head: all of it, or, forward, some of its queries; backward, half of the parts make dk and dv of some keys, and the others
- * dq of some queries. Long parts first. */
+/* A part of a head: all of it, or, forward, some of its queries; backward, half of the parts compute dk and dv of some keys, and the
+ * others dq of some queries. The longest parts come first. */
 static void attention_part(struct head *x, int split)
 {
     const struct att_job *o = x->o;

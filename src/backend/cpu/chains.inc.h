@@ -66,7 +66,7 @@ struct product {
     long shift;
 };
 
-/* TILE_ROWS rows from i, `vectors` vectors from column j; up to 16 rows and columns off the mask's edge are computed in vain. */
+/* TILE_ROWS rows from i, `vectors` vectors from column j; up to 16 rows and columns off the mask's edge are computed needlessly. */
 RP_LANE void tile(struct ahead *ahead, const int vectors, const struct product *p, const enum edge edge, long i0, long j0)
 {
     const long rows = p->rows - i0, cols = p->cols - j0, ar = p->ar, at = p->at, ldb = p->ldb, ldc = p->ldc;

@@ -1,4 +1,4 @@
-/* r_exp_below() of functions.h for a vector: the same roundings, so that it can stand between loads and sums of one pass.
+/* r_exp_below() of functions.h for a vector: the same roundings, for passes that also load, add up and store.
  * Compiled once per instruction set by ops_<isa>.c; tests/ops/test_bits.c compares it with the function. */
 
 #if W == 1

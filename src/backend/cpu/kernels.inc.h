@@ -15,7 +15,6 @@
 #include "backend/cpu/exp.inc.h"
 
 #include "backend/cpu/chains.inc.h"
-
 #include "backend/cpu/attention.inc.h"
 #include "backend/cpu/loss.inc.h"
 

@@ -25,24 +25,18 @@ static float row_max(const float *z, long width)
     return vhmax(m.lane[0]) + 0.0f;
 }
 
-static void run_exp(float *z, float m, long n)
-{
-#pragma GCC ivdep
-    for (long i = 0; i < n; i++)
-        z[i] = r_exp_below(z[i] - m);
-}
-
 /* z becomes e; the sum128 of a shard. */
 static float sum_of_shard(float *z, float m, long classes)
 {
     struct sum128 s;
     sum_start(&s);
-    for (long c = 0; c < classes; c += 2048) { /* whole blocks of 128, in the first-level cache between the two passes */
-        long here = classes - c < 2048 ? classes - c : 2048;
-        float *e = z + c;
-        run_exp(e, m, here);
-        EACH_VECTOR(here, { s.lane[l] = s.lane[l] + vget(e + j, n); });
-    }
+    const vf vm = vset1(m);
+    EACH_VECTOR(classes, {
+        vf e = vexp_below(vget(z + j, n) - vm);
+        e = n == W ? e : vfirst(e, n);
+        vput(z + j, e, n);
+        s.lane[l] = s.lane[l] + e;
+    });
     return sum_end(&s);
 }
 
