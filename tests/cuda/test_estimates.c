@@ -1,6 +1,7 @@
-/* How fast the matrix products may be, by estimate: what their main loops consist of, and for BERT's products on three GPUs the tile that
- * the host code takes and the share of the peak that it expects. tests/cuda/estimates.txt has them, RP_UPDATE=1 writes it; the rates
- * in gemm.def, by which the host code chooses, have to be those of the loops. */
+/* How fast the matrix products and attention may be, by estimate: what their main loops consist of, and for BERT's and GPT's products and
+ * attention on three GPUs the kernel that the host code takes and the share of the peak that is expected of it. tests/cuda/estimates.txt has
+ * them, RP_UPDATE=1 writes it; the rates in gemm.def, by which the host code chooses, have to be those of the loops. */
+#include "backend/cuda/attention.h"
 #include "backend/cuda/cuda.h"
 #include "tests/cuda/device_code.h"
 #include "tests/cuda/expected.h"
@@ -39,10 +40,10 @@ static void add_kernel(void *user, const char *kernel, const unsigned char *code
             CHECK(sass_main_loop(&l->loop[i], code, bytes, l->arch), "%s for sm_%d: no main loop is found", kernel, l->arch);
 }
 
-static const char *device_code(char path[256], int arch)
+static const char *device_code(char path[256], int arch, const char *part)
 {
     const char *build = getenv("BUILD");
-    snprintf(path, 256, "%s/gpu/device/sm_%d/gemm", build ? build : "build", arch);
+    snprintf(path, 256, "%s/gpu/device/sm_%d/%s", build ? build : "build", arch, part);
     return path;
 }
 
@@ -78,6 +79,7 @@ static const struct {
 } gpus[] = {{"H200", 90, 132, 232448, 128, 1.98}, {"A100", 80, 108, 166912, 64, 1.41}, {"V100", 70, 80, 98304, 64, 1.53}};
 enum { GPUS = sizeof gpus / sizeof *gpus };
 
+/* As the kernels take them: rows one after another. */
 static void product_row(struct rp_buf *out, struct rp_gemm g)
 {
     static const char *const modes[] = {"", "whole", "parallel", "serial"};
@@ -101,24 +103,159 @@ static void product_row(struct rp_buf *out, struct rp_gemm g)
     rp_buf_puts(out, "\n");
 }
 
-static void product_table(struct rp_buf *out)
+/* Output, data gradient and weight gradient of a layer. */
+static void layer_rows(struct rp_buf *out, int rows, int in, int width)
 {
-    static const int layers[][2] = {{768, 2304}, {768, 768}, {768, 3072}, {3072, 768}}; /* in, out */
+    product_row(out, (struct rp_gemm){.tb = 1, .m = rows, .n = width, .k = in, .segment = rp_segment(in)});
+    product_row(out, (struct rp_gemm){.m = rows, .n = in, .k = width, .segment = rp_segment(width)});
+    product_row(out, (struct rp_gemm){.ta = 1, .m = width, .n = in, .k = rows, .segment = RP_SEGMENT_WGRAD});
+}
+
+static void gpu_names(struct rp_buf *out)
+{
     rp_buf_printf(out, "%24s", "");
     for (int i = 0; i < GPUS; i++)
         rp_buf_printf(out, "%*s%s, %.1f TFLOP/s", i ? 34 - 16 - (int)strlen(gpus[i - 1].name) : 2, "", gpus[i].name,
                       2e-3 * gpus[i].lanes * gpus[i].multiprocessors * gpus[i].ghz);
     rp_buf_puts(out, "\n");
+}
+
+static void product_table(struct rp_buf *out)
+{
+    gpu_names(out);
     for (int rows = 4096; rows <= 12288; rows *= 3)
-        for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-            int in = layers[i][0], width = layers[i][1];
-            product_row(out, (struct rp_gemm){.tb = 1, .m = rows, .n = width, .k = in});
-            product_row(out, (struct rp_gemm){.m = rows, .n = in, .k = width});
-            product_row(out, (struct rp_gemm){.ta = 1, .m = width, .n = in, .k = rows, .segment = RP_SEGMENT_WGRAD});
+        for (int i = 0; i < 4; i++)
+            layer_rows(out, rows, i == 3 ? 3072 : 768, (int[]){2304, 768, 3072, 768}[i]);
+    layer_rows(out, 640, 768, 30522);
+    rp_buf_puts(out, "\nGPT: 768 wide (GPT-2 124M, the layers above at 4096 rows) and 1536 wide with 8192 rows; logits in blocks of 512 rows.\n\n");
+    gpu_names(out);
+    layer_rows(out, 512, 768, 50304);
+    for (int i = 0; i < 4; i++)
+        layer_rows(out, 8192, i == 3 ? 6144 : 1536, (int[]){4608, 1536, 6144, 1536}[i]);
+    layer_rows(out, 512, 1536, 50304);
+}
+
+/* ---- attention ---- */
+
+static const char *const attention_parts[] = {"attention", "attention_stream", "attention_backward", "attention_stream_backward"};
+enum { PARTS = 4, KERNELS = 64 };
+
+struct attention_loops {
+    int arch, n;
+    struct {
+        char kernel[64];
+        struct sass_loop loop;
+    } row[KERNELS];
+};
+
+static void add_attention(void *user, const char *kernel, const unsigned char *code, size_t bytes)
+{
+    struct attention_loops *l = user;
+    if (strcmp(kernel, "rp_attention_dots") == 0 || !CHECK(l->n < KERNELS))
+        return;
+    snprintf(l->row[l->n].kernel, sizeof l->row->kernel, "%s", kernel + 3);
+    CHECK(sass_main_loop(&l->row[l->n].loop, code, bytes, l->arch), "%s for sm_%d: no main loop is found", kernel, l->arch);
+    CHECK(!l->row[l->n].loop.local, "%s for sm_%d: local memory in the loop", kernel, l->arch);
+    l->n++;
+}
+
+static const struct sass_loop *attention_loop(const struct attention_loops *l, const char *kernel)
+{
+    static const struct sass_loop none;
+    for (int i = 0; i < l->n; i++)
+        if (strcmp(l->row[i].kernel, kernel) == 0)
+            return &l->row[i].loop;
+    CHECK(0, "no main loop of %s", kernel);
+    return &none;
+}
+
+/* One launch: blocks with `rows` own rows each, whose products take all columns, rounded up to those of the kernel. Cycles. */
+struct attention_launch {
+    int rows, dots, rows_products;
+    size_t shared;
+};
+
+static double launch_cycles(const struct attention_launch *l, int gpu, const struct rp_attention *a, double bound)
+{
+    const long n = (a->seq + l->rows - 1) / l->rows, blocks = (long)a->batch * a->heads * n;
+    const long each = (blocks + gpus[gpu].multiprocessors - 1) / gpus[gpu].multiprocessors;
+    const int W = RP_ATT_STREAM_W(a->head_dim), dots = (a->head_dim + 15) / 16 * 16, wide = (a->head_dim + 16 * W - 1) / (16 * W) * 16 * W;
+    double others = 0;
+    for (int i = 0; i < n; i++) /* whole tiles of 64, up to the diagonal */
+        others += (double)(((i + 1) * l->rows < a->seq ? (i + 1) * l->rows : a->seq) + 63) / 64 * 64 / (double)n;
+    const int alone = each < 2 || 2 * (l->shared + 1024) > (size_t)gpus[gpu].shared + 1024;
+    return (double)each * l->rows * others * (l->dots * dots + l->rows_products * wide) / (gpus[gpu].lanes * bound) * (alone ? 1.25 : 1);
+}
+
+static void attention_cell(struct rp_buf *out, const struct attention_loops *loops, int gpu, const struct rp_attention *a, int backward)
+{
+    const struct rp_cuda c = {.multiprocessors = gpus[gpu].multiprocessors, .gpu.shared_max = (size_t)gpus[gpu].shared};
+    const int W = RP_ATT_STREAM_W(a->head_dim);
+    const size_t dim = (size_t)a->head_dim;
+    const double useful = (backward ? 5.0 : 2.0) * a->batch * a->heads * a->seq * (a->seq + 1.0) / 2 * a->head_dim;
+    char name[64], keys[64];
+    int id[2];
+    double cycles;
+    rp_cuda_attention_rows(&c, a, &id[0], &id[1]);
+    const int rows = id[backward] % 10;
+    struct attention_launch first = {8 * rows, backward ? 2 : id[0] > 10 ? 3 : 1, backward && id[1] > 10 ? 1 : backward ? 3 : 1, 0};
+    if (!CHECK(!backward || id[1] > 10, "a head is one block"))
+        return;
+    first.shared = id[backward] > 10 ? RP_ATT_STREAM_SHARED((size_t)rows, dim, (size_t)(1 + backward), 1)
+                                     : RP_ATT_FORWARD_SHARED((size_t)rows, (size_t)a->seq);
+    snprintf(name, sizeof name, backward ? "attention_queries_%dx%d" : id[0] > 10 ? "attention_stream_%dx%d" : "attention_forward_%d",
+             id[backward] > 10 ? rows : 8 * rows, W);
+    cycles = launch_cycles(&first, gpu, a, attention_loop(loops, name)->bound);
+    if (backward) {
+        const struct attention_launch second = {32, 2, 2, RP_ATT_STREAM_SHARED((size_t)4, dim, 2, 2)};
+        snprintf(keys, sizeof keys, "attention_keys_%d", W);
+        cycles += launch_cycles(&second, gpu, a, attention_loop(loops, keys)->bound);
+    }
+    const double ideal = useful / ((double)gpus[gpu].lanes * gpus[gpu].multiprocessors);
+    CHECK(cycles >= ideal, "%s is expected to do attention faster than it can", gpus[gpu].name);
+    rp_buf_printf(out, "  %-21s %3.0f %6.1f", name + 10, 100 * ideal / cycles, 2e-3 * useful / (cycles / gpus[gpu].ghz));
+}
+
+static void attention_table(struct rp_buf *out, const struct attention_loops *loops)
+{
+    static const struct {
+        int batch, seq, heads, dim;
+    } shapes[] = {{4, 1024, 12, 64}, {4, 1024, 16, 96}, {4, 1024, 16, 128}, {4, 2048, 12, 64}, {4, 2048, 16, 96}, {4, 2048, 16, 128},
+                  {1, 8192, 16, 96}};
+    static const int of_gpu[GPUS] = {ARCHS - 1, 2, 0};
+    rp_buf_printf(out, "kernel               ");
+    for (int i = 0; i < ARCHS; i++)
+        rp_buf_printf(out, "      sm_%d", archs[i]);
+    rp_buf_puts(out, "\n");
+    for (int k = 0; k < loops[0].n; k++) {
+        rp_buf_printf(out, "%-21s", loops[0].row[k].kernel + 10);
+        for (int i = 0; i < ARCHS; i++) {
+            const struct sass_loop *l = attention_loop(&loops[i], loops[0].row[k].kernel);
+            rp_buf_printf(out, "  %3.0f %4.1f ", l->ffma ? 100.0 * l->ffma / l->instructions : 0, 100.0 * l->bound);
         }
-    product_row(out, (struct rp_gemm){.tb = 1, .m = 640, .n = 30522, .k = 768});
-    product_row(out, (struct rp_gemm){.m = 640, .n = 768, .k = 30522, .segment = RP_SEGMENT_LONG});
-    product_row(out, (struct rp_gemm){.ta = 1, .m = 30522, .n = 768, .k = 640, .segment = RP_SEGMENT_WGRAD});
+        rp_buf_puts(out, "\n");
+    }
+    rp_buf_printf(out, "\n%30s", "");
+    for (int i = 0; i < GPUS; i++)
+        rp_buf_printf(out, "  %-33s", gpus[i].name);
+    rp_buf_puts(out, "\n");
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int backward = 0; backward < 2; backward++) {
+            const struct rp_attention a = {
+                .batch = shapes[i].batch, .seq = shapes[i].seq, .heads = shapes[i].heads, .head_dim = shapes[i].dim, .causal = 1};
+            rp_buf_printf(out, "%-8s %2d x %2d x %4d x %3d  ", backward ? "backward" : "forward", a.batch, a.heads, a.seq, a.head_dim);
+            for (int g = 0; g < GPUS; g++)
+                attention_cell(out, &loops[of_gpu[g]], g, &a, backward);
+            rp_buf_puts(out, "\n");
+        }
+}
+
+/* The loss: bytes from and to memory, at the rate of the data sheet; rows of more classes are read again from the cache. */
+static void loss_table(struct rp_buf *out)
+{
+    static const double terabytes[GPUS] = {4.8, 1.555, 0.9};
+    for (int i = 0; i < GPUS; i++)
+        rp_buf_printf(out, "softmax_xent, 512 x 50304: %-5s %6.1f us\n", gpus[i].name, 2.0 * 4 * 512 * 50304 / terabytes[i] * 1e-6);
 }
 
 TEST(products_are_as_fast_as_in_the_table_by_estimate)
@@ -127,11 +264,15 @@ TEST(products_are_as_fast_as_in_the_table_by_estimate)
     char path[256];
     struct rp_err err = {0};
     RP_BUF table = {0};
-    if (access(device_code(path, 90), R_OK) != 0)
+    static struct attention_loops attention[ARCHS];
+    if (access(device_code(path, 90, "gemm"), R_OK) != 0)
         SKIP("no device code was built");
     for (int i = 0; i < ARCHS; i++) {
         loops[i].arch = archs[i];
-        CHECK(code_each_text(device_code(path, archs[i]), add_kernel, &loops[i], &err) == 0, "%s", err.msg);
+        CHECK(code_each_text(device_code(path, archs[i], "gemm"), add_kernel, &loops[i], &err) == 0, "%s", err.msg);
+        attention[i].arch = archs[i];
+        for (int p = 0; p < PARTS; p++)
+            CHECK(code_each_text(device_code(path, archs[i], attention_parts[p]), add_attention, &attention[i], &err) == 0, "%s", err.msg);
     }
     rp_buf_puts(
         &table,
@@ -144,5 +285,10 @@ TEST(products_are_as_fast_as_in_the_table_by_estimate)
     rp_buf_puts(&table, "\nBERT-base, batch 32 and 96 of length 128 and the head: tile, how segments are added, per cent of peak, TFLOP/s "
                         "at boost clock.\n\n");
     product_table(&table);
+    rp_buf_puts(&table, "\nAttention: of the loop with most FFMA the same as above. Then causal attention, batch x heads x tokens x columns of a head:\n"
+                        "kernel (of backward: that of dq; streams compute scores more than once), useful work in per cent of peak, TFLOP/s.\n\n");
+    attention_table(&table, attention);
+    rp_buf_puts(&table, "\nThe loss, if a row is read and written once:\n\n");
+    loss_table(&table);
     expect_table(TABLE, &table);
 }

@@ -81,16 +81,20 @@ RP_DEVICE int steps_of(const int all, int left)
     return left < all ? (left + 15) / 16 * 16 : all;
 }
 
+/* Columns at a time: before sm_80 more would take too many registers. */
+#define UNROLL (RP_ASYNC ? 16 : 8)
+
 /* Products of queries and keys, and of the gradients of outputs and values. */
 RP_DEVICE void add_products(const int rows, const struct backward *b, float (*s)[4], float (*g)[4], int columns)
 {
-    const int x = b->me.row * RP_ATT_TILE_PITCH, y = b->me.col * RP_ATT_TILE_PITCH;
+    const struct att_owner me = att_owner();
+    const int x = me.row * RP_ATT_TILE_PITCH, y = me.col * RP_ATT_TILE_PITCH;
     RP_NO_UNROLL
-    for (int d = 0; d < columns; d += 16)
-        att_dots(rows, 16, s, b->q + x + d, RP_ATT_TILE_PITCH, b->k + y + d, RP_ATT_TILE_PITCH);
+    for (int d = 0; d < columns; d += UNROLL)
+        att_dots(rows, UNROLL, s, b->q + x + d, RP_ATT_TILE_PITCH, b->k + y + d, RP_ATT_TILE_PITCH);
     RP_NO_UNROLL
-    for (int d = 0; d < columns; d += 16)
-        att_dots(rows, 16, g, b->g + x + d, RP_ATT_TILE_PITCH, b->v + y + d, RP_ATT_TILE_PITCH);
+    for (int d = 0; d < columns; d += UNROLL)
+        att_dots(rows, UNROLL, g, b->g + x + d, RP_ATT_TILE_PITCH, b->v + y + d, RP_ATT_TILE_PITCH);
 }
 
 /* Bit j: key k0 + col + 16 j is attended to. */
@@ -114,15 +118,16 @@ RP_DEVICE uint32_t attended(const struct backward *b, uint32_t on, int ahead)
 /* Chains s and g become pd and ds; +0 where the key is not attended to. Without dropout all are kept, times 1. */
 RP_DEVICE void to_gradients(const int rows, const struct backward *b, float (*s)[4], float (*g)[4], int q0, int k0, uint32_t keys)
 {
+    const struct att_owner me = att_owner();
     const struct rp_attention_backward_args *a = b->a;
     const uint32_t all = a->mask ? 0u : ~0u;
     RP_UNROLL
     for (int i = 0; i < rows; i++) {
-        const int q = b->me.row + 8 * i;
+        const int q = att_again(me.row + 8 * i); /* rows one by one: together they would take all registers */
         const float4 row = att_read(b->row + 4 * q);
         const float d = b->big_d[q];
-        const uint32_t on = attended(b, keys, q0 + q - k0 - b->me.col);
-        const uint32_t keep[2] = {(__float_as_uint(row.z) | all) >> b->me.col, (__float_as_uint(row.w) | all) >> b->me.col};
+        const uint32_t on = attended(b, keys, q0 + q - k0 - me.col);
+        const uint32_t keep[2] = {(__float_as_uint(row.z) | all) >> me.col, (__float_as_uint(row.w) | all) >> me.col};
         RP_UNROLL
         for (int j = 0; j < 4; j++) {
             const float p = att_exp((s[i][j] + 0.0f) * a->scale - row.x, on >> j) * row.y;
@@ -137,7 +142,8 @@ RP_DEVICE void to_gradients(const int rows, const struct backward *b, float (*s)
 
 RP_DEVICE void put_square(const int rows, const struct backward *b, float (*s)[4])
 {
-    float *p = b->p + b->me.row * RP_ATT_SQUARE_PITCH + b->me.col;
+    const struct att_owner me = att_owner();
+    float *p = b->p + me.row * RP_ATT_SQUARE_PITCH + me.col;
     RP_UNROLL
     for (int i = 0; i < rows; i++) {
         RP_UNROLL
@@ -149,19 +155,21 @@ RP_DEVICE void put_square(const int rows, const struct backward *b, float (*s)[4
 /* c[64 keys, 64] += square^T y, y: b->q or b->g */
 RP_DEVICE void add_over_queries(const struct backward *b, float (*c)[4], const float *y, int queries)
 {
+    const struct att_owner me = att_owner();
     RP_NO_UNROLL
     for (int q = 0; q < queries; q += 16)
-        att_columns(16, c, b->p + 4 * b->me.row + q * RP_ATT_SQUARE_PITCH, RP_ATT_SQUARE_PITCH, y + 4 * b->me.col + q * RP_ATT_TILE_PITCH,
+        att_columns(16, c, b->p + 4 * me.row + q * RP_ATT_SQUARE_PITCH, RP_ATT_SQUARE_PITCH, y + 4 * me.col + q * RP_ATT_TILE_PITCH,
                     RP_ATT_TILE_PITCH);
 }
 
 /* dq[8 * rows queries, 64] += square k */
 RP_DEVICE void add_over_keys(const int rows, const struct backward *b, float (*dq)[4], int keys)
 {
+    const struct att_owner me = att_owner();
     RP_NO_UNROLL
     for (int k = 0; k < keys; k += 16)
-        att_rows(rows, 16, dq, b->p + b->me.row * RP_ATT_SQUARE_PITCH + k, RP_ATT_SQUARE_PITCH,
-                 b->k + 4 * b->me.col + k * RP_ATT_TILE_PITCH, RP_ATT_TILE_PITCH);
+        att_rows(rows, 16, dq, b->p + me.row * RP_ATT_SQUARE_PITCH + k, RP_ATT_SQUARE_PITCH,
+                 b->k + 4 * me.col + k * RP_ATT_TILE_PITCH, RP_ATT_TILE_PITCH);
 }
 
 /* ---- chains in memory ---- */
