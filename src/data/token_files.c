@@ -120,7 +120,7 @@ void rp_token_add_fact(struct rp_data_check *out, const char *name, const char *
 #define SEEN_IDS (1 << 24) /* larger than any vocabulary; a file may have larger ids */
 
 struct seen {
-    unsigned char *id; /* [SEEN_IDS] */
+    unsigned char *bit; /* [SEEN_IDS / 8] */
     int64_t distinct, largest;
 };
 
@@ -131,8 +131,9 @@ static void count_tokens(struct seen *seen, const int32_t *token, int64_t n)
         seen->largest = id > seen->largest ? id : seen->largest;
         if (id >= SEEN_IDS)
             continue;
-        seen->distinct += !seen->id[id];
-        seen->id[id] = 1;
+        unsigned char mask = (unsigned char)(1 << id % 8);
+        seen->distinct += !(seen->bit[id / 8] & mask);
+        seen->bit[id / 8] |= mask;
     }
 }
 
@@ -151,7 +152,7 @@ int rp_token_check(struct rp_token_set *s, struct rp_data_check *out, int (*tick
                    struct rp_err *err)
 {
     RP_FREE int32_t *row = rp_alloc(RP_TOKEN_CHUNK * sizeof *row);
-    struct seen seen = {.id = rp_alloc(SEEN_IDS), .largest = -1};
+    struct seen seen = {.bit = rp_alloc(SEEN_IDS / 8), .largest = -1};
     int64_t tokens = 0;
     int failed = 0;
     out->files = s->files.n;
@@ -163,7 +164,7 @@ int rp_token_check(struct rp_token_set *s, struct rp_data_check *out, int (*tick
         else
             failed = scan_file(s, i, &seen, row, err);
     }
-    free(seen.id);
+    free(seen.bit);
     rp_token_add_fact(out, "seq_length", "sequence length", NULL, s->seq);
     rp_token_add_fact(out, "tokens", "tokens", NULL, tokens);
     rp_token_add_fact(out, "distinct_ids", "different ids", NULL, seen.distinct);
