@@ -85,9 +85,9 @@ static int64_t token_at(enum rp_token_type t, const unsigned char *bytes, int64_
 
 static int out_of_range(const struct rp_token_set *s, int i, int64_t at, int64_t value, struct rp_err *err)
 {
-    return rp_fail(err, RP_MALFORMED, "'%s', token %lld (from 0) is %lld, expected 0..%lld (model.vocab_size); the tokens are of another "
-                   "vocabulary, have another width, or are damaged", s->files.file[i].name, (long long)at, (long long)value,
-                   (long long)s->below - 1);
+    return rp_fail(err, RP_MALFORMED, "'%s', token %lld (from 0) is %lld, expected 0..%lld (model.vocab_size): set that to the size of the "
+                   "tokens' vocabulary; or the file is damaged, or has tokens of another width", s->files.file[i].name, (long long)at,
+                   (long long)value, (long long)s->below - 1);
 }
 
 int rp_token_read(struct rp_token_set *s, int i, int64_t first, int64_t n, int32_t *out, struct rp_err *err)
