@@ -26,12 +26,14 @@ static int check_field(struct rp_token_set *s, const struct rp_sample_field *f, 
 {
     const char *format = s->base.format->name;
     if (strcmp(f->name, RP_TOKENS_FIELD) != 0)
-        return rp_fail(err, RP_USAGE, "data.format %s has no field '%s', only " RP_TOKENS_FIELD "; choose another data.format", format, f->name);
+        return rp_fail(err, RP_USAGE, "data.format %s has no field '%s', only " RP_TOKENS_FIELD "; choose another data.format", format,
+                       f->name);
     if (f->dtype != RP_I32)
         return rp_fail(err, RP_USAGE, "field '" RP_TOKENS_FIELD "' of data.format %s has elements i32, not %s", format,
                        rp_dtype_name(f->dtype));
     if (f->count < 2 || f->count > SEQ_MAX + 1)
-        return rp_fail(err, RP_USAGE, "field '" RP_TOKENS_FIELD "': a sample cannot have %ld tokens, expected 2..%d", f->count, SEQ_MAX + 1);
+        return rp_fail(err, RP_USAGE, "field '" RP_TOKENS_FIELD "': a sample cannot have %ld tokens, expected 2..%d", f->count,
+                       SEQ_MAX + 1);
     s->seq = f->count - 1;
     s->below = f->below ? f->below : IDS_END;
     return 0;

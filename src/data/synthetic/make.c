@@ -11,7 +11,8 @@
 extern const struct rp_generator rp_generator_bert;                                                  /* bert_samples.c */
 extern const struct rp_generator rp_generator_llmc, rp_generator_tokens, rp_generator_megatron; /* gpt_documents.c */
 
-const struct rp_generator *const rp_generators[] = {&rp_generator_bert, &rp_generator_llmc, &rp_generator_tokens, &rp_generator_megatron, NULL};
+const struct rp_generator *const rp_generators[] = {&rp_generator_bert, &rp_generator_llmc, &rp_generator_tokens, &rp_generator_megatron,
+                                                     NULL};
 
 const struct rp_generator *rp_generator_find(const char *name)
 {
