@@ -134,7 +134,8 @@ struct check_opts {
 static const struct rp_opt check_opts[] = {
     RP_OPTION_TEXT(format, "format", 0, "NAME", "data.format of the files; default bert_tfrecord"),
     RP_OPTION_LIST(below, "below", "FIELD=N", "every value of that field must be below N; default as in public data"),
-    RP_OPTION_INT(seq_length, "seq-length", 0, 1, 65535, "token files: tokens of a sample, of which the file must have one more; default 1024"),
+    RP_OPTION_INT(seq_length, "seq-length", 0, 1, 65535, "token files: tokens of a sample, of which the file must have one more; default "
+                  "1024"),
     RP_OPTION_INT(token_bytes, "token-bytes", 0, 2, 4, "format tokens: bytes of a token, 2 or 4; default 2"),
     RP_OPT_STORE(store),
     {0},
@@ -264,9 +265,9 @@ const struct rp_command rp_cmd_data_check = {
     .name = "data check",
     .operands = "[PATH]",
     .summary = "read and describe every record of a data set, or hash the store again",
-    .details = "PATH is a file, a directory of files, or a quoted glob; of Megatron-LM's pairs also NAME without .bin and .idx. A bad length, "
-               "checksum, index, field or value is an error that names file and place, with exit status 4. Ids of formats without a "
-               "vocabulary of their own (tokens, megatron) are checked with --below tokens=N.\n",
+    .details = "PATH is a file, a directory of files, or a quoted glob; of Megatron-LM's pairs also NAME without .bin and .idx. A bad "
+               "length, checksum, index, field or value is an error that names file and place, with exit status 4. Ids of formats without "
+               "a vocabulary of their own (tokens, megatron) are checked with --below tokens=N.\n",
     .opts = check_opts,
     .opts_size = sizeof(struct check_opts),
     .run = cmd_data_check,

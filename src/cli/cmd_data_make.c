@@ -103,8 +103,8 @@ static int make_from_texts(struct rp_cli *cli, const struct rp_generator *of_for
     if (write_data(&g, &made, path, o->force, err) < 0)
         return -1;
     if (cli->json)
-        cli->result = json_pack("{s:s, s:s, s:I, s:I, s:I}", "path", path, "format", g.format->name, "documents", (json_int_t)docs.n, "tokens",
-                                (json_int_t)docs.ids + docs.n, "shards", (json_int_t)made.shards);
+        cli->result = json_pack("{s:s, s:s, s:I, s:I, s:I}", "path", path, "format", g.format->name, "documents", (json_int_t)docs.n,
+                                "tokens", (json_int_t)docs.ids + docs.n, "shards", (json_int_t)made.shards);
     else
         printf("%s\n", path);
     return 0;
@@ -120,7 +120,8 @@ static int cmd_data_make(struct rp_cli *cli, struct rp_err *err)
     if (cli->argc > 2)
         return make_from_texts(cli, g, err);
     if (o->vocab || o->merges || o->tokenizer)
-        return rp_fail(err, RP_USAGE, "a vocabulary is for texts: name them after '%s', or leave it out for a synthetic corpus", cli->argv[1]);
+        return rp_fail(err, RP_USAGE, "a vocabulary is for texts: name them after '%s', or leave it out for a synthetic corpus",
+                       cli->argv[1]);
     if (rp_make_options(&made, g, err) < 0 || write_data(g, &made, cli->argv[1], o->force, err) < 0)
         return -1;
     if (cli->json)
@@ -135,13 +136,13 @@ const struct rp_command rp_cmd_data_make = {
     .name = "data make",
     .operands = "FORMAT PATH [TEXT...]",
     .summary = "write texts as tokens, or a synthetic corpus that a model can learn",
-    .details = "FORMAT is a data format; bert and gpt are short for bert_tfrecord and llmc. PATH is a directory for the files, or an archive if its "
-               "name ends in .tar, .tar.gz, .tar.xz, .tar.zst, .tar.bz2 or .tar.lz4. The same options make the same files on every machine.\n"
-               "\n"
-               "TEXT is UTF-8. Every line of a .jsonl or .json file is an object whose \"text\" is a document, as Megatron-LM's preprocess_data.py "
-               "reads them; any other file is one document. They become the ids that GPT-2's tokenizer gives them with the vocabulary that you "
-               "name; <|endoftext|> separates documents: before each in llmc, as llm.c does, after each in tokens and megatron. In a text it is "
-               "not special. All ids are held in memory.\n"
+    .details = "FORMAT is a data format; bert and gpt are short for bert_tfrecord and llmc. PATH is a directory for the files, or an "
+               "archive if its name ends in .tar, .tar.gz, .tar.xz, .tar.zst, .tar.bz2 or .tar.lz4. The same options make the same files "
+               "on every machine.\n\n"
+               "TEXT is UTF-8. Every line of a .jsonl or .json file is an object whose \"text\" is a document, as Megatron-LM's "
+               "preprocess_data.py reads them; any other file is one document. They become the ids that GPT-2's tokenizer gives them with "
+               "the vocabulary that you name; <|endoftext|> separates documents: before each in llmc, as llm.c does, after each in tokens "
+               "and megatron. In a text it is not special. All ids are held in memory.\n"
                "\n"
                "Without TEXT the corpus is synthetic: words with the statistics of language, which stand for no text.\n"
                "\n"

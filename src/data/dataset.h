@@ -91,8 +91,8 @@ struct rp_data_format {
     /* Reads every record once, in file order, up to the first bad one. tick: NULL, or returns nonzero to stop with RP_INTERRUPTED. */
     int (*check)(struct rp_dataset *d, struct rp_data_check *out, int (*tick)(void *arg, int64_t done, int64_t all), void *arg,
                  struct rp_err *err);
-    /* For `data make`. endings: of the files of a shard. make, or NULL: appends the bytes of a shard with documents first..end-1 to each of its
-     * files. RP_USAGE: ids or sizes that the format cannot have. */
+    /* For `data make`. endings: of the files of a shard. make, or NULL: appends the bytes of a shard with documents first..end-1 to each of
+     * its files. RP_USAGE: ids or sizes that the format cannot have. */
     const char *endings[RP_SHARD_FILES_MAX];
     int (*make)(struct rp_buf *file, const struct rp_token_docs *d, int64_t first, int64_t end, const struct rp_data_opts *o,
                 struct rp_err *err);

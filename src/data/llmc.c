@@ -3,9 +3,9 @@
  *     int32 magic | int32 version | int32 number of tokens | 253 int32, not used | tokens
  *     GPT-2:   20240520, 1, uint16 tokens        Llama 3: 20240801, 7, uint32 tokens
  *
- * Samples are windows inside one file (token_files.h). Of a shard llm.c drops the tail that does not fill a batch of all processes, here only the
- * tail that does not fill a sequence is dropped; without shuffling, batches are the same until the end of the first shard. The order of
- * data.shuffle is not that of llm.c's -s option, which depends on the number of processes. */
+ * Samples are windows inside one file (token_files.h). Of a shard llm.c drops the tail that does not fill a batch of all processes, here
+ * only the tail that does not fill a sequence is dropped; without shuffling, batches are the same until the end of the first shard. The
+ * order of data.shuffle is not that of llm.c's -s option, which depends on the number of processes. */
 #include "data/token_docs.h"
 #include "data/token_files.h"
 
@@ -45,8 +45,8 @@ static int llmc_header(struct rp_files *files, int i, const struct kind **kind, 
         return rp_fail(err, RP_MALFORMED, "'%s' begins with %ld, expected llm.c's magic number %ld (GPT-2) or %ld (Llama 3); plain tokens "
                        "without a header are data.format tokens", f->name, (long)h[0], (long)kinds[0].magic, (long)kinds[1].magic);
     if (h[1] != k->version)
-        return rp_fail(err, RP_MALFORMED, "'%s' has version %ld, expected %ld for %s; make it again with llm.c's dev/data", f->name, (long)h[1],
-                       (long)k->version, k->name);
+        return rp_fail(err, RP_MALFORMED, "'%s' has version %ld, expected %ld for %s; make it again with llm.c's dev/data", f->name,
+                       (long)h[1], (long)k->version, k->name);
     uint64_t width = rp_token_bytes(k->type), have = (f->size - HEADER) / width;
     if (h[2] < 0 || (uint64_t)h[2] * width + HEADER != f->size)
         return rp_fail(err, RP_MALFORMED, "'%s': the header announces %ld tokens of %llu bytes, the file has %llu bytes, which are %llu "
@@ -73,7 +73,7 @@ static int llmc_probe(const char *path, const struct rp_data_opts *o, struct rp_
 {
     struct rp_files files;
     struct rp_token_range range;
-    const struct kind *kind = NULL;
+    const struct kind *kind = kinds;
     if (rp_data_list(&rp_data_format_llmc, &files, path, err) < 0)
         return -1;
     int failed = llmc_header(&files, 0, &kind, &range, err) < 0;
@@ -96,7 +96,8 @@ static int llmc_make(struct rp_buf *file, const struct rp_token_docs *d, int64_t
         return rp_fail(err, RP_USAGE, "data.format llmc: ids of GPT-2's form are below 65536, the vocabulary has %lld; choose megatron, or "
                        "tokens with --token-bytes 4", (long long)d->vocabulary);
     if (tokens > INT32_MAX)
-        return rp_fail(err, RP_USAGE, "data.format llmc: %lld tokens are more than one file can have; give more --shards", (long long)tokens);
+        return rp_fail(err, RP_USAGE, "data.format llmc: %lld tokens are more than one file can have; give more --shards",
+                       (long long)tokens);
     const int32_t header[HEADER / 4] = {kinds[0].magic, kinds[0].version, (int32_t)tokens};
     rp_buf_add(file, header, sizeof header);
     rp_token_docs_write(file, d, first, end, 1, 2);

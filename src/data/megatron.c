@@ -1,22 +1,22 @@
 /* Megatron-LM's indexed datasets: tokens in NAME.bin, sequences and documents in NAME.idx, little endian.
  *
  *     .idx: "MMIDIDX\0\0" | u64 version 1 | u8 type | u64 sequences S | u64 entries of the document index D
- *           | int32 length[S] | int64 pointer[S], bytes into .bin | int64 document[D], sequence numbers from 0 to S | int8 mode[S] or nothing
+ *           | int32 length[S] | int64 pointer[S], bytes into .bin | int64 document[D], from 0 to S | int8 mode[S] or nothing
  *     type: 1 uint8, 2 int8, 3 int16, 4 int32, 5 int64, 8 uint16 (6 and 7 are floats)
  *     .bin: the tokens of all sequences, one after the other
  *
- * Samples are those of Megatron-LM's GPTDataset (2.x, commit 8aa4619), which treats every sequence as a document: the sequences of an epoch in
- * some order are one row of T tokens, and sample i is its tokens i * seq .. (i + 1) * seq, so neighbours share one. data.split keeps the first
- * sequences only, as many as Megatron-LM's --split gives to training.
+ * Samples are those of Megatron-LM's GPTDataset (2.x, commit 8aa4619), which treats every sequence as a document: the sequences of an epoch
+ * in some order are one row of T tokens, and sample i is its tokens i * seq .. (i + 1) * seq, so neighbours share one. data.split keeps the
+ * first sequences only, as many as Megatron-LM's --split gives to training.
  *
- * data.order philox: an epoch has (T - 1) / seq samples; sequences and samples have new pinned orders in every epoch (shuffle.h), and without
- * data.shuffle those of the file. Several .bin files are one row, in the order of their names.
+ * data.order philox: an epoch has (T - 1) / seq samples; sequences and samples have new pinned orders in every epoch (shuffle.h), and
+ * without data.shuffle those of the file. Several .bin files are one row, in the order of their names.
  *
  * data.order megatron: the arrays doc_idx, sample_idx and shuffle_idx of GPTDataset exactly, from numpy's RandomState(seed.data), for N =
- * schedule.total_steps * global batch samples. E epochs suffice for N. All E * D sequences are shuffled as one array, and so are the samples;
- * but if the last of several epochs gives less than 80 % of an epoch's samples, its sequences and samples are shuffled apart and come last.
- * sample_idx is not stored: it says where token i * seq lies. Sample numbers beyond the arrays begin again. They take 4 bytes for each of N samples
- * and for each sequence of every epoch. */
+ * schedule.total_steps * global batch samples. E epochs suffice for N. All E * D sequences are shuffled as one array, and so are the
+ * samples; but if the last of several epochs gives less than 80 % of an epoch's samples, its sequences and samples are shuffled apart and
+ * come last. sample_idx is not stored: it says where token i * seq lies. Sample numbers beyond the arrays begin again. They take 4 bytes
+ * for each of N samples and for each sequence of every epoch. */
 #include "data/token_files.h"
 
 #include "base/buf.h"
@@ -72,7 +72,8 @@ static int add_others(struct rp_files *f, struct rp_err *err)
         const char *name = f->file[i].name;
         char *o = other_of(name);
         if (!o)
-            failed = rp_fail(err, RP_MALFORMED, "'%s' is neither .bin nor .idx; a data set of data.format megatron is NAME.bin and NAME.idx", name);
+            failed = rp_fail(err, RP_MALFORMED, "'%s' is neither .bin nor .idx; a data set of data.format megatron is NAME.bin and "
+                             "NAME.idx", name);
         else if (rp_files_find(f, o) < 0 && (f->file[i].data || stat(o, &st) < 0))
             failed = rp_fail(err, RP_IO, "'%s' has no '%s' next to it; both are needed, as preprocess_data.py writes them", name, o);
         else if (rp_files_find(f, o) < 0)
@@ -134,8 +135,8 @@ static int idx_value(struct idx *x, size_t width, uint64_t *v, struct rp_err *er
 static int check_magic(const struct idx *x, const unsigned char *h, struct rp_err *err)
 {
     if (memcmp(h, OLD_MAGIC, 8) == 0)
-        return rp_fail(err, RP_MALFORMED, "'%s' is an index of the old implementations lazy and cached; make it again with preprocess_data.py "
-                       "--dataset-impl mmap", x->name);
+        return rp_fail(err, RP_MALFORMED, "'%s' is an index of the old implementations lazy and cached; make it again with "
+                       "preprocess_data.py --dataset-impl mmap", x->name);
     return memcmp(h, MAGIC, 9) == 0 ? 0 : rp_fail(err, RP_MALFORMED, "'%s' is not an index of Megatron-LM: it does not begin with MMIDIDX",
                                                   x->name);
 }
@@ -149,8 +150,8 @@ static int check_type(const struct idx *x, unsigned code, enum rp_token_type *ty
                  {RP_TOKEN_I64, NULL}, {0, "float64"}, {0, "float32, or float64 of old versions"}, {RP_TOKEN_U16, NULL}};
     unsigned n = sizeof types / sizeof *types;
     if (code >= n || types[code].refused)
-        return rp_fail(err, RP_MALFORMED, "'%s' has elements of type %u (%s), expected whole numbers: 1 uint8, 2 int8, 3 int16, 4 int32, "
-                       "5 int64 or 8 uint16", x->name, code, code < n ? types[code].refused : "unknown");
+        return rp_fail(err, RP_MALFORMED, "'%s' has elements of type %u (%s), expected whole numbers: 1 uint8, 2 int8, 3 int16, 4 int32, 5 "
+                       "int64 or 8 uint16", x->name, code, code < n ? types[code].refused : "unknown");
     *type = types[code].type;
     return 0;
 }
@@ -182,8 +183,8 @@ static int read_header(struct idx *x, enum rp_token_type *type, uint64_t *s, uin
     int fits = *s <= room / 12 && *d <= (room - 12 * *s) / 8;
     uint64_t rest = fits ? room - 12 * *s - 8 * *d : 0;
     if (!fits || (rest && rest != *s))
-        return rp_fail(err, RP_MALFORMED, "'%s' announces %llu sequences and %llu entries of the document index, which are not the %llu bytes "
-                       "of the file: it is truncated or damaged", x->name, (unsigned long long)*s, (unsigned long long)*d,
+        return rp_fail(err, RP_MALFORMED, "'%s' announces %llu sequences and %llu entries of the document index, which are not the %llu "
+                       "bytes of the file: it is truncated or damaged", x->name, (unsigned long long)*s, (unsigned long long)*d,
                        (unsigned long long)x->size);
     *modes = rest != 0;
     return *s && *d >= 2 ? 0 : rp_fail(err, RP_MALFORMED, "'%s' has no documents", x->name);
@@ -202,7 +203,8 @@ static int read_lengths(struct megatron *m, struct idx *x, uint64_t s, struct rp
         if (idx_value(x, 4, &v, err) < 0)
             return -1;
         if (v > INT32_MAX)
-            return rp_fail(err, RP_MALFORMED, "'%s': sequence %llu (from 0) has the length %ld", x->name, (unsigned long long)k, (long)(int32_t)v);
+            return rp_fail(err, RP_MALFORMED, "'%s': sequence %llu (from 0) has the length %ld", x->name, (unsigned long long)k,
+                           (long)(int32_t)v);
         start[k + 1] = start[k] + (int64_t)v;
     }
     return 0;
@@ -216,8 +218,8 @@ static int check_pointers(struct megatron *m, struct idx *x, uint64_t s, size_t 
         if (idx_value(x, 8, &v, err) < 0)
             return -1;
         if (v != want)
-            return rp_fail(err, RP_MALFORMED, "'%s': sequence %llu (from 0) begins at byte %llu, expected %llu, where the one before it ends: "
-                           "the index is damaged", x->name, (unsigned long long)k, (unsigned long long)v, (unsigned long long)want);
+            return rp_fail(err, RP_MALFORMED, "'%s': sequence %llu (from 0) begins at byte %llu, expected %llu, where the one before it "
+                           "ends: the index is damaged", x->name, (unsigned long long)k, (unsigned long long)v, (unsigned long long)want);
     }
     return 0;
 }
@@ -230,8 +232,8 @@ static int check_documents(struct idx *x, uint64_t s, uint64_t d, struct rp_err 
         if (idx_value(x, 8, &v, err) < 0)
             return -1;
         if (v < last || v > s || (k == 0 && v) || (k == d - 1 && v != s))
-            return rp_fail(err, RP_MALFORMED, "'%s': entry %llu (from 0) of the document index is %lld after %llu; expected numbers that rise "
-                           "from 0 to %llu, the number of sequences", x->name, (unsigned long long)k, (long long)v,
+            return rp_fail(err, RP_MALFORMED, "'%s': entry %llu (from 0) of the document index is %lld after %llu; expected numbers that "
+                           "rise from 0 to %llu, the number of sequences", x->name, (unsigned long long)k, (long long)v,
                            (unsigned long long)last, (unsigned long long)s);
         last = v;
     }
@@ -265,8 +267,8 @@ static int read_pair(struct megatron *m, int i, int b, struct rp_err *err)
         return -1;
     int64_t tokens = m->start[m->sequences + (int64_t)s] - m->start[m->sequences];
     if ((uint64_t)tokens * rp_token_bytes(type) != f->file[b].size)
-        return rp_fail(err, RP_MALFORMED, "'%s' has %llu bytes, expected %llu: '%s' lists %lld tokens of %zu bytes; one of them is truncated, "
-                       "or they do not belong together", f->file[b].name, (unsigned long long)f->file[b].size,
+        return rp_fail(err, RP_MALFORMED, "'%s' has %llu bytes, expected %llu: '%s' lists %lld tokens of %zu bytes; one of them is "
+                       "truncated, or they do not belong together", f->file[b].name, (unsigned long long)f->file[b].size,
                        (unsigned long long)tokens * rp_token_bytes(type), x.name, (long long)tokens, rp_token_bytes(type));
     m->set.range[b] = (struct rp_token_range){type, 0, tokens};
     m->bin[m->pairs] = b;
@@ -376,8 +378,8 @@ static int plan_megatron(struct megatron *m, struct rp_err *err)
 {
     int64_t seq = m->set.seq, per_epoch = (m->tokens - 1) / seq, want = m->set.opts.samples ? m->set.opts.samples : per_epoch;
     if (m->pairs > 1)
-        return rp_fail(err, RP_USAGE, "data.order megatron is for one data set, but there are %d, which Megatron-LM would blend; name one of "
-                       "them, or set data.order to philox", m->pairs);
+        return rp_fail(err, RP_USAGE, "data.order megatron is for one data set, but there are %d, which Megatron-LM would blend; name one "
+                       "of them, or set data.order to philox", m->pairs);
     /* the smallest with (epochs * tokens - 1) / seq >= want */
     int64_t epochs = want < INT32_MAX ? (want * seq + m->tokens) / m->tokens : INT64_MAX;
     if (epochs > UINT32_MAX / m->used || (epochs * m->tokens - 1) / seq >= UINT32_MAX)

@@ -26,12 +26,14 @@ static int check_field(struct rp_token_set *s, const struct rp_sample_field *f, 
 {
     const char *format = s->base.format->name;
     if (strcmp(f->name, RP_TOKENS_FIELD) != 0)
-        return rp_fail(err, RP_USAGE, "data.format %s has no field '%s', only " RP_TOKENS_FIELD "; choose another data.format", format, f->name);
+        return rp_fail(err, RP_USAGE, "data.format %s has no field '%s', only " RP_TOKENS_FIELD "; choose another data.format", format,
+                       f->name);
     if (f->dtype != RP_I32)
         return rp_fail(err, RP_USAGE, "field '" RP_TOKENS_FIELD "' of data.format %s has elements i32, not %s", format,
                        rp_dtype_name(f->dtype));
     if (f->count < 2 || f->count > SEQ_MAX + 1)
-        return rp_fail(err, RP_USAGE, "field '" RP_TOKENS_FIELD "': a sample cannot have %ld tokens, expected 2..%d", f->count, SEQ_MAX + 1);
+        return rp_fail(err, RP_USAGE, "field '" RP_TOKENS_FIELD "': a sample cannot have %ld tokens, expected 2..%d", f->count,
+                       SEQ_MAX + 1);
     s->seq = f->count - 1;
     s->below = f->below ? f->below : IDS_END;
     return 0;
@@ -85,9 +87,9 @@ static int64_t token_at(enum rp_token_type t, const unsigned char *bytes, int64_
 
 static int out_of_range(const struct rp_token_set *s, int i, int64_t at, int64_t value, struct rp_err *err)
 {
-    return rp_fail(err, RP_MALFORMED, "'%s', token %lld (from 0) is %lld, expected 0..%lld (model.vocab_size); the tokens are of another "
-                   "vocabulary, have another width, or are damaged", s->files.file[i].name, (long long)at, (long long)value,
-                   (long long)s->below - 1);
+    return rp_fail(err, RP_MALFORMED, "'%s', token %lld (from 0) is %lld, expected 0..%lld (model.vocab_size): set that to the size of the "
+                   "tokens' vocabulary; or the file is damaged, or has tokens of another width", s->files.file[i].name, (long long)at,
+                   (long long)value, (long long)s->below - 1);
 }
 
 int rp_token_read(struct rp_token_set *s, int i, int64_t first, int64_t n, int32_t *out, struct rp_err *err)
@@ -120,7 +122,7 @@ void rp_token_add_fact(struct rp_data_check *out, const char *name, const char *
 #define SEEN_IDS (1 << 24) /* larger than any vocabulary; a file may have larger ids */
 
 struct seen {
-    unsigned char *id; /* [SEEN_IDS] */
+    unsigned char *bit; /* [SEEN_IDS / 8] */
     int64_t distinct, largest;
 };
 
@@ -131,8 +133,9 @@ static void count_tokens(struct seen *seen, const int32_t *token, int64_t n)
         seen->largest = id > seen->largest ? id : seen->largest;
         if (id >= SEEN_IDS)
             continue;
-        seen->distinct += !seen->id[id];
-        seen->id[id] = 1;
+        unsigned char mask = (unsigned char)(1 << id % 8);
+        seen->distinct += !(seen->bit[id / 8] & mask);
+        seen->bit[id / 8] |= mask;
     }
 }
 
@@ -151,7 +154,7 @@ int rp_token_check(struct rp_token_set *s, struct rp_data_check *out, int (*tick
                    struct rp_err *err)
 {
     RP_FREE int32_t *row = rp_alloc(RP_TOKEN_CHUNK * sizeof *row);
-    struct seen seen = {.id = rp_alloc(SEEN_IDS), .largest = -1};
+    struct seen seen = {.bit = rp_alloc(SEEN_IDS / 8), .largest = -1};
     int64_t tokens = 0;
     int failed = 0;
     out->files = s->files.n;
@@ -163,7 +166,7 @@ int rp_token_check(struct rp_token_set *s, struct rp_data_check *out, int (*tick
         else
             failed = scan_file(s, i, &seen, row, err);
     }
-    free(seen.id);
+    free(seen.bit);
     rp_token_add_fact(out, "seq_length", "sequence length", NULL, s->seq);
     rp_token_add_fact(out, "tokens", "tokens", NULL, tokens);
     rp_token_add_fact(out, "distinct_ids", "different ids", NULL, seen.distinct);

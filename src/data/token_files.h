@@ -1,6 +1,6 @@
 /* Files of token ids: what data.format llmc, tokens and megatron share.
  *
- * What:    tokens at known places in files, read into rows with every value checked; and data sets whose samples are windows inside one file.
+ * What:    tokens at known places in files, read into rows with every value checked; and data sets of windows inside one file.
  * Flow:    path -> files -> head() of each -> windows; sample number -> field "tokens": seq + 1 ids, the first seq of them inputs, the
  *          last seq labels.
  * Owner:   struct rp_token_set owns files and arrays; rp_token_set_fini() frees them.
@@ -46,7 +46,7 @@ struct rp_token_set {
 };
 #define RP_TOKEN_CHUNK 65536
 
-/* Checks the wanted fields, which can only be "tokens", and lists the files. s is zeroed before; the caller frees it after a failure too. */
+/* Checks the wanted fields, which can only be "tokens", and lists the files. The caller frees s after a failure too. */
 int rp_token_set_init(struct rp_token_set *s, const struct rp_data_format *format, const char *path, const struct rp_sample_field *field,
                       int fields, const struct rp_data_opts *o, struct rp_err *err) rp_must_check;
 void rp_token_set_fini(struct rp_token_set *s);

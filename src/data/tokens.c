@@ -11,8 +11,8 @@ static int tokens_head(struct rp_token_set *s, int i, struct rp_err *err)
     enum rp_token_type type = s->opts.token_bytes == 4 ? RP_TOKEN_U32 : RP_TOKEN_U16;
     uint64_t width = rp_token_bytes(type);
     if (f->size % width)
-        return rp_fail(err, RP_MALFORMED, "'%s' has %llu bytes, not a multiple of the %llu of a token (data.token_bytes): it is truncated, or "
-                       "not a file of plain tokens", f->name, (unsigned long long)f->size, (unsigned long long)width);
+        return rp_fail(err, RP_MALFORMED, "'%s' has %llu bytes, not a multiple of the %llu of a token (data.token_bytes): it is truncated, "
+                       "or not a file of plain tokens", f->name, (unsigned long long)f->size, (unsigned long long)width);
     s->range[i] = (struct rp_token_range){type, 0, (int64_t)(f->size / width)};
     return 0;
 }

@@ -123,7 +123,8 @@ static int check_tokens(const struct rp_recipe *r, int *key, struct rp_err *err)
     if (!r->data_shuffle)
         REFUSE(data_shuffle, "data.order megatron always shuffles: set data.shuffle to true, or data.order to philox");
     if (r->seed_data > UINT32_MAX)
-        REFUSE(seed_data, "data.order megatron: numpy's seeds end at %lld, seed.data is %lld", (long long)UINT32_MAX, (long long)r->seed_data);
+        REFUSE(seed_data, "data.order megatron: numpy's seeds end at %lld, seed.data is %lld", (long long)UINT32_MAX,
+               (long long)r->seed_data);
     return 0;
 }
 

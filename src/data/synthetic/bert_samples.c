@@ -1,10 +1,10 @@
 /* A synthetic corpus for BERT pre-training: sequences with a structure that a model can learn. Version 1; integers only. Any change of the
  * bytes is a new version.
  *
- * The words are those of words.h: the second sentence of a random pair can be recognised by its topic (NSP), a masked word can be guessed from
- * its neighbours (MLM). A sentence B that follows A continues with A's topic and last word; a random B starts with another topic and no last
- * word. Pairs are packed as create_pretraining_data does: [CLS] A [SEP] B [SEP], 9 of 10 filled to seq, 1 of 10 shorter; half of the pairs random; 15 % of the tokens
- * predicted, at most max_predictions_per_seq: 80 % [MASK], 10 % random, 10 % kept.
+ * The words are those of words.h: the second sentence of a random pair can be recognised by its topic (NSP), a masked word can be guessed
+ * from its neighbours (MLM). A sentence B that follows A continues with A's topic and last word; a random B starts with another topic and
+ * no last word. Pairs are packed as create_pretraining_data does: [CLS] A [SEP] B [SEP], 9 of 10 filled to seq, 1 of 10 shorter; half of
+ * the pairs random; 15 % of the tokens predicted, at most max_predictions_per_seq: 80 % [MASK], 10 % random, 10 % kept.
  */
 #include "data/synthetic/make.h"
 
@@ -40,7 +40,8 @@ static void add_sentences(struct sequence *q, struct rp_words *s, const struct r
 {
     uint32_t words = (uint32_t)(o->vocab_size - FIRST_WORD), room = (uint32_t)o->seq_length - 3;
     uint32_t tokens = rp_words_below(rp_words_next(s), 10) ? room : 2 + rp_words_below(rp_words_next(s), room - 1);
-    uint32_t a = tokens < 4 ? 1 : tokens / 4 + rp_words_below(rp_words_next(s), tokens / 2 + 1), topic = rp_words_below(rp_words_next(s), RP_WORDS_TOPICS);
+    uint32_t a = tokens < 4 ? 1 : tokens / 4 + rp_words_below(rp_words_next(s), tokens / 2 + 1);
+    uint32_t topic = rp_words_below(rp_words_next(s), RP_WORDS_TOPICS);
     int64_t last = -1;
     q->random_next = rp_words_next(s) & 1;
     add_token(q, CLS, 0);
@@ -78,7 +79,8 @@ static void mask_tokens(struct sequence *q, struct rp_words *s, const struct rp_
     rp_sort_int64(candidate, (size_t)want);
     for (int i = 0; i < want; i++) {
         int64_t at = candidate[i];
-        uint32_t kind = rp_words_below(rp_words_next(s), 10), other = rp_words_below(rp_words_next(s), (uint32_t)(o->vocab_size - FIRST_WORD));
+        uint32_t kind = rp_words_below(rp_words_next(s), 10);
+        uint32_t other = rp_words_below(rp_words_next(s), (uint32_t)(o->vocab_size - FIRST_WORD));
         q->position[i] = at;
         q->label[i] = q->ids[at];
         q->weight[i] = 1.0f;

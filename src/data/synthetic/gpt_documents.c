@@ -1,4 +1,4 @@
-/* A synthetic corpus for GPT: documents of words (words.h) as token ids. Version 1; integers only. Any change of the bytes is a new version.
+/* A synthetic corpus for GPT: documents of words (words.h) as token ids. Version 1; integers only. Another byte is a new version.
  *
  * A document has one topic and 32 to 1023 tokens, every octave of lengths as likely as the next. The id of a word is its rank, below
  * vocab_size - 1, which is the id of <|endoftext|> as in GPT-2's vocabulary. The ids do not stand for text. */

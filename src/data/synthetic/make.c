@@ -11,7 +11,8 @@
 extern const struct rp_generator rp_generator_bert;                                                  /* bert_samples.c */
 extern const struct rp_generator rp_generator_llmc, rp_generator_tokens, rp_generator_megatron; /* gpt_documents.c */
 
-const struct rp_generator *const rp_generators[] = {&rp_generator_bert, &rp_generator_llmc, &rp_generator_tokens, &rp_generator_megatron, NULL};
+const struct rp_generator *const rp_generators[] = {&rp_generator_bert, &rp_generator_llmc, &rp_generator_tokens, &rp_generator_megatron,
+                                                     NULL};
 
 const struct rp_generator *rp_generator_find(const char *name)
 {
@@ -92,12 +93,10 @@ int rp_make_directory(const struct rp_generator *g, const struct rp_make_opts *o
 {
     char name[64];
     int files = file_count(g);
-    if (rp_mkdirs(dir, 0777, err) < 0)
-        return -1;
     for (int pass = 0; pass < 2; pass++) /* check that no file exists before writing the first */
         for (int i = 0; i < o->shards; i++) {
             struct rp_buf bytes[RP_SHARD_FILES_MAX] = {{0}};
-            int failed = pass == 1 && rp_make_shard(bytes, g, o, i, err) < 0;
+            int failed = pass == 1 && (rp_make_shard(bytes, g, o, i, err) < 0 || rp_mkdirs(dir, 0777, err) < 0);
             for (int k = 0; k < files; k++) {
                 rp_make_shard_name(name, g, o, i, k);
                 RP_FREE char *path = rp_asprintf("%s/%s", dir, name);

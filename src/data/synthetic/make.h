@@ -35,8 +35,8 @@ const struct rp_generator *rp_generator_find(const char *name); /* its name or i
 
 /* Fills in defaults, then checks: RP_USAGE "--seq-length 4 is out of range 16..512". */
 int rp_make_options(struct rp_make_opts *o, const struct rp_generator *g, struct rp_err *err) rp_must_check;
-/* After rp_make_options(): the name of file k of shard i, "bert-00000-of-00002.tfrecord", and the bytes of all files of that shard, as many as
- * the format has endings: samples i*n/shards .. (i+1)*n/shards. */
+/* After rp_make_options(): the name of file k of shard i, "bert-00000-of-00002.tfrecord", and the bytes of all files of that shard, as many
+ * as the format has endings: samples i*n/shards .. (i+1)*n/shards. */
 void rp_make_shard_name(char out[64], const struct rp_generator *g, const struct rp_make_opts *o, int i, int k);
 int rp_make_shard(struct rp_buf *out, const struct rp_generator *g, const struct rp_make_opts *o, int i, struct rp_err *err) rp_must_check;
 /* Writes all shards into dir, which is made if needed. RP_USAGE if a file exists, unless force. */

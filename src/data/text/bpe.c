@@ -44,9 +44,9 @@ uint32_t rp_bpe_eod(const struct rp_bpe *b)
 
 /* ---- merging one pre-token ----
  *
- * Parts are a list over the bytes of the pre-token: id[i], GONE once part i was merged into the one before, and the indices of its neighbours.
- * The heap holds rank << 32 | index of the left part for every pair that had a merge when it arose; pairs that have changed since are skipped:
- * a rank belongs to one pair, so it is enough to compare ranks. */
+ * Parts are a list over the bytes of the pre-token: id[i], GONE once part i was merged into the one before, and the indices of its
+ * neighbours. The heap holds rank << 32 | index of the left part for every pair that had a merge when it arose; pairs that have changed
+ * since are skipped: a rank belongs to one pair, so it is enough to compare ranks. */
 
 static void heap_push(uint64_t *heap, size_t *n, uint64_t v)
 {

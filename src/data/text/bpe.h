@@ -4,8 +4,8 @@
  * Flow:    vocab.json and merges.txt, or tokenizer.json -> struct rp_bpe; UTF-8 text -> pre-tokens (pretokens.h) -> merges by rank -> ids.
  * Owner:   struct rp_bpe owns its tables and a cache of the pre-tokens it has seen; rp_bpe_free().
  *
- * Of the adjacent pairs of a pre-token that have a merge, the one of lowest rank is merged first, the leftmost of equals, until there is none.
- * Text is always text: "<|endoftext|>" in it does not become the special token, which only separates documents.
+ * Of the adjacent pairs of a pre-token that have a merge, the one of lowest rank is merged first, the leftmost of equals, until there is
+ * none. Text is always text: "<|endoftext|>" in it does not become the special token, which only separates documents.
  */
 #ifndef RP_DATA_TEXT_BPE_H
 #define RP_DATA_TEXT_BPE_H
@@ -26,8 +26,8 @@ uint32_t rp_bpe_eod(const struct rp_bpe *b);
 /* Appends the ids of the text to the last document of `out`. RP_MALFORMED: "byte 17 (from 0) is not UTF-8". */
 int rp_bpe_encode(struct rp_bpe *b, const char *text, size_t n, struct rp_token_docs *out, struct rp_err *err) rp_must_check;
 
-/* Appends the documents of a file: every line of NAME.jsonl or NAME.json is an object whose "text" is one, as preprocess_data.py reads them;
- * any other file is one. Documents without text are left out. */
+/* Appends the documents of a file: every line of NAME.jsonl or NAME.json is an object whose "text" is one, as preprocess_data.py reads
+ * them; any other file is one. Documents without text are left out. */
 int rp_text_documents(struct rp_bpe *b, const char *path, struct rp_token_docs *out, struct rp_err *err) rp_must_check;
 
 #endif

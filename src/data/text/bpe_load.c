@@ -56,8 +56,8 @@ static int mark_id(unsigned char *used, size_t n, const char *file, const char *
     if (id < 0)
         return rp_fail(err, RP_MALFORMED, "'%s': token '%s' has no number from 0 as its id", file, shown(token));
     if ((size_t)id >= n)
-        return rp_fail(err, RP_MALFORMED, "'%s': token '%s' has the id %lld, but there are %zu tokens: ids must be 0..%zu without holes", file,
-                       shown(token), (long long)id, n, n - 1);
+        return rp_fail(err, RP_MALFORMED, "'%s': token '%s' has the id %lld, but there are %zu tokens: ids must be 0..%zu without holes",
+                       file, shown(token), (long long)id, n, n - 1);
     if (used[id]++)
         return rp_fail(err, RP_MALFORMED, "'%s': token '%s' has the id %lld of another token", file, shown(token), (long long)id);
     return 0;
@@ -83,8 +83,8 @@ static int check_tokens(struct loader *l, struct rp_err *err)
     for (unsigned byte = 0; byte < 256; byte++) {
         byte_text(text, byte);
         if (id_of(l, text, &l->b->byte[byte]) < 0)
-            return rp_fail(err, RP_MALFORMED, "'%s' has no token '%s' for byte 0x%02x: it is not a byte-level vocabulary such as GPT-2's", l->file,
-                           shown(text), byte);
+            return rp_fail(err, RP_MALFORMED, "'%s' has no token '%s' for byte 0x%02x: it is not a byte-level vocabulary such as GPT-2's",
+                           l->file, shown(text), byte);
     }
     if (id_of(l, RP_BPE_EOD, &l->b->eod) < 0)
         return rp_fail(err, RP_MALFORMED, "'%s' has no token '" RP_BPE_EOD "', which separates documents; add it with the id %lld", l->file,
@@ -218,11 +218,12 @@ static int check_kind(const char *path, const json_t *j, struct rp_err *err)
     if (*type && strcmp(type, "BPE") != 0)
         return rp_fail(err, RP_MALFORMED, "'%s': model.type is '%s', expected BPE", path, shown(type));
     if (!json_is_object(json_object_get(model, "vocab")) || !json_is_array(json_object_get(model, "merges")))
-        return rp_fail(err, RP_MALFORMED, "'%s' has no model.vocab or no model.merges: it is not a tokenizer.json of a byte pair encoding", path);
+        return rp_fail(err, RP_MALFORMED, "'%s' has no model.vocab or no model.merges: it is not a tokenizer.json of a byte pair encoding",
+                       path);
     if (strcmp(pre, "ByteLevel") != 0 || json_is_true(rp_json_at(j, "pre_tokenizer/add_prefix_space")) ||
         json_is_false(rp_json_at(j, "pre_tokenizer/use_regex")))
-        return rp_fail(err, RP_MALFORMED, "'%s': pre_tokenizer is not ByteLevel with GPT-2's expression and without add_prefix_space; tokenise the "
-                       "text with its own program, and train on data.format tokens", path);
+        return rp_fail(err, RP_MALFORMED, "'%s': pre_tokenizer is not ByteLevel with GPT-2's expression and without add_prefix_space; "
+                       "tokenise the text with its own program, and train on data.format tokens", path);
     if (normalizer && !json_is_null(normalizer))
         return rp_fail(err, RP_MALFORMED, "'%s' has a normalizer, GPT-2's has none; tokenise the text with its own program, and train on "
                        "data.format tokens", path);
@@ -243,11 +244,11 @@ static int add_tokens(struct loader *l, const json_t *added, struct rp_err *err)
         if (!content || !json_is_integer(id))
             return rp_fail(err, RP_MALFORMED, "'%s': added_tokens, entry %zu (from 0) has no content or no id", l->file, i);
         if (!json_is_true(json_object_get(j, "special")))
-            return rp_fail(err, RP_MALFORMED, "'%s': added token '%s' is not special, so texts would be searched for it, which is not supported",
-                           l->file, shown(content));
+            return rp_fail(err, RP_MALFORMED, "'%s': added token '%s' is not special, so texts would be searched for it, which is not "
+                           "supported", l->file, shown(content));
         if (known && !json_equal(known, id))
-            return rp_fail(err, RP_MALFORMED, "'%s': added token '%s' has the id %lld, in model.vocab it has another", l->file, shown(content),
-                           (long long)json_integer_value(id));
+            return rp_fail(err, RP_MALFORMED, "'%s': added token '%s' has the id %lld, in model.vocab it has another", l->file,
+                           shown(content), (long long)json_integer_value(id));
         json_object_set(l->vocab, content, json_object_get(j, "id"));
     }
     return 0;
