@@ -1,7 +1,7 @@
 #!/bin/bash
 # Every operation as compiled PTX against its definition, every access checked, with races: the PTX that ships (asynchronous copies) and
 # compute_70 (none); then with threads, warps and blocks in other orders.
-# timeout: 300
+# timeout: 600
 . "$TEST_DIR/common.inc"
 selftest 100 PTX_RACES=1
 selftest 70 PTX_RACES=1 RP_CUDA_GEMM=rotate
