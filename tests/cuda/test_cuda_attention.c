@@ -295,7 +295,9 @@ TEST(the_kernel_fits_the_gpu_and_the_batch)
                  {"V100", 98304, 80, 384, 128, 4, 8},   {"V100", 98304, 80, 96, 512, 4, 14},   {"T4", 65536, 40, 96, 512, 2, 4},
                  {"H100", 232448, 132, 48, 1024, 4, 18}, {"A100", 166912, 108, 48, 2048, 18, 18}};
     for (int i = 0; i < COUNT(cases); i++) {
-        const struct rp_cuda c = {.gpu.shared_max = cases[i].shared, .multiprocessors = cases[i].multiprocessors};
+        const int capability = cases[i].gpu[0] == 'H' ? 90 : cases[i].gpu[0] == 'A' ? 80 : 70;
+        const struct rp_cuda c = {.gpu = {.shared_max = cases[i].shared, .capability = capability},
+                                  .multiprocessors = cases[i].multiprocessors};
         const struct rp_attention a = {.batch = cases[i].heads / 12, .heads = 12, .seq = cases[i].seq, .head_dim = 64};
         int f, b;
         rp_cuda_attention_rows(&c, &a, &f, &b);

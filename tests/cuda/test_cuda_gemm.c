@@ -224,6 +224,21 @@ TEST(a_zero_has_one_sign_and_what_is_not_finite_stays_in_its_row)
     }
 }
 
+/* The gradient of an embedding that is also the output layer: blocks of rows, each one chain, are added to it. */
+TEST(one_chain_is_added_to_its_own_result)
+{
+    struct rp_dev *dev = device();
+    int usable;
+    unsigned mix = 0;
+    fill(dev, RANDOM);
+    for (int tile = 1; rp_cuda_gemm_tile(rp_cuda_of(dev), tile, &usable); tile++)
+        for (int form = 0; form < 4; form++, mix++) {
+            const struct sample s = {.m = 200, .n = 196, .k = 64, .segment = 64, .ta = form >> 1, .tb = form & 1, .add = 1, .in_place = 1};
+            if (usable && suits(dev, tile, &s) && !(shim->checked && form != 2))
+                CHECK(compare(dev, &s, (struct rp_cuda_gemm){.tile = tile}, mix).tile == tile, "tile %d", tile);
+        }
+}
+
 /* Sums of segments that have to be in the workspace, which is too small for all rows. */
 TEST(a_long_product_added_to_itself_is_done_in_bands)
 {

@@ -189,7 +189,8 @@ static double launch_cycles(const struct attention_launch *l, int gpu, const str
 
 static void attention_cell(struct rp_buf *out, const struct attention_loops *loops, int gpu, const struct rp_attention *a, int backward)
 {
-    const struct rp_cuda c = {.multiprocessors = gpus[gpu].multiprocessors, .gpu.shared_max = (size_t)gpus[gpu].shared};
+    const struct rp_cuda c = {
+        .multiprocessors = gpus[gpu].multiprocessors, .gpu = {.shared_max = (size_t)gpus[gpu].shared, .capability = gpus[gpu].arch}};
     const int W = RP_ATT_STREAM_W(a->head_dim);
     const size_t dim = (size_t)a->head_dim;
     const double useful = (backward ? 5.0 : 2.0) * a->batch * a->heads * a->seq * (a->seq + 1.0) / 2 * a->head_dim;

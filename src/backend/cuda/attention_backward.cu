@@ -81,8 +81,8 @@ RP_DEVICE int steps_of(const int all, int left)
     return left < all ? (left + 15) / 16 * 16 : all;
 }
 
-/* Columns at a time: before sm_80 more would take too many registers. */
-#define UNROLL (RP_ASYNC ? 16 : 8)
+/* Columns at a time: more would take too many registers. */
+#define UNROLL 8
 
 /* Products of queries and keys, and of the gradients of outputs and values. */
 RP_DEVICE void add_products(const int rows, const struct backward *b, float (*s)[4], float (*g)[4], int columns)

@@ -153,6 +153,7 @@ RP_DEVICE void stream_dots(const int rows, const int W, const int dots, const in
 {
     const struct att_owner me = att_owner();
     const float *x = f->own[which] + me.row * f->pitch, *y = f->stage + me.col * RP_ATT_STEP_PITCH;
+    const int chains = rows * W * dots, unroll = chains >= 128 ? 4 : chains >= 96 && STREAM_UNROLL > 8 ? 8 : STREAM_UNROLL; /* registers */
     struct stream_load load;
     att_clear(rows, s);
     RP_NO_UNROLL
@@ -161,8 +162,8 @@ RP_DEVICE void stream_dots(const int rows, const int W, const int dots, const in
         __syncthreads();
         stream_start(W, dots, products, f, at, &load);
         RP_NO_UNROLL
-        for (int e = 0; e < RP_ATT_STEP; e += STREAM_UNROLL)
-            att_dots(rows, STREAM_UNROLL, s, x + d * RP_ATT_STEP + e, f->pitch, y + at->at * f->stage_floats + e, RP_ATT_STEP_PITCH);
+        for (int e = 0; e < RP_ATT_STEP; e += unroll)
+            att_dots(rows, unroll, s, x + d * RP_ATT_STEP + e, f->pitch, y + at->at * f->stage_floats + e, RP_ATT_STEP_PITCH);
         stream_land(W, f, at, dots, products, &load);
         at->at = stream_next(at->at);
     }

@@ -29,10 +29,12 @@ static const struct choice query_streams[3][2] = {
     {{18, 8, RP_KERNEL_attention_queries_8x6}, {14, 4, RP_KERNEL_attention_queries_4x6}},
     {{18, 8, RP_KERNEL_attention_queries_8x8}, {14, 4, RP_KERNEL_attention_queries_4x8}}};
 
-/* Per cent of the time of 8 rows for the same work: fewer rows read more shared memory per multiplication. */
-static long weight(int rows)
+/* Per cent of the time of 8 rows for the same work: fewer rows read more shared memory per multiplication, which matters most where a
+ * multiprocessor has 128 lanes. */
+static long weight(const struct rp_cuda *c, int rows)
 {
-    return rows == 8 ? 100 : rows == 4 ? 110 : 140;
+    const int lanes = c->gpu.capability > 80 ? 128 : 64;
+    return rows == 8 ? 100 : rows == 4 ? 110 : lanes == 128 ? 200 : 140;
 }
 
 /* Relative time of a launch: work of a block times blocks of the busiest multiprocessor, and a quarter more if it runs one block at a
@@ -43,7 +45,7 @@ static long estimate(const struct rp_cuda *c, const struct choice *use, long wor
     const int alone = each < 2 || 2 * (shared + BLOCK_OWN) > c->gpu.shared_max + BLOCK_OWN;
     if (shared > c->gpu.shared_max)
         return LONG_MAX;
-    return c->attention_forced == use->id ? 0 : each * work * weight(use->rows) * (alone ? 5 : 4);
+    return c->attention_forced == use->id ? 0 : each * work * weight(c, use->rows) * (alone ? 5 : 4);
 }
 
 struct best {

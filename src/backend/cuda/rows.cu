@@ -336,22 +336,22 @@ struct column {
     int bit;
 };
 
-/* The next PREFETCH rows, of which n exist. about: {s1, s2, rstd} of each. dropout, add: constants. */
-RP_DEVICE void norm_columns(struct column *c, const float4 *about, int n, float scale, const int dropout, const int add)
+/* The next `ahead` rows, of which n exist. about: {s1, s2, rstd} of each. ahead, dropout, add: constants. */
+RP_DEVICE void norm_columns(struct column *c, const float4 *about, int n, float scale, const int ahead, const int dropout, const int add)
 {
     float g[PREFETCH], h[PREFETCH], more[PREFETCH];
     uint32_t kept[PREFETCH];
     RP_UNROLL
-    for (int k = 0; k < PREFETCH; k++, c->dy += c->ld, c->xhat += c->ld, c->mask += c->mask_ld) {
+    for (int k = 0; k < ahead; k++, c->dy += c->ld, c->xhat += c->ld, c->mask += c->mask_ld) {
         more[k] = add && k < n ? c->add[k * c->ld] : 0.0f;
         g[k] = k < n ? *c->dy : 0.0f;
         h[k] = k < n ? *c->xhat : 0.0f;
         kept[k] = dropout && k < n ? *c->mask : 0;
     }
     if (add)
-        c->add += PREFETCH * c->ld;
+        c->add += ahead * c->ld;
     RP_UNROLL
-    for (int k = 0; k < PREFETCH; k++, c->dz += c->ld) {
+    for (int k = 0; k < ahead; k++, c->dz += c->ld) {
         float d = fmaf(-h[k], about[k].y, g[k] * c->gamma - about[k].x) * about[k].z;
         if (add)
             d = d + more[k];
@@ -391,15 +391,16 @@ RP_KERNEL(layernorm_columns)
     const uint32_t *mask = (const uint32_t *)(const void *)a.mask + row0 * mask_ld + column / 32;
     struct column c = {a.dy + at, a.add ? a.add + at : 0, a.xhat + at, mask, a.dz + at, a.dx ? a.dx + at : 0, a.width, mask_ld, a.gamma[column], 0.0f, 0.0f, 0.0f,
                        column & 31};
-    for (int i = 0; i < rows; i += PREFETCH)
+    const int ahead = a.add ? PREFETCH / 2 : PREFETCH; /* three loads for each row would take too many registers */
+    for (int i = 0; i < rows; i += ahead)
         if (a.threshold && a.add)
-            norm_columns(&c, about + i, rows - i, a.scale, 1, 1);
+            norm_columns(&c, about + i, rows - i, a.scale, PREFETCH / 2, 1, 1);
         else if (a.threshold)
-            norm_columns(&c, about + i, rows - i, a.scale, 1, 0);
+            norm_columns(&c, about + i, rows - i, a.scale, PREFETCH, 1, 0);
         else if (a.add)
-            norm_columns(&c, about + i, rows - i, a.scale, 0, 1);
+            norm_columns(&c, about + i, rows - i, a.scale, PREFETCH / 2, 0, 1);
         else
-            norm_columns(&c, about + i, rows - i, a.scale, 0, 0);
+            norm_columns(&c, about + i, rows - i, a.scale, PREFETCH, 0, 0);
     a.work[out] = c.dgamma;
     a.work[a.part + out] = c.dbeta;
     if (a.bias)
