@@ -398,7 +398,7 @@ RP_KERNEL(attention_dots)
     const float *x = a.d_o + at, *y = a.o + at;
     float s = 0.0f;
     int d = 0;
-    RP_UNROLL_BY(4)
+    RP_NO_UNROLL
     for (; a.whole && d < a.dim; d += 4) {
         const float4 u = att_read(x + d), v = att_read(y + d);
         s = fmaf(u.x, v.x, s);
@@ -406,6 +406,7 @@ RP_KERNEL(attention_dots)
         s = fmaf(u.z, v.z, s);
         s = fmaf(u.w, v.w, s);
     }
+    RP_NO_UNROLL
     for (; d < a.dim; d++)
         s = fmaf(x[d], y[d], s);
     const unsigned sample = row / (unsigned)a.seq;
