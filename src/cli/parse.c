@@ -168,10 +168,10 @@ static void count_operands(const char *operands, int *least, int *most)
 {
     *least = *most = 0;
     for (const char *p = operands; *p && *p != '|'; p += strspn(p, " ")) {
-        size_t n = strcspn(p, " ]");
+        size_t n = strcspn(p, " ");
         *least += *p != '[' && !strchr(p, '|');
-        *most = n > 3 && memcmp(p + n - 3, "...", 3) == 0 ? INT_MAX : *most + 1;
-        p += strcspn(p, " ");
+        *most = memmem(p, n, "...", 3) ? INT_MAX : *most + 1;
+        p += n;
     }
 }
 

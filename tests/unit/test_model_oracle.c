@@ -49,12 +49,12 @@ static double distance(const char *prefix, const struct rp_tensor *t, float *blo
 /* r: optimizer and schedule are set. */
 static void oracle_model(struct fixture *f, struct rp_recipe *r)
 {
-    static const char *const names[FX_FIELDS] = {"ids", "mask", "types", "positions", "labels", "weights", "next"};
+    static const char *const names[FX_TOKENS] = {"ids", "mask", "types", "positions", "labels", "weights", "next"};
     struct rp_err err = {0};
     struct fixture_data data = {.samples = 6};
     r->train_accumulation_steps = 2;
     CHECK(vectors.fd > 0 || rp_st_open(&vectors, VECTORS, &err) == 0, "%s", err.msg);
-    for (int k = 0; k < FX_FIELDS; k++) {
+    for (int k = 0; k < FX_TOKENS; k++) { /* of BERT */
         size_t bytes;
         data.column[k] = vector("in.", names[k], &bytes);
     }

@@ -58,8 +58,8 @@ TEST(sizes_that_kernels_cannot_count_are_refused)
         size_t field;
     } cases[] = {
 #define AT(name) offsetof(struct rp_op_use, name)
-        {{.op = RP_OP_attention_forward, .batch = 1, .seq = 1024, .heads = 1, .head_dim = 64}, 1, AT(seq)},
-        {{.op = RP_OP_attention_backward, .batch = 1, .seq = 9856, .heads = 1, .head_dim = 64}, 1, AT(seq)},
+        {{.op = RP_OP_attention_forward, .batch = 1, .seq = 1024, .heads = 1, .head_dim = 1024}, 1, AT(seq)},
+        {{.op = RP_OP_attention_backward, .batch = 1, .seq = INT_MAX / 192, .heads = 1, .head_dim = 64}, 1, AT(seq)},
         {{.op = RP_OP_attention_forward, .batch = INT_MAX / 4096, .seq = 1024, .heads = 4, .head_dim = 64}, 1, AT(batch)},
         {{.op = RP_OP_attention_backward, .batch = 1, .seq = 8192, .heads = 87, .head_dim = 1004}, 1, AT(heads)},
         {{.op = RP_OP_gemm, .rows = 16, .width = 8 << 20, .depth = 16}, 1, AT(width)},
@@ -87,10 +87,10 @@ TEST(sizes_that_kernels_cannot_count_are_refused)
 
 TEST(a_refusal_names_operation_shape_limit_and_remedy)
 {
-    struct rp_op_use u = {.op = RP_OP_attention_forward, .batch = 1, .seq = 9000, .heads = 12, .head_dim = 64};
+    struct rp_op_use u = {.op = RP_OP_attention_forward, .batch = 1, .seq = 9000, .heads = 12, .head_dim = 1024};
     struct rp_err e = {0};
     CHECK(rp_cuda_supports(&gpu, &u, &e) < 0, "9000 keys");
-    CHECK_STR(e.msg, "attention_forward over 9000 keys of 64 does not fit this GPU's shared memory (99 KiB): at most 1024; shorten "
+    CHECK_STR(e.msg, "attention_forward over 9000 keys of 1024 does not fit this GPU's shared memory (99 KiB): at most 1024; shorten "
                      "task.seq_length, or use --backend cpu");
     u.seq = (1 << 24) + 1;
     CHECK(ask_cpu(u, &e) < 0 && e.code == RP_UNAVAILABLE && strstr(e.msg, "16777216") && strstr(e.msg, "task.seq_length"), "%s", e.msg);

@@ -49,16 +49,20 @@ expect 7 "compute capability 6.1"
 plan SHIM_DEVICES=0 -- --backend cuda
 expect 7 "CUDA_VISIBLE_DEVICES"
 # A sequence that no kernel of this GPU has room for is refused by the plan, with what fits: an allocation would fail here.
-plan SHIM_SHARED=63000 SHIM_FAIL=cuMemAlloc_v2:1:2 -- --set task.seq_length=512
-expect 7 "attention_backward over 512 keys of "
-says "shared memory (61 KiB): at most 256; shorten task.seq_length, or use --backend cpu"
-exit_of 7 on_gpu SHIM_SHARED=63000 "$REPRO" run bert_tiny_fp32 --backend cuda --set task.seq_length=512 -o long.repro.tar.zst
-says "attention_backward over 512 keys of "
+wide='--set model.hidden_size=1024 --set model.num_attention_heads=1 --set model.max_position_embeddings=1024'
+# shellcheck disable=SC2086
+{
+plan SHIM_SHARED=63000 SHIM_FAIL=cuMemAlloc_v2:1:2 -- $wide --set task.seq_length=1024
+expect 7 "attention_forward over 1024 keys of "
+says "shared memory (61 KiB): at most 512; shorten task.seq_length, or use --backend cpu"
+exit_of 7 on_gpu SHIM_SHARED=63000 "$REPRO" run bert_tiny_fp32 --backend cuda $wide --set task.seq_length=1024 -o long.repro.tar.zst
+says "attention_forward over 1024 keys of "
 [ ! -e long.repro.tar.zst ] || fail "a run that no device can do was begun"
-plan SHIM_SHARED=63000 -- --backend cuda --set task.seq_length=256
+plan SHIM_SHARED=63000 -- --backend cuda $wide --set task.seq_length=512
 expect 0
-plan SHIM_SHARED=63000 -- --backend cpu --set task.seq_length=512
+plan SHIM_SHARED=63000 -- --backend cpu $wide --set task.seq_length=1024
 expect 0
+}
 # A GPU that others keep to themselves, or whose memory they hold, is none, for that reason.
 plan SHIM_FAIL=cuDevicePrimaryCtxRetain:1:46 -- --backend cuda
 expect 7 "another program has this GPU to itself"
