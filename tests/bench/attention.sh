@@ -1,5 +1,5 @@
 #!/bin/sh
-# Our causal attention against PyTorch's, both in one process (the virtual environment of bert.sh).
+# Our causal attention against PyTorch's, both in one process (the virtual environment of training.sh).
 # usage: attention.sh [BUILD] [BATCHxSEQxHEADSxDIM...]      environment: THREADS="1 2"  ISAS="avx512 avx2"  REPEATS=7  CC=gcc  CLOCK=cpu  PEERS=BUILD/peers
 # Tables go to standard output, raw times to BUILD/bench/attention-ISA-THREADS.json.
 set -eu

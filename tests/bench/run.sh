@@ -12,11 +12,12 @@ table=$build/bench/table.txt
     sed -n 's/^model name[[:space:]]*: /processor /p' /proc/cpuinfo | head -n 1
     echo "processors $(nproc), load before $(cut -d' ' -f1 /proc/loadavg)"
 } >"$table"
-for bench in limits startup capture verify gemm bert attention; do
+for bench in limits startup capture verify gemm 'training bert' 'training gpt' attention; do
     echo "bench: $bench (some minutes; so far in $table)" >&2
     printf '\n== %s ==\n' "$bench" >>"$table"
-    "$here/$bench.sh" "$build" >>"$table" 2>"$build/bench/$bench.err" || {
-        cat "$build/bench/$bench.err" >&2
+    # shellcheck disable=SC2086
+    "$here/${bench%% *}.sh" ${bench#"${bench%% *}"} "$build" >>"$table" 2>"$build/bench/${bench##* }.err" || {
+        cat "$build/bench/${bench##* }.err" >&2
         exit 1
     }
 done

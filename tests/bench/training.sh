@@ -1,14 +1,20 @@
 #!/bin/sh
-# BERT-base training, strict fp32, against PyTorch: they take turns, so that a drifting clock or a busy neighbour meets both.
-# usage: bert.sh [BUILD]      environment: THREADS=2 ROUNDS=3 STEPS=3 BATCH=32 VARIANTS="eager compile"
-# The table goes to standard output, raw records to BUILD/bench/bert.jsonl: one object per program and round.
+# BERT-base or GPT-2 124M training, strict fp32, against PyTorch: they take turns, so that a drifting clock or a busy neighbour meets both.
+# usage: training.sh bert|gpt [BUILD]      environment: THREADS=2 ROUNDS=3 STEPS=3 BATCH=32 (of gpt 4) VARIANTS="eager compile"
+# The table goes to standard output, raw records to BUILD/bench/MODEL.jsonl: one object per program and round.
 set -eu
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
-build=$(cd "${1:-$top/build}" && pwd)
+model=$1
+build=$(cd "${2:-$top/build}" && pwd)
+case $model in
+bert) recipe=bert_fp32 default=32 ;;
+gpt) recipe=gpt2_124m_fp32 default=4 ;;
+*) echo "training.sh: unknown model '$model', expected bert or gpt" >&2; exit 2 ;;
+esac
 out=$build/bench
 venv=$build/peers
-threads=${THREADS:-2} rounds=${ROUNDS:-3} steps=${STEPS:-3} batch=${BATCH:-32}
+threads=${THREADS:-2} rounds=${ROUNDS:-3} steps=${STEPS:-3} batch=${BATCH:-$default}
 mkdir -p "$out"
 
 if [ ! -e "$venv/.torch-ready" ]; then
@@ -18,14 +24,14 @@ if [ ! -e "$venv/.torch-ready" ]; then
 fi
 jemalloc=$(find /usr/lib /usr/local/lib -name 'libjemalloc.so.2' 2>/dev/null | head -n 1)
 if [ -z "$jemalloc" ]; then
-    echo "bert.sh: no libjemalloc.so.2 (Debian package libjemalloc2): PyTorch would run without its best allocator" >&2
+    echo "training.sh: no libjemalloc.so.2 (Debian package libjemalloc2): PyTorch would run without its best allocator" >&2
     exit 1
 fi
 
 # One JSON object with the seconds of every timed step, from the step records of the bundle.
 ours() {
-    bundle=$out/bert-$1.repro.tar.zst
-    "$build/repro" run bert_fp32 --threads "$threads" --batch-size "$batch" --key "$out/key.pem" --force -o "$bundle" \
+    bundle=$out/$model-$1.repro.tar.zst
+    "$build/repro" run "$recipe" --threads "$threads" --batch-size "$batch" --key "$out/key.pem" --force -o "$bundle" \
         --set measure.warmup_steps=1 --set measure.timed_steps="$steps" --set measure.repeats=1 >/dev/null
     tar --zstd -xOf "$bundle" --wildcards '*run.json' >"$out/run.json"
     tar --zstd -xOf "$bundle" --wildcards '*steps/rank0.jsonl' | jq -c -s --slurpfile run "$out/run.json" --argjson threads "$threads" \
@@ -36,13 +42,13 @@ ours() {
 }
 
 peer() {
-    LD_PRELOAD=$jemalloc "$venv/bin/python" "$top/tests/bench/bert_torch.py" --threads "$threads" --batch "$batch" --steps "$steps" \
+    LD_PRELOAD=$jemalloc "$venv/bin/python" "$top/tests/bench/${model}_torch.py" --threads "$threads" --batch "$batch" --steps "$steps" \
         --variant "$1"
 }
 
 printf 'PyTorch %s, allocator %s\n' "$("$venv/bin/python" -c 'import torch; print(torch.__version__)')" "$(basename "$jemalloc")"
 [ -e "$out/key.pem" ] || "$build/repro" key new -o "$out/key.pem" >/dev/null
-: >"$out/bert.jsonl"
+: >"$out/$model.jsonl"
 round=1
 while [ "$round" -le "$rounds" ]; do
     # shellcheck disable=SC2086
@@ -50,7 +56,7 @@ while [ "$round" -le "$rounds" ]; do
         case $who in
         repro) ours "$round" ;;
         *) peer "$who" ;;
-        esac >>"$out/bert.jsonl"
+        esac >>"$out/$model.jsonl"
     done
     round=$((round + 1))
 done
@@ -63,7 +69,7 @@ jq -r -s '
     | (map(select(.who == "repro"))[0].s) as $ours
     | ["program", "steps", "median s", "min s", "max s", "sequences/s", "peak GB", "speed-up of ours"],
       (.[] | [.who, .n, .s, .least, .most, .batch / .s, .gb, .s / $ours | if type == "number" then . * 1000 | round / 1000 else . end])
-    | @tsv' "$out/bert.jsonl" |
+    | @tsv' "$out/$model.jsonl" |
     awk -F '\t' '{ printf "%-16s %6s %9s %8s %8s %12s %8s  %s\n", $1, $2, $3, $4, $5, $6, $7, $8 }'
 jq -r -s 'map(select(.who == "repro")) | "state roots, outside the timed window: \(map(.state_roots_s) | max) s a run; around the steps inside it: \(
-    map(.around_steps) | max * 10000 | round / 100) % of its time"' "$out/bert.jsonl"
+    map(.around_steps) | max * 10000 | round / 100) % of its time"' "$out/$model.jsonl"

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""The peer: steps of GPT-2 pre-training in PyTorch at its best on a CPU or a GPU, timed one by one.
+
+The same model as ours: pre-norm decoder, tanh GELU, causal attention, tied embedding, no dropout, AdamW, clipping at 1. What makes PyTorch
+fast here is used: its fused attention, its fused optimizer, gradients freed between steps, on a CPU jemalloc preloaded by the caller
+(training.sh); `compile` tries its compiler too.
+
+Prints one JSON object: the seconds of every timed step, the last loss, peak memory and versions.
+"""
+import argparse
+import json
+import platform
+import resource
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Decoder(nn.Module):
+    """One pre-norm layer; query, key and value are one product."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm_attention, self.norm_mlp = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.widen, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        split = self.qkv(self.norm_attention(x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(split[0], split[1], split[2], is_causal=True).transpose(1, 2).flatten(2)
+        x = x + self.project(mixed)
+        return x + self.narrow(F.gelu(self.widen(self.norm_mlp(x)), approximate="tanh"))
+
+
+class Pretraining(nn.Module):
+    """Embeddings, decoder and logits from the same embedding; returns the loss."""
+
+    def __init__(self, vocab, width, layers, heads, seq):
+        super().__init__()
+        self.words, self.places = nn.Embedding(vocab, width), nn.Embedding(seq, width)
+        self.decoder = nn.ModuleList([Decoder(width, heads) for _ in range(layers)])
+        self.norm = nn.LayerNorm(width)
+        for name, parameter in self.named_parameters():
+            if "norm" not in name:
+                nn.init.normal_(parameter, std=0.02) if parameter.dim() == 2 else nn.init.zeros_(parameter)
+
+    def forward(self, ids, labels):
+        x = self.words(ids) + self.places.weight[:ids.size(1)]
+        for layer in self.decoder:
+            x = layer(x)
+        return F.cross_entropy(F.linear(self.norm(x), self.words.weight).flatten(0, 1), labels.flatten())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in dict(batch=4, seq=1024, vocab=50304, width=768, layers=12, heads=12, steps=3, warmup=1, threads=0).items():
+        parser.add_argument("--" + name, type=int, default=default)
+    parser.add_argument("--variant", choices=["eager", "compile"], default="eager")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--tf32", action="store_true", help="let a GPU's matrix products round their operands: not strict fp32")
+    a = parser.parse_args()
+    if a.threads:
+        torch.set_num_threads(a.threads)
+    torch.manual_seed(1)
+    torch.set_float32_matmul_precision("high" if a.tf32 else "highest")  # highest: strict fp32, as ours
+    net = Pretraining(a.vocab, a.width, a.layers, a.heads, a.seq).to(a.device).train()
+    loss_of = torch.compile(net) if a.variant == "compile" else net
+    optimizer = torch.optim.AdamW(net.parameters(), lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    tokens = torch.randint(50257, (a.batch, a.seq + 1), generator=torch.Generator().manual_seed(7)).to(a.device)
+    seconds, loss = [], 0.0
+    for _ in range(a.warmup + a.steps):
+        start = time.perf_counter()
+        loss = loss_of(tokens[:, :-1], tokens[:, 1:])
+        loss.backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss.item()  # waits for the device
+        seconds.append(time.perf_counter() - start)
+    on_cpu = a.device == "cpu"
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 if on_cpu else torch.cuda.max_memory_reserved()
+    print(json.dumps({"who": "pytorch " + a.variant, "threads": torch.get_num_threads(), "batch": a.batch, "seq": a.seq, "tf32": a.tf32,
+                      "device": "cpu" if on_cpu else torch.cuda.get_device_name(a.device), "step_s": seconds[a.warmup:], "loss": loss,
+                      "peak_bytes": peak, "torch": torch.__version__, "python": platform.python_version()}))
+
+
+main()
