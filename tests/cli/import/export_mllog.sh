@@ -29,7 +29,8 @@ exit_of 2 "$REPRO" export mlog "$bundle"
 exit_of 2 "$REPRO" export mllog "$bundle" --org "$(printf 'a\033b')"
 "$REPRO" key new -o other.key >other.txt
 sed -n '3,$p' other.txt >other.pem
-exit_of 6 "$REPRO" export mllog "$bundle" --trust other.pem -o not.txt
+cp "$bundle" given.repro.tar.zst
+exit_of 6 "$REPRO" export mllog given.repro.tar.zst --trust other.pem -o not.txt
 words
 [ ! -e not.txt ] || fail "a log of a bundle that another key signed"
 head -c 30000 "$bundle" >cut.repro.tar.zst
