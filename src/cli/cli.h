@@ -56,7 +56,7 @@ struct rp_cli {           /* what every command gets */
 
 struct rp_command {
     const char *name;     /* "key" or, for a subcommand, "key new" */
-    const char *operands; /* "RECIPE", "BUNDLE...", "BUNDLE [MEMBER]", "BUNDLE | --list", "": says how many there may be, too */
+    const char *operands; /* "RECIPE", "BUNDLE...", "BUNDLE [MEMBER]", "BUNDLE | --list", "": also gives their least and greatest number */
     const char *summary;  /* one line */
     const char *details;  /* paragraphs for `repro help` and the man page, refilled to the width; indented lines are kept */
     const struct rp_opt *opts;

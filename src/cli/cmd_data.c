@@ -213,7 +213,7 @@ static int check_path(struct rp_cli *cli, const char *path, struct rp_err *err)
 {
     const struct check_opts *o = cli->opts;
     const struct rp_data_format *format = find_format(o->format, err);
-    struct rp_sample_field field[RP_TELEMETRY_FIELDS_MAX];
+    struct rp_sample_field field[RP_SAMPLE_FIELDS_MAX];
     struct rp_data_check c;
     int n = 0;
     const struct rp_data_opts order = {.seq_length = o->seq_length, .token_bytes = (int)o->token_bytes};

@@ -48,7 +48,7 @@ static const struct rp_generator *find_generator(const char *name, struct rp_err
     RP_BUF names = {0};
     for (int i = 0; !g && rp_generators[i]; i++) {
         rp_buf_printf(&names, "%s%s", i ? ", " : "", rp_generators[i]->name);
-        rp_fail(err, RP_USAGE, "there is no generator '%s', only: %s", name, rp_buf_text(&names));
+        rp_fail(err, RP_USAGE, "unknown generator '%s'; expected one of %s", name, rp_buf_text(&names));
     }
     return g;
 }
@@ -73,7 +73,7 @@ static int read_texts(const struct make_opts *o, const char **text, int n, struc
         failed = rp_text_documents(b, text[i], docs, err) < 0;
     rp_bpe_free(b);
     if (!failed && docs->n == 0)
-        failed = rp_fail(err, RP_MALFORMED, "'%s'%s: there is no text in it", text[0], n > 1 ? " and the others" : "");
+        failed = rp_fail(err, RP_MALFORMED, "'%s'%s: expected text, found no document", text[0], n > 1 ? " and the others" : "");
     return failed ? -1 : 0;
 }
 

@@ -32,7 +32,7 @@ static int choose_format(const struct report_opts *o, int *markdown, struct rp_e
     return o->output ? rp_cli_check_output(o->output, o->force, err) : 0;
 }
 
-/* An unreadable file or a bad --trust is not a finding about a bundle: then there is no report. *first: the first finding. */
+/* An unreadable file or a bad --trust ends the command without a report. *first: what the first bundle that fails is refused for. */
 static int verify_bundles(struct rp_page_bundles *s, const struct rp_cli *cli, struct rp_err *first, struct rp_err *err)
 {
     const struct report_opts *o = cli->opts;

@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-#define RP_TELEMETRY_FIELDS_MAX 16
+#define RP_SAMPLE_FIELDS_MAX 16
 #define RP_SHARD_FILES_MAX 2
 
 struct rp_token_docs; /* data/token_docs.h */
@@ -78,7 +78,7 @@ struct rp_data_format {
     /* Lists the files of `path`; NULL: rp_files_open() with in_name. */
     int (*list)(struct rp_files *files, const char *path, struct rp_err *err);
     /* The fields of the format, with the counts of the first record at `path` and the ranges of public data. field: array of
-     * RP_TELEMETRY_FIELDS_MAX. */
+     * RP_SAMPLE_FIELDS_MAX. */
     int (*probe)(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n, struct rp_err *err);
     /* path: file, directory, glob or "embedded:NAME" (files.h). RP_USAGE: a field that the format does not have, or a count that no record
      * can have; records are checked against the counts when they are read. */

@@ -12,6 +12,7 @@
  * gradient that joins the residual is added to it. Tensors that are no longer needed are overwritten: norm2.y by the gradient of a
  * dropout's input, mlp.g by gradients of g and u, norm1.xhat by the gradient of ctx, mlp.u by that of qkv. */
 #include "base/buf.h"
+#include "model/declare.h"
 #include "model/nn/attention.h"
 #include "model/nn/classifier.h"
 #include "model/nn/groups.h"
@@ -86,12 +87,7 @@ static struct rp_attention attention_of(const struct bert *m, const struct bert_
                                  .drop = rp_net_dropout(&m->net, m->attention_dropout, 3 * l + 1, m->heads * m->seq)};
 }
 
-#define ADD(class, ...) rp_tensors_add(&net->tensors[class], &(struct rp_tensor){__VA_ARGS__})
-#define MATRIX(p, text, rows, cols, ...) ADD(RP_WEIGHT, .at = p, .name = text, .dim = {rows, cols}, .init = RP_INIT_TRUNCATED_NORMAL, __VA_ARGS__)
-#define BIAS(p, text, n, ...) ADD(RP_WEIGHT, .at = p, .name = text, .dim = {n}, __VA_ARGS__)
-#define SCALE(p, text, n, ...) ADD(RP_WEIGHT, .at = p, .name = text, .dim = {n}, .init = RP_INIT_ONE, __VA_ARGS__)
-#define ACT(p, text, rows, cols, ...) ADD(RP_ACTIVATION, .at = p, .name = text, .dim = {rows, cols}, __VA_ARGS__)
-#define IN(p, text, type, n) ADD(RP_INPUT, .at = p, .name = text, .dtype = type, .dim = {n})
+#define MATRIX_INIT RP_INIT_TRUNCATED_NORMAL
 #define ENCODER "bert.encoder.layer.%d."
 
 /* The index of a weight in this order is the key of its initialisation and its place in norms and state roots: never reorder. */

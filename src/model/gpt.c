@@ -5,14 +5,15 @@
  * Dropout sites: 0 embeddings; layer l from 0: 3l+1 attention probabilities, 3l+2 attention output, 3l+3 feed-forward output.
  *
  * z [R, H] is the sum of residuals. Every norm adds the output of the branch before it to z, keeps the normalised sum (xhat), and writes
- * y [R, H], which all norms share: backward makes it again from xhat. In the backward pass z is the gradient of the sum and dt [R, H] that of
- * the branch's output; y is overwritten by the gradient of y; mlp.g by those of g, u and ctx, mlp.u by that of qkv.
+ * y [R, H], which all norms share: backward makes it again from xhat. In the backward pass z is the gradient of the sum and dt [R, H]
+ * that of the branch's output; y is overwritten by the gradient of y; mlp.g by those of g, u and ctx, mlp.u by that of qkv.
  *
  * Logits exist for BLOCK rows at a time. As their loss needs no other row, their gradients are computed at once, in the forward pass: the
  * weight gradient of each block is one chain (RP_SEGMENT_WGRAD rows) added to that of the blocks before it.
  *
  * train.recompute: `selective` keeps no ctx, decisions of attention dropout, row maxima and sums, and no output of GELU; `full` keeps of
  * each layer only its input and the decisions of its last dropout. Backward makes the rest again, with the same bits. */
+#include "model/declare.h"
 #include "model/nn/attention.h"
 #include "model/nn/groups.h"
 #include "model/nn/linear.h"
@@ -31,7 +32,7 @@ struct gpt_norm {
     float *xhat, *rstd; /* [R, H], [R] */
     uint8_t *mask;      /* decisions of the branch's dropout */
     float *z;           /* the sum: the net's, or this layer's own if layers are computed again */
-    int site;           /* of the branch's dropout; -1: there is no branch, z is there already */
+    int site;           /* of the branch's dropout; -1: no branch comes before, z has been computed */
 };
 
 struct gpt_layer {
@@ -94,12 +95,7 @@ static struct rp_attention attention_of(const struct gpt *m, int l)
 
 /* ---- declarations ---- */
 
-#define ADD(class, ...) rp_tensors_add(&net->tensors[class], &(struct rp_tensor){__VA_ARGS__})
-#define MATRIX(p, text, rows, cols, ...) ADD(RP_WEIGHT, .at = p, .name = text, .dim = {rows, cols}, .init = RP_INIT_NORMAL, __VA_ARGS__)
-#define BIAS(p, text, n, ...) ADD(RP_WEIGHT, .at = p, .name = text, .dim = {n}, __VA_ARGS__)
-#define SCALE(p, text, n, ...) ADD(RP_WEIGHT, .at = p, .name = text, .dim = {n}, .init = RP_INIT_ONE, __VA_ARGS__)
-#define ACT(p, text, rows, cols, ...) ADD(RP_ACTIVATION, .at = p, .name = text, .dim = {rows, cols}, __VA_ARGS__)
-#define IN(p, text, type, n) ADD(RP_INPUT, .at = p, .name = text, .dtype = type, .dim = {n})
+#define MATRIX_INIT RP_INIT_NORMAL
 #define H "transformer.h.%d."
 
 /* The index of a weight in this order is the key of its initialisation and its place in norms and state roots: never reorder. */
@@ -257,8 +253,8 @@ static void add_norm(const struct gpt *m, const struct gpt_norm *n, float *sum, 
     if (n->site < 0)
         dev->op->layernorm_forward(dev, m->y, n->xhat, n->rstd, residual, n->w, n->b, m->eps, m->rows, m->hidden);
     else
-        dev->op->residual_layernorm_forward(dev, m->y, sum, n->xhat, n->rstd, n->mask, n->xhat, residual, &drop, n->w, n->b, m->eps, m->rows,
-                                            m->hidden);
+        dev->op->residual_layernorm_forward(dev, m->y, sum, n->xhat, n->rstd, n->mask, n->xhat, residual, &drop, n->w, n->b, m->eps,
+                                            m->rows, m->hidden);
 }
 
 /* z of layer l's input. */
@@ -437,7 +433,8 @@ static const char *size_name(const struct rp_recipe *r)
     } sizes[] = {{12, 768, 12, "gpt2-124m"}, {24, 1024, 16, "gpt2-355m"}, {36, 1280, 20, "gpt2-774m"}, {48, 1600, 25, "gpt2-1558m"}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (r->model_num_hidden_layers == sizes[i].layers && r->model_hidden_size == sizes[i].hidden &&
-            r->model_num_attention_heads == sizes[i].heads && r->model_intermediate_size == 4 * sizes[i].hidden && r->model_vocab_size == 50257)
+            r->model_num_attention_heads == sizes[i].heads && r->model_intermediate_size == 4 * sizes[i].hidden &&
+            r->model_vocab_size == 50257)
             return sizes[i].name;
     return NULL;
 }

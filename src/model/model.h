@@ -18,7 +18,7 @@
 
 #define RP_LOSS_PARTS_MAX 4
 #define RP_COUNTERS_MAX 3
-#define RP_FIELDS_MAX RP_TELEMETRY_FIELDS_MAX
+#define RP_FIELDS_MAX RP_SAMPLE_FIELDS_MAX
 #define RP_GROUPS_MAX 8
 
 /* A quantity that a step counts in addition to its samples, such as tokens. */

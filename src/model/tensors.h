@@ -39,7 +39,7 @@ struct rp_tensor {
     double scale;       /* normal: a factor of the standard deviation; 0: 1 */
     int of;             /* RP_SECOND_GRADIENT: index of the weight */
     int shared;         /* one memory for all layers: takes the place of the tensor of the same name that was declared before */
-    long least;         /* a file may have so many rows or more; those that it lacks are 0; 0: all */
+    long least;         /* the fewest rows that a file may have; missing rows are 0; 0: all rows */
     size_t room;        /* least bytes: what overwrites it may be larger */
     const char *made_by; /* operations that write it, for reports of NaN; NULL: not searched */
     size_t offset, count; /* set by rp_tensors_add(): bytes from the start of the block, elements */

@@ -26,7 +26,7 @@ struct rp_op_shape {
 
 /* Each operation uses some of these; bits have another meaning for another operation. */
 enum rp_variant {
-    RP_VARIANT_TA = 1, RP_VARIANT_TB = 2, RP_VARIANT_BIAS = 4, RP_VARIANT_ADD = 8, RP_VARIANT_ALIGNED = 16, /* gemm, copy_columns; as far as sizes are */
+    RP_VARIANT_TA = 1, RP_VARIANT_TB = 2, RP_VARIANT_BIAS = 4, RP_VARIANT_ADD = 8, RP_VARIANT_ALIGNED = 16, /* gemm, copy_columns; if sizes are */
     RP_VARIANT_ODD_C = 32,                                                     /* gemm: the pitch of c is odd all the same */
     RP_VARIANT_KEY_HOLES = 1, RP_VARIANT_SHORT_SAMPLES = 2, RP_VARIANT_NO_LAST_GRADIENTS = 4, /* attention */
     RP_VARIANT_CAUSAL = 8,                                                     /* attention, without key_mask */

@@ -1,5 +1,6 @@
 /* The literal definition of every operation of repro-fp32/1: plain loops over scalars, one rounding per operator. This file is
- * the specification; a backend may compute in any way that produces the same bits. Compiled without contraction. */
+ * the specification, and in one file for that reason; a backend may compute in any way that produces the same bits. Compiled without
+ * contraction. */
 #include "ops/ops.h"
 
 #include "base/err.h"

@@ -45,7 +45,7 @@ static void read_all(const void *data, size_t size)
         {"next_sentence_labels", RP_I32, 1, 2},
     };
     const struct rp_data_format *format = rp_data_format_find("bert_tfrecord");
-    struct rp_sample_field own[RP_TELEMETRY_FIELDS_MAX];
+    struct rp_sample_field own[RP_SAMPLE_FIELDS_MAX];
     struct sample s;
     void *const row[] = {s.ids, s.mask, s.segments, s.positions, s.labels, s.weights, &s.next};
     int n = 0;

@@ -60,7 +60,7 @@ static void check_samples(struct rp_dataset *d, int in_order)
 static void read_all(const char *format, const char *path, const struct rp_data_opts *o)
 {
     const struct rp_sample_field want = {RP_TOKENS_FIELD, RP_I32, SEQ + 1, VOCAB};
-    struct rp_sample_field own[RP_TELEMETRY_FIELDS_MAX];
+    struct rp_sample_field own[RP_SAMPLE_FIELDS_MAX];
     struct rp_data_check c;
     struct rp_err err = {0};
     int n;

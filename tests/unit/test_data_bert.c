@@ -227,7 +227,7 @@ TEST(a_file_that_changes_under_a_run_is_an_error)
 
 TEST(probe_finds_the_lengths)
 {
-    struct rp_sample_field f[RP_TELEMETRY_FIELDS_MAX];
+    struct rp_sample_field f[RP_SAMPLE_FIELDS_MAX];
     const struct rp_data_format *format = rp_data_format_find("bert_tfrecord");
     int n = 0;
     put_samples("probe.tfrecord", 0, 1);

@@ -1,4 +1,5 @@
-/* The recipe reader: what it takes, what it refuses and with which words, and that nothing is lost on the way through JSON. */
+/* The recipe reader: what it takes, what it refuses and with which words, and that nothing is lost on the way through JSON. One file: its
+ * tables of cases share one parser and one list of expected words. */
 #include "recipe/recipe.h"
 #include "base/json.h"
 #include "tests/unit/scratch.h"

@@ -58,7 +58,7 @@ refused 2 "the vocabulary has 100000; give --token-bytes 4" data make tokens t -
 refused 2 "has no option --token-bytes" data make llmc t --token-bytes 4
 : >empty.txt
 # shellcheck disable=SC2086
-refused 4 "'empty.txt': there is no text in it" data make llmc t empty.txt $words
+refused 4 "'empty.txt': expected text, found no document" data make llmc t empty.txt $words
 printf '\377' >latin.txt
 # shellcheck disable=SC2086
 refused 4 "'latin.txt': byte 0 (from 0) is not UTF-8; convert the text first" data make llmc t latin.txt $words
