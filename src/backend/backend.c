@@ -30,13 +30,17 @@ const char *rp_class_name(enum rp_class c)
 
 int rp_use_refuse(const struct rp_op_use *u, struct rp_err *err, const char *fmt, ...)
 {
-    char shape[64], text[300];
+    char shape[128], text[300];
+    const struct rp_conv *v = &u->conv;
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     if (rp_use_is_attention(u))
         snprintf(shape, sizeof shape, "over %d keys of %d", u->seq, u->head_dim);
+    else if (rp_op_is_conv(u->op))
+        snprintf(shape, sizeof shape, "of %d x %d x %d x %d to %d x %d x %d", v->batch, v->in_h, v->in_w, v->in_c, v->out_h, v->out_w,
+                 v->out_c);
     else if (u->op == RP_OP_gemm)
         snprintf(shape, sizeof shape, "of %d x %d x %d", u->rows, u->width, u->depth);
     else
@@ -70,6 +74,13 @@ int rp_use_check(const struct rp_op_use *u, const char *backend, struct rp_err *
         width = 3.0 * u->heads * u->head_dim;
     }
     double elements = larger(rows * width, larger(rows * depth, depth * width));
+    if (rp_op_is_conv(u->op)) {
+        const struct rp_conv *c = &u->conv;
+        rows = c->batch * larger((double)c->in_h * c->in_w, (double)c->out_h * c->out_w);
+        width = larger(c->in_c, c->out_c);
+        depth = (double)c->kernel_h * c->kernel_w * width;
+        elements = larger(rows * width, (double)c->kernel_h * c->kernel_w * c->in_c * c->out_c);
+    }
     return rp_use_limit(u, "rows or columns", larger(rows, larger(width, depth)), EXTENT_MOST, err) < 0
                ? -1
                : rp_use_limit(u, "elements", elements, ELEMENTS_MOST, err);

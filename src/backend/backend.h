@@ -37,6 +37,7 @@ struct rp_op_use {
     int rows, width, depth;          /* of a GEMM m, n, k; whole tensors have rows * width elements */
     int segment;                     /* of a GEMM, as in struct rp_gemm */
     int batch, seq, heads, head_dim, causal; /* of attention */
+    struct rp_conv conv;             /* of a convolution or pool */
 };
 
 /* An opened device, as documents describe it: {"kind": "cpu", "name", "isa", "threads"} or {"kind": "cuda", "name", "index",

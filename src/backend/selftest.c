@@ -17,6 +17,32 @@ static const struct rp_op_shape shapes[] = {
     {.rows = 77, .width = 301, .depth = 1023, .batch = 1, .seq = 301, .heads = 1, .head_dim = 64, .dropout = 0.1f, .variant = 2},
 };
 
+/* Windows with symmetric padding, with all of it after the image, without any; sums over more than RP_CHAIN_MAX terms, in both directions, with
+ * and without a stride; and rows of more than two groups of RP_CONV_GROUP. */
+static const struct rp_op_shape convs[] = {
+#define CONV(n, h, w, c, oh, ow, oc, kh, kw, s, top, left) .conv = {n, h, w, c, oh, ow, oc, kh, kw, s, top, left}
+    {CONV(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0)},
+    {CONV(2, 9, 7, 5, 9, 7, 33, 3, 3, 1, 1, 1), .variant = 2},
+    {CONV(1, 11, 10, 16, 6, 5, 20, 3, 3, 2, 1, 1), .variant = 2, .in_place = 1},
+    {CONV(2, 8, 8, 12, 4, 4, 48, 3, 3, 2, 0, 0), .variant = 1},
+    {CONV(1, 19, 21, 3, 10, 11, 24, 7, 7, 2, 3, 3)},
+    {CONV(2, 6, 6, 64, 3, 3, 40, 1, 1, 2, 0, 0), .variant = 2, .in_place = 1},
+    {CONV(2, 7, 7, 72, 7, 7, 52, 1, 1, 1, 0, 0)},
+    {CONV(1, 3, 2, 520, 3, 2, 12, 3, 3, 1, 1, 1)},
+    {CONV(1, 4, 3, 8, 4, 3, 520, 3, 3, 1, 1, 1)},
+    {CONV(1, 4, 4, 8, 2, 2, 520, 3, 3, 2, 1, 1), .variant = 2},
+    {CONV(5, 45, 45, 4, 45, 45, 8, 1, 3, 1, 0, 1)},
+    {CONV(1, 65, 9, 16, 33, 5, 68, 5, 2, 2, 2, 0)},
+};
+static const struct rp_op_shape pools[] = {
+    {CONV(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0)},
+    {CONV(2, 11, 8, 33, 6, 4, 33, 3, 3, 2, 1, 1)},
+    {CONV(2, 8, 8, 20, 4, 4, 20, 3, 3, 2, 0, 0)},
+    {CONV(1, 7, 9, 64, 6, 8, 64, 2, 2, 1, 0, 0)},
+    {CONV(3, 12, 13, 1, 4, 5, 1, 3, 3, 3, 0, 1)},
+#undef CONV
+};
+
 /* Sizes that fit every GEMM kernel of a GPU, in the four forms; with RP_CUDA_GEMM=rotate every kernel is used in every mode, first with
  * rows of C that are aligned, then with others and more segments. */
 #define GEMMS 160
@@ -43,6 +69,13 @@ static const struct {
 static int shape_of(enum rp_op op, int is_gpu, int i, struct rp_op_shape *shape)
 {
     enum { SIZES = sizeof shapes / sizeof *shapes, SPECIAL = sizeof special / sizeof *special };
+    if (rp_op_is_conv(op)) {
+        const int pool = op == RP_OP_maxpool_forward || op == RP_OP_maxpool_backward;
+        if (i >= (int)(pool ? sizeof pools / sizeof *pools : sizeof convs / sizeof *convs))
+            return 0;
+        *shape = pool ? pools[i] : convs[i];
+        return 1;
+    }
     if (i < SIZES) {
         *shape = shapes[i];
         return 1;
@@ -63,7 +96,7 @@ static int shape_of(enum rp_op op, int is_gpu, int i, struct rp_op_shape *shape)
 
 struct rp_dev *rp_ops_selftest_open(const struct rp_backend *b, const struct rp_device_opts *o, struct rp_err *err)
 {
-    struct rp_op_use use[RP_OP_COUNT * 10 + GEMMS];
+    struct rp_op_use use[RP_OP_COUNT * 12 + GEMMS];
     struct rp_op_shape s;
     int n = 0;
     for (int op = 0; op < RP_OP_COUNT; op++)
@@ -71,7 +104,7 @@ struct rp_dev *rp_ops_selftest_open(const struct rp_backend *b, const struct rp_
             RP_BUG_IF(n == (int)(sizeof use / sizeof *use));
             use[n++] = (struct rp_op_use){.op = (enum rp_op)op, .rows = s.rows, .width = s.width, .depth = s.depth, .segment = s.segment,
                                           .batch = s.batch, .seq = s.seq, .heads = s.heads, .head_dim = s.head_dim,
-                                          .causal = (s.variant & RP_VARIANT_CAUSAL) != 0};
+                                          .causal = (s.variant & RP_VARIANT_CAUSAL) != 0, .conv = s.conv};
         }
     return rp_backend_open(b, o, use, n, err);
 }

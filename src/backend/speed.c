@@ -12,6 +12,8 @@
 #define INNER 3072l
 #define VOCAB 30522l
 #define WINDOWS 5
+#define CONV_BATCH 32
+#define CALLS 160
 #define ELEMENTS (ROWS * INNER) /* floats of a large block: [12288, 3072] */
 
 struct bench {
@@ -30,6 +32,7 @@ struct call {
     long m, n, k; /* of a GEMM; rows and width; batch and sequence length */
     int ta, tb, segment;
     int heads, dim; /* of causal attention */
+    struct rp_conv conv; /* of a convolution */
     double flops, bytes;
 };
 
@@ -122,6 +125,33 @@ static void run_add(struct bench *b, const struct call *c)
     b->dev->op->add(b->dev, b->y, b->x, b->w, (size_t)c->m * (size_t)c->n);
 }
 
+static void run_conv(struct bench *b, const struct call *c)
+{
+    b->dev->op->conv_forward(b->dev, b->y, NULL, b->x, b->w, &c->conv, b->work);
+}
+
+static void run_conv_data(struct bench *b, const struct call *c)
+{
+    b->dev->op->conv_dgrad(b->dev, b->z, b->y, b->w, NULL, &c->conv);
+}
+
+static void run_conv_weights(struct bench *b, const struct call *c)
+{
+    b->dev->op->conv_wgrad(b->dev, b->z, b->y, b->x, &c->conv, b->work);
+}
+
+static void run_batch_norm(struct bench *b, const struct call *c)
+{
+    b->dev->op->batchnorm_forward(b->dev, b->y, b->small, b->small + c->n, b->x, b->small + 2 * c->n, b->small + 3 * c->n,
+                                  b->small + 4 * c->n, NULL, 1e-5f, 1, (int)c->m, (int)c->n, b->work);
+}
+
+static void run_batch_norm_backward(struct bench *b, const struct call *c)
+{
+    b->dev->op->batchnorm_backward(b->dev, b->z, NULL, b->small, b->small + c->n, b->w, b->x, b->y, b->small + 2 * c->n,
+                                   b->small + 3 * c->n, b->small + 4 * c->n, (int)c->m, (int)c->n, b->work);
+}
+
 static void run_norm(struct bench *b, const struct call *c)
 {
     b->dev->op->square_sums(b->dev, b->small, b->x, (size_t)c->m * (size_t)c->n);
@@ -193,6 +223,44 @@ static int causal(struct call *out)
     return n;
 }
 
+/* The convolutions of ResNet-50 at batch 32, each shape once. */
+static int convolutions(struct call *out)
+{
+    static const struct {
+        int size, in, out, kernel, stride;
+        const char *name;
+    } sizes[] = {
+#define CONV(size, in, out, kernel, stride) {size, in, out, kernel, stride, #kernel "x" #kernel "/" #stride " to " #out}
+        CONV(224, 3, 64, 7, 2),     CONV(56, 64, 64, 1, 1),     CONV(56, 64, 64, 3, 1),     CONV(56, 64, 256, 1, 1),
+        CONV(56, 256, 64, 1, 1),    CONV(56, 256, 128, 1, 1),   CONV(56, 128, 128, 3, 2),   CONV(28, 128, 128, 3, 1),
+        CONV(28, 128, 512, 1, 1),   CONV(28, 512, 128, 1, 1),   CONV(56, 256, 512, 1, 2),   CONV(28, 512, 256, 1, 1),
+        CONV(28, 256, 256, 3, 2),   CONV(14, 256, 256, 3, 1),   CONV(14, 256, 1024, 1, 1),  CONV(14, 1024, 256, 1, 1),
+        CONV(28, 512, 1024, 1, 2),  CONV(14, 1024, 512, 1, 1),  CONV(14, 512, 512, 3, 2),   CONV(7, 512, 512, 3, 1),
+        CONV(7, 512, 2048, 1, 1),   CONV(7, 2048, 512, 1, 1),   CONV(14, 1024, 2048, 1, 2),
+#undef CONV
+    };
+    static const struct {
+        void (*run)(struct bench *b, const struct call *c);
+        const char *what;
+    } directions[] = {{run_conv, "convolution"},
+                      {run_conv_data, "convolution data gradient"},
+                      {run_conv_weights, "convolution weight gradient"}};
+    int n = 0;
+    for (size_t d = 0; d < sizeof directions / sizeof *directions; d++)
+        for (size_t i = d == 1; i < sizeof sizes / sizeof *sizes; i++) { /* images have no gradient */
+            const int size = sizes[i].size, to = (size - 1) / sizes[i].stride + 1, pad = sizes[i].kernel / 2;
+            struct call c = {.run = directions[d].run, .what = directions[d].what, .name = sizes[i].name, .m = CONV_BATCH, .n = size,
+                             .k = sizes[i].in};
+            c.conv = (struct rp_conv){CONV_BATCH, size, size, sizes[i].in, to, to, sizes[i].out, sizes[i].kernel, sizes[i].kernel,
+                                      sizes[i].stride, pad, pad};
+            const double outputs = (double)rp_conv_rows(&c.conv) * c.conv.out_c, weights = (double)rp_conv_taps(&c.conv) * c.conv.out_c;
+            c.flops = 2.0 * outputs * rp_conv_taps(&c.conv);
+            c.bytes = 4.0 * (outputs + weights + (double)CONV_BATCH * size * size * c.conv.in_c);
+            out[n++] = c;
+        }
+    return n;
+}
+
 /* Attention at three sizes, then operations limited by memory: how many tensors of rows x width each reads or writes. */
 static int others(struct call *out)
 {
@@ -210,6 +278,7 @@ static int others(struct call *out)
         {run_layernorm_backward, "layer norm backward", ROWS, HIDDEN, 4},
         {run_gelu, "GELU", ROWS, INNER, 2}, {run_gelu_backward, "GELU backward", ROWS, INNER, 3},
         {run_gelu_tanh, "tanh GELU", ROWS, INNER, 2}, {run_gelu_tanh_backward, "tanh GELU backward", ROWS, INNER, 3},
+        {run_batch_norm, "batch norm, ReLU", 100352, 256, 3}, {run_batch_norm_backward, "batch norm, ReLU backward", 100352, 256, 7},
         {run_add, "add", ROWS, INNER, 3}, {run_adam, "AdamW", ROWS, INNER, 7},
         {run_norm, "sum of squares", ROWS, INNER, 1}, {run_digest, "SHA-256 of a state", 4096, INNER, 1},
     };
@@ -227,14 +296,20 @@ static int others(struct call *out)
     return n;
 }
 
-/* Not every GPU supports long sequences. Fills *use for causal attention. */
+/* Not every GPU supports long sequences. Fills *use for causal attention and convolutions. */
 static int is_supported(const struct rp_backend *b, const struct rp_device_opts *o, const struct call *c, struct rp_op_use *use)
 {
     struct rp_err unused;
-    if (!c->dim)
+    if (c->dim)
+        *use = (struct rp_op_use){.op = c->run == run_attention ? RP_OP_attention_forward : RP_OP_attention_backward, .batch = (int)c->m,
+                                  .seq = (int)c->n, .heads = c->heads, .head_dim = c->dim, .causal = 1};
+    else if (c->conv.batch)
+        *use = (struct rp_op_use){.op = c->run == run_conv        ? RP_OP_conv_forward
+                                        : c->run == run_conv_data ? RP_OP_conv_dgrad
+                                                                  : RP_OP_conv_wgrad,
+                                  .conv = c->conv};
+    else
         return 1;
-    *use = (struct rp_op_use){.op = c->run == run_attention ? RP_OP_attention_forward : RP_OP_attention_backward, .batch = (int)c->m,
-                              .seq = (int)c->n, .heads = c->heads, .head_dim = c->dim, .causal = 1};
     return b->supports(o, use, &unused) == 0;
 }
 
@@ -269,7 +344,10 @@ static int measure(struct bench *b, const struct call *c)
         s[i] /= (double)calls;
     }
     char shape[64];
-    snprintf(shape, sizeof shape, c->k ? "%ldx%ldx%ld" : "%ldx%ld", c->m, c->n, c->k);
+    if (c->conv.batch)
+        snprintf(shape, sizeof shape, "%dx%dx%dx%d", c->conv.batch, c->conv.in_h, c->conv.in_w, c->conv.in_c);
+    else
+        snprintf(shape, sizeof shape, c->k ? "%ldx%ldx%ld" : "%ldx%ld", c->m, c->n, c->k);
     json_array_append_new(b->rows, json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:I}", "what", c->what, "name", c->name, "shape", shape,
                                              "seconds", rp_median(s, (size_t)windows), "flops", c->flops, "bytes", c->bytes, "calls",
                                              (json_int_t)(calls * windows)));
@@ -284,6 +362,7 @@ static void *block(struct bench *b, size_t bytes)
 static int prepare(struct bench *b)
 {
     float **large[] = {&b->x, &b->y, &b->z, &b->w};
+    /* more than the sums of batch norm's 64-row blocks and of the groups of any convolution above */
     size_t work = rp_colsum_work(ROWS, 3 * INNER) + 8 * INNER, small = 24 * ROWS,
         mask = rp_mask_bytes(12 * ROWS, 512);
     for (size_t i = 0; i < 4; i++) {
@@ -307,14 +386,16 @@ static int prepare(struct bench *b)
 
 struct rp_dev *rp_ops_speed_open(const struct rp_backend *b, const struct rp_device_opts *o, struct rp_err *err)
 {
-    struct rp_op_use use[24] = {
+    struct rp_op_use use[8 + CALLS] = {
         {.op = RP_OP_gemm, .rows = ROWS, .width = VOCAB, .depth = INNER},
         {.op = RP_OP_attention_forward, .batch = 8, .seq = 512, .heads = 12, .head_dim = 64},
         {.op = RP_OP_attention_backward, .batch = 8, .seq = 512, .heads = 12, .head_dim = 64},
         {.op = RP_OP_layernorm_backward, .rows = ROWS, .width = HIDDEN},
+        {.op = RP_OP_batchnorm_backward, .rows = 100352, .width = 256},
     };
-    struct call calls[16];
-    int n = 4, more = causal(calls);
+    struct call calls[CALLS];
+    int n = 5, more = causal(calls);
+    more += convolutions(calls + more);
     for (int i = 0; i < more; i++)
         if (is_supported(b, o, &calls[i], &use[n]))
             n++;
@@ -324,11 +405,13 @@ struct rp_dev *rp_ops_speed_open(const struct rp_backend *b, const struct rp_dev
 int rp_ops_speed(struct rp_dev *dev, const struct rp_device_opts *o, double seconds, int (*stop)(void), json_t **rows, struct rp_err *err)
 {
     struct bench b = {.dev = dev, .seconds = seconds, .rows = json_array(), .err = err};
-    struct call calls[90];
+    struct call calls[CALLS];
     struct rp_op_use use;
     int n = gemms(calls);
     n += others(calls + n);
     n += causal(calls + n);
+    n += convolutions(calls + n);
+    RP_BUG_IF(n > CALLS);
     int failed = prepare(&b) < 0;
     for (int i = 0; i < n && !failed && !(stop && stop()); i++)
         failed = is_supported(dev->backend, o, &calls[i], &use) && measure(&b, &calls[i]) < 0;

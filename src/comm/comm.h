@@ -6,8 +6,7 @@
  * Owner:   the caller that opens a communicator closes it; buffers are borrowed.
  * Extend:  a transport is a file with a struct rp_comm_ops.
  */
-#ifndef RP_COMM_COMM_H
-#define RP_COMM_COMM_H
+#pragma once
 
 #include "base/err.h"
 
@@ -34,5 +33,3 @@ struct rp_comm {
 };
 
 struct rp_comm *rp_comm_self(void); /* a world of one */
-
-#endif

@@ -1,4 +1,4 @@
-/* One case per operation, see compare.h: it makes each tensor twice with equal contents and runs the reference on the first copies and the
+/* One case per operation, see op_check.h: it makes each tensor twice with equal contents and runs the reference on the first copies and the
  * device on the second; then rp_ops_compare() compares the copies. */
 #include "ops/op_check.h"
 
@@ -210,11 +210,11 @@ CASE(gemm)
 CASE(embed_forward)
 {
     int seq = sample_rows(s);
-    struct ints ids = indices(c, (size_t)ROWS, 50), types = indices(c, (size_t)ROWS, 2);
+    struct ints ids = indices(c, (size_t)ROWS, 50), types = indices(c, (size_t)ROWS, 2), positions = indices(c, (size_t)ROWS, seq);
     pair word = filled(c, 50 * (size_t)WIDTH, 1.0f), type = filled(c, 2 * (size_t)WIDTH, 1.0f);
     pair position = filled(c, (size_t)seq * (size_t)WIDTH, 1.0f), z = blank(c, ALL);
-    BOTH(embed_forward, z.of[k], ids.of[k], types.of[k], word.of[k], has(s, RP_VARIANT_NO_TYPES) ? NULL : type.of[k], position.of[k], ROWS,
-         seq, WIDTH);
+    BOTH(embed_forward, z.of[k], ids.of[k], types.of[k], has(s, RP_VARIANT_POSITION_IDS) ? positions.of[k] : NULL, word.of[k],
+         has(s, RP_VARIANT_NO_TYPES) ? NULL : type.of[k], position.of[k], ROWS, seq, WIDTH);
 }
 
 CASE(layernorm_forward)
@@ -347,7 +347,19 @@ static struct bytes key_mask(struct ctx *c, const struct rp_op_shape *s)
     return m;
 }
 
-static struct rp_attention attention_of(const struct rp_op_shape *s, const uint8_t *keys)
+/* The first key of each query: documents of many lengths, some of one token, some longer than a block of queries or keys. */
+static struct ints first_keys(struct ctx *c, const struct rp_op_shape *s)
+{
+    struct ints first = indices(c, (size_t)s->batch * (size_t)s->seq, 1);
+    for (int i = 0; i < s->batch * s->seq; i++) {
+        uint32_t word = draw(c);
+        int start = i % s->seq == 0 || word % (i / 7 % 2 ? 5 : 61) == 0;
+        first.of[0][i] = first.of[1][i] = start ? i % s->seq : first.of[0][i - 1];
+    }
+    return first;
+}
+
+static struct rp_attention attention_of(const struct rp_op_shape *s, const uint8_t *keys, const int32_t *first)
 {
     const int causal = has(s, RP_VARIANT_CAUSAL);
     return (struct rp_attention){.batch = s->batch,
@@ -356,6 +368,7 @@ static struct rp_attention attention_of(const struct rp_op_shape *s, const uint8
                                  .head_dim = s->head_dim,
                                  .causal = causal,
                                  .key_mask = causal ? NULL : keys,
+                                 .first_key = causal && has(s, RP_VARIANT_DOCUMENTS) ? first : NULL,
                                  .scale = 1.0f / __builtin_sqrtf((float)s->head_dim),
                                  .drop = dropout_of(s, s->heads * s->seq)};
 }
@@ -366,8 +379,9 @@ CASE(attention_forward)
     size_t head_rows = rows * (size_t)s->heads;
     pair qkv = filled(c, rows * 3 * width, 2.0f), o = blank(c, rows * width), top = blank(c, head_rows), inv = blank(c, head_rows);
     struct bytes keys = key_mask(c, s), mask = blank_bytes(c, rp_mask_bytes((long)head_rows, s->seq));
+    struct ints first = first_keys(c, s);
     for (int k = 0; k < sides(c); k++) {
-        struct rp_attention a = attention_of(s, keys.of[k]);
+        struct rp_attention a = attention_of(s, keys.of[k], first.of[k]);
         c->table[k]->attention_forward(c->dev[k], o.of[k], top.of[k], inv.of[k], mask.of[k], qkv.of[k], &a);
     }
 }
@@ -379,11 +393,12 @@ CASE(attention_backward)
     pair qkv = filled(c, rows * 3 * width, 2.0f), o = blank(c, rows * width), top = blank(c, head_rows), inv = blank(c, head_rows);
     pair d_o = filled(c, rows * width, 1.0f), dqkv = blank(c, rows * 3 * width), dbias = blank(c, 3 * width);
     struct bytes keys = key_mask(c, s), mask = blank_bytes(c, rp_mask_bytes((long)head_rows, s->seq));
+    struct ints first = first_keys(c, s);
     for (size_t r = 0; has(s, RP_VARIANT_NO_LAST_GRADIENTS) && r < rows; r++)
         for (size_t j = 0; r % (size_t)s->seq >= (size_t)(s->seq + 1) / 2 && j < width; j++)
             d_o.of[0][r * width + j] = d_o.of[1][r * width + j] = j % 3 ? 0.0f : -0.0f;
     for (int k = 0; k < sides(c); k++) {
-        struct rp_attention a = attention_of(s, keys.of[k]);
+        struct rp_attention a = attention_of(s, keys.of[k], first.of[k]);
         float *work = work_of(c, k, rp_colsum_work((long)rows, 3 * (long)width));
         c->table[k]->attention_forward(c->dev[k], o.of[k], top.of[k], inv.of[k], mask.of[k], qkv.of[k], &a);
         c->table[k]->attention_backward(c->dev[k], dqkv.of[k], dbias.of[k], d_o.of[k], o.of[k], top.of[k], inv.of[k], mask.of[k],
@@ -441,6 +456,24 @@ CASE(softmax_xent)
     pair z = filled(c, (size_t)ROWS * (size_t)ld, 9.0f), loss = blank(c, (size_t)ROWS), coef = filled(c, (size_t)ROWS, 0.01f);
     struct ints labels = indices(c, (size_t)ROWS, WIDTH);
     BOTH(softmax_xent, loss.of[k], z.of[k], ld, labels.of[k], coef.of[k], ROWS, WIDTH, s->shards ? s->shards : 1);
+}
+
+CASE(softmax_xent_smoothed)
+{
+    long ld = WIDTH + 3;
+    pair z = filled(c, (size_t)ROWS * (size_t)ld, 9.0f), loss = blank(c, (size_t)ROWS), coef = filled(c, (size_t)ROWS, 0.01f);
+    struct ints labels = indices(c, (size_t)ROWS, WIDTH);
+    BOTH(softmax_xent_smoothed, loss.of[k], z.of[k], ld, labels.of[k], coef.of[k], ROWS, WIDTH, 0.1f);
+}
+
+#include "ops/op_check_images.inc.h"
+
+CASE(argmax_rows)
+{
+    long ld = WIDTH + 3;
+    pair x = s->variant & 1 ? filled_whole(c, (size_t)ROWS * (size_t)ld) : filled(c, (size_t)ROWS * (size_t)ld, 2.0f);
+    struct ints index = indices(c, (size_t)ROWS, 1);
+    BOTH(argmax_rows, index.of[k], x.of[k], ld, ROWS, WIDTH);
 }
 
 CASE(weighted_sum)
@@ -502,6 +535,30 @@ CASE(lamb_apply)
     if (has(s, RP_VARIANT_NO_UPDATE_SUM))
         sums.of[0][1] = sums.of[1][1] = 0.0f;
     BOTH(lamb_apply, w.of[k], u.of[k], sums.of[k], 0.00176f, ALL);
+}
+
+CASE(sgd_update)
+{
+    struct rp_sgd a = {.grad_scale = 0.37f, .lr = 0.013f, .momentum = 0.875f, .weight_decay = has(s, RP_VARIANT_DECAY) ? 0.01f : 0.0f,
+                       .nesterov = has(s, RP_VARIANT_NESTEROV)};
+    pair w = filled(c, ALL, 1.0f), m = filled(c, ALL, 1.0f), g = filled(c, ALL, 1.0f);
+    BOTH(sgd_update, w.of[k], m.of[k], g.of[k], ALL, &a);
+}
+
+CASE(lars_update)
+{
+    struct rp_lars a = {.grad_scale = 0.37f, .lr = 0.13f, .momentum = 0.9f, .weight_decay = has(s, RP_VARIANT_DECAY) ? 0.01f : 0.0f,
+                        .eeta = 0.001f, .eps = 1e-7f, .adapt = has(s, RP_VARIANT_ADAPT), .nesterov = has(s, RP_VARIANT_NESTEROV)};
+    pair w = filled(c, ALL, 1.0f), m = filled(c, ALL, 1.0f), g = filled(c, ALL, 1.0f), sums = filled_positive(c, 2, 5.0f);
+    if (s->variant & 8)
+        sums.of[0][s->variant >> 4 & 1] = sums.of[1][s->variant >> 4 & 1] = 0.0f;
+    BOTH(lars_update, w.of[k], m.of[k], g.of[k], sums.of[k], ALL, &a);
+}
+
+CASE(running_update)
+{
+    pair r = filled(c, ALL, 1.0f), x = filled(c, ALL, 1.0f);
+    BOTH(running_update, r.of[k], x.of[k], 1.0003f, 0.1f, ALL);
 }
 
 CASE(init_normal)

@@ -3,7 +3,7 @@
  * What:    one case per row of ops.def: random inputs of a given shape, the operation on both sides, then every byte is compared,
  *          including the inputs and guard bytes around each tensor.
  * Flow:    (table, device, operation, shape) -> 0, or -1 and the first differing element.
- * Extend:  a new operation needs case_<name>() in compare.c; without it this does not compile.
+ * Extend:  a new operation needs case_<name>() in op_check.c or op_check_images.inc.h; without it this does not compile.
  */
 #ifndef RP_OPS_COMPARE_H
 #define RP_OPS_COMPARE_H
@@ -15,6 +15,7 @@ struct rp_op_shape {
     int rows, width;                  /* of row operations; whole tensors have rows * width elements */
     int batch, seq, heads, head_dim;  /* of attention */
     int depth, segment;               /* of matrix products: k, and the chain length */
+    struct rp_conv conv;              /* of convolutions and pools */
     int shards;                       /* of softmax_xent; 0: 1 */
     float dropout;                    /* probability; 0: none */
     int in_place;                     /* output over input, if the operation allows it */
@@ -29,8 +30,8 @@ enum rp_variant {
     RP_VARIANT_TA = 1, RP_VARIANT_TB = 2, RP_VARIANT_BIAS = 4, RP_VARIANT_ADD = 8, RP_VARIANT_ALIGNED = 16, /* gemm, copy_columns; if sizes are */
     RP_VARIANT_ODD_C = 32,                                                     /* gemm: the pitch of c is odd all the same */
     RP_VARIANT_KEY_HOLES = 1, RP_VARIANT_SHORT_SAMPLES = 2, RP_VARIANT_NO_LAST_GRADIENTS = 4, /* attention */
-    RP_VARIANT_CAUSAL = 8,                                                     /* attention, without key_mask */
-    RP_VARIANT_NO_TYPES = 1,                                                   /* embed_forward */
+    RP_VARIANT_CAUSAL = 8, RP_VARIANT_DOCUMENTS = 16,                          /* attention, without key_mask; causal: first_key */
+    RP_VARIANT_NO_TYPES = 1, RP_VARIANT_POSITION_IDS = 2,                      /* embed_forward */
     RP_VARIANT_KEEP_SUM = 1,                                                   /* residual_layernorm_forward: z, over residual in place */
     RP_VARIANT_NO_DX = 1, RP_VARIANT_NO_DBIAS = 2, RP_VARIANT_NO_DROP = 4, /* layernorm_backward, the first and last without dropout */
     RP_VARIANT_ADD_GRADIENT = 16, RP_VARIANT_ADD_OVER = 32,                    /* layernorm_backward: add; dz == add */
@@ -38,6 +39,9 @@ enum rp_variant {
     RP_VARIANT_ONE_GROUP = 1, RP_VARIANT_ADD_ROWS = 2, RP_VARIANT_SINGLES = 4, /* row_sums; groups of 1, but 70 in every 97th */
     RP_VARIANT_BIAS_CORRECTION = 1, RP_VARIANT_DECAY = 2,                      /* adam_update, lamb_direction */
     RP_VARIANT_NO_WEIGHT_SUM = 1, RP_VARIANT_NO_UPDATE_SUM = 2,                /* lamb_apply: the sum is 0 */
+    RP_VARIANT_NO_MEAN = 1, RP_VARIANT_ADDED = 2,                              /* conv_forward; conv_dgrad */
+    RP_VARIANT_RELU = 1, RP_VARIANT_ADD_INPUT = 2, RP_VARIANT_STATISTICS = 4, RP_VARIANT_OVER_ADDED = 8, /* batchnorm_*; the last two: no y; y == add */
+    RP_VARIANT_NESTEROV = 1, RP_VARIANT_ADAPT = 4,                             /* sgd_update, lars_update */
     RP_VARIANT_WHOLE_NORMAL = 1,                                               /* init_normal: not truncated */
     RP_VARIANT_NONFINITE = 1,                                                  /* evidence: some NaN and infinities among the values */
 };

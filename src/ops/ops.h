@@ -21,6 +21,8 @@
 #define RP_SEGMENT_WGRAD 512    /* weight gradient: chains of this many rows, added in order */
 #define RP_SEGMENT_LONG 2048    /* forward and data gradient with K > RP_CHAIN_MAX: chains of this many */
 #define RP_CHAIN_MAX 4096       /* ... up to here: one chain */
+#define RP_CONV_CHAIN 512       /* weight gradient of a convolution: chains of this many rows, added in order ... */
+#define RP_CONV_GROUP 4096      /* ... up to this many; a balanced tree over such groups */
 #define RP_COLSUM_ROWS 64       /* rows per sequential block of a column sum */
 #define RP_NORM_CHUNK 4096      /* elements per chunk of a global norm */
 #define RP_LEAF_BYTES 16384     /* bytes per leaf of a state root */
@@ -48,6 +50,17 @@ struct rp_gemm {
     long ldadd;
 };
 
+/* A convolution of NHWC images, or a window that moves like one. Output pixel (oh, ow) takes input pixels (oh*stride + kh - pad_top,
+ * ow*stride + kw - pad_left); those outside the image are +0. Asymmetric padding follows from out_h and out_w.
+ * Forward, per output element: a chain over k = (kh, kw, ic), kh slowest, in segments by rp_segment(kernel_h * kernel_w * in_c).
+ * dgrad, per input element: a chain over k = (kh, kw, oc), in segments by rp_segment(kernel_h * kernel_w * out_c); k is counted whether or not
+ * a term exists, and terms without an output pixel are +0.
+ * wgrad, per weight: chains of RP_CONV_CHAIN rows (n, oh, ow), n slowest, added in order within groups of RP_CONV_GROUP rows; a balanced tree
+ * adds the groups. Terms outside the image are +0. */
+struct rp_conv {
+    int batch, in_h, in_w, in_c, out_h, out_w, out_c, kernel_h, kernel_w, stride, pad_top, pad_left;
+};
+
 /* One dropout site in one step. Element (sample, row, col) is kept when word [e % 4] of
  * Philox4x32-10(key = seed, counter = {e/4, sample, site, step}) >= threshold, with e = row * rp_mask_stride(width) + col, row
  * counted within the sample and sample counted over the whole global batch. threshold = floor(p * 2^32), scale = 1/(1-p).
@@ -63,7 +76,7 @@ struct rp_dropout {
 
 /* score[q,k] = chain over d of q*k, times scale; m = max over unmasked k, + (+0) so that a zero has one form;
  * e = r_exp(score - m); l = sum128(e) with e = +0 for masked keys; p = e * (1/l); pd = dropout(p);
- * o = chain over k of pd*v, masked keys skipped. causal: keys after q are masked for q.
+ * o = chain over k of pd*v, masked keys skipped. causal: keys after q are masked for q, and those before its first key.
  * Backward: D = chain over d of do*o; dpd = chain over d of do*v; ds = (p * (dropout'(dpd) - D)) * scale;
  * dq = chain over k of ds*k; dk = chain over q of ds*q; dv = chain over q of pd*do; masked keys have dk = dv = +0. */
 struct rp_attention {
@@ -71,6 +84,8 @@ struct rp_attention {
     float scale;                     /* 1/sqrt(head_dim), computed by the host in fp32: 1.0f / sqrtf(head_dim) */
     int causal;                      /* query q attends to keys 0..q only; then key_mask is NULL */
     const uint8_t *key_mask;         /* [batch, seq], 1 = attend; at least one 1 per sample; NULL: all */
+    const int32_t *first_key;        /* [batch, seq], causal only: query q attends to keys first_key[q]..q; never less than the one before;
+                                      * NULL: 0 */
     struct rp_dropout drop;          /* rows_per_sample = heads * seq, width = seq */
 };
 
@@ -89,6 +104,21 @@ struct rp_adam {
     float grad_scale, lr, beta1, one_minus_beta1, beta2, one_minus_beta2, eps, weight_decay;
     int bias_correction;
     float correct1, correct2;
+};
+
+/* gs = g * grad_scale;  d = fma(weight_decay, w, gs) when weight_decay != 0, else gs;  m = fma(momentum, m, d);
+ * u = nesterov ? fma(momentum, m, d) : m;  w = fma(-lr, u, w). */
+struct rp_sgd {
+    float grad_scale, lr, momentum, weight_decay;
+    int nesterov;
+};
+
+/* gs = g * grad_scale;  adapt: nw = sqrt(sums[0]), ng = sqrt(sums[1]) * grad_scale;  trust = nw > 0 and ng > 0 ?
+ * (eeta*nw) / (fma(weight_decay, nw, ng) + eps) : 1;  d = fma(weight_decay, w, gs);  not adapt: trust = 1, d = gs.
+ * rate = lr * trust;  v = rate * d;  m = momentum*m - v;  w = w + (nesterov ? momentum*m - v : m), each product rounded. */
+struct rp_lars {
+    float grad_scale, lr, momentum, weight_decay, eeta, eps;
+    int adapt, nesterov;
 };
 
 struct rp_dev;
@@ -113,6 +143,13 @@ struct rp_ops {
 #undef OP
 };
 
+/* Takes a struct rp_conv. */
+static inline int rp_op_is_conv(enum rp_op op)
+{
+    return op == RP_OP_conv_forward || op == RP_OP_conv_dgrad || op == RP_OP_conv_wgrad || op == RP_OP_maxpool_forward ||
+           op == RP_OP_maxpool_backward;
+}
+
 /* The literal definition of every operation: plain scalar loops on the host. ops/reference.c. */
 extern const struct rp_ops rp_reference_ops;
 #endif
@@ -127,6 +164,23 @@ static inline size_t rp_mask_bytes(long rows, long width)
 static inline size_t rp_colsum_work(long rows, long width)
 {
     return (size_t)((rows + RP_COLSUM_ROWS - 1) / RP_COLSUM_ROWS) * (size_t)width;
+}
+
+
+static inline long rp_conv_rows(const struct rp_conv *c)
+{
+    return (long)c->batch * c->out_h * c->out_w;
+}
+/* Terms of an output element, and weights of an output channel. */
+static inline int rp_conv_taps(const struct rp_conv *c)
+{
+    return c->kernel_h * c->kernel_w * c->in_c;
+}
+/* floats of scratch for a weight gradient: the sum of each group, unless there is one */
+static inline size_t rp_conv_wgrad_work(const struct rp_conv *c)
+{
+    long groups = (rp_conv_rows(c) + RP_CONV_GROUP - 1) / RP_CONV_GROUP;
+    return groups > 1 ? (size_t)groups * (size_t)c->out_c * (size_t)rp_conv_taps(c) : 0;
 }
 
 #endif

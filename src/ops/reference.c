@@ -1,5 +1,5 @@
 /* The literal definition of every operation of repro-fp32/1: plain loops over scalars, one rounding per operator. This file is
- * the specification, and in one file for that reason; a backend may compute in any way that produces the same bits. Compiled without
+ * the specification, with its part reference_images.inc.h; a backend may compute in any way that produces the same bits. Compiled without
  * contraction. */
 #include "ops/ops.h"
 
@@ -117,15 +117,15 @@ static void ref_gemm(struct rp_dev *dev, const struct rp_gemm *g)
 
 /* ---- rows ---- */
 
-static void ref_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, const int32_t *type_ids, const float *word,
-                              const float *type, const float *position, int rows, int seq, int width)
+static void ref_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, const int32_t *type_ids, const int32_t *position_ids,
+                              const float *word, const float *type, const float *position, int rows, int seq, int width)
 {
     for (long r = 0; r < rows; r++)
         for (long j = 0; j < width; j++) {
             float x = word[(long)ids[r] * width + j];
             if (type)
                 x = x + type[(long)type_ids[r] * width + j];
-            z[r * width + j] = x + position[r % seq * width + j];
+            z[r * width + j] = x + position[(position_ids ? position_ids[r] : r % seq) * width + j];
         }
 }
 
@@ -323,6 +323,7 @@ static void ref_bias_add(struct rp_dev *dev, float *y, const float *x, const flo
 struct reference_head {
     const struct rp_attention *a;
     const uint8_t *keys; /* [seq], 1 = attend; NULL: all */
+    const int32_t *first; /* [seq]: the first key of each query; NULL: 0 */
     long width, ld;      /* ld: row stride of qkv and dqkv */
     long x0, o0, row0;   /* first element in qkv (its q) and in o, first row of decisions */
 };
@@ -332,6 +333,7 @@ static struct reference_head head_of(const struct rp_attention *a, long b, long 
     long width = (long)a->heads * a->head_dim;
     return (struct reference_head){a,
                                    a->key_mask ? a->key_mask + b * a->seq : NULL,
+                                   a->first_key ? a->first_key + b * a->seq : NULL,
                                    width,
                                    3 * width,
                                    b * a->seq * 3 * width + h * a->head_dim,
@@ -341,7 +343,7 @@ static struct reference_head head_of(const struct rp_attention *a, long b, long 
 
 static int attended(const struct reference_head *h, long q, long k)
 {
-    return (!h->a->causal || k <= q) && (!h->keys || h->keys[k]);
+    return (!h->a->causal || k <= q) && (!h->keys || h->keys[k]) && (!h->first || k >= h->first[q]);
 }
 
 static float chain(const float *x, const float *y, long n)
@@ -471,6 +473,10 @@ static void ref_row_sums(struct rp_dev *dev, float *dst, const float *src, const
         }
 }
 
+/* ---- convolutions and images ---- */
+
+#include "ops/reference_images.inc.h"
+
 /* ---- loss ---- */
 
 /* The tree over the sum128 of each shard of `each` classes; z becomes e. */
@@ -503,6 +509,27 @@ static void ref_softmax_xent(struct rp_dev *dev, float *loss, float *logits, lon
         loss[i] = r_log(l) - at_label;
         for (long c = 0; c < classes; c++)
             z[c] = (z[c] * inv - (c == labels[i] ? 1.0f : 0.0f)) * coef[i];
+    }
+}
+
+static void ref_softmax_xent_smoothed(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef,
+                                      int n, int classes, float smoothing)
+{
+    const float share = 1.0f / (float)classes, rest = 1.0f - smoothing, each = smoothing * share;
+    for (long i = 0; i < n; i++) {
+        float *z = logits + i * ld, m = -__builtin_inff();
+        struct reference_sum128 sum;
+        sum128_start(&sum);
+        for (long c = 0; c < classes; c++) {
+            m = z[c] > m ? z[c] : m;
+            sum128_add(&sum, c, z[c]);
+        }
+        m = m + 0.0f;
+        const float mean = sum128_end(&sum) * share, at_label = z[labels[i]] - m;
+        const float l = sum_of_shards(z, m, 1, classes), inv = 1.0f / l, log = r_log(l);
+        loss[i] = __builtin_fmaf(smoothing, log - (mean - m), rest * (log - at_label));
+        for (long c = 0; c < classes; c++)
+            z[c] = (z[c] * inv - each - (c == labels[i] ? rest : 0.0f)) * coef[i];
     }
 }
 
@@ -577,6 +604,37 @@ static void ref_lamb_apply(struct rp_dev *dev, float *w, const float *u, const f
     float rate = lr * ratio;
     for (size_t i = 0; i < n; i++)
         w[i] = __builtin_fmaf(-rate, u[i], w[i]);
+}
+
+static void ref_sgd_update(struct rp_dev *dev, float *w, float *m, const float *g, size_t n, const struct rp_sgd *a)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float gs = g[i] * a->grad_scale, d = a->weight_decay != 0.0f ? __builtin_fmaf(a->weight_decay, w[i], gs) : gs;
+        m[i] = __builtin_fmaf(a->momentum, m[i], d);
+        w[i] = __builtin_fmaf(-a->lr, a->nesterov ? __builtin_fmaf(a->momentum, m[i], d) : m[i], w[i]);
+    }
+}
+
+static void ref_lars_update(struct rp_dev *dev, float *w, float *m, const float *g, const float *sums, size_t n, const struct rp_lars *a)
+{
+    float trust = 1.0f;
+    if (a->adapt) {
+        const float nw = __builtin_sqrtf(sums[0]), ng = __builtin_sqrtf(sums[1]) * a->grad_scale;
+        trust = nw > 0.0f && ng > 0.0f ? a->eeta * nw / (__builtin_fmaf(a->weight_decay, nw, ng) + a->eps) : 1.0f;
+    }
+    const float rate = a->lr * trust;
+    for (size_t i = 0; i < n; i++) {
+        const float gs = g[i] * a->grad_scale, d = a->adapt ? __builtin_fmaf(a->weight_decay, w[i], gs) : gs, v = rate * d;
+        m[i] = a->momentum * m[i] - v;
+        w[i] = w[i] + (a->nesterov ? a->momentum * m[i] - v : m[i]);
+    }
+}
+
+static void ref_running_update(struct rp_dev *dev, float *r, const float *x, float factor, float momentum, size_t n)
+{
+    const float rest = 1.0f - momentum;
+    for (size_t i = 0; i < n; i++)
+        r[i] = __builtin_fmaf(momentum, x[i] * factor, rest * r[i]);
 }
 
 static void ref_init_normal(struct rp_dev *dev, float *w, size_t n, float std, uint64_t seed, uint32_t tensor, int truncated)

@@ -6,18 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int rp_name_excluded(const char *name, const char *words)
-{
-    while (words && *words) {
-        size_t n = strcspn(words, ",");
-        for (const char *p = name; n && *p; p++)
-            if (!strncmp(p, words, n))
-                return 1;
-        words += n + (words[n] == ',');
-    }
-    return 0;
-}
-
 struct rp_optim rp_schedule_of(const struct rp_recipe *r)
 {
     return (struct rp_optim){
@@ -26,6 +14,9 @@ struct rp_optim rp_schedule_of(const struct rp_recipe *r)
         .warmup = r->schedule_warmup_steps,
         .total = r->schedule_total_steps,
         .decay = (enum rp_decay)r->schedule_decay,
+        .epoch = r->schedule_steps_per_epoch,
+        .step_epochs = r->schedule_step_epochs,
+        .whole_epochs = r->schedule_whole_epochs,
     };
 }
 
@@ -36,6 +27,9 @@ void rp_optim_init(struct rp_optim *o, const struct rp_recipe *r, const struct r
     o->bias_correction = r->optimizer_bias_correction;
     o->beta1 = r->optimizer_beta1;
     o->beta2 = r->optimizer_beta2;
+    o->momentum = r->optimizer_momentum;
+    o->nesterov = r->optimizer_nesterov;
+    o->trust = r->optimizer_trust_coefficient;
     o->eps = r->optimizer_epsilon;
     o->weight_decay = r->optimizer_weight_decay;
     o->clip = (float)r->optimizer_clip_norm;
@@ -78,19 +72,35 @@ double rp_cos_pi(double x)
     return x > 0.25 ? sine(pi * (0.5 - x)) : cosine(pi * x);
 }
 
-static double cosine_decay(const struct rp_optim *o, int64_t t)
+/* The part of the decay that lies behind, for those that begin at the end of warm-up. */
+static double decayed(const struct rp_optim *o, int64_t t, int64_t warmup, int64_t total)
 {
-    if (t >= o->total)
+    double x = t >= total ? 1.0 : (double)(t - warmup) / (double)(total - warmup);
+    if (x >= 1.0)
         return o->min_lr;
-    double x = (double)(t - o->warmup) / (double)(o->total - o->warmup);
-    return o->min_lr + (o->lr - o->min_lr) * (0.5 * (1.0 + rp_cos_pi(x)));
+    return o->min_lr + (o->lr - o->min_lr) * (o->decay == RP_DECAY_cosine ? 0.5 * (1.0 + rp_cos_pi(x)) : (1.0 - x) * (1.0 - x));
+}
+
+static double stepped(const struct rp_optim *o, int64_t t)
+{
+    double lr = o->lr;
+    for (int64_t n = (t - 1) / o->epoch / o->step_epochs; n > 0 && lr > 0; n--)
+        lr = lr / 10.0;
+    return lr;
 }
 
 double rp_learning_rate(const struct rp_optim *o, int64_t t)
 {
-    if (t <= o->warmup)
-        return o->lr * ((double)t / (double)o->warmup);
-    double left = t < o->total ? 1.0 - (double)t / (double)o->total : 0.0;
+    int64_t warmup = o->warmup, total = o->total, now = t;
+    if (o->whole_epochs) {
+        warmup /= o->epoch;
+        total /= o->epoch;
+        now = (t - 1) / o->epoch;
+        if (now < warmup)
+            return o->lr * ((double)(now + 1) / (double)warmup);
+    } else if (t <= warmup)
+        return o->lr * ((double)t / (double)warmup);
+    double left = now < total ? 1.0 - (double)now / (double)total : 0.0;
     switch (o->decay) {
     case RP_DECAY_constant:
         return o->lr;
@@ -99,7 +109,10 @@ double rp_learning_rate(const struct rp_optim *o, int64_t t)
     case RP_DECAY_square:
         return o->lr * (left * left);
     case RP_DECAY_cosine:
-        return cosine_decay(o, t);
+    case RP_DECAY_quadratic:
+        return decayed(o, now, warmup, total);
+    case RP_DECAY_step:
+        return stepped(o, t);
     case RP_DECAY_linear:
         break;
     }
@@ -157,18 +170,42 @@ static double power(double x, int64_t n)
     return r;
 }
 
-static void adamw(const struct rp_optim *o, const struct rp_trained *x, struct rp_adam *a)
+static struct rp_adam adam_of(const struct rp_optim *o, int64_t t, float grad_scale)
 {
-    float decay = a->weight_decay;
+    struct rp_adam a = {
+        .grad_scale = grad_scale,
+        .lr = (float)rp_learning_rate(o, t),
+        .beta1 = (float)o->beta1,
+        .one_minus_beta1 = (float)(1.0 - o->beta1),
+        .beta2 = (float)o->beta2,
+        .one_minus_beta2 = (float)(1.0 - o->beta2),
+        .eps = (float)o->eps,
+        .bias_correction = o->bias_correction,
+    };
+    if (a.bias_correction) {
+        a.correct1 = (float)(1.0 / (1.0 - power(o->beta1, t)));
+        a.correct2 = (float)(1.0 / (1.0 - power(o->beta2, t)));
+    }
+    return a;
+}
+
+static float decay_of(const struct rp_optim *o, int i)
+{
+    return o->excluded[i] ? 0.0f : (float)o->weight_decay;
+}
+
+static void adamw(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float grad_scale)
+{
+    struct rp_adam a = adam_of(o, t, grad_scale);
     for (int i = 0; i < x->weights->n; i++) {
-        const struct rp_tensor *t = &x->weights->t[i];
-        a->weight_decay = o->excluded[i] ? 0.0f : decay;
-        x->dev->op->adam_update(x->dev, rp_tensor_in(x->w, t), rp_tensor_in(x->slot[0], t), rp_tensor_in(x->slot[1], t),
-                                rp_tensor_in(x->g, t), t->count, a);
+        const struct rp_tensor *w = &x->weights->t[i];
+        a.weight_decay = decay_of(o, i);
+        x->dev->op->adam_update(x->dev, rp_tensor_in(x->w, w), rp_tensor_in(x->slot[0], w), rp_tensor_in(x->slot[1], w),
+                                rp_tensor_in(x->g, w), w->count, &a);
     }
 }
 
-/* sums = {sum of w*w, sum of u*u}, or zeros for a tensor that is not adapted: the ratio is then 1 */
+/* sums = {sum of w*w, sum of g*g}, or zeros for a tensor that is not adapted: the ratio is then 1 */
 static void trust_sums(const struct rp_trained *x, const struct rp_tensor *t, int adapted)
 {
     const struct rp_ops *op = x->dev->op;
@@ -180,22 +217,47 @@ static void trust_sums(const struct rp_trained *x, const struct rp_tensor *t, in
     op->tree_sum(x->dev, &x->sums[1], x->chunks, chunk_sums(x, t, rp_tensor_in(x->g, t), x->chunks));
 }
 
-static void lamb(const struct rp_optim *o, const struct rp_trained *x, struct rp_adam *a)
+static void lamb(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float grad_scale)
 {
-    float decay = a->weight_decay;
+    struct rp_adam a = adam_of(o, t, grad_scale);
     for (int i = 0; i < x->weights->n; i++) {
-        const struct rp_tensor *t = &x->weights->t[i];
-        a->weight_decay = o->excluded[i] ? 0.0f : decay;
-        x->dev->op->lamb_direction(x->dev, rp_tensor_in(x->g, t), rp_tensor_in(x->slot[0], t), rp_tensor_in(x->slot[1], t),
-                                   rp_tensor_in(x->w, t), t->count, a);
-        trust_sums(x, t, !o->excluded[i]);
-        x->dev->op->lamb_apply(x->dev, rp_tensor_in(x->w, t), rp_tensor_in(x->g, t), x->sums, a->lr, t->count);
+        const struct rp_tensor *w = &x->weights->t[i];
+        a.weight_decay = decay_of(o, i);
+        x->dev->op->lamb_direction(x->dev, rp_tensor_in(x->g, w), rp_tensor_in(x->slot[0], w), rp_tensor_in(x->slot[1], w),
+                                   rp_tensor_in(x->w, w), w->count, &a);
+        trust_sums(x, w, !o->excluded[i]);
+        x->dev->op->lamb_apply(x->dev, rp_tensor_in(x->w, w), rp_tensor_in(x->g, w), x->sums, a.lr, w->count);
+    }
+}
+
+static void sgd(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float grad_scale)
+{
+    struct rp_sgd a = {.grad_scale = grad_scale, .lr = (float)rp_learning_rate(o, t), .momentum = (float)o->momentum, .nesterov = o->nesterov};
+    for (int i = 0; i < x->weights->n; i++) {
+        const struct rp_tensor *w = &x->weights->t[i];
+        a.weight_decay = decay_of(o, i);
+        x->dev->op->sgd_update(x->dev, rp_tensor_in(x->w, w), rp_tensor_in(x->slot[0], w), rp_tensor_in(x->g, w), w->count, &a);
+    }
+}
+
+static void lars(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float grad_scale)
+{
+    struct rp_lars a = {.grad_scale = grad_scale, .lr = (float)rp_learning_rate(o, t), .momentum = (float)o->momentum,
+                        .eeta = (float)o->trust, .eps = (float)o->eps, .nesterov = o->nesterov};
+    for (int i = 0; i < x->weights->n; i++) {
+        const struct rp_tensor *w = &x->weights->t[i];
+        a.weight_decay = decay_of(o, i);
+        a.adapt = !o->excluded[i];
+        trust_sums(x, w, a.adapt);
+        x->dev->op->lars_update(x->dev, rp_tensor_in(x->w, w), rp_tensor_in(x->slot[0], w), rp_tensor_in(x->g, w), x->sums, w->count, &a);
     }
 }
 
 static const struct rp_optimizer optimizers[] = {
     [RP_OPTIMIZER_adamw] = {.name = "adamw", .slot = {"m", "v"}, .update = adamw, .use = {RP_OP_adam_update}, .uses = 1},
     [RP_OPTIMIZER_lamb] = {.name = "lamb", .slot = {"m", "v"}, .update = lamb, .use = {RP_OP_lamb_direction, RP_OP_lamb_apply}, .uses = 2},
+    [RP_OPTIMIZER_sgd] = {.name = "sgd", .slot = {"momentum"}, .update = sgd, .use = {RP_OP_sgd_update}, .uses = 1},
+    [RP_OPTIMIZER_lars] = {.name = "lars", .slot = {"momentum"}, .update = lars, .use = {RP_OP_lars_update}, .uses = 1},
 };
 _Static_assert(sizeof optimizers / sizeof *optimizers == RP_OPTIMIZER_COUNT, "each optimizer of a recipe has its row");
 
@@ -224,20 +286,5 @@ static float clip_factor(const struct rp_optim *o, float norm)
 
 void rp_optim_step(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float norm, float inv_micros)
 {
-    struct rp_adam a = {
-        .grad_scale = inv_micros * clip_factor(o, norm),
-        .lr = (float)rp_learning_rate(o, t),
-        .beta1 = (float)o->beta1,
-        .one_minus_beta1 = (float)(1.0 - o->beta1),
-        .beta2 = (float)o->beta2,
-        .one_minus_beta2 = (float)(1.0 - o->beta2),
-        .eps = (float)o->eps,
-        .weight_decay = (float)o->weight_decay,
-        .bias_correction = o->bias_correction,
-    };
-    if (a.bias_correction) {
-        a.correct1 = (float)(1.0 / (1.0 - power(o->beta1, t)));
-        a.correct2 = (float)(1.0 / (1.0 - power(o->beta2, t)));
-    }
-    o->optimizer->update(o, x, &a);
+    o->optimizer->update(o, x, t, inv_micros * clip_factor(o, norm));
 }

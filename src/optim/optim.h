@@ -13,11 +13,13 @@
  *   grad_scale = (1/G) * coef                                    then one multiplication per element
  * The schedule is computed in double and rounded to fp32 once:
  *   t <= warmup: lr * (t / warmup);  after: lr * (1 - t/total)^p, p 0, 1, 1/2 or 2, and 0 from t = total on (p > 0);
- *   cosine: min + (lr - min) * (1 + cos(pi x)) / 2, x = (t - warmup) / (total - warmup), at most 1; rp_cos_pi() in optim.c.
+ *   cosine: min + (lr - min) * (1 + cos(pi x)) / 2, x = (t - warmup) / (total - warmup), at most 1; rp_cos_pi() in optim.c;
+ *   quadratic: min + (lr - min) * (1 - x)^2; step: lr / 10^(epoch / step_epochs), epoch = (t - 1) / steps per epoch.
+ * With whole epochs warmup and total are counted in them, t is the epoch (from 0), and in warm-up one more.
  * The original counts t from 0, so that its first step has learning rate 0 and changes only the moments; here the first step
  * already learns. Like the original, decay is measured from step 0, not from the end of warm-up.
  * Bias correction (off in the original) multiplies by 1/(1 - beta^t), beta^t by repeated squaring in double.
- * A tensor whose name contains an excluded word has no weight decay, and in LAMB the trust ratio 1.
+ * A tensor whose name contains an excluded word has no weight decay, and in LAMB and LARS the trust ratio 1.
  */
 #ifndef RP_OPTIM_OPTIM_H
 #define RP_OPTIM_OPTIM_H
@@ -38,7 +40,7 @@ struct rp_trained;
 struct rp_optimizer {
     const char *name;
     const char *slot[RP_SLOTS_MAX + 1]; /* state for each weight, by its name in checkpoints and state roots; ended by NULL */
-    void (*update)(const struct rp_optim *o, const struct rp_trained *x, struct rp_adam *a);
+    void (*update)(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float grad_scale);
     enum rp_op use[RP_OPTIMIZER_USES_MAX]; /* its operations over whole tensors, for the memory plan; the norm's are everyone's */
     int uses;
 };
@@ -64,17 +66,19 @@ const float *rp_trained_shard(const struct rp_trained *x, const struct rp_tensor
 struct rp_optim {
     const struct rp_optimizer *optimizer;
     int bias_correction;
-    double lr, min_lr, beta1, beta2, eps, weight_decay;
+    int nesterov;
+    double lr, min_lr, beta1, beta2, momentum, trust, eps, weight_decay;
     float clip;
     enum rp_clip_form clip_form;
     int64_t warmup, total;
+    int64_t epoch, step_epochs; /* steps of an epoch, 0: none; epochs after which the decay `step` divides by 10 */
+    int whole_epochs;
     enum rp_decay decay;
     unsigned char *excluded; /* [tensors] */
 };
 
 void rp_optim_init(struct rp_optim *o, const struct rp_recipe *r, const struct rp_tensors *weights);
 void rp_optim_fini(struct rp_optim *o);
-int rp_name_excluded(const char *name, const char *words); /* words joined with ',' */
 
 struct rp_optim rp_schedule_of(const struct rp_recipe *r);      /* what rp_learning_rate() needs, without tensors */
 double rp_learning_rate(const struct rp_optim *o, int64_t t); /* t counts from 1 */

@@ -12,9 +12,9 @@
  * Backward, they are known, and s and dp exist as squares of BLOCK queries and keys only: key blocks outside and query blocks inside, both
  * ascending, so that the chains of dq (over keys), dk and dv (over queries) continue from block to block in their order.
  *
- * Work that cannot change a bit is skipped: keys after the last one attended to (p = +0), causal: keys after the query, and, backward,
- * queries after the last whose gradient is not zero: fma(0, x, s) = s for finite x, except for the sign of a zero, which every chain's
- * + (+0) fixes. */
+ * Work that cannot change a bit is skipped: keys after the last one attended to (p = +0), causal: keys after the query and blocks of keys
+ * before the first of all queries of a block, and, backward, queries after the last whose gradient is not zero: fma(0, x, s) = s for finite
+ * x, except for the sign of a zero, which every chain's + (+0) fixes. Keys before the first of one query have a score of -inf there. */
 
 #define BLOCK RP_ATT_BLOCK
 #define QUERIES RP_ATT_QUERIES
@@ -90,6 +90,7 @@ struct head {
     struct att_scratch t;
     long seq, dim, ld, ldc, keys; /* ldc: of rows in scratch; keys: up to the last attended to */
     long sample, row0, q0, o0;    /* row0: of row_max and mask; q0, o0: first element in qkv and in o */
+    const int32_t *first;         /* of each query: the first key it attends to; NULL: 0 */
     int holes;                    /* some of the keys are masked: t.bias, t.bits */
     struct ahead ahead;
 };
@@ -142,6 +143,7 @@ static struct head head_of(const struct att_job *o, long sample, long h, int thr
     x.t = att_scratch_of(rp_cpu_scratch(o->cpu, thread), o->cpu->scratch_each, a->seq, a->head_dim, o->d_o != NULL);
     x.q0 = sample * a->seq * x.ld + h * a->head_dim;
     x.o0 = sample * a->seq * o->width + h * a->head_dim;
+    x.first = a->first_key ? a->first_key + sample * a->seq : NULL;
     find_keys(&x, a->key_mask ? a->key_mask + sample * a->seq : NULL);
     x.ahead = ahead_of(o, &x, a->seq <= AHEAD_MOST && o->splits == 1 && h + 1 < a->heads && (h + 1) % o->heads_each);
     return x;
@@ -153,15 +155,25 @@ static long keys_of(const struct head *x, long q)
     return x->o->a->causal ? q + 1 : x->keys;
 }
 
+/* The block in which the keys of queries from q on begin; a multiple of 128, so that a sum128 may begin there. */
+static long keys_begin(const struct head *x, long q)
+{
+    _Static_assert(BLOCK % 128 == 0, "lanes of sum128");
+    return x->first ? x->first[q] / BLOCK * BLOCK : 0;
+}
+
 static long row_end(long n)
 {
     return (n + ROW_END - 1) / ROW_END * ROW_END;
 }
 
-/* Scores that become +0 where they are exponentials. */
-static void cut_row(float *s, long n)
+/* Scores that become +0 where they are exponentials: of n keys from k0 on, those before the first of query q, and what follows them. */
+static void cut_row(const struct head *x, float *s, long q, long k0, long n)
 {
-    for (long end = row_end(n); n < end; n++)
+    const long end = row_end(n), first = x->first ? least_of(x->first[q] - k0, n) : 0;
+    for (long k = 0; k < first; k++)
+        s[k] = -__builtin_inff();
+    for (; n < end; n++)
         s[n] = -__builtin_inff();
 }
 
@@ -199,13 +211,13 @@ RP_LANE float softmax_run(const struct head *x, float *s, long wide, float *m_ou
     return sum_end(&sum);
 }
 
-/* Scores of query q become probabilities after dropout. */
-static void softmax_row(const struct head *x, float *s, long q)
+/* Scores of query q with the keys from k0 on become probabilities after dropout; with holes k0 is 0. */
+static void softmax_row(const struct head *x, float *s, long q, long k0)
 {
     const struct att_job *o = x->o;
-    const long n = keys_of(x, q), wide = row_end(n), row = x->row0 + q;
+    const long n = keys_of(x, q), wide = row_end(n - k0), row = x->row0 + q;
     float m, l;
-    cut_row(s, n);
+    cut_row(x, s, q, k0, n - k0);
     if (x->holes)
         l = softmax_run(x, s, wide, &m, 1);
     else
@@ -219,7 +231,7 @@ static void softmax_row(const struct head *x, float *s, long q)
         const vf keep_scale = vset1(o->a->drop.scale);
         decide_first(bits, &o->decider, row, o->a->causal ? n : o->decider.width);
         for (long k = 0; k < wide; k += W)
-            vstore(s + k, vkeep(bits, k, (vload(s + k) * vinv) * keep_scale));
+            vstore(s + k, vkeep(bits + k0 / 8, k, (vload(s + k) * vinv) * keep_scale));
     } else {
         for (long k = 0; k < wide; k += W)
             vstore(s + k, vload(s + k) * vinv);
@@ -229,21 +241,21 @@ static void softmax_row(const struct head *x, float *s, long q)
 static void forward_block(struct head *x, long q0, long rows)
 {
     const struct att_job *o = x->o;
-    const long keys = keys_of(x, q0 + rows - 1), lds = rp_mask_stride(x->seq) + RP_ATT_SKEW;
+    const long begin = keys_begin(x, q0), keys = keys_of(x, q0 + rows - 1), lds = rp_mask_stride(x->seq) + RP_ATT_SKEW;
     const int causal = o->a->causal;
     pack_rows(x->t.q, o->qkv + x->q0 + q0 * x->ld, x->ld, rows, x->dim);
-    for (long k0 = 0; k0 < keys; k0 += BLOCK) {
+    for (long k0 = begin; k0 < keys; k0 += BLOCK) {
         struct product s = {.rows = rows, .cols = least_of(BLOCK, padded(keys - k0)), .steps = x->dim, .a = x->t.q, .ar = x->ldc, .at = 1,
                             .b = x->t.kt + k0 / BLOCK * x->dim * LDK, .ldb = LDK, .c = x->t.s + k0, .ldc = lds,
                             .edge = causal ? EDGE_COLUMNS : EDGE_NONE, .shift = q0 - k0};
         chains(&x->ahead, &s);
     }
     for (long r = 0; r < rows; r++)
-        softmax_row(x, x->t.s + r * lds, q0 + r);
-    for (long k0 = 0; k0 < keys; k0 += VALUES) {
+        softmax_row(x, x->t.s + r * lds + begin, q0 + r, begin);
+    for (long k0 = begin; k0 < keys; k0 += VALUES) {
         int last = k0 + VALUES >= keys;
         struct product p = {.rows = rows, .cols = x->dim, .steps = least_of(VALUES, keys - k0), .a = x->t.s + k0, .ar = lds, .at = 1,
-                            .b = x->t.v + k0 * x->ldc, .ldb = x->ldc, .from = k0 ? x->t.g : NULL, .ldf = x->ldc,
+                            .b = x->t.v + k0 * x->ldc, .ldb = x->ldc, .from = k0 > begin ? x->t.g : NULL, .ldf = x->ldc,
                             .c = last ? o->out + x->o0 + q0 * o->width : x->t.g, .ldc = last ? o->width : x->ldc,
                             .edge = causal ? EDGE_STEPS_TO : EDGE_NONE, .shift = q0 - k0};
         chains(&x->ahead, &p);
@@ -254,10 +266,10 @@ static void forward_block(struct head *x, long q0, long rows)
 static void forward_head(struct head *x, long from, long to)
 {
     const float *k = x->o->qkv + x->q0 + x->o->width, *v = k + x->o->width;
-    const long keys = keys_of(x, to - 1);
-    for (long k0 = 0; k0 < keys; k0 += BLOCK)
+    const long begin = keys_begin(x, from), keys = keys_of(x, to - 1);
+    for (long k0 = begin; k0 < keys; k0 += BLOCK)
         pack_transposed(x->t.kt + k0 / BLOCK * x->dim * LDK, LDK, k + k0 * x->ld, x->ld, least_of(BLOCK, keys - k0), x->dim);
-    pack_rows(x->t.v, v, x->ld, keys, x->dim);
+    pack_rows(x->t.v + begin * x->ldc, v + begin * x->ld, x->ld, keys - begin, x->dim);
     for (long q = from; q < to; q += QUERIES)
         forward_block(x, q, least_of(QUERIES, to - q));
 }
@@ -328,7 +340,7 @@ RP_LANE void gradient_run(const struct head *x, float *s, float *dp, long q, lon
 
 static void gradient_row(const struct head *x, float *s, float *dp, long q, long k0, long n)
 {
-    cut_row(s, n);
+    cut_row(x, s, q, k0, n);
     n = row_end(n);
     if (x->holes && x->o->decided)
         gradient_run(x, s, dp, q, k0, n, 1, 1);
@@ -381,13 +393,15 @@ static void gradient_square(struct head *x, long q, long rows, long k, long keys
 /* dq of a square, and its part of dk and dv. */
 static void gradient_products(struct head *x, const struct gradient *part, long q, long rows, long k, long keys)
 {
-    const int causal = x->o->a->causal, first = q == (causal && part->q0 < k ? k : part->q0), last = q + rows == part->q1;
+    const int causal = x->o->a->causal, first = q == (causal && part->q0 < k ? k : part->q0);
+    const int last = q + rows == part->q1 || k < keys_begin(x, q + rows);
+    const long begin = keys_begin(x, q) > part->k0 ? keys_begin(x, q) : part->k0;
     const long width = x->o->width;
     float *dq = x->o->out + x->q0, *dk = dq + width + k * x->ld;
     if (part->queries) {
         int done = k + BLOCK >= keys_of(x, q + rows - 1);
         struct product d = {.rows = rows, .cols = x->dim, .steps = keys, .a = x->t.dp, .ar = LDK, .at = 1, .b = x->t.k, .ldb = x->ldc,
-                            .from = k > part->k0 ? x->t.dq + q * x->ldc : NULL, .ldf = x->ldc,
+                            .from = k > begin ? x->t.dq + q * x->ldc : NULL, .ldf = x->ldc,
                             .c = done ? dq + q * x->ld : x->t.dq + q * x->ldc, .ldc = done ? x->ld : x->ldc,
                             .edge = causal ? EDGE_STEPS_TO : EDGE_NONE, .shift = q - k};
         chains(&x->ahead, &d);
@@ -426,11 +440,13 @@ static void backward_head(struct head *x, struct gradient part)
             part.k1 = k0;
             break;
         }
+        if (k0 < keys_begin(x, first))
+            continue;
         pack_transposed(x->t.kt, LDK, k + k0 * x->ld, x->ld, keys, x->dim);
         pack_transposed(x->t.vt, LDK, v + k0 * x->ld, x->ld, keys, x->dim);
         if (part.queries)
             pack_rows(x->t.k, k + k0 * x->ld, x->ld, keys, x->dim);
-        for (long q0 = first; q0 < part.q1; q0 += BLOCK) {
+        for (long q0 = first; q0 < part.q1 && k0 >= keys_begin(x, q0); q0 += BLOCK) {
             long rows = least_of(BLOCK, part.q1 - q0);
             gradient_square(x, q0, rows, k0, keys);
             gradient_products(x, &part, q0, rows, k0, keys);

@@ -44,10 +44,22 @@ static int supports(const struct rp_device_opts *o, const struct rp_op_use *u, s
     return rp_use_check(u, "cpu", err);
 }
 
+static int is_convolution(enum rp_op op)
+{
+    return op == RP_OP_conv_forward || op == RP_OP_conv_dgrad || op == RP_OP_conv_wgrad;
+}
+
+/* The share of each thread, since the workspace is the same for all; the weights are packed behind the last thread's own. */
+static size_t conv_scratch(const struct rp_op_use *u, size_t threads)
+{
+    return rp_cpu_conv_private() + (rp_cpu_conv_shared(&u->conv, u->op) + threads - 1) / threads;
+}
+
 /* Of each thread whole huge pages, so that no two threads share one. */
 static size_t needs(const struct rp_device_opts *o, const struct rp_op_use *u)
 {
-    size_t each = u->op == RP_OP_gemm          ? rp_cpu_gemm_scratch(u->rows, u->segment)
+    size_t each = is_convolution(u->op)        ? conv_scratch(u, (size_t)threads_of(o))
+                  : u->op == RP_OP_gemm        ? rp_cpu_gemm_scratch(u->rows, u->segment)
                   : rp_use_is_attention(u)     ? rp_cpu_attention_scratch(u->seq, u->head_dim)
                   : u->op == RP_OP_row_sums    ? RP_CPU_ROW_SUMS_SCRATCH
                                                : 0;

@@ -57,6 +57,13 @@ static inline void *rp_cpu_scratch(struct rp_cpu *c, int thread)
 /* Scratch of one thread for a call. */
 size_t rp_cpu_gemm_scratch(int rows, int segment); /* gemm.c; the scratch of one row suffices, in smaller parts */
 size_t rp_cpu_attention_scratch(int keys, int head_dim); /* ops.c */
+/* Convolution: sizes of the blocks, the same for all instruction sets. */
+#define RP_CONV_KC 768   /* most k-steps of a strip of pixels */
+#define RP_CONV_COLS 288 /* most columns that a strip passes: 0.9 MB of L2 at RP_CONV_KC, 0.6 MB at RP_CONV_CHAIN; a multiple of every nr */
+#define RP_CONV_ROWS 192 /* pixels of a task, a multiple of RP_COLSUM_ROWS */
+/* Bytes of each thread, and after those of the last one the packed weights, for all threads together; ops.c. */
+size_t rp_cpu_conv_private(void);
+size_t rp_cpu_conv_shared(const struct rp_conv *c, enum rp_op op);
 #define RP_CPU_ROW_SUMS_SCRATCH ((size_t)64 * 128 * sizeof(float)) /* a binary counter of 128-column partial sums */
 
 /* Per instruction set: the table of operations, and the kernel that their gemm runs. */

@@ -32,18 +32,23 @@ ALWAYS const float *row_at(const struct gemm_avx2_rows *a, int i, int in_place, 
     return (const float *)((i < 2 ? a->p0 : a->p2) + (i % 2) * a->step) + k;
 }
 
-ALWAYS void step(__m256 r[MR][V], const struct gemm_avx2_rows *a, const float *b, int rows, int in_place, int k)
+ALWAYS void step(__m256 r[MR][V], const struct gemm_avx2_rows *a, const float *b, const int rows, const int vectors, const int in_place,
+                 const int k)
 {
     __m256 b0, b1, b2;
     LOAD(b0, b + k * NR);
-    LOAD(b1, b + k * NR + 8);
-    LOAD(b2, b + k * NR + 16);
+    if (vectors > 1)
+        LOAD(b1, b + k * NR + 8);
+    if (vectors > 2)
+        LOAD(b2, b + k * NR + 16);
     UNROLL for (int i = 0; i < rows; i++) {
         __m256 x;
         BROADCAST(x, row_at(a, i, in_place, k));
         FMA(r[i][0], x, b0);
-        FMA(r[i][1], x, b1);
-        FMA(r[i][2], x, b2);
+        if (vectors > 1)
+            FMA(r[i][1], x, b1);
+        if (vectors > 2)
+            FMA(r[i][2], x, b2);
     }
 }
 
@@ -61,7 +66,7 @@ ALWAYS void fetch_row(const float *p)
     _mm_prefetch((const char *)(p + NR - 1), _MM_HINT_T0);
 }
 
-ALWAYS void chain(__m256 r[MR][V], const struct rp_tile *t, int rows, int in_place)
+ALWAYS void chain(__m256 r[MR][V], const struct rp_tile *t, const int rows, const int vectors, const int in_place)
 {
     long bytes = t->lda * (long)sizeof(float);
     const char *p = (const char *)t->a;
@@ -88,16 +93,16 @@ ALWAYS void chain(__m256 r[MR][V], const struct rp_tile *t, int rows, int in_pla
             copy.lines--;
         }
         for (int four = 0; four < 4; four++) {
-            step(r, &a, b, rows, in_place, 0);
-            step(r, &a, b, rows, in_place, 1);
-            step(r, &a, b, rows, in_place, 2);
-            step(r, &a, b, rows, in_place, 3);
+            step(r, &a, b, rows, vectors, in_place, 0);
+            step(r, &a, b, rows, vectors, in_place, 1);
+            step(r, &a, b, rows, vectors, in_place, 2);
+            step(r, &a, b, rows, vectors, in_place, 3);
             advance(&a, in_place, 4);
             b += 4 * NR;
         }
     }
     for (long n = t->k % 16; n > 0; n--) {
-        step(r, &a, b, rows, in_place, 0);
+        step(r, &a, b, rows, vectors, in_place, 0);
         advance(&a, in_place, 1);
         b += NR;
     }
@@ -124,57 +129,61 @@ ALWAYS void store(float *p, __m256 x, int cols, int v, int whole)
         _mm256_maskstore_ps(p + 8 * v, lanes(cols, v), x);
 }
 
-ALWAYS void tile(const struct rp_tile *t, const int rows, const int in_place, const int whole)
+ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, const int in_place, const int whole)
 {
     __m256 r[MR][V];
     const int n = t->cols;
-    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++) r[i][v] = _mm256_setzero_ps();
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) r[i][v] = _mm256_setzero_ps();
     if (t->from)
-        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++)
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
             r[i][v] = load(t->from + i * t->ldfrom, n, v, whole);
-    chain(r, t, rows, in_place);
+    chain(r, t, rows, vectors, in_place);
     if (t->sum)
-        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++)
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
             r[i][v] = _mm256_add_ps(load(t->sum + i * t->ldsum, n, v, whole), r[i][v]);
     if (t->last) {
-        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++)
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
             r[i][v] = _mm256_add_ps(r[i][v], _mm256_setzero_ps());
         if (t->bias)
-            UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++)
+            UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
                 r[i][v] = _mm256_add_ps(r[i][v], load(t->bias, n, v, whole));
         if (t->add)
-            UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++)
+            UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
                 r[i][v] = _mm256_add_ps(r[i][v], load(t->add + i * t->ldadd, n, v, whole));
     }
-    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++) store(t->c + i * t->ldc, r[i][v], n, v, whole);
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) store(t->c + i * t->ldc, r[i][v], n, v, whole);
 }
 
-#define TILE(rows)                                                                                                     \
-    static __attribute__((noinline)) void in_place_##rows(const struct rp_tile *t) { tile(t, rows, 1, 1); }            \
-    static __attribute__((noinline)) void packed_##rows(const struct rp_tile *t) { tile(t, rows, 0, 1); }              \
-    static __attribute__((noinline)) void in_place_edge_##rows(const struct rp_tile *t) { tile(t, rows, 1, 0); }       \
-    static __attribute__((noinline)) void packed_edge_##rows(const struct rp_tile *t) { tile(t, rows, 0, 0); }
+/* By rows and vectors, whole panels and those whose last vector has a mask: columns that the last panel lacks are not computed. */
+#define EDGE(rows, vectors)                                                                                                                \
+    static __attribute__((noinline)) void in_place_##rows##_##vectors(const struct rp_tile *t) { tile(t, rows, vectors, 1, 0); }           \
+    static __attribute__((noinline)) void packed_##rows##_##vectors(const struct rp_tile *t) { tile(t, rows, vectors, 0, 0); }
+#define TILE(rows)                                                                                                                         \
+    static __attribute__((noinline)) void in_place_##rows(const struct rp_tile *t) { tile(t, rows, V, 1, 1); }                             \
+    static __attribute__((noinline)) void packed_##rows(const struct rp_tile *t) { tile(t, rows, V, 0, 1); }                               \
+    EDGE(rows, 1)                                                                                                                          \
+    EDGE(rows, 2)                                                                                                                          \
+    EDGE(rows, 3)
 TILE(4)
 TILE(3)
 TILE(2)
 TILE(1)
 
+/* [rows - 1][vectors - 1], and last the whole panel */
 typedef void (*tile_fn)(const struct rp_tile *t);
+#define FUNCTIONS(form, rows) {form##_##rows##_1, form##_##rows##_2, form##_##rows##_3, form##_##rows}
+static const tile_fn in_place_of[MR][V + 1] = {FUNCTIONS(in_place, 1), FUNCTIONS(in_place, 2), FUNCTIONS(in_place, 3),
+                                               FUNCTIONS(in_place, 4)};
+static const tile_fn packed_of[MR][V + 1] = {FUNCTIONS(packed, 1), FUNCTIONS(packed, 2), FUNCTIONS(packed, 3), FUNCTIONS(packed, 4)};
 
 static void in_place(const struct rp_tile *t, int rows)
 {
-    static const tile_fn whole[MR] = {in_place_1, in_place_2, in_place_3, in_place_4};
-    static const tile_fn part[MR] = {in_place_edge_1, in_place_edge_2, in_place_edge_3, in_place_edge_4};
-    const tile_fn kernel = t->cols == NR ? whole[rows - 1] : part[rows - 1];
-    kernel(t);
+    in_place_of[rows - 1][t->cols == NR ? V : (t->cols - 1) / 8](t);
 }
 
 static void packed(const struct rp_tile *t, int rows)
 {
-    static const tile_fn whole[MR] = {packed_1, packed_2, packed_3, packed_4};
-    static const tile_fn part[MR] = {packed_edge_1, packed_edge_2, packed_edge_3, packed_edge_4};
-    const tile_fn kernel = t->cols == NR ? whole[rows - 1] : part[rows - 1];
-    kernel(t);
+    packed_of[rows - 1][t->cols == NR ? V : (t->cols - 1) / 8](t);
 }
 
 static void copy_row(float *dst, long stride, const float *src, const float *ahead, int panels)

@@ -46,22 +46,29 @@ ALWAYS __m512 broadcast(const struct gemm_avx512_rows *a, const int i, const int
 }
 
 /* One k-step. B sits in named registers: left alone, the compiler moves accumulators about. */
-ALWAYS void step(__m512 r[MR][V], const struct gemm_avx512_rows *a, const float *b, const int rows, const int in_place, const int k)
+ALWAYS void step(__m512 r[MR][V], const struct gemm_avx512_rows *a, const float *b, const int rows, const int vectors, const int in_place,
+                 const int k)
 {
     register __m512 b0 __asm__("zmm24"), b1 __asm__("zmm25"), b2 __asm__("zmm26");
     LOAD(b0, b, 4 * (k * NR));
-    LOAD(b1, b, 4 * (k * NR + 16));
-    LOAD(b2, b, 4 * (k * NR + 32));
+    if (vectors > 1)
+        LOAD(b1, b, 4 * (k * NR + 16));
+    if (vectors > 2)
+        LOAD(b2, b, 4 * (k * NR + 32));
     UNROLL for (int i = 0; i < rows; i++) {
         const __m512 x = broadcast(a, i, in_place, k);
         if (i & 1) {
-            FMA(r[i][2], x, b2);
-            FMA(r[i][1], x, b1);
+            if (vectors > 2)
+                FMA(r[i][2], x, b2);
+            if (vectors > 1)
+                FMA(r[i][1], x, b1);
             FMA(r[i][0], x, b0);
         } else {
             FMA(r[i][0], x, b0);
-            FMA(r[i][1], x, b1);
-            FMA(r[i][2], x, b2);
+            if (vectors > 1)
+                FMA(r[i][1], x, b1);
+            if (vectors > 2)
+                FMA(r[i][2], x, b2);
         }
     }
 }
@@ -93,7 +100,7 @@ ALWAYS void fetch_line(struct tile_lines *l)
 }
 
 /* All k-steps of a tile; `step` in fours, hints once per sixteen. */
-ALWAYS void chain(__m512 r[MR][V], const struct rp_tile *t, int rows, int in_place)
+ALWAYS void chain(__m512 r[MR][V], const struct rp_tile *t, const int rows, const int vectors, const int in_place)
 {
     long bytes = t->lda * (long)sizeof(float);
     const char *p = (const char *)t->a;
@@ -120,58 +127,65 @@ ALWAYS void chain(__m512 r[MR][V], const struct rp_tile *t, int rows, int in_pla
             copy.lines--;
         }
         for (int four = 0; four < 4; four++) {
-            step(r, &a, b, rows, in_place, 0);
-            step(r, &a, b, rows, in_place, 1);
-            step(r, &a, b, rows, in_place, 2);
-            step(r, &a, b, rows, in_place, 3);
+            step(r, &a, b, rows, vectors, in_place, 0);
+            step(r, &a, b, rows, vectors, in_place, 1);
+            step(r, &a, b, rows, vectors, in_place, 2);
+            step(r, &a, b, rows, vectors, in_place, 3);
             advance(&a, in_place, 4);
             b += 4 * NR;
         }
     }
     for (long n = t->k % 16; n > 0; n--) {
-        step(r, &a, b, rows, in_place, 0);
+        step(r, &a, b, rows, vectors, in_place, 0);
         advance(&a, in_place, 1);
         b += NR;
     }
 }
 
-ALWAYS void tile(const struct rp_tile *t, const int rows, const int in_place)
+ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, const int in_place)
 {
     __m512 r[MR][V];
     const __m512 zero = _mm512_setzero_ps();
     const unsigned long long mask = (1ull << t->cols) - 1;
     const __mmask16 m[V] = {(__mmask16)mask, (__mmask16)(mask >> 16), (__mmask16)(mask >> 32)};
 
-    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++) r[i][v] = zero;
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) r[i][v] = zero;
     if (t->from)
-        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++)
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
             r[i][v] = _mm512_maskz_loadu_ps(m[v], t->from + i * t->ldfrom + 16 * v);
-    chain(r, t, rows, in_place);
+    chain(r, t, rows, vectors, in_place);
     if (t->sum)
-        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++)
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
             r[i][v] = _mm512_add_ps(_mm512_maskz_loadu_ps(m[v], t->sum + i * t->ldsum + 16 * v), r[i][v]);
     if (t->last) {
-        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++) r[i][v] = _mm512_add_ps(r[i][v], zero);
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) r[i][v] = _mm512_add_ps(r[i][v], zero);
         if (t->bias)
-            UNROLL for (int v = 0; v < V; v++) {
+            UNROLL for (int v = 0; v < vectors; v++) {
                 const __m512 x = _mm512_maskz_loadu_ps(m[v], t->bias + 16 * v);
                 UNROLL for (int i = 0; i < rows; i++) r[i][v] = _mm512_add_ps(r[i][v], x);
             }
         if (t->add)
-            UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++)
+            UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
                 r[i][v] = _mm512_add_ps(r[i][v], _mm512_maskz_loadu_ps(m[v], t->add + i * t->ldadd + 16 * v));
     }
-    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < V; v++)
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
         _mm512_mask_storeu_ps(t->c + i * t->ldc + 16 * v, m[v], r[i][v]);
 }
 
-#define TILE(rows)                                                                                                     \
-    static __attribute__((noinline)) void in_place_##rows(const struct rp_tile *t) { tile(t, rows, 1); }               \
-    static __attribute__((noinline)) void packed_##rows(const struct rp_tile *t) { tile(t, rows, 0); }
-TILE(8)
-TILE(4)
-TILE(2)
-TILE(1)
+/* By rows and vectors: the columns that the last panel of a GEMM lacks are not computed. */
+#define TILE(rows, vectors)                                                                                                                \
+    static __attribute__((noinline)) void in_place_##rows##_##vectors(const struct rp_tile *t) { tile(t, rows, vectors, 1); }              \
+    static __attribute__((noinline)) void packed_##rows##_##vectors(const struct rp_tile *t) { tile(t, rows, vectors, 0); }
+#define TILES(rows) TILE(rows, 1) TILE(rows, 2) TILE(rows, 3)
+TILES(8)
+TILES(4)
+TILES(2)
+TILES(1)
+#define IN_PLACE(rows) {in_place_##rows##_1, in_place_##rows##_2, in_place_##rows##_3}
+#define PACKED(rows) {packed_##rows##_1, packed_##rows##_2, packed_##rows##_3}
+typedef void (*tile_fn)(const struct rp_tile *t);
+static const tile_fn in_place_of[4][V] = {IN_PLACE(1), IN_PLACE(2), IN_PLACE(4), IN_PLACE(8)};
+static const tile_fn packed_of[4][V] = {PACKED(1), PACKED(2), PACKED(4), PACKED(8)};
 
 /* The part of tile t that starts at row i. */
 static struct rp_tile from_row(const struct rp_tile *t, int i, long a_step)
@@ -187,32 +201,30 @@ static struct rp_tile from_row(const struct rp_tile *t, int i, long a_step)
     return s;
 }
 
-static void in_place(const struct rp_tile *t, int rows)
+/* a_step: floats between rows of A */
+ALWAYS void run_rows(const struct rp_tile *t, int rows, const tile_fn of[4][V], long a_step)
 {
+    const int v = (t->cols - 1) / 16;
     if (rows == MR) {
-        in_place_8(t);
+        of[3][v](t);
         return;
     }
     for (int i = 0; i < rows;) {
-        struct rp_tile s = from_row(t, i, t->lda);
-        int n = rows - i >= 4 ? 4 : rows - i >= 2 ? 2 : 1;
-        (n == 4 ? in_place_4 : n == 2 ? in_place_2 : in_place_1)(&s);
-        i += n;
+        struct rp_tile s = from_row(t, i, a_step);
+        int n = rows - i >= 4 ? 2 : rows - i >= 2 ? 1 : 0;
+        of[n][v](&s);
+        i += 1 << n;
     }
+}
+
+static void in_place(const struct rp_tile *t, int rows)
+{
+    run_rows(t, rows, in_place_of, t->lda);
 }
 
 static void packed(const struct rp_tile *t, int rows)
 {
-    if (rows == MR) {
-        packed_8(t);
-        return;
-    }
-    for (int i = 0; i < rows;) {
-        struct rp_tile s = from_row(t, i, 1);
-        int n = rows - i >= 4 ? 4 : rows - i >= 2 ? 2 : 1;
-        (n == 4 ? packed_4 : n == 2 ? packed_2 : packed_1)(&s);
-        i += n;
-    }
+    run_rows(t, rows, packed_of, 1);
 }
 
 static void copy_row(float *dst, long stride, const float *src, const float *ahead, int panels)

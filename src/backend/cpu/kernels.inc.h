@@ -18,6 +18,11 @@
 #include "backend/cpu/attention.inc.h"
 #include "backend/cpu/loss.inc.h"
 
+#include "backend/cpu/batchnorm.inc.h"
+#include "backend/cpu/conv.inc.h"
+#include "backend/cpu/conv_weights.inc.h"
+#include "backend/cpu/images.inc.h"
+
 #define cpu_gemm rp_cpu_gemm
 #define cpu_digest_leaves rp_cpu_digest_leaves
 const struct rp_ops RP_ISA_NAME(rp_cpu_ops) = {

@@ -38,6 +38,7 @@ RP_LANE vf vfma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 RP_LANE vf vfnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); } /* fma(-a, b, c) */
 RP_LANE vf vmax(vf a, vf b) { return _mm512_max_ps(a, b); }
 RP_LANE vf vsqrt(vf a) { return _mm512_sqrt_ps(a); }
+RP_LANE vf vpositive(vf y, vf x) { return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(y, _mm512_setzero_ps(), _CMP_GT_OQ), x); }
 RP_LANE vf vkeep(const uint8_t *mask, long j, vf x) /* lanes j.. whose decision bit is 0 become +0 */
 {
     uint16_t bits;
@@ -74,6 +75,7 @@ RP_LANE vf vfma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
 RP_LANE vf vfnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
 RP_LANE vf vmax(vf a, vf b) { return _mm256_max_ps(a, b); }
 RP_LANE vf vsqrt(vf a) { return _mm256_sqrt_ps(a); }
+RP_LANE vf vpositive(vf y, vf x) { return _mm256_and_ps(_mm256_cmp_ps(y, _mm256_setzero_ps(), _CMP_GT_OQ), x); }
 RP_LANE vf vkeep(const uint8_t *mask, long j, vf x)
 {
     __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
@@ -114,6 +116,7 @@ RP_LANE vf vfma(vf a, vf b, vf c) { return __builtin_fmaf(a, b, c); }
 RP_LANE vf vfnma(vf a, vf b, vf c) { return __builtin_fmaf(-a, b, c); }
 RP_LANE vf vmax(vf a, vf b) { return a > b ? a : b; }
 RP_LANE vf vsqrt(vf a) { return __builtin_sqrtf(a); }
+RP_LANE vf vpositive(vf y, vf x) { return y > 0.0f ? x : 0.0f; } /* lanes of x where y > 0, else +0 */
 RP_LANE vf vkeep(const uint8_t *mask, long j, vf x) { return mask[j / 8] >> (j & 7) & 1 ? x : 0.0f; }
 RP_LANE float vhmax(vf x) { return x; }
 RP_LANE float vhalve(vf x) { return x; }

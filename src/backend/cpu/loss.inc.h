@@ -7,6 +7,7 @@ struct xent_job {
     const float *coef;
     long classes;
     int shards;
+    float smoothing;
 };
 
 static float row_max(const float *z, long width)
@@ -65,8 +66,32 @@ static void xent_part(void *arg, int part, int thread)
 static void cpu_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef, int n,
                              int classes, int shards)
 {
-    struct xent_job o = {loss, logits, ld, labels, coef, classes, shards};
+    struct xent_job o = {loss, logits, ld, labels, coef, classes, shards, 0.0f};
     rp_pool_run(rp_cpu_of(dev)->pool, n, xent_part, &o);
+}
+
+static void xent_smoothed_part(void *arg, int part, int thread)
+{
+    const struct xent_job *o = arg;
+    float *z = o->logits + part * o->ld;
+    const float coef = o->coef[part], a = o->smoothing, share = 1.0f / (float)o->classes, rest = 1.0f - a, each = a * share;
+    const long classes = o->classes, label = o->labels[part];
+    struct sum128 s;
+    (void)thread;
+    sum_start(&s);
+    EACH_VECTOR(classes, { s.lane[l] = s.lane[l] + vget(z + j, n); });
+    const float m = row_max(z, classes), mean = sum_end(&s) * share, at_label = z[label] - m;
+    const float sum = sum_of_shard(z, m, classes), inv = 1.0f / sum, e_label = z[label], log = r_log(sum);
+    o->loss[part] = __builtin_fmaf(a, log - (mean - m), rest * (log - at_label));
+    EACH_VECTOR(classes, { vput(z + j, (vget(z + j, n) * vset1(inv) - vset1(each)) * vset1(coef), n); });
+    z[label] = (e_label * inv - each - rest) * coef;
+}
+
+static void cpu_softmax_xent_smoothed(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef,
+                                      int n, int classes, float smoothing)
+{
+    struct xent_job o = {loss, logits, ld, labels, coef, classes, 1, smoothing};
+    rp_pool_run(rp_cpu_of(dev)->pool, n, xent_smoothed_part, &o);
 }
 
 static void cpu_weighted_sum(struct rp_dev *dev, float *out, const float *loss, const float *coef, int n_rows)

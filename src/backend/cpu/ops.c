@@ -1,4 +1,5 @@
-/* The choice between the compilations of the operations, and the scratch that attention needs. */
+/* The choice between the compilations of the operations, and the scratch that attention and convolutions need. */
+#include "backend/cpu/gemm.h"
 #include "backend/cpu/ops_isa.h"
 
 const struct rp_ops *rp_cpu_ops(enum rp_isa isa)
@@ -17,4 +18,21 @@ size_t rp_cpu_attention_scratch(int keys, int head_dim)
     size_t forward = 2 * queries * row + seq / block * dim * line + queries * (seq + skew) + seq * row;
     size_t backward = 3 * seq * row + 2 * dim * line + 2 * block * line + 3 * block * row + seq;
     return ((forward > backward ? forward : backward) + seq + seq / 32) * sizeof(float);
+}
+
+/* Forward and data gradient: strip, two planes; weight gradient: columns, two groups of dy. See conv.inc.h. */
+size_t rp_cpu_conv_private(void)
+{
+    const size_t strip = (size_t)RP_GEMM_GROUP * (RP_CONV_KC + 16), plane = (size_t)RP_CONV_ROWS * RP_CONV_COLS;
+    const size_t columns = (size_t)RP_CONV_CHAIN * RP_CONV_COLS, group = (size_t)(RP_CONV_CHAIN + 16) * RP_GEMM_GROUP;
+    const size_t rows = strip + 2 * plane, weights = columns + 2 * group;
+    return ((rows > weights ? rows : weights) * sizeof(float) + 4095) / 4096 * 4096;
+}
+
+/* Of a data gradient, the taps of one class of pixels at a time, at most all. Columns are padded to panels. */
+size_t rp_cpu_conv_shared(const struct rp_conv *c, enum rp_op op)
+{
+    const size_t taps = (size_t)c->kernel_h * (size_t)c->kernel_w, in = (size_t)c->in_c, out = (size_t)c->out_c;
+    const size_t k = taps * (op == RP_OP_conv_forward ? in : out), n = op == RP_OP_conv_forward ? out : in;
+    return op == RP_OP_conv_wgrad ? 0 : k * (n + RP_GEMM_NR_MAX) * sizeof(float);
 }

@@ -107,6 +107,8 @@ struct tensor_job {
     float value;
     size_t n;
     const struct rp_adam *adam;
+    const struct rp_sgd *sgd;
+    const struct rp_lars *lars;
 };
 
 static long part_of(size_t n, int part)
@@ -268,6 +270,93 @@ static void cpu_lamb_apply(struct rp_dev *dev, float *w, const float *u, const f
     float ratio = norm_w > 0.0f && norm_u > 0.0f ? norm_w / norm_u : 1.0f;
     struct tensor_job o = {.w = w, .a = u, .value = lr * ratio, .n = n};
     rp_pool_run(rp_cpu_of(dev)->pool, parts_of(n), lamb_apply_part, &o);
+}
+
+static void sgd_part(void *arg, int part, int thread)
+{
+    const struct tensor_job *o = arg;
+    const struct rp_sgd *a = o->sgd;
+    const size_t i = (size_t)part * RUN;
+    float *w = o->w + i, *m = o->m + i;
+    const float *g = o->a + i;
+    const vf scale = vset1(a->grad_scale), momentum = vset1(a->momentum), wd = vset1(a->weight_decay), lr = vset1(a->lr);
+    (void)thread;
+    EACH_VECTOR(part_of(o->n, part), {
+        const vf old = vget(w + j, n);
+        vf d = vget(g + j, n) * scale;
+        if (a->weight_decay != 0.0f)
+            d = vfma(wd, old, d);
+        const vf m1 = vfma(momentum, vget(m + j, n), d);
+        vput(m + j, m1, n);
+        vput(w + j, vfnma(lr, a->nesterov ? vfma(momentum, m1, d) : m1, old), n);
+    });
+}
+
+static void cpu_sgd_update(struct rp_dev *dev, float *w, float *m, const float *g, size_t n, const struct rp_sgd *a)
+{
+    struct tensor_job o = {.w = w, .m = m, .a = g, .n = n, .sgd = a};
+    rp_pool_run(rp_cpu_of(dev)->pool, parts_of(n), sgd_part, &o);
+}
+
+/* value: lr * trust */
+static void lars_part(void *arg, int part, int thread)
+{
+    const struct tensor_job *o = arg;
+    const struct rp_lars *a = o->lars;
+    const size_t i = (size_t)part * RUN;
+    float *w = o->w + i, *m = o->m + i;
+    const float *g = o->a + i;
+    const vf scale = vset1(a->grad_scale), momentum = vset1(a->momentum), wd = vset1(a->weight_decay), rate = vset1(o->value);
+    (void)thread;
+    EACH_VECTOR(part_of(o->n, part), {
+        const vf old = vget(w + j, n);
+        vf v = vget(g + j, n) * scale;
+        if (a->adapt)
+            v = vfma(wd, old, v);
+        v = rate * v;
+        const vf m1 = momentum * vget(m + j, n) - v;
+        vf u = m1;
+        if (a->nesterov)
+            u = momentum * m1 - v;
+        vput(m + j, m1, n);
+        vput(w + j, old + u, n);
+    });
+}
+
+static void cpu_lars_update(struct rp_dev *dev, float *w, float *m, const float *g, const float *sums, size_t n, const struct rp_lars *a)
+{
+    float trust = 1.0f;
+    if (a->adapt) {
+        const float nw = __builtin_sqrtf(sums[0]), ng = __builtin_sqrtf(sums[1]) * a->grad_scale;
+        trust = nw > 0.0f && ng > 0.0f ? a->eeta * nw / (__builtin_fmaf(a->weight_decay, nw, ng) + a->eps) : 1.0f;
+    }
+    struct tensor_job o = {.w = w, .m = m, .a = g, .value = a->lr * trust, .n = n, .lars = a};
+    rp_pool_run(rp_cpu_of(dev)->pool, parts_of(n), lars_part, &o);
+}
+
+struct running_job {
+    float *r;
+    const float *x;
+    float factor, momentum;
+    size_t n;
+};
+
+static void running_part(void *arg, int part, int thread)
+{
+    const struct running_job *o = arg;
+    const size_t i = (size_t)part * RUN;
+    const vf factor = vset1(o->factor), momentum = vset1(o->momentum), rest = vset1(1.0f - o->momentum);
+    (void)thread;
+    EACH_VECTOR(part_of(o->n, part), {
+        const vf x = vget(o->x + i + j, n) * factor;
+        vput(o->r + i + j, vfma(momentum, x, rest * vget(o->r + i + j, n)), n);
+    });
+}
+
+static void cpu_running_update(struct rp_dev *dev, float *r, const float *x, float factor, float momentum, size_t n)
+{
+    struct running_job o = {r, x, factor, momentum, n};
+    rp_pool_run(rp_cpu_of(dev)->pool, parts_of(n), running_part, &o);
 }
 
 /* ---- initialisation ---- */

@@ -105,7 +105,7 @@ static void cpu_bias_add(struct rp_dev *dev, float *y, const float *x, const flo
 
 struct embed_job {
     float *z;
-    const int32_t *ids, *type_ids;
+    const int32_t *ids, *type_ids, *position_ids;
     const float *word, *type, *position;
     long rows, seq, width;
 };
@@ -116,7 +116,7 @@ static void embed_part(void *arg, int part, int thread)
     (void)thread;
     for (long r = part * 16l; r < o->rows && r < part * 16l + 16; r++) {
         const float *w = o->word + o->ids[r] * o->width, *t = o->type ? o->type + o->type_ids[r] * o->width : NULL;
-        const float *p = o->position + r % o->seq * o->width;
+        const float *p = o->position + (o->position_ids ? o->position_ids[r] : r % o->seq) * o->width;
         float *z = o->z + r * o->width;
         EACH_VECTOR(o->width, {
             vf x = vget(w + j, n);
@@ -127,10 +127,10 @@ static void embed_part(void *arg, int part, int thread)
     }
 }
 
-static void cpu_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, const int32_t *type_ids, const float *word,
-                              const float *type, const float *position, int rows, int seq, int width)
+static void cpu_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, const int32_t *type_ids, const int32_t *position_ids,
+                              const float *word, const float *type, const float *position, int rows, int seq, int width)
 {
-    struct embed_job o = {z, ids, type_ids, word, type, position, rows, seq, width};
+    struct embed_job o = {z, ids, type_ids, position_ids, word, type, position, rows, seq, width};
     rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), embed_part, &o);
 }
 

@@ -238,6 +238,19 @@ RP_DEVICE uint32_t four_keys(const struct forward *f, int k)
     return *(const uint32_t *)(const void *)(f->on + k);
 }
 
+/* Four rows' scores of keys before the first one that the query attends to become -inf; a lane writes what it reads. */
+RP_DEVICE void hide_documents_before(const struct forward *f, float *p, int row)
+{
+    RP_NO_UNROLL
+    for (int i = 0; i < 4; i++) {
+        const int first = att_first(f->a->first, f->sample, f->a->seq, row + i);
+        RP_NO_UNROLL
+        for (int k = 4 * f->me.lane; k < first; k += 128)
+            for (int j = 0; j < 4 && k + j < first; j++)
+                p[i * RP_ATT_SQUARE_PITCH + place(f, k) + j] = -__builtin_inff();
+    }
+}
+
 /* The bytes of `on` for keys k .. k + 3 that query `row` attends to. */
 RP_DEVICE uint32_t attended(const struct forward *f, uint32_t on, int row, int k)
 {
@@ -340,6 +353,8 @@ RP_DEVICE void softmax(const int rows, const struct forward *f)
     RP_NO_UNROLL
     for (int r = 4 * f->me.warp; r < RP_ATT_QUERIES(rows); r += RP_ATT_THREADS / 8) {
         float *p = f->p + r * RP_ATT_SQUARE_PITCH, m[4], inv[4];
+        if (a->first)
+            hide_documents_before(f, p, f->first + r);
         RP_UNROLL
         for (int i = 0; i < 4; i++)
             m[i] = -__builtin_inff();

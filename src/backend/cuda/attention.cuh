@@ -259,6 +259,18 @@ RP_DEVICE float4 att_ended(const float *s)
 
 /* ---- keys ---- */
 
+/* The first key of query `row` of a sample, whose rows begin at `sample` * seq in `first`; 0 without it, and past the sequence. */
+RP_DEVICE int att_first(const int32_t *first, int sample, int seq, int row)
+{
+    return first && row < seq ? first[(size_t)sample * (size_t)seq + (size_t)row] : 0;
+}
+
+/* The bits j < 4 of `on` for keys 16 j that are not before key `first`. */
+RP_DEVICE uint32_t att_from(uint32_t on, int first)
+{
+    return first <= 0 ? on : first > 48 ? 0 : on & (~0u << (first + 15) / 16);
+}
+
 /* One more than the last key of `keys` that is attended to; NULL: all are. */
 RP_DEVICE int att_keys(const uint8_t *keys, int seq, int lane)
 {

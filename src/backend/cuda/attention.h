@@ -29,9 +29,9 @@
 #define RP_ATT_FORWARD_SHARED(rows, seq)                                                                               \
     ((RP_ATT_QUERIES(rows) * (RP_ATT_PADDED(seq) / RP_ATT_KEYS * RP_ATT_SQUARE_PITCH + RP_ATT_TILE_PITCH) +            \
       RP_ATT_STAGES * RP_ATT_STAGE) * 4 + RP_ATT_PADDED(seq))
-/* Backward: keys and values, queries and their gradients, a square of probabilities, four words of each query, and its D. */
+/* Backward: keys and values, queries and their gradients, a square of probabilities, four words of each query, its D and first key. */
 #define RP_ATT_BACKWARD_SHARED(rows)                                                                              \
-    ((2 * (RP_ATT_KEYS + RP_ATT_QUERIES(rows)) * RP_ATT_TILE_PITCH + RP_ATT_QUERIES(rows) * (RP_ATT_SQUARE_PITCH + 5)) * 4)
+    ((2 * (RP_ATT_KEYS + RP_ATT_QUERIES(rows)) * RP_ATT_TILE_PITCH + RP_ATT_QUERIES(rows) * (RP_ATT_SQUARE_PITCH + 6)) * 4)
 
 /* Streams, of heads with `columns` in blocks of 8 * rows own rows; W: columns of a thread for a product, see attention_stream.cuh. */
 #define RP_ATT_STREAM_W(columns) ((columns) <= 64 ? 4 : (columns) <= 96 ? 6 : 8)

@@ -14,7 +14,7 @@ struct backward {
     struct att_owner me;
     float *k, *v, *q, *g, *p; /* tiles of keys, values, queries and gradients of outputs, pitch RP_ATT_TILE_PITCH; the square */
     float *row;               /* [queries, 4]: maximum, 1 / sum, decisions for 64 keys */
-    float *big_d;             /* [queries] */
+    float *big_d;             /* [queries, 2]: D, first key */
     const float *x, *d_o;     /* the head's first element in qkv and d_o */
     float *dx;                /* in dqkv */
     size_t rows;              /* of row_max, row_inv, big_d and mask before this head */
@@ -44,7 +44,7 @@ RP_DEVICE void copy_keys(const struct backward *b, float *to, const int which, i
     att_copy(RP_ATT_KEYS, RP_ATT_DIM / 4, to, RP_ATT_TILE_PITCH, &k);
 }
 
-/* The four words of every query, and its D; zeros after the sequence. */
+/* The four words of every query, its D and its first key; zeros after the sequence. */
 RP_DEVICE void copy_rows(const int rows, const struct backward *b, int q0, int k0)
 {
     const struct rp_attention_backward_args *a = b->a;
@@ -62,9 +62,11 @@ RP_DEVICE void copy_rows(const int rows, const struct backward *b, int q0, int k
         b->row[4 * q + word] = inside ? *from : 0.0f;
 #endif
     }
-    if ((int)threadIdx.x < RP_ATT_QUERIES(rows)) {
-        const int inside = q0 + (int)threadIdx.x < a->seq;
-        const float *from = a->big_d + b->rows + (inside ? q0 + (int)threadIdx.x : 0);
+    if ((int)threadIdx.x < 2 * RP_ATT_QUERIES(rows)) {
+        const int q = q0 + (int)threadIdx.x / 2, is_key = (int)threadIdx.x % 2, inside = q < a->seq && (!is_key || a->first);
+        const float *from = a->big_d + b->rows + (inside ? q : 0);
+        if (is_key && inside)
+            from = (const float *)(const void *)(a->first + (size_t)(blockIdx.x / (unsigned)a->heads) * (size_t)a->seq + (size_t)q);
 #if RP_ASYNC
         rp_copy4_or_zero(b->big_d + threadIdx.x, from, inside);
 #else
@@ -125,15 +127,15 @@ RP_DEVICE void to_gradients(const int rows, const struct backward *b, float (*s)
     for (int i = 0; i < rows; i++) {
         const int q = att_again(me.row + 8 * i); /* rows one by one: together they would take all registers */
         const float4 row = att_read(b->row + 4 * q);
-        const float d = b->big_d[q];
-        const uint32_t on = attended(b, keys, q0 + q - k0 - me.col);
+        const float2 pair = *(const float2 *)(const void *)(b->big_d + 2 * q);
+        const uint32_t on = att_from(attended(b, keys, q0 + q - k0 - me.col), (int)__float_as_uint(pair.y) - k0 - me.col);
         const uint32_t keep[2] = {(__float_as_uint(row.z) | all) >> me.col, (__float_as_uint(row.w) | all) >> me.col};
         RP_UNROLL
         for (int j = 0; j < 4; j++) {
             const float p = att_exp((s[i][j] + 0.0f) * a->scale - row.x, on >> j) * row.y;
             const int kept = keep[j / 2] >> 16 * (j % 2) & 1;
             const float dp = kept ? (g[i][j] + 0.0f) * a->keep_scale : 0.0f;
-            const float ds = (p * (dp - d)) * a->scale;
+            const float ds = (p * (dp - pair.x)) * a->scale;
             s[i][j] = kept ? p * a->keep_scale : 0.0f;
             g[i][j] = on >> j & 1 ? ds : 0.0f;
         }

@@ -27,10 +27,11 @@ RP_DEVICE uint32_t keys_on(const struct forward *b, int k)
     return on;
 }
 
-/* The bits of `on` for keys up to query row + 8 i. */
+/* The bits of `on` for keys from the first of query row + 8 i up to it. */
 RP_DEVICE uint32_t attended(const struct forward *b, const struct att_owner *me, uint32_t on, int i, int k)
 {
-    const int ahead = b->f.first + me->row + 8 * i - k - me->col;
+    const int row = b->f.first + me->row + 8 * i, ahead = row - k - me->col;
+    on = att_from(on, att_first(b->a->first, b->sample, b->a->seq, row) - k - me->col);
     return !b->a->causal || ahead >= 48 ? on : ahead < 0 ? 0 : on & ((2u << ahead / 16) - 1);
 }
 
@@ -56,7 +57,7 @@ RP_DEVICE void top_of_scores(const int rows, const int W, const struct forward *
     for (int i = 0; i < rows; i++)
         m[i] = -__builtin_inff();
     RP_NO_UNROLL
-    for (int k = 0; k < f->others; k += RP_ATT_KEYS) {
+    for (int k = f->begin; k < f->others; k += RP_ATT_KEYS) {
         float s[ATT_ROWS][4];
         stream_dots(rows, W, 1, 0, f, &at, s, 0);
         const uint32_t all = keys_on(b, k);
@@ -123,7 +124,7 @@ RP_DEVICE void sums_of_scores(const int rows, const int W, const struct forward 
     att_clear(rows, low);
     att_clear(rows, high);
     RP_NO_UNROLL
-    for (int k = 0; k < f->others; k += RP_ATT_KEYS) {
+    for (int k = f->begin; k < f->others; k += RP_ATT_KEYS) {
         float s[ATT_ROWS][4];
         stream_dots(rows, W, 1, 0, f, &at, s, 0);
         exponentials(rows, b, s, keys_on(b, k), k);
@@ -237,7 +238,7 @@ RP_DEVICE void outputs(const int rows, const int W, const struct forward *b)
     float o[ATT_ROWS][STREAM_COLUMNS];
     stream_clear(rows, W, o);
     RP_NO_UNROLL
-    for (int k = 0; k < f->others; k += RP_ATT_KEYS) {
+    for (int k = f->begin; k < f->others; k += RP_ATT_KEYS) {
         float s[ATT_ROWS][4];
         if (b->a->threshold)
             decisions(rows, b, k);
@@ -267,7 +268,7 @@ RP_DEVICE void forward(const int rows, const int W, const struct rp_attention_fo
     b.f.rows[0] = b.f.rows[1] = x + 2 * a->width;
     b.f.dots_ld[0] = b.f.dots_ld[1] = b.f.rows_ld[0] = b.f.rows_ld[1] = a->ld;
     b.keys = a->keys ? a->keys + (size_t)b.sample * (size_t)seq : 0;
-    b.f.begin = 0;
+    b.f.begin = att_first(a->first, b.sample, seq, b.f.first) / RP_ATT_KEYS * RP_ATT_KEYS; /* tiles before it have no key of own queries */
     b.f.others = att_keys(b.keys, a->causal && b.f.first + RP_ATT_QUERIES(rows) < seq ? b.f.first + RP_ATT_QUERIES(rows) : seq, att_owner().lane);
     stream_own(rows, &b.f, 0, x, a->ld, seq);
     top_of_scores(rows, W, &b);
@@ -279,6 +280,8 @@ RP_DEVICE void forward(const int rows, const int W, const struct rp_attention_fo
     }
     if (a->threshold) {
         const int end = (b.f.others + RP_ATT_KEYS - 1) / RP_ATT_KEYS * RP_ATT_KEYS;
+        for (int k = 0; k < b.f.begin; k += RP_ATT_KEYS)
+            decisions(rows, &b, k);
         if (a->causal)
             no_decisions(rows, &b, end);
         else

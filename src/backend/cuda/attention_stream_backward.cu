@@ -14,10 +14,11 @@ struct backward {
     const uint8_t *keys; /* of the sample; NULL: all */
     size_t rows;         /* of row_max, row_inv, big_d and mask before this head */
     float *dx;           /* the head's first element in dqkv */
+    int sample;
 };
 
-/* Words of a query: of the other rows in `keys`, of the own ones in `queries`. KEEP: the decisions for the own keys. */
-enum { TOP, INV, D, KEEP };
+/* Words of a query: of the other rows in `keys`, of the own ones in `queries`. The last is in `keys` the decisions for the own keys, in
+ * `queries` the first key. */
 #define KEEP_PAIRS (4 * RP_ATT_KEYS) /* in `queries`: after the words of all queries, two for 64 keys */
 
 /* Chains s and g of a query and a key become pd and ds. on: the key is attended to; kept: not dropped out */
@@ -30,7 +31,7 @@ RP_DEVICE void to_gradients(const struct rp_attention_backward_args *a, float *s
     *g = on ? ds : 0.0f;
 }
 
-/* The words of query number `q`; zeros after the sequence. key: the first of the 32 of KEEP. */
+/* The words of query number `q`; zeros after the sequence. key: the first of the 32 with decisions. */
 RP_DEVICE float4 query_words(const struct backward *b, int q, int key)
 {
     const struct rp_attention_backward_args *a = b->a;
@@ -57,6 +58,7 @@ RP_DEVICE struct backward head_of(const int rows, const int W, const int squares
     b.f.first = tile * RP_ATT_QUERIES(rows);
     b.f.begin = 0;
     b.keys = a->keys ? a->keys + (size_t)sample * (size_t)a->seq : 0;
+    b.sample = sample;
     b.rows = (size_t)head * (size_t)a->seq;
     b.dx = a->dqkv + (size_t)sample * (size_t)a->seq * (size_t)a->ld + (size_t)column;
     const float *x = a->qkv + (size_t)sample * (size_t)a->seq * (size_t)a->ld + (size_t)column;
@@ -88,11 +90,13 @@ RP_DEVICE void key_gradients(const struct backward *b, float (*s)[4], float (*g)
     RP_UNROLL
     for (int j = 0; j < 4; j++) {
         const int query = att_again(me.col + 16 * j), ahead = b->a->causal ? q + query - b->f.first - me.row : RP_ATT_KEYS;
+        const int before = att_first(b->a->first, b->sample, b->a->seq, q + query) - b->f.first - me.row;
         const float4 words = att_read(b->f.row + 4 * query);
         const uint32_t keep = b->a->mask ? __float_as_uint(words.w) >> me.row : ~0u;
         RP_UNROLL
         for (int i = 0; i < KEYS; i++)
-            to_gradients(b->a, &s[i][j], &g[i][j], &words, (int)(on >> i & 1) & (ahead >= 8 * i), (int)(keep >> 8 * i & 1));
+            to_gradients(b->a, &s[i][j], &g[i][j], &words, (int)(on >> i & 1) & (ahead >= 8 * i) & (before <= 8 * i),
+                         (int)(keep >> 8 * i & 1));
     }
 }
 
@@ -125,12 +129,27 @@ RP_DEVICE void of_keys(const int W, const struct backward *b)
     __syncthreads();
 }
 
+/* Queries up to the last that attends to a key up to `last`. */
+RP_DEVICE int queries_of(const struct backward *b, int last)
+{
+    int from = last < b->a->seq ? last : b->a->seq, to = b->a->seq; /* the query of that key attends to it */
+    RP_NO_UNROLL
+    while (b->a->first && from < to) {
+        const int middle = from + (to - from) / 2;
+        if (att_first(b->a->first, b->sample, b->a->seq, middle) > last)
+            to = middle;
+        else
+            from = middle + 1;
+    }
+    return to;
+}
+
 RP_DEVICE void keys(const int W, const struct rp_attention_backward_args *a)
 {
     struct backward b = head_of(KEYS, W, 2, a, (int)(blockIdx.x % (unsigned)a->blocks));
     b.f.rows[0] = b.f.dots[1];
     b.f.rows_ld[0] = b.f.dots_ld[1] = a->width;
-    b.f.others = b.f.first < att_keys(b.keys, a->seq, att_owner().lane) ? a->seq : 0;
+    b.f.others = b.f.first < att_keys(b.keys, a->seq, att_owner().lane) ? queries_of(&b, b.f.first + RP_ATT_QUERIES(KEYS) - 1) : 0;
     b.f.begin = a->causal ? b.f.first / RP_ATT_KEYS * RP_ATT_KEYS : 0;
     stream_own(KEYS, &b.f, 0, b.f.dots[0] + a->width, a->ld, a->seq);
     stream_own(KEYS, &b.f, 1, b.f.dots[0] + 2 * a->width, a->ld, a->seq);
@@ -172,12 +191,13 @@ RP_DEVICE void query_gradients(const int rows, const struct backward *b, float (
     for (int i = 0; i < rows; i++) {
         const int q = att_again(me.row + 8 * i), ahead = b->a->causal ? b->f.first + q - k - me.col : RP_ATT_KEYS;
         const float4 words = att_read(b->f.row + 4 * q);
+        const uint32_t on = att_from(all, (int)__float_as_uint(words.w) - k - me.col);
         const float2 pair = *(const float2 *)(const void *)(b->f.row + KEEP_PAIRS + 2 * q);
         const uint32_t none = b->a->mask ? 0u : ~0u;
         const uint32_t keep[2] = {(__float_as_uint(pair.x) | none) >> me.col, (__float_as_uint(pair.y) | none) >> me.col};
         RP_UNROLL
         for (int j = 0; j < 4; j++)
-            to_gradients(b->a, &s[i][j], &g[i][j], &words, (int)(all >> j & 1) & (ahead >= 16 * j), (int)(keep[j / 2] >> 16 * (j % 2) & 1));
+            to_gradients(b->a, &s[i][j], &g[i][j], &words, (int)(on >> j & 1) & (ahead >= 16 * j), (int)(keep[j / 2] >> 16 * (j % 2) & 1));
     }
 }
 
@@ -185,10 +205,10 @@ RP_DEVICE void of_queries(const int rows, const int W, const struct backward *b)
 {
     const struct stream *f = &b->f;
     struct passing at = stream_begin(W, 2, 1, f);
-    float dq[ATT_ROWS][STREAM_COLUMNS], word = pair_word(rows, b, 0);
+    float dq[ATT_ROWS][STREAM_COLUMNS], word = pair_word(rows, b, f->begin);
     stream_clear(rows, W, dq);
     RP_NO_UNROLL
-    for (int k = 0; k < f->others; k += RP_ATT_KEYS) {
+    for (int k = f->begin; k < f->others; k += RP_ATT_KEYS) {
         float s[ATT_ROWS][4], g[ATT_ROWS][4];
         if ((int)threadIdx.x < 2 * RP_ATT_QUERIES(rows))
             f->row[KEEP_PAIRS + (int)threadIdx.x] = word;
@@ -209,12 +229,17 @@ RP_DEVICE void queries(const int rows, const int W, const struct rp_attention_ba
     const float *q = b.f.dots[0], *d_o = b.f.dots[1];
     const int seq = a->seq, end = a->causal && b.f.first + RP_ATT_QUERIES(rows) < seq ? b.f.first + RP_ATT_QUERIES(rows) : seq;
     b.f.others = att_keys(b.keys, end, att_owner().lane);
+    b.f.begin = att_first(a->first, b.sample, seq, b.f.first) / RP_ATT_KEYS * RP_ATT_KEYS;
     b.f.dots[0] = b.f.rows[0] = q + a->width;
     b.f.dots[1] = q + 2 * a->width;
     stream_own(rows, &b.f, 0, q, a->ld, seq);
     stream_own(rows, &b.f, 1, d_o, a->width, seq);
-    if ((int)threadIdx.x < RP_ATT_QUERIES(rows))
-        att_write(b.f.row + 4 * (int)threadIdx.x, query_words(&b, b.f.first + (int)threadIdx.x, 0));
+    if ((int)threadIdx.x < RP_ATT_QUERIES(rows)) {
+        const int row = b.f.first + (int)threadIdx.x;
+        float4 words = query_words(&b, row, 0);
+        words.w = __uint_as_float((uint32_t)att_first(a->first, b.sample, seq, row));
+        att_write(b.f.row + 4 * (int)threadIdx.x, words);
+    }
     RP_NO_UNROLL
     for (int c = 0; c < a->dim; c += 16 * W) {
         b.f.column = c;

@@ -76,6 +76,8 @@ struct rp_cuda {
         int tile, mode;               /* 1 + the number in gemm.def, 1 + enum rp_gemm_mode */
         double cycles;                /* of a multiprocessor, by estimate */
     } gemm_forced, gemm_done;         /* for tests: used where possible (0: the fastest by estimate); of the last GEMM */
+    int conv_forced;                  /* for tests: the number in conv.def from 1, used where possible */
+    int convs;                        /* convolutions so far: rotate as GEMMs do */
     int attention_forced;             /* for tests: a kernel as rp_cuda_attention_rows() numbers them, used where possible */
     int gemms, gemm_rotates;          /* GEMMs so far; every four use the next possible tile and mode (RP_CUDA_GEMM=rotate) */
     uint64_t free_bytes;              /* when the device was opened */
@@ -126,6 +128,12 @@ static inline struct rp_dropout rp_cuda_drop(const struct rp_dropout *d)
 }
 /* The end of a column sum: sum[p][column] = tree over the sums of 64 rows in work[p * part + block * width + column], p < parts. */
 void rp_cuda_column_tree(struct rp_cuda *c, float *const sum[3], int parts, const float *work, size_t part, int rows, int width);
+/* sum[column] = tree over the rows of work[rows][width]. */
+void rp_cuda_tree(struct rp_cuda *c, float *sum, const float *work, int rows, long width);
+/* The beginning of one: work[block * width + column]. */
+void rp_cuda_column_sums(struct rp_cuda *c, float *work, const float *x, int rows, int width);
+/* mean = such a sum of one part / rows; rstd = 1 / sqrt(mean + eps) unless it is NULL. */
+void rp_cuda_column_mean(struct rp_cuda *c, float *mean, float *rstd, float eps, const float *work, int rows, int width);
 /* Fills c->kernel from c->image. */
 int rp_cuda_load_kernels(struct rp_cuda *c, struct rp_err *err) rp_must_check;
 void rp_cuda_unload_kernels(struct rp_cuda *c);
@@ -148,6 +156,19 @@ void rp_cuda_address(const struct rp_dev *dev, char text[32]);
 const char *rp_cuda_gemm_tile(const struct rp_cuda *c, int number, int *usable);
 /* Tile and mode for a GEMM: from its shape and alignment, and the device's architecture, multiprocessors and shared memory alone. */
 struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp_gemm *g);
+
+/* Estimated cycles of a launch: blocks, warps of each, blocks that a multiprocessor runs at the same time, and the multiprocessor cycles
+ * of one block's main loop (work). */
+double rp_cuda_waves(const struct rp_cuda *c, double blocks, int together, int warps, double work);
+/* The kernel of conv.def for a convolution (RP_OP_conv_forward, _dgrad or _wgrad) of aligned tensors, from the same: 1 + its number, or 0:
+ * the GEMM `gemm`. */
+struct rp_cuda_conv {
+    int tile;
+    double cycles;
+    struct rp_gemm gemm;
+};
+struct rp_cuda_conv rp_cuda_conv_choice(const struct rp_cuda *c, enum rp_op op, const struct rp_conv *v);
+const char *rp_cuda_conv_tile(const struct rp_cuda *c, int number, int *usable); /* "forward_128x64"; as rp_cuda_gemm_tile() */
 
 /* The kernels that are chosen: queries of a thread, an eighth of those of a block, and 10 more for streams; 0: none fits. */
 void rp_cuda_attention_rows(const struct rp_cuda *c, const struct rp_attention *a, int *forward_id, int *backward_id);

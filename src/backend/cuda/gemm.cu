@@ -1,6 +1,105 @@
 /* GEMM: a kernel for each tile of gemm.def, and the sum over the segments of a parallel split-K. */
 #include "backend/cuda/gemm.cuh"
 
+/* Where a segment reads the sum so far and writes its result, depending on the mode. */
+RP_DEVICE void gemm_aim(struct gemm_out *o, const struct rp_gemm_args *g, int segment)
+{
+    const int parallel = g->mode == RP_GEMM_PARALLEL, last = !parallel && segment == g->segments - 1;
+    o->before = !parallel && segment ? g->part : (const float *)NULL;
+    o->pitch_before = g->ldpart;
+    o->to = last ? g->c : parallel ? g->part + segment * (g->m * g->ldpart) : g->part;
+    o->pitch_to = last ? g->ldc : g->ldpart;
+    o->bias = last ? g->bias : (const float *)NULL;
+    o->add = last ? g->add : (const float *)NULL;
+    o->pitch_add = g->ldadd;
+}
+
+/* The number of a block gives its tile and segment: tiles are ordered in bands of 8 rows of tiles, by column within a band, so that
+ * concurrent blocks share operands in the cache; all tiles of a segment come before the next segment. In SERIAL mode a block may wait for
+ * one with a lower number. Blocks need not start in the order of their indices, so they draw numbers from an atomic counter; the number
+ * stays at the front of shared memory. */
+RP_DEVICE void gemm_draw(const struct rp_gemm_args *g, unsigned *drawn)
+{
+    if (g->mode != RP_GEMM_SERIAL)
+        return;
+    if (threadIdx.x == 0) {
+        *drawn = atomicAdd(g->semaphores, 1u);
+        if (*drawn == gridDim.x - 1)
+            atomicAdd(g->semaphores, 0u - gridDim.x); /* back to 0; a plain store would race with the other blocks' relaxed atomics */
+    }
+    __syncthreads();
+}
+RP_DEVICE unsigned gemm_number(const struct rp_gemm_args *g, const unsigned *drawn)
+{
+    return g->mode == RP_GEMM_SERIAL ? *drawn : blockIdx.x;
+}
+
+RP_DEVICE void gemm_wait(const struct rp_gemm_args *g, int tile, int segment)
+{
+    if (g->mode != RP_GEMM_SERIAL || !segment)
+        return;
+    if (threadIdx.x == 0)
+        while (rp_load_acquire(g->semaphores + 1 + tile) != (unsigned)segment)
+            ;
+    __syncthreads();
+}
+RP_DEVICE void gemm_signal(const struct rp_gemm_args *g, int tile, int segment)
+{
+    if (g->mode != RP_GEMM_SERIAL)
+        return;
+    if (threadIdx.x == 0) /* the barrier at the end of gemm_write() orders the other threads' writes before this release */
+        rp_store_release(g->semaphores + 1 + tile, segment == g->segments - 1 ? 0u : (unsigned)segment + 1);
+}
+
+/* The tile of this block. */
+RP_DEVICE void gemm_find(struct gemm_out *o, const struct rp_gemm_args *g, const struct gemm_shape *s, unsigned number)
+{
+    const int down = (g->m + s->rows - 1) / s->rows, across = (g->n + s->columns - 1) / s->columns;
+    const int tile = (int)(number % (unsigned)(down * across));
+    const int band = tile / (8 * across), height = gemm_least(8, down - 8 * band), rest = tile - 8 * band * across;
+    o->place = (const uint4 *)NULL;
+    o->tile = tile;
+    o->segment = (int)(number / (unsigned)(down * across));
+    o->rows = g->m;
+    o->columns = g->n;
+    o->row1 = (8 * band + rest % height) * s->rows;
+    o->column1 = rest / height * s->columns;
+    o->row0 = s->how_a == RP_GEMM_ANY ? o->row1 : gemm_least(o->row1, g->m - s->rows);
+    o->column0 = s->how_b == RP_GEMM_ANY ? o->column1 : gemm_least(o->column1, g->n - s->columns);
+}
+
+RP_DEVICE void gemm_block(const struct rp_gemm_args *g, const struct gemm_shape *s)
+{
+    unsigned *drawn = RP_SHARED(unsigned);
+    float *shared = RP_SHARED(float) + RP_GEMM_FRONT;
+    const int segments = g->mode == RP_GEMM_WHOLE ? g->segments : 1;
+    gemm_draw(g, drawn);
+    RP_NO_UNROLL
+    for (int done = 0; done < segments; done++) {
+        struct gemm_out o;
+        struct gemm_side a, b;
+        float sum[144];
+        int row, column;
+        gemm_corner(s, (int)threadIdx.x, &row, &column);
+        gemm_find(&o, g, s, gemm_number(g, drawn));
+        const int from = (o.segment + done) * g->segment, end = gemm_least(g->k, from + g->segment);
+        const int stages = (end - from + DEPTH - 1) / DEPTH, k0 = end - stages * DEPTH;
+        gemm_begin(&a, g->a, g->lda, !g->ta, s->rows, gemm_threads(s), s->how_a, o.row0, g->m, k0);
+        gemm_begin(&b, g->b, g->ldb, g->tb, s->columns, gemm_threads(s), s->how_b, o.column0, g->n, k0);
+        RP_UNROLL
+        for (int i = 0; i < s->thread_rows * s->thread_columns; i++)
+            sum[i] = 0.0f;
+        gemm_chains(sum, &a, &b, s, shared, row, column, stages, from - k0);
+        unsigned number = gemm_number(g, drawn);
+        RP_REMATERIALISE(number); /* the chains need the registers */
+        gemm_find(&o, g, s, number);
+        gemm_wait(g, o.tile, o.segment + done);
+        gemm_aim(&o, g, o.segment + done);
+        gemm_write(&o, sum, s, shared, g->wide);
+        gemm_signal(g, o.tile, o.segment + done);
+    }
+}
+
 #define TILE(name, threads, blocks, rows, columns, thread_rows, thread_columns, down, across, how_a, how_b, from, before, rate)            \
     RP_KERNEL(gemm_##name)                                                                                                                 \
     {                                                                                                                                      \

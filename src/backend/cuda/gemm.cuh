@@ -16,186 +16,18 @@
  *
  * Everything here is inlined with constant sizes; loops over registers are unrolled.
  */
-#include "backend/cuda/device.h"
+#ifndef RP_BACKEND_CUDA_GEMM_CUH
+#define RP_BACKEND_CUDA_GEMM_CUH
 
-#define DEPTH RP_GEMM_DEPTH(RP_ASYNC)
-#define STAGES RP_GEMM_STAGES(RP_ASYNC)
-#define BAND RP_GEMM_BAND(RP_ASYNC)
-#define HALVES (DEPTH / 8) /* copies of 8 k-steps in a row of a tile */
-#define MOST 16            /* rows or columns of a thread */
-#ifdef RP_SHIM
-#define TURNING 0          /* a C compiler vectorises this order; the bits are the same */
-#else
-#define TURNING 1
-#endif
-
-struct gemm_shape {
-    int blocks, rows, columns, thread_rows, thread_columns, warps_down, warps_across;
-    enum rp_gemm_how how_a, how_b;
-};
-
-RP_DEVICE int gemm_threads(const struct gemm_shape *s)
-{
-    return 32 * s->warps_down * s->warps_across;
-}
-RP_DEVICE int gemm_lanes_down(const struct gemm_shape *s)
-{
-    return s->rows / (s->warps_down * s->thread_rows);
-}
-RP_DEVICE int gemm_lanes_across(const struct gemm_shape *s)
-{
-    return s->columns / (s->warps_across * s->thread_columns);
-}
-
-/* ---- an operand ---- */
-
-/* The copies of this thread for one operand: some passes over a tile, each of which covers whole rows of it or whole k-steps. Distances
- * between elements of the matrix are in bytes, those within a stage in floats. */
-struct gemm_side {
-    const float *base;    /* of the matrix */
-    const char *from;     /* the thread's first element of the tile to be copied next */
-    int64_t pass, tile;   /* from there to that of the next pass, and of the next tile */
-    int to, to_pass;      /* its place in a stage */
-    int k, k_pass;        /* its k-step within the tile */
-    int row, row_pass;    /* its row in the matrix, which has `rows`: checked for ANY */
-    int rows;
-    int64_t odd;          /* R, 192 rows: two passes cover 128, then one the last 64: from the first element to the one there */
-    int odd_to, odd_k;
-};
-
-/* Rows that one pass of 16-byte copies covers: a power of two. */
-RP_DEVICE int gemm_wide(int tile_rows)
-{
-    return tile_rows == 192 ? 128 : tile_rows;
-}
-RP_DEVICE int gemm_copies(int tile_rows, int threads, enum rp_gemm_how how)
-{
-    return tile_rows * DEPTH / threads / (how == RP_GEMM_R ? 4 : 1);
-}
-RP_DEVICE int gemm_is_odd(int i, int tile_rows, int threads, enum rp_gemm_how how)
-{
-    return how == RP_GEMM_R && i >= gemm_wide(tile_rows) * DEPTH / threads / 4;
-}
-
-/* A pass of K is HALVES copies. */
-RP_DEVICE int gemm_pass(int i, enum rp_gemm_how how)
-{
-    return how == RP_GEMM_K ? i / HALVES : i;
-}
-RP_DEVICE int gemm_half(int i, enum rp_gemm_how how)
-{
-    return how == RP_GEMM_K ? i % HALVES * 8 : 0;
-}
-/* The offset of copy i from `to` (or odd_to): constant except for ANY. */
-RP_DEVICE int gemm_place(const struct gemm_side *x, int i, int tile_rows, int threads, enum rp_gemm_how how)
-{
-    return gemm_is_odd(i, tile_rows, threads, how) ? 0 : gemm_pass(i, how) * x->to_pass + gemm_half(i, how) * (tile_rows + RP_GEMM_PAD);
-}
-
-/* Of the tile with first row `row` and first k-step k0. A row of the matrix is contiguous in k if by_k. */
-RP_DEVICE void gemm_begin(struct gemm_side *x, const float *base, int64_t pitch, int by_k, int tile_rows, int threads, enum rp_gemm_how how,
-                          int row, int rows, int k0)
-{
-    const int t = (int)threadIdx.x, vectors = how == RP_GEMM_R ? gemm_wide(tile_rows) / 4 : tile_rows, room = tile_rows + RP_GEMM_PAD;
-    const int along_k = how == RP_GEMM_K || (how == RP_GEMM_ANY && by_k), steps = how == RP_GEMM_K ? 8 : DEPTH;
-    const int r = along_k ? t / steps : t % vectors * (how == RP_GEMM_R ? 4 : 1);
-    const int64_t row_pitch = along_k ? pitch : 1, k_pitch = along_k ? 1 : pitch;
-    x->base = base;
-    x->k = along_k ? t % steps : t / vectors;
-    x->row = row + r;
-    x->rows = rows;
-    x->row_pass = along_k ? threads / steps : 0;
-    x->k_pass = along_k ? 0 : threads / vectors;
-    x->from = (const char *)(base + x->row * row_pitch + (k0 + x->k) * k_pitch);
-    x->tile = 4 * DEPTH * k_pitch;
-    x->pass = 4 * (x->row_pass * row_pitch + x->k_pass * k_pitch);
-    x->to = x->k * room + r;
-    x->to_pass = x->row_pass + x->k_pass * room;
-    RP_OPAQUE64(x->pass); /* else these are computed again for every tile */
-    RP_OPAQUE(x->to);
-    if (how == RP_GEMM_R && tile_rows == 192) {
-        x->odd_k = t / 16;
-        x->odd = 4 * ((x->odd_k - x->k) * pitch + (128 + t % 16 * 4 - r));
-        x->odd_to = x->odd_k * room + 128 + t % 16 * 4;
-        RP_OPAQUE64(x->odd);
-        RP_OPAQUE(x->odd_to);
-    }
-}
-
-/* One copy, to `place` floats after `to`. Without asynchronous copies the data stay in registers, `held`, until gemm_put().
- * guard: if !inside, zeros are stored, and `from` is any readable address. */
-RP_DEVICE void gemm_copy_one(float *held, rp_smem to, int place, const void *from, int sixteen, int guard, int inside)
-{
-#if RP_ASYNC
-    (void)held;
-    if (sixteen && guard)
-        rp_copy16_or_zero_to(to, place, from, inside);
-    else if (sixteen)
-        rp_copy16_to(to, place, from);
-    else if (guard)
-        rp_copy4_or_zero_to(to, place, from, inside);
-    else
-        rp_copy4_to(to, place, from);
-#else
-    (void)to, (void)place;
-    if (!sixteen) {
-        held[0] = !guard || inside ? rp_load4(from) : 0.0f;
-        return;
-    }
-    float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    if (!guard || inside)
-        v = rp_load16(from);
-    held[0] = v.x;
-    held[1] = v.y;
-    held[2] = v.z;
-    held[3] = v.w;
-#endif
-}
-
-/* Starts copying the next tile; its first `front` k-steps are zeros (guard: front may be > 0). */
-RP_DEVICE void gemm_copy(struct gemm_side *x, float *held, float *stage, int tile_rows, int threads, enum rp_gemm_how how, int guard,
-                         int front)
-{
-    const int sixteen = how == RP_GEMM_R, any = how == RP_GEMM_ANY;
-    const char *at = x->from;
-    rp_smem to = rp_smem_of(stage + x->to);
-    RP_OPAQUE_SMEM(to); /* so that the offsets between copies are constants of the instructions */
-    RP_UNROLL
-    for (int i = 0; i < gemm_copies(tile_rows, threads, how); i++, held += sixteen ? 4 : 1) {
-        const int odd = gemm_is_odd(i, tile_rows, threads, how), pass = gemm_pass(i, how), half = gemm_half(i, how);
-        const char *from = odd ? x->from + x->odd : at + 4 * half;
-        int inside = 1;
-        if (guard)
-            inside = (odd ? x->odd_k : x->k + pass * x->k_pass + half) >= front;
-        if (any)
-            inside = inside && x->row + pass * x->row_pass < x->rows;
-        if (!inside)
-            from = (const char *)x->base;
-        gemm_copy_one(held, odd ? rp_smem_of(stage + x->odd_to) : to, gemm_place(x, i, tile_rows, threads, how), from, sixteen,
-                      guard || any, inside);
-        if (how != RP_GEMM_K || half == 8 * (HALVES - 1)) {
-            at += x->pass;
-            RP_OPAQUE64(at);
-        }
-    }
-    x->from += x->tile;
-}
-
-#if !RP_ASYNC
-RP_DEVICE void gemm_put(const struct gemm_side *x, const float *held, float *stage, int tile_rows, int threads, enum rp_gemm_how how)
-{
-    RP_UNROLL
-    for (int i = 0; i < gemm_copies(tile_rows, threads, how); i++) {
-        float *to = stage + (gemm_is_odd(i, tile_rows, threads, how) ? x->odd_to : x->to) + gemm_place(x, i, tile_rows, threads, how);
-        if (how == RP_GEMM_R)
-            *(float4 *)(void *)to = make_float4(held[4 * i], held[4 * i + 1], held[4 * i + 2], held[4 * i + 3]);
-        else
-            *to = held[i];
-    }
-}
-#endif
+#include "backend/cuda/gemm_copy.cuh"
 
 /* ---- the chains ---- */
+
+#ifndef GEMM_SIDE /* conv.cuh has operands of another kind */
+#define GEMM_SIDE gemm_side
+#define GEMM_COPY gemm_copy
+#define GEMM_PUT gemm_put
+#endif
 
 RP_DEVICE void gemm_four(float *x, const float *from)
 {
@@ -228,21 +60,21 @@ RP_DEVICE void gemm_multiply(float *sum, const float *a, const float *b, int row
 }
 
 /* Both operands; held: 2 * MOST floats. */
-RP_DEVICE void gemm_copy_both(struct gemm_side *a, struct gemm_side *b, float *held, float *stage, const struct gemm_shape *s, int guard,
+RP_DEVICE void gemm_copy_both(struct GEMM_SIDE *a, struct GEMM_SIDE *b, float *held, float *stage, const struct gemm_shape *s, int guard,
                               int front)
 {
-    gemm_copy(a, held, stage, s->rows, gemm_threads(s), s->how_a, guard, front);
-    gemm_copy(b, held + MOST, stage + DEPTH * (s->rows + RP_GEMM_PAD), s->columns, gemm_threads(s), s->how_b, guard, front);
+    GEMM_COPY(a, held, stage, s->rows, gemm_threads(s), s->how_a, guard, front);
+    GEMM_COPY(b, held + MOST, stage + DEPTH * (s->rows + RP_GEMM_PAD), s->columns, gemm_threads(s), s->how_b, guard, front);
 }
-RP_DEVICE void gemm_landed(const struct gemm_side *a, const struct gemm_side *b, const float *held, float *stage,
+RP_DEVICE void gemm_landed(const struct GEMM_SIDE *a, const struct GEMM_SIDE *b, const float *held, float *stage,
                            const struct gemm_shape *s)
 {
 #if RP_ASYNC
     (void)a, (void)b, (void)held, (void)stage, (void)s;
     rp_copy_wait(STAGES - 2);
 #else
-    gemm_put(a, held, stage, s->rows, gemm_threads(s), s->how_a);
-    gemm_put(b, held + MOST, stage + DEPTH * (s->rows + RP_GEMM_PAD), s->columns, gemm_threads(s), s->how_b);
+    GEMM_PUT(a, held, stage, s->rows, gemm_threads(s), s->how_a);
+    GEMM_PUT(b, held + MOST, stage + DEPTH * (s->rows + RP_GEMM_PAD), s->columns, gemm_threads(s), s->how_b);
 #endif
 }
 RP_DEVICE void gemm_end_of_copies(void)
@@ -253,7 +85,7 @@ RP_DEVICE void gemm_end_of_copies(void)
 }
 
 /* The chains of one segment, `tiles` stages long. row, column: this thread's first within the tile. */
-RP_DEVICE void gemm_chains(float *sum, struct gemm_side *a, struct gemm_side *b, const struct gemm_shape *s, float *shared, int row,
+RP_DEVICE void gemm_chains(float *sum, struct GEMM_SIDE *a, struct GEMM_SIDE *b, const struct gemm_shape *s, float *shared, int row,
                            int column, int tiles, int front)
 {
     const int pitch_a = s->rows + RP_GEMM_PAD, pitch_b = s->columns + RP_GEMM_PAD, stage = DEPTH * (pitch_a + pitch_b);
@@ -309,6 +141,7 @@ struct gemm_out {
     int64_t pitch_before, pitch_to, pitch_add;
     int row0, column0;                /* of the tile as computed */
     int row1, column1, rows, columns; /* elements that are written: from (row1, column1), before (rows, columns) */
+    const uint4 *place;               /* w of element i: the row of the matrix that row i of the tile is written to; NULL: row0 + i */
 };
 
 /* `width` floats, 1 or 4. */
@@ -333,6 +166,11 @@ RP_DEVICE void gemm_set(float *to, const float *x, int width)
         *(float4 *)(void *)to = make_float4(x[0], x[1], x[2], x[3]);
     else
         *to = x[0];
+}
+
+RP_DEVICE int gemm_place_of(const struct gemm_out *o, int row)
+{
+    return o->place ? (int)o->place[row - o->row0].w : row;
 }
 
 /* BAND rows of each thread (this one is t): from shared memory to C or `part`, `width` floats at a time. Several are in flight at once,
@@ -371,12 +209,12 @@ RP_DEVICE void gemm_write_band(const struct gemm_out *o, const struct gemm_shape
             RP_UNROLL
             for (int u = 0; u < most; u++)
                 if (own[u])
-                    gemm_add(x[u], o->add + row[u] * o->pitch_add + column[u], width);
+                    gemm_add(x[u], o->add + gemm_place_of(o, row[u]) * o->pitch_add + column[u], width);
         }
         RP_UNROLL
         for (int u = 0; u < most; u++)
             if (own[u])
-                gemm_set(o->to + row[u] * o->pitch_to + column[u], x[u], width);
+                gemm_set(o->to + gemm_place_of(o, row[u]) * o->pitch_to + column[u], x[u], width);
     }
 }
 
@@ -420,107 +258,9 @@ RP_DEVICE void gemm_write(const struct gemm_out *o, const float *sum, const stru
     __syncthreads();
 }
 
-/* Where a segment reads the sum so far and writes its result, depending on the mode. */
-RP_DEVICE void gemm_aim(struct gemm_out *o, const struct rp_gemm_args *g, int segment)
-{
-    const int parallel = g->mode == RP_GEMM_PARALLEL, last = !parallel && segment == g->segments - 1;
-    o->before = !parallel && segment ? g->part : (const float *)NULL;
-    o->pitch_before = g->ldpart;
-    o->to = last ? g->c : parallel ? g->part + segment * (g->m * g->ldpart) : g->part;
-    o->pitch_to = last ? g->ldc : g->ldpart;
-    o->bias = last ? g->bias : (const float *)NULL;
-    o->add = last ? g->add : (const float *)NULL;
-    o->pitch_add = g->ldadd;
-}
-
-/* ---- blocks ---- */
-
-/* The number of a block gives its tile and segment: tiles are ordered in bands of 8 rows of tiles, by column within a band, so that
- * concurrent blocks share operands in the cache; all tiles of a segment come before the next segment. In SERIAL mode a block may wait for
- * one with a lower number. Blocks need not start in the order of their indices, so they draw numbers from an atomic counter; the number
- * stays at the front of shared memory. */
-RP_DEVICE void gemm_draw(const struct rp_gemm_args *g, unsigned *drawn)
-{
-    if (g->mode != RP_GEMM_SERIAL)
-        return;
-    if (threadIdx.x == 0) {
-        *drawn = atomicAdd(g->semaphores, 1u);
-        if (*drawn == gridDim.x - 1)
-            atomicAdd(g->semaphores, 0u - gridDim.x); /* back to 0; a plain store would race with the other blocks' relaxed atomics */
-    }
-    __syncthreads();
-}
-RP_DEVICE unsigned gemm_number(const struct rp_gemm_args *g, const unsigned *drawn)
-{
-    return g->mode == RP_GEMM_SERIAL ? *drawn : blockIdx.x;
-}
-
-RP_DEVICE void gemm_wait(const struct rp_gemm_args *g, int tile, int segment)
-{
-    if (g->mode != RP_GEMM_SERIAL || !segment)
-        return;
-    if (threadIdx.x == 0)
-        while (rp_load_acquire(g->semaphores + 1 + tile) != (unsigned)segment)
-            ;
-    __syncthreads();
-}
-RP_DEVICE void gemm_signal(const struct rp_gemm_args *g, int tile, int segment)
-{
-    if (g->mode != RP_GEMM_SERIAL)
-        return;
-    if (threadIdx.x == 0) /* the barrier at the end of gemm_write() orders the other threads' writes before this release */
-        rp_store_release(g->semaphores + 1 + tile, segment == g->segments - 1 ? 0u : (unsigned)segment + 1);
-}
-
 RP_DEVICE int gemm_least(int a, int b)
 {
     return a < b ? a : b;
 }
 
-/* The tile of this block. */
-RP_DEVICE void gemm_find(struct gemm_out *o, const struct rp_gemm_args *g, const struct gemm_shape *s, unsigned number)
-{
-    const int down = (g->m + s->rows - 1) / s->rows, across = (g->n + s->columns - 1) / s->columns;
-    const int tile = (int)(number % (unsigned)(down * across));
-    const int band = tile / (8 * across), height = gemm_least(8, down - 8 * band), rest = tile - 8 * band * across;
-    o->tile = tile;
-    o->segment = (int)(number / (unsigned)(down * across));
-    o->rows = g->m;
-    o->columns = g->n;
-    o->row1 = (8 * band + rest % height) * s->rows;
-    o->column1 = rest / height * s->columns;
-    o->row0 = s->how_a == RP_GEMM_ANY ? o->row1 : gemm_least(o->row1, g->m - s->rows);
-    o->column0 = s->how_b == RP_GEMM_ANY ? o->column1 : gemm_least(o->column1, g->n - s->columns);
-}
-
-RP_DEVICE void gemm_block(const struct rp_gemm_args *g, const struct gemm_shape *s)
-{
-    unsigned *drawn = RP_SHARED(unsigned);
-    float *shared = RP_SHARED(float) + RP_GEMM_FRONT;
-    const int segments = g->mode == RP_GEMM_WHOLE ? g->segments : 1;
-    gemm_draw(g, drawn);
-    RP_NO_UNROLL
-    for (int done = 0; done < segments; done++) {
-        struct gemm_out o;
-        struct gemm_side a, b;
-        float sum[144];
-        int row, column;
-        gemm_corner(s, (int)threadIdx.x, &row, &column);
-        gemm_find(&o, g, s, gemm_number(g, drawn));
-        const int from = (o.segment + done) * g->segment, end = gemm_least(g->k, from + g->segment);
-        const int stages = (end - from + DEPTH - 1) / DEPTH, k0 = end - stages * DEPTH;
-        gemm_begin(&a, g->a, g->lda, !g->ta, s->rows, gemm_threads(s), s->how_a, o.row0, g->m, k0);
-        gemm_begin(&b, g->b, g->ldb, g->tb, s->columns, gemm_threads(s), s->how_b, o.column0, g->n, k0);
-        RP_UNROLL
-        for (int i = 0; i < s->thread_rows * s->thread_columns; i++)
-            sum[i] = 0.0f;
-        gemm_chains(sum, &a, &b, s, shared, row, column, stages, from - k0);
-        unsigned number = gemm_number(g, drawn);
-        RP_REMATERIALISE(number); /* the chains need the registers */
-        gemm_find(&o, g, s, number);
-        gemm_wait(g, o.tile, o.segment + done);
-        gemm_aim(&o, g, o.segment + done);
-        gemm_write(&o, sum, s, shared, g->wide);
-        gemm_signal(g, o.tile, o.segment + done);
-    }
-}
+#endif

@@ -16,7 +16,7 @@
 /* type NULL: not added */
 struct rp_embed_forward_args {
     float *z;
-    const int32_t *ids, *type_ids;
+    const int32_t *ids, *type_ids, *position_ids; /* position_ids NULL: row % seq */
     const float *word, *type, *position;
     int rows, seq, width, wide;
 };
@@ -158,6 +158,86 @@ struct rp_colsum_args {
     int rows, width;
 };
 
+/* ---- batchnorm.cu ---- */
+
+/* work[block * width + column]: sums over 64 rows of (x - mean)^2 */
+struct rp_batchnorm_squares_args {
+    float *work;
+    const float *x, *mean;
+    int rows, width;
+};
+/* work[p * part + block * width + column]: of p = 0: dz * xhat, 1: dz; y NULL: no ReLU */
+struct rp_batchnorm_sums_args {
+    float *work;
+    const float *dy, *x, *y, *mean, *rstd;
+    long part;
+    int rows, width;
+};
+/* mean = tree over the blocks' sums * inv; rstd = 1 / sqrt(mean + eps), or NULL. Grid and shared memory as of column_tree. */
+struct rp_column_mean_args {
+    float *mean, *rstd;
+    const float *work;
+    float inv, eps;
+    int blocks, width;
+};
+/* quads: rows times the fours of a row, the last of which may be shorter; less than 2^32. Tensors that may be NULL as in ops.def. */
+struct rp_batchnorm_apply_args {
+    float *y;
+    const float *x, *mean, *rstd, *gamma, *beta, *add;
+    size_t quads;
+    int relu, width, wide;
+};
+struct rp_batchnorm_backward_args {
+    float *dx, *dadd;
+    const float *dy, *x, *y, *mean, *rstd, *gamma, *dgamma, *dbeta;
+    size_t quads;
+    float inv;
+    int width, wide;
+};
+
+/* ---- pool.cu ---- */
+
+/* quads as above, of the pixels that are written; `wide` includes `which` */
+struct rp_maxpool_forward_args {
+    float *y;
+    uint8_t *which;
+    const float *x;
+    size_t quads;
+    struct rp_conv conv;
+    int wide;
+};
+struct rp_maxpool_backward_args {
+    float *dx;
+    const float *dy;
+    const uint8_t *which;
+    size_t quads;
+    struct rp_conv conv;
+    int wide;
+};
+/* A block for each image and RP_WARP channels. Shared memory: RP_AVGPOOL_FLOATS. */
+#define RP_AVGPOOL_FLOATS (128 * 32)
+struct rp_avgpool_forward_args {
+    float *y;
+    const float *x;
+    float inv;
+    int pixels, width;
+};
+struct rp_avgpool_backward_args {
+    float *dx;
+    const float *dy;
+    size_t quads;
+    float inv;
+    int pixels, width, wide;
+};
+/* n: elements; wide: x and pixel are aligned */
+struct rp_scale_pixels_args {
+    float *x;
+    const uint8_t *pixel;
+    size_t n;
+    float scale[4], shift[4];
+    int width, wide;
+};
+
 /* ---- loss.cu ---- */
 
 /* A block for each row. Shared memory: RP_XENT_FLOATS. */
@@ -184,6 +264,23 @@ struct rp_weighted_sum_args {
     float *out;
     const float *loss, *coef;
     int n;
+};
+
+/* A block for each row. rest: 1 - smoothing; share: 1 / classes; each: smoothing * share. Shared memory: 128 floats. */
+struct rp_softmax_xent_smoothed_args {
+    float *loss, *logits;
+    long ld;
+    const int32_t *labels;
+    const float *coef;
+    float smoothing, rest, share, each;
+    int classes;
+};
+/* A warp for each of n rows. */
+struct rp_argmax_rows_args {
+    int32_t *index;
+    const float *x;
+    long ld;
+    int n, classes;
 };
 
 /* ---- optim.cu ---- */
@@ -219,6 +316,28 @@ struct rp_lamb_apply_args {
     const float *u, *sums;
     float lr;
     size_t n;
+    int wide;
+};
+struct rp_sgd_update_args {
+    float *w, *m;
+    const float *g;
+    size_t n;
+    struct rp_sgd sgd;
+    int wide;
+};
+struct rp_lars_update_args {
+    float *w, *m;
+    const float *g, *sums;
+    size_t n;
+    struct rp_lars lars;
+    int wide;
+};
+/* rest: 1 - momentum */
+struct rp_running_update_args {
+    float *r;
+    const float *x;
+    size_t n;
+    float factor, momentum, rest;
     int wide;
 };
 struct rp_init_normal_args {
@@ -261,8 +380,11 @@ struct rp_fill_args {
     int wide;
 };
 
-/* How a kernel of gemm.def copies an operand. */
-enum rp_gemm_how { RP_GEMM_K, RP_GEMM_R, RP_GEMM_R1, RP_GEMM_ANY };
+/* How a kernel of gemm.def copies an operand; from PIXELS on, of conv.def, see conv.cuh. */
+enum rp_gemm_how {
+    RP_GEMM_K, RP_GEMM_R, RP_GEMM_R1, RP_GEMM_ANY,
+    RP_GEMM_PIXELS, RP_GEMM_FILTERS, RP_GEMM_TAPS, RP_GEMM_TAPS1, RP_GEMM_ROWS, RP_GEMM_ROWS1, RP_GEMM_WINDOWS, RP_GEMM_WINDOWS1
+};
 
 /* The arguments of such a kernel, see struct rp_gemm. How segments (at least one, the last may be shorter) are summed:
  *   WHOLE     one block computes all segments of a tile; the sum so far is in `part`, the final sum in c
@@ -288,6 +410,58 @@ struct rp_gemm_args {
 #define RP_GEMM_PAD 4
 #define RP_GEMM_FRONT 32
 
+/* A convolution as a GEMM: C has a row for each pixel of the image that is written, and `columns` channels. A row of A is gathered from
+ * the other image, the terms of which there may be taps_h * taps_w * channels, tap by tap; B has a weight for each of them and each column.
+ * Forward there is one part. A data gradient has one for each pair of remainders of a pixel's row and column by the stride: only every
+ * stride-th tap contributes to such a pixel. The sum over its terms is cut where the sum over all `terms` would be, present or not. */
+#define RP_CONV_KERNEL_MOST 15 /* rows and columns of the window: bits of a mask */
+#define RP_CONV_STRIDE_MOST 4
+#define RP_CONV_PARTS (RP_CONV_STRIDE_MOST * RP_CONV_STRIDE_MOST)
+struct rp_conv_part {
+    int first;                   /* block */
+    int height, width;           /* rows of C: (image, y, x) with y < height, x < width */
+    int top, left;               /* of the gathered image: the pixel of the first tap for y = x = 0 */
+    int to_top, to_left;         /* of the image that is written: the pixel of y = x = 0 */
+    int tap_top, tap_left;       /* of the window: the first tap that is present */
+    int taps_h, taps_w;
+    unsigned by_taps_w;          /* 65536 / taps_w + 1 */
+};
+struct rp_conv_args {
+    float *c;
+    const float *a, *b, *add;    /* a: the gathered image; b: the weights; add: NULL, or may be c */
+    int images, height, width, channels;     /* of the gathered image */
+    int to_height, to_width, columns;        /* of the image that is written */
+    int step, direction;         /* pixels of a from a y to the next, and from a tap that is present to the next: 1 or -1 */
+    int to_step, tap_step;       /* ... of c from a y to the next; of the window from a tap that is present to the next */
+    int kernel_w, taps;          /* of the window: its width, all its taps */
+    unsigned by_channels;        /* RP_CONV_BY(channels) */
+    int terms, segment;          /* of a sum; the terms of a chain */
+    int parts, wide;             /* wide: c, add and columns can be accessed 4 floats at a time */
+    struct rp_conv_part part[RP_CONV_PARTS];
+};
+/* n / d is the high word of n * RP_CONV_BY(d), for n * d < 2^32; for d = 1 of (n + 1) * RP_CONV_BY(d). */
+#define RP_CONV_BY(d) ((d) == 1 ? ~0u : 0xffffffffu / (unsigned)(d) + 1)
+/* Weight gradient: block = group * tiles + tile; c: [groups][m][n], m output channels, n = taps * channels of x. vectors of dy and x: see
+ * conv.def. */
+struct rp_conv_wgrad_args {
+    float *c;
+    const float *dy, *x;
+    int rows, m, n, wide;
+    struct rp_conv conv;
+    unsigned by_out_h, by_out_w; /* RP_CONV_BY */
+};
+/* out[i] = tree over the groups of work[group * n + i]. Shared memory: RP_GROUP_TREE_LEVELS float4 for each thread. */
+#define RP_GROUP_TREE_MOST 128  /* groups */
+#define RP_GROUP_TREE_LEVELS 5  /* of a binary counter up to 128 / 8 */
+struct rp_group_tree_args {
+    float *out;
+    const float *work;
+    size_t n;
+    int groups, wide;
+};
+/* Shared memory: a uint4 for each row of a tile, see conv.cuh; stages as above; and where a sum has several chains, the sum so far of
+ * each of the tile's elements. */
+
 /* See struct rp_attention and attention.cu. width: heads * dim; ld: of qkv, 3 * width; padded: rp_mask_stride(seq); blocks: of queries,
  * per head; whole: heads and tensors lie so that every four columns are 16-byte aligned. seq * ld < 2^31. */
 struct rp_attention_forward_args {
@@ -295,6 +469,7 @@ struct rp_attention_forward_args {
     uint8_t *mask; /* written when threshold != 0 */
     const float *qkv;
     const uint8_t *keys; /* NULL: all, as with `causal` */
+    const int32_t *first; /* with `causal`: first key of each query of each sample; NULL: 0 */
     uint64_t seed;
     int seq, heads, dim, width, ld, padded, blocks, whole, causal;
     float scale, keep_scale;
@@ -310,6 +485,7 @@ struct rp_attention_backward_args {
     float *dqkv;
     const float *d_o, *row_max, *row_inv, *big_d, *qkv;
     const uint8_t *mask, *keys; /* mask: NULL without dropout, keep_scale is 1 then; keys: NULL: all */
+    const int32_t *first;       /* as forward */
     int seq, heads, dim, width, ld, padded, blocks, whole, causal;
     float scale, keep_scale;
 };

@@ -1,4 +1,4 @@
-/* Softmax cross-entropy with its gradient, over a whole row or in shards, and the weighted sum of losses. */
+/* Softmax cross-entropy with its gradient, over a whole row or in shards, the weighted sum of losses, and the best class of a row. */
 #include "backend/cuda/device.h"
 
 #include "backend/cuda/lanes.cuh"
@@ -160,4 +160,81 @@ RP_KERNEL(weighted_sum)
     sum = rp_block_sum128(sum, RP_SHARED(float));
     if (threadIdx.x == 0)
         a.out[0] = sum;
+}
+
+/* ---- smoothed labels, and the best class ----
+ *
+ * A block of 128 threads for each row: thread l has the elements of lane l of both sums, reads them three times, the second and third
+ * time mostly from the cache, and writes e over z as in the definition. */
+RP_KERNEL(softmax_xent_smoothed)
+{
+    float *shared = RP_SHARED(float); /* 128 */
+    float *z = a.logits + (long)blockIdx.x * a.ld;
+    const int classes = a.classes, t = (int)threadIdx.x, label = a.labels[blockIdx.x];
+    const float coef = a.coef[blockIdx.x], at_label = z[label];
+    float m = -__builtin_inff(), sum = 0.0f, l = 0.0f;
+    RP_UNROLL_BY(4)
+    for (int j = t; j < classes; j += 128) {
+        m = z[j] > m ? z[j] : m;
+        sum = sum + z[j];
+    }
+    shared[t] = m;
+    __syncthreads();
+    for (int i = 0; i < 128; i += RP_WARP) {
+        float other = shared[i + rp_lane()];
+        m = other > m ? other : m;
+    }
+    for (int step = 16; step; step /= 2) {
+        float other = __shfl_xor_sync(RP_ALL_LANES, m, step);
+        m = other > m ? other : m;
+    }
+    m = m + 0.0f;
+    __syncthreads(); /* the maxima have been read */
+    sum = rp_block_sum128(sum, shared);
+    RP_UNROLL_BY(4)
+    for (int j = t; j < classes; j += 128) {
+        float e = r_exp_below(z[j] - m);
+        l = l + e;
+        z[j] = e;
+    }
+    __syncthreads(); /* the lanes of the first sum have been read */
+    l = rp_block_sum128(l, shared);
+    __syncthreads();
+    if (t == 0) {
+        const float mean = sum * a.share, log = r_log(l);
+        a.loss[blockIdx.x] = fmaf(a.smoothing, log - (mean - m), a.rest * (log - (at_label - m)));
+        shared[0] = 1.0f / l;
+    }
+    __syncthreads();
+    const float inv = shared[0];
+    RP_UNROLL_BY(4)
+    for (int j = t; j < classes; j += 128)
+        z[j] = (z[j] * inv - a.each - (j == label ? a.rest : 0.0f)) * coef;
+}
+
+/* A warp for each row. Every lane starts with the first element, so that nothing replaces a NaN there. */
+RP_KERNEL(argmax_rows)
+{
+    const unsigned row = rp_warp();
+    if (row >= (unsigned)a.n)
+        return;
+    const float *x = a.x + (long)row * a.ld;
+    float best = x[0];
+    int index = 0;
+    RP_UNROLL_BY(4)
+    for (int c = rp_lane(); c < a.classes; c += RP_WARP)
+        if (x[c] > best) {
+            best = x[c];
+            index = c;
+        }
+    for (int step = 16; step; step /= 2) {
+        float other = __shfl_xor_sync(RP_ALL_LANES, best, step);
+        int at = __shfl_xor_sync(RP_ALL_LANES, index, step);
+        if (other > best || (other == best && at < index)) {
+            best = other;
+            index = at;
+        }
+    }
+    if (rp_lane() == 0)
+        a.index[row] = index;
 }

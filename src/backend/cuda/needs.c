@@ -2,6 +2,7 @@
 #include "backend/cuda/needs.h"
 
 #include "backend/cuda/attention.h"
+#include "backend/cuda/kernels.h"
 
 #include <stdint.h>
 
@@ -49,6 +50,33 @@ static int supports_gemm(const struct rp_op_use *u, struct rp_err *err)
     return rp_use_limit(u, "tiles", cut(u->rows, GEMM_TILE) * cut(u->width, GEMM_TILE), INT32_MAX, err);
 }
 
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* Offsets within a tensor and numbers of blocks have 32 bits; see RP_CONV_BY for what is divided. */
+static int supports_conv(const struct rp_op_use *u, struct rp_err *err)
+{
+    const struct rp_conv *v = &u->conv;
+    const double rows = (double)v->batch * v->out_h * v->out_w, pixels = (double)v->batch * v->in_h * v->in_w;
+    const double taps = (double)v->kernel_h * v->kernel_w, most = larger(v->in_c, v->out_c);
+    const double elements = larger(larger(rows * v->out_c, pixels * v->in_c), taps * v->in_c * v->out_c);
+    const double tiles = cut(v->out_c, 64) * cut(taps * v->in_c, 64) * cut(rows, RP_CONV_GROUP);
+    if (v->kernel_h > RP_CONV_KERNEL_MOST || v->kernel_w > RP_CONV_KERNEL_MOST || v->stride > RP_CONV_STRIDE_MOST)
+        return rp_use_refuse(u, err, "has a window of %d x %d and a stride of %d, at most %d x %d and %d are supported on GPUs; use "
+                                     "--backend cpu", v->kernel_h, v->kernel_w, v->stride, RP_CONV_KERNEL_MOST, RP_CONV_KERNEL_MOST,
+                             RP_CONV_STRIDE_MOST);
+    if (taps * most * most > UINT32_MAX)
+        return rp_use_refuse(u, err, "has too many channels for GPUs: window x channels x channels is %.0f, at most %u; use --backend cpu",
+                             taps * most * most, UINT32_MAX);
+    return rp_use_limit(u, "elements in a tensor", elements, INT32_MAX, err) < 0 ||
+                   rp_use_limit(u, "rows x pixels of a side", rows * larger(v->out_h, v->out_w), UINT32_MAX, err) < 0 ||
+                   rp_use_limit(u, "tiles of a weight gradient", u->op == RP_OP_conv_wgrad ? tiles : 0, INT32_MAX, err) < 0
+               ? -1
+               : 0;
+}
+
 int rp_cuda_supports(const struct rp_cuda_gpu *gpu, const struct rp_op_use *u, struct rp_err *err)
 {
     if (rp_use_check(u, "cuda", err) < 0)
@@ -59,6 +87,21 @@ int rp_cuda_supports(const struct rp_cuda_gpu *gpu, const struct rp_op_use *u, s
     case RP_OP_attention_forward:
     case RP_OP_attention_backward:
         return supports_attention(gpu, u, err);
+    case RP_OP_conv_forward:
+    case RP_OP_conv_dgrad:
+    case RP_OP_conv_wgrad:
+        return supports_conv(u, err);
+    case RP_OP_maxpool_forward:
+    case RP_OP_maxpool_backward:
+        return rp_use_limit(u, "fours of channels", larger((double)u->conv.in_h * u->conv.in_w, (double)u->conv.out_h * u->conv.out_w) *
+                                                        u->conv.batch * cut(u->conv.in_c, 4), PIECES_MOST, err);
+    case RP_OP_batchnorm_forward:
+    case RP_OP_batchnorm_apply:
+    case RP_OP_batchnorm_backward:
+        return rp_use_limit(u, "fours of channels", u->rows * cut(u->width, 4), PIECES_MOST, err);
+    case RP_OP_avgpool_forward:
+    case RP_OP_avgpool_backward:
+        return rp_use_limit(u, "fours of channels", (double)u->batch * u->rows * cut(u->width, 4), PIECES_MOST, err);
     case RP_OP_embed_forward:
     case RP_OP_gather_rows:
     case RP_OP_dropout_forward:
@@ -75,7 +118,9 @@ int rp_cuda_supports(const struct rp_cuda_gpu *gpu, const struct rp_op_use *u, s
 
 size_t rp_cuda_needs(const struct rp_device_opts *o, const struct rp_op_use *u)
 {
-    size_t bytes = u->op == RP_OP_gemm                 ? RP_CUDA_GEMM_WORKSPACE
+    const int may_be = u->op == RP_OP_conv_forward || u->op == RP_OP_conv_dgrad;
+    const int is_gemm = u->op == RP_OP_gemm || (may_be && rp_cuda_is_pointwise(&u->conv));
+    size_t bytes = is_gemm                             ? RP_CUDA_GEMM_WORKSPACE
                    : u->op == RP_OP_layernorm_backward ? (size_t)u->rows * 2 * sizeof(float) /* two sums of each row */
                    : u->op == RP_OP_attention_backward ? (size_t)u->batch * (size_t)u->heads * (size_t)u->seq * sizeof(float) /* D */
                    : u->op == RP_OP_find_nonfinite     ? sizeof(uint64_t)

@@ -22,6 +22,12 @@ struct rp_cuda_gpu {
 
 int rp_cuda_supports(const struct rp_cuda_gpu *gpu, const struct rp_op_use *u, struct rp_err *err) rp_must_check;
 size_t rp_cuda_needs(const struct rp_device_opts *o, const struct rp_op_use *u);
+/* Forward and data gradient of this can be GEMMs. */
+static inline int rp_cuda_is_pointwise(const struct rp_conv *v)
+{
+    return v->kernel_h == 1 && v->kernel_w == 1 && v->stride == 1 && v->pad_top == 0 && v->pad_left == 0 && v->out_h == v->in_h &&
+           v->out_w == v->in_w;
+}
 /* Of the selected device, in repro-gpu only; NULL: not available. */
 const struct rp_cuda_gpu *rp_cuda_gpu_of(const struct rp_device_opts *o, struct rp_err *err);
 

@@ -137,8 +137,9 @@ void rp_cuda_op_attention_forward(struct rp_dev *dev, float *o, float *row_max, 
     RP_BUG_IF(!best.use);
     const long blocks = tiles(a, best.use->rows);
     const struct rp_attention_forward_args args = {
-        .o = o, .row_max = row_max, .row_inv = row_inv, .mask = mask, .qkv = qkv, .keys = a->key_mask, .seed = a->drop.seed,
-        .seq = a->seq, .heads = a->heads, .dim = a->head_dim, .width = width, .ld = 3 * width, .padded = RP_ATT_PADDED(a->seq),
+        .o = o, .row_max = row_max, .row_inv = row_inv, .mask = mask, .qkv = qkv, .keys = a->key_mask, .first = a->first_key,
+        .seed = a->drop.seed, .seq = a->seq, .heads = a->heads, .dim = a->head_dim, .width = width, .ld = 3 * width,
+        .padded = RP_ATT_PADDED(a->seq),
         .blocks = (int)(blocks / a->batch / a->heads), .whole = a->head_dim % 4 == 0 && RP_ALIGNED(o, qkv), .scale = a->scale,
         .keep_scale = a->drop.scale, .step = a->drop.step, .site = a->drop.site, .first_sample = a->drop.first_sample,
         .threshold = a->drop.threshold, .causal = a->causal};
@@ -157,7 +158,7 @@ void rp_cuda_op_attention_backward(struct rp_dev *dev, float *dqkv, float *dbias
     RP_BUG_IF(!best.use);
     struct rp_attention_backward_args args = {
         .dqkv = dqkv, .d_o = d_o, .big_d = big_d, .row_max = row_max, .row_inv = row_inv, .qkv = qkv, .mask = dropout ? mask : NULL,
-        .keys = a->key_mask, .seq = a->seq, .heads = a->heads, .dim = a->head_dim, .width = width, .ld = 3 * width,
+        .keys = a->key_mask, .first = a->first_key, .seq = a->seq, .heads = a->heads, .dim = a->head_dim, .width = width, .ld = 3 * width,
         .padded = RP_ATT_PADDED(a->seq), .whole = a->head_dim % 4 == 0 && RP_ALIGNED(dqkv, d_o, qkv), .scale = a->scale,
         .keep_scale = dropout ? a->drop.scale : 1.0f, .causal = a->causal};
     const unsigned threads = rp_cuda_kernels[RP_KERNEL_attention_dots].threads;

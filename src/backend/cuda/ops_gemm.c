@@ -39,7 +39,7 @@ static int fits_operand(enum rp_gemm_how how, int by_k, int tile_rows, int rows,
         return !by_k && rows >= tile_rows && rows % 4 == 0 && aligned(p, pitch);
     case RP_GEMM_R1:
         return !by_k && rows >= tile_rows;
-    case RP_GEMM_ANY:
+    default: /* ANY */
         break;
     }
     return 1;
@@ -84,26 +84,31 @@ static int64_t tile_count(const struct tile *t, const struct rp_gemm_args *g)
 
 /* ---- choice ---- */
 
-/* Cycles, modelled as waves: the blocks that fit run concurrently and share a multiprocessor's arithmetic units, which one warp for each
- * of its four parts cannot saturate. */
-static double estimate(const struct rp_cuda *c, const struct tile *t, const struct rp_gemm_args *g, enum rp_gemm_mode mode)
+/* Modelled as waves: the blocks that fit run concurrently and share a multiprocessor's arithmetic units, which one warp for each of its
+ * four parts cannot saturate. */
+double rp_cuda_waves(const struct rp_cuda *c, double blocks, int together, int warps, double work)
 {
     static const double busy[] = {0.80, 0.80, 0.95, 0.98, 1.0};
+    double per_wave = (double)c->multiprocessors * together;
+    int64_t waves = (int64_t)(blocks / per_wave);
+    double left = blocks - (double)waves * per_wave;
+    int last = left > 0 ? (int)((left + c->multiprocessors - 1) / c->multiprocessors) : 0;
+    int many = together * warps / 4, few = last * warps / 4;
+    double cycles = (double)waves * (together * work / busy[many < 4 ? many : 4] + EDGE_CYCLES);
+    return last ? cycles + last * work / busy[few < 4 ? few : 4] + EDGE_CYCLES : cycles;
+}
+
+static double estimate(const struct rp_cuda *c, const struct tile *t, const struct rp_gemm_args *g, enum rp_gemm_mode mode)
+{
     int half = c->image->arch <= 80; /* 64 multiply-adds a cycle, and time to issue a good loop's other instructions in between */
     double rate = (half ? 64.0 : 128.0) * (half && t->rate > 80 ? 1.0 : t->rate / 100.0);
     size_t room = (c->gpu.shared_max + 1024) / (shared_bytes(c, t) + 1024);
     int together = room < (size_t)t->blocks ? (int)room : t->blocks, split = mode != RP_GEMM_WHOLE;
     double work = (double)t->rows * t->columns * ((double)g->k / (split ? g->segments : 1)) / rate;
     double blocks = (double)tile_count(t, g) * (split ? g->segments : 1), per_wave = (double)c->multiprocessors * together;
-    int64_t waves = (int64_t)(blocks / per_wave);
-    double left = blocks - (double)waves * per_wave;
-    int last = left > 0 ? (int)((left + c->multiprocessors - 1) / c->multiprocessors) : 0;
-    int many = together * t->warps / 4, few = last * t->warps / 4;
-    double cycles = (double)waves * (together * work / busy[many < 4 ? many : 4] + EDGE_CYCLES);
-    if (last)
-        cycles += last * work / busy[few < 4 ? few : 4] + EDGE_CYCLES;
+    double cycles = rp_cuda_waves(c, blocks, together, t->warps, work);
     if (mode == RP_GEMM_WHOLE)
-        cycles += (double)(waves + (last > 0)) * (g->segments - 1) * (EDGE_CYCLES + SERIAL_CYCLES);
+        cycles += (double)(int64_t)((blocks + per_wave - 1) / per_wave) * (g->segments - 1) * (EDGE_CYCLES + SERIAL_CYCLES);
     if (mode == RP_GEMM_SERIAL)
         cycles += SERIAL_CYCLES * (g->segments < 8 ? g->segments : 8);
     if (mode == RP_GEMM_PARALLEL) /* written once and read once, at about 32 bytes a cycle and multiprocessor */

@@ -1,4 +1,4 @@
-/* The losses. */
+/* The losses, and the best class of a row. */
 #include "backend/cuda/cuda.h"
 
 void rp_cuda_op_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef, int n,
@@ -19,4 +19,22 @@ void rp_cuda_op_weighted_sum(struct rp_dev *dev, float *out, const float *loss, 
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     RP_LAUNCH(c, weighted_sum, ((struct rp_grid){1, 1, 1}), 128 * sizeof(float), .out = out, .loss = loss, .coef = coef, .n = n);
+}
+
+void rp_cuda_op_softmax_xent_smoothed(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef,
+                                      int n, int classes, float smoothing)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    const float share = 1.0f / (float)classes;
+    RP_LAUNCH(c, softmax_xent_smoothed, ((struct rp_grid){(unsigned)n, 1, 1}), 128 * sizeof(float), .loss = loss, .logits = logits,
+              .ld = ld, .labels = labels, .coef = coef, .smoothing = smoothing, .rest = 1.0f - smoothing, .share = share,
+              .each = smoothing * share, .classes = classes);
+}
+
+void rp_cuda_op_argmax_rows(struct rp_dev *dev, int32_t *index, const float *x, long ld, int n, int classes)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    const unsigned warps = rp_cuda_kernels[RP_KERNEL_argmax_rows].threads / 32;
+    RP_LAUNCH(c, argmax_rows, ((struct rp_grid){((unsigned)n + warps - 1) / warps, 1, 1}), 0, .index = index, .x = x, .ld = ld, .n = n,
+              .classes = classes);
 }

@@ -36,6 +36,26 @@ void rp_cuda_op_lamb_apply(struct rp_dev *dev, float *w, const float *u, const f
     RP_LAUNCH(c, lamb_apply, SPREAD4(c, lamb_apply, n), 0, .w = w, .u = u, .sums = sums, .lr = lr, .n = n, .wide = RP_ALIGNED(w, u));
 }
 
+void rp_cuda_op_sgd_update(struct rp_dev *dev, float *w, float *m, const float *g, size_t n, const struct rp_sgd *a)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    RP_LAUNCH(c, sgd_update, SPREAD4(c, sgd_update, n), 0, .w = w, .m = m, .g = g, .n = n, .sgd = *a, .wide = RP_ALIGNED(w, m, g));
+}
+
+void rp_cuda_op_lars_update(struct rp_dev *dev, float *w, float *m, const float *g, const float *sums, size_t n, const struct rp_lars *a)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    RP_LAUNCH(c, lars_update, SPREAD4(c, lars_update, n), 0, .w = w, .m = m, .g = g, .sums = sums, .n = n, .lars = *a,
+              .wide = RP_ALIGNED(w, m, g));
+}
+
+void rp_cuda_op_running_update(struct rp_dev *dev, float *r, const float *x, float factor, float momentum, size_t n)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    RP_LAUNCH(c, running_update, SPREAD4(c, running_update, n), 0, .r = r, .x = x, .n = n, .factor = factor, .momentum = momentum,
+              .rest = 1.0f - momentum, .wide = RP_ALIGNED(r, x));
+}
+
 void rp_cuda_op_init_normal(struct rp_dev *dev, float *w, size_t n, float std, uint64_t seed, uint32_t tensor, int truncated)
 {
     struct rp_cuda *c = rp_cuda_of(dev);

@@ -61,9 +61,14 @@ void rp_cuda_op_tanh_backward(struct rp_dev *dev, float *dx, float *dbias, const
     end_sum(c, dbias, work, rows, width);
 }
 
+void rp_cuda_column_sums(struct rp_cuda *c, float *work, const float *x, int rows, int width)
+{
+    RP_LAUNCH(c, colsum, strips(RP_KERNEL_colsum, rows, width), 0, .work = work, .x = x, .rows = rows, .width = width);
+}
+
 void rp_cuda_op_colsum(struct rp_dev *dev, float *dbias, const float *dy, int rows, int width, float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    RP_LAUNCH(c, colsum, strips(RP_KERNEL_colsum, rows, width), 0, .work = work, .x = dy, .rows = rows, .width = width);
+    rp_cuda_column_sums(c, work, dy, rows, width);
     end_sum(c, dbias, work, rows, width);
 }

@@ -15,13 +15,14 @@ static size_t pieces(int rows, int width)
     return (size_t)rows * (((size_t)width + 127) / 128);
 }
 
-void rp_cuda_op_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, const int32_t *type_ids, const float *word,
-                              const float *type, const float *position, int rows, int seq, int width)
+void rp_cuda_op_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, const int32_t *type_ids, const int32_t *position_ids,
+                              const float *word, const float *type, const float *position, int rows, int seq, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     int wide = width % 4 == 0 && RP_ALIGNED(z, word, type, position);
-    RP_LAUNCH(c, embed_forward, WARPS(embed_forward, pieces(rows, width)), 0, .z = z, .ids = ids, .type_ids = type_ids, .word = word,
-              .type = type, .position = position, .rows = rows, .seq = seq, .width = width, .wide = wide);
+    RP_LAUNCH(c, embed_forward, WARPS(embed_forward, pieces(rows, width)), 0, .z = z, .ids = ids, .type_ids = type_ids,
+              .position_ids = position_ids, .word = word, .type = type, .position = position, .rows = rows, .seq = seq, .width = width,
+              .wide = wide);
 }
 
 void rp_cuda_op_gather_rows(struct rp_dev *dev, float *y, const float *x, const int32_t *index, int n, int width)
@@ -159,12 +160,23 @@ void rp_cuda_op_row_sums(struct rp_dev *dev, float *dst, const float *src, const
     sum_long_groups(c, dst, src, groups, width, add, small);
 }
 
+/* sum[p][column] = tree over `blocks` rows of part p. */
+static void launch_tree(struct rp_cuda *c, float *const sum[3], int parts, const float *work, size_t part, int blocks, long width)
+{
+    unsigned strips = (unsigned)((width + RP_TREE_COLUMNS - 1) / RP_TREE_COLUMNS);
+    unsigned each = rp_cuda_kernels[RP_KERNEL_column_tree].threads / 32;
+    RP_LAUNCH(c, column_tree, ((struct rp_grid){strips, (unsigned)parts, 1}), RP_TREE_FLOATS(each, RP_TREE_COLUMNS) * sizeof(float),
+              .sum = {sum[0], parts > 1 ? sum[1] : NULL, parts > 2 ? sum[2] : NULL}, .work = work, .part = (long)part, .blocks = blocks,
+              .width = (int)width);
+}
+
 void rp_cuda_column_tree(struct rp_cuda *c, float *const sum[3], int parts, const float *work, size_t part, int rows, int width)
 {
-    unsigned strips = ((unsigned)width + RP_TREE_COLUMNS - 1) / RP_TREE_COLUMNS, each = rp_cuda_kernels[RP_KERNEL_column_tree].threads / 32;
-    int blocks = (int)(((long)rows + RP_COLSUM_ROWS - 1) / RP_COLSUM_ROWS);
     if (rows > 0)
-        RP_LAUNCH(c, column_tree, ((struct rp_grid){strips, (unsigned)parts, 1}), RP_TREE_FLOATS(each, RP_TREE_COLUMNS) * sizeof(float),
-                  .sum = {sum[0], parts > 1 ? sum[1] : NULL, parts > 2 ? sum[2] : NULL}, .work = work, .part = (long)part,
-                  .blocks = blocks, .width = width);
+        launch_tree(c, sum, parts, work, part, (int)(((long)rows + RP_COLSUM_ROWS - 1) / RP_COLSUM_ROWS), width);
+}
+
+void rp_cuda_tree(struct rp_cuda *c, float *sum, const float *work, int rows, long width)
+{
+    launch_tree(c, (float *const[3]){sum}, 1, work, 0, rows, width);
 }

@@ -112,6 +112,77 @@ RP_KERNEL(lamb_apply)
     RP_EACH4(&b, a.n, a.wide, apply4);
 }
 
+/* ---- SGD and LARS ---- */
+
+RP_DEVICE float sgd_step(const struct rp_sgd *s, float *m, float w, float g)
+{
+    float gs = g * s->grad_scale, d = s->weight_decay != 0.0f ? fmaf(s->weight_decay, w, gs) : gs;
+    *m = fmaf(s->momentum, *m, d);
+    return fmaf(-s->lr, s->nesterov ? fmaf(s->momentum, *m, d) : *m, w);
+}
+RP_DEVICE void sgd4(const rp_args_sgd_update *a, size_t i, long n, int wide)
+{
+    float4 w = rp_get4(a->w + i, n, wide), m = rp_get4(a->m + i, n, wide), g = rp_get4(a->g + i, n, wide);
+    w.x = sgd_step(&a->sgd, &m.x, w.x, g.x);
+    w.y = sgd_step(&a->sgd, &m.y, w.y, g.y);
+    w.z = sgd_step(&a->sgd, &m.z, w.z, g.z);
+    w.w = sgd_step(&a->sgd, &m.w, w.w, g.w);
+    rp_put4(a->m + i, m, n, wide);
+    rp_put4(a->w + i, w, n, wide);
+}
+RP_KERNEL(sgd_update)
+{
+    RP_EACH4(&a, a.n, a.wide, sgd4);
+}
+
+struct adapting {
+    const rp_args_lars_update *a;
+    float rate;
+};
+RP_DEVICE float lars_step(const struct rp_lars *s, float rate, float *m, float w, float g)
+{
+    float gs = g * s->grad_scale, d = s->adapt ? fmaf(s->weight_decay, w, gs) : gs, v = rate * d;
+    *m = s->momentum * *m - v;
+    return w + (s->nesterov ? s->momentum * *m - v : *m);
+}
+RP_DEVICE void lars4(const struct adapting *b, size_t i, long n, int wide)
+{
+    const rp_args_lars_update *a = b->a;
+    float4 w = rp_get4(a->w + i, n, wide), m = rp_get4(a->m + i, n, wide), g = rp_get4(a->g + i, n, wide);
+    w.x = lars_step(&a->lars, b->rate, &m.x, w.x, g.x);
+    w.y = lars_step(&a->lars, b->rate, &m.y, w.y, g.y);
+    w.z = lars_step(&a->lars, b->rate, &m.z, w.z, g.z);
+    w.w = lars_step(&a->lars, b->rate, &m.w, w.w, g.w);
+    rp_put4(a->m + i, m, n, wide);
+    rp_put4(a->w + i, w, n, wide);
+}
+RP_KERNEL(lars_update)
+{
+    float trust = 1.0f;
+    if (a.lars.adapt) {
+        float norm_w = sqrtf(a.sums[0]), norm_g = sqrtf(a.sums[1]) * a.lars.grad_scale;
+        if (norm_w > 0.0f && norm_g > 0.0f)
+            trust = a.lars.eeta * norm_w / (fmaf(a.lars.weight_decay, norm_w, norm_g) + a.lars.eps);
+    }
+    struct adapting b = {&a, a.lars.lr * trust};
+    RP_EACH4(&b, a.n, a.wide, lars4);
+}
+
+RP_DEVICE float running(const rp_args_running_update *a, float r, float x)
+{
+    return fmaf(a->momentum, x * a->factor, a->rest * r);
+}
+RP_KERNEL(running_update)
+{
+    const size_t fours = a.wide ? a.n / 4 * 4 : 0;
+    for (size_t i = 4 * rp_thread(); i < fours; i += 4 * rp_threads()) {
+        float4 r = rp_get4(a.r + i, 4, 1), x = rp_get4(a.x + i, 4, 1);
+        rp_put4(a.r + i, make_float4(running(&a, r.x, x.x), running(&a, r.y, x.y), running(&a, r.z, x.z), running(&a, r.w, x.w)), 4, 1);
+    }
+    for (size_t i = fours + rp_thread(); i < a.n; i += rp_threads())
+        a.r[i] = running(&a, a.r[i], a.x[i]);
+}
+
 RP_DEVICE void init4(const rp_args_init_normal *a, size_t i, long n, int wide)
 {
     uint64_t quad = (uint64_t)i / 4;

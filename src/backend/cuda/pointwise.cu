@@ -5,6 +5,7 @@
 #include "backend/cuda/device.h"
 
 #include "backend/cuda/lanes.cuh"
+#include "backend/cuda/strip.cuh"
 #include "ops/functions.h"
 #include "ops/ops.h"
 
@@ -31,22 +32,7 @@ RP_KERNEL(tanh_forward)
     RP_EACH4(&a, a.n, a.wide, tanh4);
 }
 
-/* ---- 64 rows of a strip of columns: a thread for each column ---- */
-
-struct strip {
-    long at, out; /* first element in the tensor, and of the sum in work */
-    int rows;     /* 0: no such column */
-};
-
-RP_DEVICE struct strip strip_of(int rows, int width)
-{
-    unsigned strips = ((unsigned)width + blockDim.x - 1) / blockDim.x;
-    long block = (long)(blockIdx.x / strips), row0 = block * RP_COLSUM_ROWS, left = rows - row0;
-    int column = (int)(blockIdx.x % strips * blockDim.x + threadIdx.x);
-    int there = left < RP_COLSUM_ROWS ? (int)left : RP_COLSUM_ROWS;
-    struct strip s = {row0 * width + column, block * width + column, column < width ? there : 0};
-    return s;
-}
+/* ---- 64 rows of a strip of columns: strip.cuh ---- */
 
 /* Rows whose loads run ahead of the arithmetic. */
 #define PREFETCH 4

@@ -41,7 +41,7 @@ RP_KERNEL(embed_forward)
     if (!piece_of(&p, a.rows, a.width))
         return;
     long word = (long)a.ids[p.row] * a.width + p.column;
-    long position = (long)((unsigned)p.row % (unsigned)a.seq) * a.width + p.column;
+    long position = (a.position_ids ? (long)a.position_ids[p.row] : (long)((unsigned)p.row % (unsigned)a.seq)) * a.width + p.column;
     float4 sum = rp_get4(a.word + word, p.n, a.wide);
     if (a.type)
         sum = rp_add4(sum, rp_get4(a.type + ((long)a.type_ids[p.row] * a.width + p.column), p.n, a.wide));

@@ -1,0 +1,207 @@
+/* Batch norm. Limited by memory: statistics in one pass, their use in another, since every element depends on all rows.
+ * Compiled once per instruction set by ops_<isa>.c. */
+
+/* Rows are read as they lie in memory, which is twice as fast as 128 columns of many rows at a time: the sums pass through L1 instead.
+ * Short rows follow each other closely enough for several at a time, which load and store the sums once. */
+#define BATCH_ROWS 4
+#define BATCH_SHORT 128
+
+struct batch_job {
+    float *y, *dadd;
+    const float *x, *mean, *rstd, *gamma, *beta, *add, *dy, *kept; /* kept: the output of a relu, or NULL */
+    float *sum, *second;                                           /* 64-row sums, [block, width] */
+    const float *s1, *s2;
+    int relu;
+    long rows, width;
+};
+
+static long batch_rows(const struct batch_job *o, int part)
+{
+    return least_of(RP_COLSUM_ROWS, o->rows - (long)part * RP_COLSUM_ROWS);
+}
+
+/* Adds the squared differences of `rows` rows from r0. */
+RP_LANE void batch_variance_rows(const struct batch_job *o, long r0, const int rows, float *sum)
+{
+    const float *x = o->x + r0 * o->width;
+    EACH_VECTOR(o->width, {
+        const vf mean = vget(o->mean + j, n);
+        vf s = vget(sum + j, n);
+        UNROLL for (int r = 0; r < rows; r++)
+        {
+            const vf d = vget(x + r * o->width + j, n) - mean;
+            s = s + d * d;
+        }
+        vput(sum + j, s, n);
+    });
+}
+
+/* 64-row sums of the squared differences. */
+static void batch_variance_part(void *arg, int part, int thread)
+{
+    const struct batch_job *o = arg;
+    const long end = (long)part * RP_COLSUM_ROWS + batch_rows(o, part);
+    float *sum = o->sum + part * o->width;
+    long r = (long)part * RP_COLSUM_ROWS;
+    (void)thread;
+    memset(sum, 0, (size_t)o->width * sizeof *sum);
+    for (; o->width <= BATCH_SHORT && r + BATCH_ROWS <= end; r += BATCH_ROWS)
+        batch_variance_rows(o, r, BATCH_ROWS, sum);
+    for (; r < end; r++)
+        batch_variance_rows(o, r, 1, sum);
+}
+
+RP_LANE void batch_apply_row(const struct batch_job *o, long r, const int add, const int relu)
+{
+    const float *x = o->x + r * o->width, *a = add ? o->add + r * o->width : NULL;
+    float *y = o->y + r * o->width;
+    EACH_VECTOR(o->width, {
+        const vf xhat = (vget(x + j, n) - vget(o->mean + j, n)) * vget(o->rstd + j, n);
+        vf v = vfma(xhat, vget(o->gamma + j, n), vget(o->beta + j, n));
+        if (add)
+            v = v + vget(a + j, n);
+        vput(y + j, relu ? vmax(v, vset1(0.0f)) : v, n);
+    });
+}
+
+static void batch_apply_part(void *arg, int part, int thread)
+{
+    const struct batch_job *o = arg;
+    const long r0 = (long)part * RP_COLSUM_ROWS, end = r0 + batch_rows(o, part);
+    (void)thread;
+    for (long r = r0; r < end; r++) {
+        if (o->add && o->relu)
+            batch_apply_row(o, r, 1, 1);
+        else if (o->add)
+            batch_apply_row(o, r, 1, 0);
+        else if (o->relu)
+            batch_apply_row(o, r, 0, 1);
+        else
+            batch_apply_row(o, r, 0, 0);
+    }
+}
+
+static void cpu_batchnorm_apply(struct rp_dev *dev, float *y, const float *x, const float *mean, const float *rstd, const float *gamma,
+                                const float *beta, const float *add, int relu, int rows, int width)
+{
+    struct batch_job o = {.y = y, .x = x, .mean = mean, .rstd = rstd, .gamma = gamma, .beta = beta, .add = add, .relu = relu,
+                          .rows = rows, .width = width};
+    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, RP_COLSUM_ROWS), batch_apply_part, &o);
+}
+
+static void cpu_batchnorm_forward(struct rp_dev *dev, float *y, float *var, float *rstd, const float *x, const float *mean,
+                                  const float *gamma, const float *beta, const float *add, float eps, int relu, int rows, int width,
+                                  float *work)
+{
+    struct rp_cpu *cpu = rp_cpu_of(dev);
+    struct batch_job o = {.x = x, .mean = mean, .sum = work, .rows = rows, .width = width};
+    const vf inv = vset1(1.0f / (float)rows);
+    rp_pool_run(cpu->pool, blocks_of(rows, RP_COLSUM_ROWS), batch_variance_part, &o);
+    colsum_finish(cpu, 1, (float *const[3]){var}, (float *const[3]){work}, rows, width);
+    EACH_VECTOR((long)width, {
+        const vf v = vget(var + j, n) * inv;
+        vput(var + j, v, n);
+        vput(rstd + j, vset1(1.0f) / vsqrt(v + vset1(eps)), n);
+    });
+    if (y)
+        cpu_batchnorm_apply(dev, y, x, mean, rstd, gamma, beta, add, relu, rows, width);
+}
+
+/* Adds dz*xhat and dz of `rows` rows from r0. */
+RP_LANE void batch_sums_rows(const struct batch_job *o, long r0, const int rows, float *sum, float *second, const int kept)
+{
+    const long at = r0 * o->width;
+    const float *dy = o->dy + at, *x = o->x + at, *y = kept ? o->kept + at : NULL;
+    EACH_VECTOR(o->width, {
+        const vf mean = vget(o->mean + j, n);
+        const vf rstd = vget(o->rstd + j, n);
+        vf s = vget(sum + j, n);
+        vf t = vget(second + j, n);
+        UNROLL for (int r = 0; r < rows; r++)
+        {
+            const long i = r * o->width + j;
+            vf dz = vget(dy + i, n);
+            if (kept)
+                dz = vpositive(vget(y + i, n), dz);
+            s = s + dz * ((vget(x + i, n) - mean) * rstd);
+            t = t + dz;
+        }
+        vput(sum + j, s, n);
+        vput(second + j, t, n);
+    });
+}
+
+RP_LANE void batch_sums(const struct batch_job *o, long r, long end, float *sum, float *second, const int kept)
+{
+    for (; o->width <= BATCH_SHORT && r + BATCH_ROWS <= end; r += BATCH_ROWS)
+        batch_sums_rows(o, r, BATCH_ROWS, sum, second, kept);
+    for (; r < end; r++)
+        batch_sums_rows(o, r, 1, sum, second, kept);
+}
+
+/* 64-row sums of dz*xhat and of dz. */
+static void batch_sums_part(void *arg, int part, int thread)
+{
+    const struct batch_job *o = arg;
+    const long r0 = (long)part * RP_COLSUM_ROWS, end = r0 + batch_rows(o, part);
+    float *sum = o->sum + part * o->width, *second = o->second + part * o->width;
+    (void)thread;
+    memset(sum, 0, (size_t)o->width * sizeof *sum);
+    memset(second, 0, (size_t)o->width * sizeof *second);
+    if (o->kept)
+        batch_sums(o, r0, end, sum, second, 1);
+    else
+        batch_sums(o, r0, end, sum, second, 0);
+}
+
+RP_LANE void batch_gradient_row(const struct batch_job *o, long r, const int kept, const int dadd)
+{
+    const long at = r * o->width;
+    const float *dy = o->dy + at, *x = o->x + at, *y = kept ? o->kept + at : NULL;
+    float *dx = o->y + at, *da = dadd ? o->dadd + at : NULL;
+    EACH_VECTOR(o->width, {
+        vf dz = vget(dy + j, n);
+        const vf rstd = vget(o->rstd + j, n);
+        const vf xhat = (vget(x + j, n) - vget(o->mean + j, n)) * rstd;
+        if (kept)
+            dz = vpositive(vget(y + j, n), dz);
+        if (dadd)
+            vput(da + j, dz, n);
+        vput(dx + j, vfnma(xhat, vget(o->s2 + j, n), dz - vget(o->s1 + j, n)) * (vget(o->gamma + j, n) * rstd), n);
+    });
+}
+
+static void batch_gradient_part(void *arg, int part, int thread)
+{
+    const struct batch_job *o = arg;
+    const long r0 = (long)part * RP_COLSUM_ROWS, end = r0 + batch_rows(o, part);
+    (void)thread;
+    for (long r = r0; r < end; r++) {
+        if (o->kept && o->dadd)
+            batch_gradient_row(o, r, 1, 1);
+        else if (o->kept)
+            batch_gradient_row(o, r, 1, 0);
+        else if (o->dadd)
+            batch_gradient_row(o, r, 0, 1);
+        else
+            batch_gradient_row(o, r, 0, 0);
+    }
+}
+
+static void cpu_batchnorm_backward(struct rp_dev *dev, float *dx, float *dadd, float *dgamma, float *dbeta, const float *dy, const float *x,
+                                   const float *y, const float *mean, const float *rstd, const float *gamma, int rows, int width,
+                                   float *work)
+{
+    struct rp_cpu *cpu = rp_cpu_of(dev);
+    float *second = work + rp_colsum_work(rows, width), *s1 = work, *s2 = second; /* the sums are done with when these are written */
+    const vf inv = vset1(1.0f / (float)rows);
+    struct batch_job o = {.y = dx, .dadd = dadd, .x = x, .mean = mean, .rstd = rstd, .gamma = gamma, .dy = dy, .kept = y, .sum = work,
+                          .second = second, .s1 = s1, .s2 = s2, .rows = rows, .width = width};
+    rp_pool_run(cpu->pool, blocks_of(rows, RP_COLSUM_ROWS), batch_sums_part, &o);
+    colsum_finish(cpu, 2, (float *const[3]){dgamma, dbeta}, (float *const[3]){work, second}, rows, width);
+    EACH_VECTOR((long)width, {
+        vput(s1 + j, vget(dbeta + j, n) * inv, n);
+        vput(s2 + j, vget(dgamma + j, n) * inv, n);
+    });
+    rp_pool_run(cpu->pool, blocks_of(rows, RP_COLSUM_ROWS), batch_gradient_part, &o);
+}

@@ -1,0 +1,441 @@
+/* Convolution as a GEMM whose left operand is gathered from the image, see struct rp_conv. Compiled once per instruction set by
+ * ops_<isa>.c; the tiles are those of cpu->gemm.
+ *
+ * Forward and data gradient:
+ *
+ *     weights, packed once per call for all threads: panels of nr columns, [panel][k][nr], zero padded
+ *                      +----+----+----+
+ *     image            | p0 | p1 | p2 |   a chunk x one block of k: stays in L2 while the rows of a task pass by
+ *   +--------+ strip   +----+----+----+
+ *   | mr rows| ======> |tile|tile|tile|   a strip: mr pixels x the block's k, gathered into L1; +0 for padding
+ *   +--------+         +----+----+----+
+ *
+ * A pixel's k-steps are runs: channels of `pixels` neighbours in a row of the image, which are contiguous. Forward has kernel_h runs of
+ * kernel_w pixels. The data gradient takes the input pixels in stride * stride classes, (h mod stride, w mod stride), whose pixels have the
+ * same taps; a run is one tap, and taps that no pixel of the class has are not computed. Since a chain ends with + (+0), its absent terms
+ * are neutral, but they count where chains end. The weight gradient is in conv_weights.inc.h. */
+
+#include "backend/cpu/gemm.h"
+
+#define CONV_KC RP_CONV_KC
+#define CONV_COLS RP_CONV_COLS
+#define CONV_ROWS RP_CONV_ROWS
+
+static size_t conv_up(size_t n, size_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+/* Columns cut into panels of nr, but the last two of two vectors rather than of three and one: a tile of one vector loads as much as it
+ * multiplies. A packed panel has nr columns in either case. */
+struct conv_panels {
+    long nr, n, count, whole, narrow; /* the first `whole` panels have nr columns, the others `narrow` */
+};
+
+static struct conv_panels conv_panels_of(const struct rp_gemm_kernel *kernel, long n)
+{
+    struct conv_panels p = {.nr = kernel->nr, .n = n, .count = blocks_of(n, kernel->nr), .whole = n / kernel->nr, .narrow = kernel->nr};
+    const long rest = n % kernel->nr;
+    if (p.whole && rest && rest <= kernel->lanes && kernel->nr == 3 * kernel->lanes) {
+        p.whole--;
+        p.narrow = 2 * kernel->lanes;
+    }
+    return p;
+}
+
+RP_LANE long conv_column(const struct conv_panels *p, long panel)
+{
+    const long at = panel <= p->whole ? panel * p->nr : p->whole * p->nr + (panel - p->whole) * p->narrow;
+    return at < p->n ? at : p->n;
+}
+
+RP_LANE long conv_columns(const struct conv_panels *p, long panel)
+{
+    return conv_column(p, panel + 1) - conv_column(p, panel);
+}
+
+/* ---- forward and data gradient ---- */
+
+/* Scratch of a thread: a strip, then planes of part_rows x CONV_COLS for the running chain and for the sum of those before it. */
+#define CONV_STRIP_LD (CONV_KC + 16) /* rows of a strip not 4 KiB apart */
+#define CONV_STRIP_FLOATS ((size_t)RP_GEMM_GROUP * CONV_STRIP_LD)
+#define CONV_PLANE_FLOATS ((size_t)CONV_ROWS * CONV_COLS)
+
+/* C[rows, n] = chains over k of A[rows, k] * B[k, n], rows being the pixels of a grid. */
+struct conv_job {
+    struct rp_cpu *cpu;
+    const struct rp_gemm_kernel *kernel;
+    /* A: pixel (h, w) of the grid takes, for run r, `pixels` pixels of the image from (h*step + dh, w*step + dw) */
+    const float *image;
+    long image_h, image_w, channels, step;
+    long grid_h, grid_w, rows, k;
+    long runs, runs_w, pixels;   /* run r is (r / runs_w, r % runs_w) */
+    long dh, dw, dh_run, dw_run; /* of run (0, 0), and from one run to the next */
+    /* B: weights [out_c, taps, in_c] */
+    const float *w;
+    long n, taps, in_c, segment;
+    int is_gradient;             /* k is (tap, oc) instead of (tap, ic) */
+    long tap, tap_h, tap_w;      /* gradient: the tap of run (0, 0), and from one run to the next */
+    float *packed;
+    /* C: rows of n; pixel (h, w) of the grid is pixel (h*out_step + out_h0, w*out_step + out_w0) */
+    float *out;
+    const float *add;
+    long out_h, out_w, out_step, out_h0, out_w0;
+    float *sums;                 /* 64-row sums of C, [block, n], or NULL */
+    /* plan */
+    int is_plain;                /* A lies in memory as it is */
+    struct conv_panels panels;
+    long chunks, part_rows;
+};
+
+/* A pixel of the grid. */
+struct conv_pixel {
+    long n, h, w;
+};
+
+static struct conv_pixel conv_pixel_at(const struct conv_job *o, long row)
+{
+    return (struct conv_pixel){row / (o->grid_h * o->grid_w), row / o->grid_w % o->grid_h, row % o->grid_w};
+}
+
+RP_LANE void conv_next_pixel(const struct conv_job *o, struct conv_pixel *p)
+{
+    if (++p->w < o->grid_w)
+        return;
+    p->w = 0;
+    if (++p->h < o->grid_h)
+        return;
+    p->h = 0;
+    p->n++;
+}
+
+RP_LANE void conv_copy(float *restrict dst, const float *restrict src, long n)
+{
+    long i = 0;
+    for (; i + 4 * W <= n; i += 4 * W)
+        UNROLL for (int v = 0; v < 4; v++) vstore(dst + i + v * W, vload(src + i + v * W));
+    for (; i + W <= n; i += W)
+        vstore(dst + i, vload(src + i));
+    if (i < n)
+        vstore_n(dst + i, vload_n(src + i, (int)(n - i)), (int)(n - i));
+}
+
+RP_LANE void conv_zero(float *dst, long n)
+{
+    long i = 0;
+    for (; i + W <= n; i += W)
+        vstore(dst + i, vset1(0.0f));
+    if (i < n)
+        vstore_n(dst + i, vset1(0.0f), (int)(n - i));
+}
+
+RP_LANE long conv_clamp(long x, long low, long high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+/* A run of a strip: its place relative to the first one, and which of its k-steps, c0..c1, are wanted. */
+struct conv_piece {
+    long h, w, offset, c0, c1;
+};
+
+/* dst = that piece of the pixel whose first run starts at (h, w), `at` floats from the image's start; +0 outside the image. */
+RP_LANE void conv_copy_piece(float *dst, const struct conv_job *o, const struct conv_piece *p, long h, long w, long at)
+{
+    const float *src = o->image + (at + p->offset);
+    h += p->h;
+    w += p->w;
+    if (h < 0 || h >= o->image_h) {
+        conv_zero(dst, p->c1 - p->c0);
+    } else if (w >= 0 && w + o->pixels <= o->image_w) {
+        conv_copy(dst, src + p->c0, p->c1 - p->c0);
+    } else {
+        const long a = conv_clamp(-w * o->channels, p->c0, p->c1), b = conv_clamp((o->image_w - w) * o->channels, a, p->c1);
+        conv_zero(dst, a - p->c0);
+        if (a < b)
+            conv_copy(dst + (a - p->c0), src + a, b - a);
+        conv_zero(dst + (b - p->c0), p->c1 - b);
+    }
+}
+
+/* k-steps k0..k1 of `rows` pixels from row i of the grid. */
+static void conv_gather(const struct conv_job *o, float *strip, long i, int rows, long k0, long k1)
+{
+    const long length = o->pixels * o->channels;
+    long h[RP_GEMM_GROUP], w[RP_GEMM_GROUP], at[RP_GEMM_GROUP], run = k0 / length, run_h = run / o->runs_w, run_w = run % o->runs_w;
+    struct conv_pixel p = conv_pixel_at(o, i);
+    for (int r = 0; r < rows; r++, conv_next_pixel(o, &p)) {
+        h[r] = p.h * o->step + o->dh;
+        w[r] = p.w * o->step + o->dw;
+        at[r] = ((p.n * o->image_h + h[r]) * o->image_w + w[r]) * o->channels;
+    }
+    struct conv_piece piece = {.c0 = k0 - run * length};
+    for (long k = k0; k < k1; piece.c0 = 0) {
+        piece.c1 = least_of(length, piece.c0 + k1 - k);
+        piece.h = run_h * o->dh_run;
+        piece.w = run_w * o->dw_run;
+        piece.offset = (piece.h * o->image_w + piece.w) * o->channels;
+        for (int r = 0; r < rows; r++)
+            conv_copy_piece(strip + r * CONV_STRIP_LD + (k - k0), o, &piece, h[r], w[r], at[r]);
+        k += piece.c1 - piece.c0;
+        if (++run_w == o->runs_w) {
+            run_w = 0;
+            run_h++;
+        }
+    }
+}
+
+/* Where the tap of a run is among the weights. */
+static long conv_tap(const struct conv_job *o, long run)
+{
+    return o->tap + run / o->runs_w * o->tap_h + run % o->runs_w * o->tap_w;
+}
+
+/* The end of the chain of which step k is part. A gradient counts absent taps. */
+static long conv_chain_end(const struct conv_job *o, long k)
+{
+    if (!o->segment)
+        return o->k;
+    if (!o->is_gradient)
+        return least_of(o->k, (k / o->segment + 1) * o->segment);
+    const long channels = o->channels, counted = conv_tap(o, k / channels) * channels + k % channels;
+    const long end = (counted / o->segment + 1) * o->segment;
+    for (long run = k / channels; run < o->runs; run++) {
+        const long first = conv_tap(o, run) * channels;
+        if (first >= end)
+            return run * channels;
+        if (first + channels > end)
+            return run * channels + (end - first);
+    }
+    return o->k;
+}
+
+/* Equal blocks rather than a short last one, within a chain. */
+static long conv_block_end(const struct conv_job *o, long k)
+{
+    const long left = conv_chain_end(o, k) - k, n = blocks_of(left, CONV_KC);
+    return n == 1 ? k + left : k + (long)conv_up((size_t)blocks_of(left, n), 16);
+}
+
+#define CONV_PACK_STEPS 64 /* k-steps packed at a time */
+
+/* Forward: rows of w are columns of B; 16 steps of a panel at a time. */
+static void conv_pack_forward(const struct conv_job *o, long k0, long k1)
+{
+    const struct rp_gemm_kernel *kernel = o->kernel;
+    const long nr = kernel->nr;
+    for (long panel = 0; panel < o->panels.count; panel++)
+        for (long k = k0; k < k1; k += 16) {
+            const long steps = least_of(16, k1 - k), cols = conv_columns(&o->panels, panel);
+            const float *src = o->w + conv_column(&o->panels, panel) * o->k + k;
+            float *dst = o->packed + (panel * o->k + k) * nr;
+            long c = 0;
+            if (steps == 16) {
+                c = cols - cols % kernel->lanes;
+                kernel->transpose(dst, src, o->k, (int)c);
+            }
+            for (; c < nr; c++)
+                for (long s = 0; s < steps; s++)
+                    dst[s * nr + c] = c < cols ? src[c * o->k + s] : 0.0f;
+        }
+}
+
+static const float *conv_gradient_row(const struct conv_job *o, long k)
+{
+    return o->w + (k % o->channels * o->taps + conv_tap(o, k / o->channels)) * o->in_c;
+}
+
+/* Gradient: the input channels of a tap are a row of B. */
+static void conv_pack_gradient(const struct conv_job *o, long k0, long k1)
+{
+    const long nr = o->kernel->nr, whole = o->panels.whole, stride = o->k * nr;
+    for (long k = k0; k < k1; k++) {
+        const float *src = conv_gradient_row(o, k), *soon = k + 4 < k1 ? conv_gradient_row(o, k + 4) : src;
+        float *dst = o->packed + k * nr;
+        o->kernel->copy_row(dst, stride, src, soon, (int)whole);
+        for (long panel = whole; panel < o->panels.count; panel++) {
+            const long cols = conv_columns(&o->panels, panel);
+            conv_copy(dst + panel * stride, src + conv_column(&o->panels, panel), cols);
+            conv_zero(dst + panel * stride + cols, nr - cols);
+        }
+    }
+}
+
+static void conv_pack_part(void *arg, int part, int thread)
+{
+    const struct conv_job *o = arg;
+    const long k0 = (long)part * CONV_PACK_STEPS, k1 = least_of(o->k, k0 + CONV_PACK_STEPS);
+    (void)thread;
+    (o->is_gradient ? conv_pack_gradient : conv_pack_forward)(o, k0, k1);
+}
+
+struct conv_worker {
+    const struct conv_job *job;
+    float *strip, *chain, *sum;
+    long i0, i1;           /* rows of the task */
+    long panel, end_panel; /* columns of the task */
+    long col, cols;
+    long s0, k0, k1;       /* the chain that the block belongs to, the block */
+};
+
+/* The pixels of a strip from the plane to their places. */
+static void conv_scatter(const struct conv_worker *w, long i, int rows, const float *from)
+{
+    const struct conv_job *o = w->job;
+    struct conv_pixel p = conv_pixel_at(o, i);
+    for (int r = 0; r < rows; r++, from += CONV_COLS, conv_next_pixel(o, &p)) {
+        const long at = (((p.n * o->out_h + p.h * o->out_step + o->out_h0) * o->out_w) + p.w * o->out_step + o->out_w0) * o->n + w->col;
+        if (!o->add)
+            conv_copy(o->out + at, from, w->cols);
+        else
+            EACH_VECTOR(w->cols, { vput(o->out + at + j, vget(from + j, n) + vget(o->add + at + j, n), n); });
+    }
+}
+
+/* The tile after this one, and source lines of the strip after this one: tile q fetches rows q and q + panels of it. */
+static void conv_aim(const struct conv_worker *w, struct rp_tile *t, long i, long panel)
+{
+    const struct conv_job *o = w->job;
+    const long mr = o->kernel->mr, panels = w->end_panel - w->panel, row = panel - w->panel;
+    const int follows = i + 2 * mr <= w->i1;
+    t->next_c = panel + 1 < w->end_panel ? t->c + conv_columns(&o->panels, panel)
+                : follows                ? t->c + mr * t->ldc - (conv_column(&o->panels, panel) - w->col)
+                                         : NULL;
+    for (int s = 0; s < 2; s++) {
+        const int fetches = o->is_plain && follows && row + s * panels < mr;
+        t->ahead[s].at = (const char *)(fetches ? t->a + (mr + row + s * panels) * t->lda : t->a);
+        t->ahead[s].step = fetches ? 64 : 0;
+    }
+}
+
+/* One strip past all panels of the chunk. */
+static void conv_strip(const struct conv_worker *w, long i, int rows)
+{
+    const struct conv_job *o = w->job;
+    const int ends = w->k1 == conv_chain_end(o, w->k0), last = w->k1 == o->k, to_out = last && o->out_step == 1;
+    float *chain = w->chain + (i - w->i0) * CONV_COLS, *sum = w->sum + (i - w->i0) * CONV_COLS;
+    float *to = to_out ? o->out + i * o->n + w->col : ends && !last ? sum : chain;
+    struct rp_tile t = {.a = o->image + i * o->k + w->k0, .lda = o->k, .k = w->k1 - w->k0, .last = last, .ldc = to_out ? o->n : CONV_COLS,
+                        .ldfrom = CONV_COLS, .ldsum = CONV_COLS, .ldadd = o->n};
+    if (!o->is_plain) {
+        t.a = w->strip;
+        t.lda = CONV_STRIP_LD;
+        conv_gather(o, w->strip, i, rows, w->k0, w->k1);
+    }
+    for (long panel = w->panel; panel < w->end_panel; panel++) {
+        const long col = conv_column(&o->panels, panel) - w->col;
+        t.cols = (int)conv_columns(&o->panels, panel);
+        t.b = o->packed + (panel * o->k + w->k0) * o->kernel->nr;
+        t.c = to + col;
+        t.from = w->k0 == w->s0 ? NULL : chain + col;
+        t.sum = ends && w->s0 ? sum + col : NULL;
+        t.add = to_out && o->add ? o->add + i * o->n + w->col + col : NULL;
+        conv_aim(w, &t, i, panel);
+        o->kernel->in_place(&t, rows);
+    }
+    if (last && !to_out)
+        conv_scatter(w, i, rows, chain);
+}
+
+/* Pixels that no output pixel takes: +0, and the addend. */
+static void conv_absent(const struct conv_worker *w)
+{
+    memset(w->chain, 0, CONV_COLS * sizeof *w->chain);
+    for (long i = w->i0; i < w->i1; i++)
+        conv_scatter(w, i, 1, w->chain);
+}
+
+static void conv_part(void *arg, int part, int thread)
+{
+    const struct conv_job *o = arg;
+    const long chunk = part % o->chunks;
+    struct conv_worker w = {.job = o};
+    w.strip = (float *)((char *)rp_cpu_scratch(o->cpu, 0) + (size_t)thread * rp_cpu_conv_private());
+    w.chain = w.strip + CONV_STRIP_FLOATS;
+    w.sum = w.chain + CONV_PLANE_FLOATS;
+    w.i0 = part / o->chunks * o->part_rows;
+    w.i1 = least_of(o->rows, w.i0 + o->part_rows);
+    w.panel = chunk * o->panels.count / o->chunks;
+    w.end_panel = (chunk + 1) * o->panels.count / o->chunks;
+    w.col = conv_column(&o->panels, w.panel);
+    w.cols = conv_column(&o->panels, w.end_panel) - w.col;
+    if (!o->k)
+        conv_absent(&w);
+    for (; w.k0 < o->k; w.k0 = w.k1) {
+        w.k1 = conv_block_end(o, w.k0);
+        for (long i = w.i0; i < w.i1; i += o->kernel->mr)
+            conv_strip(&w, i, (int)least_of(o->kernel->mr, w.i1 - i));
+        if (w.k1 == conv_chain_end(o, w.k0))
+            w.s0 = w.k1;
+    }
+    for (long i = w.i0; o->sums && i < w.i1; i += RP_COLSUM_ROWS)
+        colsum_block(o->sums + i / RP_COLSUM_ROWS * o->n + w.col, o->out + i * o->n + w.col, o->n, least_of(RP_COLSUM_ROWS, w.i1 - i),
+                     w.cols);
+}
+
+/* Chunks of about equal width; rows in parts of whole blocks of a column sum, small enough that there is work for every thread. */
+static void conv_run(struct conv_job *o)
+{
+    struct rp_cpu *cpu = o->cpu;
+    const size_t own = (size_t)cpu->threads * rp_cpu_conv_private();
+    o->is_plain = o->runs == 1 && o->pixels == 1 && o->step == 1 && !o->dh && !o->dw && o->grid_h == o->image_h && o->grid_w == o->image_w;
+    o->panels = conv_panels_of(o->kernel, o->n);
+    o->chunks = blocks_of(o->panels.count, CONV_COLS / o->kernel->nr);
+    o->packed = (float *)((char *)rp_cpu_scratch(cpu, 0) + own);
+    RP_BUG_IF((size_t)cpu->threads * cpu->scratch_each < own + (size_t)(o->panels.count * o->k * o->kernel->nr) * sizeof(float));
+    o->part_rows = CONV_ROWS;
+    while (o->part_rows > RP_COLSUM_ROWS && o->chunks * blocks_of(o->rows, o->part_rows) < 4 * cpu->threads)
+        o->part_rows -= RP_COLSUM_ROWS;
+    rp_pool_run(cpu->pool, blocks_of(o->k, CONV_PACK_STEPS), conv_pack_part, o);
+    rp_pool_run(cpu->pool, (int)(o->chunks * blocks_of(o->rows, o->part_rows)), conv_part, o);
+}
+
+static void cpu_conv_forward(struct rp_dev *dev, float *y, float *mean, const float *x, const float *w, const struct rp_conv *c,
+                             float *work)
+{
+    struct rp_cpu *cpu = rp_cpu_of(dev);
+    const long rows = rp_conv_rows(c), taps = rp_conv_taps(c);
+    struct conv_job o = {.cpu = cpu, .kernel = cpu->gemm, .image = x, .image_h = c->in_h, .image_w = c->in_w, .channels = c->in_c,
+                         .step = c->stride, .grid_h = c->out_h, .grid_w = c->out_w, .rows = rows, .k = taps, .runs = c->kernel_h,
+                         .runs_w = 1, .pixels = c->kernel_w, .dh = -c->pad_top, .dw = -c->pad_left, .dh_run = 1, .w = w, .n = c->out_c,
+                         .segment = rp_segment((int)taps), .out = y, .out_h = c->out_h, .out_w = c->out_w, .out_step = 1,
+                         .sums = mean ? work : NULL};
+    conv_run(&o);
+    if (!mean)
+        return;
+    const vf inv = vset1(1.0f / (float)rows);
+    colsum_finish(cpu, 1, (float *const[3]){mean}, (float *const[3]){work}, rows, c->out_c);
+    EACH_VECTOR((long)c->out_c, { vput(mean + j, vget(mean + j, n) * inv, n); });
+}
+
+/* The first tap that a class of pixels has, in one direction: its pixels i have i mod stride == class. */
+static long conv_first_tap(long class, long pad, long stride)
+{
+    return (class + pad) % stride;
+}
+
+static long conv_pieces(long from, long to, long step) /* of from, from + step, ... below to */
+{
+    return from < to ? (to - from + step - 1) / step : 0;
+}
+
+static void cpu_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const float *w, const float *add, const struct rp_conv *c)
+{
+    struct rp_cpu *cpu = rp_cpu_of(dev);
+    const long stride = c->stride, taps = (long)c->kernel_h * c->kernel_w;
+    for (long class = 0; class < stride * stride; class++) {
+        const long h0 = class / stride, w0 = class % stride, kh = conv_first_tap(h0, c->pad_top, stride),
+                   kw = conv_first_tap(w0, c->pad_left, stride), runs_w = conv_pieces(kw, c->kernel_w, stride);
+        struct conv_job o = {.cpu = cpu, .kernel = cpu->gemm, .image = dy, .image_h = c->out_h, .image_w = c->out_w, .channels = c->out_c,
+                             .step = 1, .grid_h = conv_pieces(h0, c->in_h, stride), .grid_w = conv_pieces(w0, c->in_w, stride),
+                             .runs = conv_pieces(kh, c->kernel_h, stride) * runs_w, .runs_w = runs_w, .pixels = 1,
+                             .dh = (h0 + c->pad_top - kh) / stride, .dw = (w0 + c->pad_left - kw) / stride, .dh_run = -1, .dw_run = -1,
+                             .w = w, .n = c->in_c, .taps = taps, .in_c = c->in_c, .segment = rp_segment((int)(taps * c->out_c)),
+                             .is_gradient = 1, .tap = kh * c->kernel_w + kw, .tap_h = stride * c->kernel_w, .tap_w = stride, .out = dx,
+                             .add = add, .out_h = c->in_h, .out_w = c->in_w, .out_step = stride, .out_h0 = h0, .out_w0 = w0};
+        o.rows = c->batch * o.grid_h * o.grid_w;
+        o.k = o.runs * o.channels;
+        if (o.rows)
+            conv_run(&o);
+    }
+}

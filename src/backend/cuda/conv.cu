@@ -1,0 +1,222 @@
+/* Convolutions as implicit GEMMs: a kernel for each tile of conv.def, and the tree over the groups of a weight gradient. conv.cuh gathers
+ * the operands; the chains are those of the GEMM, and so is the way they are written. No sum is split over blocks. */
+#include "backend/cuda/conv.cuh"
+
+#include "backend/cuda/lanes.cuh"
+#include "backend/cuda/tree.cuh"
+
+/* ---- forward and data gradient ---- */
+
+/* The tile of this block within a part. */
+RP_DEVICE void conv_find(struct gemm_out *o, const struct gemm_shape *s, int rows, int columns, unsigned tile)
+{
+    const unsigned down = (unsigned)((rows + s->rows - 1) / s->rows), across = (unsigned)((columns + s->columns - 1) / s->columns);
+    const unsigned band = tile / (8 * across), left = down - 8 * band, height = left < 8 ? left : 8, rest = tile - 8 * band * across;
+    o->row0 = o->row1 = (int)(8 * band + rest % height) * s->rows;
+    o->column0 = o->column1 = (int)(rest / height) * s->columns;
+    o->rows = rows;
+    o->columns = columns;
+    o->before = o->bias = (const float *)NULL;
+    o->pitch_before = 0;
+}
+
+/* Bits for taps first + direction * i outside of `size` pixels. */
+RP_DEVICE unsigned conv_outside(int first, int direction, int taps, int size)
+{
+    unsigned bits = 0;
+    for (int i = 0; i < taps; i++, first += direction)
+        bits |= (unsigned)((unsigned)first >= (unsigned)size) << i;
+    return bits;
+}
+
+/* The table of this tile's rows. */
+RP_DEVICE void conv_fill(uint4 *table, const struct rp_conv_args *g, const struct rp_conv_part *p, int tile_rows, int threads, int row0)
+{
+    const unsigned rows = (unsigned)g->images * (unsigned)p->height * (unsigned)p->width;
+    for (int r = (int)threadIdx.x; r < tile_rows; r += threads) {
+        const unsigned row = (unsigned)(row0 + r), line = row / (unsigned)p->width, image = line / (unsigned)p->height;
+        const int y = (int)(line - image * (unsigned)p->height), x = (int)(row - line * (unsigned)p->width);
+        const int h = y * g->step + p->top, w = x * g->step + p->left;
+        uint4 e = make_uint4(0, ~0u, 0, 0);
+        if (row < rows) {
+            e.x = ((image * (unsigned)g->height + (unsigned)h) * (unsigned)g->width + (unsigned)w) * (unsigned)g->channels;
+            e.y = NOTHING | conv_outside(h, g->direction, p->taps_h, g->height) | conv_outside(w, g->direction, p->taps_w, g->width) << 16;
+            e.w = (image * (unsigned)g->to_height + (unsigned)(y * g->to_step + p->to_top)) * (unsigned)g->to_width +
+                  (unsigned)(x * g->to_step + p->to_left);
+        }
+        table[r] = e;
+    }
+}
+
+/* How many of `taps` taps, from `first` on and `step` apart, are before tap n; *is_one: and whether n is one. */
+RP_DEVICE int conv_before(int n, int first, int step, int taps, int *is_one)
+{
+    const int before = n <= first ? 0 : gemm_least(taps, (n - first + step - 1) / step);
+    *is_one = n >= first && (n - first) % step == 0 && before < taps;
+    return before;
+}
+/* Terms of the part among the first `terms` of all. */
+RP_DEVICE int conv_present(const struct rp_conv_args *g, const struct rp_conv_part *p, int terms)
+{
+    const int tap = terms / g->channels, tap_h = tap / g->kernel_w;
+    int row, column;
+    const int h = conv_before(tap_h, p->tap_top, g->tap_step, p->taps_h, &row);
+    const int w = conv_before(tap - tap_h * g->kernel_w, p->tap_left, g->tap_step, p->taps_w, &column);
+    return terms >= g->terms ? p->taps_h * p->taps_w * g->channels
+                             : (h * p->taps_w + (row ? w : 0)) * g->channels + (row && column ? terms - tap * g->channels : 0);
+}
+
+/* Floats of stages, or of the band that is written. */
+RP_DEVICE int conv_floats(const struct gemm_shape *s)
+{
+    const int stages = STAGES * DEPTH * (s->rows + s->columns + 2 * RP_GEMM_PAD);
+    const int band = s->rows / s->thread_rows * BAND * (s->columns + RP_GEMM_PAD);
+    return stages > band ? stages : band;
+}
+
+RP_DEVICE void conv_block(const struct rp_conv_args *g, const struct gemm_shape *s, int dgrad)
+{
+    uint4 *table = RP_SHARED(uint4);
+    float *shared = RP_SHARED(float) + 4 * s->rows, *saved = shared + conv_floats(s) + threadIdx.x;
+    const int threads = gemm_threads(s), results = s->thread_rows * s->thread_columns;
+    int number = 0, row, column, from = 0, is_begun = 0;
+    float sum[96];
+    struct gemm_out o;
+    while (number + 1 < g->parts && blockIdx.x >= (unsigned)g->part[number + 1].first)
+        number++;
+    const struct rp_conv_part *p = &g->part[number];
+    conv_find(&o, s, g->images * p->height * p->width, g->columns, blockIdx.x - (unsigned)p->first);
+    conv_fill(table, g, p, s->rows, threads, o.row0);
+    gemm_corner(s, (int)threadIdx.x, &row, &column);
+    RP_UNROLL
+    for (int i = 0; i < results; i++)
+        sum[i] = 0.0f;
+    RP_NO_UNROLL
+    for (int before = 0; before < g->terms; before += g->segment) {
+        const int last = g->terms - before <= g->segment, end = conv_present(g, p, last ? g->terms : before + g->segment);
+        const int stages = (end - from + DEPTH - 1) / DEPTH, k0 = end - stages * DEPTH;
+        struct conv_side a, b;
+        if (end == from)
+            continue; /* a chain without terms is +0 */
+        if (is_begun) { /* the sum so far */
+            RP_UNROLL
+            for (int i = 0; i < results; i++) {
+                saved[i * threads] = sum[i] + 0.0f;
+                sum[i] = 0.0f;
+            }
+        }
+        __syncthreads(); /* the table is complete, and the chains before have read their last stage */
+        conv_begin_pixels(&a, g, p, table, s->rows, threads, k0);
+        if (dgrad)
+            conv_begin_taps(&b, g, p, s->columns, threads, s->how_b, o.column0, k0);
+        else {
+            conv_begin(&b, g->b, 0, s->columns, threads, RP_GEMM_FILTERS, o.column0, g->columns, k0);
+            b.pitch_h = (unsigned)g->terms;
+        }
+        gemm_chains(sum, &a, &b, s, shared, row, column, stages, from - k0);
+        if (is_begun) {
+            RP_UNROLL
+            for (int i = 0; i < results; i++)
+                sum[i] = saved[i * threads] + (sum[i] + 0.0f);
+        }
+        is_begun = 1;
+        from = end;
+    }
+    o.to = g->c;
+    o.add = g->add;
+    o.pitch_to = o.pitch_add = g->columns;
+    o.place = dgrad ? table : (const uint4 *)NULL;
+    gemm_write(&o, sum, s, shared, g->wide);
+}
+
+/* ---- weight gradient ---- */
+
+RP_DEVICE void conv_wgrad_block(const struct rp_conv_wgrad_args *g, const struct gemm_shape *s)
+{
+    float *shared = RP_SHARED(float);
+    const int threads = gemm_threads(s), results = s->thread_rows * s->thread_columns;
+    const unsigned tiles = (unsigned)((g->m + s->rows - 1) / s->rows) * (unsigned)((g->n + s->columns - 1) / s->columns);
+    const unsigned group = blockIdx.x / tiles;
+    const int begin = (int)group * RP_CONV_GROUP, end = g->rows - begin < RP_CONV_GROUP ? g->rows : begin + RP_CONV_GROUP;
+    struct gemm_out o;
+    int row, column;
+    float total[64];
+    conv_find(&o, s, g->m, g->n, blockIdx.x - group * tiles);
+    gemm_corner(s, (int)threadIdx.x, &row, &column);
+    RP_NO_UNROLL
+    for (int from = begin; from < end; from += RP_CONV_CHAIN) {
+        const int to = end - from < RP_CONV_CHAIN ? end : from + RP_CONV_CHAIN;
+        const int stages = (to - from + DEPTH - 1) / DEPTH, k0 = to - stages * DEPTH;
+        struct conv_side a, b;
+        float sum[64];
+        RP_UNROLL
+        for (int i = 0; i < results; i++)
+            sum[i] = 0.0f;
+        if (from > begin)
+            __syncthreads(); /* the last stage of the chains before was read */
+        conv_begin_rows(&a, g, s->rows, threads, s->how_a, o.row0, k0);
+        conv_begin_windows(&b, g, s->columns, threads, s->how_b, o.column0, k0);
+        gemm_chains(sum, &a, &b, s, shared, row, column, stages, from - k0);
+        RP_UNROLL
+        for (int i = 0; i < results; i++)
+            total[i] = from > begin ? total[i] + (sum[i] + 0.0f) : sum[i] + 0.0f;
+    }
+    o.to = g->c + (int64_t)group * g->m * g->n;
+    o.add = (const float *)NULL;
+    o.pitch_to = g->n;
+    o.pitch_add = 0;
+    o.place = (const uint4 *)NULL;
+    gemm_write(&o, total, s, shared, g->wide);
+}
+
+/* The tree over a few groups, for four neighbouring weights: 8 groups at a time, in a binary counter. stack: of this thread. */
+RP_DEVICE void groups4(const rp_args_group_tree *a, size_t i, long n, int wide)
+{
+    float4 *stack = RP_SHARED(float4) + threadIdx.x;
+    const size_t stride = blockDim.x;
+    int top = 0;
+    for (int first = 0; first < a->groups; first += RP_TREE_LEAF) {
+        float4 v[RP_TREE_LEAF];
+        RP_UNROLL
+        for (int k = 0; k < RP_TREE_LEAF; k++)
+            v[k] = rp_get4(a->work + ((size_t)(first + k < a->groups ? first + k : 0) * a->n + i), first + k < a->groups ? n : 0, wide);
+        RP_UNROLL
+        for (int step = 1; step < RP_TREE_LEAF; step *= 2)
+            RP_UNROLL
+            for (int k = 0; k < RP_TREE_LEAF; k += 2 * step)
+                v[k] = first + k + step < a->groups ? rp_add4(v[k], v[k + step]) : v[k];
+        for (int bit = first / RP_TREE_LEAF; bit & 1; bit >>= 1)
+            v[0] = rp_add4(stack[(size_t)--top * stride], v[0]);
+        stack[(size_t)top++ * stride] = v[0];
+    }
+    float4 sum = stack[(size_t)--top * stride];
+    while (top)
+        sum = rp_add4(stack[(size_t)--top * stride], sum);
+    rp_put4(a->out + i, sum, n, wide);
+}
+RP_KERNEL(group_tree)
+{
+    RP_EACH4(&a, a.n, a.wide, groups4);
+}
+
+/* ---- kernels ---- */
+
+#define TILE(name, block, blocks, rows, columns, thread_rows, thread_columns, down, across, how_a, how_b, from, before)                   \
+    RP_KERNEL(name)                                                                                                                        \
+    {                                                                                                                                      \
+        const struct gemm_shape s = {blocks, rows, columns, thread_rows, thread_columns, down, across, how_a, how_b};                      \
+        if (__CUDA_ARCH__ >= 10 * from && __CUDA_ARCH__ < 10 * before)                                                                     \
+            block;                                                                                                                         \
+        else                                                                                                                               \
+            RP_TRAP();                                                                                                                     \
+    }
+#define FORWARD(name, threads, blocks, rows, columns, tr, tc, down, across, vectors, from, before, rate)                                   \
+    TILE(conv_forward_##name, conv_block(&a, &s, 0), blocks, rows, columns, tr, tc, down, across, RP_GEMM_PIXELS, RP_GEMM_FILTERS, from,   \
+         before)
+#define DGRAD(name, threads, blocks, rows, columns, tr, tc, down, across, vectors, from, before, rate)                                     \
+    TILE(conv_dgrad_##name, conv_block(&a, &s, 1), blocks, rows, columns, tr, tc, down, across, RP_GEMM_PIXELS,                            \
+         vectors ? RP_GEMM_TAPS : RP_GEMM_TAPS1, from, before)
+#define WGRAD(name, threads, blocks, rows, columns, tr, tc, down, across, vectors, from, before, rate)                                     \
+    TILE(conv_wgrad_##name, conv_wgrad_block(&a, &s), blocks, rows, columns, tr, tc, down, across,                                         \
+         vectors ? RP_GEMM_ROWS : RP_GEMM_ROWS1, vectors ? RP_GEMM_WINDOWS : RP_GEMM_WINDOWS1, from, before)
+#include "backend/cuda/conv.def"

@@ -1,0 +1,285 @@
+/* Convolutions: the choice of a tile of conv.def, which does not affect the bits, and its arguments. A window of one pixel without stride
+ * and padding can be a GEMM, except for the weight gradient, which has another order. */
+#include "backend/cuda/cuda.h"
+
+#define LAUNCH_CYCLES 3000.0 /* of a second kernel */
+
+enum direction { FORWARD, DGRAD, WGRAD };
+
+static const struct conv_tile {
+    const char *name;
+    enum direction direction;
+    enum rp_cuda_kernel kernel;
+    int threads, blocks, rows, columns, thread_rows, vectors, from, before, rate;
+} tiles[] = {
+#define ROW(direction, lower, name, threads, blocks, rows, columns, thread_rows, thread_columns, down, across, vectors, from, before,      \
+            rate)                                                                                                                          \
+    {#lower "_" #name, direction, RP_KERNEL_conv_##lower##_##name, threads, blocks, rows, columns, thread_rows, vectors, from, before,     \
+     rate},
+#define FORWARD(...) ROW(FORWARD, forward, __VA_ARGS__)
+#define DGRAD(...) ROW(DGRAD, dgrad, __VA_ARGS__)
+#define WGRAD(...) ROW(WGRAD, wgrad, __VA_ARGS__)
+#include "backend/cuda/conv.def"
+#undef FORWARD
+#undef DGRAD
+#undef WGRAD
+};
+#define TILES ((int)(sizeof tiles / sizeof *tiles))
+
+/* What a kernel has to do. */
+struct conv_launch {
+    enum direction direction;
+    int vectors;               /* may be copied 16 bytes at a time */
+    int terms, chains;         /* of a sum at most; sums that are added up through shared memory */
+    int parts, groups;
+    long rows[RP_CONV_PARTS];  /* of C, for each part */
+    int part_terms[RP_CONV_PARTS];
+    long columns;
+};
+
+/* ---- parts of a data gradient ---- */
+
+static int taps_of(int kernel, int first, int stride)
+{
+    return first < kernel ? (kernel - first + stride - 1) / stride : 0;
+}
+
+/* Pixels of `size` whose place, shifted by the padding, has this remainder: returns how many; *first: the first. */
+static int pixels_of(int size, int pad, int remainder, int stride, int *first)
+{
+    *first = ((remainder - pad) % stride + stride) % stride;
+    return *first < size ? (size - *first + stride - 1) / stride : 0;
+}
+
+/* The parts, those with most terms first; `first` is left. */
+static int parts_of(struct rp_conv_part part[RP_CONV_PARTS], const struct rp_conv *v)
+{
+    int n = 0;
+    for (int a = 0; a < v->stride; a++)
+        for (int b = 0; b < v->stride; b++) {
+            struct rp_conv_part p = {.tap_top = a, .tap_left = b, .taps_h = taps_of(v->kernel_h, a, v->stride),
+                                     .taps_w = taps_of(v->kernel_w, b, v->stride)};
+            p.height = pixels_of(v->in_h, v->pad_top, a, v->stride, &p.to_top);
+            p.width = pixels_of(v->in_w, v->pad_left, b, v->stride, &p.to_left);
+            if (!p.height || !p.width)
+                continue;
+            p.top = (p.to_top + v->pad_top - a) / v->stride;
+            p.left = (p.to_left + v->pad_left - b) / v->stride;
+            p.by_taps_w = p.taps_w ? 65536u / (unsigned)p.taps_w + 1 : 0;
+            int at = n++;
+            for (; at > 0 && part[at - 1].taps_h * part[at - 1].taps_w < p.taps_h * p.taps_w; at--)
+                part[at] = part[at - 1];
+            part[at] = p;
+        }
+    return n;
+}
+
+/* ---- choice ---- */
+
+static struct conv_launch job_of(enum rp_op op, const struct rp_conv *v, int is_aligned)
+{
+    struct conv_launch j = {.direction = op == RP_OP_conv_forward ? FORWARD : op == RP_OP_conv_dgrad ? DGRAD : WGRAD, .parts = 1, .groups = 1};
+    const int taps = v->kernel_h * v->kernel_w, rows = (int)rp_conv_rows(v);
+    struct rp_conv_part part[RP_CONV_PARTS];
+    switch (j.direction) {
+    case FORWARD:
+        j.rows[0] = rows;
+        j.columns = v->out_c;
+        j.terms = j.part_terms[0] = taps * v->in_c;
+        break;
+    case DGRAD:
+        j.parts = parts_of(part, v);
+        for (int i = 0; i < j.parts; i++) {
+            j.rows[i] = (long)v->batch * part[i].height * part[i].width;
+            j.part_terms[i] = part[i].taps_h * part[i].taps_w * v->out_c;
+        }
+        j.columns = v->in_c;
+        j.terms = taps * v->out_c;
+        j.vectors = is_aligned && v->in_c % 4 == 0;
+        break;
+    case WGRAD:
+        j.rows[0] = v->out_c;
+        j.columns = (long)taps * v->in_c;
+        j.groups = (int)((rows + RP_CONV_GROUP - 1l) / RP_CONV_GROUP);
+        j.terms = rows < RP_CONV_GROUP ? rows : RP_CONV_GROUP;
+        j.part_terms[0] = rows / j.groups; /* the last group is shorter */
+        j.vectors = is_aligned && v->in_c % 4 == 0 && v->out_c % 4 == 0;
+        break;
+    }
+    j.chains = j.direction != WGRAD && rp_segment(j.terms) ? 2 : 1;
+    return j;
+}
+
+static long tile_count(const struct conv_tile *t, const struct conv_launch *j, int part)
+{
+    return (j->rows[part] + t->rows - 1) / t->rows * ((j->columns + t->columns - 1) / t->columns) * j->groups;
+}
+
+/* As conv.cu divides it. */
+static size_t shared_bytes(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_launch *j)
+{
+    const int async = c->image->arch >= 80;
+    size_t stages = (size_t)RP_GEMM_STAGES(async) * (size_t)RP_GEMM_DEPTH(async) * (size_t)(t->rows + t->columns + 2 * RP_GEMM_PAD);
+    size_t band = (size_t)(t->rows / t->thread_rows * RP_GEMM_BAND(async)) * (size_t)(t->columns + RP_GEMM_PAD);
+    size_t table = j->direction == WGRAD ? 0 : 4 * (size_t)t->rows, saved = j->chains > 1 ? (size_t)t->rows * (size_t)t->columns : 0;
+    return sizeof(float) * (table + (stages > band ? stages : band) + saved);
+}
+
+static int conv_fits(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_launch *j)
+{
+    return t->direction == j->direction && c->image->arch >= t->from && c->image->arch < t->before && (j->vectors || !t->vectors) &&
+           shared_bytes(c, t, j) <= c->gpu.shared_max;
+}
+
+static double estimate(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_launch *j)
+{
+    const int half = c->image->arch <= 80;
+    const double rate = (half ? 64.0 : 128.0) * (half && t->rate > 80 ? 1.0 : t->rate / 100.0);
+    const size_t room = (c->gpu.shared_max + 1024) / (shared_bytes(c, t, j) + 1024);
+    double blocks = 0, terms = 0;
+    for (int i = 0; i < j->parts; i++) {
+        blocks += (double)tile_count(t, j, i);
+        terms += (double)tile_count(t, j, i) * j->part_terms[i];
+    }
+    return rp_cuda_waves(c, blocks, room < (size_t)t->blocks ? (int)room : t->blocks, t->threads / 32,
+                         (double)t->rows * t->columns * (blocks > 0 ? terms / blocks : 0) / rate);
+}
+
+static const struct conv_tile *choose(const struct rp_cuda *c, const struct conv_launch *j, double *cycles)
+{
+    const struct conv_tile *way[TILES], *best = NULL;
+    int n = 0;
+    for (int i = 0; i < TILES; i++) {
+        if (!conv_fits(c, &tiles[i], j))
+            continue;
+        double e = estimate(c, &tiles[i], j);
+        if (!best || e < *cycles || c->conv_forced == i + 1) {
+            best = &tiles[i];
+            *cycles = c->conv_forced == i + 1 ? -1 : e;
+        }
+        way[n++] = &tiles[i];
+    }
+    RP_BUG_IF(n == 0); /* a tile for each direction fits everything */
+    return c->gemm_rotates ? way[c->convs % n] : best;
+}
+
+/* Whether forward or data gradient can be the GEMM *g, and that is faster than the best tile of conv.def. */
+static int is_gemm(const struct rp_cuda *c, enum rp_op op, const struct rp_conv *v, const struct conv_launch *j, struct rp_gemm *g)
+{
+    const int is_forward = op == RP_OP_conv_forward, k = is_forward ? v->in_c : v->out_c, n = is_forward ? v->out_c : v->in_c;
+    double cycles = 0;
+    if (op == RP_OP_conv_wgrad || !rp_cuda_is_pointwise(v))
+        return 0;
+    g->tb = is_forward;
+    g->m = (int)rp_conv_rows(v);
+    g->lda = g->k = k;
+    g->ldc = g->ldadd = g->n = n;
+    g->ldb = v->in_c;
+    g->segment = rp_segment(k);
+    (void)choose(c, j, &cycles);
+    return c->gemm_rotates ? c->convs & 1 : rp_cuda_gemm_choice(c, g).cycles <= cycles;
+}
+
+struct rp_cuda_conv rp_cuda_conv_choice(const struct rp_cuda *c, enum rp_op op, const struct rp_conv *v)
+{
+    struct rp_cuda_conv result = {0};
+    const struct conv_launch j = job_of(op, v, 1);
+    if (is_gemm(c, op, v, &j, &result.gemm)) {
+        result.cycles = rp_cuda_gemm_choice(c, &result.gemm).cycles;
+        return result;
+    }
+    result.tile = (int)(choose(c, &j, &result.cycles) - tiles) + 1;
+    if (j.groups > 1) /* written once and read once, at about 32 bytes a cycle and multiprocessor */
+        result.cycles += LAUNCH_CYCLES + 2.0 * sizeof(float) * (double)rp_conv_wgrad_work(v) / (32.0 * c->multiprocessors);
+    return result;
+}
+
+const char *rp_cuda_conv_tile(const struct rp_cuda *c, int number, int *usable)
+{
+    *usable = number >= 1 && number <= TILES && c->image->arch >= tiles[number - 1].from && c->image->arch < tiles[number - 1].before;
+    return number >= 1 && number <= TILES ? tiles[number - 1].name : NULL;
+}
+
+/* ---- launches ---- */
+
+static void launch(struct rp_cuda *c, const struct conv_launch *j, struct rp_conv_args *a)
+{
+    double cycles = 0;
+    const struct conv_tile *t = choose(c, j, &cycles);
+    long blocks = 0;
+    c->convs++;
+    for (int i = 0; i < j->parts; i++) {
+        a->part[i].first = (int)blocks;
+        blocks += tile_count(t, j, i);
+    }
+    a->terms = j->terms;
+    a->segment = rp_segment(j->terms) ? rp_segment(j->terms) : j->terms;
+    a->parts = j->parts;
+    rp_cuda_launch(c, t->kernel, (struct rp_grid){(unsigned)blocks, 1, 1}, shared_bytes(c, t, j), a);
+}
+
+void rp_cuda_op_conv_forward(struct rp_dev *dev, float *y, float *mean, const float *x, const float *w, const struct rp_conv *v,
+                             float *work)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    const int rows = (int)rp_conv_rows(v);
+    const struct conv_launch j = job_of(RP_OP_conv_forward, v, 1);
+    struct rp_gemm g = {.a = x, .b = w, .c = y};
+    if (is_gemm(c, RP_OP_conv_forward, v, &j, &g)) {
+        rp_cuda_op_gemm(dev, &g);
+        c->convs++;
+    } else {
+        struct rp_conv_args a = {
+            .c = y, .a = x, .b = w, .images = v->batch, .height = v->in_h, .width = v->in_w, .channels = v->in_c, .to_height = v->out_h,
+            .to_width = v->out_w, .columns = v->out_c, .step = v->stride, .direction = 1, .to_step = 1, .tap_step = 1,
+            .kernel_w = v->kernel_w, .taps = v->kernel_h * v->kernel_w, .by_channels = RP_CONV_BY(v->in_c),
+            .wide = v->out_c % 4 == 0 && RP_ALIGNED(y)};
+        a.part[0] = (struct rp_conv_part){.height = v->out_h, .width = v->out_w, .top = -v->pad_top, .left = -v->pad_left,
+                                          .taps_h = v->kernel_h, .taps_w = v->kernel_w, .by_taps_w = 65536u / (unsigned)v->kernel_w + 1};
+        launch(c, &j, &a);
+    }
+    if (!mean)
+        return;
+    rp_cuda_column_sums(c, work, y, rows, v->out_c);
+    rp_cuda_column_mean(c, mean, NULL, 0, work, rows, v->out_c);
+}
+
+void rp_cuda_op_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const float *w, const float *add, const struct rp_conv *v)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    const struct conv_launch j = job_of(RP_OP_conv_dgrad, v, RP_ALIGNED(w));
+    struct rp_gemm g = {.a = dy, .b = w, .c = dx, .add = add};
+    if (is_gemm(c, RP_OP_conv_dgrad, v, &j, &g)) {
+        rp_cuda_op_gemm(dev, &g);
+        c->convs++;
+        return;
+    }
+    struct rp_conv_args a = {
+        .c = dx, .a = dy, .b = w, .add = add, .images = v->batch, .height = v->out_h, .width = v->out_w, .channels = v->out_c,
+        .to_height = v->in_h, .to_width = v->in_w, .columns = v->in_c, .step = 1, .direction = -1, .to_step = v->stride,
+        .tap_step = v->stride, .kernel_w = v->kernel_w, .taps = v->kernel_h * v->kernel_w, .by_channels = RP_CONV_BY(v->out_c),
+        .wide = v->in_c % 4 == 0 && RP_ALIGNED(dx, add)};
+    parts_of(a.part, v);
+    launch(c, &j, &a);
+}
+
+void rp_cuda_op_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const float *x, const struct rp_conv *v, float *work)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    const struct conv_launch j = job_of(RP_OP_conv_wgrad, v, RP_ALIGNED(dy, x));
+    double cycles = 0;
+    const struct conv_tile *t = choose(c, &j, &cycles);
+    const size_t n = (size_t)j.rows[0] * (size_t)j.columns;
+    float *to = j.groups > 1 ? work : dw;
+    const struct rp_conv_wgrad_args a = {
+        .c = to, .dy = dy, .x = x, .rows = (int)rp_conv_rows(v), .m = v->out_c, .n = (int)j.columns,
+        .wide = j.columns % 4 == 0 && RP_ALIGNED(to), .conv = *v, .by_out_h = RP_CONV_BY(v->out_h), .by_out_w = RP_CONV_BY(v->out_w)};
+    c->convs++;
+    rp_cuda_launch(c, t->kernel, (struct rp_grid){(unsigned)tile_count(t, &j, 0), 1, 1}, shared_bytes(c, t, &j), &a);
+    if (j.groups > RP_GROUP_TREE_MOST)
+        rp_cuda_tree(c, dw, work, j.groups, (long)n);
+    else if (j.groups > 1)
+        RP_LAUNCH(c, group_tree, SPREAD4(c, group_tree, n),
+                  rp_cuda_kernels[RP_KERNEL_group_tree].threads * RP_GROUP_TREE_LEVELS * 4 * sizeof(float), .out = dw, .work = work,
+                  .n = n, .groups = j.groups, .wide = n % 4 == 0 && RP_ALIGNED(dw, work));
+}

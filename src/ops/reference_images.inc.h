@@ -1,0 +1,229 @@
+/* The literal definition of convolution, batch norm, pooling and pixels: a part of reference.c, which includes it once. */
+
+/* The element of an NHWC image, or +0 outside it. */
+static float pixel_at(const float *x, long n, long h, long w, long c, long height, long width, long channels)
+{
+    return h < 0 || h >= height || w < 0 || w >= width ? 0.0f : x[((n * height + h) * width + w) * channels + c];
+}
+
+/* The sum of chains of `segment` terms, 0: of one, that grows term by term; begins as {0}. */
+struct reference_chains {
+    float total, s;
+    long terms;
+};
+
+static void chains_end(struct reference_chains *c, long segment)
+{
+    c->total = c->terms <= segment ? c->s + 0.0f : c->total + (c->s + 0.0f);
+    c->s = 0.0f;
+}
+
+static void chains_add(struct reference_chains *c, float a, float b, long segment, long all)
+{
+    c->s = __builtin_fmaf(a, b, c->s);
+    c->terms++;
+    if (c->terms == all || (segment && c->terms % segment == 0))
+        chains_end(c, segment ? segment : all);
+}
+
+static void ref_conv_forward(struct rp_dev *dev, float *y, float *mean, const float *x, const float *w, const struct rp_conv *c,
+                             float *work)
+{
+    const long rows = rp_conv_rows(c), taps = rp_conv_taps(c);
+    for (long r = 0; r < rows; r++)
+        for (long o = 0; o < c->out_c; o++) {
+            const long n = r / (c->out_h * c->out_w), oh = r / c->out_w % c->out_h, ow = r % c->out_w;
+            struct reference_chains s = {0};
+            for (long k = 0; k < taps; k++) {
+                const long kh = k / c->in_c / c->kernel_w, kw = k / c->in_c % c->kernel_w;
+                const float a = pixel_at(x, n, oh * c->stride + kh - c->pad_top, ow * c->stride + kw - c->pad_left, k % c->in_c, c->in_h,
+                                         c->in_w, c->in_c);
+                chains_add(&s, a, w[o * taps + k], rp_segment((int)taps), taps);
+            }
+            y[r * c->out_c + o] = s.total;
+            if (mean)
+                colsum_add(work, r, o, c->out_c, s.total);
+        }
+    if (mean)
+        colsum_tree(mean, work, rows, c->out_c);
+    for (long o = 0; mean && o < c->out_c; o++)
+        mean[o] = mean[o] * (1.0f / (float)rows);
+}
+
+/* The output pixel that takes input pixel i at place k of the window, or -1. */
+static long output_of(long i, long pad, long k, long stride, long size)
+{
+    const long at = i + pad - k;
+    return at < 0 || at % stride || at / stride >= size ? -1 : at / stride;
+}
+
+static void ref_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const float *w, const float *add, const struct rp_conv *c)
+{
+    const long terms = (long)c->kernel_h * c->kernel_w * c->out_c, pixels = (long)c->batch * c->in_h * c->in_w;
+    for (long p = 0; p < pixels; p++)
+        for (long i = 0; i < c->in_c; i++) {
+            const long n = p / (c->in_h * c->in_w), ih = p / c->in_w % c->in_h, iw = p % c->in_w;
+            struct reference_chains s = {0};
+            for (long k = 0; k < terms; k++) {
+                const long tap = k / c->out_c, o = k % c->out_c;
+                const long oh = output_of(ih, c->pad_top, tap / c->kernel_w, c->stride, c->out_h);
+                const long ow = output_of(iw, c->pad_left, tap % c->kernel_w, c->stride, c->out_w);
+                const float a = oh < 0 || ow < 0 ? 0.0f : dy[((n * c->out_h + oh) * c->out_w + ow) * c->out_c + o];
+                chains_add(&s, a, w[(o * c->kernel_h * c->kernel_w + tap) * c->in_c + i], rp_segment((int)terms), terms);
+            }
+            dx[p * c->in_c + i] = add ? s.total + add[p * c->in_c + i] : s.total;
+        }
+}
+
+static void ref_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const float *x, const struct rp_conv *c, float *work)
+{
+    const long rows = rp_conv_rows(c), taps = rp_conv_taps(c), all = c->out_c * taps, groups = (rows + RP_CONV_GROUP - 1) / RP_CONV_GROUP;
+    for (long e = 0; e < all; e++) {
+        const long o = e / taps, kh = e % taps / c->in_c / c->kernel_w, kw = e % taps / c->in_c % c->kernel_w;
+        for (long g = 0; g < groups; g++) {
+            const long end = rows < (g + 1) * RP_CONV_GROUP ? rows : (g + 1) * RP_CONV_GROUP;
+            struct reference_chains s = {0};
+            for (long r = g * RP_CONV_GROUP; r < end; r++) {
+                const long oh = r / c->out_w % c->out_h, ow = r % c->out_w;
+                const float b = pixel_at(x, r / (c->out_h * c->out_w), oh * c->stride + kh - c->pad_top,
+                                         ow * c->stride + kw - c->pad_left, e % c->in_c, c->in_h, c->in_w, c->in_c);
+                chains_add(&s, dy[r * c->out_c + o], b, RP_CONV_CHAIN, end - g * RP_CONV_GROUP);
+            }
+            (groups > 1 ? work + g * all : dw)[e] = s.total;
+        }
+        if (groups > 1)
+            dw[e] = tree(work + e, groups, all);
+    }
+}
+
+static float normalised(float x, float mean, float rstd)
+{
+    return (x - mean) * rstd;
+}
+
+static void ref_batchnorm_apply(struct rp_dev *dev, float *y, const float *x, const float *mean, const float *rstd, const float *gamma,
+                                const float *beta, const float *add, int relu, int rows, int width)
+{
+    for (long i = 0; i < (long)rows * width; i++) {
+        const long j = i % width;
+        float v = __builtin_fmaf(normalised(x[i], mean[j], rstd[j]), gamma[j], beta[j]);
+        if (add)
+            v = v + add[i];
+        y[i] = !relu || v > 0.0f ? v : 0.0f;
+    }
+}
+
+static void ref_batchnorm_forward(struct rp_dev *dev, float *y, float *var, float *rstd, const float *x, const float *mean,
+                                  const float *gamma, const float *beta, const float *add, float eps, int relu, int rows, int width,
+                                  float *work)
+{
+    const float inv = 1.0f / (float)rows;
+    for (long r = 0; r < rows; r++)
+        for (long j = 0; j < width; j++) {
+            const float d = x[r * width + j] - mean[j];
+            colsum_add(work, r, j, width, d * d);
+        }
+    colsum_tree(var, work, rows, width);
+    for (long j = 0; j < width; j++) {
+        var[j] = var[j] * inv;
+        rstd[j] = 1.0f / __builtin_sqrtf(var[j] + eps);
+    }
+    if (y)
+        ref_batchnorm_apply(dev, y, x, mean, rstd, gamma, beta, add, relu, rows, width);
+}
+
+static void ref_batchnorm_backward(struct rp_dev *dev, float *dx, float *dadd, float *dgamma, float *dbeta, const float *dy,
+                                   const float *x, const float *y, const float *mean, const float *rstd, const float *gamma, int rows,
+                                   int width, float *work)
+{
+    const float inv = 1.0f / (float)rows;
+    float *second = work + rp_colsum_work(rows, width);
+    for (long r = 0; r < rows; r++)
+        for (long j = 0; j < width; j++) {
+            const long i = r * width + j;
+            const float dz = y && !(y[i] > 0.0f) ? 0.0f : dy[i];
+            colsum_add(work, r, j, width, dz * normalised(x[i], mean[j], rstd[j]));
+            colsum_add(second, r, j, width, dz);
+        }
+    colsum_tree(dgamma, work, rows, width);
+    colsum_tree(dbeta, second, rows, width);
+    for (long r = 0; r < rows; r++)
+        for (long j = 0; j < width; j++) {
+            const long i = r * width + j;
+            const float dz = y && !(y[i] > 0.0f) ? 0.0f : dy[i], s1 = dbeta[j] * inv, s2 = dgamma[j] * inv;
+            if (dadd)
+                dadd[i] = dz;
+            dx[i] = __builtin_fmaf(-normalised(x[i], mean[j], rstd[j]), s2, dz - s1) * (gamma[j] * rstd[j]);
+        }
+}
+
+static void ref_maxpool_forward(struct rp_dev *dev, float *y, uint8_t *which, const float *x, const struct rp_conv *c)
+{
+    for (long i = 0; i < rp_conv_rows(c) * c->out_c; i++) {
+        const long r = i / c->out_c, n = r / (c->out_h * c->out_w), oh = r / c->out_w % c->out_h, ow = r % c->out_w;
+        int found = 0;
+        for (int k = 0; k < c->kernel_h * c->kernel_w; k++) {
+            const long ih = oh * c->stride + k / c->kernel_w - c->pad_top, iw = ow * c->stride + k % c->kernel_w - c->pad_left;
+            if (ih < 0 || ih >= c->in_h || iw < 0 || iw >= c->in_w)
+                continue;
+            const float v = x[((n * c->in_h + ih) * c->in_w + iw) * c->in_c + i % c->out_c];
+            if (!found || v > y[i]) {
+                y[i] = v;
+                which[i] = (uint8_t)k;
+            }
+            found = 1;
+        }
+    }
+}
+
+static void ref_maxpool_backward(struct rp_dev *dev, float *dx, const float *dy, const uint8_t *which, const struct rp_conv *c)
+{
+    for (long i = 0; i < (long)c->batch * c->in_h * c->in_w * c->in_c; i++) {
+        const long p = i / c->in_c, n = p / (c->in_h * c->in_w), ih = p / c->in_w % c->in_h, iw = p % c->in_w;
+        float s = 0.0f;
+        for (int k = c->kernel_h * c->kernel_w - 1; k >= 0; k--) { /* the window that has this pixel at its end comes first */
+            const long oh = output_of(ih, c->pad_top, k / c->kernel_w, c->stride, c->out_h);
+            const long ow = output_of(iw, c->pad_left, k % c->kernel_w, c->stride, c->out_w);
+            const long at = ((n * c->out_h + oh) * c->out_w + ow) * c->out_c + i % c->in_c;
+            if (oh >= 0 && ow >= 0 && which[at] == k)
+                s = s + dy[at];
+        }
+        dx[i] = s;
+    }
+}
+
+static void ref_avgpool_forward(struct rp_dev *dev, float *y, const float *x, int batch, int pixels, int width)
+{
+    const float inv = 1.0f / (float)pixels;
+    for (long i = 0; i < (long)batch * width; i++) {
+        struct reference_sum128 s;
+        sum128_start(&s);
+        for (long p = 0; p < pixels; p++)
+            sum128_add(&s, p, x[(i / width * pixels + p) * width + i % width]);
+        y[i] = sum128_end(&s) * inv;
+    }
+}
+
+static void ref_avgpool_backward(struct rp_dev *dev, float *dx, const float *dy, int batch, int pixels, int width)
+{
+    const float inv = 1.0f / (float)pixels;
+    for (long i = 0; i < (long)batch * pixels * width; i++)
+        dx[i] = dy[i / width / pixels * width + i % width] * inv;
+}
+
+static void ref_scale_pixels(struct rp_dev *dev, float *x, const uint8_t *pixel, const float *scale, const float *shift, size_t n,
+                             int width)
+{
+    for (size_t i = 0; i < n * (size_t)width; i++)
+        x[i] = __builtin_fmaf((float)pixel[i], scale[i % (size_t)width], shift[i % (size_t)width]);
+}
+
+static void ref_argmax_rows(struct rp_dev *dev, int32_t *index, const float *x, long ld, int n, int classes)
+{
+    for (long i = 0; i < n; i++) {
+        index[i] = 0;
+        for (int c = 1; c < classes; c++)
+            if (x[i * ld + c] > x[i * ld + index[i]])
+                index[i] = c;
+    }
+}
