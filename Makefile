@@ -90,9 +90,9 @@ avx2 := -mavx2 -mfma -mf16c
 avx512 := -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512
 isa = $(if $(filter %_avx2.c,$1),$(avx2))$(if $(filter %_avx512.c,$1),$(avx512))$(if $(filter asan/src/backend/cpu/%,$2/$1), $(asan_kernels))
 
-static_libs := -lgit2 -lhttp_parser -lhwloc -larchive -lcrypto -ljansson -lyaml -llzma -lzstd -lbz2 -llz4 -lz -lpthread -lm
-native_libs := -lgit2 -lhwloc -larchive -lcrypto -ljansson -lyaml -lzstd -lz -lpthread -lm
-native_packages := libgit2-dev libhwloc-dev libarchive-dev libssl-dev libjansson-dev libyaml-dev libzstd-dev zlib1g-dev
+static_libs := -ljpeg -lgit2 -lhttp_parser -lhwloc -larchive -lcrypto -ljansson -lyaml -llzma -lzstd -lbz2 -llz4 -lz -lpthread -lm
+native_libs := -ljpeg -lgit2 -lhwloc -larchive -lcrypto -ljansson -lyaml -lzstd -lz -lpthread -lm
+native_packages := libgit2-dev libhwloc-dev libjpeg62-turbo-dev libarchive-dev libssl-dev libjansson-dev libyaml-dev libzstd-dev zlib1g-dev
 
 # --- dependencies of the static program -----------------------------------------------------------------------------
 deps_key := $(shell RP_GCC='$(CC)' DEPS_LOCK='$(DEPS_LOCK)' env/deps-key.sh)
@@ -160,7 +160,7 @@ ifneq ($(filter-out 0,$(CUDA)),)
 gpu := $(BUILD)/gpu
 # What it asks, and what it trains with: the same model, data and loop as repro, over another backend. Of these folders the linker takes what
 # the program calls; of the others they are named.
-gpu_sources := $(sort $(wildcard $(patsubst %,src/%/*.c,gpu backend/cuda backend base process recipe ops comm model model/nn optim train worker))) src/capture/probe.c \
+gpu_sources := $(sort $(wildcard $(patsubst %,src/%/*.c,gpu backend/cuda backend base process recipe ops comm model model/nn optim train worker data/image))) src/capture/probe.c src/backend/cpu/pool.c src/backend/cpu/limits.c \
 	$(filter-out $(addprefix src/data/,archive%.c embedded_data.c marker.c names.c prepare.c store.c),$(sort $(wildcard src/data/*.c))) # readers alone
 gpu_line := $(CC) $(common) -O2 $(harden) -ffunction-sections -fdata-sections -ffile-prefix-map=$(sysroot)=/sysroot \
 	-DRP_GPU_WORKER -isystem $(gpu)/include -isystem $(sysroot)/src/jansson -isystem $(gpu)/linked
@@ -208,7 +208,7 @@ $(gpu)/flags: FORCE
 	$(Q)mkdir -p $(@D)
 	$(Q)printf '%s\n' '$(gpu_line)' '$(cuda)' "`$(CC) --version | sed 1q`" $(gpu_sources) | $(call if_changed,$@)
 $(gpu)/include: $(gpu)/flags $(cuda_ready)
-	$(Q)mkdir -p $(gpu)/linked && ln -sfn $(addprefix $(sysroot)/include/,openssl yaml.h zstd.h zstd_errors.h) $(gpu)/linked/ && ln -sfn $(cuda)/include $@
+	$(Q)mkdir -p $(gpu)/linked && ln -sfn $(addprefix $(sysroot)/include/,openssl yaml.h zstd.h zstd_errors.h jpeglib.h jconfig.h jmorecfg.h jerror.h) $(gpu)/linked/ && ln -sfn $(cuda)/include $@
 $(gpu)/%.o: %.c $(gpu)/flags $(sysroot)/sources.txt | $(gpu)/include
 	$(Q)mkdir -p $(@D)
 	$(call say,CC,$@)
@@ -268,7 +268,7 @@ tests-built: $(checked) $(planted)
 gpu_objects := $(patsubst %.c,$(gpu)/%.o,$(gpu_sources)) $(gpu)/gen/images.o $(gpu)/gen/images_bytes.o
 $(gpu)/repro-gpu: $(gpu_objects) $(gpu)/libjansson.a env/link-gpu.sh env/gpu/start.S env/gpu/init.c $(cuda_ready)
 	$(call say,LD,$@)
-	$(Q)env/link-gpu.sh $@ $(filter %.o %.a,$^) $(cudart) $(addprefix $(sysroot)/lib/,libcrypto.a libzstd.a)
+	$(Q)env/link-gpu.sh $@ $(filter %.o %.a,$^) $(cudart) $(addprefix $(sysroot)/lib/,libcrypto.a libzstd.a libjpeg.a)
 $(gpu)/compress: env/gpu/compress.c $(gpu)/flags $(sysroot)/sources.txt
 	$(Q)$(static_cc) -O2 $(static_ldflags) $< -o $@ -lzstd
 $(gpu)/repro-gpu.zst: $(gpu)/repro-gpu $(gpu)/compress

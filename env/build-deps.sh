@@ -82,7 +82,7 @@ unpack() { # PACKAGE: its sources, patched, in the current directory
 compile() { # LIBRARY "FLAGS" FILE...: FILE... into $part/lib/LIBRARY
     local lib=$1 flags=$2
     shift 2
-    mkdir objects
+    mkdir -p objects # what build_NAME has put there becomes part of the library
     # shellcheck disable=SC2016
     printf '%s\n' "$@" | xargs -P "$jobs" -I {} sh -c 'repro-cc $0 -c "$1" -o "objects/$(echo "$1" | tr / _).o"' "$cflags $flags" {}
     (cd objects && LC_ALL=C ar rcsD "$part/lib/$lib" ./*.o)
@@ -257,6 +257,32 @@ build_hwloc() { # processors, caches, memory and PCI devices from /sys: no plugi
     notice hwloc COPYING
 }
 
+build_jpeg() { # libjpeg-turbo with its x86-64 assembly; the coders of both entropy methods, as Debian's
+    unpack libjpeg-turbo
+    local v f
+    v=$(sed -n 's/^set(VERSION \([0-9.]*\))/\1/p' CMakeLists.txt)
+    sed -e 's/@JPEG_LIB_VERSION@/62/' -e "s/@VERSION@/$v/" -e 's/@BITS_IN_JSAMPLE@/8/' \
+        -e "s/@LIBJPEG_TURBO_VERSION_NUMBER@/$(echo "$v" | awk -F. '{printf "%d%03d%03d", $1, $2, $3}')/" \
+        -e '/RIGHT_SHIFT_IS_UNSIGNED/d' -e 's/^#cmakedefine /#define /' jconfig.h.in >jconfig.h
+    sed -e 's/@BUILD@/0/' -e 's/@INLINE@/__inline__ __attribute__((always_inline))/' -e 's/@THREAD_LOCAL@/__thread/' \
+        -e 's/@CMAKE_PROJECT_NAME@/libjpeg-turbo/' -e "s/@VERSION@/$v/" -e 's/@SIZE_T@/8/' -e '/HAVE_INTRIN_H$/d' \
+        -e 's/^#cmakedefine HAVE_BUILTIN_CTZL/&  1/' -e 's/^#cmakedefine /#define /' jconfigint.h.in >jconfigint.h
+    sed 's/@COPYRIGHT_YEAR@/2009-2023/' jversion.h.in >jversion.h
+    if grep '^#.*@\|cmakedefine' jconfig.h jconfigint.h; then
+        return 1 # an option this list does not know
+    fi
+    mkdir objects
+    for f in simd/x86_64/*.asm; do
+        case $f in *ext-*) continue ;; esac # included by the others
+        nasm -f elf64 -DELF -D__x86_64__ -DPIC -Isimd/nasm/ -Isimd/x86_64/ "$f" -o "objects/$(basename "$f").o"
+    done
+    # shellcheck disable=SC2046
+    compile libjpeg.a "-I. -Isimd" simd/x86_64/jsimd.c \
+        $(sed -n '/^set(JPEG_SOURCES/,/)$/p' CMakeLists.txt | sed '/\${/,$d' | grep -o '[a-z0-9]*\.c') jaricom.c jcarith.c jdarith.c
+    headers jpeglib.h jconfig.h jmorecfg.h jerror.h
+    notice libjpeg-turbo LICENSE.md README.ijg
+}
+
 # Build NAME unless it is there, then add it to the stage. Runs in a subshell of its own, so that `set -e` counts.
 part() { # NAME
     local name=$1
@@ -290,7 +316,7 @@ lane uapi musl
 # Two lanes: OpenSSL takes as long as all others together, and their configure scripts leave a core idle.
 lane openssl &
 first=$!
-lane zlib zstd xz lz4 bzip2 libarchive jansson yaml http_parser libgit2 hwloc &
+lane zlib zstd xz lz4 bzip2 libarchive jansson yaml http_parser libgit2 hwloc jpeg &
 second=$!
 failed=0
 wait $first || failed=1

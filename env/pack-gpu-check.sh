@@ -10,7 +10,7 @@ rm -rf "$build/pack"
 mkdir -p "$pack/tests/gpu/tools/lib" "$pack/tests/bench"
 cp "$build/repro" "$pack/"
 cp "$top"/tests/gpu/*.sh "$pack/tests/gpu/"
-cp "$top"/tests/bench/*_torch.py "$pack/tests/bench/"
+cp "$top"/tests/bench/*torch*.py "$pack/tests/bench/"
 cp "$jq" "$pack/tests/gpu/tools/lib/jq"
 ldd "$jq" | sed -n 's/.* => \(.*\/lib\(jq\|onig\)[^ ]*\) .*/\1/p' | while read -r library; do cp "$library" "$pack/tests/gpu/tools/lib/"; done
 cat >"$pack/tests/gpu/tools/jq" <<'JQ'

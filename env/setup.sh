@@ -10,9 +10,9 @@
 #                         compiler of torch.compile
 set -euo pipefail
 
-want_build="gcc libc6-dev linux-libc-dev binutils make git perl patch bzip2 xz-utils ca-certificates"
+want_build="gcc libc6-dev linux-libc-dev binutils make nasm git perl patch bzip2 xz-utils ca-certificates"
 want_cuda="$want_build python3 python3-venv"
-want_test="$want_cuda pkg-config libssl-dev libarchive-dev libjansson-dev libyaml-dev libgit2-dev libhwloc-dev libzstd-dev zlib1g-dev
+want_test="$want_cuda pkg-config libssl-dev libarchive-dev libjansson-dev libyaml-dev libgit2-dev libhwloc-dev libzstd-dev libjpeg62-turbo-dev zlib1g-dev
     valgrind shellcheck jq zstd lz4 zip unzip openssl signify-openbsd minisign procps util-linux strace"
 optional_test="buildah chromium debootstrap podman runc"
 want_bench="$want_test libjemalloc2 g++"

@@ -227,13 +227,22 @@ static int open_temporary(const char *path, mode_t mode, char **name)
     return -1;
 }
 
+char *rp_folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? rp_asprintf("%.*s", (int)(slash - path) + (slash == path), path) : rp_strdup(".");
+}
+
+char *rp_path_next_to(const char *file, const char *path)
+{
+    const char *slash = strrchr(file, '/');
+    return *path == '/' || !slash ? rp_strdup(path) : rp_asprintf("%.*s%s", (int)(slash + 1 - file), file, path);
+}
+
 void rp_sync_directory_of(const char *path)
 {
-    RP_FREE char *dir = rp_strdup(path);
-    char *slash = strrchr(dir, '/');
-    if (slash)
-        slash[slash == dir] = 0;
-    RP_FD fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    RP_FREE char *dir = rp_folder_of(path);
+    RP_FD fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0)
         fsync(fd);
 }
@@ -278,15 +287,12 @@ static int write_and_name(const char *path, const void *data, size_t size, mode_
 static const char *bad_link(const char *path, int exists)
 {
     struct stat link, dir;
-    RP_FREE char *parent = rp_strdup(path);
-    char *slash = strrchr(parent, '/');
+    RP_FREE char *parent = rp_folder_of(path);
     if (lstat(path, &link) < 0 || !S_ISLNK(link.st_mode))
         return NULL;
     if (!exists)
         return "it is a symbolic link to something that is not there";
-    if (slash)
-        slash[slash == parent] = 0;
-    int shared = stat(slash ? parent : ".", &dir) < 0 || ((dir.st_mode & S_ISVTX) && (dir.st_mode & S_IWOTH));
+    int shared = stat(parent, &dir) < 0 || ((dir.st_mode & S_ISVTX) && (dir.st_mode & S_IWOTH));
     return shared && link.st_uid != geteuid() && link.st_uid != dir.st_uid ? "it is a symbolic link of another user" : NULL;
 }
 

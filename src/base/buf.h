@@ -5,8 +5,7 @@
  * Owner:   an rp_buf owns its bytes; zero-initialise it ({0}) and rp_buf_fini() it, or declare it RP_BUF.
  * Extend:  other encodings go next to rp_hex/rp_base64.
  */
-#ifndef RP_BASE_BUF_H
-#define RP_BASE_BUF_H
+#pragma once
 
 #include "base/err.h"
 
@@ -87,6 +86,8 @@ int rp_write_new_file(const char *path, const void *data, size_t size, mode_t mo
 int rp_publish(const char *tmp, const char *path);
 int rp_write_all(int fd, const void *data, size_t size); /* 0, or -1 with errno; survives EINTR and short writes */
 int rp_mkdirs(const char *path, mode_t mode, struct rp_err *err) rp_must_check; /* mkdir -p */
+char *rp_folder_of(const char *path); /* "." where it names none (free it) */
+char *rp_path_next_to(const char *file, const char *path); /* as seen from the folder of a file, unless it is absolute (free it) */
 /* The path of the directory for files that are kept between runs, which need not exist (free it): `store` if given (--store), else
  * $REPRO_STORE, else $XDG_CACHE_HOME/repro, else $HOME/.cache/repro, else /tmp/repro-<uid>. *named (or NULL): 1 if the user named it. */
 char *rp_store_path(const char *store, int *named);
@@ -96,5 +97,3 @@ void rp_hex(char *out, const void *data, size_t n);
 int rp_unhex(void *out, size_t n, const char *hex); /* exactly 2*n digits, 0 or -1 */
 void rp_base64(struct rp_buf *out, const void *data, size_t n);
 int rp_unbase64(struct rp_buf *out, const char *text, size_t n); /* strict RFC 4648 with padding, no whitespace; 0 or -1 */
-
-#endif

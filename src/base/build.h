@@ -5,8 +5,7 @@
  * Owner:   static, read-only.
  * Extend:  a field here is a line in env/gen-build.sh.
  */
-#ifndef RP_BASE_BUILD_H
-#define RP_BASE_BUILD_H
+#pragma once
 
 struct rp_build {
     const char *version;  /* "0.1.0" */
@@ -21,5 +20,3 @@ struct rp_build {
     const char *device_code; /* in repro-gpu: "NVRTC 12.9.86", then a line "sm_90 SHA256 BYTES" for each architecture; "": built without */
 };
 const struct rp_build *rp_build_record(void);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Extend: do not mix the two clocks in one figure.
  */
-#ifndef RP_BASE_CLOCK_H
-#define RP_BASE_CLOCK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,5 +12,3 @@ uint64_t rp_wall_ns(void);                        /* CLOCK_REALTIME since 1970 *
 void rp_rfc3339(char out[32], uint64_t wall_ns);  /* 2026-11-21T06:27:54Z */
 int rp_is_date(const char *text, size_t n);       /* are these bytes an existing day, like "2028-02-29"? */
 int rp_is_rfc3339(const char *text);              /* exactly the form that rp_rfc3339() writes */
-
-#endif

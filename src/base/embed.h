@@ -5,8 +5,7 @@
  * Owner:   static, read-only.
  * Extend:  every file in recipes/ is embedded, and each case of recipes/gpt/case.in as recipes/gpt/NAME.yaml.
  */
-#ifndef RP_BASE_EMBED_H
-#define RP_BASE_EMBED_H
+#pragma once
 
 #include <stddef.h>
 
@@ -19,5 +18,3 @@ extern const struct rp_embed rp_embed_table[];
 
 /* The file of exactly that name, or NULL if this build does not contain it. */
 const struct rp_embed *rp_embed_find(const char *name);
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   the caller owns the struct, usually on its stack; no memory is attached to it.
  * Extend:  a new code is one row of RP_CODES; the exit status table of `--help` and the man page follow.
  */
-#ifndef RP_BASE_ERR_H
-#define RP_BASE_ERR_H
+#pragma once
 
 /* code, process exit status, what it means to a user */
 #define RP_CODES(X)                                                                                                    \
@@ -56,5 +55,3 @@ void rp_bug(const char *file, int line, const char *what) __attribute__((noretur
         if (cond)                                                                                                      \
             rp_bug(__FILE__, __LINE__, #cond);                                                                         \
     } while (0)
-
-#endif

@@ -3,8 +3,7 @@
  * Flow:    bytes -> 32 bytes or 64 hex digits, at once or as a stream.
  * Owner:   struct rp_sha256 contains its context; nothing is allocated.
  */
-#ifndef RP_BASE_HASH_H
-#define RP_BASE_HASH_H
+#pragma once
 
 #include "base/err.h"
 
@@ -27,5 +26,3 @@ void rp_sha256_hex(char out[RP_SHA256_HEX], const void *data, size_t size);
 /* Of the file from its beginning, wherever the descriptor's offset is; name: in messages. */
 int rp_sha256_fd(char out[RP_SHA256_HEX], int fd, const char *name, uint64_t *size /* or NULL */, struct rp_err *err) rp_must_check;
 int rp_sha256_file(char out[RP_SHA256_HEX], const char *path, uint64_t *size /* or NULL */, struct rp_err *err) rp_must_check;
-
-#endif

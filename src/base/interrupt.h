@@ -3,13 +3,10 @@
  * Flow:    rp_interrupt_catch() once; loops over files, waits for children and the supervisor of a worker call rp_interrupted().
  * Extend:  a loop that can take longer than a second calls rp_interrupted() and fails with RP_INTERRUPTED.
  */
-#ifndef RP_BASE_INTERRUPT_H
-#define RP_BASE_INTERRUPT_H
+#pragma once
 
 void rp_interrupt_catch(void);
 /* Has a signal arrived, and rp_interrupt_settle() not been called? 0 in programs that do not catch signals. */
 int rp_interrupted(void);
 /* The rest is short and must be completed: the first signal has no further effect, the second still ends the process at once. */
 void rp_interrupt_settle(void);
-
-#endif

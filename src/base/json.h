@@ -5,8 +5,7 @@
  * Owner:   json_t are reference counted by jansson; RP_JSON drops the reference at scope end.
  * Extend:  a new type of field gets its getter next to the others, with the path in its message.
  */
-#ifndef RP_BASE_JSON_H
-#define RP_BASE_JSON_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -43,5 +42,3 @@ long long rp_json_integer_at(const json_t *j, const char *path); /* 0 if it is a
 /* floats travel as C hex floats ("0x1.8p+1"), exact: */
 void rp_float_hex(char out[32], float x); /* "nan", "inf", "-inf" for those */
 int rp_float_unhex(float *out, const char *text); /* 0 or -1 */
-
-#endif

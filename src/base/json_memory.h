@@ -10,13 +10,10 @@
  * Each block has a mark in front of it that cannot be guessed: freeing a block twice, freeing one that was never allocated, and an overflow
  * of the block before it are detected and end the program.
  */
-#ifndef RP_BASE_JSON_MEMORY_H
-#define RP_BASE_JSON_MEMORY_H
+#pragma once
 
 #include <stddef.h>
 
 void rp_json_memory(void);
 void *rp_json_block(size_t size); /* as malloc() */
 void rp_json_block_free(void *p); /* as free() */
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Inline, because only programs with glibc can load libraries, and the static one is built from every .c file of this folder.
  */
-#ifndef RP_BASE_LIBRARY_H
-#define RP_BASE_LIBRARY_H
+#pragma once
 
 #include <dlfcn.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ static inline void *rp_library_open(const char *name)
     }
     return library ? library : dlopen(name, RTLD_NOW | RTLD_LOCAL); /* again, so that dlerror() is about the name */
 }
-
-#endif

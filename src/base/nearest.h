@@ -2,8 +2,7 @@
  *
  * Flow:    a word, then every name of a table -> the nearest name or NULL. Texts are borrowed.
  */
-#ifndef RP_BASE_NEAREST_H
-#define RP_BASE_NEAREST_H
+#pragma once
 
 struct rp_nearest {
     const char *word, *best; /* best: NULL while nothing is close */
@@ -14,5 +13,3 @@ struct rp_nearest {
 int rp_edit_distance(const char *a, const char *b);
 /* Start with {.word = w}. A name counts as close when about a third of its letters differ, or when word is its beginning. */
 void rp_nearest_try(struct rp_nearest *n, const char *name);
-
-#endif

@@ -4,8 +4,7 @@
  * Flow:    phase/step updates in -> bytes on stderr. NO_COLOR, COLUMNS and TERM=dumb are respected.
  * Extend:  another field on the line goes into rp_meter_step().
  */
-#ifndef RP_BASE_TERM_H
-#define RP_BASE_TERM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -26,5 +25,3 @@ void rp_meter_end(struct rp_meter *m); /* leaves the cursor at the start of a fr
 
 int rp_use_colour(int fd);
 int rp_columns(int fd);
-
-#endif

@@ -4,8 +4,7 @@
  * Flow:    bytes -> code points, or text without anything that a terminal would interpret.
  * Extend:  another way to show text goes here, so that control characters are removed in one place.
  */
-#ifndef RP_BASE_TEXT_H
-#define RP_BASE_TEXT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -34,5 +33,3 @@ char *rp_quote(const char *text);
 const char *rp_ascii(char *out, size_t size, const char *text);
 /* For a message: cleaned, at most 60 bytes, cut between characters, with "..." if something is missing. */
 const char *rp_excerpt(char out[72], const char *text);
-
-#endif

@@ -127,7 +127,7 @@ static struct rp_dataset *bert_open(const char *path, const struct rp_sample_fie
     for (int i = 0; !failed && i < n; i++)
         failed = add_field(d, i, &field[i], err) < 0;
     size_fields(d);
-    if (failed || rp_tfrecord_set_init(&d->set, path, err) < 0) {
+    if (failed || rp_tfrecord_set_init(&d->set, &rp_data_format_bert_tfrecord, &rp_framing_tfrecord, path, err) < 0) {
         bert_close(&d->base);
         return NULL;
     }

@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "data/files.h"
+#include "data/image/options.h"
 #include "ops/dtype.h"
 #include "recipe/recipe.h"
 
@@ -63,12 +64,14 @@ struct rp_data_opts {
     const char *split; /* data.split, NULL or "": all documents */
     int token_bytes;   /* data.token_bytes; 0: 2 */
     long seq_length;   /* for probe() of files that have no length of their own; 0: 1024 */
+    struct rp_image_opts image;
 };
 /* step_samples: samples of one optimizer step. */
 struct rp_data_opts rp_data_opts_of(const struct rp_recipe *r, int64_t step_samples);
 
 struct rp_dataset { /* a format's own struct begins with it */
     const struct rp_data_format *format;
+    _Atomic(int64_t) skipped; /* samples whose record was damaged, so that another one was used (data.skip_damaged) */
 };
 
 struct rp_data_format {
@@ -88,6 +91,8 @@ struct rp_data_format {
     int64_t (*count)(const struct rp_dataset *d); /* records in all files, at least 1 */
     /* Writes field i of the sample to row[i]. At most one thread may use a data set at a time. */
     int (*get)(struct rp_dataset *d, int64_t sample, void *const *row, struct rp_err *err);
+    /* The same for n samples from `sample` on, into column[i] of [n, count]; NULL: one after the other by get(). */
+    int (*get_batch)(struct rp_dataset *d, int64_t sample, int64_t n, void *const *column, struct rp_err *err);
     /* Reads every record once, in file order, up to the first bad one. tick: NULL, or returns nonzero to stop with RP_INTERRUPTED. */
     int (*check)(struct rp_dataset *d, struct rp_data_check *out, int (*tick)(void *arg, int64_t done, int64_t all), void *arg,
                  struct rp_err *err);
@@ -104,6 +109,9 @@ RP_DATA_FORMATS(X)
 extern const struct rp_data_format *const rp_data_formats[]; /* by enum rp_data_format_id, ended by NULL */
 const struct rp_data_format *rp_data_format_find(const char *name); /* NULL: unknown name */
 const struct rp_data_format *rp_data_format_of(const struct rp_recipe *r);
+/* n samples from `sample` on into column[i], [n, field[i].count] of the fields that the data set was opened with. */
+int rp_data_get_batch(struct rp_dataset *d, const struct rp_sample_field *field, int fields, int64_t sample, int64_t n, void *const *column,
+                      struct rp_err *err) rp_must_check;
 /* The files of a data set in that format: rp_files_close() them. */
 int rp_data_list(const struct rp_data_format *format, struct rp_files *files, const char *path, struct rp_err *err) rp_must_check;
 

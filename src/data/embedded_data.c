@@ -1,6 +1,7 @@
 #include "data/embedded_data.h"
 
 #include "base/embed.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -13,6 +14,8 @@ static const struct {
      "ee395fe4f74f35b188402cf4819d69461824ae7553594bf3df3775f7c48a1cc9"},
     {"959b15a72976f4084aa2d8bc9a2dd4b62d44f8ff76bab973dcd2da1efdab8ff8",
      "b55943c1afd45cb7dee7f2e8bb6ab284724310dd9682f094b313ae1ec431a7ca"},
+    {"9155636105a2b18a83238487fa6e397084cd2e89a7e22e7b3dd77271ec9510cb",
+     "8aa65fbbacc4711ccd7063856f47eee058ede4917eaab765bc04b6c30f0ee3db"},
 };
 
 const char *rp_embedded_digest(const char *archive_sha256)
@@ -23,12 +26,6 @@ const char *rp_embedded_digest(const char *archive_sha256)
     return NULL;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static int is_archive(const char *name)
 {
     return strstr(name, ".tar") || strstr(name, ".zip");
@@ -37,8 +34,8 @@ static int is_archive(const char *name)
 int rp_embedded_archive(const char *name, struct rp_archive_source *s)
 {
     for (const struct rp_embed *e = rp_embed_table; e->name; e++)
-        if (is_archive(e->name) && strcmp(base_name(e->name), name) == 0) {
-            *s = (struct rp_archive_source){.name = base_name(e->name), .fd = -1, .data = e->data, .size = e->size};
+        if (is_archive(e->name) && strcmp(rp_base_name(e->name), name) == 0) {
+            *s = (struct rp_archive_source){.name = rp_base_name(e->name), .fd = -1, .data = e->data, .size = e->size};
             return 0;
         }
     return -1;
@@ -48,6 +45,6 @@ const char *rp_embedded_archive_name(int i)
 {
     for (const struct rp_embed *e = rp_embed_table; e->name; e++)
         if (is_archive(e->name) && i-- == 0)
-            return base_name(e->name);
+            return rp_base_name(e->name);
     return NULL;
 }

@@ -7,9 +7,19 @@ enum { WIRE_VARINT, WIRE_64, WIRE_BYTES, WIRE_GROUP, WIRE_END, WIRE_32 };
 
 const char *rp_example_kind_name(enum rp_example_kind kind)
 {
-    static const char *const name[] = {"nothing", "a bytes list", "a float list", "an int64 list"};
+    static const char *const name[] = {"nothing", "a bytes list", "a float list", "an int64 list", "a double list"};
     return name[kind];
 }
+
+/* Feature kinds by field number, 0 ends the row; OFRecord is Features, without the message around it. */
+struct message_form {
+    const char *name;
+    int wrapped;
+    enum rp_example_kind kind[6];
+};
+static const struct message_form example = {"a tf.Example", 1, {0, RP_EXAMPLE_BYTES, RP_EXAMPLE_FLOAT, RP_EXAMPLE_INT64}};
+static const struct message_form ofrecord = {
+    "an OFRecord", 0, {0, RP_EXAMPLE_BYTES, RP_EXAMPLE_FLOAT, RP_EXAMPLE_DOUBLE, RP_EXAMPLE_INT64, RP_EXAMPLE_INT64}};
 
 /* A part of the message. */
 struct span {
@@ -18,6 +28,7 @@ struct span {
 
 struct parse {
     const unsigned char *start;
+    const struct message_form *form;
     struct rp_example_field *field;
     int n;
     struct rp_err *err;
@@ -25,7 +36,7 @@ struct parse {
 
 static int bad(struct parse *s, const unsigned char *at, const char *what)
 {
-    return rp_fail(s->err, RP_MALFORMED, "not a tf.Example: %s at byte %zu of the message", what, (size_t)(at - s->start));
+    return rp_fail(s->err, RP_MALFORMED, "not %s: %s at byte %zu of the message", s->form->name, what, (size_t)(at - s->start));
 }
 
 static int read_varint(struct parse *s, struct span *m, uint64_t *out)
@@ -197,17 +208,32 @@ static int next_field(struct parse *s, struct span *m, uint32_t from, uint32_t t
     return 0;
 }
 
-static int read_feature(struct parse *s, struct span m, struct rp_example_field *f)
+static int read_bytes_list(struct parse *s, struct span m, struct rp_example_field *f)
 {
     struct span b;
     int number;
-    while ((number = next_field(s, &m, RP_EXAMPLE_BYTES, RP_EXAMPLE_INT64, &b)) > 0) {
-        enum rp_example_kind kind = (enum rp_example_kind)number;
+    while ((number = next_field(s, &m, 1, 1, &b)) > 0) {
+        if (f->count < f->cap)
+            f->out.bytes[f->count] = (struct rp_example_bytes){b.p, (size_t)(b.end - b.p)};
+        f->count++;
+    }
+    return number;
+}
+
+static int read_feature(struct parse *s, struct span m, struct rp_example_field *f)
+{
+    struct span b;
+    int number, last = s->form == &ofrecord ? 5 : 3;
+    while ((number = next_field(s, &m, 1, (uint32_t)last, &b)) > 0) {
+        enum rp_example_kind kind = s->form->kind[number];
         if (f && f->found != kind) { /* another member of the oneof replaces the one before */
             f->found = kind;
             f->count = 0;
         }
-        if (kind != RP_EXAMPLE_BYTES && read_list(s, b, kind == RP_EXAMPLE_FLOAT, f && kind == f->want ? f : NULL) < 0)
+        if (kind == RP_EXAMPLE_BYTES && f && f->want == kind && read_bytes_list(s, b, f) < 0)
+            return -1;
+        if ((kind == RP_EXAMPLE_FLOAT || kind == RP_EXAMPLE_INT64) &&
+            read_list(s, b, kind == RP_EXAMPLE_FLOAT, f && kind == f->want ? f : NULL) < 0)
             return -1;
     }
     return number;
@@ -257,15 +283,26 @@ static int read_features(struct parse *s, struct span m)
     return read_wrapper(s, m, read_entry);
 }
 
-int rp_example_parse(const void *data, size_t size, struct rp_example_field *field, int n, struct rp_err *err)
+static int parse_form(const struct message_form *form, const void *data, size_t size, struct rp_example_field *field, int n,
+                         struct rp_err *err)
 {
     const unsigned char *p = data;
-    struct parse s = {.start = p, .field = field, .n = n, .err = err};
+    struct parse s = {.start = p, .form = form, .field = field, .n = n, .err = err};
     for (int i = 0; i < n; i++) {
         field[i].count = 0;
         field[i].found = RP_EXAMPLE_ABSENT;
     }
-    return read_wrapper(&s, (struct span){p, p + size}, read_features);
+    return read_wrapper(&s, (struct span){p, p + size}, form->wrapped ? read_features : read_entry);
+}
+
+int rp_example_parse(const void *data, size_t size, struct rp_example_field *field, int n, struct rp_err *err)
+{
+    return parse_form(&example, data, size, field, n, err);
+}
+
+int rp_ofrecord_parse(const void *data, size_t size, struct rp_example_field *field, int n, struct rp_err *err)
+{
+    return parse_form(&ofrecord, data, size, field, n, err);
 }
 
 static void put_varint(struct rp_buf *out, uint64_t v)
@@ -293,7 +330,9 @@ void rp_example_write(struct rp_buf *out, const struct rp_example_field *field, 
         RP_BUF values = {0}, list_ = {0}, feature_ = {0}, entry_ = {0};
         const struct rp_example_field *f = &field[i];
         for (size_t k = 0; k < f->count; k++)
-            if (f->want == RP_EXAMPLE_FLOAT) {
+            if (f->want == RP_EXAMPLE_BYTES) {
+                put_bytes(&list_, 1, f->out.bytes[k].p, f->out.bytes[k].n);
+            } else if (f->want == RP_EXAMPLE_FLOAT) {
                 uint32_t u;
                 memcpy(&u, &f->out.f32[k], sizeof u);
                 unsigned char b[4] = {(unsigned char)u, (unsigned char)(u >> 8), (unsigned char)(u >> 16), (unsigned char)(u >> 24)};
@@ -301,7 +340,7 @@ void rp_example_write(struct rp_buf *out, const struct rp_example_field *field, 
             } else {
                 put_varint(&values, (uint64_t)f->out.i64[k]);
             }
-        if (f->count)
+        if (f->count && f->want != RP_EXAMPLE_BYTES)
             put_bytes(&list_, 1, values.data, values.size);
         put_bytes(&feature_, f->want, list_.data, list_.size);
         put_bytes(&entry_, 1, f->name, strlen(f->name));

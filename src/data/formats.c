@@ -37,5 +37,39 @@ struct rp_data_opts rp_data_opts_of(const struct rp_recipe *r, int64_t step_samp
         .split = r->data_split,
         .token_bytes = (int)r->data_token_bytes,
         .seq_length = r->task_seq_length,
+        .image = {
+            .crop = {
+                .random = r->data_augment == RP_AUGMENT_crop_flip,
+                .image_size = (int)r->task_image_size,
+                .short_side = (int)r->data_short_side,
+                .area_min = r->data_crop_area_min,
+                .area_max = r->data_crop_area_max,
+                .ratio_min = r->data_crop_ratio_min,
+                .ratio_max = r->data_crop_ratio_max,
+                .attempts = (int)r->data_crop_attempts,
+                .flip = r->data_flip,
+                .seed = (uint64_t)r->seed_augment,
+            },
+            .filter = (enum rp_resize_filter)r->data_resize,
+            .fancy = r->data_fancy_upsampling,
+            .label_base = 1 + (int)r->data_label_base,
+            .skip_damaged = r->data_skip_damaged,
+            .threads = (int)r->data_threads,
+        },
     };
+}
+
+int rp_data_get_batch(struct rp_dataset *d, const struct rp_sample_field *field, int fields, int64_t sample, int64_t n, void *const *column,
+                      struct rp_err *err)
+{
+    void *row[RP_SAMPLE_FIELDS_MAX];
+    if (d->format->get_batch)
+        return d->format->get_batch(d, sample, n, column, err);
+    for (int64_t b = 0; b < n; b++) {
+        for (int k = 0; k < fields; k++)
+            row[k] = (char *)column[k] + (size_t)(b * field[k].count) * rp_dtype_bytes(field[k].dtype);
+        if (d->format->get(d, sample + b, row, err) < 0)
+            return -1;
+    }
+    return 0;
 }

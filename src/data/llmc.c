@@ -31,6 +31,12 @@ static const struct kind *kind_of(const int32_t *header)
     return NULL;
 }
 
+int rp_token_is_llmc(const int32_t *header)
+{
+    const struct kind *k = kind_of(header);
+    return k && k->version == header[1];
+}
+
 static int llmc_header(struct rp_files *files, int i, const struct kind **kind, struct rp_token_range *out, struct rp_err *err)
 {
     const struct rp_file *f = &files->file[i];
@@ -50,8 +56,10 @@ static int llmc_header(struct rp_files *files, int i, const struct kind **kind, 
     uint64_t width = rp_token_bytes(k->type), have = (f->size - HEADER) / width;
     if (h[2] < 0 || (uint64_t)h[2] * width + HEADER != f->size)
         return rp_fail(err, RP_MALFORMED, "'%s': the header announces %ld tokens of %llu bytes, the file has %llu bytes, which are %llu "
-                       "tokens: it is truncated, or not finished", f->name, (long)h[2], (unsigned long long)width,
-                       (unsigned long long)f->size, (unsigned long long)have);
+                       "tokens: %s", f->name, (long)h[2], (unsigned long long)width,
+                       (unsigned long long)f->size, (unsigned long long)have,
+                       h[2] < 0 || have < (uint64_t)h[2] ? "it is truncated, or not finished"
+                                                         : "more was appended, or the header is damaged");
     *out = (struct rp_token_range){k->type, HEADER, h[2]};
     *kind = k;
     return 0;

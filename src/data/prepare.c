@@ -36,11 +36,11 @@ static int add_digest(struct rp_data_set *out, const struct rp_data_format *form
 /* The path of the archive next to the recipe (free it). NULL: *s is the embedded archive, or s->name is NULL and *err set. */
 static char *find_archive(const struct rp_recipe *r, struct rp_archive_source *s, struct rp_err *err)
 {
-    const char *from = r->source_name, *slash = from ? strrchr(from, '/') : NULL;
+    const char *from = r->source_name;
     RP_FREE char *path = NULL;
     *s = (struct rp_archive_source){0};
     if (from && *from && strncmp(from, "embedded:", 9) != 0) {
-        path = slash ? rp_asprintf("%.*s%s", (int)(slash + 1 - from), from, r->data_archive) : rp_strdup(r->data_archive);
+        path = rp_path_next_to(from, r->data_archive);
         if (access(path, F_OK) == 0)
             return rp_strdup(path);
     }

@@ -1,5 +1,7 @@
 #include "data/tfrecord.h"
 
+#include "data/dataset.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +96,8 @@ int rp_tfrecord_body(const unsigned char *data, uint64_t length, struct rp_err *
     return 0;
 }
 
+const struct rp_framing rp_framing_tfrecord = {RP_TFRECORD_HEAD, RP_TFRECORD_FRAME - RP_TFRECORD_HEAD, rp_tfrecord_head, rp_tfrecord_body};
+
 void rp_tfrecord_append(struct rp_buf *out, const void *data, size_t size)
 {
     unsigned char head[RP_TFRECORD_HEAD], tail[4];
@@ -120,22 +124,25 @@ static int bad_record(const struct rp_tfrecord_set *s, int file, int64_t in_file
     return rp_wrap(err, "'%s', record %lld (from 0)", s->files.file[file].name, (long long)in_file);
 }
 
-/* Heads of all frames of one file, read through a window: records are small, and one system call each would dominate the time. */
+/* Heads of all frames of one file. Those of small records are read through a window, since one system call each would dominate the time;
+ * after a large record only the next head is read. */
 static int index_file(struct rp_tfrecord_set *s, int file, struct rp_err *err)
 {
-    enum { window = 1 << 18 };
+    enum { window = 1 << 18, large = 1 << 14 };
     RP_FREE unsigned char *bytes = rp_alloc(window);
+    const struct rp_framing *f = s->framing;
     uint64_t size = s->files.file[file].size, start = 0, end = 0, length = 0;
     s->first[file] = s->count;
-    for (uint64_t at = 0; at < size; at += length + RP_TFRECORD_FRAME) {
-        uint64_t left = size - at, want = left < RP_TFRECORD_HEAD ? left : RP_TFRECORD_HEAD;
+    for (uint64_t at = 0; at < size; at += f->head + length + f->tail) {
+        uint64_t left = size - at, want = left < f->head ? left : f->head;
         if (at < start || at + want > end) {
             start = at;
-            end = left < window ? size : at + window;
+            uint64_t take = length > large ? want : window;
+            end = left < take ? size : at + take;
             if (rp_files_read(&s->files, file, start, bytes, (size_t)(end - start), err) < 0)
                 return -1;
         }
-        if (rp_tfrecord_head(&length, bytes + (at - start), left, err) < 0)
+        if (f->length(&length, bytes + (at - start), left, err) < 0)
             return bad_record(s, file, s->count - s->first[file], err);
         add_offset(s, at);
     }
@@ -152,10 +159,11 @@ static int build_index(struct rp_tfrecord_set *s, const char *path, struct rp_er
     return s->count ? 0 : rp_fail(err, RP_MALFORMED, "'%s' has no records", path);
 }
 
-int rp_tfrecord_set_init(struct rp_tfrecord_set *s, const char *path, struct rp_err *err)
+int rp_tfrecord_set_init(struct rp_tfrecord_set *s, const struct rp_data_format *format, const struct rp_framing *framing, const char *path,
+                         struct rp_err *err)
 {
-    *s = (struct rp_tfrecord_set){0};
-    if (rp_files_open(&s->files, path, RP_TFRECORD_IN_NAME, err) < 0)
+    *s = (struct rp_tfrecord_set){.framing = framing, .files.last = -1};
+    if (rp_data_list(format, &s->files, path, err) < 0)
         return -1;
     if (build_index(s, path, err) < 0) {
         rp_tfrecord_set_fini(s);
@@ -195,27 +203,33 @@ int rp_tfrecord_set_bad(const struct rp_tfrecord_set *s, int64_t record, struct 
 /* The frame of a record into s->bytes. */
 static int read_frame(struct rp_tfrecord_set *s, int64_t record, uint64_t *length, struct rp_err *err)
 {
-    unsigned char head[RP_TFRECORD_HEAD];
+    const struct rp_framing *f = s->framing;
+    unsigned char head[16];
     int file = file_of(s, record);
     uint64_t offset = s->offset[record], left = s->files.file[file].size - offset;
-    if (rp_files_read(&s->files, file, offset, head, sizeof head, err) < 0 || rp_tfrecord_head(length, head, left, err) < 0)
+    if (rp_files_read(&s->files, file, offset, head, f->head, err) < 0 || f->length(length, head, left, err) < 0)
         return -1;
-    if (*length + 4 > s->bytes_cap) {
-        s->bytes_cap = (size_t)*length + 4;
+    if (*length + f->tail >= s->bytes_cap) { /* one more, so that there is a pointer to no bytes */
+        s->bytes_cap = (size_t)*length + f->tail + 1;
         s->bytes = rp_realloc(s->bytes, s->bytes_cap);
     }
-    if (rp_files_read(&s->files, file, offset + sizeof head, s->bytes, (size_t)*length + 4, err) < 0)
+    if (rp_files_read(&s->files, file, offset + f->head, s->bytes, (size_t)*length + f->tail, err) < 0)
         return -1;
-    return rp_tfrecord_body(s->bytes, *length, err);
+    return f->body ? f->body(s->bytes, *length, err) : 0;
 }
 
-int rp_tfrecord_set_read(struct rp_tfrecord_set *s, int64_t record, const unsigned char **data, size_t *size, struct rp_err *err)
+int rp_tfrecord_set_record(struct rp_tfrecord_set *s, int64_t record, const unsigned char **data, size_t *size, struct rp_err *err)
 {
     uint64_t length = 0;
     RP_BUG_IF(record < 0 || record >= s->count);
     if (read_frame(s, record, &length, err) < 0)
-        return rp_tfrecord_set_bad(s, record, err);
+        return -1;
     *data = s->bytes;
     *size = (size_t)length;
     return 0;
+}
+
+int rp_tfrecord_set_read(struct rp_tfrecord_set *s, int64_t record, const unsigned char **data, size_t *size, struct rp_err *err)
+{
+    return rp_tfrecord_set_record(s, record, data, size, err) < 0 ? rp_tfrecord_set_bad(s, record, err) : 0;
 }

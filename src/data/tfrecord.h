@@ -4,7 +4,8 @@
  *          share: an index over every frame of every file, and a reader of one record.
  * Flow:    path -> files -> index; record number -> checked bytes; record -> framed bytes.
  * Owner:   struct rp_tfrecord_set owns files, index and the bytes of the record that was read last; rp_tfrecord_set_fini() frees them.
- * Extend:  another format inside TFRecord files opens a struct rp_tfrecord_set and parses what it reads.
+ * Extend:  another format inside TFRecord files opens a struct rp_tfrecord_set and parses what it reads; other frames are a struct
+ *          rp_framing (ofrecord.c).
  *
  * A frame, little endian:
  *     u64 length | u32 masked_crc32c(the 8 bytes of length) | length bytes | u32 masked_crc32c(those bytes)
@@ -39,7 +40,16 @@ void rp_tfrecord_append(struct rp_buf *out, const void *data, size_t size);
 
 #define RP_TFRECORD_IN_NAME ".tfrecord"
 
+/* How records follow each other in a file: head, data, tail. */
+struct rp_framing {
+    size_t head, tail; /* bytes; head at most 16 */
+    int (*length)(uint64_t *length, const unsigned char *head, uint64_t left, struct rp_err *err); /* as rp_tfrecord_head() */
+    int (*body)(const unsigned char *data, uint64_t length, struct rp_err *err);                   /* with the tail after them; or NULL */
+};
+extern const struct rp_framing rp_framing_tfrecord;
+
 struct rp_tfrecord_set {
+    const struct rp_framing *framing;
     struct rp_files files;
     uint64_t *offset;     /* [count] of every record's frame in its file */
     int64_t *first;       /* [files.n + 1] number of the first record of each file */
@@ -48,12 +58,18 @@ struct rp_tfrecord_set {
     size_t bytes_cap;
 };
 
-/* path: see data/files.h. Reads and checks every frame head; records are checked when they are read. A failure leaves nothing to free. */
-int rp_tfrecord_set_init(struct rp_tfrecord_set *s, const char *path, struct rp_err *err) rp_must_check;
+struct rp_data_format;
+/* The files of `path` as `format` lists them. Reads and checks every frame head; records are checked when they are read. A failure leaves
+ * nothing to free. */
+int rp_tfrecord_set_init(struct rp_tfrecord_set *s, const struct rp_data_format *format, const struct rp_framing *framing, const char *path,
+                         struct rp_err *err) rp_must_check;
 void rp_tfrecord_set_fini(struct rp_tfrecord_set *s);
 /* One record, its checksum verified. *data is valid until the next call. */
 int rp_tfrecord_set_read(struct rp_tfrecord_set *s, int64_t record, const unsigned char **data, size_t *size,
                          struct rp_err *err) rp_must_check;
+/* The same, its message without the file and the record. */
+int rp_tfrecord_set_record(struct rp_tfrecord_set *s, int64_t record, const unsigned char **data, size_t *size,
+                           struct rp_err *err) rp_must_check;
 /* Puts "'FILE', record 17 (from 0)" before the message in *err; always -1. */
 int rp_tfrecord_set_bad(const struct rp_tfrecord_set *s, int64_t record, struct rp_err *err);
 

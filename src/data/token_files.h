@@ -59,6 +59,9 @@ void rp_token_add_fact(struct rp_data_check *out, const char *name, const char *
 /* The one field of such formats, for probe(). */
 void rp_token_probe(const struct rp_data_opts *o, int64_t below, struct rp_sample_field *field, int *n);
 
+/* 1: two words that begin a file are those of llm.c's header (llmc.c). */
+int rp_token_is_llmc(const int32_t *header);
+
 /* Data sets of windows. head() fills s->range[i] from file i, whose size it checks. */
 typedef int (*rp_token_head_fn)(struct rp_token_set *s, int i, struct rp_err *err);
 struct rp_dataset *rp_token_windows_open(const struct rp_data_format *format, rp_token_head_fn head, const char *path,

@@ -13,6 +13,11 @@ static int tokens_head(struct rp_token_set *s, int i, struct rp_err *err)
     if (f->size % width)
         return rp_fail(err, RP_MALFORMED, "'%s' has %llu bytes, not a multiple of the %llu of a token (data.token_bytes): it is truncated, "
                        "or not a file of plain tokens", f->name, (unsigned long long)f->size, (unsigned long long)width);
+    int32_t header[2];
+    if (f->size >= sizeof header && rp_files_read(&s->files, i, 0, header, sizeof header, err) < 0)
+        return -1;
+    if (f->size >= sizeof header && rp_token_is_llmc(header))
+        return rp_fail(err, RP_MALFORMED, "'%s' begins with the header of llm.c's token files: its format is data.format llmc", f->name);
     s->range[i] = (struct rp_token_range){type, 0, (int64_t)(f->size / width)};
     return 0;
 }

@@ -10,9 +10,10 @@
 
 extern const struct rp_generator rp_generator_bert;                                                  /* bert_samples.c */
 extern const struct rp_generator rp_generator_llmc, rp_generator_tokens, rp_generator_megatron; /* gpt_documents.c */
+extern const struct rp_generator rp_generator_images;                                                   /* images.c */
 
 const struct rp_generator *const rp_generators[] = {&rp_generator_bert, &rp_generator_llmc, &rp_generator_tokens, &rp_generator_megatron,
-                                                     NULL};
+                                                    &rp_generator_images, NULL};
 
 const struct rp_generator *rp_generator_find(const char *name)
 {
@@ -81,12 +82,10 @@ static int file_count(const struct rp_generator *g)
     return g->format->endings[1] ? 2 : 1;
 }
 
-static int refuse_existing(const char *path, int force, struct rp_err *err)
+int rp_refuse_existing(const char *path, struct rp_err *err)
 {
     struct stat st;
-    if (!force && lstat(path, &st) == 0)
-        return rp_fail(err, RP_USAGE, "'%s' exists; choose another name, or give --force", path);
-    return 0;
+    return lstat(path, &st) == 0 ? rp_fail(err, RP_USAGE, "'%s' exists; choose another name, or give --force", path) : 0;
 }
 
 int rp_make_directory(const struct rp_generator *g, const struct rp_make_opts *o, const char *dir, int force, struct rp_err *err)
@@ -101,7 +100,7 @@ int rp_make_directory(const struct rp_generator *g, const struct rp_make_opts *o
                 rp_make_shard_name(name, g, o, i, k);
                 RP_FREE char *path = rp_asprintf("%s/%s", dir, name);
                 if (!failed)
-                    failed = pass == 0 ? refuse_existing(path, force, err) < 0
+                    failed = pass == 0 ? (!force && rp_refuse_existing(path, err) < 0)
                                        : rp_write_file(path, rp_buf_text(&bytes[k]), bytes[k].size, 0666, err) < 0;
                 rp_buf_fini(&bytes[k]);
             }
@@ -115,7 +114,7 @@ int rp_make_archive(const struct rp_generator *g, const struct rp_make_opts *o, 
 {
     char name[64];
     int files = file_count(g), n = 0, failed = 0;
-    if (refuse_existing(path, force, err) < 0)
+    if (!force && rp_refuse_existing(path, err) < 0)
         return -1;
     struct rp_archive_member *member = rp_alloc((size_t)(o->shards * files) * sizeof *member);
     for (int i = 0; i < o->shards && !failed; i++) {

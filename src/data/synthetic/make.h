@@ -39,6 +39,7 @@ int rp_make_options(struct rp_make_opts *o, const struct rp_generator *g, struct
  * as the format has endings: samples i*n/shards .. (i+1)*n/shards. */
 void rp_make_shard_name(char out[64], const struct rp_generator *g, const struct rp_make_opts *o, int i, int k);
 int rp_make_shard(struct rp_buf *out, const struct rp_generator *g, const struct rp_make_opts *o, int i, struct rp_err *err) rp_must_check;
+int rp_refuse_existing(const char *path, struct rp_err *err) rp_must_check; /* RP_USAGE */
 /* Writes all shards into dir, which is made if needed. RP_USAGE if a file exists, unless force. */
 int rp_make_directory(const struct rp_generator *g, const struct rp_make_opts *o, const char *dir, int force,
                       struct rp_err *err) rp_must_check;
