@@ -8,8 +8,7 @@
  *          (capture/probe.h), one that identifies a machine with rp_gpu_put_hidden(). Everything here is C against glibc, the newest
  *          symbol being 2.28.
  */
-#ifndef RP_GPU_GPU_H
-#define RP_GPU_GPU_H
+#pragma once
 
 #include "capture/nvidia/gpu.h"
 #include "worker/worker.h"
@@ -38,5 +37,3 @@ void rp_gpu_put_missing(json_t *obj, const char *name, const struct rp_gpu_libra
 
 /* A text that only its owner may read (serial number, UUID): marked "hide": true, the parent puts the salted hash in its place. */
 void rp_gpu_put_hidden(json_t *obj, const char *name, const char *value, const char *source);
-
-#endif

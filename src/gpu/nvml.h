@@ -7,8 +7,7 @@
  * Owner:   answers are on the stack of the caller; rows and words are constant.
  * Extend:  a row in nvml_table.c; a function with parameters that no caller there has gets a caller of its own.
  */
-#ifndef RP_GPU_NVML_H
-#define RP_GPU_NVML_H
+#pragma once
 
 #define NVML_NO_UNVERSIONED_FUNC_DEFS /* nvmlInit and nvmlInit_v2 are different symbols of the library */
 #include "gpu/gpu.h"
@@ -113,5 +112,3 @@ struct rp_nvml_device {
 void rp_nvml_put_links(const struct rp_nvml *lib, struct rp_nvml_device *d);
 /* values.topology and values.p2p of every device: a word per other device. After the links of all of them. */
 void rp_nvml_put_pairs(const struct rp_nvml *lib, const struct rp_nvml_device *d, unsigned n);
-
-#endif

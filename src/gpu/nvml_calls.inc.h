@@ -8,8 +8,7 @@
  *
  * A function that fills a struct of numbers needs no caller, only a description of the struct (struct rp_nvml_struct). A newer driver may
  * write more into a struct than its header here declares, so all structs have spare room after them. */
-#ifndef RP_GPU_NVML_CALLS_INC_H
-#define RP_GPU_NVML_CALLS_INC_H
+#pragma once
 
 #include "gpu/nvml.h"
 
@@ -389,5 +388,3 @@ CALLER(memory_type)
     }
     return rc;
 }
-
-#endif

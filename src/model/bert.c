@@ -258,7 +258,7 @@ static void embed(struct bert *m, const struct bert_input *in)
 {
     struct rp_dev *dev = m->net.dev;
     struct rp_dropout drop = rp_net_dropout(&m->net, m->hidden_dropout, 0, m->seq);
-    dev->op->embed_forward(dev, m->norm0.xhat, in->ids, in->types, m->word, m->type, m->position, m->rows, m->seq, m->hidden);
+    dev->op->embed_forward(dev, m->norm0.xhat, in->ids, in->types, NULL, m->word, m->type, m->position, m->rows, m->seq, m->hidden);
     rp_nn_norm_forward(&m->net, &m->norm0, NULL);
     if (drop.threshold)
         dev->op->dropout_forward(dev, m->norm0.y, m->mask0, m->norm0.y, &drop, m->rows, m->hidden);

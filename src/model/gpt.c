@@ -46,7 +46,8 @@ struct gpt {
     int vocab, padded, hidden, layers, heads, inner, positions, seq, batch, rows;
     float eps;
     double hidden_dropout, attention_dropout, embedding_dropout;
-    int eod; /* its positions have no loss; -1: all have */
+    int eod, no_eod_loss, reset_positions, reset_attention; /* task.eod_token, and what it does to a sequence */
+    const int32_t *first_key; /* of the micro-batch, see struct rp_attention; NULL: documents attend to those before them */
     enum rp_recompute recompute;
     enum rp_activation act;
     float *word, *position; /* [V, H], [positions, H] */
@@ -59,8 +60,9 @@ struct gpt {
 
 struct gpt_input {
     struct rp_input in;
-    int32_t *ids, *labels; /* [R], rows are b * S + s */
-    float *coef;           /* [R] */
+    int32_t *ids, *labels;           /* [R], rows are b * S + s */
+    int32_t *positions, *first_keys; /* [R]; NULL unless documents reset positions, or attention */
+    float *coef;                     /* [R] */
     struct rp_row_groups by_word, by_position;
 };
 
@@ -81,7 +83,10 @@ static void configure(struct rp_net *net, const struct rp_recipe *r)
     m->hidden_dropout = r->model_hidden_dropout_prob;
     m->attention_dropout = r->model_attention_probs_dropout_prob;
     m->embedding_dropout = r->model_embedding_dropout_prob;
-    m->eod = r->task_eod_mask_loss ? (int)r->task_eod_token : -1;
+    m->eod = (int)r->task_eod_token;
+    m->no_eod_loss = r->task_eod_mask_loss;
+    m->reset_positions = r->task_reset_position_ids;
+    m->reset_attention = r->task_reset_attention_mask;
     m->recompute = (enum rp_recompute)r->train_recompute;
     m->act = (enum rp_activation)r->model_hidden_act;
 }
@@ -90,7 +95,8 @@ static struct rp_attention attention_of(const struct gpt *m, int l)
 {
     int d = m->hidden / m->heads;
     return (struct rp_attention){.batch = m->batch, .seq = m->seq, .heads = m->heads, .head_dim = d, .scale = 1.0f / sqrtf((float)d),
-                                 .causal = 1, .drop = rp_net_dropout(&m->net, m->attention_dropout, 3 * l + 1, m->heads * m->seq)};
+                                 .causal = 1, .first_key = m->first_key,
+                                 .drop = rp_net_dropout(&m->net, m->attention_dropout, 3 * l + 1, m->heads * m->seq)};
 }
 
 /* ---- declarations ---- */
@@ -205,6 +211,10 @@ static void declare_input(struct rp_net *net, struct rp_input *input)
     const long r = m->rows;
     IN(&in->ids, "token ids", RP_I32, r);
     IN(&in->labels, "labels", RP_I32, r);
+    if (m->reset_positions)
+        IN(&in->positions, "positions in documents", RP_I32, r);
+    if (m->reset_attention)
+        IN(&in->first_keys, "first keys of queries", RP_I32, r);
     IN(&in->coef, "coefficients of tokens", RP_F32, r);
     rp_net_groups(net, &in->by_word, r < m->vocab ? r : m->vocab, r);
     rp_net_groups(net, &in->by_position, m->seq, r);
@@ -215,6 +225,27 @@ static int fields(const struct rp_net *net, struct rp_sample_field *f)
     const struct gpt *m = (const struct gpt *)net;
     f[0] = (struct rp_sample_field){"tokens", RP_I32, m->seq + 1, m->vocab};
     return 1;
+}
+
+/* Where the document of each token begins: its end-of-document token is its last. What was cut off before a sequence is not counted. */
+static void find_documents(const struct gpt *m, const struct gpt_input *in, int32_t *position)
+{
+    int start = 0;
+    for (int i = 0; i < m->rows; i++) {
+        const int s = i % m->seq;
+        if (s == 0 || in->ids[i - 1] == m->eod)
+            start = s;
+        position[i] = m->reset_positions ? s - start : s;
+        if (in->positions)
+            in->positions[i] = position[i];
+        if (in->first_keys)
+            in->first_keys[i] = start;
+    }
+}
+
+static int has_loss(const struct gpt *m, int32_t token)
+{
+    return !m->no_eod_loss || token != m->eod;
 }
 
 static void prepare(const struct rp_net *net, struct rp_input *input, void *const *column)
@@ -228,11 +259,11 @@ static void prepare(const struct rp_net *net, struct rp_input *input, void *cons
         const int32_t *t = tokens + (long)(i / m->seq) * (m->seq + 1) + i % m->seq;
         in->ids[i] = t[0];
         in->labels[i] = t[1];
-        position[i] = i % m->seq;
-        counted += t[0] != m->eod;
+        counted += has_loss(m, t[0]);
     }
+    find_documents(m, in, position);
     for (int i = 0; i < m->rows; i++)
-        in->coef[i] = in->ids[i] != m->eod ? 1.0f / (float)counted : 0.0f;
+        in->coef[i] = has_loss(m, in->ids[i]) ? 1.0f / (float)counted : 0.0f;
     rp_group_rows(&in->by_word, in->ids, m->rows);
     rp_group_rows(&in->by_position, position, m->rows);
     input->counter[0] = m->rows;
@@ -268,7 +299,7 @@ static void embed(const struct gpt *m, const struct gpt_input *in)
     struct rp_dev *dev = m->net.dev;
     struct rp_dropout drop = rp_net_dropout(&m->net, m->embedding_dropout, 0, m->seq);
     float *z = input_of(m, 0);
-    dev->op->embed_forward(dev, z, in->ids, NULL, m->word, NULL, m->position, m->rows, m->seq, m->hidden);
+    dev->op->embed_forward(dev, z, in->ids, NULL, in->positions, m->word, NULL, m->position, m->rows, m->seq, m->hidden);
     if (drop.threshold)
         dev->op->dropout_forward(dev, z, m->mask0, z, &drop, m->rows, m->hidden);
 }
@@ -302,6 +333,7 @@ static int forward(struct rp_net *net, const struct rp_input *input, struct rp_e
 {
     struct gpt *m = (struct gpt *)net;
     const struct gpt_input *in = (const struct gpt_input *)input;
+    m->first_key = in->first_keys;
     embed(m, in);
     for (int l = 0; l < m->layers; l++) {
         layer_forward(m, l, l + 1 < m->layers ? m->layer[l + 1].norm1.xhat : m->last.xhat);
@@ -389,6 +421,7 @@ static void embed_backward(struct gpt *m, const struct gpt_input *in)
 static int backward(struct rp_net *net, const struct rp_input *input, struct rp_err *err)
 {
     struct gpt *m = (struct gpt *)net;
+    m->first_key = ((const struct gpt_input *)input)->first_keys;
     norm_backward(m, &m->last, rp_net_grad(net, m->layer[m->layers - 1].mlp.down_b), 1);
     for (int l = m->layers - 1; l >= 0; l--)
         if (layer_backward(m, l, err) < 0)

@@ -4,7 +4,7 @@
  * Flow:    recipe -> configure() -> declare(), declare_input(): its tensors and the operations it will call -> prepare(), forward(),
  *          backward() of one micro-batch at a time.
  * Owner:   a model's own struct begins with struct rp_net, that of its input with struct rp_input; the trainer allocates and frees both.
- * Extend:  a file or folder with a struct rp_model rp_model_<name>, its name in RP_MODELS_BUILT of recipe/choices.h, its keys in keys.def.
+ * Extend:  a file or folder with a struct rp_model rp_model_<name>, its name in RP_MODELS of recipe/choices.h, its keys in keys.def.
  */
 #ifndef RP_MODEL_MODEL_H
 #define RP_MODEL_MODEL_H
@@ -49,6 +49,7 @@ struct rp_net {
     struct rp_dev *dev;                          /* NULL while only sizes are asked for */
     int64_t batch;                               /* samples of a micro-batch */
     uint64_t seed_init, seed_dropout;
+    float running_momentum;                      /* of buffers with a statistic */
     float init_range;                            /* standard deviation of normal weights without fan */
     struct rp_tensors tensors[RP_TENSOR_CLASSES]; /* declared */
     struct rp_input *input;                      /* whose pointers were declared; the trainer's are copies */
@@ -57,7 +58,7 @@ struct rp_net {
     struct rp_op_use *use;                       /* calls of operations, each once: backends check them for support and memory */
     int uses;
     void *array;
-    float *w, *g;                                /* blocks of weights and buffers; of the micro-batch's gradient and second gradients */
+    float *w, *g;                                /* blocks of weights and buffers; of the micro-batch's gradient, second gradients, statistics */
     float *loss;                                 /* device: [loss parts] of the micro-batch */
     float *work;                                 /* device: scratch for column sums */
     int parallel;                                /* tensor-parallel degree of the arithmetic */
@@ -85,6 +86,8 @@ struct rp_model {
      * contain its samples. Does not modify the model: another thread may call it during a step. */
     void (*prepare)(const struct rp_net *m, struct rp_input *in, void *const *column);
     int (*forward)(struct rp_net *m, const struct rp_input *in, struct rp_err *err);  /* -> m->loss; may begin to write m->g */
+    /* After forward: counters that follow from its results. NULL: none do. */
+    int (*measure)(struct rp_net *m, struct rp_input *in, struct rp_err *err);
     int (*backward)(struct rp_net *m, const struct rp_input *in, struct rp_err *err); /* -> m->g, every weight's gradient */
     double (*flops)(const struct rp_net *m);                                          /* of a sample, by flops_formula */
     const char *recompute_formula;                /* NULL: the model computes nothing again */
@@ -95,9 +98,7 @@ struct rp_model {
     void (*untrained)(const struct rp_net *m, double *guessing, double *logit_width);
 };
 
-const struct rp_model *rp_model_of(const struct rp_recipe *r); /* NULL: not built in */
-/* RP_UNAVAILABLE, with the place in the recipe, if its model is not built in. */
-int rp_model_check(const struct rp_recipe *r, struct rp_err *err) rp_must_check;
+const struct rp_model *rp_model_of(const struct rp_recipe *r);
 
 /* Losses that follow from the recipe alone. */
 struct rp_loss_expected {
@@ -137,10 +138,15 @@ static inline float *rp_net_second_grad(const struct rp_net *m, int i)
 {
     return m->g + (m->tensors[RP_WEIGHT].bytes + m->tensors[RP_SECOND_GRADIENT].t[i].offset) / sizeof(float);
 }
+/* Where a micro-batch's statistic goes, of which a buffer is the running mean. */
+static inline float *rp_net_statistic(const struct rp_net *m, const float *buffer)
+{
+    return m->g + m->tensors[RP_SECOND_GRADIENT].bytes / sizeof(float) + (buffer - m->w);
+}
 /* Floats of a block of gradients. */
 static inline size_t rp_net_gradient_floats(const struct rp_net *m)
 {
-    return (m->tensors[RP_WEIGHT].bytes + m->tensors[RP_SECOND_GRADIENT].bytes) / sizeof(float);
+    return (m->tensors[RP_WEIGHT].bytes + m->tensors[RP_SECOND_GRADIENT].bytes + m->tensors[RP_BUFFER].bytes) / sizeof(float);
 }
 
 #endif

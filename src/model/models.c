@@ -5,30 +5,18 @@
 #include <string.h>
 
 #define X(name) extern const struct rp_model rp_model_##name;
-RP_MODELS_BUILT(X)
+RP_MODELS(X)
 #undef X
 
 static const struct rp_model *const models[RP_MODEL_COUNT] = {
 #define X(name) [RP_MODEL_##name] = &rp_model_##name,
-    RP_MODELS_BUILT(X)
+    RP_MODELS(X)
 #undef X
 };
 
 const struct rp_model *rp_model_of(const struct rp_recipe *r)
 {
     return models[r->workload];
-}
-
-int rp_model_check(const struct rp_recipe *r, struct rp_err *err)
-{
-    RP_BUF have = {0};
-    if (models[r->workload])
-        return 0;
-    for (int i = 0; i < RP_MODEL_COUNT; i++)
-        if (models[i])
-            rp_buf_printf(&have, "%s%s", have.size ? ", " : "", models[i]->name);
-    rp_fail(err, RP_UNAVAILABLE, "this build cannot train %s; it trains %s", rp_choice_name(RP_MODELS, r->workload), rp_buf_text(&have));
-    return rp_recipe_blame(r, "workload", err);
 }
 
 #define WIDTH_MAX 1.0  /* the approximation below fails for wider logits */

@@ -75,6 +75,18 @@ const char *rp_tensor_name(char out[RP_TENSOR_NAME], const struct rp_tensor *t)
     return out;
 }
 
+int rp_name_excluded(const char *name, const char *words)
+{
+    while (words && *words) {
+        size_t n = strcspn(words, ",");
+        for (const char *p = name; n && *p; p++)
+            if (!strncmp(p, words, n))
+                return 1;
+        words += n + (words[n] == ',');
+    }
+    return 0;
+}
+
 int rp_tensors_find(const struct rp_tensors *l, const char *name)
 {
     char text[RP_TENSOR_NAME];

@@ -37,6 +37,8 @@ struct rp_tensor {
     enum rp_init init;  /* of weights and buffers */
     long fan;           /* normal: standard deviation sqrt(2 / fan); 0: the recipe's initializer_range */
     double scale;       /* normal: a factor of the standard deviation; 0: 1 */
+    double statistic;   /* of a buffer: a running mean of what each micro-batch writes to rp_net_statistic(), times this factor; 0: constant */
+    int channels_first; /* files have [0, 3, 1, 2] of these dimensions: a convolution's [out, kh, kw, in] as [out, in, kh, kw] */
     int of;             /* RP_SECOND_GRADIENT: index of the weight */
     int shared;         /* one memory for all layers: takes the place of the tensor of the same name that was declared before */
     long least;         /* the fewest rows that a file may have; missing rows are 0; 0: all rows */
@@ -64,6 +66,7 @@ int rp_tensor_dims(const struct rp_tensor *t);
 size_t rp_tensor_bytes(const struct rp_tensor *t);
 /* The name with the layer's number in it. */
 const char *rp_tensor_name(char out[RP_TENSOR_NAME], const struct rp_tensor *t);
+int rp_name_excluded(const char *name, const char *words); /* whether it contains one of the words, which are joined with ',' */
 int rp_tensors_find(const struct rp_tensors *l, const char *name); /* index, or -1 */
 /* Shards that norms and state roots take one after the other, T of a tensor with an axis to divide; 1 otherwise. */
 static inline int rp_tensor_shards(const struct rp_tensor *t, int parallel)

@@ -9,8 +9,7 @@
  * A frame is 16 bytes of header and a JSON text:
  *     "RPW1" | u16 version | u16 type | u32 length | u32 0      little endian, length <= RP_FRAME_MAX
  */
-#ifndef RP_PROCESS_PROCESS_H
-#define RP_PROCESS_PROCESS_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -78,5 +77,3 @@ int rp_process_next(struct rp_process *w, int timeout_ms, enum rp_frame *type, j
 void rp_process_stop(struct rp_process *w); /* sends STOP: the worker finishes the current step */
 void rp_process_end(struct rp_process *w);  /* after its last frame: a program has two seconds to release a GPU, then as kill */
 void rp_process_kill(struct rp_process *w); /* SIGKILL and reap, except a program that a driver blocks; safe to call twice */
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   the caller closes the descriptor. A file in the cache stays for the next run.
  * Extend:  another way is a value of enum rp_program_way and a branch of rp_program_open(); rp_process_start_program() tries all.
  */
-#ifndef RP_PROCESS_PROGRAM_H
-#define RP_PROCESS_PROGRAM_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -22,5 +21,3 @@ enum rp_program_way {
 int rp_program_gpu(struct rp_buf *out, struct rp_err *err) rp_must_check;
 /* A descriptor of exactly these bytes that no other user can change, at least 10, closed on exec; -1. */
 int rp_program_open(const struct rp_buf *program, const char *name, enum rp_program_way way, struct rp_err *err) rp_must_check;
-
-#endif

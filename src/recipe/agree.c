@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "recipe/keys.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define REFUSE(field, ...) return (*key = RP_KEY_##field, rp_fail(err, RP_USAGE, __VA_ARGS__))
@@ -23,7 +24,9 @@ static const struct rule {
     RULE(FOR(gpt), model_intermediate_size, MULTIPLE_OF, parallel_tensor),
     RULE(FOR(gpt), model_padded_vocab_size, MULTIPLE_OF, parallel_tensor),
     RULE(FOR(gpt), parallel_pipeline, AT_MOST, model_num_hidden_layers),
+    RULE(FOR(resnet50), task_image_size, AT_MOST, data_short_side),
     RULE(ALL, schedule_warmup_steps, AT_MOST, schedule_total_steps),
+    RULE(FOR(resnet50), schedule_steps_per_epoch, AT_MOST, schedule_total_steps),
 };
 
 static int check_rules(const struct rp_recipe *r, int *key, struct rp_err *err)
@@ -53,7 +56,8 @@ static int global_batch_is_own(const struct rp_recipe *r)
 
 static int check_vocabulary(const struct rp_recipe *r, int *key, struct rp_err *err)
 {
-    if (r->workload == RP_MODEL_gpt && r->task_eod_mask_loss && r->task_eod_token >= r->model_vocab_size)
+    const int is_used = r->task_eod_mask_loss || r->task_reset_position_ids || r->task_reset_attention_mask;
+    if (r->workload == RP_MODEL_gpt && is_used && r->task_eod_token >= r->model_vocab_size)
         REFUSE(task_eod_token, "task.eod_token %lld is not a token: model.vocab_size is %lld", (long long)r->task_eod_token,
                (long long)r->model_vocab_size);
     return 0;
@@ -128,10 +132,60 @@ static int check_tokens(const struct rp_recipe *r, int *key, struct rp_err *err)
     return 0;
 }
 
+/* Whether the text is n numbers from `low` to `most`, joined with ','; `whole` ones by request. */
+static int is_list(const char *text, int n, double low, double most, int whole)
+{
+    for (int i = 0; i < n; i++) {
+        char *end;
+        double x = text && (*text == '.' || (*text >= '0' && *text <= '9')) ? strtod(text, &end) : -1;
+        if (!(x >= low && x <= most) || (whole && x != (double)(long)x) || (whole && strspn(text, "0123456789") != (size_t)(end - text)) ||
+            *end != (i + 1 < n ? ',' : '\0'))
+            return 0;
+        text = end + 1;
+    }
+    return 1;
+}
+
+#define BLOCKS_MOST 200
+
+static int check_images(const struct rp_recipe *r, int *key, struct rp_err *err)
+{
+    if (r->workload != RP_MODEL_resnet50) {
+        if (r->optimizer_name == RP_OPTIMIZER_sgd || r->optimizer_name == RP_OPTIMIZER_lars)
+            REFUSE(optimizer_name, "optimizer.name %s: only resnet50 is trained with it",
+                   rp_choice_name(RP_OPTIMIZERS, r->optimizer_name));
+        return 0;
+    }
+    if (!is_list(r->model_blocks, 4, 1, BLOCKS_MOST, 1))
+        REFUSE(model_blocks, "model.blocks: expected four whole numbers from 1 to %d, as 3,4,6,3", BLOCKS_MOST);
+    if (!is_list(r->model_pixel_mean, 3, 0, 255, 0))
+        REFUSE(model_pixel_mean, "model.pixel_mean: expected three numbers from 0 to 255, as 123.675,116.28,103.53");
+    if (!is_list(r->model_pixel_std, 3, 1, 255, 0))
+        REFUSE(model_pixel_std, "model.pixel_std: expected three numbers from 1 to 255, as 58.395,57.12,57.375");
+    if (r->train_recompute == RP_RECOMPUTE_full)
+        REFUSE(train_recompute, "train.recompute full: resnet50 has none and selective");
+    const int epochs = r->schedule_whole_epochs || r->schedule_decay == RP_DECAY_step;
+    if (epochs && !r->schedule_steps_per_epoch)
+        REFUSE(schedule_steps_per_epoch, "schedule.steps_per_epoch is needed by %s",
+               r->schedule_whole_epochs ? "schedule.whole_epochs" : "schedule.decay step");
+    if (r->schedule_whole_epochs && r->schedule_warmup_steps % r->schedule_steps_per_epoch)
+        REFUSE(schedule_warmup_steps, "schedule.warmup_steps %lld is not a number of whole epochs of %lld steps",
+               (long long)r->schedule_warmup_steps, (long long)r->schedule_steps_per_epoch);
+    if (r->schedule_whole_epochs && r->schedule_total_steps % r->schedule_steps_per_epoch)
+        REFUSE(schedule_total_steps, "schedule.total_steps %lld is not a number of whole epochs of %lld steps",
+               (long long)r->schedule_total_steps, (long long)r->schedule_steps_per_epoch);
+    if (r->data_crop_area_min > r->data_crop_area_max)
+        REFUSE(data_crop_area_min, "data.crop_area_min %g is more than data.crop_area_max %g", r->data_crop_area_min, r->data_crop_area_max);
+    if (r->data_crop_ratio_min > r->data_crop_ratio_max)
+        REFUSE(data_crop_ratio_min, "data.crop_ratio_min %g is more than data.crop_ratio_max %g", r->data_crop_ratio_min,
+               r->data_crop_ratio_max);
+    return 0;
+}
+
 int rp_recipe_check(const struct rp_recipe *r, int *key, struct rp_err *err)
 {
     if (check_rules(r, key, err) < 0 || check_vocabulary(r, key, err) < 0 || check_parallel(r, key, err) < 0 ||
-        check_training(r, key, err) < 0)
+        check_training(r, key, err) < 0 || check_images(r, key, err) < 0)
         return -1;
     return check_device(r, key, err) < 0 || check_data(r, key, err) < 0 ? -1 : check_tokens(r, key, err);
 }

@@ -4,19 +4,24 @@
  * Flow:    RP_OPTIMIZERS -> enum rp_optimizer_id -> struct rp_recipe -> tables by designated initialisers, [RP_OPTIMIZER_lamb] = ...
  * Extend:  one word in a list, and its row in the tables that its enum indexes. Documents contain names: the order is free.
  */
-#ifndef RP_RECIPE_CHOICES_H
-#define RP_RECIPE_CHOICES_H
+#pragma once
 
-#define RP_MODELS_BUILT(X) X(bert) X(gpt) /* each a struct rp_model rp_model_<name> */
-#define RP_MODELS(X) RP_MODELS_BUILT(X) X(resnet50) /* known by name */
+#define RP_MODELS(X) X(bert) X(gpt) X(resnet50) /* each a struct rp_model rp_model_<name> */
 #define RP_ACTIVATIONS(X) X(gelu) X(gelu_tanh)
 #define RP_RECOMPUTES(X) X(none) X(selective) X(full)
 #define RP_CLIP_FORMS(X) X(norm) X(norm_plus_epsilon)
 #define RP_PRECISIONS(X) X(fp32)
-#define RP_OPTIMIZERS(X) X(adamw) X(lamb)
-#define RP_DECAYS(X) X(constant) X(linear) X(sqrt) X(square) X(cosine)
-#define RP_DATA_FORMATS(X) X(bert_tfrecord) X(llmc) X(tokens) X(megatron) /* each a struct rp_data_format rp_data_format_<name> */
+#define RP_OPTIMIZERS(X) X(adamw) X(lamb) X(sgd) X(lars)
+#define RP_DECAY_FORMS(X) X(decay) X(loss)
+#define RP_PADDINGS(X) X(symmetric) X(same)
+#define RP_CONV_INITS(X) X(fan_out) X(fan_in) X(truncated_fan_out) X(truncated_fan_in)
+#define RP_DECAYS(X) X(constant) X(linear) X(sqrt) X(square) X(cosine) X(quadratic) X(step)
+/* each a struct rp_data_format rp_data_format_<name> */
+#define RP_DATA_FORMATS(X) \
+    X(bert_tfrecord) X(llmc) X(tokens) X(megatron) X(imagenet_tfrecord) X(image_folder) X(ofrecord) X(recordio)
 #define RP_DATA_ORDERS(X) X(philox) X(megatron)
+#define RP_AUGMENTS(X) X(crop_flip) X(none)
+#define RP_RESIZE_FILTERS(X) X(triangular) X(linear)
 #define RP_ESTIMATORS(X) X(median)
 #define RP_BACKENDS(X) X(auto) X(cpu) X(cuda)
 #define RP_ISAS(X) X(auto) X(scalar) X(avx2) X(avx512)
@@ -34,12 +39,22 @@ enum rp_clip_form { RP_CLIP_FORMS(RP_IN_CLIP_FORM) };
 enum rp_precision { RP_PRECISIONS(RP_IN_PRECISION) };
 #define RP_IN_OPTIMIZER(name) RP_OPTIMIZER_##name,
 enum rp_optimizer_id { RP_OPTIMIZERS(RP_IN_OPTIMIZER) RP_OPTIMIZER_COUNT };
+#define RP_IN_DECAY_FORM(name) RP_DECAY_FORM_##name,
+enum rp_decay_form { RP_DECAY_FORMS(RP_IN_DECAY_FORM) };
+#define RP_IN_PADDING(name) RP_PADDING_##name,
+enum rp_padding { RP_PADDINGS(RP_IN_PADDING) };
+#define RP_IN_CONV_INIT(name) RP_CONV_INIT_##name,
+enum rp_conv_init { RP_CONV_INITS(RP_IN_CONV_INIT) };
 #define RP_IN_DECAY(name) RP_DECAY_##name,
 enum rp_decay { RP_DECAYS(RP_IN_DECAY) };
 #define RP_IN_DATA_FORMAT(name) RP_DATA_FORMAT_##name,
 enum rp_data_format_id { RP_DATA_FORMATS(RP_IN_DATA_FORMAT) RP_DATA_FORMAT_COUNT };
 #define RP_IN_DATA_ORDER(name) RP_DATA_ORDER_##name,
 enum rp_data_order { RP_DATA_ORDERS(RP_IN_DATA_ORDER) };
+#define RP_IN_AUGMENT(name) RP_AUGMENT_##name,
+enum rp_augment { RP_AUGMENTS(RP_IN_AUGMENT) };
+#define RP_IN_RESIZE_FILTER(name) RP_RESIZE_FILTER_##name,
+enum rp_resize_filter { RP_RESIZE_FILTERS(RP_IN_RESIZE_FILTER) };
 #define RP_IN_ESTIMATOR(name) RP_ESTIMATOR_##name,
 enum rp_estimator { RP_ESTIMATORS(RP_IN_ESTIMATOR) };
 #define RP_IN_BACKEND(name) RP_BACKEND_##name,
@@ -53,5 +68,3 @@ enum rp_isa { RP_ISAS(RP_IN_ISA) RP_ISA_COUNT };
 /* rp_choice_name(RP_OPTIMIZERS, r->optimizer_name): "lamb" */
 #define rp_choice_name(list, value) (((const char *const[]){list(RP_CHOICE_QUOTED)})[value])
 #define RP_CHOICE_QUOTED(name) #name,
-
-#endif

@@ -6,8 +6,7 @@
  * Owner:   an event owns its text, rp_event_fini(); the bytes are borrowed until rp_events_close().
  * Extend:  another kind of file passes its name ("recipe", "policy") for messages and walks the events.
  */
-#ifndef RP_RECIPE_EVENTS_H
-#define RP_RECIPE_EVENTS_H
+#pragma once
 
 #include "base/err.h"
 
@@ -40,5 +39,3 @@ void rp_event_fini(struct rp_event *e);
 #define RP_EVENT_FAIL(r, e, code, ...) (rp_fail((r)->err, code, __VA_ARGS__), rp_at((r)->file, (e)->line, (e)->col, (r)->err))
 /* Put "file:line:column: " before the message; returns -1. */
 int rp_at(const char *file, int line, int col, struct rp_err *err);
-
-#endif

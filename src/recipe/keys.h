@@ -5,12 +5,10 @@
  * Owner:   a value owns its text until rp_value_store() moves it into the recipe or rp_value_fini() frees it.
  * Extend:  a new key type is one case in each switch of keys.c.
  */
-#ifndef RP_RECIPE_KEYS_H
-#define RP_RECIPE_KEYS_H
+#pragma once
 
 #include "recipe/recipe.h"
 
-#include <stddef.h>
 
 enum {
 #define KEY(name, field, type, models, def, lo, hi, choices, flag, help) RP_KEY_##field,
@@ -69,5 +67,3 @@ int rp_recipe_check(const struct rp_recipe *r, int *key, struct rp_err *err) rp_
 int rp_recipe_config(struct rp_recipe *r, const char *path, const char *skip, struct rp_err *err) rp_must_check;
 /* The same from the record of a run. */
 int rp_recipe_config_recorded(struct rp_recipe *r, const json_t *recorded, const char *skip, struct rp_err *err) rp_must_check;
-
-#endif

@@ -120,12 +120,6 @@ static int apply_sections(struct rp_recipe *r, const struct rp_settings *s, cons
     return 0;
 }
 
-static char *path_next_to(const char *file, const char *path)
-{
-    const char *slash = strrchr(file, '/');
-    return *path == '/' || !slash ? rp_strdup(path) : rp_asprintf("%.*s%s", (int)(slash + 1 - file), file, path);
-}
-
 /* `path`: as the recipe or the command line names it. */
 static int apply_config(struct rp_recipe *r, const char *path, const struct rp_config_source *from, const char *skip, struct rp_err *err)
 {
@@ -152,7 +146,7 @@ static int apply_keys(struct rp_recipe *r, const struct rp_settings *s, const st
         rp_fail(err, RP_USAGE, "model.config: only a recipe in a file of its own can name another file; write out the model.* keys");
         return rp_recipe_blame(r, "model.config", err);
     }
-    RP_FREE char *path = path_next_to(from->dir_of ? from->dir_of : "", r->model_config);
+    RP_FREE char *path = rp_path_next_to(from->dir_of ? from->dir_of : "", r->model_config);
     return apply_config(r, path, from, in_file, err) < 0 ? rp_recipe_blame(r, "model.config", err) : 0;
 }
 

@@ -9,8 +9,7 @@
  * The key `workload`, wherever it is written, names the model, and the model decides which rows are keys of the recipe. The fields of
  * other rows keep their defaults, cannot be set and are not in the resolved form.
  */
-#ifndef RP_RECIPE_RECIPE_H
-#define RP_RECIPE_RECIPE_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -107,5 +106,3 @@ struct rp_recipe_name {
     const char *group; /* "gpt"; NULL: none */
 };
 const struct rp_recipe_name *rp_recipe_names(int *n);
-
-#endif

@@ -11,8 +11,7 @@
  *     backend:                   dotted and nested names are the same name
  *       cpu: {measure.timed_steps: 4}
  */
-#ifndef RP_RECIPE_YAML_H
-#define RP_RECIPE_YAML_H
+#pragma once
 
 #include "base/err.h"
 #include "recipe/recipe.h"
@@ -36,5 +35,3 @@ struct rp_settings {
 void rp_settings_fini(struct rp_settings *s);
 /* file: name in messages, which read "file:line:column: ..." */
 int rp_yaml_read(struct rp_settings *out, const char *data, size_t size, const char *file, struct rp_err *err) rp_must_check;
-
-#endif

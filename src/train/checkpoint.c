@@ -18,8 +18,15 @@ static struct rp_st_tensor in_file(const struct rp_state_entry *e)
 {
     struct rp_st_tensor s = {.name = (char *)e->name, .dtype = "F32", .dims = rp_tensor_dims(e->t)};
     for (int i = 0; i < s.dims; i++)
-        s.shape[i] = e->t->dim[i];
+        s.shape[i] = e->t->dim[!e->t->channels_first || i == 0 ? i : i == 1 ? 3 : i - 1];
     return s;
+}
+
+/* Element i of a tensor in the order of files: [out, in, kh, kw] of a [out, kh, kw, in] here. */
+static size_t from_file(const struct rp_tensor *t, size_t i)
+{
+    const size_t in = (size_t)t->dim[3], window = (size_t)(t->dim[1] * t->dim[2]), each = in * window;
+    return i / each * each + i % window * in + i % each / window;
 }
 
 struct saver {
@@ -30,8 +37,24 @@ struct saver {
     void *alive_arg;
 };
 
-static int save_tensor(struct saver *s, const float *x, size_t bytes, struct rp_err *err)
+/* Its elements in another order: all in memory. */
+static int save_convolution(struct saver *s, const struct rp_state_entry *e, struct rp_err *err)
 {
+    const size_t bytes = rp_tensor_bytes(e->t);
+    RP_FREE float *here = rp_alloc(bytes), *file = rp_alloc(bytes);
+    if (s->dev->backend->download(s->dev, here, e->x, bytes, err) < 0)
+        return -1;
+    for (size_t i = 0; i < e->t->count; i++)
+        file[i] = here[from_file(e->t, i)];
+    return rp_st_append(&s->w, file, bytes, err);
+}
+
+static int save_tensor(struct saver *s, const struct rp_state_entry *e, struct rp_err *err)
+{
+    const float *x = e->x;
+    const size_t bytes = rp_tensor_bytes(e->t);
+    if (e->t->channels_first)
+        return save_convolution(s, e, err);
     for (size_t at = 0; at < bytes; at += PIECE) {
         size_t n = bytes - at < PIECE ? bytes - at : PIECE;
         if (s->alive && s->alive(s->alive_arg))
@@ -62,7 +85,7 @@ int rp_checkpoint_save(const char *path, const struct rp_trained *state, int64_t
     if (s.dev->backend->sync(s.dev, err) < 0 || rp_st_create(&s.w, path, list, n, metadata, err) < 0)
         return -1;
     for (int i = 0; i < n; i++)
-        if (save_tensor(&s, e[i].x, rp_tensor_bytes(e[i].t), err) < 0) {
+        if (save_tensor(&s, &e[i], err) < 0) {
             rp_st_abort(&s.w);
             return -1;
         }
@@ -71,17 +94,17 @@ int rp_checkpoint_save(const char *path, const struct rp_trained *state, int64_t
 
 /* -- load -- */
 
-/* Whether the name is the pattern, in which %d is a number. */
+/* Whether the name is the pattern, in which each %d is a number. */
 static int matches(const char *pattern, const char *name)
 {
-    const char *number = strstr(pattern, "%d");
-    if (!number)
-        return strcmp(pattern, name) == 0;
-    size_t before = (size_t)(number - pattern), digits;
-    if (strncmp(pattern, name, before) != 0)
-        return 0;
-    digits = strspn(name + before, "0123456789");
-    return digits > 0 && strcmp(number + 2, name + before + digits) == 0;
+    for (; *pattern; pattern++, name++) {
+        if (strncmp(pattern, "%d", 2) == 0 && *name >= '0' && *name <= '9') {
+            name += strspn(name, "0123456789") - 1;
+            pattern++;
+        } else if (*pattern != *name)
+            return 0;
+    }
+    return !*name;
 }
 
 /* A name without the prefix that files may leave out. */
@@ -137,19 +160,38 @@ static const struct rp_st_tensor *wanted(const struct rp_st *st, const struct rp
     return s;
 }
 
-static int load_tensor(const struct rp_st *st, const struct rp_st_tensor *s, struct rp_dev *dev, float *x, void *piece,
-                       struct rp_err *err)
+static int read_finite(const struct rp_st *st, const struct rp_st_tensor *s, uint64_t at, float *x, size_t bytes, struct rp_err *err)
+{
+    if (rp_st_read(st, s, at, x, bytes, err) < 0)
+        return -1;
+    for (size_t i = 0; i < bytes / sizeof(float); i++)
+        if (!isfinite(x[i]))
+            return rp_fail(err, RP_MISMATCH, "'%s', tensor '%s', element %llu: not finite (%s)", st->path, s->name,
+                           (unsigned long long)(at / sizeof(float) + i), isnan(x[i]) ? "NaN" : "Inf");
+    return 0;
+}
+
+static int load_convolution(const struct rp_st *st, const struct rp_st_tensor *s, struct rp_dev *dev, const struct rp_state_entry *e,
+                            struct rp_err *err)
+{
+    const size_t bytes = rp_tensor_bytes(e->t);
+    RP_FREE float *here = rp_alloc(bytes), *file = rp_alloc(bytes);
+    if (read_finite(st, s, 0, file, bytes, err) < 0)
+        return -1;
+    for (size_t i = 0; i < e->t->count; i++)
+        here[from_file(e->t, i)] = file[i];
+    return dev->backend->upload(dev, e->x, here, bytes, err);
+}
+
+static int load_tensor(const struct rp_st *st, const struct rp_st_tensor *s, struct rp_dev *dev, const struct rp_state_entry *e,
+                       void *piece, struct rp_err *err)
 {
     uint64_t bytes = s->end - s->begin;
+    if (e->t->channels_first)
+        return load_convolution(st, s, dev, e, err);
     for (uint64_t at = 0; at < bytes; at += PIECE) {
         size_t n = bytes - at < PIECE ? (size_t)(bytes - at) : PIECE;
-        if (rp_st_read(st, s, at, piece, n, err) < 0)
-            return -1;
-        for (size_t i = 0; i < n / sizeof(float); i++)
-            if (!isfinite(((const float *)piece)[i]))
-                return rp_fail(err, RP_MISMATCH, "'%s', tensor '%s', element %llu: not finite (%s)", st->path, s->name,
-                               (unsigned long long)(at / sizeof(float) + i), isnan(((const float *)piece)[i]) ? "NaN" : "Inf");
-        if (dev->backend->upload(dev, (char *)x + at, piece, n, err) < 0)
+        if (read_finite(st, s, at, piece, n, err) < 0 || dev->backend->upload(dev, (char *)e->x + at, piece, n, err) < 0)
             return -1;
     }
     return 0;
@@ -228,7 +270,7 @@ static int load_all(const struct rp_st *st, const struct rp_trained *state, cons
             if (e[i].slot >= 0 && !slots)
                 continue;
             const struct rp_st_tensor *s = wanted(st, &e[i], model, err);
-            if (!s || (pass && load_tensor(st, s, state->dev, e[i].x, piece, err) < 0))
+            if (!s || (pass && load_tensor(st, s, state->dev, &e[i], piece, err) < 0))
                 return -1;
         }
     return 0;

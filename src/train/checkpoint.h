@@ -1,6 +1,7 @@
 /* Weights, buffers and optimizer state to and from safetensors files.
  *
  * What:    public tensor names; slots of the optimizer as "optimizer.<slot>." + name; metadata "format": "pt" and "step".
+ *          Convolutions are [out, in, kh, kw] in files and [out, kh, kw, in] here.
  * Flow:    blocks -> file (--save), file -> blocks (--init), in pieces of 1 MiB.
  * Extend:  a model that shares tensors under a second name lists it in its aliases.
  *

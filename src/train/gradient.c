@@ -22,7 +22,7 @@ int rp_train_forward(struct rp_train *t, int64_t i, int64_t step, float *block, 
     l->loss = l->part[0];
     for (int k = 1; k < n; k++)
         l->loss += l->part[k];
-    return 0;
+    return m->model->measure ? m->model->measure(m, rp_train_view(t, i), err) : 0;
 }
 
 int rp_train_backward(struct rp_train *t, int64_t i, int64_t step, struct rp_err *err)

@@ -24,6 +24,7 @@ struct rp_train_input {
     char *views;                 /* [own micro-batches] struct rp_input of the model's size: pointers into the slots */
     char *host, *staged;         /* [staging] bytes of an input on the host, and their views */
     int staging;                 /* 1, or all own micro-batches if they are prefetched */
+    uint64_t wait_ns;            /* of the last load: waiting for samples */
     struct rp_prefetch *prefetch; /* prepares the next step's input while the device works; or NULL */
 };
 
@@ -47,7 +48,7 @@ size_t rp_train_sample_bytes(const struct rp_net *m);
 
 int rp_train_input_open(struct rp_train *t, const struct rp_train_opts *o, struct rp_err *err) rp_must_check;
 void rp_train_input_close(struct rp_train *t);
-const struct rp_input *rp_train_view(const struct rp_train *t, int64_t i); /* of own micro-batch i, on the device */
+struct rp_input *rp_train_view(const struct rp_train *t, int64_t i); /* of own micro-batch i, on the device */
 
 /* Own micro-batch i; step counts from 0 over the whole training. Forward: losses to the host; it may begin the gradient in `block`, which
  * backward of the same micro-batch completes. */

@@ -1,5 +1,6 @@
 /* The input of a step: samples are read, prepared on the host and uploaded, on devices of their own memory while the step before runs. */
 #include "base/buf.h"
+#include "base/clock.h"
 #include "train/inner.h"
 
 #include <math.h>
@@ -13,7 +14,7 @@ static struct rp_input *view_at(const struct rp_train *t, char *views, int64_t i
     return (struct rp_input *)(views + (size_t)i * t->net->model->input_size);
 }
 
-const struct rp_input *rp_train_view(const struct rp_train *t, int64_t i)
+struct rp_input *rp_train_view(const struct rp_train *t, int64_t i)
 {
     return view_at(t, t->in.views, i);
 }
@@ -42,6 +43,8 @@ static int check_ranges(const struct rp_train *t, struct rp_err *err)
         const struct rp_sample_field *f = &t->in.field[k];
         const void *x = t->in.column[k];
         int bad = 0;
+        if (f->dtype == RP_U8 && !f->below)
+            continue;
         for (int64_t i = 0, n = t->net->batch * f->count; i < n; i++)
             bad |= f->dtype == RP_F32   ? !isfinite(((const float *)x)[i])
                    : f->dtype == RP_I32 ? ((const int32_t *)x)[i] < 0 || (f->below && ((const int32_t *)x)[i] >= f->below)
@@ -56,14 +59,7 @@ static int check_ranges(const struct rp_train *t, struct rp_err *err)
 static int prepare_one(struct rp_train *t, int64_t step, int64_t i, struct rp_input *to, struct rp_err *err)
 {
     int64_t sample = ((t->base + step) * t->micros + t->first + i) * t->net->batch;
-    for (int64_t b = 0; b < t->net->batch; b++) {
-        void *row[RP_FIELDS_MAX];
-        for (int k = 0; k < t->in.fields; k++)
-            row[k] = (char *)t->in.column[k] + (size_t)(b * t->in.field[k].count) * rp_dtype_bytes(t->in.field[k].dtype);
-        if (t->in.format->get(t->in.data, sample + b, row, err) < 0)
-            return -1;
-    }
-    if (check_ranges(t, err) < 0)
+    if (rp_data_get_batch(t->in.data, t->in.field, t->in.fields, sample, t->net->batch, t->in.column, err) < 0 || check_ranges(t, err) < 0)
         return -1;
     char *base =
         t->in.host + (size_t)(((char *)to - t->in.staged) / (ptrdiff_t)t->net->model->input_size) * t->net->tensors[RP_INPUT].bytes;
@@ -100,12 +96,24 @@ static int prepare_step(void *arg, int64_t step, struct rp_err *err)
     return 0;
 }
 
+/* Samples for own micro-batch i, or, if they are prefetched, before the first one those for all; the time counts as waiting. */
+static int wait_for_samples(struct rp_train *t, int64_t step, int64_t i, struct rp_err *err)
+{
+    uint64_t start = rp_now_ns();
+    int failed = 0;
+    if (!t->in.prefetch)
+        failed = prepare_one(t, step, i, view_at(t, t->in.staged, 0), err);
+    else if (i == 0)
+        failed = rp_prefetch_take(t->in.prefetch, step, err);
+    t->in.wait_ns += rp_now_ns() - start;
+    return failed;
+}
+
 int rp_train_load(struct rp_train *t, int64_t step, struct rp_err *err)
 {
-    if (t->in.prefetch && rp_prefetch_take(t->in.prefetch, step, err) < 0)
-        return -1;
+    t->in.wait_ns = 0;
     for (int64_t i = 0; i < t->own; i++) {
-        if (!t->in.prefetch && prepare_one(t, step, i, view_at(t, t->in.staged, 0), err) < 0)
+        if (wait_for_samples(t, step, i, err) < 0)
             return -1;
         if (upload(t, i, t->in.prefetch ? i : 0, err) < 0 || rp_net_alive(t->net, err) < 0)
             return -1;
@@ -113,6 +121,16 @@ int rp_train_load(struct rp_train *t, int64_t step, struct rp_err *err)
     if (t->in.prefetch)
         rp_prefetch_start(t->in.prefetch, step + 1);
     return 0;
+}
+
+uint64_t rp_train_input_ns(const struct rp_train *t)
+{
+    return t->in.wait_ns;
+}
+
+int64_t rp_train_skipped(const struct rp_train *t)
+{
+    return t->in.data->skipped;
 }
 
 /* ---- open and close ---- */

@@ -147,8 +147,8 @@ static int open_file(struct rp_st *st, const char *path, struct rp_err *err)
     for (int i = 7; i >= 0; i--)
         length = length << 8 | word[i];
     if (length > RP_ST_HEADER_MAX || length + 8 > (uint64_t)s.st_size)
-        return rp_fail(err, RP_MALFORMED, "'%s' is not a safetensors file: its header should have %llu bytes, expected at most %u and less "
-                       "than the file", path, (unsigned long long)length, RP_ST_HEADER_MAX);
+        return rp_fail(err, RP_MALFORMED, "'%s' is not a safetensors file, or is truncated: its header should have %llu bytes, "
+                       "expected at most %u and less than the file", path, (unsigned long long)length, RP_ST_HEADER_MAX);
     RP_FREE char *text = rp_alloc((size_t)length + 1);
     if (read_exactly(st, 8, text, (size_t)length, "its header", err) < 0)
         return -1;

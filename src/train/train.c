@@ -116,6 +116,19 @@ void rp_train_close(struct rp_train *t)
 
 /* ---- a step ---- */
 
+/* Running statistics move by the mean over the micro-batches, once. */
+static void update_buffers(struct rp_train *t, float inv)
+{
+    const struct rp_net *m = t->net;
+    const struct rp_tensors *l = &m->tensors[RP_BUFFER];
+    t->net->g = t->gradient[0];
+    for (int i = 0; i < l->n; i++) {
+        float *r = rp_tensor_in(t->state.buffer, &l->t[i]), factor = (float)((double)inv * l->t[i].statistic);
+        if (l->t[i].statistic > 0)
+            m->dev->op->running_update(m->dev, r, rp_net_statistic(m, r), factor, m->running_momentum, l->t[i].count);
+    }
+}
+
 int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, struct rp_err *err)
 {
     int64_t at = t->base + step;
@@ -127,6 +140,7 @@ int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, 
     if (!isfinite(out->grad_norm))
         return rp_train_report_gradient(t, at, err);
     rp_optim_step(&t->optim, &t->state, at + 1, out->grad_norm, inv);
+    update_buffers(t, inv);
     out->loss = sum.loss * inv;
     for (int k = 0; k < RP_LOSS_PARTS_MAX; k++)
         out->part[k] = sum.part[k] * inv;

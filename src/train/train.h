@@ -73,6 +73,10 @@ void rp_train_close(struct rp_train *t);
 /* Read and check the next step's samples (outside the timed part), then train it. step counts from 0. A loss or norm that is not finite is
  * RP_MISMATCH naming step, tensor and operation, and leaves the state as it was. */
 int rp_train_load(struct rp_train *t, int64_t step, struct rp_err *err) rp_must_check;
+/* Nanoseconds that the last rp_train_load() waited for samples to be read and decoded, without their upload. */
+uint64_t rp_train_input_ns(const struct rp_train *t);
+/* Samples since open() whose record was damaged, so that another one was used (data.skip_damaged). With prefetch it may be a step ahead. */
+int64_t rp_train_skipped(const struct rp_train *t);
 int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, struct rp_err *err) rp_must_check;
 /* As rp_state_root(): per-tensor roots into *tensors ({"name": "hex"}) unless NULL. */
 int rp_train_root(struct rp_train *t, char hex[65], json_t **tensors, struct rp_err *err) rp_must_check;

@@ -4,8 +4,7 @@
  * Flow:    recipe and batch -> struct rp_fits -> JSON or a table.
  * Extend:  a size is a row of gpus[] in fits.c.
  */
-#ifndef RP_WORKER_FITS_H
-#define RP_WORKER_FITS_H
+#pragma once
 
 #include "base/err.h"
 #include "recipe/recipe.h"
@@ -27,5 +26,3 @@ struct rp_fits {
 int rp_fits_plan(struct rp_fits *out, const struct rp_recipe *r, int64_t batch, int recompute, struct rp_err *err) rp_must_check;
 /* {"total_bytes", "activation_bytes", "hardware_flops_per_sample", "gpus": [{"gb", "usable_bytes", "fits", "max_batch"}]} */
 json_t *rp_fits_to_json(const struct rp_fits *f);
-
-#endif

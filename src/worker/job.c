@@ -35,7 +35,7 @@ int rp_job_decode(struct rp_job *job, const json_t *j, const struct rp_backend *
     if (!job->backend)
         return rp_fail(err, RP_MALFORMED, "job: this worker has no backend '%.64s'", backend);
     job->recipe = rp_alloc(sizeof *job->recipe);
-    if (rp_recipe_from_json(job->recipe, recipe, err) < 0 || rp_model_check(job->recipe, err) < 0) {
+    if (rp_recipe_from_json(job->recipe, recipe, err) < 0) {
         rp_job_fini(job);
         return rp_wrap(err, "job");
     }
@@ -153,8 +153,9 @@ int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, 
         return -1;
     const double gib = 1.0 / (1u << 30);
     if (plan->max_batch < 1)
-        return rp_fail(err, RP_UNAVAILABLE, "not even batch size 1 fits: the plan needs %.2f GiB, %.2f GiB can be used here",
-                       (double)plan->total * gib, (double)plan->available * gib);
+        return rp_fail(err, RP_UNAVAILABLE, "not even batch size 1 fits: the plan needs %.2f GiB, %.2f GiB can be used here%s",
+                       (double)plan->total * gib, (double)plan->available * gib,
+                       r->workload == RP_MODEL_gpt && r->train_recompute != RP_RECOMPUTE_full ? "; try --set train.recompute=full" : "");
     if (plan->total > plan->available)
         return rp_fail(err, RP_UNAVAILABLE,
                        "batch size %lld needs %.2f GiB, %.2f GiB can be used here; the largest that fits is %lld (try --set "

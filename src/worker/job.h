@@ -19,8 +19,7 @@
  *           "ceilings": {"before", "after": as in ceilings.h, or null} (unless the recipe turns them off)}
  *   FAILED {"code": "mismatch", "message", "step"}
  */
-#ifndef RP_WORKER_JOB_H
-#define RP_WORKER_JOB_H
+#pragma once
 
 #include "base/err.h"
 #include "process/process.h"
@@ -70,5 +69,3 @@ json_t *rp_plan_to_json(const struct rp_plan *plan);
 /* Plans the memory of the recipe; RP_UNAVAILABLE with the largest batch that fits if it does not. batch as in rp_job. */
 int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, const struct rp_backend *b,
                 const struct rp_device_opts *o, struct rp_err *err) rp_must_check;
-
-#endif

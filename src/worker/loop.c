@@ -5,7 +5,6 @@
 #include "worker/job.h"
 #include "worker/worker.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>

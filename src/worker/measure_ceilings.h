@@ -7,8 +7,7 @@
  * Owner:   the caller owns the result; blocks are released.
  * Extend:  another ceiling is a function like copies(), its key in bundle/schemas/run.schema.json, its rate in report/ceilings.c.
  */
-#ifndef RP_WORKER_CEILINGS_H
-#define RP_WORKER_CEILINGS_H
+#pragma once
 
 #include "train/train.h"
 
@@ -24,5 +23,3 @@ struct rp_ceiling_size rp_ceiling_size(const struct rp_dev *dev, const struct rp
 /* NULL: no ceilings; *err is RP_OK if that is not a failure (no memory for them, alive() requested a stop, or the backend cannot). */
 json_t *rp_ceilings(struct rp_dev *dev, const struct rp_ceiling_size *s, rp_alive_fn alive, void *alive_arg,
                     struct rp_err *err) rp_must_check;
-
-#endif

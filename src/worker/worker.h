@@ -7,8 +7,7 @@
  * Extend:  a backend is a row in backends.c. Another query of repro-gpu is a frame (process/process.h), a function like
  *          rp_worker_speed_gpu() and a branch in gpu/main.c.
  */
-#ifndef RP_WORKER_WORKER_H
-#define RP_WORKER_WORKER_H
+#pragma once
 
 #include "backend/backend.h"
 #include "process/process.h"
@@ -40,5 +39,3 @@ struct rp_sampler {
 /* The same after the JOB frame was read, on one of these backends; in: the bytes that came after it. sampler: may be NULL. */
 int rp_worker_train(int fd, struct rp_buf *in, const json_t *job, const struct rp_backend *const *backends,
                     const struct rp_sampler *sampler);
-
-#endif
