@@ -10,11 +10,9 @@
 #include "sign/minisign.h"
 #include "sign/statement.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const struct {
     const char *name;

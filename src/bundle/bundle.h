@@ -6,8 +6,7 @@
  * Owner:   struct rp_bundle owns its members' bytes.
  * Extend:  a new member is one row of members.def (its order in the tar, whether it must exist, what it is).
  */
-#ifndef RP_BUNDLE_BUNDLE_H
-#define RP_BUNDLE_BUNDLE_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -70,5 +69,3 @@ void rp_bundle_sums(struct rp_buf *out, const struct rp_bundle *b);
 const char *rp_bundle_script(size_t *size);
 struct rp_subject; /* sign/statement.h */
 int rp_bundle_subjects(const struct rp_bundle *b, struct rp_subject *subject /* RP_BUNDLE_MEMBERS_MAX of them */);
-
-#endif

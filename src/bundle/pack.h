@@ -11,8 +11,7 @@
  *   header       name 100 | mode 0000644 | uid 0 | gid 0 | size | mtime 0 | checksum | '0' | zeros | "ustar\0" "00" | zeros
  * The reader builds each header again from name and size and compares all 512 bytes.
  */
-#ifndef RP_BUNDLE_PACK_H
-#define RP_BUNDLE_PACK_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -37,5 +36,3 @@ void rp_unpack_free(struct rp_unpack *u);
 int rp_tar_next(struct rp_unpack *u, char name[RP_TAR_NAME_MAX + 1], size_t *size, struct rp_err *err) rp_must_check;
 /* The next bytes of that member, borrowed until the next call: 1; 0 when it has no more; -1. */
 int rp_tar_piece(struct rp_unpack *u, const char **data, size_t *size, struct rp_err *err) rp_must_check;
-
-#endif

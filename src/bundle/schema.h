@@ -5,8 +5,7 @@
  * Owner:   an embedded schema is compiled once and stays for the life of the process, for all its threads; another is the caller's.
  * Extend:  a keyword is one row of keywords[] in schema.c; a schema with an unknown keyword is refused.
  */
-#ifndef RP_BUNDLE_SCHEMA_H
-#define RP_BUNDLE_SCHEMA_H
+#pragma once
 
 #include "base/err.h"
 
@@ -24,5 +23,3 @@ void rp_schema_free(struct rp_schema *s); /* NULL is fine */
 int rp_schema_check(const struct rp_schema *schema, const json_t *doc, const char *what, struct rp_err *err) rp_must_check;
 /* A text parsed, and checked against the schema of that name. */
 json_t *rp_schema_parse(const char *schema, const char *data, size_t size, const char *what, struct rp_err *err) rp_must_check;
-
-#endif

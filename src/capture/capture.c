@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 static const struct {
     const char *name;

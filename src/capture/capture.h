@@ -8,8 +8,7 @@
  * Owner:   the caller owns the json_t.
  * Extend:  a probe is one function in a file of its own and one row in probes.def; tests replace the root by a recorded tree.
  */
-#ifndef RP_CAPTURE_CAPTURE_H
-#define RP_CAPTURE_CAPTURE_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -42,5 +41,3 @@ json_t *rp_capture(const struct rp_capture_opts *o, struct rp_err *err) rp_must_
 const char *rp_capture_unseen(const json_t *probes, int i, int *values);
 /* The page for people, 80 columns wide: what doctor.h warns of, then what is known, one fact a line. */
 void rp_capture_summary(struct rp_buf *out, const json_t *env);
-
-#endif

@@ -6,8 +6,7 @@
  * Owner:   the caller owns the answer.
  * Extend:  one function for all; another library passes another `work`.
  */
-#ifndef RP_CAPTURE_CHILD_H
-#define RP_CAPTURE_CHILD_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -18,5 +17,3 @@
 typedef json_t *rp_child_work(const void *arg, struct rp_buf *rest);
 /* NULL if the child could not be started, gave no valid answer, or exceeded its time; *why is then the reason, for a value's detail. */
 json_t *rp_in_child(rp_child_work *work, const void *arg, int patience_ms, size_t max_answer, struct rp_buf *rest, const char **why);
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   the caller owns the json_t.
  * Extend:  a field is graded in fields.def; nothing here names one.
  */
-#ifndef RP_CAPTURE_COMPARE_H
-#define RP_CAPTURE_COMPARE_H
+#pragma once
 
 #include "base/err.h"
 
@@ -37,5 +36,3 @@ json_t *rp_capture_changes(const json_t *before, const json_t *after, struct rp_
 int rp_capture_important(const json_t *difference);
 /* The words of `list` that `other` lacks, as a new list; NULL unless both are lists of at most 4096 words. */
 json_t *rp_capture_only_here(const json_t *list, const json_t *other);
-
-#endif

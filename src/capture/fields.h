@@ -5,8 +5,7 @@
  * Owner:   everything is constant.
  * Extend:  a row in fields.def; tests/unit/test_fields.c names every value of the played machines that has none.
  */
-#ifndef RP_CAPTURE_FIELDS_H
-#define RP_CAPTURE_FIELDS_H
+#pragma once
 
 enum rp_impact { RP_IMPACT_NONE, RP_IMPACT_LOW, RP_IMPACT_MEDIUM, RP_IMPACT_HIGH };
 const char *rp_impact_name(enum rp_impact i); /* "none" ... */
@@ -27,5 +26,3 @@ extern const struct rp_field rp_fields[]; /* ended by a row without a pattern */
 int rp_field_matches(const char *pattern, const char *path, char separator);
 /* The row for a path, of several the most specific one; separator '.' for what people write. */
 const struct rp_field *rp_field_find(const char *path, char separator);
-
-#endif

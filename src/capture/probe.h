@@ -8,8 +8,7 @@
  * Secrets: identities and credentials are redacted as the file is read (rp_text_read_as, rp_put_hidden_line), so that neither a value nor
  *          a record can contain them. Reading a record redacts again: redactions are idempotent.
  */
-#ifndef RP_CAPTURE_PROBE_H
-#define RP_CAPTURE_PROBE_H
+#pragma once
 
 #include "base/buf.h"
 #include "capture/capture.h"
@@ -153,5 +152,3 @@ int rp_parse_cpus(const char *text, int *out, int max);
 #define PROBE(name) void rp_probe_##name(struct rp_probe *p);
 #include "capture/probes.def"
 #undef PROBE
-
-#endif

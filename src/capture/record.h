@@ -9,8 +9,7 @@
  *
  * live.json is written last: a directory with .repro but without it was not finished, and is refused.
  */
-#ifndef RP_CAPTURE_RECORD_H
-#define RP_CAPTURE_RECORD_H
+#pragma once
 
 #include "capture/probe.h"
 
@@ -28,5 +27,3 @@ void rp_record_answer(struct rp_recorder *r, const char *key, json_t *answer);
 
 /* live.json of the record below root; NULL with err->code RP_OK if root is not a record. `dir` names it in messages. */
 json_t *rp_record_load(int root, const char *dir, struct rp_err *err) rp_must_check;
-
-#endif

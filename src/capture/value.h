@@ -5,8 +5,7 @@
  * Owner:   everything returned is borrowed from the document.
  * Extend:  another unit is a branch of rp_show_number().
  */
-#ifndef RP_CAPTURE_VALUE_H
-#define RP_CAPTURE_VALUE_H
+#pragma once
 
 #include <jansson.h>
 
@@ -24,5 +23,3 @@ const char *rp_state_at(const json_t *group, const char *path); /* "ok" ...; "ab
 void rp_show_number(char out[32], double number, const char *unit);
 /* 1.2.10 after 1.2.9: numbers by numbers; less than, equal to, or greater than zero. */
 int rp_compare_versions(const char *a, const char *b);
-
-#endif

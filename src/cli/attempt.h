@@ -6,8 +6,7 @@
  * Owner:   struct rp_attempt owns its texts; rp_attempt_fini().
  * Extend:  another key of a line is one json_object_set_new() here, and its description in ledger.h.
  */
-#ifndef RP_CLI_ATTEMPT_H
-#define RP_CLI_ATTEMPT_H
+#pragma once
 
 #include "base/term.h"
 #include "ledger/ledger.h"
@@ -33,5 +32,3 @@ void rp_attempt_fini(struct rp_attempt *a);
 
 /* A verification, by its verdict, in one line. */
 void rp_attempt_verified(const char *bundle, const struct rp_verification *v, int exit_status, struct rp_meter *meter);
-
-#endif

@@ -6,8 +6,7 @@
  * Extend:  "Adding a command": write cli/cmd_<name>.c with its option table, its function and `const struct rp_command
  *          rp_cmd_<name>`, add one row to commands.def.
  */
-#ifndef RP_CLI_CLI_H
-#define RP_CLI_CLI_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -81,5 +80,3 @@ int rp_cli_write_output(const struct rp_cli *cli, const char *path, int force, c
                         struct rp_err *err) rp_must_check;
 /* The file that --OPTION names (NULL: none) can be read: a mistyped name is reported before the work begins. */
 int rp_cli_check_readable(const char *option, const char *path, struct rp_err *err) rp_must_check;
-
-#endif

@@ -128,7 +128,9 @@ const struct rp_command rp_cmd_data_list = {
 struct check_opts {
     const char *store, *format;
     struct rp_opt_list below;
-    long seq_length, token_bytes;
+    const char *label_base;
+    long seq_length, token_bytes, threads;
+    int skip_damaged;
 };
 #define AT(field) offsetof(struct check_opts, field)
 static const struct rp_opt check_opts[] = {
@@ -137,6 +139,10 @@ static const struct rp_opt check_opts[] = {
     RP_OPTION_INT(seq_length, "seq-length", 0, 1, 65535, "token files: tokens of a sample, of which the file must have one more; default "
                   "1024"),
     RP_OPTION_INT(token_bytes, "token-bytes", 0, 2, 4, "format tokens: bytes of a token, 2 or 4; default 2"),
+    RP_OPTION_CHOICE(label_base, "label-base", 0, "0|1",
+                     "images: label of the first class; default 1 of imagenet_tfrecord, 0 of the others"),
+    RP_OPTION_FLAG(skip_damaged, "skip-damaged", 0, "images: count damaged ones instead of ending at the first"),
+    RP_OPTION_INT(threads, "threads", 0, 1, 1024, "images: threads that decode; default all CPUs"),
     RP_OPT_STORE(store),
     {0},
 };
@@ -216,7 +222,12 @@ static int check_path(struct rp_cli *cli, const char *path, struct rp_err *err)
     struct rp_sample_field field[RP_SAMPLE_FIELDS_MAX];
     struct rp_data_check c;
     int n = 0;
-    const struct rp_data_opts order = {.seq_length = o->seq_length, .token_bytes = (int)o->token_bytes};
+    const struct rp_data_opts order = {.seq_length = o->seq_length,
+                                       .token_bytes = (int)o->token_bytes,
+                                       .image = {.label_base = o->label_base ? 1 + (*o->label_base == '1') : 0,
+                                                 .fancy = 1,
+                                                 .skip_damaged = o->skip_damaged,
+                                                 .threads = (int)o->threads}};
     if (!format || format->probe(path, &order, field, &n, err) < 0)
         return -1;
     for (int i = 0; i < o->below.n; i++)
@@ -267,7 +278,8 @@ const struct rp_command rp_cmd_data_check = {
     .summary = "read and describe every record of a data set, or hash the store again",
     .details = "PATH is a file, a directory of files, or a quoted glob; of Megatron-LM's pairs also NAME without .bin and .idx. A bad "
                "length, checksum, index, field or value is an error that names file and place, with exit status 4. Ids of formats without "
-               "a vocabulary of their own (tokens, megatron) are checked with --below tokens=N.\n",
+               "a vocabulary of their own (tokens, megatron) are checked with --below tokens=N. Images are decoded whole; --below "
+               "label=N gives the number of classes, 1000 by default.\n",
     .opts = check_opts,
     .opts_size = sizeof(struct check_opts),
     .run = cmd_data_check,
@@ -305,5 +317,5 @@ const struct rp_command rp_cmd_data_unpack = {
 const struct rp_command rp_cmd_data = {
     .name = "data",
     .operands = "",
-    .summary = "list, check, unpack and make training data",
+    .summary = "list, check, unpack, make and time training data",
 };

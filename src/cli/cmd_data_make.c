@@ -1,6 +1,7 @@
 /* `repro data make`: synthetic corpora, and texts as tokens. */
 #include "cli/opts.h"
 #include "data/dataset.h"
+#include "data/synthetic/folder.h"
 #include "data/synthetic/make.h"
 #include "data/text/bpe.h"
 
@@ -37,7 +38,7 @@ static int is_foreign_archive_name(const char *path, const char *ending)
 {
     const char *const endings[] = {".zip", ".tgz", ".txz", ".tzst", ".tbz2", ".7z", ".gz", ".zst", ".xz", ending, NULL};
     for (const char *const *e = endings; *e; e++)
-        if (strlen(path) > strlen(*e) && strcmp(path + strlen(path) - strlen(*e), *e) == 0)
+        if (**e && strlen(path) > strlen(*e) && strcmp(path + strlen(path) - strlen(*e), *e) == 0)
             return 1;
     return 0;
 }
@@ -110,6 +111,29 @@ static int make_from_texts(struct rp_cli *cli, const struct rp_generator *of_for
     return 0;
 }
 
+static int make_from_images(struct rp_cli *cli, struct rp_err *err)
+{
+    const struct make_opts *o = cli->opts;
+    const char *path = cli->argv[1];
+    struct rp_folder_made made = {.shards = o->data.shards};
+    struct rp_make_opts others = o->data;
+    const struct rp_generator none = {.name = "imagenet_tfrecord", .defaults = {.shards = 1}};
+    if (cli->argc > 3)
+        return rp_fail(err, RP_USAGE, "expected one folder of class folders after '%s'", path);
+    if (o->vocab || o->merges || o->tokenizer)
+        return rp_fail(err, RP_USAGE, "a vocabulary is for texts");
+    if (is_archive_name(path))
+        return rp_fail(err, RP_USAGE, "'%s': images from a folder are written into a directory", path);
+    if (rp_make_options(&others, &none, err) < 0 || rp_make_from_folder(cli->argv[2], path, o->force, &made, err) < 0)
+        return -1;
+    if (cli->json)
+        cli->result = json_pack("{s:s, s:s, s:I, s:I, s:I}", "path", path, "format", "imagenet_tfrecord", "images", (json_int_t)made.images,
+                                "classes", (json_int_t)made.classes, "shards", (json_int_t)made.shards);
+    else
+        printf("%s\n", path);
+    return 0;
+}
+
 static int cmd_data_make(struct rp_cli *cli, struct rp_err *err)
 {
     const struct make_opts *o = cli->opts;
@@ -117,6 +141,8 @@ static int cmd_data_make(struct rp_cli *cli, struct rp_err *err)
     struct rp_make_opts made = o->data;
     if (!g)
         return -1;
+    if (cli->argc > 2 && g->format == &rp_data_format_imagenet_tfrecord)
+        return make_from_images(cli, err);
     if (cli->argc > 2)
         return make_from_texts(cli, g, err);
     if (o->vocab || o->merges || o->tokenizer)
@@ -144,13 +170,18 @@ const struct rp_command rp_cmd_data_make = {
                "the vocabulary that you name; <|endoftext|> separates documents: before each in llmc, as llm.c does, after each in tokens "
                "and megatron. In a text it is not special. All ids are held in memory.\n"
                "\n"
-               "Without TEXT the corpus is synthetic: words with the statistics of language, which stand for no text.\n"
+               "For imagenet_tfrecord TEXT is one folder of class folders with JPEG files; their bytes are kept. Without --shards each file "
+               "gets about 128 MiB.\n"
+               "\n"
+               "Without TEXT the corpus is synthetic: words with the statistics of language, which stand for no text; of imagenet_tfrecord "
+               "(images is short for it) drawn pictures of 8 classes, as JPEG files of all common forms.\n"
                "\n"
                "Examples:\n"
                "  repro data make megatron corpus/ pile.jsonl --vocab vocab.json --merges merges.txt\n"
                "  repro run gpt2_124m_fp32 --set data.format=megatron --set data.path=corpus/\n"
                "  repro data make bert corpus/ --sequences 10000 --seq-length 512\n"
-               "  repro run bert_tiny_fp32 --set data.path=corpus/\n",
+               "  repro run bert_tiny_fp32 --set data.path=corpus/\n"
+               "  repro data make imagenet_tfrecord records/ imagenet/train/\n",
     .opts = make_opts,
     .opts_size = sizeof(struct make_opts),
     .run = cmd_data_make,

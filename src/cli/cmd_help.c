@@ -1,5 +1,4 @@
 /* `repro help`: the texts that are made from the command table. */
-#include "base/json.h"
 #include "cli/help.h"
 #include "cli/opts.h"
 #include "cli/parse.h"

@@ -23,7 +23,6 @@
 #include "worker/fits.h"
 #include "worker/job.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +79,7 @@ static int load_recipe(struct run_session *r, struct rp_err *err)
     int n, failed;
     char **set = rp_run_settings(r->o, &n);
     /* The backend section that applies depends on the backend, which a key may name: hence the recipe is read twice. */
-    failed = r->from->load(r->from, &r->recipe, NULL, (const char *const *)set, n, err) < 0 || rp_model_check(&r->recipe, err) < 0;
+    failed = r->from->load(r->from, &r->recipe, NULL, (const char *const *)set, n, err) < 0;
     if (!failed) {
         r->backend = rp_job_backend(&r->recipe, &r->passed, err);
         if (!r->backend && err->code == RP_UNAVAILABLE && !r->o->plan)
@@ -195,13 +194,10 @@ static int show_plan(struct run_session *r, struct rp_err *err)
 /* Below the working directory, with links resolved; the file need not exist. */
 static int is_below_here(const char *path)
 {
-    RP_FREE char *dir = rp_strdup(path);
-    char *slash = strrchr(dir, '/');
+    RP_FREE char *dir = rp_folder_of(path);
     if (*path == '/' || strcmp(path, "..") == 0 || strncmp(path, "../", 3) == 0 || strstr(path, "/../"))
         return 0;
-    if (slash)
-        *slash = 0;
-    RP_FREE char *here = realpath(".", NULL), *there = realpath(slash ? dir : ".", NULL);
+    RP_FREE char *here = realpath(".", NULL), *there = realpath(dir, NULL);
     if (!there)
         return 1; /* no such directory: rp_run_can_create() reports it */
     size_t n = here ? strlen(here) : 0;
@@ -244,11 +240,8 @@ static int check_room(const struct run_session *r, struct rp_err *err)
     const char *save = r->recipe.run_save;
     if (!save || !*save)
         return 0;
-    RP_FREE char *dir = rp_strdup(save);
-    char *slash = strrchr(dir, '/');
-    if (slash)
-        slash[slash == dir] = 0;
-    if (statvfs(slash ? dir : ".", &fs) < 0 || fs.f_blocks == 0) /* unknown */
+    RP_FREE char *dir = rp_folder_of(save);
+    if (statvfs(dir, &fs) < 0 || fs.f_blocks == 0) /* unknown */
         return 0;
     uint64_t need = r->plan.bytes[RP_CLASS_PARAMETERS] + r->plan.bytes[RP_CLASS_OPTIMIZER];
     if ((double)fs.f_bavail * (double)fs.f_frsize >= (double)need)

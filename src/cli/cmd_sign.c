@@ -2,7 +2,6 @@
 #include "base/build.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/json.h"
 #include "cli/opts.h"
 #include "sign/countersign.h"
 #include "verify/verify.h"
@@ -14,7 +13,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 struct sign_opts {
     const char *role, *note, *output, *key;

@@ -1,7 +1,6 @@
 /* `repro verify`: checks a bundle and prints one verdict. */
 #include "base/clock.h"
 #include "base/interrupt.h"
-#include "base/json.h"
 #include "base/term.h"
 #include "cli/attempt.h"
 #include "cli/opts.h"

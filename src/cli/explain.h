@@ -5,11 +5,8 @@
  * Owner:   cli->result.
  * Extend:  a row in capture/fields.def.
  */
-#ifndef RP_CLI_EXPLAIN_H
-#define RP_CLI_EXPLAIN_H
+#pragma once
 
 #include "cli/cli.h"
 
 int rp_explain(struct rp_cli *cli, const char *field, struct rp_err *err) rp_must_check;
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   the caller owns the buffer.
  * Extend:  an environment variable is one row of RP_ENVIRONMENT; another shell is one function in completion.c.
  */
-#ifndef RP_CLI_HELP_H
-#define RP_CLI_HELP_H
+#pragma once
 
 #include "base/buf.h"
 #include "cli/cli.h"
@@ -39,5 +38,3 @@ void rp_completion_zsh(struct rp_buf *out);
 const char *rp_opt_arg(const struct rp_opt *o);     /* "FILE", "a|b|c", NULL for flags */
 const char *rp_opt_choices(const struct rp_opt *o); /* "a|b|c" or NULL */
 int rp_command_is_sub(const struct rp_command *c, const struct rp_command *group); /* group NULL: is it a subcommand at all */
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   texts are literals.
  * Extend:  an option that a second command gets moves here.
  */
-#ifndef RP_CLI_OPTS_H
-#define RP_CLI_OPTS_H
+#pragma once
 
 #include "cli/cli.h"
 
@@ -35,5 +34,3 @@
     RP_OPTION_TEXT(field, "ledger", 0, "FILE", "look the run up in its signer's ledger, from 'repro ledger export'")
 #define RP_OPT_ORIGINAL(field) RP_OPTION_TEXT(field, "original", 0, "BUNDLE", "the run that this one replicates: compare both again")
 #define RP_OPT_ROOT(field) RP_OPTION_TEXT(field, "root", 0, "DIR", "read a recorded machine instead of /")
-
-#endif

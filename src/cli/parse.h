@@ -8,8 +8,7 @@
  * Forms: --name value, --name=value, -xVALUE, -x VALUE, -abc for three flags, -abVALUE, options after operands, and -- before
  * operands that begin with a dash. A lone "-" is an operand.
  */
-#ifndef RP_CLI_PARSE_H
-#define RP_CLI_PARSE_H
+#pragma once
 
 #include "cli/cli.h"
 
@@ -21,5 +20,3 @@ void rp_cli_fini(struct rp_cli *cli);
 const struct rp_command *rp_cli_find(const char *const *words, int n, int *used, struct rp_err *err) rp_must_check;
 
 int rp_opt_takes_value(const struct rp_opt *o);
-
-#endif

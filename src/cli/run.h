@@ -5,8 +5,7 @@
  * Owner:   everything here is borrowed.
  * Extend:  another origin of recipes is another load().
  */
-#ifndef RP_CLI_RUN_H
-#define RP_CLI_RUN_H
+#pragma once
 
 #include "cli/cli.h"
 #include "cli/run_opts.h"
@@ -29,5 +28,3 @@ struct rp_run_from {
     const struct rp_original *first;  /* NULL: not a replication */
 };
 int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from, struct rp_err *err) rp_must_check;
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   texts are borrowed from argv.
  * Extend:  a recipe key gets a flag by naming it in keys.def; nothing changes here.
  */
-#ifndef RP_CLI_RUN_OPTS_H
-#define RP_CLI_RUN_OPTS_H
+#pragma once
 
 #include "cli/opts.h"
 
@@ -32,5 +31,3 @@ extern const struct rp_opt rp_run_opt_table[];
 
 /* All overrides of the command line as "key=value", flags first; free() each and the array. */
 char **rp_run_settings(const struct rp_run_opts *o, int *n);
-
-#endif

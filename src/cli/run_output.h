@@ -4,8 +4,7 @@
  * Flow:    --output, recipe name, start time -> path; bytes -> path, "path-2" if it exists by then, or $TMPDIR if it cannot be written.
  * Owner:   rp_run_output_fini() frees the path.
  */
-#ifndef RP_CLI_RUN_OUTPUT_H
-#define RP_CLI_RUN_OUTPUT_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/term.h"
@@ -25,5 +24,3 @@ int rp_run_output_write(struct rp_run_output *out, int force, const struct rp_bu
 int rp_run_output_judge(const struct rp_run_output *out, struct rp_err *err) rp_must_check; /* -1: not where the user requested */
 void rp_run_output_fini(struct rp_run_output *out);
 int rp_run_can_create(const char *path, struct rp_err *err) rp_must_check;
-
-#endif

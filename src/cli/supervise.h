@@ -5,8 +5,7 @@
  * Owner:   struct rp_outcome owns its JSON and bytes; rp_outcome_fini().
  * Extend:  a new frame gets its case in on_frame().
  */
-#ifndef RP_CLI_SUPERVISE_H
-#define RP_CLI_SUPERVISE_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -33,5 +32,3 @@ int rp_outcome_record(struct rp_outcome *o, const json_t *record);
 /* Always fills *o; never fails itself. */
 void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_meter *meter);
 void rp_outcome_fini(struct rp_outcome *o);
-
-#endif

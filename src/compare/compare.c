@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "compare/layout.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -398,7 +397,11 @@ json_t *rp_compare(const struct rp_rows *rows, enum rp_comparable *verdict, stru
         return rp_fail_null(err, RP_USAGE, "%d results, but at most %d can be compared: select some with FILE#key=value", rows->n,
                             COMPARED_MAX);
     for (int i = 0; i < rows->n; i++) {
-        json_array_append_new(list, rp_result_to_json(&rows->row[i]));
+        const double tokens = rp_result_tokens(&rows->row[i]);
+        json_t *row = rp_result_to_json(&rows->row[i]);
+        if (!isnan(tokens))
+            json_object_set_new(row, "tokens_per_s", json_real(tokens));
+        json_array_append_new(list, row);
         notes_of(notes, rows, i);
         if (i == 0)
             continue;

@@ -5,8 +5,7 @@
  * Owner:   the caller owns the document; the rows are borrowed.
  * Extend:  a confounder is one row of confounders.def.
  */
-#ifndef RP_COMPARE_COMPARE_H
-#define RP_COMPARE_COMPARE_H
+#pragma once
 
 #include "report/doc.h"
 #include "compare/result.h"
@@ -55,5 +54,3 @@ void rp_result_other_work(struct rp_result *row, const json_t *probes, const jso
 
 /* Speed-ups of rows that differ in nothing but the number of devices, against the fewest of them. */
 json_t *rp_scaling(const struct rp_rows *rows, json_t *notes);
-
-#endif

@@ -58,9 +58,7 @@ static void put_bundle(struct rp_doc *d, struct index_tally *t, const char *root
 {
     struct rp_rows rows = {0};
     struct rp_err err;
-    const char *slash = strrchr(name, '/');
-    RP_FREE char *path = rp_asprintf("%s/%s", root, name);
-    RP_FREE char *key = rp_asprintf("%s/%.*s/key.pem", root, slash ? (int)(slash - name) : 1, slash ? name : ".");
+    RP_FREE char *path = rp_asprintf("%s/%s", root, name), *key = rp_path_next_to(path, "key.pem");
     struct rp_result_opts o = {.trust = access(key, F_OK) == 0 ? key : NULL};
     int failed = rp_rows_load(&rows, path, &o, &err) < 0;
     rp_doc_cell(d, "%s", name);

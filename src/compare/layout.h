@@ -5,8 +5,7 @@
  * Owner:   borrowed rows; the caller owns the document.
  * Extend:  one row in layouts.def and one file. A cell without evidence is RP_NO_EVIDENCE, never a number.
  */
-#ifndef RP_COMPARE_LAYOUT_H
-#define RP_COMPARE_LAYOUT_H
+#pragma once
 
 #include "compare/result.h"
 #include "report/doc.h"
@@ -56,5 +55,3 @@ void rp_layout_throughput(struct rp_doc *d, const struct rp_result *row, int n);
 #define RP_LAYOUT_SEVERAL "A cell with '(first of N)' shows the first of N results that belong there"
 /* A line with the numbers of results that are verified, unsigned or not verified. */
 void rp_layout_footnote(struct rp_doc *d, const struct rp_rows *rows);
-
-#endif

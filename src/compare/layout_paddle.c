@@ -3,6 +3,7 @@
 #include "compare/layout.h"
 
 #include "base/json.h"
+#include "base/text.h"
 #include "bundle/bundle.h"
 #include "capture/value.h"
 #include "report/escape.h"
@@ -161,8 +162,8 @@ static char *recipe_file(const char *recipe)
 {
     static const char prefix[] = "embedded:";
     int embedded = strncmp(recipe, prefix, sizeof prefix - 1) == 0;
-    const char *name = recipe + (embedded ? sizeof prefix - 1 : 0), *slash = strrchr(name, '/');
-    return rp_asprintf("%s%s", slash ? slash + 1 : *name ? name : RP_UNKNOWN, embedded ? ".yaml" : "");
+    const char *name = rp_base_name(recipe + (embedded ? sizeof prefix - 1 : 0));
+    return rp_asprintf("%s%s", *name ? name : RP_UNKNOWN, embedded ? ".yaml" : "");
 }
 
 /* The commands to repeat and check the run, with every setting that is not the recipe's. */

@@ -74,7 +74,7 @@ static void set_model(struct rp_result *row, const json_t *run)
     else
         snprintf(text, sizeof text, "%.20s of %lld parameters", rp_json_text_at(run, "model/name"), (long long)row->parameters);
     /* a bundle that failed may have no valid recipe */
-    if (rp_recipe_from_json(&r, json_object_get(run, "recipe"), &ignored) == 0 && rp_model_check(&r, &ignored) == 0) {
+    if (rp_recipe_from_json(&r, json_object_get(run, "recipe"), &ignored) == 0) {
         const struct rp_model *m = rp_model_of(&r);
         const char *alias = m->size_name ? m->size_name(&r) : NULL;
         if (alias)
@@ -120,6 +120,9 @@ static void set_degrees(struct rp_result *row, const json_t *run)
         row->micro_batch = count_of(rp_json_at(run, "plan/batch"));
     row->vocabulary = count_of(rp_run_setting(run, "model.padded_vocab_size"));
     set_json(&row->recomputation, rp_run_setting(run, "train.recompute"));
+    const json_t *apart = rp_run_setting(run, "task.reset_attention_mask");
+    if (json_is_boolean(apart))
+        set_text(&row->documents, json_is_true(apart) ? "masked" : "kept");
 }
 
 static void set_settings(struct rp_result *row, const json_t *run)

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define FILE_MAX (8ul << 20) /* of CSV or JSON */
 #define VALUES_MAX 250000    /* of JSON: a row may have 100,000 samples, each of a group of its own */

@@ -1,6 +1,5 @@
 #include "compare/result.h"
 
-#include "base/json.h"
 #include "base/nearest.h"
 #include "base/text.h"
 

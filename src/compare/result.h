@@ -9,8 +9,7 @@
  * Foreign text is cleaned (base/text.h) and bounded on input, and numbers are finite and positive, so later code need not check. The
  * origin that a document declares is ignored: the reader sets kind and signer.
  */
-#ifndef RP_COMPARE_RESULT_H
-#define RP_COMPARE_RESULT_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -116,5 +115,3 @@ int rp_rows_load(struct rp_rows *rows, const char *what, const struct rp_result_
 /* All of them, in this order; bundles are verified in parallel. */
 int rp_rows_load_all(struct rp_rows *rows, const char *const *what, int n, const struct rp_result_opts *o,
                      struct rp_err *err) rp_must_check;
-
-#endif

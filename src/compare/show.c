@@ -248,14 +248,14 @@ static void put_number(struct rp_doc *d, double x)
 void rp_compare_flat(struct rp_doc *out, const struct rp_rows *rows, const json_t *comparison)
 {
     rp_doc_table(out,
-                 "result|name|model|precision|batch_per_device|nodes|devices|device_model|threads|isa|throughput|unit|low|high|evidence|"
-                 "source|verdict|ratio|ratio_low|ratio_high|confounders");
+                 "result|name|model|precision|batch_per_device|nodes|devices|device_model|threads|isa|throughput|unit|low|high|"
+                 "tokens_per_s|evidence|source|verdict|ratio|ratio_low|ratio_high|confounders");
     for (int i = 0; i < rows->n; i++) {
         const json_t *p = i ? json_array_get(json_object_get(comparison, "pairs"), (size_t)i - 1) : NULL;
         rp_doc_cell(out, "%d", i + 1);
         rp_result_cells(out, &rows->row[i],
                      "name model precision batch_per_device nodes devices device_model threads isa value unit low high "
-                     "status source",
+                     "tokens status source",
                      "");
         rp_doc_cell(out, "%s", rp_json_text_at(p, "verdict"));
         put_number(out, rp_json_number_at(p, "ratio/value"));

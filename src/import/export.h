@@ -7,8 +7,7 @@
  *
  * Values that a format requires and a bundle lacks are null, or explained in the metadata; nothing is made up.
  */
-#ifndef RP_IMPORT_EXPORT_H
-#define RP_IMPORT_EXPORT_H
+#pragma once
 
 #include "base/buf.h"
 #include "verify/verify.h"
@@ -30,5 +29,3 @@ extern const struct rp_exporter rp_exporters[]; /* ended by a row without a name
 #define EXPORT(id, writes) int rp_export_##id(struct rp_buf *out, const struct rp_export_source *from, struct rp_err *err) rp_must_check;
 #include "import/exporters.def"
 #undef EXPORT
-
-#endif

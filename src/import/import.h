@@ -9,8 +9,7 @@
  * Throughput is computed again from raw times where a log has them; the log's own figure is kept next to it, with a note where the two
  * disagree. What a log does not contain stays absent.
  */
-#ifndef RP_IMPORT_IMPORT_H
-#define RP_IMPORT_IMPORT_H
+#pragma once
 
 #include "import/imported.h"
 #include "import/lines.h"
@@ -69,5 +68,3 @@ int rp_import_add(struct rp_import_source *s, struct rp_imported *d, struct rp_e
 #define FORMAT(id, reads) extern const struct rp_importer rp_importer_##id;
 #include "import/formats.def"
 #undef FORMAT
-
-#endif

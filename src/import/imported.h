@@ -7,8 +7,7 @@
  *
  * The first value counts: a later line with another value is noted, and so is one that --set contradicts.
  */
-#ifndef RP_IMPORT_IMPORTED_H
-#define RP_IMPORT_IMPORTED_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -63,5 +62,3 @@ struct rp_fact {
 extern const struct rp_fact rp_facts[]; /* ended by a row without a key */
 /* "key=value" of --set, before other values are added. RP_USAGE. */
 int rp_imported_set(struct rp_imported *d, const char *assignment, struct rp_err *err) rp_must_check;
-
-#endif

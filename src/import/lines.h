@@ -5,8 +5,7 @@
  * Owner:   struct rp_lines owns its descriptor and buffer; a line is valid until the next call.
  * Extend:  another kind of source fills the buffer in refill().
  */
-#ifndef RP_IMPORT_LINES_H
-#define RP_IMPORT_LINES_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/hash.h"
@@ -35,5 +34,3 @@ void rp_lines_digest(char out[RP_SHA256_HEX], struct rp_lines *l); /* of all byt
 
 /* "NAME:LINE: message", RP_MALFORMED; returns -1. */
 int rp_lines_fail(const struct rp_lines *l, struct rp_err *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-
-#endif

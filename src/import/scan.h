@@ -4,8 +4,7 @@
  * Flow:    line -> number, seconds or text.
  * Extend:  another format of a time is a branch of rp_scan_stamp().
  */
-#ifndef RP_IMPORT_SCAN_H
-#define RP_IMPORT_SCAN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ int rp_scan_stamp(const char *line, double *seconds, int *of_day);
 /* The field of CSV at *p, unquoted in place; *p moves past its separator, NULL at the end of the line. NULL: a quote is not closed, or text
  * follows it. */
 char *rp_scan_field(char **p, char separator);
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   the caller owns the json_t.
  * Extend:  another tagged format calls this with its tag.
  */
-#ifndef RP_IMPORT_TAGGED_H
-#define RP_IMPORT_TAGGED_H
+#pragma once
 
 #include "import/imported.h"
 #include "import/lines.h"
@@ -23,5 +22,3 @@ int rp_tagged_end(const struct rp_tagged *t, const struct rp_lines *at, const ch
 double rp_tagged_real(const json_t *v); /* of a number, or of a text that is one; NaN for anything else */
 /* A fact from foreign JSON: a text or number as it is, for a COUNT only whole numbers. */
 void rp_tagged_fact(struct rp_imported *d, const char *key, const json_t *v, int64_t line);
-
-#endif

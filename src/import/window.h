@@ -9,8 +9,7 @@
  * With durations:  samples of all steps of the window over the sum of their durations.
  * With rates only: their harmonic mean (samples over seconds if every rate covers as many samples), named as such.
  */
-#ifndef RP_IMPORT_WINDOW_H
-#define RP_IMPORT_WINDOW_H
+#pragma once
 
 #include "import/imported.h"
 #include "import/lines.h"
@@ -50,5 +49,3 @@ int rp_window_finish(struct rp_window *w, struct rp_imported *d, const char *uni
 /* A note where what the log itself prints is more than half a percent off the throughput. Tokens count as samples where the sequence length
  * is known. where: "in its summary". */
 void rp_window_disagree(struct rp_imported *d, double printed, const char *unit, const char *where);
-
-#endif

@@ -76,11 +76,7 @@ static int io(const struct target *t, const char *doing)
 static int make_directory(const struct target *t)
 {
     struct rp_err why = {0};
-    RP_FREE char *dir = rp_strdup(t->path);
-    char *slash = strrchr(dir, '/');
-    if (!slash || slash == dir)
-        return 0;
-    *slash = 0;
+    RP_FREE char *dir = rp_folder_of(t->path);
     if (rp_mkdirs(dir, 0700, &why) == 0)
         return 0;
     errno = why.sys;

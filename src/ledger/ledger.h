@@ -13,8 +13,7 @@
  * {"name", "statement"}, "exit", "verdict", "check", "replicates", "torn" {"bytes", "sha256"}: an incomplete line that a crash left at
  * the end of the file, moved to FILE.torn.
  */
-#ifndef RP_LEDGER_LEDGER_H
-#define RP_LEDGER_LEDGER_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -86,5 +85,3 @@ struct rp_ledger_standing {
 };
 /* run: run.json. RP_MISMATCH if the ledger is another one, was cut or rewritten, or if run.json names no place. */
 int rp_ledger_find(const char *path, const json_t *run, struct rp_ledger_standing *place, struct rp_err *err) rp_must_check;
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   borrowed.
  * Extend:  a fact is a line in put_facts(); a new form of line is a row in html_lines or markdown_lines, which writer and check share.
  */
-#ifndef RP_PAGE_BOX_H
-#define RP_PAGE_BOX_H
+#pragma once
 
 #include "page/page.h"
 #include "page/span.h"
@@ -16,5 +15,3 @@ extern const char *const rp_box_open[2], *const rp_box_close[2]; /* [markdown]; 
 void rp_box(struct rp_buf *out, const struct rp_shown_bundle *b, int n, int markdown);
 /* Does the inside of a box consist only of lines that rp_box() can write? RP_MISMATCH: it could hide or imitate the body. */
 int rp_box_check(struct rp_span inside, int markdown, struct rp_err *err) rp_must_check;
-
-#endif

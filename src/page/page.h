@@ -9,8 +9,7 @@
  * author: no clock, folder or locale. Plots are drawings, and the data of plots are downloads inside the page. Of a bundle that failed,
  * only the checks are shown, in the box.
  */
-#ifndef RP_PAGE_PAGE_H
-#define RP_PAGE_PAGE_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -45,5 +44,3 @@ void rp_page_markdown(struct rp_buf *out, const struct rp_shown_bundle *b, int n
  * because another version made the page, or it shows a bundle that is not at hand. */
 int rp_page_check(struct rp_check_result *r, const struct rp_buf *page, const struct rp_shown_bundle *b,
                   const struct rp_shown_bundle *others, int n_others, struct rp_err *err) rp_must_check;
-
-#endif

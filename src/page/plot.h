@@ -8,8 +8,7 @@
  * constant width; labels are outside of the box, placed by percentages, in the size of the text. So it is legible on a phone and on paper.
  * Lines of many points are drawn by minimum and maximum of each of 500 columns; there is no other smoothing.
  */
-#ifndef RP_PAGE_PLOT_H
-#define RP_PAGE_PLOT_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -48,5 +47,3 @@ struct rp_plot {
 };
 
 void rp_plot(struct rp_buf *out, const struct rp_plot *p);
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   borrowed; bundle.c fills it.
  * Extend:  a section is a row of RP_SECTIONS and its function.
  */
-#ifndef RP_PAGE_SECTION_H
-#define RP_PAGE_SECTION_H
+#pragma once
 
 #include "page/page.h"
 #include "page/plot.h"
@@ -72,5 +71,3 @@ int rp_before_figure(struct rp_section *s, const char *pointer, const char *form
 /* What trained, and how: its name where it has one; its instruction set and threads, or its compute capability. */
 void rp_section_hardware(struct rp_section *s);
 void rp_section_how(struct rp_section *s);
-
-#endif

@@ -4,8 +4,7 @@
  * Flow:    a buffer -> spans of it; .at NULL: not found.
  * Owner:   spans borrow.
  */
-#ifndef RP_PAGE_SPAN_H
-#define RP_PAGE_SPAN_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -19,5 +18,3 @@ struct rp_span rp_span_find(struct rp_span in, const char *what); /* from the fi
 struct rp_span rp_span_between(struct rp_span in, const char *from, const char *to); /* the first piece between the two */
 struct rp_span rp_span_from(struct rp_span in, size_t n);                            /* without the first n bytes */
 const char *rp_span_shown(char out[72], struct rp_span s); /* foreign bytes for a message */
-
-#endif

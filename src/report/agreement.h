@@ -12,8 +12,7 @@
  *  "settings": [{"key", "first", "here"}...] that differ,
  *  "environment": [{"field", "impact", "moment", "first", "here"}...] before the runs; values hidden on both sides are left out}
  */
-#ifndef RP_REPORT_AGREEMENT_H
-#define RP_REPORT_AGREEMENT_H
+#pragma once
 
 #include "base/err.h"
 #include "report/records.h"
@@ -31,5 +30,3 @@ json_t *rp_agreement(const struct rp_agreement_side *first, const struct rp_agre
 int rp_agreement_free(const char *key);
 /* Are the values of a key of two recorded recipes equal? A batch size of max counts as the number that the run found. */
 int rp_agreement_same(const char *key, const json_t *first_run, const json_t *here_recipe, int64_t here_batch);
-
-#endif

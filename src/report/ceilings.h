@@ -5,8 +5,7 @@
  * Owner:   the caller owns the result.
  * Extend:  another ceiling is a row of kinds[] in ceilings.c and its key in bundle/schemas/run.schema.json.
  */
-#ifndef RP_REPORT_CEILINGS_H
-#define RP_REPORT_CEILINGS_H
+#pragma once
 
 #include <jansson.h>
 
@@ -18,5 +17,3 @@ json_t *rp_ceilings_json(const json_t *raw, const json_t *results);
  * is seldom shared. */
 #define RP_CEILING_SLACK_CPU 2.0
 #define RP_CEILING_SLACK_DEVICE 1.25
-
-#endif

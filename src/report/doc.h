@@ -6,8 +6,7 @@
  * Extend:  another format is a function in doc.c and a case of rp_doc_write(); it escapes through escape.h, so that a text cannot end a
  *          cell, begin a heading, hide behind an escape sequence or become a formula of a spreadsheet.
  */
-#ifndef RP_REPORT_DOC_H
-#define RP_REPORT_DOC_H
+#pragma once
 
 #include "base/buf.h"
 #include "report/figure.h"
@@ -58,5 +57,3 @@ json_t *rp_doc_json(const struct rp_doc *d); /* [{"heading"} | {"text"} | {"comm
 /* <table> with caption and columns as of rp_doc_table(), for tables of a page with more than texts and figures in them. */
 void rp_html_table(struct rp_buf *out, const char *caption, const char *columns);
 void rp_html_table_end(struct rp_buf *out);
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   the caller's buffer.
  * Extend:  another format is a function here; documents and pages write foreign text through nothing else.
  */
-#ifndef RP_REPORT_ESCAPE_H
-#define RP_REPORT_ESCAPE_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -31,5 +30,3 @@ void rp_csv_number(struct rp_buf *out, double x); /* reads back as the same doub
 
 /* The text as one word of a shell, quoted where necessary; free() it. */
 char *rp_shell_word(const char *text);
-
-#endif

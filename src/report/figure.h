@@ -5,8 +5,7 @@
  * Owner:   the caller's buffer; documents are borrowed.
  * Extend:  another way to show a value is a letter in rp_form().
  */
-#ifndef RP_REPORT_FIGURE_H
-#define RP_REPORT_FIGURE_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -30,5 +29,3 @@ int rp_figure(struct rp_buf *out, const json_t *document, const char *member, co
  * report.md escaped for it. Unknown: "unknown" in HTML, "-" elsewhere. */
 enum rp_fill { RP_FILL_TEXT, RP_FILL_MD, RP_FILL_HTML };
 void rp_fill(struct rp_buf *out, enum rp_fill as, const json_t *document, const char *member, const char *template);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * A run of RP_RECORDS_MAX steps with a state root at each takes 43 MB here: verify's limit is 64 MiB, so the size of a record matters.
  */
-#ifndef RP_REPORT_RECORDS_H
-#define RP_REPORT_RECORDS_H
+#pragma once
 
 #include "base/err.h"
 #include "base/hash.h"
@@ -72,5 +71,3 @@ int rp_records_end(struct rp_records_in *in, const char *sha256, struct rp_err *
  * both ends. */
 int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, int complete, struct rp_err *err) rp_must_check;
 void rp_records_fini(struct rp_records *rs);
-
-#endif

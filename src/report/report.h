@@ -6,8 +6,7 @@
  * Extend:  one REPORT row in bundle/members.def, and report/<id>.c with its writer. It may read only its arguments (no clock, no
  *          locale, no version of this program), or a later verify gets other bytes; a changed format needs a new schema version.
  */
-#ifndef RP_REPORT_REPORT_H
-#define RP_REPORT_REPORT_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -38,5 +37,3 @@ int rp_reports_add(struct rp_bundle *b, const struct rp_report_source *from, str
 #include "bundle/members.def"
 #undef MEMBER
 #undef REPORT
-
-#endif

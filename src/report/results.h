@@ -12,8 +12,7 @@
  * phase is "init" (step -1: the state root before the first step, no times), "warm-up" or "timed".
  * Times are worker CLOCK_MONOTONIC; records are in order, steps do not overlap.
  */
-#ifndef RP_REPORT_RESULTS_H
-#define RP_REPORT_RESULTS_H
+#pragma once
 
 #include "base/err.h"
 #include "recipe/recipe.h"
@@ -51,5 +50,3 @@ int64_t rp_results_draw(uint64_t *state, int64_t n);
 /* Nanoseconds from the start of a timed step to that of the next one of its repeat, without a state root between; the last one of a
  * repeat (next NULL) to its own end. */
 int64_t rp_cycle_ns(const struct rp_step_record *r, const struct rp_step_record *next);
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   the caller owns the result; nothing of the parts is kept.
  * Extend:  a field in the struct, a line in rp_run_json(), a property in the schema.
  */
-#ifndef RP_REPORT_RUN_JSON_H
-#define RP_REPORT_RUN_JSON_H
+#pragma once
 
 #include "base/err.h"
 #include "recipe/recipe.h"
@@ -44,5 +43,3 @@ json_t *rp_run_model(const struct rp_recipe *r);
 const char *rp_run_numerics(const struct rp_recipe *r);
 /* Also computes the results, so records that disagree with the recipe are refused: RP_MISMATCH. */
 json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err) rp_must_check;
-
-#endif

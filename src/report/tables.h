@@ -5,8 +5,7 @@
  * Owner:   the caller's document; nothing of run.json is kept.
  * Extend:  a figure is a row in tables.c. report.md is sealed: another row of it needs a new version of the bundle's documents.
  */
-#ifndef RP_REPORT_TABLES_H
-#define RP_REPORT_TABLES_H
+#pragma once
 
 #include "report/doc.h"
 
@@ -23,5 +22,3 @@ void rp_table_overrides(struct rp_doc *d, const json_t *run);   /* nothing where
 void rp_table_changes(struct rp_doc *d, const json_t *run);     /* of the environment, during the run */
 void rp_table_agreement(struct rp_doc *d, const json_t *run);   /* with the run that it replicates */
 void rp_table_differences(struct rp_doc *d, const json_t *run); /* between the machines of those two */
-
-#endif

@@ -12,8 +12,7 @@
  * At most RP_TELEMETRY_MAX lines are kept: when there are more, every second one goes, and from then on only every second one is kept. So a
  * run of any length has between half of them and all of them, evenly spaced, and n tells which: multiples of a power of two.
  */
-#ifndef RP_REPORT_TELEMETRY_H
-#define RP_REPORT_TELEMETRY_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -58,5 +57,3 @@ int rp_throttle_is_harmless(const char *reason); /* unrelated to heat or power: 
 
 /* The figures: over the samples from the start of the first timed step to the end of the last. */
 json_t *rp_telemetry_json(const struct rp_telemetry *s, const struct rp_records *rs);
-
-#endif

@@ -13,8 +13,7 @@
  *
  * A bundle does not record its number of countersignatures: the removal of one is not detected.
  */
-#ifndef RP_SIGN_COUNTERSIGN_H
-#define RP_SIGN_COUNTERSIGN_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -36,5 +35,3 @@ int rp_countersign_seal(struct rp_buf *out, const struct rp_countersignature *c,
 /* RP_SIGNATURE: not by this key; RP_MISMATCH: about another statement; RP_MALFORMED: not in the form of rp_countersign_seal(). */
 int rp_countersign_open(struct rp_countersignature *c, const char *text, size_t size, const struct rp_buf *statement,
                     const struct rp_key_pair *key, struct rp_err *err) rp_must_check;
-
-#endif

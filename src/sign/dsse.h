@@ -8,8 +8,7 @@
  * What is signed is PAE(type, body) = "DSSEv1" SP len(type) SP type SP len(body) SP body, lengths in decimal bytes.
  * Only the exact form that rp_dsse_seal() writes is accepted, so no byte of an envelope can change undetected.
  */
-#ifndef RP_SIGN_DSSE_H
-#define RP_SIGN_DSSE_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -28,5 +27,3 @@ int rp_dsse_parse(struct rp_envelope *e, const char *text, size_t size, struct r
 int rp_dsse_check(const struct rp_envelope *e, const struct rp_key_pair *key, struct rp_err *err) rp_must_check; /* RP_SIGNATURE */
 void rp_envelope_fini(struct rp_envelope *e);
 void rp_dsse_pae(struct rp_buf *out, const char *type, const void *body, size_t size);
-
-#endif

@@ -146,13 +146,9 @@ int rp_key_create(const char *path, const char *passphrase, struct rp_err *err)
         return rp_fail(err, RP_USAGE, "'%s' exists and keys are never overwritten; choose another name or move it away", path);
     if (passphrase && !*passphrase)
         return rp_fail(err, RP_USAGE, "the passphrase is empty; leave it out for a key without one");
-    const char *slash = strrchr(path, '/');
-    if (slash && slash != path) {
-        RP_FREE char *dir = rp_strdup(path);
-        dir[slash - path] = 0;
-        if (rp_mkdirs(dir, 0700, err) < 0)
-            return rp_wrap(err, "making a key (another place: --output of 'key new', --key of a run, or REPRO_KEY)");
-    }
+    RP_FREE char *dir = rp_folder_of(path);
+    if (rp_mkdirs(dir, 0700, err) < 0)
+        return rp_wrap(err, "making a key (another place: --output of 'key new', --key of a run, or REPRO_KEY)");
     AUTO_PKEY *pkey = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
     AUTO_BIO *bio = BIO_new(BIO_s_secmem());
     if (!pkey || !bio)

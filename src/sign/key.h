@@ -8,8 +8,7 @@
  *
  * OpenSSL reads no configuration file and loads only its default provider; OPENSSL_CONF is ignored.
  */
-#ifndef RP_SIGN_KEY_H
-#define RP_SIGN_KEY_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -53,5 +52,3 @@ char *rp_config_path(const char *leaf, struct rp_err *err) rp_must_check;
 char *rp_key_default_path(struct rp_err *err) rp_must_check;
 /* Load path (NULL: the default); a missing default key is created and *created set to 1. */
 struct rp_key_pair *rp_key_load_or_create(const char *path, int passphrase_fd, int *created, struct rp_err *err) rp_must_check;
-
-#endif

@@ -16,8 +16,7 @@
  * Flow:    as in signify.h.
  * Owner:   as in signify.h.
  */
-#ifndef RP_SIGN_MINISIGN_H
-#define RP_SIGN_MINISIGN_H
+#pragma once
 
 #include "sign/signify.h"
 
@@ -33,5 +32,3 @@ int rp_minisign_is_encrypted(const char *text, size_t size, const char *what, st
 /* With a wrong passphrase *out is not a key pair. The memory that its scrypt needs is minisign's choice, 1 GiB by default. */
 int rp_minisign_open(struct rp_foreign_secret *out, const char *text, size_t size, const char *passphrase /* or NULL */, const char *what,
                      struct rp_err *err) rp_must_check;
-
-#endif

@@ -3,8 +3,7 @@
  * Flow:    terminal or fd -> a fixed buffer -> rp_wipe().
  * Owner:   the caller's buffer; wipe it with rp_wipe(), or declare it RP_PASSPHRASE.
  */
-#ifndef RP_SIGN_PASSPHRASE_H
-#define RP_SIGN_PASSPHRASE_H
+#pragma once
 
 #include "base/err.h"
 
@@ -22,5 +21,3 @@ void rp_wipe(void *p, size_t size); /* not optimised away */
 int rp_passphrase_from_fd(struct rp_passphrase *p, int fd, struct rp_err *err) rp_must_check;
 /* Prompts on /dev/tty; with `again` twice, for a new key. RP_UNAVAILABLE without a terminal. */
 int rp_passphrase_ask(struct rp_passphrase *p, const char *prompt, int again, struct rp_err *err) rp_must_check;
-
-#endif

@@ -5,12 +5,9 @@
  * Flow:    each public key that is read, in any form (key.c) -> rp_point_check().
  *          The curve has five y of small order, and every other encoding of one is above the prime.
  */
-#ifndef RP_SIGN_POINT_H
-#define RP_SIGN_POINT_H
+#pragma once
 
 #include "base/err.h"
 
 /* 0, or -1 RP_MALFORMED; what: the key, for the message. */
 int rp_point_check(const unsigned char key[32], const char *what, struct rp_err *err) rp_must_check;
-
-#endif

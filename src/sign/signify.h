@@ -14,8 +14,7 @@
  * Owner:   fixed-size structs of the caller, which wipes those with a secret (RP_FOREIGN does).
  * Extend:  another tool's form is a file like minisign.c, and a case in load_foreign() of key.c.
  */
-#ifndef RP_SIGN_SIGNIFY_H
-#define RP_SIGN_SIGNIFY_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -65,5 +64,3 @@ int rp_signify_check(const char *text, size_t size, const struct rp_key_pair *k,
 int rp_signify_is_encrypted(const char *text, size_t size, const char *what, struct rp_err *err) rp_must_check;
 int rp_signify_open(struct rp_foreign_secret *out, const char *text, size_t size, const char *passphrase /* or NULL */, const char *what,
                     struct rp_err *err) rp_must_check;
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   json_t are reference counted; subject arrays are borrowed.
  * Extend:  another key figure is one line in rp_statement_predicate(); verify rebuilds the predicate and compares.
  */
-#ifndef RP_SIGN_STATEMENT_H
-#define RP_SIGN_STATEMENT_H
+#pragma once
 
 #include "base/err.h"
 
@@ -28,5 +27,3 @@ json_t *rp_statement(const struct rp_subject *subject, int n, json_t *predicate 
 
 /* Checks the form of a parsed payload and fills at most max subjects, with names borrowed from j; returns their number or -1. */
 int rp_statement_subjects(const json_t *j, struct rp_subject *subject, int max, struct rp_err *err) rp_must_check;
-
-#endif

@@ -12,8 +12,7 @@
  * Owner:   struct rp_trust_list owns its entries; rp_trust_list_fini().
  * Extend:  another way to name a key goes into rp_trust_resolve().
  */
-#ifndef RP_SIGN_TRUST_H
-#define RP_SIGN_TRUST_H
+#pragma once
 
 #include "base/err.h"
 #include "sign/key.h"
@@ -46,5 +45,3 @@ int rp_trust_find(const char *fingerprint, char name[RP_TRUST_NAME], char until[
 /* `what` is a fingerprint ("SHA256:..."), a public key file when it holds a '/' or ends in .pem or .pub, and else a name in the store.
  * RP_SIGNATURE: the key was trusted until a day that has passed. */
 int rp_trust_resolve(char fingerprint[RP_FINGERPRINT_SIZE], const char *what, struct rp_err *err) rp_must_check;
-
-#endif

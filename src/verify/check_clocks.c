@@ -1,6 +1,5 @@
 /* Plausibility of wall times, phases and step times, against each other and against the behaviour of clocks. */
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/sort.h"
 #include "capture/value.h"
 #include "verify/state.h"

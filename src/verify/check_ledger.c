@@ -1,5 +1,4 @@
 /* The run's entry in its signer's ledger of attempts. */
-#include "base/json.h"
 #include "ledger/ledger.h"
 #include "verify/state.h"
 

@@ -1,5 +1,4 @@
 /* The outer checks: form, signature, key, statement, digests. No member is parsed before they pass. */
-#include "base/hash.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "bundle/pack.h"

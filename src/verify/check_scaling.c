@@ -1,5 +1,4 @@
 /* Scaling against a baseline with fewer threads or devices: the speed-up is at most ideal, unless something else differs. */
-#include "base/json.h"
 #include "base/text.h"
 #include "capture/value.h"
 #include "report/results.h"

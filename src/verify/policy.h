@@ -5,8 +5,7 @@
  * Owner:   rp_policy_fini() frees the words.
  * Extend:  one row in policy.def and one function rule_<id>() in rules.c.
  */
-#ifndef RP_VERIFY_POLICY_H
-#define RP_VERIFY_POLICY_H
+#pragma once
 
 #include "base/err.h"
 
@@ -46,5 +45,3 @@ struct rp_rule_text {
     char type;
 };
 const struct rp_rule_text *rp_rule_text(int id);
-
-#endif

@@ -9,8 +9,7 @@
  * Step S + i of the run is step i of the worker, which starts from the state before step S: the recipe's initialisation where S is 0, else
  * the file `init`, which must have the root recorded there.
  */
-#ifndef RP_VERIFY_REPLAY_H
-#define RP_VERIFY_REPLAY_H
+#pragma once
 
 #include "base/err.h"
 #include "report/records.h"
@@ -53,5 +52,3 @@ struct rp_replay_result {
 int rp_replay(struct rp_replay_result *out, const json_t *run, const struct rp_records *records, const struct rp_replay_opts *o,
               struct rp_err *err) rp_must_check;
 json_t *rp_replay_json(const struct rp_replay_result *r);
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   rp_verify() frees everything.
  * Extend:  a part that several checks need is a field of struct rp_verify_state.
  */
-#ifndef RP_VERIFY_STATE_H
-#define RP_VERIFY_STATE_H
+#pragma once
 
 #include "backend/backend.h"
 #include "bundle/bundle.h"
@@ -58,5 +57,3 @@ int rp_check_text(struct rp_check_result *result, const char *fmt, ...) __attrib
 #define rp_check_skip(result, ...) ((result)->state = RP_CHECK_SKIPPED, rp_check_text(result, __VA_ARGS__))
 /* The first difference of two documents as "results/flops_per_s is 9, expected 3.5". 0 if they are equal. */
 int rp_check_differ(char *text, size_t size, const json_t *is, const json_t *expected);
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   nothing outlives the calls.
  * Extend:  another figure of the difference is a field, filled in compare_tensor().
  */
-#ifndef RP_VERIFY_STATES_H
-#define RP_VERIFY_STATES_H
+#pragma once
 
 #include "base/err.h"
 #include "base/hash.h"
@@ -27,5 +26,3 @@ struct rp_state_difference {
 int rp_states_compare(struct rp_state_difference *out, const char *was, const char *here, struct rp_err *err) rp_must_check;
 /* RP_MISMATCH: not the tensors of the recipe's model with its optimizer state. */
 int rp_state_file_root(char hex[RP_SHA256_HEX], const char *path, const struct rp_recipe *r, struct rp_err *err) rp_must_check;
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   rp_verification_fini() frees the documents in struct rp_verification.
  * Extend:  one row in checks.def and one function rp_check_<id>() in a file of this folder.
  */
-#ifndef RP_VERIFY_VERIFY_H
-#define RP_VERIFY_VERIFY_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -116,5 +115,3 @@ const char *rp_countersign_role(const struct rp_verification *v, const char *fin
 void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour);
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v); /* the last line of the text, without its newline */
 json_t *rp_verification_json(const struct rp_verification *v);
-
-#endif

@@ -4,8 +4,7 @@
  * Flow:    files below the root -> words, values of the probe at hand.     Owner: texts are static.
  * Extend:  an engine is a row in container.c; a public name of control groups is one in cgroup.c.
  */
-#ifndef RP_CAPTURE_CONTAINER_H
-#define RP_CAPTURE_CONTAINER_H
+#pragma once
 
 #include "capture/host/mounts.h"
 
@@ -20,5 +19,3 @@ void rp_engine_find(struct rp_engine *e, const struct rp_probe *p, const struct 
 void rp_cgroup_limits(struct rp_probe *p);
 /* A file like /proc/self/cgroup, with the names of groups redacted. */
 void rp_cgroup_read(struct rp_text *t, const struct rp_probe *p, const char *path);
-
-#endif

@@ -4,8 +4,7 @@
  * Flow:    /proc/self/status, /proc/self/ns, mount table -> struct rp_security.     Owner: texts are static.
  * Extend:  a capability is one name at the end of the table in security.c.
  */
-#ifndef RP_CAPTURE_SECURITY_H
-#define RP_CAPTURE_SECURITY_H
+#pragma once
 
 #include "capture/container/container.h"
 
@@ -31,5 +30,3 @@ int rp_is_privileged(const struct rp_security *s, const struct rp_mounts *m);
 enum rp_namespace { RP_NAMESPACE_UNKNOWN, RP_NAMESPACE_HOST, RP_NAMESPACE_OWN };
 /* "net", "pid", ... of this process: the first of the machine (or of its virtual machine), or one of its own. t: the link that was read. */
 enum rp_namespace rp_namespace_of(const struct rp_probe *p, const char *name, struct rp_text *t);
-
-#endif

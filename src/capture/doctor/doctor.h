@@ -7,8 +7,7 @@
  * Owner:   the caller owns the json_t.
  * Extend:  a row in doctor.def, a function rp_doctor_<id>() that calls rp_doctor_report(), and a machine in tests/hosts with the fault.
  */
-#ifndef RP_CAPTURE_DOCTOR_H
-#define RP_CAPTURE_DOCTOR_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -38,5 +37,3 @@ void rp_doctor_gpus(struct rp_doctor *d);
 #define DOCTOR_GPU(id, what)
 #include "capture/doctor/doctor.def"
 #undef DOCTOR
-
-#endif

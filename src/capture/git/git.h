@@ -5,8 +5,7 @@
  * Owner:   the caller frees the git_repository; values belong to the object. The process ends soon: small things may leak.
  * Extend:  a value is a name in the table of git.c and a rp_put_...() in the function of its part.
  */
-#ifndef RP_CAPTURE_GIT_H
-#define RP_CAPTURE_GIT_H
+#pragma once
 
 #include "capture/probe.h"
 
@@ -64,5 +63,3 @@ int rp_git_read_new(struct rp_git_side *s, git_repository *repo, const char *pat
 void rp_git_side_fini(struct rp_git_side *s);
 /* As `git diff --full-index --no-renames` writes it, except for binary and large files. 0 or -1. */
 int rp_git_difference(struct rp_buf *out, const char *path, const struct rp_git_side *from, const struct rp_git_side *to);
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   values belong to the document.
  * Extend:  another value of all of them is one line in rp_put_device().
  */
-#ifndef RP_CAPTURE_DEVICE_H
-#define RP_CAPTURE_DEVICE_H
+#pragma once
 
 #include "capture/probe.h"
 
@@ -35,5 +34,3 @@ void rp_put_unlisted(json_t *obj, const char *name, const struct rp_dirlist *d, 
 
 /* Name of a directory entry that may become a part of a path and a key of the document. */
 int rp_is_plain_name(const char *name);
-
-#endif

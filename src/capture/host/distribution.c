@@ -4,7 +4,6 @@
 #include "capture/host/elf.h"
 
 #include <string.h>
-#include <unistd.h>
 
 /* {"path", "version", "package"} of the first C library found. */
 static json_t *ask_libc(const struct rp_probe *p, const char *arg)

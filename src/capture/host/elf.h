@@ -5,8 +5,7 @@
  * Owner:   the caller's buffers.
  * Extend:  another section goes through rp_elf_find()'s way to it.
  */
-#ifndef RP_CAPTURE_ELF_H
-#define RP_CAPTURE_ELF_H
+#pragma once
 
 #include <stddef.h>
 
@@ -16,5 +15,3 @@ int rp_elf_build_id(int fd, char out[RP_BUILD_ID]); /* 0, or -1: none, or not su
 /* In .rodata (its first 4 MB): the printable text after `mark` up to one of `stops`, if it begins with a digit or a capital letter;
  * at most size - 1 letters. 0, or -1. */
 int rp_elf_find(int fd, const char *mark, const char *stops, char *out, size_t size);
-
-#endif

@@ -6,9 +6,7 @@
 #include "base/json.h"
 #include "base/text.h"
 
-#include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char record[] = "build record";
 

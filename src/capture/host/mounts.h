@@ -10,8 +10,7 @@
  * /home and other directories of persons, and of what looks like a credential (secrets.h). Overlays show the number of their layers and
  * a hash over the names of these.
  */
-#ifndef RP_CAPTURE_MOUNTS_H
-#define RP_CAPTURE_MOUNTS_H
+#pragma once
 
 #include "capture/probe.h"
 
@@ -44,5 +43,3 @@ int rp_mount_option(const char *options, const char *name, char *out, size_t siz
 
 /* A path of this machine as the table shows it. */
 void rp_hide_path(const struct rp_probe *p, const char *path, char out[PATH_MAX]);
-
-#endif

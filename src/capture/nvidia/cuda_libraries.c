@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { MAX_NAMES = 65536, MAX_LIBRARIES = 96 };
 /* What is hashed without opts->digests: files up to this size, until this many bytes in all (25 ms with SHA instructions). */

@@ -8,8 +8,7 @@
  *
  * A record of a machine keeps the answers in /.repro/gpu.json, with hidden texts already hidden.
  */
-#ifndef RP_CAPTURE_GPU_H
-#define RP_CAPTURE_GPU_H
+#pragma once
 
 #include "capture/probe.h"
 
@@ -22,5 +21,3 @@
 json_t *rp_gpu_ask(const struct rp_buf *program, int limit_ms);
 /* Values from untrusted answers: anything without the form of a value becomes an error. */
 void rp_gpu_put(struct rp_probe *p, const json_t *answers);
-
-#endif

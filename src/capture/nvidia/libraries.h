@@ -7,8 +7,7 @@
  *
  * Lists of directories are personal and large: call it with a probe that records nothing.
  */
-#ifndef RP_CAPTURE_LIBRARIES_H
-#define RP_CAPTURE_LIBRARIES_H
+#pragma once
 
 #include "capture/probe.h"
 
@@ -24,5 +23,3 @@ struct rp_libraries {
 
 void rp_libraries_find(struct rp_libraries *l, const struct rp_probe *p);
 void rp_libraries_free(struct rp_libraries *l);
-
-#endif

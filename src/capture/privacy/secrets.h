@@ -11,8 +11,7 @@
  * a variable, because a false positive withholds the whole difference of the file. Base64 and percent-encoded texts are decoded first. A
  * hidden form is a hash with a salt that is in the document: sufficient for names, but too weak for passwords, which are withheld.
  */
-#ifndef RP_CAPTURE_SECRETS_H
-#define RP_CAPTURE_SECRETS_H
+#pragma once
 
 #include "capture/probe.h"
 
@@ -42,5 +41,3 @@ extern const char rp_withheld[];   /* replaces a name */
 char *rp_public_name(const struct rp_probe *p, const char *key, const char *name);
 /* A message of another program or a library, without paths of persons, identities and credentials. */
 char *rp_public_message(const struct rp_probe *p, const char *text);
-
-#endif

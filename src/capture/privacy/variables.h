@@ -5,8 +5,7 @@
  * Owner:   texts are borrowed from the struct rp_text.
  * Extend:  an allowed name is a row in environment.c, or in jobs.c when a launcher sets it; secrets.h recognises credentials.
  */
-#ifndef RP_CAPTURE_VARIABLES_H
-#define RP_CAPTURE_VARIABLES_H
+#pragma once
 
 #include "capture/probe.h"
 
@@ -18,5 +17,3 @@ void rp_put_variable(json_t *obj, const char *field, const char *value, const ch
 enum rp_variable { RP_VARIABLE_NO, RP_VARIABLE_CLEAR, RP_VARIABLE_HIDDEN };
 enum rp_variable rp_environment_allows(const char *name, size_t n);
 enum rp_variable rp_jobs_allow(const char *name, size_t n);
-
-#endif

@@ -6,8 +6,7 @@
  * Owner:   struct rp_pci_end owns its path.
  * Extend:  another kind of device is a row of the table in pci.c.
  */
-#ifndef RP_CAPTURE_PCI_H
-#define RP_CAPTURE_PCI_H
+#pragma once
 
 #include "capture/probe.h"
 
@@ -26,5 +25,3 @@ void rp_pci_end_fini(struct rp_pci_end *e);
 int rp_pci_address(char out[24], const char *text);
 /* "PIX", "PXB", "PHB", "NODE", "SYS" as nvidia-smi defines them; NULL: not known. */
 const char *rp_pci_relation(const struct rp_pci_end *a, const struct rp_pci_end *b);
-
-#endif

@@ -7,8 +7,7 @@
  * Owner:   values belong to the document.
  * Extend:  a new layout is a row of the table in topo_matrix.c.
  */
-#ifndef RP_CAPTURE_TOPO_MATRIX_H
-#define RP_CAPTURE_TOPO_MATRIX_H
+#pragma once
 
 #include "capture/probe.h"
 
@@ -16,5 +15,3 @@
 void rp_put_topo_matrix(const struct rp_probe *p, json_t *out, const char *name, const json_t *gpu);
 /* An empty line and the matrix of an environment document, if it has at least one GPU or two NICs. */
 void rp_topo_matrix_text(struct rp_buf *out, const json_t *env);
-
-#endif
