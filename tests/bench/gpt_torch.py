@@ -5,17 +5,12 @@ The same model as ours: pre-norm decoder, tanh GELU, causal attention, tied embe
 fast here is used: its fused attention, its fused optimizer, gradients freed between steps, on a CPU jemalloc preloaded by the caller
 (training.sh); `compile` tries its compiler too.
 
-Prints one JSON object: the seconds of every timed step, the last loss, peak memory and versions.
+torch_steps.py has the options and the timing loop.
 """
-import argparse
-import json
-import platform
-import resource
-import time
-
 import torch
 from torch import nn
 from torch.nn import functional as F
+import torch_steps
 
 
 class Decoder(nn.Module):
@@ -55,36 +50,12 @@ class Pretraining(nn.Module):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in dict(batch=4, seq=1024, vocab=50304, width=768, layers=12, heads=12, steps=3, warmup=1, threads=0).items():
-        parser.add_argument("--" + name, type=int, default=default)
-    parser.add_argument("--variant", choices=["eager", "compile"], default="eager")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--tf32", action="store_true", help="let a GPU's matrix products round their operands: not strict fp32")
-    a = parser.parse_args()
-    if a.threads:
-        torch.set_num_threads(a.threads)
-    torch.manual_seed(1)
-    torch.set_float32_matmul_precision("high" if a.tf32 else "highest")  # highest: strict fp32, as ours
+    a = torch_steps.arguments(__doc__, batch=4, seq=1024, vocab=50304, width=768, layers=12, heads=12)
+    torch_steps.prepare(a)
     net = Pretraining(a.vocab, a.width, a.layers, a.heads, a.seq).to(a.device).train()
-    loss_of = torch.compile(net) if a.variant == "compile" else net
     optimizer = torch.optim.AdamW(net.parameters(), lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     tokens = torch.randint(50257, (a.batch, a.seq + 1), generator=torch.Generator().manual_seed(7)).to(a.device)
-    seconds, loss = [], 0.0
-    for _ in range(a.warmup + a.steps):
-        start = time.perf_counter()
-        loss = loss_of(tokens[:, :-1], tokens[:, 1:])
-        loss.backward()
-        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        loss = loss.item()  # waits for the device
-        seconds.append(time.perf_counter() - start)
-    on_cpu = a.device == "cpu"
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 if on_cpu else torch.cuda.max_memory_reserved()
-    print(json.dumps({"who": "pytorch " + a.variant, "threads": torch.get_num_threads(), "batch": a.batch, "seq": a.seq, "tf32": a.tf32,
-                      "device": "cpu" if on_cpu else torch.cuda.get_device_name(a.device), "step_s": seconds[a.warmup:], "loss": loss,
-                      "peak_bytes": peak, "torch": torch.__version__, "python": platform.python_version()}))
+    torch_steps.measure(a, net, optimizer, tokens[:, :-1], tokens[:, 1:])
 
 
 main()

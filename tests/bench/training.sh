@@ -1,6 +1,6 @@
 #!/bin/sh
-# BERT-base or GPT-2 124M training, strict fp32, against PyTorch: they take turns, so that a drifting clock or a busy neighbour meets both.
-# usage: training.sh bert|gpt [BUILD]      environment: THREADS=2 ROUNDS=3 STEPS=3 BATCH=32 (of gpt 4) VARIANTS="eager compile"
+# BERT-base, GPT-2 124M or ResNet-50 training, strict fp32, against PyTorch: they take turns, so that a drifting clock or a busy neighbour meets both.
+# usage: training.sh bert|gpt|resnet50 [BUILD]      environment: THREADS=2 ROUNDS=3 STEPS=3 BATCH=32 (of gpt 4) VARIANTS="eager compile"
 # The table goes to standard output, raw records to BUILD/bench/MODEL.jsonl: one object per program and round.
 set -eu
 
@@ -10,7 +10,8 @@ build=$(cd "${2:-$top/build}" && pwd)
 case $model in
 bert) recipe=bert_fp32 default=32 ;;
 gpt) recipe=gpt2_124m_fp32 default=4 ;;
-*) echo "training.sh: unknown model '$model', expected bert or gpt" >&2; exit 2 ;;
+resnet50) recipe=resnet50_fp32 default=32 ;;
+*) echo "training.sh: unknown model '$model', expected bert, gpt or resnet50" >&2; exit 2 ;;
 esac
 out=$build/bench
 venv=$build/peers
@@ -67,7 +68,7 @@ jq -r -s '
     group_by(.who) | map({who: .[0].who, n: (map(.step_s[]) | length), batch: .[0].batch, s: (map(.step_s[]) | median),
                           least: (map(.step_s[]) | min), most: (map(.step_s[]) | max), gb: ((map(.peak_bytes // 0) | max) / 1e9)})
     | (map(select(.who == "repro"))[0].s) as $ours
-    | ["program", "steps", "median s", "min s", "max s", "sequences/s", "peak GB", "speed-up of ours"],
+    | ["program", "steps", "median s", "min s", "max s", "samples/s", "peak GB", "speed-up of ours"],
       (.[] | [.who, .n, .s, .least, .most, .batch / .s, .gb, .s / $ours | if type == "number" then . * 1000 | round / 1000 else . end])
     | @tsv' "$out/$model.jsonl" |
     awk -F '\t' '{ printf "%-16s %6s %9s %8s %8s %12s %8s  %s\n", $1, $2, $3, $4, $5, $6, $7, $8 }'

@@ -8,10 +8,10 @@ cd tree
 mkdir src/model/mlp
 cp "$TEST_DIR/new_model/mlp.c" src/model/mlp/
 cp "$TEST_DIR/new_model/raw_images.c" src/data/
-sed -i '/define RP_MODELS_BUILT/s/X(bert)/X(bert) X(mlp)/; /define RP_DATA_FORMATS/s/X(bert_tfrecord)/X(bert_tfrecord) X(raw_images)/' src/recipe/choices.h
+sed -i '/define RP_MODELS(X)/s/X(bert)/X(bert) X(mlp)/; s/^ *X(bert_tfrecord)/    X(raw_images) X(bert_tfrecord)/' src/recipe/choices.h
 cat >>src/recipe/keys.def <<'END'
 KEY("model.image_size", model_image_size, I, FOR(mlp), "8", 1, 64, "", "", "pixels of a side")
-KEY("model.width", model_width, I, FOR(mlp), "33", 1, 4096, "", "", "width of the hidden layer")
+KEY("model.hidden_width", model_hidden_width, I, FOR(mlp), "33", 1, 4096, "", "", "width of the hidden layer")
 KEY("model.classes", model_classes, I, FOR(mlp), "10", 2, 256, "", "", "classes")
 END
 # Kernels that are quick to compile will do.
@@ -20,13 +20,13 @@ cd ..
 repro=$PWD/tree/build/native/repro
 
 "$repro" recipes keys mlp >keys.txt
-grep -q '^model.width' keys.txt && ! grep -q hidden_size keys.txt || fail "keys of the model: $(cat keys.txt)"
+grep -q '^model.hidden_width' keys.txt && ! grep -q hidden_size keys.txt || fail "keys of the model: $(cat keys.txt)"
 
 awk 'BEGIN { for (i = 0; i < 90; i++) { l = 1 + i % 9; printf "%c", l; for (p = 0; p < 64; p++) printf "%c", 20 + (l * l * 7 + p * l * 11 + i) % 200 } }' >images.raw
 [ "$(wc -c <images.raw)" = 5850 ] || fail "awk wrote $(wc -c <images.raw) bytes"
 cat >mlp.yaml <<'END'
 workload: mlp
-model: {image_size: 8, width: 33, classes: 10}
+model: {image_size: 8, hidden_width: 33, classes: 10}
 train: {batch_size: 5, accumulation_steps: 3}
 optimizer: {learning_rate: 1e-2, weight_decay: 0}
 schedule: {total_steps: 1000}

@@ -14,7 +14,7 @@
 #define GUARD ((size_t)64) /* bytes around a tensor, but where the shim checks accesses */
 
 enum values { PLAIN, STEEP, TINY, SPECK, KINDS };
-enum keys { ALL, HOLES, SHORT, FIRST, LAST, CAUSAL, OPEN, MASKS }; /* the last two without a mask */
+enum keys { ALL, HOLES, SHORT, FIRST, LAST, CAUSAL, OPEN, DOCUMENTS, MASKS }; /* from CAUSAL on without a mask */
 
 struct sample {
     int batch, seq, heads, dim;
@@ -35,6 +35,7 @@ struct job {
     struct sample s;
     struct tensor t[TENSORS], mask;
     uint8_t *keys;
+    int32_t *first; /* of DOCUMENTS: the first key of each query */
     float *work;
     struct rp_attention a;
 };
@@ -109,18 +110,30 @@ static void make_keys(struct job *j)
     }
 }
 
+/* Documents of one token, of a few, and of more than a tile of keys. */
+static void make_documents(struct job *j)
+{
+    for (int i = 0; i < j->s.batch * j->s.seq; i++) {
+        const int at = i % j->s.seq, start = at == 0 || random_word() % (at / 9 % 2 ? 3 : 83) == 0;
+        j->first[i] = start ? at : j->first[i - 1];
+    }
+}
+
 static void prepare(struct job *j, const struct sample *s)
 {
     const size_t rows = (size_t)(s->batch * s->seq), width = (size_t)(s->heads * s->dim), all = rows * (size_t)s->heads;
     const size_t sizes[TENSORS] = {rows * 3 * width, rows * width, rows * width, all, all, rows * 3 * width, 3 * width};
-    *j = (struct job){.s = *s, .keys = take(rows), .work = take(rp_colsum_work((long)rows, 3 * (long)width) * sizeof(float))};
+    *j = (struct job){.s = *s, .keys = take(rows), .first = take(rows * sizeof(int32_t)),
+                      .work = take(rp_colsum_work((long)rows, 3 * (long)width) * sizeof(float))};
     for (int i = 0; i < TENSORS; i++)
         make(&j->t[i], (sizes[i] + (size_t)s->offset) * sizeof(float));
     make(&j->mask, rp_mask_bytes((long)all, s->seq));
     fill(j, QKV, sizes[QKV]);
     fill(j, D_O, sizes[D_O]);
     make_keys(j);
-    j->a = (struct rp_attention){.batch = s->batch, .seq = s->seq, .heads = s->heads, .head_dim = s->dim, .causal = s->keys == CAUSAL,
+    make_documents(j);
+    j->a = (struct rp_attention){.batch = s->batch, .seq = s->seq, .heads = s->heads, .head_dim = s->dim, 
+                                 .causal = s->keys == CAUSAL || s->keys == DOCUMENTS, .first_key = s->keys == DOCUMENTS ? j->first : NULL,
                                  .key_mask = s->keys < CAUSAL ? j->keys : NULL,
                                  .scale = 1.0f / __builtin_sqrtf((float)s->dim)};
     j->a.drop = (struct rp_dropout){.seed = 0x9e3779b97f4a7c15u, .step = 2, .site = 7, .first_sample = 3, .rows_per_sample = s->heads * s->seq,
@@ -135,6 +148,7 @@ static void finish(struct job *j)
         give(j->mask.side[k]);
     }
     give(j->keys);
+    give(j->first);
     give(j->work);
 }
 
@@ -266,7 +280,7 @@ TEST(every_kernel_gives_the_bits_of_the_definition)
     printf("# %d cases\n", cases);
 }
 
-/* Keys after a query are masked: lengths around the edges of tiles, and all widths of heads. */
+/* Keys after a query are masked, and before its document: lengths around the edges of tiles, and all widths of heads. */
 TEST(causal_attention_has_the_bits_of_the_definition)
 {
     static const struct {
@@ -276,10 +290,22 @@ TEST(causal_attention_has_the_bits_of_the_definition)
     unsigned mix = 0;
     open_device();
     for (int i = 0; i < COUNT(shapes); i++, mix++) {
-        const struct sample s = {1 + (i % 5 == 2), shapes[i].seq, 1 + i % 2, shapes[i].dim, (enum values)(mix % KINDS), CAUSAL,
-                                 i % 3 ? 0.1f : 0.0f, mix % 7 == 3};
-        if (!shim->checked || shapes[i].seq < 70)
+        struct sample s = {1 + (i % 5 == 2), shapes[i].seq, 1 + i % 2, shapes[i].dim, (enum values)(mix % KINDS), CAUSAL,
+                           i % 3 ? 0.1f : 0.0f, mix % 7 == 3};
+        for (int documents = 0; documents < 2 && (!shim->checked || shapes[i].seq < 70); documents++, s.keys = DOCUMENTS)
             run(&s, mix);
+    }
+}
+
+/* Tiles of keys before the document of a query, and of queries after that of a key, are passed over. */
+TEST(long_documents_have_the_bits_of_the_definition)
+{
+    static const int dims[] = {64, 96, 8, 128};
+    open_device();
+    for (int i = 0; i < COUNT(dims); i++) {
+        const struct sample s = {1, 330 + 17 * i, 1, dims[i], PLAIN, DOCUMENTS, i % 2 ? 0.1f : 0.0f, 0};
+        if (!shim->checked)
+            run(&s, (unsigned)i);
     }
 }
 

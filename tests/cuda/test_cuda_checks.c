@@ -85,13 +85,18 @@ TEST(planted_faults_are_found)
 }
 
 static const struct rp_op_shape shapes[] = {
-    {.rows = 1, .width = 1, .depth = 1, .batch = 1, .seq = 1, .heads = 1, .head_dim = 1, .dropout = 0.1f},
-    {.rows = 5, .width = 33, .depth = 77, .batch = 2, .seq = 7, .heads = 2, .head_dim = 5, .in_place = 1, .variant = 3},
-    {.rows = 65, .width = 240, .depth = 31, .segment = 8, .batch = 1, .seq = 33, .heads = 2, .head_dim = 64, .dropout = 0.1f, .variant = 6},
+    {.rows = 1, .width = 1, .depth = 1, .batch = 1, .seq = 1, .heads = 1, .head_dim = 1, .dropout = 0.1f,
+     .conv = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}},
+    {.rows = 5, .width = 33, .depth = 77, .batch = 2, .seq = 7, .heads = 2, .head_dim = 5, .in_place = 1, .variant = 3,
+     .conv = {2, 9, 7, 5, 9, 7, 5, 3, 3, 1, 1, 1}},
+    {.rows = 65, .width = 240, .depth = 31, .segment = 8, .batch = 1, .seq = 33, .heads = 2, .head_dim = 64, .dropout = 0.1f, .variant = 6,
+     .conv = {1, 11, 10, 16, 6, 5, 16, 3, 3, 2, 1, 1}},
     {.rows = 130, .width = 77, .depth = 70, .segment = 30, .batch = 1, .seq = 128, .heads = 1, .head_dim = 80, .dropout = 0.5f, .in_place = 1,
-     .variant = 13},
-    {.rows = 70, .width = 132, .depth = 64, .segment = 16, .batch = 1, .seq = 140, .heads = 1, .head_dim = 64, .dropout = 0.1f, .variant = 1},
-    {.rows = 200, .width = 768, .depth = 20, .batch = 1, .seq = 64, .heads = 1, .head_dim = 64, .variant = 2, .offset = 1},
+     .variant = 13, .conv = {1, 2, 2, 460, 2, 2, 460, 3, 3, 1, 1, 1}}, /* sums in segments */
+    {.rows = 70, .width = 132, .depth = 64, .segment = 16, .batch = 1, .seq = 140, .heads = 1, .head_dim = 64, .dropout = 0.1f, .variant = 1,
+     .conv = {1, 66, 65, 8, 66, 65, 8, 3, 3, 1, 1, 1}}, /* groups of rows */
+    {.rows = 200, .width = 768, .depth = 20, .batch = 1, .seq = 64, .heads = 1, .head_dim = 64, .variant = 2, .offset = 1,
+     .conv = {2, 8, 9, 68, 8, 9, 68, 1, 1, 1, 0, 0}},
 };
 
 TEST(no_operation_has_a_race_or_leaves_its_memory)

@@ -98,8 +98,8 @@ TEST(rows)
     CHECK(same_end(y, ROWS, small, TAIL, 16, WIDTH) &&
               memcmp(small, x + (size_t)(ROWS - 1) * WIDTH, WIDTH * 4) == 0, "gather_rows");
     const float *type = x + (size_t)(ROWS - 1) * WIDTH;
-    BOTH(16, op->embed_forward(dev, y, index, zeros, x, type, tail, (int)ROWS, SEQ, WIDTH),
-         op->embed_forward(dev, small, index + ROWS - TAIL, zeros, x, type, tail, TAIL, SEQ, WIDTH));
+    BOTH(16, op->embed_forward(dev, y, index, zeros, NULL, x, type, tail, (int)ROWS, SEQ, WIDTH),
+         op->embed_forward(dev, small, index + ROWS - TAIL, zeros, NULL, x, type, tail, TAIL, SEQ, WIDTH));
     CHECK(same_end(y, ROWS, small, TAIL, 16, WIDTH) && y[n - 1] != 0, "embed_forward");
     BOTH(16, op->dropout_forward(dev, y, mask, x, &all, (int)ROWS, WIDTH),
          op->dropout_forward(dev, small, small_mask, tail, &end, TAIL, WIDTH));
@@ -186,6 +186,55 @@ TEST(products)
     give(x, n);
     give(c, n);
     give(far, (size_t)PITCH * K);
+}
+
+/* The largest batch whose images have fewer than 2^31 elements. */
+TEST(convolutions)
+{
+    enum { IMAGES = 10699, SIDE = 56, CHANNELS = 64, PIXELS = SIDE * SIDE, TAPS = 9 * CHANNELS, COMPARED = 512 };
+    START;
+    const struct rp_ops *op = dev->op;
+    const struct rp_conv all = {IMAGES, SIDE, SIDE, CHANNELS, SIDE, SIDE, CHANNELS, 3, 3, 1, 1, 1};
+    struct rp_conv one = all;
+    const long rows = rp_conv_rows(&all), groups = (rows + RP_CONV_GROUP - 1) / RP_CONV_GROUP, first = (groups - 1) * RP_CONV_GROUP;
+    const size_t n = (size_t)rows * CHANNELS;
+    float *x = room(n), *y = room(n), *w = room(CHANNELS * TAPS), *dw = room(CHANNELS * TAPS), *work = room(rp_conv_wgrad_work(&all));
+    float *last = x + (rows - PIXELS) * CHANNELS, *small = room(PIXELS * CHANNELS);
+    const struct rp_op_use use = {.op = RP_OP_conv_wgrad, .conv = all};
+    struct rp_err err = {0};
+    CHECK(rp_cuda_supports(&rp_cuda_of(dev)->gpu, &use, &err) == 0, "%s", err.msg);
+    one.batch = 1;
+    for (long row = rows - PIXELS + TAIL; row <= rows; row += TAIL)
+        fill_tail(x, row, CHANNELS, (unsigned)(rows - row));
+    fill_tail(x, rows, CHANNELS, 1);
+    for (long row = TAIL; row < TAPS + TAIL; row += TAIL)
+        fill_tail(w, row < TAPS ? row : TAPS, CHANNELS, 8 + (unsigned)row);
+    BOTH(8, op->conv_forward(dev, y, NULL, x, w, &all, NULL), op->conv_forward(dev, small, NULL, last, w, &one, NULL));
+    CHECK(same_end(y, rows, small, PIXELS, COMPARED, CHANNELS) && y[n - 1] != 0, "conv_forward");
+    BOTH(8, op->conv_dgrad(dev, y, x, w, NULL, &all), op->conv_dgrad(dev, small, last, w, NULL, &one));
+    CHECK(same_end(y, rows, small, PIXELS, COMPARED, CHANNELS) && y[n - 1] != 0, "conv_dgrad");
+    /* of the last group of rows, all of which are in the last image; the gradient of the outputs is x again */
+    CHECK(first > rows - PIXELS, "the last group has rows of %ld images", (rows - first) / PIXELS + 1);
+    shim->last = 9; /* tiles of 64 x 64, or more than there are */
+    op->conv_wgrad(dev, dw, x, x, &all, work);
+    shim->last = 0;
+    CHECK(dev->backend->sync(dev, &err) == 0, "%s", err.msg);
+    for (int k = 0; k < TAPS * CHANNELS; k += 101) {
+        const int o = k / TAPS, tap = k % TAPS / CHANNELS, c = k % CHANNELS;
+        float sum = 0, chain = 0;
+        for (long r = first; r < rows; r++) {
+            const long h = r / SIDE % SIDE + tap / 3 - 1, v = r % SIDE + tap % 3 - 1, in = r / PIXELS * PIXELS + h * SIDE + v;
+            chain = __builtin_fmaf(x[r * CHANNELS + o], h < 0 || h >= SIDE || v < 0 || v >= SIDE ? 0.0f : x[in * CHANNELS + c], chain);
+            if ((r - first) % RP_CONV_CHAIN == RP_CONV_CHAIN - 1 || r == rows - 1) {
+                sum = sum + chain;
+                chain = 0;
+            }
+        }
+        CHECK(work[(size_t)(groups - 1) * TAPS * CHANNELS + (size_t)k] == sum, "conv_wgrad: weight %d", k);
+    }
+    give(x, n);
+    give(y, n);
+    give(work, rp_conv_wgrad_work(&all));
 }
 
 TEST(attention)

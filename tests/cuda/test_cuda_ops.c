@@ -25,14 +25,19 @@ static int wanted(int op)
     return !list || !*list;
 }
 
+static struct rp_dev *open_gpu(struct shim_options **shim)
+{
+    setenv("RP_CUDA_GRAPHS", "0", 0);  /* results are looked at without a sync */
+    setenv("SHIM_L2", "196608", 0); /* layernorm_backward goes over its rows in several parts */
+    return gpu_here(shim);
+}
+
 /* At most a few messages per operation; the rest is counted. */
 static void compare(int op, const struct rp_op_shape *s, unsigned mix, int *failed)
 {
     struct shim_options *shim;
     struct rp_err e = {0};
-    setenv("RP_CUDA_GRAPHS", "0", 0);  /* results are looked at without a sync */
-    setenv("SHIM_L2", "196608", 0); /* layernorm_backward goes over its rows in several parts */
-    struct rp_dev *dev = gpu_here(&shim);
+    struct rp_dev *dev = open_gpu(&shim);
     shim->order = (enum shim_order)(mix % SHIM_ORDERS);
     shim->late = mix >> 1 & 1;
     shim->ahead = mix >> 2 & 1;
@@ -41,17 +46,18 @@ static void compare(int op, const struct rp_op_shape *s, unsigned mix, int *fail
     if ((rp_ops_compare(NULL, dev->op, dev, (enum rp_op)op, s, &e) == 0 && dev->backend->sync(dev, &e) == 0) || ++*failed > 3)
         return;
     CHECK(0, "order %d%s%s, %d resident, rows %d width %d depth %d segment %d, batch %d seq %d heads %d dim %d, dropout %g, variant %u, "
-          "offset %d%s%s: %s",
+          "offset %d%s%s, conv %dx%dx%dx%d: %s",
           (int)shim->order, shim->late ? ", late copies" : "", shim->ahead ? ", warps ahead" : "", shim->resident, s->rows, s->width,
           s->depth, s->segment, s->batch, s->seq, s->heads, s->head_dim, (double)s->dropout, s->variant, s->offset,
-          s->small == 2 ? ", all -0" : s->small ? ", small values" : "", s->in_place ? ", in place" : "", e.msg);
+          s->small == 2 ? ", all -0" : s->small ? ", small values" : "", s->in_place ? ", in place" : "",
+          s->conv.batch, s->conv.in_h, s->conv.in_w, s->conv.in_c, e.msg);
 }
 
 static struct rp_op_shape shape_of(int rows, int width, unsigned mix)
 {
     return (struct rp_op_shape){.rows = rows, .width = width, .depth = 1 + (int)(mix * 37 % 90), .segment = mix % 3 ? 16 : 0,
                                 .dropout = dropouts[mix % 3], .in_place = mix >> 1 & 1, .variant = mix, .offset = mix % 5 == 3,
-                                .small = mix % 4 == 1 ? 1 + (mix % 8 == 5) : 0, .seed = mix};
+                                .small = mix % 4 == 1 ? 1 + (mix % 8 == 5) : 0, .batch = 1 + (int)(mix % 3), .seed = mix};
 }
 
 static void rows_of(int op, int *cases, int *failed)
@@ -99,6 +105,12 @@ static void sizes_of(int op, int *cases, int *failed)
         {RP_OP_softmax_xent, 2, 231, 7}, {RP_OP_softmax_xent, 2, 1023, 93}, {RP_OP_softmax_xent, 1, 256, 128}, {RP_OP_softmax_xent, 3, 127, 127},
         {RP_OP_softmax_xent, 1, 50257, 1}, {RP_OP_softmax_xent, 1, 70000, 1},
         {RP_OP_weighted_sum, 3, 2048, 1},
+        {RP_OP_softmax_xent_smoothed, 3, 1000, 0}, {RP_OP_softmax_xent_smoothed, 2, 1001, 0}, {RP_OP_argmax_rows, 9, 1000, 0},
+        {RP_OP_argmax_rows, 9, 1001, 1}, {RP_OP_avgpool_forward, 49, 96, 0}, {RP_OP_avgpool_forward, 300, 33, 0},
+        {RP_OP_avgpool_backward, 49, 96, 0}, {RP_OP_scale_pixels, 300, 331, 0}, {RP_OP_scale_pixels, 300, 331, 1},
+        {RP_OP_batchnorm_forward, 8325, 33, 3}, {RP_OP_batchnorm_forward, 2112, 64, 1}, {RP_OP_batchnorm_backward, 8325, 33, 3},
+        {RP_OP_batchnorm_backward, 2112, 64, 1}, {RP_OP_batchnorm_apply, 600, 1021, 3}, {RP_OP_batchnorm_backward, 600, 260, 2},
+        {RP_OP_sgd_update, 600, 1021, 3}, {RP_OP_lars_update, 600, 1021, 7}, {RP_OP_running_update, 600, 1021, 0},
         {RP_OP_add, 600, 1021, 0},
         {RP_OP_fill, 600, 1021, 1},
         {RP_OP_gelu_forward, 600, 1021, 1},
@@ -122,6 +134,57 @@ static void sizes_of(int op, int *cases, int *failed)
         for (s.offset = 0; s.offset < 2; s.offset++, ++*cases)
             compare(op, &s, (unsigned)(i + s.offset), failed);
     }
+}
+
+/* Windows of every form, as in backend/selftest.c, and: a stride of 3, windows larger than the image, images without a row of their own
+ * before the next, channels that are many tiles or less than a vector; sums in segments, in place as well; groups of rows. */
+static const struct rp_conv convs[] = {
+#define CONV(n, h, w, c, oh, ow, oc, kh, kw, s, top, left) {n, h, w, c, oh, ow, oc, kh, kw, s, top, left}
+    CONV(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0),       CONV(3, 5, 6, 3, 5, 6, 7, 3, 3, 1, 1, 1),
+    CONV(2, 13, 9, 8, 7, 5, 12, 3, 3, 2, 1, 1),     CONV(2, 12, 10, 4, 6, 5, 20, 3, 3, 2, 0, 0),
+    CONV(1, 31, 29, 3, 16, 15, 64, 7, 7, 2, 3, 3),  CONV(2, 9, 8, 16, 5, 4, 36, 1, 1, 2, 0, 0),
+    CONV(2, 8, 9, 68, 8, 9, 132, 1, 1, 1, 0, 0),    CONV(1, 2, 2, 12, 2, 2, 5, 5, 5, 1, 2, 2),
+    CONV(2, 10, 11, 5, 4, 4, 9, 4, 2, 3, 1, 0),     CONV(1, 7, 7, 460, 7, 7, 8, 3, 3, 1, 1, 1),
+    CONV(1, 7, 6, 12, 7, 6, 461, 3, 3, 1, 1, 1),    CONV(1, 6, 7, 12, 3, 4, 700, 3, 3, 2, 1, 1),
+    CONV(3, 40, 41, 8, 40, 41, 16, 3, 3, 1, 1, 1),  CONV(1, 92, 91, 3, 46, 46, 68, 3, 3, 2, 0, 1),
+    CONV(1, 16, 15, 64, 16, 15, 200, 3, 3, 1, 1, 1), CONV(1, 3, 3, 4100, 3, 3, 72, 1, 1, 1, 0, 0),
+    CONV(1, 3, 3, 72, 3, 3, 4100, 1, 1, 1, 0, 0),
+};
+static const struct rp_conv pools[] = {
+    CONV(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0),       CONV(2, 15, 14, 64, 8, 7, 64, 3, 3, 2, 1, 1),
+    CONV(2, 8, 10, 7, 4, 5, 7, 3, 3, 2, 0, 0),      CONV(1, 9, 9, 36, 8, 8, 36, 2, 2, 1, 0, 0),
+    CONV(3, 14, 13, 2, 5, 5, 2, 3, 3, 3, 1, 1),     CONV(2, 7, 9, 132, 4, 3, 132, 2, 3, 2, 0, 0),
+#undef CONV
+};
+
+/* Weight gradients of some and of many groups of rows. */
+static const struct rp_conv long_convs[] = {
+    {1, 260, 261, 2, 260, 261, 3, 1, 1, 1, 0, 0}, {2, 362, 363, 4, 181, 182, 4, 3, 3, 2, 1, 1}, {1, 725, 726, 1, 725, 726, 2, 1, 1, 1, 0, 0},
+};
+
+/* Each by the tile that is chosen, and by every other one that can compute it. */
+static void convs_of(int op, int *cases, int *failed)
+{
+    struct rp_cuda *c = rp_cuda_of(open_gpu(NULL));
+    const int pool = op == RP_OP_maxpool_forward || op == RP_OP_maxpool_backward;
+    for (int i = 0; i < (pool ? COUNT(pools) : COUNT(convs)); i++)
+        for (unsigned k = 0; k < 4; k++, ++*cases) {
+            struct rp_op_shape s = {.conv = pool ? pools[i] : convs[i], .variant = k, .in_place = k == 2, .offset = k == 3,
+                                    .small = k == 1 ? 1 + i % 2 : 0, .seed = k + 1};
+            compare(op, &s, k + 5 * (unsigned)i, failed);
+        }
+    for (int i = 0; op == RP_OP_conv_wgrad && i < COUNT(long_convs); i++, ++*cases) {
+        struct rp_op_shape s = {.conv = long_convs[i], .seed = 3};
+        compare(op, &s, 3 + (unsigned)i, failed);
+    }
+    for (int tile = 1, usable; !pool && rp_cuda_conv_tile(c, tile, &usable); tile++)
+        for (int i = 1; i < COUNT(convs) && usable && strncmp(rp_cuda_conv_tile(c, tile, &usable), rp_op_info[op].name + 5, 5) == 0;
+             i++, ++*cases) {
+            struct rp_op_shape s = {.conv = convs[i], .variant = (unsigned)i, .in_place = i & 1, .seed = 9};
+            c->conv_forced = tile;
+            compare(op, &s, 3 * (unsigned)(i + tile), failed);
+            c->conv_forced = 0;
+        }
 }
 
 static void attention_of(int op, int *cases, int *failed)
@@ -149,6 +212,8 @@ TEST(every_operation_has_the_bits_of_the_reference)
         clock_gettime(CLOCK_MONOTONIC, &a);
         if (op == RP_OP_attention_forward || op == RP_OP_attention_backward)
             attention_of(op, &cases, &failed);
+        else if (rp_op_is_conv((enum rp_op)op))
+            convs_of(op, &cases, &failed);
         else
             rows_of(op, &cases, &failed);
         sizes_of(op, &cases, &failed);

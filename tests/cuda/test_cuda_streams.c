@@ -289,8 +289,9 @@ static void operations(void)
 {
     static const struct rp_op_shape shapes[] = {
         {.rows = 3, .width = 240, .batch = 2, .seq = 33, .heads = 2, .head_dim = 64, .depth = 77, .segment = 16,
-         .dropout = 0.1f, .variant = 3},
-        {.rows = 67, .width = 77, .batch = 1, .seq = 130, .heads = 1, .head_dim = 24, .depth = 40, .in_place = 1, .variant = 6},
+         .dropout = 0.1f, .variant = 3, .conv = {2, 9, 7, 8, 9, 7, 8, 3, 3, 1, 1, 1}},
+        {.rows = 67, .width = 77, .batch = 1, .seq = 130, .heads = 1, .head_dim = 24, .depth = 40, .in_place = 1, .variant = 6,
+         .conv = {1, 66, 65, 4, 66, 65, 4, 3, 3, 1, 1, 1}},
     };
     struct rp_err err = {0};
     struct rp_dev *dev = gpu_here(NULL);

@@ -184,6 +184,22 @@ static void launch_products(struct rp_cuda *c, float *x)
     c->gemm_forced.tile = 0;
 }
 
+/* The same for convolutions; and a weight gradient of two groups. */
+static void launch_convs(struct rp_cuda *c, float *x)
+{
+    static const struct rp_conv conv = {1, 14, 14, 64, 14, 14, 64, 3, 3, 1, 1, 1}, groups = {1, 65, 65, 4, 65, 65, 4, 1, 1, 1, 0, 0};
+    const struct rp_ops *op = c->dev.op;
+    int usable;
+    for (int tile = 1; rp_cuda_conv_tile(c, tile, &usable); tile++) {
+        c->conv_forced = usable ? tile : 0;
+        op->conv_forward(&c->dev, x, NULL, x, x, &conv, x);
+        op->conv_dgrad(&c->dev, x, x, x, NULL, &conv);
+        op->conv_wgrad(&c->dev, x, x, x, &conv, x);
+    }
+    c->conv_forced = 0;
+    op->conv_wgrad(&c->dev, x, x, x, &groups, x);
+}
+
 static int launch_everything(struct rp_err *err)
 {
     struct rp_device_opts o = {0};
@@ -195,9 +211,11 @@ static int launch_everything(struct rp_err *err)
     if (!x)
         return -1;
     launch_products(rp_cuda_of(dev), x);
+    launch_convs(rp_cuda_of(dev), x);
     for (int op = 0; op < RP_OP_COUNT; op++) {
         const char *name = rp_op_info[op].name;
-        struct rp_op_shape s = {.rows = 256, .width = 768, .depth = 64, .variant = 1, .seed = 1};
+        struct rp_op_shape s = {.rows = 256, .width = 768, .depth = 64, .batch = 1, .variant = 1, .seed = 1,
+                                .conv = {1, 8, 8, 64, 4, 4, 64, 3, 3, 2, 1, 1}};
         if (strcmp(name, "gemm") != 0 && strncmp(name, "attention", 9) != 0)
             differ += rp_ops_compare(NULL, dev->op, dev, (enum rp_op)op, &s, &ignored) < 0;
     }

@@ -1,6 +1,7 @@
-/* How fast the matrix products and attention may be, by estimate: what their main loops consist of, and for BERT's and GPT's products and
- * attention on three GPUs the kernel that the host code takes and the share of the peak that is expected of it. tests/cuda/estimates.txt has
- * them, RP_UPDATE=1 writes it; the rates in gemm.def, by which the host code chooses, have to be those of the loops. */
+/* How fast the matrix products, convolutions and attention may be, by estimate: what their main loops consist of, and for BERT's and GPT's
+ * products and attention and ResNet-50's convolutions on three GPUs the kernel that the host code takes and the share of the peak that is
+ * expected of it. tests/cuda/estimates.txt has them, RP_UPDATE=1 writes it; the rates in gemm.def and conv.def, by which the host code
+ * chooses, have to be those of the loops. */
 #include "backend/cuda/attention.h"
 #include "backend/cuda/cuda.h"
 #include "tests/cuda/device_code.h"
@@ -17,9 +18,19 @@ static const struct {
     int from, before, rate;
 } tiles[] = {
 #define TILE(name, threads, blocks, rows, columns, thread_rows, thread_columns, down, across, how_a, how_b, from, before, rate)            \
-    {#name, from, before, rate},
+    {"gemm_" #name, from, before, rate},
 #include "backend/cuda/gemm.def"
 #undef TILE
+#define FORWARD(name, ...) CONV("conv_forward_" #name, __VA_ARGS__)
+#define DGRAD(name, ...) CONV("conv_dgrad_" #name, __VA_ARGS__)
+#define WGRAD(name, ...) CONV("conv_wgrad_" #name, __VA_ARGS__)
+#define CONV(name, threads, blocks, rows, columns, thread_rows, thread_columns, down, across, vectors, from, before, rate)                 \
+    {name, from, before, rate},
+#include "backend/cuda/conv.def"
+#undef FORWARD
+#undef DGRAD
+#undef WGRAD
+#undef CONV
 };
 enum { TILES = sizeof tiles / sizeof *tiles };
 
@@ -35,8 +46,7 @@ static void add_kernel(void *user, const char *kernel, const unsigned char *code
 {
     struct loops *l = user;
     for (int i = 0; i < TILES; i++)
-        if (strncmp(kernel, "rp_gemm_", 8) == 0 && strcmp(kernel + 8, tiles[i].name) == 0 && l->arch >= tiles[i].from &&
-            l->arch < tiles[i].before)
+        if (strncmp(kernel, "rp_", 3) == 0 && strcmp(kernel + 3, tiles[i].name) == 0 && l->arch >= tiles[i].from && l->arch < tiles[i].before)
             CHECK(sass_main_loop(&l->loop[i], code, bytes, l->arch), "%s for sm_%d: no main loop is found", kernel, l->arch);
 }
 
@@ -54,7 +64,7 @@ static void tile_table(struct rp_buf *out, const struct loops *loops)
         rp_buf_printf(out, "      sm_%d", archs[i]);
     rp_buf_puts(out, "  rate\n");
     for (int t = 0; t < TILES; t++) {
-        rp_buf_printf(out, "gemm_%-15s", tiles[t].name);
+        rp_buf_printf(out, "%-20s", tiles[t].name);
         for (int i = 0; i < ARCHS; i++) {
             const struct sass_loop *l = &loops[i].loop[t];
             if (l->ffma)
@@ -64,7 +74,7 @@ static void tile_table(struct rp_buf *out, const struct loops *loops)
         }
         const struct sass_loop *last = &loops[tiles[t].before > 90 ? ARCHS - 1 : 1].loop[t];
         double issue = 100.0 * (tiles[t].before > 90 ? last->bound : (double)last->ffma / last->instructions);
-        CHECK(issue - tiles[t].rate < 3 && tiles[t].rate - issue < 3, "gemm_%s counts with %d per cent, its loop is worth %.1f",
+        CHECK(issue - tiles[t].rate < 3 && tiles[t].rate - issue < 3, "%s counts with %d per cent, its loop is worth %.1f",
               tiles[t].name, tiles[t].rate, issue);
         rp_buf_printf(out, "  %4d\n", tiles[t].rate);
     }
@@ -79,6 +89,15 @@ static const struct {
 } gpus[] = {{"H200", 90, 132, 232448, 128, 1.98}, {"A100", 80, 108, 166912, 64, 1.41}, {"V100", 70, 80, 98304, 64, 1.53}};
 enum { GPUS = sizeof gpus / sizeof *gpus };
 
+static struct rp_cuda device_of(int gpu, struct rp_cuda_image *image)
+{
+    *image = (struct rp_cuda_image){.arch = gpus[gpu].arch};
+    return (struct rp_cuda){.image = image,
+                            .multiprocessors = gpus[gpu].multiprocessors,
+                            .gpu.shared_max = (size_t)gpus[gpu].shared,
+                            .workspace_bytes = RP_CUDA_GEMM_WORKSPACE};
+}
+
 /* As the kernels take them: rows one after another. */
 static void product_row(struct rp_buf *out, struct rp_gemm g)
 {
@@ -88,11 +107,8 @@ static void product_row(struct rp_buf *out, struct rp_gemm g)
     g.ldc = g.n;
     rp_buf_printf(out, "%s %5d x %5d x %5d", g.ta ? "TN" : g.tb ? "NT" : "NN", g.m, g.n, g.k);
     for (int i = 0; i < GPUS; i++) {
-        struct rp_cuda_image image = {.arch = gpus[i].arch};
-        struct rp_cuda c = {.image = &image,
-                            .multiprocessors = gpus[i].multiprocessors,
-                            .gpu.shared_max = (size_t)gpus[i].shared,
-                            .workspace_bytes = RP_CUDA_GEMM_WORKSPACE};
+        struct rp_cuda_image image;
+        struct rp_cuda c = device_of(i, &image);
         struct rp_cuda_gemm how = rp_cuda_gemm_choice(&c, &g);
         int usable;
         double ideal = (double)g.m * g.n * g.k / ((double)gpus[i].lanes * gpus[i].multiprocessors);
@@ -133,6 +149,78 @@ static void product_table(struct rp_buf *out)
     for (int i = 0; i < 4; i++)
         layer_rows(out, 8192, i == 3 ? 6144 : 1536, (int[]){4608, 1536, 6144, 1536}[i]);
     layer_rows(out, 512, 1536, 50304);
+}
+
+/* ---- convolutions ---- */
+
+enum { BATCH = 128 };
+
+/* Square images and windows; padding half of the window. Times: as often as ResNet-50 has it. */
+static const struct {
+    int in, in_c, out_c, kernel, stride, times;
+} layers[] = {{224, 3, 64, 7, 2, 1},
+              {56, 64, 64, 1, 1, 1},     {56, 64, 64, 3, 1, 3},   {56, 64, 256, 1, 1, 4},   {56, 256, 64, 1, 1, 2},
+              {56, 256, 128, 1, 1, 1},   {56, 128, 128, 3, 2, 1}, {28, 128, 512, 1, 1, 4},  {56, 256, 512, 1, 2, 1},
+              {28, 512, 128, 1, 1, 3},   {28, 128, 128, 3, 1, 3}, {28, 512, 256, 1, 1, 1},  {28, 256, 256, 3, 2, 1},
+              {14, 256, 1024, 1, 1, 6},  {28, 512, 1024, 1, 2, 1}, {14, 1024, 256, 1, 1, 5}, {14, 256, 256, 3, 1, 5},
+              {14, 1024, 512, 1, 1, 1},  {14, 512, 512, 3, 2, 1}, {7, 512, 2048, 1, 1, 3},  {14, 1024, 2048, 1, 2, 1},
+              {7, 2048, 512, 1, 1, 2},   {7, 512, 512, 3, 1, 2}};
+enum { LAYERS = sizeof layers / sizeof *layers };
+
+static struct rp_conv conv_of(int i)
+{
+    const int in = layers[i].in, out = in / layers[i].stride, kernel = layers[i].kernel;
+    return (struct rp_conv){BATCH, in, in, layers[i].in_c, out, out, layers[i].out_c, kernel, kernel, layers[i].stride, kernel / 2, kernel / 2};
+}
+
+static void conv_cell(struct rp_buf *out, int gpu, enum rp_op op, int layer, double *useful, double *seconds)
+{
+    const struct rp_conv v = conv_of(layer);
+    struct rp_cuda_image image;
+    const struct rp_cuda c = device_of(gpu, &image);
+    const struct rp_cuda_conv how = rp_cuda_conv_choice(&c, op, &v);
+    const double work = (double)rp_conv_rows(&v) * v.out_c * rp_conv_taps(&v);
+    const double ideal = work / ((double)gpus[gpu].lanes * gpus[gpu].multiprocessors);
+    const char *name;
+    int usable;
+    if (how.tile)
+        name = rp_cuda_conv_tile(&c, how.tile, &usable);
+    else
+        name = rp_cuda_gemm_tile(&c, rp_cuda_gemm_choice(&c, &how.gemm).tile, &usable);
+    CHECK(how.cycles >= ideal, "%s is expected to do layer %d faster than it can", gpus[gpu].name, layer);
+    rp_buf_printf(out, "  %-16s %3.0f %6.1f", name, 100 * ideal / how.cycles, 2e-3 * work / (how.cycles / gpus[gpu].ghz));
+    useful[gpu] += layers[layer].times * work;
+    seconds[gpu] += layers[layer].times * how.cycles / gpus[gpu].ghz * 1e-9;
+}
+
+static void conv_table(struct rp_buf *out)
+{
+    static const struct {
+        enum rp_op op;
+        const char *name;
+    } directions[] = {{RP_OP_conv_forward, "forward"}, {RP_OP_conv_dgrad, "dgrad"}, {RP_OP_conv_wgrad, "wgrad"}};
+    rp_buf_printf(out, "%38s", "");
+    for (int i = 0; i < GPUS; i++)
+        rp_buf_printf(out, "  %-27s", gpus[i].name);
+    rp_buf_puts(out, "\n");
+    for (int d = 0; d < 3; d++) {
+        double useful[GPUS] = {0}, seconds[GPUS] = {0};
+        for (int i = 0; i < LAYERS; i++) {
+            if (d == 1 && i == 0)
+                continue; /* nobody needs the gradient of the images */
+            rp_buf_printf(out, "%-7s %3d x %4d -> %4d, %dx%d / %d x %d", directions[d].name, layers[i].in, layers[i].in_c, layers[i].out_c,
+                          layers[i].kernel, layers[i].kernel, layers[i].stride, layers[i].times);
+            for (int g = 0; g < GPUS; g++)
+                conv_cell(out, g, directions[d].op, i, useful, seconds);
+            rp_buf_puts(out, "\n");
+        }
+        rp_buf_printf(out, "%-38s", "all");
+        for (int g = 0; g < GPUS; g++)
+            rp_buf_printf(out, "  %6.2f ms        %3.0f %6.1f", 1e3 * seconds[g],
+                          100 * useful[g] / seconds[g] / (1e9 * gpus[g].ghz * gpus[g].lanes * gpus[g].multiprocessors),
+                          2e-12 * useful[g] / seconds[g]);
+        rp_buf_puts(out, "\n");
+    }
 }
 
 /* ---- attention ---- */
@@ -271,6 +359,7 @@ TEST(products_are_as_fast_as_in_the_table_by_estimate)
     for (int i = 0; i < ARCHS; i++) {
         loops[i].arch = archs[i];
         CHECK(code_each_text(device_code(path, archs[i], "gemm"), add_kernel, &loops[i], &err) == 0, "%s", err.msg);
+        CHECK(code_each_text(device_code(path, archs[i], "conv"), add_kernel, &loops[i], &err) == 0, "%s", err.msg);
         attention[i].arch = archs[i];
         for (int p = 0; p < PARTS; p++)
             CHECK(code_each_text(device_code(path, archs[i], attention_parts[p]), add_attention, &attention[i], &err) == 0, "%s", err.msg);
@@ -280,12 +369,15 @@ TEST(products_are_as_fast_as_in_the_table_by_estimate)
         "Matrix products by estimate: no GPU has run this. The goal is 95 % of cuBLAS in strict fp32, which `make gpu-check` measures;\n"
         "what cuBLAS reaches is not known here. RP_UPDATE=1 BUILD=build build/native/tests/cuda/test_estimates writes this file.\n\n"
         "Main loops: per cent of instructions that are FFMA, and per cent of the peak that the model of tests/cuda/sass.h allows;\n"
-        "!: local memory in the loop. rate: what the choice of tiles counts with (src/backend/cuda/gemm.def), sm_90 or the last "
+        "!: local memory in the loop. rate: what the choice of tiles counts with (src/backend/cuda/gemm.def, conv.def), sm_90 or the last "
         "before.\n\n");
     tile_table(&table, loops);
     rp_buf_puts(&table, "\nBERT-base, batch 32 and 96 of length 128 and the head: tile, how segments are added, per cent of peak, TFLOP/s "
                         "at boost clock.\n\n");
     product_table(&table);
+    rp_buf_puts(&table, "\nResNet-50, batch 128: side of the square image, channels, window / stride x how many of them: tile of conv.def (with its\n"
+                        "direction) or gemm.def, per cent of peak (padding and absent taps are no useful work), TFLOP/s.\n\n");
+    conv_table(&table);
     rp_buf_puts(&table, "\nAttention: of the loop with most FFMA the same as above. Then causal attention, batch x heads x tokens x columns of a head:\n"
                         "kernel (of backward: that of dq; streams compute scores more than once), useful work in per cent of peak, TFLOP/s.\n\n");
     attention_table(&table, attention);

@@ -6,10 +6,11 @@
 #
 #   capture    what repro says of the machine against nvidia-smi, value by value           tests/gpu/capture.sh
 #   ops        every operation against its literal definition
-#   bits       bert_tiny_fp32 and three steps of BERT-base b32 with dropout: GPU and CPU, line by line
-#   train      BERT-base b32, b96, the largest batch and b64: sequences a second
+#   bits       bert_tiny_fp32, gpt_tiny_fp32, steps of BERT-base b32 with dropout and of GPT-2 124M b2: GPU and CPU, line by line
+#   train      BERT-base b32, b96, the largest batch and b64, GPT-2 124M b4 x 1024: sequences and tokens a second
 #   bundle     the recipe bert_fp32 in full, sealed and kept; two steps of it replayed on the CPU
-#   speed      matrix products beside cuBLAS in strict fp32, attention, memory-bound operations beside a copy
+#   speed      matrix products beside cuBLAS in strict fp32, causal attention beside scaled_dot_product_attention, memory-bound operations
+#              beside a copy
 #   peers      the same training by PyTorch, compiled and eager, TF32 off and on, as far as time goes
 #   bundles    the other recipes in full, sealed and kept
 #   sanitizer  the operations under compute-sanitizer: memcheck and racecheck
@@ -157,53 +158,72 @@ part_bits() {
     same_bits tiny bert_tiny_fp32 --set measure.timed_steps=20
     same_bits base bert_fp32 --set measure.timed_steps=3
     same_bits accumulated bert_tiny_fp32 --set measure.timed_steps=3 --set train.accumulation_steps=5
+    same_bits gpt gpt_tiny_fp32 --set measure.timed_steps=10
+    same_bits documents gpt_tiny_fp32 --set measure.timed_steps=3 --set train.recompute=full --set parallel.tensor=2 \
+        --set task.reset_position_ids=true --set task.reset_attention_mask=true --set task.eod_mask_loss=true
+    same_bits gpt2 gpt2_124m_fp32 --batch-size 2 --set measure.timed_steps=2
     same_bits lamb bert_lamb_fp32 --batch-size 4 --set train.accumulation_steps=1 --set measure.timed_steps=2
 }
 
+# Names of the models: of the recipe, and for people.
+recipe_of() { [ "$1" = bert ] && echo bert_fp32 || echo gpt2_124m_fp32; }
+name_of() { [ "$1" = bert ] && echo BERT-base || echo "GPT-2 124M"; }
+length_of() { [ "$1" = bert ] && echo 128 || echo 1024; }
 # Sequences a second of ours, the median of three windows.
-ours() { # BATCH WARM-UP STEPS
-    within 150 "$repro" run bert_fp32 --backend cuda --device "$device" --batch-size "$1" --set measure.warmup_steps="$2" \
-        --set measure.timed_steps="$3" --set measure.repeats=3 --force -o "train-b$1.repro.tar.zst" >train.txt 2>&1 ||
-        { lost "BERT-base batch $1" $? train.txt && return; }
-    "$repro" inspect "train-b$1.repro.tar.zst" run.json |
-        jq -c --arg batch "$1" '{who: "repro", batch: .plan.batch, asked: $batch, tf32: false, sequences_per_s: .results.throughput.value, device_bytes: (.device_bytes // null)}' >>train.jsonl
-    pass "BERT-base batch $1: $(tail -n 1 train.jsonl)"
+ours() { # MODEL BATCH WARM-UP STEPS
+    local name
+    name="$(name_of "$1") batch $2"
+    within 150 "$repro" run "$(recipe_of "$1")" --backend cuda --device "$device" --batch-size "$2" --set measure.warmup_steps="$3" \
+        --set measure.timed_steps="$4" --set measure.repeats=3 --force -o "train-$1-b$2.repro.tar.zst" >train.txt 2>&1 ||
+        { lost "$name" $? train.txt && return; }
+    "$repro" inspect "train-$1-b$2.repro.tar.zst" run.json |
+        jq -c --arg model "$1" --arg batch "$2" --argjson length "$(length_of "$1")" '.results.throughput.value as $x | {who: "repro",
+            model: $model, batch: .plan.batch, asked: $batch, tf32: false, sequences_per_s: $x, tokens_per_s: ($x * $length),
+            device_bytes: (.device_bytes // null)}' >>train.jsonl
+    pass "$name: $(tail -n 1 train.jsonl)"
 }
-peer() { # BATCH VARIANT [--tf32]
-    local status=0
-    within 120 "$python" "$here/../bench/bert_torch.py" --device "cuda:$device" --batch "$1" --variant "$2" --warmup 5 --steps 30 ${3:+"$3"} \
+peer() { # MODEL BATCH VARIANT [--tf32]
+    local name status=0
+    name="PyTorch $3, $(name_of "$1") batch $2${4:+ $4}"
+    within 120 "$python" "$here/../bench/$1_torch.py" --device "cuda:$device" --batch "$2" --variant "$3" --warmup 5 --steps 30 ${4:+"$4"} \
         >peer.json 2>peer.err || status=$?
-    if [ $status = 0 ] && jq -c '{who, batch, tf32, sequences_per_s: (.batch / (.step_s | sort | .[length / 2 | floor])), device_bytes: .peak_bytes}' peer.json >>train.jsonl; then
-        pass "PyTorch $2 batch $1${3:+ $3}: $(tail -n 1 train.jsonl)"
-    else skip "PyTorch $2 batch $1${3:+ $3}: status $status: $(tail -n 1 peer.err)"; fi
+    if [ $status = 0 ] && jq -c --arg model "$1" '(.batch / (.step_s | sort | .[length / 2 | floor])) as $x | {who, model: $model, batch, tf32,
+            sequences_per_s: $x, tokens_per_s: ($x * .seq), device_bytes: .peak_bytes}' peer.json >>train.jsonl; then
+        pass "$name: $(tail -n 1 train.jsonl)"
+    else skip "$name: status $status: $(tail -n 1 peer.err)"; fi
 }
 train_table() {
     jq -s . train.jsonl >train.json
     keep train train.json
-    jq -r -s '(map(select(.who == "repro")) | map({key: (.batch | tostring), value: .sequences_per_s}) | from_entries) as $ours
-        | .[] | [.who, .batch, (if .tf32 then "TF32" else "fp32" end), (.sequences_per_s * 10 | round / 10),
-                 (if $ours[.batch | tostring] then $ours[.batch | tostring] / .sequences_per_s * 1000 | round / 1000 else "" end)] | @tsv' train.jsonl |
-        awk -F '\t' 'BEGIN { printf "%-18s %6s %6s %12s %16s\n", "program", "batch", "", "sequences/s", "ours over it" }
-            { printf "%-18s %6s %6s %12s %16s\n", $1, $2, $3, $4, $5 }'
+    jq -r -s '(map(select(.who == "repro")) | map({key: "\(.model) \(.batch)", value: .sequences_per_s}) | from_entries) as $ours
+        | .[] | $ours["\(.model) \(.batch)"] as $mine | [.who, .model, .batch, (if .tf32 then "TF32" else "fp32" end),
+            (.sequences_per_s * 10 | round / 10), (.tokens_per_s | round),
+            (if $mine then $mine / .sequences_per_s * 1000 | round / 1000 else "" end)] | @tsv' train.jsonl |
+        awk -F '\t' 'BEGIN {
+                printf "%-18s %-6s %6s %6s %12s %12s %16s\n", "program", "model", "batch", "", "sequences/s", "tokens/s", "ours over it"
+            }
+            { printf "%-18s %-6s %6s %6s %12s %12s %16s\n", $1, $2, $3, $4, $5, $6, $7 }'
 }
 
 part_train() {
     : >train.jsonl
-    ours 32 5 30
-    ours 96 5 15
-    ours max 2 3
-    ours 64 5 15
+    ours bert 32 5 30
+    ours gpt 4 5 30
+    ours bert 96 5 15
+    ours bert max 2 3
+    ours bert 64 5 15
     train_table
 }
 
 part_peers() {
-    local batch variant tf32
+    local what variant tf32
     torch true || { skip "no PyTorch with CUDA: nothing beside the training" && return; }
     for tf32 in "" --tf32; do
-        for batch in 32 96 64; do
+        for what in "bert 32" "gpt 4" "bert 96" "bert 64"; do
             for variant in compile eager; do
-                [ "$(left)" -gt 20 ] || { skip "PyTorch $variant batch $batch${tf32:+ $tf32}: no time left" && continue; }
-                peer $batch $variant $tf32
+                [ "$(left)" -gt 20 ] || { skip "PyTorch $variant, $what${tf32:+ $tf32}: no time left" && continue; }
+                # shellcheck disable=SC2086 # words
+                peer $what $variant $tf32
             done
         done
     done
@@ -227,24 +247,27 @@ part_bundle() {
 
 part_bundles() {
     local recipe
-    for recipe in bert_tiny_fp32 bert_fp32_b96 bert_lamb_fp32 bert_large_fp32; do recipe_in_full $recipe; done
+    for recipe in bert_tiny_fp32 gpt2_124m_fp32 gpt_tiny_fp32 bert_fp32_b96 bert_lamb_fp32 bert_large_fp32; do recipe_in_full $recipe; done
 }
 
 part_speed() {
     within 90 "$repro" selftest --speed --backend cuda --device "$device" --json >speed.json 2>speed.err || { lost "selftest --speed" $? speed.err && return; }
-    torch within 90 "$python" "$here/../bench/gemm_torch.py" --device "cuda:$device" <speed.json >cublas.json 2>cublas.err || :
-    { [ -s cublas.json ] && jq -e 'type == "array"' cublas.json >/dev/null 2>&1; } || { echo '[]' >cublas.json && skip "no PyTorch with CUDA, or no time: nothing beside the products"; }
-    jq -n --slurpfile ours speed.json --slurpfile theirs cublas.json '
-        {rows: [$ours[0].speed[] as $r | ($theirs[0][] | select(.what == $r.what and .shape == $r.shape)) // null | {what: $r.what, name: $r.name,
-            shape: $r.shape, us: ($r.seconds * 1e6), tflops: (if $r.flops > 0 then $r.flops / $r.seconds / 1e12 else null end),
-            gbs: ($r.bytes / $r.seconds / 1e9), cublas_us: (if . then .seconds * 1e6 else null end),
-            of_cublas: (if . and .seconds then .seconds / $r.seconds else null end)}]}' >table.json
+    torch within 90 "$python" "$here/../bench/speed_torch.py" --device "cuda:$device" <speed.json >theirs.json 2>theirs.err || :
+    { [ -s theirs.json ] && jq -e 'type == "array"' theirs.json >/dev/null 2>&1; } ||
+        { echo '[]' >theirs.json && skip "no PyTorch with CUDA, or no time: nothing beside the products and attention"; }
+    jq -n --slurpfile ours speed.json --slurpfile theirs theirs.json '
+        {rows: [$ours[0].speed[] as $r | ($theirs[0][] | select(.what == $r.what and .name == $r.name and .shape == $r.shape)) // null |
+            {what: $r.what, name: $r.name, shape: $r.shape, us: ($r.seconds * 1e6), tflops: (if $r.flops > 0 then $r.flops / $r.seconds / 1e12 else null end),
+            gbs: ($r.bytes / $r.seconds / 1e9), peer_us: (if . then .seconds * 1e6 else null end),
+            of_peer: (if . and .seconds then .seconds / $r.seconds else null end)}]}' >table.json
     keep speed table.json
     jq -r '.rows[] | [.what, .name, .shape, (.us * 10 | round / 10), (if .tflops then .tflops * 100 | round / 100 else "" end), (.gbs | round),
-        (if .of_cublas then .of_cublas * 1000 | round / 1000 else "" end)] | @tsv' table.json |
-        awk -F '\t' 'BEGIN { printf "%-30s %-18s %-16s %10s %8s %6s %9s\n", "operation", "", "size", "us", "TFLOP/s", "GB/s", "of cuBLAS" }
+        (if .of_peer then .of_peer * 1000 | round / 1000 else "" end)] | @tsv' table.json |
+        awk -F '\t' 'BEGIN { printf "%-30s %-18s %-16s %10s %8s %6s %9s\n", "operation", "", "size", "us", "TFLOP/s", "GB/s", "of theirs" }
             { printf "%-30s %-18s %-16s %10s %8s %6s %9s\n", $1, $2, $3, $4, $5, $6, $7 }'
-    jq -r '[.rows[].of_cublas | select(.)] | select(length > 0) | "geometric mean of cuBLAS strict fp32: \((map(log) | add / length | exp) * 1000 | round / 1000) over \(length) products"' table.json
+    jq -r '(.rows | group_by(.what | test("attention")))[] | (if .[0].what | test("attention") then "scaled_dot_product_attention" else "cuBLAS" end) as $peer
+        | [.[].of_peer | select(.)] | select(length > 0)
+        | "geometric mean of \($peer) in strict fp32: \((map(log) | add / length | exp) * 1000 | round / 1000) over \(length) sizes"' table.json
     if jq -e '.rows | length > 0' table.json >/dev/null; then pass "measured $(jq '.rows | length' table.json) operations"; else miss "nothing was measured"; fi
 }
 

@@ -1,4 +1,4 @@
-/* Every operation in every instruction set this CPU has, on 1, 2, 3 and 7 threads, against the literal definition: bit for bit. */
+/* Every operation in every instruction set this CPU has, on several numbers of threads, against the literal definition: bit for bit. */
 #include "backend/cpu/ops_isa.h"
 #include "base/buf.h"
 #include "ops/op_check.h"
@@ -20,6 +20,11 @@ static int of_attention(int op)
     return op == RP_OP_attention_forward || op == RP_OP_attention_backward;
 }
 
+static int is_pool(int op)
+{
+    return op == RP_OP_maxpool_forward || op == RP_OP_maxpool_backward;
+}
+
 /* At most a few messages per operation; the rest is counted. */
 static void compare(struct rp_dev *dev, int isa, int threads, int op, const struct rp_op_shape *s, int *failed)
 {
@@ -27,10 +32,12 @@ static void compare(struct rp_dev *dev, int isa, int threads, int op, const stru
     if (rp_ops_compare(NULL, dev->op, dev, (enum rp_op)op, s, &e) == 0)
         return;
     if (++*failed <= 3)
-        CHECK(0, "%s, %d threads, rows %d width %d depth %d, batch %d seq %d heads %d dim %d, dropout %g, variant %u, offset %d, small %d"
-              "%s: %s",
+        CHECK(0, "%s, %d threads, rows %d width %d depth %d, batch %d seq %d heads %d dim %d, image %dx%dx%dx%d to %dx%dx%d, window "
+              "%dx%d/%d, dropout %g, variant %u, offset %d, small %d%s: %s",
               rp_isa_name((enum rp_isa)isa), threads, s->rows, s->width, s->depth, s->batch, s->seq, s->heads, s->head_dim,
-              (double)s->dropout, s->variant, s->offset, s->small, s->in_place ? ", in place" : "", e.msg);
+              s->conv.batch, s->conv.in_h, s->conv.in_w, s->conv.in_c, s->conv.out_h, s->conv.out_w, s->conv.out_c, s->conv.kernel_h,
+              s->conv.kernel_w, s->conv.stride, (double)s->dropout, s->variant, s->offset, s->small, s->in_place ? ", in place" : "",
+              e.msg);
 }
 
 /* Each size with each instruction set; threads, dropout, placement and the other choices change from case to case, and every
@@ -62,6 +69,13 @@ static void rows_of(int isa, int op, int *cases, int *failed)
             }
 }
 
+/* Causal attention has no key mask, and only it has documents. */
+static int repeats_another(unsigned variant)
+{
+    return variant & RP_VARIANT_CAUSAL ? variant & (RP_VARIANT_KEY_HOLES | RP_VARIANT_SHORT_SAMPLES) && variant > RP_VARIANT_CAUSAL
+                                       : variant & RP_VARIANT_DOCUMENTS;
+}
+
 static void attention_of(int isa, int op, int *cases, int *failed)
 {
     static const struct {
@@ -69,12 +83,12 @@ static void attention_of(int isa, int op, int *cases, int *failed)
     } sizes[] = {{2, 1, 2, 1},   {3, 7, 1, 5},    {2, 33, 3, 64}, {1, 128, 2, 64}, {2, 64, 2, 80},  {1, 200, 1, 80}, {2, 130, 1, 1},
                  {1, 77, 1, 130}, {1, 40, 1, 300}, {9, 17, 3, 16}, {1, 192, 1, 5},  {1, 512, 1, 64}, {1, 301, 1, 33}};
     for (int i = 0; i < COUNT(sizes); i++)
-        for (unsigned variant = 0; variant < 16; variant++) { /* from 8 on causal */
+        for (unsigned variant = 0; variant < 32; variant++) { /* from 8 on causal, from 24 on with documents */
             int threads = thread_counts[(variant + (unsigned)i) % 4];
             struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads, .head_dim = sizes[i].dim,
                                     .dropout = dropouts[(variant + (unsigned)i) % 3], .variant = variant, .offset = variant % 3 == 2,
                                     .small = variant % 4 == 1, .seed = variant};
-            if ((variant > 8 && variant & (RP_VARIANT_KEY_HOLES | RP_VARIANT_SHORT_SAMPLES)) ||
+            if (repeats_another(variant) ||
                 (sizes[i].seq > 150 && variant % 4 != (isa == RP_ISA_scalar ? 4u
                                                        : variant < 8        ? (unsigned)i % 4
                                                                             : 0)))
@@ -84,23 +98,94 @@ static void attention_of(int isa, int op, int *cases, int *failed)
         }
 }
 
-/* Blocks of 128 and 32 queries and of 512 keys of values, their edges and one off; a causal sequence of 8192 tokens. */
+/* Blocks of 128 and 32 queries and of 512 keys of values, their edges and one off; documents that begin at and between them; a causal
+ * sequence of 8192 tokens. */
 static void long_attention_of(int isa, int op, int *cases, int *failed)
 {
     static const struct {
         int batch, seq, heads, dim;
         unsigned variants; /* one bit each */
-    } sizes[] = {{1, 127, 2, 24, 0xffff}, {1, 129, 2, 8, 0xffff}, {1, 255, 1, 8, 0x1111}, {1, 257, 2, 9, 0x1f1f}, {1, 384, 1, 16, 0x1013},
-                 {1, 511, 1, 8, 0x0100},  {2, 513, 1, 8, 0x0102}, {1, 640, 1, 96, 0x0100}, {1, 1000, 1, 3, 0x0101}, {1, 2048, 1, 1, 0x1100},
-                 {1, 8192, 1, 1, 0x0100}};
+    } sizes[] = {{1, 127, 2, 24, 0x1100ffff}, {1, 129, 2, 8, 0x1100ffff}, {1, 255, 1, 8, 0x11001111}, {1, 257, 2, 9, 0x11001f1f},
+                 {1, 384, 1, 16, 0x11001013}, {1, 511, 1, 8, 0x01000100},  {2, 513, 1, 8, 0x11000102}, {1, 640, 1, 96, 0x01000100},
+                 {1, 1000, 1, 3, 0x11000101}, {1, 2048, 1, 1, 0x11001100}, {1, 8192, 1, 1, 0x0100}};
     for (int i = 0; i < COUNT(sizes); i++)
-        for (unsigned variant = 0; variant < 16; variant++) {
+        for (unsigned variant = 0; variant < 32; variant++) {
             int threads = thread_counts[(variant / 4 + (unsigned)i) % 4];
             struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads, .head_dim = sizes[i].dim,
                                     .dropout = dropouts[(variant / 2 + (unsigned)i) % 3], .variant = variant, .seed = variant};
             if (!(sizes[i].variants >> variant & 1) || (sizes[i].seq > 2048 && (isa != RP_ISA_avx512 || op == RP_OP_attention_forward)) ||
-                (sizes[i].seq > 300 && isa == RP_ISA_scalar) || (variant > 8 && variant & (RP_VARIANT_KEY_HOLES | RP_VARIANT_SHORT_SAMPLES)))
+                (sizes[i].seq > 300 && isa == RP_ISA_scalar) || repeats_another(variant))
                 continue;
+            ++*cases;
+            compare(device((enum rp_isa)isa, threads), isa, threads, op, &s, failed);
+        }
+}
+
+/* ---- convolutions ---- */
+
+#define CONV(n, h, w, c, oh, ow, oc, kh, kw, s, top, left) {n, h, w, c, oh, ow, oc, kh, kw, s, top, left}
+
+/* Kernels, strides and paddings of ResNet-50 with few channels, and borders of what the backend cuts: 16 k-steps, blocks of k, panels,
+ * chunks of panels, strips, 64 rows, tasks, chains of 512 rows, groups of 4096. `big` ones are left out in scalar code. */
+static const struct {
+    struct rp_conv conv;
+    int big;
+} convs[] = {
+    {CONV(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0), 0},
+    {CONV(1, 1, 1, 1, 1, 1, 1, 3, 3, 1, 1, 1), 0},
+    {CONV(1, 2, 1, 3, 1, 1, 2, 3, 3, 2, 1, 1), 0},
+    {CONV(2, 9, 7, 5, 9, 7, 33, 3, 3, 1, 1, 1), 0},
+    {CONV(3, 8, 8, 16, 8, 8, 17, 1, 1, 1, 0, 0), 0},
+    {CONV(3, 8, 8, 48, 8, 8, 96, 1, 1, 1, 0, 0), 0},
+    {CONV(2, 9, 6, 32, 5, 3, 64, 1, 1, 2, 0, 0), 0},
+    {CONV(2, 5, 6, 10, 3, 3, 7, 1, 1, 2, 1, 0), 0},
+    {CONV(2, 8, 8, 12, 4, 4, 48, 3, 3, 2, 0, 0), 0},
+    {CONV(2, 8, 8, 12, 4, 4, 49, 3, 3, 2, 1, 1), 0},
+    {CONV(1, 23, 24, 3, 12, 12, 64, 7, 7, 2, 3, 3), 0},
+    {CONV(1, 24, 24, 3, 12, 12, 24, 7, 7, 2, 2, 2), 0},
+    {CONV(1, 12, 11, 7, 5, 4, 9, 3, 2, 3, 2, 0), 0},
+    {CONV(1, 5, 4, 6, 9, 8, 5, 5, 5, 1, 4, 4), 0},
+    {CONV(4, 3, 2, 4, 2, 1, 8, 1, 1, 4, 0, 0), 0},
+    {CONV(2, 1, 65, 9, 1, 65, 25, 1, 5, 1, 0, 2), 0},
+    {CONV(1, 40, 103, 2, 40, 103, 3, 3, 3, 1, 1, 1), 0},
+    {CONV(2, 7, 7, 72, 7, 7, 300, 1, 1, 1, 0, 0), 0},
+    {CONV(3, 30, 31, 10, 30, 31, 5, 1, 1, 1, 0, 0), 0},
+    {CONV(1, 8, 8, 64, 8, 8, 64, 3, 3, 1, 1, 1), 0},
+    {CONV(2, 6, 6, 86, 6, 6, 20, 3, 3, 1, 1, 1), 0},
+    {CONV(1, 14, 14, 128, 7, 7, 130, 3, 3, 2, 1, 1), 1},
+    {CONV(1, 3, 2, 520, 3, 2, 12, 3, 3, 1, 1, 1), 0},
+    {CONV(1, 4, 3, 8, 4, 3, 520, 3, 3, 1, 1, 1), 0},
+    {CONV(1, 4, 4, 8, 2, 2, 520, 3, 3, 2, 1, 1), 0},
+    {CONV(1, 4, 4, 5, 2, 2, 2100, 3, 3, 2, 1, 1), 1},
+    {CONV(1, 2, 2, 4100, 2, 2, 3, 1, 1, 1, 0, 0), 0},
+    {CONV(1, 2, 2, 4096, 2, 2, 50, 1, 1, 1, 0, 0), 1},
+    {CONV(1, 5, 5, 512, 5, 5, 512, 3, 3, 1, 1, 1), 2},
+    {CONV(1, 6, 6, 512, 3, 3, 512, 3, 3, 2, 1, 1), 2},
+    {CONV(1, 8, 8, 512, 8, 8, 1024, 1, 1, 1, 0, 0), 1},
+    {CONV(1, 33, 121, 4, 33, 121, 30, 1, 3, 1, 0, 1), 1},
+    {CONV(5, 45, 45, 4, 45, 45, 8, 1, 3, 1, 0, 1), 1},
+    {CONV(1, 128, 32, 8, 128, 32, 64, 1, 1, 1, 0, 0), 1},
+    {CONV(1, 140, 112, 3, 70, 56, 64, 7, 7, 2, 3, 3), 2},
+};
+static const struct rp_conv pools[] = {
+    CONV(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0),   CONV(2, 11, 8, 33, 6, 4, 33, 3, 3, 2, 1, 1), CONV(2, 8, 8, 20, 4, 4, 20, 3, 3, 2, 0, 0),
+    CONV(1, 7, 9, 64, 6, 8, 64, 2, 2, 1, 0, 0), CONV(3, 12, 13, 1, 4, 5, 1, 3, 3, 3, 0, 1),  CONV(1, 9, 9, 16, 3, 3, 16, 2, 2, 3, 0, 0),
+    CONV(1, 30, 30, 130, 15, 15, 130, 3, 3, 2, 1, 1),
+    CONV(2, 5, 5, 7, 5, 5, 7, 15, 15, 1, 7, 7),
+};
+#undef CONV
+
+static void convs_of(int isa, int op, int *cases, int *failed)
+{
+    const int pool = is_pool(op);
+    for (int i = 0; i < (pool ? COUNT(pools) : COUNT(convs)); i++)
+        for (unsigned k = 0; k < 3; k++) {
+            const int big = pool ? 0 : convs[i].big, threads = 1 + (int)((unsigned)i * 3 + k + (unsigned)op) % 5;
+            const unsigned mix = k + (unsigned)i;
+            struct rp_op_shape s = {.conv = pool ? pools[i] : convs[i].conv, .variant = mix, .in_place = mix >> 1 & 1,
+                                    .offset = mix % 5 == 3, .small = !big && mix % 4 == 1 ? 1 + (mix % 8 == 5) : 0, .seed = mix};
+            if ((big && k != (unsigned)isa % 3) || (isa == RP_ISA_scalar && (big || k)))
+                continue; /* slow: the definition, and the library's fmaf */
             ++*cases;
             compare(device((enum rp_isa)isa, threads), isa, threads, op, &s, failed);
         }
@@ -118,6 +203,8 @@ static void all_of(enum rp_isa isa)
         if (of_attention(op)) {
             attention_of(isa, op, &cases, &failed);
             long_attention_of(isa, op, &cases, &failed);
+        } else if (rp_op_is_conv((enum rp_op)op)) {
+            convs_of(isa, op, &cases, &failed);
         } else {
             rows_of(isa, op, &cases, &failed);
         }
@@ -151,6 +238,7 @@ TEST(scalar_without_fma)
                                     .dropout = dropouts[variant % 3],
                                     .in_place = variant & 1,
                                     .variant = variant,
+                                    .conv = {2, 6, 5, 7, 3, 3, is_pool(op) ? 7 : 9, 3, 3, 2, 1, 1},
                                     .seed = variant};
             struct rp_err e = {0};
             CHECK(rp_ops_compare(NULL, &rp_cpu_ops_scalar, dev, (enum rp_op)op, &s, &e) == 0, "variant %u: %s", variant, e.msg);
@@ -201,7 +289,8 @@ TEST(small_probabilities)
 /* A whole micro-batch's worth of tensor, so that parts outnumber threads in every operation on whole tensors. */
 TEST(large_tensors)
 {
-    static const int whole[] = {RP_OP_add, RP_OP_fill, RP_OP_square_sums, RP_OP_tree_sum, RP_OP_adam_update, RP_OP_lamb_direction,
+    static const int whole[] = {RP_OP_sgd_update, RP_OP_lars_update, RP_OP_running_update, RP_OP_scale_pixels,
+                                RP_OP_add, RP_OP_fill, RP_OP_square_sums, RP_OP_tree_sum, RP_OP_adam_update, RP_OP_lamb_direction,
                                 RP_OP_lamb_apply, RP_OP_init_normal, RP_OP_digest_leaves, RP_OP_find_nonfinite, RP_OP_weighted_sum};
     for (int i = 0; i < COUNT(whole); i++)
         for (int isa = 0; isa < RP_ISA_COUNT; isa++) {

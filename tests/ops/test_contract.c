@@ -31,8 +31,17 @@ static const struct {
     {RP_OP_attention_forward, RP_VARIANT_CAUSAL},
     {RP_OP_attention_backward, 0},
     {RP_OP_attention_backward, RP_VARIANT_CAUSAL},
+    {RP_OP_attention_forward, RP_VARIANT_CAUSAL | RP_VARIANT_DOCUMENTS},
+    {RP_OP_attention_backward, RP_VARIANT_CAUSAL | RP_VARIANT_DOCUMENTS},
     {RP_OP_weighted_sum, 0},
     {RP_OP_square_sums, 0},
+    {RP_OP_batchnorm_forward, 0},
+    {RP_OP_batchnorm_forward, RP_VARIANT_STATISTICS},
+    {RP_OP_batchnorm_backward, 0},
+    {RP_OP_batchnorm_backward, RP_VARIANT_RELU | RP_VARIANT_ADD_INPUT},
+    {RP_OP_softmax_xent_smoothed, 0},
+    {RP_OP_lars_update, RP_VARIANT_ADAPT},
+    {RP_OP_lars_update, RP_VARIANT_NESTEROV},
 };
 #define SEEDS 40 /* one number of a whole tensor seldom shows a last bit: it is rounded away with the large sum */
 

@@ -5,52 +5,12 @@
 #include "base/hash.h"
 #include "ops/functions.h"
 #include "tests/ops/device.h"
+#include "tests/ops/gradient.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 static const struct rp_ops *const ref = &rp_reference_ops;
-
-static float noise(unsigned *state) /* in (-1, 1) */
-{
-    *state = *state * 1664525u + 1013904223u;
-    return (float)(int32_t)*state * 0x1p-31f;
-}
-
-static void fill_noise(float *x, int n, float scale, unsigned seed)
-{
-    for (int i = 0; i < n; i++)
-        x[i] = noise(&seed) * scale;
-}
-
-/* A loss in double precision, as a function of one of its inputs x[n]; the other inputs are in *arg. */
-typedef double (*loss_fn)(const double *x, const void *arg);
-
-/* Central differences of step 1e-5 in double are good to about 1e-9 here; the gradient is fp32 with sums of at most a few hundred
- * terms of size one, so 2e-5 of the largest element is ten times its rounding. */
-static void check_gradient(const char *what, loss_fn loss, const void *arg, const float *at, const float *gradient, int n)
-{
-    double *x = malloc((size_t)n * sizeof *x), largest = 1e-3, worst = 0;
-    int where = 0;
-    for (int i = 0; i < n; i++)
-        x[i] = (double)at[i];
-    for (int i = 0; i < n; i++) {
-        double here = x[i], up, down;
-        x[i] = here + 1e-5;
-        up = loss(x, arg);
-        x[i] = here - 1e-5;
-        down = loss(x, arg);
-        x[i] = here;
-        double exact = (up - down) / 2e-5, e = fabs((double)gradient[i] - exact);
-        largest = fabs(exact) > largest ? fabs(exact) : largest;
-        if (e > worst) {
-            worst = e;
-            where = i;
-        }
-    }
-    CHECK(worst <= 2e-5 * largest, "%s: element %d is off by %.3g, largest is %.3g", what, where, worst, largest);
-    free(x);
-}
 
 /* ---- layer norm, with dropout before it ---- */
 
@@ -218,6 +178,7 @@ enum { AB = 2, AS = 9, AH = 2, AD = 5, AW = AH * AD, AROWS = AB * AS };
 struct att {
     const float *d_o;
     const uint8_t *keys, *mask; /* keys NULL: causal; mask NULL: no dropout */
+    const int32_t *first;       /* causal: NULL: 0 */
     double scale, keep_scale;
 };
 
@@ -233,7 +194,7 @@ static double attention_loss(const double *qkv, const void *arg)
                 double s = 0;
                 for (int d = 0; d < AD; d++)
                     s += qkv[(first + q) * 3 * AW + column + d] * qkv[(first + k) * 3 * AW + AW + column + d];
-                p[k] = (o->keys ? o->keys[first + k] : k <= q) ? exp(s * o->scale) : 0;
+                p[k] = (o->keys ? o->keys[first + k] : k <= q && (!o->first || k >= o->first[first + q])) ? exp(s * o->scale) : 0;
                 l += p[k];
             }
             for (int k = 0; k < AS; k++) {
@@ -252,19 +213,20 @@ TEST(attention_gradient)
     float qkv[AROWS * 3 * AW], d_o[AROWS * AW], out[AROWS * AW], dqkv[AROWS * 3 * AW], dbias[3 * AW], work[3 * AW];
     float row_max[AB * AH * AS], row_inv[AB * AH * AS];
     uint8_t keys[AROWS], mask[AB * AH * AS * 16];
+    static const int32_t firsts[AROWS] = {0, 0, 0, 0, 4, 4, 4, 7, 8, 0, 1, 1, 1, 1, 1, 1, 1, 1};
     fill_noise(qkv, AROWS * 3 * AW, 2, 1);
     fill_noise(d_o, AROWS * AW, 1, 2);
     for (int i = 0; i < AROWS; i++)
         keys[i] = i % AS < 7 - i / AS && i % 4 != 1; /* shorter than the sequence, and with holes */
-    for (int i = 0; i < 4; i++) {
-        int on = i & 1, causal = i >> 1;
+    for (int i = 0; i < 6; i++) {
+        int on = i & 1, causal = i >> 1 != 0;
         struct rp_attention a = {.batch = AB, .seq = AS, .heads = AH, .head_dim = AD, .scale = 1.0f / sqrtf(AD), .causal = causal,
-                                 .key_mask = causal ? NULL : keys,
+                                 .key_mask = causal ? NULL : keys, .first_key = i >> 1 == 2 ? firsts : NULL,
                                  .drop = {.seed = 3, .rows_per_sample = AH * AS, .threshold = on ? 1u << 30 : 0, .scale = 1.0f / 0.75f}};
         ref->attention_forward(NULL, out, row_max, row_inv, mask, qkv, &a);
         ref->attention_backward(NULL, dqkv, dbias, d_o, out, row_max, row_inv, mask, qkv, &a, work);
-        struct att o = {d_o, a.key_mask, on ? mask : NULL, (double)a.scale, (double)a.drop.scale};
-        check_gradient(causal ? "dqkv, causal" : "dqkv", attention_loss, &o, qkv, dqkv, AROWS * 3 * AW);
+        struct att o = {d_o, a.key_mask, on ? mask : NULL, a.first_key, (double)a.scale, (double)a.drop.scale};
+        check_gradient(a.first_key ? "dqkv, documents" : causal ? "dqkv, causal" : "dqkv", attention_loss, &o, qkv, dqkv, AROWS * 3 * AW);
         for (int r = 0; r < AROWS; r++)
             for (int j = AW; j < 3 * AW && !causal && !keys[r]; j++)
                 CHECK(r_bits(dqkv[r * 3 * AW + j]) == 0, "a masked key has gradient %a", (double)dqkv[r * 3 * AW + j]);

@@ -116,6 +116,20 @@ TEST(awkward_gpt)
     same_everywhere(&r);
 }
 
+/* Documents of about 12 tokens. */
+TEST(documents_of_gpt)
+{
+    struct rp_recipe r = awkward_gpt();
+    struct outcome whole = {0}, apart = {0};
+    r.model_vocab_size = 12;
+    r.task_eod_token = 3;
+    train(&whole, &r, "scalar", 2, 1);
+    r.task_reset_position_ids = r.task_reset_attention_mask = 1;
+    train(&apart, &r, "scalar", 2, 1);
+    CHECK(whole.loss[0] != apart.loss[0], "both losses are %a", apart.loss[0]);
+    same_everywhere(&r);
+}
+
 TEST(recomputation_changes_no_bit)
 {
     struct outcome kept = {0}, again = {0};

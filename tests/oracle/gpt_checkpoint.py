@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our --save files of GPT in somebody else's hands: transformers' GPT2LMHeadModel, in double, has our loss, our gradients and our weights.
 
-For several random sizes, seeds, head dimensions and recomputation modes:
+For several random sizes, seeds, head dimensions, recomputation modes and treatments of documents:
     run 1   one step, --save start.safetensors
     strip   the moments are dropped, as in a file that others publish
     run 2   one step --init from it without clipping: optimizer.m = (1 - beta1) * gradient; its loss
@@ -25,6 +25,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2LMHeadModel
 
+EOD = 7
 TOLERANCE = 3e-6
 LR, DECAY, BETA1, BETA2, EPS = 1e-3, 0.1, 0.9, 0.95, 1e-8
 
@@ -36,7 +37,11 @@ def case(number):
     return {"seq": r.choice([5, 17, 64, 130]), "batch": r.choice([1, 2, 5]), "micros": r.choice([1, 2, 3]), "dim": dim, "heads": heads,
             "hidden": dim * heads, "layers": r.choice([1, 2, 3]), "inner": r.choice([2, 4]) * dim * heads, "vocab": 197, "padded": 208,
             "act": r.choice(["gelu_tanh", "gelu_tanh", "gelu"]), "recompute": r.choice(["none", "selective", "full"]),
-            "eod": r.random() < 0.5, "seed": number}
+            "eod": r.random() < 0.5, "positions": r.random() < 0.5, "apart": r.random() < 0.5, "seed": number}
+
+
+def yes(x):
+    return str(x).lower()
 
 
 def recipe(c, tokens, path):
@@ -44,7 +49,8 @@ def recipe(c, tokens, path):
 model: {{vocab_size: {c["vocab"]}, padded_vocab_size: {c["padded"]}, hidden_size: {c["hidden"]}, num_hidden_layers: {c["layers"]},
   num_attention_heads: {c["heads"]}, intermediate_size: {c["inner"]}, max_position_embeddings: {c["seq"] + 3}, hidden_act: {c["act"]},
   hidden_dropout_prob: 0, attention_probs_dropout_prob: 0, embedding_dropout_prob: 0, initializer_range: 0.1}}
-task: {{seq_length: {c["seq"]}, eod_mask_loss: {str(c["eod"]).lower()}, eod_token: 7}}
+task: {{seq_length: {c["seq"]}, eod_mask_loss: {yes(c["eod"])}, eod_token: {EOD},
+  reset_position_ids: {yes(c["positions"])}, reset_attention_mask: {yes(c["apart"])}}}
 train: {{batch_size: {c["batch"]}, accumulation_steps: {c["micros"]}, recompute: {c["recompute"]}}}
 optimizer: {{learning_rate: {LR}, beta1: {BETA1}, beta2: {BETA2}, epsilon: {EPS}, weight_decay: {DECAY}, clip_norm: 0.5}}
 schedule: {{decay: constant, total_steps: 10}}
@@ -75,13 +81,31 @@ def model(c, checkpoint):
     return net.double().eval()
 
 
+def documents(c, ids):
+    """Positions and attention of sequences with several documents, as Megatron-LM describes its options: every end-of-document token
+    cuts what comes after it from itself and everything before, and there the positions begin again."""
+    batch, seq = ids.shape
+    positions = torch.arange(seq).repeat(batch, 1)
+    seen = torch.tril(torch.ones(seq, seq, dtype=torch.bool)).repeat(batch, 1, 1)
+    for b in range(batch):
+        for end in (ids[b] == EOD).nonzero().flatten().tolist():
+            if c["positions"]:
+                positions[b, end + 1:] = torch.arange(seq - end - 1)
+            if c["apart"]:
+                seen[b, end + 1:, :end + 1] = False
+    mask = torch.zeros(batch, 1, seq, seq, dtype=torch.float64).masked_fill(~seen[:, None], torch.finfo(torch.float64).min)
+    return {"position_ids": positions, "attention_mask": mask}
+
+
 def losses(c, net, tokens, step):
     """Of the micro-batches of a step: the mean over tokens that count."""
     for micro in range(c["micros"]):
         first = (step * c["micros"] + micro) * c["batch"]
         rows = torch.tensor([tokens[(first + b) * c["seq"]:(first + b + 1) * c["seq"] + 1] for b in range(c["batch"])])
-        each = torch.nn.functional.cross_entropy(net(rows[:, :-1]).logits.flatten(0, 1), rows[:, 1:].flatten(), reduction="none")
-        mask = (rows[:, :-1] != 7).double().flatten() if c["eod"] else torch.ones_like(each)
+        ids = rows[:, :-1]
+        logits = net(ids, **documents(c, ids)).logits
+        each = torch.nn.functional.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten(), reduction="none")
+        mask = (ids != EOD).double().flatten() if c["eod"] else torch.ones_like(each)
         yield (each * mask).sum() / mask.sum() / c["micros"]
 
 
@@ -115,7 +139,7 @@ def share(ours, truth):
 def compare(number, repro, scratch):
     c = case(number)
     r = random.Random(1000 + number)
-    tokens = [7 if r.random() < 0.1 else r.randrange(c["vocab"]) for _ in range(c["seq"] * c["batch"] * c["micros"] * 3 + 1)]
+    tokens = [EOD if r.random() < 0.1 else r.randrange(c["vocab"]) for _ in range(c["seq"] * c["batch"] * c["micros"] * 3 + 1)]
     path = scratch / "tokens.bin"
     path.write_bytes(struct.pack("<256i", 20240520, 1, len(tokens), *([0] * 253)) + struct.pack(f"<{len(tokens)}H", *tokens))
     recipe(c, path, scratch / "gpt.yaml")
@@ -158,7 +182,7 @@ def compare(number, repro, scratch):
 
 def public(repro, scratch):
     """A model that transformers saved: the embedding has no rows of padding, which count as zero logits."""
-    c = dict(case(3), eod=False, micros=1)
+    c = dict(case(3), eod=False, positions=False, apart=False, micros=1)
     torch.manual_seed(5)
     net = GPT2LMHeadModel(GPT2Config(vocab_size=c["vocab"], n_positions=c["seq"] + 3, n_embd=c["hidden"], n_layer=c["layers"],
                                      n_head=c["heads"], n_inner=c["inner"], activation_function="gelu_new", resid_pdrop=0.0, embd_pdrop=0.0,

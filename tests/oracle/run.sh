@@ -15,6 +15,10 @@ if [ ! -e "$venv/.oracle-ready" ]; then
     "$venv/bin/pip" install --quiet torch==2.15.0 numpy==2.4.6 safetensors==0.8.0 transformers==5.23.0
     touch "$venv/.oracle-ready"
 fi
+if [ ! -e "$venv/.torchvision-ready" ]; then
+    "$venv/bin/pip" install --quiet torch==2.15.0 torchvision==0.29.2 numpy==2.4.6 pillow==13.0.0
+    touch "$venv/.torchvision-ready"
+fi
 if [ ! -e "$venv/.dsse-ready" ]; then
     "$venv/bin/pip" install --quiet securesystemslib==1.6.0 in-toto-attestation==0.9.3 cryptography==50.0.2
     touch "$venv/.dsse-ready"
@@ -26,6 +30,7 @@ mkdir -p "$scratch"
 "$venv/bin/python" "$top/tests/oracle/compare.py" "$scratch/bert_small.safetensors" "$committed"
 "$venv/bin/python" "$top/tests/oracle/bert_checkpoint.py" "$build/repro" "$scratch"
 "$venv/bin/python" "$top/tests/oracle/gpt_checkpoint.py" "$build/repro" "$scratch"
+"$venv/bin/python" "$top/tests/oracle/resnet_checkpoint.py" "$build/repro" "$scratch"
 "$venv/bin/python" "$top/tests/oracle/bpe.py" "$build/repro" "$scratch"
 "$top/tests/oracle/mllog.sh" "$build"
 "$venv/bin/python" "$top/tests/oracle/dsse.py" "$build/repro" "$scratch"

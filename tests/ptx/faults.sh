@@ -52,9 +52,9 @@ fault size 'the host gives' whole kernels.h 'const float *a, *b;
 fault vector 'not aligned' whole whole.cu 'RP_EACH4(&a, a.n, a.wide, add4)' 'RP_EACH4(&a, a.n, 1, add4)' "$flags" add
 fault barrier 'nothing orders them' gemm gemm.cuh '__syncthreads(); /* the next stage is complete' '/* the next stage is complete' "$flags" gemm PTX_RACES=1
 fault wait differ gemm gemm.cuh 'rp_copy_wait(STAGES - 2)' 'rp_copy_wait(STAGES - 1)' "$flags" gemm
-fault turn 'nothing orders them' gemm gemm.cuh 'while (rp_load_acquire(g->semaphores + 1 + tile) != (unsigned)segment)' 'while (0)' "$flags" gemm \
+fault turn 'nothing orders them' gemm gemm.cu 'while (rp_load_acquire(g->semaphores + 1 + tile) != (unsigned)segment)' 'while (0)' "$flags" gemm \
     RP_CUDA_GEMM=rotate PTX_RACES=1
-fault plain 'changes atomically' gemm gemm.cuh 'atomicAdd(g->semaphores, 0u - gridDim.x)' '*g->semaphores = 0' "$flags" gemm \
+fault plain 'changes atomically' gemm gemm.cu 'atomicAdd(g->semaphores, 0u - gridDim.x)' '*g->semaphores = 0' "$flags" gemm \
     RP_CUDA_GEMM=rotate PTX_RACES=1
 fault acquire 'nothing orders them' gemm device.h ld.acquire.gpu.u32 ld.relaxed.gpu.u32 "$flags" gemm RP_CUDA_GEMM=rotate PTX_RACES=1
 fault release 'nothing orders them' gemm device.h st.release.gpu.u32 st.relaxed.gpu.u32 "$flags" gemm RP_CUDA_GEMM=rotate PTX_RACES=1

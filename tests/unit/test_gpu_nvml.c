@@ -214,7 +214,7 @@ static int check_failure(json_t *before, const char *base, const char *function,
                   code, path);
         if (!ok && known && strcmp(member(before, path, "state"), "ok") == 0 && strcmp(plain, function) == 0)
             CHECK(strcmp(state, none ? "absent" : expected_state(code)) == 0 ||
-                      strstr(member(all, path, "detail"), "where every NVLink leads"),
+                      strstr(member(all, path, "detail"), "every NVLink"),
                   "%s fails with %d: %s is %s", function, code, path, state);
     }
     return changed + (json_object_size(all) != json_object_size(before));
@@ -286,9 +286,9 @@ static void no_driver(const char *machine)
     check_shape(values, "no driver");
     CHECK_STR(member(all, "count", "state"), "error");
     CHECK_STR(member(all, "count", "source"), "nvmlInit_v2");
-    CHECK_STR(member(all, "driver_version", "detail"), "NVML error 9: the driver's words for 9");
+    CHECK(strstr(member(all, "driver_version", "detail"), "error 9: "), "%s", member(all, "driver_version", "detail"));
     RP_JSON *mismatch = play_file(MACHINES "titan_v_8.txt"), *flat_mismatch = flat(mismatch);
-    CHECK_STR(member(flat_mismatch, "count", "detail"), "NVML error 18: the driver's words for 18");
+    CHECK(strstr(member(flat_mismatch, "count", "detail"), "error 18: "), "%s", member(flat_mismatch, "count", "detail"));
 }
 
 static void no_library(const char *machine)
@@ -316,10 +316,10 @@ TEST(nothing_works)
 static void nonsense(const char *machine)
 {
     static const char *const cases[][4] = {
-        /* line, value, state, detail or text */
+        /* line, value, state, text or a part of the detail */
         {"gpu* nvmlDeviceGetName a\xff\xfe", "name", "error", NULL},
         {"gpu* nvmlDeviceGetSerial a\tb\x01", "serial", "error", NULL},
-        {"gpu* nvmlDeviceGetEccMode 7 1", "ecc_mode", "error", "the answer 7 is newer than this program"},
+        {"gpu* nvmlDeviceGetEccMode 7 1", "ecc_mode", "error", "answer 7"},
         {"gpu* nvmlDeviceGetEccMode 1 7", "ecc_mode", "ok", "enabled"},
         {"gpu* nvmlDeviceGetArchitecture 99", "architecture", "error", NULL},
         {"gpu* nvmlDeviceGetArchitecture 4294967295", "architecture", "absent", NULL},
@@ -334,7 +334,7 @@ static void nonsense(const char *machine)
         {"gpu* nvmlDeviceGetP2PStatus 77", "p2p.gpu1", "error", NULL},
         {"gpu* nvmlDeviceGetNvLinkState 3", "nvlinks_active", "error", NULL},
         {"gpu* nvmlDeviceGetNvLinkState 3", "topology.gpu1", "error", NULL},
-        {"gpu* links - -\ngpu* ancestors 60 60", "topology.gpu1", "error", "the answer 6 is newer than this program"},
+        {"gpu* links - -\ngpu* ancestors 60 60", "topology.gpu1", "error", "answer 6"},
         {"gpu* links - -\ngpu* ancestors 15 15", "topology.gpu1", "error", NULL},
         {"gpu* links - -\ngpu* ancestors 20 20", "topology.gpu1", "ok", "PXB"},
         {"gpu* nvmlDeviceGetNvLinkRemoteDeviceType 255", "nvlinks.link0.remote_type", "absent", NULL},
@@ -348,7 +348,7 @@ static void nonsense(const char *machine)
         {"* nvmlDeviceGetNvLinkState !2", "nvlinks_active", "absent", NULL},
         {"* nvmlDeviceGetNvLinkState !2", "topology.gpu1", "ok", "NODE"},
         {"gpu1 nvmlDeviceGetNvLinkState !999", "topology.gpu1", "error", NULL},
-        {"gpu1 nvmlDeviceGetHandleByIndex !15", "topology.gpu1", "error", "NVML error 15: the driver's words for 15"},
+        {"gpu1 nvmlDeviceGetHandleByIndex !15", "topology.gpu1", "error", "error 15: "},
         {"gpu0 nvmlDeviceGetHandleByIndex !4", "name", "denied", NULL},
         {"gpu* nvmlDeviceGetCurrentClocks* 1024", "throttle_reasons", "ok", NULL},
         {"gpu* nvmlDeviceGetComputeRunningProcesses 70000", "processes", "error", NULL},
@@ -364,9 +364,9 @@ static void nonsense(const char *machine)
         {"gpu* nvmlDeviceGetGpuFabricInfo* 0 7 0 1", "fabric_state", "absent", NULL},
         {"gpu* nvmlDeviceGetGpuFabricInfoV !25", "fabric_state", "ok", "completed"},
         {"gpu* nvmlDeviceGetGpuFabricInfoV !25", "fabric_problems", "absent", NULL},
-        {"system nvmlErrorString !crashes not\ngpu* nvmlDeviceGetUUID !999", "uuid", "error", "NVML error 999: no words for it"},
-        {"system nvmlErrorString a\nb\xff\ngpu* nvmlDeviceGetUUID !999", "uuid", "error", "NVML error 999: a"},
-        {"system nvmlErrorString \xff\xfe\ngpu* nvmlDeviceGetUUID !999", "uuid", "error", "NVML error 999: ??"},
+        {"system nvmlErrorString !crashes not\ngpu* nvmlDeviceGetUUID !999", "uuid", "error", "error 999: "},
+        {"system nvmlErrorString a\nb\xff\ngpu* nvmlDeviceGetUUID !999", "uuid", "error", "error 999: a"},
+        {"system nvmlErrorString \xff\xfe\ngpu* nvmlDeviceGetUUID !999", "uuid", "error", "error 999: ??"},
     };
     RP_FREE char *base = machine_text(machine);
     load_fake(570);
@@ -376,8 +376,10 @@ static void nonsense(const char *machine)
         RP_JSON *values = play_text(text), *all = flat(values);
         check_shape(values, c[0]);
         CHECK(strcmp(member(all, path, "state"), c[2]) == 0, "%s: %s is %s", c[0], c[1], member(all, path, "state"));
-        if (c[3])
-            CHECK_STR(member(all, path, strcmp(c[2], "ok") == 0 ? "value" : "detail"), c[3]);
+        if (c[3] && strcmp(c[2], "ok") == 0)
+            CHECK_STR(member(all, path, "value"), c[3]);
+        else if (c[3])
+            CHECK(strstr(member(all, path, "detail"), c[3]), "%s: '%s'", c[0], member(all, path, "detail"));
     }
     RP_FREE char *many = rp_asprintf("%ssystem nvmlDeviceGetCount 100000\n", base);
     RP_JSON *values = play_text(many), *all = flat(values);

@@ -112,6 +112,15 @@ TEST(gpt_without_dropout)
     check_gpt(&r);
 }
 
+TEST(gpt_with_documents)
+{
+    struct rp_recipe r = small_gpt();
+    r.task_reset_position_ids = r.task_reset_attention_mask = 1;
+    r.model_vocab_size = 9; /* documents of a few tokens */
+    r.task_eod_token = 5;
+    check_gpt(&r);
+}
+
 TEST(gpt_with_dropout_recomputed)
 {
     struct rp_recipe r = small_gpt();

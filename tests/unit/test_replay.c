@@ -297,7 +297,6 @@ TEST(a_workers_account_of_its_failure_is_taken_apart)
     static const json_int_t wrong[] = {RP_OK, -1, RP_INTERRUPTED + 1, (1ll << 32) + RP_IO};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         RP_JSON *odd = json_pack("{s:I}", "code", wrong[i]);
-        CHECK(rp_frame_failure(odd, &err) < 0 && err.code == RP_BUG, "code %lld: %s", (long long)wrong[i], rp_code_name(err.code));
-        CHECK(strstr(err.msg, "without a message"), "%s", err.msg);
+        REFUSED(rp_frame_failure(odd, &err) < 0 && err.code == RP_BUG, err.msg);
     }
 }

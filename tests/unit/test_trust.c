@@ -48,7 +48,7 @@ TEST(a_key_is_believed_until_its_day_is_over)
     CHECK(find(name, until, &err) == 0 && strcmp(name, "zoe") == 0 && strcmp(until, "2001-09-11") == 0, "%s %s", name, until);
     REFUSED(rp_trust_resolve(print, "zoe", &err) < 0 && err.code == RP_SIGNATURE, err.msg);
     RP_FREE char *entry = fx_path("repro/trust/zoe.pem");
-    CHECK(rp_trust_resolve(print, entry, &err) < 0 && err.code == RP_SIGNATURE && strstr(err.msg, "which has passed"), "by its path: %s", err.msg);
+    REFUSED(rp_trust_resolve(print, entry, &err) < 0 && err.code == RP_SIGNATURE, err.msg); /* by its path */
     struct rp_trust_list list;
     CHECK(rp_trust_list(&list, &err) == 0 && list.n == 1 && list.key[0].expired, "%d", list.n);
     rp_trust_list_fini(&list);
@@ -124,7 +124,7 @@ TEST(what_stands_before_a_key_is_an_entry_or_nothing)
     write_entry("zoe", "never", "zoe");
     RP_FREE char *text = rp_asprintf("a remark\n%s", pem.data);
     CHECK(rp_write_file(path, text, strlen(text), 0644, &err) == 0 && find(name, until, &err) < 0, "found");
-    CHECK(strstr(err.msg, "neither with repro-trust/1 nor with a public key"), "%s", err.msg);
+    SAID(err.msg);
     write_entry("zoe", "2027-02-30", "zoe"); /* a day that the calendar lacks, with its digest */
     CHECK(find(name, until, &err) < 0, "found");
     write_entry("zoe", "2999-12-31", "zoe");

@@ -66,11 +66,20 @@ TEST(sizes_that_kernels_cannot_count_are_refused)
         {{.op = RP_OP_gemm, .rows = 32 * 65535, .width = 32 * 32768, .depth = 1}, 1, AT(rows)},
         {{.op = RP_OP_gather_rows, .rows = 33554430, .width = 16384}, 1, AT(rows)},
         {{.op = RP_OP_embed_forward, .rows = 33554430, .width = 16384}, 1, AT(rows)},
+        {{.op = RP_OP_conv_forward, .conv = {2674, 224, 224, 3, 112, 112, 64, 7, 7, 2, 3, 3}}, 1, AT(conv.batch)},
+        {{.op = RP_OP_conv_dgrad, .conv = {1, 30, 30, 3, 2, 2, 4, 15, 15, 4, 0, 0}}, 1, AT(conv.kernel_w)},
+        {{.op = RP_OP_conv_dgrad, .conv = {1, 30, 30, 3, 2, 2, 4, 3, 3, 4, 0, 0}}, 1, AT(conv.stride)},
+        {{.op = RP_OP_conv_wgrad, .conv = {1, 3, 3, 65535, 2, 2, 4, 1, 1, 2, 0, 0}}, 1, AT(conv.in_c)},
+        {{.op = RP_OP_conv_wgrad, .conv = {1, 1, 65535, 1, 1, 65535, 1, 1, 1, 1, 0, 0}}, 1, AT(conv.out_w)},
+        {{.op = RP_OP_maxpool_forward, .conv = {2047, 1024, 1024, 1, 512, 512, 1, 3, 3, 2, 1, 1}}, 0, AT(conv.batch)},
+        {{.op = RP_OP_batchnorm_backward, .rows = 33554430, .width = 512}, 1, AT(rows)},
+        {{.op = RP_OP_avgpool_forward, .batch = 33554430, .rows = 1, .width = 512}, 1, AT(batch)},
         {{.op = RP_OP_add, .rows = INT_MAX - 4096, .width = 1024}, 0, AT(rows)},
         {{.op = RP_OP_add, .rows = 1 << 30, .width = 2047}, 0, AT(width)},
         {{.op = RP_OP_adam_update, .rows = 1024, .width = INT_MAX - 4096}, 0, AT(width)},
         {{.op = RP_OP_gemm, .rows = 1, .width = 1, .depth = INT_MAX - 4096}, 0, AT(depth)},
         {{.op = RP_OP_attention_forward, .batch = 1, .seq = 1, .heads = 1, .head_dim = (INT_MAX - 4096) / 3}, 0, AT(head_dim)},
+        {{.op = RP_OP_conv_forward, .conv = {1, INT_MAX - 4096, 1, 1, 1, 1, 1, 3, 3, 1, 1, 1}}, 0, AT(conv.in_h)},
 #undef AT
     };
     for (int i = 0; i < COUNT(cases); i++) {
@@ -85,13 +94,22 @@ TEST(sizes_that_kernels_cannot_count_are_refused)
     }
 }
 
+/* Forward and data gradient of windows of one pixel are GEMMs. */
+TEST(only_convolutions_that_are_gemms_need_memory)
+{
+    struct rp_op_use u = {.op = RP_OP_conv_dgrad, .conv = {8, 14, 14, 256, 14, 14, 64, 1, 1, 1, 0, 0}};
+    CHECK(rp_cuda_needs(NULL, &u) > RP_CUDA_GEMM_WORKSPACE, "%zu bytes", rp_cuda_needs(NULL, &u));
+    u.op = RP_OP_conv_wgrad;
+    CHECK(rp_cuda_needs(NULL, &u) == 0, "%zu bytes", rp_cuda_needs(NULL, &u));
+    u = (struct rp_op_use){.op = RP_OP_conv_forward, .conv = {8, 14, 14, 256, 7, 7, 64, 1, 1, 2, 0, 0}};
+    CHECK(rp_cuda_needs(NULL, &u) == 0, "%zu bytes", rp_cuda_needs(NULL, &u));
+}
+
 TEST(a_refusal_names_operation_shape_limit_and_remedy)
 {
     struct rp_op_use u = {.op = RP_OP_attention_forward, .batch = 1, .seq = 9000, .heads = 12, .head_dim = 1024};
     struct rp_err e = {0};
-    CHECK(rp_cuda_supports(&gpu, &u, &e) < 0, "9000 keys");
-    CHECK_STR(e.msg, "attention_forward over 9000 keys of 1024 does not fit this GPU's shared memory (99 KiB): at most 1024; shorten "
-                     "task.seq_length, or use --backend cpu");
+    REFUSED(rp_cuda_supports(&gpu, &u, &e) < 0, e.msg);
     u.seq = (1 << 24) + 1;
     CHECK(ask_cpu(u, &e) < 0 && e.code == RP_UNAVAILABLE && strstr(e.msg, "16777216") && strstr(e.msg, "task.seq_length"), "%s", e.msg);
 }
@@ -115,6 +133,8 @@ TEST(processors_need_scratch_of_each_thread)
         {{.op = RP_OP_attention_backward, .seq = 8192, .head_dim = 256}, 26},
         {{.op = RP_OP_row_sums, .rows = 4096, .width = 768}, 2},
         {{.op = RP_OP_layernorm_backward, .rows = 4096, .width = 768}, 0},
+        {{.op = RP_OP_conv_wgrad, .conv = {.in_c = 512, .out_c = 512, .kernel_h = 3, .kernel_w = 3}}, 2},
+        {{.op = RP_OP_batchnorm_forward, .rows = 4096, .width = 768}, 0},
     };
     for (int i = 0; i < COUNT(cases); i++)
         for (int threads = 1; threads <= 3; threads++) {
@@ -122,6 +142,25 @@ TEST(processors_need_scratch_of_each_thread)
             size_t is = cpu()->needs(&o, &cases[i].use);
             CHECK(is == (size_t)threads * cases[i].mib * MIB, "case %d, %d threads: %zu bytes", i, threads, is);
         }
+}
+
+/* Convolutions: 2 MiB of each thread, and the packed weights once for all of them. */
+TEST(processors_share_packed_weights)
+{
+    const struct rp_op_use forward = {.op = RP_OP_conv_forward, .conv = {.in_c = 512, .out_c = 512, .kernel_h = 3, .kernel_w = 3}};
+    struct rp_op_use gradient = forward;
+    size_t one = 0, many = 0;
+    gradient.op = RP_OP_conv_dgrad;
+    for (int threads = 1; threads <= 64; threads++) {
+        const struct rp_device_opts o = {.threads = threads};
+        many = cpu()->needs(&o, &forward);
+        one = threads == 1 ? many : one;
+        CHECK(many >= (size_t)threads * 2 * MIB && many >= (size_t)threads * MIB / 2 + 9 * 512 * 512 * 4, "%d threads: %zu bytes", threads,
+              many);
+        CHECK(many <= (size_t)threads * 3 * MIB + 12 * MIB, "%d threads: %zu bytes", threads, many);
+        CHECK(cpu()->needs(&o, &gradient) == many, "%d threads, as many channels", threads);
+    }
+    CHECK(one < 14 * MIB, "%zu bytes", one);
 }
 
 TEST(gpus_need_a_workspace_behind_which_counters_lie)

@@ -134,11 +134,14 @@ struct fixture_set {
     int column[FX_FIELDS], fields;
 };
 
+static const struct rp_data_format fixture_format; /* below */
+
 FIXTURE struct rp_dataset *fixture_set_open(const char *path, const struct rp_sample_field *field, int fields, const struct rp_data_opts *o,
                                             struct rp_err *err)
 {
     (void)path, (void)o, (void)err;
     struct fixture_set *s = rp_alloc(sizeof *s);
+    s->set.format = &fixture_format;
     s->data = fixture_data_now;
     s->fields = fields;
     for (int i = 0; i < fields; i++) {

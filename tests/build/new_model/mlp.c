@@ -23,7 +23,7 @@ static void configure(struct rp_net *net, const struct rp_recipe *r)
 {
     struct mlp *m = (struct mlp *)net;
     m->pixels = (int)(r->model_image_size * r->model_image_size);
-    m->hidden = (int)r->model_width;
+    m->hidden = (int)r->model_hidden_width;
     m->classes = (int)r->model_classes;
     m->batch = (int)net->batch;
 }

@@ -12,5 +12,5 @@ env -i OMP_NUM_THREADS=3 "$change_root" root /repro capture --json >env.json
 [ "$(jq -r .probes.environment.OMP_NUM_THREADS.value env.json)" = 3 ] || fail "the environment is always there"
 env -i "$change_root" root /repro capture >summary.txt
 grep -qE '^document +values +[0-9]+ known, [0-9]+ absent' summary.txt || fail "the page does not say how much is unknown"
-grep -q '/proc is not mounted: ' summary.txt || fail "the page does not say why"
+words summary.txt 'proc is not' | sed 's/[0-9]* values/N values/'
 ! grep -q '(absent)' summary.txt || fail "the page has lines for what is not there"

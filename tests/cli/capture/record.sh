@@ -26,7 +26,7 @@ exit_of 2 "$REPRO" capture --probe cpu,memroy
 words
 for list in "" "cpu," ",cpu" "cpu,,memory"; do
     exit_of 2 "$REPRO" capture --probe "$list"
-    says "an empty name in '$list': the probes are host,"
+    words
 done
 
 # Refused: into a full directory, not redacted, unfinished, not a record's document, nothing there.

@@ -23,7 +23,7 @@ mkfifo fifo
 mkdir dir
 for other in fifo dir; do
     exit_of 2 timeout 10 "$REPRO" capture --probe cpu -o $other
-    says "'$other' exists and is not a regular file"
+    words
     exit_of 2 timeout 10 "$REPRO" capture --probe cpu -o $other --force
 done
 [ -p fifo ] && [ -d dir ] || fail "something was replaced by a file"

@@ -43,7 +43,7 @@ fi
 
 # trust
 exit_of 0 "$REPRO" key trust
-grep -q "no key is trusted" out.txt || fail "the store is not empty"
+words out.txt .
 exit_of 0 "$REPRO" key trust alice.pem
 exit_of 0 "$REPRO" key trust
 grep -q "^alice  *$print\$" out.txt || { cat out.txt >&2; fail "alice is not listed"; }
@@ -64,7 +64,7 @@ words
 echo "my key is in another file" >note.txt
 for file in empty.pem note.txt; do
     exit_of 4 "$REPRO" key trust $file
-    says "'$file' holds no key; expected a public key in PEM form or one of signify or minisign"
+    words
 done
 # a file that is no key hides no other
 echo rubbish >"$XDG_CONFIG_HOME/repro/trust/mallory.pem"

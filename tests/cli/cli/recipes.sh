@@ -20,7 +20,7 @@ while read -r name _; do
     (cd "$TOP" && env/gen-gpt-case.sh "${name#gpt/}") | cmp - shown.yaml || fail "$name is not what the table gives"
 done <cases.txt
 exit_of 2 "$REPRO" recipes list bert
-says "expected one of gpt"
+words
 "$REPRO" recipes keys --json >keys.json
 "$REPRO" recipes keys >keys.txt
 [ "$(jq '.keys | length' keys.json)" -ge 40 ] || fail "too few keys"

@@ -12,21 +12,21 @@ plan() { # VARIABLE... -- OPTION...: the plan, its exit status in $status
     # shellcheck disable=SC2086
     on_gpu $variables "$REPRO" run bert_tiny_fp32 --plan "$@" >out.txt 2>err.txt || status=$?
 }
-expect() { # STATUS [TEXT]
+expect() { # STATUS: the message of a plan that is refused goes to choice.out
     [ "$status" = "$1" ] || { cat out.txt err.txt >&2; fail "status $status, expected $1"; }
-    [ -z "${2:-}" ] || says "$2"
+    [ "$status" = 0 ] || words
 }
 # The plan of a GPU is made from its free memory, whatever the machine has; the process is no part of it.
 plan SHIM_MEMORY=3000000000 -- --json
 expect 0
 jq -e '.available_bytes == 3000000000 - 134217728 and .total_bytes == (.bytes | add)' out.txt >answer.txt || { cat out.txt; fail "another memory"; }
 plan SHIM_MEMORY=3000000000 -- --batch-size 30000
-expect 7 "the largest that fits is"
+expect 7
 plan SHIM_MEMORY=3000000000 -- --batch-size max --json
 expect 0
 jq -e '.batch == .max_batch and .batch > 100' out.txt >answer.txt || fail "max is not the largest"
 plan -- --backend cuda --device 1
-expect 7 "there is no GPU 1: CUDA shows 1 here"
+expect 7
 plan SHIM_DEVICES=2 -- --backend cuda --device 1
 expect 0
 plan SHIM_DEVICES=2 -- --backend cuda --device GPU-11111111-1111-1111-1111-111111111111
@@ -34,29 +34,28 @@ expect 0
 plan SHIM_DEVICES=2 -- --backend cuda --device MIG-10101010-1010-1010-1010-101010101010
 expect 0
 plan SHIM_DEVICES=2 -- --backend cuda --device GPU-12345678-1111-1111-1111-111111111111
-expect 7 "none of the 2 GPUs"
+expect 7
 plan SHIM_DEVICES=2 SHIM_MEMORY=3000000000 -- --device 1 --json # without --backend a GPU that is named is meant too
 expect 0
 jq -e '.available_bytes == 3000000000 - 134217728' out.txt >answer.txt || { cat out.txt; fail "not the plan of the GPU that was named"; }
 plan -- --device 1
-expect 7 "GPU '1' cannot be used here: there is no GPU 1"
+expect 7
 plan -- --backend cuda --device first
-expect 2 "a number from 0 or a UUID"
+expect 2
 plan SHIM_VERSION=11080 -- --backend cuda
-expect 7 "the driver supports CUDA 11.8, this program needs 12.0"
+expect 7
 plan SHIM_CAPABILITY=61 -- --backend cuda
-expect 7 "compute capability 6.1"
+expect 7
 plan SHIM_DEVICES=0 -- --backend cuda
-expect 7 "CUDA_VISIBLE_DEVICES"
+expect 7
 # A sequence that no kernel of this GPU has room for is refused by the plan, with what fits: an allocation would fail here.
 wide='--set model.hidden_size=1024 --set model.num_attention_heads=1 --set model.max_position_embeddings=1024'
 # shellcheck disable=SC2086
 {
 plan SHIM_SHARED=63000 SHIM_FAIL=cuMemAlloc_v2:1:2 -- $wide --set task.seq_length=1024
-expect 7 "attention_forward over 1024 keys of "
-says "shared memory (61 KiB): at most 512; shorten task.seq_length, or use --backend cpu"
+expect 7
 exit_of 7 on_gpu SHIM_SHARED=63000 "$REPRO" run bert_tiny_fp32 --backend cuda $wide --set task.seq_length=1024 -o long.repro.tar.zst
-says "attention_forward over 1024 keys of "
+words
 [ ! -e long.repro.tar.zst ] || fail "a run that no device can do was begun"
 plan SHIM_SHARED=63000 -- --backend cuda $wide --set task.seq_length=512
 expect 0
@@ -65,9 +64,9 @@ expect 0
 }
 # A GPU that others keep to themselves, or whose memory they hold, is none, for that reason.
 plan SHIM_FAIL=cuDevicePrimaryCtxRetain:1:46 -- --backend cuda
-expect 7 "another program has this GPU to itself"
+expect 7
 plan SHIM_FAIL=cuDevicePrimaryCtxRetain:1:2 -- --backend cuda
-expect 7 "other programs may hold memory of this GPU"
+expect 7
 plan SHIM_FAIL=cuDevicePrimaryCtxRetain:1:46 -- --json
 expect 0
 jq -e '.bytes["backend buffers"] > 1000000' out.txt >answer.txt || fail "not the plan of the CPU"
@@ -83,6 +82,6 @@ plan SHIM_HANG=cuInit -- --backend cpu
 expect 0
 shim=$PWD # nothing is there
 plan -- --backend cuda
-expect 7 "no NVIDIA driver that this program can load"
+expect 7
 plan -- --device 0
-expect 7 "without run.device (--device) the CPU can train"
+expect 7

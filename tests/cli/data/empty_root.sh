@@ -6,7 +6,7 @@ env -i "$change_root" root /repro data check embedded:bert_sample.tar.zst --json
 jq -e '.records >= 2000 and .seq_length == 128' check.json >answer.txt || fail "no sample"
 # without HOME there is no place for a key: the message says how to go on, and that works
 exit_of 2 env -i "$change_root" root /repro run bert_tiny_fp32 --steps 1 -o /b.repro.tar.zst
-says "'repro key new -o FILE'"
+words
 env -i "$change_root" root /repro key new -o /key.pem >out.txt
 exit_of 0 env -i "$change_root" root /repro run bert_tiny_fp32 --steps 1 --key /key.pem -o /b.repro.tar.zst
 "$REPRO" inspect root/b.repro.tar.zst run.json >record.json

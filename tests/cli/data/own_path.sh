@@ -6,7 +6,8 @@ exit_of 0 "$REPRO" run bert_tiny_fp32 --steps 1 --set data.path=own -o own.repro
 "$REPRO" inspect own.repro.tar.zst run.json >record.json
 jq -e '.data.pinned == false and (.data | has("archive") | not)' record.json >answer.txt || fail "marked as pinned"
 [ "$(jq -r .data.digest record.json)" = "$("$REPRO" data check own --json | jq -r .digest)" ] || fail "another digest than data check's"
-"$REPRO" inspect own.repro.tar.zst report.md | grep -q 'not a pinned archive' || fail "the report does not say so"
+"$REPRO" inspect own.repro.tar.zst report.md >report.md
+words report.md pinned
 [ -z "$(find store -mindepth 1 -type d)" ] || fail "one's own directory was copied into the store"
 "$REPRO" run bert_tiny_fp32 --steps 1 -o pinned.repro.tar.zst >out.txt 2>err.txt
 "$REPRO" inspect pinned.repro.tar.zst run.json >record.json

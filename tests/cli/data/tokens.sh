@@ -37,42 +37,46 @@ jq -e '.largest_id == 50256 and .seq_length == 1024 and .records > 1' check.json
 "$REPRO" data check wide --format tokens --token-bytes 4 --below tokens=100000 >out.txt
 
 # usage
-refused() { # STATUS TEXT ARGUMENT...
-    want=$1 text=$2
-    shift 2
+refused() { # STATUS ARGUMENT...: the message goes to tokens.out
+    want=$1
+    shift
     exit_of "$want" "$REPRO" "$@"
-    says "$text"
+    words
 }
-refused 2 "give either --vocab and --merges, or --tokenizer" data make tokens t one.txt
-refused 2 "give either --vocab and --merges, or --tokenizer" data make tokens t one.txt --vocab v.json
+refused 2 data make tokens t one.txt
+refused 2 data make tokens t one.txt --vocab v.json
 # shellcheck disable=SC2086
-refused 2 "texts do not become data.format bert_tfrecord; choose llmc, tokens or megatron" data make bert t one.txt $words
+refused 2 data make bert t one.txt $words
 # shellcheck disable=SC2086
-refused 2 "has no option --seed" data make llmc t one.txt $words --seed 3
+refused 2 data make llmc t one.txt $words --seed 3
 # shellcheck disable=SC2086
-refused 2 "a vocabulary is for texts: name them after 't'" data make llmc t $words
+refused 2 data make llmc t $words
 # shellcheck disable=SC2086
-refused 2 "--shards 3 is out of range 1..2, the number of documents" data make llmc t one.txt two.txt $words --shards 3
-refused 2 "the vocabulary has 100000; choose megatron" data make llmc t --vocab-size 100000
-refused 2 "the vocabulary has 100000; give --token-bytes 4" data make tokens t --vocab-size 100000
-refused 2 "has no option --token-bytes" data make llmc t --token-bytes 4
+refused 2 data make llmc t one.txt two.txt $words --shards 3
+refused 2 data make llmc t --vocab-size 100000
+refused 2 data make tokens t --vocab-size 100000
+refused 2 data make llmc t --token-bytes 4
 : >empty.txt
 # shellcheck disable=SC2086
-refused 4 "'empty.txt': expected text, found no document" data make llmc t empty.txt $words
+refused 4 data make llmc t empty.txt $words
 printf '\377' >latin.txt
 # shellcheck disable=SC2086
-refused 4 "'latin.txt': byte 0 (from 0) is not UTF-8; convert the text first" data make llmc t latin.txt $words
-refused 4 "'two.txt', line 1: 'then' is not two tokens" data make llmc t one.txt --vocab "$vectors/bpe/vocab.json" --merges two.txt
+refused 4 data make llmc t latin.txt $words
+refused 4 data make llmc t one.txt --vocab "$vectors/bpe/vocab.json" --merges two.txt
 [ ! -e t ] || fail "a directory for data that were not made"
 
 # damage
-refused 4 "'synthetic/gpt-00000-of-00001.bin', token 0 (from 0) is 50256, expected 0..999" data check synthetic --format llmc --below tokens=1000
-refused 3 "both are needed" data check wide --format megatron
-refused 4 "expected llm.c's magic number" data check wide --format llmc
-refused 4 "too few for one sample of task.seq_length + 1 = 65001" data check synthetic --format tokens --seq-length 65000
+refused 4 data check synthetic --format llmc --below tokens=1000
+refused 3 data check wide --format megatron
+refused 4 data check wide --format llmc
+refused 4 data check synthetic --format llmc --seq-length 65000
+refused 4 data check synthetic --format tokens
+printf 'more' >>synthetic/gpt-00000-of-00001.bin
+refused 4 data check synthetic --format llmc
+truncate -s -4 synthetic/gpt-00000-of-00001.bin
 truncate -s -2 synthetic/gpt-00000-of-00001.bin
-refused 4 "it is truncated, or not finished" data check synthetic --format llmc
+refused 4 data check synthetic --format llmc
 truncate -s -1 megatron/text-00000-of-00001.idx
-refused 4 "it is truncated or damaged" data check megatron/text-00000-of-00001 --format megatron
+refused 4 data check megatron/text-00000-of-00001 --format megatron
 rm megatron/text-00000-of-00001.idx
-refused 3 "both are needed, as preprocess_data.py writes them" data check megatron --format megatron
+refused 3 data check megatron --format megatron

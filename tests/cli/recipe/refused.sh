@@ -24,9 +24,12 @@ refused 2 bert_tiny_fp32 --set train.batch_size=8 --set train.batch_size=8
 printf 'title: a\nmodel:\n  type_vocab_size: 2\nworkload: gpt\n' >gpt.yaml
 refused 2 gpt.yaml
 refused 2 gpt.yaml --set workload=resnet50
-printf 'title: a\ntrain.batch_size: 1\nworkload: resnet50\n' >resnet.yaml
-refused 7 resnet.yaml
-printf 'title: a\ntrain.batch_size: 1\n' >plain.yaml
-refused 7 plain.yaml --set workload=resnet50
+printf 'workload: resnet50\nmodel:\n  blocks: 3,4,6\n' >resnet.yaml
+refused 2 resnet.yaml
+refused 2 resnet.yaml --set model.blocks=1,1,1,1 --set model.pixel_std=0,1,1
+refused 2 resnet.yaml --set model.blocks=1,1,1,1 --set train.recompute=full
+refused 2 resnet.yaml --set model.blocks=1,1,1,1 --set schedule.decay=step
+refused 2 resnet.yaml --set model.blocks=1,1,1,1 --set schedule.whole_epochs=true --set schedule.steps_per_epoch=7
+refused 2 bert_tiny_fp32 --set optimizer.name=sgd
 mkfifo pipe.yaml
 refused 3 pipe.yaml

@@ -35,7 +35,7 @@ cp "$bundle" renamed.repro.tar.zst
 exit_of 0 "$REPRO" verify renamed.repro.tar.zst --report a.html
 grep -q 'step_s/p[0-9]' a.html && fail "percentiles of 3 steps"
 [ "$(wc -c <a.html)" -lt 400000 ] || fail "larger than 400 kB"
-grep -ciE '<script|https?://|@import|url\(' a.html && fail "a page that asks others for something"
+grep -qiE '<script|https?://|@import|url\(' a.html && fail "a page that asks others for something"
 # The body is compared, whoever made the page; the box is not.
 row passed --report a.html
 row passed --report trusted.html
@@ -51,8 +51,8 @@ exit_of 5 "$REPRO" verify "$bundle" --report bent.html --json
 says_in '"bundle_verdict": "verified-unknown-key"' out.txt
 says_in '"verdict": "failed"' out.txt
 exit_of 4 "$REPRO" verify longer.repro.tar.zst --report bent.html
-grep -q "the bundle itself" out.txt && fail "a bundle that failed holds"
-sed 's/<h2>verified, but the key is unknown/<h2><b>verified<\/b>/' a.html >bent.html
+tail -n 1 out.txt
+sed 's/<h2>verified[^<]*/<h2><b>verified<\/b>/' a.html >bent.html
 row FAILED --report bent.html
 # Markdown is the sealed report below the box.
 exit_of 0 "$REPRO" report "$bundle" -o a.md

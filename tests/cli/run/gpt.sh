@@ -1,6 +1,6 @@
 #!/bin/sh
-# GPT: the recorded losses, norms and root of gpt_tiny_fp32 in every instruction set and recomputation mode; a tensor-parallel degree is
-# replayed and has other roots; what is wrong with data ends with its place. RP_GOLDEN_UPDATE=1 writes the recorded values.
+# GPT: the recorded losses, norms and root of gpt_tiny_fp32 in every instruction set and recomputation mode, and with documents that are kept
+# apart; a tensor-parallel degree is replayed and has other roots; what is wrong with data ends with its place. RP_GOLDEN_UPDATE=1 writes the recorded values.
 . "$TEST_DIR/common.inc"
 need jq
 golden=$TOP/tests/golden/gpt_tiny_fp32.txt
@@ -23,13 +23,29 @@ for isa in scalar avx2; do
     cmp lines.txt "$golden" || { cat lines.txt >&2; fail "$isa, recompute $mode: other bits"; }
     rm again.zst
 done
+# documents: Megatron-LM's three options
+recorded=$TOP/tests/golden/gpt_tiny_documents.txt
+apart="--set task.reset_position_ids=true --set task.reset_attention_mask=true --set task.eod_mask_loss=true"
+# shellcheck disable=SC2086 # words
+train apart.zst --threads 2 $apart
+[ -z "${RP_GOLDEN_UPDATE:-}" ] || cp lines.txt "$recorded"
+cmp lines.txt "$recorded" || { cat lines.txt >&2; fail "documents: other bits than recorded"; }
+cmp -s "$recorded" "$golden" && fail "documents change nothing"
+"$REPRO" verify apart.zst --replay 1 --isa scalar >verify.txt 2>err.txt || { cat verify.txt err.txt >&2; fail "replay of documents"; }
+grep -q '^passed *replay  *bit-equal' verify.txt || fail "$(grep replay verify.txt)"
+exit_of 0 "$REPRO" compare plain.zst apart.zst --json
+jq -e '[.pairs[0].confounders[] | select(.key == "documents") | .state, .a, .b] == ["differs", "kept", "masked"]' out.txt >answer.txt ||
+    { cat out.txt >&2; fail "documents are no confounder"; }
+exit_of 2 "$REPRO" run gpt_tiny_fp32 --set task.reset_position_ids=true --set task.eod_token=50257 -o a.zst
+words
+
 "$REPRO" verify plain.zst --replay 2 >verify.txt 2>err.txt || { cat verify.txt err.txt >&2; fail "replay"; }
 grep -q '^passed *replay  *bit-equal' verify.txt || fail "$(grep replay verify.txt)"
 
 train parts.zst --set parallel.tensor=2 --save parts.safetensors
 grep -q "$(tail -n 1 "$golden")" lines.txt && fail "the degree changes no root"
 "$REPRO" verify parts.zst --replay 3 --isa scalar --state parts.safetensors >verify.txt 2>err.txt || { cat verify.txt err.txt >&2; fail "replay of a degree"; }
-grep -q '^passed *replay  *bit-equal.*every element of the last state' verify.txt || fail "$(grep replay verify.txt)"
+grep -q '^passed *replay  *bit-equal.*every element' verify.txt || fail "$(grep replay verify.txt)"
 
 # ids beyond the vocabulary, sequences longer than the positions, parts that do not divide
 exit_of 4 "$REPRO" run gpt_tiny_fp32 --set model.vocab_size=1000 --set model.padded_vocab_size=1024 -o a.zst

@@ -11,7 +11,6 @@ kill -INT "$parent"
 status=0
 wait "$parent" || status=$?
 [ "$status" = 130 ] || { cat err.txt >&2; fail "exit status $status, expected 130"; }
-grep -q "before training began, so there is nothing to seal: data: interrupted while reading 'data/a.tfrecord'" err.txt ||
-    { cat err.txt >&2; fail "the message does not say what was interrupted"; }
+words
 [ ! -s out.txt ] || fail "something on stdout"
 [ -z "$(find . -name '*.repro*')" ] || fail "a bundle was written"

@@ -26,7 +26,7 @@ chmod +x inside
 ./inside true || skip "no process can be moved into a control group here"
 
 exit_of 7 ./inside "$REPRO" run bert_fp32 --steps 1 -o no.repro.tar.zst
-grep -q 'not even batch size 1 fits: the plan needs .*, 0\.[0-9]* GiB can be used here' err.txt || { cat err.txt >&2; fail "the limit of the group is not known to the plan"; }
+words | sed 's/[0-9.]* GiB/N GiB/g'
 [ ! -e no.repro.tar.zst ] || fail "a bundle was written"
 
 printf '#!/bin/sh\nexec ./inside "%s" "$@"\n' "$REPRO" >limited
@@ -37,6 +37,7 @@ start_endless
 REPRO=$program
 ./inside tail /dev/zero >/dev/null 2>&1 & # keeps all it reads, waiting for the end of a line
 hog=$!
-expect_end 7 'because memory ran out' failed
+expect_end 7 memory failed
+words | sed 's/[0-9][0-9]*/N/g'
 wait "$hog" 2>/dev/null || :
 [ "$(sed -n 's/^oom_kill //p' "$group/$kills")" -ge 1 ] || { cat "$group/$kills" >&2; fail "the kernel killed nothing: nothing was tested"; }

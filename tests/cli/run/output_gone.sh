@@ -11,8 +11,7 @@ wait "$parent" || status=$?
 [ "$status" = 3 ] || { cat err.txt >&2; fail "exit status $status, expected 3"; }
 bundle=$TMPDIR/mine-2.repro.tar.zst
 [ "$(tail -n 1 out.txt)" = "$bundle" ] || fail "the last line is not where the bundle is: $(cat out.txt)"
-says "saved as '$bundle'"
-says "cannot write 'gone/mine.repro.tar.zst'"
+words err.txt 'cannot|saved'
 "$REPRO" verify "$bundle" >verify.txt 2>&1 || { cat verify.txt >&2; fail "the bundle does not verify"; }
 [ "$(cat tmp/mine.repro.tar.zst)" = precious ] || fail "a temporary file was replaced"
 # Nor there: status 3, and nothing that looks like a bundle.

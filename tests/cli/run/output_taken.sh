@@ -11,7 +11,7 @@ wait "$parent" || status=$?
 [ -h mine-2.repro.tar.zst ] || fail "the link was replaced"
 [ ! -e nowhere ] || fail "the link was followed"
 [ "$(tail -n 1 out.txt)" = mine-3.repro.tar.zst ] || fail "the last line is not where the bundle is: $(tail -n 1 out.txt)"
-says "saved as 'mine-3.repro.tar.zst'"
+words err.txt saved
 "$REPRO" verify mine-3.repro.tar.zst >verify.txt 2>&1 || { cat verify.txt >&2; fail "the bundle does not verify"; }
 left=$(find . -name '*tmp*' -o -name '*probe*')
 [ -z "$left" ] || fail "left behind: $left"

@@ -8,7 +8,8 @@ dies() { # SIGNAL STATUS MESSAGE OPTION...
     start_endless "$@"
     kill -"$signal" "$worker"
     expect_end "$expected" "$message" failed
+    words | sed 's/step [0-9]*/step N/g; s/[0-9]* steps/N steps/g'
 }
-dies SEGV 70 'crashed (signal 11'
-dies STOP 7 'counts as hung' --set run.hang_seconds=2
-dies KILL 7 'because memory ran out'
+dies SEGV 70 signal
+dies STOP 7 hung --set run.hang_seconds=2
+dies KILL 7 memory

@@ -31,8 +31,7 @@ for form in signify minisign; do
 done
 "$REPRO" key show me.pem --form minisign | cmp - minisign.pub
 exit_of 0 sh ours/verify.sh ours.repro.tar.zst me.pem
-says "OK signature by the same key, signify-openbsd says"
-says "OK signature by the same key, minisign says"
+words out.txt '^OK signature'
 # each of their checks can fail: another key, another text
 "$REPRO" key new -o other.sec >other.txt
 "$REPRO" key show other.sec --form signify >other.pub
@@ -72,4 +71,4 @@ checked_by_them dir_locked_m locked_m.pub locked_m.pub
 # what cannot be opened says so
 echo "wrong horse" >wrong
 exit_of 2 "$REPRO" key show locked_m.sec --passphrase-fd 5 5<wrong
-says "the passphrase does not open key 'locked_m.sec'"
+words

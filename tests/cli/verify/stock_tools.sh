@@ -9,14 +9,13 @@ make_bundle a.repro.tar.zst
 tar --zstd -xf a.repro.tar.zst verify.sh
 cmp verify.sh "$TOP/src/bundle/verify.sh"
 exit_of 0 sh verify.sh a.repro.tar.zst me.pem
-says "OK signature by $("$REPRO" key show | sed -n 2p)"
-says "OK digest of $(($(tar --zstd -tf a.repro.tar.zst | wc -l) - 1)) files"
-says "OK no other files"
+grep -q "$("$REPRO" key show | sed -n 2p)" out.txt || fail "the key is not named"
+words out.txt '^OK .*(SHA256|files)'
 grep -q WARNING err.txt && fail "warned about a key that was given"
 exit_of 0 sh verify.sh a.repro.tar.zst
-says "WARNING: using the key inside the bundle"
+words err.txt WARNING
 exit_of 1 sh verify.sh a.repro.tar.zst other.pem
-says "FAILED: the signature is not by the key"
+words err.txt FAILED
 exit_of 1 sh verify.sh a.repro.tar.zst none.pem
 exit_of 1 sh verify.sh none.repro.tar.zst me.pem
 head -c 5000 a.repro.tar.zst >cut.zst
@@ -31,7 +30,7 @@ for member in run.json recipe.yaml env/node0.before.json steps/rank0.jsonl repor
     fresh
     printf x >>"bad/$member"
     exit_of 1 sh verify.sh bad me.pem
-    says "not the one that was signed"
+    words err.txt FAILED
     fresh
     rm "bad/$member"
     exit_of 1 sh verify.sh bad me.pem
@@ -39,11 +38,11 @@ done
 fresh
 echo more >bad/more.txt
 exit_of 1 sh verify.sh bad me.pem
-says "files that were not signed"
+words err.txt FAILED
 fresh
 ln -s run.json bad/link.json
 exit_of 1 sh verify.sh bad me.pem
-says "not a plain file"
+words err.txt FAILED
 fresh
 jq '.signatures += .signatures' good/statement.dsse.json >bad/statement.dsse.json
 exit_of 1 sh verify.sh bad me.pem
@@ -59,7 +58,7 @@ type=application/vnd.in-toto+json
 openssl pkeyutl -sign -rawin -inkey other.key -in pae -out sig
 jq --arg payload "$(base64 -w 0 payload)" --arg sig "$(base64 -w 0 sig)" '.payload = $payload | .signatures[0].sig = $sig' good/statement.dsse.json >bad/statement.dsse.json
 exit_of 0 sh verify.sh bad other.pem
-says "signed: status ?[2J?2K,"
+says 'status ?[2J?2K,'
 [ "$(tr -d '\n\040-\176' <out.txt | wc -c)" = 0 ] || fail "control characters: $(od -c out.txt)"
 fresh # a better number, with a digest to match, but the old signature
 jq '.results.throughput.value *= 2' good/run.json >bad/run.json
@@ -67,4 +66,4 @@ sum=$(sha256sum <bad/run.json)
 jq -r .payload good/statement.dsse.json | base64 -d | jq --arg sum "${sum%% *}" '(.subject[] | select(.name == "run.json")).digest.sha256 = $sum' >payload
 jq --arg payload "$(base64 -w 0 payload)" '.payload = $payload' good/statement.dsse.json >bad/statement.dsse.json
 exit_of 1 sh verify.sh bad me.pem
-says "the signature is not by the key"
+words err.txt FAILED

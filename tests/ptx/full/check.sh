@@ -3,8 +3,8 @@
 #
 #   tests/ptx/full/check.sh [ARCH...]     80 70 86 100 75 89 90 120 unless some are named
 #
-# For each: every operation against its definition in four orders of threads, three variants of training against the CPU backend, and the
-# tests of the CUDA backend; less where the PTX has the text of architectures before. At the end what was executed of each kernel
+# For each: every operation against its definition in four orders of threads, variants of training of both models against the CPU backend,
+# and the tests of the CUDA backend; less where the PTX has the text of architectures before. At the end what was executed of each kernel
 # (coverage.sh). Status 0 if nothing differs, at least 97 % were executed, and not_executed.txt has the rest. PTX_COVERAGE=DIRECTORY keeps
 # what was executed.
 set -u
@@ -60,6 +60,7 @@ for arch; do
     part "$arch selftest, split" selftest "$arch" PTX_RACES=1 PTX_SPLIT=1 SHIM_ORDER=2
     part "$arch selftest, reversed" selftest "$arch" PTX_RACES=1 SHIM_ORDER=1
     part "$arch selftest, scrambled" selftest "$arch" SHIM_ORDER=2 SHIM_RESIDENT=5 SHIM_SEED=7
+    part "$arch gpt" small_gpt "$arch" --batch-size 2 --set measure.timed_steps=2 --set parallel.tensor=2 --set train.recompute=selective
     part "$arch adamw" same_steps "$arch" bert_tiny_fp32 --set measure.timed_steps=2 --batch-size 3
     part "$arch test_cuda_ops" own_test "$arch" ops
     part "$arch test_cuda_large" own_test "$arch" large

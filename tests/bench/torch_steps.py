@@ -1,0 +1,53 @@
+"""Training steps of a PyTorch model, timed one by one: shared by bert_torch.py, gpt_torch.py and resnet50_torch.py.
+
+arguments() -> options; prepare() before the model is made; measure() prints one JSON object: the seconds of every timed step, the last loss,
+peak memory and versions. Gradients are freed between steps and clipped, unless clip is 0.
+"""
+import argparse
+import json
+import platform
+import resource
+import time
+
+import torch
+from torch import nn
+
+
+def arguments(description, **sizes):
+    """--NAME for each size, --steps, --warmup, --threads, --variant, --device and --tf32."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (sizes | {"steps": 3, "warmup": 1, "threads": 0}).items():
+        parser.add_argument("--" + name, type=int, default=default)
+    parser.add_argument("--variant", choices=["eager", "compile"], default="eager")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--tf32", action="store_true", help="let a GPU's matrix products round their operands: not strict fp32")
+    return parser.parse_args()
+
+
+def prepare(a):
+    """Threads, seed and precision."""
+    if a.threads:
+        torch.set_num_threads(a.threads)
+    torch.manual_seed(1)
+    torch.set_float32_matmul_precision("high" if a.tf32 else "highest")  # highest: strict fp32, as ours
+
+
+def measure(a, net, optimizer, *sample, clip=1.0):
+    """Steps on one sample, which the net turns into its loss."""
+    loss_of = torch.compile(net) if a.variant == "compile" else net
+    seconds, loss = [], 0.0
+    for _ in range(a.warmup + a.steps):
+        start = time.perf_counter()
+        loss = loss_of(*sample)
+        loss.backward()
+        if clip:
+            nn.utils.clip_grad_norm_(net.parameters(), clip)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss.item()  # waits for the device
+        seconds.append(time.perf_counter() - start)
+    on_cpu = a.device == "cpu"
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 if on_cpu else torch.cuda.max_memory_reserved()
+    print(json.dumps({"who": "pytorch " + a.variant, "threads": torch.get_num_threads(), "batch": a.batch, "seq": getattr(a, "seq", None), "tf32": a.tf32,
+                      "device": "cpu" if on_cpu else torch.cuda.get_device_name(a.device), "step_s": seconds[a.warmup:], "loss": loss,
+                      "peak_bytes": peak, "torch": torch.__version__, "python": platform.python_version()}))

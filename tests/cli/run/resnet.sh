@@ -1,0 +1,57 @@
+#!/bin/sh
+# ResNet-50: the recorded losses, norms and root of resnet50_tiny_fp32 in every instruction set, with activations computed again, and with any number
+# of threads that decode; replay; a checkpoint is continued; LARS and schedules by epochs; what is wrong with data or settings ends with its place.
+# RP_GOLDEN_UPDATE=1 writes the recorded values.
+. "$TEST_DIR/common.inc"
+need jq
+golden=$TOP/tests/golden/resnet50_tiny_fp32.txt
+steps=3
+train() { # FILE OPTION...
+    file=$1
+    shift
+    "$REPRO" run resnet50_tiny_fp32 --steps "$steps" --set measure.warmup_steps=0 --set measure.repeats=1 --set measure.ceilings=false -o "$file" "$@" >out.txt 2>err.txt ||
+        { cat err.txt >&2; fail "no bundle $file"; }
+    "$REPRO" inspect "$file" steps/rank0.jsonl | jq -r 'select(.step >= 0) | "\(.step) \(.loss) \(.grad_norm) \(.counters.correct)"' >lines.txt
+    "$REPRO" inspect "$file" run.json | jq -r '"root \(.results.state_root_last)"' >>lines.txt
+}
+train plain.zst --threads 2
+[ -z "${RP_GOLDEN_UPDATE:-}" ] || cp lines.txt "$golden"
+cmp lines.txt "$golden" || { cat lines.txt >&2; fail "other bits than recorded"; }
+grep -q 'images/s' out.txt || fail "the unit: $(cat out.txt)"
+for isa in scalar avx2; do
+    "$REPRO" selftest --json 2>/dev/null | grep -q "\"$isa\"" || continue
+    train again.zst --isa "$isa" --threads 1 --set train.recompute=selective --set data.threads=3
+    cmp lines.txt "$golden" || { cat lines.txt >&2; fail "$isa, recompute selective: other bits"; }
+    rm again.zst
+done
+"$REPRO" verify plain.zst --replay 2 >verify.txt 2>err.txt || { cat verify.txt err.txt >&2; fail "replay"; }
+grep -q '^passed *replay  *bit-equal' verify.txt || fail "$(grep replay verify.txt)"
+
+# A run in two parts: running statistics and momentum are in the file, convolutions as other tools have them.
+steps=1
+train first.zst --save half.safetensors
+steps=2
+train rest.zst --init half.safetensors
+[ "$(tail -n 1 lines.txt)" = "$(tail -n 1 "$golden")" ] || fail "a run in two parts ends in another state"
+size=$(od -A n -t u8 -N 8 half.safetensors | tr -d ' ')
+dd if=half.safetensors bs=1 skip=8 count="$size" 2>/dev/null >header.json
+jq -e '."layer2.0.conv2.weight".shape == [16, 16, 3, 3] and ."conv1.weight".shape == [8, 3, 7, 7] and has("layer2.0.downsample.1.running_var")
+    and has("optimizer.momentum.fc.bias")' header.json >/dev/null || fail "the file: $(head -c 300 header.json)"
+
+steps=3
+train lars.zst --set optimizer.name=lars --set optimizer.learning_rate=2 --set schedule.decay=quadratic --set optimizer.weight_decay_form=loss
+jq -e '.loss_parts.weight_decay != "0x0p+0"' <<END >/dev/null || fail "the loss has no part of the weights"
+$("$REPRO" inspect lars.zst steps/rank0.jsonl | tail -n 1)
+END
+"$REPRO" verify lars.zst --replay 3 --isa avx2 >verify.txt 2>err.txt || { cat verify.txt err.txt >&2; fail "replay of lars"; }
+
+# By whole epochs the rate changes between them alone: here after steps 2 and 4.
+steps=5
+train epochs.zst --set schedule.whole_epochs=true --set schedule.steps_per_epoch=2 --set schedule.warmup_steps=4 --set schedule.total_steps=20
+"$REPRO" inspect epochs.zst steps/rank0.jsonl | jq -s -e 'map(select(.step >= 0) | .learning_rate) | .[0] == .[1] and .[0] != .[2] and .[2] == .[3] and .[4] == 0.05' >/dev/null ||
+    fail "rates: $("$REPRO" inspect epochs.zst steps/rank0.jsonl | jq -c .learning_rate | tr '\n' ' ')"
+
+exit_of 2 "$REPRO" run resnet50_tiny_fp32 --set model.num_classes=0 -o a.zst
+exit_of 4 "$REPRO" run resnet50_tiny_fp32 --set model.num_classes=2 -o a.zst
+exit_of 2 "$REPRO" run resnet50_tiny_fp32 --set task.image_size=4 -o a.zst
+exit_of 2 "$REPRO" run resnet50_tiny_fp32 --init plain.zst --set model.blocks=3,4,6 -o a.zst

@@ -1,0 +1,474 @@
+/* The four formats of images: the same images and labels give the same samples in each, with any number of threads; labels, checksums and
+ * damage are named; lists of files. */
+#include "tests/unit/tap.h"
+
+#include "base/hash.h"
+#include "data/example.h"
+#include "data/image/image_set.h"
+#include "data/tfrecord.h"
+#include "tests/unit/image_fixture.h"
+#include "tests/unit/scratch.h"
+
+#include <stdio.h>
+
+enum { IMAGES = 12, CLASSES = 3, SIZE = 32, ROW = SIZE * SIZE * 3 };
+
+static struct rp_err err;
+static struct rp_buf jpeg[IMAGES];
+
+static void make_images(void)
+{
+    for (int i = 0; i < IMAGES && !jpeg[i].size; i++)
+        noisy_jpeg(&jpeg[i], i == 9 ? 400 : 40 + 7 * i, i == 9 ? 300 : 90 - 5 * i, /* one is larger than the windows of readers */
+                   &(struct rp_jpeg_form){.components = i == 3 ? 1 : i == 5 ? 4 : 3, .quality = 80, .progressive = i == 7});
+}
+
+/* Image i has class i / 4. */
+static struct rp_data_opts options(int threads)
+{
+    struct rp_data_opts o = {.image = {.crop = {.random = 1, .image_size = SIZE, .short_side = 40, .area_min = 0.08, .area_max = 1,
+                                                .ratio_min = 0.75, .ratio_max = 1.3333333333333333, .attempts = 10, .flip = 0.5, .seed = 4},
+                                       .fancy = 1, .threads = threads}};
+    return o;
+}
+
+static struct rp_dataset *open_images(const char *format, const char *path, const struct rp_data_opts *o)
+{
+    static const struct rp_sample_field want[] = {{"image", RP_U8, ROW, 0}, {"label", RP_I32, 1, CLASSES}};
+    err = (struct rp_err){0};
+    return rp_data_format_find(format)->open(path, want, 2, o, &err);
+}
+
+static void close_images(struct rp_dataset *d)
+{
+    if (d)
+        d->format->close(d);
+}
+
+/* ---- writers ---- */
+
+static void add_example(struct rp_buf *out, const struct rp_buf *image, int64_t label, const char *name)
+{
+    RP_BUF message = {0};
+    struct rp_example_bytes encoded = {(const unsigned char *)image->data, image->size},
+                            named = {(const unsigned char *)name, strlen(name)};
+    struct rp_example_field field[] = {
+        {.name = "image/class/label", .want = RP_EXAMPLE_INT64, .out.i64 = &label, .count = 1},
+        {.name = "image/filename", .want = RP_EXAMPLE_BYTES, .out.bytes = &named, .count = 1},
+        {.name = "image/encoded", .want = RP_EXAMPLE_BYTES, .out.bytes = &encoded, .count = 1},
+    };
+    rp_example_write(&message, field, 3);
+    rp_tfrecord_append(out, message.data, message.size);
+}
+
+static void put_le(struct rp_buf *out, uint64_t v, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        rp_buf_add(out, &(char){(char)(v >> 8 * i)}, 1);
+}
+
+static void put_varint(struct rp_buf *out, uint64_t v)
+{
+    for (; v > 127; v >>= 7)
+        put_le(out, (v & 127) | 128, 1);
+    put_le(out, v, 1);
+}
+
+static void put_field(struct rp_buf *out, int number, const void *data, size_t size)
+{
+    put_varint(out, (uint64_t)number << 3 | 2);
+    put_varint(out, size);
+    rp_buf_add(out, data, size);
+}
+
+/* An entry of OFRecord's map: key, Feature with a list of the kind of that number. */
+static void put_feature(struct rp_buf *out, const char *key, int kind, const void *list, size_t size)
+{
+    RP_BUF feature = {0}, entry = {0};
+    put_field(&feature, kind, list, size);
+    put_field(&entry, 1, key, strlen(key));
+    put_field(&entry, 2, feature.data, feature.size);
+    put_field(out, 1, entry.data, entry.size);
+}
+
+static void add_ofrecord(struct rp_buf *out, const struct rp_buf *image, int label)
+{
+    RP_BUF message = {0}, list = {0}, number = {0}, labels = {0};
+    put_field(&list, 1, image->data, image->size);
+    put_feature(&message, "encoded", 1, list.data, list.size);
+    put_varint(&number, (uint64_t)(int64_t)label);
+    put_field(&labels, 1, number.data, number.size);
+    put_feature(&message, "class/label", 4, labels.data, labels.size); /* an int32 list */
+    put_feature(&message, "other", 3, "\x0a\x08" "12345678", 10);      /* doubles are skipped */
+    put_le(out, message.size, 8);
+    rp_buf_add(out, message.data, message.size);
+}
+
+static void put_part(struct rp_buf *out, unsigned kind, const void *data, size_t size)
+{
+    put_le(out, 0xced7230a, 4);
+    put_le(out, (uint64_t)kind << 29 | size, 4);
+    rp_buf_add(out, data, size);
+    put_le(out, 0, (int)(-size & 3));
+}
+
+/* As dmlc's RecordIOWriter: cut at aligned magic numbers. labels: 0 writes the label into the head. */
+static void add_recordio(struct rp_buf *rec, struct rp_buf *idx, const struct rp_buf *image, float label, unsigned labels, int id)
+{
+    RP_BUF whole = {0};
+    uint32_t bits;
+    size_t from = 0;
+    memcpy(&bits, &label, 4);
+    rp_buf_printf(idx, "%d\t%zu\n", id, rec->size);
+    put_le(&whole, labels, 4);
+    put_le(&whole, labels ? 0 : bits, 4);
+    put_le(&whole, (uint64_t)id, 8);
+    put_le(&whole, 0, 8);
+    for (unsigned i = 0; i < labels; i++)
+        put_le(&whole, i ? 0x7fc00000 : bits, 4);
+    rp_buf_add(&whole, image->data, image->size);
+    for (size_t i = 0; i + 4 <= whole.size; i += 4)
+        if (memcmp(whole.data + i, "\x0a\x23\xd7\xce", 4) == 0) {
+            put_part(rec, from ? 2 : 1, whole.data + from, i - from);
+            from = i + 4;
+        }
+    put_part(rec, from ? 3 : 0, whole.data + from, whole.size - from);
+}
+
+/* The images in every format; image_folder's order of paths is that of the others. */
+static void write_formats(void)
+{
+    RP_BUF tf = {0}, of = {0}, rec = {0}, idx = {0};
+    static int done;
+    if (done++)
+        return;
+    make_images();
+    mkdir(scratch("folder"), 0777);
+    for (int i = 0; i < IMAGES; i++) {
+        char name[60];
+        add_example(&tf, &jpeg[i], 1 + i / 4, RP_FORMAT(name, "n0_%d.JPEG", i));
+        add_ofrecord(&of, &jpeg[i], i / 4);
+        add_recordio(&rec, &idx, &jpeg[i], (float)(i / 4), i % 3 == 1 ? 2 : 0, 100 + i);
+        mkdir(scratch(RP_FORMAT(name, "folder/%c", "abc"[i / 4])), 0777);
+        put_file(RP_FORMAT(name, "folder/%c/%02d.%s", "abc"[i / 4], i, i % 2 ? "JPEG" : "jpg"), jpeg[i].data, jpeg[i].size);
+    }
+    put_file("folder/a/readme.txt", "x", 1);
+    mkdir(scratch("tf"), 0777);
+    mkdir(scratch("of"), 0777);
+    mkdir(scratch("rec"), 0777);
+    put_file("tf/train-00000-of-00001", tf.data, tf.size);
+    put_file("of/part-00000", of.data, of.size);
+    put_file("rec/train.rec", rec.data, rec.size);
+    put_file("rec/train.idx", idx.data, idx.size);
+}
+
+static const char *const formats[][2] = {{"imagenet_tfrecord", "tf"}, {"image_folder", "folder"}, {"ofrecord", "of"}, {"recordio", "rec"}};
+
+/* ---- samples ---- */
+
+struct batch {
+    uint8_t image[2 * IMAGES + 1][ROW];
+    int32_t label[2 * IMAGES + 1];
+};
+
+TEST(every_format_and_every_number_of_threads_gives_the_same_samples)
+{
+    static struct batch first, other, single;
+    write_formats();
+    for (int shuffle = 0; shuffle < 2; shuffle++)
+        for (int f = 0; f < 4; f++)
+            for (int threads = 1; threads < 6; threads += 2) {
+                struct rp_data_opts o = options(threads);
+                o.shuffle = shuffle;
+                struct rp_dataset *d = open_images(formats[f][0], scratch(formats[f][1]), &o);
+                struct batch *b = f == 0 && threads == 1 ? &first : &other;
+                void *const column[] = {b->image, b->label};
+                if (!CHECK(d && d->format->count(d) == IMAGES, "%s: %s", formats[f][0], err.msg))
+                    continue;
+                memset(b, 0xee, sizeof *b);
+                CHECK(d->format->get_batch(d, 0, 2 * IMAGES, column, &err) == 0, "%s: %s", formats[f][0], err.msg);
+                CHECK(b == &first || memcmp(b, &first, sizeof *b) == 0, "%s with %d threads", formats[f][0], threads);
+                memset(&single, 0xee, sizeof single);
+                for (int i = 2 * IMAGES - 1; i >= 0; i--) {
+                    void *const row[] = {single.image[i], &single.label[i]};
+                    CHECK(d->format->get(d, i, row, &err) == 0, "%s", err.msg);
+                    CHECK(shuffle || single.label[i] == i % IMAGES / 4, "image %d has label %d", i, single.label[i]);
+                }
+                CHECK(memcmp(&single, &first, sizeof single) == 0, "%s: one by one", formats[f][0]);
+                CHECK(b->image[2 * IMAGES][0] == 0xee && b->label[2 * IMAGES] == (int32_t)0xeeeeeeee, "beyond the batch");
+                close_images(d);
+            }
+}
+
+TEST(samples_of_the_pinned_archive)
+{
+    static uint8_t image[64 * ROW];
+    static int32_t label[64];
+    void *const column[] = {image, label};
+    static const struct rp_sample_field want[] = {{"image", RP_U8, ROW, 0}, {"label", RP_I32, 1, 8}};
+    char hex[65];
+    for (int k = 0; k < 3; k++) {
+        struct rp_data_opts o = options(2);
+        o.image.crop.random = k != 1;
+        o.image.filter = k == 2 ? RP_RESIZE_FILTER_linear : RP_RESIZE_FILTER_triangular;
+        o.image.fancy = k != 2;
+        struct rp_dataset *d = rp_data_format_find("imagenet_tfrecord")->open("embedded:imagenet_sample.tar.zst", want, 2, &o, &err);
+        if (!CHECK(d, "%s", err.msg))
+            return;
+        CHECK(d->format->get_batch(d, 0, 64, column, &err) == 0, "%s", err.msg);
+        rp_sha256_hex(hex, image, sizeof image);
+        static const char *const pinned[] = {"1dda164b15924ff1da0ff61075f252808e34b06591e059987b6f533f91190f45",
+                                             "23c35e218dec3adfdeca99fd16f97b901cfe77f9566329673de1a451aebd371f",
+                                             "8b14599af768e4abed5d081acf538319ae1388c33a6218b405bd63cd009c0296"};
+        CHECK_STR(hex, pinned[k]);
+        for (int i = 0; i < 64; i++)
+            CHECK(label[i] == i % 8);
+        close_images(d);
+    }
+}
+
+TEST(facts_of_a_set)
+{
+    write_formats();
+    for (int f = 0; f < 4; f++) {
+        struct rp_data_opts o = options(3);
+        struct rp_data_check c;
+        struct rp_dataset *d = open_images(formats[f][0], scratch(formats[f][1]), &o);
+        if (!CHECK(d && d->format->check(d, &c, NULL, NULL, &err) == 0, "%s: %s", formats[f][0], err.msg)) {
+            close_images(d);
+            continue;
+        }
+        static const struct {
+            const char *name;
+            int64_t value;
+        } want[] = {{"classes", 3}, {"gray", 1}, {"cmyk", 1}, {"several_scans", 1}, {"oriented", 0}, {"damaged", 0}};
+        for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+            for (int k = 0; k < c.facts; k++)
+                CHECK(strcmp(c.fact[k].name, want[i].name) != 0 || c.fact[k].value == want[i].value, "%s %s: %lld", formats[f][0],
+                      want[i].name, (long long)c.fact[k].value);
+        CHECK(c.records == IMAGES && c.facts == 10);
+        close_images(d);
+    }
+}
+
+/* ---- refusals ---- */
+
+/* -1: opening or the whole check failed. */
+static int check_path(const char *format, const char *path, const struct rp_data_opts *o, int64_t *damaged)
+{
+    struct rp_data_check c = {0};
+    struct rp_dataset *d = open_images(format, path, o);
+    int rc = d ? d->format->check(d, &c, NULL, NULL, &err) : -1;
+    if (damaged)
+        *damaged = c.facts ? c.fact[c.facts - 1].value : -1;
+    close_images(d);
+    return rc;
+}
+
+TEST(labels_that_contradict_the_base)
+{
+    struct rp_data_opts o = options(2);
+    write_formats();
+    o.image.label_base = 1 + 0;
+    REFUSED(check_path("imagenet_tfrecord", scratch("tf"), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
+    o.image.label_base = 1 + 1;
+    REFUSED(check_path("ofrecord", scratch("of"), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
+    o.image.skip_damaged = 1; /* skips no wrong label */
+    REFUSED(check_path("recordio", scratch("rec"), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
+    REFUSED(check_path("image_folder", scratch("folder"), &o, NULL) < 0 && err.code == RP_USAGE, err.msg);
+    RP_BUF tf = {0};
+    add_example(&tf, &jpeg[0], INT64_MIN, "low");
+    put_file("low.tfrecord", tf.data, tf.size);
+    REFUSED(check_path("imagenet_tfrecord", scratch("low.tfrecord"), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
+}
+
+/* Record 2 is cut, record 5 has a wrong checksum. */
+static const char *write_damaged(void)
+{
+    RP_BUF tf = {0}, cut = {0};
+    make_images();
+    rp_buf_add(&cut, jpeg[2].data, jpeg[2].size / 2);
+    for (int i = 0; i < 8; i++)
+        add_example(&tf, i == 2 ? &cut : &jpeg[i], 1 + i % 3, "n01440764_18.JPEG");
+    return put_file("damaged.tfrecord", tf.data, tf.size);
+}
+
+TEST(damaged_images_are_refused_or_replaced_and_counted)
+{
+    static struct batch b, good;
+    struct rp_data_opts o = options(3);
+    void *const column[] = {b.image, b.label};
+    const char *path = write_damaged();
+    int64_t damaged;
+    REFUSED(check_path("imagenet_tfrecord", path, &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
+    struct rp_dataset *d = open_images("imagenet_tfrecord", path, &o);
+    REFUSED(d && d->format->get_batch(d, 0, 8, column, &err) < 0 && err.code == RP_MALFORMED, err.msg);
+    CHECK(d->skipped == 0);
+    close_images(d);
+    o.image.skip_damaged = 1;
+    CHECK(check_path("imagenet_tfrecord", path, &o, &damaged) == 0 && damaged == 1, "%s", err.msg);
+    d = open_images("imagenet_tfrecord", path, &o);
+    CHECK(d && d->format->get_batch(d, 0, 16, column, &err) == 0, "%s", err.msg);
+    CHECK(d->skipped == 2, "%lld", (long long)d->skipped);
+    for (int i = 0; i < 8; i++)
+        CHECK(b.label[i] == (i == 2 ? 3 : i) % 3, "sample %d has label %d", i, b.label[i]);
+    /* sample 2 is record 3 with the crop of sample 2, whatever thread came first */
+    memcpy(&good, &b, sizeof good);
+    CHECK(d->format->get_batch(d, 0, 16, column, &err) == 0 && memcmp(&good, &b, sizeof good) == 0);
+    close_images(d);
+    RP_BUF tf = {0}, none = {0};
+    rp_buf_puts(&none, "\xff\xd8\xff\xd9");
+    for (int i = 0; i < 3; i++)
+        add_example(&tf, &none, 1, "");
+    path = put_file("none.tfrecord", tf.data, tf.size);
+    REFUSED(check_path("imagenet_tfrecord", path, &o, NULL) < 0, err.msg);
+    d = open_images("imagenet_tfrecord", path, &o);
+    REFUSED(d && d->format->get_batch(d, 0, 1, column, &err) < 0, err.msg);
+    close_images(d);
+}
+
+TEST(a_changed_byte_of_a_tfrecord_is_noticed)
+{
+    RP_BUF tf = {0};
+    struct rp_data_opts o = options(1);
+    int unnoticed = 0;
+    make_images();
+    add_example(&tf, &jpeg[11], 1, "a");
+    for (size_t i = 0; i < tf.size; i += 13) {
+        tf.data[i] ^= 4;
+        unnoticed +=
+            check_path("imagenet_tfrecord", put_file("flip.tfrecord", tf.data, tf.size), &o, NULL) == 0 || err.code != RP_MALFORMED;
+        tf.data[i] ^= 4;
+    }
+    CHECK(unnoticed == 0, "%d changes unnoticed", unnoticed);
+    tf.data[tf.size / 2] ^= 1;
+    REFUSED(check_path("imagenet_tfrecord", put_file("flip.tfrecord", tf.data, tf.size), &o, NULL) < 0, err.msg);
+}
+
+TEST(messages_that_are_not_images)
+{
+    struct rp_data_opts o = options(1);
+    RP_BUF tf = {0}, message = {0}, of = {0};
+    int64_t two[2] = {1, 1};
+    struct rp_example_field field[] = {{.name = "image/class/label", .want = RP_EXAMPLE_INT64, .out.i64 = two, .count = 2},
+                                       {.name = "image/encoded", .want = RP_EXAMPLE_INT64, .out.i64 = two, .count = 1}};
+    rp_example_write(&message, field, 1);
+    rp_tfrecord_append(&tf, message.data, message.size);
+    REFUSED(check_path("imagenet_tfrecord", put_file("m.tfrecord", tf.data, tf.size), &o, NULL) < 0, err.msg);
+    message.size = tf.size = 0;
+    rp_example_write(&message, field, 2);
+    rp_tfrecord_append(&tf, message.data, message.size);
+    REFUSED(check_path("imagenet_tfrecord", put_file("m.tfrecord", tf.data, tf.size), &o, NULL) < 0, err.msg);
+    put_le(&of, 7, 8);
+    rp_buf_puts(&of, "\x0a\x09truncated");
+    REFUSED(check_path("ofrecord", put_file("part-1", of.data, of.size), &o, NULL) < 0, err.msg);
+    of.size = 15;
+    REFUSED(check_path("ofrecord", put_file("part-1", of.data, of.size), &o, NULL) < 0, err.msg);
+    of.data[4] = 1;
+    REFUSED(check_path("ofrecord", put_file("part-1", of.data, of.size), &o, NULL) < 0, err.msg);
+    of.size = 3;
+    REFUSED(check_path("ofrecord", put_file("part-1", of.data, of.size), &o, NULL) < 0, err.msg);
+}
+
+TEST(recordio_and_its_index)
+{
+    struct rp_data_opts o = options(1);
+    RP_BUF rec = {0}, idx = {0}, other = {0}, magic = {0};
+    make_images();
+    write_formats();
+    /* an image with the magic number at an aligned place, in a comment segment: three parts */
+    rp_buf_add(&magic, "\xff\xd8\xff\xfe\x00\x0e" "zz\x0a\x23\xd7\xce\x0a\x23\xd7\xce" "zz", 18);
+    rp_buf_add(&magic, jpeg[0].data + 2, jpeg[0].size - 2);
+    add_recordio(&rec, &idx, &magic, 2, 0, 1);
+    add_recordio(&rec, &idx, &jpeg[1], 1, 0, 2);
+    put_file("r.rec", rec.data, rec.size);
+    put_file("r.idx", idx.data, idx.size);
+    CHECK((unsigned char)rec.data[7] >> 5 == 1, "no part");
+    CHECK(check_path("recordio", scratch("r.rec"), &o, NULL) == 0, "%s", err.msg);
+    CHECK(check_path("recordio", scratch("r.idx"), &o, NULL) == 0, "%s", err.msg);
+    static const char *const wrong[] = {"1\t0\n",       "1\t0\n2\t8\n", "1 0\n2\t8\n",
+                                        "1\t0\n2\tx\n", "\t0\n1\t1\n",  "1\t0\n2\t99999999999999999999999\n"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        put_file("r.idx", wrong[i], strlen(wrong[i]));
+        REFUSED(check_path("recordio", scratch("r.rec"), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
+    }
+    rp_buf_printf(&other, "2\t%zu\r\n1\t0", rec.size - (jpeg[1].size + 24 + 8 + 3) / 4 * 4); /* any order, any line end */
+    put_file("r.idx", other.data, other.size);
+    CHECK(check_path("recordio", scratch("r.rec"), &o, NULL) == 0, "%s", err.msg);
+    put_file("r.idx", idx.data, idx.size);
+    size_t full = rec.size;
+    for (rec.size = 0; rec.size < full; rec.size += 97) {
+        put_file("r.rec", rp_buf_text(&rec), rec.size);
+        CHECK(check_path("recordio", scratch("r.rec"), &o, NULL) < 0 && err.code == RP_MALFORMED, "%zu bytes: %s", rec.size, err.msg);
+    }
+    rec.size = full;
+    rec.data[7] = (char)(rec.data[7] & 0x1f); /* the first part alone is no record any more */
+    put_file("r.rec", rec.data, rec.size);
+    REFUSED(check_path("recordio", scratch("r.rec"), &o, NULL) < 0, err.msg);
+    rec.data[0] = 0;
+    put_file("r.rec", rec.data, rec.size);
+    REFUSED(check_path("recordio", scratch("r.rec"), &o, NULL) < 0, err.msg);
+    rec.size = idx.size = 0;
+    add_recordio(&rec, &idx, &jpeg[1], 0.5f, 0, 2);
+    put_file("r.rec", rec.data, rec.size);
+    put_file("r.idx", idx.data, idx.size);
+    REFUSED(check_path("recordio", scratch("r.rec"), &o, NULL) < 0, err.msg);
+    memset(rec.data + 8, 0xff, 4);
+    put_file("r.rec", rec.data, rec.size);
+    REFUSED(check_path("recordio", scratch("r.rec"), &o, NULL) < 0, err.msg);
+    unlink(scratch("r.idx"));
+    REFUSED(check_path("recordio", scratch("r.rec"), &o, NULL) < 0 && err.code == RP_IO, err.msg);
+    mkdir(scratch("alone"), 0777);
+    put_file("alone/train.rec", rec.data, rec.size);
+    REFUSED(check_path("recordio", scratch("alone"), &o, NULL) < 0 && err.code == RP_IO, err.msg);
+}
+
+TEST(lists_of_files)
+{
+    struct rp_data_opts o = options(1);
+    write_formats();
+    make_images();
+    /* classes are ordered by their names, although "a-b/" comes before "a/" in paths */
+    static const char *const dirs[] = {"classes", "classes/a", "classes/a-b", "classes/a.b", "classes/.hidden", "classes/empty"};
+    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++)
+        mkdir(scratch(dirs[i]), 0777);
+    put_file("classes/a/x.jpg", jpeg[0].data, jpeg[0].size);
+    put_file("classes/a-b/x.jpg", jpeg[1].data, jpeg[1].size);
+    put_file("classes/a.b/x.JPG", jpeg[2].data, jpeg[2].size);
+    put_file("classes/.hidden/x.jpg", "x", 1);
+    struct rp_dataset *d = open_images("image_folder", scratch("classes"), &o);
+    static const int32_t labels[] = {1, 2, 0};
+    for (int i = 0; CHECK(d, "%s", err.msg) && i < 3; i++) {
+        static uint8_t image[ROW];
+        int32_t label = -1;
+        void *const row[] = {image, &label};
+        CHECK(d->format->get(d, i, row, &err) == 0 && label == labels[i], "%d: %d %s", i, label, err.msg);
+    }
+    close_images(d);
+    mkdir(scratch("one"), 0777);
+    CHECK(rename(scratch("classes"), scratch("one/classes")) == 0);
+    CHECK(check_path("image_folder", scratch("one"), &o, NULL) == 0, "%s", err.msg);
+    mkdir(scratch("one/classes/d"), 0777);
+    put_file("one/classes/d/x.jpg", jpeg[0].data, jpeg[0].size);
+    REFUSED(check_path("image_folder", scratch("one"), &o, NULL) < 0, err.msg); /* four classes, three are wanted */
+    put_file("one/classes/a/y.jpg", "", 0);
+    mkdir(scratch("none"), 0777);
+    REFUSED(check_path("image_folder", scratch("none"), &o, NULL) < 0 && err.code == RP_IO, err.msg);
+    REFUSED(check_path("image_folder", scratch("one/classes/a/x.jpg"), &o, NULL) < 0 && err.code == RP_IO, err.msg);
+    mkdir(scratch("both"), 0777);
+    put_file("both/train-00000-of-00001", "", 0);
+    put_file("both/validation-00000-of-00001", "", 0);
+    REFUSED(check_path("imagenet_tfrecord", scratch("both"), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
+}
+
+TEST(fields_that_are_not_there)
+{
+    struct rp_data_opts o = options(1);
+    write_formats();
+    static const struct rp_sample_field wrong[] = {{"tokens", RP_I32, 1, 0}, {"image", RP_U8, ROW + 1, 0}, {"label", RP_U8, 1, 0}};
+    for (int i = 0; i < 3; i++) {
+        struct rp_dataset *d = rp_data_format_find("ofrecord")->open(scratch("of"), &wrong[i], 1, &o, &err);
+        REFUSED(!d && err.code == RP_USAGE, err.msg);
+        close_images(d);
+    }
+}
