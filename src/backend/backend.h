@@ -7,8 +7,7 @@
  * Extend:  a folder with a struct rp_backend and an rp_ops table, and one row in the list of the program that has it: worker/backends.c of
  *          repro, gpu/main.c of repro-gpu. unavailable() refuses instead of crashing.
  */
-#ifndef RP_BACKEND_BACKEND_H
-#define RP_BACKEND_BACKEND_H
+#pragma once
 
 #include "base/err.h"
 #include "ops/ops.h"
@@ -125,5 +124,3 @@ static inline int rp_use_is_attention(const struct rp_op_use *u)
 {
     return u->op == RP_OP_attention_forward || u->op == RP_OP_attention_backward;
 }
-
-#endif

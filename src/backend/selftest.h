@@ -5,8 +5,7 @@
  * Owner:   the caller owns *report, which is always set.
  * Extend:  shapes are a table in selftest.c; the operations are those of ops/op_check.c.
  */
-#ifndef RP_BACKEND_SELFTEST_H
-#define RP_BACKEND_SELFTEST_H
+#pragma once
 
 #include "backend/backend.h"
 
@@ -18,5 +17,3 @@ int rp_ops_selftest(int verbose, json_t **report, struct rp_err *err) rp_must_ch
 struct rp_dev *rp_ops_selftest_open(const struct rp_backend *b, const struct rp_device_opts *o, struct rp_err *err) rp_must_check;
 /* The same for an open device; appends rows with this isa to the report. */
 int rp_ops_selftest_device(struct rp_dev *dev, const char *isa, int verbose, json_t *report, struct rp_err *err) rp_must_check;
-
-#endif

@@ -7,8 +7,7 @@
  * Owner:   the caller owns *rows, and closes the device, which owns the blocks.
  * Extend:  a row in one of the tables of speed.c.
  */
-#ifndef RP_BACKEND_SPEED_H
-#define RP_BACKEND_SPEED_H
+#pragma once
 
 #include "backend/backend.h"
 
@@ -19,5 +18,3 @@ struct rp_dev *rp_ops_speed_open(const struct rp_backend *b, const struct rp_dev
 /* seconds: about how long one row takes. stop: returns nonzero to end early; may be NULL. */
 int rp_ops_speed(struct rp_dev *dev, const struct rp_device_opts *o, double seconds, int (*stop)(void), json_t **rows,
                  struct rp_err *err) rp_must_check;
-
-#endif

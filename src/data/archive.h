@@ -11,8 +11,7 @@
  * link's own place), devices, FIFOs, sockets, more than the limits below, encrypted members, a stream compressed more than once.
  * Sparse members count with the size they claim. Archives inside archives stay what they are: files.
  */
-#ifndef RP_DATA_ARCHIVE_H
-#define RP_DATA_ARCHIVE_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -62,5 +61,3 @@ int rp_archive_list(const struct rp_archive_source *s, const struct rp_archive_l
 /* Members in the order given as ustar with owner 0, time 0, mode 0644; compressed by the ending of `path`: .tar, .tar.gz, .tar.xz,
  * .tar.zst, .tar.bz2, .tar.lz4. Written as rp_write_file() does. */
 int rp_archive_write(const char *path, const struct rp_archive_member *member, int n, struct rp_err *err) rp_must_check;
-
-#endif

@@ -9,8 +9,7 @@
  * Every value is checked before get() returns it. Errors are RP_MALFORMED: "'FILE', record 17 (from 0), field 'input_ids': " and then what
  * was found and what was expected.
  */
-#ifndef RP_DATA_DATASET_H
-#define RP_DATA_DATASET_H
+#pragma once
 
 #include "base/err.h"
 #include "data/files.h"
@@ -114,5 +113,3 @@ int rp_data_get_batch(struct rp_dataset *d, const struct rp_sample_field *field,
                       struct rp_err *err) rp_must_check;
 /* The files of a data set in that format: rp_files_close() them. */
 int rp_data_list(const struct rp_data_format *format, struct rp_files *files, const char *path, struct rp_err *err) rp_must_check;
-
-#endif

@@ -4,8 +4,7 @@
  * Flow:    "bert_sample.tar.xz" -> its bytes, which are constants.
  * Extend:  the build adds every archive of recipes/ to the table of base/embed.h; add its two digests to digests[].
  */
-#ifndef RP_DATA_EMBEDDED_H
-#define RP_DATA_EMBEDDED_H
+#pragma once
 
 #include "data/archive.h"
 
@@ -16,5 +15,3 @@ int rp_embedded_archive(const char *name, struct rp_archive_source *s); /* 0, or
 const char *rp_embedded_digest(const char *archive_sha256);
 /* The name of the i-th archive, NULL at the end. */
 const char *rp_embedded_archive_name(int i);
-
-#endif

@@ -18,8 +18,7 @@
  * merged, and the last entry of a repeated map key, or the last kind of a oneof, wins.
  * Stricter than protobuf: a varint that does not fit 64 bits is refused instead of truncated.
  */
-#ifndef RP_DATA_EXAMPLE_H
-#define RP_DATA_EXAMPLE_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -55,5 +54,3 @@ int rp_ofrecord_parse(const void *data, size_t size, struct rp_example_field *fi
 
 /* Appends a serialised Example with n fields, packed, in the order given; each has `count` values, in `out`. */
 void rp_example_write(struct rp_buf *out, const struct rp_example_field *field, int n);
-
-#endif

@@ -9,8 +9,7 @@
  * files never are. If there are none, and exactly one directory, that directory is used instead: archives often have one top-level folder.
  * "embedded:NAME" is the archive NAME inside this program, unpacked into memory without a file system.
  */
-#ifndef RP_DATA_FILES_H
-#define RP_DATA_FILES_H
+#pragma once
 
 #include "base/err.h"
 
@@ -43,5 +42,3 @@ void rp_files_close(struct rp_files *f);
 int rp_files_read(struct rp_files *f, int i, uint64_t offset, void *out, size_t size, struct rp_err *err) rp_must_check;
 /* SHA-256 of the set: over the lines "<SHA-256 of a file in hex>\n" in order, as `sha256sum FILES | cut -c1-64 | sha256sum` prints it. */
 int rp_files_digest(struct rp_files *f, char hex[65], struct rp_err *err) rp_must_check;
-
-#endif

@@ -4,8 +4,7 @@
  * Flow:    directory -> sorted lines "<sha256>  <path>\n" for files, "# link <path> -> <target>\n" for links -> .repro-files.
  * Extend:  another property to be checked is another kind of '#' line; sha256sum -c skips them.
  */
-#ifndef RP_DATA_MARKER_H
-#define RP_DATA_MARKER_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -22,5 +21,3 @@ int rp_marker_write(const char *dir, struct rp_err *err) rp_must_check;
 int rp_marker_check(const char *dir, struct rp_err *err) rp_must_check;
 /* Removes a tree as far as possible, without following links. */
 void rp_tree_remove(const char *dir);
-
-#endif

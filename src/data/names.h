@@ -4,8 +4,7 @@
  * Flow:    path -> RP_MALFORMED with the reason, or an entry of the set.
  * Owner:   struct rp_path_set owns copies of the paths.
  */
-#ifndef RP_DATA_NAMES_H
-#define RP_DATA_NAMES_H
+#pragma once
 
 #include "base/err.h"
 
@@ -26,5 +25,3 @@ struct rp_path_set {
  * kind and the case of its ASCII letters, and a path below something that is not a directory. */
 int rp_path_set_add(struct rp_path_set *s, const char *path, char kind, struct rp_err *err) rp_must_check;
 void rp_path_set_fini(struct rp_path_set *s);
-
-#endif

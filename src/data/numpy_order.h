@@ -6,8 +6,7 @@
  * numpy's shuffle: for i = n - 1 down to 1, exchange element i with element j, j uniform in 0..i: words of the generator, cut to the bits
  * of i, until one is at most i. numpy promises that this stream stays the same (NEP 19).
  */
-#ifndef RP_DATA_NUMPY_ORDER_H
-#define RP_DATA_NUMPY_ORDER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,5 +19,3 @@ struct rp_mt19937 {
 void rp_mt19937_init(struct rp_mt19937 *g, uint32_t seed);
 uint32_t rp_mt19937_next(struct rp_mt19937 *g);
 void rp_numpy_shuffle(struct rp_mt19937 *g, uint32_t *v, uint32_t n);
-
-#endif

@@ -9,8 +9,7 @@
  * even; x of w bits is split in halves (L, R); eight rounds (L, R) = (R, L xor (F(r, R) mod 2^(w/2))), where F is word 0 of
  * Philox4x32-10(key = seed, counter = (R, r, e low, e high)); repeated until x < n.
  */
-#ifndef RP_DATA_SHUFFLE_H
-#define RP_DATA_SHUFFLE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ uint64_t rp_shuffle(uint64_t i, uint64_t n, uint64_t seed, uint64_t epoch);
 
 /* The record of a sample, below `records`. shuffle 0: file order. */
 int64_t rp_sample_record(int64_t sample, int64_t records, int shuffle, uint64_t seed);
-
-#endif

@@ -16,8 +16,7 @@
  *                         data/                    renamed to sha256-<hex>
  * Two concurrent runs both unpack; one rename wins, and the other run checks and uses the winner's directory.
  */
-#ifndef RP_DATA_STORE_H
-#define RP_DATA_STORE_H
+#pragma once
 
 #include "base/err.h"
 #include "recipe/recipe.h"
@@ -55,5 +54,3 @@ struct rp_store_entry {
 };
 int rp_store_list(const char *store, struct rp_store_entry **entry, int *n, struct rp_err *err) rp_must_check;
 void rp_store_list_free(struct rp_store_entry *entry, int n);
-
-#endif

@@ -11,8 +11,7 @@
  *     u64 length | u32 masked_crc32c(the 8 bytes of length) | length bytes | u32 masked_crc32c(those bytes)
  * masked(c) = rotate_right(c, 15) + 0xa282ead8: the CRC of data that contains its own CRC would be weak.
  */
-#ifndef RP_DATA_TFRECORD_H
-#define RP_DATA_TFRECORD_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -72,5 +71,3 @@ int rp_tfrecord_set_record(struct rp_tfrecord_set *s, int64_t record, const unsi
                            struct rp_err *err) rp_must_check;
 /* Puts "'FILE', record 17 (from 0)" before the message in *err; always -1. */
 int rp_tfrecord_set_bad(const struct rp_tfrecord_set *s, int64_t record, struct rp_err *err);
-
-#endif

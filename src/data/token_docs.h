@@ -4,8 +4,7 @@
  * Flow:    ids -> rp_token_docs -> rp_data_format.make() -> bytes of the files of one shard.
  * Owner:   struct rp_token_docs owns its arrays; rp_token_docs_fini() frees them.
  */
-#ifndef RP_DATA_TOKEN_DOCS_H
-#define RP_DATA_TOKEN_DOCS_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -34,5 +33,3 @@ void rp_token_docs_close(struct rp_token_docs *d); /* ends a document; one witho
 /* Ids of documents first..end-1, `width` bytes each, with the id eod before or after each document. */
 void rp_token_docs_write(struct rp_buf *out, const struct rp_token_docs *d, int64_t first, int64_t end, int eod_before, int width);
 int64_t rp_token_docs_length(const struct rp_token_docs *d, int64_t i); /* with its eod */
-
-#endif

@@ -10,8 +10,7 @@
  * Window w of a file begins at its token w * seq, so neighbours share one token. A file of t tokens has (t - 1) / seq windows; the tail is
  * not used, and no window crosses files.
  */
-#ifndef RP_DATA_TOKEN_FILES_H
-#define RP_DATA_TOKEN_FILES_H
+#pragma once
 
 #include "data/dataset.h"
 #include "data/files.h"
@@ -71,5 +70,3 @@ int64_t rp_token_windows_count(const struct rp_dataset *d);
 int rp_token_windows_get(struct rp_dataset *d, int64_t sample, void *const *row, struct rp_err *err);
 int rp_token_windows_check(struct rp_dataset *d, struct rp_data_check *out, int (*tick)(void *arg, int64_t done, int64_t all), void *arg,
                            struct rp_err *err);
-
-#endif

@@ -4,8 +4,7 @@
  * Flow:    included by a model's file, which defines MATRIX_INIT, the initialisation of its matrices, before.
  * Extend:  a kind of tensor that two models declare.
  */
-#ifndef RP_MODEL_DECLARE_H
-#define RP_MODEL_DECLARE_H
+#pragma once
 
 #include "model/model.h"
 
@@ -15,5 +14,3 @@
 #define SCALE(p, text, n, ...) ADD(RP_WEIGHT, .at = p, .name = text, .dim = {n}, .init = RP_INIT_ONE, __VA_ARGS__)
 #define ACT(p, text, rows, cols, ...) ADD(RP_ACTIVATION, .at = p, .name = text, .dim = {rows, cols}, __VA_ARGS__)
 #define IN(p, text, type, n) ADD(RP_INPUT, .at = p, .name = text, .dtype = type, .dim = {n})
-
-#endif

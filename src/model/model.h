@@ -6,8 +6,7 @@
  * Owner:   a model's own struct begins with struct rp_net, that of its input with struct rp_input; the trainer allocates and frees both.
  * Extend:  a file or folder with a struct rp_model rp_model_<name>, its name in RP_MODELS of recipe/choices.h, its keys in keys.def.
  */
-#ifndef RP_MODEL_MODEL_H
-#define RP_MODEL_MODEL_H
+#pragma once
 
 #include "backend/backend.h"
 #include "data/dataset.h"
@@ -148,5 +147,3 @@ static inline size_t rp_net_gradient_floats(const struct rp_net *m)
 {
     return (m->tensors[RP_WEIGHT].bytes + m->tensors[RP_SECOND_GRADIENT].bytes + m->tensors[RP_BUFFER].bytes) / sizeof(float);
 }
-
-#endif

@@ -9,8 +9,7 @@
  * Every tensor is aligned to 64 bytes, except one that is joined to the tensor before it (query, key and value are one matrix to a GEMM);
  * padding between tensors stays zero. The gradient and each optimizer slot have the layout of the block of weights.
  */
-#ifndef RP_MODEL_TENSORS_H
-#define RP_MODEL_TENSORS_H
+#pragma once
 
 #include "ops/dtype.h"
 
@@ -83,5 +82,3 @@ static inline float *rp_tensor_in(float *block, const struct rp_tensor *t)
 {
     return block + t->offset / sizeof(float);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * Flow:    RP_DTYPES drives the enum, rp_dtype_bytes() and rp_dtype_name().
  * Extend:  one row here; add the type to its operations in ops.def, and to supports() of backends.
  */
-#ifndef RP_OPS_DTYPE_H
-#define RP_OPS_DTYPE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -44,5 +43,3 @@ static inline const char *rp_dtype_name(enum rp_dtype t)
     };
     return name[t];
 }
-
-#endif

@@ -9,8 +9,7 @@
  * Straight-line code with selects, so that one source serves scalar code, vectorised loops and device code. A backend for
  * another language defines RP_FN before including it.
  */
-#ifndef RP_OPS_FUNCTIONS_H
-#define RP_OPS_FUNCTIONS_H
+#pragma once
 
 #ifndef __CUDACC_RTC__ /* it has no such header: backend/cuda/device.h makes the types */
 #include <stdint.h>
@@ -266,5 +265,3 @@ RP_FN float r_normal(uint32_t word)
       "cc80b29e580e3a0a8ec5a98c5e5f7bbaeaec4dce7c81112d0e8b9ad951e61e7c") \
     X(r_normal, "ff5b892960b9d8996c516192a5e5d4a9efe280678415c288a5e236108e1bca30", \
       "e6974fc0812248d7a23c6b0af71992bcc5bb716c66386ece9c182a13e878200b")
-
-#endif

@@ -4,8 +4,7 @@
  * Flow:    a recipe's train.precision -> enum rp_numerics -> "numerics" of run.json, statements and checkpoints.
  * Extend:  a row of numerics.def; schemas list the names (tests/unit/test_schema.c).
  */
-#ifndef RP_OPS_NUMERICS_H
-#define RP_OPS_NUMERICS_H
+#pragma once
 
 #include "ops/dtype.h"
 
@@ -25,5 +24,3 @@ static inline const char *rp_numerics_name(enum rp_numerics n)
     };
     return names[n];
 }
-
-#endif

@@ -5,8 +5,7 @@
  * Flow:    (table, device, operation, shape) -> 0, or -1 and the first differing element.
  * Extend:  a new operation needs case_<name>() in op_check.c or op_check_images.inc.h; without it this does not compile.
  */
-#ifndef RP_OPS_COMPARE_H
-#define RP_OPS_COMPARE_H
+#pragma once
 
 #include "base/err.h"
 #include "ops/ops.h"
@@ -55,5 +54,3 @@ struct rp_op_memory {
 /* memory: NULL if the device accesses all memory. */
 int rp_ops_compare(const struct rp_op_memory *memory, const struct rp_ops *ops, struct rp_dev *dev, enum rp_op op,
                    const struct rp_op_shape *s, struct rp_err *err) rp_must_check;
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   all pointers are borrowed device memory; nothing is allocated by an operation.
  * Extend:  a row in ops.def, its literal definition in reference.c, its kernel per backend, its case in tests/ops/.
  */
-#ifndef RP_OPS_OPS_H
-#define RP_OPS_OPS_H
+#pragma once
 
 #include "ops/tree.h"
 
@@ -182,5 +181,3 @@ static inline size_t rp_conv_wgrad_work(const struct rp_conv *c)
     long groups = (rp_conv_rows(c) + RP_CONV_GROUP - 1) / RP_CONV_GROUP;
     return groups > 1 ? (size_t)groups * (size_t)c->out_c * (size_t)rp_conv_taps(c) : 0;
 }
-
-#endif

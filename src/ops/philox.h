@@ -5,8 +5,7 @@
  * Owner:   the caller's arrays.
  * Extend:  never; a new use takes a key (seed) or a counter word that no other use has: see NUMERICS.md.
  */
-#ifndef RP_OPS_PHILOX_H
-#define RP_OPS_PHILOX_H
+#pragma once
 
 #ifndef __CUDACC_RTC__ /* it has no such header: backend/cuda/device.h makes the types */
 #include <stdint.h>
@@ -34,5 +33,3 @@ static inline void rp_philox(uint32_t x[4], uint64_t key)
         k1 += RP_PHILOX_W1;
     }
 }
-
-#endif

@@ -3,8 +3,7 @@
  * What:    the split of a balanced tree, and the padded row stride that dropout counts elements with.
  * Flow:    sizes -> sizes.    Owner: none.    Extend: never; a change here is a new version of the arithmetic.
  */
-#ifndef RP_OPS_TREE_H
-#define RP_OPS_TREE_H
+#pragma once
 
 /* A balanced tree over n >= 2 leaves splits at the largest power of two below n: 2->1, 3->2, 5->4, 8->4. */
 static inline long rp_tree_split(long n)
@@ -21,5 +20,3 @@ static inline long rp_mask_stride(long width)
 {
     return (width + 127) & ~127l;
 }
-
-#endif

@@ -8,8 +8,7 @@
  * Node i of the stack lies in block i. After leaves 0..4: [0,4) in block 0 and [4,5) in block 1. A counter may start at any index (a
  * rank's own range): it merges only [lo, lo+w) with [lo+w, lo+2w) where lo is a multiple of 2w, as the whole tree does.
  */
-#ifndef RP_OPTIM_GRAD_TREE_H
-#define RP_OPTIM_GRAD_TREE_H
+#pragma once
 
 #include "model/model.h"
 
@@ -43,5 +42,3 @@ void rp_grad_tree_push(struct rp_grad_tree *t, int64_t index, const struct rp_lo
 void rp_grad_tree_push_node(struct rp_grad_tree *t, int64_t lo, int64_t hi, const struct rp_losses *l);
 /* After all leaves from 0: block[0] is the sum, *l the sums of the losses. */
 void rp_grad_tree_finish(struct rp_grad_tree *t, struct rp_losses *l);
-
-#endif

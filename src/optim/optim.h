@@ -21,8 +21,7 @@
  * Bias correction (off in the original) multiplies by 1/(1 - beta^t), beta^t by repeated squaring in double.
  * A tensor whose name contains an excluded word has no weight decay, and in LAMB and LARS the trust ratio 1.
  */
-#ifndef RP_OPTIM_OPTIM_H
-#define RP_OPTIM_OPTIM_H
+#pragma once
 
 #include "backend/backend.h"
 #include "base/err.h"
@@ -88,5 +87,3 @@ double rp_cos_pi(double x);                                   /* cos(pi x) for x
 int rp_global_norm(float *norm, const struct rp_trained *x, float inv_micros, struct rp_err *err) rp_must_check;
 /* One update, t from 1. In LAMB the gradient block becomes the update direction. */
 void rp_optim_step(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float norm, float inv_micros);
-
-#endif

@@ -10,8 +10,7 @@
  * which are then 0. NaN and Inf are refused. Slots are all there or none is; with
  * them "step" is the number of steps they have seen, and training goes on from there.
  */
-#ifndef RP_TRAIN_CHECKPOINT_H
-#define RP_TRAIN_CHECKPOINT_H
+#pragma once
 
 #include "model/model.h"
 #include "train/state.h"
@@ -25,5 +24,3 @@ int rp_checkpoint_save(const char *path, const struct rp_trained *state, int64_t
  * others' files. */
 int rp_checkpoint_load(const char *path, const struct rp_trained *state, const struct rp_model *model, int64_t *step,
                        struct rp_err *err) rp_must_check;
-
-#endif

@@ -4,8 +4,7 @@
  * Flow:    input.c fills the slots, gradient.c walks them, train.c updates.
  * Owner:   struct rp_train owns host memory; the backend owns every block.
  */
-#ifndef RP_TRAIN_INNER_H
-#define RP_TRAIN_INNER_H
+#pragma once
 
 #include "optim/grad_tree.h"
 #include "optim/optim.h"
@@ -58,5 +57,3 @@ int rp_train_backward(struct rp_train *t, int64_t i, int64_t step, struct rp_err
 int rp_train_gradient(struct rp_train *t, int64_t step, struct rp_losses *sum, struct rp_err *err) rp_must_check;
 /* After a norm that is not finite: names the tensor whose gradient made it so. Always -1. */
 int rp_train_report_gradient(const struct rp_train *t, int64_t step, struct rp_err *err);
-
-#endif

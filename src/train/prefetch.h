@@ -6,8 +6,7 @@
  * Owner:   the caller of new() frees; the thread uses `arg` from start() until take() or free() has returned.
  * Extend:  more than one step ahead is a ring of what prepare() writes to.
  */
-#ifndef RP_TRAIN_PREFETCH_H
-#define RP_TRAIN_PREFETCH_H
+#pragma once
 
 #include "base/err.h"
 
@@ -20,5 +19,3 @@ struct rp_prefetch *rp_prefetch_new(rp_prepare_fn prepare, void *arg, struct rp_
 void rp_prefetch_start(struct rp_prefetch *p, int64_t step);
 int rp_prefetch_take(struct rp_prefetch *p, int64_t step, struct rp_err *err) rp_must_check;
 void rp_prefetch_free(struct rp_prefetch *p);
-
-#endif

@@ -10,8 +10,7 @@
  * Refused, naming the tensor: a header longer than 16 MiB, repeated names, unknown fields, a size that is not shape * dtype, offsets
  * out of order or out of the file, and data that overlaps, has holes or is followed by more bytes.
  */
-#ifndef RP_TRAIN_SAFETENSORS_H
-#define RP_TRAIN_SAFETENSORS_H
+#pragma once
 
 #include "base/err.h"
 
@@ -63,5 +62,3 @@ int rp_st_create(struct rp_st_writer *w, const char *path, struct rp_st_tensor *
 int rp_st_append(struct rp_st_writer *w, const void *data, size_t size, struct rp_err *err) rp_must_check;
 int rp_st_commit(struct rp_st_writer *w, struct rp_err *err) rp_must_check; /* fsync and rename; *w is empty afterwards */
 void rp_st_abort(struct rp_st_writer *w);                                   /* safe after commit */
-
-#endif

@@ -15,8 +15,7 @@
  * taken row by row.
  * Tensors in order: weights, buffers, then for each slot of the optimizer "optimizer.<slot>." + name of every weight.
  */
-#ifndef RP_TRAIN_STATE_H
-#define RP_TRAIN_STATE_H
+#pragma once
 
 #include "base/err.h"
 #include "optim/optim.h"
@@ -44,5 +43,3 @@ size_t rp_state_leaves(const struct rp_tensors *l, int parallel); /* of the tens
 
 /* tree over n >= 1 leaves of `size` bytes each */
 void rp_merkle(unsigned char out[32], const unsigned char *leaves, long n, size_t size);
-
-#endif

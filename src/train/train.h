@@ -10,8 +10,7 @@
  * data set. Rank r of R computes micro-batches r * G / R to (r + 1) * G / R - 1. --init from a file with optimizer slots continues that
  * run: the file's step is added to every step number, so that samples, dropout and schedule continue as if the run had never stopped.
  */
-#ifndef RP_TRAIN_TRAIN_H
-#define RP_TRAIN_TRAIN_H
+#pragma once
 
 #include "backend/backend.h"
 #include "base/err.h"
@@ -83,5 +82,3 @@ int rp_train_root(struct rp_train *t, char hex[65], json_t **tensors, struct rp_
 /* That root from those of the tensors, as a bundle lists them, without a device. RP_MISMATCH: other tensors than the recipe's. */
 int rp_train_root_of(const struct rp_recipe *r, const json_t *tensors, char hex[65], struct rp_err *err) rp_must_check;
 int rp_train_save(struct rp_train *t, const char *path, struct rp_err *err) rp_must_check;
-
-#endif

@@ -1,6 +1,5 @@
 /* A test in a process of its own: the environment of the tests' driver is read when it starts. */
-#ifndef RP_TESTS_CUDA_ALONE_H
-#define RP_TESTS_CUDA_ALONE_H
+#pragma once
 
 #include "tests/cuda/gpu.h"
 #include "tests/unit/tap.h"
@@ -24,5 +23,3 @@ static void alone(void (*body)(void), const char *defer)
     waitpid(pid, &status, 0);
     CHECK(status == 0, "status %d", status);
 }
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   the caller frees rows.
  * Extend:  an instruction that PTX may have is a row of allowed[] in device_code.c.
  */
-#ifndef RP_TESTS_CUDA_DEVICE_CODE_H
-#define RP_TESTS_CUDA_DEVICE_CODE_H
+#pragma once
 
 #include "base/err.h"
 
@@ -35,5 +34,3 @@ void code_free(struct code *c);
 /* Every kernel of a cubin with its instructions, 16 bytes each. */
 int code_each_text(const char *path, void (*each)(void *user, const char *kernel, const unsigned char *code, size_t bytes), void *user,
                    struct rp_err *err) rp_must_check;
-
-#endif

@@ -1,6 +1,5 @@
 /* A table that is committed: compared line by line, or written where RP_UPDATE=1 says so. */
-#ifndef RP_TESTS_CUDA_EXPECTED_H
-#define RP_TESTS_CUDA_EXPECTED_H
+#pragma once
 
 #include "base/buf.h"
 #include "tests/unit/tap.h"
@@ -25,5 +24,3 @@ static inline void expect_table(const char *path, struct rp_buf *table)
         was = was ? strtok_r(NULL, "\n", &rest[1]) : NULL;
     }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* A GPU for the tests of the CUDA backend: the test's own libcuda, loaded by path before the backend asks for it by name. */
-#ifndef RP_TESTS_CUDA_GPU_H
-#define RP_TESTS_CUDA_GPU_H
+#pragma once
 
 #include "backend/cuda/cuda.h"
 #include "tests/shim/run.h"
@@ -10,5 +9,3 @@
 struct rp_dev *gpu(struct shim_options **options, struct rp_err *err) rp_must_check;
 /* The same; a failure ends the program. */
 struct rp_dev *gpu_here(struct shim_options **options);
-
-#endif

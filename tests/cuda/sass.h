@@ -10,8 +10,7 @@
  * two reads behind before its warp waits. Shared memory is one for all partitions and moves 128 bytes a cycle: a load of 16 bytes a lane
  * takes 2 cycles (neighbouring lanes read the same), a store of 16 or a copy 4, anything else 1.
  */
-#ifndef RP_TESTS_CUDA_SASS_H
-#define RP_TESTS_CUDA_SASS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -23,5 +22,3 @@ struct sass_loop {
 
 /* 0: there is no loop with 64 FFMA. arch: 90 */
 int sass_main_loop(struct sass_loop *out, const unsigned char *code, size_t bytes, int arch);
-
-#endif

@@ -1,6 +1,5 @@
 /* How a played library answers: the machine of the file $RP_FAKE_NVML (nvml.c says what stands in it), and functions by their kind. */
-#ifndef REPRO_TESTS_FAKE_PLAY_H
-#define REPRO_TESTS_FAKE_PLAY_H
+#pragma once
 
 #include <nvml.h>
 
@@ -171,5 +170,3 @@ static nvmlReturn_t get_numbers(nvmlDevice_t d, const char *name, const char *ar
     {                                                                                                                                      \
         NUMBERS(#name, "", *first = (type)n[0]; *second = (type)n[1])                                                                      \
     }
-
-#endif

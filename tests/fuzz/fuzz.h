@@ -1,6 +1,5 @@
 /* For fuzz targets: their entry point, and checks that abort. */
-#ifndef REPRO_TESTS_FUZZ_H
-#define REPRO_TESTS_FUZZ_H
+#pragma once
 
 #include "base/err.h"
 
@@ -21,5 +20,3 @@ __attribute__((unused)) static void must_be_refusal(const struct rp_err *err)
 {
     must(err->code != RP_OK && *err->msg && !strpbrk(err->msg, "\n\033"));
 }
-
-#endif

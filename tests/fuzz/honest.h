@@ -5,8 +5,7 @@
  * Owner:   the caller owns what it gets; keys of the fixture are removed with the scratch directory.
  * Extend:  include from one file per program, as the fixture.
  */
-#ifndef REPRO_TESTS_HONEST_H
-#define REPRO_TESTS_HONEST_H
+#pragma once
 
 #define TAP_NO_MAIN
 #include "tests/unit/attack.h"
@@ -68,5 +67,3 @@ static __attribute__((unused)) int honest_file(const struct rp_bundle *b, char p
     snprintf(path, 64, "/proc/self/fd/%d", fd);
     return fd;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   the document is the caller's.
  * Extend:  nothing to extend.
  */
-#ifndef REPRO_TESTS_PATCH_H
-#define REPRO_TESTS_PATCH_H
+#pragma once
 
 #include <jansson.h>
 #include <stddef.h>
@@ -15,5 +14,3 @@
 void patch_json(json_t *doc, const char *text, size_t size);
 /* One line of n bytes, for targets with lines of their own. */
 json_t *patch_value(const char *text, size_t n);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * What:    define_gemm(): what a backend must compute for struct rp_gemm, by plain loops; random_word(): xorshift, the same numbers everywhere.
  */
-#ifndef RP_TESTS_OPS_DEFINE_H
-#define RP_TESTS_OPS_DEFINE_H
+#pragma once
 
 #include "base/buf.h"
 #include "ops/ops.h"
@@ -57,5 +56,3 @@ static inline void define_gemm(const struct rp_gemm *g)
         }
     }
 }
-
-#endif

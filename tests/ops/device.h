@@ -1,6 +1,5 @@
 /* CPU devices for the tests of operations: each (instruction set, threads) is opened once and lives as long as the program. */
-#ifndef RP_TESTS_OPS_DEVICE_H
-#define RP_TESTS_OPS_DEVICE_H
+#pragma once
 
 #include "backend/cpu/cpu.h"
 #include "tests/unit/tap.h"
@@ -23,5 +22,3 @@ static inline struct rp_dev *device(enum rp_isa isa, int threads)
     CHECK(open[isa][threads] != NULL, "%s", err.msg);
     return open[isa][threads];
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * What:    check_gradient(): a gradient in fp32 against central differences of a loss in double; random inputs.
  */
-#ifndef RP_TESTS_OPS_GRADIENT_H
-#define RP_TESTS_OPS_GRADIENT_H
+#pragma once
 
 #include "tests/unit/tap.h"
 
@@ -51,5 +50,3 @@ static inline void check_gradient(const char *what, loss_fn loss, const void *ar
     CHECK(worst <= 2e-5 * largest, "%s: element %d is off by %.3g, largest is %.3g", what, where, worst, largest);
     free(x);
 }
-
-#endif

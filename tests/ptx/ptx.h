@@ -6,8 +6,7 @@
  * Extend:  an instruction that works on each lane by itself is a row of ops.def. Others need a function in decode.c and one in exec.c.
  *          Anything unknown, down to a modifier, ends the process: nothing is guessed.
  */
-#ifndef RP_TESTS_PTX_H
-#define RP_TESTS_PTX_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -148,5 +147,3 @@ _Noreturn void ptx_refuse(const char *format, ...) __attribute__((format(printf,
 void *ptx_grow(void *p, size_t bytes); /* realloc() that cannot fail */
 void ptx_share_places(struct ptx_kernel *k);
 char *ptx_hits(const struct ptx_kernel *k, int target); /* coverage.c: k->n marks */
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   grid.c keeps blocks and registers of warps for the next launch.
  * Extend:  a check of memory goes into access.c, which every access passes.
  */
-#ifndef RP_TESTS_PTX_RUN_H
-#define RP_TESTS_PTX_RUN_H
+#pragma once
 
 #include "tests/ptx/ptx.h"
 #include "tests/shim/run.h"
@@ -110,5 +109,3 @@ const char *ptx_race_shared(const struct ptx_warp *w, u32 lane, u32 at, u32 byte
 const char *ptx_race_global(const struct ptx_warp *w, u32 lane, u64 address, u32 bytes, enum ptx_access kind, u32 *other);
 /* ld.global.nc of what the same launch writes; always checked. */
 const char *ptx_race_nc(u64 address, u32 bytes, int is_nc, int is_write);
-
-#endif

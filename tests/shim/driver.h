@@ -5,8 +5,7 @@
  * Owner:   driver.c counts what the product has not given back.
  * Extend:  a function begins with ENTER, one that needs a context with ENTER_CONTEXT, one that gives something back with GIVE_BACK.
  */
-#ifndef RP_TESTS_SHIM_DRIVER_H
-#define RP_TESTS_SHIM_DRIVER_H
+#pragma once
 
 #include "tests/shim/run.h"
 
@@ -55,5 +54,3 @@ struct shim_work {
 CUresult shim_submit(CUstream stream, const struct shim_work *w);
 /* Whether work is queued anywhere. */
 int shim_is_busy(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* The arguments of planted.def's kernels. */
-#ifndef RP_TESTS_SHIM_PLANTED_H
-#define RP_TESTS_SHIM_PLANTED_H
+#pragma once
 
 /* out and in: n floats each, and nothing around them */
 struct rp_planted_args {
@@ -8,5 +7,3 @@ struct rp_planted_args {
     const float *in;
     int n;
 };
-
-#endif

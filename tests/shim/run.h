@@ -4,8 +4,7 @@
  * Flow:    tests/shim/driver.c, the libcuda of the tests, calls it for cuLaunchKernel.
  * Extend:  an order is a value of enum shim_order and its permutation in shim_arrange().
  */
-#ifndef RP_TESTS_SHIM_RUN_H
-#define RP_TESTS_SHIM_RUN_H
+#pragma once
 
 #include "tests/shim/shim.h"
 
@@ -66,5 +65,3 @@ extern uint32_t shim_generation; /* another one whenever memory was taken or giv
 
 /* NULL, or why a module that the program loads is refused (static text). */
 const char *shim_module(const void *image);
-
-#endif

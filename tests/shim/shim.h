@@ -10,8 +10,7 @@
  * arithmetic land at once or only at the wait that must cover them, with NaN there until then. A kernel gives the same bits in all.
  * x86-64 only, like the backends it is held against.
  */
-#ifndef RP_TESTS_SHIM_SHIM_H
-#define RP_TESTS_SHIM_SHIM_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -168,5 +167,3 @@ static inline unsigned long long atomicMin(unsigned long long *p, unsigned long 
         rp_body_##name(*(const rp_args_##name *)args);                                                                 \
     }                                                                                                                  \
     static inline void rp_body_##name(const rp_args_##name a)
-
-#endif

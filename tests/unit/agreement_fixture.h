@@ -1,6 +1,5 @@
 /* A run and one that repeats it, as bundles. */
-#ifndef REPRO_TESTS_AGREEMENT_FIXTURE_H
-#define REPRO_TESTS_AGREEMENT_FIXTURE_H
+#pragma once
 
 #include "report/agreement.h"
 #include "tests/unit/verify_fixture.h"
@@ -78,5 +77,3 @@ static void seal_second(struct fx *x)
     fx_render(x);
     fx_seal(x, "bob.pem", "second.zst");
 }
-
-#endif

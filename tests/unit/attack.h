@@ -5,8 +5,7 @@
  * Owner:   the caller's.
  * Extend:  an attack is a row with a name of its own in the file of its kind: form (container), seal (signature, statement), content.
  */
-#ifndef REPRO_TESTS_ATTACK_H
-#define REPRO_TESTS_ATTACK_H
+#pragma once
 
 #include "tests/unit/verify_fixture.h"
 
@@ -225,5 +224,3 @@ static __attribute__((unused)) void attack(const struct bend *r)
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) \
             attack(&rows[i]);                                  \
     } while (0)
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   answers belong to the caller.
  * Extend:  another question is another method of the DevTools protocol for browser_call().
  */
-#ifndef REPRO_TESTS_BROWSER_H
-#define REPRO_TESTS_BROWSER_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/json.h"
@@ -210,5 +209,3 @@ static void browser_stop(struct browser *b)
     waitpid(b->pid, NULL, 0);
     rp_buf_fini(&b->in);
 }
-
-#endif

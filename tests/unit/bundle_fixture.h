@@ -1,6 +1,5 @@
 /* A small honest bundle without training: synthetic records, a tiny recipe, two captures. Tests bend one part and seal again. */
-#ifndef REPRO_TESTS_BUNDLE_FIXTURE_H
-#define REPRO_TESTS_BUNDLE_FIXTURE_H
+#pragma once
 
 #include "backend/backend.h"
 #include "base/json.h"
@@ -405,5 +404,3 @@ static __attribute__((unused)) void fx_seal(const struct fx *x, const char *key,
     rp_bundle_fini(&b);
     rp_key_free(k);
 }
-
-#endif

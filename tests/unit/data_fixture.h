@@ -4,8 +4,7 @@
  * Flow:    sample -> tf.Example -> TFRecord -> file.
  * Extend:  include after tap.h; a new field of BERT data gets its array here.
  */
-#ifndef RP_TESTS_DATA_FIXTURE_H
-#define RP_TESTS_DATA_FIXTURE_H
+#pragma once
 
 #include "base/buf.h"
 #include "data/dataset.h"
@@ -113,5 +112,3 @@ static inline int get_sample(struct rp_dataset *d, int64_t sample, struct rows *
     memset(r, 0xee, sizeof *r);
     return d->format->get(d, sample, row, err);
 }
-
-#endif

@@ -5,8 +5,7 @@
  * Owner:   the message stays until the next call.
  * Extend:  a rule about one document goes into bundle/schemas/env.schema.json, not here.
  */
-#ifndef RP_TESTS_ENV_SHAPE_H
-#define RP_TESTS_ENV_SHAPE_H
+#pragma once
 
 #include "base/json.h"
 #include "bundle/schema.h"
@@ -51,5 +50,3 @@ static const char *env_fault(json_t *env, struct env_counts *c)
     env_count(c, all);
     return NULL;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Git repositories made by scripts in a scratch directory, and what a capture tells of them. */
-#ifndef REPRO_TESTS_GIT_FIXTURE_H
-#define REPRO_TESTS_GIT_FIXTURE_H
+#pragma once
 
 #include "base/json.h"
 #include "bundle/schema.h"
@@ -94,5 +93,3 @@ static __attribute__((unused)) const char *said(const char *command)
     CHECK(f && pclose(f) == 0, "%s failed", command);
     return out;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Golden files: the words of a surface, one file each; RP_UPDATE=1 in the environment writes them anew. */
-#ifndef REPRO_TESTS_GOLDEN_H
-#define REPRO_TESTS_GOLDEN_H
+#pragma once
 
 #include "base/buf.h"
 #include "tests/unit/tap.h"
@@ -21,5 +20,3 @@ static inline void golden(const char *path, const struct rp_buf *text)
         line += *a == '\n';
     CHECK(*a == *b, "%s differs in line %d: expected '%.60s', got '%.60s'", path, line, a, b);
 }
-
-#endif

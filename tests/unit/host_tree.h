@@ -7,8 +7,7 @@
  * Owner:   the directory is removed with the scratch directory of the program.
  * Extend:  a new kind of file is a word in make_entry().
  */
-#ifndef RP_TESTS_HOST_TREE_H
-#define RP_TESTS_HOST_TREE_H
+#pragma once
 
 #include "base/buf.h"
 #include "tests/unit/golden.h"
@@ -94,5 +93,3 @@ static __attribute__((unused)) const char *host_tree(const char *name)
         make_entry(root, head, &lines);
     return root;
 }
-
-#endif

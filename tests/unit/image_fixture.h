@@ -3,8 +3,7 @@
  * What:    noise over ramps, so that neighbours differ; encoded in any form that rp_jpeg_write() knows.
  * Extend:  include after tap.h.
  */
-#ifndef RP_TESTS_IMAGE_FIXTURE_H
-#define RP_TESTS_IMAGE_FIXTURE_H
+#pragma once
 
 #include "base/buf.h"
 #include "data/synthetic/jpeg_write.h"
@@ -30,5 +29,3 @@ static inline void noisy_jpeg(struct rp_buf *out, int width, int height, const s
     RP_FREE uint8_t *pixels = noisy_pixels(width, height, form->components, (uint32_t)(width * 7 + height));
     rp_jpeg_write(out, pixels, width, height, form);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Logs in memory as a document, and what stands in it. */
-#ifndef RP_TESTS_IMPORT_FIXTURE_H
-#define RP_TESTS_IMPORT_FIXTURE_H
+#pragma once
 
 #include "base/json.h"
 #include "import/import.h"
@@ -85,5 +84,3 @@ static inline void is_near(double got, double expected, int line)
 {
     CHECK(fabs(got - expected) <= 1e-9 * fabs(expected), "line %d: %.12g, expected %.12g", line, got, expected);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * What:    scratch_dir(); scratch("name") -> a path in it; scratch_new() -> a new directory in it; put_file() writes a file.
  * Owner:   static storage of the test program. scratch_in may name another place than $TMPDIR before the first call.
  */
-#ifndef RP_TESTS_SCRATCH_H
-#define RP_TESTS_SCRATCH_H
+#pragma once
 
 #include "tests/unit/tap.h"
 
@@ -81,5 +80,3 @@ static inline const char *put_file(const char *name, const void *data, size_t si
         abort();
     return path;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Bundles with all that puts a run into context: a ledger, a run that they replicate, a countersignature; and checks of their pages. */
-#ifndef REPRO_TESTS_STANDING_FIXTURE_H
-#define REPRO_TESTS_STANDING_FIXTURE_H
+#pragma once
 
 #include "base/text.h"
 #include "ledger/ledger.h"
@@ -149,5 +148,3 @@ static __attribute__((unused)) void make_bundles(void)
     fx_fini(&x);
     countersign("second.zst", "signed.zst");
 }
-
-#endif

@@ -8,8 +8,7 @@
  * Owner:   include from one file per program (one with a main() of its own defines TAP_NO_MAIN and looks at tap_failures); the working directory is the top of the repository.
  * Extend:  write tests/unit/test_<module>.c (or tests/ops/...): the Makefile finds it by its name.
  */
-#ifndef RP_TESTS_TAP_H
-#define RP_TESTS_TAP_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -202,6 +201,4 @@ int main(int argc, char **argv)
     tap_words_write(path, update);
     return failed != 0;
 }
-#endif
-
 #endif

@@ -4,8 +4,7 @@
  * Flow:    recipe -> struct fixture with an opened trainer, samples in every slot.
  * Owner:   the test closes what it opens: fixture_fini() or fixture_close().
  */
-#ifndef RP_TESTS_TRAIN_FIXTURE_H
-#define RP_TESTS_TRAIN_FIXTURE_H
+#pragma once
 
 #include "backend/backend.h"
 #include "base/buf.h"
@@ -297,5 +296,3 @@ FIXTURE void fixture_fini(struct fixture *f)
     rp_train_close(f->t);
     fixture_close(f->dev);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Verify a bundle of the fixture and say which check has to fail first. */
-#ifndef REPRO_TESTS_VERIFY_FIXTURE_H
-#define REPRO_TESTS_VERIFY_FIXTURE_H
+#pragma once
 
 #include "base/build.h"
 #include "tests/unit/bundle_fixture.h"
@@ -119,5 +118,3 @@ static __attribute__((unused)) void bend(struct rp_buf *out, const struct rp_buf
     rp_buf_puts(out, is);
     rp_buf_puts(out, at + strlen(was));
 }
-
-#endif

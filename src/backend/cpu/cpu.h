@@ -5,8 +5,7 @@
  * Owner:   struct rp_cpu owns the pool, the blocks and the scratch; nothing is allocated after open() and block().
  * Extend:  an operation that needs per-thread memory is a case in needs() of cpu.c.
  */
-#ifndef RP_BACKEND_CPU_CPU_H
-#define RP_BACKEND_CPU_CPU_H
+#pragma once
 
 #include "backend/backend.h"
 #include "recipe/choices.h"
@@ -70,5 +69,3 @@ size_t rp_cpu_conv_shared(const struct rp_conv *c, enum rp_op op);
 const struct rp_ops *rp_cpu_ops(enum rp_isa isa);
 const struct rp_gemm_kernel *rp_cpu_gemm_kernel(enum rp_isa isa);
 void rp_cpu_gemm(struct rp_dev *dev, const struct rp_gemm *g); /* with cpu->gemm */
-
-#endif

@@ -18,8 +18,7 @@
  *   A is read in place, [row][k], one scalar broadcast per element; or, stored transposed, from groups of 16 rows
  *   packed as [k][16], one cache line per k, that 16/mr strips share.
  */
-#ifndef RP_BACKEND_CPU_GEMM_H
-#define RP_BACKEND_CPU_GEMM_H
+#pragma once
 
 #include "backend/cpu/cpu.h"
 
@@ -76,5 +75,3 @@ struct rp_gemm_kernel {
 };
 
 extern const struct rp_gemm_kernel rp_gemm_scalar, rp_gemm_scalar_fma, rp_gemm_avx2, rp_gemm_avx512;
-
-#endif

@@ -8,8 +8,7 @@
  * Include it first, with the optimisation below in force: loops over functions.h are left to the compiler's vectoriser, which
  * never changes an order of roundings. errno and exception flags are not used, so sqrt and selects vectorise.
  */
-#ifndef RP_BACKEND_CPU_LANES_H
-#define RP_BACKEND_CPU_LANES_H
+#pragma once
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3,no-math-errno,no-trapping-math")
@@ -182,5 +181,3 @@ RP_LANE float sum_end(struct sum128 *s)
     }
     return vhalve(s->lane[0]);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * What:    MemAvailable, RLIMIT_AS, memory and CPU limits of control groups (versions 1 and 2, all parents), CPU affinity.
  * Flow:    files under root ("" for the real ones, a recorded tree in tests) -> a number.
  */
-#ifndef RP_BACKEND_CPU_LIMITS_H
-#define RP_BACKEND_CPU_LIMITS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@
 uint64_t rp_cpu_memory(const char *root);
 /* CPUs of the affinity mask, or fewer where a control group's quota allows less time; at least 1. */
 int rp_cpu_count(const char *root);
-
-#endif

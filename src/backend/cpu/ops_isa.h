@@ -4,8 +4,7 @@
  * Flow:    ops_<isa>.c defines RP_ISA_NAME and includes kernels.inc.h; the table follows from ops.def.
  * Extend:  an operation is cpu_<name>() in one of the *.inc.h; another instruction set is one more such file and a row in ops.c.
  */
-#ifndef RP_BACKEND_CPU_OPS_ISA_H
-#define RP_BACKEND_CPU_OPS_ISA_H
+#pragma once
 
 #include "backend/cpu/cpu.h"
 
@@ -19,5 +18,3 @@ extern const struct rp_ops rp_cpu_ops_scalar, rp_cpu_ops_scalar_fma, rp_cpu_ops_
 
 /* evidence.c: hashing is the same for all */
 void rp_cpu_digest_leaves(struct rp_dev *dev, uint8_t *leaves, const float *x, size_t n);
-
-#endif

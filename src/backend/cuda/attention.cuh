@@ -12,8 +12,7 @@
  *
  * Each accumulator is a chain in ascending order. `rows` is a constant at every call: all of it is unrolled into registers.
  */
-#ifndef RP_BACKEND_CUDA_ATTENTION_CUH
-#define RP_BACKEND_CUDA_ATTENTION_CUH
+#pragma once
 
 #include "backend/cuda/attention.h"
 #include "backend/cuda/device.h"
@@ -286,5 +285,3 @@ RP_DEVICE int att_keys(const uint8_t *keys, int seq, int lane)
     }
     return last;
 }
-
-#endif

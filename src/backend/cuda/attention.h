@@ -8,8 +8,7 @@
  * (20, 68), or even but not a multiple of 4 where a warp reads 4 rows at a time (72); the latter also spreads single floats of 4 rows x
  * 8 columns over all banks.
  */
-#ifndef RP_BACKEND_CUDA_ATTENTION_H
-#define RP_BACKEND_CUDA_ATTENTION_H
+#pragma once
 
 #define RP_ATT_THREADS 128
 #define RP_ATT_DIM 64         /* columns of a head taken at a time */
@@ -40,5 +39,3 @@
 #define RP_ATT_STREAM_SHARED(rows, columns, tiles, squares)                                                            \
     ((RP_ATT_QUERIES(rows) * ((tiles) * (((columns) + 15) / 16 * 16 + 4) + (squares) * RP_ATT_SQUARE_PITCH) +          \
       6 * RP_ATT_KEYS + RP_ATT_STAGES * RP_ATT_STREAM_STAGE(RP_ATT_STREAM_W(columns))) * 4)
-
-#endif

@@ -11,8 +11,7 @@
  * Extend:  W, the columns of a thread: 4, 6 or 8, a constant like `rows`. Thread column `col` has columns 4 col .. 4 col + 3 and, with W > 4,
  *          64 + (W - 4) col and its neighbours; wider heads take 128 columns at a time.
  */
-#ifndef RP_BACKEND_CUDA_ATTENTION_STREAM_CUH
-#define RP_BACKEND_CUDA_ATTENTION_STREAM_CUH
+#pragma once
 
 #include "backend/cuda/attention.cuh"
 
@@ -299,5 +298,3 @@ RP_DEVICE void stream_shared(const int rows, const int W, const int tiles, const
     f->stage = f->row + 6 * RP_ATT_KEYS;
     f->column = 0;
 }
-
-#endif

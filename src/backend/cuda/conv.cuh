@@ -15,8 +15,7 @@
  *      nothing. A row that does not exist has every bit set.
  *   w  the row of C
  */
-#ifndef RP_BACKEND_CUDA_CONV_CUH
-#define RP_BACKEND_CUDA_CONV_CUH
+#pragma once
 
 #include "backend/cuda/gemm_copy.cuh"
 
@@ -227,5 +226,3 @@ RP_DEVICE void conv_put(const struct conv_side *x, const float *held, float *sta
 #define GEMM_COPY conv_copy
 #define GEMM_PUT conv_put
 #include "backend/cuda/gemm.cuh"
-
-#endif

@@ -8,8 +8,7 @@
  * Operations run in the order of their calls on one stream. After a failure nothing is executed until sync(), upload() or download()
  * reports it.
  */
-#ifndef RP_BACKEND_CUDA_CUDA_H
-#define RP_BACKEND_CUDA_CUDA_H
+#pragma once
 
 #include "backend/backend.h"
 #include "backend/cuda/driver.h"
@@ -177,5 +176,3 @@ void rp_cuda_attention_rows(const struct rp_cuda *c, const struct rp_attention *
 #define OP(name, types, args) void rp_cuda_op_##name RP_OP_ARGS args;
 #include "ops/ops.def"
 #undef OP
-
-#endif

@@ -10,8 +10,7 @@
  * Arithmetic: plain operators, built with -fmad=false -ftz=false -prec-div=true -prec-sqrt=true, round once each; a fused product is
  * written fmaf. tests/cuda/test_device_code.c checks the compiled code.
  */
-#ifndef RP_BACKEND_CUDA_DEVICE_H
-#define RP_BACKEND_CUDA_DEVICE_H
+#pragma once
 
 #if defined(__CUDACC__) && !defined(RP_SHIM) /* the shim's own definitions stand before the source: -include */
 
@@ -146,6 +145,4 @@ enum {
 #undef KERNEL
 #define RP_KERNEL(name)                                                                                                \
     extern "C" __global__ void __launch_bounds__(RP_THREADS_##name, RP_BLOCKS_##name) rp_##name(const __grid_constant__ rp_args_##name a)
-#endif
-
 #endif

@@ -8,8 +8,7 @@
  * This is the driver's interface, not the runtime's: it has few functions, each documented, so that a library of the tests can replace it
  * (tests/shim/driver.c), and it reports errors of lost devices and old drivers directly.
  */
-#ifndef RP_BACKEND_CUDA_DRIVER_H
-#define RP_BACKEND_CUDA_DRIVER_H
+#pragma once
 
 #include "base/err.h"
 
@@ -29,5 +28,3 @@ const struct rp_driver *rp_driver_load(struct rp_err *err) rp_must_check;
 
 /* `what` failed with r: fills *err with the driver's name for it and, where one is known, the remedy. Always -1. */
 int rp_driver_fail(const struct rp_driver *d, CUresult r, const char *what, struct rp_err *err);
-
-#endif

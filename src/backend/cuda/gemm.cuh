@@ -16,8 +16,7 @@
  *
  * Everything here is inlined with constant sizes; loops over registers are unrolled.
  */
-#ifndef RP_BACKEND_CUDA_GEMM_CUH
-#define RP_BACKEND_CUDA_GEMM_CUH
+#pragma once
 
 #include "backend/cuda/gemm_copy.cuh"
 
@@ -262,5 +261,3 @@ RP_DEVICE int gemm_least(int a, int b)
 {
     return a < b ? a : b;
 }
-
-#endif

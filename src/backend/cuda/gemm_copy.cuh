@@ -1,6 +1,5 @@
 /* The operands of one tile of a GEMM: from global to shared memory, see gemm.cuh. */
-#ifndef RP_BACKEND_CUDA_GEMM_COPY_CUH
-#define RP_BACKEND_CUDA_GEMM_COPY_CUH
+#pragma once
 
 #include "backend/cuda/device.h"
 
@@ -179,6 +178,4 @@ RP_DEVICE void gemm_put(const struct gemm_side *x, const float *held, float *sta
             *to = held[i];
     }
 }
-#endif
-
 #endif

@@ -4,8 +4,7 @@
  * Flow:    ops_*.c -> rp_cuda_launch() -> RP_KERNEL(name).    Owner: none; pointers are the device's.
  * Extend:  a struct here, a row in kernels.def, RP_KERNEL(name) in a .cu file, the launch in ops_*.c.
  */
-#ifndef RP_BACKEND_CUDA_KERNELS_H
-#define RP_BACKEND_CUDA_KERNELS_H
+#pragma once
 
 #include "ops/ops.h"
 
@@ -489,5 +488,3 @@ struct rp_attention_backward_args {
     int seq, heads, dim, width, ld, padded, blocks, whole, causal;
     float scale, keep_scale;
 };
-
-#endif

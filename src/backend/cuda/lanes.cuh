@@ -4,8 +4,7 @@
  * sum128: one float4 per lane and piece, 512 contiguous bytes. If rows are not aligned (`wide` is 0), the same elements are read one by
  * one, mostly from the cache. Elements past the end read as +0, and adding +0 to a lane of sum128 changes nothing: a lane starts at +0 and
  * is never -0. */
-#ifndef RP_BACKEND_CUDA_LANES_CUH
-#define RP_BACKEND_CUDA_LANES_CUH
+#pragma once
 
 #define RP_PIECE 128
 
@@ -104,5 +103,3 @@ RP_DEVICE float rp_block_sum128(float s, float *lane)
         v = v + __shfl_xor_sync(RP_ALL_LANES, v, step);
     return v;
 }
-
-#endif

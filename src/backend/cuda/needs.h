@@ -5,8 +5,7 @@
  *          refusal
  * Extend:  an operation with a limit or workspace of its own is a case in needs.c.
  */
-#ifndef RP_BACKEND_CUDA_NEEDS_H
-#define RP_BACKEND_CUDA_NEEDS_H
+#pragma once
 
 #include "backend/backend.h"
 
@@ -30,5 +29,3 @@ static inline int rp_cuda_is_pointwise(const struct rp_conv *v)
 }
 /* Of the selected device, in repro-gpu only; NULL: not available. */
 const struct rp_cuda_gpu *rp_cuda_gpu_of(const struct rp_device_opts *o, struct rp_err *err);
-
-#endif

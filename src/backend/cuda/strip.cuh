@@ -1,6 +1,5 @@
 /* Column sums: a thread for each column of 64 rows, so that a warp reads 128 bytes of a row at a time. */
-#ifndef RP_BACKEND_CUDA_STRIP_CUH
-#define RP_BACKEND_CUDA_STRIP_CUH
+#pragma once
 
 struct strip {
     long at, out; /* first element in the tensor, and of the sum in work */
@@ -17,5 +16,3 @@ RP_DEVICE struct strip strip_of(int rows, int width)
     struct strip s = {row0 * width + column, block * width + column, column, column < width ? there : 0};
     return s;
 }
-
-#endif

@@ -9,8 +9,7 @@
  *   lane 0 of warp c: the counter, one partial sum for each bit that is set in the number of rounds
  *
  * columns: a power of two, at most the number of warps. Loads are `columns` floats in a row: 8 are a whole sector of 32 bytes. */
-#ifndef RP_BACKEND_CUDA_TREE_CUH
-#define RP_BACKEND_CUDA_TREE_CUH
+#pragma once
 
 #define RP_TREE_LEAF 8
 
@@ -78,5 +77,3 @@ RP_DEVICE float rp_tree_sum(const struct rp_tree *t, float *shared)
         sum = stack[--top * columns] + sum;
     return sum;
 }
-
-#endif

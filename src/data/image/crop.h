@@ -4,8 +4,7 @@
  * Flow:    keys of the recipe -> rp_crop_init() -> (size of the image, sample number) -> window and flip.
  * Extend:  another crop is a function here and a choice of data.augment.
  */
-#ifndef RP_DATA_IMAGE_CROP_H
-#define RP_DATA_IMAGE_CROP_H
+#pragma once
 
 #include "data/image/jpeg.h"
 
@@ -39,5 +38,3 @@ void rp_crop_draw(const struct rp_crop *c, int width, int height, int64_t sample
 /* For tests: log2 of x, and its inverse, both numbers with 24 binary digits after the point. */
 int64_t rp_log2_fixed(uint64_t x);
 uint64_t rp_exp2_fixed(int64_t x);
-
-#endif

@@ -3,8 +3,7 @@
  * What:    one record of a struct rp_tfrecord_set, parsed into a struct rp_image_record; and the message of a record, for `data make`.
  * Flow:    record number + names of the features -> bytes in the caller's room, label, name.
  */
-#ifndef RP_DATA_IMAGE_IMAGE_RECORD_H
-#define RP_DATA_IMAGE_IMAGE_RECORD_H
+#pragma once
 
 #include "data/example.h"
 #include "data/image/image_set.h"
@@ -18,5 +17,3 @@ struct rp_image_keys {
 /* RP_MALFORMED without the place. */
 int rp_image_read_message(struct rp_tfrecord_set *records, int64_t record, const struct rp_image_keys *keys, struct rp_image_room *room,
                           struct rp_image_record *out, struct rp_err *err) rp_must_check;
-
-#endif

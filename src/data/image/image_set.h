@@ -12,8 +12,7 @@
  * in any order and write only their rows, so their number never changes a byte. A record is damaged if its checksum, its message or its
  * image is refused as RP_MALFORMED; a label out of range is an error of the data set or of data.label_base and is never skipped.
  */
-#ifndef RP_DATA_IMAGE_IMAGE_SET_H
-#define RP_DATA_IMAGE_IMAGE_SET_H
+#pragma once
 
 #include "data/dataset.h"
 #include "data/image/options.h"
@@ -75,5 +74,3 @@ int rp_image_check(struct rp_dataset *d, struct rp_data_check *out, int (*tick)(
                    struct rp_err *err);
 void rp_image_fields(const struct rp_data_opts *o, int64_t classes, struct rp_sample_field *field, int *n);
 int64_t rp_image_folder_classes(const struct rp_dataset *d); /* of data.format image_folder */
-
-#endif

@@ -23,8 +23,7 @@
  * the next marker, a missing end marker of a file with one scan, bytes after the last row of the window. Messages have the byte at which
  * the decoder was; it may have read a few bytes past the damage.
  */
-#ifndef RP_DATA_IMAGE_JPEG_H
-#define RP_DATA_IMAGE_JPEG_H
+#pragma once
 
 #include "base/err.h"
 
@@ -62,5 +61,3 @@ int rp_jpeg_rows(struct rp_jpeg *j, const struct rp_image_window *w, int fancy, 
 
 /* EXIF orientation 1..8 of JPEG bytes, 1 where there is none or what there is cannot be read. */
 int rp_jpeg_orientation(const void *data, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* How images become samples: the keys of the recipe that the image formats read. {0}: the defaults of data.format. */
-#ifndef RP_DATA_IMAGE_OPTIONS_H
-#define RP_DATA_IMAGE_OPTIONS_H
+#pragma once
 
 #include "data/image/crop.h"
 #include "recipe/choices.h"
@@ -13,5 +12,3 @@ struct rp_image_opts {
     int skip_damaged; /* the next record in file order replaces one that is damaged */
     int threads;      /* of the decoder; 0: the CPUs that this process may use, at most 64 */
 };
-
-#endif

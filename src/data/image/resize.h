@@ -5,8 +5,7 @@
  * Owner:   struct rp_resize owns tables and rows, which grow to the largest window so far; zero-initialise it, rp_resize_fini() it.
  * Extend:  another filter is another numerator in make_taps(); a vector form is another row of `forms`, with the same bytes.
  */
-#ifndef RP_DATA_IMAGE_RESIZE_H
-#define RP_DATA_IMAGE_RESIZE_H
+#pragma once
 
 #include "recipe/choices.h"
 
@@ -45,5 +44,3 @@ void rp_resize_end(struct rp_resize *r, uint8_t *out); /* [size][size][3] */
 
 /* The form in use, "scalar" or "avx2"; NULL is the fastest that this CPU has. For tests; 0, or -1 if this CPU does not have it. */
 int rp_resize_use(const char *form);
-
-#endif

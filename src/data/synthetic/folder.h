@@ -5,8 +5,7 @@
  * Flow:    folder -> shards of about RP_FOLDER_SHARD bytes, or as many as asked for -> files in a directory.
  * Extend:  features of a record are rows in folder.c.
  */
-#ifndef RP_DATA_SYNTHETIC_FOLDER_H
-#define RP_DATA_SYNTHETIC_FOLDER_H
+#pragma once
 
 #include "base/err.h"
 
@@ -22,5 +21,3 @@ struct rp_folder_made {
 /* Every image's header is read, and one that cannot be decoded is refused; files that were finished before it stay. RP_USAGE: a file
  * exists, unless force. */
 int rp_make_from_folder(const char *folder, const char *dir, int force, struct rp_folder_made *made, struct rp_err *err) rp_must_check;
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Flow:    rows of samples -> bytes of a file. The bytes depend on the version of libjpeg-turbo, not on the CPU.
  */
-#ifndef RP_DATA_SYNTHETIC_JPEG_WRITE_H
-#define RP_DATA_SYNTHETIC_JPEG_WRITE_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -18,5 +17,3 @@ struct rp_jpeg_form {
 
 /* Appends a file. pixels: [height][width][components]. */
 void rp_jpeg_write(struct rp_buf *out, const uint8_t *pixels, int width, int height, const struct rp_jpeg_form *form);
-
-#endif

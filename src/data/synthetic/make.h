@@ -4,8 +4,7 @@
  * Flow:    options -> bytes of each shard -> files in a directory, or members of an archive.
  * Extend:  a file with a struct rp_generator, one row in make.c, and its new options in options.def.
  */
-#ifndef RP_DATA_SYNTHETIC_MAKE_H
-#define RP_DATA_SYNTHETIC_MAKE_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -47,5 +46,3 @@ int rp_make_directory(const struct rp_generator *g, const struct rp_make_opts *o
  * compressor's version. */
 int rp_make_archive(const struct rp_generator *g, const struct rp_make_opts *o, const char *path, int force,
                     struct rp_err *err) rp_must_check;
-
-#endif

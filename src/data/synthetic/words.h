@@ -12,8 +12,7 @@
  * Word after word: one time in two a follower of the word before (one of RP_WORDS_FOLLOWERS fixed ones, the j-th half as likely as the one
  * before), else one time in two a word of the topic (rank * TOPICS + topic, wrapped), else any word.
  */
-#ifndef RP_DATA_SYNTHETIC_WORDS_H
-#define RP_DATA_SYNTHETIC_WORDS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -30,5 +29,3 @@ uint32_t rp_words_next(struct rp_words *s); /* 32 random bits */
 uint32_t rp_words_below(uint32_t random, uint32_t n);
 /* last < 0: the first word of a text. */
 uint32_t rp_words_draw(struct rp_words *s, int64_t last, uint32_t topic, uint32_t words);
-
-#endif

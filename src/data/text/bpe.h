@@ -7,8 +7,7 @@
  * Of the adjacent pairs of a pre-token that have a merge, the one of lowest rank is merged first, the leftmost of equals, until there is
  * none. Text is always text: "<|endoftext|>" in it does not become the special token, which only separates documents.
  */
-#ifndef RP_DATA_TEXT_BPE_H
-#define RP_DATA_TEXT_BPE_H
+#pragma once
 
 #include "base/err.h"
 #include "data/token_docs.h"
@@ -29,5 +28,3 @@ int rp_bpe_encode(struct rp_bpe *b, const char *text, size_t n, struct rp_token_
 /* Appends the documents of a file: every line of NAME.jsonl or NAME.json is an object whose "text" is one, as preprocess_data.py reads
  * them; any other file is one. Documents without text are left out. */
 int rp_text_documents(struct rp_bpe *b, const char *path, struct rp_token_docs *out, struct rp_err *err) rp_must_check;
-
-#endif

@@ -1,6 +1,5 @@
 /* The tables of a byte pair encoding, between their reader (bpe_load.c) and the encoder (bpe.c). */
-#ifndef RP_DATA_TEXT_BPE_TABLE_H
-#define RP_DATA_TEXT_BPE_TABLE_H
+#pragma once
 
 #include "data/text/bpe.h"
 
@@ -32,5 +31,3 @@ struct rp_bpe {
 
 /* The place of a pair, or the free place where it belongs. */
 struct rp_bpe_merge *rp_bpe_find(const struct rp_bpe *b, uint32_t left, uint32_t right);
-
-#endif

@@ -5,8 +5,7 @@
  *
  *     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
  */
-#ifndef RP_DATA_TEXT_PRETOKENS_H
-#define RP_DATA_TEXT_PRETOKENS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -15,5 +14,3 @@ enum rp_char_class rp_char_class_of(unsigned c);
 
 /* Bytes of the first pre-token; n > 0. */
 size_t rp_pretoken(const char *p, size_t n);
-
-#endif

@@ -4,8 +4,7 @@
  * Flow:    declare() -> forward(x) -> y; backward(dy) -> gradients of the weights, and of x.
  * Owner:   pointers are set by the model's list of tensors; weights are declared by the model, under its public names.
  */
-#ifndef RP_MODEL_NN_ATTENTION_H
-#define RP_MODEL_NN_ATTENTION_H
+#pragma once
 
 #include "model/model.h"
 
@@ -27,5 +26,3 @@ void rp_nn_attention_forward(struct rp_net *m, const struct rp_nn_attention *a, 
  * add may be NULL or dx itself; dx may be x. */
 void rp_nn_attention_backward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, float *dx, const float *add,
                               const float *dy, const float *x, float *dctx, float *dqkv);
-
-#endif

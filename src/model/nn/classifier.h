@@ -4,8 +4,7 @@
  * Flow:    declare() -> forward(x, labels, coef) -> one loss; backward() -> gradients of W, b and x. The logits become their own gradient.
  * Owner:   pointers are set by the model's list of tensors; weights are declared by the model, under its public names.
  */
-#ifndef RP_MODEL_NN_CLASSIFIER_H
-#define RP_MODEL_NN_CLASSIFIER_H
+#pragma once
 
 #include "model/model.h"
 
@@ -22,5 +21,3 @@ void rp_nn_classifier_forward(struct rp_net *m, const struct rp_nn_classifier *c
                               const float *coef);
 /* dx [R, H] may be x. */
 void rp_nn_classifier_backward(struct rp_net *m, const struct rp_nn_classifier *c, float *dx, const float *x);
-
-#endif

@@ -4,13 +4,10 @@
  * Flow:    keys of n rows -> struct rp_row_groups in memory that was declared with rp_net_groups().
  * Extend:  another canonical sum on the host goes here, with its rule of ops/NUMERICS.md.
  */
-#ifndef RP_MODEL_NN_GROUPS_H
-#define RP_MODEL_NN_GROUPS_H
+#pragma once
 
 #include "ops/ops.h"
 
 /* Keys, none negative, become ascending, and rows ascending within a key. */
 void rp_group_rows(struct rp_row_groups *g, const int32_t *keys, int n);
 float rp_sum128(const float *x, int n);
-
-#endif

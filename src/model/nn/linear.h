@@ -7,8 +7,7 @@
  * _parts: products whose long sum tensor-parallel ranks divide: with degree T, T equal parts of k, each summed as a product of its own, and
  * a balanced tree over them, then bias or addend. Here one rank computes them all.
  */
-#ifndef RP_MODEL_NN_LINEAR_H
-#define RP_MODEL_NN_LINEAR_H
+#pragma once
 
 #include "model/model.h"
 
@@ -69,5 +68,3 @@ void rp_linear_forward_parts(struct rp_net *m, float *y, const float *x, const f
 /* As rp_linear_dgrad(), `out` divided. pieces: w is several matrices side by side, and a part is the same share of each; needs in_first. */
 void rp_linear_dgrad_parts(struct rp_net *m, float *dx, const float *dy, const float *w, const float *add, int rows, int in, int out,
                            int in_first, int pieces);
-
-#endif

@@ -4,8 +4,7 @@
  * Flow:    declare() -> forward(x) -> y; backward(dy) -> gradients of the weights, and of x.
  * Owner:   pointers are set by the model's list of tensors; weights are declared by the model, under its public names.
  */
-#ifndef RP_MODEL_NN_MLP_H
-#define RP_MODEL_NN_MLP_H
+#pragma once
 
 #include "model/model.h"
 
@@ -35,5 +34,3 @@ void rp_nn_mlp_forward(struct rp_net *m, const struct rp_nn_mlp *a, float *y, co
 /* dx = gradient of x + add; g is overwritten by a gradient. The caller, which computed dy, computes the gradient of down_b. add may be NULL
  * or dx itself; dx may be x. */
 void rp_nn_mlp_backward(struct rp_net *m, const struct rp_nn_mlp *a, float *dx, const float *add, const float *dy, const float *x);
-
-#endif

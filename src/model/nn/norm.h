@@ -4,8 +4,7 @@
  * Flow:    declare() -> forward(x, residual) -> y; backward(dy) -> gradients of scale, shift, x, residual and the bias that made x.
  * Owner:   pointers are set by the model's list of tensors; weights are declared by the model, under its public names.
  */
-#ifndef RP_MODEL_NN_NORM_H
-#define RP_MODEL_NN_NORM_H
+#pragma once
 
 #include "model/model.h"
 
@@ -28,5 +27,3 @@ void rp_nn_norm_forward(struct rp_net *m, const struct rp_nn_norm *n, const floa
 /* dy becomes the gradient of the residual, dx (another tensor) that of x, dbias its column sums. Plain: dy becomes that of x; dx, dbias
  * NULL. */
 void rp_nn_norm_backward(struct rp_net *m, const struct rp_nn_norm *n, float *dy, float *dx, float *dbias);
-
-#endif
