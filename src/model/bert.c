@@ -225,13 +225,15 @@ static int fields(const struct rp_net *net, struct rp_sample_field *f)
     return FIELDS;
 }
 
-static void prepare(const struct rp_net *net, struct rp_input *input, void *const *column)
+static int prepare(const struct rp_net *net, struct rp_input *input, void *const *column, struct rp_err *err)
 {
     const struct bert *m = (const struct bert *)net;
     struct bert_input *in = (struct bert_input *)input;
     const int32_t *positions = column[POSITIONS];
     const float *weights = column[WEIGHTS];
-    float total = rp_sum128(weights, m->slots) + 1e-5f;
+    float sum = rp_sum128(weights, m->slots), total = sum + 1e-5f;
+    if (!(sum > 0))
+        return rp_fail(err, RP_MALFORMED, "masked_lm_weights add up to %g: no masked token has a loss", sum);
     for (int i = 0; i < m->slots; i++) {
         in->masked[i] = i / m->predictions * m->seq + positions[i];
         in->coef[i] = weights[i] / total;
@@ -252,6 +254,7 @@ static void prepare(const struct rp_net *net, struct rp_input *input, void *cons
     rp_group_rows(&in->by_type, in->types, m->rows);
     rp_group_rows(&in->by_masked, in->masked, m->slots);
     rp_group_rows(&in->by_cls, in->cls, m->batch);
+    return 0;
 }
 
 static void embed(struct bert *m, const struct bert_input *in)

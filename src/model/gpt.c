@@ -248,7 +248,7 @@ static int has_loss(const struct gpt *m, int32_t token)
     return !m->no_eod_loss || token != m->eod;
 }
 
-static void prepare(const struct rp_net *net, struct rp_input *input, void *const *column)
+static int prepare(const struct rp_net *net, struct rp_input *input, void *const *column, struct rp_err *err)
 {
     const struct gpt *m = (const struct gpt *)net;
     struct gpt_input *in = (struct gpt_input *)input;
@@ -261,12 +261,15 @@ static void prepare(const struct rp_net *net, struct rp_input *input, void *cons
         in->labels[i] = t[1];
         counted += has_loss(m, t[0]);
     }
+    if (!counted)
+        return rp_fail(err, RP_MALFORMED, "every token is task.eod_token, %d, and task.eod_mask_loss leaves those out: no loss is left", m->eod);
     find_documents(m, in, position);
     for (int i = 0; i < m->rows; i++)
         in->coef[i] = has_loss(m, in->ids[i]) ? 1.0f / (float)counted : 0.0f;
     rp_group_rows(&in->by_word, in->ids, m->rows);
     rp_group_rows(&in->by_position, position, m->rows);
     input->counter[0] = m->rows;
+    return 0;
 }
 
 /* ---- forward ---- */

@@ -82,8 +82,8 @@ struct rp_model {
     void (*declare_input)(struct rp_net *m, struct rp_input *in);
     int (*fields)(const struct rp_net *m, struct rp_sample_field field[RP_FIELDS_MAX]); /* what it wants of a sample; how many */
     /* Computes the input from samples: field i is [batch, count] in column[i], checked. Input tensors with the name of a field already
-     * contain its samples. Does not modify the model: another thread may call it during a step. */
-    void (*prepare)(const struct rp_net *m, struct rp_input *in, void *const *column);
+     * contain its samples. Does not modify the model: another thread may call it during a step. Fails where nothing in them has a loss. */
+    int (*prepare)(const struct rp_net *m, struct rp_input *in, void *const *column, struct rp_err *err);
     int (*forward)(struct rp_net *m, const struct rp_input *in, struct rp_err *err);  /* -> m->loss; may begin to write m->g */
     /* After forward: counters that follow from its results. NULL: none do. */
     int (*measure)(struct rp_net *m, struct rp_input *in, struct rp_err *err);

@@ -316,14 +316,15 @@ static int fields(const struct rp_net *net, struct rp_sample_field *f)
     return 2;
 }
 
-static void prepare(const struct rp_net *net, struct rp_input *input, void *const *column)
+static int prepare(const struct rp_net *net, struct rp_input *input, void *const *column, struct rp_err *err)
 {
     struct resnet_input *in = (struct resnet_input *)input;
-    (void)column;
+    (void)column, (void)err;
     input->counter[0] = 0;
     input->counter[1] = net->batch;
     for (int64_t b = 0; b < net->batch; b++)
         in->coef[b] = 1.0f / (float)net->batch;
+    return 0;
 }
 
 /* ---- forward ---- */

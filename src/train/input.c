@@ -66,8 +66,9 @@ static int prepare_one(struct rp_train *t, int64_t step, int64_t i, struct rp_in
     for (int k = 0; k < t->in.fields; k++)
         if (t->in.copy_at[k])
             memcpy(base + t->in.copy_at[k] - 1, t->in.column[k], column_bytes(t, k));
-    t->net->model->prepare(t->net, to, t->in.column);
-    return 0;
+    return t->net->model->prepare(t->net, to, t->in.column, err) < 0
+               ? rp_wrap(err, "samples %lld to %lld", (long long)sample, (long long)(sample + t->net->batch - 1))
+               : 0;
 }
 
 /* Staged input k becomes own micro-batch i. */

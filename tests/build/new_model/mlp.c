@@ -73,14 +73,16 @@ static int fields(const struct rp_net *net, struct rp_sample_field *f)
     return 2;
 }
 
-static void prepare(const struct rp_net *net, struct rp_input *input, void *const *column)
+static int prepare(const struct rp_net *net, struct rp_input *input, void *const *column, struct rp_err *err)
 {
     const struct mlp *m = (const struct mlp *)net;
     struct mlp_input *in = (struct mlp_input *)input;
+    (void)err;
     for (int i = 0; i < m->batch * m->pixels; i++)
         in->x[i] = (float)((const uint8_t *)column[0])[i] * (1.0f / 128.0f) - 1.0f;
     for (int b = 0; b < m->batch; b++) /* the trainer copies the labels */
         in->coef[b] = 1.0f / (float)m->batch;
+    return 0;
 }
 
 static int forward(struct rp_net *net, const struct rp_input *input, struct rp_err *err)
