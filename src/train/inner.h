@@ -15,6 +15,7 @@
 struct rp_train_input {
     const struct rp_data_format *format;
     struct rp_dataset *data;
+    const char *path;            /* of the data, for messages */
     struct rp_sample_field field[RP_FIELDS_MAX];
     int fields;
     void *column[RP_FIELDS_MAX]; /* samples of one micro-batch on the host: [batch, count] of each field */

@@ -67,7 +67,7 @@ static int prepare_one(struct rp_train *t, int64_t step, int64_t i, struct rp_in
         if (t->in.copy_at[k])
             memcpy(base + t->in.copy_at[k] - 1, t->in.column[k], column_bytes(t, k));
     return t->net->model->prepare(t->net, to, t->in.column, err) < 0
-               ? rp_wrap(err, "samples %lld to %lld", (long long)sample, (long long)(sample + t->net->batch - 1))
+               ? rp_wrap(err, "'%s', samples %lld to %lld of the run", t->in.path, (long long)sample, (long long)(sample + t->net->batch - 1))
                : 0;
 }
 
@@ -142,6 +142,7 @@ int rp_train_input_open(struct rp_train *t, const struct rp_train_opts *o, struc
     const struct rp_recipe *r = o->recipe;
     size_t bytes = t->net->tensors[RP_INPUT].bytes;
     in->format = o->format;
+    in->path = o->data;
     in->fields = t->net->model->fields(t->net, in->field);
     struct rp_data_opts opts = rp_data_opts_of(r, t->micros * t->net->batch);
     in->data = in->format->open(o->data, in->field, in->fields, &opts, err);

@@ -55,5 +55,5 @@ exit_of 2 "$REPRO" run bert_tiny_fp32 --set parallel.tensor=2 -o a.zst
 exit_of 2 "$REPRO" run gpt_tiny_fp32 --set model.padded_vocab_size=50000 -o a.zst
 # a micro-batch in which no token has a loss
 head -c 4096 /dev/zero >zeros.bin
-exit_of 4 "$REPRO" run gpt_tiny_fp32 --set data.format=tokens --set data.path=zeros.bin --set task.eod_token=0 --set task.eod_mask_loss=true -o a.zst
+exit_of 4 "$REPRO" run gpt_tiny_fp32 --set data.format=tokens --set data.path=zeros.bin --set task.eod_token=0 --set task.eod_mask_loss=true -o z.zst
 words
