@@ -2,6 +2,8 @@
 
 #include "base/buf.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 size_t rp_utf8(const char *text, size_t n, unsigned *c)
@@ -57,6 +59,17 @@ const char *rp_base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
+}
+
+int rp_parse_count(const char *text, int64_t *out)
+{
+    char *end;
+    text += strspn(text, " \t");
+    if (*text < '0' || *text > '9')
+        return -1;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return errno || end[strspn(end, " \t\n")] ? -1 : 0;
 }
 
 int rp_is_sha256(const char *text)

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Bytes of the well-formed UTF-8 character at p (n > 0 left), its code point in *c; 0 when malformed. */
 size_t rp_utf8(const char *p, size_t n, unsigned *c);
@@ -18,6 +19,8 @@ int rp_is_in(const char *const *list, size_t n, const char *word, size_t len);
 #define RP_IS_IN(list, word, len) rp_is_in(list, sizeof list / sizeof *list, word, len)
 int rp_ends_with(const char *text, const char *end);
 const char *rp_base_name(const char *path); /* without its folders */
+/* Digits and nothing else, 0..INT64_MAX (may have spaces around); 0 or -1. */
+int rp_parse_count(const char *text, int64_t *out);
 int rp_is_sha256(const char *text); /* 64 lower-case hex digits and no more */
 
 /* How many of the n bytes come before the first that is malformed, a control character (a tab is none of these where `tabs`) or changes

@@ -1,7 +1,6 @@
 #include "capture/record.h"
 
 #include "base/hash.h"
-#include "base/text.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -282,17 +281,6 @@ void rp_put_line(const struct rp_probe *p, json_t *obj, const char *name, const 
     RP_FREE char *line = one_line(p, obj, name, path);
     if (line)
         rp_put_str(obj, name, line, path);
-}
-
-int rp_parse_count(const char *text, int64_t *out)
-{
-    char *end;
-    text += strspn(text, " \t");
-    if (*text < '0' || *text > '9')
-        return -1;
-    errno = 0;
-    *out = strtoll(text, &end, 10);
-    return errno || end[strspn(end, " \t\n")] ? -1 : 0;
 }
 
 void rp_put_number(const struct rp_probe *p, json_t *obj, const char *name, const char *path, int64_t scale, const char *unit)

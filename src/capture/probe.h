@@ -11,6 +11,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "base/text.h"
 #include "capture/capture.h"
 
 #include <limits.h>
@@ -142,8 +143,6 @@ void rp_put_cpus(const struct rp_probe *p, json_t *obj, const char *name, const 
 /* "always [madvise] never" -> "madvise" */
 void rp_put_selected(const struct rp_probe *p, json_t *obj, const char *name, const char *path);
 
-/* Digits and nothing else, 0..INT64_MAX (may have spaces around); 0 or -1. */
-int rp_parse_count(const char *text, int64_t *out);
 /* "0-3,8": how many, or -1; ids into out where out is not NULL (room for max). */
 int rp_parse_cpus(const char *text, int *out, int max);
 

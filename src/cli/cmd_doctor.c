@@ -7,10 +7,12 @@
 #include "capture/capture.h"
 #include "capture/doctor/doctor.h"
 #include "cli/opts.h"
+#include "comm/launch.h"
 #include "sign/key.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -92,6 +94,15 @@ static int goes_back(void)
     return sched_setaffinity(0, sizeof all, &all) < 0 || back;
 }
 
+static void try_launcher(json_t *here)
+{
+    struct rp_err err = {0};
+    struct rp_launch l;
+    int failed = rp_launch_detect(&l, &err) < 0;
+    RP_FREE char *text = rp_asprintf("process %" PRId64 " of %" PRId64 ", started by %s", l.rank, l.size, l.launcher ? l.launcher : "nobody");
+    put_here(here, "launcher", failed ? err.msg : l.size > 1 ? text : "alone");
+}
+
 static json_t *try_here(void)
 {
     json_t *here = json_object();
@@ -101,6 +112,7 @@ static json_t *try_here(void)
     put_here(here, "store", describe_writable(store));
     put_here(here, "store_named", named ? "yes" : "no");
     try_key(here);
+    try_launcher(here);
     put_here(here, "gpu_worker", *rp_build_record()->gpu_worker ? "yes" : "no");
     put_here(here, "monotonic", goes_back() ? "no" : "yes");
     return here;

@@ -13,6 +13,7 @@
 #include "cli/run_opts.h"
 #include "cli/run_output.h"
 #include "cli/supervise.h"
+#include "comm/launch.h"
 #include "data/store.h"
 #include "recipe/keys.h"
 #include "recipe/recipe.h"
@@ -532,6 +533,8 @@ int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_
         return -1;
     if (o->plan)
         return show_plan(&r, err);
+    if (rp_launch_require_one(err) < 0)
+        return -1;
     int failed = train_and_seal(&r, err) < 0;
     end_attempt(&r, failed ? rp_exit_status(err->code) : 0);
     return failed ? -1 : 0;
@@ -556,6 +559,8 @@ const struct rp_command rp_cmd_run = {
     .details =
         "RECIPE is a path with or without .yaml, or the name of an embedded recipe ('repro recipes' lists them). Any other name is "
         "reported as a missing file (exit status 3). The last line of standard output is the path of the bundle.\n"
+        "\n"
+        "A run has one rank so far. Started as one of several processes by mpirun, mpiexec, srun or torchrun it is refused.\n"
         "\n"
         "--plan plans for one rank, also on GPUs of 16, 32, 80 and 141 GB, without one. A recipe with degrees of parallelism above 1 runs "
         "on one rank, which computes the arithmetic of all, with the same bits; its speed is that of one.\n"

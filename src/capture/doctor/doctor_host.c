@@ -51,6 +51,14 @@ void rp_doctor_key(struct rp_doctor *d)
                                                                   : "export REPRO_KEY=FILE, with FILE where you may write", "%s", key);
 }
 
+/* One of several processes. */
+void rp_doctor_launcher(struct rp_doctor *d)
+{
+    const char *why = rp_known_text(d->probes, "here.launcher");
+    if (why && strcmp(why, "alone") != 0)
+        rp_doctor_report(d, RP_DOCTOR_STOP, "repro run RECIPE outside of mpirun, srun and torchrun: a run has one rank so far", "%s", why);
+}
+
 /* Without a store the embedded samples are read from memory; one that was named has to work. */
 void rp_doctor_store(struct rp_doctor *d)
 {
