@@ -221,6 +221,17 @@ static enum form form_of(const char *data, size_t size)
                                                           : NO_KEY;
 }
 
+/* What a file with none of the forms above holds. */
+static int fail_no_key(const char *data, size_t size, const char *what, const char *expected, struct rp_err *err)
+{
+    static const char *const kinds[] = {"EC", "RSA", "DSA", "OPENSSH"};
+    char label[32];
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (has_block(data, size, RP_FORMAT(label, "%s PRIVATE KEY", kinds[i])))
+            return rp_fail(err, RP_MALFORMED, "%s is a private key in %s form; expected Ed25519 in PKCS#8 PEM (repro key new makes one)", what, kinds[i]);
+    return rp_fail(err, RP_MALFORMED, "%s holds no key; expected %s", what, expected);
+}
+
 static int is_public(enum form form)
 {
     return form == PEM_PUBLIC || form == OTHER_PUBLIC;
@@ -338,11 +349,13 @@ static int read_private(struct secret *s, enum form *form, const char *path, str
 {
     if (read_secret_file(s, path, err) < 0)
         return -1;
+    static const char expected[] = "a PKCS#8 PEM private key, or one of signify or minisign";
+    RP_FREE char *what = rp_asprintf("key '%s'", path);
     *form = form_of(s->data, s->size);
+    if (*form == PEM_PUBLIC || rp_record_size(s->data, s->size) == PUBLIC_RECORD)
+        return rp_fail(err, RP_MALFORMED, "%s holds a public key; expected %s", what, expected);
     if (*form == NO_KEY || is_public(*form))
-        return rp_fail(err, RP_MALFORMED, "key '%s' holds %s; expected a PKCS#8 PEM private key, or one of signify or minisign", path,
-                       *form == PEM_PUBLIC || rp_record_size(s->data, s->size) == PUBLIC_RECORD ? "a public key" : "no PEM private key");
-    RP_FREE char *what = rp_asprintf("'%s'", path);
+        return fail_no_key(s->data, s->size, what, expected, err);
     if (only_one_block(s->data, s->size, what, err) < 0)
         return -1;
     if (s->mode & 077) /* checked last: for a file that is not a key, chmod would be the wrong advice */
@@ -433,8 +446,8 @@ struct rp_key_pair *rp_key_load_any(const char *path, int passphrase_fd, struct 
         return NULL;
     enum form form = form_of(s->data, s->size);
     if (form == NO_KEY)
-        return rp_fail_null(err, RP_MALFORMED, "%s holds no key; expected a public key in PEM form or one of signify or minisign, or the "
-                                               "private key that it belongs to", what);
+        return fail_no_key(s->data, s->size, what, "a public key in PEM form or one of signify or minisign, or the private key that it belongs to",
+                           err), NULL;
     return is_public(form) ? rp_key_load_public(s->data, s->size, what, err) : rp_key_load(path, passphrase_fd, err);
 }
 

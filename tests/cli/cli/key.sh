@@ -66,6 +66,14 @@ for file in empty.pem note.txt; do
     exit_of 4 "$REPRO" key trust $file
     words
 done
+# private keys of other kinds and forms
+for kind in EC OPENSSH; do
+    printf -- '-----BEGIN %s PRIVATE KEY-----\nMC4CAQ\n-----END %s PRIVATE KEY-----\n' $kind $kind >other.pem
+    exit_of 4 "$REPRO" key trust other.pem
+    words
+    exit_of 4 env REPRO_KEY=other.pem "$REPRO" run bert_tiny_fp32
+    words
+done
 # a file that is no key hides no other
 echo rubbish >"$XDG_CONFIG_HOME/repro/trust/mallory.pem"
 exit_of 0 "$REPRO" key trust
