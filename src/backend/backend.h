@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define RP_MEMORY_UNKNOWN UINT64_MAX
+
 /* Tensor classes: the rows of a memory plan, in the order in which they are printed. */
 enum rp_class {
     RP_CLASS_PARAMETERS, RP_CLASS_GRADIENTS, RP_CLASS_OPTIMIZER, RP_CLASS_ACTIVATIONS, RP_CLASS_SCRATCH, RP_CLASS_INPUT, RP_CLASS_BACKEND,
@@ -78,7 +80,8 @@ struct rp_backend {
     void (*close)(struct rp_dev *dev);
     /* one zeroed block, aligned to at least 64 bytes; NULL and *err if there is no memory */
     void *(*block)(struct rp_dev *dev, enum rp_class c, size_t bytes, struct rp_err *err);
-    uint64_t (*memory)(const struct rp_device_opts *o);  /* bytes a run may use here (device, machine or cgroup limit, what is free) */
+    /* bytes a run may use here (device, machine or cgroup limit, what is free), or RP_MEMORY_UNKNOWN */
+    uint64_t (*memory)(const struct rp_device_opts *o);
     /* memory that host and device access by the same address, for comparing their results; NULL: all blocks are */
     void *(*shared)(struct rp_dev *dev, size_t bytes, struct rp_err *err);
     void (*free_shared)(struct rp_dev *dev, void *data);

@@ -21,6 +21,7 @@
 #include "report/results.h"
 #include "report/run_json.h"
 #include "sign/key.h"
+#include "verify/verify.h"
 #include "worker/fits.h"
 #include "worker/job.h"
 
@@ -112,10 +113,13 @@ static void print_plan(const struct run_session *r)
     printf("%-18s %12s\n", "tensor class", "MiB");
     for (int c = 0; c < RP_CLASS_COUNT; c++)
         printf("%-18s %12.1f\n", rp_class_name((enum rp_class)c), (double)p->bytes[c] * mib);
-    printf("%-18s %12.1f\n%-18s %12.1f\n%-18s %12.1f\n", "process", (double)p->host * mib, "total", (double)p->total * mib,
-           "usable here", (double)p->available * mib);
-    printf("batch size %lld, largest that fits %lld, parameters %llu\n", (long long)p->batch, (long long)p->max_batch,
-           (unsigned long long)p->parameters);
+    printf("%-18s %12.1f\n%-18s %12.1f\n", "process", (double)p->host * mib, "total", (double)p->total * mib);
+    if (p->available == RP_MEMORY_UNKNOWN)
+        printf("usable here: unknown, /proc is not mounted\nbatch size %lld", (long long)p->batch);
+    else
+        printf("%-18s %12.1f\nbatch size %lld, largest that fits %lld", "usable here", (double)p->available * mib, (long long)p->batch,
+               (long long)p->max_batch);
+    printf(", parameters %llu\n", (unsigned long long)p->parameters);
 }
 
 /* A model that computes nothing again has only the first row. */
@@ -513,6 +517,17 @@ static int judge_run(struct run_session *r, struct rp_err *err)
     return judge_agreement(r, err);
 }
 
+/* The file is read again and checked as others will check it. */
+static int verify_sealed(const struct run_session *r, struct rp_err *err)
+{
+    struct rp_err why = {0};
+    RP_VERIFICATION v = {0};
+    const struct rp_verify_opts o = {0};
+    return rp_verify(&v, r->output.path, &o, &why) == 0
+               ? 0
+               : rp_fail(err, RP_BUG, "'%s' is sealed, but does not verify: %s; please report it with that file", r->output.path, why.msg);
+}
+
 static int train_and_seal(struct run_session *r, struct rp_err *err)
 {
     if (before_training(r, err) < 0)
@@ -521,7 +536,7 @@ static int train_and_seal(struct run_session *r, struct rp_err *err)
     if (seal_run(r, err) < 0)
         return -1;
     print_result(r);
-    return judge_run(r, err);
+    return verify_sealed(r, err) < 0 ? -1 : judge_run(r, err);
 }
 
 int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from, struct rp_err *err)

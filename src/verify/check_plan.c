@@ -92,8 +92,12 @@ static int check_largest(const struct rp_verify_state *s, const struct rp_device
     const json_t *most = rp_json_at(s->run, "plan/max_batch"), *room = rp_json_at(s->run, "plan/available_bytes");
     int64_t batch = json_integer_value(most), available = json_integer_value(room), used = rp_json_integer_at(s->run, "plan/batch");
     double total;
-    if (!json_is_integer(room))
-        return 0;
+    if (!json_is_integer(room) || !json_is_integer(most)) {
+        if (!room && !most && rp_known_number(json_object_get(s->before, "probes"), "memory.total", &total) < 0)
+            return 0;
+        snprintf(text, size, "available_bytes or max_batch is not there, but the captured machine knew its memory");
+        return -1;
+    }
     if (json_is_string(rp_run_setting(s->run, "train.batch_size")) && used != batch && batch > 0) {
         snprintf(text, size, "train.batch_size is max, but the batch is %" PRId64 " of %" PRId64, used, batch);
         return -1;

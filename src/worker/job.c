@@ -7,6 +7,9 @@
 
 #include <stdlib.h>
 
+/* Of the memory that is left, what this process takes until the worker of a run has taken its own: captures, data, page tables. */
+#define RESERVE(available) ((32u << 20) + (available) / 64)
+
 const char *rp_step_key_name(enum rp_step_key key)
 {
     static const char *const names[] = {
@@ -131,11 +134,13 @@ json_t *rp_plan_to_json(const struct rp_plan *plan)
     json_t *bytes = json_object();
     for (int c = 0; c < RP_CLASS_COUNT; c++)
         json_object_set_new(bytes, rp_class_name((enum rp_class)c), json_integer((json_int_t)plan->bytes[c]));
-    json_t *j = json_pack("{s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:f, s:s}", "batch", (json_int_t)plan->batch, "max_batch",
-                     (json_int_t)plan->max_batch, "parameters", (json_int_t)plan->parameters, "bytes", bytes, "host_bytes",
-                     (json_int_t)plan->host, "total_bytes", (json_int_t)plan->total, "available_bytes",
-                     (json_int_t)plan->available, "flops_per_sample", plan->flops_per_sample, "flops_formula",
-                     plan->flops_formula);
+    json_t *j = json_pack("{s:I, s:I, s:o, s:I, s:I, s:f, s:s}", "batch", (json_int_t)plan->batch, "parameters",
+                          (json_int_t)plan->parameters, "bytes", bytes, "host_bytes", (json_int_t)plan->host, "total_bytes",
+                          (json_int_t)plan->total, "flops_per_sample", plan->flops_per_sample, "flops_formula", plan->flops_formula);
+    if (plan->available != RP_MEMORY_UNKNOWN) {
+        json_object_set_new(j, "available_bytes", json_integer((json_int_t)plan->available));
+        json_object_set_new(j, "max_batch", json_integer((json_int_t)plan->max_batch));
+    }
     if (plan->hardware_flops_formula) {
         json_object_set_new(j, "hardware_flops_per_sample", json_real(plan->hardware_flops_per_sample));
         json_object_set_new(j, "hardware_flops_formula", json_string(plan->hardware_flops_formula));
@@ -147,9 +152,15 @@ int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, 
                 const struct rp_device_opts *o, struct rp_err *err)
 {
     struct rp_recipe sized = *r; /* shallow: only the batch differs */
+    uint64_t available = b->memory(o);
     if (batch > 0)
         sized.train_batch_size = batch;
-    if (rp_train_plan(plan, &sized, b, o, err) < 0)
+    if (sized.train_batch_size == RP_BATCH_MAX && available == RP_MEMORY_UNKNOWN)
+        return rp_fail(err, RP_UNAVAILABLE, "train.batch_size max: how much memory can be used is unknown, as /proc is not mounted; mount it, or "
+                                            "give a number");
+    if (sized.train_batch_size == RP_BATCH_MAX && !b->separate_memory)
+        available -= available < RESERVE(available) ? available : RESERVE(available);
+    if (rp_train_plan_in(plan, &sized, b, o, available, err) < 0)
         return -1;
     const double gib = 1.0 / (1u << 30);
     if (plan->max_batch < 1)
