@@ -525,7 +525,8 @@ static int verify_sealed(const struct run_session *r, struct rp_err *err)
     const struct rp_verify_opts o = {0};
     return rp_verify(&v, r->output.path, &o, &why) == 0
                ? 0
-               : rp_fail(err, RP_BUG, "'%s' is sealed, but does not verify: %s; please report it with that file", r->output.path, why.msg);
+               : rp_fail(err, RP_BUG, "'%s' is sealed, but does not verify: %s; if 'repro selftest' finds this device right, please report it "
+                                     "with that file", r->output.path, why.msg);
 }
 
 static int train_and_seal(struct run_session *r, struct rp_err *err)
