@@ -25,7 +25,8 @@
 struct rp_plan {
     uint64_t bytes[RP_CLASS_COUNT];
     uint64_t host;      /* code, stacks, libraries, data in flight: estimated */
-    uint64_t total;     /* sum of the above */
+    uint64_t decoders;  /* buffers of the threads that decode samples */
+    uint64_t total;     /* sum of the above; of a device with memory of its own without host and decoders */
     uint64_t available; /* what a run may use, according to the backend */
     int64_t batch;      /* batch size planned for (the recipe's, or the largest that fits for `max`) */
     int64_t max_batch;  /* largest batch that fits in `available` */
