@@ -73,9 +73,9 @@ void rp_train_close(struct rp_train *t);
 /* Read and check the next step's samples (outside the timed part), then train it. step counts from 0. A loss or norm that is not finite is
  * RP_MISMATCH naming step, tensor and operation, and leaves the state as it was. */
 int rp_train_load(struct rp_train *t, int64_t step, struct rp_err *err) rp_must_check;
-/* Nanoseconds that the last rp_train_load() waited for samples to be read and decoded, without their upload. */
+/* Nanoseconds that the last rp_train_load() waited for samples, without their upload: input_ns of worker/step.def. */
 uint64_t rp_train_input_ns(const struct rp_train *t);
-/* Samples since open() whose record was damaged, so that another one was used (data.skip_damaged). With prefetch it may be a step ahead. */
+/* Damaged records of the steps loaded so far, each replaced by another one (data.skip_damaged). */
 int64_t rp_train_skipped(const struct rp_train *t);
 int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, struct rp_err *err) rp_must_check;
 /* As rp_state_root(): per-tensor roots into *tensors ({"name": "hex"}) unless NULL. */
