@@ -113,6 +113,8 @@ static void print_plan(const struct run_session *r)
     printf("%-18s %12s\n", "tensor class", "MiB");
     for (int c = 0; c < RP_CLASS_COUNT; c++)
         printf("%-18s %12.1f\n", rp_class_name((enum rp_class)c), (double)p->bytes[c] * mib);
+    if (p->decoders)
+        printf("%-18s %12.1f\n", "image decoders", (double)p->decoders * mib);
     printf("%-18s %12.1f\n%-18s %12.1f\n", "process", (double)p->host * mib, "total", (double)p->total * mib);
     if (p->available == RP_MEMORY_UNKNOWN)
         printf("usable here: unknown, /proc is not mounted\nbatch size %lld", (long long)p->batch);

@@ -212,6 +212,7 @@ static void set_figures(struct rp_result *row, const json_t *run)
     row->low = real_of(rp_json_at(run, "results/throughput/interval/0"));
     row->high = real_of(rp_json_at(run, "results/throughput/interval/1"));
     row->tflops_per_device = real_of(rp_json_at(run, "results/flops_per_s")) / 1e12 / (double)rp_run_ranks(run);
+    set_json(&row->limited_by, rp_json_at(run, "results/input/limited_by"));
     set_json(&row->timed_window, rp_json_at(run, "results/window"));
     set_json(&row->estimator, rp_json_at(run, "results/estimator"));
 }

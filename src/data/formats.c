@@ -55,6 +55,7 @@ struct rp_data_opts rp_data_opts_of(const struct rp_recipe *r, int64_t step_samp
             .label_base = 1 + (int)r->data_label_base,
             .skip_damaged = r->data_skip_damaged,
             .threads = (int)r->data_threads,
+            .device_threads = (int)r->run_threads,
         },
     };
 }

@@ -331,5 +331,6 @@ const struct rp_data_format rp_data_format_recordio = {
     .count = rp_image_count,
     .get = rp_image_get,
     .get_batch = rp_image_get_batch,
+    .working_bytes = rp_image_working_bytes,
     .check = rp_image_check,
 };

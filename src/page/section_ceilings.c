@@ -138,11 +138,15 @@ void rp_section_memory(struct rp_section *s)
         rp_buf_puts(s->out, "</td></tr>\n");
     }
     static const char *const rows[][2] = {
-        {"planned: on the host", "/plan/host_bytes"},         {"planned in total", "/plan/total_bytes"},
-        {"reserved on the device", "/device_bytes/reserved"}, {"decrease of free memory on the device", "/device_bytes/taken"},
-        {"peak of the process", "/peak_rss_bytes"},           {"available before", "/plan/available_bytes"}};
+        {"planned: on the host", "/plan/host_bytes"},
+        {"planned: image decoders", "/plan/decoder_bytes"},
+        {"planned in total", "/plan/total_bytes"},
+        {"reserved on the device", "/device_bytes/reserved"},
+        {"decrease of free memory on the device", "/device_bytes/taken"},
+        {"peak of the process", "/peak_rss_bytes"},
+        {"available before", "/plan/available_bytes"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (!rp_section_has(s, rows[i][1]))
+        if (!rp_section_has(s, rows[i][1]) || (i == 1 && json_integer_value(rp_pointer(s->run, rows[i][1])) == 0))
             continue;
         RP_FREE char *row = rp_asprintf("<tr><th scope=\"row\">%s</th><td class=\"r\">{%s d1/1048576}</td></tr>\n", rows[i][0], rows[i][1]);
         rp_section_fill(s, row);

@@ -53,7 +53,7 @@ static void put_csv(struct rp_buf *out, const struct rp_records *rs)
     int64_t first = 0;
     while (first < rs->n && rs->r[first].step < 0)
         first++;
-    rp_buf_puts(out, "rank,step,phase,repeat,start_s,seconds,device_s,samples,learning_rate,loss,loss_hex,grad_norm,grad_norm_hex");
+    rp_buf_puts(out, "rank,step,phase,repeat,start_s,seconds,device_s,input_s,samples,learning_rate,loss,loss_hex,grad_norm,grad_norm_hex");
     for (int c = 0; c < rs->counter.n; c++)
         rp_buf_printf(out, ",%s", rs->counter.name[c]);
     for (int64_t i = first; i < rs->n; i++) {
@@ -62,7 +62,7 @@ static void put_csv(struct rp_buf *out, const struct rp_records *rs)
                       (double)(r->start_ns - rs->r[first].start_ns) / 1e9, (double)(r->end_ns - r->start_ns) / 1e9);
         if (r->device_ns >= 0)
             rp_buf_printf(out, "%.9f", (double)r->device_ns / 1e9);
-        rp_buf_printf(out, ",%" PRIu32 ",", r->samples);
+        rp_buf_printf(out, ",%.9f,%" PRIu32 ",", (double)r->input_ns / 1e9, r->samples);
         rp_csv_number(out, r->learning_rate);
         rp_buf_puts(out, ",");
         put_exact(out, r->loss);

@@ -361,7 +361,8 @@ static int parse_values(struct rp_step_record *r, struct records_line *l, struct
     if (l->f[RP_STEP_device_ns].type && parse_whole_key(&r->device_ns, l, RP_STEP_device_ns, INT64_MAX, err) < 0)
         return -1;
     if (parse_whole_key(&r->end_ns, l, RP_STEP_end_ns, INT64_MAX, err) < 0 ||
-        parse_float(&r->grad_norm, &l->f[RP_STEP_grad_norm], l, "grad_norm", err) < 0 || parse_learning_rate(r, l, err) < 0 ||
+        parse_float(&r->grad_norm, &l->f[RP_STEP_grad_norm], l, "grad_norm", err) < 0 ||
+        parse_whole_key(&r->input_ns, l, RP_STEP_input_ns, INT64_MAX, err) < 0 || parse_learning_rate(r, l, err) < 0 ||
         parse_float(&r->loss, &l->f[RP_STEP_loss], l, "loss", err) < 0 || parse_whole_key(&repeat, l, RP_STEP_repeat, INT32_MAX, err) < 0 ||
         parse_whole_key(&samples, l, RP_STEP_samples, UINT32_MAX, err) < 0 ||
         parse_whole_key(&r->start_ns, l, RP_STEP_start_ns, INT64_MAX, err) < 0)
@@ -410,7 +411,21 @@ static int parse_record(struct rp_step_record *r, unsigned char root[RP_SHA256_S
 
 /* ---- all lines ---- */
 
-/* r follows before, or is the first: steps count up by one, time does not run backwards, a root fits between its neighbours. */
+/* A root and the waiting for samples fit between two steps; before the first one fits what the clock had counted. */
+static int check_pause(const struct rp_step_record *before, const struct rp_step_record *r, struct records_line *l, struct rp_err *err)
+{
+    int64_t pause = r->start_ns - (before ? before->end_ns : 0), root = before ? before->root_ns : 0;
+    if (root > pause)
+        return rp_fail(err, RP_MISMATCH,
+                       "%s: the state root of step %d took %" PRId64 " ns, but the next step starts after %" PRId64 " ns", line_place(l),
+                       before->step, root, pause);
+    if (r->input_ns > pause - root)
+        return rp_fail(err, RP_MISMATCH, "%s: step %d waited %" PRId64 " ns for its samples, but only %" PRId64 " ns were left for that",
+                       line_place(l), r->step, r->input_ns, pause - root);
+    return 0;
+}
+
+/* r follows before, or is the first: steps count up by one, time does not run backwards, what lies between steps fits there. */
 static int check_order(const struct rp_step_record *before, const struct rp_step_record *r, struct records_line *l, struct rp_err *err)
 {
     int32_t expected = before ? before->step + 1 : r->step < 0 ? -1 : 0;
@@ -420,15 +435,10 @@ static int check_order(const struct rp_step_record *before, const struct rp_step
         return 0;
     if (r->end_ns <= r->start_ns)
         return rp_fail(err, RP_MISMATCH, "%s: step %d ends before it starts", line_place(l), r->step);
-    if (!before || before->step < 0)
-        return 0;
-    if (r->start_ns < before->end_ns)
+    before = before && before->step >= 0 ? before : NULL;
+    if (before && r->start_ns < before->end_ns)
         return rp_fail(err, RP_MISMATCH, "%s: step %d starts before step %d ends", line_place(l), r->step, before->step);
-    if (before->root_ns > r->start_ns - before->end_ns)
-        return rp_fail(err, RP_MISMATCH,
-                       "%s: the state root of step %d took %" PRId64 " ns, but the next step starts after %" PRId64 " ns", line_place(l),
-                       before->step, before->root_ns, r->start_ns - before->end_ns);
-    return 0;
+    return check_pause(before, r, l, err);
 }
 
 /* Place for one more of `size` bytes in an array of n. */

@@ -22,6 +22,7 @@
 
 struct rp_step_record {
     int64_t start_ns, end_ns, root_ns;
+    int64_t input_ns; /* waiting for samples, before start_ns */
     int64_t device_ns; /* from the first to the last work of the step by the device's clock; -1: it has no clock of its own */
     double learning_rate;
     float loss, grad_norm;

@@ -22,6 +22,10 @@
     "(start to next start, without state roots), by SplitMix64 seeded with the first 8 bytes of records_sha256; the estimator "  \
     "is taken over each draw"
 
+#define INPUT_LIMITS 0.1 /* share of the time from which the input limits a run */
+#define INPUT_SHARE                                                                                                            \
+    "sum of input_ns / sum of (input_ns + end_ns - start_ns) over all timed steps; limited by its input from a share of 0.1 on"
+
 /* One timed window: consecutive records of one repeat. */
 struct results_window {
     const struct rp_step_record *r;
@@ -181,6 +185,26 @@ static void add_step_times(json_t *out, const struct rp_records *rs)
                                   seconds(ns[n - 1])));
 }
 
+/* Whether the input or the device set the pace, over all timed steps; the first of a window is loaded before the window. */
+static void add_input(json_t *out, const struct rp_records *rs)
+{
+    int64_t n = 0, waited = 0, all = 0; /* ns; both less than the last end_ns */
+    RP_FREE double *s = rp_alloc((size_t)(rs->n + 1) * sizeof *s);
+    for (int64_t i = 0; i < rs->n; i++) {
+        if (!rs->r[i].timed)
+            continue;
+        s[n++] = seconds(rs->r[i].input_ns);
+        waited += rs->r[i].input_ns;
+        all += rs->r[i].input_ns + rs->r[i].end_ns - rs->r[i].start_ns;
+    }
+    double share = n ? (double)waited / (double)all : 0;
+    json_object_set_new(out, "input", json_pack("{s:f, s:o, s:o, s:o, s:s}", "waited_s", seconds(waited), "median_s",
+                                                n ? json_real(rp_median(s, (size_t)n)) : json_null(), "share",
+                                                n ? json_real(share) : json_null(), "limited_by",
+                                                !n ? json_null() : json_string(share >= INPUT_LIMITS ? "input" : "device"),
+                                                "formula", INPUT_SHARE));
+}
+
 /* What the model counts, over all windows; what is bounded by another counter with its share of that. */
 static json_t *counters(const struct rp_records *rs, const struct rp_model *m, const int64_t *total, int64_t ns)
 {
@@ -299,6 +323,7 @@ json_t *rp_results(const struct rp_records *rs, const struct rp_recipe *r, const
     add_evidence(out, rs);
     add_throughput(out, w, n, rs->sha256, m);
     add_step_times(out, rs);
+    add_input(out, rs);
     add_rates(out, rs, w, n, m, plan);
     add_device_time(out, w, n);
     windows_free(w, n);

@@ -6,9 +6,9 @@
  * Extend:  a new figure is computed here and printed by the writers of reports; verify then covers it without changes.
  *
  * A record, with the keys of worker/step.def:
- * {"counters":{"padded_tokens":4096,"tokens":3890},"device_ns":..,"end_ns":..,"grad_norm":"0x1.1p+1","learning_rate":..,"loss":"0x1.5p+3",
- *  "loss_parts":{"mlm":"0x1.4p+3","nsp":"0x1p-1"},"phase":"timed","rank":0,"repeat":0,"root_ns":..,"samples":32,"start_ns":..,
- *  "state_root":"hex","step":7}
+ * {"counters":{"padded_tokens":4096,"tokens":3890},"device_ns":..,"end_ns":..,"grad_norm":"0x1.1p+1","input_ns":..,"learning_rate":..,
+ *  "loss":"0x1.5p+3","loss_parts":{"mlm":"0x1.4p+3","nsp":"0x1p-1"},"phase":"timed","rank":0,"repeat":0,"root_ns":..,"samples":32,
+ *  "start_ns":..,"state_root":"hex","step":7}
  * phase is "init" (step -1: the state root before the first step, no times), "warm-up" or "timed".
  * Times are worker CLOCK_MONOTONIC; records are in order, steps do not overlap.
  */

@@ -41,11 +41,13 @@ static const char *file_name(const char *path)
 }
 
 /* From the worker's DONE record, which a failed run may lack. */
-static void add_done(json_t *out, const json_t *done)
+static void add_done(json_t *out, const struct rp_recipe *r, const json_t *done)
 {
     static const char *const keys[] = {"peak_rss_bytes", "phases_s", "tensor_roots"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         json_object_set_new(out, keys[i], copy_or_null(json_object_get(done, keys[i])));
+    if (r->data_skip_damaged)
+        json_object_set_new(out, "skipped_samples", copy_or_null(json_object_get(done, "skipped_samples")));
     const json_t *ceilings = json_object_get(done, "ceilings");
     if (ceilings)
         json_object_set_new(out, "ceilings", rp_ceilings_json(ceilings, json_object_get(out, "results")));
@@ -124,7 +126,7 @@ json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
     json_object_set_new(out, "backend", text_or_null(d->backend));
     json_object_set_new(out, "device", copy_or_null(d->device));
     json_object_set_new(out, "results", results);
-    add_done(out, d->done);
+    add_done(out, d->recipe, d->done);
     if (d->samples)
         json_object_set_new(out, "samples", rp_telemetry_json(d->samples, d->records));
     else if (d->no_samples)

@@ -85,6 +85,10 @@ static const struct row {
     {"samples per step", "/results/samples_per_step", "d0", ""},
     {"achieved", "/results/flops_per_s", "d2*1e-9", "GFLOP/s"},
     {"achieved, with recomputation", "/results/hardware_flops_per_s", "d2*1e-9", "GFLOP/s"},
+    {"limited by", "/results/input/limited_by", "t", ""},
+    {"waiting for input, share of the timed steps", "/results/input/share", "d2*100", "%"},
+    {"waiting for input, median of a step", "/results/input/median_s", "d4", "s"},
+    {"damaged samples replaced", "/skipped_samples", "d0", ""},
     {"between steps, inside the windows", "/results/between_steps_s", "d4", "s"},
     {"state roots, outside the windows", "/results/state_roots/seconds", "d4", "s"},
     {"parameters", "/plan/parameters", "d0", ""},
@@ -120,8 +124,8 @@ void rp_table_figures(struct rp_doc *d, const json_t *run)
         } else if (!r->pointer) {
             rp_doc_cell(d, "%s", r->name);
             rp_doc_cell(d, "%s", rp_device_text(device, json_object_get(run, "device")));
-        } else if (strstr(r->pointer, "/hardware_") && !rp_pointer(run, r->pointer)) {
-            continue; /* the model computes nothing again */
+        } else if ((strstr(r->pointer, "/hardware_") || strstr(r->pointer, "/skipped_")) && !rp_pointer(run, r->pointer)) {
+            continue; /* the model computes nothing again; no sample may be skipped */
         } else if (!on_page(d) || rp_table_has_steps_for(run, r->pointer)) {
             add_row(d, run, r->name, r->pointer, r->form, r->unit);
         }

@@ -25,6 +25,8 @@ struct rp_train_input {
     char *host, *staged;         /* [staging] bytes of an input on the host, and their views */
     int staging;                 /* 1, or all own micro-batches if they are prefetched */
     uint64_t wait_ns;            /* of the last load: waiting for samples */
+    int64_t skipped;             /* damaged records of the steps loaded so far, */
+    int64_t skipped_ahead;       /* and of those prefetched */
     struct rp_prefetch *prefetch; /* prepares the next step's input while the device works; or NULL */
 };
 

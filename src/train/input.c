@@ -94,6 +94,7 @@ static int prepare_step(void *arg, int64_t step, struct rp_err *err)
     for (int64_t i = 0; i < t->own; i++)
         if (prepare_one(t, step, i, view_at(t, t->in.staged, i), err) < 0)
             return -1;
+    t->in.skipped_ahead = t->in.data->skipped;
     return 0;
 }
 
@@ -116,6 +117,7 @@ int rp_train_load(struct rp_train *t, int64_t step, struct rp_err *err)
     for (int64_t i = 0; i < t->own; i++) {
         if (wait_for_samples(t, step, i, err) < 0)
             return -1;
+        t->in.skipped = t->in.prefetch ? t->in.skipped_ahead : t->in.data->skipped;
         if (upload(t, i, t->in.prefetch ? i : 0, err) < 0 || rp_net_alive(t->net, err) < 0)
             return -1;
     }
@@ -131,7 +133,7 @@ uint64_t rp_train_input_ns(const struct rp_train *t)
 
 int64_t rp_train_skipped(const struct rp_train *t)
 {
-    return t->in.data->skipped;
+    return t->in.skipped;
 }
 
 /* ---- open and close ---- */

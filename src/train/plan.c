@@ -47,6 +47,14 @@ size_t rp_train_sample_bytes(const struct rp_net *m)
     return bytes;
 }
 
+static uint64_t decoder_bytes(const struct rp_recipe *r, const struct rp_device_opts *o)
+{
+    const struct rp_data_format *format = rp_data_format_of(r);
+    struct rp_data_opts data = rp_data_opts_of(r, 1);
+    data.image.device_threads = o->threads;
+    return format->working_bytes ? format->working_bytes(&data) : 0;
+}
+
 /* *plan stays as it is where an operation is refused. */
 static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, const struct rp_backend *backend,
                     const struct rp_device_opts *o, struct rp_err *err)
@@ -65,6 +73,7 @@ static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t bat
     p->bytes[RP_CLASS_SCRATCH] = t[RP_SCRATCH].bytes;
     p->bytes[RP_CLASS_INPUT] = t[RP_INPUT].bytes * own;
     p->host = HOST_BYTES + (uint64_t)batch * rp_train_sample_bytes(m) + own * m->model->input_size + t[RP_INPUT].bytes;
+    p->decoders = decoder_bytes(r, o);
     p->parameters = t[RP_WEIGHT].elements;
     p->flops_per_sample = m->model->flops(m);
     p->flops_formula = m->model->flops_formula;
@@ -75,7 +84,7 @@ static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t bat
     if (failed)
         return -1;
     p->bytes[RP_CLASS_BACKEND] = workspace;
-    p->total = backend->separate_memory ? 0 : p->host;
+    p->total = backend->separate_memory ? 0 : p->host + p->decoders;
     for (int i = 0; i < RP_CLASS_COUNT; i++)
         p->total += p->bytes[i];
     p->batch = batch;

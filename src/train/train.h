@@ -25,7 +25,8 @@
 struct rp_plan {
     uint64_t bytes[RP_CLASS_COUNT];
     uint64_t host;      /* code, stacks, libraries, data in flight: estimated */
-    uint64_t total;     /* sum of the above */
+    uint64_t decoders;  /* buffers of the threads that decode samples */
+    uint64_t total;     /* sum of the above; of a device with memory of its own without host and decoders */
     uint64_t available; /* what a run may use, according to the backend; RP_MEMORY_UNKNOWN; for `max` less a reserve */
     int64_t batch;      /* batch size planned for (the recipe's, or the largest that fits for `max`) */
     int64_t max_batch;  /* largest batch that fits in `available` */
@@ -72,9 +73,9 @@ void rp_train_close(struct rp_train *t);
 /* Read and check the next step's samples (outside the timed part), then train it. step counts from 0. A loss or norm that is not finite is
  * RP_MISMATCH naming step, tensor and operation, and leaves the state as it was. */
 int rp_train_load(struct rp_train *t, int64_t step, struct rp_err *err) rp_must_check;
-/* Nanoseconds that the last rp_train_load() waited for samples to be read and decoded, without their upload. */
+/* Nanoseconds that the last rp_train_load() waited for samples, without their upload: input_ns of worker/step.def. */
 uint64_t rp_train_input_ns(const struct rp_train *t);
-/* Samples since open() whose record was damaged, so that another one was used (data.skip_damaged). With prefetch it may be a step ahead. */
+/* Damaged records of the steps loaded so far, each replaced by another one (data.skip_damaged). */
 int64_t rp_train_skipped(const struct rp_train *t);
 int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, struct rp_err *err) rp_must_check;
 /* As rp_state_root(): per-tensor roots into *tensors ({"name": "hex"}) unless NULL. */

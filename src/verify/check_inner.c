@@ -213,8 +213,12 @@ int rp_check_numbers(struct rp_verify_state *s, struct rp_check_result *result, 
         return -1;
     if (rp_check_differ(text, sizeof text, json_object_get(s->run, "results"), again))
         return rp_fail(err, RP_MISMATCH, "run.json does not follow from the records: results/%s", text);
-    return rp_check_text(result, "every figure recomputed from %" PRId64 " records%s", s->records.n,
-                         starts_from_file(s) ? "" : "; learning rates are those of the schedule");
+    const json_t *input = json_object_get(again, "input");
+    *text = 0;
+    if (strcmp(rp_json_text_at(input, "limited_by"), "input") == 0)
+        RP_FORMAT(text, "; limited by its input, %.1f %% of the timed steps", rp_json_number_at(input, "share") * 100);
+    return rp_check_text(result, "every figure recomputed from %" PRId64 " records%s%s", s->records.n,
+                         starts_from_file(s) ? "" : "; learning rates are those of the schedule", text);
 }
 
 static int check_one_report(const struct rp_report *r, const struct rp_report_source *from, const struct rp_buf *is, struct rp_err *err)
@@ -267,6 +271,17 @@ int rp_check_status(struct rp_verify_state *s, struct rp_check_result *result, s
     return rp_check_text(result, "complete");
 }
 
+/* Damaged samples are counted where the recipe allows to replace them, and nowhere else. */
+static int check_skipped(const struct rp_verify_state *s, struct rp_err *err)
+{
+    const json_t *is = json_object_get(s->run, "skipped_samples");
+    int complete = strcmp(rp_json_text_at(s->run, "status"), "complete") == 0;
+    if (!is == !s->recipe.data_skip_damaged && (!is || json_is_integer(is) || !complete))
+        return 0;
+    return rp_fail(err, RP_MISMATCH, "data.skip_damaged is %s, but skipped_samples is %s", s->recipe.data_skip_damaged ? "true" : "false",
+                   !is ? "missing" : json_is_null(is) ? "null" : "recorded");
+}
+
 int rp_check_data(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const json_t *data = json_object_get(s->run, "data");
@@ -275,6 +290,8 @@ int rp_check_data(struct rp_verify_state *s, struct rp_check_result *result, str
     const char *own = json_string_value(rp_run_setting(s->run, "data.path")), *digest = json_string_value(json_object_get(data, "digest"));
     const char *name = json_string_value(json_object_get(data, "archive"));
     const char *archive = json_string_value(rp_run_setting(s->run, "data.archive"));
+    if (check_skipped(s, err) < 0)
+        return -1;
     if (!json_is_true(json_object_get(data, "pinned")))
         return rp_check_note(result, "not pinned: the owner's own samples, digest %s", digest);
     if (!sha256 || !wanted || strcmp(sha256, wanted) != 0 || !name || !archive || strcmp(name, archive) != 0 || (own && *own))
@@ -302,8 +319,9 @@ int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, s
                  from + again - 1);
     return rp_check_note(result,
                          "not recomputed, the signer's word: when steps began and ended, captures, device, peak_rss_bytes, phases_s, names"
-                         "%s%s%s%s%s%s%s",
+                         "%s%s%s%s%s%s%s%s",
                          s->v->check[RP_CHECK_data].state != RP_CHECK_PASSED && !again ? ", digest of the samples" : "",
+                         json_object_get(s->run, "skipped_samples") ? ", number of damaged samples" : "",
                          json_object_get(s->run, "ceilings") ? ", times of ceilings" : "",
                          json_object_get(s->run, "samples") ? ", samples" : "",
                          !s->o->ledger ? ", place in the ledger" : "",

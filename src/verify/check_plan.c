@@ -70,11 +70,17 @@ static int check_classes(const struct rp_verify_state *s, const struct rp_plan *
     }
     if (rp_check_differ(text, size, recorded, expected))
         return -1;
-    if (!own || rp_json_integer_at(s->run, "plan/host_bytes") == (json_int_t)plan->host)
-        return 0;
-    snprintf(text, size, "host_bytes is %" JSON_INTEGER_FORMAT ", expected %" PRIu64, rp_json_integer_at(s->run, "plan/host_bytes"),
-             plan->host);
-    return -1;
+    const struct {
+        const char *path;
+        uint64_t expected;
+    } parts[] = {{"plan/host_bytes", plan->host}, {"plan/decoder_bytes", plan->decoders}};
+    for (size_t i = 0; own && i < sizeof parts / sizeof *parts; i++)
+        if (rp_json_integer_at(s->run, parts[i].path) != (json_int_t)parts[i].expected) {
+            snprintf(text, size, "%s is %" JSON_INTEGER_FORMAT ", expected %" PRIu64, parts[i].path,
+                     rp_json_integer_at(s->run, parts[i].path), parts[i].expected);
+            return -1;
+        }
+    return 0;
 }
 
 static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64_t batch, const struct rp_device_opts *o)

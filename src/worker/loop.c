@@ -28,6 +28,7 @@ struct loop {
     int64_t step;  /* -1 before the first */
     uint64_t root_ns; /* spent on state roots so far: a phase of its own */
     int64_t peak_rss; /* bytes */
+    int64_t skipped;  /* damaged samples that others replaced */
     json_t *phases, *roots, *ceilings, *device_bytes;
 };
 
@@ -211,6 +212,7 @@ static json_t *step_record(const struct loop *l, const struct rp_step_result *s,
     add_whole(record, RP_STEP_end_ns, (int64_t)end);
     add_value(record, RP_STEP_loss, hex_of(s->loss));
     add_value(record, RP_STEP_grad_norm, hex_of(s->grad_norm));
+    add_whole(record, RP_STEP_input_ns, (int64_t)rp_train_input_ns(l->train));
     add_value(record, RP_STEP_learning_rate, json_real(s->learning_rate));
     add_whole(record, RP_STEP_samples, s->samples);
     add_named(record, rp_model_of(r), s);
@@ -306,6 +308,7 @@ static int measure_memory(struct loop *l, struct rp_err *err)
     struct rusage u;
     uint64_t reserved, taken;
     getrusage(RUSAGE_SELF, &u);
+    l->skipped = rp_train_skipped(l->train);
     l->peak_rss = (int64_t)u.ru_maxrss * 1024;
     if (!l->backend->used_memory)
         return 0;
@@ -334,9 +337,10 @@ static void stop_sampling(const struct loop *l)
 
 static void send_done(struct loop *l)
 {
-    send_frame(l, RP_FRAME_DONE, json_pack("{s:I, s:O, s:b, s:O, s:O*, s:O*}", "peak_rss_bytes", (json_int_t)l->peak_rss, "phases_s",
-                                           l->phases, "stopped", l->stop, "tensor_roots", l->roots, "device_bytes", l->device_bytes,
-                                           "ceilings", json_object_size(l->ceilings) ? l->ceilings : NULL));
+    const json_t *ceilings = json_object_size(l->ceilings) ? l->ceilings : NULL;
+    send_frame(l, RP_FRAME_DONE, json_pack("{s:I, s:I, s:O, s:b, s:O, s:O*, s:O*}", "peak_rss_bytes", (json_int_t)l->peak_rss,
+                                           "skipped_samples", (json_int_t)l->skipped, "phases_s", l->phases, "stopped", l->stop,
+                                           "tensor_roots", l->roots, "device_bytes", l->device_bytes, "ceilings", ceilings));
 }
 
 static int run_phases(struct loop *l, const json_t *job, const struct rp_backend *const *backends, struct rp_err *err)

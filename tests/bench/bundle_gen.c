@@ -24,11 +24,11 @@ static void step_line(struct rp_buf *out, int64_t step, int64_t start, int64_t n
     for (int i = 0; i < 64; i += 16)
         snprintf(root + i, 17, "%016llx", (unsigned long long)draw());
     rp_buf_printf(out,
-                  "{\"counters\":{\"padded_tokens\":64,\"tokens\":%d},\"end_ns\":%lld,\"grad_norm\":\"%s\",\"learning_rate\":%.17g,"
-                  "\"loss\":\"%s\",\"loss_parts\":{\"mlm\":\"%s\",\"nsp\":\"0x0p+0\"},\"phase\":\"timed\",\"rank\":0,\"repeat\":0,"
+                  "{\"counters\":{\"padded_tokens\":64,\"tokens\":%d},\"end_ns\":%lld,\"grad_norm\":\"%s\",\"input_ns\":%d,"
+                  "\"learning_rate\":%.17g,\"loss\":\"%s\",\"loss_parts\":{\"mlm\":\"%s\",\"nsp\":\"0x0p+0\"},\"phase\":\"timed\",\"rank\":0,\"repeat\":0,"
                   "\"root_ns\":%d,\"samples\":4,\"start_ns\":%lld,\"state_root\":\"%s\",\"step\":%lld}\n",
-                  50 + (int)(draw() % 14), (long long)(start + ns), norm, fx_rate((int)step), loss, loss, (int)(900000 + draw() % 65536),
-                  (long long)start, root, (long long)step);
+                  50 + (int)(draw() % 14), (long long)(start + ns), norm, (int)(draw() % 32768), fx_rate((int)step), loss, loss,
+                  (int)(900000 + draw() % 65536), (long long)start, root, (long long)step);
 }
 
 static int64_t records(struct rp_buf *out, int64_t n)

@@ -47,6 +47,9 @@ static double fx_rate(int step)
     return fx_peak * (1.0 - (step + 1) / 1e6);
 }
 
+/* What fx_step() writes as the waiting for samples. */
+static int64_t fx_input_ns;
+
 /* A loss and its first part in a record: the second is 0. */
 #define FX_LOSS(x) "\"loss\":\"" x "\",\"loss_parts\":{\"mlm\":\"" x "\""
 
@@ -77,9 +80,9 @@ static __attribute__((unused)) char *fx_path(const char *name)
 static void fx_step(struct rp_buf *out, int step, int warm, int timed, int64_t start, int64_t ns, int64_t root_ns)
 {
     int t = step - warm;
-    rp_buf_printf(out, "{\"counters\":{\"padded_tokens\":64,\"tokens\":%d},\"end_ns\":%lld,\"grad_norm\":\"0x1.%dp+1\",\"learning_rate\":%.17g,"
+    rp_buf_printf(out, "{\"counters\":{\"padded_tokens\":64,\"tokens\":%d},\"end_ns\":%lld,\"grad_norm\":\"0x1.%dp+1\",\"input_ns\":%lld,\"learning_rate\":%.17g,"
                        "\"loss\":\"0x1.%dp+2\",\"loss_parts\":{\"mlm\":\"0x1.%dp+2\",\"nsp\":\"0x0p+0\"},\"phase\":\"%s\",\"rank\":0,\"repeat\":%d,",
-                  50 + step % 14, (long long)(start + ns), step % 9 + 1, fx_rate(step), 9 - step % 9, 9 - step % 9,
+                  50 + step % 14, (long long)(start + ns), step % 9 + 1, (long long)fx_input_ns, fx_rate(step), 9 - step % 9, 9 - step % 9,
                   t < 0 ? "warm-up" : "timed", t < 0 ? 0 : t / timed);
     if (root_ns)
         rp_buf_printf(out, "\"root_ns\":%lld,", (long long)root_ns);
@@ -87,7 +90,7 @@ static void fx_step(struct rp_buf *out, int step, int warm, int timed, int64_t s
                   root_ns ? "\"state_root\":\"" FX_ROOT "\"," : "", step);
 }
 
-/* Steps of 100 ms and a little, 1 ms apart; state roots before the first and after the last; the first n of them. */
+/* Steps of 100 ms and a little, 1 ms apart, of which 0.3 ms wait for samples; state roots before the first and after the last; the first n of them. */
 static void fx_records_until(struct rp_buf *out, int warm, int timed, int repeats, int n)
 {
     int64_t now = 5000000000;
@@ -95,9 +98,11 @@ static void fx_records_until(struct rp_buf *out, int warm, int timed, int repeat
     rp_buf_puts(out, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
     for (int i = 0; i < n; i++) {
         int64_t ns = 100000000 + 1000003 * ((i % 7) * (i % 7) % 7);
+        fx_input_ns = 300000 + 1001 * i;
         fx_step(out, i, warm, timed, now, ns, i + 1 == all ? 2000000 : 0);
         now += ns + 1000000;
     }
+    fx_input_ns = 0;
 }
 
 static __attribute__((unused)) void fx_records(struct rp_buf *out, int warm, int timed, int repeats)

@@ -49,6 +49,8 @@ static const struct bend times[] = {
      RP_CHECK_numbers, 5},
     {"a root that takes longer than the pause", STEPS, "\"repeat\":0,\"samples\"",
      "\"repeat\":0,\"root_ns\":90000000,\"samples\"", SEALED, RP_CHECK_schema, 4},
+    {"samples that were waited for longer than the pause", STEPS, "\"input_ns\":301001", "\"input_ns\":1000001", SEALED, RP_CHECK_schema, 5},
+    {"less waiting for samples, figures left", STEPS, "\"input_ns\":301001", "\"input_ns\":1001", SEALED, RP_CHECK_numbers, 5},
     {"a warm-up step counted as timed", STEPS, "\"phase\":\"warm-up\"", "\"phase\":\"timed\"", SEALED, RP_CHECK_numbers, 5},
     {"a timed step counted as warm-up", STEPS, "\"phase\":\"timed\"", "\"phase\":\"warm-up\"", SEALED, RP_CHECK_numbers, 5},
     {"a step of another repeat", STEPS, "\"repeat\":1", "\"repeat\":2", SEALED, RP_CHECK_numbers, 5},

@@ -4,6 +4,8 @@
 #include "bundle/schema.h"
 #include "report/records.h"
 
+#include <math.h>
+
 #define DIR "tests/vectors/results/"
 
 static json_t *results_of_text(const char *text, size_t size, const struct rp_recipe *r, double flops, int complete, struct rp_err *err)
@@ -35,6 +37,9 @@ TEST(figures_equal_those_of_a_second_implementation)
     json_object_foreach(should, key, v)
     {
         RP_BUF a = {0}, b = {0};
+        if (strcmp(key, "input") == 0)
+            CHECK(json_is_string(json_object_get(json_object_get(is, key), "formula")) && json_object_del(json_object_get(is, key), "formula") == 0,
+                  "no formula of the input");
         rp_json_write_line(&a, json_object_get(is, key) ? json_object_get(is, key) : json_null());
         rp_json_write_line(&b, v);
         CHECK(strcmp(a.data, b.data) == 0, "%s\n#  is       %s#  expected %s", key, a.data, b.data);
@@ -82,6 +87,36 @@ TEST(throughput_is_samples_over_the_window_not_a_mean_of_rates)
     json_t *ends = (json_t *)rp_json_at(j, "throughput/interval");
     double lo = json_number_value(json_array_get(ends, 0)), hi = json_number_value(json_array_get(ends, 1));
     CHECK(lo == 8 / 6.0 && hi == 8 / 3.0, "%.17g %.17g", lo, hi); /* cycles of 1.5 s and 3 s: both extremes are drawn 1 time in 4 */
+}
+
+/* Steps of 0.9 s in a window and before it: what a step waited counts wherever it was, that of the warm-up nowhere. */
+TEST(the_input_or_the_device_sets_the_pace)
+{
+    static const struct {
+        int64_t waits[3];
+        double waited, share;
+        const char *limited_by;
+    } cases[] = {{{100000000, 100000000, 100000000}, 0.3, 0.1, "input"},
+                 {{100000000, 100000000, 99999999}, 0.299999999, 0.0999999997, "device"},
+                 {{0, 0, 0}, 0, 0, "device"},
+                 {{0, 0, 900000000}, 0.9, 0.25, "input"}};
+    struct rp_err err = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        RP_BUF t = {0};
+        for (int k = 0; k < 3; k++) {
+            fx_input_ns = cases[i].waits[k];
+            fx_step(&t, k, 0, 3, 1000000000 + k * 2000000000ll, 900000000, k == 2);
+        }
+        fx_input_ns = 0;
+        RP_JSON *j = results_of(t.data, 3, 1, 0, &err);
+        const json_t *is = json_object_get(j, "input");
+        CHECK(real_at(is, "waited_s") == cases[i].waited && fabs(real_at(is, "share") - cases[i].share) < 1e-9, "case %zu: %.17g s, %.17g", i,
+              real_at(is, "waited_s"), real_at(is, "share"));
+        CHECK_STR(rp_json_text_at(is, "limited_by"), cases[i].limited_by);
+        CHECK(real_at(is, "median_s") == (i < 2 ? 0.1 : 0), "case %zu: %.17g", i, real_at(is, "median_s"));
+    }
+    RP_JSON *none = results_of("", 3, 1, 0, &err);
+    CHECK(json_is_null(rp_json_at(none, "input/limited_by")) && json_is_null(rp_json_at(none, "input/share")), "nothing was timed");
 }
 
 TEST(repeats_become_one_figure_by_their_median)
@@ -170,6 +205,10 @@ TEST(records_that_make_no_sense_are_refused_with_their_line)
     bent("\"step\":1}\n", "\"step\":1}\n\n", RP_MALFORMED);
     bent("\"step\":0}\n", "\"step\":0,\"step\":0}\n", RP_MALFORMED);
     bent("\"state_root\":\"0", "\"state_root\":\"F", RP_MALFORMED);
+    bent("\"input_ns\":0", "\"input_ns\":1001", RP_MISMATCH); /* the clock stood at 1000 */
+    bent("\"input_ns\":0,", "", RP_MALFORMED);
+    bent("\"input_ns\":0", "\"input_ns\":-1", RP_MALFORMED);
+    bent("\"input_ns\":0", "\"input_ns\":0.5", RP_MALFORMED);
     bent("\"learning_rate\":9", "\"learning_rate\":-9", RP_MALFORMED);
     bent("\"learning_rate\":9", "\"learning_rate\":7", RP_MISMATCH);
 }

@@ -39,6 +39,20 @@ uint8_t *rp_image_room(struct rp_image_room *room, size_t size)
 
 /* ---- open and close ---- */
 
+static int threads_of(const struct rp_image_opts *o)
+{
+    int n = o->threads ? o->threads : o->device_threads ? o->device_threads : rp_cpu_count("");
+    return o->threads || n < THREADS_MAX ? n : THREADS_MAX;
+}
+
+/* Larger images need more, and those of several scans up to 3 bytes a pixel besides: a data set is not read to make a plan. */
+uint64_t rp_image_working_bytes(const struct rp_data_opts *o)
+{
+    const uint64_t encoded = 5 << 18, rows = 1500, decoder = 1 << 18; /* encoded: as rp_image_room() grows for 1 MiB */
+    uint64_t size = (uint64_t)(o->image.crop.image_size ? o->image.crop.image_size : DEFAULT_SIZE);
+    return (uint64_t)threads_of(&o->image) * (encoded + rows * 3 * size + decoder);
+}
+
 void rp_image_fields(const struct rp_data_opts *o, int64_t classes, struct rp_sample_field *field, int *n)
 {
     long size = o->image.crop.image_size ? o->image.crop.image_size : DEFAULT_SIZE;
@@ -77,9 +91,7 @@ int rp_image_set_init(struct rp_image_set *s, const struct rp_data_format *forma
     s->image_size = crop.image_size = crop.image_size ? crop.image_size : DEFAULT_SIZE;
     crop.short_side = crop.short_side ? crop.short_side : DEFAULT_SHORT_SIDE;
     s->label_base = o->image.label_base ? o->image.label_base - 1 : reader->label_base;
-    s->threads = o->image.threads ? o->image.threads : rp_cpu_count("");
-    if (!o->image.threads && s->threads > THREADS_MAX)
-        s->threads = THREADS_MAX;
+    s->threads = threads_of(&o->image);
     s->below = (int64_t)INT32_MAX + 1;
     s->image_row = s->label_row = -1;
     rp_crop_init(&s->crop, &crop);

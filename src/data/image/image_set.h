@@ -72,5 +72,6 @@ int rp_image_get(struct rp_dataset *d, int64_t sample, void *const *row, struct 
 int rp_image_get_batch(struct rp_dataset *d, int64_t sample, int64_t n, void *const *column, struct rp_err *err);
 int rp_image_check(struct rp_dataset *d, struct rp_data_check *out, int (*tick)(void *arg, int64_t done, int64_t all), void *arg,
                    struct rp_err *err);
+uint64_t rp_image_working_bytes(const struct rp_data_opts *o); /* with images of up to 2000 x 1500 pixels in one scan and 1 MiB */
 void rp_image_fields(const struct rp_data_opts *o, int64_t classes, struct rp_sample_field *field, int *n);
 int64_t rp_image_folder_classes(const struct rp_dataset *d); /* of data.format image_folder */

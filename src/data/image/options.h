@@ -10,5 +10,6 @@ struct rp_image_opts {
     int fancy;
     int label_base;   /* 1 + data.label_base, 0: what the format's public writers use */
     int skip_damaged; /* the next record in file order replaces one that is damaged */
-    int threads;      /* of the decoder; 0: the CPUs that this process may use, at most 64 */
+    int threads;      /* of the decoder; 0: as many as */
+    int device_threads; /* the device has, or with 0 all CPUs that this process may use; at most 64 */
 };

@@ -17,16 +17,18 @@ def hex_float(x):
 
 def records():
     rng = random.Random(7)
-    now, lines = 10**12, []
+    now, waited, lines = 10**12, 500, []
     lines.append({"step": -1, "phase": "init", "rank": 0, "state_root": "ab" * 32, "root_ns": 31415926})
     for step in range(2 + 3 * 5):
         timed = step - 2
         ns = rng.randrange(90_000_000, 130_000_000)
         r = {"step": step, "phase": "warm-up" if timed < 0 else "timed", "rank": 0, "repeat": 0 if timed < 0 else timed // 5, "start_ns": now,
              "end_ns": now + ns, "loss": hex_float(9.0 - step / 8), "grad_norm": "0x1.8p+0",
-             "loss_parts": {"mlm": hex_float(8.5 - step / 8), "nsp": hex_float(0.5)}, "learning_rate": 1e-4, "samples": 8,
+             "loss_parts": {"mlm": hex_float(8.5 - step / 8), "nsp": hex_float(0.5)}, "learning_rate": 1e-4, "samples": 8, "input_ns": waited,
              "counters": {"tokens": rng.randrange(700, 1024), "padded_tokens": 1024}}
-        now += ns + rng.randrange(1000, 900_000)
+        pause = rng.randrange(1000, 900_000)
+        waited = pause * (step % 5) // 4
+        now += ns + pause
         if step % 4 == 3 or step == 16:
             r["state_root"] = "%064x" % step
             r["root_ns"] = rng.randrange(5_000_000, 9_000_000)
@@ -80,6 +82,8 @@ def results(lines, digest):
         draws.append(median(rates))
     draws.sort()
     ns = [r["end_ns"] - r["start_ns"] for r in timed]
+    waits = [r["input_ns"] for r in timed]
+    share = sum(waits) / (sum(waits) + sum(ns))
     tokens, padded = (sum(r["counters"][name] for r in timed) for name in ("tokens", "padded_tokens"))
     roots = [r for r in lines if "state_root" in r]
     return {
@@ -87,6 +91,8 @@ def results(lines, digest):
         "windows": windows, "throughput": {"value": rate, "unit": "sequences/s", "interval": [draws[49], draws[1949]]},
         "step_s": {"min": min(ns) / 1e9, "median": median([x / 1e9 for x in ns]), "p50": rank(ns, 50), "p90": rank(ns, 90), "p99": rank(ns, 99),
                    "max": max(ns) / 1e9},
+        "input": {"waited_s": sum(waits) / 1e9, "median_s": median([x / 1e9 for x in waits]), "share": share,
+                  "limited_by": "input" if share >= 0.1 else "device"},
         "counters": [{"name": "tokens", "total": tokens, "per_s": tokens / (total / 1e9), "of": "padded_tokens", "share": tokens / padded},
                      {"name": "padded_tokens", "total": padded, "per_s": padded / (total / 1e9)}],
         "flops_per_s": rate * FLOPS, "between_steps_s": gaps / 1e9, "loss_first": steps[0]["loss"], "loss_last": steps[-1]["loss"],
