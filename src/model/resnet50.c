@@ -556,7 +556,7 @@ static void untrained(const struct rp_net *net, double *guessing, double *logit_
 
 static const char *size_name(const struct rp_recipe *r)
 {
-    return r->model_width == STEM && strcmp(r->model_blocks, "3,4,6,3") == 0 ? "resnet50-v1.5" : NULL;
+    return r->model_width == STEM && r->task_image_size == 224 && strcmp(r->model_blocks, "3,4,6,3") == 0 ? "resnet50-v1.5" : NULL;
 }
 
 static int64_t one(const struct rp_recipe *r)
