@@ -279,7 +279,11 @@ const struct rp_command rp_cmd_data_check = {
     .details = "PATH is a file, a directory of files, or a quoted glob; of Megatron-LM's pairs also NAME without .bin and .idx. A bad "
                "length, checksum, index, field or value is an error that names file and place, with exit status 4. Ids of formats without "
                "a vocabulary of their own (tokens, megatron) are checked with --below tokens=N. Images are decoded whole; --below "
-               "label=N gives the number of classes, 1000 by default.\n",
+               "label=N gives the number of classes, 1000 by default.\n"
+               "JPEG images may be gray, RGB, CMYK and progressive, from 1x1 to 2^26 pixels. An EXIF orientation is counted and ignored, "
+               "as by torchvision and TensorFlow; OpenCV, MXNet's decoder, turns such images, and so do newer releases of DALI. Truncated "
+               "and damaged images are refused by name, also larger ones, more than 100 scans, 12 bits per sample, lossless and arithmetic "
+               "coding, and other formats than JPEG.\n",
     .opts = check_opts,
     .opts_size = sizeof(struct check_opts),
     .run = cmd_data_check,

@@ -62,7 +62,8 @@ static void set_model(struct rp_result *row, const json_t *run)
 {
     struct rp_recipe r = {0};
     struct rp_err ignored;
-    char text[80];
+    char text[120];
+    const int64_t pixels = count_of(rp_run_setting(run, "task.image_size"));
     row->layers = count_of(rp_run_setting(run, "model.num_hidden_layers"));
     row->hidden_size = count_of(rp_run_setting(run, "model.hidden_size"));
     row->attention_heads = count_of(rp_run_setting(run, "model.num_attention_heads"));
@@ -71,6 +72,9 @@ static void set_model(struct rp_result *row, const json_t *run)
     if (row->layers >= 0 && row->hidden_size >= 0)
         snprintf(text, sizeof text, "%.20s of %lld x %lld", rp_json_text_at(run, "model/name"), (long long)row->layers,
                  (long long)row->hidden_size);
+    else if (pixels > 0)
+        snprintf(text, sizeof text, "%.20s of %lld parameters, %lldx%lld pixels", rp_json_text_at(run, "model/name"), (long long)row->parameters,
+                 (long long)pixels, (long long)pixels);
     else
         snprintf(text, sizeof text, "%.20s of %lld parameters", rp_json_text_at(run, "model/name"), (long long)row->parameters);
     /* a bundle that failed may have no valid recipe */
@@ -125,6 +129,22 @@ static void set_degrees(struct rp_result *row, const json_t *run)
         set_text(&row->documents, json_is_true(apart) ? "masked" : "kept");
 }
 
+/* With the momentum, in which published runs of one model differ. */
+static void set_optimizer(struct rp_result *row, const json_t *run)
+{
+    const json_t *name = rp_run_setting(run, "optimizer.name"), *momentum = rp_run_setting(run, "optimizer.momentum");
+    char text[80];
+    if (!json_is_string(name))
+        return;
+    const char *id = json_string_value(name);
+    if (strcmp(id, "sgd") == 0 || strcmp(id, "lars") == 0)
+        snprintf(text, sizeof text, "%.20s, momentum %g%s", id, json_number_value(momentum),
+                 json_is_true(rp_run_setting(run, "optimizer.nesterov")) ? " (Nesterov)" : "");
+    else
+        snprintf(text, sizeof text, "%.60s", id);
+    set_text(&row->optimizer, text);
+}
+
 static void set_settings(struct rp_result *row, const json_t *run)
 {
     const json_t *batch = rp_run_setting(run, "train.batch_size");
@@ -137,7 +157,7 @@ static void set_settings(struct rp_result *row, const json_t *run)
     row->global_batch = count_of(rp_json_at(run, "results/samples_per_step"));
     if (row->global_batch == 0) /* no step was recorded */
         row->global_batch = -1;
-    set_json(&row->optimizer, rp_run_setting(run, "optimizer.name"));
+    set_optimizer(row, run);
     snprintf(text, sizeof text, clip > 0 ? "global norm %g" : "none", clip);
     set_text(&row->clipping, text);
     set_json(&row->precision, rp_run_setting(run, "train.precision"));

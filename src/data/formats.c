@@ -47,6 +47,7 @@ struct rp_data_opts rp_data_opts_of(const struct rp_recipe *r, int64_t step_samp
                 .ratio_min = r->data_crop_ratio_min,
                 .ratio_max = r->data_crop_ratio_max,
                 .attempts = (int)r->data_crop_attempts,
+                .law = (enum rp_crop_law)r->data_crop_law,
                 .flip = r->data_flip,
                 .seed = (uint64_t)r->seed_augment,
             },

@@ -40,7 +40,7 @@ struct resnet {
     int size, width, classes, blocks[GROUPS], all;
     float eps, smoothing, decay_loss;           /* decay_loss: half the factor of the squared weights in the loss, or 0 */
     const char *excluded;                       /* from weight decay */
-    int same, zero_gamma;                       /* padding as TensorFlow's SAME; the last norm of a block begins at 0 */
+    int same, zero_gamma, fc_uniform;           /* padding as TensorFlow's SAME; the last norm of a block begins at 0; PyTorch's fc */
     enum rp_conv_init init;
     enum rp_recompute recompute;
     float scale[3], shift[3];                   /* of pixels */
@@ -149,6 +149,7 @@ static void configure(struct rp_net *net, const struct rp_recipe *r)
     m->same = r->model_padding == RP_PADDING_same;
     m->zero_gamma = r->model_zero_init_last_gamma;
     m->init = (enum rp_conv_init)r->model_conv_init;
+    m->fc_uniform = r->model_classifier_init == RP_CLASSIFIER_INIT_uniform;
     m->recompute = (enum rp_recompute)r->train_recompute;
     m->decay_loss = r->optimizer_weight_decay_form == RP_DECAY_FORM_loss ? (float)(0.5 * r->optimizer_weight_decay) : 0.0f;
     m->excluded = r->optimizer_exclude;
@@ -167,7 +168,7 @@ static void configure(struct rp_net *net, const struct rp_recipe *r)
 
 /* ---- declarations ---- */
 
-#define MATRIX_INIT RP_INIT_NORMAL
+#define TRUNCATED_DEVIATION 0.87962566103423978 /* of a normal distribution that is cut at 2 deviations */
 
 /* Names of a convolution, its norm's weights and its norm's buffers; layer: the number in them, 0: none. The index of a weight in this order is
  * the key of its initialisation: never reorder. */
@@ -185,7 +186,7 @@ static void declare_conv(struct rp_net *net, struct conv_norm *a, const struct c
     const long fan = (long)c->kernel_h * c->kernel_w * (out ? c->out_c : c->in_c);
 #define AT .layer = layer, .stage = stage
     ADD(RP_WEIGHT, .at = &a->w, .name = name->conv, .dim = {n, c->kernel_h, c->kernel_w, c->in_c}, .channels_first = 1,
-        .init = truncated ? RP_INIT_TRUNCATED_NORMAL : RP_INIT_NORMAL, .fan = fan, AT);
+        .init = truncated ? RP_INIT_TRUNCATED_NORMAL : RP_INIT_NORMAL, .fan = fan, .scale = truncated ? 1 / TRUNCATED_DEVIATION : 0, AT);
     ADD(RP_WEIGHT, .at = &a->gamma, .name = name->gamma, .dim = {n}, .init = zero ? RP_INIT_ZERO : RP_INIT_ONE, AT);
     BIAS(&a->beta, name->beta, n, AT);
     ADD(RP_BUFFER, .at = &a->running_mean, .name = name->mean, .dim = {n}, .statistic = 1, AT);
@@ -248,8 +249,9 @@ static void declare_head(struct rp_net *net, int features)
 {
     struct resnet *m = (struct resnet *)net;
     const long b = net->batch;
-    MATRIX(&m->fc_w, "fc.weight", m->classes, features, .stage = m->all + 1);
-    BIAS(&m->fc_b, "fc.bias", m->classes, .stage = m->all + 1);
+    ADD(RP_WEIGHT, .at = &m->fc_w, .name = "fc.weight", .dim = {m->classes, features}, .stage = m->all + 1,
+        .init = m->fc_uniform ? RP_INIT_UNIFORM : RP_INIT_NORMAL, .fan = m->fc_uniform ? features : 0);
+    BIAS(&m->fc_b, "fc.bias", m->classes, .stage = m->all + 1, .init = m->fc_uniform ? RP_INIT_UNIFORM : RP_INIT_ZERO, .fan = features);
     ACT(&m->features, "features of an image", b, features, .stage = m->all + 1, .made_by = "avgpool_forward");
     ACT(&m->logits, "logits", b, m->classes, .stage = m->all + 1);
     ACT(&m->loss, "loss of each image", b, 0, .stage = m->all + 1, .made_by = "gemm or softmax_xent");
@@ -538,11 +540,12 @@ static void untrained(const struct rp_net *net, double *guessing, double *logit_
     const struct resnet *m = (const struct resnet *)net;
     const struct rp_tensors *l = &net->tensors[RP_WEIGHT];
     *guessing = log(m->classes);
-    *logit_width = (double)net->init_range * sqrt(m->block[m->all - 1].conv[2].c.out_c);
+    *logit_width = m->fc_uniform ? sqrt(1.0 / 3) : (double)net->init_range * sqrt(m->block[m->all - 1].conv[2].c.out_c);
     for (int i = 0; i < l->n && m->decay_loss > 0; i++) {
         char name[RP_TENSOR_NAME];
         const struct rp_tensor *t = &l->t[i];
-        double square = t->fan                      ? 2 / (double)t->fan
+        double square = t->init == RP_INIT_UNIFORM  ? 1 / (3 * (double)t->fan)
+                        : t->fan                    ? 2 / (double)t->fan
                         : t->init == RP_INIT_ONE    ? 1
                         : t->init == RP_INIT_ZERO   ? 0
                                                     : (double)(net->init_range * net->init_range);
@@ -553,7 +556,7 @@ static void untrained(const struct rp_net *net, double *guessing, double *logit_
 
 static const char *size_name(const struct rp_recipe *r)
 {
-    return r->model_width == STEM && strcmp(r->model_blocks, "3,4,6,3") == 0 ? "resnet50-v1.5" : NULL;
+    return r->model_width == STEM && r->task_image_size == 224 && strcmp(r->model_blocks, "3,4,6,3") == 0 ? "resnet50-v1.5" : NULL;
 }
 
 static int64_t one(const struct rp_recipe *r)

@@ -21,7 +21,7 @@ enum rp_tensor_class {
     RP_ACTIVATION, RP_SCRATCH, RP_INPUT, RP_TENSOR_CLASSES
 };
 
-enum rp_init { RP_INIT_ZERO, RP_INIT_ONE, RP_INIT_NORMAL, RP_INIT_TRUNCATED_NORMAL };
+enum rp_init { RP_INIT_ZERO, RP_INIT_ONE, RP_INIT_NORMAL, RP_INIT_TRUNCATED_NORMAL, RP_INIT_UNIFORM };
 
 struct rp_tensor {
     const char *name;   /* public name of a weight or buffer, a description of others; %d: the number of the layer */
@@ -34,7 +34,7 @@ struct rp_tensor {
     int pieces;         /* of the sharded axis: matrices side by side, each divided; 0: 1 */
     int joined;         /* starts directly after the tensor before */
     enum rp_init init;  /* of weights and buffers */
-    long fan;           /* normal: standard deviation sqrt(2 / fan); 0: the recipe's initializer_range */
+    long fan;           /* normal: standard deviation sqrt(2 / fan); 0: the recipe's initializer_range; uniform: within +-1 / sqrt(fan) */
     double scale;       /* normal: a factor of the standard deviation; 0: 1 */
     double statistic;   /* of a buffer: a running mean of what each micro-batch writes to rp_net_statistic(), times this factor; 0: constant */
     int channels_first; /* files have [0, 3, 1, 2] of these dimensions: a convolution's [out, kh, kw, in] as [out, in, kh, kw] */

@@ -15,12 +15,14 @@
 #define RP_DECAY_FORMS(X) X(decay) X(loss)
 #define RP_PADDINGS(X) X(symmetric) X(same)
 #define RP_CONV_INITS(X) X(fan_out) X(fan_in) X(truncated_fan_out) X(truncated_fan_in)
+#define RP_CLASSIFIER_INITS(X) X(normal) X(uniform)
 #define RP_DECAYS(X) X(constant) X(linear) X(sqrt) X(square) X(cosine) X(quadratic) X(step)
 /* each a struct rp_data_format rp_data_format_<name> */
 #define RP_DATA_FORMATS(X) \
     X(bert_tfrecord) X(llmc) X(tokens) X(megatron) X(imagenet_tfrecord) X(image_folder) X(ofrecord) X(recordio)
 #define RP_DATA_ORDERS(X) X(philox) X(megatron)
 #define RP_AUGMENTS(X) X(crop_flip) X(none)
+#define RP_CROP_LAWS(X) X(torchvision) X(tensorflow)
 #define RP_RESIZE_FILTERS(X) X(triangular) X(linear)
 #define RP_ESTIMATORS(X) X(median)
 #define RP_BACKENDS(X) X(auto) X(cpu) X(cuda)
@@ -45,6 +47,8 @@ enum rp_decay_form { RP_DECAY_FORMS(RP_IN_DECAY_FORM) };
 enum rp_padding { RP_PADDINGS(RP_IN_PADDING) };
 #define RP_IN_CONV_INIT(name) RP_CONV_INIT_##name,
 enum rp_conv_init { RP_CONV_INITS(RP_IN_CONV_INIT) };
+#define RP_IN_CLASSIFIER_INIT(name) RP_CLASSIFIER_INIT_##name,
+enum rp_classifier_init { RP_CLASSIFIER_INITS(RP_IN_CLASSIFIER_INIT) };
 #define RP_IN_DECAY(name) RP_DECAY_##name,
 enum rp_decay { RP_DECAYS(RP_IN_DECAY) };
 #define RP_IN_DATA_FORMAT(name) RP_DATA_FORMAT_##name,
@@ -53,6 +57,8 @@ enum rp_data_format_id { RP_DATA_FORMATS(RP_IN_DATA_FORMAT) RP_DATA_FORMAT_COUNT
 enum rp_data_order { RP_DATA_ORDERS(RP_IN_DATA_ORDER) };
 #define RP_IN_AUGMENT(name) RP_AUGMENT_##name,
 enum rp_augment { RP_AUGMENTS(RP_IN_AUGMENT) };
+#define RP_IN_CROP_LAW(name) RP_CROP_LAW_##name,
+enum rp_crop_law { RP_CROP_LAWS(RP_IN_CROP_LAW) };
 #define RP_IN_RESIZE_FILTER(name) RP_RESIZE_FILTER_##name,
 enum rp_resize_filter { RP_RESIZE_FILTERS(RP_IN_RESIZE_FILTER) };
 #define RP_IN_ESTIMATOR(name) RP_ESTIMATOR_##name,

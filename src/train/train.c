@@ -1,5 +1,6 @@
 /* One training: open, step, evidence, close. */
 #include "base/buf.h"
+#include "ops/philox.h"
 #include "train/checkpoint.h"
 #include "train/inner.h"
 #include "train/state.h"
@@ -52,6 +53,19 @@ static float deviation(const struct rp_net *m, const struct rp_tensor *t)
     return t->scale > 0 ? (float)((double)std * t->scale) : std;
 }
 
+/* Drawn here and not by the device: a few values once, and one rounding each. */
+static int draw_uniform(struct rp_net *m, const struct rp_state_entry *e, uint32_t tensor, struct rp_err *err)
+{
+    const float bound = sqrtf(1.0f / (float)e->t->fan);
+    RP_FREE float *w = rp_alloc(e->t->count * sizeof *w);
+    for (size_t i = 0; i < e->t->count; i++) {
+        uint32_t x[4] = {(uint32_t)(i / 4), (uint32_t)((uint64_t)(i / 4) >> 32), RP_PHILOX_INIT, tensor};
+        rp_philox(x, m->seed_init);
+        w[i] = bound * ((float)(2 * (int32_t)(x[i % 4] >> 8) + 1 - (1 << 24)) * 0x1p-24f);
+    }
+    return m->dev->backend->upload(m->dev, e->x, w, e->t->count * sizeof *w, err);
+}
+
 /* Weight i of the list draws from random stream i. */
 static int initialise(struct rp_train *t, struct rp_err *err)
 {
@@ -62,7 +76,10 @@ static int initialise(struct rp_train *t, struct rp_err *err)
         if (e.t->init == RP_INIT_TRUNCATED_NORMAL || e.t->init == RP_INIT_NORMAL)
             m->dev->op->init_normal(m->dev, e.x, e.t->count, deviation(m, e.t), m->seed_init, (uint32_t)i,
                                     e.t->init == RP_INIT_TRUNCATED_NORMAL);
-        else
+        else if (e.t->init == RP_INIT_UNIFORM) {
+            if (draw_uniform(m, &e, (uint32_t)i, err) < 0)
+                return -1;
+        } else
             m->dev->op->fill(m->dev, e.x, e.t->init == RP_INIT_ONE ? 1.0f : 0.0f, e.t->count);
     }
     return m->dev->backend->sync(m->dev, err);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Images decoded and cropped per second against PyTorch's data path (torchvision: by Pillow, and by its own decoder on tensors), of the same files, in
 # turns: on one core, then on all. The aim: 1.0x the faster of the two, per core.
-# usage: images.sh [BUILD]      environment: RUNS=5  SECONDS_EACH=4  IMAGES=256  PEERS=BUILD/peers
+# usage: images.sh [BUILD]      environment: RUNS=5  SECONDS_EACH=4  IMAGES=256  PEERS=BUILD/peers  CLOCK=cpu (processor time, one core)
 # Raw rates: BUILD/bench/images.json.
 set -eu
 

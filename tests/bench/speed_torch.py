@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""cuBLAS beside our matrix products, and scaled_dot_product_attention beside our causal attention: the same shapes, strict fp32 (TF32 off),
-timed with CUDA events.
+"""cuBLAS beside our matrix products, scaled_dot_product_attention beside our causal attention, cuDNN beside our convolutions: the same shapes,
+strict fp32 (TF32 off), timed with CUDA events.
 
 Reads the JSON of `repro selftest --speed --json` and prints [{"what", "name", "shape", "seconds"}]. Each product is timed in the layout
 that PyTorch would use: forward x @ w.T, data gradient dy @ w, weight gradient dy.T @ x. Attention reads q, k and v from one tensor and
-writes its gradient into one, as ours.
+writes its gradient into one, as ours. Convolutions are channels last, and cuDNN tries its algorithms first.
 """
 import argparse
 import functools
@@ -39,6 +39,18 @@ def attention(what, batch, seq, heads, dim, device):
     return functools.partial(torch.autograd.grad, out, qkv, torch.randn_like(out), retain_graph=True)
 
 
+def convolution(what, kernel, stride, outer, batch, height, width, inner, device):
+    """Forward, or one gradient; padded by half the kernel on both sides."""
+    def image(*size):
+        return torch.randn(*size, device=device).contiguous(memory_format=torch.channels_last)
+    x, w, pad = image(batch, inner, height, width), image(outer, inner, kernel, kernel), kernel // 2
+    if "gradient" not in what:
+        return functools.partial(F.conv2d, x, w, None, stride, pad)
+    dy = image(batch, outer, (height - 1) // stride + 1, (width - 1) // stride + 1)
+    return functools.partial(torch.ops.aten.convolution_backward, dy, x, w, None, [stride] * 2, [pad] * 2, [1, 1], False, [0, 0], 1,
+                             ["data" in what, "weight" in what, False])
+
+
 def seconds(call):
     """Median of five windows, each of about 50 ms."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -60,15 +72,19 @@ def main():
     parser.add_argument("--device", default="cuda")
     a = parser.parse_args()
     torch.set_float32_matmul_precision("highest")
-    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
     rows = []
     for row in json.load(sys.stdin)["speed"]:
         size = [int(x) for x in row["shape"].split("x")]
         heads = re.fullmatch(r"(\d+) heads of (\d+)", row["name"])
+        conv = re.fullmatch(r"(\d+)x\d+/(\d+) to (\d+)", row["name"])
         if len(size) == 3:
             call = product(row["what"], *size, a.device)
         elif row["what"].startswith("causal attention") and heads:
             call = attention(row["what"], *size, *map(int, heads.groups()), a.device)
+        elif row["what"].startswith("convolution") and conv:
+            call = convolution(row["what"], *map(int, conv.groups()), *size, a.device)
         else:
             continue
         rows.append({"what": row["what"], "name": row["name"], "shape": row["shape"], "seconds": seconds(call)})

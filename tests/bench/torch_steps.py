@@ -30,6 +30,8 @@ def prepare(a):
         torch.set_num_threads(a.threads)
     torch.manual_seed(1)
     torch.set_float32_matmul_precision("high" if a.tf32 else "highest")  # highest: strict fp32, as ours
+    torch.backends.cudnn.allow_tf32 = a.tf32  # convolutions may round by default
+    torch.backends.cudnn.benchmark = True
 
 
 def measure(a, net, optimizer, *sample, clip=1.0):

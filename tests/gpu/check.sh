@@ -6,11 +6,12 @@
 #
 #   capture    what repro says of the machine against nvidia-smi, value by value           tests/gpu/capture.sh
 #   ops        every operation against its literal definition
-#   bits       bert_tiny_fp32, gpt_tiny_fp32, steps of BERT-base b32 with dropout and of GPT-2 124M b2: GPU and CPU, line by line
-#   train      BERT-base b32, b96, the largest batch and b64, GPT-2 124M b4 x 1024: sequences and tokens a second
+#   bits       the tiny recipes, steps of BERT-base b32 with dropout, GPT-2 124M b2 and ResNet-50 b4: GPU and CPU, line by line
+#   train      BERT-base b32, b96, the largest batch and b64, GPT-2 124M b4 x 1024, ResNet-50 b128 and the largest batch: sequences, tokens and
+#              images a second
 #   bundle     the recipe bert_fp32 in full, sealed and kept; two steps of it replayed on the CPU
-#   speed      matrix products beside cuBLAS in strict fp32, causal attention beside scaled_dot_product_attention, memory-bound operations
-#              beside a copy
+#   speed      matrix products beside cuBLAS in strict fp32, causal attention beside scaled_dot_product_attention, convolutions beside cuDNN in
+#              strict fp32 and channels last, memory-bound operations beside a copy
 #   peers      the same training by PyTorch, compiled and eager, TF32 off and on, as far as time goes
 #   bundles    the other recipes in full, sealed and kept
 #   sanitizer  the operations under compute-sanitizer: memcheck and racecheck
@@ -162,14 +163,16 @@ part_bits() {
     same_bits documents gpt_tiny_fp32 --set measure.timed_steps=3 --set train.recompute=full --set parallel.tensor=2 \
         --set task.reset_position_ids=true --set task.reset_attention_mask=true --set task.eod_mask_loss=true
     same_bits gpt2 gpt2_124m_fp32 --batch-size 2 --set measure.timed_steps=2
+    same_bits resnet_tiny resnet50_tiny_fp32 --set measure.timed_steps=10
+    same_bits resnet resnet50_fp32 --batch-size 4 --set measure.timed_steps=1
     same_bits lamb bert_lamb_fp32 --batch-size 4 --set train.accumulation_steps=1 --set measure.timed_steps=2
 }
 
-# Names of the models: of the recipe, and for people.
-recipe_of() { [ "$1" = bert ] && echo bert_fp32 || echo gpt2_124m_fp32; }
-name_of() { [ "$1" = bert ] && echo BERT-base || echo "GPT-2 124M"; }
-length_of() { [ "$1" = bert ] && echo 128 || echo 1024; }
-# Sequences a second of ours, the median of three windows.
+# Names of the models: of the recipe, and for people; tokens of a sample, or null.
+recipe_of() { case $1 in gpt) echo gpt2_124m_fp32 ;; *) echo "$1_fp32" ;; esac }
+name_of() { case $1 in bert) echo BERT-base ;; gpt) echo "GPT-2 124M" ;; *) echo ResNet-50 ;; esac }
+length_of() { case $1 in bert) echo 128 ;; gpt) echo 1024 ;; *) echo null ;; esac }
+# Samples (sequences or images) a second of ours, the median of three windows.
 ours() { # MODEL BATCH WARM-UP STEPS
     local name
     name="$(name_of "$1") batch $2"
@@ -178,8 +181,8 @@ ours() { # MODEL BATCH WARM-UP STEPS
         { lost "$name" $? train.txt && return; }
     "$repro" inspect "train-$1-b$2.repro.tar.zst" run.json |
         jq -c --arg model "$1" --arg batch "$2" --argjson length "$(length_of "$1")" '.results.throughput.value as $x | {who: "repro",
-            model: $model, batch: .plan.batch, asked: $batch, tf32: false, sequences_per_s: $x, tokens_per_s: ($x * $length),
-            device_bytes: (.device_bytes // null)}' >>train.jsonl
+            model: $model, batch: .plan.batch, asked: $batch, tf32: false, samples_per_s: $x,
+            tokens_per_s: (if $length then $x * $length else null end), device_bytes: (.device_bytes // null)}' >>train.jsonl
     pass "$name: $(tail -n 1 train.jsonl)"
 }
 peer() { # MODEL BATCH VARIANT [--tf32]
@@ -188,29 +191,31 @@ peer() { # MODEL BATCH VARIANT [--tf32]
     within 120 "$python" "$here/../bench/$1_torch.py" --device "cuda:$device" --batch "$2" --variant "$3" --warmup 5 --steps 30 ${4:+"$4"} \
         >peer.json 2>peer.err || status=$?
     if [ $status = 0 ] && jq -c --arg model "$1" '(.batch / (.step_s | sort | .[length / 2 | floor])) as $x | {who, model: $model, batch, tf32,
-            sequences_per_s: $x, tokens_per_s: ($x * .seq), device_bytes: .peak_bytes}' peer.json >>train.jsonl; then
+            samples_per_s: $x, tokens_per_s: (if .seq then $x * .seq else null end), device_bytes: .peak_bytes}' peer.json >>train.jsonl; then
         pass "$name: $(tail -n 1 train.jsonl)"
     else skip "$name: status $status: $(tail -n 1 peer.err)"; fi
 }
 train_table() {
     jq -s . train.jsonl >train.json
     keep train train.json
-    jq -r -s '(map(select(.who == "repro")) | map({key: "\(.model) \(.batch)", value: .sequences_per_s}) | from_entries) as $ours
+    jq -r -s '(map(select(.who == "repro")) | map({key: "\(.model) \(.batch)", value: .samples_per_s}) | from_entries) as $ours
         | .[] | $ours["\(.model) \(.batch)"] as $mine | [.who, .model, .batch, (if .tf32 then "TF32" else "fp32" end),
-            (.sequences_per_s * 10 | round / 10), (.tokens_per_s | round),
-            (if $mine then $mine / .sequences_per_s * 1000 | round / 1000 else "" end)] | @tsv' train.jsonl |
+            (.samples_per_s * 10 | round / 10), (.tokens_per_s // "" | if . == "" then . else round end),
+            (if $mine then $mine / .samples_per_s * 1000 | round / 1000 else "" end)] | @tsv' train.jsonl |
         awk -F '\t' 'BEGIN {
-                printf "%-18s %-6s %6s %6s %12s %12s %16s\n", "program", "model", "batch", "", "sequences/s", "tokens/s", "ours over it"
+                printf "%-18s %-8s %6s %6s %12s %12s %16s\n", "program", "model", "batch", "", "samples/s", "tokens/s", "ours over it"
             }
-            { printf "%-18s %-6s %6s %6s %12s %12s %16s\n", $1, $2, $3, $4, $5, $6, $7 }'
+            { printf "%-18s %-8s %6s %6s %12s %12s %16s\n", $1, $2, $3, $4, $5, $6, $7 }'
 }
 
 part_train() {
     : >train.jsonl
     ours bert 32 5 30
     ours gpt 4 5 30
+    ours resnet50 128 5 20
     ours bert 96 5 15
     ours bert max 2 3
+    ours resnet50 max 2 3
     ours bert 64 5 15
     train_table
 }
@@ -219,7 +224,7 @@ part_peers() {
     local what variant tf32
     torch true || { skip "no PyTorch with CUDA: nothing beside the training" && return; }
     for tf32 in "" --tf32; do
-        for what in "bert 32" "gpt 4" "bert 96" "bert 64"; do
+        for what in "bert 32" "gpt 4" "resnet50 128" "bert 96" "bert 64"; do
             for variant in compile eager; do
                 [ "$(left)" -gt 20 ] || { skip "PyTorch $variant, $what${tf32:+ $tf32}: no time left" && continue; }
                 # shellcheck disable=SC2086 # words
@@ -232,7 +237,7 @@ part_peers() {
 
 recipe_in_full() { # RECIPE
     within 200 "$repro" run "$1" --backend cuda --device "$device" --force -o "$1.repro.tar.zst" >bundle.txt 2>&1 || { lost "$1" $? bundle.txt && return 1; }
-    pass "$1: $(grep ' sequences/s, ' bundle.txt | tail -n 1)"
+    pass "$1: $(grep -E ' (sequences|images)/s, ' bundle.txt | tail -n 1)"
     timeout -k 5 60 "$repro" verify "$1.repro.tar.zst" --trust key.pem >verify.txt 2>&1 || miss "$1 does not verify: $(tail -n 1 verify.txt)"
     find . -maxdepth 1 -name '*.repro.tar.zst' -printf '%f\n' | jq -R -s 'split("\n") | map(select(. != "")) | sort' >bundles.json
     keep bundles bundles.json
@@ -247,14 +252,14 @@ part_bundle() {
 
 part_bundles() {
     local recipe
-    for recipe in bert_tiny_fp32 gpt2_124m_fp32 gpt_tiny_fp32 bert_fp32_b96 bert_lamb_fp32 bert_large_fp32; do recipe_in_full $recipe; done
+    for recipe in bert_tiny_fp32 gpt2_124m_fp32 gpt_tiny_fp32 resnet50_fp32 resnet50_tiny_fp32 bert_fp32_b96 bert_lamb_fp32 bert_large_fp32; do recipe_in_full $recipe; done
 }
 
 part_speed() {
     within 90 "$repro" selftest --speed --backend cuda --device "$device" --json >speed.json 2>speed.err || { lost "selftest --speed" $? speed.err && return; }
     torch within 90 "$python" "$here/../bench/speed_torch.py" --device "cuda:$device" <speed.json >theirs.json 2>theirs.err || :
     { [ -s theirs.json ] && jq -e 'type == "array"' theirs.json >/dev/null 2>&1; } ||
-        { echo '[]' >theirs.json && skip "no PyTorch with CUDA, or no time: nothing beside the products and attention"; }
+        { echo '[]' >theirs.json && skip "no PyTorch with CUDA, or no time: nothing beside the products, attention and convolutions"; }
     jq -n --slurpfile ours speed.json --slurpfile theirs theirs.json '
         {rows: [$ours[0].speed[] as $r | ($theirs[0][] | select(.what == $r.what and .name == $r.name and .shape == $r.shape)) // null |
             {what: $r.what, name: $r.name, shape: $r.shape, us: ($r.seconds * 1e6), tflops: (if $r.flops > 0 then $r.flops / $r.seconds / 1e12 else null end),
@@ -265,9 +270,9 @@ part_speed() {
         (if .of_peer then .of_peer * 1000 | round / 1000 else "" end)] | @tsv' table.json |
         awk -F '\t' 'BEGIN { printf "%-30s %-18s %-16s %10s %8s %6s %9s\n", "operation", "", "size", "us", "TFLOP/s", "GB/s", "of theirs" }
             { printf "%-30s %-18s %-16s %10s %8s %6s %9s\n", $1, $2, $3, $4, $5, $6, $7 }'
-    jq -r '(.rows | group_by(.what | test("attention")))[] | (if .[0].what | test("attention") then "scaled_dot_product_attention" else "cuBLAS" end) as $peer
-        | [.[].of_peer | select(.)] | select(length > 0)
-        | "geometric mean of \($peer) in strict fp32: \((map(log) | add / length | exp) * 1000 | round / 1000) over \(length) sizes"' table.json
+    jq -r 'def peer: if test("attention") then "scaled_dot_product_attention" elif test("^convolution") then "cuDNN" else "cuBLAS" end;
+        (.rows | map(select(.of_peer)) | group_by(.what | peer))[] | "geometric mean of \(.[0].what | peer) in strict fp32: \(
+            (map(.of_peer | log) | add / length | exp) * 1000 | round / 1000) over \(length) sizes"' table.json
     if jq -e '.rows | length > 0' table.json >/dev/null; then pass "measured $(jq '.rows | length' table.json) operations"; else miss "nothing was measured"; fi
 }
 

@@ -267,6 +267,29 @@ static void write_scans(struct rp_buf *out)
     free(bytes);
 }
 
+/* Neither gray nor colour. */
+static void write_two_components(struct rp_buf *out)
+{
+    struct jpeg_compress_struct c;
+    struct jpeg_error_mgr errors;
+    unsigned char *bytes = NULL, line[2 * 16] = {0};
+    unsigned long size = 0;
+    c.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&c);
+    jpeg_mem_dest(&c, &bytes, &size);
+    c.image_width = c.image_height = 16;
+    c.input_components = 2;
+    c.in_color_space = JCS_UNKNOWN;
+    jpeg_set_defaults(&c);
+    jpeg_start_compress(&c, TRUE);
+    while (c.next_scanline < 16)
+        jpeg_write_scanlines(&c, &(JSAMPROW){line}, 1);
+    jpeg_finish_compress(&c);
+    jpeg_destroy_compress(&c);
+    rp_buf_add(out, bytes, size);
+    free(bytes);
+}
+
 TEST(refusals_name_the_reason)
 {
     struct rp_jpeg *j = rp_jpeg_new();
@@ -305,6 +328,9 @@ TEST(refusals_name_the_reason)
     bomb.size = 0;
     noisy_jpeg(&bomb, 16, 16, &(struct rp_jpeg_form){.components = 3, .quality = 50, .arithmetic = 1});
     REFUSED(decode_all(j, &bomb) < 0, err.msg);
+    bomb.size = 0;
+    write_two_components(&bomb);
+    REFUSED(decode_all(j, &bomb) < 0 && err.code == RP_MALFORMED, err.msg);
     bomb.size = 0;
     write_scans(&bomb);
     REFUSED(decode_all(j, &bomb) < 0, err.msg);
@@ -351,6 +377,24 @@ TEST(exif_orientation)
         int turned = rp_jpeg_orientation(part, n);
         CHECK(turned == 1 || (turned == 6 && n >= 38), "%d after %zu bytes", turned, n);
     }
+}
+
+/* The same image with and without an orientation in front of it. */
+TEST(an_orientation_changes_no_pixel)
+{
+    static const char app1[] = "\xff\xe1\x00\x22"
+                               "Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
+    struct rp_jpeg *j = rp_jpeg_new();
+    const struct rp_image_window w = {0, 0, 40, 30};
+    RP_BUF plain = {0}, turned = {0};
+    noisy_jpeg(&plain, 40, 30, &forms[0].form);
+    rp_buf_add(&turned, plain.data, 2);
+    rp_buf_add(&turned, app1, sizeof app1 - 1);
+    rp_buf_add(&turned, plain.data + 2, plain.size - 2);
+    CHECK(rp_jpeg_orientation(plain.data, plain.size) == 1 && rp_jpeg_orientation(turned.data, turned.size) == 6);
+    RP_FREE uint8_t *a = decode_window(j, &plain, &w, 1), *b = decode_window(j, &turned, &w, 1);
+    CHECK(a && b && memcmp(a, b, 3 * 40 * 30) == 0, "%s", err.msg);
+    rp_jpeg_free(j);
 }
 
 /* ---- resizing ---- */
@@ -490,11 +534,38 @@ static int published_crop(const struct rp_crop_opts *o, int width, int height, i
     return 0;
 }
 
-TEST(random_crops_follow_the_published_formula)
+/* TensorFlow's sample_distorted_bounding_box in double, from the same words; the only box is the whole image, covered by a tenth. */
+static int tensorflow_crop(const struct rp_crop_opts *o, int width, int height, int64_t sample, struct rp_image_window *w)
+{
+    const double all = (double)width * height, least = o->area_min * all, most = o->area_max * all;
+    for (uint32_t k = 0; k < (uint32_t)o->attempts; k++) {
+        uint32_t u[4] = {k, (uint32_t)sample, (uint32_t)(sample >> 32), RP_CROP_STREAM};
+        rp_philox(u, o->seed);
+        const double ratio = o->ratio_min + (o->ratio_max - o->ratio_min) * (u[0] / 4294967296.0);
+        int low = (int)floor(sqrt(least / ratio) + 0.5), high = (int)floor(sqrt(most / ratio) + 0.5);
+        while (floor(high * ratio + 0.5) > width)
+            high--;
+        high = high > height ? height : high;
+        int h = low < high ? low + (int)floor(u[1] / 4294967296.0 * (high - low + 1)) : high;
+        h += floor(h * ratio + 0.5) * h < least;
+        h -= floor(h * ratio + 0.5) * h > most;
+        const double across = floor(h * ratio + 0.5), area = across * h;
+        if (area < least || area > most || across > width || h > height || h <= 0 || across <= 0 || area < 0.1 * all)
+            continue;
+        *w = (struct rp_image_window){0, 0, (int)across, h};
+        w->x = (int)floor(u[2] / 4294967296.0 * (width - w->width));
+        w->y = (int)floor(u[3] / 4294967296.0 * (height - w->height));
+        return 1;
+    }
+    return 0;
+}
+
+static void follow_formula(enum rp_crop_law law, int (*formula)(const struct rp_crop_opts *o, int width, int height, int64_t sample,
+                                                                struct rp_image_window *w))
 {
     struct rp_crop c;
-    const struct rp_crop_opts o = {.random = 1, .image_size = 224, .short_side = 256, .area_min = 0.08, .area_max = 1, .ratio_min = 0.75,
-                                   .ratio_max = 4.0 / 3, .attempts = 10, .flip = 0.5, .seed = 77};
+    const struct rp_crop_opts o = {.random = 1, .image_size = 224, .short_side = 256, .area_min = law ? 0.05 : 0.08, .area_max = 1,
+                                   .ratio_min = 0.75, .ratio_max = law ? 1.33 : 4.0 / 3, .attempts = 10, .law = law, .flip = 0.5, .seed = 77};
     rp_crop_init(&c, &o);
     int flips = 0, other = 0, drawn = 0;
     enum { N = 20000 };
@@ -505,7 +576,7 @@ TEST(random_crops_follow_the_published_formula)
         if (!CHECK(w.x >= 0 && w.y >= 0 && w.width > 0 && w.height > 0 && w.x + w.width <= width && w.y + w.height <= height))
             break;
         flips += flip;
-        if (!published_crop(&o, width, height, i, &p))
+        if (!formula(&o, width, height, i, &p))
             continue;
         drawn++;
         other += w.x != p.x || w.y != p.y || w.width != p.width || w.height != p.height;
@@ -514,18 +585,27 @@ TEST(random_crops_follow_the_published_formula)
     CHECK(other < drawn / 1000, "%d of %d windows are not those of the formula", other, drawn); /* roundings of 24 digits */
 }
 
+TEST(random_crops_follow_the_published_formula)
+{
+    follow_formula(RP_CROP_LAW_torchvision, published_crop);
+    follow_formula(RP_CROP_LAW_tensorflow, tensorflow_crop);
+}
+
 TEST(crops_are_pinned)
 {
     static const int sizes[][2] = {{500, 375}, {1, 1}, {4000, 30}, {30, 4000}, {8192, 8192}, {224, 225}};
-    struct rp_crop c[2];
+    struct rp_crop c[3];
     struct rp_crop_opts o = {.random = 1, .image_size = 224, .short_side = 256, .area_min = 0.08, .area_max = 1, .ratio_min = 0.75,
                              .ratio_max = 1.3333333333333333, .attempts = 10, .flip = 0.5, .seed = 4};
     rp_crop_init(&c[0], &o);
     o.random = 0;
     rp_crop_init(&c[1], &o);
-    for (int k = 0; k < 2; k++)
+    o.random = 1;
+    o.law = RP_CROP_LAW_tensorflow;
+    rp_crop_init(&c[2], &o);
+    for (int k = 0; k < 3; k++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-            for (int s = 0; s < (k ? 1 : 3); s++) {
+            for (int s = 0; s < (k == 1 ? 1 : 3); s++) {
                 struct rp_image_window w;
                 int flip;
                 char text[120];

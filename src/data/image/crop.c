@@ -48,6 +48,12 @@ static uint64_t root(uint64_t x)
     return s;
 }
 
+/* (root(4x) + 1) / 2: the root of x to the nearest whole number. */
+static uint64_t near_root(uint64_t four_x)
+{
+    return (root(four_x) + 1) / 2;
+}
+
 static uint64_t to_fixed(double x)
 {
     return (uint64_t)(x * ONE + 0.5);
@@ -60,6 +66,7 @@ void rp_crop_init(struct rp_crop *c, const struct rp_crop_opts *o)
         .image_size = o->image_size,
         .short_side = o->short_side,
         .attempts = o->attempts,
+        .law = o->law,
         .area_min = to_fixed(o->area_min),
         .area_max = to_fixed(o->area_max),
         .ratio_min = to_fixed(o->ratio_min),
@@ -93,12 +100,41 @@ static int try_window(const struct rp_crop *c, int width, int height, const uint
     uint64_t share = c->area_min + ((c->area_max - c->area_min) * u[0] >> 32);
     uint64_t area = ((uint64_t)width * (uint64_t)height * share) >> 20; /* 4 digits after the point */
     uint64_t ratio = rp_exp2_fixed(c->log_min + (int64_t)((uint64_t)(c->log_max - c->log_min) * u[1] >> 32));
-    w->width = (int)((root(area * ratio >> 26) + 1) / 2); /* of four times the square: rounds half up */
-    w->height = (int)((root((area << 22) / ratio) + 1) / 2);
+    w->width = (int)near_root(area * ratio >> 26);
+    w->height = (int)near_root((area << 22) / ratio);
     if (w->width < 1 || w->height < 1 || w->width > width || w->height > height)
         return 0;
     w->x = scale_word(u[2], width - w->width + 1);
     w->y = scale_word(u[3], height - w->height + 1);
+    return 1;
+}
+
+/* TensorFlow's: the ratio is drawn, then a height between those of the smallest and the largest area. Like there, a window that could be at
+ * the end of a side ends one pixel before it. */
+static int try_height(const struct rp_crop *c, int width, int height, const uint32_t u[4], struct rp_image_window *w)
+{
+    const uint64_t pixels = (uint64_t)width * (uint64_t)height, least = pixels * c->area_min, most = pixels * c->area_max;
+    const uint64_t ratio = c->ratio_min + ((c->ratio_max - c->ratio_min) * u[0] >> 32);
+    const uint64_t widest = (((uint64_t)width + 1) * ONE - ONE / 2 - 1) / ratio; /* whose width is within the image */
+    uint64_t low = near_root((least << 2) / ratio), high = near_root((most << 2) / ratio);
+    high = high > widest ? widest : high;
+    high = high > (uint64_t)height ? (uint64_t)height : high;
+    uint64_t h = low < high ? low + ((high - low + 1) * u[1] >> 32) : high, across = (h * ratio + ONE / 2) >> POINT;
+    if (across * h * ONE < least) {
+        h++;
+        across = (h * ratio + ONE / 2) >> POINT;
+    }
+    if (across * h * ONE > most) {
+        h--;
+        across = (h * ratio + ONE / 2) >> POINT;
+    }
+    const uint64_t area = across * h;
+    if (!area || area * ONE < least || area * ONE > most || across > (uint64_t)width || h > (uint64_t)height || 10 * area < pixels)
+        return 0;
+    w->width = (int)across;
+    w->height = (int)h;
+    w->x = scale_word(u[2], width - w->width);
+    w->y = scale_word(u[3], height - w->height);
     return 1;
 }
 
@@ -138,8 +174,11 @@ void rp_crop_draw(const struct rp_crop *c, int width, int height, int64_t sample
     *flip = x[0] < c->flip;
     for (uint32_t k = 0; k < (uint32_t)c->attempts; k++) {
         philox(x, c, sample, k, RP_CROP_STREAM);
-        if (try_window(c, width, height, x, w))
+        if (c->law == RP_CROP_LAW_tensorflow ? try_height(c, width, height, x, w) : try_window(c, width, height, x, w))
             return;
     }
-    middle_window(c, width, height, w);
+    if (c->law == RP_CROP_LAW_tensorflow)
+        *w = (struct rp_image_window){0, 0, width, height};
+    else
+        middle_window(c, width, height, w);
 }

@@ -62,3 +62,36 @@ refused 4 data make imagenet_tfrecord again folder
 printf 'X' | dd of=one/images-00000-of-00001 bs=1 seek=300 conv=notrunc 2>/dev/null
 refused 4 data check one --format imagenet_tfrecord
 "$REPRO" data check one --format imagenet_tfrecord --skip-damaged --json | jq -e '.damaged == 1' >answer.txt || fail "the damaged record is not counted"
+
+# sizes and forms at the edges: one pixel is an image, also to train on; what is too large or of another form is named
+edge() { # NAME FILE MARKER OFFSET BYTES: a copy of which bytes after the marker are replaced
+    mkdir -p edges/a edges/b
+    cp "$jpeg/$2" "edges/a/$1.jpg"
+    at=$(LC_ALL=C grep -obUaP "\\xff\\x$3" "edges/a/$1.jpg" | head -n 1 | cut -d : -f 1)
+    # shellcheck disable=SC2059 # escapes
+    printf "$5" | dd of="edges/a/$1.jpg" bs=1 seek=$((at + $4)) conv=notrunc 2>/dev/null
+    refused 4 data check edges --format image_folder
+    mv "edges/a/$1.jpg" "$1.jpg"
+}
+mkdir -p edges/a edges/b
+cp "$jpeg/one.jpg" edges/a/
+cp "$jpeg/one.jpg" edges/b/
+cp "$jpeg/exif.jpg" edges/b/turned.jpg
+"$REPRO" data check edges --format image_folder
+"$REPRO" run resnet50_tiny_fp32 --set data.path=edges --set data.format=image_folder --set model.num_classes=2 --set task.image_size=32 --steps 1 --set measure.warmup_steps=0 \
+    --set measure.repeats=1 --set measure.ceilings=false -o edges.zst >out.txt 2>err.txt || { cat err.txt >&2; fail "one pixel cannot be trained on"; }
+edge huge 420.jpg c0 5 '\116\040\116\040'           # 20000x20000
+edge bomb gray.jpg c0 5 '\037\100\037\100'          # 8000x8000 of a few bytes
+edge coefficients progressive.jpg c2 5 '\037\100\037\100'
+edge twelve gray.jpg c0 4 '\014'
+edge lossless gray.jpg c0 1 '\303'
+edge arithmetic gray.jpg c0 1 '\311'
+edge empty gray.jpg c0 5 '\0\0\0\0'
+head -c 200 "$jpeg/progressive.jpg" >edges/a/cut.jpg
+refused 4 data check edges --format image_folder
+rm edges/a/cut.jpg
+printf '\211PNG\r\n\032\n' >edges/a/picture.jpg
+refused 4 data check edges --format image_folder
+cp huge.jpg bomb.jpg coefficients.jpg twelve.jpg lossless.jpg arithmetic.jpg empty.jpg edges/a/
+"$REPRO" data check edges --format image_folder --skip-damaged --json | jq -e '.damaged == 8 and .records == 11 and .oriented == 1 and .largest_image == 96' >answer.txt ||
+    fail "what is refused is not what is counted"
