@@ -61,8 +61,7 @@ TEST(digests)
         RP_FUNCTIONS(X)
 #undef X
     };
-    const char *text = getenv("LONG");
-    int all = text && *text && strcmp(text, "0") != 0;
+    int all = tap_long();
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         char hex[RP_SHA256_HEX];
         digest(hex, functions[i].f, all ? 1 : RP_FUNCTION_STRIDE);

@@ -14,9 +14,15 @@
 
 static char home[256]; /* the directory of the last script */
 
-/* Runs a script in a new directory, which is also the home. */
+/* Runs a script in a new directory, which is also the home. $ONE is a directory with a repository of one commit. */
 static __attribute__((unused)) void git_script(const char *script)
 {
+    static char one[256];
+    if (!*one) {
+        snprintf(one, sizeof one, "%s", scratch_new());
+        setenv("ONE", one, 1);
+        git_script("cd \"$ONE\"; git init -q -b trunk r; cd r; echo 1 >a; echo 1 >b; git add a b; git commit -q -m one");
+    }
     snprintf(home, sizeof home, "%s", scratch_new());
     setenv("HOME", home, 1);
     RP_FREE char *command =
@@ -27,7 +33,7 @@ static __attribute__((unused)) void git_script(const char *script)
     CHECK(system(command) == 0, "the script failed: %s", script);
 }
 
-#define REPOSITORY "git init -q -b trunk r; cd r; echo 1 >a; echo 1 >b; git add a b; git commit -q -m one; "
+#define REPOSITORY "cp -a \"$ONE/r\" r; cd r; git update-index -q --refresh; "
 #define NEEDS_GIT()                                                                                                                        \
     if (system("git --version >/dev/null 2>&1") != 0)                                                                                      \
     SKIP("no git here to make repositories with")

@@ -3,7 +3,8 @@
  * What:    CHECK(condition) or CHECK(condition, "format", ...) notes a failure and goes on; CHECK_STR compares texts; SKIP(reason) leaves
  *          the test. Tests run in the order of the file; arguments of the program select tests by a part of their name.
  *          SAID(text) compares a message with the next line of the test in tests/unit/words/PROGRAM.txt, so that no test repeats a
- *          sentence; RP_UPDATE=1 in the environment writes these files.
+ *          sentence; RP_UPDATE=1 in the environment writes these files. tap_long() is set with LONG=1: every form of what is else taken
+ *          in turn.
  * Flow:    TEST() puts a pointer into the section rp_tests; main() below walks it. Exit status 1 if a check failed.
  * Owner:   include from one file per program (one with a main() of its own defines TAP_NO_MAIN and looks at tap_failures); the working directory is the top of the repository.
  * Extend:  write tests/unit/test_<module>.c (or tests/ops/...): the Makefile finds it by its name.
@@ -20,6 +21,12 @@ struct tap_test {
     const char *name;
     void (*run)(void);
 };
+
+__attribute__((unused)) static int tap_long(void)
+{
+    const char *text = getenv("LONG");
+    return text && *text && strcmp(text, "0") != 0;
+}
 
 static atomic_int tap_failures; /* of the test that runs; checks may come from several threads */
 __attribute__((unused)) static const char *tap_skipped;

@@ -71,17 +71,20 @@ TEST(members_come_out_in_their_fixed_order_whatever_order_they_went_in)
     rp_bundle_fini(&b);
 }
 
-/* Every byte of the file, three ways: refused, or every member is what it was. */
+/* Every byte of the file, in one of three ways: refused, or every member is what it was. */
 TEST(no_byte_of_the_file_changes_unnoticed)
 {
     static const unsigned char masks[] = {0x01, 0x80, 0xff};
     RP_BUF file = {0};
     struct rp_bundle good, bent;
     struct rp_err err;
-    int harmless = 0;
+    int harmless = 0, tried = 0;
     honest(&file, &good);
     for (size_t i = 0; i < file.size; i++)
         for (size_t m = 0; m < sizeof masks; m++) {
+            if (m != i % sizeof masks && !tap_long())
+                continue;
+            tried++;
             file.data[i] = (char)(file.data[i] ^ masks[m]);
             if (fx_open(&bent, file.data, file.size, &err) == 0) {
                 CHECK(same_members(&good, &bent), "byte %zu ^ %02x changed a member", i, masks[m]);
@@ -92,7 +95,7 @@ TEST(no_byte_of_the_file_changes_unnoticed)
             }
             file.data[i] = (char)(file.data[i] ^ masks[m]);
         }
-    CHECK(harmless < 20, "%d of %zu changes of the zstd frame had no effect", harmless, 3 * file.size);
+    CHECK(harmless < (tap_long() ? 20 : 8), "%d of %d changes of the zstd frame had no effect", harmless, tried);
     rp_bundle_fini(&good);
 }
 
@@ -132,12 +135,13 @@ static void frame_of(struct rp_buf *out, const struct rp_buf *tar, int window_lo
     rp_buf_add(out, bytes, to.pos);
 }
 
-/* Is it part of a header or padding? */
-static int is_frame_of_member(const struct rp_bundle *b, size_t at)
+/* Is it part of a header or padding? *member: of which. */
+static int is_frame_of_member(const struct rp_bundle *b, size_t at, size_t *member)
 {
     size_t begin = 0;
     for (int i = 0; i < b->n; i++) {
         size_t size = b->member[i].bytes.size, end = begin + 512 + (size + 511) / 512 * 512;
+        *member = (size_t)i;
         if (at < end)
             return at < begin + 512 || at >= begin + 512 + size;
         begin = end;
@@ -145,8 +149,8 @@ static int is_frame_of_member(const struct rp_bundle *b, size_t at)
     return 1;
 }
 
-/* Bytes of the tar inside, repacked by somebody who knows zstd: every one of headers and padding is refused, those of contents change that
- * content and nothing else. What is signed of a content is in test_dsse.c and test_attacks_*.c. */
+/* Bytes of the tar inside, repacked by somebody who knows zstd: those of headers and padding are refused, all of the first member and every
+ * fourth of the others, another fourth in each; those of contents change that content and nothing else. What is signed of a content is in test_dsse.c and test_attacks_*.c. */
 TEST(no_byte_of_the_tar_changes_unnoticed)
 {
     RP_BUF file = {0}, tar = {0};
@@ -157,8 +161,9 @@ TEST(no_byte_of_the_tar_changes_unnoticed)
     for (size_t i = 0; i < tar.size; i++) {
         struct rp_bundle bent;
         RP_BUF packed = {0};
-        int frame = is_frame_of_member(&good, i);
-        if (!frame && i % 61)
+        size_t member = 0;
+        int frame = is_frame_of_member(&good, i, &member);
+        if (frame ? member && (i + member) % 4 && !tap_long() : i % 61)
             continue;
         tar.data[i] ^= 0x20; /* turns letters into letters, so that much of it stays plausible */
         frame_of(&packed, &tar, 17, 1, 0);
@@ -356,7 +361,7 @@ TEST(a_frame_has_no_more_blocks_than_its_content_needs)
         rp_unpack_free(u);
         close(fd);
     }
-    for (size_t n = 1; n < file.size; n += n < 40 || n > file.size - 40 ? 1 : 9973) { /* cut anywhere */
+    for (size_t n = 1; n < file.size; n += n < 40 || n > file.size - 40 ? 1 : 99991) { /* cut anywhere */
         struct rp_bundle b;
         struct rp_err err;
         CHECK(fx_open(&b, file.data, n, &err) < 0 && err.code == RP_MALFORMED, "%zu of %zu bytes were enough", n, file.size);

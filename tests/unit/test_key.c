@@ -216,7 +216,7 @@ TEST(a_flipped_bit_of_a_key_is_refused_or_makes_another_key)
     rp_key_public_pem(k, &files[1]);
     rp_key_fingerprint(k, print);
     for (int public = 0; public < 2; public++)
-        for (size_t i = 0; i < files[public].size * 8; i++) {
+        for (size_t i = 0; i < files[public].size * 8; i += tap_long() ? 1 : 3) { /* of each byte other bits */
             struct rp_buf *f = &files[public];
             unsigned char made[64];
             f->data[i / 8] ^= (char)(1 << i % 8);
