@@ -207,6 +207,9 @@ TEST(threads_that_do_not_meet_are_faults)
     " [%rd1+4], 1;\nret;\nSECOND:\n@!%p1 bra MET;\nSPIN:\n" load                                                                           \
     " %r6, [%rd1+4];\nsetp.eq.s32 %p4, %r6, 0;\n@%p4 bra SPIN;\nMET:\nbar.sync 0;\nld.global.u32 %r6, [%rd1];"
 
+/* %rd2: word 0 of `out` in the first block, word 1 in the second. */
+#define OWN_WORD "mul.wide.u32 %rd2, %r3, 4;\nadd.s64 %rd2, %rd1, %rd2;\n"
+
 TEST(accesses_that_nothing_orders_are_faults)
 {
     static const struct kernel_case cases[] = {
@@ -228,6 +231,20 @@ TEST(accesses_that_nothing_orders_are_faults)
         {"atomic additions", "red.global.add.u32 [%rd1], 1;", ""},
         {"store where others add", "red.global.add.u32 [%rd1], 1;\nbar.sync 0;\n@%p1 st.global.u32 [%rd1], 0;",
          "which another thread changes atomically, and nothing orders them"},
+        {"additions, a store and reads with barriers between, of a word for each block",
+         OWN_WORD "red.global.add.u32 [%rd2], 1;\nbar.sync 0;\n@%p1 st.global.u32 [%rd2], 0;\nbar.sync 0;\nld.global.u32 %r6, [%rd2];\n"
+                  "bar.sync 0;\nred.global.add.u32 [%rd2], 1;",
+         ""},
+        {"store after the own addition, without a barrier", OWN_WORD "red.global.add.u32 [%rd2], 1;\n@%p1 st.global.u32 [%rd2], 0;",
+         "which another thread changes atomically, and nothing orders them"},
+        {"read where others add", "red.global.add.u32 [%rd1], 1;\nbar.sync 0;\nld.global.u32 %r6, [%rd1];",
+         "which another thread changes atomically, and nothing orders them"},
+        {"addition where others store", "@!%p2 bra ADD;\n@%p1 st.global.u32 [%rd1], 0;\nret;\nADD:\nred.global.add.u32 [%rd1], 1;",
+         "which another thread writes, and nothing orders them (block 0 of the grid)"},
+        {"addition where others read", "@!%p2 bra ADD;\nld.global.u32 %r6, [%rd1];\nret;\nADD:\nred.global.add.u32 [%rd1], 1;",
+         "which another thread reads, and nothing orders them (block 0 of the grid)"},
+        {"store of the block that added last", "red.global.add.u32 [%rd1], 1;\nbar.sync 0;\n@%p2 ret;\n@%p1 st.global.u32 [%rd1], 0;",
+         "which another thread changes atomically, and nothing orders them (block 0 of the grid)"},
         {"stores of two blocks", "@%p1 st.global.u32 [%rd1], 0;",
          "which another thread writes, and nothing orders them (block 0 of the grid)"},
         {"release and acquire", FLAG("st.release.gpu.global.u32", "ld.acquire.gpu.global.u32"), ""},

@@ -231,7 +231,10 @@ static struct ptx_kernel *find(const char *kernel)
 {
     char name[96];
     snprintf(name, sizeof name, "rp_%s", kernel);
-    return ptx_find(name);
+    struct ptx_kernel *k = ptx_kernels;
+    while (k && strcmp(k->name, name) != 0)
+        k = k->next;
+    return k;
 }
 
 /* The compiled kernel's own size, which is what a driver copies; both sides have to agree on it and on the threads. */

@@ -589,16 +589,3 @@ void ptx_read(const char *name, const char *text)
     read_module(copy);
     free(copy);
 }
-
-struct ptx_kernel *ptx_find(const char *name)
-{
-    struct ptx_kernel *k = ptx_kernels;
-    while (k && strcmp(k->name, name) != 0)
-        k = k->next;
-    return k;
-}
-
-int ptx_target(void)
-{
-    return target;
-}

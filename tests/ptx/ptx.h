@@ -117,9 +117,7 @@ struct ptx_kernel {
 #define PTX_SHARED_BASE 1024
 
 extern struct ptx_kernel *ptx_kernels;
-struct ptx_kernel *ptx_find(const char *name); /* NULL: none */
 void ptx_read(const char *name, const char *text); /* a module; the same text again is ignored */
-int ptx_target(void); /* 80 of sm_80 */
 extern u8 *ptx_constants_begin, *ptx_constants_end; /* constant memory of all modules */
 
 /* ---- between the parser's files ---- */

@@ -4,7 +4,8 @@
  * of the warp (a shuffle orders no memory). Of each word the last write and the last readers are kept.
  * Global memory: the same for all threads of a launch. Blocks are ordered by release and acquire: a block has seen what another did before its
  * barrier n if one of its threads acquired, before this block's last barrier, what a thread of the other released after that barrier, directly
- * or through a third block. Words that atomics touch are not looked at.
+ * or through a third block. Atomics, acquires and releases of one word need no order among themselves; a plain access and one of them do. Of
+ * the atomics on a word the last one and the last one of another block are kept.
  */
 #include "tests/ptx/run.h"
 
