@@ -72,7 +72,7 @@ static int scan_directory(struct rp_files *f, const char *dir, const char *in_na
             continue;
         char *path = rp_asprintf("%s%s%s", dir, dir[strlen(dir) - 1] == '/' ? "" : "/", e->d_name);
         mode_t mode = stat(path, &st) == 0 ? st.st_mode : 0;
-        if (S_ISREG(mode) && has_in_name(e->d_name, in_name)) {
+        if (!S_ISDIR(mode) && has_in_name(e->d_name, in_name)) { /* one that cannot be read is not left out: fewer samples are other data */
             failed = add_path(f, path, err);
             continue;
         }
@@ -98,9 +98,12 @@ static int open_directory(struct rp_files *f, const char *dir, const char *in_na
         return -1;
     if (f->n == 0 && only && scan_directory(f, only, in_name, &none, err) < 0)
         return -1;
+    RP_BUF names = {0};
+    for (const char *p = in_name; f->n == 0 && *p; p++)
+        rp_buf_printf(&names, *p == '|' ? "' or '" : "%c", *p);
     if (f->n == 0)
-        return rp_fail(err, RP_IO, "directory '%s' has no file with '%s' in its name; give a quoted glob instead, such as '%s/*'", dir,
-                       in_name, dir);
+        return rp_fail(err, RP_IO, "directory '%s' has no file with '%s' in its name: choose another data.format, or give a quoted glob, such as "
+                       "'%s/*'", dir, rp_buf_text(&names), dir);
     return 0;
 }
 

@@ -56,17 +56,21 @@ static int scan_folder(struct name_list *out, const char *dir, int folders, stru
     struct dirent *e;
     if (!d)
         return rp_fail(err, RP_IO, "cannot open directory '%s': %s", dir, strerror(errno));
-    while (errno = 0, (e = readdir(d)) != NULL) {
+    int failed = 0;
+    while (!failed && (errno = 0, (e = readdir(d)) != NULL)) {
         struct stat st;
         if (e->d_name[0] == '.' || (!folders && !is_jpeg_name(e->d_name)))
             continue;
         char *path = rp_asprintf("%s%s%s", dir, rp_ends_with(dir, "/") ? "" : "/", e->d_name);
-        if (stat(path, &st) == 0 && (folders ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode)))
+        if (stat(path, &st) < 0) /* to leave it out would train on other data */
+            failed = rp_fail(err, RP_IO, "cannot read '%s': %s", path, strerror(errno));
+        if (!failed && folders == S_ISDIR(st.st_mode))
             names_add(out, path);
         else
             free(path);
     }
-    int failed = errno ? rp_fail(err, RP_IO, "cannot read directory '%s': %s", dir, strerror(errno)) : 0;
+    if (!failed && errno)
+        failed = rp_fail(err, RP_IO, "cannot read directory '%s': %s", dir, strerror(errno));
     closedir(d);
     return failed;
 }

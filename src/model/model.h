@@ -72,6 +72,7 @@ struct rp_net {
 struct rp_model {
     const char *name, *sample_unit;                 /* "bert", "sequences" */
     const char *loss_part[RP_LOSS_PARTS_MAX + 1];   /* ended by NULL; they add up to the loss. None: the loss has no parts */
+    int (*loss_parts_of)(const struct rp_recipe *r); /* that many of them; the others are 0. NULL: all */
     struct rp_step_counter counter[RP_COUNTERS_MAX + 1]; /* ended by a name of NULL */
     const struct rp_alias *alias;                   /* ended by a name of NULL; or NULL */
     const char *prefix;                             /* of names that files may leave out; or NULL */

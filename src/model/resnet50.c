@@ -565,6 +565,11 @@ static int64_t one(const struct rp_recipe *r)
     return 1;
 }
 
+static int loss_parts_of(const struct rp_recipe *r)
+{
+    return r->optimizer_weight_decay_form == RP_DECAY_FORM_loss && r->optimizer_weight_decay > 0 ? 2 : 1;
+}
+
 static const struct rp_alias aliases[] = {
     {"bn1.num_batches_tracked", NULL},
     {"layer%d.%d.bn%d.num_batches_tracked", NULL},
@@ -578,6 +583,7 @@ const struct rp_model rp_model_resnet50 = {
     .sample_unit = "images",
     .task = "image classification",
     .loss_part = {"cross_entropy", "weight_decay"},
+    .loss_parts_of = loss_parts_of,
     .counter = {{.name = "correct", .most = 1}, {.name = "images", .per_sample = one}},
     .alias = aliases,
     .size_name = size_name,

@@ -1,5 +1,6 @@
 /* Plausibility of losses and gradient norms, and the state roots of the listed tensors. */
 #include "base/json.h"
+#include "model/model.h"
 #include "report/results.h"
 #include "verify/state.h"
 #include "train/train.h"
@@ -27,6 +28,16 @@ static const struct rp_step_record *first_step(const struct rp_records *rs)
     return i < rs->n ? &rs->r[i] : NULL;
 }
 
+/* Is it one of the parts that the loss of this recipe has? */
+static int is_part(const struct rp_verify_state *s, const char *name)
+{
+    const struct rp_model *m = rp_model_of(&s->recipe);
+    int n = m->loss_parts_of ? m->loss_parts_of(&s->recipe) : rp_model_loss_parts(m), i = 0;
+    while (i < n && strcmp(m->loss_part[i], name) != 0)
+        i++;
+    return i < n;
+}
+
 static int check_range(const struct rp_verify_state *s, double guess, int64_t *high, struct rp_err *err)
 {
     const struct rp_records *rs = &s->records;
@@ -39,6 +50,9 @@ static int check_range(const struct rp_verify_state *s, double guess, int64_t *h
             double part = (double)rp_record_loss_parts(rs, &rs->r[i])[k]; /* none is negative, so that the loss bounds each of them */
             if (!(part > -ROUNDED))
                 return rp_fail(err, RP_MISMATCH, "step %d: '%s' is %.6g; a part of the loss is not negative", rs->r[i].step,
+                               rs->part.name[k], part);
+            if (part != 0 && !is_part(s, rs->part.name[k]))
+                return rp_fail(err, RP_MISMATCH, "step %d: '%s' is %.6g; the loss of this recipe has no such part", rs->r[i].step,
                                rs->part.name[k], part);
         }
         if (loss > DIVERGED * guess && *high < 0)

@@ -459,6 +459,28 @@ TEST(lists_of_files)
     put_file("both/train-00000-of-00001", "", 0);
     put_file("both/validation-00000-of-00001", "", 0);
     REFUSED(check_path("imagenet_tfrecord", scratch("both"), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
+    REFUSED(check_path("imagenet_tfrecord", scratch("one"), &o, NULL) < 0 && err.code == RP_IO, err.msg);
+}
+
+/* A sample or a class that cannot be read is not left out. */
+TEST(links_that_lead_nowhere)
+{
+    static const char *const names[] = {"linked/a/gone.jpg", "linked/b", "linked/a/queue.jpeg"};
+    struct rp_data_opts o = options(1);
+    make_images();
+    mkdir(scratch("linked"), 0777);
+    mkdir(scratch("linked/a"), 0777);
+    put_file("linked/a/x.jpg", jpeg[0].data, jpeg[0].size);
+    for (int i = 0; i < 3; i++) {
+        CHECK((i < 2 ? symlink("nowhere", scratch(names[i])) : mkfifo(scratch(names[i]), 0600)) == 0);
+        REFUSED(check_path("image_folder", scratch("linked"), &o, NULL) < 0 && err.code == RP_IO, err.msg);
+        CHECK(unlink(scratch(names[i])) == 0);
+    }
+    CHECK(symlink(".", scratch("linked/a/folder.jpg")) == 0 && check_path("image_folder", scratch("linked"), &o, NULL) == 0, "%s", err.msg);
+    mkdir(scratch("shards"), 0777);
+    put_file("shards/train-00000-of-00002", "", 0);
+    CHECK(symlink("nowhere", scratch("shards/train-00001-of-00002")) == 0);
+    REFUSED(check_path("imagenet_tfrecord", scratch("shards"), &o, NULL) < 0 && err.code == RP_IO, err.msg);
 }
 
 TEST(fields_that_are_not_there)
