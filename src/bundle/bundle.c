@@ -87,7 +87,7 @@ const struct rp_member *rp_bundle_find(const struct rp_bundle *b, const char *na
 /* May it be larger than a document? Records are read line by line, and hwloc's file is not parsed. */
 static int may_be_large(const char *name)
 {
-    return rp_ends_with(name, ".xml") || (strncmp(name, "steps/", 6) == 0 && !rp_ends_with(name, ".samples.jsonl"));
+    return rp_ends_with(name, ".xml") || (strncmp(name, "steps/", 6) == 0 && !rp_ends_with(name, ".telemetry.jsonl"));
 }
 
 /* Inserts a member of that name and size, in the order of the tar; NULL if the bundle cannot have it. */

@@ -83,7 +83,7 @@ check_envelope "$dir/statement.dsse.json" "$key"
 echo "OK signature by $print"
 
 # The statement: what was signed.
-jq -e '._type == "https://in-toto.io/Statement/v1" and .predicateType == "urn:repro:run:2"
+jq -e '._type == "https://in-toto.io/Statement/v1" and .predicateType == "urn:repro:run:3"
        and (.subject | length) > 0
        and all(.subject[]; (.name | test("^[A-Za-z0-9][A-Za-z0-9._/]*$") and (contains("..") | not)) and (.digest.sha256 | test("^[0-9a-f]{64}$")))' \
     "$tmp/payload" >/dev/null || fail "the payload is no statement about a run"

@@ -172,7 +172,7 @@ static void list_difference(const struct compare_walk *w, json_t *where, const s
 {
     RP_FREE char *path = shown_path(w);
     json_t *d = json_pack("{s:s, s:s?, s:s, s:b, s:o, s:o}", "field", path, "pattern", f ? f->pattern : NULL, "impact",
-                          rp_impact_name(f ? f->impact : RP_IMPACT_MEDIUM), "moment", f && f->moment, "a", side_json(a), "b", side_json(b));
+                          rp_impact_name(f ? f->impact : RP_IMPACT_MEDIUM), "volatile", f && f->moment, "a", side_json(a), "b", side_json(b));
     json_t *which = differing_cells(w, a, b);
     if (which)
         json_object_set_new(d, "cells", which);
@@ -334,7 +334,7 @@ json_t *rp_capture_changes(const json_t *before, const json_t *after, struct rp_
     json_t *out = json_array();
     json_array_foreach(all, k, d)
         json_array_append_new(out, json_pack("{s:O, s:O, s:O, s:O, s:O}", "field", json_object_get(d, "field"), "impact",
-                                             json_object_get(d, "impact"), "moment", json_object_get(d, "moment"), "before",
+                                             json_object_get(d, "impact"), "volatile", json_object_get(d, "volatile"), "before",
                                              json_object_get(d, "a"), "after", json_object_get(d, "b")));
     return out;
 }
@@ -342,7 +342,7 @@ json_t *rp_capture_changes(const json_t *before, const json_t *after, struct rp_
 int rp_capture_important(const json_t *difference)
 {
     const char *impact = json_string_value(json_object_get(difference, "impact"));
-    return impact && !json_is_true(json_object_get(difference, "moment")) &&
+    return impact && !json_is_true(json_object_get(difference, "volatile")) &&
            (strcmp(impact, rp_impact_name(RP_IMPACT_HIGH)) == 0 || strcmp(impact, rp_impact_name(RP_IMPACT_MEDIUM)) == 0);
 }
 

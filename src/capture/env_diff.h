@@ -19,7 +19,7 @@
  *  "equal": n, "absent": n}  absent on both sides
  * Equal: also the limit "max" and none at all, and sizes of memory that differ by less than 1 % (APPROX in fields.def); not equal: the same
  * number in two units.
- * D = {"field", "pattern": of its row in fields.def or null, "impact": "high", "moment": bool, "a": side, "b": side}
+ * D = {"field", "pattern": of its row in fields.def or null, "impact": "high", "volatile": bool, "a": side, "b": side}
  *      and of the rows of the topology's matrix, whose lists have an order, "cells": [{"to": "GPU3", "a": "NV1", "b": "NV2"}...]
  * side = {"state", "value", "unit"} of the value, {"values": how many known ones a whole group has}, or null: not there.
  * In order of the fields. An unknown field counts as medium: it may matter.

@@ -242,7 +242,7 @@ static json_t *select_differences(const json_t *list, const char *impact, int mo
     json_t *out = json_array(), *d, *rows = json_object();
     json_array_foreach((json_t *)list, i, d) {
         const char *pattern = rp_json_text_at(d, "pattern");
-        if ((!moment && strcmp(rp_json_text_at(d, "impact"), impact) != 0) || json_is_true(json_object_get(d, "moment")) != moment ||
+        if ((!moment && strcmp(rp_json_text_at(d, "impact"), impact) != 0) || json_is_true(json_object_get(d, "volatile")) != moment ||
             json_object_get(d, "repeats"))
             continue;
         if (!json_object_get(rows, pattern))

@@ -49,7 +49,7 @@ struct run_session {
     json_t *before, *after, *run; /* documents of the bundle */
     struct rp_buf hwloc_xml;      /* empty: hwloc failed */
     struct rp_records records;
-    struct rp_telemetry samples;
+    struct rp_telemetry telemetry;
     struct rp_job job;
     struct rp_outcome outcome;
     struct rp_meter meter;
@@ -71,7 +71,7 @@ static void run_fini(struct run_session *r)
     json_decref(r->after);
     json_decref(r->run);
     rp_records_fini(&r->records);
-    rp_telemetry_fini(&r->samples);
+    rp_telemetry_fini(&r->telemetry);
     rp_outcome_fini(&r->outcome);
     rp_attempt_fini(&r->attempt);
 }
@@ -345,10 +345,10 @@ static int add_documents(struct run_session *r, struct rp_bundle *b, struct rp_e
     struct rp_agreement_side other = {0};
     if (first)
         other = (struct rp_agreement_side){first->v->run, first->kept->before, &first->kept->records};
-    RP_BUF run_text = {0}, before = {0}, after = {0}, samples = {0};
-    rp_sampling_write(&samples, &o->samples);
+    RP_BUF run_text = {0}, before = {0}, after = {0}, telemetry = {0};
+    rp_sampling_write(&telemetry, &o->telemetry);
     if (rp_records_parse(&r->records, steps, o->steps.size, err) < 0 ||
-        rp_telemetry_parse(&r->samples, rp_buf_text(&samples), samples.size, err) < 0)
+        rp_telemetry_parse(&r->telemetry, rp_buf_text(&telemetry), telemetry.size, err) < 0)
         return -1;
     struct rp_run_doc doc = {.status = rp_run_status_name(o->status),
                              .reason = o->status == RP_RUN_COMPLETE ? NULL : o->reason.msg,
@@ -359,8 +359,8 @@ static int add_documents(struct run_session *r, struct rp_bundle *b, struct rp_e
                              .device = json_object_get(o->hello, "device"),
                              .done = o->done,
                              .records = &r->records,
-                             .samples = samples.size ? &r->samples : NULL,
-                             .no_samples = *o->samples.reason ? o->samples.reason : NULL,
+                             .telemetry = telemetry.size ? &r->telemetry : NULL,
+                             .no_telemetry = *o->telemetry.reason ? o->telemetry.reason : NULL,
                              .before = r->before,
                              .after = r->after,
                              .started_ns = r->started_ns,
@@ -382,7 +382,7 @@ static int add_documents(struct run_session *r, struct rp_bundle *b, struct rp_e
         rp_bundle_add(b, RP_OF_NODE(0, ".after.json"), after.data, after.size, err) < 0 ||
         (r->hwloc_xml.size && rp_bundle_add(b, RP_OF_NODE(0, ".hwloc.xml"), r->hwloc_xml.data, r->hwloc_xml.size, err) < 0) ||
         rp_bundle_add(b, RP_OF_RANK(0, ".jsonl"), steps, o->steps.size, err) < 0 ||
-        (samples.size && rp_bundle_add(b, RP_OF_RANK(0, ".samples.jsonl"), samples.data, samples.size, err) < 0))
+        (telemetry.size && rp_bundle_add(b, RP_OF_RANK(0, ".telemetry.jsonl"), telemetry.data, telemetry.size, err) < 0))
         return -1;
     return rp_reports_add(b, &source, err);
 }
@@ -463,7 +463,7 @@ static int judge_agreement(const struct run_session *r, struct rp_err *err)
         return 0;
     return rp_fail(err, RP_MISMATCH, "the bits differ from those of the original, first at step %lld: %s was %s, is %s here",
                    (long long)json_integer_value(json_object_get(first, "step")), json_string_value(json_object_get(first, "quantity")),
-                   json_string_value(json_object_get(first, "first")), json_string_value(json_object_get(first, "here")));
+                   rp_json_text_at(first, "original"), rp_json_text_at(first, "replication"));
 }
 
 /* The last line of stdout is the bundle's path, also of a failed run. */
@@ -581,7 +581,12 @@ const struct rp_command rp_cmd_run = {
         "A run has one rank so far. Started as one of several processes by mpirun, mpiexec, srun or torchrun it is refused.\n"
         "\n"
         "--plan plans for one rank, also on GPUs of 16, 32, 80 and 141 GB, without one. A recipe with degrees of parallelism above 1 runs "
-        "on one rank, which computes the arithmetic of all, with the same bits; its speed is that of one.\n"
+        "on one rank, which computes the arithmetic of all, with the same bits; its speed is that of one. For each thread that decodes "
+        "images the plan has room for one of 2000 x 1500 pixels in a single scan; progressive images need up to 3 bytes a pixel more.\n"
+        "\n"
+        "Each step record has input_ns, the time spent waiting for the samples of the step before it began: on processors all of "
+        "reading, decoding and preparing them; on a GPU, where the next step is prepared during a step, what was left to do. The bundle "
+        "reports a run as limited by its input if that is 10 % or more of the timed steps, waiting included, and else by its device.\n"
         "\n"
         "Ctrl-C ends the run within a second and seals the measurements, marked incomplete; before training begins there is nothing to "
         "seal. A second Ctrl-C exits at once and writes nothing. If the worker crashes, hangs or is killed, the bundle is marked failed, "

@@ -48,7 +48,7 @@ static int matches_name(const struct rp_field *f, const char *field)
 
 static json_t *as_json(const struct rp_field *f)
 {
-    return json_pack("{s:s, s:s, s:b, s:s, s:s, s:s}", "field", f->pattern, "impact", rp_impact_name(f->impact), "moment", f->moment,
+    return json_pack("{s:s, s:s, s:b, s:s, s:s, s:s}", "field", f->pattern, "impact", rp_impact_name(f->impact), "volatile", f->moment,
                      "meaning", f->meaning, "source", f->source, "why", f->why);
 }
 

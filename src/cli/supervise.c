@@ -22,7 +22,7 @@ const char *rp_run_status_name(enum rp_run_status s)
 void rp_outcome_fini(struct rp_outcome *o)
 {
     rp_buf_fini(&o->steps);
-    rp_sampling_fini(&o->samples);
+    rp_sampling_fini(&o->telemetry);
     json_decref(o->hello);
     json_decref(o->done);
     *o = (struct rp_outcome){0};
@@ -75,7 +75,7 @@ static void show_step(struct watch *w, const json_t *record)
 
 static void on_frame(struct watch *w, enum rp_frame type, json_t *body)
 {
-    if (type != RP_FRAME_SAMPLE) /* sent even if training hangs */
+    if (type != RP_FRAME_TELEMETRY) /* sent even if training hangs */
         w->alive_ns = rp_now_ns();
     switch (type) {
     case RP_FRAME_HELLO:
@@ -96,8 +96,8 @@ static void on_frame(struct watch *w, enum rp_frame type, json_t *body)
         if (!w->full)
             show_step(w, body);
         break;
-    case RP_FRAME_SAMPLE:
-        rp_sampling_add(&w->o->samples, body);
+    case RP_FRAME_TELEMETRY:
+        rp_sampling_add(&w->o->telemetry, body);
         break;
     case RP_FRAME_DONE:
         json_decref(w->o->done);

@@ -22,7 +22,7 @@ struct rp_outcome {
     enum rp_run_status status;
     struct rp_err reason;    /* of incomplete and failed */
     struct rp_buf steps;     /* bytes of steps/rank0.jsonl */
-    struct rp_sampling samples;
+    struct rp_sampling telemetry;
     json_t *hello, *done;    /* NULL if not received */
     int64_t steps_done, records; /* records: lines of `steps` */
 };

@@ -207,7 +207,7 @@ static void set_machine(struct rp_result *row, const json_t *run, const json_t *
     row->devices = rp_run_ranks(run);
     row->gpus_per_node = !cuda ? 0 : row->nodes > 0 && row->devices % row->nodes == 0 ? row->devices / row->nodes : -1;
     /* of a GPU the decrease of its free memory, with the context of the driver */
-    row->memory_mib_per_device = real_of(cuda ? rp_json_at(run, "device_bytes/taken") : json_object_get(run, "peak_rss_bytes")) / 1048576;
+    row->memory_mib_per_device = real_of(cuda ? rp_json_at(run, "device_bytes/used") : json_object_get(run, "peak_rss_bytes")) / 1048576;
     if (cuda && known)
         set_text(&row->device_model, device.name);
     if (!cuda) {

@@ -37,7 +37,7 @@ static int wait_until(uint64_t ns)
 static void send_locked(const json_t *body)
 {
     struct rp_err ignored;
-    if (body && rp_frame_write(sampler.fd, RP_FRAME_SAMPLE, body, &ignored) < 0)
+    if (body && rp_frame_write(sampler.fd, RP_FRAME_TELEMETRY, body, &ignored) < 0)
         sampler.stop = 1;
     sampler.sent = 1;
 }

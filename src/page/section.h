@@ -16,14 +16,14 @@
 #define RP_RUN "run.json"
 #define RP_BEFORE RP_OF_NODE(0, ".before.json")
 #define RP_STEPS RP_OF_RANK(0, ".jsonl")
-#define RP_TELEMETRY RP_OF_RANK(0, ".samples.jsonl")
+#define RP_TELEMETRY RP_OF_RANK(0, ".telemetry.jsonl")
 
 /* In the order of the page. X(id, entry of the contents, heading, key of run.json without which there is no such section, or "") */
 #define RP_SECTIONS(X)                                                                                                                     \
     X(agreement, "Agreement", "Agreement with the replicated run", "agreement")                                                            \
     X(steps, "Steps", "Throughput and steps", "")                                                                                          \
     X(loss, "Loss", "Loss", "")                                                                                                            \
-    X(device, "Device", "The device during training", "samples")                                                                           \
+    X(device, "Device", "The device during training", "telemetry")                                                                         \
     X(ceilings, "Ceilings", "Ceilings of the device", "")                                                                                  \
     X(memory, "Memory", "Memory", "")                                                                                                      \
     X(baselines, "Baselines", "Published results", "")                                                                                     \
@@ -47,7 +47,7 @@ struct rp_section {
     const struct rp_shown_bundle *b;
     const json_t *run, *before;
     const struct rp_records *records;
-    const struct rp_telemetry *samples; /* n 0: none */
+    const struct rp_telemetry *telemetry; /* n 0: none */
     char digest[RP_SHA256_HEX];       /* of statement.dsse.json: identifies the bundle */
 };
 

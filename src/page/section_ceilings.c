@@ -44,7 +44,7 @@ static void plot_roofline(struct rp_section *s, double gemm, double copy)
     };
     snprintf(id, sizeof id, "b%d-roofline", s->index);
     snprintf(words, sizeof words,
-             "Roofline: memory of %.4g GB/s and matrix products of %.4g GFLOP/s meet at %.4g FLOP per byte. The run "
+             "Roofline: memory of %.4g GB/s and GEMMs of %.4g GFLOP/s meet at %.4g FLOP per byte. The run "
              "reached %.4g GFLOP/s.",
              copy / 1e9, gemm / 1e9, ridge, run / 1e9);
     struct rp_plot p = {.id = id,
@@ -75,7 +75,7 @@ void rp_section_ceilings(struct rp_section *s)
         plot_roofline(s, gemm, copy);
     rp_section_table(s, rp_table_ceilings);
     if (rp_section_has(s, "/ceilings/achieved/gemm_share"))
-        rp_section_fill(s, "<p>The run achieved <b>{/ceilings/achieved/gemm_share d1*100}&nbsp;%</b> of the matrix product "
+        rp_section_fill(s, "<p>The run achieved <b>{/ceilings/achieved/gemm_share d1*100}&nbsp;%</b> of the GEMM ceiling "
                            "({/ceilings/achieved/formula t}).</p>\n");
 }
 
@@ -142,7 +142,7 @@ void rp_section_memory(struct rp_section *s)
         {"planned: image decoders", "/plan/decoder_bytes"},
         {"planned in total", "/plan/total_bytes"},
         {"reserved on the device", "/device_bytes/reserved"},
-        {"decrease of free memory on the device", "/device_bytes/taken"},
+        {"decrease of free memory on the device", "/device_bytes/used"},
         {"peak of the process", "/peak_rss_bytes"},
         {"available before", "/plan/available_bytes"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

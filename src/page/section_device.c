@@ -1,4 +1,4 @@
-/* Clocks, power, temperature and throttling of the device during training, over time: from the samples of the run. */
+/* Clocks, power, temperature and throttling of the device during training, over time: from the telemetry of the run. */
 #include "page/section.h"
 
 #include "base/json.h"
@@ -21,16 +21,16 @@ struct device_columns {
 
 static struct device_columns times_of(const struct rp_section *s)
 {
-    struct device_columns d = {.n = (size_t)s->samples->n, .t = rp_alloc(((size_t)s->samples->n + 1) * sizeof(double))};
-    d.start_ns = (double)rp_sample_ns(s->samples, 0);
+    struct device_columns d = {.n = (size_t)s->telemetry->n, .t = rp_alloc(((size_t)s->telemetry->n + 1) * sizeof(double))};
+    d.start_ns = (double)rp_sample_ns(s->telemetry, 0);
     for (int64_t i = 0; i < s->records->n; i++)
         if (s->records->r[i].step >= 0) {
             d.start_ns = (double)s->records->r[i].start_ns;
             break;
         }
     for (size_t i = 0; i < d.n; i++)
-        d.t[i] = ((double)rp_sample_ns(s->samples, (int64_t)i) - d.start_ns) / 1e9;
-    d.step = RP_TELEMETRY_PERIOD_NS / 1e9 * (double)(s->samples->every > 0 ? s->samples->every : 1);
+        d.t[i] = ((double)rp_sample_ns(s->telemetry, (int64_t)i) - d.start_ns) / 1e9;
+    d.step = RP_TELEMETRY_PERIOD_NS / 1e9 * (double)(s->telemetry->every > 0 ? s->telemetry->every : 1);
     return d;
 }
 
@@ -49,10 +49,10 @@ static size_t bands_of(struct rp_band *band, const struct rp_section *s, const s
 {
     size_t n = 0;
     for (size_t i = 0; i < d->n && n < BANDS_MAX; i++) {
-        if (!throttled(s->samples, i, reason))
+        if (!throttled(s->telemetry, i, reason))
             continue;
         double from = d->t[i];
-        while (i + 1 < d->n && throttled(s->samples, i + 1, reason))
+        while (i + 1 < d->n && throttled(s->telemetry, i + 1, reason))
             i++;
         band[n++] = (struct rp_band){from, d->t[i] + d->step, "throttled"};
     }
@@ -72,9 +72,9 @@ static void put_csv(struct rp_buf *out, const struct rp_section *s, const struct
         rp_buf_printf(out, "%.9f", d->t[i]);
         for (const struct rp_telemetry_value *v = rp_telemetry_values; v->key; v++) {
             rp_buf_puts(out, ",");
-            rp_csv_number(out, rp_json_number_at(json_array_get(s->samples->line, i), v->key));
+            rp_csv_number(out, rp_json_number_at(json_array_get(s->telemetry->line, i), v->key));
         }
-        json_array_foreach(json_object_get(json_array_get(s->samples->line, i), "throttle"), k, word)
+        json_array_foreach(json_object_get(json_array_get(s->telemetry->line, i), "throttle"), k, word)
             rp_buf_printf(&words, "%s%s", k ? " " : "", json_string_value(word));
         rp_buf_puts(out, ",");
         rp_csv_text(out, rp_buf_text(&words));
@@ -93,7 +93,7 @@ static void plot_quantity(struct rp_section *s, const struct device_columns *d, 
     char id[48], words[300];
     double low = INFINITY, high = -INFINITY, *y = rp_alloc((d->n + 1) * sizeof *y);
     for (size_t i = 0; i < d->n; i++) {
-        y[i] = rp_json_number_at(json_array_get(s->samples->line, i), q->key) * q->scale;
+        y[i] = rp_json_number_at(json_array_get(s->telemetry->line, i), q->key) * q->scale;
         if (isfinite(y[i]))
             low = fmin(low, y[i]), high = fmax(high, y[i]);
     }
@@ -121,23 +121,23 @@ static void plot_quantity(struct rp_section *s, const struct device_columns *d, 
 /* Every reason that was reported, with its periods and its share. */
 static void put_reasons(struct rp_section *s, const struct device_columns *d, struct rp_band *band)
 {
-    const json_t *shares = rp_pointer(s->run, "/samples/throttle");
+    const json_t *shares = rp_pointer(s->run, "/telemetry/throttle");
     const char *reason;
     json_t *share;
     int shown = 0;
     double t0 = d->t[0], t1 = d->t[d->n - 1] + d->step;
     if (!json_object_size(shares)) {
-        rp_buf_puts(s->out, json_is_object(shares) ? "<p>No sample of the timed windows was throttled.</p>\n"
+        rp_buf_puts(s->out, json_is_object(shares) ? "<p>No device sample of the timed windows was throttled.</p>\n"
                                                    : "<p>It is unknown whether the device was throttled.</p>\n");
         return;
     }
     rp_buf_puts(s->out, "<div class=\"reasons\">");
-    rp_html_table(s->out, "Reasons for throttling, over the time of the run", "reason|#of the timed samples, %|when");
+    rp_html_table(s->out, "Reasons for throttling, over the time of the run", "reason|#of the timed device samples, %|when");
     json_object_foreach((json_t *)shares, reason, share) {
         RP_BUF pointer = {0};
         if (shown++ == REASONS_MAX)
             break;
-        rp_buf_puts(&pointer, "/samples/throttle");
+        rp_buf_puts(&pointer, "/telemetry/throttle");
         rp_pointer_add(&pointer, reason);
         rp_buf_puts(s->out, "<tr><th scope=\"row\">");
         rp_html_text(s->out, reason);
@@ -163,8 +163,8 @@ void rp_section_device(struct rp_section *s)
         {"temperature_c", "temperature", "Temperature", "degrees Celsius", "s3", 1},
     };
     RP_BUF text = {0};
-    if (s->samples->n == 0) {
-        rp_section_fill(s, "<p>The device was not sampled: {/samples/reason t}.</p>\n");
+    if (s->telemetry->n == 0) {
+        rp_section_fill(s, "<p>No telemetry: {/telemetry/reason t}.</p>\n");
         return;
     }
     struct device_columns d = times_of(s);
@@ -176,10 +176,10 @@ void rp_section_device(struct rp_section *s)
         rp_buf_puts(s->out, "<p class=\"note\">Shaded: the clocks were throttled, for a reason other than idleness or a setting.</p>\n");
     put_reasons(s, &d, band);
     rp_section_table(s, rp_table_telemetry);
-    rp_section_fill(s, "<p>Energy of the timed windows: {/samples/energy_j d1} J, {/samples/energy_per_sample_j d4} J per training sample "
-                       "({/samples/energy_formula t}).</p>\n");
+    rp_section_fill(s, "<p>Energy of the timed windows: {/telemetry/energy_j d1} J, {/telemetry/energy_per_sample_j d4} J per training sample "
+                       "({/telemetry/energy_formula t}).</p>\n");
     put_csv(&text, s, &d);
-    rp_section_download(s, &text, "sample", RP_TELEMETRY);
+    rp_section_download(s, &text, "device-sample", RP_TELEMETRY);
     free(band);
     free(d.t);
 }

@@ -11,7 +11,7 @@ void rp_section_init(struct rp_section *s, struct rp_buf *out, int index, const 
 {
     const struct rp_member *statement = rp_bundle_find(&b->kept->bundle, "statement.dsse.json");
     *s = (struct rp_section){.out = out, .index = index, .b = b, .run = b->v->run, .before = b->kept->before, .records = &b->kept->records,
-                             .samples = &b->kept->samples};
+                             .telemetry = &b->kept->telemetry};
     RP_BUG_IF(!statement);
     rp_member_sha256(s->digest, statement);
 }
@@ -78,8 +78,8 @@ static void put_headline(struct rp_section *s)
         {"step, median", "/results/step_s/median", "d4", "s"},
         {"step, 90th percentile", "/results/step_s/p90", "d4", "s"},
         {"last loss", "/results/loss_last", "x", ""},
-        {"matrix products", "/results/flops_per_s", "d1/1e9", "GFLOP/s"},
-        {"with recomputed ones", "/results/hardware_flops_per_s", "d1/1e9", "GFLOP/s"},
+        {"GEMM", "/results/flops_per_s", "d1/1e9", "GFLOP/s"},
+        {"GEMM, recomputation included", "/results/hardware_flops_per_s", "d1/1e9", "GFLOP/s"},
         {"of the device's own ceiling", "/ceilings/achieved/gemm_share", "d1*100", "%"},
         {"device memory", "/device_bytes/reserved", "d0/1048576", "MiB"},
         {"peak memory", "/peak_rss_bytes", "d0/1048576", "MiB"},

@@ -291,7 +291,7 @@ int rp_process_next(struct rp_process *w, int timeout_ms, enum rp_frame *type, j
         int got = rp_frame_decode(&w->in, type, body, err);
         if (got < 0)
             rp_process_kill(w);
-        if (got > 0 && *type != RP_FRAME_SAMPLE)
+        if (got > 0 && *type != RP_FRAME_TELEMETRY)
             w->last_heard_ns = rp_now_ns();
         if (got != 0)
             return got;

@@ -35,7 +35,7 @@
     X(RP_FRAME_DEVICE, "device") /* parent to repro-gpu: {"device", "max_seq", "max_rows"}: can it train? VALUES: job.h */ \
     X(RP_FRAME_SELFTEST, "selftest") /* parent to repro-gpu: {"device"}: VALUES {"report": [...], "failed": why} */  \
     X(RP_FRAME_SPEED, "speed")       /* parent to repro-gpu: {"device", "seconds"}: VALUES likewise, the rows of backend/speed.h */ \
-    X(RP_FRAME_SAMPLE, "sample") /* repro-gpu while it trains: one line of steps/rank0.samples.jsonl, or {"reason"}: why none come */
+    X(RP_FRAME_TELEMETRY, "telemetry") /* repro-gpu while it trains: one line of steps/rank0.telemetry.jsonl, or {"reason"}: why none come */
 
 enum rp_frame {
 #define X(id, text) id,
@@ -58,7 +58,7 @@ int rp_frame_failure(const json_t *body, struct rp_err *err);
 struct rp_process {
     pid_t pid;
     int fd;
-    uint64_t last_heard_ns; /* when the last frame arrived, except SAMPLE, which also arrives while training hangs */
+    uint64_t last_heard_ns; /* when the last frame arrived, except TELEMETRY, which also arrives while training hangs */
     struct rp_buf in;       /* bytes not decoded yet */
     const char *name;       /* in messages */
     int errors;             /* the read end of a program's stderr; -1: the process writes to ours */

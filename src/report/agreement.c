@@ -15,14 +15,14 @@
 #define DRAWS_LONG 200 /* where one of the two has more than LONG_RUN timed steps: as for the interval of each (results.c) */
 #define LONG_RUN 50000
 #define METHOD                                                                                                                    \
-    "percentile bootstrap of here / first: the estimator over draws of each run as for its own interval, seeded with the first 8 " \
-    "bytes of its records_sha256"
+    "percentile bootstrap of replication / original: the estimator of resamples of each run as for its own interval, seeded with " \
+    "the first 8 bytes of its records_sha256"
 
 /* ---- bits ---- */
 
 static json_t *difference(int64_t step, const char *quantity, const char *first, const char *here)
 {
-    return json_pack("{s:I, s:s, s:s, s:s}", "step", (json_int_t)step, "quantity", quantity, "first", first, "here", here);
+    return json_pack("{s:I, s:s, s:s, s:s}", "step", (json_int_t)step, "quantity", quantity, "original", first, "replication", here);
 }
 
 static json_t *numbers_differ(int64_t step, const char *quantity, uint32_t a, uint32_t b)
@@ -113,8 +113,9 @@ static json_t *throughput(const struct rp_agreement_side *first, const struct rp
         rp_sort_double(bs, (size_t)draws);
         interval = json_pack("[f, f]", bs[draws * 25 / 1000 - 1], bs[draws * 975 / 1000 - 1]);
     }
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:f, s:s}", "unit", b.unit, "first", a.known ? json_real(a.value) : json_null(), "here",
-                     b.known ? json_real(b.value) : json_null(), "ratio", ratio, "interval", interval, "level", 0.95, "method", METHOD);
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:f, s:s}", "unit", b.unit, "original", a.known ? json_real(a.value) : json_null(),
+                     "replication", b.known ? json_real(b.value) : json_null(), "ratio", ratio, "interval", interval, "level", 0.95, "method",
+                     METHOD);
 }
 
 /* ---- settings ---- */
@@ -152,8 +153,8 @@ static json_t *settings(const json_t *first, const json_t *here)
             names[n++] = key;
     rp_sort_text(names, n);
     for (size_t i = 0; i < n; i++)
-        json_array_append_new(out, json_pack("{s:s, s:O, s:O}", "key", names[i], "first", value_of(a, names[i]), "here",
-                                             value_of(b, names[i])));
+        json_array_append_new(out, json_pack("{s:s, s:O, s:O}", "key", names[i], "original", value_of(a, names[i]),
+                                             "replication", value_of(b, names[i])));
     return out;
 }
 
@@ -174,8 +175,8 @@ static json_t *environment(const json_t *first, const json_t *here, struct rp_er
         const json_t *a = json_object_get(d, "before"), *b = json_object_get(d, "after");
         if (!hidden(a) || !hidden(b))
             json_array_append_new(out, json_pack("{s:O, s:O, s:O, s:O, s:O}", "field", json_object_get(d, "field"), "impact",
-                                                 json_object_get(d, "impact"), "moment", json_object_get(d, "moment"), "first", a, "here",
-                                                 b));
+                                                 json_object_get(d, "impact"), "volatile", json_object_get(d, "volatile"), "original", a,
+                                                 "replication", b));
     }
     return out;
 }

@@ -7,10 +7,11 @@
  * Extend:  another part is a function in agreement.c, a property in bundle/schemas/run.schema.json and rows in report/md.c.
  *
  * {"bits": {"equal": bool or null if no step is on both sides, "steps", "roots": compared,
- *           "first_difference": null or {"step", "quantity", "first", "here"}},
- *  "throughput": {"first", "here", "ratio": here / first, "interval": [low, high] or null, "level", "method"},
- *  "settings": [{"key", "first", "here"}...] that differ,
- *  "environment": [{"field", "impact", "moment", "first", "here"}...] before the runs; values hidden on both sides are left out}
+ *           "first_difference": null or {"step", "quantity", "original", "replication"}},
+ *  "throughput": {"original", "replication", "ratio": replication / original, "interval": [low, high] or null, "level", "method"},
+ *  "settings": [{"key", "original", "replication"}...] that differ,
+ *  "environment": [{"field", "impact", "volatile", "original", "replication"}...] before the runs; values hidden on both sides are
+ *  left out}
  */
 #pragma once
 

@@ -1,24 +1,24 @@
 #include "report/ceilings.h"
 
 #define ACHIEVED                                                                                                               \
-    "results.flops_per_s, which counts the model's matrix products and takes the whole of the timed windows on the host's clock; " \
-    "share: of the higher of the two ceilings of the product"
+    "results.flops_per_s, which counts the FLOPs of the model's GEMMs over the whole timed windows by the host's clock; " \
+    "gemm_share: its ratio to the higher of the two GEMM ceilings"
 
 static const struct {
     const char *name, *rate, *formula;
     const char *size[3]; /* multiplied */
     double each;
 } kinds[] = {
-    {"gemm", "flops_per_s", "2 * rows * width * depth * times / shortest ns", {"rows", "width", "depth"}, 2},
-    {"copy", "bytes_per_s", "2 * bytes * times / shortest ns: read once and written once", {"bytes"}, 2},
-    {"host_to_device", "bytes_per_s", "bytes * times / shortest ns", {"bytes"}, 1},
+    {"gemm", "flops_per_s", "2 * m * n * k * calls / shortest ns", {"m", "n", "k"}, 2},
+    {"copy", "bytes_per_s", "2 * bytes * calls / shortest ns: each byte is read and written", {"bytes"}, 2},
+    {"host_to_device", "bytes_per_s", "bytes * calls / shortest ns", {"bytes"}, 1},
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
 /* The same with its rate, which is null when no time passed. */
 static json_t *with_rate(const json_t *raw, size_t kind)
 {
-    double work = kinds[kind].each * json_number_value(json_object_get(raw, "times"));
+    double work = kinds[kind].each * json_number_value(json_object_get(raw, "calls"));
     const json_t *all = json_object_get(raw, "ns"), *one;
     json_int_t best = 0;
     size_t i;
@@ -30,7 +30,7 @@ static json_t *with_rate(const json_t *raw, size_t kind)
         json_object_set(out, kinds[kind].size[i], json_object_get(raw, kinds[kind].size[i]));
         work *= json_number_value(json_object_get(raw, kinds[kind].size[i]));
     }
-    json_object_set(out, "times", json_object_get(raw, "times"));
+    json_object_set(out, "calls", json_object_get(raw, "calls"));
     json_object_set(out, "ns", (json_t *)all);
     json_object_set_new(out, kinds[kind].rate, best > 0 ? json_real(work / ((double)best / 1e9)) : json_null());
     return out;

@@ -1,6 +1,6 @@
 /* report.md: a rendering of run.json, which lists what changed during the run, and of the capture before the run. verify renders it again
  * and compares bytes, so nothing may come from anywhere else, and a format that changes here needs a new schema version: the words below
- * are sealed in every bundle of version 2. */
+ * are sealed in every bundle of version 3. */
 #include "report/report.h"
 
 #include "base/json.h"
@@ -42,17 +42,17 @@ static void put_heading(struct rp_buf *out, const json_t *run)
     rp_buf_puts(out, complete ? "# " : strcmp(status, "failed") == 0 ? "# FAILED RUN: " : "# INCOMPLETE RUN: ");
     fill(out, run, *rp_json_text_at(run, "recipe/title/value") ? "{/recipe/title/value t}\n\n" : "{/recipe_name t}\n\n");
     if (!complete) {
-        rp_buf_puts(out, "This run did not reach its end: ");
+        rp_buf_puts(out, "This run did not complete: ");
         fill(out, run, *rp_json_text_at(run, "reason") ? "{/reason t}" : "no reason given");
-        rp_buf_puts(out, ". The figures below cover only the steps that were finished and are no result of the recipe.\n\n");
+        rp_buf_puts(out, ". The figures below cover only the completed steps and are not a result of the recipe.\n\n");
     }
     if (rp_run_degrees(run) > rp_run_ranks(run))
         fill(out, run,
-             "This run has the arithmetic of {/recipe/parallel.data/value d0} x {/recipe/parallel.tensor/value d0} x "
-             "{/recipe/parallel.pipeline/value d0} ranks (data x tensor x pipeline), computed by {/world/ranks d0}: the same bits, at the "
-             "speed of {/world/ranks d0}.\n\n");
+             "This run computed the arithmetic of {/recipe/parallel.data/value d0} x {/recipe/parallel.tensor/value d0} x "
+             "{/recipe/parallel.pipeline/value d0} ranks (data x tensor x pipeline) on {/world/ranks d0}: the bits are those of all ranks, "
+             "the throughput is that of {/world/ranks d0}.\n\n");
     if (!json_is_true(rp_json_at(run, "data/pinned")))
-        rp_buf_puts(out, "The data are the owner's own, not a pinned archive: others cannot repeat this run without them.\n\n");
+        rp_buf_puts(out, "The data are not from a pinned archive: a replication needs the same files.\n\n");
 }
 
 /* The row in the layout of the published reports. */
@@ -62,14 +62,14 @@ static void put_headline(struct rp_buf *out, const json_t *run)
          "| model | precision | batch size per device | accumulation | sequence length | devices | throughput "
          "({/results/throughput/unit t}) | 95 % interval |\n|---|---|---:|---:|---:|---:|---:|---|\n| {/model/name t}");
     if (json_integer_value(rp_run_setting(run, "model.num_hidden_layers")))
-        fill(out, run, ", {/recipe/model.num_hidden_layers/value d0} layers of {/recipe/model.hidden_size/value d0}");
+        fill(out, run, ", {/recipe/model.num_hidden_layers/value d0} layers, hidden size {/recipe/model.hidden_size/value d0}");
     fill(out, run,
          " | strict fp32 | {/plan/batch d0} | {/recipe/train.accumulation_steps/value t} | {/recipe/task.seq_length/value t} | "
          "{/world/ranks d0} {/backend t} | **{/results/throughput/value d3}** | ");
     fill(out, run, rp_throughput_of(run).sure ? "{/results/throughput/interval/0 d3} to {/results/throughput/interval/1 d3}" : "-");
     rp_buf_puts(out, " |\n\n");
     if (rp_throughput_of(run).tokens > 0)
-        fill(out, run, "That is {/results/counters/0/per_s d1} tokens/s: every sequence has {/recipe/task.seq_length/value t}.\n");
+        fill(out, run, "That is {/results/counters/0/per_s d1} tokens/s, with {/recipe/task.seq_length/value t} tokens in every sequence.\n");
     fill(out, run,
          "Strict fp32 is IEEE binary32 in the canonical order {/numerics t}: no TF32, no reduced precision, and the same "
          "bits on every machine.\nThroughput is the {/results/estimator p}; the window is the {/results/window p}.\n"
@@ -80,11 +80,11 @@ static void put_ceilings(struct rp_buf *out, const json_t *run)
 {
     if (!rp_json_at(run, "ceilings"))
         return;
-    rp_buf_puts(out, "## What the device does at best\n\nOutside the timed windows, with the same operations.\n\n");
+    rp_buf_puts(out, "## Ceilings of the device\n\nMeasured with the operations of the run, outside the timed windows.\n\n");
     put_table(out, run, rp_table_ceilings);
     fill(out, run,
          "The run achieved {/ceilings/achieved/flops_per_s d2*1e-9} GFLOP/s, {/ceilings/achieved/gemm_share d1*100} % of the "
-         "matrix product's ceiling: {/ceilings/achieved/formula p}.\n\n");
+         "GEMM ceiling: {/ceilings/achieved/formula p}.\n\n");
 }
 
 /* The keys of an object in name order; free the array. */
@@ -113,35 +113,36 @@ static void put_throttling(struct rp_buf *out, const json_t *shares)
         rp_md_text(out, line.data, 1);
     }
     if (!n)
-        rp_buf_puts(out, json_is_object(shares) ? "never" : "not known");
+        rp_buf_puts(out, json_is_object(shares) ? "never" : "unknown");
 }
 
-/* The device as it was sampled during the run, by its own clock where it has one, and its memory. */
+/* The time of the device by its own clock where it has one, its memory, and telemetry. */
 static void put_device(struct rp_buf *out, const json_t *run)
 {
-    const json_t *samples = rp_json_at(run, "samples");
-    if (!rp_json_at(run, "results/device_share") && !rp_json_at(run, "device_bytes") && !samples)
+    const json_t *telemetry = rp_json_at(run, "telemetry");
+    if (!rp_json_at(run, "results/device_share") && !rp_json_at(run, "device_bytes") && !telemetry)
         return;
     rp_buf_puts(out, "## The device during the run\n\n");
     if (rp_json_at(run, "results/device_share"))
         fill(out, run,
-             "The device worked for {/results/device_s d3} s of the timed windows, {/results/device_share d2*100} % of them: "
+             "The device was busy for {/results/device_s d3} s of the timed windows, {/results/device_share d2*100} % of them: "
              "{/results/device_share_formula p}.\n\n");
     if (rp_json_at(run, "device_bytes"))
         fill(out, run,
-             "Memory of the device: {/device_bytes/reserved d1/1048576} MiB reserved, {/device_bytes/taken d1/1048576} MiB less "
-             "free than before.\n\n");
-    if (rp_json_at(samples, "reason"))
-        fill(out, run, "The device was not sampled: {/samples/reason t}.\n\n");
-    if (!rp_json_at(samples, "timed"))
+             "Device memory: {/device_bytes/reserved d1/1048576} MiB reserved; free memory decreased by "
+             "{/device_bytes/used d1/1048576} MiB.\n\n");
+    if (rp_json_at(telemetry, "reason"))
+        fill(out, run, "No telemetry: {/telemetry/reason t}.\n\n");
+    if (!rp_json_at(telemetry, "timed"))
         return;
     fill(out, run,
-         "Every {/samples/period_s d1} s, of which one in {/samples/every d0} is kept: {/samples/timed d0} {/samples/window p}."
-         "\n\n");
+         "Sampled every {/telemetry/period_s d1} s, one in {/telemetry/every d0} kept: {/telemetry/timed d0} {/telemetry/window p}.\n\n");
     put_table(out, run, rp_table_telemetry);
-    rp_buf_puts(out, "Throttled, in percent of the samples: ");
-    put_throttling(out, rp_json_at(samples, "throttle"));
-    fill(out, run, ". Energy: {/samples/energy_j d1} J, {/samples/energy_per_sample_j d4} J per sample: {/samples/energy_formula p}.\n\n");
+    rp_buf_puts(out, "Throttled, in per cent of the device samples: ");
+    put_throttling(out, rp_json_at(telemetry, "throttle"));
+    fill(out, run,
+         ". Energy: {/telemetry/energy_j d1} J, {/telemetry/energy_per_sample_j d4} J per training sample: "
+         "{/telemetry/energy_formula p}.\n\n");
 }
 
 /* Keys whose value did not come from the recipe or its defaults. */
@@ -176,7 +177,7 @@ static void flatten(struct rp_doc *d, const json_t *node, const char *path)
 static void put_machine(struct rp_buf *out, const json_t *run, const json_t *probes)
 {
     struct rp_doc d = {.as = RP_FILL_MD};
-    rp_buf_puts(out, "## Machine before the run\n\nValues that are lists, and those that could not be read, are in `env/`.\n\n");
+    rp_buf_puts(out, "## Machine before the run\n\nLists, and values that could not be read, are in `env/`.\n\n");
     rp_doc_table(&d, "|");
     flatten(&d, probes, "");
     put_doc(out, &d);
@@ -190,7 +191,7 @@ static void put_replication(struct rp_buf *out, const json_t *run)
     if (!rp_json_at(run, "agreement"))
         return;
     fill(out, run,
-         "## Replication\n\nThis run repeats, with the same settings and data, the run in `{/replicates/bundle t}`, whose "
+         "## Replication\n\nThe original, whose settings and data this run repeats, is the run in `{/replicates/bundle t}`. Its "
          "statement has SHA-256 {/replicates/statement t} and was signed by {/replicates/signer t}.\n\n");
     put_table(out, run, rp_table_agreement);
     put_table(out, run, rp_table_differences);
@@ -212,9 +213,9 @@ int rp_report_md(struct rp_buf *out, const struct rp_report_source *from, struct
     put_overrides(out, run);
     put_machine(out, run, probes);
     rp_buf_puts(out, "## How to verify\n\n"
-                     "`repro verify BUNDLE --trust KEY` checks the signature and every digest, computes every number above again from\n"
+                     "`repro verify BUNDLE --trust KEY` checks the signature and every digest, recomputes every number above from\n"
                      "`steps/rank0.jsonl`, and with `--replay K` trains the first K steps again and compares bits. With stock tools:\n"
-                     "`sh verify.sh BUNDLE KEY.pem`. The key inside the bundle shows that nothing changed since it was signed, not who\n"
-                     "signed it: get the signer's key, or its fingerprint, some other way.\n");
+                     "`sh verify.sh BUNDLE KEY.pem`. The key inside the bundle proves that nothing changed since it was signed, not who\n"
+                     "signed it: get the signer's key, or its fingerprint, through another channel.\n");
     return 0;
 }

@@ -5,7 +5,7 @@
  * Owner:   struct rp_records owns its arrays; rp_records_fini().
  * Extend:  a key is a row of worker/step.def, a field here where figures need it, and a property in bundle/schemas/step.schema.json.
  *
- * A run of RP_RECORDS_MAX steps with a state root at each takes 43 MB here: verify's limit is 64 MiB, so the size of a record matters.
+ * A run of RP_RECORDS_MAX steps with a state root at each takes 46 MiB here: verify's limit is 64 MiB, so the size of a record matters.
  */
 #pragma once
 

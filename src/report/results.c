@@ -13,14 +13,14 @@
 #define LONG_RUN 50000
 #define ESTIMATOR "median over repeats of samples / window seconds"
 #define WINDOW                                                                                                                 \
-    "start of the first timed step of a repeat to the end of its last, loading of samples included, state roots between steps left out"
+    "start of the first timed step of a repeat to the end of its last, with the loading of samples and without state roots between steps"
 #define DEVICE_SHARE                                                                                                           \
-    "device_s / seconds of all windows; device_s: from the first to the last work of each timed step by the device's own clock, " \
-    "gaps between its works included"
+    "device_s / seconds of all windows; device_s: from the start of the first operation of each timed step to the end of its last, by " \
+    "the device's own clock, idle gaps included"
 #define METHOD                                                                                                                 \
-    "percentile bootstrap: where there are several repeats they are drawn again with replacement, and in each the step cycles "  \
-    "(start to next start, without state roots), by SplitMix64 seeded with the first 8 bytes of records_sha256; the estimator "  \
-    "is taken over each draw"
+    "percentile bootstrap: repeats, where there are several, and in each the step cycles (start to next start, without state "  \
+    "roots) are resampled with replacement, by SplitMix64 seeded with the first 8 bytes of records_sha256; the estimator is " \
+    "applied to each resample"
 
 #define INPUT_LIMITS 0.1 /* share of the time from which the input limits a run */
 #define INPUT_SHARE                                                                                                            \
@@ -309,7 +309,7 @@ static void add_evidence(json_t *out, const struct rp_records *rs)
     json_object_set_new(out, "grad_norm_last", hex_or_null(last, last ? last->grad_norm : 0));
     json_object_set_new(out, "state_root_first", root_or_null(rs, root0));
     json_object_set_new(out, "state_root_last", root_or_null(rs, root1));
-    json_object_set_new(out, "state_roots", json_pack("{s:I, s:f}", "taken", (json_int_t)roots, "seconds", seconds(root_ns)));
+    json_object_set_new(out, "state_roots", json_pack("{s:I, s:f}", "count", (json_int_t)roots, "seconds", seconds(root_ns)));
 }
 
 json_t *rp_results(const struct rp_records *rs, const struct rp_recipe *r, const json_t *plan, int complete, struct rp_err *err)

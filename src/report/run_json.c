@@ -127,10 +127,10 @@ json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
     json_object_set_new(out, "device", copy_or_null(d->device));
     json_object_set_new(out, "results", results);
     add_done(out, d->recipe, d->done);
-    if (d->samples)
-        json_object_set_new(out, "samples", rp_telemetry_json(d->samples, d->records));
-    else if (d->no_samples)
-        json_object_set_new(out, "samples", json_pack("{s:o}", "reason", text_or_null(d->no_samples)));
+    if (d->telemetry)
+        json_object_set_new(out, "telemetry", rp_telemetry_json(d->telemetry, d->records));
+    else if (d->no_telemetry)
+        json_object_set_new(out, "telemetry", json_pack("{s:o}", "reason", text_or_null(d->no_telemetry)));
     add_times(out, d);
     json_object_set_new(out, "tool", tool_json());
     if (!json_is_null(changes))

@@ -1,4 +1,4 @@
-/* run.json: the record of a run in one document (schema repro-run/2).
+/* run.json: the record of a run in one document (schema repro-run/3).
  *
  * What:    builds it; bundle/schemas/run.schema.json documents the layout.
  * Flow:    struct rp_run_doc (borrowed parts) -> json_t.
@@ -16,7 +16,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
-#define RP_RUN_SCHEMA "repro-run/2" /* sign/statement.h has the predicate's, and refuses the version before */
+#define RP_RUN_SCHEMA "repro-run/3" /* sign/statement.h has the predicate's, and refuses the version before */
 
 struct rp_run_doc {
     const char *status; /* "complete", "incomplete", "failed" */
@@ -28,8 +28,8 @@ struct rp_run_doc {
     const json_t *device; /* rp_device_json(), or NULL if the worker did not report it */
     const json_t *done;           /* body of the worker's DONE record, or NULL: worker/job.h */
     const struct rp_records *records; /* of steps/rank0.jsonl */
-    const struct rp_telemetry *samples; /* telemetry of steps/rank0.samples.jsonl, or NULL */
-    const char *no_samples;           /* why there is no telemetry; NULL: not supported */
+    const struct rp_telemetry *telemetry; /* of steps/rank0.telemetry.jsonl, or NULL */
+    const char *no_telemetry;             /* why there is no telemetry; NULL: not supported */
     const json_t *before, *after;     /* captures, whose changes are listed; NULL: left out */
     uint64_t started_ns, ended_ns; /* wall clock */
     const json_t *command_line;    /* array of texts; NULL: left out */

@@ -78,23 +78,23 @@ static const struct row {
     {"step time, median", "/results/step_s/median", "d4", "s"},
     {"step time, p90", "/results/step_s/p90", "d4", "s"},
     {"step time, p99", "/results/step_s/p99", "d4", "s"},
-    {"step time, shortest", "/results/step_s/min", "d4", "s"},
-    {"step time, longest", "/results/step_s/max", "d4", "s"},
+    {"step time, minimum", "/results/step_s/min", "d4", "s"},
+    {"step time, maximum", "/results/step_s/max", "d4", "s"},
     {"warm-up steps", "/results/steps/warm-up", "d0", ""},
     {"timed steps", "/results/steps/timed", "d0", ""},
     {"samples per step", "/results/samples_per_step", "d0", ""},
     {"achieved", "/results/flops_per_s", "d2*1e-9", "GFLOP/s"},
-    {"achieved, with recomputation", "/results/hardware_flops_per_s", "d2*1e-9", "GFLOP/s"},
+    {"achieved, recomputation included", "/results/hardware_flops_per_s", "d2*1e-9", "GFLOP/s"},
     {"limited by", "/results/input/limited_by", "t", ""},
     {"waiting for input, share of the timed steps", "/results/input/share", "d2*100", "%"},
     {"waiting for input, median of a step", "/results/input/median_s", "d4", "s"},
     {"damaged samples replaced", "/skipped_samples", "d0", ""},
-    {"between steps, inside the windows", "/results/between_steps_s", "d4", "s"},
-    {"state roots, outside the windows", "/results/state_roots/seconds", "d4", "s"},
+    {"time between steps of the windows", "/results/between_steps_s", "d4", "s"},
+    {"time of state roots, not in the windows", "/results/state_roots/seconds", "d4", "s"},
     {"parameters", "/plan/parameters", "d0", ""},
     {"memory planned", "/plan/total_bytes", "d1/1048576", "MiB"},
-    {"memory used at most", "/peak_rss_bytes", "d1/1048576", "MiB"},
-    {"whole run", "/elapsed_s", "d1", "s"},
+    {"peak memory", "/peak_rss_bytes", "d1/1048576", "MiB"},
+    {"elapsed time", "/elapsed_s", "d1", "s"},
     {NULL, NULL, NULL, NULL}, /* the counters */
     {"first loss", "/results/loss_first", "h", ""},
     {"last loss", "/results/loss_last", "h", ""},
@@ -106,7 +106,7 @@ static const struct row {
     {"state root before", "/results/state_root_first", "t", ""},
     {"state root after", "/results/state_root_last", "t", ""},
     {"program", "/tool/version", "t", ""},
-    {"program's commit", "/tool/commit", "t", ""},
+    {"program commit", "/tool/commit", "t", ""},
     {"data digest", "/data/digest", "t", ""},
     {"data archive", "/data/archive", "t", ""},
     {"started", "/started_at", "t", ""},
@@ -141,7 +141,7 @@ void rp_table_telemetry(struct rp_doc *d, const json_t *run)
     for (const struct rp_telemetry_value *v = rp_telemetry_values; v->key; v++) {
         rp_doc_cell(d, "%s", v->words);
         for (size_t k = 0; k < 4; k++)
-            rp_doc_fill(d, run, "{/samples/%s/%s %s}", v->name, columns[k], v->form);
+            rp_doc_fill(d, run, "{/telemetry/%s/%s %s}", v->name, columns[k], v->form);
         rp_doc_cell(d, "%s", v->unit);
     }
 }
@@ -149,20 +149,20 @@ void rp_table_telemetry(struct rp_doc *d, const json_t *run)
 void rp_table_ceilings(struct rp_doc *d, const json_t *run)
 {
     static const struct row rows[] = {
-        {"matrix product", "gemm", "flops_per_s", "GFLOP/s"},
-        {"copy between two blocks of its memory", "copy", "bytes_per_s", "GB/s"},
-        {"copy from the host's memory", "host_to_device", "bytes_per_s", "GB/s"},
+        {"GEMM", "gemm", "flops_per_s", "GFLOP/s"},
+        {"copy in device memory", "copy", "bytes_per_s", "GB/s"},
+        {"copy from host memory", "host_to_device", "bytes_per_s", "GB/s"},
     };
     const json_t *is = rp_json_at(run, "ceilings");
     const char *shape = json_is_object(rp_json_at(is, "before")) ? "/ceilings/before/gemm" : "/ceilings/after/gemm";
     add_table(d, "Measured with the operations of the run, outside the timed windows",
-              on_page(d) ? "operation|#before the run|#after it|unit and formula" : "|#before the run|#after it|");
+              on_page(d) ? "operation|#before the run|#after the run|unit and formula" : "|#before the run|#after the run|");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char path[64];
         if (!rp_json_at(is, RP_FORMAT(path, "before/%s", rows[i].pointer)) && !rp_json_at(is, RP_FORMAT(path, "after/%s", rows[i].pointer)))
             continue;
         if (i == 0)
-            rp_doc_fill(d, run, "%s, {%s/rows d0}x{%s/width d0}x{%s/depth d0}", rows[i].name, shape, shape, shape);
+            rp_doc_fill(d, run, "%s, {%s/m d0}x{%s/n d0}x{%s/k d0}", rows[i].name, shape, shape, shape);
         else
             rp_doc_cell(d, "%s", rows[i].name);
         rp_doc_fill(d, run, "{/ceilings/before/%s/%s d2*1e-9}", rows[i].pointer, rows[i].form);
@@ -182,7 +182,7 @@ void rp_table_overrides(struct rp_doc *d, const json_t *run)
         if (strcmp(origin, "command line") != 0 && strcmp(origin, "backend section") != 0)
             continue;
         if (!rows++)
-            add_table(d, "Settings that are not those of the recipe", "key|value|by");
+            add_table(d, "Settings that differ from the recipe", "key|value|set by");
         rp_doc_literal(d, k[i].name);
         rp_doc_fill(d, run, "{/recipe/%s/value t}", k[i].name);
         rp_doc_cell(d, "%s", origin);
@@ -208,11 +208,11 @@ void rp_table_changes(struct rp_doc *d, const json_t *run)
             if (!shown++)
                 add_table(d, "What changed during the run", "field|impact|before|after");
             rp_doc_text(d, rp_json_text_at(c, "field"), "-");
-            rp_doc_cell(d, "%s%s", impacts[k], json_is_true(json_object_get(c, "moment")) ? ", of the moment" : "");
+            rp_doc_cell(d, "%s%s", impacts[k], json_is_true(json_object_get(c, "volatile")) ? ", volatile" : "");
             add_side(d, run, "environment_changes", i, "before");
             add_side(d, run, "environment_changes", i, "after");
         }
-    rp_doc_line(d, "%zu of %zu values that differ between the two captures are listed; the others have no known influence on speed.", shown,
+    rp_doc_line(d, "%zu of %zu values that differ between the two captures are listed; the others have no known effect on throughput.", shown,
                 json_array_size(list));
 }
 
@@ -227,11 +227,11 @@ void rp_table_agreement(struct rp_doc *d, const json_t *run)
     if (json_is_object(rp_json_at(is, "bits/first_difference"))) {
         rp_doc_cell(d, "first difference");
 #define AT "/agreement/bits/first_difference/"
-        rp_doc_fill(d, run, "step {" AT "step d0}, {" AT "quantity t}: first {" AT "first t}, here {" AT "here t}");
+        rp_doc_fill(d, run, "step {" AT "step d0}, {" AT "quantity t}: original {" AT "original t}, replication {" AT "replication t}");
 #undef AT
     }
-    rp_doc_cell(d, "throughput here / first");
-    rp_doc_fill(d, run, "{/agreement/throughput/here d3} / {/agreement/throughput/first d3} = {/agreement/throughput/ratio d4}%s",
+    rp_doc_cell(d, "throughput, replication / original");
+    rp_doc_fill(d, run, "{/agreement/throughput/replication d3} / {/agreement/throughput/original d3} = {/agreement/throughput/ratio d4}%s",
                 json_array_size(rp_json_at(is, "throughput/interval")) != 2
                     ? ""
                     : ", 95 % interval {/agreement/throughput/interval/0 d4} to {/agreement/throughput/interval/1 d4}");
@@ -241,10 +241,10 @@ void rp_table_agreement(struct rp_doc *d, const json_t *run)
     rp_doc_fill(d, run, "{/agreement/throughput/method t}");
     for (size_t i = 0; i < json_array_size(rp_json_at(is, "settings")); i++) {
         if (i == 0)
-            add_table(d, "Settings that differ", "key|first|here");
+            add_table(d, "Settings that differ", "key|original|replication");
         rp_doc_text(d, rp_json_text_at(json_array_get(rp_json_at(is, "settings"), i), "key"), "-");
-        rp_doc_fill(d, run, "{/agreement/settings/%zu/first t}", i);
-        rp_doc_fill(d, run, "{/agreement/settings/%zu/here t}", i);
+        rp_doc_fill(d, run, "{/agreement/settings/%zu/original t}", i);
+        rp_doc_fill(d, run, "{/agreement/settings/%zu/replication t}", i);
     }
 }
 
@@ -257,12 +257,12 @@ void rp_table_differences(struct rp_doc *d, const json_t *run)
         if (!rp_capture_important(one))
             continue;
         if (!shown++)
-            add_table(d, "Differences between the machines that probably affect throughput", "field|impact|first|here");
+            add_table(d, "Differences between the machines that probably affect throughput", "field|impact|original|replication");
         rp_doc_text(d, rp_json_text_at(one, "field"), "-");
         rp_doc_text(d, rp_json_text_at(one, "impact"), "-");
-        add_side(d, run, "agreement/environment", i, "first");
-        add_side(d, run, "agreement/environment", i, "here");
+        add_side(d, run, "agreement/environment", i, "original");
+        add_side(d, run, "agreement/environment", i, "replication");
     }
-    rp_doc_line(d, "%zu of %zu values that differ between the two machines before the runs are of high or medium impact.", shown,
+    rp_doc_line(d, "%zu of %zu values that differ between the two machines before the runs have high or medium impact.", shown,
                 json_array_size(list));
 }

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WINDOW "samples from the start of the first timed step to the end of the last"
+#define WINDOW "device samples from the start of the first timed step to the end of the last"
 #define ENERGY                                                                                                                 \
-    "mean of power_w * seconds from the start of the first timed step to the end of the last; per sample: / samples trained there"
+    "mean of power_w * seconds from the start of the first timed step to the end of the last; per training sample: / samples trained there"
 
 /* ---- during the run ---- */
 
@@ -42,15 +42,15 @@ void rp_sampling_add(struct rp_sampling *s, const json_t *body)
     if (!s->line) {
         s->line = json_array();
         s->every = 1;
-        s->schema = rp_schema_load("sample", &err);
+        s->schema = rp_schema_load("telemetry", &err);
     }
     if (reason) {
         rp_ascii(s->reason, sizeof s->reason, *reason ? reason : "the GPU worker gave no reason");
         return;
     }
-    if (!s->schema || rp_schema_check(s->schema, body, "sample", &err) < 0 || integer(body, "n") != s->next ||
+    if (!s->schema || rp_schema_check(s->schema, body, "telemetry", &err) < 0 || integer(body, "n") != s->next ||
         integer(body, "ns") <= s->last_ns) {
-        snprintf(s->reason, sizeof s->reason, "the GPU worker sent something that is not a sample");
+        snprintf(s->reason, sizeof s->reason, "the GPU worker sent something that is not a device sample");
         return;
     }
     s->last_ns = integer(body, "ns");
@@ -99,7 +99,7 @@ static int add_line(struct rp_telemetry *s, const struct rp_schema *schema, cons
 {
     char what[64];
     RP_BUF again = {0};
-    snprintf(what, sizeof what, "%s:%" PRId64, RP_OF_RANK(0, ".samples.jsonl"), s->n + 1);
+    snprintf(what, sizeof what, "%s:%" PRId64, RP_OF_RANK(0, ".telemetry.jsonl"), s->n + 1);
     if (s->n == RP_TELEMETRY_MAX)
         return rp_fail(err, RP_MISMATCH, "%s: more than %d lines", what, RP_TELEMETRY_MAX);
     RP_JSON *line = rp_json_parse(text, size, what, err);
@@ -112,7 +112,7 @@ static int add_line(struct rp_telemetry *s, const struct rp_schema *schema, cons
     if (s->n == 1)
         s->every = n;
     if (n != s->n * s->every || s->every < 1 || (s->every & (s->every - 1)))
-        return rp_fail(err, RP_MISMATCH, "%s is sample %" PRId64 ": some are missing before it", what, n);
+        return rp_fail(err, RP_MISMATCH, "%s is device sample %" PRId64 ": some are missing before it", what, n);
     if (s->n && integer(line, "ns") <= rp_sample_ns(s, s->n - 1))
         return rp_fail(err, RP_MISMATCH, "%s was taken before the one before it", what);
     json_array_append(s->line, line);
@@ -122,7 +122,7 @@ static int add_line(struct rp_telemetry *s, const struct rp_schema *schema, cons
 
 int rp_telemetry_parse(struct rp_telemetry *out, const char *text, size_t size, struct rp_err *err)
 {
-    const struct rp_schema *schema = rp_schema_load("sample", err);
+    const struct rp_schema *schema = rp_schema_load("telemetry", err);
     *out = (struct rp_telemetry){.line = json_array(), .every = 1};
     rp_sha256_hex(out->sha256, text, size);
     int failed = !schema;

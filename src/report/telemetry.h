@@ -1,9 +1,9 @@
 /* Telemetry (samples of the device that trains): clocks, power, temperature and throttling, every 100 ms during the run.
  *
- * What:    the lines of steps/rank0.samples.jsonl: collected during the run, parsed, and made into the figures of run.json.
- * Flow:    SAMPLE frames -> struct rp_sampling -> lines -> struct rp_telemetry, with the step records -> the "samples" object of run.json.
+ * What:    the lines of steps/rank0.telemetry.jsonl: collected during the run, parsed, and made into the figures of run.json.
+ * Flow:    TELEMETRY frames -> struct rp_sampling -> lines -> struct rp_telemetry, with the step records -> "telemetry" of run.json.
  * Owner:   both structs own what they hold; *_fini().
- * Extend:  a value is a row of rp_nvml_sample_rows (gpu/nvml_table.c), a property in bundle/schemas/sample.schema.json, and a row of
+ * Extend:  a value is a row of rp_nvml_sample_rows (gpu/nvml_table.c), a property in bundle/schemas/telemetry.schema.json, and a row of
  *          rp_telemetry_values in telemetry.c, which makes it a figure, a row of tables and a column of the file for download.
  *
  * A line: {"n":3,"ns":..,"clock_sm_hz":..,"clock_memory_hz":..,"power_mw":..,"temperature_c":..,"throttle":["sw_power_cap"],
@@ -31,7 +31,7 @@ struct rp_sampling {
     const struct rp_schema *schema;
     char reason[256]; /* why there are none, or no more; else "" */
 };
-/* One SAMPLE frame. An invalid one is not kept, nor anything after it. */
+/* One TELEMETRY frame. An invalid one is not kept, nor anything after it. */
 void rp_sampling_add(struct rp_sampling *s, const json_t *body);
 void rp_sampling_write(struct rp_buf *out, const struct rp_sampling *s);
 void rp_sampling_fini(struct rp_sampling *s);

@@ -10,12 +10,15 @@ static const char *const figures[] = {"throughput", "loss_first", "loss_last", "
 
 int rp_statement_version(const json_t *j, const char *what, struct rp_err *err)
 {
-    static const char old[] = "repro-run/1";
-    if (strcmp(rp_json_text_at(j, "schema"), old) != 0 && strcmp(rp_json_text_at(j, "predicate/schema"), old) != 0 &&
-        strcmp(rp_json_text_at(j, "predicateType"), "urn:repro:run:1") != 0)
-        return 0;
-    return rp_fail(err, RP_MALFORMED, "%s is version 1 (repro-run/1); this program reads version 2; a program built from commit 6c88d78 "
-                                      "reads it", what);
+    static const struct {
+        const char *schema, *type, *commit;
+    } old[] = {{"repro-run/1", "urn:repro:run:1", "6c88d78"}, {"repro-run/2", "urn:repro:run:2", "95a6944"}};
+    for (size_t i = 0; i < sizeof old / sizeof *old; i++)
+        if (strcmp(rp_json_text_at(j, "schema"), old[i].schema) == 0 ||
+            strcmp(rp_json_text_at(j, "predicate/schema"), old[i].schema) == 0 || strcmp(rp_json_text_at(j, "predicateType"), old[i].type) == 0)
+            return rp_fail(err, RP_MALFORMED, "%s is version %zu (%s); this program reads version 3; a program built from commit %s reads "
+                           "it", what, i + 1, old[i].schema, old[i].commit);
+    return 0;
 }
 
 json_t *rp_statement_predicate(const json_t *run, const char *sha256)

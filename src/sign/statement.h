@@ -12,14 +12,14 @@
 #include <jansson.h>
 
 #define RP_STATEMENT_TYPE "https://in-toto.io/Statement/v1"
-#define RP_PREDICATE_TYPE "urn:repro:run:2"
+#define RP_PREDICATE_TYPE "urn:repro:run:3"
 
 struct rp_subject {
     const char *name;
     char sha256[65];
 };
 
-/* RP_MALFORMED for a run.json or statement of version 1, which this program does not read; 0 for anything else. */
+/* RP_MALFORMED for a run.json or statement of version 1 or 2, which this program does not read; 0 for anything else. */
 int rp_statement_version(const json_t *j, const char *what, struct rp_err *err) rp_must_check;
 /* The predicate: schema versions, the build that ran, and the key figures of run.json. run: parsed run.json; sha256: of its bytes. */
 json_t *rp_statement_predicate(const json_t *run, const char *sha256);

@@ -16,7 +16,7 @@ static json_t *without_grades(const json_t *changes)
     size_t i;
     json_array_foreach(out, i, change) {
         json_object_del(change, "impact");
-        json_object_del(change, "moment");
+        json_object_del(change, "volatile");
     }
     return out;
 }
@@ -98,8 +98,8 @@ static int recompute(const struct rp_verify_state *s, const struct rp_verificati
         result->state = RP_CHECK_NOTE;
     snprintf(few, sizeof few, steps < s->v->original_steps ? " of the original's %" PRId64 : "", s->v->original_steps);
     snprintf(say, sizeof say, json_is_number(ratio) ? "%.4f" : "unknown", json_number_value(ratio));
-    return rp_check_text(result, "bits %s over %" PRId64 "%s steps and %" JSON_INTEGER_FORMAT " state roots, throughput here / original "
-                                "%s, %zu environment values differ, %d of high or medium impact; the original is signed by %s%s",
+    return rp_check_text(result, "bits %s over %" PRId64 "%s steps and %" JSON_INTEGER_FORMAT " state roots, throughput replication / "
+                                "original %s, %zu environment values differ, %d of high or medium impact; the original is signed by %s%s",
                          json_is_true(json_object_get(bits, "equal")) ? "equal" : "NOT EQUAL", steps, few,
                          json_integer_value(json_object_get(bits, "roots")), say, json_array_size(json_object_get(again, "environment")),
                          count_important(json_object_get(again, "environment")), v->fingerprint,
@@ -133,8 +133,8 @@ int rp_check_agreement(struct rp_verify_state *s, struct rp_check_result *result
         return rp_fail(err, RP_MISMATCH, "--original was given, but this run does not replicate another");
     if (!named)
         return rp_check_skip(result, "not a replication");
-    if (!json_equal(rp_json_at(is, "throughput/here"), rp_json_at(s->run, "results/throughput/value")))
-        return rp_fail(err, RP_MISMATCH, "agreement/throughput/here is not the throughput of this run");
+    if (!json_equal(rp_json_at(is, "throughput/replication"), rp_json_at(s->run, "results/throughput/value")))
+        return rp_fail(err, RP_MISMATCH, "agreement/throughput/replication is not the throughput of this run");
     if (s->o->original)
         return check_original(s, result, err);
     return rp_check_note(result, "replicates %s, statement %.16s... by %.23s...; give that bundle with --original to check the agreement",

@@ -323,7 +323,7 @@ int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, s
                          s->v->check[RP_CHECK_data].state != RP_CHECK_PASSED && !again ? ", digest of the samples" : "",
                          json_object_get(s->run, "skipped_samples") ? ", number of damaged samples" : "",
                          json_object_get(s->run, "ceilings") ? ", times of ceilings" : "",
-                         json_object_get(s->run, "samples") ? ", samples" : "",
+                         json_object_get(s->run, "telemetry") ? ", telemetry" : "",
                          !s->o->ledger ? ", place in the ledger" : "",
                          json_object_get(s->run, "agreement") && !s->o->original ? ", agreement" : "",
                          starts_from_file(s) && again < steps ? ", learning rates" : "", rest);

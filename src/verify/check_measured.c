@@ -81,14 +81,14 @@ int rp_check_ceilings(struct rp_verify_state *s, struct rp_check_result *result,
 
 /* ---- telemetry ---- */
 
-/* Steps and samples share a clock: together they span at most the run, and samples come at most at their rate. */
+/* Steps and device samples share a clock: together they span at most the run, and device samples come at most at their rate. */
 static int check_times(const struct rp_verify_state *s, const struct rp_telemetry *is, struct rp_err *err)
 {
     const struct rp_records *rs = &s->records;
     double elapsed = json_number_value(json_object_get(s->run, "elapsed_s"));
     double first = (double)rp_sample_ns(is, 0) / 1e9, last = (double)rp_sample_ns(is, is->n - 1) / 1e9, begin = first, end = last;
     if ((double)((is->n - 1) * is->every) * PERIOD_S > (last - first) * WALL_DRIFT + 2 * PERIOD_S)
-        return rp_fail(err, RP_MISMATCH, "%" PRId64 " samples in %.3f s: they are taken every %.1f s", (is->n - 1) * is->every,
+        return rp_fail(err, RP_MISMATCH, "%" PRId64 " device samples in %.3f s: they are taken every %.1f s", (is->n - 1) * is->every,
                        last - first, PERIOD_S);
     for (int64_t i = 0; i < rs->n; i++)
         if (rs->r[i].step >= 0) {
@@ -96,7 +96,7 @@ static int check_times(const struct rp_verify_state *s, const struct rp_telemetr
             end = fmax(end, (double)rs->r[i].end_ns / 1e9);
         }
     if (end - begin > elapsed * WALL_DRIFT + WALL_SLACK_S)
-        return rp_fail(err, RP_MISMATCH, "steps and samples span %.3f s, but the whole run took %.3f s", end - begin, elapsed);
+        return rp_fail(err, RP_MISMATCH, "steps and telemetry span %.3f s, but the whole run took %.3f s", end - begin, elapsed);
     return 0;
 }
 
@@ -120,12 +120,12 @@ static double expected_samples(const struct rp_verify_state *s, int64_t every)
 
 int rp_verify_few_samples(const struct rp_verify_state *s)
 {
-    const json_t *is = json_object_get(s->run, "samples");
+    const json_t *is = json_object_get(s->run, "telemetry");
     double timed = json_number_value(json_object_get(is, "timed"));
     return timed == 0 || timed < expected_samples(s, json_integer_value(json_object_get(is, "every"))) / 2 - 2;
 }
 
-/* Throttling, and too few samples. */
+/* Throttling, and too few device samples. */
 static void describe_telemetry(const struct rp_verify_state *s, const json_t *is, struct rp_check_result *result)
 {
     char text[300] = "";
@@ -143,22 +143,23 @@ static void describe_telemetry(const struct rp_verify_state *s, const json_t *is
     if (few || *text)
         result->state = RP_CHECK_NOTE;
     if (few)
-        rp_check_text(result, "only %" PRId64 " samples in the timed windows, %.0f expected%s%s", timed, room,
+        rp_check_text(result, "only %" PRId64 " device samples in the timed windows, %.0f expected%s%s", timed, room,
                      *text ? "; throttled: " : "", text);
     else
-        rp_check_text(result, "%" PRId64 " samples in the timed windows%s%s", timed, *text ? "; throttled: " : ", no throttling", text);
+        rp_check_text(result, "%" PRId64 " device samples in the timed windows%s%s", timed, *text ? "; throttled: " : ", no throttling",
+                      text);
 }
 
 static int check_samples(struct rp_verify_state *s, const struct rp_buf *bytes, struct rp_check_result *result, struct rp_err *err)
 {
     char text[400];
-    const json_t *is = json_object_get(s->run, "samples");
-    if (rp_telemetry_parse(&s->samples, rp_buf_text(bytes), bytes->size, err) < 0)
+    const json_t *is = json_object_get(s->run, "telemetry");
+    if (rp_telemetry_parse(&s->telemetry, rp_buf_text(bytes), bytes->size, err) < 0)
         return -1;
-    int failed = s->samples.n < 1 ? rp_fail(err, RP_MALFORMED, "the samples have no line") < 0 : check_times(s, &s->samples, err) < 0;
-    RP_JSON *again = failed ? NULL : rp_telemetry_json(&s->samples, &s->records);
+    int failed = s->telemetry.n < 1 ? rp_fail(err, RP_MALFORMED, "the telemetry has no line") < 0 : check_times(s, &s->telemetry, err) < 0;
+    RP_JSON *again = failed ? NULL : rp_telemetry_json(&s->telemetry, &s->records);
     if (!failed && rp_check_differ(text, sizeof text, is, again))
-        failed = rp_fail(err, RP_MISMATCH, "run.json does not follow from the samples: samples/%s", text) < 0;
+        failed = rp_fail(err, RP_MISMATCH, "run.json does not follow from the telemetry: telemetry/%s", text) < 0;
     if (!failed)
         describe_telemetry(s, is, result);
     return failed ? -1 : 0;
@@ -166,19 +167,19 @@ static int check_samples(struct rp_verify_state *s, const struct rp_buf *bytes, 
 
 int rp_check_telemetry(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const char *name = RP_OF_RANK(0, ".samples.jsonl");
+    const char *name = RP_OF_RANK(0, ".telemetry.jsonl");
     const struct rp_member *m = rp_bundle_find(&s->bundle, name);
-    const json_t *is = json_object_get(s->run, "samples"), *reason = json_object_get(is, "reason");
+    const json_t *is = json_object_get(s->run, "telemetry"), *reason = json_object_get(is, "reason");
     if (is_cpu(s) && (is || m))
-        return rp_fail(err, RP_MISMATCH, "there are samples of a device, but the CPU backend trained");
+        return rp_fail(err, RP_MISMATCH, "there is telemetry of a device, but the CPU backend trained");
     if (m && !is)
         return rp_fail(err, RP_MISMATCH, "the bundle has %s, but run.json has no figures of it", name);
     if (is && !reason != (m != NULL))
-        return rp_fail(err, RP_MISMATCH, "run.json has %s samples, but %s is %sin the bundle", reason ? "no" : "figures of", name,
+        return rp_fail(err, RP_MISMATCH, "run.json has %s telemetry, but %s is %sin the bundle", reason ? "no" : "figures of", name,
                        m ? "" : "not ");
     if (m)
         return check_samples(s, &m->bytes, result, err);
     if (is_cpu(s))
-        return rp_check_text(result, "none: processors are not sampled");
+        return rp_check_text(result, "none: the CPU backend has no telemetry");
     return reason ? rp_check_note(result, "none: %.300s", json_string_value(reason)) : rp_check_note(result, "none");
 }

@@ -149,9 +149,9 @@ static double integrate_power(const struct rp_verify_state *s, double *span)
     double sum = 0, power = 0;
     rp_verify_window(s, &from, &to);
     *span = 0;
-    for (int64_t i = 0; i < s->samples.n; i++) {
-        const json_t *v = json_object_get(json_array_get(s->samples.line, (size_t)i), "power_mw");
-        int64_t ns = rp_sample_ns(&s->samples, i);
+    for (int64_t i = 0; i < s->telemetry.n; i++) {
+        const json_t *v = json_object_get(json_array_get(s->telemetry.line, (size_t)i), "power_mw");
+        int64_t ns = rp_sample_ns(&s->telemetry, i);
         if (!v || ns < from || ns > to)
             continue;
         double now = json_number_value(v) / 1e3, step = last < 0 ? 0 : (double)(ns - last) / 1e9;
@@ -177,18 +177,18 @@ static double power_limit(const struct rp_verify_state *s)
 
 int rp_check_energy(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const json_t *is = json_object_get(s->run, "samples"), *power = json_object_get(is, "power_w");
+    const json_t *is = json_object_get(s->run, "telemetry"), *power = json_object_get(is, "power_w");
     double mean = json_number_value(json_object_get(power, "mean")), limit = power_limit(s), span, sum;
-    if (s->samples.n == 0 || !json_is_object(power))
+    if (s->telemetry.n == 0 || !json_is_object(power))
         return rp_check_text(result, "none: power was not sampled");
     if (limit > 0 && mean > limit * POWER_OVER)
         return rp_fail(err, RP_MISMATCH, "mean power is %.1f W, but the limit of the device is %.1f W", mean, limit);
     sum = integrate_power(s, &span);
     double apart = span > 0 ? fabs(sum / span - mean) / mean : 0;
     result->state = apart > ENERGY_APART ? RP_CHECK_WARNING : RP_CHECK_PASSED;
-    return rp_check_text(result, "%.4g J; mean power %.4g W by integration, %.4g W by samples%s",
+    return rp_check_text(result, "%.4g J; mean power %.4g W by integration, %.4g W by device samples%s",
                          json_number_value(json_object_get(is, "energy_j")), span > 0 ? sum / span : mean, mean,
-                         apart > ENERGY_APART ? ": unevenly spaced samples, or sudden changes of power" : "");
+                         apart > ENERGY_APART ? ": unevenly spaced device samples, or sudden changes of power" : "");
 }
 
 /* ---- outliers ---- */
@@ -213,15 +213,15 @@ static double outlier_limit(const struct rp_records *rs)
 /* A sample during the step, or the next one, has a throttle reason. *at: the sample to begin with, for the next step. */
 static int is_explained(const struct rp_verify_state *s, const struct rp_step_record *r, int64_t *at)
 {
-    while (*at < s->samples.n && rp_sample_ns(&s->samples, *at) < r->start_ns)
+    while (*at < s->telemetry.n && rp_sample_ns(&s->telemetry, *at) < r->start_ns)
         ++*at;
-    for (int64_t i = *at; i < s->samples.n; i++) {
+    for (int64_t i = *at; i < s->telemetry.n; i++) {
         size_t k;
         const json_t *reason;
-        json_array_foreach(json_object_get(json_array_get(s->samples.line, (size_t)i), "throttle"), k, reason)
+        json_array_foreach(json_object_get(json_array_get(s->telemetry.line, (size_t)i), "throttle"), k, reason)
             if (!rp_throttle_is_harmless(json_string_value(reason)))
                 return 1;
-        if (rp_sample_ns(&s->samples, i) > r->end_ns)
+        if (rp_sample_ns(&s->telemetry, i) > r->end_ns)
             break;
     }
     return 0;

@@ -296,7 +296,7 @@ static void cpu_throttling(const struct rp_verify_state *s, struct rules_answer 
 
 static void rule_no_throttling(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const json_t *is = json_object_get(s->run, "samples"), *shares = json_object_get(is, "throttle");
+    const json_t *is = json_object_get(s->run, "telemetry"), *shares = json_object_get(is, "throttle");
     const char *name;
     json_t *share;
     int64_t silent = 0;
@@ -304,22 +304,22 @@ static void rule_no_throttling(const struct rp_verify_state *s, struct rules_ans
         cpu_throttling(s, a);
         return;
     }
-    for (int64_t i = 0; i < s->samples.n; i++)
-        silent += !json_is_array(json_object_get(json_array_get(s->samples.line, (size_t)i), "throttle"));
-    if (s->samples.n == 0 || !json_is_object(shares)) {
-        answer(a, 0, "unknown: no sample has it");
+    for (int64_t i = 0; i < s->telemetry.n; i++)
+        silent += !json_is_array(json_object_get(json_array_get(s->telemetry.line, (size_t)i), "throttle"));
+    if (s->telemetry.n == 0 || !json_is_object(shares)) {
+        answer(a, 0, "unknown: no device sample has it");
         return;
     }
     if (silent || rp_verify_few_samples(s)) {
-        answer(a, 0, silent ? "unknown: %" PRId64 " of %" PRId64 " samples lack it"
-                         : "unknown: too few samples (%" PRId64 " less of %" PRId64 ")",
-            silent, s->samples.n);
+        answer(a, 0, silent ? "unknown: %" PRId64 " of %" PRId64 " device samples lack it"
+                         : "unknown: too few device samples (%" PRId64 " less of %" PRId64 ")",
+            silent, s->telemetry.n);
         return;
     }
-    answer(a, 1, "none in %" JSON_INTEGER_FORMAT " samples", json_integer_value(json_object_get(is, "timed")));
+    answer(a, 1, "none in %" JSON_INTEGER_FORMAT " device samples", json_integer_value(json_object_get(is, "timed")));
     json_object_foreach((json_t *)shares, name, share)
         if (!rp_throttle_is_harmless(name))
-            answer(a, 0, "%.40s in %.1f %% of the samples", name, 100 * json_number_value(share));
+            answer(a, 0, "%.40s in %.1f %% of the device samples", name, 100 * json_number_value(share));
 }
 
 static void rule_no_warnings(const struct rp_verify_state *s, struct rules_answer *a)

@@ -27,7 +27,7 @@ struct rp_verify_state {
     json_t *statement;            /* statement */
     json_t *run, *before, *after; /* schema */
     struct rp_records records;    /* schema */
-    struct rp_telemetry samples;    /* samples; n 0: none */
+    struct rp_telemetry telemetry;  /* n 0: none */
     struct rp_recipe recipe;      /* schema: the recorded settings, with the batch size that was planned */
 };
 

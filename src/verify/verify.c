@@ -130,7 +130,7 @@ static void state_fini(struct rp_verify_state *s)
     json_decref(s->run);
     json_decref(s->before);
     json_decref(s->after);
-    rp_telemetry_fini(&s->samples);
+    rp_telemetry_fini(&s->telemetry);
     rp_records_fini(&s->records);
     rp_recipe_fini(&s->recipe);
 }
@@ -142,18 +142,18 @@ void rp_verified_fini(struct rp_verified *kept)
     json_decref(kept->after);
     rp_records_fini(&kept->records);
     rp_recipe_fini(&kept->recipe);
-    rp_telemetry_fini(&kept->samples);
+    rp_telemetry_fini(&kept->telemetry);
     *kept = (struct rp_verified){0};
 }
 
 static void move_kept(struct rp_verified *kept, struct rp_verify_state *s)
 {
-    *kept = (struct rp_verified){s->bundle, s->before, s->after, s->records, s->recipe, s->samples};
+    *kept = (struct rp_verified){s->bundle, s->before, s->after, s->records, s->recipe, s->telemetry};
     s->bundle = (struct rp_bundle){0};
     s->before = s->after = NULL;
     s->records = (struct rp_records){0};
     s->recipe = (struct rp_recipe){0};
-    s->samples = (struct rp_telemetry){0};
+    s->telemetry = (struct rp_telemetry){0};
 }
 
 /* Requested by an option: one that could not be completed makes the verdict inconclusive instead of failed. */
@@ -228,7 +228,7 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
 
 int rp_check_report_file(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const struct rp_verified borrowed = {s->bundle, s->before, s->after, s->records, s->recipe, s->samples};
+    const struct rp_verified borrowed = {s->bundle, s->before, s->after, s->records, s->recipe, s->telemetry};
     if (s->o->page)
         return s->o->page(s->o->page_arg, s->v, &borrowed, result, err);
     return rp_check_skip(result, "not requested; --report FILE compares a report of this bundle");

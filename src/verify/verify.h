@@ -59,7 +59,7 @@ struct rp_verified {
     json_t *before, *after; /* captures */
     struct rp_records records;
     struct rp_recipe recipe;
-    struct rp_telemetry samples; /* n 0: none */
+    struct rp_telemetry telemetry; /* n 0: none */
 };
 void rp_verified_fini(struct rp_verified *kept);
 #define RP_VERIFIED __attribute__((cleanup(rp_verified_fini))) struct rp_verified

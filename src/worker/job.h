@@ -13,10 +13,10 @@
  *   PHASE  {"phase": "ceilings" | "initialising" | "warm-up" | "timed" | "saving", "steps": planned steps of the phase}
  *   STEP   one record as in report/results.h, first {"step": -1, "phase": "init", "rank": 0, "state_root", "root_ns"}
  *   ALIVE  {}
- *   SAMPLE one line as in report/telemetry.h, from another thread, or {"reason": why there are none}
+ *   TELEMETRY  one line as in report/telemetry.h, from another thread, or {"reason": why there are none}
  *   DONE   {"peak_rss_bytes", "skipped_samples": rp_train_skipped(), "phases_s": {...}, "stopped": bool,
  *           "tensor_roots": {"init": {...}, "final": {...}},
- *           "device_bytes": {"reserved", "taken"} (where the device has memory of its own),
+ *           "device_bytes": {"reserved", "used"} (where the device has memory of its own),
  *           "ceilings": {"before", "after": as in ceilings.h, or null} (unless the recipe turns them off)}
  *   FAILED {"code": "mismatch", "message", "step"}
  */

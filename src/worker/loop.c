@@ -306,15 +306,15 @@ static int save_state(struct loop *l, struct rp_err *err)
 static int measure_memory(struct loop *l, struct rp_err *err)
 {
     struct rusage u;
-    uint64_t reserved, taken;
+    uint64_t reserved, used;
     getrusage(RUSAGE_SELF, &u);
     l->skipped = rp_train_skipped(l->train);
     l->peak_rss = (int64_t)u.ru_maxrss * 1024;
     if (!l->backend->used_memory)
         return 0;
-    if (l->backend->used_memory(l->dev, &reserved, &taken, err) < 0)
+    if (l->backend->used_memory(l->dev, &reserved, &used, err) < 0)
         return -1;
-    l->device_bytes = json_pack("{s:I, s:I}", "reserved", (json_int_t)reserved, "taken", (json_int_t)taken);
+    l->device_bytes = json_pack("{s:I, s:I}", "reserved", (json_int_t)reserved, "used", (json_int_t)used);
     return 0;
 }
 

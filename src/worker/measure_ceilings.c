@@ -131,11 +131,11 @@ static json_t *measure(struct probe *p, struct rp_err *err)
         return NULL;
     }
     json_t *out = json_pack("{s:s, s:{s:i, s:i, s:i, s:i, s:o}, s:{s:I, s:i, s:o}}", "clock", p->backend->time_begin ? "device" : "host",
-                            "gemm", "rows", s->gemm.rows, "width", s->gemm.width, "depth", s->gemm.depth, "times", s->times,
-                            "ns", gemm, "copy", "bytes", (json_int_t)p->bytes, "times", s->times, "ns", copy);
+                            "gemm", "m", s->gemm.rows, "n", s->gemm.width, "k", s->gemm.depth, "calls", s->times,
+                            "ns", gemm, "copy", "bytes", (json_int_t)p->bytes, "calls", s->times, "ns", copy);
     if (feed)
         json_object_set_new(out, "host_to_device",
-                            json_pack("{s:I, s:i, s:o}", "bytes", (json_int_t)feed_bytes(p), "times", FEED_TIMES, "ns", feed));
+                            json_pack("{s:I, s:i, s:o}", "bytes", (json_int_t)feed_bytes(p), "calls", FEED_TIMES, "ns", feed));
     return out;
 }
 

@@ -1,8 +1,8 @@
 /* Ceilings: the peak rates of a device, measured before and after a run, for comparison with the rates that the run achieved.
  *
  * What:    the backend's GEMM of one fixed shape, copies inside its memory, and copies from the host.
- * Flow:    an open device that holds no blocks -> {"clock": "host" | "device", "gemm": {"rows", "width", "depth", "times", "ns": [..]},
- *          "copy": {"bytes", "times", "ns"}, "host_to_device": the same, if there is such a link}. ns: how long each repetition of
+ * Flow:    an open device that holds no blocks -> {"clock": "host" | "device", "gemm": {"m", "n", "k", "calls", "ns": [..]},
+ *          "copy": {"bytes", "calls", "ns"}, "host_to_device": the same, if there is such a link}. ns: how long each repetition of
  *          `times` calls took. report/ceilings.h makes figures of them.
  * Owner:   the caller owns the result; blocks are released.
  * Extend:  another ceiling is a function like copies(), its key in bundle/schemas/run.schema.json, its rate in report/ceilings.c.

@@ -31,7 +31,7 @@ int rp_worker_speed_gpu(const char *device, double seconds, json_t **report, str
 
 /* Run one job from fd until DONE or FAILED. Returns the process's exit status. */
 int rp_worker_main(int fd);
-/* Telemetry of the device, read in a thread of its own while it trains and sent to fd as SAMPLE frames. */
+/* Telemetry of the device, read in a thread of its own while it trains and sent to fd as TELEMETRY frames. */
 struct rp_sampler {
     void (*start)(const char *pci_address, int fd); /* of the device; "" when it has none */
     void (*stop)(void);                             /* no frame is sent after it; waits only briefly */

@@ -24,7 +24,7 @@ extern const int fuzz_is_slow; /* replay.c */
 const int fuzz_is_slow = 1;
 
 static const char *const members[16] = {"run.json", "recipe.yaml", "env/node0.before.json", "env/node0.after.json", "steps/rank0.jsonl",
-                                        "steps/rank0.samples.jsonl", "report.md", "SHA256SUMS", "SHA256SUMS.sig", "SHA256SUMS.minisig",
+                                        "steps/rank0.telemetry.jsonl", "report.md", "SHA256SUMS", "SHA256SUMS.sig", "SHA256SUMS.minisig",
                                         "key.pem", "verify.sh", "statement.dsse.json", "env/node0.hwloc.xml", "signatures/0.dsse.json",
                                         "signatures/0.pem"};
 enum { RUN, RECIPE, BEFORE, AFTER, STEPS, SAMPLES, REPORT, STATEMENT = 12, COUNTER = 14 };
@@ -82,7 +82,7 @@ static void copy_fx(struct fx *x)
     *x = honest;
     x->steps = x->samples = x->report = (struct rp_buf){0};
     rp_buf_add(&x->steps, honest.steps.data, honest.steps.size);
-    rp_buf_add(&x->samples, honest.samples.data, honest.samples.size);
+    rp_buf_add(&x->telemetry, honest.telemetry.data, honest.telemetry.size);
     x->run = json_deep_copy(honest.run);
     x->before = json_deep_copy(honest.before);
     x->after = json_deep_copy(honest.after);

@@ -38,7 +38,7 @@ static void of_lines(struct rp_buf *out, const char *text, size_t size)
 /* ---- who takes them ---- */
 
 struct taken {
-    struct rp_sampling samples;
+    struct rp_sampling telemetry;
     struct rp_buf steps;
     json_t *answers;
 };
@@ -50,8 +50,8 @@ static void take(struct taken *t, enum rp_frame type, const json_t *body)
     must(json_is_object(body));
     if (type == RP_FRAME_STEP)
         rp_json_write_line(&t->steps, body);
-    if (type == RP_FRAME_SAMPLE)
-        rp_sampling_add(&t->samples, body);
+    if (type == RP_FRAME_TELEMETRY)
+        rp_sampling_add(&t->telemetry, body);
     if (type == RP_FRAME_VALUES && probe)
         json_object_set(t->answers, probe, json_object_get(body, "values"));
     if (type == RP_FRAME_FAILED) {
@@ -91,8 +91,8 @@ static void as_members(struct taken *t)
     struct rp_records records;
     struct rp_telemetry samples;
     RP_BUF lines = {0};
-    rp_sampling_write(&lines, &t->samples);
-    must(!strpbrk(t->samples.reason, "\n\033"));
+    rp_sampling_write(&lines, &t->telemetry);
+    must(!strpbrk(t->telemetry.reason, "\n\033"));
     if (lines.size) {
         must(rp_telemetry_parse(&samples, lines.data, lines.size, &err) == 0);
         rp_telemetry_fini(&samples);
@@ -132,7 +132,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     rp_process_kill(&w);
     as_values(&t);
     as_members(&t);
-    rp_sampling_fini(&t.samples);
+    rp_sampling_fini(&t.telemetry);
     rp_buf_fini(&t.steps);
     json_decref(t.answers);
     return 0;

@@ -1,4 +1,4 @@
-/* Any bytes as steps/rank0.samples.jsonl: refused with one line, or every line fits the schema and they are in order. */
+/* Any bytes as steps/rank0.telemetry.jsonl: refused with one line, or every line fits the schema and they are in order. */
 #include "base/json.h"
 #include "bundle/schema.h"
 #include "report/telemetry.h"
@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct rp_telemetry s;
     struct rp_records none = {0};
     RP_BUF text = {0}, lines = {0};
-    if (!schema && !(schema = rp_schema_load("sample", &err)))
+    if (!schema && !(schema = rp_schema_load("telemetry", &err)))
         abort();
     rp_buf_add(&text, data, size);
     if (rp_telemetry_parse(&s, rp_buf_text(&text), size, &err) < 0) {

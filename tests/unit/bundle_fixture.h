@@ -55,10 +55,10 @@ static int64_t fx_input_ns;
 
 struct fx {
     struct rp_recipe recipe;
-    struct rp_buf steps, report, samples;
+    struct rp_buf steps, report, telemetry;
     json_t *run, *before, *after;
     const char *backend, *device; /* NULL: "cpu", "isa=avx2 threads=1"; fx_device() */
-    const char *no_samples;
+    const char *no_telemetry;
     json_t *done;                 /* what the worker's last record has besides, or NULL */
 };
 
@@ -199,9 +199,9 @@ static __attribute__((unused)) void fx_said(const struct fx *x, const char *head
 /* Products of 805 MFLOP in 10 ms: 80 GFLOP/s. */
 static json_t *fx_ceiling(int64_t shortest)
 {
-    return json_pack("{s:s, s:{s:i, s:i, s:i, s:i, s:[I, I]}, s:{s:I, s:i, s:[I]}}", "clock", "host", "gemm", "rows", 512, "width", 1024,
-                     "depth", 768, "times", 1, "ns", (json_int_t)shortest + 7, (json_int_t)shortest, "copy", "bytes", (json_int_t)67108864,
-                     "times", 1, "ns", (json_int_t)12345678);
+    return json_pack("{s:s, s:{s:i, s:i, s:i, s:i, s:[I, I]}, s:{s:I, s:i, s:[I]}}", "clock", "host", "gemm", "m", 512, "n", 1024,
+                     "k", 768, "calls", 1, "ns", (json_int_t)shortest + 7, (json_int_t)shortest, "copy", "bytes", (json_int_t)67108864,
+                     "calls", 1, "ns", (json_int_t)12345678);
 }
 
 static json_t *fx_ceilings(int64_t before, int64_t after)
@@ -220,10 +220,10 @@ static __attribute__((unused)) int fx_documents(struct fx *x, const char *status
     RP_JSON *done = json_pack("{s:i, s:{s:f}, s:o}", "peak_rss_bytes", 12345678, "phases_s", "timed", 0.7, "ceilings", fx_ceilings(10000000, 11000000));
     json_object_update(done, x->done);
     struct rp_records records;
-    struct rp_telemetry samples;
+    struct rp_telemetry telemetry;
     if (rp_records_parse(&records, x->steps.data, x->steps.size, err) < 0)
         return -1;
-    if (rp_telemetry_parse(&samples, rp_buf_text(&x->samples), x->samples.size, err) < 0) {
+    if (rp_telemetry_parse(&telemetry, rp_buf_text(&x->telemetry), x->telemetry.size, err) < 0) {
         rp_records_fini(&records);
         return -1;
     }
@@ -237,8 +237,8 @@ static __attribute__((unused)) int fx_documents(struct fx *x, const char *status
                            .ledger = ledger,
                            .done = done,
                            .records = &records,
-                           .samples = x->samples.size ? &samples : NULL,
-                           .no_samples = x->no_samples,
+                           .telemetry = x->telemetry.size ? &telemetry : NULL,
+                           .no_telemetry = x->no_telemetry,
                            .before = x->before,
                            .after = x->after,
                            .started_ns = FX_START,
@@ -246,7 +246,7 @@ static __attribute__((unused)) int fx_documents(struct fx *x, const char *status
     json_decref(x->run);
     x->run = rp_run_json(&d, err);
     rp_records_fini(&records);
-    rp_telemetry_fini(&samples);
+    rp_telemetry_fini(&telemetry);
     return x->run ? fx_report(x, err) : -1;
 }
 
@@ -269,7 +269,7 @@ static __attribute__((unused)) void fx_fini(struct fx *x)
     rp_recipe_fini(&x->recipe);
     rp_buf_fini(&x->steps);
     rp_buf_fini(&x->report);
-    rp_buf_fini(&x->samples);
+    rp_buf_fini(&x->telemetry);
     json_decref(x->run);
     json_decref(x->before);
     json_decref(x->after);
@@ -357,8 +357,8 @@ static __attribute__((unused)) void fx_members(struct rp_bundle *b, const struct
     fx_add_json(b, "env/node0.before.json", x->before);
     fx_add_json(b, "env/node0.after.json", x->after);
     fx_add(b, "steps/rank0.jsonl", x->steps.data, x->steps.size);
-    if (x->samples.size)
-        fx_add(b, "steps/rank0.samples.jsonl", x->samples.data, x->samples.size);
+    if (x->telemetry.size)
+        fx_add(b, "steps/rank0.telemetry.jsonl", x->telemetry.data, x->telemetry.size);
     fx_add(b, "report.md", x->report.data, x->report.size);
 }
 

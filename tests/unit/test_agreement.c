@@ -48,8 +48,8 @@ TEST(other_bits_are_found_and_named)
     const json_t *bits = json_object_get(json_object_get(x.run, "agreement"), "bits"), *d = json_object_get(bits, "first_difference");
     CHECK(json_is_false(json_object_get(bits, "equal")) && json_integer_value(json_object_get(d, "step")) == 3, "step");
     CHECK_STR(json_string_value(json_object_get(d, "quantity")), "mlm");
-    CHECK_STR(json_string_value(json_object_get(d, "first")), "0x1.6p+2");
-    CHECK_STR(json_string_value(json_object_get(d, "here")), "0x1.6p+1");
+    CHECK_STR(json_string_value(json_object_get(d, "original")), "0x1.6p+2");
+    CHECK_STR(json_string_value(json_object_get(d, "replication")), "0x1.6p+1");
     seal_second(&x);
     expect_agreement(first_path(), RP_CHECK_NOTE);
     fx_said(&x, "## Replication");
@@ -88,12 +88,12 @@ TEST(lies_about_the_other_run)
         const char *path, *value;
     } lies[] = {
         {"agreement/throughput/ratio", "1.25"},
-        {"agreement/throughput/first", "30.0"},
-        {"agreement/throughput/here", "30.0"},
+        {"agreement/throughput/original", "30.0"},
+        {"agreement/throughput/replication", "30.0"},
         {"agreement/throughput/interval", "[0.99, 1.01]"},
         {"agreement/bits/steps", "700"},
         {"agreement/environment", "[]"},
-        {"agreement/settings", "[{\"key\": \"run.isa\", \"first\": \"auto\", \"here\": \"avx2\"}]"},
+        {"agreement/settings", "[{\"key\": \"run.isa\", \"original\": \"auto\", \"replication\": \"avx2\"}]"},
         {"replicates/statement", "\"" FX_ROOT "\""},
         {"replicates/signer", "\"SHA256:" FX_ROOT "\""},
     };

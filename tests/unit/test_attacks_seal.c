@@ -82,8 +82,9 @@ TEST(attacks_after_signing)
 static const struct bend statements[] = {
     {"an older statement", "", "in-toto.io/Statement/v1", "in-toto.io/Statement/v0.1", ENVELOPE, RP_CHECK_statement, 4},
     {"a statement about a build", "", "/predicateType", "\"https://slsa.dev/provenance/v1\"", ENVELOPE, RP_CHECK_statement, 4},
-    {"a predicate of yesterday", "", "/predicateType", "\"urn:repro:run:1\"", ENVELOPE, RP_CHECK_statement, 4},
-    {"a predicate of tomorrow", "", "/predicateType", "\"urn:repro:run:3\"", ENVELOPE, RP_CHECK_statement, 4},
+    {"a predicate of yesterday", "", "/predicateType", "\"urn:repro:run:2\"", ENVELOPE, RP_CHECK_statement, 4},
+    {"a predicate of the day before", "", "/predicateType", "\"urn:repro:run:1\"", ENVELOPE, RP_CHECK_statement, 4},
+    {"a predicate of tomorrow", "", "/predicateType", "\"urn:repro:run:4\"", ENVELOPE, RP_CHECK_statement, 4},
     {"a predicate twice", "", "\"predicate\"", "\"predicate\": {},\n  \"predicate\"", ENVELOPE, RP_CHECK_statement, 4},
     {"subjects twice", "", "\"subject\"", "\"subject\": [],\n  \"subject\"", ENVELOPE, RP_CHECK_statement, 4},
     {"a digest twice in one subject", "", "\"sha256\"", "\"sha256\": \"" FX_ROOT "\",\n        \"sha256\"", ENVELOPE, RP_CHECK_statement, 4},

@@ -411,7 +411,7 @@ TEST(devices_of_a_run_are_its_ranks)
         struct rp_rows of = {0};
         RP_JSON *env = capture(NULL), *run = json_pack("{s:s, s:n, s:{s:i, s:i}, s:{s:{s:i}, s:{s:i}}, s:{s:i}, s:i}", "backend", backends[i],
                                                        "device", "world", "ranks", 2, "nodes", 1, "recipe", "parallel.data", "value", 8,
-                                                       "parallel.tensor", "value", 4, "device_bytes", "taken", 5 << 20, "peak_rss_bytes", 3 << 20);
+                                                       "parallel.tensor", "value", 4, "device_bytes", "used", 5 << 20, "peak_rss_bytes", 3 << 20);
         struct rp_verification v = {.run = run, .fingerprint = "SHA256:x"};
         struct rp_verified kept = {.before = env};
         const struct rp_result *row = rp_rows_add_verified(&of, &v, &kept);

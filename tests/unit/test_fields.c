@@ -216,7 +216,7 @@ static char *verdict(const char *salt, const char *a, const char *other_salt, co
                 rp_buf_printf(&out, "%s %s; ", lists[i], json_string_value(d));
             else
                 rp_buf_printf(&out, "%s %s %s%s; ", lists[i], json_string_value(json_object_get(d, "field")),
-                              json_string_value(json_object_get(d, "impact")), json_is_true(json_object_get(d, "moment")) ? " now" : "");
+                              json_string_value(json_object_get(d, "impact")), json_is_true(json_object_get(d, "volatile")) ? " now" : "");
         }
     rp_buf_printf(&out, "equal %d absent %d", (int)json_integer_value(json_object_get(doc, "equal")),
                   (int)json_integer_value(json_object_get(doc, "absent")));
@@ -353,7 +353,7 @@ TEST(changes_of_a_run_are_single_values)
     CHECK(json_array_size(list) == 3, "%zu changes", json_array_size(list));
     rp_json_write_line(&text, list);
     CHECK(strstr(text.data, "\"after\":null,\"before\":{\"state\":\"ok\",\"value\":300},\"field\":\"gpu.devices.gpu0.power_limit\","
-                            "\"impact\":\"high\",\"moment\":false"),
+                            "\"impact\":\"high\",\"volatile\":false"),
           "%s", text.data);
     RP_JSON *none = rp_capture_changes(before, before, &err);
     CHECK(json_array_size(none) == 0, "a document differs from itself");

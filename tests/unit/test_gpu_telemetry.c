@@ -34,7 +34,7 @@ static json_t *next_sample(void)
     if (n > 0)
         rp_buf_add(&in, bytes, (size_t)n);
     int got = rp_frame_decode(&in, &type, &body, &err);
-    CHECK(got >= 0 && (got == 0 || type == RP_FRAME_SAMPLE), "no frame of samples");
+    CHECK(got >= 0 && (got == 0 || type == RP_FRAME_TELEMETRY), "no frame of samples");
     return body;
 }
 

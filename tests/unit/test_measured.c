@@ -72,7 +72,7 @@ TEST(memory_of_the_device_fits_the_plan)
 {
     FX(x);
     json_int_t total = json_integer_value(json_object_get(json_object_get(x.run, "plan"), "total_bytes"));
-    x.done = json_pack("{s:{s:I, s:I}}", "device_bytes", "reserved", total, "taken", total + 4096);
+    x.done = json_pack("{s:{s:I, s:I}}", "device_bytes", "reserved", total, "used", total + 4096);
     fx_compute(&x);
     refused(&x, RP_CHECK_environment, RP_MISMATCH);
     x.backend = "cuda";
@@ -172,9 +172,9 @@ TEST(ceilings_are_there_when_the_settings_say_so)
 /* n samples from `start` on, every 100 ms and a little: clocks rise, power falls, every third is throttled. */
 static void with_samples(struct fx *x, int64_t start, int n, int every)
 {
-    rp_buf_fini(&x->samples);
+    rp_buf_fini(&x->telemetry);
     for (int i = 0; i < n; i++)
-        rp_buf_printf(&x->samples, "{\"clock_memory_hz\":1593000000,\"clock_sm_hz\":%lld,\"n\":%d,\"ns\":%lld,\"power_mw\":%d,"
+        rp_buf_printf(&x->telemetry, "{\"clock_memory_hz\":1593000000,\"clock_sm_hz\":%lld,\"n\":%d,\"ns\":%lld,\"power_mw\":%d,"
                                    "\"temperature_c\":%d,\"throttle\":[%s],\"utilization\":99}\n",
                       1000000000ll + 15000000ll * i, i * every, (long long)start + 100000100ll * i * every, 700000 - 1000 * i, 40 + i,
                       i % 3 ? "\"gpu_idle\"" : "\"hw_slowdown\",\"sw_power_cap\"");
@@ -189,7 +189,7 @@ TEST(figures_of_samples_cover_the_timed_steps)
     FX(x);
     with_samples(&x, FIRST - 350000000, 12, 1); /* at -350, -250, -150, -50, 50, 150 ... 750 ms */
     fx_compute(&x);
-    const json_t *is = json_object_get(x.run, "samples"), *power = json_object_get(is, "power_w"), *clock = json_object_get(is, "clock_sm_hz");
+    const json_t *is = json_object_get(x.run, "telemetry"), *power = json_object_get(is, "power_w"), *clock = json_object_get(is, "clock_sm_hz");
     /* the timed steps are from 101 ms to 0.6 s + 14 * 1.000003 ms + 6 * 1 ms later: samples 5 to 10 (at 150 to 650 ms) */
     double span = (0.6 + 0.001000003 * 14 + 0.005), energy = 692.5 * span;
     CHECK(json_integer_value(json_object_get(is, "timed")) == 6, "%lld samples", (long long)json_integer_value(json_object_get(is, "timed")));
@@ -202,13 +202,13 @@ TEST(figures_of_samples_cover_the_timed_steps)
     fx_said(&x, "## The device");
     expect_state(&x, RP_CHECK_telemetry, RP_CHECK_NOTE);
     expect_state_of("sealed", RP_CHECK_claims, RP_CHECK_NOTE);
-    static const char *const bends[] = {"samples/power_w/mean", "samples/energy_j", "samples/throttle/sw_power_cap", "samples/clock_sm_hz/max"};
+    static const char *const bends[] = {"telemetry/power_w/mean", "telemetry/energy_j", "telemetry/throttle/sw_power_cap", "telemetry/clock_sm_hz/max"};
     for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
-        RP_JSON *keep = json_deep_copy(json_object_get(x.run, "samples"));
+        RP_JSON *keep = json_deep_copy(json_object_get(x.run, "telemetry"));
         set_path(x.run, bends[i], json_real(0.25));
         fx_render(&x);
         refused(&x, RP_CHECK_telemetry, RP_MISMATCH);
-        json_object_set(x.run, "samples", keep);
+        json_object_set(x.run, "telemetry", keep);
     }
 }
 
@@ -217,9 +217,9 @@ TEST(values_that_no_sample_knows_are_null)
 {
     FX(x);
     x.backend = "cuda";
-    rp_buf_printf(&x.samples, "{\"clock_sm_hz\":1000,\"n\":0,\"ns\":%lld}\n{\"n\":1,\"ns\":%lld,\"throttle\":[]}\n", FIRST + 200000000, FIRST + 300000000);
+    rp_buf_printf(&x.telemetry, "{\"clock_sm_hz\":1000,\"n\":0,\"ns\":%lld}\n{\"n\":1,\"ns\":%lld,\"throttle\":[]}\n", FIRST + 200000000, FIRST + 300000000);
     fx_compute(&x);
-    const json_t *is = json_object_get(x.run, "samples");
+    const json_t *is = json_object_get(x.run, "telemetry");
     CHECK(json_is_null(json_object_get(is, "power_w")) && json_is_null(json_object_get(is, "energy_j")) && json_is_null(json_object_get(is, "energy_per_sample_j")), "power");
     CHECK(json_real_value(json_object_get(json_object_get(is, "clock_sm_hz"), "mean")) == 1000, "the mean of one");
     CHECK(json_is_object(json_object_get(is, "throttle")) && json_object_size(json_object_get(is, "throttle")) == 0, "throttled by nothing");
@@ -249,22 +249,22 @@ TEST(samples_that_cannot_be_are_refused)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         FX(x);
         with_samples(&x, FIRST + cases[i].start, cases[i].n, cases[i].every);
-        struct rp_buf bent = x.samples;
-        x.samples = (struct rp_buf){0};
+        struct rp_buf bent = x.telemetry;
+        x.telemetry = (struct rp_buf){0};
         if (cases[i].was)
             fx_bend(&bent, cases[i].was, cases[i].is);
         if (cases[i].was || cases[i].every == 3) /* figures follow from what the samples were, or cannot be computed */
             with_samples(&x, FIRST, 5, 1);
         else
-            rp_buf_add(&x.samples, bent.data, bent.size);
+            rp_buf_add(&x.telemetry, bent.data, bent.size);
         fx_compute(&x);
-        rp_buf_fini(&x.samples);
-        x.samples = bent;
+        rp_buf_fini(&x.telemetry);
+        x.telemetry = bent;
         refused(&x, RP_CHECK_telemetry, cases[i].code);
     }
     FX(x); /* twice as many as there were: each a hundred milliseconds by its number, half of that by its clock */
     for (int i = 0; i < 16; i++)
-        rp_buf_printf(&x.samples, "{\"n\":%d,\"ns\":%lld}\n", i, FIRST + 50000000ll * i);
+        rp_buf_printf(&x.telemetry, "{\"n\":%d,\"ns\":%lld}\n", i, FIRST + 50000000ll * i);
     x.backend = "cuda";
     fx_compute(&x);
     refused(&x, RP_CHECK_telemetry, RP_MISMATCH);
@@ -285,16 +285,16 @@ TEST(samples_and_their_figures_belong_together)
     x.backend = "cuda";
     x.device = "gpu0 NVIDIA H100 PCIe sm_90";
     fx_compute(&x);
-    RP_JSON *keep = json_incref(json_object_get(x.run, "samples"));
-    json_object_del(x.run, "samples");
+    RP_JSON *keep = json_incref(json_object_get(x.run, "telemetry"));
+    json_object_del(x.run, "telemetry");
     fx_render(&x);
     refused(&x, RP_CHECK_telemetry, RP_MISMATCH);
-    rp_buf_fini(&x.samples);
+    rp_buf_fini(&x.telemetry);
     expect_state(&x, RP_CHECK_telemetry, RP_CHECK_NOTE);
-    json_object_set(x.run, "samples", keep);
+    json_object_set(x.run, "telemetry", keep);
     fx_render(&x);
     refused(&x, RP_CHECK_telemetry, RP_MISMATCH);
-    x.no_samples = "libnvidia-ml.so.1: | none |";
+    x.no_telemetry = "libnvidia-ml.so.1: | none |";
     fx_compute(&x);
     CHECK(strstr(x.report.data, " libnvidia-ml.so.1: \\| none \\|."), "%s", x.report.data);
     expect_state(&x, RP_CHECK_telemetry, RP_CHECK_NOTE);
@@ -302,7 +302,7 @@ TEST(samples_and_their_figures_belong_together)
     fx_again(&x);
     with_samples(&x, FIRST, 7, 1);
     fx_compute(&x);
-    json_object_set_new(json_object_get(json_object_get(x.run, "samples"), "throttle"),
+    json_object_set_new(json_object_get(json_object_get(x.run, "telemetry"), "throttle"),
                         "a/b/0123456789012345678901234567890123456789012345678901234567890123456789", json_real(1));
     fx_render(&x);
     refused(&x, RP_CHECK_telemetry, RP_MISMATCH);

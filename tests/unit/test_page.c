@@ -239,7 +239,7 @@ TEST(a_hostile_bundle_cannot_add_markup)
     fx_capture_value(x.after, "frequency", "governor", json_string(EVIL));
     x.backend = "cuda";
     x.device = "gpu0 " EVIL;
-    rp_buf_puts(&x.samples, "{\"clock_sm_hz\":1000000000,\"n\":0,\"ns\":5050000000,\"throttle\":[\"</td><script>alert(1)</script>\",\"=1+1\"]}\n");
+    rp_buf_puts(&x.telemetry, "{\"clock_sm_hz\":1000000000,\"n\":0,\"ns\":5050000000,\"throttle\":[\"</td><script>alert(1)</script>\",\"=1+1\"]}\n");
     failed = fx_documents(&x, "incomplete", "reason " EVIL, &err);
     CHECK(failed == 0, "%s", err.msg);
     fx_seal(&x, "signer", "hostile");

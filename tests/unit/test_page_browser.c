@@ -98,7 +98,7 @@ static void sampled_bundle(const char *file)
 {
     FX(x);
     for (int i = 0; i < 8; i++)
-        rp_buf_printf(&x.samples, "{\"clock_memory_hz\":1593000000,\"clock_sm_hz\":%d,\"n\":%d,\"ns\":%lld,\"power_mw\":%d,\"temperature_c\":%d,"
+        rp_buf_printf(&x.telemetry, "{\"clock_memory_hz\":1593000000,\"clock_sm_hz\":%d,\"n\":%d,\"ns\":%lld,\"power_mw\":%d,\"temperature_c\":%d,"
                                   "\"throttle\":[%s],\"utilization\":99}\n",
                       1000000000 + 15000000 * i, i, 4950000000ll + 100000100ll * i, 700000 - 9000 * i, 40 + i, i == 3 || i == 4 ? "\"hw_slowdown\"" : "");
     json_t *probes = json_object_get(x.before, "probes"), *devices = json_object();

@@ -108,9 +108,9 @@ TEST(a_step_that_took_long_is_named)
     for (int throttled = 0; throttled < 2; throttled++) {
         x.backend = "cuda";
         x.device = "gpu0 NVIDIA H100 PCIe sm_90";
-        rp_buf_fini(&x.samples);
+        rp_buf_fini(&x.telemetry);
         for (int i = 0; i < 17; i++)
-            rp_buf_printf(&x.samples, "{\"n\":%d,\"ns\":%lld,\"power_mw\":300000,\"throttle\":[%s]}\n", i, 5000000200ll + 100000100ll * i,
+            rp_buf_printf(&x.telemetry, "{\"n\":%d,\"ns\":%lld,\"power_mw\":300000,\"throttle\":[%s]}\n", i, 5000000200ll + 100000100ll * i,
                           throttled && i == 10 ? "\"hw_slowdown\"" : i == 10 ? "\"gpu_idle\"" : "");
         computed(&x, RP_CHECK_outliers, throttled ? RP_CHECK_NOTE : RP_CHECK_WARNING);
     }
@@ -120,8 +120,8 @@ TEST(a_step_that_took_long_is_named)
 static json_t *ceiling_of(double flops, double bytes)
 {
     int64_t gemm = (int64_t)(2.0 * 16384 * 16384 * 16384 / flops * 1e9), copy = (int64_t)(2.0 * 268435456 / bytes * 1e9);
-    return json_pack("{s:s, s:{s:i, s:i, s:i, s:i, s:[I]}, s:{s:I, s:i, s:[I]}}", "clock", "device", "gemm", "rows", 16384, "width", 16384,
-                     "depth", 16384, "times", 1, "ns", (json_int_t)gemm, "copy", "bytes", (json_int_t)268435456, "times", 1, "ns",
+    return json_pack("{s:s, s:{s:i, s:i, s:i, s:i, s:[I]}, s:{s:I, s:i, s:[I]}}", "clock", "device", "gemm", "m", 16384, "n", 16384,
+                     "k", 16384, "calls", 1, "ns", (json_int_t)gemm, "copy", "bytes", (json_int_t)268435456, "calls", 1, "ns",
                      (json_int_t)copy);
 }
 
@@ -182,15 +182,15 @@ TEST(energy_is_power_times_time)
     x.backend = "cuda";
     x.device = "gpu0 NVIDIA H100 PCIe sm_90";
     for (int i = 0; i < 9; i++)
-        rp_buf_printf(&x.samples, "{\"n\":%d,\"ns\":%lld,\"power_mw\":%d}\n", i, 5000000200ll + 100000100ll * i, 300000 + 1000 * (i % 3));
+        rp_buf_printf(&x.telemetry, "{\"n\":%d,\"ns\":%lld,\"power_mw\":%d}\n", i, 5000000200ll + 100000100ll * i, 300000 + 1000 * (i % 3));
     computed(&x, RP_CHECK_energy, RP_CHECK_PASSED);
     json_t *gpu = json_pack("{s:{s:s, s:f, s:s}}", "power_limit_enforced", "state", "ok", "value", 250.0, "source", "NVML");
     json_object_set_new(json_object_get(x.before, "probes"), "gpu", json_pack("{s:{s:o}}", "devices", "0", gpu));
     json_object_set(json_object_get(x.after, "probes"), "gpu", json_object_get(json_object_get(x.before, "probes"), "gpu"));
     computed(&x, RP_CHECK_energy, RP_CHECK_FAILED);
-    rp_buf_fini(&x.samples); /* half of the time at a tenth of the power, with a sample less */
+    rp_buf_fini(&x.telemetry); /* half of the time at a tenth of the power, with a sample less */
     for (int i = 0; i < 9; i++)
-        rp_buf_printf(&x.samples, "{\"n\":%d,\"ns\":%lld,\"power_mw\":%d}\n", i, 5000000200ll + (i < 7 ? 100000100ll * i : 600000000ll + 500000000ll * (i - 6)),
+        rp_buf_printf(&x.telemetry, "{\"n\":%d,\"ns\":%lld,\"power_mw\":%d}\n", i, 5000000200ll + (i < 7 ? 100000100ll * i : 600000000ll + 500000000ll * (i - 6)),
                       i < 5 ? 200000 : 20000);
     records(&x, 16, 5000000123, 1000, natural);
     computed(&x, RP_CHECK_energy, RP_CHECK_WARNING);

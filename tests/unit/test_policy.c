@@ -235,7 +235,7 @@ TEST(what_happened_to_a_run_breaks_rules)
     x.backend = "cuda";
     x.device = "gpu0 NVIDIA H100 PCIe sm_90";
     for (int i = 0; i < 8; i++)
-        rp_buf_printf(&x.samples, "{\"n\":%d,\"ns\":%lld,\"throttle\":[%s]}\n", i, 5000000000ll + 100000100ll * i, i == 3 ? "\"hw_slowdown\"" : "\"gpu_idle\"");
+        rp_buf_printf(&x.telemetry, "{\"n\":%d,\"ns\":%lld,\"throttle\":[%s]}\n", i, 5000000000ll + 100000100ll * i, i == 3 ? "\"hw_slowdown\"" : "\"gpu_idle\"");
     fx_compute(&x);
     seal(&x);
     broken("no_throttling: true");
@@ -245,7 +245,7 @@ TEST(what_happened_to_a_run_breaks_rules)
         x.backend = "cuda";
         x.device = "gpu0 NVIDIA H100 PCIe sm_90";
         for (int i = 0; i < 8; i++)
-            rp_buf_printf(&x.samples, "{\"n\":%d,\"ns\":%lld%s}\n", i, 5000000000ll + 100000100ll * i, known || i == 3 ? ",\"throttle\":[]" : "");
+            rp_buf_printf(&x.telemetry, "{\"n\":%d,\"ns\":%lld%s}\n", i, 5000000000ll + 100000100ll * i, known || i == 3 ? ",\"throttle\":[]" : "");
         fx_compute(&x);
         seal(&x);
         expect_policy("policy", "no_throttling: true", (struct rp_verify_opts){.trust = NULL}, known);

@@ -129,7 +129,7 @@ TEST(what_has_no_meaning_is_never_half_applied)
 
 static void *load_all(void *arg)
 {
-    static const char *const names[] = {"run", "env", "step", "sample", "statement"};
+    static const char *const names[] = {"run", "env", "step", "telemetry", "statement"};
     const struct rp_schema **got = arg;
     struct rp_err err;
     for (int i = 0; i < 5; i++)

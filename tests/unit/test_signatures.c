@@ -177,7 +177,7 @@ TEST(signatures_that_do_not_hold_fail_the_bundle)
 {
     struct rp_bundle b;
     RP_BUF copy = {0};
-    begin(&b); /* the number 0 steps/rank0.samples.jsonl */
+    begin(&b); /* the number 0 steps/rank0.telemetry.jsonl */
     countersign(&b, 1, "bob", "reviewer");
     signed_wrong(&b, RP_MALFORMED);
     begin(&b); /* no key beside it */

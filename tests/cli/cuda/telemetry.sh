@@ -23,8 +23,8 @@ run 0 SHIM_DEVICES=1
 "$REPRO" inspect run.repro.tar.zst steps/rank0.jsonl | jq -s -e 'map(select(.step >= 0)) | length == 2 and
     all(.device_ns > 0.8 * (.end_ns - .start_ns) and .device_ns <= 1.001 * (.end_ns - .start_ns) + 2000)' >answer.txt || fail "the device's time is no part of the steps'"
 says_of_run '.results.device_share > 0.8 and .results.device_share < 1.001'
-says_of_run '.device_bytes.reserved == .plan.total_bytes and .device_bytes.taken >= .device_bytes.reserved'
-says_of_run '.samples | .timed >= 10 and .every == 1 and .clock_sm_hz.median == 1980000000 and .power_w.min == 118.042 and .throttle.sw_power_cap == 1'
+says_of_run '.device_bytes.reserved == .plan.total_bytes and .device_bytes.used >= .device_bytes.reserved'
+says_of_run '.telemetry | .timed >= 10 and .every == 1 and .clock_sm_hz.median == 1980000000 and .power_w.min == 118.042 and .throttle.sw_power_cap == 1'
 says_in "throttled: " verify.txt
 says_in "sw_power_cap in 100 %" verify.txt
 "$REPRO" inspect run.repro.tar.zst report.md >report.md
@@ -32,13 +32,13 @@ says_in "| power | 118.0 | 118.0 | 118.0 | 118.0 | W |" report.md
 # Samples are no sign of life.
 run 7 SHIM_HANG=cuGraphLaunch:2 --set run.hang_seconds=2
 words
-says_of_run '.status == "failed" and .samples.count >= 15'
+says_of_run '.status == "failed" and .telemetry.count >= 15'
 # A driver that hangs in NVML delays nothing; no library, no samples, and the reason.
 cp "$TOP/tests/fake/hang.txt" machine.txt
 run 0 SHIM_DEVICES=1
 says_of_run '.status == "complete"'
-jq -r .samples.reason run.json
+jq -r .telemetry.reason run.json
 fake=$PWD # nothing is there
 run 0 SHIM_DEVICES=1
-says_of_run '.samples.reason | test("libnvidia-ml.so.1")'
+says_of_run '.telemetry.reason | test("libnvidia-ml.so.1")'
 says_in "none: libnvidia-ml.so.1" verify.txt

@@ -10,15 +10,15 @@ grep -q '^[0-9.]* sequences/s, .*, [0-9.]* tokens/s$' out.txt || fail "no tokens
 "$REPRO" verify d.repro.tar.zst >verified.txt
 "$REPRO" inspect d.repro.tar.zst report.md >report.md
 words report.md arithmetic
-grep -q '^| gpt, 2 layers of 32 | .* | 1 cpu | ' report.md || fail "other devices than one"
+grep -q '^| gpt, 2 layers, hidden size 32 | .* | 1 cpu | ' report.md || fail "other devices than one"
 sed -n 's|[0-9.]* tokens/s|N tokens/s|p' report.md
-sed -n 's/^\(| achieved, with recomputation |\).*/\1/p' report.md
+sed -n 's/^\(| achieved, recomputation included |\).*/\1/p' report.md
 "$REPRO" inspect d.repro.tar.zst --json | jq -e '.claims.ranks_of_arithmetic == 4' >answer.txt || fail "inspect does not name the ranks"
 "$REPRO" inspect d.repro.tar.zst run.json | jq -e '.world.ranks == 1 and .results.samples_per_step == 16 and
     (.results.hardware_flops_per_s / .results.flops_per_s - .plan.hardware_flops_per_sample / .plan.flops_per_sample | fabs) < 1e-12 and
     .plan.hardware_flops_per_sample - .plan.flops_per_sample == 2 * 2 * 32 * 16 * 17' >answer.txt || fail "the figures"
 "$REPRO" report d.repro.tar.zst -o page.html
-grep -q '<dt>tokens</dt>' page.html && grep -q '<dt>with recomputed ones</dt>' page.html || fail "the page has no tokens or hardware FLOPs"
+grep -q '<dt>tokens</dt>' page.html && grep -q '<dt>GEMM, recomputation included</dt>' page.html || fail "the page has no tokens or hardware FLOPs"
 grep -q 'computed by' page.html || fail "the page does not name the ranks"
 exit_of 0 "$REPRO" compare d.repro.tar.zst d.repro.tar.zst --json
 jq -e '.rows[0] | .devices == 1 and .nodes == 1 and .data_parallel == 2 and .pipeline_parallel == 2 and .vocabulary == 50304 and

@@ -51,6 +51,23 @@ train epochs.zst --set schedule.whole_epochs=true --set schedule.steps_per_epoch
 "$REPRO" inspect epochs.zst steps/rank0.jsonl | jq -s -e 'map(select(.step >= 0) | .learning_rate) | .[0] == .[1] and .[0] != .[2] and .[2] == .[3] and .[4] == 0.05' >/dev/null ||
     fail "rates: $("$REPRO" inspect epochs.zst steps/rank0.jsonl | jq -c .learning_rate | tr '\n' ' ')"
 
+# Damaged images end a run, or are replaced and counted: of 6 in file order the second, so 6 of the 32 of two steps. Waiting fits into its pause.
+mkdir -p folder/n01 folder/n02
+cp "$TOP/tests/fuzz/corpus/jpeg/420.jpg" "$TOP/tests/fuzz/corpus/jpeg/gray.jpg" folder/n01/
+cp "$TOP/tests/fuzz/corpus/jpeg/progressive.jpg" "$TOP/tests/fuzz/corpus/jpeg/exif.jpg" "$TOP/tests/fuzz/corpus/jpeg/cmyk.jpg" folder/n02/
+head -c 300 folder/n01/420.jpg >folder/n01/cut.jpg
+exit_of 4 "$REPRO" run resnet50_tiny_fp32 --set data.format=image_folder --set data.path="$PWD/folder" --set data.shuffle=false -o cut.zst
+rm -f cut.zst
+steps=2
+train skip.zst --set data.format=image_folder --set data.path="$PWD/folder" --set data.shuffle=false --set data.skip_damaged=true
+"$REPRO" inspect skip.zst run.json | jq -e '.skipped_samples == 6 and .results.input.waited_s > 0 and .results.input.share < 1' >/dev/null || fail "not counted"
+"$REPRO" inspect skip.zst steps/rank0.jsonl | jq -s -e '.[1:] | all(.input_ns > 0) and .[1].input_ns <= .[1].start_ns - .[0].end_ns' >/dev/null || fail "waiting"
+"$REPRO" inspect skip.zst report.md | grep -q 'replaced | 6 |$' || fail "the report does not count them"
+"$REPRO" inspect plain.zst run.json | jq -e 'has("skipped_samples") | not' >/dev/null || fail "counted where none may be skipped"
+# The plan has room for images of a photograph's size in each thread that decodes.
+"$REPRO" inspect plain.zst run.json | jq -e '.plan.decoder_bytes > 2000000 and .plan.decoder_bytes < 6000000 and
+    .peak_rss_bytes < .plan.total_bytes + 8388608' >/dev/null || fail "plan: $("$REPRO" inspect plain.zst run.json | jq -c '[.plan, .peak_rss_bytes]')"
+
 exit_of 2 "$REPRO" run resnet50_tiny_fp32 --set model.num_classes=0 -o a.zst
 exit_of 4 "$REPRO" run resnet50_tiny_fp32 --set model.num_classes=2 -o a.zst
 exit_of 2 "$REPRO" run resnet50_tiny_fp32 --set task.image_size=4 -o a.zst

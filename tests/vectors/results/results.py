@@ -97,7 +97,7 @@ def results(lines, digest):
                      {"name": "padded_tokens", "total": padded, "per_s": padded / (total / 1e9)}],
         "flops_per_s": rate * FLOPS, "between_steps_s": gaps / 1e9, "loss_first": steps[0]["loss"], "loss_last": steps[-1]["loss"],
         "grad_norm_first": steps[0]["grad_norm"], "grad_norm_last": steps[-1]["grad_norm"], "state_root_first": roots[0]["state_root"],
-        "state_root_last": roots[-1]["state_root"], "state_roots": {"taken": len(roots), "seconds": sum(r["root_ns"] for r in roots) / 1e9},
+        "state_root_last": roots[-1]["state_root"], "state_roots": {"count": len(roots), "seconds": sum(r["root_ns"] for r in roots) / 1e9},
     }
 
 
