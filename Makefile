@@ -137,8 +137,8 @@ asan_ldflags := -fsanitize=address,undefined
 tsan_cc := $(CC)
 tsan_flags := -O1 -g1 $(quiet) -fsanitize=thread
 tsan_ldflags := -fsanitize=thread
-# What the tests of threads link.
-tsan_sources := $(filter $(addprefix src/,$(addsuffix /%,base process ops recipe sign backend comm data model optim train worker)),$(sources))
+# What the tests of threads link, and no more.
+tsan_sources := $(filter $(addprefix src/,$(addsuffix /%,base ops backend data)) src/train/prefetch.c,$(sources))
 fuzz_cc := clang
 fuzz_flags := -O2 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 fuzz_ldflags := -fsanitize=address,undefined,fuzzer
