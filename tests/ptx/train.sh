@@ -3,5 +3,5 @@
 # timeout: 600
 . "$TEST_DIR/common.inc"
 same_steps 100 bert_tiny_fp32 --set measure.timed_steps=1 --batch-size 1
-small_gpt 100 --set train.recompute=full --set task.reset_position_ids=true --set task.reset_attention_mask=true
+small_gpt 100 1 1 --set train.recompute=full --set task.reset_position_ids=true --set task.reset_attention_mask=true
 same_steps 100 resnet50_tiny_fp32 --set measure.timed_steps=1 --batch-size 2 --set train.accumulation_steps=2 --set task.image_size=32

@@ -82,7 +82,7 @@ RP_DEVICE void conv_block(const struct rp_conv_args *g, const struct gemm_shape 
     int number = 0, row, column, from = 0, is_begun = 0;
     float sum[96];
     struct gemm_out o;
-    while (number + 1 < g->parts && blockIdx.x >= (unsigned)g->part[number + 1].first)
+    while (dgrad && number + 1 < g->parts && blockIdx.x >= (unsigned)g->part[number + 1].first)
         number++;
     const struct rp_conv_part *p = &g->part[number];
     conv_find(&o, s, g->images * p->height * p->width, g->columns, blockIdx.x - (unsigned)p->first);
@@ -123,10 +123,10 @@ RP_DEVICE void conv_block(const struct rp_conv_args *g, const struct gemm_shape 
         from = end;
     }
     o.to = g->c;
-    o.add = g->add;
+    o.add = dgrad ? g->add : (const float *)NULL;
     o.pitch_to = o.pitch_add = g->columns;
     o.place = dgrad ? table : (const uint4 *)NULL;
-    gemm_write(&o, sum, s, shared, g->wide);
+    gemm_write(&o, sum, s, shared, s->how_b == RP_GEMM_TAPS || g->wide);
 }
 
 /* ---- weight gradient ---- */
@@ -166,7 +166,7 @@ RP_DEVICE void conv_wgrad_block(const struct rp_conv_wgrad_args *g, const struct
     o.pitch_to = g->n;
     o.pitch_add = 0;
     o.place = (const uint4 *)NULL;
-    gemm_write(&o, total, s, shared, g->wide);
+    gemm_write(&o, total, s, shared, s->how_b == RP_GEMM_WINDOWS || g->wide);
 }
 
 /* The tree over a few groups, for four neighbouring weights: 8 groups at a time, in a binary counter. stack: of this thread. */
@@ -190,7 +190,8 @@ RP_DEVICE void groups4(const rp_args_group_tree *a, size_t i, long n, int wide)
         stack[(size_t)top++ * stride] = v[0];
     }
     float4 sum = stack[(size_t)--top * stride];
-    while (top)
+    RP_NO_UNROLL
+    while (top) /* at most four times */
         sum = rp_add4(stack[(size_t)--top * stride], sum);
     rp_put4(a->out + i, sum, n, wide);
 }

@@ -29,7 +29,7 @@ static const struct conv_tile {
 /* What a kernel has to do. */
 struct conv_launch {
     enum direction direction;
-    int vectors;               /* may be copied 16 bytes at a time */
+    int vectors;               /* copied and written 16 bytes at a time */
     int terms, chains;         /* of a sum at most; sums that are added up through shared memory */
     int parts, groups;
     long rows[RP_CONV_PARTS];  /* of C, for each part */
@@ -247,7 +247,7 @@ void rp_cuda_op_conv_forward(struct rp_dev *dev, float *y, float *mean, const fl
 void rp_cuda_op_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const float *w, const float *add, const struct rp_conv *v)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    const struct conv_launch j = job_of(RP_OP_conv_dgrad, v, RP_ALIGNED(w));
+    const struct conv_launch j = job_of(RP_OP_conv_dgrad, v, RP_ALIGNED(w, dx, add));
     struct rp_gemm g = {.a = dy, .b = w, .c = dx, .add = add};
     if (is_gemm(c, RP_OP_conv_dgrad, v, &j, &g)) {
         rp_cuda_op_gemm(dev, &g);
@@ -266,7 +266,7 @@ void rp_cuda_op_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const
 void rp_cuda_op_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const float *x, const struct rp_conv *v, float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    const struct conv_launch j = job_of(RP_OP_conv_wgrad, v, RP_ALIGNED(dy, x));
+    const struct conv_launch j = job_of(RP_OP_conv_wgrad, v, RP_ALIGNED(dy, x, dw, work));
     double cycles = 0;
     const struct conv_tile *t = choose(c, &j, &cycles);
     const size_t n = (size_t)j.rows[0] * (size_t)j.columns;

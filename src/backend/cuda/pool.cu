@@ -61,7 +61,9 @@ RP_DEVICE void maxpool4(const rp_args_maxpool_forward *a, struct pixel p, int wi
     const int h0 = larger(0, -top), h1 = smaller(c->kernel_h, c->in_h - top);
     const int w0 = larger(0, -left), w1 = smaller(c->kernel_w, c->in_w - left);
     struct found f = {make_float4(0.0f, 0.0f, 0.0f, 0.0f), {0, 0, 0, 0}};
+    RP_NO_UNROLL
     for (int kh = h0; kh < h1; kh++)
+        RP_NO_UNROLL
         for (int kw = w0; kw < w1; kw++) {
             const size_t pixel = ((size_t)p.image * (unsigned)c->in_h + (unsigned)(top + kh)) * (unsigned)c->in_w + (unsigned)(left + kw);
             const float4 v = rp_get4(a->x + (pixel * (unsigned)c->in_c + (unsigned)p.channel), p.n, wide);
@@ -107,7 +109,9 @@ RP_DEVICE void spread4(const rp_args_maxpool_backward *a, struct pixel p, int wi
     const int h0 = larger(0, (y - c->kernel_h + c->stride) / c->stride), h1 = smaller(c->out_h - 1, y / c->stride);
     const int w0 = larger(0, (x - c->kernel_w + c->stride) / c->stride), w1 = smaller(c->out_w - 1, x / c->stride);
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    RP_NO_UNROLL
     for (int oh = h0; oh <= h1; oh++)
+        RP_NO_UNROLL
         for (int ow = w0; ow <= w1; ow++) {
             const unsigned k = (unsigned)((y - oh * c->stride) * c->kernel_w + x - ow * c->stride);
             const size_t pixel = ((size_t)p.image * (unsigned)c->out_h + (unsigned)oh) * (unsigned)c->out_w + (unsigned)ow;

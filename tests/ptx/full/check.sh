@@ -3,31 +3,37 @@
 #
 #   tests/ptx/full/check.sh [ARCH...]     80 70 86 100 75 89 90 120 unless some are named
 #
-# For each: every operation against its definition in four orders of threads, variants of training of both models against the CPU backend,
-# and the tests of the CUDA backend; less where the PTX has the text of architectures before. At the end what was executed of each kernel
-# (coverage.sh). Status 0 if nothing differs, at least 97 % were executed, and not_executed.txt has the rest. PTX_COVERAGE=DIRECTORY keeps
-# what was executed.
+# For each architecture: every operation against its definition in several orders of threads, variants of training against the CPU backend, and
+# the tests of the CUDA backend. A file whose text an architecture before has is not executed again in all of these: OPS has the operations of
+# the other files. JOBS parts at a time. At the end what was executed of each kernel (coverage.sh). Status 0 if nothing differs, at least 97 %
+# were executed, and not_executed.txt has the rest. PTX_COVERAGE=DIRECTORY keeps what was executed.
 set -u
 cd "$(dirname "$0")/../../.." || exit 2
 export TOP=$PWD BUILD=${BUILD:-$PWD/build} LC_ALL=C NO_COLOR=1
 export REPRO=$BUILD/repro TEST_DIR=$TOP/tests/ptx
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+trap 'kill $(jobs -rp); exit 1' INT TERM
 export HOME=$scratch PTX_COVERAGE=${PTX_COVERAGE:-$scratch/coverage}
-mkdir -p "$PTX_COVERAGE" "$scratch/work"
-cd "$scratch/work" || exit 2
-bad=0
-cases=0
-part() { # NAME COMMAND...: in a shell of its own, because fail() ends it
-    local label=$1 begin=$SECONDS status=0 compared
-    shift
+mkdir -p "$PTX_COVERAGE"
+parts=0
+part() { # NAME COMMAND...: in the background, in a directory of its own
+    while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-$(nproc)}" ]; do
+        wait -n
+    done
+    parts=$((parts + 1))
+    mkdir "$scratch/$parts"
+    run_part "$scratch/$parts" "$@" &
+}
+run_part() { # DIRECTORY NAME COMMAND...: in a shell of its own, because fail() ends it
+    local directory=$1 label=$2 begin=$SECONDS status=0 compared
+    shift 2
     # shellcheck source=tests/ptx/common.inc
-    ( . "$TEST_DIR/common.inc" && "$@" ) >"$scratch/log" 2>&1 || status=$?
-    [ $status = 0 ] || bad=$((bad + 1))
-    compared=$(grep -o '[0-9]* \(cases\|products\|steps\)\b' "$scratch/log" | awk '{n += $1} END {print n + 0}')
-    cases=$((cases + compared))
+    ( cd "$directory" && . "$TEST_DIR/common.inc" && "$@" ) >"$directory.log" 2>&1 || status=$?
+    compared=$(grep -o '[0-9]* \(cases\|products\|steps\)\b' "$directory.log" | awk '{n += $1} END {print n + 0}')
     printf '%-28s %s %6d cases %4d s\n' "$label" "$([ $status = 0 ] && echo equal || echo DIFFERS)" "$compared" $((SECONDS - begin))
-    [ $status = 0 ] || tail -n 3 "$scratch/log" | cut -c 1-300
+    [ $status = 0 ] || tail -n 3 "$directory.log" | cut -c 1-300
+    echo "$status $compared" >"$directory.end"
 }
 own_test() { # ARCH NAME: its tensors are not the driver's memory
     local directory=$BUILD/gpu/device/compute_$1 races=1 shared=0
@@ -36,42 +42,49 @@ own_test() { # ARCH NAME: its tensors are not the driver's memory
     (cd "$TOP" && env PTX_STRICT=0 PTX_RACES="$races" PTX_DIR="$directory" SHIM_CAPABILITY="$1" SHIM_SHARED="$shared" \
         "$BUILD/native/tests/cuda/test_cuda_$2")
 }
-# Sets `new` to the files whose text no architecture before has, except for the name of the target.
+# Sets `new` to the files whose text no architecture before has, except for the name of the target, and OPS to their operations.
 texts=" "
 find_new() { # ARCH
     local file text
     new=" "
+    OPS=
     for file in "$BUILD/gpu/device/compute_$1"/*; do
         case ${file##*/} in *.*) continue ;; esac
         text=${file##*/}$(sed '/^\.target/d; /^\/\//d' "$file" | md5sum | cut -c 1-32)
-        [[ $texts = *" $text "* ]] || new+="${file##*/} "
+        [[ $texts = *" $text "* ]] && continue
         texts+="$text "
+        new+="${file##*/} "
+        file=${file##*/}
+        OPS+=$(sed -n 's/^void rp_cuda_op_\([a-z0-9_]*\)(.*/\1 /p' "$TOP/src/backend/cuda/ops_${file%%_*}.c" | tr -d '\n')
     done
+    export OPS
 }
 [ $# -gt 0 ] || set -- 80 70 86 100 75 89 90 120
+own=()
 for arch; do
     find_new "$arch"
-    if [ "$new" = " " ]; then # only what the host chooses by the capability of the GPU is new
-        part "$arch selftest, known text" selftest "$arch" PTX_RACES=1 RP_CUDA_GEMM=rotate
-        part "$arch adamw, known text" same_steps "$arch" bert_tiny_fp32 --set measure.timed_steps=1 --batch-size 2
-        continue
-    fi
+    [[ $new != *" gemm "* ]] || own+=("$arch")
+    # Where the text is known, only what the host chooses by the capability of the GPU is new.
+    [ "$new" = " " ] || part "$arch test_cuda_ops" own_test "$arch" ops
     part "$arch selftest" selftest "$arch" PTX_RACES=1 RP_CUDA_GEMM=rotate
-    part "$arch selftest, split" selftest "$arch" PTX_RACES=1 PTX_SPLIT=1 SHIM_ORDER=2
-    part "$arch selftest, reversed" selftest "$arch" PTX_RACES=1 SHIM_ORDER=1
-    part "$arch selftest, scrambled" selftest "$arch" SHIM_ORDER=2 SHIM_RESIDENT=5 SHIM_SEED=7
-    part "$arch gpt" small_gpt "$arch" --batch-size 2 --set measure.timed_steps=2 --set parallel.tensor=2 --set train.recompute=selective
-    part "$arch adamw" same_steps "$arch" bert_tiny_fp32 --set measure.timed_steps=2 --batch-size 3
-    part "$arch test_cuda_ops" own_test "$arch" ops
-    part "$arch test_cuda_large" own_test "$arch" large
-    [[ $new != *" attention"* ]] || part "$arch test_cuda_attention" own_test "$arch" attention
-    [[ $new = *" gemm "* ]] || continue
+    part "$arch adamw" same_steps "$arch" bert_tiny_fp32 --set measure.timed_steps=1 --batch-size 2
+done
+for arch in "${own[@]}"; do
+    part "$arch test_cuda_attention" own_test "$arch" attention
     part "$arch test_cuda_gemm" own_test "$arch" gemm
+    part "$arch test_cuda_large" own_test "$arch" large
+    part "$arch gpt" small_gpt "$arch" 2 2 --set parallel.tensor=2 --set train.recompute=selective
+    part "$arch resnet50" same_steps "$arch" resnet50_tiny_fp32 --set measure.timed_steps=1 --batch-size 2 --set task.image_size=32
     part "$arch lamb" same_steps "$arch" bert_tiny_fp32 --set measure.timed_steps=2 --set optimizer.name=lamb --set train.accumulation_steps=3 --batch-size 1
     part "$arch plain" same_steps "$arch" bert_tiny_fp32 --set measure.timed_steps=1 --set model.hidden_dropout_prob=0 \
         --set model.attention_probs_dropout_prob=0 --batch-size 2 --set optimizer.bias_correction=true
+    part "$arch selftest, reversed" selftest "$arch" PTX_RACES=1 SHIM_ORDER=1
+    part "$arch selftest, scrambled" selftest "$arch" SHIM_ORDER=2 SHIM_RESIDENT=5 SHIM_SEED=7
+    part "$arch selftest, split" selftest "$arch" PTX_RACES=1 PTX_SPLIT=1 SHIM_ORDER=2
 done
-echo "$cases cases, $SECONDS s"
+wait
+bad=$(cat "$scratch"/*.end | awk -v all="$parts" '$1 == 0 {all--} END {print all}')
+echo "$(cat "$scratch"/*.end | awk '{n += $2} END {print n}') cases, $SECONDS s"
 bash "$TEST_DIR/full/coverage.sh" "$PTX_COVERAGE" "$TEST_DIR/full/not_executed.txt" || bad=$((bad + 1))
-[ $bad = 0 ] || echo "$bad parts failed"
-[ $bad = 0 ]
+[ "$bad" = 0 ] || echo "$bad parts failed"
+[ "$bad" = 0 ]
