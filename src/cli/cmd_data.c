@@ -281,9 +281,9 @@ const struct rp_command rp_cmd_data_check = {
                "a vocabulary of their own (tokens, megatron) are checked with --below tokens=N. Images are decoded whole; --below "
                "label=N gives the number of classes, 1000 by default.\n"
                "JPEG images may be gray, RGB, CMYK and progressive, from 1x1 to 2^26 pixels. An EXIF orientation is counted and ignored, "
-               "as by torchvision and TensorFlow; OpenCV, MXNet's decoder, turns such images, and so do newer releases of DALI. Truncated "
-               "and damaged images are refused by name, also larger ones, more than 100 scans, 12 bits per sample, lossless and arithmetic "
-               "coding, and other formats than JPEG.\n",
+               "as by torchvision and TensorFlow; OpenCV and newer releases of DALI turn such images. Truncated and damaged images are "
+               "refused by name, also larger ones, more than 100 scans, 12 bits per sample, lossless and arithmetic coding, and other "
+               "formats than JPEG.\n",
     .opts = check_opts,
     .opts_size = sizeof(struct check_opts),
     .run = cmd_data_check,

@@ -1,7 +1,7 @@
 /* Learning-rate schedules, and whole steps of SGD and LARS over a list of tensors, against the formulas as PyTorch, the published scripts
  * and MLPerf's reference write them, in double. tests/ops/test_image_math.c has the update of one tensor. */
 #include "base/buf.h"
-#include "tests/unit/train_fixture.h"
+#include "tests/unit/noise_images.h"
 #include "tests/unit/tap.h"
 
 #include <math.h>
@@ -304,79 +304,34 @@ TEST(lars_as_mlperf_and_its_skip_list)
 
 /* ---- decay as a part of the loss ---- */
 
-static struct rp_dataset *noise_open(const char *path, const struct rp_sample_field *field, int fields, const struct rp_data_opts *o,
-                                     struct rp_err *err);
-
-static void noise_close(struct rp_dataset *d)
-{
-    free(d);
-}
-
-struct noise {
-    struct rp_dataset set;
-    int64_t pixels;
-    int image; /* which row; the other is the label */
-};
-
-static int noise_get(struct rp_dataset *d, int64_t sample, void *const *row, struct rp_err *err)
-{
-    const struct noise *s = (struct noise *)d;
-    uint8_t *image = row[s->image];
-    (void)err;
-    sample_state = (uint32_t)sample;
-    for (int64_t i = 0; i < s->pixels; i++)
-        image[i] = (uint8_t)sample_below(256);
-    *(int32_t *)row[!s->image] = (int32_t)(sample % 7);
-    return 0;
-}
-
-static const struct rp_data_format noise_format = {.name = "noise", .open = noise_open, .close = noise_close, .get = noise_get};
-
-static struct rp_dataset *noise_open(const char *path, const struct rp_sample_field *field, int fields, const struct rp_data_opts *o,
-                                     struct rp_err *err)
-{
-    struct noise *s = rp_alloc(sizeof *s);
-    (void)path, (void)fields, (void)o, (void)err;
-    s->set.format = &noise_format;
-    s->image = strcmp(field[0].name, "image") != 0;
-    s->pixels = field[s->image].count;
-    return &s->set;
-}
-
 /* Two steps of a tiny ResNet. square: before each, the sum of squares of what decays. */
 static void two_steps(const char *form, struct rp_step_result step[2], double square[2], char root[65])
 {
     char yaml[512];
-    struct rp_recipe r;
-    struct rp_plan plan;
-    struct rp_err err = {0};
+    struct noise_train n;
+    struct rp_err err;
     snprintf(yaml, sizeof yaml,
              "workload: resnet50\nmodel: {width: 4, blocks: \"1,1,1,1\", num_classes: 7}\ntask: {image_size: 16}\n"
              "train: {batch_size: 2, accumulation_steps: 2}\noptimizer: {name: sgd, learning_rate: 0.1, weight_decay: 0.01, clip_norm: 0,"
              " weight_decay_form: %s, exclude_from_weight_decay: [bn]}\n",
              form);
-    CHECK(rp_recipe_parse(&r, yaml, strlen(yaml), "tiny.yaml", NULL, NULL, 0, &err) == 0, "%s", err.msg);
-    struct rp_dev *dev = fixture_device("reference", 1, 1, 1);
-    CHECK(rp_train_size(&plan, &r, dev->backend, &(struct rp_device_opts){0}, &err) == 0, "%s", err.msg);
-    struct rp_train *t = rp_train_open(&(struct rp_train_opts){.recipe = &r, .plan = &plan, .dev = dev, .format = &noise_format}, &err);
-    if (!CHECK(t, "%s", err.msg))
+    noise_train_open(&n, yaml, &err);
+    if (!CHECK(n.t, "%s", err.msg))
         return;
     for (int i = 0; i < 2; i++) {
-        const struct rp_tensors *l = t->state.weights;
+        const struct rp_tensors *l = n.t->state.weights;
         square[i] = 0;
         for (int k = 0; k < l->n; k++) {
             char name[RP_TENSOR_NAME];
             if (strstr(rp_tensor_name(name, &l->t[k]), "bn"))
                 continue;
             for (size_t j = 0; j < l->t[k].count; j++)
-                square[i] += pow((double)rp_tensor_in(t->state.w, &l->t[k])[j], 2);
+                square[i] += pow((double)rp_tensor_in(n.t->state.w, &l->t[k])[j], 2);
         }
-        CHECK(rp_train_load(t, i, &err) == 0 && rp_train_step(t, i, &step[i], &err) == 0, "%s", err.msg);
+        CHECK(rp_train_load(n.t, i, &err) == 0 && rp_train_step(n.t, i, &step[i], &err) == 0, "%s", err.msg);
     }
-    CHECK(rp_train_root(t, root, NULL, &err) == 0, "%s", err.msg);
-    rp_train_close(t);
-    fixture_close(dev);
-    rp_recipe_fini(&r);
+    CHECK(rp_train_root(n.t, root, NULL, &err) == 0, "%s", err.msg);
+    noise_train_close(&n);
 }
 
 /* The gradient of decay/2 |w|^2 is decay w: the loss differs by that part, and nothing else does. */

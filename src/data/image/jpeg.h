@@ -15,7 +15,7 @@
  * four components             CMYK, or YCCK converted to it, stored inverted as Adobe does: with stored c, m, y, k
  *                             R = k - d((255 - c) * k), d(x) = (x + 128 + ((x + 128) >> 8)) >> 8, likewise G and B (Pillow's conversion)
  * progressive, several scans  the image after its last scan; where scans are left out, blocks are not smoothed
- * EXIF orientation            ignored, as torchvision and TensorFlow do; OpenCV and newer releases of DALI turn such images by default;
+ * EXIF orientation            ignored, as torchvision and TensorFlow do; OpenCV and newer releases of DALI turn such images;
  *                             rp_jpeg_orientation() reports it
  *
  * Refused, RP_MALFORMED: other formats by their name, two or more than four components, 12 bits per sample, lossless, hierarchical and
