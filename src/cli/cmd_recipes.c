@@ -9,9 +9,12 @@
 
 static void print_list(struct rp_cli *cli, const char *group)
 {
-    int n;
+    int n, width = 0;
     const struct rp_recipe_name *r = rp_recipe_names(&n);
     RP_JSON *list = json_array();
+    for (int i = 0; i < n; i++)
+        if (!group == !r[i].group && (int)strlen(r[i].name) > width)
+            width = (int)strlen(r[i].name);
     for (int i = 0, in = 0; i < n; i += in) {
         for (in = 1; r[i].group && i + in < n && r[i + in].group && strcmp(r[i].group, r[i + in].group) == 0; in++)
             ;
@@ -19,14 +22,14 @@ static void print_list(struct rp_cli *cli, const char *group)
             continue;
         if (!cli->json && r[i].group && !group) {
             RP_FREE char *name = rp_asprintf("%s/...", r[i].group);
-            printf("%-18s %d recipes, listed by 'repro recipes list %s'\n", name, in, r[i].group);
+            printf("%-*s %d recipes, listed by 'repro recipes list %s'\n", width, name, in, r[i].group);
             continue;
         }
         for (int k = i; k < i + in; k++)
             if (cli->json)
                 json_array_append_new(list, json_pack("{s:s, s:s, s:s*}", "name", r[k].name, "title", r[k].title, "group", r[k].group));
             else
-                printf("%-*s %s\n", group ? 27 : 18, r[k].name, r[k].title);
+                printf("%-*s %s\n", width, r[k].name, r[k].title);
     }
     if (cli->json)
         cli->result = json_pack("{s:O}", "recipes", list);
@@ -54,6 +57,10 @@ static int cmd_recipes_list(struct rp_cli *cli, struct rp_err *err)
     char shown[72];
     const struct rp_recipe_name *r = rp_recipe_names(&n);
     RP_BUF groups = {0};
+    if (!cli->argc) {
+        print_list(cli, NULL);
+        return 0;
+    }
     for (int i = 0; i < n; i++) {
         if (!r[i].group || (i && r[i - 1].group && strcmp(r[i - 1].group, r[i].group) == 0))
             continue;
@@ -68,8 +75,8 @@ static int cmd_recipes_list(struct rp_cli *cli, struct rp_err *err)
 
 const struct rp_command rp_cmd_recipes_list = {
     .name = "recipes list",
-    .operands = "GROUP",
-    .summary = "list the embedded recipes of a group",
+    .operands = "[GROUP]",
+    .summary = "list the embedded recipes, or those of a group",
     .details = "Examples:\n"
                "  repro recipes list gpt\n"
                "  repro run gpt/DP_8x1x1_16_1536x16 --plan\n",

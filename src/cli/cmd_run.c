@@ -154,8 +154,8 @@ static void print_gpus(const struct run_session *r, const struct rp_fits *fits, 
     const struct rp_fits *own = &fits[n > 1 ? s->train_recompute : 0];
     printf("GPUs of 16 / 32 / 80 / 141 GB: fits %s; largest batch %s\n", by_size(text, own, 0), by_size(batches, own, 1));
     if (n > 1)
-        printf("\n%-18s %15s %15s  %-30s %s\n", "train.recompute", "activations MiB", "total MiB", "largest batch, as above",
-               "hardware / model FLOPs");
+        printf("\non these GPUs, batch size %lld:\n%-18s %15s %15s  %-30s %s\n", (long long)r->plan.batch, "train.recompute",
+               "activations MiB", "total MiB", "largest batch, as above", "hardware / model FLOPs");
     for (int i = 0; i < n && n > 1; i++)
         printf("%-9s%-9s %15.1f %15.1f  %-30s %.3f\n", rp_choice_name(RP_RECOMPUTES, i), i == s->train_recompute ? " (this)" : "",
                (double)fits[i].activations * mib, (double)fits[i].total * mib, by_size(batches, &fits[i], 1),

@@ -157,8 +157,8 @@ void rp_layout_footnote(struct rp_doc *d, const struct rp_rows *rows)
         unverified += s->kind == RP_RESULT_BUNDLE && !s->signed_by;
     }
     rp_doc_line(d,
-                "%d results: %d of bundles verified with a trusted key, %d of bundles verified with an unknown key, %d of bundles that "
-                "did NOT verify, %d published or imported and unsigned. A layout has no verdict: 'repro compare' without --layout "
+                "%d results: bundles verified with a trusted key %d, verified with an unknown key %d, that did NOT verify %d; published or "
+                "imported, unsigned %d. A layout has no verdict: 'repro compare' without --layout "
                 "reports which results are comparable.",
                 rows->n, trusted, unknown_key, unverified, rows->n - trusted - unknown_key - unverified);
 }

@@ -191,6 +191,18 @@ static void put_differences(struct rp_doc *d, const struct rp_rows *report, cons
         }
 }
 
+/* How many results belong to no case. */
+static int count_others(const struct rp_rows *report, const struct rp_rows *rows)
+{
+    int others = 0;
+    for (int k = 0, i; k < rows->n; k++) {
+        for (i = 0; i < report->n && !belongs_to(&rows->row[k], &report->row[i]); i++) {
+        }
+        others += i == report->n;
+    }
+    return others;
+}
+
 void rp_layout_gpt(struct rp_doc *d, const struct rp_rows *rows)
 {
     struct rp_rows report = {0};
@@ -224,6 +236,9 @@ void rp_layout_gpt(struct rp_doc *d, const struct rp_rows *rows)
     }
     if (several)
         rp_doc_line(d, RP_LAYOUT_SEVERAL "; the next table has all.");
+    int others = count_others(&report, rows);
+    if (others)
+        rp_doc_line(d, "Results of no case of the report, which are left out: %d.", others);
     put_flops(d, &report, rows);
     put_differences(d, &report, rows);
     rp_layout_names_fini(&frameworks);

@@ -154,6 +154,8 @@ static int check_images(const struct rp_recipe *r, int *key, struct rp_err *err)
         if (r->optimizer_name == RP_OPTIMIZER_sgd || r->optimizer_name == RP_OPTIMIZER_lars)
             REFUSE(optimizer_name, "optimizer.name %s: only resnet50 is trained with it",
                    rp_choice_name(RP_OPTIMIZERS, r->optimizer_name));
+        if (r->schedule_decay == RP_DECAY_step)
+            REFUSE(schedule_decay, "schedule.decay step: only resnet50 has the keys of its epochs");
         return 0;
     }
     if (!is_list(r->model_blocks, 4, 1, BLOCKS_MOST, 1))

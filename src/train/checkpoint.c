@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "ops/numerics.h"
 #include "train/safetensors.h"
 
@@ -160,6 +161,12 @@ static const struct rp_st_tensor *wanted(const struct rp_st *st, const struct rp
     return s;
 }
 
+/* Means of squares: second moments and running variances. */
+static int is_square(const char *name)
+{
+    return strncmp(name, "optimizer.v.", strlen("optimizer.v.")) == 0 || rp_ends_with(name, ".running_var");
+}
+
 static int read_finite(const struct rp_st *st, const struct rp_st_tensor *s, uint64_t at, float *x, size_t bytes, struct rp_err *err)
 {
     if (rp_st_read(st, s, at, x, bytes, err) < 0)
@@ -168,6 +175,9 @@ static int read_finite(const struct rp_st *st, const struct rp_st_tensor *s, uin
         if (!isfinite(x[i]))
             return rp_fail(err, RP_MISMATCH, "'%s', tensor '%s', element %llu: not finite (%s)", st->path, s->name,
                            (unsigned long long)(at / sizeof(float) + i), isnan(x[i]) ? "NaN" : "Inf");
+        else if (x[i] < 0 && is_square(s->name))
+            return rp_fail(err, RP_MISMATCH, "'%s', tensor '%s', element %llu: %g, a mean of squares is not negative", st->path, s->name,
+                           (unsigned long long)(at / sizeof(float) + i), (double)x[i]);
     return 0;
 }
 

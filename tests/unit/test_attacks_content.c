@@ -56,6 +56,7 @@ static const struct bend claims[] = {
     {"a form of yesterday", RUN, "/schema", "\"repro-run/2\"", SEALED, RP_CHECK_schema, 4},
     {"a form of the day before", RUN, "/schema", "\"repro-run/1\"", SEALED, RP_CHECK_schema, 4},
     {"another model", RUN, "/model/name", "\"gpt\"", REPORTED, RP_CHECK_recipe, 5},
+    {"a schedule by epochs, which the model does not count", RUN, "/recipe/schedule.decay/value", "\"step\"", REPORTED, RP_CHECK_schema, 4},
     {"another unit of samples", RUN, "/model/sample_unit", "\"images\"", REPORTED, RP_CHECK_recipe, 5},
     {"a part of the loss less", RUN, "/model/loss_parts/1", NULL, REPORTED, RP_CHECK_recipe, 5},
     {"two ranks", RUN, "/world/ranks", "2", SEALED, RP_CHECK_schema, 4},

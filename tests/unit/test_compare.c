@@ -217,6 +217,13 @@ TEST(bundle_in_the_layout_of_gpt)
     CHECK_STR(json_string_value(json_array_get(flops, 11)), "1.25");
     CHECK(row_of(doc, 2, "DP_PP_8x1x4_512_1536x16", "a.zst"), "no confounders");
     rp_doc_fini(&d);
+    d = (struct rp_doc){0};
+    set(&rows.row[0], "layers", "17"); /* of no case */
+    rp_layout_gpt(&d, &rows);
+    RP_BUF text = {0};
+    rp_doc_write(&text, &d, RP_DOC_TEXT);
+    CHECK(strstr(text.data, "no case"), "%s", text.data);
+    rp_doc_fini(&d);
     rp_rows_fini(&rows);
 }
 

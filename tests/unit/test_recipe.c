@@ -170,6 +170,9 @@ TEST(keys_must_agree)
         {"workload: resnet50\ndata: {crop_ratio_min: 1.5}\n", RP_USAGE},
         {"workload: resnet50\ndata: {label_base: 2}\n", RP_USAGE},
         {"workload: gpt\ndata: {flip: 0.5}\n", RP_USAGE},
+        {"schedule: {decay: step}\n", RP_USAGE},
+        {"workload: gpt\nschedule: {decay: step}\n", RP_USAGE},
+        {"workload: resnet50\nschedule: {decay: step}\n", RP_USAGE},
     };
     check_refusals(cases, sizeof cases / sizeof *cases);
 }
@@ -394,6 +397,8 @@ TEST(every_key_survives_json)
             snprintf(value, sizeof value, "7"); /* no free text */
         if (strcmp(k[i].name, "optimizer.name") == 0)
             snprintf(value, sizeof value, "lamb"); /* others are those of resnet50 */
+        if (strcmp(k[i].name, "schedule.decay") == 0)
+            snprintf(value, sizeof value, "cosine"); /* step, too */
         snprintf(set0, sizeof set0, "%s=%s", k[i].name, value);
         const char *const set[] = {set0};
         CHECK(rp_recipe_parse(&r, base, strlen(base), "t.yaml", "cpu", set, 1, &err) == 0, "%s: %s", set0, err.msg);

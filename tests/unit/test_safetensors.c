@@ -218,6 +218,15 @@ TEST(numbers_that_are_not_finite)
                  rp_tensor_name(name, t), t->count - 1, cases[i].what);
         CHECK_STR(err.msg, want);
     }
+    struct rp_err err = {0};
+    int64_t step;
+    m->state.slot[1][0] = -1;
+    save(m, scratch("negative"), 3);
+    REFUSED(load(m, scratch("negative"), &step, &err) < 0 && err.code == RP_MISMATCH, err.msg);
+    m->state.slot[1][0] = 0;
+    m->state.slot[0][0] = -1;
+    save(m, scratch("signed"), 3);
+    CHECK(load(m, scratch("signed"), &step, &err) == 0, "%s", err.msg);
     fixture_fini(&f);
 }
 
