@@ -11,7 +11,11 @@
 #pragma once
 
 #if defined(__GNUC__) && !defined(__clang__)
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ || !defined __OPTIMIZE__ /* tests: quick to compile */
+#pragma GCC optimize("no-math-errno,no-trapping-math")
+#else
 #pragma GCC optimize("O3,no-math-errno,no-trapping-math")
+#endif
 #endif
 
 #include <immintrin.h>
