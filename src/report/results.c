@@ -205,8 +205,9 @@ static void add_input(json_t *out, const struct rp_records *rs)
                                                 "formula", INPUT_SHARE));
 }
 
-/* What the model counts, over all windows; what is bounded by another counter with its share of that. */
-static json_t *counters(const struct rp_records *rs, const struct rp_model *m, const int64_t *total, int64_t ns)
+/* What the model counts, over all windows, and its rate, which is the throughput times the mean per sample; what is bounded by another counter
+ * with its share of that. */
+static json_t *counters(const struct rp_records *rs, const struct rp_model *m, const int64_t *total, int64_t samples, double rate)
 {
     json_t *list = json_array();
     for (int i = 0; i < rp_model_counters(m); i++) {
@@ -214,7 +215,7 @@ static json_t *counters(const struct rp_records *rs, const struct rp_model *m, c
         int at = rp_step_name_index(&rs->counter, c->name), of_at = rp_step_name_index(&rs->counter, of->name);
         int64_t n = at < 0 ? 0 : total[at], all = of_at < 0 ? 0 : total[of_at]; /* -1: of a run without steps */
         json_t *row = json_pack("{s:s, s:I, s:o}", "name", c->name, "total", (json_int_t)n, "per_s",
-                                ns ? json_real((double)n / seconds(ns)) : json_null());
+                                samples ? json_real(rate * ((double)n / (double)samples)) : json_null());
         if (!c->per_sample) {
             json_object_set_new(row, "of", json_string(of->name));
             json_object_set_new(row, "share", all ? json_real((double)n / (double)all) : json_null());
@@ -227,15 +228,15 @@ static json_t *counters(const struct rp_records *rs, const struct rp_model *m, c
 static void add_rates(json_t *out, const struct rp_records *rs, const struct results_window *w, int n, const struct rp_model *m,
                       const json_t *plan)
 {
-    int64_t total[RP_COUNTERS_MAX] = {0}, ns = 0, gaps = 0;
+    int64_t total[RP_COUNTERS_MAX] = {0}, samples = 0, gaps = 0;
     for (int i = 0; i < n; i++) {
         for (int c = 0; c < RP_COUNTERS_MAX; c++)
             total[c] += w[i].counter[c];
-        ns += w[i].ns;
+        samples += w[i].samples;
         gaps += w[i].gap_ns;
     }
     double rate = json_number_value(rp_json_at(out, "throughput/value"));
-    json_object_set_new(out, "counters", counters(rs, m, total, ns));
+    json_object_set_new(out, "counters", counters(rs, m, total, samples, rate));
     json_object_set_new(out, "flops_per_s", n ? json_real(rate * json_number_value(json_object_get(plan, "flops_per_sample"))) : json_null());
     json_object_set_new(out, "flops_per_s_formula", json_string("throughput * plan.flops_per_sample"));
     const json_t *hardware = json_object_get(plan, "hardware_flops_per_sample");

@@ -23,7 +23,7 @@ static void put_steps(struct fx *x)
     rp_buf_puts(&x->steps, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
     for (int i = 0; i < 7; i++) {
         int64_t ns = 100000000 + 1000003 * ((i % 7) * (i % 7) % 7);
-        rp_buf_printf(&x->steps, "{\"counters\":{\"correct\":1,\"images\":4},\"end_ns\":%lld,\"grad_norm\":\"0x1.%dp+1\",\"learning_rate\":%.17g,"
+        rp_buf_printf(&x->steps, "{\"counters\":{\"correct\":1,\"images\":4},\"end_ns\":%lld,\"grad_norm\":\"0x1.%dp+1\",\"input_ns\":0,\"learning_rate\":%.17g,"
                                  "\"loss\":\"0x1.28p+1\",\"loss_parts\":{\"cross_entropy\":\"0x1.28p+1\",\"weight_decay\":\"0x0p+0\"},\"phase\":\"%s\","
                                  "\"rank\":0,\"repeat\":%d,%s\"samples\":4,\"start_ns\":%lld,%s\"step\":%d}\n",
                       (long long)(now + ns), i + 1, rp_learning_rate(&o, i + 1), i ? "timed" : "warm-up", i ? (i - 1) / 3 : 0,

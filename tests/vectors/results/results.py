@@ -59,7 +59,7 @@ def rank(v, percent):
 def results(lines, digest):
     steps = [r for r in lines if r["step"] >= 0]
     timed = [r for r in steps if r["phase"] == "timed"]
-    windows, cycles, gaps, total = [], [], 0, 0
+    windows, cycles, gaps = [], [], 0
     for repeat in sorted({r["repeat"] for r in timed}):
         w = [r for r in timed if r["repeat"] == repeat]
         roots = sum(r.get("root_ns", 0) for r in w[:-1])
@@ -67,7 +67,6 @@ def results(lines, digest):
         cycles.append([b["start_ns"] - a["start_ns"] - a.get("root_ns", 0) for a, b in zip(w, w[1:])] + [w[-1]["end_ns"] - w[-1]["start_ns"]])
         assert sum(cycles[-1]) == ns
         gaps += ns - sum(r["end_ns"] - r["start_ns"] for r in w)
-        total += ns
         samples = sum(r["samples"] for r in w)
         windows.append({"repeat": repeat, "steps": len(w), "samples": samples, "seconds": ns / 1e9, "state_root_s": roots / 1e9,
                         "throughput": samples / (ns / 1e9)})
@@ -85,6 +84,7 @@ def results(lines, digest):
     waits = [r["input_ns"] for r in timed]
     share = sum(waits) / (sum(waits) + sum(ns))
     tokens, padded = (sum(r["counters"][name] for r in timed) for name in ("tokens", "padded_tokens"))
+    samples = sum(r["samples"] for r in timed)
     roots = [r for r in lines if "state_root" in r]
     return {
         "records_sha256": digest, "steps": {"warm-up": len(steps) - len(timed), "timed": len(timed)}, "samples_per_step": 8,
@@ -93,8 +93,8 @@ def results(lines, digest):
                    "max": max(ns) / 1e9},
         "input": {"waited_s": sum(waits) / 1e9, "median_s": median([x / 1e9 for x in waits]), "share": share,
                   "limited_by": "input" if share >= 0.1 else "device"},
-        "counters": [{"name": "tokens", "total": tokens, "per_s": tokens / (total / 1e9), "of": "padded_tokens", "share": tokens / padded},
-                     {"name": "padded_tokens", "total": padded, "per_s": padded / (total / 1e9)}],
+        "counters": [{"name": "tokens", "total": tokens, "per_s": rate * (tokens / samples), "of": "padded_tokens", "share": tokens / padded},
+                     {"name": "padded_tokens", "total": padded, "per_s": rate * (padded / samples)}],
         "flops_per_s": rate * FLOPS, "between_steps_s": gaps / 1e9, "loss_first": steps[0]["loss"], "loss_last": steps[-1]["loss"],
         "grad_norm_first": steps[0]["grad_norm"], "grad_norm_last": steps[-1]["grad_norm"], "state_root_first": roots[0]["state_root"],
         "state_root_last": roots[-1]["state_root"], "state_roots": {"count": len(roots), "seconds": sum(r["root_ns"] for r in roots) / 1e9},
