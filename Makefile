@@ -88,7 +88,8 @@ common := -std=gnu11 -ffp-contract=off -D_GNU_SOURCE -Isrc -I. $(warnings) -ffil
 harden := -fPIE -fstack-protector-strong
 avx2 := -mavx2 -mfma -mf16c
 avx512 := -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512
-isa = $(if $(filter %_avx2.c,$1),$(avx2))$(if $(filter %_avx512.c,$1),$(avx512))$(if $(filter asan/src/backend/cpu/%,$2/$1), $(asan_kernels))
+# gemm_avx512.c has offsets that only become constants from -O2 on.
+isa = $(if $(filter %_avx2.c,$1),$(avx2))$(if $(filter %_avx512.c,$1),$(avx512))$(if $(filter %/gemm_avx512.c,$1), -O2)$(if $(filter asan/src/backend/cpu/%,$2/$1), $(asan_kernels))
 
 static_libs := -ljpeg -lgit2 -lhttp_parser -lhwloc -larchive -lcrypto -ljansson -lyaml -llzma -lzstd -lbz2 -llz4 -lz -lpthread -lm
 native_libs := -ljpeg -lgit2 -lhwloc -larchive -lcrypto -ljansson -lyaml -lzstd -lz -lpthread -lm
