@@ -1,7 +1,7 @@
 /* Any bytes as one member of an honest bundle, sealed again by an attacker, through verify: a verdict, one printable line for each refusal,
  * and what is accepted follows from the records. The first byte says which member and how:
  *
- *   & 15  0 run.json, 1 recipe.yaml, 2 and 3 captures, 4 records, 5 samples, 6 report.md, 7 SHA256SUMS, 8 and 9 its signatures, 10 key.pem,
+ *   & 15  0 run.json, 1 recipe.yaml, 2 and 3 captures, 4 records, 5 telemetry, 6 report.md, 7 SHA256SUMS, 8 and 9 its signatures, 10 key.pem,
  *         11 verify.sh, 12 the statement's payload, 13 hwloc, 14 a counter-signature, 15 its key
  *   & 16  the bytes are lines of changes (patch.h) to the honest member, where that is JSON
  *   & 32  reports are made again, & 64 figures too
@@ -80,7 +80,7 @@ static void start(void)
 static void copy_fx(struct fx *x)
 {
     *x = honest;
-    x->steps = x->samples = x->report = (struct rp_buf){0};
+    x->steps = x->telemetry = x->report = (struct rp_buf){0};
     rp_buf_add(&x->steps, honest.steps.data, honest.steps.size);
     rp_buf_add(&x->telemetry, honest.telemetry.data, honest.telemetry.size);
     x->run = json_deep_copy(honest.run);
@@ -147,7 +147,7 @@ static int bend_source(struct fx *x, int member, int how, const char *text, size
     struct rp_err err = {0};
     json_t **doc = member == RUN ? &x->run : member == BEFORE ? &x->before : &x->after;
     if (member == STEPS || member == SAMPLES) {
-        bend_member(member == STEPS ? &x->steps : &x->samples, member, how, text, size);
+        bend_member(member == STEPS ? &x->steps : &x->telemetry, member, how, text, size);
     } else if (member == RECIPE) {
         struct rp_plan plan = {0};
         if (rp_recipe_parse(&x->recipe, text, size, "tiny.yaml", "cuda", NULL, 0, &err) < 0) {
