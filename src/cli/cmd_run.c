@@ -13,7 +13,7 @@
 #include "cli/run_opts.h"
 #include "cli/run_output.h"
 #include "cli/supervise.h"
-#include "comm/launch.h"
+#include "comm/launcher.h"
 #include "data/store.h"
 #include "recipe/keys.h"
 #include "recipe/recipe.h"

@@ -61,10 +61,12 @@ exit_of 7 env RANK=3 LOCAL_RANK=3 WORLD_SIZE=8 "$REPRO" doctor --json
 is launcher stop
 exit_of 0 env SLURM_NTASKS=8 SLURM_PROCID=0 "$REPRO" doctor --json # a script under sbatch
 is launcher ''
+exit_of 0 env PMI_RANK=x PMI_SIZE=2 "$REPRO" doctor --json
+is launcher ''
 exit_of 0 env OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1 "$REPRO" doctor --json # mpirun's daemons
 is launcher ''
 for variables in "RANK=3 LOCAL_RANK=3 WORLD_SIZE=8" "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2" "PMI_RANK=1 PMI_SIZE=2" "PMI_ID=0 PMI_SIZE=2" \
-    "SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1" "RANK=0 WORLD_SIZE=2" "RANK=2 WORLD_SIZE=2" "PMI_RANK=-1 PMI_SIZE=2"; do
+    "SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1" "RANK=0 WORLD_SIZE=2" "RANK=2 WORLD_SIZE=2"; do
     # shellcheck disable=SC2086 # words
     exit_of 2 env $variables "$REPRO" run bert_tiny_fp32 -o several.zst
     words

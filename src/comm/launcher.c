@@ -1,4 +1,4 @@
-#include "comm/launch.h"
+#include "comm/launcher.h"
 
 #include "base/text.h"
 
@@ -20,12 +20,14 @@ int rp_launch_detect(struct rp_launch *l, struct rp_err *err)
     *l = (struct rp_launch){.size = 1};
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         const char *rank = getenv(launchers[i].rank), *size = getenv(launchers[i].size);
-        if (!getenv(launchers[i].mark) || !rank || !size)
+        struct rp_launch found = {launchers[i].name, launchers[i].rank, launchers[i].size, 0, 1};
+        /* what is no number was not written by a launcher; it may be anything, and is not shown */
+        if (!getenv(launchers[i].mark) || !rank || !size || rp_parse_count(rank, &found.rank) < 0 || rp_parse_count(size, &found.size) < 0)
             continue;
-        *l = (struct rp_launch){.launcher = launchers[i].name, .rank_variable = launchers[i].rank, .size_variable = launchers[i].size};
-        if (rp_parse_count(rank, &l->rank) < 0 || rp_parse_count(size, &l->size) < 0 || l->rank >= l->size)
-            return rp_fail(err, RP_USAGE, "%s='%.40s' and %s='%.40s', as %s sets them, are no rank below a number of processes",
-                           l->rank_variable, rank, l->size_variable, size, l->launcher);
+        *l = found;
+        if (l->rank >= l->size)
+            return rp_fail(err, RP_USAGE, "%s is %" PRId64 " and %s %" PRId64 ", which is no rank below a number of processes (%s sets them)",
+                           l->rank_variable, l->rank, l->size_variable, l->size, l->launcher);
         return 0;
     }
     return 0;
