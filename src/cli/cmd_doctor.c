@@ -99,8 +99,8 @@ static void try_launcher(json_t *here)
     struct rp_err err = {0};
     struct rp_launch l;
     int failed = rp_launch_detect(&l, &err) < 0;
-    RP_FREE char *text = rp_asprintf("process %" PRId64 " of %" PRId64 ", started by %s", l.rank, l.size, l.launcher ? l.launcher : "nobody");
-    put_here(here, "launcher", failed ? err.msg : l.size > 1 ? text : "alone");
+    RP_FREE char *one_of = l.size > 1 ? rp_asprintf("process %" PRId64 " of %" PRId64 ", started by %s", l.rank, l.size, l.launcher) : NULL;
+    put_here(here, "launcher", failed ? err.msg : one_of ? one_of : "alone");
 }
 
 static json_t *try_here(void)

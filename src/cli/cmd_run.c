@@ -21,7 +21,6 @@
 #include "report/results.h"
 #include "report/run_json.h"
 #include "sign/key.h"
-#include "verify/verify.h"
 #include "worker/fits.h"
 #include "worker/job.h"
 
@@ -519,18 +518,6 @@ static int judge_run(struct run_session *r, struct rp_err *err)
     return judge_agreement(r, err);
 }
 
-/* The file is read again and checked as others will check it. */
-static int verify_sealed(const struct run_session *r, struct rp_err *err)
-{
-    struct rp_err why = {0};
-    RP_VERIFICATION v = {0};
-    const struct rp_verify_opts o = {0};
-    return rp_verify(&v, r->output.path, &o, &why) == 0
-               ? 0
-               : rp_fail(err, RP_BUG, "'%s' is sealed, but does not verify: %s; if 'repro selftest' finds this device right, please report it "
-                                     "with that file", r->output.path, why.msg);
-}
-
 static int train_and_seal(struct run_session *r, struct rp_err *err)
 {
     if (before_training(r, err) < 0)
@@ -539,7 +526,7 @@ static int train_and_seal(struct run_session *r, struct rp_err *err)
     if (seal_run(r, err) < 0)
         return -1;
     print_result(r);
-    return verify_sealed(r, err) < 0 ? -1 : judge_run(r, err);
+    return rp_run_output_verify(&r->output, err) < 0 ? -1 : judge_run(r, err);
 }
 
 int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from, struct rp_err *err)

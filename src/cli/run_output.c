@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "verify/verify.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -111,6 +112,17 @@ int rp_run_output_judge(const struct rp_run_output *out, struct rp_err *err)
     if (out->taken && out->named)
         return rp_fail(err, RP_IO, "the file of --output appeared during the run; the bundle was saved as '%s'", out->path);
     return 0;
+}
+
+int rp_run_output_verify(const struct rp_run_output *out, struct rp_err *err)
+{
+    struct rp_err why = {0};
+    RP_VERIFICATION v = {0};
+    const struct rp_verify_opts o = {0};
+    if (rp_verify(&v, out->path, &o, &why) == 0)
+        return 0;
+    return rp_fail(err, RP_BUG, "'%s' is sealed, but does not verify: %s; if 'repro selftest' finds this device right, please report it "
+                                "with that file", out->path, why.msg);
 }
 
 void rp_run_output_fini(struct rp_run_output *out)

@@ -22,5 +22,7 @@ int rp_run_output_choose(struct rp_run_output *out, const char *given, int force
 int rp_run_output_write(struct rp_run_output *out, int force, const struct rp_buf *file, struct rp_meter *meter,
                         struct rp_err *err) rp_must_check;
 int rp_run_output_judge(const struct rp_run_output *out, struct rp_err *err) rp_must_check; /* -1: not where the user requested */
+/* Reads the file again and checks it as `repro verify` does. */
+int rp_run_output_verify(const struct rp_run_output *out, struct rp_err *err) rp_must_check;
 void rp_run_output_fini(struct rp_run_output *out);
 int rp_run_can_create(const char *path, struct rp_err *err) rp_must_check;

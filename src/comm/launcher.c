@@ -21,13 +21,13 @@ int rp_launch_detect(struct rp_launch *l, struct rp_err *err)
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         const char *rank = getenv(launchers[i].rank), *size = getenv(launchers[i].size);
         struct rp_launch found = {launchers[i].name, launchers[i].rank, launchers[i].size, 0, 1};
-        /* what is no number was not written by a launcher; it may be anything, and is not shown */
+        /* Launchers write numbers. Anything else is another program's variable, perhaps a secret: ignored, and not shown. */
         if (!getenv(launchers[i].mark) || !rank || !size || rp_parse_count(rank, &found.rank) < 0 || rp_parse_count(size, &found.size) < 0)
             continue;
         *l = found;
         if (l->rank >= l->size)
-            return rp_fail(err, RP_USAGE, "%s is %" PRId64 " and %s %" PRId64 ", which is no rank below a number of processes (%s sets them)",
-                           l->rank_variable, l->rank, l->size_variable, l->size, l->launcher);
+            return rp_fail(err, RP_USAGE, "%s, set by %s, is %" PRId64 ", expected 0 to %s - 1, which is %" PRId64, l->rank_variable, l->launcher, l->rank,
+                           l->size_variable, l->size - 1);
         return 0;
     }
     return 0;

@@ -17,7 +17,7 @@ struct rp_launch {
     int64_t rank, size;                                   /* 0 of 1 without a launcher */
 };
 
-/* Fails if a launcher's numbers are no rank below a size. Variables that are no numbers are nobody's. */
+/* Fails if the rank is not less than the size. Variables that are not numbers are ignored. */
 int rp_launch_detect(struct rp_launch *l, struct rp_err *err) rp_must_check;
 /* Fails if this process is one of several. */
 int rp_launch_require_one(struct rp_err *err) rp_must_check;

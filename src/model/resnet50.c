@@ -11,6 +11,8 @@
  * Of a convolution its output x is kept, which its norm needs; y, what leaves the norm, is kept, or with train.recompute selective computed
  * again from x for conv1 and conv2, in memory that all blocks share.
  *
+ * One file although long: forward, backward and declarations follow one layout of blocks and change together.
+ *
  * Backward: `grad` holds the gradient of a block's output, then that of its input; `other` has the same size. */
 #include "base/buf.h"
 #include "model/declare.h"

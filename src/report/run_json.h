@@ -29,7 +29,7 @@ struct rp_run_doc {
     const json_t *done;           /* body of the worker's DONE record, or NULL: worker/job.h */
     const struct rp_records *records; /* of steps/rank0.jsonl */
     const struct rp_telemetry *telemetry; /* of steps/rank0.telemetry.jsonl, or NULL */
-    const char *no_telemetry;             /* why there is no telemetry; NULL: not supported */
+    const char *no_telemetry;             /* reason for missing telemetry; NULL: the backend has none */
     const json_t *before, *after;     /* captures, whose changes are listed; NULL: left out */
     uint64_t started_ns, ended_ns; /* wall clock */
     const json_t *command_line;    /* array of texts; NULL: left out */
