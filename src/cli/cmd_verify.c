@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 struct verify_opts {
-    const char *trust, *policy, *baseline, *report, *data, *init, *state, *store, *isa, *replay, *ledger, *original;
+    const char *trust, *policy, *baseline, *report, *data, *init, *state, *store, *isa, *replay, *limit, *ledger, *original;
     struct rp_opt_list with;
     long threads;
     int list, no_ledger;
@@ -30,10 +30,12 @@ static const struct rp_opt opts[] = {
     RP_OPT_TRUST(trust),
     RP_OPTION_TEXT(policy, "policy", 'p', "FILE", "YAML rules that the bundle must meet: signer, age, recipe, steps"),
     RP_OPTION_TEXT(replay, "replay", 'r', "K|S:K", "train the first K steps again and compare bits, or K steps from step S on"),
+    RP_OPTION_TEXT(limit, "replay-limit", 0, "TIME[,MEMORY]", "replay: most time and memory, as 30m,8G; default 1h, half of what is free"),
     RP_OPTION_TEXT(report, "report", 0, "FILE", "compare the body of a report made by 'repro report' with the bundle"),
     RP_OPTION_LIST(with, "with", "BUNDLE", "another bundle shown in the report given with --report; repeat for each"),
-    RP_OPTION_TEXT(baseline, "baseline", 0, "BUNDLE", "run on fewer threads or devices: fail if the speed-up exceeds ideal; must be "
-                                                   "signed by the key of --trust where that is given"),
+    RP_OPTION_TEXT(baseline, "baseline", 0, "BUNDLE",
+                   "run on fewer threads or devices: fail if the speed-up exceeds ideal; must be "
+                   "signed by the key of --trust where that is given"),
     RP_OPTION_TEXT(data, "data", 0, "DIR", "replay: the samples, if the run used its owner's"),
     RP_OPTION_TEXT(init, "init", 0, "FILE", "replay: the file that the run started from, or for S:K the state before S"),
     RP_OPTION_TEXT(state, "state", 0, "FILE", "replay: the owner's state at its end (run --save), to compare by element"),
@@ -94,6 +96,31 @@ static int parse_replay(struct rp_replay_opts *o, const char *text, struct rp_er
         return 0;
     return rp_fail(err, RP_USAGE, "option '--replay': '%.40s' is neither a number of steps from 1 to %d nor S:K, K steps from step S on",
                    text, STEPS_MAX);
+}
+
+/* A positive number and one of `units`, of which the first has the factor factor[0]; *rest: what follows. 0: it is none. */
+static uint64_t parse_amount(const char *text, const char *units, const uint64_t *factor, const char **rest)
+{
+    char *stop = (char *)text;
+    unsigned long long v = *text >= '0' && *text <= '9' ? strtoull(text, &stop, 10) : 0;
+    const char *unit = *stop ? strchr(units, *stop) : NULL;
+    *rest = stop + (unit != NULL);
+    return unit && v <= INT64_MAX / factor[unit - units] ? v * factor[unit - units] : 0;
+}
+
+static int parse_limit(struct rp_replay_opts *o, const char *text, struct rp_err *err)
+{
+    static const uint64_t time[] = {1000000000, 60000000000, 3600000000000}, memory[] = {1 << 20, 1 << 30, (uint64_t)1 << 40};
+    const char *rest;
+    o->limit_ns = parse_amount(text, "smh", time, &rest);
+    int both = *rest == ',';
+    if (both)
+        o->limit_bytes = parse_amount(rest + 1, "MGT", memory, &rest);
+    if (o->limit_ns && !*rest && (!both || o->limit_bytes))
+        return 0;
+    return rp_fail(err, RP_USAGE,
+                   "option '--replay-limit': '%.40s' is neither a time, such as 90s, 30m or 2h, nor a time and memory, such as 2h,8G",
+                   text);
 }
 
 static int list_checks(struct rp_cli *cli, struct rp_err *err)
@@ -166,6 +193,8 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
         return rp_fail(err, RP_USAGE, "--with names another bundle of the report given with --report: give that too");
     if (o->with.n >= RP_PAGE_BUNDLES)
         return rp_fail(err, RP_USAGE, "--with: a report has at most %d bundles", RP_PAGE_BUNDLES);
+    if (o->limit && !o->replay)
+        return rp_fail(err, RP_USAGE, "--replay-limit is for a replay: give --replay too");
     if (o->state && !o->replay)
         return rp_fail(err, RP_USAGE, "--state is compared at the end of a replay: give --replay too");
     return 0;
@@ -197,6 +226,8 @@ static int make_options(struct rp_verify_opts *out, struct inputs *in, struct pr
                                               .begin = show_estimate,
                                               .progress = show_progress,
                                               .arg = progress}};
+    if (o->limit && parse_limit(&out->replay, o->limit, err) < 0)
+        return -1;
     return o->replay ? parse_replay(&out->replay, o->replay, err) : 0;
 }
 
@@ -276,6 +307,9 @@ const struct rp_command rp_cmd_verify = {
         "--init is the state before step S, and must have the state root that was recorded there, if one was "
         "(evidence.state_root_every). With --state the replay continues after a divergence, and its end is compared with the owner's "
         "state, element by element.\n"
+        "\n"
+        "A replay takes at most an hour and half of the memory that is free; --replay-limit 2h,8G sets other limits. What exceeds them is "
+        "not started, or ended, and the verdict is inconclusive. The bundle has no influence on them.\n"
         "\n"
         "--report makes the body of the report again from the bundle and compares it byte for byte; the first figure or line that "
         "differs is named. The box 'as verified by' (verdict, trusted keys, --ledger, --original) is its author's word and is not "

@@ -320,6 +320,19 @@ int rp_process_next(struct rp_process *w, int timeout_ms, enum rp_frame *type, j
     }
 }
 
+uint64_t rp_process_memory(const struct rp_process *w)
+{
+    unsigned long long size, resident, shared; /* pages */
+    char path[40];
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)w->pid);
+    FILE *f = w->pid > 0 ? fopen(path, "re") : NULL;
+    if (!f)
+        return 0;
+    int known = fscanf(f, "%llu %llu %llu", &size, &resident, &shared) == 3 && resident > shared;
+    fclose(f);
+    return known ? (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
 void rp_process_stop(struct rp_process *w)
 {
     struct rp_err ignored; /* a worker that is gone has stopped */

@@ -74,6 +74,7 @@ int rp_process_start_program(struct rp_process *w, const struct rp_buf *program,
 /* Waits for the next frame for at most timeout_ms: 1 a frame, 0 timeout or a signal, -1 the process is gone or sent invalid bytes (and is
  * reaped); *err describes what happened to it for a user: crashed with signal 11, killed - out of memory? */
 int rp_process_next(struct rp_process *w, int timeout_ms, enum rp_frame *type, json_t **body, struct rp_err *err) rp_must_check;
+uint64_t rp_process_memory(const struct rp_process *w); /* bytes in memory, without pages of files; 0: unknown */
 void rp_process_stop(struct rp_process *w); /* sends STOP: the worker finishes the current step */
 void rp_process_end(struct rp_process *w);  /* after its last frame: a program has two seconds to release a GPU, then as kill */
 void rp_process_kill(struct rp_process *w); /* SIGKILL and reap, except a program that a driver blocks; safe to call twice */

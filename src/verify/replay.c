@@ -20,6 +20,7 @@
 #define PROBE_NS 400000000         /* of GEMM for the estimate: longer than scheduling quanta of other work */
 #define OF_BEST 0.9                /* a step hardly achieves more of the fastest GEMM, */
 #define OF_MEAN 0.7                /* and hardly less of their mean under the same load */
+#define LIMIT_NS (3600 * (uint64_t)1000000000)
 #define STOP_GRACE_NS 20000000000ull /* for the worker to report its tensor roots after a divergence */
 
 struct replay {
@@ -35,6 +36,7 @@ struct replay {
     json_t *roots;     /* per tensor, of this replay */
     int done;
     uint64_t stop_ns; /* when the worker was asked to stop, or 0 */
+    uint64_t end_ns, limit_bytes; /* when it has to be over; most memory, RP_MEMORY_UNKNOWN: no limit */
 };
 
 /* The worker counts its steps from 0. If its roots would fall on other steps than the run's, it takes all roots. */
@@ -44,7 +46,18 @@ static int needs_all_roots(const struct replay *p)
     return every > 0 && p->o->first % every != 0;
 }
 
-/* The recorded recipe without the owner's files and device: a bundle must not choose what is read, written or used here. */
+/* The default of the key: how long a silent worker is awaited is not the bundle's choice. */
+static const char *default_hang_seconds(int model)
+{
+    int n;
+    const struct rp_key *k = rp_key_table(&n);
+    for (int i = 0; i < n; i++)
+        if (strcmp(k[i].name, "run.hang_seconds") == 0)
+            return rp_key_default(&k[i], model);
+    return NULL;
+}
+
+/* The recorded recipe without the owner's files, device and patience: a bundle must not choose what is read, written or used here. */
 static int local_recipe(struct replay *p, struct rp_err *err)
 {
     const char *own = json_string_value(rp_run_setting(p->run, "data.path"));
@@ -69,6 +82,7 @@ static int local_recipe(struct replay *p, struct rp_err *err)
                                     {"run.backend", "auto"},
                                     {"run.isa", p->o->isa ? p->o->isa : "auto"},
                                     {"run.threads", threads},
+                                    {"run.hang_seconds", default_hang_seconds(p->recipe.workload)},
                                     {"evidence.state_root_every", needs_all_roots(p) ? "1" : NULL}};
     for (size_t i = 0; i < sizeof local / sizeof *local; i++)
         if (local[i][1] && rp_recipe_set(&p->recipe, local[i][0], local[i][1], RP_FROM_COMMAND_LINE, err) < 0)
@@ -134,6 +148,46 @@ static int estimate(double seconds[2], const struct replay *p, const struct rp_b
     return 0;
 }
 
+/* ---- the verifier's limits ---- */
+
+/* The plan's memory of this process and its worker; a device's own memory is limited by the device. */
+static int check_memory(struct replay *p, const struct rp_backend *b, const struct rp_plan *plan, struct rp_err *err)
+{
+    uint64_t most = p->o->limit_bytes, needed = b->separate_memory ? plan->host + plan->decoders : plan->total;
+    if (!most) {
+        uint64_t available = rp_backend_cpu.memory(&(struct rp_device_opts){0});
+        most = available == RP_MEMORY_UNKNOWN ? RP_MEMORY_UNKNOWN : available / 2;
+    }
+    p->limit_bytes = most;
+    if (needed <= most)
+        return 0;
+    return rp_fail(err, RP_UNAVAILABLE,
+                   "the steps need %.2f GiB of memory, the limit is %.2f GiB%s: raise it with --replay-limit "
+                   "TIME,MEMORY",
+                   (double)needed / 0x1p30, (double)most / 0x1p30, p->o->limit_bytes ? "" : " (half of what is free)");
+}
+
+static double limit_seconds(const struct replay *p)
+{
+    return (double)(p->o->limit_ns ? p->o->limit_ns : LIMIT_NS) / 1e9;
+}
+
+/* The worker is ended if it takes more memory than planned, or the time is over. A divergence that was found before stands. */
+static int check_limits(const struct replay *p, uint64_t now, struct rp_err *err)
+{
+    uint64_t bytes = rp_process_memory(&p->worker);
+    if (now > p->end_ns)
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "not done within %.0f s, ended after %" PRId64 " of %" PRId64 " steps: allow more with --replay-limit TIME",
+                       limit_seconds(p), p->out->steps, p->steps);
+    if (bytes > p->limit_bytes)
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "the worker took %.2f GiB of memory, the limit is %.2f GiB: raise it with --replay-limit "
+                       "TIME,MEMORY",
+                       (double)bytes / 0x1p30, (double)p->limit_bytes / 0x1p30);
+    return 0;
+}
+
 static int prepare(struct replay *p, struct rp_err *err)
 {
     struct rp_plan plan;
@@ -150,9 +204,17 @@ static int prepare(struct replay *p, struct rp_err *err)
     struct rp_device_opts device = rp_job_device(&p->recipe);
     if (!b || rp_job_plan(&plan, &p->recipe, batch, b, &device, err) < 0)
         return -1;
+    if (check_memory(p, b, &plan, err) < 0)
+        return -1;
     double seconds[2];
+    int known = estimate(seconds, p, b, &device, &plan) == 0;
     if (p->o->begin)
-        p->o->begin(p->o->arg, p->o->first, p->steps, estimate(seconds, p, b, &device, &plan) < 0 ? NULL : seconds);
+        p->o->begin(p->o->arg, p->o->first, p->steps, known ? seconds : NULL);
+    if (known && seconds[0] > limit_seconds(p))
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "%" PRId64 " steps take at least %.0f s here, the limit is %.0f s: replay fewer, or allow more "
+                       "with --replay-limit TIME",
+                       p->steps, seconds[0], limit_seconds(p));
     struct rp_job job = {.recipe = &p->recipe, .backend = b, .data = p->data.path, .batch = batch, .steps = p->steps};
     return rp_job_start(&p->worker, &job, err);
 }
@@ -282,6 +344,8 @@ static int check_progress(struct replay *p, struct rp_err *err)
     }
     if (p->stop_ns && now - p->stop_ns > STOP_GRACE_NS)
         return 1;
+    if (check_limits(p, now, err) < 0)
+        return p->out->diverged ? 1 : -1;
     if (now - p->worker.last_heard_ns > (uint64_t)p->recipe.run_hang_seconds * 1000000000u)
         return rp_fail(err, RP_UNAVAILABLE, "the worker hangs: no message for %" PRId64 " s", p->recipe.run_hang_seconds);
     return 0;
@@ -370,6 +434,7 @@ int rp_replay(struct rp_replay_result *out, const json_t *run, const struct rp_r
 {
     struct replay p = {.o = o, .out = out, .run = run, .records = records, .worker = {.pid = -1, .fd = -1}};
     *out = (struct rp_replay_result){.first = o->first, .agreed = -1};
+    p.end_ns = rp_now_ns() + (o->limit_ns ? o->limit_ns : LIMIT_NS);
     int failed = train(&p, err);
     pid_t worker = p.worker.pid;
     rp_process_kill(&p.worker);

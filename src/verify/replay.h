@@ -27,6 +27,7 @@ struct rp_replay_opts {
     const char *store;   /* content-addressed store, NULL: the default */
     const char *isa;     /* "auto", "scalar", "avx2", "avx512" or NULL */
     int64_t threads;     /* 0: all */
+    uint64_t limit_ns, limit_bytes; /* most time and host memory for it, whatever the bundle asks for; 0: an hour, half of what is free */
     /* Before the first step; seconds: estimated shortest and longest time, NULL if unknown. May be NULL. */
     void (*begin)(void *arg, int64_t first, int64_t steps, const double seconds[2]);
     /* Several times a second, with the steps compared so far; nonzero stops with RP_INTERRUPTED. May be NULL. */
@@ -48,7 +49,8 @@ struct rp_replay_result {
     struct rp_state_difference state;
 };
 
-/* 0: trained; see out->diverged. -1: could not be trained here (RP_UNAVAILABLE, RP_IO, ...). run has passed the schema. */
+/* 0: trained; see out->diverged. -1: could not be trained here, or not within the limits (RP_UNAVAILABLE, RP_IO, ...). run has passed the
+ * schema. */
 int rp_replay(struct rp_replay_result *out, const json_t *run, const struct rp_records *records, const struct rp_replay_opts *o,
               struct rp_err *err) rp_must_check;
 json_t *rp_replay_json(const struct rp_replay_result *r);

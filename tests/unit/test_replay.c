@@ -6,6 +6,8 @@
 #include "train/safetensors.h"
 #include "worker/worker.h"
 
+#include <signal.h>
+
 #define STEPS 3
 
 /* Replay starts this same program again as its worker. */
@@ -285,6 +287,52 @@ TEST(a_divergence_is_narrowed_to_elements_where_the_owner_gives_the_state)
           (long long)r.state.last, (long long)r.state.count, (long long)r.state.size, r.state.was, r.state.here);
     RP_JSON *j = rp_replay_json(&r);
     CHECK(json_integer_value(json_object_get(json_object_get(j, "state"), "first")) == 3 && json_is_false(json_object_get(j, "equal")), "json");
+}
+
+/* Stops the worker, this program's only child: as one that hangs. */
+static int hang(void *arg, int64_t step, int64_t steps)
+{
+    pid_t *worker = arg;
+    (void)step, (void)steps;
+    RP_FREE char *path = rp_asprintf("/proc/self/task/%d/children", (int)getpid());
+    FILE *f = *worker ? NULL : fopen(path, "re");
+    if (f && fscanf(f, "%d", worker) == 1)
+        kill(*worker, SIGSTOP);
+    if (f)
+        fclose(f);
+    return 0;
+}
+
+TEST(attacks_on_the_patience_of_a_verifier)
+{
+    struct real *x = real();
+    struct rp_replay_result r;
+    struct rp_err err = {0};
+    pid_t worker = 0;
+    RP_JSON *patient = json_deep_copy(x->run);
+    json_object_set_new(json_object_get(json_object_get(patient, "recipe"), "run.hang_seconds"), "value", json_integer(86400));
+    struct rp_replay_opts o = {.steps = STEPS, .data = x->data, .threads = 1, .progress = hang, .arg = &worker};
+    o.limit_ns = 5000000000;
+    CHECK(replay_with(&r, patient, x->steps.data, &o, &err) < 0 && err.code == RP_UNAVAILABLE && strstr(err.msg, "--replay-limit"),
+          "hangs: %s", err.msg);
+    CHECK(worker && kill(worker, 0) < 0, "the worker %d is still there", (int)worker);
+    worker = 0;
+    o.limit_ns = 1;
+    CHECK(replay_with(&r, x->run, x->steps.data, &o, &err) < 0 && err.code == RP_UNAVAILABLE && !worker, "too long: %s", err.msg);
+    o.limit_ns = 0;
+    o.limit_bytes = 1 << 20;
+    CHECK(replay_with(&r, x->run, x->steps.data, &o, &err) < 0 && err.code == RP_UNAVAILABLE && !worker, "too large: %s", err.msg);
+}
+
+TEST(the_memory_of_a_process_is_what_it_wrote_to)
+{
+    size_t size = (size_t)64 << 20;
+    struct rp_process self = {.pid = getpid()}, none = {.pid = -1};
+    uint64_t before = rp_process_memory(&self);
+    RP_FREE char *block = rp_alloc(size);
+    memset(block, 1, size);
+    CHECK(block[size / 2] && rp_process_memory(&self) > before + size / 2, "%llu bytes", (unsigned long long)rp_process_memory(&self));
+    CHECK(rp_process_memory(&none) == 0, "of no process");
 }
 
 /* The worker is another process: what it says of its failure is read, not believed. */

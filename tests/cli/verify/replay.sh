@@ -28,6 +28,18 @@ for wrong in 0 -1 1: :1 a 1:0 1:2:3 2x 99999999999999999999; do
     refuse 2 long.repro.tar.zst "--replay=$wrong"
 done
 refuse 2 long.repro.tar.zst --state two.safetensors
+
+# What a replay may take is the verifier's choice.
+check 0 replay long.repro.tar.zst --replay 4 --replay-limit 10m,100G
+for small in 1h,1M 1m,2M; do
+    exit_of 7 "$REPRO" verify --json long.repro.tar.zst --replay 4 --replay-limit "$small"
+    jq -e '.verdict == "inconclusive" and any(.checks[]; .check == "replay" and .state == "skipped" and (.text | contains("--replay-limit")))' \
+        out.txt >/dev/null || { cat out.txt >&2; fail "$small: not bounded"; }
+done
+for wrong in 0s 1 s 1d '1h,' 1h,8 1h,G -1s 1h,8G,1 9999999999999999999h; do
+    refuse 2 long.repro.tar.zst --replay 1 "--replay-limit=$wrong"
+done
+refuse 2 long.repro.tar.zst --replay-limit 1h
 rmdir tmp || fail "a replay's state was left behind"
 unset TMPDIR
 
