@@ -58,3 +58,17 @@ int rp_is_rfc3339(const char *text)
     return has_shape(text, strlen(text), "0000-00-00T00:00:00Z") && rp_is_date(text, 10) && two(text + 11) < 24 && two(text + 14) < 60 &&
            two(text + 17) <= 60;
 }
+
+int64_t rp_rfc3339_seconds(const char *text)
+{
+    struct tm t = {0};
+    if (!rp_is_rfc3339(text) || two(text + 17) > 59 || two(text) * 100 + two(text + 2) < 1970)
+        return -1;
+    t.tm_year = two(text) * 100 + two(text + 2) - 1900;
+    t.tm_mon = two(text + 5) - 1;
+    t.tm_mday = two(text + 8);
+    t.tm_hour = two(text + 11);
+    t.tm_min = two(text + 14);
+    t.tm_sec = two(text + 17);
+    return (int64_t)timegm(&t);
+}

@@ -29,15 +29,8 @@
 
 double rp_verify_wall(const json_t *j, const char *key)
 {
-    struct tm t = {0};
-    char again[32];
-    const char *text = json_string_value(json_object_get(j, key));
-    if (sscanf(text, "%d-%d-%dT%d:%d:%d", &t.tm_year, &t.tm_mon, &t.tm_mday, &t.tm_hour, &t.tm_min, &t.tm_sec) != 6)
-        return NAN;
-    t.tm_year -= 1900;
-    t.tm_mon--;
-    double s = (double)timegm(&t);
-    return strftime(again, sizeof again, "%Y-%m-%dT%H:%M:%SZ", &t) && strcmp(again, text) == 0 ? s : NAN;
+    int64_t s = rp_rfc3339_seconds(json_string_value(json_object_get(j, key)));
+    return s < 0 ? NAN : (double)s;
 }
 
 static int64_t length_of(const struct rp_step_record *r)
