@@ -20,6 +20,7 @@
 #include "report/report.h"
 #include "report/results.h"
 #include "report/run_json.h"
+#include "sign/challenge.h"
 #include "sign/key.h"
 #include "worker/fits.h"
 #include "worker/job.h"
@@ -45,6 +46,8 @@ struct run_session {
     struct rp_run_output output;
     struct rp_key_pair *key;
     struct rp_data_set data;
+    struct rp_challenge challenge;
+    struct rp_buf challenge_bytes; /* empty: none */
     json_t *before, *after, *run; /* documents of the bundle */
     struct rp_buf hwloc_xml;      /* empty: hwloc failed */
     struct rp_records records;
@@ -66,6 +69,7 @@ static void run_fini(struct run_session *r)
     rp_key_free(r->key);
     rp_data_set_fini(&r->data);
     rp_buf_fini(&r->hwloc_xml);
+    rp_buf_fini(&r->challenge_bytes);
     json_decref(r->before);
     json_decref(r->after);
     json_decref(r->run);
@@ -92,6 +96,8 @@ static int load_recipe(struct run_session *r, struct rp_err *err)
     }
     if (!failed)
         failed = r->from->load(r->from, &r->recipe, r->backend->name, (const char *const *)set, n, err) < 0;
+    if (!failed && r->o->challenge)
+        failed = rp_recipe_challenge(&r->recipe, r->challenge.nonce, err) < 0;
     for (int i = 0; i < n; i++)
         free(set[i]);
     free(set);
@@ -338,6 +344,7 @@ static int add_documents(struct run_session *r, struct rp_bundle *b, struct rp_e
 {
     const struct rp_outcome *o = &r->outcome;
     const char *steps = rp_buf_text(&o->steps);
+    RP_JSON *challenge = r->o->challenge ? rp_challenge_json(&r->challenge) : NULL;
     RP_JSON *data = data_json(r), *plan = rp_plan_to_json(&r->plan), *ledger = rp_attempt_json(&r->attempt);
     const struct rp_original *first = r->from->first;
     RP_JSON *replicates = first ? rp_original_json(first) : NULL;
@@ -364,6 +371,7 @@ static int add_documents(struct run_session *r, struct rp_bundle *b, struct rp_e
                              .after = r->after,
                              .started_ns = r->started_ns,
                              .ended_ns = r->ended_ns,
+                             .challenge = challenge,
                              .ledger = ledger,
                              .replicates = replicates,
                              .first = first ? &other : NULL};
@@ -377,6 +385,7 @@ static int add_documents(struct run_session *r, struct rp_bundle *b, struct rp_e
         .run = r->run, .before = r->before, .after = r->after, .recipe = &r->recipe.source, .records = &r->records};
     if (rp_bundle_add(b, "run.json", run_text.data, run_text.size, err) < 0 ||
         rp_bundle_add(b, "recipe.yaml", r->recipe.source.data, r->recipe.source.size, err) < 0 ||
+        (challenge && rp_bundle_add(b, RP_CHALLENGE_MEMBER, r->challenge_bytes.data, r->challenge_bytes.size, err) < 0) ||
         rp_bundle_add(b, RP_OF_NODE(0, ".before.json"), before.data, before.size, err) < 0 ||
         rp_bundle_add(b, RP_OF_NODE(0, ".after.json"), after.data, after.size, err) < 0 ||
         (r->hwloc_xml.size && rp_bundle_add(b, RP_OF_NODE(0, ".hwloc.xml"), r->hwloc_xml.data, r->hwloc_xml.size, err) < 0) ||
@@ -534,6 +543,8 @@ int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_
     __attribute__((cleanup(run_fini))) struct run_session r = {
         .cli = cli, .o = o, .from = from, .started_ns = rp_wall_ns(), .begun_ns = rp_now_ns()};
     rp_meter_init(&r.meter, STDERR_FILENO, cli->quiet);
+    if (o->challenge && rp_challenge_load(&r.challenge, &r.challenge_bytes, o->challenge, err) < 0)
+        return rp_wrap(err, "--challenge");
     if (load_recipe(&r, err) < 0)
         return -1;
     if (o->plan)
@@ -570,6 +581,10 @@ const struct rp_command rp_cmd_run = {
         "--plan plans for one rank, also on GPUs of 16, 32, 80 and 141 GB, without one. A recipe with degrees of parallelism above 1 runs "
         "on one rank, which computes the arithmetic of all, with the same bits; its speed is that of one. For each thread that decodes "
         "images the plan has room for one of 2000 x 1500 pixels in a single scan; progressive images need up to 3 bytes a pixel more.\n"
+        "\n"
+        "--challenge takes a file of 'repro challenge new' from whoever doubts the result, or a public value (a drand round, a pulse of the "
+        "NIST beacon, a Bitcoin block header). The seeds follow from it, so that no bit of the run can be older; 'repro help challenge' "
+        "has the protocol.\n"
         "\n"
         "Each step record has input_ns, the time spent waiting for the samples of the step before it began: on processors all of "
         "reading, decoding and preparing them; on a GPU, where the next step is prepared during a step, what was left to do. The bundle "

@@ -22,6 +22,7 @@ const struct rp_opt rp_run_opt_table[] = {
     RP_OPTION_TEXT(field, flag, 0, sizeof(choices_) > 1 ? choices_ : ARG_##type_, help_),
 #include "recipe/keys.def"
 #undef KEY
+    RP_RUN_CHALLENGE,
     RP_RUN_ROWS,
     {0},
 };

@@ -11,7 +11,7 @@
 
 struct rp_run_opts {
     struct rp_opt_list set;
-    const char *key, *output, *store, *trust; /* trust: of `replicate` alone */
+    const char *key, *output, *store, *challenge, *trust; /* trust: of `replicate` alone */
     long passphrase_fd; /* 0: none given (0 is standard input of this process and never a passphrase file) */
     int plan, force, identify, no_ledger;
     /* by key; NULL where the flag was not given */
@@ -26,6 +26,7 @@ struct rp_run_opts {
     RP_OPT_OUTPUT(output, "bundle to write; default NAME-TIME.repro.tar.zst in the current directory"),         \
     RP_OPT_FORCE(force), RP_OPT_KEY(key), RP_OPT_PASSPHRASE_FD(passphrase_fd), RP_OPT_STORE(store),             \
     RP_OPT_IDENTIFY(identify), RP_OPT_NO_LEDGER(no_ledger)
+#define RP_RUN_CHALLENGE RP_OPTION_TEXT(challenge, "challenge", 0, "FILE", "derive the seeds from this challenge or public value")
 
 extern const struct rp_opt rp_run_opt_table[];
 

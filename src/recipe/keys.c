@@ -98,7 +98,7 @@ int rp_model_parse(const char *name, struct rp_err *err)
 
 const char *rp_origin_name(enum rp_origin o)
 {
-    static const char *const names[] = {"default", "recipe", "model.config", "backend section", "command line"};
+    static const char *const names[] = {"default", "recipe", "model.config", "backend section", "command line", "challenge"};
     return names[o];
 }
 

@@ -18,8 +18,8 @@
 #include <jansson.h>
 #include <stdint.h>
 
-enum rp_origin { RP_FROM_DEFAULT, RP_FROM_RECIPE, RP_FROM_CONFIG, RP_FROM_BACKEND, RP_FROM_COMMAND_LINE };
-const char *rp_origin_name(enum rp_origin o); /* "default", "recipe", "model.config", "backend section", "command line" */
+enum rp_origin { RP_FROM_DEFAULT, RP_FROM_RECIPE, RP_FROM_CONFIG, RP_FROM_BACKEND, RP_FROM_COMMAND_LINE, RP_FROM_CHALLENGE };
+const char *rp_origin_name(enum rp_origin o); /* "default", "recipe", "model.config", "backend section", "command line", "challenge" */
 
 #define RP_BATCH_MAX 0 /* train.batch_size: max */
 #define RP_KEYS_MAX 160
@@ -87,6 +87,11 @@ int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err
 char *rp_recipe_value_text(const json_t *value);
 /* Sets one key, as --set does. Checks only the value; load, parse and from_json check keys against each other. */
 int rp_recipe_set(struct rp_recipe *r, const char *key, const char *value, enum rp_origin origin, struct rp_err *err) rp_must_check;
+
+/* What a challenge sets, after everything else: every seed.* of the model is the first 52 bits (31 of seed.data with data.order megatron) of
+ * SHA-256("repro-seed/1\n" NONCE "\n" SHA-256 of the recipe "\n" KEY "\n"), and evidence.state_root_every, where it is 0, a sixteenth of the
+ * steps. nonce: 64 hex digits. RP_USAGE: a seed was set on the command line. */
+int rp_recipe_challenge(struct rp_recipe *r, const char *nonce, struct rp_err *err) rp_must_check;
 
 /* The key table, for the command line and the documentation. */
 struct rp_key {

@@ -16,7 +16,7 @@ json_t *rp_recipe_to_json(const struct rp_recipe *r)
 
 static int origin_of(const char *name)
 {
-    for (int o = RP_FROM_DEFAULT; o <= RP_FROM_COMMAND_LINE; o++)
+    for (int o = RP_FROM_DEFAULT; o <= RP_FROM_CHALLENGE; o++)
         if (strcmp(rp_origin_name((enum rp_origin)o), name) == 0)
             return o;
     return -1;

@@ -137,6 +137,8 @@ json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
         json_object_set(out, "environment_changes", changes);
     if (d->command_line)
         json_object_set_new(out, "command_line", copy_or_null(d->command_line));
+    if (d->challenge)
+        json_object_set_new(out, "challenge", copy_or_null(d->challenge));
     if (d->ledger)
         json_object_set_new(out, "ledger", copy_or_null(d->ledger));
     if (d->replicates && add_agreement(out, d, err) < 0)

@@ -35,6 +35,7 @@ struct rp_run_doc {
     const json_t *command_line;    /* array of texts; NULL: left out */
     const json_t *replicates;      /* {"statement", "bundle", "signer"} of the original of this run, or NULL */
     const struct rp_agreement_side *first; /* that run */
+    const json_t *challenge;       /* rp_challenge_json() of the challenge that the run answers, or NULL */
     const json_t *ledger;          /* the place of the run in the ledger; NULL: left out */
 };
 
