@@ -14,10 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct verify_opts {
     const char *trust, *policy, *baseline, *report, *data, *init, *state, *store, *isa, *replay, *limit, *ledger, *original;
+    const char *challenge, *received, *draw;
     struct rp_opt_list with;
     long threads;
     int list, no_ledger;
@@ -31,6 +33,9 @@ static const struct rp_opt opts[] = {
     RP_OPTION_TEXT(policy, "policy", 'p', "FILE", "YAML rules that the bundle must meet: signer, age, recipe, steps"),
     RP_OPTION_TEXT(replay, "replay", 'r', "K|S:K", "train the first K steps again and compare bits, or K steps from step S on"),
     RP_OPTION_TEXT(limit, "replay-limit", 0, "TIME[,MEMORY]", "replay: most time and memory, as 30m,8G; default 1h, half of what is free"),
+    RP_OPTION_TEXT(challenge, "challenge", 0, "FILE", "the challenge that you made: the run must answer it, which bounds its time"),
+    RP_OPTION_TEXT(received, "received", 0, "TIME|file", "when the bundle came, as 2026-11-23T12:00:00Z or its file's time; default now"),
+    RP_OPTION_TEXT(draw, "draw", 0, "FILE", "replay the part that this challenge draws, made after the bundle came"),
     RP_OPTION_TEXT(report, "report", 0, "FILE", "compare the body of a report made by 'repro report' with the bundle"),
     RP_OPTION_LIST(with, "with", "BUNDLE", "another bundle shown in the report given with --report; repeat for each"),
     RP_OPTION_TEXT(baseline, "baseline", 0, "BUNDLE",
@@ -123,6 +128,19 @@ static int parse_limit(struct rp_replay_opts *o, const char *text, struct rp_err
                    text);
 }
 
+/* --received: a time, or that of the file. */
+static int parse_received(int64_t *ns, const char *text, const char *bundle, struct rp_err *err)
+{
+    struct stat st;
+    int64_t seconds = rp_rfc3339_seconds(text);
+    if (strcmp(text, "file") == 0 && stat(bundle, &st) == 0)
+        seconds = st.st_mtime;
+    if (seconds < 0)
+        return rp_fail(err, RP_USAGE, "option '--received': '%.40s' is neither a time like 2026-11-23T12:00:00Z nor the word file", text);
+    *ns = seconds * 1000000000;
+    return *ns <= (int64_t)rp_wall_ns() ? 0 : rp_fail(err, RP_USAGE, "option '--received': %.40s is in the future", text);
+}
+
 static int list_checks(struct rp_cli *cli, struct rp_err *err)
 {
     RP_BUF text = {0};
@@ -153,6 +171,7 @@ struct inputs {
     const struct verify_opts *o;
     struct rp_policy policy;
     struct rp_buf report; /* the file's bytes */
+    struct rp_challenge challenge, draw;
 };
 
 static void inputs_fini(struct inputs *in)
@@ -178,6 +197,8 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
 {
     const struct verify_opts *o = cli->opts;
     const char *const files[][2] = {{"baseline", o->baseline}, {"ledger", o->ledger}, {"original", o->original}};
+    if (o->draw && o->replay)
+        return rp_fail(err, RP_USAGE, "--draw chooses the steps of the replay, and so does --replay: give one of them");
     char key[RP_FINGERPRINT_SIZE];
     if (cli->argc < 1)
         return rp_fail(err, RP_USAGE, "missing operand: repro verify BUNDLE; see 'repro verify --help'");
@@ -193,15 +214,25 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
         return rp_fail(err, RP_USAGE, "--with names another bundle of the report given with --report: give that too");
     if (o->with.n >= RP_PAGE_BUNDLES)
         return rp_fail(err, RP_USAGE, "--with: a report has at most %d bundles", RP_PAGE_BUNDLES);
-    if (o->limit && !o->replay)
+    if (o->limit && !o->replay && !o->draw)
         return rp_fail(err, RP_USAGE, "--replay-limit is for a replay: give --replay too");
-    if (o->state && !o->replay)
+    if (o->received && !o->challenge)
+        return rp_fail(err, RP_USAGE, "--received is the time until which --challenge is counted: give that too");
+    if (o->state && !o->replay && !o->draw)
         return rp_fail(err, RP_USAGE, "--state is compared at the end of a replay: give --replay too");
     return 0;
 }
 
+static int load_challenge(struct rp_challenge *c, const char *option, const char *path, struct rp_err *err)
+{
+    RP_BUF bytes = {0};
+    return path && rp_challenge_load(c, &bytes, path, err) < 0 ? rp_wrap(err, "%s", option) : 0;
+}
+
 static int load_inputs(struct inputs *in, struct rp_err *err)
 {
+    if (load_challenge(&in->challenge, "--challenge", in->o->challenge, err) < 0 || load_challenge(&in->draw, "--draw", in->o->draw, err) < 0)
+        return -1;
     if (in->o->report && rp_read_file(&in->report, in->o->report, RP_PAGE_MAX, err) < 0)
         return -1;
     return in->o->policy ? rp_policy_load(&in->policy, in->o->policy, err) : 0;
@@ -214,6 +245,8 @@ static int make_options(struct rp_verify_opts *out, struct inputs *in, struct pr
                                    .policy = o->policy ? &in->policy : NULL,
                                    .page = o->report ? check_report : NULL,
                                    .page_arg = in,
+                                   .challenge = o->challenge ? &in->challenge : NULL,
+                                   .draw = o->draw ? &in->draw : NULL,
                                    .baseline = o->baseline,
                                    .ledger = o->ledger,
                                    .original = o->original,
@@ -227,6 +260,7 @@ static int make_options(struct rp_verify_opts *out, struct inputs *in, struct pr
                                               .progress = show_progress,
                                               .arg = progress}};
     if (o->limit && parse_limit(&out->replay, o->limit, err) < 0)
+    if (o->received && parse_received(&out->received_ns, o->received, in->bundle, err) < 0)
         return -1;
     return o->replay ? parse_replay(&out->replay, o->replay, err) : 0;
 }
@@ -235,7 +269,7 @@ static int make_options(struct rp_verify_opts *out, struct inputs *in, struct pr
 static int run_checks(struct rp_verification *v, const struct rp_cli *cli, const struct rp_verify_opts *vo, struct rp_meter *meter,
                       struct rp_err *err)
 {
-    int replay = vo->replay.steps > 0;
+    int replay = vo->replay.steps > 0 || vo->draw;
     rp_meter_init(meter, STDERR_FILENO, cli->quiet || !replay);
     if (replay)
         rp_interrupt_catch();
@@ -290,7 +324,10 @@ const struct rp_command rp_cmd_verify = {
     .summary = "check a bundle: signature, digests, figures, replay",
     .details =
         "Prints a table of checks and one verdict: verified (with a note if the key is unknown), failed, or inconclusive if a replay or a "
-        "report comparison was requested and could not be completed. Nothing in the file is parsed before its signature is checked, and "
+        "report comparison was requested and could not be completed. After it stands what that covers: authentic (signed by a key that you "
+        "trust), consistent (what follows from the signed records was recomputed), computed (steps trained again here), timed (bounded by "
+        "a clock that is not the signer's: 'repro help challenge'), and claimed: the rest, above all the speed and the machine, which no "
+        "signature proves. Nothing in the file is parsed before its signature is checked, and "
         "the key inside a bundle is not trusted by itself: name one with --trust, or add it to your trust store with 'repro key trust'. "
         "A word without a / that does not end in .pem is a name in that store: write ./FILE for a file in the working directory.\n"
         "\n"
@@ -323,7 +360,8 @@ const struct rp_command rp_cmd_verify = {
         "\n"
         "Examples:\n"
         "  repro verify bert_fp32.repro.tar.zst\n"
-        "  repro verify bert_fp32.repro.tar.zst --trust their-key.pem --replay 2\n",
+        "  repro verify bert_fp32.repro.tar.zst --trust their-key.pem --replay 2\n"
+        "  repro verify answer.repro.tar.zst --trust their-key.pem --challenge mine.challenge --received file\n",
     .opts = opts,
     .opts_size = sizeof(struct verify_opts),
     .run = cmd_verify,

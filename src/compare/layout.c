@@ -73,7 +73,9 @@ static char *status_of(const struct rp_result *row)
     const struct rp_result_source *s = &row->source;
     if (s->kind != RP_RESULT_BUNDLE)
         return rp_asprintf("%s, unsigned", rp_result_kind_name(s->kind));
-    return rp_strdup(s->signed_by && !s->key_known ? "verified, key unknown" : s->verdict ? s->verdict : "");
+    if (!s->signed_by)
+        return rp_strdup(s->verdict ? s->verdict : "");
+    return rp_strdup(s->key_known ? "signed, consistent; speed claimed" : "consistent, key unknown; speed claimed");
 }
 
 static char *source_of(const struct rp_result *row, int with_links)

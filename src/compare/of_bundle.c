@@ -10,6 +10,7 @@
 #include "model/model.h"
 #include "report/results.h"
 #include "sign/statement.h"
+#include "verify/levels.h"
 #include "verify/verify.h"
 
 #include <math.h>
@@ -356,7 +357,9 @@ int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_
         fill(row, v.run, kept.before, &kept.records);
         snprintf(text, sizeof text, "%s%s%s%s", v.fingerprint, *v.signer ? " (" : "", v.signer, *v.signer ? ")" : "");
         set_text(&row->source.signed_by, text);
-        set_text(&row->source.verdict, rp_verdict_text(v.verdict));
+        RP_BUF verdict = {0};
+        rp_levels_line(&verdict, &v);
+        set_text(&row->source.verdict, rp_buf_text(&verdict));
         set_text(&row->source.statement, v.statement);
         row->source.key_known = v.verdict == RP_VERDICT_VERIFIED;
     } else if (o->unverified) {

@@ -12,6 +12,7 @@
 #include "import/export.h"
 #include "import/scan.h"
 #include "report/results.h"
+#include "verify/levels.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -107,12 +108,14 @@ static void put_submission(struct log *l)
     const struct rp_verification *v = l->from->verification;
     const struct rp_records *rs = l->records;
     char name[200];
+    RP_BUF verdict = {0};
+    rp_levels_line(&verdict, v);
     snprintf(name, sizeof name, "%.190s", l->from->name);
     rp_sanitize(name);
     put_event(l, "cache_clear", json_false(), json_pack("{s:s}", "note", "no cache was cleared"));
     put_event(l, "submission_benchmark", json_string("bert"),
               json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "note", "exported from a bundle; not a submission to MLPerf", "bundle", name,
-                        "records_sha256", rs->sha256, "signed_by", v->fingerprint, "verdict", rp_verdict_text(v->verdict), "result",
+                        "records_sha256", rs->sha256, "signed_by", v->fingerprint, "verdict", rp_buf_text(&verdict), "result",
                         result_of(l)));
     put_event(l, "submission_org", json_string(l->from->org ? l->from->org : v->fingerprint),
               json_pack("{s:s}", "note", l->from->org ? "given at export" : "the key that signed"));

@@ -5,6 +5,7 @@
 #include "base/build.h"
 #include "base/json.h"
 #include "report/escape.h"
+#include "verify/levels.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -114,6 +115,10 @@ static void put_facts(struct rp_buf *out, int markdown, const struct rp_verifica
         int trusted = json_is_true(json_object_get(row, "trusted"));
         fact(out, markdown, "countersigned as %s by %s, %s%s%s", rp_json_text_at(row, "role"), rp_json_text_at(row, "fingerprint"),
              trusted ? "trusted as '" : "which is not trusted there", trusted ? rp_json_text_at(row, "name") : "", trusted ? "'" : "");
+    }
+    for (int id = RP_LEVEL_computed; id < RP_LEVEL_COUNT; id++) {
+        struct rp_level l = rp_level_of(v, (enum rp_level_id)id);
+        fact(out, markdown, "%s: %s", l.name, l.text);
     }
     if (v->ledger)
         put_ledger(out, markdown, v->ledger);

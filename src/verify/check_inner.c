@@ -118,7 +118,8 @@ static json_t *resolve_again(const struct rp_verify_state *s, int *overrides, in
     }
     if (rp_recipe_parse_again(&r, rp_buf_text(yaml), yaml->size, "recipe.yaml", config,
                               json_string_value(json_object_get(s->run, "backend")), (const char *const *)set, n, err) == 0) {
-        out = rp_recipe_to_json(&r);
+        const char *nonce = json_string_value(rp_json_at(s->run, "challenge/nonce"));
+        out = nonce && rp_recipe_challenge(&r, nonce, err) < 0 ? NULL : rp_recipe_to_json(&r);
         rp_recipe_fini(&r);
     }
     *overrides = n;
@@ -324,7 +325,6 @@ int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, s
                          json_object_get(s->run, "skipped_samples") ? ", number of damaged samples" : "",
                          json_object_get(s->run, "ceilings") ? ", times of ceilings" : "",
                          json_object_get(s->run, "telemetry") ? ", telemetry" : "",
-                         !s->o->ledger ? ", place in the ledger" : "",
-                         json_object_get(s->run, "agreement") && !s->o->original ? ", agreement" : "",
+                         ", place in the ledger", json_object_get(s->run, "agreement") ? ", that a replication trained at all" : "",
                          starts_from_file(s) && again < steps ? ", learning rates" : "", rest);
 }

@@ -1,4 +1,5 @@
 /* The check `replay`. */
+#include "verify/draw.h"
 #include "verify/state.h"
 
 #include <inttypes.h>
@@ -41,21 +42,41 @@ static int fail_diverged(const struct rp_replay_result *r, struct rp_check_resul
 }
 
 /* A remark if fewer steps than requested exist. */
-static const char *describe_limit(char out[48], const struct rp_verify_state *s, const struct rp_replay_result *r)
+static const char *describe_limit(char out[48], const struct rp_replay_opts *o, const struct rp_replay_result *r)
 {
     *out = 0;
-    if (r->steps < s->o->replay.steps)
+    if (r->steps < o->steps)
         snprintf(out, 48, "; the run has %" PRId64 " steps", r->first + r->steps);
     return out;
+}
+
+/* Next to the recorded time, where this is the captured model of CPU and nothing else ran. */
+static const char *describe_times(char out[160], const struct rp_replay_result *r)
+{
+    *out = 0;
+    if (r->same_device && r->step_s[1] > 0)
+        snprintf(out, 160, "; a step took %.3f s here, %.3f s by the signer's clock, on the same model of CPU with the same threads",
+                 r->step_s[1], r->step_s[0]);
+    return out;
+}
+
+/* --draw: the part between two state roots that the challenge draws for this bundle. */
+static int draw_steps(const struct rp_verify_state *s, struct rp_replay_opts *o, struct rp_err *err)
+{
+    return rp_draw_part(&o->first, &o->steps, &s->records, s->o->draw, s->v->statement, err);
 }
 
 int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     struct rp_replay_result r;
-    char all[48];
-    if (s->o->replay.steps <= 0)
+    struct rp_replay_opts o = s->o->replay;
+    char all[48], times[160];
+    if (s->o->draw && draw_steps(s, &o, err) < 0)
+        return -1;
+    o.before = s->before;
+    if (o.steps <= 0)
         return rp_check_skip(result, "not requested; --replay K trains the first K steps again");
-    if (rp_replay(&r, s->run, &s->records, &s->o->replay, err) < 0)
+    if (rp_replay(&r, s->run, &s->records, &o, err) < 0)
         return rp_wrap(err, "replay");
     s->v->replay = rp_replay_json(&r);
     if (r.diverged)
@@ -66,14 +87,15 @@ int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, s
     }
     s->v->replay_from = r.first;
     s->v->replayed = r.steps;
+    s->v->drawn = s->o->draw != NULL;
     if (r.first == 0)
-        rp_check_text(result, "bit-equal: %" PRId64 " steps and %" PRId64 " state roots%s%s", r.steps, r.roots, describe_limit(all, s, &r),
-                     r.state_compared ? "; every element of the last state" : "");
+        rp_check_text(result, "bit-equal: %" PRId64 " steps and %" PRId64 " state roots%s%s%s", r.steps, r.roots, describe_limit(all, &o, &r),
+                     r.state_compared ? "; every element of the last state" : "", describe_times(times, &r));
     else
-        rp_check_text(result, "bit-equal: %" PRId64 " steps from step %" PRId64 " on and %" PRId64 " state roots%s%s%s", r.steps, r.first,
-                     r.roots, describe_limit(all, s, &r),
+        rp_check_text(result, "bit-equal: %" PRId64 " steps from step %" PRId64 " on and %" PRId64 " state roots%s%s%s%s", r.steps, r.first,
+                     r.roots, describe_limit(all, &o, &r),
                      r.start_root ? "; --init has the recorded root" : "; no root was recorded there, --init is checked only by the losses "
                                                                        "after it",
-                     r.state_compared ? "; every element of the last state" : "");
+                     r.state_compared ? "; every element of the last state" : "", describe_times(times, &r));
     return 0;
 }

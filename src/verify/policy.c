@@ -5,6 +5,7 @@
 #include "base/nearest.h"
 #include "base/text.h"
 #include "recipe/events.h"
+#include "verify/levels.h"
 #include "verify/verify.h"
 
 #include <errno.h>
@@ -103,6 +104,7 @@ static int find_name(struct policy_reader *r, const struct rp_event *e, const ch
 static int fail_value(struct policy_reader *r, const struct rp_event *e, const struct rp_rule_text *t)
 {
     return FAIL(r, e, "%s: expected %s like %s", t->id, t->type == 'L'   ? "a list of words"
+                                                        : t->type == 'E' ? "a list of levels"
                                                         : t->type == 'D' ? "a list of SHA-256, 64 lower-case hex digits each as sha256sum "
                                                                            "prints them,"
                                                         : t->type == 'I' ? "a whole number from 1 to 1000000000"
@@ -133,6 +135,12 @@ static int read_flag(struct policy_reader *r, const struct rp_event *e, const st
     return 0;
 }
 
+static int is_level(const char *word)
+{
+    int id = rp_level_find(word);
+    return id >= 0 && id != RP_LEVEL_claimed;
+}
+
 static int read_list(struct policy_reader *r, const struct rp_event *start, const struct rp_rule_text *t, struct rp_rule *rule)
 {
     for (;;) {
@@ -141,7 +149,8 @@ static int read_list(struct policy_reader *r, const struct rp_event *start, cons
             return -1;
         if (e.type == YAML_SEQUENCE_END_EVENT)
             break;
-        if (e.type != YAML_SCALAR_EVENT || !*e.text || rule->n == RP_POLICY_WORDS || (t->type == 'D' && !rp_is_sha256(e.text))) {
+        if (e.type != YAML_SCALAR_EVENT || !*e.text || rule->n == RP_POLICY_WORDS || (t->type == 'D' && !rp_is_sha256(e.text)) ||
+            (t->type == 'E' && !is_level(e.text))) {
             rp_event_fini(&e);
             return fail_value(r, &e, t);
         }
@@ -190,7 +199,7 @@ static int read_rule(struct policy_reader *r, int id)
     rule->col = e.col;
     if (e.type == YAML_SCALAR_EVENT && strchr("INB", t->type))
         failed = t->type != 'B' ? read_number(r, &e, t, rule) : read_flag(r, &e, t, rule);
-    else if (e.type == YAML_SEQUENCE_START_EVENT && strchr("LD", t->type))
+    else if (e.type == YAML_SEQUENCE_START_EVENT && strchr("LDE", t->type))
         failed = read_list(r, &e, t, rule);
     else if (e.type == YAML_MAPPING_START_EVENT && t->type == 'M')
         failed = read_checks(r, &e);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "capture/value.h"
 #include "data/store.h"
 #include "report/results.h"
 #include "train/safetensors.h"
@@ -34,7 +35,8 @@ struct replay {
     int64_t steps;     /* to train */
     char *dir, *saved; /* temporary file of the state that is compared with the owner's, or NULL */
     json_t *roots;     /* per tensor, of this replay */
-    int done;
+    int done, idle;    /* idle: nothing else ran here before */
+    int64_t ns[2], timed; /* sums over steps but the first: recorded, here */
     uint64_t stop_ns; /* when the worker was asked to stop, or 0 */
     uint64_t end_ns, limit_bytes; /* when it has to be over; most memory, RP_MEMORY_UNKNOWN: no limit */
 };
@@ -77,7 +79,7 @@ static int local_recipe(struct replay *p, struct rp_err *err)
     const char *const local[][2] = {{"run.device", ""},
                                     {"data.path", p->o->data ? p->o->data : ""},
                                     {"run.init", p->o->init ? p->o->init : ""},
-                                    {"run.save", p->saved ? p->saved : ""},
+                                    {"run.save", p->o->save ? p->o->save : p->saved ? p->saved : ""},
                                     {"measure.ceilings", "false"},
                                     {"run.backend", "auto"},
                                     {"run.isa", p->o->isa ? p->o->isa : "auto"},
@@ -258,6 +260,18 @@ static void compare_loss_parts(struct replay *p, const json_t *body, int64_t ste
     }
 }
 
+/* The first step of several is left out: it warms up. */
+static void add_times(struct replay *p, const json_t *body, const struct rp_step_record *r)
+{
+    if (p->out->steps == 1)
+        p->ns[0] = p->ns[1] = p->timed = 0;
+    p->ns[0] += r->end_ns - r->start_ns;
+    p->ns[1] += rp_json_integer_at(body, "end_ns") - rp_json_integer_at(body, "start_ns");
+    p->timed++;
+    for (int i = 0; i < 2; i++)
+        p->out->step_s[i] = (double)p->ns[i] / 1e9 / (double)p->timed;
+}
+
 /* One record against the recorded one, in the order of the computation. */
 static void compare_step(struct replay *p, const json_t *body)
 {
@@ -296,6 +310,8 @@ static void compare_step(struct replay *p, const json_t *body)
         if (!p->out->diverged)
             p->out->agreed = step + 1;
     }
+    if (own >= 0)
+        add_times(p, body, r);
     p->out->steps += own >= 0;
 }
 
@@ -319,9 +335,45 @@ static void name_tensor(struct replay *p)
     }
 }
 
+/* The kernel's name of this CPU, as in a capture. */
+static int is_captured_cpu(const json_t *before)
+{
+    char line[256];
+    const char *model = rp_known_text(before, "probes.cpu.model_name");
+    FILE *f = model ? fopen("/proc/cpuinfo", "re") : NULL;
+    int same = 0;
+    while (f && !same && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        const char *value = strncmp(line, "model name", strlen("model name")) == 0 ? strchr(line, ':') : NULL;
+        same = value && strcmp(value + strspn(value, ": "), model) == 0;
+    }
+    if (f)
+        fclose(f);
+    return same;
+}
+
+static int is_same_device(const struct replay *p, const json_t *here)
+{
+    static const char *const keys[] = {"kind", "isa", "threads"};
+    const json_t *was = json_object_get(p->run, "device");
+    int same = strcmp(rp_json_text_at(was, "kind"), "cpu") == 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        same = same && json_equal(json_object_get(was, keys[i]), json_object_get(here, keys[i]));
+    return same && is_captured_cpu(p->o->before);
+}
+
+/* Less than a tenth of the processors were busy in the last minute. */
+static int is_idle(void)
+{
+    double load;
+    return getloadavg(&load, 1) == 1 && load < 0.1 * (double)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 static int on_frame(struct replay *p, enum rp_frame type, const json_t *body, struct rp_err *err)
 {
-    if (type == RP_FRAME_STEP) {
+    if (type == RP_FRAME_HELLO) {
+        p->out->same_device = p->idle && is_same_device(p, json_object_get(body, "device"));
+    } else if (type == RP_FRAME_STEP) {
         compare_step(p, body);
     } else if (type == RP_FRAME_DONE) {
         p->roots = json_incref(json_object_get(body, "tensor_roots"));
@@ -432,7 +484,7 @@ static int train(struct replay *p, struct rp_err *err)
 int rp_replay(struct rp_replay_result *out, const json_t *run, const struct rp_records *records, const struct rp_replay_opts *o,
               struct rp_err *err)
 {
-    struct replay p = {.o = o, .out = out, .run = run, .records = records, .worker = {.pid = -1, .fd = -1}};
+    struct replay p = {.o = o, .out = out, .run = run, .records = records, .worker = {.pid = -1, .fd = -1}, .idle = is_idle()};
     *out = (struct rp_replay_result){.first = o->first, .agreed = -1};
     p.end_ns = rp_now_ns() + (o->limit_ns ? o->limit_ns : LIMIT_NS);
     int failed = train(&p, err);
@@ -450,6 +502,9 @@ json_t *rp_replay_json(const struct rp_replay_result *r)
     json_t *out = json_pack("{s:I, s:I, s:I, s:b, s:b}", "from", (json_int_t)r->first, "steps", (json_int_t)r->steps, "state_roots",
                             (json_int_t)r->roots, "start_root", r->start_root, "equal", !r->diverged);
     const struct rp_state_difference *d = &r->state;
+    if (r->step_s[1] > 0)
+        json_object_set_new(out, "step_s", json_pack("{s:f, s:f, s:b}", "recorded", r->step_s[0], "here", r->step_s[1], "same_device",
+                                                     r->same_device));
     if (r->diverged)
         json_object_set_new(out, "divergence", json_pack("{s:I, s:s, s:s, s:s}", "step", (json_int_t)r->step, "quantity", r->quantity,
                                                          "recorded", r->recorded, "here", r->here));

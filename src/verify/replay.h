@@ -24,7 +24,9 @@ struct rp_replay_opts {
     const char *data;    /* the samples, if the run used its owner's (data.path); NULL: the pinned archive */
     const char *init;    /* the state before step `first`: the file that the run started from, or one saved then */
     const char *state;   /* the owner's state after the last of these steps, to compare element by element; or NULL */
+    const char *save;    /* where to write the state after the last of these steps; or NULL. Not together with `state` */
     const char *store;   /* content-addressed store, NULL: the default */
+    const json_t *before; /* the capture of the run; or NULL */
     const char *isa;     /* "auto", "scalar", "avx2", "avx512" or NULL */
     int64_t threads;     /* 0: all */
     uint64_t limit_ns, limit_bytes; /* most time and host memory for it, whatever the bundle asks for; 0: an hour, half of what is free */
@@ -45,6 +47,8 @@ struct rp_replay_result {
     char recorded[72], here[72];
     char tensor[128];      /* first divergent tensor, or "" if tensor roots were not recorded */
     int64_t tensors;       /* how many differ */
+    double step_s[2];      /* mean time of these steps, without the first of several: recorded, here; 0: unknown */
+    int same_device;       /* trained by a CPU of the model, instruction set and threads of the run, otherwise idle */
     int state_compared;    /* whether `state` was compared */
     struct rp_state_difference state;
 };

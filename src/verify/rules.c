@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "capture/value.h"
 #include "sign/trust.h"
+#include "verify/levels.h"
 #include "verify/policy.h"
 #include "verify/state.h"
 
@@ -125,7 +126,7 @@ static void rule_programs(const struct rp_verify_state *s, struct rules_answer *
     const char *is = rp_known_text(s->before, "probes.program.sha256");
     for (int i = 0; is && i < a->rule->n; i++)
         if (strcmp(is, a->rule->word[i]) == 0) {
-            answer(a, 1, "%.16s...", is);
+            answer(a, 1, "%.16s..., by the signer's own account", is);
             return;
         }
     answer(a, 0, is ? "the program that ran has SHA-256 %.64s, which is not in the list" : "the program's digest was not captured%s",
@@ -159,7 +160,7 @@ static void rule_clean_tree(const struct rp_verify_state *s, struct rules_answer
         answer(a, 0, "the program was built from a tree that is '%.32s'", tool);
         return;
     }
-    answer(a, 1, "built from a clean tree");
+    answer(a, 1, "built from a clean tree, by the signer's own account");
     json_object_foreach(all, name, values)
         if (check_repository(name, values, a) < 0)
             return;
@@ -183,6 +184,17 @@ static void rule_min_repeats(const struct rp_verify_state *s, struct rules_answe
 {
     int64_t n = (int64_t)json_array_size(rp_json_at(s->run, "results/windows"));
     answer(a, n >= a->rule->number, "%" PRId64 " repeats, at least %" PRId64 " required", n, a->rule->number);
+}
+
+static void rule_levels(const struct rp_verify_state *s, struct rules_answer *a)
+{
+    answer(a, 1, "all in the list");
+    for (int i = 0; i < a->rule->n && a->holds; i++) {
+        int id = rp_level_find(a->rule->word[i]);
+        struct rp_level l = rp_level_of(s->v, (enum rp_level_id)(id < 0 ? RP_LEVEL_claimed : id));
+        if (l.state == RP_LEVEL_NO || (id == RP_LEVEL_timed && l.state != RP_LEVEL_YES))
+            answer(a, 0, "not %.24s: %.300s", a->rule->word[i], l.text);
+    }
 }
 
 static void rule_replayed(const struct rp_verify_state *s, struct rules_answer *a)
@@ -291,7 +303,7 @@ static void cpu_throttling(const struct rp_verify_state *s, struct rules_answer 
     if (!known)
         answer(a, 0, "unknown: this processor does not count throttling, or not for guests");
     else
-        answer(a, more == 0, "throttled %.0f times during the run", more);
+        answer(a, more == 0, "throttled %.0f times during the run, by the signer's own account", more);
 }
 
 static void rule_no_throttling(const struct rp_verify_state *s, struct rules_answer *a)
@@ -316,7 +328,7 @@ static void rule_no_throttling(const struct rp_verify_state *s, struct rules_ans
             silent, s->telemetry.n);
         return;
     }
-    answer(a, 1, "none in %" JSON_INTEGER_FORMAT " device samples", json_integer_value(json_object_get(is, "timed")));
+    answer(a, 1, "none in %" JSON_INTEGER_FORMAT " device samples, by the signer's own account", json_integer_value(json_object_get(is, "timed")));
     json_object_foreach((json_t *)shares, name, share)
         if (!rp_throttle_is_harmless(name))
             answer(a, 0, "%.40s in %.1f %% of the device samples", name, 100 * json_number_value(share));

@@ -1,8 +1,10 @@
 #include "report/results.h"
 #include "verify/verify.h"
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "verify/levels.h"
 #include "verify/state.h"
 
 #include <stdio.h>
@@ -193,6 +195,7 @@ static void run_checks(struct rp_verify_state *s, struct verify_tally *bundle, s
         struct verify_tally *t = i == RP_CHECK_report_file ? page : bundle;
         struct rp_err e = {0};
         s->v->run = s->run;
+        s->v->bundle = bundle->failed ? RP_VERDICT_FAILED : RP_VERDICT_VERIFIED; /* so far, for the levels of a policy */
         if (stopped || (bundle->failed && is_requested(i))) {
             rp_check_text(r, "an earlier check failed");
             continue;
@@ -248,7 +251,8 @@ void rp_verification_line(struct rp_buf *out, const struct rp_verification *v)
 {
     const char *status = json_string_value(json_object_get(v->run, "status"));
     int partial = v->verdict != RP_VERDICT_FAILED && status && strcmp(status, "complete") != 0;
-    rp_buf_printf(out, "%s%s%s", rp_verdict_text(v->verdict), partial ? "; the run is marked " : "", partial ? status : "");
+    rp_levels_line(out, v);
+    rp_buf_printf(out, "%s%s", partial ? "; the run is marked " : "", partial ? status : "");
 }
 
 static void list_warnings(struct rp_buf *out, const struct rp_verification *v)
@@ -282,12 +286,27 @@ void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, i
         rp_buf_printf(out, "signed by %s%s%s%s\n", v->fingerprint, *v->signer ? " (" : "", v->signer, *v->signer ? ")" : "");
         rp_signatures_text(out, v);
     }
+    if (v->bundle != RP_VERDICT_FAILED) {
+        rp_buf_puts(out, "\n");
+        rp_levels_text(out, v);
+    }
     if (v->bundle != v->verdict)
         rp_buf_printf(out, "\nthe bundle itself: %s; the report: %s\n", rp_verdict_text(v->bundle),
                       v->verdict == RP_VERDICT_FAILED ? "failed" : "inconclusive");
     rp_buf_puts(out, "\n");
     rp_verification_line(out, v);
     rp_buf_puts(out, "\n");
+}
+
+static json_t *timed_json(const struct rp_timed *t)
+{
+    char from[32], to[32];
+    if (t->rate <= 0)
+        return NULL;
+    rp_rfc3339(from, (uint64_t)t->not_before_ns);
+    rp_rfc3339(to, (uint64_t)t->not_after_ns);
+    return json_pack("{s:s, s:s, s:f, s:I, s:f}", "not_before", from, "not_after", to, "seconds", t->seconds, "samples",
+                     (json_int_t)t->samples, "samples_per_s", t->rate);
 }
 
 json_t *rp_verification_json(const struct rp_verification *v)
@@ -299,9 +318,10 @@ json_t *rp_verification_json(const struct rp_verification *v)
                                               severity_names[checks[i].severity], "state", rp_check_state_name(r->state), "text", r->text,
                                               "proves", r->proves));
     }
-    return json_pack("{s:s, s:s*, s:s*, s:s*, s:O*, s:o, s:O*, s:O*, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "bundle_verdict",
+    return json_pack("{s:s, s:s*, s:s*, s:s*, s:O*, s:o, s:o*, s:o*, s:O*, s:O*, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "bundle_verdict",
                      v->bundle != v->verdict ? rp_verdict_name(v->bundle) : NULL, "fingerprint",
                      *v->fingerprint ? v->fingerprint : NULL, "signer", *v->signer ? v->signer : NULL, "countersignatures", v->signatures,
-                     "checks", list, "results", v->bundle == RP_VERDICT_FAILED ? NULL : results, "replay", v->replay, "policy", v->policy,
+                     "checks", list, "levels", v->bundle == RP_VERDICT_FAILED ? NULL : rp_levels_json(v), "timed", timed_json(&v->timed),
+                     "results", v->bundle == RP_VERDICT_FAILED ? NULL : results, "replay", v->replay, "policy", v->policy,
                      "ledger", v->ledger);
 }

@@ -13,6 +13,7 @@
 #include "recipe/recipe.h"
 #include "report/records.h"
 #include "report/telemetry.h"
+#include "sign/challenge.h"
 #include "sign/key.h"
 #include "verify/replay.h"
 
@@ -79,8 +80,19 @@ struct rp_verify_opts {
     const struct rp_policy *policy; /* NULL: none */
     rp_verify_page *page;           /* the check report_file; NULL: no report was given */
     void *page_arg;
+    const struct rp_challenge *challenge; /* --challenge: the one that the run must answer; NULL: any */
+    int64_t received_ns;          /* --received: when the bundle was there, since 1970; 0: now */
+    const struct rp_challenge *draw; /* --draw: draws the steps of the replay; NULL: replay.first and replay.steps do */
     const char *baseline;         /* --baseline: another bundle, for the speed-up; or NULL */
     struct rp_verified *keep;     /* NULL, or zeroed: filled unless the verdict is FAILED */
+};
+
+/* What clocks other than the signer's say: all samples of the run were computed between two moments. */
+struct rp_timed {
+    int64_t not_before_ns, not_after_ns; /* since 1970; 0: unknown */
+    int64_t samples;                     /* of all steps, warm-up included */
+    double seconds, rate;                /* 0: not bounded; samples a second, at least */
+    char before_by[240], after_by[120];  /* by whom, in words */
 };
 
 struct rp_verification {
@@ -95,6 +107,8 @@ struct rp_verification {
                                               read */
     json_t *run;                           /* run.json once digests and schema passed, else NULL */
     int64_t replay_from, replayed;         /* how many steps were replayed with equal bits, and the first of them */
+    int drawn;                             /* by a challenge (--draw) */
+    struct rp_timed timed;
     json_t *replay;                        /* rp_replay_json(), or NULL without a replay */
     json_t *policy;                        /* [{"rule", "holds", "text"}] of the given policy, or NULL */
     json_t *ledger;                        /* the run's entry in --ledger: {"position", "lines", "attempt", "attempts", "sealed",
@@ -111,7 +125,8 @@ void rp_verification_fini(struct rp_verification *v);
 const char *rp_countersign_role(const struct rp_verification *v, const char *fingerprint);
 
 /* The table and the verdict as text, and as {"verdict", "bundle_verdict" if the report changed it, "fingerprint", "signer",
- * "countersignatures", "checks": [{"check", "severity", "state", "text", "proves"}], "results", "replay", "policy", "ledger"}. */
+ * "countersignatures", "checks": [{"check", "severity", "state", "text", "proves"}], "levels" (levels.h), "timed", "results", "replay", "policy",
+ * "ledger"}. */
 void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour);
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v); /* the last line of the text, without its newline */
 json_t *rp_verification_json(const struct rp_verification *v);

@@ -1,0 +1,112 @@
+/* The check `challenge`: what the run's seeds were derived from, and what others' clocks say about how long the run can have taken. */
+#include "base/clock.h"
+#include "base/json.h"
+#include "report/results.h"
+#include "sign/challenge.h"
+#include "sign/trust.h"
+#include "verify/state.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SLACK_S 2.0    /* both ends are whole seconds */
+#define CLOCKS_S 300.0 /* clocks of two machines differ by less */
+
+/* Of every recorded step, warm-up too: all of it was computed between the two moments. */
+static int64_t all_samples(const struct rp_verify_state *s)
+{
+    int64_t n = 0, each = s->recipe.train_batch_size * rp_recipe_micro_batches(&s->recipe);
+    for (int64_t i = 0; i < s->records.n; i++)
+        n += s->records.r[i].step >= 0;
+    return n * each;
+}
+
+/* Whose word the earlier end rests on; 0: nobody's whom the verifier named. */
+static int bound_start(struct rp_timed *t, const struct rp_verify_state *s, const struct rp_challenge *c)
+{
+    char made[32], name[RP_TRUST_NAME] = "", until[RP_DATE_SIZE];
+    struct rp_err none = {0};
+    rp_rfc3339(made, c->made_ns);
+    if (s->o->challenge)
+        RP_FORMAT(t->before_by, "your challenge of %.20s", made);
+    else if (c->proved)
+        RP_FORMAT(t->before_by, "%.150s of %.20s", c->note, made);
+    else if (*c->by && rp_trust_find(c->by, name, until, &none) > 0)
+        RP_FORMAT(t->before_by, "the challenge of %.20s by '%.120s'", made, name);
+    else {
+        RP_FORMAT(t->before_by, "it answers a challenge of %.20s by %.90s, which nobody here vouches for: --challenge FILE", made,
+                  *c->by ? c->by : c->note);
+        return 0;
+    }
+    t->not_before_ns = (int64_t)c->made_ns;
+    return 1;
+}
+
+/* Received by the verifier, who has it now, or stamped before. */
+static void bound_end(struct rp_timed *t, const struct rp_verify_state *s)
+{
+    char when[32];
+    t->not_after_ns = s->o->received_ns ? s->o->received_ns : (int64_t)rp_wall_ns();
+    rp_rfc3339(when, (uint64_t)t->not_after_ns);
+    RP_FORMAT(t->after_by, "received %.20s", when);
+}
+
+static int bound_time(const struct rp_verify_state *s, const struct rp_challenge *c, struct rp_check_result *result, struct rp_err *err)
+{
+    struct rp_timed *t = &s->v->timed;
+    const struct rp_throughput claimed = rp_throughput_of(s->run);
+    double elapsed = json_number_value(json_object_get(s->run, "elapsed_s"));
+    if (!bound_start(t, s, c))
+        return rp_check_note(result, "%s", t->before_by);
+    bound_end(t, s);
+    t->seconds = (double)(t->not_after_ns - t->not_before_ns) / 1e9;
+    if (t->seconds <= 0)
+        return rp_fail(err, RP_MISMATCH, "%s is later than the end (%s)", t->before_by, t->after_by);
+    if (elapsed > t->seconds + SLACK_S)
+        return rp_fail(err, RP_MISMATCH, "the run says that it took %.0f s, but %.0f s lie between %s and its end (%s)", elapsed, t->seconds,
+                       t->before_by, t->after_by);
+    t->samples = all_samples(s);
+    t->rate = (double)t->samples / t->seconds;
+    if (claimed.known)
+        return rp_check_text(result, "%.4g %s between %s and its end (%s) if all steps were computed; %.4g claimed", t->rate, claimed.unit, t->before_by,
+                             t->after_by, claimed.value);
+    return rp_check_text(result, "%" PRId64 " samples between %s and their end (%s)", t->samples, t->before_by, t->after_by);
+}
+
+static int check_member(struct rp_challenge *c, const struct rp_verify_state *s, const struct rp_member *m, struct rp_err *err)
+{
+    char text[400];
+    if (rp_challenge_read(c, rp_buf_text(&m->bytes), m->bytes.size, err) < 0) {
+        err->code = RP_MISMATCH;
+        return rp_wrap(err, RP_CHALLENGE_MEMBER);
+    }
+    RP_JSON *again = rp_challenge_json(c);
+    if (rp_check_differ(text, sizeof text, json_object_get(s->run, "challenge"), again))
+        return rp_fail(err, RP_MISMATCH, "challenge in run.json does not follow from the member: challenge/%s", text);
+    if (s->o->challenge && strcmp(s->o->challenge->sha256, c->sha256) != 0)
+        return rp_fail(err, RP_MISMATCH, "the run answers another challenge, made %s, not the one of --challenge",
+                       rp_json_text_at(again, "made_at"));
+    return 0;
+}
+
+int rp_check_challenge(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    struct rp_challenge c;
+    const struct rp_member *m = rp_bundle_find(&s->bundle, RP_CHALLENGE_MEMBER);
+    const json_t *is = json_object_get(s->run, "challenge");
+    if (!m && !is && s->o->challenge)
+        return rp_fail(err, RP_MISMATCH, "the run answers no challenge: its bits may be older than the one of --challenge");
+    if (!m && !is)
+        return rp_check_skip(result, "the run answers no challenge: it may be of any age, and its speed is the signer's word");
+    if (!m || !is)
+        return rp_fail(err, RP_MISMATCH, "%s", m ? "the bundle has a challenge that run.json does not name"
+                                                 : "run.json names a challenge that is not in the bundle");
+    if (check_member(&c, s, m, err) < 0)
+        return -1;
+    double started = rp_verify_wall(s->run, "started_at"), made = (double)c.made_ns / 1e9;
+    if (started + CLOCKS_S < made)
+        return rp_fail(err, RP_MISMATCH, "the run began %.0f s before its challenge was made: one of the two clocks is wrong", made - started);
+    return bound_time(s, &c, result, err);
+}

@@ -1,0 +1,135 @@
+#include "verify/levels.h"
+
+#include "report/results.h"
+#include "verify/state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define RP_LEVEL_NAME(name) #name,
+static const char *const names[] = {RP_LEVELS(RP_LEVEL_NAME)};
+
+int rp_level_find(const char *name)
+{
+    for (int i = 0; i < RP_LEVEL_COUNT; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+static void judge_computed(struct rp_level *l, const struct rp_verification *v)
+{
+    int64_t all = rp_verify_steps(v->run), last = v->replay_from + v->replayed - 1;
+    l->state = !v->replayed ? RP_LEVEL_NO : v->replayed >= all ? RP_LEVEL_YES : RP_LEVEL_PART;
+    if (l->state == RP_LEVEL_YES)
+        RP_FORMAT(l->text, "all %" PRId64 " steps were trained again here, with the same bits", all);
+    else if (l->state == RP_LEVEL_PART)
+        RP_FORMAT(l->text, "%" PRId64 " of %" PRId64 " steps (%" PRId64 " to %" PRId64 "%s) were trained again here, with the same bits",
+                  v->replayed, all, v->replay_from, last, v->drawn ? ", drawn by a challenge" : "");
+    else
+        RP_FORMAT(l->text, "no step was trained again here: --replay K");
+}
+
+/* Without a replay nothing shows that there was work to time; the first steps alone are what a cheat would compute. */
+static void judge_timed(struct rp_level *l, const struct rp_verification *v)
+{
+    const struct rp_timed *t = &v->timed;
+    struct rp_level computed = {0};
+    judge_computed(&computed, v);
+    l->state = t->rate <= 0                                ? RP_LEVEL_NO
+               : computed.state == RP_LEVEL_PART && v->drawn ? RP_LEVEL_YES
+                                                             : computed.state;
+    if (t->rate <= 0)
+        RP_FORMAT(l->text, "%s", *t->before_by ? t->before_by : "the run answers no challenge: only its signer's clock bounds it");
+    else
+        RP_FORMAT(l->text, "%s%.4g %s over the whole run: %" PRId64 " samples in at most %.0f s, %s, %.60s",
+                  l->state == RP_LEVEL_YES    ? "at least "
+                  : l->state == RP_LEVEL_PART ? "if all steps were computed (--draw), at least "
+                                              : "if the steps were computed (--draw, --replay), at least ",
+                  t->rate, rp_throughput_of(v->run).unit, t->samples, t->seconds, t->before_by, t->after_by);
+}
+
+static void judge_claimed(struct rp_level *l, const struct rp_verification *v)
+{
+    const struct rp_throughput t = rp_throughput_of(v->run);
+    char speed[80] = "";
+    if (t.known)
+        RP_FORMAT(speed, "%.3f %s, ", t.value, t.unit);
+    RP_FORMAT(l->text, "%sstep times, device, captures and place in the ledger: the signer's word", speed);
+}
+
+struct rp_level rp_level_of(const struct rp_verification *v, enum rp_level_id id)
+{
+    struct rp_level l = {.name = names[id]};
+    int holds = v->bundle != RP_VERDICT_FAILED, known = v->check[RP_CHECK_key].state == RP_CHECK_PASSED, passed = 0;
+    for (int i = 0; i < RP_CHECK_COUNT; i++)
+        passed += v->check[i].state == RP_CHECK_PASSED;
+    if (!holds) {
+        RP_FORMAT(l.text, "a check failed");
+        return l;
+    }
+    switch (id) {
+    case RP_LEVEL_authentic:
+        l.state = known ? RP_LEVEL_YES : RP_LEVEL_NO;
+        RP_FORMAT(l.text, "signed by %s, %.300s", v->fingerprint, known ? v->check[RP_CHECK_key].text : "which is unknown here");
+        break;
+    case RP_LEVEL_consistent:
+        l.state = RP_LEVEL_YES;
+        RP_FORMAT(l.text, "figures, reports and plan follow from the signed records: %d checks passed", passed);
+        break;
+    case RP_LEVEL_computed:
+        judge_computed(&l, v);
+        break;
+    case RP_LEVEL_timed:
+        judge_timed(&l, v);
+        break;
+    default:
+        judge_claimed(&l, v);
+    }
+    return l;
+}
+
+static const char *const states[] = {"no", "part", "yes"};
+
+void rp_levels_text(struct rp_buf *out, const struct rp_verification *v)
+{
+    for (int i = 0; i < RP_LEVEL_COUNT; i++) {
+        struct rp_level l = rp_level_of(v, (enum rp_level_id)i);
+        rp_buf_printf(out, "%-11s %-5s %s\n", l.name, i == RP_LEVEL_claimed ? "" : states[l.state], l.text);
+    }
+}
+
+json_t *rp_levels_json(const struct rp_verification *v)
+{
+    json_t *j = json_object();
+    for (int i = 0; i < RP_LEVEL_COUNT; i++) {
+        struct rp_level l = rp_level_of(v, (enum rp_level_id)i);
+        json_object_set_new(j, l.name, json_pack("{s:s*, s:s}", "reached", i == RP_LEVEL_claimed ? NULL : states[l.state], "text", l.text));
+    }
+    return j;
+}
+
+void rp_levels_line(struct rp_buf *out, const struct rp_verification *v)
+{
+    int n = 0;
+    enum rp_level_state reached[RP_LEVEL_claimed];
+    rp_buf_puts(out, rp_verdict_text(v->verdict));
+    if (v->verdict != RP_VERDICT_VERIFIED && v->verdict != RP_VERDICT_UNKNOWN_KEY)
+        return;
+    rp_buf_puts(out, ": ");
+    for (int i = 0; i < RP_LEVEL_claimed; i++) {
+        struct rp_level l = rp_level_of(v, (enum rp_level_id)i);
+        reached[i] = l.state;
+        if (l.state != RP_LEVEL_NO)
+            rp_buf_printf(out, "%s%s%s", n++ ? ", " : "", l.name, l.state == RP_LEVEL_PART ? " in part" : "");
+    }
+    rp_buf_puts(out, "; claimed: ");
+    if (reached[RP_LEVEL_timed] == RP_LEVEL_YES)
+        rp_buf_printf(out, "speed above %.4g %s", v->timed.rate, rp_throughput_of(v->run).unit);
+    else
+        rp_buf_puts(out, "speed");
+    rp_buf_printf(out, ", machine%s", reached[RP_LEVEL_computed] == RP_LEVEL_YES    ? ""
+                                      : reached[RP_LEVEL_computed] == RP_LEVEL_PART ? ", other losses"
+                                                                                    : ", losses");
+}

@@ -1,0 +1,34 @@
+/* What a verification proved, level by level.
+ *
+ * What:    authentic   signed by a key that the verifier named or trusts
+ *          consistent  whatever follows from the signed records follows from them
+ *          computed    steps were trained again here, with the same bits
+ *          timed       others' clocks bound the time that the run can have taken
+ *          claimed     the rest: the signer's word
+ * Flow:    struct rp_verification -> rows as text and JSON, the end of the last line, rules of a policy.
+ * Owner:   texts are in struct rp_level.
+ * Extend:  another level is a row of RP_LEVELS and a case in rp_level_of().
+ */
+#pragma once
+
+#include "verify/verify.h"
+
+#define RP_LEVELS(X) X(authentic) X(consistent) X(computed) X(timed) X(claimed)
+#define RP_LEVEL_ID(name) RP_LEVEL_##name,
+enum rp_level_id { RP_LEVELS(RP_LEVEL_ID) RP_LEVEL_COUNT };
+
+/* PART, of computed: some of the steps; of timed: those that were replayed are not drawn by a challenge, so the others may be made up. CLAIMED
+ * has neither yes nor no. */
+enum rp_level_state { RP_LEVEL_NO, RP_LEVEL_PART, RP_LEVEL_YES };
+struct rp_level {
+    const char *name;
+    enum rp_level_state state;
+    char text[480];
+};
+
+struct rp_level rp_level_of(const struct rp_verification *v, enum rp_level_id id);
+int rp_level_find(const char *name); /* -1: none has that name */
+void rp_levels_text(struct rp_buf *out, const struct rp_verification *v);
+json_t *rp_levels_json(const struct rp_verification *v); /* {"authentic": {"reached": "yes", "text"}, ...}, "claimed" without "reached" */
+/* "verified: authentic, consistent, computed in part; claimed: speed, machine, other losses"; "FAILED" and "inconclusive..." as they are. */
+void rp_levels_line(struct rp_buf *out, const struct rp_verification *v);

@@ -1,0 +1,86 @@
+#!/bin/sh
+# A run answers a challenge: its seeds follow from it, whoever made it bounds the time, and what it draws is replayed from a state handed over.
+. "$TEST_DIR/common.inc"
+level() { # NAME: its state in the last --json
+    jq -r --arg name "$1" '"\($name): \(.levels[$name].reached)"' out.txt
+}
+later() { # SECONDS after the challenge was made
+    date -u -d "$(jq -r .made_at c1.json) +$1 seconds" +%Y-%m-%dT%H:%M:%SZ
+}
+"$REPRO" key new -o theirs.pem >key.txt
+"$REPRO" challenge new -o c1 --note "for a test" --key theirs.pem -q
+"$REPRO" challenge new -o c2 --key theirs.pem -q
+"$REPRO" challenge show --json c1 >c1.json
+[ "$(jq -r .by c1.json)" = "$(sed -n 2p key.txt)" ] || fail "another key signed the challenge"
+[ "$(jq -r .nonce c1.json)" != "$("$REPRO" challenge show --json c2 | jq -r .nonce)" ] || fail "two challenges have one nonce"
+
+exit_of 2 "$REPRO" run bert_tiny_fp32 --challenge c1 --set seed.data=7 -o no.repro.tar.zst
+words
+exit_of 4 "$REPRO" run bert_tiny_fp32 --challenge key.txt -o no.repro.tar.zst
+jq --arg payload "$(jq -r .payload c1 | base64 -d | sed 's/for a test/for a toast/' | base64 -w 0)" '.payload = $payload' c1 >changed
+exit_of 6 "$REPRO" run bert_tiny_fp32 --challenge changed -o no.repro.tar.zst
+[ ! -e no.repro.tar.zst ] || fail "a refused challenge left a bundle"
+
+four_steps() { # FILE OPTION...
+    file=$1
+    shift
+    "$REPRO" run bert_tiny_fp32 --threads 1 --steps 3 --set measure.warmup_steps=1 --set measure.repeats=1 \
+        --set train.accumulation_steps=1 -o "$file" "$@" >run.txt 2>err.txt || { cat err.txt >&2; fail "no bundle $file"; }
+}
+four_steps a.repro.tar.zst --challenge c1
+four_steps plain.repro.tar.zst
+for seed in init data dropout; do
+    "$REPRO" inspect a.repro.tar.zst run.json | jq -r --arg key "seed.$seed" '"\($key) \(.recipe[$key].origin)"'
+done
+[ "$("$REPRO" inspect a.repro.tar.zst run.json | jq -r .results.loss_first)" != \
+    "$("$REPRO" inspect plain.repro.tar.zst run.json | jq -r .results.loss_first)" ] || fail "the challenge changed nothing"
+"$REPRO" inspect a.repro.tar.zst challenge | cmp - c1 || fail "the member is not the file"
+
+exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1
+level timed
+level computed
+jq -e '.timed.samples == 32 and .timed.seconds > 0' out.txt >/dev/null || fail "no bound: $(jq -c .timed out.txt)"
+exit_of 0 "$REPRO" verify --json a.repro.tar.zst # by nobody's word that counts here
+level timed
+jq -e '.timed == null' out.txt >/dev/null || fail "a bound without a challenger"
+"$REPRO" key trust theirs.pem --name lab >/dev/null
+exit_of 0 "$REPRO" verify --json a.repro.tar.zst # a trusted key's challenge
+jq -e '.timed.samples == 32' out.txt >/dev/null || fail "the trusted challenger does not count"
+exit_of 5 "$REPRO" verify --json a.repro.tar.zst --challenge c2
+exit_of 5 "$REPRO" verify --json plain.repro.tar.zst --challenge c1
+exit_of 5 "$REPRO" verify --json a.repro.tar.zst --challenge c1 --received "$(later 0)"
+jq -r '.checks[] | select(.state == "failed").check' out.txt
+exit_of 2 "$REPRO" verify a.repro.tar.zst --challenge c1 --received "$(later 99999)"
+exit_of 2 "$REPRO" verify a.repro.tar.zst --challenge c1 --received yesterday
+exit_of 2 "$REPRO" verify a.repro.tar.zst --received file
+exit_of 0 "$REPRO" verify a.repro.tar.zst --challenge c1 --received file
+
+# A part that is drawn: its state is handed over, and another state is refused.
+exit_of 0 "$REPRO" challenge draw --json a.repro.tar.zst --draw c2
+from=$(jq .from out.txt) steps=$(jq .steps out.txt)
+[ "$steps" = 1 ] && [ "$from" -le 3 ] || fail "drew $from:$steps"
+exit_of 0 "$REPRO" challenge answer a.repro.tar.zst --draw c2 -o state
+init=
+[ "$from" = 0 ] || init="--init state"
+# shellcheck disable=SC2086 # no words, or two
+exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1 --draw c2 $init
+level timed
+level computed
+[ "$(jq .replay.from out.txt)" = "$from" ] || fail "another part was replayed"
+printf 'levels: [consistent, computed, timed]\n' >mine.yaml
+# shellcheck disable=SC2086
+exit_of 0 "$REPRO" verify a.repro.tar.zst --challenge c1 --draw c2 $init --policy mine.yaml
+exit_of 5 "$REPRO" verify a.repro.tar.zst --challenge c1 --policy mine.yaml
+exit_of 5 "$REPRO" verify a.repro.tar.zst --challenge c1 --replay 1 --policy mine.yaml # the first steps are what a cheat would compute
+exit_of 2 "$REPRO" verify a.repro.tar.zst --draw c2 --replay 1
+printf 'levels: [consistent, claimed]\n' >mine.yaml
+exit_of 2 "$REPRO" verify a.repro.tar.zst --policy mine.yaml
+n=0
+while [ "$from" = 0 ] && [ "$n" -lt 40 ]; do # until a part is drawn that needs a state
+    n=$((n + 1))
+    "$REPRO" challenge new -o c3 -f --key theirs.pem -q
+    from=$("$REPRO" challenge draw --json a.repro.tar.zst --draw c3 | jq .from)
+    mv c3 c2
+done
+four_steps b.repro.tar.zst --save other
+exit_of 5 "$REPRO" verify a.repro.tar.zst --challenge c1 --draw c2 --init other
