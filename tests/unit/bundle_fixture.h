@@ -9,6 +9,7 @@
 #include "report/report.h"
 #include "report/results.h"
 #include "report/run_json.h"
+#include "sign/challenge.h"
 #include "sign/key.h"
 #include "verify/verify.h"
 #include "worker/job.h"
@@ -56,6 +57,7 @@ static int64_t fx_input_ns;
 struct fx {
     struct rp_recipe recipe;
     struct rp_buf steps, report, telemetry;
+    struct rp_buf challenge; /* that the run answers; empty: none */
     json_t *run, *before, *after;
     const char *backend, *device; /* NULL: "cpu", "isa=avx2 threads=1"; fx_device() */
     const char *no_telemetry;
@@ -219,6 +221,10 @@ static __attribute__((unused)) int fx_documents(struct fx *x, const char *status
     RP_JSON *ledger = json_pack("{s:s}", "reason", "no ledger in tests");
     RP_JSON *done = json_pack("{s:i, s:{s:f}, s:o}", "peak_rss_bytes", 12345678, "phases_s", "timed", 0.7, "ceilings", fx_ceilings(10000000, 11000000));
     json_object_update(done, x->done);
+    struct rp_challenge read;
+    RP_JSON *challenge = NULL;
+    if (x->challenge.size && rp_challenge_read(&read, x->challenge.data, x->challenge.size, err) == 0)
+        challenge = rp_challenge_json(&read);
     struct rp_records records;
     struct rp_telemetry telemetry;
     if (rp_records_parse(&records, x->steps.data, x->steps.size, err) < 0)
@@ -234,6 +240,7 @@ static __attribute__((unused)) int fx_documents(struct fx *x, const char *status
                            .plan = plan,
                            .backend = x->backend ? x->backend : "cpu",
                            .device = device,
+                           .challenge = challenge,
                            .ledger = ledger,
                            .done = done,
                            .records = &records,
@@ -270,6 +277,7 @@ static __attribute__((unused)) void fx_fini(struct fx *x)
     rp_buf_fini(&x->steps);
     rp_buf_fini(&x->report);
     rp_buf_fini(&x->telemetry);
+    rp_buf_fini(&x->challenge);
     json_decref(x->run);
     json_decref(x->before);
     json_decref(x->after);
@@ -354,6 +362,8 @@ static __attribute__((unused)) void fx_members(struct rp_bundle *b, const struct
     *b = (struct rp_bundle){0};
     fx_add_json(b, "run.json", x->run);
     fx_add(b, "recipe.yaml", x->recipe.source.data, x->recipe.source.size);
+    if (x->challenge.size)
+        fx_add(b, RP_CHALLENGE_MEMBER, x->challenge.data, x->challenge.size);
     fx_add_json(b, "env/node0.before.json", x->before);
     fx_add_json(b, "env/node0.after.json", x->after);
     fx_add(b, "steps/rank0.jsonl", x->steps.data, x->steps.size);
