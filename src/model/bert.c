@@ -434,6 +434,7 @@ static const struct rp_old_ending old_endings[] = {{"LayerNorm.gamma", "LayerNor
 #define SENTENCES "cls.seq_relationship."
 static const struct rp_lacking lacking[] = {
     {"BertForMaskedLM", {POOLER, SENTENCES}},
+    {"BertForMaskedLM with pooler", {SENTENCES}}, /* of transformers before 4 */
     {"BertModel", {PREDICTIONS, SENTENCES}},
     {"BertModel without pooler", {POOLER, PREDICTIONS, SENTENCES}},
     {"BertForNextSentencePrediction", {PREDICTIONS}},
