@@ -20,8 +20,8 @@
 static const struct rp_opt opts[] = {
     RP_OPT_TRUST(trust),
     RP_OPTION_TEXT(data_path, "data", 0, "DIR", "samples with the original's digest; needed if their archive is not here"),
-    RP_OPTION_TEXT(run_init, "init", 0, "FILE", "the file that the original started from"),
-    RP_OPTION_TEXT(run_save, "save", 0, "FILE", "write parameters and optimizer state to FILE"),
+    RP_OPTION_TEXT(run_init, "init", 0, "FILE", "the file or directory that the original started from"),
+    RP_OPTION_TEXT(run_save, "save", 0, "FILE", "write parameters and optimizer state to FILE or a directory"),
     RP_OPTION_CHOICE(run_backend, "backend", 0, RP_CHOICES(RP_BACKENDS), "what trains; the bits do not depend on it"),
     RP_OPTION_TEXT(run_device, "device", 0, "N|UUID", "GPU of the cuda backend"),
     RP_OPTION_CHOICE(run_isa, "isa", 0, RP_CHOICES(RP_ISAS), "instruction set of the CPU backend; the bits do not depend on it"),

@@ -10,12 +10,12 @@
 #include "cli/attempt.h"
 #include "cli/cli.h"
 #include "cli/run.h"
+#include "cli/run_checkpoint.h"
 #include "cli/run_opts.h"
 #include "cli/run_output.h"
 #include "cli/supervise.h"
 #include "comm/launcher.h"
 #include "data/store.h"
-#include "recipe/keys.h"
 #include "recipe/recipe.h"
 #include "report/report.h"
 #include "report/results.h"
@@ -28,8 +28,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* The state of one run, in the order in which it is filled. */
@@ -48,6 +46,7 @@ struct run_session {
     struct rp_data_set data;
     struct rp_challenge challenge;
     struct rp_buf challenge_bytes; /* empty: none */
+    json_t *checkpoint;           /* what the file of --init has; NULL: none */
     json_t *before, *after, *run; /* documents of the bundle */
     struct rp_buf hwloc_xml;      /* empty: hwloc failed */
     struct rp_records records;
@@ -70,6 +69,7 @@ static void run_fini(struct run_session *r)
     rp_data_set_fini(&r->data);
     rp_buf_fini(&r->hwloc_xml);
     rp_buf_fini(&r->challenge_bytes);
+    json_decref(r->checkpoint);
     json_decref(r->before);
     json_decref(r->after);
     json_decref(r->run);
@@ -203,65 +203,6 @@ static int show_plan(struct run_session *r, struct rp_err *err)
     return fit ? 0 : -1;
 }
 
-/* Below the working directory, with links resolved; the file need not exist. */
-static int is_below_here(const char *path)
-{
-    RP_FREE char *dir = rp_folder_of(path);
-    if (*path == '/' || strcmp(path, "..") == 0 || strncmp(path, "../", 3) == 0 || strstr(path, "/../"))
-        return 0;
-    RP_FREE char *here = realpath(".", NULL), *there = realpath(dir, NULL);
-    if (!there)
-        return 1; /* no such directory: rp_run_can_create() reports it */
-    size_t n = here ? strlen(here) : 0;
-    return here && (strcmp(here, "/") == 0 || (strncmp(here, there, n) == 0 && (there[n] == '/' || !there[n])));
-}
-
-/* Parameters replace an existing file only with --force, and never a directory, device or link. run.save of a recipe, which may be
- * untrusted, must be below the working directory. */
-static int check_save(const char *save, int foreign, int force, struct rp_err *err)
-{
-    struct stat st;
-    if (foreign && !is_below_here(save))
-        return rp_fail(err, RP_USAGE,
-                       "run.save: a recipe can only name a file below the working directory, not '%s'; to write there, give --save",
-                       save);
-    if (lstat(save, &st) == 0 && !S_ISREG(st.st_mode))
-        return rp_fail(err, RP_USAGE, "%s: '%s' exists and is not a regular file; give another name with --save",
-                       foreign ? "run.save" : "--save", save);
-    if (lstat(save, &st) == 0 && !force)
-        return rp_fail(err, RP_USAGE, "%s: '%s' exists; give another name with --save, or --force", foreign ? "run.save" : "--save", save);
-    return rp_run_can_create(save, err) < 0 ? rp_wrap(err, "the parameters (--save)") : 0;
-}
-
-/* --init can be read, and --save written hours later. */
-static int check_checkpoints(const struct run_session *r, struct rp_err *err)
-{
-    const char *init = r->recipe.run_init, *save = r->recipe.run_save;
-    if (init && *init && rp_cli_check_readable("init", init, err) < 0)
-        return -1;
-    if (!save || !*save)
-        return 0;
-    return check_save(save, r->recipe.origin[RP_KEY_run_save] != RP_FROM_COMMAND_LINE, r->o->force, err);
-}
-
-/* Room for --save, which is written next to an existing file, hours later. */
-static int check_room(const struct run_session *r, struct rp_err *err)
-{
-    const double mib = 1.0 / (1u << 20);
-    struct statvfs fs;
-    const char *save = r->recipe.run_save;
-    if (!save || !*save)
-        return 0;
-    RP_FREE char *dir = rp_folder_of(save);
-    if (statvfs(dir, &fs) < 0 || fs.f_blocks == 0) /* unknown */
-        return 0;
-    uint64_t need = r->plan.bytes[RP_CLASS_PARAMETERS] + r->plan.bytes[RP_CLASS_OPTIMIZER];
-    if ((double)fs.f_bavail * (double)fs.f_frsize >= (double)need)
-        return 0;
-    return rp_fail(err, RP_IO, "--save: '%s' will take %.1f MiB, and %.1f MiB are free there; free some space or name another place", save,
-                   (double)need * mib, (double)fs.f_bavail * (double)fs.f_frsize * mib);
-}
-
 static int load_key(struct run_session *r, struct rp_err *err)
 {
     int created = 0;
@@ -320,8 +261,8 @@ static int prepare_run(struct run_session *r, struct rp_err *err)
         rp_meter_note(&r->meter, "the recipe has %lld steps, and a bundle holds %d: the run will end there, marked incomplete",
                       (long long)rp_job_steps(&r->recipe), RP_RECORDS_MAX - 1);
     if (rp_run_output_choose(&r->output, r->o->output, r->o->force, r->recipe.source_name, r->started_ns, err) < 0 ||
-        check_checkpoints(r, err) < 0 ||
-        make_plan(r, err) < 0 || check_room(r, err) < 0 || load_key(r, err) < 0)
+        rp_run_check_checkpoints(&r->recipe, r->o->force, &r->meter, &r->checkpoint, err) < 0 ||
+        make_plan(r, err) < 0 || rp_run_check_room(&r->recipe, &r->plan, err) < 0 || load_key(r, err) < 0)
         return -1;
     rp_meter_phase(&r->meter, "unpacking", NULL);
     if (rp_data_prepare(&r->recipe, r->o->store, &r->data, err) < 0)
@@ -360,6 +301,7 @@ static int add_documents(struct run_session *r, struct rp_bundle *b, struct rp_e
                              .reason = o->status == RP_RUN_COMPLETE ? NULL : o->reason.msg,
                              .recipe = &r->recipe,
                              .data = data,
+                             .init = r->checkpoint,
                              .plan = plan,
                              .backend = r->backend->name,
                              .device = json_object_get(o->hello, "device"),
@@ -589,6 +531,14 @@ const struct rp_command rp_cmd_run = {
         "Each step record has input_ns, the time spent waiting for the samples of the step before it began: on processors all of "
         "reading, decoding and preparing them; on a GPU, where the next step is prepared during a step, what was left to do. The bundle "
         "reports a run as limited by its input if that is 10 % or more of the timed steps, waiting included, and else by its device.\n"
+        "\n"
+        "--init takes a safetensors file, or a directory as transformers has it: model.safetensors, config.json and, if this program wrote "
+        "it, optimizer.safetensors. Names are those of BertForPreTraining, GPT2LMHeadModel and torchvision's ResNet; they may lack their "
+        "first part, and layer norms may have gamma and beta. F16 and BF16 are widened exactly. Files of BertForMaskedLM, BertModel and "
+        "BertForNextSentencePrediction lack heads, which are initialised from seed.init; run.json lists them. Any other tensor that is "
+        "missing or unknown is refused, and so is a setting of config.json that affects the arithmetic and differs from the recipe's. "
+        "--save writes one file; to an existing directory, or a name that ends in '/', it writes these three files (of ResNet no "
+        "config.json), which from_pretrained() reads and --init continues.\n"
         "\n"
         "Ctrl-C ends the run within a second and seals the measurements, marked incomplete; before training begins there is nothing to "
         "seal. A second Ctrl-C exits at once and writes nothing. If the worker crashes, hangs or is killed, the bundle is marked failed, "

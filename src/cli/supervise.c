@@ -4,7 +4,7 @@
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "bundle/bundle.h"
-#include "train/safetensors.h"
+#include "train/checkpoint.h"
 #include "process/process.h"
 #include "report/records.h"
 
@@ -151,10 +151,8 @@ static int check_progress(struct watch *w, struct rp_process *worker, uint64_t *
 static void remove_unfinished(const struct rp_job *job, pid_t worker)
 {
     const char *save = job->recipe->run_save;
-    if (!save || !*save)
-        return;
-    RP_FREE char *file = rp_st_temporary(save, worker);
-    unlink(file);
+    if (save && *save)
+        rp_checkpoint_remove_unfinished(save, worker);
 }
 
 void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_meter *meter)

@@ -349,9 +349,18 @@ static json_t *compare_pair(const struct rp_rows *rows, int i, double **base, en
     return j;
 }
 
-static int are_same(const char *a, const char *b)
+/* Whether b is a again: a bundle by its statement, an imported result by its log, its place in it and its figure, any other by its file and
+ * place there. */
+static int is_one_result(const struct rp_result *a, const struct rp_result *b)
 {
-    return is_equal(a ? a : "", b ? b : "");
+    const struct rp_result_source *x = &a->source, *y = &b->source;
+    const int logs = x->log_sha256 && y->log_sha256;
+    const char *of_a = logs ? x->log_sha256 : x->sha256, *of_b = logs ? y->log_sha256 : y->sha256;
+    if (x->statement || y->statement)
+        return is_one_bundle(a, b);
+    if (!of_a || !of_b || strcmp(of_a, of_b) != 0 || x->line != y->line || (!logs && x->number != y->number))
+        return 0;
+    return (isnan(a->throughput) && isnan(b->throughput)) || a->throughput == b->throughput;
 }
 
 /* Oddities of a single result. */
@@ -377,9 +386,7 @@ static void notes_of(json_t *notes, const struct rp_rows *rows, int i)
         json_array_append_new(notes, json_string(text));
     }
     for (int k = 0; k < i && k < 100; k++)
-        if (row->source.sha256 && rows->row[k].source.sha256 && strcmp(row->source.sha256, rows->row[k].source.sha256) == 0 &&
-            row->source.line == rows->row[k].source.line && are_same(row->framework, rows->row[k].framework) &&
-            are_same(row->label, rows->row[k].label)) {
+        if (is_one_result(row, &rows->row[k])) {
             snprintf(text, sizeof text, "%d is the same result as %d", i + 1, k + 1);
             json_array_append_new(notes, json_string(text));
             break;

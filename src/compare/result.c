@@ -80,7 +80,7 @@ struct rp_result *rp_rows_add(struct rp_rows *rows)
 {
     rows->row = rp_realloc(rows->row, (size_t)(rows->n + 1) * sizeof *rows->row);
     struct rp_result *row = &rows->row[rows->n++];
-    *row = (struct rp_result){.throughput = NAN, .low = NAN, .high = NAN, .source = {.line = -1}};
+    *row = (struct rp_result){.throughput = NAN, .low = NAN, .high = NAN, .source = {.line = -1, .number = -1}};
     for (size_t i = 0; i < PROPERTIES; i++)
         set_unknown(row, &properties[i]);
     return row;
@@ -99,6 +99,7 @@ void rp_result_fini(struct rp_result *row)
     free(row->unit);
     free(row->source.file);
     free(row->source.sha256);
+    free(row->source.log_sha256);
     free(row->source.format);
     free(row->source.signed_by);
     free(row->source.note);
@@ -429,6 +430,7 @@ static int source_of(struct rp_result *row, const json_t *v, struct rp_err *err)
     char **const to[] = {&row->source.file, &row->source.format, &row->source.note};
     double line = json_number_value(json_object_get(v, "line"));
     const json_t *kind = json_object_get(v, "kind");
+    const char *sha256 = json_string_value(json_object_get(v, "sha256"));
     const char *imported = rp_result_kind_name(RP_RESULT_IMPORTED);
     if (kind && (!json_is_string(kind) || strcmp(json_string_value(kind), imported) != 0))
         return rp_fail(err, RP_MALFORMED, "'source/kind' is not '%s': a document cannot declare itself published or a bundle",
@@ -439,6 +441,8 @@ static int source_of(struct rp_result *row, const json_t *v, struct rp_err *err)
             return -1;
     }
     row->source.line = line >= 1 && line <= RP_RESULT_NUMBER_MAX ? (int64_t)line : -1;
+    if (sha256 && rp_is_sha256(sha256))
+        row->source.log_sha256 = rp_strdup(sha256);
     return 0;
 }
 
@@ -487,6 +491,7 @@ int rp_rows_from_json(struct rp_rows *rows, const json_t *doc, const char *file,
         if ((json_is_object(one) ? row_of(row, one, err) : rp_fail(err, RP_MALFORMED, "is not an object")) < 0)
             return rp_wrap(err, "'%s': row %zu", file, i + 1);
         row->source.kind = RP_RESULT_IMPORTED;
+        row->source.number = (int64_t)i + 1;
         if (!row->source.file && rp_result_text(&row->source.file, "file", file, err) < 0)
             return -1;
         if (!row->source.format && json_is_string(format) && text_of(&row->source.format, "format", format, err) < 0)

@@ -30,6 +30,8 @@ struct rp_result_source {
     enum rp_result_kind kind;
     char *file, *sha256, *format, *signed_by, *note; /* NULL: unknown; signed_by only where a signature was checked here */
     int64_t line;                                    /* of the file, from 1; -1: none */
+    char *log_sha256;                                /* of the log that an imported document names, by its account; NULL */
+    int64_t number;                                  /* in the imported document, from 1; -1: it is of none */
     int key_known;                                   /* of a bundle: verified with a key that is trusted */
     char *statement;                                 /* of a bundle that verified: the digest that names it; NULL */
     char *verdict;                                   /* of a bundle: "verified", "verified, but the key is unknown", "not verified: ..." */

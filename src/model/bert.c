@@ -426,6 +426,52 @@ static const struct rp_alias aliases[] = {
     {NULL, NULL},
 };
 
+/* The names of TensorFlow's variables, which the first converted files kept. */
+static const struct rp_old_ending old_endings[] = {{"LayerNorm.gamma", "LayerNorm.weight"}, {"LayerNorm.beta", "LayerNorm.bias"}, {NULL, NULL}};
+
+#define POOLER "bert.pooler."
+#define PREDICTIONS "cls.predictions."
+#define SENTENCES "cls.seq_relationship."
+static const struct rp_lacking lacking[] = {
+    {"BertForMaskedLM", {POOLER, SENTENCES}},
+    {"BertForMaskedLM with pooler", {SENTENCES}}, /* of transformers before 4 */
+    {"BertModel", {PREDICTIONS, SENTENCES}},
+    {"BertModel without pooler", {POOLER, PREDICTIONS, SENTENCES}},
+    {"BertForNextSentencePrediction", {PREDICTIONS}},
+    {NULL, {NULL}},
+};
+
+static const struct rp_public_setting settings[] = {
+    {"vocab_size", "30522", RP_SETTING_VALUE, "model.vocab_size"},
+    {"hidden_size", "768", RP_SETTING_VALUE, "model.hidden_size"},
+    {"num_hidden_layers", "12", RP_SETTING_VALUE, "model.num_hidden_layers"},
+    {"num_attention_heads", "12", RP_SETTING_VALUE, "model.num_attention_heads"},
+    {"intermediate_size", "3072", RP_SETTING_VALUE, "model.intermediate_size"},
+    {"hidden_act", "\"gelu\"", RP_SETTING_ACTIVATION, "model.hidden_act"},
+    {"hidden_dropout_prob", "0.1", RP_SETTING_VALUE, "model.hidden_dropout_prob"},
+    {"attention_probs_dropout_prob", "0.1", RP_SETTING_VALUE, "model.attention_probs_dropout_prob"},
+    {"max_position_embeddings", "512", RP_SETTING_VALUE, "model.max_position_embeddings"},
+    {"type_vocab_size", "2", RP_SETTING_VALUE, "model.type_vocab_size"},
+    {"layer_norm_eps", "1e-12", RP_SETTING_VALUE, "model.layer_norm_eps"},
+    {"initializer_range", "0.02", RP_SETTING_SAVED, "model.initializer_range"},
+    {"position_embedding_type", "\"absolute\"", RP_SETTING_ONLY, NULL},
+    {"is_decoder", "false", RP_SETTING_ONLY, NULL},
+    {"add_cross_attention", "false", RP_SETTING_ONLY, NULL},
+    {"tie_word_embeddings", "true", RP_SETTING_ONLY, NULL},
+    {"pruned_heads", "{}", RP_SETTING_ONLY, NULL},
+    {NULL, NULL, RP_SETTING_ONLY, NULL},
+};
+
+static const struct rp_public public_form = {
+    .class = "BertForPreTraining",
+    .type = "bert",
+    .prefix = "bert.",
+    .alias = aliases,
+    .old = old_endings,
+    .lacking = lacking,
+    .setting = settings,
+};
+
 extern const struct rp_model rp_model_bert;
 const struct rp_model rp_model_bert = {
     .name = "bert",
@@ -433,7 +479,7 @@ const struct rp_model rp_model_bert = {
     .task = "pre-training",
     .loss_part = {"mlm", "nsp"},
     .counter = {{.name = "tokens", .most = 1}, {.name = "padded_tokens", .per_sample = padded_tokens}},
-    .alias = aliases,
+    .public = &public_form,
     .size_name = size_name,
     .flops_formula = "3 x forward matrix products (backward counted as 2 x forward), padding included: "
                      "3 * (L*S*(8*H*H + 4*H*I + 4*S*H) + P*(2*H*H + 2*H*V) + 2*H*H + 4*H) per sequence",

@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "data/dataset.h"
+#include "model/public.h"
 #include "model/tensors.h"
 #include "recipe/recipe.h"
 
@@ -26,11 +27,6 @@ struct rp_step_counter {
     /* The number per sample, if it is the same for every sample; NULL: it varies, and is at most that of the counter `most`. */
     int64_t (*per_sample)(const struct rp_recipe *r);
     int most; /* index of a counter, only where per_sample is NULL */
-};
-
-/* A second name of a tensor in other tools' files; same NULL: a tensor that is not trained. %d: any number. */
-struct rp_alias {
-    const char *name, *same;
 };
 
 /* Called between the parts of a step (a layer, a micro-batch); also a sign of life. Nonzero: stop now. */
@@ -74,8 +70,7 @@ struct rp_model {
     const char *loss_part[RP_LOSS_PARTS_MAX + 1];   /* ended by NULL; they add up to the loss. None: the loss has no parts */
     int (*loss_parts_of)(const struct rp_recipe *r); /* that many of them; the others are 0. NULL: all */
     struct rp_step_counter counter[RP_COUNTERS_MAX + 1]; /* ended by a name of NULL */
-    const struct rp_alias *alias;                   /* ended by a name of NULL; or NULL */
-    const char *prefix;                             /* of names that files may leave out; or NULL */
+    const struct rp_public *public;                 /* its names in other tools' files; or NULL */
     const char *flops_formula;
     size_t size, input_size;                        /* of its structs */
     void (*configure)(struct rp_net *m, const struct rp_recipe *r); /* sizes; the recipe's keys have been checked */

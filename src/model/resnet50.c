@@ -579,6 +579,8 @@ static const struct rp_alias aliases[] = {
     {NULL, NULL},
 };
 
+static const struct rp_public public_form = {.alias = aliases};
+
 extern const struct rp_model rp_model_resnet50;
 const struct rp_model rp_model_resnet50 = {
     .name = "resnet50",
@@ -587,7 +589,7 @@ const struct rp_model rp_model_resnet50 = {
     .loss_part = {"cross_entropy", "weight_decay"},
     .loss_parts_of = loss_parts_of,
     .counter = {{.name = "correct", .most = 1}, {.name = "images", .per_sample = one}},
-    .alias = aliases,
+    .public = &public_form,
     .size_name = size_name,
     .flops_formula = "3 x forward matrix products and convolutions (backward counted as 2 x forward, also for the first convolution): 3 * 2 * sum of "
                      "output pixels * kernel height * kernel width * input channels * output channels per image",

@@ -122,6 +122,8 @@ json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
     json_object_set_new(out, "recipe_sha256", text_or_null(d->recipe->sha256));
     json_object_set_new(out, "recipe", rp_recipe_to_json(d->recipe));
     json_object_set_new(out, "data", copy_or_null(d->data));
+    if (d->init)
+        json_object_set_new(out, "init", copy_or_null(d->init));
     json_object_set_new(out, "plan", copy_or_null(d->plan));
     json_object_set_new(out, "backend", text_or_null(d->backend));
     json_object_set_new(out, "device", copy_or_null(d->device));

@@ -23,6 +23,7 @@ struct rp_run_doc {
     const char *reason; /* of the last two, else NULL */
     const struct rp_recipe *recipe;
     const json_t *data; /* {"pinned", "archive", "archive_sha256", "digest"} */
+    const json_t *init; /* rp_checkpoint_check() of the files that it started from; NULL: none */
     const json_t *plan; /* rp_plan_to_json(): batch, parameters, bytes per tensor class, FLOPs and their formula */
     const char *backend;  /* "cpu" */
     const json_t *device; /* rp_device_json(), or NULL if the worker did not report it */

@@ -3,97 +3,20 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "ops/numerics.h"
-#include "train/safetensors.h"
+#include "train/file_order.h"
+#include "train/public_config.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#define PIECE ((size_t)1 << 20) /* bytes copied at a time between file and device */
+#define PIECE ((size_t)1 << 20) /* bytes copied at a time from file to device */
 
-/* -- save -- */
-
-static struct rp_st_tensor in_file(const struct rp_state_entry *e)
-{
-    struct rp_st_tensor s = {.name = (char *)e->name, .dtype = "F32", .dims = rp_tensor_dims(e->t)};
-    for (int i = 0; i < s.dims; i++)
-        s.shape[i] = e->t->dim[!e->t->channels_first || i == 0 ? i : i == 1 ? 3 : i - 1];
-    return s;
-}
-
-/* Element i of a tensor in the order of files: [out, in, kh, kw] of a [out, kh, kw, in] here. */
-static size_t from_file(const struct rp_tensor *t, size_t i)
-{
-    const size_t in = (size_t)t->dim[3], window = (size_t)(t->dim[1] * t->dim[2]), each = in * window;
-    return i / each * each + i % window * in + i % each / window;
-}
-
-struct saver {
-    struct rp_st_writer w;
-    struct rp_dev *dev;
-    void *piece;
-    rp_alive_fn alive;
-    void *alive_arg;
-};
-
-/* Its elements in another order: all in memory. */
-static int save_convolution(struct saver *s, const struct rp_state_entry *e, struct rp_err *err)
-{
-    const size_t bytes = rp_tensor_bytes(e->t);
-    RP_FREE float *here = rp_alloc(bytes), *file = rp_alloc(bytes);
-    if (s->dev->backend->download(s->dev, here, e->x, bytes, err) < 0)
-        return -1;
-    for (size_t i = 0; i < e->t->count; i++)
-        file[i] = here[from_file(e->t, i)];
-    return rp_st_append(&s->w, file, bytes, err);
-}
-
-static int save_tensor(struct saver *s, const struct rp_state_entry *e, struct rp_err *err)
-{
-    const float *x = e->x;
-    const size_t bytes = rp_tensor_bytes(e->t);
-    if (e->t->channels_first)
-        return save_convolution(s, e, err);
-    for (size_t at = 0; at < bytes; at += PIECE) {
-        size_t n = bytes - at < PIECE ? bytes - at : PIECE;
-        if (s->alive && s->alive(s->alive_arg))
-            return rp_fail(err, RP_INTERRUPTED, "stopped while saving");
-        if (s->dev->backend->download(s->dev, s->piece, (const char *)x + at, n, err) < 0 ||
-            rp_st_append(&s->w, s->piece, n, err) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-int rp_checkpoint_save(const char *path, const struct rp_trained *state, int64_t step, rp_alive_fn alive, void *alive_arg,
-                       struct rp_err *err)
-{
-    char text[32];
-    int n = rp_state_entries(state);
-    RP_FREE struct rp_state_entry *e = rp_alloc((size_t)n * sizeof *e);
-    RP_FREE struct rp_st_tensor *list = rp_alloc((size_t)n * sizeof *list);
-    RP_FREE void *piece = rp_alloc(PIECE);
-    struct saver s = {.dev = state->dev, .piece = piece, .alive = alive, .alive_arg = alive_arg};
-    for (int i = 0; i < n; i++) {
-        rp_state_entry_at(&e[i], state, i);
-        list[i] = in_file(&e[i]);
-    }
-    snprintf(text, sizeof text, "%lld", (long long)step);
-    RP_JSON *metadata = json_pack("{s:s, s:s, s:s, s:s}", "format", "pt", "step", text, "numerics", rp_numerics_name(RP_NUMERICS_fp32_1),
-                                  "optimizer", state->optimizer->name);
-    if (s.dev->backend->sync(s.dev, err) < 0 || rp_st_create(&s.w, path, list, n, metadata, err) < 0)
-        return -1;
-    for (int i = 0; i < n; i++)
-        if (save_tensor(&s, &e[i], err) < 0) {
-            rp_st_abort(&s.w);
-            return -1;
-        }
-    return rp_st_commit(&s.w, err);
-}
-
-/* -- load -- */
+/* -- names -- */
 
 /* Whether the name is the pattern, in which each %d is a number. */
 static int matches(const char *pattern, const char *name)
@@ -109,57 +32,298 @@ static int matches(const char *pattern, const char *name)
 }
 
 /* A name without the prefix that files may leave out. */
-static const char *short_name(const struct rp_model *model, const char *name)
+static const char *short_name(const struct rp_public *p, const char *name)
 {
-    size_t n = model->prefix ? strlen(model->prefix) : 0;
-    return n && strncmp(name, model->prefix, n) == 0 ? name + n : name;
+    size_t n = p && p->prefix ? strlen(p->prefix) : 0;
+    return n && strncmp(name, p->prefix, n) == 0 ? name + n : name;
 }
 
-static int same_name(const struct rp_model *model, const char *expected, const char *name)
+/* The name with its old ending; NULL: it has none. free() it. */
+static char *old_name(const struct rp_public *p, const char *name)
 {
-    return matches(expected, name) || matches(short_name(model, expected), name);
+    for (const struct rp_old_ending *o = p ? p->old : NULL; o && o->old; o++)
+        if (rp_ends_with(name, o->now))
+            return rp_asprintf("%.*s%s", (int)(strlen(name) - strlen(o->now)), name, o->old);
+    return NULL;
 }
 
-static int refuse_unexpected(const struct rp_st *st, const struct rp_state_entry *e, int n, const struct rp_model *model,
-                             struct rp_err *err)
+/* The tensor of that name in any form that files have. -1: there are several. */
+static int find_weight(const struct rp_st_tensor **found, const struct rp_st *st, const struct rp_public *p, const char *name,
+                       struct rp_err *err)
 {
-    for (int i = 0; i < st->n; i++) {
-        const char *name = st->t[i].name;
-        int known = 0;
-        for (int k = 0; k < n && !known; k++)
-            known = same_name(model, e[k].name, name);
-        for (const struct rp_alias *a = model->alias; a && a->name && !known; a++)
-            known = same_name(model, a->name, name);
-        if (!known)
-            return rp_fail(err, RP_MALFORMED, "'%s' has a tensor '%.80s', which this model does not have: is it a file of another "
-                           "architecture or of more layers?", st->path, name);
+    RP_FREE char *old = old_name(p, name);
+    const char *form[] = {name, old, short_name(p, name), old ? short_name(p, old) : NULL};
+    *found = NULL;
+    for (int i = 0; i < 4; i++) {
+        if (i >= 2 && form[i] == form[i - 2]) /* without a prefix there is no shorter form */
+            continue;
+        const struct rp_st_tensor *s = form[i] ? rp_st_find(st, form[i]) : NULL;
+        if (s && *found)
+            return rp_fail(err, RP_MALFORMED, "'%s' has '%s' and '%s', which are two names of one tensor", st->path, (*found)->name, s->name);
+        *found = s ? s : *found;
     }
     return 0;
 }
 
-/* The tensor of the file that fills an entry, checked. */
-static const struct rp_st_tensor *wanted(const struct rp_st *st, const struct rp_state_entry *e, const struct rp_model *model,
-                                         struct rp_err *err)
+static int is_alias(const struct rp_public *p, const char *name)
 {
-    const struct rp_st_tensor *s = rp_st_find(st, e->name);
-    struct rp_st_tensor expected = in_file(e);
+    for (const struct rp_alias *a = p ? p->alias : NULL; a && a->name; a++)
+        if (matches(a->name, name) || matches(short_name(p, a->name), name))
+            return 1;
+    return 0;
+}
+
+/* -- what the files have -- */
+
+static int check_tensor(const struct rp_st *st, const struct rp_st_tensor *s, const struct rp_state_entry *e, struct rp_err *err)
+{
+    struct rp_st_tensor expected = rp_in_file(e);
     char have[128], want[128];
-    if (!s)
-        s = rp_st_find(st, short_name(model, e->name));
-    if (!s)
-        return rp_fail_null(err, RP_MALFORMED, "'%s' lacks tensor '%s'", st->path, e->name);
-    if (strcmp(s->dtype, expected.dtype) != 0)
-        return rp_fail_null(err, RP_MALFORMED, "'%s', tensor '%s' is %s; expected F32 (convert it to fp32 first)", st->path, e->name,
-                            s->dtype);
+    if (e->slot >= 0 ? strcmp(s->dtype, "F32") != 0 : !rp_st_is_float(s))
+        return rp_fail(err, RP_MALFORMED, "'%s', tensor '%s' is %s; expected F32%s", st->path, s->name, s->dtype,
+                       e->slot >= 0 ? "" : ", F16 or BF16 (convert it first)");
     if (e->t->least && s->dims == expected.dims && s->shape[0] >= e->t->least && s->shape[0] < expected.shape[0])
         expected.shape[0] = s->shape[0];
     rp_st_shape(have, s->dims, s->shape);
     rp_st_shape(want, expected.dims, expected.shape);
     if (strcmp(have, want) != 0)
-        return rp_fail_null(err, RP_MALFORMED, "'%s', tensor '%s' has shape %s, the recipe's model needs %s", st->path, e->name, have,
-                            want);
-    return s;
+        return rp_fail(err, RP_MALFORMED, "'%s', tensor '%s' has shape %s, the recipe's model needs %s", st->path, s->name, have, want);
+    return 0;
 }
+
+static int refuse_unexpected(const struct rp_checkpoint *c, const struct rp_st *st, struct rp_err *err)
+{
+    RP_FREE char *used = rp_alloc((size_t)st->n + 1);
+    for (int i = 0; i < c->n; i++)
+        if (c->at[i].in == st)
+            used[c->at[i].s - st->t] = 1;
+    for (int i = 0; i < st->n; i++)
+        if (!used[i] && (st != &c->weights || !is_alias(c->public, st->t[i].name)))
+            return rp_fail(err, RP_MALFORMED, "'%s' has a tensor '%.80s', which this model does not have: is it a file of another "
+                           "architecture or of more layers?", st->path, st->t[i].name);
+    return 0;
+}
+
+static int has_prefix(const char *const *prefix, const char *name)
+{
+    for (; *prefix; prefix++)
+        if (strncmp(name, *prefix, strlen(*prefix)) == 0)
+            return 1;
+    return 0;
+}
+
+/* Whether the class lacks exactly what the files lack. */
+static int lacks_the_same(const struct rp_lacking *class, const struct rp_checkpoint *c, const struct rp_state_entry *e)
+{
+    for (int i = 0; i < c->n && e[i].slot < 0; i++)
+        if (has_prefix(class->lacks, e[i].name) != !c->at[i].in)
+            return 0;
+    return 1;
+}
+
+/* Heads that a class of transformers does not have keep their initialisation; anything else must be there. */
+static int judge_lacking(struct rp_checkpoint *c, const struct rp_state_entry *e, struct rp_err *err)
+{
+    const char *first = NULL;
+    for (int i = 0; i < c->n && e[i].slot < 0; i++)
+        if (!c->at[i].in) {
+            first = first ? first : e[i].name;
+            c->lacks++;
+        }
+    for (const struct rp_lacking *l = c->public ? c->public->lacking : NULL; first && !c->slots && l && l->name && !c->class; l++)
+        if (lacks_the_same(l, c, e))
+            c->class = l->name;
+    return !first || c->class ? 0 : rp_fail(err, RP_MALFORMED, "'%s' lacks tensor '%s'", c->weights.path, first);
+}
+
+static int match_weights(struct rp_checkpoint *c, const struct rp_state_entry *e, struct rp_err *err)
+{
+    for (int i = 0; i < c->n && e[i].slot < 0; i++) {
+        const struct rp_st_tensor *s;
+        if (find_weight(&s, &c->weights, c->public, e[i].name, err) < 0)
+            return -1;
+        if (s)
+            c->at[i] = (struct rp_checkpoint_match){&c->weights, s};
+    }
+    return 0;
+}
+
+/* Slots: all or none. */
+static int match_slots(struct rp_checkpoint *c, const struct rp_state_entry *e, struct rp_err *err)
+{
+    const struct rp_st *in = c->optimizer.fd >= 0 ? &c->optimizer : &c->weights;
+    const char *lacking = NULL;
+    for (int i = 0; i < c->n; i++) {
+        const struct rp_st_tensor *s = e[i].slot >= 0 ? rp_st_find(in, e[i].name) : NULL;
+        if (s) {
+            c->at[i] = (struct rp_checkpoint_match){in, s};
+            c->slots = 1;
+        } else if (e[i].slot >= 0 && !lacking)
+            lacking = e[i].name;
+    }
+    if (lacking && (c->slots || c->optimizer.fd >= 0))
+        return rp_fail(err, RP_MALFORMED, "'%s' lacks tensor '%s'", in->path, lacking);
+    return 0;
+}
+
+static int step_of(const struct rp_st *st, int64_t *step, struct rp_err *err)
+{
+    const char *text = rp_st_metadata(st, "step");
+    char *end;
+    *step = text && *text >= '0' && *text <= '9' ? strtoll(text, &end, 10) : -1;
+    if (*step < 0 || *end || *step > 1000000000)
+        return rp_fail(err, RP_MALFORMED, "'%s' belongs to optimizer moments, but has no valid \"step\" in its metadata", st->path);
+    return 0;
+}
+
+/* Slots of another optimizer may have the same names and shapes; those of another moment do not belong to these weights. */
+static int check_slots(struct rp_checkpoint *c, const struct rp_trained *state, struct rp_err *err)
+{
+    const struct rp_st *in = c->optimizer.fd >= 0 ? &c->optimizer : &c->weights;
+    const char *saved = rp_st_metadata(in, "optimizer"), *here = state->optimizer->name;
+    int64_t step;
+    if (saved && strcmp(saved, here) != 0)
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s' was saved by a run with optimizer.name %.40s, the recipe has %s: set the former, or give a file "
+                       "without optimizer tensors",
+                       in->path, saved, here);
+    if (!c->slots)
+        return 0;
+    if (step_of(in, &c->step, err) < 0)
+        return -1;
+    if (in == &c->weights)
+        return 0;
+    if (step_of(&c->weights, &step, err) < 0)
+        return -1;
+    return step == c->step ? 0
+                           : rp_fail(err, RP_MISMATCH,
+                                     "'%s' is of step %lld, '%s' of step %lld: they do not belong together; without the former training "
+                                     "starts with new moments",
+                                     in->path, (long long)c->step, c->weights.path, (long long)step);
+}
+
+static int match_all(struct rp_checkpoint *c, const struct rp_trained *state, struct rp_err *err)
+{
+    RP_FREE struct rp_state_entry *e = rp_alloc((size_t)c->n * sizeof *e);
+    for (int i = 0; i < c->n; i++)
+        rp_state_entry_at(&e[i], state, i);
+    if (match_weights(c, e, err) < 0 || match_slots(c, e, err) < 0 || check_slots(c, state, err) < 0 ||
+        refuse_unexpected(c, &c->weights, err) < 0 || (c->optimizer.fd >= 0 && refuse_unexpected(c, &c->optimizer, err) < 0) ||
+        judge_lacking(c, e, err) < 0)
+        return -1;
+    for (int i = 0; i < c->n; i++)
+        if (c->at[i].in && check_tensor(c->at[i].in, c->at[i].s, &e[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+/* -- open -- */
+
+static int exists(const char *dir, const char *name)
+{
+    RP_FREE char *path = rp_asprintf("%s/%s", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+/* The same model in another form, which is not read: how to make this one of it. */
+static int refuse_without_weights(const char *dir, struct rp_err *err)
+{
+    if (exists(dir, RP_CHECKPOINT_WEIGHTS ".index.json"))
+        return rp_fail(err, RP_USAGE,
+                       "'%s' has its weights in several files, which are not read: write one with transformers, "
+                       "from_pretrained('%s').save_pretrained('NEW', max_shard_size='1TB')", dir, dir);
+    return rp_fail(err, RP_IO, "'%s' has no %s%s", dir, RP_CHECKPOINT_WEIGHTS,
+                   exists(dir, "pytorch_model.bin") ? ", only pytorch_model.bin: transformers' from_pretrained() and save_pretrained() "
+                                                      "make the former of it"
+                                                    : "");
+}
+
+static int open_directory(struct rp_checkpoint *c, const char *dir, const struct rp_recipe *r, struct rp_err *err)
+{
+    RP_FREE char *weights = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_WEIGHTS), *config = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_CONFIG);
+    RP_FREE char *optimizer = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_OPTIMIZER);
+    if (!exists(dir, RP_CHECKPOINT_WEIGHTS))
+        return refuse_without_weights(dir, err);
+    if (exists(dir, RP_CHECKPOINT_CONFIG)) {
+        c->ignored = json_array();
+        c->unknown = json_array();
+        if (rp_public_config_check(config, r, c->ignored, c->unknown, err) < 0)
+            return -1;
+    }
+    if (rp_st_open(&c->weights, weights, err) < 0)
+        return -1;
+    return exists(dir, RP_CHECKPOINT_OPTIMIZER) ? rp_st_open(&c->optimizer, optimizer, err) : 0;
+}
+
+static int open_files(struct rp_checkpoint *c, const char *path, const struct rp_recipe *r, struct rp_err *err)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return open_directory(c, path, r, err);
+    if (rp_ends_with(path, ".index.json"))
+        return rp_fail(err, RP_USAGE,
+                       "'%s' names several files, which are not read: write one with transformers, save_pretrained('NEW', "
+                       "max_shard_size='1TB')", path);
+    return rp_st_open(&c->weights, path, err);
+}
+
+int rp_checkpoint_open(struct rp_checkpoint *c, const char *path, const struct rp_recipe *r, const struct rp_trained *state,
+                       struct rp_err *err)
+{
+    *c = (struct rp_checkpoint){.weights = {.fd = -1}, .optimizer = {.fd = -1}, .public = rp_model_of(r)->public,
+                                .n = rp_state_entries(state)};
+    c->at = rp_alloc((size_t)c->n * sizeof *c->at);
+    if (open_files(c, path, r, err) == 0 && match_all(c, state, err) == 0)
+        return 0;
+    rp_checkpoint_close(c);
+    return -1;
+}
+
+void rp_checkpoint_close(struct rp_checkpoint *c)
+{
+    rp_st_close(&c->weights);
+    rp_st_close(&c->optimizer);
+    free(c->at);
+    json_decref(c->ignored);
+    json_decref(c->unknown);
+    *c = (struct rp_checkpoint){.weights = {.fd = -1}, .optimizer = {.fd = -1}};
+}
+
+static json_t *describe(const struct rp_checkpoint *c, const struct rp_trained *state)
+{
+    json_t *names = json_array(), *types = json_array();
+    static const char *const all[] = {"F32", "F16", "BF16"};
+    int has[3] = {0};
+    for (int i = 0; i < c->n; i++) {
+        struct rp_state_entry e;
+        rp_state_entry_at(&e, state, i);
+        if (e.slot < 0 && !c->at[i].in)
+            json_array_append_new(names, json_string(e.name));
+        for (int k = 0; k < 3; k++)
+            has[k] |= c->at[i].in && strcmp(c->at[i].s->dtype, all[k]) == 0;
+    }
+    for (int k = 0; k < 3; k++)
+        if (has[k])
+            json_array_append_new(types, json_string(all[k]));
+    return json_pack("{s:b, s:I, s:s*, s:o, s:o, s:O*, s:O*}", "optimizer_state", c->slots, "steps", (json_int_t)c->step, "class", c->class,
+                     "initialised", names, "types", types, "config_ignored", c->ignored, "config_unknown", c->unknown);
+}
+
+int rp_checkpoint_check(const char *path, const struct rp_recipe *r, json_t **found, struct rp_err *err)
+{
+    struct rp_net *m = rp_net_new(r, 1);
+    struct rp_trained s = {.optimizer = rp_optimizer_of(r), .weights = &m->tensors[RP_WEIGHT], .buffers = &m->tensors[RP_BUFFER]};
+    struct rp_checkpoint c;
+    int failed = rp_checkpoint_open(&c, path, r, &s, err) < 0;
+    if (!failed && found)
+        *found = describe(&c, &s);
+    if (!failed)
+        rp_checkpoint_close(&c);
+    rp_net_free(m);
+    return failed ? -1 : 0;
+}
+
+/* -- load -- */
 
 /* Means of squares: second moments and running variances. */
 static int is_square(const char *name)
@@ -167,53 +331,63 @@ static int is_square(const char *name)
     return strncmp(name, "optimizer.v.", strlen("optimizer.v.")) == 0 || rp_ends_with(name, ".running_var");
 }
 
-static int read_finite(const struct rp_st *st, const struct rp_st_tensor *s, uint64_t at, float *x, size_t bytes, struct rp_err *err)
+/* n floats from element `first` on */
+static int read_finite(const struct rp_checkpoint_match *at, uint64_t first, float *x, size_t n, struct rp_err *err)
 {
-    if (rp_st_read(st, s, at, x, bytes, err) < 0)
+    const char *path = at->in->path, *name = at->s->name;
+    if (rp_st_read_floats(at->in, at->s, first, x, n, err) < 0)
         return -1;
-    for (size_t i = 0; i < bytes / sizeof(float); i++)
+    for (size_t i = 0; i < n; i++)
         if (!isfinite(x[i]))
-            return rp_fail(err, RP_MISMATCH, "'%s', tensor '%s', element %llu: not finite (%s)", st->path, s->name,
-                           (unsigned long long)(at / sizeof(float) + i), isnan(x[i]) ? "NaN" : "Inf");
-        else if (x[i] < 0 && is_square(s->name))
-            return rp_fail(err, RP_MISMATCH, "'%s', tensor '%s', element %llu: %g, a mean of squares is not negative", st->path, s->name,
-                           (unsigned long long)(at / sizeof(float) + i), (double)x[i]);
+            return rp_fail(err, RP_MISMATCH, "'%s', tensor '%s', element %llu: not finite (%s)", path, name, (unsigned long long)(first + i),
+                           isnan(x[i]) ? "NaN" : "Inf");
+        else if (x[i] < 0 && is_square(name))
+            return rp_fail(err, RP_MISMATCH, "'%s', tensor '%s', element %llu: %g, a mean of squares is not negative", path, name,
+                           (unsigned long long)(first + i), (double)x[i]);
     return 0;
 }
 
-static int load_convolution(const struct rp_st *st, const struct rp_st_tensor *s, struct rp_dev *dev, const struct rp_state_entry *e,
-                            struct rp_err *err)
+static int load_convolution(const struct rp_checkpoint_match *at, struct rp_dev *dev, const struct rp_state_entry *e, struct rp_err *err)
 {
     const size_t bytes = rp_tensor_bytes(e->t);
     RP_FREE float *here = rp_alloc(bytes), *file = rp_alloc(bytes);
-    if (read_finite(st, s, 0, file, bytes, err) < 0)
+    if (read_finite(at, 0, file, e->t->count, err) < 0)
         return -1;
     for (size_t i = 0; i < e->t->count; i++)
-        here[from_file(e->t, i)] = file[i];
+        here[rp_from_file(e->t, i)] = file[i];
     return dev->backend->upload(dev, e->x, here, bytes, err);
 }
 
-static int load_tensor(const struct rp_st *st, const struct rp_st_tensor *s, struct rp_dev *dev, const struct rp_state_entry *e,
-                       void *piece, struct rp_err *err)
+/* Rows that the file lacks are 0. */
+static int load_tensor(const struct rp_checkpoint_match *at, struct rp_dev *dev, const struct rp_state_entry *e, float *piece,
+                       struct rp_err *err)
 {
-    uint64_t bytes = s->end - s->begin;
+    const size_t most = PIECE / sizeof *piece;
+    size_t has = 1, n;
     if (e->t->channels_first)
-        return load_convolution(st, s, dev, e, err);
-    for (uint64_t at = 0; at < bytes; at += PIECE) {
-        size_t n = bytes - at < PIECE ? (size_t)(bytes - at) : PIECE;
-        if (read_finite(st, s, at, piece, n, err) < 0 || dev->backend->upload(dev, (char *)e->x + at, piece, n, err) < 0)
+        return load_convolution(at, dev, e, err);
+    for (int i = 0; i < at->s->dims; i++)
+        has *= (size_t)at->s->shape[i];
+    for (size_t first = 0; first < e->t->count; first += n) {
+        size_t end = first < has ? has : e->t->count;
+        n = end - first < most ? end - first : most;
+        if (first >= has)
+            memset(piece, 0, n * sizeof *piece);
+        else if (read_finite(at, first, piece, n, err) < 0)
+            return -1;
+        if (dev->backend->upload(dev, e->x + first, piece, n * sizeof *piece, err) < 0)
             return -1;
     }
     return 0;
 }
 
 /* A tied tensor under its second name must be the same tensor. */
-static int check_alias(const struct rp_st *st, const struct rp_alias *a, const struct rp_model *model, void *piece, struct rp_err *err)
+static int check_alias(const struct rp_st *st, const struct rp_alias *a, const struct rp_public *p, void *piece, struct rp_err *err)
 {
-    const struct rp_st_tensor *x = rp_st_find(st, a->name), *y = a->same ? rp_st_find(st, a->same) : NULL;
-    if (a->same && !y)
-        y = rp_st_find(st, short_name(model, a->same));
+    const struct rp_st_tensor *x, *y = NULL;
     RP_FREE void *other = rp_alloc(PIECE);
+    if (find_weight(&x, st, p, a->name, err) < 0 || (a->same && find_weight(&y, st, p, a->same, err) < 0))
+        return -1;
     if (!x || !y)
         return 0;
     uint64_t bytes = x->end - x->begin;
@@ -229,69 +403,17 @@ static int check_alias(const struct rp_st *st, const struct rp_alias *a, const s
     return 0;
 }
 
-/* Slots: all or none. 1 when the file has one. */
-static int has_slots(const struct rp_st *st, const struct rp_state_entry *e, int n)
+int rp_checkpoint_load(const struct rp_checkpoint *c, const struct rp_trained *state, struct rp_err *err)
 {
-    for (int i = 0; i < n; i++)
-        if (e[i].slot >= 0 && rp_st_find(st, e[i].name))
-            return 1;
-    return 0;
-}
-
-static int step_of(const struct rp_st *st, int64_t *step, struct rp_err *err)
-{
-    const char *text = rp_st_metadata(st, "step");
-    char *end;
-    *step = text && *text >= '0' && *text <= '9' ? strtoll(text, &end, 10) : -1;
-    if (*step < 0 || *end || *step > 1000000000)
-        return rp_fail(err, RP_MALFORMED, "'%s' has optimizer moments, but no valid \"step\" in its metadata", st->path);
-    return 0;
-}
-
-/* Slots of another optimizer may have the same names and shapes. */
-static int check_optimizer(const struct rp_st *st, const struct rp_trained *state, struct rp_err *err)
-{
-    const char *saved = rp_st_metadata(st, "optimizer"), *here = state->optimizer->name;
-    if (!saved || strcmp(saved, here) == 0)
-        return 0;
-    return rp_fail(err, RP_MALFORMED,
-                   "'%s' was saved by a run with optimizer.name %.40s, the recipe has %s: set the former, or give a file "
-                   "without optimizer tensors",
-                   st->path, saved, here);
-}
-
-static int load_all(const struct rp_st *st, const struct rp_trained *state, const struct rp_model *model, int64_t *step,
-                    struct rp_err *err)
-{
-    int n = rp_state_entries(state);
-    RP_FREE struct rp_state_entry *e = rp_alloc((size_t)n * sizeof *e);
     RP_FREE void *piece = rp_alloc(PIECE);
-    for (int i = 0; i < n; i++)
-        rp_state_entry_at(&e[i], state, i);
-    int slots = has_slots(st, e, n);
-    *step = 0;
-    if (check_optimizer(st, state, err) < 0 || refuse_unexpected(st, e, n, model, err) < 0 || (slots && step_of(st, step, err) < 0))
-        return -1;
-    for (const struct rp_alias *a = model->alias; a && a->name; a++)
-        if (check_alias(st, a, model, piece, err) < 0)
+    for (const struct rp_alias *a = c->public ? c->public->alias : NULL; a && a->name; a++)
+        if (check_alias(&c->weights, a, c->public, piece, err) < 0)
             return -1;
-    for (int pass = 0; pass < 2; pass++) /* check all before the first byte is loaded */
-        for (int i = 0; i < n; i++) {
-            if (e[i].slot >= 0 && !slots)
-                continue;
-            const struct rp_st_tensor *s = wanted(st, &e[i], model, err);
-            if (!s || (pass && load_tensor(st, s, state->dev, &e[i], piece, err) < 0))
-                return -1;
-        }
+    for (int i = 0; i < c->n; i++) {
+        struct rp_state_entry e;
+        rp_state_entry_at(&e, state, i);
+        if (c->at[i].in && load_tensor(&c->at[i], state->dev, &e, piece, err) < 0)
+            return -1;
+    }
     return 0;
-}
-
-int rp_checkpoint_load(const char *path, const struct rp_trained *state, const struct rp_model *model, int64_t *step, struct rp_err *err)
-{
-    struct rp_st st;
-    if (rp_st_open(&st, path, err) < 0)
-        return -1;
-    int status = load_all(&st, state, model, step, err);
-    rp_st_close(&st);
-    return status;
 }

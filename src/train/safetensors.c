@@ -198,6 +198,46 @@ int rp_st_read(const struct rp_st *st, const struct rp_st_tensor *t, uint64_t of
     return read_exactly(st, st->data + t->begin + offset, out, size, t->name, err);
 }
 
+/* IEEE 754 binary16, 1 + 5 + 10 bits. A subnormal m * 2^-24 is (1024 + m) * 2^-24 less 2^-14, both exact in fp32. */
+static float widen_half(uint16_t h)
+{
+    const uint32_t sign = (uint32_t)(h >> 15) << 31, exponent = h >> 10 & 31, fraction = h & 1023;
+    uint32_t bits = exponent == 31 ? 0x7f800000 | fraction << 13 : ((exponent ? exponent : 1) + 112) << 23 | fraction << 13;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    if (!exponent)
+        x -= 0x1p-14f;
+    memcpy(&bits, &x, sizeof bits);
+    bits |= sign;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+int rp_st_is_float(const struct rp_st_tensor *t)
+{
+    return strcmp(t->dtype, "F32") == 0 || strcmp(t->dtype, "F16") == 0 || strcmp(t->dtype, "BF16") == 0;
+}
+
+int rp_st_read_floats(const struct rp_st *st, const struct rp_st_tensor *t, uint64_t first, float *out, size_t n, struct rp_err *err)
+{
+    if (strcmp(t->dtype, "F32") == 0)
+        return rp_st_read(st, t, first * sizeof *out, out, n * sizeof *out, err);
+    const int brain = strcmp(t->dtype, "BF16") == 0;
+    const char *half = (char *)out + n * sizeof(uint16_t); /* the upper half, which is widened from its start on */
+    if (rp_st_read(st, t, first * sizeof(uint16_t), (char *)out + n * sizeof(uint16_t), n * sizeof(uint16_t), err) < 0)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        uint16_t h;
+        memcpy(&h, half + i * sizeof h, sizeof h);
+        const uint32_t bits = (uint32_t)h << 16;
+        if (brain)
+            memcpy(&out[i], &bits, sizeof bits);
+        else
+            out[i] = widen_half(h);
+    }
+    return 0;
+}
+
 /* -- writing -- */
 
 static json_t *header_of(struct rp_st_tensor *t, int n, const json_t *metadata)

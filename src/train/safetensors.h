@@ -46,6 +46,11 @@ const char *rp_st_metadata(const struct rp_st *st, const char *key);            
 /* size bytes at `offset` bytes into the tensor */
 int rp_st_read(const struct rp_st *st, const struct rp_st_tensor *t, uint64_t offset, void *out, size_t size, struct rp_err *err)
     rp_must_check;
+/* n floats from element `first` on of a tensor of type F32, F16 or BF16, the latter two widened: every value of theirs is one of fp32.
+ * A NaN stays one. */
+int rp_st_is_float(const struct rp_st_tensor *t); /* one of the three */
+int rp_st_read_floats(const struct rp_st *st, const struct rp_st_tensor *t, uint64_t first, float *out, size_t n, struct rp_err *err)
+    rp_must_check;
 void rp_st_shape(char out[128], int dims, const int64_t *shape); /* "[30522, 768]" */
 
 /* The file to which the process `pid` writes before renaming it to `path`; remove it after killing that process. free() it. */

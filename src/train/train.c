@@ -85,6 +85,18 @@ static int initialise(struct rp_train *t, struct rp_err *err)
     return m->dev->backend->sync(m->dev, err);
 }
 
+/* What the files lack keeps its initialisation. */
+static int load_checkpoint(struct rp_train *t, const char *path, const struct rp_recipe *r, struct rp_err *err)
+{
+    struct rp_checkpoint c;
+    if (rp_checkpoint_open(&c, path, r, &t->state, err) < 0)
+        return -1;
+    int failed = (c.lacks && initialise(t, err) < 0) || rp_checkpoint_load(&c, &t->state, err) < 0;
+    t->done = t->base = c.step;
+    rp_checkpoint_close(&c);
+    return failed ? -1 : 0;
+}
+
 static int train_start(struct rp_train *t, const struct rp_train_opts *o, struct rp_err *err)
 {
     const char *init = o->recipe->run_init;
@@ -93,10 +105,7 @@ static int train_start(struct rp_train *t, const struct rp_train_opts *o, struct
     rp_optim_init(&t->optim, o->recipe, t->state.weights);
     if (!init || !*init)
         return initialise(t, err);
-    if (rp_checkpoint_load(init, &t->state, t->net->model, &t->base, err) < 0)
-        return rp_wrap(err, "--init");
-    t->done = t->base;
-    return 0;
+    return load_checkpoint(t, init, o->recipe, err) < 0 ? rp_wrap(err, "--init") : 0;
 }
 
 struct rp_train *rp_train_open(const struct rp_train_opts *o, struct rp_err *err)
@@ -184,7 +193,7 @@ int rp_train_root_of(const struct rp_recipe *r, const json_t *tensors, char hex[
     return failed;
 }
 
-int rp_train_save(struct rp_train *t, const char *path, struct rp_err *err)
+int rp_train_save(struct rp_train *t, const char *path, const struct rp_recipe *r, struct rp_err *err)
 {
-    return rp_checkpoint_save(path, &t->state, t->done, t->net->alive, t->net->alive_arg, err);
+    return rp_checkpoint_save(path, r, &t->state, t->done, t->net->alive, t->net->alive_arg, err);
 }

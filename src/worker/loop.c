@@ -296,7 +296,7 @@ static int save_state(struct loop *l, struct rp_err *err)
     if (!path || !*path || l->stop)
         return 0;
     enter_phase(l, "saving", 0);
-    if (rp_train_save(l->train, path, err) < 0 && !l->stop)
+    if (rp_train_save(l->train, path, l->job.recipe, err) < 0 && !l->stop)
         return -1;
     leave_phase(l, "saving", t0);
     return 0;

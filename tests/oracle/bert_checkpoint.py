@@ -5,6 +5,8 @@
     strip   the moments are dropped, as in a file that others publish
     run 2   one step --init from it, --save two.safetensors; without clipping, optimizer.m = (1 - beta1) * gradient
     here    the stripped file in BertForPreTraining (fp32 values, computed in double), the same records, loss and gradients
+    away    --save DIR/, which from_pretrained() reads with nothing missing and nothing unexpected; save_pretrained() of several classes, types
+            and names, of which one step --init from each has transformers' loss
 
 Tolerances: loss 2e-6 of its value; every gradient tensor 2e-5 of its largest element (rounding of (1 - beta1) * g included).
 
@@ -18,7 +20,7 @@ import sys
 
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BertConfig, BertForPreTraining
+from transformers import BertConfig, BertForMaskedLM, BertForPreTraining
 
 BATCH, SEQ, PREDICTIONS = 4, 128, 20
 SETTINGS = ["model.hidden_dropout_prob=0", "model.attention_probs_dropout_prob=0", "data.shuffle=false", f"train.batch_size={BATCH}",
@@ -97,6 +99,20 @@ def records(path, count):
         yield sample
 
 
+def losses(net, samples):
+    """Masked-LM and next-sentence loss by the public model, in double."""
+    net.double().eval()
+    x = {key: torch.tensor([s[key] for s in samples]) for key in samples[0]}
+    hidden, pooled = net.bert(input_ids=x["input_ids"], token_type_ids=x["segment_ids"], attention_mask=x["input_mask"],
+                              return_dict=False)[:2]
+    where = x["masked_lm_positions"].unsqueeze(-1).expand(-1, -1, hidden.size(-1))
+    logits, pair = net.cls(hidden.gather(1, where), pooled)
+    each = torch.nn.functional.cross_entropy(logits.flatten(0, 1), x["masked_lm_ids"].flatten(), reduction="none")
+    weights = x["masked_lm_weights"].double().flatten()
+    words = (each * weights).sum() / (weights.sum() + 1e-5)
+    return words, torch.nn.functional.cross_entropy(pair, x["next_sentence_labels"].flatten())
+
+
 def truth(checkpoint, samples):
     """Loss and gradients by the public model, in double."""
     config = BertConfig(vocab_size=30522, hidden_size=128, num_hidden_layers=2, num_attention_heads=2, intermediate_size=512,
@@ -106,18 +122,54 @@ def truth(checkpoint, samples):
     tied = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "bert.embeddings.position_ids"}
     if result.unexpected_keys or set(result.missing_keys) - tied:
         sys.exit(f"names differ: unexpected {result.unexpected_keys}, missing {result.missing_keys}")
-    net.double().eval()
-    x = {key: torch.tensor([s[key] for s in samples]) for key in samples[0]}
-    hidden, pooled = net.bert(input_ids=x["input_ids"], token_type_ids=x["segment_ids"], attention_mask=x["input_mask"],
-                              return_dict=False)[:2]
-    where = x["masked_lm_positions"].unsqueeze(-1).expand(-1, -1, hidden.size(-1))
-    logits, pair = net.cls(hidden.gather(1, where), pooled)
-    each = torch.nn.functional.cross_entropy(logits.flatten(0, 1), x["masked_lm_ids"].flatten(), reduction="none")
-    weights = x["masked_lm_weights"].double().flatten()
-    loss = (each * weights).sum() / (weights.sum() + 1e-5)
-    loss = loss + torch.nn.functional.cross_entropy(pair, x["next_sentence_labels"].flatten())
+    loss = sum(losses(net, samples))
     loss.backward()
     return loss.item(), {name: p.grad for name, p in net.named_parameters()}
+
+
+def load(cls, directory):
+    """from_pretrained() with nothing missing and nothing unexpected."""
+    net, info = cls.from_pretrained(directory, output_loading_info=True)
+    if any(info.values()):
+        sys.exit(f"{cls.__name__} of {directory}: {info}")
+    return net
+
+
+def old_names(weights):
+    return {n.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): x for n, x in weights.items()}
+
+
+def away(repro, scratch, corpus, samples):
+    """Directories of ours in transformers, and of transformers here."""
+    run(repro, scratch, corpus, 3, "--save", f"{scratch}/ours/")
+    net = load(BertForPreTraining, scratch / "ours")
+    saved = load_file(scratch / "ours" / "model.safetensors")
+    if any(not torch.equal(net.state_dict()[name], x) for name, x in saved.items()):
+        sys.exit("from_pretrained() has other weights than the file")
+    net.save_pretrained(scratch / "theirs")
+    net.bert.save_pretrained(scratch / "encoder")
+    BertForMaskedLM.from_pretrained(scratch / "theirs").save_pretrained(scratch / "masked")
+    for name, dtype in ("half", torch.float16), ("brain", torch.bfloat16):
+        load(BertForPreTraining, scratch / "ours").to(dtype).save_pretrained(scratch / name)
+    save_file(old_names(saved), scratch / "old.safetensors", metadata={"format": "pt"})
+    words, pair = (x.item() for x in losses(load(BertForPreTraining, scratch / "ours"), samples))
+    for what in "theirs", "masked", "encoder", "half", "brain", "old.safetensors":
+        step = run(repro, scratch, corpus, 1, "--init", scratch / what)[-1]
+        is_words, is_pair = (float.fromhex(step["loss_parts"][part]) for part in ("mlm", "nsp"))
+        if what in ("half", "brain"):
+            words, pair = (x.item() for x in losses(load(BertForPreTraining, scratch / what), samples))
+        off = [abs(is_words - words) / words, abs(is_pair - pair) / pair]
+        if what == "encoder":
+            off = [0.0]  # both heads are this program's
+        elif what == "masked":
+            off = off[:1]
+        print(f"checkpoint {what}: masked-LM loss {is_words:.7f}, next-sentence loss {is_pair:.7f}, worst difference {max(off):.3g}")
+        if max(off) > 2e-6:
+            sys.exit(f"{what}: transformers has {words!r} and {pair!r}")
+        words, pair = (x.item() for x in losses(load(BertForPreTraining, scratch / "ours"), samples))
+    with_state, without = (run(repro, scratch, corpus, 1, "--init", scratch / what) for what in ("ours", "theirs"))
+    if with_state[0]["state_root"] == without[0]["state_root"]:
+        sys.exit("the optimizer state of a directory makes no difference")
 
 
 def main():
@@ -144,6 +196,7 @@ def main():
         worst = max(worst, share)
         if share > 2e-5:
             sys.exit(f"gradient of {name} is off by {share:.3g} of its largest element")
+    away(repro, scratch, corpus, list(records(shard, BATCH)))
     print(f"checkpoint: loss {ours:.7f}, PyTorch {loss:.7f}; {len(gradients)} gradient tensors, worst difference {worst:.3g}")
 
 

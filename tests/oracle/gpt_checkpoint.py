@@ -192,7 +192,18 @@ def public(repro, scratch):
     tokens = [r.randrange(c["vocab"]) for _ in range(c["seq"] * c["batch"] + 1)]
     (scratch / "tokens.bin").write_bytes(struct.pack("<256i", 20240520, 1, len(tokens), *([0] * 253)) + struct.pack(f"<{len(tokens)}H", *tokens))
     recipe(c | {"act": "gelu_tanh"}, scratch / "tokens.bin", scratch / "gpt.yaml")
-    ours = float.fromhex(run(repro, scratch, 1, "--init", scratch / "public" / "model.safetensors")[-1]["loss"])
+    ours = float.fromhex(run(repro, scratch, 1, "--init", scratch / "public")[-1]["loss"])
+    run(repro, scratch, 1, "--init", scratch / "public", "--save", f"{scratch}/ours/")
+    back, info = GPT2LMHeadModel.from_pretrained(scratch / "ours", output_loading_info=True)
+    if any(info.values()):
+        sys.exit(f"from_pretrained() of our directory: {info}")
+    saved = load_file(scratch / "ours" / "model.safetensors")
+    if any(not torch.equal(back.state_dict()[name], x) for name, x in saved.items()):
+        sys.exit("from_pretrained() has other weights than the file")
+    back.save_pretrained(scratch / "theirs")
+    states = [run(repro, scratch, 1, "--init", scratch / what)[-1]["loss"] for what in ("ours", "theirs")]
+    if states[0] != states[1]:
+        sys.exit(f"the same weights have the losses {states}")
     rows = torch.tensor([tokens[b * c["seq"]:(b + 1) * c["seq"] + 1] for b in range(c["batch"])])
     logits = torch.nn.functional.pad(net.double().eval()(rows[:, :-1]).logits, (0, c["padded"] - c["vocab"]))
     loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten()).item()

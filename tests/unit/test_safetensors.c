@@ -98,27 +98,50 @@ TEST(files_that_are_none)
 
 /* -- checkpoints -- */
 
-static struct rp_train *small(struct fixture *f, int64_t seed)
+/* The recipe of the trainers of this file. */
+static struct rp_recipe own_recipe(void)
 {
-    struct rp_err err;
     struct rp_recipe r = small_recipe();
     r.model_hidden_dropout_prob = 0.1;
     r.optimizer_bias_correction = 1;
+    return r;
+}
+
+static struct rp_train *small(struct fixture *f, int64_t seed)
+{
+    struct rp_err err;
+    struct rp_recipe r = own_recipe();
     r.seed_init = seed;
     CHECK(fixture_open(f, &r, "reference", 1, 1, NULL, &err) == 0, "%s", err.msg);
     rp_recipe_fini(&r);
     return f->t;
 }
 
+static int load_for(const struct rp_recipe *r, struct rp_train *m, const char *path, int64_t *step, struct rp_err *err)
+{
+    struct rp_checkpoint c;
+    if (rp_checkpoint_open(&c, path, r, &m->state, err) < 0)
+        return -1;
+    *step = c.step;
+    int status = rp_checkpoint_load(&c, &m->state, err);
+    rp_checkpoint_close(&c);
+    return status;
+}
+
 static int load(struct rp_train *m, const char *path, int64_t *step, struct rp_err *err)
 {
-    return rp_checkpoint_load(path, &m->state, m->net->model, step, err);
+    struct rp_recipe r = own_recipe();
+    int status = load_for(&r, m, path, step, err);
+    rp_recipe_fini(&r);
+    return status;
 }
 
 static void save(struct rp_train *m, const char *path, int64_t step)
 {
     struct rp_err err = {0};
-    CHECK(rp_checkpoint_save(path, &m->state, step, NULL, NULL, &err) == 0, "%s", err.msg);
+    struct rp_recipe r = own_recipe();
+    CHECK(rp_checkpoint_save(path, &r, &m->state, step, NULL, NULL, &err) == 0, "%s", err.msg);
+    rp_recipe_fini(&r);
 }
 
 static void train(struct rp_train *m, int64_t from, int64_t to)
@@ -302,7 +325,7 @@ TEST(gpt_of_others)
         }
         CHECK(rp_st_append(&w, mask, sizeof mask, &err) == 0 && rp_st_commit(&w, &err) == 0, "%s", err.msg);
         memset(f.t->state.w, 0, l->bytes);
-        int status = load(f.t, scratch("gpt"), &step, &err);
+        int status = load_for(&r, f.t, scratch("gpt"), &step, &err);
         if (rows < 81 || rows > 84)
             CHECK(status < 0 && err.code == RP_MALFORMED && strstr(err.msg, "wte.weight"), "%d rows: %s", rows, err.msg);
         else
@@ -333,9 +356,11 @@ TEST(nothing_half_written)
     struct rp_train *m = small(&f, 1);
     int calls = 0;
     mkdir(scratch("stopped"), 0700);
-    CHECK(rp_checkpoint_save(scratch("stopped/x"), &m->state, 1, at_the_third, &calls, &err) < 0 && calls == 3 &&
+    struct rp_recipe r = own_recipe();
+    CHECK(rp_checkpoint_save(scratch("stopped/x"), &r, &m->state, 1, at_the_third, &calls, &err) < 0 && calls == 3 &&
           err.code == RP_INTERRUPTED);
     CHECK(rmdir(scratch("stopped")) == 0, "a save that was stopped left a file");
+    rp_recipe_fini(&r);
     fixture_fini(&f);
     CHECK(rp_st_create(&w, scratch("no/such/directory"), &t, 1, NULL, &err) < 0 && err.code == RP_IO, "no directory");
     free(temporary);

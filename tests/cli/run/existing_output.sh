@@ -11,7 +11,7 @@ says --force
 exit_of 2 "$REPRO" run bert_tiny_fp32 --steps 1 -o -
 [ ! -e - ] || fail "a file with the name of standard output was made"
 # With --force, still nothing that is no file is replaced by one: a directory, a device, a link.
-mkdir dir
+mkdir -p dir/model.safetensors
 ln -s there link
 mkfifo fifo
 for save in dir link fifo; do

@@ -1,0 +1,189 @@
+#include "train/public_config.h"
+
+#include "base/json.h"
+#include "base/text.h"
+#include "recipe/keys.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CONFIG_MAX (256u << 10)
+
+/* Settings of transformers that affect the arithmetic of no model here: names, labels, generation, what a call returns. pad_token_id: a row
+ * that no loss depends on gets no gradient anyway. */
+static const char *const harmless[] = {
+    "architectures", "_name_or_path", "transformers_version", "torch_dtype", "dtype", "torchscript", "use_cache", "use_bfloat16", "attn_implementation",
+    "_attn_implementation_autoset", "gradient_checkpointing", "chunk_size_feed_forward", "reorder_and_upcast_attn", "output_attentions",
+    "output_hidden_states", "output_past", "return_dict", "is_encoder_decoder", "finetuning_task", "problem_type", "id2label",
+    "label2id", "num_labels", "_num_labels", "classifier_dropout", "task_specific_params", "tokenizer_class", "prefix", "bos_token_id",
+    "eos_token_id", "pad_token_id", "sep_token_id", "cls_token_id", "mask_token_id", "decoder_start_token_id", "n_ctx", "directionality",
+    "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type", "summary_activation",
+    "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj", "max_length", "min_length", "do_sample",
+    "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty",
+    "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "output_scores",
+    "return_dict_in_generate", "forced_bos_token_id", "forced_eos_token_id", "remove_invalid_values", "exponential_decay_length_penalty",
+    "suppress_tokens", "begin_suppress_tokens", "cross_attention_hidden_size", "tie_encoder_decoder", "tf_legacy_loss",
+};
+
+static const struct {
+    const char *name;
+    enum rp_activation is;
+} activations[] = {
+    {"gelu", RP_ACTIVATION_gelu},           {"gelu_new", RP_ACTIVATION_gelu_tanh},
+    {"gelu_tanh", RP_ACTIVATION_gelu_tanh}, {"gelu_pytorch_tanh", RP_ACTIVATION_gelu_tanh},
+    {"gelu_python", RP_ACTIVATION_gelu},
+};
+
+/* With the fewest digits that read back as the same numbers. */
+static void write_short(struct rp_buf *out, const json_t *j, size_t flags)
+{
+    for (size_t digits = 1; digits <= 17; digits++) {
+        const size_t how = flags | JSON_SORT_KEYS | JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits), n = json_dumpb(j, NULL, 0, how);
+        RP_FREE char *text = rp_alloc(n + 1);
+        RP_BUG_IF(json_dumpb(j, text, n, how) != n);
+        RP_JSON *again = json_loadb(text, n, JSON_DECODE_ANY, NULL);
+        if (digits == 17 || json_equal(again, j)) {
+            rp_buf_add(out, text, n);
+            return;
+        }
+    }
+}
+
+static const char *excerpt(char out[72], const json_t *j)
+{
+    RP_BUF text = {0};
+    write_short(&text, j, JSON_COMPACT);
+    return rp_excerpt(out, rp_buf_text(&text));
+}
+
+static int64_t recipe_integer(const struct rp_recipe *r, const char *key)
+{
+    RP_JSON *v = rp_value_to_json(r, rp_key_find(key));
+    return json_integer_value(v);
+}
+
+/* A number of config.json may be written as 0 or 0.0. */
+static int same_value(const json_t *a, const json_t *b)
+{
+    return json_is_number(a) && json_is_number(b) ? json_number_value(a) == json_number_value(b) : json_equal(a, b);
+}
+
+static int activation_of(const json_t *v)
+{
+    const char *name = json_string_value(v);
+    for (size_t i = 0; name && i < sizeof activations / sizeof *activations; i++)
+        if (strcmp(name, activations[i].name) == 0)
+            return (int)activations[i].is;
+    return -1;
+}
+
+/* v: of config.json; is: of the recipe, NULL where the kind has none. */
+static int agrees(const struct rp_public_setting *s, const json_t *v, const json_t *is, const struct rp_recipe *r, const json_t *only)
+{
+    const char *word = json_string_value(is);
+    switch (s->kind) {
+    case RP_SETTING_ACTIVATION:
+        return word && activation_of(v) >= 0 && activation_of(v) == activation_of(is);
+    case RP_SETTING_INNER:
+        return json_is_null(v) ? json_integer_value(is) == 4 * recipe_integer(r, "model.hidden_size") : same_value(v, is);
+    case RP_SETTING_ROWS:
+        return json_is_integer(v) && json_integer_value(v) >= recipe_integer(r, "model.vocab_size") &&
+               json_integer_value(v) <= json_integer_value(is);
+    case RP_SETTING_SAVED:
+        return 1;
+    case RP_SETTING_ONLY:
+        return same_value(v, only);
+    case RP_SETTING_VALUE:
+        break;
+    }
+    return same_value(v, is);
+}
+
+static int check_setting(const char *path, const struct rp_public_setting *s, const json_t *config, const struct rp_recipe *r,
+                         struct rp_err *err)
+{
+    char have[72], want[72];
+    RP_JSON *absent = json_loads(s->value, JSON_DECODE_ANY, NULL), *is = s->key ? rp_value_to_json(r, rp_key_find(s->key)) : NULL;
+    const json_t *given = json_object_get(config, s->name), *v = given ? given : absent;
+    if (agrees(s, v, is, r, absent))
+        return 0;
+    if (!s->key)
+        return rp_fail(err, RP_USAGE, "'%s': %s is %s; this program computes only %s", path, s->name, excerpt(have, v), excerpt(want, absent));
+    return rp_fail(err, RP_USAGE,
+                   "'%s': %s is %s%s, the recipe's %s is %s; set it to that with --set, or name model.safetensors itself: then its shapes "
+                   "alone are compared",
+                   path, s->name, excerpt(have, v), given ? "" : " (absent, the default)", s->key, excerpt(want, is));
+}
+
+static int is_setting(const struct rp_public *p, const char *name)
+{
+    for (const struct rp_public_setting *s = p->setting; s->name; s++)
+        if (strcmp(s->name, name) == 0)
+            return 1;
+    return 0;
+}
+
+static int is_harmless(const char *name)
+{
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+        if (strcmp(harmless[i], name) == 0)
+            return 1;
+    return 0;
+}
+
+int rp_public_config_check(const char *path, const struct rp_recipe *r, json_t *ignored, json_t *unknown, struct rp_err *err)
+{
+    const struct rp_public *p = rp_model_of(r)->public;
+    RP_BUF text = {0};
+    char shown[72];
+    const char *name, *type;
+    json_t *v;
+    if (!p || !p->class)
+        return rp_fail(err, RP_USAGE,
+                       "'%s': files of %s have no config.json, so it belongs to another architecture: name the safetensors file itself", path,
+                       rp_model_of(r)->name);
+    if (rp_read_file(&text, path, CONFIG_MAX, err) < 0)
+        return -1;
+    RP_JSON *config = rp_json_parse(rp_buf_text(&text), text.size, path, err);
+    if (!config)
+        return -1;
+    type = json_string_value(json_object_get(config, "model_type"));
+    if (!json_is_object(config))
+        return rp_fail(err, RP_MALFORMED, "'%s': expected a JSON object", path);
+    if (json_object_get(config, "model_type") && (!type || strcmp(type, p->type) != 0))
+        return rp_fail(err, RP_USAGE, "'%s': model_type is %s, the recipe trains \"%s\"", path,
+                       excerpt(shown, json_object_get(config, "model_type")), p->type);
+    for (const struct rp_public_setting *s = p->setting; s->name; s++)
+        if (check_setting(path, s, config, r, err) < 0)
+            return -1;
+    json_object_foreach (config, name, v)
+        if (!is_setting(p, name) && strcmp(name, "model_type") != 0)
+            json_array_append_new(is_harmless(name) ? ignored : unknown, json_string(rp_excerpt(shown, name)));
+    return 0;
+}
+
+static json_t *saved_value(const struct rp_public_setting *s, const struct rp_recipe *r)
+{
+    RP_JSON *is = rp_value_to_json(r, rp_key_find(s->key));
+    if (s->kind != RP_SETTING_ACTIVATION)
+        return json_incref(is);
+    return json_string(activation_of(is) == RP_ACTIVATION_gelu ? "gelu" : "gelu_new");
+}
+
+void rp_public_config_write(struct rp_buf *out, const struct rp_recipe *r)
+{
+    const struct rp_public *p = rp_model_of(r)->public;
+    RP_JSON *config = json_pack("{s:[s], s:s, s:s}", "architectures", p->class, "model_type", p->type, "torch_dtype", "float32");
+    for (const struct rp_public_setting *s = p->setting; s->name; s++)
+        if (s->kind != RP_SETTING_ONLY)
+            json_object_set_new(config, s->name, saved_value(s, r));
+    if (p->end_token) {
+        json_t *end = json_integer(recipe_integer(r, p->end_token)); /* outside the vocabulary there is none */
+        int known = json_integer_value(end) < recipe_integer(r, "model.vocab_size");
+        json_object_set_new(config, "bos_token_id", known ? json_incref(end) : json_null());
+        json_object_set_new(config, "eos_token_id", known ? json_incref(end) : json_null());
+        json_decref(end);
+    }
+    write_short(out, config, JSON_INDENT(2));
+    rp_buf_add(out, "\n", 1);
+}
