@@ -203,7 +203,7 @@ static int cmd_replicate(struct rp_cli *cli, struct rp_err *err)
         return rp_wrap(err, "the original is not replicated");
     RP_BUF line = {0};
     rp_verification_line(&line, &v);
-    rp_meter_note(&meter, "original: %s, signed by %s", rp_buf_text(&line), v.fingerprint);
+    rp_meter_note(&meter, "original, signed by %s: %s", v.fingerprint, rp_buf_text(&line));
     rp_meter_end(&meter);
     return check_files(o, &first, err) < 0 ? -1 : rp_run(cli, o, &from, err);
 }

@@ -55,6 +55,7 @@ struct run_session {
     struct rp_outcome outcome;
     struct rp_meter meter;
     struct rp_attempt attempt;
+    char root_key[RP_SHA256_HEX];  /* of a replication */
     char statement[RP_SHA256_HEX]; /* of the written bundle, or "" */
     uint64_t begun_ns;             /* monotonic clock at the start */
     uint64_t started_ns, ended_ns; /* wall clock at the start, and that plus the monotonic duration */
@@ -448,6 +449,12 @@ static int before_training(struct run_session *r, struct rp_err *err)
 static void train_model(struct run_session *r)
 {
     r->job = (struct rp_job){.recipe = &r->recipe, .backend = r->backend, .data = r->data.path, .batch = r->plan.batch};
+    if (r->from->first) {
+        char print[RP_FINGERPRINT_SIZE];
+        rp_key_fingerprint(r->key, print);
+        rp_agreement_key(r->root_key, print, r->from->first->v->statement);
+        r->job.root_key = r->root_key;
+    }
     rp_attempt_start(&r->attempt, r->o->no_ledger, r->recipe.sha256, r->recipe.source_name,
                      r->from->first ? r->from->first->v->statement : NULL, &r->meter);
     if (r->unusable.code == RP_OK)

@@ -18,6 +18,12 @@
     "percentile bootstrap of replication / original: the estimator of resamples of each run as for its own interval, seeded with " \
     "the first 8 bytes of its records_sha256"
 
+void rp_agreement_key(char hex[RP_SHA256_HEX], const char *signer, const char *statement)
+{
+    RP_FREE char *text = rp_asprintf("repro-keyed/1\n%s\n%s\n", signer, statement);
+    rp_sha256_hex(hex, text, strlen(text));
+}
+
 /* ---- bits ---- */
 
 static json_t *difference(int64_t step, const char *quantity, const char *first, const char *here)

@@ -27,6 +27,10 @@ struct rp_agreement_side {
 };
 json_t *rp_agreement(const struct rp_agreement_side *first, const struct rp_agreement_side *here, struct rp_err *err) rp_must_check;
 
+/* The key of a replication's keyed roots, in hex: SHA-256("repro-keyed/1\n" || fingerprint of its signer || "\n" || SHA-256 of the original's
+ * statement || "\n"). */
+void rp_agreement_key(char hex[RP_SHA256_HEX], const char *signer, const char *statement);
+
 /* May this key differ between a run and its original? Keys of the machine, and names of files. */
 int rp_agreement_free(const char *key);
 /* Are the values of a key of two recorded recipes equal? A batch size of max counts as the number that the run found. */

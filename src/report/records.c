@@ -22,6 +22,7 @@ void rp_records_fini(struct rp_records *rs)
 {
     free(rs->r);
     free(rs->root);
+    free(rs->keyed);
     free(rs->loss_part);
     free(rs->count);
     *rs = (struct rp_records){.rank = rs->rank};
@@ -32,6 +33,13 @@ void rp_record_root(char out[RP_SHA256_HEX], const struct rp_records *rs, const 
     *out = 0;
     if (r->root)
         rp_hex(out, rs->root[r->root - 1], RP_SHA256_SIZE);
+}
+
+void rp_record_keyed_root(char out[RP_SHA256_HEX], const struct rp_records *rs, const struct rp_step_record *r)
+{
+    *out = 0;
+    if (r->root && rs->keyed)
+        rp_hex(out, rs->keyed[r->root - 1], RP_SHA256_SIZE);
 }
 
 const uint32_t *rp_record_counts(const struct rp_records *rs, const struct rp_step_record *r)
@@ -71,6 +79,10 @@ struct field {
     const char *value; /* points into the line: a string without its quotes, an object with its braces */
     int size;
     char type; /* 's' string, 'i' integer, 'r' real, 'o' object; 0: the line does not have this key */
+};
+struct record_roots {
+    unsigned char state[RP_SHA256_SIZE], keyed[RP_SHA256_SIZE];
+    int is_keyed;
 };
 struct records_line {
     struct field f[RP_STEP_KEYS];
@@ -327,19 +339,34 @@ static int parse_learning_rate(struct rp_step_record *r, struct records_line *l,
     return 0;
 }
 
-static int parse_root(struct rp_step_record *r, unsigned char root[RP_SHA256_SIZE], struct records_line *l, struct rp_err *err)
+static int parse_digest(unsigned char out[RP_SHA256_SIZE], struct records_line *l, enum rp_step_key key, struct rp_err *err)
 {
-    const struct field *f = &l->f[RP_STEP_state_root];
+    const struct field *f = &l->f[key];
     char hex[RP_SHA256_HEX] = "";
-    if (!f->type && !l->f[RP_STEP_root_ns].type)
-        return 0;
-    if (check_keys(l, RP_WHEN_ROOTS, ~0u, "init, or of a step with a state root", err) < 0 ||
-        check_type(f, 's', l, "state_root", err) < 0 || parse_whole_key(&r->root_ns, l, RP_STEP_root_ns, INT64_MAX, err) < 0)
+    if (check_type(f, 's', l, keys[key].name, err) < 0)
         return -1;
     if (f->size < (int)sizeof hex)
         memcpy(hex, f->value, (size_t)f->size);
-    if (!rp_is_sha256(hex) || rp_unhex(root, RP_SHA256_SIZE, hex) < 0)
-        return rp_fail(err, RP_MALFORMED, "%s: 'state_root' is not 64 lower-case hex digits", line_place(l));
+    if (!rp_is_sha256(hex) || rp_unhex(out, RP_SHA256_SIZE, hex) < 0)
+        return rp_fail(err, RP_MALFORMED, "%s: '%s' is not 64 lower-case hex digits", line_place(l), keys[key].name);
+    return 0;
+}
+
+/* Of a replication every root has a keyed one, of another run none. */
+static int parse_root(struct rp_step_record *r, struct record_roots *roots, const struct rp_records *rs, struct records_line *l,
+                      struct rp_err *err)
+{
+    roots->is_keyed = l->f[RP_STEP_keyed_root].type != 0;
+    if (!l->f[RP_STEP_state_root].type && !l->f[RP_STEP_root_ns].type && !roots->is_keyed)
+        return 0;
+    if (check_keys(l, RP_WHEN_ROOTS, ~0u, "init, or of a step with a state root", err) < 0 ||
+        parse_digest(roots->state, l, RP_STEP_state_root, err) < 0 ||
+        parse_whole_key(&r->root_ns, l, RP_STEP_root_ns, INT64_MAX, err) < 0)
+        return -1;
+    if (rs->roots && roots->is_keyed != (rs->keyed != NULL))
+        return rp_fail(err, RP_MALFORMED, "%s: some records have a keyed_root and others do not", line_place(l));
+    if (roots->is_keyed && parse_digest(roots->keyed, l, RP_STEP_keyed_root, err) < 0)
+        return -1;
     r->root = 1;
     return 0;
 }
@@ -392,8 +419,8 @@ static int parse_phase(struct rp_step_record *r, struct records_line *l, int *in
     return 0;
 }
 
-/* root: filled, and r->root is 1, if the record has one. learn: this is the first step. */
-static int parse_record(struct rp_step_record *r, unsigned char root[RP_SHA256_SIZE], float parts[RP_NAMES_MAX],
+/* roots: filled, and r->root is 1, if the record has one. learn: this is the first step. */
+static int parse_record(struct rp_step_record *r, struct record_roots *roots, float parts[RP_NAMES_MAX],
                         uint32_t counts[RP_NAMES_MAX], struct rp_records *rs, int learn, struct records_line *l, struct rp_err *err)
 {
     const unsigned init_keys = RP_WHEN_ALWAYS | RP_WHEN_ROOTS;
@@ -401,10 +428,10 @@ static int parse_record(struct rp_step_record *r, unsigned char root[RP_SHA256_S
     if (parse_phase(r, l, &init, err) < 0)
         return -1;
     if (init)
-        return check_keys(l, init_keys, init_keys, "init", err) < 0 ? -1 : parse_root(r, root, l, err);
+        return check_keys(l, init_keys, init_keys | RP_WHEN_KEYED, "init", err) < 0 ? -1 : parse_root(r, roots, rs, l, err);
     if (check_keys(l, RP_WHEN_STEPS, ~0u, r->timed ? "timed" : "warm-up", err) < 0 || parse_values(r, l, err) < 0 ||
         parse_loss_parts(parts, r, rs, learn, l, err) < 0 || parse_counters(counts, rs, learn, l, err) < 0 ||
-        parse_root(r, root, l, err) < 0)
+        parse_root(r, roots, rs, l, err) < 0)
         return -1;
     return check_device_time(r, l, err);
 }
@@ -468,18 +495,22 @@ static int add_line(struct rp_records_in *in, const char *text, size_t size, str
     struct rp_records *rs = in->out;
     struct rp_step_record r = {0};
     struct records_line l = {.number = rs->n + 1, .rank = rs->rank};
-    unsigned char root[RP_SHA256_SIZE];
+    struct record_roots roots;
     float parts[RP_NAMES_MAX] = {0};
     uint32_t counts[RP_NAMES_MAX] = {0};
     int learn = !rs->n || (rs->n == 1 && rs->r[0].step < 0);
     if (rs->n == RP_RECORDS_MAX)
         return rp_fail(err, RP_MALFORMED, "%s: more than %d records", line_place(&l), RP_RECORDS_MAX);
-    if (scan_line(&l, text, size, err) < 0 || parse_record(&r, root, parts, counts, rs, learn, &l, err) < 0 ||
+    if (scan_line(&l, text, size, err) < 0 || parse_record(&r, &roots, parts, counts, rs, learn, &l, err) < 0 ||
         check_order(rs->n ? &rs->r[rs->n - 1] : NULL, &r, &l, err) < 0)
         return -1;
     if (r.root) {
         rs->root = grow_array(rs->root, rs->roots, &in->roots_room, sizeof *rs->root);
-        memcpy(rs->root[rs->roots++], root, sizeof root);
+        if (roots.is_keyed) {
+            rs->keyed = grow_array(rs->keyed, rs->roots, &in->keyed_room, sizeof *rs->keyed);
+            memcpy(rs->keyed[rs->roots], roots.keyed, sizeof roots.keyed);
+        }
+        memcpy(rs->root[rs->roots++], roots.state, sizeof roots.state);
         r.root = (uint32_t)rs->roots & INT32_MAX;
     }
     rs->r = grow_array(rs->r, rs->n, &in->room, sizeof *rs->r);

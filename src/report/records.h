@@ -45,6 +45,7 @@ struct rp_records {
     float *loss_part; /* [n][part.n] */
     uint32_t *count;  /* [n][counter.n] */
     unsigned char (*root)[RP_SHA256_SIZE];
+    unsigned char (*keyed)[RP_SHA256_SIZE]; /* keyed_root of each root, of a replication; else NULL */
     int64_t roots;
     char sha256[RP_SHA256_HEX]; /* of the bytes */
 };
@@ -52,6 +53,7 @@ const float *rp_record_loss_parts(const struct rp_records *rs, const struct rp_s
 const uint32_t *rp_record_counts(const struct rp_records *rs, const struct rp_step_record *r); /* in the order of rs->counter */
 int rp_step_name_index(const struct rp_record_names *names, const char *name);               /* its index there, or -1 */
 void rp_record_root(char out[RP_SHA256_HEX], const struct rp_records *rs, const struct rp_step_record *r); /* "" if none was taken */
+void rp_record_keyed_root(char out[RP_SHA256_HEX], const struct rp_records *rs, const struct rp_step_record *r); /* "": not there */
 
 /* Form: RP_MALFORMED with the line number. Impossible numbers (not finite, time running backwards): RP_MISMATCH. */
 int rp_records_parse(struct rp_records *out, const char *text, size_t size, struct rp_err *err) rp_must_check;
@@ -60,7 +62,7 @@ int rp_records_parse(struct rp_records *out, const char *text, size_t size, stru
  * of all bytes, which the caller computes. After a failure *out is empty. */
 struct rp_records_in {
     struct rp_records *out;
-    int64_t room, roots_room, parts_room, counts_room;
+    int64_t room, roots_room, keyed_room, parts_room, counts_room;
     size_t held; /* bytes of an incomplete line */
     char line[RP_RECORD_LINE_MAX];
 };

@@ -125,6 +125,55 @@ int rp_state_root(char hex[65], json_t **tensors, const struct rp_trained *s, st
     return 0;
 }
 
+/* Which leaf of all leaves of a tensor. */
+static size_t choose_leaf(const char *key, const char *name, size_t leaves)
+{
+    unsigned char digest[RP_SHA256_SIZE];
+    uint64_t word = 0;
+    RP_BUF text = {0};
+    rp_buf_printf(&text, "%s\n%s", key, name);
+    rp_sha256_bytes(digest, text.data, text.size);
+    for (int i = 0; i < 8; i++)
+        word = word << 8 | digest[i];
+    return (size_t)(word % leaves);
+}
+
+static int add_keyed_leaf(struct rp_sha256 *h, const struct rp_trained *s, const struct rp_state_entry *e, const char *key,
+                          struct rp_err *err)
+{
+    enum { ELEMENTS = RP_LEAF_BYTES / sizeof(float) };
+    uint32_t host[ELEMENTS];
+    size_t shards = (size_t)rp_tensor_shards(e->t, s->parallel), count = e->t->count / shards;
+    size_t leaves = (count + ELEMENTS - 1) / ELEMENTS, chosen = choose_leaf(key, e->name, shards * leaves);
+    const float *shard = rp_trained_shard(s, e->t, e->x, (int)(chosen / leaves), &count);
+    size_t first = chosen % leaves * ELEMENTS, n = count - first < ELEMENTS ? count - first : ELEMENTS;
+    if (s->dev->backend->sync(s->dev, err) < 0 || s->dev->backend->download(s->dev, host, shard + first, n * sizeof *host, err) < 0)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        host[i] = (host[i] & 0x7fffffffu) > 0x7f800000u ? 0x7fc00000u : host[i];
+    rp_sha256_update(h, e->name, strlen(e->name) + 1);
+    rp_sha256_update(h, host, n * sizeof *host);
+    return 0;
+}
+
+int rp_state_keyed_root(char hex[65], const struct rp_trained *s, const char *key, struct rp_err *err)
+{
+    static const char version[] = "repro-keyed-root/1\n";
+    struct rp_sha256 h;
+    rp_sha256_init(&h);
+    rp_sha256_update(&h, version, sizeof version - 1);
+    rp_sha256_update(&h, key, strlen(key));
+    rp_sha256_update(&h, "\n", 1);
+    for (int i = 0; i < rp_state_entries(s); i++) {
+        struct rp_state_entry e;
+        rp_state_entry_at(&e, s, i);
+        if (add_keyed_leaf(&h, s, &e, key, err) < 0)
+            return -1;
+    }
+    rp_sha256_final_hex(&h, hex);
+    return 0;
+}
+
 int rp_state_root_of(char hex[65], const struct rp_trained *s, const json_t *tensors, struct rp_err *err)
 {
     int n = rp_state_entries(s);

@@ -184,6 +184,11 @@ int rp_train_root(struct rp_train *t, char hex[65], json_t **tensors, struct rp_
     return rp_state_root(hex, tensors, &t->state, err);
 }
 
+int rp_train_keyed_root(struct rp_train *t, char hex[65], const char *key, struct rp_err *err)
+{
+    return rp_state_keyed_root(hex, &t->state, key, err);
+}
+
 int rp_train_root_of(const struct rp_recipe *r, const json_t *tensors, char hex[65], struct rp_err *err)
 {
     struct rp_net *m = rp_net_new(r, 1);

@@ -80,6 +80,8 @@ int64_t rp_train_skipped(const struct rp_train *t);
 int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, struct rp_err *err) rp_must_check;
 /* As rp_state_root(): per-tensor roots into *tensors ({"name": "hex"}) unless NULL. */
 int rp_train_root(struct rp_train *t, char hex[65], json_t **tensors, struct rp_err *err) rp_must_check;
+/* As rp_state_keyed_root(). */
+int rp_train_keyed_root(struct rp_train *t, char hex[65], const char *key, struct rp_err *err) rp_must_check;
 /* That root from those of the tensors, as a bundle lists them, without a device. RP_MISMATCH: other tensors than the recipe's. */
 int rp_train_root_of(const struct rp_recipe *r, const json_t *tensors, char hex[65], struct rp_err *err) rp_must_check;
 int rp_train_save(struct rp_train *t, const char *path, const struct rp_recipe *r, struct rp_err *err) rp_must_check;

@@ -131,10 +131,15 @@ int rp_check_agreement(struct rp_verify_state *s, struct rp_check_result *result
         return rp_fail(err, RP_MISMATCH, "run.json has only one of 'replicates' and 'agreement'");
     if (!named && s->o->original)
         return rp_fail(err, RP_MISMATCH, "--original was given, but this run does not replicate another");
+    if (!named && s->records.keyed)
+        return rp_fail(err, RP_MISMATCH, "the records have keyed roots, but this run does not replicate another");
     if (!named)
         return rp_check_skip(result, "not a replication");
     if (!json_equal(rp_json_at(is, "throughput/replication"), rp_json_at(s->run, "results/throughput/value")))
         return rp_fail(err, RP_MISMATCH, "agreement/throughput/replication is not the throughput of this run");
+    if (s->records.roots && !s->records.keyed)
+        return rp_fail(err, RP_MISMATCH, "a replication has a keyed root next to each state root, and this one has none: its roots may be "
+                                         "copied from the original");
     if (s->o->original)
         return check_original(s, result, err);
     return rp_check_note(result, "replicates %s, statement %.16s... by %.23s...; give that bundle with --original to check the agreement",

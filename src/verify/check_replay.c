@@ -74,6 +74,7 @@ int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, s
     if (s->o->draw && draw_steps(s, &o, err) < 0)
         return -1;
     o.before = s->before;
+    o.signer = s->v->fingerprint;
     if (o.steps <= 0)
         return rp_check_skip(result, "not requested; --replay K trains the first K steps again");
     if (rp_replay(&r, s->run, &s->records, &o, err) < 0)
@@ -87,6 +88,7 @@ int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, s
     }
     s->v->replay_from = r.first;
     s->v->replayed = r.steps;
+    s->v->keyed = r.keyed;
     s->v->drawn = s->o->draw != NULL;
     if (r.first == 0)
         rp_check_text(result, "bit-equal: %" PRId64 " steps and %" PRId64 " state roots%s%s%s", r.steps, r.roots, describe_limit(all, &o, &r),

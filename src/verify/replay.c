@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "capture/value.h"
 #include "data/store.h"
+#include "report/agreement.h"
 #include "report/results.h"
 #include "train/safetensors.h"
 #include "worker/measure_ceilings.h"
@@ -218,6 +219,11 @@ static int prepare(struct replay *p, struct rp_err *err)
                        "with --replay-limit TIME",
                        p->steps, seconds[0], limit_seconds(p));
     struct rp_job job = {.recipe = &p->recipe, .backend = b, .data = p->data.path, .batch = batch, .steps = p->steps};
+    char root_key[RP_SHA256_HEX];
+    if (p->records->keyed && p->o->signer) {
+        rp_agreement_key(root_key, p->o->signer, rp_json_text_at(p->run, "replicates/statement"));
+        job.root_key = root_key;
+    }
     return rp_job_start(&p->worker, &job, err);
 }
 
@@ -279,8 +285,9 @@ static void compare_step(struct replay *p, const json_t *body)
     const struct rp_step_record *r = find_record(p, step);
     if (!r)
         return;
-    char rate[32] = "", loss[32] = "", norm[32] = "", root[RP_SHA256_HEX];
+    char rate[32] = "", loss[32] = "", norm[32] = "", root[RP_SHA256_HEX], keyed[RP_SHA256_HEX];
     rp_record_root(root, p->records, r);
+    rp_record_keyed_root(keyed, p->records, r);
     if (own >= 0) {
         snprintf(rate, sizeof rate, "%.17g", r->learning_rate);
         rp_float_hex(loss, r->loss);
@@ -288,7 +295,7 @@ static void compare_step(struct replay *p, const json_t *body)
     }
     const struct {
         const char *key, *was;
-    } rows[] = {{"learning_rate", rate}, {"loss", loss}, {"grad_norm", norm}, {"state_root", root}};
+    } rows[] = {{"learning_rate", rate}, {"loss", loss}, {"grad_norm", norm}, {"keyed_root", keyed}, {"state_root", root}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (i == 1 && own >= 0) {
             compare_counters(p, body, step, r);
@@ -303,6 +310,7 @@ static void compare_step(struct replay *p, const json_t *body)
         else
             snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
         compare_value(p, step, rows[i].key, rows[i].was, json_is_string(v) ? json_string_value(v) : number);
+        p->out->keyed += own >= 0 && strcmp(rows[i].key, "keyed_root") == 0;
         if (strcmp(rows[i].key, "state_root") != 0)
             continue;
         p->out->roots++;

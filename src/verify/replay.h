@@ -26,6 +26,7 @@ struct rp_replay_opts {
     const char *state;   /* the owner's state after the last of these steps, to compare element by element; or NULL */
     const char *save;    /* where to write the state after the last of these steps; or NULL. Not together with `state` */
     const char *store;   /* content-addressed store, NULL: the default */
+    const char *signer;   /* fingerprint: of a replication its keyed roots are compared; NULL: they are not */
     const json_t *before; /* the capture of the run; or NULL */
     const char *isa;     /* "auto", "scalar", "avx2", "avx512" or NULL */
     int64_t threads;     /* 0: all */
@@ -38,6 +39,7 @@ struct rp_replay_opts {
 };
 
 struct rp_replay_result {
+    int64_t keyed;         /* keyed roots after a step that were compared */
     int64_t first, steps, roots;  /* the first step; how many steps and roots were compared */
     int start_root;        /* the state before the first step has the recorded root; 0: none was recorded */
     int diverged;          /* 0: bit-equal */

@@ -107,6 +107,7 @@ struct rp_verification {
                                               read */
     json_t *run;                           /* run.json once digests and schema passed, else NULL */
     int64_t replay_from, replayed;         /* how many steps were replayed with equal bits, and the first of them */
+    int64_t keyed;                         /* keyed roots of a replication that were recomputed, after a step */
     int drawn;                             /* by a challenge (--draw) */
     struct rp_timed timed;
     json_t *replay;                        /* rp_replay_json(), or NULL without a replay */

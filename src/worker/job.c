@@ -22,8 +22,8 @@ const char *rp_step_key_name(enum rp_step_key key)
 
 json_t *rp_job_encode(const struct rp_job *job)
 {
-    return json_pack("{s:o, s:s, s:s, s:I, s:I}", "recipe", rp_recipe_to_json(job->recipe), "backend", job->backend->name, "data",
-                     job->data, "batch", (json_int_t)job->batch, "steps", (json_int_t)job->steps);
+    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:s*}", "recipe", rp_recipe_to_json(job->recipe), "backend", job->backend->name, "data",
+                     job->data, "batch", (json_int_t)job->batch, "steps", (json_int_t)job->steps, "root_key", job->root_key);
 }
 
 int rp_job_decode(struct rp_job *job, const json_t *j, const struct rp_backend *const *backends, struct rp_err *err)
@@ -43,6 +43,8 @@ int rp_job_decode(struct rp_job *job, const json_t *j, const struct rp_backend *
         return rp_wrap(err, "job");
     }
     job->data = rp_strdup(data);
+    const char *key = json_string_value(json_object_get(j, "root_key"));
+    job->root_key = key ? rp_strdup(key) : NULL;
     return 0;
 }
 
@@ -52,6 +54,7 @@ void rp_job_fini(struct rp_job *job)
         rp_recipe_fini(job->recipe);
     free(job->recipe);
     free(job->data);
+    free((char *)(uintptr_t)job->root_key);
     *job = (struct rp_job){0};
 }
 

@@ -11,7 +11,8 @@
  * Answers, in order:
  *   HELLO  {"pid", "backend", "device", "plan": rp_plan_to_json()}
  *   PHASE  {"phase": "ceilings" | "initialising" | "warm-up" | "timed" | "saving", "steps": planned steps of the phase}
- *   STEP   one record as in report/results.h, first {"step": -1, "phase": "init", "rank": 0, "state_root", "root_ns"}
+ *   STEP   one record as in report/results.h, first {"step": -1, "phase": "init", "rank": 0, "state_root", "root_ns"}; with root_key also "keyed_root" next to each
+ *          "state_root"
  *   ALIVE  {}
  *   TELEMETRY  one line as in report/telemetry.h, from another thread, or {"reason": why there are none}
  *   DONE   {"peak_rss_bytes", "skipped_samples": rp_train_skipped(), "phases_s": {...}, "stopped": bool,
@@ -38,13 +39,14 @@ enum rp_step_key {
 };
 const char *rp_step_key_name(enum rp_step_key key);
 /* In which records a key of step.def is. */
-enum rp_step_when { RP_WHEN_ALWAYS = 1, RP_WHEN_STEPS = 2, RP_WHEN_ROOTS = 4, RP_WHEN_CLOCK = 8, RP_WHEN_MODEL = 16 };
+enum rp_step_when { RP_WHEN_ALWAYS = 1, RP_WHEN_STEPS = 2, RP_WHEN_ROOTS = 4, RP_WHEN_CLOCK = 8, RP_WHEN_MODEL = 16, RP_WHEN_KEYED = 32 };
 
 struct rp_job {
     struct rp_recipe *recipe; /* resolved */
     const struct rp_backend *backend; /* the one that run.backend selects */
     char *data;               /* directory, file or glob of the samples */
     int64_t batch;            /* batch size if the recipe has max, else 0 */
+    const char *root_key;     /* of a replication: rp_agreement_key(), for keyed roots; NULL: none. Owned if decoded */
     int64_t steps;            /* stop after this many steps in all; 0: as in the recipe. Replay uses it. */
 };
 

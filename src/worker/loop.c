@@ -227,6 +227,12 @@ static int take_root(struct loop *l, json_t *record, const char *which, struct r
     uint64_t t0 = rp_now_ns();
     if (rp_train_root(l->train, hex, which ? &tensors : NULL, err) < 0)
         return -1;
+    if (l->job.root_key) {
+        char keyed[65];
+        if (rp_train_keyed_root(l->train, keyed, l->job.root_key, err) < 0)
+            return -1;
+        add_value(record, RP_STEP_keyed_root, json_string(keyed));
+    }
     uint64_t ns = rp_now_ns() - t0;
     add_value(record, RP_STEP_state_root, json_string(hex));
     add_whole(record, RP_STEP_root_ns, (int64_t)ns);

@@ -193,6 +193,8 @@ static void check_step_key(const json_t *schema, const char *which, const char *
         CHECK(json_integer_value(json_object_get(p, "minimum")) == (strcmp(key, "step") == 0 ? 0 : least), "%s: %s has another minimum", which, key);
 }
 
+#define IN_INIT (RP_WHEN_ALWAYS | RP_WHEN_ROOTS | RP_WHEN_KEYED)
+
 TEST(the_schema_of_steps_is_the_list_of_their_keys)
 {
     RP_JSON *schema = embedded("step");
@@ -201,9 +203,9 @@ TEST(the_schema_of_steps_is_the_list_of_their_keys)
 #define STEP_KEY(key, form, when, least)                                                                                              \
     check_step_key(schema, "step", #key, #form, (RP_WHEN_##when & (RP_WHEN_ALWAYS | RP_WHEN_STEPS)) != 0, 1, least);                   \
     check_step_key(schema, "init", #key, #form, (RP_WHEN_##when & (RP_WHEN_ALWAYS | RP_WHEN_ROOTS)) != 0,                              \
-                   (RP_WHEN_##when & (RP_WHEN_ALWAYS | RP_WHEN_ROOTS)) != 0, least);                                                   \
+                   (RP_WHEN_##when & IN_INIT) != 0, least);                                                                             \
     of_step++;                                                                                                                        \
-    of_init += (RP_WHEN_##when & (RP_WHEN_ALWAYS | RP_WHEN_ROOTS)) != 0;
+    of_init += (RP_WHEN_##when & IN_INIT) != 0;
 #include "worker/step.def"
 #undef STEP_KEY
     CHECK(json_object_size(json_object_get(json_object_get(defs, "step"), "properties")) == of_step, "the schema has another key");

@@ -3,7 +3,7 @@
 . "$TEST_DIR/common.inc"
 short_run first.repro.tar.zst --isa scalar --set train.batch_size=4
 exit_of 0 "$REPRO" replicate first.repro.tar.zst --threads 2 -o second.repro.tar.zst
-words err.txt '^original:'
+words err.txt '^original,'
 words out.txt '^bits '
 [ "$(tail -n 1 out.txt)" = second.repro.tar.zst ] || fail "the last line of stdout is not the bundle"
 agreement() { # STATUS ARGUMENT...: the state of the check
@@ -23,6 +23,11 @@ jq -e --arg s "$statement" '.replicates.statement == $s and .recipe["train.batch
     fail "the statement does not point at the first run"
 jq -es '.[2].event == "started" and .[2].replicates == $s' --arg s "$statement" ledger.jsonl >answer.txt || fail "not in the ledger"
 
+# equal bits count where they were computed here, for the key that signed: roots can be copied
+printf 'bits_equal: true\n' >mine.yaml
+steps=$("$REPRO" inspect second.repro.tar.zst steps/rank0.jsonl | wc -l)
+exit_of 5 "$REPRO" verify second.repro.tar.zst --original first.repro.tar.zst --policy mine.yaml --no-ledger
+exit_of 0 "$REPRO" verify second.repro.tar.zst --original first.repro.tar.zst --policy mine.yaml --no-ledger --replay "$steps"
 # another run is not the original, and a run that repeats none has none
 [ "$(agreement 5 second.repro.tar.zst --original second.repro.tar.zst)" = failed ] || fail "its own original"
 [ "$(agreement 5 first.repro.tar.zst --original second.repro.tar.zst)" = failed ] || fail "an original of no replication"
