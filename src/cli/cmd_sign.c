@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 struct sign_opts {
-    const char *role, *note, *output, *key;
+    const char *role, *note, *replication, *output, *key;
     long passphrase_fd;
     int force;
 };
@@ -24,6 +24,7 @@ struct sign_opts {
 static const struct rp_opt opts[] = {
     RP_OPTION_CHOICE(role, "role", 'r', RP_COUNTERSIGN_ROLES, "your role; default reviewer"),
     RP_OPTION_TEXT(note, "note", 'n', "TEXT", "one line that is signed with it"),
+    RP_OPTION_TEXT(replication, "replication", 0, "FILE", "your replication of it, which a replicator names"),
     RP_OPT_OUTPUT(output, "signed bundle to write; default: BUNDLE is replaced"),
     RP_OPT_FORCE(force),
     RP_OPT_KEY(key),
@@ -73,6 +74,24 @@ static int check_signer(const struct rp_verification *v, const char *print, cons
     return 0;
 }
 
+/* The replication that is named: it verifies against this bundle, and the same key signed it. */
+static int take_replication(struct rp_countersignature *c, const char *replication, const char *path, const char *print, struct rp_err *err)
+{
+    RP_VERIFICATION v = {0};
+    const struct rp_verify_opts o = {.original = path};
+    if (!replication)
+        return 0;
+    if (strcmp(c->role, "replicator") != 0)
+        return rp_fail(err, RP_USAGE, "--replication: only a replicator names one (--role replicator)");
+    if (rp_verify(&v, replication, &o, err) < 0)
+        return rp_wrap(err, err->code == RP_MISMATCH ? "--replication '%s' does not agree with this bundle, the original" : "--replication '%s'",
+                       replication);
+    if (strcmp(v.fingerprint, print) != 0)
+        return rp_fail(err, RP_SIGNATURE, "--replication '%s' is by %s, not by the key that countersigns", replication, v.fingerprint);
+    snprintf(c->replication, sizeof c->replication, "%s", v.statement);
+    return 0;
+}
+
 /* The whole bundle, which must be the verified one: verification keeps only the digests of large members. */
 static int read_whole(struct rp_bundle *whole, const char *path, const struct rp_bundle *verified, struct rp_err *err)
 {
@@ -117,8 +136,9 @@ static void print_countersignature(struct rp_cli *cli, const struct rp_verificat
     size_t number = json_array_size(v->signatures);
     rp_verification_line(&line, v);
     if (cli->json) {
-        cli->result = json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:s}", "bundle", path, "number", (json_int_t)number, "role", c->role,
-                                "fingerprint", print, "author", v->fingerprint, "at", c->at, "verdict", line.data);
+        cli->result = json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:s*}", "bundle", path, "number", (json_int_t)number, "role", c->role,
+                                "fingerprint", print, "author", v->fingerprint, "at", c->at, "verdict", line.data,
+                                "replication", *c->replication ? c->replication : NULL);
         return;
     }
     printf("the bundle, by %s: %s\n", v->fingerprint, line.data);
@@ -144,8 +164,8 @@ static int countersign(struct rp_cli *cli, const char *path, mode_t mode, struct
         return rp_wrap(err, "nothing was signed: the bundle does not verify");
     RP_KEY *k = load_key(cli, o, print, err);
     RP_BUNDLE whole = {0};
-    if (!k || check_signer(&v, print, c.role, err) < 0 || read_whole(&whole, path, &kept.bundle, err) < 0 ||
-        add_members(&whole, json_array_size(v.signatures), &c, k, err) < 0 || write_bundle(&whole, to, o, mode, err) < 0)
+    if (!k || check_signer(&v, print, c.role, err) < 0 || take_replication(&c, o->replication, path, print, err) < 0 ||
+        read_whole(&whole, path, &kept.bundle, err) < 0 || add_members(&whole, json_array_size(v.signatures), &c, k, err) < 0 || write_bundle(&whole, to, o, mode, err) < 0)
         return -1;
     print_countersignature(cli, &v, &c, print, to);
     return 0;
@@ -173,11 +193,14 @@ const struct rp_command rp_cmd_sign = {
         "unchanged and alone decides authorship, whatever the role. 'repro verify' lists every countersignature with role, date, note and "
         "trust; an invalid one fails the bundle. At most 32. The file is replaced atomically.\n"
         "\n"
+        "A role is what the signer says. A replicator gives --replication, the bundle of 'repro replicate' made with the same key: it is "
+        "verified against this bundle, and its digest is signed. Without it 'repro verify' and the pages read \"says to be a replicator\".\n"
+        "\n"
         "A bundle does not record the number of its countersignatures: a removed one is not detected.\n"
         "\n"
         "Examples:\n"
         "  repro sign a.repro.tar.zst --role reviewer --note \"replayed on a Zen 4\"\n"
-        "  repro sign a.repro.tar.zst --role replicator --key lab.pem -o b.repro.tar.zst\n",
+        "  repro sign a.repro.tar.zst --role replicator --replication mine.repro.tar.zst --key lab.pem\n",
     .opts = opts,
     .opts_size = sizeof(struct sign_opts),
     .run = cmd_sign,

@@ -41,13 +41,18 @@ void rp_section_signatures(struct rp_section *s)
     json_t *row;
     rp_html_table(s->out, "Each signature is valid; its role is the one that its signer claims", "role and time|key and note");
     json_array_foreach(s->b->v->signatures, i, row) {
-        rp_buf_puts(s->out, "<tr><th scope=\"row\">");
+        rp_buf_printf(s->out, "<tr><th scope=\"row\">%s", rp_countersign_says(row) ? "says to be: " : "");
         put_signature_figure(s, i, "role", "t");
         rp_buf_puts(s->out, "<span class=\"below when\">");
         put_signature_figure(s, i, "at", "t");
         rp_buf_puts(s->out, "</span></th><td><code>");
         rp_html_text(s->out, rp_json_text_at(row, "fingerprint"));
         rp_buf_puts(s->out, "</code>");
+        if (*rp_json_text_at(row, "replication")) {
+            rp_buf_puts(s->out, "<span class=\"below\">with the replication <code>");
+            put_signature_figure(s, i, "replication", "t");
+            rp_buf_puts(s->out, "</code></span>");
+        }
         if (*rp_json_text_at(row, "note")) {
             rp_buf_puts(s->out, "<span class=\"below\">");
             put_signature_figure(s, i, "note", "q");

@@ -34,6 +34,8 @@ static int check_fields(const struct rp_countersignature *c, enum rp_code code, 
         return rp_fail(err, code, "'%s' is not a time like 2026-11-21T06:27:54Z", rp_excerpt(shown, c->at));
     if (!is_plain(c->note) || !is_plain(c->program))
         return rp_fail(err, code, "a note is one line of UTF-8 without control characters, also of writing direction");
+    if (*c->replication && (strcmp(c->role, "replicator") != 0 || !rp_is_sha256(c->replication)))
+        return rp_fail(err, code, "only a replicator names a replication, by the SHA-256 of its statement");
     return 0;
 }
 
@@ -41,9 +43,9 @@ static void write_statement(struct rp_buf *out, const struct rp_countersignature
 {
     char hex[RP_SHA256_HEX];
     rp_sha256_hex(hex, of->data, of->size);
-    RP_JSON *j = json_pack("{s:s, s:[{s:s, s:{s:s}}], s:s, s:{s:s, s:s, s:s, s:s}}", "_type", RP_STATEMENT_TYPE, "subject", "name", SUBJECT,
+    RP_JSON *j = json_pack("{s:s, s:[{s:s, s:{s:s}}], s:s, s:{s:s, s:s, s:s, s:s, s:s*}}", "_type", RP_STATEMENT_TYPE, "subject", "name", SUBJECT,
                            "digest", "sha256", hex, "predicateType", RP_COUNTERSIGN_TYPE, "predicate", "role", c->role, "note", c->note,
-                           "at", c->at, "program", c->program);
+                           "at", c->at, "program", c->program, "replication", *c->replication ? c->replication : NULL);
     RP_BUG_IF(!j);
     rp_json_write(out, j);
 }
@@ -85,6 +87,8 @@ static int parse_payload(struct rp_countersignature *c, char digest[RP_SHA256_HE
     const json_t *p = rp_json_obj(j, "predicate", "statement", err);
     if (!p || copy_text(c->role, sizeof c->role, p, "role", err) < 0 || copy_text(c->at, sizeof c->at, p, "at", err) < 0 ||
         copy_text(c->program, sizeof c->program, p, "program", err) < 0 || copy_text(c->note, sizeof c->note, p, "note", err) < 0)
+        return -1;
+    if (json_object_get(p, "replication") && copy_text(c->replication, sizeof c->replication, p, "replication", err) < 0)
         return -1;
     snprintf(digest, RP_SHA256_HEX, "%s", rp_is_sha256(subject) ? subject : "");
     return check_fields(c, RP_MALFORMED, err);

@@ -6,10 +6,12 @@
  *            {"_type", "predicate": {"at", "note", "program", "role"}, "predicateType": "urn:repro:signature:1",
  *             "subject": [{"digest": {"sha256"}, "name": "statement.dsse.json"}]}
  *
+ *          The predicate of a replicator may have "replication", the SHA-256 of the statement.dsse.json of a replication by the same key;
+ *          `repro sign` verifies that bundle first.
  *          The role is a claim of the signer: authorship is decided only by the key of statement.dsse.json.
  * Flow:    struct rp_countersignature + key -> member; member + key -> struct rp_countersignature, after its signature was verified.
  * Owner:   fixed-size structs of the caller.
- * Extend:  another role is a word of RP_COUNTERSIGN_ROLES; another key of the predicate goes into statement() of counter.c.
+ * Extend:  another role is a word of RP_COUNTERSIGN_ROLES; another key of the predicate goes into write_statement() of countersign.c.
  *
  * A bundle does not record its number of countersignatures: the removal of one is not detected.
  */
@@ -26,7 +28,8 @@
 
 struct rp_countersignature {
     char role[16], at[32], program[64];
-    char note[501]; /* UTF-8 without control characters; "" for none */
+    char note[501];       /* UTF-8 without control characters; "" for none */
+    char replication[65]; /* of a replicator: the replication that is named; "" for none */
 };
 
 /* RP_USAGE: an invalid role or note. statement: the bytes of statement.dsse.json. */

@@ -41,6 +41,8 @@ static int open_countersignature(struct rp_verify_state *s, int number, json_t *
     json_object_set_new(row, "at", json_string(c.at));
     json_object_set_new(row, "program", json_string(c.program));
     json_object_set_new(row, "note", json_string(c.note));
+    if (*c.replication)
+        json_object_set_new(row, "replication", json_string(c.replication));
     return 0;
 }
 
@@ -122,6 +124,24 @@ const char *rp_countersign_role(const struct rp_verification *v, const char *fin
     return NULL;
 }
 
+int rp_countersign_says(const json_t *row)
+{
+    const char *role = rp_json_text_at(row, "role");
+    return strcmp(role, "author") == 0 || (strcmp(role, "replicator") == 0 && !*rp_json_text_at(row, "replication"));
+}
+
+const char *rp_countersign_text(char out[RP_COUNTERSIGN_TEXT], const json_t *row)
+{
+    const char *role = rp_json_text_at(row, "role"), *print = rp_json_text_at(row, "fingerprint");
+    const char *replication = rp_json_text_at(row, "replication");
+    int n = rp_countersign_says(row)
+                ? snprintf(out, RP_COUNTERSIGN_TEXT, "countersigned (says to be %s %s) by %s", *role == 'a' ? "an" : "a", role, print)
+                : snprintf(out, RP_COUNTERSIGN_TEXT, "countersigned as %s by %s", role, print);
+    if (*replication && n > 0 && n < RP_COUNTERSIGN_TEXT)
+        snprintf(out + n, (size_t)(RP_COUNTERSIGN_TEXT - n), " with the replication whose statement has SHA-256 %s", replication);
+    return out;
+}
+
 void rp_signatures_text(struct rp_buf *out, const struct rp_verification *v)
 {
     size_t i;
@@ -130,7 +150,7 @@ void rp_signatures_text(struct rp_buf *out, const struct rp_verification *v)
     {
         const char *name = rp_json_text_at(row, "name"), *until = rp_json_text_at(row, "until"), *note = rp_json_text_at(row, "note");
         int trusted = json_is_true(json_object_get(row, "trusted"));
-        rp_buf_printf(out, "countersigned as %s by %s", rp_json_text_at(row, "role"), rp_json_text_at(row, "fingerprint"));
+        rp_buf_puts(out, rp_countersign_text((char[RP_COUNTERSIGN_TEXT]){0}, row));
         if (trusted)
             rp_buf_printf(out, " (%s)", name);
         else if (*name)

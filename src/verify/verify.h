@@ -103,7 +103,7 @@ struct rp_verification {
     char statement[65];                    /* SHA-256 of statement.dsse.json, which identifies this bundle; "" if there is none */
     char signer[128];                      /* its name in the trust store, or "" */
     json_t *signatures;                    /* countersignatures: [{"number", "valid", "fingerprint", "role", "at", "note", "program",
-                                              "trusted", "name", "until"}], or {"number", "valid": false, "why"}; NULL before they were
+                                              "replication" of a replicator who named one, "trusted", "name", "until"}], or {"number", "valid": false, "why"}; NULL before they were
                                               read */
     json_t *run;                           /* run.json once digests and schema passed, else NULL */
     int64_t replay_from, replayed;         /* how many steps were replayed with equal bits, and the first of them */
@@ -124,6 +124,12 @@ void rp_verification_fini(struct rp_verification *v);
 #define RP_VERIFICATION __attribute__((cleanup(rp_verification_fini))) struct rp_verification
 /* Of the first valid countersignature by that key; NULL: none. */
 const char *rp_countersign_role(const struct rp_verification *v, const char *fingerprint);
+
+/* Of a row of `signatures`: "countersigned as reviewer by SHA256:..."; whether its role is only what the signer says, which it is of an author,
+ * and of a replicator who names no replication. */
+#define RP_COUNTERSIGN_TEXT 300
+const char *rp_countersign_text(char out[RP_COUNTERSIGN_TEXT], const json_t *row);
+int rp_countersign_says(const json_t *row);
 
 /* The table and the verdict as text, and as {"verdict", "bundle_verdict" if the report changed it, "fingerprint", "signer",
  * "countersignatures", "checks": [{"check", "severity", "state", "text", "proves"}], "levels" (levels.h), "timed", "results", "replay", "policy",

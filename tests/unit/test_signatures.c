@@ -63,6 +63,38 @@ static void fingerprint(const char *key, char print[RP_FINGERPRINT_SIZE])
     rp_key_fingerprint(k, print);
 }
 
+/* A replication is named by a replicator, by a digest; the text says who only claims a role. */
+TEST(a_replicator_names_a_replication)
+{
+    static const struct {
+        const char *role, *replication;
+        int sealed, says;
+    } cases[] = {
+        {"replicator", "", 1, 1}, {"reviewer", "", 1, 0}, {"author", "", 1, 1},
+        {"replicator", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", 1, 0},
+        {"reviewer", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", 0, 0},
+        {"replicator", "0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef", 0, 0},
+        {"replicator", "0123", 0, 0},
+    };
+    FX_KEY *k = fx_key("bob");
+    struct rp_buf of = {.data = (char *)"x", .size = 1};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_countersignature c = word(cases[i].role), back;
+        struct rp_err err = {0};
+        RP_BUF envelope = {0};
+        snprintf(c.replication, sizeof c.replication, "%s", cases[i].replication);
+        int sealed = rp_countersign_seal(&envelope, &c, &of, k, &err) == 0;
+        CHECK(sealed == cases[i].sealed && (sealed || err.code == RP_USAGE), "case %zu: %s", i, err.msg);
+        if (!sealed)
+            continue;
+        CHECK(rp_countersign_open(&back, envelope.data, envelope.size, &of, k, &err) == 0, "case %zu: %s", i, err.msg);
+        CHECK_STR(back.replication, cases[i].replication);
+        RP_JSON *row = json_pack("{s:s, s:s, s:s}", "role", back.role, "fingerprint", "SHA256:x", "replication", back.replication);
+        CHECK(rp_countersign_says(row) == cases[i].says, "case %zu", i);
+        SAID(rp_countersign_text((char[RP_COUNTERSIGN_TEXT]){0}, row));
+    }
+}
+
 TEST(every_signature_is_listed_and_the_authors_key_decides)
 {
     struct rp_bundle b;
