@@ -1,5 +1,6 @@
 /* Plausibility of wall times, phases and step times, against each other and against the behaviour of clocks. */
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/sort.h"
 #include "capture/value.h"
 #include "verify/state.h"
@@ -76,6 +77,13 @@ static int check_phases(const struct rp_verify_state *s, double *sum, struct rp_
     return 0;
 }
 
+/* Steps on a GPU have times by its own clock. */
+static int lacks_device_times(const struct rp_verify_state *s)
+{
+    return rp_verify_complete(s) && strcmp(rp_json_text_at(s->run, "backend"), "cpu") != 0 &&
+           !json_is_number(rp_json_at(s->run, "results/device_share"));
+}
+
 int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     int64_t n;
@@ -97,12 +105,16 @@ int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, str
         return rp_fail(err, RP_MISMATCH, "the steps span %.3f s, but the whole run took %.3f s", span, elapsed);
     if (check_phases(s, &phases, err) < 0)
         return -1;
+    if (rp_verify_complete(s) && !json_is_number(rp_json_at(s->run, "phases_s/timed")))
+        return rp_fail(err, RP_MISMATCH, "the run is complete, but phases_s has no 'timed'");
     if (phases > elapsed * CLOCK_DRIFT + WALL_SLACK_S)
         return rp_fail(err, RP_MISMATCH, "the phases add up to %.3f s, but the whole run took %.3f s", phases, elapsed);
     int unnamed = json_is_object(json_object_get(s->run, "phases_s")) && elapsed - phases > UNNAMED_S + UNNAMED_PART * elapsed;
     if (unnamed)
         return rp_check_warn(result, "steps span %.1f s of a run of %.1f s, %.1f s are outside all phases", span, elapsed,
                              elapsed - phases);
+    if (lacks_device_times(s))
+        return rp_check_warn(result, "the steps have no device_ns, their time by the clock of the device, which every GPU has");
     return rp_check_text(result, "steps span %.1f s of a run of %.1f s, in order and without overlap", span, elapsed);
 }
 

@@ -17,6 +17,36 @@ static const json_t *probes(const json_t *capture)
     return json_object_get(capture, "probes");
 }
 
+/* A capture has every probe and every value of capture/leaves.def: which builds wrote other ones is decided by its schema alone. */
+static int check_leaves(const json_t *capture, const char *member, struct rp_err *err)
+{
+    static const char *const groups[] = {
+#define PROBE(name) #name,
+#include "capture/probes.def"
+#undef PROBE
+    };
+    static const struct {
+        const char *name;
+        int known;
+    } leaves[] = {
+#define LEAF(name) {name, 0},
+#define KNOWN(name) {name, 1},
+#include "capture/leaves.def"
+#undef LEAF
+#undef KNOWN
+    };
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        if (!json_is_object(json_object_get(probes(capture), groups[i])))
+            return rp_fail(err, RP_MISMATCH, "%s has no probe '%s', which every capture of repro-env/1 has", member, groups[i]);
+    for (size_t i = 0; i < sizeof leaves / sizeof *leaves; i++)
+        if (!json_is_string(json_object_get(rp_value_at(probes(capture), leaves[i].name), "state")))
+            return rp_fail(err, RP_MISMATCH, "%s has no value '%s', known or not, which every capture of repro-env/1 has", member,
+                           leaves[i].name);
+        else if (leaves[i].known && !rp_known(probes(capture), leaves[i].name))
+            return rp_fail(err, RP_MISMATCH, "%s: '%s' is not known, but it is compiled into the program", member, leaves[i].name);
+    return 0;
+}
+
 /* Values that cannot change during a run. *known: how many values that identify a machine both captures have. */
 static int check_constants(const struct rp_verify_state *s, int *known, struct rp_err *err)
 {
@@ -75,7 +105,7 @@ int rp_check_same_host(struct rp_verify_state *s, struct rp_check_result *result
         return -1;
     if (known)
         return 0;
-    return rp_check_note(result, "the captures share no value that identifies a machine: that they are of one host is the signer's word");
+    return rp_check_warn(result, "the captures share no value that identifies a machine: that they are of one host is the signer's word");
 }
 
 /* run.json and the capture name the same build. */
@@ -88,7 +118,7 @@ static int check_program(const struct rp_verify_state *s, struct rp_err *err)
                                           {"flags", "program.flags"}};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
         const json_t *ran = json_object_get(json_object_get(s->run, "tool"), same[i][0]), *is = rp_known(probes(s->before), same[i][1]);
-        if (is && !json_equal(ran, is))
+        if (!json_equal(ran, is))
             return rp_fail(err, RP_MISMATCH, "tool/%s differs from the captured program", same[i][0]);
     }
     return 0;
@@ -125,23 +155,38 @@ static int check_kind(const struct rp_verify_state *s, const char *backend, int 
     return 0;
 }
 
-/* A GPU that was captured has the device's name, if any name is known; the index is the one that was asked for. */
-static int check_gpu_device(const struct rp_verify_state *s, struct rp_err *err)
+/* A captured GPU has that name, to which CUDA adds the profile of a MIG instance. */
+static int has_gpu(const json_t *capture, const char *device)
 {
-    struct rp_device_info d;
-    const char *number, *asked = json_string_value(rp_run_setting(s->run, "run.device"));
+    const char *number;
     json_t *gpu;
-    int known = 0, found = 0;
+    json_object_foreach((json_t *)rp_group(probes(capture), "gpu.devices"), number, gpu) {
+        const char *name = json_string_value(rp_known(gpu, "name"));
+        size_t n = name ? strlen(name) : 0;
+        if (n && strncmp(name, device, n) == 0 && (!device[n] || strncmp(device + n, " MIG ", 5) == 0))
+            return 1;
+    }
+    return 0;
+}
+
+/* Both captures have the GPU that trained; the index is the one that was asked for. A capture whose worker crashed has no GPU. */
+static int check_gpu_device(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const json_t *const capture[] = {s->before, s->after};
+    struct rp_device_info d;
+    const char *asked = json_string_value(rp_run_setting(s->run, "run.device"));
     char safe[72];
     if (rp_device_from_json(&d, json_object_get(s->run, "device")) < 0)
         return rp_fail(err, RP_MISMATCH, "'device' is not a device");
-    json_object_foreach((json_t *)rp_group(probes(s->before), "gpu.devices"), number, gpu) {
-        const char *name = json_string_value(rp_known(gpu, "name"));
-        known += name != NULL;
-        found += name && strncmp(name, d.name, strlen(name)) == 0; /* CUDA adds the profile of a MIG instance */
+    for (int i = 0; i < 2; i++) {
+        if (has_gpu(capture[i], d.name))
+            continue;
+        if (strcmp(rp_state_at(probes(capture[i]), "gpu.worker"), "error") != 0)
+            return rp_fail(err, RP_MISMATCH, "the run used '%s', but the capture %s it has no GPU of that name", rp_excerpt(safe, d.name),
+                           i ? "after" : "before");
+        rp_check_warn(result, "the capture %s the run could not list GPUs: that the machine has '%s' is the signer's word",
+                      i ? "after" : "before", rp_excerpt(safe, d.name));
     }
-    if (known && !found)
-        return rp_fail(err, RP_MISMATCH, "the run used '%s', but no captured GPU has that name", rp_excerpt(safe, d.name));
     if (asked && *asked >= '0' && *asked <= '9' && strtol(asked, NULL, 10) != d.index)
         return rp_fail(err, RP_MISMATCH, "the run used GPU %d, but the settings require GPU %.8s", d.index, asked);
     return 0;
@@ -204,7 +249,7 @@ static int check_memory(const struct rp_verify_state *s, struct rp_err *err)
 }
 
 /* The device memory that was reserved lies between the size of the parameters and the plan. */
-static int check_device_memory(const struct rp_verify_state *s, struct rp_err *err)
+static int check_device_memory(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const json_t *plan = json_object_get(s->run, "plan"), *is = json_object_get(s->run, "device_bytes");
     double reserved = json_number_value(json_object_get(is, "reserved")), total = json_number_value(json_object_get(plan, "total_bytes"));
@@ -212,6 +257,8 @@ static int check_device_memory(const struct rp_verify_state *s, struct rp_err *e
     if (is && (reserved > total || reserved < parameters))
         return rp_fail(err, RP_MISMATCH, "device_bytes/reserved is %.0f; the plan has %.0f, of which %.0f are parameters", reserved, total,
                        parameters);
+    if (!is && rp_verify_complete(s))
+        rp_check_warn(result, "run.json has no device_bytes, the memory taken of the device, which every GPU reports");
     return 0;
 }
 
@@ -221,15 +268,17 @@ int rp_check_environment(struct rp_verify_state *s, struct rp_check_result *resu
     const char *asked = json_string_value(rp_run_setting(s->run, "run.backend"));
     char safe[72];
     int none, is_cpu = strcmp(backend, "cpu") == 0;
-    if (check_program(s, err) < 0)
+    if (check_leaves(s->before, RP_OF_NODE(0, ".before.json"), err) < 0 || check_leaves(s->after, RP_OF_NODE(0, ".after.json"), err) < 0 ||
+        check_program(s, err) < 0)
         return -1;
     if (asked && strcmp(asked, "auto") != 0 && strcmp(asked, backend) != 0)
         return rp_fail(err, RP_MISMATCH, "the settings require the backend '%.64s', but run.json has another", asked);
     if (strspn(backend, "abcdefghijklmnopqrstuvwxyz") != strlen(backend))
         return rp_fail(err, RP_MISMATCH, "'%s' is not the name of a backend", rp_excerpt(safe, backend));
     if (!is_cpu && strcmp(backend, "cuda") != 0)
-        return check_device_memory(s, err); /* of a later version: its devices are not known here */
-    if (check_kind(s, backend, &none, err) < 0 || (is_cpu ? check_memory(s, err) : check_device_memory(s, err)) < 0)
+        return rp_check_warn(result, "the backend '%s' is not of this version: whether its device fits the captures is not known here",
+                             backend);
+    if (check_kind(s, backend, &none, err) < 0 || (is_cpu ? check_memory(s, err) : check_device_memory(s, result, err)) < 0)
         return -1;
-    return none ? 0 : is_cpu ? check_device(s, result, err) : check_gpu_device(s, err);
+    return none ? 0 : is_cpu ? check_device(s, result, err) : check_gpu_device(s, result, err);
 }

@@ -262,6 +262,11 @@ int rp_check_predicate(struct rp_verify_state *s, struct rp_check_result *result
 
 /* ---- claims ---- */
 
+int rp_verify_complete(const struct rp_verify_state *s)
+{
+    return strcmp(rp_json_text_at(s->run, "status"), "complete") == 0;
+}
+
 int rp_check_status(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const char *status = rp_json_text_at(s->run, "status"), *reason = json_string_value(json_object_get(s->run, "reason"));

@@ -12,11 +12,18 @@
 #define CLOCKS_APART 1.001 /* two oscillators, or two readings of one */
 #define WALL_SLACK_S 1.001 /* the wall clock may be adjusted against the monotonic clock */
 #define WALL_DRIFT 1.01
+#define SAMPLES_ENOUGH 8 /* a window this long has some, even if the first are late */
 #define PERIOD_S (RP_TELEMETRY_PERIOD_NS / 1e9)
 
 static int is_cpu(const struct rp_verify_state *s)
 {
     return strcmp(json_string_value(json_object_get(s->run, "backend")), "cpu") == 0;
+}
+
+/* What a complete run on a GPU always has: worth a warning where it is missing, whatever the reason, as its absence helps a forger too. */
+static int is_complete_gpu(const struct rp_verify_state *s)
+{
+    return !is_cpu(s) && rp_verify_complete(s);
 }
 
 /* Nanoseconds of all repetitions. */
@@ -47,12 +54,15 @@ static int check_share(const struct rp_verify_state *s, const json_t *is, struct
     const json_t *both[] = {json_object_get(is, "before"), json_object_get(is, "after")};
     const json_t *share = json_object_get(json_object_get(is, "achieved"), "gemm_share");
     double slack = is_cpu(s) ? RP_CEILING_SLACK_CPU : RP_CEILING_SLACK_DEVICE, value = json_number_value(share);
-    if (json_is_null(both[0]) || json_is_null(both[1])) /* the clock may rise after the first measurement */
-        return rp_check_note(result, "not measured %s the run: the run is not compared with a ceiling",
-                             json_is_null(both[0]) ? "before" : "after");
     if (value > slack)
         return rp_fail(err, RP_MISMATCH, "the run achieved %.2f of its own GEMM ceiling; at most %.2f is plausible",
                        value, slack);
+    for (int i = 0; i < 2 && is_complete_gpu(s); i++)
+        if (!json_is_object(json_object_get(both[i], "host_to_device")))
+            return rp_check_warn(result, "ceilings/%s has no rate of uploads, which every GPU has", i ? "after" : "before");
+    if (json_is_null(both[0]) || json_is_null(both[1])) /* the clock may rise after the first measurement */
+        return rp_check_note(result, "not measured %s the run: the run is not compared with a ceiling",
+                             json_is_null(both[0]) ? "before" : "after");
     if (!json_is_number(share))
         return rp_check_note(result, "the run is not compared with its GEMM ceiling, of which it has no share");
     if (value > 1)
@@ -141,7 +151,7 @@ static void describe_telemetry(const struct rp_verify_state *s, const json_t *is
     double room = expected_samples(s, json_integer_value(json_object_get(is, "every")));
     int few = rp_verify_few_samples(s);
     if (few || *text)
-        result->state = RP_CHECK_NOTE;
+        result->state = few && room >= SAMPLES_ENOUGH && rp_verify_complete(s) ? RP_CHECK_WARNING : RP_CHECK_NOTE;
     if (few)
         rp_check_text(result, "only %" PRId64 " device samples in the timed windows, %.0f expected%s%s", timed, room,
                      *text ? "; throttled: " : "", text);
@@ -181,5 +191,6 @@ int rp_check_telemetry(struct rp_verify_state *s, struct rp_check_result *result
         return check_samples(s, &m->bytes, result, err);
     if (is_cpu(s))
         return rp_check_text(result, "none: the CPU backend has no telemetry");
-    return reason ? rp_check_note(result, "none: %.300s", json_string_value(reason)) : rp_check_note(result, "none");
+    result->state = rp_verify_complete(s) ? RP_CHECK_WARNING : RP_CHECK_NOTE;
+    return rp_check_text(result, "none%s%.300s", reason ? ": " : "", reason ? json_string_value(reason) : "");
 }

@@ -45,6 +45,7 @@ int64_t rp_verify_steps(const json_t *run); /* of its results: warm-up and timed
 int rp_verify_cpu(struct rp_device_info *out, const json_t *run); /* its device; -1 where that is not a CPU */
 
 void rp_verify_window(const struct rp_verify_state *s, int64_t *from, int64_t *to); /* start and end of the timed steps, or -1 */
+int rp_verify_complete(const struct rp_verify_state *s);                            /* the run reached its end */
 int rp_verify_few_samples(const struct rp_verify_state *s); /* less than half of what the timed windows should have */
 
 /* One line for each valid countersignature. */

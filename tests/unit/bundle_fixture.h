@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/backend.h"
+#include "base/build.h"
 #include "base/json.h"
 #include "bundle/bundle.h"
 #include "capture/fields.h"
@@ -112,6 +113,38 @@ static __attribute__((unused)) void fx_records(struct rp_buf *out, int warm, int
     fx_records_until(out, warm, timed, repeats, warm + timed * repeats);
 }
 
+/* A value "group.name" where there is none: NULL is one that the machine does not have. */
+static void fx_leaf(json_t *probes, const char *leaf, const char *value)
+{
+    const char *dot = strchr(leaf, '.');
+    RP_FREE char *group = rp_asprintf("%.*s", (int)(dot - leaf), leaf);
+    if (!json_object_get(probes, group))
+        json_object_set_new(probes, group, json_object());
+    if (!json_object_get(json_object_get(probes, group), dot + 1))
+        json_object_set_new(json_object_get(probes, group), dot + 1,
+                            json_pack("{s:s, s:s?, s:s}", "state", value ? "ok" : "absent", "value", value, "source", "/proc"));
+}
+
+/* What every capture has. */
+static void fx_leaves(json_t *probes)
+{
+    const struct rp_build *b = rp_build_record();
+    const char *const known[][2] = {{"kernel.release", "6.1.0"},        {"program.version", b->version},   {"program.commit", b->commit},
+                                    {"program.source_state", b->dirty}, {"program.compiler", b->compiler}, {"program.flags", b->flags}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        fx_leaf(probes, known[i][0], known[i][1]);
+#define LEAF(name) fx_leaf(probes, name, NULL);
+#define KNOWN(name) LEAF(name)
+#include "capture/leaves.def"
+#undef LEAF
+#undef KNOWN
+#define PROBE(name)                                                                                                                        \
+    if (!json_object_get(probes, #name))                                                                                                   \
+        json_object_set_new(probes, #name, json_object());
+#include "capture/probes.def"
+#undef PROBE
+}
+
 static json_t *fx_capture(const char *when)
 {
     struct rp_err err;
@@ -120,6 +153,7 @@ static json_t *fx_capture(const char *when)
     json_t *j = rp_json_parse(text, strlen(text), "env", &err);
     if (!j)
         abort();
+    fx_leaves(json_object_get(j, "probes"));
     return j;
 }
 
@@ -211,6 +245,32 @@ static json_t *fx_ceilings(int64_t before, int64_t after)
     return json_pack("{s:o, s:o}", "before", fx_ceiling(before), "after", fx_ceiling(after));
 }
 
+/* The run was made by a build of another commit. */
+static __attribute__((unused)) void fx_other_build(struct fx *x)
+{
+    json_t *commit = json_string("0123456789abcdef0123456789abcdef01234567");
+    json_object_set(json_object_get(x->run, "tool"), "commit", commit);
+    fx_capture_both(x, "program", "commit", commit);
+}
+
+/* The devices of both captures, which take the reference. */
+static __attribute__((unused)) void fx_gpus(struct fx *x, json_t *devices)
+{
+    json_object_set(json_object_get(json_object_get(x->before, "probes"), "gpu"), "devices", devices);
+    json_object_set_new(json_object_get(json_object_get(x->after, "probes"), "gpu"), "devices", devices);
+}
+
+/* What a run on a GPU has: it in both captures, where they have none, and uploads in the ceilings. */
+static void fx_on_gpu(struct fx *x, const char *name, json_t *done)
+{
+    static const char *const sides[] = {"before", "after"};
+    if (!json_object_get(json_object_get(json_object_get(x->before, "probes"), "gpu"), "devices"))
+        fx_gpus(x, json_pack("{s:{s:{s:s, s:s, s:s}}}", "0", "name", "state", "ok", "value", name, "source", "NVML"));
+    for (int i = 0; i < 2; i++)
+        json_object_set_new(json_object_get(json_object_get(done, "ceilings"), sides[i]), "host_to_device",
+                            json_pack("{s:i, s:i, s:[i]}", "bytes", 67108864, "calls", 1, "ns", 5000000));
+}
+
 /* run.json and report.md from the recipe and the records as they are now. */
 static __attribute__((unused)) int fx_documents(struct fx *x, const char *status, const char *reason, struct rp_err *err)
 {
@@ -225,6 +285,8 @@ static __attribute__((unused)) int fx_documents(struct fx *x, const char *status
     RP_JSON *challenge = NULL;
     if (x->challenge.size && rp_challenge_read(&read, x->challenge.data, x->challenge.size, err) == 0)
         challenge = rp_challenge_json(&read);
+    if (strcmp(rp_json_text_at(device, "kind"), "cuda") == 0)
+        fx_on_gpu(x, rp_json_text_at(device, "name"), done);
     struct rp_records records;
     struct rp_telemetry telemetry;
     if (rp_records_parse(&records, x->steps.data, x->steps.size, err) < 0)

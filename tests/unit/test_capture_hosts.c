@@ -4,6 +4,7 @@
  */
 #include "base/json.h"
 #include "capture/capture.h"
+#include "capture/value.h"
 #include "tests/unit/env_shape.h"
 #include "tests/unit/host_tree.h"
 #include "tests/unit/tap.h"
@@ -153,6 +154,21 @@ static void check_launch(const char *tree, json_t *env)
     CHECK_STR(seen.data, expected.data);
 }
 
+/* `verify` refuses captures without these. */
+static void check_leaves(const json_t *env, const char *name)
+{
+    static const char *const leaves[] = {
+#define LEAF(leaf) leaf,
+#define KNOWN(leaf) leaf,
+#include "capture/leaves.def"
+#undef LEAF
+#undef KNOWN
+    };
+    for (size_t i = 0; i < sizeof leaves / sizeof *leaves; i++)
+        CHECK(json_is_string(json_object_get(rp_value_at(json_object_get(env, "probes"), leaves[i]), "state")), "%s: no %s", name,
+              leaves[i]);
+}
+
 static void check_host(const char *name, struct env_counts *c)
 {
     const char *root = host_tree(name);
@@ -163,6 +179,7 @@ static void check_host(const char *name, struct env_counts *c)
     RP_JSON *env = capture_as_nobody(root, NULL);
     const char *fault = env_fault(env, c);
     CHECK(!fault, "%s: %s", name, fault);
+    check_leaves(env, name);
     if (env) {
         drop_volatile(env);
         json_object_foreach (json_object_get(env, "probes"), probe, values) {
@@ -209,6 +226,7 @@ TEST(nothing_at_all)
     RP_JSON *env = capture_as_nobody(scratch_new(), NULL);
     const char *fault = env_fault(env, &c);
     CHECK(!fault, "%s", fault);
+    check_leaves(env, "an empty directory");
     drop_volatile(env);
     fault = env_fault(env, &c);
     CHECK(!fault && c.ok == 0 && c.denied > 200 && c.error == 0 && c.absent > 50, "%d ok, %d denied, %d in error, %d absent",

@@ -290,14 +290,14 @@ TEST(samples_and_their_figures_belong_together)
     fx_render(&x);
     refused(&x, RP_CHECK_telemetry, RP_MISMATCH);
     rp_buf_fini(&x.telemetry);
-    expect_state(&x, RP_CHECK_telemetry, RP_CHECK_NOTE);
+    expect_state(&x, RP_CHECK_telemetry, RP_CHECK_WARNING);
     json_object_set(x.run, "telemetry", keep);
     fx_render(&x);
     refused(&x, RP_CHECK_telemetry, RP_MISMATCH);
     x.no_telemetry = "libnvidia-ml.so.1: | none |";
     fx_compute(&x);
     CHECK(strstr(x.report.data, " libnvidia-ml.so.1: \\| none \\|."), "%s", x.report.data);
-    expect_state(&x, RP_CHECK_telemetry, RP_CHECK_NOTE);
+    expect_state(&x, RP_CHECK_telemetry, RP_CHECK_WARNING);
     /* a name that is no path, longer than any: the report is rendered from what a stranger wrote */
     fx_again(&x);
     with_samples(&x, FIRST, 7, 1);

@@ -104,7 +104,7 @@ TEST(a_recipe_under_the_name_of_an_embedded_one_is_compared_with_it)
     fx_build.dirty = "dirty";
     expect_state_of("sealed", RP_CHECK_recipe, RP_CHECK_NOTE);
     fx_build.dirty = "clean";
-    set_path(x.run, "tool/commit", json_string("0123456789abcdef0123456789abcdef01234567")); /* another build had another recipe, or so it says */
+    fx_other_build(&x); /* another build had another recipe, or so it says */
     fx_render(&x);
     expect_state(&x, RP_CHECK_recipe, RP_CHECK_NOTE);
     set_path(x.run, "recipe_name", json_string("embedded:bert_huge"));

@@ -73,10 +73,10 @@ TEST(faster_than_any_processor_is_refused)
     set_path(x.run, "recipe/run.threads/origin", json_string("command line"));
     fx_render(&x);
     refused(&x, RP_CHECK_peak, RP_MISMATCH);
-    json_object_del(cpu, "threads"); /* nobody knows how many there were */
+    json_object_set(cpu, "threads", json_object_get(cpu, "vendor")); /* absent: nobody knows how many there were */
     fx_compute(&x);
     set_path(x.run, "device", fx_device("isa=avx512 threads=256"));
-    set_path(x.run, "tool/commit", json_string("0123456789abcdef0123456789abcdef01234567")); /* memory of so many threads was not planned */
+    fx_other_build(&x); /* memory of so many threads was not planned */
     fx_render(&x);
     accepted(&x);
 }
