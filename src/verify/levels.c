@@ -127,6 +127,8 @@ void rp_levels_line(struct rp_buf *out, const struct rp_verification *v)
     rp_buf_puts(out, "; claimed: ");
     if (reached[RP_LEVEL_timed] == RP_LEVEL_YES)
         rp_buf_printf(out, "speed above %.4g %s", v->timed.rate, rp_throughput_of(v->run).unit);
+    else if (v->timed.rate > 0)
+        rp_buf_printf(out, "speed (at least %.4g %s if its steps were computed)", v->timed.rate, rp_throughput_of(v->run).unit);
     else
         rp_buf_puts(out, "speed");
     rp_buf_printf(out, ", machine%s", reached[RP_LEVEL_computed] == RP_LEVEL_YES    ? ""
