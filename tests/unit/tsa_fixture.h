@@ -22,7 +22,7 @@ struct tsa {
 struct tsa_kind {
     const char *key;     /* "RSA" or "EC" */
     const char *usage;   /* of extended keys; NULL: that of an authority */
-    long long until;     /* seconds after TSA_T0; 0: a year */
+    long long until;     /* seconds after TSA_T0 that the authority is valid; 0: a year */
     int bits;            /* of RSA; 0: 2048 */
 };
 struct tsa_stamp {
@@ -76,8 +76,8 @@ static __attribute__((unused)) void tsa_make(struct tsa *t, struct tsa_kind kind
     t->root_key = tsa_key(&kind);
     t->middle_key = tsa_key(&kind);
     t->key = tsa_key(&kind);
-    t->root = tsa_certificate(RP_FORMAT(name, "root %d", made++), t->root_key, NULL, t->root_key, NULL, 0);
-    t->middle = tsa_certificate("intermediate", t->middle_key, t->root, t->root_key, NULL, 0);
+    t->root = tsa_certificate(RP_FORMAT(name, "root %d", made++), t->root_key, NULL, t->root_key, NULL, 3650 * TSA_DAY);
+    t->middle = tsa_certificate("intermediate", t->middle_key, t->root, t->root_key, NULL, 3650 * TSA_DAY);
     t->certificate = tsa_certificate("authority", t->key, t->middle, t->middle_key, usage, kind.until);
 }
 
