@@ -9,6 +9,7 @@
 #include "sign/key.h"
 #include "sign/minisign.h"
 #include "sign/statement.h"
+#include "sign/timestamp.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,10 +157,11 @@ static int check_required(const struct rp_bundle *b, struct rp_err *err)
 
 /* ---- writing ---- */
 
-/* Countersignatures are added after sealing, so neither the statement nor SHA256SUMS can name them. */
-static int is_counter(const char *name)
+/* Countersignatures and time stamps are added after sealing, so neither the statement nor SHA256SUMS can name them. */
+static int is_added_later(const char *name)
 {
-    return strncmp(name, RP_COUNTERSIGN_FOLDER, strlen(RP_COUNTERSIGN_FOLDER)) == 0;
+    return strncmp(name, RP_COUNTERSIGN_FOLDER, strlen(RP_COUNTERSIGN_FOLDER)) == 0 ||
+           strncmp(name, RP_TIMESTAMP_FOLDER, strlen(RP_TIMESTAMP_FOLDER)) == 0;
 }
 
 void rp_bundle_sums(struct rp_buf *out, const struct rp_bundle *b)
@@ -167,7 +169,7 @@ void rp_bundle_sums(struct rp_buf *out, const struct rp_bundle *b)
     for (int i = 0; i < b->n; i++) {
         const struct rp_member *m = &b->member[i];
         char hex[RP_SHA256_HEX];
-        if (strcmp(m->name, STATEMENT) == 0 || strncmp(m->name, SUMS, strlen(SUMS)) == 0 || is_counter(m->name))
+        if (strcmp(m->name, STATEMENT) == 0 || strncmp(m->name, SUMS, strlen(SUMS)) == 0 || is_added_later(m->name))
             continue;
         rp_member_sha256(hex, m);
         rp_buf_printf(out, "%s  %s\n", hex, m->name);
@@ -179,7 +181,7 @@ int rp_bundle_subjects(const struct rp_bundle *b, struct rp_subject *subject)
     int n = 0;
     for (int i = 0; i < b->n; i++) {
         const struct rp_member *m = &b->member[i];
-        if (strcmp(m->name, STATEMENT) == 0 || is_counter(m->name))
+        if (strcmp(m->name, STATEMENT) == 0 || is_added_later(m->name))
             continue;
         subject[n].name = m->name;
         rp_member_sha256(subject[n++].sha256, m);

@@ -47,7 +47,7 @@ struct rp_key_pair; /* sign/key.h */
 
 /* Adds key.pem, verify.sh, SHA256SUMS with its two signatures, and statement.dsse.json; file receives the bytes of the bundle. */
 int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, struct rp_buf *file, struct rp_err *err) rp_must_check;
-/* Packs the members as they are: for a bundle that was read and got another countersignature. */
+/* Packs the members as they are: for a bundle that was read and got another countersignature or time stamp. */
 int rp_bundle_pack(const struct rp_bundle *b, struct rp_buf *file, struct rp_err *err) rp_must_check;
 /* Strict: regular files only, known metadata, plain names, no duplicates, canonical order, every required member, nothing after the
  * end; otherwise RP_MALFORMED. The contents of members are not checked. */
@@ -63,8 +63,8 @@ int rp_bundle_again(int fd, const struct rp_member *m, int (*piece)(void *to, co
 void rp_member_sha256(char out[RP_SHA256_HEX], const struct rp_member *m);
 size_t rp_member_size(const struct rp_member *m);
 
-/* What sealing adds and verify compares: the text of SHA256SUMS, the script, the list of subjects (all members except the statement
- * and the countersignatures; names are borrowed from b). */
+/* What sealing adds and verify compares: the text of SHA256SUMS, the script, the list of subjects (all members except the statement,
+ * countersignatures and time stamps; names are borrowed from b). */
 void rp_bundle_sums(struct rp_buf *out, const struct rp_bundle *b);
 const char *rp_bundle_script(size_t *size);
 struct rp_subject; /* sign/statement.h */

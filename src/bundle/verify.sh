@@ -5,6 +5,7 @@
 #   sh verify.sh BUNDLE.repro.tar.zst [PUBLIC_KEY.pem]
 #   sh verify.sh DIRECTORY [PUBLIC_KEY.pem]              an unpacked bundle
 #
+# Time stamps are checked if TSA_CA in the environment names a PEM file with their authority's root certificate.
 # Signature first, over the exact bytes; then the digest of every file; then that there is no other file.
 # Without PUBLIC_KEY.pem the key inside the bundle is used: that shows that nothing was changed after signing, not who signed.
 # This script came with the bundle. Read it, or take it from a bundle that you made, before you believe what it prints.
@@ -74,6 +75,24 @@ while [ -f "$dir/signatures/$n.dsse.json" ]; do
     n=$((n + 1))
 done
 
+# Time stamps: an authority's word, unless there is its certificate; that is checked for the time of the token, as GNU date reads it.
+stamps=0
+while [ -f "$dir/timestamps/$stamps.tsr" ]; do
+    stamp=$dir/timestamps/$stamps.tsr
+    { # of the token alone: the status around it is signed by nobody
+        openssl ts -reply -in "$stamp" -token_out -out "$tmp/token" && openssl ts -reply -in "$tmp/token" -token_in -text >"$tmp/stamp"
+    } 2>/dev/null || fail "timestamps/$stamps.tsr is no time stamp"
+    when=$(sed -n 's/^Time stamp: //p' "$tmp/stamp" | tr -c ' -~\n' '?' | head -n 1)
+    if [ -n "${TSA_CA-}" ]; then
+        openssl ts -verify -in "$stamp" -data "$dir/statement.dsse.json" -CAfile "$TSA_CA" -attime "$(date -u -d "$when" +%s)" >/dev/null 2>&1 ||
+            fail "timestamps/$stamps.tsr is not about this bundle, or not by an authority of '$TSA_CA'"
+        echo "OK time-stamped $when"
+    else
+        echo "NOT CHECKED timestamps/$stamps.tsr says $when; TSA_CA=FILE names its authority's certificate" >&2
+    fi
+    stamps=$((stamps + 1))
+done
+
 # The author's.
 if [ -z "$key" ]; then
     key=$dir/key.pem
@@ -90,9 +109,10 @@ jq -e '._type == "https://in-toto.io/Statement/v1" and .predicateType == "urn:re
 jq -r '.subject[] | .digest.sha256 + "  " + .name' "$tmp/payload" >"$tmp/sums"
 (cd "$dir" && sha256sum -c --strict --quiet "$tmp/sums") || fail "a file is missing or not the one that was signed"
 echo "OK digest of $(wc -l <"$tmp/sums") files"
-jq -e -n --argjson n "$n" --slurpfile statement "$tmp/payload" --rawfile names "$tmp/names" \
+jq -e -n --argjson n "$n" --argjson stamps "$stamps" --slurpfile statement "$tmp/payload" --rawfile names "$tmp/names" \
     '($names | split("\n") | map(ltrimstr("./") | select(. != "" and (endswith("/") | not))) | sort)
-     == ([$statement[0].subject[].name, "statement.dsse.json", (range($n) | "signatures/\(.).dsse.json", "signatures/\(.).pem")] | sort)' >/dev/null ||
+     == ([$statement[0].subject[].name, "statement.dsse.json", (range($n) | "signatures/\(.).dsse.json", "signatures/\(.).pem"),
+         (range($stamps) | "timestamps/\(.).tsr")] | sort)' >/dev/null ||
     fail "the bundle holds files that were not signed, or a file twice"
 echo "OK no other files"
 

@@ -1,17 +1,15 @@
 /* `repro sign`: adds a countersignature to a bundle. */
 #include "base/build.h"
 #include "base/clock.h"
-#include "base/hash.h"
+#include "cli/amend.h"
 #include "cli/opts.h"
 #include "sign/countersign.h"
 #include "verify/verify.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 struct sign_opts {
@@ -31,23 +29,6 @@ static const struct rp_opt opts[] = {
     RP_OPT_PASSPHRASE_FD(passphrase_fd),
     {0},
 };
-
-/* Opens and locks the file: of two concurrent signers the second reads the result of the first. */
-static int open_locked(const char *path, struct stat *st, struct rp_err *err)
-{
-    for (;;) {
-        struct stat now;
-        RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-        if (fd < 0 || fstat(fd, st) < 0)
-            return rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
-        if (!S_ISREG(st->st_mode))
-            return rp_fail(err, RP_MALFORMED, "'%s' is not a regular file", path);
-        while (flock(fd, LOCK_EX) < 0 && errno == EINTR) { /* some file systems have no locks */
-        }
-        if (stat(path, &now) == 0 && now.st_dev == st->st_dev && now.st_ino == st->st_ino)
-            return rp_fd_take(&fd);
-    }
-}
 
 static struct rp_key_pair *load_key(const struct rp_cli *cli, const struct sign_opts *o, char print[RP_FINGERPRINT_SIZE],
                                     struct rp_err *err)
@@ -92,21 +73,6 @@ static int take_replication(struct rp_countersignature *c, const char *replicati
     return 0;
 }
 
-/* The whole bundle, which must be the verified one: verification keeps only the digests of large members. */
-static int read_whole(struct rp_bundle *whole, const char *path, const struct rp_bundle *verified, struct rp_err *err)
-{
-    char is[RP_SHA256_HEX], was[RP_SHA256_HEX];
-    if (rp_bundle_open(whole, path, err) < 0)
-        return -1;
-    int same = whole->n == verified->n;
-    for (int i = 0; same && i < whole->n; i++) {
-        rp_member_sha256(is, &whole->member[i]);
-        rp_member_sha256(was, &verified->member[i]);
-        same = strcmp(whole->member[i].name, verified->member[i].name) == 0 && strcmp(is, was) == 0;
-    }
-    return same ? 0 : rp_fail(err, RP_MISMATCH, "'%s' changed during verification; nothing was signed", path);
-}
-
 static int add_members(struct rp_bundle *b, size_t number, const struct rp_countersignature *c, const struct rp_key_pair *k,
                        struct rp_err *err)
 {
@@ -119,14 +85,6 @@ static int add_members(struct rp_bundle *b, size_t number, const struct rp_count
     if (rp_bundle_add(b, name, envelope.data, envelope.size, err) < 0)
         return -1;
     return rp_bundle_add(b, key_name, pem.data, pem.size, err);
-}
-
-static int write_bundle(const struct rp_bundle *b, const char *path, const struct sign_opts *o, mode_t mode, struct rp_err *err)
-{
-    RP_BUF file = {0};
-    if (rp_bundle_pack(b, &file, err) < 0)
-        return -1;
-    return (o->output && !o->force ? rp_write_new_file : rp_write_file)(path, file.data, file.size, mode, err);
 }
 
 static void print_countersignature(struct rp_cli *cli, const struct rp_verification *v, const struct rp_countersignature *c,
@@ -165,7 +123,8 @@ static int countersign(struct rp_cli *cli, const char *path, mode_t mode, struct
     RP_KEY *k = load_key(cli, o, print, err);
     RP_BUNDLE whole = {0};
     if (!k || check_signer(&v, print, c.role, err) < 0 || take_replication(&c, o->replication, path, print, err) < 0 ||
-        read_whole(&whole, path, &kept.bundle, err) < 0 || add_members(&whole, json_array_size(v.signatures), &c, k, err) < 0 || write_bundle(&whole, to, o, mode, err) < 0)
+        rp_amend_read(&whole, path, &kept.bundle, err) < 0 || add_members(&whole, json_array_size(v.signatures), &c, k, err) < 0 ||
+        rp_amend_write(&whole, to, o->output && !o->force, mode, err) < 0)
         return -1;
     print_countersignature(cli, &v, &c, print, to);
     return 0;
@@ -180,7 +139,7 @@ static int cmd_sign(struct rp_cli *cli, struct rp_err *err)
         return rp_fail(err, RP_IO, "cannot open '%s': %s", cli->argv[0], strerror(errno));
     if (o->output && rp_cli_check_output(o->output, o->force, err) < 0)
         return -1;
-    RP_FD lock = open_locked(path, &st, err);
+    RP_FD lock = rp_amend_lock(path, &st, err);
     return lock < 0 ? -1 : countersign(cli, path, st.st_mode & 0777, err);
 }
 

@@ -6,6 +6,7 @@
 #include "cli/opts.h"
 #include "page/page.h"
 #include "recipe/choices.h"
+#include "sign/timestamp.h"
 #include "sign/trust.h"
 #include "verify/policy.h"
 #include "verify/verify.h"
@@ -19,7 +20,7 @@
 
 struct verify_opts {
     const char *trust, *policy, *baseline, *report, *data, *init, *state, *store, *isa, *replay, *limit, *ledger, *original;
-    const char *challenge, *received, *draw;
+    const char *challenge, *received, *draw, *tsa_ca;
     struct rp_opt_list with;
     long threads;
     int list, no_ledger;
@@ -49,6 +50,7 @@ static const struct rp_opt opts[] = {
     RP_OPTION_INT(threads, "threads", 0, 0, 4096, "replay: number of threads; the bits do not depend on it"),
     RP_OPT_ORIGINAL(original),
     RP_OPT_LEDGER(ledger),
+    RP_OPT_TSA_CA(tsa_ca),
     RP_OPT_NO_LEDGER(no_ledger),
     RP_OPTION_FLAG(list, "list", 'l', "list every check with its id, severity, what it proves and how; reads no bundle"),
     {0},
@@ -170,6 +172,7 @@ struct inputs {
     const char *bundle; /* its name */
     const struct verify_opts *o;
     struct rp_policy policy;
+    struct rp_tsa_ca *tsa_ca;
     struct rp_buf report; /* the file's bytes */
     struct rp_challenge challenge, draw;
 };
@@ -177,6 +180,7 @@ struct inputs {
 static void inputs_fini(struct inputs *in)
 {
     rp_policy_fini(&in->policy);
+    rp_tsa_ca_free(in->tsa_ca);
     rp_buf_fini(&in->report);
 }
 
@@ -196,7 +200,7 @@ static int check_report(void *arg, const struct rp_verification *v, const struct
 static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
 {
     const struct verify_opts *o = cli->opts;
-    const char *const files[][2] = {{"baseline", o->baseline}, {"ledger", o->ledger}, {"original", o->original}};
+    const char *const files[][2] = {{"baseline", o->baseline}, {"ledger", o->ledger}, {"original", o->original}, {"tsa-ca", o->tsa_ca}};
     if (o->draw && o->replay)
         return rp_fail(err, RP_USAGE, "--draw chooses the steps of the replay, and so does --replay: give one of them");
     char key[RP_FINGERPRINT_SIZE];
@@ -235,6 +239,8 @@ static int load_inputs(struct inputs *in, struct rp_err *err)
         return -1;
     if (in->o->report && rp_read_file(&in->report, in->o->report, RP_PAGE_MAX, err) < 0)
         return -1;
+    if (in->o->tsa_ca && !(in->tsa_ca = rp_tsa_ca_load(in->o->tsa_ca, err)))
+        return rp_wrap(err, "--tsa-ca");
     return in->o->policy ? rp_policy_load(&in->policy, in->o->policy, err) : 0;
 }
 
@@ -250,6 +256,7 @@ static int make_options(struct rp_verify_opts *out, struct inputs *in, struct pr
                                    .baseline = o->baseline,
                                    .ledger = o->ledger,
                                    .original = o->original,
+                                   .tsa_ca = in->tsa_ca,
                                    .replay = {.data = o->data,
                                               .init = o->init,
                                               .state = o->state,

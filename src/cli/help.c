@@ -122,11 +122,20 @@ static void put_usage(struct rp_buf *out, const struct rp_command *c)
 }
 
 /* group NULL: the commands that are not subcommands. */
+static int is_listed(const struct rp_command *c, const struct rp_command *group)
+{
+    return group ? rp_command_is_sub(c, group) : !rp_command_is_sub(c, NULL);
+}
+
 static void put_command_lines(struct rp_buf *out, const struct rp_command *group)
 {
+    size_t column = COMMAND_COLUMN - 2;
     for (const struct rp_command *const *c = rp_commands; *c; c++)
-        if (group ? rp_command_is_sub(*c, group) : !rp_command_is_sub(*c, NULL))
-            rp_buf_printf(out, "  %-*s%s\n", COMMAND_COLUMN - 2, (*c)->name, (*c)->summary);
+        if (is_listed(*c, group) && strlen((*c)->name) + 2 > column)
+            column = strlen((*c)->name) + 2;
+    for (const struct rp_command *const *c = rp_commands; *c; c++)
+        if (is_listed(*c, group))
+            rp_buf_printf(out, "  %-*s%s\n", (int)column, (*c)->name, (*c)->summary);
 }
 
 void rp_help_screen(struct rp_buf *out, const struct rp_command *c)

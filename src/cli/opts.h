@@ -32,5 +32,7 @@
 #define RP_OPT_NO_LEDGER(field) RP_OPTION_FLAG(field, "no-ledger", 0, "add no ledger entry; a bundle made without one records that")
 #define RP_OPT_LEDGER(field)                                                                                                               \
     RP_OPTION_TEXT(field, "ledger", 0, "FILE", "look the run up in its signer's ledger, from 'repro ledger export'")
+#define RP_OPT_TSA_CA(field)                                                                                                               \
+    RP_OPTION_TEXT(field, "tsa-ca", 0, "FILE", "PEM certificates of the authorities whose time stamps you trust")
 #define RP_OPT_ORIGINAL(field) RP_OPTION_TEXT(field, "original", 0, "BUNDLE", "the run that this one replicates: compare both again")
 #define RP_OPT_ROOT(field) RP_OPTION_TEXT(field, "root", 0, "DIR", "read a recorded machine instead of /")

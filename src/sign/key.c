@@ -46,10 +46,14 @@ static void pkey_freep(EVP_PKEY **k)
 }
 #define AUTO_PKEY __attribute__((cleanup(pkey_freep))) EVP_PKEY
 
-static void ssl_init(void)
+void rp_openssl_init(void)
 {
     /* Everything used here comes from the provider: loading the older tables of names would take half a millisecond. */
     OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ADD_ALL_CIPHERS | OPENSSL_INIT_NO_ADD_ALL_DIGESTS, NULL);
+    /* X.509 and PKCS #7 look digests up in those tables all the same, and one that was used before it is in them is not found. */
+    EVP_add_digest(EVP_sha256());
+    EVP_add_digest(EVP_sha384());
+    EVP_add_digest(EVP_sha512());
     /* Private keys stay in memory during a run: not in core dumps and, if the limit on locked memory allows, not in swap. */
     if (!CRYPTO_secure_malloc_initialized())
         CRYPTO_secure_malloc_init(SECRET_HEAP, SECRET_LEAST);
@@ -140,7 +144,7 @@ static int write_private(const char *path, const char *pem, size_t size, struct 
 
 int rp_key_create(const char *path, const char *passphrase, struct rp_err *err)
 {
-    ssl_init();
+    rp_openssl_init();
     struct stat st;
     if (lstat(path, &st) == 0)
         return rp_fail(err, RP_USAGE, "'%s' exists and keys are never overwritten; choose another name or move it away", path);
@@ -381,7 +385,7 @@ int rp_key_check(const char *path, struct rp_err *err)
 
 struct rp_key_pair *rp_key_load(const char *path, int passphrase_fd, struct rp_err *err)
 {
-    ssl_init();
+    rp_openssl_init();
     __attribute__((cleanup(secret_freep))) struct secret *s = rp_alloc(sizeof *s);
     enum form form;
     if (read_private(s, &form, path, err) < 0)
@@ -413,7 +417,7 @@ struct rp_key_pair *rp_key_load(const char *path, int passphrase_fd, struct rp_e
 
 struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char *what, struct rp_err *err)
 {
-    ssl_init();
+    rp_openssl_init();
     if (size > KEY_FILE_MAX)
         return rp_fail_null(err, RP_MALFORMED, "%s is larger than a public key (%zu bytes)", what, size);
     enum form form = form_of(pem, size);
@@ -491,7 +495,7 @@ void rp_key_number(const struct rp_key_pair *k, unsigned char out[RP_KEY_NUMBER]
 
 int rp_key_sign(const struct rp_key_pair *k, const void *data, size_t size, unsigned char sig[64], struct rp_err *err)
 {
-    ssl_init();
+    rp_openssl_init();
     size_t n = 64;
     EVP_MD_CTX *c = EVP_MD_CTX_new();
     int ok = c && EVP_DigestSignInit(c, NULL, NULL, NULL, k->pkey) == 1 && EVP_DigestSign(c, sig, &n, data, size) == 1 && n == 64;
@@ -501,7 +505,7 @@ int rp_key_sign(const struct rp_key_pair *k, const void *data, size_t size, unsi
 
 int rp_key_verify(const struct rp_key_pair *k, const void *data, size_t size, const unsigned char sig[64], struct rp_err *err)
 {
-    ssl_init();
+    rp_openssl_init();
     EVP_MD_CTX *c = EVP_MD_CTX_new();
     int ok = c && EVP_DigestVerifyInit(c, NULL, NULL, NULL, k->pkey) == 1 && EVP_DigestVerify(c, sig, 64, data, size) == 1;
     EVP_MD_CTX_free(c);

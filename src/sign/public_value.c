@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "sign/key.h"
 
 #include <math.h>
 #include <openssl/evp.h>
@@ -241,6 +242,7 @@ static int read_nist(struct rp_public_value *out, const json_t *j, struct rp_err
         read_hex(&message, p, "signatureValue", 128, SIGNATURE_MAX, pulse_name, err) < 0 ||
         read_hex(&value, p, "outputValue", VALUE_SIZE, VALUE_SIZE, pulse_name, err) < 0)
         return -1;
+    rp_openssl_init();
     if (EVP_Digest(message.data, message.size, digest, NULL, EVP_sha512(), NULL) != 1)
         return rp_fail(err, RP_BUG, "SHA-512 is not there");
     if (!rp_buf_is(&value, digest, VALUE_SIZE))

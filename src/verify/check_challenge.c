@@ -48,9 +48,10 @@ static int bound_start(struct rp_timed *t, const struct rp_verify_state *s, cons
 static void bound_end(struct rp_timed *t, const struct rp_verify_state *s)
 {
     char when[32];
-    t->not_after_ns = s->o->received_ns ? s->o->received_ns : (int64_t)rp_wall_ns();
+    int64_t received = s->o->received_ns ? s->o->received_ns : (int64_t)rp_wall_ns(), stamped = s->v->stamped_ns;
+    t->not_after_ns = stamped && stamped < received ? stamped : received;
     rp_rfc3339(when, (uint64_t)t->not_after_ns);
-    RP_FORMAT(t->after_by, "received %.20s", when);
+    RP_FORMAT(t->after_by, "%s %.20s", t->not_after_ns == received ? "received" : "stamped by an authority of --tsa-ca", when);
 }
 
 static int bound_time(const struct rp_verify_state *s, const struct rp_challenge *c, struct rp_check_result *result, struct rp_err *err)

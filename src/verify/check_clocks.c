@@ -101,6 +101,9 @@ int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, str
     double now = (double)rp_wall_ns() / 1e9;
     if (now > CLOCK_SET && end > now + FUTURE_S)
         return rp_fail(err, RP_MISMATCH, "the run ended %.1f days in the future: its clock or this one is wrong", (end - now) / 86400);
+    if (s->v->stamped_ns && end > (double)s->v->stamped_ns / 1e9 + FUTURE_S)
+        return rp_fail(err, RP_MISMATCH, "the run ended %.1f days after a time stamp of its bundle",
+                       (end - (double)s->v->stamped_ns / 1e9) / 86400);
     if (span > elapsed * CLOCK_DRIFT + WALL_SLACK_S)
         return rp_fail(err, RP_MISMATCH, "the steps span %.3f s, but the whole run took %.3f s", span, elapsed);
     if (check_phases(s, &phases, err) < 0)

@@ -51,6 +51,9 @@ int rp_verify_few_samples(const struct rp_verify_state *s); /* less than half of
 /* One line for each valid countersignature. */
 void rp_signatures_text(struct rp_buf *out, const struct rp_verification *v);
 
+/* One line for each valid time stamp. */
+void rp_timestamps_text(struct rp_buf *out, const struct rp_verification *v);
+
 /* Printable ASCII into the result's text; 0, so that a check can end with it. The others also set the state. */
 int rp_check_text(struct rp_check_result *result, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 #define rp_check_note(result, ...) ((result)->state = RP_CHECK_NOTE, rp_check_text(result, __VA_ARGS__))

@@ -243,8 +243,9 @@ void rp_verification_fini(struct rp_verification *v)
     json_decref(v->policy);
     json_decref(v->replay);
     json_decref(v->signatures);
+    json_decref(v->timestamps);
     json_decref(v->ledger);
-    v->run = v->policy = v->replay = v->signatures = v->ledger = NULL;
+    v->run = v->policy = v->replay = v->signatures = v->timestamps = v->ledger = NULL;
 }
 
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v)
@@ -285,6 +286,7 @@ void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, i
     if (v->bundle != RP_VERDICT_FAILED) {
         rp_buf_printf(out, "signed by %s%s%s%s\n", v->fingerprint, *v->signer ? " (" : "", v->signer, *v->signer ? ")" : "");
         rp_signatures_text(out, v);
+        rp_timestamps_text(out, v);
     }
     if (v->bundle != RP_VERDICT_FAILED) {
         rp_buf_puts(out, "\n");
@@ -318,10 +320,10 @@ json_t *rp_verification_json(const struct rp_verification *v)
                                               severity_names[checks[i].severity], "state", rp_check_state_name(r->state), "text", r->text,
                                               "proves", r->proves));
     }
-    return json_pack("{s:s, s:s*, s:s*, s:s*, s:O*, s:o, s:o*, s:o*, s:O*, s:O*, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "bundle_verdict",
+    return json_pack("{s:s, s:s*, s:s*, s:s*, s:O*, s:O*, s:o, s:o*, s:o*, s:O*, s:O*, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "bundle_verdict",
                      v->bundle != v->verdict ? rp_verdict_name(v->bundle) : NULL, "fingerprint",
                      *v->fingerprint ? v->fingerprint : NULL, "signer", *v->signer ? v->signer : NULL, "countersignatures", v->signatures,
-                     "checks", list, "levels", v->bundle == RP_VERDICT_FAILED ? NULL : rp_levels_json(v), "timed", timed_json(&v->timed),
+                     "timestamps", v->timestamps, "checks", list, "levels", v->bundle == RP_VERDICT_FAILED ? NULL : rp_levels_json(v), "timed", timed_json(&v->timed),
                      "results", v->bundle == RP_VERDICT_FAILED ? NULL : results, "replay", v->replay, "policy", v->policy,
                      "ledger", v->ledger);
 }

@@ -66,6 +66,7 @@ void rp_verified_fini(struct rp_verified *kept);
 #define RP_VERIFIED __attribute__((cleanup(rp_verified_fini))) struct rp_verified
 
 struct rp_policy; /* verify/policy.h */
+struct rp_tsa_ca; /* sign/timestamp.h */
 
 /* Compares a report with a bundle whose other checks passed. 0: found->state is PASSED or NOTE, with its text. RP_UNAVAILABLE: it could
  * not be compared in full. */
@@ -76,6 +77,7 @@ struct rp_verify_opts {
     const char *trust;            /* --trust: public key file, fingerprint, or a name in the trust store; NULL: look in the store */
     const char *original;         /* --original: the run that this one replicates; NULL: not compared */
     const char *ledger;           /* --ledger: the signer's ledger, exported; NULL: not looked up */
+    const struct rp_tsa_ca *tsa_ca; /* --tsa-ca: whose time stamps are checked; NULL: they are an unchecked claim */
     struct rp_replay_opts replay; /* replay.steps 0: no replay */
     const struct rp_policy *policy; /* NULL: none */
     rp_verify_page *page;           /* the check report_file; NULL: no report was given */
@@ -105,6 +107,10 @@ struct rp_verification {
     json_t *signatures;                    /* countersignatures: [{"number", "valid", "fingerprint", "role", "at", "note", "program",
                                               "replication" of a replicator who named one, "trusted", "name", "until"}], or {"number", "valid": false, "why"}; NULL before they were
                                               read */
+    json_t *timestamps;                    /* [{"number", "valid", "checked", "time", "not_after", "accuracy_s" or null, "authority",
+                                              "serial", "policy", "hash"}], "why" where it is not valid or not by --tsa-ca; NULL: none */
+    int64_t stamped_ns;                    /* the bundle existed by then, since 1970, accuracy included: the earliest time stamp by an
+                                              authority of --tsa-ca; 0: none */
     json_t *run;                           /* run.json once digests and schema passed, else NULL */
     int64_t replay_from, replayed;         /* how many steps were replayed with equal bits, and the first of them */
     int64_t keyed;                         /* keyed roots of a replication that were recomputed, after a step */
@@ -132,7 +138,7 @@ const char *rp_countersign_text(char out[RP_COUNTERSIGN_TEXT], const json_t *row
 int rp_countersign_says(const json_t *row);
 
 /* The table and the verdict as text, and as {"verdict", "bundle_verdict" if the report changed it, "fingerprint", "signer",
- * "countersignatures", "checks": [{"check", "severity", "state", "text", "proves"}], "levels" (levels.h), "timed", "results", "replay", "policy",
+ * "countersignatures", "timestamps", "checks": [{"check", "severity", "state", "text", "proves"}], "levels" (levels.h), "timed", "results", "replay", "policy",
  * "ledger"}. */
 void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour);
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v); /* the last line of the text, without its newline */

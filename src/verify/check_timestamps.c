@@ -1,0 +1,129 @@
+/* Time stamps: the bundle existed when an authority signed its digest. Without --tsa-ca that is the authority's word, unchecked. */
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "sign/timestamp.h"
+#include "verify/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SECOND_NS 1000000000ll
+
+static int count_members(const struct rp_verify_state *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->bundle.n; i++)
+        n += strncmp(s->bundle.member[i].name, RP_TIMESTAMP_FOLDER, strlen(RP_TIMESTAMP_FOLDER)) == 0;
+    return n;
+}
+
+/* When the bundle existed at the latest, as far as the authority's clock is right. */
+static int64_t not_after(const struct rp_timestamp *t)
+{
+    return t->time_ns + (t->accuracy_ns > 0 ? t->accuracy_ns : 0);
+}
+
+static void describe(json_t *row, const struct rp_timestamp *t)
+{
+    char text[32];
+    rp_rfc3339(text, (uint64_t)t->time_ns);
+    json_object_set_new(row, "time", json_string(text));
+    rp_rfc3339(text, (uint64_t)(not_after(t) + SECOND_NS - 1)); /* whole seconds, never earlier */
+    json_object_set_new(row, "not_after", json_string(text));
+    json_object_set_new(row, "accuracy_s", t->accuracy_ns < 0 ? json_null() : json_real((double)t->accuracy_ns / 1e9));
+    json_object_set_new(row, "authority", json_string(t->authority));
+    json_object_set_new(row, "serial", json_string(t->serial));
+    json_object_set_new(row, "policy", json_string(t->policy));
+    json_object_set_new(row, "hash", json_string(t->hash));
+}
+
+/* What the tokens of a bundle come to. */
+struct tally {
+    int checked;          /* by an authority of --tsa-ca */
+    int failed;           /* damaged, or about something else */
+    struct rp_err broken; /* the first of these */
+    struct rp_err alien;  /* of the first that is by another authority */
+    int64_t first_ns;     /* earliest time among those that count: checked ones with --tsa-ca, else all */
+};
+
+/* 0: the token holds together; its row has "checked" if its authority is one of --tsa-ca. */
+static int open_token(struct rp_verify_state *s, const struct rp_member *m, json_t *row, struct tally *t, struct rp_err *err)
+{
+    const struct rp_buf *statement = &rp_bundle_find(&s->bundle, "statement.dsse.json")->bytes;
+    struct rp_timestamp token;
+    struct rp_err why = {0};
+    if (rp_timestamp_read(&token, rp_buf_text(&m->bytes), m->bytes.size, statement, err) < 0)
+        return rp_wrap(err, "%s", m->name);
+    int checked = s->o->tsa_ca && rp_timestamp_check(&token, rp_buf_text(&m->bytes), m->bytes.size, s->o->tsa_ca, &why) == 0;
+    describe(row, &token);
+    if (checked)
+        t->checked++;
+    else if (s->o->tsa_ca && t->alien.code == RP_OK) {
+        t->alien = why;
+        rp_wrap(&t->alien, "%s", m->name);
+    }
+    if (*why.msg)
+        json_object_set_new(row, "why", json_string(why.msg));
+    json_object_set_new(row, "checked", json_boolean(checked));
+    if ((checked || !s->o->tsa_ca) && (!t->first_ns || not_after(&token) < t->first_ns))
+        t->first_ns = not_after(&token);
+    return 0;
+}
+
+static void open_tokens(struct rp_verify_state *s, int n, struct tally *t)
+{
+    for (int i = 0; i < n; i++) {
+        char name[64];
+        struct rp_err why = {0};
+        const struct rp_member *m = rp_bundle_find(&s->bundle, RP_FORMAT(name, RP_TIMESTAMP_FOLDER "%d.tsr", i));
+        json_t *row = json_pack("{s:i}", "number", i);
+        int good = m ? open_token(s, m, row, t, &why) == 0 : rp_fail(&why, RP_MALFORMED, "missing member %s", name) == 0;
+        json_object_set_new(row, "valid", json_boolean(good));
+        if (!good) {
+            json_object_set_new(row, "checked", json_false());
+            json_object_set_new(row, "why", json_string(why.msg));
+            if (!t->failed++)
+                t->broken = why;
+        }
+        json_array_append_new(s->v->timestamps, row);
+    }
+}
+
+int rp_check_timestamps(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    int n = count_members(s);
+    struct tally t = {0};
+    char when[32];
+    if (n == 0)
+        return s->o->tsa_ca ? rp_check_note(result, "none: --tsa-ca was not needed")
+                            : rp_check_skip(result, "none; 'repro timestamp' adds them");
+    if (n > RP_TIMESTAMP_MAX)
+        return rp_fail(err, RP_MALFORMED, "%d time stamps; at most %d are accepted", n, RP_TIMESTAMP_MAX);
+    s->v->timestamps = json_array();
+    open_tokens(s, n, &t);
+    if (t.failed || (s->o->tsa_ca && !t.checked)) {
+        *err = t.failed ? t.broken : t.alien;
+        return -1;
+    }
+    rp_rfc3339(when, (uint64_t)(t.first_ns + SECOND_NS - 1));
+    if (!s->o->tsa_ca)
+        return rp_check_note(result, "it existed on %s by an authority's word, not checked: --tsa-ca FILE", when);
+    s->v->stamped_ns = t.first_ns;
+    if (t.checked < n)
+        return rp_check_note(result, "it existed on %s; %d of %d by an authority of --tsa-ca; %.200s", when, t.checked, n, t.alien.msg);
+    return rp_check_text(result, "it existed on %s, by an authority of --tsa-ca", when);
+}
+
+void rp_timestamps_text(struct rp_buf *out, const struct rp_verification *v)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(v->timestamps, i, row)
+    {
+        RP_FREE char *authority = rp_quote(rp_json_text_at(row, "authority"));
+        if (json_is_true(json_object_get(row, "valid")))
+            rp_buf_printf(out, "time-stamped %s by %s%s\n", rp_json_text_at(row, "time"), authority,
+                          json_is_true(json_object_get(row, "checked")) ? "" : " (not checked)");
+    }
+}
