@@ -7,6 +7,7 @@
 #define WIDTH 80        /* of filled text */
 #define COMMAND_COLUMN 18
 #define OPTION_COLUMN 30
+#define SCREEN_OPTIONS 20 /* of a screen of 25 lines with an empty one before them */
 #define SCREEN_COLUMN 26 /* of --help, which has one line for each option */
 
 const char *rp_opt_arg(const struct rp_opt *o)
@@ -138,11 +139,19 @@ static void put_command_lines(struct rp_buf *out, const struct rp_command *group
             rp_buf_printf(out, "  %-*s%s\n", (int)column, (*c)->name, (*c)->summary);
 }
 
+static int count_options(const struct rp_command *c)
+{
+    int n = 0;
+    for (const struct rp_opt *o = c->opts; o && o->name; o++)
+        n += *o->name != 0;
+    return n;
+}
+
 void rp_help_screen(struct rp_buf *out, const struct rp_command *c)
 {
     put_usage(out, c);
     put_sentence(out, c->summary);
-    rp_buf_puts(out, "\n");
+    rp_buf_puts(out, count_options(c) > SCREEN_OPTIONS ? "" : "\n");
     for (const struct rp_opt *o = c->opts; o && o->name; o++) {
         if (!*o->name)
             continue;
