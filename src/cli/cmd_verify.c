@@ -126,12 +126,14 @@ struct inputs {
     const struct verify_opts *o;
     struct rp_policy policy;
     struct rp_buf report; /* the file's bytes */
+    char *seen;           /* the record of verifications, or NULL */
 };
 
 static void inputs_fini(struct inputs *in)
 {
     rp_policy_fini(&in->policy);
     rp_buf_fini(&in->report);
+    free(in->seen);
 }
 
 /* --report: rp_verify_page. */
@@ -153,7 +155,7 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
     const char *const files[][2] = {{"baseline", o->baseline}, {"ledger", o->ledger}, {"original", o->original}};
     char key[RP_FINGERPRINT_SIZE];
     if (cli->argc < 1)
-        return rp_fail(err, RP_USAGE, "missing operand: repro verify BUNDLE; see 'repro verify --help'");
+        return rp_fail(err, RP_USAGE, "missing operand: repro verify BUNDLE; 'repro help verify' explains it");
     if (o->trust && rp_trust_resolve(key, o->trust, err) < 0)
         return rp_wrap(err, "--trust");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
@@ -173,6 +175,8 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
 
 static int load_inputs(struct inputs *in, struct rp_err *err)
 {
+    struct rp_err no_home;
+    in->seen = rp_ledger_verified_path(&no_home);
     if (in->o->report && rp_read_file(&in->report, in->o->report, RP_PAGE_MAX, err) < 0)
         return -1;
     return in->o->policy ? rp_policy_load(&in->policy, in->o->policy, err) : 0;
@@ -187,6 +191,7 @@ static int make_options(struct rp_verify_opts *out, struct inputs *in, struct pr
                                    .page_arg = in,
                                    .baseline = o->baseline,
                                    .ledger = o->ledger,
+                                   .seen = in->seen,
                                    .original = o->original,
                                    .replay = {.data = o->data,
                                               .init = o->init,
@@ -272,6 +277,9 @@ const struct rp_command rp_cmd_verify = {
 #include "verify/policy.def"
 #undef RULE
         "\n"
+        "Nobody can tell what was before the first line of a ledger: there in_ledger and max_attempts_before hold with a note, which "
+        "'checks: {ledger: passed}' refuses.\n"
+        "\n"
         "A replay needs the bundle and the files of --data and --init if the run used its owner's. --replay S:K begins in the middle: "
         "--init is the state before step S, and must have the state root that was recorded there, if one was "
         "(evidence.state_root_every). With --state the replay continues after a divergence, and its end is compared with the owner's "
@@ -282,7 +290,9 @@ const struct rp_command rp_cmd_verify = {
         "compared. Name the other bundles of a report of several with --with. With fewer, only what the report shows of this bundle is "
         "compared, and of a report by another version of repro only the figures: then the verdict is inconclusive.\n"
         "\n"
-        "The verification and its verdict become an entry of your own ledger ('repro ledger list') unless --no-ledger is given.\n"
+        "The verification and its verdict become a line of your own record ('repro ledger list --verified') unless --no-ledger is given. "
+        "Two bundles of one key that cannot be in one ledger, the same line with different runs or lines against the order of time, are a "
+        "warning of the check ledger: forked or restarted ledger.\n"
         "\n"
         "Exit status 0: every check passed, even if the key is unknown; with --trust it means that this key signed. 4: the bundle is "
         "malformed; 5: a recomputed value or the report differs, or the policy does not hold; 6: signature or key; 7: inconclusive.\n"

@@ -241,6 +241,7 @@ void rp_verification_fini(struct rp_verification *v)
     json_decref(v->replay);
     json_decref(v->signatures);
     json_decref(v->ledger);
+    json_decref(v->forked);
     v->run = v->policy = v->replay = v->signatures = v->ledger = NULL;
 }
 
@@ -299,9 +300,9 @@ json_t *rp_verification_json(const struct rp_verification *v)
                                               severity_names[checks[i].severity], "state", rp_check_state_name(r->state), "text", r->text,
                                               "proves", r->proves));
     }
-    return json_pack("{s:s, s:s*, s:s*, s:s*, s:O*, s:o, s:O*, s:O*, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "bundle_verdict",
+    return json_pack("{s:s, s:s*, s:s*, s:s*, s:O*, s:o, s:O*, s:O*, s:O*, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "bundle_verdict",
                      v->bundle != v->verdict ? rp_verdict_name(v->bundle) : NULL, "fingerprint",
                      *v->fingerprint ? v->fingerprint : NULL, "signer", *v->signer ? v->signer : NULL, "countersignatures", v->signatures,
                      "checks", list, "results", v->bundle == RP_VERDICT_FAILED ? NULL : results, "replay", v->replay, "policy", v->policy,
-                     "ledger", v->ledger);
+                     "ledger", v->ledger, "forked", v->forked);
 }

@@ -75,6 +75,7 @@ struct rp_verify_opts {
     const char *trust;            /* --trust: public key file, fingerprint, or a name in the trust store; NULL: look in the store */
     const char *original;         /* --original: the run that this one replicates; NULL: not compared */
     const char *ledger;           /* --ledger: the signer's ledger, exported; NULL: not looked up */
+    const char *seen;             /* own record of verifications, for forked ledgers; NULL: not compared */
     struct rp_replay_opts replay; /* replay.steps 0: no replay */
     const struct rp_policy *policy; /* NULL: none */
     rp_verify_page *page;           /* the check report_file; NULL: no report was given */
@@ -99,6 +100,8 @@ struct rp_verification {
     json_t *policy;                        /* [{"rule", "holds", "text"}] of the given policy, or NULL */
     json_t *ledger;                        /* the run's entry in --ledger: {"position", "lines", "attempt", "attempts", "sealed",
                                               "failed", "interrupted", "open", "later", "recorded"}, or NULL if it was not found */
+    json_t *forked;                        /* of this bundle and of another one of its key that was verified here: {"positions", "heads",
+                                              "statements": [this, other], "seen_at"}, where one ledger cannot have both; or NULL */
     int original;                          /* the run of --original was verified and compared with this one again */
     int64_t original_steps;                /* that the original trained */
 };
@@ -111,7 +114,7 @@ void rp_verification_fini(struct rp_verification *v);
 const char *rp_countersign_role(const struct rp_verification *v, const char *fingerprint);
 
 /* The table and the verdict as text, and as {"verdict", "bundle_verdict" if the report changed it, "fingerprint", "signer",
- * "countersignatures", "checks": [{"check", "severity", "state", "text", "proves"}], "results", "replay", "policy", "ledger"}. */
+ * "countersignatures", "checks": [{"check", "severity", "state", "text", "proves"}], "results", "replay", "policy", "ledger", "forked"}. */
 void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour);
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v); /* the last line of the text, without its newline */
 json_t *rp_verification_json(const struct rp_verification *v);
