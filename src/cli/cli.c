@@ -155,11 +155,20 @@ static int run_command(struct rp_cli *cli, int argc, char **argv, struct rp_err 
     return -1;
 }
 
+/* Output of a printf() was lost long before errno is looked at. The same write fails for the same reason; where it does not, nobody
+ * reads a result from this output any more. */
+static int reason_of_loss(void)
+{
+    errno = 0;
+    return RP_RETRY(write(STDOUT_FILENO, "\n", 1)) < 0 ? errno : 0;
+}
+
 /* Lost output is an error: a full disk, a closed pipe, a closed stdout. */
 static int flush_stdout(void)
 {
     int failed = ferror(stdout) || lost;
-    note_loss(failed); /* of a printf() before: errno is the best guess */
+    if (failed && !lost)
+        lost = reason_of_loss();
     failed |= note_loss(fflush(stdout) != 0);
     failed |= note_loss(fclose(stdout) != 0);
     if (failed && lost != EPIPE) /* `| head`: only the exit status reports the lost output */

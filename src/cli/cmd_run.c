@@ -38,11 +38,12 @@ struct run_session {
     struct rp_recipe recipe;
     const struct rp_backend *backend;
     struct rp_err passed; /* why auto did not choose a GPU, or "" */
-    struct rp_err unusable; /* why the requested GPU cannot be used: the attempt is sealed as failed; or "" */
     struct rp_device_opts device;
     struct rp_plan plan;
     struct rp_run_output output;
     struct rp_key_pair *key;
+    char *key_file;
+    int key_created; /* by this run */
     struct rp_data_set data;
     struct rp_challenge challenge;
     struct rp_buf challenge_bytes; /* empty: none */
@@ -66,7 +67,6 @@ static void run_fini(struct run_session *r)
     rp_meter_end(&r->meter);
     rp_recipe_fini(&r->recipe);
     rp_run_output_fini(&r->output);
-    rp_key_free(r->key);
     rp_data_set_fini(&r->data);
     rp_buf_fini(&r->hwloc_xml);
     rp_buf_fini(&r->challenge_bytes);
@@ -78,6 +78,8 @@ static void run_fini(struct run_session *r)
     rp_telemetry_fini(&r->telemetry);
     rp_outcome_fini(&r->outcome);
     rp_attempt_fini(&r->attempt);
+    rp_key_free(r->key);
+    free(r->key_file);
 }
 
 static int load_recipe(struct run_session *r, struct rp_err *err)
@@ -88,9 +90,6 @@ static int load_recipe(struct run_session *r, struct rp_err *err)
     failed = r->from->load(r->from, &r->recipe, NULL, (const char *const *)set, n, err) < 0;
     if (!failed) {
         r->backend = rp_job_backend(&r->recipe, &r->passed, err);
-        if (!r->backend && err->code == RP_UNAVAILABLE && !r->o->plan)
-            r->backend = rp_job_remote(&r->recipe);
-        r->unusable = r->backend && err->code == RP_UNAVAILABLE ? *err : (struct rp_err){0};
         failed = !r->backend;
         rp_recipe_fini(&r->recipe);
         memset(&r->recipe, 0, sizeof r->recipe);
@@ -206,13 +205,15 @@ static int show_plan(struct run_session *r, struct rp_err *err)
 
 static int load_key(struct run_session *r, struct rp_err *err)
 {
-    int created = 0;
     char print[RP_FINGERPRINT_SIZE];
-    r->key = rp_key_load_or_create(r->o->key, r->o->passphrase_fd > 0 ? (int)r->o->passphrase_fd : -1, &created, err);
+    r->key = rp_key_load_or_create(r->o->key, r->o->passphrase_fd > 0 ? (int)r->o->passphrase_fd : -1, &r->key_created, err);
     if (!r->key)
         return -1;
+    r->key_file = r->o->key ? rp_strdup(r->o->key) : rp_key_default_path(err);
+    if (!r->key_file)
+        return -1;
     rp_key_fingerprint(r->key, print);
-    if (created)
+    if (r->key_created)
         rp_meter_note(&r->meter, "made a new signing key, %s", print);
     else
         rp_meter_note(&r->meter, "signing key %s", print);
@@ -230,22 +231,14 @@ static int has_nvidia(void)
     return found;
 }
 
-/* Without a usable device nothing fits, but the sizes are still valid. */
-static int make_plan(struct run_session *r, struct rp_err *err)
-{
-    int failed = rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) < 0;
-    return failed && !(r->unusable.code != RP_OK && r->plan.total) ? -1 : 0;
-}
-
-/* A replication uses the samples of the original. */
+/* A replication uses the samples of the original, and every run has samples of the lengths and ranges that its model takes. */
 static int check_data(const struct run_session *r, struct rp_err *err)
 {
     const struct rp_original *first = r->from->first;
     const char *had = first ? json_string_value(json_object_get(json_object_get(first->v->run, "data"), "digest")) : r->data.digest;
-    return strcmp(had, r->data.digest) == 0 ? 0
-                                            : rp_fail(err, RP_MISMATCH, "the samples here have the digest %.24s..., those of the original "
-                                                                        "%.24s...",
-                                                      r->data.digest, had);
+    if (strcmp(had, r->data.digest) != 0)
+        return rp_fail(err, RP_MISMATCH, "the samples here have the digest %.24s..., those of the original %.24s...", r->data.digest, had);
+    return rp_train_check_data(&r->recipe, r->plan.batch, r->data.path, err);
 }
 
 static int prepare_run(struct run_session *r, struct rp_err *err)
@@ -263,7 +256,8 @@ static int prepare_run(struct run_session *r, struct rp_err *err)
                       (long long)rp_job_steps(&r->recipe), RP_RECORDS_MAX - 1);
     if (rp_run_output_choose(&r->output, r->o->output, r->o->force, r->recipe.source_name, r->started_ns, err) < 0 ||
         rp_run_check_checkpoints(&r->recipe, r->o->force, &r->meter, &r->checkpoint, err) < 0 ||
-        make_plan(r, err) < 0 || rp_run_check_room(&r->recipe, &r->plan, err) < 0 || load_key(r, err) < 0)
+        rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) < 0 || rp_run_check_room(&r->recipe, &r->plan, err) < 0 ||
+        load_key(r, err) < 0)
         return -1;
     rp_meter_phase(&r->meter, "unpacking", NULL);
     if (rp_data_prepare(&r->recipe, r->o->store, &r->data, err) < 0)
@@ -433,7 +427,7 @@ static void print_result(const struct run_session *r)
     puts(r->output.path);
 }
 
-/* A failure before the first step leaves nothing to seal. */
+/* What is refused here is a mistake and no attempt: no line in the ledger, nothing to seal. */
 static int before_training(struct run_session *r, struct rp_err *err)
 {
     rp_interrupt_catch();
@@ -455,12 +449,10 @@ static void train_model(struct run_session *r)
         rp_agreement_key(r->root_key, print, r->from->first->v->statement);
         r->job.root_key = r->root_key;
     }
-    rp_attempt_start(&r->attempt, r->o->no_ledger, r->recipe.sha256, r->recipe.source_name,
+    const struct rp_attempt_key key = {r->key, r->key_file, r->key_created};
+    rp_attempt_start(&r->attempt, r->o->no_ledger, &key, r->recipe.sha256, r->recipe.source_name,
                      r->from->first ? r->from->first->v->statement : NULL, &r->meter);
-    if (r->unusable.code == RP_OK)
-        rp_supervise(&r->outcome, &r->job, &r->meter);
-    else
-        r->outcome = (struct rp_outcome){.status = RP_RUN_FAILED, .reason = r->unusable};
+    rp_supervise(&r->outcome, &r->job, &r->meter);
     r->ended_ns = r->started_ns + (rp_now_ns() - r->begun_ns);
 }
 

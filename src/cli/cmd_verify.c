@@ -175,6 +175,7 @@ struct inputs {
     struct rp_tsa_ca *tsa_ca;
     struct rp_buf report; /* the file's bytes */
     struct rp_challenge challenge, draw;
+    char *seen;           /* the record of verifications, or NULL */
 };
 
 static void inputs_fini(struct inputs *in)
@@ -182,6 +183,7 @@ static void inputs_fini(struct inputs *in)
     rp_policy_fini(&in->policy);
     rp_tsa_ca_free(in->tsa_ca);
     rp_buf_fini(&in->report);
+    free(in->seen);
 }
 
 /* --report: rp_verify_page. */
@@ -205,7 +207,7 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
         return rp_fail(err, RP_USAGE, "--draw chooses the steps of the replay, and so does --replay: give one of them");
     char key[RP_FINGERPRINT_SIZE];
     if (cli->argc < 1)
-        return rp_fail(err, RP_USAGE, "missing operand: repro verify BUNDLE; see 'repro verify --help'");
+        return rp_fail(err, RP_USAGE, "missing operand: repro verify BUNDLE; 'repro help verify' explains it");
     if (o->trust && rp_trust_resolve(key, o->trust, err) < 0)
         return rp_wrap(err, "--trust");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
@@ -237,6 +239,8 @@ static int load_inputs(struct inputs *in, struct rp_err *err)
 {
     if (load_challenge(&in->challenge, "--challenge", in->o->challenge, err) < 0 || load_challenge(&in->draw, "--draw", in->o->draw, err) < 0)
         return -1;
+    struct rp_err no_home;
+    in->seen = rp_ledger_verified_path(&no_home);
     if (in->o->report && rp_read_file(&in->report, in->o->report, RP_PAGE_MAX, err) < 0)
         return -1;
     if (in->o->tsa_ca && !(in->tsa_ca = rp_tsa_ca_load(in->o->tsa_ca, err)))
@@ -255,6 +259,7 @@ static int make_options(struct rp_verify_opts *out, struct inputs *in, struct pr
                                    .draw = o->draw ? &in->draw : NULL,
                                    .baseline = o->baseline,
                                    .ledger = o->ledger,
+                                   .seen = in->seen,
                                    .original = o->original,
                                    .tsa_ca = in->tsa_ca,
                                    .replay = {.data = o->data,
@@ -347,6 +352,9 @@ const struct rp_command rp_cmd_verify = {
 #include "verify/policy.def"
 #undef RULE
         "\n"
+        "Nobody can tell what was before the first line of a ledger: there in_ledger and max_attempts_before hold with a note, which "
+        "'checks: {ledger: passed}' refuses.\n"
+        "\n"
         "A replay needs the bundle and the files of --data and --init if the run used its owner's. --replay S:K begins in the middle: "
         "--init is the state before step S, and must have the state root that was recorded there, if one was "
         "(evidence.state_root_every). With --state the replay continues after a divergence, and its end is compared with the owner's "
@@ -360,7 +368,9 @@ const struct rp_command rp_cmd_verify = {
         "compared. Name the other bundles of a report of several with --with. With fewer, only what the report shows of this bundle is "
         "compared, and of a report by another version of repro only the figures: then the verdict is inconclusive.\n"
         "\n"
-        "The verification and its verdict become an entry of your own ledger ('repro ledger list') unless --no-ledger is given.\n"
+        "The verification and its verdict become a line of your own record ('repro ledger list --verified') unless --no-ledger is given. "
+        "Two bundles of one key that cannot be in one ledger, the same line with different runs or lines against the order of time, are a "
+        "warning of the check ledger: forked or restarted ledger.\n"
         "\n"
         "Exit status 0: every check passed, even if the key is unknown; with --trust it means that this key signed. 4: the bundle is "
         "malformed; 5: a recomputed value or the report differs, or the policy does not hold; 6: signature or key; 7: inconclusive.\n"

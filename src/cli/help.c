@@ -185,8 +185,7 @@ void rp_help_top_screen(struct rp_buf *out)
 {
     rp_buf_puts(out, "Usage: repro COMMAND [options]\nrepro " RP_TAGLINE ".\n\n");
     put_command_lines(out, NULL);
-    rp_buf_puts(out, "\nrepro COMMAND --help: its options; repro help COMMAND: explanation and examples;\n"
-                     "repro help: options of every command, exit status, environment\n");
+    rp_buf_puts(out, "\nrepro COMMAND --help: its options; repro help COMMAND: explanation; repro help: everything\n");
 }
 
 void rp_help_top(struct rp_buf *out)

@@ -14,8 +14,9 @@
 
 #define RP_ENVIRONMENT(X)                                                                                              \
     X("REPRO_KEY", "path of the private key that signs bundles")                                                       \
+    X("REPRO_LEDGER", "file of the ledger of attempts, instead of the one next to the key")                             \
     X("REPRO_STORE", "directory where data archives are unpacked")                                                     \
-    X("XDG_CONFIG_HOME", "parent of repro/key.pem and of repro/trust/; default ~/.config")                           \
+    X("XDG_CONFIG_HOME", "parent of repro/: key.pem, its ledger, verified.jsonl and trust/; default ~/.config")   \
     X("XDG_CACHE_HOME", "parent of repro/, the store when REPRO_STORE is not set; default ~/.cache")                   \
     X("TMPDIR", "directory for a bundle whose own place can no longer be written; default /tmp")                          \
     X("NO_COLOR", "when not empty: no colour")                                                                         \

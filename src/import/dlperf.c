@@ -251,7 +251,7 @@ static int dlperf_end(struct rp_import_source *src, void *state, struct rp_err *
     const struct dialect *d = s->dialect;
     if (!d)
         return rp_fail(err, RP_MALFORMED,
-                       "%s: no line looks like a step of a known program; 'repro import --help' lists the formats",
+                       "%s: no line looks like a step of a known program; 'repro help import' lists the formats",
                        src->lines.name);
     const char *unit = src->opts->unit ? src->opts->unit : d->unit;
     if (!json_object_get(src->draft.row, "framework"))

@@ -272,6 +272,6 @@ int rp_imported_set(struct rp_imported *d, const char *assignment, struct rp_err
         rp_imported_count(d, key, count, RP_DRAFT_GIVEN);
         return 0;
     }
-    return rp_fail(err, RP_USAGE, "--set: unknown key '%s'%s%s%s; 'repro import --help' lists the keys", rp_excerpt(shown, key),
+    return rp_fail(err, RP_USAGE, "--set: unknown key '%s'%s%s%s; 'repro help import' lists the keys", rp_excerpt(shown, key),
                    near.best ? ", did you mean '" : "", near.best ? near.best : "", near.best ? "'" : "");
 }

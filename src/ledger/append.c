@@ -5,7 +5,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "ledger/ledger.h"
+#include "ledger/inner.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,20 +41,10 @@ const char *rp_ledger_end(const char *name)
     return NULL;
 }
 
-char *rp_ledger_path(int *named)
-{
-    const char *env = getenv("REPRO_LEDGER");
-    int store_named;
-    *named = env && *env;
-    if (*named)
-        return rp_strdup(env);
-    RP_FREE char *store = rp_store_path(NULL, &store_named);
-    return rp_asprintf("%s/ledger.jsonl", store);
-}
-
 struct target {
     const char *path;
     int named;
+    struct rp_ledger_writer *w;
     struct rp_ledger_ref *mark;
     struct rp_err *err;
 };
@@ -84,7 +74,7 @@ static int make_directory(const struct target *t)
 }
 
 /* In a directory where everybody can write, a file with our name may belong to another user. A ledger that the user named must only belong
- * to that user: symbolic links are followed, and it may have several names. */
+ * to that user: symbolic links are followed, it may have several names, and others may write to it. */
 static int open_file(const struct target *t, const char *path, int flags, int named)
 {
     struct stat st;
@@ -94,7 +84,7 @@ static int open_file(const struct target *t, const char *path, int flags, int na
         return io(t, "open it");
     if (!S_ISREG(st.st_mode))
         return fail(t, RP_IO, "it is not a regular file");
-    if (st.st_uid != geteuid() || (!named && st.st_nlink != 1))
+    if (st.st_uid != geteuid() || (!named && (st.st_nlink != 1 || (st.st_mode & (S_IWGRP | S_IWOTH)))))
         return fail(t, RP_IO, "%s is not ours alone", strcmp(path, t->path) == 0 ? "it" : "the file for its torn lines");
     return rp_fd_take(&fd);
 }
@@ -121,8 +111,23 @@ struct end {
     off_t size;           /* of the file up to the end of its last line */
     int64_t n;            /* of the last line */
     char head[RP_SHA256_HEX];
+    int is_signed;        /* that line; what follows has to be, by the same key */
     struct rp_buf torn;   /* what follows it */
 };
+
+/* A ledger has one key. */
+static int check_key(const struct target *t, const json_t *line, struct end *e)
+{
+    struct rp_err why;
+    e->is_signed = json_object_get(line, "signature") != NULL;
+    if (!e->is_signed)
+        return 0;
+    if (!t->w->key)
+        return fail(t, RP_SIGNATURE, "its lines are signed, and this one would not be");
+    if (rp_ledger_line_check(line, t->w->key, &why) < 0)
+        return fail(t, RP_SIGNATURE, "its last line was not signed by the key of this run: it is another key's");
+    return 0;
+}
 
 static int read_last_line(const struct target *t, const char *text, size_t size, struct end *e)
 {
@@ -133,7 +138,7 @@ static int read_last_line(const struct target *t, const char *text, size_t size,
         return fail(t, RP_MALFORMED, "its last line is damaged; see repro ledger check, and move it aside");
     e->n = json_integer_value(json_object_get(line, "n"));
     memcpy(e->head, json_string_value(json_object_get(line, "sha256")), sizeof e->head);
-    return 0;
+    return check_key(t, line, e);
 }
 
 /* The whole ledger: a line has some 400 bytes, so it stays small. */
@@ -188,48 +193,72 @@ struct before {
     const struct rp_ledger_ref *start; /* of a run that ends, or NULL */
     int64_t line, starts;               /* lines read; starts of the recipe among them */
     int started, ended;
+    struct rp_buf open;                 /* a byte for each line: 1 if it started a run that has no end so far */
+    struct rp_ledger_ref *mark;         /* the first line and the key */
 };
+
+static void note_key(struct rp_ledger_ref *mark, const json_t *line)
+{
+    const json_t *key = json_object_get(line, "key");
+    if (!*mark->begun)
+        RP_FORMAT(mark->begun, "%s", rp_json_text_at(line, "at"));
+    if (!key || *mark->made)
+        return;
+    RP_FORMAT(mark->made, "%s", rp_json_text_at(key, "made"));
+    mark->by_file = strcmp(rp_json_text_at(key, "known_from"), "file") == 0;
+}
 
 static void note_line(struct before *b, const char *text, size_t size)
 {
     struct rp_err ignored;
     RP_JSON *line = rp_json_parse(text, size, "line", &ignored);
     const char *event = rp_json_text_at(line, "event");
-    int start = strcmp(event, rp_ledger_event_name(RP_LEDGER_STARTED)) == 0;
+    int64_t run = json_integer_value(json_object_get(line, "run"));
+    char start = strcmp(event, rp_ledger_event_name(RP_LEDGER_STARTED)) == 0;
     b->line++;
+    note_key(b->mark, line);
     b->starts += start && *b->recipe && strcmp(rp_json_text_at(line, "recipe"), b->recipe) == 0;
     if (b->start && b->line == b->start->position)
         b->started = start && strcmp(rp_json_text_at(line, "sha256"), b->start->head) == 0;
     else if (b->start && rp_ledger_end(event))
-        b->ended |= json_integer_value(json_object_get(line, "run")) == b->start->position;
+        b->ended |= run == b->start->position;
+    if (rp_ledger_end(event) && run >= 1 && (uint64_t)run <= b->open.size)
+        b->open.data[run - 1] = 0;
+    rp_buf_add(&b->open, &start, 1);
+}
+
+/* Of the runs without an end those whose process still marks them; the others were killed. */
+static int64_t count_running(const struct before *b, int fd)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < b->open.size; i++) {
+        int is = b->open.data[i] ? rp_ledger_running_is(fd, (int64_t)i + 1) : 0;
+        if (is < 0)
+            return -1;
+        n += is;
+    }
+    return n;
 }
 
 /* Counts the earlier runs of a recipe whose run starts. A run that ends must have started in this file, and must not have an end yet. */
 static int check_earlier_lines(const struct target *t, const char *text, size_t size, const struct rp_ledger_ref *start,
                                const json_t *line)
 {
-    struct before b = {.recipe = rp_json_text_at(line, "recipe"), .start = start};
+    struct before b = {.recipe = rp_json_text_at(line, "recipe"), .start = start, .mark = t->mark};
     for (size_t at = 0, n; at < size; at += n + 1) {
         n = (size_t)((const char *)memchr(text + at, '\n', size - at) - text) - at; /* every line before `size` has its newline */
         note_line(&b, text + at, n);
     }
     t->mark->earlier = start ? 0 : b.starts;
+    t->mark->overlapping = -1;
+    if (!start && (t->w->running = rp_ledger_running_open(t->path)) >= 0)
+        t->mark->overlapping = count_running(&b, t->w->running);
+    rp_buf_fini(&b.open);
     if (start && !b.started)
         return fail(t, RP_MISMATCH, "the run that ends did not start in it: it was moved or cut meanwhile");
     if (b.ended)
         return fail(t, RP_MISMATCH, "the run that line %" PRId64 " started has its end already", start->position);
     return 0;
-}
-
-/* The digest is over the line as it is without it. */
-static int finish_line(struct rp_buf *out, json_t *line, char head[RP_SHA256_HEX])
-{
-    RP_BUF bare = {0};
-    rp_json_write_line(&bare, line);
-    rp_sha256_hex(head, bare.data, bare.size);
-    json_object_set_new(line, "sha256", json_string(head));
-    rp_json_write_line(out, line);
-    return out->size <= RP_LEDGER_LINE_MAX ? 0 : -1;
 }
 
 static int write_line(const struct target *t, int fd, const struct end *e, const struct rp_buf *line)
@@ -245,9 +274,34 @@ static int write_line(const struct target *t, int fd, const struct end *e, const
     return io(t, "write to it");
 }
 
+/* What every line has, and the key in the first that is signed. */
+static int make_line(const struct target *t, enum rp_ledger_event event, const struct rp_ledger_ref *start, struct end *e, json_t *line,
+                     struct rp_buf *text, char head[RP_SHA256_HEX])
+{
+    char when[32], torn[RP_SHA256_HEX];
+    struct rp_err why;
+    if (e->torn.size) {
+        rp_sha256_hex(torn, e->torn.data, e->torn.size);
+        json_object_set_new(line, "torn", json_pack("{s:I, s:s}", "bytes", (json_int_t)e->torn.size, "sha256", torn));
+    }
+    rp_rfc3339(when, rp_wall_ns());
+    json_object_set_new(line, "at", json_string(when));
+    json_object_set_new(line, "event", json_string(rp_ledger_event_name(event)));
+    json_object_set_new(line, "n", json_integer(e->n + 1));
+    json_object_set_new(line, "previous", json_string(e->head));
+    if (start)
+        json_object_set_new(line, "run", json_integer(start->position));
+    if (t->w->key && !e->is_signed)
+        json_object_set_new(line, "key", rp_ledger_key_json(t->w));
+    if (rp_ledger_line_finish(text, line, t->w->key, head, &why) < 0)
+        return fail(t, why.code, "%s", why.msg);
+    note_key(t->mark, line);
+    return 0;
+}
+
 static int append(const struct target *t, enum rp_ledger_event event, const struct rp_ledger_ref *start, json_t *line)
 {
-    char when[32], head[RP_SHA256_HEX], torn[RP_SHA256_HEX];
+    char head[RP_SHA256_HEX];
     struct end e = {0};
     struct stat st;
     RP_BUF text = {0}, whole = {0};
@@ -258,40 +312,33 @@ static int append(const struct target *t, enum rp_ledger_event event, const stru
     if (fd < 0 || lock(t, fd) < 0)
         return -1;
     int looks = event == RP_LEDGER_STARTED || start;
-    if (read_whole(t, fd, &whole) < 0 || find_end(t, &whole, &e) < 0 ||
-        (looks && check_earlier_lines(t, whole.data, (size_t)e.size, start, line) < 0) || keep_aside(t, fd, &e) < 0) {
-        rp_buf_fini(&e.torn);
-        return -1;
-    }
-    if (e.torn.size) {
-        rp_sha256_hex(torn, e.torn.data, e.torn.size);
-        json_object_set_new(line, "torn", json_pack("{s:I, s:s}", "bytes", (json_int_t)e.torn.size, "sha256", torn));
-    }
+    int failed = read_whole(t, fd, &whole) < 0 || find_end(t, &whole, &e) < 0 ||
+                 (looks && check_earlier_lines(t, whole.data, (size_t)e.size, start, line) < 0) || keep_aside(t, fd, &e) < 0 ||
+                 make_line(t, event, start, &e, line, &text, head) < 0;
     rp_buf_fini(&e.torn);
-    rp_rfc3339(when, rp_wall_ns());
-    json_object_set_new(line, "at", json_string(when));
-    json_object_set_new(line, "event", json_string(rp_ledger_event_name(event)));
-    json_object_set_new(line, "n", json_integer(e.n + 1));
-    json_object_set_new(line, "previous", json_string(e.head));
-    if (start)
-        json_object_set_new(line, "run", json_integer(start->position));
-    if (finish_line(&text, line, head) < 0)
-        return fail(t, RP_BUG, "a line of %zu bytes", text.size);
-    if (write_line(t, fd, &e, &text) < 0)
+    if (failed || write_line(t, fd, &e, &text) < 0)
         return -1;
     if (is_new)
         rp_sync_directory_of(t->path);
     t->mark->position = e.n + 1;
     memcpy(t->mark->head, head, sizeof head);
+    RP_FORMAT(t->mark->at, "%s", rp_json_text_at(line, "at"));
+    if (event == RP_LEDGER_STARTED && t->w->running >= 0 && rp_ledger_running_mark(t->w->running, t->mark->position) < 0)
+        t->mark->overlapping = -1;
     return 0;
 }
 
-int rp_ledger_append(const char *path, int named, enum rp_ledger_event e, const struct rp_ledger_ref *start, json_t *fields,
+int rp_ledger_append(struct rp_ledger_writer *w, enum rp_ledger_event e, const struct rp_ledger_ref *start, json_t *fields,
                      struct rp_ledger_ref *mark, struct rp_err *err)
 {
-    struct target t = {.path = path, .named = named, .mark = mark, .err = err};
+    struct target t = {.path = w->path, .named = w->named, .w = w, .mark = mark, .err = err};
     RP_JSON *line = fields;
     RP_BUG_IF(!start != !rp_ledger_end(rp_ledger_event_name(e)));
     *mark = (struct rp_ledger_ref){0};
-    return append(&t, e, start, line);
+    if (e == RP_LEDGER_STARTED)
+        w->running = -1;
+    int failed = append(&t, e, start, line) < 0;
+    if (failed && e == RP_LEDGER_STARTED)
+        rp_closep(&w->running);
+    return failed ? -1 : 0;
 }

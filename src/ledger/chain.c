@@ -1,8 +1,9 @@
-/* Reading: a line is accepted if it is written as this program writes it, has its own digest and names that of the line before. */
+/* Reading: a line is accepted if it is written as this program writes it, has its own digest, names that of the line before, and is signed by
+ * the key of the lines before. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "ledger/ledger.h"
+#include "ledger/inner.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,54 +16,13 @@
 
 #define LOCK_TRIES 100 /* of 10 ms: a reader that does not get the lock reads without it */
 
-static int is_hex(const json_t *line, const char *key)
-{
-    const char *text = json_string_value(json_object_get(line, key));
-    return text && rp_is_sha256(text);
-}
-
-static int check_form(const json_t *line, struct rp_err *err)
-{
-    if (!json_is_object(line))
-        return rp_fail(err, RP_MALFORMED, "not a JSON object");
-    const char *at = json_string_value(json_object_get(line, "at"));
-    if (json_integer_value(json_object_get(line, "n")) < 1 || !json_is_string(json_object_get(line, "event")) ||
-        !at || !rp_is_rfc3339(at) || !is_hex(line, "previous") || !is_hex(line, "sha256"))
-        return rp_fail(err, RP_MALFORMED, "n, event, at, previous or sha256 is missing or malformed");
-    return 0;
-}
-
-json_t *rp_ledger_line(const char *text, size_t size, int64_t n, struct rp_err *err)
-{
-    RP_BUF again = {0}, bare = {0};
-    char hex[RP_SHA256_HEX];
-    if (size > RP_LEDGER_LINE_MAX)
-        return rp_fail_null(err, RP_MALFORMED, "%zu bytes; a line has %d at most", size, RP_LEDGER_LINE_MAX);
-    RP_JSON *line = rp_json_parse(text, size, "line", err);
-    if (!line || check_form(line, err) < 0)
-        return NULL;
-    rp_json_write_line(&again, line);
-    if (!rp_buf_is(&again, text, size))
-        return rp_fail_null(err, RP_MALFORMED, "it is not written as this program writes it");
-    RP_JSON *rest = json_copy(line);
-    json_object_del(rest, "sha256");
-    rp_json_write_line(&bare, rest);
-    rp_sha256_hex(hex, bare.data, bare.size);
-    if (strcmp(hex, json_string_value(json_object_get(line, "sha256"))) != 0)
-        return rp_fail_null(err, RP_MISMATCH, "it was changed: its SHA-256 is %.16s..., the line records %.16s...", hex,
-                            json_string_value(json_object_get(line, "sha256")));
-    if (n && json_integer_value(json_object_get(line, "n")) != n)
-        return rp_fail_null(err, RP_MISMATCH, "it is numbered as line %" JSON_INTEGER_FORMAT ": lines were removed or inserted",
-                            json_integer_value(json_object_get(line, "n")));
-    return json_incref(line);
-}
-
 struct reading {
     const char *path;
     struct rp_ledger_summary *s;
     int (*each)(void *arg, const json_t *line, struct rp_err *err);
     void *arg;
     struct rp_buf runs; /* a byte for each line: enum read_run */
+    struct rp_key_pair *key; /* of the first signed line */
 };
 
 /* A run ends once. Otherwise a line added at the end could turn a failed attempt into a sealed one. */
@@ -88,6 +48,29 @@ static int check_run(struct reading *r, const json_t *line, struct rp_err *err)
     return 0;
 }
 
+/* From the first signed line on all are, by the key that it has. */
+static int check_signature(struct reading *r, const json_t *line, struct rp_err *err)
+{
+    struct rp_ledger_summary *s = r->s;
+    int first = !r->key;
+    if (first && !json_object_get(line, "signature")) {
+        s->unsigned_lines++;
+        return 0;
+    }
+    if (!first && json_object_get(line, "key"))
+        return rp_fail(err, RP_MALFORMED, "it brings a key, and a line before it has one");
+    if (first && !(r->key = rp_ledger_line_key(line, err)))
+        return -1;
+    if (rp_ledger_line_check(line, r->key, err) < 0)
+        return -1;
+    if (first) {
+        rp_key_fingerprint(r->key, s->key);
+        RP_FORMAT(s->made, "%s", rp_json_text_at(line, "key/made"));
+        s->by_file = strcmp(rp_json_text_at(line, "key/known_from"), "file") == 0;
+    }
+    return 0;
+}
+
 static int check_line(struct reading *r, const char *text, size_t size, struct rp_err *err)
 {
     RP_JSON *line = rp_ledger_line(text, size, r->s->lines + 1, err);
@@ -95,8 +78,11 @@ static int check_line(struct reading *r, const char *text, size_t size, struct r
         return -1;
     if (strcmp(json_string_value(json_object_get(line, "previous")), r->s->head) != 0)
         return rp_fail(err, RP_MISMATCH, "it does not follow from the line before it: lines were changed, removed or inserted");
-    if (check_run(r, line, err) < 0)
+    if (check_signature(r, line, err) < 0 || check_run(r, line, err) < 0)
         return -1;
+    RP_FORMAT(r->s->at, "%s", rp_json_text_at(line, "at"));
+    if (!r->s->lines)
+        memcpy(r->s->begun, r->s->at, sizeof r->s->begun);
     memcpy(r->s->head, json_string_value(json_object_get(line, "sha256")), sizeof r->s->head);
     r->s->lines++;
     return r->each ? r->each(r->arg, line, err) : 0;
@@ -159,5 +145,6 @@ int rp_ledger_read(const char *path, int (*each)(void *arg, const json_t *line, 
     s->aside = size_aside(path);
     int failed = read_lines(&r, fd, err);
     rp_buf_fini(&r.runs);
+    rp_key_free(r.key);
     return failed;
 }

@@ -19,6 +19,7 @@ struct find_search {
     struct rp_ledger_standing *place;
     struct attempt *attempt; /* in the order of the ledger */
     int64_t n;
+    int64_t during; /* starts after it, so far */
     int found;
 };
 
@@ -59,6 +60,21 @@ static void note_end(struct find_search *s, const json_t *line)
     snprintf(s->place->statement, sizeof s->place->statement, "%s", rp_json_text_at(json_object_get(line, "bundle"), "statement"));
 }
 
+/* Runs of any recipe that went on while it did. Of one without an end nobody knows how long. */
+static void note_overlap(struct find_search *s, const json_t *line, int64_t n, int start)
+{
+    int64_t run = json_integer_value(json_object_get(line, "run"));
+    if (n <= s->position)
+        return;
+    if (start)
+        s->during++;
+    if (!rp_ledger_end(rp_json_text_at(line, "event")))
+        return;
+    s->place->before += run < s->position;
+    if (run == s->position)
+        s->place->during = s->during;
+}
+
 static int note_line(void *arg, const json_t *line, struct rp_err *err)
 {
     struct find_search *s = arg;
@@ -67,6 +83,9 @@ static int note_line(void *arg, const json_t *line, struct rp_err *err)
     if (n == s->position && (!start || strcmp(rp_json_text_at(line, "sha256"), s->head) != 0))
         return rp_fail(err, RP_MISMATCH, "it is not the line that the run names, %.16s...: another ledger, or one that was rewritten",
                        s->head);
+    if (n == s->position)
+        s->place->is_unsigned = !json_object_get(line, "signature");
+    note_overlap(s, line, n, start);
     if (start)
         return note_start(s, line, n, err);
     note_end(s, line);
@@ -90,7 +109,18 @@ static void count_attempts(const struct find_search *s)
     }
 }
 
-int rp_ledger_find(const char *path, const json_t *run, struct rp_ledger_standing *place, struct rp_err *err)
+/* The ledger as a whole is that of the run. */
+static int check_summary(const char *path, const struct rp_ledger_summary *sum, const json_t *is, const char *signer, struct rp_err *err)
+{
+    const char *begun = json_string_value(json_object_get(is, "begun"));
+    if (*sum->key && strcmp(sum->key, signer) != 0)
+        return rp_fail(err, RP_MISMATCH, "ledger '%s' is of another key, %.23s..., than the bundle, %.23s...", path, sum->key, signer);
+    if (begun && strcmp(begun, sum->begun) != 0)
+        return rp_fail(err, RP_MISMATCH, "the run records a ledger that begins at %s, ledger '%s' begins at %s", begun, path, sum->begun);
+    return 0;
+}
+
+int rp_ledger_find(const char *path, const json_t *run, const char *signer, struct rp_ledger_standing *place, struct rp_err *err)
 {
     struct rp_ledger_summary sum;
     const json_t *is = json_object_get(run, "ledger");
@@ -108,6 +138,7 @@ int rp_ledger_find(const char *path, const json_t *run, struct rp_ledger_standin
                          "the run is not in ledger '%s', which has %" PRId64 " lines; line %" PRId64
                          " started it: another ledger, one exported before this run, or one that was cut",
                          path, sum.lines, s.position) < 0;
+    failed = failed || check_summary(path, &sum, is, signer, err) < 0;
     if (!failed)
         count_attempts(&s);
     if (!failed && place->earlier != json_integer_value(json_object_get(is, "earlier")))

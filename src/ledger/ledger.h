@@ -1,29 +1,38 @@
-/* The ledger: one line for every attempt, good or bad, each bound to the line before it.
+/* The ledger: one line for every attempt, good or bad, each bound to the line before it and signed.
  *
- * What:    an append-only file of JSON lines next to the store. Each bundle cites its line, so publishing the best of ten runs reveals the
- *          other nine. A user can delete the file, but then the positions in bundles show a gap.
+ * What:    an append-only file of JSON lines next to the signing key, one for each key. Each bundle cites its line, so publishing the best of
+ *          ten runs reveals the other nine. A user can delete the file, but then the next run is in line 1, and a verifier who has seen a
+ *          bundle of the old one notices.
  * Flow:    fields of an attempt -> rp_ledger_append() -> one line, synced to disk; a file -> rp_ledger_read() -> lines that form a chain.
- * Owner:   nothing is open between calls; the caller owns JSON and texts.
+ * Owner:   nothing is open between calls, except `running` of a writer; the caller owns JSON and texts.
  * Extend:  a kind of attempt is a row of RP_LEDGER_EVENTS and a caller that fills its fields; lines may have further keys.
  *
  * A line is compact JSON of sorted keys in ASCII:
- *   {"at":"2026-11-21T12:18:09Z","event":"started","n":57,"previous":HEX,"recipe":HEX,"recipe_name":"bert_fp32","sha256":HEX}
+ *   {"at":"2026-11-21T12:18:09Z","event":"started","n":57,"previous":HEX,"recipe":HEX,"recipe_name":"bert_fp32","sha256":HEX,
+ *    "signature":BASE64}
  * n counts from 1; sha256 is that of the line without this key (`jq -cS 'del(.sha256)' | sha256sum`), previous the sha256 of the line
- * before and zeros in the first. Further keys: "run" (n of the line that started what ends here: once, and of a run of this file), "bundle"
- * {"name", "statement"}, "exit", "verdict", "check", "replicates", "torn" {"bytes", "sha256"}: an incomplete line that a crash left at
- * the end of the file, moved to FILE.torn.
+ * before and zeros in the first. The signature is Ed25519 over the line without both (`jq -cS 'del(.sha256, .signature)'`). The first
+ * signed line has "key" {"public": DER in base64, "made": when, "known_from": "creation" | "file"}; every line after it is signed by that
+ * key. Further keys: "run" (n of the line that started what ends here: once, and of a run of this file), "bundle" {"name", "statement"},
+ * "exit", "verdict", "check", "replicates", "torn" {"bytes", "sha256"}: an incomplete line that a crash left at the end of the file, moved
+ * to FILE.torn. While a run goes on, its process holds a lock on byte n of FILE.running.
+ *
+ * Verifications have a file of their own (rp_ledger_verified_path), in the same form without signatures: "signer" and "ledger"
+ * {"position", "head", "at"} are what a bundle claims, and seen.c compares them with those of the next bundle.
  */
 #pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/hash.h"
+#include "sign/key.h"
 
 #include <jansson.h>
 #include <stdint.h>
 
 #define RP_LEDGER_LINE_MAX 8192
 #define RP_LEDGER_ASIDE ".torn"
+#define RP_LEDGER_RUNNING ".running"
 #define RP_LEDGER_NOTHING "0000000000000000000000000000000000000000000000000000000000000000" /* "previous" of the first line */
 
 #define RP_LEDGER_EVENTS(X)                                                   \
@@ -41,38 +50,74 @@ const char *rp_ledger_event_name(enum rp_ledger_event e);
 /* The event of that name if it ends a run, else NULL. */
 const char *rp_ledger_end(const char *name);
 
-/* $REPRO_LEDGER, else ledger.jsonl in the directory that store.h chooses when no --store is given (free it). *named: the first. */
-char *rp_ledger_path(int *named);
+/* ---- places ---- */
+
+/* $REPRO_LEDGER, else ledger-<16 digits of the fingerprint>.jsonl in the folder of the key file (free it). *named: the first. */
+char *rp_ledger_path(const char *key_file, const char *fingerprint, int *named);
+/* The ledger that is meant where no file is given, without loading a key: $REPRO_LEDGER, else the only one in the folder of the default
+ * key (free it). NULL without *err: there is none yet; RP_USAGE: there are several. */
+char *rp_ledger_own_path(struct rp_err *err) rp_must_check;
+/* The record of what was verified here, in the folder of the trust store (free it). */
+char *rp_ledger_verified_path(struct rp_err *err) rp_must_check;
+/* Where ledgers were kept before each key had its own (free it); NULL: there is none. */
+char *rp_ledger_old_path(void);
+/* Whether the file is, or would be, on the layer of a container, which goes with it: not on a volume. */
+int rp_ledger_is_on_layer(const char *path);
+
+/* ---- writing ---- */
+
+/* Who appends, and to which file. */
+struct rp_ledger_writer {
+    const char *path;
+    int named;                     /* by the user; else the file must be the user's own, and no link */
+    const struct rp_key_pair *key; /* signs; NULL: unsigned lines, as of verifications */
+    uint64_t made_ns;              /* wall clock when the key was made, for the first signed line; 0: unknown */
+    int by_file;                   /* that is the time of its file */
+    int running;                   /* set by the append of a start: a descriptor that marks the run as in progress; -1: none. Close it */
+};
 
 /* The place of one line. */
 struct rp_ledger_ref {
     int64_t position;         /* 0: nothing was appended */
     char head[RP_SHA256_HEX]; /* sha256 of the line */
+    char at[32];              /* its time */
     int64_t earlier;          /* runs of the same recipe that were started before it */
+    int64_t overlapping;      /* of a start: other runs in progress, of any recipe; -1: unknown */
+    char begun[32];           /* of a start: time of the first line */
+    char made[32];            /* of a start: when the key was made, according to the first signed line, or "" */
+    int by_file;              /* that is the time of the key's file */
     uint64_t torn;            /* bytes of an unfinished line that were found and moved to FILE.torn */
     char reason[96];          /* why nothing was appended, without any name of this machine */
 };
 
 /* Takes the reference of fields ({"recipe": ...}: those particular to the event) and adds the rest. Several processes may append at once.
- * Nothing is appended to a last line that is damaged, other than torn. named 0: the file must be the user's own.
+ * Nothing is appended to a last line that is damaged, other than torn, or that another key signed.
  * start: of the run that ends, for SEALED, FAILED and INTERRUPTED, else NULL; RP_MISMATCH if this file lacks it, or has its end. */
-int rp_ledger_append(const char *path, int named, enum rp_ledger_event e, const struct rp_ledger_ref *start, json_t *fields,
+int rp_ledger_append(struct rp_ledger_writer *w, enum rp_ledger_event e, const struct rp_ledger_ref *start, json_t *fields,
                      struct rp_ledger_ref *mark, struct rp_err *err) rp_must_check;
+
+/* ---- reading ---- */
 
 struct rp_ledger_summary {
     int64_t lines;            /* valid ones, from the first */
+    int64_t unsigned_lines;   /* of them: those before the first signed one */
     char head[RP_SHA256_HEX]; /* of the last of them; zeros for none */
+    char at[32];              /* its time, or "" */
+    char begun[32];           /* time of the first line, or "" */
+    char key[RP_FINGERPRINT_SIZE]; /* that signed the others, or "" */
+    char made[32];            /* when it was made, according to its ledger, or "" */
+    int by_file;              /* that is the time of its file */
     uint64_t torn;            /* bytes after the last line that has an end */
     uint64_t aside;           /* bytes in FILE.torn */
 };
 /* Passes every line in order to each(), unless that is NULL. Stops at the first bad line: RP_MISMATCH if a digest is wrong, or if the line
- * ends a run that no line before it started or that has ended; RP_MALFORMED if it is not a line of a ledger or the last one is torn; *s is
- * about the lines before. */
+ * ends a run that no line before it started or that has ended; RP_SIGNATURE: a signature is wrong; RP_MALFORMED if it is not a line of a
+ * ledger, is not signed after one that is, or the last one is torn; *s is about the lines before. */
 int rp_ledger_read(const char *path, int (*each)(void *arg, const json_t *line, struct rp_err *err), void *arg,
                    struct rp_ledger_summary *s, struct rp_err *err) rp_must_check;
 
-/* One line of text with its newline, checked by itself; NULL with *err. The position is checked against n, the rest of the chain by the
- * caller. */
+/* One line of text with its newline, checked by itself, without its signature; NULL with *err. The position is checked against n, the rest
+ * of the chain by the caller. */
 json_t *rp_ledger_line(const char *text, size_t size, int64_t n, struct rp_err *err) rp_must_check;
 
 /* A run that names its place ("ledger" of run.json), found in a ledger. */
@@ -80,8 +125,26 @@ struct rp_ledger_standing {
     int64_t position, lines;
     int64_t earlier, later;    /* other runs of its recipe, started before and after */
     int64_t sealed, failed, interrupted, open; /* how the earlier ones ended; open: no end is recorded */
+    int64_t before, during;    /* runs of any recipe that began before it and ended after its start; that began before its end */
+    int is_unsigned;           /* its line is not signed */
     char end[16];              /* event that ended the run itself, or "" */
     char statement[RP_SHA256_HEX]; /* of the bundle that ended it, or "" */
 };
-/* run: run.json. RP_MISMATCH if the ledger is another one, was cut or rewritten, or if run.json names no place. */
-int rp_ledger_find(const char *path, const json_t *run, struct rp_ledger_standing *place, struct rp_err *err) rp_must_check;
+/* run: run.json; signer: the key that signed its bundle. RP_MISMATCH if the ledger is another one, of another key, was cut or rewritten, or
+ * if run.json names no place. */
+int rp_ledger_find(const char *path, const json_t *run, const char *signer, struct rp_ledger_standing *place, struct rp_err *err)
+    rp_must_check;
+
+/* Another bundle of a key that was verified here, and that one ledger cannot have together with this one. */
+struct rp_ledger_conflict {
+    int64_t position;              /* its line; 0: there is no such bundle */
+    char head[RP_SHA256_HEX];      /* of that line */
+    char statement[RP_SHA256_HEX]; /* of that bundle */
+    char at[32];                   /* when it was verified */
+};
+/* Looks in the record of verifications: the same line with another digest or another bundle, or an order of lines that contradicts the times of
+ * both lines. A record that does not exist has none. */
+int rp_ledger_seen(const char *path, const char *signer, const json_t *run, const char *statement, struct rp_ledger_conflict *found,
+                   struct rp_err *err) rp_must_check;
+/* "signer" and "ledger" of the line of a verification; NULL: the run names no place. */
+json_t *rp_ledger_claim(const json_t *run);

@@ -157,6 +157,8 @@ void rp_section_markdown(struct rp_section *s)
         rp_fill(s->out, RP_FILL_MD, s->run, RP_RUN,
                 ">\n> line {/ledger/position d0} of its signer's ledger; runs of this recipe that were "
                 "started before it, according to that ledger: {/ledger/earlier d0}\n");
+    if (json_integer_value(rp_pointer(s->run, "/ledger/position")) == 1)
+        rp_buf_puts(s->out, ">\n> the ledger begins with this run: earlier ones, if there were any, are not in it\n");
     rp_buf_puts(s->out, ">\n> ran on `");
     rp_md_code(s->out, rp_device_text((char[RP_DEVICE_TEXT]){0}, rp_pointer(s->run, "/device")));
     rp_buf_puts(s->out, "`, started at `");

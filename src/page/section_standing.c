@@ -17,6 +17,21 @@ void rp_section_agreement(struct rp_section *s)
     rp_section_table(s, rp_table_differences);
 }
 
+static void put_ledger_remarks(struct rp_section *s)
+{
+    if (json_integer_value(rp_pointer(s->run, "/ledger/position")) == 1)
+        rp_section_fill(s, "<p><b>The ledger begins with this run</b>: earlier ones, if there were any, are not in it.</p>\n");
+    if (rp_section_has(s, "/ledger/begun"))
+        rp_section_fill(s, "<p>The ledger begins at {/ledger/begun t}.</p>\n");
+    if (rp_section_has(s, "/ledger/key_made"))
+        rp_section_fill(s, "<p>Its key was made at {/ledger/key_made t}, known from its {/ledger/key_made_known_from t}.</p>\n");
+    if (json_integer_value(rp_pointer(s->run, "/ledger/overlapping")) > 0)
+        rp_section_fill(s, "<p>Other runs of that ledger in progress when it began: <b>{/ledger/overlapping d0}</b>. The machine may have "
+                           "been shared.</p>\n");
+    if (rp_section_has(s, "/ledger/container_layer"))
+        rp_section_fill(s, "<p>The ledger lies on the layer of a container and is lost with it.</p>\n");
+}
+
 void rp_section_attempts(struct rp_section *s)
 {
     if (rp_section_has(s, "/ledger/reason")) {
@@ -25,7 +40,9 @@ void rp_section_attempts(struct rp_section *s)
     }
     rp_section_fill(s, "<p>The run was started in line {/ledger/position d0} of its signer&#39;s ledger, the line with digest <code>"
                        "{/ledger/head t}</code>. Runs of this recipe that were started before it, according to that ledger: <b>"
-                       "{/ledger/earlier d0}</b>.</p>\n<p>The ledger itself is not in the bundle. Request it from the signer: <code>repro "
+                       "{/ledger/earlier d0}</b>.</p>\n");
+    put_ledger_remarks(s);
+    rp_section_fill(s, "<p>The ledger itself is not in the bundle. Request it from the signer: <code>repro "
                        "verify BUNDLE --ledger FILE</code> finds the line and counts how the other attempts ended.</p>\n");
 }
 

@@ -55,6 +55,10 @@ int rp_train_plan_in(struct rp_plan *plan, const struct rp_recipe *r, const stru
 int rp_train_size(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
                   struct rp_err *err) rp_must_check;
 
+/* Before a run is an attempt: the data set opens, and its first sample has the fields that the model takes. Samples that are decoded
+ * have them by construction: of those only the files are opened. */
+int rp_train_check_data(const struct rp_recipe *r, int64_t batch, const char *path, struct rp_err *err) rp_must_check;
+
 struct rp_train;
 
 struct rp_train_opts {

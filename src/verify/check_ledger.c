@@ -1,14 +1,80 @@
 /* The run's entry in its signer's ledger of attempts. */
+#include "base/json.h"
 #include "ledger/ledger.h"
 #include "verify/state.h"
 
 #include <inttypes.h>
 #include <string.h>
 
+/* What a reader has to know of a run's place besides its number; appended to the text, and a note where there is anything. */
+static void add_remarks(const struct rp_verify_state *s, const struct rp_ledger_standing *p, struct rp_buf *out)
+{
+    const json_t *is = json_object_get(s->run, "ledger");
+    const char *made = rp_json_text_at(is, "key_made");
+    int by_file = strcmp(rp_json_text_at(is, "key_made_known_from"), "file") == 0;
+    int64_t others = json_integer_value(json_object_get(is, "overlapping"));
+    if (p && p->before > others)
+        others = p->before;
+    if (json_integer_value(json_object_get(is, "position")) == 1) {
+        rp_buf_puts(out, "; the ledger begins with this run: earlier ones, if there were any, are not in it");
+        if (*made)
+            rp_buf_printf(out, " (key made %s%s)", made, by_file ? ", time of its file" : "");
+    }
+    if (others > 0)
+        rp_buf_printf(out, "; %" PRId64 " other %s in progress when it began: the machine may have been shared", others,
+                      others == 1 ? "run of this ledger was" : "runs of this ledger were");
+    if (p && p->during)
+        rp_buf_printf(out, "; %" PRId64 " began before it ended", p->during);
+    if (p && p->is_unsigned)
+        rp_buf_puts(out, "; its line is not signed, as by older versions");
+}
+
+static void set_text(const struct rp_verify_state *s, const struct rp_ledger_standing *p, struct rp_check_result *result,
+                     const char *place)
+{
+    RP_BUF remarks = {0};
+    add_remarks(s, p, &remarks);
+    if (remarks.size)
+        result->state = RP_CHECK_NOTE;
+    rp_check_text(result, "%s%s%s", place, rp_buf_text(&remarks),
+                  rp_json_at(s->run, "ledger/container_layer") ? "; the ledger lies on the layer of a container and is lost with it" : "");
+}
+
+/* A bundle of this key that was verified here, and whose line cannot be in the same ledger. */
+static void compare_with_seen(struct rp_verify_state *s, struct rp_check_result *result)
+{
+    struct rp_ledger_conflict c;
+    struct rp_err err = {0};
+    char more[160] = "";
+    if (!s->o->seen)
+        return;
+    if (rp_ledger_seen(s->o->seen, s->v->fingerprint, s->run, s->v->statement, &c, &err) < 0) {
+        char had[sizeof result->text];
+        memcpy(had, result->text, sizeof had);
+        if (result->state == RP_CHECK_PASSED)
+            result->state = RP_CHECK_NOTE;
+        rp_check_text(result, "%.300s; not compared with earlier verifications: %.180s", had, err.msg);
+        return;
+    }
+    if (!c.position)
+        return;
+    int64_t position = json_integer_value(rp_json_at(s->run, "ledger/position"));
+    const char *head = rp_json_text_at(s->run, "ledger/head");
+    if (c.position != position)
+        RP_FORMAT(more, ", though their order in time is the other way round");
+    else if (strcmp(c.head, head) == 0)
+        RP_FORMAT(more, ", and one line starts one run");
+    s->v->forked = json_pack("{s:[I,I], s:[s,s], s:[s,s], s:s}", "positions", (json_int_t)position, (json_int_t)c.position, "heads", head,
+                             c.head, "statements", s->v->statement, c.statement, "seen_at", c.at);
+    rp_check_warn(result, "forked or restarted ledger, or one key on two machines: bundle %.16s... cites line %" PRId64 " (%.16s...); "
+                          "bundle %.16s... of this key, verified here at %s, line %" PRId64 " (%.16s...)%s",
+                  s->v->statement, position, head, c.statement, c.at, c.position, c.head, more);
+}
+
 static int look_up_run(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     struct rp_ledger_standing p;
-    if (rp_ledger_find(s->o->ledger, s->run, &p, err) < 0)
+    if (rp_ledger_find(s->o->ledger, s->run, s->v->fingerprint, &p, err) < 0)
         return -1;
     if (*p.statement && strcmp(p.statement, s->v->statement) != 0)
         return rp_fail(err, RP_MISMATCH, "ledger '%s': the run started by line %" PRId64 " ended in another bundle, %.16s...",
@@ -23,25 +89,38 @@ static int look_up_run(const struct rp_verify_state *s, struct rp_check_result *
                              "open", (json_int_t)p.open, "later", (json_int_t)p.later, "recorded", *p.statement != 0);
     if (!*p.statement)
         result->state = RP_CHECK_NOTE;
-    rp_check_text(result,
-                 "line %" PRId64 " of %" PRId64 "; runs of this recipe before it: %" PRId64 " (%" PRId64 " sealed, %" PRId64 " failed, "
-                 "%" PRId64 " interrupted, %" PRId64 " without an end); after it: %" PRId64 "%s",
-                 p.position, p.lines, p.earlier, p.sealed, p.failed, p.interrupted, p.open, p.later,
-                 *p.statement ? "" : "; its end in this bundle is not recorded");
+    RP_FREE char *place = rp_asprintf(
+        "line %" PRId64 " of %" PRId64 "; runs of this recipe before it: %" PRId64 " (%" PRId64 " sealed, %" PRId64 " failed, "
+        "%" PRId64 " interrupted, %" PRId64 " without an end); after it: %" PRId64 "%s",
+        p.position, p.lines, p.earlier, p.sealed, p.failed, p.interrupted, p.open, p.later,
+        *p.statement ? "" : "; its end in this bundle is not recorded");
+    set_text(s, &p, result, place);
+    return 0;
+}
+
+static int find_place(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const json_t *is = json_object_get(s->run, "ledger");
+    int64_t position = json_integer_value(json_object_get(is, "position")), earlier = json_integer_value(json_object_get(is, "earlier"));
+    if (s->o->ledger)
+        return look_up_run(s, result, err);
+    if (earlier >= position)
+        return rp_fail(err, RP_MISMATCH, "line %" PRId64 " of a ledger cannot have %" PRId64 " runs before it", position, earlier);
+    const char *begun = rp_json_text_at(is, "begun");
+    RP_FREE char *place = rp_asprintf("line %" PRId64 " of the signer's ledger%s%s; earlier runs of this recipe according to the signer: "
+                                      "%" PRId64 " (--ledger FILE looks it up)", position, *begun ? ", begun " : "", begun, earlier);
+    set_text(s, NULL, result, place);
     return 0;
 }
 
 int rp_check_ledger(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const json_t *is = json_object_get(s->run, "ledger"), *reason = json_object_get(is, "reason");
-    int64_t position = json_integer_value(json_object_get(is, "position")), earlier = json_integer_value(json_object_get(is, "earlier"));
-    if (s->o->ledger && !reason)
-        return look_up_run(s, result, err);
-    if (!reason && earlier >= position)
-        return rp_fail(err, RP_MISMATCH, "line %" PRId64 " of a ledger cannot have %" PRId64 " runs before it", position, earlier);
-    const char *cannot = s->o->ledger ? "; there is no entry to look up in --ledger" : "";
-    if (!reason)
-        return rp_check_text(result, "line %" PRId64 " of the signer's ledger; earlier runs of this recipe according to the signer: %"
-                                     PRId64 " (--ledger FILE looks it up)", position, earlier);
-    return rp_check_note(result, "in no ledger: %.300s%s", json_string_value(reason), cannot);
+    const json_t *reason = rp_json_at(s->run, "ledger/reason");
+    if (reason)
+        return rp_check_note(result, "in no ledger: %.300s%s", json_string_value(reason),
+                             s->o->ledger ? "; there is no entry to look up in --ledger" : "");
+    if (find_place(s, result, err) < 0)
+        return -1;
+    compare_with_seen(s, result);
+    return 0;
 }

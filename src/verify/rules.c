@@ -19,7 +19,7 @@
 
 struct rules_answer {
     const struct rp_rule *rule;
-    int holds;
+    int holds, remark; /* remark: it holds, but not without a word about it */
     char text[400];
 };
 
@@ -203,12 +203,19 @@ static void rule_replayed(const struct rp_verify_state *s, struct rules_answer *
            a->rule->number, s->v->replayed < a->rule->number ? " (--replay)" : "");
 }
 
+/* A first line has nothing before it, whoever began the ledger anew. The rules hold; `checks: {ledger: passed}` refuses such a run. */
+static const char *first_line(const struct rp_verify_state *s, struct rules_answer *a)
+{
+    a->remark = json_integer_value(rp_json_at(s->run, "ledger/position")) == 1;
+    return a->remark ? "; the ledger begins with this run" : "";
+}
+
 static void rule_in_ledger(const struct rp_verify_state *s, struct rules_answer *a)
 {
     const json_t *position = rp_json_at(s->run, "ledger/position");
     const char *reason = rp_json_text_at(s->run, "ledger/reason");
     if (position)
-        answer(a, 1, "line %" JSON_INTEGER_FORMAT, json_integer_value(position));
+        answer(a, 1, "line %" JSON_INTEGER_FORMAT "%s", json_integer_value(position), first_line(s, a));
     else
         answer(a, 0, "in no ledger: %.180s", reason);
 }
@@ -236,8 +243,8 @@ static void rule_max_attempts_before(const struct rp_verify_state *s, struct rul
     if (!earlier)
         answer(a, 0, "unknown: the run is in no ledger");
     else
-        answer(a, n <= a->rule->number, "%" PRId64 " before it, %" PRId64 " allowed%s", n, a->rule->number,
-            s->v->ledger ? "" : "; according to the signer");
+        answer(a, n <= a->rule->number, "%" PRId64 " before it, %" PRId64 " allowed%s%s", n, a->rule->number,
+            s->v->ledger ? "" : "; according to the signer", first_line(s, a));
 }
 
 static void rule_max_failed_before(const struct rp_verify_state *s, struct rules_answer *a)
@@ -364,7 +371,7 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
 #undef RULE
     };
     const struct rp_policy *p = s->o->policy;
-    int rules_given = 0, broken = 0;
+    int rules_given = 0, broken = 0, remarks = 0;
     char first[480] = "";
     if (!p)
         return rp_check_skip(result, "not requested; --policy FILE gives the rules that the bundle must meet");
@@ -378,6 +385,8 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
         rules[i](s, &a);
         rp_ascii(safe, sizeof safe, a.text);
         json_array_append_new(s->v->policy, json_pack("{s:s, s:b, s:s}", "rule", rp_rule_text(i)->id, "holds", a.holds, "text", safe));
+        if (a.holds && a.remark && !broken && !remarks++)
+            RP_FORMAT(first, "%s: %s", rp_rule_text(i)->id, safe);
         if (!a.holds && !broken++)
             snprintf(first, sizeof first, "%s: %s", rp_rule_text(i)->id, safe);
     }
@@ -385,5 +394,7 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
         return rp_fail(err, RP_MISMATCH, "%d of %d rules %s not hold; %s", broken, rules_given, broken == 1 ? "does" : "do", first);
     if (!rules_given)
         return rp_check_note(result, "the policy has no rules");
+    if (remarks)
+        return rp_check_note(result, rules_given == 1 ? "%d rule holds; %s" : "%d rules hold; %s", rules_given, first);
     return rp_check_text(result, rules_given == 1 ? "%d rule holds" : "%d rules hold", rules_given);
 }

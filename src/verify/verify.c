@@ -245,7 +245,8 @@ void rp_verification_fini(struct rp_verification *v)
     json_decref(v->signatures);
     json_decref(v->timestamps);
     json_decref(v->ledger);
-    v->run = v->policy = v->replay = v->signatures = v->timestamps = v->ledger = NULL;
+    json_decref(v->forked);
+    v->run = v->policy = v->replay = v->signatures = v->timestamps = v->ledger = v->forked = NULL;
 }
 
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v)
@@ -320,10 +321,10 @@ json_t *rp_verification_json(const struct rp_verification *v)
                                               severity_names[checks[i].severity], "state", rp_check_state_name(r->state), "text", r->text,
                                               "proves", r->proves));
     }
-    return json_pack("{s:s, s:s*, s:s*, s:s*, s:O*, s:O*, s:o, s:o*, s:o*, s:O*, s:O*, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "bundle_verdict",
+    return json_pack("{s:s, s:s*, s:s*, s:s*, s:O*, s:O*, s:o, s:o*, s:o*, s:O*, s:O*, s:O*, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "bundle_verdict",
                      v->bundle != v->verdict ? rp_verdict_name(v->bundle) : NULL, "fingerprint",
                      *v->fingerprint ? v->fingerprint : NULL, "signer", *v->signer ? v->signer : NULL, "countersignatures", v->signatures,
                      "timestamps", v->timestamps, "checks", list, "levels", v->bundle == RP_VERDICT_FAILED ? NULL : rp_levels_json(v), "timed", timed_json(&v->timed),
                      "results", v->bundle == RP_VERDICT_FAILED ? NULL : results, "replay", v->replay, "policy", v->policy,
-                     "ledger", v->ledger);
+                     "ledger", v->ledger, "forked", v->forked);
 }

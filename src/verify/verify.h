@@ -78,6 +78,7 @@ struct rp_verify_opts {
     const char *original;         /* --original: the run that this one replicates; NULL: not compared */
     const char *ledger;           /* --ledger: the signer's ledger, exported; NULL: not looked up */
     const struct rp_tsa_ca *tsa_ca; /* --tsa-ca: whose time stamps are checked; NULL: they are an unchecked claim */
+    const char *seen;             /* own record of verifications, for forked ledgers; NULL: not compared */
     struct rp_replay_opts replay; /* replay.steps 0: no replay */
     const struct rp_policy *policy; /* NULL: none */
     rp_verify_page *page;           /* the check report_file; NULL: no report was given */
@@ -120,6 +121,8 @@ struct rp_verification {
     json_t *policy;                        /* [{"rule", "holds", "text"}] of the given policy, or NULL */
     json_t *ledger;                        /* the run's entry in --ledger: {"position", "lines", "attempt", "attempts", "sealed",
                                               "failed", "interrupted", "open", "later", "recorded"}, or NULL if it was not found */
+    json_t *forked;                        /* of this bundle and of another one of its key that was verified here: {"positions", "heads",
+                                              "statements": [this, other], "seen_at"}, where one ledger cannot have both; or NULL */
     int original;                          /* the run of --original was verified and compared with this one again */
     int64_t original_steps;                /* that the original trained */
 };
@@ -139,7 +142,7 @@ int rp_countersign_says(const json_t *row);
 
 /* The table and the verdict as text, and as {"verdict", "bundle_verdict" if the report changed it, "fingerprint", "signer",
  * "countersignatures", "timestamps", "checks": [{"check", "severity", "state", "text", "proves"}], "levels" (levels.h), "timed", "results", "replay", "policy",
- * "ledger"}. */
+ * "ledger", "forked"}. */
 void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour);
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v); /* the last line of the text, without its newline */
 json_t *rp_verification_json(const struct rp_verification *v);

@@ -105,12 +105,6 @@ const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_err
     return rp_fail_null(err, RP_UNAVAILABLE, "no backend can be used here: %s", reason);
 }
 
-const struct rp_backend *rp_job_remote(const struct rp_recipe *r)
-{
-    const struct rp_backend *b = rp_backend_find(rp_backends, rp_choice_name(RP_BACKENDS, r->run_backend));
-    return b && b->remote ? b : NULL;
-}
-
 static int send_job(struct rp_process *w, const json_t *job, struct rp_err *err)
 {
     if (rp_frame_write(w->fd, RP_FRAME_JOB, job, err) == 0)

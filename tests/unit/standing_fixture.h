@@ -95,12 +95,17 @@ static __attribute__((unused)) void said_markdown(const struct rp_buf *markdown)
     SAID(box);
 }
 
+static const char *ledger_signer = "bob.pem";
+
 /* What ends is the run of *mark. */
 static void append(const char *path, enum rp_ledger_event e, json_t *fields, struct rp_ledger_ref *mark)
 {
     struct rp_err err = {0};
     const struct rp_ledger_ref start = *mark, *of = rp_ledger_end(rp_ledger_event_name(e)) ? &start : NULL;
-    CHECK(rp_ledger_append(path, 1, e, of, fields, mark, &err) == 0, "%s", err.msg);
+    FX_KEY *key = fx_key(ledger_signer);
+    struct rp_ledger_writer w = {.path = path, .named = 1, .key = key, .made_ns = 1790000000000000000u, .by_file = 1, .running = -1};
+    CHECK(rp_ledger_append(&w, e, of, fields, mark, &err) == 0, "%s", err.msg);
+    rp_closep(&w.running);
 }
 
 static void countersign(const char *file, const char *to)

@@ -1,99 +1,21 @@
 /* The ledger: nothing that happens to it goes unseen, and nothing that happens to it is worse than a missing line. */
-#include "base/json.h"
-#include "ledger/ledger.h"
-#include "tests/unit/scratch.h"
+#include "tests/unit/ledger_fixture.h"
 
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#define RECIPE "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
-#define OTHER "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define WRITERS 12
 #define LINES 10
 
-/* In memory where that can be: a thousand lines are synced. */
-static char *in_dir(const char *name)
+static const char *signer(void)
 {
-    scratch_in = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : NULL;
-    return rp_asprintf("%s/%s", scratch_dir(), name);
-}
-
-/* The line that started that run, as its writer was told of it. */
-static struct rp_ledger_ref start_of(const char *path, int64_t run)
-{
-    struct rp_ledger_ref mark = {.position = run};
-    char line[RP_LEDGER_LINE_MAX] = "";
-    FILE *f = fopen(path, "r");
-    for (int64_t n = 0; f && n < run && fgets(line, sizeof line, f); n++) {
-    }
-    if (f)
-        fclose(f);
-    RP_JSON *is = json_loads(line, 0, NULL);
-    const char *head = json_string_value(json_object_get(is, "sha256"));
-    CHECK(head, "%s has no line %lld", path, (long long)run);
-    snprintf(mark.head, sizeof mark.head, "%s", head ? head : "");
-    return mark;
-}
-
-static int append_of(const char *path, enum rp_ledger_event e, const char *recipe, int64_t run, struct rp_ledger_ref *mark, struct rp_err *err)
-{
-    struct rp_ledger_ref start = {0};
-    json_t *fields = json_pack("{s:s, s:s}", "recipe", recipe, "recipe_name", "tiny.yaml");
-    if (run)
-        start = start_of(path, run);
-    *err = (struct rp_err){0};
-    return rp_ledger_append(path, 1, e, run ? &start : NULL, fields, mark, err);
-}
-
-static struct rp_ledger_ref append(const char *path, enum rp_ledger_event e, int64_t run)
-{
-    struct rp_ledger_ref mark;
-    struct rp_err err;
-    int failed = append_of(path, e, RECIPE, run, &mark, &err);
-    CHECK(failed == 0, "append: %s", err.msg);
-    return mark;
-}
-
-static void fill(const char *path)
-{
-    append(path, RP_LEDGER_STARTED, 0);
-    append(path, RP_LEDGER_SEALED, 1);
-    append(path, RP_LEDGER_STARTED, 0);
-}
-
-static int read_it(const char *path, struct rp_ledger_summary *s, struct rp_err *err)
-{
-    *err = (struct rp_err){0};
-    return rp_ledger_read(path, NULL, NULL, s, err);
-}
-
-static void check_whole(const char *path, int64_t lines)
-{
-    struct rp_ledger_summary s;
-    struct rp_err err;
-    int failed = read_it(path, &s, &err);
-    CHECK(failed == 0 && s.lines == lines, "%lld lines: %s", (long long)s.lines, err.msg);
-}
-
-static void slurp(struct rp_buf *out, const char *path)
-{
-    struct rp_err err;
-    int failed = rp_read_file(out, path, 1 << 20, &err);
-    CHECK(failed == 0, "%s", err.msg);
-}
-
-static void put(const char *path, const void *data, size_t size)
-{
-    struct rp_err err;
-    CHECK(rp_write_file(path, data, size, 0600, &err) == 0, "%s", err.msg);
+    static char print[RP_FINGERPRINT_SIZE];
+    rp_key_fingerprint(ledger_key("mine.pem"), print);
+    return print;
 }
 
 TEST(lines_follow_from_one_another)
@@ -120,7 +42,8 @@ TEST(every_flipped_bit_is_seen)
     struct rp_ledger_summary s;
     struct rp_err err;
     RP_BUF good = {0};
-    fill(path);
+    append(path, RP_LEDGER_STARTED, 0);
+    append(path, RP_LEDGER_SEALED, 1);
     slurp(&good, path);
     int unseen = 0;
     for (size_t i = 0; i < good.size; i++)
@@ -134,7 +57,7 @@ TEST(every_flipped_bit_is_seen)
         }
     CHECK(unseen == 0, "%d of %zu", unseen, 9 * good.size);
     put(path, good.data, good.size);
-    check_whole(path, 3);
+    check_whole(path, 2);
 }
 
 /* Cut anywhere but at the end of a line it shows by itself; there it shows to who knows a later line. */
@@ -150,7 +73,7 @@ TEST(every_truncation_is_seen)
     RP_JSON *run = json_pack("{s:s, s:{s:I, s:s, s:I}}", "recipe_sha256", RECIPE, "ledger", "position", (json_int_t)last.position, "head",
                              last.head, "earlier", (json_int_t)last.earlier);
     slurp(&good, path);
-    int failed = rp_ledger_find(path, run, &place, &err);
+    int failed = rp_ledger_find(path, run, signer(), &place, &err);
     CHECK(failed == 0 && place.position == 4 && place.earlier == 2 && place.sealed == 1 && place.open == 1, "%s", err.msg);
     for (size_t n = 0; n < good.size; n++) {
         put(path, good.data, n);
@@ -158,7 +81,7 @@ TEST(every_truncation_is_seen)
         failed = read_it(path, &s, &err);
         CHECK(at_line ? failed == 0 && s.torn == 0 : failed < 0 && err.code == RP_MALFORMED && s.torn, "cut at %zu: %s", n, err.msg);
         err = (struct rp_err){0};
-        failed = rp_ledger_find(path, run, &place, &err);
+        failed = rp_ledger_find(path, run, signer(), &place, &err);
         CHECK(failed < 0 && (err.code == RP_MISMATCH || err.code == RP_MALFORMED), "cut at %zu: %s", n, err.msg);
     }
 }
@@ -178,17 +101,17 @@ TEST(a_rewritten_ledger_is_not_the_one_that_was_named)
     append(forged, RP_LEDGER_VERIFIED, 0);
     append(forged, RP_LEDGER_STARTED, 0);
     check_whole(forged, 3);
-    int failed = rp_ledger_find(forged, run, &place, &err);
+    int failed = rp_ledger_find(forged, run, signer(), &place, &err);
     REFUSED(failed < 0 && err.code == RP_MISMATCH, err.msg);
     json_object_set_new(json_object_get(run, "ledger"), "earlier", json_integer(0)); /* a run that hides one */
-    failed = rp_ledger_find(path, run, &place, &err);
+    failed = rp_ledger_find(path, run, signer(), &place, &err);
     REFUSED(failed < 0 && err.code == RP_MISMATCH, err.msg);
     json_object_set_new(json_object_get(run, "ledger"), "earlier", json_integer(1));
     json_object_set_new(run, "recipe_sha256", json_string(OTHER));
-    failed = rp_ledger_find(path, run, &place, &err);
+    failed = rp_ledger_find(path, run, signer(), &place, &err);
     REFUSED(failed < 0 && err.code == RP_MISMATCH, err.msg);
     json_object_del(run, "ledger");
-    failed = rp_ledger_find(path, run, &place, &err);
+    failed = rp_ledger_find(path, run, signer(), &place, &err);
     REFUSED(failed < 0 && err.code == RP_MISMATCH, err.msg);
 }
 
@@ -209,19 +132,6 @@ TEST(lines_of_two_ledgers_do_not_make_one)
     put(both, one.data, one.size);
     int failed = read_it(both, &s, &err);
     REFUSED(failed < 0 && err.code == RP_MISMATCH && s.lines == 1, err.msg);
-}
-
-/* A line with all its digests, as somebody makes it who knows how; takes the reference. */
-static void forge(struct rp_buf *out, json_t *line, const char *previous)
-{
-    char hex[RP_SHA256_HEX];
-    RP_BUF bare = {0};
-    json_object_set_new(line, "previous", json_string(previous));
-    rp_json_write_line(&bare, line);
-    rp_sha256_hex(hex, bare.data, bare.size);
-    json_object_set_new(line, "sha256", json_string(hex));
-    rp_json_write_line(out, line);
-    json_decref(line);
 }
 
 TEST(forged_lines)
@@ -257,6 +167,7 @@ TEST(many_writers_at_once)
     RP_FREE char *path = in_dir("many.jsonl");
     pid_t pid[WRITERS];
     int bad = 0;
+    (void)ledger_key("mine.pem"); /* before there are several processes */
     for (int i = 0; i < WRITERS; i++) {
         pid[i] = fork();
         if (pid[i] == 0) {
@@ -283,6 +194,7 @@ static int append_limited(const char *path, rlim_t limit, void (*action)(int), s
 {
     struct rp_ledger_ref mark;
     int status, fd[2];
+    (void)ledger_key("mine.pem");
     if (pipe(fd) < 0)
         abort();
     pid_t pid = fork();
@@ -389,6 +301,7 @@ static int append_as_user(const char *path, mode_t mode)
     int status;
     RP_FREE char *sub = in_dir("sub");
     mkdir(sub, 0777);
+    (void)ledger_key("mine.pem");
     if (chmod(sub, mode) < 0)
         abort();
     pid_t pid = fork();
@@ -423,6 +336,14 @@ TEST(a_directory_that_cannot_be_written)
     REFUSED(append_of("/dev/null", RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0, mark.reason);
 }
 
+static int append_unnamed(const char *path, json_t *fields, struct rp_ledger_ref *mark, struct rp_err *err)
+{
+    struct rp_ledger_writer w = {.path = path, .key = ledger_key("mine.pem"), .running = -1};
+    int failed = rp_ledger_append(&w, RP_LEDGER_STARTED, NULL, fields, mark, err);
+    rp_closep(&w.running);
+    return failed;
+}
+
 /* A name that nobody chose may lie where everybody writes: links of others are not followed. */
 TEST(links_are_followed_only_where_the_user_named_them)
 {
@@ -432,12 +353,16 @@ TEST(links_are_followed_only_where_the_user_named_them)
     append(target, RP_LEDGER_STARTED, 0);
     CHECK(symlink(target, path) == 0, "no link");
     json_t *fields = json_pack("{s:s}", "recipe", RECIPE);
-    CHECK(rp_ledger_append(path, 0, RP_LEDGER_STARTED, NULL, fields, &mark, &err) < 0 && err.code == RP_IO, "followed");
+    CHECK(append_unnamed(path, fields, &mark, &err) < 0 && err.code == RP_IO, "followed");
     append(path, RP_LEDGER_STARTED, 0);
     check_whole(target, 2);
-    CHECK(unlink(path) == 0 && link(target, path) == 0, "no link");
+    fields = json_pack("{s:s}", "recipe", RECIPE); /* nor is a file that others can write to */
+    CHECK(unlink(path) == 0 && chmod(target, 0620) == 0 && append_unnamed(target, fields, &mark, &err) < 0 && err.code == RP_IO, "%s", err.msg);
     fields = json_pack("{s:s}", "recipe", RECIPE);
-    REFUSED(rp_ledger_append(path, 0, RP_LEDGER_STARTED, NULL, fields, &mark, &err) < 0, err.msg);
+    CHECK(chmod(target, 0600) == 0 && append_unnamed(target, fields, &mark, &err) == 0, "%s", err.msg);
+    CHECK(link(target, path) == 0, "no link");
+    fields = json_pack("{s:s}", "recipe", RECIPE);
+    REFUSED(append_unnamed(path, fields, &mark, &err) < 0, err.msg);
 }
 
 /* What follows the last line is moved aside only where it is part of a line of ours, and never through a link, whoever made it. */
@@ -536,31 +461,54 @@ TEST(an_end_is_written_only_to_the_ledger_of_its_start)
     slurp(&was, other);
     const struct rp_ledger_ref wrong[] = {start, later, {.position = 7, .head = RECIPE}};
     for (size_t i = 0; i < 3; i++) {
-        int failed = rp_ledger_append(other, 1, RP_LEDGER_SEALED, &wrong[i], json_object(), &mark, &err);
+        int failed = append_as(other, RP_LEDGER_SEALED, &wrong[i], json_object(), ledger_key("mine.pem"), &mark, &err);
         REFUSED(failed < 0 && err.code == RP_MISMATCH && mark.position == 0, err.msg);
     }
     slurp(&is, other);
     CHECK(rp_buf_is(&is, was.data, was.size), "it was changed");
-    int failed = rp_ledger_append(fresh, 1, RP_LEDGER_SEALED, &start, json_object(), &mark, &err);
+    int failed = append_as(fresh, RP_LEDGER_SEALED, &start, json_object(), ledger_key("mine.pem"), &mark, &err);
     CHECK(failed < 0 && err.code == RP_MISMATCH, "a new file took it: %s", err.msg);
-    failed = rp_ledger_append(path, 1, RP_LEDGER_INTERRUPTED, &start, json_object(), &mark, &err);
+    failed = append_as(path, RP_LEDGER_INTERRUPTED, &start, json_object(), ledger_key("mine.pem"), &mark, &err);
     CHECK(failed == 0 && mark.position == 2, "%s", err.msg);
-    failed = rp_ledger_append(path, 1, RP_LEDGER_SEALED, &start, json_object(), &mark, &err);
+    failed = append_as(path, RP_LEDGER_SEALED, &start, json_object(), ledger_key("mine.pem"), &mark, &err);
     REFUSED(failed < 0 && err.code == RP_MISMATCH, err.msg);
     check_whole(path, 2);
 }
 
+/* Next to the key, whatever holds the data; by the fingerprint, so that each key has one. */
 TEST(where_it_is)
 {
     int named;
+    struct rp_err err;
     setenv("REPRO_LEDGER", "/x/l.jsonl", 1);
-    RP_FREE char *a = rp_ledger_path(&named);
+    RP_FREE char *a = rp_ledger_path("/k/key.pem", "SHA256:0123456789abcdef0", &named), *own = rp_ledger_own_path(&err);
     CHECK_STR(a, "/x/l.jsonl");
+    CHECK_STR(own, "/x/l.jsonl");
     CHECK(named, "named");
     unsetenv("REPRO_LEDGER");
     setenv("REPRO_STORE", "/y", 1);
-    RP_FREE char *b = rp_ledger_path(&named);
-    CHECK_STR(b, "/y/ledger.jsonl");
+    RP_FREE char *b = rp_ledger_path("/k/key.pem", "SHA256:0123456789abcdef0", &named);
+    CHECK_STR(b, "/k/ledger-0123456789abcdef.jsonl");
     CHECK(!named, "not named");
     unsetenv("REPRO_STORE");
+}
+
+/* Without loading a key: the only ledger beside it, and no guess between several. */
+TEST(which_is_meant)
+{
+    RP_FREE char *key = in_dir("keys/key.pem"), *dir = in_dir("keys"), *one = in_dir("keys/ledger-0123456789abcdef.jsonl");
+    RP_FREE char *two = in_dir("keys/ledger-1123456789abcdef.jsonl"), *no = in_dir("keys/ledger-x.jsonl");
+    struct rp_err err;
+    mkdir(dir, 0700);
+    setenv("REPRO_KEY", key, 1);
+    put(no, "", 0);
+    RP_FREE char *none = rp_ledger_own_path(&err);
+    CHECK(!none && err.code == RP_OK, "%s", none ? none : err.msg);
+    put(one, "", 0);
+    RP_FREE char *is = rp_ledger_own_path(&err);
+    CHECK_STR(is ? is : err.msg, one);
+    put(two, "", 0);
+    RP_FREE char *both = rp_ledger_own_path(&err);
+    REFUSED(!both && err.code == RP_USAGE, err.msg);
+    unsetenv("REPRO_KEY");
 }

@@ -53,7 +53,7 @@ TEST(many_open_runs_in_a_ledger)
     int failed = rp_ledger_read(begin, NULL, NULL, &s, &err);
     double t1 = cpu_s(), reading = PART * (t1 - t0);
     CHECK(!failed && s.lines == 2 * RUNS / PART, "%s", err.msg);
-    failed = rp_ledger_find(path, run, &place, &err);
+    failed = rp_ledger_find(path, run, "", &place, &err);
     double finding = cpu_s() - t1;
     CHECK(!failed && place.failed == 2 && place.later == RUNS - 3, "%s", err.msg);
     CHECK(finding < 1.7 * reading + 0.05, "reading takes %.2f s, finding %.2f s", reading, finding);

@@ -2,13 +2,17 @@
 # A result that did not arrive is not a success: full disk, closed pipe, closed stdout. And nothing of ours lands in another file.
 . "$TEST_DIR/common.inc"
 "$REPRO" capture --probe cpu -o a.json >page.txt
-for args in "version" "version --json" "--help" "recipes show bert_fp32" "help --man" "recipes keys" "capture" "capture --json" \
+# One that prints line by line and opens files afterwards.
+"$REPRO" run bert_tiny_fp32 --threads 1 --steps 1 --set measure.ceilings=false -o a.zst >/dev/full 2>err.txt && fail "a run into a full disk"
+says "standard output: No space left on device"
+for args in "ledger list" "ledger check" "recipes" "verify --list" "verify a.zst" "version" "version --json" "--help" \
+    "recipes show bert_fp32" "help --man" "recipes keys" "capture" "capture --json" \
     "capture --explain cpu" "capture diff a.json a.json"; do
     status=0
     # shellcheck disable=SC2086
     "$REPRO" $args >/dev/full 2>err.txt || status=$?
     [ $status = 3 ] || fail "'$args' into a full disk exits with $status"
-    says "standard output"
+    says "No space left on device"
     status=0
     # shellcheck disable=SC2086
     "$REPRO" $args >&- 2>err.txt || status=$?

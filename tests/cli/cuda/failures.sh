@@ -32,9 +32,20 @@ broken 3 0 SHIM_FAIL=cuGraphLaunch:2:719
 broken 3 0 SHIM_FAIL=cuStreamSynchronize:40:700
 broken 7 0 SHIM_FAIL=cuModuleLoadData:1:209
 broken 7 0 SHIM_HANG=cuGraphLaunch:2 --set run.hang_seconds=2
-# What keeps a run from beginning is sealed too: it was an attempt.
-broken 7 0 SHIM_CAPABILITY=61
-broken 7 0 SHIM_VERSION=11080
-broken 7 0 SHIM_DEVICES=1 --device 3
+# What keeps a run from beginning is no attempt.
+refused() { # VARIABLE=VALUE OPTION...
+    rm -f run.repro.tar.zst
+    variable=$1
+    shift
+    lines=$(cat ledger-*.jsonl | wc -l)
+    exit_of 7 on_gpu "$variable" "$REPRO" run bert_tiny_fp32 --backend cuda $short "$@" -o run.repro.tar.zst
+    words
+    [ ! -e run.repro.tar.zst ] || fail "a bundle of a run that never began"
+    [ "$(cat ledger-*.jsonl | wc -l)" = "$lines" ] || fail "a line in the ledger"
+    no_worker_left
+}
+refused SHIM_CAPABILITY=61
+refused SHIM_VERSION=11080
+refused SHIM_DEVICES=1 --device 3
 shim=$PWD # nothing is there
-broken 7 0 SHIM_DEVICES=1
+refused SHIM_DEVICES=1

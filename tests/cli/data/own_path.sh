@@ -18,7 +18,7 @@ jq -e '.data.pinned and .data.archive == "bert_sample.tar.zst"' record.json >ans
 exit_of 4 "$REPRO" run bert_tiny_fp32 --steps 1 --set data.path=short -o short.repro.tar.zst
 says "'short/bert-0000"
 words
-"$REPRO" inspect short.repro.tar.zst steps/rank0.jsonl | grep -q '"step":0' && fail "a step was trained"
+[ ! -e short.repro.tar.zst ] || fail "a bundle of a run that never began"
 # a byte changed in the store
 printf X | dd of="$(find store -name '*00001-of*')" bs=1 seek=1000 conv=notrunc 2>/dev/null
 exit_of 5 "$REPRO" run bert_tiny_fp32 --steps 1 -o changed.repro.tar.zst
