@@ -271,8 +271,8 @@ static int make_options(struct rp_verify_opts *out, struct inputs *in, struct pr
                                               .begin = show_estimate,
                                               .progress = show_progress,
                                               .arg = progress}};
-    if (o->limit && parse_limit(&out->replay, o->limit, err) < 0)
-    if (o->received && parse_received(&out->received_ns, o->received, in->bundle, err) < 0)
+    if ((o->limit && parse_limit(&out->replay, o->limit, err) < 0) ||
+        (o->received && parse_received(&out->received_ns, o->received, in->bundle, err) < 0))
         return -1;
     return o->replay ? parse_replay(&out->replay, o->replay, err) : 0;
 }
