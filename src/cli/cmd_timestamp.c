@@ -159,9 +159,8 @@ const struct rp_command rp_cmd_timestamp_request = {
     .summary = "write a request for an authority (RFC 3161)",
     .details =
         "A time stamp is an authority's signature over a digest and the time. The digest is the SHA-256 of statement.dsse.json, which names "
-        "every member, so a time stamp proves that the bundle as it is was finished by then. It proves nothing about when the run began: for "
-        "that, a run is derived from a value that nobody could know before. Both together bound how long the run can have taken, without the "
-        "signer's clock.\n"
+        "every member, so a time stamp proves that the bundle as it is existed by then. It does not prove when the run began: for that, derive the "
+        "run from a value that nobody could know before. Both together bound how long the run can have taken, without the signer's clock.\n"
         "\n"
         "The authority learns the digest and nothing else. Any authority will do that follows RFC 3161 and signs with RSA or ECDSA and SHA-2; "
         "some are free. The request asks for the authority's certificates, because the answer is checked offline, and has a random nonce. "
@@ -169,7 +168,8 @@ const struct rp_command rp_cmd_timestamp_request = {
         "\n"
         "Examples:\n"
         "  repro timestamp request a.repro.tar.zst -o a.tsq\n"
-        "  curl -H 'Content-Type: application/timestamp-query' --data-binary @a.tsq https://tsa.example >a.tsr\n"
+        "  curl -H 'Content-Type: application/timestamp-query' --data-binary @a.tsq \\\n"
+        "    https://tsa.example >a.tsr\n"
         "  repro timestamp attach a.repro.tar.zst a.tsr\n"
         "  repro verify a.repro.tar.zst --tsa-ca authority-root.pem\n",
     .opts = request_opts,

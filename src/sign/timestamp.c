@@ -118,7 +118,7 @@ int rp_timestamp_request(struct rp_buf *out, const struct rp_buf *statement, str
 
 /* ---- responses ---- */
 
-struct parts { /* of a response; borrowed from it, except info */
+struct token_parts { /* of a response; borrowed from it, except info */
     TS_RESP *response;
     PKCS7 *token;
     TS_TST_INFO *info;
@@ -126,12 +126,12 @@ struct parts { /* of a response; borrowed from it, except info */
     X509 *certificate; /* of the signer */
 };
 
-static void parts_fini(struct parts *p)
+static void parts_fini(struct token_parts *p)
 {
     TS_TST_INFO_free(p->info);
     TS_RESP_free(p->response);
 }
-#define PARTS __attribute__((cleanup(parts_fini))) struct parts
+#define PARTS __attribute__((cleanup(parts_fini))) struct token_parts
 
 /* The response has status 0 or 1, or this is why not. */
 static int check_status(TS_RESP *response, struct rp_err *err)
@@ -169,7 +169,7 @@ static TS_TST_INFO *parse_info(PKCS7 *token, struct rp_err *err)
 }
 
 /* One signer, whose certificate is in the token. */
-static int find_signer(struct parts *p, struct rp_err *err)
+static int find_signer(struct token_parts *p, struct rp_err *err)
 {
     STACK_OF(PKCS7_SIGNER_INFO) *signers = PKCS7_get_signer_info(p->token);
     int certificates = sk_X509_num(p->token->d.sign->cert);
@@ -190,7 +190,7 @@ static int find_signer(struct parts *p, struct rp_err *err)
     return p->certificate ? 0 : rp_fail(err, RP_MALFORMED, "the certificate that the token was signed with is not in it");
 }
 
-static int parse_response(struct parts *p, const char *data, size_t size, struct rp_err *err)
+static int parse_response(struct token_parts *p, const char *data, size_t size, struct rp_err *err)
 {
     const unsigned char *at = (const unsigned char *)data, *end = at + size;
     if (size > RP_TIMESTAMP_SIZE_MAX)
@@ -297,7 +297,8 @@ static void read_authority(struct rp_timestamp *out, X509 *certificate)
 {
     char *text = NULL;
     SCOPE(BIO) *memory = BIO_new(BIO_s_mem());
-    if (memory && X509_NAME_print_ex(memory, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253 & ~(unsigned long)ASN1_STRFLGS_ESC_MSB) >= 0) {
+    unsigned long flags = XN_FLAG_RFC2253 & ~(unsigned long)ASN1_STRFLGS_ESC_MSB; /* UTF-8 as it is */
+    if (memory && X509_NAME_print_ex(memory, X509_get_subject_name(certificate), 0, flags) >= 0) {
         long n = BIO_get_mem_data(memory, &text);
         snprintf(out->authority, sizeof out->authority, "%.*s", (int)(n < 4096 ? n : 4096), text ? text : "");
     }
@@ -315,7 +316,7 @@ static int check_extensions(TS_TST_INFO *info, struct rp_err *err)
 }
 
 /* The signature is by the certificate in the token, which is for time stamps and nothing else. */
-static int check_signature(const struct parts *p, struct rp_err *err)
+static int check_signature(const struct token_parts *p, struct rp_err *err)
 {
     char bytes[4096];
     if (X509_check_purpose(p->certificate, X509_PURPOSE_TIMESTAMP_SIGN, 0) != 1)
@@ -330,7 +331,7 @@ static int check_signature(const struct parts *p, struct rp_err *err)
     return fail_openssl(err, RP_SIGNATURE, "the token is not signed with the certificate in it");
 }
 
-static int read_parts(struct rp_timestamp *out, const struct parts *p, const struct rp_buf *statement, struct rp_err *err)
+static int read_parts(struct rp_timestamp *out, const struct token_parts *p, const struct rp_buf *statement, struct rp_err *err)
 {
     const struct digest *d = NULL;
     if (check_extensions(p->info, err) < 0 || check_imprint(&d, p->info, statement, err) < 0 || read_time(&out->time_ns, p->info, err) < 0 ||

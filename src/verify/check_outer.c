@@ -130,9 +130,15 @@ int rp_check_digests(struct rp_verify_state *s, struct rp_check_result *result, 
     return rp_check_text(result, "%d members have their signed digests", n_is);
 }
 
+/* SHA-256 of verify.sh as earlier versions sealed it, and as it lies in bundles under results/. */
+static const char *const earlier_scripts[] = {
+    "f61445908dc5aa2ad8bf12e3d0052f4a3d88932971331d457193ace047335041", /* before time stamps */
+};
+
 int rp_check_helper_files(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     RP_BUF sums = {0};
+    char hex[RP_SHA256_HEX];
     size_t size;
     const char *script = rp_bundle_script(&size);
     const struct rp_member *m = rp_bundle_find(&s->bundle, "SHA256SUMS");
@@ -142,6 +148,9 @@ int rp_check_helper_files(struct rp_verify_state *s, struct rp_check_result *res
     m = rp_bundle_find(&s->bundle, "verify.sh");
     if (rp_buf_is(&m->bytes, script, size))
         return 0;
+    rp_member_sha256(hex, m);
+    if (RP_IS_IN(earlier_scripts, hex, strlen(hex)))
+        return rp_check_text(result, "verify.sh is the script of an earlier version");
     return rp_check_note(result, "verify.sh is not the script of this version: read it before you run it");
 }
 

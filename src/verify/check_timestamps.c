@@ -39,7 +39,7 @@ static void describe(json_t *row, const struct rp_timestamp *t)
 }
 
 /* What the tokens of a bundle come to. */
-struct tally {
+struct stamp_tally {
     int checked;          /* by an authority of --tsa-ca */
     int failed;           /* damaged, or about something else */
     struct rp_err broken; /* the first of these */
@@ -48,7 +48,7 @@ struct tally {
 };
 
 /* 0: the token holds together; its row has "checked" if its authority is one of --tsa-ca. */
-static int open_token(struct rp_verify_state *s, const struct rp_member *m, json_t *row, struct tally *t, struct rp_err *err)
+static int open_token(struct rp_verify_state *s, const struct rp_member *m, json_t *row, struct stamp_tally *t, struct rp_err *err)
 {
     const struct rp_buf *statement = &rp_bundle_find(&s->bundle, "statement.dsse.json")->bytes;
     struct rp_timestamp token;
@@ -71,7 +71,7 @@ static int open_token(struct rp_verify_state *s, const struct rp_member *m, json
     return 0;
 }
 
-static void open_tokens(struct rp_verify_state *s, int n, struct tally *t)
+static void open_tokens(struct rp_verify_state *s, int n, struct stamp_tally *t)
 {
     for (int i = 0; i < n; i++) {
         char name[64];
@@ -93,7 +93,7 @@ static void open_tokens(struct rp_verify_state *s, int n, struct tally *t)
 int rp_check_timestamps(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     int n = count_members(s);
-    struct tally t = {0};
+    struct stamp_tally t = {0};
     char when[32];
     if (n == 0)
         return s->o->tsa_ca ? rp_check_note(result, "none: --tsa-ca was not needed")
