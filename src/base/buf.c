@@ -159,10 +159,13 @@ int rp_open_regular(const char *path, struct rp_err *err)
 
 int rp_read_file(struct rp_buf *out, const char *path, size_t limit, struct rp_err *err)
 {
-    struct stat st;
     RP_FD fd = rp_open_regular(path, err);
-    if (fd < 0)
-        return -1;
+    return fd < 0 ? -1 : rp_read_opened(out, fd, path, limit, err);
+}
+
+int rp_read_opened(struct rp_buf *out, int fd, const char *path, size_t limit, struct rp_err *err)
+{
+    struct stat st;
     if (fstat(fd, &st) < 0)
         return rp_fail(err, RP_IO, "cannot read '%s': %s", path, strerror(errno));
     size_t start = out->size;

@@ -75,6 +75,7 @@ int rp_open_regular(const char *path, struct rp_err *err) rp_must_check;
 void rp_sync_directory_of(const char *path);
 /* Whole regular file, at most `limit` bytes; larger is RP_MALFORMED, unreadable RP_IO. */
 int rp_read_file(struct rp_buf *out, const char *path, size_t limit, struct rp_err *err) rp_must_check;
+int rp_read_opened(struct rp_buf *out, int fd, const char *path, size_t limit, struct rp_err *err) rp_must_check; /* path: in messages */
 /* Write under a temporary name in the same directory (mode & ~umask), fsync, rename over path. A device like /dev/null is written in
  * place; anything else that is not a regular file is refused. */
 int rp_write_file(const char *path, const void *data, size_t size, mode_t mode, struct rp_err *err) rp_must_check;

@@ -4,9 +4,11 @@
 #
 #   sh verify.sh BUNDLE.repro.tar.zst [PUBLIC_KEY.pem]
 #   sh verify.sh DIRECTORY [PUBLIC_KEY.pem]              an unpacked bundle
+#   sh verify.sh                                         the unpacked bundle in which this script is
 #
-# Time stamps are checked if TSA_CA in the environment names a PEM file with their authority's root certificate.
-# Signature first, over the exact bytes; then the digest of every file; then that there is no other file.
+# The form of the archive first: its size is bounded, and it holds plain files only. Then the signature, over the exact bytes; then the
+# digest of every file; then that there is no other file. Time stamps are checked if TSA_CA in the environment names a PEM file with the
+# root certificate of their authority. No figure is recomputed: `repro verify` does that.
 # Without PUBLIC_KEY.pem the key inside the bundle is used: that shows that nothing was changed after signing, not who signed.
 # This script came with the bundle. Read it, or take it from a bundle that you made, before you believe what it prints.
 set -eu
@@ -21,6 +23,10 @@ fail() {
 for tool in tar zstd sha256sum base64 jq openssl; do
     command -v "$tool" >/dev/null || fail "this script needs $tool"
 done
+if [ $# = 0 ]; then
+    case $0 in */*) set -- "${0%/*}" ;; *) set -- . ;; esac
+    [ -f "$1/statement.dsse.json" ] || set --
+fi
 [ $# = 1 ] || [ $# = 2 ] || fail "usage: sh verify.sh BUNDLE [PUBLIC_KEY.pem]"
 bundle=$1
 key=${2-}
@@ -30,17 +36,58 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 130' INT TERM HUP
 
+# One frame, nothing before or after it, with at most 100 times its size and 4 MiB of content.
+unpack_frame() {
+    [ -f "$bundle" ] || fail "there is no bundle '$bundle'"
+    cat <"$bundle" >"$tmp/zst"
+    frames=$(zstd -l -- "$tmp/zst" 2>/dev/null | sed -n '2s/^ *\([0-9]*\)  *\([0-9]*\) .*/\1 \2/p')
+    [ "$frames" = "1 0" ] || fail "'$bundle' is not one whole zstd frame"
+    most=$(($(wc -c <"$tmp/zst") * 100 + 4194304))
+    { zstd -dcq <"$tmp/zst" 2>/dev/null || : >"$tmp/damaged"; } | head -c $((most + 1)) >"$tmp/tar"
+    size=$(($(wc -c <"$tmp/tar")))
+    [ "$size" -le "$most" ] || fail "'$bundle' unpacks to more than 100 times its size"
+    [ ! -e "$tmp/damaged" ] || fail "'$bundle' is no whole zstd file"
+}
+
+# Header by header: plain files with plain names, no extensions of other kinds of tar, and nothing between or after them. A header with @ for
+# each zero byte:   name 100 | mode 8 | uid 8 | gid 8 | size 12 | time 12 | sum 8 | type | link 100 | "ustar" @ "00" | 247 of @
+at_signs() { printf "%0$1d" 0 | tr 0 @; }
+check_archive() {
+    at=0 members=0
+    links=$(at_signs 100) rest=$(at_signs 247)
+    : >"$tmp/names"
+    while [ $((at + 1024)) -lt "$size" ] && [ "$members" -lt 1000 ]; do
+        header=$(tail -c +$((at + 1)) "$tmp/tar" | head -c 512 | tr '@\000' '!@')
+        name=${header%%@*}
+        case $name in '' | /* | .* | *..* | *//* | */ | *[!A-Za-z0-9._/]*) fail "the archive has a member with a name that no bundle has" ;; esac
+        [ ${#name} -lt 100 ] || fail "the archive has a member with a name that no bundle has"
+        head=$name$(at_signs $((100 - ${#name})))0000644@0000000@0000000@
+        bytes=${header#"$head"}
+        bytes=${bytes%%@*}
+        case $header in
+        "$head$bytes@00000000000@"??????"@ 0${links}ustar@00$rest") ;;
+        *) fail "'$name' is not a plain file as a bundle has them" ;;
+        esac
+        case $bytes in ???????????) ;; *) fail "'$name' has no size" ;; esac
+        case $bytes in *[!0-7]*) fail "'$name' has no size" ;; esac
+        at=$((at + 512 + (0$bytes + 511) / 512 * 512))
+        members=$((members + 1))
+        printf '%s\n' "$name" >>"$tmp/names"
+    done
+    [ $((at + 1024)) = "$size" ] && [ "$(tail -c 1024 "$tmp/tar" | tr -d '\000' | wc -c)" -eq 0 ] ||
+        fail "the archive is not as large as its members need"
+}
+
 if [ -d "$bundle" ]; then
     dir=$bundle
     (cd "$dir" && tar -cf - .) >"$tmp/tar" || fail "cannot read '$bundle'"
+    tar -tvf "$tmp/tar" >"$tmp/list"
+    tar -tf "$tmp/tar" >"$tmp/names"
+    [ "$(jq -R 'select(test("^[-d]") | not)' "$tmp/list")" = "" ] || fail "the bundle holds something that is not a plain file"
 else
     dir=$tmp/files
-    zstd -dc <"$bundle" >"$tmp/tar" || fail "'$bundle' is no whole zstd file"
-fi
-tar -tvf "$tmp/tar" >"$tmp/list" || fail "'$bundle' is no tar archive"
-tar -tf "$tmp/tar" >"$tmp/names"
-[ "$(jq -R 'select(test("^[-d]") | not)' "$tmp/list")" = "" ] || fail "the bundle holds something that is not a plain file"
-if [ "$dir" != "$bundle" ]; then
+    unpack_frame
+    check_archive
     mkdir "$dir"
     tar -xf "$tmp/tar" -C "$dir" --no-same-owner || fail "'$bundle' cannot be unpacked"
 fi
@@ -134,5 +181,6 @@ for form in sig minisig; do
     "$tool" -V -q -p "$tmp/$form.pub" -m "$dir/SHA256SUMS" -x "$signature" >/dev/null 2>&1 || fail "$tool does not accept $signature"
     echo "OK signature by the same key, $tool says"
 done
-jq -r '.predicate | "signed: status \(.status), \(.throughput.value) \(.throughput.unit), last loss \(.loss_last)"
+jq -r '.predicate | "signed, not recomputed: status \(.status), \(.throughput.value) \(.throughput.unit), last loss \(.loss_last); the signature "
+    + "and the digests were checked, the figures are the signer\u0027s word"
     | gsub("[^ -~]"; "?")' "$tmp/payload" # a terminal obeys nothing of it

@@ -1,6 +1,7 @@
 #include "sign/key.h"
 
 #include "base/hash.h"
+#include "base/private_file.h"
 #include "sign/minisign.h"
 #include "sign/passphrase.h"
 #include "sign/point.h"
@@ -172,7 +173,7 @@ int rp_key_create(const char *path, const char *passphrase, struct rp_err *err)
 struct secret {
     char data[KEY_FILE_MAX];
     size_t size;
-    mode_t mode; /* of the file */
+    struct stat st;
 };
 static void secret_freep(struct secret **s)
 {
@@ -183,13 +184,13 @@ static void secret_freep(struct secret **s)
 
 static int read_secret_file(struct secret *s, const char *path, struct rp_err *err)
 {
-    struct stat st;
-    RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0 || fstat(fd, &st) < 0)
+    RP_FD fd = rp_private_open(path, "key", err);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &s->st) < 0)
         return rp_fail(err, RP_IO, "cannot open key '%s': %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode))
+    if (!S_ISREG(s->st.st_mode))
         return rp_fail(err, RP_MALFORMED, "key '%s' is not a regular file", path);
-    s->mode = st.st_mode & 07777;
     for (;;) {
         ssize_t n = RP_RETRY(read(fd, s->data + s->size, sizeof s->data - s->size));
         if (n < 0)
@@ -362,11 +363,12 @@ static int read_private(struct secret *s, enum form *form, const char *path, str
         return fail_no_key(s->data, s->size, what, expected, err);
     if (only_one_block(s->data, s->size, what, err) < 0)
         return -1;
-    if (s->mode & 077) /* checked last: for a file that is not a key, chmod would be the wrong advice */
-        return rp_fail(err, RP_USAGE, "key '%s' can be read by others (mode %04o): run chmod 600 '%s'; make a new key if it "
-                                      "may have been read",
-                       path, (unsigned)s->mode, path);
-    return 0;
+    if (s->st.st_mode & 077) /* checked last: for a file that is not a key, chmod would be the wrong advice */
+        return rp_fail(err, RP_USAGE,
+                       "key '%s' can be read by others (mode %04o): run chmod 600 '%s'; make a new key if it "
+                       "may have been read",
+                       path, (unsigned)(s->st.st_mode & 07777), path);
+    return rp_private_check(&s->st, path, "the key", err);
 }
 
 int rp_key_check(const char *path, struct rp_err *err)

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/private_file.h"
 #include "base/text.h"
 
 #include <ctype.h>
@@ -17,6 +18,7 @@
 #define PUBLIC_MAX 16384
 #define HEAD "repro-trust/1\nuntil: "
 #define NEVER "never"
+#define ENTRY "an entry of the trust store" /* in messages */
 #define STORE "trust" /* its folder, which need not exist */
 
 static int has_suffix(const char *s, size_t n, const char *suffix)
@@ -62,29 +64,45 @@ static void day_of(char until[RP_DATE_SIZE], const struct rp_buf *text)
     snprintf(until, RP_DATE_SIZE, "%.*s", (int)(n < RP_DATE_SIZE ? n : 0), text->data + strlen(HEAD));
 }
 
-/* A public key file of any form. Only one of the store has a day; *until is "" for all others. */
-static int read_public(char fingerprint[RP_FINGERPRINT_SIZE], char until[RP_DATE_SIZE], const char *path, struct rp_err *err)
+static int parse_public(char fingerprint[RP_FINGERPRINT_SIZE], char until[RP_DATE_SIZE], const struct rp_buf *text, const char *path,
+                        struct rp_err *err)
 {
-    RP_BUF text = {0}, again = {0};
+    RP_BUF again = {0};
     RP_FREE char *what = rp_asprintf("'%s'", path);
     *until = 0;
-    if (rp_read_file(&text, path, PUBLIC_MAX, err) < 0)
-        return -1;
-    struct rp_key_pair *k = rp_key_load_public(rp_buf_text(&text), text.size, what, err);
+    struct rp_key_pair *k = rp_key_load_public(rp_buf_text(text), text->size, what, err);
     if (!k)
         return -1;
     rp_key_fingerprint(k, fingerprint);
-    int headed = text.size > strlen(HEAD) && memcmp(text.data, HEAD, strlen(HEAD)) == 0;
+    int headed = text->size > strlen(HEAD) && memcmp(text->data, HEAD, strlen(HEAD)) == 0;
     if (headed) {
-        day_of(until, &text);
+        day_of(until, text);
         write_entry(&again, k, until);
     }
     rp_key_free(k);
-    if (headed && (!rp_buf_is(&again, text.data, text.size) || (strcmp(until, NEVER) != 0 && !rp_is_date(until, strlen(until)))))
+    if (headed && (!rp_buf_is(&again, text->data, text->size) || (strcmp(until, NEVER) != 0 && !rp_is_date(until, strlen(until)))))
         return rp_fail(err, RP_MALFORMED, "%s is damaged: its lines do not have the SHA-256 that it names", what);
     if (strcmp(until, NEVER) == 0)
         *until = 0;
     return 0;
+}
+
+/* A public key file of any form, wherever it is: the user gave its name. Only one of the store has a day; *until is "" for all others. */
+static int read_public(char fingerprint[RP_FINGERPRINT_SIZE], char until[RP_DATE_SIZE], const char *path, struct rp_err *err)
+{
+    RP_BUF text = {0};
+    return rp_read_file(&text, path, PUBLIC_MAX, err) < 0 ? -1 : parse_public(fingerprint, until, &text, path, err);
+}
+
+static int read_private(struct rp_buf *text, const char *path, struct rp_err *err)
+{
+    struct stat st;
+    RP_FD fd = rp_private_open(path, ENTRY, err);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return rp_fail(err, RP_IO, "'%s' is not a regular file", path);
+    return rp_private_check(&st, path, ENTRY, err) < 0 ? -1 : rp_read_opened(text, fd, path, PUBLIC_MAX, err);
 }
 
 /* A file of the store. One that begins neither with the head nor with a key may be an entry whose day is damaged. */
@@ -92,11 +110,11 @@ static int read_entry(char fingerprint[RP_FINGERPRINT_SIZE], char until[RP_DATE_
 {
     static const char *const begins[] = {HEAD, "-----BEGIN PUBLIC KEY-----", "untrusted comment: "};
     RP_BUF text = {0};
-    if (rp_read_file(&text, path, PUBLIC_MAX, err) < 0)
+    if (read_private(&text, path, err) < 0)
         return -1;
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         if (text.size > strlen(begins[i]) && memcmp(text.data, begins[i], strlen(begins[i])) == 0)
-            return read_public(fingerprint, until, path, err);
+            return parse_public(fingerprint, until, &text, path, err);
     return rp_fail(err, RP_MALFORMED, "'%s' is not an entry of the trust store: it begins neither with repro-trust/1 nor with a public key",
                    path);
 }
@@ -136,7 +154,7 @@ int rp_trust_add(const char *name, const char *until, const struct rp_key_pair *
                            name, theirs, name);
     }
     write_entry(&text, k, until ? until : NEVER);
-    return rp_write_file(path, text.data, text.size, 0644, err);
+    return rp_write_file(path, text.data, text.size, 0644, err) < 0 ? -1 : read_entry(theirs, day, path, err); /* as it will be read */
 }
 
 int rp_trust_remove(const char *name, struct rp_err *err)

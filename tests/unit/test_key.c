@@ -158,6 +158,63 @@ static void expect_unloadable(const char *path, enum rp_code code)
     REFUSED(!k && err.code == code, err.msg);
 }
 
+/* In a child who is nobody and has no rights of root; with root as its parent only. */
+static int loads_as_nobody(const char *path)
+{
+    int status = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct rp_err err;
+        struct rp_key_pair *k = setgid(65534) < 0 || setuid(65534) < 0 ? NULL : rp_key_load(path, -1, &err);
+        int loaded = k != NULL;
+        rp_key_free(k);
+        _exit(loaded);
+    }
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status), "no child");
+    return WEXITSTATUS(status);
+}
+
+/* Whose file and directory it is: 0 root, 65534 the reader, 1000 somebody else. */
+static void expect_owners(const char *dir, const char *key)
+{
+    static const struct {
+        uid_t file, dir;
+        mode_t mode; /* of the directory */
+        int as_root, as_nobody;
+    } cases[] = {
+        {65534, 65534, 0755, 1, 1}, {65534, 0, 0755, 1, 1},     {65534, 1000, 0755, 1, 0}, {1000, 1000, 0755, 1, 0},
+        {0, 1000, 0755, 1, 0},      {65534, 65534, 0775, 0, 0}, {65534, 0, 01777, 1, 1},   {65534, 0, 0777, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_err err = {0};
+        CHECK(chown(key, cases[i].file, 0) == 0 && chown(dir, cases[i].dir, 0) == 0 && chmod(dir, cases[i].mode) == 0, "case %zu", i);
+        struct rp_key_pair *k = rp_key_load(key, -1, &err);
+        CHECK((k != NULL) == cases[i].as_root && (k || err.code == RP_USAGE), "case %zu: as root: %s", i, err.msg);
+        rp_key_free(k);
+        CHECK(loads_as_nobody(key) == cases[i].as_nobody, "case %zu: as nobody", i);
+    }
+}
+
+TEST(attacks_on_the_file_of_a_key)
+{
+    struct rp_err err;
+    RP_FREE char *dir = fx_path("shared"), *key = fx_path("shared/key.pem"), *link = fx_path("link.pem");
+    CHECK(rp_key_create(key, NULL, &err) == 0 && symlink(key, link) == 0, "%s", err.msg);
+    expect_unloadable(link, RP_USAGE);
+    static const mode_t modes[] = {0770, 0707, 0777};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        CHECK(chmod(dir, modes[i]) == 0, "chmod");
+        expect_unloadable(key, RP_USAGE);
+    }
+    CHECK(chmod(dir, 0755) == 0, "chmod");
+    FX_KEY *k = rp_key_load(key, -1, &err);
+    CHECK(k, "%s", err.msg);
+    if (geteuid() == 0 && chmod(fx_dir(), 0755) == 0) {
+        expect_owners(dir, key);
+        CHECK(chmod(fx_dir(), 0700) == 0, "chmod");
+    }
+}
+
 TEST(keys_that_others_can_read_and_files_that_are_no_keys_are_refused)
 {
     struct rp_err err;

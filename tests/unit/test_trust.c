@@ -30,6 +30,29 @@ static int find(char name[RP_TRUST_NAME], char until[RP_DATE_SIZE], struct rp_er
     return rp_trust_find(print, name, until, err);
 }
 
+TEST(attacks_on_the_files_of_the_store)
+{
+    struct rp_err err;
+    char name[RP_TRUST_NAME], until[RP_DATE_SIZE], print[RP_FINGERPRINT_SIZE];
+    RP_FREE char *dir = fx_path("repro/trust"), *entry = fx_path("repro/trust/zoe.pem"), *aside = fx_path("aside.pem");
+    FX_KEY *k = fx_key("zoe");
+    CHECK(rp_trust_add("zoe", NULL, k, &err) == 0 && find(name, until, &err) == 1, "%s", err.msg);
+    static const mode_t modes[] = {0664, 0646, 0666};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        CHECK(chmod(entry, modes[i]) == 0 && rp_trust_resolve(print, "zoe", &err) < 0 && err.code == RP_USAGE, "mode %04o: %s", modes[i],
+              err.msg);
+        CHECK(find(name, until, &err) < 0 && !*name, "mode %04o: found", modes[i]);
+        CHECK(strstr(err.msg, "chmod go-w") && strstr(err.msg, entry), "%s", err.msg);
+    }
+    CHECK(chmod(entry, 0644) == 0 && chmod(dir, 0775) == 0 && find(name, until, &err) < 0 && strstr(err.msg, "chmod go-w"), "%s", err.msg);
+    CHECK(rp_trust_add("zoe", NULL, k, &err) < 0 && err.code == RP_USAGE, "added where others can replace it");
+    CHECK(chmod(dir, 01777) == 0 && find(name, until, &err) == 1, "sticky: %s", err.msg);
+    CHECK(chmod(dir, 0755) == 0 && rename(entry, aside) == 0 && symlink(aside, entry) == 0, "%s", entry);
+    CHECK(find(name, until, &err) < 0 && rp_trust_resolve(print, "zoe", &err) < 0 && err.code == RP_USAGE, "a link was followed");
+    CHECK(rp_trust_resolve(print, aside, &err) == 0, "a file named by the user: %s", err.msg);
+    CHECK(unlink(entry) == 0, "%s", entry);
+}
+
 TEST(a_key_is_believed_until_its_day_is_over)
 {
     struct rp_err err;
