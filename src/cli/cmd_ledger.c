@@ -288,10 +288,11 @@ const struct rp_command rp_cmd_ledger_check = {
     .details = OPERAND_HELP "\n"
                "\n"
                "Each line has its own SHA-256 and that of the previous line, and is signed by the key of the first one: changed, removed, "
-               "inserted and foreign lines are detected, and so are a second end of a run and an end without a start. The owner of the key "
-               "can still cut the file or begin a new one. That is detected by a bundle that cites a later line, by a head kept "
-               "from before (--head), and by 'repro verify' where it has seen another bundle of this key. Exit status 5: the chain is broken, "
-               "or is not the one that the bundle or head cites; 4: a line is malformed, not signed or torn; 6: a signature is wrong.\n"
+               "inserted and foreign lines are detected, and so are a second end of a run and an end without a start. The owner of the "
+               "key can still cut the file or begin a new one. That is detected by a bundle that cites a later line, by a head kept "
+               "from before (--head), and by 'repro verify' where it has seen another bundle of this key. Exit status 5: the chain is "
+               "broken, or is not the one that the bundle or head cites; 4: a line is malformed, not signed or torn; 6: a "
+               "signature is wrong.\n"
                "\n"
                "With stock tools, line N: sed -n Np FILE | jq -cS 'del(.sha256)' | sha256sum. Its signature is Ed25519 over the output of "
                "jq -cS 'del(.sha256, .signature)'; the key is .key.public of the first line, in base64.\n"
@@ -370,8 +371,8 @@ static int cmd_ledger_head(struct rp_cli *cli, struct rp_err *err)
     if (rp_cli_write_output(cli, o->output, o->force, &out, err) < 0)
         return -1;
     if (cli->json)
-        cli->result = json_pack("{s:s, s:s, s:I, s:s, s:s, s:s}", "ledger", path, "key", s.key, "position", (json_int_t)s.lines, "head", s.head,
-                                "at", s.at, "line", out.data);
+        cli->result = json_pack("{s:s, s:s, s:I, s:s, s:s, s:s}", "ledger", path, "key", s.key, "position", (json_int_t)s.lines, "head",
+                                s.head, "at", s.at, "line", out.data);
     return 0;
 }
 
@@ -381,8 +382,8 @@ const struct rp_command rp_cmd_ledger_head = {
     .name = "ledger head",
     .operands = "[FILE]",
     .summary = "print key, number and digest of the last line",
-    .details = "One line, \"SHA256:... line 57 sha256 ...\", which covers every line before it. Publish it, have it countersigned, or have it "
-               "time-stamped, with any tool: from then on the ledger cannot be cut or begun anew without notice. 'repro ledger "
+    .details = "One line, \"SHA256:... line 57 sha256 ...\", which covers every line before it. Publish it, have it countersigned, or have "
+               "it time-stamped, with any tool: from then on the ledger cannot be cut or begun anew without notice. 'repro ledger "
                "check --head' compares. " OPERAND_HELP "\n"
                "\n"
                "Examples:\n"

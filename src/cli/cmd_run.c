@@ -231,6 +231,11 @@ static int has_nvidia(void)
     return found;
 }
 
+static int make_plan(struct run_session *r, struct rp_err *err)
+{
+    return rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err);
+}
+
 /* A replication uses the samples of the original, and every run has samples of the lengths and ranges that its model takes. */
 static int check_data(const struct run_session *r, struct rp_err *err)
 {
@@ -256,7 +261,7 @@ static int prepare_run(struct run_session *r, struct rp_err *err)
                       (long long)rp_job_steps(&r->recipe), RP_RECORDS_MAX - 1);
     if (rp_run_output_choose(&r->output, r->o->output, r->o->force, r->recipe.source_name, r->started_ns, err) < 0 ||
         rp_run_check_checkpoints(&r->recipe, r->o->force, &r->meter, &r->checkpoint, err) < 0 ||
-        rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) < 0 || rp_run_check_room(&r->recipe, &r->plan, err) < 0 ||
+        make_plan(r, err) < 0 || rp_run_check_room(&r->recipe, &r->plan, err) < 0 ||
         load_key(r, err) < 0)
         return -1;
     rp_meter_phase(&r->meter, "unpacking", NULL);

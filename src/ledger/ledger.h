@@ -1,8 +1,8 @@
 /* The ledger: one line for every attempt, good or bad, each bound to the line before it and signed.
  *
- * What:    an append-only file of JSON lines next to the signing key, one for each key. Each bundle cites its line, so publishing the best of
- *          ten runs reveals the other nine. A user can delete the file, but then the next run is in line 1, and a verifier who has seen a
- *          bundle of the old one notices.
+ * What:    an append-only file of JSON lines next to the signing key, one for each key. Each bundle cites its line, so publishing the best
+ *          of ten runs reveals the other nine. A user can delete the file, but then the next run is in line 1, and a verifier who has seen
+ *          a bundle of the old one notices.
  * Flow:    fields of an attempt -> rp_ledger_append() -> one line, synced to disk; a file -> rp_ledger_read() -> lines that form a chain.
  * Owner:   nothing is open between calls, except `running` of a writer; the caller owns JSON and texts.
  * Extend:  a kind of attempt is a row of RP_LEDGER_EVENTS and a caller that fills its fields; lines may have further keys.
@@ -142,8 +142,8 @@ struct rp_ledger_conflict {
     char statement[RP_SHA256_HEX]; /* of that bundle */
     char at[32];                   /* when it was verified */
 };
-/* Looks in the record of verifications: the same line with another digest or another bundle, or an order of lines that contradicts the times of
- * both lines. A record that does not exist has none. */
+/* Looks in the record of verifications: the same line with another digest or another bundle, or an order of lines that contradicts the
+ * times of both. A record that does not exist has none. */
 int rp_ledger_seen(const char *path, const char *signer, const json_t *run, const char *statement, struct rp_ledger_conflict *found,
                    struct rp_err *err) rp_must_check;
 /* "signer" and "ledger" of the line of a verification; NULL: the run names no place. */

