@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #define DOCUMENT_MAX (4u << 20) /* a capture of eight GPUs has 300 KiB */
 #define SHOWN 72                /* bytes of a value for people */
@@ -40,28 +40,35 @@ static json_t *load_from_bundle(const char *path, struct rp_err *err)
              : rp_fail_null(err, RP_MALFORMED, "it has no member %s", member);
 }
 
-/* A document in a file, a pipe or, for "-", standard input; or a bundle. */
+/* The first bytes of a regular file, or all that comes over standard input for "-": a little more than a document may have. */
+static int read_document(struct rp_buf *text, const char *path, const char *shown, struct rp_err *err)
+{
+    const int piped = strcmp(path, "-") == 0;
+    RP_FD fd = piped ? -1 : rp_open_regular(path, err);
+    char block[65536];
+    ssize_t n = 1;
+    if (!piped && fd < 0)
+        return -1;
+    while (n > 0 && text->size <= DOCUMENT_MAX) {
+        n = RP_RETRY(read(piped ? STDIN_FILENO : fd, block, sizeof block));
+        if (n > 0)
+            rp_buf_add(text, block, (size_t)n);
+    }
+    return n < 0 ? rp_fail(err, RP_IO, "cannot read %s: %s", shown, strerror(errno)) : 0;
+}
+
+/* A document or a bundle in a file, or a document on standard input. */
 static json_t *load_capture(const char *path, struct rp_err *err)
 {
     static const char zstd_magic[] = "\x28\xb5\x2f\xfd";
     char shown[72];
-    struct stat st;
     RP_BUF text = {0};
-    FILE *in = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-    rp_excerpt(shown, in == stdin ? "standard input" : path);
-    if (!in)
-        return rp_fail_null(err, RP_IO, "cannot open %s: %s", shown, strerror(errno));
-    char block[65536];
-    for (size_t n; text.size <= DOCUMENT_MAX && (n = fread(block, 1, sizeof block, in)) > 0;)
-        rp_buf_add(&text, block, n);
-    int failed = ferror(in) ? errno : 0;
-    if (in != stdin)
-        fclose(in);
-    if (failed)
-        return rp_fail_null(err, RP_IO, "cannot read %s: %s", shown, strerror(failed));
+    rp_excerpt(shown, strcmp(path, "-") == 0 ? "standard input" : path);
+    if (read_document(&text, path, shown, err) < 0)
+        return NULL;
     if (text.size < 4 || memcmp(text.data, zstd_magic, 4) != 0)
         return parse_capture(rp_buf_text(&text), text.size, shown, err);
-    if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+    if (strcmp(path, "-") == 0)
         return rp_fail_null(err, RP_USAGE, "%s is a bundle: give the file itself, not a pipe", shown);
     json_t *env = load_from_bundle(path, err);
     if (!env)
@@ -414,7 +421,7 @@ const struct rp_command rp_cmd_capture_diff = {
     .summary = "compare two captures, graded by what moves throughput",
     .details =
         "A and B are documents of 'repro capture -o', or bundles (their capture before the run; the bundle is not verified). A document "
-        "may also be a pipe, or - for standard input. Differences are grouped by their likely impact on throughput, with the reason; see "
+        "may also come over standard input, named -. Differences are grouped by their likely impact on throughput, with the reason; see "
         "also 'repro capture --explain FIELD'. Lists are compared as sets, rows of the topology matrix cell by cell; sizes of memory "
         "within 1 % are equal, because the kernel reserves a varying part. Volatile values (load, temperatures, free memory), values that "
         "are known on one side or on neither, and hidden values are listed separately. Names and serial numbers are salted hashes: they "

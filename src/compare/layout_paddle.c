@@ -137,10 +137,12 @@ static void put_environment(struct rp_doc *d, const struct rp_result *row)
         else
             rp_doc_cell(d, "%s (%s)", RP_NO_EVIDENCE, rp_state_at(probes, facts[i][1]));
     }
-    rp_doc_line(d, "Docker flags, inferred by the launch probe from what was in effect");
+    rp_doc_line(d, "Docker flags, inferred by the launch probe from what was in effect, as the capture has them");
     const char *command = rp_known_text(probes, "launch.command");
+    RP_FREE char *words = command ? rp_shell_words(command, "docker run") : NULL;
+    RP_FREE char *whole = command && !words ? rp_shell_word(command) : NULL; /* which no honest capture has */
     if (command)
-        rp_doc_command(d, "%s", command);
+        rp_doc_command(d, "%s", words ? words : whole);
     else
         rp_doc_line(d, "%s: the probe did not recognize a container (%s)", RP_NO_EVIDENCE, rp_state_at(probes, "launch.command"));
 }
@@ -157,13 +159,14 @@ static void put_steps(struct rp_doc *d, const struct rp_result *row)
         rp_doc_line(d, "Steps: %s", RP_NO_EVIDENCE);
 }
 
-/* A file name for the recipe in the bundle: its name without "embedded:" and without folders. */
+/* A file name for the recipe in the bundle: its name without "embedded:" and without folders. Never one that another program reads: .bashrc. */
 static char *recipe_file(const char *recipe)
 {
     static const char prefix[] = "embedded:";
     int embedded = strncmp(recipe, prefix, sizeof prefix - 1) == 0;
     const char *name = rp_base_name(recipe + (embedded ? sizeof prefix - 1 : 0));
-    return rp_asprintf("%s%s", *name ? name : RP_UNKNOWN, embedded ? ".yaml" : "");
+    name += strspn(name, ".");
+    return rp_asprintf("%s%s", *name ? name : RP_UNKNOWN, embedded || !rp_ends_with(name, ".yaml") ? ".yaml" : "");
 }
 
 /* The commands to repeat and check the run, with every setting that is not the recipe's. */

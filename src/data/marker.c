@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define DEPTH 600 /* deeper than any path an archive may have */
+#define FEW 64    /* files that are flushed one by one, which takes milliseconds each; more of them with their file system, at once */
 
 struct lines {
     char **line; /* path first, so that sorting is by path: "<path>\n<rest of the line>" */
@@ -40,6 +41,14 @@ static int sync_path(const char *path, struct rp_err *err)
     return 0;
 }
 
+static int sync_all(const char *dir, struct rp_err *err)
+{
+    RP_FD fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || syncfs(fd) < 0)
+        return rp_fail(err, RP_IO, "cannot flush '%s' to the disk: %s", dir, strerror(errno));
+    return 0;
+}
+
 static int list_path(struct lines *l, const char *path, const char *shown, const struct stat *st, struct rp_err *err)
 {
     char hex[RP_SHA256_HEX], target[1100];
@@ -55,7 +64,7 @@ static int list_path(struct lines *l, const char *path, const char *shown, const
         add_line(l, rp_asprintf("%s\n# other %s\n", shown, shown));
         return 0;
     }
-    if (rp_sha256_file(hex, path, NULL, err) < 0 || (l->sync && sync_path(path, err) < 0))
+    if (rp_sha256_file(hex, path, NULL, err) < 0 || (l->sync && l->n < FEW && sync_path(path, err) < 0))
         return -1;
     add_line(l, rp_asprintf("%s\n%s  %s\n", shown, hex, shown));
     return 0;
@@ -85,13 +94,15 @@ static int list_directory(struct lines *l, const char *dir, const char *prefix, 
     if (!failed && errno)
         failed = rp_fail(err, RP_IO, "cannot read directory '%s': %s", dir, strerror(errno));
     closedir(d);
-    return !failed && l->sync ? sync_path(dir, err) : failed;
+    return !failed && l->sync && l->n < FEW ? sync_path(dir, err) : failed;
 }
 
 int rp_marker_make(struct rp_buf *out, const char *dir, int sync, struct rp_err *err)
 {
     struct lines l = {.sync = sync};
     int failed = list_directory(&l, dir, "", 0, err);
+    if (!failed && sync && l.n >= FEW)
+        failed = sync_all(dir, err);
     if (l.n)
         qsort(l.line, l.n, sizeof *l.line, by_path);
     rp_buf_puts(out, "# files of this directory, as sha256sum -c reads them\n");

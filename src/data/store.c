@@ -104,10 +104,11 @@ static void clean_store(const char *store)
         closedir(d);
 }
 
-/* Renames into place, unless a concurrent run was faster. */
-static int publish(const struct store_work *w, const char *store, const char *final, struct rp_err *err)
+/* Renames into place, unless a concurrent run was faster: then *theirs is 1. */
+static int publish(const struct store_work *w, const char *store, const char *final, int *theirs, struct rp_err *err)
 {
-    if (rename(w->data, final) < 0 && errno != EEXIST && errno != ENOTEMPTY)
+    *theirs = rename(w->data, final) < 0;
+    if (*theirs && errno != EEXIST && errno != ENOTEMPTY)
         return rp_fail(err, RP_IO, "cannot rename '%s' to '%s': %s", w->data, final, strerror(errno));
     RP_FD fd = open(store, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0)
@@ -115,13 +116,13 @@ static int publish(const struct store_work *w, const char *store, const char *fi
     return 0;
 }
 
-static int unpack_new(const struct rp_archive_source *s, const char *store, const char *final, struct rp_err *err)
+static int unpack_new(const struct rp_archive_source *s, const char *store, const char *final, int *theirs, struct rp_err *err)
 {
     struct store_work w;
     if (work_init(&w, store, err) < 0)
         return -1;
     int failed = rp_archive_unpack(s, w.data, NULL, err) < 0 || rp_marker_write(w.data, err) < 0 ||
-                 publish(&w, store, final, err) < 0;
+                 publish(&w, store, final, theirs, err) < 0;
     int no = failed ? err->sys : 0;
     work_fini(&w);
     if (failed && no == ENOSPC && !strstr(err->msg, "--store"))
@@ -143,10 +144,10 @@ int rp_store_add(const struct rp_archive_source *s, const char *hex, const char 
         if (check_shared(store, err) < 0)
             return -1;
         clean_store(store);
-        if (unpack_new(s, store, final, err) < 0)
+        if (unpack_new(s, store, final, &there, err) < 0)
             return -1;
     }
-    if (rp_marker_check(final, err) < 0)
+    if (there && rp_marker_check(final, err) < 0) /* what was just unpacked here was just hashed */
         return -1;
     *dir = rp_strdup(final);
     return 0;

@@ -140,15 +140,61 @@ void rp_csv_number(struct rp_buf *out, double x)
 
 /* ---- shell ---- */
 
+#define PLAIN_IN_SHELL "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,+@%-"
+
+static void add_quoted(struct rp_buf *out, const char *text)
+{
+    rp_buf_puts(out, "'");
+    for (const char *p = text; *p; p++)
+        rp_buf_printf(out, *p == '\'' ? "'\\''" : "%c", *p);
+    rp_buf_puts(out, "'");
+}
+
 char *rp_shell_word(const char *text)
 {
     RP_BUF out = {0};
-    size_t plain = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,+@%-");
+    size_t plain = strspn(text, PLAIN_IN_SHELL);
     if (*text && !text[plain] && *text != '-')
         return rp_strdup(text);
-    rp_buf_puts(&out, "'");
-    for (const char *p = text; *p; p++)
-        rp_buf_printf(&out, *p == '\'' ? "'\\''" : "%c", *p);
-    rp_buf_puts(&out, "'");
+    add_quoted(&out, text);
     return rp_buf_take(&out);
+}
+
+/* One word from *at on without its quotes; -1: a quote is not closed. */
+static int next_word(struct rp_buf *word, const char **at)
+{
+    const char *p = *at;
+    word->size = 0;
+    rp_buf_puts(word, "");
+    for (int quoted = 0; *p && (quoted || *p != ' '); p++) {
+        if (*p == '\'')
+            quoted = !quoted;
+        else if (!quoted && *p == '\\' && p[1])
+            rp_buf_add(word, ++p, 1);
+        else
+            rp_buf_add(word, p, 1);
+        if (quoted && !p[1])
+            return -1;
+    }
+    *at = p + strspn(p, " ");
+    return 0;
+}
+
+char *rp_shell_words(const char *text, const char *begin)
+{
+    RP_BUF out = {0}, word = {0};
+    size_t n = strlen(begin);
+    const char *at = text + strspn(text, " ");
+    while (*at) {
+        if (next_word(&word, &at) < 0)
+            return NULL;
+        const char *w = rp_buf_text(&word);
+        rp_buf_puts(&out, out.size ? " " : "");
+        if (*w && !w[strspn(w, PLAIN_IN_SHELL)])
+            rp_buf_puts(&out, w);
+        else
+            add_quoted(&out, w);
+    }
+    const char *is = rp_buf_text(&out);
+    return strncmp(is, begin, n) == 0 && (!is[n] || is[n] == ' ') ? rp_strdup(is) : NULL;
 }

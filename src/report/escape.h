@@ -30,3 +30,6 @@ void rp_csv_number(struct rp_buf *out, double x); /* reads back as the same doub
 
 /* The text as one word of a shell, quoted where necessary; free() it. */
 char *rp_shell_word(const char *text);
+/* A command line of a stranger, whose words may be quoted as rp_shell_word() does, with every word quoted again where necessary: it runs one
+ * program, and nothing in it is expanded, joined or redirected. free() it. NULL: its first words are not `begin`, or it ends in a quote. */
+char *rp_shell_words(const char *text, const char *begin);

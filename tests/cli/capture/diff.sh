@@ -83,10 +83,13 @@ says_in "network.interfaces.*.mtu (eth0, eth1, eth2, eth3, eth4, eth5, eth6, eth
 # Documents through pipes.
 exit_of 0 "$REPRO" capture diff a.json - <a.json
 says_in "equal," out.txt
+# Of other files only regular ones: nothing waits for a writer, and no device is read.
 mkfifo pipe
-cat a.json >pipe &
-exit_of 0 "$REPRO" capture diff pipe a.json
-wait
+for other in pipe /dev/zero /dev/stdin .; do
+    exit_of 3 timeout 20 "$REPRO" capture diff $other a.json </dev/zero
+    words
+    exit_of 3 timeout 20 "$REPRO" capture diff a.json $other </dev/zero
+done
 exit_of 2 "$REPRO" capture diff - -
 words
 exit_of 4 "$REPRO" capture diff a.json - </dev/null

@@ -1,0 +1,30 @@
+#!/bin/sh
+# Many small files are flushed together and not one by one, and who unpacks them dies with the program.
+. "$TEST_DIR/common.inc"
+need strace
+mkdir in
+awk 'BEGIN { for (i = 0; i < 3000; i++) { f = "in/" i; print i >f; close(f) } }'
+tar -cf many.tar in
+exit_of 0 strace -f -qq -e trace=fsync,fdatasync,syncfs -o calls "$REPRO" data unpack many.tar
+[ "$(grep -c 'fsync\|fdatasync' calls)" -lt 200 ] || fail "$(grep -c sync calls) calls for 3,000 files"
+grep -q 'syncfs(.*= 0' calls || fail "nothing flushed the files"
+unpacked=$(cat out.txt)
+[ "$(find "$unpacked" -type f | wc -l)" = 3001 ] || fail "files are missing" # and the list of them
+(cd "$unpacked" && sha256sum -c .repro-files >/dev/null) || fail "not these files"
+exit_of 0 "$REPRO" data unpack many.tar # again: checked
+echo other >"$unpacked/in/7"
+exit_of 5 "$REPRO" data unpack many.tar
+rm -r "$unpacked"
+
+"$REPRO" data unpack many.tar >out.txt 2>err.txt &
+parent=$!
+child=
+while [ -z "$child" ]; do
+    alive "$parent" || fail "it ended before its child was seen"
+    child=$(cat "/proc/$parent/task/$parent/children" 2>/dev/null || true)
+done
+child=${child%% *}
+kill -STOP "$child"
+kill -KILL "$parent"
+wait "$parent" || true
+wait_gone "$child"
