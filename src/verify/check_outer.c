@@ -148,7 +148,6 @@ static int is_earlier_script(const struct rp_buf *script)
 int rp_check_helper_files(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     RP_BUF sums = {0};
-    char hex[RP_SHA256_HEX];
     size_t size;
     const char *script = rp_bundle_script(&size);
     const struct rp_member *m = rp_bundle_find(&s->bundle, "SHA256SUMS");
