@@ -13,8 +13,8 @@
 #include <time.h>
 
 #define NONCE_HEAD "repro-public-value/1\n"
-#define VALUES_MAX 100            /* of a document; a pulse has 40 */
-#define SECONDS_MAX 9223372036ll  /* what 63 bits of nanoseconds hold */
+#define VALUES_MAX 100           /* of a document; a pulse has 40 */
+#define SECONDS_MAX 9223372036ll /* what 63 bits of nanoseconds hold */
 #define SECOND_NS 1000000000ll
 
 static void set_nonce(struct rp_public_value *out, const void *value, size_t size)
@@ -53,7 +53,8 @@ static int check_keys(const json_t *obj, const char *const *keys, const char *wh
         while (keys[i] && strcmp(keys[i], key) != 0)
             i++;
         if (!keys[i])
-            return rp_fail(err, RP_MALFORMED, "%s: unexpected property '%s'; give the answer as it was published", what, rp_excerpt(shown, key));
+            return rp_fail(err, RP_MALFORMED, "%s: unexpected property '%s'; give the answer as it was published", what,
+                           rp_excerpt(shown, key));
     }
     return 0;
 }
@@ -76,8 +77,8 @@ static const struct chain *find_chain(size_t signature, int chained, struct rp_e
     for (size_t i = 0; i < sizeof chains / sizeof *chains; i++)
         if (chains[i].signature == signature && chains[i].chained == chained)
             return &chains[i];
-    return rp_fail_null(err, RP_MALFORMED, "drand round: a signature of %zu bytes %s previous_signature is neither of the default chain nor of "
-                                           "quicknet", signature, chained ? "with" : "without");
+    return rp_fail_null(err, RP_MALFORMED, "drand round: a signature of %zu bytes %s previous_signature is neither of the default chain "
+                                           "nor of quicknet", signature, chained ? "with" : "without");
 }
 
 static int read_drand(struct rp_public_value *out, const json_t *j, struct rp_err *err)
@@ -107,8 +108,9 @@ static int read_drand(struct rp_public_value *out, const json_t *j, struct rp_er
     out->time_ns = (c->genesis + (round - 1) * c->period) * SECOND_NS;
     snprintf(out->name, sizeof out->name, "drand %s round %lld", c->name, (long long)round);
     snprintf(out->checked, sizeof out->checked, "randomness is the SHA-256 of signature");
-    snprintf(out->claimed, sizeof out->claimed, "that this is the round's signature: BLS12-381 is not checked here, and a made-up one costs "
-                                                "nothing; look round %lld of chain '%s' up at any relay of drand", (long long)round, c->name);
+    snprintf(out->claimed, sizeof out->claimed,
+             "that this is the round's signature: BLS12-381 is not checked here, and a made-up one costs nothing; look round %lld of chain "
+             "'%s' up at any relay of drand", (long long)round, c->name);
     return 0;
 }
 
@@ -237,8 +239,8 @@ static int read_nist(struct rp_public_value *out, const json_t *j, struct rp_err
     unsigned char digest[EVP_MAX_MD_SIZE];
     RP_BUF message = {0}, value = {0};
     const json_t *p = rp_json_obj(j, "pulse", pulse_name, err);
-    if (!p || check_keys(j, top, pulse_name, err) < 0 || check_keys(p, keys, pulse_name, err) < 0 || serialize_pulse(&message, p, err) < 0 ||
-        check_pulse(p, err) < 0 || pulse_time(&out->time_ns, p, err) < 0 ||
+    if (!p || check_keys(j, top, pulse_name, err) < 0 || check_keys(p, keys, pulse_name, err) < 0 ||
+        serialize_pulse(&message, p, err) < 0 || check_pulse(p, err) < 0 || pulse_time(&out->time_ns, p, err) < 0 ||
         read_hex(&message, p, "signatureValue", 128, SIGNATURE_MAX, pulse_name, err) < 0 ||
         read_hex(&value, p, "outputValue", VALUE_SIZE, VALUE_SIZE, pulse_name, err) < 0)
         return -1;
@@ -251,8 +253,9 @@ static int read_nist(struct rp_public_value *out, const json_t *j, struct rp_err
     snprintf(out->name, sizeof out->name, "NIST beacon chain %lld pulse %lld", rp_json_integer_at(p, "chainIndex"),
              rp_json_integer_at(p, "pulseIndex"));
     snprintf(out->checked, sizeof out->checked, "outputValue is the SHA-512 of the other fields and the signature");
-    snprintf(out->claimed, sizeof out->claimed, "that NIST published it: its RSA signature is not checked here, because its certificate is not "
-                                                "part of the pulse, and a made-up pulse costs nothing; look it up at its uri");
+    snprintf(out->claimed, sizeof out->claimed,
+             "that NIST published it: its RSA signature is not checked here, because its certificate is not part of the pulse, and a "
+             "made-up pulse costs nothing; look it up at its uri");
     return 0;
 }
 
@@ -302,8 +305,8 @@ static int read_bitcoin(struct rp_public_value *out, const char *text, struct rp
     if (memcmp(shown, target, sizeof target) > 0)
         return rp_fail(err, RP_MISMATCH, "block header: its hash is above the target of its nBits");
     if (target_work(bits) < RP_PUBLIC_VALUE_WORK)
-        return rp_fail(err, RP_MISMATCH, "block header: its target stands for 2^%.1f hashes, which could be made up; 2^%d are asked for: give a "
-                                         "recent block", target_work(bits), RP_PUBLIC_VALUE_WORK);
+        return rp_fail(err, RP_MISMATCH, "block header: its target stands for 2^%.1f hashes, which could be made up; at least 2^%d are "
+                                         "expected: give a recent block", target_work(bits), RP_PUBLIC_VALUE_WORK);
     set_nonce(out, shown, sizeof shown);
     rp_hex(hex, shown, sizeof shown);
     out->time_ns = seconds * SECOND_NS;
@@ -313,8 +316,9 @@ static int read_bitcoin(struct rp_public_value *out, const char *text, struct rp
     snprintf(out->name, sizeof out->name, "Bitcoin block %s", hex);
     snprintf(out->checked, sizeof out->checked, "its double SHA-256 is below the target of its nBits, which stands for 2^%.1f hashes",
              target_work(bits));
-    snprintf(out->claimed, sizeof out->claimed, "its time, %s, is by its miner's clock, which other nodes allow to be two hours fast; that the "
-                                                "block belongs to the chain that others follow: look it up in any block explorer", at);
+    snprintf(out->claimed, sizeof out->claimed,
+             "its time, %s, is by its miner's clock, which other nodes allow to be two hours fast; that the block belongs to the chain "
+             "that others follow: look it up in any block explorer", at);
     return 0;
 }
 

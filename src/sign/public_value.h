@@ -22,8 +22,8 @@
 #include <stdint.h>
 
 #define RP_PUBLIC_VALUE_MAX 16384 /* bytes of a file; a pulse has about 4,000 */
-/* log2 of the expected SHA-256d evaluations that a block's target stands for. Blocks reached it in 2019 and have been above 2^78 since 2024;
- * a machine of 200 terahashes/s would need six years for one header. */
+/* log2 of the expected SHA-256d evaluations that a block's target stands for. Blocks reached it in 2019 and have been above 2^78 since
+ * 2024; a machine of 200 terahashes/s would need six years for one header. */
 #define RP_PUBLIC_VALUE_WORK 75
 #define RP_PUBLIC_VALUE_KINDS "drand round, NIST beacon 2.0 pulse, Bitcoin block header"
 

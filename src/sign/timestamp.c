@@ -147,7 +147,8 @@ static int check_status(TS_RESP *response, struct rp_err *err)
         snprintf(text, sizeof text, "%.*s", ASN1_STRING_length(first), (const char *)ASN1_STRING_get0_data(first));
         rp_excerpt(shown, text);
     }
-    return rp_fail(err, RP_MALFORMED, "the authority stamped nothing: status %ld%s%s%s", status, *shown ? ", '" : "", shown, *shown ? "'" : "");
+    return rp_fail(err, RP_MALFORMED, "the authority stamped nothing: status %ld%s%s%s", status, *shown ? ", '" : "", shown,
+                   *shown ? "'" : "");
 }
 
 /* The signed content, parsed here once more: nothing may follow it. */
@@ -264,20 +265,22 @@ static int read_accuracy(int64_t *ns, TS_TST_INFO *info, struct rp_err *err)
     return 0;
 }
 
-static int check_imprint(const struct digest **found, TS_TST_INFO *info, const struct rp_buf *statement, struct rp_err *err)
+/* The digest that the token is about, if it is that of the statement. */
+static const struct digest *check_imprint(TS_TST_INFO *info, const struct rp_buf *statement, struct rp_err *err)
 {
     TS_MSG_IMPRINT *imprint = TS_TST_INFO_get_msg_imprint(info);
     const ASN1_OCTET_STRING *is = TS_MSG_IMPRINT_get_msg(imprint);
     const struct digest *d = find_digest(TS_MSG_IMPRINT_get_algo(imprint));
     unsigned char expected[EVP_MAX_MD_SIZE];
     if (!d)
-        return rp_fail(err, RP_MISMATCH, "the token is not about a SHA-256, SHA-384 or SHA-512");
-    if (EVP_Digest(rp_buf_text(statement), statement->size, expected, NULL, EVP_get_digestbynid(d->nid), NULL) != 1)
-        return fail_openssl(err, RP_BUG, d->name);
+        return rp_fail_null(err, RP_MISMATCH, "the token is not about a SHA-256, SHA-384 or SHA-512");
+    if (EVP_Digest(rp_buf_text(statement), statement->size, expected, NULL, EVP_get_digestbynid(d->nid), NULL) != 1) {
+        fail_openssl(err, RP_BUG, d->name);
+        return NULL;
+    }
     if ((size_t)ASN1_STRING_length(is) != d->size || memcmp(ASN1_STRING_get0_data(is), expected, d->size) != 0)
-        return rp_fail(err, RP_MISMATCH, "the token is about something else, not about this bundle's statement.dsse.json");
-    *found = d;
-    return 0;
+        return rp_fail_null(err, RP_MISMATCH, "the token is about something else, not about this bundle's statement.dsse.json");
+    return d;
 }
 
 static int read_number(struct rp_timestamp *out, const TS_TST_INFO *info, struct rp_err *err)
@@ -333,9 +336,9 @@ static int check_signature(const struct token_parts *p, struct rp_err *err)
 
 static int read_parts(struct rp_timestamp *out, const struct token_parts *p, const struct rp_buf *statement, struct rp_err *err)
 {
-    const struct digest *d = NULL;
-    if (check_extensions(p->info, err) < 0 || check_imprint(&d, p->info, statement, err) < 0 || read_time(&out->time_ns, p->info, err) < 0 ||
-        read_accuracy(&out->accuracy_ns, p->info, err) < 0 || read_number(out, p->info, err) < 0)
+    const struct digest *d = check_extensions(p->info, err) < 0 ? NULL : check_imprint(p->info, statement, err);
+    if (!d || read_time(&out->time_ns, p->info, err) < 0 || read_accuracy(&out->accuracy_ns, p->info, err) < 0 ||
+        read_number(out, p->info, err) < 0)
         return -1;
     snprintf(out->hash, sizeof out->hash, "%s", d->name);
     read_authority(out, p->certificate);

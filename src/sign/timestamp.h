@@ -1,7 +1,7 @@
 /* Time stamps of RFC 3161: an authority signed that a bundle existed at a time.
  *
- * What:    members timestamps/N.tsr, N from 0 without gaps: the authority's response as it came, whose token is about the SHA-256 (or SHA-384,
- *          SHA-512) of the exact bytes of statement.dsse.json, and so about the bundle that this names.
+ * What:    members timestamps/N.tsr, N from 0 without gaps: the authority's response as it came, whose token is about the SHA-256 (or
+ *          SHA-384, SHA-512) of the exact bytes of statement.dsse.json, and so about the bundle that this names.
  * Flow:    statement -> rp_timestamp_request() -> an authority -> response -> rp_timestamp_read() -> struct rp_timestamp, by its own word;
  *          rp_timestamp_check() with certificates that the verifier trusts makes it more than that.
  * Owner:   fixed-size structs of the caller; struct rp_tsa_ca is freed by rp_tsa_ca_free().
@@ -19,8 +19,8 @@
 
 #define RP_TIMESTAMP_MAX 8 /* of a bundle */
 #define RP_TIMESTAMP_FOLDER "timestamps/"
-#define RP_TIMESTAMP_SIZE_MAX 65536   /* bytes of a response; 2,000 to 7,000 are usual */
-#define RP_TIMESTAMP_CERTIFICATES 16  /* in one */
+#define RP_TIMESTAMP_SIZE_MAX 65536    /* bytes of a response; 2,000 to 7,000 are usual */
+#define RP_TIMESTAMP_CERTIFICATES 16   /* in one */
 #define RP_TSA_CA_SIZE_MAX (4ul << 20) /* of a file of CA certificates; a system's has 250 KiB */
 
 struct rp_timestamp {
