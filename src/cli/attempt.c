@@ -29,7 +29,7 @@ static void append_entry(struct rp_ledger_writer *w, enum rp_ledger_event e, con
 {
     struct rp_err why = {0};
     if (rp_ledger_append(w, e, start, fields, mark, &why) < 0)
-        rp_meter_note(meter, "not in the ledger: %s", why.msg);
+        rp_meter_note(meter, "%s: %s", e == RP_LEDGER_VERIFIED ? "this verification is not recorded" : "not in the ledger", why.msg);
     if (mark->torn)
         rp_meter_note(meter,
                       "the ledger ended in %" PRIu64 " bytes of a torn line, as after a crash: kept in '%s" RP_LEDGER_ASIDE "'",
@@ -133,8 +133,10 @@ void rp_attempt_verified(const char *bundle, const struct rp_verification *v, in
                                rp_verdict_name(v->verdict), "check", failed < RP_CHECK_COUNT ? v->check[failed].name : NULL, "recipe",
                                json_string_value(json_object_get(v->run, "recipe_sha256")), "exit", exit_status, "signer",
                                v->run ? v->fingerprint : NULL, "ledger", rp_ledger_claim(v->run));
-    if (path)
+    if (path) {
         append_entry(&w, RP_LEDGER_VERIFIED, NULL, fields, &mark, meter);
-    else
+    } else {
+        rp_meter_note(meter, "this verification is not recorded: neither HOME nor XDG_CONFIG_HOME names a directory");
         json_decref(fields);
+    }
 }

@@ -21,7 +21,7 @@
 #define LOCK_WAIT_NS 10000000000ull
 #define LEDGER_MAX (256 << 20)
 #define LINE_BEGINS "{\"at\":\"" /* every line: keys are sorted */
-#define ELSEWHERE "another place: $REPRO_LEDGER"
+#define ELSEWHERE "; another place: $REPRO_LEDGER" /* of the ledger of runs, which is signed */
 
 const char *rp_ledger_event_name(enum rp_ledger_event e)
 {
@@ -55,7 +55,7 @@ __attribute__((format(printf, 3, 4))) static int fail(const struct target *t, en
     int no = errno;
     RP_FORMAT_ARGS(t->mark->reason, fmt);
     errno = no;
-    return rp_fail(t->err, code, "ledger '%s': %s; " ELSEWHERE, t->path, t->mark->reason);
+    return rp_fail(t->err, code, "ledger '%s': %s%s", t->path, t->mark->reason, t->w->key ? ELSEWHERE : "");
 }
 
 static int io(const struct target *t, const char *doing)

@@ -50,6 +50,7 @@ jq -e --arg c "$(statement c.zst)" --arg d "$(statement d.zst)" '.forked.positio
 words out.txt 'forked or restarted'
 echo 'no_warnings: true' >warn.yaml
 exit_of 5 "$REPRO" verify d.zst --policy warn.yaml --no-ledger
+exit_of 5 "$REPRO" verify c.zst --ledger "$(find "$keys" -name 'ledger-????????????????.jsonl')" --no-ledger # it is the ledger of d
 [ "$(check 0 d.zst)" = warning ] || fail "d is forgiven the second time"
 [ "$(check 0 a.zst)" = note ] || fail "a and its ledger are as before"
 # begun anew; the key is older, and is known from its file
@@ -63,6 +64,7 @@ place e.zst '.position == 1 and .earlier == 0 and .key_made == "2026-01-02T03:04
 [ "$(check 0 e.zst --no-ledger)" = warning ] || fail "a restarted ledger"
 exit_of 0 "$REPRO" ledger check --json
 jq -e '.key_made == "2026-01-02T03:04:05Z"' out.txt >answer.txt || fail "the key's time is not in the ledger"
+exit_of 5 "$REPRO" verify d.zst --ledger "$(find "$keys" -name 'ledger-????????????????.jsonl')" --no-ledger
 # a verifier who has seen nothing has the note, and the dates
 mv "$keys/verified.jsonl" seen.jsonl
 [ "$(check 0 e.zst --no-ledger)" = note ] || fail "line 1"
