@@ -149,8 +149,11 @@ void rp_box(struct rp_buf *out, const struct rp_shown_bundle *b, int n, int mark
     for (int i = 0; i < n; i++) {
         int partial = b[i].v->verdict == RP_VERDICT_VERIFIED && strcmp(rp_json_text_at(b[i].v->run, "status"), "complete") != 0;
         RP_BUF line = {0};
-        if (n > 1)
-            rp_buf_printf(&line, "%.200s: ", b[i].name);
+        if (n > 1 && b[i].kept) /* what was signed names it, not the file */
+            rp_buf_printf(&line, "bundle %d, statement %.16s, recipe %.200s: ", i + 1, b[i].v->statement,
+                          rp_json_text_at(b[i].v->run, "recipe_name"));
+        else if (n > 1)
+            rp_buf_printf(&line, "bundle %d: ", i + 1);
         rp_verification_line(&line, b[i].v);
         if (markdown)
             put_line(out, &markdown_lines[MD_BLANK], "", "");

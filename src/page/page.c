@@ -45,9 +45,8 @@ static void read_style(struct rp_buf *style, char digest[64])
 
 static void put_title(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
 {
-    const char *own = n == 1 ? rp_json_text_at(b->v->run, "recipe/title/value") : ""; /* null where the recipe has none */
     if (n == 1)
-        rp_html_text(out, *own ? own : json_string_value(json_object_get(b->v->run, "recipe_name")));
+        rp_html_text(out, rp_json_text_at(b->v->run, rp_page_has_title(b->v->run) ? "recipe/title/value" : "recipe_name"));
     else
         n ? rp_buf_printf(out, "%d bundles", n) : rp_buf_puts(out, "Nothing to show");
 }

@@ -67,6 +67,7 @@ void rp_section_table(struct rp_section *s, void (*table)(struct rp_doc *, const
 /* A link to download bytes that are inside the page; kind: "step". */
 void rp_section_download(struct rp_section *s, const struct rp_buf *csv, const char *kind, const char *source);
 int rp_section_has(const struct rp_section *s, const char *pointer);               /* a value in run.json that is neither null nor empty */
+int rp_page_has_title(const json_t *run); /* of the recipe's own, which --set did not replace: a page has it as the name of the bundle */
 int rp_before_figure(struct rp_section *s, const char *pointer, const char *form); /* of the capture before the run */
 /* What trained, and how: its name where it has one; its instruction set and threads, or its compute capability. */
 void rp_section_hardware(struct rp_section *s);

@@ -145,13 +145,18 @@ static void put_summary(struct rp_section *s)
     rp_buf_printf(s->out, "%s</code>.</p>\n", s->b->v->fingerprint);
 }
 
+int rp_page_has_title(const json_t *run)
+{
+    return *rp_json_text_at(run, "recipe/title/value") && strcmp(rp_json_text_at(run, "recipe/title/origin"), "recipe") == 0;
+}
+
 void rp_section_bundle(struct rp_section *s)
 {
     int level = s->index ? 3 : 2;
     rp_buf_printf(s->out, RP_HTML_MARK "%s\" id=\"b%d\" aria-labelledby=\"b%d-title\">\n", s->digest, s->index, s->index);
     if (s->index) {
         rp_buf_printf(s->out, "<h2 id=\"b%d-title\">", s->index);
-        rp_section_fill(s, rp_section_has(s, "/recipe/title/value") ? "{/recipe/title/value t}</h2>\n" : "{/recipe_name t}</h2>\n");
+        rp_section_fill(s, rp_page_has_title(s->run) ? "{/recipe/title/value t}</h2>\n" : "{/recipe_name t}</h2>\n");
     }
     put_summary(s);
     put_headline(s);

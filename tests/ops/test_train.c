@@ -180,7 +180,7 @@ TEST(save_and_init_continue_the_same_run)
     for (int i = 0; i < 6; i++) { /* 36 samples, then into the second epoch */
         CHECK(step(&t, i, &s, &err) == 0, "%s", err.msg);
         if (i == 3)
-            CHECK(rp_train_save(t.train, file, &err) == 0, "%s", err.msg);
+            CHECK(rp_train_save(t.train, file, &t.recipe, &err) == 0, "%s", err.msg);
     }
     CHECK(rp_train_root(t.train, whole, NULL, &err) == 0, "%s", err.msg);
     stop(&t);
