@@ -23,5 +23,15 @@ refused 4 --set data.path=odd
 words
 # a GPU that this machine, or this build, does not have
 refused 7 --backend cuda --device 99
+# --init of something that is no checkpoint, or of another model
+mkdir empty
+refused 3 --init empty
+"$REPRO" data make bert text --sequences 4 >make.txt
+refused 4 --init text/"$(ls text | head -n 1)"
+"$REPRO" run bert_tiny_fp32 --threads 1 --steps 1 --no-ledger --save other.safetensors -o other.zst >run.txt 2>err.txt || fail "no checkpoint"
+refused 4 --init other.safetensors --set model.num_hidden_layers=1
+words
+refused 4 --init other.safetensors --set model.num_hidden_layers=3
+words
 make_bundle good.zst --set data.path=own --set measure.ceilings=false
 [ "$(wc -l <ledger.jsonl)" = 2 ] || fail "the run that trained has no lines"
