@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/private_file.h"
 #include "ledger/inner.h"
 
 #include <errno.h>
@@ -86,6 +87,9 @@ static int open_file(const struct target *t, const char *path, int flags, int na
         return fail(t, RP_IO, "it is not a regular file");
     if (st.st_uid != geteuid() || (!named && (st.st_nlink != 1 || (st.st_mode & (S_IWGRP | S_IWOTH)))))
         return fail(t, RP_IO, "%s is not ours alone", strcmp(path, t->path) == 0 ? "it" : "the file for its torn lines");
+    struct rp_err why; /* names the path, which a bundle does not */
+    if (!named && rp_private_check(&st, path, "the ledger", &why) < 0)
+        return fail(t, RP_IO, "others may write to its directory: chmod go-w that");
     return rp_fd_take(&fd);
 }
 
