@@ -11,7 +11,7 @@ default_tsa = tsa1
 dir = .
 serial = ./tsserial
 crypto_device = builtin
-signer_digest = sha256
+signer_digest = sha512
 default_policy = 1.2.3.4.1
 other_policies = 1.2.3.4.5
 digests = sha256
@@ -27,7 +27,7 @@ dir = .
 database = ./index.txt
 new_certs_dir = .
 serial = ./serial
-default_md = sha256
+default_md = sha384
 policy = any
 x509_extensions = stamp
 unique_subject = no
@@ -45,7 +45,7 @@ new_key() { # rsa|ec FILE
     if [ "$1" = rsa ]; then
         openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out "$2" 2>openssl.txt
     else
-        openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out "$2" 2>openssl.txt
+        openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-384 -out "$2" 2>openssl.txt
     fi || { cat openssl.txt >&2; fail "no key"; }
 }
 new_authority() { # rsa|ec NAME [END]: NAME.root.pem, NAME.pem and NAME.key; END: when the certificate expires
