@@ -33,6 +33,16 @@ train first.zst --save half.safetensors
 steps=2
 train rest.zst --init half.safetensors
 [ "$(tail -n 1 lines.txt)" = "$(tail -n 1 "$golden")" ] || fail "a run in two parts ends in another state"
+# The same from a directory, which of this model has no config.json; one of others belongs to another architecture.
+steps=1
+train first_dir.zst --save half/
+steps=2
+train rest_dir.zst --init half
+[ "$(tail -n 1 lines.txt)" = "$(tail -n 1 "$golden")" ] || fail "a run in two parts by a directory ends in another state"
+[ ! -e half/config.json ] || fail "a config.json of torchvision"
+echo '{}' >half/config.json
+exit_of 2 "$REPRO" run resnet50_tiny_fp32 --steps 1 -o never.zst --init half
+words
 size=$(od -A n -t u8 -N 8 half.safetensors | tr -d ' ')
 dd if=half.safetensors bs=1 skip=8 count="$size" 2>/dev/null >header.json
 jq -e '."layer2.0.conv2.weight".shape == [16, 16, 3, 3] and ."conv1.weight".shape == [8, 3, 7, 7] and has("layer2.0.downsample.1.running_var")
