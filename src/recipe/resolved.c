@@ -1,5 +1,6 @@
 /* The resolved form of a recipe: every key of its model with its value and where it came from, as JSON and back. */
 #include "base/json.h"
+#include "base/text.h"
 #include "recipe/keys.h"
 
 #include <string.h>
@@ -91,4 +92,19 @@ char *rp_recipe_value_text(const json_t *v)
     json_array_foreach((json_t *)v, i, word)
         rp_buf_printf(&words, "%s%s", i ? "," : "", json_is_string(word) ? json_string_value(word) : "");
     return rp_strdup(rp_buf_text(&words));
+}
+
+void rp_recipe_hide_folders(json_t *recipe)
+{
+    static const char *const files[] = {"run.save", "run.init", "data.path", "model.config"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        json_t *entry = json_object_get(recipe, files[i]);
+        const char *path = json_string_value(json_object_get(entry, "value"));
+        if (!path || !strchr(path, '/'))
+            continue;
+        RP_FREE char *name = rp_strdup(path);
+        for (size_t n = strlen(name); n > 1 && name[n - 1] == '/'; n--)
+            name[n - 1] = 0;
+        json_object_set_new(entry, "value", json_string(name[1] ? rp_base_name(name) : name));
+    }
 }

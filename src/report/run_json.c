@@ -120,7 +120,10 @@ json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
     json_object_set_new(out, "world", json_pack("{s:i, s:i}", "ranks", 1, "nodes", 1));
     json_object_set_new(out, "recipe_name", text_or_null(file_name(d->recipe->source_name)));
     json_object_set_new(out, "recipe_sha256", text_or_null(d->recipe->sha256));
-    json_object_set_new(out, "recipe", rp_recipe_to_json(d->recipe));
+    json_t *recipe = rp_recipe_to_json(d->recipe);
+    if (!json_is_true(json_object_get(d->before, "identified")))
+        rp_recipe_hide_folders(recipe);
+    json_object_set_new(out, "recipe", recipe);
     json_object_set_new(out, "data", copy_or_null(d->data));
     if (d->init)
         json_object_set_new(out, "init", copy_or_null(d->init));

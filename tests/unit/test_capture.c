@@ -72,7 +72,8 @@ TEST(names_are_hidden_and_can_be_proved)
 
 TEST(secrets_never_show)
 {
-    static const char *const variables[][3] = { /* name, value, state; NULL: not recorded at all */
+    static const char *const variables[][3] = {
+        /* name, value, state; NULL: not recorded at all */
         {"AWS_SECRET_ACCESS_KEY", "marker01", NULL},
         {"GITHUB_TOKEN", "marker02", NULL},
         {"PGPASSWORD", "marker03", NULL},
@@ -91,6 +92,10 @@ TEST(secrets_never_show)
         {"CUDA_VISIBLE_DEVICES", "GPU-marker13", "ok"},
         {"MKL_X", "line one\nmarker14", "error"},
         {"KMP_AFFINITY", "granularity=fine,compact,1,0", "ok"},
+        {"OMP_NUM_THREADS", "marker19", "ok"}, /* a word where a number belongs */
+        {"NCCL_BUFFSIZE", "4194304", "ok"},
+        {"OMP_THREAD_LIMIT", "auto", "ok"},
+        {"OMP_STACKSIZE", "16MB", "ok"},
     };
     RP_BUF text = {0}, summary = {0};
     char large[3000];
@@ -109,6 +114,8 @@ TEST(secrets_never_show)
         unsetenv(variables[i][0]);
     }
     CHECK_STR(json_string_value(value(env, "environment", "KMP_AFFINITY", "value")), "granularity=fine,compact,1,0");
+    CHECK_STR(json_string_value(value(env, "environment", "OMP_THREAD_LIMIT", "value")), "auto");
+    CHECK_STR(json_string_value(value(env, "environment", "OMP_STACKSIZE", "value")), "16MB");
     CHECK_STR(state(env, "environment", "OMP_LARGE"), "error");
     unsetenv("OMP_LARGE");
 }

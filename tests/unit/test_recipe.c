@@ -642,3 +642,23 @@ TEST(lamb_states_its_batch)
     CHECK(r.train_accumulation_steps < 2048 && r.train_global_batch_size == 65536, "reduced on a CPU, and on record");
     rp_recipe_fini(&r);
 }
+
+TEST(settings_that_are_paths_lose_their_folders)
+{
+    static const char *const cases[][2] = {{"/home/marker/data/wiki", "wiki"},
+                                           {"/home/marker/data/wiki///", "wiki"},
+                                           {"marker/*.tfrecord", "*.tfrecord"},
+                                           {"own", "own"},
+                                           {"/", "/"},
+                                           {"", ""},
+                                           {"../marker/start.safetensors", "start.safetensors"}};
+    static const char *const keys[] = {"run.save", "run.init", "data.path", "model.config"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+            RP_JSON *j =
+                json_pack("{s:{s:s}, s:{s:s}, s:{s:n}}", keys[k], "value", cases[i][0], "title", "value", "a/b", "train.x", "value");
+            rp_recipe_hide_folders(j);
+            CHECK_STR(json_string_value(json_object_get(json_object_get(j, keys[k]), "value")), cases[i][1]);
+            CHECK_STR(json_string_value(json_object_get(json_object_get(j, "title"), "value")), "a/b");
+        }
+}

@@ -72,9 +72,9 @@ static int note_remote(const git_config_entry *e, void *ctx)
     if (e->include_depth || !e->value || !*e->value || n < 12 || json_array_size(r->list) >= MAX_REMOTES)
         return 0;
     RP_FREE char *name = rp_asprintf("%.*s", (int)n - 11, e->name + 7), *shown = rp_git_public_url(e->value);
-    rp_hide(r->p, "url", e->value, hidden);
+    rp_hide(r->p, "url", shown ? shown : e->value, hidden);              /* without the login */
     int unsafe = strpbrk(e->value, "@?") || rp_is_secret_name(e->value); /* a hash would let a password be guessed */
-    const char *url = shown ? shown : unsafe ? "(withheld)" : r->p->opts->identify ? e->value : hidden;
+    const char *clear = shown ? shown : e->value, *url = unsafe && !shown ? "(withheld)" : r->p->opts->identify ? clear : hidden;
     RP_FREE char *public = rp_public_name(r->p, "remote", name), *line = rp_asprintf("%s %s", public, url);
     rp_git_add_line(r->list, line);
     if (r->wanted && strcmp(name, r->wanted) == 0 && !json_object_get(r->out, "url")) /* of several, git fetches from the first */

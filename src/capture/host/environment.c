@@ -3,8 +3,10 @@
 #include "base/text.h"
 #include "capture/privacy/variables.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* A family of names. Where others share the first word (Terraform's TF_VAR_, addresses in OMPI_MCA_), only parts of it. */
 static const char *const prefixes[] = {
@@ -32,6 +34,21 @@ enum rp_variable rp_environment_allows(const char *name, size_t n)
         if (n > strlen(prefixes[i]) && strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
             return RP_VARIABLE_CLEAR;
     return RP_IS_IN(names, name, n) ? RP_VARIABLE_CLEAR : RP_VARIABLE_NO;
+}
+
+int rp_environment_is_odd(const char *name, const char *value)
+{
+    static const char *const ends[] = {"_THREADS", "_NTHREADS", "_COUNT", "_SIZE", "_LIMIT", "_TIMEOUT", "_STACKSIZE", "HASHSEED"};
+    static const char *const words[] = {"auto", "max", "none", "unlimited", "random", "dynamic", "true", "false", "yes", "no", "on", "off"};
+    size_t n = strlen(name), letters = 0;
+    int number = 0;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        number |= n > strlen(ends[i]) && strcmp(name + n - strlen(ends[i]), ends[i]) == 0;
+    for (const char *c = value; *c; c++)
+        letters += isalpha((unsigned char)*c) != 0;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        number &= strcasecmp(value, words[i]) != 0;
+    return number && (letters > 2 || !strpbrk(value, "0123456789")); /* 64, 4,2, 16MB, 0x10 */
 }
 
 void rp_probe_environment(struct rp_probe *p)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHORTEST_VALUE = 6, SHORTEST_NEXT_LINE = 8 };
+enum { SHORTEST_VALUE = 6, SHORTEST_NEXT_LINE = 8, SHORTEST_KEY = 12 };
 
 int rp_is_secret_file(const char *path)
 {
@@ -57,6 +57,15 @@ static int is_on_next_line(const char *s, const char *end)
     while (after < end && *after && strchr("\"' \t\r", *after))
         after++;
     return n >= SHORTEST_NEXT_LINE && figures && letters && (after == end || *after == '\n') && s[n - 1] != ':';
+}
+
+/* Up to the end of an XML element. */
+static size_t value_length_in_element(const char *s, const char *end)
+{
+    const char *from = s;
+    while (s<end && * s> ' ' && !strchr("<>{}$", *s))
+        s++;
+    return end - s > 2 && s[0] == '<' && s[1] == '/' ? (size_t)(s - from) : 0;
 }
 
 /* After a name like "password": = or :, and six letters or more that are no call and no variable of a shell. */
@@ -109,6 +118,22 @@ static int is_short_assigned(const char *begin, const char *name, size_t n, cons
     return value >= 4 && (quoted || (loud ? value >= SHORTEST_VALUE || tight : tight && value >= SHORTEST_VALUE));
 }
 
+/* "api-key" is "api_key". */
+static int begins_with_name(const char *s, const char *name)
+{
+    for (; *name; s++, name++)
+        if (tolower((unsigned char)*s) != *name && !(*name == '_' && *s == '-'))
+            return 0;
+    return 1;
+}
+
+/* "<password>X</password>" */
+static int is_element(const char *s, const char *end)
+{
+    size_t n = s < end && *s == '>' ? value_length_in_element(s + 1, end) : 0;
+    return n >= SHORTEST_VALUE;
+}
+
 static int has_password(const char *begin, const char *end)
 {
     static const char *const names[] = {"password", "passwd",     "passphrase",   "passcode",   "private_key", "secret", "api_key",
@@ -121,7 +146,8 @@ static int has_password(const char *begin, const char *end)
         size_t left = (size_t)(end - at);
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
             size_t n = strlen(names[i]);
-            if (left > n && strncasecmp(at, names[i], n) == 0 && (is_assigned(at + n, end) || follows_option(begin, at, at + n, end)))
+            if (left > n && begins_with_name(at, names[i]) &&
+                (is_assigned(at + n, end) || is_element(at + n, end) || follows_option(begin, at, at + n, end)))
                 return 1;
         }
         for (size_t i = 0; i < sizeof short_names / sizeof *short_names; i++) {
@@ -131,6 +157,84 @@ static int has_password(const char *begin, const char *end)
         }
         if (left > sizeof loud && memcmp(at, loud, sizeof loud - 1) == 0 && is_assigned(at + sizeof loud - 1, end))
             return 1;
+    }
+    return 0;
+}
+
+/* "storage-key: 8f3k2..." of any name: a long value of letters and figures. */
+static int has_named_key(const char *begin, const char *end)
+{
+    for (const char *s = begin; (s = memmem(s, (size_t)(end - s), "key", 3)); s += 3) {
+        if (s == begin || (s[-1] != '-' && s[-1] != '_') || end - s < 4)
+            continue;
+        const char *v = s + 3;
+        while (v < end && *v && strchr("\"' ", *v))
+            v++;
+        if (v == end || (*v != ':' && *v != '='))
+            continue;
+        while (v < end && *v && strchr("\"' :=", *v))
+            v++;
+        size_t n = value_length(v, end), figures = 0;
+        for (size_t i = 0; i < n; i++)
+            figures += isdigit((unsigned char)v[i]) != 0;
+        if (n >= SHORTEST_KEY && figures >= 3 && figures < n)
+            return 1;
+    }
+    return 0;
+}
+
+/* "-u user:password" and "--user user:password"; two numbers are a user and a group. */
+static int has_login_option(const char *begin, const char *end)
+{
+    static const char *const options[] = {" -u ", " --user ", " --user=", " --proxy-user "};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        for (const char *s = begin; (s = memmem(s, (size_t)(end - s), options[i], strlen(options[i])));) {
+            s += strlen(options[i]);
+            while (s < end && (*s == '"' || *s == '\''))
+                s++;
+            const char *colon = s;
+            while (colon<end && * colon> ' ' && *colon != ':')
+                colon++;
+            size_t n = colon < end && *colon == ':' ? value_length(colon + 1, end) : 0;
+            if (n >= 4 && strspn(colon + 1, "0123456789") < n)
+                return 1;
+        }
+    return 0;
+}
+
+/* "mysql -pPASSWORD", of programs that take it so. */
+static int has_joined_password(const char *begin, const char *end)
+{
+    static const char *const programs[] = {"mysql", "mariadb", "sshpass", "7z ", "unzip "};
+    for (const char *s = begin; (s = memmem(s, (size_t)(end - s), " -p", 3)); s += 3) {
+        const char *line = memrchr(begin, '\n', (size_t)(s - begin)), *v = s + 3;
+        line = line ? line + 1 : begin;
+        if (memmem(line, (size_t)(s - line), "sshpass", 7))
+            while (v < end && *v == ' ')
+                v++;
+        while (v < end && (*v == '"' || *v == '\''))
+            v++;
+        for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+            if (memmem(line, (size_t)(s - line), programs[i], strlen(programs[i])) && value_length(v, end) >= 4)
+                return 1;
+    }
+    return 0;
+}
+
+/* The secret key of an AWS account: 40 characters of base64 with a slash or plus, which no path looks like. */
+static int has_aws_secret(const char *s, const char *end)
+{
+    while (s < end) {
+        size_t n = 0, figures = 0, large = 0, small = 0, signs = 0;
+        for (; s + n < end && (isalnum((unsigned char)s[n]) || s[n] == '/' || s[n] == '+'); n++) {
+            figures += isdigit((unsigned char)s[n]) != 0;
+            large += isupper((unsigned char)s[n]) != 0;
+            small += islower((unsigned char)s[n]) != 0;
+            signs += s[n] == '/' || s[n] == '+';
+        }
+        if (n == 40 && signs && figures >= 2 && large >= 5 && small >= 5)
+            return 1;
+        s += n + 1;
     }
     return 0;
 }
@@ -159,7 +263,8 @@ static int has_credential(const char *text, size_t size)
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         if (memmem(text, size, marks[i], strlen(marks[i])))
             return 1;
-    return rp_has_token(text, end, 0) || has_password(text, end) || has_authorization(text, end) || rp_has_url_login(text, end) ||
+    return rp_has_token(text, end, 0) || has_password(text, end) || has_named_key(text, end) || has_login_option(text, end) ||
+           has_joined_password(text, end) || has_aws_secret(text, end) || has_authorization(text, end) || rp_has_url_login(text, end) ||
            rp_has_random_word(text, end);
 }
 

@@ -28,7 +28,9 @@ static void filter_variable(const struct rp_probe *p, struct rp_buf *out, const 
         value = rp_credential;
     else if (strlen(value) > MAX_VALUE)
         value = too_long;
-    else if (!p->opts->identify && *value && (allowed == RP_VARIABLE_HIDDEN || (rp_is_identity(value) && !strstr(name, "VERSION"))) &&
+    else if (!p->opts->identify && *value &&
+             (allowed == RP_VARIABLE_HIDDEN || (!jobs && rp_environment_is_odd(name, value)) ||
+              (rp_is_identity(value) && !strstr(name, "VERSION"))) &&
              !rp_is_hidden(value)) {
         rp_hide_as(p, RP_FORMAT(key, "environment.%s", name), value, hidden);
         value = hidden;

@@ -16,4 +16,6 @@ void rp_put_variable(json_t *obj, const char *field, const char *value, const ch
 /* May `name` be read, and is its value hidden whatever it is? */
 enum rp_variable { RP_VARIABLE_NO, RP_VARIABLE_CLEAR, RP_VARIABLE_HIDDEN };
 enum rp_variable rp_environment_allows(const char *name, size_t n);
+/* The value of a variable whose name ends like those of numbers ("OMP_NUM_THREADS") is none, and no word such as "auto" either. */
+int rp_environment_is_odd(const char *name, const char *value);
 enum rp_variable rp_jobs_allow(const char *name, size_t n);

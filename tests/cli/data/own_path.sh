@@ -3,6 +3,19 @@
 . "$TEST_DIR/common.inc"
 "$REPRO" data make bert own --sequences 64 >out.txt
 exit_of 0 "$REPRO" run bert_tiny_fp32 --steps 1 --set data.path=own -o own.repro.tar.zst
+path_in() { zstd -dcq "$1" | tar -xOf - run.json | jq -r '.recipe."data.path".value + " " + (.recipe."run.save".value // "none")'; }
+# In the bundle, a path is the name of its last part, unless its owner is to be known; a recipe that names folders still resolves to it.
+exit_of 0 "$REPRO" run bert_tiny_fp32 --steps 1 --set "data.path=$PWD/own/" --save "$PWD/kept.safetensors" -o hidden.repro.tar.zst
+[ "$(path_in hidden.repro.tar.zst)" = "own kept.safetensors" ] || fail "$(path_in hidden.repro.tar.zst)"
+exit_of 0 "$REPRO" verify hidden.repro.tar.zst
+exit_of 0 "$REPRO" verify hidden.repro.tar.zst --replay 1 --data own
+exit_of 0 "$REPRO" run bert_tiny_fp32 --steps 1 --identify --set "data.path=$PWD/own" -o clear.repro.tar.zst
+[ "$(path_in clear.repro.tar.zst)" = "$PWD/own none" ] || fail "$(path_in clear.repro.tar.zst)"
+exit_of 0 "$REPRO" verify clear.repro.tar.zst
+sed "s|^  archive:.*|  path: $PWD/own|; /^  sha256:/d" "$TOP/recipes/bert_tiny_fp32.yaml" >mine.yaml
+exit_of 0 "$REPRO" run mine.yaml --steps 1 -o mine.repro.tar.zst
+[ "$(path_in mine.repro.tar.zst)" = "own none" ] || fail "$(path_in mine.repro.tar.zst)"
+exit_of 0 "$REPRO" verify mine.repro.tar.zst
 "$REPRO" inspect own.repro.tar.zst run.json >record.json
 jq -e '.data.pinned == false and (.data | has("archive") | not)' record.json >answer.txt || fail "marked as pinned"
 [ "$(jq -r .data.digest record.json)" = "$("$REPRO" data check own --json | jq -r .digest)" ] || fail "another digest than data check's"
