@@ -154,14 +154,14 @@ const struct rp_command rp_cmd_challenge_draw = {
     .run = cmd_challenge_draw,
 };
 
-struct progress {
+struct answer_progress {
     struct rp_meter meter;
     int64_t shown;
 };
 
 static int report_step(void *arg, int64_t step, int64_t steps)
 {
-    struct progress *p = arg;
+    struct answer_progress *p = arg;
     if (step > p->shown)
         rp_meter_step(&p->meter, (int)step, (int)steps, NAN, 0, "", 0);
     p->shown = step;
@@ -174,7 +174,7 @@ static int write_state(struct rp_cli *cli, int64_t first, const struct rp_verifi
 {
     const struct challenge_opts *o = cli->opts;
     struct rp_replay_result r;
-    struct progress p = {0};
+    struct answer_progress p = {0};
     rp_meter_init(&p.meter, STDERR_FILENO, cli->quiet);
     const struct rp_replay_opts ro = {.steps = first,
                                       .data = o->data,

@@ -77,7 +77,7 @@ static void put_bundle(struct rp_doc *d, struct index_tally *t, const char *root
         rp_result_cells(d, row, "throughput unit", RP_UNKNOWN);
         rp_result_cells(d, row, "interval", RP_NO_EVIDENCE);
         rp_result_cells(d, row, "date", RP_UNKNOWN);
-        rp_doc_cell(d, "%s%s", row->source.verdict, o.trust ? ", with the key.pem next to it" : "");
+        rp_doc_cell(d, "%s%s", row->source.verdict, o.trust ? "; by the key.pem next to it" : "");
     }
     t->failed += failed;
     t->trusted += !failed && rows.row->source.key_known;

@@ -48,6 +48,8 @@ TEST(every_flipped_bit_is_seen)
     int unseen = 0;
     for (size_t i = 0; i < good.size; i++)
         for (int bit = 0; bit < 9; bit++) {
+            if (bit != (int)(i % 9) && !tap_long())
+                continue; /* each byte in one way, all of them in turn */
             char was = good.data[i];
             good.data[i] = bit < 8 ? (char)(was ^ 1 << bit) : was == '\n' ? ' ' : '\n';
             put(path, good.data, good.size);
@@ -76,6 +78,8 @@ TEST(every_truncation_is_seen)
     int failed = rp_ledger_find(path, run, signer(), &place, &err);
     CHECK(failed == 0 && place.position == 4 && place.earlier == 2 && place.sealed == 1 && place.open == 1, "%s", err.msg);
     for (size_t n = 0; n < good.size; n++) {
+        if (n > 400 && n % 7 && !tap_long() && good.data[n - 1] != '\n')
+            continue;
         put(path, good.data, n);
         int at_line = n == 0 || good.data[n - 1] == '\n';
         failed = read_it(path, &s, &err);
@@ -226,7 +230,7 @@ TEST(a_crash_after_every_byte_of_an_append)
     slurp(&two, path);
     append(path, RP_LEDGER_STARTED, 0);
     slurp(&three, path);
-    for (size_t n = two.size; n < three.size; n++) {
+    for (size_t n = two.size; n < three.size; n += tap_long() || n + 12 > three.size ? 1 : 11) {
         RP_BUF kept = {0};
         put(path, two.data, two.size);
         unlink(aside);
