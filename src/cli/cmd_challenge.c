@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct challenge_opts {
@@ -200,8 +201,11 @@ static int cmd_challenge_answer(struct rp_cli *cli, struct rp_err *err)
     RP_VERIFICATION v = {0};
     RP_VERIFIED kept = {0};
     int64_t first, steps;
+    struct stat st;
     if (!o->output)
         return rp_fail(err, RP_USAGE, "--output is missing: the file for the state");
+    if (lstat(o->output, &st) == 0 && !S_ISREG(st.st_mode)) /* the state is written next to it and moved there */
+        return rp_fail(err, RP_USAGE, "'%s' exists and is not a regular file; choose another name with --output", o->output);
     if (rp_cli_check_output(o->output, o->force, err) < 0 || draw_part(&first, &steps, &v, &kept, cli, err) < 0)
         return -1;
     if (first > 0 && write_state(cli, first, &v, &kept, err) < 0)
@@ -272,8 +276,8 @@ const struct rp_command rp_cmd_challenge = {
         "What this does not prove, and what a cheat costs:\n"
         "  that the named machine did it: a faster one, rented, gives the same bits\n"
         "  that one device did it: ten that share the work look like one that is ten times as fast\n"
-        "  that nothing else was tried: c1 can be answered several times, on several machines, and the best sent\n"
-        "  the speed without start and end: capture, unpacking, ceilings and transport count; make the run long\n"
+        "  that nothing else was tried: c1 can be answered several times, and the best sent\n"
+        "  the speed without start and end: capture, ceilings and transport count; make the run long\n"
         "  parts that were never drawn: they cost the prover one made-up state each, found as above\n"
-        "  a run from a file (--init) with neither dropout nor shuffling: no seed changes its bits, they may be old\n",
+        "  a run from a file (--init) that neither shuffles nor drops anything: its bits may be old\n",
 };

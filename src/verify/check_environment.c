@@ -169,7 +169,16 @@ static int has_gpu(const json_t *capture, const char *device)
     return 0;
 }
 
-/* Both captures have the GPU that trained; the index is the one that was asked for. A capture whose worker crashed has no GPU. */
+/* The names of GPUs come from NVML alone: a container without the capability "utility" lacks it, and a worker that crashed asked nothing. */
+static int lists_no_gpu(const json_t *capture)
+{
+    const char *worker = rp_state_at(probes(capture), "gpu.worker");
+    return strcmp(worker, "error") == 0 ||
+           (strcmp(worker, "ok") == 0 && strcmp(rp_state_at(probes(capture), "gpu.nvml_library"), "ok") != 0 &&
+            !rp_group(probes(capture), "gpu.devices"));
+}
+
+/* Both captures have the GPU that trained, unless they could list none; the index is the one that was asked for. */
 static int check_gpu_device(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const json_t *const capture[] = {s->before, s->after};
@@ -181,7 +190,7 @@ static int check_gpu_device(const struct rp_verify_state *s, struct rp_check_res
     for (int i = 0; i < 2; i++) {
         if (has_gpu(capture[i], d.name))
             continue;
-        if (strcmp(rp_state_at(probes(capture[i]), "gpu.worker"), "error") != 0)
+        if (!lists_no_gpu(capture[i]))
             return rp_fail(err, RP_MISMATCH, "the run used '%s', but the capture %s it has no GPU of that name", rp_excerpt(safe, d.name),
                            i ? "after" : "before");
         rp_check_warn(result, "the capture %s the run could not list GPUs: that the machine has '%s' is the signer's word",

@@ -56,7 +56,7 @@ static void judge_claimed(struct rp_level *l, const struct rp_verification *v)
     char speed[80] = "";
     if (t.known)
         RP_FORMAT(speed, "%.3f %s, ", t.value, t.unit);
-    RP_FORMAT(l->text, "%sstep times, device, captures and place in the ledger: the signer's word", speed);
+    RP_FORMAT(l->text, "the signer's word: %sstep times, device, captures, place in the ledger", speed);
 }
 
 struct rp_level rp_level_of(const struct rp_verification *v, enum rp_level_id id)

@@ -2,6 +2,7 @@
  * same when read again, and gives every recipe its seeds. */
 #include "sign/challenge.h"
 
+#include "base/json.h"
 #include "base/text.h"
 #include "recipe/recipe.h"
 #include "sign/dsse.h"

@@ -50,10 +50,14 @@ static void say_agreement(void)
     struct rp_bundle b;
     honest_seal(&b, &honest, author);
     MUST(honest_file(&b, first) >= 0 && rp_verify(&v, first, &(struct rp_verify_opts){.keep = &kept}, &err) == 0);
-    const struct rp_agreement_side there = {v.run, kept.before, &kept.records}, here = {honest.run, honest.before, &kept.records};
+    struct rp_records records;
+    fx_keyed(&honest.steps);
+    MUST(fx_documents(&honest, "complete", NULL, &err) == 0 && rp_records_parse(&records, honest.steps.data, honest.steps.size, &err) == 0);
+    const struct rp_agreement_side there = {v.run, kept.before, &kept.records}, here = {honest.run, honest.before, &records};
     json_object_set_new(honest.run, "replicates", json_pack("{s:s, s:s, s:s}", "statement", v.statement, "bundle", "first.zst", "signer", v.fingerprint));
     json_object_set_new(honest.run, "agreement", rp_agreement(&there, &here, &err));
     MUST(fx_report(&honest, &err) == 0);
+    rp_records_fini(&records);
     rp_verified_fini(&kept);
     rp_verification_fini(&v);
     rp_bundle_fini(&b);

@@ -404,6 +404,22 @@ static __attribute__((unused)) void fx_bend(struct rp_buf *b, const char *was, c
     out = (struct rp_buf){0};
 }
 
+/* The records of a replication: keyed roots in that of the initial state and in the last one. */
+static __attribute__((unused)) void fx_keyed(struct rp_buf *steps)
+{
+    RP_BUF out = {0};
+    char *last = NULL;
+    fx_bend(steps, "{\"phase\":\"init\"", "{\"keyed_root\":\"" FX_ROOT "\",\"phase\":\"init\"");
+    for (char *at = steps->data; (at = strstr(at, "\"learning_rate\"")); at++)
+        last = at;
+    rp_buf_add(&out, steps->data, (size_t)(last - steps->data));
+    rp_buf_puts(&out, "\"keyed_root\":\"" FX_ROOT "\",");
+    rp_buf_puts(&out, last);
+    rp_buf_fini(steps);
+    *steps = out;
+    out = (struct rp_buf){0};
+}
+
 static __attribute__((unused)) void fx_add(struct rp_bundle *b, const char *name, const void *data, size_t size)
 {
     struct rp_err err;

@@ -92,7 +92,7 @@ index() { # STATUS VERDICT: of the one bundle
 index 5 "NOT VERIFIED"
 grep -qF "\"$RATE\"" out.txt && fail "a figure of a bundle that does not verify"
 cp "$(dirname "$BUNDLE")/key.pem" r/x/key.pem
-index 0 "verified, with"
+index 0 "verified: authentic"
 rm r/x/key.pem
 index 0 "verified, but"
 exit_of 2 "$REPRO" compare --layout index r r

@@ -60,7 +60,7 @@ jq -e '.trusted[0].until == "9999-12-31" and (.trusted[0].expired | not)' out.tx
 exit_of 0 "$REPRO" key trust me.pem --name author
 exit_of 0 "$REPRO" verify b.repro.tar.zst --trust bob
 words out.txt 'countersigned|trust|until'
-[ "$(tail -n 1 out.txt)" = verified ] || fail "not verified"
+case $(tail -n 1 out.txt) in "verified: authentic"*) ;; *) fail "not verified" ;; esac
 # a day that is over: the entry as the program would have written it
 store="$XDG_CONFIG_HOME/repro/trust"
 printf 'repro-trust/1\nuntil: 2001-01-01\n' >entry

@@ -60,6 +60,10 @@ exit_of 0 "$REPRO" challenge draw --json a.repro.tar.zst --draw c2
 from=$(jq .from out.txt) steps=$(jq .steps out.txt)
 [ "$steps" = 1 ] && [ "$from" -le 3 ] || fail "drew $from:$steps"
 exit_of 0 "$REPRO" challenge answer a.repro.tar.zst --draw c2 -o state
+mkfifo pipe
+exit_of 2 "$REPRO" challenge answer a.repro.tar.zst --draw c2 -o pipe
+exit_of 2 "$REPRO" challenge answer a.repro.tar.zst --draw c2 -o state
+[ -p pipe ] || fail "the pipe was replaced"
 init=
 [ "$from" = 0 ] || init="--init state"
 # shellcheck disable=SC2086 # no words, or two
