@@ -42,7 +42,7 @@ static int cmd_challenge_new(struct rp_cli *cli, struct rp_err *err)
     if (cli->json)
         cli->result = rp_challenge_json(&c);
     else if (!cli->quiet)
-        fprintf(stderr, "made %s, signed by %s; keep this file: 'repro verify --challenge' compares\n", made, c.by);
+        fprintf(stderr, "made %s, signed by %s; keep this file: 'repro verify --challenge' needs it\n", made, c.by);
     return 0;
 }
 
@@ -187,7 +187,7 @@ static int write_state(struct rp_cli *cli, int64_t first, const struct rp_verifi
                                       .progress = report_step,
                                       .arg = &p};
     rp_interrupt_catch();
-    rp_meter_phase(&p.meter, "training", NULL);
+    rp_meter_phase(&p.meter, "recomputing", NULL);
     int failed = rp_replay(&r, v->run, &kept->records, &ro, err) < 0;
     rp_meter_end(&p.meter);
     if (!failed && r.diverged)
@@ -251,7 +251,7 @@ const struct rp_command rp_cmd_challenge = {
     .summary = "prove a speed to somebody who doubts it",
     .details =
         "A signature shows who claims a speed, not that it is true: the signer's clock and captures are the signer's word. But the bits of "
-        "a run can only be had by computing them, so a run whose bits nobody could know before a moment was computed after it.\n"
+        "a run can be obtained only by computing them, so a run whose bits nobody could know before a given moment was computed after it.\n"
         "\n"
         "1. The challenger makes a challenge and sends it:\n"
         "  repro challenge new -o c1\n"
@@ -266,18 +266,22 @@ const struct rp_command rp_cmd_challenge = {
         "  repro challenge answer b.repro.tar.zst --draw c2 -o state.safetensors\n"
         "  repro verify b.repro.tar.zst --challenge c1 --received file --draw c2 --init state.safetensors\n"
         "\n"
-        "A run that skipped a share f of its parts is found with probability f by each draw: repeat 4 and 5. With c1 in place of c2 nobody "
-        "has to wait, but the prover may seal many bundles until the draw suits.\n"
+        "A run that skipped a share f of its parts is caught by each draw with probability f: repeat 4 and 5. A draw that was made before "
+        "the bundle came, such as c1, is an ordinary replay: the prover could seal bundle after bundle until a favourable part is drawn.\n"
         "\n"
         "Without a challenger: --challenge takes a public value (a drand round, a pulse of the NIST beacon, a Bitcoin block header) as the "
-        "earliest moment, and 'repro timestamp' adds the latest. What can be recomputed of such a file is; the signatures of drand and NIST "
-        "cannot be, so they count only where the verifier gives the same file.\n"
+        "earliest moment, and 'repro timestamp' adds the latest. Whatever can be recomputed from such a file is recomputed. The signatures of "
+        "drand and NIST cannot be, so these values count only if the verifier gives the same file with --challenge. A challenge by the "
+        "signer's own key or by one that countersigned never counts.\n"
+        "\n"
+        "The seeds follow from challenge, signer and recipe. Only recipes of this program, with at most batch size and number of steps "
+        "changed, reach the level timed: another recipe or setting may leave little to compute.\n"
         "\n"
         "What this does not prove, and what a cheat costs:\n"
         "  that the named machine did it: a faster one, rented, gives the same bits\n"
         "  that one device did it: ten that share the work look like one that is ten times as fast\n"
         "  that nothing else was tried: c1 can be answered several times, and the best sent\n"
         "  the speed without start and end: capture, ceilings and transport count; make the run long\n"
-        "  parts that were never drawn: they cost the prover one made-up state each, found as above\n"
-        "  a run from a file (--init) that neither shuffles nor drops anything: its bits may be old\n",
+        "  skipping a part costs only a made-up state; a draw finds it with the probability above\n"
+        "  a run from a file (--init) that neither shuffles nor drops anything: no seed changes its bits\n",
 };

@@ -96,8 +96,6 @@ static int load_recipe(struct run_session *r, struct rp_err *err)
     }
     if (!failed)
         failed = r->from->load(r->from, &r->recipe, r->backend->name, (const char *const *)set, n, err) < 0;
-    if (!failed && r->o->challenge)
-        failed = rp_recipe_challenge(&r->recipe, r->challenge.nonce, err) < 0;
     for (int i = 0; i < n; i++)
         free(set[i]);
     free(set);
@@ -213,6 +211,8 @@ static int load_key(struct run_session *r, struct rp_err *err)
     if (!r->key_file)
         return -1;
     rp_key_fingerprint(r->key, print);
+    if (r->o->challenge && rp_recipe_challenge(&r->recipe, r->challenge.nonce, print, err) < 0)
+        return rp_wrap(err, "--challenge");
     if (r->key_created)
         rp_meter_note(&r->meter, "made a new signing key, %s", print);
     else

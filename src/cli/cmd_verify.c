@@ -136,11 +136,11 @@ static int parse_received(int64_t *ns, const char *text, const char *bundle, str
     struct stat st;
     int64_t seconds = rp_rfc3339_seconds(text);
     if (strcmp(text, "file") == 0 && stat(bundle, &st) == 0)
-        seconds = st.st_mtime;
+        seconds = st.st_mtime > st.st_ctime ? st.st_mtime : st.st_ctime; /* copying may keep the first, not the second */
     if (seconds < 0)
         return rp_fail(err, RP_USAGE, "option '--received': '%.40s' is neither a time like 2026-11-23T12:00:00Z nor the word file", text);
-    *ns = seconds * 1000000000;
-    return *ns <= (int64_t)rp_wall_ns() ? 0 : rp_fail(err, RP_USAGE, "option '--received': %.40s is in the future", text);
+    *ns = (seconds + 1) * 1000000000; /* to the end of that second */
+    return *ns <= (int64_t)rp_wall_ns() + 1000000000 ? 0 : rp_fail(err, RP_USAGE, "option '--received': %.40s is in the future", text);
 }
 
 static int list_checks(struct rp_cli *cli, struct rp_err *err)

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#define SECONDS_MAX 9000000000 /* in the year 2255: nanoseconds have 63 bits */
+
 struct challenge_text {
     char nonce[RP_SHA256_HEX], at[32], program[64], note[201];
     struct rp_buf pem;
@@ -76,7 +78,7 @@ static int read_payload(struct challenge_text *t, const struct rp_buf *payload, 
         copy_text(t->note, sizeof t->note, j, "predicate/note", err) < 0)
         return -1;
     rp_buf_puts(&t->pem, rp_json_text_at(j, "predicate/key"));
-    if (!rp_is_sha256(t->nonce) || rp_rfc3339_seconds(t->at) < 0 || !is_note(t->note) ||
+    if (!rp_is_sha256(t->nonce) || rp_rfc3339_seconds(t->at) < 0 || rp_rfc3339_seconds(t->at) > SECONDS_MAX || !is_note(t->note) ||
         rp_plain_size(t->program, strlen(t->program), 0) != strlen(t->program))
         return rp_fail(err, RP_MALFORMED, "challenge: its nonce, time, note or program has another form than this program writes");
     write_payload(&again, t);
@@ -112,7 +114,7 @@ static int read_public_value(struct rp_challenge *c, const void *data, size_t si
     c->made_ns = (uint64_t)(v.time_ns - v.early_ns);
     c->proved = v.proved;
     snprintf(c->note, sizeof c->note, "%s", v.name);
-    snprintf(c->checked, sizeof c->checked, "%.120s; %.110s", v.checked, v.claimed);
+    snprintf(c->checked, sizeof c->checked, "%s; %s", v.checked, v.claimed);
     return 0;
 }
 

@@ -32,7 +32,7 @@ struct rp_challenge {
     char by[RP_FINGERPRINT_SIZE]; /* the challenger's key; "" for a public value */
     char note[201];               /* UTF-8 without control characters; "" for none */
     int proved;                   /* a public value whose age needs nobody's word */
-    char checked[240];            /* what was checked, and what was not; printable ASCII */
+    char checked[520];            /* what was checked, and what was not; printable ASCII */
 };
 
 /* A new one with a random nonce. RP_USAGE: a note that is too long or has control characters. */

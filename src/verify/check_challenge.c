@@ -11,33 +11,46 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SLACK_S 1.0    /* the later end may be rounded down to a whole second */
+#define SLACK_S 1.0    /* of clocks that count seconds */
 #define CLOCKS_S 300.0 /* clocks of two machines differ by less */
 
-/* Of every recorded step, warm-up too: all of it was computed between the two moments. */
+/* Of every step up to the last state root, warm-up too: all of it was computed between the two moments, and any part of it can be drawn. */
 static int64_t all_samples(const struct rp_verify_state *s)
 {
-    int64_t n = 0, each = s->recipe.train_batch_size * rp_recipe_micro_batches(&s->recipe);
-    for (int64_t i = 0; i < s->records.n; i++)
-        n += s->records.r[i].step >= 0;
-    return n * each;
+    int64_t n = 0, sum = 0;
+    for (int64_t i = 0; i < s->records.n; i++) {
+        const struct rp_step_record *r = &s->records.r[i];
+        sum += r->step >= 0 ? r->samples : 0;
+        n = r->root ? sum : n;
+    }
+    return n;
+}
+
+/* A key that the verifier trusts, and neither the signer's own nor one that countersigned for them. */
+static int is_independent(const struct rp_verify_state *s, const struct rp_challenge *c, char name[RP_TRUST_NAME])
+{
+    char until[RP_DATE_SIZE];
+    struct rp_err none = {0};
+    return *c->by && strcmp(c->by, s->v->fingerprint) != 0 && !rp_countersign_role(s->v, c->by) &&
+           rp_trust_find(c->by, name, until, &none) > 0;
 }
 
 /* Whose word the earlier end rests on; 0: nobody's whom the verifier named. */
 static int bound_start(struct rp_timed *t, const struct rp_verify_state *s, const struct rp_challenge *c)
 {
-    char made[32], name[RP_TRUST_NAME] = "", until[RP_DATE_SIZE];
-    struct rp_err none = {0};
+    char made[32], name[RP_TRUST_NAME] = "";
     rp_rfc3339(made, c->made_ns);
     if (s->o->challenge)
         RP_FORMAT(t->before_by, "your challenge of %.20s", made);
     else if (c->proved)
         RP_FORMAT(t->before_by, "%.150s of %.20s", c->note, made);
-    else if (*c->by && rp_trust_find(c->by, name, until, &none) > 0)
+    else if (is_independent(s, c, name))
         RP_FORMAT(t->before_by, "the challenge of %.20s by '%.120s'", made, name);
     else {
         RP_FORMAT(t->before_by, "it answers a challenge of %.20s by %.90s, which nobody here vouches for: --challenge FILE", made,
-                  *c->by ? c->by : c->note);
+                  !*c->by                                  ? c->note
+                  : strcmp(c->by, s->v->fingerprint) == 0 ? "the signer's own key"
+                                                           : c->by);
         return 0;
     }
     t->not_before_ns = (int64_t)c->made_ns;

@@ -119,7 +119,7 @@ static json_t *resolve_again(const struct rp_verify_state *s, int *overrides, in
     if (rp_recipe_parse_again(&r, rp_buf_text(yaml), yaml->size, "recipe.yaml", config,
                               json_string_value(json_object_get(s->run, "backend")), (const char *const *)set, n, err) == 0) {
         const char *nonce = json_string_value(rp_json_at(s->run, "challenge/nonce"));
-        out = nonce && rp_recipe_challenge(&r, nonce, err) < 0 ? NULL : rp_recipe_to_json(&r);
+        out = nonce && rp_recipe_challenge(&r, nonce, s->v->fingerprint, err) < 0 ? NULL : rp_recipe_to_json(&r);
         rp_recipe_fini(&r);
     }
     *overrides = n;
@@ -158,6 +158,35 @@ static int check_other_recipe(const struct rp_verify_state *s, const char *name,
                          here->version, version);
 }
 
+const char *rp_verify_changed_setting(const struct rp_verify_state *s, const char **by)
+{
+    static const char *const free_of[] = {"run.", "measure.", "evidence."};
+    const char *key;
+    json_t *entry;
+    json_object_foreach(json_object_get(s->run, "recipe"), key, entry)
+    {
+        const char *origin = json_string_value(json_object_get(entry, "origin"));
+        int harmless = strcmp(origin, rp_origin_name(RP_FROM_COMMAND_LINE)) != 0 && strcmp(origin, rp_origin_name(RP_FROM_CONFIG)) != 0;
+        for (size_t i = 0; i < sizeof free_of / sizeof *free_of; i++)
+            harmless |= strncmp(key, free_of[i], strlen(free_of[i])) == 0 && strcmp(key, "run.init") != 0;
+        *by = strcmp(origin, rp_origin_name(RP_FROM_CONFIG)) == 0 ? "a model.config" : "the command line";
+        if (!harmless)
+            return key;
+    }
+    return NULL;
+}
+
+/* What the run has of its own, and no recipe of this program has. The number of samples in a step changes what it does to the model, not the
+ * work on a sample. */
+static const char *find_own_setting(const struct rp_verify_state *s, const struct rp_embed *same)
+{
+    static const char *const sizes[] = {"train.batch_size", "train.accumulation_steps"};
+    const char *by, *key = rp_verify_changed_setting(s, &by);
+    if (!same)
+        return "recipe.yaml";
+    return key && strcmp(key, sizes[0]) != 0 && strcmp(key, sizes[1]) != 0 ? key : NULL;
+}
+
 int rp_check_recipe(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     char hex[RP_SHA256_HEX], text[400];
@@ -189,9 +218,12 @@ int rp_check_recipe(struct rp_verify_state *s, struct rp_check_result *result, s
     if (strncmp(name, prefix, sizeof prefix - 1) == 0) {
         name += sizeof prefix - 1;
         RP_FREE char *path = rp_asprintf("recipes/%s.yaml", name);
+        snprintf(s->v->own_setting, sizeof s->v->own_setting, "recipe.yaml"); /* until it is known */
         if (!same || strcmp(same->name, path) != 0)
             return check_other_recipe(s, name, result, err);
     }
+    const char *own = find_own_setting(s, same);
+    snprintf(s->v->own_setting, sizeof s->v->own_setting, "%.60s", own ? own : "");
     RP_FREE char *what = same ? rp_asprintf("%s of this program", same->name) : rp_strdup("recipe.yaml");
     if (configured)
         return rp_check_note(result, "%s, %d keys set on the command line, %d by a model.config that is not in the bundle: the signer's "

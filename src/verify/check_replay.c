@@ -1,9 +1,11 @@
 /* The check `replay`. */
+#include "base/json.h"
 #include "verify/draw.h"
 #include "verify/state.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* The first tensor and elements that differ; appended to the message of the failure. */
 static void describe_divergence(const struct rp_replay_result *r, struct rp_check_result *result)
@@ -60,6 +62,14 @@ static const char *describe_times(char out[160], const struct rp_replay_result *
     return out;
 }
 
+/* A value that was there before the bundle came could be known when it was sealed: then it is a replay like any other. */
+static int is_late_draw(const struct rp_verify_state *s)
+{
+    double ended = rp_verify_wall(s->run, "ended_at"), made = (double)s->o->draw->made_ns / 1e9;
+    double came = s->o->received_ns ? (double)(s->o->received_ns / 1000000000) : ended;
+    return made >= came && made >= ended && strcmp(s->o->draw->sha256, rp_json_text_at(s->run, "challenge/sha256")) != 0;
+}
+
 /* --draw: the part between two state roots that the challenge draws for this bundle. */
 static int draw_steps(const struct rp_verify_state *s, struct rp_replay_opts *o, struct rp_err *err)
 {
@@ -89,7 +99,7 @@ int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, s
     s->v->replay_from = r.first;
     s->v->replayed = r.steps;
     s->v->keyed = r.keyed;
-    s->v->drawn = s->o->draw != NULL;
+    s->v->drawn = s->o->draw && is_late_draw(s);
     if (r.first == 0)
         rp_check_text(result, "bit-equal: %" PRId64 " steps and %" PRId64 " state roots%s%s%s", r.steps, r.roots, describe_limit(all, &o, &r),
                      r.state_compared ? "; every element of the last state" : "", describe_times(times, &r));

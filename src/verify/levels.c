@@ -26,28 +26,35 @@ static void judge_computed(struct rp_level *l, const struct rp_verification *v)
         RP_FORMAT(l->text, "all %" PRId64 " steps were trained again here, with the same bits", all);
     else if (l->state == RP_LEVEL_PART)
         RP_FORMAT(l->text, "%" PRId64 " of %" PRId64 " steps (%" PRId64 " to %" PRId64 "%s) were trained again here, with the same bits",
-                  v->replayed, all, v->replay_from, last, v->drawn ? ", drawn by a challenge" : "");
+                  v->replayed, all, v->replay_from, last, v->drawn ? ", drawn by a challenge made after the bundle" : "");
     else
         RP_FORMAT(l->text, "no step was trained again here: --replay K");
 }
 
-/* Without a replay nothing shows that there was work to time; the first steps alone are what a cheat would compute. */
+/* Without a replay nothing shows that there was work to time; the first steps alone are what a cheat would compute; and a recipe of the signer's
+ * own may leave little to compute. */
 static void judge_timed(struct rp_level *l, const struct rp_verification *v)
 {
     const struct rp_timed *t = &v->timed;
     struct rp_level computed = {0};
+    char unless[140] = "";
     judge_computed(&computed, v);
-    l->state = t->rate <= 0                                ? RP_LEVEL_NO
-               : computed.state == RP_LEVEL_PART && v->drawn ? RP_LEVEL_YES
-                                                             : computed.state;
+    l->state = t->rate <= 0 ? RP_LEVEL_NO : computed.state;
+    if (computed.state == RP_LEVEL_NO)
+        RP_FORMAT(unless, "if the steps were computed (--draw, --replay), ");
+    else if (computed.state == RP_LEVEL_PART && !v->drawn)
+        RP_FORMAT(unless, "if all steps were computed (--draw a part that nobody could know), ");
+    else if (l->state != RP_LEVEL_NO && *v->own_setting)
+        RP_FORMAT(unless, "if %s of the signer's own leaves the work of a known recipe, ", v->own_setting);
+    else if (l->state != RP_LEVEL_NO)
+        l->state = RP_LEVEL_YES;
+    if (l->state == RP_LEVEL_YES && *unless)
+        l->state = RP_LEVEL_PART;
     if (t->rate <= 0)
         RP_FORMAT(l->text, "%s", *t->before_by ? t->before_by : "the run answers no challenge: only its signer's clock bounds it");
     else
-        RP_FORMAT(l->text, "%s%.4g %s over the whole run: %" PRId64 " samples in at most %.0f s, %s, %.60s",
-                  l->state == RP_LEVEL_YES    ? "at least "
-                  : l->state == RP_LEVEL_PART ? "if all steps were computed (--draw), at least "
-                                              : "if the steps were computed (--draw, --replay), at least ",
-                  t->rate, rp_throughput_of(v->run).unit, t->samples, t->seconds, t->before_by, t->after_by);
+        RP_FORMAT(l->text, "%sat least %.4g %s over the whole run: %" PRId64 " samples in at most %.0f s, %s, %.60s", unless, t->rate,
+                  rp_throughput_of(v->run).unit, t->samples, t->seconds, t->before_by, t->after_by);
 }
 
 static void judge_claimed(struct rp_level *l, const struct rp_verification *v)
@@ -126,7 +133,7 @@ void rp_levels_line(struct rp_buf *out, const struct rp_verification *v)
     }
     rp_buf_puts(out, "; claimed: ");
     if (reached[RP_LEVEL_timed] == RP_LEVEL_YES)
-        rp_buf_printf(out, "speed above %.4g %s", v->timed.rate, rp_throughput_of(v->run).unit);
+        rp_buf_printf(out, "speed beyond %.4g %s", v->timed.rate, rp_throughput_of(v->run).unit);
     else if (v->timed.rate > 0)
         rp_buf_printf(out, "speed (at least %.4g %s if its steps were computed)", v->timed.rate, rp_throughput_of(v->run).unit);
     else

@@ -85,29 +85,10 @@ static int recipe_digest(char out[RP_SHA256_HEX], const char *word)
     return e || rp_is_sha256(word) ? 0 : -1;
 }
 
-/* A setting that differs from the recipe and is not about where and how long to run, and what set it; NULL: none. */
-static const char *changed_setting(const struct rp_verify_state *s, const char **by)
-{
-    static const char *const free_of[] = {"run.", "measure.", "evidence."};
-    const char *key;
-    json_t *entry;
-    json_object_foreach(json_object_get(s->run, "recipe"), key, entry)
-    {
-        const char *origin = json_string_value(json_object_get(entry, "origin"));
-        int harmless = strcmp(origin, rp_origin_name(RP_FROM_COMMAND_LINE)) != 0 && strcmp(origin, rp_origin_name(RP_FROM_CONFIG)) != 0;
-        for (size_t i = 0; i < sizeof free_of / sizeof *free_of; i++)
-            harmless |= strncmp(key, free_of[i], strlen(free_of[i])) == 0 && strcmp(key, "run.init") != 0;
-        *by = strcmp(origin, rp_origin_name(RP_FROM_CONFIG)) == 0 ? "a model.config" : "the command line";
-        if (!harmless)
-            return key;
-    }
-    return NULL;
-}
-
 static void rule_recipes(const struct rp_verify_state *s, struct rules_answer *a)
 {
     char digest[RP_SHA256_HEX];
-    const char *is = json_string_value(json_object_get(s->run, "recipe_sha256")), *by = "", *changed = changed_setting(s, &by);
+    const char *is = json_string_value(json_object_get(s->run, "recipe_sha256")), *by = "", *changed = rp_verify_changed_setting(s, &by);
     const char *unknown = NULL;
     for (int i = 0; i < a->rule->n; i++) {
         if (recipe_digest(digest, a->rule->word[i]) < 0)
@@ -276,8 +257,9 @@ static void rule_bits_equal(const struct rp_verify_state *s, struct rules_answer
     int64_t steps = json_integer_value(json_object_get(bits, "steps")), own = rp_verify_steps(s->run), first = s->v->original_steps;
     if (require_original(s, a) < 0)
         return;
-    if (equal && !s->v->keyed)
-        answer(a, 0, "unknown: equal bits can be copied, and no keyed root of the replication was recomputed (--replay, up to a state root)");
+    if (equal && (!s->v->keyed || (s->v->replayed < own && !s->v->drawn)))
+        answer(a, 0, "unknown: equal bits can be copied; %" PRId64 " of %" PRId64 " steps were recomputed here with %" PRId64 " keyed roots "
+                     "(--replay of all, or --draw)", s->v->replayed, own, s->v->keyed);
     else if (equal && steps >= 1 && steps == own && steps == first)
         answer(a, 1, "equal over %" PRId64 " steps", steps);
     else

@@ -115,7 +115,8 @@ struct rp_verification {
     json_t *run;                           /* run.json once digests and schema passed, else NULL */
     int64_t replay_from, replayed;         /* how many steps were replayed with equal bits, and the first of them */
     int64_t keyed;                         /* keyed roots of a replication that were recomputed, after a step */
-    int drawn;                             /* by a challenge (--draw) */
+    int drawn;                             /* by a challenge (--draw) made after the bundle came */
+    char own_setting[64];                  /* what the run has of its own, and no recipe of this program: a key, "recipe.yaml"; or "" */
     struct rp_timed timed;
     json_t *replay;                        /* rp_replay_json(), or NULL without a replay */
     json_t *policy;                        /* [{"rule", "holds", "text"}] of the given policy, or NULL */

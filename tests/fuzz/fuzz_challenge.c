@@ -42,7 +42,7 @@ static void check(const void *data, size_t size)
     for (uint64_t parts = 1; parts < 5; parts++)
         must(rp_challenge_draw(&c, c.sha256, parts) < parts);
     struct rp_recipe r;
-    must(rp_recipe_load(&r, "bert_tiny_fp32", NULL, NULL, 0, &err) == 0 && rp_recipe_challenge(&r, c.nonce, &err) == 0);
+    must(rp_recipe_load(&r, "bert_tiny_fp32", NULL, NULL, 0, &err) == 0 && rp_recipe_challenge(&r, c.nonce, "SHA256:", &err) == 0);
     rp_recipe_fini(&r);
 }
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "sign/challenge.h"
 #include "sign/dsse.h"
+#include "sign/trust.h"
 #include "verify/draw.h"
 #include "verify/levels.h"
 
@@ -87,7 +88,7 @@ static void apply(struct rp_recipe *r, const struct rp_challenge *c, const char 
 {
     struct rp_err err;
     CHECK(rp_recipe_parse(r, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", &setting, setting != NULL, &err) == 0, "%s", err.msg);
-    CHECK(rp_recipe_challenge(r, c->nonce, &err) == 0, "%s", err.msg);
+    CHECK(rp_recipe_challenge(r, c->nonce, "SHA256:", &err) == 0, "%s", err.msg);
 }
 
 TEST(seeds_follow_from_nonce_recipe_and_key)
@@ -111,7 +112,7 @@ TEST(seeds_follow_from_nonce_recipe_and_key)
     rp_recipe_fini(&b);
     const char *own = "seed.init=7";
     CHECK(rp_recipe_parse(&a, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", &own, 1, &err) == 0, "%s", err.msg);
-    CHECK(rp_recipe_challenge(&a, first.nonce, &err) < 0 && err.code == RP_USAGE, "a seed of one's own: %s", err.msg);
+    CHECK(rp_recipe_challenge(&a, first.nonce, "SHA256:", &err) < 0 && err.code == RP_USAGE, "a seed of one's own: %s", err.msg);
     rp_recipe_fini(&a);
 }
 
@@ -141,7 +142,10 @@ static void answer(struct fx *x, const char *at)
     make_challenge(&x->challenge, "lab", at);
     struct rp_challenge c = read_challenge(&x->challenge);
     FX_SET(x, "evidence.state_root_every=1000");
-    CHECK(rp_recipe_challenge(&x->recipe, c.nonce, &err) == 0, "%s", err.msg);
+    char print[RP_FINGERPRINT_SIZE];
+    FX_KEY *k = fx_key("signer");
+    rp_key_fingerprint(k, print);
+    CHECK(rp_recipe_challenge(&x->recipe, c.nonce, print, &err) == 0, "%s", err.msg);
     fx_compute(x);
 }
 
@@ -169,6 +173,10 @@ static void expect_bound(const char *received, enum rp_code code)
     struct rp_level l = rp_level_of(&v, RP_LEVEL_timed);
     CHECK(l.state == RP_LEVEL_NO, "timed without a replay: %s", l.text);
     v.replayed = 7;
+    l = rp_level_of(&v, RP_LEVEL_timed);
+    CHECK(l.state == RP_LEVEL_PART, "a recipe of the signer's own: %s", l.text);
+    CHECK_STR(v.own_setting, "recipe.yaml");
+    *v.own_setting = 0; /* one of this program: tests/cli/verify/challenge.sh */
     l = rp_level_of(&v, RP_LEVEL_timed);
     CHECK(l.state == RP_LEVEL_YES, "not timed: %s", l.text);
     v.replayed = 1;
@@ -203,6 +211,57 @@ TEST(less_time_outside_than_inside_is_refused)
 }
 
 /* ---- bundles by somebody who did not do what they say ---- */
+
+/* The signer is trusted, and so is the key of the challenge: it is the same. */
+TEST(a_challenge_by_the_signer_bounds_nothing)
+{
+    RP_VERIFICATION v = {0};
+    struct rp_err err = {0};
+    FX(x);
+    make_challenge(&x.challenge, "signer", "2026-09-21T14:13:00Z");
+    struct rp_challenge c = read_challenge(&x.challenge);
+    FX_SET(&x, "evidence.state_root_every=1000");
+    CHECK(rp_recipe_challenge(&x.recipe, c.nonce, c.by, &err) == 0, "%s", err.msg);
+    fx_compute(&x);
+    fx_seal(&x, "signer", "sealed");
+    FX_KEY *k = fx_key("signer");
+    CHECK(rp_trust_add("alice", NULL, k, &err) == 0, "%s", err.msg);
+    RP_FREE char *path = fx_path("sealed");
+    CHECK(rp_verify(&v, path, &(struct rp_verify_opts){0}, &err) == 0 && v.timed.rate == 0, "%s", err.msg);
+    CHECK(v.check[RP_CHECK_challenge].state == RP_CHECK_NOTE, "%s", v.check[RP_CHECK_challenge].text);
+    CHECK(rp_trust_remove("alice", &err) == 0, "%s", err.msg);
+}
+
+/* Of somebody else, sealed again under another key: the seeds are another's. */
+TEST(an_answer_that_was_copied_is_refused)
+{
+    FX(x);
+    answer(&x, "2026-09-21T14:13:00Z");
+    fx_seal(&x, "copier", "sealed");
+    expect("sealed", NULL, RP_VERDICT_FAILED, RP_CHECK_recipe, RP_MISMATCH);
+}
+
+/* Steps after the last root are in no part that can be drawn. */
+TEST(only_steps_up_to_the_last_root_count)
+{
+    struct rp_err err;
+    FX(x);
+    make_challenge(&x.challenge, "lab", "2026-09-21T14:13:00Z");
+    struct rp_challenge c = read_challenge(&x.challenge);
+    FX_SET(&x, "evidence.state_root_every=1000");
+    char print[RP_FINGERPRINT_SIZE];
+    FX_KEY *k = fx_key("signer");
+    rp_key_fingerprint(k, print);
+    CHECK(rp_recipe_challenge(&x.recipe, c.nonce, print, &err) == 0, "%s", err.msg);
+    rp_buf_fini(&x.steps);
+    fx_records_until(&x.steps, 1, 3, 2, 5);
+    CHECK(fx_documents(&x, "incomplete", "interrupted", &err) == 0, "%s", err.msg);
+    fx_seal(&x, "signer", "sealed");
+    RP_VERIFICATION v = {0};
+    RP_FREE char *path = fx_path("sealed");
+    CHECK(rp_verify(&v, path, &(struct rp_verify_opts){.challenge = &c}, &err) == 0, "%s", err.msg);
+    CHECK(v.timed.samples == 0 && v.timed.rate == 0, "%lld samples", (long long)v.timed.samples);
+}
 
 TEST(a_run_that_began_before_its_challenge_is_refused)
 {

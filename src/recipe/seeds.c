@@ -10,12 +10,12 @@
 #define NUMPY_BITS 31
 
 /* The leading bits of a digest. */
-static uint64_t derive(const char *nonce, const char *recipe, const char *key, int bits)
+static uint64_t derive(const char *nonce, const char *signer, const char *recipe, const char *key, int bits)
 {
     unsigned char digest[RP_SHA256_SIZE];
     uint64_t word = 0;
     RP_BUF text = {0};
-    rp_buf_printf(&text, "repro-seed/1\n%s\n%s\n%s\n", nonce, recipe, key);
+    rp_buf_printf(&text, "repro-seed/1\n%s\n%s\n%s\n%s\n", nonce, signer, recipe, key);
     rp_sha256_bytes(digest, text.data, text.size);
     for (int i = 0; i < 8; i++)
         word = word << 8 | digest[i];
@@ -29,7 +29,7 @@ static int set_number(struct rp_recipe *r, const char *key, uint64_t value, stru
     return rp_recipe_set(r, key, text, RP_FROM_CHALLENGE, err);
 }
 
-int rp_recipe_challenge(struct rp_recipe *r, const char *nonce, struct rp_err *err)
+int rp_recipe_challenge(struct rp_recipe *r, const char *nonce, const char *signer, struct rp_err *err)
 {
     int64_t steps = r->measure_warmup_steps + r->measure_repeats * r->measure_timed_steps;
     for (int k = 0; k < RP_KEY_COUNT; k++) {
@@ -39,7 +39,7 @@ int rp_recipe_challenge(struct rp_recipe *r, const char *nonce, struct rp_err *e
         if (r->origin[k] == RP_FROM_COMMAND_LINE)
             return rp_fail(err, RP_USAGE, "%s is set by the challenge: remove it from the command line", key);
         int bits = k == RP_KEY_seed_data && r->data_order == RP_DATA_ORDER_megatron ? NUMPY_BITS : BITS;
-        if (set_number(r, key, derive(nonce, r->sha256, key, bits), err) < 0)
+        if (set_number(r, key, derive(nonce, signer, r->sha256, key, bits), err) < 0)
             return -1;
     }
     if (r->evidence_state_root_every > 0)
