@@ -197,7 +197,7 @@ TEST(devices_of_interest)
     static const struct {
         const char *address, *kind, *names, *speed, *width, *width_max;
     } expected[] = {{"0000:3d:00.0", "\"gpu\"", "null", "8.0", "8", "16"},
-                    {"0000:3f:00.0", "\"network\"", "[\"enx\", \"ib0\", \"mlx5_0\"]", "8.0", "16", "16"},
+                    {"0000:3f:00.0", "\"network\"", "[\"ib0\", \"if-0a7b86f613d5\", \"mlx5_0\"]", "8.0", "16", "16"},
                     {"0000:17:02.0", "\"nvswitch\"", "null", "null", "null", "null"}};
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         const char *const fields[][2] = {{"kind", expected[i].kind},
