@@ -63,6 +63,20 @@ TEST(one_form_of_a_name)
     CHECK_STR(out, "vpn-customer7");
 }
 
+/* What only a system call says of an interface is in a record under its hidden name. */
+TEST(answers_about_interfaces)
+{
+    struct rp_capture_opts o = {.root = "/"};
+    char shown[RP_INTERFACE], key[RP_INTERFACE + 16];
+    rp_interface_hide(salt, "vpn-customer7", shown);
+    RP_JSON *recorded = json_pack("{s:{s:s}}", "answers", RP_FORMAT(key, "ethtool %s", shown), "firmware");
+    const struct rp_probe p = {.opts = &o, .salt = salt, .recorded = recorded};
+    RP_JSON *answer = rp_probe_query_as(&p, "ethtool", "vpn-customer7", shown, NULL);
+    RP_JSON *none = rp_probe_query(&p, "ethtool", "vpn-customer7", NULL);
+    CHECK_STR(json_string_value(answer), "firmware");
+    CHECK(!none, "the machine's name is a key of the record");
+}
+
 /* %: the hidden form of vpn-customer7 */
 static void check_text(char *seen, const char *expected)
 {

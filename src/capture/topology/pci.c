@@ -53,7 +53,10 @@ static void put_names(const struct rp_probe *p, json_t *out, const char *dir)
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         RP_FREE char *path = rp_asprintf("%s/%s", dir, classes[i]);
         RP_DIRLIST d = {0};
-        i == 0 ? rp_interfaces_read(&d, p, path, 16) : rp_dirlist_read(&d, p, path, 16);
+        if (strcmp(classes[i], "net") == 0)
+            rp_interfaces_read(&d, p, path, 16);
+        else
+            rp_dirlist_read(&d, p, path, 16);
         for (int k = 0; k < d.n; k++)
             if (rp_is_plain_name(d.name[k]))
                 json_array_append_new(list, json_string(d.name[k]));
