@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/nearest.h"
+#include "capture/privacy/interface_names.h"
 #include "capture/record.h"
 
 #include <errno.h>
@@ -90,6 +91,7 @@ static json_t *run_all(struct rp_probe *p)
         p->out = json_object();
         json_object_set_new(all, p->name, p->out);
         probes[i].run(p);
+        rp_hide_interfaces_in_sources(p, p->out);
     }
     rp_mark_unseen(p, all);
     return all;

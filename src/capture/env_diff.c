@@ -44,6 +44,20 @@ static char *shown_path(const struct compare_walk *w)
 
 /* ---- values ---- */
 
+static int has_digits_after(const char *text, const char *mark, size_t digits)
+{
+    for (; text && (text = strstr(text, mark)); text += strlen(mark))
+        if (strspn(text + strlen(mark), "0123456789abcdef") >= digits)
+            return 1;
+    return 0;
+}
+
+/* The hidden name of a network interface. */
+static int holds_interface(const char *text)
+{
+    return has_digits_after(text, "if-", 12);
+}
+
 /* Does it contain the hash of a hidden text? */
 static int holds_hash(const json_t *value)
 {
@@ -51,10 +65,7 @@ static int holds_hash(const json_t *value)
     for (size_t i = 0; i < json_array_size(value); i++)
         if (holds_hash(json_array_get(value, i)))
             return 1;
-    for (; p && (p = strstr(p, "sha256:")); p += 7)
-        if (strspn(p + 7, "0123456789abcdef") >= 64)
-            return 1;
-    return 0;
+    return has_digits_after(p, "sha256:", 64) || holds_interface(p);
 }
 
 /* The words of a list, sorted, each once; how many. */
@@ -192,7 +203,8 @@ static void list_one(struct compare_walk *w, const struct rp_field *f, const jso
 {
     enum known least = kind_of(a) < kind_of(b) ? kind_of(a) : kind_of(b);
     int differs = least == ABSENT || (least == MISSING && is_listed_by_name(f)) || least == KNOWN;
-    list_difference(w, differs ? w->different : w->one_side, f, a, b);
+    int other_name = !w->same_hiding && holds_interface(w->path.data);
+    list_difference(w, other_name ? w->not_comparable : differs ? w->different : w->one_side, f, a, b);
 }
 
 static void compare_values(struct compare_walk *w, const json_t *a, const json_t *b)

@@ -85,6 +85,8 @@ int rp_resolve(int root, const char *path, int follow_last, char out[PATH_MAX],
  * recorded; else from the record; NULL: unknown. ask() returns a new reference or NULL, and nothing that must be hidden. */
 typedef json_t *rp_query(const struct rp_probe *p, const char *arg);
 json_t *rp_probe_query(const struct rp_probe *p, const char *what, const char *arg, rp_query *ask);
+/* The same for an arg that is hidden: a record has it as `shown`. */
+json_t *rp_probe_query_as(const struct rp_probe *p, const char *what, const char *arg, const char *shown, rp_query *ask);
 /* Bytes of the file system that holds path, and those an ordinary user may still write; 0 or -1. */
 int rp_probe_query_space(const struct rp_probe *p, const char *path, int64_t *total, int64_t *available);
 /* A document of its own below the record's /.repro; it is read back with rp_text_read(). Nothing without a record. */

@@ -329,7 +329,12 @@ void rp_dirlist_free(struct rp_dirlist *d)
 
 json_t *rp_probe_query(const struct rp_probe *p, const char *what, const char *arg, rp_query *ask)
 {
-    RP_FREE char *key = rp_asprintf("%s%s%s", what, arg ? " " : "", arg ? arg : "");
+    return rp_probe_query_as(p, what, arg, arg, ask);
+}
+
+json_t *rp_probe_query_as(const struct rp_probe *p, const char *what, const char *arg, const char *shown, rp_query *ask)
+{
+    RP_FREE char *key = rp_asprintf("%s%s%s", what, shown ? " " : "", shown ? shown : "");
     json_t *answer = p->live ? ask(p, arg) : json_deep_copy(json_object_get(json_object_get(p->recorded, "answers"), key));
     if (p->record && answer)
         rp_record_answer(p->record, key, answer);

@@ -1,6 +1,7 @@
 #include "capture/record.h"
 
 #include "base/json.h"
+#include "capture/privacy/interface_names.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -51,11 +52,18 @@ static int write_file(int dir, const char *path, const void *data, size_t size)
     return rp_write_all(fd, data, size);
 }
 
+/* The form of a path, or of a link in /sys, that the record has: names of interfaces are hidden. */
+static char *recorded_path(const struct rp_recorder *r, const char *path)
+{
+    return rp_path_hide_interfaces(json_string_value(json_object_get(r->live, "salt")), path);
+}
+
 static void note_link(void *ctx, const char *path, const char *target)
 {
     struct rp_recorder *r = ctx;
-    if (make_parents(r->dir, path) < 0 || (symlinkat(target, r->dir, path + 1) < 0 && errno != EEXIST))
-        note_failure(r, path);
+    RP_FREE char *at = recorded_path(r, path), *to = strncmp(path, "/sys/", 5) == 0 ? recorded_path(r, target) : rp_strdup(target);
+    if (make_parents(r->dir, at) < 0 || (symlinkat(to, r->dir, at + 1) < 0 && errno != EEXIST))
+        note_failure(r, at);
 }
 
 /* path, with the longest directory of it that has another name in the record called by that. */
@@ -71,11 +79,23 @@ static char *renamed_path(const struct rp_recorder *r, const char *path)
     return rp_strdup(path);
 }
 
-/* Where path belongs in the record, with the links on the way put into it. */
-static int place_in_record(struct rp_recorder *r, const char *path, int follow_last, char out[PATH_MAX])
+/* path without links, which are put into the record; names of interfaces as the machine has them. */
+static int resolve_for_record(struct rp_recorder *r, const char *path, int follow_last, char out[PATH_MAX])
 {
     RP_FREE char *name = renamed_path(r, path);
     return rp_resolve(r->root, name, follow_last, out, note_link, r);
+}
+
+/* Where path belongs in the record. */
+static int place_in_record(struct rp_recorder *r, const char *path, int follow_last, char out[PATH_MAX])
+{
+    if (resolve_for_record(r, path, follow_last, out) < 0)
+        return -1;
+    RP_FREE char *hidden = recorded_path(r, out);
+    if ((size_t)snprintf(out, PATH_MAX, "%s", hidden) < PATH_MAX)
+        return 0;
+    errno = ENAMETOOLONG;
+    return -1;
 }
 
 static void note_state(struct rp_recorder *r, const char *path, enum rp_state state, const char *detail)
@@ -86,8 +106,8 @@ static void note_state(struct rp_recorder *r, const char *path, enum rp_state st
     json_t *why = json_pack("{s:s}", "state", rp_state_name(state));
     if (state == RP_STATE_ERROR)
         json_object_set_new(why, "detail", json_string(detail));
-    RP_FREE char *name = renamed_path(r, path);
-    json_object_set_new(json_object_get(r->live, "states"), name, why);
+    RP_FREE char *name = renamed_path(r, path), *hidden = recorded_path(r, name);
+    json_object_set_new(json_object_get(r->live, "states"), hidden, why);
 }
 
 void rp_record_text(struct rp_recorder *r, const struct rp_text *t, const void *redaction)
@@ -125,16 +145,16 @@ void rp_record_name(struct rp_recorder *r, const char *path)
 
 void rp_record_dirlist(struct rp_recorder *r, const char *path, const struct rp_dirlist *d)
 {
-    char at[PATH_MAX];
+    char at[PATH_MAX], real[PATH_MAX];
     if (d->state != RP_STATE_OK) {
         note_state(r, path, d->state, d->detail);
         return;
     }
-    if (place_in_record(r, path, 1, at) < 0 || make_parents(r->dir, at) < 0 ||
+    if (resolve_for_record(r, path, 1, real) < 0 || place_in_record(r, path, 1, at) < 0 || make_parents(r->dir, at) < 0 ||
         (at[1] && mkdirat(r->dir, at + 1, 0755) < 0 && errno != EEXIST))
         note_failure(r, path);
     for (int i = 0; i < d->n; i++) {
-        RP_FREE char *name = rp_asprintf("%s/%s", at[1] ? at : "", d->name[i]);
+        RP_FREE char *name = rp_asprintf("%s/%s", real[1] ? real : "", d->name[i]);
         rp_record_name(r, name);
     }
 }

@@ -28,7 +28,7 @@
 #define RP_OPT_PASSPHRASE_FD(field) RP_OPTION_INT(field, "passphrase-fd", 0, 3, 1023, "read the key's passphrase from this file descriptor")
 #define RP_OPT_STORE(field) \
     RP_OPTION_TEXT(field, "store", 0, "DIR", "directory of unpacked data archives; default $REPRO_STORE or the cache directory")
-#define RP_OPT_IDENTIFY(field) RP_OPTION_FLAG(field, "identify", 0, "record host name, serial numbers and UUIDs unhashed")
+#define RP_OPT_IDENTIFY(field) RP_OPTION_FLAG(field, "identify", 0, "record names, serial numbers and UUIDs unhashed")
 #define RP_OPT_NO_LEDGER(field) RP_OPTION_FLAG(field, "no-ledger", 0, "add no ledger entry; a bundle made without one records that")
 #define RP_OPT_LEDGER(field)                                                                                                               \
     RP_OPTION_TEXT(field, "ledger", 0, "FILE", "look the run up in its signer's ledger, from 'repro ledger export'")

@@ -64,7 +64,7 @@ static const char *const secrets[] = {"alice", "0123456789abcdef0123456789abcdef
                                       "S255555X9A01234", "OM19AS012345", "gpu07", "4f1c2ab09d3e", "7c2d1f0e", "filer01", "vte-spawn",
                                       "5e1c8ad2", "luks-77aa", "0a1b2c3d4e5f", "3c1d5a77", "aa11bb22cc33", "train-store",
                                       "8801", "9a3c51d2e7",
-                                      "planted", "PLANTED", "0100090A", "10.9.8."};
+                                      "customer7", "planted", "PLANTED", "0100090A", "10.9.8."};
 
 static const char *secret_in(const char *bytes, size_t size)
 {
@@ -209,7 +209,7 @@ TEST(recorded_machines)
                  {"laptop", 60, 2, MANY, 0, 0},
                  {"bare_metal_2s", 60, 0, MANY, 0, 0},
                  {"broken", 20, 5, MANY, 20, MANY}, /* missing, denied and garbage */
-                 {"dgx_2s", 60, 0, 0, 2, 2},
+                 {"dgx_2s", 60, 1, 1, 2, 2},
                  {"laptop_gpu", 60, 5, MANY, 0, 0}};
     for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
         struct env_counts c;

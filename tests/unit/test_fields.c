@@ -328,6 +328,14 @@ TEST(hidden_values_are_compared_under_one_salt_only)
     check_verdict(__LINE__, "not_comparable container.cgroup none; equal 0 absent 0", "1",
                   "\"container\": {\"cgroup\": " OK("\"/pod/sha256:" EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT "\"") "}", "2",
                   "\"container\": {\"cgroup\": " OK("\"/\"") "}");
+    /* names of network interfaces, as values and as names of groups */
+    static const char c[] = "\"network\": {\"default_interface\": " OK("\"if-0123456789ab\"") ", \"interfaces\": {\"if-0123456789ab\": "
+                            "{\"mtu\": " OK("1500") "}, \"eth0\": {\"mtu\": " OK("1500") "}}}";
+    static const char d[] = "\"network\": {\"default_interface\": " OK("\"if-ba9876543210\"") ", \"interfaces\": {\"eth0\": "
+                            "{\"mtu\": " OK("1500") "}}}";
+    VERDICT("different network.default_interface low; different network.interfaces.if-0123456789ab low; equal 1 absent 0", c, d);
+    check_verdict(__LINE__, "not_comparable network.default_interface low; not_comparable network.interfaces.if-0123456789ab low; "
+                            "equal 1 absent 0", "1", c, "2", d);
 }
 
 TEST(names_that_no_capture_has)

@@ -197,7 +197,7 @@ TEST(devices_of_interest)
     static const struct {
         const char *address, *kind, *names, *speed, *width, *width_max;
     } expected[] = {{"0000:3d:00.0", "\"gpu\"", "null", "8.0", "8", "16"},
-                    {"0000:3f:00.0", "\"network\"", "[\"enx\", \"ib0\", \"mlx5_0\"]", "8.0", "16", "16"},
+                    {"0000:3f:00.0", "\"network\"", "[\"ib0\", \"if-0a7b86f613d5\", \"mlx5_0\"]", "8.0", "16", "16"},
                     {"0000:17:02.0", "\"nvswitch\"", "null", "null", "null", "null"}};
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         const char *const fields[][2] = {{"kind", expected[i].kind},
@@ -246,6 +246,18 @@ static long long number_at(const json_t *env, const char *path)
     return json_integer_value(rp_json_at(env, value));
 }
 
+/* The document with two network interfaces more, one of a name that somebody chose. */
+static char *with_interfaces(const char *xml)
+{
+    const char *end = NULL;
+    for (const char *at = xml; (at = strstr(at, "</object>")); at++)
+        end = at;
+    return end ? rp_asprintf("%.*s<object type=\"OSDev\" gp_index=\"9001\" name=\"eth7\" osdev_type=\"2\"/>"
+                             "<object type=\"OSDev\" gp_index=\"9002\" name=\"secret-vpn\" osdev_type=\"2\"/>%s",
+                             (int)(end - xml), xml, end)
+               : NULL;
+}
+
 /* Two sockets of twelve cores with two threads each, numbered as Linux does, with infos of every kind. */
 static char *two_sockets(void)
 {
@@ -266,7 +278,7 @@ static char *two_sockets(void)
     for (size_t i = 0; i < sizeof planted / sizeof *planted; i++)
         hwloc_obj_add_info(i % 2 ? hwloc_get_root_obj(t) : hwloc_get_obj_by_type(t, HWLOC_OBJ_PACKAGE, 1), planted[i][0], planted[i][1]);
     if (hwloc_topology_export_xmlbuffer(t, &xml, &size, 0) == 0)
-        copy = rp_strdup(xml);
+        copy = with_interfaces(xml);
     hwloc_free_xmlbuffer(t, xml);
     hwloc_topology_destroy(t);
     return copy;
@@ -287,7 +299,8 @@ TEST(recorded_machine_of_two_sockets)
     CHECK_STR(json_string_value(json_object_get(rp_json_at(env, "probes/topology/nodes/node1/cpus"), "value")), "12-23,36-47");
     CHECK(strstr(given, "secret") && !strstr(xml.data, "secret"), "a name, address or serial number stays: %s", strstr(xml.data, "secret"));
     CHECK(strstr(xml.data, "Gold 5118"), "the model is gone");
-    CHECK(strstr(clear.data, "secret-host") && strstr(clear.data, "secret-serial"), "--identify keeps them");
+    CHECK(strstr(xml.data, "name=\"eth7\"") && strstr(xml.data, "name=\"if-"), "an interface is gone");
+    CHECK(strstr(clear.data, "secret-vpn") && strstr(clear.data, "secret-host") && strstr(clear.data, "secret-serial"), "--identify keeps them");
     CHECK(xml.size == again.size && memcmp(xml.data, again.data, xml.size) == 0, "read again it is another document");
     CHECK(json_equal(json_object_get(env, "probes"), json_object_get(second, "probes")), "read again it has other values");
 }

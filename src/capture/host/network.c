@@ -1,6 +1,7 @@
 /* Network interfaces: what they are, how fast, on which device; and the limits of sockets. No packet is sent. */
 #include "base/json.h"
 #include "capture/host/device.h"
+#include "capture/privacy/interface_names.h"
 
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
@@ -33,12 +34,20 @@ static json_t *ask_driver(const struct rp_probe *p, const char *name)
                      (int)strnlen(info.fw_version, sizeof info.fw_version));
 }
 
-static void put_firmware(const struct rp_probe *p, json_t *obj, const char *name)
+static void put_firmware(const struct rp_probe *p, json_t *obj, const char *shown)
 {
     static const char source[] = "ioctl(2): ETHTOOL_GDRVINFO";
-    RP_JSON *answer = rp_probe_query(p, "ethtool", name, ask_driver);
+    RP_JSON *answer = rp_probe_query_as(p, "ethtool", rp_interface_real(shown), shown, ask_driver);
     const char *firmware = json_string_value(json_object_get(answer, "firmware"));
     rp_put_str(obj, "firmware", firmware && *firmware && strcmp(firmware, "N/A") != 0 ? firmware : NULL, source);
+}
+
+/* The rest of the file names the interface. */
+static void keep_type(const struct rp_probe *p, struct rp_buf *out, char *line)
+{
+    (void)p;
+    if (strncmp(line, "DEVTYPE=", 8) == 0)
+        rp_buf_printf(out, "%s\n", line);
 }
 
 /* DEVTYPE names bonds, bridges and radios; the rest goes by the hardware type of if_arp.h. */
@@ -47,7 +56,7 @@ static void put_kind(const struct rp_probe *p, json_t *obj, const char *dir)
     char path[RP_PATH];
     int64_t type;
     RP_TEXT uevent;
-    rp_text_read(&uevent, p, rp_join(path, dir, "uevent"));
+    rp_text_read_lines(&uevent, p, rp_join(path, dir, "uevent"), keep_type);
     RP_FREE char *name = rp_text_field(&uevent, "DEVTYPE", '=');
     if (name) {
         rp_put_str(obj, "kind", name, path);
@@ -81,28 +90,28 @@ static void count_queues(const struct rp_probe *p, json_t *obj, const char *dir)
             rp_put_unlisted(obj, i ? "queues_tx" : "queues_rx", &queues, path);
 }
 
-static json_t *interface_json(const struct rp_probe *p, const char *name, int physical)
+static json_t *interface_json(const struct rp_probe *p, const char *shown, int physical)
 {
     static const char *const numbers[][3] = {{"mtu", "mtu", "B"},
                                              {"rx_errors", "statistics/rx_errors", "packets"},
                                              {"tx_errors", "statistics/tx_errors", "packets"},
                                              {"rx_dropped", "statistics/rx_dropped", "packets"}};
-    char dir[100], path[RP_PATH];
+    char dir[RP_PATH], path[RP_PATH];
     json_t *obj = json_object();
-    put_kind(p, obj, RP_FORMAT(dir, NET "/%s", name));
+    put_kind(p, obj, RP_FORMAT(dir, NET "/%s", rp_interface_real(shown)));
     rp_put_line(p, obj, "operational", rp_join(path, dir, "operstate"));
     rp_put_optional(p, obj, "speed", rp_join(path, dir, "speed"), 1000000, "bit/s");
     for (size_t i = 0; i < (physical ? 4 : 1); i++)
         rp_put_optional(p, obj, numbers[i][0], rp_join(path, dir, numbers[i][1]), 1, numbers[i][2]);
     if (rp_probe_exists(p, rp_join(path, dir, "bonding/slaves")))
-        rp_put_line(p, obj, "bond_of", path);
+        rp_put_interfaces_line(p, obj, "bond_of", path);
     if (rp_probe_exists(p, rp_join(path, dir, "bonding/mode")))
         rp_put_line(p, obj, "bond_mode", path);
     if (!physical)
         return obj;
     rp_put_hidden_line(p, obj, "address", rp_join(path, dir, "address"));
     count_queues(p, obj, dir);
-    put_firmware(p, obj, name);
+    put_firmware(p, obj, shown);
     rp_put_device(p, obj, rp_join(path, dir, "device"));
     if (rp_probe_exists(p, rp_join(path, dir, "device/physfn")))
         rp_put_str(obj, "function", "virtual", path); /* a slice of a card that others use too */
@@ -113,7 +122,7 @@ static void put_interfaces(struct rp_probe *p)
 {
     RP_DIRLIST d = {0};
     int shown[2] = {0, 0}, left_out = 0;
-    rp_dirlist_read(&d, p, NET, MAX_INTERFACES);
+    rp_interfaces_read(&d, p, NET, MAX_INTERFACES);
     if (d.state != RP_STATE_OK) {
         rp_put_unlisted(p->out, "interfaces", &d, NET);
         return;
@@ -121,9 +130,7 @@ static void put_interfaces(struct rp_probe *p)
     json_t *all = json_object();
     for (int i = 0; i < d.n; i++) {
         char path[RP_PATH];
-        if (!rp_is_plain_name(d.name[i]) || strcmp(d.name[i], "bonding_masters") == 0)
-            continue;
-        int physical = rp_probe_exists(p, RP_FORMAT(path, NET "/%s/device", d.name[i]));
+        int physical = rp_probe_exists(p, RP_FORMAT(path, NET "/%s/device", rp_interface_real(d.name[i])));
         if (shown[physical] == (physical ? MAX_PHYSICAL : MAX_VIRTUAL)) {
             left_out++;
             continue;
@@ -142,9 +149,12 @@ static void put_interfaces(struct rp_probe *p)
 static void keep_default_route(const struct rp_probe *p, struct rp_buf *out, char *line)
 {
     size_t n = strcspn(line, " \t"), gap = strspn(line + n, " \t");
-    (void)p;
-    if (strncmp(line + n + gap, "00000000", 8) == 0)
-        rp_buf_printf(out, "%.*s\t00000000\n", (int)n, line);
+    if (strncmp(line + n + gap, "00000000", 8) != 0)
+        return;
+    char shown[RP_INTERFACE];
+    line[n] = 0;
+    rp_interface_show(p, line, shown);
+    rp_buf_printf(out, "%s\t00000000\n", shown);
 }
 
 static void put_default_interface(struct rp_probe *p)

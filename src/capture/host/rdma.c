@@ -1,5 +1,6 @@
 /* RDMA devices, InfiniBand and RoCE: firmware, ports, rate and link layer, the interfaces on the same device, and errors counted. */
 #include "capture/host/device.h"
+#include "capture/privacy/interface_names.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 
 #define IB "/sys/class/infiniband"
 
-enum { MAX_DEVICES = 64, MAX_PORTS = 16 };
+enum { MAX_DEVICES = 64, MAX_PORTS = 16, MAX_INTERFACES = 256 };
 
 /* "4: ACTIVE" -> "ACTIVE" */
 static void put_word(const struct rp_probe *p, json_t *obj, const char *name, const char *path)
@@ -59,12 +60,26 @@ static void put_port(const struct rp_probe *p, json_t *group, const char *ports,
     put_word(p, obj, "physical_link", rp_join(path, dir, "phys_state"));
     put_rate(p, obj, rp_join(path, dir, "rate"));
     rp_put_line(p, obj, "link_layer", rp_join(path, dir, "link_layer"));
-    rp_put_line(p, obj, "interface", rp_join(path, dir, "gid_attrs/ndevs/0"));
+    rp_put_interfaces_line(p, obj, "interface", rp_join(path, dir, "gid_attrs/ndevs/0"));
     rp_put_line(p, obj, "gid_type", rp_join(path, dir, "gid_attrs/types/0"));
     rp_put_hidden_line(p, obj, "gid", rp_join(path, dir, "gids/0"));
     for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
         rp_put_optional(p, obj, counters[i][0], rp_join(path, dir, counters[i][1]), 1, NULL);
     json_object_set_new(group, RP_FORMAT(key, "port%s", name), obj);
+}
+
+static void put_interfaces(const struct rp_probe *p, json_t *obj, const char *dir)
+{
+    RP_DIRLIST d = {0};
+    rp_interfaces_read(&d, p, dir, MAX_INTERFACES);
+    if (d.state != RP_STATE_OK) {
+        rp_put_unlisted(obj, "interfaces", &d, dir);
+        return;
+    }
+    json_t *list = json_array();
+    for (int i = 0; i < d.n; i++)
+        json_array_append_new(list, json_string(d.name[i]));
+    rp_put(obj, "interfaces", RP_STATE_OK, list, dir, NULL, NULL);
 }
 
 static void put_device(const struct rp_probe *p, json_t *group, const char *devices, const char *name)
@@ -80,7 +95,7 @@ static void put_device(const struct rp_probe *p, json_t *group, const char *devi
     rp_put_hidden_line(p, obj, "system_guid", rp_join(path, dir, "sys_image_guid"));
     rp_put_device(p, obj, rp_join(path, dir, "device"));
 
-    rp_put_names(p, obj, "interfaces", rp_join(path, dir, "device/net"), "");
+    put_interfaces(p, obj, rp_join(path, dir, "device/net"));
     rp_put_each(p, obj, "ports", rp_join(path, dir, "ports"), "", MAX_PORTS, put_port);
     if (json_object_get(json_object_get(obj, "ports"), "state")) /* a device without ports has an empty group */
         json_object_set_new(obj, "ports", json_object());

@@ -1,3 +1,4 @@
+#include "capture/privacy/interface_names.h"
 #include "capture/privacy/secrets.h"
 #include "capture/privacy/variables.h"
 #include "capture/record.h"
@@ -24,6 +25,7 @@ static void filter_variable(const struct rp_probe *p, struct rp_buf *out, const 
     if (!allowed || strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") != n)
         return;
     const char *value = text + n + 1;
+    RP_FREE char *words = NULL;
     if (rp_is_secret(name, value) && !rp_is_hidden(value) && strcmp(value, rp_credential) != 0)
         value = rp_credential;
     else if (strlen(value) > MAX_VALUE)
@@ -34,7 +36,8 @@ static void filter_variable(const struct rp_probe *p, struct rp_buf *out, const 
              !rp_is_hidden(value)) {
         rp_hide_as(p, RP_FORMAT(key, "environment.%s", name), value, hidden);
         value = hidden;
-    }
+    } else if (rp_variable_lists_interfaces(name) && !rp_is_hidden(value))
+        value = words = rp_interface_words(p, value);
     rp_buf_printf(out, "%s=%s", name, value);
     rp_buf_add(out, "", 1);
 }

@@ -1,6 +1,7 @@
 #include "capture/topology/pci.h"
 
 #include "capture/host/device.h"
+#include "capture/privacy/interface_names.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,11 +44,6 @@ static int kind_of(const struct rp_probe *p, const char *dir)
 
 /* ---- the group ---- */
 
-int rp_interface_holds_address(const char *name)
-{
-    return strncmp(name, "enx", 3) == 0 && strlen(name) == 15;
-}
-
 /* What the system calls it: "eth0", "mlx5_0", "nvme0" */
 static void put_names(const struct rp_probe *p, json_t *out, const char *dir)
 {
@@ -57,10 +53,13 @@ static void put_names(const struct rp_probe *p, json_t *out, const char *dir)
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         RP_FREE char *path = rp_asprintf("%s/%s", dir, classes[i]);
         RP_DIRLIST d = {0};
-        rp_dirlist_read(&d, p, path, 16);
+        if (strcmp(classes[i], "net") == 0)
+            rp_interfaces_read(&d, p, path, 16);
+        else
+            rp_dirlist_read(&d, p, path, 16);
         for (int k = 0; k < d.n; k++)
             if (rp_is_plain_name(d.name[k]))
-                json_array_append_new(list, json_string(rp_interface_holds_address(d.name[k]) ? "enx" : d.name[k]));
+                json_array_append_new(list, json_string(d.name[k]));
     }
     if (json_array_size(list))
         rp_put(out, "names", RP_STATE_OK, list, source, NULL, NULL);

@@ -13,7 +13,6 @@
 /* Adds the group `name`: one group per device, by address; an absent value if there is no PCI bus. */
 void rp_put_pci(const struct rp_probe *p, json_t *out, const char *name);
 
-int rp_interface_holds_address(const char *name); /* "enx0123456789ab": systemd names an interface by its MAC address */
 
 struct rp_pci_end {
     char *path;    /* "pci0000:3a/0000:3a:00.0/0000:3b:00.0"; NULL: not known */

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/child.h"
+#include "capture/privacy/interface_names.h"
 #include "capture/topology/pci.h"
 #include "capture/topology/topo_matrix.h"
 
@@ -21,7 +22,7 @@ static const char recorded_xml[] = "/.repro/hwloc.xml", cpus[] = "/sys/devices/s
 
 struct topology_question {
     const struct rp_text *xml; /* NULL: this machine */
-    int identify;
+    const struct rp_probe *probe;
     const char *source;
 };
 
@@ -39,19 +40,22 @@ static int is_harmless(const char *info)
     return RP_IS_IN(names, info, strlen(info));
 }
 
-static void strip_identities(hwloc_obj_t o)
+static void strip_identities(const struct rp_probe *p, hwloc_obj_t o)
 {
     unsigned kept = 0;
     for (unsigned i = 0; i < o->infos_count; i++)
         if (is_harmless(o->infos[i].name))
             o->infos[kept++] = o->infos[i]; /* the others leak: this process ends soon */
     o->infos_count = kept;
-    if (o->type == HWLOC_OBJ_OS_DEVICE && o->name && rp_interface_holds_address(o->name))
-        o->name[3] = 0;
+    if (o->type == HWLOC_OBJ_OS_DEVICE && o->name && o->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK) {
+        char shown[RP_INTERFACE];
+        rp_interface_show(p, o->name, shown);
+        o->name = rp_strdup(shown); /* the old one leaks likewise */
+    }
     const hwloc_obj_t children[] = {o->first_child, o->memory_first_child, o->io_first_child, o->misc_first_child};
     for (size_t i = 0; i < sizeof children / sizeof children[0]; i++)
         for (hwloc_obj_t c = children[i]; c; c = c->next_sibling)
-            strip_identities(c);
+            strip_identities(p, c);
 }
 
 static void put_count(json_t *out, const char *name, hwloc_topology_t t, hwloc_obj_type_t type, const char *source)
@@ -151,8 +155,8 @@ static json_t *discover_topology(const void *arg, struct rp_buf *rest)
         hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) < 0 ||
         (q->xml && hwloc_topology_set_xmlbuffer(t, q->xml->bytes.data, (int)q->xml->bytes.size + 1) < 0) || hwloc_topology_load(t) < 0)
         return values;
-    if (!q->identify)
-        strip_identities(hwloc_get_root_obj(t));
+    if (!q->probe->opts->identify)
+        strip_identities(q->probe, hwloc_get_root_obj(t));
     if (hwloc_topology_export_xmlbuffer(t, &xml, &size, 0) < 0)
         return values;
     rp_buf_puts(rest, xml);
@@ -172,7 +176,7 @@ static void put_none(json_t *out, enum rp_state state, const char *source, const
 static void put_processors(struct rp_probe *p)
 {
     RP_TEXT recorded = {0};
-    struct topology_question q = {.identify = p->opts->identify,
+    struct topology_question q = {.probe = p,
                                   .source = "hwloc"}; /* also for a record, which holds the answer of hwloc */
     const char *why;
     if (!rp_probe_exists(p, cpus) && (p->live || !rp_probe_exists(p, recorded_xml))) {

@@ -1,0 +1,288 @@
+#include "capture/privacy/interface_names.h"
+
+#include "base/text.h"
+#include "capture/host/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LONGEST_NUMBER = 5, HASH_DIGITS = 12 };
+
+/* What may follow the beginning of a name. Identifiers of containers and networks ("veth1a2b3c4", "br-" and "cali" with hexadecimal
+ * digits) are not public: like the identifiers of containers, which are hidden too, they tie captures of one machine together. */
+enum rest { NOTHING, NUMBER, PLACE, HASH };
+
+static const struct {
+    const char *prefix;
+    enum rest rest;
+} forms[] = {
+    {"if-", HASH}, /* a hidden name */
+    /* systemd: eno1, ens3, enp65s0f1np1, ibp3s0, wlp2s0 */
+    {"en", PLACE}, {"ib", PLACE}, {"sl", PLACE}, {"wl", PLACE}, {"ww", PLACE},
+    /* the kernel's drivers, biosdevname */
+    {"eth", NUMBER}, {"ib", NUMBER}, {"wlan", NUMBER}, {"wwan", NUMBER}, {"usb", NUMBER}, {"hsn", NUMBER}, {"nvl", NUMBER},
+    {"em", NUMBER}, {"rdma", NUMBER}, {"bond", NUMBER}, {"team", NUMBER}, {"br", NUMBER}, {"vlan", NUMBER}, {"tun", NUMBER},
+    {"tap", NUMBER}, {"wg", NUMBER}, {"veth", NUMBER}, {"dummy", NUMBER}, {"ifb", NUMBER}, {"macvlan", NUMBER}, {"macvtap", NUMBER},
+    {"ipvlan", NUMBER}, {"vxlan", NUMBER}, {"geneve", NUMBER}, {"gre", NUMBER}, {"gretap", NUMBER}, {"erspan", NUMBER},
+    {"sit", NUMBER}, {"tunl", NUMBER}, {"ip6tnl", NUMBER}, {"ip6gre", NUMBER}, {"ip_vti", NUMBER}, {"ip6_vti", NUMBER},
+    {"nlmon", NUMBER}, {"vrf", NUMBER}, {"ppp", NUMBER}, {"can", NUMBER}, {"vcan", NUMBER}, {"lo", NOTHING},
+    {"bonding_masters", NOTHING}, /* a file beside the interfaces */
+    /* containers and virtual machines */
+    {"docker", NUMBER}, {"docker_gwbridge", NOTHING}, {"podman", NUMBER}, {"cni-podman", NUMBER}, {"cni", NUMBER}, {"virbr", NUMBER},
+    {"vnet", NUMBER}, {"lxcbr", NUMBER}, {"lxdbr", NUMBER}, {"incusbr", NUMBER}, {"flannel.", NUMBER}, {"vxlan.calico", NOTHING},
+    {"cilium_host", NOTHING}, {"cilium_net", NOTHING}, {"cilium_vxlan", NOTHING}, {"cilium_geneve", NOTHING}, {"lxc_health", NOTHING},
+    {"kube-bridge", NOTHING}, {"kube-dummy-if", NOTHING}, {"kube-ipvs", NUMBER}, {"nodelocaldns", NOTHING}, {"weave", NOTHING},
+    {"antrea-gw", NUMBER}, {"antrea-tun", NUMBER}, {"ovs-system", NOTHING}, {"ovn-k8s-mp", NUMBER}, {"genev_sys_", NUMBER},
+    {"vxlan_sys_", NUMBER}, {"br-int", NOTHING}, {"br-ex", NOTHING}, {"br-tun", NOTHING},
+};
+
+/* Devices that settings name next to interfaces: RDMA devices by driver or by place, with their numbers. */
+static const char *const rdma_drivers[] = {"mlx4_", "mlx5_", "bnxt_re", "irdma", "i40iw", "hfi1_", "qib", "efa_", "erdma_",
+                                           "mana_", "qedr", "cxgb4_", "hns_", "rxe", "siw", "usnic_"};
+static const char *const rdma_places[] = {"roce", "rdma", "ib", "iw", "opa"};
+
+/* Digits at s, at most `max`; 0: none, or more. */
+static size_t digits(const char *s, size_t max)
+{
+    size_t n = strspn(s, "0123456789");
+    return n <= max ? n : 0;
+}
+
+/* "p65s0f1np1v2" of systemd: markers with numbers. Where `partly`, the last number may be missing. */
+static int is_place(const char *s, int partly)
+{
+    static const char *const markers[] = {"o", "s", "P", "p", "f", "d", "n", "np", "npf", "pf", "v", "vf", "r", "u", "c", "i", "b"};
+    if (!*s)
+        return partly;
+    for (size_t n; *s; s += n) {
+        size_t letters = strspn(s, "abcdefghijklmnopqrstuvwxyzP");
+        if (!RP_IS_IN(markers, s, letters))
+            return 0;
+        s += letters;
+        n = digits(s, LONGEST_NUMBER);
+        if (!n)
+            return partly && !*s;
+    }
+    return 1;
+}
+
+/* "", ".100" of a VLAN, ".8003" of a partition, ":1" of an alias */
+static int is_extension(const char *s)
+{
+    while (*s == '.' || *s == ':') {
+        size_t n = strspn(s + 1, "0123456789abcdef");
+        if (!n || n > 4 || (n != 4 && digits(s + 1, 4) != n))
+            return 0;
+        s += n + 1;
+    }
+    return !*s;
+}
+
+static int has_form(const char *rest, enum rest form, int partly)
+{
+    switch (form) {
+    case NOTHING:
+        return !*rest;
+    case HASH:
+        return strlen(rest) == HASH_DIGITS && strspn(rest, "0123456789abcdef") == HASH_DIGITS;
+    case NUMBER:
+        return partly ? !rest[digits(rest, LONGEST_NUMBER)] : digits(rest, LONGEST_NUMBER) && !rest[digits(rest, LONGEST_NUMBER)];
+    case PLACE:
+        return is_place(rest, partly);
+    }
+    return 0;
+}
+
+/* name without an extension */
+static int is_known(const char *name, int partly)
+{
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        size_t n = strlen(forms[i].prefix);
+        if (strncmp(name, forms[i].prefix, n) == 0 && has_form(name + n, forms[i].rest, partly))
+            return 1;
+    }
+    return 0;
+}
+
+int rp_interface_is_public(const char *name)
+{
+    if (is_known(name, 0))
+        return 1;
+    for (const char *at = name; (at = strpbrk(at, ".:")); at++) { /* "flannel.1" and "eth0.100.7" */
+        RP_FREE char *base = rp_asprintf("%.*s", (int)(at - name), name);
+        if (is_extension(at) && is_known(base, 0))
+            return 1;
+    }
+    return 0;
+}
+
+void rp_interface_hide(const char *salt, const char *name, char out[RP_INTERFACE])
+{
+    const struct rp_probe p = {.salt = salt};
+    char hidden[RP_HIDDEN];
+    if (rp_interface_is_public(name) && strlen(name) < RP_INTERFACE) {
+        snprintf(out, RP_INTERFACE, "%s", name);
+        return;
+    }
+    rp_hide_as(&p, "network.interface", name, hidden);
+    snprintf(out, RP_INTERFACE, "if-%.*s", HASH_DIGITS, hidden + strlen("sha256:"));
+}
+
+void rp_interface_show(const struct rp_probe *p, const char *name, char out[RP_INTERFACE])
+{
+    if (p->opts->identify)
+        snprintf(out, RP_INTERFACE, "%s", name);
+    else
+        rp_interface_hide(p->salt, name, out);
+}
+
+/* ---- directories and files ---- */
+
+static int by_shown_name(const void *a, const void *b)
+{
+    return strverscmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Each entry becomes "shown", NUL, "real". */
+void rp_interfaces_read(struct rp_dirlist *d, const struct rp_probe *p, const char *path, int max)
+{
+    int kept = 0;
+    rp_dirlist_read(d, p, path, max);
+    for (int i = 0; i < d->n; i++) {
+        char shown[RP_INTERFACE];
+        char *real = d->name[i];
+        rp_interface_show(p, real, shown);
+        if (rp_is_plain_name(shown) && strcmp(real, "bonding_masters") != 0)
+            d->name[kept++] = rp_asprintf("%s%c%s", shown, 0, real);
+        free(real);
+    }
+    d->n = kept;
+    if (kept)
+        qsort(d->name, (size_t)kept, sizeof *d->name, by_shown_name);
+}
+
+const char *rp_interface_real(const char *shown)
+{
+    return shown + strlen(shown) + 1;
+}
+
+static void redact_names(const struct rp_probe *p, struct rp_buf *text)
+{
+    static const char blanks[] = " \t\r\n";
+    RP_BUF old = *text;
+    *text = (struct rp_buf){0};
+    rp_buf_add(text, "", 0);
+    for (const char *s = rp_buf_text(&old); *s;) {
+        size_t n = strcspn(s, blanks), gap = strspn(s + n, blanks);
+        RP_FREE char *word = rp_asprintf("%.*s", (int)n, s);
+        char shown[RP_INTERFACE];
+        if (n) {
+            rp_interface_show(p, word, shown);
+            rp_buf_puts(text, shown);
+        }
+        rp_buf_add(text, s + n, gap);
+        s += n + gap;
+    }
+}
+
+void rp_put_interfaces_line(const struct rp_probe *p, json_t *obj, const char *name, const char *path)
+{
+    RP_TEXT t;
+    rp_text_read_as(&t, p, path, redact_names);
+    RP_FREE char *line = t.state == RP_STATE_OK ? rp_trimmed(t.bytes.data, t.bytes.size) : NULL;
+    rp_put_found(obj, name, line, &t);
+}
+
+/* ---- paths ---- */
+
+/* Where the first name of an interface in path begins, or NULL. */
+static const char *next_interface(const char *path)
+{
+    for (const char *at = path; (at = strstr(at, "net/")); at += 4)
+        if ((at == path || at[-1] == '/') && at[4] && at[4] != '/')
+            return at + 4;
+    return NULL;
+}
+
+char *rp_path_hide_interfaces(const char *salt, const char *path)
+{
+    int elsewhere = *path == '/' && (strncmp(path, "/sys/", 5) != 0 || strncmp(path, "/sys/fs/", 8) == 0); /* /proc/sys/net/core */
+    RP_BUF out = {0};
+    rp_buf_add(&out, "", 0);
+    for (const char *name; !elsewhere && (name = next_interface(path));) {
+        char shown[RP_INTERFACE];
+        size_t n = strcspn(name, "/");
+        RP_FREE char *word = rp_asprintf("%.*s", (int)n, name);
+        rp_interface_hide(salt, word, shown);
+        rp_buf_add(&out, path, (size_t)(name - path));
+        rp_buf_puts(&out, shown);
+        path = name + n;
+    }
+    rp_buf_puts(&out, path);
+    return rp_buf_take(&out);
+}
+
+void rp_hide_interfaces_in_sources(const struct rp_probe *p, json_t *values)
+{
+    const char *name, *source = json_string_value(json_object_get(values, "source"));
+    json_t *value;
+    if (p->opts->identify)
+        return;
+    if (source && next_interface(source)) {
+        RP_FREE char *hidden = rp_path_hide_interfaces(p->salt, source);
+        json_object_set_new(values, "source", json_string(hidden));
+    }
+    json_object_foreach(values, name, value)
+        rp_hide_interfaces_in_sources(p, value);
+}
+
+/* ---- variables ---- */
+
+int rp_variable_lists_interfaces(const char *name)
+{
+    static const char *const parts[] = {"IFNAME", "IFACE", "INTERFACE", "NET_DEVICES", "_IF_INCLUDE", "_IF_EXCLUDE"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcasestr(name, parts[i]))
+            return 1;
+    return rp_ends_with(name, "_NIC");
+}
+
+/* A name, the beginning of one ("enp", "eth"), an RDMA device, a port, or a word that stands for many. */
+static int is_public_word(const char *word)
+{
+    static const char *const words[] = {"all", "none", "any", "auto", "en", "ib", "wl"};
+    if (!word[strspn(word, "0123456789")] || RP_IS_IN(words, word, strlen(word)) || rp_interface_is_public(word) || is_known(word, 1))
+        return 1;
+    for (size_t i = 0; i < sizeof rdma_drivers / sizeof *rdma_drivers; i++) {
+        size_t n = strlen(rdma_drivers[i]);
+        if (strncmp(word, rdma_drivers[i], n) == 0 && has_form(word + n, NUMBER, 1))
+            return 1;
+    }
+    for (size_t i = 0; i < sizeof rdma_places / sizeof *rdma_places; i++) {
+        size_t n = strlen(rdma_places[i]);
+        if (strncmp(word, rdma_places[i], n) == 0 && is_place(word + n, 1))
+            return 1;
+    }
+    return 0;
+}
+
+char *rp_interface_words(const struct rp_probe *p, const char *value)
+{
+    static const char between[] = "=^:,; !";
+    RP_BUF out = {0};
+    rp_buf_add(&out, "", 0);
+    while (*value) {
+        size_t gap = strspn(value, between), n = strcspn(value + gap, between);
+        RP_FREE char *word = rp_asprintf("%.*s", (int)n, value + gap);
+        char shown[RP_INTERFACE];
+        rp_buf_add(&out, value, gap);
+        if (n && !p->opts->identify && !is_public_word(word)) {
+            rp_interface_hide(p->salt, word, shown);
+            rp_buf_puts(&out, shown);
+        } else
+            rp_buf_puts(&out, word);
+        value += gap + n;
+    }
+    return rp_buf_take(&out);
+}
