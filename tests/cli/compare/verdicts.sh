@@ -67,7 +67,7 @@ exit_of 6 "$REPRO" compare "$BUNDLE" "$BUNDLE" --trust other.pem
 exit_of 0 "$REPRO" compare "$BUNDLE" "$BUNDLE" --trust other.pem --unverified
 grep -o 'NOT VERIFIED: [^,]*' out.txt | head -n 1
 exit_of 0 "$REPRO" compare "$BUNDLE" "$BUNDLE" --trust "$(dirname "$BUNDLE")/key.pem" --json
-jq -e '[.rows[].source.verdict] == ["verified", "verified"] and .pairs[0].ratio.low < 1 and .pairs[0].ratio.high > 1' out.txt >/dev/null || fail "json"
+jq -e 'all(.rows[]; .source.verdict | startswith("verified: ")) and .pairs[0].ratio.low < 1 and .pairs[0].ratio.high > 1' out.txt >/dev/null || fail "json"
 cp out.txt once.txt
 exit_of 0 "$REPRO" compare "$BUNDLE" "$BUNDLE" --trust "$(dirname "$BUNDLE")/key.pem" --json
 cmp once.txt out.txt || fail "the same comparison twice gives other bytes"

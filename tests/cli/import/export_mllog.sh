@@ -22,7 +22,7 @@ jq -e '.verdict == "comparable with reservations" and (.pairs[0].ratio.value - 1
 exit_of 0 "$REPRO" export mllog "$bundle" --org 'Some Lab' --status onprem --trust "$(dirname "$bundle")/key.pem"
 says_in '"key": "submission_org", "value": "Some Lab"' out.txt
 says_in '"key": "submission_status", "value": "onprem"' out.txt
-says_in '"verdict": "verified"}' out.txt
+says_in '"verdict": "verified: ' out.txt
 exit_of 2 "$REPRO" export mllog "$bundle" -o log.txt
 says exists
 exit_of 2 "$REPRO" export mlog "$bundle"
