@@ -399,4 +399,7 @@ const struct rp_command rp_cmd_ledger = {
     .name = "ledger",
     .operands = "",
     .summary = "list, check and export the ledger of attempts, including failed ones",
+    .details = "Every attempt becomes a signed line of the ledger next to the key before it trains, and each bundle cites its line: publishing "
+               "the best of ten runs reveals the other nine. 'list' shows the lines, 'check' follows the chain, 'export' writes it out to go "
+               "with a bundle, 'head' prints its last digest, which others can sign or time-stamp.\n",
 };

@@ -151,6 +151,11 @@ const struct rp_command rp_cmd_timestamp = {
     .name = "timestamp",
     .operands = "",
     .summary = "prove with a time stamping authority when a bundle existed",
+    .details = "A time stamp shows that a bundle existed by a moment of an authority's clock. With a challenge or public value, which shows "
+               "that the run is not older ('repro help challenge'), it bounds the time that the run can have taken.\n"
+               "\n"
+               "1. repro timestamp request BUNDLE writes what to send, 2. an authority answers it (RFC 3161), 3. repro timestamp attach BUNDLE "
+               "ANSWER adds the answer to the bundle, 4. repro verify BUNDLE --tsa-ca FILE checks it with the authority's root certificate.\n",
 };
 
 const struct rp_command rp_cmd_timestamp_request = {
