@@ -39,7 +39,7 @@ own_test() { # ARCH NAME: its tensors are not the driver's memory
     local directory=$BUILD/gpu/device/compute_$1 races=1 shared=0
     [ "$2" != large ] || races=0 # its tensors are too large to watch each word
     [ "$2" != attention ] || shared=232448 # of sm_90: each kernel also with more keys than the GPU has shared memory for
-    (cd "$TOP" && env PTX_STRICT=0 PTX_RACES="$races" PTX_DIR="$directory" SHIM_CAPABILITY="$1" SHIM_SHARED="$shared" \
+    (cd "$TOP" && env PTX_STRICT=0 PTX_RACES="$races" PTX_DIR="$directory" SHIM_CAPABILITY="$1" SHIM_SHARED="$shared" LONG=1 \
         "$BUILD/native/tests/cuda/test_cuda_$2")
 }
 # Sets `new` to the files whose text no architecture before has, except for the name of the target, and OPS to their operations.
