@@ -81,7 +81,7 @@ RP_DEVICE void stream_start(const int W, const int dots, const int products, con
 #else
     (void)W;
 #endif
-    if (at->step < dots * f->steps) {
+    if (products == 0 || at->step < dots * f->steps) {
         const struct att_part part = stream_dots_part(dots, f, at);
         if (part.rows > 0) {
 #if RP_ASYNC
@@ -112,7 +112,7 @@ RP_DEVICE void stream_land(const int W, const struct stream *f, struct passing *
 {
 #if !RP_ASYNC
     float *to = f->stage + at->slot * f->stage_floats;
-    if (at->step < dots * f->steps) {
+    if (products == 0 || at->step < dots * f->steps) {
         if (f->others - at->k > 0)
             att_store(RP_ATT_KEYS, RP_ATT_STEP / 4, to, RP_ATT_STEP_PITCH, load->v);
     } else {
