@@ -223,7 +223,9 @@ for group in $groups; do
     for id in "${ids[@]}"; do
         if is_serial "$group" "$id"; then alone+=("$id"); else together+=("$id"); fi
     done
-    [ ${#together[@]} = 0 ] || printf '%s\0' "${together[@]}" | xargs -0 -n 1 -P "$JOBS" tests/run.sh --one
+    jobs=$JOBS
+    [ "$group" != unit ] || jobs=$((JOBS + 1)) # some of them wait for children and time limits
+    [ ${#together[@]} = 0 ] || printf '%s\0' "${together[@]}" | xargs -0 -n 1 -P "$jobs" tests/run.sh --one
     [ ${#alone[@]} = 0 ] || printf '%s\0' "${alone[@]}" | xargs -0 -n 1 tests/run.sh --one
     echo "  TEST    $group: ${#ids[@]} files, $((SECONDS - begin)) s"
 done
