@@ -513,7 +513,7 @@ distclean:
 help:
 	@echo 'make             build the static program: $(BUILD)/repro'
 	@echo 'make run         set up, build, capture, train BERT-base from recipes/bert_fp32, verify the bundle'
-	@echo 'make check       the quick tests: unit tests, quick lint, a core of the CLI tests'
+	@echo 'make check       the quick tests: unit tests and lint but the longest, a core of the CLI tests'
 	@echo 'make test        set up, build and run every test (T=PATTERN: some of them); BUILD/test/times has the seconds of each'
 	@echo 'make lint        run every linter; make format: clang-format on uncommitted lines'
 	@echo 'make bench       compare speed with PyTorch, MKL and OpenBLAS'

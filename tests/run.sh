@@ -4,7 +4,7 @@
 #   tests/run.sh [--check | --quick-lint | --lint] [--update] [--slowest] [PATTERN]
 #
 # PATTERN        only tests whose name contains it
-# --check        what `make check` runs: tests/unit, tests/lint/*.sh and the shell tests of $core below
+# --check        what `make check` runs: tests/unit and tests/lint/*.sh except what is marked exhaustive, and the shell tests of $core below
 # --quick-lint   only tests/lint/*.sh;  --lint: also tests/lint/full/*.sh
 # --update       overwrite the golden files: CASE.out and CASE.err of shell tests, and what unit tests write with RP_UPDATE=1
 # --slowest      print the twenty tests that took the most processor time; BUILD/test/times lists all of them
@@ -17,6 +17,7 @@
 # A test may set these in its first 30 lines:
 #   # timeout: SECONDS   default 300
 #   # serial             run alone
+#   # exhaustive         takes seconds of processor time to try everything: not in --check (in C: a comment of its own)
 #   # shims: 800 700     for tests/cuda: run once with each BUILD/shim/NAME/libcuda.so.1 (default: 800)
 # LONG=1 in the environment multiplies the timeouts by twelve, for the tests that then do more.
 #
@@ -194,6 +195,7 @@ members() { # GROUP: the ids of its tests
     esac
     for f; do
         [ -f "$f" ] && [[ $f = *"$pattern"* ]] || continue
+        [ -z "$core" ] || [ "$group" = cli ] || ! head -n 30 "$f" | grep -q '^[# /*]*exhaustive[ */]*$' || continue
         [ "$group" != cuda ] || variants=$(head -n 30 "$f" | sed -n 's/^[# *]*shims: \([a-z0-9 ]*[a-z0-9]\).*/\1/p')
         for variant in ${variants:-native}; do
             echo "$variant:$f"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Every shell script and what they share pass shellcheck, with every check that .shellcheckrc does not name. A script that has passed is checked
 # again when it, the settings, any *.inc or shellcheck itself is another: BUILD/lint/shellcheck has a line for each that passed.
+# exhaustive
 set -euo pipefail
 cd "$TOP"
 command -v shellcheck >/dev/null || { echo "shellcheck is not installed" && exit 77; }

@@ -1,4 +1,5 @@
 /* Bundles that are small on disk and large inside: refused in little memory and time, whoever signed them. */
+/* exhaustive */
 #include "tests/unit/attack.h"
 
 #include <fcntl.h>

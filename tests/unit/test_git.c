@@ -1,4 +1,5 @@
 /* What is told of friendly git repositories in every state, and of secrets in them; test_git_hostile.c has the others. */
+/* exhaustive */
 #include "base/hash.h"
 #include "tests/unit/git_fixture.h"
 

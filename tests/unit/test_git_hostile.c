@@ -1,4 +1,5 @@
 /* Repositories of strangers: nothing of them runs, leads elsewhere, blocks or breaks what is told, and an owner has to be trusted. */
+/* exhaustive */
 #include "tests/unit/git_fixture.h"
 
 /* Everything in a repository that makes git run a program; the program leaves a file. */

@@ -1,5 +1,6 @@
 /* The nvml probe against tests/fake/nvml.c: machines as they are expected (RP_UPDATE=1 writes tests/fake/expected), a driver that fails in
  * every way, and one that answers nonsense. Each test plays in a child process, since only one libnvidia-ml.so.1 fits into one. */
+/* exhaustive */
 #include "base/json.h"
 #include "bundle/schema.h"
 #include "gpu/gpu.h"

@@ -1,4 +1,5 @@
 /* Public values as published (tests/vectors/public_values), and what others might give instead. */
+/* exhaustive */
 #include "tests/unit/tap.h"
 
 #include "base/buf.h"

@@ -1,4 +1,5 @@
 /* Replay of a small real run: equal, or the first step, quantity and tensor that differ; and nothing of the owner's is touched. */
+/* exhaustive */
 #include "tests/unit/bundle_fixture.h"
 
 #include "data/store.h"

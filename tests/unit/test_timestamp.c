@@ -1,5 +1,6 @@
 /* Time stamps: requests and responses in any form. tests/unit/test_timestamps.c has them in bundles, tests/cli/sign/timestamp.sh the `openssl ts`
  * command as authority. */
+/* exhaustive */
 #include "tests/unit/scratch.h"
 #include "tests/unit/tsa_fixture.h"
 
