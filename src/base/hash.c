@@ -49,6 +49,16 @@ void rp_sha256_bytes(unsigned char out[RP_SHA256_SIZE], const void *data, size_t
     rp_sha256_final(&h, out);
 }
 
+uint64_t rp_sha256_word(const void *data, size_t size)
+{
+    unsigned char digest[RP_SHA256_SIZE];
+    uint64_t word = 0;
+    rp_sha256_bytes(digest, data, size);
+    for (int i = 0; i < 8; i++)
+        word = word << 8 | digest[i];
+    return word;
+}
+
 void rp_sha256_hex(char out[RP_SHA256_HEX], const void *data, size_t size)
 {
     struct rp_sha256 h = {{0}};

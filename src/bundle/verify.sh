@@ -7,7 +7,7 @@
 #   sh verify.sh                                         the unpacked bundle in which this script is
 #
 # The form of the archive first: its size is bounded, and it holds plain files only. Then the signature, over the exact bytes; then the
-# digest of every file; then that there is no other file. Time stamps are checked if TSA_CA in the environment names a PEM file with the
+# digest of every file; then the absence of other files. Time stamps are checked if TSA_CA in the environment names a PEM file with the
 # root certificate of their authority. No figure is recomputed: `repro verify` does that.
 # Without PUBLIC_KEY.pem the key inside the bundle is used: that shows that nothing was changed after signing, not who signed.
 # This script came with the bundle. Read it, or take it from a bundle that you made, before you believe what it prints.
@@ -30,7 +30,7 @@ fi
 [ $# = 1 ] || [ $# = 2 ] || fail "usage: sh verify.sh BUNDLE [PUBLIC_KEY.pem]"
 bundle=$1
 key=${2-}
-[ -z "$key" ] || [ -f "$key" ] || fail "there is no public key file '$key'"
+[ -z "$key" ] || [ -f "$key" ] || fail "public key file '$key' does not exist"
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -38,7 +38,7 @@ trap 'exit 130' INT TERM HUP
 
 # One frame, nothing before or after it, with at most 100 times its size and 4 MiB of content.
 unpack_frame() {
-    [ -f "$bundle" ] || fail "there is no bundle '$bundle'"
+    [ -f "$bundle" ] || fail "bundle '$bundle' does not exist"
     cat <"$bundle" >"$tmp/zst"
     frames=$(zstd -l -- "$tmp/zst" 2>/dev/null | sed -n '2s/^ *\([0-9]*\)  *\([0-9]*\) .*/\1 \2/p')
     [ "$frames" = "1 0" ] || fail "'$bundle' is not one whole zstd frame"
@@ -46,7 +46,7 @@ unpack_frame() {
     { zstd -dcq <"$tmp/zst" 2>/dev/null || : >"$tmp/damaged"; } | head -c $((most + 1)) >"$tmp/tar"
     size=$(($(wc -c <"$tmp/tar")))
     [ "$size" -le "$most" ] || fail "'$bundle' unpacks to more than 100 times its size"
-    [ ! -e "$tmp/damaged" ] || fail "'$bundle' is no whole zstd file"
+    [ ! -e "$tmp/damaged" ] || fail "'$bundle' is not a complete zstd file"
 }
 
 # Header by header: plain files with plain names, no extensions of other kinds of tar, and nothing between or after them. A header with @ for
@@ -96,7 +96,7 @@ fi
 type=application/vnd.in-toto+json
 check_envelope() { # FILE KEY
     jq -e --arg type "$type" '.payloadType == $type and (.signatures | length) == 1' "$1" >/dev/null ||
-        fail "${1##*/} is no DSSE envelope of type $type with one signature"
+        fail "${1##*/} is not a DSSE envelope of type $type with one signature"
     jq -j '.payload' "$1" | base64 -d >"$tmp/payload" || fail "the payload is not base64"
     jq -j '.signatures[0].sig' "$1" | base64 -d >"$tmp/sig" || fail "the signature is not base64"
     printf 'DSSEv1 %d %s %d ' "${#type}" "$type" "$(wc -c <"$tmp/payload")" >"$tmp/pae"
@@ -107,7 +107,7 @@ check_envelope() { # FILE KEY
     print=$(sha256sum <"$tmp/der")
     print=SHA256:${print%% *}
 }
-[ -f "$dir/statement.dsse.json" ] || fail "there is no statement.dsse.json"
+[ -f "$dir/statement.dsse.json" ] || fail "statement.dsse.json is missing"
 
 # Other people's signatures: each is about statement.dsse.json, by the key beside it, and says nothing about who the author is.
 sum=$(sha256sum <"$dir/statement.dsse.json")
@@ -126,9 +126,9 @@ done
 stamps=0
 while [ -f "$dir/timestamps/$stamps.tsr" ]; do
     stamp=$dir/timestamps/$stamps.tsr
-    { # of the token alone: the status around it is signed by nobody
+    { # of the token alone: the status around it is not signed
         openssl ts -reply -in "$stamp" -token_out -out "$tmp/token" && openssl ts -reply -in "$tmp/token" -token_in -text >"$tmp/stamp"
-    } 2>/dev/null || fail "timestamps/$stamps.tsr is no time stamp"
+    } 2>/dev/null || fail "timestamps/$stamps.tsr is not a time stamp"
     when=$(sed -n 's/^Time stamp: //p' "$tmp/stamp" | tr -c ' -~\n' '?' | head -n 1)
     if [ -n "${TSA_CA-}" ]; then
         openssl ts -verify -in "$stamp" -data "$dir/statement.dsse.json" -CAfile "$TSA_CA" -attime "$(date -u -d "$when" +%s)" >/dev/null 2>&1 ||
@@ -152,7 +152,7 @@ echo "OK signature by $print"
 jq -e '._type == "https://in-toto.io/Statement/v1" and .predicateType == "urn:repro:run:3"
        and (.subject | length) > 0
        and all(.subject[]; (.name | test("^[A-Za-z0-9][A-Za-z0-9._/]*$") and (contains("..") | not)) and (.digest.sha256 | test("^[0-9a-f]{64}$")))' \
-    "$tmp/payload" >/dev/null || fail "the payload is no statement about a run"
+    "$tmp/payload" >/dev/null || fail "the payload is not a statement about a run"
 jq -r '.subject[] | .digest.sha256 + "  " + .name' "$tmp/payload" >"$tmp/sums"
 (cd "$dir" && sha256sum -c --strict --quiet "$tmp/sums") || fail "a file is missing or not the one that was signed"
 echo "OK digest of $(wc -l <"$tmp/sums") files"

@@ -155,8 +155,8 @@ static int run_command(struct rp_cli *cli, int argc, char **argv, struct rp_err 
     return -1;
 }
 
-/* Output of a printf() was lost long before errno is looked at. The same write fails for the same reason; where it does not, nobody
- * reads a result from this output any more. */
+/* When a printf() fails, errno is overwritten before it is examined. The same write usually fails for the same reason; if it succeeds, the
+ * newline does no harm, because the output is incomplete anyway. */
 static int reason_of_loss(void)
 {
     errno = 0;

@@ -59,7 +59,7 @@ const struct rp_command rp_cmd_challenge_new = {
     .name = "challenge new",
     .operands = "",
     .summary = "make a challenge: a signed, dated random value",
-    .details = "Send the file to whoever claims a speed, and keep it. The time in it is that of your clock, and the one that counts.\n"
+    .details = "Send the file to the person who claims a speed, and keep a copy. Its time is read from your clock; the bound counts from it.\n"
                "\n"
                "Example:\n"
                "  repro challenge new -o mine.challenge --note \"for the H200 offer\"\n",
@@ -251,7 +251,7 @@ const struct rp_command rp_cmd_challenge = {
     .summary = "prove a speed to somebody who doubts it",
     .details =
         "A signature shows who claims a speed, not that it is true: the signer's clock and captures are the signer's word. But the bits of "
-        "a run can be obtained only by computing them, so a run whose bits nobody could know before a given moment was computed after it.\n"
+        "a run can be obtained only by computing them, so a run whose bits were unknown before a given time was computed after it.\n"
         "\n"
         "1. The challenger makes a challenge and sends it:\n"
         "  repro challenge new -o c1\n"

@@ -235,7 +235,7 @@ static void print_check(const char *path, const struct rp_ledger_summary *s, con
     if (*s->key)
         printf("\nbegun %s\n", s->begun);
     if (!*s->key && t->started)
-        printf("not signed, as by older versions: whoever has the file could have written it\n");
+        printf("not signed, as by older versions: anyone with access to the file could have written it\n");
     if (t->started)
         printf("%" PRId64 " runs started: %" PRId64 " sealed, %" PRId64 " failed, %" PRId64 " interrupted, %" PRId64
                " without an end (killed, or still running)\n",

@@ -12,14 +12,9 @@
 /* The leading bits of a digest. */
 static uint64_t derive(const char *nonce, const char *signer, const char *recipe, const char *key, int bits)
 {
-    unsigned char digest[RP_SHA256_SIZE];
-    uint64_t word = 0;
     RP_BUF text = {0};
     rp_buf_printf(&text, "repro-seed/1\n%s\n%s\n%s\n%s\n", nonce, signer, recipe, key);
-    rp_sha256_bytes(digest, text.data, text.size);
-    for (int i = 0; i < 8; i++)
-        word = word << 8 | digest[i];
-    return word >> (64 - bits);
+    return rp_sha256_word(text.data, text.size) >> (64 - bits);
 }
 
 static int set_number(struct rp_recipe *r, const char *key, uint64_t value, struct rp_err *err)

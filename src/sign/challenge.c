@@ -159,12 +159,7 @@ json_t *rp_challenge_json(const struct rp_challenge *c)
 
 uint64_t rp_challenge_draw(const struct rp_challenge *c, const char *statement, uint64_t parts)
 {
-    unsigned char digest[RP_SHA256_SIZE];
-    uint64_t word = 0;
     RP_BUF text = {0};
     rp_buf_printf(&text, "repro-draw/1\n%s\n%s\n", c->nonce, statement);
-    rp_sha256_bytes(digest, text.data, text.size);
-    for (int i = 0; i < 8; i++)
-        word = word << 8 | digest[i];
-    return word % parts;
+    return rp_sha256_word(text.data, text.size) % parts;
 }

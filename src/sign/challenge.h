@@ -1,4 +1,4 @@
-/* Challenges: a value that nobody could know before a time, from which a run derives its seeds.
+/* Challenges: values that were unknown before a given time, from which a run derives its seeds.
  *
  * What:    a file by `repro challenge new`: a DSSE envelope, signed by the challenger, around the statement
  *
@@ -28,10 +28,10 @@ struct rp_challenge {
     char kind[16];                /* "repro", or that of a public value */
     char sha256[RP_SHA256_HEX];   /* of the file */
     char nonce[RP_SHA256_HEX];    /* 32 bytes in hex */
-    uint64_t made_ns;             /* since 1970, by the clock of whoever made it */
+    uint64_t made_ns;             /* since 1970, by the clock of its maker */
     char by[RP_FINGERPRINT_SIZE]; /* the challenger's key; "" for a public value */
     char note[201];               /* UTF-8 without control characters; "" for none */
-    int proved;                   /* a public value whose age needs nobody's word */
+    int proved;                   /* the age of this public value was checked here */
     char checked[520];            /* what was checked, and what was not; printable ASCII */
 };
 

@@ -1,4 +1,4 @@
-/* Public values: what nobody could know before a certain time, so that a run derived from it cannot be older.
+/* Public values: published values that were unknown before a given time, so a run derived from one cannot be older.
  *
  * What:    a file as published is recognised by its content, read strictly, and checked as far as that is possible offline:
  *            drand    {"round", "randomness", "signature"[, "previous_signature"]} of the default chain or quicknet, as its relays answer
@@ -12,7 +12,7 @@
  * Checked means: recomputed from these bytes. It costs nothing to make up a drand round or a pulse whose digests agree, because their
  * signatures are not checked here (OpenSSL has no BLS12-381; the beacon's certificate would have to be given): `proved` is 0, and whoever
  * doubts looks the number up where it was published. A block header cannot be made up for less than RP_PUBLIC_VALUE_WORK expected hashes:
- * `proved` is 1. No list of blocks is known here, so it may be of a chain that nobody else follows, at the price of that work.
+ * `proved` is 1. No list of blocks is known here, so it may be of a private chain, at the price of that work.
  */
 #pragma once
 

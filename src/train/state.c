@@ -128,14 +128,9 @@ int rp_state_root(char hex[65], json_t **tensors, const struct rp_trained *s, st
 /* Which leaf of all leaves of a tensor. */
 static size_t choose_leaf(const char *key, const char *name, size_t leaves)
 {
-    unsigned char digest[RP_SHA256_SIZE];
-    uint64_t word = 0;
     RP_BUF text = {0};
     rp_buf_printf(&text, "%s\n%s", key, name);
-    rp_sha256_bytes(digest, text.data, text.size);
-    for (int i = 0; i < 8; i++)
-        word = word << 8 | digest[i];
-    return (size_t)(word % leaves);
+    return (size_t)(rp_sha256_word(text.data, text.size) % leaves);
 }
 
 static int add_keyed_leaf(struct rp_sha256 *h, const struct rp_trained *s, const struct rp_state_entry *e, const char *key,

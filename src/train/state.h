@@ -36,7 +36,7 @@ void rp_state_entry_at(struct rp_state_entry *e, const struct rp_trained *s, int
 
 /* tensors: {"name": "hex"} of each, or NULL. */
 int rp_state_root(char hex[65], json_t **tensors, const struct rp_trained *s, struct rp_err *err) rp_must_check;
-/* A digest that nobody can make without the state, not even from its roots: of one leaf of each tensor, which the key chooses.
+/* A digest that requires the state itself, its roots do not suffice: of one leaf of each tensor, chosen by the key.
  *   leaf   number (first 8 bytes of SHA-256(key || "\n" || name), big-endian) modulo the number of leaves of the tensor
  *   digest SHA-256("repro-keyed-root/1\n" || key || "\n" || for each tensor in order: name || 0x00 || leaf), NaN as in state roots */
 int rp_state_keyed_root(char hex[65], const struct rp_trained *s, const char *key, struct rp_err *err) rp_must_check;

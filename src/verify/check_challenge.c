@@ -35,7 +35,7 @@ static int is_independent(const struct rp_verify_state *s, const struct rp_chall
            rp_trust_find(c->by, name, until, &none) > 0;
 }
 
-/* Whose word the earlier end rests on; 0: nobody's whom the verifier named. */
+/* The earlier end of the time, and who vouches for it; 0: only people whom the verifier does not trust. */
 static int bound_start(struct rp_timed *t, const struct rp_verify_state *s, const struct rp_challenge *c)
 {
     char made[32], name[RP_TRUST_NAME] = "";
@@ -47,7 +47,7 @@ static int bound_start(struct rp_timed *t, const struct rp_verify_state *s, cons
     else if (is_independent(s, c, name))
         RP_FORMAT(t->before_by, "the challenge of %.20s by '%.120s'", made, name);
     else {
-        RP_FORMAT(t->before_by, "it answers a challenge of %.20s by %.90s, which nobody here vouches for: --challenge FILE", made,
+        RP_FORMAT(t->before_by, "it answers a challenge of %.20s by %.90s, which is not trusted here: --challenge FILE", made,
                   !*c->by                                  ? c->note
                   : strcmp(c->by, s->v->fingerprint) == 0 ? "the signer's own key"
                                                            : c->by);

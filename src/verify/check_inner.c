@@ -215,15 +215,14 @@ int rp_check_recipe(struct rp_verify_state *s, struct rp_check_result *result, s
     static const char prefix[] = "embedded:";
     const char *name = json_string_value(json_object_get(s->run, "recipe_name"));
     const struct rp_embed *same = embedded_as(yaml);
+    const char *own = find_own_setting(s, same);
+    snprintf(s->v->own_setting, sizeof s->v->own_setting, "%.60s", own ? own : "");
     if (strncmp(name, prefix, sizeof prefix - 1) == 0) {
         name += sizeof prefix - 1;
         RP_FREE char *path = rp_asprintf("recipes/%s.yaml", name);
-        snprintf(s->v->own_setting, sizeof s->v->own_setting, "recipe.yaml"); /* until it is known */
         if (!same || strcmp(same->name, path) != 0)
             return check_other_recipe(s, name, result, err);
     }
-    const char *own = find_own_setting(s, same);
-    snprintf(s->v->own_setting, sizeof s->v->own_setting, "%.60s", own ? own : "");
     RP_FREE char *what = same ? rp_asprintf("%s of this program", same->name) : rp_strdup("recipe.yaml");
     if (configured)
         return rp_check_note(result, "%s, %d keys set on the command line, %d by a model.config that is not in the bundle: the signer's "

@@ -184,7 +184,7 @@ static void rule_replayed(const struct rp_verify_state *s, struct rules_answer *
            a->rule->number, s->v->replayed < a->rule->number ? " (--replay)" : "");
 }
 
-/* A first line has nothing before it, whoever began the ledger anew. The rules hold; `checks: {ledger: passed}` refuses such a run. */
+/* A first line has nothing before it, even if the ledger was begun anew. The rules hold; `checks: {ledger: passed}` refuses such a run. */
 static const char *first_line(const struct rp_verify_state *s, struct rules_answer *a)
 {
     a->remark = json_integer_value(rp_json_at(s->run, "ledger/position")) == 1;

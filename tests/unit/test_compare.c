@@ -1,4 +1,5 @@
-/* Verdicts, confounders, ratios with intervals, scaling; and that documents cannot be forged through their texts. */
+/* Verdicts, confounders, ratios with intervals, scaling; and that documents cannot be forged through their texts.
+ * One file: all tests share its made-up results and their printed comparison. */
 #include "backend/backend.h"
 #include "compare/compare.h"
 

@@ -221,7 +221,7 @@ static int has_joined_password(const char *begin, const char *end)
     return 0;
 }
 
-/* The secret key of an AWS account: 40 characters of base64 with a slash or plus, which no path looks like. */
+/* The secret key of an AWS account: 40 characters of base64 with a slash or plus, unlike any path. */
 static int has_aws_secret(const char *s, const char *end)
 {
     while (s < end) {
