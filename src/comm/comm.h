@@ -1,35 +1,74 @@
-/* A communicator: which rank this is, and how ranks exchange bytes.
+/* A communicator: which rank this is, the groups it belongs to, and how ranks exchange bytes.
  *
- * What:    ranks and groups of them, point-to-point and all-to-all exchange, a barrier. No reduction: sums over ranks are nodes of a
- *          canonical tree (optim/grad_tree.h) that the receiving rank merges, so that no library decides the order.
- * Flow:    rp_comm_self() -> struct rp_comm; buffers of the device or the host in, the same out.
+ * What:    ranks, groups of them and exchanges: many messages at once. There is no reduction: sums over ranks are nodes of a canonical tree
+ *          (optim/grad_tree.h) that the receiving rank merges, so that no library decides the order.
+ * Flow:    a transport -> struct rp_comm -> rp_comm_place(); buffers of the device or the host in, the same out.
  * Owner:   the caller that opens a communicator closes it; buffers are borrowed.
- * Extend:  a transport is a file with a struct rp_comm_ops.
+ * Extend:  a transport is a file with a struct rp_comm_ops. Collectives are built on exchange(), once for all transports (comm.c).
+ *
+ * Ranks are numbered with the tensor-parallel index fastest, then the data-parallel one, then the stage: rank = (stage * D + data) * T +
+ * tensor. A group of ranks that differ in one of them only is therefore an arithmetic sequence.
  */
 #pragma once
 
 #include "base/err.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Ranks with the same share of the model, of a tensor, or stages of one pipeline. */
 enum rp_group { RP_GROUP_WORLD, RP_GROUP_DATA, RP_GROUP_TENSOR, RP_GROUP_PIPELINE, RP_GROUPS };
 
+/* Ranks of each kind; their product is the world. */
+struct rp_layout {
+    int data, tensor, pipeline;
+};
+
+/* One message between this rank and another one of the group. */
+struct rp_transfer {
+    int peer;     /* rank within the group, not this one */
+    int send;     /* 1: to the peer; 0: from it */
+    void *data;   /* of a device, if the communicator takes its memory, else of the host */
+    size_t bytes; /* the same on both sides; 0: no message */
+};
+
 struct rp_comm;
 struct rp_comm_ops {
-    /* peer: rank within the group. All ranks of the group call the last three. */
-    int (*send)(struct rp_comm *c, enum rp_group g, int peer, const void *data, size_t bytes, struct rp_err *err);
-    int (*recv)(struct rp_comm *c, enum rp_group g, int peer, void *data, size_t bytes, struct rp_err *err);
-    /* in, out: as many pieces of `bytes` as the group has ranks; piece i of in goes to rank i, piece i of out is from it */
-    int (*all_to_all)(struct rp_comm *c, enum rp_group g, void *out, const void *in, size_t bytes, struct rp_err *err);
-    int (*all_gather)(struct rp_comm *c, enum rp_group g, void *out, const void *in, size_t bytes, struct rp_err *err); /* in: one piece */
-    int (*barrier)(struct rp_comm *c, enum rp_group g, struct rp_err *err);
+    /* All transfers at once, in any order, except that those in one direction between two ranks are matched in order. Returns when all are
+     * complete. RP_UNAVAILABLE: a peer is gone, named by its world rank; RP_INTERRUPTED: waiting() asked to stop; RP_MISMATCH: sizes
+     * differ. After a failure the communicator can only be closed. */
+    int (*exchange)(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err);
     void (*close)(struct rp_comm *c);
 };
 
 struct rp_comm {
     const struct rp_comm_ops *op;
-    int rank[RP_GROUPS], size[RP_GROUPS]; /* within each group */
+    const char *transport;                  /* "sockets", "nccl"; NULL: a world of one */
+    int device;                             /* buffers are the device's memory */
+    int rank[RP_GROUPS], size[RP_GROUPS];   /* within each group */
+    int first[RP_GROUPS], stride[RP_GROUPS]; /* member i of a group is the world rank first + i * stride */
+    const int *host;                        /* [world] number of each rank's host; NULL: one host. Borrowed */
+    /* Called at least every 100 ms of waiting for a peer, with its world rank. Nonzero: stop. May be NULL. */
+    int (*waiting)(void *arg, int rank);
+    void *waiting_arg;
+    uint64_t sent_bytes, received_bytes;    /* of all exchanges so far, counted by rp_comm_exchange() */
+    uint64_t exchange_ns, wait_ns;          /* in exchanges; of that without any byte moving, counted by the transport */
 };
 
 struct rp_comm *rp_comm_self(void); /* a world of one */
+
+/* Sets the ranks, sizes and members of all groups. The product of the layout is the world. */
+void rp_comm_place(struct rp_comm *c, int rank, struct rp_layout layout);
+static inline int rp_comm_world_rank(const struct rp_comm *c, enum rp_group g, int member)
+{
+    return c->first[g] + member * c->stride[g];
+}
+
+int rp_comm_exchange(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err) rp_must_check;
+/* in, out: as many pieces of `bytes` as the group has ranks; piece i of in goes to rank i, piece i of out is from it. */
+int rp_comm_all_to_all(struct rp_comm *c, enum rp_group g, void *out, const void *in, size_t bytes, struct rp_err *err) rp_must_check;
+/* in: one piece of `bytes`, at its place in out or elsewhere; out: one of every rank. */
+int rp_comm_all_gather(struct rp_comm *c, enum rp_group g, void *out, const void *in, size_t bytes, struct rp_err *err) rp_must_check;
+/* In place: rank i has the bytes [at[i], at[i + 1]) of data, and gets the others. at: as many as ranks, and the end. */
+int rp_comm_all_gather_parts(struct rp_comm *c, enum rp_group g, void *data, const size_t *at, struct rp_err *err) rp_must_check;
+int rp_comm_barrier(struct rp_comm *c, enum rp_group g, struct rp_err *err) rp_must_check; /* host memory only, log2(ranks) rounds */

@@ -278,7 +278,7 @@ static int train_all_steps(struct loop *l, struct rp_err *err)
     if (take_root(l, init, "init", err) < 0)
         return -1;
     send_frame(l, RP_FRAME_STEP, json_incref(init));
-    if (l->comm->op->barrier(l->comm, RP_GROUP_WORLD, err) < 0) /* so that no rank waits for another in its first step */
+    if (rp_comm_barrier(l->comm, RP_GROUP_WORLD, err) < 0) /* so that no rank waits for another in its first step */
         return -1;
     for (l->step = 0; l->step < n && !report_alive(l); l->step++) {
         int timed = l->step >= r->measure_warmup_steps;

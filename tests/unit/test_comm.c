@@ -1,6 +1,7 @@
-/* The world of one, through the interface that every transport has. */
+/* Groups of ranks, and the collectives that every transport shares. */
 #include "comm/comm.h"
 
+#include "tests/unit/ranks.h"
 #include "tests/unit/tap.h"
 
 #include <string.h>
@@ -14,21 +15,104 @@ TEST(alone_in_every_group)
         enum rp_group group = (enum rp_group)g;
         CHECK(c->rank[g] == 0 && c->size[g] == 1, "group %d", g);
         memset(out, 0, sizeof out);
-        CHECK(c->op->all_gather(c, group, out, in, sizeof in, &err) == 0 && memcmp(in, out, sizeof in) == 0, "all_gather");
+        CHECK(rp_comm_all_gather(c, group, out, in, sizeof in, &err) == 0 && memcmp(in, out, sizeof in) == 0, "all_gather");
         memset(out, 0, sizeof out);
-        CHECK(c->op->all_to_all(c, group, out, in, sizeof in, &err) == 0 && memcmp(in, out, sizeof in) == 0, "all_to_all");
-        CHECK(c->op->all_gather(c, group, in, in, sizeof in, &err) == 0, "in place");
-        CHECK(c->op->barrier(c, group, &err) == 0, "barrier");
+        CHECK(rp_comm_all_to_all(c, group, out, in, sizeof in, &err) == 0 && memcmp(in, out, sizeof in) == 0, "all_to_all");
+        CHECK(rp_comm_all_gather(c, group, in, in, sizeof in, &err) == 0, "in place");
+        CHECK(rp_comm_barrier(c, group, &err) == 0, "barrier");
+    }
+    c->op->close(c);
+}
+
+TEST(members_of_groups)
+{
+    struct rp_comm c = {0};
+    const struct rp_layout layout = {.data = 3, .tensor = 2, .pipeline = 4};
+    for (int rank = 0; rank < 24; rank++) {
+        rp_comm_place(&c, rank, layout);
+        CHECK(c.size[RP_GROUP_WORLD] == 24 && c.rank[RP_GROUP_WORLD] == rank, "world of rank %d", rank);
+        CHECK(c.rank[RP_GROUP_TENSOR] == rank % 2 && c.rank[RP_GROUP_DATA] == rank / 2 % 3 && c.rank[RP_GROUP_PIPELINE] == rank / 6,
+              "place of rank %d", rank);
+        for (int g = 0; g < RP_GROUPS; g++)
+            CHECK(rp_comm_world_rank(&c, (enum rp_group)g, c.rank[g]) == rank, "group %d of rank %d", g, rank);
+    }
+    rp_comm_place(&c, 9, layout); /* stage 1, data 1, tensor 1 */
+    CHECK(rp_comm_world_rank(&c, RP_GROUP_DATA, 2) == 11, "data");
+    CHECK(rp_comm_world_rank(&c, RP_GROUP_TENSOR, 0) == 8, "tensor");
+    CHECK(rp_comm_world_rank(&c, RP_GROUP_PIPELINE, 3) == 21, "stage");
+}
+
+enum { PIECE = 1000 };
+
+/* What rank `from` has for rank `to`. */
+static void fill_piece(unsigned char *piece, int from, int to)
+{
+    for (int i = 0; i < PIECE; i++)
+        piece[i] = (unsigned char)(from * 31 + to * 7 + i);
+}
+
+static int is_piece(const unsigned char *piece, int from, int to)
+{
+    unsigned char expected[PIECE];
+    fill_piece(expected, from, to);
+    return memcmp(piece, expected, PIECE) == 0;
+}
+
+static int exchange_in_all_groups(struct rp_comm *c, void *arg, struct rp_err *err)
+{
+    int *wrong = arg;
+    for (int g = 0; g < RP_GROUPS; g++) {
+        const enum rp_group group = (enum rp_group)g;
+        const int n = c->size[g], own = c->rank[g];
+        RP_FREE unsigned char *in = rp_alloc((size_t)n * PIECE), *out = rp_alloc((size_t)n * PIECE);
+        RP_FREE size_t *at = rp_alloc(((size_t)n + 1) * sizeof *at);
+        for (int i = 0; i < n; i++)
+            fill_piece(in + i * PIECE, own, i);
+        if (rp_comm_all_to_all(c, group, out, in, PIECE, err) < 0)
+            return -1;
+        for (int i = 0; i < n; i++)
+            *wrong |= !is_piece(out + i * PIECE, i, own);
+        memset(out, 0, (size_t)n * PIECE);
+        if (rp_comm_all_gather(c, group, out, in, PIECE, err) < 0)
+            return -1;
+        for (int i = 0; i < n; i++)
+            *wrong |= !is_piece(out + i * PIECE, i, 0);
+        for (int i = 0; i <= n; i++) /* of different sizes, one of them empty */
+            at[i] = i ? at[i - 1] + (size_t)(i % 3 * 100) : 0;
+        memset(out, 0, (size_t)n * PIECE);
+        memset(out + at[own], own + 1, at[own + 1] - at[own]);
+        if (rp_comm_all_gather_parts(c, group, out, at, err) < 0)
+            return -1;
+        for (int i = 0; i < n; i++)
+            for (size_t b = at[i]; b < at[i + 1]; b++)
+                *wrong |= out[b] != i + 1;
+        if (rp_comm_barrier(c, group, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+TEST(collectives_among_ranks)
+{
+    const struct rp_layout layouts[] = {{1, 1, 1}, {2, 1, 1}, {3, 2, 1}, {2, 2, 3}, {32, 1, 1}};
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        struct rp_err err = {0};
+        int wrong = 0;
+        CHECK(ranks_run(layouts[i], NULL, exchange_in_all_groups, &wrong, &err) == 0 && !wrong, "layout %zu: %s", i, err.msg);
     }
 }
 
-TEST(there_is_nobody_to_talk_to)
+static int disagree(struct rp_comm *c, void *arg, struct rp_err *err)
+{
+    char bytes[8] = {0};
+    const int own = c->rank[RP_GROUP_WORLD];
+    const struct rp_transfer t[] = {{!own, 1, bytes, 4}, {!own, 0, bytes + 4, own ? 4 : 3}};
+    (void)arg;
+    return rp_comm_exchange(c, RP_GROUP_WORLD, t, 2, err);
+}
+
+TEST(sizes_that_differ_are_refused)
 {
     struct rp_err err = {0};
-    struct rp_comm *c = rp_comm_self();
-    char byte = 0;
-    CHECK(c->op->send(c, RP_GROUP_WORLD, 1, &byte, 1, &err) < 0 && err.code == RP_BUG, "%s", err.msg);
-    err = (struct rp_err){0};
-    CHECK(c->op->recv(c, RP_GROUP_DATA, 0, &byte, 1, &err) < 0 && err.code == RP_BUG, "%s", err.msg);
-    c->op->close(c);
+    CHECK(ranks_run((struct rp_layout){2, 1, 1}, NULL, disagree, NULL, &err) < 0 && err.code == RP_MISMATCH, "%s", err.msg);
 }
