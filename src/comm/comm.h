@@ -32,6 +32,11 @@ struct rp_transfer {
     size_t bytes; /* the same on both sides; 0: no message */
 };
 
+/* Bytes [at, at + bytes) of a buffer. */
+struct rp_piece {
+    size_t at, bytes;
+};
+
 struct rp_comm;
 struct rp_comm_ops {
     /* All transfers at once, in any order, except that those in one direction between two ranks are matched in order. Returns when all are
@@ -69,6 +74,6 @@ int rp_comm_exchange(struct rp_comm *c, enum rp_group g, const struct rp_transfe
 int rp_comm_all_to_all(struct rp_comm *c, enum rp_group g, void *out, const void *in, size_t bytes, struct rp_err *err) rp_must_check;
 /* in: one piece of `bytes`, at its place in out or elsewhere; out: one of every rank. */
 int rp_comm_all_gather(struct rp_comm *c, enum rp_group g, void *out, const void *in, size_t bytes, struct rp_err *err) rp_must_check;
-/* In place: rank i has the bytes [at[i], at[i + 1]) of data, and gets the others. at: as many as ranks, and the end. */
-int rp_comm_all_gather_parts(struct rp_comm *c, enum rp_group g, void *data, const size_t *at, struct rp_err *err) rp_must_check;
+/* In place: rank i has piece i of data, and gets the others. */
+int rp_comm_all_gather_pieces(struct rp_comm *c, enum rp_group g, void *data, const struct rp_piece *piece, struct rp_err *err) rp_must_check;
 int rp_comm_barrier(struct rp_comm *c, enum rp_group g, struct rp_err *err) rp_must_check; /* host memory only, log2(ranks) rounds */

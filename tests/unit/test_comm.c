@@ -65,7 +65,7 @@ static int exchange_in_all_groups(struct rp_comm *c, void *arg, struct rp_err *e
         const enum rp_group group = (enum rp_group)g;
         const int n = c->size[g], own = c->rank[g];
         RP_FREE unsigned char *in = rp_alloc((size_t)n * PIECE), *out = rp_alloc((size_t)n * PIECE);
-        RP_FREE size_t *at = rp_alloc(((size_t)n + 1) * sizeof *at);
+        RP_FREE struct rp_piece *piece = rp_alloc((size_t)n * sizeof *piece);
         for (int i = 0; i < n; i++)
             fill_piece(in + i * PIECE, own, i);
         if (rp_comm_all_to_all(c, group, out, in, PIECE, err) < 0)
@@ -77,15 +77,15 @@ static int exchange_in_all_groups(struct rp_comm *c, void *arg, struct rp_err *e
             return -1;
         for (int i = 0; i < n; i++)
             *wrong |= !is_piece(out + i * PIECE, i, 0);
-        for (int i = 0; i <= n; i++) /* of different sizes, one of them empty */
-            at[i] = i ? at[i - 1] + (size_t)(i % 3 * 100) : 0;
+        for (int i = 0; i < n; i++) /* of different sizes, one of them empty, in reverse order */
+            piece[i] = (struct rp_piece){(size_t)(n - 1 - i) * 200, (size_t)(i % 3 * 100)};
         memset(out, 0, (size_t)n * PIECE);
-        memset(out + at[own], own + 1, at[own + 1] - at[own]);
-        if (rp_comm_all_gather_parts(c, group, out, at, err) < 0)
+        memset(out + piece[own].at, own + 1, piece[own].bytes);
+        if (rp_comm_all_gather_pieces(c, group, out, piece, err) < 0)
             return -1;
         for (int i = 0; i < n; i++)
-            for (size_t b = at[i]; b < at[i + 1]; b++)
-                *wrong |= out[b] != i + 1;
+            for (size_t b = 0; b < 200; b++)
+                *wrong |= out[piece[i].at + b] != (b < piece[i].bytes ? i + 1 : 0);
         if (rp_comm_barrier(c, group, err) < 0)
             return -1;
     }
