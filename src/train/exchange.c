@@ -282,7 +282,7 @@ static void copy_floats(const struct rp_exchange *x, float *to, const float *fro
 static void merge_run(const struct rp_exchange *x, const struct rp_exchange_level *l, const struct run *run, float *const *block, float *room,
                       int last)
 {
-    float *at[RP_GRADIENT_BLOCKS + 1];
+    float *at[RP_GRADIENT_BLOCKS + 1] = {0};
     struct rp_grad_tree tree;
     struct rp_losses none = {0};
     rp_grad_tree_init(&tree, x->dev, at, RP_GRADIENT_BLOCKS + 1, run->floats);

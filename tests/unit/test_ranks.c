@@ -103,7 +103,7 @@ static int trial_run(struct trial *t, int ranks, const int *host, struct rp_err 
 {
     *err = (struct rp_err){0};
     fixture_data_now = t->data;
-    return ranks_run((struct rp_layout){ranks, 1, 1}, host, run_rank, t, err);
+    return ranks_run((struct rp_degrees){ranks, 1, 1}, host, run_rank, t, err);
 }
 
 /* Every rank of `of` against the one rank `one`; samples add up. */
@@ -253,7 +253,7 @@ TEST(bytes_that_leave_a_host)
             struct rp_comm c = {.host = host};
             struct rp_shares shares;
             struct rp_exchange x;
-            rp_comm_place(&c, i, (struct rp_layout){hosts * 8, 1, 1});
+            rp_comm_place(&c, i, (struct rp_degrees){hosts * 8, 1, 1});
             rp_shares_init(&shares, &m->tensors[RP_WEIGHT], 1, &c);
             rp_exchange_open(&x, m, &shares, 32);
             CHECK(x.levels == 2, "levels");
@@ -331,7 +331,7 @@ TEST(a_norm_that_is_not_finite_fails_on_every_rank)
     struct trial t = trial_new(wide_bert(), 4);
     t.recipe.optimizer_learning_rate = 1e30;
     fixture_data_now = t.data;
-    CHECK(ranks_run((struct rp_layout){2, 1, 1}, NULL, explode, &t, &err) == 0, "%s", err.msg);
+    CHECK(ranks_run((struct rp_degrees){2, 1, 1}, NULL, explode, &t, &err) == 0, "%s", err.msg);
     traces_fini(t.trace, 2);
     trial_fini(&t);
 }
