@@ -117,7 +117,7 @@ json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
     json_object_set_new(out, "status", json_string(d->status));
     json_object_set_new(out, "reason", text_or_null(d->reason));
     json_object_set_new(out, "model", rp_run_model(d->recipe));
-    json_object_set_new(out, "world", json_pack("{s:i, s:i}", "ranks", 1, "nodes", 1));
+    json_object_set_new(out, "world", d->world ? json_deep_copy(d->world) : json_pack("{s:i, s:i}", "ranks", 1, "nodes", 1));
     json_object_set_new(out, "recipe_name", text_or_null(file_name(d->recipe->source_name)));
     json_object_set_new(out, "recipe_sha256", text_or_null(d->recipe->sha256));
     json_t *recipe = rp_recipe_to_json(d->recipe);
