@@ -25,6 +25,7 @@
 #include "sign/key.h"
 #include "worker/fits.h"
 #include "worker/job.h"
+#include "worker/world.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,6 +106,8 @@ static int load_recipe(struct run_session *r, struct rp_err *err)
         free(set[i]);
     free(set);
     r->device = failed ? r->device : rp_job_device(&r->recipe);
+    if (!failed && !r->device.threads && rp_degrees_world(r->degrees) > 1)
+        r->device.threads = rp_world_cpus(&r->place);
     return failed ? -1 : 0;
 }
 

@@ -1,5 +1,6 @@
 /* The records of several ranks as one list. */
 #include "base/buf.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "report/records.h"
 

@@ -50,7 +50,7 @@ static void add_done(json_t *out, const struct rp_recipe *r, const json_t *done)
         json_object_set_new(out, "skipped_samples", copy_or_null(json_object_get(done, "skipped_samples")));
     const json_t *ceilings = json_object_get(done, "ceilings");
     if (ceilings)
-        json_object_set_new(out, "ceilings", rp_ceilings_json(ceilings, json_object_get(out, "results")));
+        json_object_set_new(out, "ceilings", rp_ceilings_json(ceilings, json_object_get(out, "results"), json_object_get(out, "world")));
     const json_t *device_bytes = json_object_get(done, "device_bytes"); /* processors have no memory of their own */
     if (device_bytes)
         json_object_set_new(out, "device_bytes", copy_or_null(device_bytes));

@@ -10,7 +10,7 @@ json_t *rp_world_rank_of_records(const struct rp_rank_share *s)
 
 static void copy(json_t *to, const char *key, const json_t *from, const char *path)
 {
-    json_t *v = rp_json_at(from, path);
+    const json_t *v = rp_json_at(from, path);
     if (v)
         json_object_set_new(to, key, json_deep_copy(v));
 }

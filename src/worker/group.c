@@ -49,7 +49,7 @@ static int make_rank(struct rp_rank_of *r, struct rp_degrees degrees, struct rp_
     unsigned char id[8];
     const int world = rp_degrees_world(degrees);
     *r = (struct rp_rank_of){.degrees = degrees, .address = "127.0.0.1", .host = rp_alloc((size_t)world * sizeof *r->host)};
-    if (getentropy(r->key, sizeof r->key) < 0 || getentropy(id, sizeof id) < 0)
+    if (getrandom(r->key, sizeof r->key, 0) != sizeof r->key || getrandom(id, sizeof id, 0) != sizeof id)
         return rp_fail(err, RP_UNAVAILABLE, "no random numbers for the key of the ranks");
     rp_hex(r->id, id, sizeof id);
     return 0;

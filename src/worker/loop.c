@@ -134,6 +134,8 @@ static int measure_ceilings(struct loop *l, const char *when, struct rp_err *err
     struct rp_ceiling_size size = rp_ceiling_size(l->dev, &l->plan);
     uint64_t t0 = rp_now_ns();
     enter_phase(l, "ceilings", 0);
+    if (rp_comm_barrier(l->comm, RP_GROUP_WORLD, err) < 0) /* all ranks at once, as when they train */
+        return l->stop ? 0 : -1;
     json_t *is = rp_ceilings(l->dev, &size, report_alive, l, err);
     leave_phase(l, "ceilings", t0);
     json_object_set_new(l->ceilings, when, is ? is : json_null());

@@ -1,6 +1,7 @@
 #include "worker/world.h"
 
 #include "backend/backend.h"
+#include "backend/cpu/limits.h"
 #include "base/buf.h"
 #include "comm/mesh.h"
 
@@ -28,14 +29,27 @@ int rp_world_ranks_here(const struct rp_comm *c, int *index)
     return n;
 }
 
+/* Numbers of the first processor of a rank, and of the one after its last. */
+static int part_of_cpus(const struct rp_comm *c, int cpus, int *first)
+{
+    int index, ranks = rp_world_ranks_here(c, &index);
+    *first = ranks <= cpus ? index * cpus / ranks : index % cpus;
+    return ranks <= cpus ? (index + 1) * cpus / ranks : *first + 1;
+}
+
+int rp_world_cpus(const struct rp_comm *c)
+{
+    int first, end = part_of_cpus(c, rp_cpu_count("/"), &first);
+    return end - first;
+}
+
 void rp_world_share_cpus(const struct rp_comm *c)
 {
     cpu_set_t all, own;
-    int index, ranks = rp_world_ranks_here(c, &index), seen = 0;
-    if (ranks < 2 || sched_getaffinity(0, sizeof all, &all) < 0)
+    int index, first, seen = 0;
+    if (rp_world_ranks_here(c, &index) < 2 || sched_getaffinity(0, sizeof all, &all) < 0)
         return;
-    const int cpus = CPU_COUNT(&all), first = ranks <= cpus ? index * cpus / ranks : index % cpus;
-    const int end = ranks <= cpus ? (index + 1) * cpus / ranks : first + 1;
+    const int end = part_of_cpus(c, CPU_COUNT(&all), &first);
     CPU_ZERO(&own);
     for (int i = 0; i < CPU_SETSIZE; i++)
         if (CPU_ISSET(i, &all)) {
@@ -79,7 +93,7 @@ struct rp_comm *rp_world_open(const struct rp_world_opts *o, struct rp_err *err)
         close(o->listener);
         return NULL;
     }
-    const struct rp_mesh_opts opts = {.rank = o->rank->rank, .degrees = o->rank->degrees, .ranks = peer, .key = o->rank->key, .job = o->rank->id,
+    const struct rp_mesh_opts opts = {.rank = o->rank->rank, .layout = o->rank->degrees, .ranks = peer, .key = o->rank->key, .job = o->rank->id,
                                       .listener = o->listener, .silence_s = o->silence_s, .waiting = o->waiting,
                                       .waiting_arg = o->waiting_arg};
     struct rp_comm *c = rp_mesh_open(&opts, err);
