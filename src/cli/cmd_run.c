@@ -187,7 +187,7 @@ static int show_plan(struct run_session *r, struct rp_err *err)
 {
     struct rp_fits fits[RP_RECOMPUTE_COUNT];
     struct rp_err ignored;
-    int n, fit = rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) == 0;
+    int n, fit = rp_job_plan(&r->plan, &r->recipe, 0, NULL, r->backend, &r->device, err) == 0;
     if (!fit && !r->plan.total)
         return -1;
     int on_gpus = plan_on_gpus(fits, &n, r, &ignored) == 0; /* of some sizes no GPU can be planned */
@@ -233,7 +233,7 @@ static int has_nvidia(void)
 
 static int make_plan(struct run_session *r, struct rp_err *err)
 {
-    return rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err);
+    return rp_job_plan(&r->plan, &r->recipe, 0, NULL, r->backend, &r->device, err);
 }
 
 /* A replication uses the samples of the original, and every run has samples of the lengths and ranges that its model takes. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void rp_comm_place(struct rp_comm *c, int rank, struct rp_layout l)
+void rp_comm_place(struct rp_comm *c, int rank, struct rp_degrees l)
 {
     const int t = rank % l.tensor, d = rank / l.tensor % l.data, p = rank / l.tensor / l.data, stage = l.data * l.tensor;
     const int world[RP_GROUPS] = {[RP_GROUP_WORLD] = rank, [RP_GROUP_DATA] = d, [RP_GROUP_TENSOR] = t, [RP_GROUP_PIPELINE] = p};

@@ -20,7 +20,7 @@
 enum rp_group { RP_GROUP_WORLD, RP_GROUP_DATA, RP_GROUP_TENSOR, RP_GROUP_PIPELINE, RP_GROUPS };
 
 /* Ranks of each kind; their product is the world. */
-struct rp_layout {
+struct rp_degrees {
     int data, tensor, pipeline;
 };
 
@@ -63,7 +63,7 @@ struct rp_comm {
 struct rp_comm *rp_comm_self(void); /* a world of one */
 
 /* Sets the ranks, sizes and members of all groups. The product of the layout is the world. */
-void rp_comm_place(struct rp_comm *c, int rank, struct rp_layout layout);
+void rp_comm_place(struct rp_comm *c, int rank, struct rp_degrees layout);
 static inline int rp_comm_world_rank(const struct rp_comm *c, enum rp_group g, int member)
 {
     return c->first[g] + member * c->stride[g];

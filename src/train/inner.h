@@ -8,6 +8,7 @@
 
 #include "optim/grad_tree.h"
 #include "optim/optim.h"
+#include "train/exchange.h"
 #include "train/prefetch.h"
 #include "train/train.h"
 
@@ -38,13 +39,17 @@ struct rp_train {
     struct rp_train_input in;
     int64_t micros, first, own; /* micro-batches of a step over all ranks; the first of this rank's, and how many those are */
     int64_t base, done;         /* steps before the file of --init was written; steps completed in all */
+    struct rp_exchange exchange; /* with other data-parallel ranks; unused in a group of one */
+    float *room;                /* of the exchange */
     float *activations;         /* block, for the search for NaN */
     float *gradient[RP_GRADIENT_BLOCKS];
     int gradients;
 };
 
-/* Adds the trainer's own scratch to the model's; x: whose pointers are to be set. */
-void rp_train_declare(struct rp_net *m, struct rp_trained *x);
+/* Adds the trainer's own scratch to the model's; x: whose pointers are to be set. room: floats of the exchange, with its pointer. */
+void rp_train_declare(struct rp_net *m, struct rp_trained *x, size_t room, float **room_at);
+/* Gradient blocks of a rank, with those that the exchange needs. */
+int rp_train_blocks(const struct rp_exchange *x, const struct rp_comm *c);
 /* Bytes of one sample as a reader delivers it. */
 size_t rp_train_sample_bytes(const struct rp_net *m);
 
@@ -56,7 +61,7 @@ struct rp_input *rp_train_view(const struct rp_train *t, int64_t i); /* of own m
  * backward of the same micro-batch completes. */
 int rp_train_forward(struct rp_train *t, int64_t i, int64_t step, float *block, struct rp_losses *l, struct rp_err *err) rp_must_check;
 int rp_train_backward(struct rp_train *t, int64_t i, int64_t step, struct rp_err *err) rp_must_check;
-/* Gradients of all micro-batches summed into gradient[0], and sums of losses (not yet times 1/G). */
+/* Gradients of all micro-batches summed into gradient[0], with several ranks its own share; and sums of losses (not yet times 1/G). */
 int rp_train_gradient(struct rp_train *t, int64_t step, struct rp_losses *sum, struct rp_err *err) rp_must_check;
-/* After a norm that is not finite: names the tensor whose gradient made it so. Always -1. */
+/* After a norm that is not finite: names the tensor whose gradient made it so, on every rank. Always -1. */
 int rp_train_report_gradient(const struct rp_train *t, int64_t step, struct rp_err *err);

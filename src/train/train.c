@@ -23,6 +23,7 @@ static int allocate(struct rp_train *t, const struct rp_train_opts *o, struct rp
 {
     struct rp_tensors *list = t->net->tensors;
     size_t floats = list[RP_WEIGHT].bytes / sizeof(float);
+    const struct rp_share *share = &t->state.shares.of[t->state.shares.own];
     float *slots;
     void *scratch;
     if (!(t->state.w = block(o->dev, RP_CLASS_PARAMETERS, o->plan, err)) ||
@@ -32,7 +33,7 @@ static int allocate(struct rp_train *t, const struct rp_train_opts *o, struct rp
         !(scratch = block(o->dev, RP_CLASS_SCRATCH, o->plan, err)) || !(t->in.slot = block(o->dev, RP_CLASS_INPUT, o->plan, err)))
         return -1;
     for (int i = 0; i < rp_optimizer_slots(t->state.optimizer); i++)
-        t->state.slot[i] = slots + (size_t)i * floats;
+        t->state.slot[i] = slots + (size_t)i * (share->hi - share->lo) - share->lo;
     for (int i = 1; i < t->gradients; i++)
         t->gradient[i] = t->gradient[0] + (size_t)i * rp_net_gradient_floats(t->net);
     t->state.g = t->gradient[0];
@@ -110,20 +111,24 @@ static int train_start(struct rp_train *t, const struct rp_train_opts *o, struct
 
 struct rp_train *rp_train_open(const struct rp_train_opts *o, struct rp_err *err)
 {
+    struct rp_comm *comm = o->comm ? o->comm : rp_comm_self();
+    if (rp_train_check_ranks(o->recipe, comm, err) < 0)
+        return NULL;
     struct rp_train *t = rp_alloc(sizeof *t);
-    t->comm = o->comm ? o->comm : rp_comm_self();
+    t->comm = comm;
     t->micros = rp_recipe_micro_batches(o->recipe);
-    t->own = t->micros / t->comm->size[RP_GROUP_DATA];
-    t->first = t->own * t->comm->rank[RP_GROUP_DATA];
-    t->gradients = rp_grad_tree_blocks(t->first, t->own);
-    RP_BUG_IF(t->gradients > RP_GRADIENT_BLOCKS);
+    t->first = rp_first_micro(t->micros, t->comm->rank[RP_GROUP_DATA], t->comm->size[RP_GROUP_DATA]);
+    t->own = rp_first_micro(t->micros, t->comm->rank[RP_GROUP_DATA] + 1, t->comm->size[RP_GROUP_DATA]) - t->first;
     t->net = rp_net_new(o->recipe, o->plan->batch);
     t->net->dev = o->dev;
     t->net->alive = o->alive;
     t->net->alive_arg = o->alive_arg;
     t->state = (struct rp_trained){.dev = o->dev, .optimizer = rp_optimizer_of(o->recipe), .weights = &t->net->tensors[RP_WEIGHT],
                                    .buffers = &t->net->tensors[RP_BUFFER]};
-    rp_train_declare(t->net, &t->state);
+    rp_shares_init(&t->state.shares, t->state.weights, t->net->parallel, t->comm);
+    rp_exchange_open(&t->exchange, t->net, &t->state.shares, t->micros);
+    t->gradients = rp_train_blocks(&t->exchange, t->comm);
+    rp_train_declare(t->net, &t->state, t->exchange.room, &t->room);
     if (train_start(t, o, err) == 0)
         return t;
     rp_train_close(t);
@@ -136,6 +141,8 @@ void rp_train_close(struct rp_train *t)
         return;
     rp_train_input_close(t);
     rp_optim_fini(&t->optim);
+    rp_exchange_close(&t->exchange);
+    rp_shares_fini(&t->state.shares);
     rp_net_free(t->net);
     free(t);
 }
@@ -165,7 +172,9 @@ int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, 
         return -1;
     if (!isfinite(out->grad_norm))
         return rp_train_report_gradient(t, at, err);
-    rp_optim_step(&t->optim, &t->state, at + 1, out->grad_norm, inv);
+    if (rp_optim_step(&t->optim, &t->state, at + 1, out->grad_norm, inv, err) < 0 ||
+        (t->comm->size[RP_GROUP_DATA] > 1 && rp_exchange_weights(&t->exchange, t->state.w, err) < 0))
+        return -1;
     update_buffers(t, inv);
     out->loss = sum.loss * inv;
     for (int k = 0; k < RP_LOSS_PARTS_MAX; k++)

@@ -19,7 +19,7 @@ int rp_check_plan(struct rp_verify_state *s, struct rp_check_result *result, str
     const char *name = json_string_value(json_object_get(s->run, "backend"));
     const struct rp_backend *b = rp_backend_find(rp_backends, name);
     /* the values compared here do not depend on the backend */
-    if (rp_train_size(&plan, &s->recipe, &rp_backend_cpu, &o, err) < 0) {
+    if (rp_train_size(&plan, &s->recipe, NULL, &rp_backend_cpu, &o, err) < 0) {
         err->code = RP_MISMATCH;
         return rp_wrap(err, "planning the run again");
     }
@@ -88,7 +88,7 @@ static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64
     struct rp_err ignored; /* more than can be addressed */
     struct rp_recipe sized = s->recipe; /* shallow: only the batch differs */
     sized.train_batch_size = batch;
-    return rp_train_size(plan, &sized, &rp_backend_cpu, o, &ignored);
+    return rp_train_size(plan, &sized, NULL, &rp_backend_cpu, o, &ignored);
 }
 
 /* The largest batch is the last one that fits into the available memory. */

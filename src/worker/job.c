@@ -146,7 +146,7 @@ json_t *rp_plan_to_json(const struct rp_plan *plan)
     return j;
 }
 
-int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, const struct rp_backend *b,
+int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, struct rp_comm *comm, const struct rp_backend *b,
                 const struct rp_device_opts *o, struct rp_err *err)
 {
     struct rp_recipe sized = *r; /* shallow: only the batch differs */
@@ -158,7 +158,7 @@ int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, 
                                             "give a number");
     if (sized.train_batch_size == RP_BATCH_MAX && !b->separate_memory)
         available -= available < RESERVE(available) ? available : RESERVE(available);
-    if (rp_train_plan_in(plan, &sized, b, o, available, err) < 0)
+    if (rp_train_plan_in(plan, &sized, comm, b, o, available, err) < 0)
         return -1;
     const double gib = 1.0 / (1u << 30);
     if (plan->max_batch < 1)

@@ -70,5 +70,5 @@ int rp_job_start(struct rp_process *w, const struct rp_job *job, struct rp_err *
 /* {"batch", "max_batch", "parameters", "bytes": {"parameters": n, ...}, "total_bytes", "available_bytes", "flops_per_sample", ...} */
 json_t *rp_plan_to_json(const struct rp_plan *plan);
 /* Plans the memory of the recipe; RP_UNAVAILABLE with the largest batch that fits if it does not. batch as in rp_job. */
-int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, const struct rp_backend *b,
+int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, struct rp_comm *comm, const struct rp_backend *b,
                 const struct rp_device_opts *o, struct rp_err *err) rp_must_check;

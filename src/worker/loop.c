@@ -134,7 +134,7 @@ static int open_device(struct loop *l, struct rp_err *err)
         r->train_batch_size = l->job.batch;
     l->backend = l->job.backend;
     l->device = rp_job_device(r);
-    if (rp_job_plan(&l->plan, r, l->job.batch, l->backend, &l->device, err) < 0)
+    if (rp_job_plan(&l->plan, r, l->job.batch, l->comm, l->backend, &l->device, err) < 0)
         return -1;
     if (r->train_batch_size == RP_BATCH_MAX)
         r->train_batch_size = l->plan.batch;

@@ -27,7 +27,7 @@ TEST(alone_in_every_group)
 TEST(members_of_groups)
 {
     struct rp_comm c = {0};
-    const struct rp_layout layout = {.data = 3, .tensor = 2, .pipeline = 4};
+    const struct rp_degrees layout = {.data = 3, .tensor = 2, .pipeline = 4};
     for (int rank = 0; rank < 24; rank++) {
         rp_comm_place(&c, rank, layout);
         CHECK(c.size[RP_GROUP_WORLD] == 24 && c.rank[RP_GROUP_WORLD] == rank, "world of rank %d", rank);
@@ -94,7 +94,7 @@ static int exchange_in_all_groups(struct rp_comm *c, void *arg, struct rp_err *e
 
 TEST(collectives_among_ranks)
 {
-    const struct rp_layout layouts[] = {{1, 1, 1}, {2, 1, 1}, {3, 2, 1}, {2, 2, 3}, {32, 1, 1}};
+    const struct rp_degrees layouts[] = {{1, 1, 1}, {2, 1, 1}, {3, 2, 1}, {2, 2, 3}, {32, 1, 1}};
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         struct rp_err err = {0};
         int wrong = 0;
@@ -114,5 +114,5 @@ static int disagree(struct rp_comm *c, void *arg, struct rp_err *err)
 TEST(sizes_that_differ_are_refused)
 {
     struct rp_err err = {0};
-    CHECK(ranks_run((struct rp_layout){2, 1, 1}, NULL, disagree, NULL, &err) < 0 && err.code == RP_MISMATCH, "%s", err.msg);
+    CHECK(ranks_run((struct rp_degrees){2, 1, 1}, NULL, disagree, NULL, &err) < 0 && err.code == RP_MISMATCH, "%s", err.msg);
 }
