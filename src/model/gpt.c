@@ -204,7 +204,9 @@ static void declare(struct rp_net *net)
         declare_layer(net, &m->layer[l], l + 1);
     SCALE(&m->last.w, "transformer.ln_f.weight", h, .stage = m->layers + 1);
     BIAS(&m->last.b, "transformer.ln_f.bias", h, .stage = m->layers + 1);
-    if (m->is_first && m->is_last)
+    if (!m->is_first || !m->is_last)
+        rp_net_trade(net, (size_t)m->words * (size_t)h < RP_TIED_PIECE ? (size_t)m->words * (size_t)h : RP_TIED_PIECE);
+    else
         ADD(RP_SECOND_GRADIENT, .name = "lookups of transformer.wte.weight", .dim = {m->padded, h}, .shard = 1, .of = 0);
     if (m->embedding_dropout > 0)
         ADD(RP_ACTIVATION, .at = &m->mask0, .name = "mask of embeddings", .dtype = RP_U8, .dim = {(long)rp_mask_bytes(r, h)});

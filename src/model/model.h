@@ -20,6 +20,7 @@
 #define RP_LOSS_PARTS_MAX 4
 #define RP_COUNTERS_MAX 3
 #define RP_FIELDS_MAX RP_SAMPLE_FIELDS_MAX
+#define RP_TIED_PIECE ((size_t)1 << 20) /* floats of a tied weight's gradient that stages exchange at once: so many of rp_net_trade() */
 #define RP_GROUPS_MAX 80 /* counts in an input: of groups, and of each tensor-parallel rank's lookups */
 
 /* A quantity that a step counts in addition to its samples, such as tokens. */
@@ -122,7 +123,7 @@ struct rp_net *rp_net_new(const struct rp_recipe *r, int64_t batch);
 /* The part of it that belongs to a place among ranks, which rp_net_check_ranks() has allowed. */
 struct rp_net *rp_net_new_on(const struct rp_recipe *r, int64_t batch, struct rp_comm *c);
 /* Tensor ranks divide parallel.tensor, and every stage has a layer; else RP_USAGE. */
-int rp_net_check_ranks(const struct rp_recipe *r, struct rp_layout ranks, struct rp_err *err) rp_must_check;
+int rp_net_check_ranks(const struct rp_recipe *r, struct rp_degrees ranks, struct rp_err *err) rp_must_check;
 /* The first layer, from 0, of a stage: L layers over P stages begin at ceil(stage * L / P), so that sizes differ by at most one and the last
  * stage, which also has the logits, is never larger than the others. */
 int rp_stage_begin(int layers, int stages, int stage);

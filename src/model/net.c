@@ -11,7 +11,7 @@ int rp_stage_begin(int layers, int stages, int stage)
     return (int)(((long)stage * layers + stages - 1) / stages);
 }
 
-int rp_net_check_ranks(const struct rp_recipe *r, struct rp_layout ranks, struct rp_err *err)
+int rp_net_check_ranks(const struct rp_recipe *r, struct rp_degrees ranks, struct rp_err *err)
 {
     const struct rp_model *model = rp_model_of(r);
     const int layers = model->layers ? model->layers(r) : 1;

@@ -39,6 +39,8 @@ void rp_tensors_add(struct rp_tensors *l, const struct rp_tensor *t)
     for (int i = 0; i < 4 && t->dim[i]; i++)
         x->whole *= (size_t)t->dim[i];
     divide(l, x);
+    if (!x->shared)
+        l->whole += x->whole;
     if (!x->count) {
         x->offset = l->bytes;
         return;
@@ -155,6 +157,12 @@ size_t rp_tensor_parts(const struct rp_tensor *t, int parallel, size_t floats)
 {
     size_t shards = (size_t)rp_tensor_shards(t, parallel);
     return shards * ((t->count / shards + floats - 1) / floats);
+}
+
+size_t rp_tensor_whole_parts(const struct rp_tensor *t, int parallel, size_t floats)
+{
+    size_t shards = t->shard ? (size_t)parallel : 1;
+    return shards * ((t->whole / shards + floats - 1) / floats);
 }
 
 size_t rp_tensors_largest(const struct rp_tensors *l)

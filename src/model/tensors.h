@@ -58,6 +58,7 @@ struct rp_tensors {
     int n, cap;
     size_t bytes;    /* of one block */
     size_t elements; /* of all tensors, on this rank */
+    size_t whole;    /* ... on all ranks, each once */
     int ranks, rank; /* ranks that divide tensors with a shard axis, 0: 1; which of them this is */
     int first, end;  /* places in forward order that this rank holds: [first, end); end 0: all */
 };
@@ -99,6 +100,7 @@ size_t rp_tensor_whole_run(const struct rp_tensor *t); /* elements that follow e
 size_t rp_tensor_shard_element(const struct rp_tensor *t, int parallel, int i, size_t j);
 /* Parts of `floats` elements, the last of each shard shorter. */
 size_t rp_tensor_parts(const struct rp_tensor *t, int parallel, size_t floats);
+size_t rp_tensor_whole_parts(const struct rp_tensor *t, int parallel, size_t floats); /* on all ranks */
 size_t rp_tensors_largest(const struct rp_tensors *l);             /* bytes of the largest tensor */
 
 static inline float *rp_tensor_in(float *block, const struct rp_tensor *t)

@@ -54,7 +54,7 @@ static void piece_open(struct piece *p, const struct single *s, struct rp_comm *
     struct rp_net *m = p->net;
     struct rp_tensors *list = m->tensors;
     p->state.optimizer = rp_optimizer_of(s->recipe);
-    rp_train_declare(m, &p->state);
+    rp_train_declare(m, &p->state, 0, NULL);
     p->dev = s->isa ? rp_backend_open(&rp_backend_cpu, &o, m->use, m->uses, &err) : fixture_device("reference", 1, 1, 1);
     CHECK(p->dev, "%s", err.msg);
     m->dev = p->dev;
@@ -171,7 +171,7 @@ static int rank_of_one_micro_batch(struct rp_comm *c, void *arg, struct rp_err *
 }
 
 /* Forward and backward of micro-batch 1 of step 3, on one rank and in this layout. */
-static void compare_one(const struct rp_recipe *r, struct rp_layout ranks, const char *isa, int wrong)
+static void compare_one(const struct rp_recipe *r, struct rp_degrees ranks, const char *isa, int wrong)
 {
     struct rp_err err = {0};
     struct fixture f;
@@ -179,7 +179,7 @@ static void compare_one(const struct rp_recipe *r, struct rp_layout ranks, const
     CHECK(rp_net_check_ranks(r, ranks, &err) == 0, "%s", err.msg);
     CHECK(fixture_open(&f, r, "reference", 1, 0, &data, &err) == 0, "%s", err.msg);
     struct single s = {.recipe = r, .data = &data, .train = f.t, .micro = 1, .step = 3, .isa = isa, .wrong = wrong};
-    int failed = rp_train_forward(f.t, 1, 3, f.t->gradient[0], &s.losses, &err) < 0 || rp_train_backward(f.t, 1, 3, &err) < 0;
+    int failed = rp_train_forward(f.t, 1, 3, f.t->gradient[0], &s.losses, &err) < 0 || rp_train_backward(f.t, 1, 3, f.t->gradient[0], &err) < 0;
     CHECK(!failed && ranks_run(ranks, NULL, rank_of_one_micro_batch, &s, &err) == 0, "%d x %d ranks: %s", ranks.tensor, ranks.pipeline, err.msg);
     fixture_fini(&f);
     samples_free(&data);
@@ -198,7 +198,7 @@ TEST(tensor_ranks_compute_the_bits_of_one)
         r.train_recompute = cases[i].recompute;
         r.model_hidden_act = cases[i].act;
         r.train_batch_size = 1 + (int64_t)i % 3;
-        compare_one(&r, (struct rp_layout){1, cases[i].ranks, 1}, i % 2 ? "scalar" : NULL, 0);
+        compare_one(&r, (struct rp_degrees){1, cases[i].ranks, 1}, i % 2 ? "scalar" : NULL, 0);
         rp_recipe_fini(&r);
     }
 }
@@ -207,7 +207,7 @@ TEST(another_order_of_partial_sums_is_found)
 {
     struct rp_recipe r = divided_gpt(4, 1);
     r.train_accumulation_steps = 2;
-    compare_one(&r, (struct rp_layout){1, 4, 1}, NULL, 1);
+    compare_one(&r, (struct rp_degrees){1, 4, 1}, NULL, 1);
     rp_recipe_fini(&r);
 }
 
@@ -224,7 +224,7 @@ TEST(stages_compute_the_bits_of_one)
         r.train_accumulation_steps = 2;
         r.train_recompute = cases[i].recompute;
         r.model_hidden_dropout_prob = cases[i].dropout;
-        compare_one(&r, (struct rp_layout){1, cases[i].ranks, cases[i].stages}, i % 2 ? "scalar" : NULL, 0);
+        compare_one(&r, (struct rp_degrees){1, cases[i].ranks, cases[i].stages}, i % 2 ? "scalar" : NULL, 0);
         rp_recipe_fini(&r);
     }
 }
@@ -239,10 +239,10 @@ TEST(blocks_and_documents)
     r.train_batch_size = 9;
     r.task_eod_token = 3;
     r.task_reset_position_ids = r.task_reset_attention_mask = r.task_eod_mask_loss = 1;
-    compare_one(&r, (struct rp_layout){1, 4, 1}, "scalar", 0);
+    compare_one(&r, (struct rp_degrees){1, 4, 1}, "scalar", 0);
     r.task_seq_length = 3;
     r.train_batch_size = 1;
-    compare_one(&r, (struct rp_layout){1, 4, 1}, "scalar", 0);
+    compare_one(&r, (struct rp_degrees){1, 4, 1}, "scalar", 0);
     rp_recipe_fini(&r);
 }
 
@@ -261,11 +261,11 @@ TEST(layouts_that_do_not_fit)
 {
     struct rp_recipe gpt = divided_gpt(4, 2), bert = small_recipe();
     struct rp_err err = {0};
-    CHECK(rp_net_check_ranks(&gpt, (struct rp_layout){1, 3, 1}, &err) < 0 && err.code == RP_USAGE, "3 ranks of degree 4");
-    CHECK(rp_net_check_ranks(&gpt, (struct rp_layout){1, 8, 1}, &err) < 0 && err.code == RP_USAGE, "8 ranks of degree 4");
-    CHECK(rp_net_check_ranks(&gpt, (struct rp_layout){1, 4, 3}, &err) < 0 && err.code == RP_USAGE, "3 stages of 2 layers");
-    CHECK(rp_net_check_ranks(&bert, (struct rp_layout){1, 1, 2}, &err) < 0 && err.code == RP_USAGE, "stages of BERT");
-    CHECK(rp_net_check_ranks(&bert, (struct rp_layout){1, 2, 1}, &err) < 0 && err.code == RP_USAGE, "tensor ranks of BERT");
+    CHECK(rp_net_check_ranks(&gpt, (struct rp_degrees){1, 3, 1}, &err) < 0 && err.code == RP_USAGE, "3 ranks of degree 4");
+    CHECK(rp_net_check_ranks(&gpt, (struct rp_degrees){1, 8, 1}, &err) < 0 && err.code == RP_USAGE, "8 ranks of degree 4");
+    CHECK(rp_net_check_ranks(&gpt, (struct rp_degrees){1, 4, 3}, &err) < 0 && err.code == RP_USAGE, "3 stages of 2 layers");
+    CHECK(rp_net_check_ranks(&bert, (struct rp_degrees){1, 1, 2}, &err) < 0 && err.code == RP_USAGE, "stages of BERT");
+    CHECK(rp_net_check_ranks(&bert, (struct rp_degrees){1, 2, 1}, &err) < 0 && err.code == RP_USAGE, "tensor ranks of BERT");
     rp_recipe_fini(&gpt);
     rp_recipe_fini(&bert);
 }
