@@ -435,6 +435,8 @@ int rp_checkpoint_load(const struct rp_checkpoint *c, const struct rp_trained *s
     for (int i = 0; i < c->n; i++) {
         struct rp_state_entry e;
         rp_state_entry_at(&e, state, i);
+        if (e.slot >= 0 && !rp_tensor_is_owned(state->weights, e.t)) /* another stage updates it */
+            continue;
         if (c->at[i].in && load_tensor(&c->at[i], state, &e, piece, err) < 0)
             return -1;
     }

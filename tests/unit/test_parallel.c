@@ -1,7 +1,6 @@
 /* Ranks that divide a model, as threads: tensor-parallel ranks and pipeline stages compute the bits of one rank. */
-#include "tests/unit/ranks.h"
-#include "tests/unit/tap.h"
-#include "tests/unit/train_fixture.h"
+#include "tests/unit/scratch.h"
+#include "tests/unit/trials.h"
 
 #include <math.h>
 
@@ -243,6 +242,112 @@ TEST(blocks_and_documents)
     r.task_seq_length = 3;
     r.train_batch_size = 1;
     compare_one(&r, (struct rp_degrees){1, 4, 1}, "scalar", 0);
+    rp_recipe_fini(&r);
+}
+
+/* ---- trainings ---- */
+
+/* Tensors of several chunks, so that shares end within them, and of columns. */
+static struct rp_recipe wide_gpt(int degree, int layers)
+{
+    struct rp_recipe r = small_gpt();
+    r.parallel_tensor = degree;
+    r.model_num_hidden_layers = layers;
+    r.model_num_attention_heads = 4;
+    r.model_hidden_size = 32;
+    r.model_vocab_size = 701;
+    r.model_padded_vocab_size = 704;
+    r.model_intermediate_size = 400;
+    r.model_hidden_dropout_prob = r.model_attention_probs_dropout_prob = r.model_embedding_dropout_prob = 0.1f;
+    r.optimizer_clip_norm = 0.5f;
+    return r;
+}
+
+static void check_layouts(struct rp_recipe recipe, int64_t micros, const struct rp_degrees *by, int n, const char *what)
+{
+    struct rp_err err;
+    struct trial one = trial_new(recipe, micros);
+    CHECK(trial_run(&one, (struct rp_degrees){1, 1, 1}, NULL, &err) == 0, "%s: %s", what, err.msg);
+    for (int i = 0; i < n; i++) {
+        struct trial many = one;
+        char text[80];
+        snprintf(text, sizeof text, "%s, %d x %d x %d", what, by[i].data, by[i].tensor, by[i].pipeline);
+        memset(many.trace, 0, sizeof many.trace);
+        CHECK(trial_run(&many, by[i], NULL, &err) == 0, "%s: %s", text, err.msg);
+        compare(&one.trace[0], &many, by[i], text);
+        traces_fini(many.trace, by[i].data * by[i].tensor * by[i].pipeline);
+    }
+    traces_fini(one.trace, 1);
+    trial_fini(&one);
+}
+#define CHECK_LAYOUTS(recipe, micros, what, ...)                                                                                            \
+    do {                                                                                                                                   \
+        static const struct rp_degrees by[] = {__VA_ARGS__};                                                                               \
+        check_layouts(recipe, micros, by, sizeof by / sizeof *by, what);                                                                   \
+    } while (0)
+
+TEST(training_on_tensor_ranks)
+{
+    struct rp_recipe r = wide_gpt(4, 2);
+    r.train_recompute = RP_RECOMPUTE_selective;
+    CHECK_LAYOUTS(wide_gpt(2, 2), 1, "degree 2", {1, 2, 1});
+    CHECK_LAYOUTS(r, 3, "degree 4", {1, 2, 1}, {1, 4, 1}, {3, 2, 1}, {2, 4, 1});
+}
+
+TEST(training_in_stages)
+{
+    struct rp_recipe full = wide_gpt(1, 4), selective = wide_gpt(1, 3);
+    full.train_recompute = RP_RECOMPUTE_full;
+    selective.train_recompute = RP_RECOMPUTE_selective;
+    CHECK_LAYOUTS(wide_gpt(1, 2), 1, "one micro-batch", {1, 1, 2});
+    CHECK_LAYOUTS(selective, 3, "three micro-batches", {1, 1, 2}, {1, 1, 3}, {3, 1, 3}, {2, 1, 2});
+    CHECK_LAYOUTS(full, 8, "eight micro-batches", {1, 1, 4}, {1, 1, 3}, {2, 1, 4}, {3, 1, 2});
+}
+
+TEST(training_on_all_kinds_of_ranks)
+{
+    struct rp_recipe r = wide_gpt(4, 3), lamb = wide_gpt(2, 2);
+    lamb.optimizer_name = RP_OPTIMIZER_lamb;
+    CHECK_LAYOUTS(r, 8, "all kinds", {2, 2, 2}, {1, 4, 3}, {3, 2, 3});
+    CHECK_LAYOUTS(lamb, 3, "LAMB", {2, 2, 2});
+}
+
+static const char *file_of(const struct rp_recipe *r, struct rp_degrees by, const char *init, const char *name, struct trial *trial)
+{
+    struct rp_err err;
+    *trial = trial_new(*r, 4);
+    trial->save = name;
+    trial->recipe.run_init = (char *)(uintptr_t)init;
+    CHECK(trial_run(trial, by, NULL, &err) == 0, "%s: %s", name, err.msg);
+    trial->recipe.run_init = NULL;
+    samples_free(&trial->data);
+    return name;
+}
+
+/* Saved by one layout and continued by another: the bytes of one rank. */
+TEST(checkpoints_across_layouts)
+{
+    static const struct rp_degrees one = {1, 1, 1}, eight = {2, 2, 2}, four = {1, 4, 1}, six = {2, 1, 3};
+    struct rp_recipe r = wide_gpt(4, 3);
+    static struct trial a, b, c, d;
+    RP_FREE char *of_one = rp_strdup(scratch("one.safetensors")), *of_eight = rp_strdup(scratch("eight.safetensors"));
+    RP_FREE char *then_four = rp_strdup(scratch("four.safetensors")), *then_six = rp_strdup(scratch("six.safetensors"));
+    RP_BUF x = {0}, y = {0};
+    struct rp_err err = {0};
+    file_of(&r, one, NULL, of_one, &a);
+    file_of(&r, eight, NULL, of_eight, &b);
+    CHECK(rp_read_file(&x, of_one, 1 << 26, &err) == 0 && rp_read_file(&y, of_eight, 1 << 26, &err) == 0, "%s", err.msg);
+    CHECK(x.size == y.size && !memcmp(x.data, y.data, x.size), "the files of one rank and of eight differ");
+    traces_fini(a.trace, 1);
+    file_of(&r, one, of_eight, scratch("then_one.safetensors"), &a);
+    file_of(&r, four, of_one, then_four, &c);
+    file_of(&r, six, of_eight, then_six, &d);
+    compare(&a.trace[0], &c, four, "four continue one");
+    compare(&a.trace[0], &d, six, "six continue eight");
+    traces_fini(a.trace, 1);
+    traces_fini(b.trace, 8);
+    traces_fini(c.trace, 4);
+    traces_fini(d.trace, 6);
     rp_recipe_fini(&r);
 }
 
