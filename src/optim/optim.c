@@ -142,7 +142,7 @@ static void chunk_sums(const struct rp_trained *x, int i, const float *data, flo
     const int ranges = rp_tensor_shards_are_ranges(t, x->parallel), runs = rp_shares_runs(&x->shares, i, run);
     for (int k = 0; ranges && k < runs; k++)
         x->dev->op->square_sums(x->dev, out + run[k].chunk, data + run[k].first, run[k].count);
-    for (int shard = 0; !ranges && runs && shard < x->parallel; shard++) {
+    for (int shard = 0; !ranges && runs && shard < rp_tensor_shards(t, x->parallel); shard++) {
         size_t n;
         const float *part = rp_trained_shard(x, t, data, shard, &n);
         x->dev->op->square_sums(x->dev, out, part, n);
@@ -150,9 +150,31 @@ static void chunk_sums(const struct rp_trained *x, int i, const float *data, flo
     }
 }
 
-static size_t chunks_of(const struct rp_trained *x, int i)
+/* Of weight i in this rank's list, and on all ranks. */
+static size_t own_chunks(const struct rp_trained *x, int i)
 {
     return rp_tensor_parts(&x->weights->t[i], x->parallel, RP_NORM_CHUNK);
+}
+static size_t chunks_of(const struct rp_trained *x, int i)
+{
+    return x->parts ? rp_parts_chunks(x->parts, i) : own_chunks(x, i);
+}
+
+static int has_peers(const struct rp_trained *x)
+{
+    return x->shares.n > 1 || (x->parts && rp_parts_are_several(x->parts));
+}
+
+/* The sums of this rank's list become those of all weights. Returns their number, or 0 on failure. */
+static size_t gather_parts(const struct rp_trained *x, float *sums, struct rp_err *err)
+{
+    const size_t own = rp_parts_own_chunks(x->parts), all = rp_parts_all_chunks(x->parts);
+    RP_FREE float *here = rp_alloc(own * sizeof *here + 1), *whole = rp_alloc(all * sizeof *whole);
+    if (x->dev->backend->sync(x->dev, err) < 0 || x->dev->backend->download(x->dev, here, sums, own * sizeof *here, err) < 0 ||
+        rp_parts_gather(x->parts, whole, here, sizeof *whole, err) < 0 ||
+        x->dev->backend->upload(x->dev, sums, whole, all * sizeof *whole, err) < 0)
+        return 0;
+    return all;
 }
 
 /* Square sums of all chunks of a block; with several ranks each computes its own. Returns their number, or 0 on failure. */
@@ -161,12 +183,12 @@ static size_t all_chunk_sums(const struct rp_trained *x, float *block, float *ou
     size_t chunks = 0;
     for (int i = 0; i < x->weights->n; i++) {
         chunk_sums(x, i, rp_tensor_in(block, &x->weights->t[i]), out + chunks);
-        chunks += chunks_of(x, i);
+        chunks += own_chunks(x, i);
     }
     if (x->shares.n > 1 &&
         (x->dev->backend->sync(x->dev, err) < 0 || rp_shares_gather(&x->shares, out, sizeof *out, err) < 0))
         return 0;
-    return chunks;
+    return x->parts && rp_parts_are_several(x->parts) ? gather_parts(x, out, err) : chunks;
 }
 
 int rp_global_norm(float *norm, const struct rp_trained *x, float inv_micros, struct rp_err *err)
@@ -215,7 +237,7 @@ static float decay_of(const struct rp_optim *o, int i)
     return o->excluded[i] ? 0.0f : (float)o->weight_decay;
 }
 
-/* The own part of weight i. */
+/* The own part of weight i, which this rank updates. */
 struct own_part {
     size_t n;
     float *w, *g, *slot[RP_SLOTS_MAX];
@@ -226,6 +248,8 @@ static struct own_part own_part_of(const struct rp_trained *x, int i)
     const struct rp_tensor *t = &x->weights->t[i];
     size_t first;
     struct own_part p = {.n = rp_share_of_tensor(&x->shares.of[x->shares.own], t, &first)};
+    if (!rp_tensor_is_owned(x->weights, t))
+        return (struct own_part){0};
     p.w = rp_tensor_in(x->w, t) + first;
     p.g = rp_tensor_in(x->g, t) + first;
     for (int k = 0; k < rp_optimizer_slots(x->optimizer); k++)
@@ -249,7 +273,7 @@ static int adamw(const struct rp_optim *o, const struct rp_trained *x, int64_t t
 /* Square sums of the weights and of g, for trust ratios: those of all ranks are gathered at once, before the first is used. */
 static int gather_trust_sums(const struct rp_trained *x, struct rp_err *err)
 {
-    if (x->shares.n == 1)
+    if (!has_peers(x))
         return 0;
     size_t chunks = all_chunk_sums(x, x->w, x->chunks, err);
     return chunks && all_chunk_sums(x, x->g, x->chunks + chunks, err) ? 0 : -1;
@@ -263,7 +287,7 @@ static void trust_sums(const struct rp_trained *x, int i, size_t before, size_t 
     const size_t chunks = chunks_of(x, i);
     if (!adapted)
         op->fill(x->dev, x->sums, 0.0f, 2);
-    else if (x->shares.n > 1) {
+    else if (has_peers(x)) {
         op->tree_sum(x->dev, &x->sums[0], x->chunks + before, chunks);
         op->tree_sum(x->dev, &x->sums[1], x->chunks + all + before, chunks);
     } else {

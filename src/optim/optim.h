@@ -27,7 +27,7 @@
 #include "backend/backend.h"
 #include "base/err.h"
 #include "model/tensors.h"
-#include "optim/shares.h"
+#include "optim/parts.h"
 #include "recipe/recipe.h"
 
 #include <stdint.h>
@@ -57,6 +57,7 @@ struct rp_trained {
     float *w, *buffer, *g;
     float *slot[RP_SLOTS_MAX]; /* as if there were one for every weight; only those of the own share are in memory */
     struct rp_shares shares;
+    const struct rp_parts *parts; /* of all ranks; NULL without a device */
     float *chunks;   /* one per 4096-element chunk of every weight; two arrays where several ranks adapt each tensor (LAMB, LARS) */
     float *sums;     /* 4 floats */
     uint8_t *leaves; /* digests of one tensor's leaves, for state roots */

@@ -59,12 +59,22 @@ static void cut_before(const struct rp_shares *s, size_t at, size_t *cut, size_t
     }
 }
 
+/* Where the first weight begins that this stage owns. */
+static size_t first_owned(const struct rp_tensors *weights)
+{
+    int i = 0;
+    while (i < weights->n && !rp_tensor_is_owned(weights, &weights->t[i]))
+        i++;
+    return i < weights->n ? weights->t[i].offset / sizeof(float) : weights->bytes / sizeof(float);
+}
+
 void rp_shares_init(struct rp_shares *s, const struct rp_tensors *weights, int parallel, struct rp_comm *comm)
 {
     const int n = comm->size[RP_GROUP_DATA];
     *s = (struct rp_shares){.comm = comm, .n = n, .own = comm->rank[RP_GROUP_DATA], .hosts = regular_hosts(comm),
                             .of = rp_alloc((size_t)n * sizeof *s->of), .weights = weights, .parallel = parallel};
     const size_t floats = weights->bytes / sizeof(float);
+    const size_t owned = first_owned(weights);
     struct rp_share before = {0};
     for (int i = 0; i < n; i++) {
         struct rp_share *share = &s->of[i % s->hosts * (n / s->hosts) + i / s->hosts];
@@ -72,6 +82,7 @@ void rp_shares_init(struct rp_shares *s, const struct rp_tensors *weights, int p
         cut_before(s, i + 1 < n ? floats / (size_t)n * (size_t)(i + 1) : floats, &share->hi, &share->end_chunk);
         if (i + 1 == n)
             share->hi = floats; /* with the padding at the end */
+        share->slots = owned > share->hi ? share->hi : owned > share->lo ? owned : share->lo;
         before = *share;
     }
 }

@@ -21,6 +21,7 @@
 
 struct rp_share {
     size_t lo, hi;             /* floats of the block of weights */
+    size_t slots;              /* the first of them with optimizer slots: after copies of other stages' weights, which come first */
     size_t first_chunk, end_chunk; /* of all chunks in list order */
 };
 

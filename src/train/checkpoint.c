@@ -347,7 +347,7 @@ static int read_finite(const struct rp_checkpoint_match *at, uint64_t first, flo
     return 0;
 }
 
-/* Elements [first, first + n) of an entry, as far as this rank has them. */
+/* Elements [first, first + n) of this rank's part of an entry, as far as its share has them. */
 static int upload_own(const struct rp_trained *s, const struct rp_state_entry *e, size_t first, const float *x, size_t n, struct rp_err *err)
 {
     size_t from = 0, to = e->t->count;
@@ -372,23 +372,32 @@ static int load_convolution(const struct rp_checkpoint_match *at, const struct r
     return upload_own(s, e, 0, here, e->t->count, err);
 }
 
-/* Rows that the file lacks are 0. */
+/* n elements from number `whole` on; the file has the first `has` of them all, and the others are 0. */
+static int read_run(const struct rp_checkpoint_match *at, size_t has, size_t whole, float *x, size_t n, struct rp_err *err)
+{
+    const size_t there = whole >= has ? 0 : has - whole < n ? has - whole : n;
+    memset(x + there, 0, (n - there) * sizeof *x);
+    return there ? read_finite(at, whole, x, there, err) : 0;
+}
+
+/* The part of this rank. Rows that the file lacks are 0. */
 static int load_tensor(const struct rp_checkpoint_match *at, const struct rp_trained *s, const struct rp_state_entry *e, float *piece,
                        struct rp_err *err)
 {
-    const size_t most = PIECE / sizeof *piece;
+    const size_t most = PIECE / sizeof *piece, run = rp_tensor_whole_run(e->t);
     size_t has = 1, n;
     if (e->t->channels_first)
         return load_convolution(at, s, e, err);
     for (int i = 0; i < at->s->dims; i++)
         has *= (size_t)at->s->shape[i];
     for (size_t first = 0; first < e->t->count; first += n) {
-        size_t end = first < has ? has : e->t->count;
-        n = end - first < most ? end - first : most;
-        if (first >= has)
-            memset(piece, 0, n * sizeof *piece);
-        else if (read_finite(at, first, piece, n, err) < 0)
-            return -1;
+        n = 0;
+        while (n < most && first + n < e->t->count) {
+            const size_t left = run - (first + n) % run, k = left < most - n ? left : most - n;
+            if (read_run(at, has, rp_tensor_whole_element(e->t, s->weights->rank, first + n), piece + n, k, err) < 0)
+                return -1;
+            n += k;
+        }
         if (upload_own(s, e, first, piece, n, err) < 0)
             return -1;
     }
@@ -426,6 +435,8 @@ int rp_checkpoint_load(const struct rp_checkpoint *c, const struct rp_trained *s
     for (int i = 0; i < c->n; i++) {
         struct rp_state_entry e;
         rp_state_entry_at(&e, state, i);
+        if (e.slot >= 0 && !rp_tensor_is_owned(state->weights, e.t)) /* another stage updates it */
+            continue;
         if (c->at[i].in && load_tensor(&c->at[i], state, &e, piece, err) < 0)
             return -1;
     }

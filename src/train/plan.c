@@ -1,5 +1,5 @@
 /* How much memory a recipe takes, class by class, and the largest batch that fits. */
-#include "train/inner.h"
+#include "train/pipeline.h"
 #include "train/state.h"
 
 #include <limits.h>
@@ -16,9 +16,7 @@ int rp_train_check_ranks(const struct rp_recipe *r, const struct rp_comm *c, str
                        "%d ranks divide a step by its micro-batches, and the recipe has %lld of them (train.accumulation_steps * "
                        "parallel.data): start at most %lld ranks, or raise train.accumulation_steps",
                        c->size[RP_GROUP_DATA], (long long)micros, (long long)micros);
-    if (c->size[RP_GROUP_TENSOR] > 1 || c->size[RP_GROUP_PIPELINE] > 1)
-        return rp_fail(err, RP_USAGE, "ranks divide the micro-batches of a step so far, not tensors or stages");
-    return 0;
+    return rp_net_check_ranks(r, (struct rp_degrees){c->size[RP_GROUP_DATA], c->size[RP_GROUP_TENSOR], c->size[RP_GROUP_PIPELINE]}, err);
 }
 
 int rp_train_blocks(const struct rp_exchange *x, const struct rp_comm *c)
@@ -40,12 +38,12 @@ void rp_train_declare(struct rp_net *m, struct rp_trained *x, size_t room, float
     size_t leaves = weight > buffer ? weight : buffer;
     for (int i = 0; i < m->tensors[RP_WEIGHT].n; i++) {
         const struct rp_tensor *t = &m->tensors[RP_WEIGHT].t[i];
-        chunks += (long)rp_tensor_parts(t, m->parallel, RP_NORM_CHUNK);
-        if (m->parallel > 1 && t->shard && t->count / (size_t)m->parallel > m->gathered_floats)
-            m->gathered_floats = t->count / (size_t)m->parallel;
+        chunks += (long)rp_tensor_whole_parts(t, m->parallel, RP_NORM_CHUNK);
+        if (m->parallel > 1 && t->shard && t->count / (size_t)rp_tensor_shards(t, m->parallel) > m->gathered_floats)
+            m->gathered_floats = t->count / (size_t)rp_tensor_shards(t, m->parallel);
     }
     rp_tensors_add(l, &(struct rp_tensor){.name = "column sums", .at = &m->work, .dim = {(long)m->work_floats}});
-    if (x->optimizer->adapts && room)
+    if (x->optimizer->adapts && m->comm->size[RP_GROUP_WORLD] > 1)
         chunks *= 2;
     rp_tensors_add(l, &(struct rp_tensor){.name = "sums of chunks", .at = &x->chunks, .dim = {chunks}});
     rp_tensors_add(l, &(struct rp_tensor){.name = "sums", .at = &x->sums, .dim = {4}});
@@ -56,6 +54,8 @@ void rp_train_declare(struct rp_net *m, struct rp_trained *x, size_t room, float
         rp_tensors_add(l, &(struct rp_tensor){.name = "partial sums", .at = &m->partial, .dim = {(long)m->partial_floats}});
         rp_tensors_add(l, &(struct rp_tensor){.name = "gathered columns", .at = &m->gathered, .dim = {(long)m->gathered_floats}});
     }
+    if (m->traded_floats)
+        rp_tensors_add(l, &(struct rp_tensor){.name = "parts from other ranks", .at = &m->traded, .dim = {(long)m->traded_floats}});
     rp_tensors_end(l);
     const long width = RP_NORM_CHUNK, rows = (long)(m->tensors[RP_WEIGHT].elements / (size_t)width) + 1;
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
@@ -87,7 +87,7 @@ static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t bat
 {
     struct rp_trained trained = {.optimizer = rp_optimizer_of(r)};
     struct rp_plan sized = {0}, *p = &sized;
-    struct rp_net *m = rp_net_new(r, batch);
+    struct rp_net *m = rp_net_new_on(r, batch, comm);
     const struct rp_tensors *t = m->tensors;
     const int64_t micros = rp_recipe_micro_batches(r);
     const int rank = comm->rank[RP_GROUP_DATA], ranks = comm->size[RP_GROUP_DATA];
@@ -101,15 +101,15 @@ static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t bat
     rp_train_declare(m, &trained, exchange.room, &room);
     p->bytes[RP_CLASS_PARAMETERS] = t[RP_WEIGHT].bytes + t[RP_BUFFER].bytes;
     p->bytes[RP_CLASS_GRADIENTS] = rp_net_gradient_floats(m) * sizeof(float) * (uint64_t)rp_train_blocks(&exchange, comm);
-    p->bytes[RP_CLASS_OPTIMIZER] = (shares.of[rank].hi - shares.of[rank].lo) * sizeof(float) * (uint64_t)rp_optimizer_slots(rp_optimizer_of(r));
+    p->bytes[RP_CLASS_OPTIMIZER] = (shares.of[rank].hi - shares.of[rank].slots) * sizeof(float) * (uint64_t)rp_optimizer_slots(rp_optimizer_of(r));
     rp_exchange_close(&exchange);
     rp_shares_fini(&shares);
-    p->bytes[RP_CLASS_ACTIVATIONS] = t[RP_ACTIVATION].bytes;
+    p->bytes[RP_CLASS_ACTIVATIONS] = t[RP_ACTIVATION].bytes * (uint64_t)rp_pipeline_sets(comm, (int64_t)own);
     p->bytes[RP_CLASS_SCRATCH] = t[RP_SCRATCH].bytes;
     p->bytes[RP_CLASS_INPUT] = t[RP_INPUT].bytes * own;
     p->host = HOST_BYTES + (uint64_t)batch * rp_train_sample_bytes(m) + own * m->model->input_size + t[RP_INPUT].bytes;
     p->decoders = decoder_bytes(r, o);
-    p->parameters = t[RP_WEIGHT].elements;
+    p->parameters = t[RP_WEIGHT].whole;
     p->flops_per_sample = m->model->flops(m);
     p->flops_formula = m->model->flops_formula;
     p->hardware_flops_per_sample = p->flops_per_sample + (m->model->recompute_flops ? m->model->recompute_flops(m) : 0);

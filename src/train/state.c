@@ -94,13 +94,25 @@ static int digest_tensor(unsigned char *out, const struct rp_trained *s, const s
     for (int k = 0; ranges && k < runs; k++)
         if (run[k].count && digest_floats(out + 32 * run[k].chunk, s, x + run[k].first, run[k].count, err) < 0)
             return -1;
-    for (int k = 0; !ranges && runs && k < s->parallel; k++) {
+    for (int k = 0; !ranges && runs && k < rp_tensor_shards(&list->t[i], s->parallel); k++) {
         size_t n;
         const float *shard = rp_trained_shard(s, &list->t[i], x, k, &n);
         if (digest_floats(out, s, shard, n, err) < 0)
             return -1;
         out += (n * sizeof *shard + RP_LEAF_BYTES - 1) / RP_LEAF_BYTES * 32;
     }
+    return 0;
+}
+
+/* Roots of the weights of all ranks from the digests of own leaves. */
+static int weight_roots(unsigned char *roots, const struct rp_trained *s, unsigned char *digests, struct rp_err *err)
+{
+    RP_FREE unsigned char *whole = rp_alloc(rp_parts_all_chunks(s->parts) * 32);
+    size_t at = 0;
+    if (rp_shares_gather(&s->shares, digests, 32, err) < 0 || rp_parts_gather(s->parts, whole, digests, 32, err) < 0)
+        return -1;
+    for (int i = 0; i < s->weights->n; at += rp_parts_chunks(s->parts, i++))
+        rp_merkle(roots + 32 * i, whole + 32 * at, (long)rp_parts_chunks(s->parts, i), 32);
     return 0;
 }
 
@@ -112,10 +124,10 @@ static int list_roots(unsigned char *roots, const struct rp_trained *s, const st
         all += leaves_of(s, &list->t[i]);
     RP_FREE unsigned char *digests = rp_alloc(all * 32 + 1);
     for (int i = 0; i < list->n; at += leaves_of(s, &list->t[i++]))
-        if (digest_tensor(digests + 32 * at, s, list, i, rp_tensor_in(block, &list->t[i]), err) < 0)
+        if (rp_tensor_is_owned(list, &list->t[i]) && digest_tensor(digests + 32 * at, s, list, i, rp_tensor_in(block, &list->t[i]), err) < 0)
             return -1;
-    if (list == s->weights && rp_shares_gather(&s->shares, digests, 32, err) < 0)
-        return -1;
+    if (list == s->weights)
+        return weight_roots(roots, s, digests, err);
     at = 0;
     for (int i = 0; i < list->n; at += leaves_of(s, &list->t[i++]))
         rp_merkle(roots + 32 * i, digests + 32 * at, (long)leaves_of(s, &list->t[i]), 32);
@@ -176,32 +188,41 @@ static size_t choose_leaf(const char *key, const char *name, size_t leaves)
 
 enum { LEAF_FLOATS = RP_LEAF_BYTES / sizeof(float) };
 
-/* One leaf of an entry: elements [first, first + n) of a shard. */
+/* One leaf of an entry: elements [first, first + n) of a shard of the tensor's part on the rank that has it. */
 struct keyed_leaf {
     struct rp_state_entry e;
     int shard;
-    size_t first, n, chunk; /* chunk: of the entry's leaves */
-    int owner;              /* the rank that has it; -1: every rank */
+    size_t first, n;
+    int owner; /* world rank */
 };
 
-static void choose_keyed_leaf(struct keyed_leaf *l, const struct rp_trained *s, int i, const char *key)
+/* The data-parallel rank that has chunk `chunk` of the part of weight i on a rank of this stage; 0 for what all of them have. */
+static int data_rank_of(const struct rp_trained *s, int stage, int i, int slot, size_t chunk)
 {
-    rp_state_entry_at(&l->e, s, i);
-    const size_t shards = (size_t)rp_tensor_shards(l->e.t, s->parallel), count = l->e.t->count / shards;
+    const struct rp_shares *shares = &s->parts->shares[stage];
+    for (int k = 0; k < i; k++)
+        chunk += leaves_of(s, rp_parts_weight(s->parts, stage, k));
+    for (int r = 0; slot >= 0 && r < shares->n; r++)
+        if (chunk >= shares->of[r].first_chunk && chunk < shares->of[r].end_chunk)
+            return r;
+    return 0;
+}
+
+static void choose_keyed_leaf(struct keyed_leaf *l, const struct rp_trained *s, int entry, const char *key)
+{
+    rp_state_entry_at(&l->e, s, entry);
+    const int weights = s->weights->n, is_buffer = entry >= weights && entry < weights + s->buffers->n;
+    const int i = is_buffer ? -1 : entry < weights ? entry : (entry - weights - s->buffers->n) % weights;
+    const int stage = is_buffer ? 0 : rp_parts_owner(s->parts, i);
+    const struct rp_tensor *t = is_buffer ? l->e.t : rp_parts_weight(s->parts, stage, i);
+    const size_t shards = (size_t)rp_tensor_shards(t, s->parallel), count = t->count / shards; /* of a part */
     const size_t leaves = (count + LEAF_FLOATS - 1) / LEAF_FLOATS;
-    l->chunk = choose_leaf(key, l->e.name, shards * leaves);
-    l->shard = (int)(l->chunk / leaves);
-    l->first = l->chunk % leaves * LEAF_FLOATS;
+    const size_t chosen = choose_leaf(key, l->e.name, (size_t)t->ranks * shards * leaves), within = chosen % (shards * leaves);
+    l->shard = (int)(within / leaves);
+    l->first = within % leaves * LEAF_FLOATS;
     l->n = count - l->first < LEAF_FLOATS ? count - l->first : LEAF_FLOATS;
-    l->owner = -1;
-    if (l->e.slot < 0)
-        return;
-    size_t at = l->chunk;
-    for (const struct rp_tensor *t = s->weights->t; t < l->e.t; t++)
-        at += leaves_of(s, t);
-    for (int r = 0; r < s->shares.n; r++)
-        if (at >= s->shares.of[r].first_chunk && at < s->shares.of[r].end_chunk)
-            l->owner = r;
+    l->owner = is_buffer ? 0
+                         : rp_parts_world_rank(s->parts, stage, data_rank_of(s, stage, i, l->e.slot, within), (int)(chosen / (shards * leaves)));
 }
 
 static int download_keyed_leaf(uint32_t *host, const struct rp_trained *s, const struct keyed_leaf *l, struct rp_err *err)
@@ -220,30 +241,29 @@ static int gather_keyed_leaves(uint32_t *data, const size_t *place, const struct
                                const struct rp_piece *piece, struct rp_err *err)
 {
     for (int i = 0; i < n; i++)
-        if ((leaf[i].owner < 0 || leaf[i].owner == s->shares.own) && download_keyed_leaf(data + place[i], s, &leaf[i], err) < 0)
+        if (leaf[i].owner == s->parts->comm->rank[RP_GROUP_WORLD] && download_keyed_leaf(data + place[i], s, &leaf[i], err) < 0)
             return -1;
-    return rp_comm_all_gather_pieces(s->shares.comm, RP_GROUP_DATA, data, piece, err);
+    return rp_comm_all_gather_pieces(s->parts->comm, RP_GROUP_WORLD, data, piece, err);
 }
 
 int rp_state_keyed_root(char hex[65], const struct rp_trained *s, const char *key, struct rp_err *err)
 {
     static const char version[] = "repro-keyed-root/1\n";
-    const int n = rp_state_entries(s);
+    const int n = rp_state_entries(s), world = s->parts->comm->size[RP_GROUP_WORLD];
     RP_FREE struct keyed_leaf *leaf = rp_alloc((size_t)n * sizeof *leaf);
     RP_FREE size_t *place = rp_alloc((size_t)n * sizeof *place);
-    RP_FREE struct rp_piece *piece = rp_alloc((size_t)s->shares.n * sizeof *piece);
+    RP_FREE struct rp_piece *piece = rp_alloc((size_t)world * sizeof *piece);
     size_t floats = 0;
     for (int i = 0; i < n; i++)
         choose_keyed_leaf(&leaf[i], s, i, key);
-    for (int r = -1; r < s->shares.n; r++) {
+    for (int r = 0; r < world; r++) {
         const size_t from = floats;
         for (int i = 0; i < n; i++)
             if (leaf[i].owner == r) {
                 place[i] = floats;
                 floats += leaf[i].n;
             }
-        if (r >= 0)
-            piece[r] = (struct rp_piece){from * sizeof(uint32_t), (floats - from) * sizeof(uint32_t)};
+        piece[r] = (struct rp_piece){from * sizeof(uint32_t), (floats - from) * sizeof(uint32_t)};
     }
     RP_FREE uint32_t *data = rp_alloc(floats * sizeof *data);
     struct rp_sha256 h;

@@ -1,129 +1,13 @@
 /* Data-parallel ranks: the same losses, norms and state roots as one rank, whatever divides the micro-batches and the weights. */
-#include "base/buf.h"
 #include "ops/philox.h"
 
 #include "tests/unit/noise_images.h"
-#include "tests/unit/ranks.h"
 #include "tests/unit/scratch.h"
-#include "tests/unit/tap.h"
-#include "tests/unit/train_fixture.h"
+#include "tests/unit/trials.h"
 
-enum { STEPS = 2 };
-
-/* What a rank recorded. */
-struct trace {
-    float loss[STEPS], part[STEPS], norm[STEPS];
-    char root[STEPS + 1][65], keyed[65];
-    int64_t samples;
-    json_t *tensors;
-    uint64_t sent, between;
-    int levels;
-};
-
-struct trial {
-    struct rp_recipe recipe;
-    struct fixture_data data;
-    const struct rp_data_format *format;
-    const char *save;
-    const char *wrong; /* NULL, or the name of a tensor that rank 1 disturbs after the first step */
-    struct trace trace[RANKS_MAX];
-};
-
-static int train(struct rp_train *t, struct rp_comm *c, struct trial *trial, struct trace *is, struct rp_err *err)
+static struct rp_degrees data_ranks(int n)
 {
-    if (rp_train_root(t, is->root[0], NULL, err) < 0)
-        return -1;
-    for (int step = 0; step < STEPS; step++) {
-        struct rp_step_result s;
-        if (rp_train_load(t, step, err) < 0 || rp_train_step(t, step, &s, err) < 0)
-            return -1;
-        is->loss[step] = s.loss;
-        is->part[step] = s.part[0];
-        is->norm[step] = s.grad_norm;
-        is->samples += s.samples;
-        const int at = trial->wrong && c->rank[RP_GROUP_WORLD] == 1 && step == 0 ? rp_tensors_find(t->state.weights, trial->wrong) : -1;
-        if (at >= 0)
-            rp_tensor_in(t->state.w, &t->state.weights->t[at])[0] += 1;
-        if (rp_train_root(t, is->root[step + 1], step == STEPS - 1 ? &is->tensors : NULL, err) < 0)
-            return -1;
-    }
-    if (rp_train_keyed_root(t, is->keyed, "a key", err) < 0)
-        return -1;
-    return trial->save ? rp_train_save(t, trial->save, &trial->recipe, err) : 0;
-}
-
-static int run_rank(struct rp_comm *c, void *arg, struct rp_err *err)
-{
-    struct trial *trial = arg;
-    struct trace *is = &trial->trace[c->rank[RP_GROUP_WORLD]];
-    struct rp_plan plan;
-    struct rp_device_opts o = {.isa = "avx2", .threads = 1}; /* where there is no AVX2, the definitions: they take longer */
-    struct rp_dev *dev = fixture_device("avx2", 1, (int)trial->recipe.task_seq_length, 64);
-    dev = dev ? dev : fixture_device("reference", 1, 0, 0);
-    *is = (struct trace){0};
-    if (rp_train_size(&plan, &trial->recipe, c, dev->backend, &o, err) < 0) {
-        fixture_close(dev);
-        return -1;
-    }
-    struct rp_train *t =
-        rp_train_open(&(struct rp_train_opts){.recipe = &trial->recipe, .plan = &plan, .dev = dev, .comm = c, .format = trial->format}, err);
-    int failed = !t || train(t, c, trial, is, err) < 0;
-    if (t) {
-        is->sent = t->exchange.sent_bytes;
-        is->between = t->exchange.between_bytes;
-        is->levels = t->exchange.levels;
-    }
-    rp_train_close(t);
-    fixture_close(dev);
-    return failed ? -1 : 0;
-}
-
-static struct trial trial_new(struct rp_recipe recipe, int64_t micros)
-{
-    struct trial t = {.recipe = recipe, .format = &fixture_format};
-    t.recipe.train_accumulation_steps = micros;
-    t.recipe.train_batch_size = 2;
-    t.data = samples_new(&t.recipe, 7);
-    return t;
-}
-
-static void trial_fini(struct trial *t)
-{
-    samples_free(&t->data);
-    rp_recipe_fini(&t->recipe);
-}
-
-static void traces_fini(struct trace *t, int n)
-{
-    for (int i = 0; i < n; i++)
-        json_decref(t[i].tensors);
-}
-
-static int trial_run(struct trial *t, int ranks, const int *host, struct rp_err *err)
-{
-    *err = (struct rp_err){0};
-    fixture_data_now = t->data;
-    return ranks_run((struct rp_degrees){ranks, 1, 1}, host, run_rank, t, err);
-}
-
-/* Every rank of `of` against the one rank `one`; samples add up. */
-static void compare(const struct trace *one, const struct trial *of, int ranks, const char *what)
-{
-    int64_t samples = 0;
-    for (int r = 0; r < ranks; r++) {
-        const struct trace *is = &of->trace[r];
-        samples += is->samples;
-        CHECK(!memcmp(is->loss, one->loss, sizeof one->loss), "%s: loss of rank %d of %d, %a not %a", what, r, ranks, (double)is->loss[0],
-              (double)one->loss[0]);
-        CHECK(!memcmp(is->part, one->part, sizeof one->part), "%s: loss part of rank %d of %d", what, r, ranks);
-        CHECK(!memcmp(is->norm, one->norm, sizeof one->norm), "%s: norm of rank %d of %d, %a not %a", what, r, ranks, (double)is->norm[0],
-              (double)one->norm[0]);
-        for (int s = 0; s <= STEPS; s++)
-            CHECK(!strcmp(is->root[s], one->root[s]), "%s: root %d of rank %d of %d", what, s, r, ranks);
-        CHECK(!strcmp(is->keyed, one->keyed), "%s: keyed root of rank %d of %d", what, r, ranks);
-        CHECK(json_equal(is->tensors, one->tensors), "%s: tensors of rank %d of %d", what, r, ranks);
-    }
-    CHECK(samples == one->samples, "%s: %lld samples by %d ranks, %lld by one", what, (long long)samples, ranks, (long long)one->samples);
+    return (struct rp_degrees){n, 1, 1};
 }
 
 /* Tensors of several chunks, so that shares end within them. */
@@ -151,12 +35,12 @@ static void check_worlds(struct rp_recipe recipe, int64_t micros, const int *ran
 {
     struct rp_err err;
     struct trial one = trial_new(recipe, micros);
-    CHECK(trial_run(&one, 1, NULL, &err) == 0, "%s: %s", what, err.msg);
+    CHECK(trial_run(&one, data_ranks(1), NULL, &err) == 0, "%s: %s", what, err.msg);
     for (; *ranks; ranks++) {
         struct trial many = one;
         memset(many.trace, 0, sizeof many.trace);
-        CHECK(trial_run(&many, *ranks, NULL, &err) == 0, "%s, %d ranks: %s", what, *ranks, err.msg);
-        compare(&one.trace[0], &many, *ranks, what);
+        CHECK(trial_run(&many, data_ranks(*ranks), NULL, &err) == 0, "%s, %d ranks: %s", what, *ranks, err.msg);
+        compare(&one.trace[0], &many, data_ranks(*ranks), what);
         traces_fini(many.trace, *ranks);
     }
     traces_fini(one.trace, 1);
@@ -201,11 +85,11 @@ TEST(resnet_on_any_number_of_ranks)
     struct rp_err err = {0};
     struct trial one = {.format = &noise_format};
     CHECK(rp_recipe_parse(&one.recipe, yaml, sizeof yaml - 1, "noise.yaml", NULL, NULL, 0, &err) == 0, "%s", err.msg);
-    CHECK(trial_run(&one, 1, NULL, &err) == 0, "%s", err.msg);
+    CHECK(trial_run(&one, data_ranks(1), NULL, &err) == 0, "%s", err.msg);
     for (int ranks = 2; ranks <= 6; ranks += ranks == 3 ? 3 : 1) {
         struct trial many = one;
-        CHECK(trial_run(&many, ranks, NULL, &err) == 0, "%d ranks: %s", ranks, err.msg);
-        compare(&one.trace[0], &many, ranks, "ResNet");
+        CHECK(trial_run(&many, data_ranks(ranks), NULL, &err) == 0, "%d ranks: %s", ranks, err.msg);
+        compare(&one.trace[0], &many, data_ranks(ranks), "ResNet");
         traces_fini(many.trace, ranks);
     }
     traces_fini(one.trace, 1);
@@ -223,13 +107,13 @@ TEST(by_host_and_flat)
     };
     struct rp_err err;
     struct trial one = trial_new(wide_bert(), 12);
-    CHECK(trial_run(&one, 1, NULL, &err) == 0, "%s", err.msg);
+    CHECK(trial_run(&one, data_ranks(1), NULL, &err) == 0, "%s", err.msg);
     for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
         struct trial many = one;
         char what[32];
         snprintf(what, sizeof what, "arrangement %zu", i);
-        CHECK(trial_run(&many, 12, hosts[i], &err) == 0, "%s: %s", what, err.msg);
-        compare(&one.trace[0], &many, 12, what);
+        CHECK(trial_run(&many, data_ranks(12), hosts[i], &err) == 0, "%s: %s", what, err.msg);
+        compare(&one.trace[0], &many, data_ranks(12), what);
         for (int r = 0; r < 12; r++)
             CHECK(many.trace[r].levels == (i == 0 ? 2 : 1), "%s: %d levels", what, many.trace[r].levels);
         traces_fini(many.trace, 12);
@@ -276,20 +160,20 @@ TEST(checkpoints_of_several_ranks)
     RP_BUF a = {0}, b = {0};
     struct trial one = trial_new(wide_bert(), 7), three;
     one.save = first;
-    CHECK(trial_run(&one, 1, NULL, &err) == 0, "%s", err.msg);
+    CHECK(trial_run(&one, data_ranks(1), NULL, &err) == 0, "%s", err.msg);
     three = one;
     three.save = second;
-    CHECK(trial_run(&three, 3, NULL, &err) == 0, "%s", err.msg);
+    CHECK(trial_run(&three, data_ranks(3), NULL, &err) == 0, "%s", err.msg);
     CHECK(rp_read_file(&a, first, 1 << 26, &err) == 0 && rp_read_file(&b, second, 1 << 26, &err) == 0, "%s", err.msg);
     CHECK(a.size == b.size && !memcmp(a.data, b.data, a.size), "the files differ");
     traces_fini(one.trace, 1);
     traces_fini(three.trace, 3);
     one.save = three.save = NULL;
     one.recipe.run_init = second;
-    CHECK(trial_run(&one, 1, NULL, &err) == 0, "%s", err.msg);
+    CHECK(trial_run(&one, data_ranks(1), NULL, &err) == 0, "%s", err.msg);
     three.recipe.run_init = first;
-    CHECK(trial_run(&three, 3, NULL, &err) == 0, "%s", err.msg);
-    compare(&one.trace[0], &three, 3, "continued");
+    CHECK(trial_run(&three, data_ranks(3), NULL, &err) == 0, "%s", err.msg);
+    compare(&one.trace[0], &three, data_ranks(3), "continued");
     traces_fini(one.trace, 1);
     traces_fini(three.trace, 3);
     one.recipe.run_init = NULL; /* not the recipe's own */
@@ -301,10 +185,10 @@ TEST(a_disturbed_rank_is_noticed)
 {
     struct rp_err err;
     struct trial one = trial_new(wide_bert(), 4), two;
-    CHECK(trial_run(&one, 1, NULL, &err) == 0, "%s", err.msg);
+    CHECK(trial_run(&one, data_ranks(1), NULL, &err) == 0, "%s", err.msg);
     two = one;
     two.wrong = "bert.embeddings.word_embeddings.weight";
-    CHECK(trial_run(&two, 2, NULL, &err) == 0, "%s", err.msg);
+    CHECK(trial_run(&two, data_ranks(2), NULL, &err) == 0, "%s", err.msg);
     CHECK(two.trace[0].loss[1] != one.trace[0].loss[1], "the loss of the next step is the same");
     traces_fini(one.trace, 1);
     traces_fini(two.trace, 2);
@@ -315,7 +199,7 @@ TEST(more_ranks_than_micro_batches)
 {
     struct rp_err err;
     struct trial t = trial_new(wide_bert(), 3);
-    CHECK(trial_run(&t, 4, NULL, &err) < 0 && err.code == RP_USAGE, "%s", err.msg);
+    CHECK(trial_run(&t, data_ranks(4), NULL, &err) < 0 && err.code == RP_USAGE, "%s", err.msg);
     trial_fini(&t);
 }
 
