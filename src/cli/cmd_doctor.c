@@ -7,7 +7,7 @@
 #include "capture/capture.h"
 #include "capture/doctor/doctor.h"
 #include "cli/opts.h"
-#include "comm/launcher.h"
+#include "launch/launcher.h"
 #include "sign/key.h"
 
 #include <errno.h>
