@@ -80,7 +80,7 @@ static struct rp_channel *try_all(struct follow *s)
 static struct rp_channel *reach_leader(struct follow *s, struct rp_err *err)
 {
     int wait = FIRST_WAIT_MS;
-    char line[300];
+    char line[800];
     for (;;) {
         struct rp_channel *c = try_all(s);
         if (c)
