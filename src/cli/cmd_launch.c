@@ -98,22 +98,23 @@ static int meet_others(struct rp_cli *cli, struct rp_joining *j, json_t *result,
     return exchange_words(&j->join, err);
 }
 
+/* At once: lines of several processes must not mix. */
 static void print_whoami(const struct rp_joining *j, const json_t *result)
 {
     const struct rp_launch *l = &j->launch;
+    RP_BUF text = {0};
     if (!l->launcher)
-        printf("one process, started by no launcher\n");
+        rp_buf_puts(&text, "one process, started by no launcher");
     else if (l->size)
-        printf("process %" PRId64 " of %" PRId64 ", started by %s (%s)\n", l->rank, l->size, l->name, l->rank_variable);
+        rp_buf_printf(&text, "process %" PRId64 " of %" PRId64 ", started by %s (%s)", l->rank, l->size, l->name, l->rank_variable);
     else
-        printf("process %" PRId64 ", started by %s (%s), which gives the number of processes later\n", l->rank, l->name, l->rank_variable);
-    if (l->note)
-        printf("note: %s\n", l->note);
-    printf("key of the job: %s\n", j->key.source ? j->key.source : "none");
-    if (!json_object_get(result, "world"))
-        return;
-    printf("rank %lld of %lld, local rank %lld\n", rp_json_integer_at(result, "first_rank"), rp_json_integer_at(result, "world"),
-           rp_json_integer_at(result, "local_rank"));
+        rp_buf_printf(&text, "process %" PRId64 ", started by %s (%s), which gives the number of processes later", l->rank, l->name, l->rank_variable);
+    rp_buf_printf(&text, "; key of the job: %s", j->key.source ? j->key.source : "none");
+    if (json_object_get(result, "world"))
+        rp_buf_printf(&text, "; rank %lld of %lld, local rank %lld", rp_json_integer_at(result, "first_rank"), rp_json_integer_at(result, "world"),
+                      rp_json_integer_at(result, "local_rank"));
+    rp_buf_printf(&text, "%s%s\n", l->note ? "\nnote: " : "", l->note ? l->note : "");
+    rp_cli_print(&text);
 }
 
 static int print_place(struct rp_cli *cli, struct rp_err *err)

@@ -236,7 +236,7 @@ static int judge_all(const struct lead *s, const json_t *own, struct rp_err *err
     if (!missing)
         return 0;
     if (s->j->strangers)
-        return rp_fail(err, RP_UNAVAILABLE, "%d of %d processes did not join in time: %s; %llu connections were refused, the last one because: %s",
+        return rp_fail(err, RP_UNAVAILABLE, "%d of %d processes did not join in time: %s; connections refused: %llu, the last one because: %s",
                        missing, n, list, (unsigned long long)s->j->strangers, s->last.msg);
     return rp_fail(err, RP_UNAVAILABLE, "%d of %d processes did not join in time: %s", missing, n, list);
 }

@@ -61,6 +61,12 @@ static int has_marks(const struct launcher_row *r)
 
 /* ---- one process per node ---- */
 
+/* Any pod of an Indexed Job has its index, also where nobody means several of them to be one run. */
+static int is_pod(const struct launcher_row *r)
+{
+    return strncmp(r->marks, "JOB_", 4) == 0;
+}
+
 /* A JobSet has several jobs, whose pods are counted from 0 in each. */
 static int read_node(const struct launcher_row *r, int64_t *node)
 {
@@ -98,8 +104,9 @@ static int read_nodes(struct rp_launch *l, const struct launcher_row *r, const s
     l->ranks_per_node = o->ranks_per_node > 0 ? o->ranks_per_node : per_node;
     l->size = count_nodes(r, o, per_node);
     if (l->size == 0) {
-        if (!o->several && strncmp(r->marks, "JOB_", 4) == 0) { /* any pod of an Indexed Job has its index */
-            *l = (struct rp_launch){.size = 1, .row = -1, .local_rank = -1, .node = -1, .note = "this pod has JOB_COMPLETION_INDEX; --nodes N makes N of them one run"};
+        if (!o->several && is_pod(r)) {
+            *l = (struct rp_launch){.size = 1, .row = -1, .local_rank = -1, .node = -1,
+                                    .note = "this pod has JOB_COMPLETION_INDEX; --nodes N makes N of them one run"};
             return 1;
         }
         return rp_fail(err, RP_USAGE, "%s does not tell how many nodes the job has: give --nodes, or set REPRO_NODES", r->name);
@@ -221,8 +228,8 @@ int rp_launch_detect(struct rp_launch *l, const struct rp_launch_opts *given, st
         struct rp_launch found;
         if (o->launcher && strcmp(o->launcher, rows[i].id) != 0)
             continue;
-        if (l->launcher && rows[i].kind != l->kind) /* launchers of ranks run within pods */
-            break;
+        if (l->launcher && (rows[i].kind != l->kind || is_pod(&rows[i]))) /* launchers of ranks, and operators, run within pods */
+            continue;
         int n = read_row(&found, &rows[i], o, err);
         known |= n == 1;
         if (n < 0 || (n == 1 && l->launcher && compare_rows(l, &found, err) < 0))
