@@ -15,7 +15,7 @@
 #include "cli/run_opts.h"
 #include "cli/run_output.h"
 #include "cli/supervise.h"
-#include "comm/launcher.h"
+#include "launch/launcher.h"
 #include "data/store.h"
 #include "recipe/recipe.h"
 #include "report/report.h"
