@@ -273,8 +273,8 @@ struct rp_comm *rp_mesh_open(const struct rp_mesh_opts *o, struct rp_err *err)
                                       .no_rings = o->no_rings};
     m->links = rp_alloc((size_t)m->world * sizeof *m->links);
     for (int i = 0; i < m->world; i++)
-        m->links[i] = (struct mesh_link){.rank = i, .wanted = rp_mesh_connected(o->layout, o->sparse, o->rank, i), .fd = -1, .connecting = -1,
-                                         .rings = {.fd = -1}, .in = {.next = -1}, .out = {.next = -1}};
+        m->links[i] = (struct mesh_link){.rank = i, .wanted = rp_mesh_connected(o->layout, o->sparse, o->rank, i), .fd = -1,
+                                         .connecting = -1, .rings = {.fd = -1}, .in = {.next = -1}, .out = {.next = -1}};
     if (rp_mesh_open_links(m, err) < 0) {
         mesh_close(&m->comm);
         return NULL;
@@ -286,6 +286,6 @@ void rp_mesh_stats(const struct rp_comm *c, struct rp_mesh_stats *out)
 {
     const struct rp_mesh *m = (const struct rp_mesh *)c;
     *out = m->stats;
-    RP_FORMAT(out->text, "%d by shared memory, %d encrypted, of these %d within the host because memory cannot be shared; %d strangers refused",
-              out->rings, out->channels, out->refused_rings, out->strangers);
+    RP_FORMAT(out->text, "shared memory with %d ranks, encrypted with %d, %d of these on this host; %d strangers refused", out->rings,
+              out->channels, out->refused_rings, out->strangers);
 }

@@ -132,7 +132,8 @@ static size_t next_piece(const struct mesh_way *w, const struct rp_transfer *t, 
     return HEAD + data - (size_t)w->at;
 }
 
-static int move_out(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, const struct rp_transfer *t, const int *next, struct rp_err *err)
+static int move_out(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, const struct rp_transfer *t, const int *next,
+                    struct rp_err *err)
 {
     unsigned char together[HEAD + TOGETHER];
     struct mesh_way *w = &l->out;
@@ -183,7 +184,8 @@ static int check_head(struct rp_mesh *m, const struct mesh_link *l, enum rp_grou
     return h.bytes == bytes ? 0 : fail_mismatch(m, l, h.bytes, bytes, err);
 }
 
-static int move_in(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, const struct rp_transfer *t, const int *next, struct rp_err *err)
+static int move_in(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, const struct rp_transfer *t, const int *next,
+                   struct rp_err *err)
 {
     struct mesh_way *w = &l->in;
     struct rp_err why;
@@ -264,7 +266,7 @@ int rp_mesh_link_fd(const struct mesh_link *l)
 /* Bells, and perhaps a report of a failure after them. */
 static void hear_bells(struct mesh_link *l)
 {
-    unsigned char bytes[256];
+    unsigned char bytes[256] = {0};
     ssize_t n;
     while ((n = RP_RETRY(recv(l->fd, bytes, sizeof bytes, MSG_DONTWAIT))) > 0)
         for (ssize_t i = 0; i < n; i++)
