@@ -1,6 +1,7 @@
 /* Exchanges over the links of a mesh, and what it is made of. */
 #include "base/clock.h"
 #include "comm/mesh_inner.h"
+#include "comm/secret.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -261,6 +262,11 @@ struct rp_comm *rp_mesh_open(const struct rp_mesh_opts *o, struct rp_err *err)
 {
     static const struct rp_comm_ops op = {mesh_exchange, mesh_close};
     struct rp_mesh_memory memory;
+    if (!rp_secret_is_name(o->job, RP_CHANNEL_JOB_MAX)) {
+        close(o->listener);
+        return rp_fail_null(err, RP_USAGE, "'%s' is not the id of a job: 1 to %d letters, digits, '.', '_' or '-'", o->job,
+                            RP_CHANNEL_JOB_MAX);
+    }
     struct rp_mesh *m = rp_alloc(sizeof *m);
     m->world = o->layout.data * o->layout.tensor * o->layout.pipeline;
     copy_options(m, o);

@@ -552,6 +552,39 @@ TEST(connections)
     CHECK(links < 32 * 31 / 2, "%d", links);
 }
 
+TEST(one_rank_and_bad_job)
+{
+    struct mesh_world *w = mesh_world_new((struct rp_layout){1, 1, 1}, NULL);
+    mesh_world_run(w, run_collectives, NULL);
+    check_world(w, "alone");
+    free(w);
+    w = mesh_world_new((struct rp_layout){1, 1, 1}, NULL);
+    w->ranks[0].opts.job = "not a name";
+    mesh_world_run(w, NULL, NULL);
+    CHECK(w->ranks[0].result < 0 && w->ranks[0].err.code == RP_USAGE);
+    free(w);
+}
+
+TEST(ipv6)
+{
+    struct rp_err err = {0};
+    static const int host[3] = {0, 0, 1};
+    struct mesh_world *w = mesh_world_new((struct rp_layout){3, 1, 1}, host);
+    int other = -1;
+    for (int i = 0; i < 3; i++) {
+        close(w->ranks[i].opts.listener);
+        w->peers[i].address = "::1";
+        w->ranks[i].opts.listener = other = rp_mesh_listen("::1", 0, &w->peers[i].port, &err);
+    }
+    if (other >= 0) {
+        mesh_world_run(w, run_collectives, NULL);
+        check_world(w, "ipv6");
+    }
+    free(w);
+    if (other < 0)
+        SKIP("no IPv6 here");
+}
+
 TEST(addresses)
 {
     struct rp_err err = {0};
