@@ -127,7 +127,7 @@ static int run_exchange(struct exchange *x, struct rp_err *err)
         count_idle(x, moved || !x->links_n);
         if (moved) {
             asked = 0;
-            if (turns % 64 == 0 && x->links_n && (x->moved_ns = rp_now_ns()) && check_time(x, x->links[0]->rank, err) < 0)
+            if (turns % 8 == 0 && x->links_n && (x->moved_ns = rp_now_ns()) && check_time(x, x->links[0]->rank, err) < 0)
                 return -1;
         } else if (x->m->spin && !asked && rp_now_ns() - x->idle_ns < SPIN_NS) {
             continue;

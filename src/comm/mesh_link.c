@@ -9,6 +9,7 @@
 
 #define TOGETHER 8192 /* bytes of a message that go with its head in one piece */
 #define PIECES 8      /* of one direction, before the other has its turn */
+#define PIECE_MOST (1u << 18)
 #define BELL 'b'
 #define CHECK_NS 1000000000ull
 #define CUT_NS 9000000000ull
@@ -147,7 +148,7 @@ static int move_out(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, con
         if (w->at == 0)
             rp_mesh_head_write(w->head, &head);
         const size_t size = next_piece(w, now, together, &piece);
-        if (size && link_write(l, piece, size, &took, &why) < 0)
+        if (size && link_write(l, piece, size < PIECE_MOST ? size : PIECE_MOST, &took, &why) < 0)
             return fail_gone(m, l, why.msg, err);
         w->at += took;
         moved |= took > 0;
@@ -194,8 +195,9 @@ static int move_in(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, cons
         const struct rp_transfer *now = &t[w->next];
         const int in_head = w->at < HEAD;
         void *to = in_head ? (void *)(w->head + w->at) : (char *)now->data + (w->at - HEAD);
+        const size_t size = (in_head ? HEAD : HEAD + now->bytes) - (size_t)w->at;
         size_t got;
-        const int r = link_read(l, to, (in_head ? HEAD : HEAD + now->bytes) - (size_t)w->at, &got, &why);
+        const int r = link_read(l, to, size < PIECE_MOST ? size : PIECE_MOST, &got, &why);
         if (r != 0)
             return fail_gone(m, l, r < 0 ? why.msg : "it closed the connection", err);
         if (!got)
