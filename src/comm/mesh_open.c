@@ -72,13 +72,17 @@ int rp_mesh_listen(const char *address, int port, int *bound, struct rp_err *err
     }
     if (fd < 0)
         return rp_fail(err, RP_UNAVAILABLE, "cannot listen at port %d of %s: %s", port, address ? address : "this host", strerror(e));
-    struct sockaddr_storage is = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } is = {.v6 = {.sin6_port = 0}};
     socklen_t n = sizeof is;
-    if (getsockname(fd, (struct sockaddr *)&is, &n) < 0) {
+    if (getsockname(fd, &is.any, &n) < 0) {
         close(fd);
         return rp_fail(err, RP_UNAVAILABLE, "cannot tell the port of a listening socket: %s", strerror(errno));
     }
-    *bound = ntohs(is.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&is)->sin6_port : ((struct sockaddr_in *)&is)->sin_port);
+    *bound = ntohs(is.any.sa_family == AF_INET6 ? is.v6.sin6_port : is.v4.sin_port);
     return fd;
 }
 
@@ -251,12 +255,13 @@ static int step_outgoing(struct opening *o, struct mesh_link *l, struct rp_err *
 
 /* ---- waiting ---- */
 
+/* There is one. */
 static const struct mesh_link *first_missing(const struct rp_mesh *m)
 {
-    for (int i = 0; i < m->world; i++)
-        if (m->links[i].wanted && !m->links[i].open)
-            return &m->links[i];
-    return NULL;
+    const struct mesh_link *l = m->links;
+    while (!l->wanted || l->open)
+        l++;
+    return l;
 }
 
 static int check_time(struct opening *o, struct rp_err *err)
