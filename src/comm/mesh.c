@@ -160,6 +160,7 @@ static int mesh_exchange(struct rp_comm *c, enum rp_group g, const struct rp_tra
     if (x.idle_ns)
         c->wait_ns += rp_now_ns() - x.idle_ns;
     m->failed = 1;
+    c->lost = m->cause.rank == c->rank[RP_GROUP_WORLD] ? -1 : m->cause.rank;
     for (int i = 0; i < m->world; i++)
         rp_mesh_link_notify(&m->links[i], &m->cause);
     return -1;
@@ -187,7 +188,7 @@ static int is_power_of_two(int n)
     return n > 0 && (n & (n - 1)) == 0;
 }
 
-int rp_mesh_connected(struct rp_layout l, int sparse, int a, int b)
+int rp_mesh_connected(struct rp_degrees l, int sparse, int a, int b)
 {
     const int world = l.data * l.tensor * l.pipeline, apart = ((b - a) % world + world) % world;
     struct rp_comm x = {0}, y = {0};
@@ -201,7 +202,7 @@ int rp_mesh_connected(struct rp_layout l, int sparse, int a, int b)
     return !sparse || is_power_of_two(apart) || is_power_of_two(world - apart);
 }
 
-void rp_mesh_memory(struct rp_mesh_memory *m, struct rp_layout l, const int *host, int rank, int sparse)
+void rp_mesh_memory(struct rp_mesh_memory *m, struct rp_degrees l, const int *host, int rank, int sparse)
 {
     const int world = l.data * l.tensor * l.pipeline;
     uint64_t pairs = 0, own = 0, channels = 0, most = 0;
@@ -270,7 +271,7 @@ struct rp_comm *rp_mesh_open(const struct rp_mesh_opts *o, struct rp_err *err)
     struct rp_mesh *m = rp_alloc(sizeof *m);
     m->world = o->layout.data * o->layout.tensor * o->layout.pipeline;
     copy_options(m, o);
-    m->comm = (struct rp_comm){.op = &op, .transport = "sockets", .host = m->host, .waiting = o->waiting, .waiting_arg = o->waiting_arg};
+    m->comm = (struct rp_comm){.op = &op, .lost = -1, .transport = "sockets", .host = m->host, .waiting = o->waiting, .waiting_arg = o->waiting_arg};
     rp_comm_place(&m->comm, o->rank, o->layout);
     rp_mesh_memory(&memory, o->layout, m->host, o->rank, o->sparse);
     m->spin = ranks_here(m) <= (int)sysconf(_SC_NPROCESSORS_ONLN);

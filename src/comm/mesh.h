@@ -25,7 +25,7 @@ struct rp_mesh_peer {
 
 struct rp_mesh_opts {
     int rank;
-    struct rp_layout layout;
+    struct rp_degrees layout;
     const struct rp_mesh_peer *ranks; /* [world], this rank too */
     const unsigned char *key;         /* of the job: RP_CHANNEL_KEY bytes */
     const char *job;                  /* its id: as in channel.h */
@@ -61,6 +61,6 @@ int rp_mesh_listen(const char *address, int port, int *bound, struct rp_err *err
 struct rp_comm *rp_mesh_open(const struct rp_mesh_opts *o, struct rp_err *err) rp_must_check;
 void rp_mesh_stats(const struct rp_comm *c, struct rp_mesh_stats *out);
 /* host: number of each rank's host, NULL: one host. */
-void rp_mesh_memory(struct rp_mesh_memory *m, struct rp_layout l, const int *host, int rank, int sparse);
+void rp_mesh_memory(struct rp_mesh_memory *m, struct rp_degrees l, const int *host, int rank, int sparse);
 /* Do these ranks get a connection? */
-int rp_mesh_connected(struct rp_layout l, int sparse, int a, int b);
+int rp_mesh_connected(struct rp_degrees l, int sparse, int a, int b);

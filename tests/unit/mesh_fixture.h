@@ -40,7 +40,7 @@ struct mesh_world {
 };
 
 /* host: number of each rank's host; NULL: one host. */
-__attribute__((unused)) static struct mesh_world *mesh_world_new(struct rp_layout layout, const int *host)
+__attribute__((unused)) static struct mesh_world *mesh_world_new(struct rp_degrees layout, const int *host)
 {
     struct mesh_world *w = rp_alloc(sizeof *w);
     w->n = layout.data * layout.tensor * layout.pipeline;

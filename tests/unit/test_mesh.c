@@ -102,7 +102,7 @@ static void check_world(struct mesh_world *w, const char *name)
 }
 
 /* hosts: ranks of one host in a row; 0: all of one host. */
-static void exchange_at_random(struct rp_layout layout, int on_host, int sparse, int rounds, size_t most)
+static void exchange_at_random(struct rp_degrees layout, int on_host, int sparse, int rounds, size_t most)
 {
     int host[MESH_MOST] = {0}, within = 0, between = 0;
     char name[64];
@@ -125,29 +125,29 @@ static void exchange_at_random(struct rp_layout layout, int on_host, int sparse,
 
 TEST(two_ranks)
 {
-    exchange_at_random((struct rp_layout){2, 1, 1}, 0, 0, 60, 3000000);
-    exchange_at_random((struct rp_layout){1, 2, 1}, 1, 0, 60, 3000000);
+    exchange_at_random((struct rp_degrees){2, 1, 1}, 0, 0, 60, 3000000);
+    exchange_at_random((struct rp_degrees){1, 2, 1}, 1, 0, 60, 3000000);
 }
 
 TEST(three_ranks)
 {
-    exchange_at_random((struct rp_layout){3, 1, 1}, 0, 0, 40, 1000000);
-    exchange_at_random((struct rp_layout){1, 1, 3}, 1, 1, 40, 1000000);
-    exchange_at_random((struct rp_layout){3, 1, 1}, 2, 0, 40, 1000000);
+    exchange_at_random((struct rp_degrees){3, 1, 1}, 0, 0, 40, 1000000);
+    exchange_at_random((struct rp_degrees){1, 1, 3}, 1, 1, 40, 1000000);
+    exchange_at_random((struct rp_degrees){3, 1, 1}, 2, 0, 40, 1000000);
 }
 
 TEST(eight_ranks)
 {
-    exchange_at_random((struct rp_layout){8, 1, 1}, 0, 0, 20, 300000);
-    exchange_at_random((struct rp_layout){2, 2, 2}, 1, 1, 20, 300000);
-    exchange_at_random((struct rp_layout){4, 2, 1}, 3, 0, 20, 300000);
+    exchange_at_random((struct rp_degrees){8, 1, 1}, 0, 0, 20, 300000);
+    exchange_at_random((struct rp_degrees){2, 2, 2}, 1, 1, 20, 300000);
+    exchange_at_random((struct rp_degrees){4, 2, 1}, 3, 0, 20, 300000);
 }
 
 TEST(thirty_two_ranks)
 {
-    exchange_at_random((struct rp_layout){32, 1, 1}, 0, 0, 6, 70000);
-    exchange_at_random((struct rp_layout){4, 4, 2}, 1, 1, 6, 70000);
-    exchange_at_random((struct rp_layout){4, 2, 4}, 8, 1, 6, 70000);
+    exchange_at_random((struct rp_degrees){32, 1, 1}, 0, 0, 6, 70000);
+    exchange_at_random((struct rp_degrees){4, 4, 2}, 1, 1, 6, 70000);
+    exchange_at_random((struct rp_degrees){4, 2, 4}, 8, 1, 6, 70000);
 }
 
 static int run_collectives(struct rp_comm *c, void *arg, struct rp_err *err)
@@ -169,7 +169,7 @@ static int run_collectives(struct rp_comm *c, void *arg, struct rp_err *err)
 TEST(collectives)
 {
     static const int host[5] = {0, 0, 1, 1, 1};
-    struct mesh_world *w = mesh_world_new((struct rp_layout){5, 1, 1}, host);
+    struct mesh_world *w = mesh_world_new((struct rp_degrees){5, 1, 1}, host);
     mesh_world_run(w, run_collectives, NULL);
     check_world(w, "collectives");
     free(w);
@@ -194,7 +194,7 @@ static int run_sizes(struct rp_comm *c, void *arg, struct rp_err *err)
 static void check_sizes(struct sizes s, const int *host)
 {
     char sent[32], expected[32];
-    struct mesh_world *w = mesh_world_new((struct rp_layout){2, 1, 1}, host);
+    struct mesh_world *w = mesh_world_new((struct rp_degrees){2, 1, 1}, host);
     mesh_world_run(w, run_sizes, &s);
     const struct rp_err *e = &w->ranks[1].err;
     CHECK(w->ranks[1].result < 0 && e->code == RP_MISMATCH, "%s", e->msg);
@@ -243,7 +243,7 @@ static void be_killed(struct mesh_rank *r)
 
 static void kill_a_rank(const int *host)
 {
-    struct mesh_world *w = mesh_world_new((struct rp_layout){3, 1, 1}, host);
+    struct mesh_world *w = mesh_world_new((struct rp_degrees){3, 1, 1}, host);
     const pid_t pid = fork();
     int status = 0;
     if (pid == 0)
@@ -289,7 +289,7 @@ TEST(big_messages)
 {
     static const int apart[2] = {0, 1};
     for (int k = 0; k < 2; k++) {
-        struct mesh_world *w = mesh_world_new((struct rp_layout){2, 1, 1}, k ? apart : NULL);
+        struct mesh_world *w = mesh_world_new((struct rp_degrees){2, 1, 1}, k ? apart : NULL);
         mesh_world_run(w, run_big, NULL);
         check_world(w, "big");
         free(w);
@@ -389,7 +389,7 @@ TEST(interrupted_and_silent)
 {
     unsigned ms = 1500;
     int calls = 0;
-    struct mesh_world *w = mesh_world_new((struct rp_layout){2, 1, 1}, NULL);
+    struct mesh_world *w = mesh_world_new((struct rp_degrees){2, 1, 1}, NULL);
     w->ranks[0].opts.waiting = stop_after_three;
     w->ranks[0].opts.waiting_arg = &calls;
     mesh_world_run(w, wait_for_one, &ms);
@@ -397,7 +397,7 @@ TEST(interrupted_and_silent)
     CHECK(w->ranks[0].run_s < 1.2, "%f", w->ranks[0].run_s);
     free(w);
 
-    w = mesh_world_new((struct rp_layout){2, 1, 1}, NULL);
+    w = mesh_world_new((struct rp_degrees){2, 1, 1}, NULL);
     w->ranks[0].opts.silence_s = 0.5;
     mesh_world_run(w, wait_for_one, &ms);
     const struct rp_err *e = &w->ranks[0].err;
@@ -411,7 +411,7 @@ TEST(slow_joiner)
 {
     for (int slow = 0; slow < 3; slow += 2) {
         static const int host[3] = {0, 0, 1};
-        struct mesh_world *w = mesh_world_new((struct rp_layout){3, 1, 1}, host);
+        struct mesh_world *w = mesh_world_new((struct rp_degrees){3, 1, 1}, host);
         w->ranks[slow].delay_ms = 1200;
         mesh_world_run(w, run_collectives, NULL);
         check_world(w, "slow");
@@ -422,7 +422,7 @@ TEST(slow_joiner)
 
 TEST(missing_rank)
 {
-    struct mesh_world *w = mesh_world_new((struct rp_layout){3, 1, 1}, NULL);
+    struct mesh_world *w = mesh_world_new((struct rp_degrees){3, 1, 1}, NULL);
     for (int i = 0; i < 3; i++)
         w->ranks[i].opts.open_s = 0.7;
     mesh_rank_start(&w->ranks[0]);
@@ -442,7 +442,7 @@ TEST(no_shared_memory)
 {
     for (int refusing = 0; refusing < 3; refusing++) {
         struct plan plan = {.seed = 5, .rounds = 10, .most = 500000};
-        struct mesh_world *w = mesh_world_new((struct rp_layout){3, 1, 1}, NULL);
+        struct mesh_world *w = mesh_world_new((struct rp_degrees){3, 1, 1}, NULL);
         w->ranks[refusing].opts.no_rings = 1;
         mesh_world_run(w, run_plan, &plan);
         check_world(w, "refused");
@@ -458,7 +458,7 @@ TEST(no_shared_memory)
 /* A rank in a container of its own: other process ids, and perhaps another /dev/shm. */
 static void contain_a_rank(int own_shm, int *rings, int *refused)
 {
-    struct mesh_world *w = mesh_world_new((struct rp_layout){2, 1, 1}, NULL);
+    struct mesh_world *w = mesh_world_new((struct rp_degrees){2, 1, 1}, NULL);
     const pid_t pid = fork();
     if (pid == 0) {
         if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
@@ -506,7 +506,7 @@ TEST(containers)
 
 TEST(many_open_soon)
 {
-    struct mesh_world *w = mesh_world_new((struct rp_layout){32, 1, 1}, NULL);
+    struct mesh_world *w = mesh_world_new((struct rp_degrees){32, 1, 1}, NULL);
     mesh_world_run(w, run_collectives, NULL);
     check_world(w, "32");
     double slowest = 0;
@@ -520,7 +520,7 @@ TEST(many_open_soon)
 
 TEST(memory)
 {
-    static const struct rp_layout layouts[] = {{2, 1, 1}, {32, 1, 1}, {4, 4, 2}, {64, 1, 1}, {8, 8, 1}};
+    static const struct rp_degrees layouts[] = {{2, 1, 1}, {32, 1, 1}, {4, 4, 2}, {64, 1, 1}, {8, 8, 1}};
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         const int world = layouts[i].data * layouts[i].tensor * layouts[i].pipeline;
         for (int on_host = 1; on_host <= world; on_host *= 2) {
@@ -542,7 +542,7 @@ TEST(memory)
 
 TEST(connections)
 {
-    const struct rp_layout l = {4, 4, 2};
+    const struct rp_degrees l = {4, 4, 2};
     int links = 0;
     for (int a = 0; a < 32; a++)
         for (int b = 0; b < 32; b++) {
