@@ -226,7 +226,9 @@ static int send_big(struct rp_comm *c, void *arg, struct rp_err *err)
     RP_FREE char *data = rp_alloc(BIG);
     const struct rp_transfer t = {own == 0, own == 0, data, own == 2 ? 1 : BIG};
     (void)arg;
-    return rp_comm_exchange(c, RP_GROUP_WORLD, &t, 1, err);
+    const int failed = rp_comm_exchange(c, RP_GROUP_WORLD, &t, 1, err);
+    CHECK(!failed || own == 1 || c->lost == 1, "rank %d lost %d", own, c->lost);
+    return failed;
 }
 
 static void be_killed(struct mesh_rank *r)
@@ -334,7 +336,7 @@ static int cut_off(void)
     struct mesh_world *w[2];
     struct cut cut[2] = {{.sends = 0}, {.sends = 1}};
     for (int k = 0; k < 2; k++) {
-        w[k] = mesh_world_new((struct rp_layout){2, 1, 1}, apart);
+        w[k] = mesh_world_new((struct rp_degrees){2, 1, 1}, apart);
         w[k]->run = run_cut;
         w[k]->arg = &cut[k];
         for (int i = 0; i < 2; i++)
@@ -554,11 +556,11 @@ TEST(connections)
 
 TEST(one_rank_and_bad_job)
 {
-    struct mesh_world *w = mesh_world_new((struct rp_layout){1, 1, 1}, NULL);
+    struct mesh_world *w = mesh_world_new((struct rp_degrees){1, 1, 1}, NULL);
     mesh_world_run(w, run_collectives, NULL);
     check_world(w, "alone");
     free(w);
-    w = mesh_world_new((struct rp_layout){1, 1, 1}, NULL);
+    w = mesh_world_new((struct rp_degrees){1, 1, 1}, NULL);
     w->ranks[0].opts.job = "not a name";
     mesh_world_run(w, NULL, NULL);
     CHECK(w->ranks[0].result < 0 && w->ranks[0].err.code == RP_USAGE);
@@ -569,7 +571,7 @@ TEST(ipv6)
 {
     struct rp_err err = {0};
     static const int host[3] = {0, 0, 1};
-    struct mesh_world *w = mesh_world_new((struct rp_layout){3, 1, 1}, host);
+    struct mesh_world *w = mesh_world_new((struct rp_degrees){3, 1, 1}, host);
     int other = -1;
     for (int i = 0; i < 3; i++) {
         close(w->ranks[i].opts.listener);

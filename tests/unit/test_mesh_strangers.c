@@ -115,7 +115,7 @@ TEST(strangers)
     record(&remote, 2, 0);
     CHECK(local.size == RP_GREET_HELLO + RP_GREET_PROOF && remote.size > 200);
 
-    struct mesh_world *w = mesh_world_new((struct rp_layout){3, 1, 1}, host);
+    struct mesh_world *w = mesh_world_new((struct rp_degrees){3, 1, 1}, host);
     w->run = run_barrier;
     for (int i = 0; i < 3; i++)
         w->ranks[i].opts.greet_s = 1;
@@ -171,7 +171,7 @@ TEST(flood)
     int fd[FLOOD];
     static const int host[2] = {0, 1};
     for (int apart = 0; apart < 2; apart++) {
-        struct mesh_world *w = mesh_world_new((struct rp_layout){2, 1, 1}, apart ? host : NULL);
+        struct mesh_world *w = mesh_world_new((struct rp_degrees){2, 1, 1}, apart ? host : NULL);
         w->run = run_barrier;
         mesh_rank_start(&w->ranks[0]);
         for (int i = 0; i < FLOOD; i++)
@@ -220,7 +220,7 @@ TEST(impostor)
 {
     static const int host[2] = {0, 1};
     for (int apart = 0; apart < 2; apart++) {
-        struct mesh_world *w = mesh_world_new((struct rp_layout){2, 1, 1}, apart ? host : NULL);
+        struct mesh_world *w = mesh_world_new((struct rp_degrees){2, 1, 1}, apart ? host : NULL);
         struct impostor im = {.listener = w->ranks[0].opts.listener};
         pthread_t thread;
         RP_BUG_IF(pthread_create(&thread, NULL, impostor_thread, &im) != 0);
