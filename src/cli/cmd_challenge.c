@@ -2,14 +2,14 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/json.h"
-#include "base/term.h"
+#include "base/text.h"
 #include "cli/opts.h"
+#include "cli/replay_progress.h"
 #include "sign/challenge.h"
 #include "verify/draw.h"
 #include "verify/verify.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -135,6 +135,11 @@ static int cmd_challenge_draw(struct rp_cli *cli, struct rp_err *err)
         cli->result = json_pack("{s:I, s:I}", "from", (json_int_t)first, "steps", (json_int_t)steps);
     else
         printf("%" PRId64 ":%" PRId64 "\n", first, steps);
+    if (!cli->json && !cli->quiet && first > 0)
+        fprintf(stderr, "drawn: %" PRId64 " step%s from step %" PRId64 " on; the signer hands over the state before it with 'repro challenge answer', "
+                        "and you replay the part with 'repro verify --draw FILE --init STATE'\n", steps, rp_s(steps), first);
+    else if (!cli->json && !cli->quiet)
+        fprintf(stderr, "drawn: the first %" PRId64 " step%s, which need no state: 'repro verify --draw FILE' replays them\n", steps, rp_s(steps));
     return 0;
 }
 
@@ -155,27 +160,13 @@ const struct rp_command rp_cmd_challenge_draw = {
     .run = cmd_challenge_draw,
 };
 
-struct answer_progress {
-    struct rp_meter meter;
-    int64_t shown;
-};
-
-static int report_step(void *arg, int64_t step, int64_t steps)
-{
-    struct answer_progress *p = arg;
-    if (step > p->shown)
-        rp_meter_step(&p->meter, (int)step, (int)steps, NAN, 0, "", 0);
-    p->shown = step;
-    return rp_interrupted();
-}
-
 /* Trains the steps before the part again, comparing bits, and writes the state after them. */
 static int write_state(struct rp_cli *cli, int64_t first, const struct rp_verification *v, const struct rp_verified *kept,
                        struct rp_err *err)
 {
     const struct challenge_opts *o = cli->opts;
     struct rp_replay_result r;
-    struct answer_progress p = {0};
+    struct rp_replay_progress p = {0};
     rp_meter_init(&p.meter, STDERR_FILENO, cli->quiet);
     const struct rp_replay_opts ro = {.steps = first,
                                       .data = o->data,
@@ -184,7 +175,8 @@ static int write_state(struct rp_cli *cli, int64_t first, const struct rp_verifi
                                       .store = o->store,
                                       .isa = o->isa,
                                       .threads = o->threads,
-                                      .progress = report_step,
+                                      .begin = rp_replay_show_estimate,
+                                      .progress = rp_replay_show_step,
                                       .arg = &p};
     rp_interrupt_catch();
     rp_meter_phase(&p.meter, "recomputing", NULL);

@@ -17,6 +17,9 @@ later() { # SECONDS after the challenge was made
 exit_of 2 "$REPRO" run bert_tiny_fp32 --challenge c1 --set seed.data=7 -o no.repro.tar.zst
 words
 exit_of 4 "$REPRO" run bert_tiny_fp32 --challenge key.txt -o no.repro.tar.zst
+: >empty
+exit_of 4 "$REPRO" run bert_tiny_fp32 --challenge empty -o no.repro.tar.zst
+words
 jq --arg payload "$(jq -r .payload c1 | base64 -d | sed 's/for a test/for a toast/' | base64 -w 0)" '.payload = $payload' c1 >changed
 exit_of 6 "$REPRO" run bert_tiny_fp32 --challenge changed -o no.repro.tar.zst
 [ ! -e no.repro.tar.zst ] || fail "a refused challenge left a bundle"
@@ -60,6 +63,10 @@ exit_of 0 "$REPRO" verify a.repro.tar.zst --challenge c1 --received file
 exit_of 0 "$REPRO" challenge draw --json a.repro.tar.zst --draw c2
 from=$(jq .from out.txt) steps=$(jq .steps out.txt)
 [ "$steps" = 1 ] && [ "$from" -le 3 ] || fail "drew $from:$steps"
+exit_of 0 "$REPRO" challenge draw a.repro.tar.zst --draw c2
+{ [ "$(cat out.txt)" = "$from:$steps" ] && grep -q 'verify --draw' err.txt; } || fail "no remedy beside $(cat out.txt): $(cat err.txt)"
+exit_of 0 "$REPRO" challenge draw a.repro.tar.zst --draw c2 -q
+[ ! -s err.txt ] || fail "-q: $(cat err.txt)"
 exit_of 0 "$REPRO" challenge answer a.repro.tar.zst --draw c2 -o state
 mkfifo pipe
 exit_of 2 "$REPRO" challenge answer a.repro.tar.zst --draw c2 -o pipe
