@@ -180,8 +180,8 @@ static void rule_levels(const struct rp_verify_state *s, struct rules_answer *a)
 
 static void rule_replayed(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    answer(a, s->v->replayed >= a->rule->number, "%" PRId64 " steps replayed, at least %" PRId64 " required%s", s->v->replayed,
-           a->rule->number, s->v->replayed < a->rule->number ? " (--replay)" : "");
+    answer(a, s->v->replayed >= a->rule->number, "%" PRId64 " step%s replayed, at least %" PRId64 " required%s", s->v->replayed,
+           rp_s(s->v->replayed), a->rule->number, s->v->replayed < a->rule->number ? " (--replay)" : "");
 }
 
 /* A first line has nothing before it, even if the ledger was begun anew. The rules hold; `checks: {ledger: passed}` refuses such a run. */
@@ -258,13 +258,13 @@ static void rule_bits_equal(const struct rp_verify_state *s, struct rules_answer
     if (require_original(s, a) < 0)
         return;
     if (equal && (!s->v->keyed || (s->v->replayed < own && !s->v->drawn)))
-        answer(a, 0, "unknown: equal bits can be copied; %" PRId64 " of %" PRId64 " steps were recomputed here with %" PRId64 " keyed roots "
-                     "(--replay of all, or --draw)", s->v->replayed, own, s->v->keyed);
+        answer(a, 0, "unknown: equal bits can be copied; %" PRId64 " of %" PRId64 " step%s recomputed here with %" PRId64 " keyed root%s "
+                     "(--replay of all, or --draw)", s->v->replayed, own, rp_s(own), s->v->keyed, rp_s(s->v->keyed));
     else if (equal && steps >= 1 && steps == own && steps == first)
-        answer(a, 1, "equal over %" PRId64 " steps", steps);
+        answer(a, 1, "equal over %" PRId64 " step%s", steps, rp_s(steps));
     else
-        answer(a, 0, "%s over %" PRId64 " steps; the run has %" PRId64 ", the original %" PRId64, equal ? "equal" : "not equal", steps, own,
-            first);
+        answer(a, 0, "%s over %" PRId64 " step%s; the run has %" PRId64 ", the original %" PRId64, equal ? "equal" : "not equal", steps, rp_s(steps),
+            own, first);
 }
 
 static void rule_throughput_within_percent(const struct rp_verify_state *s, struct rules_answer *a)
