@@ -325,8 +325,8 @@ const struct rp_command rp_cmd_verify = {
 #include "verify/policy.def"
 #undef RULE
         "\n"
-        "Nobody can tell what was before the first line of a ledger: there in_ledger and max_attempts_before hold with a note, which "
-        "'checks: {ledger: passed}' refuses.\n"
+        "Nobody can tell what was before the first line of a ledger: there, and in a ledger that begins a day or more after its key was made, "
+        "in_ledger and max_attempts_before hold with a note, which 'checks: {ledger: passed}' refuses.\n"
         "\n"
         "A replay needs the bundle and the files of --data and --init if the run used its owner's. --replay S:K begins in the middle: "
         "--init is the state before step S, and must have the state root that was recorded there, if one was "

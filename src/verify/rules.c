@@ -184,11 +184,13 @@ static void rule_replayed(const struct rp_verify_state *s, struct rules_answer *
            rp_s(s->v->replayed), a->rule->number, s->v->replayed < a->rule->number ? " (--replay)" : "");
 }
 
-/* A first line has nothing before it, even if the ledger was begun anew. The rules hold; `checks: {ledger: passed}` refuses such a run. */
+/* A first line has nothing before it, even if the ledger was begun anew; neither has one that began long after its key was made. The rules
+ * hold; `checks: {ledger: passed}` refuses such a run. */
 static const char *first_line(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    a->remark = json_integer_value(rp_json_at(s->run, "ledger/position")) == 1;
-    return a->remark ? "; the ledger begins with this run" : "";
+    int first = json_integer_value(rp_json_at(s->run, "ledger/position")) == 1;
+    a->remark = first || rp_verify_ledger_gap(s->run);
+    return first ? "; the ledger begins with this run" : a->remark ? "; the ledger begins long after its key was made" : "";
 }
 
 static void rule_in_ledger(const struct rp_verify_state *s, struct rules_answer *a)
