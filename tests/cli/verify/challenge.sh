@@ -58,6 +58,11 @@ exit_of 2 "$REPRO" verify a.repro.tar.zst --challenge c1 --received "$(later 999
 exit_of 2 "$REPRO" verify a.repro.tar.zst --challenge c1 --received yesterday
 exit_of 2 "$REPRO" verify a.repro.tar.zst --received file
 exit_of 0 "$REPRO" verify a.repro.tar.zst --challenge c1 --received file
+cp a.repro.tar.zst kept.repro.tar.zst
+touch -d "$(later -3600)" kept.repro.tar.zst # as cp -p and tar keep a time: the file cannot have come before its change time
+exit_of 0 "$REPRO" verify --json kept.repro.tar.zst --challenge c1 --received file
+jq -e --arg changed "$(date -u -d "@$(stat -c %Z kept.repro.tar.zst)" +%Y-%m-%dT%H:%M:%SZ)" '.timed.not_after >= $changed' out.txt >answer.txt ||
+    fail "not the change time: $(jq -c .timed out.txt)"
 
 # A part that is drawn: its state is handed over, and another state is refused.
 exit_of 0 "$REPRO" challenge draw --json a.repro.tar.zst --draw c2
