@@ -195,8 +195,9 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
         return rp_fail(err, RP_USAGE, "--with: a report has at most %d bundles", RP_PAGE_BUNDLES);
     if (o->limit && !o->replay && !o->draw)
         return rp_fail(err, RP_USAGE, "--replay-limit is for a replay: give --replay too");
-    if (o->received && !o->challenge)
-        return rp_fail(err, RP_USAGE, "--received is the time until which --challenge is counted: give that too");
+    if (o->received && !o->challenge && !o->draw)
+        return rp_fail(err, RP_USAGE, "--received is the time until which --challenge is counted, and before which --draw was not made: give one of "
+                                      "them");
     if (o->state && !o->replay && !o->draw)
         return rp_fail(err, RP_USAGE, "--state is compared at the end of a replay: give --replay too");
     return 0;

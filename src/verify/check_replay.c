@@ -63,12 +63,13 @@ static const char *describe_times(char out[160], const struct rp_replay_result *
     return out;
 }
 
-/* A value that was there before the bundle came could be known when it was sealed: then it is a replay like any other. */
+/* A value that was there before the bundle came could be known when it was sealed: then it is a replay like any other. When it came is the
+ * verifier's word (--received): the time in the bundle is the signer's. */
 static int is_late_draw(const struct rp_verify_state *s)
 {
     double ended = rp_verify_wall(s->run, "ended_at"), made = (double)s->o->draw->made_ns / 1e9;
-    double came = s->o->received_ns ? (double)(s->o->received_ns / 1000000000) : ended;
-    return made >= came && made >= ended && strcmp(s->o->draw->sha256, rp_json_text_at(s->run, "challenge/sha256")) != 0;
+    double came = (double)(s->o->received_ns / 1000000000);
+    return s->o->received_ns && made >= came && made >= ended && !rp_verify_own_challenge(s, s->o->draw) && strcmp(s->o->draw->sha256, rp_json_text_at(s->run, "challenge/sha256")) != 0;
 }
 
 /* --draw: the part between two state roots that the challenge draws for this bundle. */

@@ -47,7 +47,7 @@ static void judge_timed(struct rp_level *l, const struct rp_verification *v)
     if (computed.state == RP_LEVEL_NO)
         RP_FORMAT(unless, "if the steps were computed (--draw, --replay), ");
     else if (computed.state == RP_LEVEL_PART && !v->drawn)
-        RP_FORMAT(unless, "if all steps were computed (--draw a part chosen after the bundle was sealed), ");
+        RP_FORMAT(unless, "if all steps were computed (--draw, made after --received), ");
     else if (l->state != RP_LEVEL_NO && *v->own_setting)
         RP_FORMAT(unless, "if %s of the signer's own leaves the work of a known recipe, ", v->own_setting);
     else if (l->state != RP_LEVEL_NO)

@@ -232,6 +232,10 @@ TEST(a_challenge_by_the_signer_bounds_nothing)
     RP_FREE char *path = fx_path("sealed");
     CHECK(rp_verify(&v, path, &(struct rp_verify_opts){0}, &err) == 0 && v.timed.rate == 0, "%s", err.msg);
     CHECK(v.check[RP_CHECK_challenge].state == RP_CHECK_NOTE, "%s", v.check[RP_CHECK_challenge].text);
+    rp_verification_fini(&v);
+    struct rp_challenge c = read_challenge(&x.challenge); /* given with --challenge, by a verifier who got it from the signer */
+    CHECK(rp_verify(&v, path, &(struct rp_verify_opts){.challenge = &c}, &err) == 0 && v.timed.rate == 0, "%s", err.msg);
+    CHECK(v.check[RP_CHECK_challenge].state == RP_CHECK_NOTE, "%s", v.check[RP_CHECK_challenge].text);
     CHECK(rp_trust_remove("alice", &err) == 0, "%s", err.msg);
 }
 
