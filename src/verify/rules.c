@@ -261,7 +261,7 @@ static void rule_bits_equal(const struct rp_verify_state *s, struct rules_answer
         return;
     if (equal && (!s->v->keyed || (s->v->replayed < own && !s->v->drawn)))
         answer(a, 0, "unknown: equal bits can be copied; %" PRId64 " of %" PRId64 " step%s recomputed here with %" PRId64 " keyed root%s "
-                     "(--replay of all, or --draw)", s->v->replayed, own, rp_s(own), s->v->keyed, rp_s(s->v->keyed));
+                     "(--replay of all, or --draw with --received)", s->v->replayed, own, rp_s(own), s->v->keyed, rp_s(s->v->keyed));
     else if (equal && steps >= 1 && steps == own && steps == first)
         answer(a, 1, "equal over %" PRId64 " step%s", steps, rp_s(steps));
     else
