@@ -136,10 +136,13 @@ static int cmd_challenge_draw(struct rp_cli *cli, struct rp_err *err)
     else
         printf("%" PRId64 ":%" PRId64 "\n", first, steps);
     if (!cli->json && !cli->quiet && first > 0)
-        fprintf(stderr, "drawn: %" PRId64 " step%s from step %" PRId64 " on; the signer hands over the state before it with 'repro challenge answer', "
-                        "and you replay the part with 'repro verify --draw FILE --init STATE'\n", steps, rp_s(steps), first);
+        fprintf(stderr, "drawn: %" PRId64 " step%s from step %" PRId64 " on; the signer hands over the state before it with "
+                "'repro challenge answer', and you replay the part with 'repro verify --received file --draw FILE --init STATE'\n", steps,
+                rp_s(steps), first);
     else if (!cli->json && !cli->quiet)
-        fprintf(stderr, "drawn: the first %" PRId64 " step%s, which need no state: 'repro verify --draw FILE' replays them\n", steps, rp_s(steps));
+        fprintf(stderr, "drawn: the first %" PRId64 " step%s, which need no state: 'repro verify --received file --draw FILE' replays "
+                "them\n", steps,
+                rp_s(steps));
     return 0;
 }
 
@@ -259,8 +262,8 @@ const struct rp_command rp_cmd_challenge = {
         "  repro verify b.repro.tar.zst --challenge c1 --received file --draw c2 --init state.safetensors\n"
         "\n"
         "A run that skipped a share f of its parts is caught by each draw with probability f: repeat 4 and 5. A draw that was made before "
-        "the bundle came, such as c1, is an ordinary replay: the prover could seal bundle after bundle until a favourable part is drawn. So is "
-        "any draw without --received: the time in the bundle is the prover's.\n"
+        "the bundle came, such as c1, is an ordinary replay: the prover could seal bundle after bundle until a favourable part is "
+        "drawn. So is any draw without --received: the time in the bundle is the prover's.\n"
         "\n"
         "Without a challenger: --challenge takes a public value (a drand round, a pulse of the NIST beacon, a Bitcoin block header) as the "
         "earliest moment, and 'repro timestamp' adds the latest. Whatever can be recomputed from such a file is recomputed. The signatures of "

@@ -231,7 +231,8 @@ static void print_check(const char *path, const struct rp_ledger_summary *s, con
     if (*s->made)
         printf(", made %s%s", s->made, s->by_file ? " (time of its file)" : "");
     if (*s->key && s->unsigned_lines)
-        printf("; the first %" PRId64 " line%s not signed, as by older versions", s->unsigned_lines, s->unsigned_lines == 1 ? " is" : "s are");
+        printf("; the first %" PRId64 " line%s not signed, as by older versions", s->unsigned_lines,
+               s->unsigned_lines == 1 ? " is" : "s are");
     if (*s->key)
         printf("\nbegun %s\n", s->begun);
     if (!*s->key && t->started)
@@ -241,7 +242,8 @@ static void print_check(const char *path, const struct rp_ledger_summary *s, con
                " without an end (killed, or still running)\n",
                t->started, rp_s(t->started), t->sealed, t->failed, t->interrupted, open);
     if (t->judged)
-        printf("%" PRId64 " bundle%s checked: %" PRId64 " verified, %" PRId64 " failed, %" PRId64 " inconclusive\n", t->judged, rp_s(t->judged),
+        printf("%" PRId64 " bundle%s checked: %" PRId64 " verified, %" PRId64 " failed, %" PRId64 " inconclusive\n", t->judged,
+               rp_s(t->judged),
                t->judged - t->refused - t->inconclusive, t->refused, t->inconclusive);
     if (s->aside)
         printf("%" PRIu64 " bytes of torn lines are kept in '%s" RP_LEDGER_ASIDE "'\n", s->aside, path);

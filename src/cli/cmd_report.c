@@ -31,7 +31,8 @@ static int choose_format(const struct report_opts *o, int json, int *markdown, s
         strncmp(o->output, "/dev/", 5) != 0)
         return rp_fail(err, RP_USAGE, "'%s' ends neither in .html nor in .md: choose the format with --format", o->output);
     if (!o->output && !*markdown && !json && isatty(STDOUT_FILENO))
-        return rp_fail(err, RP_USAGE, "an HTML report is not for a terminal: name its file with -o FILE.html, or read it here with --format md");
+        return rp_fail(err, RP_USAGE, "an HTML report is not for a terminal: name its file with -o FILE.html, or read it here with "
+                       "--format md");
     return o->output ? rp_cli_check_output(o->output, o->force, err) : 0;
 }
 

@@ -102,7 +102,8 @@ static void print_answer(struct rp_cli *cli, const struct answer *a, int number,
         cli->result = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:b}", "bundle", path, "number", number, "time", time, "authority",
                                 a->t.authority, "serial", a->t.serial, "policy", a->t.policy, "checked", a->checked);
     else
-        printf("time-stamped %s%s by %s%s\n%s\n", time, rp_timestamp_accuracy(accuracy, a->t.accuracy_ns), authority, a->checked ? "" : " (not checked: --tsa-ca FILE)", path);
+        printf("time-stamped %s%s by %s%s\n%s\n", time, rp_timestamp_accuracy(accuracy, a->t.accuracy_ns), authority,
+               a->checked ? "" : " (not checked: --tsa-ca FILE)", path);
 }
 
 static int attach_answer(struct rp_cli *cli, const char *path, mode_t mode, struct answer *a, struct rp_err *err)

@@ -196,8 +196,8 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
     if (o->limit && !o->replay && !o->draw)
         return rp_fail(err, RP_USAGE, "--replay-limit is for a replay: give --replay too");
     if (o->received && !o->challenge && !o->draw)
-        return rp_fail(err, RP_USAGE, "--received is the time until which --challenge is counted, and before which --draw was not made: give one of "
-                                      "them");
+        return rp_fail(err, RP_USAGE, "--received is the time until which --challenge is counted, and before which --draw was not made: "
+                       "give one of them");
     if (o->state && !o->replay && !o->draw)
         return rp_fail(err, RP_USAGE, "--state is compared at the end of a replay: give --replay too");
     return 0;
@@ -326,8 +326,8 @@ const struct rp_command rp_cmd_verify = {
 #include "verify/policy.def"
 #undef RULE
         "\n"
-        "Nobody can tell what was before the first line of a ledger: there, and in a ledger that begins a day or more after its key was made, "
-        "in_ledger and max_attempts_before hold with a note, which 'checks: {ledger: passed}' refuses.\n"
+        "Nobody can tell what was before the first line of a ledger: there, and in a ledger that begins a day or more after its key was "
+        "made, in_ledger and max_attempts_before hold with a note, which 'checks: {ledger: passed}' refuses.\n"
         "\n"
         "A replay needs the bundle and the files of --data and --init if the run used its owner's. --replay S:K begins in the middle: "
         "--init is the state before step S, and must have the state root that was recorded there, if one was "

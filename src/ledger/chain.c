@@ -148,8 +148,8 @@ int rp_ledger_read(const char *path, int (*each)(void *arg, const json_t *line, 
     if (!S_ISREG(st.st_mode))
         return rp_fail(err, RP_IO, "ledger '%s' is not a regular file", path);
     if (is_bundle(fd))
-        return rp_fail(err, RP_USAGE, "'%s' is a bundle, not a ledger: 'repro verify' checks it, and 'repro ledger check --bundle' finds its line "
-                                      "in a ledger", path);
+        return rp_fail(err, RP_USAGE, "'%s' is a bundle, not a ledger: 'repro verify' checks it, and 'repro ledger check --bundle' "
+                       "finds its line in a ledger", path);
     for (int i = 0; i < LOCK_TRIES && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK; i++)
         nanosleep(&nap, NULL); /* another process is appending */
     s->aside = size_aside(path);

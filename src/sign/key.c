@@ -532,8 +532,8 @@ char *rp_config_path(const char *leaf, struct rp_err *err)
         return rp_asprintf("%s/.config/repro/%s", home, leaf);
     const char *relative = xdg && *xdg ? xdg : home && *home ? home : NULL;
     if (relative)
-        return rp_fail_null(err, RP_USAGE, "%s is '%s', which is not an absolute path, so there is no directory for keys: write all of it, or give "
-                                           "--key FILE", relative == xdg ? "XDG_CONFIG_HOME" : "HOME", relative);
+        return rp_fail_null(err, RP_USAGE, "%s is '%s', which is not an absolute path, so there is no directory for keys: write all of "
+                            "it, or give --key FILE", relative == xdg ? "XDG_CONFIG_HOME" : "HOME", relative);
     return rp_fail_null(err, RP_USAGE,
                         "neither HOME nor XDG_CONFIG_HOME names a directory for keys; set one, or make a key with "
                         "'repro key new -o FILE' and give --key FILE");

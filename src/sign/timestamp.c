@@ -452,6 +452,6 @@ int rp_timestamp_check(const struct rp_timestamp *t, const char *response, size_
         return -1;
     char issuer[RP_TIMESTAMP_NAME] = "";
     write_name(issuer, X509_get_issuer_name(p.certificate));
-    return rp_fail(err, RP_SIGNATURE, "the CA file has the authority's own certificate; give the CA certificate that its chain ends in (its "
-                                      "issuer: '%s')", issuer);
+    return rp_fail(err, RP_SIGNATURE, "the CA file has the authority's own certificate; give the CA certificate that its chain ends in "
+                   "(its issuer: '%s')", issuer);
 }

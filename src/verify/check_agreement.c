@@ -99,8 +99,8 @@ static int recompute(const struct rp_verify_state *s, const struct rp_verificati
         result->state = RP_CHECK_NOTE;
     snprintf(few, sizeof few, steps < s->v->original_steps ? " of the original's %" PRId64 : "", s->v->original_steps);
     snprintf(say, sizeof say, json_is_number(ratio) ? "%.4f" : "unknown", json_number_value(ratio));
-    return rp_check_text(result, "bits %s over %" JSON_INTEGER_FORMAT "%s step%s and %" JSON_INTEGER_FORMAT " state root%s, throughput replication / "
-                                "original %s, %zu environment value%s, %d of high or medium impact; the original is signed by %s%s",
+    return rp_check_text(result, "bits %s over %" JSON_INTEGER_FORMAT "%s step%s and %" JSON_INTEGER_FORMAT " state root%s, throughput "
+                         "replication / original %s, %zu environment value%s, %d of high or medium impact; the original is signed by %s%s",
                          json_is_true(json_object_get(bits, "equal")) ? "equal" : "NOT EQUAL", steps, few,
                          rp_s(*few ? s->v->original_steps : steps), roots, rp_s(roots), say, differ,
                          differ == 1 ? " differs" : "s differ",

@@ -45,7 +45,8 @@ static int bound_start(struct rp_timed *t, const struct rp_verify_state *s, cons
     char made[32], name[RP_TRUST_NAME] = "";
     rp_rfc3339(made, c->made_ns);
     if (s->o->challenge && rp_verify_own_challenge(s, c)) { /* whoever gave it to the verifier: its date is the signer's word */
-        RP_FORMAT(t->before_by, "the challenge of %.20s is by the signer's own key or one that countersigned: no clock but theirs bounds the run", made);
+        RP_FORMAT(t->before_by, "the challenge of %.20s is by the signer's own key or one that countersigned: no clock but theirs "
+                  "bounds the run", made);
         return 0;
     }
     if (s->o->challenge)

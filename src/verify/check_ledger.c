@@ -12,7 +12,8 @@
 
 int64_t rp_verify_ledger_gap(const json_t *run)
 {
-    int64_t made = rp_rfc3339_seconds(rp_json_text_at(run, "ledger/key_made")), begun = rp_rfc3339_seconds(rp_json_text_at(run, "ledger/begun"));
+    int64_t made = rp_rfc3339_seconds(rp_json_text_at(run, "ledger/key_made"));
+    int64_t begun = rp_rfc3339_seconds(rp_json_text_at(run, "ledger/begun"));
     return made < 0 || begun < 0 || begun - made < DAY_S ? 0 : (begun - made) / DAY_S;
 }
 
@@ -30,7 +31,8 @@ static void add_remarks(const struct rp_verify_state *s, const struct rp_ledger_
         if (*made)
             rp_buf_printf(out, " (key made %s%s)", made, by_file ? ", time of its file" : "");
     } else if (gap)
-        rp_buf_printf(out, "; the ledger begins %" PRId64 " day%s after its key was made (%s%s): runs of that time, if there were any, are not in it",
+        rp_buf_printf(out, "; the ledger begins %" PRId64 " day%s after its key was made (%s%s): runs of that time, if there were any, "
+                      "are not in it",
                       gap, rp_s(gap), made, by_file ? ", time of its file" : "");
     if (others > 0)
         rp_buf_printf(out, "; %" PRId64 " other %s in progress when it began: the machine may have been shared", others,

@@ -18,7 +18,8 @@ static void describe_divergence(const struct rp_replay_result *r, struct rp_chec
     if (r->state_compared && d->tensors)
         rp_check_text(result, "%s%sat the end %" PRId64 " tensor%s, first %.90s, elements %" PRId64 " to %" PRId64 " (%" PRId64
                              " of %" PRId64 "): %s recorded, %s here",
-                     tensors, *tensors ? "; " : "", d->tensors, d->tensors == 1 ? " differs" : "s differ", d->name, d->first, d->last, d->count, d->size, d->was, d->here);
+                     tensors, *tensors ? "; " : "", d->tensors, d->tensors == 1 ? " differs" : "s differ", d->name, d->first, d->last,
+                         d->count, d->size, d->was, d->here);
     else if (r->state_compared)
         rp_check_text(result, "%s%sat the end all bits are equal again", tensors, *tensors ? "; " : "");
     else
@@ -69,7 +70,8 @@ static int is_late_draw(const struct rp_verify_state *s)
 {
     double ended = rp_verify_wall(s->run, "ended_at"), made = (double)s->o->draw->made_ns / 1e9;
     double came = (double)(s->o->received_ns / 1000000000);
-    return s->o->received_ns && made >= came && made >= ended && !rp_verify_own_challenge(s, s->o->draw) && strcmp(s->o->draw->sha256, rp_json_text_at(s->run, "challenge/sha256")) != 0;
+    return s->o->received_ns && made >= came && made >= ended && !rp_verify_own_challenge(s, s->o->draw) &&
+           strcmp(s->o->draw->sha256, rp_json_text_at(s->run, "challenge/sha256")) != 0;
 }
 
 /* --draw: the part between two state roots that the challenge draws for this bundle. */
@@ -103,10 +105,12 @@ int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, s
     s->v->keyed = r.keyed;
     s->v->drawn = s->o->draw && is_late_draw(s);
     if (r.first == 0)
-        rp_check_text(result, "bit-equal: %" PRId64 " step%s and %" PRId64 " state root%s%s%s%s", r.steps, rp_s(r.steps), r.roots, rp_s(r.roots), describe_limit(all, &o, &r),
+        rp_check_text(result, "bit-equal: %" PRId64 " step%s and %" PRId64 " state root%s%s%s%s", r.steps, rp_s(r.steps), r.roots,
+                      rp_s(r.roots), describe_limit(all, &o, &r),
                      r.state_compared ? "; every element of the last state" : "", describe_times(times, &r));
     else
-        rp_check_text(result, "bit-equal: %" PRId64 " step%s from step %" PRId64 " on and %" PRId64 " state root%s%s%s%s%s", r.steps, rp_s(r.steps), r.first,
+        rp_check_text(result, "bit-equal: %" PRId64 " step%s from step %" PRId64 " on and %" PRId64 " state root%s%s%s%s%s", r.steps,
+                      rp_s(r.steps), r.first,
                      r.roots, rp_s(r.roots), describe_limit(all, &o, &r),
                      r.start_root ? "; --init has the recorded root" : "; no root was recorded there, --init is checked only by the losses "
                                                                        "after it",

@@ -116,7 +116,8 @@ int rp_check_timestamps(struct rp_verify_state *s, struct rp_check_result *resul
         return rp_check_note(result, "it existed by %s%s by an authority's word, not checked: --tsa-ca FILE", when, more);
     s->v->stamped_ns = t.first_ns;
     if (t.checked < n)
-        return rp_check_note(result, "it existed by %s%s; %d of %d by an authority of --tsa-ca; %.200s", when, more, t.checked, n, t.alien.msg);
+        return rp_check_note(result, "it existed by %s%s; %d of %d by an authority of --tsa-ca; %.200s", when, more, t.checked, n,
+                             t.alien.msg);
     return rp_check_text(result, "it existed by %s%s, by an authority of --tsa-ca", when, more);
 }
 

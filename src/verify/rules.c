@@ -265,7 +265,8 @@ static void rule_bits_equal(const struct rp_verify_state *s, struct rules_answer
     else if (equal && steps >= 1 && steps == own && steps == first)
         answer(a, 1, "equal over %" PRId64 " step%s", steps, rp_s(steps));
     else
-        answer(a, 0, "%s over %" PRId64 " step%s; the run has %" PRId64 ", the original %" PRId64, equal ? "equal" : "not equal", steps, rp_s(steps),
+        answer(a, 0, "%s over %" PRId64 " step%s; the run has %" PRId64 ", the original %" PRId64, equal ? "equal" : "not equal", steps,
+               rp_s(steps),
             own, first);
 }
 

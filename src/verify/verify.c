@@ -158,7 +158,8 @@ static void move_kept(struct rp_verified *kept, struct rp_verify_state *s)
     s->telemetry = (struct rp_telemetry){0};
 }
 
-/* Made only by an option, and not for a bundle that failed: one that could not be completed makes the verdict inconclusive instead of failed. */
+/* Made only by an option, and not for a bundle that failed: one that could not be completed makes the verdict inconclusive instead of
+ * failed. */
 static int is_extra(int check)
 {
     return check == RP_CHECK_replay || check == RP_CHECK_report_file;

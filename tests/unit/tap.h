@@ -81,6 +81,7 @@ static FILE *tap_words;                                /* of the test that runs;
  * of a bundle, in which every line of verify.sh counts. */
 __attribute__((unused)) static void tap_said(const char *text)
 {
+    static const char sized[] = "members, ";
     size_t n;
     if (!tap_words)
         return;
@@ -89,8 +90,8 @@ __attribute__((unused)) static void tap_said(const char *text)
         n = hex ? hex : 1;
         if (hex >= 10 && strspn(text, "0123456789") == hex)
             fputs("N", tap_words);
-        else if (strncmp(text, "members, ", strlen("members, ")) == 0)
-            fputs("members, N", tap_words), n = strcspn(text, ",") + 2 + strspn(strchr(text, ',') + 2, "0123456789");
+        else if (strncmp(text, sized, strlen(sized)) == 0 && strspn(text + strlen(sized), "0123456789"))
+            fprintf(tap_words, "%sN", sized), n = strlen(sized) + strspn(text + strlen(sized), "0123456789");
         else if (hidden && strncmp(text, tap_hidden, hidden) == 0)
             fputs("DIR", tap_words), n = hidden;
         else if (hex >= 16)
