@@ -2,6 +2,7 @@
 #include "base/build.h"
 #include "base/embed.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "bundle/schema.h"
 #include "data/embedded_data.h"
 #include "report/report.h"
@@ -462,7 +463,8 @@ int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, s
     if (again == steps)
         *rest = 0;
     else if (again && !from)
-        snprintf(rest, sizeof rest, "; counters, losses, gradient norms and state roots after the first %" PRId64 " steps", again);
+        snprintf(rest, sizeof rest, "; counters, losses, gradient norms and state roots after the first %" PRId64 " step%s", again,
+                 rp_s(again));
     else if (again)
         snprintf(rest, sizeof rest, "; counters, losses, gradient norms and state roots except of steps %" PRId64 " to %" PRId64, from,
                  from + again - 1);
