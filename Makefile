@@ -59,7 +59,7 @@ NO_BUILD := run check test ptx-check bench oracle gpu-check gpu-pack lint format
 ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 
 # --- what goes in ---------------------------------------------------------------------------------------------------
-sources := $(filter-out src/gpu/% src/backend/cuda/%,$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))) src/backend/cuda/needs.c
+sources := $(filter-out src/gpu/% src/backend/cuda/% src/comm/channel_none.c,$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))) src/backend/cuda/needs.c
 embedded := LICENSE $(sort $(filter-out %.md %/,$(wildcard recipes/*.yaml recipes/*.json recipes/*.tar.* recipes/*.zip \
 	src/*/*.sh src/*/*.css src/*/*/*.json results/published/*.csv results/published/*.json)))
 # The cases of the GPT report of 2021: one recipe for each name of its table, embedded as recipes/gpt/NAME.yaml.
@@ -91,8 +91,8 @@ avx512 := -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width
 # gemm_avx512.c has offsets that only become constants from -O2 on.
 isa = $(if $(filter %_avx2.c,$1),$(avx2))$(if $(filter %_avx512.c,$1),$(avx512))$(if $(filter %/gemm_avx512.c,$1), -O2)$(if $(filter asan/src/backend/cpu/%,$2/$1), $(asan_kernels))
 
-static_libs := -ljpeg -lgit2 -lhttp_parser -lhwloc -larchive -lcrypto -ljansson -lyaml -llzma -lzstd -lbz2 -llz4 -lz -lpthread -lm
-native_libs := -ljpeg -lgit2 -lhwloc -larchive -lcrypto -ljansson -lyaml -lzstd -lz -lpthread -lm
+static_libs := -ljpeg -lgit2 -lhttp_parser -lhwloc -larchive -lssl -lcrypto -ljansson -lyaml -llzma -lzstd -lbz2 -llz4 -lz -lpthread -lm
+native_libs := -ljpeg -lgit2 -lhwloc -larchive -lssl -lcrypto -ljansson -lyaml -lzstd -lz -lpthread -lm
 native_packages := libgit2-dev libhwloc-dev libjpeg62-turbo-dev libarchive-dev libssl-dev libjansson-dev libyaml-dev libzstd-dev zlib1g-dev
 
 # --- dependencies of the static program -----------------------------------------------------------------------------
@@ -161,7 +161,7 @@ ifneq ($(filter-out 0,$(CUDA)),)
 gpu := $(BUILD)/gpu
 # What it asks, and what it trains with: the same model, data and loop as repro, over another backend. Of these folders the linker takes what
 # the program calls; of the others they are named.
-gpu_sources := $(sort $(wildcard $(patsubst %,src/%/*.c,gpu backend/cuda backend base process recipe ops comm model model/nn optim train worker data/image))) src/capture/probe.c src/backend/cpu/pool.c src/backend/cpu/limits.c \
+gpu_sources := $(filter-out src/comm/channel.c,$(sort $(wildcard $(patsubst %,src/%/*.c,gpu backend/cuda backend base process recipe ops comm model model/nn optim train worker data/image)))) src/capture/probe.c src/backend/cpu/pool.c src/backend/cpu/limits.c \
 	$(filter-out $(addprefix src/data/,archive%.c embedded_data.c marker.c names.c prepare.c store.c),$(sort $(wildcard src/data/*.c))) # readers alone
 gpu_line := $(CC) $(common) -O2 $(harden) -ffunction-sections -fdata-sections -ffile-prefix-map=$(sysroot)=/sysroot \
 	-DRP_GPU_WORKER -isystem $(gpu)/include -isystem $(sysroot)/src/jansson -isystem $(gpu)/linked

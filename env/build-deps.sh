@@ -114,17 +114,18 @@ build_musl() {
     notice musl COPYRIGHT
 }
 
-build_openssl() { # libcrypto: digests, Ed25519, key files
+build_openssl() { # libcrypto: digests, Ed25519, key files; libssl: TLS 1.3 between ranks (no-psk is about older versions)
     unpack openssl
     # shellcheck disable=SC2086
     CC=repro-cc perl Configure linux-x86_64 --prefix=/usr --libdir=lib --openssldir=/etc/ssl no-shared no-dso no-engine no-async \
-        no-afalgeng no-tests no-makedepend no-legacy no-module no-ui-console no-ssl no-tls no-dtls no-comp no-cmp no-cms \
+        no-afalgeng no-tests no-makedepend no-legacy no-module no-ui-console no-ssl3 no-tls1 no-tls1_1 no-tls1_2 no-dtls no-comp no-cmp no-cms \
         no-ct no-srp no-psk no-gost no-idea no-md4 no-mdc2 no-rc2 no-rc4 no-rc5 no-rmd160 no-seed no-camellia \
         no-aria no-bf no-cast no-des no-dsa no-whirlpool no-sm2 no-sm3 no-sm4 no-siv no-srtp no-sctp no-ec2m no-rfc3779 \
         no-nextprotoneg no-ocb no-ocsp no-sock $cflags >/dev/null
     make -s build_generated >/dev/null
-    make -s -j"$jobs" libcrypto.a
+    make -s -j"$jobs" libcrypto.a libssl.a
     library libcrypto.a
+    library libssl.a
     headers include/openssl
     notice openssl LICENSE.txt
 }

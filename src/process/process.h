@@ -35,6 +35,8 @@
     X(RP_FRAME_DEVICE, "device") /* parent to repro-gpu: {"device", "max_seq", "max_rows"}: can it train? VALUES: job.h */ \
     X(RP_FRAME_SELFTEST, "selftest") /* parent to repro-gpu: {"device"}: VALUES {"report": [...], "failed": why} */  \
     X(RP_FRAME_SPEED, "speed")       /* parent to repro-gpu: {"device", "seconds"}: VALUES likewise, the rows of backend/speed.h */ \
+    X(RP_FRAME_LISTEN, "listen") /* a worker that is one of several ranks: the port where others reach it */                        \
+    X(RP_FRAME_PEERS, "peers")   /* parent, to all ranks: where each of them is */                                                  \
     X(RP_FRAME_TELEMETRY, "telemetry") /* repro-gpu while it trains: one line of steps/rank0.telemetry.jsonl, or {"reason"}: why none come */
 
 enum rp_frame {

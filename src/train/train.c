@@ -242,6 +242,11 @@ int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, 
 
 /* ---- evidence ---- */
 
+struct rp_exchange_sizes rp_train_exchange(const struct rp_train *t)
+{
+    return (struct rp_exchange_sizes){t->exchange.levels, t->exchange.sent_bytes, t->exchange.between_bytes};
+}
+
 int rp_train_root(struct rp_train *t, char hex[65], json_t **tensors, struct rp_err *err)
 {
     return rp_state_root(hex, tensors, &t->state, err);

@@ -87,6 +87,12 @@ uint64_t rp_train_input_ns(const struct rp_train *t);
 /* Damaged records of the steps loaded so far, each replaced by another one (data.skip_damaged). */
 int64_t rp_train_skipped(const struct rp_train *t);
 int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, struct rp_err *err) rp_must_check;
+/* What a rank exchanges in a step, gradients and weights: levels of the exchange (0: none), bytes that it sends, and of those to other hosts. */
+struct rp_exchange_sizes {
+    int levels;
+    uint64_t sent_bytes, between_bytes;
+};
+struct rp_exchange_sizes rp_train_exchange(const struct rp_train *t);
 /* As rp_state_root(): per-tensor roots into *tensors ({"name": "hex"}) unless NULL. */
 int rp_train_root(struct rp_train *t, char hex[65], json_t **tensors, struct rp_err *err) rp_must_check;
 /* As rp_state_keyed_root(). */

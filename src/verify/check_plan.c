@@ -83,12 +83,22 @@ static int check_classes(const struct rp_verify_state *s, const struct rp_plan *
     return 0;
 }
 
+/* Ranks of a kind. */
+static int64_t degree_of(const struct rp_verify_state *s, const char *kind)
+{
+    const int64_t n = json_integer_value(json_object_get(json_object_get(s->run, "world"), kind));
+    return n > 1 ? n : 1;
+}
+
+/* Of rank 0. */
 static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64_t batch, const struct rp_device_opts *o)
 {
     struct rp_err ignored; /* more than can be addressed */
     struct rp_recipe sized = s->recipe; /* shallow: only the batch differs */
     sized.train_batch_size = batch;
-    return rp_train_size(plan, &sized, NULL, &rp_backend_cpu, o, &ignored);
+    struct rp_comm place = {.lost = -1};
+    rp_comm_place(&place, 0, (struct rp_degrees){(int)degree_of(s, "data"), (int)degree_of(s, "tensor"), (int)degree_of(s, "pipeline")});
+    return rp_train_size(plan, &sized, &place, &rp_backend_cpu, o, &ignored);
 }
 
 /* The largest batch is the last one that fits into the available memory. */

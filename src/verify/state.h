@@ -26,7 +26,8 @@ struct rp_verify_state {
     struct rp_key_pair *key;      /* signature: of key.pem */
     json_t *statement;            /* statement */
     json_t *run, *before, *after; /* schema */
-    struct rp_records records;    /* schema */
+    struct rp_records records;    /* schema: of all ranks, as one list */
+    struct rp_all_ranks ranks;    /* schema */
     struct rp_telemetry telemetry;  /* n 0: none */
     struct rp_recipe recipe;      /* schema: the recorded settings, with the batch size that was planned */
 };
