@@ -45,7 +45,7 @@ static void use(struct rp_rows *rows)
         written(&d);
         json_decref(c);
     }
-    for (const struct rp_degrees *l = rp_layouts; l->name; l++) {
+    for (const struct rp_layout *l = rp_layouts; l->name; l++) {
         l->write(&d, rows);
         written(&d);
     }
