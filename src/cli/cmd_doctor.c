@@ -7,7 +7,8 @@
 #include "capture/capture.h"
 #include "capture/doctor/doctor.h"
 #include "cli/opts.h"
-#include "comm/launcher.h"
+#include "launch/job_key.h"
+#include "launch/launcher.h"
 #include "sign/key.h"
 
 #include <errno.h>
@@ -94,13 +95,28 @@ static int goes_back(void)
     return sched_setaffinity(0, sizeof all, &all) < 0 || back;
 }
 
+/* "process 3 of 8, started by torchrun (RANK, WORLD_SIZE)", or why that cannot be. */
+static char *describe_place(const struct rp_launch *l)
+{
+    RP_FREE char *of = l->size ? rp_asprintf(" of %" PRId64, l->size) : rp_strdup("");
+    return rp_asprintf("process %" PRId64 "%s, started by %s (%s%s%s)", l->rank, of, l->name, l->rank_variable, *l->size_variable ? ", " : "",
+                       l->size_variable);
+}
+
 static void try_launcher(json_t *here)
 {
     struct rp_err err = {0};
     struct rp_launch l;
-    int failed = rp_launch_detect(&l, &err) < 0;
-    RP_FREE char *one_of = l.size > 1 ? rp_asprintf("process %" PRId64 " of %" PRId64 ", started by %s", l.rank, l.size, l.launcher) : NULL;
-    put_here(here, "launcher", failed ? err.msg : one_of ? one_of : "alone");
+    const char *key = rp_job_key_offered();
+    const struct rp_launch_opts o = {.several = key != NULL};
+    int failed = rp_launch_detect(&l, &o, &err) < 0;
+    RP_FREE char *place = !failed && l.launcher && l.size != 1 ? describe_place(&l) : NULL;
+    put_here(here, "launcher", failed ? err.msg : place ? place : "alone");
+    put_here(here, "job_key", key ? key : "none");
+    if (!failed && l.note)
+        put_here(here, "launcher_note", l.note);
+    if (place)
+        put_here(here, "launcher_remedy", l.key_remedy);
 }
 
 static json_t *try_here(void)

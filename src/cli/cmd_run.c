@@ -5,6 +5,7 @@
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "base/term.h"
+#include "base/text.h"
 #include "bundle/bundle.h"
 #include "capture/capture.h"
 #include "cli/attempt.h"
@@ -14,7 +15,7 @@
 #include "cli/run_opts.h"
 #include "cli/run_output.h"
 #include "cli/supervise.h"
-#include "comm/launcher.h"
+#include "launch/launcher.h"
 #include "data/store.h"
 #include "recipe/recipe.h"
 #include "report/report.h"
@@ -88,6 +89,51 @@ static void run_fini(struct run_session *r)
     free(r->key_file);
 }
 
+/* "2x4x1": data, tensor, pipeline. */
+static int parse_layout(struct rp_degrees *d, const char *text, struct rp_err *err)
+{
+    char end;
+    char shown[72];
+    if (sscanf(text, "%4dx%4dx%4d%c", &d->data, &d->tensor, &d->pipeline, &end) == 3 && d->data > 0 && d->tensor > 0 && d->pipeline > 0 &&
+        d->data <= RP_RANKS_MAX && d->tensor <= RP_RANKS_MAX && d->pipeline <= RP_RANKS_MAX && rp_degrees_world(*d) <= RP_RANKS_MAX)
+        return 0;
+    return rp_fail(err, RP_USAGE, "--layout '%s': expected DATAxTENSORxPIPELINE, such as 2x4x1, of at most %d ranks in all", rp_excerpt(shown, text),
+                   RP_RANKS_MAX);
+}
+
+/* Without --layout the ranks divide tensors and layers as the recipe does, if their number allows it, and else micro-batches alone. */
+static struct rp_degrees default_layout(const struct rp_recipe *r, int n)
+{
+    const int tensor = (int)r->parallel_tensor, pipeline = (int)r->parallel_pipeline;
+    if (n % (tensor * pipeline) == 0)
+        return (struct rp_degrees){n / tensor / pipeline, tensor, pipeline};
+    if (n % tensor == 0)
+        return (struct rp_degrees){n / tensor, tensor, 1};
+    if (n % pipeline == 0)
+        return (struct rp_degrees){n / pipeline, 1, pipeline};
+    return (struct rp_degrees){n, 1, 1};
+}
+
+static int choose_layout(struct run_session *r, struct rp_err *err)
+{
+    const int n = r->o->ranks > 1 ? (int)r->o->ranks : 1;
+    r->degrees = (struct rp_degrees){1, 1, 1};
+    if (r->o->layout) {
+        if (parse_layout(&r->degrees, r->o->layout, err) < 0)
+            return -1;
+        if (r->o->ranks && rp_degrees_world(r->degrees) != n)
+            return rp_fail(err, RP_USAGE, "--layout %s is a layout of %d ranks, not of %d (--ranks)", r->o->layout, rp_degrees_world(r->degrees), n);
+    } else if (n > 1) {
+        r->degrees = default_layout(&r->recipe, n);
+    }
+    r->place = (struct rp_comm){.lost = -1};
+    rp_comm_place(&r->place, 0, r->degrees);
+    r->device = rp_job_device(&r->recipe);
+    if (!r->device.threads && rp_degrees_world(r->degrees) > 1)
+        r->device.threads = rp_world_cpus(&r->place);
+    return rp_train_check_ranks(&r->recipe, &r->place, err);
+}
+
 static int load_recipe(struct run_session *r, struct rp_err *err)
 {
     int n, failed;
@@ -105,10 +151,7 @@ static int load_recipe(struct run_session *r, struct rp_err *err)
     for (int i = 0; i < n; i++)
         free(set[i]);
     free(set);
-    r->device = failed ? r->device : rp_job_device(&r->recipe);
-    if (!failed && !r->device.threads && rp_degrees_world(r->degrees) > 1)
-        r->device.threads = rp_world_cpus(&r->place);
-    return failed ? -1 : 0;
+    return failed ? -1 : choose_layout(r, err);
 }
 
 /* Ranks whose arithmetic the recipe has. */
@@ -295,7 +338,7 @@ static json_t *data_json(const struct run_session *r)
 static int add_records(struct run_session *r, struct rp_bundle *b, struct rp_err *err)
 {
     const struct rp_outcome *o = &r->outcome;
-    rp_all_ranks_init(&r->ranks, o->ranks);
+    rp_all_ranks_init(&r->ranks, r->degrees);
     for (int i = 0; i < o->ranks; i++) {
         const struct rp_buf *steps = &o->rank[i].steps;
         struct rp_records one;
@@ -531,9 +574,6 @@ int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_
     rp_meter_init(&r.meter, STDERR_FILENO, cli->quiet);
     if (o->challenge && rp_challenge_load(&r.challenge, &r.challenge_bytes, o->challenge, err) < 0)
         return rp_wrap(err, "--challenge");
-    r.degrees = (struct rp_degrees){o->ranks > 1 ? (int)o->ranks : 1, 1, 1};
-    r.place = (struct rp_comm){.lost = -1};
-    rp_comm_place(&r.place, 0, r.degrees);
     if (load_recipe(&r, err) < 0)
         return -1;
     if (o->plan)

@@ -37,9 +37,9 @@ static int send_all(int fd, const char *data, size_t size)
     return 0;
 }
 
-int rp_frame_write(int fd, enum rp_frame type, const json_t *body, struct rp_err *err)
+int rp_frame_encode(struct rp_buf *out, enum rp_frame type, const json_t *body, struct rp_err *err)
 {
-    RP_BUF text = {0}, frame = {0};
+    RP_BUF text = {0};
     rp_json_write_line(&text, body);
     if (text.size > RP_FRAME_MAX)
         return rp_fail(err, RP_BUG, "a worker record of %zu bytes is over the limit of %u", text.size, RP_FRAME_MAX);
@@ -48,8 +48,16 @@ int rp_frame_write(int fd, enum rp_frame type, const json_t *body, struct rp_err
     put_le(head + 4, RP_FRAME_VERSION, 2);
     put_le(head + 6, (uint32_t)type, 2);
     put_le(head + 8, (uint32_t)text.size, 4);
-    rp_buf_add(&frame, head, HEADER);
-    rp_buf_add(&frame, text.data, text.size);
+    rp_buf_add(out, head, HEADER);
+    rp_buf_add(out, text.data, text.size);
+    return 0;
+}
+
+int rp_frame_write(int fd, enum rp_frame type, const json_t *body, struct rp_err *err)
+{
+    RP_BUF frame = {0};
+    if (rp_frame_encode(&frame, type, body, err) < 0)
+        return -1;
     static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&turn);
     int e = send_all(fd, frame.data, frame.size) < 0 ? errno : 0;

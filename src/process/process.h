@@ -37,7 +37,17 @@
     X(RP_FRAME_SPEED, "speed")       /* parent to repro-gpu: {"device", "seconds"}: VALUES likewise, the rows of backend/speed.h */ \
     X(RP_FRAME_LISTEN, "listen") /* a worker that is one of several ranks: the port where others reach it */                        \
     X(RP_FRAME_PEERS, "peers")   /* parent, to all ranks: where each of them is */                                                  \
-    X(RP_FRAME_TELEMETRY, "telemetry") /* repro-gpu while it trains: one line of steps/rank0.telemetry.jsonl, or {"reason"}: why none come */
+    X(RP_FRAME_TELEMETRY, "telemetry") /* repro-gpu while it trains: one line of steps/rank0.telemetry.jsonl, or {"reason"}: why none come */ \
+    /* between the processes of a job, launch/join.c */                                                                \
+    X(RP_FRAME_JOIN, "join")       /* member: who it is and what it brings */                                          \
+    X(RP_FRAME_WORLD, "world")     /* leader: all members */                                                           \
+    X(RP_FRAME_CLOCK, "clock")     /* leader: {"id"}; member: {"id", "wall", "monotonic"} */                           \
+    X(RP_FRAME_BEAT, "beat")       /* both: nothing else was sent for a second */                                      \
+    X(RP_FRAME_ABORT, "abort")     /* both: {"code", "message"}: the job ends, for everybody */                        \
+    X(RP_FRAME_BYE, "bye")         /* both: nothing more comes, and that is in order */                                \
+    X(RP_FRAME_CAPTURE, "capture") /* leader: {"salt"}: capture this machine; member: {"capture", "hwloc"}, or FAILED */  \
+    X(RP_FRAME_READY, "ready")     /* member: {"data"}: the digest of its samples */                                   \
+    X(RP_FRAME_RELAY, "relay")     /* member: {"rank", "frame", "body"}: a frame of one of its workers */
 
 enum rp_frame {
 #define X(id, text) id,
@@ -48,6 +58,8 @@ enum rp_frame {
 
 #define RP_PROCESS_FD 3 /* the socket's number in the process that was started */
 
+/* Appends one whole frame. */
+int rp_frame_encode(struct rp_buf *out, enum rp_frame type, const json_t *body, struct rp_err *err) rp_must_check;
 /* Writes one whole frame; thread-safe. */
 int rp_frame_write(int fd, enum rp_frame type, const json_t *body, struct rp_err *err) rp_must_check;
 /* Takes one frame from the front of the bytes received: 1 and *body (a new reference), 0 if it is incomplete, -1 if the bytes are

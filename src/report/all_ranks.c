@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-void rp_all_ranks_init(struct rp_all_ranks *a, int ranks)
+void rp_all_ranks_init(struct rp_all_ranks *a, struct rp_degrees degrees)
 {
-    *a = (struct rp_all_ranks){.ranks = ranks, .share = rp_alloc((size_t)ranks * sizeof *a->share)};
+    const int ranks = degrees.data * degrees.tensor * degrees.pipeline;
+    *a = (struct rp_all_ranks){.degrees = degrees, .ranks = ranks, .share = rp_alloc((size_t)ranks * sizeof *a->share)};
 }
 
 void rp_all_ranks_fini(struct rp_all_ranks *a)
@@ -125,8 +126,10 @@ static int join(struct rp_all_ranks *a, struct rp_records *all, const struct rp_
         return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl has %" PRId64 " records, that of rank 0 %" PRId64, one->rank, one->n, all->n);
     if (!same_names(&all->part, &one->part) || !same_names(&all->counter, &one->counter))
         return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl has other loss parts or counters than that of rank 0", one->rank);
+    /* The ranks of the first stage with the first part of each tensor: together they have all samples once. */
+    const int counts = a->n % a->degrees.tensor == 0 && a->n < a->degrees.tensor * a->degrees.data;
     for (int64_t i = 0; i < all->n; i++)
-        if (agree(all, one, i, err) < 0 || add_counts(all, one, i, err) < 0)
+        if (agree(all, one, i, err) < 0 || (counts && add_counts(all, one, i, err) < 0))
             return -1;
     if (a->share[a->n].span_ns > a->share[a->slowest].span_ns) {
         a->slowest = a->n;

@@ -3,7 +3,7 @@
 #define ACHIEVED                                                                                                               \
     "results.flops_per_s, which counts the FLOPs of the model's GEMMs over the whole timed windows by the host's clock; " \
     "gemm_share: its ratio to the higher of the two GEMM ceilings"
-#define OF_RANK "; of several ranks the part of it that is the slowest one's share of the samples, to that rank's ceilings"
+#define OF_RANK "; of several ranks the part of it that is the slowest one's share of samples and model, to that rank's ceilings"
 
 static const struct {
     const char *name, *rate, *formula;
@@ -56,12 +56,13 @@ static double product(const json_t *one_side)
     return json_number_value(json_object_get(json_object_get(one_side, "gemm"), "flops_per_s"));
 }
 
-/* The part of all samples that the rank trains whose ceilings these are: 1 of one rank. */
+/* The part of all work that the rank does whose ceilings these are: 1 of one rank. Stages and parts of tensors count as equal. */
 static double share_of_rank(const json_t *world, const json_t *results)
 {
     const json_t *rank = json_array_get(json_object_get(world, "rank"), (size_t)json_integer_value(json_object_get(world, "slowest")));
     double own = json_number_value(json_object_get(rank, "samples_per_step")), all = json_number_value(json_object_get(results, "samples_per_step"));
-    return rank && all > 0 ? own / all : 1;
+    double of_model = json_number_value(json_object_get(world, "tensor")) * json_number_value(json_object_get(world, "pipeline"));
+    return rank && all > 0 && of_model > 0 ? own / all / of_model : 1;
 }
 
 static json_t *achieved(const json_t *before, const json_t *after, const json_t *results, const json_t *world)

@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/hash.h"
+#include "comm/comm.h"
 #include "model/model.h"
 #include "recipe/recipe.h"
 
@@ -84,19 +85,21 @@ void rp_records_fini(struct rp_records *rs);
 
 /* ---- several ranks ---- */
 
-/* Figures of a run of several ranks are computed from one list: samples and counters are sums over the ranks, times are those of the rank
- * whose timed steps took longest by its own clock, losses, norms and roots are the same on all. */
+/* Figures of a run of several ranks are computed from one list: samples and counters are sums over data-parallel ranks (those that share a
+ * model have the same samples), times are those of the rank whose timed steps took longest by its own clock, losses, norms and roots are
+ * the same on all. */
 struct rp_rank_share {
     int64_t span_ns, exchange_ns, wait_ns; /* timed steps from the first start to the last end; in them */
     uint64_t samples;                      /* of each step */
     char sha256[RP_SHA256_HEX];            /* of its records */
 };
 struct rp_all_ranks {
+    struct rp_degrees degrees;
     int ranks, n;                /* of the run; added so far */
     int slowest;                 /* rank whose times the list has */
     struct rp_rank_share *share; /* [ranks] */
 };
-void rp_all_ranks_init(struct rp_all_ranks *a, int ranks);
+void rp_all_ranks_init(struct rp_all_ranks *a, struct rp_degrees degrees);
 /* Rank a->n: the first becomes *all, the others are added to it. *one is emptied. RP_MISMATCH: a rank disagrees with the first, named with step and
  * quantity. After the last one all->sha256 is that of the digests of all ranks, one a line. */
 int rp_all_ranks_add(struct rp_all_ranks *a, struct rp_records *all, struct rp_records *one, struct rp_err *err) rp_must_check;

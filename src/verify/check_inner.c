@@ -81,9 +81,21 @@ static int read_rank(struct rp_records *out, const struct rp_verify_state *s, in
     return rp_records_end(&in, sha256, err);
 }
 
+struct rp_degrees rp_verify_degrees(const json_t *run)
+{
+    const int64_t data = rp_json_integer_at(run, "world/data"), tensor = rp_json_integer_at(run, "world/tensor"),
+                  pipeline = rp_json_integer_at(run, "world/pipeline"), most = 9999; /* in the schema */
+    if (data < 1 || tensor < 1 || pipeline < 1 || data > most || tensor > most || pipeline > most || data * tensor * pipeline > most)
+        return (struct rp_degrees){1, 1, 1};
+    return (struct rp_degrees){(int)data, (int)tensor, (int)pipeline};
+}
+
 static int read_records(struct rp_verify_state *s, struct rp_err *err)
 {
-    rp_all_ranks_init(&s->ranks, (int)rp_run_ranks(s->run));
+    const struct rp_degrees d = rp_verify_degrees(s->run);
+    if ((int64_t)d.data * d.tensor * d.pipeline != rp_run_ranks(s->run))
+        return rp_fail(err, RP_MISMATCH, "run.json: %d x %d x %d ranks are not %" PRId64, d.data, d.tensor, d.pipeline, rp_run_ranks(s->run));
+    rp_all_ranks_init(&s->ranks, d);
     for (int i = 0; i < s->ranks.ranks; i++) {
         struct rp_records one;
         if (read_rank(&one, s, i, err) < 0)
@@ -271,8 +283,7 @@ static int has_values(char *text, size_t size, const json_t *is, const json_t *e
 static int check_rank(const struct rp_verify_state *s, int i, struct rp_err *err)
 {
     const json_t *is = json_array_get(rp_json_at(s->run, "world/rank"), (size_t)i);
-    const int64_t micros = rp_recipe_micro_batches(&s->recipe), data = rp_json_integer_at(s->run, "world/data");
-    const int64_t tensor = rp_json_integer_at(s->run, "world/tensor"), d = i / tensor % data;
+    const int64_t micros = rp_recipe_micro_batches(&s->recipe), data = s->ranks.degrees.data, d = i / s->ranks.degrees.tensor % data;
     const int64_t own = micros * (d + 1) / data - micros * d / data;
     RP_JSON *expected = rp_world_rank_of_records(&s->ranks.share[i]);
     char text[260];
@@ -294,10 +305,6 @@ int rp_check_ranks(struct rp_verify_state *s, struct rp_check_result *result, st
     if (ranks == 1)
         return json_object_size(world) == 2 ? rp_check_text(result, "one rank")
                                             : rp_fail(err, RP_MISMATCH, "run.json: the world of one rank has values of several");
-    const int64_t data = rp_json_integer_at(world, "data"), tensor = rp_json_integer_at(world, "tensor"),
-                  pipeline = rp_json_integer_at(world, "pipeline");
-    if (data < 1 || tensor < 1 || pipeline < 1 || data * tensor * pipeline != ranks)
-        return rp_fail(err, RP_MISMATCH, "run.json: %" PRId64 " x %" PRId64 " x %" PRId64 " ranks are not %d", data, tensor, pipeline, ranks);
     if (json_array_size(json_object_get(world, "rank")) != (size_t)ranks || rp_json_integer_at(world, "slowest") != s->ranks.slowest)
         return rp_fail(err, RP_MISMATCH, "run.json: the list of ranks, or the slowest of them, does not follow from the records");
     for (int i = 0; i < ranks; i++)
@@ -307,8 +314,8 @@ int rp_check_ranks(struct rp_verify_state *s, struct rp_check_result *result, st
         if (s->records.r[i].step >= 0 && s->records.r[i].exchange_ns < 0)
             return rp_fail(err, RP_MISMATCH, "step %d lacks exchange_ns, the time in exchanges with other ranks", s->records.r[i].step);
     const struct rp_rank_share *slow = &s->ranks.share[s->ranks.slowest];
-    return rp_check_text(result, "%d ranks agree; the slowest is rank %d, with %.1f %% of its timed steps in exchanges, %.1f %% waiting", ranks,
-                         s->ranks.slowest, slow->span_ns ? 100.0 * (double)slow->exchange_ns / (double)slow->span_ns : 0,
+    return rp_check_text(result, "%d ranks (%d x %d x %d, data x tensor x pipeline) agree; the slowest is rank %d, with %.1f %% of its timed steps in exchanges, %.1f %% waiting", ranks,
+                         s->ranks.degrees.data, s->ranks.degrees.tensor, s->ranks.degrees.pipeline, s->ranks.slowest, slow->span_ns ? 100.0 * (double)slow->exchange_ns / (double)slow->span_ns : 0,
                          slow->span_ns ? 100.0 * (double)slow->wait_ns / (double)slow->span_ns : 0);
 }
 

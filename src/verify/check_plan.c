@@ -83,13 +83,6 @@ static int check_classes(const struct rp_verify_state *s, const struct rp_plan *
     return 0;
 }
 
-/* Ranks of a kind. */
-static int64_t degree_of(const struct rp_verify_state *s, const char *kind)
-{
-    const int64_t n = json_integer_value(json_object_get(json_object_get(s->run, "world"), kind));
-    return n > 1 ? n : 1;
-}
-
 /* Of rank 0. */
 static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64_t batch, const struct rp_device_opts *o)
 {
@@ -97,7 +90,7 @@ static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64
     struct rp_recipe sized = s->recipe; /* shallow: only the batch differs */
     sized.train_batch_size = batch;
     struct rp_comm place = {.lost = -1};
-    rp_comm_place(&place, 0, (struct rp_degrees){(int)degree_of(s, "data"), (int)degree_of(s, "tensor"), (int)degree_of(s, "pipeline")});
+    rp_comm_place(&place, 0, rp_verify_degrees(s->run));
     return rp_train_size(plan, &sized, &place, &rp_backend_cpu, o, &ignored);
 }
 

@@ -24,7 +24,8 @@
  *           "device_bytes": {"reserved", "used"} (where the device has memory of its own),
  *           "ceilings": {"before", "after": as in ceilings.h, or null} (unless the recipe turns them off)}
  *   FAILED {"code": "mismatch", "message", "step"}, with "lost": the rank, if it failed because that one is gone
- * With several ranks DONE also has "exchange": {"transport", "levels", "bytes_per_step", "bytes_per_step_between_hosts"}: sent by this rank.
+ * With several ranks DONE also has "exchange": {"transport", "levels", "bytes_per_step", "bytes_per_step_between_hosts",
+ * "sent_bytes"}: sent by this rank.
  */
 #pragma once
 

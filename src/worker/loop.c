@@ -425,9 +425,9 @@ static json_t *exchange_json(const struct loop *l)
     char text[128];
     if (l->comm->size[RP_GROUP_WORLD] == 1)
         return NULL;
-    return json_pack("{s:s, s:i, s:I, s:I}", "transport", rp_world_transport(text, l->comm), "levels", l->exchange.levels,
+    return json_pack("{s:s, s:i, s:I, s:I, s:I}", "transport", rp_world_transport(text, l->comm), "levels", l->exchange.levels,
                      "bytes_per_step", (json_int_t)l->exchange.sent_bytes, "bytes_per_step_between_hosts",
-                     (json_int_t)l->exchange.between_bytes);
+                     (json_int_t)l->exchange.between_bytes, "sent_bytes", (json_int_t)l->comm->sent_bytes);
 }
 
 static void send_done(struct loop *l)

@@ -51,12 +51,21 @@ void rp_doctor_key(struct rp_doctor *d)
                                                                   : "export REPRO_KEY=FILE, with FILE where you may write", "%s", key);
 }
 
-/* One of several processes. */
+/* One of several processes, which find each other only with the key of the job. */
 void rp_doctor_launcher(struct rp_doctor *d)
 {
-    const char *why = rp_known_text(d->probes, "here.launcher");
-    if (why && strcmp(why, "alone") != 0)
-        rp_doctor_report(d, RP_DOCTOR_STOP, "repro run RECIPE outside of mpirun, srun and torchrun: a run has one rank so far", "%s", why);
+    const char *place = rp_known_text(d->probes, "here.launcher"), *key = rp_known_text(d->probes, "here.job_key");
+    const char *remedy = rp_known_text(d->probes, "here.launcher_remedy"), *note = rp_known_text(d->probes, "here.launcher_note");
+    if (place && strcmp(place, "alone") == 0) {
+        if (note)
+            rp_doctor_report(d, RP_DOCTOR_NOTE, "nothing, if one process is what you want", "%s", note);
+    } else if (place && remedy && key && strcmp(key, "none") != 0) {
+        rp_doctor_report(d, RP_DOCTOR_NOTE, "repro launch whoami --join, in the place of repro doctor: do all of them find each other?",
+                         "%s; the key of the job is in %s", place, key);
+    } else if (place) {
+        rp_doctor_report(d, RP_DOCTOR_STOP, remedy ? remedy : "start one process, or set the variables of one launcher only",
+                         remedy ? "%s, without a key of the job" : "%s", place);
+    }
 }
 
 /* Without a store the embedded samples are read from memory; one that was named has to work. */

@@ -1,0 +1,199 @@
+/* `repro launch`: how to start a job of several processes with a launcher, a key for it, and what a launcher made of this process. */
+#include "base/build.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/joining.h"
+#include "launch/form.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct launch_opts {
+    struct rp_joining_opts joining;
+    const char *name, *image, *recipe, *gpus;
+    int meet;
+};
+
+#define AT(field) offsetof(struct launch_opts, field)
+static const struct rp_opt opts[] = {
+    RP_OPTION_TEXT(name, "name", 'n', "NAME", "name of the job and of its bundle; default repro"),
+    RP_OPTION_TEXT(recipe, "recipe", 'r', "RECIPE", "what every rank runs; default bert_fp32"),
+    RP_OPTION_TEXT(image, "image", 'i', "IMAGE", "container image, where the form needs one"),
+    RP_OPTION_TEXT(gpus, "gpus-per-node", 0, "N", "GPUs of each node; default as many as ranks, 0: none"),
+    RP_OPTION_FLAG(meet, "meet", 0, "whoami: join the other processes, and show what they agreed on"),
+    RP_JOINING_ROWS(joining, "openmpi|torchrun|srun|mpich|pytorchjob|trainer|jobset|indexed-job"),
+    {0},
+};
+
+/* ---- key ---- */
+
+static int print_key(struct rp_cli *cli, struct rp_err *err)
+{
+    RP_JOB_KEY key;
+    char hex[RP_JOB_KEY_HEX];
+    if (rp_job_key_new(&key, err) < 0)
+        return -1;
+    rp_job_key_hex(hex, &key);
+    if (cli->json)
+        cli->result = json_pack("{s:s}", "key", hex);
+    else
+        printf("%s\n", hex);
+    explicit_bzero(hex, sizeof hex);
+    return 0;
+}
+
+/* ---- whoami ---- */
+
+/* Every process says something to the leader and gets it back from there, to try what a run does. */
+static int exchange_words(struct rp_join *j, struct rp_err *err)
+{
+    enum { ANSWER_MS = 20000 };
+    const int lead = j->own == 0;
+    int heard = 0, member, got = 1;
+    RP_JSON *hello = json_pack("{s:i}", "from", j->own);
+    if (!lead && rp_join_send(j, 0, RP_FRAME_HELLO, hello, err) < 0)
+        return -1;
+    for (const uint64_t until = rp_now_ns() + ANSWER_MS * 1000000ull; heard < (lead ? j->members - 1 : j->members > 1) && rp_now_ns() < until;) {
+        enum rp_frame type;
+        RP_JSON *body = NULL;
+        got = rp_join_next(j, 200, &member, &type, &body, err);
+        if (got < 0)
+            return -1;
+        if (!got || type != RP_FRAME_HELLO)
+            continue;
+        if (rp_json_integer_at(body, "from") != (lead ? member : j->own))
+            return rp_fail(err, RP_BUG, "a message of process %d came from another one", member);
+        if (lead && rp_join_send(j, member, RP_FRAME_HELLO, body, err) < 0)
+            return -1;
+        heard++;
+    }
+    if (heard < (lead ? j->members - 1 : j->members > 1))
+        return rp_fail(err, RP_UNAVAILABLE, "not all processes answered within %d s", ANSWER_MS / 1000);
+    return rp_join_close(j, ANSWER_MS, err);
+}
+
+static int meet_others(struct rp_cli *cli, struct rp_joining *j, json_t *result, struct rp_err *err)
+{
+    const struct launch_opts *o = cli->opts;
+    struct rp_meter meter;
+    RP_JSON *facts = json_pack("{s:s}", "commit of repro", rp_build_record()->commit);
+    if (o->recipe)
+        json_object_set_new(facts, "recipe", json_string(o->recipe));
+    const int ranks = j->launch.kind == RP_LAUNCH_NODES && j->launch.ranks_per_node > 0 ? (int)j->launch.ranks_per_node : 1;
+    rp_meter_init(&meter, STDERR_FILENO, cli->quiet);
+    int failed = rp_joining_open(j, &o->joining, ranks, facts, NULL, &meter, err) < 0;
+    rp_meter_end(&meter);
+    if (failed)
+        return -1;
+    json_t *where = j->launch.size > 1 ? json_pack("{s:s, s:i}", "source", j->where.source, "port", j->where.port) : json_null();
+    json_object_set_new(result, "rendezvous", where);
+    json_object_set_new(result, "index", json_integer(j->join.own));
+    json_object_set_new(result, "world", json_integer(j->join.world));
+    json_object_set_new(result, "first_rank", json_integer(j->join.member[j->join.own].first_rank));
+    json_object_set_new(result, "local_rank", json_integer(j->join.member[j->join.own].local_rank));
+    json_object_set_new(result, "members", rp_join_to_json(&j->join));
+    return exchange_words(&j->join, err);
+}
+
+/* At once: lines of several processes must not mix. */
+static void print_whoami(const struct rp_joining *j, const json_t *result)
+{
+    const struct rp_launch *l = &j->launch;
+    RP_BUF text = {0};
+    if (!l->launcher)
+        rp_buf_puts(&text, "one process, started by no launcher");
+    else if (l->size)
+        rp_buf_printf(&text, "process %" PRId64 " of %" PRId64 ", started by %s (%s)", l->rank, l->size, l->name, l->rank_variable);
+    else
+        rp_buf_printf(&text, "process %" PRId64 ", started by %s (%s), which gives the number of processes later", l->rank, l->name, l->rank_variable);
+    rp_buf_printf(&text, "; key of the job: %s", j->key.source ? j->key.source : "none");
+    if (json_object_get(result, "world"))
+        rp_buf_printf(&text, "; rank %lld of %lld, local rank %lld", rp_json_integer_at(result, "first_rank"), rp_json_integer_at(result, "world"),
+                      rp_json_integer_at(result, "local_rank"));
+    rp_buf_printf(&text, "%s%s\n", l->note ? "\nnote: " : "", l->note ? l->note : "");
+    rp_cli_print(&text);
+}
+
+static int print_place(struct rp_cli *cli, struct rp_err *err)
+{
+    const struct launch_opts *o = cli->opts;
+    __attribute__((cleanup(rp_joining_fini))) struct rp_joining j;
+    if (rp_joining_detect(&j, &o->joining, err) < 0)
+        return -1;
+    RP_JSON *result = rp_launch_to_json(&j.launch);
+    json_object_set_new(result, "key", j.key.source ? json_string(j.key.source) : json_null());
+    int failed = o->meet && meet_others(cli, &j, result, err) < 0;
+    if (cli->json)
+        cli->result = json_incref(result);
+    else if (!failed)
+        print_whoami(&j, result);
+    return failed ? -1 : 0;
+}
+
+/* ---- forms ---- */
+
+static int print_form(struct rp_cli *cli, struct rp_err *err)
+{
+    const struct launch_opts *o = cli->opts;
+    RP_BUF text = {0};
+    struct rp_form_opts f = {.name = o->name ? o->name : "repro",
+                             .image = o->image,
+                             .recipe = o->recipe ? o->recipe : "bert_fp32",
+                             .nodes = o->joining.nodes ? o->joining.nodes : 2,
+                             .ranks_per_node = o->joining.ranks_per_node ? o->joining.ranks_per_node : 8};
+    int64_t gpus = f.ranks_per_node;
+    if (o->gpus && rp_parse_count(o->gpus, &gpus) < 0)
+        return rp_fail(err, RP_USAGE, "--gpus-per-node: expected a number");
+    f.gpus_per_node = (long)gpus;
+    if (rp_form_write(&text, cli->argv[0], &f, err) < 0)
+        return -1;
+    if (cli->json)
+        cli->result = json_pack("{s:s, s:s}", "kind", cli->argv[0], "text", text.data);
+    else
+        rp_cli_print(&text);
+    return 0;
+}
+
+static int cmd_launch(struct rp_cli *cli, struct rp_err *err)
+{
+    if (strcmp(cli->argv[0], "key") == 0)
+        return print_key(cli, err);
+    return strcmp(cli->argv[0], "whoami") == 0 ? print_place(cli, err) : print_form(cli, err);
+}
+
+const struct rp_command rp_cmd_launch = {
+    .name = "launch",
+    .operands = "KIND",
+    .summary = "print a script or manifest that starts many ranks, or a new key of a job",
+    .details =
+        "KIND is a form to be printed, with --name, --nodes, --ranks-per-node, --gpus-per-node, --recipe and --image filled in:\n"
+#define FORM(id, file, what) "  " id ": " what "\n"
+#include "launch/forms.def"
+#undef FORM
+        "or key, or whoami.\n"
+        "\n"
+        "key prints 32 random bytes as 64 hex digits. All processes of a job need the same key, and nobody else: it authenticates and encrypts "
+        "everything that they send. It is read from --job-key-fd, --job-key, REPRO_JOB_KEY or the file that REPRO_JOB_KEY_FILE names, and is "
+        "never recorded. A key file has mode 600; a file of root in memory, as a Secret of Kubernetes is mounted, may be readable by others. "
+        "mpirun, srun and mpiexec carry the environment over the network in clear unless the site protects it: use a key file on a shared "
+        "file system where that matters.\n"
+        "\n"
+        "whoami shows which of several processes this one is, and by which variables. Started in the place of 'repro run', with --meet, it "
+        "joins the other processes and shows what they agreed on: ranks, hosts and the offsets of their clocks. Launchers, in the order in "
+        "which they win: Open MPI 4 and 5, torchrun, MPICH and Intel MPI, srun, PyTorchJob, Kubeflow Trainer, JobSet, Indexed Job. Two that "
+        "disagree are refused; --launcher chooses one. Without any, give --nodes, --node-rank and --join.\n"
+        "\n"
+        "Rank 0 listens on --port, else on the port of --join, else on 61440 + N % 4096, where N follows from the job's id; under mpiexec of "
+        "MPICH on any port. The others find it by --join, else as the launcher offers.\n"
+        "\n"
+        "Examples:\n"
+        "  repro launch sbatch --nodes 4 --recipe bert_fp32 > job.sh && sbatch job.sh\n"
+        "  repro launch k8s-indexed-job --image registry.example/repro:1 --nodes 2 | kubectl apply -f -\n"
+        "  export REPRO_JOB_KEY=$(repro launch key); mpirun -n 4 -x REPRO_JOB_KEY repro launch whoami --meet\n",
+    .opts = opts,
+    .opts_size = sizeof(struct launch_opts),
+    .run = cmd_launch,
+};

@@ -1,0 +1,47 @@
+#include "cli/joining.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+
+enum { TIMEOUT_S = 120 };
+
+int rp_joining_detect(struct rp_joining *j, const struct rp_joining_opts *o, struct rp_err *err)
+{
+    const struct rp_job_key_opts k = {.file = o->job_key, .fd = (int)o->key_fd};
+    struct rp_launch_opts l = {.launcher = o->launcher, .nodes = o->nodes, .ranks_per_node = o->ranks_per_node};
+    *j = (struct rp_joining){.where = {.pmi = {.fd = -1}}};
+    if (rp_job_key_load(&j->key, &k, err) < 0)
+        return -1;
+    l.several = j->key.source != NULL;
+    if (o->node_rank && (rp_parse_count(o->node_rank, &l.node_rank1) < 0 || l.node_rank1++ >= RP_JOIN_MAX))
+        return rp_fail(err, RP_USAGE, "--node-rank: expected a number from 0 to %d", RP_JOIN_MAX - 1);
+    return rp_launch_detect(&j->launch, &l, err);
+}
+
+static int show_waiting(void *meter, const char *line)
+{
+    if (meter)
+        rp_meter_phase(meter, "joining", line);
+    return 0;
+}
+
+int rp_joining_open(struct rp_joining *j, const struct rp_joining_opts *o, int ranks, const json_t *facts, const json_t *about,
+                    struct rp_meter *meter, struct rp_err *err)
+{
+    const struct rp_rendezvous_opts r = {.join = o->join, .port = o->port};
+    const uint64_t deadline = rp_now_ns() + (uint64_t)(o->timeout ? o->timeout : TIMEOUT_S) * 1000000000u;
+    const struct rp_join_opts opts = {.launch = &j->launch, .where = &j->where, .key = &j->key, .ranks = ranks, .facts = facts, .about = about,
+                                      .deadline = deadline, .waiting = show_waiting, .waiting_arg = meter};
+    if (j->launch.size != 1 && !j->key.source)
+        return rp_join_open(&j->join, &opts, err); /* fails and names the remedy, before anybody is asked for an address */
+    if (j->launch.size != 1 && rp_rendezvous_find(&j->where, &j->launch, &r, deadline, err) < 0)
+        return -1;
+    return rp_join_open(&j->join, &opts, err);
+}
+
+void rp_joining_fini(struct rp_joining *j)
+{
+    rp_join_fini(&j->join);
+    rp_rendezvous_fini(&j->where);
+    rp_job_key_fini(&j->key);
+}

@@ -1,0 +1,247 @@
+/* Who is where: what each process says of itself, and the numbers that follow from all of that. */
+#include "base/buf.h"
+#include "base/build.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "comm/secret.h"
+#include "launch/join_link.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+enum { RANKS_MAX = 4096, ID_SIZE = 17 };
+
+/* ---- this process ---- */
+
+/* The kernel that runs here: another number after every start. */
+static void read_machine(char out[256], const struct utsname *u)
+{
+    struct rp_err ignored;
+    RP_BUF text = {0};
+    int known = rp_read_file(&text, "/proc/sys/kernel/random/boot_id", 255, &ignored) == 0 ||
+                rp_read_file(&text, "/etc/machine-id", 255, &ignored) == 0;
+    snprintf(out, 256, "%s", known ? rp_buf_text(&text) : u->nodename);
+}
+
+/* Keyed: somebody without the key learns nothing of the machine from it. */
+static void machine_id(char out[ID_SIZE], const struct rp_job_key *key, const char *label, const char *text)
+{
+    unsigned char mac[RP_SECRET_SIZE];
+    rp_secret_derive(mac, key->bytes, label, text, strlen(text));
+    rp_hex(out, mac, (ID_SIZE - 1) / 2);
+}
+
+json_t *rp_join_describe(const struct rp_join_opts *o, const char *given)
+{
+    struct utsname u = {.nodename = "?"};
+    char machine[256], host[ID_SIZE], place[ID_SIZE], network[64] = "", name[64];
+    uname(&u);
+    if (given)
+        snprintf(machine, sizeof machine, "%s", given);
+    else
+        read_machine(machine, &u);
+    /* Containers with a network of their own have devices of their own; those that tasks of srun share a network in see all devices. */
+    if (!given && readlink("/proc/self/ns/net", network, sizeof network - 1) < 0)
+        *network = 0;
+    RP_FREE char *both = rp_asprintf("%s\n%s", machine, network);
+    machine_id(host, o->key, "repro host 1", machine);
+    machine_id(place, o->key, "repro place 1", both);
+    RP_JSON *facts = o->facts ? json_deep_copy(o->facts) : json_object();
+    json_object_set_new(facts, "version of repro", json_string(rp_build_record()->version));
+    json_t *j = json_pack("{s:i, s:I, s:I, s:i, s:s, s:s, s:s, s:o, s:O, s:O}", "protocol", RP_JOIN_PROTOCOL, "index",
+                          (json_int_t)o->launch->rank, "size", (json_int_t)o->launch->size, "ranks", o->ranks, "host", host, "place", place,
+                          "name", rp_ascii(name, sizeof name, u.nodename), "addresses", rp_address_own(), "facts", facts, "about",
+                          o->about ? (json_t *)o->about : json_null());
+    RP_BUG_IF(!j);
+    return j;
+}
+
+int rp_join_check(const json_t *join, int size, struct rp_err *err)
+{
+    int64_t protocol, index, all, ranks;
+    const char *host, *place, *name;
+    if (rp_json_int(join, "protocol", &protocol, "JOIN", err) < 0)
+        return -1;
+    if (protocol != RP_JOIN_PROTOCOL)
+        return rp_fail(err, RP_MISMATCH, "a process joins with version %lld of the protocol, this program has %d: they are not the same build",
+                       (long long)protocol, RP_JOIN_PROTOCOL);
+    if (rp_json_int(join, "index", &index, "JOIN", err) < 0 || rp_json_int(join, "size", &all, "JOIN", err) < 0 ||
+        rp_json_int(join, "ranks", &ranks, "JOIN", err) < 0 || rp_json_str(join, "host", &host, "JOIN", err) < 0 ||
+        rp_json_str(join, "place", &place, "JOIN", err) < 0 || rp_json_str(join, "name", &name, "JOIN", err) < 0 ||
+        !rp_json_obj(join, "facts", "JOIN", err) || !rp_json_arr(join, "addresses", "JOIN", err))
+        return -1;
+    if (ranks < 1 || ranks > RANKS_MAX)
+        return rp_fail(err, RP_USAGE, "process %lld brings %lld ranks, expected 1 to %d", (long long)index, (long long)ranks, RANKS_MAX);
+    if (all != size)
+        return rp_fail(err, RP_USAGE, "process %lld is one of %lld, process 0 one of %d: they are not of one start", (long long)index,
+                       (long long)all, size);
+    if (index < 0 || index >= size)
+        return rp_fail(err, RP_USAGE, "a process joins as number %lld, expected 1 to %d", (long long)index, size - 1);
+    return 0;
+}
+
+/* ---- all of them ---- */
+
+static void set_text(char *out, size_t size, const json_t *join, const char *key)
+{
+    rp_ascii(out, size, rp_json_text_at(join, key));
+}
+
+/* The number of the first process with the same id, else the next one. */
+static int number_id(json_t *const *joins, const char *key, int i, const int *number, int *next)
+{
+    for (int k = 0; k < i; k++)
+        if (strcmp(rp_json_text_at(joins[k], key), rp_json_text_at(joins[i], key)) == 0)
+            return number[k];
+    return (*next)++;
+}
+
+void rp_join_make_world(struct rp_join *j, json_t *const *joins)
+{
+    const size_t n = (size_t)j->members;
+    RP_FREE int *host = rp_alloc(n * sizeof *host), *place = rp_alloc(n * sizeof *place);
+    RP_FREE int *in_place = rp_alloc(n * sizeof *in_place); /* ranks, by number of the place */
+    int hosts = 0, places = 0;
+    j->world = 0;
+    for (int i = 0; i < j->members; i++) {
+        struct rp_member *m = &j->member[i];
+        host[i] = number_id(joins, "host", i, host, &hosts);
+        place[i] = number_id(joins, "place", i, place, &places);
+        m->index = i;
+        m->first_rank = j->world;
+        m->ranks = (int)rp_json_integer_at(joins[i], "ranks");
+        m->host = host[i];
+        m->place = place[i];
+        m->local_rank = in_place[place[i]];
+        m->clock.error_ns = i ? -1 : 0;
+        set_text(m->name, sizeof m->name, joins[i], "name");
+        m->addresses = json_incref(json_object_get(joins[i], "addresses"));
+        m->about = json_incref(json_object_get(joins[i], "about"));
+        in_place[place[i]] += m->ranks;
+        j->world += m->ranks;
+    }
+}
+
+static json_t *clock_json(const struct rp_clock_offset *c)
+{
+    return json_pack("{s:I, s:I, s:I}", "wall_ns", (json_int_t)c->wall_ns, "monotonic_ns", (json_int_t)c->monotonic_ns, "error_ns",
+                     (json_int_t)c->error_ns);
+}
+
+json_t *rp_join_to_json(const struct rp_join *j)
+{
+    json_t *all = json_array();
+    for (int i = 0; i < j->members; i++) {
+        const struct rp_member *m = &j->member[i];
+        json_array_append_new(all, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o}", "index", m->index, "first_rank", m->first_rank, "ranks", m->ranks,
+                                             "host", m->host, "place", m->place, "local_rank", m->local_rank, "clock", clock_json(&m->clock)));
+    }
+    return all;
+}
+
+json_t *rp_join_world_json(const struct rp_join *j)
+{
+    json_t *all = rp_join_to_json(j);
+    for (int i = 0; i < j->members; i++) {
+        const struct rp_member *m = &j->member[i];
+        json_t *one = json_array_get(all, (size_t)i);
+        json_object_set_new(one, "name", json_string(m->name));
+        json_object_set_new(one, "address", json_string(m->address));
+        json_object_set(one, "addresses", m->addresses);
+        json_object_set(one, "about", m->about);
+    }
+    return json_pack("{s:o}", "members", all);
+}
+
+static int parse_member(struct rp_member *m, const json_t *one, int i, int world, struct rp_err *err)
+{
+    static const char *const keys[] = {"index", "first_rank", "ranks", "host", "place", "local_rank"};
+    int *const out[] = {&m->index, &m->first_rank, &m->ranks, &m->host, &m->place, &m->local_rank};
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        int64_t n;
+        if (rp_json_int(one, keys[k], &n, "WORLD", err) < 0)
+            return -1;
+        if (n < 0 || n > INT32_MAX)
+            return rp_fail(err, RP_MALFORMED, "WORLD: %s is out of range", keys[k]);
+        *out[k] = (int)n;
+    }
+    if (m->index != i || m->first_rank != world || m->ranks < 1 || m->ranks > RANKS_MAX)
+        return rp_fail(err, RP_MALFORMED, "WORLD: the ranks of process %d are not those after process %d", i, i - 1);
+    set_text(m->name, sizeof m->name, one, "name");
+    set_text(m->address, sizeof m->address, one, "address");
+    m->addresses = json_incref(json_object_get(one, "addresses"));
+    m->about = json_incref(json_object_get(one, "about"));
+    m->clock = (struct rp_clock_offset){rp_json_integer_at(one, "clock/wall_ns"), rp_json_integer_at(one, "clock/monotonic_ns"),
+                                        rp_json_integer_at(one, "clock/error_ns")};
+    return 0;
+}
+
+int rp_join_parse_world(struct rp_join *j, const json_t *world, struct rp_err *err)
+{
+    const json_t *all = rp_json_arr(world, "members", "WORLD", err);
+    if (!all)
+        return -1;
+    if (json_array_size(all) != (size_t)j->members)
+        return rp_fail(err, RP_MALFORMED, "WORLD has %zu processes, expected %d", json_array_size(all), j->members);
+    j->world = 0;
+    for (int i = 0; i < j->members; i++) {
+        if (parse_member(&j->member[i], json_array_get(all, (size_t)i), i, j->world, err) < 0)
+            return -1;
+        j->world += j->member[i].ranks;
+    }
+    return 0;
+}
+
+/* ---- texts ---- */
+
+json_t *rp_join_reason(const struct rp_err *reason)
+{
+    RP_FREE char *text = rp_strdup(reason->msg);
+    rp_sanitize(text);
+    return json_pack("{s:i, s:s}", "code", (int)reason->code, "message", text);
+}
+
+int rp_join_read_reason(const json_t *body, struct rp_err *err)
+{
+    const char *message = json_string_value(json_object_get(body, "message"));
+    const json_int_t code = json_integer_value(json_object_get(body, "code"));
+    RP_FREE char *text = rp_strdup(message ? message : "the job was ended without a reason");
+    rp_sanitize(text);
+    return rp_fail(err, code > RP_OK && code <= RP_INTERRUPTED ? (enum rp_code)code : RP_UNAVAILABLE, "%s", text);
+}
+
+void rp_join_list(char *out, size_t size, const char *missing, int n)
+{
+    size_t used = 0;
+    *out = 0;
+    for (int i = 0, end; i < n; i = end) {
+        char one[40];
+        end = i + 1;
+        if (!missing[i])
+            continue;
+        while (end < n && missing[end])
+            end++;
+        if (end - i > 1)
+            RP_FORMAT(one, "%s%d-%d", used ? ", " : "", i, end - 1);
+        else
+            RP_FORMAT(one, "%s%d", used ? ", " : "", i);
+        if (used + strlen(one) + 8 > size) {
+            snprintf(out + used, size - used, ", ...");
+            return;
+        }
+        used += (size_t)snprintf(out + used, size - used, "%s", one);
+    }
+}
+
+const char *rp_join_who(const struct rp_join *j, int member, char out[200])
+{
+    const struct rp_member *m = &j->member[member];
+    const char *gap = *m->name && *m->address ? ", " : "";
+    if (m->ranks > 1)
+        snprintf(out, 200, "ranks %d to %d (%s%s%s)", m->first_rank, m->first_rank + m->ranks - 1, m->name, gap, m->address);
+    else
+        snprintf(out, 200, "rank %d (%s%s%s)", m->first_rank, m->name, gap, m->address);
+    return out;
+}
