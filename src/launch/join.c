@@ -121,7 +121,7 @@ static int answer_clock(struct rp_join *j, struct rp_join_link *l, const json_t 
 }
 
 /* The shortest round trip wins: its answer was made within half of it around the middle. */
-static void take_clock(struct rp_join *j, struct rp_join_link *l, struct rp_member *m, const json_t *body)
+static void take_clock(struct rp_join *j, struct rp_join_link *l, struct rp_job_member *m, const json_t *body)
 {
     const uint64_t wall = j->wall(), monotonic = rp_now_ns();
     if (!l->asked_monotonic || rp_json_integer_at(body, "id") != j->clocks)
@@ -278,6 +278,13 @@ int rp_join_next(struct rp_join *j, int timeout_ms, int *member, enum rp_frame *
         if (!wait_bytes(j, left < LOOK_MS ? left : LOOK_MS))
             return 0;
     }
+}
+
+void rp_join_tend(struct rp_join *j, int timeout_ms)
+{
+    struct rp_err kept;
+    if (j->failed.code == RP_OK && pump_all(j, &kept) == 0)
+        wait_bytes(j, timeout_ms);
 }
 
 int rp_join_clocks(struct rp_join *j, int rounds, int timeout_ms, struct rp_err *err)

@@ -36,7 +36,7 @@ struct rp_clock_offset {
     int64_t wall_ns, monotonic_ns, error_ns; /* of CLOCK_REALTIME and CLOCK_MONOTONIC; error_ns -1: not measured */
 };
 
-struct rp_member {
+struct rp_job_member {
     int index;             /* number of the process: rank or node of the launcher; 0 leads */
     int first_rank, ranks; /* its ranks of the world: first_rank, first_rank + 1, ... */
     int host;              /* equal for processes of one machine (boot id); numbered as they appear by index */
@@ -51,7 +51,7 @@ struct rp_member {
 struct rp_join_link;
 struct rp_join {
     int own, members, world; /* index of this process; processes; ranks of all of them */
-    struct rp_member *member;
+    struct rp_job_member *member;
     uint64_t strangers;      /* connections to the leader that proved nothing */
     /* private: */
     int lead, links;
@@ -90,6 +90,8 @@ int rp_join_broadcast(struct rp_join *j, enum rp_frame type, const json_t *body,
 /* The next message: 1, its sender and a new reference in *body; 0: none within timeout_ms; -1: somebody is gone, or ended the job. A frame
  * RP_FRAME_BYE comes once from everyone who closes in order. */
 int rp_join_next(struct rp_join *j, int timeout_ms, int *member, enum rp_frame *type, json_t **body, struct rp_err *err) rp_must_check;
+/* Sends and answers heartbeats for up to timeout_ms; messages are kept for rp_join_next(), and so is a failure. */
+void rp_join_tend(struct rp_join *j, int timeout_ms);
 /* What to poll() together with other descriptors before rp_join_next(j, 0, ...): how many were written, at most `max`. */
 int rp_join_poll(const struct rp_join *j, struct pollfd *out, int max);
 

@@ -25,7 +25,11 @@ struct rp_verify_state {
     struct rp_envelope envelope;  /* signature */
     struct rp_key_pair *key;      /* signature: of key.pem */
     json_t *statement;            /* statement */
-    json_t *run, *before, *after; /* schema */
+    json_t *run, *before, *after; /* schema; captures of node 0 */
+    int nodes;                    /* schema */
+    struct {
+        json_t *before, *after;
+    } *node;                      /* schema: [nodes], of those after the first; NULL where a failed run lacks one */
     struct rp_records records;    /* schema: of all ranks, as one list */
     struct rp_all_ranks ranks;    /* schema */
     struct rp_telemetry telemetry;  /* n 0: none */

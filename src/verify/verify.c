@@ -132,6 +132,11 @@ static void state_fini(struct rp_verify_state *s)
     json_decref(s->run);
     json_decref(s->before);
     json_decref(s->after);
+    for (int i = 0; i < s->nodes; i++) {
+        json_decref(s->node[i].before);
+        json_decref(s->node[i].after);
+    }
+    free(s->node);
     rp_telemetry_fini(&s->telemetry);
     rp_records_fini(&s->records);
     rp_all_ranks_fini(&s->ranks);
