@@ -121,7 +121,7 @@ static int answer_clock(struct rp_join *j, struct rp_join_link *l, const json_t 
 }
 
 /* The shortest round trip wins: its answer was made within half of it around the middle. */
-static void take_clock(struct rp_join *j, struct rp_join_link *l, struct rp_member *m, const json_t *body)
+static void take_clock(struct rp_join *j, struct rp_join_link *l, struct rp_job_member *m, const json_t *body)
 {
     const uint64_t wall = j->wall(), monotonic = rp_now_ns();
     if (!l->asked_monotonic || rp_json_integer_at(body, "id") != j->clocks)

@@ -36,7 +36,7 @@ struct rp_clock_offset {
     int64_t wall_ns, monotonic_ns, error_ns; /* of CLOCK_REALTIME and CLOCK_MONOTONIC; error_ns -1: not measured */
 };
 
-struct rp_member {
+struct rp_job_member {
     int index;             /* number of the process: rank or node of the launcher; 0 leads */
     int first_rank, ranks; /* its ranks of the world: first_rank, first_rank + 1, ... */
     int host;              /* equal for processes of one machine (boot id); numbered as they appear by index */
@@ -51,7 +51,7 @@ struct rp_member {
 struct rp_join_link;
 struct rp_join {
     int own, members, world; /* index of this process; processes; ranks of all of them */
-    struct rp_member *member;
+    struct rp_job_member *member;
     uint64_t strangers;      /* connections to the leader that proved nothing */
     /* private: */
     int lead, links;

@@ -106,7 +106,7 @@ void rp_join_make_world(struct rp_join *j, json_t *const *joins)
     int hosts = 0, places = 0;
     j->world = 0;
     for (int i = 0; i < j->members; i++) {
-        struct rp_member *m = &j->member[i];
+        struct rp_job_member *m = &j->member[i];
         host[i] = number_id(joins, "host", i, host, &hosts);
         place[i] = number_id(joins, "place", i, place, &places);
         m->index = i;
@@ -134,7 +134,7 @@ json_t *rp_join_to_json(const struct rp_join *j)
 {
     json_t *all = json_array();
     for (int i = 0; i < j->members; i++) {
-        const struct rp_member *m = &j->member[i];
+        const struct rp_job_member *m = &j->member[i];
         json_array_append_new(all, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o}", "index", m->index, "first_rank", m->first_rank, "ranks", m->ranks,
                                              "host", m->host, "place", m->place, "local_rank", m->local_rank, "clock", clock_json(&m->clock)));
     }
@@ -145,7 +145,7 @@ json_t *rp_join_world_json(const struct rp_join *j)
 {
     json_t *all = rp_join_to_json(j);
     for (int i = 0; i < j->members; i++) {
-        const struct rp_member *m = &j->member[i];
+        const struct rp_job_member *m = &j->member[i];
         json_t *one = json_array_get(all, (size_t)i);
         json_object_set_new(one, "name", json_string(m->name));
         json_object_set_new(one, "address", json_string(m->address));
@@ -155,7 +155,7 @@ json_t *rp_join_world_json(const struct rp_join *j)
     return json_pack("{s:o}", "members", all);
 }
 
-static int parse_member(struct rp_member *m, const json_t *one, int i, int world, struct rp_err *err)
+static int parse_member(struct rp_job_member *m, const json_t *one, int i, int world, struct rp_err *err)
 {
     static const char *const keys[] = {"index", "first_rank", "ranks", "host", "place", "local_rank"};
     int *const out[] = {&m->index, &m->first_rank, &m->ranks, &m->host, &m->place, &m->local_rank};
@@ -237,7 +237,7 @@ void rp_join_list(char *out, size_t size, const char *missing, int n)
 
 const char *rp_join_who(const struct rp_join *j, int member, char out[200])
 {
-    const struct rp_member *m = &j->member[member];
+    const struct rp_job_member *m = &j->member[member];
     const char *gap = *m->name && *m->address ? ", " : "";
     if (m->ranks > 1)
         snprintf(out, 200, "ranks %d to %d (%s%s%s)", m->first_rank, m->first_rank + m->ranks - 1, m->name, gap, m->address);

@@ -69,7 +69,7 @@ static uint64_t skewed_wall(void)
 
 static void describe_member(struct outcome *o, const struct rp_join *join, const struct job *job)
 {
-    const struct rp_member *m = &join->member[join->own];
+    const struct rp_job_member *m = &join->member[join->own];
     o->world = join->world;
     o->first_rank = m->first_rank;
     o->local_rank = m->local_rank;

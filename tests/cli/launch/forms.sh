@@ -18,7 +18,8 @@ mv out.txt one.txt
 exit_of 0 "$REPRO" launch key --json
 jq -re .key out.txt | grep -Eqx '[0-9a-f]{64}' || fail "a key as JSON"
 [ "$(jq -r .key out.txt)" != "$(cat one.txt)" ] || fail "the same key twice"
-for args in "pbs" "srun --name A" "srun --gpus-per-node x" "k8s-jobset" "srun --nodes 0" "whoami --node-rank x" "whoami --node-rank 0" "whoami --launcher srun"; do
+for args in "pbs" "srun --name A" "srun --gpus-per-node x" "k8s-jobset" "srun --nodes 0" "whoami --node-rank x" "whoami --node-rank 0" "whoami --launcher srun" \
+    "whoami --launcher pbs"; do
     # shellcheck disable=SC2086 # several words
     exit_of 2 "$REPRO" launch $args
     words
