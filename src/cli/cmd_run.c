@@ -5,6 +5,7 @@
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "base/term.h"
+#include "base/text.h"
 #include "bundle/bundle.h"
 #include "capture/capture.h"
 #include "cli/attempt.h"
@@ -20,10 +21,12 @@
 #include "report/report.h"
 #include "report/results.h"
 #include "report/run_json.h"
+#include "report/world.h"
 #include "sign/challenge.h"
 #include "sign/key.h"
 #include "worker/fits.h"
 #include "worker/job.h"
+#include "worker/world.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +53,10 @@ struct run_session {
     json_t *checkpoint;           /* what the file of --init has; NULL: none */
     json_t *before, *after, *run; /* documents of the bundle */
     struct rp_buf hwloc_xml;      /* empty: hwloc failed */
-    struct rp_records records;
+    struct rp_degrees degrees;    /* ranks that train */
+    struct rp_comm place;         /* of rank 0, not connected: for the plan */
+    struct rp_all_ranks ranks;
+    struct rp_records records;    /* of all ranks, as one list */
     struct rp_telemetry telemetry;
     struct rp_job job;
     struct rp_outcome outcome;
@@ -75,11 +81,57 @@ static void run_fini(struct run_session *r)
     json_decref(r->after);
     json_decref(r->run);
     rp_records_fini(&r->records);
+    rp_all_ranks_fini(&r->ranks);
     rp_telemetry_fini(&r->telemetry);
     rp_outcome_fini(&r->outcome);
     rp_attempt_fini(&r->attempt);
     rp_key_free(r->key);
     free(r->key_file);
+}
+
+/* "2x4x1": data, tensor, pipeline. */
+static int parse_layout(struct rp_degrees *d, const char *text, struct rp_err *err)
+{
+    char end;
+    char shown[72];
+    if (sscanf(text, "%4dx%4dx%4d%c", &d->data, &d->tensor, &d->pipeline, &end) == 3 && d->data > 0 && d->tensor > 0 && d->pipeline > 0 &&
+        d->data <= RP_RANKS_MAX && d->tensor <= RP_RANKS_MAX && d->pipeline <= RP_RANKS_MAX && rp_degrees_world(*d) <= RP_RANKS_MAX)
+        return 0;
+    return rp_fail(err, RP_USAGE, "--layout '%s': expected DATAxTENSORxPIPELINE, such as 2x4x1, of at most %d ranks in all", rp_excerpt(shown, text),
+                   RP_RANKS_MAX);
+}
+
+/* Without --layout the ranks divide tensors and layers as the recipe does, if their number allows it, and else micro-batches alone. */
+static struct rp_degrees default_layout(const struct rp_recipe *r, int n)
+{
+    const int tensor = (int)r->parallel_tensor, pipeline = (int)r->parallel_pipeline;
+    if (n % (tensor * pipeline) == 0)
+        return (struct rp_degrees){n / tensor / pipeline, tensor, pipeline};
+    if (n % tensor == 0)
+        return (struct rp_degrees){n / tensor, tensor, 1};
+    if (n % pipeline == 0)
+        return (struct rp_degrees){n / pipeline, 1, pipeline};
+    return (struct rp_degrees){n, 1, 1};
+}
+
+static int choose_layout(struct run_session *r, struct rp_err *err)
+{
+    const int n = r->o->ranks > 1 ? (int)r->o->ranks : 1;
+    r->degrees = (struct rp_degrees){1, 1, 1};
+    if (r->o->layout) {
+        if (parse_layout(&r->degrees, r->o->layout, err) < 0)
+            return -1;
+        if (r->o->ranks && rp_degrees_world(r->degrees) != n)
+            return rp_fail(err, RP_USAGE, "--layout %s is a layout of %d ranks, not of %d (--ranks)", r->o->layout, rp_degrees_world(r->degrees), n);
+    } else if (n > 1) {
+        r->degrees = default_layout(&r->recipe, n);
+    }
+    r->place = (struct rp_comm){.lost = -1};
+    rp_comm_place(&r->place, 0, r->degrees);
+    r->device = rp_job_device(&r->recipe);
+    if (!r->device.threads && rp_degrees_world(r->degrees) > 1)
+        r->device.threads = rp_world_cpus(&r->place);
+    return rp_train_check_ranks(&r->recipe, &r->place, err);
 }
 
 static int load_recipe(struct run_session *r, struct rp_err *err)
@@ -99,8 +151,7 @@ static int load_recipe(struct run_session *r, struct rp_err *err)
     for (int i = 0; i < n; i++)
         free(set[i]);
     free(set);
-    r->device = failed ? r->device : rp_job_device(&r->recipe);
-    return failed ? -1 : 0;
+    return failed ? -1 : choose_layout(r, err);
 }
 
 /* Ranks whose arithmetic the recipe has. */
@@ -183,11 +234,17 @@ static json_t *plan_json(const struct run_session *r, const struct rp_fits *fits
     return j;
 }
 
+/* Of rank 0. */
+static int make_plan(struct run_session *r, struct rp_err *err)
+{
+    return rp_job_plan(&r->plan, &r->recipe, 0, &r->place, r->backend, &r->device, err);
+}
+
 static int show_plan(struct run_session *r, struct rp_err *err)
 {
     struct rp_fits fits[RP_RECOMPUTE_COUNT];
     struct rp_err ignored;
-    int n, fit = rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err) == 0;
+    int n, fit = make_plan(r, err) == 0;
     if (!fit && !r->plan.total)
         return -1;
     int on_gpus = plan_on_gpus(fits, &n, r, &ignored) == 0; /* of some sizes no GPU can be planned */
@@ -231,11 +288,6 @@ static int has_nvidia(void)
     return found;
 }
 
-static int make_plan(struct run_session *r, struct rp_err *err)
-{
-    return rp_job_plan(&r->plan, &r->recipe, 0, r->backend, &r->device, err);
-}
-
 /* A replication uses the samples of the original, and every run has samples of the lengths and ranges that its model takes. */
 static int check_data(const struct run_session *r, struct rp_err *err)
 {
@@ -249,16 +301,18 @@ static int check_data(const struct run_session *r, struct rp_err *err)
 static int prepare_run(struct run_session *r, struct rp_err *err)
 {
     rp_meter_note(&r->meter, "recipe: %s", r->recipe.source_name);
-    if (degrees_of(&r->recipe) > 1)
-        rp_meter_note(&r->meter, "the arithmetic of %lld x %lld x %lld ranks (data x tensor x pipeline), computed by 1",
-                      (long long)r->recipe.parallel_data, (long long)r->recipe.parallel_tensor, (long long)r->recipe.parallel_pipeline);
+    if (degrees_of(&r->recipe) > rp_degrees_world(r->degrees))
+        rp_meter_note(&r->meter, "the arithmetic of %lld x %lld x %lld ranks (data x tensor x pipeline), computed by %d",
+                      (long long)r->recipe.parallel_data, (long long)r->recipe.parallel_tensor, (long long)r->recipe.parallel_pipeline,
+                      rp_degrees_world(r->degrees));
     if (*r->passed.msg && has_nvidia())
         rp_meter_note(&r->meter, "no GPU is used: %s", r->passed.msg + strcspn(r->passed.msg, " ") + 1);
     if (r->recipe.ignored)
         rp_meter_note(&r->meter, "ignored keys of model.config, which do not affect the mathematics: %s", r->recipe.ignored);
-    if (rp_job_steps(&r->recipe) >= RP_RECORDS_MAX) /* the initial state is a record too */
-        rp_meter_note(&r->meter, "the recipe has %lld steps, and a bundle holds %d: the run will end there, marked incomplete",
-                      (long long)rp_job_steps(&r->recipe), RP_RECORDS_MAX - 1);
+    const int64_t most = rp_records_most(rp_degrees_world(r->degrees));
+    if (rp_job_steps(&r->recipe) >= most) /* the initial state is a record too */
+        rp_meter_note(&r->meter, "the recipe has %lld steps, and a bundle holds %lld: the run will end there, marked incomplete",
+                      (long long)rp_job_steps(&r->recipe), (long long)most - 1);
     if (rp_run_output_choose(&r->output, r->o->output, r->o->force, r->recipe.source_name, r->started_ns, err) < 0 ||
         rp_run_check_checkpoints(&r->recipe, r->o->force, &r->meter, &r->checkpoint, err) < 0 ||
         make_plan(r, err) < 0 || rp_run_check_room(&r->recipe, &r->plan, err) < 0 ||
@@ -280,11 +334,41 @@ static json_t *data_json(const struct run_session *r)
                      r->data.sha256, "digest", r->data.digest);
 }
 
+/* The records of every rank, as one list and as members. */
+static int add_records(struct run_session *r, struct rp_bundle *b, struct rp_err *err)
+{
+    const struct rp_outcome *o = &r->outcome;
+    rp_all_ranks_init(&r->ranks, r->degrees);
+    for (int i = 0; i < o->ranks; i++) {
+        const struct rp_buf *steps = &o->rank[i].steps;
+        struct rp_records one;
+        if (rp_records_parse_rank(&one, i, rp_buf_text(steps), steps->size, err) < 0 ||
+            rp_all_ranks_add(&r->ranks, &r->records, &one, err) < 0 ||
+            rp_bundle_add(b, RP_OF_RANK(i, ".jsonl"), rp_buf_text(steps), steps->size, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static json_t *world_json(const struct run_session *r)
+{
+    const struct rp_outcome *o = &r->outcome;
+    RP_FREE const json_t **hello = rp_alloc((size_t)o->ranks * sizeof *hello), **done = rp_alloc((size_t)o->ranks * sizeof *done);
+    for (int i = 0; i < o->ranks; i++) {
+        hello[i] = o->rank[i].hello;
+        done[i] = o->rank[i].done;
+    }
+    return rp_world_json(&(struct rp_world_doc){.degrees = r->degrees, .all = o->ranks > 1 ? &r->ranks : NULL, .hello = hello, .done = done});
+}
+
 /* Documents, records and reports. */
 static int add_documents(struct run_session *r, struct rp_bundle *b, struct rp_err *err)
 {
     const struct rp_outcome *o = &r->outcome;
-    const char *steps = rp_buf_text(&o->steps);
+    const struct rp_rank_outcome *first_rank = &o->rank[0];
+    if (add_records(r, b, err) < 0)
+        return -1;
+    RP_JSON *world = world_json(r);
     RP_JSON *challenge = r->o->challenge ? rp_challenge_json(&r->challenge) : NULL;
     RP_JSON *data = data_json(r), *plan = rp_plan_to_json(&r->plan), *ledger = rp_attempt_json(&r->attempt);
     const struct rp_original *first = r->from->first;
@@ -293,9 +377,8 @@ static int add_documents(struct run_session *r, struct rp_bundle *b, struct rp_e
     if (first)
         other = (struct rp_agreement_side){first->v->run, first->kept->before, &first->kept->records};
     RP_BUF run_text = {0}, before = {0}, after = {0}, telemetry = {0};
-    rp_sampling_write(&telemetry, &o->telemetry);
-    if (rp_records_parse(&r->records, steps, o->steps.size, err) < 0 ||
-        rp_telemetry_parse(&r->telemetry, rp_buf_text(&telemetry), telemetry.size, err) < 0)
+    rp_sampling_write(&telemetry, &first_rank->telemetry);
+    if (rp_telemetry_parse(&r->telemetry, rp_buf_text(&telemetry), telemetry.size, err) < 0)
         return -1;
     struct rp_run_doc doc = {.status = rp_run_status_name(o->status),
                              .reason = o->status == RP_RUN_COMPLETE ? NULL : o->reason.msg,
@@ -304,11 +387,12 @@ static int add_documents(struct run_session *r, struct rp_bundle *b, struct rp_e
                              .init = r->checkpoint,
                              .plan = plan,
                              .backend = r->backend->name,
-                             .device = json_object_get(o->hello, "device"),
-                             .done = o->done,
+                             .device = json_object_get(first_rank->hello, "device"),
+                             .done = o->rank[r->ranks.slowest].done,
+                             .world = world,
                              .records = &r->records,
                              .telemetry = telemetry.size ? &r->telemetry : NULL,
-                             .no_telemetry = *o->telemetry.reason ? o->telemetry.reason : NULL,
+                             .no_telemetry = *first_rank->telemetry.reason ? first_rank->telemetry.reason : NULL,
                              .before = r->before,
                              .after = r->after,
                              .started_ns = r->started_ns,
@@ -331,7 +415,6 @@ static int add_documents(struct run_session *r, struct rp_bundle *b, struct rp_e
         rp_bundle_add(b, RP_OF_NODE(0, ".before.json"), before.data, before.size, err) < 0 ||
         rp_bundle_add(b, RP_OF_NODE(0, ".after.json"), after.data, after.size, err) < 0 ||
         (r->hwloc_xml.size && rp_bundle_add(b, RP_OF_NODE(0, ".hwloc.xml"), r->hwloc_xml.data, r->hwloc_xml.size, err) < 0) ||
-        rp_bundle_add(b, RP_OF_RANK(0, ".jsonl"), steps, o->steps.size, err) < 0 ||
         (telemetry.size && rp_bundle_add(b, RP_OF_RANK(0, ".telemetry.jsonl"), telemetry.data, telemetry.size, err) < 0))
         return -1;
     return rp_reports_add(b, &source, err);
@@ -457,7 +540,7 @@ static void train_model(struct run_session *r)
     const struct rp_attempt_key key = {r->key, r->key_file, r->key_created};
     rp_attempt_start(&r->attempt, r->o->no_ledger, &key, r->recipe.sha256, r->recipe.source_name,
                      r->from->first ? r->from->first->v->statement : NULL, &r->meter);
-    rp_supervise(&r->outcome, &r->job, &r->meter);
+    rp_supervise(&r->outcome, &r->job, r->degrees, &r->meter);
     r->ended_ns = r->started_ns + (rp_now_ns() - r->begun_ns);
 }
 

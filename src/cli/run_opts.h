@@ -11,8 +11,9 @@
 
 struct rp_run_opts {
     struct rp_opt_list set;
-    const char *key, *output, *store, *challenge, *trust; /* trust: of `replicate` alone */
+    const char *key, *output, *store, *challenge, *layout, *trust; /* trust: of `replicate` alone */
     long passphrase_fd; /* 0: none given (0 is standard input of this process and never a passphrase file) */
+    long ranks; /* 0: not given */
     int plan, force, identify, no_ledger;
     /* by key; NULL where the flag was not given */
 #define KEY(name, field, type, models, def, lo, hi, choices, flag, help) const char *field;
@@ -20,10 +21,14 @@ struct rp_run_opts {
 #undef KEY
 };
 
+#define RP_RANKS_MAX 512 /* processes of one machine */
+
 /* Rows that `run` and `replicate` share. */
 #define RP_RUN_ROWS                                                                                              \
     RP_OPTION_FLAG(plan, "plan", 0, "print the memory plan, here and for GPUs of four sizes, and stop"),                                             \
     RP_OPT_OUTPUT(output, "bundle to write; default NAME-TIME.repro.tar.zst in the current directory"),         \
+    RP_OPTION_INT(ranks, "ranks", 0, 1, RP_RANKS_MAX, "train with N ranks on this machine, which share its processors; the same bits"),         \
+    RP_OPTION_TEXT(layout, "layout", 0, "DxTxP", "ranks that divide micro-batches, tensors (gpt) and layers (gpt)"),                  \
     RP_OPT_FORCE(force), RP_OPT_KEY(key), RP_OPT_PASSPHRASE_FD(passphrase_fd), RP_OPT_STORE(store),             \
     RP_OPT_IDENTIFY(identify), RP_OPT_NO_LEDGER(no_ledger)
 #define RP_RUN_CHALLENGE RP_OPTION_TEXT(challenge, "challenge", 0, "FILE", "derive the seeds from this challenge or public value")

@@ -7,12 +7,16 @@
 #include "train/checkpoint.h"
 #include "process/process.h"
 #include "report/records.h"
+#include "worker/group.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define POLL_MS 100
-#define STOP_GRACE_NS 400000000ull /* time for the worker after Ctrl-C before it is killed */
+#define STOP_GRACE_NS 400000000ull /* time for a worker after Ctrl-C before it is killed, */
+#define RANK_GRACE_NS 50000000ull  /* and for each further rank */
+#define BLAME_NS 500000000ull      /* after the first failure of several ranks: time for the one that caused it to be noticed */
 
 const char *rp_run_status_name(enum rp_run_status s)
 {
@@ -21,17 +25,20 @@ const char *rp_run_status_name(enum rp_run_status s)
 
 void rp_outcome_fini(struct rp_outcome *o)
 {
-    rp_buf_fini(&o->steps);
-    rp_sampling_fini(&o->telemetry);
-    json_decref(o->hello);
-    json_decref(o->done);
+    for (int i = 0; i < o->ranks; i++) {
+        rp_buf_fini(&o->rank[i].steps);
+        rp_sampling_fini(&o->rank[i].telemetry);
+        json_decref(o->rank[i].hello);
+        json_decref(o->rank[i].done);
+    }
+    free(o->rank);
     *o = (struct rp_outcome){0};
 }
 
-int rp_outcome_record(struct rp_outcome *o, const json_t *record)
+int rp_outcome_record(struct rp_rank_outcome *o, int ranks, const json_t *record)
 {
     size_t before = o->steps.size;
-    if (o->records >= RP_RECORDS_MAX)
+    if (o->records >= rp_records_most(ranks))
         return 0;
     rp_json_write_line(&o->steps, record);
     if (o->steps.size > RP_BUNDLE_MEMBER_MAX) {
@@ -47,10 +54,13 @@ struct watch {
     const struct rp_job *job;
     struct rp_meter *meter;
     const char *unit;
-    int64_t phase_steps, phase_done, phase_samples; /* of the phase at hand */
+    struct rp_group_of_workers *group;
+    int64_t step_samples; /* of all ranks */
+    int64_t phase_steps, phase_done; /* of the phase at hand, on rank 0 */
     uint64_t phase_start_ns;
-    uint64_t alive_ns; /* time of the worker's last message */
-    int finished, full; /* full: a bundle has no room for more records */
+    uint64_t stop_ns;   /* the workers were asked to end; 0: not */
+    uint64_t failed_ns; /* the first failure; 0: none */
+    int full;           /* a bundle has no room for more records */
 };
 
 static void show_step(struct watch *w, const json_t *record)
@@ -59,95 +69,112 @@ static void show_step(struct watch *w, const json_t *record)
     const char *hex = json_string_value(json_object_get(record, "loss"));
     if (json_integer_value(json_object_get(record, "step")) < 0 || !hex || rp_float_unhex(&loss, hex) < 0)
         return;
-    w->o->steps_done++;
     uint64_t start = (uint64_t)json_integer_value(json_object_get(record, "start_ns"));
     uint64_t end = (uint64_t)json_integer_value(json_object_get(record, "end_ns"));
     if (w->phase_done++ == 0)
         w->phase_start_ns = start;
-    w->phase_samples += json_integer_value(json_object_get(record, "samples"));
+    if (w->o->ranks == 1) /* it may be the largest batch that fits */
+        w->step_samples = json_integer_value(json_object_get(record, "samples"));
     double s = (double)(end - w->phase_start_ns) * 1e-9;
-    int64_t left = rp_job_steps(w->job->recipe) - w->o->steps_done;
-    if (w->job->steps > 0 && w->job->steps < rp_job_steps(w->job->recipe))
-        left = w->job->steps - w->o->steps_done;
-    rp_meter_step(w->meter, (int)w->phase_done, (int)w->phase_steps, loss, s > 0 ? (double)w->phase_samples / s : 0, w->unit,
-                  s / (double)w->phase_done * (double)left);
+    int64_t all = rp_job_steps(w->job->recipe), left = (w->job->steps > 0 && w->job->steps < all ? w->job->steps : all) - w->o->rank[0].steps_done;
+    rp_meter_step(w->meter, (int)w->phase_done, (int)w->phase_steps, loss,
+                  s > 0 ? (double)(w->phase_done * w->step_samples) / s : 0, w->unit, s / (double)w->phase_done * (double)left);
 }
 
-static void on_frame(struct watch *w, enum rp_frame type, json_t *body)
+static void on_step(struct watch *w, int rank, const json_t *body)
 {
-    if (type != RP_FRAME_TELEMETRY) /* sent even if training hangs */
-        w->alive_ns = rp_now_ns();
+    struct rp_rank_outcome *o = &w->o->rank[rank];
+    w->full = w->full || !rp_outcome_record(o, w->o->ranks, body);
+    if (w->full)
+        return;
+    o->steps_done += json_integer_value(json_object_get(body, "step")) >= 0;
+    if (rank == 0)
+        show_step(w, body);
+}
+
+static void on_hello(struct watch *w, int rank, json_t *body)
+{
+    struct rp_rank_outcome *o = &w->o->rank[rank];
+    char text[RP_DEVICE_TEXT];
+    if (!json_object_get(body, "backend"))
+        return; /* the GPU worker's first one, before the job */
+    json_decref(o->hello);
+    o->hello = json_incref(body);
+    rp_device_text(text, json_object_get(body, "device"));
+    if (w->o->ranks == 1)
+        rp_meter_note(w->meter, "device: %s, %s", rp_json_text_at(body, "backend"), text);
+    else if (rank == 0)
+        rp_meter_note(w->meter, "device of rank 0 of %d: %s, %s", w->o->ranks, rp_json_text_at(body, "backend"), text);
+}
+
+static void on_frame(struct watch *w, int rank, enum rp_frame type, json_t *body)
+{
+    struct rp_rank_outcome *o = &w->o->rank[rank];
     switch (type) {
     case RP_FRAME_HELLO:
-        if (!json_object_get(body, "backend"))
-            break; /* the GPU worker's first one, before the job */
-        json_decref(w->o->hello);
-        w->o->hello = json_incref(body);
-        rp_meter_note(w->meter, "device: %s, %s", rp_json_text_at(body, "backend"),
-                      rp_device_text((char[RP_DEVICE_TEXT]){0}, json_object_get(body, "device")));
+        on_hello(w, rank, body);
         break;
     case RP_FRAME_PHASE:
+        if (rank != 0)
+            break;
         w->phase_steps = json_integer_value(json_object_get(body, "steps"));
-        w->phase_done = w->phase_samples = 0;
+        w->phase_done = 0;
         rp_meter_phase(w->meter, json_string_value(json_object_get(body, "phase")), NULL);
         break;
     case RP_FRAME_STEP:
-        w->full = w->full || !rp_outcome_record(w->o, body);
-        if (!w->full)
-            show_step(w, body);
+        on_step(w, rank, body);
         break;
     case RP_FRAME_TELEMETRY:
-        rp_sampling_add(&w->o->telemetry, body);
+        rp_sampling_add(&o->telemetry, body);
         break;
     case RP_FRAME_DONE:
-        json_decref(w->o->done);
-        w->o->done = json_incref(body);
-        w->finished = 1;
-        break;
-    case RP_FRAME_FAILED:
-        w->o->status = RP_RUN_FAILED;
-        rp_frame_failure(body, &w->o->reason);
-        w->finished = 1;
+        json_decref(o->done);
+        o->done = json_incref(body);
         break;
     default:
         break;
     }
 }
 
-/* Interruption, full bundle and hangs; nonzero: the end. */
-static int check_progress(struct watch *w, struct rp_process *worker, uint64_t *stop_ns)
+/* The workers finish the step at hand. */
+static void stop_all(struct watch *w, const char *note)
 {
-    struct rp_outcome *o = w->o;
-    uint64_t now = rp_now_ns(), limit = (uint64_t)w->job->recipe->run_hang_seconds * 1000000000ull;
-    if (rp_interrupted()) {
-        rp_interrupt_settle();
-        *stop_ns = now;
-        o->status = RP_RUN_INCOMPLETE;
-        rp_fail(&o->reason, RP_INTERRUPTED, "interrupted after %lld steps", (long long)o->steps_done);
-        rp_meter_note(w->meter, "interrupted: sealing what was measured (again to leave at once)");
-        rp_process_stop(worker);
-    }
-    if (w->full && !*stop_ns) {
-        *stop_ns = now;
-        o->status = RP_RUN_INCOMPLETE;
-        rp_fail(&o->reason, RP_INTERRUPTED, "ended after %lld steps: a bundle holds no more records; run fewer steps (--steps), or several "
-                                            "runs",
-                (long long)o->steps_done);
-        rp_meter_note(w->meter, "no room for more records: sealing what was measured");
-        rp_process_stop(worker);
-    }
-    if (*stop_ns && now - *stop_ns > STOP_GRACE_NS)
-        return 1;
-    if (now - w->alive_ns > limit) {
-        o->status = RP_RUN_FAILED;
-        rp_fail(&o->reason, RP_UNAVAILABLE, "the worker was silent for %lld s and counts as hung (run.hang_seconds); it was killed",
-                (long long)w->job->recipe->run_hang_seconds);
-        return 1;
-    }
-    return 0;
+    w->stop_ns = rp_now_ns();
+    w->o->status = RP_RUN_INCOMPLETE;
+    rp_meter_note(w->meter, "%s", note);
+    rp_workers_stop(w->group);
 }
 
-/* The unfinished file of a worker that was killed while saving. */
+/* Interruption, full bundle, failures and hangs; nonzero: the end. */
+static int check_progress(struct watch *w)
+{
+    struct rp_outcome *o = w->o;
+    const uint64_t limit = (uint64_t)w->job->recipe->run_hang_seconds * 1000000000ull;
+    const uint64_t grace = STOP_GRACE_NS + (uint64_t)(o->ranks - 1) * RANK_GRACE_NS;
+    if (rp_interrupted()) {
+        rp_interrupt_settle();
+        rp_fail(&o->reason, RP_INTERRUPTED, "interrupted after %lld steps", (long long)o->rank[0].steps_done);
+        stop_all(w, "interrupted: sealing what was measured (again to leave at once)");
+    }
+    if (w->full && !w->stop_ns) {
+        rp_fail(&o->reason, RP_INTERRUPTED, "ended after %lld steps: a bundle holds no more records; run fewer steps (--steps), or several "
+                                            "runs",
+                (long long)o->rank[0].steps_done);
+        stop_all(w, "no room for more records: sealing what was measured");
+    }
+    const uint64_t now = rp_now_ns();
+    if (w->stop_ns)
+        return now - w->stop_ns > grace;
+    if (rp_workers_hung(w->group, limit, &o->reason)) {
+        o->status = RP_RUN_FAILED;
+        return 1;
+    }
+    if (!w->failed_ns && rp_workers_failed(w->group))
+        w->failed_ns = now;
+    return w->failed_ns && (o->ranks == 1 || now - w->failed_ns > BLAME_NS);
+}
+
+/* The unfinished files of workers that were killed while saving: rank 0 writes. */
 static void remove_unfinished(const struct rp_job *job, pid_t worker)
 {
     const char *save = job->recipe->run_save;
@@ -155,40 +182,55 @@ static void remove_unfinished(const struct rp_job *job, pid_t worker)
         rp_checkpoint_remove_unfinished(save, worker);
 }
 
-void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_meter *meter)
+/* A run that ended early has the steps that every rank completed. */
+static void trim_records(struct rp_outcome *o)
 {
-    struct rp_err err;
-    struct rp_process worker;
-    struct watch w = {.o = o, .job = job, .meter = meter, .unit = rp_model_of(job->recipe)->sample_unit};
-    uint64_t stop_ns = 0;
-    *o = (struct rp_outcome){.status = RP_RUN_COMPLETE};
-    if (rp_job_start(&worker, job, &err) < 0) {
+    int64_t least = o->rank[0].records;
+    for (int i = 1; i < o->ranks; i++)
+        least = o->rank[i].records < least ? o->rank[i].records : least;
+    for (int i = 0; i < o->ranks; i++) {
+        struct rp_rank_outcome *r = &o->rank[i];
+        for (; r->records > least; r->records--) {
+            char *text = r->steps.data;
+            size_t end = r->steps.size - 1; /* of the last line */
+            while (end > 0 && text[end - 1] != '\n')
+                end--;
+            text[r->steps.size = end] = 0;
+        }
+        r->steps_done = least > 0 ? least - 1 : 0; /* the first record is the initial state */
+    }
+    o->steps_done = o->rank[0].steps_done;
+}
+
+void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_degrees degrees, struct rp_meter *meter)
+{
+    const int ranks = rp_degrees_world(degrees);
+    *o = (struct rp_outcome){.status = RP_RUN_COMPLETE, .ranks = ranks, .rank = rp_alloc((size_t)ranks * sizeof *o->rank)};
+    struct watch w = {.o = o, .job = job, .meter = meter, .unit = rp_model_of(job->recipe)->sample_unit,
+                      .step_samples = job->batch * rp_recipe_micro_batches(job->recipe)};
+    w.group = rp_workers_start(job, degrees, &o->reason);
+    if (!w.group) {
         o->status = RP_RUN_FAILED;
-        o->reason = err;
         return;
     }
-    pid_t pid = worker.pid;
-    w.alive_ns = rp_now_ns();
-    while (!w.finished && !check_progress(&w, &worker, &stop_ns)) {
+    const pid_t first = rp_workers_pid(w.group, 0);
+    while (!rp_workers_finished(w.group) && !check_progress(&w)) {
         enum rp_frame type;
-        json_t *frame;
-        int got = rp_process_next(&worker, POLL_MS, &type, &frame, &err);
-        if (got > 0)
-            on_frame(&w, type, frame);
-        json_decref(frame);
-        if (got >= 0)
-            continue;
-        if (!stop_ns) { /* after Ctrl-C the worker was asked to end */
-            o->status = RP_RUN_FAILED;
-            o->reason = err;
-        }
-        break;
+        json_t *body;
+        int rank;
+        if (rp_workers_next(w.group, POLL_MS, &rank, &type, &body) > 0)
+            on_frame(&w, rank, type, body);
+        json_decref(body);
     }
-    if (w.finished)
-        rp_process_end(&worker);
-    else
-        rp_process_kill(&worker);
+    if (o->status == RP_RUN_COMPLETE && rp_workers_failed(w.group)) {
+        o->status = RP_RUN_FAILED;
+        rp_workers_reason(w.group, &o->reason);
+    }
+    rp_workers_end(w.group);
     if (o->status != RP_RUN_COMPLETE)
-        remove_unfinished(job, pid);
+        remove_unfinished(job, first);
+    if (o->ranks > 1 && o->status != RP_RUN_COMPLETE)
+        trim_records(o);
+    o->steps_done = o->rank[0].steps_done;
     rp_meter_end(meter);
 }

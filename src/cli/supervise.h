@@ -1,6 +1,7 @@
-/* Supervision of one training worker: collects records, shows progress and records how it ended.
+/* Supervision of the workers of a run, one a rank: collects records, shows progress and records how it ended.
  *
- * What:    starts the worker, shows progress, collects the raw records, reacts to Ctrl-C, hangs, crashes and kills.
+ * What:    starts the workers, lets ranks find each other, collects the raw records, reacts to Ctrl-C, hangs, crashes and kills. One rank that
+ *          fails ends all.
  * Flow:    job -> frames -> struct rp_outcome.
  * Owner:   struct rp_outcome owns its JSON and bytes; rp_outcome_fini().
  * Extend:  a new frame gets its case in on_frame().
@@ -18,17 +19,24 @@
 enum rp_run_status { RP_RUN_COMPLETE, RP_RUN_INCOMPLETE, RP_RUN_FAILED };
 const char *rp_run_status_name(enum rp_run_status s); /* "complete", "incomplete", "failed" */
 
-struct rp_outcome {
-    enum rp_run_status status;
-    struct rp_err reason;    /* of incomplete and failed */
-    struct rp_buf steps;     /* bytes of steps/rank0.jsonl */
+/* What one rank sent. */
+struct rp_rank_outcome {
+    struct rp_buf steps;     /* bytes of steps/rankN.jsonl */
     struct rp_sampling telemetry;
     json_t *hello, *done;    /* NULL if not received */
     int64_t steps_done, records; /* records: lines of `steps` */
 };
-/* One more record; 0: the bundle is full (RP_RECORDS_MAX lines, RP_BUNDLE_MEMBER_MAX bytes), nothing was added. */
-int rp_outcome_record(struct rp_outcome *o, const json_t *record);
 
-/* Always fills *o; never fails itself. */
-void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_meter *meter);
+struct rp_outcome {
+    enum rp_run_status status;
+    struct rp_err reason; /* of incomplete and failed */
+    int ranks;
+    struct rp_rank_outcome *rank; /* [ranks] */
+    int64_t steps_done;           /* by every rank */
+};
+/* One more record; 0: the bundle is full (lines, RP_BUNDLE_MEMBER_MAX bytes), nothing was added. ranks: of the run. */
+int rp_outcome_record(struct rp_rank_outcome *o, int ranks, const json_t *record);
+
+/* Always fills *o; never fails itself. Several ranks all run on this machine. */
+void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_degrees degrees, struct rp_meter *meter);
 void rp_outcome_fini(struct rp_outcome *o);

@@ -19,6 +19,8 @@
 #define RP_CHANNEL_KEY 32      /* bytes of a job's key */
 #define RP_CHANNEL_JOB_MAX 64  /* characters of a job's id: letters, digits, '.', '_', '-' */
 
+#define RP_CHANNEL_MEMORY (320 << 10) /* bytes of one channel, at most */
+
 struct rp_channel;
 
 /* What both sides have to agree on. The strings are copied. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void rp_comm_place(struct rp_comm *c, int rank, struct rp_layout l)
+void rp_comm_place(struct rp_comm *c, int rank, struct rp_degrees l)
 {
     const int t = rank % l.tensor, d = rank / l.tensor % l.data, p = rank / l.tensor / l.data, stage = l.data * l.tensor;
     const int world[RP_GROUPS] = {[RP_GROUP_WORLD] = rank, [RP_GROUP_DATA] = d, [RP_GROUP_TENSOR] = t, [RP_GROUP_PIPELINE] = p};
@@ -61,15 +61,15 @@ int rp_comm_all_to_all(struct rp_comm *c, enum rp_group g, void *out, const void
     return rp_comm_exchange(c, g, t, p.n, err);
 }
 
-int rp_comm_all_gather_parts(struct rp_comm *c, enum rp_group g, void *data, const size_t *at, struct rp_err *err)
+int rp_comm_all_gather_pieces(struct rp_comm *c, enum rp_group g, void *data, const struct rp_piece *piece, struct rp_err *err)
 {
     const int n = c->size[g], own = c->rank[g];
     RP_FREE struct rp_transfer *t = rp_alloc(2 * (size_t)n * sizeof *t);
     struct all_pairs p = {.t = t};
     for (int k = 1; k < n; k++) {
         int to = (own + k) % n, from = (own + n - k) % n;
-        add_transfer(&p, to, 1, (char *)data + at[own], at[own + 1] - at[own]);
-        add_transfer(&p, from, 0, (char *)data + at[from], at[from + 1] - at[from]);
+        add_transfer(&p, to, 1, (char *)data + piece[own].at, piece[own].bytes);
+        add_transfer(&p, from, 0, (char *)data + piece[from].at, piece[from].bytes);
     }
     return rp_comm_exchange(c, g, t, p.n, err);
 }
@@ -78,13 +78,13 @@ int rp_comm_all_gather(struct rp_comm *c, enum rp_group g, void *out, const void
 {
     const size_t n = (size_t)c->size[g];
     char *own = (char *)out + (size_t)c->rank[g] * bytes;
-    RP_FREE size_t *at = rp_alloc((n + 1) * sizeof *at);
-    for (size_t i = 0; i <= n; i++)
-        at[i] = i * bytes;
+    RP_FREE struct rp_piece *piece = rp_alloc(n * sizeof *piece);
+    for (size_t i = 0; i < n; i++)
+        piece[i] = (struct rp_piece){i * bytes, bytes};
     RP_BUG_IF(c->device && own != in);
     if (own != in)
         memmove(own, in, bytes);
-    return rp_comm_all_gather_parts(c, g, out, at, err);
+    return rp_comm_all_gather_pieces(c, g, out, piece, err);
 }
 
 /* Dissemination: after round k every rank knows that the 2^(k+1) - 1 before it arrived. */

@@ -20,7 +20,7 @@
 enum rp_group { RP_GROUP_WORLD, RP_GROUP_DATA, RP_GROUP_TENSOR, RP_GROUP_PIPELINE, RP_GROUPS };
 
 /* Ranks of each kind; their product is the world. */
-struct rp_layout {
+struct rp_degrees {
     int data, tensor, pipeline;
 };
 
@@ -30,6 +30,11 @@ struct rp_transfer {
     int send;     /* 1: to the peer; 0: from it */
     void *data;   /* of a device, if the communicator takes its memory, else of the host */
     size_t bytes; /* the same on both sides; 0: no message */
+};
+
+/* Bytes [at, at + bytes) of a buffer. */
+struct rp_piece {
+    size_t at, bytes;
 };
 
 struct rp_comm;
@@ -48,6 +53,7 @@ struct rp_comm {
     int rank[RP_GROUPS], size[RP_GROUPS];   /* within each group */
     int first[RP_GROUPS], stride[RP_GROUPS]; /* member i of a group is the world rank first + i * stride */
     const int *host;                        /* [world] number of each rank's host; NULL: one host. Borrowed */
+    int lost;                               /* world rank of the peer whose end made an exchange fail; -1: none */
     /* Called at least every 100 ms of waiting for a peer, with its world rank. Nonzero: stop. May be NULL. */
     int (*waiting)(void *arg, int rank);
     void *waiting_arg;
@@ -58,7 +64,7 @@ struct rp_comm {
 struct rp_comm *rp_comm_self(void); /* a world of one */
 
 /* Sets the ranks, sizes and members of all groups. The product of the layout is the world. */
-void rp_comm_place(struct rp_comm *c, int rank, struct rp_layout layout);
+void rp_comm_place(struct rp_comm *c, int rank, struct rp_degrees layout);
 static inline int rp_comm_world_rank(const struct rp_comm *c, enum rp_group g, int member)
 {
     return c->first[g] + member * c->stride[g];
@@ -69,6 +75,6 @@ int rp_comm_exchange(struct rp_comm *c, enum rp_group g, const struct rp_transfe
 int rp_comm_all_to_all(struct rp_comm *c, enum rp_group g, void *out, const void *in, size_t bytes, struct rp_err *err) rp_must_check;
 /* in: one piece of `bytes`, at its place in out or elsewhere; out: one of every rank. */
 int rp_comm_all_gather(struct rp_comm *c, enum rp_group g, void *out, const void *in, size_t bytes, struct rp_err *err) rp_must_check;
-/* In place: rank i has the bytes [at[i], at[i + 1]) of data, and gets the others. at: as many as ranks, and the end. */
-int rp_comm_all_gather_parts(struct rp_comm *c, enum rp_group g, void *data, const size_t *at, struct rp_err *err) rp_must_check;
+/* In place: rank i has piece i of data, and gets the others. */
+int rp_comm_all_gather_pieces(struct rp_comm *c, enum rp_group g, void *data, const struct rp_piece *piece, struct rp_err *err) rp_must_check;
 int rp_comm_barrier(struct rp_comm *c, enum rp_group g, struct rp_err *err) rp_must_check; /* host memory only, log2(ranks) rounds */

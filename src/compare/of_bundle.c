@@ -215,7 +215,7 @@ static void set_machine(struct rp_result *row, const json_t *run, const json_t *
         set_cpu_name(row, probes);
         if (known) {
             set_text(&row->isa, device.isa);
-            row->threads = device.threads;
+            row->threads = device.threads * row->devices; /* of all ranks */
         }
         rp_result_other_work(row, probes, json_object_get(run, "environment_changes"));
         set_clocks(row, probes);

@@ -11,6 +11,10 @@
  * Logits exist for BLOCK rows at a time. As their loss needs no other row, their gradients are computed at once, in the forward pass: the
  * weight gradient of each block is one chain (RP_SEGMENT_WGRAD rows) added to that of the blocks before it.
  *
+ * A stage of several has the layers [from, to): z is what it receives and passes on, forward the sum of residuals after the last layer's
+ * branch, backward its gradient. The first stage owns the word embedding; the last one has a copy for the logits, whose gradient it computes.
+ * t tensor-parallel ranks divide heads, I and V; z, y and dt are whole on each, and equal.
+ *
  * train.recompute: `selective` keeps no ctx, decisions of attention dropout, row maxima and sums, and no output of GELU; `full` keeps of
  * each layer only its input and the decisions of its last dropout. Backward makes the rest again, with the same bits. */
 #include "model/declare.h"
@@ -18,6 +22,7 @@
 #include "model/nn/groups.h"
 #include "model/nn/linear.h"
 #include "model/nn/mlp.h"
+#include "model/nn/vocabulary.h"
 
 #include "base/buf.h"
 
@@ -43,7 +48,10 @@ struct gpt_layer {
 
 struct gpt {
     struct rp_net net;
-    int vocab, padded, hidden, layers, heads, inner, positions, seq, batch, rows;
+    int vocab, padded, hidden, layers, inner, positions, seq, batch, rows;
+    int heads, words;     /* of this rank; words: rows of the embedding */
+    int from, to;         /* layers of this stage */
+    int is_first, is_last; /* stage */
     float eps;
     double hidden_dropout, attention_dropout, embedding_dropout;
     int eod, no_eod_loss, reset_positions, reset_attention; /* task.eod_token, and what it does to a sequence */
@@ -53,9 +61,10 @@ struct gpt {
     float *word, *position; /* [V, H], [positions, H] */
     struct gpt_layer *layer;
     struct gpt_norm last;
-    uint8_t *mask0;
+    uint8_t *mask0, *mask_out; /* decisions of the dropout of embeddings, and of the last branch of a stage that others follow */
+    struct rp_nn_loss xent;
     float *z, *y, *dt;    /* [R, H] */
-    float *logits, *loss; /* [BLOCK, V], [R] */
+    float *logits, *loss; /* [BLOCK, V/t], [R] */
 };
 
 struct gpt_input {
@@ -63,7 +72,8 @@ struct gpt_input {
     int32_t *ids, *labels;           /* [R], rows are b * S + s */
     int32_t *positions, *first_keys; /* [R]; NULL unless documents reset positions, or attention */
     float *coef;                     /* [R] */
-    struct rp_row_groups by_word, by_position;
+    struct rp_row_groups by_word, by_position; /* by_word: of this rank's rows */
+    struct rp_nn_lookup lookup;
 };
 
 static void configure(struct rp_net *net, const struct rp_recipe *r)
@@ -73,7 +83,12 @@ static void configure(struct rp_net *net, const struct rp_recipe *r)
     m->padded = (int)r->model_padded_vocab_size;
     m->hidden = (int)r->model_hidden_size;
     m->layers = (int)r->model_num_hidden_layers;
-    m->heads = (int)r->model_num_attention_heads;
+    m->heads = (int)r->model_num_attention_heads / rp_net_ranks(net);
+    m->words = m->padded / rp_net_ranks(net);
+    m->is_first = net->first == 0;
+    m->is_last = net->end == m->layers + 2;
+    m->from = m->is_first ? 0 : net->first - 1;
+    m->to = m->is_last ? m->layers : net->end - 1;
     m->inner = (int)r->model_intermediate_size;
     m->positions = (int)r->model_max_position_embeddings;
     m->seq = (int)r->task_seq_length;
@@ -93,8 +108,9 @@ static void configure(struct rp_net *net, const struct rp_recipe *r)
 
 static struct rp_attention attention_of(const struct gpt *m, int l)
 {
-    int d = m->hidden / m->heads;
-    return (struct rp_attention){.batch = m->batch, .seq = m->seq, .heads = m->heads, .head_dim = d, .scale = 1.0f / sqrtf((float)d),
+    const int d = m->hidden / rp_net_ranks(&m->net) / m->heads;
+    return (struct rp_attention){.batch = m->batch, .seq = m->seq, .heads = m->heads, .head_dim = d,
+                                 .first_head = rp_net_rank(&m->net) * m->heads, .scale = 1.0f / sqrtf((float)d),
                                  .causal = 1, .first_key = m->first_key,
                                  .drop = rp_net_dropout(&m->net, m->attention_dropout, 3 * l + 1, m->heads * m->seq)};
 }
@@ -125,16 +141,17 @@ static void declare_layer(struct rp_net *net, struct gpt_layer *a, int l)
     BIAS(&a->mlp.down_b, H "mlp.c_proj.bias", h, AT);
 }
 
-/* p: of the branch before */
-static void declare_norm(struct rp_net *net, struct gpt_norm *n, double p, const char *name, const char *rstd, const char *mask, int l,
+/* place: in forward order, the layer's number or that of the last norm; p: of the branch before */
+static void declare_norm(struct rp_net *net, struct gpt_norm *n, double p, const char *name, const char *rstd, const char *mask, int place,
                          int shared, int share_mask)
 {
+    const int l = place <= ((const struct gpt *)net)->layers ? place : 0;
     const struct gpt *m = (const struct gpt *)net;
-    ACT(&n->xhat, name, m->rows, m->hidden, AT, .shared = shared, .made_by = "gemm or residual_layernorm_forward");
-    ACT(&n->rstd, rstd, m->rows, 0, AT, .shared = shared);
+    ACT(&n->xhat, name, m->rows, m->hidden, .layer = l, .stage = place, .shared = shared, .made_by = "gemm or residual_layernorm_forward");
+    ACT(&n->rstd, rstd, m->rows, 0, .layer = l, .stage = place, .shared = shared);
     if (p > 0 && n->site >= 0)
-        ADD(RP_ACTIVATION, .at = &n->mask, .name = mask, .dtype = RP_U8, .dim = {(long)rp_mask_bytes(m->rows, m->hidden)}, AT,
-            .shared = share_mask);
+        ADD(RP_ACTIVATION, .at = &n->mask, .name = mask, .dtype = RP_U8, .dim = {(long)rp_mask_bytes(m->rows, m->hidden)}, .layer = l,
+            .stage = place, .shared = share_mask);
 }
 
 static void declare_activations(struct rp_net *net, struct gpt_layer *a, int l)
@@ -142,7 +159,7 @@ static void declare_activations(struct rp_net *net, struct gpt_layer *a, int l)
     const struct gpt *m = (const struct gpt *)net;
     const struct rp_attention at = attention_of(m, l - 1);
     const int full = m->recompute == RP_RECOMPUTE_full;
-    a->norm1.site = l > 1 ? 3 * (l - 1) : -1;
+    a->norm1.site = l - 1 > m->from ? 3 * (l - 1) : -1;
     a->norm2.site = 3 * l - 1;
     a->attention.recompute = a->mlp.recompute = m->recompute;
     a->attention.in_first = a->mlp.in_first = 1;
@@ -153,50 +170,57 @@ static void declare_activations(struct rp_net *net, struct gpt_layer *a, int l)
     rp_nn_attention_declare(net, &a->attention, &at, m->attention_dropout, l);
     declare_norm(net, &a->norm2, m->hidden_dropout, "layer %d attention output, normalised", "layer %d attention output rstd",
                  "layer %d attention output mask", l, full, full);
-    rp_nn_mlp_declare(net, &a->mlp, m->rows, m->hidden, m->inner, (size_t)m->rows * 3 * (size_t)m->hidden * sizeof(float), l);
+    rp_nn_mlp_declare(net, &a->mlp, m->rows, m->hidden, m->inner,
+                      (size_t)m->rows * 3 * (size_t)(m->hidden / rp_net_ranks(net)) * sizeof(float), l);
 }
 #undef AT
 
 static void declare_head(struct rp_net *net)
 {
     struct gpt *m = (struct gpt *)net;
-    const int rows = m->rows < BLOCK ? m->rows : BLOCK, h = m->hidden, v = m->padded;
-    ACT(&m->logits, "logits", rows, v, .stage = m->layers + 1, .shard = 2);
+    const int rows = m->rows < BLOCK ? m->rows : BLOCK, h = m->hidden, v = m->words;
+    ACT(&m->logits, "logits", rows, m->padded, .stage = m->layers + 1, .shard = 2);
     ACT(&m->loss, "loss of each token", m->rows, 0, .stage = m->layers + 1, .made_by = "gemm or softmax_xent");
     ACT(&net->loss, "loss", 1, 0, .stage = m->layers + 1);
     rp_linear_use(net, rows, h, v, 0);
     if (m->rows % BLOCK)
         rp_linear_use(net, m->rows % BLOCK, h, v, 0);
     rp_linear_use_parts(net, rows, h, v, 1);
-    rp_net_use_rows(net, RP_OP_softmax_xent, rows, v);
+    rp_nn_loss_declare(net, &m->xent, rows, v);
     rp_net_use_rows(net, RP_OP_weighted_sum, m->rows, 1);
 }
 
 static void declare(struct rp_net *net)
 {
     static const enum rp_op row_ops[] = {RP_OP_embed_forward, RP_OP_dropout_forward, RP_OP_dropout_backward, RP_OP_layernorm_forward,
-                                         RP_OP_residual_layernorm_forward, RP_OP_layernorm_backward, RP_OP_layernorm_apply, RP_OP_row_sums};
+                                         RP_OP_residual_layernorm_forward, RP_OP_layernorm_backward, RP_OP_layernorm_apply, RP_OP_row_sums,
+                                         RP_OP_gather_rows, RP_OP_copy_columns, RP_OP_add, RP_OP_colsum};
     struct gpt *m = (struct gpt *)net;
     const long r = m->rows, h = m->hidden;
     m->layer = rp_net_array(net, m->layers, sizeof *m->layer);
-    MATRIX(&m->word, "transformer.wte.weight", m->padded, h, .shard = 1, .least = m->vocab);
+    MATRIX(&m->word, "transformer.wte.weight", m->padded, h, .shard = 1, .least = m->vocab, .stage_again = m->layers + 1);
     MATRIX(&m->position, "transformer.wpe.weight", m->positions, h, .stage = 0);
     for (int l = 0; l < m->layers; l++)
         declare_layer(net, &m->layer[l], l + 1);
     SCALE(&m->last.w, "transformer.ln_f.weight", h, .stage = m->layers + 1);
     BIAS(&m->last.b, "transformer.ln_f.bias", h, .stage = m->layers + 1);
-    ADD(RP_SECOND_GRADIENT, .name = "lookups of transformer.wte.weight", .dim = {m->padded, h}, .of = 0);
+    if (!m->is_first || !m->is_last)
+        rp_net_trade(net, (size_t)m->words * (size_t)h < RP_TIED_PIECE ? (size_t)m->words * (size_t)h : RP_TIED_PIECE);
+    else
+        ADD(RP_SECOND_GRADIENT, .name = "lookups of transformer.wte.weight", .dim = {m->padded, h}, .shard = 1, .of = 0);
     if (m->embedding_dropout > 0)
         ADD(RP_ACTIVATION, .at = &m->mask0, .name = "mask of embeddings", .dtype = RP_U8, .dim = {(long)rp_mask_bytes(r, h)});
-    ACT(&m->z, "sum of residuals", r, h, .stage = 0, .made_by = "embed_forward or residual_layernorm_forward");
+    ACT(&m->z, "sum of residuals", r, h, .stage = net->first, .made_by = "embed_forward or residual_layernorm_forward");
+    net->boundary = &m->z;
+    net->boundary_floats = (size_t)r * (size_t)h;
     for (int l = 0; l < m->layers; l++)
         declare_activations(net, &m->layer[l], l + 1);
     m->last.site = 3 * m->layers;
-    int l = 0;
-#define AT .layer = l, .stage = m->layers + 1
-    declare_norm(net, &m->last, m->hidden_dropout, "output, normalised", "output rstd", "output mask", l, 0, 0);
-#undef AT
+    declare_norm(net, &m->last, m->hidden_dropout, "output, normalised", "output rstd", "output mask", m->layers + 1, 0, 0);
     declare_head(net);
+    if (!m->is_last && m->hidden_dropout > 0)
+        ADD(RP_ACTIVATION, .at = &m->mask_out, .name = "mask of a stage's output", .dtype = RP_U8, .dim = {(long)rp_mask_bytes(r, h)},
+            .stage = net->first);
     ADD(RP_SCRATCH, .at = &m->y, .name = "output of a norm", .dim = {r, h});
     ADD(RP_SCRATCH, .at = &m->dt, .name = "gradient of a branch's output", .dim = {r, h});
     rp_net_work(net, r, 3 * h);
@@ -218,6 +242,7 @@ static void declare_input(struct rp_net *net, struct rp_input *input)
     IN(&in->coef, "coefficients of tokens", RP_F32, r);
     rp_net_groups(net, &in->by_word, r < m->vocab ? r : m->vocab, r);
     rp_net_groups(net, &in->by_position, m->seq, r);
+    rp_nn_lookup_declare(net, &in->lookup, m->rows);
 }
 
 static int fields(const struct rp_net *net, struct rp_sample_field *f)
@@ -266,7 +291,9 @@ static int prepare(const struct rp_net *net, struct rp_input *input, void *const
     find_documents(m, in, position);
     for (int i = 0; i < m->rows; i++)
         in->coef[i] = has_loss(m, in->ids[i]) ? 1.0f / (float)counted : 0.0f;
-    rp_group_rows(&in->by_word, in->ids, m->rows);
+    const int32_t words = rp_net_rank(net) * m->words;
+    rp_group_rows_in(&in->by_word, in->ids, m->rows, words, words + m->words);
+    rp_nn_lookup_prepare(net, &in->lookup, in->ids, m->rows, m->words);
     rp_group_rows(&in->by_position, position, m->rows);
     input->counter[0] = m->rows;
     return 0;
@@ -297,12 +324,16 @@ static float *input_of(const struct gpt *m, int l)
     return m->recompute == RP_RECOMPUTE_full ? m->layer[l].norm1.z : m->z;
 }
 
-static void embed(const struct gpt *m, const struct gpt_input *in)
+static void embed(struct gpt *m, const struct gpt_input *in)
 {
     struct rp_dev *dev = m->net.dev;
     struct rp_dropout drop = rp_net_dropout(&m->net, m->embedding_dropout, 0, m->seq);
+    const int divided = rp_net_ranks(&m->net) > 1;
     float *z = input_of(m, 0);
-    dev->op->embed_forward(dev, z, in->ids, NULL, in->positions, m->word, NULL, m->position, m->rows, m->seq, m->hidden);
+    if (divided)
+        rp_nn_lookup_rows(&m->net, &in->lookup, m->y, m->word, m->hidden);
+    dev->op->embed_forward(dev, z, divided ? in->lookup.place : in->ids, NULL, in->positions, divided ? m->y : m->word, NULL, m->position,
+                           m->rows, m->seq, m->hidden);
     if (drop.threshold)
         dev->op->dropout_forward(dev, z, m->mask0, z, &drop, m->rows, m->hidden);
 }
@@ -312,7 +343,7 @@ static void layer_forward(struct gpt *m, int l, float *out)
 {
     const struct gpt_layer *a = &m->layer[l];
     const struct rp_attention at = attention_of(m, l);
-    add_norm(m, &a->norm1, input_of(m, l), l ? m->z : input_of(m, 0));
+    add_norm(m, &a->norm1, input_of(m, l), l > m->from ? m->z : input_of(m, l));
     rp_nn_attention_forward(&m->net, &a->attention, &at, a->norm2.xhat, m->y);
     add_norm(m, &a->norm2, m->z, input_of(m, l));
     rp_nn_mlp_forward(&m->net, &a->mlp, out, m->y);
@@ -322,14 +353,39 @@ static void layer_forward(struct gpt *m, int l, float *out)
 static void head_block(struct gpt *m, const struct gpt_input *in, int i, int n)
 {
     struct rp_dev *dev = m->net.dev;
-    const int h = m->hidden, v = m->padded;
+    const int h = m->hidden, v = m->words;
     float *y = m->y + (long)i * h, *g = rp_net_grad(&m->net, m->word);
     const struct rp_gemm wgrad = {.ta = 1, .m = v, .n = h, .k = n, .segment = RP_SEGMENT_WGRAD, .a = m->logits, .lda = v, .b = y, .ldb = h,
                                   .c = g, .ldc = h, .add = i ? g : NULL, .ldadd = h};
     rp_linear_forward(dev, m->logits, y, m->word, NULL, n, h, v, 0);
-    dev->op->softmax_xent(dev, m->loss + i, m->logits, v, in->labels + i, in->coef + i, n, v, m->net.parallel);
+    rp_nn_loss(&m->net, &m->xent, m->loss + i, m->logits, in->labels + i, in->coef + i, n, v);
     dev->op->gemm(dev, &wgrad);
     rp_linear_dgrad_parts(&m->net, y, m->logits, m->word, NULL, n, h, v, 0, 1);
+}
+
+/* The first stage makes z, the others have it from the stage before. */
+static void begin(struct gpt *m, const struct gpt_input *in)
+{
+    if (m->is_first)
+        embed(m, in);
+    else if (m->recompute == RP_RECOMPUTE_full)
+        m->net.dev->op->copy_columns(m->net.dev, input_of(m, m->from), m->hidden, m->z, m->hidden, m->rows, m->hidden);
+}
+
+/* z of the next stage: the sum with the output of the last branch, in dt. */
+static void pass_on(struct gpt *m)
+{
+    struct rp_dev *dev = m->net.dev;
+    struct rp_dropout drop = rp_net_dropout(&m->net, m->hidden_dropout, 3 * m->to, m->seq);
+    if (drop.threshold)
+        dev->op->dropout_forward(dev, m->dt, m->mask_out, m->dt, &drop, m->rows, m->hidden);
+    dev->op->add(dev, m->z, m->z, m->dt, (size_t)m->rows * (size_t)m->hidden);
+}
+
+/* Where the output of layer l goes. */
+static float *output_of(const struct gpt *m, int l)
+{
+    return l + 1 < m->to ? m->layer[l + 1].norm1.xhat : m->is_last ? m->last.xhat : m->dt;
 }
 
 static int forward(struct rp_net *net, const struct rp_input *input, struct rp_err *err)
@@ -337,11 +393,15 @@ static int forward(struct rp_net *net, const struct rp_input *input, struct rp_e
     struct gpt *m = (struct gpt *)net;
     const struct gpt_input *in = (const struct gpt_input *)input;
     m->first_key = in->first_keys;
-    embed(m, in);
-    for (int l = 0; l < m->layers; l++) {
-        layer_forward(m, l, l + 1 < m->layers ? m->layer[l + 1].norm1.xhat : m->last.xhat);
+    begin(m, in);
+    for (int l = m->from; l < m->to; l++) {
+        layer_forward(m, l, output_of(m, l));
         if (rp_net_alive(net, err) < 0)
             return -1;
+    }
+    if (!m->is_last) {
+        pass_on(m);
+        return 0;
     }
     add_norm(m, &m->last, NULL, m->z);
     for (int i = 0; i < m->rows; i += BLOCK) {
@@ -403,7 +463,7 @@ static int layer_backward(struct gpt *m, int l, struct rp_err *err)
         return -1;
     apply_norm(m, &a->norm1);
     rp_nn_attention_backward(&m->net, &a->attention, &at, m->y, NULL, m->dt, m->y, a->mlp.g, a->mlp.u);
-    norm_backward(m, &a->norm1, l ? rp_net_grad(&m->net, m->layer[l - 1].mlp.down_b) : NULL, 0);
+    norm_backward(m, &a->norm1, l > m->from ? rp_net_grad(&m->net, m->layer[l - 1].mlp.down_b) : NULL, 0);
     return rp_net_alive(&m->net, err);
 }
 
@@ -412,24 +472,43 @@ static void embed_backward(struct gpt *m, const struct gpt_input *in)
     const struct rp_net *net = &m->net;
     struct rp_dev *dev = net->dev;
     struct rp_dropout drop = rp_net_dropout(net, m->embedding_dropout, 0, m->seq);
-    float *position = rp_net_grad(net, m->position), *lookups = rp_net_second_grad(net, 0);
+    float *position = rp_net_grad(net, m->position);
+    float *lookups = m->is_last ? rp_net_second_grad(net, 0) : rp_net_grad(net, m->word); /* with a stage for each there are no two here */
     if (drop.threshold)
         dev->op->dropout_backward(dev, m->z, m->z, m->mask0, &drop, m->rows, m->hidden);
     dev->op->fill(dev, position, 0.0f, (size_t)m->positions * (size_t)m->hidden);
-    dev->op->fill(dev, lookups, 0.0f, (size_t)m->padded * (size_t)m->hidden);
-    dev->op->row_sums(dev, lookups, m->z, &in->by_word, m->hidden, 0);
+    dev->op->fill(dev, lookups, 0.0f, (size_t)m->words * (size_t)m->hidden);
+    if (in->by_word.n)
+        dev->op->row_sums(dev, lookups, m->z, &in->by_word, m->hidden, 0);
     dev->op->row_sums(dev, position, m->z, &in->by_position, m->hidden, 0);
+}
+
+/* z is the gradient of what pass_on() made: dt, and the gradient of the last branch's bias. */
+static void take_back(struct gpt *m, float *bias)
+{
+    struct rp_dev *dev = m->net.dev;
+    struct rp_dropout drop = rp_net_dropout(&m->net, m->hidden_dropout, 3 * m->to, m->seq);
+    if (drop.threshold)
+        dev->op->dropout_backward(dev, m->dt, m->z, m->mask_out, &drop, m->rows, m->hidden);
+    else
+        dev->op->copy_columns(dev, m->dt, m->hidden, m->z, m->hidden, m->rows, m->hidden);
+    dev->op->colsum(dev, bias, m->dt, m->rows, m->hidden, m->net.work);
 }
 
 static int backward(struct rp_net *net, const struct rp_input *input, struct rp_err *err)
 {
     struct gpt *m = (struct gpt *)net;
+    float *bias = rp_net_grad(net, m->layer[m->to - 1].mlp.down_b);
     m->first_key = ((const struct gpt_input *)input)->first_keys;
-    norm_backward(m, &m->last, rp_net_grad(net, m->layer[m->layers - 1].mlp.down_b), 1);
-    for (int l = m->layers - 1; l >= 0; l--)
+    if (m->is_last)
+        norm_backward(m, &m->last, bias, 1);
+    else
+        take_back(m, bias);
+    for (int l = m->to - 1; l >= m->from; l--)
         if (layer_backward(m, l, err) < 0)
             return -1;
-    embed_backward(m, (const struct gpt_input *)input);
+    if (m->is_first)
+        embed_backward(m, (const struct gpt_input *)input);
     return 0;
 }
 
@@ -473,6 +552,11 @@ static const char *size_name(const struct rp_recipe *r)
             r->model_vocab_size == 50257)
             return sizes[i].name;
     return NULL;
+}
+
+static int layers(const struct rp_recipe *r)
+{
+    return (int)r->model_num_hidden_layers;
 }
 
 static int64_t tokens(const struct rp_recipe *r)
@@ -531,6 +615,7 @@ const struct rp_model rp_model_gpt = {
                          "without its last product, L*(S*(8*H*H + 2*H*I) + 2*H*S*(S+1)) per sequence",
     .size = sizeof(struct gpt),
     .input_size = sizeof(struct gpt_input),
+    .layers = layers,
     .configure = configure,
     .declare = declare,
     .declare_input = declare_input,

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "backend/backend.h"
+#include "comm/comm.h"
 #include "data/dataset.h"
 #include "model/public.h"
 #include "model/tensors.h"
@@ -19,7 +20,8 @@
 #define RP_LOSS_PARTS_MAX 4
 #define RP_COUNTERS_MAX 3
 #define RP_FIELDS_MAX RP_SAMPLE_FIELDS_MAX
-#define RP_GROUPS_MAX 8
+#define RP_TIED_PIECE ((size_t)1 << 20) /* floats of a tied weight's gradient that stages exchange at once: so many of rp_net_trade() */
+#define RP_GROUPS_MAX 80 /* counts in an input: of groups, and of each tensor-parallel rank's lookups */
 
 /* A quantity that a step counts in addition to its samples, such as tokens. */
 struct rp_step_counter {
@@ -57,7 +59,16 @@ struct rp_net {
     float *loss;                                 /* device: [loss parts] of the micro-batch */
     float *work;                                 /* device: scratch for column sums */
     int parallel;                                /* tensor-parallel degree of the arithmetic */
+    struct rp_comm *comm;                        /* whose place decides which part of the model this is; borrowed */
+    struct rp_err failed;                        /* the first exchange that failed, until rp_net_alive() reports it; later ones do nothing */
+    void *staged;                                /* what is exchanged, on the host */
+    size_t staged_bytes;
+    int first, end;                              /* places in forward order: stages pass on `boundary` from one rank to the next */
+    float **boundary;                            /* device: forward() starts from it and leaves it for the next stage, so does backward() */
+    size_t boundary_floats;
     float *partial, *gathered;                   /* device, if parallel > 1: scratch of linear.c, and of shards */
+    float *traded;                               /* device, if ranks divide tensors: parts from other ranks */
+    size_t traded_floats;                        /* the most that was declared */
     size_t partial_floats, gathered_floats;      /* the most that was declared */
     size_t work_floats;                          /* the most that was declared */
     int64_t step, micro;                         /* at hand: dropout counts with both, micro over all ranks */
@@ -73,6 +84,7 @@ struct rp_model {
     const struct rp_public *public;                 /* its names in other tools' files; or NULL */
     const char *flops_formula;
     size_t size, input_size;                        /* of its structs */
+    int (*layers)(const struct rp_recipe *r);     /* that pipeline stages divide: places 1 to this number. NULL: one stage only */
     void (*configure)(struct rp_net *m, const struct rp_recipe *r); /* sizes; the recipe's keys have been checked */
     void (*declare)(struct rp_net *m);
     void (*declare_input)(struct rp_net *m, struct rp_input *in);
@@ -108,6 +120,13 @@ int rp_model_counters(const struct rp_model *m);
 
 /* An instance of the recipe's model with its tensors declared; `batch` of them a micro-batch. */
 struct rp_net *rp_net_new(const struct rp_recipe *r, int64_t batch);
+/* The part of it that belongs to a place among ranks, which rp_net_check_ranks() has allowed. */
+struct rp_net *rp_net_new_on(const struct rp_recipe *r, int64_t batch, struct rp_comm *c);
+/* Tensor ranks divide parallel.tensor, and every stage has a layer; else RP_USAGE. */
+int rp_net_check_ranks(const struct rp_recipe *r, struct rp_degrees ranks, struct rp_err *err) rp_must_check;
+/* The first layer, from 0, of a stage: L layers over P stages begin at ceil(stage * L / P), so that sizes differ by at most one and the last
+ * stage, which also has the logits, is never larger than the others. */
+int rp_stage_begin(int layers, int stages, int stage);
 void rp_net_free(struct rp_net *m);
 int rp_net_alive(const struct rp_net *m, struct rp_err *err) rp_must_check; /* -1 with RP_INTERRUPTED: stop */
 
@@ -116,11 +135,32 @@ void *rp_net_array(struct rp_net *m, long n, size_t size); /* zeroed, for layers
 void rp_net_use(struct rp_net *m, struct rp_op_use use);
 void rp_net_use_rows(struct rp_net *m, enum rp_op op, long rows, long width); /* an operation over [rows, width] */
 void rp_net_work(struct rp_net *m, long rows, long width); /* scratch for a column sum of that size */
-/* Scratch for a product [rows, width] that is a tree over `parallel` parts, of which each has `gathered` floats gathered. */
-void rp_net_parts(struct rp_net *m, long rows, long width, size_t gathered);
+/* Scratch of linear.c: sums, and one part gathered. */
+void rp_net_parts(struct rp_net *m, size_t partial, size_t gathered);
+/* Scratch for what other ranks send. */
+void rp_net_trade(struct rp_net *m, size_t floats);
+void rp_net_count(struct rp_net *m, int *count); /* a count in the input */
 void rp_net_groups(struct rp_net *m, struct rp_row_groups *g, long keys, long sources); /* rows of the input summed by key */
 
 /* -- for forward() and backward() -- */
+/* Tensor-parallel ranks that divide the model, and which of them this is. */
+static inline int rp_net_ranks(const struct rp_net *m)
+{
+    return m->comm->size[RP_GROUP_TENSOR];
+}
+static inline int rp_net_rank(const struct rp_net *m)
+{
+    return m->comm->rank[RP_GROUP_TENSOR];
+}
+/* Where the share of rank i begins of n rows that ranks divide; of rank `ranks`: where the last one ends. */
+static inline int rp_net_share(const struct rp_net *m, int n, int i)
+{
+    return (int)((long)n * i / rp_net_ranks(m));
+}
+/* rp_comm_exchange() of the device's memory after all operations before it; a failure is shown by rp_net_alive(). */
+void rp_net_exchange(struct rp_net *m, enum rp_group g, const struct rp_transfer *t, int n);
+/* Rank i of the tensor group has rows [at[i], at[i + 1]) of x, `width` wide, and gets the others. */
+void rp_net_gather_rows(struct rp_net *m, float *x, const int *at, long width);
 /* site: number of the dropout within the model, part of the random counter */
 struct rp_dropout rp_net_dropout(const struct rp_net *m, double p, int site, int rows_per_sample);
 /* Where the gradient of weight w goes. */

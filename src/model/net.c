@@ -6,10 +6,54 @@
 #include <stdlib.h>
 #include <string.h>
 
+int rp_stage_begin(int layers, int stages, int stage)
+{
+    return (int)(((long)stage * layers + stages - 1) / stages);
+}
+
+int rp_net_check_ranks(const struct rp_recipe *r, struct rp_degrees ranks, struct rp_err *err)
+{
+    const struct rp_model *model = rp_model_of(r);
+    const int layers = model->layers ? model->layers(r) : 1;
+    if (r->parallel_tensor % ranks.tensor != 0)
+        return rp_fail(err, RP_USAGE, "%d tensor-parallel ranks do not divide parallel.tensor %lld: choose a divisor of it", ranks.tensor,
+                       (long long)r->parallel_tensor);
+    if (!model->layers && ranks.pipeline > 1)
+        return rp_fail(err, RP_USAGE, "%d pipeline stages: %s is not divided into stages", ranks.pipeline, model->name);
+    if (ranks.pipeline > layers)
+        return rp_fail(err, RP_USAGE, "%d pipeline stages are more than the %d layers of the model", ranks.pipeline, layers);
+    return 0;
+}
+
+/* The places of this rank's stage, and what its lists of tensors have of the model. Scratch and input belong to all stages. */
+static void place(struct rp_net *m, const struct rp_recipe *r)
+{
+    static const enum rp_tensor_class staged[] = {RP_WEIGHT, RP_BUFFER, RP_SECOND_GRADIENT, RP_ACTIVATION};
+    const int stages = m->comm->size[RP_GROUP_PIPELINE], stage = m->comm->rank[RP_GROUP_PIPELINE];
+    const int layers = m->model->layers ? m->model->layers(r) : 0;
+    RP_BUG_IF(m->parallel % rp_net_ranks(m) != 0 || (stages > 1 && stages > layers));
+    m->first = stage ? rp_stage_begin(layers, stages, stage) + 1 : 0;
+    m->end = stage + 1 < stages ? rp_stage_begin(layers, stages, stage + 1) + 1 : layers + 2;
+    for (int c = 0; c < RP_TENSOR_CLASSES; c++) {
+        m->tensors[c].ranks = rp_net_ranks(m);
+        m->tensors[c].rank = rp_net_rank(m);
+    }
+    for (size_t i = 0; stages > 1 && i < sizeof staged / sizeof *staged; i++) {
+        m->tensors[staged[i]].first = m->first;
+        m->tensors[staged[i]].end = m->end;
+    }
+}
+
 struct rp_net *rp_net_new(const struct rp_recipe *r, int64_t batch)
+{
+    return rp_net_new_on(r, batch, rp_comm_self());
+}
+
+struct rp_net *rp_net_new_on(const struct rp_recipe *r, int64_t batch, struct rp_comm *c)
 {
     const struct rp_model *model = rp_model_of(r);
     struct rp_net *m = rp_alloc(model->size);
+    m->comm = c;
     m->model = model;
     m->batch = batch;
     m->parallel = (int)r->parallel_tensor;
@@ -17,13 +61,14 @@ struct rp_net *rp_net_new(const struct rp_recipe *r, int64_t batch)
     m->seed_dropout = (uint64_t)r->seed_dropout;
     m->init_range = (float)r->model_initializer_range;
     m->input = rp_alloc(model->input_size);
+    place(m, r);
     model->configure(m, r);
     model->declare(m);
     model->declare_input(m, m->input);
-    for (int c = 0; c < RP_TENSOR_CLASSES; c++) {
-        rp_tensors_end(&m->tensors[c]);
-        for (int i = 0; (c == RP_WEIGHT || c == RP_BUFFER) && i < m->tensors[c].n; i++)
-            RP_BUG_IF(m->tensors[c].t[i].dtype != RP_F32); /* state roots, checkpoints and optimizers take them for floats */
+    for (int k = 0; k < RP_TENSOR_CLASSES; k++) {
+        rp_tensors_end(&m->tensors[k]);
+        for (int i = 0; (k == RP_WEIGHT || k == RP_BUFFER) && i < m->tensors[k].n; i++)
+            RP_BUG_IF(m->tensors[k].t[i].dtype != RP_F32); /* state roots, checkpoints and optimizers take them for floats */
     }
     return m;
 }
@@ -37,11 +82,16 @@ void rp_net_free(struct rp_net *m)
     free(m->input);
     free(m->array);
     free(m->use);
+    free(m->staged);
     free(m);
 }
 
 int rp_net_alive(const struct rp_net *m, struct rp_err *err)
 {
+    if (m->failed.code) {
+        *err = m->failed;
+        return -1;
+    }
     if (m->alive && m->alive(m->alive_arg))
         return rp_fail(err, RP_INTERRUPTED, "stopped in the middle of a step");
     return 0;
@@ -74,28 +124,30 @@ void rp_net_work(struct rp_net *m, long rows, long width)
     m->work_floats = n > m->work_floats ? n : m->work_floats;
 }
 
-void rp_net_parts(struct rp_net *m, long rows, long width, size_t gathered)
+void rp_net_parts(struct rp_net *m, size_t partial, size_t gathered)
 {
-    int levels = 1;
-    if (m->parallel == 1)
-        return;
-    for (int n = m->parallel; n > 1; n = (n + 1) / 2)
-        levels++;
-    size_t n = (size_t)levels * (size_t)rows * (size_t)width;
-    m->partial_floats = n > m->partial_floats ? n : m->partial_floats;
+    m->partial_floats = partial > m->partial_floats ? partial : m->partial_floats;
     m->gathered_floats = gathered > m->gathered_floats ? gathered : m->gathered_floats;
-    rp_net_use_rows(m, RP_OP_copy_columns, rows, width);
-    rp_net_use_rows(m, RP_OP_bias_add, rows, width);
+}
+
+void rp_net_trade(struct rp_net *m, size_t floats)
+{
+    m->traded_floats = floats > m->traded_floats ? floats : m->traded_floats;
+}
+
+void rp_net_count(struct rp_net *m, int *count)
+{
+    RP_BUG_IF(m->n_groups == RP_GROUPS_MAX);
+    m->groups[m->n_groups++] = count;
 }
 
 void rp_net_groups(struct rp_net *m, struct rp_row_groups *g, long keys, long sources)
 {
     struct rp_tensors *l = &m->tensors[RP_INPUT];
-    RP_BUG_IF(m->n_groups == RP_GROUPS_MAX);
     rp_tensors_add(l, &(struct rp_tensor){.name = "keys of groups", .at = &g->key, .dtype = RP_I32, .dim = {keys}});
     rp_tensors_add(l, &(struct rp_tensor){.name = "starts of groups", .at = &g->start, .dtype = RP_I32, .dim = {keys + 1}});
     rp_tensors_add(l, &(struct rp_tensor){.name = "rows of groups", .at = &g->source, .dtype = RP_I32, .dim = {sources}});
-    m->groups[m->n_groups++] = &g->n;
+    rp_net_count(m, &g->n);
 }
 
 struct rp_dropout rp_net_dropout(const struct rp_net *m, double p, int site, int rows_per_sample)
@@ -109,4 +161,56 @@ struct rp_dropout rp_net_dropout(const struct rp_net *m, double p, int site, int
         .threshold = (uint32_t)(p * 4294967296.0),
         .scale = (float)(1.0 / (1.0 - p)),
     };
+}
+
+/* ---- exchange ---- */
+
+static int exchange_staged(struct rp_net *m, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err)
+{
+    const struct rp_backend *b = m->dev->backend;
+    RP_FREE struct rp_transfer *on_host = rp_alloc((size_t)n * sizeof *on_host);
+    size_t bytes = 0;
+    for (int i = 0; i < n; i++)
+        bytes += t[i].bytes;
+    if (bytes > m->staged_bytes) {
+        m->staged = rp_realloc(m->staged, bytes);
+        m->staged_bytes = bytes;
+    }
+    char *host = m->staged;
+    for (int i = 0; i < n; host += t[i++].bytes) {
+        on_host[i] = t[i];
+        on_host[i].data = host;
+        if (t[i].send && b->download(m->dev, host, t[i].data, t[i].bytes, err) < 0)
+            return -1;
+    }
+    if (rp_comm_exchange(m->comm, g, on_host, n, err) < 0)
+        return -1;
+    for (int i = 0; i < n; i++)
+        if (!t[i].send && b->upload(m->dev, t[i].data, on_host[i].data, t[i].bytes, err) < 0)
+            return -1;
+    return 0;
+}
+
+void rp_net_exchange(struct rp_net *m, enum rp_group g, const struct rp_transfer *t, int n)
+{
+    struct rp_err err = {0};
+    const int direct = m->comm->device || !m->dev->backend->separate_memory;
+    if (m->failed.code)
+        return;
+    if (m->dev->backend->sync(m->dev, &err) < 0 ||
+        (direct ? rp_comm_exchange(m->comm, g, t, n, &err) : exchange_staged(m, g, t, n, &err)) < 0)
+        m->failed = err;
+}
+
+void rp_net_gather_rows(struct rp_net *m, float *x, const int *at, long width)
+{
+    const int own = rp_net_rank(m), ranks = rp_net_ranks(m);
+    RP_FREE struct rp_transfer *t = rp_alloc(2 * (size_t)ranks * sizeof *t);
+    int n = 0;
+    for (int i = 0; i < ranks; i++)
+        if (i != own) {
+            t[n++] = (struct rp_transfer){i, 1, x + at[own] * width, (size_t)(at[own + 1] - at[own]) * (size_t)width * sizeof *x};
+            t[n++] = (struct rp_transfer){i, 0, x + at[i] * width, (size_t)(at[i + 1] - at[i]) * (size_t)width * sizeof *x};
+        }
+    rp_net_exchange(m, RP_GROUP_TENSOR, t, n);
 }

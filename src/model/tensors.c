@@ -9,6 +9,24 @@
 
 #define ALIGN(bytes) (((bytes) + 63) & ~(size_t)63)
 
+static int holds(const struct rp_tensors *l, int stage)
+{
+    return !l->end || (stage >= l->first && stage < l->end);
+}
+
+/* The part of a whole tensor that this rank holds. */
+static void divide(const struct rp_tensors *l, struct rp_tensor *x)
+{
+    const int pieces = x->pieces ? x->pieces : 1;
+    x->ranks = x->shard && l->ranks ? l->ranks : 1;
+    if (x->ranks > 1) {
+        long *dim = &x->dim[x->shard - 1];
+        RP_BUG_IF(*dim % ((long)x->ranks * pieces) != 0);
+        *dim /= x->ranks;
+    }
+    x->count = holds(l, x->stage) || (x->stage_again && holds(l, x->stage_again)) ? x->whole / (size_t)x->ranks : 0;
+}
+
 void rp_tensors_add(struct rp_tensors *l, const struct rp_tensor *t)
 {
     if (l->n == l->cap) {
@@ -17,11 +35,18 @@ void rp_tensors_add(struct rp_tensors *l, const struct rp_tensor *t)
     }
     struct rp_tensor *x = &l->t[l->n++];
     *x = *t;
-    x->count = 1;
+    x->whole = 1;
     for (int i = 0; i < 4 && t->dim[i]; i++)
-        x->count *= (size_t)t->dim[i];
+        x->whole *= (size_t)t->dim[i];
+    divide(l, x);
+    if (!x->shared)
+        l->whole += x->whole;
+    if (!x->count) {
+        x->offset = l->bytes;
+        return;
+    }
     for (int i = 0; x->shared && i < l->n - 1; i++)
-        if (l->t[i].shared && !strcmp(l->t[i].name, x->name)) {
+        if (l->t[i].shared && l->t[i].count && !strcmp(l->t[i].name, x->name)) {
             RP_BUG_IF(l->t[i].count != x->count || l->t[i].room != x->room);
             x->offset = l->t[i].offset;
             return;
@@ -40,7 +65,7 @@ void rp_tensors_end(struct rp_tensors *l)
 void rp_tensors_bind(const struct rp_tensors *l, void *block, ptrdiff_t delta)
 {
     for (int i = 0; i < l->n; i++) {
-        void *x = (char *)block + l->t[i].offset;
+        void *x = l->t[i].count ? (char *)block + l->t[i].offset : NULL;
         if (l->t[i].at)
             memcpy((char *)l->t[i].at + delta, &x, sizeof x);
     }
@@ -96,20 +121,48 @@ int rp_tensors_find(const struct rp_tensors *l, const char *name)
     return -1;
 }
 
+/* Elements of a shard that follow each other in a tensor of `count` elements that `shards` divide. */
+static size_t shard_run(const struct rp_tensor *t, size_t count, size_t shards)
+{
+    const size_t pieces = t->pieces ? (size_t)t->pieces : 1;
+    if (shards == 1 || (t->shard == 1 && pieces == 1))
+        return count / shards;
+    RP_BUG_IF(t->shard > 2 || t->dim[t->shard]); /* the last axis of a vector or matrix */
+    return count / (t->shard == 2 ? (size_t)t->dim[0] : 1) / pieces / shards;
+}
+
+/* Where element j of shard i is: rows of `pieces` runs of each shard, side by side. */
+static size_t shard_element(const struct rp_tensor *t, size_t count, size_t shards, size_t i, size_t j)
+{
+    const size_t run = shard_run(t, count, shards);
+    return (j / run * shards + i) * run + j % run;
+}
+
 size_t rp_tensor_shard_element(const struct rp_tensor *t, int parallel, int i, size_t j)
 {
-    const size_t shards = (size_t)rp_tensor_shards(t, parallel), pieces = t->pieces ? (size_t)t->pieces : 1;
-    if (shards == 1 || (t->shard == 1 && pieces == 1))
-        return (size_t)i * (t->count / shards) + j;
-    const size_t rows = t->shard == 2 ? (size_t)t->dim[0] : 1, cols = t->count / rows, each = cols / pieces / shards;
-    const size_t wide = pieces * each, column = j % wide;
-    return j / wide * cols + (column / each * shards + (size_t)i) * each + column % each;
+    return shard_element(t, t->count, (size_t)rp_tensor_shards(t, parallel), (size_t)i, j);
+}
+
+size_t rp_tensor_whole_element(const struct rp_tensor *t, int rank, size_t j)
+{
+    return shard_element(t, t->whole, (size_t)t->ranks, t->ranks > 1 ? (size_t)rank : 0, j);
+}
+
+size_t rp_tensor_whole_run(const struct rp_tensor *t)
+{
+    return shard_run(t, t->whole, (size_t)t->ranks);
 }
 
 size_t rp_tensor_parts(const struct rp_tensor *t, int parallel, size_t floats)
 {
     size_t shards = (size_t)rp_tensor_shards(t, parallel);
     return shards * ((t->count / shards + floats - 1) / floats);
+}
+
+size_t rp_tensor_whole_parts(const struct rp_tensor *t, int parallel, size_t floats)
+{
+    size_t shards = t->shard ? (size_t)parallel : 1;
+    return shards * ((t->whole / shards + floats - 1) / floats);
 }
 
 size_t rp_tensors_largest(const struct rp_tensors *l)

@@ -8,6 +8,9 @@
  *
  * Every tensor is aligned to 64 bytes, except one that is joined to the tensor before it (query, key and value are one matrix to a GEMM);
  * padding between tensors stays zero. The gradient and each optimizer slot have the layout of the block of weights.
+ *
+ * A rank may hold a part of a model: of every tensor with a shard axis one of `ranks` equal parts, and the tensors of its own stages. The
+ * others stay in the list, with no elements and a NULL pointer: a tensor's index is the same on every rank.
  */
 #pragma once
 
@@ -27,9 +30,10 @@ struct rp_tensor {
     const char *name;   /* public name of a weight or buffer, a description of others; %d: the number of the layer */
     void *at;           /* the pointer to set, a T ** */
     enum rp_dtype dtype;
-    long dim[4];        /* row-major; 0: no such dimension */
+    long dim[4];        /* row-major; 0: no such dimension. Declared whole; in a list those of this rank's part */
     int layer;          /* from 1: number + 1 of the layer that it belongs to; 0: none */
     int stage;          /* place in forward order: pipeline stages are ranges of it */
+    int stage_again;    /* of a weight that a later place uses too: that place; the rank of `stage` owns it. 0: none */
     int shard;          /* 1 + the axis that tensor-parallel ranks divide; 0: whole on every rank */
     int pieces;         /* of the sharded axis: matrices side by side, each divided; 0: 1 */
     int joined;         /* starts directly after the tensor before */
@@ -43,14 +47,20 @@ struct rp_tensor {
     long least;         /* the fewest rows that a file may have; missing rows are 0; 0: all rows */
     size_t room;        /* least bytes: what overwrites it may be larger */
     const char *made_by; /* operations that write it, for reports of NaN; NULL: not searched */
-    size_t offset, count; /* set by rp_tensors_add(): bytes from the start of the block, elements */
+    /* set by rp_tensors_add(): */
+    size_t offset, count; /* bytes from the start of the block; elements on this rank, 0: a tensor of other stages */
+    size_t whole;         /* elements on all ranks */
+    int ranks;            /* that divide it; 1: whole */
 };
 
 struct rp_tensors {
     struct rp_tensor *t;
     int n, cap;
     size_t bytes;    /* of one block */
-    size_t elements; /* of all tensors */
+    size_t elements; /* of all tensors, on this rank */
+    size_t whole;    /* ... on all ranks, each once */
+    int ranks, rank; /* ranks that divide tensors with a shard axis, 0: 1; which of them this is */
+    int first, end;  /* places in forward order that this rank holds: [first, end); end 0: all */
 };
 
 #define RP_TENSOR_NAME 128
@@ -67,15 +77,30 @@ size_t rp_tensor_bytes(const struct rp_tensor *t);
 const char *rp_tensor_name(char out[RP_TENSOR_NAME], const struct rp_tensor *t);
 int rp_name_excluded(const char *name, const char *words); /* whether it contains one of the words, which are joined with ',' */
 int rp_tensors_find(const struct rp_tensors *l, const char *name); /* index, or -1 */
-/* Shards that norms and state roots take one after the other, T of a tensor with an axis to divide; 1 otherwise. */
+/* Shards that norms and state roots take one after the other, of a tensor with an axis to divide T, of which this rank has an equal part;
+ * 1 otherwise. */
 static inline int rp_tensor_shards(const struct rp_tensor *t, int parallel)
 {
-    return t->shard ? parallel : 1;
+    return t->shard ? parallel / t->ranks : 1;
 }
-/* Where element j of shard i is in the tensor. */
+/* Whether this rank holds it, and whether its norm, update and digest are this rank's: not where `stage_again` holds a copy. */
+static inline int rp_tensor_is_owned(const struct rp_tensors *l, const struct rp_tensor *t)
+{
+    return t->count && (!l->end || (t->stage >= l->first && t->stage < l->end));
+}
+/* The dimension on all ranks. */
+static inline long rp_tensor_whole_dim(const struct rp_tensor *t, int i)
+{
+    return t->shard == i + 1 ? t->dim[i] * t->ranks : t->dim[i];
+}
+/* Where element j of a rank's part is in the whole tensor; ascending in j. */
+size_t rp_tensor_whole_element(const struct rp_tensor *t, int rank, size_t j);
+size_t rp_tensor_whole_run(const struct rp_tensor *t); /* elements that follow each other there too, from each multiple of it on */
+/* Where element j of this rank's shard i is in its part. */
 size_t rp_tensor_shard_element(const struct rp_tensor *t, int parallel, int i, size_t j);
 /* Parts of `floats` elements, the last of each shard shorter. */
 size_t rp_tensor_parts(const struct rp_tensor *t, int parallel, size_t floats);
+size_t rp_tensor_whole_parts(const struct rp_tensor *t, int parallel, size_t floats); /* on all ranks */
 size_t rp_tensors_largest(const struct rp_tensors *l);             /* bytes of the largest tensor */
 
 static inline float *rp_tensor_in(float *block, const struct rp_tensor *t)

@@ -19,6 +19,7 @@ static struct rp_attention attention_of(const struct rp_op_shape *s, const uint8
                                  .seq = s->seq,
                                  .heads = s->heads,
                                  .head_dim = s->head_dim,
+                                 .first_head = (int)(s->seed % 3) * 5,
                                  .causal = causal,
                                  .key_mask = causal ? NULL : keys,
                                  .first_key = causal && has(s, RP_VARIANT_DOCUMENTS) ? first : NULL,

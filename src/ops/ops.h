@@ -80,12 +80,13 @@ struct rp_dropout {
  * dq = chain over k of ds*k; dk = chain over q of ds*q; dv = chain over q of pd*do; masked keys have dk = dv = +0. */
 struct rp_attention {
     int batch, seq, heads, head_dim; /* width = heads * head_dim */
+    int first_head;                  /* its number within the sample, which dropout counts with: others are on other ranks */
     float scale;                     /* 1/sqrt(head_dim), computed by the host in fp32: 1.0f / sqrtf(head_dim) */
     int causal;                      /* query q attends to keys 0..q only; then key_mask is NULL */
     const uint8_t *key_mask;         /* [batch, seq], 1 = attend; at least one 1 per sample; NULL: all */
     const int32_t *first_key;        /* [batch, seq], causal only: query q attends to keys first_key[q]..q; never less than the one before;
                                       * NULL: 0 */
-    struct rp_dropout drop;          /* rows_per_sample = heads * seq, width = seq */
+    struct rp_dropout drop;          /* rows_per_sample = heads * seq, width = seq; rows of a sample count from first_head * seq */
 };
 
 /* Source rows grouped by the row they are summed into; made on the host by sorting, keys ascending. */

@@ -70,11 +70,11 @@ static int dropout_on(const struct rp_dropout *d)
     return d && d->threshold != 0;
 }
 
-/* Decide element (row, col), row counted over the whole tensor, and note the decision in the mask. The byte's bits past the
- * width are 0. */
-static int decide(uint8_t *mask, const struct rp_dropout *d, long row, long col, long width)
+/* Decide element (row, col), row counted over the whole tensor, whose samples have `before` rows more on other ranks, before these; and
+ * note the decision in the mask. The byte's bits past the width are 0. */
+static int decide(uint8_t *mask, const struct rp_dropout *d, long before, long row, long col, long width)
 {
-    long stride = rp_mask_stride(width), e = row % d->rows_per_sample * stride + col;
+    long stride = rp_mask_stride(width), e = (before + row % d->rows_per_sample) * stride + col;
     uint32_t x[4] = {(uint32_t)(e / 4), d->first_sample + (uint32_t)(row / d->rows_per_sample), d->site, d->step};
     rp_philox(x, d->seed);
     int keep = x[e % 4] >= d->threshold;
@@ -168,7 +168,7 @@ static void ref_residual_layernorm_forward(struct rp_dev *dev, float *y, float *
         for (long j = 0; j < width; j++) {
             float h = x[r * width + j];
             if (dropout_on(drop))
-                h = decide(mask, drop, r, j, width) ? h * drop->scale : 0.0f;
+                h = decide(mask, drop, 0, r, j, width) ? h * drop->scale : 0.0f;
             sum[j] = h + residual[r * width + j];
             if (z)
                 z[r * width + j] = sum[j];
@@ -231,7 +231,7 @@ static void ref_dropout_forward(struct rp_dev *dev, float *y, uint8_t *mask, con
         for (long j = 0; j < width; j++) {
             float v = x[r * width + j];
             if (dropout_on(drop))
-                v = decide(mask, drop, r, j, width) ? v * drop->scale : 0.0f;
+                v = decide(mask, drop, 0, r, j, width) ? v * drop->scale : 0.0f;
             y[r * width + j] = v;
         }
 }

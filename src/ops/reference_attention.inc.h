@@ -44,6 +44,7 @@ static float score(const struct reference_head *h, const float *qkv, long q, lon
 static void ref_attention_forward(struct rp_dev *dev, float *o, float *row_max, float *row_inv, uint8_t *mask, const float *qkv,
                                   const struct rp_attention *a)
 {
+    const long before = (long)a->first_head * a->seq;
     for (long bh = 0; bh < (long)a->batch * a->heads; bh++) {
         struct reference_head h = head_of(a, bh / a->heads, bh % a->heads);
         const float *v = qkv + h.x0 + 2 * h.width;
@@ -65,7 +66,7 @@ static void ref_attention_forward(struct rp_dev *dev, float *o, float *row_max, 
             for (long d = 0; d < a->head_dim; d++)
                 out[d] = 0.0f;
             for (long k = 0; k < a->seq; k++) {
-                int keep = dropout_on(&a->drop) && (!a->causal || k <= q) ? decide(mask, &a->drop, h.row0 + q, k, a->seq) : 1;
+                int keep = dropout_on(&a->drop) && (!a->causal || k <= q) ? decide(mask, &a->drop, before, h.row0 + q, k, a->seq) : 1;
                 if (!attended(&h, q, k))
                     continue;
                 float pd = r_exp(score(&h, qkv, q, k) - m) * inv;

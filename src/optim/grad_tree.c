@@ -2,10 +2,9 @@
 
 #include "base/err.h"
 
-/* Whether the nodes [a, mid) and [mid, hi) are siblings in the tree over all leaves. */
-static int are_siblings(int64_t a, int64_t mid, int64_t hi)
+int rp_grad_tree_siblings(int64_t lo, int64_t mid, int64_t hi)
 {
-    return mid - a == hi - mid && a % (2 * (mid - a)) == 0;
+    return mid - lo == hi - mid && lo % (2 * (mid - lo)) == 0;
 }
 
 int rp_grad_tree_blocks(int64_t first, int64_t leaves)
@@ -15,7 +14,7 @@ int rp_grad_tree_blocks(int64_t first, int64_t leaves)
     for (int64_t i = first; i < first + leaves; i++) {
         lo[n++] = i;
         most = n > most ? n : most;
-        for (; n >= 2 && are_siblings(lo[n - 2], lo[n - 1], i + 1); n--)
+        for (; n >= 2 && rp_grad_tree_siblings(lo[n - 2], lo[n - 1], i + 1); n--)
             ;
     }
     return most;
@@ -36,7 +35,8 @@ float *rp_grad_tree_leaf(struct rp_grad_tree *t)
 static void merge(struct rp_grad_tree *t)
 {
     int a = t->n - 2, b = t->n - 1;
-    t->dev->op->add(t->dev, t->block[a], t->block[a], t->block[b], t->floats);
+    if (t->floats)
+        t->dev->op->add(t->dev, t->block[a], t->block[a], t->block[b], t->floats);
     t->node[a].sum.loss += t->node[b].sum.loss;
     for (int i = 0; i < RP_LOSS_PARTS_MAX; i++)
         t->node[a].sum.part[i] += t->node[b].sum.part[i];
@@ -50,7 +50,7 @@ void rp_grad_tree_push_node(struct rp_grad_tree *t, int64_t lo, int64_t hi, cons
     t->node[t->n].lo = lo;
     t->node[t->n].hi = hi;
     t->node[t->n++].sum = *l;
-    while (t->n >= 2 && are_siblings(t->node[t->n - 2].lo, t->node[t->n - 1].lo, t->node[t->n - 1].hi))
+    while (t->n >= 2 && rp_grad_tree_siblings(t->node[t->n - 2].lo, t->node[t->n - 1].lo, t->node[t->n - 1].hi))
         merge(t);
 }
 

@@ -35,6 +35,9 @@ struct rp_grad_tree {
     } node[64];
 };
 
+/* Whether the nodes [lo, mid) and [mid, hi) are siblings in the tree over all leaves. */
+int rp_grad_tree_siblings(int64_t lo, int64_t mid, int64_t hi);
+/* floats 0: losses only, without a device and blocks. */
 void rp_grad_tree_init(struct rp_grad_tree *t, struct rp_dev *dev, float *const *block, int blocks, size_t floats);
 float *rp_grad_tree_leaf(struct rp_grad_tree *t); /* write the gradient here, then push() */
 void rp_grad_tree_push(struct rp_grad_tree *t, int64_t index, const struct rp_losses *l);

@@ -134,26 +134,69 @@ const float *rp_trained_shard(const struct rp_trained *x, const struct rp_tensor
     return x->gathered;
 }
 
-/* Square sums of a tensor's chunks; returns their number. */
-static size_t chunk_sums(const struct rp_trained *x, const struct rp_tensor *t, const float *data, float *out)
+/* Square sums of the own chunks of weight i, to their places in out, which has all of the tensor's. */
+static void chunk_sums(const struct rp_trained *x, int i, const float *data, float *out)
 {
-    size_t chunks = 0, n;
-    for (int i = 0; i < rp_tensor_shards(t, x->parallel); i++) {
-        const float *shard = rp_trained_shard(x, t, data, i, &n);
-        x->dev->op->square_sums(x->dev, out + chunks, shard, n);
-        chunks += (n + RP_NORM_CHUNK - 1) / RP_NORM_CHUNK;
+    struct rp_run_of_chunks run[RP_SHARDS_MAX];
+    const struct rp_tensor *t = &x->weights->t[i];
+    const int ranges = rp_tensor_shards_are_ranges(t, x->parallel), runs = rp_shares_runs(&x->shares, i, run);
+    for (int k = 0; ranges && k < runs; k++)
+        x->dev->op->square_sums(x->dev, out + run[k].chunk, data + run[k].first, run[k].count);
+    for (int shard = 0; !ranges && runs && shard < rp_tensor_shards(t, x->parallel); shard++) {
+        size_t n;
+        const float *part = rp_trained_shard(x, t, data, shard, &n);
+        x->dev->op->square_sums(x->dev, out, part, n);
+        out += (n + RP_NORM_CHUNK - 1) / RP_NORM_CHUNK;
     }
-    return chunks;
+}
+
+/* Of weight i in this rank's list, and on all ranks. */
+static size_t own_chunks(const struct rp_trained *x, int i)
+{
+    return rp_tensor_parts(&x->weights->t[i], x->parallel, RP_NORM_CHUNK);
+}
+static size_t chunks_of(const struct rp_trained *x, int i)
+{
+    return x->parts ? rp_parts_chunks(x->parts, i) : own_chunks(x, i);
+}
+
+static int has_peers(const struct rp_trained *x)
+{
+    return x->shares.n > 1 || (x->parts && rp_parts_are_several(x->parts));
+}
+
+/* The sums of this rank's list become those of all weights. Returns their number, or 0 on failure. */
+static size_t gather_parts(const struct rp_trained *x, float *sums, struct rp_err *err)
+{
+    const size_t own = rp_parts_own_chunks(x->parts), all = rp_parts_all_chunks(x->parts);
+    RP_FREE float *here = rp_alloc(own * sizeof *here + 1), *whole = rp_alloc(all * sizeof *whole);
+    if (x->dev->backend->sync(x->dev, err) < 0 || x->dev->backend->download(x->dev, here, sums, own * sizeof *here, err) < 0 ||
+        rp_parts_gather(x->parts, whole, here, sizeof *whole, err) < 0 ||
+        x->dev->backend->upload(x->dev, sums, whole, all * sizeof *whole, err) < 0)
+        return 0;
+    return all;
+}
+
+/* Square sums of all chunks of a block; with several ranks each computes its own. Returns their number, or 0 on failure. */
+static size_t all_chunk_sums(const struct rp_trained *x, float *block, float *out, struct rp_err *err)
+{
+    size_t chunks = 0;
+    for (int i = 0; i < x->weights->n; i++) {
+        chunk_sums(x, i, rp_tensor_in(block, &x->weights->t[i]), out + chunks);
+        chunks += own_chunks(x, i);
+    }
+    if (x->shares.n > 1 &&
+        (x->dev->backend->sync(x->dev, err) < 0 || rp_shares_gather(&x->shares, out, sizeof *out, err) < 0))
+        return 0;
+    return x->parts && rp_parts_are_several(x->parts) ? gather_parts(x, out, err) : chunks;
 }
 
 int rp_global_norm(float *norm, const struct rp_trained *x, float inv_micros, struct rp_err *err)
 {
-    size_t chunks = 0;
+    const size_t chunks = all_chunk_sums(x, x->g, x->chunks, err);
     float sum;
-    for (int i = 0; i < x->weights->n; i++) {
-        const struct rp_tensor *t = &x->weights->t[i];
-        chunks += chunk_sums(x, t, rp_tensor_in(x->g, t), x->chunks + chunks);
-    }
+    if (!chunks)
+        return -1;
     x->dev->op->tree_sum(x->dev, x->sums, x->chunks, chunks);
     if (x->dev->backend->sync(x->dev, err) < 0 || x->dev->backend->download(x->dev, &sum, x->sums, sizeof sum, err) < 0)
         return -1;
@@ -194,70 +237,136 @@ static float decay_of(const struct rp_optim *o, int i)
     return o->excluded[i] ? 0.0f : (float)o->weight_decay;
 }
 
-static void adamw(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float grad_scale)
+/* The own part of weight i, which this rank updates. */
+struct own_part {
+    size_t n;
+    float *w, *g, *slot[RP_SLOTS_MAX];
+};
+
+static struct own_part own_part_of(const struct rp_trained *x, int i)
 {
-    struct rp_adam a = adam_of(o, t, grad_scale);
-    for (int i = 0; i < x->weights->n; i++) {
-        const struct rp_tensor *w = &x->weights->t[i];
-        a.weight_decay = decay_of(o, i);
-        x->dev->op->adam_update(x->dev, rp_tensor_in(x->w, w), rp_tensor_in(x->slot[0], w), rp_tensor_in(x->slot[1], w),
-                                rp_tensor_in(x->g, w), w->count, &a);
-    }
+    const struct rp_tensor *t = &x->weights->t[i];
+    size_t first;
+    struct own_part p = {.n = rp_share_of_tensor(&x->shares.of[x->shares.own], t, &first)};
+    if (!rp_tensor_is_owned(x->weights, t))
+        return (struct own_part){0};
+    p.w = rp_tensor_in(x->w, t) + first;
+    p.g = rp_tensor_in(x->g, t) + first;
+    for (int k = 0; k < rp_optimizer_slots(x->optimizer); k++)
+        p.slot[k] = rp_tensor_in(x->slot[k], t) + first;
+    return p;
 }
 
-/* sums = {sum of w*w, sum of g*g}, or zeros for a tensor that is not adapted: the ratio is then 1 */
-static void trust_sums(const struct rp_trained *x, const struct rp_tensor *t, int adapted)
+static int adamw(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float grad_scale, struct rp_err *err)
+{
+    struct rp_adam a = adam_of(o, t, grad_scale);
+    (void)err;
+    for (int i = 0; i < x->weights->n; i++) {
+        const struct own_part p = own_part_of(x, i);
+        a.weight_decay = decay_of(o, i);
+        if (p.n)
+            x->dev->op->adam_update(x->dev, p.w, p.slot[0], p.slot[1], p.g, p.n, &a);
+    }
+    return 0;
+}
+
+/* Square sums of the weights and of g, for trust ratios: those of all ranks are gathered at once, before the first is used. */
+static int gather_trust_sums(const struct rp_trained *x, struct rp_err *err)
+{
+    if (!has_peers(x))
+        return 0;
+    size_t chunks = all_chunk_sums(x, x->w, x->chunks, err);
+    return chunks && all_chunk_sums(x, x->g, x->chunks + chunks, err) ? 0 : -1;
+}
+
+/* sums = {sum of w*w, sum of g*g}, or zeros for a tensor that is not adapted: the ratio is then 1. before: chunks of the tensors before. */
+static void trust_sums(const struct rp_trained *x, int i, size_t before, size_t all, int adapted)
 {
     const struct rp_ops *op = x->dev->op;
-    if (!adapted) {
+    const struct rp_tensor *t = &x->weights->t[i];
+    const size_t chunks = chunks_of(x, i);
+    if (!adapted)
         op->fill(x->dev, x->sums, 0.0f, 2);
-        return;
+    else if (has_peers(x)) {
+        op->tree_sum(x->dev, &x->sums[0], x->chunks + before, chunks);
+        op->tree_sum(x->dev, &x->sums[1], x->chunks + all + before, chunks);
+    } else {
+        chunk_sums(x, i, rp_tensor_in(x->w, t), x->chunks);
+        op->tree_sum(x->dev, &x->sums[0], x->chunks, chunks);
+        chunk_sums(x, i, rp_tensor_in(x->g, t), x->chunks);
+        op->tree_sum(x->dev, &x->sums[1], x->chunks, chunks);
     }
-    op->tree_sum(x->dev, &x->sums[0], x->chunks, chunk_sums(x, t, rp_tensor_in(x->w, t), x->chunks));
-    op->tree_sum(x->dev, &x->sums[1], x->chunks, chunk_sums(x, t, rp_tensor_in(x->g, t), x->chunks));
 }
 
-static void lamb(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float grad_scale)
+static size_t all_chunks(const struct rp_trained *x)
+{
+    size_t n = 0;
+    for (int i = 0; i < x->weights->n; i++)
+        n += chunks_of(x, i);
+    return n;
+}
+
+static int lamb(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float grad_scale, struct rp_err *err)
 {
     struct rp_adam a = adam_of(o, t, grad_scale);
+    const size_t all = all_chunks(x);
+    size_t before = 0;
     for (int i = 0; i < x->weights->n; i++) {
-        const struct rp_tensor *w = &x->weights->t[i];
+        const struct own_part p = own_part_of(x, i);
         a.weight_decay = decay_of(o, i);
-        x->dev->op->lamb_direction(x->dev, rp_tensor_in(x->g, w), rp_tensor_in(x->slot[0], w), rp_tensor_in(x->slot[1], w),
-                                   rp_tensor_in(x->w, w), w->count, &a);
-        trust_sums(x, w, !o->excluded[i]);
-        x->dev->op->lamb_apply(x->dev, rp_tensor_in(x->w, w), rp_tensor_in(x->g, w), x->sums, a.lr, w->count);
+        if (p.n)
+            x->dev->op->lamb_direction(x->dev, p.g, p.slot[0], p.slot[1], p.w, p.n, &a);
     }
+    if (gather_trust_sums(x, err) < 0)
+        return -1;
+    for (int i = 0; i < x->weights->n; before += chunks_of(x, i++)) {
+        const struct own_part p = own_part_of(x, i);
+        if (!p.n)
+            continue;
+        trust_sums(x, i, before, all, !o->excluded[i]);
+        x->dev->op->lamb_apply(x->dev, p.w, p.g, x->sums, a.lr, p.n);
+    }
+    return 0;
 }
 
-static void sgd(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float grad_scale)
+static int sgd(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float grad_scale, struct rp_err *err)
 {
     struct rp_sgd a = {.grad_scale = grad_scale, .lr = (float)rp_learning_rate(o, t), .momentum = (float)o->momentum, .nesterov = o->nesterov};
+    (void)err;
     for (int i = 0; i < x->weights->n; i++) {
-        const struct rp_tensor *w = &x->weights->t[i];
+        const struct own_part p = own_part_of(x, i);
         a.weight_decay = decay_of(o, i);
-        x->dev->op->sgd_update(x->dev, rp_tensor_in(x->w, w), rp_tensor_in(x->slot[0], w), rp_tensor_in(x->g, w), w->count, &a);
+        if (p.n)
+            x->dev->op->sgd_update(x->dev, p.w, p.slot[0], p.g, p.n, &a);
     }
+    return 0;
 }
 
-static void lars(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float grad_scale)
+static int lars(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float grad_scale, struct rp_err *err)
 {
     struct rp_lars a = {.grad_scale = grad_scale, .lr = (float)rp_learning_rate(o, t), .momentum = (float)o->momentum,
                         .eeta = (float)o->trust, .eps = (float)o->eps, .nesterov = o->nesterov};
-    for (int i = 0; i < x->weights->n; i++) {
-        const struct rp_tensor *w = &x->weights->t[i];
+    const size_t all = all_chunks(x);
+    size_t before = 0;
+    if (gather_trust_sums(x, err) < 0)
+        return -1;
+    for (int i = 0; i < x->weights->n; before += chunks_of(x, i++)) {
+        const struct own_part p = own_part_of(x, i);
+        if (!p.n)
+            continue;
         a.weight_decay = decay_of(o, i);
         a.adapt = !o->excluded[i];
-        trust_sums(x, w, a.adapt);
-        x->dev->op->lars_update(x->dev, rp_tensor_in(x->w, w), rp_tensor_in(x->slot[0], w), rp_tensor_in(x->g, w), x->sums, w->count, &a);
+        trust_sums(x, i, before, all, a.adapt);
+        x->dev->op->lars_update(x->dev, p.w, p.slot[0], p.g, x->sums, p.n, &a);
     }
+    return 0;
 }
 
 static const struct rp_optimizer optimizers[] = {
     [RP_OPTIMIZER_adamw] = {.name = "adamw", .slot = {"m", "v"}, .update = adamw, .use = {RP_OP_adam_update}, .uses = 1},
-    [RP_OPTIMIZER_lamb] = {.name = "lamb", .slot = {"m", "v"}, .update = lamb, .use = {RP_OP_lamb_direction, RP_OP_lamb_apply}, .uses = 2},
+    [RP_OPTIMIZER_lamb] = {.name = "lamb", .slot = {"m", "v"}, .update = lamb, .adapts = 1, .use = {RP_OP_lamb_direction, RP_OP_lamb_apply}, .uses = 2},
     [RP_OPTIMIZER_sgd] = {.name = "sgd", .slot = {"momentum"}, .update = sgd, .use = {RP_OP_sgd_update}, .uses = 1},
-    [RP_OPTIMIZER_lars] = {.name = "lars", .slot = {"momentum"}, .update = lars, .use = {RP_OP_lars_update}, .uses = 1},
+    [RP_OPTIMIZER_lars] = {.name = "lars", .slot = {"momentum"}, .update = lars, .adapts = 1, .use = {RP_OP_lars_update}, .uses = 1},
 };
 _Static_assert(sizeof optimizers / sizeof *optimizers == RP_OPTIMIZER_COUNT, "each optimizer of a recipe has its row");
 
@@ -284,7 +393,7 @@ static float clip_factor(const struct rp_optim *o, float norm)
     return c < 1.0f ? c : 1.0f;
 }
 
-void rp_optim_step(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float norm, float inv_micros)
+int rp_optim_step(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float norm, float inv_micros, struct rp_err *err)
 {
-    o->optimizer->update(o, x, t, inv_micros * clip_factor(o, norm));
+    return o->optimizer->update(o, x, t, inv_micros * clip_factor(o, norm), err);
 }

@@ -1,7 +1,8 @@
 /* Optimizers: learning-rate schedule, global gradient norm, clipping, AdamW as BERT's authors wrote it, LAMB.
  *
  * What:    the summed gradient of G micro-batches -> new weights and slots.
- * Flow:    rp_global_norm() -> rp_optim_step(); both walk the list of weights in order.
+ * Flow:    rp_global_norm() -> rp_optim_step(); both walk the list of weights in order, each rank within its share (shares.h). Sums of
+ *          chunks are gathered from all ranks, so that every rank adds them in the same tree.
  * Owner:   struct rp_optim owns its list of exclusions; tensors are borrowed through struct rp_trained.
  * Extend:  a row of optimizers[] (the state root, checkpoints and the memory plan follow from its slots), its name in RP_OPTIMIZERS of
  *          recipe/choices.h, its function in optim.c, its expressions in ops.
@@ -26,6 +27,7 @@
 #include "backend/backend.h"
 #include "base/err.h"
 #include "model/tensors.h"
+#include "optim/parts.h"
 #include "recipe/recipe.h"
 
 #include <stdint.h>
@@ -39,7 +41,8 @@ struct rp_trained;
 struct rp_optimizer {
     const char *name;
     const char *slot[RP_SLOTS_MAX + 1]; /* state for each weight, by its name in checkpoints and state roots; ended by NULL */
-    void (*update)(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float grad_scale);
+    int (*update)(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float grad_scale, struct rp_err *err);
+    int adapts; /* uses norms of each tensor */
     enum rp_op use[RP_OPTIMIZER_USES_MAX]; /* its operations over whole tensors, for the memory plan; the norm's are everyone's */
     int uses;
 };
@@ -51,8 +54,11 @@ struct rp_trained {
     struct rp_dev *dev;
     const struct rp_optimizer *optimizer;
     const struct rp_tensors *weights, *buffers;
-    float *w, *buffer, *slot[RP_SLOTS_MAX], *g;
-    float *chunks;   /* one per 4096-element chunk of every weight */
+    float *w, *buffer, *g;
+    float *slot[RP_SLOTS_MAX]; /* as if there were one for every weight; only those of the own share are in memory */
+    struct rp_shares shares;
+    const struct rp_parts *parts; /* of all ranks; NULL without a device */
+    float *chunks;   /* one per 4096-element chunk of every weight; two arrays where several ranks adapt each tensor (LAMB, LARS) */
     float *sums;     /* 4 floats */
     uint8_t *leaves; /* digests of one tensor's leaves, for state roots */
     int parallel;    /* tensor-parallel degree: shards of a tensor with an axis to divide, one after the other */
@@ -85,5 +91,5 @@ double rp_cos_pi(double x);                                   /* cos(pi x) for x
 
 /* Norm of the mean gradient; inv_micros = 1/G. */
 int rp_global_norm(float *norm, const struct rp_trained *x, float inv_micros, struct rp_err *err) rp_must_check;
-/* One update, t from 1. In LAMB the gradient block becomes the update direction. */
-void rp_optim_step(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float norm, float inv_micros);
+/* One update of the own share, t from 1. In LAMB the gradient block becomes the update direction. */
+int rp_optim_step(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float norm, float inv_micros, struct rp_err *err) rp_must_check;

@@ -35,6 +35,8 @@
     X(RP_FRAME_DEVICE, "device") /* parent to repro-gpu: {"device", "max_seq", "max_rows"}: can it train? VALUES: job.h */ \
     X(RP_FRAME_SELFTEST, "selftest") /* parent to repro-gpu: {"device"}: VALUES {"report": [...], "failed": why} */  \
     X(RP_FRAME_SPEED, "speed")       /* parent to repro-gpu: {"device", "seconds"}: VALUES likewise, the rows of backend/speed.h */ \
+    X(RP_FRAME_LISTEN, "listen") /* a worker that is one of several ranks: the port where others reach it */                        \
+    X(RP_FRAME_PEERS, "peers")   /* parent, to all ranks: where each of them is */                                                  \
     X(RP_FRAME_TELEMETRY, "telemetry") /* repro-gpu while it trains: one line of steps/rank0.telemetry.jsonl, or {"reason"}: why none come */ \
     /* between the processes of a job, launch/join.c */                                                                \
     X(RP_FRAME_JOIN, "join")       /* member: who it is and what it brings */                                          \
@@ -43,7 +45,9 @@
     X(RP_FRAME_BEAT, "beat")       /* both: nothing else was sent for a second */                                      \
     X(RP_FRAME_ABORT, "abort")     /* both: {"code", "message"}: the job ends, for everybody */                        \
     X(RP_FRAME_BYE, "bye")         /* both: nothing more comes, and that is in order */                                \
-    X(RP_FRAME_CAPTURE, "capture") /* member: a document about its machine */
+    X(RP_FRAME_CAPTURE, "capture") /* leader: {"salt"}: capture this machine; member: {"capture", "hwloc"}, or FAILED */  \
+    X(RP_FRAME_READY, "ready")     /* member: {"data"}: the digest of its samples */                                   \
+    X(RP_FRAME_RELAY, "relay")     /* member: {"rank", "frame", "body"}: a frame of one of its workers */
 
 enum rp_frame {
 #define X(id, text) id,

@@ -3,6 +3,7 @@
 #define ACHIEVED                                                                                                               \
     "results.flops_per_s, which counts the FLOPs of the model's GEMMs over the whole timed windows by the host's clock; " \
     "gemm_share: its ratio to the higher of the two GEMM ceilings"
+#define OF_RANK "; of several ranks the part of it that is the slowest one's share of samples and model, to that rank's ceilings"
 
 static const struct {
     const char *name, *rate, *formula;
@@ -55,21 +56,32 @@ static double product(const json_t *one_side)
     return json_number_value(json_object_get(json_object_get(one_side, "gemm"), "flops_per_s"));
 }
 
-static json_t *achieved(const json_t *before, const json_t *after, const json_t *results)
+/* The part of all work that the rank does whose ceilings these are: 1 of one rank. Stages and parts of tensors count as equal. */
+static double share_of_rank(const json_t *world, const json_t *results)
 {
-    const json_t *rate = json_object_get(results, "flops_per_s");
-    double best = product(before) > product(after) ? product(before) : product(after);
-    json_t *share = json_is_number(rate) && best > 0 ? json_real(json_number_value(rate) / best) : json_null();
-    return json_pack("{s:O, s:o, s:s}", "flops_per_s", rate, "gemm_share", share, "formula", ACHIEVED);
+    const json_t *rank = json_array_get(json_object_get(world, "rank"), (size_t)json_integer_value(json_object_get(world, "slowest")));
+    double own = json_number_value(json_object_get(rank, "samples_per_step")), all = json_number_value(json_object_get(results, "samples_per_step"));
+    double of_model = json_number_value(json_object_get(world, "tensor")) * json_number_value(json_object_get(world, "pipeline"));
+    return rank && all > 0 && of_model > 0 ? own / all / of_model : 1;
 }
 
-json_t *rp_ceilings_json(const json_t *raw, const json_t *results)
+static json_t *achieved(const json_t *before, const json_t *after, const json_t *results, const json_t *world)
+{
+    const json_t *rate = json_object_get(results, "flops_per_s");
+    const int one = json_integer_value(json_object_get(world, "ranks")) < 2;
+    double best = product(before) > product(after) ? product(before) : product(after);
+    json_t *share = json_is_number(rate) && best > 0 ? json_real(json_number_value(rate) * share_of_rank(world, results) / best)
+                                                             : json_null();
+    return json_pack("{s:O, s:o, s:s}", "flops_per_s", rate, "gemm_share", share, "formula", one ? ACHIEVED : ACHIEVED OF_RANK);
+}
+
+json_t *rp_ceilings_json(const json_t *raw, const json_t *results, const json_t *world)
 {
     json_t *out = json_object(), *formulas = json_object();
     json_t *before = side(json_object_get(raw, "before")), *after = side(json_object_get(raw, "after"));
     for (size_t k = 0; k < KINDS; k++)
         json_object_set_new(formulas, kinds[k].name, json_string(kinds[k].formula));
-    json_object_set_new(out, "achieved", achieved(before, after, results));
+    json_object_set_new(out, "achieved", achieved(before, after, results, world));
     json_object_set_new(out, "before", before);
     json_object_set_new(out, "after", after);
     json_object_set_new(out, "formulas", formulas);

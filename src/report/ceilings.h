@@ -9,8 +9,9 @@
 
 #include <jansson.h>
 
-/* Both sides have passed their schema or come from the worker. Rates that they already contain are ignored. */
-json_t *rp_ceilings_json(const json_t *raw, const json_t *results);
+/* Both sides have passed their schema or come from the worker, of several ranks from the slowest one. Rates that they already contain are
+ * ignored. world: of run.json. */
+json_t *rp_ceilings_json(const json_t *raw, const json_t *results, const json_t *world);
 
 /* The model's FLOPs count only its GEMMs, so a run stays below the ceiling of a good GEMM, with two exceptions: a GEMM of another shape may
  * be faster, and other work may have slowed the device down before and after the run: a shared processor by a factor of two; an accelerator

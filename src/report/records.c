@@ -384,7 +384,11 @@ static int check_device_time(const struct rp_step_record *r, struct records_line
 static int parse_values(struct rp_step_record *r, struct records_line *l, struct rp_err *err)
 {
     int64_t repeat, samples;
-    r->device_ns = -1;
+    r->device_ns = r->exchange_ns = -1;
+    const int ranked = l->f[RP_STEP_exchange_ns].type || l->f[RP_STEP_wait_ns].type;
+    if (ranked && (parse_whole_key(&r->exchange_ns, l, RP_STEP_exchange_ns, INT64_MAX, err) < 0 ||
+                   parse_whole_key(&r->wait_ns, l, RP_STEP_wait_ns, INT64_MAX, err) < 0))
+        return -1;
     if (l->f[RP_STEP_device_ns].type && parse_whole_key(&r->device_ns, l, RP_STEP_device_ns, INT64_MAX, err) < 0)
         return -1;
     if (parse_whole_key(&r->end_ns, l, RP_STEP_end_ns, INT64_MAX, err) < 0 ||
@@ -433,6 +437,9 @@ static int parse_record(struct rp_step_record *r, struct record_roots *roots, fl
         parse_loss_parts(parts, r, rs, learn, l, err) < 0 || parse_counters(counts, rs, learn, l, err) < 0 ||
         parse_root(r, roots, rs, l, err) < 0)
         return -1;
+    if (r->exchange_ns > r->end_ns - r->start_ns || r->wait_ns > (r->exchange_ns > 0 ? r->exchange_ns : 0))
+        return rp_fail(err, RP_MISMATCH, "%s: the step took %" PRId64 " ns, of which %" PRId64 " ns in exchanges, of which %" PRId64
+                                         " ns waiting", line_place(l), r->end_ns - r->start_ns, r->exchange_ns, r->wait_ns);
     return check_device_time(r, l, err);
 }
 
@@ -570,9 +577,14 @@ int rp_records_end(struct rp_records_in *in, const char *sha256, struct rp_err *
 
 int rp_records_parse(struct rp_records *out, const char *text, size_t size, struct rp_err *err)
 {
+    return rp_records_parse_rank(out, 0, text, size, err);
+}
+
+int rp_records_parse_rank(struct rp_records *out, int rank, const char *text, size_t size, struct rp_err *err)
+{
     char sha256[RP_SHA256_HEX];
     struct rp_records_in in = {.out = out};
-    *out = (struct rp_records){0};
+    *out = (struct rp_records){.rank = rank};
     rp_sha256_hex(sha256, text, size);
     return rp_records_piece(&in, text, size, err) < 0 ? -1 : rp_records_end(&in, sha256, err);
 }

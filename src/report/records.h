@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/hash.h"
+#include "comm/comm.h"
 #include "model/model.h"
 #include "recipe/recipe.h"
 
@@ -19,10 +20,16 @@
 
 #define RP_RECORDS_MAX 400000
 #define RP_RECORD_LINE_MAX 1024
+/* Records of each of so many ranks: verify compares one rank with the others, and has two in memory. */
+static inline int64_t rp_records_most(int64_t ranks)
+{
+    return ranks > 1 ? RP_RECORDS_MAX / 2 : RP_RECORDS_MAX;
+}
 
 struct rp_step_record {
     int64_t start_ns, end_ns, root_ns;
     int64_t input_ns; /* waiting for samples, before start_ns */
+    int64_t exchange_ns, wait_ns; /* of one of several ranks: in exchanges, and of that waiting for others; else -1 and 0 */
     int64_t device_ns; /* from the first to the last work of the step by the device's clock; -1: it has no clock of its own */
     double learning_rate;
     float loss, grad_norm;
@@ -57,6 +64,7 @@ void rp_record_keyed_root(char out[RP_SHA256_HEX], const struct rp_records *rs, 
 
 /* Form: RP_MALFORMED with the line number. Impossible numbers (not finite, time running backwards): RP_MISMATCH. */
 int rp_records_parse(struct rp_records *out, const char *text, size_t size, struct rp_err *err) rp_must_check;
+int rp_records_parse_rank(struct rp_records *out, int rank, const char *text, size_t size, struct rp_err *err) rp_must_check;
 
 /* The same piece by piece: {.out = &records} (*out: zeroed, except the rank), rp_records_piece()..., rp_records_end() with the digest
  * of all bytes, which the caller computes. After a failure *out is empty. */
@@ -74,3 +82,25 @@ int rp_records_end(struct rp_records_in *in, const char *sha256, struct rp_err *
  * both ends. */
 int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, int complete, struct rp_err *err) rp_must_check;
 void rp_records_fini(struct rp_records *rs);
+
+/* ---- several ranks ---- */
+
+/* Figures of a run of several ranks are computed from one list: samples and counters are sums over data-parallel ranks (those that share a
+ * model have the same samples), times are those of the rank whose timed steps took longest by its own clock, losses, norms and roots are
+ * the same on all. */
+struct rp_rank_share {
+    int64_t span_ns, exchange_ns, wait_ns; /* timed steps from the first start to the last end; in them */
+    uint64_t samples;                      /* of each step */
+    char sha256[RP_SHA256_HEX];            /* of its records */
+};
+struct rp_all_ranks {
+    struct rp_degrees degrees;
+    int ranks, n;                /* of the run; added so far */
+    int slowest;                 /* rank whose times the list has */
+    struct rp_rank_share *share; /* [ranks] */
+};
+void rp_all_ranks_init(struct rp_all_ranks *a, struct rp_degrees degrees);
+/* Rank a->n: the first becomes *all, the others are added to it. *one is emptied. RP_MISMATCH: a rank disagrees with the first, named with step and
+ * quantity. After the last one all->sha256 is that of the digests of all ranks, one a line. */
+int rp_all_ranks_add(struct rp_all_ranks *a, struct rp_records *all, struct rp_records *one, struct rp_err *err) rp_must_check;
+void rp_all_ranks_fini(struct rp_all_ranks *a);

@@ -100,6 +100,9 @@ int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, int
         if ((s->device_ns < 0) != (rs->r[first].device_ns < 0))
             return rp_fail(err, RP_MISMATCH, "step %d has %s time of the device, and the first step %s", s->step,
                            s->device_ns < 0 ? "no" : "a", s->device_ns < 0 ? "has one" : "has none");
+        if ((s->exchange_ns < 0) != (rs->r[first].exchange_ns < 0))
+            return rp_fail(err, RP_MISMATCH, "step %d has %s time in exchanges, and the first step %s", s->step,
+                           s->exchange_ns < 0 ? "no" : "a", s->exchange_ns < 0 ? "has one" : "has none");
         if (s->samples != rs->r[first].samples)
             return rp_fail(err, RP_MISMATCH, "step %d trained %u samples, the first %u", s->step, s->samples,
                            rs->r[first].samples);

@@ -50,7 +50,7 @@ static void add_done(json_t *out, const struct rp_recipe *r, const json_t *done)
         json_object_set_new(out, "skipped_samples", copy_or_null(json_object_get(done, "skipped_samples")));
     const json_t *ceilings = json_object_get(done, "ceilings");
     if (ceilings)
-        json_object_set_new(out, "ceilings", rp_ceilings_json(ceilings, json_object_get(out, "results")));
+        json_object_set_new(out, "ceilings", rp_ceilings_json(ceilings, json_object_get(out, "results"), json_object_get(out, "world")));
     const json_t *device_bytes = json_object_get(done, "device_bytes"); /* processors have no memory of their own */
     if (device_bytes)
         json_object_set_new(out, "device_bytes", copy_or_null(device_bytes));
@@ -117,7 +117,7 @@ json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
     json_object_set_new(out, "status", json_string(d->status));
     json_object_set_new(out, "reason", text_or_null(d->reason));
     json_object_set_new(out, "model", rp_run_model(d->recipe));
-    json_object_set_new(out, "world", json_pack("{s:i, s:i}", "ranks", 1, "nodes", 1));
+    json_object_set_new(out, "world", d->world ? json_deep_copy(d->world) : json_pack("{s:i, s:i}", "ranks", 1, "nodes", 1));
     json_object_set_new(out, "recipe_name", text_or_null(file_name(d->recipe->source_name)));
     json_object_set_new(out, "recipe_sha256", text_or_null(d->recipe->sha256));
     json_t *recipe = rp_recipe_to_json(d->recipe);

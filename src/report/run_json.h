@@ -27,8 +27,9 @@ struct rp_run_doc {
     const json_t *plan; /* rp_plan_to_json(): batch, parameters, bytes per tensor class, FLOPs and their formula */
     const char *backend;  /* "cpu" */
     const json_t *device; /* rp_device_json(), or NULL if the worker did not report it */
-    const json_t *done;           /* body of the worker's DONE record, or NULL: worker/job.h */
-    const struct rp_records *records; /* of steps/rank0.jsonl */
+    const json_t *done;           /* body of the DONE record of the slowest rank, or NULL: worker/job.h */
+    const json_t *world;              /* rp_world_json() */
+    const struct rp_records *records; /* of all ranks: records.h */
     const struct rp_telemetry *telemetry; /* of steps/rank0.telemetry.jsonl, or NULL */
     const char *no_telemetry;             /* reason for missing telemetry; NULL: the backend has none */
     const json_t *before, *after;     /* captures, whose changes are listed; NULL: left out */

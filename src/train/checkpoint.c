@@ -347,7 +347,21 @@ static int read_finite(const struct rp_checkpoint_match *at, uint64_t first, flo
     return 0;
 }
 
-static int load_convolution(const struct rp_checkpoint_match *at, struct rp_dev *dev, const struct rp_state_entry *e, struct rp_err *err)
+/* Elements [first, first + n) of this rank's part of an entry, as far as its share has them. */
+static int upload_own(const struct rp_trained *s, const struct rp_state_entry *e, size_t first, const float *x, size_t n, struct rp_err *err)
+{
+    size_t from = 0, to = e->t->count;
+    if (e->slot >= 0) {
+        to = rp_share_of_tensor(&s->shares.of[s->shares.own], e->t, &from);
+        to += from;
+    }
+    from = from > first ? from : first;
+    to = to < first + n ? to : first + n;
+    return from < to ? s->dev->backend->upload(s->dev, e->x + from, x + (from - first), (to - from) * sizeof *x, err) : 0;
+}
+
+static int load_convolution(const struct rp_checkpoint_match *at, const struct rp_trained *s, const struct rp_state_entry *e,
+                            struct rp_err *err)
 {
     const size_t bytes = rp_tensor_bytes(e->t);
     RP_FREE float *here = rp_alloc(bytes), *file = rp_alloc(bytes);
@@ -355,27 +369,36 @@ static int load_convolution(const struct rp_checkpoint_match *at, struct rp_dev 
         return -1;
     for (size_t i = 0; i < e->t->count; i++)
         here[rp_from_file(e->t, i)] = file[i];
-    return dev->backend->upload(dev, e->x, here, bytes, err);
+    return upload_own(s, e, 0, here, e->t->count, err);
 }
 
-/* Rows that the file lacks are 0. */
-static int load_tensor(const struct rp_checkpoint_match *at, struct rp_dev *dev, const struct rp_state_entry *e, float *piece,
+/* n elements from number `whole` on; the file has the first `has` of them all, and the others are 0. */
+static int read_run(const struct rp_checkpoint_match *at, size_t has, size_t whole, float *x, size_t n, struct rp_err *err)
+{
+    const size_t there = whole >= has ? 0 : has - whole < n ? has - whole : n;
+    memset(x + there, 0, (n - there) * sizeof *x);
+    return there ? read_finite(at, whole, x, there, err) : 0;
+}
+
+/* The part of this rank. Rows that the file lacks are 0. */
+static int load_tensor(const struct rp_checkpoint_match *at, const struct rp_trained *s, const struct rp_state_entry *e, float *piece,
                        struct rp_err *err)
 {
-    const size_t most = PIECE / sizeof *piece;
+    const size_t most = PIECE / sizeof *piece, run = rp_tensor_whole_run(e->t);
     size_t has = 1, n;
     if (e->t->channels_first)
-        return load_convolution(at, dev, e, err);
+        return load_convolution(at, s, e, err);
     for (int i = 0; i < at->s->dims; i++)
         has *= (size_t)at->s->shape[i];
     for (size_t first = 0; first < e->t->count; first += n) {
-        size_t end = first < has ? has : e->t->count;
-        n = end - first < most ? end - first : most;
-        if (first >= has)
-            memset(piece, 0, n * sizeof *piece);
-        else if (read_finite(at, first, piece, n, err) < 0)
-            return -1;
-        if (dev->backend->upload(dev, e->x + first, piece, n * sizeof *piece, err) < 0)
+        n = 0;
+        while (n < most && first + n < e->t->count) {
+            const size_t left = run - (first + n) % run, k = left < most - n ? left : most - n;
+            if (read_run(at, has, rp_tensor_whole_element(e->t, s->weights->rank, first + n), piece + n, k, err) < 0)
+                return -1;
+            n += k;
+        }
+        if (upload_own(s, e, first, piece, n, err) < 0)
             return -1;
     }
     return 0;
@@ -412,7 +435,9 @@ int rp_checkpoint_load(const struct rp_checkpoint *c, const struct rp_trained *s
     for (int i = 0; i < c->n; i++) {
         struct rp_state_entry e;
         rp_state_entry_at(&e, state, i);
-        if (c->at[i].in && load_tensor(&c->at[i], state->dev, &e, piece, err) < 0)
+        if (e.slot >= 0 && !rp_tensor_is_owned(state->weights, e.t)) /* another stage updates it */
+            continue;
+        if (c->at[i].in && load_tensor(&c->at[i], state, &e, piece, err) < 0)
             return -1;
     }
     return 0;

@@ -1,4 +1,6 @@
-/* --save: one file with everything, or a directory as transformers writes it, with the optimizer's slots apart. */
+/* --save: one file with everything, or a directory as transformers writes it, with the optimizer's slots apart.
+ *
+ * With several ranks, rank 0 writes the files, and every rank walks the same entries in the same pieces to send it what it alone has. */
 #include "base/buf.h"
 #include "base/text.h"
 #include "ops/numerics.h"
@@ -17,38 +19,105 @@
 
 struct saver {
     struct rp_st_writer w;
+    int writes; /* this is the rank that does */
     const struct rp_trained *state;
     int64_t step;
-    void *piece;
+    float *piece, *part; /* of the file, of a rank */
     rp_alive_fn alive;
     void *alive_arg;
 };
+
+/* The first element of a rank's part that is in the whole at or after `at`. */
+static size_t part_before(const struct rp_tensor *t, int rank, size_t at)
+{
+    size_t lo = 0, hi = t->count;
+    while (lo < hi) {
+        const size_t mid = lo + (hi - lo) / 2;
+        if (rp_tensor_whole_element(t, rank, mid) < at)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* Elements [from, to) of one rank's part, from its memory to their places in x, which begins at element `first` of the whole on the rank that
+ * writes. t: the tensor on the rank that has it; on_device: its part there. */
+static int fetch_part(struct saver *s, const struct rp_tensor *t, int owner, int rank, const float *on_device, size_t from, size_t to,
+                      size_t first, float *x, struct rp_err *err)
+{
+    const struct rp_parts *p = s->state->parts;
+    const int own = p->comm->rank[RP_GROUP_WORLD] == owner;
+    const size_t n = to - from;
+    if (from >= to || (!own && !s->writes))
+        return 0;
+    const struct rp_transfer m = {own ? 0 : owner, own, s->part, n * sizeof *x};
+    if (own && s->state->dev->backend->download(s->state->dev, s->part, on_device + from, m.bytes, err) < 0)
+        return -1;
+    if (owner > 0 && rp_comm_exchange(p->comm, RP_GROUP_WORLD, &m, 1, err) < 0)
+        return -1;
+    for (size_t j = 0, run = rp_tensor_whole_run(t), k; s->writes && j < n; j += k) {
+        const size_t left = run - (from + j) % run;
+        k = left < n - j ? left : n - j;
+        memcpy(x + rp_tensor_whole_element(t, rank, from + j) - first, s->part + j, k * sizeof *x);
+    }
+    return 0;
+}
+
+/* A buffer: every rank has it. */
+static int fetch_buffer(struct saver *s, const struct rp_state_entry *e, size_t first, float *x, size_t n, struct rp_err *err)
+{
+    return s->writes ? s->state->dev->backend->download(s->state->dev, x, e->x + first, n * sizeof *x, err) : 0;
+}
+
+/* Elements [first, first + n), at most a piece, of the whole of an entry to x on the rank that writes: from all ranks that have some. */
+static int fetch(struct saver *s, const struct rp_state_entry *e, size_t first, float *x, size_t n, struct rp_err *err)
+{
+    const struct rp_parts *p = s->state->parts;
+    const struct rp_tensors *weights = s->state->weights;
+    if (e->t < weights->t || e->t >= weights->t + weights->n)
+        return fetch_buffer(s, e, first, x, n, err);
+    const int i = (int)(e->t - weights->t), stage = rp_parts_owner(p, i);
+    const struct rp_tensor *t = rp_parts_weight(p, stage, i);
+    for (int r = 0; r < t->ranks; r++) {
+        const size_t lo = part_before(t, r, first), hi = part_before(t, r, first + n);
+        for (int d = 0; d < (e->slot < 0 ? 1 : p->data); d++) {
+            size_t from = lo, to = hi;
+            if (e->slot >= 0) {
+                size_t at, count = rp_share_of_tensor(&p->shares[stage].of[d], t, &at);
+                from = at > lo ? at : lo;
+                to = at + count < hi ? at + count : hi;
+            }
+            if (fetch_part(s, t, rp_parts_world_rank(p, stage, d, r), r, e->x, from, to, first, x, err) < 0)
+                return -1;
+        }
+    }
+    return 0;
+}
 
 /* Its elements in another order: all in memory. */
 static int save_convolution(struct saver *s, const struct rp_state_entry *e, struct rp_err *err)
 {
     const size_t bytes = rp_tensor_bytes(e->t);
-    struct rp_dev *dev = s->state->dev;
     RP_FREE float *here = rp_alloc(bytes), *file = rp_alloc(bytes);
-    if (dev->backend->download(dev, here, e->x, bytes, err) < 0)
-        return -1;
+    for (size_t at = 0, most = PIECE / sizeof *here; at < e->t->count; at += most)
+        if (fetch(s, e, at, here + at, e->t->count - at < most ? e->t->count - at : most, err) < 0)
+            return -1;
     for (size_t i = 0; i < e->t->count; i++)
         file[i] = here[rp_from_file(e->t, i)];
-    return rp_st_append(&s->w, file, bytes, err);
+    return s->writes ? rp_st_append(&s->w, file, bytes, err) : 0;
 }
 
 static int save_tensor(struct saver *s, const struct rp_state_entry *e, struct rp_err *err)
 {
-    const float *x = e->x;
-    const size_t bytes = rp_tensor_bytes(e->t);
-    struct rp_dev *dev = s->state->dev;
+    const size_t most = PIECE / sizeof(float);
     if (e->t->channels_first)
         return save_convolution(s, e, err);
-    for (size_t at = 0; at < bytes; at += PIECE) {
-        size_t n = bytes - at < PIECE ? bytes - at : PIECE;
+    for (size_t at = 0; at < e->t->whole; at += most) {
+        size_t n = e->t->whole - at < most ? e->t->whole - at : most;
         if (s->alive && s->alive(s->alive_arg))
             return rp_fail(err, RP_INTERRUPTED, "stopped while saving");
-        if (dev->backend->download(dev, s->piece, (const char *)x + at, n, err) < 0 || rp_st_append(&s->w, s->piece, n, err) < 0)
+        if (fetch(s, e, at, s->piece, n, err) < 0 || (s->writes && rp_st_append(&s->w, s->piece, n * sizeof(float), err) < 0))
             return -1;
     }
     return 0;
@@ -73,16 +142,17 @@ static int save_entries(struct saver *s, const char *path, int first, int n, con
         rp_state_entry_at(&e[i], s->state, first + i);
         list[i] = rp_in_file(&e[i]);
     }
-    int failed = rp_st_create(&s->w, path, list, n, metadata, err) < 0;
+    int failed = s->writes && rp_st_create(&s->w, path, list, n, metadata, err) < 0;
     json_decref(metadata);
     if (failed)
         return -1;
     for (int i = 0; i < n; i++)
         if (save_tensor(s, &e[i], err) < 0) {
-            rp_st_abort(&s->w);
+            if (s->writes)
+                rp_st_abort(&s->w);
             return -1;
         }
-    return rp_st_commit(&s->w, err);
+    return s->writes ? rp_st_commit(&s->w, err) : 0;
 }
 
 static int save_config(const char *dir, const struct rp_recipe *r, struct rp_err *err)
@@ -101,11 +171,11 @@ static int save_directory(struct saver *s, const char *dir, const struct rp_reci
 {
     const int n = rp_state_entries(s->state), weights = s->state->weights->n + s->state->buffers->n;
     RP_FREE char *file = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_WEIGHTS), *slots = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_OPTIMIZER);
-    if (mkdir(dir, 0777) < 0 && errno != EEXIST)
+    if (s->writes && mkdir(dir, 0777) < 0 && errno != EEXIST)
         return rp_fail(err, RP_IO, "cannot make the directory '%s': %s", dir, strerror(errno));
-    if (unlink(slots) < 0 && errno != ENOENT)
+    if (s->writes && unlink(slots) < 0 && errno != ENOENT)
         return rp_fail(err, RP_IO, "cannot replace '%s': %s", slots, strerror(errno));
-    if (save_entries(s, file, 0, weights, NULL, err) < 0 || save_config(dir, r, err) < 0)
+    if (save_entries(s, file, 0, weights, NULL, err) < 0 || (s->writes && save_config(dir, r, err) < 0))
         return -1;
     return n > weights ? save_entries(s, slots, weights, n - weights, s->state->optimizer->name, err) : 0;
 }
@@ -119,8 +189,9 @@ int rp_checkpoint_is_directory(const char *path)
 int rp_checkpoint_save(const char *path, const struct rp_recipe *r, const struct rp_trained *state, int64_t step, rp_alive_fn alive,
                        void *alive_arg, struct rp_err *err)
 {
-    RP_FREE void *piece = rp_alloc(PIECE);
-    struct saver s = {.state = state, .step = step, .piece = piece, .alive = alive, .alive_arg = alive_arg};
+    RP_FREE float *piece = rp_alloc(PIECE), *part = rp_alloc(PIECE);
+    struct saver s = {.writes = state->parts->comm->rank[RP_GROUP_WORLD] == 0, .state = state, .step = step, .piece = piece, .part = part,
+                      .alive = alive, .alive_arg = alive_arg};
     if (state->dev->backend->sync(state->dev, err) < 0)
         return -1;
     return rp_checkpoint_is_directory(path) ? save_directory(&s, path, r, err)

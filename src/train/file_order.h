@@ -10,12 +10,12 @@
 #include "train/safetensors.h"
 #include "train/state.h"
 
-/* What a file has of this entry: its name, type and shape. */
+/* What a file has of this entry: its name, type and shape; of all ranks' parts. */
 static inline struct rp_st_tensor rp_in_file(const struct rp_state_entry *e)
 {
     struct rp_st_tensor s = {.name = e->name, .dtype = "F32", .dims = rp_tensor_dims(e->t)};
     for (int i = 0; i < s.dims; i++)
-        s.shape[i] = e->t->dim[!e->t->channels_first || i == 0 ? i : i == 1 ? 3 : i - 1];
+        s.shape[i] = rp_tensor_whole_dim(e->t, !e->t->channels_first || i == 0 ? i : i == 1 ? 3 : i - 1);
     return s;
 }
 

@@ -8,6 +8,7 @@
 
 #include "optim/grad_tree.h"
 #include "optim/optim.h"
+#include "train/exchange.h"
 #include "train/prefetch.h"
 #include "train/train.h"
 
@@ -31,20 +32,27 @@ struct rp_train_input {
 };
 
 struct rp_train {
-    struct rp_net *net;
+    struct rp_net *net;         /* set[0] */
+    struct rp_net **set;        /* [sets] each with activations of its own, all with the same weights and scratch: micro-batch i has set i % sets */
+    int sets;
     struct rp_comm *comm;
     struct rp_optim optim;
     struct rp_trained state;
+    struct rp_parts parts;      /* of all ranks */
     struct rp_train_input in;
     int64_t micros, first, own; /* micro-batches of a step over all ranks; the first of this rank's, and how many those are */
     int64_t base, done;         /* steps before the file of --init was written; steps completed in all */
-    float *activations;         /* block, for the search for NaN */
+    struct rp_exchange exchange; /* with other data-parallel ranks; unused in a group of one */
+    float *room;                /* of the exchange */
+    float *activations;         /* block: of all sets, one after the other; for the search for NaN */
     float *gradient[RP_GRADIENT_BLOCKS];
     int gradients;
 };
 
-/* Adds the trainer's own scratch to the model's; x: whose pointers are to be set. */
-void rp_train_declare(struct rp_net *m, struct rp_trained *x);
+/* Adds the trainer's own scratch to the model's; x: whose pointers are to be set. room: floats of the exchange, with its pointer. */
+void rp_train_declare(struct rp_net *m, struct rp_trained *x, size_t room, float **room_at);
+/* Gradient blocks of a rank, with those that the exchange needs. */
+int rp_train_blocks(const struct rp_exchange *x, const struct rp_comm *c);
 /* Bytes of one sample as a reader delivers it. */
 size_t rp_train_sample_bytes(const struct rp_net *m);
 
@@ -55,8 +63,10 @@ struct rp_input *rp_train_view(const struct rp_train *t, int64_t i); /* of own m
 /* Own micro-batch i; step counts from 0 over the whole training. Forward: losses to the host; it may begin the gradient in `block`, which
  * backward of the same micro-batch completes. */
 int rp_train_forward(struct rp_train *t, int64_t i, int64_t step, float *block, struct rp_losses *l, struct rp_err *err) rp_must_check;
-int rp_train_backward(struct rp_train *t, int64_t i, int64_t step, struct rp_err *err) rp_must_check;
-/* Gradients of all micro-batches summed into gradient[0], and sums of losses (not yet times 1/G). */
+int rp_train_backward(struct rp_train *t, int64_t i, int64_t step, float *block, struct rp_err *err) rp_must_check;
+/* After the forward pass of micro-batch i made a loss that is not finite: names the tensor that is the first. Always -1. */
+int rp_train_report_loss(const struct rp_train *t, int64_t i, struct rp_err *err);
+/* Gradients of all micro-batches summed into gradient[0], with several ranks its own share; and sums of losses (not yet times 1/G). */
 int rp_train_gradient(struct rp_train *t, int64_t step, struct rp_losses *sum, struct rp_err *err) rp_must_check;
-/* After a norm that is not finite: names the tensor whose gradient made it so. Always -1. */
+/* After a norm that is not finite: names the tensor whose gradient made it so, on every rank. Always -1. */
 int rp_train_report_gradient(const struct rp_train *t, int64_t step, struct rp_err *err);

@@ -1,5 +1,5 @@
 /* How much memory a recipe takes, class by class, and the largest batch that fits. */
-#include "train/inner.h"
+#include "train/pipeline.h"
 #include "train/state.h"
 
 #include <limits.h>
@@ -8,7 +8,27 @@
 #define HOST_BYTES ((uint64_t)5 << 20)
 #define BATCH_MOST 65536
 
-void rp_train_declare(struct rp_net *m, struct rp_trained *x)
+int rp_train_check_ranks(const struct rp_recipe *r, const struct rp_comm *c, struct rp_err *err)
+{
+    const int64_t micros = rp_recipe_micro_batches(r);
+    if (c->size[RP_GROUP_DATA] > micros)
+        return rp_fail(err, RP_USAGE,
+                       "%d ranks divide a step by its micro-batches, and the recipe has %lld of them (train.accumulation_steps * "
+                       "parallel.data): start at most %lld ranks, or raise train.accumulation_steps",
+                       c->size[RP_GROUP_DATA], (long long)micros, (long long)micros);
+    return rp_net_check_ranks(r, (struct rp_degrees){c->size[RP_GROUP_DATA], c->size[RP_GROUP_TENSOR], c->size[RP_GROUP_PIPELINE]}, err);
+}
+
+int rp_train_blocks(const struct rp_exchange *x, const struct rp_comm *c)
+{
+    const int r = c->rank[RP_GROUP_DATA], n = c->size[RP_GROUP_DATA];
+    const int64_t first = rp_first_micro(x->micros, r, n);
+    const int own = rp_grad_tree_blocks(first, rp_first_micro(x->micros, r + 1, n) - first);
+    RP_BUG_IF(own > RP_GRADIENT_BLOCKS);
+    return own > x->blocks ? own : x->blocks;
+}
+
+void rp_train_declare(struct rp_net *m, struct rp_trained *x, size_t room, float **room_at)
 {
     static const enum rp_op whole[] = {RP_OP_add, RP_OP_fill, RP_OP_square_sums, RP_OP_tree_sum, RP_OP_init_normal,
                                        RP_OP_digest_leaves, RP_OP_find_nonfinite};
@@ -18,18 +38,24 @@ void rp_train_declare(struct rp_net *m, struct rp_trained *x)
     size_t leaves = weight > buffer ? weight : buffer;
     for (int i = 0; i < m->tensors[RP_WEIGHT].n; i++) {
         const struct rp_tensor *t = &m->tensors[RP_WEIGHT].t[i];
-        chunks += (long)rp_tensor_parts(t, m->parallel, RP_NORM_CHUNK);
-        if (m->parallel > 1 && t->shard && t->count / (size_t)m->parallel > m->gathered_floats)
-            m->gathered_floats = t->count / (size_t)m->parallel;
+        chunks += (long)rp_tensor_whole_parts(t, m->parallel, RP_NORM_CHUNK);
+        if (m->parallel > 1 && t->shard && t->count / (size_t)rp_tensor_shards(t, m->parallel) > m->gathered_floats)
+            m->gathered_floats = t->count / (size_t)rp_tensor_shards(t, m->parallel);
     }
     rp_tensors_add(l, &(struct rp_tensor){.name = "column sums", .at = &m->work, .dim = {(long)m->work_floats}});
+    if (x->optimizer->adapts && m->comm->size[RP_GROUP_WORLD] > 1)
+        chunks *= 2;
     rp_tensors_add(l, &(struct rp_tensor){.name = "sums of chunks", .at = &x->chunks, .dim = {chunks}});
     rp_tensors_add(l, &(struct rp_tensor){.name = "sums", .at = &x->sums, .dim = {4}});
     rp_tensors_add(l, &(struct rp_tensor){.name = "digests", .at = &x->leaves, .dtype = RP_U8, .dim = {(long)leaves * 32}});
+    if (room)
+        rp_tensors_add(l, &(struct rp_tensor){.name = "nodes of other ranks", .at = room_at, .dim = {(long)room}});
     if (m->parallel > 1) {
         rp_tensors_add(l, &(struct rp_tensor){.name = "partial sums", .at = &m->partial, .dim = {(long)m->partial_floats}});
         rp_tensors_add(l, &(struct rp_tensor){.name = "gathered columns", .at = &m->gathered, .dim = {(long)m->gathered_floats}});
     }
+    if (m->traded_floats)
+        rp_tensors_add(l, &(struct rp_tensor){.name = "parts from other ranks", .at = &m->traded, .dim = {(long)m->traded_floats}});
     rp_tensors_end(l);
     const long width = RP_NORM_CHUNK, rows = (long)(m->tensors[RP_WEIGHT].elements / (size_t)width) + 1;
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
@@ -56,25 +82,34 @@ static uint64_t decoder_bytes(const struct rp_recipe *r, const struct rp_device_
 }
 
 /* *plan stays as it is where an operation is refused. */
-static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, const struct rp_backend *backend,
+static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, struct rp_comm *comm, const struct rp_backend *backend,
                     const struct rp_device_opts *o, struct rp_err *err)
 {
     struct rp_trained trained = {.optimizer = rp_optimizer_of(r)};
     struct rp_plan sized = {0}, *p = &sized;
-    struct rp_net *m = rp_net_new(r, batch);
+    struct rp_net *m = rp_net_new_on(r, batch, comm);
     const struct rp_tensors *t = m->tensors;
-    uint64_t own = (uint64_t)rp_recipe_micro_batches(r); /* of this rank: a world of one */
+    const int64_t micros = rp_recipe_micro_batches(r);
+    const int rank = comm->rank[RP_GROUP_DATA], ranks = comm->size[RP_GROUP_DATA];
+    const uint64_t own = (uint64_t)(rp_first_micro(micros, rank + 1, ranks) - rp_first_micro(micros, rank, ranks));
+    struct rp_shares shares;
+    struct rp_exchange exchange;
+    float *room;
     size_t workspace;
-    rp_train_declare(m, &trained);
+    rp_shares_init(&shares, &m->tensors[RP_WEIGHT], m->parallel, comm);
+    rp_exchange_open(&exchange, m, &shares, micros);
+    rp_train_declare(m, &trained, exchange.room, &room);
     p->bytes[RP_CLASS_PARAMETERS] = t[RP_WEIGHT].bytes + t[RP_BUFFER].bytes;
-    p->bytes[RP_CLASS_GRADIENTS] = rp_net_gradient_floats(m) * sizeof(float) * (uint64_t)rp_grad_tree_blocks(0, (int64_t)own);
-    p->bytes[RP_CLASS_OPTIMIZER] = t[RP_WEIGHT].bytes * (uint64_t)rp_optimizer_slots(rp_optimizer_of(r));
-    p->bytes[RP_CLASS_ACTIVATIONS] = t[RP_ACTIVATION].bytes;
+    p->bytes[RP_CLASS_GRADIENTS] = rp_net_gradient_floats(m) * sizeof(float) * (uint64_t)rp_train_blocks(&exchange, comm);
+    p->bytes[RP_CLASS_OPTIMIZER] = (shares.of[rank].hi - shares.of[rank].slots) * sizeof(float) * (uint64_t)rp_optimizer_slots(rp_optimizer_of(r));
+    rp_exchange_close(&exchange);
+    rp_shares_fini(&shares);
+    p->bytes[RP_CLASS_ACTIVATIONS] = t[RP_ACTIVATION].bytes * (uint64_t)rp_pipeline_sets(comm, (int64_t)own);
     p->bytes[RP_CLASS_SCRATCH] = t[RP_SCRATCH].bytes;
     p->bytes[RP_CLASS_INPUT] = t[RP_INPUT].bytes * own;
     p->host = HOST_BYTES + (uint64_t)batch * rp_train_sample_bytes(m) + own * m->model->input_size + t[RP_INPUT].bytes;
     p->decoders = decoder_bytes(r, o);
-    p->parameters = t[RP_WEIGHT].elements;
+    p->parameters = t[RP_WEIGHT].whole;
     p->flops_per_sample = m->model->flops(m);
     p->flops_formula = m->model->flops_formula;
     p->hardware_flops_per_sample = p->flops_per_sample + (m->model->recompute_flops ? m->model->recompute_flops(m) : 0);
@@ -108,39 +143,41 @@ static int begin(struct rp_plan *plan, int64_t *most, const struct rp_recipe *r,
     return 0;
 }
 
-int rp_train_size(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
-                  struct rp_err *err)
+int rp_train_size(struct rp_plan *plan, const struct rp_recipe *r, struct rp_comm *comm, const struct rp_backend *backend,
+                  const struct rp_device_opts *o, struct rp_err *err)
 {
     int64_t most;
     if (begin(plan, &most, r, err) < 0)
         return -1;
     if (r->train_batch_size < 1)
         return rp_fail(err, RP_USAGE, "train.batch_size %lld is not a number of samples", (long long)r->train_batch_size);
-    return size_for(plan, r, r->train_batch_size, backend, o, err);
+    comm = comm ? comm : rp_comm_self();
+    return rp_train_check_ranks(r, comm, err) < 0 ? -1 : size_for(plan, r, r->train_batch_size, comm, backend, o, err);
 }
 
-int rp_train_plan(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
-                  struct rp_err *err)
+int rp_train_plan(struct rp_plan *plan, const struct rp_recipe *r, struct rp_comm *comm, const struct rp_backend *backend,
+                  const struct rp_device_opts *o, struct rp_err *err)
 {
-    return rp_train_plan_in(plan, r, backend, o, backend->memory(o), err);
+    return rp_train_plan_in(plan, r, comm, backend, o, backend->memory(o), err);
 }
 
-int rp_train_plan_in(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
-                     uint64_t available, struct rp_err *err)
+int rp_train_plan_in(struct rp_plan *plan, const struct rp_recipe *r, struct rp_comm *comm, const struct rp_backend *backend,
+                     const struct rp_device_opts *o, uint64_t available, struct rp_err *err)
 {
     int64_t lo = 0, hi; /* the largest that fits is in [lo, hi] */
     struct rp_err ignored;
-    if (begin(plan, &hi, r, err) < 0)
+    comm = comm ? comm : rp_comm_self();
+    if (begin(plan, &hi, r, err) < 0 || rp_train_check_ranks(r, comm, err) < 0)
         return -1;
     while (lo < hi) {
         int64_t mid = lo + (hi - lo + 1) / 2;
-        if (size_for(plan, r, mid, backend, o, &ignored) == 0 && plan->total <= available)
+        if (size_for(plan, r, mid, comm, backend, o, &ignored) == 0 && plan->total <= available)
             lo = mid;
         else
             hi = mid - 1;
     }
     *plan = (struct rp_plan){0};
-    if (size_for(plan, r, r->train_batch_size != RP_BATCH_MAX ? r->train_batch_size : lo > 0 ? lo : 1, backend, o, err) < 0)
+    if (size_for(plan, r, r->train_batch_size != RP_BATCH_MAX ? r->train_batch_size : lo > 0 ? lo : 1, comm, backend, o, err) < 0)
         return -1;
     plan->available = available;
     plan->max_batch = lo;

@@ -1,28 +1,55 @@
 /* One training: open, step, evidence, close. */
 #include "base/buf.h"
+#include "ops/functions.h"
 #include "ops/philox.h"
 #include "train/checkpoint.h"
 #include "train/inner.h"
+#include "train/pipeline.h"
 #include "train/state.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- open and close ---- */
 
 /* One block of the class; NULL and *err if there is no memory. */
 static void *block(struct rp_dev *dev, enum rp_class c, const struct rp_plan *plan, struct rp_err *err)
 {
-    void *p = dev->backend->block(dev, c, plan->bytes[c], err);
+    void *p = dev->backend->block(dev, c, plan->bytes[c] ? plan->bytes[c] : 64, err);
     if (!p)
         (void)rp_wrap(err, "%s, %.1f MB", rp_class_name(c), (double)plan->bytes[c] * 1e-6);
     return p;
 }
 
+/* Sets after the first: instances of the same part, with its weights and scratch. */
+static void bind_sets(struct rp_train *t, const struct rp_train_opts *o, void *scratch)
+{
+    const size_t floats = t->net->tensors[RP_ACTIVATION].bytes / sizeof(float);
+    for (int i = 0; i < t->sets; i++) {
+        struct rp_net *m = t->set[i];
+        struct rp_trained unused = {.optimizer = t->state.optimizer};
+        float *room;
+        if (i) {
+            m = t->set[i] = rp_net_new_on(o->recipe, o->plan->batch, t->comm);
+            m->dev = o->dev;
+            m->alive = o->alive;
+            m->alive_arg = o->alive_arg;
+            rp_train_declare(m, &unused, t->exchange.room, &room);
+        }
+        m->w = t->state.w;
+        rp_tensors_bind(&m->tensors[RP_WEIGHT], t->state.w, 0);
+        rp_tensors_bind(&m->tensors[RP_BUFFER], t->state.buffer, 0);
+        rp_tensors_bind(&m->tensors[RP_ACTIVATION], t->activations + (size_t)i * floats, 0);
+        rp_tensors_bind(&m->tensors[RP_SCRATCH], scratch, 0);
+    }
+}
+
 static int allocate(struct rp_train *t, const struct rp_train_opts *o, struct rp_err *err)
 {
-    struct rp_tensors *list = t->net->tensors;
+    const struct rp_tensors *list = t->net->tensors;
     size_t floats = list[RP_WEIGHT].bytes / sizeof(float);
+    const struct rp_share *share = &t->state.shares.of[t->state.shares.own];
     float *slots;
     void *scratch;
     if (!(t->state.w = block(o->dev, RP_CLASS_PARAMETERS, o->plan, err)) ||
@@ -32,16 +59,12 @@ static int allocate(struct rp_train *t, const struct rp_train_opts *o, struct rp
         !(scratch = block(o->dev, RP_CLASS_SCRATCH, o->plan, err)) || !(t->in.slot = block(o->dev, RP_CLASS_INPUT, o->plan, err)))
         return -1;
     for (int i = 0; i < rp_optimizer_slots(t->state.optimizer); i++)
-        t->state.slot[i] = slots + (size_t)i * floats;
+        t->state.slot[i] = slots + (size_t)i * (share->hi - share->slots) - share->slots;
     for (int i = 1; i < t->gradients; i++)
         t->gradient[i] = t->gradient[0] + (size_t)i * rp_net_gradient_floats(t->net);
     t->state.g = t->gradient[0];
     t->state.buffer = t->state.w + floats;
-    t->net->w = t->state.w;
-    rp_tensors_bind(&list[RP_WEIGHT], t->state.w, 0);
-    rp_tensors_bind(&list[RP_BUFFER], t->state.buffer, 0);
-    rp_tensors_bind(&list[RP_ACTIVATION], t->activations, 0);
-    rp_tensors_bind(&list[RP_SCRATCH], scratch, 0);
+    bind_sets(t, o, scratch);
     t->state.parallel = t->net->parallel;
     t->state.gathered = t->net->gathered;
     return 0;
@@ -51,6 +74,27 @@ static float deviation(const struct rp_net *m, const struct rp_tensor *t)
 {
     float std = t->fan ? sqrtf(2.0f / (float)t->fan) : m->init_range;
     return t->scale > 0 ? (float)((double)std * t->scale) : std;
+}
+
+/* Of a weight that ranks divide: a rank's elements have the numbers that they have in the whole, which are neighbours in runs alone. */
+static int draw_part(struct rp_net *m, const struct rp_state_entry *e, uint32_t tensor, struct rp_err *err)
+{
+    const float std = deviation(m, e->t);
+    const int truncated = e->t->init == RP_INIT_TRUNCATED_NORMAL;
+    RP_FREE float *w = rp_alloc(e->t->count * sizeof *w);
+    uint64_t drawn = UINT64_MAX;
+    uint32_t x[4];
+    for (size_t i = 0; i < e->t->count; i++) {
+        const uint64_t element = rp_tensor_whole_element(e->t, rp_net_rank(m), i), quad = element / 4;
+        if (quad != drawn) {
+            const uint32_t counter[4] = {(uint32_t)quad, (uint32_t)(quad >> 32), RP_PHILOX_INIT, tensor};
+            memcpy(x, counter, sizeof x);
+            rp_philox(x, m->seed_init);
+            drawn = quad;
+        }
+        w[i] = std * (truncated ? r_truncated_normal(x[element % 4]) : r_normal(x[element % 4]));
+    }
+    return m->dev->backend->upload(m->dev, e->x, w, e->t->count * sizeof *w, err);
 }
 
 /* Drawn here and not by the device: a few values once, and one rounding each. */
@@ -73,7 +117,13 @@ static int initialise(struct rp_train *t, struct rp_err *err)
     for (int i = 0; i < t->state.weights->n + t->state.buffers->n; i++) {
         struct rp_state_entry e;
         rp_state_entry_at(&e, &t->state, i);
-        if (e.t->init == RP_INIT_TRUNCATED_NORMAL || e.t->init == RP_INIT_NORMAL)
+        if (!e.t->count)
+            continue;
+        const int normal = e.t->init == RP_INIT_TRUNCATED_NORMAL || e.t->init == RP_INIT_NORMAL;
+        if (normal && e.t->ranks > 1) {
+            if (draw_part(m, &e, (uint32_t)i, err) < 0)
+                return -1;
+        } else if (normal)
             m->dev->op->init_normal(m->dev, e.x, e.t->count, deviation(m, e.t), m->seed_init, (uint32_t)i,
                                     e.t->init == RP_INIT_TRUNCATED_NORMAL);
         else if (e.t->init == RP_INIT_UNIFORM) {
@@ -110,20 +160,27 @@ static int train_start(struct rp_train *t, const struct rp_train_opts *o, struct
 
 struct rp_train *rp_train_open(const struct rp_train_opts *o, struct rp_err *err)
 {
+    struct rp_comm *comm = o->comm ? o->comm : rp_comm_self();
+    if (rp_train_check_ranks(o->recipe, comm, err) < 0)
+        return NULL;
     struct rp_train *t = rp_alloc(sizeof *t);
-    t->comm = o->comm ? o->comm : rp_comm_self();
+    t->comm = comm;
     t->micros = rp_recipe_micro_batches(o->recipe);
-    t->own = t->micros / t->comm->size[RP_GROUP_DATA];
-    t->first = t->own * t->comm->rank[RP_GROUP_DATA];
-    t->gradients = rp_grad_tree_blocks(t->first, t->own);
-    RP_BUG_IF(t->gradients > RP_GRADIENT_BLOCKS);
-    t->net = rp_net_new(o->recipe, o->plan->batch);
+    t->first = rp_first_micro(t->micros, t->comm->rank[RP_GROUP_DATA], t->comm->size[RP_GROUP_DATA]);
+    t->own = rp_first_micro(t->micros, t->comm->rank[RP_GROUP_DATA] + 1, t->comm->size[RP_GROUP_DATA]) - t->first;
+    t->sets = rp_pipeline_sets(comm, t->own);
+    t->set = rp_alloc((size_t)t->sets * sizeof *t->set);
+    t->net = t->set[0] = rp_net_new_on(o->recipe, o->plan->batch, comm);
     t->net->dev = o->dev;
     t->net->alive = o->alive;
     t->net->alive_arg = o->alive_arg;
     t->state = (struct rp_trained){.dev = o->dev, .optimizer = rp_optimizer_of(o->recipe), .weights = &t->net->tensors[RP_WEIGHT],
-                                   .buffers = &t->net->tensors[RP_BUFFER]};
-    rp_train_declare(t->net, &t->state);
+                                   .buffers = &t->net->tensors[RP_BUFFER], .parts = &t->parts};
+    rp_parts_init(&t->parts, o->recipe, comm);
+    rp_shares_init(&t->state.shares, t->state.weights, t->net->parallel, t->comm);
+    rp_exchange_open(&t->exchange, t->net, &t->state.shares, t->micros);
+    t->gradients = rp_train_blocks(&t->exchange, t->comm);
+    rp_train_declare(t->net, &t->state, t->exchange.room, &t->room);
     if (train_start(t, o, err) == 0)
         return t;
     rp_train_close(t);
@@ -136,7 +193,12 @@ void rp_train_close(struct rp_train *t)
         return;
     rp_train_input_close(t);
     rp_optim_fini(&t->optim);
-    rp_net_free(t->net);
+    rp_exchange_close(&t->exchange);
+    rp_shares_fini(&t->state.shares);
+    rp_parts_fini(&t->parts);
+    for (int i = 0; i < t->sets; i++)
+        rp_net_free(t->set[i]);
+    free(t->set);
     free(t);
 }
 
@@ -165,7 +227,9 @@ int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, 
         return -1;
     if (!isfinite(out->grad_norm))
         return rp_train_report_gradient(t, at, err);
-    rp_optim_step(&t->optim, &t->state, at + 1, out->grad_norm, inv);
+    if (rp_optim_step(&t->optim, &t->state, at + 1, out->grad_norm, inv, err) < 0 ||
+        (t->comm->size[RP_GROUP_DATA] > 1 && rp_exchange_weights(&t->exchange, t->state.w, err) < 0) || rp_pipeline_return_tied(t, err) < 0)
+        return -1;
     update_buffers(t, inv);
     out->loss = sum.loss * inv;
     for (int k = 0; k < RP_LOSS_PARTS_MAX; k++)
@@ -178,6 +242,11 @@ int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, 
 }
 
 /* ---- evidence ---- */
+
+struct rp_exchange_sizes rp_train_exchange(const struct rp_train *t)
+{
+    return (struct rp_exchange_sizes){t->exchange.levels, t->exchange.sent_bytes, t->exchange.between_bytes};
+}
 
 int rp_train_root(struct rp_train *t, char hex[65], json_t **tensors, struct rp_err *err)
 {

@@ -7,7 +7,8 @@
  * Extend:  what differs between models is a function of struct rp_model (model/model.h); everything else goes here.
  *
  * A step is G = accumulation x parallel.data micro-batches of B samples; sample b of micro-batch i of step s is sample (s * G + i) * B + b of the
- * data set. Rank r of R computes micro-batches r * G / R to (r + 1) * G / R - 1. --init from a file with optimizer slots continues that
+ * data set. Data-parallel rank r of R computes micro-batches r * G / R to (r + 1) * G / R - 1, rounded down, and updates its share of the
+ * weights (optim/shares.h). --init from a file with optimizer slots continues that
  * run: the file's step is added to every step number, so that samples, dropout and schedule continue as if the run had never stopped.
  */
 #pragma once
@@ -45,15 +46,19 @@ struct rp_step_result {
     int64_t samples, counter[RP_COUNTERS_MAX]; /* counters as the model lists them */
 };
 
-/* A device that refuses an operation is RP_UNAVAILABLE naming it; a batch that cannot be addressed is RP_USAGE. */
-int rp_train_plan(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
-                  struct rp_err *err) rp_must_check;
+/* Whether these ranks can divide the work of the recipe. RP_USAGE: not, with the most that can. */
+int rp_train_check_ranks(const struct rp_recipe *r, const struct rp_comm *c, struct rp_err *err) rp_must_check;
+
+/* A device that refuses an operation is RP_UNAVAILABLE naming it; a batch that cannot be addressed is RP_USAGE. Of one rank, which need
+ * not be connected to others; comm NULL: a world of one. */
+int rp_train_plan(struct rp_plan *plan, const struct rp_recipe *r, struct rp_comm *comm, const struct rp_backend *backend,
+                  const struct rp_device_opts *o, struct rp_err *err) rp_must_check;
 /* The same for a device of which a run may use `available` bytes. */
-int rp_train_plan_in(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
-                     uint64_t available, struct rp_err *err) rp_must_check;
+int rp_train_plan_in(struct rp_plan *plan, const struct rp_recipe *r, struct rp_comm *comm, const struct rp_backend *backend,
+                     const struct rp_device_opts *o, uint64_t available, struct rp_err *err) rp_must_check;
 /* For the recipe's batch, which has to be a number; available and max_batch stay 0. */
-int rp_train_size(struct rp_plan *plan, const struct rp_recipe *r, const struct rp_backend *backend, const struct rp_device_opts *o,
-                  struct rp_err *err) rp_must_check;
+int rp_train_size(struct rp_plan *plan, const struct rp_recipe *r, struct rp_comm *comm, const struct rp_backend *backend,
+                  const struct rp_device_opts *o, struct rp_err *err) rp_must_check;
 
 /* Before a run is an attempt: the data set opens, and its first sample has the fields that the model takes. Samples that are decoded
  * have them by construction: of those only the files are opened. */
@@ -82,6 +87,12 @@ uint64_t rp_train_input_ns(const struct rp_train *t);
 /* Damaged records of the steps loaded so far, each replaced by another one (data.skip_damaged). */
 int64_t rp_train_skipped(const struct rp_train *t);
 int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, struct rp_err *err) rp_must_check;
+/* What a rank exchanges in a step, gradients and weights: levels of the exchange (0: none), bytes that it sends, and of those to other hosts. */
+struct rp_exchange_sizes {
+    int levels;
+    uint64_t sent_bytes, between_bytes;
+};
+struct rp_exchange_sizes rp_train_exchange(const struct rp_train *t);
 /* As rp_state_root(): per-tensor roots into *tensors ({"name": "hex"}) unless NULL. */
 int rp_train_root(struct rp_train *t, char hex[65], json_t **tensors, struct rp_err *err) rp_must_check;
 /* As rp_state_keyed_root(). */

@@ -7,6 +7,7 @@
 #include "report/report.h"
 #include "report/results.h"
 #include "report/run_json.h"
+#include "report/world.h"
 #include "sign/statement.h"
 #include "verify/state.h"
 #include "train/train.h"
@@ -52,9 +53,8 @@ static int check_world(const struct rp_verify_state *s, struct rp_err *err)
 {
     int ranks = (int)json_integer_value(rp_json_at(s->run, "world/ranks"));
     int nodes = (int)json_integer_value(rp_json_at(s->run, "world/nodes"));
-    if (ranks != 1 || nodes != 1)
-        return rp_fail(err, RP_MALFORMED, "run.json: the run has %d ranks on %d nodes; this program verifies one rank on one node", ranks,
-                       nodes);
+    if (nodes != 1)
+        return rp_fail(err, RP_MALFORMED, "run.json: the run has %d ranks on %d nodes; this program verifies ranks of one node", ranks, nodes);
     for (int i = 0; i < s->bundle.n; i++) {
         const char *name = s->bundle.member[i].name;
         if (!is_in_world(name, "steps/rank", ranks) || !is_in_world(name, "env/node", nodes))
@@ -65,17 +65,49 @@ static int check_world(const struct rp_verify_state *s, struct rp_err *err)
 }
 
 /* Read as a stream: records may need more memory than there is. */
-static int read_records(struct rp_verify_state *s, struct rp_err *err)
+static int read_rank(struct rp_records *out, const struct rp_verify_state *s, int rank, struct rp_err *err)
 {
     char sha256[RP_SHA256_HEX];
-    const struct rp_member *steps = rp_bundle_find(&s->bundle, RP_OF_RANK(0, ".jsonl"));
-    struct rp_records_in in = {.out = &s->records};
+    const struct rp_member *steps = rp_bundle_find(&s->bundle, RP_OF_RANK(rank, ".jsonl"));
+    struct rp_records_in in = {.out = out};
+    *out = (struct rp_records){.rank = rank};
+    if (!steps)
+        return rp_fail(err, RP_MALFORMED, "the member '%s' is missing; run.json has that rank", RP_OF_RANK(rank, ".jsonl"));
     rp_member_sha256(sha256, steps);
     if (rp_bundle_again(s->fd, steps, rp_records_piece, &in, err) < 0) {
-        rp_records_fini(&s->records);
+        rp_records_fini(out);
         return -1;
     }
     return rp_records_end(&in, sha256, err);
+}
+
+struct rp_degrees rp_verify_degrees(const json_t *run)
+{
+    const int64_t data = rp_json_integer_at(run, "world/data"), tensor = rp_json_integer_at(run, "world/tensor"),
+                  pipeline = rp_json_integer_at(run, "world/pipeline"), most = 9999; /* in the schema */
+    if (data < 1 || tensor < 1 || pipeline < 1 || data > most || tensor > most || pipeline > most || data * tensor * pipeline > most)
+        return (struct rp_degrees){1, 1, 1};
+    return (struct rp_degrees){(int)data, (int)tensor, (int)pipeline};
+}
+
+static int read_records(struct rp_verify_state *s, struct rp_err *err)
+{
+    const struct rp_degrees d = rp_verify_degrees(s->run);
+    if ((int64_t)d.data * d.tensor * d.pipeline != rp_run_ranks(s->run))
+        return rp_fail(err, RP_MISMATCH, "run.json: %d x %d x %d ranks are not %" PRId64, d.data, d.tensor, d.pipeline, rp_run_ranks(s->run));
+    rp_all_ranks_init(&s->ranks, d);
+    for (int i = 0; i < s->ranks.ranks; i++) {
+        struct rp_records one;
+        if (read_rank(&one, s, i, err) < 0)
+            return -1;
+        if (one.n > rp_records_most(s->ranks.ranks)) {
+            rp_records_fini(&one);
+            return rp_fail(err, RP_MALFORMED, "steps/rank%d.jsonl has more records than a run of several ranks may have", i);
+        }
+        if (rp_all_ranks_add(&s->ranks, &s->records, &one, err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 int rp_check_schema(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
@@ -229,6 +261,62 @@ int rp_check_recipe(struct rp_verify_state *s, struct rp_check_result *result, s
                                      "word",
                              what, n, configured);
     return rp_check_text(result, n ? "%s, %d keys set on the command line" : "%s, unchanged", what, n);
+}
+
+/* ---- ranks ---- */
+
+/* The values of `expected` are those of `is`, which may have more. */
+static int has_values(char *text, size_t size, const json_t *is, const json_t *expected)
+{
+    const char *key;
+    json_t *v;
+    char one[200];
+    json_object_foreach((json_t *)expected, key, v)
+        if (rp_check_differ(one, sizeof one, json_object_get(is, key), v)) {
+            snprintf(text, size, "%s: %s", key, one);
+            return 0;
+        }
+    return 1;
+}
+
+/* Rank i of run.json: its figures, and the share of the samples that its place gives it. */
+static int check_rank(const struct rp_verify_state *s, int i, struct rp_err *err)
+{
+    const json_t *is = json_array_get(rp_json_at(s->run, "world/rank"), (size_t)i);
+    const int64_t micros = rp_recipe_micro_batches(&s->recipe), data = s->ranks.degrees.data, d = i / s->ranks.degrees.tensor % data;
+    const int64_t own = micros * (d + 1) / data - micros * d / data;
+    RP_JSON *expected = rp_world_rank_of_records(&s->ranks.share[i]);
+    char text[260];
+    json_object_set_new(expected, "rank", json_integer(i));
+    if (!has_values(text, sizeof text, is, expected))
+        return rp_fail(err, RP_MISMATCH, "run.json: rank %d does not follow from its records: %s", i, text);
+    if (s->records.n > 1 && (int64_t)s->ranks.share[i].samples != own * s->recipe.train_batch_size)
+        return rp_fail(err, RP_MISMATCH, "rank %d trained %" PRIu64 " samples a step; its place among %" PRId64 " gives it %" PRId64, i,
+                       s->ranks.share[i].samples, data, own * s->recipe.train_batch_size);
+    if (rp_json_integer_at(is, "node") >= rp_json_integer_at(s->run, "world/nodes"))
+        return rp_fail(err, RP_MISMATCH, "run.json: rank %d is on a node that the run does not have", i);
+    return 0;
+}
+
+int rp_check_ranks(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const json_t *world = json_object_get(s->run, "world");
+    const int ranks = s->ranks.ranks;
+    if (ranks == 1)
+        return json_object_size(world) == 2 ? rp_check_text(result, "one rank")
+                                            : rp_fail(err, RP_MISMATCH, "run.json: the world of one rank has values of several");
+    if (json_array_size(json_object_get(world, "rank")) != (size_t)ranks || rp_json_integer_at(world, "slowest") != s->ranks.slowest)
+        return rp_fail(err, RP_MISMATCH, "run.json: the list of ranks, or the slowest of them, does not follow from the records");
+    for (int i = 0; i < ranks; i++)
+        if (check_rank(s, i, err) < 0)
+            return -1;
+    for (int64_t i = 0; i < s->records.n; i++)
+        if (s->records.r[i].step >= 0 && s->records.r[i].exchange_ns < 0)
+            return rp_fail(err, RP_MISMATCH, "step %d lacks exchange_ns, the time in exchanges with other ranks", s->records.r[i].step);
+    const struct rp_rank_share *slow = &s->ranks.share[s->ranks.slowest];
+    return rp_check_text(result, "%d ranks (%d x %d x %d, data x tensor x pipeline) agree; the slowest is rank %d, with %.1f %% of its timed steps in exchanges, %.1f %% waiting", ranks,
+                         s->ranks.degrees.data, s->ranks.degrees.tensor, s->ranks.degrees.pipeline, s->ranks.slowest, slow->span_ns ? 100.0 * (double)slow->exchange_ns / (double)slow->span_ns : 0,
+                         slow->span_ns ? 100.0 * (double)slow->wait_ns / (double)slow->span_ns : 0);
 }
 
 /* ---- figures ---- */

@@ -80,7 +80,7 @@ int rp_check_ceilings(struct rp_verify_state *s, struct rp_check_result *result,
         return check_no_ceilings(s, result, err);
     if (json_is_false(rp_run_setting(s->run, "measure.ceilings")))
         return rp_fail(err, RP_MISMATCH, "the settings turn ceilings off (measure.ceilings), but run.json has them");
-    RP_JSON *again = rp_ceilings_json(is, json_object_get(s->run, "results"));
+    RP_JSON *again = rp_ceilings_json(is, json_object_get(s->run, "results"), json_object_get(s->run, "world"));
     if (rp_check_differ(text, sizeof text, is, again))
         return rp_fail(err, RP_MISMATCH, "rates do not follow from the repetitions: ceilings/%s", text);
     if (phase && sum_repetitions(is) / 1e9 > json_number_value(phase) * CLOCKS_APART + 1e-3)

@@ -129,8 +129,8 @@ static void cpu_bound(struct bound *out, const struct rp_verify_state *s)
     int named = rp_verify_cpu(&d, s->run) == 0;
     if (rp_known_number(s->before, "probes.cpu.threads", &threads) < 0 || threads < 1 || threads > THREADS_MAX)
         threads = THREADS_MAX;
-    if (named && (double)d.threads < threads)
-        threads = (double)d.threads;
+    if (named && (double)d.threads * (double)rp_run_ranks(s->run) < threads) /* ranks of one machine */
+        threads = (double)d.threads * (double)rp_run_ranks(s->run);
     hz = highest_clock(s, how);
     if (hz == 0) {
         hz = CPU_CLOCK;

@@ -19,7 +19,7 @@ int rp_check_plan(struct rp_verify_state *s, struct rp_check_result *result, str
     const char *name = json_string_value(json_object_get(s->run, "backend"));
     const struct rp_backend *b = rp_backend_find(rp_backends, name);
     /* the values compared here do not depend on the backend */
-    if (rp_train_size(&plan, &s->recipe, &rp_backend_cpu, &o, err) < 0) {
+    if (rp_train_size(&plan, &s->recipe, NULL, &rp_backend_cpu, &o, err) < 0) {
         err->code = RP_MISMATCH;
         return rp_wrap(err, "planning the run again");
     }
@@ -83,12 +83,15 @@ static int check_classes(const struct rp_verify_state *s, const struct rp_plan *
     return 0;
 }
 
+/* Of rank 0. */
 static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64_t batch, const struct rp_device_opts *o)
 {
     struct rp_err ignored; /* more than can be addressed */
     struct rp_recipe sized = s->recipe; /* shallow: only the batch differs */
     sized.train_batch_size = batch;
-    return rp_train_size(plan, &sized, &rp_backend_cpu, o, &ignored);
+    struct rp_comm place = {.lost = -1};
+    rp_comm_place(&place, 0, rp_verify_degrees(s->run));
+    return rp_train_size(plan, &sized, &place, &rp_backend_cpu, o, &ignored);
 }
 
 /* The largest batch is the last one that fits into the available memory. */

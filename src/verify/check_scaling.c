@@ -15,7 +15,7 @@ static int64_t width_of(const json_t *run)
 {
     struct rp_device_info d;
     if (strcmp(json_string_value(json_object_get(run, "backend")), "cpu") == 0)
-        return rp_verify_cpu(&d, run) < 0 ? 1 : d.threads;
+        return rp_run_ranks(run) * (rp_verify_cpu(&d, run) < 0 ? 1 : d.threads);
     return rp_run_ranks(run);
 }
 

@@ -206,7 +206,7 @@ static int prepare(struct replay *p, struct rp_err *err)
         return rp_fail(err, RP_MISMATCH, "the samples here have the digest %.24s..., those of the run %.24s...", p->data.digest, digest);
     const struct rp_backend *b = rp_job_backend(&p->recipe, &passed, err);
     struct rp_device_opts device = rp_job_device(&p->recipe);
-    if (!b || rp_job_plan(&plan, &p->recipe, batch, b, &device, err) < 0)
+    if (!b || rp_job_plan(&plan, &p->recipe, batch, NULL, b, &device, err) < 0)
         return -1;
     if (check_memory(p, b, &plan, err) < 0)
         return -1;

@@ -26,7 +26,8 @@ struct rp_verify_state {
     struct rp_key_pair *key;      /* signature: of key.pem */
     json_t *statement;            /* statement */
     json_t *run, *before, *after; /* schema */
-    struct rp_records records;    /* schema */
+    struct rp_records records;    /* schema: of all ranks, as one list */
+    struct rp_all_ranks ranks;    /* schema */
     struct rp_telemetry telemetry;  /* n 0: none */
     struct rp_recipe recipe;      /* schema: the recorded settings, with the batch size that was planned */
 };
@@ -43,6 +44,7 @@ int rp_verify_same_build(const struct rp_verify_state *s);
 double rp_verify_wall(const json_t *j, const char *key);
 /* A setting that differs from the recipe and is not about where and how long to run, and what set it; NULL: none. */
 const char *rp_verify_changed_setting(const struct rp_verify_state *s, const char **by);
+struct rp_degrees rp_verify_degrees(const json_t *run); /* ranks of each kind; 1 x 1 x 1 where they are not numbers of ranks */
 int64_t rp_verify_steps(const json_t *run); /* of its results: warm-up and timed */
 int rp_verify_cpu(struct rp_device_info *out, const json_t *run); /* its device; -1 where that is not a CPU */
 

@@ -134,6 +134,7 @@ static void state_fini(struct rp_verify_state *s)
     json_decref(s->after);
     rp_telemetry_fini(&s->telemetry);
     rp_records_fini(&s->records);
+    rp_all_ranks_fini(&s->ranks);
     rp_recipe_fini(&s->recipe);
 }
 

@@ -4,8 +4,10 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "worker/worker.h"
+#include "worker/world.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Of the memory that is left, what this process takes until the worker of a run has taken its own: captures, data, page tables. */
 #define RESERVE(available) ((32u << 20) + (available) / 64)
@@ -20,10 +22,60 @@ const char *rp_step_key_name(enum rp_step_key key)
     return names[key];
 }
 
+static json_t *encode_rank(const struct rp_rank_of *r)
+{
+    char key[2 * sizeof r->key + 1];
+    json_t *hosts = json_array();
+    if (!r)
+        return NULL;
+    for (int i = 0; i < rp_degrees_world(r->degrees); i++)
+        json_array_append_new(hosts, json_integer(r->host[i]));
+    rp_hex(key, r->key, sizeof r->key);
+    json_t *j = json_pack("{s:i, s:i, s:i, s:i, s:o, s:s, s:s, s:s}", "rank", r->rank, "data", r->degrees.data, "tensor", r->degrees.tensor,
+                          "pipeline", r->degrees.pipeline, "hosts", hosts, "id", r->id, "key", key, "address", r->address);
+    explicit_bzero(key, sizeof key);
+    return j;
+}
+
+static int decode_rank(struct rp_rank_of *r, const json_t *j, struct rp_err *err)
+{
+    static const char what[] = "job: world";
+    int64_t rank, data, tensor, pipeline;
+    const char *id, *key, *address;
+    if (rp_json_int(j, "rank", &rank, what, err) < 0 || rp_json_int(j, "data", &data, what, err) < 0 ||
+        rp_json_int(j, "tensor", &tensor, what, err) < 0 || rp_json_int(j, "pipeline", &pipeline, what, err) < 0 ||
+        rp_json_str(j, "id", &id, what, err) < 0 || rp_json_str(j, "key", &key, what, err) < 0 ||
+        rp_json_str(j, "address", &address, what, err) < 0)
+        return -1;
+    const json_t *hosts = json_object_get(j, "hosts");
+    const int64_t most = 9999, world = data > 0 && tensor > 0 && pipeline > 0 && data <= most && tensor <= most && pipeline <= most
+                                           ? data * tensor * pipeline : 0;
+    if (world < 1 || world > most || rank < 0 || rank >= world || (int64_t)json_array_size(hosts) != world ||
+        rp_unhex(r->key, sizeof r->key, key) < 0 || strlen(id) >= sizeof r->id || strlen(address) >= sizeof r->address)
+        return rp_fail(err, RP_MALFORMED, "%s: not that of a rank", what);
+    r->rank = (int)rank;
+    r->degrees = (struct rp_degrees){(int)data, (int)tensor, (int)pipeline};
+    r->host = rp_alloc((size_t)world * sizeof *r->host);
+    for (int i = 0; i < (int)world; i++)
+        r->host[i] = (int)json_integer_value(json_array_get(hosts, (size_t)i));
+    memcpy(r->id, id, strlen(id) + 1);
+    memcpy(r->address, address, strlen(address) + 1);
+    return 0;
+}
+
+void rp_rank_of_free(struct rp_rank_of *r)
+{
+    if (!r)
+        return;
+    free(r->host);
+    explicit_bzero(r->key, sizeof r->key);
+    free(r);
+}
+
 json_t *rp_job_encode(const struct rp_job *job)
 {
-    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:s*}", "recipe", rp_recipe_to_json(job->recipe), "backend", job->backend->name, "data",
-                     job->data, "batch", (json_int_t)job->batch, "steps", (json_int_t)job->steps, "root_key", job->root_key);
+    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:s*, s:o*}", "recipe", rp_recipe_to_json(job->recipe), "backend", job->backend->name, "data",
+                     job->data, "batch", (json_int_t)job->batch, "steps", (json_int_t)job->steps, "root_key", job->root_key, "world", encode_rank(job->rank));
 }
 
 int rp_job_decode(struct rp_job *job, const json_t *j, const struct rp_backend *const *backends, struct rp_err *err)
@@ -45,7 +97,14 @@ int rp_job_decode(struct rp_job *job, const json_t *j, const struct rp_backend *
     job->data = rp_strdup(data);
     const char *key = json_string_value(json_object_get(j, "root_key"));
     job->root_key = key ? rp_strdup(key) : NULL;
-    return 0;
+    if (!json_object_get(j, "world"))
+        return 0;
+    struct rp_rank_of *rank = rp_alloc(sizeof *rank);
+    job->rank = rank;
+    if (decode_rank(rank, json_object_get(j, "world"), err) == 0)
+        return 0;
+    rp_job_fini(job);
+    return -1;
 }
 
 void rp_job_fini(struct rp_job *job)
@@ -55,6 +114,7 @@ void rp_job_fini(struct rp_job *job)
     free(job->recipe);
     free(job->data);
     free((char *)(uintptr_t)job->root_key);
+    rp_rank_of_free((struct rp_rank_of *)(uintptr_t)job->rank);
     *job = (struct rp_job){0};
 }
 
@@ -146,11 +206,14 @@ json_t *rp_plan_to_json(const struct rp_plan *plan)
     return j;
 }
 
-int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, const struct rp_backend *b,
+int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, struct rp_comm *comm, const struct rp_backend *b,
                 const struct rp_device_opts *o, struct rp_err *err)
 {
     struct rp_recipe sized = *r; /* shallow: only the batch differs */
     uint64_t available = b->memory(o);
+    int index;
+    if (comm && available != RP_MEMORY_UNKNOWN && !b->separate_memory)
+        available /= (uint64_t)rp_world_ranks_here(comm, &index);
     if (batch > 0)
         sized.train_batch_size = batch;
     if (sized.train_batch_size == RP_BATCH_MAX && available == RP_MEMORY_UNKNOWN)
@@ -158,7 +221,7 @@ int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, 
                                             "give a number");
     if (sized.train_batch_size == RP_BATCH_MAX && !b->separate_memory)
         available -= available < RESERVE(available) ? available : RESERVE(available);
-    if (rp_train_plan_in(plan, &sized, b, o, available, err) < 0)
+    if (rp_train_plan_in(plan, &sized, comm, b, o, available, err) < 0)
         return -1;
     const double gib = 1.0 / (1u << 30);
     if (plan->max_batch < 1)

@@ -8,18 +8,24 @@
  * Before a job, a DEVICE frame may be sent to repro-gpu, which answers VALUES {"probe": "device", "values": {"name", "capability",
  * "shared_bytes": of a block, "memory": available to a run}}, or {"unavailable": why} as the values.
  *
+ * Of several ranks (RANKED), the job has "world": {"rank", "data", "tensor", "pipeline": ranks of each kind, "hosts": [number of the host of
+ * each rank], "id": of the job, "key": 64 hex digits, "address": where to listen}. The worker first answers LISTEN {"port"}, and goes on
+ * after PEERS {"peers": [["address", port] of each rank]}.
+ *
  * Answers, in order:
  *   HELLO  {"pid", "backend", "device", "plan": rp_plan_to_json()}
  *   PHASE  {"phase": "ceilings" | "initialising" | "warm-up" | "timed" | "saving", "steps": planned steps of the phase}
  *   STEP   one record as in report/results.h, first {"step": -1, "phase": "init", "rank": 0, "state_root", "root_ns"}; with root_key also "keyed_root" next to each
  *          "state_root"
- *   ALIVE  {}
+ *   ALIVE  {}, or {"waiting": the rank whose messages it waits for}
  *   TELEMETRY  one line as in report/telemetry.h, from another thread, or {"reason": why there are none}
  *   DONE   {"peak_rss_bytes", "skipped_samples": rp_train_skipped(), "phases_s": {...}, "stopped": bool,
  *           "tensor_roots": {"init": {...}, "final": {...}},
  *           "device_bytes": {"reserved", "used"} (where the device has memory of its own),
  *           "ceilings": {"before", "after": as in ceilings.h, or null} (unless the recipe turns them off)}
- *   FAILED {"code": "mismatch", "message", "step"}
+ *   FAILED {"code": "mismatch", "message", "step"}, with "lost": the rank, if it failed because that one is gone
+ * With several ranks DONE also has "exchange": {"transport", "levels", "bytes_per_step", "bytes_per_step_between_hosts",
+ * "sent_bytes"}: sent by this rank.
  */
 #pragma once
 
@@ -39,9 +45,26 @@ enum rp_step_key {
 };
 const char *rp_step_key_name(enum rp_step_key key);
 /* In which records a key of step.def is. */
-enum rp_step_when { RP_WHEN_ALWAYS = 1, RP_WHEN_STEPS = 2, RP_WHEN_ROOTS = 4, RP_WHEN_CLOCK = 8, RP_WHEN_MODEL = 16, RP_WHEN_KEYED = 32 };
+enum rp_step_when {
+    RP_WHEN_ALWAYS = 1, RP_WHEN_STEPS = 2, RP_WHEN_ROOTS = 4, RP_WHEN_CLOCK = 8, RP_WHEN_MODEL = 16, RP_WHEN_KEYED = 32, RP_WHEN_RANKED = 64
+};
+
+/* One of several ranks. */
+struct rp_rank_of {
+    int rank;
+    struct rp_degrees degrees;    /* ranks of each kind */
+    int *host;                    /* [world] */
+    unsigned char key[32];        /* of the job; wiped when a decoded job is freed */
+    char id[65];
+    char address[64];             /* where to listen; "": everywhere */
+};
+static inline int rp_degrees_world(struct rp_degrees d)
+{
+    return d.data * d.tensor * d.pipeline;
+}
 
 struct rp_job {
+    const struct rp_rank_of *rank; /* NULL: the only one */
     struct rp_recipe *recipe; /* resolved */
     const struct rp_backend *backend; /* the one that run.backend selects */
     char *data;               /* directory, file or glob of the samples */
@@ -54,6 +77,7 @@ json_t *rp_job_encode(const struct rp_job *job);
 /* Fills job->recipe with heap memory. backends: the list that contains job->backend. */
 int rp_job_decode(struct rp_job *job, const json_t *j, const struct rp_backend *const *backends, struct rp_err *err) rp_must_check;
 void rp_job_fini(struct rp_job *job); /* of a decoded job */
+void rp_rank_of_free(struct rp_rank_of *r);
 
 /* The steps of the recipe: warm-up + repeats * timed. */
 int64_t rp_job_steps(const struct rp_recipe *r);
@@ -70,5 +94,5 @@ int rp_job_start(struct rp_process *w, const struct rp_job *job, struct rp_err *
 /* {"batch", "max_batch", "parameters", "bytes": {"parameters": n, ...}, "total_bytes", "available_bytes", "flops_per_sample", ...} */
 json_t *rp_plan_to_json(const struct rp_plan *plan);
 /* Plans the memory of the recipe; RP_UNAVAILABLE with the largest batch that fits if it does not. batch as in rp_job. */
-int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, const struct rp_backend *b,
+int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, struct rp_comm *comm, const struct rp_backend *b,
                 const struct rp_device_opts *o, struct rp_err *err) rp_must_check;

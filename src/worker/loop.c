@@ -4,6 +4,7 @@
 #include "worker/measure_ceilings.h"
 #include "worker/job.h"
 #include "worker/worker.h"
+#include "worker/world.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -25,11 +26,14 @@ struct loop {
     uint64_t alive_ns;
     int stop;      /* the parent asked for it, or is gone */
     struct rp_comm *comm;
+    struct rp_comm placed; /* of one of several ranks, before it is connected */
+    int waiting;   /* the rank that this one waits for, or -1 */
     int64_t step;  /* -1 before the first */
     uint64_t root_ns; /* spent on state roots so far: a phase of its own */
     int64_t peak_rss; /* bytes */
     int64_t skipped;  /* damaged samples that others replaced */
     json_t *phases, *roots, *ceilings, *device_bytes;
+    struct rp_exchange_sizes exchange;
 };
 
 /* Sends one frame and takes the reference; stops if the parent is gone. */
@@ -72,8 +76,18 @@ static int report_alive(void *arg)
     l->alive_ns = now;
     read_parent(l);
     if (!l->stop)
-        send_frame(l, RP_FRAME_ALIVE, json_object());
+        send_frame(l, RP_FRAME_ALIVE, l->waiting < 0 ? json_object() : json_pack("{s:i}", "waiting", l->waiting));
     return l->stop;
+}
+
+/* While another rank is waited for, which is no progress of this one. */
+static int report_waiting(void *arg, int rank)
+{
+    struct loop *l = arg;
+    l->waiting = rank;
+    int stop = report_alive(l);
+    l->waiting = -1;
+    return stop;
 }
 
 static void enter_phase(struct loop *l, const char *phase, int64_t steps)
@@ -120,10 +134,62 @@ static int measure_ceilings(struct loop *l, const char *when, struct rp_err *err
     struct rp_ceiling_size size = rp_ceiling_size(l->dev, &l->plan);
     uint64_t t0 = rp_now_ns();
     enter_phase(l, "ceilings", 0);
+    if (rp_comm_barrier(l->comm, RP_GROUP_WORLD, err) < 0) /* all ranks at once, as when they train */
+        return l->stop ? 0 : -1;
     json_t *is = rp_ceilings(l->dev, &size, report_alive, l, err);
     leave_phase(l, "ceilings", t0);
     json_object_set_new(l->ceilings, when, is ? is : json_null());
     return is || err->code == RP_OK ? 0 : rp_wrap(err, "measuring the device %s the run", when);
+}
+
+/* Waits for where the others are. */
+static int read_peers(struct loop *l, json_t **peers, struct rp_err *err)
+{
+    enum rp_frame type;
+    int got;
+    while ((got = rp_frame_decode(&l->in, &type, peers, err)) == 0 || (got > 0 && type == RP_FRAME_COUNT)) {
+        char bytes[65536];
+        json_decref(*peers);
+        ssize_t n = RP_RETRY(read(l->fd, bytes, sizeof bytes));
+        if (n <= 0) {
+            l->stop = 1;
+            return rp_fail(err, RP_INTERRUPTED, "the parent closed before all ranks were there");
+        }
+        rp_buf_add(&l->in, bytes, (size_t)n);
+    }
+    if (got < 0 || type == RP_FRAME_PEERS)
+        return got < 0 ? -1 : 0;
+    json_decref(*peers);
+    *peers = NULL;
+    l->stop = type == RP_FRAME_STOP;
+    return rp_fail(err, l->stop ? RP_INTERRUPTED : RP_MALFORMED, "expected the list of ranks");
+}
+
+/* One of several ranks: connects it to the others. */
+static int connect_ranks(struct loop *l, struct rp_err *err)
+{
+    const struct rp_rank_of *rank = l->job.rank;
+    RP_JSON *peers = NULL;
+    int port, listener;
+    if (!rank)
+        return 0;
+    rp_world_place(&l->placed, rank);
+    rp_world_share_cpus(&l->placed);
+    listener = rp_world_listen(rank, &port, err);
+    if (listener < 0)
+        return -1;
+    send_frame(l, RP_FRAME_LISTEN, json_pack("{s:i}", "port", port));
+    if (read_peers(l, &peers, err) < 0) {
+        close(listener);
+        return -1;
+    }
+    const struct rp_world_opts o = {.rank = rank, .backend = l->job.backend, .listener = listener, .peers = peers,
+                                    .silence_s = (double)l->job.recipe->run_hang_seconds, .waiting = report_waiting, .waiting_arg = l};
+    struct rp_comm *c = rp_world_open(&o, err);
+    if (!c)
+        return -1;
+    l->comm = c;
+    return 0;
 }
 
 static int open_device(struct loop *l, struct rp_err *err)
@@ -134,7 +200,7 @@ static int open_device(struct loop *l, struct rp_err *err)
         r->train_batch_size = l->job.batch;
     l->backend = l->job.backend;
     l->device = rp_job_device(r);
-    if (rp_job_plan(&l->plan, r, l->job.batch, l->backend, &l->device, err) < 0)
+    if (rp_job_plan(&l->plan, r, l->job.batch, l->comm, l->backend, &l->device, err) < 0)
         return -1;
     if (r->train_batch_size == RP_BATCH_MAX)
         r->train_batch_size = l->plan.batch;
@@ -155,6 +221,8 @@ static int open_training(struct loop *l, struct rp_err *err)
     l->train = rp_train_open(&(struct rp_train_opts){.recipe = r, .plan = &l->plan, .dev = l->dev, .comm = l->comm, .data = l->job.data,
                                                      .format = rp_data_format_of(r), .alive = report_alive, .alive_arg = l}, err);
     leave_phase(l, "initialising", t0);
+    if (l->train)
+        l->exchange = rp_train_exchange(l->train);
     return l->train ? 0 : -1;
 }
 
@@ -243,6 +311,14 @@ static int take_root(struct loop *l, json_t *record, const char *which, struct r
     return 0;
 }
 
+static void add_exchange(json_t *record, const struct loop *l, uint64_t exchange_ns, uint64_t wait_ns)
+{
+    if (l->comm->size[RP_GROUP_WORLD] == 1)
+        return;
+    add_whole(record, RP_STEP_exchange_ns, (int64_t)(l->comm->exchange_ns - exchange_ns));
+    add_whole(record, RP_STEP_wait_ns, (int64_t)(l->comm->wait_ns - wait_ns));
+}
+
 static int train_step(struct loop *l, int64_t last, struct rp_err *err)
 {
     const struct rp_recipe *r = l->job.recipe;
@@ -251,6 +327,7 @@ static int train_step(struct loop *l, int64_t last, struct rp_err *err)
     uint64_t device_ns = 0;
     if (rp_train_load(l->train, l->step, err) < 0)
         return -1;
+    const uint64_t exchange_ns = l->comm->exchange_ns, wait_ns = l->comm->wait_ns;
     uint64_t start = rp_now_ns();
     if (b->time_begin && b->time_begin(l->dev, err) < 0)
         return -1;
@@ -260,6 +337,7 @@ static int train_step(struct loop *l, int64_t last, struct rp_err *err)
     if (b->time_end && b->time_end(l->dev, &device_ns, err) < 0)
         return -1;
     RP_JSON *record = step_record(l, &s, start, end);
+    add_exchange(record, l, exchange_ns, wait_ns);
     if (b->time_end)
         add_whole(record, RP_STEP_device_ns, (int64_t)device_ns);
     int every = r->evidence_state_root_every > 0 && (l->step + 1) % r->evidence_state_root_every == 0;
@@ -341,23 +419,37 @@ static void stop_sampling(const struct loop *l)
         l->sampler->stop();
 }
 
+/* How this rank exchanged with others; NULL: there were none. */
+static json_t *exchange_json(const struct loop *l)
+{
+    char text[128];
+    if (l->comm->size[RP_GROUP_WORLD] == 1)
+        return NULL;
+    return json_pack("{s:s, s:i, s:I, s:I, s:I}", "transport", rp_world_transport(text, l->comm), "levels", l->exchange.levels,
+                     "bytes_per_step", (json_int_t)l->exchange.sent_bytes, "bytes_per_step_between_hosts",
+                     (json_int_t)l->exchange.between_bytes, "sent_bytes", (json_int_t)l->comm->sent_bytes);
+}
+
 static void send_done(struct loop *l)
 {
     const json_t *ceilings = json_object_size(l->ceilings) ? l->ceilings : NULL;
-    send_frame(l, RP_FRAME_DONE, json_pack("{s:I, s:I, s:O, s:b, s:O, s:O*, s:O*}", "peak_rss_bytes", (json_int_t)l->peak_rss,
+    send_frame(l, RP_FRAME_DONE, json_pack("{s:I, s:I, s:O, s:b, s:O, s:O*, s:O*, s:o*}", "peak_rss_bytes", (json_int_t)l->peak_rss,
                                            "skipped_samples", (json_int_t)l->skipped, "phases_s", l->phases, "stopped", l->stop,
-                                           "tensor_roots", l->roots, "device_bytes", l->device_bytes, "ceilings", ceilings));
+                                           "tensor_roots", l->roots, "device_bytes", l->device_bytes, "ceilings", ceilings, "exchange",
+                                           exchange_json(l)));
 }
 
 static int run_phases(struct loop *l, const json_t *job, const struct rp_backend *const *backends, struct rp_err *err)
 {
-    if (rp_job_decode(&l->job, job, backends, err) < 0 || open_device(l, err) < 0)
+    if (rp_job_decode(&l->job, job, backends, err) < 0 || connect_ranks(l, err) < 0 || open_device(l, err) < 0)
         return -1;
     start_sampling(l);
     if (measure_ceilings(l, "before", err) < 0 || open_training(l, err) < 0 || train_all_steps(l, err) < 0 || save_state(l, err) < 0 ||
         measure_memory(l, err) < 0 || measure_ceilings_after(l, err) < 0)
         return -1;
     stop_sampling(l);
+    if (!l->stop && rp_comm_barrier(l->comm, RP_GROUP_WORLD, err) < 0 && !l->stop) /* nobody leaves whom others still need */
+        return -1;
     send_done(l);
     return 0;
 }
@@ -370,28 +462,33 @@ static void volunteer_for_oom(void)
         return;
 }
 
-static json_t *failure_body(const struct rp_err *err, int64_t step)
+/* lost: the rank that is gone, -1: none */
+static json_t *failure_body(const struct rp_err *err, int64_t step, int lost)
 {
-    return json_pack("{s:i, s:s, s:I}", "code", (int)err->code, "message", err->msg, "step", (json_int_t)step);
+    json_t *j = json_pack("{s:i, s:s, s:I}", "code", (int)err->code, "message", err->msg, "step", (json_int_t)step);
+    if (lost >= 0)
+        json_object_set_new(j, "lost", json_integer(lost));
+    return j;
 }
 
 int rp_worker_train(int fd, struct rp_buf *in, const json_t *job, const struct rp_backend *const *backends,
                     const struct rp_sampler *sampler)
 {
     struct rp_err err = {0};
-    struct loop l = {.fd = fd, .step = -1, .in = *in, .sampler = sampler, .comm = rp_comm_self(),
+    struct loop l = {.fd = fd, .step = -1, .waiting = -1, .in = *in, .sampler = sampler, .comm = rp_comm_self(),
                      .phases = json_object(), .roots = json_object(),
                      .ceilings = json_object()};
     *in = (struct rp_buf){0};
     volunteer_for_oom();
     int failed = run_phases(&l, job, backends, &err) < 0;
     if (failed && !l.stop)
-        send_frame(&l, RP_FRAME_FAILED, failure_body(&err, l.step));
+        send_frame(&l, RP_FRAME_FAILED, failure_body(&err, l.step, l.comm->lost));
     stop_sampling(&l);
     if (l.train)
         rp_train_close(l.train);
     if (l.dev)
         l.backend->close(l.dev);
+    l.comm->op->close(l.comm);
     rp_job_fini(&l.job);
     rp_buf_fini(&l.in);
     json_decref(l.phases);
@@ -409,7 +506,7 @@ int rp_worker_main(int fd)
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     if (read_job(fd, &in, &job, &err) == 0)
         return rp_worker_train(fd, &in, job, rp_backends, NULL);
-    RP_JSON *body = failure_body(&err, -1);
+    RP_JSON *body = failure_body(&err, -1, -1);
     struct rp_err ignored; /* a parent that is gone */
     (void)!rp_frame_write(fd, RP_FRAME_FAILED, body, &ignored);
     return rp_exit_status(err.code);

@@ -158,7 +158,7 @@ static int bend_source(struct fx *x, int member, int how, const char *text, size
             x->recipe = honest.recipe;
             return -1;
         }
-        if (rp_train_plan(&plan, &x->recipe, &rp_backend_cpu, &(struct rp_device_opts){.isa = "avx2", .threads = 1}, &err) < 0)
+        if (rp_train_plan(&plan, &x->recipe, NULL, &rp_backend_cpu, &(struct rp_device_opts){.isa = "avx2", .threads = 1}, &err) < 0)
             return -1;
     } else {
         RP_BUF again = {0};

@@ -250,7 +250,7 @@ TEST(grouping_of_micro_batches)
         for (int i = 0; i < micros; i++) {
             leaf[i] = rp_alloc(bytes);
             CHECK(rp_train_forward(f.t, i, 4, leaf[i], &losses[i], &err) == 0, "%s", err.msg);
-            CHECK(rp_train_backward(f.t, i, 4, &err) == 0, "%s", err.msg);
+            CHECK(rp_train_backward(f.t, i, 4, leaf[i], &err) == 0, "%s", err.msg);
         }
         tree_by_definition(expected, leaf, micros, bytes / sizeof(float));
         CHECK(rp_train_gradient(f.t, 4, &all, &err) == 0, "%s", err.msg);

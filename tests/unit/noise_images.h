@@ -60,7 +60,7 @@ FIXTURE void noise_train_open(struct noise_train *n, const char *yaml, struct rp
     if (rp_recipe_parse(&n->recipe, yaml, strlen(yaml), "noise.yaml", NULL, NULL, 0, err) < 0)
         return;
     n->dev = fixture_device("reference", 1, 1, 1);
-    if (rp_train_size(&n->plan, &n->recipe, n->dev->backend, &(struct rp_device_opts){0}, err) == 0)
+    if (rp_train_size(&n->plan, &n->recipe, NULL, n->dev->backend, &(struct rp_device_opts){0}, err) == 0)
         n->t = rp_train_open(&(struct rp_train_opts){.recipe = &n->recipe, .plan = &n->plan, .dev = n->dev, .format = &noise_format}, err);
 }
 

@@ -27,7 +27,7 @@ struct ranks_world {
     int (*run)(struct rp_comm *c, void *arg, struct rp_err *err);
     void *arg;
     const int *host;
-    struct rp_layout layout;
+    struct rp_degrees layout;
 };
 
 struct ranks_comm {
@@ -109,7 +109,7 @@ static inline void *ranks_thread(void *arg)
 }
 
 /* host: number of each rank's host, or NULL. -1 with the error of the first rank that failed. */
-static inline int ranks_run(struct rp_layout layout, const int *host, int (*run)(struct rp_comm *c, void *arg, struct rp_err *err), void *arg,
+static inline int ranks_run(struct rp_degrees layout, const int *host, int (*run)(struct rp_comm *c, void *arg, struct rp_err *err), void *arg,
                             struct rp_err *err)
 {
     static const struct rp_comm_ops op = {ranks_exchange, ranks_close};

@@ -27,7 +27,7 @@ TEST(alone_in_every_group)
 TEST(members_of_groups)
 {
     struct rp_comm c = {0};
-    const struct rp_layout layout = {.data = 3, .tensor = 2, .pipeline = 4};
+    const struct rp_degrees layout = {.data = 3, .tensor = 2, .pipeline = 4};
     for (int rank = 0; rank < 24; rank++) {
         rp_comm_place(&c, rank, layout);
         CHECK(c.size[RP_GROUP_WORLD] == 24 && c.rank[RP_GROUP_WORLD] == rank, "world of rank %d", rank);
@@ -65,7 +65,7 @@ static int exchange_in_all_groups(struct rp_comm *c, void *arg, struct rp_err *e
         const enum rp_group group = (enum rp_group)g;
         const int n = c->size[g], own = c->rank[g];
         RP_FREE unsigned char *in = rp_alloc((size_t)n * PIECE), *out = rp_alloc((size_t)n * PIECE);
-        RP_FREE size_t *at = rp_alloc(((size_t)n + 1) * sizeof *at);
+        RP_FREE struct rp_piece *piece = rp_alloc((size_t)n * sizeof *piece);
         for (int i = 0; i < n; i++)
             fill_piece(in + i * PIECE, own, i);
         if (rp_comm_all_to_all(c, group, out, in, PIECE, err) < 0)
@@ -77,15 +77,15 @@ static int exchange_in_all_groups(struct rp_comm *c, void *arg, struct rp_err *e
             return -1;
         for (int i = 0; i < n; i++)
             *wrong |= !is_piece(out + i * PIECE, i, 0);
-        for (int i = 0; i <= n; i++) /* of different sizes, one of them empty */
-            at[i] = i ? at[i - 1] + (size_t)(i % 3 * 100) : 0;
+        for (int i = 0; i < n; i++) /* of different sizes, one of them empty, in reverse order */
+            piece[i] = (struct rp_piece){(size_t)(n - 1 - i) * 200, (size_t)(i % 3 * 100)};
         memset(out, 0, (size_t)n * PIECE);
-        memset(out + at[own], own + 1, at[own + 1] - at[own]);
-        if (rp_comm_all_gather_parts(c, group, out, at, err) < 0)
+        memset(out + piece[own].at, own + 1, piece[own].bytes);
+        if (rp_comm_all_gather_pieces(c, group, out, piece, err) < 0)
             return -1;
         for (int i = 0; i < n; i++)
-            for (size_t b = at[i]; b < at[i + 1]; b++)
-                *wrong |= out[b] != i + 1;
+            for (size_t b = 0; b < 200; b++)
+                *wrong |= out[piece[i].at + b] != (b < piece[i].bytes ? i + 1 : 0);
         if (rp_comm_barrier(c, group, err) < 0)
             return -1;
     }
@@ -94,7 +94,7 @@ static int exchange_in_all_groups(struct rp_comm *c, void *arg, struct rp_err *e
 
 TEST(collectives_among_ranks)
 {
-    const struct rp_layout layouts[] = {{1, 1, 1}, {2, 1, 1}, {3, 2, 1}, {2, 2, 3}, {32, 1, 1}};
+    const struct rp_degrees layouts[] = {{1, 1, 1}, {2, 1, 1}, {3, 2, 1}, {2, 2, 3}, {32, 1, 1}};
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         struct rp_err err = {0};
         int wrong = 0;
@@ -114,5 +114,5 @@ static int disagree(struct rp_comm *c, void *arg, struct rp_err *err)
 TEST(sizes_that_differ_are_refused)
 {
     struct rp_err err = {0};
-    CHECK(ranks_run((struct rp_layout){2, 1, 1}, NULL, disagree, NULL, &err) < 0 && err.code == RP_MISMATCH, "%s", err.msg);
+    CHECK(ranks_run((struct rp_degrees){2, 1, 1}, NULL, disagree, NULL, &err) < 0 && err.code == RP_MISMATCH, "%s", err.msg);
 }

@@ -71,7 +71,7 @@ static void check_model(double hidden_dropout, double attention_dropout)
     float *block = f.t->gradient[0], *gradient = rp_alloc(weights->bytes);
     memset(block, 0x7f, weights->t[weights->n - 1].offset); /* every element must be written */
     CHECK(rp_train_forward(f.t, 0, 5, block, &l, &err) == 0, "%s", err.msg);
-    CHECK(rp_train_backward(f.t, 0, 5, &err) == 0, "%s", err.msg);
+    CHECK(rp_train_backward(f.t, 0, 5, block, &err) == 0, "%s", err.msg);
     memcpy(gradient, block, weights->bytes);
     for (int i = 0; i < weights->n; i++)
         if (!strstr(weights->t[i].name, "key.bias")) /* softmax does not feel it: checked to be rounding noise below */

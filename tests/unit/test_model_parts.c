@@ -20,7 +20,7 @@ TEST(parameters_of_bert_base)
     struct rp_plan plan;
     struct rp_err err = {0};
     base_recipe(&r);
-    CHECK(rp_train_size(&plan, &r, &reference_backend, &(struct rp_device_opts){0}, &err) == 0, "%s", err.msg);
+    CHECK(rp_train_size(&plan, &r, NULL, &reference_backend, &(struct rp_device_opts){0}, &err) == 0, "%s", err.msg);
     CHECK(plan.parameters == 110106428, "BERT-base has 110106428 parameters with both heads, not %llu", (unsigned long long)plan.parameters);
     CHECK(plan.total > 4e9 && plan.total < 4.5e9, "base b32 s128 plans %.2f GB", (double)plan.total * 1e-9);
     /* forward products of base s128 with 20 predictions, by hand: 12 layers * 128 tokens * (8*768^2 + 4*768*3072 + 4*128*768),
@@ -52,7 +52,7 @@ TEST(gpt_report_by_hand)
         for (int mode = 0; mode < RP_RECOMPUTE_COUNT; mode++) {
             struct rp_plan plan;
             r.train_recompute = mode;
-            CHECK(rp_train_size(&plan, &r, &reference_backend, &(struct rp_device_opts){0}, &err) == 0, "%s", err.msg);
+            CHECK(rp_train_size(&plan, &r, NULL, &reference_backend, &(struct rp_device_opts){0}, &err) == 0, "%s", err.msg);
             CHECK((double)plan.parameters == l * (12 * h * h + 13 * h) + (v + s) * h + 2 * h, "%s: %llu", names[i].name,
                   (unsigned long long)plan.parameters);
             CHECK(plan.flops_per_sample == model, "%s: %.0f", names[i].name, plan.flops_per_sample);

@@ -150,6 +150,7 @@ static void world_open(struct world *s, const char *yaml)
                                .chunks = rp_alloc(64 * sizeof(float)),
                                .sums = rp_alloc(4 * sizeof(float))};
     rp_optim_init(&s->o, &s->recipe, &s->list);
+    rp_shares_init(&s->x.shares, &s->list, 1, rp_comm_self());
     sample_state = 11;
     for (int i = 0; i < WEIGHTS; i++) {
         float *w = rp_tensor_in(s->x.w, &s->list.t[i]);
@@ -175,6 +176,7 @@ static void world_close(struct world *s)
     free(s->x.sums);
     fixture_close(s->x.dev);
     rp_optim_fini(&s->o);
+    rp_shares_fini(&s->x.shares);
     rp_tensors_fini(&s->list);
     rp_recipe_fini(&s->recipe);
 }
@@ -248,7 +250,7 @@ TEST(sgd_as_pytorch_and_its_exemptions)
             CHECK(want > 4, "it is clipped where it can be");
             for (int i = 0; i < WEIGHTS; i++) /* the shortcut's norm has a name without bn: it decays */
                 torch_sgd(&s, i, lr, 0.875, nesterov, !all && (i == 1 || i == 4) ? 0 : 0.05, clip);
-            rp_optim_step(&s.o, &s.x, t, norm, 1.0f / MICROS);
+            CHECK(rp_optim_step(&s.o, &s.x, t, norm, 1.0f / MICROS, &err) == 0, "%s", err.msg);
             compare_world(&s, t, 2e-7 * (t + 1));
         }
         world_close(&s);
@@ -295,7 +297,8 @@ TEST(lars_as_mlperf_and_its_skip_list)
             }
             for (int i = 0; i < WEIGHTS; i++)
                 mlperf_lars(&s, i, 8 * (1 - t / 10.0) * (1 - t / 10.0), 0.9, nesterov, i == 1 || i == 2 || i == 4);
-            rp_optim_step(&s.o, &s.x, t, 0, 1.0f / MICROS);
+            struct rp_err err;
+            CHECK(rp_optim_step(&s.o, &s.x, t, 0, 1.0f / MICROS, &err) == 0, "%s", err.msg);
             compare_world(&s, t, 2e-6 * (t + 1));
         }
         world_close(&s);

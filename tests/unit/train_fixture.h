@@ -170,7 +170,7 @@ FIXTURE int fixture_set_get(struct rp_dataset *d, int64_t sample, void *const *r
 static const struct rp_data_format fixture_format __attribute__((unused)) = {
     .name = "fixture", .open = fixture_set_open, .close = fixture_set_close, .get = fixture_set_get};
 
-static uint32_t sample_state;
+static _Thread_local uint32_t sample_state;
 static int sample_below(int64_t n) /* numerical recipes' generator: the same samples everywhere */
 {
     sample_state = sample_state * 1664525u + 1013904223u;
@@ -281,7 +281,7 @@ FIXTURE int fixture_open(struct fixture *f, const struct rp_recipe *r, const cha
     *err = (struct rp_err){0};
     int rows = (int)(r->train_batch_size * r->task_seq_length);
     f->dev = fixture_device(isa, threads, (int)r->task_seq_length, rows);
-    if (!f->dev || rp_train_size(&f->plan, r, f->dev->backend, &o, err) < 0)
+    if (!f->dev || rp_train_size(&f->plan, r, NULL, f->dev->backend, &o, err) < 0)
         return -1;
     fixture_data_now = data ? *data : samples_new(r, seed);
     f->t = rp_train_open(&(struct rp_train_opts){.recipe = r, .plan = &f->plan, .dev = f->dev, .format = &fixture_format}, err);

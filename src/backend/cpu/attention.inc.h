@@ -519,6 +519,7 @@ static void cpu_attention_forward(struct rp_dev *dev, float *o, float *row_max, 
     struct att_job job = {.cpu = rp_cpu_of(dev), .a = a, .qkv = qkv, .out = o, .row_max = row_max, .row_inv = row_inv,
                           .mask = dropout_on(&a->drop) ? mask : NULL, .decider = decider_of(&a->drop, a->seq),
                           .width = (long)a->heads * a->head_dim};
+    job.decider.before = (long)a->first_head * a->seq;
     attention_run(&job);
 }
 

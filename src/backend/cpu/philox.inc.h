@@ -5,6 +5,7 @@ struct decider {
     uint64_t k0[10], k1[10]; /* round keys, in 64-bit lanes for the widening multiplication */
     const struct rp_dropout *drop;
     long width, stride;
+    long before; /* rows of a sample on other ranks, before the tensor's */
 };
 
 static struct decider decider_of(const struct rp_dropout *drop, long width)
@@ -115,7 +116,7 @@ RP_LANE void decide_128(uint8_t *bits, const struct decider *d, uint32_t c, uint
 static void decide_first(uint8_t *row_mask, const struct decider *d, long row, long columns)
 {
     uint32_t sample = d->drop->first_sample + (uint32_t)(row / d->drop->rows_per_sample);
-    uint32_t c = (uint32_t)(row % d->drop->rows_per_sample * d->stride / 4);
+    uint32_t c = (uint32_t)((d->before + row % d->drop->rows_per_sample) * d->stride / 4);
     long j = 0;
     for (; j < columns; j += 128) {
         uint8_t *bits = row_mask + j / 8;

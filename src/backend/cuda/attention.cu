@@ -288,7 +288,7 @@ RP_DEVICE float exponentials(const struct forward *f, float *p, int row, const f
 RP_DEVICE uint32_t decide(const struct forward *f, uint64_t seed, int row, int k)
 {
     const struct rp_attention_forward_args *a = f->a;
-    const uint32_t block = (uint32_t)(f->head * a->seq + row) * (uint32_t)(a->padded / 4) + (uint32_t)(k / 4);
+    const uint32_t block = (uint32_t)((a->first_head + f->head) * a->seq + row) * (uint32_t)(a->padded / 4) + (uint32_t)(k / 4);
     uint32_t x[4] = {block, a->first_sample + (uint32_t)f->sample, a->site, a->step};
     const int end = a->causal && row < a->seq ? row + 1 : a->seq;
     const uint32_t past = k + 3 < end ? 0xf : k < end ? (1u << (end - k)) - 1 : 0;

@@ -470,7 +470,7 @@ struct rp_attention_forward_args {
     const uint8_t *keys; /* NULL: all, as with `causal` */
     const int32_t *first; /* with `causal`: first key of each query of each sample; NULL: 0 */
     uint64_t seed;
-    int seq, heads, dim, width, ld, padded, blocks, whole, causal;
+    int seq, heads, first_head, dim, width, ld, padded, blocks, whole, causal;
     float scale, keep_scale;
     uint32_t step, site, first_sample, threshold;
 };

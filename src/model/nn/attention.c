@@ -5,9 +5,10 @@
 void rp_nn_attention_declare(struct rp_net *m, struct rp_nn_attention *a, const struct rp_attention *at, double p, int layer)
 {
     struct rp_tensors *l = &m->tensors[RP_ACTIVATION];
-    long rows = (long)at->batch * at->seq, h = (long)at->heads * at->head_dim, scores = rows * at->heads;
+    const long rows = (long)at->batch * at->seq, h = (long)at->heads * at->head_dim, scores = rows * at->heads;
+    const long hidden = h * rp_net_ranks(m);
     const int again = a->recompute != RP_RECOMPUTE_none, all = a->recompute == RP_RECOMPUTE_full;
-    rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d query, key, value", .at = &a->qkv, .dim = {rows, 3 * h}, .layer = layer,
+    rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d query, key, value", .at = &a->qkv, .dim = {rows, 3 * hidden}, .layer = layer,
                                           .stage = layer, .shard = 2, .shared = all, .made_by = "gemm"});
     rp_tensors_add(l,
                    &(struct rp_tensor){.name = "layer %d row maxima", .at = &a->row_max, .dim = {scores}, .layer = layer, .stage = layer, .shared = again});
@@ -15,13 +16,13 @@ void rp_nn_attention_declare(struct rp_net *m, struct rp_nn_attention *a, const 
     if (p > 0)
         rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d attention mask", .at = &a->mask, .dtype = RP_U8, .layer = layer,
                                               .stage = layer, .shared = again, .dim = {(long)rp_mask_bytes(scores, at->seq)}});
-    rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d attention context", .at = &a->ctx, .dim = {rows, h}, .layer = layer,
+    rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d attention context", .at = &a->ctx, .dim = {rows, hidden}, .layer = layer,
                                           .stage = layer, .shard = 2, .shared = again, .made_by = "attention_forward"});
     rp_net_work(m, rows, 3 * h);
-    rp_linear_use(m, (int)rows, (int)h, 3 * (int)h, a->in_first);
-    rp_linear_use(m, (int)rows, (int)h, (int)h, a->in_first);
-    rp_linear_use_parts(m, (int)rows, (int)h, (int)h, 1);
-    rp_linear_use_parts(m, (int)rows, (int)h, 3 * (int)h, 3);
+    rp_linear_use(m, (int)rows, (int)hidden, 3 * (int)h, a->in_first);
+    rp_linear_use(m, (int)rows, (int)h, (int)hidden, a->in_first);
+    rp_linear_use_parts(m, (int)rows, (int)hidden, (int)h, 1);
+    rp_linear_use_parts(m, (int)rows, (int)hidden, 3 * (int)h, 3);
     struct rp_op_use u = {.op = RP_OP_attention_forward, .rows = (int)rows, .width = (int)h, .batch = at->batch, .seq = at->seq,
                           .heads = at->heads, .head_dim = at->head_dim, .causal = at->causal};
     rp_net_use(m, u);
@@ -31,27 +32,27 @@ void rp_nn_attention_declare(struct rp_net *m, struct rp_nn_attention *a, const 
 
 void rp_nn_attention_context(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, const float *x)
 {
-    int rows = at->batch * at->seq, h = at->heads * at->head_dim;
+    const int rows = at->batch * at->seq, h = at->heads * at->head_dim, hidden = h * rp_net_ranks(m);
     if (x)
-        rp_linear_forward(m->dev, a->qkv, x, a->qkv_w, a->qkv_b, rows, h, 3 * h, a->in_first);
+        rp_linear_forward(m->dev, a->qkv, x, a->qkv_w, a->qkv_b, rows, hidden, 3 * h, a->in_first);
     m->dev->op->attention_forward(m->dev, a->ctx, a->row_max, a->row_inv, a->mask, a->qkv, at);
 }
 
 void rp_nn_attention_forward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, float *y, const float *x)
 {
-    int rows = at->batch * at->seq, h = at->heads * at->head_dim;
+    const int rows = at->batch * at->seq, h = at->heads * at->head_dim, hidden = h * rp_net_ranks(m);
     rp_nn_attention_context(m, a, at, x);
-    rp_linear_forward_parts(m, y, a->ctx, a->out_w, a->out_b, rows, h, h, a->in_first);
+    rp_linear_forward_parts(m, y, a->ctx, a->out_w, a->out_b, rows, h, hidden, a->in_first);
 }
 
 void rp_nn_attention_backward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, float *dx, const float *add,
                               const float *dy, const float *x, float *dctx, float *dqkv)
 {
-    int rows = at->batch * at->seq, h = at->heads * at->head_dim;
-    rp_linear_wgrad(m->dev, rp_net_grad(m, a->out_w), dy, a->ctx, rows, h, h, a->in_first);
-    rp_linear_dgrad(m->dev, dctx, dy, a->out_w, NULL, rows, h, h, a->in_first);
+    const int rows = at->batch * at->seq, h = at->heads * at->head_dim, hidden = h * rp_net_ranks(m);
+    rp_linear_wgrad(m->dev, rp_net_grad(m, a->out_w), dy, a->ctx, rows, h, hidden, a->in_first);
+    rp_linear_dgrad(m->dev, dctx, dy, a->out_w, NULL, rows, h, hidden, a->in_first);
     m->dev->op->attention_backward(m->dev, dqkv, rp_net_grad(m, a->qkv_b), dctx, a->ctx, a->row_max, a->row_inv, a->mask, a->qkv, at,
                                    m->work);
-    rp_linear_wgrad(m->dev, rp_net_grad(m, a->qkv_w), dqkv, x, rows, h, 3 * h, a->in_first);
-    rp_linear_dgrad_parts(m, dx, dqkv, a->qkv_w, add, rows, h, 3 * h, a->in_first, 3);
+    rp_linear_wgrad(m->dev, rp_net_grad(m, a->qkv_w), dqkv, x, rows, hidden, 3 * h, a->in_first);
+    rp_linear_dgrad_parts(m, dx, dqkv, a->qkv_w, add, rows, hidden, 3 * h, a->in_first, 3);
 }

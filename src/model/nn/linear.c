@@ -1,13 +1,33 @@
+/* Products whose long sum is divided into parts.
+ *
+ * The tree over all T parts consists of complete subtrees over [lo, hi), hi - lo a power of two that divides lo, which are joined from the
+ * right at the end: 13 parts are 8 + (4 + 1). A rank with parts [first, first + count) computes the largest such subtrees within them, its
+ * nodes: one if count is a power of two. Every rank then gets its share of the rows of all nodes, joins them in order, and gives the result
+ * to the others:
+ *
+ *   rank 0: node a [rows, width] -> rows of rank 0 | rows of rank 1     all to all
+ *   rank 1: node b               -> rows of rank 0 | rows of rank 1
+ *   rank 0: a + b (+ bias or addend) of its rows, rank 1 of its own     -> all gather */
 #include "model/nn/linear.h"
 
-/* A product whose k steps are divided into parts. */
+#include "base/buf.h"
+
+#define NODES_MAX 16 /* of a rank: parts of up to 64, at most two of each size */
+
+/* A product of this rank's share of the k steps. */
 struct parts {
     struct rp_net *m;
-    struct rp_gemm g; /* of the whole; c [m, n] without gaps */
-    int count, pieces;
+    struct rp_gemm g; /* of all own parts; c [m, n] without gaps */
+    int count, pieces; /* own parts; matrices side by side */
 };
 
-/* Part p of a matrix [rows, k] whose k columns are `pieces` matrices side by side: gathered if there are several. */
+/* The sum of parts [lo, hi). */
+struct node {
+    int lo, hi;
+    float *sum;
+};
+
+/* Own part p of a matrix [rows, k] whose k columns are `pieces` matrices side by side: gathered if there are several. */
 static const float *part_of(const struct parts *s, const float *x, long *ld, int rows, int p, float *gathered)
 {
     const long each = s->g.k / s->count / s->pieces, wide = each * s->pieces;
@@ -33,7 +53,7 @@ static void part_product(const struct parts *s, int p, float *out)
     s->m->dev->op->gemm(s->m->dev, &g);
 }
 
-/* The tree over parts lo to lo + n - 1 into `out`, with scratch from `spare` on. */
+/* The tree over own parts lo to lo + n - 1 into `out`, with scratch from `spare` on. */
 static void part_tree(const struct parts *s, int lo, int n, float *out, float *spare)
 {
     const size_t size = (size_t)s->g.m * (size_t)s->g.n;
@@ -47,30 +67,171 @@ static void part_tree(const struct parts *s, int lo, int n, float *out, float *s
     s->m->dev->op->add(s->m->dev, out, out, spare, size);
 }
 
+/* The nodes of a rank; returns their number. */
+static int nodes_of(const struct rp_net *m, int rank, struct node node[NODES_MAX])
+{
+    const int count = m->parallel / rp_net_ranks(m), hi = (rank + 1) * count;
+    int n = 0, size;
+    for (int lo = rank * count; lo < hi; lo += size) {
+        for (size = 1; lo % (2 * size) == 0 && lo + 2 * size <= hi;)
+            size *= 2;
+        RP_BUG_IF(n == NODES_MAX);
+        node[n++] = (struct node){.lo = lo, .hi = lo + size};
+    }
+    return n;
+}
+
+static int rows_most(const struct rp_net *m, int rows)
+{
+    return (rows + rp_net_ranks(m) - 1) / rp_net_ranks(m);
+}
+
+/* ---- nodes of all ranks ---- */
+
+/* Rows [from, to) of every node of every rank, in order. The stack is a binary counter, as in optim/grad_tree.h. */
+struct join {
+    struct rp_net *m;
+    struct node *node;
+    int n;
+    size_t size; /* floats of a node's rows */
+};
+
+static void join_last(struct join *j)
+{
+    struct node *a = &j->node[j->n - 2], *b = &j->node[j->n - 1];
+    if (j->size)
+        j->m->dev->op->add(j->m->dev, a->sum, a->sum, b->sum, j->size);
+    a->hi = b->hi;
+    j->n--;
+}
+
+static void join_push(struct join *j, const struct node *x)
+{
+    j->node[j->n++] = *x;
+    while (j->n >= 2) {
+        const struct node *a = &j->node[j->n - 2], *b = &j->node[j->n - 1];
+        if (b->hi - b->lo != a->hi - a->lo || a->lo % (2 * (a->hi - a->lo)) != 0)
+            break;
+        join_last(j);
+    }
+}
+
+/* Sends every rank its rows of the own nodes, and receives the own rows of its nodes: traded has them in order of ranks. */
+static void trade_nodes(const struct parts *s, const struct node *own, int nodes)
+{
+    struct rp_net *m = s->m;
+    const int ranks = rp_net_ranks(m), rank = rp_net_rank(m), wide = s->g.n;
+    const int from = rp_net_share(m, s->g.m, rank), rows = rp_net_share(m, s->g.m, rank + 1) - from;
+    RP_FREE struct rp_transfer *t = rp_alloc(2 * (size_t)ranks * NODES_MAX * sizeof *t);
+    float *to = m->traded;
+    int n = 0;
+    for (int i = 0; i < ranks; i++) {
+        struct node node[NODES_MAX];
+        const int at = rp_net_share(m, s->g.m, i), its = rp_net_share(m, s->g.m, i + 1) - at;
+        for (int k = 0; i != rank && k < nodes; k++)
+            t[n++] = (struct rp_transfer){i, 1, own[k].sum + (long)at * wide, (size_t)its * (size_t)wide * sizeof *to};
+        for (int k = 0; i != rank && k < nodes_of(m, i, node); k++, to += (long)rows * wide)
+            t[n++] = (struct rp_transfer){i, 0, to, (size_t)rows * (size_t)wide * sizeof *to};
+    }
+    rp_net_exchange(m, RP_GROUP_TENSOR, t, n);
+}
+
+/* The own rows of the tree over all ranks' nodes. */
+static float *join_nodes(const struct parts *s, const struct node *own)
+{
+    struct rp_net *m = s->m;
+    const int ranks = rp_net_ranks(m), rank = rp_net_rank(m);
+    const int from = rp_net_share(m, s->g.m, rank), rows = rp_net_share(m, s->g.m, rank + 1) - from;
+    RP_FREE struct node *stack = rp_alloc((size_t)ranks * NODES_MAX * sizeof *stack);
+    struct join j = {.m = m, .node = stack, .size = (size_t)rows * (size_t)s->g.n};
+    float *to = m->traded;
+    for (int i = 0; i < ranks; i++) {
+        struct node node[NODES_MAX];
+        const int n = nodes_of(m, i, node);
+        for (int k = 0; k < n; k++) {
+            node[k].sum = i == rank ? own[k].sum + (long)from * s->g.n : to;
+            to += i == rank ? 0 : j.size;
+            join_push(&j, &node[k]);
+        }
+    }
+    while (j.n >= 2)
+        join_last(&j);
+    return stack[0].sum;
+}
+
+/* ---- products ---- */
+
+/* Rows of c from their sum, with bias or addend. */
+static void finish(const struct parts *s, const struct rp_gemm *g, const float *sum, int from, int rows)
+{
+    const struct rp_ops *op = s->m->dev->op;
+    float *c = g->c + (long)from * g->n;
+    if (!rows)
+        return;
+    if (g->bias)
+        op->bias_add(s->m->dev, c, sum, g->bias, rows, g->n);
+    else if (g->add)
+        op->add(s->m->dev, c, sum, g->add + (long)from * g->n, (size_t)rows * (size_t)g->n);
+    else
+        op->copy_columns(s->m->dev, c, g->ldc, sum, g->n, rows, g->n);
+}
+
 /* In parts: the operands are not needed again when c is written, so that c may be one of them only with add. */
 static void product(struct rp_net *m, struct rp_gemm *g, int pieces)
 {
-    struct parts s = {.m = m, .g = *g, .count = m->parallel, .pieces = pieces};
+    struct parts s = {.m = m, .g = *g, .count = m->parallel / rp_net_ranks(m), .pieces = pieces};
+    const int ranks = rp_net_ranks(m), rank = rp_net_rank(m);
     const size_t size = (size_t)g->m * (size_t)g->n;
+    struct node own[NODES_MAX];
     if (m->parallel == 1) {
         m->dev->op->gemm(m->dev, g);
         return;
     }
+    RP_BUG_IF(g->ldc != g->n || (g->add && g->ldadd != g->n) || (g->add && g->bias));
     s.g.bias = s.g.add = NULL;
-    part_tree(&s, 0, s.count, m->partial, m->partial + size);
-    if (g->bias)
-        m->dev->op->bias_add(m->dev, g->c, m->partial, g->bias, g->m, g->n);
-    else if (g->add)
-        m->dev->op->add(m->dev, g->c, m->partial, g->add, size);
-    else
-        m->dev->op->copy_columns(m->dev, g->c, g->ldc, m->partial, g->n, g->m, g->n);
+    if (ranks == 1) {
+        part_tree(&s, 0, s.count, m->partial, m->partial + size);
+        finish(&s, g, m->partial, 0, g->m);
+        return;
+    }
+    const int nodes = nodes_of(m, rank, own), from = rp_net_share(m, g->m, rank);
+    for (int k = 0; k < nodes; k++) {
+        own[k].sum = m->partial + (size_t)k * size;
+        part_tree(&s, own[k].lo - rank * s.count, own[k].hi - own[k].lo, own[k].sum, m->partial + (size_t)(k + 1) * size);
+    }
+    trade_nodes(&s, own, nodes);
+    finish(&s, g, join_nodes(&s, own), from, rp_net_share(m, g->m, rank + 1) - from);
+    RP_FREE int *at = rp_alloc((size_t)(ranks + 1) * sizeof *at);
+    for (int i = 0; i <= ranks; i++)
+        at[i] = rp_net_share(m, g->m, i);
+    rp_net_gather_rows(m, g->c, at, g->n);
+}
+
+/* Buffers of [rows, width] that the own parts take at once: one for each node, and the tree of the node that is being computed. */
+static int buffers_of(int count, int nodes)
+{
+    int levels = 0;
+    for (int n = count; n > 1; n = (n + 1) / 2)
+        levels++;
+    return nodes + levels;
 }
 
 void rp_linear_use_parts(struct rp_net *m, int rows, int width, int depth, int pieces)
 {
-    const int k = depth / m->parallel;
+    const int count = m->parallel / rp_net_ranks(m), k = depth / count;
+    const size_t size = (size_t)rows * (size_t)width;
+    struct node node[NODES_MAX];
+    int others = 0;
     rp_net_use(m, (struct rp_op_use){.op = RP_OP_gemm, .rows = rows, .width = width, .depth = k, .segment = rp_segment(k)});
-    rp_net_parts(m, rows, width, pieces > 1 ? ((size_t)rows + (size_t)width) * (size_t)k : 0);
+    if (m->parallel == 1)
+        return;
+    for (int i = 0; i < rp_net_ranks(m); i++)
+        others += i == rp_net_rank(m) ? 0 : nodes_of(m, i, node);
+    const int nodes = rp_net_ranks(m) > 1 ? nodes_of(m, rp_net_rank(m), node) : 1;
+    rp_net_parts(m, (size_t)buffers_of(count, nodes) * size, pieces > 1 ? ((size_t)rows + (size_t)width) * (size_t)k : 0);
+    rp_net_trade(m, (size_t)others * (size_t)rows_most(m, rows) * (size_t)width);
+    rp_net_use_rows(m, RP_OP_copy_columns, rows, width);
+    rp_net_use_rows(m, RP_OP_bias_add, rows, width);
 }
 
 void rp_linear_forward_parts(struct rp_net *m, float *y, const float *x, const float *w, const float *b, int rows, int in, int out,

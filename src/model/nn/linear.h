@@ -5,7 +5,8 @@
  *
  * in_first: w is [in, out], as GPT-2's public checkpoints have it; the sums are the same.
  * _parts: products whose long sum tensor-parallel ranks divide: with degree T, T equal parts of k, each summed as a product of its own, and
- * a balanced tree over them, then bias or addend. Here one rank computes them all.
+ * a balanced tree over them, then bias or addend. Of t ranks each has T/t parts: what is divided (`in` or `out`, the width of that operand and
+ * the length of that side of w) is a rank's own share, and every rank gets the whole result.
  */
 #pragma once
 

@@ -22,20 +22,21 @@ void rp_nn_gelu_backward(struct rp_dev *dev, enum rp_activation act, float *du, 
 void rp_nn_mlp_declare(struct rp_net *m, struct rp_nn_mlp *a, int rows, int hidden, int inner, size_t room, int layer)
 {
     struct rp_tensors *l = &m->tensors[RP_ACTIVATION];
+    const int own = inner / rp_net_ranks(m);
     a->rows = rows;
     a->hidden = hidden;
-    a->inner = inner;
+    a->inner = own;
     rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d intermediate", .at = &a->u, .dim = {rows, inner}, .room = room, .layer = layer,
                                           .stage = layer, .shard = 2, .shared = a->recompute == RP_RECOMPUTE_full, .made_by = "gemm"});
     rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d intermediate after GELU", .at = &a->g, .dim = {rows, inner}, .layer = layer,
-                                          .room = (size_t)rows * (size_t)hidden * sizeof(float),
+                                          .room = (size_t)rows * (size_t)(hidden / rp_net_ranks(m)) * sizeof(float),
                                           .stage = layer, .shard = 2, .shared = a->recompute != RP_RECOMPUTE_none,
                                           .made_by = "gelu_forward or gelu_tanh_forward"});
-    rp_net_work(m, rows, inner);
-    rp_linear_use(m, rows, hidden, inner, a->in_first);
-    rp_linear_use(m, rows, inner, hidden, a->in_first);
-    rp_linear_use_parts(m, rows, hidden, inner, 1);
-    rp_nn_gelu_use(m, a->act, rows, inner);
+    rp_net_work(m, rows, own);
+    rp_linear_use(m, rows, hidden, own, a->in_first);
+    rp_linear_use(m, rows, own, hidden, a->in_first);
+    rp_linear_use_parts(m, rows, hidden, own, 1);
+    rp_nn_gelu_use(m, a->act, rows, own);
 }
 
 void rp_nn_mlp_activate(struct rp_net *m, const struct rp_nn_mlp *a)

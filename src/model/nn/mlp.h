@@ -1,6 +1,6 @@
 /* The feed-forward part of a transformer layer: u = x Wup^T + b, g = gelu(u), y = g Wdown^T + b.
  *
- * What:    R rows, H wide outside, I wide inside.
+ * What:    R rows, H wide outside, I wide inside. Of t tensor-parallel ranks each has I/t columns of u and g, and the weights of these.
  * Flow:    declare() -> forward(x) -> y; backward(dy) -> gradients of the weights, and of x.
  * Owner:   pointers are set by the model's list of tensors; weights are declared by the model, under its public names.
  */
@@ -11,7 +11,7 @@
 struct rp_nn_mlp {
     float *up_w, *up_b, *down_w, *down_b; /* [I, H], [I], [H, I], [H]; in_first: [H, I], [I, H] */
     float *u, *g;                         /* [R, I] before and after GELU */
-    int rows, hidden, inner;
+    int rows, hidden, inner;              /* inner: of this rank */
     int in_first;                         /* see linear.h */
     enum rp_activation act;
     enum rp_recompute recompute;          /* what all layers share, because backward computes it again: g, or u and g */
@@ -23,8 +23,8 @@ void rp_nn_gelu_forward(struct rp_dev *dev, enum rp_activation act, float *g, co
 void rp_nn_gelu_backward(struct rp_dev *dev, enum rp_activation act, float *du, float *dbias, const float *dg, const float *u, int rows,
                          int width, float *work);
 
-/* a: complete except for pointers and sizes. Activations of layer `layer` (from 1). room: least bytes of u, for what overwrites it; g
- * has at least [R, H]. */
+/* a: complete except for pointers and sizes. Activations of layer `layer` (from 1). inner: of all ranks; room: least
+ * bytes of u, for what overwrites it; g has at least [R, H/t]. */
 void rp_nn_mlp_declare(struct rp_net *m, struct rp_nn_mlp *a, int rows, int hidden, int inner, size_t room, int layer);
 /* g from u. */
 void rp_nn_mlp_activate(struct rp_net *m, const struct rp_nn_mlp *a);

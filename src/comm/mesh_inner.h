@@ -1,0 +1,81 @@
+/* Inside the mesh: its ranks and links. mesh_open.c connects them, mesh_link.c moves bytes, mesh.c runs exchanges. */
+#pragma once
+
+#include "base/buf.h"
+#include "comm/greet.h"
+#include "comm/mesh.h"
+
+/* What precedes a message, and what a rank sends when it gives up. Numbers are little-endian.
+ *   0  "RPM1": a message; "RPX1": the sender failed and closes
+ *   4  message: the group; failure: the code (8 bits), zeros (24)
+ *   8  message: the sender; failure: the rank that is the cause (32), zeros (32)
+ *  16  message: its number; failure: RP_MISMATCH: the bytes that were sent (64)
+ *  24  message: its bytes; failure: RP_MISMATCH: the bytes that were expected (64) */
+#define HEAD 32
+
+struct mesh_head {
+    int failed;
+    unsigned what; /* enum rp_group or enum rp_code */
+    int rank;
+    uint64_t number, bytes;
+};
+void rp_mesh_head_write(unsigned char out[HEAD], const struct mesh_head *h);
+int rp_mesh_head_read(struct mesh_head *h, const unsigned char in[HEAD]); /* -1: not a head */
+
+/* One direction of a link. */
+struct mesh_way {
+    int next;             /* index of the transfer under way, -1: none */
+    uint64_t number;      /* messages before it */
+    uint64_t at;          /* bytes of its head and data that have passed */
+    unsigned char head[HEAD];
+};
+
+/* This rank's connection with another one. */
+struct mesh_link {
+    int rank, wanted, open;
+    int fd;                     /* of shared memory's bell; a channel has its own */
+    struct rp_rings rings;      /* .map NULL: a channel */
+    struct rp_channel *channel;
+    struct mesh_way in, out;
+    unsigned char notice[HEAD]; /* what came over the socket of the bell */
+    size_t noticed;
+    int ended;                  /* the other side closed the connection */
+    uint64_t checked_ns, unanswered_ns; /* for rp_mesh_link_cut() */
+    /* while opening */
+    struct rp_greeting *greeting; /* of this rank, which connects */
+    int connecting;               /* descriptor without a connection yet, or -1 */
+    uint64_t retry_at, retry_ns;
+    struct rp_err last;
+};
+
+struct rp_mesh {
+    struct rp_comm comm;
+    struct rp_mesh_opts opts; /* its pointers: to copies */
+    int world, *host;
+    struct rp_mesh_peer *peers;
+    char *job;
+    unsigned char key[RP_CHANNEL_KEY];
+    struct mesh_link *links; /* [world] */
+    struct rp_greet_opts greet;
+    struct rp_mesh_stats stats;
+    int spin;   /* more processors than ranks of this host */
+    int failed; /* only close() is left */
+    struct mesh_head cause;
+};
+
+/* Of a rank, for messages: "rank 3 (10.0.0.1:4000)". */
+const char *rp_mesh_name(const struct rp_mesh *m, int rank, char out[96]);
+
+/* Moves bytes of the transfers of both directions, whose order is in next[]. 1: some moved; 0: none; -1: a failure, with its m->cause. */
+int rp_mesh_link_move(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, const struct rp_transfer *t, const int *next,
+                      struct rp_err *err) rp_must_check;
+void rp_mesh_link_wait(struct mesh_link *l); /* asks for the bell */
+short rp_mesh_link_events(const struct mesh_link *l); /* for poll(), while transfers are under way */
+int rp_mesh_link_fd(const struct mesh_link *l);
+void rp_mesh_link_woken(struct mesh_link *l, short events); /* what poll() reported */
+int rp_mesh_link_cut(struct rp_mesh *m, struct mesh_link *l, uint64_t now, struct rp_err *err) rp_must_check; /* -1: the network is cut */
+/* Tells the other side, as far as that is possible without waiting, why this one closes. */
+void rp_mesh_link_notify(struct mesh_link *l, const struct mesh_head *h);
+void rp_mesh_link_close(struct mesh_link *l);
+
+int rp_mesh_open_links(struct rp_mesh *m, struct rp_err *err) rp_must_check; /* takes opts.listener */

@@ -1,0 +1,330 @@
+/* The bytes of one link: heads and data of messages, through rings or an encrypted channel. */
+#include "comm/mesh_inner.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define TOGETHER 8192 /* bytes of a message that go with its head in one piece */
+#define PIECES 8      /* of one direction, before the other has its turn */
+#define BELL 'b'
+#define CHECK_NS 1000000000ull
+#define CUT_NS 9000000000ull
+
+static const char *const group_names[RP_GROUPS] = {"world", "data", "tensor", "pipeline"};
+
+/* ---- heads ---- */
+
+static void put_le(unsigned char *p, uint64_t v, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        p[i] = (unsigned char)(v >> (8 * i));
+}
+
+static uint64_t get_le(const unsigned char *p, int bytes)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < bytes; i++)
+        v |= (uint64_t)p[i] << (8 * i);
+    return v;
+}
+
+void rp_mesh_head_write(unsigned char out[HEAD], const struct mesh_head *h)
+{
+    memset(out, 0, HEAD);
+    memcpy(out, h->failed ? "RPX1" : "RPM1", 4);
+    put_le(out + 4, h->what, 1);
+    put_le(out + 8, (uint32_t)h->rank, 4);
+    put_le(out + 16, h->number, 8);
+    put_le(out + 24, h->bytes, 8);
+}
+
+int rp_mesh_head_read(struct mesh_head *h, const unsigned char in[HEAD])
+{
+    const int failed = memcmp(in, "RPX1", 4) == 0;
+    *h = (struct mesh_head){failed, in[4], (int)get_le(in + 8, 4), get_le(in + 16, 8), get_le(in + 24, 8)};
+    return failed || memcmp(in, "RPM1", 4) == 0 ? 0 : -1;
+}
+
+/* ---- failures ---- */
+
+static int fail_gone(struct rp_mesh *m, const struct mesh_link *l, const char *why, struct rp_err *err)
+{
+    char name[96];
+    m->cause = (struct mesh_head){.failed = 1, .what = RP_UNAVAILABLE, .rank = l->rank};
+    return rp_fail(err, RP_UNAVAILABLE, "%s is gone: %s", rp_mesh_name(m, l->rank, name), why);
+}
+
+/* The other side gave up, and says because of which rank. */
+static int fail_reported(struct rp_mesh *m, const struct mesh_link *l, const struct mesh_head *h, struct rp_err *err)
+{
+    char name[96], cause[96];
+    rp_mesh_name(m, l->rank, name);
+    m->cause = *h;
+    if (h->rank < 0 || h->rank >= m->world)
+        return fail_gone(m, l, "it sent a report that is not one", err);
+    if (h->what == RP_MISMATCH && h->rank == m->comm.rank[RP_GROUP_WORLD])
+        return rp_fail(err, RP_MISMATCH, "rank %d sent %llu bytes to %s, which expected %llu", h->rank, (unsigned long long)h->number, name,
+                       (unsigned long long)h->bytes);
+    if (h->rank == l->rank)
+        return rp_fail(err, RP_UNAVAILABLE, "%s stopped: %s", name, rp_code_meaning((enum rp_code)h->what));
+    return rp_fail(err, RP_UNAVAILABLE, "%s failed, as %s reports", rp_mesh_name(m, h->rank, cause), name);
+}
+
+static int fail_mismatch(struct rp_mesh *m, const struct mesh_link *l, uint64_t sent, uint64_t expected, struct rp_err *err)
+{
+    char name[96];
+    m->cause = (struct mesh_head){.failed = 1, .what = RP_MISMATCH, .rank = l->rank, .number = sent, .bytes = expected};
+    return rp_fail(err, RP_MISMATCH, "%s sent %llu bytes to rank %d, which expected %llu", rp_mesh_name(m, l->rank, name),
+                   (unsigned long long)sent, m->comm.rank[RP_GROUP_WORLD], (unsigned long long)expected);
+}
+
+/* ---- bytes ---- */
+
+/* Wakes the other side. A full socket has bells that it has not heard yet. */
+static void ring_bell(struct mesh_link *l)
+{
+    const char bell = BELL;
+    if (RP_RETRY(send(l->fd, &bell, 1, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+        l->ended = 1;
+}
+
+static int link_write(struct mesh_link *l, const void *data, size_t size, size_t *took, struct rp_err *err)
+{
+    if (l->channel)
+        return rp_channel_write(l->channel, data, size, took, err);
+    *took = rp_ring_write(&l->rings.out, data, size);
+    if (*took && rp_ring_wanted(&l->rings.out, 1))
+        ring_bell(l);
+    return 0;
+}
+
+static int link_read(struct mesh_link *l, void *data, size_t size, size_t *got, struct rp_err *err)
+{
+    if (l->channel)
+        return rp_channel_read(l->channel, data, size, got, err);
+    *got = rp_ring_read(&l->rings.in, data, size);
+    if (*got && rp_ring_wanted(&l->rings.in, 0))
+        ring_bell(l);
+    return 0;
+}
+
+static void message_done(struct mesh_way *w, const int *next)
+{
+    w->next = next[w->next];
+    w->number++;
+    w->at = 0;
+}
+
+/* The next bytes of the message under way, head and data as one stream. */
+static size_t next_piece(const struct mesh_way *w, const struct rp_transfer *t, unsigned char together[HEAD + TOGETHER], const void **piece)
+{
+    if (w->at >= HEAD) {
+        *piece = (const char *)t->data + (w->at - HEAD);
+        return t->bytes - (size_t)(w->at - HEAD);
+    }
+    const size_t data = t->bytes < TOGETHER ? t->bytes : TOGETHER;
+    memcpy(together, w->head, HEAD);
+    memcpy(together + HEAD, t->data, data);
+    *piece = together + w->at;
+    return HEAD + data - (size_t)w->at;
+}
+
+static int move_out(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, const struct rp_transfer *t, const int *next, struct rp_err *err)
+{
+    unsigned char together[HEAD + TOGETHER];
+    struct mesh_way *w = &l->out;
+    struct rp_err why;
+    int moved = 0;
+    for (int k = 0; k < PIECES && w->next >= 0; k++) {
+        const struct rp_transfer *now = &t[w->next];
+        const struct mesh_head head = {0, g, m->comm.rank[RP_GROUP_WORLD], w->number, now->bytes};
+        const void *piece;
+        size_t took = 0;
+        if (w->at == 0)
+            rp_mesh_head_write(w->head, &head);
+        const size_t size = next_piece(w, now, together, &piece);
+        if (size && link_write(l, piece, size, &took, &why) < 0)
+            return fail_gone(m, l, why.msg, err);
+        w->at += took;
+        moved |= took > 0;
+        if (w->at == HEAD + now->bytes) {
+            const int sent = l->channel ? rp_channel_flush(l->channel, &why) : 1;
+            if (sent < 0)
+                return fail_gone(m, l, why.msg, err);
+            if (!sent)
+                return moved;
+            message_done(w, next);
+            moved = 1;
+        } else if (!took) {
+            return moved;
+        }
+    }
+    return moved;
+}
+
+/* Is it the message that is expected? */
+static int check_head(struct rp_mesh *m, const struct mesh_link *l, enum rp_group g, uint64_t bytes, struct rp_err *err)
+{
+    struct mesh_head h;
+    char name[96];
+    if (rp_mesh_head_read(&h, l->in.head) < 0)
+        return fail_gone(m, l, "it sent something that is not a message", err);
+    if (h.failed)
+        return fail_reported(m, l, &h, err);
+    if (h.what != g || h.number != l->in.number || h.rank != l->rank) {
+        m->cause = (struct mesh_head){.failed = 1, .what = RP_MISMATCH, .rank = l->rank, .number = h.bytes, .bytes = bytes};
+        return rp_fail(err, RP_MISMATCH, "%s sent message %llu of the %s group to rank %d, which expected message %llu of the %s group",
+                       rp_mesh_name(m, l->rank, name), (unsigned long long)h.number, h.what < RP_GROUPS ? group_names[h.what] : "?",
+                       m->comm.rank[RP_GROUP_WORLD], (unsigned long long)l->in.number, group_names[g]);
+    }
+    return h.bytes == bytes ? 0 : fail_mismatch(m, l, h.bytes, bytes, err);
+}
+
+static int move_in(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, const struct rp_transfer *t, const int *next, struct rp_err *err)
+{
+    struct mesh_way *w = &l->in;
+    struct rp_err why;
+    int moved = 0;
+    for (int k = 0; k < 2 * PIECES && w->next >= 0; k++) {
+        const struct rp_transfer *now = &t[w->next];
+        const int in_head = w->at < HEAD;
+        void *to = in_head ? (void *)(w->head + w->at) : (char *)now->data + (w->at - HEAD);
+        size_t got;
+        const int r = link_read(l, to, (in_head ? HEAD : HEAD + now->bytes) - (size_t)w->at, &got, &why);
+        if (r != 0)
+            return fail_gone(m, l, r < 0 ? why.msg : "it closed the connection", err);
+        if (!got)
+            break;
+        w->at += got;
+        moved = 1;
+        if (in_head && w->at == HEAD && check_head(m, l, g, now->bytes, err) < 0)
+            return -1;
+        if (w->at == HEAD + now->bytes)
+            message_done(w, next);
+    }
+    return moved;
+}
+
+/* The connection ended in the middle of transfers, after the last byte that came over it. */
+static int fail_ended(struct rp_mesh *m, struct mesh_link *l, struct rp_err *err)
+{
+    struct mesh_head h;
+    struct rp_err ignored;
+    size_t got;
+    if (l->channel && l->in.at == 0 && rp_channel_read(l->channel, l->notice, HEAD, &got, &ignored) == 0)
+        l->noticed = got;
+    if (l->noticed == HEAD && rp_mesh_head_read(&h, l->notice) == 0 && h.failed)
+        return fail_reported(m, l, &h, err);
+    return fail_gone(m, l, "its connection ended", err);
+}
+
+int rp_mesh_link_move(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, const struct rp_transfer *t, const int *next,
+                      struct rp_err *err)
+{
+    const int ended = l->ended; /* before looking for the last bytes */
+    const int out = l->out.next >= 0 && !ended ? move_out(m, l, g, t, next, err) : 0;
+    if (out < 0)
+        return -1;
+    const int in = l->in.next >= 0 ? move_in(m, l, g, t, next, err) : 0;
+    if (in < 0)
+        return -1;
+    if (!l->channel && (rp_ring_broken(&l->rings.in) || rp_ring_broken(&l->rings.out)))
+        return fail_gone(m, l, "it broke the memory that it shares", err);
+    if (ended && !in && (l->in.next >= 0 || l->out.next >= 0))
+        return fail_ended(m, l, err);
+    return in || out;
+}
+
+/* ---- waiting ---- */
+
+void rp_mesh_link_wait(struct mesh_link *l)
+{
+    if (!l->channel && l->in.next >= 0)
+        rp_ring_wait_bytes(&l->rings.in);
+    if (!l->channel && l->out.next >= 0)
+        rp_ring_wait_room(&l->rings.out);
+}
+
+/* A channel is not asked for bytes that belong to a later exchange: they would wake every poll(). */
+short rp_mesh_link_events(const struct mesh_link *l)
+{
+    if (!l->channel)
+        return POLLIN;
+    return (short)((l->in.next >= 0 ? POLLIN : 0) | (rp_channel_events(l->channel) & POLLOUT) | POLLRDHUP);
+}
+
+int rp_mesh_link_fd(const struct mesh_link *l)
+{
+    return l->channel ? rp_channel_fd(l->channel) : l->fd;
+}
+
+/* Bells, and perhaps a report of a failure after them. */
+static void hear_bells(struct mesh_link *l)
+{
+    unsigned char bytes[256];
+    ssize_t n;
+    while ((n = RP_RETRY(recv(l->fd, bytes, sizeof bytes, MSG_DONTWAIT))) > 0)
+        for (ssize_t i = 0; i < n; i++)
+            if (l->noticed < HEAD && (l->noticed || bytes[i] != BELL))
+                l->notice[l->noticed++] = bytes[i];
+    if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))
+        l->ended = 1;
+    if (l->noticed == HEAD)
+        l->ended = 1;
+}
+
+void rp_mesh_link_woken(struct mesh_link *l, short events)
+{
+    if (!l->channel && events)
+        hear_bells(l);
+    else if (l->in.next < 0 && (events & (POLLRDHUP | POLLHUP | POLLERR)))
+        l->ended = 1;
+}
+
+/* Sampled once a second: data, or the question whether the other side has room for more, is sent again and again without an answer. */
+int rp_mesh_link_cut(struct rp_mesh *m, struct mesh_link *l, uint64_t now, struct rp_err *err)
+{
+    struct tcp_info info = {0};
+    socklen_t n = sizeof info;
+    if (!l->channel || now - l->checked_ns < CHECK_NS)
+        return 0;
+    l->checked_ns = now;
+    if (getsockopt(rp_channel_fd(l->channel), IPPROTO_TCP, TCP_INFO, &info, &n) < 0 || !(info.tcpi_retransmits || info.tcpi_probes))
+        l->unanswered_ns = 0;
+    else if (!l->unanswered_ns)
+        l->unanswered_ns = now;
+    else if (now - l->unanswered_ns >= CUT_NS)
+        return fail_gone(m, l, "the network does not deliver anything to it", err);
+    return 0;
+}
+
+/* ---- the end ---- */
+
+void rp_mesh_link_notify(struct mesh_link *l, const struct mesh_head *h)
+{
+    unsigned char head[HEAD];
+    struct rp_err ignored;
+    size_t took;
+    rp_mesh_head_write(head, h);
+    if (!l->open)
+        return;
+    if (!l->channel)
+        (void)!send(l->fd, head, HEAD, MSG_NOSIGNAL | MSG_DONTWAIT);
+    else if (l->out.at == 0 && rp_channel_write(l->channel, head, HEAD, &took, &ignored) == 0)
+        (void)!rp_channel_flush(l->channel, &ignored);
+}
+
+void rp_mesh_link_close(struct mesh_link *l)
+{
+    struct rp_err ignored;
+    if (l->channel)
+        (void)!rp_channel_end(l->channel, &ignored);
+    rp_channel_free(l->channel);
+    l->channel = NULL;
+    rp_closep(&l->fd);
+    rp_rings_close(&l->rings);
+    l->open = 0;
+}

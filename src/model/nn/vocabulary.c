@@ -1,0 +1,129 @@
+/* Lookups of t ranks, in order of ranks: place[] of a lookup is where its row lies after all ranks have gathered theirs.
+ *
+ * Loss of rows that ranks divide (t = 2, columns A of rank 0, B of rank 1):
+ *   rank 0: A of all rows          rank 1: B of all rows
+ *   rank 0: A B of the first half  rank 1: A B of the second      all to all; softmax_xent
+ *   rank 0: dA of all rows         rank 1: dB of all rows         all to all
+ * Both take V/t floats of each row, about as many bytes as one layer of a model whose vocabulary is 32 times as large as its width. */
+#include "model/nn/vocabulary.h"
+
+#include "base/buf.h"
+
+#include <string.h>
+
+void rp_nn_lookup_declare(struct rp_net *m, struct rp_nn_lookup *l, int rows)
+{
+    struct rp_tensors *list = &m->tensors[RP_INPUT];
+    if (rp_net_ranks(m) == 1)
+        return;
+    RP_BUG_IF(rp_net_ranks(m) > RP_TENSOR_RANKS_MAX);
+    rp_tensors_add(list, &(struct rp_tensor){.name = "own rows of lookups", .at = &l->own, .dtype = RP_I32, .dim = {rows}});
+    rp_tensors_add(list, &(struct rp_tensor){.name = "places of lookups", .at = &l->place, .dtype = RP_I32, .dim = {rows}});
+    for (int i = 0; i < rp_net_ranks(m); i++)
+        rp_net_count(m, &l->count[i]);
+}
+
+void rp_nn_lookup_prepare(const struct rp_net *m, struct rp_nn_lookup *l, const int32_t *ids, int rows, int each)
+{
+    const int ranks = rp_net_ranks(m), rank = rp_net_rank(m);
+    int at[RP_TENSOR_RANKS_MAX + 1] = {0};
+    if (ranks == 1)
+        return;
+    memset(l->count, 0, sizeof l->count);
+    for (int i = 0; i < rows; i++)
+        l->count[ids[i] / each]++;
+    for (int i = 0; i < ranks; i++)
+        at[i + 1] = at[i] + l->count[i];
+    const int first = at[rank];
+    for (int i = 0; i < rows; i++) {
+        const int owner = ids[i] / each;
+        if (owner == rank)
+            l->own[at[owner] - first] = ids[i] - rank * each;
+        l->place[i] = at[owner]++;
+    }
+}
+
+void rp_nn_lookup_rows(struct rp_net *m, const struct rp_nn_lookup *l, float *x, const float *part, int width)
+{
+    const int rank = rp_net_rank(m);
+    int at[RP_TENSOR_RANKS_MAX + 1] = {0};
+    for (int i = 0; i < rp_net_ranks(m); i++)
+        at[i + 1] = at[i] + l->count[i];
+    if (l->count[rank])
+        m->dev->op->gather_rows(m->dev, x + (long)at[rank] * width, part, l->own, l->count[rank], width);
+    rp_net_gather_rows(m, x, at, width);
+}
+
+/* ---- loss ---- */
+
+/* The most rows of a rank. */
+static int share_most(const struct rp_net *m, int n)
+{
+    return (n + rp_net_ranks(m) - 1) / rp_net_ranks(m);
+}
+
+void rp_nn_loss_declare(struct rp_net *m, struct rp_nn_loss *l, int rows, int each)
+{
+    const int ranks = rp_net_ranks(m), most = share_most(m, rows);
+    rp_net_use_rows(m, RP_OP_softmax_xent, ranks > 1 ? most : rows, (long)each * ranks);
+    if (ranks == 1)
+        return;
+    rp_tensors_add(&m->tensors[RP_SCRATCH], &(struct rp_tensor){.name = "logits of own rows", .at = &l->whole, .dim = {most, (long)each * ranks}});
+    rp_net_use_rows(m, RP_OP_copy_columns, most, each);
+    rp_net_trade(m, (size_t)(ranks - 1) * (size_t)most * (size_t)each);
+}
+
+/* Between logits [n, each] of all rows, and the own rows of others' columns in `traded`, one rank after the other. back: from traded. */
+static void trade_columns(struct rp_net *m, float *logits, float *loss, int n, int each, int back)
+{
+    const int ranks = rp_net_ranks(m), rank = rp_net_rank(m), from = rp_net_share(m, n, rank), rows = rp_net_share(m, n, rank + 1) - from;
+    struct rp_transfer t[4 * RP_TENSOR_RANKS_MAX];
+    float *own = m->traded;
+    int k = 0;
+    for (int i = 0; i < ranks; i++) {
+        const int at = rp_net_share(m, n, i), its = rp_net_share(m, n, i + 1) - at;
+        if (i == rank)
+            continue;
+        t[k++] = (struct rp_transfer){i, !back, logits + (long)at * each, (size_t)its * (size_t)each * sizeof *own};
+        t[k++] = (struct rp_transfer){i, back, own, (size_t)rows * (size_t)each * sizeof *own};
+        own += (long)rows * each;
+        if (!back)
+            continue;
+        t[k++] = (struct rp_transfer){i, 1, loss + from, (size_t)rows * sizeof *loss};
+        t[k++] = (struct rp_transfer){i, 0, loss + at, (size_t)its * sizeof *loss};
+    }
+    rp_net_exchange(m, RP_GROUP_TENSOR, t, k);
+}
+
+/* Between the own rows of all columns in l->whole, and where trade_columns() takes or leaves them. */
+static void copy_pieces(struct rp_net *m, const struct rp_nn_loss *l, float *own_columns, int rows, int each, int back)
+{
+    const long wide = (long)each * rp_net_ranks(m);
+    float *piece = m->traded;
+    for (int i = 0; i < rp_net_ranks(m); i++) {
+        float *x = i == rp_net_rank(m) ? own_columns : piece, *y = l->whole + (long)i * each;
+        if (back)
+            m->dev->op->copy_columns(m->dev, x, each, y, wide, rows, each);
+        else
+            m->dev->op->copy_columns(m->dev, y, wide, x, each, rows, each);
+        piece += i == rp_net_rank(m) ? 0 : (long)rows * each;
+    }
+}
+
+void rp_nn_loss(struct rp_net *m, const struct rp_nn_loss *l, float *loss, float *logits, const int32_t *labels, const float *coef, int n,
+                int each)
+{
+    const int ranks = rp_net_ranks(m), rank = rp_net_rank(m), from = rp_net_share(m, n, rank), rows = rp_net_share(m, n, rank + 1) - from;
+    if (ranks == 1) {
+        m->dev->op->softmax_xent(m->dev, loss, logits, each, labels, coef, n, each, m->parallel);
+        return;
+    }
+    trade_columns(m, logits, loss, n, each, 0);
+    if (rows) {
+        float *own = logits + (long)from * each;
+        copy_pieces(m, l, own, rows, each, 0);
+        m->dev->op->softmax_xent(m->dev, loss + from, l->whole, (long)each * ranks, labels + from, coef + from, rows, each * ranks, m->parallel);
+        copy_pieces(m, l, own, rows, each, 1);
+    }
+    trade_columns(m, logits, loss, n, each, 1);
+}

@@ -1,0 +1,161 @@
+/* The records of several ranks as one list. */
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "report/records.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+void rp_all_ranks_init(struct rp_all_ranks *a, struct rp_degrees degrees)
+{
+    const int ranks = degrees.data * degrees.tensor * degrees.pipeline;
+    *a = (struct rp_all_ranks){.degrees = degrees, .ranks = ranks, .share = rp_alloc((size_t)ranks * sizeof *a->share)};
+}
+
+void rp_all_ranks_fini(struct rp_all_ranks *a)
+{
+    free(a->share);
+    *a = (struct rp_all_ranks){0};
+}
+
+static struct rp_rank_share share_of(const struct rp_records *rs)
+{
+    struct rp_rank_share s = {0};
+    int64_t from = -1;
+    for (int64_t i = 0; i < rs->n; i++) {
+        const struct rp_step_record *r = &rs->r[i];
+        if (r->step >= 0)
+            s.samples = r->samples;
+        if (!r->timed)
+            continue;
+        from = from < 0 ? r->start_ns : from;
+        s.span_ns = r->end_ns - from;
+        s.exchange_ns += r->exchange_ns > 0 ? r->exchange_ns : 0;
+        s.wait_ns += r->wait_ns;
+    }
+    memcpy(s.sha256, rs->sha256, sizeof s.sha256);
+    return s;
+}
+
+static int differ(const struct rp_records *one, const struct rp_step_record *r, const char *what, const char *is, const char *first,
+                  struct rp_err *err)
+{
+    return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl: step %d: %s is %.66s, on rank 0 it is %.66s", one->rank, r->step, what, is, first);
+}
+
+static int differ_float(const struct rp_records *one, const struct rp_step_record *r, const char *what, float is, float first,
+                        struct rp_err *err)
+{
+    char a[32], b[32];
+    rp_float_hex(a, is);
+    rp_float_hex(b, first);
+    return differ(one, r, what, a, b, err);
+}
+
+/* What every rank records of the same step. Bits of floats: no loss is NaN. */
+static int agree(const struct rp_records *all, const struct rp_records *one, int64_t i, struct rp_err *err)
+{
+    const struct rp_step_record *x = &all->r[i], *y = &one->r[i];
+    char is[RP_SHA256_HEX], first[RP_SHA256_HEX];
+    if (x->step != y->step || x->timed != y->timed || x->repeat != y->repeat || !x->root != !y->root)
+        return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl: record %" PRId64 " is of another step, phase or repeat than on rank 0, or only "
+                                         "one of them has a state root", one->rank, i + 1);
+    if (memcmp(&x->loss, &y->loss, sizeof x->loss) != 0)
+        return differ_float(one, y, "loss", y->loss, x->loss, err);
+    if (memcmp(&x->grad_norm, &y->grad_norm, sizeof x->grad_norm) != 0)
+        return differ_float(one, y, "grad_norm", y->grad_norm, x->grad_norm, err);
+    if (x->learning_rate < y->learning_rate || x->learning_rate > y->learning_rate)
+        return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl: step %d: another learning_rate than on rank 0", one->rank, y->step);
+    for (int k = 0; y->step >= 0 && k < all->part.n; k++)
+        if (memcmp(&rp_record_loss_parts(all, x)[k], &rp_record_loss_parts(one, y)[k], sizeof(float)) != 0)
+            return differ_float(one, y, all->part.name[k], rp_record_loss_parts(one, y)[k], rp_record_loss_parts(all, x)[k], err);
+    rp_record_root(is, one, y);
+    rp_record_root(first, all, x);
+    if (strcmp(is, first) != 0)
+        return differ(one, y, "state_root", is, first, err);
+    rp_record_keyed_root(is, one, y);
+    rp_record_keyed_root(first, all, x);
+    return strcmp(is, first) != 0 ? differ(one, y, "keyed_root", is, first, err) : 0;
+}
+
+static int add_counts(struct rp_records *all, const struct rp_records *one, int64_t i, struct rp_err *err)
+{
+    struct rp_step_record *x = &all->r[i];
+    const struct rp_step_record *y = &one->r[i];
+    uint64_t samples = (uint64_t)x->samples + y->samples;
+    int full = samples > UINT32_MAX;
+    x->samples = (uint32_t)samples;
+    for (int k = 0; y->step >= 0 && k < all->counter.n; k++) {
+        uint32_t *to = &all->count[i * all->counter.n + k];
+        uint64_t sum = (uint64_t)*to + rp_record_counts(one, y)[k];
+        full |= sum > UINT32_MAX;
+        *to = (uint32_t)sum;
+    }
+    return full ? rp_fail(err, RP_MISMATCH, "step %d: the ranks counted more than 2^32", y->step) : 0;
+}
+
+/* The times of a rank that took longer. */
+static void take_times(struct rp_records *all, const struct rp_records *one)
+{
+    for (int64_t i = 0; i < all->n; i++) {
+        struct rp_step_record *to = &all->r[i];
+        const struct rp_step_record *from = &one->r[i];
+        to->start_ns = from->start_ns;
+        to->end_ns = from->end_ns;
+        to->root_ns = from->root_ns;
+        to->input_ns = from->input_ns;
+        to->device_ns = from->device_ns;
+        to->exchange_ns = from->exchange_ns;
+        to->wait_ns = from->wait_ns;
+    }
+}
+
+static int same_names(const struct rp_record_names *a, const struct rp_record_names *b)
+{
+    int same = a->n == b->n;
+    for (int i = 0; same && i < a->n; i++)
+        same = strcmp(a->name[i], b->name[i]) == 0;
+    return same;
+}
+
+static int join(struct rp_all_ranks *a, struct rp_records *all, const struct rp_records *one, struct rp_err *err)
+{
+    if (one->n != all->n)
+        return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl has %" PRId64 " records, that of rank 0 %" PRId64, one->rank, one->n, all->n);
+    if (!same_names(&all->part, &one->part) || !same_names(&all->counter, &one->counter))
+        return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl has other loss parts or counters than that of rank 0", one->rank);
+    /* The ranks of the first stage with the first part of each tensor: together they have all samples once. */
+    const int counts = a->n % a->degrees.tensor == 0 && a->n < a->degrees.tensor * a->degrees.data;
+    for (int64_t i = 0; i < all->n; i++)
+        if (agree(all, one, i, err) < 0 || (counts && add_counts(all, one, i, err) < 0))
+            return -1;
+    if (a->share[a->n].span_ns > a->share[a->slowest].span_ns) {
+        a->slowest = a->n;
+        take_times(all, one);
+    }
+    return 0;
+}
+
+int rp_all_ranks_add(struct rp_all_ranks *a, struct rp_records *all, struct rp_records *one, struct rp_err *err)
+{
+    RP_BUG_IF(a->n >= a->ranks);
+    a->share[a->n] = share_of(one);
+    if (a->n == 0) {
+        *all = *one;
+        *one = (struct rp_records){.rank = one->rank};
+    } else {
+        int failed = join(a, all, one, err) < 0;
+        rp_records_fini(one);
+        if (failed)
+            return -1;
+    }
+    if (++a->n < a->ranks || a->ranks == 1)
+        return 0;
+    RP_BUF digests = {0};
+    for (int i = 0; i < a->ranks; i++)
+        rp_buf_printf(&digests, "%s\n", a->share[i].sha256);
+    rp_sha256_hex(all->sha256, digests.data, digests.size);
+    return 0;
+}

@@ -1,0 +1,23 @@
+/* "world" of run.json: the ranks of a run.
+ *
+ * What:    how many ranks trained on how many nodes; of several, each one's place, device, and time in exchanges.
+ * Flow:    records of all ranks + what their workers reported -> the object; verify recomputes what follows from records.
+ * Owner:   the caller owns the json_t; the parts are borrowed.
+ * Extend:  a value of a rank is a line in add_rank() and a property in bundle/schemas/run.schema.json.
+ */
+#pragma once
+
+#include "comm/comm.h"
+#include "report/records.h"
+
+#include <jansson.h>
+
+struct rp_world_doc {
+    struct rp_degrees degrees;      /* ranks of each kind */
+    const int *host;                /* [ranks] number of each rank's node; NULL: one node */
+    const struct rp_all_ranks *all; /* complete; NULL: only one rank */
+    const json_t *const *hello, *const *done; /* [ranks] as in worker/job.h; each may be NULL */
+};
+json_t *rp_world_json(const struct rp_world_doc *d);
+/* What of rank i follows from its records: {"samples_per_step", "records_sha256", "timed_s", "exchange_s", "wait_s"}. */
+json_t *rp_world_rank_of_records(const struct rp_rank_share *s);

@@ -1,0 +1,384 @@
+#include "train/exchange.h"
+
+#include "base/buf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ROOM_FLOATS ((size_t)8 << 20) /* of all nodes at once: 32 MiB */
+#define PIECE_MOST ((size_t)1 << 20)
+
+/* ---- lists of nodes ---- */
+
+/* The nodes that are left when nodes are pushed in order: appended to out; returns their number. */
+static int merge_nodes(struct rp_node *out, const struct rp_node *in, int n)
+{
+    int k = 0;
+    for (int i = 0; i < n; i++) {
+        out[k++] = in[i];
+        while (k >= 2 && rp_grad_tree_siblings(out[k - 2].lo, out[k - 1].lo, out[k - 1].hi)) {
+            out[k - 2].hi = out[k - 1].hi;
+            k--;
+        }
+    }
+    return k;
+}
+
+/* Those of a rank's own counter. out: [RP_GRADIENT_BLOCKS] */
+static int nodes_of_rank(struct rp_node *out, int64_t micros, int r, int n)
+{
+    int k = 0;
+    for (int64_t i = rp_first_micro(micros, r, n); i < rp_first_micro(micros, r + 1, n); i++) {
+        RP_BUG_IF(k >= RP_GRADIENT_BLOCKS);
+        out[k++] = (struct rp_node){i, i + 1};
+        while (k >= 2 && rp_grad_tree_siblings(out[k - 2].lo, out[k - 1].lo, out[k - 1].hi)) {
+            out[k - 2].hi = out[k - 1].hi;
+            k--;
+        }
+    }
+    return k;
+}
+
+/* ---- the plan ---- */
+
+/* What of a gradient block belongs to the weights [lo, hi): those, second gradients of them, and all statistics. */
+static struct rp_extent *extents_of(const struct rp_net *m, size_t lo, size_t hi, size_t *floats)
+{
+    const struct rp_tensors *seconds = &m->tensors[RP_SECOND_GRADIENT], *buffers = &m->tensors[RP_BUFFER];
+    const size_t weights = m->tensors[RP_WEIGHT].bytes / sizeof(float);
+    struct rp_extent *e = rp_alloc(((size_t)seconds->n + 3) * sizeof *e);
+    int n = 0;
+    if (lo < hi)
+        e[n++] = (struct rp_extent){lo, hi - lo};
+    for (int i = 0; i < seconds->n; i++) {
+        size_t first;
+        const struct rp_share share = {.lo = lo, .hi = hi};
+        const size_t count = rp_share_of_tensor(&share, &m->tensors[RP_WEIGHT].t[seconds->t[i].of], &first);
+        if (count)
+            e[n++] = (struct rp_extent){weights + seconds->t[i].offset / sizeof(float) + first, count};
+    }
+    if (buffers->bytes)
+        e[n++] = (struct rp_extent){weights + seconds->bytes / sizeof(float), buffers->bytes / sizeof(float)};
+    *floats = 0;
+    for (int i = 0; i < n; i++)
+        *floats += e[i].floats;
+    return e;
+}
+
+/* member: ranks of the data group in ascending order. from, to: of each member's share in the order of shares, as members of the last level. */
+static void open_level(struct rp_exchange_level *l, const struct rp_net *m, const struct rp_shares *s, const int *member, int n,
+                       int (*last)(const struct rp_shares *s, int rank))
+{
+    *l = (struct rp_exchange_level){.n = n, .member = rp_alloc((size_t)n * sizeof *l->member), .share = rp_alloc((size_t)n * sizeof *l->share),
+                                    .floats = rp_alloc((size_t)n * sizeof *l->floats), .weights = rp_alloc((size_t)n * sizeof *l->weights),
+                                    .first_node = rp_alloc(((size_t)n + 1) * sizeof *l->first_node),
+                                    .node = rp_alloc((size_t)n * RP_GRADIENT_BLOCKS * sizeof *l->node)};
+    memcpy(l->member, member, (size_t)n * sizeof *member);
+    for (int i = 0; i < n; i++) {
+        const size_t lo = s->of[s->hosts > 1 && last ? member[i] % (s->n / s->hosts) : member[i]].lo;
+        const size_t hi = s->of[last ? last(s, member[i]) : member[i]].hi;
+        if (member[i] == s->own)
+            l->own = i;
+        l->share[i] = extents_of(m, lo, hi, &l->floats[i]);
+        l->weights[i] = (struct rp_piece){lo * sizeof(float), (hi - lo) * sizeof(float)};
+    }
+}
+
+/* Of the ranks at the same place on their hosts, the one on the last host. */
+static int at_last_host(const struct rp_shares *s, int rank)
+{
+    const int each = s->n / s->hosts;
+    return (s->hosts - 1) * each + rank % each;
+}
+
+static int add_nodes(struct rp_exchange_level *l, int i, int at, const struct rp_node *node, int n)
+{
+    RP_BUG_IF(n > RP_GRADIENT_BLOCKS);
+    memcpy(l->node + at, node, (size_t)n * sizeof *node);
+    l->first_node[i] = at;
+    l->first_node[i + 1] = at + n;
+    return at + n;
+}
+
+static void open_flat(struct rp_exchange *x, const struct rp_net *m, const struct rp_shares *s)
+{
+    RP_FREE int *all = rp_alloc((size_t)s->n * sizeof *all);
+    struct rp_node own[RP_GRADIENT_BLOCKS];
+    int at = 0;
+    for (int r = 0; r < s->n; r++)
+        all[r] = r;
+    x->levels = 1;
+    open_level(&x->level[0], m, s, all, s->n, NULL);
+    for (int r = 0; r < s->n; r++)
+        at = add_nodes(&x->level[0], r, at, own, nodes_of_rank(own, x->micros, r, s->n));
+}
+
+/* Whether the micro-batches of every host are one node of the tree, once its ranks have summed; node: of each. */
+static int hosts_own_subtrees(const struct rp_exchange *x, const struct rp_shares *s, struct rp_node *node)
+{
+    const int each = s->n / s->hosts;
+    RP_FREE struct rp_node *in = rp_alloc((size_t)each * RP_GRADIENT_BLOCKS * sizeof *in), *out = rp_alloc((size_t)each * RP_GRADIENT_BLOCKS * sizeof *out);
+    for (int i = 0; i < s->hosts; i++) {
+        int n = 0;
+        for (int r = i * each; r < (i + 1) * each; r++)
+            n += nodes_of_rank(in + n, x->micros, r, s->n);
+        if (merge_nodes(out, in, n) != 1)
+            return 0;
+        node[i] = out[0];
+    }
+    return 1;
+}
+
+/* of_host: [hosts] their nodes */
+static void open_by_host(struct rp_exchange *x, const struct rp_net *m, const struct rp_shares *s, const struct rp_node *of_host)
+{
+    const int each = s->n / s->hosts, host = s->own / each;
+    RP_FREE int *here = rp_alloc((size_t)each * sizeof *here), *across = rp_alloc((size_t)s->hosts * sizeof *across);
+    struct rp_node nodes[RP_GRADIENT_BLOCKS];
+    int at = 0;
+    for (int j = 0; j < each; j++)
+        here[j] = host * each + j;
+    for (int i = 0; i < s->hosts; i++)
+        across[i] = i * each + s->own % each;
+    x->levels = 2;
+    open_level(&x->level[0], m, s, here, each, at_last_host);
+    open_level(&x->level[1], m, s, across, s->hosts, NULL);
+    for (int j = 0; j < each; j++)
+        at = add_nodes(&x->level[0], j, at, nodes, nodes_of_rank(nodes, x->micros, here[j], s->n));
+    at = 0;
+    for (int i = 0; i < s->hosts; i++)
+        at = add_nodes(&x->level[1], i, at, &of_host[i], 1);
+}
+
+static int host_of(const struct rp_shares *s, int rank)
+{
+    const struct rp_comm *c = s->comm;
+    return c->host ? c->host[rp_comm_world_rank(c, RP_GROUP_DATA, rank)] : 0;
+}
+
+/* Bytes that this rank sends in a step, to all and to other hosts. */
+static void count_bytes(struct rp_exchange *x)
+{
+    x->sent_bytes = x->between_bytes = 0;
+    for (int i = 0; i < x->levels; i++) {
+        const struct rp_exchange_level *l = &x->level[i];
+        for (int k = 0; k < l->n; k++) {
+            const uint64_t nodes = (uint64_t)(l->first_node[l->own + 1] - l->first_node[l->own]);
+            const uint64_t bytes = nodes * l->floats[k] * sizeof(float) + l->weights[l->own].bytes;
+            if (k == l->own)
+                continue;
+            x->sent_bytes += bytes;
+            if (host_of(x->shares, l->member[k]) != host_of(x->shares, x->shares->own))
+                x->between_bytes += bytes;
+        }
+    }
+}
+
+static void measure_room(struct rp_exchange *x)
+{
+    int most = 0;
+    x->blocks = 1;
+    for (int i = 0; i < x->levels; i++) {
+        const struct rp_exchange_level *l = &x->level[i];
+        const int own = l->first_node[l->own + 1] - l->first_node[l->own];
+        most = l->first_node[l->n] > most ? l->first_node[l->n] : most;
+        x->blocks = own > x->blocks ? own : x->blocks;
+    }
+    x->piece = ROOM_FLOATS / (size_t)most / RP_NORM_CHUNK * RP_NORM_CHUNK;
+    x->piece = x->piece < RP_NORM_CHUNK ? RP_NORM_CHUNK : x->piece < PIECE_MOST ? x->piece : PIECE_MOST;
+    x->room = x->piece * (size_t)most;
+}
+
+void rp_exchange_open(struct rp_exchange *x, const struct rp_net *m, const struct rp_shares *shares, int64_t micros)
+{
+    RP_FREE struct rp_node *of_host = rp_alloc((size_t)shares->hosts * sizeof *of_host);
+    *x = (struct rp_exchange){.comm = shares->comm, .dev = m->dev, .shares = shares, .blocks = 1, .micros = micros};
+    if (shares->n == 1)
+        return;
+    if (shares->hosts > 1 && shares->hosts < shares->n && hosts_own_subtrees(x, shares, of_host))
+        open_by_host(x, m, shares, of_host);
+    else
+        open_flat(x, m, shares);
+    count_bytes(x);
+    measure_room(x);
+}
+
+void rp_exchange_close(struct rp_exchange *x)
+{
+    for (int i = 0; i < x->levels; i++) {
+        struct rp_exchange_level *l = &x->level[i];
+        for (int k = 0; k < l->n; k++)
+            free(l->share[k]);
+        free(l->member);
+        free(l->share);
+        free(l->floats);
+        free(l->first_node);
+        free(l->node);
+        free(l->weights);
+    }
+    *x = (struct rp_exchange){0};
+}
+
+/* ---- gradients ---- */
+
+#define RUNS_MAX 8 /* of a piece: weights, second gradients, statistics */
+
+/* Contiguous floats of a gradient block. */
+struct run {
+    size_t at, floats, after; /* after: floats of the piece before it */
+};
+
+/* Runs of piece k of a share; returns their number, at most the extents. */
+static int runs_of_piece(struct run *run, const struct rp_exchange *x, const struct rp_extent *share, size_t k)
+{
+    const size_t from = k * x->piece, to = from + x->piece;
+    size_t before = 0;
+    int n = 0;
+    for (const struct rp_extent *e = share; e->floats; before += e->floats, e++) {
+        const size_t lo = from > before ? from : before, hi = to < before + e->floats ? to : before + e->floats;
+        RP_BUG_IF(n >= RUNS_MAX);
+        if (lo < hi)
+            run[n++] = (struct run){e->at + lo - before, hi - lo, lo - from};
+    }
+    return n;
+}
+
+struct transfers {
+    struct rp_transfer *t;
+    int n;
+};
+
+static void add_transfer(struct transfers *all, int peer, int send, float *data, size_t floats)
+{
+    all->t[all->n++] = (struct rp_transfer){peer, send, data, floats * sizeof *data};
+}
+
+/* Sends every other member piece k of its share of the own nodes, and receives its nodes of the own share into the room. */
+static int exchange_piece(struct rp_exchange *x, const struct rp_exchange_level *l, size_t k, float *const *block, float *room,
+                          struct rp_err *err)
+{
+    const int nodes = l->first_node[l->n], own = l->first_node[l->own + 1] - l->first_node[l->own];
+    RP_FREE struct rp_transfer *t = rp_alloc(((size_t)nodes + (size_t)own * (size_t)l->n) * RUNS_MAX * sizeof *t);
+    struct transfers all = {.t = t};
+    struct run run[RUNS_MAX];
+    for (int step = 1; step < l->n; step++) {
+        const int to = (l->own + step) % l->n, from = (l->own + l->n - step) % l->n;
+        for (int i = 0, runs = runs_of_piece(run, x, l->share[to], k); i < own; i++)
+            for (int j = 0; j < runs; j++)
+                add_transfer(&all, l->member[to], 1, block[i] + run[j].at, run[j].floats);
+        for (int i = l->first_node[from], runs = runs_of_piece(run, x, l->share[l->own], k); i < l->first_node[from + 1]; i++)
+            for (int j = 0; j < runs; j++)
+                add_transfer(&all, l->member[from], 0, room + (size_t)i * x->piece + run[j].after, run[j].floats);
+    }
+    return rp_comm_exchange(x->comm, RP_GROUP_DATA, t, all.n, err);
+}
+
+static void copy_floats(const struct rp_exchange *x, float *to, const float *from, size_t n)
+{
+    x->dev->op->copy_columns(x->dev, to, (long)n, from, (long)n, 1, (int)n);
+}
+
+/* Merges the nodes of one run; those that are left go to block[0], block[1], ... last: the tree is complete. */
+static void merge_run(const struct rp_exchange *x, const struct rp_exchange_level *l, const struct run *run, float *const *block, float *room,
+                      int last)
+{
+    float *at[RP_GRADIENT_BLOCKS + 1] = {0};
+    struct rp_grad_tree tree;
+    struct rp_losses none = {0};
+    rp_grad_tree_init(&tree, x->dev, at, RP_GRADIENT_BLOCKS + 1, run->floats);
+    for (int i = 0; i < l->first_node[l->n]; i++) {
+        const int own = i >= l->first_node[l->own] && i < l->first_node[l->own + 1];
+        RP_BUG_IF(tree.n > RP_GRADIENT_BLOCKS);
+        at[tree.n] = own ? block[i - l->first_node[l->own]] + run->at : room + (size_t)i * x->piece + run->after;
+        rp_grad_tree_push_node(&tree, l->node[i].lo, l->node[i].hi, &none);
+    }
+    if (last)
+        rp_grad_tree_finish(&tree, &none);
+    RP_BUG_IF(tree.n != 1); /* one level has all nodes, the first of two makes one of those of a host */
+    if (at[0] != block[0] + run->at)
+        copy_floats(x, block[0] + run->at, at[0], run->floats);
+}
+
+static int exchange_level(struct rp_exchange *x, int level, float *const *block, float *room, struct rp_err *err)
+{
+    const struct rp_exchange_level *l = &x->level[level];
+    size_t most = 0;
+    for (int i = 0; i < l->n; i++)
+        most = l->floats[i] > most ? l->floats[i] : most;
+    for (size_t k = 0; k * x->piece < most; k++) {
+        struct run run[RUNS_MAX];
+        if (exchange_piece(x, l, k, block, room, err) < 0)
+            return -1;
+        for (int i = 0, runs = runs_of_piece(run, x, l->share[l->own], k); i < runs; i++)
+            merge_run(x, l, &run[i], block, room, level + 1 == x->levels);
+        if (x->dev->backend->sync(x->dev, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- losses ---- */
+
+/* What a rank's nodes add up to; every rank merges those of all. */
+struct node_losses {
+    int64_t nodes;
+    struct {
+        int64_t lo, hi;
+        struct rp_losses sum;
+    } node[RP_GRADIENT_BLOCKS];
+};
+
+static int exchange_losses(struct rp_exchange *x, const struct rp_grad_tree *own, struct rp_losses *sum, struct rp_err *err)
+{
+    const int n = x->shares->n;
+    RP_FREE struct node_losses *all = rp_alloc((size_t)n * sizeof *all);
+    struct node_losses *mine = &all[x->shares->own];
+    struct rp_grad_tree tree;
+    mine->nodes = own->n;
+    for (int i = 0; i < own->n; i++) {
+        mine->node[i].lo = own->node[i].lo;
+        mine->node[i].hi = own->node[i].hi;
+        mine->node[i].sum = own->node[i].sum;
+    }
+    if (rp_comm_all_gather(x->comm, RP_GROUP_DATA, all, mine, sizeof *all, err) < 0)
+        return -1;
+    rp_grad_tree_init(&tree, NULL, NULL, RP_GRADIENT_BLOCKS, 0);
+    for (int r = 0; r < n; r++)
+        for (int64_t i = 0; i < all[r].nodes && i < RP_GRADIENT_BLOCKS; i++)
+            rp_grad_tree_push_node(&tree, all[r].node[i].lo, all[r].node[i].hi, &all[r].node[i].sum);
+    rp_grad_tree_finish(&tree, sum);
+    return 0;
+}
+
+int rp_exchange_gradient(struct rp_exchange *x, float *const *block, float *room, const struct rp_grad_tree *own, struct rp_losses *sum,
+                         struct rp_err *err)
+{
+    if (exchange_losses(x, own, sum, err) < 0)
+        return -1;
+    for (int i = 0; i < x->levels; i++)
+        if (exchange_level(x, i, block, room, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* ---- weights ---- */
+
+int rp_exchange_weights(struct rp_exchange *x, float *weights, struct rp_err *err)
+{
+    if (x->dev->backend->sync(x->dev, err) < 0)
+        return -1;
+    for (int level = x->levels - 1; level >= 0; level--) {
+        const struct rp_exchange_level *l = &x->level[level];
+        RP_FREE struct rp_transfer *t = rp_alloc(2 * (size_t)l->n * sizeof *t);
+        const struct rp_piece *own = &l->weights[l->own];
+        int n = 0;
+        for (int step = 1; step < l->n; step++) {
+            const int to = (l->own + step) % l->n, from = (l->own + l->n - step) % l->n;
+            t[n++] = (struct rp_transfer){l->member[to], 1, (char *)weights + own->at, own->bytes};
+            t[n++] = (struct rp_transfer){l->member[from], 0, (char *)weights + l->weights[from].at, l->weights[from].bytes};
+        }
+        if (rp_comm_exchange(x->comm, RP_GROUP_DATA, t, n, err) < 0)
+            return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,72 @@
+/* The sum of gradients over data-parallel ranks: nodes of the micro-batch tree travel, and the receiving rank merges them.
+ *
+ * What:    each rank has summed its own micro-batches as far as the tree allows (optim/grad_tree.h): a list of nodes. Every rank gets the
+ *          nodes of all others for its share of the weights (optim/shares.h) and merges them in the order of the whole tree.
+ * Flow:    rp_exchange_open() -> per step rp_exchange_gradient(), update of the own share, rp_exchange_weights().
+ * Owner:   struct rp_exchange owns its lists; room is memory of the device, of rp_exchange_room() bytes, from the caller.
+ *
+ * Where every host has as many ranks, and these own one subtree, the ranks of a host first sum among themselves, and then each with those
+ * at the same place on the other hosts: two levels, of which only the second sends between hosts. Otherwise every rank exchanges with all.
+ * The bits are the same: `levels` and the bytes are evidence, not arithmetic.
+ *
+ * Besides the weights, a share has what was summed for the second use of its weights. Sums of statistics (of batch norms) are small: every
+ * rank gets them all.
+ */
+#pragma once
+
+#include "model/model.h"
+#include "optim/grad_tree.h"
+#include "optim/shares.h"
+
+#include <stdint.h>
+
+#define RP_EXCHANGE_LEVELS 2
+
+/* Floats of a gradient block. */
+struct rp_extent {
+    size_t at, floats;
+};
+
+/* A node of the tree: leaves [lo, hi). */
+struct rp_node {
+    int64_t lo, hi;
+};
+
+struct rp_exchange_level {
+    int n, own;               /* members; which this rank is */
+    int *member;              /* [n] ranks of the data group in ascending order */
+    struct rp_extent **share; /* [n] lists of extents, each ended by one of 0 floats */
+    size_t *floats;           /* [n] of each share in all */
+    int *first_node;          /* [n + 1] nodes of member i: first_node[i] to first_node[i + 1] - 1 */
+    struct rp_node *node;     /* nodes before this level, of all members in order; at most RP_GRADIENT_BLOCKS of each */
+    struct rp_piece *weights; /* [n] bytes of the block of weights that each has after its update */
+};
+
+struct rp_exchange {
+    struct rp_comm *comm;
+    struct rp_dev *dev;
+    const struct rp_shares *shares;
+    int levels;
+    struct rp_exchange_level level[RP_EXCHANGE_LEVELS]; /* in the order in which gradients are summed */
+    int blocks;       /* gradient blocks that the lists of nodes need */
+    size_t piece;     /* floats of a share that are exchanged at once */
+    size_t room;      /* floats for the nodes of all members of a level */
+    int64_t micros;
+    uint64_t sent_bytes, between_bytes; /* that this rank sends in a step; of those, to ranks on other hosts */
+};
+
+/* Sizes only; needs no device. One rank: nothing to exchange, and no room. m: declared. micros: micro-batches of a step over all ranks. */
+void rp_exchange_open(struct rp_exchange *x, const struct rp_net *m, const struct rp_shares *shares, int64_t micros);
+void rp_exchange_close(struct rp_exchange *x);
+/* Micro-batches of rank r of n: the first of them; that of rank n is the end. */
+static inline int64_t rp_first_micro(int64_t micros, int r, int n)
+{
+    return micros * r / n;
+}
+
+/* block: gradient blocks; the nodes of the own counter lie in block[0], block[1], ... Leaves the sum over all micro-batches in the own
+ * extents of block[0], and *sum, the sums of losses, on every rank. room: device memory. */
+int rp_exchange_gradient(struct rp_exchange *x, float *const *block, float *room, const struct rp_grad_tree *own, struct rp_losses *sum,
+                         struct rp_err *err) rp_must_check;
+/* After the update of the own share: the weights of all. */
+int rp_exchange_weights(struct rp_exchange *x, float *weights, struct rp_err *err) rp_must_check;

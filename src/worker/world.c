@@ -1,0 +1,111 @@
+#include "worker/world.h"
+
+#include "backend/backend.h"
+#include "backend/cpu/limits.h"
+#include "base/buf.h"
+#include "comm/mesh.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void rp_world_place(struct rp_comm *c, const struct rp_rank_of *rank)
+{
+    *c = (struct rp_comm){.host = rank->host};
+    rp_comm_place(c, rank->rank, rank->degrees);
+}
+
+int rp_world_ranks_here(const struct rp_comm *c, int *index)
+{
+    int n = 0;
+    *index = 0;
+    for (int i = 0; i < c->size[RP_GROUP_WORLD]; i++) {
+        const int here = !c->host || c->host[i] == c->host[c->rank[RP_GROUP_WORLD]];
+        *index += here && i < c->rank[RP_GROUP_WORLD];
+        n += here;
+    }
+    return n;
+}
+
+/* Numbers of the first processor of a rank, and of the one after its last. */
+static int part_of_cpus(const struct rp_comm *c, int cpus, int *first)
+{
+    int index, ranks = rp_world_ranks_here(c, &index);
+    *first = ranks <= cpus ? index * cpus / ranks : index % cpus;
+    return ranks <= cpus ? (index + 1) * cpus / ranks : *first + 1;
+}
+
+int rp_world_cpus(const struct rp_comm *c)
+{
+    int first, end = part_of_cpus(c, rp_cpu_count("/"), &first);
+    return end - first;
+}
+
+void rp_world_share_cpus(const struct rp_comm *c)
+{
+    cpu_set_t all, own;
+    int index, first, seen = 0;
+    if (rp_world_ranks_here(c, &index) < 2 || sched_getaffinity(0, sizeof all, &all) < 0)
+        return;
+    const int end = part_of_cpus(c, CPU_COUNT(&all), &first);
+    CPU_ZERO(&own);
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &all)) {
+            if (seen >= first && seen < end)
+                CPU_SET(i, &own);
+            seen++;
+        }
+    (void)!sched_setaffinity(0, sizeof own, &own); /* refused: they share all */
+}
+
+int rp_world_listen(const struct rp_rank_of *rank, int *port, struct rp_err *err)
+{
+    return rp_mesh_listen(*rank->address ? rank->address : NULL, 0, port, err);
+}
+
+static struct rp_mesh_peer *peers_of(const struct rp_world_opts *o, struct rp_err *err)
+{
+    const json_t *list = json_object_get(o->peers, "peers");
+    const int n = rp_degrees_world(o->rank->degrees);
+    struct rp_mesh_peer *peer = rp_alloc((size_t)n * sizeof *peer);
+    for (int i = 0; i < n; i++) {
+        const json_t *one = json_array_get(list, (size_t)i);
+        peer[i] = (struct rp_mesh_peer){json_string_value(json_array_get(one, 0)), (int)json_integer_value(json_array_get(one, 1)),
+                                        o->rank->host[i]};
+        if (!peer[i].address) {
+            free(peer);
+            return rp_fail_null(err, RP_MALFORMED, "the list of ranks lacks the address of rank %d", i);
+        }
+    }
+    return peer;
+}
+
+struct rp_comm *rp_world_open(const struct rp_world_opts *o, struct rp_err *err)
+{
+    if (o->backend->separate_memory) {
+        close(o->listener);
+        return rp_fail_null(err, RP_UNAVAILABLE, "several ranks train on CPUs so far: with run.backend cpu (--backend cpu)");
+    }
+    RP_FREE struct rp_mesh_peer *peer = peers_of(o, err);
+    if (!peer) {
+        close(o->listener);
+        return NULL;
+    }
+    const struct rp_mesh_opts opts = {.rank = o->rank->rank, .layout = o->rank->degrees, .ranks = peer, .key = o->rank->key, .job = o->rank->id,
+                                      .listener = o->listener, .silence_s = o->silence_s, .waiting = o->waiting,
+                                      .waiting_arg = o->waiting_arg};
+    struct rp_comm *c = rp_mesh_open(&opts, err);
+    if (c)
+        c->host = o->rank->host;
+    return c;
+}
+
+const char *rp_world_transport(char text[128], const struct rp_comm *c)
+{
+    struct rp_mesh_stats s;
+    rp_mesh_stats(c, &s);
+    memcpy(text, s.text, sizeof s.text);
+    return text;
+}

@@ -1,0 +1,35 @@
+/* A rank's place among others: its share of the host's processors, and its connections.
+ *
+ * What:    from the job of one of several ranks to a communicator.
+ * Flow:    rp_world_place() -> sizes for plans; rp_world_share_cpus(), before the device is opened; LISTEN, PEERS -> rp_world_open().
+ * Owner:   rp_world_place() borrows the rank's list of hosts; rp_world_open() returns a communicator that the caller closes.
+ * Extend:  another transport is chosen in rp_world_open().
+ */
+#pragma once
+
+#include "comm/comm.h"
+#include "worker/job.h"
+
+/* Groups and hosts without connections: for plans. */
+void rp_world_place(struct rp_comm *c, const struct rp_rank_of *rank);
+/* Ranks on the host of this one; index: how many of them have a lower number. */
+int rp_world_ranks_here(const struct rp_comm *c, int *index);
+/* Processors that rp_world_share_cpus() leaves to a rank. */
+int rp_world_cpus(const struct rp_comm *c);
+/* Keeps this process on its part of the processors that it may use: ranks of a host do not compete for them. */
+void rp_world_share_cpus(const struct rp_comm *c);
+
+struct rp_world_opts {
+    const struct rp_rank_of *rank;
+    const struct rp_backend *backend;
+    int listener;
+    const json_t *peers; /* body of the PEERS frame */
+    double silence_s;
+    int (*waiting)(void *arg, int rank);
+    void *waiting_arg;
+};
+/* A port for others to connect to; the descriptor belongs to rp_world_open(). */
+int rp_world_listen(const struct rp_rank_of *rank, int *port, struct rp_err *err) rp_must_check;
+struct rp_comm *rp_world_open(const struct rp_world_opts *o, struct rp_err *err) rp_must_check;
+/* "shared memory", "TLS" and how many of each, for a bundle. Returns text. */
+const char *rp_world_transport(char text[128], const struct rp_comm *c);

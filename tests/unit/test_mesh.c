@@ -1,0 +1,481 @@
+/* Ranks that are connected by sockets: exchanges against what they should give, and what goes wrong in them. */
+#include "tests/unit/mesh_fixture.h"
+#include "tests/unit/tap.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+/* ---- random exchanges ---- */
+
+struct plan {
+    unsigned seed;
+    int rounds;
+    size_t most; /* bytes of a message */
+};
+
+static unsigned mix(unsigned a, unsigned b)
+{
+    unsigned x = a * 2654435761u ^ (b + 0x9e3779b9u);
+    x ^= x >> 15;
+    x *= 2246822519u;
+    return x ^ x >> 13;
+}
+
+/* Sizes around those where something changes: nothing, heads, pieces, rings, records. */
+static size_t plan_size(const struct plan *p, unsigned r)
+{
+    static const size_t edges[] = {0, 1, 31, 4096, 8192, 8193, 16384, 65536};
+    const size_t size = r % 3 ? edges[r / 3 % 8] + r / 32 % 3 : r / 3 % p->most;
+    return size < p->most ? size : p->most;
+}
+
+static void plan_fill(unsigned char *data, size_t size, unsigned seed)
+{
+    for (size_t i = 0; i < size; i++)
+        data[i] = (unsigned char)(seed + i * 167 + (i >> 8));
+}
+
+/* Messages between all members of a group; all ranks derive the same plan from the seed. */
+static int plan_round(struct rp_comm *c, const struct plan *p, int round, struct rp_err *err)
+{
+    const unsigned seed = mix(p->seed, (unsigned)round);
+    const enum rp_group g = (enum rp_group)(1 + seed % (RP_GROUPS - 1));
+    const int n = c->size[g], own = c->rank[g];
+    struct rp_transfer *t = rp_alloc(8 * (size_t)n * sizeof *t);
+    int count = 0, bad = 0;
+    for (int peer = 0; peer < n; peer++)
+        for (int send = 0; send < 2 && peer != own; send++) {
+            const int from = send ? own : peer, to = send ? peer : own;
+            const unsigned pair = mix(mix(seed, (unsigned)from), (unsigned)to);
+            for (unsigned k = 0; k < pair % 4; k++) {
+                const unsigned message = mix(pair, k);
+                const size_t size = plan_size(p, message);
+                unsigned char *data = rp_alloc(size + 1);
+                if (send)
+                    plan_fill(data, size, message);
+                t[count++] = (struct rp_transfer){peer, send, data, size};
+            }
+        }
+    const int failed = rp_comm_exchange(c, g, t, count, err);
+    count = 0;
+    for (int peer = 0; peer < n; peer++)
+        for (int send = 0; send < 2 && peer != own; send++) {
+            const unsigned pair = mix(mix(seed, (unsigned)(send ? own : peer)), (unsigned)(send ? peer : own));
+            for (unsigned k = 0; k < pair % 4; k++, count++) {
+                unsigned char *expected = rp_alloc(t[count].bytes + 1);
+                plan_fill(expected, t[count].bytes, mix(pair, k));
+                bad |= !failed && memcmp(expected, t[count].data, t[count].bytes) != 0;
+                free(expected);
+                free(t[count].data);
+            }
+        }
+    free(t);
+    return failed ? -1 : bad ? rp_fail(err, RP_MISMATCH, "bytes differ in round %d", round) : 0;
+}
+
+static int run_plan(struct rp_comm *c, void *arg, struct rp_err *err)
+{
+    const struct plan *p = arg;
+    for (int i = 0; i < p->rounds; i++)
+        if (plan_round(c, p, i, err) < 0 || rp_comm_barrier(c, i % 2 ? RP_GROUP_WORLD : RP_GROUP_DATA, err) < 0)
+            return -1;
+    return c->wait_ns <= c->exchange_ns ? 0 : rp_fail(err, RP_BUG, "waited longer than it exchanged");
+}
+
+static void check_world(struct mesh_world *w, const char *name)
+{
+    for (int i = 0; i < w->n; i++)
+        CHECK(w->ranks[i].result == 0, "%s: rank %d: %s", name, i, w->ranks[i].err.msg);
+}
+
+/* hosts: ranks of one host in a row; 0: all of one host. */
+static void exchange_at_random(struct rp_degrees layout, int on_host, int sparse, int rounds, size_t most)
+{
+    int host[MESH_MOST] = {0}, within = 0, between = 0;
+    char name[64];
+    struct plan plan = {.seed = (unsigned)(layout.data * 100 + on_host), .rounds = rounds, .most = most};
+    RP_FORMAT(name, "%dx%dx%d, %d on a host", layout.data, layout.tensor, layout.pipeline, on_host);
+    for (int i = 0; i < MESH_MOST; i++)
+        host[i] = on_host ? i / on_host : 0;
+    struct mesh_world *w = mesh_world_new(layout, host);
+    for (int i = 0; i < w->n; i++)
+        w->ranks[i].opts.sparse = sparse;
+    mesh_world_run(w, run_plan, &plan);
+    check_world(w, name);
+    for (int i = 1; i < w->n; i++)
+        if (rp_mesh_connected(layout, sparse, 0, i))
+            *(host[i] == host[0] ? &within : &between) += 1;
+    CHECK(w->ranks[0].stats.rings == within && w->ranks[0].stats.channels == between && w->ranks[0].stats.strangers == 0, "%s: %s", name,
+          w->ranks[0].stats.text);
+    free(w);
+}
+
+TEST(two_ranks)
+{
+    exchange_at_random((struct rp_degrees){2, 1, 1}, 0, 0, 60, 3000000);
+    exchange_at_random((struct rp_degrees){1, 2, 1}, 1, 0, 60, 3000000);
+}
+
+TEST(three_ranks)
+{
+    exchange_at_random((struct rp_degrees){3, 1, 1}, 0, 0, 40, 1000000);
+    exchange_at_random((struct rp_degrees){1, 1, 3}, 1, 1, 40, 1000000);
+    exchange_at_random((struct rp_degrees){3, 1, 1}, 2, 0, 40, 1000000);
+}
+
+TEST(eight_ranks)
+{
+    exchange_at_random((struct rp_degrees){8, 1, 1}, 0, 0, 20, 300000);
+    exchange_at_random((struct rp_degrees){2, 2, 2}, 1, 1, 20, 300000);
+    exchange_at_random((struct rp_degrees){4, 2, 1}, 3, 0, 20, 300000);
+}
+
+TEST(thirty_two_ranks)
+{
+    exchange_at_random((struct rp_degrees){32, 1, 1}, 0, 0, 6, 70000);
+    exchange_at_random((struct rp_degrees){4, 4, 2}, 1, 1, 6, 70000);
+    exchange_at_random((struct rp_degrees){4, 2, 4}, 8, 1, 6, 70000);
+}
+
+static int run_collectives(struct rp_comm *c, void *arg, struct rp_err *err)
+{
+    const int n = c->size[RP_GROUP_WORLD], own = c->rank[RP_GROUP_WORLD];
+    int mine = own * own, all[MESH_MOST] = {0}, in[MESH_MOST], out[MESH_MOST];
+    (void)arg;
+    for (int i = 0; i < n; i++)
+        in[i] = own * 100 + i;
+    if (rp_comm_all_gather(c, RP_GROUP_WORLD, all, &mine, sizeof mine, err) < 0 ||
+        rp_comm_all_to_all(c, RP_GROUP_WORLD, out, in, sizeof *in, err) < 0 || rp_comm_barrier(c, RP_GROUP_WORLD, err) < 0)
+        return -1;
+    for (int i = 0; i < n; i++)
+        if (all[i] != i * i || out[i] != i * 100 + own)
+            return rp_fail(err, RP_MISMATCH, "piece %d", i);
+    return 0;
+}
+
+TEST(collectives)
+{
+    static const int host[5] = {0, 0, 1, 1, 1};
+    struct mesh_world *w = mesh_world_new((struct rp_degrees){5, 1, 1}, host);
+    mesh_world_run(w, run_collectives, NULL);
+    check_world(w, "collectives");
+    free(w);
+}
+
+/* ---- what is expected to fail ---- */
+
+struct sizes {
+    size_t sent, expected;
+    enum rp_group group;
+};
+
+static int run_sizes(struct rp_comm *c, void *arg, struct rp_err *err)
+{
+    const struct sizes *s = arg;
+    const int own = c->rank[RP_GROUP_DATA];
+    RP_FREE char *data = rp_alloc(s->sent + s->expected);
+    const struct rp_transfer t = {!own, own == 0, data, own == 0 ? s->sent : s->expected};
+    return rp_comm_exchange(c, own == 0 ? s->group : RP_GROUP_DATA, &t, 1, err);
+}
+
+static void check_sizes(struct sizes s, const int *host)
+{
+    char sent[32], expected[32];
+    struct mesh_world *w = mesh_world_new((struct rp_degrees){2, 1, 1}, host);
+    mesh_world_run(w, run_sizes, &s);
+    const struct rp_err *e = &w->ranks[1].err;
+    CHECK(w->ranks[1].result < 0 && e->code == RP_MISMATCH, "%s", e->msg);
+    CHECK(strstr(e->msg, "rank 0 ") && strstr(e->msg, "rank 1"), "%s", e->msg);
+    if (s.group == RP_GROUP_DATA) {
+        CHECK(strstr(e->msg, RP_FORMAT(sent, " %zu ", s.sent)) && strstr(e->msg, RP_FORMAT(expected, " %zu", s.expected)), "%s", e->msg);
+        e = &w->ranks[0].err; /* the sender learns of it if it is not done */
+        CHECK(s.sent < 1000000 || (w->ranks[0].result < 0 && e->code == RP_MISMATCH && strstr(e->msg, expected)), "%s", e->msg);
+    }
+    free(w);
+}
+
+TEST(sizes_differ)
+{
+    static const int apart[2] = {0, 1};
+    for (int k = 0; k < 2; k++) {
+        check_sizes((struct sizes){5, 6, RP_GROUP_DATA}, k ? apart : NULL);
+        check_sizes((struct sizes){6, 5, RP_GROUP_WORLD}, k ? apart : NULL);
+    }
+    check_sizes((struct sizes){20000000, 1, RP_GROUP_DATA}, NULL);
+}
+
+enum { BIG = 64 << 20 };
+
+/* Rank 0 sends to rank 1, which is killed in the middle; rank 2 waits for rank 0. */
+static int send_big(struct rp_comm *c, void *arg, struct rp_err *err)
+{
+    const int own = c->rank[RP_GROUP_WORLD];
+    RP_FREE char *data = rp_alloc(BIG);
+    const struct rp_transfer t = {own == 0, own == 0, data, own == 2 ? 1 : BIG};
+    (void)arg;
+    return rp_comm_exchange(c, RP_GROUP_WORLD, &t, 1, err);
+}
+
+static void be_killed(struct mesh_rank *r)
+{
+    struct rp_err err;
+    const struct itimerval soon = {.it_value = {.tv_usec = 4000}};
+    struct rp_comm *c = rp_mesh_open(&r->opts, &err);
+    RP_BUG_IF(!c);
+    signal(SIGALRM, SIG_DFL);
+    setitimer(ITIMER_REAL, &soon, NULL);
+    (void)!send_big(c, NULL, &err);
+    _exit(0); /* the transfer was faster */
+}
+
+static void kill_a_rank(const int *host)
+{
+    struct mesh_world *w = mesh_world_new((struct rp_degrees){3, 1, 1}, host);
+    const pid_t pid = fork();
+    int status = 0;
+    if (pid == 0)
+        be_killed(&w->ranks[1]);
+    w->run = send_big;
+    mesh_rank_start(&w->ranks[0]);
+    mesh_rank_start(&w->ranks[2]);
+    CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
+    const uint64_t killed = rp_now_ns();
+    pthread_join(w->ranks[0].thread, NULL);
+    pthread_join(w->ranks[2].thread, NULL);
+    CHECK((double)(rp_now_ns() - killed) < 5e9);
+    char name[64];
+    RP_FORMAT(name, "rank 1 (127.0.0.1:%d)", w->peers[1].port);
+    for (int i = 0; i < 3; i += 2) { /* rank 2 waits for rank 0, which tells it */
+        const struct rp_err *e = &w->ranks[i].err;
+        CHECK(w->ranks[i].result < 0 && e->code == RP_UNAVAILABLE && strstr(e->msg, name), "rank %d: %s", i, e->msg);
+    }
+    close(w->ranks[1].opts.listener);
+    free(w);
+}
+
+TEST(killed_in_a_transfer)
+{
+    static const int apart[3] = {0, 1, 2};
+    kill_a_rank(NULL);
+    kill_a_rank(apart);
+}
+
+static int run_big(struct rp_comm *c, void *arg, struct rp_err *err)
+{
+    const int own = c->rank[RP_GROUP_WORLD];
+    RP_FREE unsigned char *out = rp_alloc(BIG + 1), *in = rp_alloc(BIG + 1);
+    const struct rp_transfer t[] = {{!own, 0, in, BIG + 1}, {!own, 1, out, 0}, {!own, 1, out, BIG + 1}};
+    (void)arg;
+    plan_fill(out, BIG + 1, 7);
+    if (rp_comm_exchange(c, RP_GROUP_DATA, t, 3, err) < 0)
+        return -1;
+    return memcmp(in, out, BIG + 1) == 0 ? 0 : rp_fail(err, RP_MISMATCH, "bytes differ");
+}
+
+TEST(big_messages)
+{
+    static const int apart[2] = {0, 1};
+    for (int k = 0; k < 2; k++) {
+        struct mesh_world *w = mesh_world_new((struct rp_degrees){2, 1, 1}, k ? apart : NULL);
+        mesh_world_run(w, run_big, NULL);
+        check_world(w, "big");
+        free(w);
+    }
+}
+
+static int stop_after_three(void *arg, int rank)
+{
+    int *calls = arg;
+    return rank == 1 && ++*calls >= 3;
+}
+
+/* Rank 1 comes to the exchange when the others have given up. */
+static int wait_for_one(struct rp_comm *c, void *arg, struct rp_err *err)
+{
+    char byte = 1;
+    const struct rp_transfer t = {1, 0, &byte, 1};
+    if (c->rank[RP_GROUP_WORLD] == 0)
+        return rp_comm_exchange(c, RP_GROUP_WORLD, &t, 1, err);
+    usleep(*(unsigned *)arg * 1000);
+    return 0;
+}
+
+TEST(interrupted_and_silent)
+{
+    unsigned ms = 1500;
+    int calls = 0;
+    struct mesh_world *w = mesh_world_new((struct rp_degrees){2, 1, 1}, NULL);
+    w->ranks[0].opts.waiting = stop_after_three;
+    w->ranks[0].opts.waiting_arg = &calls;
+    mesh_world_run(w, wait_for_one, &ms);
+    CHECK(w->ranks[0].result < 0 && w->ranks[0].err.code == RP_INTERRUPTED && calls == 3, "%s", w->ranks[0].err.msg);
+    CHECK(w->ranks[0].run_s < 1.2, "%f", w->ranks[0].run_s);
+    free(w);
+
+    w = mesh_world_new((struct rp_degrees){2, 1, 1}, NULL);
+    w->ranks[0].opts.silence_s = 0.5;
+    mesh_world_run(w, wait_for_one, &ms);
+    const struct rp_err *e = &w->ranks[0].err;
+    CHECK(w->ranks[0].result < 0 && e->code == RP_UNAVAILABLE && strstr(e->msg, "rank 1 (") && strstr(e->msg, "0.5 s"), "%s", e->msg);
+    free(w);
+}
+
+/* ---- opening ---- */
+
+TEST(slow_joiner)
+{
+    for (int slow = 0; slow < 3; slow += 2) {
+        static const int host[3] = {0, 0, 1};
+        struct mesh_world *w = mesh_world_new((struct rp_degrees){3, 1, 1}, host);
+        w->ranks[slow].delay_ms = 1200;
+        mesh_world_run(w, run_collectives, NULL);
+        check_world(w, "slow");
+        CHECK(w->ranks[1].open_s > 1 || slow == 2, "%f", w->ranks[1].open_s);
+        free(w);
+    }
+}
+
+TEST(missing_rank)
+{
+    struct mesh_world *w = mesh_world_new((struct rp_degrees){3, 1, 1}, NULL);
+    for (int i = 0; i < 3; i++)
+        w->ranks[i].opts.open_s = 0.7;
+    mesh_rank_start(&w->ranks[0]);
+    mesh_rank_start(&w->ranks[2]);
+    pthread_join(w->ranks[0].thread, NULL);
+    pthread_join(w->ranks[2].thread, NULL);
+    for (int i = 0; i < 3; i += 2) {
+        const struct rp_err *e = &w->ranks[i].err;
+        CHECK(w->ranks[i].result < 0 && e->code == RP_UNAVAILABLE && strstr(e->msg, "rank 1 ("), "rank %d: %s", i, e->msg);
+    }
+    close(w->ranks[1].opts.listener);
+    free(w);
+}
+
+/* Between ranks of one host that cannot share memory, or will not. */
+TEST(no_shared_memory)
+{
+    for (int refusing = 0; refusing < 3; refusing++) {
+        struct plan plan = {.seed = 5, .rounds = 10, .most = 500000};
+        struct mesh_world *w = mesh_world_new((struct rp_degrees){3, 1, 1}, NULL);
+        w->ranks[refusing].opts.no_rings = 1;
+        mesh_world_run(w, run_plan, &plan);
+        check_world(w, "refused");
+        for (int i = 0; i < 3; i++) {
+            const struct rp_mesh_stats *s = &w->ranks[i].stats;
+            CHECK(s->channels == (i == refusing ? 2 : 1) && s->refused_rings == s->channels && s->rings == 2 - s->channels, "rank %d: %s", i,
+                  s->text);
+        }
+        free(w);
+    }
+}
+
+/* A rank in a container of its own: other process ids, and perhaps another /dev/shm. */
+static void contain_a_rank(int own_shm, int *rings, int *refused)
+{
+    struct mesh_world *w = mesh_world_new((struct rp_degrees){2, 1, 1}, NULL);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+            (own_shm && mount("none", "/dev/shm", "tmpfs", 0, "size=1m") != 0))
+            _exit(77);
+        const pid_t inner = fork(); /* the first one in the new namespace */
+        if (inner == 0) {
+            struct rp_err err;
+            struct rp_comm *c = rp_mesh_open(&w->ranks[1].opts, &err);
+            _exit(!c || run_collectives(c, NULL, &err) < 0);
+        }
+        int status = 1;
+        waitpid(inner, &status, 0);
+        _exit(status != 0);
+    }
+    int status = 0;
+    w->ranks[0].opts.open_s = 20;
+    usleep(300000);
+    if (waitpid(pid, &status, WNOHANG) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+        close(w->ranks[0].opts.listener);
+        *rings = -1;
+    } else {
+        w->run = run_collectives;
+        mesh_rank_start(&w->ranks[0]);
+        pthread_join(w->ranks[0].thread, NULL);
+        waitpid(pid, &status, 0);
+        CHECK(w->ranks[0].result == 0 && status == 0, "%s", w->ranks[0].err.msg);
+        *rings = w->ranks[0].stats.rings;
+        *refused = w->ranks[0].stats.refused_rings;
+    }
+    close(w->ranks[1].opts.listener);
+    free(w);
+}
+
+TEST(containers)
+{
+    int rings = 0, refused = 0;
+    contain_a_rank(0, &rings, &refused);
+    if (rings < 0)
+        SKIP("may not create namespaces");
+    CHECK(rings == 1 && refused == 0);
+    contain_a_rank(1, &rings, &refused);
+    CHECK(rings == 0 && refused == 1);
+}
+
+TEST(many_open_soon)
+{
+    struct mesh_world *w = mesh_world_new((struct rp_degrees){32, 1, 1}, NULL);
+    mesh_world_run(w, run_collectives, NULL);
+    check_world(w, "32");
+    double slowest = 0;
+    for (int i = 0; i < w->n; i++)
+        slowest = w->ranks[i].open_s > slowest ? w->ranks[i].open_s : slowest;
+    CHECK(slowest < 20, "%f", slowest);
+    free(w);
+}
+
+/* ---- plans ---- */
+
+TEST(memory)
+{
+    static const struct rp_degrees layouts[] = {{2, 1, 1}, {32, 1, 1}, {4, 4, 2}, {64, 1, 1}, {8, 8, 1}};
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        const int world = layouts[i].data * layouts[i].tensor * layouts[i].pipeline;
+        for (int on_host = 1; on_host <= world; on_host *= 2) {
+            int host[MESH_MOST], sum = 0;
+            for (int k = 0; k < world; k++)
+                host[k] = k / on_host;
+            struct rp_mesh_memory m;
+            uint64_t created = 0;
+            for (int k = 0; k < world; k++) {
+                rp_mesh_memory(&m, layouts[i], host, k, 0);
+                created += host[k] == 0 ? m.created : 0;
+                sum += m.host > (64u << 20) + 4096u * 2016;
+            }
+            CHECK(sum == 0 && created == m.host, "%d ranks, %d on a host: %llu", world, on_host, (unsigned long long)m.host);
+            CHECK((m.host == 0) == (on_host == 1) && (m.buffers == 0) == (on_host == world));
+        }
+    }
+}
+
+TEST(connections)
+{
+    const struct rp_degrees l = {4, 4, 2};
+    int links = 0;
+    for (int a = 0; a < 32; a++)
+        for (int b = 0; b < 32; b++) {
+            CHECK(rp_mesh_connected(l, 1, a, b) == rp_mesh_connected(l, 1, b, a) && rp_mesh_connected(l, 0, a, b) == (a != b));
+            links += rp_mesh_connected(l, 1, a, b);
+        }
+    CHECK(links < 32 * 31 / 2, "%d", links);
+}
+
+TEST(addresses)
+{
+    struct rp_err err = {0};
+    int port;
+    CHECK(rp_mesh_listen("not an address", 0, &port, &err) < 0 && err.code == RP_USAGE);
+    const int fd = rp_mesh_listen(NULL, 0, &port, &err), again = rp_mesh_listen(NULL, port, &port, &err);
+    CHECK(fd >= 0 && port > 0 && again < 0 && err.code == RP_UNAVAILABLE, "%s", err.msg);
+    close(fd);
+}

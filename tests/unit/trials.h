@@ -1,0 +1,133 @@
+/* Trainings by ranks as threads, and what each recorded.
+ *
+ * What:    a recipe, trained for two steps in a layout of ranks: losses, norms, state roots, keyed roots, tensors, a saved file.
+ * Flow:    trial_new() -> trial_run() in any layouts -> compare() of traces.
+ * Owner:   the test: trial_fini(), traces_fini().
+ */
+#pragma once
+
+#include "base/buf.h"
+
+#include "tests/unit/ranks.h"
+#include "tests/unit/tap.h"
+#include "tests/unit/train_fixture.h"
+
+enum { STEPS = 2 };
+
+/* What a rank recorded. */
+struct trace {
+    float loss[STEPS], part[STEPS], norm[STEPS];
+    char root[STEPS + 1][65], keyed[65];
+    int64_t samples;
+    json_t *tensors;
+    uint64_t sent, between;
+    int levels;
+};
+
+struct trial {
+    struct rp_recipe recipe;
+    struct fixture_data data;
+    const struct rp_data_format *format;
+    const char *save;
+    const char *wrong; /* NULL, or the name of a tensor that rank 1 disturbs after the first step */
+    struct trace trace[RANKS_MAX];
+};
+
+FIXTURE int train(struct rp_train *t, struct rp_comm *c, struct trial *trial, struct trace *is, struct rp_err *err)
+{
+    if (rp_train_root(t, is->root[0], NULL, err) < 0)
+        return -1;
+    for (int step = 0; step < STEPS; step++) {
+        struct rp_step_result s;
+        if (rp_train_load(t, step, err) < 0 || rp_train_step(t, step, &s, err) < 0)
+            return -1;
+        is->loss[step] = s.loss;
+        is->part[step] = s.part[0];
+        is->norm[step] = s.grad_norm;
+        is->samples += s.samples;
+        const int at = trial->wrong && c->rank[RP_GROUP_WORLD] == 1 && step == 0 ? rp_tensors_find(t->state.weights, trial->wrong) : -1;
+        if (at >= 0)
+            rp_tensor_in(t->state.w, &t->state.weights->t[at])[0] += 1;
+        if (rp_train_root(t, is->root[step + 1], step == STEPS - 1 ? &is->tensors : NULL, err) < 0)
+            return -1;
+    }
+    if (rp_train_keyed_root(t, is->keyed, "a key", err) < 0)
+        return -1;
+    return trial->save ? rp_train_save(t, trial->save, &trial->recipe, err) : 0;
+}
+
+FIXTURE int run_rank(struct rp_comm *c, void *arg, struct rp_err *err)
+{
+    struct trial *trial = arg;
+    struct trace *is = &trial->trace[c->rank[RP_GROUP_WORLD]];
+    struct rp_plan plan;
+    struct rp_device_opts o = {.isa = "avx2", .threads = 1}; /* where there is no AVX2, the definitions: they take longer */
+    struct rp_dev *dev = fixture_device("avx2", 1, (int)trial->recipe.task_seq_length, 64);
+    dev = dev ? dev : fixture_device("reference", 1, 0, 0);
+    *is = (struct trace){0};
+    if (rp_train_size(&plan, &trial->recipe, c, dev->backend, &o, err) < 0) {
+        fixture_close(dev);
+        return -1;
+    }
+    struct rp_train *t =
+        rp_train_open(&(struct rp_train_opts){.recipe = &trial->recipe, .plan = &plan, .dev = dev, .comm = c, .format = trial->format}, err);
+    int failed = !t || train(t, c, trial, is, err) < 0;
+    if (t) {
+        is->sent = t->exchange.sent_bytes;
+        is->between = t->exchange.between_bytes;
+        is->levels = t->exchange.levels;
+    }
+    rp_train_close(t);
+    fixture_close(dev);
+    return failed ? -1 : 0;
+}
+
+FIXTURE struct trial trial_new(struct rp_recipe recipe, int64_t micros)
+{
+    struct trial t = {.recipe = recipe, .format = &fixture_format};
+    t.recipe.train_accumulation_steps = micros;
+    t.recipe.train_batch_size = 2;
+    t.data = samples_new(&t.recipe, 7);
+    return t;
+}
+
+FIXTURE void trial_fini(struct trial *t)
+{
+    samples_free(&t->data);
+    rp_recipe_fini(&t->recipe);
+}
+
+FIXTURE void traces_fini(struct trace *t, int n)
+{
+    for (int i = 0; i < n; i++)
+        json_decref(t[i].tensors);
+}
+
+FIXTURE int trial_run(struct trial *t, struct rp_degrees ranks, const int *host, struct rp_err *err)
+{
+    *err = (struct rp_err){0};
+    fixture_data_now = t->data;
+    return ranks_run(ranks, host, run_rank, t, err);
+}
+
+/* Every rank of `of` against the one rank `one`; samples of data-parallel ranks add up. */
+FIXTURE void compare(const struct trace *one, const struct trial *of, struct rp_degrees by, const char *what)
+{
+    const int ranks = by.data * by.tensor * by.pipeline;
+    int64_t samples = 0;
+    for (int r = 0; r < ranks; r++) {
+        const struct trace *is = &of->trace[r];
+        samples += is->samples;
+        CHECK(!memcmp(is->loss, one->loss, sizeof one->loss), "%s: loss of rank %d of %d, %a not %a", what, r, ranks, (double)is->loss[0],
+              (double)one->loss[0]);
+        CHECK(!memcmp(is->part, one->part, sizeof one->part), "%s: loss part of rank %d of %d", what, r, ranks);
+        CHECK(!memcmp(is->norm, one->norm, sizeof one->norm), "%s: norm of rank %d of %d, %a not %a", what, r, ranks, (double)is->norm[0],
+              (double)one->norm[0]);
+        for (int s = 0; s <= STEPS; s++)
+            CHECK(!strcmp(is->root[s], one->root[s]), "%s: root %d of rank %d of %d", what, s, r, ranks);
+        CHECK(!strcmp(is->keyed, one->keyed), "%s: keyed root of rank %d of %d", what, r, ranks);
+        CHECK(json_equal(is->tensors, one->tensors), "%s: tensors of rank %d of %d", what, r, ranks);
+    }
+    CHECK(samples == one->samples * by.tensor * by.pipeline, "%s: %lld samples by %d ranks, %lld by one", what, (long long)samples, ranks,
+          (long long)one->samples);
+}
