@@ -24,7 +24,7 @@ static const struct rp_opt opts[] = {
     RP_OPTION_TEXT(image, "image", 'i', "IMAGE", "container image, where the form needs one"),
     RP_OPTION_TEXT(gpus, "gpus-per-node", 0, "N", "GPUs of each node; default as many as ranks, 0: none"),
     RP_OPTION_FLAG(meet, "meet", 0, "whoami: join the other processes, and show what they agreed on"),
-    RP_JOINING_ROWS(joining, "openmpi|torchrun|srun|mpich|pytorchjob|trainer|jobset|indexed-job"),
+    RP_JOINING_ROWS(joining),
     {0},
 };
 

@@ -69,8 +69,10 @@ static struct rp_channel *try_all(struct follow *s)
         if (c)
             return c;
         const int is_refusal = why.code == RP_SIGNATURE || why.code == RP_MALFORMED;
-        if (!i || is_refusal)
+        if (is_refusal)
             rp_fail(&s->last, why.code, "%s port %d: %s", r->host[i].host, r->port, why.msg);
+        else if (!i)
+            s->last = why; /* names the address itself */
         refused |= is_refusal;
     }
     s->refused_ns = !refused ? 0 : s->refused_ns ? s->refused_ns : rp_now_ns();
