@@ -95,7 +95,7 @@ static int read_records(struct rp_verify_state *s, struct rp_err *err)
 {
     const struct rp_degrees d = rp_verify_degrees(s->run);
     if ((int64_t)d.data * d.tensor * d.pipeline != rp_run_ranks(s->run))
-        return rp_fail(err, RP_MISMATCH, "run.json: %d x %d x %d ranks are not %" PRId64, d.data, d.tensor, d.pipeline, rp_run_ranks(s->run));
+        return rp_fail(err, RP_MALFORMED, "run.json: %d x %d x %d ranks are not %" PRId64, d.data, d.tensor, d.pipeline, rp_run_ranks(s->run));
     rp_all_ranks_init(&s->ranks, d);
     for (int i = 0; i < s->ranks.ranks; i++) {
         struct rp_records one;
