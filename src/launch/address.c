@@ -147,7 +147,7 @@ static int bind_all(int *port, int loopback)
     }
     if (failed || listen(fd, BACKLOG) < 0)
         return -1;
-    struct sockaddr_storage got;
+    struct sockaddr_storage got = {0};
     socklen_t n = sizeof got;
     if (getsockname(fd, (struct sockaddr *)&got, &n) < 0)
         return -1;
