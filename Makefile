@@ -139,7 +139,7 @@ tsan_cc := $(CC)
 tsan_flags := -O1 -g1 $(quiet) -fsanitize=thread
 tsan_ldflags := -fsanitize=thread
 # What the tests of threads link, and no more.
-tsan_sources := $(filter $(addprefix src/,$(addsuffix /%,base ops backend data)) src/train/prefetch.c,$(sources))
+tsan_sources := $(filter $(addprefix src/,$(addsuffix /%,base ops sign backend comm data)) src/train/prefetch.c,$(sources))
 fuzz_cc := clang
 fuzz_flags := -O2 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 fuzz_ldflags := -fsanitize=address,undefined,fuzzer
@@ -422,7 +422,7 @@ $(BUILD)/repro: $(BUILD)/static/repro
 # thread sanitizer. check-built: what its --check needs.
 asan_tests := $(patsubst %.c,$(BUILD)/asan/%,$(filter tests/unit/%,$(tests)) $(fuzzers))
 native_tests := $(patsubst %.c,$(BUILD)/native/%,$(filter tests/ops/%,$(tests)))
-tsan_tests := $(patsubst %.c,$(BUILD)/tsan/%,$(wildcard tests/unit/test_pool*.c))
+tsan_tests := $(patsubst %.c,$(BUILD)/tsan/%,$(wildcard tests/unit/test_pool*.c tests/unit/test_mesh*.c))
 check-built: $(BUILD)/repro $(filter-out %/fuzz/%,$(asan_tests))
 tests-built: check-built $(BUILD)/native/repro $(BUILD)/asan/repro $(asan_tests) $(native_tests) $(tsan_tests)
 
@@ -458,7 +458,7 @@ check test:
 	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(JOBS) tests/run.sh $(if $(filter check,$@),--check) $(T)
 bench:
 	$(Q)env/setup.sh bench
-	$(again) $(BUILD)/repro $(BUILD)/native/repro $(BUILD)/native/tests/bench/bundle_gen
+	$(again) $(BUILD)/repro $(BUILD)/native/repro $(BUILD)/native/tests/bench/bundle_gen $(BUILD)/native/tests/bench/ranks_bench
 	$(Q)tests/bench/run.sh $(BUILD)
 oracle:
 	$(Q)env/setup.sh bench

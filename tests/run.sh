@@ -181,7 +181,7 @@ members() { # GROUP: the ids of its tests
     lint) variants="sh" && set -- tests/lint/*.sh ;;
     full) variants="sh" && set -- tests/lint/full/*.sh ;;
     unit) variants=asan && set -- tests/unit/test_*.c ;;
-    tsan) variants=tsan && set -- tests/unit/test_pool*.c ;;
+    tsan) variants=tsan && set -- tests/unit/test_pool*.c tests/unit/test_mesh*.c ;;
     ops) variants=native && set -- tests/ops/test_*.c ;;
     cuda) variants=native && set -- tests/cuda/test_*.c ;;
     ptx) variants="sh" && set -- tests/ptx/*.sh ;;

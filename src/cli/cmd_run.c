@@ -10,6 +10,7 @@
 #include "capture/capture.h"
 #include "cli/attempt.h"
 #include "cli/cli.h"
+#include "cli/job.h"
 #include "cli/run.h"
 #include "cli/run_checkpoint.h"
 #include "cli/run_opts.h"
@@ -53,6 +54,11 @@ struct run_session {
     json_t *checkpoint;           /* what the file of --init has; NULL: none */
     json_t *before, *after, *run; /* documents of the bundle */
     struct rp_buf hwloc_xml;      /* empty: hwloc failed */
+    struct rp_run_job job_of_many;
+    int hosts;                    /* of the job; captures of those after this one: */
+    json_t **host_before, **host_after; /* [hosts], NULL where there is none */
+    struct rp_buf *host_xml;
+    int *rank_host;               /* [ranks] the host of each; NULL: all are on this one */
     struct rp_degrees degrees;    /* ranks that train */
     struct rp_comm place;         /* of rank 0, not connected: for the plan */
     struct rp_all_ranks ranks;
@@ -70,6 +76,16 @@ struct run_session {
 
 static void run_fini(struct run_session *r)
 {
+    for (int h = 0; h < r->hosts; h++) {
+        json_decref(r->host_before[h]);
+        json_decref(r->host_after[h]);
+        rp_buf_fini(&r->host_xml[h]);
+    }
+    free(r->rank_host);
+    free(r->host_before);
+    free(r->host_after);
+    free(r->host_xml);
+    rp_run_job_fini(&r->job_of_many);
     rp_meter_end(&r->meter);
     rp_recipe_fini(&r->recipe);
     rp_run_output_fini(&r->output);
@@ -116,17 +132,18 @@ static struct rp_degrees default_layout(const struct rp_recipe *r, int n)
 
 static int choose_layout(struct run_session *r, struct rp_err *err)
 {
-    const int n = r->o->ranks > 1 ? (int)r->o->ranks : 1;
+    const int n = r->job_of_many.several ? r->job_of_many.joining.join.world : r->o->ranks > 1 ? (int)r->o->ranks : 1;
     r->degrees = (struct rp_degrees){1, 1, 1};
     if (r->o->layout) {
         if (parse_layout(&r->degrees, r->o->layout, err) < 0)
             return -1;
-        if (r->o->ranks && rp_degrees_world(r->degrees) != n)
-            return rp_fail(err, RP_USAGE, "--layout %s is a layout of %d ranks, not of %d (--ranks)", r->o->layout, rp_degrees_world(r->degrees), n);
+        if ((r->o->ranks || r->job_of_many.several) && rp_degrees_world(r->degrees) != n)
+            return rp_fail(err, RP_USAGE, "--layout %s is a layout of %d ranks, and there are %d", r->o->layout, rp_degrees_world(r->degrees), n);
     } else if (n > 1) {
         r->degrees = default_layout(&r->recipe, n);
     }
-    r->place = (struct rp_comm){.lost = -1};
+    r->rank_host = r->job_of_many.several ? rp_run_job_rank_hosts(&r->job_of_many) : NULL;
+    r->place = (struct rp_comm){.lost = -1, .host = r->rank_host};
     rp_comm_place(&r->place, 0, r->degrees);
     r->device = rp_job_device(&r->recipe);
     if (!r->device.threads && rp_degrees_world(r->degrees) > 1)
@@ -151,7 +168,7 @@ static int load_recipe(struct run_session *r, struct rp_err *err)
     for (int i = 0; i < n; i++)
         free(set[i]);
     free(set);
-    return failed ? -1 : choose_layout(r, err);
+    return failed ? -1 : 0;
 }
 
 /* Ranks whose arithmetic the recipe has. */
@@ -298,6 +315,47 @@ static int check_data(const struct run_session *r, struct rp_err *err)
     return rp_train_check_data(&r->recipe, r->plan.batch, r->data.path, err);
 }
 
+/* Once. */
+static int unpack_data(struct run_session *r, struct rp_err *err)
+{
+    if (r->data.path)
+        return 0;
+    rp_meter_phase(&r->meter, "unpacking", NULL);
+    return rp_data_prepare(&r->recipe, r->o->store, &r->data, err) < 0 ? rp_wrap(err, "data") : 0;
+}
+
+/* This machine and, of a job of several processes, the others at the same time. */
+static int capture_before(struct run_session *r, struct rp_err *err)
+{
+    struct rp_capture_opts c = {.root = "/", .identify = r->o->identify, .hwloc_xml = &r->hwloc_xml};
+    r->before = rp_capture(&c, err);
+    if (!r->before || !r->job_of_many.several)
+        return r->before ? 0 : -1;
+    rp_run_job_untend(&r->job_of_many);
+    if (rp_run_job_ask_captures(&r->job_of_many, json_string_value(json_object_get(r->before, "salt")), r->o->identify, err) < 0)
+        return -1;
+    return rp_run_job_take_captures(&r->job_of_many, r->host_before, r->host_xml, err);
+}
+
+static int capture_after(struct run_session *r, struct rp_err *err)
+{
+    const char *salt = json_string_value(json_object_get(r->before, "salt")); /* hidden values stay comparable */
+    struct rp_capture_opts c = {.root = "/", .identify = r->o->identify, .salt = salt};
+    struct rp_err gone; /* of a failed run hosts may be missing */
+    const int asked = r->job_of_many.several && rp_run_job_ask_captures(&r->job_of_many, salt, r->o->identify, &gone) == 0;
+    rp_run_job_tend(&r->job_of_many);
+    r->after = rp_capture(&c, err);
+    rp_run_job_untend(&r->job_of_many);
+    if (!r->after)
+        return -1;
+    if (!r->job_of_many.several || (asked && rp_run_job_take_captures(&r->job_of_many, r->host_after, NULL, &gone) == 0))
+        return 0;
+    if (r->outcome.status != RP_RUN_COMPLETE)
+        return 0;
+    *err = gone;
+    return -1;
+}
+
 static int prepare_run(struct run_session *r, struct rp_err *err)
 {
     rp_meter_note(&r->meter, "recipe: %s", r->recipe.source_name);
@@ -318,14 +376,11 @@ static int prepare_run(struct run_session *r, struct rp_err *err)
         make_plan(r, err) < 0 || rp_run_check_room(&r->recipe, &r->plan, err) < 0 ||
         load_key(r, err) < 0)
         return -1;
-    rp_meter_phase(&r->meter, "unpacking", NULL);
-    if (rp_data_prepare(&r->recipe, r->o->store, &r->data, err) < 0)
-        return rp_wrap(err, "data");
+    if (unpack_data(r, err) < 0)
+        return -1;
     if (check_data(r, err) < 0)
         return -1;
-    struct rp_capture_opts c = {.root = "/", .identify = r->o->identify, .hwloc_xml = &r->hwloc_xml};
-    r->before = rp_capture(&c, err);
-    return r->before ? 0 : -1;
+    return capture_before(r, err);
 }
 
 static json_t *data_json(const struct run_session *r)
@@ -358,7 +413,28 @@ static json_t *world_json(const struct run_session *r)
         hello[i] = o->rank[i].hello;
         done[i] = o->rank[i].done;
     }
-    return rp_world_json(&(struct rp_world_doc){.degrees = r->degrees, .all = o->ranks > 1 ? &r->ranks : NULL, .hello = hello, .done = done});
+    const struct rp_run_job *j = &r->job_of_many;
+    RP_JSON *launch = j->several ? rp_launch_to_json(&j->joining.launch) : NULL, *processes = j->several ? rp_join_to_json(&j->joining.join) : NULL;
+    return rp_world_json(&(struct rp_world_doc){.degrees = r->degrees, .host = r->rank_host, .launch = launch, .processes = processes, .all = o->ranks > 1 ? &r->ranks : NULL, .hello = hello, .done = done});
+}
+
+static int add_capture(struct rp_bundle *b, int host, const char *what, const json_t *capture, struct rp_err *err)
+{
+    RP_BUF text = {0};
+    if (!capture)
+        return 0;
+    rp_json_write(&text, capture);
+    return rp_bundle_add(b, RP_OF_NODE(host, what), text.data, text.size, err);
+}
+
+/* Captures of hosts that are not this one. */
+static int add_hosts(struct run_session *r, struct rp_bundle *b, struct rp_err *err)
+{
+    for (int h = 1; h < r->hosts; h++)
+        if (add_capture(b, h, ".before.json", r->host_before[h], err) < 0 || add_capture(b, h, ".after.json", r->host_after[h], err) < 0 ||
+            (r->host_xml[h].size && rp_bundle_add(b, RP_OF_NODE(h, ".hwloc.xml"), r->host_xml[h].data, r->host_xml[h].size, err) < 0))
+            return -1;
+    return 0;
 }
 
 /* Documents, records and reports. */
@@ -415,6 +491,7 @@ static int add_documents(struct run_session *r, struct rp_bundle *b, struct rp_e
         rp_bundle_add(b, RP_OF_NODE(0, ".before.json"), before.data, before.size, err) < 0 ||
         rp_bundle_add(b, RP_OF_NODE(0, ".after.json"), after.data, after.size, err) < 0 ||
         (r->hwloc_xml.size && rp_bundle_add(b, RP_OF_NODE(0, ".hwloc.xml"), r->hwloc_xml.data, r->hwloc_xml.size, err) < 0) ||
+        add_hosts(r, b, err) < 0 ||
         (telemetry.size && rp_bundle_add(b, RP_OF_RANK(0, ".telemetry.jsonl"), telemetry.data, telemetry.size, err) < 0))
         return -1;
     return rp_reports_add(b, &source, err);
@@ -425,12 +502,9 @@ static int seal_run(struct run_session *r, struct rp_err *err)
     struct rp_bundle b = {0};
     rp_interrupt_settle();
     rp_meter_phase(&r->meter, "sealing", NULL);
-    struct rp_capture_opts c = {.root = "/",
-                                .identify = r->o->identify, /* hidden values stay comparable */
-                                .salt = json_string_value(json_object_get(r->before, "salt"))};
-    r->after = rp_capture(&c, err);
-    if (!r->after)
+    if (capture_after(r, err) < 0)
         return -1;
+    rp_run_job_tend(&r->job_of_many);
     RP_BUF file = {0};
     int failed = add_documents(r, &b, err) < 0 || rp_bundle_seal(&b, r->key, &file, err) < 0 ||
                  rp_run_output_write(&r->output, r->o->force, &file, &r->meter, err) < 0;
@@ -540,7 +614,10 @@ static void train_model(struct run_session *r)
     const struct rp_attempt_key key = {r->key, r->key_file, r->key_created};
     rp_attempt_start(&r->attempt, r->o->no_ledger, &key, r->recipe.sha256, r->recipe.source_name,
                      r->from->first ? r->from->first->v->statement : NULL, &r->meter);
-    rp_supervise(&r->outcome, &r->job, r->degrees, &r->meter);
+    rp_run_job_untend(&r->job_of_many);
+    struct rp_joining *joining = &r->job_of_many.joining;
+    const struct rp_job_world world = {&joining->join, joining->key.bytes, joining->where.job};
+    rp_supervise(&r->outcome, &r->job, r->degrees, r->job_of_many.several ? &world : NULL, &r->meter);
     r->ended_ns = r->started_ns + (rp_now_ns() - r->begun_ns);
 }
 
@@ -567,6 +644,32 @@ static int train_and_seal(struct run_session *r, struct rp_err *err)
     return rp_run_output_verify(&r->output, err) < 0 ? -1 : judge_run(r, err);
 }
 
+/* Alone, nothing happens. */
+static int join_job(struct run_session *r, struct rp_err *err)
+{
+    struct rp_run_job *j = &r->job_of_many;
+    if (rp_run_job_detect(j, &r->o->joining, (int)r->o->ranks, err) < 0)
+        return -1;
+    if (!j->several)
+        return 0;
+    if (unpack_data(r, err) < 0 || rp_run_job_join(j, &r->o->joining, &r->recipe, r->data.digest, &r->meter, err) < 0)
+        return -1;
+    r->hosts = rp_run_job_hosts(j);
+    r->host_before = rp_alloc((size_t)r->hosts * sizeof *r->host_before);
+    r->host_after = rp_alloc((size_t)r->hosts * sizeof *r->host_after);
+    r->host_xml = rp_alloc((size_t)r->hosts * sizeof *r->host_xml);
+    if (j->joining.join.own == 0)
+        rp_run_job_tend(j);
+    return 0;
+}
+
+/* Of a process that does not lead. */
+static int follow_job(struct run_session *r, struct rp_err *err)
+{
+    const struct rp_follow_opts o = {.recipe = &r->recipe, .backend = r->backend, .data = r->data.path, .identify = r->o->identify, .meter = &r->meter};
+    return rp_run_job_follow(&r->job_of_many, &o, err);
+}
+
 int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from, struct rp_err *err)
 {
     __attribute__((cleanup(run_fini))) struct run_session r = {
@@ -577,11 +680,14 @@ int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_
     if (load_recipe(&r, err) < 0)
         return -1;
     if (o->plan)
-        return show_plan(&r, err);
-    if (rp_launch_require_one(err) < 0)
+        return choose_layout(&r, err) < 0 ? -1 : show_plan(&r, err);
+    if (join_job(&r, err) < 0)
         return -1;
-    int failed = train_and_seal(&r, err) < 0;
+    if (r.job_of_many.several && r.job_of_many.joining.join.own > 0)
+        return follow_job(&r, err);
+    int failed = choose_layout(&r, err) < 0 || train_and_seal(&r, err) < 0;
     end_attempt(&r, failed ? rp_exit_status(err->code) : 0);
+    rp_run_job_end(&r.job_of_many, failed ? err : NULL);
     return failed ? -1 : 0;
 }
 

@@ -3,6 +3,8 @@
 #include "base/clock.h"
 #include "base/text.h"
 
+#include <stdlib.h>
+
 enum { TIMEOUT_S = 120 };
 
 int rp_joining_detect(struct rp_joining *j, const struct rp_joining_opts *o, struct rp_err *err)
@@ -38,7 +40,8 @@ int rp_joining_open(struct rp_joining *j, const struct rp_joining_opts *o, int r
                                       .about = about,
                                       .deadline = deadline,
                                       .waiting = show_waiting,
-                                      .waiting_arg = meter};
+                                      .waiting_arg = meter,
+                                      .machine = getenv("REPRO_HOST")};
     if (j->launch.size != 1 && !j->key.source)
         return rp_join_open(&j->join, &opts, err); /* fails and names the remedy, before anybody is asked for an address */
     if (j->launch.size != 1 && rp_rendezvous_find(&j->where, &j->launch, &r, deadline, err) < 0)

@@ -2,6 +2,8 @@
  *
  * What:    rows of an option table and what becomes of them: the launcher is found, the key read, the processes joined.
  * Flow:    struct rp_joining_opts -> rp_joining_detect() -> rp_joining_open() -> struct rp_join.
+ *          REPRO_HOST takes the place of what identifies this machine, to try several hosts on one: processes with different values are taken
+ *          for processes of different machines, which connect by TLS.
  * Owner:   struct rp_joining owns the key and the connections: rp_joining_fini(). It wipes the key.
  * Extend:  an option of a launcher is a row here and a field of rp_launch_opts, rp_rendezvous_opts or rp_job_key_opts.
  */

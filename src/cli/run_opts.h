@@ -7,11 +7,13 @@
  */
 #pragma once
 
+#include "cli/joining.h"
 #include "cli/opts.h"
 
 struct rp_run_opts {
     struct rp_opt_list set;
     const char *key, *output, *store, *challenge, *layout, *trust; /* trust: of `replicate` alone */
+    struct rp_joining_opts joining; /* of `run` alone */
     long passphrase_fd; /* 0: none given (0 is standard input of this process and never a passphrase file) */
     long ranks; /* 0: not given */
     int plan, force, identify, no_ledger;

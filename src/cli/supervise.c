@@ -151,7 +151,7 @@ static int check_progress(struct watch *w)
     struct rp_outcome *o = w->o;
     const uint64_t limit = (uint64_t)w->job->recipe->run_hang_seconds * 1000000000ull;
     const uint64_t grace = STOP_GRACE_NS + (uint64_t)(o->ranks - 1) * RANK_GRACE_NS;
-    if (rp_interrupted()) {
+    if (rp_interrupted() || (rp_workers_asked_to_stop(w->group) && !w->stop_ns)) {
         rp_interrupt_settle();
         rp_fail(&o->reason, RP_INTERRUPTED, "interrupted after %lld steps", (long long)o->rank[0].steps_done);
         stop_all(w, "interrupted: sealing what was measured (again to leave at once)");
@@ -202,13 +202,14 @@ static void trim_records(struct rp_outcome *o)
     o->steps_done = o->rank[0].steps_done;
 }
 
-void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_degrees degrees, struct rp_meter *meter)
+void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_degrees degrees, const struct rp_job_world *world,
+                  struct rp_meter *meter)
 {
     const int ranks = rp_degrees_world(degrees);
     *o = (struct rp_outcome){.status = RP_RUN_COMPLETE, .ranks = ranks, .rank = rp_alloc((size_t)ranks * sizeof *o->rank)};
     struct watch w = {.o = o, .job = job, .meter = meter, .unit = rp_model_of(job->recipe)->sample_unit,
                       .step_samples = job->batch * rp_recipe_micro_batches(job->recipe)};
-    w.group = rp_workers_start(job, degrees, &o->reason);
+    w.group = rp_workers_start(job, degrees, world, &o->reason);
     if (!w.group) {
         o->status = RP_RUN_FAILED;
         return;

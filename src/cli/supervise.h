@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/term.h"
 #include "report/telemetry.h"
+#include "worker/group.h"
 #include "worker/job.h"
 
 #include <jansson.h>
@@ -37,6 +38,7 @@ struct rp_outcome {
 /* One more record; 0: the bundle is full (lines, RP_BUNDLE_MEMBER_MAX bytes), nothing was added. ranks: of the run. */
 int rp_outcome_record(struct rp_rank_outcome *o, int ranks, const json_t *record);
 
-/* Always fills *o; never fails itself. Several ranks all run on this machine. */
-void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_degrees degrees, struct rp_meter *meter);
+/* Always fills *o; never fails itself. world: the other processes of the job; NULL: all ranks run on this machine. */
+void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_degrees degrees, const struct rp_job_world *world,
+                  struct rp_meter *meter);
 void rp_outcome_fini(struct rp_outcome *o);

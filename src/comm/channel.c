@@ -41,13 +41,6 @@ struct rp_channel {
 
 /* ---- the identity ---- */
 
-static int is_name(const char *s, size_t max)
-{
-    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-    const size_t n = strlen(s);
-    return n > 0 && n <= max && strspn(s, allowed) == n;
-}
-
 static void identity_of(char out[IDENTITY_MAX], const char *purpose, const char *job, int from, int to)
 {
     snprintf(out, IDENTITY_MAX, "repro1 %s %s %d %d", purpose, job, from, to);
@@ -252,7 +245,7 @@ static struct rp_channel *channel_new(int fd, const struct rp_channel_opts *o, i
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     RP_FD socket = fd;
-    if (!is_name(o->job, RP_CHANNEL_JOB_MAX) || !is_name(o->purpose, PURPOSE_MAX))
+    if (!rp_secret_is_name(o->job, RP_CHANNEL_JOB_MAX) || !rp_secret_is_name(o->purpose, PURPOSE_MAX))
         return rp_fail_null(err, RP_USAGE, "'%s' is not the id of a job: 1 to %d letters, digits, '.', '_' or '-'", o->job,
                             RP_CHANNEL_JOB_MAX);
     pthread_once(&once, make_context);

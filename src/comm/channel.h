@@ -1,10 +1,12 @@
 /* An encrypted, authenticated stream of bytes between two ranks of a job, over a connected socket.
  *
- * What:    TLS 1.3 with a pre-shared key and X25519: no certificates, tickets, resumption or early data. The key of a channel is derived from
- *          the key of the job, the purpose, the job's id and the ranks of both sides, and these are the identity that the client sends:
- *          a connection from another rank, to another rank, for another purpose or job fails in the handshake, and so does a recording.
- * Flow:    connected socket -> rp_channel_connect() | rp_channel_accept() -> rp_channel_handshake() until 1 -> read, write -> rp_channel_end()
- *          -> rp_channel_free(). No call waits: after 0 or fewer bytes than asked for, poll() the socket for rp_channel_events().
+ * What:    TLS 1.3 with a pre-shared key and X25519: no certificates, tickets, resumption or early data. The key of a channel is derived
+ *          from the key of the job, the purpose, the job's id and the ranks of both sides, and these are the identity that the client
+ *          sends: a connection from another rank, to another rank, for another purpose or job fails in the handshake, and so does a
+ *          recording.
+ * Flow:    connected socket -> rp_channel_connect() | rp_channel_accept() -> rp_channel_handshake() until 1 -> read, write ->
+ *          rp_channel_end() -> rp_channel_free(). No call waits: after 0 or fewer bytes than asked for, poll() the socket for
+ *          rp_channel_events().
  * Owner:   the channel owns the socket and closes it. One thread at a time uses a channel; several channels may be used by several threads.
  * Extend:  a new use of channels has a purpose of its own. The GPU worker has channel_none.c in the place of channel.c.
  *
@@ -47,11 +49,12 @@ int rp_channel_peer(const struct rp_channel *c); /* rank of the other side; of a
 int rp_channel_fd(const struct rp_channel *c);
 short rp_channel_events(const struct rp_channel *c); /* POLLIN, and POLLOUT if something is waiting to be sent */
 
-/* As many bytes as there are, at most `size`: *got, which is 0 if there are none yet. 0, or 1 after the other side's rp_channel_end(), or -1:
- * RP_UNAVAILABLE if the connection ended without that, RP_SIGNATURE if bytes were changed on their way. A caller reads until *got is 0 before
- * it waits: bytes that were decrypted already do not wake poll(). */
+/* As many bytes as there are, at most `size`: *got, which is 0 if there are none yet. 0, or 1 after the other side's rp_channel_end(), or
+ * -1: RP_UNAVAILABLE if the connection ended without that, RP_SIGNATURE if bytes were changed on their way. A caller reads until *got is 0
+ * before it waits: bytes that were decrypted already do not wake poll(). */
 int rp_channel_read(struct rp_channel *c, void *data, size_t size, size_t *got, struct rp_err *err) rp_must_check;
-/* Takes as many bytes as fit, at most `size`: *took. They are encrypted and may still wait in the channel's own buffer: rp_channel_flush(). */
+/* Takes as many bytes as fit, at most `size`: *took. They are encrypted and may still wait in the channel's own buffer:
+ * rp_channel_flush(). */
 int rp_channel_write(struct rp_channel *c, const void *data, size_t size, size_t *took, struct rp_err *err) rp_must_check;
 /* 1: the kernel has everything that was written; 0: not yet, wait for POLLOUT. */
 int rp_channel_flush(struct rp_channel *c, struct rp_err *err) rp_must_check;

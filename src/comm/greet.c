@@ -61,7 +61,8 @@ static int receive_message(struct rp_greeting *g, size_t at, size_t size, const 
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return 0;
     if (n <= 0)
-        return rp_fail(err, RP_UNAVAILABLE, "the connection ended in the greeting: %s", n < 0 ? strerror(errno) : "closed by the other side");
+        return rp_fail(err, RP_UNAVAILABLE, "the connection ended in the greeting: %s",
+                       n < 0 ? strerror(errno) : "closed by the other side");
     g->size += (size_t)n;
     if (g->size >= at + 4 && memcmp(g->talk + at, magic, 4) != 0)
         return rp_fail(err, RP_MALFORMED, "a connection that does not speak the protocol of ranks");

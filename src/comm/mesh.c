@@ -1,6 +1,7 @@
 /* Exchanges over the links of a mesh, and what it is made of. */
 #include "base/clock.h"
 #include "comm/mesh_inner.h"
+#include "comm/secret.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -126,7 +127,7 @@ static int run_exchange(struct exchange *x, struct rp_err *err)
         count_idle(x, moved || !x->links_n);
         if (moved) {
             asked = 0;
-            if (turns % 64 == 0 && x->links_n && (x->moved_ns = rp_now_ns()) && check_time(x, x->links[0]->rank, err) < 0)
+            if (turns % 8 == 0 && x->links_n && (x->moved_ns = rp_now_ns()) && check_time(x, x->links[0]->rank, err) < 0)
                 return -1;
         } else if (x->m->spin && !asked && rp_now_ns() - x->idle_ns < SPIN_NS) {
             continue;
@@ -262,10 +263,16 @@ struct rp_comm *rp_mesh_open(const struct rp_mesh_opts *o, struct rp_err *err)
 {
     static const struct rp_comm_ops op = {mesh_exchange, mesh_close};
     struct rp_mesh_memory memory;
+    if (!rp_secret_is_name(o->job, RP_CHANNEL_JOB_MAX)) {
+        close(o->listener);
+        return rp_fail_null(err, RP_USAGE, "'%s' is not the id of a job: 1 to %d letters, digits, '.', '_' or '-'", o->job,
+                            RP_CHANNEL_JOB_MAX);
+    }
     struct rp_mesh *m = rp_alloc(sizeof *m);
     m->world = o->layout.data * o->layout.tensor * o->layout.pipeline;
     copy_options(m, o);
-    m->comm = (struct rp_comm){.op = &op, .lost = -1, .transport = "sockets", .host = m->host, .waiting = o->waiting, .waiting_arg = o->waiting_arg};
+    m->comm = (struct rp_comm){.op = &op, .lost = -1, .transport = "sockets", .host = m->host, .waiting = o->waiting,
+                               .waiting_arg = o->waiting_arg};
     rp_comm_place(&m->comm, o->rank, o->layout);
     rp_mesh_memory(&memory, o->layout, m->host, o->rank, o->sparse);
     m->spin = ranks_here(m) <= (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -274,8 +281,8 @@ struct rp_comm *rp_mesh_open(const struct rp_mesh_opts *o, struct rp_err *err)
                                       .no_rings = o->no_rings};
     m->links = rp_alloc((size_t)m->world * sizeof *m->links);
     for (int i = 0; i < m->world; i++)
-        m->links[i] = (struct mesh_link){.rank = i, .wanted = rp_mesh_connected(o->layout, o->sparse, o->rank, i), .fd = -1, .connecting = -1,
-                                         .rings = {.fd = -1}, .in = {.next = -1}, .out = {.next = -1}};
+        m->links[i] = (struct mesh_link){.rank = i, .wanted = rp_mesh_connected(o->layout, o->sparse, o->rank, i), .fd = -1,
+                                         .connecting = -1, .rings = {.fd = -1}, .in = {.next = -1}, .out = {.next = -1}};
     if (rp_mesh_open_links(m, err) < 0) {
         mesh_close(&m->comm);
         return NULL;
@@ -287,6 +294,6 @@ void rp_mesh_stats(const struct rp_comm *c, struct rp_mesh_stats *out)
 {
     const struct rp_mesh *m = (const struct rp_mesh *)c;
     *out = m->stats;
-    RP_FORMAT(out->text, "%d by shared memory, %d encrypted, of these %d within the host because memory cannot be shared; %d strangers refused",
-              out->rings, out->channels, out->refused_rings, out->strangers);
+    RP_FORMAT(out->text, "shared memory with %d ranks, encrypted with %d, %d of these on this host; %d strangers refused", out->rings,
+              out->channels, out->refused_rings, out->strangers);
 }

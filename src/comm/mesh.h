@@ -7,9 +7,9 @@
  * Owner:   rp_mesh_open() takes the listener and copies what its options point to. One thread uses a communicator.
  * Extend:  messages of another kind are a magic in mesh_inner.h; a connection's first bytes are in greet.h.
  *
- * Of two ranks the higher one connects to the lower one. Whoever listens accepts connections until all ranks are connected: those without the key
- * of the job, of another job, or of a rank that is connected already are refused and counted; they cost little memory and time, and ranks
- * that are refused by mistake try again. After that nothing listens.
+ * Of two ranks the higher one connects to the lower one. Whoever listens accepts connections until all ranks are connected: those without
+ * the key of the job, of another job, or of a rank that is connected already are refused and counted; they cost little memory and time,
+ * and ranks that are refused by mistake try again. After that nothing listens.
  *
  * Every message is preceded by its number and size; numbers count the messages in one direction between two ranks.
  */
@@ -57,7 +57,7 @@ struct rp_mesh_memory {
 /* address: NULL for all addresses of this host, IPv4 and IPv6; port: 0 for any. The descriptor, and its port in *bound. Only rp_mesh_open()
  * answers what connects. */
 int rp_mesh_listen(const char *address, int port, int *bound, struct rp_err *err) rp_must_check;
-/* RP_UNAVAILABLE: a rank did not come in time, named with what happened last; RP_INTERRUPTED. close() of the result also ends what failed. */
+/* RP_UNAVAILABLE: a rank did not come in time, named with what happened last; RP_INTERRUPTED. */
 struct rp_comm *rp_mesh_open(const struct rp_mesh_opts *o, struct rp_err *err) rp_must_check;
 void rp_mesh_stats(const struct rp_comm *c, struct rp_mesh_stats *out);
 /* host: number of each rank's host, NULL: one host. */

@@ -9,6 +9,7 @@
 
 #define TOGETHER 8192 /* bytes of a message that go with its head in one piece */
 #define PIECES 8      /* of one direction, before the other has its turn */
+#define PIECE_MOST (1u << 18)
 #define BELL 'b'
 #define CHECK_NS 1000000000ull
 #define CUT_NS 9000000000ull
@@ -132,7 +133,8 @@ static size_t next_piece(const struct mesh_way *w, const struct rp_transfer *t, 
     return HEAD + data - (size_t)w->at;
 }
 
-static int move_out(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, const struct rp_transfer *t, const int *next, struct rp_err *err)
+static int move_out(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, const struct rp_transfer *t, const int *next,
+                    struct rp_err *err)
 {
     unsigned char together[HEAD + TOGETHER];
     struct mesh_way *w = &l->out;
@@ -146,7 +148,7 @@ static int move_out(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, con
         if (w->at == 0)
             rp_mesh_head_write(w->head, &head);
         const size_t size = next_piece(w, now, together, &piece);
-        if (size && link_write(l, piece, size, &took, &why) < 0)
+        if (size && link_write(l, piece, size < PIECE_MOST ? size : PIECE_MOST, &took, &why) < 0)
             return fail_gone(m, l, why.msg, err);
         w->at += took;
         moved |= took > 0;
@@ -183,7 +185,8 @@ static int check_head(struct rp_mesh *m, const struct mesh_link *l, enum rp_grou
     return h.bytes == bytes ? 0 : fail_mismatch(m, l, h.bytes, bytes, err);
 }
 
-static int move_in(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, const struct rp_transfer *t, const int *next, struct rp_err *err)
+static int move_in(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, const struct rp_transfer *t, const int *next,
+                   struct rp_err *err)
 {
     struct mesh_way *w = &l->in;
     struct rp_err why;
@@ -192,8 +195,9 @@ static int move_in(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, cons
         const struct rp_transfer *now = &t[w->next];
         const int in_head = w->at < HEAD;
         void *to = in_head ? (void *)(w->head + w->at) : (char *)now->data + (w->at - HEAD);
+        const size_t size = (in_head ? HEAD : HEAD + now->bytes) - (size_t)w->at;
         size_t got;
-        const int r = link_read(l, to, (in_head ? HEAD : HEAD + now->bytes) - (size_t)w->at, &got, &why);
+        const int r = link_read(l, to, size < PIECE_MOST ? size : PIECE_MOST, &got, &why);
         if (r != 0)
             return fail_gone(m, l, r < 0 ? why.msg : "it closed the connection", err);
         if (!got)
@@ -264,7 +268,7 @@ int rp_mesh_link_fd(const struct mesh_link *l)
 /* Bells, and perhaps a report of a failure after them. */
 static void hear_bells(struct mesh_link *l)
 {
-    unsigned char bytes[256];
+    unsigned char bytes[256] = {0};
     ssize_t n;
     while ((n = RP_RETRY(recv(l->fd, bytes, sizeof bytes, MSG_DONTWAIT))) > 0)
         for (ssize_t i = 0; i < n; i++)

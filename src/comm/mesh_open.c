@@ -72,13 +72,17 @@ int rp_mesh_listen(const char *address, int port, int *bound, struct rp_err *err
     }
     if (fd < 0)
         return rp_fail(err, RP_UNAVAILABLE, "cannot listen at port %d of %s: %s", port, address ? address : "this host", strerror(e));
-    struct sockaddr_storage is;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } is = {.v6 = {.sin6_port = 0}};
     socklen_t n = sizeof is;
-    if (getsockname(fd, (struct sockaddr *)&is, &n) < 0) {
+    if (getsockname(fd, &is.any, &n) < 0) {
         close(fd);
         return rp_fail(err, RP_UNAVAILABLE, "cannot tell the port of a listening socket: %s", strerror(errno));
     }
-    *bound = ntohs(is.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&is)->sin6_port : ((struct sockaddr_in *)&is)->sin_port);
+    *bound = ntohs(is.any.sa_family == AF_INET6 ? is.v6.sin6_port : is.v4.sin_port);
     return fd;
 }
 
@@ -94,6 +98,7 @@ struct opening {
     int incoming_n, incoming_most;
     struct pollfd *polled;
     uint64_t start_ns, called_ns;
+    struct rp_err refused; /* why the last stranger was one */
 };
 
 static int admit(void *arg, int rank, int one_host, struct rp_err *err)
@@ -129,32 +134,39 @@ static void take_link(struct opening *o, struct rp_greeting *g)
 
 /* ---- from higher ranks ---- */
 
-static void drop_incoming(struct opening *o, int i, int stranger)
+/* why: NULL: it is a rank. */
+static void drop_incoming(struct opening *o, int i, const struct rp_err *why)
 {
     rp_greet_end(o->incoming[i].greeting);
     free(o->incoming[i].greeting);
     o->incoming[i] = o->incoming[--o->incoming_n];
-    if (stranger)
-        o->m->stats.strangers++;
+    o->m->stats.strangers += why != NULL;
+    if (why)
+        o->refused = *why;
+}
+
+static int fail_slow(struct rp_err *err)
+{
+    return rp_fail(err, RP_UNAVAILABLE, "a connection did not prove in time that it is from a rank of this job");
 }
 
 static void accept_all(struct opening *o)
 {
-    struct rp_err ignored;
+    struct rp_err why;
     int fd;
     while ((fd = (int)RP_RETRY(accept4(o->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))) >= 0) {
         int oldest = 0;
         for (int i = 1; i < o->incoming_n; i++)
             if (o->incoming[i].until < o->incoming[oldest].until)
                 oldest = i;
-        if (o->incoming_n == o->incoming_most)
-            drop_incoming(o, oldest, 1);
+        if (o->incoming_n == o->incoming_most && fail_slow(&why) < 0)
+            drop_incoming(o, oldest, &why);
         struct incoming *in = &o->incoming[o->incoming_n++];
         set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
         in->greeting = rp_alloc(sizeof *in->greeting);
         in->until = rp_now_ns() + (uint64_t)(o->m->opts.greet_s * 1e9);
-        if (rp_greet_start(in->greeting, &o->m->greet, fd, 0, -1, 0, &ignored) < 0)
-            drop_incoming(o, o->incoming_n - 1, 1);
+        if (rp_greet_start(in->greeting, &o->m->greet, fd, 0, -1, 0, &why) < 0)
+            drop_incoming(o, o->incoming_n - 1, &why);
     }
 }
 
@@ -167,9 +179,9 @@ static void step_incoming(struct opening *o)
         const int r = rp_greet_step(in->greeting, &why);
         if (r > 0) {
             take_link(o, in->greeting);
-            drop_incoming(o, i, 0);
-        } else if (r < 0 || now > in->until) {
-            drop_incoming(o, i, 1);
+            drop_incoming(o, i, NULL);
+        } else if (r < 0 || (now > in->until && fail_slow(&why) < 0)) {
+            drop_incoming(o, i, &why);
         } else {
             i++;
         }
@@ -243,12 +255,13 @@ static int step_outgoing(struct opening *o, struct mesh_link *l, struct rp_err *
 
 /* ---- waiting ---- */
 
+/* There is one. */
 static const struct mesh_link *first_missing(const struct rp_mesh *m)
 {
-    for (int i = 0; i < m->world; i++)
-        if (m->links[i].wanted && !m->links[i].open)
-            return &m->links[i];
-    return NULL;
+    const struct mesh_link *l = m->links;
+    while (!l->wanted || l->open)
+        l++;
+    return l;
 }
 
 static int check_time(struct opening *o, struct rp_err *err)
@@ -264,10 +277,12 @@ static int check_time(struct opening *o, struct rp_err *err)
     }
     if ((double)(now - o->start_ns) <= m->opts.open_s * 1e9)
         return 0;
+    const char *refused = m->stats.strangers ? o->refused.msg : "";
     rp_mesh_name(m, l->rank, name);
     if (l->rank > m->opts.rank)
-        return rp_fail(err, RP_UNAVAILABLE, "%s did not connect to rank %d within %.1f s (%d of %d ranks missing, %d strangers refused)", name,
-                       m->opts.rank, m->opts.open_s, o->missing, m->world, m->stats.strangers);
+        return rp_fail(err, RP_UNAVAILABLE, "%s did not connect to rank %d within %.1f s (%d of %d ranks missing; strangers refused: %d%s%s)",
+                       name, m->opts.rank, m->opts.open_s, o->missing, m->world, m->stats.strangers, *refused ? ", the last one: " : "",
+                       refused);
     return rp_fail(err, RP_UNAVAILABLE, "rank %d cannot connect to %s within %.1f s: %s (%d of %d ranks missing)", m->opts.rank, name,
                    m->opts.open_s, *l->last.msg ? l->last.msg : "no answer", o->missing, m->world);
 }
@@ -338,8 +353,9 @@ int rp_mesh_open_links(struct rp_mesh *m, struct rp_err *err)
         o.missing += m->links[i].wanted;
     o.start_ns = o.called_ns = rp_now_ns();
     const int failed = connect_all(&o, err);
-    while (o.incoming_n)
-        drop_incoming(&o, o.incoming_n - 1, 1);
+    struct rp_err why;
+    while (o.incoming_n && fail_slow(&why) < 0)
+        drop_incoming(&o, o.incoming_n - 1, &why);
     for (int i = 0; i < m->world; i++) {
         struct mesh_link *l = &m->links[i];
         rp_closep(&l->connecting);

@@ -26,7 +26,7 @@ struct shared {
 _Static_assert(sizeof(struct shared) <= PAGE, "positions fit one page");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics between processes need no lock");
 
-/* ---- the offer: kind, process, descriptor (32 bits each, little-endian), 4 bytes of zeros, bytes of a ring (64), token, 8 bytes of zeros ---- */
+/* ---- the offer, little-endian: kind, process, descriptor, zeros (32 bits each), bytes of a ring (64), token, zeros (64) ---- */
 
 static void put_le(unsigned char *p, uint64_t v, int bytes)
 {
@@ -238,7 +238,8 @@ int rp_ring_broken(const struct rp_ring *r)
     return written - r->position > r->size || r->position - read > r->size; /* one of both is this side's */
 }
 
-/* All accesses are sequentially consistent: of "position, then flag" here and "flag, then position" of the side that waits, one sees the other. */
+/* All accesses are sequentially consistent: one side writes its position and then looks at the flag, the other one sets the flag and then
+ * looks at the position, so that one of both sees what the other did. */
 void rp_ring_wait_bytes(struct rp_ring *in)
 {
     atomic_store(&in->at->reader_waits, 1);

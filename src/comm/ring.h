@@ -3,11 +3,12 @@
  * What:    one producer and one consumer for each ring, no locks. A side that has nothing to do sets a flag in the ring, and the other side
  *          then rings a bell, which is the caller's (a byte over a socket).
  * Flow:    rp_rings_create() -> the offer, sent to the other process by a way that is authenticated -> rp_rings_join() -> write, read.
- * Owner:   the mapping is the caller's until rp_rings_close(). The memory has no name once both sides have it; it goes with the last mapping.
+ * Owner:   the mapping is the caller's until rp_rings_close(). The memory has no name once both sides have it; it goes with the last
+ *          mapping.
  * Extend:  another way to share memory is an enum rp_ring_kind with a case in create and join.
  *
- * The file: one page with the token and the positions of both rings, then the bytes of the ring of the creator, then those of the other one.
- * Positions count all bytes that ever passed; the ring's size is a power of two.
+ * The file: one page with the token and the positions of both rings, then the bytes of the ring of the creator, then those of the other
+ * one. Positions count all bytes that ever passed; the ring's size is a power of two.
  */
 #pragma once
 

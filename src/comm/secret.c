@@ -62,6 +62,13 @@ int rp_secret_equal(const void *a, const void *b, size_t size)
     return differ == 0;
 }
 
+int rp_secret_is_name(const char *s, size_t max)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    const size_t n = strlen(s);
+    return n > 0 && n <= max && strspn(s, allowed) == n;
+}
+
 int rp_secret_random(void *out, size_t size, struct rp_err *err)
 {
     for (size_t done = 0; done < size;) {

@@ -18,4 +18,6 @@ void rp_secret_mac(unsigned char out[RP_SECRET_SIZE], const void *key, size_t ke
 void rp_secret_derive(unsigned char out[RP_SECRET_SIZE], const unsigned char key[RP_SECRET_SIZE], const char *label, const void *context,
                       size_t size);
 int rp_secret_equal(const void *a, const void *b, size_t size); /* in time that depends on the size only */
+/* 1 to `max` letters, digits, '.', '_' and '-': what a context names a job or a purpose with. */
+int rp_secret_is_name(const char *s, size_t max);
 int rp_secret_random(void *out, size_t size, struct rp_err *err) rp_must_check;

@@ -280,6 +280,13 @@ int rp_join_next(struct rp_join *j, int timeout_ms, int *member, enum rp_frame *
     }
 }
 
+void rp_join_tend(struct rp_join *j, int timeout_ms)
+{
+    struct rp_err kept;
+    if (j->failed.code == RP_OK && pump_all(j, &kept) == 0)
+        wait_bytes(j, timeout_ms);
+}
+
 int rp_join_clocks(struct rp_join *j, int rounds, int timeout_ms, struct rp_err *err)
 {
     const uint64_t until = rp_now_ns() + (uint64_t)timeout_ms * 1000000u;

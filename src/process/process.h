@@ -46,7 +46,6 @@
     X(RP_FRAME_ABORT, "abort")     /* both: {"code", "message"}: the job ends, for everybody */                        \
     X(RP_FRAME_BYE, "bye")         /* both: nothing more comes, and that is in order */                                \
     X(RP_FRAME_CAPTURE, "capture") /* leader: {"salt"}: capture this machine; member: {"capture", "hwloc"}, or FAILED */  \
-    X(RP_FRAME_READY, "ready")     /* member: {"data"}: the digest of its samples */                                   \
     X(RP_FRAME_RELAY, "relay")     /* member: {"rank", "frame", "body"}: a frame of one of its workers */
 
 enum rp_frame {

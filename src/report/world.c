@@ -38,6 +38,10 @@ json_t *rp_world_json(const struct rp_world_doc *d)
     json_object_set_new(j, "data", json_integer(d->degrees.data));
     json_object_set_new(j, "tensor", json_integer(d->degrees.tensor));
     json_object_set_new(j, "pipeline", json_integer(d->degrees.pipeline));
+    if (d->launch)
+        json_object_set_new(j, "launch", json_deep_copy(d->launch));
+    if (d->processes)
+        json_object_set_new(j, "processes", json_deep_copy(d->processes));
     json_object_set_new(j, "slowest", json_integer(d->all->slowest));
     json_t *list = json_array();
     for (int i = 0; i < ranks; i++)

@@ -15,6 +15,7 @@
 struct rp_world_doc {
     struct rp_degrees degrees;      /* ranks of each kind */
     const int *host;                /* [ranks] number of each rank's node; NULL: one node */
+    const json_t *launch, *processes; /* what started the processes of the job, and who is where (launch/join.h); NULL: there was one */
     const struct rp_all_ranks *all; /* complete; NULL: only one rank */
     const json_t *const *hello, *const *done; /* [ranks] as in worker/job.h; each may be NULL */
 };

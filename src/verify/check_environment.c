@@ -98,12 +98,34 @@ static int check_gpus(const struct rp_verify_state *s, int *known, struct rp_err
     return 0;
 }
 
+/* Of one node: how many values identify it. */
+static int check_node(const struct rp_verify_state *s, int node, int *known, struct rp_err *err)
+{
+    struct rp_verify_state one = *s; /* shallow: the checks look at these two captures */
+    if (node) {
+        one.before = s->node[node].before;
+        one.after = s->node[node].after;
+    }
+    *known = 0;
+    if (!one.before || !one.after) { /* of a run that failed */
+        *known = 1;
+        return 0;
+    }
+    if (check_constants(&one, known, err) == 0 && check_gpus(&one, known, err) == 0 && check_uptime(&one, known, err) == 0)
+        return 0;
+    return node ? rp_wrap(err, "node %d", node) : -1;
+}
+
 int rp_check_same_host(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    int known = 0;
-    if (check_constants(s, &known, err) < 0 || check_gpus(s, &known, err) < 0 || check_uptime(s, &known, err) < 0)
-        return -1;
-    if (known)
+    int all = 1;
+    for (int i = 0; i < s->nodes; i++) {
+        int known;
+        if (check_node(s, i, &known, err) < 0)
+            return -1;
+        all &= known > 0;
+    }
+    if (all)
         return 0;
     return rp_check_warn(result, "the captures share no value that identifies a machine: that they are of one host is the signer's word");
 }
@@ -250,7 +272,7 @@ static int check_memory(const struct rp_verify_state *s, struct rp_err *err)
     const struct rp_degrees d = rp_verify_degrees(s->run); /* ranks that divide the model have parts of it: check_plan.c sizes those */
     if (d.tensor * d.pipeline == 1 && json_number_value(json_object_get(bytes, rp_class_name(RP_CLASS_PARAMETERS))) < parameters)
         return rp_fail(err, RP_MISMATCH, "the plan has less memory than its %.0f bytes of parameters", parameters);
-    if (json_is_integer(peak) && json_number_value(peak) < parameters)
+    if (d.tensor * d.pipeline == 1 && json_is_integer(peak) && json_number_value(peak) < parameters)
         return rp_fail(err, RP_MISMATCH, "peak_rss_bytes is %.0f, less than the parameters alone, %.0f", json_number_value(peak),
                        parameters);
     if (json_is_integer(peak) && rp_known_number(probes(s->before), "memory.total", &memory) == 0 && json_number_value(peak) > memory)
@@ -263,7 +285,8 @@ static int check_device_memory(const struct rp_verify_state *s, struct rp_check_
 {
     const json_t *plan = json_object_get(s->run, "plan"), *is = json_object_get(s->run, "device_bytes");
     double reserved = json_number_value(json_object_get(is, "reserved")), total = json_number_value(json_object_get(plan, "total_bytes"));
-    double parameters = 4 * json_number_value(json_object_get(plan, "parameters"));
+    const struct rp_degrees d = rp_verify_degrees(s->run);
+    double parameters = d.tensor * d.pipeline > 1 ? 0 : 4 * json_number_value(json_object_get(plan, "parameters")); /* of a part: see above */
     if (is && (reserved > total || reserved < parameters))
         return rp_fail(err, RP_MISMATCH, "device_bytes/reserved is %.0f; the plan has %.0f, of which %.0f are parameters", reserved, total,
                        parameters);

@@ -2,6 +2,7 @@
 #include "base/build.h"
 #include "base/embed.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "bundle/schema.h"
 #include "data/embedded_data.h"
 #include "report/report.h"
@@ -53,8 +54,8 @@ static int check_world(const struct rp_verify_state *s, struct rp_err *err)
 {
     int ranks = (int)json_integer_value(rp_json_at(s->run, "world/ranks"));
     int nodes = (int)json_integer_value(rp_json_at(s->run, "world/nodes"));
-    if (nodes != 1)
-        return rp_fail(err, RP_MALFORMED, "run.json: the run has %d ranks on %d nodes; this program verifies ranks of one node", ranks, nodes);
+    if (nodes > ranks)
+        return rp_fail(err, RP_MALFORMED, "run.json: the run has %d ranks on %d nodes", ranks, nodes);
     for (int i = 0; i < s->bundle.n; i++) {
         const char *name = s->bundle.member[i].name;
         if (!is_in_world(name, "steps/rank", ranks) || !is_in_world(name, "env/node", nodes))
@@ -94,7 +95,7 @@ static int read_records(struct rp_verify_state *s, struct rp_err *err)
 {
     const struct rp_degrees d = rp_verify_degrees(s->run);
     if ((int64_t)d.data * d.tensor * d.pipeline != rp_run_ranks(s->run))
-        return rp_fail(err, RP_MISMATCH, "run.json: %d x %d x %d ranks are not %" PRId64, d.data, d.tensor, d.pipeline, rp_run_ranks(s->run));
+        return rp_fail(err, RP_MALFORMED, "run.json: %d x %d x %d ranks are not %" PRId64, d.data, d.tensor, d.pipeline, rp_run_ranks(s->run));
     rp_all_ranks_init(&s->ranks, d);
     for (int i = 0; i < s->ranks.ranks; i++) {
         struct rp_records one;
@@ -110,6 +111,27 @@ static int read_records(struct rp_verify_state *s, struct rp_err *err)
     return 0;
 }
 
+/* Captures of nodes after the first: of a run that failed, those that are there. */
+static int read_nodes(struct rp_verify_state *s, struct rp_err *err)
+{
+    const int complete = rp_verify_complete(s);
+    s->nodes = (int)rp_json_integer_at(s->run, "world/nodes");
+    s->node = rp_alloc((size_t)s->nodes * sizeof *s->node);
+    for (int i = 1; i < s->nodes; i++) {
+        static const char *const what[] = {".before.json", ".after.json"};
+        json_t **to[] = {&s->node[i].before, &s->node[i].after};
+        for (int k = 0; k < 2; k++) {
+            const char *name = RP_OF_NODE(i, what[k]);
+            const int is_there = rp_bundle_find(&s->bundle, name) != NULL;
+            if (!is_there && complete)
+                return rp_fail(err, RP_MALFORMED, "the member '%s' is missing; run.json has that node", name);
+            if (is_there && !(*to[k] = load_document(s, name, "env", err)))
+                return -1;
+        }
+    }
+    return 0;
+}
+
 int rp_check_schema(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     s->run = load_document(s, "run.json", "run", err);
@@ -117,13 +139,13 @@ int rp_check_schema(struct rp_verify_state *s, struct rp_check_result *result, s
         return -1;
     s->before = load_document(s, RP_OF_NODE(0, ".before.json"), "env", err);
     s->after = s->before ? load_document(s, RP_OF_NODE(0, ".after.json"), "env", err) : NULL;
-    if (!s->after || read_records(s, err) < 0)
+    if (!s->after || read_nodes(s, err) < 0 || read_records(s, err) < 0)
         return -1;
     if (rp_recipe_from_json(&s->recipe, json_object_get(s->run, "recipe"), err) < 0)
         return rp_wrap(err, "run.json");
     if (s->recipe.train_batch_size == RP_BATCH_MAX)
         s->recipe.train_batch_size = json_integer_value(rp_json_at(s->run, "plan/batch"));
-    return rp_check_text(result, "run.json, %" PRId64 " records and 2 captures follow their schemas", s->records.n);
+    return rp_check_text(result, "run.json, %" PRId64 " records and %d captures follow their schemas", s->records.n, 2 * s->nodes);
 }
 
 /* ---- settings ---- */
@@ -441,7 +463,8 @@ int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, s
     if (again == steps)
         *rest = 0;
     else if (again && !from)
-        snprintf(rest, sizeof rest, "; counters, losses, gradient norms and state roots after the first %" PRId64 " steps", again);
+        snprintf(rest, sizeof rest, "; counters, losses, gradient norms and state roots after the first %" PRId64 " step%s", again,
+                 rp_s(again));
     else if (again)
         snprintf(rest, sizeof rest, "; counters, losses, gradient norms and state roots except of steps %" PRId64 " to %" PRId64, from,
                  from + again - 1);

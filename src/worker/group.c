@@ -7,6 +7,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -15,6 +16,7 @@
 
 struct member {
     struct rp_process worker;
+    int process;  /* of the job, that started it; 0: this one */
     uint64_t alive_ns; /* time of its last message */
     uint64_t look_ns;
     int waiting;  /* for this rank, says its last message; -1: for none */
@@ -22,6 +24,7 @@ struct member {
     int finished; /* has sent DONE */
     int failed;
     int gone;     /* its process was reaped */
+    int told;     /* that was passed on */
     int lost;     /* the rank that made it fail, -1: itself */
     uint64_t failed_ns;
     struct rp_err err;
@@ -29,77 +32,158 @@ struct member {
 
 struct rp_group_of_workers {
     int n, next; /* next: to be read, so that no rank is starved */
+    int first;   /* rank of the first */
+    int leads;   /* lets ranks find each other */
     int connected; /* PEERS was sent */
+    int stop_asked;
+    struct rp_join *join; /* NULL: all are here */
     struct member *m;
 };
 
-static void mark_failed(struct rp_group_of_workers *g, int rank, const struct rp_err *err, int lost)
+static void mark_failed(struct rp_group_of_workers *g, int at, const struct rp_err *err, int lost)
 {
-    struct member *m = &g->m[rank];
+    struct member *m = &g->m[at];
     if (m->failed)
         return;
     m->failed = 1;
     m->failed_ns = rp_now_ns();
-    m->lost = lost >= 0 && lost < g->n && lost != rank ? lost : -1;
+    m->lost = lost >= 0 && lost != g->first + at ? lost : -1;
     m->err = *err;
 }
 
-static int make_rank(struct rp_rank_of *r, struct rp_degrees degrees, struct rp_err *err)
+static int make_rank(struct rp_rank_of *r, struct rp_degrees degrees, const struct rp_job_world *world, struct rp_err *err)
 {
     unsigned char id[8];
-    const int world = rp_degrees_world(degrees);
-    *r = (struct rp_rank_of){.degrees = degrees, .address = "127.0.0.1", .host = rp_alloc((size_t)world * sizeof *r->host)};
+    const int ranks = rp_degrees_world(degrees);
+    *r = (struct rp_rank_of){.degrees = degrees, .host = rp_alloc((size_t)ranks * sizeof *r->host)};
+    if (world) {
+        for (int i = 0; i < world->join->members; i++)
+            for (int k = 0; k < world->join->member[i].ranks; k++)
+                r->host[world->join->member[i].first_rank + k] = world->join->member[i].host;
+        memcpy(r->key, world->key, sizeof r->key);
+        snprintf(r->id, sizeof r->id, "%s", world->id);
+        return 0;
+    }
+    snprintf(r->address, sizeof r->address, "127.0.0.1");
     if (getrandom(r->key, sizeof r->key, 0) != sizeof r->key || getrandom(id, sizeof id, 0) != sizeof id)
         return rp_fail(err, RP_UNAVAILABLE, "no random numbers for the key of the ranks");
     rp_hex(r->id, id, sizeof id);
     return 0;
 }
 
-struct rp_group_of_workers *rp_workers_start(const struct rp_job *job, struct rp_degrees degrees, struct rp_err *err)
+static struct rp_group_of_workers *group_new(int first, int n)
 {
     struct rp_group_of_workers *g = rp_alloc(sizeof *g);
-    struct rp_rank_of rank = {0};
-    struct rp_job one = *job;
-    int failed = 0, n = rp_degrees_world(degrees);
+    g->first = first;
+    g->n = n;
     g->m = rp_alloc((size_t)n * sizeof *g->m);
-    if (n > 1)
-        failed = make_rank(&rank, degrees, err) < 0;
-    for (int i = 0; i < n && !failed; i++) {
-        rank.rank = i;
-        one.rank = n > 1 ? &rank : NULL;
-        g->m[i] = (struct member){.waiting = -1, .lost = -1, .alive_ns = rp_now_ns()};
-        failed = rp_job_start(&g->m[i].worker, &one, err) < 0;
-        g->n += !failed;
+    for (int i = 0; i < n; i++)
+        g->m[i] = (struct member){.worker = {.pid = -1, .fd = -1, .errors = -1}, .waiting = -1, .lost = -1, .alive_ns = rp_now_ns()};
+    return g;
+}
+
+/* The ranks of this process, number `at` of the group and following. of: NULL for a run of one rank. */
+static int start_here(struct rp_group_of_workers *g, const struct rp_job *job, const struct rp_rank_of *of, int at, int n, struct rp_err *err)
+{
+    for (int i = at; i < at + n; i++) {
+        struct rp_rank_of rank = of ? *of : (struct rp_rank_of){0};
+        struct rp_job one = *job;
+        rank.rank = g->first + i;
+        one.rank = of ? &rank : NULL;
+        int failed = rp_job_start(&g->m[i].worker, &one, err) < 0;
+        explicit_bzero(rank.key, sizeof rank.key);
+        if (failed)
+            return -1;
+        g->m[i].alive_ns = rp_now_ns();
     }
-    free(rank.host);
+    return 0;
+}
+
+/* Another process of the job starts its ranks; it has the key. */
+static int start_there(struct rp_group_of_workers *g, const struct rp_job *job, const struct rp_rank_of *of, int process, struct rp_err *err)
+{
+    const struct rp_job_member *m = &g->join->member[process];
+    struct rp_rank_of rank = *of;
+    struct rp_job one = *job;
     explicit_bzero(rank.key, sizeof rank.key);
+    one.rank = &rank;
+    one.data = (char *)"";
+    RP_JSON *body = json_pack("{s:o, s:i, s:i}", "job", rp_job_encode(&one), "first", m->first_rank, "count", m->ranks);
+    for (int i = 0; i < m->ranks; i++)
+        g->m[m->first_rank + i].process = process;
+    return rp_join_send(g->join, process, RP_FRAME_JOB, body, err);
+}
+
+struct rp_group_of_workers *rp_workers_start(const struct rp_job *job, struct rp_degrees degrees, const struct rp_job_world *world,
+                                             struct rp_err *err)
+{
+    const int n = rp_degrees_world(degrees);
+    struct rp_group_of_workers *g = group_new(0, n);
+    struct rp_rank_of of = {0};
+    g->leads = 1;
+    g->join = world ? world->join : NULL;
+    int failed = n > 1 && make_rank(&of, degrees, world, err) < 0;
+    failed = failed || start_here(g, job, n > 1 ? &of : NULL, 0, world ? world->join->member[0].ranks : n, err) < 0;
+    for (int i = 1; world && i < world->join->members && !failed; i++)
+        failed = start_there(g, job, &of, i, err) < 0;
+    free(of.host);
+    explicit_bzero(of.key, sizeof of.key);
     if (!failed)
         return g;
     rp_workers_end(g);
     return NULL;
 }
 
+struct rp_group_of_workers *rp_workers_start_own(const struct rp_job *job, const struct rp_own_ranks *own, struct rp_err *err)
+{
+    struct rp_group_of_workers *g = group_new(own->first, own->count);
+    if (start_here(g, job, &own->of, 0, own->count, err) == 0)
+        return g;
+    rp_workers_end(g);
+    return NULL;
+}
+
+void rp_workers_tell(struct rp_group_of_workers *g, enum rp_frame type, const json_t *body)
+{
+    struct rp_err err;
+    for (int i = 0; i < g->n; i++)
+        if (!g->m[i].process && g->m[i].worker.fd >= 0 && !g->m[i].gone && rp_frame_write(g->m[i].worker.fd, type, body, &err) < 0)
+            mark_failed(g, i, &err, -1);
+}
+
+/* Where ranks are, as process `to` of the job reaches them. */
+static json_t *peers_for(const struct rp_group_of_workers *g, int to)
+{
+    json_t *peers = json_array();
+    for (int i = 0; i < g->n; i++) {
+        const struct rp_job_member *m = g->join ? &g->join->member[g->m[i].process] : NULL;
+        const char *address = !m || (m->index == to) ? "127.0.0.1" : m->address;
+        json_array_append_new(peers, json_pack("[s, i]", address, g->m[i].port));
+    }
+    return json_pack("{s:o}", "peers", peers);
+}
+
 /* Once the port of every rank is known, each of them gets the list. */
 static void connect_all(struct rp_group_of_workers *g)
 {
     struct rp_err err;
-    RP_JSON *peers = json_array();
-    for (int i = 0; i < g->n; i++) {
+    for (int i = 0; i < g->n; i++)
         if (!g->m[i].port)
             return;
-        json_array_append_new(peers, json_pack("[s, i]", "127.0.0.1", g->m[i].port));
-    }
-    RP_JSON *body = json_pack("{s:O}", "peers", peers);
+    RP_JSON *here = peers_for(g, 0);
     g->connected = 1;
-    for (int i = 0; i < g->n; i++)
-        if (rp_frame_write(g->m[i].worker.fd, RP_FRAME_PEERS, body, &err) < 0)
-            mark_failed(g, i, &err, -1);
+    rp_workers_tell(g, RP_FRAME_PEERS, here);
+    for (int i = 1; g->join && i < g->join->members; i++) {
+        RP_JSON *there = peers_for(g, i);
+        if (rp_join_send(g->join, i, RP_FRAME_PEERS, there, &err) < 0)
+            mark_failed(g, g->join->member[i].first_rank, &err, -1);
+    }
 }
 
 /* What concerns the group itself. */
-static void take_frame(struct rp_group_of_workers *g, int rank, enum rp_frame type, const json_t *body)
+static void take_frame(struct rp_group_of_workers *g, int at, enum rp_frame type, const json_t *body)
 {
-    struct member *m = &g->m[rank];
+    struct member *m = &g->m[at];
     struct rp_err err;
     if (type != RP_FRAME_TELEMETRY) { /* sent even if training hangs */
         const json_t *waiting = json_object_get(body, "waiting");
@@ -108,13 +192,13 @@ static void take_frame(struct rp_group_of_workers *g, int rank, enum rp_frame ty
     }
     if (type == RP_FRAME_LISTEN)
         m->port = (int)json_integer_value(json_object_get(body, "port"));
-    if (type == RP_FRAME_LISTEN && !g->connected)
+    if (type == RP_FRAME_LISTEN && g->leads && !g->connected)
         connect_all(g);
     m->finished |= type == RP_FRAME_DONE;
     if (type == RP_FRAME_FAILED) {
         const json_t *lost = json_object_get(body, "lost");
         (void)rp_frame_failure(body, &err);
-        mark_failed(g, rank, &err, json_is_integer(lost) ? (int)json_integer_value(lost) : -1);
+        mark_failed(g, at, &err, json_is_integer(lost) ? (int)json_integer_value(lost) : -1);
     }
 }
 
@@ -123,54 +207,127 @@ static int is_over(const struct member *m)
     return m->finished || m->failed || m->gone;
 }
 
-/* One frame of a rank that may have one. */
-static int read_member(struct rp_group_of_workers *g, int rank, int timeout_ms, enum rp_frame *type, json_t **body)
+/* One frame of a worker of this process that may have one. */
+static int read_worker(struct rp_group_of_workers *g, int at, int timeout_ms, enum rp_frame *type, json_t **body)
 {
-    struct member *m = &g->m[rank];
+    struct member *m = &g->m[at];
     struct rp_err err;
     int got = rp_process_next(&m->worker, timeout_ms, type, body, &err);
     if (got > 0)
-        take_frame(g, rank, *type, *body);
+        take_frame(g, at, *type, *body);
     if (got >= 0)
         return got;
     m->gone = 1;
-    mark_failed(g, rank, &err, -1);
+    mark_failed(g, at, &err, -1);
     return 0;
+}
+
+/* What another process of the job sent: 1, if it is a frame of one of its ranks. */
+static int take_message(struct rp_group_of_workers *g, int process, enum rp_frame sent, const json_t *message, int *rank, enum rp_frame *type,
+                        json_t **body)
+{
+    const json_t *number = json_object_get(message, "rank"), *frame = json_object_get(message, "frame");
+    const int at = json_is_integer(number) ? (int)json_integer_value(number) : -1;
+    g->stop_asked |= sent == RP_FRAME_STOP;
+    if (sent != RP_FRAME_RELAY || at < 0 || at >= g->n || g->m[at].process != process || !json_is_integer(frame) ||
+        json_integer_value(frame) < 0 || json_integer_value(frame) >= RP_FRAME_COUNT)
+        return 0;
+    *rank = at;
+    *type = (enum rp_frame)json_integer_value(frame);
+    *body = json_incref(json_object_get(message, "body"));
+    if (!*body)
+        *body = json_object();
+    take_frame(g, at, *type, *body);
+    return 1;
+}
+
+/* The next frame of a rank of another process. */
+static int read_join(struct rp_group_of_workers *g, int *rank, enum rp_frame *type, json_t **body)
+{
+    struct rp_err err;
+    int process, got;
+    for (;;) {
+        enum rp_frame sent;
+        RP_JSON *message = NULL;
+        got = rp_join_next(g->join, 0, &process, &sent, &message, &err);
+        if (got <= 0)
+            break;
+        if (take_message(g, process, sent, message, rank, type, body))
+            return 1;
+    }
+    for (int i = 0; got < 0 && i < g->n; i++) /* its message names who is gone */
+        if (g->m[i].process)
+            mark_failed(g, i, &err, -1);
+    if (got < 0)
+        g->join = NULL;
+    return 0;
+}
+
+/* Frames that have arrived already, in turn over the ranks. 1, or 0: there are none. */
+static int read_buffered(struct rp_group_of_workers *g, int *rank, enum rp_frame *type, json_t **body)
+{
+    for (int i = 0; i < g->n; i++) {
+        const int at = (g->next + i) % g->n;
+        struct member *m = &g->m[at];
+        if (m->process || is_over(m) || !m->worker.in.size || read_worker(g, at, 0, type, body) <= 0)
+            continue;
+        *rank = g->first + at;
+        g->next = at + 1;
+        return 1;
+    }
+    return g->join ? read_join(g, rank, type, body) : 0;
 }
 
 int rp_workers_next(struct rp_group_of_workers *g, int timeout_ms, int *rank, enum rp_frame *type, json_t **body)
 {
-    RP_FREE struct pollfd *p = rp_alloc((size_t)g->n * sizeof *p);
-    uint64_t now = rp_now_ns();
+    const size_t links = g->join ? (size_t)g->join->members : 0;
+    RP_FREE struct pollfd *p = rp_alloc(((size_t)g->n + links) * sizeof *p);
+    const uint64_t now = rp_now_ns();
+    nfds_t n = (nfds_t)g->n;
     *body = NULL;
-    if (g->n == 1) {
-        *rank = 0;
-        return is_over(&g->m[0]) ? 0 : read_member(g, 0, timeout_ms, type, body);
+    if (g->n == 1 && !g->join) {
+        *rank = g->first;
+        return is_over(&g->m[0]) ? 0 : read_worker(g, 0, timeout_ms, type, body);
     }
-    for (int i = 0; i < g->n; i++) {
-        const int at = (g->next + i) % g->n;
-        if (!is_over(&g->m[at]) && g->m[at].worker.in.size && read_member(g, at, 0, type, body) > 0) {
-            *rank = at; /* a frame that had arrived with another one */
-            g->next = at + 1;
-            return 1;
-        }
-        p[i] = (struct pollfd){.fd = is_over(&g->m[i]) ? -1 : g->m[i].worker.fd, .events = POLLIN};
-    }
-    if (poll(p, (nfds_t)g->n, timeout_ms) < 0)
+    if (read_buffered(g, rank, type, body))
+        return 1;
+    for (int i = 0; i < g->n; i++)
+        p[i] = (struct pollfd){.fd = g->m[i].process || is_over(&g->m[i]) ? -1 : g->m[i].worker.fd, .events = POLLIN};
+    if (g->join)
+        n += (nfds_t)rp_join_poll(g->join, p + n, (int)links);
+    if (poll(p, n, timeout_ms) < 0)
         return 0;
     for (int i = 0; i < g->n; i++) {
         const int at = (g->next + i) % g->n;
         struct member *m = &g->m[at];
-        if (is_over(m) || (!p[at].revents && now - m->look_ns < LOOK_NS))
+        if (m->process || is_over(m) || (!p[at].revents && now - m->look_ns < LOOK_NS))
             continue;
         m->look_ns = now;
-        if (read_member(g, at, 1, type, body) > 0) {
-            *rank = at;
+        if (read_worker(g, at, 1, type, body) > 0) {
+            *rank = g->first + at;
             g->next = at + 1;
             return 1;
         }
     }
+    return g->join ? read_join(g, rank, type, body) : 0;
+}
+
+int rp_workers_take_gone(struct rp_group_of_workers *g, int *rank, struct rp_err *reason)
+{
+    for (int i = 0; i < g->n; i++) {
+        if (!g->m[i].gone || g->m[i].told)
+            continue;
+        g->m[i].told = 1;
+        *rank = g->first + i;
+        *reason = g->m[i].err;
+        return 1;
+    }
     return 0;
+}
+
+int rp_workers_asked_to_stop(const struct rp_group_of_workers *g)
+{
+    return g->stop_asked;
 }
 
 int rp_workers_finished(const struct rp_group_of_workers *g)
@@ -191,14 +348,28 @@ int rp_workers_failed(const struct rp_group_of_workers *g)
     return 0;
 }
 
+/* "rank 3: ", or with its host "rank 3 (node1, 192.0.2.7): "; what the connections report names it already. */
+static const char *who_of(const struct rp_group_of_workers *g, int at, char out[240])
+{
+    char name[200];
+    if (g->join && g->m[at].process)
+        snprintf(out, 240, "rank %d of %.200s: ", g->first + at, rp_join_who(g->join, g->m[at].process, name));
+    else if (g->m[at].process)
+        *out = 0;
+    else
+        snprintf(out, 240, "rank %d: ", g->first + at);
+    return out;
+}
+
 void rp_workers_reason(const struct rp_group_of_workers *g, struct rp_err *err)
 {
+    char who[240];
     int first = -1, witness = -1, most = -1, blamed = -1;
     for (int i = 0; i < g->n; i++) {
         const struct member *m = &g->m[i];
         int times = 0;
         for (int k = 0; k < g->n; k++)
-            times += g->m[k].failed && g->m[k].lost == i;
+            times += g->m[k].failed && g->m[k].lost == g->first + i;
         if (m->failed && m->lost < 0 && (first < 0 || m->failed_ns < g->m[first].failed_ns))
             first = i;
         if (times > 0 && times > most) {
@@ -207,20 +378,21 @@ void rp_workers_reason(const struct rp_group_of_workers *g, struct rp_err *err)
         }
     }
     for (int i = 0; i < g->n && first < 0; i++)
-        if (g->m[i].failed && g->m[i].lost == blamed)
+        if (g->m[i].failed && g->m[i].lost == g->first + blamed)
             witness = i;
     const struct member *m = &g->m[first >= 0 ? first : witness >= 0 ? witness : 0];
-    if (g->n == 1)
+    if (g->n == 1 && !g->join)
         *err = m->err;
     else if (first >= 0)
-        (void)rp_fail(err, m->err.code, "rank %d: %s", first, m->err.msg);
+        (void)rp_fail(err, m->err.code, "%s%s", who_of(g, first, who), m->err.msg);
     else
-        (void)rp_fail(err, m->err.code, "rank %d is gone; rank %d: %s", blamed, witness, m->err.msg);
+        (void)rp_fail(err, m->err.code, "%sgone; rank %d: %s", who_of(g, blamed, who), g->first + witness, m->err.msg);
 }
 
 int rp_workers_hung(const struct rp_group_of_workers *g, uint64_t limit_ns, struct rp_err *err)
 {
     const uint64_t now = rp_now_ns();
+    char who[240];
     for (int i = 0; i < g->n; i++) {
         if (is_over(&g->m[i]) || now < g->m[i].alive_ns + limit_ns)
             continue;
@@ -228,7 +400,7 @@ int rp_workers_hung(const struct rp_group_of_workers *g, uint64_t limit_ns, stru
         if (g->n == 1)
             (void)rp_fail(err, RP_UNAVAILABLE, "the worker was silent for %lld s and counts as hung (run.hang_seconds); it was killed", s);
         else
-            (void)rp_fail(err, RP_UNAVAILABLE, "rank %d was silent for %lld s and counts as hung (run.hang_seconds); all ranks were killed", i, s);
+            (void)rp_fail(err, RP_UNAVAILABLE, "%ssilent for %lld s: it counts as hung (run.hang_seconds), and all ranks were killed", who_of(g, i, who), s);
         return 1;
     }
     return 0;
@@ -236,18 +408,28 @@ int rp_workers_hung(const struct rp_group_of_workers *g, uint64_t limit_ns, stru
 
 void rp_workers_stop(struct rp_group_of_workers *g)
 {
+    struct rp_err ignored; /* of a process that is gone: noticed when its frames are read */
+    RP_JSON *nothing = json_object();
     for (int i = 0; i < g->n; i++)
-        if (!is_over(&g->m[i]))
+        if (!g->m[i].process && !is_over(&g->m[i]))
             rp_process_stop(&g->m[i].worker);
+    if (g->join && g->leads)
+        (void)!rp_join_broadcast(g->join, RP_FRAME_STOP, nothing, &ignored);
 }
 
 void rp_workers_end(struct rp_group_of_workers *g)
 {
+    struct rp_err ignored;
+    RP_JSON *kill_them = json_pack("{s:b}", "kill", 1);
+    if (g->join && g->leads)
+        (void)!rp_join_broadcast(g->join, RP_FRAME_STOP, kill_them, &ignored);
     for (int i = 0; i < g->n; i++) /* at once: the first that dies is not waited for */
         if (!is_over(&g->m[i]) && g->m[i].worker.pid > 0)
             kill(g->m[i].worker.pid, SIGKILL);
     for (int i = 0; i < g->n; i++)
-        if ((g->m[i].finished || g->m[i].failed) && !g->m[i].gone)
+        if (g->m[i].process)
+            continue;
+        else if ((g->m[i].finished || g->m[i].failed) && !g->m[i].gone)
             rp_process_end(&g->m[i].worker);
         else
             rp_process_kill(&g->m[i].worker);
@@ -257,5 +439,5 @@ void rp_workers_end(struct rp_group_of_workers *g)
 
 pid_t rp_workers_pid(const struct rp_group_of_workers *g, int rank)
 {
-    return g->m[rank].worker.pid;
+    return g->m[rank - g->first].worker.pid;
 }

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static const unsigned char key[RP_CHANNEL_KEY] = "the key of this job, 32 bytes...", other_key[RP_CHANNEL_KEY] = "another key";
+static const unsigned char key[RP_CHANNEL_KEY] = "thirty-two bytes for this job...", other_key[RP_CHANNEL_KEY] = "another key";
 
 static struct rp_channel_opts side(int own, const char *job, const unsigned char *k)
 {

@@ -1,0 +1,348 @@
+#include "cli/job.h"
+
+#include "base/build.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/interrupt.h"
+#include "base/json.h"
+#include "capture/capture.h"
+#include "report/run_json.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TEND_MS = 200,
+    CAPTURE_S = 120, /* time for the captures of other hosts */
+    FAREWELL_MS = 5000,
+    STEP_MS = 100
+};
+
+/* ---- joining ---- */
+
+int rp_run_job_detect(struct rp_run_job *j, const struct rp_joining_opts *o, int ranks, struct rp_err *err)
+{
+    const struct rp_launch *l = &j->joining.launch;
+    if (rp_joining_detect(&j->joining, o, err) < 0)
+        return -1;
+    j->several = l->kind != RP_LAUNCH_ALONE && l->size != 1;
+    if (!j->several)
+        return 0;
+    if (l->kind == RP_LAUNCH_RANKS && ranks > 1)
+        return rp_fail(err, RP_USAGE, "%s started this process as one rank of several, and --ranks asks for %d more: leave one of them out", l->name,
+                       ranks);
+    j->ranks = l->kind == RP_LAUNCH_RANKS ? 1 : l->ranks_per_node > 0 ? (int)l->ranks_per_node : ranks > 0 ? ranks : 1;
+    return 0;
+}
+
+/* Of the settings that affect the result: where and how long to run may differ. */
+static void settings_digest(char hex[RP_SHA256_HEX], const struct rp_recipe *r)
+{
+    RP_JSON *all = rp_recipe_to_json(r);
+    RP_BUF text = {0};
+    const char *key;
+    json_t *entry;
+    void *next;
+    json_object_foreach_safe(all, next, key, entry)
+        if (strncmp(key, "run.", 4) == 0)
+            json_object_del(all, key);
+    rp_json_write(&text, all);
+    rp_sha256_hex(hex, text.data, text.size);
+}
+
+static json_t *facts_of(const struct rp_recipe *r, const char *samples)
+{
+    const struct rp_build *b = rp_build_record();
+    char digest[RP_SHA256_HEX];
+    settings_digest(digest, r);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "version of repro", b->version, "commit of repro", b->commit, "state of its sources", b->dirty,
+                     "arithmetic", rp_run_numerics(r), "settings", digest, "samples", samples);
+}
+
+int rp_run_job_join(struct rp_run_job *j, const struct rp_joining_opts *o, const struct rp_recipe *r, const char *samples, struct rp_meter *meter,
+                    struct rp_err *err)
+{
+    RP_JSON *facts = facts_of(r, samples);
+    if (rp_joining_open(&j->joining, o, j->ranks, facts, NULL, meter, err) < 0)
+        return -1;
+    rp_meter_note(meter, "process %d of %d, ranks %d to %d of %d", j->joining.join.own, j->joining.join.members,
+                  j->joining.join.member[j->joining.join.own].first_rank,
+                  j->joining.join.member[j->joining.join.own].first_rank + j->joining.join.member[j->joining.join.own].ranks - 1,
+                  j->joining.join.world);
+    return 0;
+}
+
+void rp_run_job_fini(struct rp_run_job *j)
+{
+    rp_run_job_untend(j);
+    rp_joining_fini(&j->joining);
+    *j = (struct rp_run_job){.joining = {.where = {.pmi = {.fd = -1}}}};
+}
+
+/* ---- the thread ---- */
+
+static void *tend(void *arg)
+{
+    struct rp_run_job *j = arg;
+    while (!__atomic_load_n(&j->stop, __ATOMIC_ACQUIRE))
+        rp_join_tend(&j->joining.join, TEND_MS);
+    return NULL;
+}
+
+void rp_run_job_tend(struct rp_run_job *j)
+{
+    sigset_t all, before;
+    if (!j->several || j->tended)
+        return;
+    j->stop = 0;
+    sigfillset(&all); /* signals are for the main thread */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    j->tended = pthread_create(&j->thread, NULL, tend, j) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void rp_run_job_untend(struct rp_run_job *j)
+{
+    if (!j->tended)
+        return;
+    __atomic_store_n(&j->stop, 1, __ATOMIC_RELEASE);
+    pthread_join(j->thread, NULL);
+    j->tended = 0;
+}
+
+/* ---- process 0 ---- */
+
+int rp_run_job_hosts(const struct rp_run_job *j)
+{
+    int n = 1;
+    for (int i = 0; j->several && i < j->joining.join.members; i++)
+        n = j->joining.join.member[i].host >= n ? j->joining.join.member[i].host + 1 : n;
+    return n;
+}
+
+int *rp_run_job_rank_hosts(const struct rp_run_job *j)
+{
+    const struct rp_join *all = &j->joining.join;
+    int *host = rp_alloc((size_t)all->world * sizeof *host);
+    for (int i = 0; i < all->members; i++)
+        for (int k = 0; k < all->member[i].ranks; k++)
+            host[all->member[i].first_rank + k] = all->member[i].host;
+    return host;
+}
+
+/* The process that captures a host: its first one. */
+static int captures(const struct rp_join *j, int member)
+{
+    for (int i = 0; i < member; i++)
+        if (j->member[i].host == j->member[member].host)
+            return 0;
+    return 1;
+}
+
+int rp_run_job_ask_captures(struct rp_run_job *j, const char *salt, int identify, struct rp_err *err)
+{
+    struct rp_join *all = &j->joining.join;
+    RP_JSON *body = json_pack("{s:s, s:b}", "salt", salt, "identify", identify);
+    for (int i = 1; j->several && i < all->members; i++)
+        if (captures(all, i) && rp_join_send(all, i, RP_FRAME_CAPTURE, body, err) < 0)
+            return -1;
+    return 0;
+}
+
+static int missing_captures(const struct rp_run_job *j, json_t *const *document)
+{
+    int n = 0;
+    for (int h = 1; h < rp_run_job_hosts(j); h++)
+        n += !document[h];
+    return n;
+}
+
+int rp_run_job_take_captures(struct rp_run_job *j, json_t **document, struct rp_buf *xml, struct rp_err *err)
+{
+    struct rp_join *all = &j->joining.join;
+    const uint64_t until = rp_now_ns() + CAPTURE_S * 1000000000ull;
+    while (j->several && missing_captures(j, document)) {
+        enum rp_frame type;
+        RP_JSON *body = NULL;
+        int member, got = rp_join_next(all, STEP_MS, &member, &type, &body, err);
+        if (got < 0)
+            return -1;
+        if (rp_interrupted())
+            return rp_fail(err, RP_INTERRUPTED, "interrupted");
+        if (rp_now_ns() > until)
+            return rp_fail(err, RP_UNAVAILABLE, "%d hosts were not captured within %d s", missing_captures(j, document), CAPTURE_S);
+        json_t *capture = json_object_get(body, "capture");
+        const int host = got ? all->member[member].host : 0;
+        if (!got || type != RP_FRAME_CAPTURE || host == 0 || document[host] || !json_is_object(capture))
+            continue;
+        document[host] = json_incref(capture);
+        const char *text = json_string_value(json_object_get(body, "hwloc"));
+        if (xml && text)
+            rp_buf_puts(&xml[host], text);
+    }
+    return 0;
+}
+
+void rp_run_job_end(struct rp_run_job *j, const struct rp_err *reason)
+{
+    struct rp_err ignored; /* the run is sealed: what happens to the others now changes nothing */
+    rp_run_job_untend(j);
+    if (!j->several || !j->joining.join.members)
+        return;
+    if (reason)
+        rp_join_abort(&j->joining.join, reason);
+    else
+        (void)!rp_join_close(&j->joining.join, FAREWELL_MS, &ignored);
+}
+
+/* ---- the others ---- */
+
+struct follow {
+    struct rp_run_job *j;
+    const struct rp_follow_opts *o;
+    struct rp_group_of_workers *group; /* NULL: not started */
+    struct rp_job job;                 /* decoded, with this process's own places */
+    int stop_sent, over;
+};
+
+/* This machine, for process 0. */
+static int send_capture(struct follow *f, const json_t *asked, struct rp_err *err)
+{
+    struct rp_buf xml = {0};
+    const struct rp_capture_opts c = {.root = "/", .identify = json_is_true(json_object_get(asked, "identify")), .hwloc_xml = &xml,
+                                      .salt = json_string_value(json_object_get(asked, "salt"))};
+    rp_run_job_tend(f->j);
+    json_t *capture = rp_capture(&c, err);
+    rp_run_job_untend(f->j);
+    RP_JSON *body = capture ? json_pack("{s:o, s:s*}", "capture", capture, "hwloc", xml.size ? rp_buf_text(&xml) : NULL) : NULL;
+    rp_buf_fini(&xml);
+    return body ? rp_join_send(&f->j->joining.join, 0, RP_FRAME_CAPTURE, body, err) : -1;
+}
+
+/* The settings of process 0, except for those of this machine. */
+static int start_ranks(struct follow *f, const json_t *body, struct rp_err *err)
+{
+    const struct rp_backend *const backends[] = {f->o->backend, NULL};
+    const json_t *job = json_object_get(body, "job");
+    const struct rp_job_member *own = &f->j->joining.join.member[f->j->joining.join.own];
+    if (f->group)
+        return rp_fail(err, RP_MALFORMED, "process 0 sent a second job");
+    RP_JSON *here = json_deep_copy(job);
+    json_object_set_new(here, "backend", json_string(f->o->backend->name));
+    json_object_set_new(here, "data", json_string(f->o->data));
+    json_t *recipe = json_object_get(here, "recipe");
+    RP_JSON *mine = rp_recipe_to_json(f->o->recipe);
+    static const char *const places[] = {"run.isa", "run.threads", "run.device", "run.backend"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        json_object_set(recipe, places[i], json_object_get(mine, places[i]));
+    if (rp_job_decode(&f->job, here, backends, err) < 0)
+        return -1;
+    if (!f->job.rank)
+        return rp_fail(err, RP_MALFORMED, "process 0 sent a job without ranks");
+    struct rp_own_ranks ranks = {.of = *f->job.rank, .first = own->first_rank, .count = own->ranks};
+    memcpy(ranks.of.key, f->j->joining.key.bytes, sizeof ranks.of.key);
+    f->group = rp_workers_start_own(&f->job, &ranks, err);
+    explicit_bzero(ranks.of.key, sizeof ranks.of.key);
+    return f->group ? 0 : -1;
+}
+
+/* Process 0 does not know by which of its addresses the others reach it. */
+static void tell_peers(const struct follow *f, const json_t *body)
+{
+    const struct rp_job_member *lead = &f->j->joining.join.member[0];
+    RP_JSON *here = json_deep_copy(body);
+    for (int i = 0; i < lead->ranks; i++)
+        json_array_set_new(json_array_get(json_object_get(here, "peers"), (size_t)(lead->first_rank + i)), 0, json_string(lead->address));
+    rp_workers_tell(f->group, RP_FRAME_PEERS, here);
+}
+
+static int take_message(struct follow *f, enum rp_frame type, const json_t *body, struct rp_err *err)
+{
+    switch (type) {
+    case RP_FRAME_CAPTURE:
+        return send_capture(f, body, err);
+    case RP_FRAME_JOB:
+        return start_ranks(f, body, err);
+    case RP_FRAME_PEERS:
+        if (f->group)
+            tell_peers(f, body);
+        return 0;
+    case RP_FRAME_STOP:
+        if (f->group && json_is_true(json_object_get(body, "kill"))) {
+            rp_workers_end(f->group);
+            f->group = NULL;
+        } else if (f->group) {
+            rp_workers_stop(f->group);
+        }
+        return 0;
+    case RP_FRAME_BYE:
+        f->over = 1;
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+static int pass_on(struct follow *f, int rank, enum rp_frame type, json_t *body, struct rp_err *err)
+{
+    RP_JSON *message = json_pack("{s:i, s:i, s:O}", "rank", rank, "frame", (int)type, "body", body);
+    return rp_join_send(&f->j->joining.join, 0, RP_FRAME_RELAY, message, err);
+}
+
+/* A worker of this process that is gone without a word: process 0 gets the reason in its place. */
+static int report_failures(struct follow *f, struct rp_err *err)
+{
+    struct rp_err reason;
+    int rank;
+    while (f->group && rp_workers_take_gone(f->group, &rank, &reason)) {
+        RP_JSON *body = json_pack("{s:i, s:s, s:i}", "code", (int)reason.code, "message", reason.msg, "step", -1);
+        if (pass_on(f, rank, RP_FRAME_FAILED, body, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int follow_once(struct follow *f, struct rp_err *err)
+{
+    struct rp_join *all = &f->j->joining.join;
+    enum rp_frame type;
+    RP_JSON *body = NULL, *frame = NULL;
+    int member, rank, got = rp_join_next(all, f->group ? 0 : STEP_MS, &member, &type, &body, err);
+    if (got < 0 || (got > 0 && take_message(f, type, body, err) < 0))
+        return -1;
+    for (int n = 0; f->group && n < 256 && rp_workers_next(f->group, n ? 0 : STEP_MS / 2, &rank, &type, &frame) > 0; n++) {
+        int failed = pass_on(f, rank, type, frame, err) < 0;
+        json_decref(frame);
+        frame = NULL;
+        if (failed)
+            return -1;
+    }
+    if (report_failures(f, err) < 0)
+        return -1;
+    if (!rp_interrupted() || f->stop_sent)
+        return 0;
+    RP_JSON *nothing = json_object(); /* process 0 stops the run, and seals what was measured */
+    f->stop_sent = 1;
+    rp_interrupt_settle();
+    return rp_join_send(all, 0, RP_FRAME_STOP, nothing, err);
+}
+
+int rp_run_job_follow(struct rp_run_job *j, const struct rp_follow_opts *o, struct rp_err *err)
+{
+    struct follow f = {.j = j, .o = o};
+    int failed = 0;
+    rp_interrupt_catch();
+    while (!f.over && !failed)
+        failed = follow_once(&f, err) < 0;
+    if (failed && err->code != RP_OK)
+        rp_join_abort(&j->joining.join, err);
+    if (f.group)
+        rp_workers_end(f.group);
+    rp_job_fini(&f.job);
+    if (!failed) {
+        struct rp_err ignored;
+        (void)!rp_join_close(&j->joining.join, FAREWELL_MS, &ignored);
+    }
+    return failed ? -1 : 0;
+}

@@ -1,0 +1,60 @@
+/* A run of several processes: mpirun, srun and others start one per rank or per node. Process 0 leads: it decides, records and seals; the
+ * others train their ranks, capture their machines and pass everything on.
+ *
+ * What:    joining, with the comparison of everything that has to be equal; captures of all hosts; the part of the others.
+ * Flow:    options, environment -> rp_run_job_detect(); recipe and samples -> rp_run_job_join(); process 0 goes on in cmd_run.c with the workers of
+ *          all (worker/group.h), the others in rp_run_job_follow().
+ * Owner:   struct rp_run_job owns its connections: rp_run_job_fini().
+ * Extend:  another quantity that has to be equal is a line of facts_of().
+ *
+ * While a process is busy with something else, a thread keeps its connections alive: rp_run_job_tend() and _untend().
+ */
+#pragma once
+
+#include "cli/joining.h"
+#include "worker/group.h"
+#include "worker/job.h"
+
+#include <pthread.h>
+
+struct rp_run_job {
+    int several; /* 0: one process, and nothing else here is set */
+    struct rp_joining joining;
+    int ranks;   /* that this process brings */
+    int tended;
+    int stop;    /* asks the thread to end */
+    pthread_t thread;
+};
+
+/* ranks: --ranks, 0: not given. RP_USAGE: a launcher and --ranks both say how many there are. */
+int rp_run_job_detect(struct rp_run_job *j, const struct rp_joining_opts *o, int ranks, struct rp_err *err) rp_must_check;
+/* r, samples: what this process would train. */
+int rp_run_job_join(struct rp_run_job *j, const struct rp_joining_opts *o, const struct rp_recipe *r, const char *samples, struct rp_meter *meter,
+                    struct rp_err *err) rp_must_check;
+void rp_run_job_fini(struct rp_run_job *j);
+void rp_run_job_tend(struct rp_run_job *j);
+void rp_run_job_untend(struct rp_run_job *j);
+
+/* ---- process 0 ---- */
+
+/* Hosts of the job, at least 1. */
+int rp_run_job_hosts(const struct rp_run_job *j);
+/* Captures of the hosts that are not this one: document[h], and *xml[h] if hwloc worked there; [hosts], entry 0 stays as it is. */
+int rp_run_job_ask_captures(struct rp_run_job *j, const char *salt, int identify, struct rp_err *err) rp_must_check;
+int rp_run_job_take_captures(struct rp_run_job *j, json_t **document, struct rp_buf *xml, struct rp_err *err) rp_must_check;
+/* [world] the host of each rank; the caller frees it. */
+int *rp_run_job_rank_hosts(const struct rp_run_job *j);
+/* reason NULL: the run was sealed. */
+void rp_run_job_end(struct rp_run_job *j, const struct rp_err *reason);
+
+/* ---- the others ---- */
+
+struct rp_follow_opts {
+    const struct rp_recipe *recipe; /* as this process loaded it: run.isa, run.threads and the like are its own */
+    const struct rp_backend *backend;
+    const char *data;               /* the samples here */
+    int identify;
+    struct rp_meter *meter;
+};
+/* Until process 0 ends the job. */
+int rp_run_job_follow(struct rp_run_job *j, const struct rp_follow_opts *o, struct rp_err *err) rp_must_check;
