@@ -128,7 +128,8 @@ int rp_net_check_ranks(const struct rp_recipe *r, struct rp_degrees ranks, struc
  * stage, which also has the logits, is never larger than the others. */
 int rp_stage_begin(int layers, int stages, int stage);
 void rp_net_free(struct rp_net *m);
-int rp_net_alive(const struct rp_net *m, struct rp_err *err) rp_must_check; /* -1 with RP_INTERRUPTED: stop */
+int rp_net_alive(const struct rp_net *m, struct rp_err *err) rp_must_check; /* -1 with RP_INTERRUPTED: stop; or an exchange failed */
+int rp_net_exchanged(const struct rp_net *m, struct rp_err *err) rp_must_check; /* -1: an exchange failed */
 
 /* -- for declare() -- */
 void *rp_net_array(struct rp_net *m, long n, size_t size); /* zeroed, for layers; at most one, which rp_net_free() frees */

@@ -86,12 +86,17 @@ void rp_net_free(struct rp_net *m)
     free(m);
 }
 
+int rp_net_exchanged(const struct rp_net *m, struct rp_err *err)
+{
+    if (m->failed.code)
+        *err = m->failed;
+    return m->failed.code ? -1 : 0;
+}
+
 int rp_net_alive(const struct rp_net *m, struct rp_err *err)
 {
-    if (m->failed.code) {
-        *err = m->failed;
+    if (rp_net_exchanged(m, err) < 0)
         return -1;
-    }
     if (m->alive && m->alive(m->alive_arg))
         return rp_fail(err, RP_INTERRUPTED, "stopped in the middle of a step");
     return 0;

@@ -51,24 +51,49 @@ void rp_tensors_add(struct rp_tensors *l, const struct rp_tensor *t)
             x->offset = l->t[i].offset;
             return;
         }
-    size_t bytes = rp_tensor_bytes(x);
-    x->offset = x->joined ? l->bytes : ALIGN(l->bytes);
-    l->bytes = x->offset + (bytes > x->room ? bytes : x->room);
+    size_t bytes = rp_tensor_bytes(x), *end = x->shared ? &l->shared : &l->bytes;
+    x->offset = x->joined ? *end : ALIGN(*end);
+    *end = x->offset + (bytes > x->room ? bytes : x->room);
     l->elements += x->count;
 }
 
 void rp_tensors_end(struct rp_tensors *l)
 {
     l->bytes = ALIGN(l->bytes);
+    l->shared = ALIGN(l->shared);
+    for (int i = 0; i < l->n; i++)
+        if (l->t[i].shared && l->t[i].count)
+            l->t[i].offset += l->bytes;
+    l->bytes += l->shared;
+}
+
+static void bind_to(const struct rp_tensor *t, void *x, ptrdiff_t delta)
+{
+    if (t->at)
+        memcpy((char *)t->at + delta, &x, sizeof x);
 }
 
 void rp_tensors_bind(const struct rp_tensors *l, void *block, ptrdiff_t delta)
 {
-    for (int i = 0; i < l->n; i++) {
-        void *x = l->t[i].count ? (char *)block + l->t[i].offset : NULL;
-        if (l->t[i].at)
-            memcpy((char *)l->t[i].at + delta, &x, sizeof x);
-    }
+    for (int i = 0; i < l->n; i++)
+        bind_to(&l->t[i], l->t[i].count ? (char *)block + l->t[i].offset : NULL, delta);
+}
+
+size_t rp_tensors_set_bytes(const struct rp_tensors *l, int sets)
+{
+    return (l->bytes - l->shared) * (size_t)sets + l->shared;
+}
+
+void *rp_tensors_in_set(const struct rp_tensors *l, void *block, int set, int sets, const struct rp_tensor *t)
+{
+    const size_t before = (l->bytes - l->shared) * (size_t)(t->shared ? sets - 1 : set);
+    return t->count ? (char *)block + before + t->offset : NULL;
+}
+
+void rp_tensors_bind_set(const struct rp_tensors *l, void *block, int set, int sets)
+{
+    for (int i = 0; i < l->n; i++)
+        bind_to(&l->t[i], rp_tensors_in_set(l, block, set, sets, &l->t[i]), 0);
 }
 
 void rp_tensors_fini(struct rp_tensors *l)

@@ -43,7 +43,8 @@ struct rp_tensor {
     double statistic;   /* of a buffer: a running mean of what each micro-batch writes to rp_net_statistic(), times this factor; 0: constant */
     int channels_first; /* files have [0, 3, 1, 2] of these dimensions: a convolution's [out, kh, kw, in] as [out, in, kh, kw] */
     int of;             /* RP_SECOND_GRADIENT: index of the weight */
-    int shared;         /* one memory for all layers: takes the place of the tensor of the same name that was declared before */
+    int shared;         /* one memory for all layers: takes the place of the tensor of the same name that was declared before. Used within one
+                         * forward or backward pass of a layer only: sets of activations share it too, it follows all others in the block */
     long least;         /* the fewest rows that a file may have; missing rows are 0; 0: all rows */
     size_t room;        /* least bytes: what overwrites it may be larger */
     const char *made_by; /* operations that write it, for reports of NaN; NULL: not searched */
@@ -57,6 +58,7 @@ struct rp_tensors {
     struct rp_tensor *t;
     int n, cap;
     size_t bytes;    /* of one block */
+    size_t shared;   /* of that, at the end: tensors that are shared */
     size_t elements; /* of all tensors, on this rank */
     size_t whole;    /* ... on all ranks, each once */
     int ranks, rank; /* ranks that divide tensors with a shard axis, 0: 1; which of them this is */
@@ -66,9 +68,13 @@ struct rp_tensors {
 #define RP_TENSOR_NAME 128
 
 void rp_tensors_add(struct rp_tensors *l, const struct rp_tensor *t);
-void rp_tensors_end(struct rp_tensors *l); /* rounds the block up to 64 bytes */
+void rp_tensors_end(struct rp_tensors *l); /* after the last: places what is shared, rounds the block up to 64 bytes */
 /* Sets every pointer. delta: bytes from the struct whose pointers were declared to the one to set, a copy of it; 0: itself. */
 void rp_tensors_bind(const struct rp_tensors *l, void *block, ptrdiff_t delta);
+/* Blocks of `sets` sets: shared tensors once. Where set i has a tensor; and sets all pointers to those of set i. */
+size_t rp_tensors_set_bytes(const struct rp_tensors *l, int sets);
+void *rp_tensors_in_set(const struct rp_tensors *l, void *block, int set, int sets, const struct rp_tensor *t);
+void rp_tensors_bind_set(const struct rp_tensors *l, void *block, int set, int sets);
 void rp_tensors_fini(struct rp_tensors *l);
 
 int rp_tensor_dims(const struct rp_tensor *t);

@@ -40,8 +40,10 @@ int rp_train_backward(struct rp_train *t, int64_t i, int64_t step, float *block,
 
 /* ---- where the first NaN or Inf is ---- */
 
-/* Searches one list in order: -1 and *err if a tensor contains one, else 0. made_by: replaces that of the tensors, unless NULL. */
-static int report_list(const struct rp_net *m, const struct rp_tensors *list, float *block, const char *made_by, struct rp_err *err)
+/* Searches one list in order: -1 and *err if a tensor contains one, else 0. block: of `sets` sets, of which this is one. made_by: replaces
+ * that of the tensors, unless NULL. */
+static int report_list(const struct rp_net *m, const struct rp_tensors *list, float *block, int set, int sets, const char *made_by,
+                       struct rp_err *err)
 {
     for (int i = 0; i < list->n; i++) {
         const struct rp_tensor *x = &list->t[i];
@@ -49,7 +51,7 @@ static int report_list(const struct rp_net *m, const struct rp_tensors *list, fl
         char name[RP_TENSOR_NAME];
         int64_t at = -1;
         if (op && x->count)
-            m->dev->op->find_nonfinite(m->dev, &at, rp_tensor_in(block, x), x->count);
+            m->dev->op->find_nonfinite(m->dev, &at, rp_tensors_in_set(list, block, set, sets, x), x->count);
         if (at >= 0)
             return rp_fail(err, RP_MISMATCH,
                            "step %lld, micro-batch %lld: the loss is not finite; the first NaN or Inf is in tensor '%s' (element %lld), "
@@ -61,12 +63,12 @@ static int report_list(const struct rp_net *m, const struct rp_tensors *list, fl
 
 int rp_train_report_loss(const struct rp_train *t, int64_t i, struct rp_err *err)
 {
-    const struct rp_net *m = t->set[i % t->sets];
-    float *activations = t->activations + (size_t)(i % t->sets) * (m->tensors[RP_ACTIVATION].bytes / sizeof *activations);
+    const int set = (int)(i % t->sets);
+    const struct rp_net *m = t->set[set];
     const char *origin = m->step == 0 ? "initialisation" : "the optimizer";
-    if (report_list(m, &m->tensors[RP_WEIGHT], t->state.w, origin, err) < 0 ||
-        report_list(m, &m->tensors[RP_BUFFER], t->state.buffer, origin, err) < 0 ||
-        report_list(m, &m->tensors[RP_ACTIVATION], activations, NULL, err) < 0)
+    if (report_list(m, &m->tensors[RP_WEIGHT], t->state.w, 0, 1, origin, err) < 0 ||
+        report_list(m, &m->tensors[RP_BUFFER], t->state.buffer, 0, 1, origin, err) < 0 ||
+        report_list(m, &m->tensors[RP_ACTIVATION], t->activations, set, t->sets, NULL, err) < 0)
         return -1;
     return rp_fail(err, RP_MISMATCH, "step %lld, micro-batch %lld: the loss is not finite: its sum overflowed over finite terms",
                    (long long)m->step, (long long)m->micro);

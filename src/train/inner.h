@@ -44,7 +44,7 @@ struct rp_train {
     int64_t base, done;         /* steps before the file of --init was written; steps completed in all */
     struct rp_exchange exchange; /* with other data-parallel ranks; unused in a group of one */
     float *room;                /* of the exchange */
-    float *activations;         /* block: of all sets, one after the other; for the search for NaN */
+    float *activations;         /* block of all sets, for the search for NaN */
     float *gradient[RP_GRADIENT_BLOCKS];
     int gradients;
 };

@@ -27,7 +27,7 @@ static int send_messages(struct rp_train *t, const struct rp_transfer *m, int n,
 {
     if (n)
         rp_net_exchange(t->net, RP_GROUP_PIPELINE, m, n);
-    return rp_net_alive(t->net, err);
+    return rp_net_exchanged(t->net, err);
 }
 
 static int transfer(struct rp_train *t, int by, int send, int64_t i, struct rp_err *err)
@@ -130,7 +130,7 @@ int rp_pipeline_add_tied(struct rp_train *t, struct rp_err *err)
         for (size_t at = 0; at < count; at += RP_TIED_PIECE)
             add_piece(t, i, owner, user, at, at + RP_TIED_PIECE < count ? at + RP_TIED_PIECE : count);
     }
-    return rp_net_alive(t->net, err);
+    return rp_net_exchanged(t->net, err);
 }
 
 int rp_pipeline_return_tied(struct rp_train *t, struct rp_err *err)
@@ -143,5 +143,5 @@ int rp_pipeline_return_tied(struct rp_train *t, struct rp_err *err)
         const struct rp_transfer m = {own == owner ? user : owner, own == owner, rp_tensor_in(t->state.w, w), rp_tensor_bytes(w)};
         rp_net_exchange(t->net, RP_GROUP_PIPELINE, &m, 1);
     }
-    return rp_net_alive(t->net, err);
+    return rp_net_exchanged(t->net, err);
 }

@@ -104,7 +104,7 @@ static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t bat
     p->bytes[RP_CLASS_OPTIMIZER] = (shares.of[rank].hi - shares.of[rank].slots) * sizeof(float) * (uint64_t)rp_optimizer_slots(rp_optimizer_of(r));
     rp_exchange_close(&exchange);
     rp_shares_fini(&shares);
-    p->bytes[RP_CLASS_ACTIVATIONS] = t[RP_ACTIVATION].bytes * (uint64_t)rp_pipeline_sets(comm, (int64_t)own);
+    p->bytes[RP_CLASS_ACTIVATIONS] = rp_tensors_set_bytes(&t[RP_ACTIVATION], rp_pipeline_sets(comm, (int64_t)own));
     p->bytes[RP_CLASS_SCRATCH] = t[RP_SCRATCH].bytes;
     p->bytes[RP_CLASS_INPUT] = t[RP_INPUT].bytes * own;
     p->host = HOST_BYTES + (uint64_t)batch * rp_train_sample_bytes(m) + own * m->model->input_size + t[RP_INPUT].bytes;

@@ -25,7 +25,6 @@ static void *block(struct rp_dev *dev, enum rp_class c, const struct rp_plan *pl
 /* Sets after the first: instances of the same part, with its weights and scratch. */
 static void bind_sets(struct rp_train *t, const struct rp_train_opts *o, void *scratch)
 {
-    const size_t floats = t->net->tensors[RP_ACTIVATION].bytes / sizeof(float);
     for (int i = 0; i < t->sets; i++) {
         struct rp_net *m = t->set[i];
         struct rp_trained unused = {.optimizer = t->state.optimizer};
@@ -40,7 +39,7 @@ static void bind_sets(struct rp_train *t, const struct rp_train_opts *o, void *s
         m->w = t->state.w;
         rp_tensors_bind(&m->tensors[RP_WEIGHT], t->state.w, 0);
         rp_tensors_bind(&m->tensors[RP_BUFFER], t->state.buffer, 0);
-        rp_tensors_bind(&m->tensors[RP_ACTIVATION], t->activations + (size_t)i * floats, 0);
+        rp_tensors_bind_set(&m->tensors[RP_ACTIVATION], t->activations, i, t->sets);
         rp_tensors_bind(&m->tensors[RP_SCRATCH], scratch, 0);
     }
 }

@@ -272,7 +272,7 @@ static int check_memory(const struct rp_verify_state *s, struct rp_err *err)
     const struct rp_degrees d = rp_verify_degrees(s->run); /* ranks that divide the model have parts of it: check_plan.c sizes those */
     if (d.tensor * d.pipeline == 1 && json_number_value(json_object_get(bytes, rp_class_name(RP_CLASS_PARAMETERS))) < parameters)
         return rp_fail(err, RP_MISMATCH, "the plan has less memory than its %.0f bytes of parameters", parameters);
-    if (json_is_integer(peak) && json_number_value(peak) < parameters)
+    if (d.tensor * d.pipeline == 1 && json_is_integer(peak) && json_number_value(peak) < parameters)
         return rp_fail(err, RP_MISMATCH, "peak_rss_bytes is %.0f, less than the parameters alone, %.0f", json_number_value(peak),
                        parameters);
     if (json_is_integer(peak) && rp_known_number(probes(s->before), "memory.total", &memory) == 0 && json_number_value(peak) > memory)
@@ -285,7 +285,8 @@ static int check_device_memory(const struct rp_verify_state *s, struct rp_check_
 {
     const json_t *plan = json_object_get(s->run, "plan"), *is = json_object_get(s->run, "device_bytes");
     double reserved = json_number_value(json_object_get(is, "reserved")), total = json_number_value(json_object_get(plan, "total_bytes"));
-    double parameters = 4 * json_number_value(json_object_get(plan, "parameters"));
+    const struct rp_degrees d = rp_verify_degrees(s->run);
+    double parameters = d.tensor * d.pipeline > 1 ? 0 : 4 * json_number_value(json_object_get(plan, "parameters")); /* of a part: see above */
     if (is && (reserved > total || reserved < parameters))
         return rp_fail(err, RP_MISMATCH, "device_bytes/reserved is %.0f; the plan has %.0f, of which %.0f are parameters", reserved, total,
                        parameters);
