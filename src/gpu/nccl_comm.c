@@ -54,7 +54,7 @@ static void give_up(struct nccl_comm *m)
 
 static int nccl_fail(struct nccl_comm *m, int result, const char *what, struct rp_err *err)
 {
-    const char *text = m->n->ncclGetErrorString(result), *last = m->handle ? m->n->ncclGetLastError(m->handle) : NULL;
+    const char *text = m->n->ncclGetErrorString(result), *last = m->n->ncclGetLastError(m->handle);
     const int peer = result == RP_NCCL_REMOTE || result == RP_NCCL_SYSTEM; /* also what a rank that is gone leaves behind */
     if (peer)
         m->comm.lost = RP_LOST_SOME;

@@ -277,7 +277,7 @@ API(int, ncclCommInitRankConfig, (rp_nccl_handle * out, int ranks, struct rp_ncc
         config->version < 21400 || config->blocking)
         return RP_NCCL_ARGUMENT;
     *c = (struct ncclComm){.rank = rank, .ranks = ranks, .connecting = 1, .polls = (int)setting("PLAY_NCCL_POLLS", 2)};
-    snprintf(c->folder, sizeof c->folder, "%s", (const char *)id.bytes + strlen(MARK));
+    snprintf(c->folder, sizeof c->folder, "%.90s", (const char *)id.bytes + strlen(MARK));
     for (int i = 0; i < ranks; i++)
         c->fd[i] = -1;
     if (meet_fault(c, 0) != RP_NCCL_OK)
@@ -385,6 +385,11 @@ API(int, ncclCommFinalize, (rp_nccl_handle c))
 /* What is queued on a stream may still look at it: the memory stays. */
 static void end(struct ncclComm *c)
 {
+    const struct sockaddr_un a = place_of(c, c->rank);
+    if (c->connecting) {
+        unlink(a.sun_path);
+        rmdir(c->folder);
+    }
     for (int i = 0; i < c->ranks; i++)
         if (c->fd[i] >= 0)
             close(c->fd[i]);
