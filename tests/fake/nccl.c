@@ -1,5 +1,5 @@
 /* A libnccl.so.2 for tests: communicators that do not block, grouped Send and Recv between processes of this machine, in the order of the
- * streams of the tests' driver. The bytes go through sockets whose folder the unique id names. It is strict where NCCL's documentation is:
+ * streams of the tests' driver. The bytes go through sockets that the unique id names. It is strict where NCCL's documentation is:
  * no call before the one under way has settled, messages reach the stream when the call has settled and not before, and a communicator that
  * was not finalized is aborted. As with NCCL, a rank of this machine that dies is noticed by nobody.
  *
@@ -53,7 +53,7 @@ struct ncclComm {
     int connecting, aborted, finalized;
     int error, unfinished; /* unfinished: groups */
     long groups;
-    char folder[96], last_error[128];
+    char name[80], last_error[128];
     struct message *out[RANKS], *in[RANKS];
     struct group *launch; /* when the call has settled */
 };
@@ -113,10 +113,11 @@ static int meet_fault(struct ncclComm *c, long group)
 
 /* ---- connections ---- */
 
+/* A name without a file. */
 static struct sockaddr_un place_of(const struct ncclComm *c, int rank)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
-    snprintf(a.sun_path, sizeof a.sun_path, "%s/%d", c->folder, rank);
+    snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "%s/%d", c->name, rank);
     return a;
 }
 
@@ -151,9 +152,6 @@ static void go_on_connecting(struct ncclComm *c)
     for (int i = 0; i < c->ranks; i++)
         if (i != c->rank && c->fd[i] < 0)
             return;
-    const struct sockaddr_un a = place_of(c, c->rank);
-    unlink(a.sun_path);
-    rmdir(c->folder); /* the last one can */
     close(c->listener);
     c->connecting = 0;
 }
@@ -260,12 +258,8 @@ API(const char *, ncclGetLastError, (rp_nccl_handle c))
 
 API(int, ncclGetUniqueId, (struct rp_nccl_id * id))
 {
-    char folder[sizeof id->bytes];
     memset(id->bytes, 0, sizeof id->bytes);
-    snprintf(folder, sizeof folder, MARK "/tmp/nccl-XXXXXX");
-    if (!mkdtemp(folder + strlen(MARK)))
-        return RP_NCCL_SYSTEM;
-    memcpy(id->bytes, folder, strlen(folder));
+    snprintf((char *)id->bytes, sizeof id->bytes, MARK "%ld %.9f", (long)getpid(), now());
     return RP_NCCL_OK;
 }
 
@@ -277,7 +271,7 @@ API(int, ncclCommInitRankConfig, (rp_nccl_handle * out, int ranks, struct rp_ncc
         config->version < 21400 || config->blocking)
         return RP_NCCL_ARGUMENT;
     *c = (struct ncclComm){.rank = rank, .ranks = ranks, .connecting = 1, .polls = (int)setting("PLAY_NCCL_POLLS", 2)};
-    snprintf(c->folder, sizeof c->folder, "%.90s", (const char *)id.bytes + strlen(MARK));
+    snprintf(c->name, sizeof c->name, "%.70s", (const char *)id.bytes + strlen(MARK));
     for (int i = 0; i < ranks; i++)
         c->fd[i] = -1;
     if (meet_fault(c, 0) != RP_NCCL_OK)
@@ -385,11 +379,8 @@ API(int, ncclCommFinalize, (rp_nccl_handle c))
 /* What is queued on a stream may still look at it: the memory stays. */
 static void end(struct ncclComm *c)
 {
-    const struct sockaddr_un a = place_of(c, c->rank);
-    if (c->connecting) {
-        unlink(a.sun_path);
-        rmdir(c->folder);
-    }
+    if (c->connecting)
+        close(c->listener);
     for (int i = 0; i < c->ranks; i++)
         if (c->fd[i] >= 0)
             close(c->fd[i]);
