@@ -56,13 +56,12 @@ static int nccl_fail(struct nccl_comm *m, int result, const char *what, struct r
 {
     const char *text = m->n->ncclGetErrorString(result), *last = m->n->ncclGetLastError(m->handle);
     const int peer = result == RP_NCCL_REMOTE || result == RP_NCCL_SYSTEM; /* also what a rank that is gone leaves behind */
+    char line[200]; /* the first of NCCL's last error */
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(last ? last : "", "\n"), last ? last : "");
     if (peer)
         m->comm.lost = RP_LOST_SOME;
-    (void)rp_fail(err, peer ? RP_UNAVAILABLE : RP_IO, "%s: %s: %s (%d)%s%.200s; NCCL_DEBUG=WARN shows more", m->comm.transport, what,
-                  text ? text : "unknown error", result, last && *last ? ": " : "", last ? last : "");
-    for (char *p = err->msg; *p; p++) /* NCCL's last error may have several lines */
-        if (*p == '\n')
-            *p = ' ';
+    (void)rp_fail(err, peer ? RP_UNAVAILABLE : RP_IO, "%s: %s: %s (%d)%s%s; NCCL_DEBUG=WARN shows more", m->comm.transport, what,
+                  text ? text : "unknown error", result, *line ? ": " : "", line);
     return -1;
 }
 

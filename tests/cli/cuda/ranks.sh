@@ -24,6 +24,7 @@ one() { # NAME OPTION...: on one rank of a CPU
 many() { # NAME LAYOUT VARIABLE=VALUE OPTION...: the bits of NAME
     name=$1 layout=$2 variable=$3
     shift 3
+    rm -f many.repro.tar.zst
     on_gpus "$variable" "$REPRO" run "$@" --backend cuda --layout "$layout" -o many.repro.tar.zst >out.txt 2>err.txt ||
         fail "$name, $layout: $(tail -n 1 err.txt)"
     bits_of many.repro.tar.zst >many.jsonl
@@ -43,12 +44,17 @@ one optimizer $gpt --set optimizer.name=lamb --save one.safetensors
 many optimizer 2x1x2 PLAY_NCCL_POLLS=0 $gpt --set optimizer.name=lamb --save many.safetensors
 cmp one.safetensors many.safetensors || fail "the checkpoints differ"
 
-broken() { # STATUS VARIABLE=VALUE OPTION...
-    want=$1 variable=$2
-    shift 2
+broken() { # STATUS RANK VARIABLE=VALUE OPTION...: RANK is the one to be named, or any
+    want=$1 named=$2 variable=$3
+    shift 3
     rm -f run.repro.tar.zst
     exit_of "$want" on_gpus "$variable" "$REPRO" run $bert --backend cuda --ranks 3 "$@" -o run.repro.tar.zst
-    words
+    if [ "$named" = any ]; then
+        words | sed 's/rank [0-9]: //'
+    else
+        says "rank $named: "
+        words
+    fi
     no_worker_left
 }
 failed() { # as broken, with a bundle
@@ -56,14 +62,12 @@ failed() { # as broken, with a bundle
     "$REPRO" inspect run.repro.tar.zst run.json | jq -e '.status == "failed" and (.reason | length > 20)' >answer.txt || fail "the bundle is not marked failed"
     "$REPRO" verify run.repro.tar.zst >verify.txt 2>&1 || { cat verify.txt >&2; fail "the sealed bundle does not verify"; }
 }
-failed 7 PLAY_NCCL_FAULT=1:20:die
-failed 7 PLAY_NCCL_FAULT=1:20:stop --set run.hang_seconds=5
-failed 7 PLAY_NCCL_FAULT=2:20:hang --set run.hang_seconds=3
-failed 7 PLAY_NCCL_FAULT=1:20:system
-failed 3 PLAY_NCCL_FAULT=2:20:call
-failed 7 PLAY_NCCL_FAULT=1:0:die
-broken 7 PLAY_NCCL_VERSION=22005,21803,22005
-broken 7 PLAY_NCCL_VERSION=21304
-broken 7 SHIM_DEVICES=2
-nccl=$PWD # nothing is there
-broken 7 SHIM_DEVICES=3
+failed 7 1 PLAY_NCCL_FAULT=1:20:die
+failed 7 1 PLAY_NCCL_FAULT=1:20:stop --set run.hang_seconds=10
+failed 7 any PLAY_NCCL_FAULT=2:20:hang --set run.hang_seconds=8
+failed 7 1 PLAY_NCCL_FAULT=1:20:system
+failed 3 2 PLAY_NCCL_FAULT=2:20:call
+broken 7 1 PLAY_NCCL_FAULT=1:0:die
+broken 7 any PLAY_NCCL_VERSION=22005,21803,22005
+broken 7 any PLAY_NCCL_VERSION=21304
+broken 7 any SHIM_DEVICES=2
