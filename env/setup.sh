@@ -4,7 +4,7 @@
 #   env/setup.sh build    the static program
 #   env/setup.sh cuda     the same with the GPU worker: pip fetches the wheels
 #   env/setup.sh test     and the tests: native libraries for the sanitizer builds, valgrind, stock tools of verify.sh; if they can be
-#                         had, what makes and tries container images, and a browser for pages (those tests are skipped without)
+#                         had, what makes and tries container images, a browser for pages, and launchers (those tests are skipped without)
 #   env/setup.sh lint     and the linters
 #   env/setup.sh bench    and what PyTorch, MKL and OpenBLAS need: pip, the allocator that serves PyTorch best, and the
 #                         compiler of torch.compile
@@ -14,7 +14,7 @@ want_build="gcc libc6-dev linux-libc-dev binutils make nasm git perl patch bzip2
 want_cuda="$want_build python3 python3-venv"
 want_test="$want_cuda pkg-config libssl-dev libarchive-dev libjansson-dev libyaml-dev libgit2-dev libhwloc-dev libzstd-dev libjpeg62-turbo-dev zlib1g-dev
     valgrind shellcheck jq zstd lz4 zip unzip openssl signify-openbsd minisign procps util-linux strace"
-optional_test="buildah chromium debootstrap podman runc"
+optional_test="buildah chromium debootstrap podman runc openmpi-bin mpich slurmctld slurmd slurm-client munge"
 want_bench="$want_test libjemalloc2 g++"
 want_lint="$want_test clang clang-tidy clang-format cppcheck"
 
@@ -54,7 +54,8 @@ echo "  SETUP  $missing$missing_optional"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 apt() {
-    $sudo env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 -qq "$@" </dev/null >"$log" 2>&1 && return
+    # RUNLEVEL=1: daemons that come with a package (munge, slurmd) are not started; tests start their own.
+    $sudo env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 -qq "$@" </dev/null >"$log" 2>&1 && return
     cat "$log" >&2
     return 1
 }
@@ -65,4 +66,4 @@ apt() {
 }
 # shellcheck disable=SC2086
 [ -z "$missing_optional" ] || apt install -y --no-install-recommends $missing_optional 2>/dev/null ||
-    echo "setup: without$missing_optional, which could not be installed, the tests of container images or of pages in a browser are skipped" >&2
+    echo "setup: without$missing_optional, which could not be installed, the tests of container images, of pages in a browser or of launchers are skipped" >&2

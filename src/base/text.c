@@ -72,6 +72,11 @@ int rp_parse_count(const char *text, int64_t *out)
     return errno || end[strspn(end, " \t\n")] ? -1 : 0;
 }
 
+const char *rp_s(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 int rp_is_sha256(const char *text)
 {
     return strlen(text) == 64 && strspn(text, "0123456789abcdef") == 64;

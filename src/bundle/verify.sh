@@ -30,7 +30,8 @@ fi
 [ $# = 1 ] || [ $# = 2 ] || fail "usage: sh verify.sh BUNDLE [PUBLIC_KEY.pem]"
 bundle=$1
 key=${2-}
-[ -z "$key" ] || [ -f "$key" ] || fail "public key file '$key' does not exist"
+[ -z "$key" ] || openssl pkey -pubin -in "$key" -noout 2>/dev/null || fail "'$key' cannot be read as a public key (PEM)"
+[ -z "${TSA_CA-}" ] || openssl x509 -in "$TSA_CA" -noout 2>/dev/null || fail "TSA_CA: '$TSA_CA' cannot be read as a certificate (PEM)"
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -1,14 +1,16 @@
 #include "cli/amend.h"
 
 #include "base/hash.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
-int rp_amend_lock(const char *path, struct stat *st, struct rp_err *err)
+static int lock_file(const char *path, struct stat *st, struct rp_err *err)
 {
     for (;;) {
         struct stat now;
@@ -22,6 +24,14 @@ int rp_amend_lock(const char *path, struct stat *st, struct rp_err *err)
         if (stat(path, &now) == 0 && now.st_dev == st->st_dev && now.st_ino == st->st_ino)
             return rp_fd_take(&fd);
     }
+}
+
+int rp_amend_open(char **path, struct stat *st, const char *name, const char *output, int force, struct rp_err *err)
+{
+    *path = realpath(name, NULL);
+    if (!*path)
+        return rp_fail(err, RP_IO, "cannot open '%s': %s", name, strerror(errno));
+    return output && rp_cli_check_output(output, force, err) < 0 ? -1 : lock_file(*path, st, err);
 }
 
 int rp_amend_read(struct rp_bundle *whole, const char *path, const struct rp_bundle *verified, struct rp_err *err)

@@ -123,7 +123,7 @@ void rp_attempt_fini(struct rp_attempt *a)
 void rp_attempt_verified(const char *bundle, const struct rp_verification *v, int exit_status, struct rp_meter *meter)
 {
     struct rp_ledger_ref mark;
-    struct rp_err why;
+    struct rp_err why = {0};
     int failed = 0;
     while (failed < RP_CHECK_COUNT && v->check[failed].state != RP_CHECK_FAILED)
         failed++;
@@ -136,7 +136,7 @@ void rp_attempt_verified(const char *bundle, const struct rp_verification *v, in
     if (path) {
         append_entry(&w, RP_LEDGER_VERIFIED, NULL, fields, &mark, meter);
     } else {
-        rp_meter_note(meter, "this verification is not recorded: neither HOME nor XDG_CONFIG_HOME names a directory");
+        rp_meter_note(meter, "this verification is not recorded: %s", why.msg);
         json_decref(fields);
     }
 }

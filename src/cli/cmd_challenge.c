@@ -2,14 +2,14 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/json.h"
-#include "base/term.h"
+#include "base/text.h"
 #include "cli/opts.h"
+#include "cli/replay_progress.h"
 #include "sign/challenge.h"
 #include "verify/draw.h"
 #include "verify/verify.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -135,6 +135,14 @@ static int cmd_challenge_draw(struct rp_cli *cli, struct rp_err *err)
         cli->result = json_pack("{s:I, s:I}", "from", (json_int_t)first, "steps", (json_int_t)steps);
     else
         printf("%" PRId64 ":%" PRId64 "\n", first, steps);
+    if (!cli->json && !cli->quiet && first > 0)
+        fprintf(stderr, "drawn: %" PRId64 " step%s from step %" PRId64 " on; the signer hands over the state before it with "
+                "'repro challenge answer', and you replay the part with 'repro verify --received file --draw FILE --init STATE'\n", steps,
+                rp_s(steps), first);
+    else if (!cli->json && !cli->quiet)
+        fprintf(stderr, "drawn: the first %" PRId64 " step%s, which need no state: 'repro verify --received file --draw FILE' replays "
+                "them\n", steps,
+                rp_s(steps));
     return 0;
 }
 
@@ -155,27 +163,13 @@ const struct rp_command rp_cmd_challenge_draw = {
     .run = cmd_challenge_draw,
 };
 
-struct answer_progress {
-    struct rp_meter meter;
-    int64_t shown;
-};
-
-static int report_step(void *arg, int64_t step, int64_t steps)
-{
-    struct answer_progress *p = arg;
-    if (step > p->shown)
-        rp_meter_step(&p->meter, (int)step, (int)steps, NAN, 0, "", 0);
-    p->shown = step;
-    return rp_interrupted();
-}
-
 /* Trains the steps before the part again, comparing bits, and writes the state after them. */
 static int write_state(struct rp_cli *cli, int64_t first, const struct rp_verification *v, const struct rp_verified *kept,
                        struct rp_err *err)
 {
     const struct challenge_opts *o = cli->opts;
     struct rp_replay_result r;
-    struct answer_progress p = {0};
+    struct rp_replay_progress p = {0};
     rp_meter_init(&p.meter, STDERR_FILENO, cli->quiet);
     const struct rp_replay_opts ro = {.steps = first,
                                       .data = o->data,
@@ -184,7 +178,8 @@ static int write_state(struct rp_cli *cli, int64_t first, const struct rp_verifi
                                       .store = o->store,
                                       .isa = o->isa,
                                       .threads = o->threads,
-                                      .progress = report_step,
+                                      .begin = rp_replay_show_estimate,
+                                      .progress = rp_replay_show_step,
                                       .arg = &p};
     rp_interrupt_catch();
     rp_meter_phase(&p.meter, "recomputing", NULL);
@@ -267,12 +262,13 @@ const struct rp_command rp_cmd_challenge = {
         "  repro verify b.repro.tar.zst --challenge c1 --received file --draw c2 --init state.safetensors\n"
         "\n"
         "A run that skipped a share f of its parts is caught by each draw with probability f: repeat 4 and 5. A draw that was made before "
-        "the bundle came, such as c1, is an ordinary replay: the prover could seal bundle after bundle until a favourable part is drawn.\n"
+        "the bundle came, such as c1, is an ordinary replay: the prover could seal bundle after bundle until a favourable part is "
+        "drawn. So is any draw without --received: the time in the bundle is the prover's.\n"
         "\n"
         "Without a challenger: --challenge takes a public value (a drand round, a pulse of the NIST beacon, a Bitcoin block header) as the "
         "earliest moment, and 'repro timestamp' adds the latest. Whatever can be recomputed from such a file is recomputed. The signatures of "
         "drand and NIST cannot be, so these values count only if the verifier gives the same file with --challenge. A challenge by the "
-        "signer's own key or by one that countersigned never counts.\n"
+        "signer's own key or by one that countersigned never counts, whoever names it.\n"
         "\n"
         "The seeds follow from challenge, signer and recipe. Only recipes of this program, with at most batch size and number of steps "
         "changed, reach the level timed: another recipe or setting may leave little to compute.\n"

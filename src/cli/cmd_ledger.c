@@ -61,7 +61,7 @@ static int collect_line(void *arg, const json_t *line, struct rp_err *err)
     return 0;
 }
 
-/* "57  2026-11-21T12:18:09Z  sealed       bert_fp32                 of 56, x.repro.tar.zst" */
+/* "57  2026-11-21T12:18:09Z  sealed       bert_fp32                 run of line 56  x.repro.tar.zst" */
 static void print_line(const json_t *line)
 {
     char name[64], event[24], bundle[160];
@@ -74,7 +74,7 @@ static void print_line(const json_t *line)
     printf("%6" JSON_INTEGER_FORMAT "  %s  %-11s  %-24s", json_integer_value(json_object_get(line, "n")), rp_json_text_at(line, "at"),
            rp_ascii(event, sizeof event, rp_json_text_at(line, "event")), name);
     if (json_is_integer(run))
-        printf("  of %" JSON_INTEGER_FORMAT, json_integer_value(run));
+        printf("  run of line %" JSON_INTEGER_FORMAT, json_integer_value(run));
     if (b)
         printf("  %s", rp_ascii(bundle, sizeof bundle, rp_json_text_at(b, "name")));
     if (*rp_json_text_at(line, "verdict"))
@@ -205,7 +205,7 @@ static int check_head(const char *path, const char *file, struct rp_err *err)
         return rp_wrap(err, "--head");
     if (!h.found)
         return rp_fail(err, RP_MISMATCH, "--head: line %" PRId64 " of ledger '%s' is not the head in '%s': it has %" PRId64
-                                         " lines, and was cut, rewritten or begun anew", h.position, path, file, s.lines);
+                                         " line%s, and was cut, rewritten or begun anew", h.position, path, file, s.lines, rp_s(s.lines));
     if (strcmp(h.key, s.key) != 0)
         return rp_fail(err, RP_MISMATCH, "--head: ledger '%s' is of another key than the head in '%s'", path, file);
     return 0;
@@ -225,23 +225,25 @@ static json_t *check_json(const char *path, int good, const struct rp_ledger_sum
 
 static void print_check(const char *path, const struct rp_ledger_summary *s, const struct ledger_tally *t, int64_t open)
 {
-    printf("%" PRId64 " lines, chain intact, head %s\n", s->lines, s->head);
+    printf("%" PRId64 " line%s, chain intact, head %s\n", s->lines, rp_s(s->lines), s->head);
     if (*s->key)
         printf("signed by %s", s->key);
     if (*s->made)
         printf(", made %s%s", s->made, s->by_file ? " (time of its file)" : "");
     if (*s->key && s->unsigned_lines)
-        printf("; the first %" PRId64 " lines are not signed, as by older versions", s->unsigned_lines);
+        printf("; the first %" PRId64 " line%s not signed, as by older versions", s->unsigned_lines,
+               s->unsigned_lines == 1 ? " is" : "s are");
     if (*s->key)
         printf("\nbegun %s\n", s->begun);
     if (!*s->key && t->started)
         printf("not signed, as by older versions: anyone with access to the file could have written it\n");
     if (t->started)
-        printf("%" PRId64 " runs started: %" PRId64 " sealed, %" PRId64 " failed, %" PRId64 " interrupted, %" PRId64
+        printf("%" PRId64 " run%s started: %" PRId64 " sealed, %" PRId64 " failed, %" PRId64 " interrupted, %" PRId64
                " without an end (killed, or still running)\n",
-               t->started, t->sealed, t->failed, t->interrupted, open);
+               t->started, rp_s(t->started), t->sealed, t->failed, t->interrupted, open);
     if (t->judged)
-        printf("%" PRId64 " bundles checked: %" PRId64 " verified, %" PRId64 " failed, %" PRId64 " inconclusive\n", t->judged,
+        printf("%" PRId64 " bundle%s checked: %" PRId64 " verified, %" PRId64 " failed, %" PRId64 " inconclusive\n", t->judged,
+               rp_s(t->judged),
                t->judged - t->refused - t->inconclusive, t->refused, t->inconclusive);
     if (s->aside)
         printf("%" PRIu64 " bytes of torn lines are kept in '%s" RP_LEDGER_ASIDE "'\n", s->aside, path);

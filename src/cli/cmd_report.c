@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct report_opts {
     const char *output, *trust, *format, *ledger, *original;
@@ -14,7 +15,7 @@ struct report_opts {
 
 #define AT(field) offsetof(struct report_opts, field)
 static const struct rp_opt opts[] = {
-    RP_OPT_OUTPUT(output, "report to write, its form by the ending .html or .md; default standard output"),
+    RP_OPT_OUTPUT(output, "report to write, its form by the ending .html or .md; default standard output, unless it is a terminal"),
     RP_OPT_FORCE(force),
     RP_OPTION_CHOICE(format, "format", 0, "html|md", "html or Markdown; default by the ending of --output, else html"),
     RP_OPT_TRUST(trust),
@@ -23,12 +24,15 @@ static const struct rp_opt opts[] = {
     {0},
 };
 
-static int choose_format(const struct report_opts *o, int *markdown, struct rp_err *err)
+static int choose_format(const struct report_opts *o, int json, int *markdown, struct rp_err *err)
 {
     *markdown = o->format ? strcmp(o->format, "md") == 0 : o->output && rp_ends_with(o->output, ".md");
     if (!o->format && o->output && !*markdown && !rp_ends_with(o->output, ".html") && !rp_ends_with(o->output, ".htm") &&
         strncmp(o->output, "/dev/", 5) != 0)
         return rp_fail(err, RP_USAGE, "'%s' ends neither in .html nor in .md: choose the format with --format", o->output);
+    if (!o->output && !*markdown && !json && isatty(STDOUT_FILENO))
+        return rp_fail(err, RP_USAGE, "an HTML report is not for a terminal: name its file with -o FILE.html, or read it here with "
+                       "--format md");
     return o->output ? rp_cli_check_output(o->output, o->force, err) : 0;
 }
 
@@ -79,6 +83,8 @@ static int write_page(struct rp_cli *cli, const struct rp_page_bundles *s, const
         rp_verification_line(&line, &s->v[i]);
         printf("%s: %s\n", rp_ascii(name, sizeof name, s->b[i].name), rp_buf_text(&line));
     }
+    if (o->output && !cli->json)
+        printf("%s\n", o->output);
     return 0;
 }
 
@@ -92,7 +98,7 @@ static int cmd_report(struct rp_cli *cli, struct rp_err *err)
     if (cli->argc > 1 && (o->ledger || o->original))
         return rp_fail(err, RP_USAGE, "--%s needs exactly one bundle", o->ledger ? "ledger" : "original");
     if (rp_cli_check_readable("ledger", o->ledger, err) < 0 || rp_cli_check_readable("original", o->original, err) < 0 ||
-        choose_format(o, &markdown, err) < 0)
+        choose_format(o, cli->json, &markdown, err) < 0)
         return -1;
     __attribute__((cleanup(rp_page_bundles_free))) struct rp_page_bundles *s = rp_alloc(sizeof *s);
     if (verify_bundles(s, cli, &first, err) < 0 || write_page(cli, s, o, markdown, err) < 0)

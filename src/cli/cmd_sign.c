@@ -6,9 +6,7 @@
 #include "sign/countersign.h"
 #include "verify/verify.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -134,12 +132,8 @@ static int cmd_sign(struct rp_cli *cli, struct rp_err *err)
 {
     const struct sign_opts *o = cli->opts;
     struct stat st = {0};
-    RP_FREE char *path = realpath(cli->argv[0], NULL); /* a link stays, its target is replaced */
-    if (!path)
-        return rp_fail(err, RP_IO, "cannot open '%s': %s", cli->argv[0], strerror(errno));
-    if (o->output && rp_cli_check_output(o->output, o->force, err) < 0)
-        return -1;
-    RP_FD lock = rp_amend_lock(path, &st, err);
+    RP_FREE char *path = NULL;
+    RP_FD lock = rp_amend_open(&path, &st, cli->argv[0], o->output, o->force, err);
     return lock < 0 ? -1 : countersign(cli, path, st.st_mode & 0777, err);
 }
 

@@ -6,9 +6,7 @@
 #include "sign/timestamp.h"
 #include "verify/verify.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define STATEMENT "statement.dsse.json"
@@ -97,14 +95,15 @@ static int add_answer(struct rp_bundle *b, const struct rp_buf *answer, int *num
 
 static void print_answer(struct rp_cli *cli, const struct answer *a, int number, const char *path)
 {
-    char time[32];
+    char time[32], accuracy[48];
     RP_FREE char *authority = rp_quote(a->t.authority);
     rp_rfc3339(time, (uint64_t)a->t.time_ns);
     if (cli->json)
         cli->result = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:b}", "bundle", path, "number", number, "time", time, "authority",
                                 a->t.authority, "serial", a->t.serial, "policy", a->t.policy, "checked", a->checked);
     else
-        printf("time-stamped %s by %s%s\n%s\n", time, authority, a->checked ? "" : " (not checked: --tsa-ca FILE)", path);
+        printf("time-stamped %s%s by %s%s\n%s\n", time, rp_timestamp_accuracy(accuracy, a->t.accuracy_ns), authority,
+               a->checked ? "" : " (not checked: --tsa-ca FILE)", path);
 }
 
 static int attach_answer(struct rp_cli *cli, const char *path, mode_t mode, struct answer *a, struct rp_err *err)
@@ -134,12 +133,8 @@ static int cmd_timestamp_attach(struct rp_cli *cli, struct rp_err *err)
     const struct timestamp_opts *o = cli->opts;
     struct answer a = {0};
     struct stat st = {0};
-    RP_FREE char *path = realpath(cli->argv[0], NULL); /* a link stays, its target is replaced */
-    if (!path)
-        return rp_fail(err, RP_IO, "cannot open '%s': %s", cli->argv[0], strerror(errno));
-    if (o->output && rp_cli_check_output(o->output, o->force, err) < 0)
-        return -1;
-    RP_FD lock = rp_amend_lock(path, &st, err);
+    RP_FREE char *path = NULL;
+    RP_FD lock = rp_amend_open(&path, &st, cli->argv[0], o->output, o->force, err);
     int failed = lock < 0 || attach_answer(cli, path, st.st_mode & 0777, &a, err) < 0;
     rp_buf_fini(&a.bytes);
     return failed ? -1 : 0;

@@ -1,9 +1,9 @@
 /* `repro verify`: checks a bundle and prints one verdict. */
 #include "base/clock.h"
 #include "base/interrupt.h"
-#include "base/term.h"
 #include "cli/attempt.h"
 #include "cli/opts.h"
+#include "cli/replay_progress.h"
 #include "page/page.h"
 #include "recipe/choices.h"
 #include "sign/timestamp.h"
@@ -11,7 +11,6 @@
 #include "verify/policy.h"
 #include "verify/verify.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,32 +54,6 @@ static const struct rp_opt opts[] = {
     RP_OPTION_FLAG(list, "list", 'l', "list every check with its id, severity, what it proves and how; reads no bundle"),
     {0},
 };
-
-struct progress {
-    struct rp_meter meter;
-    int64_t shown; /* steps; the replay also calls between steps */
-    uint64_t start_ns;
-};
-
-static void show_estimate(void *arg, int64_t first, int64_t steps, const double seconds[2])
-{
-    struct progress *p = arg;
-    char time[64] = "";
-    if (seconds)
-        snprintf(time, sizeof time, ", %.*f to %.*f s here", seconds[0] < 9.5, seconds[0], seconds[0] < 9.5, seconds[1]);
-    rp_meter_note(&p->meter, "replay: steps %lld to %lld%s", (long long)first, (long long)(first + steps - 1), time);
-    p->start_ns = rp_now_ns();
-}
-
-static int show_progress(void *arg, int64_t step, int64_t steps)
-{
-    struct progress *p = arg;
-    double each = (double)(rp_now_ns() - p->start_ns) / 1e9 / (double)(step ? step : 1);
-    if (step > p->shown)
-        rp_meter_step(&p->meter, (int)step, (int)steps, NAN, 0, "", each * (double)(steps - step));
-    p->shown = step;
-    return rp_interrupted();
-}
 
 /* A whole number from lo to STEPS_MAX, followed by `end`; *rest: what follows that. */
 static int parse_count(int64_t *out, const char *text, char end, const char **rest, int64_t lo)
@@ -222,8 +195,9 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
         return rp_fail(err, RP_USAGE, "--with: a report has at most %d bundles", RP_PAGE_BUNDLES);
     if (o->limit && !o->replay && !o->draw)
         return rp_fail(err, RP_USAGE, "--replay-limit is for a replay: give --replay too");
-    if (o->received && !o->challenge)
-        return rp_fail(err, RP_USAGE, "--received is the time until which --challenge is counted: give that too");
+    if (o->received && !o->challenge && !o->draw)
+        return rp_fail(err, RP_USAGE, "--received is the time until which --challenge is counted, and before which --draw was not made: "
+                       "give one of them");
     if (o->state && !o->replay && !o->draw)
         return rp_fail(err, RP_USAGE, "--state is compared at the end of a replay: give --replay too");
     return 0;
@@ -248,7 +222,7 @@ static int load_inputs(struct inputs *in, struct rp_err *err)
     return in->o->policy ? rp_policy_load(&in->policy, in->o->policy, err) : 0;
 }
 
-static int make_options(struct rp_verify_opts *out, struct inputs *in, struct progress *progress, struct rp_err *err)
+static int make_options(struct rp_verify_opts *out, struct inputs *in, struct rp_replay_progress *progress, struct rp_err *err)
 {
     const struct verify_opts *o = in->o;
     *out = (struct rp_verify_opts){.trust = o->trust,
@@ -268,8 +242,8 @@ static int make_options(struct rp_verify_opts *out, struct inputs *in, struct pr
                                               .store = o->store,
                                               .isa = o->isa,
                                               .threads = o->threads,
-                                              .begin = show_estimate,
-                                              .progress = show_progress,
+                                              .begin = rp_replay_show_estimate,
+                                              .progress = rp_replay_show_step,
                                               .arg = progress}};
     if ((o->limit && parse_limit(&out->replay, o->limit, err) < 0) ||
         (o->received && parse_received(&out->received_ns, o->received, in->bundle, err) < 0))
@@ -319,7 +293,7 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     RP_VERIFICATION v = {0};
     __attribute__((cleanup(inputs_fini))) struct inputs in = {.bundle = cli->argv[0], .o = o};
     struct rp_verify_opts vo;
-    struct progress progress = {0};
+    struct rp_replay_progress progress = {0};
     if (check_arguments(cli, err) < 0 || load_inputs(&in, err) < 0 || make_options(&vo, &in, &progress, err) < 0)
         return -1;
     int failed = run_checks(&v, cli, &vo, &progress.meter, err) < 0;
@@ -352,8 +326,8 @@ const struct rp_command rp_cmd_verify = {
 #include "verify/policy.def"
 #undef RULE
         "\n"
-        "Nobody can tell what was before the first line of a ledger: there in_ledger and max_attempts_before hold with a note, which "
-        "'checks: {ledger: passed}' refuses.\n"
+        "Nobody can tell what was before the first line of a ledger: there, and in a ledger that begins a day or more after its key was "
+        "made, in_ledger and max_attempts_before hold with a note, which 'checks: {ledger: passed}' refuses.\n"
         "\n"
         "A replay needs the bundle and the files of --data and --init if the run used its owner's. --replay S:K begins in the middle: "
         "--init is the state before step S, and must have the state root that was recorded there, if one was "

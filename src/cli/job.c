@@ -247,6 +247,16 @@ static int start_ranks(struct follow *f, const json_t *body, struct rp_err *err)
     return f->group ? 0 : -1;
 }
 
+/* Process 0 does not know by which of its addresses the others reach it. */
+static void tell_peers(const struct follow *f, const json_t *body)
+{
+    const struct rp_job_member *lead = &f->j->joining.join.member[0];
+    RP_JSON *here = json_deep_copy(body);
+    for (int i = 0; i < lead->ranks; i++)
+        json_array_set_new(json_array_get(json_object_get(here, "peers"), (size_t)(lead->first_rank + i)), 0, json_string(lead->address));
+    rp_workers_tell(f->group, RP_FRAME_PEERS, here);
+}
+
 static int take_message(struct follow *f, enum rp_frame type, const json_t *body, struct rp_err *err)
 {
     switch (type) {
@@ -256,7 +266,7 @@ static int take_message(struct follow *f, enum rp_frame type, const json_t *body
         return start_ranks(f, body, err);
     case RP_FRAME_PEERS:
         if (f->group)
-            rp_workers_tell(f->group, RP_FRAME_PEERS, body);
+            tell_peers(f, body);
         return 0;
     case RP_FRAME_STOP:
         if (f->group && json_is_true(json_object_get(body, "kill"))) {

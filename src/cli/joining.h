@@ -2,6 +2,8 @@
  *
  * What:    rows of an option table and what becomes of them: the launcher is found, the key read, the processes joined.
  * Flow:    struct rp_joining_opts -> rp_joining_detect() -> rp_joining_open() -> struct rp_join.
+ *          REPRO_HOST takes the place of what identifies this machine, to try several hosts on one: processes with different values are taken
+ *          for processes of different machines, which connect by TLS.
  * Owner:   struct rp_joining owns the key and the connections: rp_joining_fini(). It wipes the key.
  * Extend:  an option of a launcher is a row here and a field of rp_launch_opts, rp_rendezvous_opts or rp_job_key_opts.
  */
@@ -17,8 +19,8 @@ struct rp_joining_opts {
 };
 
 /* o: the field of the command's options that is a struct rp_joining_opts. */
-#define RP_JOINING_ROWS(o, launchers)                                                                                                     \
-    RP_OPTION_CHOICE(o.launcher, "launcher", 0, launchers, "which launcher started this process; found by its variables"),                 \
+#define RP_JOINING_ROWS(o)                                                                                                                \
+    RP_OPTION_TEXT(o.launcher, "launcher", 0, "ID", "which launcher started this process; default by its variables"),                     \
     RP_OPTION_INT(o.nodes, "nodes", 0, 1, RP_JOIN_MAX, "number of processes, one for each node, where no launcher says it"),               \
     RP_OPTION_TEXT(o.node_rank, "node-rank", 0, "N", "number of this process from 0, without a launcher"),                                 \
     RP_OPTION_INT(o.ranks_per_node, "ranks-per-node", 0, 1, 4096, "ranks that this process starts; default one for each device"),          \

@@ -122,8 +122,11 @@ static void note_checkpoint(struct rp_meter *meter, const json_t *found)
 int rp_run_check_checkpoints(const struct rp_recipe *r, int force, struct rp_meter *meter, json_t **found, struct rp_err *err)
 {
     const char *init = r->run_init, *save = r->run_save;
-    if (init && *init && rp_checkpoint_check(init, r, found, err) < 0)
+    if (init && *init && rp_checkpoint_check(init, r, found, err) < 0) {
+        if (err->code == RP_USAGE)
+            err->code = RP_MALFORMED; /* another model is the same failure as config.json of a directory and as shapes of a file */
         return rp_wrap(err, "--init");
+    }
     if (*found)
         note_checkpoint(meter, *found);
     if (!save || !*save)

@@ -24,7 +24,7 @@ const struct rp_opt rp_run_opt_table[] = {
 #undef KEY
     RP_RUN_CHALLENGE,
     RP_RUN_ROWS,
-    RP_JOINING_ROWS(joining, "openmpi|torchrun|srun|mpich|pytorchjob|trainer|jobset|indexed-job"),
+    RP_JOINING_ROWS(joining),
     {0},
 };
 

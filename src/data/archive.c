@@ -2,6 +2,7 @@
 #include "data/archive.h"
 
 #include "base/interrupt.h"
+#include "data/archive_tree.h"
 #include "data/names.h"
 
 #include <archive.h>
@@ -200,57 +201,43 @@ static int entry_data(struct archive_reader *r, struct archive_entry *e, put_fn 
 
 /* ---- unpack ---- */
 
-static int fail_disk(struct archive *disk, struct rp_err *err)
+static int put_tree(void *arg, const void *data, size_t size, int64_t offset, struct rp_err *err)
 {
-    int no = archive_errno(disk);
-    const char *text = archive_error_string(disk);
-    return rp_fail(err, RP_IO, "cannot be written: %s%s%s%s", text ? text : "unknown error", no > 0 ? ": " : "", no > 0 ? strerror(no) : "",
-                   no == ENOSPC || no == EDQUOT ? "; free some space or give another store with --store or $REPRO_STORE" : "");
-}
-
-static int put_disk(void *arg, const void *data, size_t size, int64_t offset, struct rp_err *err)
-{
-    return archive_write_data_block(arg, data, size, offset) >= ARCHIVE_OK ? 0 : fail_disk(arg, err);
+    return rp_archive_tree_add(arg, data, size, offset, err);
 }
 
 static int unpack_entry(struct archive_reader *r, struct archive_entry *e, const char *name, char kind, void *arg, struct rp_err *err)
 {
-    struct archive *disk = arg;
-    archive_entry_set_pathname(e, name); /* the checked bytes, not libarchive's conversion of them */
-    archive_entry_set_perm(e, kind == 'd' ? 0755 : 0644);
-    if (archive_write_header(disk, e) != ARCHIVE_OK)
-        return fail_disk(disk, err);
-    if (kind == 'f' && entry_data(r, e, put_disk, disk, err) < 0)
+    struct rp_archive_tree *tree = arg;
+    if (kind == 'd')
+        return rp_archive_tree_directory(tree, name, err);
+    if (kind == 'l')
+        return rp_archive_tree_link(tree, name, archive_entry_symlink(e), err);
+    if (rp_archive_tree_begin(tree, name, err) < 0 || entry_data(r, e, put_tree, tree, err) < 0)
         return -1;
-    return archive_write_finish_entry(disk) == ARCHIVE_OK ? 0 : fail_disk(disk, err);
+    return rp_archive_tree_end(tree, name, archive_entry_size_is_set(e) ? archive_entry_size(e) : 0, err);
 }
 
+/* What the child writes into its pipe; the list of files follows. */
 struct archive_answer {
     int failed;
     struct rp_err err;
+    size_t list;
 };
 
 static void unpack_here(const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits,
-                        struct archive_answer *out)
+                        struct archive_answer *out, struct rp_buf *list)
 {
+    struct rp_archive_tree tree;
     umask(022);
-    if (chdir(dir) < 0) {
-        out->failed = rp_fail(&out->err, RP_IO, "cannot enter '%s': %s", dir, strerror(errno));
+    if (rp_archive_tree_init(&tree, dir, &out->err) < 0) {
+        out->failed = -1;
         return;
     }
-    struct archive *disk = archive_write_disk_new();
-    if (!disk) {
-        out->failed = rp_fail(&out->err, RP_UNAVAILABLE, "out of memory");
-        return;
-    }
-    archive_write_disk_set_options(disk, ARCHIVE_EXTRACT_SECURE_SYMLINKS | ARCHIVE_EXTRACT_SECURE_NODOTDOT |
-                                             ARCHIVE_EXTRACT_SECURE_NOABSOLUTEPATHS | ARCHIVE_EXTRACT_NO_OVERWRITE);
-    out->failed = read_archive(s, limits, unpack_entry, disk, &out->err);
-    if (archive_write_close(disk) != ARCHIVE_OK && !out->failed) {
-        out->failed = fail_disk(disk, &out->err);
-        rp_wrap(&out->err, "archive '%s'", s->name);
-    }
-    archive_write_free(disk);
+    out->failed = read_archive(s, limits, unpack_entry, &tree, &out->err);
+    if (!out->failed)
+        rp_marker_list_text(list, &tree.list);
+    rp_archive_tree_fini(&tree);
 }
 
 __attribute__((noreturn)) static void
@@ -258,29 +245,42 @@ run_child(const struct rp_archive_source *s, const char *dir, const struct rp_ar
 {
     static const int stop[] = {SIGINT, SIGTERM, SIGHUP};
     struct archive_answer a = {0};
+    RP_BUF list = {0};
     for (size_t i = 0; i < sizeof stop / sizeof *stop; i++)
         signal(stop[i], SIG_DFL); /* the parent's handlers set a flag that nothing in the child reads */
     signal(SIGXFSZ, SIG_IGN);     /* exceeding a file size limit then makes write() fail, which has a message */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() == parent)
-        unpack_here(s, dir, limits, &a);
-    _exit(rp_write_all(fd, &a, sizeof a) < 0);
+        unpack_here(s, dir, limits, &a, &list);
+    a.list = list.size;
+    _exit(rp_write_all(fd, &a, sizeof a) < 0 || rp_write_all(fd, rp_buf_text(&list), list.size) < 0);
 }
 
-/* -1 if the child ended without an answer, or was stopped because of an interrupt. */
-static int read_answer(int fd, pid_t child_pid, struct archive_answer *a)
+/* All that the child writes. -1 if it ended without an answer, or was stopped because of an interrupt. */
+static int read_answer(int fd, pid_t child_pid, struct archive_answer *a, struct rp_buf *list)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
-    do
-        if (rp_interrupted()) {
-            kill(child_pid, SIGTERM);
-            return -1;
-        }
-    while (poll(&p, 1, 100) <= 0);
-    return read(fd, a, sizeof *a) == sizeof *a ? 0 : -1; /* below PIPE_BUF: written and read in one piece */
+    RP_BUF all = {0};
+    char bytes[65536];
+    ssize_t n;
+    do {
+        do
+            if (rp_interrupted()) {
+                kill(child_pid, SIGTERM);
+                return -1;
+            }
+        while (poll(&p, 1, 100) <= 0);
+        n = RP_RETRY(read(fd, bytes, sizeof bytes));
+        rp_buf_add(&all, bytes, n > 0 ? (size_t)n : 0);
+    } while (n > 0);
+    if (n < 0 || all.size < sizeof *a)
+        return -1;
+    memcpy(a, all.data, sizeof *a);
+    rp_buf_add(list, all.data + sizeof *a, all.size - sizeof *a);
+    return a->list == list->size ? 0 : -1;
 }
 
-int rp_archive_unpack(const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits,
+int rp_archive_unpack(const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits, struct rp_buf *list,
                       struct rp_err *err)
 {
     int ends[2], status = 0;
@@ -291,7 +291,7 @@ int rp_archive_unpack(const struct rp_archive_source *s, const char *dir, const 
     if (pid == 0)
         run_child(s, dir, limits, ends[1], parent);
     close(ends[1]);
-    int got = pid < 0 ? -1 : read_answer(ends[0], pid, &a);
+    int got = pid < 0 ? -1 : read_answer(ends[0], pid, &a, list);
     close(ends[0]);
     if (pid < 0)
         return rp_fail(err, RP_UNAVAILABLE, "cannot start a process to unpack in: %s", strerror(errno));

@@ -37,10 +37,10 @@ struct rp_archive_source {
     uint64_t size;
 };
 
-/* Unpacks below dir, which exists and is empty, in a child process with dir as its working directory, so that a crash in a decompressor is
- * an error here and every path is resolved below dir. After a failure the caller removes what was written. Files get mode 0644,
- * directories 0755; owners and times are not restored. */
-int rp_archive_unpack(const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits,
+/* Unpacks below dir, which exists and is empty, in a child process, so that a crash in a decompressor is an error here; every path is
+ * resolved below dir (archive_tree.h). After a failure the caller removes what was written. Files get mode 0644, directories 0755; owners
+ * and times are not restored. list: the files as marker.h lists them, with the digests of what was written. */
+int rp_archive_unpack(const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits, struct rp_buf *list,
                       struct rp_err *err) rp_must_check;
 
 /* Loads regular files into memory, for the embedded sample without a file system; at most max_bytes in all. */

@@ -102,8 +102,8 @@ static int open_directory(struct rp_files *f, const char *dir, const char *in_na
     for (const char *p = in_name; f->n == 0 && *p; p++)
         rp_buf_printf(&names, *p == '|' ? "' or '" : "%c", *p);
     if (f->n == 0)
-        return rp_fail(err, RP_IO, "directory '%s' has no file with '%s' in its name: choose another data.format, or give a quoted glob, such as "
-                       "'%s/*'", dir, rp_buf_text(&names), dir);
+        return rp_fail(err, RP_IO, "directory '%s' has no file with '%s' in its name, as this data.format has them; a quoted glob, such as "
+                       "'%s/*', takes any name", dir, rp_buf_text(&names), dir);
     return 0;
 }
 

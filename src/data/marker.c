@@ -13,19 +13,24 @@
 #include <unistd.h>
 
 #define DEPTH 600 /* deeper than any path an archive may have */
+#define HEAD "# files of this directory, as sha256sum -c reads them\n"
 #define FEW 64    /* files that are flushed one by one, which takes milliseconds each; more of them with their file system, at once */
 
-struct lines {
-    char **line; /* path first, so that sorting is by path: "<path>\n<rest of the line>" */
-    size_t n;
-    int sync;
-};
-
-static void add_line(struct lines *l, char *line)
+static void add_line(struct rp_marker_list *l, char *line)
 {
     if ((l->n & (l->n - 1)) == 0)
         l->line = rp_realloc(l->line, (l->n ? 2 * l->n : 1) * sizeof *l->line);
     l->line[l->n++] = line;
+}
+
+void rp_marker_list_add_file(struct rp_marker_list *l, const char *path, const char *sha256)
+{
+    add_line(l, rp_asprintf("%s\n%s  %s\n", path, sha256, path));
+}
+
+void rp_marker_list_add_link(struct rp_marker_list *l, const char *path, const char *target)
+{
+    add_line(l, rp_asprintf("%s\n# link %s -> %s\n", path, path, target));
 }
 
 static int by_path(const void *a, const void *b)
@@ -33,23 +38,26 @@ static int by_path(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int sync_path(const char *path, struct rp_err *err)
+void rp_marker_list_text(struct rp_buf *out, struct rp_marker_list *l)
 {
-    RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0 || (fsync(fd) < 0 && errno != EINVAL && errno != ENOTSUP))
-        return rp_fail(err, RP_IO, "cannot flush '%s' to the disk: %s", path, strerror(errno));
-    return 0;
+    if (l->n)
+        qsort(l->line, l->n, sizeof *l->line, by_path);
+    rp_buf_puts(out, HEAD);
+    for (size_t i = 0; i < l->n; i++)
+        rp_buf_puts(out, strchr(l->line[i], '\n') + 1);
 }
 
-static int sync_all(const char *dir, struct rp_err *err)
+void rp_marker_list_fini(struct rp_marker_list *l)
 {
-    RP_FD fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0 || syncfs(fd) < 0)
-        return rp_fail(err, RP_IO, "cannot flush '%s' to the disk: %s", dir, strerror(errno));
-    return 0;
+    for (size_t i = 0; i < l->n; i++)
+        free(l->line[i]);
+    free(l->line);
+    *l = (struct rp_marker_list){0};
 }
 
-static int list_path(struct lines *l, const char *path, const char *shown, const struct stat *st, struct rp_err *err)
+/* ---- what exists ---- */
+
+static int list_path(struct rp_marker_list *l, const char *path, const char *shown, const struct stat *st, struct rp_err *err)
 {
     char hex[RP_SHA256_HEX], target[1100];
     if (S_ISLNK(st->st_mode)) {
@@ -57,20 +65,20 @@ static int list_path(struct lines *l, const char *path, const char *shown, const
         if (n < 0)
             return rp_fail(err, RP_IO, "cannot read link '%s': %s", path, strerror(errno));
         target[n] = 0;
-        add_line(l, rp_asprintf("%s\n# link %s -> %s\n", shown, shown, target));
+        rp_marker_list_add_link(l, shown, target);
         return 0;
     }
     if (!S_ISREG(st->st_mode)) {
         add_line(l, rp_asprintf("%s\n# other %s\n", shown, shown));
         return 0;
     }
-    if (rp_sha256_file(hex, path, NULL, err) < 0 || (l->sync && l->n < FEW && sync_path(path, err) < 0))
+    if (rp_sha256_file(hex, path, NULL, err) < 0)
         return -1;
-    add_line(l, rp_asprintf("%s\n%s  %s\n", shown, hex, shown));
+    rp_marker_list_add_file(l, shown, hex);
     return 0;
 }
 
-static int list_directory(struct lines *l, const char *dir, const char *prefix, int depth, struct rp_err *err)
+static int list_directory(struct rp_marker_list *l, const char *dir, const char *prefix, int depth, struct rp_err *err)
 {
     DIR *d = opendir(dir);
     struct dirent *e;
@@ -94,34 +102,38 @@ static int list_directory(struct lines *l, const char *dir, const char *prefix, 
     if (!failed && errno)
         failed = rp_fail(err, RP_IO, "cannot read directory '%s': %s", dir, strerror(errno));
     closedir(d);
-    return !failed && l->sync && l->n < FEW ? sync_path(dir, err) : failed;
-}
-
-int rp_marker_make(struct rp_buf *out, const char *dir, int sync, struct rp_err *err)
-{
-    struct lines l = {.sync = sync};
-    int failed = list_directory(&l, dir, "", 0, err);
-    if (!failed && sync && l.n >= FEW)
-        failed = sync_all(dir, err);
-    if (l.n)
-        qsort(l.line, l.n, sizeof *l.line, by_path);
-    rp_buf_puts(out, "# files of this directory, as sha256sum -c reads them\n");
-    for (size_t i = 0; i < l.n; i++) {
-        rp_buf_puts(out, strchr(l.line[i], '\n') + 1);
-        free(l.line[i]);
-    }
-    free(l.line);
     return failed;
 }
 
-int rp_marker_write(const char *dir, struct rp_err *err)
+/* ---- flushing ---- */
+
+static int sync_path(const char *path, const struct stat *st, int type, struct FTW *f)
 {
-    RP_BUF text = {0};
-    RP_FREE char *path = rp_asprintf("%s/" RP_MARKER, dir);
-    if (rp_marker_make(&text, dir, 1, err) < 0)
-        return -1;
-    return rp_write_file(path, text.data, text.size, 0644, err);
+    (void)st, (void)f;
+    if (type == FTW_SL)
+        return 0;
+    RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    return fd < 0 || (fsync(fd) < 0 && errno != EINVAL && errno != ENOTSUP) ? -1 : 0;
 }
+
+static int sync_tree(const char *dir, const struct rp_buf *list, struct rp_err *err)
+{
+    size_t lines = 0;
+    for (size_t i = 0; i < list->size; i++)
+        lines += list->data[i] == '\n';
+    RP_FD fd = lines <= FEW ? -1 : open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (lines <= FEW ? nftw(dir, sync_path, 16, FTW_PHYS | FTW_DEPTH) != 0 : fd < 0 || syncfs(fd) < 0)
+        return rp_fail(err, RP_IO, "cannot flush '%s' to the disk: %s", dir, strerror(errno));
+    return 0;
+}
+
+int rp_marker_write(const char *dir, const struct rp_buf *list, struct rp_err *err)
+{
+    RP_FREE char *path = rp_asprintf("%s/" RP_MARKER, dir);
+    return sync_tree(dir, list, err) < 0 ? -1 : rp_write_file(path, list->data, list->size, 0644, err);
+}
+
+/* ---- comparing ---- */
 
 /* The path of the line at p, "" at the end. */
 static void line_path(const char *p, char *out, size_t size)
@@ -159,7 +171,12 @@ int rp_marker_check(const char *dir, struct rp_err *err)
         return rp_fail(err, RP_MISMATCH,
                        "'%s' has no list of its files (" RP_MARKER "); remove that directory (rm -r) and it will be unpacked again",
                        dir);
-    if (rp_read_file(&want, path, RP_MARKER_MAX, err) < 0 || rp_marker_make(&have, dir, 0, err) < 0)
+    struct rp_marker_list l = {0};
+    int failed = rp_read_file(&want, path, RP_MARKER_MAX, err) < 0 || list_directory(&l, dir, "", 0, err) < 0;
+    if (!failed)
+        rp_marker_list_text(&have, &l);
+    rp_marker_list_fini(&l);
+    if (failed)
         return -1;
     if (!rp_buf_is(&want, have.data, have.size))
         return explain(dir, have.data, rp_buf_text(&want), err);

@@ -121,7 +121,8 @@ static int unpack_new(const struct rp_archive_source *s, const char *store, cons
     struct store_work w;
     if (work_init(&w, store, err) < 0)
         return -1;
-    int failed = rp_archive_unpack(s, w.data, NULL, err) < 0 || rp_marker_write(w.data, err) < 0 ||
+    RP_BUF list = {0};
+    int failed = rp_archive_unpack(s, w.data, NULL, &list, err) < 0 || rp_marker_write(w.data, &list, err) < 0 ||
                  publish(&w, store, final, theirs, err) < 0;
     int no = failed ? err->sys : 0;
     work_fini(&w);

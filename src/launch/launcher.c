@@ -21,16 +21,21 @@ enum { ROWS = sizeof rows / sizeof *rows };
 
 const char *rp_launch_ids(void)
 {
-    static char list[256]; /* written with the same bytes every time */
-    size_t used = 0;
-    for (size_t i = 0; i < ROWS; i++) {
-        size_t first = 0;
-        while (strcmp(rows[first].id, rows[i].id) != 0)
-            first++;
-        if (first == i)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? "|" : "", rows[i].id);
-    }
-    return list;
+    static const char list[] =
+#define LAUNCHER(row, id, ...) "|" id
+#define LAUNCHER_ALSO(...)
+#include "launch/launchers.def"
+#undef LAUNCHER
+        ;
+    return list + 1;
+}
+
+static int is_id(const char *text)
+{
+    for (size_t i = 0; i < ROWS; i++)
+        if (strcmp(rows[i].id, text) == 0)
+            return 1;
+    return 0;
 }
 
 /* Launchers write numbers. Anything else is another program's variable, perhaps a secret: ignored, and not shown. */
@@ -84,13 +89,16 @@ static int read_node(const struct launcher_row *r, int64_t *node)
 
 /* PyTorchJob's WORLD_SIZE is replicas times PET_NPROC_PER_NODE, in releases without the second: replicas. "1:4" of an elastic job is not
  * a number. */
-static int64_t count_nodes(const struct launcher_row *r, const struct rp_launch_opts *o, int64_t per_node)
+static int64_t count_nodes(const struct launcher_row *r, const struct rp_launch_opts *o, int64_t per_node, const char **variable)
 {
     int64_t n;
-    if (o->nodes > 0)
+    if (o->nodes > 0) {
+        *variable = "--nodes";
         return o->nodes;
+    }
     if (read_number(r->size, &n) && n > 0)
         return n;
+    *variable = "WORLD_SIZE";
     if (strstr(r->marks, "WORLD_SIZE") && read_number("WORLD_SIZE", &n) && n > 0 && n % (per_node > 0 ? per_node : 1) == 0)
         return per_node > 0 ? n / per_node : n;
     return 0;
@@ -102,7 +110,7 @@ static int read_nodes(struct rp_launch *l, const struct launcher_row *r, const s
         return 0;
     int64_t per_node = number_or("PET_NPROC_PER_NODE", 0);
     l->ranks_per_node = o->ranks_per_node > 0 ? o->ranks_per_node : per_node;
-    l->size = count_nodes(r, o, per_node);
+    l->size = count_nodes(r, o, per_node, &l->size_variable);
     if (l->size == 0) {
         if (!o->several && is_pod(r)) {
             *l = (struct rp_launch){.size = 1, .row = -1, .local_rank = -1, .node = -1,
@@ -148,8 +156,8 @@ static int read_row(struct rp_launch *l, const struct launcher_row *r, const str
         return 0;
     int found = r->kind == RP_LAUNCH_NODES ? read_nodes(l, r, o, err) : read_ranks(l, r);
     if (found == 1 && l->kind != RP_LAUNCH_ALONE && *r->size && l->rank >= l->size)
-        return rp_fail(err, RP_USAGE, "%s, set by %s, is %" PRId64 ", expected 0 to %s - 1, which is %" PRId64, l->rank_variable, l->name, l->rank,
-                       o->nodes > 0 && r->kind == RP_LAUNCH_NODES ? "--nodes" : l->size_variable, l->size - 1);
+        return rp_fail(err, RP_USAGE, "%s, set by %s, is %" PRId64 ", expected 0 to %s - 1, which is %" PRId64, l->rank_variable, l->name,
+                       l->rank, l->size_variable, l->size - 1);
     return found;
 }
 
@@ -177,8 +185,8 @@ static int compare_rows(struct rp_launch *first, const struct rp_launch *other, 
         return 0;
     }
     return rp_fail(err, RP_USAGE,
-                   "two launchers disagree: by %s of %s this is process %" PRId64 " of %" PRId64 ", by %s of %s process %" PRId64 " of %" PRId64
-                   "; choose one with --launcher %s or --launcher %s",
+                   "two launchers disagree: by %s of %s this is process %" PRId64 " of %" PRId64 ", by %s of %s process %" PRId64
+                   " of %" PRId64 "; choose one with --launcher %s or --launcher %s",
                    first->rank_variable, first->name, first->rank, first->size, other->rank_variable, other->name, other->rank, other->size,
                    first->launcher, other->launcher);
 }
@@ -192,8 +200,8 @@ static int check_batch(struct rp_launch *l, const struct rp_launch_opts *o, stru
     l->note = "the allocation has several tasks or nodes, and this is one process: srun starts one for each task";
     if (!o->several && o->nodes < 2)
         return 0;
-    return rp_fail(err, RP_USAGE, "this is one process of a batch script with %" PRId64 " tasks on %" PRId64 " nodes: start it with srun", tasks,
-                   nodes);
+    return rp_fail(err, RP_USAGE, "this is one process of a batch script with %" PRId64 " tasks on %" PRId64 " nodes: start it with srun",
+                   tasks, nodes);
 }
 
 static int from_options(struct rp_launch *l, const struct rp_launch_opts *o, struct rp_err *err)
@@ -221,9 +229,12 @@ int rp_launch_detect(struct rp_launch *l, const struct rp_launch_opts *given, st
     static const struct rp_launch_opts none;
     const struct rp_launch_opts *o = given ? given : &none;
     int known = 0;
+    char shown[72];
     *l = (struct rp_launch){.size = 1, .row = -1, .local_rank = -1, .node = -1};
     if (o->node_rank1 > 0)
         return from_options(l, o, err);
+    if (o->launcher && !is_id(o->launcher))
+        return rp_fail(err, RP_USAGE, "--launcher '%s': expected one of %s", rp_excerpt(shown, o->launcher), rp_launch_ids());
     for (size_t i = 0; i < ROWS; i++) {
         struct rp_launch found;
         if (o->launcher && strcmp(o->launcher, rows[i].id) != 0)

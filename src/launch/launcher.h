@@ -48,4 +48,4 @@ int rp_launch_detect(struct rp_launch *l, const struct rp_launch_opts *o /* or N
 int rp_launch_require_one(struct rp_err *err) rp_must_check;
 /* {"launcher", "kind", "rank", "size", ...}: the launcher and the names of the variables that decided, no names of hosts. */
 json_t *rp_launch_to_json(const struct rp_launch *l);
-const char *rp_launch_ids(void); /* "openmpi|torchrun|...": the choices of --launcher */
+const char *rp_launch_ids(void); /* "openmpi|torchrun|...": what --launcher takes */

@@ -128,6 +128,13 @@ static uint64_t size_aside(const char *path)
     return stat(aside, &st) == 0 && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
 }
 
+/* Begins as zstd does; a ledger begins with '{'. */
+static int is_bundle(int fd)
+{
+    char begin[4];
+    return pread(fd, begin, sizeof begin, 0) == sizeof begin && memcmp(begin, "\x28\xb5\x2f\xfd", sizeof begin) == 0;
+}
+
 int rp_ledger_read(const char *path, int (*each)(void *arg, const json_t *line, struct rp_err *err), void *arg,
                    struct rp_ledger_summary *s, struct rp_err *err)
 {
@@ -140,6 +147,9 @@ int rp_ledger_read(const char *path, int (*each)(void *arg, const json_t *line, 
         return rp_fail(err, RP_IO, "cannot open ledger '%s': %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode))
         return rp_fail(err, RP_IO, "ledger '%s' is not a regular file", path);
+    if (is_bundle(fd))
+        return rp_fail(err, RP_USAGE, "'%s' is a bundle, not a ledger: 'repro verify' checks it, and 'repro ledger check --bundle' "
+                       "finds its line in a ledger", path);
     for (int i = 0; i < LOCK_TRIES && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK; i++)
         nanosleep(&nap, NULL); /* another process is appending */
     s->aside = size_aside(path);

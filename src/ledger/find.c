@@ -1,5 +1,6 @@
 /* The place of a run in a ledger, and what else was tried with its recipe. */
 #include "base/json.h"
+#include "base/text.h"
 #include "ledger/ledger.h"
 
 #include <inttypes.h>
@@ -135,9 +136,9 @@ int rp_ledger_find(const char *path, const json_t *run, const char *signer, stru
     place->lines = sum.lines;
     if (!failed && !s.found)
         failed = rp_fail(err, RP_MISMATCH,
-                         "the run is not in ledger '%s', which has %" PRId64 " lines; line %" PRId64
+                         "the run is not in ledger '%s', which has %" PRId64 " line%s; line %" PRId64
                          " started it: another ledger, one exported before this run, or one that was cut",
-                         path, sum.lines, s.position) < 0;
+                         path, sum.lines, rp_s(sum.lines), s.position) < 0;
     failed = failed || check_summary(path, &sum, is, signer, err) < 0;
     if (!failed)
         count_attempts(&s);

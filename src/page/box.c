@@ -4,6 +4,7 @@
 
 #include "base/build.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "report/escape.h"
 #include "verify/levels.h"
 
@@ -90,8 +91,8 @@ static void put_ledger(struct rp_buf *out, int markdown, const json_t *is)
 {
 #define N(key) ((long long)json_integer_value(json_object_get(is, key)))
     fact(out, markdown,
-         "in the given ledger of %lld lines, this is attempt %lld of %lld at this recipe; that it ended in this bundle is %s", N("lines"),
-         N("attempt"), N("attempts"), json_is_true(json_object_get(is, "recorded")) ? "recorded" : "not recorded");
+         "in the given ledger of %lld line%s, this is attempt %lld of %lld at this recipe; that it ended in this bundle is %s", N("lines"),
+         rp_s(N("lines")), N("attempt"), N("attempts"), json_is_true(json_object_get(is, "recorded")) ? "recorded" : "not recorded");
     fact(out, markdown, "earlier attempts: %lld sealed, %lld failed, %lld interrupted, %lld without a recorded end; later attempts: %lld",
          N("sealed"), N("failed"), N("interrupted"), N("open"), N("later"));
 #undef N

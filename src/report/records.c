@@ -437,7 +437,7 @@ static int parse_record(struct rp_step_record *r, struct record_roots *roots, fl
         parse_loss_parts(parts, r, rs, learn, l, err) < 0 || parse_counters(counts, rs, learn, l, err) < 0 ||
         parse_root(r, roots, rs, l, err) < 0)
         return -1;
-    if (r->exchange_ns > r->end_ns - r->start_ns || r->wait_ns > (r->exchange_ns > 0 ? r->exchange_ns : 0))
+    if ((r->exchange_ns >= 0 && r->end_ns > r->start_ns && r->exchange_ns > r->end_ns - r->start_ns) || r->wait_ns > (r->exchange_ns > 0 ? r->exchange_ns : 0))
         return rp_fail(err, RP_MISMATCH, "%s: the step took %" PRId64 " ns, of which %" PRId64 " ns in exchanges, of which %" PRId64
                                          " ns waiting", line_place(l), r->end_ns - r->start_ns, r->exchange_ns, r->wait_ns);
     return check_device_time(r, l, err);

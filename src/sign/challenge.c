@@ -131,6 +131,8 @@ int rp_challenge_read(struct rp_challenge *c, const void *data, size_t size, str
     *c = (struct rp_challenge){0};
     if (size > RP_CHALLENGE_MAX)
         return rp_fail(err, RP_MALFORMED, "a challenge has at most %d bytes, this file has %zu", RP_CHALLENGE_MAX, size);
+    if (size == 0)
+        return rp_fail(err, RP_MALFORMED, "empty; expected a challenge or a public value");
     rp_sha256_hex(c->sha256, data, size);
     if (!is_envelope(data, size))
         return read_public_value(c, data, size, err);

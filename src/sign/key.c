@@ -234,7 +234,7 @@ static int fail_no_key(const char *data, size_t size, const char *what, const ch
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (has_block(data, size, RP_FORMAT(label, "%s PRIVATE KEY", kinds[i])))
             return rp_fail(err, RP_MALFORMED, "%s is a private key in %s form; expected Ed25519 in PKCS#8 PEM (repro key new makes one)", what, kinds[i]);
-    return rp_fail(err, RP_MALFORMED, "%s holds no key; expected %s", what, expected);
+    return rp_fail(err, RP_MALFORMED, size ? "%s holds no key; expected %s" : "%s is empty; expected %s", what, expected);
 }
 
 static int is_public(enum form form)
@@ -422,6 +422,8 @@ struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char 
     rp_openssl_init();
     if (size > KEY_FILE_MAX)
         return rp_fail_null(err, RP_MALFORMED, "%s is larger than a public key (%zu bytes)", what, size);
+    if (size == 0)
+        return rp_fail_null(err, RP_MALFORMED, "%s is empty; expected a public key", what);
     enum form form = form_of(pem, size);
     if (form == OTHER_PUBLIC)
         return load_foreign_public(pem, size, what, err);
@@ -528,6 +530,10 @@ char *rp_config_path(const char *leaf, struct rp_err *err)
         return rp_asprintf("%s/repro/%s", xdg, leaf);
     if (home && *home == '/')
         return rp_asprintf("%s/.config/repro/%s", home, leaf);
+    const char *relative = xdg && *xdg ? xdg : home && *home ? home : NULL;
+    if (relative)
+        return rp_fail_null(err, RP_USAGE, "%s is '%s', which is not an absolute path, so there is no directory for keys: write all of "
+                            "it, or give --key FILE", relative == xdg ? "XDG_CONFIG_HOME" : "HOME", relative);
     return rp_fail_null(err, RP_USAGE,
                         "neither HOME nor XDG_CONFIG_HOME names a directory for keys; set one, or make a key with "
                         "'repro key new -o FILE' and give --key FILE");

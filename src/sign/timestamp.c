@@ -296,16 +296,16 @@ static int read_number(struct rp_timestamp *out, const TS_TST_INFO *info, struct
     return n > 0 && (size_t)n < sizeof out->policy ? 0 : rp_fail(err, RP_MALFORMED, "the token's policy is too long");
 }
 
-static void read_authority(struct rp_timestamp *out, X509 *certificate)
+static void write_name(char out[RP_TIMESTAMP_NAME], const X509_NAME *name)
 {
     char *text = NULL;
     SCOPE(BIO) *memory = BIO_new(BIO_s_mem());
     unsigned long flags = XN_FLAG_RFC2253 & ~(unsigned long)ASN1_STRFLGS_ESC_MSB; /* UTF-8 as it is */
-    if (memory && X509_NAME_print_ex(memory, X509_get_subject_name(certificate), 0, flags) >= 0) {
+    if (memory && X509_NAME_print_ex(memory, name, 0, flags) >= 0) {
         long n = BIO_get_mem_data(memory, &text);
-        snprintf(out->authority, sizeof out->authority, "%.*s", (int)(n < 4096 ? n : 4096), text ? text : "");
+        snprintf(out, RP_TIMESTAMP_NAME, "%.*s", (int)(n < 4096 ? n : 4096), text ? text : "");
     }
-    rp_sanitize(out->authority);
+    rp_sanitize(out);
 }
 
 static int check_extensions(TS_TST_INFO *info, struct rp_err *err)
@@ -341,7 +341,7 @@ static int read_parts(struct rp_timestamp *out, const struct token_parts *p, con
         read_number(out, p->info, err) < 0)
         return -1;
     snprintf(out->hash, sizeof out->hash, "%s", d->name);
-    read_authority(out, p->certificate);
+    write_name(out->authority, X509_get_subject_name(p->certificate));
     return check_signature(p, err);
 }
 
@@ -356,6 +356,12 @@ int rp_timestamp_read(struct rp_timestamp *out, const char *response, size_t siz
     ERR_clear_error();
     *out = (struct rp_timestamp){0};
     return -1;
+}
+
+const char *rp_timestamp_accuracy(char out[48], int64_t accuracy_ns)
+{
+    snprintf(out, 48, accuracy_ns > 0 ? " (accurate to %.6g s)" : "", (double)accuracy_ns / 1e9);
+    return out;
 }
 
 /* ---- against the verifier's certificates ---- */
@@ -418,6 +424,17 @@ struct rp_tsa_ca *rp_tsa_ca_load(const char *path, struct rp_err *err)
     return NULL;
 }
 
+/* The file has the authority's certificate itself, which a chain does not end in unless it is a root. */
+static int has_own_certificate(const struct rp_tsa_ca *ca, X509 *certificate)
+{
+    STACK_OF(X509) *all = X509_STORE_get1_all_certs(ca->store);
+    int found = 0;
+    for (int i = 0; i < sk_X509_num(all); i++)
+        found |= X509_cmp(sk_X509_value(all, i), certificate) == 0;
+    sk_X509_pop_free(all, X509_free);
+    return found && X509_check_issued(certificate, certificate) != X509_V_OK;
+}
+
 int rp_timestamp_check(const struct rp_timestamp *t, const char *response, size_t size, const struct rp_tsa_ca *ca, struct rp_err *err)
 {
     PARTS p = {0};
@@ -430,5 +447,11 @@ int rp_timestamp_check(const struct rp_timestamp *t, const char *response, size_
         ERR_clear_error();
         return 0;
     }
-    return fail_openssl(err, RP_SIGNATURE, "not by an authority of the CA file");
+    fail_openssl(err, RP_SIGNATURE, "not by an authority of the CA file");
+    if (!has_own_certificate(ca, p.certificate))
+        return -1;
+    char issuer[RP_TIMESTAMP_NAME] = "";
+    write_name(issuer, X509_get_issuer_name(p.certificate));
+    return rp_fail(err, RP_SIGNATURE, "the CA file has the authority's own certificate; give the CA certificate that its chain ends in "
+                   "(its issuer: '%s')", issuer);
 }

@@ -23,14 +23,18 @@
 #define RP_TIMESTAMP_CERTIFICATES 16   /* in one */
 #define RP_TSA_CA_SIZE_MAX (4ul << 20) /* of a file of CA certificates; a system's has 250 KiB */
 
+#define RP_TIMESTAMP_NAME 200
 struct rp_timestamp {
     int64_t time_ns;     /* since 1970: when the token was made */
     int64_t accuracy_ns; /* the authority's clock may be that wrong; -1: it does not say */
     char hash[16];       /* of the statement: "SHA-256" */
     char serial[72];     /* hex digits: the token's number */
     char policy[80];     /* under which it was made: "1.2.3.4" */
-    char authority[200]; /* subject of the certificate that it was signed with, UTF-8 without control characters */
+    char authority[RP_TIMESTAMP_NAME]; /* subject of the certificate that it was signed with, UTF-8 without control characters */
 };
+
+/* " (accurate to 1.5 s)", to follow its time; "" where it does not say. */
+const char *rp_timestamp_accuracy(char out[48], int64_t accuracy_ns);
 
 struct rp_tsa_ca; /* certificates that the verifier trusts to end a chain */
 /* PEM certificates, at least one. */

@@ -112,6 +112,8 @@ static int read_entry(char fingerprint[RP_FINGERPRINT_SIZE], char until[RP_DATE_
     RP_BUF text = {0};
     if (read_private(&text, path, err) < 0)
         return -1;
+    if (text.size == 0)
+        return rp_fail(err, RP_MALFORMED, "'%s', " ENTRY ", is empty: remove it, and add the key again with 'repro key trust'", path);
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         if (text.size > strlen(begins[i]) && memcmp(text.data, begins[i], strlen(begins[i])) == 0)
             return parse_public(fingerprint, until, &text, path, err);

@@ -142,6 +142,9 @@ static int open_file(struct rp_st *st, const char *path, struct rp_err *err)
         return rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
     if (fstat(st->fd, &s) < 0 || !S_ISREG(s.st_mode))
         return rp_fail(err, RP_IO, "'%s' is not a regular file", path);
+    if (s.st_size < (off_t)sizeof word)
+        return rp_fail(err, RP_MALFORMED, "'%s' is not a safetensors file: it has %lld byte%s, fewer than the length of a header takes", path,
+                       (long long)s.st_size, rp_s(s.st_size));
     if (read_exactly(st, 0, word, sizeof word, "the length of its header", err) < 0)
         return -1;
     for (int i = 7; i >= 0; i--)

@@ -92,16 +92,18 @@ static int recompute(const struct rp_verify_state *s, const struct rp_verificati
     json_object_set_new(expected, "environment", without_grades(json_object_get(again, "environment")));
     if (rp_check_differ(say, sizeof say, recorded, expected))
         return rp_fail(err, RP_MISMATCH, "agreement in run.json does not follow from the two runs: agreement/%s", say);
-    int64_t steps = json_integer_value(json_object_get(bits, "steps"));
+    json_int_t steps = json_integer_value(json_object_get(bits, "steps")), roots = json_integer_value(json_object_get(bits, "roots"));
+    size_t differ = json_array_size(json_object_get(again, "environment"));
     s->v->original_steps = rp_verify_steps(v->run);
     if (!json_is_true(json_object_get(bits, "equal")) || steps == 0 || steps < s->v->original_steps)
         result->state = RP_CHECK_NOTE;
     snprintf(few, sizeof few, steps < s->v->original_steps ? " of the original's %" PRId64 : "", s->v->original_steps);
     snprintf(say, sizeof say, json_is_number(ratio) ? "%.4f" : "unknown", json_number_value(ratio));
-    return rp_check_text(result, "bits %s over %" PRId64 "%s steps and %" JSON_INTEGER_FORMAT " state roots, throughput replication / "
-                                "original %s, %zu environment values differ, %d of high or medium impact; the original is signed by %s%s",
+    return rp_check_text(result, "bits %s over %" JSON_INTEGER_FORMAT "%s step%s and %" JSON_INTEGER_FORMAT " state root%s, throughput "
+                         "replication / original %s, %zu environment value%s, %d of high or medium impact; the original is signed by %s%s",
                          json_is_true(json_object_get(bits, "equal")) ? "equal" : "NOT EQUAL", steps, few,
-                         json_integer_value(json_object_get(bits, "roots")), say, json_array_size(json_object_get(again, "environment")),
+                         rp_s(*few ? s->v->original_steps : steps), roots, rp_s(roots), say, differ,
+                         differ == 1 ? " differs" : "s differ",
                          count_important(json_object_get(again, "environment")), v->fingerprint,
                          strcmp(v->fingerprint, s->v->fingerprint) == 0 ? ", the same key" : "");
 }

@@ -26,13 +26,17 @@ static int64_t all_samples(const struct rp_verify_state *s)
     return n;
 }
 
+int rp_verify_own_challenge(const struct rp_verify_state *s, const struct rp_challenge *c)
+{
+    return *c->by && (strcmp(c->by, s->v->fingerprint) == 0 || rp_countersign_role(s->v, c->by));
+}
+
 /* A key that the verifier trusts, and neither the signer's own nor one that countersigned for them. */
 static int is_independent(const struct rp_verify_state *s, const struct rp_challenge *c, char name[RP_TRUST_NAME])
 {
     char until[RP_DATE_SIZE];
     struct rp_err none = {0};
-    return *c->by && strcmp(c->by, s->v->fingerprint) != 0 && !rp_countersign_role(s->v, c->by) &&
-           rp_trust_find(c->by, name, until, &none) > 0;
+    return *c->by && !rp_verify_own_challenge(s, c) && rp_trust_find(c->by, name, until, &none) > 0;
 }
 
 /* The earlier end of the time, and who vouches for it; 0: only people whom the verifier does not trust. */
@@ -40,6 +44,11 @@ static int bound_start(struct rp_timed *t, const struct rp_verify_state *s, cons
 {
     char made[32], name[RP_TRUST_NAME] = "";
     rp_rfc3339(made, c->made_ns);
+    if (s->o->challenge && rp_verify_own_challenge(s, c)) { /* whoever gave it to the verifier: its date is the signer's word */
+        RP_FORMAT(t->before_by, "the challenge of %.20s is by the signer's own key or one that countersigned: no clock but theirs "
+                  "bounds the run", made);
+        return 0;
+    }
     if (s->o->challenge)
         RP_FORMAT(t->before_by, "your challenge of %.20s", made);
     else if (c->proved)

@@ -2,6 +2,7 @@
 #include "base/build.h"
 #include "base/embed.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "bundle/schema.h"
 #include "data/embedded_data.h"
 #include "report/report.h"
@@ -94,7 +95,7 @@ static int read_records(struct rp_verify_state *s, struct rp_err *err)
 {
     const struct rp_degrees d = rp_verify_degrees(s->run);
     if ((int64_t)d.data * d.tensor * d.pipeline != rp_run_ranks(s->run))
-        return rp_fail(err, RP_MISMATCH, "run.json: %d x %d x %d ranks are not %" PRId64, d.data, d.tensor, d.pipeline, rp_run_ranks(s->run));
+        return rp_fail(err, RP_MALFORMED, "run.json: %d x %d x %d ranks are not %" PRId64, d.data, d.tensor, d.pipeline, rp_run_ranks(s->run));
     rp_all_ranks_init(&s->ranks, d);
     for (int i = 0; i < s->ranks.ranks; i++) {
         struct rp_records one;
@@ -462,7 +463,8 @@ int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, s
     if (again == steps)
         *rest = 0;
     else if (again && !from)
-        snprintf(rest, sizeof rest, "; counters, losses, gradient norms and state roots after the first %" PRId64 " steps", again);
+        snprintf(rest, sizeof rest, "; counters, losses, gradient norms and state roots after the first %" PRId64 " step%s", again,
+                 rp_s(again));
     else if (again)
         snprintf(rest, sizeof rest, "; counters, losses, gradient norms and state roots except of steps %" PRId64 " to %" PRId64, from,
                  from + again - 1);

@@ -1,10 +1,21 @@
 /* The run's entry in its signer's ledger of attempts. */
+#include "base/clock.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "ledger/ledger.h"
 #include "verify/state.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+#define DAY_S 86400
+
+int64_t rp_verify_ledger_gap(const json_t *run)
+{
+    int64_t made = rp_rfc3339_seconds(rp_json_text_at(run, "ledger/key_made"));
+    int64_t begun = rp_rfc3339_seconds(rp_json_text_at(run, "ledger/begun"));
+    return made < 0 || begun < 0 || begun - made < DAY_S ? 0 : (begun - made) / DAY_S;
+}
 
 /* What a reader has to know of a run's place besides its number; appended to the text, and a note where there is anything. */
 static void add_remarks(const struct rp_verify_state *s, const struct rp_ledger_standing *p, struct rp_buf *out)
@@ -12,14 +23,17 @@ static void add_remarks(const struct rp_verify_state *s, const struct rp_ledger_
     const json_t *is = json_object_get(s->run, "ledger");
     const char *made = rp_json_text_at(is, "key_made");
     int by_file = strcmp(rp_json_text_at(is, "key_made_known_from"), "file") == 0;
-    int64_t others = json_integer_value(json_object_get(is, "overlapping"));
+    int64_t gap = rp_verify_ledger_gap(s->run), others = json_integer_value(json_object_get(is, "overlapping"));
     if (p && p->before > others)
         others = p->before;
     if (json_integer_value(json_object_get(is, "position")) == 1) {
         rp_buf_puts(out, "; the ledger begins with this run: earlier ones, if there were any, are not in it");
         if (*made)
             rp_buf_printf(out, " (key made %s%s)", made, by_file ? ", time of its file" : "");
-    }
+    } else if (gap)
+        rp_buf_printf(out, "; the ledger begins %" PRId64 " day%s after its key was made (%s%s): runs of that time, if there were any, "
+                      "are not in it",
+                      gap, rp_s(gap), made, by_file ? ", time of its file" : "");
     if (others > 0)
         rp_buf_printf(out, "; %" PRId64 " other %s in progress when it began: the machine may have been shared", others,
                       others == 1 ? "run of this ledger was" : "runs of this ledger were");
@@ -89,10 +103,11 @@ static int look_up_run(const struct rp_verify_state *s, struct rp_check_result *
                              "open", (json_int_t)p.open, "later", (json_int_t)p.later, "recorded", *p.statement != 0);
     if (!*p.statement)
         result->state = RP_CHECK_NOTE;
+    const char *begun = rp_json_text_at(s->run, "ledger/begun");
     RP_FREE char *place = rp_asprintf(
-        "line %" PRId64 " of %" PRId64 "; runs of this recipe before it: %" PRId64 " (%" PRId64 " sealed, %" PRId64 " failed, "
+        "line %" PRId64 " of %" PRId64 "%s%s; runs of this recipe before it: %" PRId64 " (%" PRId64 " sealed, %" PRId64 " failed, "
         "%" PRId64 " interrupted, %" PRId64 " without an end); after it: %" PRId64 "%s",
-        p.position, p.lines, p.earlier, p.sealed, p.failed, p.interrupted, p.open, p.later,
+        p.position, p.lines, *begun ? ", begun " : "", begun, p.earlier, p.sealed, p.failed, p.interrupted, p.open, p.later,
         *p.statement ? "" : "; its end in this bundle is not recorded");
     set_text(s, &p, result, place);
     return 0;

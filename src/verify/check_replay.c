@@ -1,5 +1,6 @@
 /* The check `replay`. */
 #include "base/json.h"
+#include "base/text.h"
 #include "verify/draw.h"
 #include "verify/state.h"
 
@@ -15,9 +16,10 @@ static void describe_divergence(const struct rp_replay_result *r, struct rp_chec
     if (*r->tensor)
         snprintf(tensors, sizeof tensors, "first divergent tensor: %.120s (of %" PRId64 ")", r->tensor, r->tensors);
     if (r->state_compared && d->tensors)
-        rp_check_text(result, "%s%sat the end %" PRId64 " tensors differ, first %.90s, elements %" PRId64 " to %" PRId64 " (%" PRId64
+        rp_check_text(result, "%s%sat the end %" PRId64 " tensor%s, first %.90s, elements %" PRId64 " to %" PRId64 " (%" PRId64
                              " of %" PRId64 "): %s recorded, %s here",
-                     tensors, *tensors ? "; " : "", d->tensors, d->name, d->first, d->last, d->count, d->size, d->was, d->here);
+                     tensors, *tensors ? "; " : "", d->tensors, d->tensors == 1 ? " differs" : "s differ", d->name, d->first, d->last,
+                         d->count, d->size, d->was, d->here);
     else if (r->state_compared)
         rp_check_text(result, "%s%sat the end all bits are equal again", tensors, *tensors ? "; " : "");
     else
@@ -48,7 +50,7 @@ static const char *describe_limit(char out[48], const struct rp_replay_opts *o, 
 {
     *out = 0;
     if (r->steps < o->steps)
-        snprintf(out, 48, "; the run has %" PRId64 " steps", r->first + r->steps);
+        snprintf(out, 48, "; the run has %" PRId64 " step%s", r->first + r->steps, rp_s(r->first + r->steps));
     return out;
 }
 
@@ -62,12 +64,14 @@ static const char *describe_times(char out[160], const struct rp_replay_result *
     return out;
 }
 
-/* A value that was there before the bundle came could be known when it was sealed: then it is a replay like any other. */
+/* A value that was there before the bundle came could be known when it was sealed: then it is a replay like any other. When it came is the
+ * verifier's word (--received): the time in the bundle is the signer's. */
 static int is_late_draw(const struct rp_verify_state *s)
 {
     double ended = rp_verify_wall(s->run, "ended_at"), made = (double)s->o->draw->made_ns / 1e9;
-    double came = s->o->received_ns ? (double)(s->o->received_ns / 1000000000) : ended;
-    return made >= came && made >= ended && strcmp(s->o->draw->sha256, rp_json_text_at(s->run, "challenge/sha256")) != 0;
+    double came = (double)(s->o->received_ns / 1000000000);
+    return s->o->received_ns && made >= came && made >= ended && !rp_verify_own_challenge(s, s->o->draw) &&
+           strcmp(s->o->draw->sha256, rp_json_text_at(s->run, "challenge/sha256")) != 0;
 }
 
 /* --draw: the part between two state roots that the challenge draws for this bundle. */
@@ -101,11 +105,13 @@ int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, s
     s->v->keyed = r.keyed;
     s->v->drawn = s->o->draw && is_late_draw(s);
     if (r.first == 0)
-        rp_check_text(result, "bit-equal: %" PRId64 " steps and %" PRId64 " state roots%s%s%s", r.steps, r.roots, describe_limit(all, &o, &r),
+        rp_check_text(result, "bit-equal: %" PRId64 " step%s and %" PRId64 " state root%s%s%s%s", r.steps, rp_s(r.steps), r.roots,
+                      rp_s(r.roots), describe_limit(all, &o, &r),
                      r.state_compared ? "; every element of the last state" : "", describe_times(times, &r));
     else
-        rp_check_text(result, "bit-equal: %" PRId64 " steps from step %" PRId64 " on and %" PRId64 " state roots%s%s%s%s", r.steps, r.first,
-                     r.roots, describe_limit(all, &o, &r),
+        rp_check_text(result, "bit-equal: %" PRId64 " step%s from step %" PRId64 " on and %" PRId64 " state root%s%s%s%s%s", r.steps,
+                      rp_s(r.steps), r.first,
+                     r.roots, rp_s(r.roots), describe_limit(all, &o, &r),
                      r.start_root ? "; --init has the recorded root" : "; no root was recorded there, --init is checked only by the losses "
                                                                        "after it",
                      r.state_compared ? "; every element of the last state" : "", describe_times(times, &r));

@@ -5,6 +5,7 @@
 #include "sign/timestamp.h"
 #include "verify/state.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,6 +45,7 @@ struct stamp_tally {
     int failed;           /* damaged, or about something else */
     struct rp_err broken; /* the first of these */
     struct rp_err alien;  /* of the first that is by another authority */
+    int adds;             /* the accuracy of a token, to its time in first_ns */
     int64_t first_ns;     /* earliest time among those that count: checked ones with --tsa-ca, else all */
 };
 
@@ -66,8 +68,10 @@ static int open_token(struct rp_verify_state *s, const struct rp_member *m, json
     if (*why.msg)
         json_object_set_new(row, "why", json_string(why.msg));
     json_object_set_new(row, "checked", json_boolean(checked));
-    if ((checked || !s->o->tsa_ca) && (!t->first_ns || not_after(&token) < t->first_ns))
+    if ((checked || !s->o->tsa_ca) && (!t->first_ns || not_after(&token) < t->first_ns)) {
         t->first_ns = not_after(&token);
+        t->adds = token.accuracy_ns > 0;
+    }
     return 0;
 }
 
@@ -107,12 +111,14 @@ int rp_check_timestamps(struct rp_verify_state *s, struct rp_check_result *resul
         return -1;
     }
     rp_rfc3339(when, (uint64_t)(t.first_ns + SECOND_NS - 1));
+    const char *more = t.adds ? " (its time plus its accuracy)" : "";
     if (!s->o->tsa_ca)
-        return rp_check_note(result, "it existed on %s by an authority's word, not checked: --tsa-ca FILE", when);
+        return rp_check_note(result, "it existed by %s%s by an authority's word, not checked: --tsa-ca FILE", when, more);
     s->v->stamped_ns = t.first_ns;
     if (t.checked < n)
-        return rp_check_note(result, "it existed on %s; %d of %d by an authority of --tsa-ca; %.200s", when, t.checked, n, t.alien.msg);
-    return rp_check_text(result, "it existed on %s, by an authority of --tsa-ca", when);
+        return rp_check_note(result, "it existed by %s%s; %d of %d by an authority of --tsa-ca; %.200s", when, more, t.checked, n,
+                             t.alien.msg);
+    return rp_check_text(result, "it existed by %s%s, by an authority of --tsa-ca", when, more);
 }
 
 void rp_timestamps_text(struct rp_buf *out, const struct rp_verification *v)
@@ -121,9 +127,11 @@ void rp_timestamps_text(struct rp_buf *out, const struct rp_verification *v)
     json_t *row;
     json_array_foreach(v->timestamps, i, row)
     {
+        char accuracy[48];
+        int64_t ns = llround(json_real_value(json_object_get(row, "accuracy_s")) * 1e9);
         RP_FREE char *authority = rp_quote(rp_json_text_at(row, "authority"));
         if (json_is_true(json_object_get(row, "valid")))
-            rp_buf_printf(out, "time-stamped %s by %s%s\n", rp_json_text_at(row, "time"), authority,
+            rp_buf_printf(out, "time-stamped %s%s by %s%s\n", rp_json_text_at(row, "time"), rp_timestamp_accuracy(accuracy, ns), authority,
                           json_is_true(json_object_get(row, "checked")) ? "" : " (not checked)");
     }
 }

@@ -1,5 +1,6 @@
 #include "verify/levels.h"
 
+#include "base/text.h"
 #include "report/results.h"
 #include "verify/state.h"
 
@@ -21,14 +22,17 @@ int rp_level_find(const char *name)
 static void judge_computed(struct rp_level *l, const struct rp_verification *v)
 {
     int64_t all = rp_verify_steps(v->run), last = v->replay_from + v->replayed - 1;
+    char to[32] = "";
+    if (last > v->replay_from)
+        RP_FORMAT(to, " to %" PRId64, last);
     l->state = !v->replayed ? RP_LEVEL_NO : v->replayed >= all ? RP_LEVEL_YES : RP_LEVEL_PART;
     if (l->state == RP_LEVEL_YES)
-        RP_FORMAT(l->text, "all %" PRId64 " steps were trained again here, with the same bits", all);
+        RP_FORMAT(l->text, "all %" PRId64 " step%s trained again here, with the same bits", all, rp_s(all));
     else if (l->state == RP_LEVEL_PART)
-        RP_FORMAT(l->text, "%" PRId64 " of %" PRId64 " steps (%" PRId64 " to %" PRId64 "%s) were trained again here, with the same bits",
-                  v->replayed, all, v->replay_from, last, v->drawn ? ", drawn by a challenge made after the bundle" : "");
+        RP_FORMAT(l->text, "%" PRId64 " of %" PRId64 " steps (%" PRId64 "%s%s) trained again here, with the same bits", v->replayed, all,
+                  v->replay_from, to, v->drawn ? ", drawn by a challenge made after the bundle" : "");
     else
-        RP_FORMAT(l->text, "no step was trained again here: --replay K");
+        RP_FORMAT(l->text, "no step trained again here: --replay K");
 }
 
 /* Without a replay nothing shows that there was work to time; the first steps alone are what a cheat would compute; and a recipe of the signer's
@@ -43,7 +47,7 @@ static void judge_timed(struct rp_level *l, const struct rp_verification *v)
     if (computed.state == RP_LEVEL_NO)
         RP_FORMAT(unless, "if the steps were computed (--draw, --replay), ");
     else if (computed.state == RP_LEVEL_PART && !v->drawn)
-        RP_FORMAT(unless, "if all steps were computed (--draw a part chosen after the bundle was sealed), ");
+        RP_FORMAT(unless, "if all steps were computed (--draw, made after --received), ");
     else if (l->state != RP_LEVEL_NO && *v->own_setting)
         RP_FORMAT(unless, "if %s of the signer's own leaves the work of a known recipe, ", v->own_setting);
     else if (l->state != RP_LEVEL_NO)
@@ -83,7 +87,7 @@ struct rp_level rp_level_of(const struct rp_verification *v, enum rp_level_id id
         break;
     case RP_LEVEL_consistent:
         l.state = RP_LEVEL_YES;
-        RP_FORMAT(l.text, "figures, reports and plan follow from the signed records: %d checks passed", passed);
+        RP_FORMAT(l.text, "figures, reports and plan follow from the signed records: %d check%s passed", passed, rp_s(passed));
         break;
     case RP_LEVEL_computed:
         judge_computed(&l, v);
@@ -117,11 +121,24 @@ json_t *rp_levels_json(const struct rp_verification *v)
     return j;
 }
 
+/* ": digests and 2 other checks" */
+static void name_failed(struct rp_buf *out, const struct rp_verification *v)
+{
+    int n = 0;
+    for (int i = 0; i < RP_CHECK_COUNT; i++)
+        if (v->check[i].state == RP_CHECK_FAILED && !n++)
+            rp_buf_printf(out, ": %s", v->check[i].name);
+    if (n > 1)
+        rp_buf_printf(out, " and %d other check%s", n - 1, rp_s(n - 1));
+}
+
 void rp_levels_line(struct rp_buf *out, const struct rp_verification *v)
 {
     int n = 0;
     enum rp_level_state reached[RP_LEVEL_claimed];
     rp_buf_puts(out, rp_verdict_text(v->verdict));
+    if (v->verdict == RP_VERDICT_FAILED)
+        name_failed(out, v);
     if (v->verdict != RP_VERDICT_VERIFIED && v->verdict != RP_VERDICT_UNKNOWN_KEY)
         return;
     rp_buf_puts(out, ": ");

@@ -154,9 +154,16 @@ static int estimate(double seconds[2], const struct replay *p, const struct rp_b
 
 /* ---- the verifier's limits ---- */
 
+static const char *show_bytes(char out[32], uint64_t bytes)
+{
+    rp_show_number(out, (double)bytes, "B");
+    return out;
+}
+
 /* The plan's memory of this process and its worker; a device's own memory is limited by the device. */
 static int check_memory(struct replay *p, const struct rp_backend *b, const struct rp_plan *plan, struct rp_err *err)
 {
+    char needs[32], limit[32];
     uint64_t most = p->o->limit_bytes, needed = b->separate_memory ? plan->host + plan->decoders : plan->total;
     if (!most) {
         uint64_t available = rp_backend_cpu.memory(&(struct rp_device_opts){0});
@@ -166,9 +173,8 @@ static int check_memory(struct replay *p, const struct rp_backend *b, const stru
     if (needed <= most)
         return 0;
     return rp_fail(err, RP_UNAVAILABLE,
-                   "the steps need %.2f GiB of memory, the limit is %.2f GiB%s: raise it with --replay-limit "
-                   "TIME,MEMORY",
-                   (double)needed / 0x1p30, (double)most / 0x1p30, p->o->limit_bytes ? "" : " (half of what is free)");
+                   "the steps need %s of memory, the limit is %s%s: raise it with --replay-limit TIME,MEMORY",
+                   show_bytes(needs, needed), show_bytes(limit, most), p->o->limit_bytes ? "" : " (half of what is free)");
 }
 
 static double limit_seconds(const struct replay *p)
@@ -179,6 +185,7 @@ static double limit_seconds(const struct replay *p)
 /* The worker is ended if it takes more memory than planned, or the time is over. A divergence that was found before stands. */
 static int check_limits(const struct replay *p, uint64_t now, struct rp_err *err)
 {
+    char takes[32], limit[32];
     uint64_t bytes = rp_process_memory(&p->worker);
     if (now > p->end_ns)
         return rp_fail(err, RP_UNAVAILABLE,
@@ -186,9 +193,8 @@ static int check_limits(const struct replay *p, uint64_t now, struct rp_err *err
                        limit_seconds(p), p->out->steps, p->steps);
     if (bytes > p->limit_bytes)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "the worker took %.2f GiB of memory, the limit is %.2f GiB: raise it with --replay-limit "
-                       "TIME,MEMORY",
-                       (double)bytes / 0x1p30, (double)p->limit_bytes / 0x1p30);
+                       "the worker took %s of memory, the limit is %s: raise it with --replay-limit TIME,MEMORY",
+                       show_bytes(takes, bytes), show_bytes(limit, p->limit_bytes));
     return 0;
 }
 
@@ -198,8 +204,10 @@ static int prepare(struct replay *p, struct rp_err *err)
     struct rp_err passed;
     int64_t batch = json_integer_value(json_object_get(json_object_get(p->run, "plan"), "batch"));
     const char *digest = json_string_value(json_object_get(json_object_get(p->run, "data"), "digest"));
-    if (local_recipe(p, err) < 0 || rp_data_prepare(&p->recipe, p->o->store, &p->data, err) < 0)
+    if (local_recipe(p, err) < 0)
         return -1;
+    if (rp_data_prepare(&p->recipe, p->o->store, &p->data, err) < 0)
+        return p->o->data ? rp_wrap(err, "--data gives the samples of the run, in its format %s", rp_data_format_of(&p->recipe)->name) : -1;
     if (p->o->state && check_state(p, err) < 0)
         return -1;
     if (strcmp(p->data.digest, digest) != 0)
@@ -216,9 +224,9 @@ static int prepare(struct replay *p, struct rp_err *err)
         p->o->begin(p->o->arg, p->o->first, p->steps, known ? seconds : NULL);
     if (known && seconds[0] > limit_seconds(p))
         return rp_fail(err, RP_UNAVAILABLE,
-                       "%" PRId64 " steps take at least %.0f s here, the limit is %.0f s: replay fewer, or allow more "
+                       "%" PRId64 " step%s at least %.0f s here, the limit is %.0f s: replay fewer, or allow more "
                        "with --replay-limit TIME",
-                       p->steps, seconds[0], limit_seconds(p));
+                       p->steps, p->steps == 1 ? " takes" : "s take", seconds[0], limit_seconds(p));
     struct rp_job job = {.recipe = &p->recipe, .backend = b, .data = p->data.path, .batch = batch, .steps = p->steps};
     char root_key[RP_SHA256_HEX];
     if (p->records->keyed && p->o->signer) {
@@ -398,7 +406,7 @@ static int check_progress(struct replay *p, struct rp_err *err)
 {
     uint64_t now = rp_now_ns();
     if (p->o->progress && p->o->progress(p->o->arg, p->out->steps, p->steps))
-        return rp_fail(err, RP_INTERRUPTED, "interrupted after %" PRId64 " steps", p->out->steps);
+        return rp_fail(err, RP_INTERRUPTED, "interrupted after %" PRId64 " step%s", p->out->steps, rp_s(p->out->steps));
     if (p->out->diverged && !p->stop_ns && !p->saved) {
         p->stop_ns = now;
         rp_process_stop(&p->worker);

@@ -180,15 +180,17 @@ static void rule_levels(const struct rp_verify_state *s, struct rules_answer *a)
 
 static void rule_replayed(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    answer(a, s->v->replayed >= a->rule->number, "%" PRId64 " steps replayed, at least %" PRId64 " required%s", s->v->replayed,
-           a->rule->number, s->v->replayed < a->rule->number ? " (--replay)" : "");
+    answer(a, s->v->replayed >= a->rule->number, "%" PRId64 " step%s replayed, at least %" PRId64 " required%s", s->v->replayed,
+           rp_s(s->v->replayed), a->rule->number, s->v->replayed < a->rule->number ? " (--replay)" : "");
 }
 
-/* A first line has nothing before it, even if the ledger was begun anew. The rules hold; `checks: {ledger: passed}` refuses such a run. */
+/* A first line has nothing before it, even if the ledger was begun anew; neither has one that began long after its key was made. The rules
+ * hold; `checks: {ledger: passed}` refuses such a run. */
 static const char *first_line(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    a->remark = json_integer_value(rp_json_at(s->run, "ledger/position")) == 1;
-    return a->remark ? "; the ledger begins with this run" : "";
+    int first = json_integer_value(rp_json_at(s->run, "ledger/position")) == 1;
+    a->remark = first || rp_verify_ledger_gap(s->run);
+    return first ? "; the ledger begins with this run" : a->remark ? "; the ledger begins long after its key was made" : "";
 }
 
 static void rule_in_ledger(const struct rp_verify_state *s, struct rules_answer *a)
@@ -258,13 +260,14 @@ static void rule_bits_equal(const struct rp_verify_state *s, struct rules_answer
     if (require_original(s, a) < 0)
         return;
     if (equal && (!s->v->keyed || (s->v->replayed < own && !s->v->drawn)))
-        answer(a, 0, "unknown: equal bits can be copied; %" PRId64 " of %" PRId64 " steps were recomputed here with %" PRId64 " keyed roots "
-                     "(--replay of all, or --draw)", s->v->replayed, own, s->v->keyed);
+        answer(a, 0, "unknown: equal bits can be copied; %" PRId64 " of %" PRId64 " step%s recomputed here with %" PRId64 " keyed root%s "
+                     "(--replay of all, or --draw with --received)", s->v->replayed, own, rp_s(own), s->v->keyed, rp_s(s->v->keyed));
     else if (equal && steps >= 1 && steps == own && steps == first)
-        answer(a, 1, "equal over %" PRId64 " steps", steps);
+        answer(a, 1, "equal over %" PRId64 " step%s", steps, rp_s(steps));
     else
-        answer(a, 0, "%s over %" PRId64 " steps; the run has %" PRId64 ", the original %" PRId64, equal ? "equal" : "not equal", steps, own,
-            first);
+        answer(a, 0, "%s over %" PRId64 " step%s; the run has %" PRId64 ", the original %" PRId64, equal ? "equal" : "not equal", steps,
+               rp_s(steps),
+            own, first);
 }
 
 static void rule_throughput_within_percent(const struct rp_verify_state *s, struct rules_answer *a)

@@ -53,6 +53,10 @@ int64_t rp_verify_steps(const json_t *run); /* of its results: warm-up and timed
 int rp_verify_cpu(struct rp_device_info *out, const json_t *run); /* its device; -1 where that is not a CPU */
 
 void rp_verify_window(const struct rp_verify_state *s, int64_t *from, int64_t *to); /* start and end of the timed steps, or -1 */
+/* By the signer's own key, or by one that countersigned: its time and nonce are the signer's choice. */
+int rp_verify_own_challenge(const struct rp_verify_state *s, const struct rp_challenge *c);
+/* Whole days between the making of its signer's key and the first line of the ledger; 0: less than one, or unknown. */
+int64_t rp_verify_ledger_gap(const json_t *run);
 int rp_verify_complete(const struct rp_verify_state *s);                            /* the run reached its end */
 int rp_verify_few_samples(const struct rp_verify_state *s); /* less than half of what the timed windows should have */
 

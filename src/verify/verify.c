@@ -164,10 +164,22 @@ static void move_kept(struct rp_verified *kept, struct rp_verify_state *s)
     s->telemetry = (struct rp_telemetry){0};
 }
 
-/* Requested by an option: one that could not be completed makes the verdict inconclusive instead of failed. */
-static int is_requested(int check)
+/* Made only by an option, and not for a bundle that failed: one that could not be completed makes the verdict inconclusive instead of
+ * failed. */
+static int is_extra(int check)
 {
     return check == RP_CHECK_replay || check == RP_CHECK_report_file;
+}
+
+static int is_requested(const struct rp_verify_opts *o, int check)
+{
+    switch (check) {
+    case RP_CHECK_replay: return o->replay.steps > 0 || o->draw;
+    case RP_CHECK_report_file: return o->page != NULL;
+    case RP_CHECK_scaling: return o->baseline != NULL;
+    case RP_CHECK_policy: return o->policy != NULL;
+    default: return 1;
+    }
 }
 
 /* Runs a check and fills its row; -1 if it did not pass. */
@@ -183,7 +195,7 @@ static int run_check(struct rp_verify_state *s, int i, struct rp_err *err)
     if (err->code == RP_MISMATCH && checks[i].severity == RP_SEVERITY_WARN)
         r->state = RP_CHECK_WARNING;
     else
-        r->state = err->code != RP_MISMATCH && is_requested(i) ? RP_CHECK_SKIPPED : RP_CHECK_FAILED;
+        r->state = err->code != RP_MISMATCH && is_extra(i) ? RP_CHECK_SKIPPED : RP_CHECK_FAILED;
     return -1;
 }
 
@@ -202,8 +214,8 @@ static void run_checks(struct rp_verify_state *s, struct verify_tally *bundle, s
         struct rp_err e = {0};
         s->v->run = s->run;
         s->v->bundle = bundle->failed ? RP_VERDICT_FAILED : RP_VERDICT_VERIFIED; /* so far, for the levels of a policy */
-        if (stopped || (bundle->failed && is_requested(i))) {
-            rp_check_text(r, "an earlier check failed");
+        if (stopped || (bundle->failed && is_extra(i))) {
+            rp_check_text(r, "%s", is_requested(s->o, i) ? "not run: an earlier check failed" : "not requested");
             continue;
         }
         if (run_check(s, i, &e) == 0 || r->state == RP_CHECK_WARNING)
@@ -228,6 +240,8 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
                 : bundle.incomplete ? RP_VERDICT_INCONCLUSIVE
                 : v->check[RP_CHECK_key].state == RP_CHECK_PASSED ? RP_VERDICT_VERIFIED : RP_VERDICT_UNKNOWN_KEY;
     v->verdict = page.failed ? RP_VERDICT_FAILED : page.incomplete && !bundle.failed ? RP_VERDICT_INCONCLUSIVE : v->bundle;
+    if (v->verdict == RP_VERDICT_INCONCLUSIVE && err->code != RP_INTERRUPTED && err->code != RP_BUG)
+        err->code = RP_UNAVAILABLE; /* one exit status, whatever kept the check from its end */
     v->run = json_incref(s.run);
     if (o->keep && v->verdict != RP_VERDICT_FAILED)
         move_kept(o->keep, &s);

@@ -43,7 +43,7 @@ static void as_address(const char *text)
 static void as_join(const json_t *join)
 {
     struct rp_err err = {0};
-    struct rp_member members[2] = {{0}};
+    struct rp_job_member members[2] = {{0}};
     struct rp_join j = {.own = 0, .members = 2, .member = members, .lead = 1};
     if (rp_join_check(join, 2, &err) < 0) {
         must_be_refusal(&err);
@@ -68,7 +68,7 @@ static void as_join(const json_t *join)
 static void as_world(const json_t *world)
 {
     struct rp_err err = {0};
-    struct rp_member members[2] = {{0}};
+    struct rp_job_member members[2] = {{0}};
     struct rp_join j = {.own = 1, .members = 2, .member = members};
     char who[200];
     if (rp_join_parse_world(&j, world, &err) < 0)

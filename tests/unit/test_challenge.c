@@ -135,17 +135,23 @@ TEST(draws_reach_every_part)
         CHECK(count[i] > 140 && count[i] < 260, "part %d was drawn %d times of 1000", i, count[i]);
 }
 
-/* An honest run that answers a challenge of that moment; "1000": its only root is the last one. */
-static void answer(struct fx *x, const char *at)
+/* Before the run: a challenge of that moment by that key, and seeds that follow from it; "1000": the only root is the last one. */
+static void accept_challenge(struct fx *x, const char *by, const char *at)
 {
     struct rp_err err;
-    make_challenge(&x->challenge, "lab", at);
+    char print[RP_FINGERPRINT_SIZE];
+    make_challenge(&x->challenge, by, at);
     struct rp_challenge c = read_challenge(&x->challenge);
     FX_SET(x, "evidence.state_root_every=1000");
-    char print[RP_FINGERPRINT_SIZE];
     FX_KEY *k = fx_key("signer");
     rp_key_fingerprint(k, print);
     CHECK(rp_recipe_challenge(&x->recipe, c.nonce, print, &err) == 0, "%s", err.msg);
+}
+
+/* An honest run that answers a challenge of that moment. */
+static void answer(struct fx *x, const char *at)
+{
+    accept_challenge(x, "lab", at);
     fx_compute(x);
 }
 
@@ -218,16 +224,17 @@ TEST(a_challenge_by_the_signer_bounds_nothing)
     RP_VERIFICATION v = {0};
     struct rp_err err = {0};
     FX(x);
-    make_challenge(&x.challenge, "signer", "2026-09-21T14:13:00Z");
-    struct rp_challenge c = read_challenge(&x.challenge);
-    FX_SET(&x, "evidence.state_root_every=1000");
-    CHECK(rp_recipe_challenge(&x.recipe, c.nonce, c.by, &err) == 0, "%s", err.msg);
+    accept_challenge(&x, "signer", "2026-09-21T14:13:00Z");
     fx_compute(&x);
     fx_seal(&x, "signer", "sealed");
     FX_KEY *k = fx_key("signer");
     CHECK(rp_trust_add("alice", NULL, k, &err) == 0, "%s", err.msg);
     RP_FREE char *path = fx_path("sealed");
     CHECK(rp_verify(&v, path, &(struct rp_verify_opts){0}, &err) == 0 && v.timed.rate == 0, "%s", err.msg);
+    CHECK(v.check[RP_CHECK_challenge].state == RP_CHECK_NOTE, "%s", v.check[RP_CHECK_challenge].text);
+    rp_verification_fini(&v);
+    struct rp_challenge c = read_challenge(&x.challenge); /* given with --challenge, by a verifier who got it from the signer */
+    CHECK(rp_verify(&v, path, &(struct rp_verify_opts){.challenge = &c}, &err) == 0 && v.timed.rate == 0, "%s", err.msg);
     CHECK(v.check[RP_CHECK_challenge].state == RP_CHECK_NOTE, "%s", v.check[RP_CHECK_challenge].text);
     CHECK(rp_trust_remove("alice", &err) == 0, "%s", err.msg);
 }
@@ -246,13 +253,8 @@ TEST(only_steps_up_to_the_last_root_count)
 {
     struct rp_err err;
     FX(x);
-    make_challenge(&x.challenge, "lab", "2026-09-21T14:13:00Z");
+    accept_challenge(&x, "lab", "2026-09-21T14:13:00Z");
     struct rp_challenge c = read_challenge(&x.challenge);
-    FX_SET(&x, "evidence.state_root_every=1000");
-    char print[RP_FINGERPRINT_SIZE];
-    FX_KEY *k = fx_key("signer");
-    rp_key_fingerprint(k, print);
-    CHECK(rp_recipe_challenge(&x.recipe, c.nonce, print, &err) == 0, "%s", err.msg);
     rp_buf_fini(&x.steps);
     fx_records_until(&x.steps, 1, 3, 2, 5);
     CHECK(fx_documents(&x, "incomplete", "interrupted", &err) == 0, "%s", err.msg);

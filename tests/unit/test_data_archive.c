@@ -77,6 +77,8 @@ static const char *make(const char *file, const char *format, const char *filter
     return put_file(file, bytes.data, bytes.size);
 }
 
+static struct rp_buf listed; /* of the last unpack() */
+
 static int unpack(const char *path, const char *dir, const struct rp_archive_limits *limits)
 {
     struct stat st;
@@ -87,7 +89,8 @@ static int unpack(const char *path, const char *dir, const struct rp_archive_lim
     tree_remove(dir);
     mkdir(dir, 0755);
     err = (struct rp_err){0};
-    return rp_archive_unpack(&s, dir, limits, &err);
+    rp_buf_fini(&listed);
+    return rp_archive_unpack(&s, dir, limits, &listed, &err);
 }
 
 static int same_file(const char *path, const char *text)
@@ -349,6 +352,7 @@ TEST(a_directory_that_cannot_be_entered_is_io)
     const struct member m = {"a", 0, "x", 0, 0, 0};
     const char *path = make("ok.tar", "pax", NULL, &m, 1);
     RP_FD fd = open(path, O_RDONLY);
+    RP_BUF list = {0};
     struct rp_archive_source s = {.name = path, .fd = fd, .size = 10240};
-    CHECK(rp_archive_unpack(&s, scratch("nowhere"), NULL, &err) < 0 && err.code == RP_IO, "%s", err.msg);
+    CHECK(rp_archive_unpack(&s, scratch("nowhere"), NULL, &list, &err) < 0 && err.code == RP_IO, "%s", err.msg);
 }

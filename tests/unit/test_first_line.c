@@ -78,6 +78,33 @@ TEST(a_policy_does_not_pass_the_first_line_in_silence)
     judge("line3.zst", "max_attempts_before: 0\nchecks: {ledger: passed}", NULL, RP_CHECK_PASSED);
 }
 
+/* A run of line 5; its ledger begins at 2026-11-21T06:27:54Z. */
+static void make_late(const char *file, const char *made)
+{
+    json_t *is = entry(5, HEAD);
+    RP_JSON *more = json_pack("{s:s, s:s}", "key_made", made, "key_made_known_from", "creation");
+    json_object_update(is, more);
+    make_bundle(file, is);
+}
+
+TEST(a_ledger_that_begins_long_after_its_key_is_a_note_at_every_line)
+{
+    static const struct {
+        const char *made;
+        int late;
+    } cases[] = {{"2026-11-21T06:27:54Z", 0}, {"2026-11-20T06:27:55Z", 0}, {"2026-11-20T06:27:54Z", 1}, {"2025-11-20T06:27:54Z", 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct shown s;
+        make_late("late.zst", cases[i].made);
+        show(&s, "late.zst", NULL, NULL);
+        CHECK(s.v.check[RP_CHECK_ledger].state == (cases[i].late ? RP_CHECK_NOTE : RP_CHECK_PASSED), "%s", s.v.check[RP_CHECK_ledger].text);
+        SAID(s.v.check[RP_CHECK_ledger].text);
+        shown_fini(&s);
+        judge("late.zst", "in_ledger: true\nmax_attempts_before: 0", NULL, cases[i].late ? RP_CHECK_NOTE : RP_CHECK_PASSED);
+        judge("late.zst", "checks: {ledger: passed}", NULL, cases[i].late ? RP_CHECK_FAILED : RP_CHECK_PASSED);
+    }
+}
+
 /* As `verify` keeps it. */
 static void remember(const char *record, const struct rp_verification *v)
 {

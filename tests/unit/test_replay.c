@@ -3,19 +3,35 @@
 #include "tests/unit/bundle_fixture.h"
 
 #include "data/store.h"
+#include "report/agreement.h"
 #include "data/synthetic/make.h"
 #include "train/safetensors.h"
 #include "worker/worker.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <sys/wait.h>
 
 #define STEPS 3
+
+#define BALLAST "RP_TEST_BALLAST" /* in the environment: MiB that the worker takes besides what it needs */
+
+static void take_ballast(void)
+{
+    const char *text = getenv(BALLAST);
+    size_t size = (text ? strtoul(text, NULL, 10) : 0) << 20;
+    void *ballast = size ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : NULL;
+    if (size && ballast != MAP_FAILED)
+        memset(ballast, 1, size);
+}
 
 /* Replay starts this same program again as its worker. */
 __attribute__((constructor)) static void worker(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], RP_WORKER_ARG) == 0)
-        exit(rp_worker_main(RP_PROCESS_FD));
+    if (argc != 2 || strcmp(argv[1], RP_WORKER_ARG) != 0)
+        return;
+    take_ballast();
+    exit(rp_worker_main(RP_PROCESS_FD));
 }
 
 static const char yaml[] = "model: {vocab_size: 2048, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, "
@@ -25,6 +41,8 @@ static const char yaml[] = "model: {vocab_size: 2048, hidden_size: 16, num_hidde
                            "evidence: {state_root_every: 2}\n"
                            "run: {threads: 1}\n"
                            "measure: {warmup_steps: 1, timed_steps: 2, repeats: 1}\n";
+
+static const char *root_key; /* of the runs of work(): NULL, or as of a replication */
 
 struct real {
     struct rp_recipe recipe;
@@ -40,7 +58,7 @@ static json_t *work(struct rp_recipe *r, const char *data, int64_t steps, const 
     json_t *done = NULL;
     if (rp_recipe_set(r, "run.save", save, RP_FROM_COMMAND_LINE, err) < 0)
         return NULL;
-    struct rp_job job = {.recipe = r, .backend = &rp_backend_cpu, .data = (char *)data, .batch = 2, .steps = steps};
+    struct rp_job job = {.recipe = r, .backend = &rp_backend_cpu, .data = (char *)data, .batch = 2, .steps = steps, .root_key = root_key};
     RP_JSON *body = rp_job_encode(&job);
     if (rp_worker_start(&w, body, err) < 0)
         return NULL;
@@ -323,6 +341,58 @@ TEST(attacks_on_the_patience_of_a_verifier)
     o.limit_ns = 0;
     o.limit_bytes = 1 << 20;
     CHECK(replay_with(&r, x->run, x->steps.data, &o, &err) < 0 && err.code == RP_UNAVAILABLE && !worker, "too large: %s", err.msg);
+}
+
+TEST(a_worker_that_takes_more_than_the_limit_is_ended)
+{
+    struct real *x = real();
+    struct rp_replay_result r;
+    struct rp_err err = {0};
+    struct rp_replay_opts o = {.steps = STEPS, .data = x->data, .threads = 1, .limit_bytes = (uint64_t)400 << 20};
+    CHECK(replay_with(&r, x->run, x->steps.data, &o, &err) == 0 && r.steps == STEPS, "without ballast: %s", err.msg);
+    setenv(BALLAST, "800", 1);
+    CHECK(replay_with(&r, x->run, x->steps.data, &o, &err) < 0 && err.code == RP_UNAVAILABLE && strstr(err.msg, "--replay-limit"), "%s", err.msg);
+    CHECK(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "the worker is still there");
+    o.limit_bytes = (uint64_t)4 << 30;
+    CHECK(replay_with(&r, x->run, x->steps.data, &o, &err) == 0 && r.steps == STEPS, "within a larger limit: %s", err.msg);
+    unsetenv(BALLAST);
+}
+
+/* Roots that a replicator cannot copy: each counts where it was recomputed, and what comes after the replayed steps does not. */
+TEST(keyed_roots_count_as_far_as_they_were_replayed)
+{
+    static const char signer[] = "SHA256:" FX_ROOT, other[] = "SHA256:ff" FX_ROOT;
+    struct real *x = real();
+    struct rp_replay_result r;
+    struct rp_err err = {0};
+    char key[RP_SHA256_HEX];
+    RP_BUF steps = {0};
+    RP_JSON *run = json_deep_copy(x->run);
+    json_object_set_new(run, "replicates", json_pack("{s:s}", "statement", FX_ROOT));
+    rp_agreement_key(key, signer, FX_ROOT);
+    root_key = key;
+    RP_JSON *done = work(&x->recipe, x->data, 0, "", &steps, &err);
+    root_key = NULL;
+    CHECK(done, "%s", err.msg);
+    struct rp_replay_opts o = {.steps = STEPS, .data = x->data, .threads = 1, .signer = signer};
+    CHECK(replay_with(&r, run, steps.data, &o, &err) == 0 && !r.diverged && r.keyed == 2, "%s: %lld keyed roots", err.msg, (long long)r.keyed);
+    o.steps = 1; /* before the first root */
+    CHECK(replay_with(&r, run, steps.data, &o, &err) == 0 && !r.diverged && r.keyed == 0, "%s: %lld keyed roots", err.msg, (long long)r.keyed);
+    o.steps = STEPS;
+    o.signer = other;
+    CHECK(replay_with(&r, run, steps.data, &o, &err) == 0 && r.diverged && strcmp(r.quantity, "keyed_root") == 0 && r.step == -1,
+          "for another key: step %lld", (long long)r.step);
+
+    o.signer = signer; /* the last one is made up */
+    char *last = NULL;
+    for (char *p = steps.data; (p = strstr(p, "\"keyed_root\":\"")); p++)
+        last = p + strlen("\"keyed_root\":\"");
+    *last = *last == '0' ? '1' : '0';
+    o.steps = STEPS - 1;
+    CHECK(replay_with(&r, run, steps.data, &o, &err) == 0 && !r.diverged && r.keyed == 1, "%s: %lld keyed roots", err.msg, (long long)r.keyed);
+    o.steps = STEPS;
+    CHECK(replay_with(&r, run, steps.data, &o, &err) == 0 && r.diverged && strcmp(r.quantity, "keyed_root") == 0 && r.step == STEPS - 1,
+          "step %lld, %s", (long long)r.step, r.quantity);
 }
 
 TEST(the_memory_of_a_process_is_what_it_wrote_to)

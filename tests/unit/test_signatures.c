@@ -8,28 +8,6 @@
 #include "sign/statement.h"
 #include "sign/trust.h"
 
-static struct fx x;
-
-/* Sealed by "author", opened again. */
-static void begin(struct rp_bundle *b)
-{
-    struct rp_err err;
-    RP_FREE char *path = fx_path("sealed");
-    fx_init(&x);
-    fx_seal(&x, "author", "sealed");
-    CHECK(rp_bundle_open(b, path, &err) == 0, "%s", err.msg);
-}
-
-static void finish(struct rp_bundle *b)
-{
-    struct rp_err err;
-    RP_BUF file = {0};
-    RP_FREE char *path = fx_path("signed");
-    CHECK(rp_bundle_pack(b, &file, &err) == 0 && rp_write_file(path, file.data, file.size, 0644, &err) == 0, "%s", err.msg);
-    rp_bundle_fini(b);
-    fx_fini(&x);
-}
-
 static struct rp_countersignature word(const char *role)
 {
     struct rp_countersignature c = {.at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0", .note = "looked at \xc3\xa9verything"};
@@ -106,11 +84,11 @@ TEST(every_signature_is_listed_and_the_authors_key_decides)
     fx_dir();
     fingerprint("author", author);
     fingerprint("bob", bob);
-    begin(&b);
+    begin_amended(&b);
     countersign(&b, 0, "bob", "reviewer");
     countersign(&b, 1, "carol", "author"); /* may claim what she likes */
     countersign(&b, 2, "bob", "replicator");
-    finish(&b);
+    finish_amended(&b, "signed");
     accept("signed", NULL, RP_VERDICT_UNKNOWN_KEY);
     accept("signed", author, RP_VERDICT_VERIFIED);
     expect("signed", bob, RP_VERDICT_FAILED, RP_CHECK_key, RP_SIGNATURE);
@@ -131,14 +109,14 @@ TEST(every_signature_is_listed_and_the_authors_key_decides)
     accept("signed", NULL, RP_VERDICT_VERIFIED);
     accept("signed", "bob", RP_VERDICT_VERIFIED);
     CHECK(rp_trust_remove("alice", &err) == 0 && rp_trust_remove("bob", &err) == 0, "%s", err.msg);
-    begin(&b);
-    finish(&b);
+    begin_amended(&b);
+    finish_amended(&b, "signed");
     expect_state_of("signed", RP_CHECK_countersignatures, RP_CHECK_PASSED);
 }
 
 static void signed_wrong(struct rp_bundle *b, enum rp_code code)
 {
-    finish(b);
+    finish_amended(b, "signed");
     expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_countersignatures, code);
 }
 
@@ -167,7 +145,7 @@ static json_t *honest(const struct rp_bundle *b)
 static void refused_with(const char *path, json_t *value, enum rp_code code)
 {
     struct rp_bundle b;
-    begin(&b);
+    begin_amended(&b);
     json_t *j = honest(&b);
     if (value)
         set_path(j, path, value);
@@ -175,7 +153,7 @@ static void refused_with(const char *path, json_t *value, enum rp_code code)
     if (value) {
         signed_wrong(&b, code);
     } else {
-        finish(&b);
+        finish_amended(&b, "signed");
         accept("signed", NULL, RP_VERDICT_UNKNOWN_KEY);
     }
 }
@@ -209,22 +187,20 @@ TEST(signatures_that_do_not_hold_fail_the_bundle)
 {
     struct rp_bundle b;
     RP_BUF copy = {0};
-    begin(&b); /* the number 0 steps/rank0.telemetry.jsonl */
+    begin_amended(&b); /* the number 0 steps/rank0.telemetry.jsonl */
     countersign(&b, 1, "bob", "reviewer");
     signed_wrong(&b, RP_MALFORMED);
-    begin(&b); /* no key beside it */
+    begin_amended(&b); /* no key beside it */
     countersign(&b, 0, "bob", "reviewer");
     rp_buf_add(&copy, rp_bundle_find(&b, "signatures/0.dsse.json")->bytes.data, rp_bundle_find(&b, "signatures/0.dsse.json")->bytes.size);
     rp_bundle_fini(&b);
-    fx_fini(&x);
-    begin(&b);
+    begin_amended(&b);
     fx_add(&b, "signatures/0.dsse.json", copy.data, copy.size);
     signed_wrong(&b, RP_MALFORMED);
-    begin(&b); /* somebody else's key beside it */
+    begin_amended(&b); /* somebody else's key beside it */
     put(&b, 0, copy.data, copy.size, "carol");
     signed_wrong(&b, RP_SIGNATURE);
-    begin(&b); /* one that was made for another bundle: the fixture's records differ then */
-    rp_bundle_fini(&b);
+    FX(x); /* one that was made for another bundle: the fixture's records differ then */
     x.recipe.source.data[3] ^= 1;
     fx_seal(&x, "author", "sealed");
     RP_FREE char *path = fx_path("sealed");
@@ -232,14 +208,14 @@ TEST(signatures_that_do_not_hold_fail_the_bundle)
     CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
     put(&b, 0, copy.data, copy.size, "bob");
     signed_wrong(&b, RP_MISMATCH);
-    begin(&b);
+    begin_amended(&b);
     countersign(&b, 0, "bob", "reviewer");
     countersign(&b, 1, "bob", "reviewer");
     signed_wrong(&b, RP_MALFORMED);
-    begin(&b);
+    begin_amended(&b);
     countersign(&b, 0, "author", "reviewer");
     signed_wrong(&b, RP_MALFORMED);
-    begin(&b);
+    begin_amended(&b);
     for (int i = 0; i <= RP_COUNTERSIGN_MAX; i++)
         put(&b, i, "x", 1, "bob");
     signed_wrong(&b, RP_MALFORMED);
@@ -295,7 +271,7 @@ static void with_forms(const struct form *sig, const struct form *minisig)
     char hex[RP_SHA256_HEX];
     RP_BUF payload = {0}, envelope = {0};
     FX_KEY *k = fx_key("author");
-    begin(&b);
+    begin_amended(&b);
     for (int i = 0; i < b.n; i++)
         if (strncmp(b.member[i].name, "SHA256SUMS.", 11) != 0 && strcmp(b.member[i].name, "statement.dsse.json") != 0)
             fx_add(&bent, b.member[i].name, b.member[i].bytes.data, b.member[i].bytes.size);
@@ -306,12 +282,12 @@ static void with_forms(const struct form *sig, const struct form *minisig)
     const struct rp_buf *run = &rp_bundle_find(&b, "run.json")->bytes;
     rp_sha256_hex(hex, run->data, run->size);
     int n = rp_bundle_subjects(&bent, subject);
-    RP_JSON *statement = rp_statement(subject, n, rp_statement_predicate(x.run, hex));
+    RP_JSON *doc = rp_json_parse(run->data, run->size, "run.json", &err), *statement = rp_statement(subject, n, rp_statement_predicate(doc, hex));
     rp_json_write(&payload, statement);
     CHECK(rp_dsse_seal(&envelope, payload.data, payload.size, k, &err) == 0, "%s", err.msg);
     fx_add(&bent, "statement.dsse.json", envelope.data, envelope.size);
     rp_bundle_fini(&b);
-    finish(&bent);
+    finish_amended(&bent, "signed");
 }
 
 TEST(both_forms_are_by_the_key_that_signed_the_statement)

@@ -7,27 +7,6 @@
 #define AFTER (1790000000 + 7200ll) /* the run of the fixture, and the clock of whoever runs this, are earlier and later */
 #define SECOND 1000000000ll
 
-static struct fx x;
-
-static void begin(struct rp_bundle *b)
-{
-    struct rp_err err;
-    RP_FREE char *path = fx_path("sealed");
-    fx_init(&x);
-    fx_seal(&x, "author", "sealed");
-    CHECK(rp_bundle_open(b, path, &err) == 0, "%s", err.msg);
-}
-
-static void finish(struct rp_bundle *b)
-{
-    struct rp_err err;
-    RP_BUF file = {0};
-    RP_FREE char *path = fx_path("stamped");
-    CHECK(rp_bundle_pack(b, &file, &err) == 0 && rp_write_file(path, file.data, file.size, 0644, &err) == 0, "%s", err.msg);
-    rp_bundle_fini(b);
-    fx_fini(&x);
-}
-
 static void make_authority(struct tsa *t)
 {
     tsa_make(t, (struct tsa_kind){.key = "EC", .until = 3650 * TSA_DAY});
@@ -92,11 +71,11 @@ TEST(the_earliest_verified_stamp_counts)
     make_authority(&one);
     make_authority(&two);
     make_authority(&none);
-    begin(&b);
+    begin_amended(&b);
     put_stamp(&b, 0, &one, (struct tsa_stamp){.time = AFTER + 60, .accuracy_s = 2});
     put_stamp(&b, 1, &one, (struct tsa_stamp){.time = AFTER + 30, .accuracy_s = 3, .accuracy_ms = 500});
     put_stamp(&b, 2, &two, (struct tsa_stamp){.time = AFTER});
-    finish(&b);
+    finish_amended(&b, "stamped");
     RP_TSA_CA *ca = ca_of(&one), *other = ca_of(&none);
 
     verify_with(&v, ca, RP_CHECK_NOTE, RP_OK); /* the third is by another authority */
@@ -129,8 +108,8 @@ TEST(a_bundle_without_stamps)
     struct rp_verification v;
     TSA t = {0};
     make_authority(&t);
-    begin(&b);
-    finish(&b);
+    begin_amended(&b);
+    finish_amended(&b, "stamped");
     RP_TSA_CA *ca = ca_of(&t);
     verify_with(&v, NULL, RP_CHECK_SKIPPED, RP_OK);
     CHECK(!v.timestamps && v.stamped_ns == 0);
@@ -143,7 +122,7 @@ TEST(a_bundle_without_stamps)
 static void refuse_bundle(struct rp_bundle *b, const struct rp_tsa_ca *ca, enum rp_code code)
 {
     struct rp_verification v;
-    finish(b);
+    finish_amended(b, "stamped");
     verify_with(&v, ca, RP_CHECK_FAILED, code);
     CHECK(v.stamped_ns == 0);
     rp_verification_fini(&v);
@@ -159,31 +138,31 @@ TEST(stamps_that_do_not_belong_are_refused)
     make_authority(&t);
     RP_TSA_CA *ca = ca_of(&t);
 
-    begin(&b); /* about another member */
+    begin_amended(&b); /* about another member */
     stamp(&foreign, &t, &rp_bundle_find(&b, "run.json")->bytes, (struct tsa_stamp){0});
     put(&b, 0, &foreign);
     refuse_bundle(&b, ca, RP_MISMATCH);
 
-    begin(&b); /* next to a good one */
+    begin_amended(&b); /* next to a good one */
     put_stamp(&b, 0, &t, (struct tsa_stamp){0});
     put(&b, 1, &foreign);
     refuse_bundle(&b, ca, RP_MISMATCH);
 
-    begin(&b); /* a number left out */
+    begin_amended(&b); /* a number left out */
     put_stamp(&b, 1, &t, (struct tsa_stamp){0});
     refuse_bundle(&b, ca, RP_MALFORMED);
 
-    begin(&b);
+    begin_amended(&b);
     fx_add(&b, "timestamps/0.tsr", "", 0);
     refuse_bundle(&b, ca, RP_MALFORMED);
 
-    begin(&b); /* the signature */
+    begin_amended(&b); /* the signature */
     stamp(&good, &t, &rp_bundle_find(&b, "statement.dsse.json")->bytes, (struct tsa_stamp){0});
     good.data[good.size - 3] = (char)(good.data[good.size - 3] ^ 1);
     put(&b, 0, &good);
     refuse_bundle(&b, ca, RP_SIGNATURE);
 
-    begin(&b);
+    begin_amended(&b);
     for (int i = 0; i <= RP_TIMESTAMP_MAX; i++)
         put_stamp(&b, i, &t, (struct tsa_stamp){0});
     refuse_bundle(&b, ca, RP_MALFORMED);
@@ -197,9 +176,9 @@ TEST(a_run_that_ended_after_its_stamp_is_refused)
     TSA t = {0};
     make_authority(&t);
     RP_TSA_CA *ca = ca_of(&t);
-    begin(&b);
+    begin_amended(&b);
     put_stamp(&b, 0, &t, (struct tsa_stamp){.time = AFTER - 3 * TSA_DAY});
-    finish(&b);
+    finish_amended(&b, "stamped");
     verify_with(&v, ca, RP_CHECK_PASSED, RP_MISMATCH);
     CHECK(v.check[RP_CHECK_time].state == RP_CHECK_FAILED);
     SAID(v.check[RP_CHECK_time].text);

@@ -118,3 +118,23 @@ static __attribute__((unused)) void bend(struct rp_buf *out, const struct rp_buf
     rp_buf_puts(out, is);
     rp_buf_puts(out, at + strlen(was));
 }
+
+/* A bundle sealed by "author", open for members that are added after sealing. */
+static __attribute__((unused)) void begin_amended(struct rp_bundle *b)
+{
+    struct rp_err err;
+    RP_FREE char *path = fx_path("sealed");
+    FX(x);
+    fx_seal(&x, "author", "sealed");
+    CHECK(rp_bundle_open(b, path, &err) == 0, "%s", err.msg);
+}
+
+/* That bundle as fx_path(file). */
+static __attribute__((unused)) void finish_amended(struct rp_bundle *b, const char *file)
+{
+    struct rp_err err;
+    RP_BUF bytes = {0};
+    RP_FREE char *path = fx_path(file);
+    CHECK(rp_bundle_pack(b, &bytes, &err) == 0 && rp_write_file(path, bytes.data, bytes.size, 0644, &err) == 0, "%s", err.msg);
+    rp_bundle_fini(b);
+}

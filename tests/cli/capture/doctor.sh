@@ -59,7 +59,16 @@ is output stop
 # one of several processes: no run, and no attempt in the ledger
 exit_of 7 env RANK=3 LOCAL_RANK=3 WORLD_SIZE=8 "$REPRO" doctor --json
 is launcher stop
-exit_of 0 env SLURM_NTASKS=8 SLURM_PROCID=0 "$REPRO" doctor --json # a script under sbatch
+key=$("$REPRO" launch key)
+exit_of 0 env RANK=3 LOCAL_RANK=3 WORLD_SIZE=8 REPRO_JOB_KEY="$key" "$REPRO" doctor --json
+is launcher note
+exit_of 0 env SLURM_JOB_ID=1 SLURM_NTASKS=8 SLURM_PROCID=0 "$REPRO" doctor --json # a script under sbatch
+is launcher note
+exit_of 7 env SLURM_JOB_ID=1 SLURM_NTASKS=8 SLURM_PROCID=0 REPRO_JOB_KEY="$key" "$REPRO" doctor --json # that means several
+is launcher stop
+exit_of 7 env OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 PMI_RANK=1 PMI_SIZE=2 "$REPRO" doctor --json
+is launcher stop
+exit_of 0 env SLURM_NTASKS=8 SLURM_PROCID=0 "$REPRO" doctor --json
 is launcher ''
 exit_of 0 env PMI_RANK=x PMI_SIZE=2 "$REPRO" doctor --json
 is launcher ''

@@ -74,6 +74,14 @@ for kind in EC OPENSSH; do
     exit_of 4 env REPRO_KEY=other.pem "$REPRO" run bert_tiny_fp32
     words
 done
+: >"$XDG_CONFIG_HOME/repro/trust/empty.pem"
+exit_of 4 "$REPRO" verify none.repro.tar.zst --trust empty
+words
+rm "$XDG_CONFIG_HOME/repro/trust/empty.pem"
+exit_of 4 "$REPRO" verify none.repro.tar.zst --trust ./empty.pem
+words
+exit_of 2 env HOME=home XDG_CONFIG_HOME= "$REPRO" key show
+words
 # a file that is no key hides no other
 echo rubbish >"$XDG_CONFIG_HOME/repro/trust/mallory.pem"
 exit_of 0 "$REPRO" key trust

@@ -5,6 +5,8 @@ need strace
 mkdir in
 awk 'BEGIN { for (i = 0; i < 3000; i++) { f = "in/" i; print i >f; close(f) } }'
 tar -cf many.tar in
+exit_of 0 strace -f -qq -o every "$REPRO" data unpack many.tar --store counted
+[ "$(wc -l <every)" -lt 13500 ] || fail "$(wc -l <every) system calls for 3,000 files"
 exit_of 0 strace -f -qq -e trace=fsync,fdatasync,syncfs -o calls "$REPRO" data unpack many.tar
 [ "$(grep -c 'fsync\|fdatasync' calls)" -lt 200 ] || fail "$(grep -c sync calls) calls for 3,000 files"
 grep -q 'syncfs(.*= 0' calls || fail "nothing flushed the files"
@@ -12,6 +14,17 @@ unpacked=$(cat out.txt)
 [ "$(find "$unpacked" -type f | wc -l)" = 3001 ] || fail "files are missing" # and the list of them
 (cd "$unpacked" && sha256sum -c .repro-files >/dev/null) || fail "not these files"
 exit_of 0 "$REPRO" data unpack many.tar # again: checked
+mkdir sparse sparse/a sparse/a/b
+truncate -s 3M sparse/a/holes
+for at in 0 70000 2500000; do printf here | dd of=sparse/a/holes bs=1 seek=$at conv=notrunc status=none; done
+truncate -s 200k sparse/a/zeros
+: >sparse/a/b/empty
+ln -s ../holes sparse/a/b/link
+tar -S -cf sparse.tar sparse
+exit_of 0 "$REPRO" data unpack sparse.tar
+diff -r sparse "$(cat out.txt)/sparse" || fail "other files"
+(cd "$(cat out.txt)" && sha256sum -c .repro-files >/dev/null && grep -q '^# link sparse/a/b/link -> ../holes$' .repro-files) || fail "another list"
+exit_of 0 "$REPRO" data check # which lists what exists
 echo other >"$unpacked/in/7"
 exit_of 5 "$REPRO" data unpack many.tar
 rm -r "$unpacked"

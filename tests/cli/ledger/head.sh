@@ -28,3 +28,9 @@ words
 : >empty.txt
 exit_of 4 "$REPRO" ledger check --head empty.txt
 exit_of 3 "$REPRO" ledger check --head none.txt
+for of in check list head export; do
+    exit_of 2 "$REPRO" ledger $of c.zst
+done
+words
+exit_of 0 "$REPRO" ledger list
+words out.txt sealed

@@ -28,6 +28,12 @@ same_verdict a.html
 exit_of 0 "$REPRO" report "$bundle" -o trusted.html --trust key.pem
 same_verdict trusted.html --trust key.pem
 cmp -s a.html trusted.html && fail "whom one trusts makes no difference"
+[ "$(tail -n 1 out.txt)" = trusted.html ] || fail "the file is not named"
+if command -v script >found.txt; then # on a terminal
+    exit_of 2 script -qec "'$REPRO' report '$bundle'" typescript </dev/null
+    exit_of 0 script -qec "'$REPRO' report '$bundle' --format md" typescript </dev/null
+    says_in '# ' out.txt
+fi
 "$REPRO" report "$bundle" >again.html
 cmp -s a.html again.html || fail "made again it is another page"
 [ "$(grep -c '^repro [a-z]* bert_tiny_fp32-[0-9TZ]*.repro.tar.zst' a.html)" = 4 ] || fail "commands that do not name the bundle"
@@ -45,7 +51,7 @@ rate=$("$REPRO" verify "$bundle" 2>verify.err | sed -n 's|^\([0-9.]*\) sequences
 sed "s/>$rate</>42.12</" a.html >bent.html
 row FAILED --report bent.html
 grep -q "'42.12' for run.json#/results/throughput/value" out.txt || fail "the changed figure is not named"
-[ "$status" = 5 ] && [ "$(tail -n 1 out.txt)" = FAILED ] || fail "a bent page passes: status $status"
+[ "$status" = 5 ] && [ "$(tail -n 1 out.txt)" = "FAILED: report_file" ] || fail "a bent page passes: status $status"
 grep -q "^$rate sequences/s" out.txt && grep -q "^signed by SHA256:" out.txt || fail "a bad page takes away what the bundle says"
 exit_of 5 "$REPRO" verify "$bundle" --report bent.html --json
 says_in '"bundle_verdict": "verified-unknown-key"' out.txt
@@ -65,11 +71,11 @@ sed "s/$rate/42.12/" a.md >bent.md
 row FAILED --report bent.md
 # A bundle that fails: its checks in the box, the status of verify, and no figure; beside it the others are whole.
 exit_of 4 "$REPRO" report longer.repro.tar.zst -o failed.html
-says_in '<h2>FAILED</h2>' failed.html
+says_in '<h2>FAILED: container</h2>' failed.html
 grep -q '<data ' failed.html && fail "figures of a bundle that failed"
 row FAILED --report failed.html
 exit_of 4 "$REPRO" report "$bundle" longer.repro.tar.zst -o both.html
-says_in "FAILED</h2>" both.html
+says_in "FAILED: container</h2>" both.html
 ! grep -q '<h2>[^<]*longer' both.html || fail "a bundle that failed is named by its file"
 row passed --report both.html
 # Several bundles are compared when all of them are named.

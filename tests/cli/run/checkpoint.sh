@@ -36,7 +36,7 @@ refused() { # STATUS OPTION...
     [ ! -e never.zst ] || fail "a bundle was sealed: $*"
     [ "$(entries)" = "$before" ] || fail "the ledger has an entry: $*"
 }
-refused 2 --init made --set model.hidden_dropout_prob=0.25
+refused 4 --init made --set model.hidden_dropout_prob=0.25
 refused 4 --init made/model.safetensors --set model.num_hidden_layers=1
 refused 4 --init made/config.json
 refused 3 --init .

@@ -117,6 +117,12 @@ says 'timestamps/1.tsr'
 exit_of 0 env TSA_CA=both.pem sh one/verify.sh a.repro.tar.zst me.pem
 [ "$(grep -c '^OK time-stamped' out.txt)" = 2 ] || fail "verify.sh: not two"
 exit_of 1 env TSA_CA=rsa.root.pem sh one/verify.sh a.repro.tar.zst me.pem
+for unreadable in none.pem a.repro.tar.zst .; do # no finding about the bundle
+    exit_of 1 env TSA_CA=$unreadable sh one/verify.sh a.repro.tar.zst me.pem
+    says "TSA_CA: '$unreadable'"
+    exit_of 1 sh one/verify.sh a.repro.tar.zst $unreadable
+    says "'$unreadable'"
+done
 
 # what is not attached, and changes nothing
 sum=$(sha256sum <a.repro.tar.zst)
@@ -171,6 +177,8 @@ words
 exit_of 0 "$REPRO" timestamp attach other.repro.tar.zst other.tsr
 exit_of 0 "$REPRO" verify other.repro.tar.zst --tsa-ca rsa.root.pem
 exit_of 6 "$REPRO" verify other.repro.tar.zst --tsa-ca ec.root.pem
+words
+exit_of 6 "$REPRO" verify other.repro.tar.zst --tsa-ca rsa.pem # the authority's own certificate instead of its root's
 words
 mkdir moved
 tar --zstd -xf other.repro.tar.zst -C moved

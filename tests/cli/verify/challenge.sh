@@ -17,6 +17,9 @@ later() { # SECONDS after the challenge was made
 exit_of 2 "$REPRO" run bert_tiny_fp32 --challenge c1 --set seed.data=7 -o no.repro.tar.zst
 words
 exit_of 4 "$REPRO" run bert_tiny_fp32 --challenge key.txt -o no.repro.tar.zst
+: >empty
+exit_of 4 "$REPRO" run bert_tiny_fp32 --challenge empty -o no.repro.tar.zst
+words
 jq --arg payload "$(jq -r .payload c1 | base64 -d | sed 's/for a test/for a toast/' | base64 -w 0)" '.payload = $payload' c1 >changed
 exit_of 6 "$REPRO" run bert_tiny_fp32 --challenge changed -o no.repro.tar.zst
 [ ! -e no.repro.tar.zst ] || fail "a refused challenge left a bundle"
@@ -29,6 +32,7 @@ four_steps() { # FILE OPTION...
 }
 four_steps a.repro.tar.zst --challenge c1
 four_steps plain.repro.tar.zst
+while [ "$(date +%s)" -le "$(stat -c %Z a.repro.tar.zst)" ]; do sleep 0.1; done # times are whole seconds
 "$REPRO" challenge new -o c2 --key theirs.pem -q # after the bundle came
 for seed in init data dropout; do
     "$REPRO" inspect a.repro.tar.zst run.json | jq -r --arg key "seed.$seed" '"\($key) \(.recipe[$key].origin)"'
@@ -55,11 +59,20 @@ exit_of 2 "$REPRO" verify a.repro.tar.zst --challenge c1 --received "$(later 999
 exit_of 2 "$REPRO" verify a.repro.tar.zst --challenge c1 --received yesterday
 exit_of 2 "$REPRO" verify a.repro.tar.zst --received file
 exit_of 0 "$REPRO" verify a.repro.tar.zst --challenge c1 --received file
+cp a.repro.tar.zst kept.repro.tar.zst
+touch -d "$(later -3600)" kept.repro.tar.zst # as cp -p and tar keep a time: the file cannot have come before its change time
+exit_of 0 "$REPRO" verify --json kept.repro.tar.zst --challenge c1 --received file
+jq -e --arg changed "$(date -u -d "@$(stat -c %Z kept.repro.tar.zst)" +%Y-%m-%dT%H:%M:%SZ)" '.timed.not_after >= $changed' out.txt >answer.txt ||
+    fail "not the change time: $(jq -c .timed out.txt)"
 
 # A part that is drawn: its state is handed over, and another state is refused.
 exit_of 0 "$REPRO" challenge draw --json a.repro.tar.zst --draw c2
 from=$(jq .from out.txt) steps=$(jq .steps out.txt)
 [ "$steps" = 1 ] && [ "$from" -le 3 ] || fail "drew $from:$steps"
+exit_of 0 "$REPRO" challenge draw a.repro.tar.zst --draw c2
+{ [ "$(cat out.txt)" = "$from:$steps" ] && grep -q 'verify .*--draw' err.txt; } || fail "no remedy beside $(cat out.txt): $(cat err.txt)"
+exit_of 0 "$REPRO" challenge draw a.repro.tar.zst --draw c2 -q
+[ ! -s err.txt ] || fail "-q: $(cat err.txt)"
 exit_of 0 "$REPRO" challenge answer a.repro.tar.zst --draw c2 -o state
 mkfifo pipe
 exit_of 2 "$REPRO" challenge answer a.repro.tar.zst --draw c2 -o pipe
@@ -68,9 +81,14 @@ exit_of 2 "$REPRO" challenge answer a.repro.tar.zst --draw c2 -o state
 init=
 [ "$from" = 0 ] || init="--init state"
 # shellcheck disable=SC2086 # no words, or two
-exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1 --draw c2 $init
+exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1 --received file --draw c2 $init
 level timed
 level computed
+cp out.txt drawn.txt
+# shellcheck disable=SC2086 # when it came is only the prover's word: a known draw and a bundle that is dated back
+exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1 --draw c2 $init
+level timed
+mv drawn.txt out.txt
 [ "$(jq .replay.from out.txt)" = "$from" ] || fail "another part was replayed"
 printf 'levels: [consistent, computed, timed]\n' >mine.yaml
 # What a value draws that was there before the bundle is an ordinary replay.
@@ -78,12 +96,14 @@ exit_of 0 "$REPRO" challenge answer a.repro.tar.zst --draw early -o early.state
 early=
 [ ! -e early.state ] || early="--init early.state"
 # shellcheck disable=SC2086
-exit_of 5 "$REPRO" verify a.repro.tar.zst --challenge c1 --draw early $early --policy mine.yaml
+exit_of 5 "$REPRO" verify a.repro.tar.zst --challenge c1 --received file --draw early $early --policy mine.yaml
 # shellcheck disable=SC2086
-exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1 --draw early $early
+exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1 --received file --draw early $early
 level timed
 # shellcheck disable=SC2086
-exit_of 0 "$REPRO" verify a.repro.tar.zst --challenge c1 --draw c2 $init --policy mine.yaml
+exit_of 0 "$REPRO" verify a.repro.tar.zst --challenge c1 --received file --draw c2 $init --policy mine.yaml
+# shellcheck disable=SC2086
+exit_of 5 "$REPRO" verify a.repro.tar.zst --challenge c1 --draw c2 $init --policy mine.yaml
 exit_of 5 "$REPRO" verify a.repro.tar.zst --challenge c1 --policy mine.yaml
 exit_of 5 "$REPRO" verify a.repro.tar.zst --challenge c1 --replay 1 --policy mine.yaml # the first steps are what a cheat would compute
 exit_of 2 "$REPRO" verify a.repro.tar.zst --draw c2 --replay 1
@@ -110,3 +130,18 @@ four_steps d.repro.tar.zst --challenge c1 --set model.initializer_range=0
 exit_of 0 "$REPRO" verify --json d.repro.tar.zst --challenge c1 --replay 4
 level timed
 jq -e '.levels.timed.text | contains("model.initializer_range")' out.txt >/dev/null || fail "the setting is not named"
+
+# A challenge and a draw by the signer's own key, handed to the verifier: they are the signer's clock.
+"$REPRO" challenge new -o own -q
+four_steps e.repro.tar.zst --challenge own
+while [ "$(date +%s)" -le "$(stat -c %Z e.repro.tar.zst)" ]; do sleep 0.1; done
+"$REPRO" challenge new -o own2 -q
+exit_of 0 "$REPRO" verify --json e.repro.tar.zst --challenge own --received file --replay 4
+level timed
+jq -e '.timed == null' out.txt >answer.txt || fail "a bound by the signer's own challenge"
+exit_of 0 "$REPRO" challenge answer a.repro.tar.zst --draw own2 -o own.state
+own=
+[ ! -e own.state ] || own="--init own.state"
+# shellcheck disable=SC2086
+exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1 --received file --draw own2 $own
+level timed

@@ -1,0 +1,53 @@
+#!/bin/sh
+# launch without a launcher: every form is printed and, where it is a script, parses; keys; options that are refused.
+. "$TOP/tests/common.inc"
+"$REPRO" help launch >help.txt
+kinds=$(sed -n 's/^ *\([a-z0-9-]*\): .*/\1/p' help.txt)
+[ "$(echo "$kinds" | wc -w)" -ge 12 ] || { cat help.txt >&2; fail "the help lists only '$kinds'"; }
+for kind in $kinds; do
+    exit_of 0 "$REPRO" launch "$kind" --image i --nodes 3 --ranks-per-node 4 --name job --recipe gpt/DP_8x1x1_16_1536x16
+    mv out.txt form.txt
+    grep -q gpt/DP_8x1x1_16_1536x16 form.txt || fail "$kind has no recipe"
+    case $(head -c 2 form.txt) in '#!') sh -n form.txt || fail "$kind is no script" ;; esac
+    exit_of 0 "$REPRO" launch "$kind" --image i --nodes 3 --ranks-per-node 4 --name job --recipe gpt/DP_8x1x1_16_1536x16 --json
+    jq -j .text out.txt | cmp - form.txt || fail "$kind as JSON"
+done
+exit_of 0 "$REPRO" launch key
+grep -Eqx '[0-9a-f]{64}' out.txt || fail "a key"
+mv out.txt one.txt
+exit_of 0 "$REPRO" launch key --json
+jq -re .key out.txt | grep -Eqx '[0-9a-f]{64}' || fail "a key as JSON"
+[ "$(jq -r .key out.txt)" != "$(cat one.txt)" ] || fail "the same key twice"
+for args in "pbs" "srun --name A" "srun --gpus-per-node x" "k8s-jobset" "srun --nodes 0" "whoami --node-rank x" "whoami --node-rank 0" "whoami --launcher srun" \
+    "whoami --launcher pbs"; do
+    # shellcheck disable=SC2086 # several words
+    exit_of 2 "$REPRO" launch $args
+    words
+done
+
+# A process whose variables are set by hand.
+exit_of 0 "$REPRO" launch whoami --json
+jq -e '.kind == "alone" and .key == null' out.txt >answer.txt || fail "alone"
+exit_of 0 env RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 REPRO_JOB_KEY="$(cat one.txt)" "$REPRO" launch whoami
+cat out.txt
+exit_of 2 env RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 "$REPRO" launch whoami --meet
+words
+exit_of 2 env OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 PMI_RANK=0 PMI_SIZE=2 "$REPRO" launch whoami
+words
+exit_of 4 env REPRO_JOB_KEY=0123 "$REPRO" launch whoami
+words
+# Two processes without a launcher, the key in a file and on standard input; the leader ends if nobody comes.
+umask 077
+"$REPRO" launch key >key
+"$REPRO" launch whoami --meet --json --nodes 2 --node-rank 0 --ranks-per-node 2 --join 127.0.0.1 --port 61399 --job-key key >lead.txt &
+exit_of 0 "$REPRO" launch whoami --meet --json --nodes 2 --node-rank 1 --ranks-per-node 3 --join 127.0.0.1:61399 --job-key - <key
+wait $!
+jq -e '.world == 5 and .first_rank == 2 and .local_rank == 2 and .kind == "nodes"' out.txt >answer.txt || { cat out.txt >&2; fail "the member"; }
+jq -e '.world == 5 and .first_rank == 0' lead.txt >answer.txt || { cat lead.txt >&2; fail "the leader"; }
+exit_of 7 "$REPRO" launch whoami --meet --nodes 2 --node-rank 0 --join 127.0.0.1:61399 --job-key key --join-timeout 1 -q
+words
+exit_of 7 "$REPRO" launch whoami --meet --nodes 2 --node-rank 1 --join 127.0.0.1:61399 --job-key key --join-timeout 1 -q
+words
+chmod 644 key
+exit_of 2 "$REPRO" launch whoami --job-key key
+words
