@@ -61,6 +61,7 @@ struct rp_command {
     const struct rp_opt *opts;
     size_t opts_size;
     int (*run)(struct rp_cli *cli, struct rp_err *err); /* 0, or -1 with *err (printed by rp_cli_main); NULL: a group */
+    const char *more, *more_are; /* options from that one on are only in `repro help COMMAND`, and --help calls them so; NULL: none */
 };
 
 extern const struct rp_command *const rp_commands[]; /* ended by NULL; subcommands follow their group */

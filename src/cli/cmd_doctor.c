@@ -99,8 +99,8 @@ static int goes_back(void)
 static char *describe_place(const struct rp_launch *l)
 {
     RP_FREE char *of = l->size ? rp_asprintf(" of %" PRId64, l->size) : rp_strdup("");
-    return rp_asprintf("process %" PRId64 "%s, started by %s (%s%s%s)", l->rank, of, l->name, l->rank_variable, *l->size_variable ? ", " : "",
-                       l->size_variable);
+    return rp_asprintf("process %" PRId64 "%s, started by %s (%s%s%s)", l->rank, of, l->name, l->rank_variable,
+                       *l->size_variable ? ", " : "", l->size_variable);
 }
 
 static void try_launcher(json_t *here)

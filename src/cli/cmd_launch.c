@@ -56,7 +56,8 @@ static int exchange_words(struct rp_join *j, struct rp_err *err)
     RP_JSON *hello = json_pack("{s:i}", "from", j->own);
     if (!lead && rp_join_send(j, 0, RP_FRAME_HELLO, hello, err) < 0)
         return -1;
-    for (const uint64_t until = rp_now_ns() + ANSWER_MS * 1000000ull; heard < (lead ? j->members - 1 : j->members > 1) && rp_now_ns() < until;) {
+    for (const uint64_t until = rp_now_ns() + ANSWER_MS * 1000000ull;
+         heard < (lead ? j->members - 1 : j->members > 1) && rp_now_ns() < until;) {
         enum rp_frame type;
         RP_JSON *body = NULL;
         got = rp_join_next(j, 200, &member, &type, &body, err);
@@ -108,11 +109,12 @@ static void print_whoami(const struct rp_joining *j, const json_t *result)
     else if (l->size)
         rp_buf_printf(&text, "process %" PRId64 " of %" PRId64 ", started by %s (%s)", l->rank, l->size, l->name, l->rank_variable);
     else
-        rp_buf_printf(&text, "process %" PRId64 ", started by %s (%s), which gives the number of processes later", l->rank, l->name, l->rank_variable);
+        rp_buf_printf(&text, "process %" PRId64 ", started by %s (%s), which gives the number of processes later", l->rank, l->name,
+                      l->rank_variable);
     rp_buf_printf(&text, "; key of the job: %s", j->key.source ? j->key.source : "none");
     if (json_object_get(result, "world"))
-        rp_buf_printf(&text, "; rank %lld of %lld, local rank %lld", rp_json_integer_at(result, "first_rank"), rp_json_integer_at(result, "world"),
-                      rp_json_integer_at(result, "local_rank"));
+        rp_buf_printf(&text, "; rank %lld of %lld, local rank %lld", rp_json_integer_at(result, "first_rank"),
+                      rp_json_integer_at(result, "world"), rp_json_integer_at(result, "local_rank"));
     rp_buf_printf(&text, "%s%s\n", l->note ? "\nnote: " : "", l->note ? l->note : "");
     rp_cli_print(&text);
 }
@@ -175,19 +177,23 @@ const struct rp_command rp_cmd_launch = {
 #undef FORM
         "or key, or whoami.\n"
         "\n"
-        "key prints 32 random bytes as 64 hex digits. All processes of a job need the same key, and nobody else: it authenticates and encrypts "
-        "everything that they send. It is read from --job-key-fd, --job-key, REPRO_JOB_KEY or the file that REPRO_JOB_KEY_FILE names, and is "
-        "never recorded. A key file has mode 600; a file of root in memory, as a Secret of Kubernetes is mounted, may be readable by others. "
-        "mpirun, srun and mpiexec carry the environment over the network in clear unless the site protects it: use a key file on a shared "
-        "file system where that matters.\n"
+        "key prints 32 random bytes as 64 hex digits. All processes of a job need the same key, and nobody else: it authenticates and "
+        "encrypts everything that they send. It is read from --job-key-fd, --job-key, REPRO_JOB_KEY or the file that REPRO_JOB_KEY_FILE "
+        "names, and is never recorded. A key file has mode 600; a file of root in memory, as a Secret of Kubernetes is mounted, may be "
+        "readable by others. mpirun, srun and mpiexec carry the environment over the network in clear unless the site protects it: use "
+        "a key file on a shared file system where that matters.\n"
         "\n"
-        "whoami shows which of several processes this one is, and by which variables. Started in the place of 'repro run', with --meet, it "
-        "joins the other processes and shows what they agreed on: ranks, hosts and the offsets of their clocks. Launchers, in the order in "
-        "which they win: Open MPI 4 and 5, torchrun, MPICH and Intel MPI, srun, PyTorchJob, Kubeflow Trainer, JobSet, Indexed Job. Two that "
-        "disagree are refused; --launcher chooses one. Without any, give --nodes, --node-rank and --join.\n"
+        "whoami shows which of several processes this one is, and by which variables. Started in the place of 'repro run', with --meet, "
+        "it joins the other processes and shows what they agreed on: ranks, hosts and the offsets of their clocks. Two launchers that "
+        "disagree are refused; --launcher chooses one. Without any, give --nodes, --node-rank and --join. Launchers, in the order in "
+        "which they win:\n"
+#define LAUNCHER(row, id, name, ...) "  " id " (" name ")\n"
+#define LAUNCHER_ALSO(...)
+#include "launch/launchers.def"
+#undef LAUNCHER
         "\n"
-        "Rank 0 listens on --port, else on the port of --join, else on 61440 + N % 4096, where N follows from the job's id; under mpiexec of "
-        "MPICH on any port. The others find it by --join, else as the launcher offers.\n"
+        "Rank 0 listens on --port, else on the port of --join, else on 61440 + N % 4096, where N follows from the job's id; under "
+        "mpiexec of MPICH on any port. The others find it by --join, else as the launcher offers.\n"
         "\n"
         "Examples:\n"
         "  repro launch sbatch --nodes 4 --recipe bert_fp32 > job.sh && sbatch job.sh\n"

@@ -711,10 +711,18 @@ const struct rp_command rp_cmd_run = {
         "RECIPE is a path with or without .yaml, or the name of an embedded recipe ('repro recipes' lists them). Any other name is "
         "reported as a missing file (exit status 3). The last line of standard output is the path of the bundle.\n"
         "\n"
-        "A run has one rank so far. Started as one of several processes by mpirun, mpiexec, srun or torchrun it is refused.\n"
+        "Ranks: --ranks N trains with N processes on this machine, each on its part of the processors. Started by mpirun, mpiexec, srun, torchrun, "
+        "in a Kubernetes Job or with --nodes, --node-rank and --join, each process is a rank, or brings --ranks-per-node of them; 'repro launch' "
+        "prints scripts and manifests for each. All processes need the key of the job in REPRO_JOB_KEY ('repro launch key' makes one): without it "
+        "nothing listens or connects. Process 0 captures all hosts, collects the records of every rank and seals one bundle. The bits are those of "
+        "one rank, whatever the number of ranks, their layout and hosts; so 'verify --replay' replays any of these runs on one rank. Ranks divide "
+        "the micro-batches of a step (train.accumulation_steps * parallel.data of them), the tensors of gpt (a divisor of parallel.tensor) and its "
+        "layers; --layout DxTxP says how, by default as the recipe's degrees if the number of ranks allows it. A rank that crashes, hangs "
+        "(run.hang_seconds) or loses its network ends the run on all hosts; the bundle is marked failed and names it. REPRO_HOST=NAME makes "
+        "processes of one machine count as different hosts, to try that out.\n"
         "\n"
-        "--plan plans for one rank, also on GPUs of 16, 32, 80 and 141 GB, without one. A recipe with degrees of parallelism above 1 runs "
-        "on one rank, which computes the arithmetic of all, with the same bits; its speed is that of one. For each thread that decodes "
+        "--plan plans for one rank, also on GPUs of 16, 32, 80 and 141 GB, without one. A recipe with degrees of parallelism above the number of "
+        "ranks has the arithmetic of all of them, with the same bits; its speed is that of the ranks that ran. For each thread that decodes "
         "images the plan has room for one of 2000 x 1500 pixels in a single scan; progressive images need up to 3 bytes a pixel more.\n"
         "\n"
         "--challenge takes a file of 'repro challenge new' from whoever doubts the result, or a public value (a drand round, a pulse of the "
@@ -744,5 +752,7 @@ const struct rp_command rp_cmd_run = {
         "  repro run gpt/DP_8x1x1_16_1536x16 --plan\n",
     .opts = rp_run_opt_table,
     .opts_size = sizeof(struct rp_run_opts),
+    .more = "launcher",
+    .more_are = "options for jobs of several processes",
     .run = cmd_run,
 };

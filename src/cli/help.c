@@ -139,10 +139,16 @@ static void put_command_lines(struct rp_buf *out, const struct rp_command *group
             rp_buf_printf(out, "  %-*s%s\n", (int)column, (*c)->name, (*c)->summary);
 }
 
+/* The options from here on are only in `repro help COMMAND`. */
+static int is_first_of_more(const struct rp_command *c, const struct rp_opt *o)
+{
+    return c->more && strcmp(o->name, c->more) == 0;
+}
+
 static int count_options(const struct rp_command *c)
 {
     int n = 0;
-    for (const struct rp_opt *o = c->opts; o && o->name; o++)
+    for (const struct rp_opt *o = c->opts; o && o->name && !is_first_of_more(c, o); o++)
         n += *o->name != 0;
     return n;
 }
@@ -152,7 +158,7 @@ void rp_help_screen(struct rp_buf *out, const struct rp_command *c)
     put_usage(out, c);
     put_sentence(out, c->summary);
     rp_buf_puts(out, count_options(c) > SCREEN_OPTIONS ? "" : "\n");
-    for (const struct rp_opt *o = c->opts; o && o->name; o++) {
+    for (const struct rp_opt *o = c->opts; o && o->name && !is_first_of_more(c, o); o++) {
         if (!*o->name)
             continue;
         RP_FREE char *name = option_name(o);
@@ -160,7 +166,10 @@ void rp_help_screen(struct rp_buf *out, const struct rp_command *c)
         rp_buf_printf(out, "  %-*s  %.*s\n", SCREEN_COLUMN - 4, name, end ? (int)(end - o->help) : (int)strlen(o->help), o->help);
     }
     put_command_lines(out, c);
-    rp_buf_printf(out, "\nAlso --json, -q/--quiet, -h/--help. Explanation and examples: repro help %s\n", c->name);
+    if (c->more_are)
+        rp_buf_printf(out, "\nAlso --json, -q/--quiet, -h/--help, and %s: repro help %s\n", c->more_are, c->name);
+    else
+        rp_buf_printf(out, "\nAlso --json, -q/--quiet, -h/--help. Explanation and examples: repro help %s\n", c->name);
 }
 
 void rp_help_command(struct rp_buf *out, const struct rp_command *c)

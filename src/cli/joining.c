@@ -32,8 +32,15 @@ int rp_joining_open(struct rp_joining *j, const struct rp_joining_opts *o, int r
 {
     const struct rp_rendezvous_opts r = {.join = o->join, .port = o->port};
     const uint64_t deadline = rp_now_ns() + (uint64_t)(o->timeout ? o->timeout : TIMEOUT_S) * 1000000000u;
-    const struct rp_join_opts opts = {.launch = &j->launch, .where = &j->where, .key = &j->key, .ranks = ranks, .facts = facts, .about = about,
-                                      .deadline = deadline, .waiting = show_waiting, .waiting_arg = meter,
+    const struct rp_join_opts opts = {.launch = &j->launch,
+                                      .where = &j->where,
+                                      .key = &j->key,
+                                      .ranks = ranks,
+                                      .facts = facts,
+                                      .about = about,
+                                      .deadline = deadline,
+                                      .waiting = show_waiting,
+                                      .waiting_arg = meter,
                                       .machine = getenv("REPRO_HOST")};
     if (j->launch.size != 1 && !j->key.source)
         return rp_join_open(&j->join, &opts, err); /* fails and names the remedy, before anybody is asked for an address */

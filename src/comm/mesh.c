@@ -294,6 +294,14 @@ void rp_mesh_stats(const struct rp_comm *c, struct rp_mesh_stats *out)
 {
     const struct rp_mesh *m = (const struct rp_mesh *)c;
     *out = m->stats;
-    RP_FORMAT(out->text, "shared memory with %d ranks, encrypted with %d, %d of these on this host; %d strangers refused", out->rings,
-              out->channels, out->refused_rings, out->strangers);
+    size_t n = 0;
+    *out->text = 0;
+    const struct {
+        int count;
+        const char *words;
+    } parts[] = {{out->rings, "ranks by shared memory"}, {out->channels, "by TLS"}, {out->refused_rings, "of these on this host"},
+                 {out->strangers, "strangers refused"}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].count && n < sizeof out->text - 48)
+            n += (size_t)snprintf(out->text + n, sizeof out->text - n, "%s%d %s", n ? ", " : "", parts[i].count, parts[i].words);
 }

@@ -32,8 +32,8 @@ int rp_address_parse(struct rp_address *a, const char *text, struct rp_err *err)
         n = (size_t)(colon - text);
     }
     *a = (struct rp_address){.port = 0};
-    if (n == 0 || n > RP_ADDRESS_HOST || (*text == '[' && !bracket) || rp_plain_size(host, n, 0) != n || memchr(host, ' ', n) || colon == text ||
-        (colon && (rp_parse_count(colon + 1, &port) < 0 || port < 1 || port > 65535)))
+    if (n == 0 || n > RP_ADDRESS_HOST || (*text == '[' && !bracket) || rp_plain_size(host, n, 0) != n || memchr(host, ' ', n) ||
+        colon == text || (colon && (rp_parse_count(colon + 1, &port) < 0 || port < 1 || port > 65535)))
         return rp_fail(err, RP_USAGE, "'%s' is not an address: expected HOST, HOST:PORT or [IPv6]:PORT", rp_excerpt(shown, text));
     memcpy(a->host, host, n);
     a->port = (int)port;
@@ -147,7 +147,7 @@ static int bind_all(int *port, int loopback)
     }
     if (failed || listen(fd, BACKLOG) < 0)
         return -1;
-    struct sockaddr_storage got;
+    struct sockaddr_storage got = {0};
     socklen_t n = sizeof got;
     if (getsockname(fd, (struct sockaddr *)&got, &n) < 0)
         return -1;

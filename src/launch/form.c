@@ -28,8 +28,10 @@ static int check_text(const char *option, const char *text, const char *allowed,
 static int check_opts(const struct rp_form_opts *o, struct rp_err *err)
 {
     char shown[72];
-    if (!*o->name || strlen(o->name) > NAME_MAX_SIZE || *o->name == '-' || o->name[strspn(o->name, ALPHANUMERIC "-")] || rp_ends_with(o->name, "-"))
-        return rp_fail(err, RP_USAGE, "--name '%s': expected at most %d lower-case letters, digits and hyphens", rp_excerpt(shown, o->name), NAME_MAX_SIZE);
+    if (!*o->name || strlen(o->name) > NAME_MAX_SIZE || *o->name == '-' || o->name[strspn(o->name, ALPHANUMERIC "-")] ||
+        rp_ends_with(o->name, "-"))
+        return rp_fail(err, RP_USAGE, "--name '%s': expected at most %d lower-case letters, digits and hyphens", rp_excerpt(shown, o->name),
+                       NAME_MAX_SIZE);
     if (check_text("recipe", o->recipe, ALPHANUMERIC "ABCDEFGHIJKLMNOPQRSTUVWXYZ._/+-", err) < 0)
         return -1;
     return o->image ? check_text("image", o->image, ALPHANUMERIC "ABCDEFGHIJKLMNOPQRSTUVWXYZ._/:@#+-", err) : 0;
@@ -40,7 +42,11 @@ static void put_value(struct rp_buf *out, const char *name, size_t n, const stru
     const struct {
         const char *name;
         long value;
-    } numbers[] = {{"NODES", o->nodes}, {"RANKS", o->ranks_per_node}, {"TOTAL", o->nodes * o->ranks_per_node}, {"OTHERS", o->nodes - 1}, {"GPUS", o->gpus_per_node}};
+    } numbers[] = {{"NODES", o->nodes},
+                   {"RANKS", o->ranks_per_node},
+                   {"TOTAL", o->nodes * o->ranks_per_node},
+                   {"OTHERS", o->nodes - 1},
+                   {"GPUS", o->gpus_per_node}};
     const char *image = o->image ? o->image : "";
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strlen(numbers[i].name) == n && memcmp(numbers[i].name, name, n) == 0)
@@ -50,7 +56,8 @@ static void put_value(struct rp_buf *out, const char *name, size_t n, const stru
     if (n == 5 && memcmp(name, "IMAGE", n) == 0)
         rp_buf_puts(out, image);
     if (n == 3 && memcmp(name, "URI", n) == 0) /* a file is taken as it is */
-        rp_buf_printf(out, "%s%s", strstr(image, "://") || *image == '/' || *image == '.' || rp_ends_with(image, ".sif") ? "" : "docker://", image);
+        rp_buf_printf(out, "%s%s", strstr(image, "://") || *image == '/' || *image == '.' || rp_ends_with(image, ".sif") ? "" : "docker://",
+                      image);
     if (n == 6 && memcmp(name, "RECIPE", n) == 0)
         rp_buf_puts(out, o->recipe);
 }

@@ -337,8 +337,8 @@ static int open_links(struct rp_join *j, const struct rp_join_opts *o, json_t *o
     if (rp_join_clocks(j, CLOCK_ROUNDS, CLOCK_MS, err) < 0)
         return -1;
     if (count_clocks_error(j))
-        return rp_fail(err, RP_UNAVAILABLE, "%llu processes joined and then did not answer within %d s", (unsigned long long)count_clocks_error(j),
-                       CLOCK_MS / 1000);
+        return rp_fail(err, RP_UNAVAILABLE, "%llu processes joined and then did not answer within %d s",
+                       (unsigned long long)count_clocks_error(j), CLOCK_MS / 1000);
     RP_JSON *world = rp_join_world_json(j);
     return rp_join_broadcast(j, RP_FRAME_WORLD, world, err);
 }

@@ -1,18 +1,18 @@
 /* The processes of a job as one: they join, agree, and exchange control messages until the end.
  *
- * What:    rank 0's process leads: the others connect to it and to nobody else here (tensors travel over comm/). Each brings one rank, or all
- *          ranks of its node. The leader compares what has to be equal, numbers hosts and ranks, measures the clocks, and then carries
- *          messages, a heartbeat, and the news that somebody is gone.
- * Flow:    launcher.h, rendezvous.h, job_key.h -> rp_join_open() -> rp_join_send(), rp_join_next() ... -> rp_join_close(). Channels are TLS 1.3
- *          with the key of the job (comm/channel.h, purpose "control"), messages are frames (process/process.h).
+ * What:    rank 0's process leads: the others connect to it and to nobody else here (tensors travel over comm/). Each brings one rank,
+ *          or all ranks of its node. The leader compares what has to be equal, numbers hosts and ranks, measures the clocks, and then
+ *          carries messages, a heartbeat, and the news that somebody is gone.
+ * Flow:    launcher.h, rendezvous.h, job_key.h -> rp_join_open() -> rp_join_send(), rp_join_next() ... -> rp_join_close(). Channels are
+ *          TLS 1.3 with the key of the job (comm/channel.h, purpose "control"), messages are frames (process/process.h).
  * Owner:   struct rp_join owns channels and members; rp_join_fini() closes without a word, as a crash would.
- * Extend:  a quantity that has to be equal everywhere is a member of opts.facts, something the leader should know one of opts.about: neither
- *          needs code here. A new message is a row of RP_FRAMES.
+ * Extend:  a quantity that has to be equal everywhere is a member of opts.facts, something the leader should know one of opts.about:
+ *          neither needs code here. A new message is a row of RP_FRAMES.
  *
- * The calls are for one thread, and one of them has to be called every second: heartbeats are sent and answered inside. A process from which
- * nothing came for 8 s is taken for dead, as is one whose connection ends without a farewell: rp_join_next() fails with RP_UNAVAILABLE,
- * naming ranks, host and address, and the leader has told everybody else by then. After any failure only rp_join_abort() and
- * rp_join_fini() are of use.
+ * The calls are for one thread, and one of them has to be called every second: heartbeats are sent and answered inside. A process from
+ * which nothing came for 8 s is taken for dead, as is one whose connection ends without a farewell: rp_join_next() fails with
+ * RP_UNAVAILABLE, naming ranks, host and address, and the leader has told everybody else by then. After any failure only rp_join_abort()
+ * and rp_join_fini() are of use.
  *
  * JOIN  {"protocol", "index", "size", "ranks", "host", "place", "name", "addresses": [...], "facts": {name: text}, "about": {...}}
  * WORLD {"members": [{"index", "first_rank", "ranks", "host", "place", "local_rank", "name", "address", "addresses", "about", "clock"}]}
@@ -80,8 +80,8 @@ struct rp_join_opts {
     const char *machine;    /* for tests of several hosts: what identifies this one; NULL: its boot id and network */
 };
 
-/* Leads if launch->rank is 0, else follows. Everybody succeeds, or everybody that could be reached fails with the same message: RP_MISMATCH if
- * they differ, RP_USAGE if ranks or sizes do, RP_UNAVAILABLE if somebody is missing. A launch of one process has no connections. */
+/* Leads if launch->rank is 0, else follows. Everybody succeeds, or everybody that could be reached fails with the same message: RP_MISMATCH
+ * if they differ, RP_USAGE if ranks or sizes do, RP_UNAVAILABLE if somebody is missing. A launch of one process has no connections. */
 int rp_join_open(struct rp_join *j, const struct rp_join_opts *o, struct rp_err *err) rp_must_check;
 
 /* To one process (members: only 0) or to all others. Returns before it has arrived; a body has at most RP_FRAME_MAX bytes. */

@@ -90,8 +90,10 @@ static struct rp_channel *reach_leader(struct follow *s, struct rp_err *err)
         const uint64_t now = rp_now_ns();
         RP_FORMAT(line, "looking for rank 0, which %s leads to: %s", s->o->where->source, s->last.msg);
         if (s->refused_ns && now - s->refused_ns > 5ull * REFUSED_NS)
-            return rp_fail_null(err, s->last.code, "rank 0, or what is found in its place, refuses this process: %s; do all processes have the same key, "
-                                "and is the port free for this job?", s->last.msg);
+            return rp_fail_null(err, s->last.code,
+                                "rank 0, or what is found in its place, refuses this process: %s; do all processes have the same key, "
+                                "and is the port free for this job?",
+                                s->last.msg);
         if (now >= s->o->deadline)
             return rp_fail_null(err, RP_UNAVAILABLE, "rank 0 was not reached in time, by %s: %s", s->o->where->source, s->last.msg);
         if (say(s, line, err) < 0)
@@ -103,8 +105,8 @@ static struct rp_channel *reach_leader(struct follow *s, struct rp_err *err)
 
 static int answer_clock(const struct rp_join *j, struct rp_join_link *l, const json_t *body, struct rp_err *err)
 {
-    RP_JSON *answer = json_pack("{s:I, s:I, s:I}", "id", (json_int_t)rp_json_integer_at(body, "id"), "wall", (json_int_t)j->wall(), "monotonic",
-                                (json_int_t)rp_now_ns());
+    RP_JSON *answer = json_pack("{s:I, s:I, s:I}", "id", (json_int_t)rp_json_integer_at(body, "id"), "wall", (json_int_t)j->wall(),
+                                "monotonic", (json_int_t)rp_now_ns());
     return rp_join_link_send(l, RP_FRAME_CLOCK, answer, err);
 }
 

@@ -193,8 +193,8 @@ static int compare_facts(const struct newcomer *c, const json_t *own, const char
             char a[72], b[72], what[72];
             const char *left = rp_json_text_at(theirs, name), *right = rp_json_text_at(mine, name);
             if (strcmp(left, right) != 0)
-                return rp_fail(err, RP_MISMATCH, "the processes of the job differ in %s: %s has '%s', rank 0 '%s'", rp_excerpt(what, name), who,
-                               rp_excerpt(a, left), rp_excerpt(b, right));
+                return rp_fail(err, RP_MISMATCH, "the processes of the job differ in %s: %s has '%s', rank 0 '%s'", rp_excerpt(what, name),
+                               who, rp_excerpt(a, left), rp_excerpt(b, right));
         }
     }
     return 0;
@@ -203,7 +203,8 @@ static int compare_facts(const struct newcomer *c, const json_t *own, const char
 static void describe_newcomer(const struct newcomer *c, char out[200])
 {
     char name[72];
-    snprintf(out, 200, "process %lld (%s, %s)", (long long)index_of(c), rp_excerpt(name, rp_json_text_at(c->join, "name")), c->link.address);
+    snprintf(out, 200, "process %lld (%s, %s)", (long long)index_of(c), rp_excerpt(name, rp_json_text_at(c->join, "name")),
+             c->link.address);
 }
 
 /* Each is checked by itself, against the leader, and against the others of the same number. */
@@ -225,8 +226,8 @@ static int judge_all(const struct lead *s, const json_t *own, struct rp_err *err
         if (index == 0 || by_index[index]) {
             if (index)
                 describe_newcomer(&s->all[by_index[index] - 1], other);
-            return rp_fail(err, RP_USAGE, "two processes have number %lld: %s and %s; were two jobs started with one key?", (long long)index, who,
-                           index ? other : "the one that leads");
+            return rp_fail(err, RP_USAGE, "two processes have number %lld: %s and %s; were two jobs started with one key?",
+                           (long long)index, who, index ? other : "the one that leads");
         }
         by_index[index] = i + 1;
         if (compare_facts(c, own, who, err) < 0)
@@ -236,8 +237,9 @@ static int judge_all(const struct lead *s, const json_t *own, struct rp_err *err
     if (!missing)
         return 0;
     if (s->j->strangers)
-        return rp_fail(err, RP_UNAVAILABLE, "%d of %d processes did not join in time: %s; connections refused: %llu, the last one because: %s",
-                       missing, n, list, (unsigned long long)s->j->strangers, s->last.msg);
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "%d of %d processes did not join in time: %s; connections refused: %llu, the last one because: %s", missing, n, list,
+                       (unsigned long long)s->j->strangers, s->last.msg);
     return rp_fail(err, RP_UNAVAILABLE, "%d of %d processes did not join in time: %s", missing, n, list);
 }
 
@@ -278,8 +280,10 @@ static int listen_for_job(struct rp_rendezvous *r, int *port, struct rp_err *err
     *port = r->port;
     int fd = rp_address_listen(port, r->loopback, err);
     if (fd < 0 && err->sys == EADDRINUSE)
-        return rp_fail(err, RP_UNAVAILABLE, "port %d of this host, which follows from the id of the job or was given, is in use: by another job? Give every "
-                       "process the same --port N", *port);
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "port %d of this host, which follows from the id of the job or was given, is in use: by another job? Give every "
+                       "process the same --port N",
+                       *port);
     return fd;
 }
 

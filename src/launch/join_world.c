@@ -65,7 +65,8 @@ int rp_join_check(const json_t *join, int size, struct rp_err *err)
     if (rp_json_int(join, "protocol", &protocol, "JOIN", err) < 0)
         return -1;
     if (protocol != RP_JOIN_PROTOCOL)
-        return rp_fail(err, RP_MISMATCH, "a process joins with version %lld of the protocol, this program has %d: they are not the same build",
+        return rp_fail(err, RP_MISMATCH,
+                       "a process joins with version %lld of the protocol, this program has %d: they are not the same build",
                        (long long)protocol, RP_JOIN_PROTOCOL);
     if (rp_json_int(join, "index", &index, "JOIN", err) < 0 || rp_json_int(join, "size", &all, "JOIN", err) < 0 ||
         rp_json_int(join, "ranks", &ranks, "JOIN", err) < 0 || rp_json_str(join, "host", &host, "JOIN", err) < 0 ||
@@ -135,8 +136,9 @@ json_t *rp_join_to_json(const struct rp_join *j)
     json_t *all = json_array();
     for (int i = 0; i < j->members; i++) {
         const struct rp_job_member *m = &j->member[i];
-        json_array_append_new(all, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o}", "index", m->index, "first_rank", m->first_rank, "ranks", m->ranks,
-                                             "host", m->host, "place", m->place, "local_rank", m->local_rank, "clock", clock_json(&m->clock)));
+        json_array_append_new(all, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o}", "index", m->index, "first_rank", m->first_rank, "ranks",
+                                             m->ranks, "host", m->host, "place", m->place, "local_rank", m->local_rank, "clock",
+                                             clock_json(&m->clock)));
     }
     return all;
 }

@@ -21,16 +21,13 @@ enum { ROWS = sizeof rows / sizeof *rows };
 
 const char *rp_launch_ids(void)
 {
-    static char list[256]; /* written with the same bytes every time */
-    size_t used = 0;
-    for (size_t i = 0; i < ROWS; i++) {
-        size_t first = 0;
-        while (strcmp(rows[first].id, rows[i].id) != 0)
-            first++;
-        if (first == i)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? "|" : "", rows[i].id);
-    }
-    return list;
+    static const char list[] =
+#define LAUNCHER(row, id, ...) "|" id
+#define LAUNCHER_ALSO(...)
+#include "launch/launchers.def"
+#undef LAUNCHER
+        ;
+    return list + 1;
 }
 
 static int is_id(const char *text)
@@ -159,8 +156,8 @@ static int read_row(struct rp_launch *l, const struct launcher_row *r, const str
         return 0;
     int found = r->kind == RP_LAUNCH_NODES ? read_nodes(l, r, o, err) : read_ranks(l, r);
     if (found == 1 && l->kind != RP_LAUNCH_ALONE && *r->size && l->rank >= l->size)
-        return rp_fail(err, RP_USAGE, "%s, set by %s, is %" PRId64 ", expected 0 to %s - 1, which is %" PRId64, l->rank_variable, l->name, l->rank,
-                       l->size_variable, l->size - 1);
+        return rp_fail(err, RP_USAGE, "%s, set by %s, is %" PRId64 ", expected 0 to %s - 1, which is %" PRId64, l->rank_variable, l->name,
+                       l->rank, l->size_variable, l->size - 1);
     return found;
 }
 
@@ -188,8 +185,8 @@ static int compare_rows(struct rp_launch *first, const struct rp_launch *other, 
         return 0;
     }
     return rp_fail(err, RP_USAGE,
-                   "two launchers disagree: by %s of %s this is process %" PRId64 " of %" PRId64 ", by %s of %s process %" PRId64 " of %" PRId64
-                   "; choose one with --launcher %s or --launcher %s",
+                   "two launchers disagree: by %s of %s this is process %" PRId64 " of %" PRId64 ", by %s of %s process %" PRId64
+                   " of %" PRId64 "; choose one with --launcher %s or --launcher %s",
                    first->rank_variable, first->name, first->rank, first->size, other->rank_variable, other->name, other->rank, other->size,
                    first->launcher, other->launcher);
 }
@@ -203,8 +200,8 @@ static int check_batch(struct rp_launch *l, const struct rp_launch_opts *o, stru
     l->note = "the allocation has several tasks or nodes, and this is one process: srun starts one for each task";
     if (!o->several && o->nodes < 2)
         return 0;
-    return rp_fail(err, RP_USAGE, "this is one process of a batch script with %" PRId64 " tasks on %" PRId64 " nodes: start it with srun", tasks,
-                   nodes);
+    return rp_fail(err, RP_USAGE, "this is one process of a batch script with %" PRId64 " tasks on %" PRId64 " nodes: start it with srun",
+                   tasks, nodes);
 }
 
 static int from_options(struct rp_launch *l, const struct rp_launch_opts *o, struct rp_err *err)

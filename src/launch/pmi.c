@@ -119,7 +119,8 @@ static int open_inherited(struct rp_pmi *p, struct rp_err *err)
 {
     int64_t fd, rank, size;
     const char *number = getenv("PMI_FD"), *own = getenv("PMI_RANK"), *all = getenv("PMI_SIZE");
-    if (!number || !own || !all || rp_parse_count(number, &fd) < 0 || fd > 65535 || rp_parse_count(own, &rank) < 0 || rp_parse_count(all, &size) < 0)
+    if (!number || !own || !all || rp_parse_count(number, &fd) < 0 || fd > 65535 || rp_parse_count(own, &rank) < 0 ||
+        rp_parse_count(all, &size) < 0)
         return pmi_fail(p, "PMI_FD, PMI_RANK or PMI_SIZE is not as expected", err);
     if (fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
         return pmi_fail(p, "PMI_FD is not open in this process: something between mpiexec and it closed it", err);

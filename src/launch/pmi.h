@@ -6,7 +6,8 @@
  * Owner:   struct rp_pmi owns the connection; with PMI_FD that descriptor, which is closed on exec from then on.
  * Extend:  a command is a line "cmd=NAME key=value ...", answered by one line. Values have no blanks and less than 256 bytes here.
  *
- * Nothing of this is authenticated: what is learned are addresses, and whoever answers there has to prove that it has the key of the job. */
+ * Nothing of this is authenticated: what is learned are addresses, and whoever answers there has to prove that it has the key of the job.
+ */
 #pragma once
 
 #include "base/err.h"

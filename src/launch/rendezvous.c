@@ -80,7 +80,8 @@ static int first_of_nodes(struct rp_rendezvous *r, const char *variable, struct 
  * where mpirun was started on another host: rp_rendezvous_publish() notices. */
 static int hint_openmpi(struct rp_rendezvous *r, const struct rp_launch *l, struct rp_err *err)
 {
-    static const char *const uris[] = {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21", "PMIX_SERVER_URI2"};
+    static const char *const uris[] = {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21",
+                                       "PMIX_SERVER_URI2"};
     const char *hnp = getenv("OMPI_MCA_orte_hnp_uri"), *space = getenv("PMIX_NAMESPACE");
     (void)l;
     if (hnp) {
@@ -150,7 +151,8 @@ static int hint_trainer(struct rp_rendezvous *r, const struct rp_launch *l, stru
     return 0;
 }
 
-/* "JOB-3" or "SET-job-1-3", and "JOB-3.SERVICE.namespace.svc..." by /etc/hosts: the same with the numbers 0. numbers: how many there are. */
+/* "JOB-3" or "SET-job-1-3", and "JOB-3.SERVICE.namespace.svc..." by /etc/hosts: the same with the numbers 0. numbers: how many there are.
+ */
 static void add_pod(struct rp_rendezvous *r, int numbers)
 {
     struct utsname u;
@@ -218,7 +220,8 @@ static int take_options(struct rp_rendezvous *r, const struct rp_rendezvous_opts
     return 0;
 }
 
-int rp_rendezvous_find(struct rp_rendezvous *r, struct rp_launch *l, const struct rp_rendezvous_opts *o, uint64_t deadline, struct rp_err *err)
+int rp_rendezvous_find(struct rp_rendezvous *r, struct rp_launch *l, const struct rp_rendezvous_opts *o, uint64_t deadline,
+                       struct rp_err *err)
 {
     *r = (struct rp_rendezvous){.pmi = {.fd = -1}};
     const int hydra = l->launcher && strcmp(l->launcher, "mpich") == 0;
@@ -227,8 +230,10 @@ int rp_rendezvous_find(struct rp_rendezvous *r, struct rp_launch *l, const struc
             return rp_wrap(err, "no way to find rank 0 but --join HOST:PORT");
         l->size = l->size ? l->size : r->pmi.size;
         if (l->rank != r->pmi.rank || l->size != r->pmi.size)
-            return rp_fail(err, RP_USAGE, "mpiexec's process manager has this as process %" PRId64 " of %" PRId64 ", the variables as %" PRId64
-                           " of %" PRId64, r->pmi.rank, r->pmi.size, l->rank, l->size);
+            return rp_fail(err, RP_USAGE,
+                           "mpiexec's process manager has this as process %" PRId64 " of %" PRId64 ", the variables as %" PRId64
+                           " of %" PRId64,
+                           r->pmi.rank, r->pmi.size, l->rank, l->size);
     }
     if (l->row < 0)
         set_job(r, "options", "options", number_of("options"));
@@ -242,7 +247,8 @@ int rp_rendezvous_find(struct rp_rendezvous *r, struct rp_launch *l, const struc
     if (take_options(r, o, err) < 0)
         return -1;
     if (!r->hosts && r->pmi.fd < 0)
-        return rp_fail(err, RP_USAGE, "nothing tells the address of rank 0 (%s): give every process --join HOST:PORT", l->name ? l->name : "no launcher");
+        return rp_fail(err, RP_USAGE, "nothing tells the address of rank 0 (%s): give every process --join HOST:PORT",
+                       l->name ? l->name : "no launcher");
     return 0;
 }
 
@@ -258,8 +264,10 @@ static int check_hosts(const struct rp_rendezvous *r, struct rp_err *err)
     }
     if (!known) /* names of Kubernetes resolve late */
         return 0;
-    return rp_fail(err, RP_USAGE, "rank 0 is not on host %s, where %s leads the other processes: give every process --join HOST:PORT with the host of rank 0",
-                   r->host[0].host, r->source);
+    return rp_fail(
+        err, RP_USAGE,
+        "rank 0 is not on host %s, where %s leads the other processes: give every process --join HOST:PORT with the host of rank 0",
+        r->host[0].host, r->source);
 }
 
 int rp_rendezvous_publish(struct rp_rendezvous *r, int port, uint64_t deadline, struct rp_err *err)

@@ -37,7 +37,7 @@
     X(RP_FRAME_SPEED, "speed")       /* parent to repro-gpu: {"device", "seconds"}: VALUES likewise, the rows of backend/speed.h */ \
     X(RP_FRAME_LISTEN, "listen") /* a worker that is one of several ranks: the port where others reach it */                        \
     X(RP_FRAME_PEERS, "peers")   /* parent, to all ranks: where each of them is */                                                  \
-    X(RP_FRAME_TELEMETRY, "telemetry") /* repro-gpu while it trains: one line of steps/rank0.telemetry.jsonl, or {"reason"}: why none come */ \
+    X(RP_FRAME_TELEMETRY, "telemetry") /* repro-gpu while it trains: one line of steps/rank0.telemetry.jsonl, or {"reason"}: why none come */\
     /* between the processes of a job, launch/join.c */                                                                \
     X(RP_FRAME_JOIN, "join")       /* member: who it is and what it brings */                                          \
     X(RP_FRAME_WORLD, "world")     /* leader: all members */                                                           \

@@ -87,6 +87,18 @@ static void put_ceilings(struct rp_buf *out, const json_t *run)
          "GEMM ceiling: {/ceilings/achieved/formula p}.\n\n");
 }
 
+/* Of a run of several. */
+static void put_ranks(struct rp_buf *out, const json_t *run)
+{
+    if (rp_run_ranks(run) < 2)
+        return;
+    fill(out, run,
+         "## Ranks\n\n{/world/ranks d0} ranks on {/world/nodes d0} nodes: {/world/data d0} x {/world/tensor d0} x {/world/pipeline d0} (data x "
+         "tensor x pipeline). Samples are those of all; times are those of rank {/world/slowest d0}, whose timed steps took longest by its own "
+         "clock.\n\n");
+    put_table(out, run, rp_table_ranks);
+}
+
 /* The keys of an object in name order; free the array. */
 static const char **sorted_keys(const json_t *node, size_t *n)
 {
@@ -205,6 +217,7 @@ int rp_report_md(struct rp_buf *out, const struct rp_report_source *from, struct
     put_heading(out, run);
     put_headline(out, run);
     put_table(out, run, rp_table_windows);
+    put_ranks(out, run);
     put_replication(out, run);
     rp_buf_puts(out, "## Figures\n\n");
     put_table(out, run, rp_table_figures);

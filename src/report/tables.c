@@ -57,6 +57,20 @@ void rp_table_windows(struct rp_doc *d, const json_t *run)
     }
 }
 
+void rp_table_ranks(struct rp_doc *d, const json_t *run)
+{
+    const size_t n = json_array_size(rp_json_at(run, "world/rank"));
+    if (n < 2)
+        return;
+    add_table(d, "Ranks", "#rank|#node|#samples a step|#timed steps, s|#in exchanges, s|#of that waiting, s|#MB sent a step|connections");
+    for (size_t i = 0; i < n; i++) {
+        static const char *const cells[] = {"rank d0", "node d0", "samples_per_step d0", "timed_s d3", "exchange_s d3", "wait_s d3",
+                                            "exchange/bytes_per_step d1*1e-6", "exchange/transport t"};
+        for (size_t k = 0; k < sizeof cells / sizeof *cells; k++)
+            rp_doc_fill(d, run, "{/world/rank/%zu/%s}", i, cells[k]);
+    }
+}
+
 /* What the model counts: how many a second, and their share of another counter. */
 static void add_counters(struct rp_doc *d, const json_t *run)
 {

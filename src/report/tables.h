@@ -14,6 +14,7 @@
 #define RP_P99_STEPS 100
 int rp_table_has_steps_for(const json_t *run, const char *pointer); /* 1 for any pointer that is not such a percentile */
 
+void rp_table_ranks(struct rp_doc *d, const json_t *run);   /* of a run of several */
 void rp_table_windows(struct rp_doc *d, const json_t *run); /* nothing for a single window */
 void rp_table_figures(struct rp_doc *d, const json_t *run);
 void rp_table_telemetry(struct rp_doc *d, const json_t *run);

@@ -1,4 +1,5 @@
 /* The plan: parameters, FLOPs and memory follow from the settings. */
+#include "base/buf.h"
 #include "base/build.h"
 #include "base/json.h"
 #include "capture/value.h"
@@ -9,6 +10,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int rp_check_plan(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
@@ -89,7 +91,12 @@ static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64
     struct rp_err ignored; /* more than can be addressed */
     struct rp_recipe sized = s->recipe; /* shallow: only the batch differs */
     sized.train_batch_size = batch;
-    struct rp_comm place = {.lost = -1};
+    const json_t *ranks = rp_json_at(s->run, "world/rank");
+    const int n = (int)json_array_size(ranks);
+    RP_FREE int *host = rp_alloc(((size_t)n + 1) * sizeof *host);
+    struct rp_comm place = {.lost = -1, .host = n == s->ranks.ranks ? host : NULL};
+    for (int i = 0; i < n; i++)
+        host[i] = (int)rp_json_integer_at(json_array_get(ranks, (size_t)i), "node");
     rp_comm_place(&place, 0, rp_verify_degrees(s->run));
     return rp_train_size(plan, &sized, &place, &rp_backend_cpu, o, &ignored);
 }

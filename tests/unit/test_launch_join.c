@@ -91,7 +91,7 @@ static void run_member(struct job *job, int i)
     struct rp_err err = {0};
     struct rp_job_key key = {.source = "test"};
     const struct rp_launch launch = {.kind = job->nodes ? RP_LAUNCH_NODES : RP_LAUNCH_RANKS, .rank = job->index[i], .size = job->size[i], .row = -1};
-    struct rp_rendezvous where = {.job = "test-1", .source = "test", .hosts = 1, 
+    struct rp_rendezvous where = {.job = "test-1", .source = "test", .hosts = 1,
                                     .port = i && job->wire ? job->wire : job->port, .loopback = 1, .pmi = {.fd = -1}};
     RP_JSON *facts = job->fact[i] ? json_pack("{s:s}", "recipe", job->fact[i]) : NULL, *about = json_pack("{s:i}", "number", i);
     memset(key.bytes, job->wrong_key[i] ? 9 : 7, sizeof key.bytes);

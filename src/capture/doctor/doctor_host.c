@@ -60,7 +60,7 @@ void rp_doctor_launcher(struct rp_doctor *d)
         if (note)
             rp_doctor_report(d, RP_DOCTOR_NOTE, "nothing, if one process is what you want", "%s", note);
     } else if (place && remedy && key && strcmp(key, "none") != 0) {
-        rp_doctor_report(d, RP_DOCTOR_NOTE, "repro launch whoami --join, in the place of repro doctor: do all of them find each other?",
+        rp_doctor_report(d, RP_DOCTOR_NOTE, "repro launch whoami --meet, in the place of repro doctor: do all of them find each other?",
                          "%s; the key of the job is in %s", place, key);
     } else if (place) {
         rp_doctor_report(d, RP_DOCTOR_STOP, remedy ? remedy : "start one process, or set the variables of one launcher only",
