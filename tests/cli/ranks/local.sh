@@ -1,0 +1,76 @@
+#!/bin/sh
+# Several ranks on this machine: the same state root, losses and norms as one rank, for every model and layout; checkpoints are equal byte for
+# byte and go on; the replay on one rank finds the same bits; what cannot be divided is refused with a remedy.
+# timeout: 300
+. "$TEST_DIR/common.inc"
+like_one() { # RECIPE_AND_OPTIONS BUNDLE_OF_ONE LAYOUT...: N for --ranks, DxTxP for --layout
+    recipe=$1 one=$2
+    shift 2
+    # shellcheck disable=SC2086 # several words
+    exit_of 0 "$REPRO" run $recipe --steps 2 -o "$one"
+    for layout; do
+        ranks=$(($(echo "$layout" | tr x '*')))
+        case $layout in *x*) how="--layout $layout" ;; *) how="--ranks $layout" ;; esac
+        # shellcheck disable=SC2086
+        exit_of 0 "$REPRO" run $recipe $how --steps 2 -f -o many.repro.tar.zst
+        ranks_in many.repro.tar.zst "$ranks"
+        same_bits "$one" many.repro.tar.zst
+        verified many.repro.tar.zst --replay 1
+        says_in 'bit-equal' verify.txt
+    done
+}
+like_one "$bert --set train.accumulation_steps=3" bert.repro.tar.zst 1 2 3
+like_one "$resnet --set train.accumulation_steps=3" resnet.repro.tar.zst 1 2 3
+like_one "$gpt --set train.accumulation_steps=3" gpt.repro.tar.zst 1 2 3
+degrees="--set parallel.data=2 --set parallel.tensor=2 --set parallel.pipeline=2"
+like_one "$gpt $degrees --set train.accumulation_steps=2" degrees.repro.tar.zst 2x2x1 1x2x2 2x1x2
+# the layout that the recipe's degrees give, without --layout
+# shellcheck disable=SC2086
+exit_of 0 "$REPRO" run $gpt $degrees --set train.accumulation_steps=2 --ranks 4 --steps 2 -o four.repro.tar.zst
+same_bits degrees.repro.tar.zst four.repro.tar.zst
+jq -e '.world | [.data, .tensor, .pipeline] == [1, 2, 2]' bits.json >answer.txt || { jq .world bits.json >&2; fail "another layout"; }
+
+# Checkpoints of several ranks are those of one, and either goes on from either.
+saves() { # NAME OPTION...
+    name=$1
+    shift
+    # shellcheck disable=SC2086
+    exit_of 0 "$REPRO" run $model --steps 1 --save "$name.safetensors" "$@" -o "$name.repro.tar.zst"
+    # shellcheck disable=SC2086
+    exit_of 0 "$REPRO" run $model --steps 1 --init "$name.safetensors" --save "$name-next.safetensors" "$@" -o "$name-next.repro.tar.zst"
+}
+for model in "$gpt $degrees --set train.accumulation_steps=2" "$bert"; do
+    rm -f ./*.safetensors one.repro* many.repro* one-next* many-next*
+    case $model in gpt*) layout="--layout 2x2x2" ;; *) layout="--ranks 2" ;; esac
+    saves one
+    # shellcheck disable=SC2086
+    saves many $layout
+    cmp one.safetensors many.safetensors || fail "checkpoints differ: $model"
+    cmp one-next.safetensors many-next.safetensors || fail "checkpoints of the next run differ: $model"
+    same_bits one-next.repro.tar.zst many-next.repro.tar.zst
+    ! cmp -s one.safetensors one-next.safetensors || fail "nothing was trained"
+done
+
+# Refused before anything begins.
+refused() { # REMEDY OPTION...
+    remedy=$1
+    shift
+    exit_of 2 "$REPRO" run "$@" -o refused.repro.tar.zst
+    says "$remedy"
+    [ ! -e refused.repro.tar.zst ] || fail "a bundle of a run that was refused"
+}
+refused train.accumulation_steps bert_tiny_fp32 --ranks 3
+refused train.accumulation_steps resnet50_tiny_fp32 --ranks 100
+refused DATAxTENSORxPIPELINE bert_tiny_fp32 --layout 1x2
+refused DATAxTENSORxPIPELINE bert_tiny_fp32 --layout 2x0x1
+refused DATAxTENSORxPIPELINE bert_tiny_fp32 --layout 2x1x1x1
+refused DATAxTENSORxPIPELINE bert_tiny_fp32 --layout 512x512x1
+refused '2 ranks' bert_tiny_fp32 --ranks 3 --layout 2x1x1
+refused parallel.tensor gpt_tiny_fp32 --layout 1x2x1
+refused layers gpt_tiny_fp32 --layout 1x1x3
+refused stages resnet50_tiny_fp32 --layout 1x1x2
+refused --ranks bert_tiny_fp32 --ranks 0
+REPRO_JOB_KEY=$("$REPRO" launch key)
+export REPRO_JOB_KEY
+refused --ranks bert_tiny_fp32 --nodes 2 --node-rank 0 --join 127.0.0.1 --ranks 3x
+OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 refused "leave one of them out" bert_tiny_fp32 --ranks 2
