@@ -11,6 +11,8 @@
 
 /* Of the memory that is left, what this process takes until the worker of a run has taken its own: captures, data, page tables. */
 #define RESERVE(available) ((32u << 20) + (available) / 64)
+/* Of a GPU's memory, what NCCL takes to connect it with others, which is known only then: the largest batch leaves that much. */
+#define FOR_NCCL ((uint64_t)1 << 30)
 
 const char *rp_step_key_name(enum rp_step_key key)
 {
@@ -221,6 +223,8 @@ int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, 
                                             "give a number");
     if (sized.train_batch_size == RP_BATCH_MAX && !b->separate_memory)
         available -= available < RESERVE(available) ? available : RESERVE(available);
+    if (sized.train_batch_size == RP_BATCH_MAX && b->remote && comm && comm->size[RP_GROUP_WORLD] > 1)
+        available -= available < FOR_NCCL ? available : FOR_NCCL;
     if (rp_train_plan_in(plan, &sized, comm, b, o, available, err) < 0)
         return -1;
     const double gib = 1.0 / (1u << 30);
