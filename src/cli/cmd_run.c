@@ -1,80 +1,7 @@
 /* `repro run`: trains a recipe and seals the bundle; `replicate` uses the same code. */
-#include "backend/backend.h"
-#include "base/clock.h"
-#include "base/hash.h"
-#include "base/interrupt.h"
-#include "base/json.h"
-#include "base/term.h"
-#include "base/text.h"
-#include "bundle/bundle.h"
-#include "capture/capture.h"
-#include "cli/attempt.h"
-#include "cli/cli.h"
-#include "cli/job.h"
-#include "cli/run.h"
-#include "cli/run_checkpoint.h"
-#include "cli/run_opts.h"
-#include "cli/run_output.h"
-#include "cli/supervise.h"
-#include "launch/launcher.h"
-#include "data/store.h"
-#include "recipe/recipe.h"
-#include "report/report.h"
-#include "report/results.h"
-#include "report/run_json.h"
-#include "report/world.h"
-#include "sign/challenge.h"
-#include "sign/key.h"
-#include "worker/fits.h"
-#include "worker/job.h"
-#include "worker/world.h"
+#include "cli/run_session.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-/* The state of one run, in the order in which it is filled. */
-struct run_session {
-    struct rp_cli *cli;
-    const struct rp_run_opts *o;
-    const struct rp_run_from *from;
-    struct rp_recipe recipe;
-    const struct rp_backend *backend;
-    struct rp_err passed; /* why auto did not choose a GPU, or "" */
-    struct rp_device_opts device;
-    struct rp_plan plan;
-    struct rp_run_output output;
-    struct rp_key_pair *key;
-    char *key_file;
-    int key_created; /* by this run */
-    struct rp_data_set data;
-    struct rp_challenge challenge;
-    struct rp_buf challenge_bytes; /* empty: none */
-    json_t *checkpoint;           /* what the file of --init has; NULL: none */
-    json_t *before, *after, *run; /* documents of the bundle */
-    struct rp_buf hwloc_xml;      /* empty: hwloc failed */
-    struct rp_run_job job_of_many;
-    int hosts;                    /* of the job; captures of those after this one: */
-    json_t **host_before, **host_after; /* [hosts], NULL where there is none */
-    struct rp_buf *host_xml;
-    int *rank_host;               /* [ranks] the host of each; NULL: all are on this one */
-    struct rp_degrees degrees;    /* ranks that train */
-    struct rp_comm place;         /* of rank 0, not connected: for the plan */
-    struct rp_all_ranks ranks;
-    struct rp_records records;    /* of all ranks, as one list */
-    struct rp_telemetry telemetry;
-    struct rp_job job;
-    struct rp_outcome outcome;
-    struct rp_meter meter;
-    struct rp_attempt attempt;
-    char root_key[RP_SHA256_HEX];  /* of a replication */
-    char statement[RP_SHA256_HEX]; /* of the written bundle, or "" */
-    uint64_t begun_ns;             /* monotonic clock at the start */
-    uint64_t started_ns, ended_ns; /* wall clock at the start, and that plus the monotonic duration */
-};
-
-static void run_fini(struct run_session *r)
+static void run_fini(struct rp_run_session *r)
 {
     for (int h = 0; h < r->hosts; h++) {
         json_decref(r->host_before[h]);
@@ -105,53 +32,7 @@ static void run_fini(struct run_session *r)
     free(r->key_file);
 }
 
-/* "2x4x1": data, tensor, pipeline. */
-static int parse_layout(struct rp_degrees *d, const char *text, struct rp_err *err)
-{
-    char end;
-    char shown[72];
-    if (sscanf(text, "%4dx%4dx%4d%c", &d->data, &d->tensor, &d->pipeline, &end) == 3 && d->data > 0 && d->tensor > 0 && d->pipeline > 0 &&
-        d->data <= RP_RANKS_MAX && d->tensor <= RP_RANKS_MAX && d->pipeline <= RP_RANKS_MAX && rp_degrees_world(*d) <= RP_RANKS_MAX)
-        return 0;
-    return rp_fail(err, RP_USAGE, "--layout '%s': expected DATAxTENSORxPIPELINE, such as 2x4x1, of at most %d ranks in all", rp_excerpt(shown, text),
-                   RP_RANKS_MAX);
-}
-
-/* Without --layout the ranks divide tensors and layers as the recipe does, if their number allows it, and else micro-batches alone. */
-static struct rp_degrees default_layout(const struct rp_recipe *r, int n)
-{
-    const int tensor = (int)r->parallel_tensor, pipeline = (int)r->parallel_pipeline;
-    if (n % (tensor * pipeline) == 0)
-        return (struct rp_degrees){n / tensor / pipeline, tensor, pipeline};
-    if (n % tensor == 0)
-        return (struct rp_degrees){n / tensor, tensor, 1};
-    if (n % pipeline == 0)
-        return (struct rp_degrees){n / pipeline, 1, pipeline};
-    return (struct rp_degrees){n, 1, 1};
-}
-
-static int choose_layout(struct run_session *r, struct rp_err *err)
-{
-    const int n = r->job_of_many.several ? r->job_of_many.joining.join.world : r->o->ranks > 1 ? (int)r->o->ranks : 1;
-    r->degrees = (struct rp_degrees){1, 1, 1};
-    if (r->o->layout) {
-        if (parse_layout(&r->degrees, r->o->layout, err) < 0)
-            return -1;
-        if ((r->o->ranks || r->job_of_many.several) && rp_degrees_world(r->degrees) != n)
-            return rp_fail(err, RP_USAGE, "--layout %s is a layout of %d ranks, and there are %d", r->o->layout, rp_degrees_world(r->degrees), n);
-    } else if (n > 1) {
-        r->degrees = default_layout(&r->recipe, n);
-    }
-    r->rank_host = r->job_of_many.several ? rp_run_job_rank_hosts(&r->job_of_many) : NULL;
-    r->place = (struct rp_comm){.lost = -1, .host = r->rank_host};
-    rp_comm_place(&r->place, 0, r->degrees);
-    r->device = rp_job_device(&r->recipe);
-    if (!r->device.threads && rp_degrees_world(r->degrees) > 1)
-        r->device.threads = rp_world_cpus(&r->place);
-    return rp_train_check_ranks(&r->recipe, &r->place, err);
-}
-
-static int load_recipe(struct run_session *r, struct rp_err *err)
+static int load_recipe(struct rp_run_session *r, struct rp_err *err)
 {
     int n, failed;
     char **set = rp_run_settings(r->o, &n);
@@ -171,111 +52,7 @@ static int load_recipe(struct run_session *r, struct rp_err *err)
     return failed ? -1 : 0;
 }
 
-/* Ranks whose arithmetic the recipe has. */
-static int64_t degrees_of(const struct rp_recipe *r)
-{
-    return r->parallel_data * r->parallel_tensor * r->parallel_pipeline;
-}
-
-static void print_plan(const struct run_session *r)
-{
-    const double mib = 1.0 / (1u << 20);
-    const struct rp_plan *p = &r->plan;
-    printf("%-18s %12s\n", "tensor class", "MiB");
-    for (int c = 0; c < RP_CLASS_COUNT; c++)
-        printf("%-18s %12.1f\n", rp_class_name((enum rp_class)c), (double)p->bytes[c] * mib);
-    if (p->decoders)
-        printf("%-18s %12.1f\n", "image decoders", (double)p->decoders * mib);
-    printf("%-18s %12.1f\n%-18s %12.1f\n", "process", (double)p->host * mib, "total", (double)p->total * mib);
-    if (p->available == RP_MEMORY_UNKNOWN)
-        printf("usable here: unknown, /proc is not mounted\nbatch size %lld", (long long)p->batch);
-    else
-        printf("%-18s %12.1f\nbatch size %lld, largest that fits %lld", "usable here", (double)p->available * mib, (long long)p->batch,
-               (long long)p->max_batch);
-    printf(", parameters %llu\n", (unsigned long long)p->parameters);
-}
-
-/* A model that computes nothing again has only the first row. */
-static int plan_on_gpus(struct rp_fits fits[RP_RECOMPUTE_COUNT], int *n, const struct run_session *r, struct rp_err *err)
-{
-    *n = r->plan.hardware_flops_formula ? RP_RECOMPUTE_COUNT : 1;
-    for (int i = 0; i < *n; i++)
-        if (rp_fits_plan(&fits[i], &r->recipe, r->plan.batch, *n > 1 ? i : (int)r->recipe.train_recompute, err) < 0)
-            return -1;
-    return 0;
-}
-
-/* "no / yes / yes / yes", or with `as_batch` the largest batches */
-static const char *by_size(char text[120], const struct rp_fits *f, int as_batch)
-{
-    size_t n = 0;
-    for (int i = 0; i < RP_GPU_SIZES; i++) {
-        const char *gap = i ? " / " : "";
-        n += (size_t)(as_batch ? snprintf(text + n, 120 - n, "%s%lld", gap, (long long)f->largest[i])
-                               : snprintf(text + n, 120 - n, "%s%s", gap, f->fits[i] ? "yes" : "no"));
-    }
-    return text;
-}
-
-static void print_gpus(const struct run_session *r, const struct rp_fits *fits, int n)
-{
-    const double mib = 1.0 / (1u << 20);
-    const struct rp_recipe *s = &r->recipe;
-    char text[120], batches[120];
-    const struct rp_fits *own = &fits[n > 1 ? s->train_recompute : 0];
-    printf("GPUs of 16 / 32 / 80 / 141 GB: fits %s; largest batch %s\n", by_size(text, own, 0), by_size(batches, own, 1));
-    if (n > 1)
-        printf("\non these GPUs, batch size %lld:\n%-18s %15s %15s  %-30s %s\n", (long long)r->plan.batch, "train.recompute",
-               "activations MiB", "total MiB", "largest batch, as above", "hardware / model FLOPs");
-    for (int i = 0; i < n && n > 1; i++)
-        printf("%-9s%-9s %15.1f %15.1f  %-30s %.3f\n", rp_choice_name(RP_RECOMPUTES, i), i == s->train_recompute ? " (this)" : "",
-               (double)fits[i].activations * mib, (double)fits[i].total * mib, by_size(batches, &fits[i], 1),
-               fits[i].hardware_flops / fits[i].flops);
-    if (degrees_of(s) > 1)
-        printf("\nall of this is for one rank, which computes the arithmetic of %lld x %lld x %lld ranks (data x tensor x pipeline)\n",
-               (long long)s->parallel_data, (long long)s->parallel_tensor, (long long)s->parallel_pipeline);
-}
-
-static json_t *plan_json(const struct run_session *r, const struct rp_fits *fits, int n)
-{
-    json_t *j = rp_plan_to_json(&r->plan), *modes = json_object();
-    for (int i = 0; i < n && n > 1; i++)
-        json_object_set_new(modes, rp_choice_name(RP_RECOMPUTES, i), rp_fits_to_json(&fits[i]));
-    RP_JSON *own = rp_fits_to_json(&fits[n > 1 ? r->recipe.train_recompute : 0]);
-    json_object_set(j, "gpus", json_object_get(own, "gpus"));
-    if (n > 1)
-        json_object_set(j, "recompute", modes);
-    json_decref(modes);
-    json_object_set_new(j, "ranks", json_integer(1));
-    json_object_set_new(j, "ranks_of_arithmetic", json_integer(degrees_of(&r->recipe)));
-    return j;
-}
-
-/* Of rank 0. */
-static int make_plan(struct run_session *r, struct rp_err *err)
-{
-    return rp_job_plan(&r->plan, &r->recipe, 0, &r->place, r->backend, &r->device, err);
-}
-
-static int show_plan(struct run_session *r, struct rp_err *err)
-{
-    struct rp_fits fits[RP_RECOMPUTE_COUNT];
-    struct rp_err ignored;
-    int n, fit = make_plan(r, err) == 0;
-    if (!fit && !r->plan.total)
-        return -1;
-    int on_gpus = plan_on_gpus(fits, &n, r, &ignored) == 0; /* of some sizes no GPU can be planned */
-    if (r->cli->json) {
-        r->cli->result = on_gpus ? plan_json(r, fits, n) : rp_plan_to_json(&r->plan);
-    } else {
-        print_plan(r);
-        if (on_gpus)
-            print_gpus(r, fits, n);
-    }
-    return fit ? 0 : -1;
-}
-
-static int load_key(struct run_session *r, struct rp_err *err)
+static int load_key(struct rp_run_session *r, struct rp_err *err)
 {
     char print[RP_FINGERPRINT_SIZE];
     r->key = rp_key_load_or_create(r->o->key, r->o->passphrase_fd > 0 ? (int)r->o->passphrase_fd : -1, &r->key_created, err);
@@ -306,7 +83,7 @@ static int has_nvidia(void)
 }
 
 /* A replication uses the samples of the original, and every run has samples of the lengths and ranges that its model takes. */
-static int check_data(const struct run_session *r, struct rp_err *err)
+static int check_data(const struct rp_run_session *r, struct rp_err *err)
 {
     const struct rp_original *first = r->from->first;
     const char *had = first ? json_string_value(json_object_get(json_object_get(first->v->run, "data"), "digest")) : r->data.digest;
@@ -316,7 +93,7 @@ static int check_data(const struct run_session *r, struct rp_err *err)
 }
 
 /* Once. */
-static int unpack_data(struct run_session *r, struct rp_err *err)
+static int unpack_data(struct rp_run_session *r, struct rp_err *err)
 {
     if (r->data.path)
         return 0;
@@ -325,7 +102,7 @@ static int unpack_data(struct run_session *r, struct rp_err *err)
 }
 
 /* This machine and, of a job of several processes, the others at the same time. */
-static int capture_before(struct run_session *r, struct rp_err *err)
+static int capture_before(struct rp_run_session *r, struct rp_err *err)
 {
     struct rp_capture_opts c = {.root = "/", .identify = r->o->identify, .hwloc_xml = &r->hwloc_xml};
     r->before = rp_capture(&c, err);
@@ -337,7 +114,7 @@ static int capture_before(struct run_session *r, struct rp_err *err)
     return rp_run_job_take_captures(&r->job_of_many, r->host_before, r->host_xml, err);
 }
 
-static int capture_after(struct run_session *r, struct rp_err *err)
+static int capture_after(struct rp_run_session *r, struct rp_err *err)
 {
     const char *salt = json_string_value(json_object_get(r->before, "salt")); /* hidden values stay comparable */
     struct rp_capture_opts c = {.root = "/", .identify = r->o->identify, .salt = salt};
@@ -356,10 +133,10 @@ static int capture_after(struct run_session *r, struct rp_err *err)
     return -1;
 }
 
-static int prepare_run(struct run_session *r, struct rp_err *err)
+static int prepare_run(struct rp_run_session *r, struct rp_err *err)
 {
     rp_meter_note(&r->meter, "recipe: %s", r->recipe.source_name);
-    if (degrees_of(&r->recipe) > rp_degrees_world(r->degrees))
+    if (rp_run_degrees_of(&r->recipe) > rp_degrees_world(r->degrees))
         rp_meter_note(&r->meter, "the arithmetic of %lld x %lld x %lld ranks (data x tensor x pipeline), computed by %d",
                       (long long)r->recipe.parallel_data, (long long)r->recipe.parallel_tensor, (long long)r->recipe.parallel_pipeline,
                       rp_degrees_world(r->degrees));
@@ -373,7 +150,7 @@ static int prepare_run(struct run_session *r, struct rp_err *err)
                       (long long)rp_job_steps(&r->recipe), (long long)most - 1);
     if (rp_run_output_choose(&r->output, r->o->output, r->o->force, r->recipe.source_name, r->started_ns, err) < 0 ||
         rp_run_check_checkpoints(&r->recipe, r->o->force, &r->meter, &r->checkpoint, err) < 0 ||
-        make_plan(r, err) < 0 || rp_run_check_room(&r->recipe, &r->plan, err) < 0 ||
+        rp_run_make_plan(r, err) < 0 || rp_run_check_room(&r->recipe, &r->plan, err) < 0 ||
         load_key(r, err) < 0)
         return -1;
     if (unpack_data(r, err) < 0)
@@ -383,121 +160,7 @@ static int prepare_run(struct run_session *r, struct rp_err *err)
     return capture_before(r, err);
 }
 
-static json_t *data_json(const struct run_session *r)
-{
-    return json_pack("{s:b, s:s*, s:s*, s:s}", "pinned", r->data.pinned, "archive", r->data.archive, "archive_sha256",
-                     r->data.sha256, "digest", r->data.digest);
-}
-
-/* The records of every rank, as one list and as members. */
-static int add_records(struct run_session *r, struct rp_bundle *b, struct rp_err *err)
-{
-    const struct rp_outcome *o = &r->outcome;
-    rp_all_ranks_init(&r->ranks, r->degrees);
-    for (int i = 0; i < o->ranks; i++) {
-        const struct rp_buf *steps = &o->rank[i].steps;
-        struct rp_records one;
-        if (rp_records_parse_rank(&one, i, rp_buf_text(steps), steps->size, err) < 0 ||
-            rp_all_ranks_add(&r->ranks, &r->records, &one, err) < 0 ||
-            rp_bundle_add(b, RP_OF_RANK(i, ".jsonl"), rp_buf_text(steps), steps->size, err) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-static json_t *world_json(const struct run_session *r)
-{
-    const struct rp_outcome *o = &r->outcome;
-    RP_FREE const json_t **hello = rp_alloc((size_t)o->ranks * sizeof *hello), **done = rp_alloc((size_t)o->ranks * sizeof *done);
-    for (int i = 0; i < o->ranks; i++) {
-        hello[i] = o->rank[i].hello;
-        done[i] = o->rank[i].done;
-    }
-    const struct rp_run_job *j = &r->job_of_many;
-    RP_JSON *launch = j->several ? rp_launch_to_json(&j->joining.launch) : NULL, *processes = j->several ? rp_join_to_json(&j->joining.join) : NULL;
-    return rp_world_json(&(struct rp_world_doc){.degrees = r->degrees, .host = r->rank_host, .launch = launch, .processes = processes, .all = o->ranks > 1 ? &r->ranks : NULL, .hello = hello, .done = done});
-}
-
-static int add_capture(struct rp_bundle *b, int host, const char *what, const json_t *capture, struct rp_err *err)
-{
-    RP_BUF text = {0};
-    if (!capture)
-        return 0;
-    rp_json_write(&text, capture);
-    return rp_bundle_add(b, RP_OF_NODE(host, what), text.data, text.size, err);
-}
-
-/* Captures of hosts that are not this one. */
-static int add_hosts(struct run_session *r, struct rp_bundle *b, struct rp_err *err)
-{
-    for (int h = 1; h < r->hosts; h++)
-        if (add_capture(b, h, ".before.json", r->host_before[h], err) < 0 || add_capture(b, h, ".after.json", r->host_after[h], err) < 0 ||
-            (r->host_xml[h].size && rp_bundle_add(b, RP_OF_NODE(h, ".hwloc.xml"), r->host_xml[h].data, r->host_xml[h].size, err) < 0))
-            return -1;
-    return 0;
-}
-
-/* Documents, records and reports. */
-static int add_documents(struct run_session *r, struct rp_bundle *b, struct rp_err *err)
-{
-    const struct rp_outcome *o = &r->outcome;
-    const struct rp_rank_outcome *first_rank = &o->rank[0];
-    if (add_records(r, b, err) < 0)
-        return -1;
-    RP_JSON *world = world_json(r);
-    RP_JSON *challenge = r->o->challenge ? rp_challenge_json(&r->challenge) : NULL;
-    RP_JSON *data = data_json(r), *plan = rp_plan_to_json(&r->plan), *ledger = rp_attempt_json(&r->attempt);
-    const struct rp_original *first = r->from->first;
-    RP_JSON *replicates = first ? rp_original_json(first) : NULL;
-    struct rp_agreement_side other = {0};
-    if (first)
-        other = (struct rp_agreement_side){first->v->run, first->kept->before, &first->kept->records};
-    RP_BUF run_text = {0}, before = {0}, after = {0}, telemetry = {0};
-    rp_sampling_write(&telemetry, &first_rank->telemetry);
-    if (rp_telemetry_parse(&r->telemetry, rp_buf_text(&telemetry), telemetry.size, err) < 0)
-        return -1;
-    struct rp_run_doc doc = {.status = rp_run_status_name(o->status),
-                             .reason = o->status == RP_RUN_COMPLETE ? NULL : o->reason.msg,
-                             .recipe = &r->recipe,
-                             .data = data,
-                             .init = r->checkpoint,
-                             .plan = plan,
-                             .backend = r->backend->name,
-                             .device = json_object_get(first_rank->hello, "device"),
-                             .done = o->rank[r->ranks.slowest].done,
-                             .world = world,
-                             .records = &r->records,
-                             .telemetry = telemetry.size ? &r->telemetry : NULL,
-                             .no_telemetry = *first_rank->telemetry.reason ? first_rank->telemetry.reason : NULL,
-                             .before = r->before,
-                             .after = r->after,
-                             .started_ns = r->started_ns,
-                             .ended_ns = r->ended_ns,
-                             .challenge = challenge,
-                             .ledger = ledger,
-                             .replicates = replicates,
-                             .first = first ? &other : NULL};
-    r->run = rp_run_json(&doc, err);
-    if (!r->run)
-        return -1;
-    rp_json_write(&run_text, r->run);
-    rp_json_write(&before, r->before);
-    rp_json_write(&after, r->after);
-    struct rp_report_source source = {
-        .run = r->run, .before = r->before, .after = r->after, .recipe = &r->recipe.source, .records = &r->records};
-    if (rp_bundle_add(b, "run.json", run_text.data, run_text.size, err) < 0 ||
-        rp_bundle_add(b, "recipe.yaml", r->recipe.source.data, r->recipe.source.size, err) < 0 ||
-        (challenge && rp_bundle_add(b, RP_CHALLENGE_MEMBER, r->challenge_bytes.data, r->challenge_bytes.size, err) < 0) ||
-        rp_bundle_add(b, RP_OF_NODE(0, ".before.json"), before.data, before.size, err) < 0 ||
-        rp_bundle_add(b, RP_OF_NODE(0, ".after.json"), after.data, after.size, err) < 0 ||
-        (r->hwloc_xml.size && rp_bundle_add(b, RP_OF_NODE(0, ".hwloc.xml"), r->hwloc_xml.data, r->hwloc_xml.size, err) < 0) ||
-        add_hosts(r, b, err) < 0 ||
-        (telemetry.size && rp_bundle_add(b, RP_OF_RANK(0, ".telemetry.jsonl"), telemetry.data, telemetry.size, err) < 0))
-        return -1;
-    return rp_reports_add(b, &source, err);
-}
-
-static int seal_run(struct run_session *r, struct rp_err *err)
+static int seal_run(struct rp_run_session *r, struct rp_err *err)
 {
     struct rp_bundle b = {0};
     rp_interrupt_settle();
@@ -506,7 +169,7 @@ static int seal_run(struct run_session *r, struct rp_err *err)
         return -1;
     rp_run_job_tend(&r->job_of_many);
     RP_BUF file = {0};
-    int failed = add_documents(r, &b, err) < 0 || rp_bundle_seal(&b, r->key, &file, err) < 0 ||
+    int failed = rp_run_add_documents(r, &b, err) < 0 || rp_bundle_seal(&b, r->key, &file, err) < 0 ||
                  rp_run_output_write(&r->output, r->o->force, &file, &r->meter, err) < 0;
     if (!failed) {
         const struct rp_member *m = rp_bundle_find(&b, "statement.dsse.json");
@@ -517,7 +180,7 @@ static int seal_run(struct run_session *r, struct rp_err *err)
     return failed ? rp_wrap(err, "sealing '%s'", r->output.path) : 0;
 }
 
-static void end_attempt(struct run_session *r, int exit_status)
+static void end_attempt(struct rp_run_session *r, int exit_status)
 {
     enum rp_ledger_event e = r->outcome.status == RP_RUN_INCOMPLETE                    ? RP_LEDGER_INTERRUPTED
                              : r->outcome.status == RP_RUN_COMPLETE && *r->statement ? RP_LEDGER_SEALED
@@ -563,7 +226,7 @@ static void print_agreement(const json_t *is)
 }
 
 /* Different bits are sealed like any other result, and reported. */
-static int judge_agreement(const struct run_session *r, struct rp_err *err)
+static int judge_agreement(const struct rp_run_session *r, struct rp_err *err)
 {
     const json_t *first = json_object_get(json_object_get(json_object_get(r->run, "agreement"), "bits"), "first_difference");
     if (!json_is_object(first))
@@ -574,7 +237,7 @@ static int judge_agreement(const struct run_session *r, struct rp_err *err)
 }
 
 /* The last line of stdout is the bundle's path, also of a failed run. */
-static void print_result(const struct run_session *r)
+static void print_result(const struct rp_run_session *r)
 {
     const struct rp_outcome *o = &r->outcome;
     json_t *results = json_object_get(r->run, "results");
@@ -590,7 +253,7 @@ static void print_result(const struct run_session *r)
 }
 
 /* What is refused here is a mistake and no attempt: no line in the ledger, nothing to seal. */
-static int before_training(struct run_session *r, struct rp_err *err)
+static int before_training(struct rp_run_session *r, struct rp_err *err)
 {
     rp_interrupt_catch();
     int failed = prepare_run(r, err) < 0;
@@ -602,7 +265,7 @@ static int before_training(struct run_session *r, struct rp_err *err)
 }
 
 /* Does not fail: a failed run is sealed as such. */
-static void train_model(struct run_session *r)
+static void train_model(struct rp_run_session *r)
 {
     r->job = (struct rp_job){.recipe = &r->recipe, .backend = r->backend, .data = r->data.path, .batch = r->plan.batch};
     if (r->from->first) {
@@ -622,7 +285,7 @@ static void train_model(struct run_session *r)
 }
 
 /* The exit status, after the bundle was sealed. */
-static int judge_run(struct run_session *r, struct rp_err *err)
+static int judge_run(struct rp_run_session *r, struct rp_err *err)
 {
     if (r->outcome.status != RP_RUN_COMPLETE) {
         *err = r->outcome.reason;
@@ -633,7 +296,7 @@ static int judge_run(struct run_session *r, struct rp_err *err)
     return judge_agreement(r, err);
 }
 
-static int train_and_seal(struct run_session *r, struct rp_err *err)
+static int train_and_seal(struct rp_run_session *r, struct rp_err *err)
 {
     if (before_training(r, err) < 0)
         return -1;
@@ -645,7 +308,7 @@ static int train_and_seal(struct run_session *r, struct rp_err *err)
 }
 
 /* Alone, nothing happens. */
-static int join_job(struct run_session *r, struct rp_err *err)
+static int join_job(struct rp_run_session *r, struct rp_err *err)
 {
     struct rp_run_job *j = &r->job_of_many;
     if (rp_run_job_detect(j, &r->o->joining, (int)r->o->ranks, err) < 0)
@@ -664,7 +327,7 @@ static int join_job(struct run_session *r, struct rp_err *err)
 }
 
 /* Of a process that does not lead. */
-static int follow_job(struct run_session *r, struct rp_err *err)
+static int follow_job(struct rp_run_session *r, struct rp_err *err)
 {
     const struct rp_follow_opts o = {.recipe = &r->recipe, .backend = r->backend, .data = r->data.path, .identify = r->o->identify, .meter = &r->meter};
     return rp_run_job_follow(&r->job_of_many, &o, err);
@@ -672,7 +335,7 @@ static int follow_job(struct run_session *r, struct rp_err *err)
 
 int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from, struct rp_err *err)
 {
-    __attribute__((cleanup(run_fini))) struct run_session r = {
+    __attribute__((cleanup(run_fini))) struct rp_run_session r = {
         .cli = cli, .o = o, .from = from, .started_ns = rp_wall_ns(), .begun_ns = rp_now_ns()};
     rp_meter_init(&r.meter, STDERR_FILENO, cli->quiet);
     if (o->challenge && rp_challenge_load(&r.challenge, &r.challenge_bytes, o->challenge, err) < 0)
@@ -680,12 +343,12 @@ int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_
     if (load_recipe(&r, err) < 0)
         return -1;
     if (o->plan)
-        return choose_layout(&r, err) < 0 ? -1 : show_plan(&r, err);
+        return rp_run_choose_layout(&r, err) < 0 ? -1 : rp_run_show_plan(&r, err);
     if (join_job(&r, err) < 0)
         return -1;
     if (r.job_of_many.several && r.job_of_many.joining.join.own > 0)
         return follow_job(&r, err);
-    int failed = choose_layout(&r, err) < 0 || train_and_seal(&r, err) < 0;
+    int failed = rp_run_choose_layout(&r, err) < 0 || train_and_seal(&r, err) < 0;
     end_attempt(&r, failed ? rp_exit_status(err->code) : 0);
     rp_run_job_end(&r.job_of_many, failed ? err : NULL);
     return failed ? -1 : 0;

@@ -236,8 +236,8 @@ json_t *rp_help_json(const struct rp_command *only)
     json_t *commands = json_array(), *codes = json_object();
     for (const struct rp_command *const *c = rp_commands; *c; c++)
         if (!only || *c == only || rp_command_is_sub(*c, only))
-            json_array_append_new(commands, json_pack("{s:s, s:s, s:s, s:o}", "name", (*c)->name, "operands", (*c)->operands, "summary",
-                                                      (*c)->summary, "options", options_json((*c)->opts)));
+            json_array_append_new(commands, json_pack("{s:s, s:s, s:s, s:o, s:s*}", "name", (*c)->name, "operands", (*c)->operands, "summary",
+                                                      (*c)->summary, "options", options_json((*c)->opts), "more_from", (*c)->more));
     for (int code = 0; code <= RP_INTERRUPTED; code++) {
         char number[16];
         snprintf(number, sizeof number, "%d", rp_exit_status((enum rp_code)code));

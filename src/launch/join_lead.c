@@ -25,7 +25,7 @@ struct newcomer {
     json_t *join;
 };
 
-struct lead {
+struct join_leader {
     struct rp_join *j;
     const struct rp_join_opts *o;
     int listener;
@@ -35,14 +35,14 @@ struct lead {
     const struct rp_err *refusal; /* set: everybody gets it */
 };
 
-static void drop_newcomer(struct lead *s, int i)
+static void drop_newcomer(struct join_leader *s, int i)
 {
     rp_join_link_close(&s->all[i].link);
     json_decref(s->all[i].join);
     s->all[i] = s->all[--s->n];
 }
 
-static int count_joined(const struct lead *s)
+static int count_joined(const struct join_leader *s)
 {
     int n = 0;
     for (int i = 0; i < s->n; i++)
@@ -51,7 +51,7 @@ static int count_joined(const struct lead *s)
 }
 
 /* With many connections that say nothing, the oldest of them goes. */
-static void drop_oldest_stranger(struct lead *s)
+static void drop_oldest_stranger(struct join_leader *s)
 {
     int oldest = -1;
     if (s->n - count_joined(s) < STRANGERS + s->j->members)
@@ -63,7 +63,7 @@ static void drop_oldest_stranger(struct lead *s)
     drop_newcomer(s, oldest);
 }
 
-static void accept_all(struct lead *s)
+static void accept_all(struct join_leader *s)
 {
     const struct rp_channel_opts c = {.key = s->o->key->bytes, .purpose = "control", .job = s->o->where->job, .own = 0};
     int fd;
@@ -88,7 +88,7 @@ static int refuse_newcomer(struct newcomer *c, const struct rp_err *why, struct 
 }
 
 /* -1: the connection is of no use, *err says why. */
-static int hear_newcomer(struct lead *s, struct newcomer *c, uint64_t now, struct rp_err *err)
+static int hear_newcomer(struct join_leader *s, struct newcomer *c, uint64_t now, struct rp_err *err)
 {
     enum rp_frame type;
     RP_JSON *body = NULL;
@@ -114,7 +114,7 @@ static int hear_newcomer(struct lead *s, struct newcomer *c, uint64_t now, struc
     return rp_join_link_beat(&c->link, now, err);
 }
 
-static void lead_round(struct lead *s)
+static void lead_round(struct join_leader *s)
 {
     RP_FREE struct pollfd *p = rp_alloc(((size_t)s->n + 1) * sizeof *p);
     p[0] = (struct pollfd){.fd = s->listener, .events = POLLIN};
@@ -142,7 +142,7 @@ static int64_t index_of(const struct newcomer *c)
 }
 
 /* "2, 5-7"; the number of processes that did not join */
-static int list_missing(const struct lead *s, char *out, size_t size)
+static int list_missing(const struct join_leader *s, char *out, size_t size)
 {
     const int n = s->j->members;
     int missing = 0;
@@ -158,7 +158,7 @@ static int list_missing(const struct lead *s, char *out, size_t size)
 }
 
 /* 0 when all connections that are to come are there; -1: the time is over, or the caller stops. */
-static int wait_for_all(struct lead *s, struct rp_err *err)
+static int wait_for_all(struct join_leader *s, struct rp_err *err)
 {
     const struct rp_join_opts *o = s->o;
     char list[120], line[200];
@@ -208,7 +208,7 @@ static void describe_newcomer(const struct newcomer *c, char out[200])
 }
 
 /* Each is checked by itself, against the leader, and against the others of the same number. */
-static int judge_all(const struct lead *s, const json_t *own, struct rp_err *err)
+static int judge_all(const struct join_leader *s, const json_t *own, struct rp_err *err)
 {
     const int n = s->j->members;
     RP_FREE int *by_index = rp_alloc((size_t)n * sizeof *by_index);
@@ -244,7 +244,7 @@ static int judge_all(const struct lead *s, const json_t *own, struct rp_err *err
 }
 
 /* Everybody who joined gets the reason, and so does who still comes within a second. */
-static void refuse_all(struct lead *s, const struct rp_err *why)
+static void refuse_all(struct join_leader *s, const struct rp_err *why)
 {
     struct rp_err ignored;
     s->refusal = why;
@@ -256,7 +256,7 @@ static void refuse_all(struct lead *s, const struct rp_err *why)
 }
 
 /* The links, in the order of the processes. */
-static void keep_links(struct lead *s, json_t *own)
+static void keep_links(struct join_leader *s, json_t *own)
 {
     struct rp_join *j = s->j;
     RP_FREE json_t **joins = rp_alloc((size_t)j->members * sizeof(json_t *));
@@ -289,7 +289,7 @@ static int listen_for_job(struct rp_rendezvous *r, int *port, struct rp_err *err
 
 int rp_join_lead(struct rp_join *j, const struct rp_join_opts *o, json_t *own, struct rp_err *err)
 {
-    struct lead s = {.j = j, .o = o};
+    struct join_leader s = {.j = j, .o = o};
     int port;
     RP_FD listener = listen_for_job(o->where, &port, err);
     if (listener < 0 || rp_rendezvous_publish(o->where, port, o->deadline, err) < 0)

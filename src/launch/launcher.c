@@ -253,19 +253,6 @@ int rp_launch_detect(struct rp_launch *l, const struct rp_launch_opts *given, st
     return l->launcher ? 0 : check_batch(l, o, err);
 }
 
-int rp_launch_require_one(struct rp_err *err)
-{
-    struct rp_launch l;
-    if (rp_launch_detect(&l, NULL, err) < 0)
-        return -1;
-    if (l.size == 1)
-        return 0;
-    return rp_fail(err, RP_USAGE,
-                   "this is process %" PRId64 " of %" PRId64 ", started by %s, and each of them would train the whole model on all CPUs: "
-                   "a run has one rank so far; start one process, or with `env -u %s` for runs that are to be separate",
-                   l.rank, l.size, l.name, l.size_variable);
-}
-
 static void put_known(json_t *j, const char *name, int64_t value, int64_t least)
 {
     if (value >= least)

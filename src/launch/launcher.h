@@ -44,8 +44,6 @@ struct rp_launch {
 
 /* RP_USAGE: rank and size are no place of a job, or two launchers disagree. Variables that are not numbers are ignored. */
 int rp_launch_detect(struct rp_launch *l, const struct rp_launch_opts *o /* or NULL */, struct rp_err *err) rp_must_check;
-/* Fails if this process is one of several. */
-int rp_launch_require_one(struct rp_err *err) rp_must_check;
 /* {"launcher", "kind", "rank", "size", ...}: the launcher and the names of the variables that decided, no names of hosts. */
 json_t *rp_launch_to_json(const struct rp_launch *l);
 const char *rp_launch_ids(void); /* "openmpi|torchrun|...": what --launcher takes */

@@ -75,11 +75,11 @@ int rp_train_report_loss(const struct rp_train *t, int64_t i, struct rp_err *err
 }
 
 /* What a rank found in its share: the last tensor of the list, as heads come last there and first in the backward pass. */
-struct found {
+struct nonfinite_at {
     int64_t tensor, element; /* -1: none */
 };
 
-static struct found find_in_share(const struct rp_train *t)
+static struct nonfinite_at find_in_share(const struct rp_train *t)
 {
     const struct rp_tensors *weights = &t->net->tensors[RP_WEIGHT];
     for (int i = weights->n - 1; i >= 0; i--) {
@@ -89,16 +89,16 @@ static struct found find_in_share(const struct rp_train *t)
         if (n)
             t->net->dev->op->find_nonfinite(t->net->dev, &at, rp_tensor_in(t->gradient[0], x) + first, n);
         if (at >= 0)
-            return (struct found){i, (int64_t)rp_tensor_whole_element(x, weights->rank, first + (size_t)at)};
+            return (struct nonfinite_at){i, (int64_t)rp_tensor_whole_element(x, weights->rank, first + (size_t)at)};
     }
-    return (struct found){-1, -1};
+    return (struct nonfinite_at){-1, -1};
 }
 
 int rp_train_report_gradient(const struct rp_train *t, int64_t step, struct rp_err *err)
 {
     const int ranks = t->comm->size[RP_GROUP_WORLD], rank = t->comm->rank[RP_GROUP_WORLD];
-    RP_FREE struct found *all = rp_alloc((size_t)ranks * sizeof *all);
-    struct found own = find_in_share(t), last = {-1, -1};
+    RP_FREE struct nonfinite_at *all = rp_alloc((size_t)ranks * sizeof *all);
+    struct nonfinite_at own = find_in_share(t), last = {-1, -1};
     char name[RP_TENSOR_NAME];
     all[rank] = own;
     if (rp_comm_all_gather(t->comm, RP_GROUP_WORLD, all, &all[rank], sizeof own, err) < 0)

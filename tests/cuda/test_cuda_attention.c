@@ -133,7 +133,7 @@ static void prepare(struct job *j, const struct sample *s)
     fill(j, D_O, sizes[D_O]);
     make_keys(j);
     make_documents(j);
-    j->a = (struct rp_attention){.batch = s->batch, .seq = s->seq, .heads = s->heads, .head_dim = s->dim, 
+    j->a = (struct rp_attention){.batch = s->batch, .seq = s->seq, .heads = s->heads, .head_dim = s->dim, .first_head = s->seq % 3,
                                  .causal = s->keys == CAUSAL || s->keys == DOCUMENTS, .first_key = s->keys == DOCUMENTS ? j->first : NULL,
                                  .key_mask = s->keys < CAUSAL ? j->keys : NULL,
                                  .scale = 1.0f / __builtin_sqrtf((float)s->dim)};

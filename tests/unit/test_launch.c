@@ -130,15 +130,6 @@ TEST(document)
     CHECK(strcmp(rp_launch_ids(), "openmpi|torchrun|mpich|srun|pytorchjob|trainer|jobset|indexed-job") == 0, "%s", rp_launch_ids());
 }
 
-TEST(one)
-{
-    struct rp_err err = {0};
-    set_environment("HOME=/");
-    CHECK(rp_launch_require_one(&err) == 0, "%s", err.msg);
-    set_environment(SRUN);
-    REFUSED(rp_launch_require_one(&err) < 0, err.msg);
-}
-
 /* ---- where rank 0 is ---- */
 
 static const struct {

@@ -374,3 +374,69 @@ TEST(layouts_that_do_not_fit)
     rp_recipe_fini(&gpt);
     rp_recipe_fini(&bert);
 }
+
+/* ---- sizes ---- */
+
+/* Every element of a tensor is in one part, where a run of it is contiguous in both. */
+TEST(parts_of_a_tensor_are_all_of_it)
+{
+    static const struct rp_tensor kinds[] = {{.name = "rows", .dim = {12, 5}, .shard = 1},
+                                             {.name = "columns", .dim = {5, 12}, .shard = 2},
+                                             {.name = "columns of three", .dim = {5, 36}, .shard = 2, .pieces = 3},
+                                             {.name = "vector of three", .dim = {36}, .shard = 1, .pieces = 3},
+                                             {.name = "whole", .dim = {5, 7}}};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        for (int ranks = 1; ranks <= 4; ranks++) {
+            int seen[256] = {0}, bad = 0;
+            for (int r = 0; r < ranks; r++) {
+                struct rp_tensors l = {.ranks = ranks, .rank = r};
+                rp_tensors_add(&l, &kinds[k]);
+                const struct rp_tensor *t = &l.t[0];
+                const size_t run = rp_tensor_whole_run(t);
+                for (size_t j = 0; j < t->count; j++) {
+                    const size_t at = rp_tensor_whole_element(t, r, j);
+                    bad += at >= t->whole || (j % run && at != rp_tensor_whole_element(t, r, j - 1) + 1);
+                    seen[at % 256]++;
+                }
+                bad += t->count * (size_t)t->ranks != t->whole || rp_tensor_whole_dim(t, 0) != kinds[k].dim[0];
+                rp_tensors_fini(&l);
+            }
+            for (size_t i = 0; i < 256; i++)
+                bad += seen[i] != (i < (k < 2 ? 60 : k == 2 ? 180 : k == 3 ? 36 : 35) ? kinds[k].shard ? 1 : ranks : 0);
+            CHECK(!bad, "%s over %d ranks", kinds[k].name, ranks);
+        }
+}
+
+static struct rp_plan plan_on(const struct rp_recipe *r, struct rp_degrees by, int rank)
+{
+    struct rp_err err = {0};
+    struct rp_comm c = {.lost = -1};
+    struct rp_plan plan = {0};
+    rp_comm_place(&c, rank, by);
+    CHECK(rp_train_size(&plan, r, &c, &reference_backend, &(struct rp_device_opts){0}, &err) == 0, "%s", err.msg);
+    return plan;
+}
+
+/* Parts add up to the whole; only the embedding is there twice, and a first stage keeps more sets of activations than a last one. */
+TEST(plans_of_parts)
+{
+    struct rp_recipe r = wide_gpt(4, 4);
+    const struct rp_plan one = plan_on(&r, (struct rp_degrees){1, 1, 1}, 0);
+    const uint64_t embedding = 704 * 32 * sizeof(float);
+    r.train_accumulation_steps = 8;
+    uint64_t weights = 0, slots = 0;
+    for (int i = 0; i < 4; i++) {
+        const struct rp_plan p = plan_on(&r, (struct rp_degrees){1, 1, 4}, i);
+        weights += p.bytes[RP_CLASS_PARAMETERS];
+        slots += p.bytes[RP_CLASS_OPTIMIZER];
+        CHECK(p.parameters == one.parameters, "the model is the same");
+    }
+    CHECK(weights == one.bytes[RP_CLASS_PARAMETERS] + embedding && slots == one.bytes[RP_CLASS_OPTIMIZER], "weights %llu, slots %llu",
+          (unsigned long long)weights, (unsigned long long)slots);
+    const struct rp_plan quarter = plan_on(&r, (struct rp_degrees){1, 4, 1}, 2);
+    CHECK(quarter.bytes[RP_CLASS_PARAMETERS] < one.bytes[RP_CLASS_PARAMETERS] / 3, "a quarter of most tensors");
+    const uint64_t few = plan_on(&r, (struct rp_degrees){1, 1, 2}, 0).bytes[RP_CLASS_ACTIVATIONS];
+    r.train_accumulation_steps = 1;
+    CHECK(few == 2 * plan_on(&r, (struct rp_degrees){1, 1, 2}, 0).bytes[RP_CLASS_ACTIVATIONS], "two sets, of one micro-batch one");
+    rp_recipe_fini(&r);
+}

@@ -22,7 +22,7 @@ struct parts {
 };
 
 /* The sum of parts [lo, hi). */
-struct node {
+struct part_sum {
     int lo, hi;
     float *sum;
 };
@@ -68,7 +68,7 @@ static void part_tree(const struct parts *s, int lo, int n, float *out, float *s
 }
 
 /* The nodes of a rank; returns their number. */
-static int nodes_of(const struct rp_net *m, int rank, struct node node[NODES_MAX])
+static int nodes_of(const struct rp_net *m, int rank, struct part_sum node[NODES_MAX])
 {
     const int count = m->parallel / rp_net_ranks(m), hi = (rank + 1) * count;
     int n = 0, size;
@@ -76,7 +76,7 @@ static int nodes_of(const struct rp_net *m, int rank, struct node node[NODES_MAX
         for (size = 1; lo % (2 * size) == 0 && lo + 2 * size <= hi;)
             size *= 2;
         RP_BUG_IF(n == NODES_MAX);
-        node[n++] = (struct node){.lo = lo, .hi = lo + size};
+        node[n++] = (struct part_sum){.lo = lo, .hi = lo + size};
     }
     return n;
 }
@@ -89,27 +89,27 @@ static int rows_most(const struct rp_net *m, int rows)
 /* ---- nodes of all ranks ---- */
 
 /* Rows [from, to) of every node of every rank, in order. The stack is a binary counter, as in optim/grad_tree.h. */
-struct join {
+struct sum_join {
     struct rp_net *m;
-    struct node *node;
+    struct part_sum *node;
     int n;
     size_t size; /* floats of a node's rows */
 };
 
-static void join_last(struct join *j)
+static void join_last(struct sum_join *j)
 {
-    struct node *a = &j->node[j->n - 2], *b = &j->node[j->n - 1];
+    struct part_sum *a = &j->node[j->n - 2], *b = &j->node[j->n - 1];
     if (j->size)
         j->m->dev->op->add(j->m->dev, a->sum, a->sum, b->sum, j->size);
     a->hi = b->hi;
     j->n--;
 }
 
-static void join_push(struct join *j, const struct node *x)
+static void join_push(struct sum_join *j, const struct part_sum *x)
 {
     j->node[j->n++] = *x;
     while (j->n >= 2) {
-        const struct node *a = &j->node[j->n - 2], *b = &j->node[j->n - 1];
+        const struct part_sum *a = &j->node[j->n - 2], *b = &j->node[j->n - 1];
         if (b->hi - b->lo != a->hi - a->lo || a->lo % (2 * (a->hi - a->lo)) != 0)
             break;
         join_last(j);
@@ -117,7 +117,7 @@ static void join_push(struct join *j, const struct node *x)
 }
 
 /* Sends every rank its rows of the own nodes, and receives the own rows of its nodes: traded has them in order of ranks. */
-static void trade_nodes(const struct parts *s, const struct node *own, int nodes)
+static void trade_nodes(const struct parts *s, const struct part_sum *own, int nodes)
 {
     struct rp_net *m = s->m;
     const int ranks = rp_net_ranks(m), rank = rp_net_rank(m), wide = s->g.n;
@@ -126,7 +126,7 @@ static void trade_nodes(const struct parts *s, const struct node *own, int nodes
     float *to = m->traded;
     int n = 0;
     for (int i = 0; i < ranks; i++) {
-        struct node node[NODES_MAX];
+        struct part_sum node[NODES_MAX];
         const int at = rp_net_share(m, s->g.m, i), its = rp_net_share(m, s->g.m, i + 1) - at;
         for (int k = 0; i != rank && k < nodes; k++)
             t[n++] = (struct rp_transfer){i, 1, own[k].sum + (long)at * wide, (size_t)its * (size_t)wide * sizeof *to};
@@ -137,16 +137,16 @@ static void trade_nodes(const struct parts *s, const struct node *own, int nodes
 }
 
 /* The own rows of the tree over all ranks' nodes. */
-static float *join_nodes(const struct parts *s, const struct node *own)
+static float *join_nodes(const struct parts *s, const struct part_sum *own)
 {
     struct rp_net *m = s->m;
     const int ranks = rp_net_ranks(m), rank = rp_net_rank(m);
     const int from = rp_net_share(m, s->g.m, rank), rows = rp_net_share(m, s->g.m, rank + 1) - from;
-    RP_FREE struct node *stack = rp_alloc((size_t)ranks * NODES_MAX * sizeof *stack);
-    struct join j = {.m = m, .node = stack, .size = (size_t)rows * (size_t)s->g.n};
+    RP_FREE struct part_sum *stack = rp_alloc((size_t)ranks * NODES_MAX * sizeof *stack);
+    struct sum_join j = {.m = m, .node = stack, .size = (size_t)rows * (size_t)s->g.n};
     float *to = m->traded;
     for (int i = 0; i < ranks; i++) {
-        struct node node[NODES_MAX];
+        struct part_sum node[NODES_MAX];
         const int n = nodes_of(m, i, node);
         for (int k = 0; k < n; k++) {
             node[k].sum = i == rank ? own[k].sum + (long)from * s->g.n : to;
@@ -182,7 +182,7 @@ static void product(struct rp_net *m, struct rp_gemm *g, int pieces)
     struct parts s = {.m = m, .g = *g, .count = m->parallel / rp_net_ranks(m), .pieces = pieces};
     const int ranks = rp_net_ranks(m), rank = rp_net_rank(m);
     const size_t size = (size_t)g->m * (size_t)g->n;
-    struct node own[NODES_MAX];
+    struct part_sum own[NODES_MAX];
     if (m->parallel == 1) {
         m->dev->op->gemm(m->dev, g);
         return;
@@ -220,7 +220,7 @@ void rp_linear_use_parts(struct rp_net *m, int rows, int width, int depth, int p
 {
     const int count = m->parallel / rp_net_ranks(m), k = depth / count;
     const size_t size = (size_t)rows * (size_t)width;
-    struct node node[NODES_MAX];
+    struct part_sum node[NODES_MAX];
     int others = 0;
     rp_net_use(m, (struct rp_op_use){.op = RP_OP_gemm, .rows = rows, .width = width, .depth = k, .segment = rp_segment(k)});
     if (m->parallel == 1)

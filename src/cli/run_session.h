@@ -1,0 +1,96 @@
+/* One run while it happens: what cmd_run.c and its parts share.
+ *
+ * What:    the state from the options to the sealed bundle; run_plan.c has the ranks' layout and the memory plan, run_documents.c what goes into
+ *          the bundle.
+ * Flow:    cmd_run.c fills it in the order of the fields.
+ * Owner:   cmd_run.c frees what it owns.
+ * Extend:  a field, and its end in run_fini().
+ */
+#pragma once
+
+#include "backend/backend.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/interrupt.h"
+#include "base/json.h"
+#include "base/term.h"
+#include "base/text.h"
+#include "bundle/bundle.h"
+#include "capture/capture.h"
+#include "cli/attempt.h"
+#include "cli/cli.h"
+#include "cli/job.h"
+#include "cli/run.h"
+#include "cli/run_checkpoint.h"
+#include "cli/run_opts.h"
+#include "cli/run_output.h"
+#include "cli/supervise.h"
+#include "launch/launcher.h"
+#include "data/store.h"
+#include "recipe/recipe.h"
+#include "report/report.h"
+#include "report/results.h"
+#include "report/run_json.h"
+#include "report/world.h"
+#include "sign/challenge.h"
+#include "sign/key.h"
+#include "worker/fits.h"
+#include "worker/job.h"
+#include "worker/world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct rp_run_session {
+    struct rp_cli *cli;
+    const struct rp_run_opts *o;
+    const struct rp_run_from *from;
+    struct rp_recipe recipe;
+    const struct rp_backend *backend;
+    struct rp_err passed; /* why auto did not choose a GPU, or "" */
+    struct rp_device_opts device;
+    struct rp_plan plan;
+    struct rp_run_output output;
+    struct rp_key_pair *key;
+    char *key_file;
+    int key_created; /* by this run */
+    struct rp_data_set data;
+    struct rp_challenge challenge;
+    struct rp_buf challenge_bytes; /* empty: none */
+    json_t *checkpoint;           /* what the file of --init has; NULL: none */
+    json_t *before, *after, *run; /* documents of the bundle */
+    struct rp_buf hwloc_xml;      /* empty: hwloc failed */
+    struct rp_run_job job_of_many;
+    int hosts;                    /* of the job; captures of those after this one: */
+    json_t **host_before, **host_after; /* [hosts], NULL where there is none */
+    struct rp_buf *host_xml;
+    int *rank_host;               /* [ranks] the host of each; NULL: all are on this one */
+    struct rp_degrees degrees;    /* ranks that train */
+    struct rp_comm place;         /* of rank 0, not connected: for the plan */
+    struct rp_all_ranks ranks;
+    struct rp_records records;    /* of all ranks, as one list */
+    struct rp_telemetry telemetry;
+    struct rp_job job;
+    struct rp_outcome outcome;
+    struct rp_meter meter;
+    struct rp_attempt attempt;
+    char root_key[RP_SHA256_HEX];  /* of a replication */
+    char statement[RP_SHA256_HEX]; /* of the written bundle, or "" */
+    uint64_t begun_ns;             /* monotonic clock at the start */
+    uint64_t started_ns, ended_ns; /* wall clock at the start, and that plus the monotonic duration */
+};
+
+/* ---- run_plan.c ---- */
+
+/* How the ranks of the run divide the work, and whether they can. */
+int rp_run_choose_layout(struct rp_run_session *r, struct rp_err *err) rp_must_check;
+int rp_run_make_plan(struct rp_run_session *r, struct rp_err *err) rp_must_check; /* of rank 0 */
+int rp_run_show_plan(struct rp_run_session *r, struct rp_err *err) rp_must_check; /* --plan */
+int64_t rp_run_degrees_of(const struct rp_recipe *r);                             /* ranks whose arithmetic the recipe has */
+
+/* ---- run_documents.c ---- */
+
+/* Documents, records and reports. */
+int rp_run_add_documents(struct rp_run_session *r, struct rp_bundle *b, struct rp_err *err) rp_must_check;
