@@ -30,7 +30,7 @@ if command -v mpirun.openmpi >answer.txt; then
     # a process for a node with two ranks each is asked for in vain: the launcher has given every process one rank
     # shellcheck disable=SC2086
     exit_of 2 mpirun.openmpi -n 2 -x REPRO_JOB_KEY "$REPRO" run $short --ranks 2 -o job.repro.tar.zst
-    says "leave one of them out"
+    says "--ranks asks"
     ran="$ran openmpi"
 fi
 if command -v mpiexec.hydra >answer.txt; then
