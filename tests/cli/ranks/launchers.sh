@@ -57,15 +57,17 @@ one_bundle torchrun 2
 
 # A rank's worker dies under a launcher: everything ends and the bundle says so.
 if command -v mpirun.openmpi >answer.txt; then
+    rm -f err.txt
     # shellcheck disable=SC2086
     mpirun.openmpi -n 3 -x REPRO_JOB_KEY "$REPRO" run $model --steps 100000 -o job.repro.tar.zst >out.txt 2>err.txt &
     launcher=$!
     wait_until "$launcher" grep -q timed err.txt
     all=$(children "$launcher")
     victim=
-    for one in $all; do # workers are the children of its children
-        case $(tr '\0' ' ' <"/proc/$one/cmdline") in *" run "*) victim=$(children "$one" | head -n 1) ;; esac
+    for one in $all; do # the first rank: a child of a `repro run`
+        [ -n "$victim" ] || case $(tr '\0' ' ' <"/proc/$one/cmdline" 2>/dev/null) in *" run "*) victim=$(children "$one" | head -n 1) ;; esac
     done
+    [ -n "$victim" ] || fail "no rank among '$all'"
     kill -KILL "$victim"
     wait "$launcher" && fail "mpirun ends with 0"
     # shellcheck disable=SC2086
