@@ -22,13 +22,18 @@ pause() { # MOST: random tenths of a second
     pick "$1"
     sleep "$((picked / 10)).$((picked % 10))"
 }
-fault() { # changes something, and what does not end the job alone it takes back; sets $what
+# Changes something, and takes back what does not end the job alone. Sets $what and, as a pattern, $whom a failed bundle may name.
+fault() {
     local host rank
     pick 4
     host=$picked
     pick 2
     rank=$(children "$(member_of "$host")" | sed -n "$((picked + 1))p") # nothing if it has not begun
+    whom="ranks? ($((2 * host))|$((2 * host + 1)))\\b|192\\.0\\.2\\.$((host + 1))\\b"
     pick 10
+    # A host that is cut off from process 0 is to blame; if it is process 0's own host, those that it cannot reach are.
+    [ "$host$picked" != 06 ] && [ "$host$picked" != 08 ] && [ "$host$picked" != 03 ] || whom='rank'
+    [ "$picked" != 7 ] || whom='ranks? [4-7]\b|192\.0\.2\.[34]'
     case $picked in
     0) what="kill a rank of host $host" && kill -KILL "$rank" 2>/dev/null ;;
     1) what="kill the process of host $host" && kill -KILL "$(member_of "$host")" 2>/dev/null && killed="$killed $host" ;;
@@ -56,12 +61,12 @@ judge() {
     prefix_of honest.repro.tar.zst job.repro.tar.zst 8
     [ "$status" != complete ] || [ "$steps_before" = $((steps + 1)) ] || fail "SEED=$seed, job $jobs: complete with $((steps_before - 1)) steps"
     [ "$status" = complete ] || jq -e '.reason | length > 10' record.json >answer.txt || fail "SEED=$seed, job $jobs: no reason"
-    [ "$status" != failed ] || jq -e '.reason | test("rank|192\\.0\\.2")' record.json >answer.txt || { jq .reason record.json >&2; fail "SEED=$seed, job $jobs, $what: names nobody"; }
+    [ "$status" != failed ] || jq -e --arg whom "$whom" '.reason | test($whom)' record.json >answer.txt || { jq .reason record.json >&2; fail "SEED=$seed, job $jobs, $what: names others than $whom"; }
     echo "$what: $status with $((steps_before > 0 ? steps_before - 1 : 0)) steps, ended after $took ms with $statuses$(jq -r '.reason // ""' record.json | cut -c 1-100)"
 }
 jobs=0
 while [ "$(date +%s)" -lt "$until" ]; do
-    jobs=$((jobs + 1)) what='' killed='' ranks=''
+    jobs=$((jobs + 1)) what='' whom='' killed='' ranks=''
     start_hosts
     pause 50
     ranks=$(for one in $members; do children "$one"; done)
