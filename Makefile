@@ -287,6 +287,13 @@ $(fakes): $(BUILD)/fake/%/libnvidia-ml.so.1: tests/fake/nvml.c tests/fake/play.h
 	$(call say,LD,$@)
 	$(Q)$(CC) $(common) -O2 -g -shared -fPIC -DDRIVER=$* -isystem $(gpu)/include -Wl,-soname,$(@F) $< -o $@
 check-built: $(fakes)
+# And a libnccl.so.2, between processes that use the libcuda.so.1 below.
+fake_nccl := $(BUILD)/fake/nccl/libnccl.so.2
+$(fake_nccl): tests/fake/nccl.c src/gpu/nccl_library.h tests/shim/driver.h $(gpu)/flags $(gpu)/include
+	$(Q)mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(common) -O2 -g -shared -fPIC -fvisibility=hidden -isystem $(gpu)/include -Wl,-soname,$(@F) $< -o $@
+tests-built: $(fake_nccl)
 
 # A libcuda.so.1 for tests that executes the device code on the CPU: as sm_80 and later, as older GPUs, and each with every access to memory
 # checked (tests/shim/check.c).
@@ -335,7 +342,7 @@ tests-built: $(BUILD)/shim/ptx/libcuda.so.1 $(ptx_images)
 
 # The host side of the CUDA backend, with the libraries of this machine, for tests against that driver.
 cuda_tests := $(patsubst %.c,$(BUILD)/native/%,$(wildcard tests/cuda/test_*.c))
-cuda_native := $(patsubst %.c,$(BUILD)/native/%.o,$(wildcard src/backend/cuda/*.c tests/cuda/*.c))
+cuda_native := $(patsubst %.c,$(BUILD)/native/%.o,$(wildcard src/backend/cuda/*.c src/gpu/nccl_*.c tests/cuda/*.c))
 $(cuda_native): private native_line += -isystem $(gpu)/include
 $(cuda_native): | $(gpu)/include
 tests-built: $(shims) $(cuda_tests)
@@ -397,7 +404,7 @@ $(BUILD)/$1/tests/unit/%: $(BUILD)/$1/tests/unit/%.o $(call helpers,$1,unit) $(B
 $(BUILD)/$1/tests/ops/%: $(BUILD)/$1/tests/ops/%.o $(call helpers,$1,ops) $(BUILD)/$1/librepro.a
 	$$(call say,LD,$$@)
 	$$(Q)$$($1_cc) $$($1_flags) $$($1_ldflags) $$^ -o $$@ $$($1_libs)
-$(BUILD)/$1/tests/cuda/%: $(BUILD)/$1/tests/cuda/%.o $(call helpers,$1,cuda) $(patsubst %.c,$(BUILD)/$1/%.o,$(wildcard src/backend/cuda/*.c)) \
+$(BUILD)/$1/tests/cuda/%: $(BUILD)/$1/tests/cuda/%.o $(call helpers,$1,cuda) $(patsubst %.c,$(BUILD)/$1/%.o,$(wildcard src/backend/cuda/*.c src/gpu/nccl_*.c)) \
 		$(BUILD)/$1/librepro.a
 	$$(call say,LD,$$@)
 	$$(Q)$$($1_cc) $$($1_flags) $$($1_ldflags) $$(filter %.o,$$^) $$(filter %.a,$$^) -o $$@ $$($1_libs)

@@ -22,16 +22,28 @@ void rp_comm_place(struct rp_comm *c, int rank, struct rp_degrees l)
     }
 }
 
-int rp_comm_exchange(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err)
+static int exchange(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, int on_device, struct rp_err *err)
 {
+    int (*const run)(struct rp_comm *, enum rp_group, const struct rp_transfer *, int, struct rp_err *) =
+        on_device && c->op->exchange_device ? c->op->exchange_device : c->op->exchange;
     uint64_t start = rp_now_ns();
     for (int i = 0; i < n; i++) {
         RP_BUG_IF(t[i].peer == c->rank[g] || t[i].peer < 0 || t[i].peer >= c->size[g]);
         *(t[i].send ? &c->sent_bytes : &c->received_bytes) += t[i].bytes;
     }
-    int failed = n > 0 && c->op->exchange(c, g, t, n, err) < 0;
+    int failed = n > 0 && run(c, g, t, n, err) < 0;
     c->exchange_ns += rp_now_ns() - start;
     return failed ? -1 : 0;
+}
+
+int rp_comm_exchange(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err)
+{
+    return exchange(c, g, t, n, 0, err);
+}
+
+int rp_comm_exchange_device(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err)
+{
+    return exchange(c, g, t, n, 1, err);
 }
 
 /* To and from every other rank: out[i] and in[i], bytes of each direction. */
@@ -51,7 +63,6 @@ int rp_comm_all_to_all(struct rp_comm *c, enum rp_group g, void *out, const void
     const int n = c->size[g], own = c->rank[g];
     RP_FREE struct rp_transfer *t = rp_alloc(2 * (size_t)n * sizeof *t);
     struct all_pairs p = {.t = t};
-    RP_BUG_IF(c->device); /* this rank's own piece is copied here */
     for (int k = 1; k < n; k++) {
         int to = (own + k) % n, from = (own + n - k) % n;
         add_transfer(&p, to, 1, (const char *)in + (size_t)to * bytes, bytes);
@@ -81,7 +92,6 @@ int rp_comm_all_gather(struct rp_comm *c, enum rp_group g, void *out, const void
     RP_FREE struct rp_piece *piece = rp_alloc(n * sizeof *piece);
     for (size_t i = 0; i < n; i++)
         piece[i] = (struct rp_piece){i * bytes, bytes};
-    RP_BUG_IF(c->device && own != in);
     if (own != in)
         memmove(own, in, bytes);
     return rp_comm_all_gather_pieces(c, g, out, piece, err);

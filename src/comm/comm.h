@@ -2,7 +2,8 @@
  *
  * What:    ranks, groups of them and exchanges: many messages at once. There is no reduction: sums over ranks are nodes of a canonical tree
  *          (optim/grad_tree.h) that the receiving rank merges, so that no library decides the order.
- * Flow:    a transport -> struct rp_comm -> rp_comm_place(); buffers of the device or the host in, the same out.
+ * Flow:    a transport -> struct rp_comm -> rp_comm_place(); buffers in, the same out: of the host, except for
+ *          rp_comm_exchange_device().
  * Owner:   the caller that opens a communicator closes it; buffers are borrowed.
  * Extend:  a transport is a file with a struct rp_comm_ops. Collectives are built on exchange(), once for all transports (comm.c).
  *
@@ -28,7 +29,7 @@ struct rp_degrees {
 struct rp_transfer {
     int peer;     /* rank within the group, not this one */
     int send;     /* 1: to the peer; 0: from it */
-    void *data;   /* of a device, if the communicator takes its memory, else of the host */
+    void *data;   /* of the host or of the device, as the function says */
     size_t bytes; /* the same on both sides; 0: no message */
 };
 
@@ -44,21 +45,25 @@ struct rp_comm_ops {
      * differ. After a failure the communicator can only be closed. */
     int (*exchange)(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err);
     void (*close)(struct rp_comm *c);
+    /* The same for memory of the device, after the operations that it has queued. NULL: the device's memory is the host's. */
+    int (*exchange_device)(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err);
 };
+
+/* rp_comm.lost: another rank, but which one is unknown. */
+#define RP_LOST_SOME (-2)
 
 struct rp_comm {
     const struct rp_comm_ops *op;
-    const char *transport;                  /* "sockets", "nccl"; NULL: a world of one */
-    int device;                             /* buffers are the device's memory */
+    const char *transport;                  /* "sockets", "NCCL 2.20.5"; NULL: a world of one */
     int rank[RP_GROUPS], size[RP_GROUPS];   /* within each group */
     int first[RP_GROUPS], stride[RP_GROUPS]; /* member i of a group is the world rank first + i * stride */
     const int *host;                        /* [world] number of each rank's host; NULL: one host. Borrowed */
-    int lost;                               /* world rank of the peer whose end made an exchange fail; -1: none */
-    /* Called at least every 100 ms of waiting for a peer, with its world rank. Nonzero: stop. May be NULL. */
+    int lost;                               /* world rank of the peer whose end made an exchange fail; RP_LOST_SOME; -1: none */
+    /* Called at least every 100 ms of waiting for a peer, with its world rank (-1: the transport does not tell). Nonzero: stop. May be NULL. */
     int (*waiting)(void *arg, int rank);
     void *waiting_arg;
     uint64_t sent_bytes, received_bytes;    /* of all exchanges so far, counted by rp_comm_exchange() */
-    uint64_t exchange_ns, wait_ns;          /* in exchanges; of that without any byte moving, counted by the transport */
+    uint64_t exchange_ns, wait_ns;          /* in exchanges; of that without any byte moving, counted by the transport (NCCL: 0) */
 };
 
 struct rp_comm *rp_comm_self(void); /* a world of one */
@@ -71,6 +76,7 @@ static inline int rp_comm_world_rank(const struct rp_comm *c, enum rp_group g, i
 }
 
 int rp_comm_exchange(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err) rp_must_check;
+int rp_comm_exchange_device(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err) rp_must_check;
 /* in, out: as many pieces of `bytes` as the group has ranks; piece i of in goes to rank i, piece i of out is from it. */
 int rp_comm_all_to_all(struct rp_comm *c, enum rp_group g, void *out, const void *in, size_t bytes, struct rp_err *err) rp_must_check;
 /* in: one piece of `bytes`, at its place in out or elsewhere; out: one of every rank. */

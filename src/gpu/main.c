@@ -4,6 +4,7 @@
 #include "backend/speed.h"
 #include "base/json.h"
 #include "gpu/gpu.h"
+#include "gpu/nccl_comm.h"
 #include "worker/job.h"
 
 #include <errno.h>
@@ -84,7 +85,7 @@ static int obey(enum rp_frame type, const json_t *body, struct rp_buf *in, int *
     if (type == RP_FRAME_SELFTEST || type == RP_FRAME_SPEED)
         return answer_report(type, body, err);
     if (type == RP_FRAME_JOB)
-        *status = rp_worker_train(RP_PROCESS_FD, in, body, backends, &rp_gpu_sampler);
+        *status = rp_worker_train(RP_PROCESS_FD, in, body, backends, &rp_gpu_sampler, &rp_nccl_ranks);
     return type == RP_FRAME_DEVICE ? answer_device(body, err) : 0;
 }
 

@@ -1,5 +1,6 @@
 /* The NCCL that a training program would find here. */
 #include "gpu/gpu.h"
+#include "gpu/nccl_library.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -18,10 +19,8 @@ json_t *rp_gpu_nccl(void)
     int (*version)(int *) = (int (*)(int *))dlsym(l.handle, SOURCE);
     int n = 0, status = version ? version(&n) : -1;
     char text[64];
-    /* 2.8.4 is 2804, 2.9.6 is 20906 */
-    int major = n < 10000 ? n / 1000 : n / 10000, minor = n < 10000 ? n / 100 % 10 : n / 100 % 100;
     if (status == 0 && n > 0) {
-        rp_put_str(out, "nccl_version", RP_FORMAT(text, "%d.%d.%d", major, minor, n % 100), SOURCE);
+        rp_put_str(out, "nccl_version", rp_nccl_version_text(text, n), SOURCE);
         return out;
     }
     if (version)

@@ -158,7 +158,7 @@ static inline int rp_net_share(const struct rp_net *m, int n, int i)
 {
     return (int)((long)n * i / rp_net_ranks(m));
 }
-/* rp_comm_exchange() of the device's memory after all operations before it; a failure is shown by rp_net_alive(). */
+/* rp_comm_exchange_device() after all operations before it; a failure is shown by rp_net_alive(). */
 void rp_net_exchange(struct rp_net *m, enum rp_group g, const struct rp_transfer *t, int n);
 /* Rank i of the tensor group has rows [at[i], at[i + 1]) of x, `width` wide, and gets the others. */
 void rp_net_gather_rows(struct rp_net *m, float *x, const int *at, long width);

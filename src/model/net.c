@@ -199,11 +199,11 @@ static int exchange_staged(struct rp_net *m, enum rp_group g, const struct rp_tr
 void rp_net_exchange(struct rp_net *m, enum rp_group g, const struct rp_transfer *t, int n)
 {
     struct rp_err err = {0};
-    const int direct = m->comm->device || !m->dev->backend->separate_memory;
+    const int direct = m->comm->op->exchange_device || !m->dev->backend->separate_memory;
     if (m->failed.code)
         return;
     if (m->dev->backend->sync(m->dev, &err) < 0 ||
-        (direct ? rp_comm_exchange(m->comm, g, t, n, &err) : exchange_staged(m, g, t, n, &err)) < 0)
+        (direct ? rp_comm_exchange_device(m->comm, g, t, n, &err) : exchange_staged(m, g, t, n, &err)) < 0)
         m->failed = err;
 }
 

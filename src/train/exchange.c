@@ -270,7 +270,7 @@ static int exchange_piece(struct rp_exchange *x, const struct rp_exchange_level 
             for (int j = 0; j < runs; j++)
                 add_transfer(&all, l->member[from], 0, room + (size_t)i * x->piece + run[j].after, run[j].floats);
     }
-    return rp_comm_exchange(x->comm, RP_GROUP_DATA, t, all.n, err);
+    return rp_comm_exchange_device(x->comm, RP_GROUP_DATA, t, all.n, err);
 }
 
 static void copy_floats(const struct rp_exchange *x, float *to, const float *from, size_t n)
@@ -377,7 +377,7 @@ int rp_exchange_weights(struct rp_exchange *x, float *weights, struct rp_err *er
             t[n++] = (struct rp_transfer){l->member[to], 1, (char *)weights + own->at, own->bytes};
             t[n++] = (struct rp_transfer){l->member[from], 0, (char *)weights + l->weights[from].at, l->weights[from].bytes};
         }
-        if (rp_comm_exchange(x->comm, RP_GROUP_DATA, t, n, err) < 0)
+        if (rp_comm_exchange_device(x->comm, RP_GROUP_DATA, t, n, err) < 0)
             return -1;
     }
     return 0;

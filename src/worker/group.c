@@ -20,12 +20,12 @@ struct member {
     uint64_t alive_ns; /* time of its last message */
     uint64_t look_ns;
     int waiting;  /* for this rank, says its last message; -1: for none */
-    int port;     /* where it listens; 0: not yet known */
+    json_t *listen; /* body of its LISTEN frame; NULL: not yet known */
     int finished; /* has sent DONE */
     int failed;
     int gone;     /* its process was reaped */
     int told;     /* that was passed on */
-    int lost;     /* the rank that made it fail, -1: itself */
+    int lost;     /* the rank that made it fail, or RP_LOST_SOME; -1: itself */
     uint64_t failed_ns;
     struct rp_err err;
 };
@@ -47,7 +47,7 @@ static void mark_failed(struct rp_group_of_workers *g, int at, const struct rp_e
         return;
     m->failed = 1;
     m->failed_ns = rp_now_ns();
-    m->lost = lost >= 0 && lost != g->first + at ? lost : -1;
+    m->lost = (lost >= 0 && lost != g->first + at) || lost == RP_LOST_SOME ? lost : -1;
     m->err = *err;
 }
 
@@ -151,24 +151,25 @@ void rp_workers_tell(struct rp_group_of_workers *g, enum rp_frame type, const js
             mark_failed(g, i, &err, -1);
 }
 
-/* Where ranks are, as process `to` of the job reaches them. */
+/* Where ranks are, as process `to` of the job reaches them, and what they wrote about themselves. */
 static json_t *peers_for(const struct rp_group_of_workers *g, int to)
 {
-    json_t *peers = json_array();
+    json_t *peers = json_array(), *ranks = json_array();
     for (int i = 0; i < g->n; i++) {
         const struct rp_job_member *m = g->join ? &g->join->member[g->m[i].process] : NULL;
         const char *address = !m || (m->index == to) ? "127.0.0.1" : m->address;
-        json_array_append_new(peers, json_pack("[s, i]", address, g->m[i].port));
+        json_array_append_new(peers, json_pack("[s, I]", address, json_integer_value(json_object_get(g->m[i].listen, "port"))));
+        json_array_append(ranks, g->m[i].listen);
     }
-    return json_pack("{s:o}", "peers", peers);
+    return json_pack("{s:o, s:o}", "peers", peers, "ranks", ranks);
 }
 
-/* Once the port of every rank is known, each of them gets the list. */
+/* Once every rank can be reached, each of them gets the list. */
 static void connect_all(struct rp_group_of_workers *g)
 {
     struct rp_err err;
     for (int i = 0; i < g->n; i++)
-        if (!g->m[i].port)
+        if (!g->m[i].listen)
             return;
     RP_JSON *here = peers_for(g, 0);
     g->connected = 1;
@@ -190,8 +191,8 @@ static void take_frame(struct rp_group_of_workers *g, int at, enum rp_frame type
         m->alive_ns = rp_now_ns();
         m->waiting = type == RP_FRAME_ALIVE && json_is_integer(waiting) ? (int)json_integer_value(waiting) : -1;
     }
-    if (type == RP_FRAME_LISTEN)
-        m->port = (int)json_integer_value(json_object_get(body, "port"));
+    if (type == RP_FRAME_LISTEN && !m->listen)
+        m->listen = json_deep_copy(body);
     if (type == RP_FRAME_LISTEN && g->leads && !g->connected)
         connect_all(g);
     m->finished |= type == RP_FRAME_DONE;
@@ -370,7 +371,7 @@ void rp_workers_reason(const struct rp_group_of_workers *g, struct rp_err *err)
         int times = 0;
         for (int k = 0; k < g->n; k++)
             times += g->m[k].failed && g->m[k].lost == g->first + i;
-        if (m->failed && m->lost < 0 && (first < 0 || m->failed_ns < g->m[first].failed_ns))
+        if (m->failed && m->lost == -1 && (first < 0 || m->failed_ns < g->m[first].failed_ns))
             first = i;
         if (times > 0 && times > most) {
             most = times;
@@ -378,8 +379,11 @@ void rp_workers_reason(const struct rp_group_of_workers *g, struct rp_err *err)
         }
     }
     for (int i = 0; i < g->n && first < 0; i++)
-        if (g->m[i].failed && g->m[i].lost == g->first + blamed)
+        if (g->m[i].failed && blamed >= 0 && g->m[i].lost == g->first + blamed)
             witness = i;
+    for (int i = 0; i < g->n && first < 0 && blamed < 0; i++)
+        if (g->m[i].failed) /* by a rank that none of them names */
+            first = i;
     const struct member *m = &g->m[first >= 0 ? first : witness >= 0 ? witness : 0];
     if (g->n == 1 && !g->join)
         *err = m->err;
@@ -434,6 +438,8 @@ void rp_workers_end(struct rp_group_of_workers *g)
             rp_process_end(&g->m[i].worker);
         else
             rp_process_kill(&g->m[i].worker);
+    for (int i = 0; i < g->n; i++)
+        json_decref(g->m[i].listen);
     free(g->m);
     free(g);
 }

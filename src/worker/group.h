@@ -6,8 +6,8 @@
  * Owner:   the group owns its processes; the job's connections are borrowed.
  * Extend:  a frame that concerns the group itself is a case of take_frame().
  *
- * A rank that fails makes others fail that wait for it. Those name it in their FAILED frame ("lost"); the reason of the run is the failure of
- * a rank that names no other one, if there is one, and else of the rank that is named most often.
+ * A rank that fails makes others fail that wait for it. Those name it in their FAILED frame ("lost"), or write that it was another one; the
+ * reason of the run is the failure of a rank that blames no other one, if there is one, else of the rank that is named most often.
  *
  * Frames of ranks of other processes arrive as RELAY {"rank", "frame": its number, "body"}. The leader sends them JOB {"job": as in job.h,
  * without "data"; "first", "count": their ranks}, PEERS and STOP, at the end with "kill": whatever still runs.

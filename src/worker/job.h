@@ -9,8 +9,9 @@
  * "shared_bytes": of a block, "memory": available to a run}}, or {"unavailable": why} as the values.
  *
  * Of several ranks (RANKED), the job has "world": {"rank", "data", "tensor", "pipeline": ranks of each kind, "hosts": [number of the host of
- * each rank], "id": of the job, "key": 64 hex digits, "address": where to listen}. The worker first answers LISTEN {"port"}, and goes on
- * after PEERS {"peers": [["address", port] of each rank]}.
+ * each rank], "id": of the job, "key": 64 hex digits, "address": where to listen}. The worker first answers LISTEN {"port"}, on a GPU
+ * {"nccl": the number of NCCL's version, "gpu": its UUID, "id": of NCCL's communicator, from rank 0}, and goes on after PEERS {"peers":
+ * [["address", port] of each rank], "ranks": [body of LISTEN of each rank]}.
  *
  * Answers, in order:
  *   HELLO  {"pid", "backend", "device", "plan": rp_plan_to_json()}
@@ -23,7 +24,7 @@
  *           "tensor_roots": {"init": {...}, "final": {...}},
  *           "device_bytes": {"reserved", "used"} (where the device has memory of its own),
  *           "ceilings": {"before", "after": as in ceilings.h, or null} (unless the recipe turns them off)}
- *   FAILED {"code": "mismatch", "message", "step"}, with "lost": the rank, if it failed because that one is gone
+ *   FAILED {"code": "mismatch", "message", "step"}, with "lost": the rank, if it failed because that one is gone; -2: one of the others
  * With several ranks DONE also has "exchange": {"transport", "levels", "bytes_per_step", "bytes_per_step_between_hosts",
  * "sent_bytes"}: sent by this rank.
  */

@@ -21,6 +21,8 @@ struct loop {
     struct rp_plan plan;
     struct rp_dev *dev;
     const struct rp_sampler *sampler;
+    const struct rp_device_ranks *device_ranks;
+    char device_number[16]; /* of one of several ranks; "": the recipe's */
     struct rp_train *train;
     struct rp_buf in;
     uint64_t alive_ns;
@@ -165,6 +167,30 @@ static int read_peers(struct loop *l, json_t **peers, struct rp_err *err)
     return rp_fail(err, l->stop ? RP_INTERRUPTED : RP_MALFORMED, "expected the list of ranks");
 }
 
+/* peers: body of the PEERS frame */
+static struct rp_world_opts world_opts(struct loop *l, const json_t *peers)
+{
+    return (struct rp_world_opts){.rank = l->job.rank, .listener = -1, .peers = peers, .silence_s = (double)l->job.recipe->run_hang_seconds,
+                                  .waiting = report_waiting, .waiting_arg = l};
+}
+
+static int connect_devices(struct loop *l, struct rp_err *err)
+{
+    RP_JSON *peers = NULL;
+    json_t *about = NULL;
+    const struct rp_device_opts o = rp_job_device(l->job.recipe);
+    RP_BUG_IF(!l->device_ranks);
+    struct rp_comm *c = l->device_ranks->prepare(&l->placed, &o, l->device_number, &about, err);
+    if (!c)
+        return -1;
+    l->comm = c;
+    send_frame(l, RP_FRAME_LISTEN, about);
+    if (read_peers(l, &peers, err) < 0)
+        return -1;
+    const struct rp_world_opts world = world_opts(l, peers);
+    return l->device_ranks->connect(c, &world, err);
+}
+
 /* One of several ranks: connects it to the others. */
 static int connect_ranks(struct loop *l, struct rp_err *err)
 {
@@ -175,6 +201,8 @@ static int connect_ranks(struct loop *l, struct rp_err *err)
         return 0;
     rp_world_place(&l->placed, rank);
     rp_world_share_cpus(&l->placed);
+    if (l->job.backend->separate_memory)
+        return connect_devices(l, err);
     listener = rp_world_listen(rank, &port, err);
     if (listener < 0)
         return -1;
@@ -183,8 +211,8 @@ static int connect_ranks(struct loop *l, struct rp_err *err)
         close(listener);
         return -1;
     }
-    const struct rp_world_opts o = {.rank = rank, .backend = l->job.backend, .listener = listener, .peers = peers,
-                                    .silence_s = (double)l->job.recipe->run_hang_seconds, .waiting = report_waiting, .waiting_arg = l};
+    struct rp_world_opts o = world_opts(l, peers);
+    o.listener = listener;
     struct rp_comm *c = rp_world_open(&o, err);
     if (!c)
         return -1;
@@ -200,6 +228,8 @@ static int open_device(struct loop *l, struct rp_err *err)
         r->train_batch_size = l->job.batch;
     l->backend = l->job.backend;
     l->device = rp_job_device(r);
+    if (*l->device_number)
+        l->device.device = l->device_number;
     if (rp_job_plan(&l->plan, r, l->job.batch, l->comm, l->backend, &l->device, err) < 0)
         return -1;
     if (r->train_batch_size == RP_BATCH_MAX)
@@ -207,6 +237,8 @@ static int open_device(struct loop *l, struct rp_err *err)
     l->dev = l->backend->open(&l->device, l->plan.bytes[RP_CLASS_BACKEND], err);
     if (!l->dev)
         return rp_wrap(err, "backend '%s'", l->backend->name);
+    if (l->comm->op->exchange_device)
+        l->device_ranks->attach(l->comm, l->dev);
     l->backend->info(l->dev, &device);
     send_frame(l, RP_FRAME_HELLO, json_pack("{s:i, s:s, s:o, s:o}", "pid", (int)getpid(), "backend", l->backend->name, "device",
                                             rp_device_json(&device), "plan", rp_plan_to_json(&l->plan)));
@@ -462,20 +494,20 @@ static void volunteer_for_oom(void)
         return;
 }
 
-/* lost: the rank that is gone, -1: none */
+/* lost: the rank that is gone, or RP_LOST_SOME; -1: none */
 static json_t *failure_body(const struct rp_err *err, int64_t step, int lost)
 {
     json_t *j = json_pack("{s:i, s:s, s:I}", "code", (int)err->code, "message", err->msg, "step", (json_int_t)step);
-    if (lost >= 0)
+    if (lost != -1)
         json_object_set_new(j, "lost", json_integer(lost));
     return j;
 }
 
 int rp_worker_train(int fd, struct rp_buf *in, const json_t *job, const struct rp_backend *const *backends,
-                    const struct rp_sampler *sampler)
+                    const struct rp_sampler *sampler, const struct rp_device_ranks *device_ranks)
 {
     struct rp_err err = {0};
-    struct loop l = {.fd = fd, .step = -1, .waiting = -1, .in = *in, .sampler = sampler, .comm = rp_comm_self(),
+    struct loop l = {.fd = fd, .step = -1, .waiting = -1, .in = *in, .sampler = sampler, .device_ranks = device_ranks, .comm = rp_comm_self(),
                      .phases = json_object(), .roots = json_object(),
                      .ceilings = json_object()};
     *in = (struct rp_buf){0};
@@ -486,9 +518,9 @@ int rp_worker_train(int fd, struct rp_buf *in, const json_t *job, const struct r
     stop_sampling(&l);
     if (l.train)
         rp_train_close(l.train);
+    l.comm->op->close(l.comm); /* before the device, whose stream it uses */
     if (l.dev)
         l.backend->close(l.dev);
-    l.comm->op->close(l.comm);
     rp_job_fini(&l.job);
     rp_buf_fini(&l.in);
     json_decref(l.phases);
@@ -505,7 +537,7 @@ int rp_worker_main(int fd)
     RP_JSON *job = NULL;
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     if (read_job(fd, &in, &job, &err) == 0)
-        return rp_worker_train(fd, &in, job, rp_backends, NULL);
+        return rp_worker_train(fd, &in, job, rp_backends, NULL, NULL);
     RP_JSON *body = failure_body(&err, -1, -1);
     struct rp_err ignored; /* a parent that is gone */
     (void)!rp_frame_write(fd, RP_FRAME_FAILED, body, &ignored);

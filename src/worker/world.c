@@ -1,12 +1,12 @@
 #include "worker/world.h"
 
-#include "backend/backend.h"
 #include "backend/cpu/limits.h"
 #include "base/buf.h"
 #include "comm/mesh.h"
 
 #include <inttypes.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -84,10 +84,6 @@ static struct rp_mesh_peer *peers_of(const struct rp_world_opts *o, struct rp_er
 
 struct rp_comm *rp_world_open(const struct rp_world_opts *o, struct rp_err *err)
 {
-    if (o->backend->separate_memory) {
-        close(o->listener);
-        return rp_fail_null(err, RP_UNAVAILABLE, "several ranks train on CPUs so far: with run.backend cpu (--backend cpu)");
-    }
     RP_FREE struct rp_mesh_peer *peer = peers_of(o, err);
     if (!peer) {
         close(o->listener);
@@ -104,8 +100,11 @@ struct rp_comm *rp_world_open(const struct rp_world_opts *o, struct rp_err *err)
 
 const char *rp_world_transport(char text[128], const struct rp_comm *c)
 {
-    struct rp_mesh_stats s;
-    rp_mesh_stats(c, &s);
+    struct rp_mesh_stats s = {0};
+    if (c->op->exchange_device)
+        snprintf(s.text, sizeof s.text, "%s", c->transport);
+    else
+        rp_mesh_stats(c, &s);
     memcpy(text, s.text, sizeof s.text);
     return text;
 }

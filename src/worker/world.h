@@ -1,9 +1,10 @@
 /* A rank's place among others: its share of the host's processors, and its connections.
  *
  * What:    from the job of one of several ranks to a communicator.
- * Flow:    rp_world_place() -> sizes for plans; rp_world_share_cpus(), before the device is opened; LISTEN, PEERS -> rp_world_open().
+ * Flow:    rp_world_place() -> sizes for plans; rp_world_share_cpus(), before the device is opened; LISTEN, PEERS -> rp_world_open(), or
+ *          struct rp_device_ranks for devices with memory of their own.
  * Owner:   rp_world_place() borrows the rank's list of hosts; rp_world_open() returns a communicator that the caller closes.
- * Extend:  another transport is chosen in rp_world_open().
+ * Extend:  another transport of CPUs is chosen in rp_world_open(); of devices, it is a struct rp_device_ranks that their worker has.
  */
 #pragma once
 
@@ -21,7 +22,6 @@ void rp_world_share_cpus(const struct rp_comm *c);
 
 struct rp_world_opts {
     const struct rp_rank_of *rank;
-    const struct rp_backend *backend;
     int listener;
     const json_t *peers; /* body of the PEERS frame */
     double silence_s;
@@ -31,5 +31,16 @@ struct rp_world_opts {
 /* A port for others to connect to; the descriptor belongs to rp_world_open(). */
 int rp_world_listen(const struct rp_rank_of *rank, int *port, struct rp_err *err) rp_must_check;
 struct rp_comm *rp_world_open(const struct rp_world_opts *o, struct rp_err *err) rp_must_check;
-/* "shared memory", "TLS" and how many of each, for a bundle. Returns text. */
+
+/* The ranks of devices with memory of their own: a worker that has such devices passes one to rp_worker_train(). The device is chosen when
+ * the ranks know each other's hosts, and the ranks are connected before memory is planned, so that what a connection takes is not free. */
+struct rp_device_ranks {
+    /* A communicator that is not connected yet, for a rank that rp_world_place() placed; borrows placed->host. device: the number of the
+     * device that this rank takes, "" if *o names it. *about: what the others have to know, for the LISTEN frame. */
+    struct rp_comm *(*prepare)(const struct rp_comm *placed, const struct rp_device_opts *o, char device[16], json_t **about,
+                               struct rp_err *err);
+    int (*connect)(struct rp_comm *c, const struct rp_world_opts *o, struct rp_err *err); /* o->listener is unused; on failure only close() is left */
+    void (*attach)(struct rp_comm *c, struct rp_dev *dev); /* the opened device, whose memory rp_comm_exchange_device() takes from now on */
+};
+/* "shared memory", "TLS" and how many of each, "NCCL 2.20.5", for a bundle. Returns text. */
 const char *rp_world_transport(char text[128], const struct rp_comm *c);

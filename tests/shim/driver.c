@@ -274,6 +274,11 @@ EXPORT CUresult cuCtxSetCurrent(CUcontext context)
     return CUDA_SUCCESS;
 }
 
+EXPORT int shim_current_device(void)
+{
+    return current ? (int)(current - contexts) : -1;
+}
+
 /* ---- memory ---- */
 
 static uint64_t memory_of_all(void)

@@ -38,7 +38,8 @@ CUresult shim_misused(const char *what);
 
 /* Something that runs on a stream. */
 struct shim_work {
-    enum { LAUNCH, COPY, SET, RECORD, WAIT } kind;
+    enum { LAUNCH, COPY, SET, RECORD, WAIT, CALL } kind;
+    int (*call)(void *data); /* nonzero: done; else called again before anything after it on the stream */
     const char *kernel;
     struct shim_dim grid, block;
     size_t shared;
@@ -50,7 +51,11 @@ struct shim_work {
     uint64_t version; /* of the event: which of its records is meant */
     unsigned char args[4096];
 };
-/* Run it, or queue it: see SHIM_DEFER. */
+/* Run it, or queue it: see SHIM_DEFER. A CALL that is not done is queued in any case, and then all that follows. */
 CUresult shim_submit(CUstream stream, const struct shim_work *w);
 /* Whether work is queued anywhere. */
 int shim_is_busy(void);
+
+/* For the libnccl of the tests (tests/fake/nccl.c). */
+CUresult shim_call(CUstream stream, int (*call)(void *data), void *data);
+int shim_current_device(void); /* -1: no context */

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 struct queued {
     struct shim_work work;
@@ -123,6 +124,7 @@ static void run(const struct shim_work *w)
         clock_gettime(CLOCK_MONOTONIC, &w->event->at);
         break;
     case WAIT:
+    case CALL:
         break;
     }
 }
@@ -164,6 +166,10 @@ static void forget(struct CUstream_st *s)
 static void step(struct CUstream_st *s)
 {
     struct queued *q = s->first;
+    if (q->work.kind == CALL && !shim_broken && !q->work.call(q->work.to)) {
+        usleep(20);
+        return;
+    }
     s->first = q->next;
     if (!s->first)
         s->last = &s->first;
@@ -230,7 +236,7 @@ CUresult shim_submit(CUstream stream, const struct shim_work *w)
     struct CUstream_st *s = known(stream);
     if (!s)
         return CUDA_ERROR_INVALID_HANDLE;
-    if (!defer()) {
+    if (!defer() && !queued_works && (w->kind != CALL || w->call(w->to))) {
         run(w);
         return shim_broken;
     }
@@ -254,6 +260,12 @@ CUresult shim_submit(CUstream stream, const struct shim_work *w)
         return drain(s);
     perhaps_more();
     return CUDA_SUCCESS;
+}
+
+EXPORT CUresult shim_call(CUstream stream, int (*call)(void *data), void *data)
+{
+    ENTER_CONTEXT;
+    return shim_submit(stream, &(struct shim_work){.kind = CALL, .call = call, .to = data});
 }
 
 /* ---- copies ---- */

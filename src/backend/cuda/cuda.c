@@ -45,7 +45,7 @@ static int find_uuid(const struct rp_driver *d, const char *uuid, int count, CUd
                    "to name a MIG instance other than the first)", count, uuid);
 }
 
-static int choose(const struct rp_driver *d, const struct rp_device_opts *o, CUdevice *device, int *ordinal, struct rp_err *err)
+int rp_cuda_choose(const struct rp_driver *d, const struct rp_device_opts *o, CUdevice *device, int *ordinal, struct rp_err *err)
 {
     int count = 0;
     char *end;
@@ -181,7 +181,7 @@ static const struct rp_ops cuda_ops = {
 
 static int prepare(struct rp_cuda *c, const struct rp_device_opts *o, size_t workspace, struct rp_err *err)
 {
-    if (choose(c->d, o, &c->device, &c->ordinal, err) < 0 || ask_device(c, err) < 0 || start(c, err) < 0)
+    if (rp_cuda_choose(c->d, o, &c->device, &c->ordinal, err) < 0 || ask_device(c, err) < 0 || start(c, err) < 0)
         return -1;
     c->workspace_bytes = workspace > RP_CUDA_SEMAPHORE_BYTES ? workspace - RP_CUDA_SEMAPHORE_BYTES : 0;
     unsigned char *own = reserve(c, rp_class_name(RP_CLASS_BACKEND), c->workspace_bytes + RP_CUDA_SEMAPHORE_BYTES, err);
@@ -343,7 +343,7 @@ static int find(const struct rp_device_opts *o, int with_memory, struct rp_err *
 {
     struct rp_cuda c = {.d = rp_driver_load(err)};
     found.known = 0;
-    if (!c.d || choose(c.d, o, &c.device, &c.ordinal, err) < 0 || ask_device(&c, err) < 0 ||
+    if (!c.d || rp_cuda_choose(c.d, o, &c.device, &c.ordinal, err) < 0 || ask_device(&c, err) < 0 ||
         (with_memory && find_memory(&c, &found.bytes, err) < 0))
         return -1;
     found.gpu = c.gpu;

@@ -133,6 +133,8 @@ void rp_cuda_tree(struct rp_cuda *c, float *sum, const float *work, int rows, lo
 void rp_cuda_column_sums(struct rp_cuda *c, float *work, const float *x, int rows, int width);
 /* mean = such a sum of one part / rows; rstd = 1 / sqrt(mean + eps) unless it is NULL. */
 void rp_cuda_column_mean(struct rp_cuda *c, float *mean, float *rstd, float eps, const float *work, int rows, int width);
+/* The GPU that the options name, and its number. */
+int rp_cuda_choose(const struct rp_driver *d, const struct rp_device_opts *o, CUdevice *device, int *ordinal, struct rp_err *err) rp_must_check;
 /* Fills c->kernel from c->image. */
 int rp_cuda_load_kernels(struct rp_cuda *c, struct rp_err *err) rp_must_check;
 void rp_cuda_unload_kernels(struct rp_cuda *c);
