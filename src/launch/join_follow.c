@@ -57,6 +57,11 @@ static struct rp_channel *try_host(struct follow *s, const char *host, struct rp
     return channel;
 }
 
+static int refusal(const struct rp_err *e)
+{
+    return e->code == RP_SIGNATURE || e->code == RP_MALFORMED;
+}
+
 /* Every host in turn. A listener without the key may be a job that ended a moment ago, or another program: for some seconds it is asked
  * again. */
 static struct rp_channel *try_all(struct follow *s)
@@ -68,12 +73,11 @@ static struct rp_channel *try_all(struct follow *s)
         struct rp_channel *c = try_host(s, r->host[i].host, &why);
         if (c)
             return c;
-        const int is_refusal = why.code == RP_SIGNATURE || why.code == RP_MALFORMED;
-        if (is_refusal)
+        if (refusal(&why))
             rp_fail(&s->last, why.code, "%s port %d: %s", r->host[i].host, r->port, why.msg);
-        else if (!i)
+        else if (!i && !(refusal(&s->last) && rp_now_ns() >= s->o->deadline)) /* an attempt that the deadline cut short says less */
             s->last = why; /* names the address itself */
-        refused |= is_refusal;
+        refused |= refusal(&why);
     }
     s->refused_ns = !refused ? 0 : s->refused_ns ? s->refused_ns : rp_now_ns();
     return NULL;
@@ -89,7 +93,7 @@ static struct rp_channel *reach_leader(struct follow *s, struct rp_err *err)
             return c;
         const uint64_t now = rp_now_ns();
         RP_FORMAT(line, "looking for rank 0, which %s leads to: %s", s->o->where->source, s->last.msg);
-        if (s->refused_ns && now - s->refused_ns > 5ull * REFUSED_NS)
+        if ((s->refused_ns && now - s->refused_ns > 5ull * REFUSED_NS) || (refusal(&s->last) && now >= s->o->deadline))
             return rp_fail_null(err, s->last.code,
                                 "rank 0, or what is found in its place, refuses this process: %s; do all processes have the same key, "
                                 "and is the port free for this job?",

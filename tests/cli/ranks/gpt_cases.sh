@@ -1,0 +1,27 @@
+#!/bin/sh
+# Every case of the GPT report, made small, with as many ranks as its degrees have: the same bits as one rank.
+# timeout: 900
+# serial
+# exhaustive
+. "$TEST_DIR/common.inc"
+cases=0
+for name in $("$REPRO" recipes list gpt | cut -d ' ' -f 1); do
+    degrees=$(echo "$name" | sed -nE 's/.*_([0-9]+x[0-9]+x[0-9]+)_.*/\1/p')
+    tensor=$(echo "$degrees" | cut -d x -f 2) pipeline=$(echo "$degrees" | cut -d x -f 3)
+    ranks=$(($(echo "$degrees" | tr x '*')))
+    layers=$((pipeline > 2 ? pipeline : 2)) heads=$((tensor > 4 ? tensor : 4))
+    small="$name $quick --batch-size 1 --steps 1 --set task.seq_length=16 --set model.hidden_size=64 --set model.intermediate_size=64
+        --set model.num_attention_heads=$heads --set model.num_hidden_layers=$layers"
+    # one micro-batch after another through the stages, but fewer than in the report
+    [ "$pipeline" = 1 ] || small="$small --set train.accumulation_steps=$((2 * pipeline))"
+    # shellcheck disable=SC2086 # several words
+    exit_of 0 "$REPRO" run $small -f -o one.repro.tar.zst
+    # shellcheck disable=SC2086
+    exit_of 0 "$REPRO" run $small --layout "$degrees" -f -o many.repro.tar.zst
+    ranks_in many.repro.tar.zst "$ranks"
+    same_bits one.repro.tar.zst many.repro.tar.zst
+    jq -e --arg d "$degrees" '.world | .ranks == 1 or "\(.data)x\(.tensor)x\(.pipeline)" == $d' bits.json >answer.txt || fail "another layout than $degrees"
+    verified many.repro.tar.zst
+    cases=$((cases + 1))
+done
+[ "$cases" = 18 ] || fail "$cases cases"

@@ -1,0 +1,79 @@
+#!/bin/bash
+# Random faults at random times on four hosts with two ranks each, for SOAK seconds (60): no hang, no lost evidence, no wrong number. After each
+# job every process has ended by itself; process 0 has sealed a bundle, unless it was killed or nothing had begun; the bundle verifies, and its
+# records are the first ones of the honest run. SEED repeats a sequence of faults, up to the scheduling of the machine.
+# timeout: 1200
+# serial
+# exhaustive
+. "$TEST_DIR/hosts.inc"
+relayed || skip "python3 is not installed"
+seed=${SEED:-$(date +%s)}
+until=$(($(date +%s) + ${SOAK:-60}))
+RANDOM=$((seed % 32768))
+echo "SEED=$seed"
+per_host=2 steps=20
+model="$bert --set train.accumulation_steps=8 --steps $steps --set run.hang_seconds=4 --join-timeout 20"
+# shellcheck disable=SC2086 # several words
+exit_of 0 "$REPRO" run ${model% --join*} -o honest.repro.tar.zst
+pick() { # N: $picked, 0 to N - 1; not in a subshell, which would not go on with the sequence
+    picked=$((RANDOM % $1))
+}
+pause() { # MOST: random tenths of a second
+    pick "$1"
+    sleep "$((picked / 10)).$((picked % 10))"
+}
+# Changes something, and takes back what does not end the job alone. Sets $what and, as a pattern, $whom a failed bundle may name.
+fault() {
+    local host rank
+    pick 4
+    host=$picked
+    pick 2
+    rank=$(children "$(member_of "$host")" | sed -n "$((picked + 1))p") # nothing if it has not begun
+    whom="ranks? ($((2 * host))|$((2 * host + 1)))\\b|192\\.0\\.2\\.$((host + 1))\\b"
+    pick 10
+    # A host that is cut off from process 0 is to blame; if it is process 0's own host, those that it cannot reach are.
+    [ "$host$picked" != 06 ] && [ "$host$picked" != 08 ] && [ "$host$picked" != 03 ] || whom='rank'
+    [ "$picked" != 7 ] || whom='ranks? [4-7]\b|192\.0\.2\.[34]'
+    case $picked in
+    0) what="kill a rank of host $host" && kill -KILL "$rank" 2>/dev/null ;;
+    1) what="kill the process of host $host" && kill -KILL "$(member_of "$host")" 2>/dev/null && killed="$killed $host" ;;
+    2) what="stop a rank of host $host" && kill -STOP "$rank" 2>/dev/null && pause 80 && kill -CONT "$rank" 2>/dev/null ;;
+    3) what="stop the process of host $host" && kill -STOP "$(member_of "$host")" 2>/dev/null && pause 120 && kill -CONT "$(member_of "$host")" 2>/dev/null ;;
+    4) what="lose 5 %" && wire loss 0.05 $RANDOM ;;
+    5) what="delay 15 ms" && wire delay 0.015 ;;
+    6) what="cut host $host off" && wire cut "veth$host" && pause 120 && wire heal ;;
+    7) what="partition" && wire cut veth2 && wire cut veth3 && pause 120 && wire heal ;;
+    8) what="link of host $host down and up" && link "$host" down && pause 120 && link "$host" up ;;
+    9) what="SIGTERM to host $host" && kill -TERM "$(member_of "$host")" 2>/dev/null ;;
+    esac
+}
+judge() {
+    local status
+    if [ ! -e job.repro.tar.zst ]; then
+        case $killed in *0*) echo "$what: ended after $took ms with $statuses: process 0 is dead" && return ;; esac
+        ! grep -q 'initialising' err0.txt || { tail -n 5 err?.txt >&2; fail "SEED=$seed, job $jobs, $what: no bundle although training had begun"; }
+        echo "$what: ended after $took ms with $statuses: nothing had begun"
+        return
+    fi
+    "$REPRO" inspect job.repro.tar.zst run.json >record.json
+    status=$(jq -r .status record.json)
+    verified job.repro.tar.zst
+    prefix_of honest.repro.tar.zst job.repro.tar.zst 8
+    [ "$status" != complete ] || [ "$steps_before" = $((steps + 1)) ] || fail "SEED=$seed, job $jobs: complete with $((steps_before - 1)) steps"
+    [ "$status" = complete ] || jq -e '.reason | length > 10' record.json >answer.txt || fail "SEED=$seed, job $jobs: no reason"
+    [ "$status" != failed ] || jq -e --arg whom "$whom" '.reason | test($whom)' record.json >answer.txt || { jq .reason record.json >&2; fail "SEED=$seed, job $jobs, $what: names others than $whom"; }
+    echo "$what: $status with $((steps_before > 0 ? steps_before - 1 : 0)) steps, ended after $took ms with $statuses$(jq -r '.reason // ""' record.json | cut -c 1-100)"
+}
+jobs=0
+while [ "$(date +%s)" -lt "$until" ]; do
+    jobs=$((jobs + 1)) what='' whom='' killed='' ranks=''
+    start_hosts
+    pause 50
+    ranks=$(for one in $members; do children "$one"; done)
+    fault || :
+    ended 60000
+    wire loss 0 1
+    wire delay 0
+    judge
+done
+echo "$jobs jobs"
