@@ -19,7 +19,7 @@
 #include "capture/capture.h"
 #include "cli/attempt.h"
 #include "cli/cli.h"
-#include "cli/job.h"
+#include "cli/run_job.h"
 #include "cli/run.h"
 #include "cli/run_checkpoint.h"
 #include "cli/run_opts.h"
@@ -36,7 +36,7 @@
 #include "sign/key.h"
 #include "worker/fits.h"
 #include "worker/job.h"
-#include "worker/world.h"
+#include "worker/rank.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "worker/worker.h"
-#include "worker/world.h"
+#include "worker/rank.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "worker/measure_ceilings.h"
 #include "worker/job.h"
 #include "worker/worker.h"
-#include "worker/world.h"
+#include "worker/rank.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -36,7 +36,7 @@ struct rp_sampler {
     void (*start)(const char *pci_address, int fd); /* of the device; "" when it has none */
     void (*stop)(void);                             /* no frame is sent after it; waits only briefly */
 };
-struct rp_device_ranks; /* world.h */
+struct rp_device_ranks; /* rank.h */
 /* The same after the JOB frame was read, on one of these backends; in: the bytes that came after it. sampler: may be NULL; device_ranks: how
  * ranks exchange if one of the backends has memory of its own, else NULL. */
 int rp_worker_train(int fd, struct rp_buf *in, const json_t *job, const struct rp_backend *const *backends,

@@ -1,4 +1,4 @@
-#include "worker/world.h"
+#include "worker/rank.h"
 
 #include "backend/cpu/limits.h"
 #include "base/buf.h"

@@ -1,4 +1,4 @@
-#include "cli/job.h"
+#include "cli/run_job.h"
 
 #include "base/build.h"
 #include "base/clock.h"
@@ -198,7 +198,7 @@ void rp_run_job_end(struct rp_run_job *j, const struct rp_err *reason)
 
 /* ---- the others ---- */
 
-struct follow {
+struct following {
     struct rp_run_job *j;
     const struct rp_follow_opts *o;
     struct rp_group_of_workers *group; /* NULL: not started */
@@ -207,7 +207,7 @@ struct follow {
 };
 
 /* This machine, for process 0. */
-static int send_capture(struct follow *f, const json_t *asked, struct rp_err *err)
+static int send_capture(struct following *f, const json_t *asked, struct rp_err *err)
 {
     struct rp_buf xml = {0};
     const struct rp_capture_opts c = {.root = "/", .identify = json_is_true(json_object_get(asked, "identify")), .hwloc_xml = &xml,
@@ -221,7 +221,7 @@ static int send_capture(struct follow *f, const json_t *asked, struct rp_err *er
 }
 
 /* The settings of process 0, except for those of this machine. */
-static int start_ranks(struct follow *f, const json_t *body, struct rp_err *err)
+static int start_ranks(struct following *f, const json_t *body, struct rp_err *err)
 {
     const struct rp_backend *const backends[] = {f->o->backend, NULL};
     const json_t *job = json_object_get(body, "job");
@@ -248,7 +248,7 @@ static int start_ranks(struct follow *f, const json_t *body, struct rp_err *err)
 }
 
 /* Process 0 does not know by which of its addresses the others reach it. */
-static void tell_peers(const struct follow *f, const json_t *body)
+static void tell_peers(const struct following *f, const json_t *body)
 {
     const struct rp_job_member *lead = &f->j->joining.join.member[0];
     RP_JSON *here = json_deep_copy(body);
@@ -257,7 +257,7 @@ static void tell_peers(const struct follow *f, const json_t *body)
     rp_workers_tell(f->group, RP_FRAME_PEERS, here);
 }
 
-static int take_message(struct follow *f, enum rp_frame type, const json_t *body, struct rp_err *err)
+static int take_message(struct following *f, enum rp_frame type, const json_t *body, struct rp_err *err)
 {
     switch (type) {
     case RP_FRAME_CAPTURE:
@@ -284,14 +284,14 @@ static int take_message(struct follow *f, enum rp_frame type, const json_t *body
     }
 }
 
-static int pass_on(struct follow *f, int rank, enum rp_frame type, json_t *body, struct rp_err *err)
+static int pass_on(struct following *f, int rank, enum rp_frame type, json_t *body, struct rp_err *err)
 {
     RP_JSON *message = json_pack("{s:i, s:i, s:O}", "rank", rank, "frame", (int)type, "body", body);
     return rp_join_send(&f->j->joining.join, 0, RP_FRAME_RELAY, message, err);
 }
 
 /* A worker of this process that is gone without a word: process 0 gets the reason in its place. */
-static int report_failures(struct follow *f, struct rp_err *err)
+static int report_failures(struct following *f, struct rp_err *err)
 {
     struct rp_err reason;
     int rank;
@@ -303,7 +303,7 @@ static int report_failures(struct follow *f, struct rp_err *err)
     return 0;
 }
 
-static int follow_once(struct follow *f, struct rp_err *err)
+static int follow_once(struct following *f, struct rp_err *err)
 {
     struct rp_join *all = &f->j->joining.join;
     enum rp_frame type;
@@ -330,7 +330,7 @@ static int follow_once(struct follow *f, struct rp_err *err)
 
 int rp_run_job_follow(struct rp_run_job *j, const struct rp_follow_opts *o, struct rp_err *err)
 {
-    struct follow f = {.j = j, .o = o};
+    struct following f = {.j = j, .o = o};
     int failed = 0;
     rp_interrupt_catch();
     while (!f.over && !failed)
