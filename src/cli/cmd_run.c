@@ -114,11 +114,12 @@ static int capture_before(struct rp_run_session *r, struct rp_err *err)
     return rp_run_job_take_captures(&r->job_of_many, r->host_before, r->host_xml, err);
 }
 
+/* A host that is gone by now ends no run without a bundle: what was trained is sealed as failed. */
 static int capture_after(struct rp_run_session *r, struct rp_err *err)
 {
     const char *salt = json_string_value(json_object_get(r->before, "salt")); /* hidden values stay comparable */
     struct rp_capture_opts c = {.root = "/", .identify = r->o->identify, .salt = salt};
-    struct rp_err gone; /* of a failed run hosts may be missing */
+    struct rp_err gone;
     const int asked = r->job_of_many.several && rp_run_job_ask_captures(&r->job_of_many, salt, r->o->identify, &gone) == 0;
     rp_run_job_tend(&r->job_of_many);
     r->after = rp_capture(&c, err);
@@ -127,10 +128,11 @@ static int capture_after(struct rp_run_session *r, struct rp_err *err)
         return -1;
     if (!r->job_of_many.several || (asked && rp_run_job_take_captures(&r->job_of_many, r->host_after, NULL, &gone) == 0))
         return 0;
-    if (r->outcome.status != RP_RUN_COMPLETE)
-        return 0;
-    *err = gone;
-    return -1;
+    if (r->outcome.status == RP_RUN_COMPLETE) {
+        r->outcome.status = gone.code == RP_INTERRUPTED ? RP_RUN_INCOMPLETE : RP_RUN_FAILED;
+        r->outcome.reason = gone;
+    }
+    return 0;
 }
 
 static int prepare_run(struct rp_run_session *r, struct rp_err *err)

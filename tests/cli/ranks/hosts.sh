@@ -73,6 +73,16 @@ ended 15000
 sealed failed 'rank(s)? [45]\b'
 report "the process of host 2 is killed"
 
+# A host dies when all steps are done: they are sealed all the same.
+start_hosts --steps 3
+wait_until "$(member_of 0)" grep -q sealing err0.txt
+kill -KILL "$(member_of 1)"
+ranks=
+ended 15000
+if [ "${statuses%% *}" = 0 ]; then sealed complete ''; else sealed failed 'ranks 2 to 3\b'; fi
+[ "$steps_before" = 4 ] || fail "$((steps_before - 1)) steps of 3"
+echo "the process of host 1 is killed after the last step: all processes ended after $took ms with $statuses"
+
 start_hosts --steps 100000
 until_timed
 victim=$(children "$(member_of 2)" | sed -n 2p)

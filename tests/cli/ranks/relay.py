@@ -7,7 +7,7 @@ usage: relay.py INTERFACE...            lines of standard input change it:
        cut INTERFACE | heal             nothing comes from or goes to it; all of that ends
 relay.py --plain INTERFACE              only switches off what network cards do later to frames: checksums and their division
 """
-import ctypes, fcntl, heapq, random, select, socket, struct, sys, time
+import ctypes, fcntl, heapq, os, random, select, socket, struct, sys, time
 
 SIOCETHTOOL, OFF = 0x8946, (0x17, 0x1F, 0x25, 0x2B)  # checksums of sent frames, TSO, GSO of sent, GRO of received frames
 
@@ -33,25 +33,29 @@ def main(names):
         ports[s] = name
     where, late, cut = {}, [], set()  # MAC -> socket; (time, number, socket, frame); names
     delay, loss, chance, number, lost = 0.0, 0.0, random.Random(0), 0, 0
+    given = b""
     print("ready", flush=True)
     while True:
         wait = max(0.0, late[0][0] - time.monotonic()) if late else None
         readable = select.select([*ports, sys.stdin], [], [], wait)[0]
         for s in readable:
             if s is sys.stdin:
-                words = sys.stdin.readline().split()
-                if not words:
+                data = os.read(0, 4096)  # sys.stdin would keep lines that select() does not see
+                if not data:
                     return
-                if words[0] == "delay":
-                    delay = float(words[1])
-                elif words[0] == "loss":
-                    loss, chance = float(words[1]), random.Random(int(words[2]))
-                elif words[0] == "count":
-                    print(f"{number} sent, {lost} lost", flush=True)
-                elif words[0] == "cut":
-                    cut.add(words[1])
-                elif words[0] == "heal":
-                    cut.clear()
+                given += data
+                *lines, given = given.split(b"\n")
+                for words in (line.decode().split() for line in lines):
+                    if words[0] == "delay":
+                        delay = float(words[1])
+                    elif words[0] == "loss":
+                        loss, chance = float(words[1]), random.Random(int(words[2]))
+                    elif words[0] == "count":
+                        print(f"{number} sent, {lost} lost", flush=True)
+                    elif words[0] == "cut":
+                        cut.add(words[1])
+                    elif words[0] == "heal":
+                        cut.clear()
                 continue
             for _ in range(64):
                 try:
