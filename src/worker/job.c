@@ -27,9 +27,9 @@ const char *rp_step_key_name(enum rp_step_key key)
 static json_t *encode_rank(const struct rp_rank_of *r)
 {
     char key[2 * sizeof r->key + 1];
-    json_t *hosts = json_array();
     if (!r)
         return NULL;
+    json_t *hosts = json_array();
     for (int i = 0; i < rp_degrees_world(r->degrees); i++)
         json_array_append_new(hosts, json_integer(r->host[i]));
     rp_hex(key, r->key, sizeof r->key);
