@@ -18,7 +18,7 @@
 #   COMMIT=HEX     the commit, where there is no git (tarballs of `git archive` know theirs)
 #   CC=gcc         Debian's gcc, wrapped by env/repro-cc
 #   SAN=asan|tsan  with the target `all`: that native build, BUILD/SAN/repro, instead of the static program
-#   T=PATTERN      with `test` or `check`: only tests whose name contains it; LONG=1: digests of the functions over all 2^32 inputs, minutes
+#   T=PATTERN      with `test` or `check`: only tests whose name contains it; LONG=1: everything that takes minutes
 #   PREFIX, DESTDIR  with `install`, default /usr/local and nothing
 #   BASE=IMAGE     with `image`: the base of the image for GPU users
 VERSION := 0.1.0

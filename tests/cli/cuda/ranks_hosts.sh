@@ -5,6 +5,7 @@
 . "$TEST_DIR/common.inc"
 nccl=$BUILD/fake/nccl
 [ -e "$nccl/libnccl.so.2" ] || skip "the library of tests/fake/nccl.c is not built"
+[ "${LONG:-0}" != 0 ] || skip "takes a minute: LONG=1"
 bert="bert_tiny_fp32 $short --set measure.timed_steps=1 --set train.accumulation_steps=4 --batch-size 1"
 bits_of() { # BUNDLE
     "$REPRO" inspect "$1" steps/rank0.jsonl | jq -c '{step, loss, loss_parts, grad_norm, state_root}'

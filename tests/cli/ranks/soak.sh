@@ -7,6 +7,7 @@
 # exhaustive
 . "$TEST_DIR/hosts.inc"
 relayed || skip "python3 is not installed"
+[ "${LONG:-0}${SOAK:+1}" != 0 ] || skip "takes a minute: LONG=1, or SOAK=seconds"
 seed=${SEED:-5}
 until=$(($(date +%s) + ${SOAK:-15}))
 RANDOM=$((seed % 32768))
