@@ -39,10 +39,12 @@ jq -e '[.world.rank[]?.device.index] | sort == [0, 1, 2]' run.json >answer.txt |
 bits_of many.repro.tar.zst 2 | cmp - bert.jsonl || fail "rank 2 has other bits"
 one gpt $gpt --set parallel.tensor=2
 many gpt 1x2x2 SHIM_DEFER=1 $gpt --set parallel.tensor=2
-many gpt 2x2x1 PLAY_NCCL_DELAY_MS=2 $gpt --set parallel.tensor=2
-one optimizer $gpt --set optimizer.name=lamb --save one.safetensors
-many optimizer 2x1x2 PLAY_NCCL_POLLS=0 $gpt --set optimizer.name=lamb --save many.safetensors
-cmp one.safetensors many.safetensors || fail "the checkpoints differ"
+if [ "${LONG:-0}" != 0 ]; then
+    many gpt 2x2x1 PLAY_NCCL_DELAY_MS=2 $gpt --set parallel.tensor=2
+    one optimizer $gpt --set optimizer.name=lamb --save one.safetensors
+    many optimizer 2x1x2 PLAY_NCCL_POLLS=0 $gpt --set optimizer.name=lamb --save many.safetensors
+    cmp one.safetensors many.safetensors || fail "the checkpoints differ"
+fi
 
 broken() { # STATUS RANK VARIABLE=VALUE OPTION...: RANK is the one to be named, or any
     want=$1 named=$2 variable=$3
