@@ -268,7 +268,7 @@ const struct rp_command rp_cmd_challenge = {
         "Without a challenger: --challenge takes a public value (a drand round, a pulse of the NIST beacon, a Bitcoin block header) as the "
         "earliest moment, and 'repro timestamp' adds the latest. Whatever can be recomputed from such a file is recomputed. The signatures of "
         "drand and NIST cannot be, so these values count only if the verifier gives the same file with --challenge. A challenge by the "
-        "signer's own key or by one that countersigned never counts, whoever names it.\n"
+        "signer's own key or by one that countersigned never counts, also if the verifier names it.\n"
         "\n"
         "The seeds follow from challenge, signer and recipe. Only recipes of this program, with at most batch size and number of steps "
         "changed, reach the level timed: another recipe or setting may leave little to compute.\n"

@@ -177,7 +177,7 @@ const struct rp_command rp_cmd_launch = {
 #undef FORM
         "or key, or whoami.\n"
         "\n"
-        "key prints 32 random bytes as 64 hex digits. All processes of a job need the same key, and nobody else: it authenticates and "
+        "key prints 32 random bytes as 64 hex digits. All processes of a job need the same key, which must stay secret: it authenticates and "
         "encrypts everything that they send. It is read from --job-key-fd, --job-key, REPRO_JOB_KEY or the file that REPRO_JOB_KEY_FILE "
         "names, and is never recorded. A key file has mode 600; a file of root in memory, as a Secret of Kubernetes is mounted, may be "
         "readable by others. mpirun, srun and mpiexec carry the environment over the network in clear unless the site protects it: use "

@@ -382,7 +382,7 @@ const struct rp_command rp_cmd_run = {
         "nothing listens or connects. Process 0 captures all hosts, collects the records of every rank and seals one bundle. The bits are those of "
         "one rank, whatever the number of ranks, their layout and hosts; so 'verify --replay' replays any of these runs on one rank. Ranks divide "
         "the micro-batches of a step (train.accumulation_steps * parallel.data of them), the tensors of gpt (a divisor of parallel.tensor) and its "
-        "layers; --layout DxTxP says how, by default as the recipe's degrees if the number of ranks allows it. A rank that crashes, hangs "
+        "layers; --layout DxTxP sets how; the default follows the recipe's degrees if the number of ranks allows it. A rank that crashes, hangs "
         "(run.hang_seconds) or loses its network ends the run on all hosts; the bundle is marked failed and names it. REPRO_HOST=NAME makes "
         "processes of one machine count as different hosts, to try that out.\n"
         "\n"

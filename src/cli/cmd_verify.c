@@ -326,7 +326,7 @@ const struct rp_command rp_cmd_verify = {
 #include "verify/policy.def"
 #undef RULE
         "\n"
-        "Nobody can tell what was before the first line of a ledger: there, and in a ledger that begins a day or more after its key was "
+        "Attempts before the first line of a ledger are unknown: there, and in a ledger that begins a day or more after its key was "
         "made, in_ledger and max_attempts_before hold with a note, which 'checks: {ledger: passed}' refuses.\n"
         "\n"
         "A replay needs the bundle and the files of --data and --init if the run used its owner's. --replay S:K begins in the middle: "

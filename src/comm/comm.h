@@ -1,6 +1,6 @@
 /* A communicator: which rank this is, the groups it belongs to, and how ranks exchange bytes.
  *
- * What:    ranks, groups of them and exchanges: many messages at once. There is no reduction: sums over ranks are nodes of a canonical tree
+ * What:    ranks, groups of them and exchanges: many messages at once. No transport adds numbers: sums over ranks are nodes of a canonical tree
  *          (optim/grad_tree.h) that the receiving rank merges, so that no library decides the order.
  * Flow:    a transport -> struct rp_comm -> rp_comm_place(); buffers in, the same out: of the host, except for
  *          rp_comm_exchange_device().

@@ -2,6 +2,7 @@
 #include "comm/greet.h"
 
 #include "base/buf.h"
+#include "base/little_endian.h"
 #include "comm/secret.h"
 
 #include <poll.h>
@@ -18,20 +19,6 @@ enum { FIRST_BYTE, HELLO, CHALLENGE, PROOF, ANSWER, TLS, WELCOME, DONE };
 #define TLS_RECORD 0x16 /* the first byte of a handshake of TLS */
 
 static const char welcome[RP_GREET_WELCOME] = "RPL5";
-
-static void put_le(unsigned char *p, uint64_t v, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        p[i] = (unsigned char)(v >> (8 * i));
-}
-
-static uint64_t get_le(const unsigned char *p, int bytes)
-{
-    uint64_t v = 0;
-    for (int i = 0; i < bytes; i++)
-        v |= (uint64_t)p[i] << (8 * i);
-    return v;
-}
 
 /* The MAC of everything said before `at` by the side that `label` names. */
 static void greeting_mac(const struct rp_greeting *g, const char *label, size_t at, unsigned char out[MAC])
@@ -141,9 +128,9 @@ static int send_hello(struct rp_greeting *g, struct rp_err *err)
     unsigned char *p = g->talk;
     memset(p, 0, RP_GREET_HELLO);
     memcpy(p, "RPL1", 4);
-    put_le(p + 4, (uint64_t)g->opts->channel.own, 4);
-    put_le(p + 8, (uint64_t)g->rank, 4);
-    put_le(p + 16, g->opts->no_rings ? 0 : rp_ring_namespace(), 8);
+    rp_put_le(p + 4, (uint64_t)g->opts->channel.own, 4);
+    rp_put_le(p + 8, (uint64_t)g->rank, 4);
+    rp_put_le(p + 16, g->opts->no_rings ? 0 : rp_ring_namespace(), 8);
     if (rp_secret_random(p + 24, 32, err) < 0)
         return -1;
     memcpy(p + 56, g->opts->channel.job, strnlen(g->opts->channel.job, RP_CHANNEL_JOB_MAX));
@@ -154,7 +141,7 @@ static int send_hello(struct rp_greeting *g, struct rp_err *err)
 /* Shared memory, of the kind that the other side can open if it shares any; no offer if this side cannot. */
 static void make_offer(struct rp_greeting *g)
 {
-    const uint64_t own = get_le(g->talk + 16, 8), other = get_le(g->talk + CHALLENGE_AT + 8, 8);
+    const uint64_t own = rp_get_le(g->talk + 16, 8), other = rp_get_le(g->talk + CHALLENGE_AT + 8, 8);
     unsigned char *offer = g->talk + PROOF_AT + 8;
     struct rp_err ignored;
     if (!own || !other || rp_rings_create(&g->rings, own == other ? RP_RING_MEMFD : RP_RING_FILE, g->opts->ring_bytes, offer, &ignored) < 0)
@@ -182,7 +169,7 @@ static int step_answer(struct rp_greeting *g, struct rp_err *err)
         return r;
     if (check_mac(g, ANSWER_AT, RP_GREET_ANSWER, "answer", err) < 0)
         return -1;
-    if (get_le(g->talk + ANSWER_AT + 4, 4) == 1 && g->rings.map) {
+    if (rp_get_le(g->talk + ANSWER_AT + 4, 4) == 1 && g->rings.map) {
         rp_rings_settle(&g->rings);
         g->state = DONE;
         return 1;
@@ -216,7 +203,7 @@ static int step_hello(struct rp_greeting *g, struct rp_err *err)
     const struct rp_channel_opts *o = &g->opts->channel;
     char job[RP_CHANNEL_JOB_MAX] = "";
     memcpy(job, o->job, strnlen(o->job, sizeof job));
-    const uint64_t from = get_le(g->talk + 4, 4), to = get_le(g->talk + 8, 4);
+    const uint64_t from = rp_get_le(g->talk + 4, 4), to = rp_get_le(g->talk + 8, 4);
     if (memcmp(g->talk + 56, job, sizeof job) != 0 || to != (uint32_t)o->own || from > INT32_MAX)
         return rp_fail(err, RP_SIGNATURE, "a connection for rank %u of the job '%.*s', not for rank %d of job '%s'", (unsigned)to,
                        RP_CHANNEL_JOB_MAX, (const char *)g->talk + 56, o->own, o->job);
@@ -227,7 +214,7 @@ static int step_hello(struct rp_greeting *g, struct rp_err *err)
     unsigned char *p = g->talk + CHALLENGE_AT;
     memset(p, 0, RP_GREET_CHALLENGE);
     memcpy(p, "RPL2", 4);
-    put_le(p + 8, g->opts->no_rings ? 0 : rp_ring_namespace(), 8);
+    rp_put_le(p + 8, g->opts->no_rings ? 0 : rp_ring_namespace(), 8);
     if (rp_secret_random(p + 16, 32, err) < 0)
         return -1;
     g->state = PROOF;
@@ -245,7 +232,7 @@ static int step_proof(struct rp_greeting *g, struct rp_err *err)
     const int joined = !g->opts->no_rings && rp_rings_join(&g->rings, g->talk + PROOF_AT + 8, &ignored) == 0;
     memset(g->talk + ANSWER_AT, 0, RP_GREET_ANSWER);
     memcpy(g->talk + ANSWER_AT, "RPL4", 4);
-    put_le(g->talk + ANSWER_AT + 4, (uint64_t)joined, 4);
+    rp_put_le(g->talk + ANSWER_AT + 4, (uint64_t)joined, 4);
     if (send_message(g, ANSWER_AT, RP_GREET_ANSWER, "answer", err) < 0)
         return -1;
     g->state = DONE;

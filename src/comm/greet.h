@@ -12,7 +12,7 @@
  *   S > C  CHALLENGE  "RPL2", zeros (32), namespace (64), nonce (32 bytes), MAC of "server", HELLO and the above
  *   C > S  PROOF      "RPL3", zeros (32), offer of shared memory, MAC of "client", HELLO, CHALLENGE and the above
  *   S > C  ANSWER     "RPL4", 1: rings, 0: TLS follows (32), MAC of "answer", HELLO, CHALLENGE, PROOF and the above
- * A message of one side is no other message of any connection: each MAC has its name and the nonces of both sides.
+ * No message can be used in another place or connection: each MAC covers its name and the nonces of both sides.
  * Over TLS the server ends with "RPL5" and zeros (32), so that the client knows that it was let in.
  */
 #pragma once

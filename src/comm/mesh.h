@@ -7,7 +7,7 @@
  * Owner:   rp_mesh_open() takes the listener and copies what its options point to. One thread uses a communicator.
  * Extend:  messages of another kind are a magic in mesh_inner.h; a connection's first bytes are in greet.h.
  *
- * Of two ranks the higher one connects to the lower one. Whoever listens accepts connections until all ranks are connected: those without
+ * Of two ranks the higher one connects to the lower one. A listening rank accepts connections until all ranks are connected: those without
  * the key of the job, of another job, or of a rank that is connected already are refused and counted; they cost little memory and time,
  * and ranks that are refused by mistake try again. After that nothing listens.
  *

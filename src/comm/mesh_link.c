@@ -1,4 +1,5 @@
 /* The bytes of one link: heads and data of messages, through rings or an encrypted channel. */
+#include "base/little_endian.h"
 #include "comm/mesh_inner.h"
 
 #include <netinet/in.h>
@@ -18,34 +19,20 @@ static const char *const group_names[RP_GROUPS] = {"world", "data", "tensor", "p
 
 /* ---- heads ---- */
 
-static void put_le(unsigned char *p, uint64_t v, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        p[i] = (unsigned char)(v >> (8 * i));
-}
-
-static uint64_t get_le(const unsigned char *p, int bytes)
-{
-    uint64_t v = 0;
-    for (int i = 0; i < bytes; i++)
-        v |= (uint64_t)p[i] << (8 * i);
-    return v;
-}
-
 void rp_mesh_head_write(unsigned char out[HEAD], const struct mesh_head *h)
 {
     memset(out, 0, HEAD);
     memcpy(out, h->failed ? "RPX1" : "RPM1", 4);
-    put_le(out + 4, h->what, 1);
-    put_le(out + 8, (uint32_t)h->rank, 4);
-    put_le(out + 16, h->number, 8);
-    put_le(out + 24, h->bytes, 8);
+    rp_put_le(out + 4, h->what, 1);
+    rp_put_le(out + 8, (uint32_t)h->rank, 4);
+    rp_put_le(out + 16, h->number, 8);
+    rp_put_le(out + 24, h->bytes, 8);
 }
 
 int rp_mesh_head_read(struct mesh_head *h, const unsigned char in[HEAD])
 {
     const int failed = memcmp(in, "RPX1", 4) == 0;
-    *h = (struct mesh_head){failed, in[4], (int)get_le(in + 8, 4), get_le(in + 16, 8), get_le(in + 24, 8)};
+    *h = (struct mesh_head){failed, in[4], (int)rp_get_le(in + 8, 4), rp_get_le(in + 16, 8), rp_get_le(in + 24, 8)};
     return failed || memcmp(in, "RPM1", 4) == 0 ? 0 : -1;
 }
 

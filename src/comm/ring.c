@@ -2,6 +2,7 @@
 #include "comm/ring.h"
 
 #include "base/buf.h"
+#include "base/little_endian.h"
 #include "comm/secret.h"
 
 #include <fcntl.h>
@@ -27,20 +28,6 @@ _Static_assert(sizeof(struct shared) <= PAGE, "positions fit one page");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics between processes need no lock");
 
 /* ---- the offer, little-endian: kind, process, descriptor, zeros (32 bits each), bytes of a ring (64), token, zeros (64) ---- */
-
-static void put_le(unsigned char *p, uint64_t v, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        p[i] = (unsigned char)(v >> (8 * i));
-}
-
-static uint64_t get_le(const unsigned char *p, int bytes)
-{
-    uint64_t v = 0;
-    for (int i = 0; i < bytes; i++)
-        v |= (uint64_t)p[i] << (8 * i);
-    return v;
-}
 
 uint64_t rp_ring_namespace(void)
 {
@@ -102,10 +89,10 @@ int rp_rings_create(struct rp_rings *r, enum rp_ring_kind kind, size_t ring_byte
     memcpy(((struct shared *)map)->token, r->token, sizeof r->token);
     map_rings(r, ring_bytes, 1);
     memset(offer, 0, RP_RING_OFFER);
-    put_le(offer, kind, 4);
-    put_le(offer + 4, (uint64_t)getpid(), 4);
-    put_le(offer + 8, (uint64_t)r->fd, 4);
-    put_le(offer + 16, ring_bytes, 8);
+    rp_put_le(offer, kind, 4);
+    rp_put_le(offer + 4, (uint64_t)getpid(), 4);
+    rp_put_le(offer + 8, (uint64_t)r->fd, 4);
+    rp_put_le(offer + 16, ring_bytes, 8);
     memcpy(offer + 24, r->token, sizeof r->token);
     return 0;
 }
@@ -117,7 +104,7 @@ static int open_offered(const unsigned char *offer, enum rp_ring_kind kind)
     file_name(name, offer + 24);
     if (kind == RP_RING_FILE)
         return open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    RP_FORMAT(path, "/proc/%u/fd/%u", (unsigned)get_le(offer + 4, 4), (unsigned)get_le(offer + 8, 4));
+    RP_FORMAT(path, "/proc/%u/fd/%u", (unsigned)rp_get_le(offer + 4, 4), (unsigned)rp_get_le(offer + 8, 4));
     RP_FORMAT(expected, "/memfd:%s (deleted)", strrchr(name, '/') + 1);
     if (readlink(path, is, sizeof is - 1) < 0)
         return -1;
@@ -141,7 +128,7 @@ static int is_offered(int fd, enum rp_ring_kind kind, size_t bytes)
 
 int rp_rings_join(struct rp_rings *r, const unsigned char offer[RP_RING_OFFER], struct rp_err *err)
 {
-    const uint64_t kind = get_le(offer, 4), ring_bytes = get_le(offer + 16, 8);
+    const uint64_t kind = rp_get_le(offer, 4), ring_bytes = rp_get_le(offer + 16, 8);
     *r = (struct rp_rings){.fd = -1};
     if (kind <= RP_RING_NONE || kind >= RP_RING_KINDS || ring_bytes < RP_RING_LEAST || ring_bytes > RP_RING_MOST ||
         (ring_bytes & (ring_bytes - 1)))

@@ -21,5 +21,5 @@ struct rp_form {
 };
 extern const struct rp_form rp_forms[]; /* ended by a row with NULL */
 
-/* RP_USAGE: there is no such form, an option is missing, or has characters that the form cannot hold. */
+/* RP_USAGE: the form is unknown, an option is missing, or has characters that the form cannot hold. */
 int rp_form_write(struct rp_buf *out, const char *id, const struct rp_form_opts *o, struct rp_err *err) rp_must_check;

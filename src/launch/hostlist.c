@@ -152,7 +152,7 @@ static int64_t walk_hosts(char out[RP_HOST_MAX + 1], const char *list, int64_t w
         if (count > RP_HOSTLIST_MAX)
             return hostlist_fail(what, "there are too many hosts", err);
     }
-    return count ? count : hostlist_fail(what, "there is no host", err);
+    return count ? count : hostlist_fail(what, "no host is listed", err);
 }
 
 int64_t rp_hostlist_count(const char *list, const char *what, struct rp_err *err)

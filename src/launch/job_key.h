@@ -1,4 +1,4 @@
-/* The key of a job: 32 random bytes that all its processes have and nobody else. Nothing listens or connects without it.
+/* The key of a job: 32 random bytes shared by its processes and otherwise secret. No process listens or connects without it.
  *
  * What:    from a descriptor, a file or the environment; `repro launch key` prints a new one as 64 hex digits.
  * Flow:    --job-key-fd > --job-key FILE > REPRO_JOB_KEY > REPRO_JOB_KEY_FILE -> struct rp_job_key -> join.h.

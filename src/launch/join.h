@@ -1,6 +1,6 @@
 /* The processes of a job as one: they join, agree, and exchange control messages until the end.
  *
- * What:    rank 0's process leads: the others connect to it and to nobody else here (tensors travel over comm/). Each brings one rank,
+ * What:    rank 0's process leads: the others connect only to it (tensors travel over comm/). Each brings one rank,
  *          or all ranks of its node. The leader compares what has to be equal, numbers hosts and ranks, measures the clocks, and then
  *          carries messages, a heartbeat, and the news that somebody is gone.
  * Flow:    launcher.h, rendezvous.h, job_key.h -> rp_join_open() -> rp_join_send(), rp_join_next() ... -> rp_join_close(). Channels are

@@ -38,7 +38,7 @@ static int shake_hands(struct rp_channel *c, uint64_t deadline, struct rp_err *e
         if (n)
             return n;
         if (rp_now_ns() >= until || rp_now_ns() >= deadline)
-            return rp_fail(err, RP_UNAVAILABLE, "whoever listens there does not answer");
+            return rp_fail(err, RP_UNAVAILABLE, "the process that listens there does not answer");
         struct pollfd p = {.fd = rp_channel_fd(c), .events = rp_channel_events(c)};
         poll(&p, 1, STEP_MS);
     }

@@ -17,6 +17,7 @@
  *
  * train.recompute: `selective` keeps no ctx, decisions of attention dropout, row maxima and sums, and no output of GELU; `full` keeps of
  * each layer only its input and the decisions of its last dropout. Backward makes the rest again, with the same bits. */
+/* Longer than 600 lines: declarations, forward and backward passes of one model change together. */
 #include "model/declare.h"
 #include "model/nn/attention.h"
 #include "model/nn/groups.h"

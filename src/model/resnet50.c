@@ -14,6 +14,7 @@
  * One file although long: forward, backward and declarations follow one layout of blocks and change together.
  *
  * Backward: `grad` holds the gradient of a block's output, then that of its input; `other` has the same size. */
+/* Longer than 600 lines: declarations, forward and backward passes of one model change together. */
 #include "base/buf.h"
 #include "model/declare.h"
 #include "model/nn/linear.h"

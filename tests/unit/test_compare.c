@@ -1,5 +1,6 @@
 /* Verdicts, confounders, ratios with intervals, scaling; and that documents cannot be forged through their texts.
  * One file: all tests share its made-up results and their printed comparison. */
+/* Longer than 600 lines: the cases share the same results. */
 #include "backend/backend.h"
 #include "compare/compare.h"
 

@@ -1,5 +1,6 @@
 /* JPEG decoding against libjpeg's whole images, with and without its vector code; resizing against the definition as plain loops; crops
  * against the published formula in double; damage, bombs and other formats. One file: all of them share its generated images. */
+/* Longer than 600 lines: the cases share their images. */
 /* exhaustive */
 #include "tests/unit/tap.h"
 

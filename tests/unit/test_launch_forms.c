@@ -1,4 +1,4 @@
-/* What `launch` prints: no placeholder is left, manifests are YAML with what the API requires, and every process gets the key. */
+/* What `launch` prints: every placeholder is replaced, manifests are YAML with what the API requires, and every process gets the key. */
 #include "base/buf.h"
 #include "base/json.h"
 #include "launch/form.h"
@@ -239,7 +239,7 @@ TEST(complete)
         RP_BUF text = {0};
         CHECK(rp_form_write(&text, f->id, &usual, &err) == 0, "%s: %s", f->id, err.msg);
         for (const char *at = text.data; (at = strchr(at, '@')); at++)
-            CHECK(!isupper((unsigned char)at[1]), "%s: a placeholder is left: %.20s", f->id, at);
+            CHECK(!isupper((unsigned char)at[1]), "%s: not replaced: %.20s", f->id, at);
         CHECK(strstr(text.data, "bert_fp32") && strstr(text.data, "my-run"), "%s", f->id);
         CHECK(strstr(text.data, "REPRO_JOB_KEY") || strstr(text.data, "--job-key") || strcmp(f->id, "ssh") == 0, "%s: no key", f->id);
         CHECK(is_manifest(f) ? *text.data == '#' : strncmp(text.data, "#!/bin/sh\n", 10) == 0, "%s: its beginning", f->id);

@@ -1,5 +1,6 @@
 /* Processes that become one job: forked ones that join for real over loopback, and everything that can go wrong.
  * timeout: 400 */
+/* Longer than 600 lines: the cases share one world of processes and its faults. */
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
