@@ -228,6 +228,7 @@ $(gpu)/nvrtc: env/gpu/nvrtc.c $(gpu)/flags | $(gpu)/include
 	$(Q)$(CC) -std=gnu11 -O2 $(warnings) -isystem $(gpu)/include $< -o $@
 $(gpu)/device/flags: FORCE
 	$(Q)mkdir -p $(addprefix $(@D)/,$(archs) $(ptx_archs)) $(gpu)/gen
+	$(Q)rm -rf $(filter-out $(addprefix $(@D)/,flags $(archs) $(ptx_archs)),$(wildcard $(@D)/*))
 	$(Q)printf '%s\n' '$(device_env)' '$(device_compiler)' '$(archs)' $(device_code) | $(call if_changed,$@)
 device_tools := $(gpu)/device/flags env/device-code.sh $(if $(NVCC),,$(gpu)/nvrtc) $(cuda_ready)
 define device_for
@@ -316,7 +317,7 @@ $(BUILD)/shim/$1/libcuda.so.1: $$(shim_$1_objects)
 	$$(Q)$(CC) -shared -Wl,-soname,$$(@F) $$^ -o $$@ -lm
 -include $$(shim_$1_objects:.o=.d)
 endef
-shims := $(patsubst %,$(BUILD)/shim/%/libcuda.so.1,800 700 checked checked700)
+shims := $(patsubst %,$(BUILD)/shim/%/libcuda.so.1,800 700 checked $(if $(filter-out 0,$(LONG)),checked700))
 $(eval $(call shim,800,800))
 $(eval $(call shim,700,700))
 $(eval $(call shim,checked,800,$(shim_checked),$(shim_watch)))

@@ -2,12 +2,16 @@
 # Compile one file of device code for one architecture.
 #
 #   env/device-code.sh ARCH SOURCE OUT [-DNAME=VALUE]...
+#   env/device-code.sh --key ARCH SOURCE [-DNAME=VALUE]...
 #
+# The second form prints the key of what would be compiled: where it is the same, so is the code (tests/build/device_code.keys).
 # ARCH is sm_90 (a cubin) or compute_100 (PTX). Beside OUT come OUT.txt, what the compiler and ptxas said, and OUT.d for make.
 # From the environment: NVCC, the compiler, or NVRTC="TOOL LIBRARY" (env/gpu/nvrtc.c); RP_GCC; RP_DEVICE_CACHE, a directory in which
 # results are kept: the matrix kernels take minutes for all architectures, and most builds and checkouts compile the same text. The
 # key covers the text as the preprocessor leaves it, so that a comment costs nothing, the flags and the compiler.
 set -euo pipefail
+only_key=
+[ "$1" != --key ] || { only_key=1 && shift && set -- "$1" "$2" "$(mktemp -u)" "${@:3}"; }
 arch=$1 source=$2 out=$3
 shift 3
 # One rounding for each operator that is written; tests/cuda/test_device_code.c reads what came of it.
@@ -46,10 +50,9 @@ keep() { # DIRECTORY: whole or not at all
 # shellcheck disable=SC2086
 "${RP_GCC:-gcc}" -E -P -x c -D__CUDACC__ $own -D__CUDA_ARCH__="${arch#*_}0" -Isrc -I. "$@" -MMD -MP -MT "$out" -MF "$tmp/d" \
     "$source" -o "$tmp/text"
-kept=
-if [ -n "${RP_DEVICE_CACHE:-}" ]; then
-    kept=$RP_DEVICE_CACHE/$({ printf '%s\n' "$arch" "$flags" "$compiler" && cat "$tmp/text"; } | sha256sum | cut -c 1-32)
-fi
+key=$({ printf '%s\n' "$arch" "$flags" "$compiler" && cat "$tmp/text"; } | sha256sum | cut -c 1-32)
+[ -z "$only_key" ] || { echo "$key" && exit 0; }
+kept=${RP_DEVICE_CACHE:+$RP_DEVICE_CACHE/$key}
 if [ -n "$kept" ] && [ -e "$kept" ]; then
     touch "$kept"
     cp "$kept/code" "$kept/said" "$tmp/"

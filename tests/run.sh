@@ -152,7 +152,7 @@ if [ "${1:-}" = --one ]; then
 fi
 
 # --- all tests ------------------------------------------------------------------------------------------------------------
-groups="lint unit tsan ops cuda ptx fuzz cli build"
+groups="ptx cuda ops build lint unit tsan fuzz cli" # the longest tests first
 pattern='' core='' slowest=''
 usage="usage: tests/run.sh [--check | --quick-lint | --lint] [--update] [--slowest] [PATTERN]"
 while [ $# -gt 0 ]; do
@@ -198,13 +198,10 @@ members() { # GROUP: the ids of its tests
         [ -z "$core" ] || [ "$group" = cli ] || ! head -n 30 "$f" | grep -q '^[# /*]*exhaustive[ */]*$' || continue
         [ "$group" != cuda ] || variants=$(head -n 30 "$f" | sed -n 's/^[# *]*shims: \([a-z0-9 ]*[a-z0-9]\).*/\1/p')
         for variant in ${variants:-native}; do
+            [ "$variant" != checked700 ] || [ "${LONG:-0}" != 0 ] || continue # tests/ptx checks every access of that code, compiled
             echo "$variant:$f"
         done
     done
-}
-
-is_serial() { # GROUP ID
-    [ "$1" = build ] || head -n 30 "${2#*:}" | grep -q '^[# *]*serial$'
 }
 
 mkdir -p "$OUT"
@@ -216,21 +213,20 @@ fi
 rm -rf "$OUT/result" "$OUT/log" "$OUT/times" "$OUT/counts"
 mkdir -p "$OUT/result" "$OUT/log"
 git -c safe.directory='*' ls-files --others --exclude-standard >"$OUT/untracked" 2>/dev/null || rm -f "$OUT/untracked" # for tests/build/tree.sh
+# One queue for all groups, so that no processor waits for the last test of a group; then the tests that run alone. Some tests wait for children
+# and time limits: one more at a time than there are processors.
+together=()
+alone=()
 for group in $groups; do
     mapfile -t ids < <(members "$group")
-    [ ${#ids[@]} -gt 0 ] || continue
-    begin=$SECONDS
-    together=()
-    alone=()
     for id in "${ids[@]}"; do
-        if is_serial "$group" "$id"; then alone+=("$id"); else together+=("$id"); fi
+        if head -n 30 "${id#*:}" | grep -q '^[# *]*serial$'; then alone+=("$id"); else together+=("$id"); fi
     done
-    jobs=$JOBS
-    [ "$group" != unit ] || jobs=$((JOBS + 1)) # some of them wait for children and time limits
-    [ ${#together[@]} = 0 ] || printf '%s\0' "${together[@]}" | xargs -0 -n 1 -P "$jobs" tests/run.sh --one
-    [ ${#alone[@]} = 0 ] || printf '%s\0' "${alone[@]}" | xargs -0 -n 1 tests/run.sh --one
-    echo "  TEST    $group: ${#ids[@]} files, $((SECONDS - begin)) s"
 done
+[ ${#together[@]} = 0 ] || printf '%s\0' "${together[@]}" | xargs -0 -n 1 -P $((JOBS + 1)) tests/run.sh --one
+[ ${#alone[@]} = 0 ] || printf '%s\0' "${alone[@]}" | xargs -0 -n 1 tests/run.sh --one
+[ ! -f "$OUT/times" ] || awk '{split($3, part, "/"); group = part[2]; cpu[group] += $1; files[group]++}
+    END {for (g in cpu) printf "  TEST    %s: %d files, %.0f CPU s\n", g, files[g], cpu[g]}' "$OUT/times" | sort
 if [ -f "$OUT/times" ]; then
     sort -rn -o "$OUT/times" "$OUT/times"
     [ -z "$slowest" ] || { printf '%8s %8s\n' "CPU s" "s" && head -n 20 "$OUT/times"; }

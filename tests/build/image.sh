@@ -4,6 +4,7 @@
 # dependencies.sh and device_code.sh test how these are made. The bytes of the program are those of this build.
 # timeout: 900
 . "$TEST_DIR/common.inc"
+[ "${LONG:-0}" != 0 ] || skip "takes minutes: LONG=1"
 need buildah debootstrap
 [ "$(id -u)" = 0 ] || skip "making a base with debootstrap needs root"
 

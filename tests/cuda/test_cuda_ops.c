@@ -1,5 +1,6 @@
 /* Every operation of the CUDA backend, its kernels executed by the shim, against the literal definition: bit for bit, for awkward sizes
- * and every order of threads. OPS="gemm add" limits it to some.
+ * and every order of threads. OPS="gemm add" limits it to some. Attention has a test of its own, so a quarter of its variants will do here,
+ * and half of those of convolutions; LONG=1: all.
  * shims: 800 700 */
 #include "ops/op_check.h"
 #include "tests/cuda/gpu.h"
@@ -170,7 +171,7 @@ static void convs_of(int op, int *cases, int *failed)
     struct rp_cuda *c = rp_cuda_of(open_gpu(NULL));
     const int pool = op == RP_OP_maxpool_forward || op == RP_OP_maxpool_backward;
     for (int i = 0; i < (pool ? COUNT(pools) : COUNT(convs)); i++)
-        for (unsigned k = 0; k < 4; k++, ++*cases) {
+        for (unsigned k = tap_long() ? 0 : i & 1; k < 4; k += tap_long() ? 1 : 2, ++*cases) {
             struct rp_op_shape s = {.conv = pool ? pools[i] : convs[i], .variant = k, .in_place = k == 2, .offset = k == 3,
                                     .small = k == 1 ? 1 + i % 2 : 0, .seed = k + 1};
             compare(op, &s, k + 5 * (unsigned)i, failed);
@@ -196,7 +197,7 @@ static void attention_of(int op, int *cases, int *failed)
     } sizes[] = {{2, 1, 2, 64}, {3, 7, 1, 5}, {2, 33, 3, 64}, {1, 128, 2, 64}, {2, 64, 1, 80}, {1, 200, 1, 64}, {9, 17, 3, 16},
                  {1, 512, 1, 64}, {1, 301, 1, 33}, {1, 40, 1, 130}, {1, 70, 2, 96}, {1, 130, 1, 128}, {1, 2177, 1, 8}};
     for (int i = 0; i < COUNT(sizes); i++)
-        for (unsigned variant = 0; variant < 16; variant += sizes[i].seq > 150 ? 5 : 1) {
+        for (unsigned variant = tap_long() ? 0 : i % 4; variant < 16; variant += sizes[i].seq > 150 ? 5 : tap_long() ? 1 : 4) {
             struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads, .head_dim = sizes[i].dim,
                                     .dropout = dropouts[(variant + (unsigned)i) % 3], .variant = variant, .seed = variant};
             ++*cases;

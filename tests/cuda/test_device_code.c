@@ -58,6 +58,15 @@ static int is_there(void)
     RP_FREE char *path = rp_asprintf("%s/gpu/images.txt", build());
     return access(path, R_OK) == 0;
 }
+/* Whether this build has code for it: ARCHS may have named others. */
+static int is_built(const char *arch)
+{
+    RP_FREE char *path = rp_asprintf("%s/gpu/images.txt", build()), *line = rp_asprintf("\n%s ", arch);
+    RP_BUF about = {0};
+    struct rp_err err = {0};
+    return rp_read_file(&about, path, 1 << 16, &err) == 0 && strstr(about.data, line) != NULL;
+}
+
 #define NEEDS_DEVICE_CODE                                                                                                                  \
     if (!is_there())                                                                                                                       \
     SKIP("no device code was built")
@@ -100,7 +109,8 @@ TEST(machine_code_fuses_nothing_of_its_own)
     NEEDS_DEVICE_CODE;
     for (int i = 0; i < ARCHS; i++) {
         struct code ptx = {0}, sass = {0};
-        if (read_all(&sass, "device", archs[i].name, "", code_read_cubin)) {
+        if (is_built(archs[i].name)) {
+            read_all(&sass, "device", archs[i].name, "", code_read_cubin);
             read_all(&ptx, strcmp(archs[i].ptx, "compute_100") == 0 ? "device" : "checked", archs[i].ptx, "", code_read_ptx);
             has_all_kernels(&sass, archs[i].name);
         }
@@ -266,6 +276,8 @@ static void add_row(struct rp_buf *out, const struct rp_cuda_kernel_info *info, 
     rp_buf_printf(out, "%-23s %7u", info->name + 3, info->threads);
     for (int i = 0; i < ARCHS; i++) {
         const struct code_kernel *k = code_find(&codes[i], info->name);
+        if (!codes[i].n)
+            continue;
         CHECK(k && k->registers, "nothing is known of %s for %s", info->name, archs[i].name);
         if (!k)
             continue;
@@ -286,6 +298,7 @@ TEST(kernels_are_as_in_the_table)
     struct rp_buf launches[ARCHS] = {0};
     struct rp_err err = {0};
     RP_BUF table = {0}, about = {0};
+    int built = 0;
     NEEDS_DEVICE_CODE;
     RP_FREE char *path = rp_asprintf("%s/gpu/images.txt", build());
     CHECK(rp_read_file(&about, path, 1 << 16, &err) == 0, "%s", err.msg);
@@ -296,6 +309,9 @@ TEST(kernels_are_as_in_the_table)
                 "multiprocessor by registers, shared memory and threads. -: not launched there.\n"
                 "RP_UPDATE=1 BUILD=build build/native/tests/cuda/test_device_code writes this file.\n\nkernel                  threads");
     for (int i = 0; i < ARCHS; i++) {
+        if (!is_built(archs[i].name))
+            continue;
+        built++;
         read_all(&codes[i], "device", archs[i].name, ".txt", code_read_statistics);
         note_launches(&archs[i], &launches[i]);
         rp_buf_printf(&table, " %12s", archs[i].name);
@@ -307,5 +323,8 @@ TEST(kernels_are_as_in_the_table)
         code_free(&codes[i]);
         rp_buf_fini(&launches[i]);
     }
-    expect_table(TABLE, &table);
+    if (built == ARCHS)
+        expect_table(TABLE, &table);
+    else
+        printf("# %d of %d architectures were built: tests/build/device_code.sh compares the text of the others\n", built, ARCHS);
 }

@@ -181,6 +181,8 @@ TEST(scalar_avx2_and_avx512_agree_on_base)
 
 TEST(avx2_and_avx512_agree_on_base_at_full_length)
 {
+    if (!tap_long())
+        SKIP("takes half a minute: LONG=1");
     if (!rp_isa_usable(RP_ISA_avx2))
         SKIP("no AVX2 here, and scalar code would take minutes");
     same_on_base(long_runs, 4, 2, 128, 20);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Executing PTX finds faults: each is one change of one source, or of the compiler's flags, compiled as everything else is. The fault "none" is
-# none and has to pass.
+# none and has to pass. LONG=1: more of them.
 # timeout: 600
 . "$TEST_DIR/common.inc"
 cuda=$("$TOP/env/fetch-cuda.sh" --dir "${DEPS_DIR:-$BUILD/deps}")
@@ -41,20 +41,21 @@ fault() { # NAME WHAT-IS-REPORTED UNIT FILE OLD NEW FLAGS OPERATIONS VARIABLE=VA
 }
 same='RP_DEVICE int rp_lane(void)'
 fault none - rows lanes.cuh "$same" "$same" "$flags" "layernorm_forward residual_layernorm_forward row_sums"
-fault lane differ rows lanes.cuh '__shfl_xor_sync(RP_ALL_LANES, give, 8)' '__shfl_xor_sync(RP_ALL_LANES, give, 4)' "$flags" layernorm_forward
 fault index differ optim tree.cuh 'tile[lane * (columns + 1) + warp]' 'tile[lane * (columns + 1) + warp + 1]' "$flags" tree_sum
 fault bounds 'of shared memory of' optim tree.cuh 'stack[top++ * columns] = v;' 'stack[(top++ + 4096) * columns] = v;' "$flags" tree_sum
 fault contraction 'unknown instruction' rows rows.cu "$same" "$same" "${flags/-fmad=false/-fmad=true}" layernorm_backward
 fault arguments differ optim ../../ops/ops.h 'float grad_scale, lr, beta1' 'float lr, grad_scale, beta1' "$flags" adam_update
+fault barrier 'nothing orders them' gemm gemm.cuh '__syncthreads(); /* the next stage is complete' '/* the next stage is complete' "$flags" gemm PTX_RACES=1
+fault wait differ gemm gemm.cuh 'rp_copy_wait(STAGES - 2)' 'rp_copy_wait(STAGES - 1)' "$flags" gemm
+fault release 'nothing orders them' gemm device.h st.release.gpu.u32 st.relaxed.gpu.u32 "$flags" gemm RP_CUDA_GEMM=rotate PTX_RACES=1
+[ "${LONG:-0}" != 0 ] || exit 0
+fault lane differ rows lanes.cuh '__shfl_xor_sync(RP_ALL_LANES, give, 8)' '__shfl_xor_sync(RP_ALL_LANES, give, 4)' "$flags" layernorm_forward
 fault size 'the host gives' whole kernels.h 'const float *a, *b;
     size_t n;' 'const float *a, *b;
     int n;' "$flags" add
 fault vector 'not aligned' whole whole.cu 'RP_EACH4(&a, a.n, a.wide, add4)' 'RP_EACH4(&a, a.n, 1, add4)' "$flags" add
-fault barrier 'nothing orders them' gemm gemm.cuh '__syncthreads(); /* the next stage is complete' '/* the next stage is complete' "$flags" gemm PTX_RACES=1
-fault wait differ gemm gemm.cuh 'rp_copy_wait(STAGES - 2)' 'rp_copy_wait(STAGES - 1)' "$flags" gemm
 fault turn 'nothing orders them' gemm gemm.cu 'while (rp_load_acquire(g->semaphores + 1 + tile) != (unsigned)segment)' 'while (0)' "$flags" gemm \
     RP_CUDA_GEMM=rotate PTX_RACES=1
 fault plain 'changes atomically' gemm gemm.cu 'atomicAdd(g->semaphores, 0u - gridDim.x)' '*g->semaphores = 0' "$flags" gemm \
     RP_CUDA_GEMM=rotate PTX_RACES=1
 fault acquire 'nothing orders them' gemm device.h ld.acquire.gpu.u32 ld.relaxed.gpu.u32 "$flags" gemm RP_CUDA_GEMM=rotate PTX_RACES=1
-fault release 'nothing orders them' gemm device.h st.release.gpu.u32 st.relaxed.gpu.u32 "$flags" gemm RP_CUDA_GEMM=rotate PTX_RACES=1
