@@ -17,7 +17,7 @@ grep -qx "ARCHS ?= $all" "$TOP/Makefile" || fail "the Makefile has other archite
 want=$(jq -r '[.gpu_worker.device_code[].arch] | join(" ")' version.json)
 case $want in
 "$all") ;;
-*sm_70*sm_90*compute_100*) ;;
+*sm_90*compute_100*) ;;
 *) fail "device code for $want only" ;;
 esac
 (
@@ -86,7 +86,7 @@ name=$(cd "$TOP/src/backend/cuda" && wc -c ./*.cu | sort -n | sed -n '1s|.*/\(.*
 compile() { # ARCH SOURCE OUT
     (cd another/directory && NVCC='' NVRTC="$BUILD/gpu/nvrtc $cuda/lib/libnvrtc.so.12" env/device-code.sh "$@")
 }
-for arch in sm_70 sm_90 compute_100; do
+for arch in sm_90 compute_100; do
     compile "$arch" "src/backend/cuda/$name.cu" ../here
     cmp another/here "$device/$arch/$name"
     cmp another/here.txt "$device/$arch/$name.txt"
