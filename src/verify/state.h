@@ -55,6 +55,8 @@ int rp_verify_cpu(struct rp_device_info *out, const json_t *run); /* its device;
 void rp_verify_window(const struct rp_verify_state *s, int64_t *from, int64_t *to); /* start and end of the timed steps, or -1 */
 /* By the signer's own key, or by one that countersigned: its time and nonce are the signer's choice. */
 int rp_verify_own_challenge(const struct rp_verify_state *s, const struct rp_challenge *c);
+/* Who made it: "'lab'" of the trust store, "SHA256:..., which is not in your trust store", or a public value. */
+void rp_verify_challenger(char out[RP_CHALLENGER], const struct rp_verify_state *s, const struct rp_challenge *c);
 /* Whole days between the making of its signer's key and the first line of the ledger; 0: less than one, or unknown. */
 int64_t rp_verify_ledger_gap(const json_t *run);
 int rp_verify_complete(const struct rp_verify_state *s);                            /* the run reached its end */
