@@ -45,15 +45,15 @@ static const struct rp_opt opts[] = {
     RP_OPTION_TEXT(data, "data", 0, "DIR", "replay: the samples, if the run used its owner's"),
     RP_OPTION_TEXT(init, "init", 0, "FILE", "replay: the file that the run started from, or for S:K the state before S"),
     RP_OPTION_TEXT(state, "state", 0, "FILE", "replay: the owner's state at its end (run --save), to compare by element"),
-    RP_OPT_STORE(store),
-    RP_OPTION_CHOICE(isa, "isa", 0, RP_CHOICES(RP_ISAS), "replay: instruction set, which does not change the bits"),
-    RP_OPTION_INT(threads, "threads", 0, 0, 4096, "replay: number of threads; the bits do not depend on it"),
     RP_OPT_ORIGINAL(original),
     RP_OPT_LEDGER(ledger),
     RP_OPT_TSA_CA(tsa_ca),
     RP_OPT_BEACON(beacon),
     RP_OPT_NO_LEDGER(no_ledger),
     RP_OPTION_FLAG(list, "list", 'l', "list every check with its id, severity, what it proves and how; reads no bundle"),
+    RP_OPT_STORE(store),
+    RP_OPTION_CHOICE(isa, "isa", 0, RP_CHOICES(RP_ISAS), "replay: instruction set, which does not change the bits"),
+    RP_OPTION_INT(threads, "threads", 0, 0, 4096, "replay: number of threads; the bits do not depend on it"),
     {0},
 };
 
@@ -360,7 +360,7 @@ const struct rp_command rp_cmd_verify = {
         "\n"
         "Time stamps ('repro timestamp') are checked with the certificates of --tsa-ca: at least one must be by an authority of that file, "
         "and the run must not have ended later. Without --tsa-ca they are an unchecked claim. An unsuitable one fails the bundle in any "
-        "case. --beacon-certificate does the same for a challenge that is a pulse of the NIST beacon.\n"
+        "case. --beacon-certificate checks the signature of a challenge that is a pulse of the NIST beacon, which is claimed without it.\n"
         "\n"
         "The verification and its verdict become a line of your own record ('repro ledger list --verified') unless --no-ledger is given. "
         "Two bundles of one key that cannot be in one ledger, the same line with different runs or lines against the order of time, are a "
@@ -375,5 +375,7 @@ const struct rp_command rp_cmd_verify = {
         "  repro verify answer.repro.tar.zst --trust their-key.pem --challenge mine.challenge --received file\n",
     .opts = opts,
     .opts_size = sizeof(struct verify_opts),
+    .more = "store",
+    .more_are = "where and how a replay is computed",
     .run = cmd_verify,
 };

@@ -99,7 +99,7 @@ static X509 *find_certificate(const struct rp_beacon *b, const struct rp_buf *id
         if (X509_digest(b->certificate[i], EVP_sha512(), digest, NULL) == 1 && rp_buf_is(id, digest, RP_BEACON_ID))
             return b->certificate[i];
     rp_hex(named, id->data, id->size < RP_BEACON_ID ? id->size : RP_BEACON_ID);
-    return rp_fail_null(err, RP_SIGNATURE, "'%.60s' lacks the certificate with certificateId %.16s..., which the pulse names; get it from "
+    return rp_fail_null(err, RP_SIGNATURE, "'%.200s' lacks the certificate with certificateId %.16s..., which the pulse names; get it from "
                         "https://beacon.nist.gov/beacon/2.0/certificate/ and that id", b->path, named);
 }
 

@@ -166,15 +166,11 @@ static int check_member(struct rp_challenge *c, const struct rp_verify_state *s,
 /* --beacon-certificate was given, and neither the run's challenge nor the draw is a pulse: that is not silent. */
 static int note_unused_beacon(const struct rp_verify_state *s, const char *kind, struct rp_check_result *result)
 {
-    static const char unused[] = "; --beacon-certificate had nothing to check";
-    char text[sizeof result->text];
     if (!s->o->beacon || strcmp(kind, "nist") == 0 || (s->o->draw && strcmp(s->o->draw->kind, "nist") == 0))
         return 0;
-    snprintf(text, sizeof text - sizeof unused, "%s", result->text);
-    strcat(text, unused);
     if (result->state == RP_CHECK_PASSED)
         result->state = RP_CHECK_NOTE;
-    return rp_check_text(result, "%s", text);
+    return rp_check_text(result, "%.460s; --beacon-certificate had nothing to check", result->text);
 }
 
 int rp_check_challenge(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)

@@ -84,14 +84,11 @@ static const char *draw_weakness(const struct rp_verify_state *s)
 static void judge_draw(struct rp_verify_state *s, struct rp_check_result *result)
 {
     const char *why = s->o->draw ? draw_weakness(s) : NULL;
-    char text[sizeof result->text];
     s->v->drawn = s->o->draw && !why;
     if (s->v->drawn)
         rp_verify_challenger(s->v->drawn_by, s, s->o->draw);
-    if (!why)
-        return;
-    snprintf(text, sizeof text, "%s", result->text);
-    rp_check_text(result, "%.340s; not a draw that counts: %s", text, why);
+    if (why)
+        rp_check_text(result, "%.340s; not a draw that counts: %s", result->text, why);
 }
 
 /* --draw: the part between two state roots that the challenge draws for this bundle. */

@@ -175,7 +175,7 @@ static int check_exchange(const struct rp_verify_state *s, int i, const int *hos
     struct rp_exchange_sizes x;
     struct rp_err why;
     if (rp_train_exchange_at(&x, &s->recipe, &place, &why) < 0) {
-        snprintf(text, size, "rank %d: %s", i, why.msg);
+        snprintf(text, size, "rank %d: %.160s", i, why.msg);
         return -1;
     }
     RP_JSON *expected = json_pack("{s:i, s:I, s:I}", "levels", x.levels, "bytes_per_step", (json_int_t)x.sent_bytes,

@@ -15,7 +15,8 @@ later() { # SECONDS after the challenge was made
 [ "$(jq -r .nonce c1.json)" != "$("$REPRO" challenge show --json early | jq -r .nonce)" ] || fail "two challenges have one nonce"
 
 # A pulse of the NIST beacon: with its certificate the signature is checked, without it is claimed.
-values=$TOP/tests/vectors/public_values
+values=values
+cp -r "$TOP/tests/vectors/public_values" values
 exit_of 0 "$REPRO" challenge show --json "$values/nist-1-54610.json" --beacon-certificate "$values/nist-1-certificate.pem"
 jq -e .proved out.txt >answer.txt || fail "not proved: $(cat out.txt)"
 exit_of 0 "$REPRO" challenge show --json "$values/nist-1-54610.json"
