@@ -16,7 +16,7 @@ struct job {
     json_t *before, *after;  /* of the second node */
     json_t *processes, *exchange[RANKS], *device[RANKS];
     int host[RANKS];
-    json_t *world;           /* if not NULL: instead of the honest one */
+    const char *reason;      /* of a run that failed; NULL: it is complete */
 };
 
 static void job_fini(struct job *j)
@@ -124,7 +124,7 @@ static void seal(struct job *j, void (*bend_run)(json_t *run))
         CHECK(rp_all_ranks_add(&all, &joined, &one, &err) == 0, "%s", err.msg);
         json_array_append_new(kept, json_pack("{s:O}", "device", j->device[i]));
         hello[i] = json_array_get(kept, json_array_size(kept) - 1);
-        json_array_append_new(kept, json_pack("{s:i, s:O}", "peak_rss_bytes", 12345678, "exchange", j->exchange[i]));
+        json_array_append_new(kept, json_pack("{s:i, s:O*}", "peak_rss_bytes", 12345678, "exchange", j->exchange[i]));
         done[i] = json_array_get(kept, json_array_size(kept) - 1);
     }
     json_decref(j->x.world);
@@ -133,7 +133,7 @@ static void seal(struct job *j, void (*bend_run)(json_t *run))
     place_rank(&first, j, 0);
     j->x.place = &first;
     j->x.joined = &joined;
-    fx_compute(&j->x);
+    CHECK(fx_documents(&j->x, j->reason ? "failed" : "complete", j->reason, &err) == 0, "%s", err.msg);
     if (bend_run) {
         bend_run(j->x.run);
         fx_render(&j->x);
@@ -144,10 +144,10 @@ static void seal(struct job *j, void (*bend_run)(json_t *run))
     fx_members(&b, &j->x);
     for (int i = 1; i < RANKS; i++)
         fx_add(&b, RP_OF_RANK(i, ".jsonl"), j->steps[i].data, j->steps[i].size);
-    if (j->before) {
+    if (j->before)
         fx_add_json(&b, "env/node1.before.json", j->before);
+    if (j->after)
         fx_add_json(&b, "env/node1.after.json", j->after);
-    }
     FX_KEY *key = fx_key("signer");
     RP_BUF bytes = {0};
     RP_FREE char *path = fx_path("sealed");
@@ -177,6 +177,25 @@ TEST(two_honest_nodes_verify)
     accept("sealed", NULL, RP_VERDICT_UNKNOWN_KEY);
     expect_state_of("sealed", RP_CHECK_ranks, RP_CHECK_PASSED);
     expect_state_of("sealed", RP_CHECK_same_host, RP_CHECK_PASSED);
+}
+
+/* A host that died left no capture, and no word on its exchange. */
+TEST(a_run_whose_second_node_died_verifies)
+{
+    JOB(j);
+    j.reason = "host 1 is gone";
+    json_decref(j.after);
+    j.after = NULL;
+    seal(&j, NULL);
+    accept("sealed", NULL, RP_VERDICT_UNKNOWN_KEY);
+    json_decref(j.before);
+    j.before = NULL;
+    seal(&j, NULL);
+    accept("sealed", NULL, RP_VERDICT_UNKNOWN_KEY);
+    json_decref(j.exchange[3]);
+    j.exchange[3] = NULL;
+    seal(&j, NULL);
+    accept("sealed", NULL, RP_VERDICT_UNKNOWN_KEY);
 }
 
 /* ---- ranks made of one rank ---- */
