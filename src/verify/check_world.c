@@ -139,16 +139,27 @@ static int check_device(const struct rp_verify_state *s, int i, struct rp_err *e
     return 0;
 }
 
-/* Two ranks of a node do not share a GPU. */
+/* Number of the process that has the rank. */
+static int process_of(const struct rp_verify_state *s, int rank)
+{
+    const json_t *one;
+    size_t i;
+    json_array_foreach((json_t *)rp_json_at(s->run, "world/processes"), i, one)
+        if (rank < rp_json_integer_at(one, "first_rank") + rp_json_integer_at(one, "ranks"))
+            return (int)i;
+    return 0;
+}
+
+/* Two ranks of a process do not share a GPU. Other processes may number GPUs from another one on (CUDA_VISIBLE_DEVICES). */
 static int check_shared_gpus(const struct rp_verify_state *s, struct rp_err *err)
 {
     for (int i = 0; i < s->ranks.ranks; i++) {
         struct rp_device_info a, b;
         if (rp_device_from_json(&a, json_object_get(rp_verify_rank(s, i), "device")) < 0 || strcmp(a.kind, "cpu") == 0)
             continue;
-        for (int k = i + 1; k < s->ranks.ranks; k++)
-            if (rp_verify_node_of(s, k) == rp_verify_node_of(s, i) && rp_device_from_json(&b, json_object_get(rp_verify_rank(s, k), "device")) == 0 && a.index == b.index)
-                return rp_fail(err, RP_MISMATCH, "run.json: ranks %d and %d of node %d both have GPU %d", i, k, rp_verify_node_of(s, i), a.index);
+        for (int k = i + 1; k < s->ranks.ranks && process_of(s, k) == process_of(s, i); k++)
+            if (rp_device_from_json(&b, json_object_get(rp_verify_rank(s, k), "device")) == 0 && a.index == b.index)
+                return rp_fail(err, RP_MISMATCH, "run.json: ranks %d and %d of one process both have GPU %d", i, k, a.index);
     }
     return 0;
 }

@@ -2,6 +2,7 @@
  * sealed again. */
 #include "tests/unit/verify_fixture.h"
 
+#include "base/text.h"
 #include "comm/comm.h"
 #include "report/world.h"
 #include "train/train.h"
@@ -326,6 +327,22 @@ TEST(devices_that_the_captures_do_not_have)
     j.device[3] = fx_device("isa=avx2 threads=1");
     json_decref(j.device[0]);
     j.device[0] = fx_device("isa=avx512 threads=1");
+    caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
+}
+
+/* The second process numbers its GPUs from 0 too. */
+TEST(gpus_that_two_ranks_share)
+{
+    JOB(j);
+    char gpu[64];
+    j.x.backend = "cuda";
+    for (int i = 0; i < RANKS; i++) {
+        json_decref(j.device[i]);
+        j.device[i] = fx_device(RP_FORMAT(gpu, "gpu%d NVIDIA H100 PCIe sm_90", i % 2));
+    }
+    seal(&j, NULL);
+    accept("sealed", NULL, RP_VERDICT_UNKNOWN_KEY);
+    json_object_set_new(j.device[3], "index", json_integer(0));
     caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
 }
 
