@@ -411,7 +411,8 @@ static int cmd_capture_diff(struct rp_cli *cli, struct rp_err *err)
     size_t probes = count_of(doc, "not_captured");
     if (o->strict && (rp_json_integer_at(doc, "not_compared") || probes))
         return rp_fail(err, RP_MISMATCH, "--strict: %lld value%s of high or medium impact and %zu probe%s could not be compared",
-                       rp_json_integer_at(doc, "not_compared"), rp_s(rp_json_integer_at(doc, "not_compared")), probes, rp_s((int64_t)probes));
+                       rp_json_integer_at(doc, "not_compared"), rp_s(rp_json_integer_at(doc, "not_compared")), probes,
+                       rp_s((int64_t)probes));
     return 0;
 }
 

@@ -110,8 +110,8 @@ static void plot_steps(struct rp_section *s, const struct steps *c)
             high = c->seconds[i], at = i;
     }
     snprintf(id, sizeof id, "b%d-series", s->index);
-    snprintf(words, sizeof words, "%zu step%s, %zu of them warm-up. Timed steps took %.4g to %.4g s, step %.0f the longest.", c->n, rp_s((int64_t)c->n), c->warm,
-             c->n > c->warm ? low : 0, high, c->n > c->warm ? c->number[at] : 0);
+    snprintf(words, sizeof words, "%zu step%s, %zu of them warm-up. Timed steps took %.4g to %.4g s, step %.0f the longest.", c->n,
+             rp_s((int64_t)c->n), c->warm, c->n > c->warm ? low : 0, high, c->n > c->warm ? c->number[at] : 0);
     struct rp_plot p = {.id = id,
                         .title = "Time of every step",
                         .x_label = "step",

@@ -120,8 +120,8 @@ static int check_signature(EVP_PKEY *key, const struct rp_beacon_pulse *p, struc
     if (!key || EVP_PKEY_get_base_id(key) != EVP_PKEY_RSA || bits < KEY_BITS_MIN)
         return rp_fail(err, RP_SIGNATURE, "the certificate of the pulse has no RSA key of at least %d bits", KEY_BITS_MIN);
     if ((size_t)EVP_PKEY_get_size(key) != p->signature->size)
-        return rp_fail(err, RP_SIGNATURE, "the pulse's signature has %zu bits, the key of its certificate %d, as in NIST's own pulses since "
-                       "September 2026: it cannot be checked, and without --beacon-certificate it is recorded as claimed",
+        return rp_fail(err, RP_SIGNATURE, "the pulse's signature has %zu bits, the key of its certificate %d, as in NIST's own pulses "
+                       "since September 2026: it cannot be checked, and without --beacon-certificate it is recorded as claimed",
                        8 * p->signature->size, bits);
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
     int good = ctx && EVP_DigestVerifyInit(ctx, NULL, EVP_sha512(), NULL, key) == 1 &&
@@ -129,7 +129,8 @@ static int check_signature(EVP_PKEY *key, const struct rp_beacon_pulse *p, struc
                                 (const unsigned char *)p->message->data, p->message->size) == 1;
     EVP_MD_CTX_free(ctx);
     ERR_clear_error();
-    return good ? 0 : rp_fail(err, RP_SIGNATURE, "the pulse is not signed with the key of its certificate: its signature was made up or damaged");
+    return good ? 0 : rp_fail(err, RP_SIGNATURE, "the pulse is not signed with the key of its certificate: its signature was made up or "
+                                                 "damaged");
 }
 
 int rp_beacon_check(const struct rp_beacon *b, const struct rp_beacon_pulse *p, char by[RP_BEACON_BY], struct rp_err *err)
@@ -138,6 +139,7 @@ int rp_beacon_check(const struct rp_beacon *b, const struct rp_beacon_pulse *p, 
     X509 *x = find_certificate(b, p->certificate_id, err);
     if (!x || check_valid(x, p->time_s, err) < 0 || check_signature(X509_get0_pubkey(x), p, err) < 0)
         return -1;
-    snprintf(by, RP_BEACON_BY, "'%s', issued by '%s'", name_of(X509_get_subject_name(x), subject), name_of(X509_get_issuer_name(x), issuer));
+    snprintf(by, RP_BEACON_BY, "'%s', issued by '%s'", name_of(X509_get_subject_name(x), subject),
+             name_of(X509_get_issuer_name(x), issuer));
     return 0;
 }

@@ -7,8 +7,8 @@
  * Extend:  another cipherSuite is another digest in rp_beacon_check(), once a beacon uses it.
  *
  * That a certificate is NIST's is the word of whoever gives the file: it is served at
- * https://beacon.nist.gov/beacon/2.0/certificate/ and the certificateId. Its chain and revocation are not looked up. Pulses of September 2026
- * name a certificate whose key has 2048 bits and carry signatures of 4096: those are refused, as they are by every other tool.
+ * https://beacon.nist.gov/beacon/2.0/certificate/ and the certificateId. Its chain and revocation are not looked up. Pulses of September
+ * 2026 name a certificate whose key has 2048 bits and carry signatures of 4096: those are refused, as they are by every other tool.
  */
 #pragma once
 
@@ -33,7 +33,7 @@ void rp_beacon_free(struct rp_beacon *b);
 void rp_beacon_freep(struct rp_beacon **b);
 #define RP_BEACON __attribute__((cleanup(rp_beacon_freep))) struct rp_beacon
 
-/* by: "'engine.beacon.nist.gov', issued by 'DigiCert Global CA G2'", printable ASCII. RP_SIGNATURE: none of the certificates is the one that
- * the pulse names, or it was not valid at the pulse's time, has no RSA key of at least 2048 bits, or has not signed it. */
+/* by: "'engine.beacon.nist.gov', issued by 'DigiCert Global CA G2'", printable ASCII. RP_SIGNATURE: none of the certificates is the one
+ * that the pulse names, or it was not valid at the pulse's time, has no RSA key of at least 2048 bits, or has not signed it. */
 #define RP_BEACON_BY 180
 int rp_beacon_check(const struct rp_beacon *b, const struct rp_beacon_pulse *p, char by[RP_BEACON_BY], struct rp_err *err) rp_must_check;

@@ -233,7 +233,8 @@ static int check_pulse(const json_t *p, struct rp_err *err)
 }
 
 /* outputValue is the SHA-512 of the fields and the signature. */
-static int check_output(struct rp_buf *value, const struct rp_buf *fields, const struct rp_buf *signature, const json_t *p, struct rp_err *err)
+static int check_output(struct rp_buf *value, const struct rp_buf *fields, const struct rp_buf *signature, const json_t *p,
+                        struct rp_err *err)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     RP_BUF message = {0};

@@ -9,9 +9,9 @@
  * Extend:  another kind is a row of kinds[] in public_value.c with its reader, a vector as published in tests/unit/test_public_value.c
  *          and a file in the corpus of fuzz_public_value.
  *
- * Checked means: recomputed from these bytes. It costs nothing to make up a drand round or a pulse whose digests agree, unless its signature
- * is checked: OpenSSL has no BLS12-381 for drand's, and a pulse needs the beacon's certificate (sign/beacon.h). Without that check `proved`
- * is 0, and whoever doubts looks the number up where it was published. A block header cannot be made up for less than
+ * Checked means: recomputed from these bytes. It costs nothing to make up a drand round or a pulse whose digests agree, unless its
+ * signature is checked: OpenSSL has no BLS12-381 for drand's, and a pulse needs the beacon's certificate (sign/beacon.h). Without that
+ * check `proved` is 0, and whoever doubts looks the number up where it was published. A block header cannot be made up for less than
  * RP_PUBLIC_VALUE_WORK expected hashes: `proved` is 1. No list of blocks is known here, so it may be of a private chain, at the price of
  * that work.
  */

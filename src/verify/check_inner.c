@@ -481,6 +481,7 @@ int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, s
                          json_object_get(s->run, "skipped_samples") ? ", number of damaged samples" : "",
                          json_object_get(s->run, "ceilings") ? ", times of ceilings" : "",
                          json_object_get(s->run, "telemetry") ? ", telemetry" : "",
-                         s->ranks.ranks > 1 ? ", on which machine each rank ran, clocks of hosts, transports" : "", ", place in the ledger", json_object_get(s->run, "agreement") ? ", that a replication trained at all" : "",
+                         s->ranks.ranks > 1 ? ", on which machine each rank ran, clocks of hosts, transports" : "",
+                         ", place in the ledger", json_object_get(s->run, "agreement") ? ", that a replication trained at all" : "",
                          starts_from_file(s) && again < steps ? ", learning rates" : "", rest);
 }

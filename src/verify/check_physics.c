@@ -155,7 +155,8 @@ static void cpu_bound(struct bound *out, const struct place *p, int64_t ranks)
     if (named && strcmp(d.isa, "avx512") != 0)
         cycle = strcmp(d.isa, "avx2") == 0 ? 32 : 8;
     out->flops = threads * cycle * hz;
-    snprintf(out->what, sizeof out->what, "at most %.0f %s thread%s at %.2f GHz%s", threads, named ? d.isa : "CPU", rp_s((int64_t)threads), hz / 1e9, how);
+    snprintf(out->what, sizeof out->what, "at most %.0f %s thread%s at %.2f GHz%s", threads, named ? d.isa : "CPU",
+             rp_s((int64_t)threads), hz / 1e9, how);
 }
 
 static double number_at(const json_t *j, const char *path)

@@ -1,5 +1,5 @@
-/* The ranks and nodes of a run against each other: who is where, on which device, by which clock, and what they exchanged. Parts of the checks
- * `ranks`, `same_host` and `environment`. */
+/* The ranks and nodes of a run against each other: who is where, on which device, by which clock, and what they exchanged. Parts of the
+ * checks `ranks`, `same_host` and `environment`. */
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/value.h"
@@ -50,8 +50,8 @@ static int read_clock(struct rp_rank_clock *out, const json_t *process, int i, s
 {
     *out = (struct rp_rank_clock){rp_json_integer_at(process, "clock/monotonic_ns"), rp_json_integer_at(process, "clock/error_ns")};
     if (out->offset_ns > CLOCK_MOST || out->offset_ns < -CLOCK_MOST || out->error_ns > ERROR_MOST)
-        return rp_fail(err, RP_MALFORMED, "run.json: the clock of process %d differs by more than any clock does, or is uncertain by more than "
-                       "10 s", i);
+        return rp_fail(err, RP_MALFORMED, "run.json: the clock of process %d differs by more than any clock does, or is uncertain by "
+                       "more than 10 s", i);
     return 0;
 }
 
@@ -86,8 +86,8 @@ static int check_processes(const struct rp_verify_state *s, struct rp_err *err)
         const int first = (int)rp_json_integer_at(one, "first_rank"), n = (int)rp_json_integer_at(one, "ranks");
         for (int k = first; k < first + n; k++)
             if (rp_json_integer_at(one, "host") != rp_verify_node_of(s, k))
-                return rp_fail(err, RP_MISMATCH, "run.json: rank %d is on node %d, its process %zu on host %lld", k, rp_verify_node_of(s, k), i,
-                               rp_json_integer_at(one, "host"));
+                return rp_fail(err, RP_MISMATCH, "run.json: rank %d is on node %d, its process %zu on host %lld", k,
+                               rp_verify_node_of(s, k), i, rp_json_integer_at(one, "host"));
     }
     for (int node = 0; node < s->nodes; node++) {
         int found = 0;
@@ -130,12 +130,13 @@ static int check_device(const struct rp_verify_state *s, int i, struct rp_err *e
     if (rp_device_from_json(&d, device) < 0 || strcmp(d.kind, rp_json_text_at(s->run, "backend")) != 0)
         return rp_fail(err, RP_MISMATCH, "run.json: the device of rank %d is not of the run's backend", i);
     if (strcmp(d.kind, "cpu") != 0)
-        return lacks_gpu(probes, d.name) ? rp_fail(err, RP_MISMATCH, "rank %d used '%s', but the capture of its node %d has no GPU of that name",
+        return lacks_gpu(probes, d.name) ? rp_fail(err, RP_MISMATCH,
+                                                   "rank %d used '%s', but the capture of its node %d has no GPU of that name",
                                                    i, rp_excerpt(safe, d.name), rp_verify_node_of(s, i))
                                          : 0;
     if (!chosen && rp_known_number(probes, "cpu.threads", &here) == 0 && (double)d.threads > here)
-        return rp_fail(err, RP_MISMATCH, "rank %d has %d threads, but the captured node %d has %.0f processors", i, d.threads, rp_verify_node_of(s, i),
-                       here);
+        return rp_fail(err, RP_MISMATCH, "rank %d has %d threads, but the captured node %d has %.0f processors", i, d.threads,
+                       rp_verify_node_of(s, i), here);
     return 0;
 }
 
@@ -209,8 +210,8 @@ static int check_sent(const struct rp_verify_state *s, int i, int64_t steps, str
     const int64_t each = rp_json_integer_at(x, "bytes_per_step"), sent = rp_json_integer_at(x, "sent_bytes");
     if (!x || each == 0 || sent / each >= steps)
         return 0;
-    return rp_fail(err, RP_MISMATCH, "run.json: rank %d sent %" PRId64 " bytes in %" PRId64 " steps that send %" PRId64 " bytes each", i, sent,
-                   steps, each);
+    return rp_fail(err, RP_MISMATCH, "run.json: rank %d sent %" PRId64 " bytes in %" PRId64 " steps that send %" PRId64 " bytes each", i,
+                       sent, steps, each);
 }
 
 static int check_exchanges(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
@@ -252,8 +253,9 @@ static int check_spans(const struct rp_verify_state *s, struct rp_err *err)
         first = first < 0 ? rs->r[i].start_ns : first;
         const int64_t slack = SLACK_NS + (rs->r[i].end_ns - first) / DRIFT;
         if (x->begun_ns > x->ended_ns && (uint64_t)x->begun_ns - (uint64_t)x->ended_ns > (uint64_t)slack)
-            return rp_fail(err, RP_MISMATCH, "step %d ended on rank %d %.3f s before it began on rank %d, by the clocks in run.json; ranks exchange "
-                           "in every step", rs->r[i].step, x->ended_on, (double)((uint64_t)x->begun_ns - (uint64_t)x->ended_ns) / 1e9, x->begun_on);
+            return rp_fail(err, RP_MISMATCH, "step %d ended on rank %d %.3f s before it began on rank %d, by the clocks in run.json; "
+                           "ranks exchange in every step", rs->r[i].step, x->ended_on,
+                           (double)((uint64_t)x->begun_ns - (uint64_t)x->ended_ns) / 1e9, x->begun_on);
     }
     return 0;
 }
@@ -273,8 +275,8 @@ static int check_copies(const struct rp_verify_state *s, struct rp_err *err)
     for (int i = 0; i < s->ranks.ranks && steps >= COPIED_STEPS && counts_nanoseconds(s); i++)
         for (int k = i + 1; k < s->ranks.ranks; k++)
             if (strcmp(s->ranks.share[i].lengths, s->ranks.share[k].lengths) == 0)
-                return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl and steps/rank%d.jsonl: all %" PRId64 " steps took equally long, to the "
-                               "nanosecond: one was copied", i, k, steps);
+                return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl and steps/rank%d.jsonl: all %" PRId64 " steps took equally long, "
+                               "to the nanosecond: one was copied", i, k, steps);
     return 0;
 }
 
@@ -285,8 +287,8 @@ int rp_verify_world(const struct rp_verify_state *s, struct rp_check_result *res
         return -1;
     for (int i = 0; i < s->ranks.ranks; i++)
         if (s->ranks.clock[i].error_ns < 0)
-            return rp_check_warn(result, "the clock of rank %d was not compared with that of rank 0: that their steps overlap is the signer's "
-                                         "word", i);
+            return rp_check_warn(result, "the clock of rank %d was not compared with that of rank 0: that their steps overlap is the "
+                                         "signer's word", i);
     return 0;
 }
 
@@ -317,7 +319,8 @@ static int check_times(const struct rp_verify_state *s, int node, struct rp_err 
             continue;
         const double at = rp_verify_wall(c, "captured_at") - ahead;
         if (!(at > start - CLOCKS_S && at < end + CLOCKS_S))
-            return rp_fail(err, RP_MISMATCH, "env/node%d.%s.json was not captured during the run: %.0f s from its start by the clocks in run.json",
+            return rp_fail(err, RP_MISMATCH, "env/node%d.%s.json was not captured during the run: %.0f s from its start by the clocks "
+                                             "in run.json",
                            node, after ? "after" : "before", at - start);
     }
     return 0;
@@ -373,7 +376,8 @@ static int compare_nodes(const struct rp_verify_state *s, int i, int k, struct r
     const int same = is_same(probes_of(s, i, 0), probes_of(s, k, 0), "host.boot_id");
     for (int after = 0; after < 2 && !same; after++)
         if (is_copy(probes_of(s, i, after), probes_of(s, k, after)))
-            return rp_fail(err, RP_MISMATCH, "env/node%d.%s.json and env/node%d.%s.json have the same uptime and free memory: one was copied", i,
+            return rp_fail(err, RP_MISMATCH, "env/node%d.%s.json and env/node%d.%s.json have the same uptime and free memory: one was "
+                                             "copied", i,
                            after ? "after" : "before", k, after ? "after" : "before");
     if (same && result->state != RP_CHECK_WARNING)
         rp_check_warn(result, "nodes %d and %d are one machine: their captures have the same host.boot_id", i, k);
@@ -392,7 +396,7 @@ int rp_verify_nodes(const struct rp_verify_state *s, struct rp_check_result *res
     }
     for (int i = 1; i < s->nodes && result->state != RP_CHECK_WARNING; i++)
         if (clock_contradicts(s, i, &by))
-            rp_check_warn(result, "node %d: its monotonic clock differs by %.0f s from what the captured uptimes give: it slept, or a clock was "
-                          "invented", i, by);
+            rp_check_warn(result, "node %d: its monotonic clock differs by %.0f s from what the captured uptimes give: it slept, or a "
+                          "clock was invented", i, by);
     return 0;
 }

@@ -57,8 +57,8 @@ void rp_verify_window(const struct rp_verify_state *s, int64_t *from, int64_t *t
 int rp_verify_own_challenge(const struct rp_verify_state *s, const struct rp_challenge *c);
 /* Who made it: "'lab'" of the trust store, "SHA256:..., which is not in your trust store", or a public value. */
 void rp_verify_challenger(char out[RP_CHALLENGER], const struct rp_verify_state *s, const struct rp_challenge *c);
-/* Of a run of several ranks (check_world.c): rank i in run.json, NULL if there is only one; its node, and that node's captures, NULL of a run
- * that failed. */
+/* Of a run of several ranks (check_world.c): rank i in run.json, NULL if there is only one; its node, and that node's captures, NULL of a
+ * run that failed. */
 const json_t *rp_verify_rank(const struct rp_verify_state *s, int i);
 int rp_verify_node_of(const struct rp_verify_state *s, int i);
 const json_t *rp_verify_capture(const struct rp_verify_state *s, int node, int after);

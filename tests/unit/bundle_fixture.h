@@ -203,7 +203,8 @@ static json_t *fx_plan(const struct rp_recipe *r, struct rp_comm *place)
     struct rp_device_opts o = {.isa = "avx2", .threads = 1};
     struct rp_recipe most = *r;
     most.train_batch_size = 1000;
-    int failed = rp_train_size(&plan, r, place, &rp_backend_cpu, &o, &err) < 0 || rp_train_size(&largest, &most, place, &rp_backend_cpu, &o, &err) < 0;
+    int failed = rp_train_size(&plan, r, place, &rp_backend_cpu, &o, &err) < 0 ||
+                 rp_train_size(&largest, &most, place, &rp_backend_cpu, &o, &err) < 0;
     CHECK(failed == 0, "plan: %s", err.msg);
     plan.available = largest.total; /* of a machine that has room for just that */
     plan.max_batch = most.train_batch_size;

@@ -1,5 +1,5 @@
-/* Bundles of several ranks by somebody who had fewer machines than they say: two nodes with two ranks each, every part of which can be bent and
- * sealed again. */
+/* Bundles of several ranks by somebody who had fewer machines than they say: two nodes with two ranks each, every part of which can be
+ * bent and sealed again. */
 #include "tests/unit/verify_fixture.h"
 
 #include "base/text.h"
@@ -71,7 +71,8 @@ static void place_rank(struct rp_comm *place, const struct job *j, int i)
 static json_t *process(int index, int host, int64_t offset, int64_t error)
 {
     return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:{s:i, s:I, s:I}}", "index", index, "first_rank", 2 * index, "ranks", 2, "host", host,
-                     "place", host, "local_rank", 0, "clock", "wall_ns", 0, "monotonic_ns", (json_int_t)offset, "error_ns", (json_int_t)error);
+                     "place", host, "local_rank", 0, "clock", "wall_ns", 0, "monotonic_ns", (json_int_t)offset, "error_ns",
+                     (json_int_t)error);
 }
 
 static struct job job_new(void)
@@ -121,7 +122,8 @@ static void seal(struct job *j, void (*bend_run)(json_t *run))
         struct rp_records_in in = {.out = &one};
         char digest[RP_SHA256_HEX];
         rp_sha256_hex(digest, j->steps[i].data, j->steps[i].size);
-        CHECK(rp_records_piece(&in, j->steps[i].data, j->steps[i].size, &err) == 0 && rp_records_end(&in, digest, &err) == 0, "%s", err.msg);
+        CHECK(rp_records_piece(&in, j->steps[i].data, j->steps[i].size, &err) == 0 && rp_records_end(&in, digest, &err) == 0, "%s",
+              err.msg);
         CHECK(rp_all_ranks_add(&all, &joined, &one, &err) == 0, "%s", err.msg);
         json_array_append_new(kept, json_pack("{s:O}", "device", j->device[i]));
         hello[i] = json_array_get(kept, json_array_size(kept) - 1);
@@ -371,7 +373,8 @@ TEST(exchanges_that_do_not_follow)
     static const struct {
         const char *key;
         long long value;
-    } rows[] = {{"levels", 1}, {"bytes_per_step", 1}, {"bytes_per_step", 1ll << 50}, {"bytes_per_step_between_hosts", 0}, {"sent_bytes", 100}};
+    } rows[] = {{"levels", 1}, {"bytes_per_step", 1}, {"bytes_per_step", 1ll << 50}, {"bytes_per_step_between_hosts", 0},
+                {"sent_bytes", 100}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         JOB(j);
         json_object_set_new(j.exchange[3], rows[i].key, json_integer(rows[i].value));

@@ -1,4 +1,5 @@
-/* Signatures of the NIST beacon: a pulse and its certificate as published, pulses by a beacon of the test's own, and what others might give. */
+/* Signatures of the NIST beacon: a pulse and its certificate as published, pulses by a beacon of the test's own, and what others might
+ * give. */
 #include "tests/unit/verify_fixture.h"
 
 #include "base/clock.h"
@@ -142,13 +143,16 @@ static void make_pulse(struct rp_buf *out, const struct maker *m, const struct p
     hex_of(value_hex, value, sizeof value);
     hex_of(id_hex, id, sizeof id);
     hex_of(output_hex, digest, sizeof digest);
-    rp_buf_printf(out, "{\"pulse\": {\"uri\": \"%s\", \"version\": \"Version 2.0\", \"cipherSuite\": 0, \"period\": 60000, \"certificateId\": \"%s\", "
-                       "\"chainIndex\": 3, \"pulseIndex\": 77, \"timeStamp\": \"%s\", \"localRandomValue\": \"%s\", \"external\": {\"sourceId\": "
+    rp_buf_printf(out, "{\"pulse\": {\"uri\": \"%s\", \"version\": \"Version 2.0\", \"cipherSuite\": 0, \"period\": 60000, "
+                       "\"certificateId\": \"%s\", "
+                       "\"chainIndex\": 3, \"pulseIndex\": 77, \"timeStamp\": \"%s\", \"localRandomValue\": \"%s\", \"external\": "
+                       "{\"sourceId\": "
                        "\"\", \"statusCode\": 0, \"value\": \"\"}, \"listValues\": [", uri, id_hex, time, value_hex);
     static const char *const types[] = {"previous", "hour", "day", "month", "year"};
     for (int i = 0; i < 5; i++)
         rp_buf_printf(out, "%s{\"uri\": \"\", \"type\": \"%s\", \"value\": \"6f6c64\"}", i ? ", " : "", types[i]);
-    rp_buf_printf(out, "], \"precommitmentValue\": \"\", \"statusCode\": 0, \"signatureValue\": \"%s\", \"outputValue\": \"%s\"}}", signature_hex,
+    rp_buf_printf(out, "], \"precommitmentValue\": \"\", \"statusCode\": 0, \"signatureValue\": \"%s\", \"outputValue\": \"%s\"}}",
+                  signature_hex,
                   output_hex);
 }
 

@@ -49,7 +49,8 @@ TEST(rdma_devices_by_form)
     static const char *const shown[] = {"mlx5_0", "mlx5_15", "mlx5_bond_0", "mlx5_ib7", "mlx4_1", "bnxt_re0", "irdma1", "hfi1_0", "efa_0",
                                         "rxe0", "siw1", "rocep3s0", "rocep65s0f1", "ibp24s0", "rdmap0s6", "iwp1s0", "ib0", "eth0",
                                         "if-0123456789ab"};
-    static const char *const hidden[] = {"mlx5", "mlx5_", "mlx5_0alice", "mlx5_alice", "alice-mlx5_0", "mlx5_123456", "roce-customer7", "roce",
+    static const char *const hidden[] = {"mlx5", "mlx5_", "mlx5_0alice", "mlx5_alice", "alice-mlx5_0", "mlx5_123456", "roce-customer7",
+                                         "roce",
                                          "rocep", "rxe", "rxe-alice", "customer7", "MLX5_0", ""};
     char out[RP_INTERFACE], same[RP_INTERFACE];
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {

@@ -39,7 +39,8 @@ static const struct {
 
 /* RDMA devices: by driver and number, as the kernel names them and the images of clouds ("mlx5_ib0", "mlx5_an0"), or by place. */
 static const char *const rdma_drivers[] = {"mlx4_", "mlx5_", "mlx5_bond_", "mlx5_ib", "mlx5_an", "mthca", "bnxt_re", "bnxt_re_bond",
-                                           "irdma", "i40iw", "hfi1_", "qib", "efa_", "erdma_", "mana_", "qedr", "ocrdma", "ionic_", "cxgb4_",
+                                           "irdma", "i40iw", "hfi1_", "qib", "efa_", "erdma_", "mana_", "qedr", "ocrdma", "ionic_",
+                                           "cxgb4_",
                                            "hns_", "rxe", "siw", "usnic_", "vmw_pvrdma"};
 static const char *const rdma_places[] = {"roce", "rdma", "ib", "iw", "opa"};
 
