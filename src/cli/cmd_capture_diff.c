@@ -107,7 +107,7 @@ static void show_side(struct rp_buf *out, const json_t *side, int exact)
     if (!json_is_object(side))
         rp_buf_puts(out, "(not there)");
     else if (n)
-        rp_buf_printf(out, "(%lld values)", (long long)json_integer_value(n));
+        rp_buf_printf(out, "(%lld value%s)", (long long)json_integer_value(n), rp_s(json_integer_value(n)));
     else if (strcmp(state, "ok") != 0)
         rp_buf_printf(out, "(%s)", state);
     else if (json_is_array(v))
@@ -410,8 +410,9 @@ static int cmd_capture_diff(struct rp_cli *cli, struct rp_err *err)
                        important == 1 ? "differs" : "differ");
     size_t probes = count_of(doc, "not_captured");
     if (o->strict && (rp_json_integer_at(doc, "not_compared") || probes))
-        return rp_fail(err, RP_MISMATCH, "--strict: %lld values of high or medium impact and %zu probes could not be compared",
-                       rp_json_integer_at(doc, "not_compared"), probes);
+        return rp_fail(err, RP_MISMATCH, "--strict: %lld value%s of high or medium impact and %zu probe%s could not be compared",
+                       rp_json_integer_at(doc, "not_compared"), rp_s(rp_json_integer_at(doc, "not_compared")), probes,
+                       rp_s((int64_t)probes));
     return 0;
 }
 

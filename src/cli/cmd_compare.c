@@ -1,6 +1,7 @@
 /* `repro compare`: comparability and ratios of results. */
 #include "base/json.h"
 #include "base/term.h"
+#include "base/text.h"
 #include "cli/opts.h"
 #include "compare/compare.h"
 #include "compare/layout.h"
@@ -62,7 +63,7 @@ static int print_layout(struct rp_cli *cli, struct rp_rows *rows)
     int left_out = o->all || !rows->n || !rows->row->selected ? 0 : rp_compare_narrow(rows, &models);
     l->write(&out, rows);
     if (left_out)
-        rp_doc_line(&out, "%d results of other models left out: %s (--all shows them)", left_out, rp_buf_text(&models));
+        rp_doc_line(&out, "%d result%s of other models left out: %s (--all shows them)", left_out, rp_s(left_out), rp_buf_text(&models));
     show_layout(cli, &out);
     return 0;
 }

@@ -6,6 +6,7 @@
 #include "cli/replay_progress.h"
 #include "page/page.h"
 #include "recipe/choices.h"
+#include "sign/beacon.h"
 #include "sign/timestamp.h"
 #include "sign/trust.h"
 #include "verify/policy.h"
@@ -19,7 +20,7 @@
 
 struct verify_opts {
     const char *trust, *policy, *baseline, *report, *data, *init, *state, *store, *isa, *replay, *limit, *ledger, *original;
-    const char *challenge, *received, *draw, *tsa_ca;
+    const char *challenge, *received, *draw, *tsa_ca, *beacon;
     struct rp_opt_list with;
     long threads;
     int list, no_ledger;
@@ -44,14 +45,15 @@ static const struct rp_opt opts[] = {
     RP_OPTION_TEXT(data, "data", 0, "DIR", "replay: the samples, if the run used its owner's"),
     RP_OPTION_TEXT(init, "init", 0, "FILE", "replay: the file that the run started from, or for S:K the state before S"),
     RP_OPTION_TEXT(state, "state", 0, "FILE", "replay: the owner's state at its end (run --save), to compare by element"),
-    RP_OPT_STORE(store),
-    RP_OPTION_CHOICE(isa, "isa", 0, RP_CHOICES(RP_ISAS), "replay: instruction set, which does not change the bits"),
-    RP_OPTION_INT(threads, "threads", 0, 0, 4096, "replay: number of threads; the bits do not depend on it"),
     RP_OPT_ORIGINAL(original),
     RP_OPT_LEDGER(ledger),
     RP_OPT_TSA_CA(tsa_ca),
+    RP_OPT_BEACON(beacon),
     RP_OPT_NO_LEDGER(no_ledger),
     RP_OPTION_FLAG(list, "list", 'l', "list every check with its id, severity, what it proves and how; reads no bundle"),
+    RP_OPT_STORE(store),
+    RP_OPTION_CHOICE(isa, "isa", 0, RP_CHOICES(RP_ISAS), "replay: instruction set, which does not change the bits"),
+    RP_OPTION_INT(threads, "threads", 0, 0, 4096, "replay: number of threads; the bits do not depend on it"),
     {0},
 };
 
@@ -146,6 +148,7 @@ struct inputs {
     const struct verify_opts *o;
     struct rp_policy policy;
     struct rp_tsa_ca *tsa_ca;
+    struct rp_beacon *beacon;
     struct rp_buf report; /* the file's bytes */
     struct rp_challenge challenge, draw;
     char *seen;           /* the record of verifications, or NULL */
@@ -155,6 +158,7 @@ static void inputs_fini(struct inputs *in)
 {
     rp_policy_fini(&in->policy);
     rp_tsa_ca_free(in->tsa_ca);
+    rp_beacon_free(in->beacon);
     rp_buf_fini(&in->report);
     free(in->seen);
 }
@@ -175,7 +179,8 @@ static int check_report(void *arg, const struct rp_verification *v, const struct
 static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
 {
     const struct verify_opts *o = cli->opts;
-    const char *const files[][2] = {{"baseline", o->baseline}, {"ledger", o->ledger}, {"original", o->original}, {"tsa-ca", o->tsa_ca}};
+    const char *const files[][2] = {{"baseline", o->baseline}, {"ledger", o->ledger}, {"original", o->original}, {"tsa-ca", o->tsa_ca},
+                                    {"beacon-certificate", o->beacon}};
     if (o->draw && o->replay)
         return rp_fail(err, RP_USAGE, "--draw chooses the steps of the replay, and so does --replay: give one of them");
     char key[RP_FINGERPRINT_SIZE];
@@ -203,15 +208,25 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
     return 0;
 }
 
-static int load_challenge(struct rp_challenge *c, const char *option, const char *path, struct rp_err *err)
+/* A pulse of the beacon is checked with its certificate, if that was given. */
+static int load_challenge(struct rp_challenge *c, const struct inputs *in, const char *option, const char *path, struct rp_err *err)
 {
     RP_BUF bytes = {0};
-    return path && rp_challenge_load(c, &bytes, path, err) < 0 ? rp_wrap(err, "%s", option) : 0;
+    if (!path)
+        return 0;
+    if (rp_challenge_load(c, &bytes, path, err) < 0)
+        return rp_wrap(err, "%s", option);
+    if (in->beacon && strcmp(c->kind, "nist") == 0 && rp_challenge_prove(c, &bytes, in->beacon, err) < 0)
+        return rp_wrap(err, "%s '%s'", option, path);
+    return 0;
 }
 
 static int load_inputs(struct inputs *in, struct rp_err *err)
 {
-    if (load_challenge(&in->challenge, "--challenge", in->o->challenge, err) < 0 || load_challenge(&in->draw, "--draw", in->o->draw, err) < 0)
+    if (in->o->beacon && !(in->beacon = rp_beacon_load(in->o->beacon, err)))
+        return rp_wrap(err, "--beacon-certificate");
+    if (load_challenge(&in->challenge, in, "--challenge", in->o->challenge, err) < 0 ||
+        load_challenge(&in->draw, in, "--draw", in->o->draw, err) < 0)
         return -1;
     struct rp_err no_home;
     in->seen = rp_ledger_verified_path(&no_home);
@@ -236,6 +251,7 @@ static int make_options(struct rp_verify_opts *out, struct inputs *in, struct rp
                                    .seen = in->seen,
                                    .original = o->original,
                                    .tsa_ca = in->tsa_ca,
+                                   .beacon = in->beacon,
                                    .replay = {.data = o->data,
                                               .init = o->init,
                                               .state = o->state,
@@ -344,7 +360,7 @@ const struct rp_command rp_cmd_verify = {
         "\n"
         "Time stamps ('repro timestamp') are checked with the certificates of --tsa-ca: at least one must be by an authority of that file, "
         "and the run must not have ended later. Without --tsa-ca they are an unchecked claim. An unsuitable one fails the bundle in any "
-        "case.\n"
+        "case. --beacon-certificate checks the signature of a challenge that is a pulse of the NIST beacon, which is claimed without it.\n"
         "\n"
         "The verification and its verdict become a line of your own record ('repro ledger list --verified') unless --no-ledger is given. "
         "Two bundles of one key that cannot be in one ledger, the same line with different runs or lines against the order of time, are a "
@@ -359,5 +375,7 @@ const struct rp_command rp_cmd_verify = {
         "  repro verify answer.repro.tar.zst --trust their-key.pem --challenge mine.challenge --received file\n",
     .opts = opts,
     .opts_size = sizeof(struct verify_opts),
+    .more = "store",
+    .more_are = "where and how a replay is computed",
     .run = cmd_verify,
 };

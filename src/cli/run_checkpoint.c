@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/run_output.h"
 #include "recipe/keys.h"
 #include "train/checkpoint.h"
@@ -105,8 +106,8 @@ static void note_checkpoint(struct rp_meter *meter, const json_t *found)
     const char *class = json_string_value(json_object_get(found, "class"));
     const json_t *types = json_object_get(found, "types");
     if (json_is_true(json_object_get(found, "optimizer_state")))
-        rp_meter_note(meter, "--init: weights and optimizer state after %lld steps",
-                      (long long)json_integer_value(json_object_get(found, "steps")));
+        rp_meter_note(meter, "--init: weights and optimizer state after %lld step%s", rp_json_integer_at(found, "steps"),
+                      rp_s(rp_json_integer_at(found, "steps")));
     else
         rp_meter_note(meter, "--init: weights without optimizer state, which starts at 0");
     if (json_array_size(types) > 1 || strcmp(rp_json_text_at(types, "0"), "F32") != 0)

@@ -171,7 +171,8 @@ int rp_run_job_take_captures(struct rp_run_job *j, json_t **document, struct rp_
         if (rp_interrupted())
             return rp_fail(err, RP_INTERRUPTED, "interrupted");
         if (rp_now_ns() > until)
-            return rp_fail(err, RP_UNAVAILABLE, "%d hosts were not captured within %d s", missing_captures(j, document), CAPTURE_S);
+            return rp_fail(err, RP_UNAVAILABLE, "%d host%s not captured within %d s", missing_captures(j, document),
+                           missing_captures(j, document) == 1 ? " was" : "s were", CAPTURE_S);
         json_t *capture = json_object_get(body, "capture");
         const int host = got ? all->member[member].host : 0;
         if (!got || type != RP_FRAME_CAPTURE || host == 0 || document[host] || !json_is_object(capture))

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "bundle/bundle.h"
 #include "train/checkpoint.h"
 #include "process/process.h"
@@ -153,7 +154,7 @@ static int check_progress(struct watch *w)
     const uint64_t grace = STOP_GRACE_NS + (uint64_t)(o->ranks - 1) * RANK_GRACE_NS;
     if (rp_interrupted() || (rp_workers_asked_to_stop(w->group) && !w->stop_ns)) {
         rp_interrupt_settle();
-        rp_fail(&o->reason, RP_INTERRUPTED, "interrupted after %lld steps", (long long)o->rank[0].steps_done);
+        rp_fail(&o->reason, RP_INTERRUPTED, "interrupted after %lld step%s", (long long)o->rank[0].steps_done, rp_s(o->rank[0].steps_done));
         stop_all(w, "interrupted: sealing what was measured (again to leave at once)");
     }
     if (w->full && !w->stop_ns) {

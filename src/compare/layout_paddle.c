@@ -152,9 +152,9 @@ static void put_steps(struct rp_doc *d, const struct rp_result *row)
     const json_t *count = json_object_get(row->run, "steps");
     const char *window = row->timed_window ? row->timed_window : RP_UNKNOWN, *estimator = row->estimator ? row->estimator : RP_UNKNOWN;
     if (count)
-        rp_doc_line(d, "Steps: %lld of warm-up, then %lld timed in %lld repeats; timed window: %s; estimator: %s",
+        rp_doc_line(d, "Steps: %lld of warm-up, then %lld timed in %lld repeat%s; timed window: %s; estimator: %s",
                     json_integer_value(json_object_get(count, "warm-up")), json_integer_value(json_object_get(count, "timed")),
-                    (long long)row->groups, window, estimator);
+                    (long long)row->groups, rp_s(row->groups), window, estimator);
     else
         rp_doc_line(d, "Steps: %s", RP_NO_EVIDENCE);
 }

@@ -2,6 +2,7 @@
 #include "compare/compare.h"
 
 #include "base/json.h"
+#include "base/text.h"
 #include "capture/env_diff.h"
 #include "compare/layout.h"
 
@@ -226,7 +227,8 @@ void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const json_
     const json_t *list = json_object_get(comparison, "pairs"), *notes = json_object_get(comparison, "notes");
     put_headline(out, comparison);
     if (rp_json_integer_at(comparison, "left_out"))
-        rp_doc_line(out, "%lld results of other models left out (--all shows them)", rp_json_integer_at(comparison, "left_out"));
+        rp_doc_line(out, "%lld result%s of other models left out (--all shows them)", rp_json_integer_at(comparison, "left_out"),
+                    rp_s(rp_json_integer_at(comparison, "left_out")));
     put_results(out, rows);
     put_pairs(out, list);
     put_confounders(out, list);

@@ -2,6 +2,7 @@
 #include "page/section.h"
 
 #include "base/json.h"
+#include "base/text.h"
 #include "report/tables.h"
 
 #include <inttypes.h>
@@ -109,8 +110,8 @@ static void plot_steps(struct rp_section *s, const struct steps *c)
             high = c->seconds[i], at = i;
     }
     snprintf(id, sizeof id, "b%d-series", s->index);
-    snprintf(words, sizeof words, "%zu steps, %zu of them warm-up. Timed steps took %.4g to %.4g s, step %.0f the longest.", c->n, c->warm,
-             c->n > c->warm ? low : 0, high, c->n > c->warm ? c->number[at] : 0);
+    snprintf(words, sizeof words, "%zu step%s, %zu of them warm-up. Timed steps took %.4g to %.4g s, step %.0f the longest.", c->n,
+             rp_s((int64_t)c->n), c->warm, c->n > c->warm ? low : 0, high, c->n > c->warm ? c->number[at] : 0);
     struct rp_plot p = {.id = id,
                         .title = "Time of every step",
                         .x_label = "step",
@@ -212,8 +213,8 @@ static void plot_curve(struct rp_section *s, const struct steps *c, const double
         else
             gaps++;
     snprintf(id, sizeof id, "b%d-%s", s->index, name);
-    snprintf(words, sizeof words, "%.6g at the first step, %.6g at the last, between %.6g and %.6g over %zu steps%s", y[0], y[c->n - 1],
-             low, high, c->n, gaps ? "; gaps are values that are not finite." : ".");
+    snprintf(words, sizeof words, "%.6g at the first step, %.6g at the last, between %.6g and %.6g over %zu step%s%s", y[0], y[c->n - 1],
+             low, high, c->n, rp_s((int64_t)c->n), gaps ? "; gaps are values that are not finite." : ".");
     struct rp_series line[] = {{.kind = RP_LINE, .x = c->number, .y = y, .n = c->n, .class = class},
                                {.kind = RP_DOTS, .x = c->number, .y = y, .n = c->n <= 100 ? c->n : 0, .class = class}};
     struct rp_plot p = {

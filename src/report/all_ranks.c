@@ -17,17 +17,24 @@ void rp_all_ranks_init(struct rp_all_ranks *a, struct rp_degrees degrees)
 void rp_all_ranks_fini(struct rp_all_ranks *a)
 {
     free(a->share);
+    free(a->clock);
+    free(a->span);
     *a = (struct rp_all_ranks){0};
 }
 
 static struct rp_rank_share share_of(const struct rp_records *rs)
 {
     struct rp_rank_share s = {0};
+    struct rp_sha256 lengths = {{0}};
+    unsigned char digest[RP_SHA256_SIZE];
     int64_t from = -1;
+    rp_sha256_init(&lengths);
     for (int64_t i = 0; i < rs->n; i++) {
         const struct rp_step_record *r = &rs->r[i];
+        const int64_t length = r->end_ns - r->start_ns;
         if (r->step >= 0)
             s.samples = r->samples;
+        rp_sha256_update(&lengths, &length, sizeof length);
         if (!r->timed)
             continue;
         from = from < 0 ? r->start_ns : from;
@@ -36,7 +43,36 @@ static struct rp_rank_share share_of(const struct rp_records *rs)
         s.wait_ns += r->wait_ns;
     }
     memcpy(s.sha256, rs->sha256, sizeof s.sha256);
+    rp_sha256_final(&lengths, digest);
+    rp_hex(s.lengths, digest, sizeof digest);
     return s;
+}
+
+/* Times may be any, also of a bundle that is attacked: what does not fit stays at the end of the range. */
+static int64_t shift(int64_t ns, int64_t by)
+{
+    int64_t sum;
+    return __builtin_add_overflow(ns, by, &sum) ? (by < 0 ? INT64_MIN : INT64_MAX) : sum;
+}
+
+/* The steps of rank a->n on the clock of rank 0. */
+static void add_spans(struct rp_all_ranks *a, const struct rp_records *one, int64_t n)
+{
+    const struct rp_rank_clock *c = &a->clock[a->n];
+    if (!a->span) {
+        a->span = rp_alloc(((size_t)n + 1) * sizeof *a->span);
+        for (int64_t i = 0; i < n; i++)
+            a->span[i] = (struct rp_step_span){.begun_ns = INT64_MIN, .ended_ns = INT64_MAX};
+    }
+    for (int64_t i = 0; i < n && i < one->n && c->error_ns >= 0; i++) {
+        struct rp_step_span *s = &a->span[i];
+        const int64_t begun = shift(shift(one->r[i].start_ns, -c->offset_ns), -c->error_ns);
+        const int64_t ended = shift(shift(one->r[i].end_ns, -c->offset_ns), c->error_ns);
+        if (begun > s->begun_ns)
+            *s = (struct rp_step_span){begun, s->ended_ns, a->n, s->ended_on};
+        if (ended < s->ended_ns)
+            *s = (struct rp_step_span){s->begun_ns, ended, s->begun_on, a->n};
+    }
 }
 
 static int differ(const struct rp_records *one, const struct rp_step_record *r, const char *what, const char *is, const char *first,
@@ -142,6 +178,8 @@ int rp_all_ranks_add(struct rp_all_ranks *a, struct rp_records *all, struct rp_r
 {
     RP_BUG_IF(a->n >= a->ranks);
     a->share[a->n] = share_of(one);
+    if (a->clock)
+        add_spans(a, one, a->n ? all->n : one->n);
     if (a->n == 0) {
         *all = *one;
         *one = (struct rp_records){.rank = one->rank};

@@ -92,12 +92,24 @@ struct rp_rank_share {
     int64_t span_ns, exchange_ns, wait_ns; /* timed steps from the first start to the last end; in them */
     uint64_t samples;                      /* of each step */
     char sha256[RP_SHA256_HEX];            /* of its records */
+    char lengths[RP_SHA256_HEX];           /* of the lengths of its steps: equal ones were copied */
+};
+/* A rank's monotonic clock minus that of rank 0, to within error_ns; -1: unknown. */
+struct rp_rank_clock {
+    int64_t offset_ns, error_ns;
+};
+/* Of one step, by the clock of rank 0: the latest beginning and the earliest end on any rank, and on which. */
+struct rp_step_span {
+    int64_t begun_ns, ended_ns;
+    int begun_on, ended_on;
 };
 struct rp_all_ranks {
     struct rp_degrees degrees;
     int ranks, n;                /* of the run; added so far */
     int slowest;                 /* rank whose times the list has */
     struct rp_rank_share *share; /* [ranks] */
+    struct rp_rank_clock *clock; /* [ranks], of the caller until rp_all_ranks_fini(); NULL: spans are not wanted */
+    struct rp_step_span *span;   /* [records], as far as clocks are known; NULL without clocks */
 };
 void rp_all_ranks_init(struct rp_all_ranks *a, struct rp_degrees degrees);
 /* Rank a->n: the first becomes *all, the others are added to it. *one is emptied. RP_MISMATCH: a rank disagrees with the first, named with step and

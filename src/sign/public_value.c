@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "sign/beacon.h"
 #include "sign/key.h"
 
 #include <math.h>
@@ -81,8 +82,9 @@ static const struct chain *find_chain(size_t signature, int chained, struct rp_e
                                            "nor of quicknet", signature, chained ? "with" : "without");
 }
 
-static int read_drand(struct rp_public_value *out, const json_t *j, struct rp_err *err)
+static int read_drand(struct rp_public_value *out, const json_t *j, const struct rp_beacon *beacon, struct rp_err *err)
 {
+    (void)beacon;
     static const char *const keys[] = {"round", "randomness", "signature", "previous_signature", NULL};
     RP_BUF randomness = {0}, signature = {0}, previous = {0};
     unsigned char digest[RP_SHA256_SIZE];
@@ -230,33 +232,61 @@ static int check_pulse(const json_t *p, struct rp_err *err)
     return 0;
 }
 
-static int read_nist(struct rp_public_value *out, const json_t *j, struct rp_err *err)
+/* outputValue is the SHA-512 of the fields and the signature. */
+static int check_output(struct rp_buf *value, const struct rp_buf *fields, const struct rp_buf *signature, const json_t *p,
+                        struct rp_err *err)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    RP_BUF message = {0};
+    if (read_hex(value, p, "outputValue", VALUE_SIZE, VALUE_SIZE, pulse_name, err) < 0)
+        return -1;
+    rp_buf_add(&message, fields->data, fields->size);
+    rp_buf_add(&message, signature->data, signature->size);
+    rp_openssl_init();
+    if (EVP_Digest(message.data, message.size, digest, NULL, EVP_sha512(), NULL) != 1)
+        return rp_fail(err, RP_BUG, "SHA-512 is not there");
+    return rp_buf_is(value, digest, VALUE_SIZE)
+               ? 0
+               : rp_fail(err, RP_MISMATCH, "%s: outputValue is not the SHA-512 of the other fields", pulse_name);
+}
+
+static int check_pulse_signature(struct rp_public_value *out, const json_t *p, const struct rp_buf *fields, const struct rp_buf *signature,
+                                 const struct rp_beacon *beacon, struct rp_err *err)
+{
+    char by[RP_BEACON_BY];
+    RP_BUF id = {0};
+    const struct rp_beacon_pulse pulse = {&id, fields, signature, out->time_ns / SECOND_NS};
+    if (read_hex(&id, p, "certificateId", RP_BEACON_ID, RP_BEACON_ID, pulse_name, err) < 0 || rp_beacon_check(beacon, &pulse, by, err) < 0)
+        return -1;
+    out->proved = 1;
+    snprintf(out->checked, sizeof out->checked, "outputValue is the SHA-512 of the other fields and the signature, which was made with the "
+             "certificate of %s", by);
+    snprintf(out->claimed, sizeof out->claimed, "that this certificate is NIST's, which is the word of whoever gave it with "
+             "--beacon-certificate");
+    return 0;
+}
+
+static int read_nist(struct rp_public_value *out, const json_t *j, const struct rp_beacon *beacon, struct rp_err *err)
 {
     static const char *const top[] = {"pulse", NULL},
                       *const keys[] = {"uri", "version", "cipherSuite", "period", "certificateId", "chainIndex", "pulseIndex", "timeStamp",
                                        "localRandomValue", "external", "listValues", "precommitmentValue", "statusCode", "signatureValue",
                                        "outputValue", NULL};
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    RP_BUF message = {0}, value = {0};
+    RP_BUF fields = {0}, signature = {0}, value = {0};
     const json_t *p = rp_json_obj(j, "pulse", pulse_name, err);
     if (!p || check_keys(j, top, pulse_name, err) < 0 || check_keys(p, keys, pulse_name, err) < 0 ||
-        serialize_pulse(&message, p, err) < 0 || check_pulse(p, err) < 0 || pulse_time(&out->time_ns, p, err) < 0 ||
-        read_hex(&message, p, "signatureValue", 128, SIGNATURE_MAX, pulse_name, err) < 0 ||
-        read_hex(&value, p, "outputValue", VALUE_SIZE, VALUE_SIZE, pulse_name, err) < 0)
+        serialize_pulse(&fields, p, err) < 0 || check_pulse(p, err) < 0 || pulse_time(&out->time_ns, p, err) < 0 ||
+        read_hex(&signature, p, "signatureValue", 128, SIGNATURE_MAX, pulse_name, err) < 0 ||
+        check_output(&value, &fields, &signature, p, err) < 0)
         return -1;
-    rp_openssl_init();
-    if (EVP_Digest(message.data, message.size, digest, NULL, EVP_sha512(), NULL) != 1)
-        return rp_fail(err, RP_BUG, "SHA-512 is not there");
-    if (!rp_buf_is(&value, digest, VALUE_SIZE))
-        return rp_fail(err, RP_MISMATCH, "%s: outputValue is not the SHA-512 of the other fields", pulse_name);
     set_nonce(out, value.data, value.size);
     snprintf(out->name, sizeof out->name, "NIST beacon chain %lld pulse %lld", rp_json_integer_at(p, "chainIndex"),
              rp_json_integer_at(p, "pulseIndex"));
     snprintf(out->checked, sizeof out->checked, "outputValue is the SHA-512 of the other fields and the signature");
     snprintf(out->claimed, sizeof out->claimed,
-             "that NIST published it: its RSA signature is not checked here, because its certificate is not part of the pulse, and a "
-             "made-up pulse costs nothing; look it up at its uri");
-    return 0;
+             "that NIST published it: its RSA signature is not checked without its certificate (--beacon-certificate), and a made-up pulse "
+             "costs nothing; look it up at its uri");
+    return beacon ? check_pulse_signature(out, p, &fields, &signature, beacon, err) : 0;
 }
 
 /* ---- Bitcoin ---- */
@@ -326,13 +356,13 @@ static int read_bitcoin(struct rp_public_value *out, const char *text, struct rp
 
 static const struct value_kind {
     const char *name, *mark; /* mark: the key of a JSON object that only this kind has */
-    int (*read)(struct rp_public_value *out, const json_t *j, struct rp_err *err);
+    int (*read)(struct rp_public_value *out, const json_t *j, const struct rp_beacon *beacon, struct rp_err *err);
 } kinds[] = {
     {"nist", "pulse", read_nist},
     {"drand", "round", read_drand},
 };
 
-static int read_json(struct rp_public_value *out, const char *text, size_t size, struct rp_err *err)
+static int read_json(struct rp_public_value *out, const char *text, size_t size, const struct rp_beacon *beacon, struct rp_err *err)
 {
     RP_JSON *j = rp_json_parse_most(text, size, VALUES_MAX, "public value", err);
     if (!j)
@@ -340,23 +370,23 @@ static int read_json(struct rp_public_value *out, const char *text, size_t size,
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (json_object_get(j, kinds[i].mark)) {
             snprintf(out->kind, sizeof out->kind, "%s", kinds[i].name);
-            return kinds[i].read(out, j, err);
+            return kinds[i].read(out, j, beacon, err);
         }
     return rp_fail(err, RP_MALFORMED, "the document is not a public value: expected a " RP_PUBLIC_VALUE_KINDS);
 }
 
-static int read_text(struct rp_public_value *out, const struct rp_buf *text, struct rp_err *err)
+static int read_text(struct rp_public_value *out, const struct rp_buf *text, const struct rp_beacon *beacon, struct rp_err *err)
 {
     const char *p = rp_buf_text(text);
     if (p[strspn(p, " \t\r\n")] == '{')
-        return read_json(out, p, text->size, err);
+        return read_json(out, p, text->size, beacon, err);
     if (strspn(p, "0123456789abcdefABCDEF") < 16)
         return rp_fail(err, RP_MALFORMED, "the file is not a public value: expected a " RP_PUBLIC_VALUE_KINDS " (in hex)");
     snprintf(out->kind, sizeof out->kind, "bitcoin");
     return read_bitcoin(out, p, err);
 }
 
-int rp_public_value_read(struct rp_public_value *out, const void *data, size_t size, struct rp_err *err)
+static int read_value(struct rp_public_value *out, const void *data, size_t size, const struct rp_beacon *beacon, struct rp_err *err)
 {
     RP_BUF text = {0};
     *out = (struct rp_public_value){0};
@@ -367,8 +397,22 @@ int rp_public_value_read(struct rp_public_value *out, const void *data, size_t s
         return rp_fail(err, RP_MALFORMED, "a public value is text; this file contains a zero byte");
     if (size && text.data[0] != '{' && text.data[size - 1] == '\n') /* one line of hex */
         text.data[--text.size] = 0;
-    if (read_text(out, &text, err) == 0)
+    if (read_text(out, &text, beacon, err) < 0)
+        return -1;
+    if (beacon && strcmp(out->kind, "nist") != 0)
+        return rp_fail(err, RP_USAGE, "--beacon-certificate checks a pulse of the NIST beacon; this is %s", out->name);
+    return 0;
+}
+
+int rp_public_value_prove(struct rp_public_value *out, const void *data, size_t size, const struct rp_beacon *beacon, struct rp_err *err)
+{
+    if (read_value(out, data, size, beacon, err) == 0)
         return 0;
     *out = (struct rp_public_value){0};
     return -1;
+}
+
+int rp_public_value_read(struct rp_public_value *out, const void *data, size_t size, struct rp_err *err)
+{
+    return rp_public_value_prove(out, data, size, NULL, err);
 }

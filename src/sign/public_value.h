@@ -9,10 +9,11 @@
  * Extend:  another kind is a row of kinds[] in public_value.c with its reader, a vector as published in tests/unit/test_public_value.c
  *          and a file in the corpus of fuzz_public_value.
  *
- * Checked means: recomputed from these bytes. It costs nothing to make up a drand round or a pulse whose digests agree, because their
- * signatures are not checked here (OpenSSL has no BLS12-381; the beacon's certificate would have to be given): `proved` is 0, and whoever
- * doubts looks the number up where it was published. A block header cannot be made up for less than RP_PUBLIC_VALUE_WORK expected hashes:
- * `proved` is 1. No list of blocks is known here, so it may be of a private chain, at the price of that work.
+ * Checked means: recomputed from these bytes. It costs nothing to make up a drand round or a pulse whose digests agree, unless its
+ * signature is checked: OpenSSL has no BLS12-381 for drand's, and a pulse needs the beacon's certificate (sign/beacon.h). Without that
+ * check `proved` is 0, and whoever doubts looks the number up where it was published. A block header cannot be made up for less than
+ * RP_PUBLIC_VALUE_WORK expected hashes: `proved` is 1. No list of blocks is known here, so it may be of a private chain, at the price of
+ * that work.
  */
 #pragma once
 
@@ -35,11 +36,15 @@ struct rp_public_value {
     int64_t time_ns;         /* since 1970: of the round by its number, of the pulse and the block by what they say; not after 2261 */
     int64_t early_ns;        /* how much earlier than time_ns the value may have been known if what is claimed is true: a miner's clock
                                 may be two hours fast, a pulse is published after its time: 0 */
-    int proved;              /* 1: the cost of making it up was checked here */
-    char checked[200];       /* what was recomputed; printable ASCII, no full stop */
+    int proved;              /* 1: its signature, or the cost of making it up, was checked here */
+    char checked[320];       /* what was recomputed; printable ASCII, no full stop */
     char claimed[300];       /* what was not */
 };
 
 /* RP_MALFORMED: the file is none of the kinds, or not in the form of its kind; RP_MISMATCH: a digest does not follow, or too little work.
  * *out is zeroed on failure. Whether time_ns is in the future is the caller's to judge. */
 int rp_public_value_read(struct rp_public_value *out, const void *data, size_t size, struct rp_err *err) rp_must_check;
+/* The same with the signature of a pulse. RP_SIGNATURE: not signed with a certificate of the beacon; RP_USAGE: not a pulse. */
+struct rp_beacon;
+int rp_public_value_prove(struct rp_public_value *out, const void *data, size_t size, const struct rp_beacon *beacon,
+                          struct rp_err *err) rp_must_check;

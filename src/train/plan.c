@@ -155,6 +155,24 @@ int rp_train_size(struct rp_plan *plan, const struct rp_recipe *r, struct rp_com
     return rp_train_check_ranks(r, comm, err) < 0 ? -1 : size_for(plan, r, r->train_batch_size, comm, backend, o, err);
 }
 
+int rp_train_exchange_at(struct rp_exchange_sizes *out, const struct rp_recipe *r, struct rp_comm *place, struct rp_err *err)
+{
+    struct rp_plan unused;
+    int64_t most;
+    if (begin(&unused, &most, r, err) < 0 || rp_train_check_ranks(r, place, err) < 0)
+        return -1;
+    struct rp_net *m = rp_net_new_on(r, r->train_batch_size, place);
+    struct rp_shares shares;
+    struct rp_exchange x;
+    rp_shares_init(&shares, &m->tensors[RP_WEIGHT], m->parallel, place);
+    rp_exchange_open(&x, m, &shares, rp_recipe_micro_batches(r));
+    *out = (struct rp_exchange_sizes){x.levels, x.sent_bytes, x.between_bytes};
+    rp_exchange_close(&x);
+    rp_shares_fini(&shares);
+    rp_net_free(m);
+    return 0;
+}
+
 int rp_train_plan(struct rp_plan *plan, const struct rp_recipe *r, struct rp_comm *comm, const struct rp_backend *backend,
                   const struct rp_device_opts *o, struct rp_err *err)
 {

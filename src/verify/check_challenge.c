@@ -39,27 +39,55 @@ static int is_independent(const struct rp_verify_state *s, const struct rp_chall
     return *c->by && !rp_verify_own_challenge(s, c) && rp_trust_find(c->by, name, until, &none) > 0;
 }
 
+void rp_verify_challenger(char out[RP_CHALLENGER], const struct rp_verify_state *s, const struct rp_challenge *c)
+{
+    char name[RP_TRUST_NAME] = "";
+    if (!*c->by)
+        snprintf(out, RP_CHALLENGER, "%.100s%s", c->note, c->proved ? "" : ", whose signature was not checked");
+    else if (is_independent(s, c, name))
+        snprintf(out, RP_CHALLENGER, "'%.128s'", name);
+    else
+        snprintf(out, RP_CHALLENGER, "%.80s, which is not in your trust store", c->by);
+}
+
+/* Given by the verifier: whose word its moment is. */
+static void describe_given(struct rp_timed *t, const struct rp_challenge *c, const char *made, const char *name)
+{
+    if (!*c->by && c->proved)
+        RP_FORMAT(t->before_by, "%.150s of %.20s", c->note, made);
+    else if (!*c->by)
+        RP_FORMAT(t->before_by, "%.150s of %.20s (which counts because you gave it)", c->note, made);
+    else if (*name)
+        RP_FORMAT(t->before_by, "the challenge of %.20s by '%.128s' (on whose clock it rests)", made, name);
+    else
+        RP_FORMAT(t->before_by, "the challenge of %.20s by %.80s (not in your trust store; it counts as your own because you gave it)",
+                  made, c->by);
+}
+
 /* The earlier end of the time, and who vouches for it; 0: only people whom the verifier does not trust. */
 static int bound_start(struct rp_timed *t, const struct rp_verify_state *s, const struct rp_challenge *c)
 {
     char made[32], name[RP_TRUST_NAME] = "";
+    int trusted = is_independent(s, c, name);
     rp_rfc3339(made, c->made_ns);
     if (s->o->challenge && rp_verify_own_challenge(s, c)) { /* whoever gave it to the verifier: its date is the signer's word */
         RP_FORMAT(t->before_by, "the challenge of %.20s is by the signer's own key or one that countersigned: no clock but theirs "
                   "bounds the run", made);
         return 0;
     }
-    if (s->o->challenge)
-        RP_FORMAT(t->before_by, "your challenge of %.20s", made);
-    else if (c->proved)
+    if (s->o->challenge) {
+        describe_given(t, c, made, trusted ? name : "");
+        t->claimed = !*c->by && !c->proved;
+    } else if (c->proved)
         RP_FORMAT(t->before_by, "%.150s of %.20s", c->note, made);
-    else if (is_independent(s, c, name))
-        RP_FORMAT(t->before_by, "the challenge of %.20s by '%.120s'", made, name);
+    else if (trusted)
+        RP_FORMAT(t->before_by, "the challenge of %.20s by '%.128s' (on whose clock it rests)", made, name);
     else {
-        RP_FORMAT(t->before_by, "it answers a challenge of %.20s by %.90s, which is not trusted here: --challenge FILE", made,
+        RP_FORMAT(t->before_by, "it answers a challenge of %.20s by %.90s, which is not trusted here: --challenge FILE%s", made,
                   !*c->by                                  ? c->note
                   : strcmp(c->by, s->v->fingerprint) == 0 ? "the signer's own key"
-                                                           : c->by);
+                                                           : c->by,
+                  strcmp(c->kind, "nist") == 0 ? " or --beacon-certificate FILE" : "");
         return 0;
     }
     t->not_before_ns = (int64_t)c->made_ns;
@@ -124,6 +152,8 @@ static int check_member(struct rp_challenge *c, const struct rp_verify_state *s,
         err->code = RP_MISMATCH;
         return rp_wrap(err, RP_CHALLENGE_MEMBER);
     }
+    if (s->o->beacon && strcmp(c->kind, "nist") == 0 && rp_challenge_prove(c, &m->bytes, s->o->beacon, err) < 0)
+        return rp_wrap(err, RP_CHALLENGE_MEMBER);
     RP_JSON *again = rp_challenge_json(c);
     if (rp_check_differ(text, sizeof text, json_object_get(s->run, "challenge"), again))
         return rp_fail(err, RP_MISMATCH, "challenge in run.json does not follow from the member: challenge/%s", text);
@@ -133,6 +163,16 @@ static int check_member(struct rp_challenge *c, const struct rp_verify_state *s,
     return 0;
 }
 
+/* --beacon-certificate was given, and neither the run's challenge nor the draw is a pulse: that is not silent. */
+static int note_unused_beacon(const struct rp_verify_state *s, const char *kind, struct rp_check_result *result)
+{
+    if (!s->o->beacon || strcmp(kind, "nist") == 0 || (s->o->draw && strcmp(s->o->draw->kind, "nist") == 0))
+        return 0;
+    if (result->state == RP_CHECK_PASSED)
+        result->state = RP_CHECK_NOTE;
+    return rp_check_text(result, "%.460s; --beacon-certificate had nothing to check", result->text);
+}
+
 int rp_check_challenge(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     struct rp_challenge c;
@@ -140,8 +180,10 @@ int rp_check_challenge(struct rp_verify_state *s, struct rp_check_result *result
     const json_t *is = json_object_get(s->run, "challenge");
     if (!m && !is && s->o->challenge)
         return rp_fail(err, RP_MISMATCH, "the run answers no challenge: its bits may be older than the one of --challenge");
-    if (!m && !is)
-        return rp_check_skip(result, "the run answers no challenge: it may be of any age, and its speed is the signer's word");
+    if (!m && !is) {
+        (void)rp_check_skip(result, "the run answers no challenge: it may be of any age, and its speed is the signer's word");
+        return note_unused_beacon(s, "", result);
+    }
     if (!m || !is)
         return rp_fail(err, RP_MISMATCH, "%s", m ? "the bundle has a challenge that run.json does not name"
                                                  : "run.json names a challenge that is not in the bundle");
@@ -150,5 +192,5 @@ int rp_check_challenge(struct rp_verify_state *s, struct rp_check_result *result
     double started = rp_verify_wall(s->run, "started_at"), made = (double)c.made_ns / 1e9;
     if (started + CLOCKS_S < made)
         return rp_fail(err, RP_MISMATCH, "the run began %.0f s before its challenge was made: one of the two clocks is wrong", made - started);
-    return bound_time(s, &c, result, err);
+    return bound_time(s, &c, result, err) < 0 ? -1 : note_unused_beacon(s, c.kind, result);
 }

@@ -16,6 +16,7 @@
 #define CLOCK_DRIFT 1.01     /* the wall clock may be slewed against the monotonic one */
 #define CLOCK_SET 1767225600.0 /* 2026: an earlier clock here was never set */
 #define FUTURE_S 86400.0     /* a clock may be wrong by a day */
+#define FAST_S 300.0         /* but one that is set by the network is not that fast */
 #define SAME_STEPS 3         /* this many steps of equal length were not measured */
 #define ROUND_NS 1000
 #define ROUND_STEPS 4        /* this many steps are not all at round times by chance */
@@ -77,6 +78,15 @@ static int check_phases(const struct rp_verify_state *s, double *sum, struct rp_
     return 0;
 }
 
+/* How long after others had the bundle its run ended, by the signer's clock: 0 or less where that is possible. */
+static double ended_late(const struct rp_verify_state *s, double end, const char **than)
+{
+    const int64_t stamped = s->v->stamped_ns, came = s->o->received_ns;
+    const int first = stamped && (!came || stamped < came);
+    *than = first ? "a time stamp of its bundle" : "the bundle came (--received)";
+    return stamped || came ? end - (double)(first ? stamped : came) / 1e9 - FAST_S : 0;
+}
+
 /* Steps on a GPU have times by its own clock. */
 static int lacks_device_times(const struct rp_verify_state *s)
 {
@@ -116,6 +126,11 @@ int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, str
     if (unnamed)
         return rp_check_warn(result, "steps span %.1f s of a run of %.1f s, %.1f s are outside all phases", span, elapsed,
                              elapsed - phases);
+    const char *than;
+    const double late = ended_late(s, end, &than);
+    if (late > 0)
+        return rp_check_warn(result, "the run ended %.0f s after %s: the signer's clock is fast, or its times were invented",
+                             late + FAST_S, than);
     if (lacks_device_times(s))
         return rp_check_warn(result, "the steps have no device_ns, their time by the clock of the device, which every GPU has");
     return rp_check_text(result, "steps span %.1f s of a run of %.1f s, in order and without overlap", span, elapsed);
@@ -124,7 +139,7 @@ int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, str
 /* ---- clock_resolution ---- */
 
 /* The clock source resolves less than a microsecond, as all of Linux do except jiffies. */
-static int has_fine_clock(const struct rp_verify_state *s)
+int rp_verify_fine_clock(const struct rp_verify_state *s)
 {
     double ns;
     const char *name = rp_known_text(s->before, "probes.clock.source");
@@ -149,7 +164,7 @@ int rp_check_clock_resolution(struct rp_verify_state *s, struct rp_check_result 
     const struct rp_step_record *step = steps_of(&s->records, &n);
     const char *name = rp_known_text(s->before, "probes.clock.source");
     int64_t g = n ? granularity(step, n) : 1;
-    if (!has_fine_clock(s))
+    if (!rp_verify_fine_clock(s))
         return rp_check_note(result, name ? "the clock was '%.32s', which counts ticks: short times are inaccurate"
                                           : "the clock source was not captured%s", name ? name : "");
     if (g == ROUND_NS && n >= ROUND_STEPS)
@@ -173,7 +188,7 @@ static int judge_variation(const int64_t *ns, int64_t n, int fine, struct rp_che
     if (n >= SAME_STEPS && range == 0)
         return rp_fail(err, RP_MISMATCH, "all %" PRId64 " timed steps took exactly %" PRId64 " ns: not measured by a clock", n, ns[0]);
     if (n < SAME_STEPS)
-        return rp_check_text(result, "%" PRId64 " timed steps are too few to judge", n);
+        return rp_check_text(result, "%" PRId64 " timed step%s too few to judge", n, n == 1 ? " is" : "s are");
     int64_t median = ns[n / 2];
     double share = (double)range / (double)median * 100;
     if (fine && n >= DISTINCT_STEPS && distinct <= n / DISTINCT_PART && middle / ROOM > n)
@@ -197,5 +212,5 @@ int rp_check_step_variation(struct rp_verify_state *s, struct rp_check_result *r
         if (rs->r[i].timed)
             ns[n++] = length_of(&rs->r[i]);
     rp_sort_int64(ns, (size_t)n);
-    return judge_variation(ns, n, has_fine_clock(s), result, err);
+    return judge_variation(ns, n, rp_verify_fine_clock(s), result, err);
 }

@@ -125,13 +125,15 @@ int rp_check_same_host(struct rp_verify_state *s, struct rp_check_result *result
             return -1;
         all &= known > 0;
     }
+    if (s->nodes > 1 && rp_verify_nodes(s, result, err) < 0)
+        return -1;
     if (all)
         return 0;
     return rp_check_warn(result, "the captures share no value that identifies a machine: that they are of one host is the signer's word");
 }
 
-/* run.json and the capture name the same build. */
-static int check_program(const struct rp_verify_state *s, struct rp_err *err)
+/* run.json and the capture of a node name the same build. */
+static int check_program(const struct rp_verify_state *s, const json_t *capture, struct rp_err *err)
 {
     static const char *const same[][2] = {{"version", "program.version"},
                                           {"commit", "program.commit"},
@@ -139,7 +141,7 @@ static int check_program(const struct rp_verify_state *s, struct rp_err *err)
                                           {"compiler", "program.compiler"},
                                           {"flags", "program.flags"}};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
-        const json_t *ran = json_object_get(json_object_get(s->run, "tool"), same[i][0]), *is = rp_known(probes(s->before), same[i][1]);
+        const json_t *ran = json_object_get(json_object_get(s->run, "tool"), same[i][0]), *is = rp_known(probes(capture), same[i][1]);
         if (!json_equal(ran, is))
             return rp_fail(err, RP_MISMATCH, "tool/%s differs from the captured program", same[i][0]);
     }
@@ -297,14 +299,28 @@ static int check_device_memory(const struct rp_verify_state *s, struct rp_check_
     return 0;
 }
 
+/* Every capture has the values of every other, and processes of another build are refused when they join. */
+static int check_captures(const struct rp_verify_state *s, struct rp_err *err)
+{
+    if (check_leaves(s->before, RP_OF_NODE(0, ".before.json"), err) < 0 || check_leaves(s->after, RP_OF_NODE(0, ".after.json"), err) < 0 ||
+        check_program(s, s->before, err) < 0)
+        return -1;
+    for (int i = 1; i < s->nodes; i++) {
+        const json_t *before = s->node[i].before, *after = s->node[i].after;
+        if ((before && check_leaves(before, RP_OF_NODE(i, ".before.json"), err) < 0) ||
+            (after && check_leaves(after, RP_OF_NODE(i, ".after.json"), err) < 0) || (before && check_program(s, before, err) < 0))
+            return rp_wrap(err, "node %d", i);
+    }
+    return 0;
+}
+
 int rp_check_environment(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const char *backend = json_string_value(json_object_get(s->run, "backend"));
     const char *asked = json_string_value(rp_run_setting(s->run, "run.backend"));
     char safe[72];
     int none, is_cpu = strcmp(backend, "cpu") == 0;
-    if (check_leaves(s->before, RP_OF_NODE(0, ".before.json"), err) < 0 || check_leaves(s->after, RP_OF_NODE(0, ".after.json"), err) < 0 ||
-        check_program(s, err) < 0)
+    if (check_captures(s, err) < 0)
         return -1;
     if (asked && strcmp(asked, "auto") != 0 && strcmp(asked, backend) != 0)
         return rp_fail(err, RP_MISMATCH, "the settings require the backend '%.64s', but run.json has another", asked);

@@ -97,6 +97,8 @@ static int read_records(struct rp_verify_state *s, struct rp_err *err)
     if ((int64_t)d.data * d.tensor * d.pipeline != rp_run_ranks(s->run))
         return rp_fail(err, RP_MALFORMED, "run.json: %d x %d x %d ranks are not %" PRId64, d.data, d.tensor, d.pipeline, rp_run_ranks(s->run));
     rp_all_ranks_init(&s->ranks, d);
+    if (s->ranks.ranks > 1 && rp_verify_clocks(&s->ranks.clock, s, s->ranks.ranks, err) < 0)
+        return -1;
     for (int i = 0; i < s->ranks.ranks; i++) {
         struct rp_records one;
         if (read_rank(&one, s, i, err) < 0)
@@ -282,7 +284,7 @@ int rp_check_recipe(struct rp_verify_state *s, struct rp_check_result *result, s
         return rp_check_note(result, "%s, %d keys set on the command line, %d by a model.config that is not in the bundle: the signer's "
                                      "word",
                              what, n, configured);
-    return rp_check_text(result, n ? "%s, %d keys set on the command line" : "%s, unchanged", what, n);
+    return rp_check_text(result, n ? "%s, %d key%s set on the command line" : "%s, unchanged", what, n, rp_s(n));
 }
 
 /* ---- ranks ---- */
@@ -335,6 +337,10 @@ int rp_check_ranks(struct rp_verify_state *s, struct rp_check_result *result, st
     for (int64_t i = 0; i < s->records.n; i++)
         if (s->records.r[i].step >= 0 && s->records.r[i].exchange_ns < 0)
             return rp_fail(err, RP_MISMATCH, "step %d lacks exchange_ns, the time in exchanges with other ranks", s->records.r[i].step);
+    if (rp_verify_world(s, result, err) < 0)
+        return -1;
+    if (result->state != RP_CHECK_PASSED)
+        return 0;
     const struct rp_rank_share *slow = &s->ranks.share[s->ranks.slowest];
     return rp_check_text(result, "%d ranks (%d x %d x %d, data x tensor x pipeline) agree; the slowest is rank %d, with %.1f %% of its timed steps in exchanges, %.1f %% waiting", ranks,
                          s->ranks.degrees.data, s->ranks.degrees.tensor, s->ranks.degrees.pipeline, s->ranks.slowest, slow->span_ns ? 100.0 * (double)slow->exchange_ns / (double)slow->span_ns : 0,
@@ -470,11 +476,12 @@ int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, s
                  from + again - 1);
     return rp_check_note(result,
                          "not recomputed, the signer's word: when steps began and ended, captures, device, peak_rss_bytes, phases_s, names"
-                         "%s%s%s%s%s%s%s%s",
+                         "%s%s%s%s%s%s%s%s%s",
                          s->v->check[RP_CHECK_data].state != RP_CHECK_PASSED && !again ? ", digest of the samples" : "",
                          json_object_get(s->run, "skipped_samples") ? ", number of damaged samples" : "",
                          json_object_get(s->run, "ceilings") ? ", times of ceilings" : "",
                          json_object_get(s->run, "telemetry") ? ", telemetry" : "",
+                         s->ranks.ranks > 1 ? ", on which machine each rank ran, clocks of hosts, transports" : "",
                          ", place in the ledger", json_object_get(s->run, "agreement") ? ", that a replication trained at all" : "",
                          starts_from_file(s) && again < steps ? ", learning rates" : "", rest);
 }

@@ -1,6 +1,7 @@
 /* Physical limits: peak speed, power, and explanations of slow steps. */
 #include "base/json.h"
 #include "base/sort.h"
+#include "base/text.h"
 #include "capture/value.h"
 #include "report/results.h"
 #include "verify/state.h"
@@ -62,12 +63,28 @@ static double units_of(const char *capability)
     return 128;
 }
 
+/* A rank, or the only one there is: its device, the captures of its node, and how many ranks that node has. */
+struct place {
+    const json_t *device, *before, *after;
+    int64_t ranks;
+};
+
+static struct place place_of(const struct rp_verify_state *s, int rank)
+{
+    const json_t *own = json_object_get(rp_verify_rank(s, rank), "device");
+    const int node = rp_verify_node_of(s, rank);
+    struct place p = {own ? own : json_object_get(s->run, "device"), rp_verify_capture(s, node, 0), rp_verify_capture(s, node, 1), 0};
+    for (int i = 0; i < s->ranks.ranks; i++)
+        p.ranks += rp_verify_node_of(s, i) == node;
+    return p;
+}
+
 /* The fastest captured GPU of that name: which of several trained is not recorded. */
-static void bound_by_capture(struct bound *out, const struct rp_verify_state *s, const char *name)
+static void bound_by_capture(struct bound *out, const struct place *p, const char *name)
 {
     const char *number;
     json_t *gpu;
-    json_object_foreach((json_t *)rp_group(s->before, "probes.gpu.devices"), number, gpu)
+    json_object_foreach((json_t *)rp_group(p->before, "probes.gpu.devices"), number, gpu)
     {
         double sms, hz;
         if (!rp_known_is(gpu, "name", name) || rp_known_number(gpu, "sm_count", &sms) < 0 || rp_known_number(gpu, "clock_sm_max", &hz) < 0)
@@ -78,18 +95,16 @@ static void bound_by_capture(struct bound *out, const struct rp_verify_state *s,
     }
 }
 
-static void gpu_bound(struct bound *out, const struct rp_verify_state *s)
+static void gpu_bound(struct bound *out, const struct place *p)
 {
-    const char *name = rp_json_text_at(s->run, "device/name");
-    double devices = (double)rp_run_ranks(s->run);
-    const struct peak *p = *name ? find_peak(name) : NULL;
-    if (p) {
-        out->flops = p->sms * p->units * 2 * p->mhz * 1e6 * DATA_SHEET;
-        out->bytes = p->gb_per_s * 1e9 * DATA_SHEET;
-        snprintf(out->what, sizeof out->what, "%.64s (%.80s)", p->name, p->source);
+    const char *name = rp_json_text_at(p->device, "name");
+    const struct peak *known = *name ? find_peak(name) : NULL;
+    if (known) {
+        out->flops = known->sms * known->units * 2 * known->mhz * 1e6 * DATA_SHEET;
+        out->bytes = known->gb_per_s * 1e9 * DATA_SHEET;
+        snprintf(out->what, sizeof out->what, "%.64s (%.80s)", known->name, known->source);
     } else if (*name)
-        bound_by_capture(out, s, name);
-    out->flops *= devices > 1 ? devices : 1;
+        bound_by_capture(out, p, name);
 }
 
 /* The clock of a virtual machine without a clock driver: that of the time stamp counter, the base clock of the processor. Elsewhere
@@ -104,34 +119,34 @@ static double counter_clock(const json_t *capture)
 }
 
 /* The highest clock that captured ones allow; 0: there is none, or none that a processor has. how: printed after it. */
-static double highest_clock(const struct rp_verify_state *s, char how[64])
+static double highest_clock(const struct place *p, char how[64])
 {
     double max, base;
-    int listed = rp_known_number(s->before, "probes.frequency.hardware_max", &max) == 0;
-    int without_boost = rp_known_is(s->before, "probes.frequency.driver", "acpi-cpufreq"); /* that driver's highest clock is the base */
+    int listed = rp_known_number(p->before, "probes.frequency.hardware_max", &max) == 0;
+    int without_boost = rp_known_is(p->before, "probes.frequency.driver", "acpi-cpufreq"); /* that driver's highest clock is the base */
     if (listed && !without_boost && max >= 1e8 && max <= CPU_CLOCK) {
         snprintf(how, 64, ", %.2f times the captured maximum", CPU_FAVOURED);
         return fmin(max * CPU_FAVOURED, CPU_CLOCK);
     }
-    if (rp_known_number(s->before, "probes.frequency.base", &base) < 0)
-        base = listed && without_boost ? max : fmax(counter_clock(s->before), counter_clock(s->after));
+    if (rp_known_number(p->before, "probes.frequency.base", &base) < 0)
+        base = listed && without_boost ? max : fmax(counter_clock(p->before), counter_clock(p->after));
     snprintf(how, 64, ", %.1f times the captured %.2f GHz", CPU_TURBO, base / 1e9);
     return base >= 1e8 && base <= CPU_CLOCK ? fmin(base * CPU_TURBO, CPU_CLOCK) : 0;
 }
 
 /* A core does at most two fused multiply-adds of full width in each cycle. Scalar code is compiled for SSE2: at most one multiplication and
  * one addition of four floats. */
-static void cpu_bound(struct bound *out, const struct rp_verify_state *s)
+static void cpu_bound(struct bound *out, const struct place *p, int64_t ranks)
 {
     struct rp_device_info d;
     double threads, hz, cycle = 64;
     char how[64];
-    int named = rp_verify_cpu(&d, s->run) == 0;
-    if (rp_known_number(s->before, "probes.cpu.threads", &threads) < 0 || threads < 1 || threads > THREADS_MAX)
+    int named = rp_device_from_json(&d, p->device) == 0 && strcmp(d.kind, "cpu") == 0;
+    if (rp_known_number(p->before, "probes.cpu.threads", &threads) < 0 || threads < 1 || threads > THREADS_MAX)
         threads = THREADS_MAX;
-    if (named && (double)d.threads * (double)rp_run_ranks(s->run) < threads) /* ranks of one machine */
-        threads = (double)d.threads * (double)rp_run_ranks(s->run);
-    hz = highest_clock(s, how);
+    if (named && (double)d.threads * (double)ranks < threads)
+        threads = (double)d.threads * (double)ranks;
+    hz = highest_clock(p, how);
     if (hz == 0) {
         hz = CPU_CLOCK;
         out->assumed = 1;
@@ -140,7 +155,8 @@ static void cpu_bound(struct bound *out, const struct rp_verify_state *s)
     if (named && strcmp(d.isa, "avx512") != 0)
         cycle = strcmp(d.isa, "avx2") == 0 ? 32 : 8;
     out->flops = threads * cycle * hz;
-    snprintf(out->what, sizeof out->what, "at most %.0f %s threads at %.2f GHz%s", threads, named ? d.isa : "CPU", hz / 1e9, how);
+    snprintf(out->what, sizeof out->what, "at most %.0f %s thread%s at %.2f GHz%s", threads, named ? d.isa : "CPU",
+             rp_s((int64_t)threads), hz / 1e9, how);
 }
 
 static double number_at(const json_t *j, const char *path)
@@ -148,26 +164,53 @@ static double number_at(const json_t *j, const char *path)
     return json_number_value(rp_json_at(j, path));
 }
 
-int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+/* Of `rank` and, where `all`, of those that share its processors: a GPU is one rank's. */
+static struct bound bound_of(const struct rp_verify_state *s, int rank, int all)
 {
     struct bound b = {0};
+    const struct place p = place_of(s, rank);
+    if (strcmp(rp_json_text_at(s->run, "backend"), "cpu") == 0)
+        cpu_bound(&b, &p, all ? p.ranks : 1);
+    else
+        gpu_bound(&b, &p);
+    return b;
+}
+
+/* The sum over GPUs, or over the processors of every node; 0 flops: one of them is not known. */
+static struct bound bound_of_all(const struct rp_verify_state *s)
+{
+    const int is_cpu = strcmp(rp_json_text_at(s->run, "backend"), "cpu") == 0;
+    struct bound sum = bound_of(s, 0, 1);
+    for (int i = 1, node = 0; i < s->ranks.ranks && sum.flops > 0; i++) {
+        if (is_cpu && rp_verify_node_of(s, i) <= node) /* nodes are numbered in the order of ranks */
+            continue;
+        node = rp_verify_node_of(s, i);
+        const struct bound one = bound_of(s, i, 1);
+        sum.flops = one.flops > 0 ? sum.flops + one.flops : 0;
+        sum.assumed |= one.assumed;
+    }
+    return sum;
+}
+
+int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const struct bound all = bound_of_all(s), b = bound_of(s, s->ranks.slowest, 0); /* ceilings are the slowest rank's */
     double run = number_at(s->run, "results/flops_per_s");
     double gemm = fmax(number_at(s->run, "ceilings/before/gemm/flops_per_s"), number_at(s->run, "ceilings/after/gemm/flops_per_s"));
     double copy = fmax(number_at(s->run, "ceilings/before/copy/bytes_per_s"), number_at(s->run, "ceilings/after/copy/bytes_per_s"));
-    if (strcmp(rp_json_text_at(s->run, "backend"), "cpu") == 0)
-        cpu_bound(&b, s);
-    else
-        gpu_bound(&b, s);
-    if (b.flops == 0)
+    char each[32] = "";
+    if (s->ranks.ranks > 1)
+        RP_FORMAT(each, "%d ranks, the first on ", s->ranks.ranks);
+    if (all.flops <= 0 || b.flops <= 0)
         return rp_check_note(result, "the peak of '%.64s' is neither listed nor captured", rp_json_text_at(s->run, "device/name"));
-    if (run > b.flops)
-        return rp_fail(err, RP_MISMATCH, "%.4g FLOP/s exceed %.4g, the peak of %s", run, b.flops, b.what);
+    if (run > all.flops)
+        return rp_fail(err, RP_MISMATCH, "%.4g FLOP/s exceed %.4g, the peak of %s%s", run, all.flops, each, all.what);
     if (gemm > b.flops)
         return rp_fail(err, RP_MISMATCH, "the measured ceiling of %.4g FLOP/s exceeds %.4g, the peak of %s", gemm, b.flops, b.what);
     if (b.bytes > 0 && copy > b.bytes)
         return rp_fail(err, RP_MISMATCH, "the measured copies of %.4g bytes/s exceed %.4g, the peak of %s", copy, b.bytes, b.what);
-    result->state = b.assumed ? RP_CHECK_NOTE : RP_CHECK_PASSED;
-    return rp_check_text(result, "%.1f %% of the peak of %s", 100 * run / b.flops, b.what);
+    result->state = all.assumed || b.assumed ? RP_CHECK_NOTE : RP_CHECK_PASSED;
+    return rp_check_text(result, "%.1f %% of the peak of %s%s", 100 * run / all.flops, each, all.what);
 }
 
 /* ---- energy ---- */

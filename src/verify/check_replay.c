@@ -65,13 +65,30 @@ static const char *describe_times(char out[160], const struct rp_replay_result *
 }
 
 /* A value that was there before the bundle came could be known when it was sealed: then it is a replay like any other. When it came is the
- * verifier's word (--received): the time in the bundle is the signer's. */
-static int is_late_draw(const struct rp_verify_state *s)
+ * verifier's word (--received): the time in the bundle is the signer's. NULL: the draw counts, else why it does not. */
+static const char *draw_weakness(const struct rp_verify_state *s)
 {
-    double ended = rp_verify_wall(s->run, "ended_at"), made = (double)s->o->draw->made_ns / 1e9;
+    const struct rp_challenge *c = s->o->draw;
+    double ended = rp_verify_wall(s->run, "ended_at"), made = (double)c->made_ns / 1e9;
     double came = (double)(s->o->received_ns / 1000000000);
-    return s->o->received_ns && made >= came && made >= ended && !rp_verify_own_challenge(s, s->o->draw) &&
-           strcmp(s->o->draw->sha256, rp_json_text_at(s->run, "challenge/sha256")) != 0;
+    if (rp_verify_own_challenge(s, c))
+        return "its challenge is by the signer's own key or one that countersigned";
+    if (strcmp(c->sha256, rp_json_text_at(s->run, "challenge/sha256")) == 0)
+        return "it is the challenge that the run answers";
+    if (!s->o->received_ns)
+        return "without --received, the bundle may be younger than its challenge";
+    return made >= came && made >= ended ? NULL : "its challenge was made before the bundle came";
+}
+
+/* Whether the part was drawn, and by whom. */
+static void judge_draw(struct rp_verify_state *s, struct rp_check_result *result)
+{
+    const char *why = s->o->draw ? draw_weakness(s) : NULL;
+    s->v->drawn = s->o->draw && !why;
+    if (s->v->drawn)
+        rp_verify_challenger(s->v->drawn_by, s, s->o->draw);
+    if (why)
+        rp_check_text(result, "%.340s; not a draw that counts: %s", result->text, why);
 }
 
 /* --draw: the part between two state roots that the challenge draws for this bundle. */
@@ -103,7 +120,6 @@ int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, s
     s->v->replay_from = r.first;
     s->v->replayed = r.steps;
     s->v->keyed = r.keyed;
-    s->v->drawn = s->o->draw && is_late_draw(s);
     if (r.first == 0)
         rp_check_text(result, "bit-equal: %" PRId64 " step%s and %" PRId64 " state root%s%s%s%s", r.steps, rp_s(r.steps), r.roots,
                       rp_s(r.roots), describe_limit(all, &o, &r),
@@ -115,5 +131,6 @@ int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, s
                      r.start_root ? "; --init has the recorded root" : "; no root was recorded there, --init is checked only by the losses "
                                                                        "after it",
                      r.state_compared ? "; every element of the last state" : "", describe_times(times, &r));
+    judge_draw(s, result);
     return 0;
 }

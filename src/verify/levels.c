@@ -22,15 +22,17 @@ int rp_level_find(const char *name)
 static void judge_computed(struct rp_level *l, const struct rp_verification *v)
 {
     int64_t all = rp_verify_steps(v->run), last = v->replay_from + v->replayed - 1;
-    char to[32] = "";
+    char to[32] = "", drawn[240] = "";
     if (last > v->replay_from)
         RP_FORMAT(to, " to %" PRId64, last);
+    if (v->drawn)
+        RP_FORMAT(drawn, ", drawn by a challenge made after the bundle, by %s", v->drawn_by);
     l->state = !v->replayed ? RP_LEVEL_NO : v->replayed >= all ? RP_LEVEL_YES : RP_LEVEL_PART;
     if (l->state == RP_LEVEL_YES)
         RP_FORMAT(l->text, "all %" PRId64 " step%s trained again here, with the same bits", all, rp_s(all));
     else if (l->state == RP_LEVEL_PART)
         RP_FORMAT(l->text, "%" PRId64 " of %" PRId64 " steps (%" PRId64 "%s%s) trained again here, with the same bits", v->replayed, all,
-                  v->replay_from, to, v->drawn ? ", drawn by a challenge made after the bundle" : "");
+                  v->replay_from, to, drawn);
     else
         RP_FORMAT(l->text, "no step trained again here: --replay K");
 }
@@ -48,6 +50,8 @@ static void judge_timed(struct rp_level *l, const struct rp_verification *v)
         RP_FORMAT(unless, "if the steps were computed (--draw, --replay), ");
     else if (computed.state == RP_LEVEL_PART && !v->drawn)
         RP_FORMAT(unless, "if all steps were computed (--draw, made after --received), ");
+    else if (l->state != RP_LEVEL_NO && t->claimed)
+        RP_FORMAT(unless, "if the public value was published as given (its signature was not checked), ");
     else if (l->state != RP_LEVEL_NO && *v->own_setting)
         RP_FORMAT(unless, "if %s of the signer's own leaves the work of a known recipe, ", v->own_setting);
     else if (l->state != RP_LEVEL_NO)

@@ -189,8 +189,8 @@ static int check_limits(const struct replay *p, uint64_t now, struct rp_err *err
     uint64_t bytes = rp_process_memory(&p->worker);
     if (now > p->end_ns)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "not done within %.0f s, ended after %" PRId64 " of %" PRId64 " steps: allow more with --replay-limit TIME",
-                       limit_seconds(p), p->out->steps, p->steps);
+                       "not done within %.0f s, ended after %" PRId64 " of %" PRId64 " step%s: allow more with --replay-limit TIME",
+                       limit_seconds(p), p->out->steps, p->steps, rp_s(p->steps));
     if (bytes > p->limit_bytes)
         return rp_fail(err, RP_UNAVAILABLE,
                        "the worker took %s of memory, the limit is %s: raise it with --replay-limit TIME,MEMORY",

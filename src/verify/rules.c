@@ -158,13 +158,13 @@ static void rule_complete(const struct rp_verify_state *s, struct rules_answer *
 static void rule_min_steps(const struct rp_verify_state *s, struct rules_answer *a)
 {
     int64_t n = rp_json_integer_at(s->run, "results/steps/timed");
-    answer(a, n >= a->rule->number, "%" PRId64 " timed steps, at least %" PRId64 " required", n, a->rule->number);
+    answer(a, n >= a->rule->number, "%" PRId64 " timed step%s, at least %" PRId64 " required", n, rp_s(n), a->rule->number);
 }
 
 static void rule_min_repeats(const struct rp_verify_state *s, struct rules_answer *a)
 {
     int64_t n = (int64_t)json_array_size(rp_json_at(s->run, "results/windows"));
-    answer(a, n >= a->rule->number, "%" PRId64 " repeats, at least %" PRId64 " required", n, a->rule->number);
+    answer(a, n >= a->rule->number, "%" PRId64 " repeat%s, at least %" PRId64 " required", n, rp_s(n), a->rule->number);
 }
 
 static void rule_levels(const struct rp_verify_state *s, struct rules_answer *a)

@@ -55,6 +55,19 @@ int rp_verify_cpu(struct rp_device_info *out, const json_t *run); /* its device;
 void rp_verify_window(const struct rp_verify_state *s, int64_t *from, int64_t *to); /* start and end of the timed steps, or -1 */
 /* By the signer's own key, or by one that countersigned: its time and nonce are the signer's choice. */
 int rp_verify_own_challenge(const struct rp_verify_state *s, const struct rp_challenge *c);
+/* Who made it: "'lab'" of the trust store, "SHA256:..., which is not in your trust store", or a public value. */
+void rp_verify_challenger(char out[RP_CHALLENGER], const struct rp_verify_state *s, const struct rp_challenge *c);
+/* Of a run of several ranks (check_world.c): rank i in run.json, NULL if there is only one; its node, and that node's captures, NULL of a
+ * run that failed. */
+const json_t *rp_verify_rank(const struct rp_verify_state *s, int i);
+int rp_verify_node_of(const struct rp_verify_state *s, int i);
+const json_t *rp_verify_capture(const struct rp_verify_state *s, int node, int after);
+/* The clock of each rank, as run.json has it; the caller frees it. */
+int rp_verify_clocks(struct rp_rank_clock **out, const struct rp_verify_state *s, int ranks, struct rp_err *err) rp_must_check;
+/* Places, devices, steps and exchanges; captures of several nodes. */
+int rp_verify_world(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
+int rp_verify_nodes(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
+int rp_verify_fine_clock(const struct rp_verify_state *s); /* it resolves less than a microsecond */
 /* Whole days between the making of its signer's key and the first line of the ledger; 0: less than one, or unknown. */
 int64_t rp_verify_ledger_gap(const json_t *run);
 int rp_verify_complete(const struct rp_verify_state *s);                            /* the run reached its end */

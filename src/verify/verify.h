@@ -67,6 +67,7 @@ void rp_verified_fini(struct rp_verified *kept);
 
 struct rp_policy; /* verify/policy.h */
 struct rp_tsa_ca; /* sign/timestamp.h */
+struct rp_beacon; /* sign/beacon.h */
 
 /* Compares a report with a bundle whose other checks passed. 0: found->state is PASSED or NOTE, with its text. RP_UNAVAILABLE: it could
  * not be compared in full. */
@@ -78,6 +79,7 @@ struct rp_verify_opts {
     const char *original;         /* --original: the run that this one replicates; NULL: not compared */
     const char *ledger;           /* --ledger: the signer's ledger, exported; NULL: not looked up */
     const struct rp_tsa_ca *tsa_ca; /* --tsa-ca: whose time stamps are checked; NULL: they are an unchecked claim */
+    const struct rp_beacon *beacon; /* --beacon-certificate: checks the pulse that the run answers; NULL: that is claimed */
     const char *seen;             /* own record of verifications, for forked ledgers; NULL: not compared */
     struct rp_replay_opts replay; /* replay.steps 0: no replay */
     const struct rp_policy *policy; /* NULL: none */
@@ -95,9 +97,11 @@ struct rp_timed {
     int64_t not_before_ns, not_after_ns; /* since 1970; 0: unknown */
     int64_t samples;                     /* of all steps, warm-up included */
     double seconds, rate;                /* 0: not bounded; samples a second, at least */
-    char before_by[240], after_by[120];  /* by whom, in words */
+    int claimed;                         /* the earlier moment is a public value whose signature was not checked */
+    char before_by[320], after_by[120];  /* by whom, in words */
 };
 
+#define RP_CHALLENGER 160
 struct rp_verification {
     struct rp_check_result check[RP_CHECK_COUNT];
     enum rp_verdict verdict;
@@ -116,6 +120,7 @@ struct rp_verification {
     int64_t replay_from, replayed;         /* how many steps were replayed with equal bits, and the first of them */
     int64_t keyed;                         /* keyed roots of a replication that were recomputed, after a step */
     int drawn;                             /* by a challenge (--draw) made after the bundle came */
+    char drawn_by[RP_CHALLENGER];          /* whose that is, in words */
     char own_setting[64];                  /* what the run has of its own, and no recipe of this program: a key, "recipe.yaml"; or "" */
     struct rp_timed timed;
     json_t *replay;                        /* rp_replay_json(), or NULL without a replay */

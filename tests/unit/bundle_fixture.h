@@ -62,6 +62,9 @@ struct fx {
     json_t *run, *before, *after;
     const char *backend, *device; /* NULL: "cpu", "isa=avx2 threads=1"; fx_device() */
     const char *no_telemetry;
+    struct rp_comm *place;              /* of rank 0 among several; NULL: one rank */
+    const struct rp_records *joined;    /* of all of them, instead of `steps` */
+    json_t *world;                      /* rp_world_json() of them */
     json_t *done;                 /* what the worker's last record has besides, or NULL */
 };
 
@@ -193,14 +196,15 @@ static json_t *fx_device(const char *text)
     return rp_device_json(&d);
 }
 
-static json_t *fx_plan(const struct rp_recipe *r)
+static json_t *fx_plan(const struct rp_recipe *r, struct rp_comm *place)
 {
     struct rp_err err;
     struct rp_plan plan = {0}, largest = {0};
     struct rp_device_opts o = {.isa = "avx2", .threads = 1};
     struct rp_recipe most = *r;
     most.train_batch_size = 1000;
-    int failed = rp_train_size(&plan, r, NULL, &rp_backend_cpu, &o, &err) < 0 || rp_train_size(&largest, &most, NULL, &rp_backend_cpu, &o, &err) < 0;
+    int failed = rp_train_size(&plan, r, place, &rp_backend_cpu, &o, &err) < 0 ||
+                 rp_train_size(&largest, &most, place, &rp_backend_cpu, &o, &err) < 0;
     CHECK(failed == 0, "plan: %s", err.msg);
     plan.available = largest.total; /* of a machine that has room for just that */
     plan.max_batch = most.train_batch_size;
@@ -214,7 +218,7 @@ static __attribute__((unused)) int fx_report(struct fx *x, struct rp_err *err)
     if (rp_records_parse(&records, x->steps.data, x->steps.size, err) < 0)
         return -1;
     struct rp_report_source from = {
-        .run = x->run, .before = x->before, .after = x->after, .recipe = &x->recipe.source, .records = &records};
+        .run = x->run, .before = x->before, .after = x->after, .recipe = &x->recipe.source, .records = x->joined ? x->joined : &records};
     rp_buf_fini(&x->report);
     int failed = rp_report_md(&x->report, &from, err);
     rp_records_fini(&records);
@@ -275,7 +279,7 @@ static void fx_on_gpu(struct fx *x, const char *name, json_t *done)
 static __attribute__((unused)) int fx_documents(struct fx *x, const char *status, const char *reason, struct rp_err *err)
 {
     RP_JSON *data = json_pack("{s:b, s:s, s:s, s:s}", "pinned", 1, "archive", "s.tar.zst", "archive_sha256", FX_ROOT, "digest", FX_ROOT);
-    RP_JSON *plan = fx_plan(&x->recipe);
+    RP_JSON *plan = fx_plan(&x->recipe, x->place);
     const char *own = x->backend && strcmp(x->backend, "cuda") == 0 ? "gpu0 NVIDIA H100 PCIe sm_90" : "isa=avx2 threads=1";
     RP_JSON *device = fx_device(x->device ? x->device : own);
     RP_JSON *ledger = json_pack("{s:s}", "reason", "no ledger in tests");
@@ -305,7 +309,8 @@ static __attribute__((unused)) int fx_documents(struct fx *x, const char *status
                            .challenge = challenge,
                            .ledger = ledger,
                            .done = done,
-                           .records = &records,
+                           .records = x->joined ? x->joined : &records,
+                           .world = x->world,
                            .telemetry = x->telemetry.size ? &telemetry : NULL,
                            .no_telemetry = x->no_telemetry,
                            .before = x->before,

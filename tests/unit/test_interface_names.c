@@ -1,4 +1,4 @@
-/* Which names of network interfaces are shown, and that hidden ones are the same wherever they occur. */
+/* Which names of network interfaces and RDMA devices are shown, and that hidden ones are the same wherever they occur. */
 #include "base/json.h"
 #include "capture/privacy/interface_names.h"
 #include "tests/unit/tap.h"
@@ -41,6 +41,27 @@ TEST(names_by_form)
             rp_interface_hide(salt, hidden[k], other);
             CHECK(strcmp(out, other) != 0, "'%s' and '%s' are the same", hidden[i], hidden[k]);
         }
+    }
+}
+
+TEST(rdma_devices_by_form)
+{
+    static const char *const shown[] = {"mlx5_0", "mlx5_15", "mlx5_bond_0", "mlx5_ib7", "mlx4_1", "bnxt_re0", "irdma1", "hfi1_0", "efa_0",
+                                        "rxe0", "siw1", "rocep3s0", "rocep65s0f1", "ibp24s0", "rdmap0s6", "iwp1s0", "ib0", "eth0",
+                                        "if-0123456789ab"};
+    static const char *const hidden[] = {"mlx5", "mlx5_", "mlx5_0alice", "mlx5_alice", "alice-mlx5_0", "mlx5_123456", "roce-customer7",
+                                         "roce",
+                                         "rocep", "rxe", "rxe-alice", "customer7", "MLX5_0", ""};
+    char out[RP_INTERFACE], same[RP_INTERFACE];
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+        rp_rdma_hide(salt, shown[i], out);
+        CHECK_STR(out, shown[i]);
+    }
+    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+        rp_rdma_hide(salt, hidden[i], out);
+        rp_interface_hide(salt, hidden[i], same);
+        CHECK(is_hidden_form(out), "'%s': '%s'", hidden[i], out);
+        CHECK_STR(out, same); /* a list of both has one form of it */
     }
 }
 
@@ -100,6 +121,12 @@ TEST(paths_and_links)
         {"/sys/class/net", "/sys/class/net"},
         {"/sys/class/net/", "/sys/class/net/"},
         {"/sys/class/net/bonding_masters", "/sys/class/net/bonding_masters"},
+        {"/sys/class/infiniband/vpn-customer7/ports/1/state", "/sys/class/infiniband/%/ports/1/state"},
+        {"/sys/class/infiniband/mlx5_0/device/net/vpn-customer7", "/sys/class/infiniband/mlx5_0/device/net/%"},
+        {"../../devices/pci0000:0a/0000:0b:00.1/infiniband/vpn-customer7", "../../devices/pci0000:0a/0000:0b:00.1/infiniband/%"},
+        {"/sys/class/infiniband", "/sys/class/infiniband"},
+        {"/sys/class/infiniband_verbs/uverbs0", "/sys/class/infiniband_verbs/uverbs0"},
+        {"/dev/infiniband/uverbs0", "/dev/infiniband/uverbs0"},
         {"/sys/class/subnet/vpn-customer7", "/sys/class/subnet/vpn-customer7"},
         {"/proc/sys/net/core/rmem_max", "/proc/sys/net/core/rmem_max"},
         {"/sys/fs/cgroup/net/group", "/sys/fs/cgroup/net/group"},
@@ -117,13 +144,15 @@ TEST(words_of_variables)
         {"mlx5_0:1,rocep3s0:1,bnxt_re0,vpn-customer7", "mlx5_0:1,rocep3s0:1,bnxt_re0,%"},
         {"eth", "eth"}, /* NCCL takes beginnings of names */
         {"en,ib,bond,enp,enp3s0f,hsn", "en,ib,bond,enp,enp3s0f,hsn"},
+        {"=mlx5,mlx5_,mlx5_bond_0,rocep,vpn-customer7:1", "=mlx5,mlx5_,mlx5_bond_0,rocep,%:1"}, /* NCCL_IB_HCA */
         {"all", "all"},
         {"", ""},
         {",", ","},
     };
     static const char *const lists[] = {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "UCX_NET_DEVICES", "FI_TCP_IFACE", "PSM3_NIC",
-                                        "OMPI_MCA_btl_tcp_if_include", "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME"};
-    static const char *const others[] = {"NCCL_DEBUG", "OMP_NUM_THREADS", "LD_PRELOAD", "NCCL_IB_HCA", "UCX_TLS"};
+                                        "OMPI_MCA_btl_tcp_if_include", "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME",
+                                        "NCCL_IB_HCA", "NVSHMEM_HCA_LIST", "OMPI_MCA_btl_openib_if_include"};
+    static const char *const others[] = {"NCCL_DEBUG", "OMP_NUM_THREADS", "LD_PRELOAD", "NCCL_IB_TC", "UCX_TLS"};
     struct rp_capture_opts o = {.root = "/"}, open = {.root = "/", .identify = 1};
     const struct rp_probe p = {.opts = &o, .salt = salt}, clear = {.opts = &open, .salt = salt};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

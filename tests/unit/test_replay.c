@@ -89,7 +89,7 @@ static int train(struct real *x, struct rp_err *err)
     const char *sets[] = {setting};
     if (rp_recipe_parse(&x->recipe, yaml, sizeof yaml - 1, "small.yaml", "cpu", sets, 1, err) < 0 || rp_data_prepare(&x->recipe, NULL, &set, err) < 0)
         return -1;
-    RP_JSON *plan = fx_plan(&x->recipe), *data = json_pack("{s:b, s:s}", "pinned", 0, "digest", set.digest);
+    RP_JSON *plan = fx_plan(&x->recipe, NULL), *data = json_pack("{s:b, s:s}", "pinned", 0, "digest", set.digest);
     RP_JSON *half = work(&x->recipe, set.path, 2, middle, &two, err), *done = half ? work(&x->recipe, set.path, 0, save, &x->steps, err) : NULL;
     struct rp_records records;
     if (!done || rp_records_parse(&records, x->steps.data, x->steps.size, err) < 0)

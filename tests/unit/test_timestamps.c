@@ -58,6 +58,23 @@ static void verify_with(struct rp_verification *v, const struct rp_tsa_ca *ca, e
     SAID(v->check[RP_CHECK_timestamps].text);
 }
 
+/* Hours before: its clock may be that fast, but that is not silent. */
+TEST(a_run_that_ended_hours_after_its_stamp_is_a_warning)
+{
+    RP_BUNDLE b = {0};
+    struct rp_verification v;
+    TSA t = {0};
+    make_authority(&t);
+    RP_TSA_CA *ca = ca_of(&t);
+    begin_amended(&b);
+    put_stamp(&b, 0, &t, (struct tsa_stamp){.time = AFTER - 4 * 3600});
+    finish_amended(&b, "stamped");
+    verify_with(&v, ca, RP_CHECK_PASSED, RP_OK);
+    CHECK(v.check[RP_CHECK_time].state == RP_CHECK_WARNING);
+    SAID(v.check[RP_CHECK_time].text);
+    rp_verification_fini(&v);
+}
+
 static int row_is(const struct rp_verification *v, size_t i, const char *key)
 {
     return json_is_true(json_object_get(json_array_get(v->timestamps, i), key));

@@ -82,12 +82,12 @@ static void put_interfaces(const struct rp_probe *p, json_t *obj, const char *di
     rp_put(obj, "interfaces", RP_STATE_OK, list, dir, NULL, NULL);
 }
 
-static void put_device(const struct rp_probe *p, json_t *group, const char *devices, const char *name)
+static void put_device(const struct rp_probe *p, json_t *group, const char *shown)
 {
     static const char *const lines[][2] = {{"firmware", "fw_ver"}, {"type", "hca_type"}, {"board", "board_id"}};
     char dir[RP_PATH], path[RP_PATH];
     json_t *obj = json_object();
-    rp_join(dir, devices, name);
+    rp_join(dir, IB, rp_interface_real(shown));
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         rp_put_line(p, obj, lines[i][0], rp_join(path, dir, lines[i][1]));
     put_word(p, obj, "node_type", rp_join(path, dir, "node_type"));
@@ -99,7 +99,21 @@ static void put_device(const struct rp_probe *p, json_t *group, const char *devi
     rp_put_each(p, obj, "ports", rp_join(path, dir, "ports"), "", MAX_PORTS, put_port);
     if (json_object_get(json_object_get(obj, "ports"), "state")) /* a device without ports has an empty group */
         json_object_set_new(obj, "ports", json_object());
-    json_object_set_new(group, name, obj);
+    json_object_set_new(group, shown, obj);
+}
+
+static void put_devices(const struct rp_probe *p)
+{
+    RP_DIRLIST d = {0};
+    rp_rdma_read(&d, p, IB, MAX_DEVICES);
+    if (d.state != RP_STATE_OK) {
+        rp_put_unlisted(p->out, "devices", &d, IB);
+        return;
+    }
+    json_t *all = json_object();
+    for (int i = 0; i < d.n; i++)
+        put_device(p, all, d.name[i]);
+    json_object_set_new(p->out, "devices", all);
 }
 
 /* The module that lets the devices read and write GPU memory: NVIDIA's own, or Mellanox's before it. */
@@ -116,7 +130,7 @@ static void put_gpudirect(struct rp_probe *p)
 
 void rp_probe_rdma(struct rp_probe *p)
 {
-    rp_put_each(p, p->out, "devices", IB, "", MAX_DEVICES, put_device);
+    put_devices(p);
     json_t *devices = json_object_get(p->out, "devices");
     if (json_object_get(devices, "state")) /* they could not be listed */
         json_object_set(p->out, "count", devices);

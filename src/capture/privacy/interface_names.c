@@ -37,9 +37,11 @@ static const struct {
     {"vxlan_sys_", NUMBER}, {"br-int", NOTHING}, {"br-ex", NOTHING}, {"br-tun", NOTHING},
 };
 
-/* Devices that settings name next to interfaces: RDMA devices by driver or by place, with their numbers. */
-static const char *const rdma_drivers[] = {"mlx4_", "mlx5_", "bnxt_re", "irdma", "i40iw", "hfi1_", "qib", "efa_", "erdma_",
-                                           "mana_", "qedr", "cxgb4_", "hns_", "rxe", "siw", "usnic_"};
+/* RDMA devices: by driver and number, as the kernel names them and the images of clouds ("mlx5_ib0", "mlx5_an0"), or by place. */
+static const char *const rdma_drivers[] = {"mlx4_", "mlx5_", "mlx5_bond_", "mlx5_ib", "mlx5_an", "mthca", "bnxt_re", "bnxt_re_bond",
+                                           "irdma", "i40iw", "hfi1_", "qib", "efa_", "erdma_", "mana_", "qedr", "ocrdma", "ionic_",
+                                           "cxgb4_",
+                                           "hns_", "rxe", "siw", "usnic_", "vmw_pvrdma"};
 static const char *const rdma_places[] = {"roce", "rdma", "ib", "iw", "opa"};
 
 /* Digits at s, at most `max`; 0: none, or more. */
@@ -117,11 +119,33 @@ int rp_interface_is_public(const char *name)
     return 0;
 }
 
-void rp_interface_hide(const char *salt, const char *name, char out[RP_INTERFACE])
+/* "mlx5_0" and "rocep3s0"; where `partly`, also "mlx5", "mlx5_" and "rocep". */
+static int is_rdma(const char *name, int partly)
+{
+    for (size_t i = 0; i < sizeof rdma_drivers / sizeof *rdma_drivers; i++) {
+        size_t n = strlen(rdma_drivers[i]), stem = rdma_drivers[i][n - 1] == '_' ? n - 1 : n;
+        if ((strncmp(name, rdma_drivers[i], n) == 0 && has_form(name + n, NUMBER, partly)) ||
+            (partly && strlen(name) == stem && strncmp(name, rdma_drivers[i], stem) == 0))
+            return 1;
+    }
+    for (size_t i = 0; i < sizeof rdma_places / sizeof *rdma_places; i++) {
+        size_t n = strlen(rdma_places[i]);
+        if (strncmp(name, rdma_places[i], n) == 0 && is_place(name + n, partly))
+            return 1;
+    }
+    return 0;
+}
+
+int rp_rdma_is_public(const char *name)
+{
+    return is_rdma(name, 0) || rp_interface_is_public(name);
+}
+
+static void show_or_hash(const char *salt, const char *name, int is_public, char out[RP_INTERFACE])
 {
     const struct rp_probe p = {.salt = salt};
     char hidden[RP_HIDDEN];
-    if (rp_interface_is_public(name) && strlen(name) < RP_INTERFACE) {
+    if (is_public && strlen(name) < RP_INTERFACE) {
         snprintf(out, RP_INTERFACE, "%s", name);
         return;
     }
@@ -129,12 +153,32 @@ void rp_interface_hide(const char *salt, const char *name, char out[RP_INTERFACE
     snprintf(out, RP_INTERFACE, "if-%.*s", HASH_DIGITS, hidden + strlen("sha256:"));
 }
 
-void rp_interface_show(const struct rp_probe *p, const char *name, char out[RP_INTERFACE])
+void rp_interface_hide(const char *salt, const char *name, char out[RP_INTERFACE])
+{
+    show_or_hash(salt, name, rp_interface_is_public(name), out);
+}
+
+void rp_rdma_hide(const char *salt, const char *name, char out[RP_INTERFACE])
+{
+    show_or_hash(salt, name, rp_rdma_is_public(name), out);
+}
+
+static void show_name(const struct rp_probe *p, const char *name, int is_public, char out[RP_INTERFACE])
 {
     if (p->opts->identify)
         snprintf(out, RP_INTERFACE, "%s", name);
     else
-        rp_interface_hide(p->salt, name, out);
+        show_or_hash(p->salt, name, is_public, out);
+}
+
+void rp_interface_show(const struct rp_probe *p, const char *name, char out[RP_INTERFACE])
+{
+    show_name(p, name, rp_interface_is_public(name), out);
+}
+
+void rp_rdma_show(const struct rp_probe *p, const char *name, char out[RP_INTERFACE])
+{
+    show_name(p, name, rp_rdma_is_public(name), out);
 }
 
 /* ---- directories and files ---- */
@@ -145,14 +189,15 @@ static int by_shown_name(const void *a, const void *b)
 }
 
 /* Each entry becomes "shown", NUL, "real". */
-void rp_interfaces_read(struct rp_dirlist *d, const struct rp_probe *p, const char *path, int max)
+static void read_names(struct rp_dirlist *d, const struct rp_probe *p, const char *path, int max,
+                       void (*show)(const struct rp_probe *p, const char *name, char out[RP_INTERFACE]))
 {
     int kept = 0;
     rp_dirlist_read(d, p, path, max);
     for (int i = 0; i < d->n; i++) {
         char shown[RP_INTERFACE];
         char *real = d->name[i];
-        rp_interface_show(p, real, shown);
+        show(p, real, shown);
         if (rp_is_plain_name(shown) && strcmp(real, "bonding_masters") != 0)
             d->name[kept++] = rp_asprintf("%s%c%s", shown, 0, real);
         free(real);
@@ -160,6 +205,16 @@ void rp_interfaces_read(struct rp_dirlist *d, const struct rp_probe *p, const ch
     d->n = kept;
     if (kept)
         qsort(d->name, (size_t)kept, sizeof *d->name, by_shown_name);
+}
+
+void rp_interfaces_read(struct rp_dirlist *d, const struct rp_probe *p, const char *path, int max)
+{
+    read_names(d, p, path, max, rp_interface_show);
+}
+
+void rp_rdma_read(struct rp_dirlist *d, const struct rp_probe *p, const char *path, int max)
+{
+    read_names(d, p, path, max, rp_rdma_show);
 }
 
 const char *rp_interface_real(const char *shown)
@@ -196,25 +251,32 @@ void rp_put_interfaces_line(const struct rp_probe *p, json_t *obj, const char *n
 
 /* ---- paths ---- */
 
-/* Where the first name of an interface in path begins, or NULL. */
-static const char *next_interface(const char *path)
+/* Where the first name of an interface or RDMA device in path begins, or NULL. */
+static const char *next_name(const char *path, int *is_rdma_name)
 {
-    for (const char *at = path; (at = strstr(at, "net/")); at += 4)
-        if ((at == path || at[-1] == '/') && at[4] && at[4] != '/')
-            return at + 4;
+    static const char *const folders[] = {"net/", "infiniband/"};
+    for (const char *at = path; *at; at++)
+        for (size_t i = 0; i < sizeof folders / sizeof *folders && (at == path || at[-1] == '/'); i++) {
+            size_t n = strlen(folders[i]);
+            if (strncmp(at, folders[i], n) == 0 && at[n] && at[n] != '/') {
+                *is_rdma_name = i == 1;
+                return at + n;
+            }
+        }
     return NULL;
 }
 
 char *rp_path_hide_interfaces(const char *salt, const char *path)
 {
     int elsewhere = *path == '/' && (strncmp(path, "/sys/", 5) != 0 || strncmp(path, "/sys/fs/", 8) == 0); /* /proc/sys/net/core */
+    int is_rdma_name;
     RP_BUF out = {0};
     rp_buf_add(&out, "", 0);
-    for (const char *name; !elsewhere && (name = next_interface(path));) {
+    for (const char *name; !elsewhere && (name = next_name(path, &is_rdma_name));) {
         char shown[RP_INTERFACE];
         size_t n = strcspn(name, "/");
         RP_FREE char *word = rp_asprintf("%.*s", (int)n, name);
-        rp_interface_hide(salt, word, shown);
+        (is_rdma_name ? rp_rdma_hide : rp_interface_hide)(salt, word, shown);
         rp_buf_add(&out, path, (size_t)(name - path));
         rp_buf_puts(&out, shown);
         path = name + n;
@@ -227,9 +289,10 @@ void rp_hide_interfaces_in_sources(const struct rp_probe *p, json_t *values)
 {
     const char *name, *source = json_string_value(json_object_get(values, "source"));
     json_t *value;
+    int is_rdma_name;
     if (p->opts->identify)
         return;
-    if (source && next_interface(source)) {
+    if (source && next_name(source, &is_rdma_name)) {
         RP_FREE char *hidden = rp_path_hide_interfaces(p->salt, source);
         json_object_set_new(values, "source", json_string(hidden));
     }
@@ -241,7 +304,8 @@ void rp_hide_interfaces_in_sources(const struct rp_probe *p, json_t *values)
 
 int rp_variable_lists_interfaces(const char *name)
 {
-    static const char *const parts[] = {"IFNAME", "IFACE", "INTERFACE", "NET_DEVICES", "_IF_INCLUDE", "_IF_EXCLUDE"};
+    static const char *const parts[] = {"IFNAME", "IFACE", "INTERFACE", "NET_DEVICES", "_IF_INCLUDE", "_IF_EXCLUDE",
+                                        "HCA"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcasestr(name, parts[i]))
             return 1;
@@ -254,17 +318,7 @@ static int is_public_word(const char *word)
     static const char *const words[] = {"all", "none", "any", "auto", "en", "ib", "wl"};
     if (!word[strspn(word, "0123456789")] || RP_IS_IN(words, word, strlen(word)) || rp_interface_is_public(word) || is_known(word, 1))
         return 1;
-    for (size_t i = 0; i < sizeof rdma_drivers / sizeof *rdma_drivers; i++) {
-        size_t n = strlen(rdma_drivers[i]);
-        if (strncmp(word, rdma_drivers[i], n) == 0 && has_form(word + n, NUMBER, 1))
-            return 1;
-    }
-    for (size_t i = 0; i < sizeof rdma_places / sizeof *rdma_places; i++) {
-        size_t n = strlen(rdma_places[i]);
-        if (strncmp(word, rdma_places[i], n) == 0 && is_place(word + n, 1))
-            return 1;
-    }
-    return 0;
+    return is_rdma(word, 1);
 }
 
 char *rp_interface_words(const struct rp_probe *p, const char *value)

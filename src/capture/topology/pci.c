@@ -55,6 +55,8 @@ static void put_names(const struct rp_probe *p, json_t *out, const char *dir)
         RP_DIRLIST d = {0};
         if (strcmp(classes[i], "net") == 0)
             rp_interfaces_read(&d, p, path, 16);
+        else if (strcmp(classes[i], "infiniband") == 0)
+            rp_rdma_read(&d, p, path, 16);
         else
             rp_dirlist_read(&d, p, path, 16);
         for (int k = 0; k < d.n; k++)

@@ -1,6 +1,7 @@
 #include "capture/topology/topo_matrix.h"
 
 #include "base/text.h"
+#include "capture/privacy/interface_names.h"
 #include "capture/topology/pci.h"
 #include "capture/value.h"
 
@@ -51,9 +52,9 @@ static int find_nics(struct topo_matrix_device *d, const struct rp_probe *p)
 {
     RP_DIRLIST names = {0};
     int n = 0;
-    rp_dirlist_read(&names, p, rdma, MAX_NICS);
+    rp_rdma_read(&names, p, rdma, MAX_NICS);
     for (int i = 0; i < names.n; i++) {
-        RP_FREE char *link = rp_asprintf("%s/%s", rdma, names.name[i]);
+        RP_FREE char *link = rp_asprintf("%s/%s", rdma, rp_interface_real(names.name[i]));
         d[n].gpu = NULL;
         rp_pci_end_init(&d[n].end, p, link);
         if (d[n].end.path && strlen(names.name[i]) < sizeof d[n].name && strncmp(names.name[i], "GPU", 3) != 0)

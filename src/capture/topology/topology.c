@@ -47,9 +47,11 @@ static void strip_identities(const struct rp_probe *p, hwloc_obj_t o)
         if (is_harmless(o->infos[i].name))
             o->infos[kept++] = o->infos[i]; /* the others leak: this process ends soon */
     o->infos_count = kept;
-    if (o->type == HWLOC_OBJ_OS_DEVICE && o->name && o->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK) {
+    int is_rdma = o->type == HWLOC_OBJ_OS_DEVICE && o->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
+    int is_interface = o->type == HWLOC_OBJ_OS_DEVICE && o->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK;
+    if (o->name && (is_rdma || is_interface)) {
         char shown[RP_INTERFACE];
-        rp_interface_show(p, o->name, shown);
+        (is_rdma ? rp_rdma_show : rp_interface_show)(p, o->name, shown);
         o->name = rp_strdup(shown); /* the old one leaks likewise */
     }
     const hwloc_obj_t children[] = {o->first_child, o->memory_first_child, o->io_first_child, o->misc_first_child};

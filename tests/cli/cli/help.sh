@@ -27,7 +27,7 @@ while read -r name; do
     cat "$name.screen"
     case $name in *' '*) "$REPRO" help "${name% *}" >parent.txt ;; *) cp top.txt parent.txt ;; esac
     grep -q "^  $name  *[a-z]" parent.txt || fail "'$name' is not listed by its parent"
-    more=$(jq -r --arg n "$name" '.commands[] | select(.name == $n).more_from // ""' table.json) # from there on not on the screen
+    more=$(jq -r --arg n "$name" '.commands[] | select(.name == $n) | .more_from // ""' table.json) # from there on not on the screen
     for file in "$name.all" "$name.screen"; do
         grep -q "^Usage: repro $name" "$file" || fail "$file has no usage"
         for option in $(jq -r --arg n "$name" '.commands[] | select(.name == $n).options[].name' table.json) json quiet help; do

@@ -14,6 +14,21 @@ later() { # SECONDS after the challenge was made
 [ "$(jq -r .by c1.json)" = "$(sed -n 2p key.txt)" ] || fail "another key signed the challenge"
 [ "$(jq -r .nonce c1.json)" != "$("$REPRO" challenge show --json early | jq -r .nonce)" ] || fail "two challenges have one nonce"
 
+# A pulse of the NIST beacon: with its certificate the signature is checked, without it is claimed.
+values=values
+cp -r "$TOP/tests/vectors/public_values" values
+exit_of 0 "$REPRO" challenge show --json "$values/nist-1-54610.json" --beacon-certificate "$values/nist-1-certificate.pem"
+jq -e .proved out.txt >answer.txt || fail "not proved: $(cat out.txt)"
+exit_of 0 "$REPRO" challenge show --json "$values/nist-1-54610.json"
+jq -e '.proved | not' out.txt >answer.txt || fail "proved without a certificate: $(cat out.txt)"
+exit_of 6 "$REPRO" challenge show "$values/nist-1-54610.json" --beacon-certificate "$values/nist-2-certificate.pem"
+words
+exit_of 6 "$REPRO" challenge show "$values/nist-2-1940454.json" --beacon-certificate "$values/nist-2-certificate.pem"
+words
+exit_of 2 "$REPRO" challenge show c1 --beacon-certificate "$values/nist-1-certificate.pem"
+exit_of 4 "$REPRO" challenge show "$values/nist-1-54610.json" --beacon-certificate key.txt
+words
+
 exit_of 2 "$REPRO" run bert_tiny_fp32 --challenge c1 --set seed.data=7 -o no.repro.tar.zst
 words
 exit_of 4 "$REPRO" run bert_tiny_fp32 --challenge key.txt -o no.repro.tar.zst
@@ -45,12 +60,14 @@ exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1
 level timed
 level computed
 jq -e '.timed.samples == 32 and .timed.seconds > 0' out.txt >/dev/null || fail "no bound: $(jq -c .timed out.txt)"
+jq -e --arg by "$(jq -r .by c1.json)" '.levels.timed.text | contains($by) and contains("not in your trust store")' out.txt >answer.txt ||
+    fail "the challenger is not named: $(jq -r .levels.timed.text out.txt)"
 exit_of 0 "$REPRO" verify --json a.repro.tar.zst # by nobody's word that counts here
 level timed
 jq -e '.timed == null' out.txt >/dev/null || fail "a bound without a challenger"
 "$REPRO" key trust theirs.pem --name lab >/dev/null
 exit_of 0 "$REPRO" verify --json a.repro.tar.zst # a trusted key's challenge
-jq -e '.timed.samples == 32' out.txt >/dev/null || fail "the trusted challenger does not count"
+jq -e '.timed.samples == 32 and (.levels.timed.text | contains("by '"'lab'"'"))' out.txt >/dev/null || fail "the trusted challenger does not count"
 exit_of 5 "$REPRO" verify --json a.repro.tar.zst --challenge c2
 exit_of 5 "$REPRO" verify --json plain.repro.tar.zst --challenge c1
 exit_of 5 "$REPRO" verify --json a.repro.tar.zst --challenge c1 --received "$(later -60)"

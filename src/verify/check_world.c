@@ -1,0 +1,402 @@
+/* The ranks and nodes of a run against each other: who is where, on which device, by which clock, and what they exchanged. Parts of the
+ * checks `ranks`, `same_host` and `environment`. */
+#include "base/json.h"
+#include "base/text.h"
+#include "capture/value.h"
+#include "comm/comm.h"
+#include "train/train.h"
+#include "verify/state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLOCK_MOST ((int64_t)1 << 62)
+#define ERROR_MOST 10000000000ll /* half of a round trip: connections that take longer are given up */
+#define CLOCKS_S 300.0        /* a wall clock may be set during a run by less */
+#define CAPTURE_S 150.0       /* a capture takes at most that long */
+#define SLACK_NS 1000000      /* of steps on two clocks, and a thousandth of the time since the first step: clocks drift */
+#define DRIFT 1000
+#define EXCHANGES_MOST 64     /* ranks whose exchange is computed again: every one takes as long as a plan */
+#define COPIED_STEPS 3        /* this many steps of equal lengths on two ranks were not measured */
+
+const json_t *rp_verify_rank(const struct rp_verify_state *s, int i)
+{
+    return json_array_get(rp_json_at(s->run, "world/rank"), (size_t)i);
+}
+
+int rp_verify_node_of(const struct rp_verify_state *s, int i)
+{
+    const int64_t node = rp_json_integer_at(rp_verify_rank(s, i), "node");
+    return node < s->nodes ? (int)node : 0; /* else rp_check_ranks() fails */
+}
+
+const json_t *rp_verify_capture(const struct rp_verify_state *s, int node, int after)
+{
+    if (node == 0)
+        return after ? s->after : s->before;
+    return after ? s->node[node].after : s->node[node].before;
+}
+
+static const json_t *probes_of(const struct rp_verify_state *s, int node, int after)
+{
+    return json_object_get(rp_verify_capture(s, node, after), "probes");
+}
+
+/* ---- processes ---- */
+
+static int read_clock(struct rp_rank_clock *out, const json_t *process, int i, struct rp_err *err)
+{
+    *out = (struct rp_rank_clock){rp_json_integer_at(process, "clock/monotonic_ns"), rp_json_integer_at(process, "clock/error_ns")};
+    if (out->offset_ns > CLOCK_MOST || out->offset_ns < -CLOCK_MOST || out->error_ns > ERROR_MOST)
+        return rp_fail(err, RP_MALFORMED, "run.json: the clock of process %d differs by more than any clock does, or is uncertain by "
+                       "more than 10 s", i);
+    return 0;
+}
+
+int rp_verify_clocks(struct rp_rank_clock **out, const struct rp_verify_state *s, int ranks, struct rp_err *err)
+{
+    const json_t *all = rp_json_at(s->run, "world/processes"), *one;
+    struct rp_rank_clock clock = {0};
+    int next = 0;
+    size_t i;
+    *out = rp_alloc((size_t)ranks * sizeof **out); /* zeros: all on one machine */
+    json_array_foreach((json_t *)all, i, one) {
+        const int64_t n = rp_json_integer_at(one, "ranks");
+        if (rp_json_integer_at(one, "index") != (int64_t)i || rp_json_integer_at(one, "first_rank") != next || n > ranks - next)
+            return rp_fail(err, RP_MALFORMED, "run.json: the ranks of process %zu do not follow those of the process before it", i);
+        if (read_clock(&clock, one, (int)i, err) < 0)
+            return -1;
+        for (int k = 0; k < n; k++)
+            (*out)[next++] = clock;
+    }
+    return !all || next == ranks ? 0
+                                 : rp_fail(err, RP_MALFORMED, "run.json: its processes have %d ranks, the run has %d", next, ranks);
+}
+
+/* Processes are on the nodes of their ranks, and several nodes have several processes. */
+static int check_processes(const struct rp_verify_state *s, struct rp_err *err)
+{
+    const json_t *all = rp_json_at(s->run, "world/processes"), *one;
+    size_t i;
+    if (!all && s->nodes > 1)
+        return rp_fail(err, RP_MISMATCH, "run.json has %d nodes, but not the processes that ran on them", s->nodes);
+    json_array_foreach((json_t *)all, i, one) {
+        const int first = (int)rp_json_integer_at(one, "first_rank"), n = (int)rp_json_integer_at(one, "ranks");
+        for (int k = first; k < first + n; k++)
+            if (rp_json_integer_at(one, "host") != rp_verify_node_of(s, k))
+                return rp_fail(err, RP_MISMATCH, "run.json: rank %d is on node %d, its process %zu on host %lld", k,
+                               rp_verify_node_of(s, k), i, rp_json_integer_at(one, "host"));
+    }
+    for (int node = 0; node < s->nodes; node++) {
+        int found = 0;
+        for (int k = 0; k < s->ranks.ranks && !found; k++)
+            found = rp_verify_node_of(s, k) == node;
+        if (!found)
+            return rp_fail(err, RP_MISMATCH, "run.json: no rank is on node %d of %d", node, s->nodes);
+    }
+    return 0;
+}
+
+/* ---- devices ---- */
+
+/* A GPU of that name is in the capture; without a list of GPUs that is unknown. */
+static int lacks_gpu(const json_t *probes, const char *device)
+{
+    const char *number;
+    json_t *gpu;
+    int n = 0;
+    json_object_foreach((json_t *)rp_group(probes, "gpu.devices"), number, gpu) {
+        const char *name = json_string_value(rp_known(gpu, "name"));
+        size_t size = name ? strlen(name) : 0;
+        n += size > 0;
+        if (size && strncmp(name, device, size) == 0 && (!device[size] || strncmp(device + size, " MIG ", 5) == 0))
+            return 0;
+    }
+    return n > 0;
+}
+
+/* The device of rank i and the capture of its node. */
+static int check_device(const struct rp_verify_state *s, int i, struct rp_err *err)
+{
+    const json_t *device = json_object_get(rp_verify_rank(s, i), "device"), *probes = probes_of(s, rp_verify_node_of(s, i), 0);
+    const int chosen = json_integer_value(rp_run_setting(s->run, "run.threads")) > 0;
+    struct rp_device_info d;
+    char safe[72];
+    double here;
+    if (!device || json_is_null(device))
+        return 0; /* of a rank that failed before it opened one */
+    if (rp_device_from_json(&d, device) < 0 || strcmp(d.kind, rp_json_text_at(s->run, "backend")) != 0)
+        return rp_fail(err, RP_MISMATCH, "run.json: the device of rank %d is not of the run's backend", i);
+    if (strcmp(d.kind, "cpu") != 0)
+        return lacks_gpu(probes, d.name) ? rp_fail(err, RP_MISMATCH,
+                                                   "rank %d used '%s', but the capture of its node %d has no GPU of that name",
+                                                   i, rp_excerpt(safe, d.name), rp_verify_node_of(s, i))
+                                         : 0;
+    if (!chosen && rp_known_number(probes, "cpu.threads", &here) == 0 && (double)d.threads > here)
+        return rp_fail(err, RP_MISMATCH, "rank %d has %d threads, but the captured node %d has %.0f processors", i, d.threads,
+                       rp_verify_node_of(s, i), here);
+    return 0;
+}
+
+/* Number of the process that has the rank. */
+static int process_of(const struct rp_verify_state *s, int rank)
+{
+    const json_t *one;
+    size_t i;
+    json_array_foreach((json_t *)rp_json_at(s->run, "world/processes"), i, one)
+        if (rank < rp_json_integer_at(one, "first_rank") + rp_json_integer_at(one, "ranks"))
+            return (int)i;
+    return 0;
+}
+
+/* Two ranks of a process do not share a GPU. Other processes may number GPUs from another one on (CUDA_VISIBLE_DEVICES). */
+static int check_shared_gpus(const struct rp_verify_state *s, struct rp_err *err)
+{
+    for (int i = 0; i < s->ranks.ranks; i++) {
+        struct rp_device_info a, b;
+        if (rp_device_from_json(&a, json_object_get(rp_verify_rank(s, i), "device")) < 0 || strcmp(a.kind, "cpu") == 0)
+            continue;
+        for (int k = i + 1; k < s->ranks.ranks && process_of(s, k) == process_of(s, i); k++)
+            if (rp_device_from_json(&b, json_object_get(rp_verify_rank(s, k), "device")) == 0 && a.index == b.index)
+                return rp_fail(err, RP_MISMATCH, "run.json: ranks %d and %d of one process both have GPU %d", i, k, a.index);
+    }
+    return 0;
+}
+
+static int check_devices(const struct rp_verify_state *s, struct rp_err *err)
+{
+    const json_t *first = json_object_get(rp_verify_rank(s, 0), "device");
+    if (first && !json_equal(first, json_object_get(s->run, "device")))
+        return rp_fail(err, RP_MISMATCH, "run.json: 'device' is not the device of rank 0");
+    for (int i = 0; i < s->ranks.ranks; i++)
+        if (check_device(s, i, err) < 0)
+            return -1;
+    return check_shared_gpus(s, err);
+}
+
+/* ---- exchanges ---- */
+
+/* What rank i sends in a step is a function of the recipe and of who is where. */
+static int check_exchange(const struct rp_verify_state *s, int i, const int *host, char *text, size_t size)
+{
+    const json_t *is = json_object_get(rp_verify_rank(s, i), "exchange");
+    struct rp_comm place = {.lost = -1, .host = host};
+    rp_comm_place(&place, i, s->ranks.degrees);
+    struct rp_exchange_sizes x;
+    struct rp_err why;
+    if (rp_train_exchange_at(&x, &s->recipe, &place, &why) < 0) {
+        snprintf(text, size, "rank %d: %.160s", i, why.msg);
+        return -1;
+    }
+    RP_JSON *expected = json_pack("{s:i, s:I, s:I}", "levels", x.levels, "bytes_per_step", (json_int_t)x.sent_bytes,
+                                  "bytes_per_step_between_hosts", (json_int_t)x.between_bytes);
+    const char *key;
+    json_t *v;
+    json_object_foreach(expected, key, v)
+        if (!json_equal(v, json_object_get(is, key))) {
+            snprintf(text, size, "rank %d: exchange/%s is %lld, expected %lld", i, key, rp_json_integer_at(is, key),
+                     (long long)json_integer_value(v));
+            return -1;
+        }
+    return 0;
+}
+
+/* All that a rank sent is at least what its steps send. */
+static int check_sent(const struct rp_verify_state *s, int i, int64_t steps, struct rp_err *err)
+{
+    const json_t *x = json_object_get(rp_verify_rank(s, i), "exchange");
+    const int64_t each = rp_json_integer_at(x, "bytes_per_step"), sent = rp_json_integer_at(x, "sent_bytes");
+    if (!x || each == 0 || sent / each >= steps)
+        return 0;
+    return rp_fail(err, RP_MISMATCH, "run.json: rank %d sent %" PRId64 " bytes in %" PRId64 " steps that send %" PRId64 " bytes each", i,
+                       sent, steps, each);
+}
+
+static int check_exchanges(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const int n = s->ranks.ranks, every = n / EXCHANGES_MOST + 1;
+    const int64_t steps = s->records.n ? s->records.r[s->records.n - 1].step + 1 : 0;
+    RP_FREE int *host = rp_alloc((size_t)n * sizeof *host);
+    char text[200];
+    for (int i = 0; i < n; i++)
+        host[i] = rp_verify_node_of(s, i);
+    for (int i = 0; i < n; i++) {
+        if (!json_object_get(rp_verify_rank(s, i), "exchange")) {
+            if (rp_verify_complete(s))
+                return rp_fail(err, RP_MISMATCH, "run.json: the run is complete, but rank %d has no 'exchange'", i);
+            continue;
+        }
+        if (check_sent(s, i, steps, err) < 0)
+            return -1;
+        if (i % every || check_exchange(s, i, host, text, sizeof text) == 0)
+            continue;
+        if (rp_verify_same_build(s))
+            return rp_fail(err, RP_MISMATCH, "run.json: what the ranks exchange does not follow from the settings: %s", text);
+        return rp_check_note(result, "another version counted what ranks exchange, this one differs: %s", text);
+    }
+    return 0;
+}
+
+/* ---- steps ---- */
+
+/* Ranks exchange in every step, so none ends it before another begins it. */
+static int check_spans(const struct rp_verify_state *s, struct rp_err *err)
+{
+    const struct rp_records *rs = &s->records;
+    int64_t first = -1;
+    for (int64_t i = 0; s->ranks.span && i < rs->n; i++) {
+        const struct rp_step_span *x = &s->ranks.span[i];
+        if (rs->r[i].step < 0)
+            continue;
+        first = first < 0 ? rs->r[i].start_ns : first;
+        const int64_t slack = SLACK_NS + (rs->r[i].end_ns - first) / DRIFT;
+        if (x->begun_ns > x->ended_ns && (uint64_t)x->begun_ns - (uint64_t)x->ended_ns > (uint64_t)slack)
+            return rp_fail(err, RP_MISMATCH, "step %d ended on rank %d %.3f s before it began on rank %d, by the clocks in run.json; "
+                           "ranks exchange in every step", rs->r[i].step, x->ended_on,
+                           (double)((uint64_t)x->begun_ns - (uint64_t)x->ended_ns) / 1e9, x->begun_on);
+    }
+    return 0;
+}
+
+/* Two ranks that count ticks may have steps of the same lengths. */
+static int counts_nanoseconds(const struct rp_verify_state *s)
+{
+    int fine = rp_verify_fine_clock(s);
+    for (int64_t i = 0; i < s->records.n && !fine; i++)
+        fine = (s->records.r[i].end_ns - s->records.r[i].start_ns) % 1000 != 0;
+    return fine;
+}
+
+static int check_copies(const struct rp_verify_state *s, struct rp_err *err)
+{
+    const int64_t steps = s->records.n ? s->records.r[s->records.n - 1].step + 1 : 0;
+    for (int i = 0; i < s->ranks.ranks && steps >= COPIED_STEPS && counts_nanoseconds(s); i++)
+        for (int k = i + 1; k < s->ranks.ranks; k++)
+            if (strcmp(s->ranks.share[i].lengths, s->ranks.share[k].lengths) == 0)
+                return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl and steps/rank%d.jsonl: all %" PRId64 " steps took equally long, "
+                               "to the nanosecond: one was copied", i, k, steps);
+    return 0;
+}
+
+int rp_verify_world(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    if (check_processes(s, err) < 0 || check_devices(s, err) < 0 || check_copies(s, err) < 0 || check_spans(s, err) < 0 ||
+        check_exchanges(s, result, err) < 0)
+        return -1;
+    for (int i = 0; i < s->ranks.ranks; i++)
+        if (s->ranks.clock[i].error_ns < 0)
+            return rp_check_warn(result, "the clock of rank %d was not compared with that of rank 0: that their steps overlap is the "
+                                         "signer's word", i);
+    return 0;
+}
+
+/* ---- captures of several nodes ---- */
+
+/* Of the process on that node, or NULL. */
+static const json_t *process_on(const struct rp_verify_state *s, int node)
+{
+    const json_t *one;
+    size_t i;
+    json_array_foreach((json_t *)rp_json_at(s->run, "world/processes"), i, one)
+        if (rp_json_integer_at(one, "host") == node)
+            return one;
+    return NULL;
+}
+
+/* The captures of a node are from the run, by its wall clock. */
+static int check_times(const struct rp_verify_state *s, int node, struct rp_err *err)
+{
+    const json_t *p = process_on(s, node);
+    const double ahead = (double)rp_json_integer_at(p, "clock/wall_ns") / 1e9, start = rp_verify_wall(s->run, "started_at"),
+                 end = rp_verify_wall(s->run, "ended_at");
+    if (!p || rp_json_integer_at(p, "clock/error_ns") < 0)
+        return 0;
+    for (int after = 0; after < 2; after++) {
+        const json_t *c = rp_verify_capture(s, node, after);
+        if (!c)
+            continue;
+        const double at = rp_verify_wall(c, "captured_at") - ahead;
+        if (!(at > start - CLOCKS_S && at < end + CLOCKS_S))
+            return rp_fail(err, RP_MISMATCH, "env/node%d.%s.json was not captured during the run: %.0f s from its start by the clocks "
+                                             "in run.json",
+                           node, after ? "after" : "before", at - start);
+    }
+    return 0;
+}
+
+/* Values that differ between any two machines at any two moments. */
+static int is_copy(const json_t *a, const json_t *b)
+{
+    static const char *const fields[] = {"kernel.uptime", "memory.available", "memory.free", "memory.cached"};
+    int equal = 0;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        double x, y;
+        if (rp_known_number(a, fields[i], &x) < 0 || rp_known_number(b, fields[i], &y) < 0)
+            continue;
+        if (x < y || x > y)
+            return 0;
+        equal++;
+    }
+    return equal > 1;
+}
+
+/* Seconds since the monotonic clock of a node was zero, by its wall clock; -1: not captured. */
+static double started_of(const struct rp_verify_state *s, int node)
+{
+    double uptime;
+    if (rp_known_number(probes_of(s, node, 0), "kernel.uptime", &uptime) < 0)
+        return -1;
+    return rp_verify_wall(rp_verify_capture(s, node, 0), "captured_at") - uptime;
+}
+
+/* CLOCK_MONOTONIC counts from the start of the system, as uptime does: the difference of two clocks follows from both captures, unless a
+ * machine slept or a container has an uptime of its own. */
+static int clock_contradicts(const struct rp_verify_state *s, int node, double *by)
+{
+    const json_t *p = process_on(s, node);
+    const double own = started_of(s, 0), other = started_of(s, node);
+    if (!p || rp_json_integer_at(p, "clock/error_ns") < 0 || own < 0 || other < 0)
+        return 0;
+    const double expected = (double)rp_json_integer_at(p, "clock/wall_ns") / 1e9 + own - other;
+    *by = (double)rp_json_integer_at(p, "clock/monotonic_ns") / 1e9 - expected;
+    return *by > CAPTURE_S || *by < -CAPTURE_S;
+}
+
+static int is_same(const json_t *a, const json_t *b, const char *field)
+{
+    const json_t *x = rp_known(a, field), *y = rp_known(b, field);
+    return x && y && json_equal(x, y);
+}
+
+/* Nodes i and k: one machine that counts as two is a warning; captures of two machines that are copies fail. */
+static int compare_nodes(const struct rp_verify_state *s, int i, int k, struct rp_check_result *result, struct rp_err *err)
+{
+    const int same = is_same(probes_of(s, i, 0), probes_of(s, k, 0), "host.boot_id");
+    for (int after = 0; after < 2 && !same; after++)
+        if (is_copy(probes_of(s, i, after), probes_of(s, k, after)))
+            return rp_fail(err, RP_MISMATCH, "env/node%d.%s.json and env/node%d.%s.json have the same uptime and free memory: one was "
+                                             "copied", i,
+                           after ? "after" : "before", k, after ? "after" : "before");
+    if (same && result->state != RP_CHECK_WARNING)
+        rp_check_warn(result, "nodes %d and %d are one machine: their captures have the same host.boot_id", i, k);
+    return 0;
+}
+
+int rp_verify_nodes(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    double by = 0;
+    for (int i = 0; i < s->nodes; i++) {
+        if (i && check_times(s, i, err) < 0)
+            return -1;
+        for (int k = i + 1; k < s->nodes; k++)
+            if (compare_nodes(s, i, k, result, err) < 0)
+                return -1;
+    }
+    for (int i = 1; i < s->nodes && result->state != RP_CHECK_WARNING; i++)
+        if (clock_contradicts(s, i, &by))
+            rp_check_warn(result, "node %d: its monotonic clock differs by %.0f s from what the captured uptimes give: it slept, or a "
+                          "clock was invented", i, by);
+    return 0;
+}
