@@ -62,12 +62,12 @@ static double units_of(const char *capability)
     return 128;
 }
 
-/* The fastest captured GPU of that name: which of several trained is not recorded. */
-static void bound_by_capture(struct bound *out, const struct rp_verify_state *s, const char *name)
+/* The fastest captured GPU of that name. */
+static void bound_by_capture(struct bound *out, const json_t *capture, const char *name)
 {
     const char *number;
     json_t *gpu;
-    json_object_foreach((json_t *)rp_group(s->before, "probes.gpu.devices"), number, gpu)
+    json_object_foreach((json_t *)rp_group(capture, "probes.gpu.devices"), number, gpu)
     {
         double sms, hz;
         if (!rp_known_is(gpu, "name", name) || rp_known_number(gpu, "sm_count", &sms) < 0 || rp_known_number(gpu, "clock_sm_max", &hz) < 0)
@@ -78,18 +78,45 @@ static void bound_by_capture(struct bound *out, const struct rp_verify_state *s,
     }
 }
 
-static void gpu_bound(struct bound *out, const struct rp_verify_state *s)
+static void bound_of_gpu(struct bound *out, const json_t *capture, const char *name)
 {
-    const char *name = rp_json_text_at(s->run, "device/name");
-    double devices = (double)rp_run_ranks(s->run);
     const struct peak *p = *name ? find_peak(name) : NULL;
+    *out = (struct bound){0};
     if (p) {
         out->flops = p->sms * p->units * 2 * p->mhz * 1e6 * DATA_SHEET;
         out->bytes = p->gb_per_s * 1e9 * DATA_SHEET;
         snprintf(out->what, sizeof out->what, "%.64s (%.80s)", p->name, p->source);
     } else if (*name)
-        bound_by_capture(out, s, name);
-    out->flops *= devices > 1 ? devices : 1;
+        bound_by_capture(out, capture, name);
+}
+
+/* FLOP/s are those of all ranks, bytes those of the rank with the fastest memory. Unknown of one: unknown. */
+static void gpu_bound(struct bound *out, const struct rp_verify_state *s)
+{
+    const int64_t ranks = rp_run_ranks(s->run);
+    const char *name = rp_json_text_at(s->run, "device/name"), *last = NULL;
+    int last_node = -1;
+    struct bound one = {0}, all = {0};
+    for (int64_t i = 0; i < ranks; i++) {
+        const json_t *rank = rp_verify_rank(s, i), *device = json_object_get(rank, "device");
+        const char *own = json_is_object(device) ? rp_json_text_at(device, "name") : name;
+        const int node = (int)rp_json_integer_at(rank, "node");
+        if (!last || node != last_node || strcmp(last, own) != 0)
+            bound_of_gpu(&one, rp_verify_node(s, node).before, own);
+        last = own;
+        last_node = node;
+        if (one.flops == 0) {
+            *out = one;
+            return;
+        }
+        all.flops += one.flops;
+        all.bytes = fmax(all.bytes, one.bytes);
+        if (!*all.what)
+            memcpy(all.what, one.what, sizeof all.what);
+    }
+    *out = all;
+    if (ranks > 1)
+        snprintf(out->what + strlen(out->what), sizeof out->what - strlen(out->what), ", %lld ranks", (long long)ranks);
 }
 
 /* The clock of a virtual machine without a clock driver: that of the time stamp counter, the base clock of the processor. Elsewhere
@@ -119,6 +146,23 @@ static double highest_clock(const struct rp_verify_state *s, char how[64])
     return base >= 1e8 && base <= CPU_CLOCK ? fmin(base * CPU_TURBO, CPU_CLOCK) : 0;
 }
 
+/* Of the node with the highest one; 0 where one of them has none. */
+static double highest_clock_of_all(const struct rp_verify_state *s, char how[64])
+{
+    double most = 0;
+    for (int node = 0; node < s->nodes || node == 0; node++) {
+        const struct rp_verify_state one = rp_verify_node(s, node);
+        char own[64] = "";
+        const double hz = highest_clock(&one, own);
+        if (hz == 0)
+            return 0;
+        if (hz > most)
+            memcpy(how, own, sizeof own);
+        most = fmax(most, hz);
+    }
+    return most;
+}
+
 /* A core does at most two fused multiply-adds of full width in each cycle. Scalar code is compiled for SSE2: at most one multiplication and
  * one addition of four floats. */
 static void cpu_bound(struct bound *out, const struct rp_verify_state *s)
@@ -129,9 +173,9 @@ static void cpu_bound(struct bound *out, const struct rp_verify_state *s)
     int named = rp_verify_cpu(&d, s->run) == 0;
     if (rp_known_number(s->before, "probes.cpu.threads", &threads) < 0 || threads < 1 || threads > THREADS_MAX)
         threads = THREADS_MAX;
-    if (named && (double)d.threads * (double)rp_run_ranks(s->run) < threads) /* ranks of one machine */
-        threads = (double)d.threads * (double)rp_run_ranks(s->run);
-    hz = highest_clock(s, how);
+    if (named)
+        threads = (double)rp_verify_threads(s->run, s->before, s->node, s->nodes);
+    hz = highest_clock_of_all(s, how);
     if (hz == 0) {
         hz = CPU_CLOCK;
         out->assumed = 1;
