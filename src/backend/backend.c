@@ -114,7 +114,8 @@ json_t *rp_device_json(const struct rp_device_info *d)
     snprintf(capability, sizeof capability, "%d.%d", d->major, d->minor);
     if (strcmp(d->kind, "cpu") == 0)
         return json_pack("{s:s, s:s, s:s, s:i}", "kind", d->kind, "name", d->name, "isa", d->isa, "threads", d->threads);
-    return json_pack("{s:s, s:s, s:i, s:s}", "kind", d->kind, "name", d->name, "index", d->index, "compute_capability", capability);
+    return json_pack("{s:s, s:s, s:i, s:s, s:s*}", "kind", d->kind, "name", d->name, "index", d->index, "compute_capability", capability,
+                     "pci_address", *d->pci_address ? d->pci_address : NULL);
 }
 
 int rp_device_from_json(struct rp_device_info *out, const json_t *j)
@@ -124,6 +125,7 @@ int rp_device_from_json(struct rp_device_info *out, const json_t *j)
     snprintf(out->kind, sizeof out->kind, "%s", rp_json_text_at(j, "kind"));
     snprintf(out->name, sizeof out->name, "%s", rp_json_text_at(j, "name"));
     snprintf(out->isa, sizeof out->isa, "%s", rp_json_text_at(j, "isa"));
+    snprintf(out->pci_address, sizeof out->pci_address, "%s", rp_json_text_at(j, "pci_address"));
     (void)!sscanf(rp_json_text_at(j, "compute_capability"), "%d.%d", &out->major, &out->minor);
     return *out->kind ? 0 : -1;
 }

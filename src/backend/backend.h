@@ -48,6 +48,7 @@ struct rp_device_info {
     char isa[16];             /* of a CPU */
     int threads;              /* of a CPU */
     int index, major, minor;  /* of a GPU: its number, its compute capability */
+    char pci_address[24];     /* of a GPU: "0000:65:00.0"; "": unknown */
 };
 json_t *rp_device_json(const struct rp_device_info *d);
 int rp_device_from_json(struct rp_device_info *out, const json_t *j); /* 0; -1 for null, and then *out is empty */

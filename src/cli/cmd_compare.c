@@ -18,8 +18,8 @@ struct compare_opts {
 #define AT(field) offsetof(struct compare_opts, field)
 static const struct rp_opt opts[] = {
     RP_OPTION_CHOICE(format, "format", 'f', "text|md|csv", "text, Markdown, or one CSV line per result; with --layout its tables as CSV"),
-    RP_OPTION_CHOICE(layout, "layout", 'l', "dlperf|paddle|gpt|mlperf|index",
-                  "tables of a published report instead of a verdict; index: contents of a folder"),
+    RP_OPTION_CHOICE(layout, "layout", 'l', "dlperf|paddle|gpt|scaling|mlperf|index",
+                  "tables of a report instead of a verdict; index: contents of a folder"),
     RP_OPTION_FLAG(strict, "strict", 0, "exit status 5 also for results that are comparable with reservations"),
     RP_OPTION_FLAG(all, "all", 'a', "keep results of other models from tables given whole; also with --layout"),
     RP_OPT_TRUST(trust),
@@ -143,10 +143,11 @@ const struct rp_command rp_cmd_compare = {
         "\n"
         "A ratio is the other figure over that of result 1. Its 95 % interval is a bootstrap over repeats and steps of both, seeded by the "
         "digests of the files, so that it is reproducible; without records there is none. Speed-up and efficiency are computed for results "
-        "that differ only in the number of devices.\n"
+        "that differ only in the number of devices; bundles may also differ in the layout of their ranks and in the micro-batches of a step. "
+        "The baseline is the result with the fewest devices.\n"
         "\n"
         "--layout prints the tables of a published report: DLPerf's nodes x devices, Paddle's cards with the sections that its authors "
-        "left open, the 18 cases of the GPT report, a summary like MLPerf's. Cells without a measurement are 'no evidence'. In CSV, "
+        "left open, the 18 cases of the GPT report, a summary like MLPerf's, or a row per world with speed-up and efficiency. Cells without a measurement are 'no evidence'. In CSV, "
         "tables are separated by empty lines and begin with a header line; the first two columns are the section and the title of the "
         "table. --layout index FOLDER lists the contents of a folder and verifies each bundle with the key.pem next to it.\n"
         "\n"

@@ -63,7 +63,8 @@ struct rp_comm {
     int (*waiting)(void *arg, int rank);
     void *waiting_arg;
     uint64_t sent_bytes, received_bytes;    /* of all exchanges so far, counted by rp_comm_exchange() */
-    uint64_t exchange_ns, wait_ns;          /* in exchanges; of that without any byte moving, counted by the transport (NCCL: 0) */
+    uint64_t exchange_ns, wait_ns;          /* in exchanges; of that without any byte moving, counted by the transport */
+    int waits_unknown;                      /* it does not tell */
 };
 
 struct rp_comm *rp_comm_self(void); /* a world of one */

@@ -23,7 +23,8 @@ int rp_compare_narrow(struct rp_rows *rows, struct rp_buf *models);
  *             "confounders": [{"key", "name", "kind", "state": "differs" | "unknown" | "unsigned", "a", "b", "why"}],
  *             "ratio": {"value": b / a, "per_device", "low", "high", "level", "replicates", "no_interval"}, "no_ratio": why not,
  *             "environment": {"important": [D...], "other", "not_compared"}}],
- *  "scaling": [{"row", "base", "devices", "speedup", "efficiency", "claimed"}], "notes": [text...]}
+ *  "scaling": [{"row", "base", "devices", "base_devices", "speedup", "efficiency", "global_batch": "constant" | "proportional" to the
+ *               devices | "other", "claimed"}], "notes": [text...]}
  * and "left_out", how many results, where --all was not given and some are of another model.
  * Unknown values are null. *verdict is the worst of all pairs. */
 json_t *rp_compare(const struct rp_rows *rows, enum rp_comparable *verdict, struct rp_err *err) rp_must_check;
@@ -52,5 +53,7 @@ json_t *rp_compare_machines(struct rp_machines_high *high, const struct rp_resul
  * changes: environment_changes of run.json. */
 void rp_result_other_work(struct rp_result *row, const json_t *probes, const json_t *changes);
 
-/* Speed-ups of rows that differ in nothing but the number of devices, against the fewest of them. */
+/* Speed-ups of rows that differ in nothing but the number of devices, against the fewest of them: "scaling" of a comparison. Bundles may also
+ * differ in the layout of their ranks and in the micro-batches of a step, which the table shows. notes: oddities are added. */
 json_t *rp_scaling(const struct rp_rows *rows, json_t *notes);
+void rp_scaling_table(struct rp_doc *d, const struct rp_rows *rows, const json_t *list);

@@ -32,9 +32,13 @@ static int section_of(struct rp_layout_names *names, const struct rp_result *row
     return rp_layout_names_add(names, "%s, %s, batch size per device: %s", model, precision, batch);
 }
 
+/* Of a device: ranks on processors are devices with some of the threads each. */
 static char *hardware_of(const struct rp_result *row)
 {
-    char *known = rp_result_hardware(row);
+    struct rp_result one = *row; /* borrowed */
+    if (row->threads > 0 && row->devices > 1 && row->threads % row->devices == 0)
+        one.threads = row->threads / row->devices;
+    char *known = rp_result_hardware(&one);
     return known ? known : rp_strdup("unknown hardware");
 }
 

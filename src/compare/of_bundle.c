@@ -224,6 +224,28 @@ static void set_machine(struct rp_result *row, const json_t *run, const json_t *
     row->ceiling_share = round(share * 1000) / 1000;
 }
 
+/* How ranks divided the work, and of several the slowest one, whose times are those of the run. */
+static void set_ranks(struct rp_result *row, const json_t *run)
+{
+    const json_t *world = json_object_get(run, "world");
+    static const char *const kinds[] = {"data", "tensor", "pipeline"};
+    char layout[64] = "";
+    for (int i = 0; i < 3; i++) {
+        const int64_t degree = count_of(json_object_get(world, kinds[i]));
+        snprintf(layout + strlen(layout), sizeof layout - strlen(layout), "%s%lld", i ? "x" : "", degree > 0 ? (long long)degree : 1);
+    }
+    set_text(&row->rank_layout, layout);
+    const int64_t slowest = count_of(json_object_get(world, "slowest"));
+    const json_t *rank = slowest < 0 ? NULL : json_array_get(json_object_get(world, "rank"), (size_t)slowest);
+    const double span = rp_json_number_at(rank, "timed_s");
+    if (!rank)
+        return;
+    row->slowest_rank = slowest;
+    row->slowest_node = count_of(json_object_get(rank, "node"));
+    row->exchange_share = span > 0 ? rp_json_number_at(rank, "exchange_s") / span : NAN;
+    row->wait_share = span > 0 ? rp_json_number_at(rank, "wait_s") / span : NAN;
+}
+
 static void set_figures(struct rp_result *row, const json_t *run)
 {
     row->throughput = real_of(rp_json_at(run, "results/throughput/value"));
@@ -291,6 +313,7 @@ static void fill(struct rp_result *row, const json_t *run, const json_t *env, co
     set_settings(row, run);
     set_machine(row, run, env);
     set_figures(row, run);
+    set_ranks(row, run);
     if (rs)
         set_samples(row, rs);
     row->link = rp_alloc(2 * sizeof *row->link);

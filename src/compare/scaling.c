@@ -1,5 +1,9 @@
-/* Speed-up and efficiency of rows that differ only in the number of devices. */
+/* Speed-up and efficiency of rows that differ only in the number of devices, of bundles also in how their ranks divide the work. */
 #include "compare/compare.h"
+
+#include "base/json.h"
+#include "base/text.h"
+#include "compare/layout.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,6 +15,8 @@ static const char *const fixed[] = {"framework",       "model",  "task",   "prec
                                     "sequence_length", "optimizer", "clipping", "dropout",      "accumulation",     "device_model",
                                     "tensor_parallel", "pipeline_parallel", "micro_batch", "hidden_size",      "layers", "threads", "isa"};
 #define FIXED (sizeof fixed / sizeof *fixed)
+/* Of these, what bundles show in a column: the layout of the ranks, and how the work of a step grows with them. */
+static const char *const shown[] = {"batch_mode", "accumulation", "tensor_parallel", "pipeline_parallel", "micro_batch"};
 
 struct scaling_place {
     char *series; /* the values above, and the file and the note of what was published */
@@ -22,12 +28,17 @@ static char *series_of(const struct rp_result *row)
 {
     char value[RP_RESULT_TEXT_MAX + 1];
     RP_BUF out = {0};
+    const int is_bundle = row->source.kind == RP_RESULT_BUNDLE;
     for (size_t i = 0; i < FIXED; i++) {
         rp_result_get(value, sizeof value, row, fixed[i]);
+        if (is_bundle && RP_IS_IN(shown, fixed[i], strlen(fixed[i])))
+            continue;
+        if (is_bundle && strcmp(fixed[i], "threads") == 0) /* of all ranks */
+            snprintf(value, sizeof value, "%.10g", (double)row->threads / (double)row->devices);
         int is_degree = strstr(fixed[i], "_parallel") != NULL; /* 1 on one device, unknown on several: not split */
         rp_buf_printf(&out, "%s\n", is_degree && strcmp(value, "1") == 0 ? "" : value);
     }
-    if (row->source.kind != RP_RESULT_BUNDLE) /* bundles are files of their own */
+    if (!is_bundle) /* bundles are files of their own */
         rp_buf_printf(&out, "%s\n%s\n", row->source.file ? row->source.file : "", row->source.note ? row->source.note : "");
     rp_buf_puts(&out, row->unit);
     return rp_buf_take(&out);
@@ -44,6 +55,16 @@ static int by_series(const void *a, const void *b)
     return x->row - y->row;
 }
 
+/* How the samples between two updates change with the devices; NULL: unknown. */
+static const char *batch_of(const struct rp_result *row, const struct rp_result *base)
+{
+    if (row->global_batch <= 0 || base->global_batch <= 0)
+        return NULL;
+    if (row->global_batch == base->global_batch)
+        return "constant";
+    return (double)row->global_batch * (double)base->devices == (double)base->global_batch * (double)row->devices ? "proportional" : "other";
+}
+
 /* Against the first row, which has the fewest devices. */
 static void add_series(json_t *out, json_t *notes, const struct rp_rows *rows, const struct scaling_place *p, int n)
 {
@@ -55,6 +76,8 @@ static void add_series(json_t *out, json_t *notes, const struct rp_rows *rows, c
         double speedup = row->throughput / base->throughput, shape = (double)p[i].devices / (double)p->devices;
         json_t *one = json_pack("{s:i, s:i, s:I, s:I, s:f, s:f}", "row", p[i].row, "base", p->row, "devices", (json_int_t)p[i].devices,
                                 "base_devices", (json_int_t)p->devices, "speedup", speedup, "efficiency", speedup / shape);
+        if (batch_of(row, base))
+            json_object_set_new(one, "global_batch", json_string(batch_of(row, base)));
         if (!isnan(row->speedup))
             json_object_set_new(one, "claimed", json_real(row->speedup));
         json_array_append_new(out, one);
@@ -89,4 +112,90 @@ json_t *rp_scaling(const struct rp_rows *rows, json_t *notes)
     for (int i = 0; i < n; i++)
         free(place[i].series);
     return out;
+}
+
+/* ---- as a table ---- */
+
+static void put_layout(struct rp_doc *d, const struct rp_result *row)
+{
+    if (row->rank_layout)
+        rp_doc_text(d, row->rank_layout, RP_UNKNOWN);
+    else if (row->data_parallel > 0 && row->tensor_parallel > 0 && row->pipeline_parallel > 0)
+        rp_doc_cell(d, "%lldx%lldx%lld", (long long)row->data_parallel, (long long)row->tensor_parallel, (long long)row->pipeline_parallel);
+    else
+        rp_doc_text(d, NULL, RP_UNKNOWN);
+}
+
+/* Of a step over all devices, and how it follows their number. */
+static void put_batch(struct rp_doc *d, const struct rp_result *row, const char *how)
+{
+    if (row->global_batch > 0)
+        rp_doc_cell(d, "%lld%s%s", (long long)row->global_batch, *how ? ", " : "", how);
+    else
+        rp_doc_text(d, NULL, RP_UNKNOWN);
+}
+
+static void put_share(struct rp_doc *d, const struct rp_result *row, double share)
+{
+    if (!isnan(share))
+        rp_doc_cell(d, "%.1f %%", 100 * share);
+    else
+        rp_doc_text(d, NULL, row->devices > 1 ? RP_UNKNOWN : "-");
+}
+
+static void put_slowest(struct rp_doc *d, const struct rp_result *row)
+{
+    if (row->slowest_rank >= 0)
+        rp_doc_cell(d, "%lld of node %lld", (long long)row->slowest_rank, (long long)row->slowest_node);
+    else
+        rp_doc_text(d, NULL, row->devices > 1 ? RP_UNKNOWN : "-");
+}
+
+/* Whether a result of the list is a run of several ranks: only those have what the last columns show. */
+static int has_ranks(const struct rp_rows *rows, const json_t *list)
+{
+    size_t i;
+    json_t *s;
+    json_array_foreach((json_t *)list, i, s)
+        if (rows->row[rp_json_integer_at(s, "row")].slowest_rank >= 0)
+            return 1;
+    return 0;
+}
+
+void rp_scaling_table(struct rp_doc *d, const struct rp_rows *rows, const json_t *list)
+{
+    const int ranks = has_ranks(rows, list);
+    rp_doc_table(d, "##|framework|#nodes|#devices");
+    if (ranks)
+        rp_doc_column(d, 0, "data x tensor x pipeline");
+    rp_doc_column(d, 1, "batch per device");
+    rp_doc_column(d, 0, "global batch");
+    rp_doc_column(d, 1, "throughput");
+    rp_doc_column(d, 1, "speed-up");
+    rp_doc_column(d, 1, "against result");
+    rp_doc_column(d, 1, "efficiency");
+    if (ranks) {
+        rp_doc_column(d, 1, "in exchanges");
+        rp_doc_column(d, 1, "of that waiting");
+        rp_doc_column(d, 0, "slowest rank");
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *s = json_array_get(list, i);
+        const struct rp_result *row = &rows->row[rp_json_integer_at(s, "row")];
+        rp_doc_cell(d, "%lld", rp_json_integer_at(s, "row") + 1);
+        rp_result_cells(d, row, "name nodes devices", RP_UNKNOWN);
+        if (ranks)
+            put_layout(d, row);
+        rp_result_cells(d, row, "batch_per_device", RP_UNKNOWN);
+        put_batch(d, row, rp_json_text_at(s, "global_batch"));
+        rp_result_cells(d, row, "throughput", RP_UNKNOWN);
+        rp_doc_cell(d, "%.2f", rp_json_number_at(s, "speedup"));
+        rp_doc_cell(d, "%lld", rp_json_integer_at(s, "base") + 1);
+        rp_doc_cell(d, "%.1f %%", 100 * rp_json_number_at(s, "efficiency"));
+        if (ranks) {
+            put_share(d, row, row->exchange_share);
+            put_share(d, row, row->wait_share);
+            put_slowest(d, row);
+        }
+    }
 }

@@ -144,16 +144,7 @@ static void put_scaling(struct rp_doc *d, const struct rp_rows *rows, const json
     if (!json_array_size(list))
         return;
     rp_doc_heading(d, "Speed-up and efficiency");
-    rp_doc_table(d, "##|framework|#devices|#throughput|#speed-up|#against result|#efficiency");
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *s = json_array_get(list, i);
-        const struct rp_result *row = &rows->row[rp_json_integer_at(s, "row")];
-        rp_doc_cell(d, "%lld", rp_json_integer_at(s, "row") + 1);
-        rp_result_cells(d, row, "name devices throughput", RP_UNKNOWN);
-        rp_doc_cell(d, "%.2f", rp_json_number_at(s, "speedup"));
-        rp_doc_cell(d, "%lld", rp_json_integer_at(s, "base") + 1);
-        rp_doc_cell(d, "%.1f %%", 100 * rp_json_number_at(s, "efficiency"));
-    }
+    rp_scaling_table(d, rows, list);
 }
 
 /* A value of one machine; of a list only what the other one lacks: "only here: avx512_bf16 amx_tile". */
@@ -247,11 +238,25 @@ static void put_number(struct rp_doc *d, double x)
     rp_doc_cell(d, isnan(x) ? "" : "%.10g", x);
 }
 
+/* Of result i, against the smallest world of its series. */
+static void put_scaling_of(struct rp_doc *d, const json_t *list, int row)
+{
+    const json_t *one = NULL;
+    for (size_t i = 0; i < json_array_size(list) && !one; i++)
+        if (rp_json_integer_at(json_array_get(list, i), "row") == row)
+            one = json_array_get(list, i);
+    put_number(d, rp_json_number_at(one, "speedup"));
+    rp_doc_cell(d, one ? "%lld" : "", rp_json_integer_at(one, "base") + 1);
+    put_number(d, rp_json_number_at(one, "efficiency"));
+    rp_doc_text(d, rp_json_text_at(one, "global_batch"), "");
+}
+
 void rp_compare_flat(struct rp_doc *out, const struct rp_rows *rows, const json_t *comparison)
 {
     rp_doc_table(out,
                  "result|name|model|precision|batch_per_device|nodes|devices|device_model|threads|isa|throughput|unit|low|high|"
-                 "tokens_per_s|evidence|source|verdict|ratio|ratio_low|ratio_high|confounders");
+                 "tokens_per_s|evidence|source|verdict|ratio|ratio_low|ratio_high|confounders|speedup|speedup_against|efficiency|"
+                 "global_batch_scaling|exchange_share|wait_share|slowest_rank|slowest_node");
     for (int i = 0; i < rows->n; i++) {
         const json_t *p = i ? json_array_get(json_object_get(comparison, "pairs"), (size_t)i - 1) : NULL;
         rp_doc_cell(out, "%d", i + 1);
@@ -267,5 +272,7 @@ void rp_compare_flat(struct rp_doc *out, const struct rp_rows *rows, const json_
             put_names(out, p);
         else
             rp_doc_cell(out, "%s", "");
+        put_scaling_of(out, json_object_get(comparison, "scaling"), i);
+        rp_result_cells(out, &rows->row[i], "exchange_share wait_share slowest_rank slowest_node", "");
     }
 }

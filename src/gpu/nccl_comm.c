@@ -313,6 +313,7 @@ static struct rp_comm *prepare(const struct rp_comm *placed, const struct rp_dev
     m->comm.op = &op;
     m->comm.lost = -1;
     m->comm.transport = m->name;
+    m->comm.waits_unknown = 1;
     m->piece = each < PIECE_LEAST ? PIECE_LEAST : each > PIECE_MOST ? PIECE_MOST : each;
     m->d = rp_driver_load(err);
     if (m->d && prepare_gpu(m, o, device, err) == 0 && prepare_library(m, about, err) == 0)

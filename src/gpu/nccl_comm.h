@@ -10,7 +10,8 @@
  * it is alive, ends when it is asked to, and gives up after silence_s. NCCL does not notice that a rank of the same host is gone: the
  * parent of the workers does (worker/group.h), and ends them. After any failure the communicator is aborted.
  *
- * NCCL does not compare sizes: messages whose sizes differ are noticed as silence. It does not tell which rank is waited for.
+ * NCCL does not compare sizes: messages whose sizes differ are noticed as silence. It does not tell which rank is waited for,
+ * nor for how long: comm.wait_ns stays unknown.
  */
 #pragma once
 

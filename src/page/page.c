@@ -5,6 +5,7 @@
 #include "base/embed.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "compare/compare.h"
 #include "page/box.h"
 #include "page/section.h"
 
@@ -91,6 +92,23 @@ static void put_overview_row(struct rp_buf *out, const struct rp_shown_bundle *b
     rp_section_fill(&s, "</span></td><td class=\"r\">{/plan/batch d0}</td></tr>\n");
 }
 
+/* Bundles of one work on different numbers of devices. The numbers of results are those of the bundles on the page. */
+static void put_scaling(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
+{
+    RP_ROWS rows = {0};
+    RP_DOC table = {.as = RP_FILL_HTML};
+    for (int i = 0; i < n; i++)
+        rp_rows_add_verified(&rows, b[i].v, b[i].kept);
+    RP_JSON *notes = json_array(), *list = rp_scaling(&rows, notes);
+    if (!json_array_size(list))
+        return;
+    rp_doc_title(&table, "Speed-up and efficiency against the fewest devices");
+    rp_scaling_table(&table, &rows, list);
+    for (size_t i = 0; i < json_array_size(notes); i++)
+        rp_doc_line(&table, "%s", json_string_value(json_array_get(notes, i)));
+    rp_doc_write(out, &table, RP_DOC_HTML);
+}
+
 static void put_overview(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
 {
     rp_buf_puts(out, "<p>The bundles are listed next to each other, not compared: <code>repro compare</code> reports whether they are "
@@ -99,6 +117,7 @@ static void put_overview(struct rp_buf *out, const struct rp_shown_bundle *b, in
     for (int i = 0; i < n; i++)
         put_overview_row(out, &b[i], i + 1);
     rp_html_table_end(out);
+    put_scaling(out, b, n);
     rp_buf_puts(out, "</div>\n");
 }
 

@@ -22,6 +22,7 @@
 #define RP_SECTIONS(X)                                                                                                                     \
     X(agreement, "Agreement", "Agreement with the replicated run", "agreement")                                                            \
     X(steps, "Steps", "Throughput and steps", "")                                                                                          \
+    X(ranks, "Ranks", "Ranks", "world")                                                                                                     \
     X(loss, "Loss", "Loss", "")                                                                                                            \
     X(device, "Device", "The device during training", "telemetry")                                                                         \
     X(ceilings, "Ceilings", "Ceilings of the device", "")                                                                                  \

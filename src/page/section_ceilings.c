@@ -77,6 +77,13 @@ void rp_section_ceilings(struct rp_section *s)
     if (rp_section_has(s, "/ceilings/achieved/gemm_share"))
         rp_section_fill(s, "<p>The run achieved <b>{/ceilings/achieved/gemm_share d1*100}&nbsp;%</b> of the GEMM ceiling "
                            "({/ceilings/achieved/formula t}).</p>\n");
+    if (!rp_section_has(s, "/ceilings/achieved/exchange"))
+        return;
+    rp_section_table(s, rp_table_exchange);
+    rp_section_fill(s, "<p>A rank sends {/ceilings/achieved/exchange/bytes_per_step d1*1e-6}&nbsp;MB a step to data-parallel ranks, which at "
+                       "{/ceilings/achieved/exchange/bus_bytes_per_s d3*1e-9}&nbsp;GB/s takes at least <b>{/ceilings/achieved/exchange/least_s "
+                       "d3*1e3}&nbsp;ms</b>; <b>{/ceilings/achieved/exchange/measured_s d3*1e3}&nbsp;ms</b> were measured "
+                       "({/ceilings/achieved/exchange/formula t}).</p>\n<p class=\"note\">{/ceilings/formulas/exchange t}.</p>\n");
 }
 
 /* ---- memory ---- */

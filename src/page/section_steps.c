@@ -187,7 +187,6 @@ void rp_section_steps(struct rp_section *s)
         rp_buf_puts(s->out, "<p>No step was finished.</p>\n");
     }
     rp_section_table(s, rp_table_windows);
-    rp_section_table(s, rp_table_ranks);
     rp_section_table(s, rp_table_figures);
     if (!rp_table_has_steps_for(s->run, "/p99"))
         rp_buf_printf(s->out,

@@ -55,6 +55,8 @@ static int is_there(const struct rp_section *s, const struct section *one)
 {
     if (one->write == rp_section_signatures)
         return json_array_size(s->b->v->signatures) > 0;
+    if (one->write == rp_section_ranks)
+        return rp_run_ranks(s->run) > 1;
     return !*one->needs || json_is_object(json_object_get(s->run, one->needs));
 }
 

@@ -5,6 +5,7 @@
 #include "report/records.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,43 @@ void rp_all_ranks_fini(struct rp_all_ranks *a)
     free(a->share);
     free(a->clock);
     free(a->span);
+    free(a->seconds);
     *a = (struct rp_all_ranks){0};
+}
+
+static float *seconds_of(const struct rp_all_ranks *a, int rank, enum rp_rank_time what)
+{
+    return a->seconds + ((int64_t)rank * RP_RANK_TIMES + what) * a->steps;
+}
+
+const float *rp_rank_seconds(const struct rp_all_ranks *a, int rank, enum rp_rank_time what)
+{
+    return seconds_of(a, rank, what);
+}
+
+static float seconds_or_none(int64_t ns)
+{
+    return ns < 0 ? NAN : (float)((double)ns / 1e9);
+}
+
+/* The times of the next rank. Their number is that of the first one, as join() refuses any other. */
+static void keep_times(struct rp_all_ranks *a, const struct rp_records *rs)
+{
+    int64_t at = 0;
+    if (a->n == 0) {
+        for (int64_t i = 0; i < rs->n; i++)
+            a->steps += rs->r[i].step >= 0;
+        a->steps = a->ranks < 2 || a->steps > RP_RANK_STEPS_KEPT / a->ranks ? 0 : a->steps;
+        a->seconds = a->steps ? rp_alloc((size_t)a->ranks * RP_RANK_TIMES * (size_t)a->steps * sizeof *a->seconds) : NULL;
+    }
+    for (int64_t i = 0; i < rs->n && at < a->steps; i++) {
+        const struct rp_step_record *r = &rs->r[i];
+        if (r->step < 0)
+            continue;
+        seconds_of(a, a->n, RP_RANK_STEP)[at] = seconds_or_none(r->end_ns - r->start_ns);
+        seconds_of(a, a->n, RP_RANK_EXCHANGE)[at] = seconds_or_none(r->exchange_ns);
+        seconds_of(a, a->n, RP_RANK_WAIT)[at++] = seconds_or_none(r->wait_ns);
+    }
 }
 
 static struct rp_rank_share share_of(const struct rp_records *rs)
@@ -35,12 +72,14 @@ static struct rp_rank_share share_of(const struct rp_records *rs)
         if (r->step >= 0)
             s.samples = r->samples;
         rp_sha256_update(&lengths, &length, sizeof length);
+        if (r->step >= 0 && r->wait_ns < 0)
+            s.wait_ns = -1;
         if (!r->timed)
             continue;
         from = from < 0 ? r->start_ns : from;
         s.span_ns = r->end_ns - from;
         s.exchange_ns += r->exchange_ns > 0 ? r->exchange_ns : 0;
-        s.wait_ns += r->wait_ns;
+        s.wait_ns += s.wait_ns >= 0 ? r->wait_ns : 0;
     }
     memcpy(s.sha256, rs->sha256, sizeof s.sha256);
     rp_sha256_final(&lengths, digest);
@@ -180,6 +219,8 @@ int rp_all_ranks_add(struct rp_all_ranks *a, struct rp_records *all, struct rp_r
     a->share[a->n] = share_of(one);
     if (a->clock)
         add_spans(a, one, a->n ? all->n : one->n);
+    if (a->keep)
+        keep_times(a, one);
     if (a->n == 0) {
         *all = *one;
         *one = (struct rp_records){.rank = one->rank};

@@ -85,6 +85,14 @@ static void put_ceilings(struct rp_buf *out, const json_t *run)
     fill(out, run,
          "The run achieved {/ceilings/achieved/flops_per_s d2*1e-9} GFLOP/s, {/ceilings/achieved/gemm_share d1*100} % of the "
          "GEMM ceiling: {/ceilings/achieved/formula p}.\n\n");
+    if (!rp_json_at(run, "ceilings/achieved/exchange"))
+        return;
+    rp_buf_puts(out, "### Exchanges\n\n");
+    put_table(out, run, rp_table_exchange);
+    fill(out, run,
+         "{/ceilings/formulas/exchange p}.\n\nA rank sends {/ceilings/achieved/exchange/bytes_per_step d1*1e-6} MB a step to data-parallel "
+         "ranks, which at {/ceilings/achieved/exchange/bus_bytes_per_s d3*1e-9} GB/s takes at least {/ceilings/achieved/exchange/least_s "
+         "d3*1e3} ms; {/ceilings/achieved/exchange/measured_s d3*1e3} ms were measured: {/ceilings/achieved/exchange/formula p}.\n\n");
 }
 
 /* Of a run of several. */
@@ -97,6 +105,8 @@ static void put_ranks(struct rp_buf *out, const json_t *run)
          "tensor x pipeline). Samples are those of all; times are those of rank {/world/slowest d0}, whose timed steps took longest by its own "
          "clock.\n\n");
     put_table(out, run, rp_table_ranks);
+    if (rp_json_at(run, "world/rank/0/cpus")) /* else of a build that did not record them */
+        put_table(out, run, rp_table_places);
 }
 
 /* The keys of an object in name order; free the array. */

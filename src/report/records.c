@@ -384,10 +384,10 @@ static int check_device_time(const struct rp_step_record *r, struct records_line
 static int parse_values(struct rp_step_record *r, struct records_line *l, struct rp_err *err)
 {
     int64_t repeat, samples;
-    r->device_ns = r->exchange_ns = -1;
-    const int ranked = l->f[RP_STEP_exchange_ns].type || l->f[RP_STEP_wait_ns].type;
-    if (ranked && (parse_whole_key(&r->exchange_ns, l, RP_STEP_exchange_ns, INT64_MAX, err) < 0 ||
-                   parse_whole_key(&r->wait_ns, l, RP_STEP_wait_ns, INT64_MAX, err) < 0))
+    r->device_ns = r->exchange_ns = r->wait_ns = -1;
+    const int waits = l->f[RP_STEP_wait_ns].type != 0, ranked = l->f[RP_STEP_exchange_ns].type || waits;
+    if ((ranked && parse_whole_key(&r->exchange_ns, l, RP_STEP_exchange_ns, INT64_MAX, err) < 0) ||
+        (waits && parse_whole_key(&r->wait_ns, l, RP_STEP_wait_ns, INT64_MAX, err) < 0))
         return -1;
     if (l->f[RP_STEP_device_ns].type && parse_whole_key(&r->device_ns, l, RP_STEP_device_ns, INT64_MAX, err) < 0)
         return -1;
@@ -470,6 +470,8 @@ static int check_order(const struct rp_step_record *before, const struct rp_step
     if (r->end_ns <= r->start_ns)
         return rp_fail(err, RP_MISMATCH, "%s: step %d ends before it starts", line_place(l), r->step);
     before = before && before->step >= 0 ? before : NULL;
+    if (before && ((before->exchange_ns < 0) != (r->exchange_ns < 0) || (before->wait_ns < 0) != (r->wait_ns < 0)))
+        return rp_fail(err, RP_MALFORMED, "%s: some steps have times of exchanges and waiting, and others do not", line_place(l));
     if (before && r->start_ns < before->end_ns)
         return rp_fail(err, RP_MISMATCH, "%s: step %d starts before step %d ends", line_place(l), r->step, before->step);
     return check_pause(before, r, l, err);

@@ -29,7 +29,7 @@ static inline int64_t rp_records_most(int64_t ranks)
 struct rp_step_record {
     int64_t start_ns, end_ns, root_ns;
     int64_t input_ns; /* waiting for samples, before start_ns */
-    int64_t exchange_ns, wait_ns; /* of one of several ranks: in exchanges, and of that waiting for others; else -1 and 0 */
+    int64_t exchange_ns, wait_ns; /* of one of several ranks: in exchanges, and of that waiting for others; -1: unknown */
     int64_t device_ns; /* from the first to the last work of the step by the device's clock; -1: it has no clock of its own */
     double learning_rate;
     float loss, grad_norm;
@@ -89,7 +89,7 @@ void rp_records_fini(struct rp_records *rs);
  * model have the same samples), times are those of the rank whose timed steps took longest by its own clock, losses, norms and roots are
  * the same on all. */
 struct rp_rank_share {
-    int64_t span_ns, exchange_ns, wait_ns; /* timed steps from the first start to the last end; in them */
+    int64_t span_ns, exchange_ns, wait_ns; /* timed steps from the first start to the last end; in them; wait_ns -1: unknown */
     uint64_t samples;                      /* of each step */
     char sha256[RP_SHA256_HEX];            /* of its records */
     char lengths[RP_SHA256_HEX];           /* of the lengths of its steps: equal ones were copied */
@@ -103,8 +103,13 @@ struct rp_step_span {
     int64_t begun_ns, ended_ns;
     int begun_on, ended_on;
 };
+enum rp_rank_time { RP_RANK_STEP, RP_RANK_EXCHANGE, RP_RANK_WAIT, RP_RANK_TIMES };
+#define RP_RANK_STEPS_KEPT 1000000 /* of all ranks: 12 MB */
 struct rp_all_ranks {
     struct rp_degrees degrees;
+    int keep;                    /* set after init: times of every step are kept, unless there are more than RP_RANK_STEPS_KEPT */
+    int64_t steps;               /* of each rank in `seconds`; 0: not kept, or none */
+    float *seconds;              /* [ranks][RP_RANK_TIMES][steps]; NaN: unknown */
     int ranks, n;                /* of the run; added so far */
     int slowest;                 /* rank whose times the list has */
     struct rp_rank_share *share; /* [ranks] */
@@ -116,3 +121,4 @@ void rp_all_ranks_init(struct rp_all_ranks *a, struct rp_degrees degrees);
  * quantity. After the last one all->sha256 is that of the digests of all ranks, one a line. */
 int rp_all_ranks_add(struct rp_all_ranks *a, struct rp_records *all, struct rp_records *one, struct rp_err *err) rp_must_check;
 void rp_all_ranks_fini(struct rp_all_ranks *a);
+const float *rp_rank_seconds(const struct rp_all_ranks *a, int rank, enum rp_rank_time what); /* [a->steps], which is not 0 */

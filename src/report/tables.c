@@ -71,6 +71,26 @@ void rp_table_ranks(struct rp_doc *d, const json_t *run)
     }
 }
 
+void rp_table_places(struct rp_doc *d, const json_t *run)
+{
+    const json_t *list = rp_json_at(run, "world/rank");
+    const size_t n = json_array_size(list);
+    const int gpus = strcmp(rp_json_text_at(run, "backend"), "cpu") != 0;
+    if (n < 2)
+        return;
+    add_table(d, "Where the ranks ran", gpus ? "#rank|#node|device|#index|PCI address|processors|#device memory, MiB|#peak memory, MiB"
+                                             : "#rank|#node|device|instruction set|#threads|processors|#peak memory, MiB");
+    for (size_t i = 0; i < n; i++) {
+        static const char *const of_gpu[] = {"rank d0", "node d0", "device/name t", "device/index d0", "device/pci_address t", "cpus t",
+                                             "device_bytes/reserved d1/1048576", "peak_rss_bytes d1/1048576", NULL};
+        static const char *const of_cpu[] = {"rank d0", "node d0", "device/name t", "device/isa t", "device/threads d0", "cpus t",
+                                             "peak_rss_bytes d1/1048576", NULL};
+        for (const char *const *cell = gpus ? of_gpu : of_cpu; *cell; cell++)
+            rp_doc_fill(d, run, "{/world/rank/%zu/%s}", i, *cell);
+    }
+    rp_doc_line(d, "Network adapters of a node are in its capture, env/nodeN.before.json.");
+}
+
 /* What the model counts: how many a second, and their share of another counter. */
 static void add_counters(struct rp_doc *d, const json_t *run)
 {
@@ -182,6 +202,25 @@ void rp_table_ceilings(struct rp_doc *d, const json_t *run)
         rp_doc_fill(d, run, "{/ceilings/before/%s/%s d2*1e-9}", rows[i].pointer, rows[i].form);
         rp_doc_fill(d, run, "{/ceilings/after/%s/%s d2*1e-9}", rows[i].pointer, rows[i].form);
         rp_doc_fill(d, run, "%s; {/ceilings/formulas/%s t}", rows[i].unit, rows[i].pointer);
+    }
+}
+
+void rp_table_exchange(struct rp_doc *d, const json_t *run)
+{
+    static const char *const sides[] = {"before", "after"};
+    int begun = 0;
+    for (int k = 0; k < 2; k++) {
+        const json_t *list = rp_json_at(json_object_get(rp_json_at(run, "ceilings"), sides[k]), "exchange");
+        for (size_t i = 0; i < json_array_size(list); i++) {
+            if (!begun++)
+                add_table(d, "Exchanges between all ranks, outside the timed windows",
+                          "measured|collective|#MB|#GB/s, algorithm bandwidth|#GB/s, bus bandwidth");
+            rp_doc_cell(d, "%s the run", sides[k]);
+            rp_doc_fill(d, run, "{/ceilings/%s/exchange/%zu/collective t}", sides[k], i);
+            rp_doc_fill(d, run, "{/ceilings/%s/exchange/%zu/bytes d2*1e-6}", sides[k], i);
+            rp_doc_fill(d, run, "{/ceilings/%s/exchange/%zu/bytes_per_s d3*1e-9}", sides[k], i);
+            rp_doc_fill(d, run, "{/ceilings/%s/exchange/%zu/bus_bytes_per_s d3*1e-9}", sides[k], i);
+        }
     }
 }
 

@@ -4,8 +4,11 @@
 
 json_t *rp_world_rank_of_records(const struct rp_rank_share *s)
 {
-    return json_pack("{s:I, s:s, s:f, s:f, s:f}", "samples_per_step", (json_int_t)s->samples, "records_sha256", s->sha256, "timed_s",
-                     (double)s->span_ns / 1e9, "exchange_s", (double)s->exchange_ns / 1e9, "wait_s", (double)s->wait_ns / 1e9);
+    json_t *j = json_pack("{s:I, s:s, s:f, s:f}", "samples_per_step", (json_int_t)s->samples, "records_sha256", s->sha256, "timed_s",
+                          (double)s->span_ns / 1e9, "exchange_s", (double)s->exchange_ns / 1e9);
+    if (s->wait_ns >= 0)
+        json_object_set_new(j, "wait_s", json_real((double)s->wait_ns / 1e9));
+    return j;
 }
 
 static void copy(json_t *to, const char *key, const json_t *from, const char *path)
@@ -21,6 +24,8 @@ static json_t *rank_json(const struct rp_world_doc *d, int i)
     json_object_set_new(j, "rank", json_integer(i));
     json_object_set_new(j, "node", json_integer(d->host ? d->host[i] : 0));
     copy(j, "device", d->hello[i], "device");
+    copy(j, "cpus", d->hello[i], "cpus");
+    copy(j, "device_bytes", d->done[i], "device_bytes");
     copy(j, "peak_rss_bytes", d->done[i], "peak_rss_bytes");
     copy(j, "exchange", d->done[i], "exchange");
     return j;

@@ -3,7 +3,7 @@
  * What:    how many ranks trained on how many nodes; of several, each one's place, device, and time in exchanges.
  * Flow:    records of all ranks + what their workers reported -> the object; verify recomputes what follows from records.
  * Owner:   the caller owns the json_t; the parts are borrowed.
- * Extend:  a value of a rank is a line in add_rank() and a property in bundle/schemas/run.schema.json.
+ * Extend:  a value of a rank is a line in rank_json() and a property in bundle/schemas/run.schema.json.
  */
 #pragma once
 
@@ -20,5 +20,6 @@ struct rp_world_doc {
     const json_t *const *hello, *const *done; /* [ranks] as in worker/job.h; each may be NULL */
 };
 json_t *rp_world_json(const struct rp_world_doc *d);
-/* What of rank i follows from its records: {"samples_per_step", "records_sha256", "timed_s", "exchange_s", "wait_s"}. */
+/* What of rank i follows from its records: {"samples_per_step", "records_sha256", "timed_s", "exchange_s", "wait_s" where it
+ * is known}. */
 json_t *rp_world_rank_of_records(const struct rp_rank_share *s);

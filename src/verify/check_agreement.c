@@ -32,10 +32,34 @@ static int count_important(const json_t *changes)
 
 /* ---- changes ---- */
 
+/* run.json lists the changes of node 0; those of the others are counted here. *nodes: how many have important ones, of which the first is
+ * described. */
+static int count_on_other_nodes(const struct rp_verify_state *s, int *nodes, char *text, size_t size, struct rp_err *err)
+{
+    *nodes = 0;
+    for (int node = 1; node < s->nodes; node++) {
+        const struct rp_verify_state one = rp_verify_node(s, node);
+        RP_JSON *all = one.before && one.after ? rp_capture_changes(one.before, one.after, err) : json_array();
+        size_t i;
+        json_t *change;
+        int important = 0;
+        if (!all)
+            return rp_wrap(err, "node %d", node);
+        json_array_foreach(all, i, change) {
+            if (!rp_capture_important(change) || important++ || *nodes)
+                continue;
+            char safe[72];
+            snprintf(text, size, "%s of node %d", rp_excerpt(safe, rp_json_text_at(change, "field")), node);
+        }
+        *nodes += important > 0;
+    }
+    return 0;
+}
+
 int rp_check_changes(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    char text[400];
-    int regraded = 0;
+    char text[400], elsewhere[120], more[200] = "";
+    int regraded = 0, nodes;
     const json_t *is = json_object_get(s->run, "environment_changes");
     RP_JSON *again = rp_capture_changes(s->before, s->after, err);
     if (!again)
@@ -46,10 +70,15 @@ int rp_check_changes(struct rp_verify_state *s, struct rp_check_result *result, 
     for (size_t i = 0; i < json_array_size(is); i++)
         regraded += !json_equal(json_array_get(is, i), json_array_get(again, i));
     int important = count_important(again);
-    if (regraded || important)
+    if (count_on_other_nodes(s, &nodes, elsewhere, sizeof elsewhere, err) < 0)
+        return -1;
+    if (regraded || important || nodes)
         result->state = RP_CHECK_NOTE;
+    if (nodes)
+        RP_FORMAT(more, "; %d other node%s with values of high or medium impact, the first is %s", nodes, rp_s(nodes), elsewhere);
     snprintf(text, sizeof text, regraded ? "; this version grades %d of them differently" : "", regraded);
-    return rp_check_text(result, "%zu values, %d of high or medium impact%s", json_array_size(again), important, text);
+    return rp_check_text(result, "%zu values%s, %d of high or medium impact%s%s", json_array_size(again), s->nodes > 1 ? " of node 0" : "",
+                         important, text, more);
 }
 
 /* ---- agreement ---- */

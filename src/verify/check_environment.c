@@ -101,11 +101,7 @@ static int check_gpus(const struct rp_verify_state *s, int *known, struct rp_err
 /* Of one node: how many values identify it. */
 static int check_node(const struct rp_verify_state *s, int node, int *known, struct rp_err *err)
 {
-    struct rp_verify_state one = *s; /* shallow: the checks look at these two captures */
-    if (node) {
-        one.before = s->node[node].before;
-        one.after = s->node[node].after;
-    }
+    const struct rp_verify_state one = rp_verify_node(s, node);
     *known = 0;
     if (!one.before || !one.after) { /* of a run that failed */
         *known = 1;
@@ -225,36 +221,64 @@ static int check_gpu_device(const struct rp_verify_state *s, struct rp_check_res
     return 0;
 }
 
-/* The device agrees with the settings and the captured CPU. */
-static int check_device(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+/* The captured CPU has the instruction set that the kernels used. */
+static int check_isa(const struct rp_verify_state *s, const struct rp_device_info *d, struct rp_err *err)
 {
     static const struct {
         const char *isa, *flag[9];
     } sets[] = {{"scalar", {NULL}},
                 {"avx2", {"avx", "avx2", "fma", "f16c", NULL}},
                 {"avx512", {"avx", "avx2", "fma", "f16c", "avx512f", "avx512dq", "avx512bw", "avx512vl", NULL}}};
+    const int flags_known = json_is_array(rp_known(probes(s->before), "cpu.flags"));
+    size_t i = 0;
+    if (strcmp(d->kind, "cpu") == 0)
+        while (i < 3 && strcmp(sets[i].isa, d->isa) != 0)
+            i++;
+    if (strcmp(d->kind, "cpu") != 0 || !d->threads || d->threads > THREADS_MAX || i == 3)
+        return rp_fail(err, RP_MISMATCH, "'device' is not a device of the CPU backend");
+    for (const char *const *f = sets[i].flag; flags_known && *f; f++)
+        if (!rp_known_has(probes(s->before), "cpu.flags", *f))
+            return rp_fail(err, RP_MISMATCH, "the run used %s, but the captured CPU has no %s", d->isa, *f);
+    return 0;
+}
+
+/* The device agrees with the settings and the captured CPU. */
+static int check_device(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
     struct rp_device_info d;
-    int flags_known = json_is_array(rp_known(probes(s->before), "cpu.flags"));
     const char *asked = json_string_value(rp_run_setting(s->run, "run.isa"));
     int64_t threads = json_integer_value(rp_run_setting(s->run, "run.threads"));
     char name[72], other[72];
     double here;
-    size_t i = 0;
     const char *captured = json_string_value(rp_known(probes(s->before), "cpu.model_name"));
-    if (rp_verify_cpu(&d, s->run) == 0)
-        while (i < 3 && strcmp(sets[i].isa, d.isa) != 0)
-            i++;
-    if (!d.threads || d.threads > THREADS_MAX || i == 3)
+    if (rp_verify_cpu(&d, s->run) < 0)
         return rp_fail(err, RP_MISMATCH, "'device' is not a device of the CPU backend");
+    if (check_isa(s, &d, err) < 0)
+        return -1;
     if (captured && *d.name && strcmp(captured, d.name) != 0) /* emulators and valgrind give programs another CPU than /proc has */
         rp_check_note(result, "the run used '%s', but the captured CPU is '%s'", rp_excerpt(name, d.name), rp_excerpt(other, captured));
     if (threads == 0 && rp_known_number(probes(s->before), "cpu.threads", &here) == 0 && (double)d.threads > here)
         return rp_fail(err, RP_MISMATCH, "the device has %d threads, but the captured machine %.0f processors", d.threads, here);
-    for (const char *const *f = sets[i].flag; flags_known && *f; f++)
-        if (!rp_known_has(probes(s->before), "cpu.flags", *f))
-            return rp_fail(err, RP_MISMATCH, "the run used %s, but the captured CPU has no %s", d.isa, *f);
     if ((asked && strcmp(asked, "auto") != 0 && strcmp(asked, d.isa) != 0) || (threads > 0 && threads != d.threads))
         return rp_fail(err, RP_MISMATCH, "the run used %s and %d threads, but the settings require others", d.isa, d.threads);
+    return 0;
+}
+
+int rp_verify_device_of(const struct rp_verify_state *one, const json_t *device, struct rp_err *err)
+{
+    struct rp_device_info d;
+    char safe[72];
+    if (!json_is_object(device) && !rp_verify_complete(one)) /* it did not get so far */
+        return 0;
+    if (rp_device_from_json(&d, device) < 0 || strcmp(d.kind, json_string_value(json_object_get(one->run, "backend"))) != 0)
+        return rp_fail(err, RP_MISMATCH, "its device is not one of the backend that run.json names");
+    if (strcmp(d.kind, "cpu") == 0)
+        return check_isa(one, &d, err);
+    const json_t *const capture[] = {one->before, one->after};
+    for (int i = 0; i < 2; i++)
+        if (!has_gpu(capture[i], d.name) && !lists_no_gpu(capture[i]))
+            return rp_fail(err, RP_MISMATCH, "it used '%s', but the capture %s the run has no GPU of that name", rp_excerpt(safe, d.name),
+                           i ? "after" : "before");
     return 0;
 }
 
@@ -331,5 +355,9 @@ int rp_check_environment(struct rp_verify_state *s, struct rp_check_result *resu
                              backend);
     if (check_kind(s, backend, &none, err) < 0 || (is_cpu ? check_memory(s, err) : check_device_memory(s, result, err)) < 0)
         return -1;
-    return none ? 0 : is_cpu ? check_device(s, result, err) : check_gpu_device(s, result, err);
+    if (none)
+        return 0;
+    if ((is_cpu ? check_device(s, result, err) : check_gpu_device(s, result, err)) < 0)
+        return -1;
+    return rp_verify_places(s, result, err);
 }

@@ -99,6 +99,7 @@ static int read_records(struct rp_verify_state *s, struct rp_err *err)
     rp_all_ranks_init(&s->ranks, d);
     if (s->ranks.ranks > 1 && rp_verify_clocks(&s->ranks.clock, s, s->ranks.ranks, err) < 0)
         return -1;
+    s->ranks.keep = s->o->keep || s->o->page;
     for (int i = 0; i < s->ranks.ranks; i++) {
         struct rp_records one;
         if (read_rank(&one, s, i, err) < 0)
@@ -314,6 +315,8 @@ static int check_rank(const struct rp_verify_state *s, int i, struct rp_err *err
     json_object_set_new(expected, "rank", json_integer(i));
     if (!has_values(text, sizeof text, is, expected))
         return rp_fail(err, RP_MISMATCH, "run.json: rank %d does not follow from its records: %s", i, text);
+    if (json_object_get(is, "wait_s") && !json_object_get(expected, "wait_s"))
+        return rp_fail(err, RP_MISMATCH, "run.json: rank %d has wait_s, but its records have no wait_ns", i);
     if (s->records.n > 1 && (int64_t)s->ranks.share[i].samples != own * s->recipe.train_batch_size)
         return rp_fail(err, RP_MISMATCH, "rank %d trained %" PRIu64 " samples a step; its place among %" PRId64 " gives it %" PRId64, i,
                        s->ranks.share[i].samples, data, own * s->recipe.train_batch_size);
@@ -342,9 +345,13 @@ int rp_check_ranks(struct rp_verify_state *s, struct rp_check_result *result, st
     if (result->state != RP_CHECK_PASSED)
         return 0;
     const struct rp_rank_share *slow = &s->ranks.share[s->ranks.slowest];
-    return rp_check_text(result, "%d ranks (%d x %d x %d, data x tensor x pipeline) agree; the slowest is rank %d, with %.1f %% of its timed steps in exchanges, %.1f %% waiting", ranks,
-                         s->ranks.degrees.data, s->ranks.degrees.tensor, s->ranks.degrees.pipeline, s->ranks.slowest, slow->span_ns ? 100.0 * (double)slow->exchange_ns / (double)slow->span_ns : 0,
-                         slow->span_ns ? 100.0 * (double)slow->wait_ns / (double)slow->span_ns : 0);
+    const double percent = slow->span_ns ? 100.0 / (double)slow->span_ns : 0;
+    char waiting[48] = "unknown how much of that waiting";
+    if (slow->wait_ns >= 0)
+        RP_FORMAT(waiting, "%.1f %% waiting", (double)slow->wait_ns * percent);
+    return rp_check_text(result, "%d ranks (%d x %d x %d, data x tensor x pipeline) agree; the slowest is rank %d, with %.1f %% of its timed "
+                                 "steps in exchanges, %s", ranks, s->ranks.degrees.data, s->ranks.degrees.tensor, s->ranks.degrees.pipeline,
+                         s->ranks.slowest, (double)slow->exchange_ns * percent, waiting);
 }
 
 /* ---- figures ---- */

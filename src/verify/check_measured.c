@@ -35,6 +35,8 @@ static double sum_repetitions(const json_t *node)
     double sum = 0;
     json_array_foreach(json_object_get(node, "ns"), i, part)
         sum += json_number_value(part);
+    json_array_foreach(json_object_get(node, "exchange"), i, part)
+        sum += sum_repetitions(part);
     json_object_foreach((json_t *)node, key, part)
         sum += json_is_object(part) ? sum_repetitions(part) : 0;
     return sum;

@@ -21,11 +21,6 @@
 #define EXCHANGES_MOST 64     /* ranks whose exchange is computed again: every one takes as long as a plan */
 #define COPIED_STEPS 3        /* this many steps of equal lengths on two ranks were not measured */
 
-const json_t *rp_verify_rank(const struct rp_verify_state *s, int i)
-{
-    return json_array_get(rp_json_at(s->run, "world/rank"), (size_t)i);
-}
-
 int rp_verify_node_of(const struct rp_verify_state *s, int i)
 {
     const int64_t node = rp_json_integer_at(rp_verify_rank(s, i), "node");

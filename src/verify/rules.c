@@ -167,6 +167,35 @@ static void rule_min_repeats(const struct rp_verify_state *s, struct rules_answe
     answer(a, n >= a->rule->number, "%" PRId64 " repeat%s, at least %" PRId64 " required", n, rp_s(n), a->rule->number);
 }
 
+static void rule_min_ranks(const struct rp_verify_state *s, struct rules_answer *a)
+{
+    const int64_t n = rp_run_ranks(s->run);
+    answer(a, n >= a->rule->number, "%" PRId64 " rank%s, at least %" PRId64 " required", n, rp_s(n), a->rule->number);
+}
+
+static void rule_min_nodes(const struct rp_verify_state *s, struct rules_answer *a)
+{
+    const int64_t n = rp_json_integer_at(s->run, "world/nodes");
+    answer(a, n >= a->rule->number, "%" PRId64 " node%s, at least %" PRId64 " required", n, rp_s(n), a->rule->number);
+}
+
+static void rule_min_efficiency_percent(const struct rp_verify_state *s, struct rules_answer *a)
+{
+    const double least = 100 * rp_json_number_at(s->v->scaling, "efficiency/0");
+    const char *conditions = rp_json_text_at(s->v->scaling, "conditions");
+    if (!s->o->baseline) {
+        answer(a, 0, "no baseline was given: use --baseline");
+        return;
+    }
+    if (isnan(least)) {
+        answer(a, 0, "not compared with the baseline: see the check 'scaling'");
+        return;
+    }
+    answer(a, least >= (double)a->rule->number, "%.1f %%, at least %" PRId64 " required%s%.150s", least, a->rule->number,
+           *conditions ? "; other differences: " : "", conditions);
+    a->remark = *conditions != 0;
+}
+
 static void rule_levels(const struct rp_verify_state *s, struct rules_answer *a)
 {
     answer(a, 1, "all in the list");

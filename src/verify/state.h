@@ -27,9 +27,7 @@ struct rp_verify_state {
     json_t *statement;            /* statement */
     json_t *run, *before, *after; /* schema; captures of node 0 */
     int nodes;                    /* schema */
-    struct {
-        json_t *before, *after;
-    } *node;                      /* schema: [nodes], of those after the first; NULL where a failed run lacks one */
+    struct rp_captures *node;     /* schema: [nodes], of those after the first; NULL where a failed run lacks one */
     struct rp_records records;    /* schema: of all ranks, as one list */
     struct rp_all_ranks ranks;    /* schema */
     struct rp_telemetry telemetry;  /* n 0: none */
@@ -41,6 +39,17 @@ struct rp_verify_state {
     int rp_check_##id(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
 #include "verify/checks.def"
 #undef VERIFY
+
+/* A rank of run.json's world, NULL if it has no list; the state with the captures of that node, NULL where a failed run lacks them. */
+const json_t *rp_verify_rank(const struct rp_verify_state *s, int64_t rank);
+struct rp_verify_state rp_verify_node(const struct rp_verify_state *s, int node);
+/* The device of a rank against the captures of its node, which *one has. */
+int rp_verify_device_of(const struct rp_verify_state *one, const json_t *device, struct rp_err *err) rp_must_check;
+/* Threads of all ranks that compute at once: of each node at most those that it has, more take turns. before: capture of node 0; node: [nodes]
+ * those of the others. */
+int64_t rp_verify_threads(const json_t *run, const json_t *before, const struct rp_captures *node, int nodes);
+/* Of several ranks: devices, processors and memory of each against the captures of its node. */
+int rp_verify_places(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
 
 /* The run was made by a clean build of the same commit as this program. */
 int rp_verify_same_build(const struct rp_verify_state *s);
@@ -57,9 +66,7 @@ void rp_verify_window(const struct rp_verify_state *s, int64_t *from, int64_t *t
 int rp_verify_own_challenge(const struct rp_verify_state *s, const struct rp_challenge *c);
 /* Who made it: "'lab'" of the trust store, "SHA256:..., which is not in your trust store", or a public value. */
 void rp_verify_challenger(char out[RP_CHALLENGER], const struct rp_verify_state *s, const struct rp_challenge *c);
-/* Of a run of several ranks (check_world.c): rank i in run.json, NULL if there is only one; its node, and that node's captures, NULL of a
- * run that failed. */
-const json_t *rp_verify_rank(const struct rp_verify_state *s, int i);
+/* Of a run of several ranks (check_world.c): the node of rank i, and that node's captures, NULL of a run that failed. */
 int rp_verify_node_of(const struct rp_verify_state *s, int i);
 const json_t *rp_verify_capture(const struct rp_verify_state *s, int node, int after);
 /* The clock of each rank, as run.json has it; the caller frees it. */

@@ -122,6 +122,17 @@ int rp_check_differ(char *text, size_t size, const json_t *is, const json_t *exp
     return find_difference(text, size, path, sizeof path, is, expected);
 }
 
+static void captures_fini(struct rp_captures **node, int *nodes)
+{
+    for (int i = 0; i < *nodes; i++) {
+        json_decref((*node)[i].before);
+        json_decref((*node)[i].after);
+    }
+    free(*node);
+    *node = NULL;
+    *nodes = 0;
+}
+
 static void state_fini(struct rp_verify_state *s)
 {
     rp_closep(&s->fd);
@@ -132,11 +143,7 @@ static void state_fini(struct rp_verify_state *s)
     json_decref(s->run);
     json_decref(s->before);
     json_decref(s->after);
-    for (int i = 0; i < s->nodes; i++) {
-        json_decref(s->node[i].before);
-        json_decref(s->node[i].after);
-    }
-    free(s->node);
+    captures_fini(&s->node, &s->nodes);
     rp_telemetry_fini(&s->telemetry);
     rp_records_fini(&s->records);
     rp_all_ranks_fini(&s->ranks);
@@ -148,18 +155,29 @@ void rp_verified_fini(struct rp_verified *kept)
     rp_bundle_fini(&kept->bundle);
     json_decref(kept->before);
     json_decref(kept->after);
+    captures_fini(&kept->node, &kept->nodes);
     rp_records_fini(&kept->records);
+    rp_all_ranks_fini(&kept->ranks);
     rp_recipe_fini(&kept->recipe);
     rp_telemetry_fini(&kept->telemetry);
     *kept = (struct rp_verified){0};
 }
 
+static struct rp_verified parts_of(const struct rp_verify_state *s)
+{
+    return (struct rp_verified){.bundle = s->bundle, .before = s->before, .after = s->after, .node = s->node, .nodes = s->nodes,
+                                .records = s->records, .ranks = s->ranks, .recipe = s->recipe, .telemetry = s->telemetry};
+}
+
 static void move_kept(struct rp_verified *kept, struct rp_verify_state *s)
 {
-    *kept = (struct rp_verified){s->bundle, s->before, s->after, s->records, s->recipe, s->telemetry};
+    *kept = parts_of(s);
+    s->node = NULL;
+    s->nodes = 0;
     s->bundle = (struct rp_bundle){0};
     s->before = s->after = NULL;
     s->records = (struct rp_records){0};
+    s->ranks = (struct rp_all_ranks){0};
     s->recipe = (struct rp_recipe){0};
     s->telemetry = (struct rp_telemetry){0};
 }
@@ -251,7 +269,7 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
 
 int rp_check_report_file(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const struct rp_verified borrowed = {s->bundle, s->before, s->after, s->records, s->recipe, s->telemetry};
+    const struct rp_verified borrowed = parts_of(s);
     if (s->o->page)
         return s->o->page(s->o->page_arg, s->v, &borrowed, result, err);
     return rp_check_skip(result, "not requested; --report FILE compares a report of this bundle");
@@ -266,6 +284,8 @@ void rp_verification_fini(struct rp_verification *v)
     json_decref(v->timestamps);
     json_decref(v->ledger);
     json_decref(v->forked);
+    json_decref(v->scaling);
+    v->scaling = NULL;
     v->run = v->policy = v->replay = v->signatures = v->timestamps = v->ledger = v->forked = NULL;
 }
 
@@ -341,10 +361,10 @@ json_t *rp_verification_json(const struct rp_verification *v)
                                               severity_names[checks[i].severity], "state", rp_check_state_name(r->state), "text", r->text,
                                               "proves", r->proves));
     }
-    return json_pack("{s:s, s:s*, s:s*, s:s*, s:O*, s:O*, s:o, s:o*, s:o*, s:O*, s:O*, s:O*, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "bundle_verdict",
+    return json_pack("{s:s, s:s*, s:s*, s:s*, s:O*, s:O*, s:o, s:o*, s:o*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "bundle_verdict",
                      v->bundle != v->verdict ? rp_verdict_name(v->bundle) : NULL, "fingerprint",
                      *v->fingerprint ? v->fingerprint : NULL, "signer", *v->signer ? v->signer : NULL, "countersignatures", v->signatures,
                      "timestamps", v->timestamps, "checks", list, "levels", v->bundle == RP_VERDICT_FAILED ? NULL : rp_levels_json(v), "timed", timed_json(&v->timed),
                      "results", v->bundle == RP_VERDICT_FAILED ? NULL : results, "replay", v->replay, "policy", v->policy,
-                     "ledger", v->ledger, "forked", v->forked);
+                     "ledger", v->ledger, "forked", v->forked, "scaling", v->scaling);
 }

@@ -55,10 +55,16 @@ const char *rp_verdict_text(enum rp_verdict v); /* "FAILED", "verified, but the 
 struct rp_verification;
 
 /* The parsed parts of a verified bundle: the bytes that the checks read, so that the file is not read a second time. */
+struct rp_captures {
+    json_t *before, *after;
+};
 struct rp_verified {
     struct rp_bundle bundle; /* of large members only the digests (rp_bundle_scan) */
-    json_t *before, *after; /* captures */
-    struct rp_records records;
+    json_t *before, *after; /* captures of node 0 */
+    struct rp_captures *node; /* [nodes], of those after the first */
+    int nodes;
+    struct rp_records records; /* of all ranks, as one list */
+    struct rp_all_ranks ranks;
     struct rp_recipe recipe;
     struct rp_telemetry telemetry; /* n 0: none */
 };
@@ -129,6 +135,8 @@ struct rp_verification {
                                               "failed", "interrupted", "open", "later", "recorded"}, or NULL if it was not found */
     json_t *forked;                        /* of this bundle and of another one of its key that was verified here: {"positions", "heads",
                                               "statements": [this, other], "seen_at"}, where one ledger cannot have both; or NULL */
+    json_t *scaling;                       /* {"width", "base_width", "speedup": [low, high], "ideal", "efficiency": [low, high], "slack",
+                                              "conditions": other differences, "" where there are none} against --baseline, or NULL */
     int original;                          /* the run of --original was verified and compared with this one again */
     int64_t original_steps;                /* that the original trained */
 };
@@ -148,7 +156,7 @@ int rp_countersign_says(const json_t *row);
 
 /* The table and the verdict as text, and as {"verdict", "bundle_verdict" if the report changed it, "fingerprint", "signer",
  * "countersignatures", "timestamps", "checks": [{"check", "severity", "state", "text", "proves"}], "levels" (levels.h), "timed", "results", "replay", "policy",
- * "ledger", "forked"}. */
+ * "ledger", "forked", "scaling"}. */
 void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour);
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v); /* the last line of the text, without its newline */
 json_t *rp_verification_json(const struct rp_verification *v);

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "worker/measure_ceilings.h"
+#include "worker/measure_exchange.h"
 #include "worker/job.h"
 #include "worker/worker.h"
 #include "worker/rank.h"
@@ -128,6 +129,21 @@ static void start_sampling(const struct loop *l)
         l->sampler->start(address, l->fd);
 }
 
+/* Adds the rates of exchanges to the ceilings of the device, of one of several ranks. All of them measure, whatever one of them has of the
+ * device. */
+static int measure_exchange(struct loop *l, json_t *ceilings, size_t room, struct rp_err *err)
+{
+    if (l->comm->size[RP_GROUP_WORLD] == 1)
+        return 0;
+    json_t *is = rp_exchange_ceilings(l->dev, l->comm, room, report_alive, l, err);
+    if (!is)
+        return -1;
+    if (ceilings && json_array_size(is))
+        json_object_set(ceilings, "exchange", is);
+    json_decref(is);
+    return 0;
+}
+
 /* Measures the peak rates of the device, stored as `when`; the device holds no blocks then. */
 static int measure_ceilings(struct loop *l, const char *when, struct rp_err *err)
 {
@@ -139,9 +155,10 @@ static int measure_ceilings(struct loop *l, const char *when, struct rp_err *err
     if (rp_comm_barrier(l->comm, RP_GROUP_WORLD, err) < 0) /* all ranks at once, as when they train */
         return l->stop ? 0 : -1;
     json_t *is = rp_ceilings(l->dev, &size, report_alive, l, err);
+    int failed = (!is && err->code != RP_OK) || (!l->stop && measure_exchange(l, is, size.copy, err) < 0);
     leave_phase(l, "ceilings", t0);
     json_object_set_new(l->ceilings, when, is ? is : json_null());
-    return is || err->code == RP_OK ? 0 : rp_wrap(err, "measuring the device %s the run", when);
+    return !failed || l->stop ? 0 : rp_wrap(err, "measuring the device %s the run", when);
 }
 
 /* Waits for where the others are. */
@@ -240,8 +257,9 @@ static int open_device(struct loop *l, struct rp_err *err)
     if (l->comm->op->exchange_device)
         l->device_ranks->attach(l->comm, l->dev);
     l->backend->info(l->dev, &device);
-    send_frame(l, RP_FRAME_HELLO, json_pack("{s:i, s:s, s:o, s:o}", "pid", (int)getpid(), "backend", l->backend->name, "device",
-                                            rp_device_json(&device), "plan", rp_plan_to_json(&l->plan)));
+    RP_FREE char *cpus = l->comm->size[RP_GROUP_WORLD] > 1 ? rp_world_cpu_list() : NULL;
+    send_frame(l, RP_FRAME_HELLO, json_pack("{s:i, s:s, s:o, s:o, s:s*}", "pid", (int)getpid(), "backend", l->backend->name, "device",
+                                            rp_device_json(&device), "plan", rp_plan_to_json(&l->plan), "cpus", cpus));
     return 0;
 }
 
@@ -348,7 +366,8 @@ static void add_exchange(json_t *record, const struct loop *l, uint64_t exchange
     if (l->comm->size[RP_GROUP_WORLD] == 1)
         return;
     add_whole(record, RP_STEP_exchange_ns, (int64_t)(l->comm->exchange_ns - exchange_ns));
-    add_whole(record, RP_STEP_wait_ns, (int64_t)(l->comm->wait_ns - wait_ns));
+    if (!l->comm->waits_unknown)
+        add_whole(record, RP_STEP_wait_ns, (int64_t)(l->comm->wait_ns - wait_ns));
 }
 
 static int train_step(struct loop *l, int64_t last, struct rp_err *err)

@@ -60,6 +60,23 @@ void rp_world_share_cpus(const struct rp_comm *c)
     (void)!sched_setaffinity(0, sizeof own, &own); /* refused: they share all */
 }
 
+char *rp_world_cpu_list(void)
+{
+    cpu_set_t own;
+    RP_BUF out = {0};
+    if (sched_getaffinity(0, sizeof own, &own) < 0)
+        return NULL;
+    for (int i = 0, end; i < CPU_SETSIZE; i = end + 1) {
+        for (end = i; end < CPU_SETSIZE && CPU_ISSET(end, &own); end++)
+            ;
+        if (end > i)
+            rp_buf_printf(&out, "%s%d", out.size ? "," : "", i);
+        if (end > i + 1)
+            rp_buf_printf(&out, "-%d", end - 1);
+    }
+    return out.size ? rp_buf_take(&out) : NULL;
+}
+
 int rp_world_listen(const struct rp_rank_of *rank, int *port, struct rp_err *err)
 {
     return rp_mesh_listen(*rank->address ? rank->address : NULL, 0, port, err);

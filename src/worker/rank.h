@@ -19,6 +19,8 @@ int rp_world_ranks_here(const struct rp_comm *c, int *index);
 int rp_world_cpus(const struct rp_comm *c);
 /* Keeps this process on its part of the processors that it may use: ranks of a host do not compete for them. */
 void rp_world_share_cpus(const struct rp_comm *c);
+/* Those that this process may run on now: "0-3,8"; free() it. NULL: unknown. */
+char *rp_world_cpu_list(void);
 
 struct rp_world_opts {
     const struct rp_rank_of *rank;

@@ -8,6 +8,7 @@
 #include "base/library.h"
 #include "gpu/nccl_comm.h"
 #include "gpu/nccl_library.h"
+#include "worker/measure_exchange.h"
 
 #include <dlfcn.h>
 #include <signal.h>
@@ -260,6 +261,36 @@ TEST(exchanges_follow_the_stream)
                                            "SHIM_DEFER=1 RP_CUDA_GRAPHS=0"};
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         check_all_good((struct trial){.layout = {3, 1, 1}, .run = exchange_between_kernels, .settings = settings[i]}, settings[i]);
+}
+
+/* Every rank measures exchanges between the memory of GPUs, and what was exchanged before counts as before. */
+static int measure_exchanges(struct rp_comm *c, struct rp_err *err)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%d", c->rank[RP_GROUP_WORLD]);
+    const struct rp_device_opts o = {.device = number};
+    struct rp_dev *dev = rp_backend_cuda.open(&o, 0, err);
+    if (!dev)
+        return -1;
+    rp_nccl_ranks.attach(c, dev);
+    const uint64_t sent = c->sent_bytes;
+    struct rp_device_info d = {0};
+    rp_backend_cuda.info(dev, &d);
+    json_t *is = rp_exchange_ceilings(dev, c, (size_t)256 << 10, NULL, NULL, err);
+    const size_t n = json_array_size(is);
+    const long long bytes = (long long)json_integer_value(json_object_get(json_array_get(is, 0), "bytes"));
+    json_decref(is);
+    if (!is || rp_comm_barrier(c, RP_GROUP_WORLD, err) < 0)
+        return -1;
+    if (n != 4 || bytes != 65280 || c->sent_bytes <= sent || c->sent_bytes > sent + 8 || !c->waits_unknown || !*d.pci_address)
+        return rp_fail(err, RP_MISMATCH, "%zu measurements of %lld bytes, %lld bytes sent, at '%s'", n, bytes, (long long)(c->sent_bytes - sent),
+                       d.pci_address);
+    return 0;
+}
+
+TEST(exchanges_are_measured)
+{
+    check_all_good((struct trial){.layout = {3, 1, 1}, .run = measure_exchanges, .settings = "SHIM_DEFER=1"}, "3x1x1");
 }
 
 /* ---- failures ---- */

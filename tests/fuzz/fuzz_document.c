@@ -37,7 +37,7 @@ static struct rp_bundle by[2];      /* sealed by the attacker and by the author 
 static char first[64];              /* the run that it repeats: a file */
 static struct rp_policy policy;     /* that asks for much */
 static const char rules[] = "signed_by: [SHA256:" FX_ROOT "]\nmax_age_days: 3650\nrecipes: [bert_fp32]\nprograms: [" FX_ROOT "]\n"
-                            "clean_tree: true\ncomplete: true\nmin_steps: 3\nmin_repeats: 2\nin_ledger: true\nmax_failed_before: 0\n"
+                            "clean_tree: true\ncomplete: true\nmin_steps: 3\nmin_repeats: 2\nmin_ranks: 2\nin_ledger: true\nmax_failed_before: 0\n"
                             "bits_equal: true\nthroughput_within_percent: 5\nno_throttling: true\nno_warnings: true\ncountersigned_by: [x]\n"
                             "checks: {key: passed, outliers: note, report_file: warning}\n";
 

@@ -10,6 +10,7 @@
 #include "report/report.h"
 #include "report/results.h"
 #include "report/run_json.h"
+#include "report/world.h"
 #include "sign/challenge.h"
 #include "sign/key.h"
 #include "verify/verify.h"
@@ -55,6 +56,8 @@ static int64_t fx_input_ns;
 /* A loss and its first part in a record: the second is 0. */
 #define FX_LOSS(x) "\"loss\":\"" x "\",\"loss_parts\":{\"mlm\":\"" x "\""
 
+enum { FX_RANKS = 16 };
+
 struct fx {
     struct rp_recipe recipe;
     struct rp_buf steps, report, telemetry;
@@ -66,6 +69,10 @@ struct fx {
     const struct rp_records *joined;    /* of all of them, instead of `steps` */
     json_t *world;                      /* rp_world_json() of them */
     json_t *done;                 /* what the worker's last record has besides, or NULL */
+    int ranks, nodes;             /* of a run of several data-parallel ranks; 0: one */
+    struct rp_buf of_rank[FX_RANKS];            /* their records; made of `steps` where empty */
+    json_t *hello[FX_RANKS], *ended[FX_RANKS];  /* what their workers sent first and last; NULL: as of rank 0 */
+    json_t *node_before[FX_RANKS], *node_after[FX_RANKS]; /* captures of nodes after the first; NULL: as of node 0 */
 };
 
 /* The scratch directory; XDG_CONFIG_HOME points into it, so no test sees the user's keys. */
@@ -275,13 +282,61 @@ static void fx_on_gpu(struct fx *x, const char *name, json_t *done)
                             json_pack("{s:i, s:i, s:[i]}", "bytes", 67108864, "calls", 1, "ns", 5000000));
 }
 
+/* ---- several ranks ---- */
+
+/* The records of `steps` as those of another rank: 10 ms of each step in exchanges, of which it waited half a ms times its number. */
+static __attribute__((unused)) void fx_records_of_rank(struct rp_buf *out, const struct rp_buf *steps, int rank)
+{
+    const char *line = steps->data, *end;
+    for (; (end = strchr(line, '\n')); line = end + 1) {
+        RP_FREE char *text = rp_asprintf("%.*s", (int)(end - line), line);
+        char *number = strstr(text, "\"rank\":0,"), *grad = strstr(text, "\"grad_norm\"");
+        if (grad)
+            rp_buf_printf(out, "%.*s\"exchange_ns\":10000000,", (int)(grad - text), text);
+        rp_buf_printf(out, "%.*s\"rank\":%d,%.*s", (int)(number - (grad ? grad : text)), grad ? grad : text, rank, (int)strlen(number) - 10,
+                      number + 9);
+        if (grad)
+            rp_buf_printf(out, ",\"wait_ns\":%d", rank * 500000);
+        rp_buf_puts(out, "}\n");
+    }
+}
+
+static int fx_all_ranks(struct rp_all_ranks *a, struct rp_records *all, struct fx *x, struct rp_err *err)
+{
+    int failed = 0;
+    *all = (struct rp_records){0};
+    rp_all_ranks_init(a, (struct rp_degrees){x->ranks, 1, 1});
+    for (int i = 0; i < x->ranks && !failed; i++) {
+        struct rp_records one;
+        if (!x->of_rank[i].size)
+            fx_records_of_rank(&x->of_rank[i], &x->steps, i);
+        failed = rp_records_parse_rank(&one, i, x->of_rank[i].data, x->of_rank[i].size, err) < 0 || rp_all_ranks_add(a, all, &one, err) < 0;
+    }
+    if (failed)
+        rp_records_fini(all);
+    return failed ? -1 : 0;
+}
+
+static json_t *fx_world(const struct fx *x, const struct rp_all_ranks *a, const json_t *device, const json_t *done)
+{
+    const json_t *hello[FX_RANKS], *ended[FX_RANKS];
+    int host[FX_RANKS];
+    RP_JSON *hello_0 = json_pack("{s:O}", "device", device);
+    for (int i = 0; i < x->ranks; i++) {
+        hello[i] = x->hello[i] ? x->hello[i] : hello_0;
+        ended[i] = x->ended[i] ? x->ended[i] : done;
+        host[i] = x->nodes > 1 ? i * x->nodes / x->ranks : 0;
+    }
+    return rp_world_json(&(struct rp_world_doc){.degrees = a->degrees, .host = host, .all = a, .hello = hello, .done = ended});
+}
+
 /* run.json and report.md from the recipe and the records as they are now. */
 static __attribute__((unused)) int fx_documents(struct fx *x, const char *status, const char *reason, struct rp_err *err)
 {
     RP_JSON *data = json_pack("{s:b, s:s, s:s, s:s}", "pinned", 1, "archive", "s.tar.zst", "archive_sha256", FX_ROOT, "digest", FX_ROOT);
     RP_JSON *plan = fx_plan(&x->recipe, x->place);
     const char *own = x->backend && strcmp(x->backend, "cuda") == 0 ? "gpu0 NVIDIA H100 PCIe sm_90" : "isa=avx2 threads=1";
-    RP_JSON *device = fx_device(x->device ? x->device : own);
+    RP_JSON *device = x->hello[0] ? json_deep_copy(json_object_get(x->hello[0], "device")) : fx_device(x->device ? x->device : own);
     RP_JSON *ledger = json_pack("{s:s}", "reason", "no ledger in tests");
     RP_JSON *done = json_pack("{s:i, s:{s:f}, s:o}", "peak_rss_bytes", 12345678, "phases_s", "timed", 0.7, "ceilings", fx_ceilings(10000000, 11000000));
     json_object_update(done, x->done);
@@ -293,8 +348,13 @@ static __attribute__((unused)) int fx_documents(struct fx *x, const char *status
         fx_on_gpu(x, rp_json_text_at(device, "name"), done);
     struct rp_records records;
     struct rp_telemetry telemetry;
-    if (rp_records_parse(&records, x->steps.data, x->steps.size, err) < 0)
+    struct rp_all_ranks all = {0};
+    if (x->ranks > 1 ? fx_all_ranks(&all, &records, x, err) < 0 : rp_records_parse(&records, x->steps.data, x->steps.size, err) < 0) {
+        rp_all_ranks_fini(&all);
         return -1;
+    }
+    RP_JSON *world = x->ranks > 1 ? fx_world(x, &all, device, done) : NULL;
+    rp_all_ranks_fini(&all);
     if (rp_telemetry_parse(&telemetry, rp_buf_text(&x->telemetry), x->telemetry.size, err) < 0) {
         rp_records_fini(&records);
         return -1;
@@ -310,7 +370,7 @@ static __attribute__((unused)) int fx_documents(struct fx *x, const char *status
                            .ledger = ledger,
                            .done = done,
                            .records = x->joined ? x->joined : &records,
-                           .world = x->world,
+                           .world = x->world ? x->world : world,
                            .telemetry = x->telemetry.size ? &telemetry : NULL,
                            .no_telemetry = x->no_telemetry,
                            .before = x->before,
@@ -349,6 +409,13 @@ static __attribute__((unused)) void fx_fini(struct fx *x)
     json_decref(x->before);
     json_decref(x->after);
     json_decref(x->done);
+    for (int i = 0; i < FX_RANKS; i++) {
+        rp_buf_fini(&x->of_rank[i]);
+        json_decref(x->hello[i]);
+        json_decref(x->ended[i]);
+        json_decref(x->node_before[i]);
+        json_decref(x->node_after[i]);
+    }
 }
 
 static __attribute__((unused)) struct fx fx_new(void)
@@ -449,7 +516,14 @@ static __attribute__((unused)) void fx_members(struct rp_bundle *b, const struct
         fx_add(b, RP_CHALLENGE_MEMBER, x->challenge.data, x->challenge.size);
     fx_add_json(b, "env/node0.before.json", x->before);
     fx_add_json(b, "env/node0.after.json", x->after);
-    fx_add(b, "steps/rank0.jsonl", x->steps.data, x->steps.size);
+    for (int i = 1; i < x->nodes; i++) {
+        fx_add_json(b, RP_OF_NODE(i, ".before.json"), x->node_before[i] ? x->node_before[i] : x->before);
+        fx_add_json(b, RP_OF_NODE(i, ".after.json"), x->node_after[i] ? x->node_after[i] : x->after);
+    }
+    for (int i = 0; i < x->ranks; i++)
+        fx_add(b, RP_OF_RANK(i, ".jsonl"), x->of_rank[i].data, x->of_rank[i].size);
+    if (!x->ranks)
+        fx_add(b, "steps/rank0.jsonl", x->steps.data, x->steps.size);
     if (x->telemetry.size)
         fx_add(b, "steps/rank0.telemetry.jsonl", x->telemetry.data, x->telemetry.size);
     fx_add(b, "report.md", x->report.data, x->report.size);

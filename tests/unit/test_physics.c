@@ -1,5 +1,5 @@
 /* The rows of physics and training: what cannot be is refused, what is seldom is said, and an honest run is let alone. */
-#include "tests/unit/verify_fixture.h"
+#include "tests/unit/world_fixture.h"
 
 #include "train/state.h"
 
@@ -30,11 +30,6 @@ static void fine(struct fx *x)
 {
     fx_capture_value(x->before, "clock", "source", json_string("tsc"));
     fx_capture_value(x->before, "clock", "resolution", json_integer(1));
-}
-
-static int64_t natural(int i) /* scattered over a millisecond */
-{
-    return 100000000 + (int64_t)((unsigned)i * 2654435761u % 1000003u);
 }
 
 static int64_t tens(int i)
@@ -371,25 +366,6 @@ TEST(both_captures_are_of_one_machine)
     }
 }
 
-/* fx_path("wide") of the fixture's steps, `times` as fast, with so many threads; of another batch where `set` says so. */
-static void wide(int threads, int64_t times, const char *set)
-{
-    RP_FREE char *device = rp_asprintf("isa=avx2 threads=%d", threads);
-    FX(x);
-    if (set) {
-        FX_SET(&x, set);
-    }
-    rp_buf_fini(&x.steps);
-    rp_buf_puts(&x.steps, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
-    for (int i = 0; i < 7; i++)
-        fx_step(&x.steps, i, 1, 3, 5000000123ll + i * 110000000 / times, natural(i) / times, i == 6);
-    x.device = device;
-    fx_compute(&x);
-    fx_other_build(&x); /* memory of so many threads was not planned */
-    fx_render(&x);
-    fx_seal(&x, "signer", "wide");
-}
-
 static void against_base(const char *base, enum rp_check_state state)
 {
     struct rp_verification v;
@@ -404,18 +380,96 @@ static void against_base(const char *base, enum rp_check_state state)
 
 TEST(more_threads_are_not_more_than_so_many_times_as_fast)
 {
-    RP_FREE char *one = fx_path("wide"), *base = fx_path("base");
-    wide(1, 1, NULL);
-    CHECK(rename(one, base) == 0, "%s", base);
-    wide(1, 1, NULL);
+    wide("base", (struct width){.percent = 100});
+    wide("wide", (struct width){.percent = 100});
     against_base("base", RP_CHECK_NOTE);
     against_base("none", RP_CHECK_FAILED);
-    wide(4, 3, NULL);
+    wide("wide", (struct width){.threads = 4, .percent = 33});
     against_base("base", RP_CHECK_PASSED);
-    wide(2, 3, NULL);
+    wide("wide", (struct width){.threads = 2, .percent = 33});
     against_base("base", RP_CHECK_FAILED);
-    wide(2, 3, "seed.data=7");
+    wide("wide", (struct width){.threads = 2, .percent = 33, .set = {"seed.data=7"}}); /* the same work */
+    against_base("base", RP_CHECK_FAILED);
+    wide("wide", (struct width){.threads = 2, .percent = 33, .set = {"optimizer.clip_norm=0"}});
+    against_base("base", RP_CHECK_WARNING);
+    wide("wide", (struct width){.threads = 2, .percent = 60, .set = {"optimizer.clip_norm=0"}});
     against_base("base", RP_CHECK_NOTE);
+}
+
+/* Each rank brings its own samples: of four, a step as long as that of one is four times as fast. */
+TEST(more_ranks_are_not_more_than_so_many_times_as_fast)
+{
+    static const struct {
+        struct width w;
+        enum rp_check_state state;
+    } cases[] = {
+        {{.ranks = 2, .percent = 110}, RP_CHECK_PASSED},
+        {{.ranks = 2, .percent = 80}, RP_CHECK_FAILED},
+        {{.ranks = 8, .nodes = 2, .percent = 105}, RP_CHECK_PASSED},
+        {{.ranks = 8, .nodes = 2, .percent = 80}, RP_CHECK_FAILED},
+        {{.ranks = 4, .threads = 2, .percent = 60}, RP_CHECK_PASSED},
+        {{.ranks = 4, .percent = 80, .set = {"optimizer.clip_norm=0"}}, RP_CHECK_WARNING},
+        /* more ranks than processors take turns */
+        {{.ranks = 4, .cpus = 2, .percent = 110}, RP_CHECK_FAILED},
+        {{.ranks = 4, .cpus = 2, .percent = 220}, RP_CHECK_PASSED},
+        {{.ranks = 4, .nodes = 2, .cpus = 2, .percent = 110}, RP_CHECK_PASSED},
+    };
+    wide("base", (struct width){.percent = 100});
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        wide("wide", cases[i].w);
+        against_base("base", cases[i].state);
+    }
+    wide("base", (struct width){.ranks = 2, .percent = 110}); /* a baseline of several */
+    wide("wide", (struct width){.ranks = 8, .nodes = 2, .percent = 115});
+    against_base("base", RP_CHECK_PASSED);
+    wide("wide", (struct width){.ranks = 8, .nodes = 2, .percent = 90});
+    against_base("base", RP_CHECK_FAILED);
+    wide("wide", (struct width){.percent = 100});
+    against_base("base", RP_CHECK_NOTE);
+}
+
+TEST(more_gpus_are_not_more_than_so_many_times_as_fast)
+{
+    static const char h100[] = "gpu0 NVIDIA H100 PCIe sm_90", v100[] = "gpu0 Tesla V100-SXM2-16GB sm_70";
+    static const char mig[] = "gpu0 NVIDIA H100 PCIe MIG 1g.10gb sm_90";
+    static const struct {
+        const char *base;
+        struct width w;
+        enum rp_check_state state;
+    } cases[] = {
+        {h100, {.ranks = 4, .device = h100, .percent = 105}, RP_CHECK_PASSED},
+        {h100, {.ranks = 16, .nodes = 2, .device = h100, .percent = 110}, RP_CHECK_PASSED},
+        {h100, {.ranks = 16, .nodes = 2, .device = h100, .percent = 80}, RP_CHECK_FAILED},
+        {h100, {.ranks = 8, .device = h100, .gpus = 2, .percent = 105}, RP_CHECK_FAILED}, /* 4 ranks have one GPU */
+        {h100, {.ranks = 8, .device = h100, .gpus = 4, .percent = 250}, RP_CHECK_PASSED},
+        {v100, {.ranks = 4, .device = h100, .percent = 50}, RP_CHECK_WARNING}, /* of another kind */
+        {v100, {.ranks = 4, .device = h100, .percent = 105}, RP_CHECK_NOTE},
+        {mig, {.ranks = 4, .device = mig, .gpus = 1, .percent = 105}, RP_CHECK_PASSED}, /* instances share an address */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        wide("base", (struct width){.device = cases[i].base, .percent = 100});
+        wide("wide", cases[i].w);
+        against_base("base", cases[i].state);
+    }
+}
+
+/* What the check found, for programs. */
+TEST(scaling_as_json)
+{
+    RP_VERIFICATION v = {0};
+    struct rp_err err = {0};
+    RP_FREE char *path = fx_path("wide"), *other = fx_path("base");
+    struct rp_verify_opts o = {.baseline = other};
+    wide("base", (struct width){.percent = 100});
+    wide("wide", (struct width){.ranks = 4, .percent = 125, .set = {"optimizer.clip_norm=0"}});
+    CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
+    RP_JSON *j = rp_verification_json(&v);
+    const double low = rp_json_number_at(j, "scaling/speedup/0"), high = rp_json_number_at(j, "scaling/speedup/1");
+    CHECK(rp_json_integer_at(j, "scaling/width") == 4 && rp_json_integer_at(j, "scaling/base_width") == 1 &&
+          rp_json_number_at(j, "scaling/ideal") == 4, "width");
+    CHECK(low < 3.2 && high > 3.2 && low > 2.8 && high < 3.6, "speed-up %g to %g", low, high);
+    CHECK(rp_json_number_at(j, "scaling/efficiency/0") == low / 4, "efficiency");
+    CHECK_STR(rp_json_text_at(j, "scaling/conditions"), "optimizer.clip_norm");
 }
 
 /* Every row of the list has its words and its place, and an id that can be written into a policy. */

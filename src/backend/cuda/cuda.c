@@ -378,9 +378,21 @@ static int supports(const struct rp_device_opts *o, const struct rp_op_use *u, s
     return gpu ? rp_cuda_supports(gpu, u, err) : -1;
 }
 
+/* As captures write it. */
+static void set_address(struct rp_device_info *out, const struct rp_dev *dev)
+{
+    unsigned domain, bus, slot, function;
+    char text[32];
+    int n = 0;
+    rp_cuda_address(dev, text);
+    if (sscanf(text, "%8x:%2x:%2x.%1x%n", &domain, &bus, &slot, &function, &n) == 4 && !text[n] && slot <= 31 && function <= 7)
+        snprintf(out->pci_address, sizeof out->pci_address, "%04x:%02x:%02x.%x", domain, bus, slot, function);
+}
+
 static void info(const struct rp_dev *dev, struct rp_device_info *out)
 {
     const struct rp_cuda *c = (const struct rp_cuda *)dev;
+    set_address(out, dev);
     snprintf(out->kind, sizeof out->kind, "cuda");
     snprintf(out->name, sizeof out->name, "%s", c->gpu.name);
     out->index = c->ordinal;

@@ -30,6 +30,18 @@ exit_of 0 "$REPRO" run $gpt $degrees --set train.accumulation_steps=2 --ranks 4 
 same_bits degrees.repro.tar.zst four.repro.tar.zst
 jq -e '.world | [.data, .tensor, .pipeline] == [1, 2, 2]' bits.json >answer.txt || { jq .world bits.json >&2; fail "another layout"; }
 
+# The worlds of one recipe next to each other: speed-up and efficiency against the smallest, and what the check of scaling finds.
+exit_of 0 "$REPRO" compare four.repro.tar.zst degrees.repro.tar.zst --layout scaling --json
+jq -e '[.blocks[] | select(.columns)][0].rows | length == 2 and .[0][3] == "1" and .[1][3:5] == ["4", "1x2x2"] and .[1][9] == "2"' out.txt >answer.txt ||
+    { jq . out.txt >&2; fail "no table of worlds"; }
+exit_of 0 "$REPRO" compare four.repro.tar.zst degrees.repro.tar.zst --format csv
+grep -q ',slowest_rank,slowest_node$' out.txt || fail "no worlds in CSV"
+"$REPRO" verify four.repro.tar.zst --baseline degrees.repro.tar.zst --json >scaling.json 2>err.txt || :
+jq -e '.checks[] | select(.check == "scaling") | .state != "skipped"' scaling.json >answer.txt || { cat scaling.json >&2; fail "the check of scaling"; }
+exit_of 0 "$REPRO" report four.repro.tar.zst degrees.repro.tar.zst -o both.html
+grep -q 'Speed-up and efficiency' both.html || fail "no table of worlds on the page"
+exit_of 0 "$REPRO" verify four.repro.tar.zst --report both.html --with degrees.repro.tar.zst
+
 # Checkpoints of several ranks are those of one, and either goes on from either.
 saves() { # NAME OPTION...
     name=$1

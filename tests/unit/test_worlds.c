@@ -1,0 +1,563 @@
+/* Runs of several ranks as evidence: tables of worlds, exchanges, places of ranks, captures of all nodes. Figures follow, lies are found. */
+#include "tests/unit/ranks.h"
+#include "tests/unit/world_fixture.h"
+
+#include "compare/compare.h"
+#include "compare/layout.h"
+#include "page/page.h"
+#include "verify/state.h"
+#include "worker/measure_exchange.h"
+
+#include <math.h>
+
+static const char h100[] = "gpu0 NVIDIA H100 PCIe sm_90";
+
+/* ---- tables of worlds ---- */
+
+/* Three worlds of one work, the smallest not first, and a run of other work. */
+static void load_worlds(struct rp_rows *rows)
+{
+    static const char *const files[] = {"two", "one", "eight", "other"};
+    const char *names[4];
+    char *paths[4];
+    struct rp_err err;
+    const struct rp_result_opts o = {0};
+    wide("one", (struct width){.percent = 100});
+    wide("two", (struct width){.ranks = 2, .percent = 125});
+    wide("eight", (struct width){.ranks = 8, .nodes = 2, .percent = 160});
+    wide("other", (struct width){.ranks = 4, .percent = 125, .set = {"optimizer.clip_norm=0"}});
+    for (int i = 0; i < 4; i++)
+        names[i] = paths[i] = fx_path(files[i]);
+    CHECK(rp_rows_load_all(rows, names, 4, &o, &err) == 0, "%s", err.msg);
+    for (int i = 0; i < 4; i++)
+        free(paths[i]);
+}
+
+static int is_near(double x, double y)
+{
+    return fabs(x - y) < 0.005 * y;
+}
+
+TEST(worlds_of_one_work_scale_against_the_smallest)
+{
+    struct rp_err err;
+    enum rp_comparable verdict;
+    RP_ROWS rows = {0};
+    load_worlds(&rows);
+    RP_JSON *c = rp_compare(&rows, &verdict, &err);
+    const json_t *list = json_object_get(c, "scaling");
+    static const struct {
+        long long row, devices;
+        double speedup;
+    } expected[] = {{1, 1, 1}, {0, 2, 1.6}, {2, 8, 5}};
+    CHECK(json_array_size(list) == 3, "%zu worlds", json_array_size(list));
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *s = json_array_get(list, i);
+        CHECK(rp_json_integer_at(s, "row") == expected[i].row && rp_json_integer_at(s, "devices") == expected[i].devices &&
+                  rp_json_integer_at(s, "base") == 1,
+              "world %zu: row %lld", i, rp_json_integer_at(s, "row"));
+        CHECK(is_near(rp_json_number_at(s, "speedup"), expected[i].speedup), "%g", rp_json_number_at(s, "speedup"));
+        CHECK(is_near(rp_json_number_at(s, "efficiency"), expected[i].speedup / (double)expected[i].devices), "%g",
+              rp_json_number_at(s, "efficiency"));
+        CHECK_STR(rp_json_text_at(s, "global_batch"), i ? "proportional" : "constant");
+    }
+    const struct rp_result *eight = &rows.row[2];
+    CHECK(eight->slowest_rank == 0 && eight->slowest_node == 0 && eight->nodes == 2 && eight->devices == 8, "rank %lld",
+          (long long)eight->slowest_rank);
+    CHECK_STR(eight->rank_layout, "8x1x1");
+    CHECK(is_near(eight->exchange_share, 0.0576) && eight->wait_share == 0, "%g %g", eight->exchange_share, eight->wait_share);
+    CHECK(rows.row[1].slowest_rank == -1 && isnan(rows.row[1].exchange_share), "a slowest of one");
+}
+
+/* The same in every form, and a cell for what is unknown. */
+TEST(worlds_as_tables)
+{
+    static const enum rp_doc_format forms[] = {RP_DOC_TEXT, RP_DOC_MD, RP_DOC_CSV};
+    struct rp_err err;
+    enum rp_comparable verdict;
+    RP_ROWS rows = {0};
+    RP_DOC layout = {0}, flat = {0};
+    load_worlds(&rows);
+    RP_JSON *c = rp_compare(&rows, &verdict, &err);
+    rp_layout_scaling(&layout, &rows);
+    RP_JSON *j = rp_doc_json(&layout);
+    const json_t *table = NULL;
+    for (size_t i = 0; i < json_array_size(j) && !table; i++)
+        table = json_object_get(json_array_get(j, i), "columns") ? json_array_get(j, i) : NULL;
+    const json_t *columns = json_object_get(table, "columns"), *all = json_object_get(table, "rows");
+    CHECK(json_array_size(all) == 3 && json_array_size(columns) == 14, "%zu rows of %zu columns", json_array_size(all), json_array_size(columns));
+    static const struct {
+        int row, column;
+        const char *is;
+    } cells[] = {{0, 4, "1x1x1"}, {0, 13, "-"}, {1, 2, "1"}, {1, 3, "2"}, {1, 6, "8, proportional"}, {1, 8, "1.60"}, {1, 10, "80.0 %"}, {2, 4, "8x1x1"}, {2, 8, "5.00"},
+                 {2, 10, "62.5 %"}, {2, 11, "5.8 %"}, {2, 13, "0 of node 0"}};
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++)
+        CHECK_STR(json_string_value(json_array_get(json_array_get(all, (size_t)cells[i].row), (size_t)cells[i].column)), cells[i].is);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        RP_BUF text = {0};
+        rp_doc_write(&text, &layout, forms[i]);
+        CHECK(strstr(text.data, "62.5 %") && strstr(text.data, "8x1x1"), "%s", text.data);
+    }
+    RP_BUF csv = {0};
+    rp_compare_flat(&flat, &rows, c);
+    rp_doc_write(&csv, &flat, RP_DOC_CSV);
+    CHECK(strstr(csv.data, "global_batch_scaling,exchange_share,wait_share,slowest_rank,slowest_node\n") && strstr(csv.data, ",proportional,"),
+          "%s", csv.data);
+}
+
+/* Ranks on processors are the devices of DLPerf's tables. */
+TEST(worlds_in_the_layout_of_dlperf)
+{
+    RP_ROWS rows = {0};
+    RP_DOC d = {0};
+    int found = 0;
+    load_worlds(&rows);
+    rp_layout_dlperf(&d, &rows);
+    RP_JSON *j = rp_doc_json(&d);
+    size_t i, k;
+    json_t *block, *row;
+    json_array_foreach(j, i, block)
+        json_array_foreach(json_object_get(block, "rows"), k, row)
+            if (json_array_size(row) == 7 && strcmp(json_string_value(json_array_get(row, 0)), "2") == 0) {
+                CHECK_STR(json_string_value(json_array_get(row, 1)), "0 (CPU)");
+                CHECK_STR(json_string_value(json_array_get(row, 5)), "5.00");
+                found++;
+            }
+    CHECK(found == 1, "%d rows of the largest world", found);
+}
+
+/* Work per step that stays: a world of the same global batch, and one with another number of threads for each rank, which is another series. */
+TEST(other_ways_to_scale)
+{
+    RP_ROWS rows = {0};
+    RP_JSON *notes = json_array();
+    static const struct {
+        int64_t devices, threads, global, accumulation;
+        double rate;
+    } runs[] = {{1, 1, 64, 16, 10}, {4, 4, 64, 16, 36}, {8, 8, 96, 12, 90}, {2, 4, 64, 16, 30}, {16, 16, 0, 1, 100}};
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        struct rp_result *row = rp_rows_add(&rows);
+        row->source.kind = RP_RESULT_BUNDLE;
+        row->devices = runs[i].devices;
+        row->threads = runs[i].threads;
+        row->global_batch = runs[i].global;
+        row->accumulation = runs[i].accumulation;
+        row->throughput = runs[i].rate;
+        row->unit = rp_strdup("sequences/s");
+    }
+    RP_JSON *list = rp_scaling(&rows, notes);
+    static const struct {
+        long long row, base;
+        const char *batch;
+    } expected[] = {{0, 0, "constant"}, {1, 0, "constant"}, {2, 0, "other"}, {4, 0, ""}};
+    CHECK(json_array_size(list) == 4, "%zu", json_array_size(list));
+    for (size_t i = 0; i < 4; i++) {
+        const json_t *s = json_array_get(list, i);
+        CHECK(rp_json_integer_at(s, "row") == expected[i].row && rp_json_integer_at(s, "base") == expected[i].base, "%zu: %lld", i,
+              rp_json_integer_at(s, "row"));
+        CHECK_STR(rp_json_text_at(s, "global_batch"), expected[i].batch);
+    }
+    CHECK(json_array_size(notes) == 1, "%zu notes", json_array_size(notes)); /* 90 of 8 */
+}
+
+/* ---- exchanges ---- */
+
+/* What the workers of two ranks measured: 1 MB in 1 ms, and in 2 ms. */
+static json_t *exchange_of(int64_t ns)
+{
+    return json_pack("[{s:s, s:I, s:i, s:[I, I]}, {s:s, s:I, s:i, s:[I]}]", "collective", "all_gather", "bytes", (json_int_t)1000000, "calls", 1,
+                     "ns", (json_int_t)ns + 5, (json_int_t)ns, "collective", "all_to_all", "bytes", (json_int_t)1000000, "calls", 1, "ns",
+                     (json_int_t)(2 * ns));
+}
+
+static void with_exchanges(struct fx *x, int ranks)
+{
+    json_t *ceilings = fx_ceilings(10000000, 11000000);
+    json_object_set_new(json_object_get(ceilings, "before"), "exchange", exchange_of(1000000));
+    json_object_set_new(json_object_get(ceilings, "after"), "exchange", exchange_of(1250000));
+    json_decref(x->done);
+    x->done = json_pack("{s:o, s:{s:s, s:i, s:i, s:i, s:i}}", "ceilings", ceilings, "exchange", "transport", "shared memory", "levels", 1,
+                        "bytes_per_step", 4000000, "bytes_per_step_between_hosts", 0, "sent_bytes", 30000000);
+    widen(x, (struct width){.ranks = ranks, .percent = 100});
+}
+
+TEST(rates_of_exchanges_follow_from_their_repetitions)
+{
+    FX(x);
+    with_exchanges(&x, 2);
+    seal_world(&x, "sealed");
+    const json_t *row = rp_json_at(x.run, "ceilings/before/exchange/0"), *run = rp_json_at(x.run, "ceilings/achieved/exchange");
+    CHECK(rp_json_number_at(row, "bytes_per_s") == 1e9 && rp_json_number_at(row, "bus_bytes_per_s") == 5e8, "%g %g",
+          rp_json_number_at(row, "bytes_per_s"), rp_json_number_at(row, "bus_bytes_per_s"));
+    CHECK(rp_json_number_at(rp_json_at(x.run, "ceilings/before/exchange/1"), "bus_bytes_per_s") == 2.5e8, "of two ranks half is sent");
+    CHECK(is_near(rp_json_number_at(run, "least_s"), 0.008) && is_near(rp_json_number_at(run, "measured_s"), 0.01), "%g %g",
+          rp_json_number_at(run, "least_s"), rp_json_number_at(run, "measured_s"));
+    fx_said(&x, "### Exchanges");
+    expect_state_of("sealed", RP_CHECK_ceilings, RP_CHECK_PASSED);
+    static const struct {
+        const char *path;
+        double number;
+        enum rp_check_id check;
+        enum rp_code code;
+    } bends[] = {{"before/exchange/0/bytes_per_s", 2e9, RP_CHECK_ceilings, RP_MISMATCH},
+                 {"before/exchange/0/bus_bytes_per_s", 1e9, RP_CHECK_ceilings, RP_MISMATCH},
+                 {"after/exchange/1/bus_bytes_per_s", 1e12, RP_CHECK_ceilings, RP_MISMATCH},
+                 {"achieved/exchange/least_s", 0.001, RP_CHECK_ceilings, RP_MISMATCH},
+                 {"achieved/exchange/measured_s", 0.5, RP_CHECK_ceilings, RP_MISMATCH},
+                 {"before/exchange/0/bytes_per_s", -1, RP_CHECK_schema, RP_MALFORMED}};
+    for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
+        RP_JSON *keep = json_deep_copy(json_object_get(x.run, "ceilings"));
+        char parent[64], *key;
+        snprintf(parent, sizeof parent, "ceilings/%s", bends[i].path);
+        key = strrchr(parent, '/');
+        *key++ = 0;
+        json_object_set_new((json_t *)rp_json_at(x.run, parent), key, json_real(bends[i].number));
+        fx_render(&x);
+        refused(&x, bends[i].check, bends[i].code);
+        json_object_set(x.run, "ceilings", keep);
+    }
+    /* more time than the phase had */
+    json_object_set_new(json_object_get(x.run, "phases_s"), "ceilings", json_real(0.02));
+    fx_render(&x);
+    refused(&x, RP_CHECK_ceilings, RP_MISMATCH);
+}
+
+/* One rank exchanges with nobody. */
+TEST(one_rank_has_no_exchanges)
+{
+    FX(x);
+    with_exchanges(&x, 0);
+    fx_compute(&x);
+    CHECK(!rp_json_at(x.run, "ceilings/before/exchange") && !rp_json_at(x.run, "ceilings/achieved/exchange"), "exchanges of one rank");
+    json_object_set_new((json_t *)rp_json_at(x.run, "ceilings/before"), "exchange", exchange_of(1000000));
+    json_t *row;
+    size_t i;
+    json_array_foreach(rp_json_at(x.run, "ceilings/before/exchange"), i, row) {
+        json_object_set_new(row, "bytes_per_s", json_real(1e9));
+        json_object_set_new(row, "bus_bytes_per_s", json_real(5e8));
+    }
+    fx_render(&x);
+    refused(&x, RP_CHECK_ceilings, RP_MISMATCH);
+}
+
+struct measured {
+    json_t *of[3];
+    size_t room[3];
+    uint64_t sent[3];
+};
+
+static int measure(struct rp_comm *c, void *arg, struct rp_err *err)
+{
+    struct measured *m = arg;
+    const int rank = c->rank[RP_GROUP_WORLD];
+    const struct rp_device_opts o = {.isa = "scalar", .threads = 1};
+    struct rp_dev *dev = rp_backend_cpu.open(&o, 4096, err);
+    if (!dev)
+        return -1;
+    c->sent_bytes = 77;
+    m->of[rank] = rp_exchange_ceilings(dev, c, m->room[rank], NULL, NULL, err);
+    m->sent[rank] = c->sent_bytes;
+    rp_backend_cpu.close(dev);
+    return m->of[rank] ? 0 : -1;
+}
+
+/* The ranks agree on the sizes, whatever memory each has, and on how often. */
+TEST(all_ranks_measure_the_same_exchanges)
+{
+    static const struct {
+        size_t room[3], sizes, bytes;
+    } cases[] = {{{(size_t)64 << 20, (size_t)64 << 20, (size_t)64 << 20}, 3, 65280},
+                 {{(size_t)64 << 20, 100000, (size_t)1 << 20}, 2, 65280},
+                 {{(size_t)64 << 20, 2000, 2000}, 1, 1536},
+                 {{(size_t)64 << 20, 0, 2000}, 0, 0},
+                 {{512, 512, 512}, 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct measured m = {0};
+        struct rp_err err = {0};
+        memcpy(m.room, cases[i].room, sizeof m.room);
+        CHECK(ranks_run((struct rp_degrees){3, 1, 1}, NULL, measure, &m, &err) == 0, "%s", err.msg);
+        for (int rank = 0; rank < 3; rank++) {
+            const json_t *first = json_array_get(m.of[rank], 0);
+            CHECK(json_array_size(m.of[rank]) == 2 * cases[i].sizes, "rank %d: %zu", rank, json_array_size(m.of[rank]));
+            CHECK(rp_json_integer_at(first, "bytes") == (long long)cases[i].bytes, "%lld", rp_json_integer_at(first, "bytes"));
+            CHECK(json_array_size(json_object_get(first, "ns")) == json_array_size(json_object_get(json_array_get(m.of[0], 0), "ns")), "repetitions");
+            CHECK(m.sent[rank] == 77, "%llu bytes counted as of the run", (unsigned long long)m.sent[rank]);
+        }
+        for (int rank = 0; rank < 3; rank++)
+            json_decref(m.of[rank]);
+    }
+}
+
+/* One rank is asked to stop. */
+static int stop_rank(void *arg)
+{
+    return ++*(int *)arg > 3;
+}
+
+static int measure_and_stop(struct rp_comm *c, void *arg, struct rp_err *err)
+{
+    struct measured *m = arg;
+    const int rank = c->rank[RP_GROUP_WORLD];
+    int asked = rank == 1 ? 0 : -1000000;
+    const struct rp_device_opts o = {.isa = "scalar", .threads = 1};
+    struct rp_dev *dev = rp_backend_cpu.open(&o, 4096, err);
+    m->of[rank] = dev ? rp_exchange_ceilings(dev, c, 1 << 20, stop_rank, &asked, err) : NULL;
+    if (dev)
+        rp_backend_cpu.close(dev);
+    return m->of[rank] ? rp_comm_barrier(c, RP_GROUP_WORLD, err) : -1;
+}
+
+TEST(ranks_stay_in_step_when_one_is_asked_to_stop)
+{
+    struct measured m = {0};
+    struct rp_err err = {0};
+    CHECK(ranks_run((struct rp_degrees){3, 1, 1}, NULL, measure_and_stop, &m, &err) == 0, "%s", err.msg);
+    for (int rank = 0; rank < 3; rank++) {
+        CHECK(json_array_size(m.of[rank]) == 4, "rank %d: %zu", rank, json_array_size(m.of[rank]));
+        json_decref(m.of[rank]);
+    }
+}
+
+/* ---- times of ranks ---- */
+
+/* A key of every record of a rank is left out. */
+static void without(struct rp_buf *steps, const char *key, int all)
+{
+    char *at;
+    while ((at = strstr(steps->data, key))) {
+        char *end = at + strcspn(at + 1, ",}") + 1;
+        memmove(at, end, strlen(end) + 1);
+        if (!all)
+            break;
+    }
+    steps->size = strlen(steps->data);
+}
+
+/* NCCL does not tell how long it waited: unknown is not zero, in any table. */
+TEST(unknown_waiting_is_not_zero)
+{
+    struct rp_err err;
+    FX(x);
+    widen(&x, (struct width){.ranks = 2, .percent = 100, .device = h100});
+    for (int i = 0; i < 2; i++) {
+        fx_records_of_rank(&x.of_rank[i], &x.steps, i);
+        without(&x.of_rank[i], ",\"wait_ns\"", 1);
+    }
+    seal_world(&x, "sealed");
+    CHECK(!rp_json_at(x.run, "world/rank/0/wait_s") && !rp_json_at(x.run, "world/rank/1/wait_s"), "a time that nobody measured");
+    CHECK(strstr(x.report.data, "| - |"), "%s", x.report.data);
+    expect_state_of("sealed", RP_CHECK_ranks, RP_CHECK_PASSED);
+    json_object_set_new((json_t *)rp_json_at(x.run, "world/rank/1"), "wait_s", json_real(0));
+    fx_render(&x);
+    refused(&x, RP_CHECK_ranks, RP_MISMATCH);
+    /* some steps only */
+    fx_again(&x);
+    widen(&x, (struct width){.ranks = 2, .percent = 100});
+    fx_records_of_rank(&x.of_rank[1], &x.steps, 1);
+    without(&x.of_rank[1], ",\"wait_ns\"", 0);
+    CHECK(fx_documents(&x, "complete", NULL, &err) < 0 && err.code == RP_MALFORMED, "%s", err.msg);
+    SAID(err.msg);
+}
+
+/* ---- places ---- */
+
+static void set_rank(struct fx *x, int rank, const char *path, json_t *value)
+{
+    RP_FREE char *at = rp_asprintf("world/rank/%d", rank);
+    set_path((json_t *)rp_json_at(x->run, at), path, value);
+    fx_render(x);
+}
+
+TEST(ranks_ran_where_their_nodes_are)
+{
+    FX(x);
+    widen(&x, (struct width){.ranks = 4, .nodes = 2, .percent = 100});
+    fx_capture_both(&x, "cpu", "online", json_string("0-7"));
+    for (int i = 0; i < 4; i++) {
+        char cpus[16];
+        x.hello[i] = json_pack("{s:o, s:s}", "device", fx_device("isa=avx2 threads=1"), "cpus", RP_FORMAT(cpus, "%d-%d", i % 2 * 4, i % 2 * 4 + 3));
+    }
+    seal_world(&x, "sealed");
+    CHECK_STR(rp_json_text_at(x.run, "world/rank/3/cpus"), "4-7");
+    expect_state_of("sealed", RP_CHECK_environment, RP_CHECK_PASSED);
+    static const struct {
+        int rank;
+        const char *path;
+        json_t *(*value)(const char *);
+        const char *text;
+        enum rp_check_id check;
+        enum rp_check_state state;
+    } bends[] = {
+        {1, "cpus", json_string, "4-8", RP_CHECK_environment, RP_CHECK_FAILED},
+        {1, "cpus", json_string, "7-4", RP_CHECK_environment, RP_CHECK_FAILED},
+        {1, "cpus", json_string, "99999999999999999999", RP_CHECK_environment, RP_CHECK_FAILED},
+        {1, "cpus", json_string, "0-3", RP_CHECK_environment, RP_CHECK_NOTE},
+        {2, "device/isa", json_string, "sse9", RP_CHECK_environment, RP_CHECK_FAILED},
+        {0, "device/isa", json_string, "scalar", RP_CHECK_environment, RP_CHECK_FAILED},
+    };
+    for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
+        RP_JSON *keep = json_deep_copy(x.run);
+        set_rank(&x, bends[i].rank, bends[i].path, bends[i].value(bends[i].text));
+        expect_state(&x, bends[i].check, bends[i].state);
+        json_decref(x.run);
+        x.run = json_incref(keep);
+    }
+    set_rank(&x, 3, "peak_rss_bytes", json_integer(1ll << 60));
+    fx_capture_both(&x, "memory", "total", json_integer(1ll << 34));
+    fx_render(&x);
+    refused(&x, RP_CHECK_environment, RP_MISMATCH);
+}
+
+/* A GPU of a capture, at an address. */
+static json_t *captured_gpu(const char *name, const char *address)
+{
+    return json_pack("{s:{s:s, s:s, s:s}, s:{s:s, s:s, s:s}}", "name", "state", "ok", "value", name, "source", "NVML", "pci_address", "state", "ok",
+                     "value", address, "source", "NVML");
+}
+
+TEST(gpus_of_ranks_are_those_of_their_nodes)
+{
+    static const char name[] = "NVIDIA H100 PCIe";
+    FX(x);
+    widen(&x, (struct width){.ranks = 4, .nodes = 2, .percent = 100, .device = h100});
+    fx_gpus(&x, json_pack("{s:o, s:o}", "gpu0", captured_gpu(name, "00000000:19:00.0"), "gpu1", captured_gpu(name, "00000000:1A:00.0")));
+    json_decref(x.done);
+    x.done = json_pack("{s:{s:i, s:i}}", "device_bytes", "reserved", 100000, "used", 200000);
+    seal_world(&x, "sealed");
+    CHECK_STR(rp_json_text_at(x.run, "world/rank/3/device/pci_address"), "0000:1a:00.0");
+    CHECK(rp_json_integer_at(x.run, "world/rank/3/device_bytes/used") == 200000, "memory of each");
+    expect_state_of("sealed", RP_CHECK_environment, RP_CHECK_PASSED);
+    static const struct {
+        int rank;
+        const char *path, *text;
+        enum rp_check_state state;
+    } bends[] = {
+        {1, "device/pci_address", "0000:1b:00.0", RP_CHECK_FAILED}, /* there is none */
+        {1, "device/pci_address", "0000:19:00.0", RP_CHECK_NOTE},   /* that of rank 0 */
+        {3, "device/name", "Tesla V100-SXM2-16GB", RP_CHECK_FAILED},
+        {0, "device/pci_address", "0000:1a:00.0", RP_CHECK_FAILED}, /* another than that of the run */
+    };
+    for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
+        RP_JSON *keep = json_deep_copy(x.run);
+        set_rank(&x, bends[i].rank, bends[i].path, json_string(bends[i].text));
+        expect_state(&x, RP_CHECK_environment, bends[i].state);
+        json_decref(x.run);
+        x.run = json_incref(keep);
+    }
+    set_rank(&x, 0, "device_bytes/used", json_integer(7)); /* the slowest's, as run.json has it */
+    refused(&x, RP_CHECK_environment, RP_MISMATCH);
+    set_rank(&x, 0, "device_bytes/used", json_integer(-7));
+    refused(&x, RP_CHECK_schema, RP_MALFORMED);
+}
+
+/* ---- captures of all nodes ---- */
+
+static void other_node(struct fx *x, const char *group, const char *name, json_t *before, json_t *after)
+{
+    json_decref(x->node_before[1]);
+    json_decref(x->node_after[1]);
+    x->node_before[1] = json_deep_copy(x->before);
+    x->node_after[1] = json_deep_copy(x->after);
+    if (before)
+        fx_capture_value(x->node_before[1], group, name, before);
+    if (after)
+        fx_capture_value(x->node_after[1], group, name, after);
+}
+
+TEST(captures_of_every_node_are_checked)
+{
+    FX(x);
+    widen(&x, (struct width){.ranks = 2, .nodes = 2, .percent = 100});
+    fx_compute(&x);
+    fx_other_build(&x);
+    fx_render(&x);
+    other_node(&x, NULL, NULL, NULL, NULL);
+    fx_capture_both(&x, "cpu", "flags", json_pack("[s, s, s, s]", "avx", "avx2", "fma", "f16c"));
+    fx_render(&x);
+    expect_state(&x, RP_CHECK_environment, RP_CHECK_PASSED);
+    expect_state(&x, RP_CHECK_changes, RP_CHECK_PASSED);
+    other_node(&x, "kernel", "release", json_string("6.1.0"), json_string("6.1.1"));
+    refused(&x, RP_CHECK_same_host, RP_MISMATCH);
+    other_node(&x, "cpu", "flags", json_pack("[s]", "sse2"), json_pack("[s]", "sse2")); /* which its rank could not run */
+    refused(&x, RP_CHECK_environment, RP_MISMATCH);
+    other_node(&x, "program", "compiler", json_string("another"), json_string("another"));
+    refused(&x, RP_CHECK_environment, RP_MISMATCH);
+    other_node(&x, "frequency", "governor", json_string("performance"), json_string("powersave"));
+    expect_state(&x, RP_CHECK_changes, RP_CHECK_NOTE);
+    other_node(&x, NULL, NULL, NULL, NULL);
+    json_object_del(json_object_get(json_object_get(x.node_after[1], "probes"), "kernel"), "machine");
+    refused(&x, RP_CHECK_environment, RP_MISMATCH);
+    other_node(&x, NULL, NULL, NULL, NULL);
+    json_object_set_new(x.node_before[1], "captured_at", json_string("2026-09-20T14:13:20Z"));
+    json_object_set_new(x.node_after[1], "captured_at", json_string("2026-09-20T14:13:24Z"));
+    expect_state(&x, RP_CHECK_time, RP_CHECK_WARNING);
+}
+
+/* Ranks on two machines have the processors of both. */
+TEST(peak_of_several_nodes)
+{
+    FX(x);
+    widen(&x, (struct width){.ranks = 4, .nodes = 2, .percent = 100, .cpus = 2});
+    fx_capture_both(&x, "frequency", "hardware_max", json_integer(2500000000));
+    seal_world(&x, "sealed");
+    expect_state_of("sealed", RP_CHECK_peak, RP_CHECK_PASSED);
+    CHECK(rp_verify_threads(x.run, x.before, (struct rp_captures[]){{0}, {x.before, x.after}}, 2) == 4, "threads of both");
+    CHECK(rp_verify_threads(x.run, x.before, NULL, 1) == 2, "of one node");
+}
+
+/* ---- policies ---- */
+
+TEST(rules_for_worlds)
+{
+    RP_FREE char *one = fx_path("one");
+    const struct rp_verify_opts none = {0}, base = {.baseline = one};
+    wide("one", (struct width){.percent = 100});
+    wide("many", (struct width){.ranks = 4, .nodes = 2, .percent = 125});
+    expect_policy("many", "min_ranks: 4\nmin_nodes: 2\n", none, 1);
+    expect_policy("many", "min_ranks: 5\n", none, 0);
+    expect_policy("many", "min_nodes: 3\n", none, 0);
+    expect_policy("one", "min_ranks: 2\n", none, 0);
+    expect_policy("many", "min_efficiency_percent: 70\n", base, 1);
+    expect_policy("many", "min_efficiency_percent: 95\n", base, 0);
+    expect_policy("many", "min_efficiency_percent: 70\n", none, 0);
+    expect_policy("one", "min_efficiency_percent: 70\n", base, 0);
+}
+
+/* ---- pages ---- */
+
+static void page_of(struct rp_buf *out, const char *const *files, int n)
+{
+    __attribute__((cleanup(rp_page_bundles_free))) struct rp_page_bundles *all = rp_alloc(sizeof *all);
+    struct rp_err err;
+    for (int i = 0; i < n; i++) {
+        RP_FREE char *path = fx_path(files[i]);
+        CHECK(rp_page_bundles_add(all, path, (struct rp_verify_opts){0}, &err) == 0, "%s", err.msg);
+    }
+    rp_page_html(out, all->b, n);
+}
+
+static int count_of(const struct rp_buf *page, const char *what)
+{
+    int n = 0;
+    for (const char *at = page->data; (at = strstr(at, what)); at++)
+        n++;
+    return n;
+}
+
+TEST(ranks_on_pages)
+{
+    RP_BUF one = {0}, few = {0}, many = {0}, both = {0};
+    wide("one", (struct width){.percent = 100});
+    wide("few", (struct width){.ranks = 4, .nodes = 2, .percent = 125});
+    wide("many", (struct width){.ranks = 12, .percent = 140});
+    page_of(&one, (const char *const[]){"one"}, 1);
+    CHECK(!strstr(one.data, "id=\"b0-ranks\"") && !strstr(one.data, "rank-steps"), "ranks of one rank");
+    page_of(&few, (const char *const[]){"few"}, 1);
+    CHECK(strstr(few.data, "id=\"b0-rank-steps\"") && strstr(few.data, "id=\"b0-rank-wait\"") && strstr(few.data, "rank-step"), "plots");
+    CHECK(count_of(&few, "class=\"line r3\"") == 3 && count_of(&few, "class=\"line r4\"") == 0, "a line for each rank");
+    page_of(&many, (const char *const[]){"many"}, 1);
+    CHECK(count_of(&many, "class=\"line r2\"") == 3 && count_of(&many, "class=\"line r3\"") == 0, "the spread of many");
+    page_of(&both, (const char *const[]){"few", "one"}, 2);
+    CHECK(strstr(both.data, "80.0 %") && strstr(both.data, "3.20"), "speed-up of two bundles");
+    CHECK(!strstr(few.data, "80.0 %"), "speed-up of one bundle");
+}
