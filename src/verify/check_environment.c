@@ -223,37 +223,66 @@ static int check_gpu_device(const struct rp_verify_state *s, struct rp_check_res
     return 0;
 }
 
-/* The device agrees with the settings and the captured CPU. */
+static const struct instruction_set {
+    const char *isa, *flag[9];
+} instruction_sets[] = {{"scalar", {NULL}},
+                        {"avx2", {"avx", "avx2", "fma", "f16c", NULL}},
+                        {"avx512", {"avx", "avx2", "fma", "f16c", "avx512f", "avx512dq", "avx512bw", "avx512vl", NULL}}};
+
+/* The captured processor has what the device used; capture NULL or without flags: unknown. */
+static int check_cpu(const struct rp_device_info *d, const json_t *capture, struct rp_err *err)
+{
+    const int flags_known = json_is_array(rp_known(probes(capture), "cpu.flags"));
+    size_t i = 0;
+    while (i < 3 && strcmp(instruction_sets[i].isa, d->isa) != 0)
+        i++;
+    if (!d->threads || d->threads > THREADS_MAX || i == 3)
+        return rp_fail(err, RP_MISMATCH, "'device' is not a device of the CPU backend");
+    for (const char *const *f = instruction_sets[i].flag; flags_known && *f; f++)
+        if (!rp_known_has(probes(capture), "cpu.flags", *f))
+            return rp_fail(err, RP_MISMATCH, "the run used %s, but the captured CPU has no %s", d->isa, *f);
+    return 0;
+}
+
+/* Instruction sets and threads of ranks may differ: each with the capture of its node. */
+static int check_other_ranks(const struct rp_verify_state *s, struct rp_err *err)
+{
+    const json_t *list = rp_json_at(s->run, "world/rank");
+    struct rp_device_info d;
+    for (size_t i = 1; i < json_array_size(list); i++) {
+        const json_t *rank = json_array_get(list, i);
+        const long long node = rp_json_integer_at(rank, "node");
+        const json_t *capture = node > 0 && node < s->nodes ? s->node[node].before : s->before;
+        if (rp_device_from_json(&d, json_object_get(rank, "device")) < 0)
+            continue; /* of a run that failed early */
+        if (strcmp(d.kind, "cpu") != 0)
+            return rp_fail(err, RP_MISMATCH, "rank %zu did not train on a processor, as rank 0 did", i);
+        if (check_cpu(&d, capture, err) < 0)
+            return rp_wrap(err, "rank %zu", i);
+    }
+    return 0;
+}
+
+/* The device agrees with the settings and the captured CPU; settings are those of rank 0's process. */
 static int check_device(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    static const struct {
-        const char *isa, *flag[9];
-    } sets[] = {{"scalar", {NULL}},
-                {"avx2", {"avx", "avx2", "fma", "f16c", NULL}},
-                {"avx512", {"avx", "avx2", "fma", "f16c", "avx512f", "avx512dq", "avx512bw", "avx512vl", NULL}}};
     struct rp_device_info d;
-    int flags_known = json_is_array(rp_known(probes(s->before), "cpu.flags"));
     const char *asked = json_string_value(rp_run_setting(s->run, "run.isa"));
     int64_t threads = json_integer_value(rp_run_setting(s->run, "run.threads"));
     char name[72], other[72];
     double here;
-    size_t i = 0;
     const char *captured = json_string_value(rp_known(probes(s->before), "cpu.model_name"));
-    if (rp_verify_cpu(&d, s->run) == 0)
-        while (i < 3 && strcmp(sets[i].isa, d.isa) != 0)
-            i++;
-    if (!d.threads || d.threads > THREADS_MAX || i == 3)
+    if (rp_verify_cpu(&d, s->run) < 0)
         return rp_fail(err, RP_MISMATCH, "'device' is not a device of the CPU backend");
     if (captured && *d.name && strcmp(captured, d.name) != 0) /* emulators and valgrind give programs another CPU than /proc has */
         rp_check_note(result, "the run used '%s', but the captured CPU is '%s'", rp_excerpt(name, d.name), rp_excerpt(other, captured));
     if (threads == 0 && rp_known_number(probes(s->before), "cpu.threads", &here) == 0 && (double)d.threads > here)
         return rp_fail(err, RP_MISMATCH, "the device has %d threads, but the captured machine %.0f processors", d.threads, here);
-    for (const char *const *f = sets[i].flag; flags_known && *f; f++)
-        if (!rp_known_has(probes(s->before), "cpu.flags", *f))
-            return rp_fail(err, RP_MISMATCH, "the run used %s, but the captured CPU has no %s", d.isa, *f);
+    if (check_cpu(&d, s->before, err) < 0)
+        return -1;
     if ((asked && strcmp(asked, "auto") != 0 && strcmp(asked, d.isa) != 0) || (threads > 0 && threads != d.threads))
         return rp_fail(err, RP_MISMATCH, "the run used %s and %d threads, but the settings require others", d.isa, d.threads);
-    return 0;
+    return check_other_ranks(s, err);
 }
 
 /* The plan's sum is right, and the peak lies between the size of the parameters and the machine's memory. */

@@ -119,28 +119,88 @@ static double highest_clock(const struct rp_verify_state *s, char how[64])
     return base >= 1e8 && base <= CPU_CLOCK ? fmin(base * CPU_TURBO, CPU_CLOCK) : 0;
 }
 
-/* A core does at most two fused multiply-adds of full width in each cycle. Scalar code is compiled for SSE2: at most one multiplication and
+/* FLOPs of a core in a cycle: at most two fused multiply-adds of full width. Scalar code is compiled for SSE2: at most one multiplication and
  * one addition of four floats. */
+static double flops_of_cycle(const char *isa)
+{
+    return strcmp(isa, "avx512") == 0 ? 64 : strcmp(isa, "avx2") == 0 ? 32 : 8;
+}
+
+/* The ranks of a node that train on its processor: each with threads and an instruction set of its own. */
+struct cpu_ranks {
+    double threads, flops, widest; /* of all; in a cycle, of all and of the widest thread */
+    int ranks, unknown;            /* unknown: some have not reported their device */
+};
+
+static void add_cpu(struct cpu_ranks *of, const struct rp_device_info *d)
+{
+    const double cycle = flops_of_cycle(d->isa);
+    of->ranks++;
+    of->threads += d->threads;
+    of->flops += d->threads * cycle;
+    of->widest = fmax(of->widest, cycle);
+}
+
+static void count_cpus(struct cpu_ranks *of, const struct rp_verify_state *s, int node)
+{
+    const json_t *list = rp_json_at(s->run, "world/rank"), *rank;
+    struct rp_device_info d;
+    size_t i;
+    *of = (struct cpu_ranks){0};
+    if (!json_array_size(list) && rp_verify_cpu(&d, s->run) == 0)
+        add_cpu(of, &d);
+    json_array_foreach(list, i, rank) {
+        if (rp_json_integer_at(rank, "node") != node)
+            continue;
+        if (rp_device_from_json(&d, json_object_get(rank, "device")) == 0 && strcmp(d.kind, "cpu") == 0)
+            add_cpu(of, &d);
+        else
+            of->unknown = 1;
+    }
+}
+
+/* Of one node, by its captures: FLOP/s; adds its threads, and raises *hz to its clock. Nodes after the first count if they have ranks. */
+static double bound_of_node(struct bound *out, const struct rp_verify_state *s, int node, double *all_threads, double *hz, char how[64])
+{
+    struct rp_verify_state one = *s; /* shallow, with the captures of the node */
+    struct cpu_ranks r;
+    double threads, clock;
+    char text[64];
+    if (node) {
+        one.before = s->node[node].before;
+        one.after = s->node[node].after;
+    }
+    count_cpus(&r, s, node);
+    if (node && !r.ranks && !r.unknown)
+        return 0;
+    if (rp_known_number(one.before, "probes.cpu.threads", &threads) < 0 || threads < 1 || threads > THREADS_MAX)
+        threads = THREADS_MAX;
+    clock = highest_clock(&one, text);
+    if (clock == 0) {
+        clock = CPU_CLOCK;
+        out->assumed = 1;
+        snprintf(text, sizeof text, ", assumed: no plausible clock was captured");
+    }
+    if (clock > *hz) {
+        *hz = clock;
+        memcpy(how, text, sizeof text);
+    }
+    const int known = r.ranks && !r.unknown;
+    const double cycles = known ? fmin(r.flops, threads * r.widest) : threads * 64;
+    *all_threads += known ? fmin(r.threads, threads) : threads;
+    return cycles * clock;
+}
+
 static void cpu_bound(struct bound *out, const struct rp_verify_state *s)
 {
-    struct rp_device_info d;
-    double threads, hz, cycle = 64;
-    char how[64];
-    int named = rp_verify_cpu(&d, s->run) == 0;
-    if (rp_known_number(s->before, "probes.cpu.threads", &threads) < 0 || threads < 1 || threads > THREADS_MAX)
-        threads = THREADS_MAX;
-    if (named && (double)d.threads * (double)rp_run_ranks(s->run) < threads) /* ranks of one machine */
-        threads = (double)d.threads * (double)rp_run_ranks(s->run);
-    hz = highest_clock(s, how);
-    if (hz == 0) {
-        hz = CPU_CLOCK;
-        out->assumed = 1;
-        snprintf(how, sizeof how, ", assumed: no plausible clock was captured");
-    }
-    if (named && strcmp(d.isa, "avx512") != 0)
-        cycle = strcmp(d.isa, "avx2") == 0 ? 32 : 8;
-    out->flops = threads * cycle * hz;
-    snprintf(out->what, sizeof out->what, "at most %.0f %s threads at %.2f GHz%s", threads, named ? d.isa : "CPU", hz / 1e9, how);
+    double threads = 0, hz = 0;
+    char how[64], nodes[32] = "";
+    const char *isa = rp_run_isa(s->run);
+    for (int i = 0; i < s->nodes || i == 0; i++)
+        out->flops += bound_of_node(out, s, i, &threads, &hz, how);
+    if (s->nodes > 1)
+        snprintf(nodes, sizeof nodes, " of %d nodes", s->nodes);
+    snprintf(out->what, sizeof out->what, "at most %.0f %s threads%s at %.2f GHz%s", threads, isa ? isa : "CPU", nodes, hz / 1e9, how);
 }
 
 static double number_at(const json_t *j, const char *path)

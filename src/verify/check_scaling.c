@@ -10,13 +10,12 @@
 
 #define SLACK 1.05 /* caches that grow with the cores */
 
-/* Threads of a processor, or devices. */
+/* Threads of processors, or devices. */
 static int64_t width_of(const json_t *run)
 {
-    struct rp_device_info d;
-    if (strcmp(json_string_value(json_object_get(run, "backend")), "cpu") == 0)
-        return rp_run_ranks(run) * (rp_verify_cpu(&d, run) < 0 ? 1 : d.threads);
-    return rp_run_ranks(run);
+    const int cpu = strcmp(json_string_value(json_object_get(run, "backend")), "cpu") == 0;
+    const int64_t threads = cpu ? rp_run_threads(run) : 0;
+    return threads ? threads : rp_run_ranks(run);
 }
 
 /* One end of the interval of the throughput, or the throughput where there is none. */
@@ -41,13 +40,13 @@ static void find_causes(char *out, size_t size, const struct rp_verify_state *s,
     static const char *const captured[] = {"cpu.model_name", "frequency.hardware_max", "frequency.governor", "gpu.driver_version"};
     const char *key;
     json_t *entry;
-    struct rp_device_info here, there;
+    const char *here = rp_run_isa(s->run), *there = rp_run_isa(base);
     *out = 0;
     json_object_foreach(json_object_get(s->run, "recipe"), key, entry)
         if (strncmp(key, "measure.", 8) != 0 && strncmp(key, "evidence.", 9) != 0 && !RP_IS_IN(free_of, key, strlen(key)))
             add_cause(out, size, key, json_object_get(entry, "value"), rp_run_setting(base, key));
     add_cause(out, size, "backend", json_object_get(s->run, "backend"), json_object_get(base, "backend"));
-    if (rp_verify_cpu(&here, s->run) == 0 && rp_verify_cpu(&there, base) == 0 && strcmp(here.isa, there.isa) != 0)
+    if (here && there && strcmp(here, there) != 0)
         add_cause(out, size, "instruction set", s->run, base);
     for (size_t i = 0; i < sizeof captured / sizeof *captured; i++)
         add_cause(out, size, captured[i], rp_known(json_object_get(s->before, "probes"), captured[i]),
