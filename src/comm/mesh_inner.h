@@ -61,6 +61,7 @@ struct rp_mesh {
     int spin;   /* more processors than ranks of this host */
     int failed; /* only close() is left */
     struct mesh_head cause;
+    int blamed; /* another rank reports that this one is gone: the failure is not its own */
 };
 
 /* Of a rank, for messages: "rank 3 (10.0.0.1:4000)". */

@@ -58,6 +58,7 @@ static int fail_reported(struct rp_mesh *m, const struct mesh_link *l, const str
                        (unsigned long long)h->bytes);
     if (h->rank == l->rank)
         return rp_fail(err, RP_UNAVAILABLE, "%s stopped: %s", name, rp_code_meaning((enum rp_code)h->what));
+    m->blamed = h->rank == m->comm.rank[RP_GROUP_WORLD];
     return rp_fail(err, RP_UNAVAILABLE, "%s failed, as %s reports", rp_mesh_name(m, h->rank, cause), name);
 }
 
