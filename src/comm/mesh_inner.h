@@ -41,6 +41,7 @@ struct mesh_link {
     size_t noticed;
     int ended;                  /* the other side closed the connection */
     uint64_t checked_ns, unanswered_ns; /* for rp_mesh_link_cut() */
+    int unanswered;                     /* bytes, likewise */
     /* while opening */
     struct rp_greeting *greeting; /* of this rank, which connects */
     int connecting;               /* descriptor without a connection yet, or -1 */
