@@ -183,8 +183,8 @@ static json_t *estimate_json(const struct estimate_session *s)
     json_t *sizes = json_array();
     for (int i = 0; i < s->sizes; i++)
         json_array_append_new(sizes, size_json(&s->size[i]));
-    json_t *machine = json_pack("{s:s, s:s, s:i, s:s, s:s, s:i, s:o, s:o, s:s}", "id", m->id, "gpu", m->gpu, "gpus_per_host", m->per_host, "within_host",
-                                m->within->id, "between_hosts", m->between->id, "adapters_per_host", m->adapters, "within_bytes_per_s",
+    json_t *machine = json_pack("{s:s, s:s, s:i, s:s, s:s, s:i, s:o, s:o, s:s}", "id", m->id, "gpu", *s->from ? s->from : m->gpu, "gpus_per_host", m->per_host, "within_host",
+                                s->o->within ? "given" : m->within->id, "between_hosts", s->o->between ? "given" : m->between->id, "adapters_per_host", m->adapters, "within_bytes_per_s",
                                 range_json(m->within_bytes), "between_bytes_per_s", range_json(m->between_bytes), "source", m->source);
     return json_pack("{s:b, s:s, s:I, s:I, s:I, s:f, s:o, s:s*, s:o, s:o}", "estimate", 1, "recipe", s->recipe.source_name, "batch",
                      (json_int_t)s->model.batch, "micro_batches_per_gpu", (json_int_t)s->model.micros, "weight_bytes",
@@ -210,11 +210,13 @@ static int digits_of(double value)
 static void print_assumptions(const struct estimate_session *s, struct rp_buf *out)
 {
     const struct rp_machine *m = &s->machine;
+    const char *gpu = *s->from ? s->from : m->gpu, *in = s->o->within ? "given" : m->within->name, *far = s->o->between ? "given" : m->between->name;
     char a[40], b[40];
     rp_buf_printf(out, "estimate, not a measurement: %s, batch size %lld, %lld micro-batch%s a GPU and step; the step grows with the GPUs\n",
                   s->recipe.source_name, (long long)s->model.batch, (long long)s->model.micros, s->model.micros == 1 ? "" : "es");
-    rp_buf_printf(out, "machine   %s: %d x %s a host, %s at %s GB/s a GPU, %s at %s GB/s a GPU\n", m->id, m->per_host, m->gpu, m->within->name,
-                  range_text(a, m->within_bytes, 1e-9, 1), m->between->name, range_text(b, m->between_bytes, 1e-9, 1));
+    rp_buf_printf(out, "machine   %s: %d x %s a host; for each, within a host %s GB/s (%s), between hosts %s GB/s (%s)\n",
+                  s->o->within && s->o->between ? "given" : m->id, m->per_host, gpu, range_text(a, m->within_bytes, 1e-9, 1), in,
+                  range_text(b, m->between_bytes, 1e-9, 1), far);
     if (*s->from)
         rp_buf_printf(out, "compute   %s ms a micro-batch, measured on %s\n", range_text(a, s->model.micro_s, 1e3, 1), s->from);
     else
