@@ -160,7 +160,7 @@ static int mesh_exchange(struct rp_comm *c, enum rp_group g, const struct rp_tra
     if (x.idle_ns)
         c->wait_ns += rp_now_ns() - x.idle_ns;
     m->failed = 1;
-    c->lost = m->cause.rank == c->rank[RP_GROUP_WORLD] ? -1 : m->cause.rank;
+    c->lost = m->cause.rank == c->rank[RP_GROUP_WORLD] && !m->blamed ? -1 : m->cause.rank;
     for (int i = 0; i < m->world; i++)
         rp_mesh_link_notify(&m->links[i], &m->cause);
     return -1;

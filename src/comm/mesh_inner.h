@@ -41,6 +41,7 @@ struct mesh_link {
     size_t noticed;
     int ended;                  /* the other side closed the connection */
     uint64_t checked_ns, unanswered_ns; /* for rp_mesh_link_cut() */
+    int unanswered;                     /* bytes, likewise */
     /* while opening */
     struct rp_greeting *greeting; /* of this rank, which connects */
     int connecting;               /* descriptor without a connection yet, or -1 */
@@ -61,6 +62,7 @@ struct rp_mesh {
     int spin;   /* more processors than ranks of this host */
     int failed; /* only close() is left */
     struct mesh_head cause;
+    int blamed; /* another rank reports that this one is gone: the failure is not its own */
 };
 
 /* Of a rank, for messages: "rank 3 (10.0.0.1:4000)". */

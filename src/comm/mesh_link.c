@@ -2,10 +2,12 @@
 #include "base/little_endian.h"
 #include "comm/mesh_inner.h"
 
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #define TOGETHER 8192 /* bytes of a message that go with its head in one piece */
@@ -58,6 +60,7 @@ static int fail_reported(struct rp_mesh *m, const struct mesh_link *l, const str
                        (unsigned long long)h->bytes);
     if (h->rank == l->rank)
         return rp_fail(err, RP_UNAVAILABLE, "%s stopped: %s", name, rp_code_meaning((enum rp_code)h->what));
+    m->blamed = h->rank == m->comm.rank[RP_GROUP_WORLD];
     return rp_fail(err, RP_UNAVAILABLE, "%s failed, as %s reports", rp_mesh_name(m, h->rank, cause), name);
 }
 
@@ -275,17 +278,23 @@ void rp_mesh_link_woken(struct mesh_link *l, short events)
         l->ended = 1;
 }
 
-/* Sampled once a second: data, or the question whether the other side has room for more, is sent again and again without an answer. */
+/* Sampled once a second: data, or the question whether the other side has room for more, is sent again and again without an answer. A network
+ * that loses much may be at that in every sample and still deliver: then what waits for an answer is not the same. */
 int rp_mesh_link_cut(struct rp_mesh *m, struct mesh_link *l, uint64_t now, struct rp_err *err)
 {
     struct tcp_info info = {0};
     socklen_t n = sizeof info;
+    int queued = 0;
     if (!l->channel || now - l->checked_ns < CHECK_NS)
         return 0;
     l->checked_ns = now;
-    if (getsockopt(rp_channel_fd(l->channel), IPPROTO_TCP, TCP_INFO, &info, &n) < 0 || !(info.tcpi_retransmits || info.tcpi_probes))
+    const int fd = rp_channel_fd(l->channel);
+    const int again = getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) == 0 && (info.tcpi_retransmits || info.tcpi_probes);
+    const int moved = ioctl(fd, SIOCOUTQ, &queued) < 0 || queued != l->unanswered;
+    l->unanswered = queued;
+    if (!again)
         l->unanswered_ns = 0;
-    else if (!l->unanswered_ns)
+    else if (!l->unanswered_ns || moved)
         l->unanswered_ns = now;
     else if (now - l->unanswered_ns >= CUT_NS)
         return fail_gone(m, l, "the network does not deliver anything to it", err);

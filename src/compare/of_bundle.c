@@ -214,8 +214,8 @@ static void set_machine(struct rp_result *row, const json_t *run, const json_t *
     if (!cuda) {
         set_cpu_name(row, probes);
         if (known) {
-            set_text(&row->isa, device.isa);
-            row->threads = device.threads * row->devices; /* of all ranks */
+            set_text(&row->isa, rp_run_isa(run));
+            row->threads = rp_run_threads(run);
         }
         rp_result_other_work(row, probes, json_object_get(run, "environment_changes"));
         set_clocks(row, probes);

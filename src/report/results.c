@@ -353,6 +353,32 @@ int64_t rp_run_ranks(const json_t *run)
     return n > 1 ? n : 1;
 }
 
+int64_t rp_run_threads(const json_t *run)
+{
+    const int64_t one = rp_json_integer_at(run, "device/threads");
+    const json_t *list = rp_json_at(run, "world/rank"), *rank;
+    int64_t all = 0;
+    size_t i;
+    json_array_foreach(list, i, rank) {
+        const int64_t own = rp_json_integer_at(rank, "device/threads");
+        all += own ? own : one;
+    }
+    return json_array_size(list) ? all : one * rp_run_ranks(run);
+}
+
+const char *rp_run_isa(const json_t *run)
+{
+    const char *isa = json_string_value(rp_json_at(run, "device/isa"));
+    const json_t *rank;
+    size_t i;
+    json_array_foreach(rp_json_at(run, "world/rank"), i, rank) {
+        const char *own = json_string_value(rp_json_at(rank, "device/isa"));
+        if (isa && own && strcmp(isa, own) != 0)
+            return "mixed";
+    }
+    return isa;
+}
+
 struct rp_throughput rp_throughput_of(const json_t *run)
 {
     const json_t *is = rp_json_at(run, "results/throughput"), *value = json_object_get(is, "value");

@@ -28,6 +28,9 @@ json_t *rp_results(const struct rp_records *rs, const struct rp_recipe *r, const
 /* A degree of parallelism decides the arithmetic, whatever number of ranks computes it: the product of the degrees of a run, and its ranks. */
 int64_t rp_run_degrees(const json_t *run);
 int64_t rp_run_ranks(const json_t *run);
+/* Of a run on processors, whose ranks may have different ones: threads of all ranks, 0: unknown; their instruction set or "mixed", NULL: unknown. */
+int64_t rp_run_threads(const json_t *run);
+const char *rp_run_isa(const json_t *run);
 
 /* The headline of a run.json, one of this version. */
 struct rp_throughput {

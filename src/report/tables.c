@@ -59,15 +59,20 @@ void rp_table_windows(struct rp_doc *d, const json_t *run)
 
 void rp_table_ranks(struct rp_doc *d, const json_t *run)
 {
-    const size_t n = json_array_size(rp_json_at(run, "world/rank"));
+    static const char *const cells[] = {"rank d0", "node d0", "samples_per_step d0", "timed_s d3", "exchange_s d3", "wait_s d3",
+                                        "exchange/bytes_per_step d1*1e-6", "exchange/transport t"};
+    static const char *const cpu[] = {"device/isa t", "device/threads d0"}, *const gpu[] = {"device/index d0"};
+    const int is_cpu = strcmp(rp_json_text_at(run, "backend"), "cpu") == 0;
+    const size_t n = json_array_size(rp_json_at(run, "world/rank")), more = is_cpu ? 2 : 1;
     if (n < 2)
         return;
-    add_table(d, "Ranks", "#rank|#node|#samples a step|#timed steps, s|#in exchanges, s|#of that waiting, s|#MB sent a step|connections");
+    add_table(d, "Ranks", is_cpu ? "#rank|#node|#samples a step|#timed steps, s|#in exchanges, s|#of that waiting, s|#MB sent a step|connections|code|#threads"
+                                 : "#rank|#node|#samples a step|#timed steps, s|#in exchanges, s|#of that waiting, s|#MB sent a step|connections|#GPU");
     for (size_t i = 0; i < n; i++) {
-        static const char *const cells[] = {"rank d0", "node d0", "samples_per_step d0", "timed_s d3", "exchange_s d3", "wait_s d3",
-                                            "exchange/bytes_per_step d1*1e-6", "exchange/transport t"};
         for (size_t k = 0; k < sizeof cells / sizeof *cells; k++)
             rp_doc_fill(d, run, "{/world/rank/%zu/%s}", i, cells[k]);
+        for (size_t k = 0; k < more; k++)
+            rp_doc_fill(d, run, "{/world/rank/%zu/%s}", i, is_cpu ? cpu[k] : gpu[k]);
     }
 }
 

@@ -63,20 +63,16 @@ static double units_of(const char *capability)
     return 128;
 }
 
-/* A rank, or the only one there is: its device, the captures of its node, and how many ranks that node has. */
+/* A rank, or the only one there is: its device, and the captures of its node. */
 struct place {
     const json_t *device, *before, *after;
-    int64_t ranks;
 };
 
 static struct place place_of(const struct rp_verify_state *s, int rank)
 {
     const json_t *own = json_object_get(rp_verify_rank(s, rank), "device");
     const int node = rp_verify_node_of(s, rank);
-    struct place p = {own ? own : json_object_get(s->run, "device"), rp_verify_capture(s, node, 0), rp_verify_capture(s, node, 1), 0};
-    for (int i = 0; i < s->ranks.ranks; i++)
-        p.ranks += rp_verify_node_of(s, i) == node;
-    return p;
+    return (struct place){own ? own : json_object_get(s->run, "device"), rp_verify_capture(s, node, 0), rp_verify_capture(s, node, 1)};
 }
 
 /* The fastest captured GPU of that name: which of several trained is not recorded. */
@@ -134,28 +130,50 @@ static double highest_clock(const struct place *p, char how[64])
     return base >= 1e8 && base <= CPU_CLOCK ? fmin(base * CPU_TURBO, CPU_CLOCK) : 0;
 }
 
-/* A core does at most two fused multiply-adds of full width in each cycle. Scalar code is compiled for SSE2: at most one multiplication and
+/* FLOPs of a core in a cycle: at most two fused multiply-adds of full width. Scalar code is compiled for SSE2: at most one multiplication and
  * one addition of four floats. */
-static void cpu_bound(struct bound *out, const struct place *p, int64_t ranks)
+static double flops_of_cycle(const char *isa)
+{
+    return strcmp(isa, "avx512") == 0 ? 64 : strcmp(isa, "avx2") == 0 ? 32 : 8;
+}
+
+/* Threads of ranks on one processor, each with an instruction set of its own. */
+struct cpu_ranks {
+    double threads, flops, widest; /* of all; in a cycle, of all and of the widest thread */
+    char isa[16];                  /* "mixed" */
+    int unknown;                   /* some have not reported their device */
+};
+
+static void add_cpu(struct cpu_ranks *of, const json_t *device)
 {
     struct rp_device_info d;
-    double threads, hz, cycle = 64;
+    if (rp_device_from_json(&d, device) < 0 || strcmp(d.kind, "cpu") != 0) {
+        of->unknown = 1;
+        return;
+    }
+    const double cycle = flops_of_cycle(d.isa);
+    RP_FORMAT(of->isa, "%.15s", !*of->isa || strcmp(of->isa, d.isa) == 0 ? d.isa : "mixed");
+    of->threads += d.threads;
+    of->flops += d.threads * cycle;
+    of->widest = fmax(of->widest, cycle);
+}
+
+/* The threads that compute at once, on the processors that its node has. */
+static void cpu_bound(struct bound *out, const struct place *p, const struct cpu_ranks *of)
+{
+    double here;
     char how[64];
-    int named = rp_device_from_json(&d, p->device) == 0 && strcmp(d.kind, "cpu") == 0;
-    if (rp_known_number(p->before, "probes.cpu.threads", &threads) < 0 || threads < 1 || threads > THREADS_MAX)
-        threads = THREADS_MAX;
-    if (named && (double)d.threads * (double)ranks < threads)
-        threads = (double)d.threads * (double)ranks;
-    hz = highest_clock(p, how);
+    if (rp_known_number(p->before, "probes.cpu.threads", &here) < 0 || here < 1 || here > THREADS_MAX)
+        here = THREADS_MAX;
+    double hz = highest_clock(p, how);
     if (hz == 0) {
         hz = CPU_CLOCK;
         out->assumed = 1;
         snprintf(how, sizeof how, ", assumed: no plausible clock was captured");
     }
-    if (named && strcmp(d.isa, "avx512") != 0)
-        cycle = strcmp(d.isa, "avx2") == 0 ? 32 : 8;
-    out->flops = threads * cycle * hz;
-    snprintf(out->what, sizeof out->what, "at most %.0f %s thread%s at %.2f GHz%s", threads, named ? d.isa : "CPU",
+    const double threads = of->unknown ? here : fmin(of->threads, here);
+    out->flops = (of->unknown ? here * 64 : fmin(of->flops, here * of->widest)) * hz;
+    snprintf(out->what, sizeof out->what, "at most %.0f %s thread%s at %.2f GHz%s", threads, of->unknown ? "CPU" : of->isa,
              rp_s((int64_t)threads), hz / 1e9, how);
 }
 
@@ -168,11 +186,18 @@ static double number_at(const json_t *j, const char *path)
 static struct bound bound_of(const struct rp_verify_state *s, int rank, int all)
 {
     struct bound b = {0};
+    struct cpu_ranks of = {0};
     const struct place p = place_of(s, rank);
-    if (strcmp(rp_json_text_at(s->run, "backend"), "cpu") == 0)
-        cpu_bound(&b, &p, all ? p.ranks : 1);
-    else
+    if (strcmp(rp_json_text_at(s->run, "backend"), "cpu") != 0) {
         gpu_bound(&b, &p);
+        return b;
+    }
+    for (int i = 0; all && i < s->ranks.ranks; i++)
+        if (rp_verify_node_of(s, i) == rp_verify_node_of(s, rank))
+            add_cpu(&of, place_of(s, i).device);
+    if (!all)
+        add_cpu(&of, p.device);
+    cpu_bound(&b, &p, &of);
     return b;
 }
 

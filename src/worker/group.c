@@ -25,7 +25,7 @@ struct member {
     int failed;
     int gone;     /* its process was reaped */
     int told;     /* that was passed on */
-    int lost;     /* the rank that made it fail, or RP_LOST_SOME; -1: itself */
+    int lost;     /* the rank that made it fail, itself as others say, or RP_LOST_SOME; -1: itself */
     uint64_t failed_ns;
     struct rp_err err;
 };
@@ -47,7 +47,7 @@ static void mark_failed(struct rp_group_of_workers *g, int at, const struct rp_e
         return;
     m->failed = 1;
     m->failed_ns = rp_now_ns();
-    m->lost = (lost >= 0 && lost != g->first + at) || lost == RP_LOST_SOME ? lost : -1;
+    m->lost = lost >= 0 || lost == RP_LOST_SOME ? lost : -1;
     m->err = *err;
 }
 
@@ -362,10 +362,20 @@ static const char *who_of(const struct rp_group_of_workers *g, int at, char out[
     return out;
 }
 
+/* Of those that fail because of rank g->first + blamed, the first, which saw it: later ones may have heard of it, as that rank itself did. */
+static int find_witness(const struct rp_group_of_workers *g, int blamed)
+{
+    int witness = -1;
+    for (int i = 0; i < g->n && blamed >= 0; i++)
+        if (i != blamed && g->m[i].failed && g->m[i].lost == g->first + blamed && (witness < 0 || g->m[i].failed_ns < g->m[witness].failed_ns))
+            witness = i;
+    return witness;
+}
+
 void rp_workers_reason(const struct rp_group_of_workers *g, struct rp_err *err)
 {
     char who[240];
-    int first = -1, witness = -1, most = -1, blamed = -1;
+    int first = -1, most = -1, blamed = -1;
     for (int i = 0; i < g->n; i++) {
         const struct member *m = &g->m[i];
         int times = 0;
@@ -378,11 +388,9 @@ void rp_workers_reason(const struct rp_group_of_workers *g, struct rp_err *err)
             blamed = i;
         }
     }
-    for (int i = 0; i < g->n && first < 0; i++)
-        if (g->m[i].failed && blamed >= 0 && g->m[i].lost == g->first + blamed)
-            witness = i;
-    for (int i = 0; i < g->n && first < 0 && blamed < 0; i++)
-        if (g->m[i].failed) /* by a rank that none of them names */
+    const int witness = find_witness(g, blamed);
+    for (int i = 0; i < g->n && first < 0 && witness < 0; i++)
+        if (g->m[i].failed) /* by a rank that none of them names, or that no other one names */
             first = i;
     const struct member *m = &g->m[first >= 0 ? first : witness >= 0 ? witness : 0];
     if (g->n == 1 && !g->join)

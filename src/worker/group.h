@@ -7,7 +7,8 @@
  * Extend:  a frame that concerns the group itself is a case of take_frame().
  *
  * A rank that fails makes others fail that wait for it. Those name it in their FAILED frame ("lost"), or write that it was another one; the
- * reason of the run is the failure of a rank that blames no other one, if there is one, else of the rank that is named most often.
+ * reason of the run is the failure of a rank that blames no other one, if there is one, else of the rank that is named most often, in the words of
+ * the first that names it. A rank that only hears from others that it is gone ("lost": itself) is no witness: they cannot reach it.
  *
  * Frames of ranks of other processes arrive as RELAY {"rank", "frame": its number, "body"}. The leader sends them JOB {"job": as in job.h,
  * without "data"; "first", "count": their ranks}, PEERS and STOP, at the end with "kill": whatever still runs.

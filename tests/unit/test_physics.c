@@ -2,6 +2,7 @@
 #include "tests/unit/world_fixture.h"
 
 #include "train/state.h"
+#include "verify/state.h"
 
 /* The state of a check where figures and reports follow from what x has. */
 static void computed(struct fx *x, enum rp_check_id check, enum rp_check_state state)
@@ -200,6 +201,41 @@ TEST(clocks_bound_a_processor)
         for (int k = 0; k < 2 && cases[i].now[k] > 0; k++)
             fx_capture_both(&x, "cpu", k ? "clock_max" : "clock_min", json_real(cases[i].now[k] * 1e3));
         computed(&x, RP_CHECK_peak, cases[i].state);
+    }
+}
+
+static json_t *processors(int threads)
+{
+    return json_pack("{s:{s:{s:{s:s, s:i, s:s}}, s:{s:{s:s, s:f, s:s}}}}", "probes", "cpu", "threads", "state", "ok", "value", threads, "source", "proc",
+                     "frequency", "hardware_max", "state", "ok", "value", 1e9, "source", "sys");
+}
+
+static json_t *processor_of(const char *isa, int threads)
+{
+    return json_pack("{s:s, s:s, s:s, s:i}", "kind", "cpu", "name", "", "isa", isa, "threads", threads);
+}
+
+/* Ranks with other instruction sets, threads and machines than rank 0: one scalar thread on node 0, four of AVX-512 on node 1, at 1.15 GHz. */
+TEST(processors_of_all_ranks_count)
+{
+    static const struct {
+        int on_second; /* processors of node 1 */
+        double gflops;
+        int passes;
+    } cases[] = {{4, 300, 1}, {4, 310, 0}, {8, 310, 0}, {2, 150, 1}, {2, 160, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_err err;
+        struct rp_check_result result = {0};
+        RP_JSON *first = processors(64), *second = processors(cases[i].on_second);
+        RP_JSON *run = json_pack("{s:s, s:o, s:{s:f}, s:{s:i, s:i, s:[{s:i, s:i, s:o}, {s:i, s:i, s:o}]}}", "backend", "cpu", "device",
+                                 processor_of("scalar", 1), "results", "flops_per_s", cases[i].gflops * 1e9, "world", "ranks", 2, "nodes", 2, "rank",
+                                 "rank", 0, "node", 0, "device", processor_of("scalar", 1), "rank", 1, "node", 1, "device", processor_of("avx512", 4));
+        struct rp_verify_state s = {.run = run, .before = first, .after = first, .nodes = 2};
+        s.node = rp_alloc(2 * sizeof *s.node);
+        s.node[1].before = s.node[1].after = second;
+        CHECK((rp_check_peak(&s, &result, &err) == 0) == cases[i].passes, "case %zu: %s", i, cases[i].passes ? err.msg : result.text);
+        CHECK(rp_run_threads(run) == 5 && !strcmp(rp_run_isa(run), "mixed"), "%lld threads", (long long)rp_run_threads(run));
+        free(s.node);
     }
 }
 

@@ -152,6 +152,25 @@ TEST(bytes_that_leave_a_host)
     rp_recipe_fini(&r);
 }
 
+/* Every rank computes with what it has: the definitions, scalar code, AVX2, AVX-512, one thread or three. */
+TEST(ranks_of_different_devices)
+{
+    static const struct trial_device device[] = {{"scalar", 1}, {"avx512", 1}, {"avx2", 3}, {"reference", 1}, {"avx2", 1}};
+    struct rp_err err;
+    for (int gpt = 0; gpt < 2; gpt++) {
+        struct trial one = trial_new(gpt ? wide_gpt() : wide_bert(), 6);
+        CHECK(trial_run(&one, data_ranks(1), NULL, &err) == 0, "%s", err.msg);
+        struct trial many = one;
+        many.device = device;
+        many.devices = sizeof device / sizeof *device;
+        CHECK(trial_run(&many, data_ranks(5), NULL, &err) == 0, "%s", err.msg);
+        compare(&one.trace[0], &many, data_ranks(5), gpt ? "GPT" : "BERT");
+        traces_fini(many.trace, 5);
+        traces_fini(one.trace, 1);
+        trial_fini(&one);
+    }
+}
+
 /* A checkpoint of several ranks is that of one, to the byte, and either continues the other. */
 TEST(checkpoints_of_several_ranks)
 {

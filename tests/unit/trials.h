@@ -21,7 +21,13 @@ struct trace {
     int64_t samples;
     json_t *tensors;
     uint64_t sent, between;
+    uint64_t moved; /* sent in the last step, counted where it happened: losses and sums for norms too */
     int levels;
+};
+
+struct trial_device {
+    const char *isa;
+    int threads;
 };
 
 struct trial {
@@ -29,6 +35,8 @@ struct trial {
     struct fixture_data data;
     const struct rp_data_format *format;
     const char *save;
+    const struct trial_device *device; /* [devices] of rank r: device[r % devices]; NULL: AVX2 with one thread */
+    int devices;
     const char *wrong; /* NULL, or the name of a tensor that rank 1 disturbs after the first step */
     struct trace trace[RANKS_MAX];
 };
@@ -39,8 +47,10 @@ FIXTURE int train(struct rp_train *t, struct rp_comm *c, struct trial *trial, st
         return -1;
     for (int step = 0; step < STEPS; step++) {
         struct rp_step_result s;
+        const uint64_t sent = c->sent_bytes;
         if (rp_train_load(t, step, err) < 0 || rp_train_step(t, step, &s, err) < 0)
             return -1;
+        is->moved = c->sent_bytes - sent;
         is->loss[step] = s.loss;
         is->part[step] = s.part[0];
         is->norm[step] = s.grad_norm;
@@ -61,8 +71,9 @@ FIXTURE int run_rank(struct rp_comm *c, void *arg, struct rp_err *err)
     struct trial *trial = arg;
     struct trace *is = &trial->trace[c->rank[RP_GROUP_WORLD]];
     struct rp_plan plan;
-    struct rp_device_opts o = {.isa = "avx2", .threads = 1}; /* where there is no AVX2, the definitions: they take longer */
-    struct rp_dev *dev = fixture_device("avx2", 1, (int)trial->recipe.task_seq_length, 64);
+    const struct trial_device usual = {"avx2", 1}, *d = trial->device ? &trial->device[c->rank[RP_GROUP_WORLD] % trial->devices] : &usual;
+    struct rp_device_opts o = {.isa = d->isa, .threads = d->threads}; /* where there is none, the definitions: they take longer */
+    struct rp_dev *dev = fixture_device(d->isa, d->threads, (int)trial->recipe.task_seq_length, 64);
     dev = dev ? dev : fixture_device("reference", 1, 0, 0);
     *is = (struct trace){0};
     if (rp_train_size(&plan, &trial->recipe, c, dev->backend, &o, err) < 0) {

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Random faults at random times on four hosts with two ranks each, for SOAK seconds (15): no hang, no lost evidence, no wrong number. After each
-# job every process has ended by itself; process 0 has sealed a bundle, unless it was killed or nothing had begun; the bundle verifies, and its
-# records are the first ones of the honest run. SEED repeats a sequence of faults, up to the scheduling of the machine.
+# job every process has ended by itself; process 0 has sealed a bundle, unless it was killed or nothing had begun; the bundle verifies, its
+# records are the first ones of the honest run, it names the host that failed, and a complete one has the honest state root. SEED repeats a
+# sequence of faults, up to the scheduling of the machine; HANG are seconds after which a silent rank counts as hung (4), more on a busy machine.
 # timeout: 1200
 # serial
 # exhaustive
@@ -13,9 +14,25 @@ until=$(($(date +%s) + ${SOAK:-15}))
 RANDOM=$((seed % 32768))
 echo "SEED=$seed"
 per_host=2 steps=20
-model="$bert --set train.accumulation_steps=8 --steps $steps --set run.hang_seconds=4 --join-timeout 20"
+model="$bert --set train.accumulation_steps=8 --steps $steps --set run.hang_seconds=${HANG:-4} --join-timeout 20"
 # shellcheck disable=SC2086 # several words
-exit_of 0 "$REPRO" run ${model% --join*} -o honest.repro.tar.zst
+exit_of 0 "$REPRO" run ${model% --set run.hang*} -o honest.repro.tar.zst
+honest_root=$("$REPRO" inspect honest.repro.tar.zst run.json | jq -r .results.state_root_last)
+# The bundle goes to a disk of its own, which may be full when it is sealed; then it goes where temporary files go.
+bundle=job.repro.tar.zst
+mkdir disk tmp
+if mount -t tmpfs -o size=4m none disk 2>mount.txt; then
+    bundle=disk/job.repro.tar.zst
+    # shellcheck disable=SC2317,SC2329 # called by the trap
+    remove_disk() {
+        remove_hosts
+        umount disk
+    }
+    trap remove_disk EXIT
+    export TMPDIR="$PWD/tmp"
+else
+    echo "no full disk: $(cat mount.txt)"
+fi
 pick() { # N: $picked, 0 to N - 1; not in a subshell, which would not go on with the sequence
     picked=$((RANDOM % $1))
 }
@@ -31,7 +48,7 @@ fault() {
     pick 2
     rank=$(children "$(member_of "$host")" | sed -n "$((picked + 1))p") # nothing if it has not begun
     whom="ranks? ($((2 * host))|$((2 * host + 1)))\\b|192\\.0\\.2\\.$((host + 1))\\b"
-    pick 10
+    pick 11
     # A host that is cut off from process 0 is to blame; if it is process 0's own host, those that it cannot reach are.
     [ "$host$picked" != 06 ] && [ "$host$picked" != 08 ] && [ "$host$picked" != 03 ] || whom='rank'
     [ "$picked" != 7 ] || whom='ranks? [4-7]\b|192\.0\.2\.[34]'
@@ -46,10 +63,16 @@ fault() {
     7) what="partition" && wire cut veth2 && wire cut veth3 && pause 120 && wire heal ;;
     8) what="link of host $host down and up" && link "$host" down && pause 120 && link "$host" up ;;
     9) what="SIGTERM to host $host" && kill -TERM "$(member_of "$host")" 2>/dev/null ;;
+    10) what="no room for the bundle" && { head -c 8m /dev/zero >disk/filler 2>/dev/null || :; } ;;
     esac
 }
 judge() {
     local status
+    if [ -e disk/job.repro.tar.zst ]; then
+        mv disk/job.repro.tar.zst job.repro.tar.zst
+    elif [ "$what" = "no room for the bundle" ] && [ "$bundle" != job.repro.tar.zst ] && [ -s out0.txt ]; then
+        mv "$(tail -n 1 out0.txt)" job.repro.tar.zst || fail "SEED=$seed, job $jobs, $what: the bundle is not where it should be"
+    fi
     if [ ! -e job.repro.tar.zst ]; then
         case $killed in *0*) echo "$what: ended after $took ms with $statuses: process 0 is dead" && return ;; esac
         ! grep -q 'initialising' err0.txt || { tail -n 5 err?.txt >&2; fail "SEED=$seed, job $jobs, $what: no bundle although training had begun"; }
@@ -61,6 +84,7 @@ judge() {
     verified job.repro.tar.zst
     prefix_of honest.repro.tar.zst job.repro.tar.zst 8
     [ "$status" != complete ] || [ "$steps_before" = $((steps + 1)) ] || fail "SEED=$seed, job $jobs: complete with $((steps_before - 1)) steps"
+    [ "$status" != complete ] || [ "$(jq -r .results.state_root_last record.json)" = "$honest_root" ] || fail "SEED=$seed, job $jobs: another state root"
     [ "$status" = complete ] || jq -e '.reason | length > 10' record.json >answer.txt || fail "SEED=$seed, job $jobs: no reason"
     [ "$status" != failed ] || jq -e --arg whom "$whom" '.reason | test($whom)' record.json >answer.txt || { jq .reason record.json >&2; fail "SEED=$seed, job $jobs, $what: names others than $whom"; }
     echo "$what: $status with $((steps_before > 0 ? steps_before - 1 : 0)) steps, ended after $took ms with $statuses$(jq -r '.reason // ""' record.json | cut -c 1-100)"
@@ -68,11 +92,12 @@ judge() {
 jobs=0
 while [ "$(date +%s)" -lt "$until" ]; do
     jobs=$((jobs + 1)) what='' whom='' killed='' ranks=''
+    rm -f disk/* tmp/*
     start_hosts
     pause 50
     ranks=$(for one in $members; do children "$one"; done)
     fault || :
-    ended 60000
+    ended 180000 # of a machine that does other things: steps take seconds then
     wire loss 0 1
     wire delay 0
     judge

@@ -1,0 +1,68 @@
+#include "train/exchange_plan.h"
+
+#include "base/buf.h"
+#include "train/exchange.h"
+
+#define RANKS_COUNTED 64 /* of more ranks those of the first and the last host stand for all: shares differ by one chunk at most */
+
+static void raise_to(uint64_t *most, uint64_t value)
+{
+    *most = value > *most ? value : *most;
+}
+
+/* A level's exchanges: the pieces of the largest share, then the weights. */
+static void count_calls(int calls[2], struct rp_exchange_bytes *updated, const struct rp_exchange *x, const struct rp_exchange_level *l, const int *host)
+{
+    size_t most = 0;
+    int between = 0;
+    for (int k = 0; k < l->n; k++) {
+        const int away = host[l->member[k]] != host[x->shares->own];
+        most = l->floats[k] > most ? l->floats[k] : most;
+        if (k != l->own)
+            *(away ? &updated->between : &updated->within) += l->weights[l->own].bytes;
+        between |= away;
+    }
+    calls[between] += (int)((most + x->piece - 1) / x->piece) + 1;
+}
+
+static void count_rank(struct rp_exchange_plan *out, const struct rp_net *m, int64_t micros, int rank, const int *host)
+{
+    struct rp_comm comm = {.host = host, .lost = -1};
+    struct rp_shares shares;
+    struct rp_exchange x;
+    struct rp_exchange_bytes updated = {0};
+    uint64_t merged = 0;
+    int calls[2] = {0};
+    rp_comm_place(&comm, rank, (struct rp_degrees){out->ranks, 1, 1});
+    rp_shares_init(&shares, &m->tensors[RP_WEIGHT], m->parallel, &comm);
+    rp_exchange_open(&x, m, &shares, micros * out->ranks);
+    for (int i = 0; i < x.levels; i++) {
+        const struct rp_exchange_level *l = &x.level[i];
+        count_calls(calls, &updated, &x, l, host);
+        merged += (uint64_t)(l->first_node[l->n] - 1) * l->floats[l->own] * 3 * sizeof(float); /* two are read, one is written */
+    }
+    raise_to(&out->gradients.within, x.sent_bytes - x.between_bytes - updated.within);
+    raise_to(&out->gradients.between, x.between_bytes - updated.between);
+    raise_to(&out->updated.within, updated.within);
+    raise_to(&out->updated.between, updated.between);
+    raise_to(&out->merged, merged);
+    out->calls_within = calls[0] > out->calls_within ? calls[0] : out->calls_within;
+    out->calls_between = calls[1] > out->calls_between ? calls[1] : out->calls_between;
+    out->levels = x.levels;
+    rp_exchange_close(&x);
+    rp_shares_fini(&shares);
+}
+
+void rp_exchange_count(struct rp_exchange_plan *out, const struct rp_net *m, int64_t micros, int ranks, int per_host)
+{
+    const int each = per_host < ranks ? per_host : ranks;
+    RP_FREE int *host = rp_alloc((size_t)ranks * sizeof *host);
+    RP_BUG_IF(each < 1 || ranks % each || micros < 1);
+    *out = (struct rp_exchange_plan){.ranks = ranks, .hosts = ranks / each, .weights = m->tensors[RP_WEIGHT].bytes};
+    for (int i = 0; i < ranks; i++)
+        host[i] = i / each;
+    if (ranks > 1)
+        for (int i = 0; i < ranks; i++)
+            if (ranks <= RANKS_COUNTED || host[i] == 0 || host[i] == out->hosts - 1)
+                count_rank(out, m, micros, i, host);
+}
