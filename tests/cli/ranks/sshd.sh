@@ -74,7 +74,9 @@ refused() { # TEXT HOSTS OPTION...
     [ $(($(milliseconds) - began)) -lt 15000 ] || fail "$*: after $(($(milliseconds) - began)) ms"
 }
 refused "host 192.0.2.9:" localhost,192.0.2.9
-refused "Permission denied" localhost,node1 --ssh "ssh -F ssh.conf -o IdentityFile=stranger -i stranger -o IdentityAgent=none"
+cp stranger.pub authorized
+refused "Permission denied" localhost,node1
+cp key.pub authorized
 refused "Host key verification failed" localhost,node1 --ssh "ssh -F ssh.conf -o UserKnownHostsFile=/dev/null"
 refused "host 192.0.2.4:" localhost,192.0.2.4
 
