@@ -69,19 +69,33 @@ static int parse_host(struct rp_host_entry *e, const char *text, struct rp_err *
     return parse_ranks(e, text, rest, err);
 }
 
-/* By its name, with or without the domain, or by an address. */
-static int is_this_machine(const char *host)
+/* By its name, with or without the domain. */
+static int is_own_name(const char *host)
 {
     struct utsname u;
     if (strcasecmp(host, "localhost") == 0)
         return 1;
-    if (uname(&u) == 0) {
-        const size_t own = strcspn(u.nodename, "."), n = strcspn(host, ".");
-        const int cut = !u.nodename[own] || !host[n]; /* one of them lacks the domain */
-        if (strcasecmp(host, u.nodename) == 0 || (cut && own == n && !strchr(host, ':') && strncasecmp(host, u.nodename, n) == 0))
-            return 1;
-    }
+    if (uname(&u) < 0)
+        return 0;
+    const size_t own = strcspn(u.nodename, "."), n = strcspn(host, ".");
+    const int cut = !u.nodename[own] || !host[n]; /* one of them lacks the domain */
+    return strcasecmp(host, u.nodename) == 0 || (cut && own == n && !strchr(host, ':') && strncasecmp(host, u.nodename, n) == 0);
+}
+
+static int is_own_address(const char *host)
+{
     return rp_address_is_here(host) > 0;
+}
+
+/* Asks about names only if none is ours: that takes time, where nobody answers. */
+static int find_here(const struct rp_hosts *h)
+{
+    int (*const ways[])(const char *host) = {is_own_name, is_own_address};
+    for (size_t way = 0; way < sizeof ways / sizeof *ways; way++)
+        for (int i = 0; i < h->n; i++)
+            if (ways[way](h->entry[i].host))
+                return i;
+    return -1;
 }
 
 static int add_entry(struct rp_hosts *h, const char *text, struct rp_err *err)
@@ -114,8 +128,6 @@ int rp_hosts_parse(struct rp_hosts *h, const char *text, struct rp_err *err)
             return -1;
         }
     }
-    for (int i = 0; i < h->n && h->here < 0; i++)
-        if (is_this_machine(h->entry[i].host))
-            h->here = i;
+    h->here = find_here(h);
     return 0;
 }

@@ -18,7 +18,11 @@ left_behind() { # HOST...: nothing of the program is left there
 touch mark
 
 # Two hosts with 2 and 1 ranks, one of them by user and name, beside one rank here. The recipe and what it names are files of this host alone.
-"$REPRO" recipes show bert_tiny_fp32 >mine.yaml
+# The hosts take them away before their process starts.
+"$REPRO" recipes show bert_tiny_fp32 | sed '/^model:/,/^[a-z]*:/{/^  /d}; s|^model:|model:\n  config: mine.json|' >mine.yaml
+echo '{"vocab_size": 30522, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64, "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1, "max_position_embeddings": 512, "type_vocab_size": 2, "initializer_range": 0.02}' >mine.json
+echo "mv '$PWD'/mine.* '$PWD/play' 2>/dev/null || :" >play/h2.setup
 key=$("$REPRO" launch key)
 # shellcheck disable=SC2086
 REPRO_JOB_KEY=$key exit_of 0 "$REPRO" run mine.yaml ${model#bert_tiny_fp32} --hosts "localhost,me@loud1:2,h2" --steps 2 -o job.repro.tar.zst
@@ -65,7 +69,7 @@ for name in '-oProxyCommand=touch wrong' 'a;touch wrong' 'a$(touch wrong)' "a'b"
     refused 2 "localhost,$name"
 done
 refused 2 localhost,h1,me@h1:2
-refused 2 h1,h2
+refused 2 192.0.2.7,192.0.2.8
 refused 2 localhost:2
 refused 2 localhost,h1 --ranks 2
 refused 2 localhost,h1 --nodes 2
