@@ -94,9 +94,11 @@ static int hint_openmpi(struct rp_rendezvous *r, const struct rp_launch *l, stru
         return 0;
     }
     set_job(r, "openmpi", space ? space : "", number_of(space ? space : ""));
-    for (size_t i = 0; i < sizeof uris / sizeof *uris && !r->hosts; i++)
-        if (getenv(uris[i]))
-            add_uri(r, uris[i], getenv(uris[i]), 0);
+    for (size_t i = 0; i < sizeof uris / sizeof *uris && !r->hosts; i++) {
+        const char *uri = getenv(uris[i]);
+        if (uri)
+            add_uri(r, uris[i], uri, 0);
+    }
     return r->hosts ? 0 : first_of_nodes(r, "SLURM_JOB_NODELIST", err);
 }
 

@@ -259,7 +259,7 @@ static void take_bytes(struct rp_ssh *s, struct ssh_process *p, int errors, cons
 
 static void read_some(struct rp_ssh *s, struct ssh_process *p, int errors)
 {
-    char bytes[CHUNK];
+    char bytes[LINE_MAX_BYTES] = "";
     int *fd = errors ? &p->errors : &p->out;
     ssize_t n = *fd < 0 ? -1 : RP_RETRY(read(*fd, bytes, sizeof bytes));
     if (n > 0)

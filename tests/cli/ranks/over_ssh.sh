@@ -145,6 +145,16 @@ process_on() { # HOST: the process of the job there
     done
     fail "no process on $1"
 }
+# Ctrl-C before anything runs elsewhere.
+rm -f play/hang.args
+# shellcheck disable=SC2086
+setsid "$REPRO" run $model --hosts localhost,hang --steps 1 -o early.repro.tar.zst >out.txt 2>err.txt &
+job=$!
+wait_until "$job" test -s play/hang.args
+all=$(children "$job")
+kill -INT "$job"
+job_ends 130 5000 "Ctrl-C while ssh hangs"
+[ ! -e early.repro.tar.zst ] || fail "a bundle of a run that never began"
 start_job
 kill -KILL "$(process_on h2)"
 job_ends 7 10000 "a process is killed"
