@@ -20,13 +20,13 @@ enum { ORDER_S = 60, LOOK_MS = 50, LAST_S = 6, PLACES_MAX = 8 };
 struct host_process {
     struct rp_joining_place place;
     struct rp_run_opts o;
-    json_t *order;          /* HOST */
+    json_t *order; /* HOST */
     const json_t *config;
     const char *name, *text; /* of the recipe */
     struct rp_buf in;
     pthread_mutex_t lock;
-    json_t *meet;           /* MEET; NULL: not here yet */
-    int lost;               /* standard input has ended */
+    json_t *meet; /* MEET; NULL: not here yet */
+    int lost;     /* standard input has ended */
 };
 
 /* ---- standard input ---- */
@@ -73,7 +73,8 @@ static int check_input(void *arg, struct rp_err *err)
     const struct host_process *h = arg;
     if (!__atomic_load_n(&h->lost, __ATOMIC_ACQUIRE))
         return 0;
-    return rp_fail(err, RP_UNAVAILABLE, "host %s: the ssh connection that started its process has ended", rp_json_text_at(h->order, "name"));
+    return rp_fail(err, RP_UNAVAILABLE, "host %s: the ssh connection that started its process has ended",
+                   rp_json_text_at(h->order, "name"));
 }
 
 static int start_watching(struct host_process *h, struct rp_err *err)
@@ -141,10 +142,12 @@ static int take_order(struct host_process *h, struct rp_err *err)
     const char *key;
     int64_t timeout;
     const json_t *recipe = rp_json_obj(h->order, "recipe", "HOST", err);
-    if (!recipe || rp_json_str(h->order, "key", &key, "HOST", err) < 0 || rp_json_int(h->order, "index", &h->place.index, "HOST", err) < 0 ||
-        rp_json_int(h->order, "size", &h->place.size, "HOST", err) < 0 || rp_json_int(h->order, "ranks", &h->place.ranks, "HOST", err) < 0 ||
-        rp_json_int(h->order, "timeout", &timeout, "HOST", err) < 0 || rp_json_str(recipe, "name", &h->name, "HOST", err) < 0 ||
-        rp_json_str(recipe, "text", &h->text, "HOST", err) < 0 || take_settings(h, err) < 0)
+    if (!recipe || rp_json_str(h->order, "key", &key, "HOST", err) < 0 ||
+        rp_json_int(h->order, "index", &h->place.index, "HOST", err) < 0 ||
+        rp_json_int(h->order, "size", &h->place.size, "HOST", err) < 0 ||
+        rp_json_int(h->order, "ranks", &h->place.ranks, "HOST", err) < 0 || rp_json_int(h->order, "timeout", &timeout, "HOST", err) < 0 ||
+        rp_json_str(recipe, "name", &h->name, "HOST", err) < 0 || rp_json_str(recipe, "text", &h->text, "HOST", err) < 0 ||
+        take_settings(h, err) < 0)
         return -1;
     if (rp_unhex(h->place.key.bytes, sizeof h->place.key.bytes, key) < 0)
         return rp_fail(err, RP_MALFORMED, "HOST: the key of the job is not 64 hex digits");
@@ -174,7 +177,8 @@ static int read_order(struct host_process *h, struct rp_err *err)
     return take_order(h, err);
 }
 
-static int load_text(const struct rp_run_from *from, struct rp_recipe *r, const char *backend, const char *const *set, int n, struct rp_err *err)
+static int load_text(const struct rp_run_from *from, struct rp_recipe *r, const char *backend, const char *const *set, int n,
+                     struct rp_err *err)
 {
     const struct host_process *h = (const void *)from->where;
     return rp_recipe_parse_again(r, h->text, strlen(h->text), h->name, h->config, backend, set, n, err);

@@ -5,8 +5,9 @@
  * Owner:   struct rp_run_hosts owns the processes and the key of the job.
  * Extend:  what a process has to know is a member of make_order(), and read in host_process.c.
  *
- * HOST  {"index", "size", "ranks", "key": 64 hex digits, "name": as in --hosts, "directory": ours, "recipe": {"name", "text", "config": values of
- *       model.config}, "set": ["key=value", ...], "store": --store or null, "identify", "different": --allow-different-programs, "timeout": s}
+ * HOST  {"index", "size", "ranks", "key": 64 hex digits, "name": as in --hosts, "directory": ours, "recipe": {"name", "text", "config":
+ * values of model.config}, "set": ["key=value", ...], "store": --store or null, "identify", "different": --allow-different-programs,
+ * "timeout": s}
  */
 #pragma once
 

@@ -64,8 +64,9 @@ static json_t *facts_of(const struct rp_run_job_opts *what, const char *program)
     const struct rp_build *b = rp_build_record();
     char digest[RP_SHA256_HEX];
     settings_digest(digest, what->recipe);
-    json_t *facts = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "version of repro", b->version, "commit of repro", b->commit, "state of its sources", b->dirty,
-                     "arithmetic", rp_run_numerics(what->recipe), "settings", digest, "samples", what->samples);
+    json_t *facts =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "version of repro", b->version, "commit of repro", b->commit, "state of its sources",
+                  b->dirty, "arithmetic", rp_run_numerics(what->recipe), "settings", digest, "samples", what->samples);
     json_object_set_new(facts, "backend", json_string(what->backend));
     if (what->other_programs)
         json_object_set_new(facts, "--allow-different-programs", json_string("given"));

@@ -204,7 +204,8 @@ static void word_stop(const struct watch *w)
     struct rp_outcome *o = w->o;
     const long long n = (long long)o->steps_done;
     if (w->full)
-        rp_fail(&o->reason, RP_INTERRUPTED, "ended after %lld step%s: a bundle holds no more records; run fewer steps (--steps), or several runs", n, rp_s(n));
+        rp_fail(&o->reason, RP_INTERRUPTED,
+                "ended after %lld step%s: a bundle holds no more records; run fewer steps (--steps), or several runs", n, rp_s(n));
     else
         rp_fail(&o->reason, RP_INTERRUPTED, "interrupted after %lld step%s", n, rp_s(n));
 }

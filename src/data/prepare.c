@@ -45,8 +45,10 @@ static char *find_archive(const struct rp_recipe *r, struct rp_archive_source *s
             return rp_strdup(path);
     }
     if (rp_embedded_archive(r->data_archive, s) < 0)
-        rp_fail(err, RP_IO, "archive '%s' (data.archive) is neither next to the recipe%s%s%s nor embedded in this program nor unpacked in the store ('repro data unpack')", r->data_archive,
-                path ? " ('" : "", path ? path : "", path ? "')" : "");
+        rp_fail(err, RP_IO,
+                "archive '%s' (data.archive) is neither next to the recipe%s%s%s nor embedded in this program nor unpacked in the store "
+                "('repro data unpack')",
+                r->data_archive, path ? " ('" : "", path ? path : "", path ? "')" : "");
     return NULL;
 }
 

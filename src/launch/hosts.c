@@ -19,7 +19,8 @@ void rp_hosts_fini(struct rp_hosts *h)
 static int refuse_name(const char *text, const char *why, struct rp_err *err)
 {
     char shown[72];
-    return rp_fail(err, RP_USAGE, "--hosts: '%s' %s: expected NAME, USER@NAME or [IPv6], with :N for N ranks", rp_excerpt(shown, text), why);
+    return rp_fail(err, RP_USAGE, "--hosts: '%s' %s: expected NAME, USER@NAME or [IPv6], with :N for N ranks", rp_excerpt(shown, text),
+                   why);
 }
 
 static int is_made_of(const char *text, size_t n, const char *signs)

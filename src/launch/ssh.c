@@ -23,15 +23,15 @@
 
 enum {
     LOOK_MS = 50,
-    ANSWER_S = 30,        /* from the start of ssh until the first answer */
-    CLOCK_S = 60,         /* largest difference of the clocks */
-    NOISE_MAX = 1 << 20,  /* what a login shell may print before */
+    ANSWER_S = 30,       /* from the start of ssh until the first answer */
+    CLOCK_S = 60,        /* largest difference of the clocks */
+    NOISE_MAX = 1 << 20, /* what a login shell may print before */
     LINE_MAX_BYTES = 4096,
     CHUNK = 1 << 16,
-    LATER_MS = 500,       /* what a host lacks is a better message than that it is late */
-    LEAVE_MS = 5000,      /* time for a process to end by itself, */
-    EOF_MS = 2500,        /* after the end of its input, */
-    TERM_MS = 500         /* and for ssh after SIGTERM */
+    LATER_MS = 500,  /* what a host lacks is a better message than that it is late */
+    LEAVE_MS = 5000, /* time for a process to end by itself, */
+    EOF_MS = 2500,   /* after the end of its input, */
+    TERM_MS = 500    /* and for ssh after SIGTERM */
 };
 
 enum ssh_stage { AT_SHELL, AT_COPY, AT_PROGRAM, AT_RUN, AT_END };
@@ -45,8 +45,8 @@ struct ssh_process {
     size_t sent, copied;   /* bytes of send, of the program */
     struct rp_buf line[2]; /* the line at hand of standard output and error */
     size_t noise;
-    char last[200];        /* line of standard error, or else what a login shell printed */
-    int said;              /* there was one of standard error */
+    char last[200]; /* line of standard error, or else what a login shell printed */
+    int said;       /* there was one of standard error */
     json_t *order;
     struct rp_err failed;
 };
@@ -301,13 +301,16 @@ static void judge_end(struct rp_ssh *s, struct ssh_process *p, int status)
     if (p->failed.code || s->expected)
         return;
     if (p->stage == AT_RUN)
-        fail_host(p, code == rp_exit_status(RP_INTERRUPTED) ? RP_INTERRUPTED : RP_UNAVAILABLE, "its process ended with status %d%s%s", code, colon, p->last);
+        fail_host(p, code == rp_exit_status(RP_INTERRUPTED) ? RP_INTERRUPTED : RP_UNAVAILABLE, "its process ended with status %d%s%s", code,
+                  colon, p->last);
     else if (code == 127 && strstr(p->last, "cannot be started"))
         fail_host(p, RP_UNAVAILABLE, "%s; install OpenSSH's client, or name another one with --ssh or REPRO_SSH", p->last);
     else if (code == 255)
-        fail_host(p, RP_UNAVAILABLE, "ssh cannot reach it%s%s; 'ssh -o BatchMode=yes %s true' has to work, without questions", colon, p->last, p->host);
+        fail_host(p, RP_UNAVAILABLE, "ssh cannot reach it%s%s; 'ssh -o BatchMode=yes %s true' has to work, without questions", colon,
+                  p->last, p->host);
     else
-        fail_host(p, RP_UNAVAILABLE, "its login shell left with status %d%s%s; it has to be able to run sh, head, mkdir and wc", code, colon, p->last);
+        fail_host(p, RP_UNAVAILABLE, "its login shell left with status %d%s%s; it has to be able to run sh, head, mkdir and wc", code,
+                  colon, p->last);
 }
 
 static void look_after(struct rp_ssh *s, struct ssh_process *p)
@@ -324,8 +327,8 @@ static void look_after(struct rp_ssh *s, struct ssh_process *p)
     if (s->closing && p->sent == p->send.size)
         rp_closep(&p->in);
     if (p->stage == AT_SHELL && rp_now_ns() > s->answer_until && !p->failed.code)
-        fail_host(p, RP_UNAVAILABLE, "no answer for %d s after ssh was started%s%s", (int)((s->answer_until - s->began + 500000000u) / 1000000000u),
-                  *p->last ? ": " : "", p->last);
+        fail_host(p, RP_UNAVAILABLE, "no answer for %d s after ssh was started%s%s",
+                  (int)((s->answer_until - s->began + 500000000u) / 1000000000u), *p->last ? ": " : "", p->last);
 }
 
 static void *tend_processes(void *arg)
@@ -468,7 +471,9 @@ struct rp_ssh *rp_ssh_start(const struct rp_ssh_opts *o, struct rp_err *err)
 {
     struct rp_ssh *s = rp_alloc(sizeof *s);
     const uint64_t now = rp_now_ns(), limit = now + ANSWER_S * 1000000000ull;
-    *s = (struct rp_ssh){.n = o->n, .process = rp_alloc((size_t)o->n * sizeof *s->process), .began = now,
+    *s = (struct rp_ssh){.n = o->n,
+                         .process = rp_alloc((size_t)o->n * sizeof *s->process),
+                         .began = now,
                          .answer_until = limit < o->deadline ? limit : o->deadline};
     pthread_mutex_init(&s->lock, NULL);
     for (int i = 0; i < o->n; i++)
