@@ -37,7 +37,7 @@ enum {
 enum ssh_stage { AT_SHELL, AT_COPY, AT_PROGRAM, AT_RUN, AT_END };
 
 struct ssh_process {
-    const char *host;
+    char *host;
     pid_t pid;
     int in, out, errors; /* -1: closed */
     enum ssh_stage stage;
@@ -477,7 +477,7 @@ struct rp_ssh *rp_ssh_start(const struct rp_ssh_opts *o, struct rp_err *err)
                          .answer_until = limit < o->deadline ? limit : o->deadline};
     pthread_mutex_init(&s->lock, NULL);
     for (int i = 0; i < o->n; i++)
-        s->process[i] = (struct ssh_process){.host = o->host[i], .in = -1, .out = -1, .errors = -1, .order = o->order[i]};
+        s->process[i] = (struct ssh_process){.host = rp_strdup(o->host[i]), .in = -1, .out = -1, .errors = -1, .order = json_incref(o->order[i])};
     if (start_all(s, o, err) == 0 && wait_for_all(s, o->deadline, err) == 0)
         return s;
     rp_ssh_end(s, 1);
@@ -566,6 +566,8 @@ void rp_ssh_end(struct rp_ssh *s, int failed)
         rp_buf_fini(&p->send);
         rp_buf_fini(&p->line[0]);
         rp_buf_fini(&p->line[1]);
+        free(p->host);
+        json_decref(p->order);
     }
     if (s->program)
         munmap(s->program, s->size);
