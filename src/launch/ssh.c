@@ -249,6 +249,8 @@ static void take_bytes(struct rp_ssh *s, struct ssh_process *p, int errors, cons
             rp_buf_add(line, &c, 1);
         if (c != '\n' && line->size < LINE_MAX_BYTES)
             continue;
+        if (line->size && line->data[line->size - 1] == '\r') /* ssh's own messages end so */
+            line->data[--line->size] = 0;
         RP_FREE char *text = rp_buf_take(line);
         if (text)
             take_line(s, p, errors, text);

@@ -96,7 +96,7 @@ wait "$job" && fail "a job that lost a host succeeds"
 status_of broken.repro.tar.zst failed 'rank 2\b'
 began=$(milliseconds)
 for one in $there; do
-    while tr '\0' ' ' <"/proc/$one/cmdline" 2>/dev/null | grep -q -e --host-process -e --worker && alive "$one"; do
+    while alive "$one" && { tr '\0' ' ' <"/proc/$one/cmdline"; } 2>/dev/null | grep -q -e --host-process -e --worker; do
         [ $(($(milliseconds) - began)) -lt 15000 ] || fail "process $one is left on the host that was cut off"
         sleep 0.1
     done
