@@ -119,6 +119,35 @@ static void try_launcher(json_t *here)
         put_here(here, "launcher_remedy", l.key_remedy);
 }
 
+/* As execvp() finds it; free it. */
+static char *find_program(const char *name)
+{
+    const char *path = getenv("PATH");
+    RP_FREE char *list = rp_strdup(path ? path : "/usr/bin:/bin");
+    char *save = NULL;
+    if (strchr(name, '/'))
+        return access(name, X_OK) == 0 ? rp_strdup(name) : NULL;
+    for (char *folder = strtok_r(list, ":", &save); folder; folder = strtok_r(NULL, ":", &save)) {
+        RP_FREE char *file = rp_asprintf("%s/%s", folder, name);
+        if (access(file, X_OK) == 0)
+            return rp_strdup(file);
+    }
+    return NULL;
+}
+
+/* The path of what --hosts would start, or why it would not. */
+static void try_ssh(json_t *here)
+{
+    const char *set = getenv("REPRO_SSH");
+    RP_FREE char *words = rp_strdup(set && *set ? set : "ssh");
+    char *save = NULL, *name = strtok_r(words, " \t", &save);
+    RP_FREE char *path = name ? find_program(name) : NULL;
+    if (path)
+        put_here(here, "ssh", path);
+    else
+        put_here(here, "ssh", set && *set ? "REPRO_SSH names no program" : "none");
+}
+
 static json_t *try_here(void)
 {
     json_t *here = json_object();
@@ -129,6 +158,7 @@ static json_t *try_here(void)
     put_here(here, "store_named", named ? "yes" : "no");
     try_key(here);
     try_launcher(here);
+    try_ssh(here);
     put_here(here, "gpu_worker", *rp_build_record()->gpu_worker ? "yes" : "no");
     put_here(here, "monotonic", goes_back() ? "no" : "yes");
     return here;

@@ -13,6 +13,7 @@ static void run_fini(struct rp_run_session *r)
     free(r->host_after);
     free(r->host_xml);
     rp_run_job_fini(&r->job_of_many);
+    rp_run_hosts_fini(&r->elsewhere);
     rp_meter_end(&r->meter);
     rp_recipe_fini(&r->recipe);
     rp_run_output_fini(&r->output);
@@ -313,11 +314,21 @@ static int train_and_seal(struct rp_run_session *r, struct rp_err *err)
 static int join_job(struct rp_run_session *r, struct rp_err *err)
 {
     struct rp_run_job *j = &r->job_of_many;
-    if (rp_run_job_detect(j, &r->o->joining, (int)r->o->ranks, err) < 0)
+    r->joining = r->o->joining;
+    if (r->o->hosts) {
+        if (rp_run_hosts_start(&r->elsewhere, r->o, &r->recipe, &r->meter, err) < 0)
+            return -1;
+        r->joining.place = &r->elsewhere.place;
+    }
+    if (rp_run_job_detect(j, &r->joining, (int)r->o->ranks, err) < 0)
         return -1;
     if (!j->several)
         return 0;
-    if (unpack_data(r, err) < 0 || rp_run_job_join(j, &r->o->joining, &r->recipe, r->data.digest, &r->meter, err) < 0)
+    if (unpack_data(r, err) < 0)
+        return -1;
+    const struct rp_run_job_opts what = {
+        .recipe = &r->recipe, .samples = r->data.digest, .backend = r->backend->name, .other_programs = r->o->other_programs};
+    if (rp_run_job_join(j, &r->joining, &what, &r->meter, err) < 0)
         return -1;
     r->hosts = rp_run_job_hosts(j);
     r->host_before = rp_alloc((size_t)r->hosts * sizeof *r->host_before);
@@ -331,7 +342,14 @@ static int join_job(struct rp_run_session *r, struct rp_err *err)
 /* Of a process that does not lead. */
 static int follow_job(struct rp_run_session *r, struct rp_err *err)
 {
-    const struct rp_follow_opts o = {.recipe = &r->recipe, .backend = r->backend, .data = r->data.path, .identify = r->o->identify, .meter = &r->meter};
+    const struct rp_joining_place *p = r->joining.place;
+    const struct rp_follow_opts o = {.recipe = &r->recipe,
+                                     .backend = r->backend,
+                                     .data = r->data.path,
+                                     .identify = r->o->identify,
+                                     .meter = &r->meter,
+                                     .check = p ? p->check : NULL,
+                                     .check_arg = p ? p->arg : NULL};
     return rp_run_job_follow(&r->job_of_many, &o, err);
 }
 
@@ -352,6 +370,7 @@ int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_
         return follow_job(&r, err);
     int failed = rp_run_choose_layout(&r, err) < 0 || train_and_seal(&r, err) < 0;
     end_attempt(&r, failed ? rp_exit_status(err->code) : 0);
+    rp_run_hosts_expect_end(&r.elsewhere, failed);
     rp_run_job_end(&r.job_of_many, failed ? err : NULL);
     return failed ? -1 : 0;
 }
@@ -376,15 +395,30 @@ const struct rp_command rp_cmd_run = {
         "RECIPE is a path with or without .yaml, or the name of an embedded recipe ('repro recipes' lists them). Any other name is "
         "reported as a missing file (exit status 3). The last line of standard output is the path of the bundle.\n"
         "\n"
-        "Ranks: --ranks N trains with N processes on this machine, each on its part of the processors. Started by mpirun, mpiexec, srun, torchrun, "
-        "in a Kubernetes Job or with --nodes, --node-rank and --join, each process is a rank, or brings --ranks-per-node of them; 'repro launch' "
-        "prints scripts and manifests for each. All processes need the key of the job in REPRO_JOB_KEY ('repro launch key' makes one): without it "
-        "nothing listens or connects. Process 0 captures all hosts, collects the records of every rank and seals one bundle. The bits are those of "
-        "one rank, whatever the number of ranks, their layout and hosts; so 'verify --replay' replays any of these runs on one rank. Ranks divide "
-        "the micro-batches of a step (train.accumulation_steps * parallel.data of them), the tensors of gpt (a divisor of parallel.tensor) and its "
-        "layers; --layout DxTxP sets how; the default follows the recipe's degrees if the number of ranks allows it. A rank that crashes, hangs "
-        "(run.hang_seconds) or loses its network ends the run on all hosts; the bundle is marked failed and names it. REPRO_HOST=NAME makes "
-        "processes of one machine count as different hosts, to try that out.\n"
+        "Ranks: --ranks N trains with N processes on this machine, each on a GPU of its own or, on processors, on its part of them. "
+        "Started by mpirun, mpiexec, srun, torchrun, in a Kubernetes Job, by --hosts or with --nodes, --node-rank and --join, each "
+        "process is a rank, or brings --ranks-per-node of them; 'repro help launch' shows each. All processes need the key of the job in "
+        "REPRO_JOB_KEY ('repro launch key' makes one): without it nothing listens or connects. Process 0 captures all hosts, collects "
+        "the records of every rank and seals one bundle. The bits are those of one rank, whatever the number of ranks, their layout and "
+        "hosts; so 'verify --replay' replays any of these runs on one rank. Ranks divide the micro-batches of a step "
+        "(train.accumulation_steps * parallel.data of them), the tensors of gpt (a divisor of parallel.tensor) and its layers; --layout "
+        "DxTxP sets how; the default follows the recipe's degrees if the number of ranks allows it. A rank that crashes, hangs "
+        "(run.hang_seconds) or loses its network ends the run on all hosts; the bundle is marked failed and names it. What repro sends "
+        "between hosts is encrypted and authenticated with the key of the job. On GPUs, NCCL carries gradients, weights and activations "
+        "between hosts, and does not encrypt them: use a network that you trust. All processes have to be the same program, by its "
+        "SHA-256; --allow-different-programs, given to all, accepts other builds of the same commit, whose digests the bundle has. "
+        "REPRO_HOST=NAME makes processes of one machine count as different hosts, to try that out.\n"
+        "\n"
+        "Hosts: --hosts NAME[:N],... starts the processes of the job over ssh. The list has names as ssh takes them (aliases of "
+        "ssh_config, user@name, [IPv6]), each with its number of ranks (default --ranks-per-node, else 1). One of them is this machine, "
+        "as localhost, by its name or address: its process leads, has the first ranks and seals the bundle. To every other host the "
+        "program copies itself, into a directory of its own, which it removes as soon as it runs there. Nothing is copied where the same "
+        "bytes are, as 'repro' in PATH or in the cache, where --keep-program leaves them. ssh has to work without questions: try 'ssh -o "
+        "BatchMode=yes NAME true'. --ssh or REPRO_SSH replaces the command. Recipe, options and the key of the job go through ssh; the "
+        "key is a new one unless one is given. Data do not: embedded samples are everywhere; a pinned archive has to be next to the "
+        "recipe at the same path, on a shared file system, or unpacked in the store of each host by 'repro data unpack'; what data.path "
+        "and --init name has to be on every host. Process 0 listens on any port, or on --port. The others try the address from which ssh "
+        "came, then the other ones of this machine, or only the one of --join. The job ends when a host, its process or its ssh does.\n"
         "\n"
         "--plan plans for one rank, also on GPUs of 16, 32, 80 and 141 GB, without one. A recipe with degrees of parallelism above the number of "
         "ranks has the arithmetic of all of them, with the same bits; its speed is that of the ranks that ran. For each thread that decodes "
@@ -414,10 +448,11 @@ const struct rp_command rp_cmd_run = {
         "  repro run bert_tiny_fp32\n"
         "  repro run recipes/bert_fp32 --set train.batch_size=8 --steps 3\n"
         "  repro run bert_fp32 --plan\n"
-        "  repro run gpt/DP_8x1x1_16_1536x16 --plan\n",
+        "  repro run gpt/DP_8x1x1_16_1536x16 --plan\n"
+        "  repro run bert_fp32 --hosts localhost:4,node2:4 --set train.accumulation_steps=8\n",
     .opts = rp_run_opt_table,
     .opts_size = sizeof(struct rp_run_opts),
-    .more = "launcher",
+    .more = "hosts",
     .more_are = "options for jobs of several processes",
     .run = cmd_run,
 };

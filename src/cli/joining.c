@@ -7,11 +7,33 @@
 
 enum { TIMEOUT_S = 120 };
 
+/* A process of --hosts: its place was given. */
+static void take_place(struct rp_joining *j, const struct rp_joining_place *p)
+{
+    j->key = p->key;
+    j->launch = (struct rp_launch){.kind = RP_LAUNCH_NODES,
+                                   .row = -1,
+                                   .launcher = "hosts",
+                                   .name = "--hosts",
+                                   .rank_variable = "--hosts",
+                                   .size_variable = "",
+                                   .rank = p->index,
+                                   .size = p->size,
+                                   .local_rank = -1,
+                                   .node = p->index,
+                                   .nodes = p->size,
+                                   .ranks_per_node = p->ranks};
+}
+
 int rp_joining_detect(struct rp_joining *j, const struct rp_joining_opts *o, struct rp_err *err)
 {
     const struct rp_job_key_opts k = {.file = o->job_key, .fd = (int)o->key_fd};
     struct rp_launch_opts l = {.launcher = o->launcher, .nodes = o->nodes, .ranks_per_node = o->ranks_per_node};
     *j = (struct rp_joining){.where = {.pmi = {.fd = -1}}};
+    if (o->place) {
+        take_place(j, o->place);
+        return 0;
+    }
     if (rp_job_key_load(&j->key, &k, err) < 0)
         return -1;
     l.several = j->key.source != NULL;
@@ -30,7 +52,7 @@ static int show_waiting(void *meter, const char *line)
 int rp_joining_open(struct rp_joining *j, const struct rp_joining_opts *o, int ranks, const json_t *facts, const json_t *about,
                     struct rp_meter *meter, struct rp_err *err)
 {
-    const struct rp_rendezvous_opts r = {.join = o->join, .port = o->port};
+    const struct rp_rendezvous_opts r = {.join = o->join, .port = o->port, .talk = o->place ? &o->place->talk : NULL};
     const uint64_t deadline = rp_now_ns() + (uint64_t)(o->timeout ? o->timeout : TIMEOUT_S) * 1000000000u;
     const struct rp_join_opts opts = {.launch = &j->launch,
                                       .where = &j->where,
@@ -41,6 +63,8 @@ int rp_joining_open(struct rp_joining *j, const struct rp_joining_opts *o, int r
                                       .deadline = deadline,
                                       .waiting = show_waiting,
                                       .waiting_arg = meter,
+                                      .check = o->place ? o->place->check : NULL,
+                                      .check_arg = o->place ? o->place->arg : NULL,
                                       .machine = getenv("REPRO_HOST")};
     if (j->launch.size != 1 && !j->key.source)
         return rp_join_open(&j->join, &opts, err); /* fails and names the remedy, before anybody is asked for an address */

@@ -51,20 +51,37 @@ static void settings_digest(char hex[RP_SHA256_HEX], const struct rp_recipe *r)
     rp_sha256_hex(hex, text.data, text.size);
 }
 
-static json_t *facts_of(const struct rp_recipe *r, const char *samples)
+/* This program, with the GPU worker in it. */
+static void program_digest(char hex[RP_SHA256_HEX])
+{
+    struct rp_err ignored;
+    if (rp_sha256_file(hex, "/proc/self/exe", NULL, &ignored) < 0)
+        snprintf(hex, RP_SHA256_HEX, "unknown");
+}
+
+static json_t *facts_of(const struct rp_run_job_opts *what, const char *program)
 {
     const struct rp_build *b = rp_build_record();
     char digest[RP_SHA256_HEX];
-    settings_digest(digest, r);
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "version of repro", b->version, "commit of repro", b->commit, "state of its sources", b->dirty,
-                     "arithmetic", rp_run_numerics(r), "settings", digest, "samples", samples);
+    settings_digest(digest, what->recipe);
+    json_t *facts =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "version of repro", b->version, "commit of repro", b->commit, "state of its sources",
+                  b->dirty, "arithmetic", rp_run_numerics(what->recipe), "settings", digest, "samples", what->samples);
+    json_object_set_new(facts, "backend", json_string(what->backend));
+    if (what->other_programs)
+        json_object_set_new(facts, "--allow-different-programs", json_string("given"));
+    else
+        json_object_set_new(facts, "SHA-256 of the program (see --allow-different-programs)", json_string(program));
+    return facts;
 }
 
-int rp_run_job_join(struct rp_run_job *j, const struct rp_joining_opts *o, const struct rp_recipe *r, const char *samples, struct rp_meter *meter,
+int rp_run_job_join(struct rp_run_job *j, const struct rp_joining_opts *o, const struct rp_run_job_opts *what, struct rp_meter *meter,
                     struct rp_err *err)
 {
-    RP_JSON *facts = facts_of(r, samples);
-    if (rp_joining_open(&j->joining, o, j->ranks, facts, NULL, meter, err) < 0)
+    char program[RP_SHA256_HEX];
+    program_digest(program);
+    RP_JSON *facts = facts_of(what, program), *about = json_pack("{s:s}", "program", program);
+    if (rp_joining_open(&j->joining, o, j->ranks, facts, about, meter, err) < 0)
         return -1;
     rp_meter_note(meter, "process %d of %d, ranks %d to %d of %d", j->joining.join.own, j->joining.join.members,
                   j->joining.join.member[j->joining.join.own].first_rank,
@@ -319,7 +336,7 @@ static int follow_once(struct following *f, struct rp_err *err)
         if (failed)
             return -1;
     }
-    if (report_failures(f, err) < 0)
+    if (report_failures(f, err) < 0 || (f->o->check && f->o->check(f->o->check_arg, err) < 0))
         return -1;
     if (!rp_interrupted() || f->stop_sent)
         return 0;

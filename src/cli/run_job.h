@@ -26,10 +26,16 @@ struct rp_run_job {
     pthread_t thread;
 };
 
+struct rp_run_job_opts {
+    const struct rp_recipe *recipe; /* what this process would train */
+    const char *samples;            /* digest of the data */
+    const char *backend;            /* GPUs exchange by NCCL, processors by TLS: one job has one kind */
+    int other_programs;             /* --allow-different-programs */
+};
+
 /* ranks: --ranks, 0: not given. RP_USAGE: a launcher and --ranks both say how many there are. */
 int rp_run_job_detect(struct rp_run_job *j, const struct rp_joining_opts *o, int ranks, struct rp_err *err) rp_must_check;
-/* r, samples: what this process would train. */
-int rp_run_job_join(struct rp_run_job *j, const struct rp_joining_opts *o, const struct rp_recipe *r, const char *samples, struct rp_meter *meter,
+int rp_run_job_join(struct rp_run_job *j, const struct rp_joining_opts *o, const struct rp_run_job_opts *what, struct rp_meter *meter,
                     struct rp_err *err) rp_must_check;
 void rp_run_job_fini(struct rp_run_job *j);
 void rp_run_job_tend(struct rp_run_job *j);
@@ -54,6 +60,8 @@ struct rp_follow_opts {
     const struct rp_backend *backend;
     const char *data;               /* the samples here */
     int identify;
+    int (*check)(void *arg, struct rp_err *err); /* -1: the job is over, with *err; NULL: none */
+    void *check_arg;
     struct rp_meter *meter;
 };
 /* Until process 0 ends the job. */

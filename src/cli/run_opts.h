@@ -13,7 +13,9 @@
 struct rp_run_opts {
     struct rp_opt_list set;
     const char *key, *output, *store, *challenge, *layout, *trust; /* trust: of `replicate` alone */
-    struct rp_joining_opts joining; /* of `run` alone */
+    struct rp_joining_opts joining; /* of `run` alone, as the following */
+    const char *hosts, *ssh;
+    int keep_program, other_programs;
     long passphrase_fd; /* 0: none given (0 is standard input of this process and never a passphrase file) */
     long ranks; /* 0: not given */
     int plan, force, identify, no_ledger;
@@ -29,7 +31,7 @@ struct rp_run_opts {
 #define RP_RUN_ROWS                                                                                              \
     RP_OPTION_FLAG(plan, "plan", 0, "print the memory plan, here and for GPUs of four sizes, and stop"),                                             \
     RP_OPT_OUTPUT(output, "bundle to write; default NAME-TIME.repro.tar.zst in the current directory"),         \
-    RP_OPTION_INT(ranks, "ranks", 0, 1, RP_RANKS_MAX, "train with N ranks on this machine, which share its processors; the same bits"),         \
+    RP_OPTION_INT(ranks, "ranks", 0, 1, RP_RANKS_MAX, "train with N ranks on this machine: each a GPU or part of the processors"),         \
     RP_OPTION_TEXT(layout, "layout", 0, "DxTxP", "ranks that divide micro-batches, tensors (gpt) and layers (gpt)"),                  \
     RP_OPT_FORCE(force), RP_OPT_KEY(key), RP_OPT_PASSPHRASE_FD(passphrase_fd), RP_OPT_STORE(store),             \
     RP_OPT_IDENTIFY(identify), RP_OPT_NO_LEDGER(no_ledger)

@@ -22,6 +22,7 @@
 #include "cli/run_job.h"
 #include "cli/run.h"
 #include "cli/run_checkpoint.h"
+#include "cli/run_hosts.h"
 #include "cli/run_opts.h"
 #include "cli/run_output.h"
 #include "cli/supervise.h"
@@ -62,6 +63,8 @@ struct rp_run_session {
     json_t *checkpoint;           /* what the file of --init has; NULL: none */
     json_t *before, *after, *run; /* documents of the bundle */
     struct rp_buf hwloc_xml;      /* empty: hwloc failed */
+    struct rp_joining_opts joining; /* of o, with the place that --hosts gives */
+    struct rp_run_hosts elsewhere;  /* processes that this one started on other hosts */
     struct rp_run_job job_of_many;
     int hosts;                    /* of the job; captures of those after this one: */
     json_t **host_before, **host_after; /* [hosts], NULL where there is none */

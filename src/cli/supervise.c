@@ -154,15 +154,10 @@ static int check_progress(struct watch *w)
     const uint64_t grace = STOP_GRACE_NS + (uint64_t)(o->ranks - 1) * RANK_GRACE_NS;
     if (rp_interrupted() || (rp_workers_asked_to_stop(w->group) && !w->stop_ns)) {
         rp_interrupt_settle();
-        rp_fail(&o->reason, RP_INTERRUPTED, "interrupted after %lld step%s", (long long)o->rank[0].steps_done, rp_s(o->rank[0].steps_done));
         stop_all(w, "interrupted: sealing what was measured (again to leave at once)");
     }
-    if (w->full && !w->stop_ns) {
-        rp_fail(&o->reason, RP_INTERRUPTED, "ended after %lld steps: a bundle holds no more records; run fewer steps (--steps), or several "
-                                            "runs",
-                (long long)o->rank[0].steps_done);
+    if (w->full && !w->stop_ns)
         stop_all(w, "no room for more records: sealing what was measured");
-    }
     const uint64_t now = rp_now_ns();
     if (w->stop_ns)
         return now - w->stop_ns > grace;
@@ -203,6 +198,18 @@ static void trim_records(struct rp_outcome *o)
     o->steps_done = o->rank[0].steps_done;
 }
 
+/* Of a run that was stopped, once it is known how many steps the bundle will have: the workers have finished the one at hand. */
+static void word_stop(const struct watch *w)
+{
+    struct rp_outcome *o = w->o;
+    const long long n = (long long)o->steps_done;
+    if (w->full)
+        rp_fail(&o->reason, RP_INTERRUPTED,
+                "ended after %lld step%s: a bundle holds no more records; run fewer steps (--steps), or several runs", n, rp_s(n));
+    else
+        rp_fail(&o->reason, RP_INTERRUPTED, "interrupted after %lld step%s", n, rp_s(n));
+}
+
 void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_degrees degrees, const struct rp_job_world *world,
                   struct rp_meter *meter)
 {
@@ -234,5 +241,7 @@ void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_degr
     if (o->ranks > 1 && o->status != RP_RUN_COMPLETE)
         trim_records(o);
     o->steps_done = o->rank[0].steps_done;
+    if (o->status == RP_RUN_INCOMPLETE)
+        word_stop(&w);
     rp_meter_end(meter);
 }

@@ -45,8 +45,10 @@ static char *find_archive(const struct rp_recipe *r, struct rp_archive_source *s
             return rp_strdup(path);
     }
     if (rp_embedded_archive(r->data_archive, s) < 0)
-        rp_fail(err, RP_IO, "archive '%s' (data.archive) is neither next to the recipe%s%s%s nor embedded in this program", r->data_archive,
-                path ? " ('" : "", path ? path : "", path ? "')" : "");
+        rp_fail(err, RP_IO,
+                "archive '%s' (data.archive) is neither next to the recipe%s%s%s nor embedded in this program nor unpacked in the store "
+                "('repro data unpack')",
+                r->data_archive, path ? " ('" : "", path ? path : "", path ? "')" : "");
     return NULL;
 }
 
@@ -60,6 +62,23 @@ static int check_pin(const struct rp_recipe *r, const char *name, const char *he
     return 0;
 }
 
+/* Without the archive, as on a host that got its recipe over ssh: what the store has of it. */
+static int find_unpacked(const struct rp_recipe *r, const char *store, struct rp_data_set *out, struct rp_err *err)
+{
+    struct rp_err why;
+    int named;
+    RP_FREE char *where = rp_store_path(store, &named);
+    const int found = rp_store_find(r->data_sha256 ? r->data_sha256 : "", where, &out->path, &why);
+    if (found < 0)
+        *err = why;
+    if (found <= 0)
+        return -1;
+    out->pinned = 1;
+    out->archive = rp_strdup(r->data_archive);
+    out->sha256 = rp_strdup(r->data_sha256);
+    return 0;
+}
+
 static int prepare_archive(const struct rp_recipe *r, const char *store, struct rp_data_set *out, struct rp_err *err)
 {
     struct rp_archive_source s;
@@ -68,7 +87,7 @@ static int prepare_archive(const struct rp_recipe *r, const char *store, struct 
     char hex[65];
     int named;
     if (!path && !s.name)
-        return -1;
+        return find_unpacked(r, store, out, err);
     if (path && rp_store_open_archive(path, &fd, &s, hex, err) < 0)
         return -1;
     if (!path)

@@ -131,6 +131,18 @@ static int unpack_new(const struct rp_archive_source *s, const char *store, cons
     return failed ? -1 : 0;
 }
 
+int rp_store_find(const char *hex, const char *store, char **dir, struct rp_err *err)
+{
+    struct stat st;
+    RP_FREE char *final = rp_asprintf("%s/" PREFIX "%s", store, hex);
+    if (!rp_is_sha256(hex) || lstat(final, &st) < 0)
+        return 0;
+    if (check_shared(store, err) < 0 || rp_marker_check(final, err) < 0)
+        return -1;
+    *dir = rp_strdup(final);
+    return 1;
+}
+
 int rp_store_add(const struct rp_archive_source *s, const char *hex, const char *store, char **dir, struct rp_err *err)
 {
     struct stat st;

@@ -46,6 +46,9 @@ struct rp_archive_source;
 int rp_store_open_archive(const char *path, int *fd, struct rp_archive_source *s, char hex[65], struct rp_err *err) rp_must_check;
 int rp_store_add(const struct rp_archive_source *s, const char *hex, const char *store, char **dir, struct rp_err *err) rp_must_check;
 
+/* An archive of that digest that was unpacked before: 1 and *dir (free it); 0: none; -1: its files were changed. */
+int rp_store_find(const char *hex, const char *store, char **dir, struct rp_err *err) rp_must_check;
+
 /* One entry per directory of the store: `data list`. A store that does not exist has none. */
 struct rp_store_entry {
     char sha256[65];

@@ -77,7 +77,7 @@ static int fail_member(struct rp_join *j, int link, const char *what, struct rp_
     char who[200];
     const struct rp_err why = *err;
     rp_join_who(j, member_of(j, link), who);
-    rp_fail(err, RP_UNAVAILABLE, "%s %s", who, what);
+    rp_fail(err, RP_UNAVAILABLE, "%s: %s", who, what);
     err->sys = why.sys;
     rp_join_link_close(&j->link[link]);
     return end_job(j, link, err);
@@ -100,7 +100,7 @@ int rp_join_send(struct rp_join *j, int member, enum rp_frame type, const json_t
         return -1;
     if (rp_join_link_send(l, type, body, err) == 0)
         return 0;
-    return err->code == RP_BUG ? -1 : fail_member(j, (int)(l - j->link), "is gone: its connection broke", err);
+    return err->code == RP_BUG ? -1 : fail_member(j, (int)(l - j->link), "the connection broke", err);
 }
 
 int rp_join_broadcast(struct rp_join *j, enum rp_frame type, const json_t *body, struct rp_err *err)
@@ -190,22 +190,22 @@ static int pump_link(struct rp_join *j, int link, uint64_t now, struct rp_err *e
         struct rp_err bad;
         got = rp_join_link_take(l, &type, &body, &bad);
         if (got < 0)
-            return fail_member(j, link, "sent bytes that are no message", err);
+            return fail_member(j, link, "bytes were received that are no message", err);
         if (got && take_frame(j, link, type, body, err) < 0)
-            return j->failed.code ? -1 : fail_member(j, link, "is gone: its connection broke", err);
+            return j->failed.code ? -1 : fail_member(j, link, "the connection broke", err);
     } while (got);
     if (l->farewell && (broken || l->finished)) {
         rp_join_link_close(l);
         return 0;
     }
     if (broken || l->finished)
-        return fail_member(j, link, "is gone: it ended or was killed, or its host did", err);
+        return fail_member(j, link, "the process ended or was killed, or its host did", err);
     if (!l->farewell && now > l->heard_ns && now - l->heard_ns > j->silence_ns) {
         char what[80];
-        RP_FORMAT(what, "has sent nothing for %.0f s: its host or network stands still", (double)j->silence_ns / 1e9);
+        RP_FORMAT(what, "nothing was received for %.0f s: the host or its network stands still", (double)j->silence_ns / 1e9);
         return fail_member(j, link, what, err);
     }
-    return rp_join_link_beat(l, now, err) < 0 ? fail_member(j, link, "is gone: its connection broke", err) : 0;
+    return rp_join_link_beat(l, now, err) < 0 ? fail_member(j, link, "the connection broke", err) : 0;
 }
 
 /* Time in which this process itself did not look, because it was stopped, does not count as silence of the others. */
@@ -297,7 +297,7 @@ int rp_join_clocks(struct rp_join *j, int rounds, int timeout_ms, struct rp_err 
         j->clocks++;
         for (int i = 0; i < j->links; i++)
             if (j->link[i].channel && !j->link[i].farewell && ask_clock(j, &j->link[i], err) < 0)
-                return fail_member(j, i, "is gone: its connection broke", err);
+                return fail_member(j, i, "the connection broke", err);
         while (asked) {
             if (pump_all(j, err) < 0)
                 return -1;

@@ -75,6 +75,9 @@ struct rp_join_opts {
      * with RP_INTERRUPTED. May be NULL. */
     int (*waiting)(void *arg, const char *line);
     void *waiting_arg;
+    /* Called every tenth of a second while processes are missing: -1 and *err ends the job for all. May be NULL. */
+    int (*check)(void *arg, struct rp_err *err);
+    void *check_arg;
     int silence_ms;         /* 0: 8000 */
     uint64_t (*wall)(void); /* for tests of clocks that differ; NULL: rp_wall_ns */
     const char *machine;    /* for tests of several hosts: what identifies this one; NULL: its boot id and network */
@@ -104,7 +107,8 @@ void rp_join_abort(struct rp_join *j, const struct rp_err *reason);
 int rp_join_close(struct rp_join *j, int timeout_ms, struct rp_err *err) rp_must_check;
 void rp_join_fini(struct rp_join *j); /* closes; safe to call twice */
 
-/* [{"index", "first_rank", "ranks", "host", "place", "local_rank", "clock": {...}}]: who is where, without names and addresses. */
+/* [{"index", "first_rank", "ranks", "host", "place", "local_rank", "clock": {...}, "program": SHA-256, if about has it}]: who is where,
+ * without names and addresses. */
 json_t *rp_join_to_json(const struct rp_join *j);
 /* "rank 3 (node1, 192.0.2.7)", "ranks 8 to 15 (...)" */
 const char *rp_join_who(const struct rp_join *j, int member, char out[200]);

@@ -21,6 +21,8 @@ struct follow {
 static int say(struct follow *s, const char *line, struct rp_err *err)
 {
     const uint64_t now = rp_now_ns();
+    if (s->o->check && s->o->check(s->o->check_arg, err) < 0)
+        return -1;
     if (rp_interrupted())
         return rp_fail(err, RP_INTERRUPTED, "interrupted while joining the job");
     if (now - s->told < 1000000000u || !s->o->waiting)
@@ -138,7 +140,7 @@ static int hear_leader(struct follow *s, struct rp_join_link *l, struct rp_err *
     if (broken || l->finished)
         return rp_fail(err, RP_UNAVAILABLE, "rank 0 at %s ended before all processes had joined", l->address);
     if (rp_now_ns() - l->heard_ns > s->j->silence_ns)
-        return rp_fail(err, RP_UNAVAILABLE, "rank 0 at %s has sent nothing for %.0f s", l->address, (double)s->j->silence_ns / 1e9);
+        return rp_fail(err, RP_UNAVAILABLE, "rank 0 at %s: nothing was received for %.0f s", l->address, (double)s->j->silence_ns / 1e9);
     return rp_join_link_beat(l, rp_now_ns(), err);
 }
 

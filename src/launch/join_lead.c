@@ -165,6 +165,8 @@ static int wait_for_all(struct join_leader *s, struct rp_err *err)
     for (uint64_t told = rp_now_ns(); count_joined(s) < s->j->members - 1;) {
         lead_round(s);
         const uint64_t now = rp_now_ns();
+        if (o->check && o->check(o->check_arg, err) < 0)
+            return -1;
         if (rp_interrupted())
             return rp_fail(err, RP_INTERRUPTED, "interrupted while waiting for the other processes of the job");
         if (now - told < 1000000000u && now < o->deadline)

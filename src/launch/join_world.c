@@ -136,9 +136,10 @@ json_t *rp_join_to_json(const struct rp_join *j)
     json_t *all = json_array();
     for (int i = 0; i < j->members; i++) {
         const struct rp_job_member *m = &j->member[i];
-        json_array_append_new(all, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o}", "index", m->index, "first_rank", m->first_rank, "ranks",
-                                             m->ranks, "host", m->host, "place", m->place, "local_rank", m->local_rank, "clock",
-                                             clock_json(&m->clock)));
+        const json_t *program = rp_is_sha256(rp_json_text_at(m->about, "program")) ? json_object_get(m->about, "program") : NULL;
+        json_array_append_new(all, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:O*}", "index", m->index, "first_rank", m->first_rank,
+                                             "ranks", m->ranks, "host", m->host, "place", m->place, "local_rank", m->local_rank, "clock",
+                                             clock_json(&m->clock), "program", program));
     }
     return all;
 }

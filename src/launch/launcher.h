@@ -38,7 +38,7 @@ struct rp_launch {
     int64_t rank, size;             /* of processes: 0 of 1 when alone; size 0: to be asked for, see rendezvous.h */
     int64_t local_rank, local_size; /* as the launcher says; -1 and 0: not said */
     int64_t node, nodes;            /* likewise */
-    int64_t ranks_per_node;         /* of RP_LAUNCH_NODES: 0: not said, as many as devices */
+    int64_t ranks_per_node;         /* of RP_LAUNCH_NODES: 0: not said, one */
     const char *note;               /* NULL, or what a user may have meant */
 };
 

@@ -94,9 +94,11 @@ static int hint_openmpi(struct rp_rendezvous *r, const struct rp_launch *l, stru
         return 0;
     }
     set_job(r, "openmpi", space ? space : "", number_of(space ? space : ""));
-    for (size_t i = 0; i < sizeof uris / sizeof *uris && !r->hosts; i++)
-        if (getenv(uris[i]))
-            add_uri(r, uris[i], getenv(uris[i]), 0);
+    for (size_t i = 0; i < sizeof uris / sizeof *uris && !r->hosts; i++) {
+        const char *uri = getenv(uris[i]);
+        if (uri)
+            add_uri(r, uris[i], uri, 0);
+    }
     return r->hosts ? 0 : first_of_nodes(r, "SLURM_JOB_NODELIST", err);
 }
 
@@ -213,7 +215,7 @@ static int take_options(struct rp_rendezvous *r, const struct rp_rendezvous_opts
         r->source = "--join";
         r->given = 1;
         r->loopback = 0;
-        r->port = a.port ? a.port : r->port ? r->port : rp_rendezvous_port_of(number_of("options"));
+        r->port = a.port ? a.port : r->port || r->talk ? r->port : rp_rendezvous_port_of(number_of("options"));
     }
     if (o && o->port)
         r->port = (int)o->port;
@@ -223,7 +225,7 @@ static int take_options(struct rp_rendezvous *r, const struct rp_rendezvous_opts
 int rp_rendezvous_find(struct rp_rendezvous *r, struct rp_launch *l, const struct rp_rendezvous_opts *o, uint64_t deadline,
                        struct rp_err *err)
 {
-    *r = (struct rp_rendezvous){.pmi = {.fd = -1}};
+    *r = (struct rp_rendezvous){.pmi = {.fd = -1}, .talk = o ? o->talk : NULL};
     const int hydra = l->launcher && strcmp(l->launcher, "mpich") == 0;
     if (hydra && (l->size == 0 || !o || !o->join)) {
         if (rp_pmi_open(&r->pmi, deadline, err) < 0)
@@ -239,6 +241,10 @@ int rp_rendezvous_find(struct rp_rendezvous *r, struct rp_launch *l, const struc
         set_job(r, "options", "options", number_of("options"));
     else if (hints_of[l->row](r, l, err) < 0)
         return -1;
+    if (r->talk) {
+        r->port = 0;
+        r->source = "--hosts";
+    }
     if (l->local_size == l->size && l->size > 0) { /* all are here, whatever the names lead to */
         r->hosts = 0;
         r->loopback = 1;
@@ -246,7 +252,7 @@ int rp_rendezvous_find(struct rp_rendezvous *r, struct rp_launch *l, const struc
     }
     if (take_options(r, o, err) < 0)
         return -1;
-    if (!r->hosts && r->pmi.fd < 0)
+    if (!r->hosts && r->pmi.fd < 0 && !r->talk)
         return rp_fail(err, RP_USAGE, "nothing tells the address of rank 0 (%s): give every process --join HOST:PORT",
                        l->name ? l->name : "no launcher");
     return 0;
@@ -270,8 +276,34 @@ static int check_hosts(const struct rp_rendezvous *r, struct rp_err *err)
         r->host[0].host, r->source);
 }
 
+/* To those that process 0 has started: an address that a user gave, else all of this machine. Hosts that are this machine as well, as when
+ * several are tried on one, may share nothing but loopback. */
+static int publish_by_talk(const struct rp_rendezvous *r, int port, struct rp_err *err)
+{
+    json_t *all = r->given ? json_pack("[s]", r->host[0].host) : rp_address_own();
+    if (!r->given)
+        json_array_append_new(all, json_string("127.0.0.1"));
+    RP_JSON *where = json_pack("{s:i, s:o, s:b}", "port", port, "addresses", all, "given", r->given);
+    return r->talk->publish(r->talk->arg, where, err);
+}
+
+static int learn_by_talk(struct rp_rendezvous *r, uint64_t deadline, struct rp_err *err)
+{
+    RP_JSON *where = r->talk->learn(r->talk->arg, deadline, err);
+    const json_t *all = json_object_get(where, "addresses");
+    if (!where)
+        return -1;
+    r->port = (int)rp_json_integer_at(where, "port");
+    r->hosts = 0;
+    for (size_t i = 0; i < json_array_size(all); i++)
+        add_host(r, "--hosts", json_string_value(json_array_get(all, i)));
+    return r->hosts && r->port > 0 && r->port < 65536 ? 0 : rp_fail(err, RP_MALFORMED, "process 0 has sent no address");
+}
+
 int rp_rendezvous_publish(struct rp_rendezvous *r, int port, uint64_t deadline, struct rp_err *err)
 {
+    if (r->talk)
+        return publish_by_talk(r, port, err);
     if (r->pmi.fd < 0)
         return r->given || r->loopback ? 0 : check_hosts(r, err);
     RP_JSON *own = rp_address_own();
@@ -292,6 +324,8 @@ int rp_rendezvous_learn(struct rp_rendezvous *r, uint64_t deadline, struct rp_er
 {
     char value[RP_PMI_VALUE], *save = NULL;
     int64_t port;
+    if (r->talk)
+        return learn_by_talk(r, deadline, err);
     if (r->pmi.fd < 0)
         return 0;
     if (rp_pmi_barrier(&r->pmi, deadline, err) < 0 || rp_pmi_get(&r->pmi, "repro_join", value, deadline, err) < 0)

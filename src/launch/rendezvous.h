@@ -10,6 +10,7 @@
  *     srun       job id + 257 * step id          torchrun   of "run id:restart count:MASTER_PORT"
  *     openmpi    job family (job id / 65536)     the others of the id of their row
  *     mpich      none: rank 0 takes any port and publishes it through Hydra
+ *     --hosts    likewise, through ssh
  * where "of" is the first 8 bytes of the SHA-256 as a big-endian number. MASTER_PORT itself is never used: torchrun's agent holds it.
  */
 #pragma once
@@ -22,9 +23,18 @@
 
 enum { RP_RENDEZVOUS_HOSTS = 8 };
 
+/* How process 0 tells the others where it listens, where it has started them: {"port", "addresses": [...], "given": --join names the one}.
+ */
+struct rp_rendezvous_talk {
+    void *arg;
+    int (*publish)(void *arg, const json_t *where, struct rp_err *err); /* process 0 */
+    json_t *(*learn)(void *arg, uint64_t deadline, struct rp_err *err); /* the others */
+};
+
 struct rp_rendezvous_opts {
     const char *join; /* --join HOST[:PORT]; NULL: not given */
     int64_t port;     /* --port; 0: not given */
+    const struct rp_rendezvous_talk *talk; /* NULL: process 0 has not started the others */
 };
 
 struct rp_rendezvous {
@@ -35,6 +45,7 @@ struct rp_rendezvous {
     int loopback;       /* all processes are on this host: nobody else can connect */
     int given;          /* by a user, who may have forwarded it: rank 0 need not have that address itself */
     struct rp_pmi pmi;
+    const struct rp_rendezvous_talk *talk; /* borrowed; NULL: none */
 };
 
 /* May ask Hydra for the size of the job, which it puts into *l. RP_USAGE: nothing names a host. */

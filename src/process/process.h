@@ -46,7 +46,10 @@
     X(RP_FRAME_ABORT, "abort")     /* both: {"code", "message"}: the job ends, for everybody */                        \
     X(RP_FRAME_BYE, "bye")         /* both: nothing more comes, and that is in order */                                \
     X(RP_FRAME_CAPTURE, "capture") /* leader: {"salt"}: capture this machine; member: {"capture", "hwloc"}, or FAILED */  \
-    X(RP_FRAME_RELAY, "relay")     /* member: {"rank", "frame", "body"}: a frame of one of its workers */
+    X(RP_FRAME_RELAY, "relay")     /* member: {"rank", "frame", "body"}: a frame of one of its workers */              \
+    /* to a process that ssh started, launch/ssh.c */                                                                  \
+    X(RP_FRAME_HOST, "host")       /* who it is and what it runs: cli/host_process.c */                                \
+    X(RP_FRAME_MEET, "meet")       /* {"port", "addresses", "given"}: where process 0 listens */
 
 enum rp_frame {
 #define X(id, text) id,

@@ -100,17 +100,17 @@ static void check_here(void)
 {
     RP_JSON *good = examine("{'here': {'key': {'state': 'ok', 'value': 'present'}, 'store': {'state': 'ok', 'value': 'writable'},"
                             "'output': {'state': 'ok', 'value': 'writable'}, 'monotonic': {'state': 'ok', 'value': 'yes'},"
-                            "'launcher': {'state': 'ok', 'value': 'alone'}, 'gpu_worker': {'state': 'ok', 'value': 'yes'}}}");
+                            "'launcher': {'state': 'ok', 'value': 'alone'}, 'ssh': {'state': 'ok', 'value': '/usr/bin/ssh'}, 'gpu_worker': {'state': 'ok', 'value': 'yes'}}}");
     RP_JSON *bad = examine("{'here': {'key': {'state': 'ok', 'value': 'Permission denied'}, 'store': {'state': 'ok', 'value': 'No'},"
                            "'store_named': {'state': 'ok', 'value': 'yes'}, 'output': {'state': 'ok', 'value': 'Read-only file system'},"
                            "'monotonic': {'state': 'ok', 'value': 'no'}, 'launcher': {'state': 'ok', 'value': 'process 1 of 8'},"
-                           "'gpu_worker': {'state': 'ok', 'value': 'no'}}}");
+                           "'ssh': {'state': 'ok', 'value': 'none'}, 'gpu_worker': {'state': 'ok', 'value': 'no'}}}");
     RP_JSON *fresh = examine("{'here': {'key': {'state': 'ok', 'value': 'none yet'}, 'store': {'state': 'ok', 'value': 'No'},"
-                             "'store_named': {'state': 'ok', 'value': 'no'}}}");
+                             "'store_named': {'state': 'ok', 'value': 'no'}, 'ssh': {'state': 'ok', 'value': 'REPRO_SSH names no program'}}}");
     CHECK(json_array_size(good) == 0 && !rp_doctor_stops(good), "%zu findings", json_array_size(good));
     CHECK(has(bad, "key", "stop") && has(bad, "store", "stop") && has(bad, "output", "stop") && has(bad, "monotonic", "stop"), "stops");
-    CHECK(has(bad, "worker", "note") && has(bad, "launcher", "stop") && json_array_size(bad) == 6 && rp_doctor_stops(bad), "%zu findings", json_array_size(bad));
-    CHECK(has(fresh, "key", "note") && has(fresh, "store", "note") && !rp_doctor_stops(fresh), "a first run makes its key");
+    CHECK(has(bad, "worker", "note") && has(bad, "launcher", "stop") && has(bad, "ssh", "note") && json_array_size(bad) == 7 && rp_doctor_stops(bad), "%zu findings", json_array_size(bad));
+    CHECK(has(fresh, "key", "note") && has(fresh, "store", "note") && has(fresh, "ssh", "note") && !rp_doctor_stops(fresh), "a first run makes its key");
     tally(good);
     tally(bad);
 }

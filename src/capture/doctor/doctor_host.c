@@ -68,6 +68,16 @@ void rp_doctor_launcher(struct rp_doctor *d)
     }
 }
 
+/* Starts processes on other hosts; everything else works without. */
+void rp_doctor_ssh(struct rp_doctor *d)
+{
+    const char *ssh = rp_known_text(d->probes, "here.ssh");
+    if (ssh && strcmp(ssh, "none") == 0)
+        rp_doctor_report(d, RP_DOCTOR_NOTE, "install OpenSSH's client, or set REPRO_SSH, if runs are to have --hosts", "none in PATH");
+    else if (ssh && strncmp(ssh, "REPRO_SSH", 9) == 0)
+        rp_doctor_report(d, RP_DOCTOR_NOTE, "unset REPRO_SSH, or correct it, if runs are to have --hosts", "%s", ssh);
+}
+
 /* Without a store the embedded samples are read from memory; one that was named has to work. */
 void rp_doctor_store(struct rp_doctor *d)
 {

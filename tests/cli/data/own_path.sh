@@ -26,6 +26,13 @@ words report.md pinned
 "$REPRO" inspect pinned.repro.tar.zst run.json >record.json
 jq -e '.data.pinned and .data.archive == "bert_sample.tar.zst"' record.json >answer.txt || fail "the sample is not pinned"
 [ -d "store/sha256-$(jq -r .data.archive_sha256 record.json)" ] || fail "no entry in the store"
+# a pinned archive that is not here any more, but was unpacked before: as on the other hosts of a job
+sed "s|bert_sample.tar.zst|elsewhere.tar.zst|" "$TOP/recipes/bert_tiny_fp32.yaml" >elsewhere.yaml
+"$REPRO" run elsewhere.yaml --batch-size 1 --set measure.ceilings=false --set measure.warmup_steps=0 --steps 1 -o elsewhere.repro.tar.zst >out.txt 2>err.txt
+"$REPRO" inspect elsewhere.repro.tar.zst run.json | jq -e --argjson data "$(jq .data record.json)" '.data.pinned and .data.digest == $data.digest and
+    .data.archive_sha256 == $data.archive_sha256 and .data.archive == "elsewhere.tar.zst"' >answer.txt || fail "not the samples of the store"
+exit_of 3 "$REPRO" run elsewhere.yaml --store empty --steps 1 -o missing.repro.tar.zst
+words
 # another length
 "$REPRO" data make bert short --sequences 64 --seq-length 64 >out.txt
 exit_of 4 "$REPRO" run bert_tiny_fp32 --steps 1 --set data.path=short -o short.repro.tar.zst
@@ -36,6 +43,7 @@ words
 printf X | dd of="$(find store -name '*00001-of*')" bs=1 seek=1000 conv=notrunc 2>/dev/null
 exit_of 5 "$REPRO" run bert_tiny_fp32 --steps 1 -o changed.repro.tar.zst
 words
+exit_of 5 "$REPRO" run elsewhere.yaml --steps 1 -o changed.repro.tar.zst
 [ ! -e changed.repro.tar.zst ] || fail "a bundle of a run that never began"
 # quoted globs and single files
 exit_of 0 "$REPRO" data check 'own/*-00000-*' --json
