@@ -22,7 +22,7 @@ void rp_all_ranks_fini(struct rp_all_ranks *a)
 
 static struct rp_rank_share share_of(const struct rp_records *rs)
 {
-    struct rp_rank_share s = {0};
+    struct rp_rank_share s = {.overlap_ns = rs->overlaps ? rs->overlap_ns : -1};
     int64_t from = -1;
     for (int64_t i = 0; i < rs->n; i++) {
         const struct rp_step_record *r = &rs->r[i];

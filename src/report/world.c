@@ -4,8 +4,11 @@
 
 json_t *rp_world_rank_of_records(const struct rp_rank_share *s)
 {
-    return json_pack("{s:I, s:s, s:f, s:f, s:f}", "samples_per_step", (json_int_t)s->samples, "records_sha256", s->sha256, "timed_s",
-                     (double)s->span_ns / 1e9, "exchange_s", (double)s->exchange_ns / 1e9, "wait_s", (double)s->wait_ns / 1e9);
+    json_t *j = json_pack("{s:I, s:s, s:f, s:f, s:f}", "samples_per_step", (json_int_t)s->samples, "records_sha256", s->sha256, "timed_s",
+                          (double)s->span_ns / 1e9, "exchange_s", (double)s->exchange_ns / 1e9, "wait_s", (double)s->wait_ns / 1e9);
+    if (s->overlap_ns >= 0)
+        json_object_set_new(j, "overlap_s", json_real((double)s->overlap_ns / 1e9));
+    return j;
 }
 
 static void copy(json_t *to, const char *key, const json_t *from, const char *path)
