@@ -75,7 +75,7 @@ static int exchange_piece(struct rp_overlap *o, struct rp_err *err)
     return failed;
 }
 
-static void *work(void *arg)
+static void *exchange_beside(void *arg)
 {
     struct rp_overlap *o = arg;
     pthread_mutex_lock(&o->lock);
@@ -115,7 +115,7 @@ struct rp_overlap *rp_overlap_new(struct rp_exchange *x, float *const *block, fl
     pthread_attr_setstacksize(&a, STACK_BYTES);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the main thread's */
-    int e = pthread_create(&o->thread, &a, work, o);
+    int e = pthread_create(&o->thread, &a, exchange_beside, o);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&a);
     if (e == 0)
