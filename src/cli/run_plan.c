@@ -61,6 +61,8 @@ static void print_plan(const struct rp_run_session *r)
         printf("%-18s %12.1f\n", rp_class_name((enum rp_class)c), (double)p->bytes[c] * mib);
     if (p->decoders)
         printf("%-18s %12.1f\n", "image decoders", (double)p->decoders * mib);
+    if (p->connections)
+        printf("%-18s %12.1f\n", "connections", (double)p->connections * mib);
     printf("%-18s %12.1f\n%-18s %12.1f\n", "process", (double)p->host * mib, "total", (double)p->total * mib);
     if (p->available == RP_MEMORY_UNKNOWN)
         printf("usable here: unknown, /proc is not mounted\nbatch size %lld", (long long)p->batch);

@@ -7,6 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *rp_group_name(enum rp_group g)
+{
+    static const char *const names[RP_GROUPS] = {"world", "data", "tensor", "pipeline"};
+    return names[g];
+}
+
 void rp_comm_place(struct rp_comm *c, int rank, struct rp_degrees l)
 {
     const int t = rank % l.tensor, d = rank / l.tensor % l.data, p = rank / l.tensor / l.data, stage = l.data * l.tensor;
@@ -30,6 +36,7 @@ static int exchange(struct rp_comm *c, enum rp_group g, const struct rp_transfer
     for (int i = 0; i < n; i++) {
         RP_BUG_IF(t[i].peer == c->rank[g] || t[i].peer < 0 || t[i].peer >= c->size[g]);
         *(t[i].send ? &c->sent_bytes : &c->received_bytes) += t[i].bytes;
+        c->sent_in[g] += t[i].send ? t[i].bytes : 0;
     }
     int failed = n > 0 && run(c, g, t, n, err) < 0;
     c->exchange_ns += rp_now_ns() - start;

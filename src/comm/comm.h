@@ -19,6 +19,7 @@
 
 /* Ranks with the same share of the model, of a tensor, or stages of one pipeline. */
 enum rp_group { RP_GROUP_WORLD, RP_GROUP_DATA, RP_GROUP_TENSOR, RP_GROUP_PIPELINE, RP_GROUPS };
+const char *rp_group_name(enum rp_group g); /* "world", "data", "tensor", "pipeline" */
 
 /* Ranks of each kind; their product is the world. */
 struct rp_degrees {
@@ -63,8 +64,10 @@ struct rp_comm {
     int (*waiting)(void *arg, int rank);
     void *waiting_arg;
     uint64_t sent_bytes, received_bytes;    /* of all exchanges so far, counted by rp_comm_exchange() */
+    uint64_t sent_in[RP_GROUPS];            /* the same by group: their sum is sent_bytes */
     uint64_t exchange_ns, wait_ns;          /* in exchanges; of that without any byte moving, counted by the transport */
     int waits_unknown;                      /* it does not tell */
+    uint64_t overlap_ns;                    /* in exchanges that another thread did while this rank computed, not in exchange_ns (train/overlap.h) */
 };
 
 struct rp_comm *rp_comm_self(void); /* a world of one */

@@ -17,8 +17,6 @@
 #define CHECK_NS 1000000000ull
 #define CUT_NS 9000000000ull
 
-static const char *const group_names[RP_GROUPS] = {"world", "data", "tensor", "pipeline"};
-
 /* ---- heads ---- */
 
 void rp_mesh_head_write(unsigned char out[HEAD], const struct mesh_head *h)
@@ -169,8 +167,8 @@ static int check_head(struct rp_mesh *m, const struct mesh_link *l, enum rp_grou
     if (h.what != g || h.number != l->in.number || h.rank != l->rank) {
         m->cause = (struct mesh_head){.failed = 1, .what = RP_MISMATCH, .rank = l->rank, .number = h.bytes, .bytes = bytes};
         return rp_fail(err, RP_MISMATCH, "%s sent message %llu of the %s group to rank %d, which expected message %llu of the %s group",
-                       rp_mesh_name(m, l->rank, name), (unsigned long long)h.number, h.what < RP_GROUPS ? group_names[h.what] : "?",
-                       m->comm.rank[RP_GROUP_WORLD], (unsigned long long)l->in.number, group_names[g]);
+                       rp_mesh_name(m, l->rank, name), (unsigned long long)h.number, h.what < RP_GROUPS ? rp_group_name((enum rp_group)h.what) : "?",
+                       m->comm.rank[RP_GROUP_WORLD], (unsigned long long)l->in.number, rp_group_name(g));
     }
     return h.bytes == bytes ? 0 : fail_mismatch(m, l, h.bytes, bytes, err);
 }

@@ -465,6 +465,7 @@ static int layer_backward(struct gpt *m, int l, struct rp_err *err)
     apply_norm(m, &a->norm1);
     rp_nn_attention_backward(&m->net, &a->attention, &at, m->y, NULL, m->dt, m->y, a->mlp.g, a->mlp.u);
     norm_backward(m, &a->norm1, l > m->from ? rp_net_grad(&m->net, m->layer[l - 1].mlp.down_b) : NULL, 0);
+    rp_net_final(&m->net, l + 1);
     return rp_net_alive(&m->net, err);
 }
 

@@ -40,6 +40,10 @@ struct rp_input {
     /* the model's pointers and struct rp_row_groups follow */
 };
 
+struct rp_net;
+/* Called in the backward pass when all gradients of weights of `place` and later ones are complete. */
+typedef void (*rp_final_fn)(struct rp_net *m, int place, void *arg);
+
 /* An instance of a model; the model's own struct begins with it. */
 struct rp_net {
     const struct rp_model *model;
@@ -74,6 +78,8 @@ struct rp_net {
     int64_t step, micro;                         /* at hand: dropout counts with both, micro over all ranks */
     rp_alive_fn alive;
     void *alive_arg;
+    rp_final_fn final;                           /* of the last micro-batch, if somebody wants to know; else NULL */
+    void *final_arg;
 };
 
 struct rp_model {
@@ -130,6 +136,13 @@ int rp_stage_begin(int layers, int stages, int stage);
 void rp_net_free(struct rp_net *m);
 int rp_net_alive(const struct rp_net *m, struct rp_err *err) rp_must_check; /* -1 with RP_INTERRUPTED: stop; or an exchange failed */
 int rp_net_exchanged(const struct rp_net *m, struct rp_err *err) rp_must_check; /* -1: an exchange failed */
+/* For backward(), before rp_net_alive(): it will write no gradient of this place and of later ones any more. Optional: what was not announced is
+ * complete at the end. */
+static inline void rp_net_final(struct rp_net *m, int place)
+{
+    if (m->final)
+        m->final(m, place, m->final_arg);
+}
 
 /* -- for declare() -- */
 void *rp_net_array(struct rp_net *m, long n, size_t size); /* zeroed, for layers; at most one, which rp_net_free() frees */

@@ -59,6 +59,23 @@ void rp_grad_tree_push(struct rp_grad_tree *t, int64_t index, const struct rp_lo
     rp_grad_tree_push_node(t, index, index + 1, l);
 }
 
+void rp_grad_tree_merge_early(const struct rp_grad_tree *t, int64_t index, size_t at, size_t floats)
+{
+    int64_t lo = index;
+    for (int a = t->n - 1; a >= 0 && rp_grad_tree_siblings(t->node[a].lo, lo, index + 1); a--) {
+        t->dev->op->add(t->dev, t->block[a] + at, t->block[a] + at, t->block[a + 1] + at, floats);
+        lo = t->node[a].lo;
+    }
+}
+
+void rp_grad_tree_push_merged(struct rp_grad_tree *t, int64_t index, const struct rp_losses *l)
+{
+    const size_t floats = t->floats;
+    t->floats = 0;
+    rp_grad_tree_push(t, index, l);
+    t->floats = floats;
+}
+
 void rp_grad_tree_finish(struct rp_grad_tree *t, struct rp_losses *l)
 {
     RP_BUG_IF(t->n < 1 || t->node[0].lo != 0);

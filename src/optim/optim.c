@@ -119,6 +119,17 @@ double rp_learning_rate(const struct rp_optim *o, int64_t t)
     return o->lr * left;
 }
 
+float *rp_trained_values(const struct rp_trained *x, const struct rp_tensor *t, int slot)
+{
+    const int is_weight = t >= x->weights->t && t < x->weights->t + x->weights->n;
+    float *block = slot >= 0 ? x->slot[slot] : is_weight ? x->w : x->buffer;
+    size_t first;
+    if (!block || slot < 0)
+        return block ? rp_tensor_in(block, t) : NULL;
+    const size_t n = rp_share_of_tensor(&x->shares, x->shares.own, t, &first);
+    return n && rp_tensor_is_owned(x->weights, t) ? block + rp_shares_slot_of(&x->shares, t, first) - first : block;
+}
+
 const float *rp_trained_shard(const struct rp_trained *x, const struct rp_tensor *t, const float *data, int i, size_t *n)
 {
     const int shards = rp_tensor_shards(t, x->parallel), pieces = t->pieces ? t->pieces : 1, axis = t->shard - 1;
@@ -247,13 +258,13 @@ static struct own_part own_part_of(const struct rp_trained *x, int i)
 {
     const struct rp_tensor *t = &x->weights->t[i];
     size_t first;
-    struct own_part p = {.n = rp_share_of_tensor(&x->shares.of[x->shares.own], t, &first)};
-    if (!rp_tensor_is_owned(x->weights, t))
+    struct own_part p = {.n = rp_share_of_tensor(&x->shares, x->shares.own, t, &first)};
+    if (!p.n || !rp_tensor_is_owned(x->weights, t))
         return (struct own_part){0};
     p.w = rp_tensor_in(x->w, t) + first;
     p.g = rp_tensor_in(x->g, t) + first;
     for (int k = 0; k < rp_optimizer_slots(x->optimizer); k++)
-        p.slot[k] = rp_tensor_in(x->slot[k], t) + first;
+        p.slot[k] = x->slot[k] + rp_shares_slot_of(&x->shares, t, first);
     return p;
 }
 

@@ -55,7 +55,7 @@ struct rp_trained {
     const struct rp_optimizer *optimizer;
     const struct rp_tensors *weights, *buffers;
     float *w, *buffer, *g;
-    float *slot[RP_SLOTS_MAX]; /* as if there were one for every weight; only those of the own share are in memory */
+    float *slot[RP_SLOTS_MAX]; /* [rp_shares_slots()] of the own share, bucket by bucket */
     struct rp_shares shares;
     const struct rp_parts *parts; /* of all ranks; NULL without a device */
     float *chunks;   /* one per 4096-element chunk of every weight; two arrays where several ranks adapt each tensor (LAMB, LARS) */
@@ -65,6 +65,8 @@ struct rp_trained {
     float *gathered; /* one shard of columns */
 };
 
+/* Element 0 of a weight or buffer, or of a slot of a weight: of a slot only elements of the own share are there. NULL: no memory. */
+float *rp_trained_values(const struct rp_trained *x, const struct rp_tensor *t, int slot);
 /* Shard i of a tensor's data, and its elements; gathered if it is not contiguous. */
 const float *rp_trained_shard(const struct rp_trained *x, const struct rp_tensor *t, const float *data, int i, size_t *n);
 

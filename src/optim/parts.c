@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void rp_parts_init(struct rp_parts *p, const struct rp_recipe *r, struct rp_comm *comm)
+void rp_parts_init(struct rp_parts *p, const struct rp_recipe *r, struct rp_comm *comm, size_t bucket)
 {
     const int stages = comm->size[RP_GROUP_PIPELINE];
     *p = (struct rp_parts){.comm = comm, .stages = stages, .ranks = comm->size[RP_GROUP_TENSOR], .data = comm->size[RP_GROUP_DATA],
@@ -17,7 +17,7 @@ void rp_parts_init(struct rp_parts *p, const struct rp_recipe *r, struct rp_comm
         rp_comm_place(&p->place[s], rp_parts_world_rank(p, s, comm->rank[RP_GROUP_DATA], comm->rank[RP_GROUP_TENSOR]),
                       (struct rp_degrees){p->data, p->ranks, stages});
         p->net[s] = rp_net_new_on(r, 1, &p->place[s]);
-        rp_shares_init(&p->shares[s], &p->net[s]->tensors[RP_WEIGHT], p->parallel, &p->place[s]);
+        rp_shares_init(&p->shares[s], &p->net[s]->tensors[RP_WEIGHT], p->parallel, &p->place[s], bucket);
     }
 }
 

@@ -23,7 +23,8 @@ struct rp_parts {
     struct rp_shares *shares; /* [stages] */
 };
 
-void rp_parts_init(struct rp_parts *p, const struct rp_recipe *r, struct rp_comm *comm);
+/* bucket: as in rp_shares_init() */
+void rp_parts_init(struct rp_parts *p, const struct rp_recipe *r, struct rp_comm *comm, size_t bucket);
 void rp_parts_fini(struct rp_parts *p);
 
 /* Whether this rank does not have all of the model. */

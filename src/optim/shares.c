@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "ops/ops.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 int rp_tensor_shards_are_ranges(const struct rp_tensor *t, int parallel)
@@ -68,43 +69,122 @@ static size_t first_owned(const struct rp_tensors *weights)
     return i < weights->n ? weights->t[i].offset / sizeof(float) : weights->bytes / sizeof(float);
 }
 
-void rp_shares_init(struct rp_shares *s, const struct rp_tensors *weights, int parallel, struct rp_comm *comm)
+/* Buckets end where the place in forward order changes, after at least so many floats. */
+static void fill_buckets(struct rp_shares *s, size_t least)
 {
-    const int n = comm->size[RP_GROUP_DATA];
-    *s = (struct rp_shares){.comm = comm, .n = n, .own = comm->rank[RP_GROUP_DATA], .hosts = regular_hosts(comm),
-                            .of = rp_alloc((size_t)n * sizeof *s->of), .weights = weights, .parallel = parallel};
-    const size_t floats = weights->bytes / sizeof(float);
-    const size_t owned = first_owned(weights);
-    struct rp_share before = {0};
-    for (int i = 0; i < n; i++) {
-        struct rp_share *share = &s->of[i % s->hosts * (n / s->hosts) + i / s->hosts];
+    const struct rp_tensors *l = s->weights;
+    struct rp_bucket now = {.place = INT_MAX};
+    s->bucket = rp_alloc(((size_t)l->n + 1) * sizeof *s->bucket);
+    for (int i = 0, before = INT_MAX; i < l->n; i++) {
+        const struct rp_tensor *t = &l->t[i];
+        const size_t start = t->offset / sizeof(float);
+        if (!t->count)
+            continue;
+        if (least && before != INT_MAX && t->stage != before && !t->joined && start - now.lo >= least) {
+            now.hi = start;
+            s->bucket[s->buckets++] = now;
+            now = (struct rp_bucket){.lo = start, .place = INT_MAX};
+        }
+        now.place = t->stage < now.place ? t->stage : now.place;
+        before = t->stage;
+    }
+    now.hi = l->bytes / sizeof(float); /* with the padding at the end */
+    s->bucket[s->buckets++] = now;
+}
+
+/* Divides bucket b among the ranks; before: the range before it in the block. Returns the last range. */
+static struct rp_share divide_bucket(struct rp_shares *s, int b, struct rp_share before, size_t owned)
+{
+    const struct rp_bucket *bucket = &s->bucket[b];
+    for (int i = 0; i < s->n; i++) {
+        struct rp_share *share = &s->of[(i % s->hosts * (s->n / s->hosts) + i / s->hosts) * s->buckets + b];
+        const size_t whole = bucket->hi - bucket->lo, end = i + 1 < s->n ? bucket->lo + whole / (size_t)s->n * (size_t)(i + 1) : bucket->hi;
         *share = (struct rp_share){.lo = before.hi, .first_chunk = before.end_chunk};
-        cut_before(s, i + 1 < n ? floats / (size_t)n * (size_t)(i + 1) : floats, &share->hi, &share->end_chunk);
-        if (i + 1 == n)
-            share->hi = floats; /* with the padding at the end */
+        cut_before(s, end, &share->hi, &share->end_chunk);
+        if (i + 1 == s->n)
+            share->hi = bucket->hi;
         share->slots = owned > share->hi ? share->hi : owned > share->lo ? owned : share->lo;
         before = *share;
     }
+    return before;
+}
+
+static void share_init(struct rp_shares *s, size_t least)
+{
+    struct rp_share last = {0};
+    fill_buckets(s, least);
+    s->of = rp_alloc((size_t)s->n * (size_t)s->buckets * sizeof *s->of);
+    for (int b = 0; b < s->buckets; b++)
+        last = divide_bucket(s, b, last, first_owned(s->weights));
+    for (int r = 0; r < s->n; r++)
+        for (int b = 1; b < s->buckets; b++) {
+            const struct rp_share *before = rp_share_at(s, r, b - 1);
+            s->of[r * s->buckets + b].slots_at = before->slots_at + (before->hi - before->slots);
+        }
+}
+
+void rp_shares_init(struct rp_shares *s, const struct rp_tensors *weights, int parallel, struct rp_comm *comm, size_t least)
+{
+    *s = (struct rp_shares){.comm = comm, .n = comm->size[RP_GROUP_DATA], .own = comm->rank[RP_GROUP_DATA], .hosts = regular_hosts(comm),
+                            .weights = weights, .parallel = parallel};
+    share_init(s, least);
+}
+
+void rp_shares_init_whole(struct rp_shares *s, const struct rp_tensors *weights, int parallel, struct rp_comm *comm)
+{
+    *s = (struct rp_shares){.comm = comm, .n = 1, .hosts = 1, .weights = weights, .parallel = parallel};
+    share_init(s, 0);
 }
 
 void rp_shares_fini(struct rp_shares *s)
 {
+    free(s->bucket);
     free(s->of);
     *s = (struct rp_shares){0};
 }
 
-size_t rp_share_of_tensor(const struct rp_share *share, const struct rp_tensor *t, size_t *first)
+/* The bucket of a weight. */
+static int bucket_of(const struct rp_shares *s, const struct rp_tensor *t)
 {
+    int b = 0;
+    while (b + 1 < s->buckets && t->offset / sizeof(float) >= s->bucket[b].hi)
+        b++;
+    return b;
+}
+
+size_t rp_share_of_tensor(const struct rp_shares *s, int rank, const struct rp_tensor *t, size_t *first)
+{
+    const struct rp_share *share = rp_share_at(s, rank, bucket_of(s, t));
     const size_t start = t->offset / sizeof(float), end = start + t->count;
     const size_t lo = share->lo > start ? share->lo : start, hi = share->hi < end ? share->hi : end;
     *first = lo < hi ? lo - start : 0;
     return lo < hi ? hi - lo : 0;
 }
 
+size_t rp_shares_slots(const struct rp_shares *s)
+{
+    const struct rp_share *last = rp_share_at(s, s->own, s->buckets - 1);
+    return last->slots_at + (last->hi - last->slots);
+}
+
+size_t rp_shares_slot_of(const struct rp_shares *s, const struct rp_tensor *t, size_t first)
+{
+    const struct rp_share *share = rp_share_at(s, s->own, bucket_of(s, t));
+    return share->slots_at + (t->offset / sizeof(float) + first - share->slots);
+}
+
+int rp_shares_owner(const struct rp_shares *s, size_t chunk)
+{
+    for (int i = 0; i < s->n * s->buckets; i++)
+        if (chunk >= s->of[i].first_chunk && chunk < s->of[i].end_chunk)
+            return i / s->buckets;
+    return 0;
+}
+
 int rp_shares_runs(const struct rp_shares *s, int i, struct rp_run_of_chunks *run)
 {
     const struct rp_tensor *t = &s->weights->t[i];
-    size_t first, count = rp_share_of_tensor(&s->of[s->own], t, &first);
+    size_t first, count = rp_share_of_tensor(s, s->own, t, &first);
     int runs = 0;
     if (!rp_tensor_shards_are_ranges(t, s->parallel)) {
         *run = (struct rp_run_of_chunks){0, count, 0, rp_tensor_parts(t, s->parallel, RP_NORM_CHUNK)};
@@ -120,15 +200,20 @@ int rp_shares_runs(const struct rp_shares *s, int i, struct rp_run_of_chunks *ru
     return runs;
 }
 
-void rp_shares_pieces(const struct rp_shares *s, size_t bytes, struct rp_piece *piece)
-{
-    for (int i = 0; i < s->n; i++)
-        piece[i] = (struct rp_piece){s->of[i].first_chunk * bytes, (s->of[i].end_chunk - s->of[i].first_chunk) * bytes};
-}
-
 int rp_shares_gather(const struct rp_shares *s, void *chunks, size_t bytes, struct rp_err *err)
 {
-    RP_FREE struct rp_piece *piece = rp_alloc((size_t)s->n * sizeof *piece);
-    rp_shares_pieces(s, bytes, piece);
-    return rp_comm_all_gather_pieces(s->comm, RP_GROUP_DATA, chunks, piece, err);
+    RP_FREE struct rp_transfer *t = rp_alloc((2 * (size_t)s->n * (size_t)s->buckets + 1) * sizeof *t);
+    int n = 0;
+    for (int k = 1; k < s->n; k++) {
+        const int to = (s->own + k) % s->n, from = (s->own + s->n - k) % s->n;
+        for (int b = 0; b < s->buckets; b++) {
+            const struct rp_share *own = rp_share_at(s, s->own, b), *other = rp_share_at(s, from, b);
+            const size_t sent = (own->end_chunk - own->first_chunk) * bytes, got = (other->end_chunk - other->first_chunk) * bytes;
+            if (sent)
+                t[n++] = (struct rp_transfer){to, 1, (char *)chunks + own->first_chunk * bytes, sent};
+            if (got)
+                t[n++] = (struct rp_transfer){from, 0, (char *)chunks + other->first_chunk * bytes, got};
+        }
+    }
+    return rp_comm_exchange(s->comm, RP_GROUP_DATA, t, n, err);
 }

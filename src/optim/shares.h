@@ -2,13 +2,17 @@
  *
  * What:    ranges of the block of weights, which begin and end between chunks of norms and leaves of state roots.
  * Flow:    list of weights + communicator -> struct rp_shares; optim.c updates and sums within the own share, state.c digests within it.
- * Owner:   struct rp_shares owns its array; the communicator is borrowed.
+ * Owner:   struct rp_shares owns its arrays; the communicator is borrowed.
+ * Extend:  another division changes rp_shares_init(); what a rank has of a tensor stays one range.
+ *
+ * The block is divided into buckets of whole layers, and every bucket among all ranks, so that each rank has a part of what the backward pass
+ * completes at any time (train/overlap.h). A share is therefore one range of each bucket. Without overlap there is one bucket.
  *
  * A tensor is cut at multiples of RP_NORM_CHUNK elements of each of its shards, which are also the ends of leaves. A tensor whose shards
  * are columns of the whole (the arithmetic of tensor-parallel ranks, computed by one) is not cut.
  *
- * Where every host has as many ranks, the shares of ranks with the same place on their hosts are neighbours: what a host exchanges with
- * others is then one range per rank, after its ranks have summed among themselves (train/exchange.h).
+ * Where every host has as many ranks, the ranges of ranks with the same place on their hosts are neighbours: what a host exchanges with
+ * others is then one range per rank and bucket, after its ranks have summed among themselves (train/exchange.h).
  */
 #pragma once
 
@@ -19,26 +23,49 @@
 
 #define RP_SHARDS_MAX 64 /* the highest degree of tensor parallelism in keys.def */
 
+/* What a rank has of a bucket. */
 struct rp_share {
     size_t lo, hi;             /* floats of the block of weights */
     size_t slots;              /* the first of them with optimizer slots: after copies of other stages' weights, which come first */
+    size_t slots_at;           /* where that one is in an array of the rank's slots */
     size_t first_chunk, end_chunk; /* of all chunks in list order */
+};
+
+/* Floats [lo, hi) of the block of weights: whole tensors, and the padding after them. */
+struct rp_bucket {
+    size_t lo, hi;
+    int place; /* the first of their places in forward order: when the backward pass has done it, all gradients are final */
 };
 
 struct rp_shares {
     struct rp_comm *comm;
     int n, own;          /* ranks of the data group; which this one is */
     int hosts;           /* hosts with n / hosts ranks each, numbered without gaps; 1: one host, or ranks that are not so arranged */
-    struct rp_share *of; /* [n] */
+    int buckets;
+    struct rp_bucket *bucket; /* [buckets] in ascending order */
+    struct rp_share *of;      /* [n][buckets] */
     const struct rp_tensors *weights;
     int parallel;        /* tensor-parallel degree of the arithmetic */
 };
 
-void rp_shares_init(struct rp_shares *s, const struct rp_tensors *weights, int parallel, struct rp_comm *comm);
+/* least: floats of a bucket, unless it is the last; 0: one bucket. */
+void rp_shares_init(struct rp_shares *s, const struct rp_tensors *weights, int parallel, struct rp_comm *comm, size_t least);
+/* One rank that has everything, whatever the data group is: nothing is gathered. */
+void rp_shares_init_whole(struct rp_shares *s, const struct rp_tensors *weights, int parallel, struct rp_comm *comm);
 void rp_shares_fini(struct rp_shares *s);
 
-/* Elements of a weight that the share has; the first of them. 0: none. */
-size_t rp_share_of_tensor(const struct rp_share *share, const struct rp_tensor *t, size_t *first);
+static inline const struct rp_share *rp_share_at(const struct rp_shares *s, int rank, int bucket)
+{
+    return &s->of[rank * s->buckets + bucket];
+}
+/* Elements of a weight that a rank's share has; the first of them. 0: none. */
+size_t rp_share_of_tensor(const struct rp_shares *s, int rank, const struct rp_tensor *t, size_t *first);
+/* Floats of one array of optimizer slots of this rank; where it has the first own element of weight t, `first` as rp_share_of_tensor()
+ * found it. */
+size_t rp_shares_slots(const struct rp_shares *s);
+size_t rp_shares_slot_of(const struct rp_shares *s, const struct rp_tensor *t, size_t first);
+/* The rank that has a chunk of all chunks in list order. */
+int rp_shares_owner(const struct rp_shares *s, size_t chunk);
 /* A contiguous run of a tensor's elements within one shard, with the chunks that it is made of. */
 struct rp_run_of_chunks {
     size_t first, count;  /* elements of the tensor */
@@ -49,7 +76,5 @@ int rp_shares_runs(const struct rp_shares *s, int i, struct rp_run_of_chunks *ru
 /* Whether the shards of a tensor are ranges of its elements. */
 int rp_tensor_shards_are_ranges(const struct rp_tensor *t, int parallel);
 
-/* What each rank has of an array with `bytes` for every chunk. piece: [n] */
-void rp_shares_pieces(const struct rp_shares *s, size_t bytes, struct rp_piece *piece);
 /* An array of chunks, of which each rank has computed its own: completes it. memory: of the device if the communicator takes that. */
 int rp_shares_gather(const struct rp_shares *s, void *chunks, size_t bytes, struct rp_err *err) rp_must_check;

@@ -13,6 +13,7 @@
 #define RP_PRECISIONS(X) X(fp32)
 #define RP_OPTIMIZERS(X) X(adamw) X(lamb) X(sgd) X(lars)
 #define RP_DECAY_FORMS(X) X(decay) X(loss)
+#define RP_OPTIMIZER_STATES(X) X(sharded) X(replicated)
 #define RP_PADDINGS(X) X(symmetric) X(same)
 #define RP_CONV_INITS(X) X(fan_out) X(fan_in) X(truncated_fan_out) X(truncated_fan_in)
 #define RP_CLASSIFIER_INITS(X) X(normal) X(uniform)
@@ -49,6 +50,8 @@ enum rp_padding { RP_PADDINGS(RP_IN_PADDING) };
 enum rp_conv_init { RP_CONV_INITS(RP_IN_CONV_INIT) };
 #define RP_IN_CLASSIFIER_INIT(name) RP_CLASSIFIER_INIT_##name,
 enum rp_classifier_init { RP_CLASSIFIER_INITS(RP_IN_CLASSIFIER_INIT) };
+#define RP_IN_OPTIMIZER_STATE(name) RP_OPTIMIZER_STATE_##name,
+enum rp_optimizer_state { RP_OPTIMIZER_STATES(RP_IN_OPTIMIZER_STATE) };
 #define RP_IN_DECAY(name) RP_DECAY_##name,
 enum rp_decay { RP_DECAYS(RP_IN_DECAY) };
 #define RP_IN_DATA_FORMAT(name) RP_DATA_FORMAT_##name,

@@ -53,6 +53,20 @@ const char *rp_key_default(const struct rp_key *k, int model)
     return k->def;
 }
 
+int rp_key_is_later(int key)
+{
+    static const int later[] = {
+#define KEY(...)
+#define LATER(field) RP_KEY_##field,
+#include "recipe/keys.def"
+#undef KEY
+    };
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+        if (later[i] == key)
+            return 1;
+    return 0;
+}
+
 int64_t rp_key_int(const struct rp_recipe *r, int key)
 {
     RP_BUG_IF(table[key].type != 'I');

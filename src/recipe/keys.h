@@ -31,6 +31,7 @@ void rp_value_store(struct rp_recipe *r, int key, struct rp_value *v, enum rp_or
 
 const struct rp_key *rp_key_at(int key);
 int64_t rp_key_int(const struct rp_recipe *r, int key); /* of an I row */
+int rp_key_is_later(int key); /* LATER in keys.def */
 int rp_key_find(const char *name);                      /* row, or -1 */
 int rp_key_applies(const struct rp_recipe *r, int key); /* whether it is a key of the recipe's model */
 int rp_key_refuse(const struct rp_recipe *r, int key, struct rp_err *err) rp_must_check; /* -1 with RP_USAGE if it is not */

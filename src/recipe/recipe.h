@@ -78,9 +78,11 @@ int rp_recipe_parse_again(struct rp_recipe *r, const char *data, size_t size, co
 int rp_recipe_blame(const struct rp_recipe *r, const char *key, struct rp_err *err);
 
 /* {"train.batch_size": {"value": 32, "origin": "recipe"}, ...} for every key of the model. A text that is not set is null, a list is
- * an array, batch_size max is "max"; reals are exact. */
+ * an array, batch_size max is "max"; reals are exact. A key that is LATER in keys.def is there only if something set it. */
 json_t *rp_recipe_to_json(const struct rp_recipe *r);
-/* The reverse, checked like a recipe; for the worker and for replay. Exactly the keys of the model must be present. source, source_name
+/* Adds the LATER keys with their defaults. */
+void rp_recipe_complete(json_t *recipe);
+/* The reverse, checked like a recipe; for the worker and for replay. Exactly the keys of the model must be present, LATER ones may be absent. source, source_name
  * and sha256 stay empty. */
 int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err) rp_must_check;
 /* In that form, settings that name files of the user keep the last part of the path only. */

@@ -129,7 +129,7 @@ static json_t *throughput(const struct rp_agreement_side *first, const struct rp
 int rp_agreement_free(const char *key)
 {
     static const char *const keys[] = {"run.backend", "run.device", "run.isa",   "run.threads",  "run.init",
-                                       "run.save",    "run.hang_seconds", "data.path", "data.archive", "data.sha256"};
+                                       "run.save",    "run.hang_seconds", "run.overlap_kib", "data.path", "data.archive", "data.sha256"};
     return RP_IS_IN(keys, key, strlen(key));
 }
 
@@ -140,7 +140,11 @@ static const json_t *value_of(const json_t *recipe, const char *key)
 
 int rp_agreement_same(const char *key, const json_t *first_run, const json_t *here_recipe, int64_t here_batch)
 {
-    const json_t *first = value_of(json_object_get(first_run, "recipe"), key), *here = value_of(here_recipe, key);
+    RP_JSON *first_recipe = json_copy(json_object_get(first_run, "recipe"));
+    RP_JSON *recipe = json_copy((json_t *)here_recipe);
+    rp_recipe_complete(first_recipe);
+    rp_recipe_complete(recipe);
+    const json_t *first = value_of(first_recipe, key), *here = value_of(recipe, key);
     if (strcmp(key, "train.batch_size") == 0)
         return json_integer_value(json_object_get(json_object_get(first_run, "plan"), "batch")) ==
                (json_is_integer(here) ? json_integer_value(here) : here_batch);
@@ -149,7 +153,11 @@ int rp_agreement_same(const char *key, const json_t *first_run, const json_t *he
 
 static json_t *settings(const json_t *first, const json_t *here)
 {
-    json_t *a = json_object_get(first, "recipe"), *b = json_object_get(here, "recipe"), *entry, *out = json_array();
+    RP_JSON *a = json_copy(json_object_get(first, "recipe"));
+    RP_JSON *b = json_copy(json_object_get(here, "recipe"));
+    json_t *entry, *out = json_array();
+    rp_recipe_complete(a);
+    rp_recipe_complete(b);
     int64_t batch = json_integer_value(json_object_get(json_object_get(here, "plan"), "batch"));
     RP_FREE const char **names = rp_alloc((json_object_size(a) + 1) * sizeof *names);
     const char *key;

@@ -61,7 +61,7 @@ static void keep_times(struct rp_all_ranks *a, const struct rp_records *rs)
 
 static struct rp_rank_share share_of(const struct rp_records *rs)
 {
-    struct rp_rank_share s = {0};
+    struct rp_rank_share s = {.overlap_ns = rs->overlaps ? rs->overlap_ns : -1};
     struct rp_sha256 lengths = {{0}};
     unsigned char digest[RP_SHA256_SIZE];
     int64_t from = -1;

@@ -381,6 +381,24 @@ static int check_device_time(const struct rp_step_record *r, struct records_line
     return 0;
 }
 
+/* overlap_ns and exchange_ns are of different times. */
+static int parse_overlap(struct rp_records *rs, const struct rp_step_record *r, struct records_line *l, struct rp_err *err)
+{
+    int64_t ns;
+    if (!l->f[RP_STEP_overlap_ns].type)
+        return 0;
+    if (parse_whole_key(&ns, l, RP_STEP_overlap_ns, INT64_MAX, err) < 0)
+        return -1;
+    if (r->exchange_ns < 0)
+        return rp_fail(err, RP_MALFORMED, "%s: it has overlap_ns, but no exchange_ns", line_place(l));
+    if (r->end_ns > r->start_ns && ns > r->end_ns - r->start_ns - r->exchange_ns)
+        return rp_fail(err, RP_MISMATCH, "%s: the step took %" PRId64 " ns, with %" PRId64 " ns in exchanges and %" PRId64 " ns in others beside the backward pass",
+                       line_place(l), r->end_ns - r->start_ns, r->exchange_ns, ns);
+    rs->overlaps = 1;
+    rs->overlap_ns += r->timed ? ns : 0;
+    return 0;
+}
+
 static int parse_values(struct rp_step_record *r, struct records_line *l, struct rp_err *err)
 {
     int64_t repeat, samples;
@@ -440,7 +458,7 @@ static int parse_record(struct rp_step_record *r, struct record_roots *roots, fl
     if ((r->exchange_ns >= 0 && r->end_ns > r->start_ns && r->exchange_ns > r->end_ns - r->start_ns) || r->wait_ns > (r->exchange_ns > 0 ? r->exchange_ns : 0))
         return rp_fail(err, RP_MISMATCH, "%s: the step took %" PRId64 " ns, of which %" PRId64 " ns in exchanges, of which %" PRId64
                                          " ns waiting", line_place(l), r->end_ns - r->start_ns, r->exchange_ns, r->wait_ns);
-    return check_device_time(r, l, err);
+    return parse_overlap(rs, r, l, err) < 0 ? -1 : check_device_time(r, l, err);
 }
 
 /* ---- all lines ---- */

@@ -54,6 +54,8 @@ struct rp_records {
     unsigned char (*root)[RP_SHA256_SIZE];
     unsigned char (*keyed)[RP_SHA256_SIZE]; /* keyed_root of each root, of a replication; else NULL */
     int64_t roots;
+    int overlaps;       /* there are exchanges beside the backward pass, */
+    int64_t overlap_ns; /* so long in timed steps; a sum, because records are many */
     char sha256[RP_SHA256_HEX]; /* of the bytes */
 };
 const float *rp_record_loss_parts(const struct rp_records *rs, const struct rp_step_record *r); /* in the order of rs->part */
@@ -90,6 +92,7 @@ void rp_records_fini(struct rp_records *rs);
  * the same on all. */
 struct rp_rank_share {
     int64_t span_ns, exchange_ns, wait_ns; /* timed steps from the first start to the last end; in them; wait_ns -1: unknown */
+    int64_t overlap_ns;                    /* in exchanges beside the backward pass; -1: unknown */
     uint64_t samples;                      /* of each step */
     char sha256[RP_SHA256_HEX];            /* of its records */
     char lengths[RP_SHA256_HEX];           /* of the lengths of its steps: equal ones were copied */

@@ -8,6 +8,8 @@ json_t *rp_world_rank_of_records(const struct rp_rank_share *s)
                           (double)s->span_ns / 1e9, "exchange_s", (double)s->exchange_ns / 1e9);
     if (s->wait_ns >= 0)
         json_object_set_new(j, "wait_s", json_real((double)s->wait_ns / 1e9));
+    if (s->overlap_ns >= 0)
+        json_object_set_new(j, "overlap_s", json_real((double)s->overlap_ns / 1e9));
     return j;
 }
 

@@ -352,7 +352,7 @@ static int upload_own(const struct rp_trained *s, const struct rp_state_entry *e
 {
     size_t from = 0, to = e->t->count;
     if (e->slot >= 0) {
-        to = rp_share_of_tensor(&s->shares.of[s->shares.own], e->t, &from);
+        to = rp_share_of_tensor(&s->shares, s->shares.own, e->t, &from);
         to += from;
     }
     from = from > first ? from : first;

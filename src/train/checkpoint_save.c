@@ -84,7 +84,7 @@ static int fetch(struct saver *s, const struct rp_state_entry *e, size_t first, 
         for (int d = 0; d < (e->slot < 0 ? 1 : p->data); d++) {
             size_t from = lo, to = hi;
             if (e->slot >= 0) {
-                size_t at, count = rp_share_of_tensor(&p->shares[stage].of[d], t, &at);
+                size_t at, count = rp_share_of_tensor(&p->shares[stage], d, t, &at);
                 from = at > lo ? at : lo;
                 to = at + count < hi ? at + count : hi;
             }

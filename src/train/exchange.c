@@ -41,8 +41,19 @@ static int nodes_of_rank(struct rp_node *out, int64_t micros, int r, int n)
 
 /* ---- the plan ---- */
 
-/* What of a gradient block belongs to the weights [lo, hi): those, second gradients of them, and all statistics. */
-static struct rp_extent *extents_of(const struct rp_net *m, size_t lo, size_t hi, size_t *floats)
+/* Elements of a tensor within floats [lo, hi) of its block; the first of them. */
+static size_t within(const struct rp_tensor *t, size_t lo, size_t hi, size_t *first)
+{
+    const size_t start = t->offset / sizeof(float), end = start + t->count;
+    lo = lo > start ? lo : start;
+    hi = hi < end ? hi : end;
+    *first = lo - start;
+    return lo < hi ? hi - lo : 0;
+}
+
+/* What of a gradient block belongs to the weights [lo, hi): those, second gradients of them, and all statistics, unless they belong to another
+ * bucket. */
+static struct rp_extent *extents_of(const struct rp_net *m, size_t lo, size_t hi, int statistics, size_t *floats)
 {
     const struct rp_tensors *seconds = &m->tensors[RP_SECOND_GRADIENT], *buffers = &m->tensors[RP_BUFFER];
     const size_t weights = m->tensors[RP_WEIGHT].bytes / sizeof(float);
@@ -52,12 +63,11 @@ static struct rp_extent *extents_of(const struct rp_net *m, size_t lo, size_t hi
         e[n++] = (struct rp_extent){lo, hi - lo};
     for (int i = 0; i < seconds->n; i++) {
         size_t first;
-        const struct rp_share share = {.lo = lo, .hi = hi};
-        const size_t count = rp_share_of_tensor(&share, &m->tensors[RP_WEIGHT].t[seconds->t[i].of], &first);
+        const size_t count = within(&m->tensors[RP_WEIGHT].t[seconds->t[i].of], lo, hi, &first);
         if (count)
             e[n++] = (struct rp_extent){weights + seconds->t[i].offset / sizeof(float) + first, count};
     }
-    if (buffers->bytes)
+    if (statistics && buffers->bytes)
         e[n++] = (struct rp_extent){weights + seconds->bytes / sizeof(float), buffers->bytes / sizeof(float)};
     *floats = 0;
     for (int i = 0; i < n; i++)
@@ -65,23 +75,37 @@ static struct rp_extent *extents_of(const struct rp_net *m, size_t lo, size_t hi
     return e;
 }
 
-/* member: ranks of the data group in ascending order. from, to: of each member's share in the order of shares, as members of the last level. */
+/* The shares of members of a level, bucket by bucket. last: as in open_level(). */
+static void list_shares(struct rp_exchange_level *l, const struct rp_net *m, const struct rp_shares *s, int b,
+                        int (*last)(const struct rp_shares *s, int rank))
+{
+    for (int i = 0; i < l->n; i++) {
+        const int k = b * l->n + i, rank = l->member[i];
+        const size_t lo = rp_share_at(s, s->hosts > 1 && last ? rank % (s->n / s->hosts) : rank, b)->lo;
+        const size_t hi = rp_share_at(s, last ? last(s, rank) : rank, b)->hi;
+        l->share[k] = extents_of(m, lo, hi, b == 0, &l->floats[k]);
+        l->weights[k] = (struct rp_piece){lo * sizeof(float), (hi - lo) * sizeof(float)};
+        l->most[b] = l->floats[k] > l->most[b] ? l->floats[k] : l->most[b];
+    }
+}
+
+/* member: ranks of the data group in ascending order. last: the rank where the range of a member's share ends that begins with its own, in the
+ * order of shares; NULL: each has its own. */
 static void open_level(struct rp_exchange_level *l, const struct rp_net *m, const struct rp_shares *s, const int *member, int n,
                        int (*last)(const struct rp_shares *s, int rank))
 {
-    *l = (struct rp_exchange_level){.n = n, .member = rp_alloc((size_t)n * sizeof *l->member), .share = rp_alloc((size_t)n * sizeof *l->share),
-                                    .floats = rp_alloc((size_t)n * sizeof *l->floats), .weights = rp_alloc((size_t)n * sizeof *l->weights),
+    const size_t shares = (size_t)n * (size_t)s->buckets;
+    *l = (struct rp_exchange_level){.n = n, .member = rp_alloc((size_t)n * sizeof *l->member), .share = rp_alloc(shares * sizeof *l->share),
+                                    .floats = rp_alloc(shares * sizeof *l->floats), .weights = rp_alloc(shares * sizeof *l->weights),
+                                    .most = rp_alloc((size_t)s->buckets * sizeof *l->most),
                                     .first_node = rp_alloc(((size_t)n + 1) * sizeof *l->first_node),
                                     .node = rp_alloc((size_t)n * RP_GRADIENT_BLOCKS * sizeof *l->node)};
     memcpy(l->member, member, (size_t)n * sizeof *member);
-    for (int i = 0; i < n; i++) {
-        const size_t lo = s->of[s->hosts > 1 && last ? member[i] % (s->n / s->hosts) : member[i]].lo;
-        const size_t hi = s->of[last ? last(s, member[i]) : member[i]].hi;
+    for (int i = 0; i < n; i++)
         if (member[i] == s->own)
             l->own = i;
-        l->share[i] = extents_of(m, lo, hi, &l->floats[i]);
-        l->weights[i] = (struct rp_piece){lo * sizeof(float), (hi - lo) * sizeof(float)};
-    }
+    for (int b = 0; b < s->buckets; b++)
+        list_shares(l, m, s, b, last);
 }
 
 /* Of the ranks at the same place on their hosts, the one on the last host. */
@@ -162,13 +186,14 @@ static void count_bytes(struct rp_exchange *x)
     x->sent_bytes = x->between_bytes = 0;
     for (int i = 0; i < x->levels; i++) {
         const struct rp_exchange_level *l = &x->level[i];
-        for (int k = 0; k < l->n; k++) {
+        for (int k = 0; k < x->shares->buckets * l->n; k++) {
+            const int member = k % l->n;
             const uint64_t nodes = (uint64_t)(l->first_node[l->own + 1] - l->first_node[l->own]);
-            const uint64_t bytes = nodes * l->floats[k] * sizeof(float) + l->weights[l->own].bytes;
-            if (k == l->own)
+            const uint64_t bytes = nodes * l->floats[k] * sizeof(float) + l->weights[k - member + l->own].bytes;
+            if (member == l->own)
                 continue;
             x->sent_bytes += bytes;
-            if (host_of(x->shares, l->member[k]) != host_of(x->shares, x->shares->own))
+            if (host_of(x->shares, l->member[member]) != host_of(x->shares, x->shares->own))
                 x->between_bytes += bytes;
         }
     }
@@ -195,27 +220,37 @@ void rp_exchange_open(struct rp_exchange *x, const struct rp_net *m, const struc
     *x = (struct rp_exchange){.comm = shares->comm, .dev = m->dev, .shares = shares, .blocks = 1, .micros = micros};
     if (shares->n == 1)
         return;
+    x->bucket = rp_alloc((size_t)shares->buckets * sizeof *x->bucket);
+    for (int b = 0; b < shares->buckets; b++) {
+        size_t floats;
+        x->bucket[b] = extents_of(m, shares->bucket[b].lo, shares->bucket[b].hi, b == 0, &floats);
+    }
     if (shares->hosts > 1 && shares->hosts < shares->n && hosts_own_subtrees(x, shares, of_host))
         open_by_host(x, m, shares, of_host);
     else
         open_flat(x, m, shares);
     count_bytes(x);
     measure_room(x);
+    rp_exchange_begin(x);
 }
 
 void rp_exchange_close(struct rp_exchange *x)
 {
     for (int i = 0; i < x->levels; i++) {
         struct rp_exchange_level *l = &x->level[i];
-        for (int k = 0; k < l->n; k++)
+        for (int k = 0; k < x->shares->buckets * l->n; k++)
             free(l->share[k]);
         free(l->member);
         free(l->share);
         free(l->floats);
+        free(l->most);
         free(l->first_node);
         free(l->node);
         free(l->weights);
     }
+    for (int b = 0; x->bucket && b < x->shares->buckets; b++)
+        free(x->bucket[b]);
+    free(x->bucket);
     *x = (struct rp_exchange){0};
 }
 
@@ -253,9 +288,9 @@ static void add_transfer(struct transfers *all, int peer, int send, float *data,
     all->t[all->n++] = (struct rp_transfer){peer, send, data, floats * sizeof *data};
 }
 
-/* Sends every other member piece k of its share of the own nodes, and receives its nodes of the own share into the room. */
-static int exchange_piece(struct rp_exchange *x, const struct rp_exchange_level *l, size_t k, float *const *block, float *room,
-                          struct rp_err *err)
+/* Sends every other member part k of its share of the own nodes, and receives its nodes of the own share into the room. share: of the bucket. */
+static int send_part(struct rp_exchange *x, const struct rp_exchange_level *l, struct rp_extent *const *share, size_t k, float *const *block,
+                     float *room, struct rp_err *err)
 {
     const int nodes = l->first_node[l->n], own = l->first_node[l->own + 1] - l->first_node[l->own];
     RP_FREE struct rp_transfer *t = rp_alloc(((size_t)nodes + (size_t)own * (size_t)l->n) * RUNS_MAX * sizeof *t);
@@ -263,29 +298,29 @@ static int exchange_piece(struct rp_exchange *x, const struct rp_exchange_level 
     struct run run[RUNS_MAX];
     for (int step = 1; step < l->n; step++) {
         const int to = (l->own + step) % l->n, from = (l->own + l->n - step) % l->n;
-        for (int i = 0, runs = runs_of_piece(run, x, l->share[to], k); i < own; i++)
+        for (int i = 0, runs = runs_of_piece(run, x, share[to], k); i < own; i++)
             for (int j = 0; j < runs; j++)
                 add_transfer(&all, l->member[to], 1, block[i] + run[j].at, run[j].floats);
-        for (int i = l->first_node[from], runs = runs_of_piece(run, x, l->share[l->own], k); i < l->first_node[from + 1]; i++)
+        for (int i = l->first_node[from], runs = runs_of_piece(run, x, share[l->own], k); i < l->first_node[from + 1]; i++)
             for (int j = 0; j < runs; j++)
                 add_transfer(&all, l->member[from], 0, room + (size_t)i * x->piece + run[j].after, run[j].floats);
     }
     return rp_comm_exchange_device(x->comm, RP_GROUP_DATA, t, all.n, err);
 }
 
-static void copy_floats(const struct rp_exchange *x, float *to, const float *from, size_t n)
+static void copy_floats(struct rp_dev *dev, float *to, const float *from, size_t n)
 {
-    x->dev->op->copy_columns(x->dev, to, (long)n, from, (long)n, 1, (int)n);
+    dev->op->copy_columns(dev, to, (long)n, from, (long)n, 1, (int)n);
 }
 
 /* Merges the nodes of one run; those that are left go to block[0], block[1], ... last: the tree is complete. */
-static void merge_run(const struct rp_exchange *x, const struct rp_exchange_level *l, const struct run *run, float *const *block, float *room,
-                      int last)
+static void merge_run(const struct rp_exchange *x, struct rp_dev *dev, const struct rp_exchange_level *l, const struct run *run,
+                      float *const *block, float *room, int last)
 {
     float *at[RP_GRADIENT_BLOCKS + 1] = {0};
     struct rp_grad_tree tree;
     struct rp_losses none = {0};
-    rp_grad_tree_init(&tree, x->dev, at, RP_GRADIENT_BLOCKS + 1, run->floats);
+    rp_grad_tree_init(&tree, dev, at, RP_GRADIENT_BLOCKS + 1, run->floats);
     for (int i = 0; i < l->first_node[l->n]; i++) {
         const int own = i >= l->first_node[l->own] && i < l->first_node[l->own + 1];
         RP_BUG_IF(tree.n > RP_GRADIENT_BLOCKS);
@@ -296,24 +331,44 @@ static void merge_run(const struct rp_exchange *x, const struct rp_exchange_leve
         rp_grad_tree_finish(&tree, &none);
     RP_BUG_IF(tree.n != 1); /* one level has all nodes, the first of two makes one of those of a host */
     if (at[0] != block[0] + run->at)
-        copy_floats(x, block[0] + run->at, at[0], run->floats);
+        copy_floats(dev, block[0] + run->at, at[0], run->floats);
 }
 
-static int exchange_level(struct rp_exchange *x, int level, float *const *block, float *room, struct rp_err *err)
+void rp_exchange_begin(struct rp_exchange *x)
 {
-    const struct rp_exchange_level *l = &x->level[level];
-    size_t most = 0;
-    for (int i = 0; i < l->n; i++)
-        most = l->floats[i] > most ? l->floats[i] : most;
-    for (size_t k = 0; k * x->piece < most; k++) {
-        struct run run[RUNS_MAX];
-        if (exchange_piece(x, l, k, block, room, err) < 0)
-            return -1;
-        for (int i = 0, runs = runs_of_piece(run, x, l->share[l->own], k); i < runs; i++)
-            merge_run(x, l, &run[i], block, room, level + 1 == x->levels);
-        if (x->dev->backend->sync(x->dev, err) < 0)
-            return -1;
-    }
+    x->next.bucket = x->levels ? x->shares->buckets - 1 : -1;
+    x->next.level = 0;
+    x->next.part = 0;
+}
+
+int rp_exchange_bucket(const struct rp_exchange *x)
+{
+    return x->next.bucket;
+}
+
+/* Every bucket has at least one part of each level, which may be empty. */
+static void step_on(struct rp_exchange *x)
+{
+    if (++x->next.part * x->piece < x->level[x->next.level].most[x->next.bucket])
+        return;
+    x->next.part = 0;
+    if (++x->next.level < x->levels)
+        return;
+    x->next.level = 0;
+    x->next.bucket--;
+}
+
+int rp_exchange_piece(struct rp_exchange *x, struct rp_dev *dev, float *const *block, float *room, struct rp_err *err)
+{
+    const struct rp_exchange_level *l = &x->level[x->next.level];
+    struct rp_extent *const *share = l->share + x->next.bucket * l->n;
+    struct run run[RUNS_MAX];
+    RP_BUG_IF(x->next.bucket < 0);
+    if (send_part(x, l, share, x->next.part, block, room, err) < 0)
+        return -1;
+    for (int i = 0, runs = runs_of_piece(run, x, share[l->own], x->next.part); i < runs; i++)
+        merge_run(x, dev, l, &run[i], block, room, x->next.level + 1 == x->levels);
+    step_on(x);
     return 0;
 }
 
@@ -328,7 +383,7 @@ struct node_losses {
     } node[RP_GRADIENT_BLOCKS];
 };
 
-static int exchange_losses(struct rp_exchange *x, const struct rp_grad_tree *own, struct rp_losses *sum, struct rp_err *err)
+int rp_exchange_losses(struct rp_exchange *x, const struct rp_grad_tree *own, struct rp_losses *sum, struct rp_err *err)
 {
     const int n = x->shares->n;
     RP_FREE struct node_losses *all = rp_alloc((size_t)n * sizeof *all);
@@ -350,32 +405,23 @@ static int exchange_losses(struct rp_exchange *x, const struct rp_grad_tree *own
     return 0;
 }
 
-int rp_exchange_gradient(struct rp_exchange *x, float *const *block, float *room, const struct rp_grad_tree *own, struct rp_losses *sum,
-                         struct rp_err *err)
-{
-    if (exchange_losses(x, own, sum, err) < 0)
-        return -1;
-    for (int i = 0; i < x->levels; i++)
-        if (exchange_level(x, i, block, room, err) < 0)
-            return -1;
-    return 0;
-}
-
 /* ---- weights ---- */
 
-int rp_exchange_weights(struct rp_exchange *x, float *weights, struct rp_err *err)
+int rp_exchange_block(struct rp_exchange *x, float *block, struct rp_err *err)
 {
     if (x->dev->backend->sync(x->dev, err) < 0)
         return -1;
     for (int level = x->levels - 1; level >= 0; level--) {
         const struct rp_exchange_level *l = &x->level[level];
-        RP_FREE struct rp_transfer *t = rp_alloc(2 * (size_t)l->n * sizeof *t);
-        const struct rp_piece *own = &l->weights[l->own];
+        RP_FREE struct rp_transfer *t = rp_alloc(2 * (size_t)l->n * (size_t)x->shares->buckets * sizeof *t);
         int n = 0;
         for (int step = 1; step < l->n; step++) {
             const int to = (l->own + step) % l->n, from = (l->own + l->n - step) % l->n;
-            t[n++] = (struct rp_transfer){l->member[to], 1, (char *)weights + own->at, own->bytes};
-            t[n++] = (struct rp_transfer){l->member[from], 0, (char *)weights + l->weights[from].at, l->weights[from].bytes};
+            for (int b = 0; b < x->shares->buckets; b++) {
+                const struct rp_piece *own = &l->weights[b * l->n + l->own], *other = &l->weights[b * l->n + from];
+                t[n++] = (struct rp_transfer){l->member[to], 1, (char *)block + own->at, own->bytes};
+                t[n++] = (struct rp_transfer){l->member[from], 0, (char *)block + other->at, other->bytes};
+            }
         }
         if (rp_comm_exchange_device(x->comm, RP_GROUP_DATA, t, n, err) < 0)
             return -1;

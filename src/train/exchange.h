@@ -2,8 +2,13 @@
  *
  * What:    each rank has summed its own micro-batches as far as the tree allows (optim/grad_tree.h): a list of nodes. Every rank gets the
  *          nodes of all others for its share of the weights (optim/shares.h) and merges them in the order of the whole tree.
- * Flow:    rp_exchange_open() -> per step rp_exchange_gradient(), update of the own share, rp_exchange_weights().
- * Owner:   struct rp_exchange owns its lists; room is memory of the device, of rp_exchange_room() bytes, from the caller.
+ * Flow:    rp_exchange_open() -> per step rp_exchange_begin(), rp_exchange_piece() until none is left, rp_exchange_losses(), update of the own
+ *          share, rp_exchange_block() of the weights. Where every rank updates all weights, rp_exchange_block() of the gradient instead.
+ * Owner:   struct rp_exchange owns its lists; room is memory of the device, of `room` floats, from the caller.
+ * Extend:  what is exchanged besides weights is a line in extents_of().
+ *
+ * Pieces have one order on every rank: buckets from the last to the first, as the backward pass completes them, levels, parts of a share. So it
+ * does not matter when a rank exchanges a piece, nor which of its threads does (train/overlap.h). Losses follow the last piece.
  *
  * Where every host has as many ranks, and these own one subtree, the ranks of a host first sum among themselves, and then each with those
  * at the same place on the other hosts: two levels, of which only the second sends between hosts. Otherwise every rank exchanges with all.
@@ -35,11 +40,12 @@ struct rp_node {
 struct rp_exchange_level {
     int n, own;               /* members; which this rank is */
     int *member;              /* [n] ranks of the data group in ascending order */
-    struct rp_extent **share; /* [n] lists of extents, each ended by one of 0 floats */
-    size_t *floats;           /* [n] of each share in all */
+    struct rp_extent **share; /* [buckets][n] lists of extents, each ended by one of 0 floats */
+    size_t *floats;           /* [buckets][n] of each share in all */
+    size_t *most;             /* [buckets] of the largest share */
     int *first_node;          /* [n + 1] nodes of member i: first_node[i] to first_node[i + 1] - 1 */
     struct rp_node *node;     /* nodes before this level, of all members in order; at most RP_GRADIENT_BLOCKS of each */
-    struct rp_piece *weights; /* [n] bytes of the block of weights that each has after its update */
+    struct rp_piece *weights; /* [buckets][n] bytes of the block of weights that each has after its update */
 };
 
 struct rp_exchange {
@@ -48,11 +54,16 @@ struct rp_exchange {
     const struct rp_shares *shares;
     int levels;
     struct rp_exchange_level level[RP_EXCHANGE_LEVELS]; /* in the order in which gradients are summed */
+    struct rp_extent **bucket; /* [buckets] what belongs to each, a list ended by one of 0 floats */
     int blocks;       /* gradient blocks that the lists of nodes need */
     size_t piece;     /* floats of a share that are exchanged at once */
     size_t room;      /* floats for the nodes of all members of a level */
     int64_t micros;
     uint64_t sent_bytes, between_bytes; /* that this rank sends in a step; of those, to ranks on other hosts */
+    struct {
+        int bucket, level;
+        size_t part;
+    } next; /* the piece that is exchanged next */
 };
 
 /* Sizes only; needs no device. One rank: nothing to exchange, and no room. m: declared. micros: micro-batches of a step over all ranks. */
@@ -64,9 +75,14 @@ static inline int64_t rp_first_micro(int64_t micros, int r, int n)
     return micros * r / n;
 }
 
-/* block: gradient blocks; the nodes of the own counter lie in block[0], block[1], ... Leaves the sum over all micro-batches in the own
- * extents of block[0], and *sum, the sums of losses, on every rank. room: device memory. */
-int rp_exchange_gradient(struct rp_exchange *x, float *const *block, float *room, const struct rp_grad_tree *own, struct rp_losses *sum,
-                         struct rp_err *err) rp_must_check;
-/* After the update of the own share: the weights of all. */
-int rp_exchange_weights(struct rp_exchange *x, float *weights, struct rp_err *err) rp_must_check;
+void rp_exchange_begin(struct rp_exchange *x);
+/* The bucket of the next piece; -1: none is left. */
+int rp_exchange_bucket(const struct rp_exchange *x);
+/* block: gradient blocks; the nodes of the own counter lie in block[0], block[1], ... After the last piece the sum over all micro-batches lies
+ * in the own extents of block[0]. dev: whose operations add and copy. room:
+ * device memory. */
+int rp_exchange_piece(struct rp_exchange *x, struct rp_dev *dev, float *const *block, float *room, struct rp_err *err) rp_must_check;
+/* *sum: the sums of losses over all micro-batches, on every rank. */
+int rp_exchange_losses(struct rp_exchange *x, const struct rp_grad_tree *own, struct rp_losses *sum, struct rp_err *err) rp_must_check;
+/* A block with the layout of the weights, of which every rank has computed its share: the shares of all. */
+int rp_exchange_block(struct rp_exchange *x, float *block, struct rp_err *err) rp_must_check;

@@ -4,6 +4,7 @@
 #include "train/pipeline.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static struct rp_net *at_micro(struct rp_train *t, int64_t i, int64_t step, float *block)
@@ -40,6 +41,17 @@ int rp_train_backward(struct rp_train *t, int64_t i, int64_t step, float *block,
 
 /* ---- where the first NaN or Inf is ---- */
 
+/* What is not finite, for messages: on a stage that others follow the loss is not known. */
+static const char *not_finite(char text[80], const struct rp_net *m)
+{
+    const struct rp_comm *c = m->comm;
+    if (m->loss)
+        snprintf(text, 80, "the loss is not finite");
+    else
+        snprintf(text, 80, "the output of pipeline stage %d (rank %d) is not finite", c->rank[RP_GROUP_PIPELINE], c->rank[RP_GROUP_WORLD]);
+    return text;
+}
+
 /* Searches one list in order: -1 and *err if a tensor contains one, else 0. block: of `sets` sets, of which this is one. made_by: replaces
  * that of the tensors, unless NULL. */
 static int report_list(const struct rp_net *m, const struct rp_tensors *list, float *block, int set, int sets, const char *made_by,
@@ -48,17 +60,27 @@ static int report_list(const struct rp_net *m, const struct rp_tensors *list, fl
     for (int i = 0; i < list->n; i++) {
         const struct rp_tensor *x = &list->t[i];
         const char *op = made_by ? made_by : x->made_by;
-        char name[RP_TENSOR_NAME];
+        char name[RP_TENSOR_NAME], what[80];
         int64_t at = -1;
         if (op && x->count)
             m->dev->op->find_nonfinite(m->dev, &at, rp_tensors_in_set(list, block, set, sets, x), x->count);
         if (at >= 0)
             return rp_fail(err, RP_MISMATCH,
-                           "step %lld, micro-batch %lld: the loss is not finite; the first NaN or Inf is in tensor '%s' (element %lld), "
+                           "step %lld, micro-batch %lld: %s; the first NaN or Inf is in tensor '%s' (element %lld), "
                            "made by operation %s; a lower learning rate, or --init from finite values, may help",
-                           (long long)m->step, (long long)m->micro, rp_tensor_name(name, x), (long long)at, op);
+                           (long long)m->step, (long long)m->micro, not_finite(what, m), rp_tensor_name(name, x), (long long)at, op);
     }
     return 0;
+}
+
+int rp_train_check_output(const struct rp_train *t, int64_t i, struct rp_err *err)
+{
+    const struct rp_net *m = t->set[i % t->sets];
+    int64_t at = -1;
+    if (m->loss)
+        return 0;
+    m->dev->op->find_nonfinite(m->dev, &at, *m->boundary, m->boundary_floats);
+    return at < 0 ? 0 : rp_train_report_loss(t, i, err);
 }
 
 int rp_train_report_loss(const struct rp_train *t, int64_t i, struct rp_err *err)
@@ -70,8 +92,9 @@ int rp_train_report_loss(const struct rp_train *t, int64_t i, struct rp_err *err
         report_list(m, &m->tensors[RP_BUFFER], t->state.buffer, 0, 1, origin, err) < 0 ||
         report_list(m, &m->tensors[RP_ACTIVATION], t->activations, set, t->sets, NULL, err) < 0)
         return -1;
-    return rp_fail(err, RP_MISMATCH, "step %lld, micro-batch %lld: the loss is not finite: its sum overflowed over finite terms",
-                   (long long)m->step, (long long)m->micro);
+    char what[80];
+    return rp_fail(err, RP_MISMATCH, "step %lld, micro-batch %lld: %s: %s", (long long)m->step, (long long)m->micro, not_finite(what, m),
+                   m->loss ? "its sum overflowed over finite terms" : "an operation after the last tensor that is kept made it so");
 }
 
 /* What a rank found in its share: the last tensor of the list, as heads come last there and first in the backward pass. */
@@ -84,7 +107,7 @@ static struct nonfinite_at find_in_share(const struct rp_train *t)
     const struct rp_tensors *weights = &t->net->tensors[RP_WEIGHT];
     for (int i = weights->n - 1; i >= 0; i--) {
         const struct rp_tensor *x = &weights->t[i];
-        size_t first, n = rp_share_of_tensor(&t->state.shares.of[t->state.shares.own], x, &first);
+        size_t first, n = rp_share_of_tensor(&t->state.shares, t->state.shares.own, x, &first);
         int64_t at = -1;
         if (n)
             t->net->dev->op->find_nonfinite(t->net->dev, &at, rp_tensor_in(t->gradient[0], x) + first, n);
@@ -124,11 +147,25 @@ static void add_second_gradients(struct rp_train *t)
     t->net->g = t->gradient[0];
     for (int i = 0; i < m->tensors[RP_SECOND_GRADIENT].n; i++) {
         const struct rp_tensor *w = &m->tensors[RP_WEIGHT].t[m->tensors[RP_SECOND_GRADIENT].t[i].of];
-        size_t first, n = rp_share_of_tensor(&t->state.shares.of[t->state.shares.own], w, &first);
+        size_t first, n = rp_share_of_tensor(&t->shares, t->shares.own, w, &first);
         float *g = rp_tensor_in(m->g, w) + first;
         if (n)
             m->dev->op->add(m->dev, g, g, rp_net_second_grad(m, i) + first, n);
     }
+}
+
+/* What no thread has exchanged yet, and the losses. */
+static int exchange_rest(struct rp_train *t, const struct rp_grad_tree *own, struct rp_losses *sum, struct rp_err *err)
+{
+    struct rp_dev *dev = t->net->dev;
+    if (!t->overlap)
+        rp_exchange_begin(&t->exchange);
+    if (dev->backend->sync(dev, err) < 0)
+        return -1;
+    while (rp_exchange_bucket(&t->exchange) >= 0)
+        if (rp_exchange_piece(&t->exchange, dev, t->gradient, t->room, err) < 0 || dev->backend->sync(dev, err) < 0)
+            return -1;
+    return rp_exchange_losses(&t->exchange, own, sum, err);
 }
 
 int rp_train_gradient(struct rp_train *t, int64_t step, struct rp_losses *sum, struct rp_err *err)
@@ -138,10 +175,10 @@ int rp_train_gradient(struct rp_train *t, int64_t step, struct rp_losses *sum, s
         return -1;
     if (t->comm->size[RP_GROUP_DATA] == 1)
         rp_grad_tree_finish(&tree, sum);
-    else if (t->net->dev->backend->sync(t->net->dev, err) < 0 || rp_exchange_gradient(&t->exchange, t->gradient, t->room, &tree, sum, err) < 0)
+    else if (exchange_rest(t, &tree, sum, err) < 0)
         return -1;
     if (rp_pipeline_share_losses(t, sum, err) < 0 || rp_pipeline_add_tied(t, err) < 0)
         return -1;
     add_second_gradients(t);
-    return 0;
+    return t->replicated ? rp_exchange_block(&t->exchange, t->gradient[0], err) : 0;
 }

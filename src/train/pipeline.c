@@ -41,14 +41,21 @@ static int forward(struct rp_train *t, int64_t i, int64_t step, struct rp_grad_t
 {
     if (transfer(t, -1, 0, i, err) < 0 || rp_train_forward(t, i, step, rp_grad_tree_leaf(tree), l, err) < 0)
         return -1;
-    return isfinite(l->loss) ? 0 : rp_train_report_loss(t, i, err);
+    return isfinite(l->loss) ? rp_train_check_output(t, i, err) : rp_train_report_loss(t, i, err);
 }
 
 static int backward(struct rp_train *t, int64_t i, int64_t step, struct rp_grad_tree *tree, const struct rp_losses *l, struct rp_err *err)
 {
-    if (rp_train_backward(t, i, step, rp_grad_tree_leaf(tree), err) < 0)
+    const int last = t->overlap && i == t->own - 1; /* its gradients are exchanged as they become final */
+    if (last)
+        rp_overlap_begin(t->overlap, t->set[i % t->sets], tree, t->first + i);
+    const int failed = rp_train_backward(t, i, step, rp_grad_tree_leaf(tree), err) < 0;
+    if (last ? rp_overlap_end(t->overlap, failed, err) < 0 : failed)
         return -1;
-    rp_grad_tree_push(tree, t->first + i, l);
+    if (last)
+        rp_grad_tree_push_merged(tree, t->first + i, l);
+    else
+        rp_grad_tree_push(tree, t->first + i, l);
     return transfer(t, -1, 1, i, err);
 }
 
@@ -91,7 +98,7 @@ int rp_pipeline_share_losses(struct rp_train *t, struct rp_losses *sum, struct r
 /* Elements of weight i that data-parallel rank `data` of a stage has in its share, within [from, to). */
 static size_t share_within(const struct rp_train *t, int stage, int data, int i, size_t from, size_t to, size_t *first)
 {
-    const size_t n = rp_share_of_tensor(&t->parts.shares[stage].of[data], rp_parts_weight(&t->parts, stage, i), first);
+    const size_t n = rp_share_of_tensor(&t->parts.shares[stage], data, rp_parts_weight(&t->parts, stage, i), first);
     const size_t end = *first + n < to ? *first + n : to;
     *first = *first > from ? *first : from;
     return *first < end ? end - *first : 0;

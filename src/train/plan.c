@@ -1,4 +1,5 @@
 /* How much memory a recipe takes, class by class, and the largest batch that fits. */
+#include "comm/mesh.h"
 #include "train/pipeline.h"
 #include "train/state.h"
 
@@ -26,6 +27,14 @@ int rp_train_blocks(const struct rp_exchange *x, const struct rp_comm *c)
     const int own = rp_grad_tree_blocks(first, rp_first_micro(x->micros, r + 1, n) - first);
     RP_BUG_IF(own > RP_GRADIENT_BLOCKS);
     return own > x->blocks ? own : x->blocks;
+}
+
+void rp_train_share_state(struct rp_shares *s, const struct rp_recipe *r, const struct rp_net *m, size_t bucket)
+{
+    if (r->parallel_optimizer_state == RP_OPTIMIZER_STATE_replicated)
+        rp_shares_init_whole(s, &m->tensors[RP_WEIGHT], m->parallel, m->comm);
+    else
+        rp_shares_init(s, &m->tensors[RP_WEIGHT], m->parallel, m->comm, bucket);
 }
 
 void rp_train_declare(struct rp_net *m, struct rp_trained *x, size_t room, float **room_at)
@@ -81,9 +90,23 @@ static uint64_t decoder_bytes(const struct rp_recipe *r, const struct rp_device_
     return format->working_bytes ? format->working_bytes(&data) : 0;
 }
 
-/* *plan stays as it is where an operation is refused. */
-static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, struct rp_comm *comm, const struct rp_backend *backend,
-                    const struct rp_device_opts *o, struct rp_err *err)
+/* An equal part of the rings of the rank's host, which two ranks share, and its own buffers. */
+static uint64_t connection_bytes(const struct rp_comm *c, const struct rp_backend *backend)
+{
+    struct rp_mesh_memory m;
+    uint64_t here = 0;
+    if (backend->separate_memory || c->size[RP_GROUP_WORLD] == 1)
+        return 0;
+    rp_mesh_memory(&m, (struct rp_degrees){c->size[RP_GROUP_DATA], c->size[RP_GROUP_TENSOR], c->size[RP_GROUP_PIPELINE]}, c->host,
+                   c->rank[RP_GROUP_WORLD], 0);
+    for (int i = 0; i < c->size[RP_GROUP_WORLD]; i++)
+        here += !c->host || c->host[i] == c->host[c->rank[RP_GROUP_WORLD]];
+    return m.host / here + m.buffers;
+}
+
+/* connections: bytes, which do not depend on the batch. *plan stays as it is where an operation is refused. */
+static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, struct rp_comm *comm, uint64_t connections,
+                    const struct rp_backend *backend, const struct rp_device_opts *o, struct rp_err *err)
 {
     struct rp_trained trained = {.optimizer = rp_optimizer_of(r)};
     struct rp_plan sized = {0}, *p = &sized;
@@ -92,23 +115,27 @@ static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t bat
     const int64_t micros = rp_recipe_micro_batches(r);
     const int rank = comm->rank[RP_GROUP_DATA], ranks = comm->size[RP_GROUP_DATA];
     const uint64_t own = (uint64_t)(rp_first_micro(micros, rank + 1, ranks) - rp_first_micro(micros, rank, ranks));
-    struct rp_shares shares;
+    const size_t bucket = rp_overlap_bucket(r, comm, backend);
+    struct rp_shares shares, state;
     struct rp_exchange exchange;
     float *room;
     size_t workspace;
-    rp_shares_init(&shares, &m->tensors[RP_WEIGHT], m->parallel, comm);
+    rp_shares_init(&shares, &m->tensors[RP_WEIGHT], m->parallel, comm, bucket);
+    rp_train_share_state(&state, r, m, bucket);
     rp_exchange_open(&exchange, m, &shares, micros);
     rp_train_declare(m, &trained, exchange.room, &room);
     p->bytes[RP_CLASS_PARAMETERS] = t[RP_WEIGHT].bytes + t[RP_BUFFER].bytes;
     p->bytes[RP_CLASS_GRADIENTS] = rp_net_gradient_floats(m) * sizeof(float) * (uint64_t)rp_train_blocks(&exchange, comm);
-    p->bytes[RP_CLASS_OPTIMIZER] = (shares.of[rank].hi - shares.of[rank].slots) * sizeof(float) * (uint64_t)rp_optimizer_slots(rp_optimizer_of(r));
+    p->bytes[RP_CLASS_OPTIMIZER] = rp_shares_slots(&state) * sizeof(float) * (uint64_t)rp_optimizer_slots(rp_optimizer_of(r));
     rp_exchange_close(&exchange);
+    rp_shares_fini(&state);
     rp_shares_fini(&shares);
     p->bytes[RP_CLASS_ACTIVATIONS] = rp_tensors_set_bytes(&t[RP_ACTIVATION], rp_pipeline_sets(comm, (int64_t)own));
     p->bytes[RP_CLASS_SCRATCH] = t[RP_SCRATCH].bytes;
     p->bytes[RP_CLASS_INPUT] = t[RP_INPUT].bytes * own;
     p->host = HOST_BYTES + (uint64_t)batch * rp_train_sample_bytes(m) + own * m->model->input_size + t[RP_INPUT].bytes;
     p->decoders = decoder_bytes(r, o);
+    p->connections = connections;
     p->parameters = t[RP_WEIGHT].whole;
     p->flops_per_sample = m->model->flops(m);
     p->flops_formula = m->model->flops_formula;
@@ -119,7 +146,7 @@ static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t bat
     if (failed)
         return -1;
     p->bytes[RP_CLASS_BACKEND] = workspace;
-    p->total = backend->separate_memory ? 0 : p->host + p->decoders;
+    p->total = backend->separate_memory ? 0 : p->host + p->decoders + p->connections;
     for (int i = 0; i < RP_CLASS_COUNT; i++)
         p->total += p->bytes[i];
     p->batch = batch;
@@ -152,7 +179,7 @@ int rp_train_size(struct rp_plan *plan, const struct rp_recipe *r, struct rp_com
     if (r->train_batch_size < 1)
         return rp_fail(err, RP_USAGE, "train.batch_size %lld is not a number of samples", (long long)r->train_batch_size);
     comm = comm ? comm : rp_comm_self();
-    return rp_train_check_ranks(r, comm, err) < 0 ? -1 : size_for(plan, r, r->train_batch_size, comm, backend, o, err);
+    return rp_train_check_ranks(r, comm, err) < 0 ? -1 : size_for(plan, r, r->train_batch_size, comm, connection_bytes(comm, backend), backend, o, err);
 }
 
 int rp_train_exchange_at(struct rp_exchange_sizes *out, const struct rp_recipe *r, struct rp_comm *place, struct rp_err *err)
@@ -187,15 +214,16 @@ int rp_train_plan_in(struct rp_plan *plan, const struct rp_recipe *r, struct rp_
     comm = comm ? comm : rp_comm_self();
     if (begin(plan, &hi, r, err) < 0 || rp_train_check_ranks(r, comm, err) < 0)
         return -1;
+    const uint64_t connections = connection_bytes(comm, backend);
     while (lo < hi) {
         int64_t mid = lo + (hi - lo + 1) / 2;
-        if (size_for(plan, r, mid, comm, backend, o, &ignored) == 0 && plan->total <= available)
+        if (size_for(plan, r, mid, comm, connections, backend, o, &ignored) == 0 && plan->total <= available)
             lo = mid;
         else
             hi = mid - 1;
     }
     *plan = (struct rp_plan){0};
-    if (size_for(plan, r, r->train_batch_size != RP_BATCH_MAX ? r->train_batch_size : lo > 0 ? lo : 1, comm, backend, o, err) < 0)
+    if (size_for(plan, r, r->train_batch_size != RP_BATCH_MAX ? r->train_batch_size : lo > 0 ? lo : 1, comm, connections, backend, o, err) < 0)
         return -1;
     plan->available = available;
     plan->max_batch = lo;

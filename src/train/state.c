@@ -16,12 +16,9 @@ void rp_state_entry_at(struct rp_state_entry *e, const struct rp_trained *s, int
 {
     int weights = s->weights->n, first = weights + s->buffers->n;
     char name[RP_TENSOR_NAME];
-    float *block = i < weights ? s->w : s->buffer;
     *e = (struct rp_state_entry){.slot = i < first ? -1 : (i - first) / weights};
-    if (e->slot >= 0)
-        block = s->slot[e->slot];
     e->t = i >= weights && i < first ? &s->buffers->t[i - weights] : &s->weights->t[i < weights ? i : (i - first) % weights];
-    e->x = block ? rp_tensor_in(block, e->t) : NULL;
+    e->x = rp_trained_values(s, e->t, e->slot);
     rp_tensor_name(name, e->t);
     if (e->slot >= 0)
         snprintf(e->name, sizeof e->name, "optimizer.%s.%s", s->optimizer->slot[e->slot], name);
@@ -116,15 +113,15 @@ static int weight_roots(unsigned char *roots, const struct rp_trained *s, unsign
     return 0;
 }
 
-/* Roots [n][32] of the tensors of a list whose data begin at block. */
-static int list_roots(unsigned char *roots, const struct rp_trained *s, const struct rp_tensors *list, float *block, struct rp_err *err)
+/* Roots [n][32] of the tensors of a list, or of their slots. */
+static int list_roots(unsigned char *roots, const struct rp_trained *s, const struct rp_tensors *list, int slot, struct rp_err *err)
 {
     size_t all = 0, at = 0;
     for (int i = 0; i < list->n; i++)
         all += leaves_of(s, &list->t[i]);
     RP_FREE unsigned char *digests = rp_alloc(all * 32 + 1);
     for (int i = 0; i < list->n; at += leaves_of(s, &list->t[i++]))
-        if (rp_tensor_is_owned(list, &list->t[i]) && digest_tensor(digests + 32 * at, s, list, i, rp_tensor_in(block, &list->t[i]), err) < 0)
+        if (rp_tensor_is_owned(list, &list->t[i]) && digest_tensor(digests + 32 * at, s, list, i, rp_trained_values(s, &list->t[i], slot), err) < 0)
             return -1;
     if (list == s->weights)
         return weight_roots(roots, s, digests, err);
@@ -137,10 +134,10 @@ static int list_roots(unsigned char *roots, const struct rp_trained *s, const st
 /* [entries][32] in the order of the entries */
 static int all_roots(unsigned char *roots, const struct rp_trained *s, struct rp_err *err)
 {
-    if (list_roots(roots, s, s->weights, s->w, err) < 0 || list_roots(roots + 32 * s->weights->n, s, s->buffers, s->buffer, err) < 0)
+    if (list_roots(roots, s, s->weights, -1, err) < 0 || list_roots(roots + 32 * s->weights->n, s, s->buffers, -1, err) < 0)
         return -1;
     for (int k = 0; k < rp_optimizer_slots(s->optimizer); k++)
-        if (list_roots(roots + 32 * (s->weights->n * (k + 1) + s->buffers->n), s, s->weights, s->slot[k], err) < 0)
+        if (list_roots(roots + 32 * (s->weights->n * (k + 1) + s->buffers->n), s, s->weights, k, err) < 0)
             return -1;
     return 0;
 }
@@ -202,10 +199,7 @@ static int data_rank_of(const struct rp_trained *s, int stage, int i, int slot, 
     const struct rp_shares *shares = &s->parts->shares[stage];
     for (int k = 0; k < i; k++)
         chunk += leaves_of(s, rp_parts_weight(s->parts, stage, k));
-    for (int r = 0; slot >= 0 && r < shares->n; r++)
-        if (chunk >= shares->of[r].first_chunk && chunk < shares->of[r].end_chunk)
-            return r;
-    return 0;
+    return slot >= 0 ? rp_shares_owner(shares, chunk) : 0;
 }
 
 static void choose_keyed_leaf(struct keyed_leaf *l, const struct rp_trained *s, int entry, const char *key)

@@ -48,7 +48,6 @@ static int allocate(struct rp_train *t, const struct rp_train_opts *o, struct rp
 {
     const struct rp_tensors *list = t->net->tensors;
     size_t floats = list[RP_WEIGHT].bytes / sizeof(float);
-    const struct rp_share *share = &t->state.shares.of[t->state.shares.own];
     float *slots;
     void *scratch;
     if (!(t->state.w = block(o->dev, RP_CLASS_PARAMETERS, o->plan, err)) ||
@@ -58,7 +57,7 @@ static int allocate(struct rp_train *t, const struct rp_train_opts *o, struct rp
         !(scratch = block(o->dev, RP_CLASS_SCRATCH, o->plan, err)) || !(t->in.slot = block(o->dev, RP_CLASS_INPUT, o->plan, err)))
         return -1;
     for (int i = 0; i < rp_optimizer_slots(t->state.optimizer); i++)
-        t->state.slot[i] = slots + (size_t)i * (share->hi - share->slots) - share->slots;
+        t->state.slot[i] = slots + (size_t)i * rp_shares_slots(&t->state.shares);
     for (int i = 1; i < t->gradients; i++)
         t->gradient[i] = t->gradient[0] + (size_t)i * rp_net_gradient_floats(t->net);
     t->state.g = t->gradient[0];
@@ -151,6 +150,8 @@ static int train_start(struct rp_train *t, const struct rp_train_opts *o, struct
     const char *init = o->recipe->run_init;
     if (allocate(t, o, err) < 0 || rp_train_input_open(t, o, err) < 0)
         return -1;
+    if (rp_overlap_here(t->bucket, t->comm) && !(t->overlap = rp_overlap_new(&t->exchange, t->gradient, t->room, err)))
+        return -1;
     rp_optim_init(&t->optim, o->recipe, t->state.weights);
     if (!init || !*init)
         return initialise(t, err);
@@ -175,9 +176,12 @@ struct rp_train *rp_train_open(const struct rp_train_opts *o, struct rp_err *err
     t->net->alive_arg = o->alive_arg;
     t->state = (struct rp_trained){.dev = o->dev, .optimizer = rp_optimizer_of(o->recipe), .weights = &t->net->tensors[RP_WEIGHT],
                                    .buffers = &t->net->tensors[RP_BUFFER], .parts = &t->parts};
-    rp_parts_init(&t->parts, o->recipe, comm);
-    rp_shares_init(&t->state.shares, t->state.weights, t->net->parallel, t->comm);
-    rp_exchange_open(&t->exchange, t->net, &t->state.shares, t->micros);
+    t->bucket = rp_overlap_bucket(o->recipe, comm, o->dev->backend);
+    t->replicated = comm->size[RP_GROUP_DATA] > 1 && o->recipe->parallel_optimizer_state == RP_OPTIMIZER_STATE_replicated;
+    rp_parts_init(&t->parts, o->recipe, comm, t->bucket);
+    rp_shares_init(&t->shares, t->state.weights, t->net->parallel, comm, t->bucket);
+    rp_train_share_state(&t->state.shares, o->recipe, t->net, t->bucket);
+    rp_exchange_open(&t->exchange, t->net, &t->shares, t->micros);
     t->gradients = rp_train_blocks(&t->exchange, t->comm);
     rp_train_declare(t->net, &t->state, t->exchange.room, &t->room);
     if (train_start(t, o, err) == 0)
@@ -190,9 +194,11 @@ void rp_train_close(struct rp_train *t)
 {
     if (!t)
         return;
+    rp_overlap_free(t->overlap);
     rp_train_input_close(t);
     rp_optim_fini(&t->optim);
     rp_exchange_close(&t->exchange);
+    rp_shares_fini(&t->shares);
     rp_shares_fini(&t->state.shares);
     rp_parts_fini(&t->parts);
     for (int i = 0; i < t->sets; i++)
@@ -227,7 +233,8 @@ int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, 
     if (!isfinite(out->grad_norm))
         return rp_train_report_gradient(t, at, err);
     if (rp_optim_step(&t->optim, &t->state, at + 1, out->grad_norm, inv, err) < 0 ||
-        (t->comm->size[RP_GROUP_DATA] > 1 && rp_exchange_weights(&t->exchange, t->state.w, err) < 0) || rp_pipeline_return_tied(t, err) < 0)
+        (t->comm->size[RP_GROUP_DATA] > 1 && !t->replicated && rp_exchange_block(&t->exchange, t->state.w, err) < 0) ||
+        rp_pipeline_return_tied(t, err) < 0)
         return -1;
     update_buffers(t, inv);
     out->loss = sum.loss * inv;
@@ -244,7 +251,7 @@ int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, 
 
 struct rp_exchange_sizes rp_train_exchange(const struct rp_train *t)
 {
-    return (struct rp_exchange_sizes){t->exchange.levels, t->exchange.sent_bytes, t->exchange.between_bytes};
+    return (struct rp_exchange_sizes){t->exchange.levels, t->exchange.sent_bytes, t->exchange.between_bytes, t->overlap != NULL};
 }
 
 int rp_train_root(struct rp_train *t, char hex[65], json_t **tensors, struct rp_err *err)

@@ -27,7 +27,8 @@ struct rp_plan {
     uint64_t bytes[RP_CLASS_COUNT];
     uint64_t host;      /* code, stacks, libraries, data in flight: estimated */
     uint64_t decoders;  /* buffers of the threads that decode samples */
-    uint64_t total;     /* sum of the above; of a device with memory of its own without host and decoders */
+    uint64_t connections; /* with other ranks: a part of the rings of its host, buffers of TLS; those of NCCL are unknown */
+    uint64_t total;     /* sum of the above; of a device with memory of its own without host, decoders and connections */
     uint64_t available; /* what a run may use, according to the backend; RP_MEMORY_UNKNOWN; for `max` less a reserve */
     int64_t batch;      /* batch size planned for (the recipe's, or the largest that fits for `max`) */
     int64_t max_batch;  /* largest batch that fits in `available` */
@@ -87,10 +88,12 @@ uint64_t rp_train_input_ns(const struct rp_train *t);
 /* Damaged records of the steps loaded so far, each replaced by another one (data.skip_damaged). */
 int64_t rp_train_skipped(const struct rp_train *t);
 int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, struct rp_err *err) rp_must_check;
-/* What a rank exchanges in a step, gradients and weights: levels of the exchange (0: none), bytes that it sends, and of those to other hosts. */
+/* What a rank exchanges in a step within its data-parallel group: gradients, and weights or merged gradients. What tensor-parallel ranks and
+ * stages exchange is not in it: rp_comm.sent_in counts all. */
 struct rp_exchange_sizes {
-    int levels;
-    uint64_t sent_bytes, between_bytes;
+    int levels;                         /* of the exchange; 0: none */
+    uint64_t sent_bytes, between_bytes; /* that it sends; of those, to other hosts */
+    int overlaps;                       /* part of it during the backward pass */
 };
 struct rp_exchange_sizes rp_train_exchange(const struct rp_train *t);
 /* The same of a rank at that place (rp_comm_place()), without a device; train.batch_size is a number. */

@@ -86,10 +86,12 @@ int rp_check_changes(struct rp_verify_state *s, struct rp_check_result *result, 
 /* The same settings and data, except for where it ran. */
 static int check_settings(const json_t *first, const struct rp_verify_state *s, struct rp_err *err)
 {
-    json_t *recipe = json_object_get(s->run, "recipe"), *entry;
+    RP_JSON *recipe = json_copy(json_object_get(s->run, "recipe"));
+    json_t *entry;
     int64_t batch = json_integer_value(json_object_get(json_object_get(s->run, "plan"), "batch"));
     const char *key;
     char shown[72];
+    rp_recipe_complete(recipe);
     json_object_foreach(recipe, key, entry)
         if (!rp_agreement_free(key) && !rp_agreement_same(key, first, recipe, batch))
             return rp_fail(err, RP_MISMATCH, "not a replication: %s differs from that of the original", rp_excerpt(shown, key));

@@ -75,7 +75,7 @@ static int check_classes(const struct rp_verify_state *s, const struct rp_plan *
     const struct {
         const char *path;
         uint64_t expected;
-    } parts[] = {{"plan/host_bytes", plan->host}, {"plan/decoder_bytes", plan->decoders}};
+    } parts[] = {{"plan/host_bytes", plan->host}, {"plan/decoder_bytes", plan->decoders}, {"plan/connection_bytes", plan->connections}};
     for (size_t i = 0; own && i < sizeof parts / sizeof *parts; i++)
         if (rp_json_integer_at(s->run, parts[i].path) != (json_int_t)parts[i].expected) {
             snprintf(text, size, "%s is %" JSON_INTEGER_FORMAT ", expected %" PRIu64, parts[i].path,
@@ -89,8 +89,10 @@ static int check_classes(const struct rp_verify_state *s, const struct rp_plan *
 static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64_t batch, const struct rp_device_opts *o)
 {
     struct rp_err ignored; /* more than can be addressed */
-    struct rp_recipe sized = s->recipe; /* shallow: only the batch differs */
+    struct rp_recipe sized = s->recipe; /* shallow: only the batch differs, and of GPUs, which do not overlap, how shares are cut */
     sized.train_batch_size = batch;
+    if (strcmp(json_string_value(json_object_get(s->run, "backend")), "cpu") != 0)
+        sized.run_overlap_kib = 0;
     const json_t *ranks = rp_json_at(s->run, "world/rank");
     const int n = (int)json_array_size(ranks);
     RP_FREE int *host = rp_alloc(((size_t)n + 1) * sizeof *host);

@@ -197,6 +197,8 @@ json_t *rp_plan_to_json(const struct rp_plan *plan)
                           (json_int_t)plan->parameters, "bytes", bytes, "host_bytes", (json_int_t)plan->host, "decoder_bytes",
                           (json_int_t)plan->decoders, "total_bytes", (json_int_t)plan->total, "flops_per_sample", plan->flops_per_sample,
                           "flops_formula", plan->flops_formula);
+    if (plan->connections)
+        json_object_set_new(j, "connection_bytes", json_integer((json_int_t)plan->connections));
     if (plan->available != RP_MEMORY_UNKNOWN) {
         json_object_set_new(j, "available_bytes", json_integer((json_int_t)plan->available));
         json_object_set_new(j, "max_batch", json_integer((json_int_t)plan->max_batch));

@@ -361,13 +361,16 @@ static int take_root(struct loop *l, json_t *record, const char *which, struct r
     return 0;
 }
 
-static void add_exchange(json_t *record, const struct loop *l, uint64_t exchange_ns, uint64_t wait_ns)
+/* before: the communicator when the step began */
+static void add_exchange(json_t *record, const struct loop *l, const struct rp_comm *before)
 {
     if (l->comm->size[RP_GROUP_WORLD] == 1)
         return;
-    add_whole(record, RP_STEP_exchange_ns, (int64_t)(l->comm->exchange_ns - exchange_ns));
+    add_whole(record, RP_STEP_exchange_ns, (int64_t)(l->comm->exchange_ns - before->exchange_ns));
     if (!l->comm->waits_unknown)
-        add_whole(record, RP_STEP_wait_ns, (int64_t)(l->comm->wait_ns - wait_ns));
+        add_whole(record, RP_STEP_wait_ns, (int64_t)(l->comm->wait_ns - before->wait_ns));
+    if (l->exchange.overlaps)
+        add_whole(record, RP_STEP_overlap_ns, (int64_t)(l->comm->overlap_ns - before->overlap_ns));
 }
 
 static int train_step(struct loop *l, int64_t last, struct rp_err *err)
@@ -378,7 +381,7 @@ static int train_step(struct loop *l, int64_t last, struct rp_err *err)
     uint64_t device_ns = 0;
     if (rp_train_load(l->train, l->step, err) < 0)
         return -1;
-    const uint64_t exchange_ns = l->comm->exchange_ns, wait_ns = l->comm->wait_ns;
+    const struct rp_comm before = *l->comm;
     uint64_t start = rp_now_ns();
     if (b->time_begin && b->time_begin(l->dev, err) < 0)
         return -1;
@@ -388,7 +391,7 @@ static int train_step(struct loop *l, int64_t last, struct rp_err *err)
     if (b->time_end && b->time_end(l->dev, &device_ns, err) < 0)
         return -1;
     RP_JSON *record = step_record(l, &s, start, end);
-    add_exchange(record, l, exchange_ns, wait_ns);
+    add_exchange(record, l, &before);
     if (b->time_end)
         add_whole(record, RP_STEP_device_ns, (int64_t)device_ns);
     int every = r->evidence_state_root_every > 0 && (l->step + 1) % r->evidence_state_root_every == 0;
@@ -476,9 +479,12 @@ static json_t *exchange_json(const struct loop *l)
     char text[128];
     if (l->comm->size[RP_GROUP_WORLD] == 1)
         return NULL;
-    return json_pack("{s:s, s:i, s:I, s:I, s:I}", "transport", rp_world_transport(text, l->comm), "levels", l->exchange.levels,
+    json_t *sent = json_object();
+    for (int g = 0; g < RP_GROUPS; g++)
+        json_object_set_new(sent, rp_group_name((enum rp_group)g), json_integer((json_int_t)l->comm->sent_in[g]));
+    return json_pack("{s:s, s:i, s:I, s:I, s:I, s:o}", "transport", rp_world_transport(text, l->comm), "levels", l->exchange.levels,
                      "bytes_per_step", (json_int_t)l->exchange.sent_bytes, "bytes_per_step_between_hosts",
-                     (json_int_t)l->exchange.between_bytes, "sent_bytes", (json_int_t)l->comm->sent_bytes);
+                     (json_int_t)l->exchange.between_bytes, "sent_bytes", (json_int_t)l->comm->sent_bytes, "sent_bytes_by_group", sent);
 }
 
 static void send_done(struct loop *l)

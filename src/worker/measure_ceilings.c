@@ -24,7 +24,7 @@ struct rp_ceiling_size rp_ceiling_size(const struct rp_dev *dev, const struct rp
 {
     struct rp_ceiling_size s = {.times = 4, .copy = (size_t)256 << 20, .gemm_ns = 250000000, .copy_ns = 100000000};
     if (!dev->backend->separate_memory) {
-        uint64_t room = plan->total - plan->host - plan->bytes[RP_CLASS_BACKEND];
+        uint64_t room = plan->total - plan->host - plan->connections - plan->bytes[RP_CLASS_BACKEND];
         s = (struct rp_ceiling_size){.times = 1, .copy = (size_t)64 << 20, .gemm_ns = 100000000, .copy_ns = 40000000};
         s.copy = room / 2 < s.copy ? (size_t)room / 2 : s.copy;
     }

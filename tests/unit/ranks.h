@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define RANKS_MAX 64
 
@@ -37,6 +38,17 @@ struct ranks_comm {
     int result;
     struct rp_err err;
 };
+
+/* 50 ms at most: waiting() is called as by other transports. */
+static inline void ranks_wait(struct ranks_world *w)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 50000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&w->changed, &w->lock, &until);
+}
 
 /* One message of each direction and pair at a time: the next one waits until it was taken. */
 static inline int ranks_exchange(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err)
@@ -77,10 +89,14 @@ static inline int ranks_exchange(struct rp_comm *c, enum rp_group g, const struc
                 moved = 1;
             }
         }
+        if (!moved && c->waiting && c->waiting(c->waiting_arg, -1)) {
+            w->failed = 1;
+            (void)rp_fail(err, RP_INTERRUPTED, "interrupted");
+        }
         if (moved || w->failed)
             pthread_cond_broadcast(&w->changed);
         else
-            pthread_cond_wait(&w->changed, &w->lock);
+            ranks_wait(w);
     }
     int failed = w->failed;
     pthread_mutex_unlock(&w->lock);

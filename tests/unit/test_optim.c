@@ -150,7 +150,7 @@ static void world_open(struct world *s, const char *yaml)
                                .chunks = rp_alloc(64 * sizeof(float)),
                                .sums = rp_alloc(4 * sizeof(float))};
     rp_optim_init(&s->o, &s->recipe, &s->list);
-    rp_shares_init(&s->x.shares, &s->list, 1, rp_comm_self());
+    rp_shares_init(&s->x.shares, &s->list, 1, rp_comm_self(), 0);
     sample_state = 11;
     for (int i = 0; i < WEIGHTS; i++) {
         float *w = rp_tensor_in(s->x.w, &s->list.t[i]);

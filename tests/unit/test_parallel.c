@@ -251,6 +251,7 @@ TEST(blocks_and_documents)
 static struct rp_recipe wide_gpt(int degree, int layers)
 {
     struct rp_recipe r = small_gpt();
+    r.run_overlap_kib = 1; /* first stages overlap, in buckets of a layer */
     r.parallel_tensor = degree;
     r.model_num_hidden_layers = layers;
     r.model_num_attention_heads = 4;
@@ -310,6 +311,47 @@ TEST(training_on_all_kinds_of_ranks)
     lamb.optimizer_name = RP_OPTIMIZER_lamb;
     CHECK_LAYOUTS(r, 8, "all kinds", {2, 2, 2}, {1, 4, 3}, {3, 2, 3});
     CHECK_LAYOUTS(lamb, 3, "LAMB", {2, 2, 2});
+}
+
+TEST(replicated_optimizer_state_in_layouts)
+{
+    struct rp_recipe r = wide_gpt(2, 2), lamb = wide_gpt(1, 2);
+    r.parallel_optimizer_state = lamb.parallel_optimizer_state = RP_OPTIMIZER_STATE_replicated;
+    lamb.optimizer_name = RP_OPTIMIZER_lamb;
+    CHECK_LAYOUTS(r, 3, "replicated", {2, 2, 1}, {2, 1, 2});
+    CHECK_LAYOUTS(lamb, 3, "LAMB, replicated", {3, 1, 2});
+}
+
+/* The stage that has the tensor reports it, and not the last one, where the loss becomes NaN. */
+static int poison_first_stage(struct rp_comm *c, void *arg, struct rp_err *err)
+{
+    struct trial *trial = arg;
+    struct rp_plan plan;
+    struct rp_dev *dev = fixture_device("reference", 1, 0, 0);
+    struct rp_train *t = NULL;
+    struct rp_step_result s;
+    int failed = rp_train_size(&plan, &trial->recipe, c, dev->backend, &(struct rp_device_opts){0}, err) < 0;
+    if (!failed)
+        t = rp_train_open(&(struct rp_train_opts){.recipe = &trial->recipe, .plan = &plan, .dev = dev, .comm = c, .format = trial->format}, err);
+    const int at = t ? rp_tensors_find(t->state.weights, trial->wrong) : -1;
+    if (at >= 0 && c->rank[RP_GROUP_PIPELINE] == 0)
+        rp_tensor_in(t->state.w, &t->state.weights->t[at])[5] = NAN;
+    failed = !t || rp_train_load(t, 0, err) < 0 || rp_train_step(t, 0, &s, err) < 0;
+    rp_train_close(t);
+    fixture_close(dev);
+    return failed ? -1 : 0;
+}
+
+TEST(the_stage_that_has_the_tensor_names_it)
+{
+    struct rp_err err = {0};
+    struct trial t = trial_new(wide_gpt(1, 2), 3);
+    t.wrong = "transformer.h.0.mlp.c_fc.weight";
+    fixture_data_now = t.data;
+    CHECK(ranks_run((struct rp_degrees){1, 1, 2}, NULL, poison_first_stage, &t, &err) < 0 && err.code == RP_MISMATCH && strstr(err.msg, t.wrong) &&
+              strstr(err.msg, "stage 0") && strstr(err.msg, "element 5"),
+          "%s", err.msg);
+    trial_fini(&t);
 }
 
 static const char *file_of(const struct rp_recipe *r, struct rp_degrees by, const char *init, const char *name, struct trial *trial)

@@ -223,6 +223,8 @@ TEST(each_model_has_its_keys)
         RP_FREE char *text = rp_asprintf("workload: %s\n", rp_choice_name(RP_MODELS, m));
         CHECK(parse(&r, text, NULL, &err) == 0, "%s", err.msg);
         RP_JSON *j = rp_recipe_to_json(&r);
+        CHECK(!json_object_get(j, "run.overlap_kib"), "a key that older programs do not know, although nothing set it");
+        rp_recipe_complete(j);
         int here = 0;
         for (int i = 0; i < n; i++) {
             int has = (k[i].models >> m & 1u) != 0;

@@ -192,15 +192,18 @@ TEST(overrides_resolve_again)
     accepted(&x);
 }
 
-/* Every key of the model is in every bundle, those that have their default as well: a reader would take what is left out for nothing. */
+/* Every key of the model is in every bundle, those that have their default as well: a reader would take what is left out for nothing. Only
+ * keys that are younger than published bundles are absent while nothing sets them; the settings are computed again, which finds one that was set and left out. */
 TEST(a_setting_that_was_left_out_is_missed)
 {
     FX(x);
     json_t *recipe = json_object_get(x.run, "recipe");
+    RP_JSON *later = json_object();
+    rp_recipe_complete(later);
     int n;
     const struct rp_key *k = rp_key_table(&n);
     for (int i = 0; i < n; i++) {
-        if (!(k[i].models >> RP_MODEL_bert & 1u))
+        if (!(k[i].models >> RP_MODEL_bert & 1u) || json_object_get(later, k[i].name))
             continue;
         json_t *entry = json_incref(json_object_get(recipe, k[i].name));
         CHECK(json_object_del(recipe, k[i].name) == 0, "no %s", k[i].name);

@@ -22,7 +22,8 @@ struct trace {
     json_t *tensors;
     uint64_t sent, between;
     uint64_t moved; /* sent in the last step, counted where it happened: losses and sums for norms too */
-    int levels;
+    int levels, buckets, overlaps;
+    const struct rp_train *train; /* while it runs */
 };
 
 struct trial_device {
@@ -38,6 +39,7 @@ struct trial {
     const struct trial_device *device; /* [devices] of rank r: device[r % devices]; NULL: AVX2 with one thread */
     int devices;
     const char *wrong; /* NULL, or the name of a tensor that rank 1 disturbs after the first step */
+    rp_alive_fn alive; /* or NULL; its argument is the trace of the rank */
     struct trace trace[RANKS_MAX];
 };
 
@@ -80,10 +82,13 @@ FIXTURE int run_rank(struct rp_comm *c, void *arg, struct rp_err *err)
         fixture_close(dev);
         return -1;
     }
-    struct rp_train *t =
-        rp_train_open(&(struct rp_train_opts){.recipe = &trial->recipe, .plan = &plan, .dev = dev, .comm = c, .format = trial->format}, err);
+    struct rp_train *t = rp_train_open(&(struct rp_train_opts){.recipe = &trial->recipe, .plan = &plan, .dev = dev, .comm = c,
+                                                               .format = trial->format, .alive = trial->alive, .alive_arg = is}, err);
+    is->train = t;
     int failed = !t || train(t, c, trial, is, err) < 0;
     if (t) {
+        is->buckets = t->shares.buckets;
+        is->overlaps = t->overlap != NULL;
         is->sent = t->exchange.sent_bytes;
         is->between = t->exchange.between_bytes;
         is->levels = t->exchange.levels;

@@ -3,7 +3,7 @@
 # sealed, verifies, names the rank, and has the honest steps that all ranks completed; no process is left.
 # timeout: 300
 . "$TEST_DIR/common.inc"
-model="$bert --set train.accumulation_steps=4"
+model="$bert --set train.accumulation_steps=4 --set run.overlap_kib=16"
 steps=0
 # shellcheck disable=SC2086 # several words
 exit_of 0 "$REPRO" run $model --steps 100 -o honest.repro.tar.zst

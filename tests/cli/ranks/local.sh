@@ -63,6 +63,36 @@ for model in "$gpt $degrees --set train.accumulation_steps=2" "$bert"; do
     ! cmp -s one.safetensors one-next.safetensors || fail "nothing was trained"
 done
 
+# Exchanged during the backward pass or after it, optimizer state sharded or replicated: the same bits and the same file. Records, figures and
+# the memory plan show which.
+model="$bert --set train.accumulation_steps=3 --steps 2"
+ran() { # NAME OPTION...
+    name=$1
+    shift
+    # shellcheck disable=SC2086
+    exit_of 0 "$REPRO" run $model --ranks 2 --save "$name.safetensors" "$@" -o "$name.repro.tar.zst"
+    verified "$name.repro.tar.zst"
+    "$REPRO" inspect "$name.repro.tar.zst" run.json >"$name.json"
+    "$REPRO" inspect "$name.repro.tar.zst" steps/rank1.jsonl >"$name.steps"
+}
+ran beside --set run.overlap_kib=16
+ran after --set run.overlap_kib=off
+ran whole --set parallel.optimizer_state=replicated
+for name in after whole; do
+    same_bits beside.repro.tar.zst $name.repro.tar.zst
+    cmp beside.safetensors $name.safetensors || fail "checkpoints differ: $name"
+done
+jq -es 'map(select(.step >= 0) | .overlap_ns >= 0 and .overlap_ns + .exchange_ns <= .end_ns - .start_ns) | length == 2 and all' beside.steps >answer.txt ||
+    { cat beside.steps >&2; fail "records without overlap_ns"; }
+jq -es 'map(has("overlap_ns")) | any | not' after.steps >answer.txt || fail "overlap_ns without overlap"
+jq -e '.recipe."run.overlap_kib".value == 16 and (.recipe | has("parallel.optimizer_state") | not) and .plan.connection_bytes > 1000000 and
+    (.world.rank | map(has("overlap_s") and (.exchange | .sent_bytes == ([.sent_bytes_by_group[]] | add) and .levels == 1 and
+    .sent_bytes_by_group.data > 2 * .bytes_per_step and .sent_bytes_by_group.tensor == 0)) | all)' beside.json >answer.txt ||
+    { jq '.recipe, .plan, .world' beside.json >&2; fail "figures of the exchange"; }
+jq -e '.world.rank | map(has("overlap_s")) | any | not' after.json >answer.txt || fail "overlap_s without overlap"
+jq -es '.[0].plan.bytes."optimizer state" < 0.6 * .[1].plan.bytes."optimizer state" and .[0].plan.bytes.gradients == .[1].plan.bytes.gradients' after.json whole.json >answer.txt ||
+    { jq -s 'map(.plan)' after.json whole.json >&2; fail "plans of sharded and replicated state"; }
+
 # Refused before anything begins.
 refused() { # REMEDY OPTION...
     remedy=$1

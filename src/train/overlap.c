@@ -1,0 +1,244 @@
+#include "train/overlap.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define STACK_BYTES ((size_t)1 << 20)
+#define TURN_NS 50000000 /* between calls of waiting() */
+
+struct rp_overlap {
+    struct rp_exchange *x;
+    float *const *block;
+    float *room;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    /* under the lock */
+    int running;  /* the thread has the communicator */
+    int end;      /* it is to give it back after the piece at hand */
+    int stop;     /* it is to return */
+    int ready;    /* this bucket and later ones are complete */
+    int failed;
+    struct rp_err err;
+    uint64_t piece_ns, moved_ns, idle_ns; /* the last piece: when it began, how long it was in exchanges, and of that without any byte */
+    /* of the training thread */
+    struct rp_net *m;
+    const struct rp_grad_tree *tree;
+    int64_t index;
+    int merged;   /* this bucket and later ones are merged with the tree of this rank */
+    uint64_t exchange_ns, wait_ns; /* of the communicator at begin() */
+    int (*waiting)(void *arg, int rank);
+    void *waiting_arg;
+    /* of both */
+    atomic_int waits_for, interrupted;
+};
+
+size_t rp_overlap_bucket(const struct rp_recipe *r, const struct rp_comm *c, const struct rp_backend *b)
+{
+    if (b->separate_memory || c->size[RP_GROUP_DATA] == 1 || c->size[RP_GROUP_TENSOR] > 1)
+        return 0;
+    return (size_t)r->run_overlap_kib * 1024 / sizeof(float);
+}
+
+int rp_overlap_here(size_t bucket, const struct rp_comm *c)
+{
+    return bucket > 0 && c->rank[RP_GROUP_PIPELINE] == 0;
+}
+
+/* ---- the thread ---- */
+
+/* rp_comm.waiting() of its exchanges: the training thread talks to the parent. */
+static int note_waiting(void *arg, int rank)
+{
+    struct rp_overlap *o = arg;
+    atomic_store(&o->waits_for, rank);
+    return atomic_load(&o->interrupted);
+}
+
+static int exchange_piece(struct rp_overlap *o, struct rp_err *err)
+{
+    struct rp_dev plain = {.op = &rp_reference_ops};
+    const struct rp_comm *c = o->x->comm;
+    const uint64_t start = rp_now_ns(), exchange_ns = c->exchange_ns, wait_ns = c->wait_ns;
+    const int failed = rp_exchange_piece(o->x, &plain, o->block, o->room, err);
+    atomic_store(&o->waits_for, -1);
+    o->piece_ns = start;
+    o->moved_ns = c->exchange_ns - exchange_ns;
+    o->idle_ns = c->wait_ns - wait_ns;
+    return failed;
+}
+
+static void *exchange_beside(void *arg)
+{
+    struct rp_overlap *o = arg;
+    pthread_mutex_lock(&o->lock);
+    while (!o->stop) {
+        const int bucket = o->running ? rp_exchange_bucket(o->x) : -1;
+        if (o->running && (o->end || o->failed || bucket < 0)) {
+            o->running = 0;
+            pthread_cond_broadcast(&o->changed);
+        } else if (!o->running || bucket < o->ready) {
+            pthread_cond_wait(&o->changed, &o->lock);
+        } else {
+            struct rp_err err = {0};
+            pthread_mutex_unlock(&o->lock);
+            const int failed = exchange_piece(o, &err) < 0;
+            pthread_mutex_lock(&o->lock);
+            o->failed = failed;
+            o->err = err;
+        }
+    }
+    pthread_mutex_unlock(&o->lock);
+    return NULL;
+}
+
+struct rp_overlap *rp_overlap_new(struct rp_exchange *x, float *const *block, float *room, struct rp_err *err)
+{
+    struct rp_overlap *o = rp_alloc(sizeof *o);
+    pthread_attr_t a;
+    pthread_condattr_t clock;
+    sigset_t all, old;
+    *o = (struct rp_overlap){.x = x, .block = block, .room = room};
+    pthread_mutex_init(&o->lock, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&o->changed, &clock);
+    pthread_condattr_destroy(&clock);
+    pthread_attr_init(&a);
+    pthread_attr_setstacksize(&a, STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the main thread's */
+    int e = pthread_create(&o->thread, &a, exchange_beside, o);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&a);
+    if (e == 0)
+        return o;
+    free(o);
+    return rp_fail_null(err, RP_UNAVAILABLE, "cannot start a thread for the exchange of gradients: %s; run.overlap_kib off needs none", strerror(e));
+}
+
+void rp_overlap_free(struct rp_overlap *o)
+{
+    if (!o)
+        return;
+    pthread_mutex_lock(&o->lock);
+    o->stop = 1;
+    pthread_cond_broadcast(&o->changed);
+    pthread_mutex_unlock(&o->lock);
+    pthread_join(o->thread, NULL);
+    pthread_cond_destroy(&o->changed);
+    pthread_mutex_destroy(&o->lock);
+    free(o);
+}
+
+/* ---- the training thread ---- */
+
+/* Merges buckets from number `from` on with the tree of this rank. */
+static void merge_buckets(struct rp_overlap *o, int from)
+{
+    while (o->merged > from)
+        for (const struct rp_extent *e = o->x->bucket[--o->merged]; e->floats; e++)
+            rp_grad_tree_merge_early(o->tree, o->index, e->at, e->floats);
+}
+
+/* As rp_final_fn. */
+static void announce(struct rp_net *m, int place, void *arg)
+{
+    struct rp_overlap *o = arg;
+    int from = o->merged;
+    while (from > 0 && o->x->shares->bucket[from - 1].place >= place)
+        from--;
+    merge_buckets(o, from);
+    pthread_mutex_lock(&o->lock);
+    o->ready = from;
+    if (o->failed && !m->failed.code)
+        m->failed = o->err;
+    pthread_cond_broadcast(&o->changed);
+    pthread_mutex_unlock(&o->lock);
+}
+
+void rp_overlap_begin(struct rp_overlap *o, struct rp_net *m, const struct rp_grad_tree *tree, int64_t index)
+{
+    struct rp_comm *c = o->x->comm;
+    rp_exchange_begin(o->x);
+    m->final = announce;
+    m->final_arg = o;
+    pthread_mutex_lock(&o->lock);
+    RP_BUG_IF(o->running);
+    o->m = m;
+    o->tree = tree;
+    o->index = index;
+    o->merged = o->ready = o->x->shares->buckets;
+    o->end = o->failed = 0;
+    o->err = (struct rp_err){0};
+    o->piece_ns = o->moved_ns = o->idle_ns = 0;
+    o->exchange_ns = c->exchange_ns;
+    o->wait_ns = c->wait_ns;
+    o->waiting = c->waiting;
+    o->waiting_arg = c->waiting_arg;
+    atomic_store(&o->waits_for, -1);
+    atomic_store(&o->interrupted, 0);
+    c->waiting = note_waiting;
+    c->waiting_arg = o;
+    o->running = 1;
+    pthread_mutex_unlock(&o->lock);
+}
+
+/* Until the thread has given the communicator back. */
+static void take_back(struct rp_overlap *o)
+{
+    pthread_mutex_lock(&o->lock);
+    o->end = 1;
+    pthread_cond_broadcast(&o->changed);
+    while (o->running) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += TURN_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&o->changed, &o->lock, &until);
+        if (!o->running || !o->waiting)
+            continue;
+        pthread_mutex_unlock(&o->lock);
+        if (o->waiting(o->waiting_arg, atomic_load(&o->waits_for)))
+            atomic_store(&o->interrupted, 1);
+        pthread_mutex_lock(&o->lock);
+    }
+    pthread_mutex_unlock(&o->lock);
+}
+
+/* The training waited from `since` on; what its thread exchanged before is beside the backward pass. */
+static void count_time(const struct rp_overlap *o, uint64_t since)
+{
+    struct rp_comm *c = o->x->comm;
+    const uint64_t all = c->exchange_ns - o->exchange_ns, from = o->piece_ns > since ? o->piece_ns : since, end = o->piece_ns + o->moved_ns;
+    const uint64_t after = end > from ? end - from : 0; /* of the last piece: all others ended before */
+    c->exchange_ns = o->exchange_ns + (rp_now_ns() - since);
+    c->wait_ns = o->wait_ns + (o->idle_ns < after ? o->idle_ns : after);
+    c->overlap_ns += all - (after < all ? after : all);
+}
+
+int rp_overlap_end(struct rp_overlap *o, int failed, struct rp_err *err)
+{
+    struct rp_comm *c = o->x->comm;
+    o->m->final = NULL;
+    if (failed)
+        atomic_store(&o->interrupted, 1);
+    else
+        merge_buckets(o, 0);
+    const uint64_t since = rp_now_ns();
+    take_back(o);
+    c->waiting = o->waiting;
+    c->waiting_arg = o->waiting_arg;
+    count_time(o, since);
+    if (!failed && o->failed)
+        *err = o->err;
+    return failed || o->failed ? -1 : 0;
+}
