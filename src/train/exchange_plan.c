@@ -34,7 +34,7 @@ static void count_rank(struct rp_exchange_plan *out, const struct rp_net *m, int
     uint64_t merged = 0;
     int calls[2] = {0};
     rp_comm_place(&comm, rank, (struct rp_degrees){out->ranks, 1, 1});
-    rp_shares_init(&shares, &m->tensors[RP_WEIGHT], m->parallel, &comm);
+    rp_shares_init(&shares, &m->tensors[RP_WEIGHT], m->parallel, &comm, 0);
     rp_exchange_open(&x, m, &shares, micros * out->ranks);
     for (int i = 0; i < x.levels; i++) {
         const struct rp_exchange_level *l = &x.level[i];

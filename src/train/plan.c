@@ -182,7 +182,8 @@ int rp_train_size(struct rp_plan *plan, const struct rp_recipe *r, struct rp_com
     return rp_train_check_ranks(r, comm, err) < 0 ? -1 : size_for(plan, r, r->train_batch_size, comm, connection_bytes(comm, backend), backend, o, err);
 }
 
-int rp_train_exchange_at(struct rp_exchange_sizes *out, const struct rp_recipe *r, struct rp_comm *place, struct rp_err *err)
+int rp_train_exchange_at(struct rp_exchange_sizes *out, const struct rp_recipe *r, struct rp_comm *place, const struct rp_backend *backend,
+                         struct rp_err *err)
 {
     struct rp_plan unused;
     int64_t most;
@@ -191,9 +192,10 @@ int rp_train_exchange_at(struct rp_exchange_sizes *out, const struct rp_recipe *
     struct rp_net *m = rp_net_new_on(r, r->train_batch_size, place);
     struct rp_shares shares;
     struct rp_exchange x;
-    rp_shares_init(&shares, &m->tensors[RP_WEIGHT], m->parallel, place);
+    const size_t bucket = rp_overlap_bucket(r, place, backend);
+    rp_shares_init(&shares, &m->tensors[RP_WEIGHT], m->parallel, place, bucket);
     rp_exchange_open(&x, m, &shares, rp_recipe_micro_batches(r));
-    *out = (struct rp_exchange_sizes){x.levels, x.sent_bytes, x.between_bytes};
+    *out = (struct rp_exchange_sizes){x.levels, x.sent_bytes, x.between_bytes, rp_overlap_here(bucket, place)};
     rp_exchange_close(&x);
     rp_shares_fini(&shares);
     rp_net_free(m);
