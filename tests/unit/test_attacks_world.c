@@ -6,6 +6,7 @@
 #include "comm/comm.h"
 #include "report/world.h"
 #include "train/train.h"
+#include "worker/worker.h"
 
 #define RANKS 4
 #define NODES 2
