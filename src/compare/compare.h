@@ -53,7 +53,7 @@ json_t *rp_compare_machines(struct rp_machines_high *high, const struct rp_resul
  * changes: environment_changes of run.json. */
 void rp_result_other_work(struct rp_result *row, const json_t *probes, const json_t *changes);
 
-/* Speed-ups of rows that differ in nothing but the number of devices, against the fewest of them: "scaling" of a comparison. Bundles may also
- * differ in the layout of their ranks and in the micro-batches of a step, which the table shows. notes: oddities are added. */
+/* Speed-ups of rows that differ in nothing but the number of devices, against the fewest of them: "scaling" of a comparison. Bundles may
+ * also differ in the layout of their ranks and in the micro-batches of a step, which the table shows. notes: oddities are added. */
 json_t *rp_scaling(const struct rp_rows *rows, json_t *notes);
 void rp_scaling_table(struct rp_doc *d, const struct rp_rows *rows, const json_t *list);

@@ -1,4 +1,5 @@
-/* Worlds of one model: per series of results that differ only in their devices a table with speed-up and efficiency against the smallest. */
+/* Worlds of one work: for each series of results that differ only in their devices a table with speed-up and efficiency against the
+ * smallest. */
 #include "compare/compare.h"
 #include "compare/layout.h"
 

@@ -62,7 +62,8 @@ static const char *batch_of(const struct rp_result *row, const struct rp_result 
         return NULL;
     if (row->global_batch == base->global_batch)
         return "constant";
-    return (double)row->global_batch * (double)base->devices == (double)base->global_batch * (double)row->devices ? "proportional" : "other";
+    const double of_row = (double)row->global_batch * (double)base->devices, of_base = (double)base->global_batch * (double)row->devices;
+    return of_row == of_base ? "proportional" : "other";
 }
 
 /* Against the first row, which has the fewest devices. */

@@ -88,8 +88,9 @@ static void put_skew(struct rp_section *s, const struct rp_all_ranks *a)
         worst = skew[i] > skew[worst] ? i : worst;
     }
     const double most = skew[worst];
-    rp_buf_printf(s->out, "<p>Between the shortest and the longest of a step among all ranks are %.4g s in the median of %" PRId64
-                          " steps, and at most %.4g s, at step %" PRId64 ".</p>\n", rp_median(skew, (size_t)a->steps), a->steps, most, worst);
+    rp_buf_printf(s->out, "<p>Skew, the longest time of a step among all ranks less the shortest: %.4g s in the median of %" PRId64
+                          " steps, at most %.4g s, at step %" PRId64 ".</p>\n",
+                  rp_median(skew, (size_t)a->steps), a->steps, most, worst);
 }
 
 static void put_csv(struct rp_section *s, const struct rp_all_ranks *a)
@@ -165,8 +166,8 @@ void rp_section_ranks(struct rp_section *s)
             rp_buf_puts(s->out, "<p class=\"note\">How long ranks waited for each other is unknown: their transport does not tell.</p>\n");
         put_csv(s, a);
     } else {
-        rp_buf_puts(s->out, "<p>No plot: no step was finished, or there are too many; <code>repro inspect</code> prints the records of each "
-                            "rank.</p>\n");
+        rp_buf_puts(s->out, "<p>No plot: no step was finished, or there are too many; <code>repro inspect</code> prints the records of "
+                            "each rank.</p>\n");
     }
     rp_section_table(s, rp_table_ranks);
     rp_section_table(s, rp_table_places);

@@ -45,8 +45,8 @@ const json_t *rp_verify_rank(const struct rp_verify_state *s, int64_t rank);
 struct rp_verify_state rp_verify_node(const struct rp_verify_state *s, int node);
 /* The device of a rank against the captures of its node, which *one has. */
 int rp_verify_device_of(const struct rp_verify_state *one, const json_t *device, struct rp_err *err) rp_must_check;
-/* Threads of all ranks that compute at once: of each node at most those that it has, more take turns. before: capture of node 0; node: [nodes]
- * those of the others. */
+/* Threads of all ranks that compute at once: of each node at most those that it has, more take turns. before: capture of node 0; node:
+ * [nodes], those of the others. */
 int64_t rp_verify_threads(const json_t *run, const json_t *before, const struct rp_captures *node, int nodes);
 /* Of several ranks: devices, processors and memory of each against the captures of its node. */
 int rp_verify_places(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;

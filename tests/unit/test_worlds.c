@@ -1,4 +1,5 @@
-/* Runs of several ranks as evidence: tables of worlds, exchanges, places of ranks, captures of all nodes. Figures follow, lies are found. */
+/* Runs of several ranks as evidence: tables of worlds, exchanges, places of ranks, captures of all nodes. Figures follow, and lies are
+ * found. */
 #include "tests/unit/ranks.h"
 #include "tests/unit/world_fixture.h"
 
