@@ -8,7 +8,7 @@
  *
  * A step is G = accumulation x parallel.data micro-batches of B samples; sample b of micro-batch i of step s is sample (s * G + i) * B + b of the
  * data set. Data-parallel rank r of R computes micro-batches r * G / R to (r + 1) * G / R - 1, rounded down, and updates its share of the
- * weights (optim/shares.h). --init from a file with optimizer slots continues that
+ * weights (optim/shares.h), or, with parallel.optimizer_state replicated, all of them. --init from a file with optimizer slots continues that
  * run: the file's step is added to every step number, so that samples, dropout and schedule continue as if the run had never stopped.
  */
 #pragma once

@@ -9,7 +9,7 @@ shift
 dir=$(mktemp -d)
 trap 'ip netns del "overlap$$-0" 2>/dev/null || :; ip netns del "overlap$$-1" 2>/dev/null || :; rm -rf "$dir"' EXIT
 cd "$dir"
-quick="--threads 1 --set measure.ceilings=false --set measure.warmup_steps=2 --no-ledger --steps ${STEPS:-10}"
+quick="--threads 1 --set measure.ceilings=false --set measure.warmup_steps=1 --set measure.repeats=1 --no-ledger --steps ${STEPS:-10}"
 make_hosts() {
     ip netns add "overlap$$-0"
     ip netns add "overlap$$-1"

@@ -158,6 +158,34 @@ static void bent(const char *from, const char *to, enum rp_code code)
     SAID(err.msg);
 }
 
+/* The first step takes 100 ns. overlap_ns is not part of exchange_ns, and of one of several ranks only. */
+static int parse_exchanges(struct rp_records *rs, int exchange_ns, int overlap_ns, struct rp_err *err)
+{
+    RP_BUF t = {0};
+    RP_FREE char *exchange = rp_asprintf("\"end_ns\":1100,\"exchange_ns\":%d,", exchange_ns);
+    RP_FREE char *overlap = rp_asprintf("\"overlap_ns\":%d,\"phase\":\"timed\"", overlap_ns);
+    fx_step(&t, 0, 0, 2, 1000, 100, 50);
+    if (exchange_ns >= 0)
+        fx_bend(&t, "\"end_ns\":1100,", exchange);
+    fx_bend(&t, "\"phase\":\"timed\"", overlap);
+    if (exchange_ns >= 0)
+        fx_bend(&t, "\"step\":0", "\"step\":0,\"wait_ns\":7");
+    *rs = (struct rp_records){0};
+    return rp_records_parse(rs, t.data, t.size, err);
+}
+
+TEST(exchanges_beside_the_backward_pass)
+{
+    struct rp_records rs;
+    struct rp_err err = {0};
+    CHECK(parse_exchanges(&rs, 60, 40, &err) == 0 && rs.overlaps && rs.overlap_ns == 40 && rs.r[0].exchange_ns == 60 && rs.r[0].wait_ns == 7, "%s",
+          err.msg);
+    rp_records_fini(&rs);
+    CHECK(parse_exchanges(&rs, 60, 41, &err) < 0 && err.code == RP_MISMATCH, "more than the step: %s", err.msg);
+    CHECK(parse_exchanges(&rs, 60, -1, &err) < 0 && err.code == RP_MALFORMED, "negative: %s", err.msg);
+    CHECK(parse_exchanges(&rs, -1, 4, &err) < 0 && err.code == RP_MALFORMED, "without exchange_ns: %s", err.msg);
+}
+
 TEST(records_that_make_no_sense_are_refused_with_their_line)
 {
     bent("\"loss\":\"0x1.9p+2\"", "\"loss\":\"nan\"", RP_MISMATCH);
