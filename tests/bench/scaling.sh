@@ -47,7 +47,7 @@ jq -r -s '
     def median: sort | if length % 2 == 1 then .[length / 2 | floor] else (.[length / 2 - 1] + .[length / 2]) / 2 end;
     def r3: . * 1000 | round / 1000;
     [group_by(.round)[] | (map({(.who): .}) | add) as $w | $w["2x1"].rank[0] as $x | $w.ring as $ring |
-        ($x.exchange_s - $x.wait_s) / $w["2x1"].steps as $own | (2e-9 * $x.bytes_per_step) as $gb |
+        (($x.exchange_s - $x.wait_s) / $w["2x1"].steps) as $own | (2e-9 * $x.bytes_per_step) as $gb |
         {round: .[0].round, load: (map(.load_before // 0) | max), one: $w["1x2"].samples_per_s, two: $w["2x1"].samples_per_s,
          ratio: ($w["2x1"].samples_per_s / $w["1x2"].samples_per_s), cpu: ($w["2x1"].cpu_s / $w["1x2"].cpu_s), share: ($x.exchange_s / $x.timed_s), waited: ($x.wait_s / $x.timed_s),
          gb: $gb, own: $own, by_ring: ($own / ($gb / $ring.gb_per_s)), by_copy: ($own / ($gb / $ring.memcpy_gb_per_s))}] as $r |
