@@ -272,6 +272,10 @@ int rp_verify_device_of(const struct rp_verify_state *one, const json_t *device,
         return 0;
     if (rp_device_from_json(&d, device) < 0 || strcmp(d.kind, json_string_value(json_object_get(one->run, "backend"))) != 0)
         return rp_fail(err, RP_MISMATCH, "its device is not one of the backend that run.json names");
+    double here;
+    if (strcmp(d.kind, "cpu") == 0 && json_integer_value(rp_run_setting(one->run, "run.threads")) == 0 &&
+        rp_known_number(probes(one->before), "cpu.threads", &here) == 0 && (double)d.threads > here)
+        return rp_fail(err, RP_MISMATCH, "it has %d threads, but the captured machine %.0f processors", d.threads, here);
     if (strcmp(d.kind, "cpu") == 0)
         return check_isa(one, &d, err);
     const json_t *const capture[] = {one->before, one->after};

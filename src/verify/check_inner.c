@@ -320,8 +320,6 @@ static int check_rank(const struct rp_verify_state *s, int i, struct rp_err *err
     if (s->records.n > 1 && (int64_t)s->ranks.share[i].samples != own * s->recipe.train_batch_size)
         return rp_fail(err, RP_MISMATCH, "rank %d trained %" PRIu64 " samples a step; its place among %" PRId64 " gives it %" PRId64, i,
                        s->ranks.share[i].samples, data, own * s->recipe.train_batch_size);
-    if (i == 0 && json_object_get(is, "device") && rp_check_differ(text, sizeof text, json_object_get(is, "device"), json_object_get(s->run, "device")))
-        return rp_fail(err, RP_MISMATCH, "run.json: the device of rank 0 is not that of the run: %s", text);
     if (rp_json_integer_at(is, "node") >= rp_json_integer_at(s->run, "world/nodes"))
         return rp_fail(err, RP_MISMATCH, "run.json: rank %d is on a node that the run does not have", i);
     return 0;

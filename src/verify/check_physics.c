@@ -224,8 +224,10 @@ int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, str
     double gemm = fmax(number_at(s->run, "ceilings/before/gemm/flops_per_s"), number_at(s->run, "ceilings/after/gemm/flops_per_s"));
     double copy = fmax(number_at(s->run, "ceilings/before/copy/bytes_per_s"), number_at(s->run, "ceilings/after/copy/bytes_per_s"));
     char each[32] = "";
-    if (s->ranks.ranks > 1)
+    if (s->ranks.ranks > 1 && strcmp(rp_json_text_at(s->run, "backend"), "cpu") != 0)
         RP_FORMAT(each, "%d ranks, the first on ", s->ranks.ranks);
+    else if (s->nodes > 1)
+        RP_FORMAT(each, "%d nodes, the first with ", s->nodes);
     if (all.flops <= 0 || b.flops <= 0)
         return rp_check_note(result, "the peak of '%.64s' is neither listed nor captured", rp_json_text_at(s->run, "device/name"));
     if (run > all.flops)

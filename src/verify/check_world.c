@@ -97,45 +97,6 @@ static int check_processes(const struct rp_verify_state *s, struct rp_err *err)
 
 /* ---- devices ---- */
 
-/* A GPU of that name is in the capture; without a list of GPUs that is unknown. */
-static int lacks_gpu(const json_t *probes, const char *device)
-{
-    const char *number;
-    json_t *gpu;
-    int n = 0;
-    json_object_foreach((json_t *)rp_group(probes, "gpu.devices"), number, gpu) {
-        const char *name = json_string_value(rp_known(gpu, "name"));
-        size_t size = name ? strlen(name) : 0;
-        n += size > 0;
-        if (size && strncmp(name, device, size) == 0 && (!device[size] || strncmp(device + size, " MIG ", 5) == 0))
-            return 0;
-    }
-    return n > 0;
-}
-
-/* The device of rank i and the capture of its node. */
-static int check_device(const struct rp_verify_state *s, int i, struct rp_err *err)
-{
-    const json_t *device = json_object_get(rp_verify_rank(s, i), "device"), *probes = probes_of(s, rp_verify_node_of(s, i), 0);
-    const int chosen = json_integer_value(rp_run_setting(s->run, "run.threads")) > 0;
-    struct rp_device_info d;
-    char safe[72];
-    double here;
-    if (!device || json_is_null(device))
-        return 0; /* of a rank that failed before it opened one */
-    if (rp_device_from_json(&d, device) < 0 || strcmp(d.kind, rp_json_text_at(s->run, "backend")) != 0)
-        return rp_fail(err, RP_MISMATCH, "run.json: the device of rank %d is not of the run's backend", i);
-    if (strcmp(d.kind, "cpu") != 0)
-        return lacks_gpu(probes, d.name) ? rp_fail(err, RP_MISMATCH,
-                                                   "rank %d used '%s', but the capture of its node %d has no GPU of that name",
-                                                   i, rp_excerpt(safe, d.name), rp_verify_node_of(s, i))
-                                         : 0;
-    if (!chosen && rp_known_number(probes, "cpu.threads", &here) == 0 && (double)d.threads > here)
-        return rp_fail(err, RP_MISMATCH, "rank %d has %d threads, but the captured node %d has %.0f processors", i, d.threads,
-                       rp_verify_node_of(s, i), here);
-    return 0;
-}
-
 /* Number of the process that has the rank. */
 static int process_of(const struct rp_verify_state *s, int rank)
 {
@@ -159,17 +120,6 @@ static int check_shared_gpus(const struct rp_verify_state *s, struct rp_err *err
                 return rp_fail(err, RP_MISMATCH, "run.json: ranks %d and %d of one process both have GPU %d", i, k, a.index);
     }
     return 0;
-}
-
-static int check_devices(const struct rp_verify_state *s, struct rp_err *err)
-{
-    const json_t *first = json_object_get(rp_verify_rank(s, 0), "device");
-    if (first && !json_equal(first, json_object_get(s->run, "device")))
-        return rp_fail(err, RP_MISMATCH, "run.json: 'device' is not the device of rank 0");
-    for (int i = 0; i < s->ranks.ranks; i++)
-        if (check_device(s, i, err) < 0)
-            return -1;
-    return check_shared_gpus(s, err);
 }
 
 /* ---- exchanges ---- */
@@ -281,7 +231,7 @@ static int check_copies(const struct rp_verify_state *s, struct rp_err *err)
 
 int rp_verify_world(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    if (check_processes(s, err) < 0 || check_devices(s, err) < 0 || check_copies(s, err) < 0 || check_spans(s, err) < 0 ||
+    if (check_processes(s, err) < 0 || check_shared_gpus(s, err) < 0 || check_copies(s, err) < 0 || check_spans(s, err) < 0 ||
         check_exchanges(s, result, err) < 0)
         return -1;
     for (int i = 0; i < s->ranks.ranks; i++)

@@ -14,8 +14,9 @@
 #include "sign/challenge.h"
 #include "sign/key.h"
 #include "verify/verify.h"
-#include "worker/job.h"
 #include "train/train.h"
+#include "worker/job.h"
+#include "worker/worker.h"
 #include "tests/unit/scratch.h"
 
 #include <stdio.h>
@@ -284,12 +285,24 @@ static void fx_on_gpu(struct fx *x, const char *name, json_t *done)
 
 /* ---- several ranks ---- */
 
+/* A line of records with steps that are so many nanoseconds shorter: those of two ranks never take equally long. */
+static char *fx_shorter(const char *line, int length, int ns)
+{
+    char *text = rp_asprintf("%.*s", length, line), *at = strstr(text, "\"end_ns\":"), *rest;
+    if (!at)
+        return text;
+    const long long end = strtoll(at + 9, &rest, 10);
+    char *shorter = rp_asprintf("%.*s%lld%s", (int)(at + 9 - text), text, end - ns, rest);
+    free(text);
+    return shorter;
+}
+
 /* The records of `steps` as those of another rank: 10 ms of each step in exchanges, of which it waited half a ms times its number. */
 static __attribute__((unused)) void fx_records_of_rank(struct rp_buf *out, const struct rp_buf *steps, int rank)
 {
     const char *line = steps->data, *end;
     for (; (end = strchr(line, '\n')); line = end + 1) {
-        RP_FREE char *text = rp_asprintf("%.*s", (int)(end - line), line);
+        RP_FREE char *text = fx_shorter(line, (int)(end - line), rank);
         char *number = strstr(text, "\"rank\":0,"), *grad = strstr(text, "\"grad_norm\"");
         if (grad)
             rp_buf_printf(out, "%.*s\"exchange_ns\":10000000,", (int)(grad - text), text);
@@ -317,17 +330,48 @@ static int fx_all_ranks(struct rp_all_ranks *a, struct rp_records *all, struct f
     return failed ? -1 : 0;
 }
 
+/* What a rank's last record says of exchanges, besides `done`. */
+static json_t *fx_exchanged(const struct fx *x, const json_t *done, const struct rp_all_ranks *a, int rank, const int *host)
+{
+    struct rp_comm place = {.lost = -1, .host = host};
+    struct rp_exchange_sizes n = {0};
+    struct rp_err err;
+    json_t *j = done ? json_deep_copy(done) : json_object();
+    if (json_object_get(j, "exchange"))
+        return j;
+    rp_comm_place(&place, rank, a->degrees);
+    CHECK(rp_train_exchange_at(&n, &x->recipe, &place, rp_backend_find(rp_backends, x->backend ? x->backend : "cpu"), &err) == 0, "%s", err.msg);
+    json_object_set_new(j, "exchange", json_pack("{s:s, s:i, s:I, s:I, s:I}", "transport", "sockets", "levels", n.levels, "bytes_per_step",
+                                                 (json_int_t)n.sent_bytes, "bytes_per_step_between_hosts", (json_int_t)n.between_bytes,
+                                                 "sent_bytes", (json_int_t)n.sent_bytes * 100000 + 1000));
+    return j;
+}
+
 static json_t *fx_world(const struct fx *x, const struct rp_all_ranks *a, const json_t *device, const json_t *done)
 {
     const json_t *hello[FX_RANKS], *ended[FX_RANKS];
     int host[FX_RANKS];
-    RP_JSON *hello_0 = json_pack("{s:O}", "device", device);
-    for (int i = 0; i < x->ranks; i++) {
-        hello[i] = x->hello[i] ? x->hello[i] : hello_0;
-        ended[i] = x->ended[i] ? x->ended[i] : done;
+    RP_JSON *all = json_array(), *processes = json_array();
+    for (int i = 0, own = 0; i < x->ranks; i++, own++) {
         host[i] = x->nodes > 1 ? i * x->nodes / x->ranks : 0;
+        own = i && host[i] != host[i - 1] ? 0 : own;
+        json_t *said = x->hello[i] ? json_deep_copy(x->hello[i]) : json_pack("{s:o}", "device", json_deep_copy(device));
+        if (i && json_object_get(json_object_get(said, "device"), "index"))
+            json_object_set_new(json_object_get(said, "device"), "index", json_integer(own));
+        json_array_append_new(all, said);
+        hello[i] = said;
+        if (own == 0)
+            json_array_append_new(processes, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:{s:i, s:i, s:i}}", "index", host[i], "first_rank", i,
+                                                       "ranks", 0, "host", host[i], "place", host[i], "local_rank", 0, "clock", "wall_ns", 0,
+                                                       "monotonic_ns", 0, "error_ns", host[i] ? 60000 : 0));
+        json_object_set_new(json_array_get(processes, (size_t)host[i]), "ranks", json_integer(own + 1));
     }
-    return rp_world_json(&(struct rp_world_doc){.degrees = a->degrees, .host = host, .all = a, .hello = hello, .done = ended});
+    for (int i = 0; i < x->ranks; i++) {
+        json_array_append_new(all, fx_exchanged(x, x->ended[i] ? x->ended[i] : done, a, i, host));
+        ended[i] = json_array_get(all, json_array_size(all) - 1);
+    }
+    return rp_world_json(&(struct rp_world_doc){.degrees = a->degrees, .host = host, .processes = x->nodes > 1 ? processes : NULL, .all = a,
+                                                .hello = hello, .done = ended});
 }
 
 /* run.json and report.md from the recipe and the records as they are now. */

@@ -322,15 +322,15 @@ TEST(devices_that_the_captures_do_not_have)
     fx_capture_value(j.before, "cpu", "threads", json_integer(2));
     json_decref(j.device[3]);
     j.device[3] = fx_device("isa=avx2 threads=64");
-    caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
+    caught(&j, NULL, RP_CHECK_environment, RP_MISMATCH);
     json_decref(j.device[3]);
     j.device[3] = fx_device("gpu0 NVIDIA H100 PCIe sm_90");
-    caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
+    caught(&j, NULL, RP_CHECK_environment, RP_MISMATCH);
     json_decref(j.device[3]);
     j.device[3] = fx_device("isa=avx2 threads=1");
     json_decref(j.device[0]);
     j.device[0] = fx_device("isa=avx512 threads=1");
-    caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
+    caught(&j, NULL, RP_CHECK_environment, RP_MISMATCH);
 }
 
 /* The second process numbers its GPUs from 0 too. */
@@ -339,6 +339,10 @@ TEST(gpus_that_two_ranks_share)
     JOB(j);
     char gpu[64];
     j.x.backend = "cuda";
+    json_t *const second[] = {j.before, j.after};
+    for (int i = 0; i < 2; i++)
+        json_object_set_new(json_object_get(json_object_get(second[i], "probes"), "gpu"), "devices",
+                            json_pack("{s:{s:{s:s, s:s, s:s}}}", "0", "name", "state", "ok", "value", "NVIDIA H100 PCIe", "source", "NVML"));
     for (int i = 0; i < RANKS; i++) {
         json_decref(j.device[i]);
         j.device[i] = fx_device(RP_FORMAT(gpu, "gpu%d NVIDIA H100 PCIe sm_90", i % 2));

@@ -491,7 +491,7 @@ TEST(captures_of_every_node_are_checked)
     other_node(&x, NULL, NULL, NULL, NULL);
     json_object_set_new(x.node_before[1], "captured_at", json_string("2026-09-20T14:13:20Z"));
     json_object_set_new(x.node_after[1], "captured_at", json_string("2026-09-20T14:13:24Z"));
-    expect_state(&x, RP_CHECK_time, RP_CHECK_WARNING);
+    refused(&x, RP_CHECK_same_host, RP_MISMATCH);
 }
 
 /* Ranks on two machines have the processors of both. */
