@@ -223,7 +223,7 @@ int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, str
     double run = number_at(s->run, "results/flops_per_s");
     double gemm = fmax(number_at(s->run, "ceilings/before/gemm/flops_per_s"), number_at(s->run, "ceilings/after/gemm/flops_per_s"));
     double copy = fmax(number_at(s->run, "ceilings/before/copy/bytes_per_s"), number_at(s->run, "ceilings/after/copy/bytes_per_s"));
-    char each[32] = "";
+    char each[40] = "";
     if (s->ranks.ranks > 1 && strcmp(rp_json_text_at(s->run, "backend"), "cpu") != 0)
         RP_FORMAT(each, "%d ranks, the first on ", s->ranks.ranks);
     else if (s->nodes > 1)

@@ -2,7 +2,7 @@
 # `estimate`: its bytes are those that a run records and sends, in one level and in two; --from takes the time of a bundle; what it cannot
 # estimate is refused.
 . "$TEST_DIR/common.inc"
-model="$bert --set train.accumulation_steps=2"
+model="$bert --set train.accumulation_steps=2 --set run.overlap_kib=off" # as GPUs do
 sizes() { # FILE FILTER
     jq -e "$2" "$1" >answer.txt || { jq . "$1" >&2; fail "$1: not $2"; }
 }

@@ -7,6 +7,8 @@
 per_host=2
 model="$bert --set train.accumulation_steps=8"
 # shellcheck disable=SC2086 # several words
+exit_of 0 "$REPRO" run $model --steps 60 -o honest.repro.tar.zst
+# shellcheck disable=SC2086
 exit_of 0 "$REPRO" run $model --steps 2 -o one.repro.tar.zst
 like_one() { # [BUNDLE]
     ranks_in job.repro.tar.zst 8
@@ -161,8 +163,6 @@ wire loss 0 1
 lost=$(($(lost_frames) - lost))
 [ "$lost" -gt 10 ] || fail "only $lost frames were lost"
 echo "with 5 % of loss, $lost frames: $took ms"
-# shellcheck disable=SC2086
-exit_of 0 "$REPRO" run $model --steps 60 -o honest.repro.tar.zst
 start_hosts --steps 60
 wait_until "$(member_of 0)" grep -q timed err0.txt
 wire cut veth2
