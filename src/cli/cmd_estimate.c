@@ -25,7 +25,8 @@ struct estimate_opts {
 
 #define AT(field) offsetof(struct estimate_opts, field)
 static const struct rp_opt opts[] = {
-    {.name = "set", .letter = 's', .type = RP_OPT_LIST, .offset = AT(set), .arg = "KEY=VALUE", .help = "set any recipe key; see 'repro recipes keys'"},
+    {.name = "set", .letter = 's', .type = RP_OPT_LIST, .offset = AT(set), .arg = "KEY=VALUE",
+     .help = "set any recipe key; see 'repro recipes keys'"},
     RP_OPTION_TEXT(machine, "machine", 'm', "ID", "machine of the list in 'repro help estimate'; default dgx-h100"),
     RP_OPTION_TEXT(gpus, "gpus", 'g', "N,N,...", "numbers of GPUs, whole hosts from one host on; default 1, one host, two, ... to 1024 GPUs"),
     RP_OPTION_INT(per_host, "per-host", 0, 1, 64, "GPUs of a host, each with its own adapter, in place of the machine's"),
@@ -74,7 +75,9 @@ static int choose_machine(struct estimate_session *s, struct rp_err *err)
         s->machine.between_bytes.low /= each;
         s->machine.between_bytes.high /= each;
     }
-    return parse_rate(&s->machine.within_bytes, "within", o->within, err) < 0 ? -1 : parse_rate(&s->machine.between_bytes, "between", o->between, err);
+    if (parse_rate(&s->machine.within_bytes, "within", o->within, err) < 0)
+        return -1;
+    return parse_rate(&s->machine.between_bytes, "between", o->between, err);
 }
 
 static int default_sizes(int *gpus, int per_host)
@@ -139,7 +142,8 @@ static int time_by_bundle(struct estimate_session *s, const char *path, struct r
     if (rp_run_ranks(v.run) != 1 || !t.known)
         return rp_fail(err, RP_MISMATCH, "--from: the time of a micro-batch follows from a run of one rank with timed steps only");
     if (fabs(json_number_value(flops) - s->flops) > 1e-6 * s->flops || json_integer_value(batch) != s->recipe.train_batch_size)
-        return rp_fail(err, RP_MISMATCH, "--from: the bundle has another model or batch (%.4g FLOPs a sample, %lld samples) than the recipe (%.4g, %lld)",
+        return rp_fail(err, RP_MISMATCH, "--from: the bundle has another model or batch (%.4g FLOPs a sample, %lld samples) than the recipe "
+                       "(%.4g, %lld)",
                        json_number_value(flops), (long long)json_integer_value(batch), s->flops, (long long)s->recipe.train_batch_size);
     const double size = (double)s->recipe.train_batch_size;
     s->model.micro_s = (struct rp_range){size / (t.sure ? t.high : t.value), size / (t.sure ? t.low : t.value)};
@@ -183,8 +187,10 @@ static json_t *estimate_json(const struct estimate_session *s)
     json_t *sizes = json_array();
     for (int i = 0; i < s->sizes; i++)
         json_array_append_new(sizes, size_json(&s->size[i]));
-    json_t *machine = json_pack("{s:s, s:s, s:i, s:s, s:s, s:i, s:o, s:o, s:s}", "id", m->id, "gpu", *s->from ? s->from : m->gpu, "gpus_per_host", m->per_host, "within_host",
-                                s->o->within ? "given" : m->within->id, "between_hosts", s->o->between ? "given" : m->between->id, "adapters_per_host", m->adapters, "within_bytes_per_s",
+    json_t *machine = json_pack("{s:s, s:s, s:i, s:s, s:s, s:i, s:o, s:o, s:s}", "id", m->id, "gpu", *s->from ? s->from : m->gpu,
+                                "gpus_per_host", m->per_host, "within_host",
+                                s->o->within ? "given" : m->within->id, "between_hosts", s->o->between ? "given" : m->between->id,
+                                "adapters_per_host", m->adapters, "within_bytes_per_s",
                                 range_json(m->within_bytes), "between_bytes_per_s", range_json(m->between_bytes), "source", m->source);
     return json_pack("{s:b, s:s, s:I, s:I, s:I, s:f, s:o, s:s*, s:o, s:o}", "estimate", 1, "recipe", s->recipe.source_name, "batch",
                      (json_int_t)s->model.batch, "micro_batches_per_gpu", (json_int_t)s->model.micros, "weight_bytes",
@@ -229,7 +235,8 @@ static void print_sizes(const struct estimate_session *s, struct rp_buf *out)
 {
     char unit[40];
     snprintf(unit, sizeof unit, "%s/s", s->net->model->sample_unit);
-    rp_buf_printf(out, "%5s %5s %6s %10s %11s %6s %9s %17s %7s %23s %13s\n", "GPUs", "hosts", "levels", "MB in host", "MB to hosts", "/ ring", "host/ring",
+    rp_buf_printf(out, "%5s %5s %6s %10s %11s %6s %9s %17s %7s %23s %13s\n", "GPUs", "hosts", "levels", "MB in host", "MB to hosts",
+                  "/ ring", "host/ring",
                   "exchange ms", "hidden", unit, "efficiency");
     for (int i = 0; i < s->sizes; i++) {
         const struct rp_estimate *e = &s->size[i];
@@ -241,7 +248,8 @@ static void print_sizes(const struct estimate_session *s, struct rp_buf *out)
                       e->exchange_s.low > 0 ? 100 * e->hidden_s / e->exchange_s.low : 0,
                       range_text(rate, e->samples_per_s, 1, digits_of(e->samples_per_s.high)), range_text(share, e->efficiency, 1, 3));
     }
-    rp_buf_puts(out, "\nMB: sent a step by the rank that sends most. / ring: of these, and of those that leave a host, by the bytes of a ring all-reduce.\n"
+    rp_buf_puts(out, "\nMB: sent a step by the rank that sends most. / ring: of these, and of those that leave a host, by the bytes of a "
+                "ring all-reduce.\n"
                      "hidden: share of the shortest exchange, at best. efficiency: against as many single GPUs.\n");
 }
 
@@ -262,14 +270,17 @@ static json_t *measured_json(void)
 static void print_measured(struct rp_buf *out)
 {
     struct rp_measured m;
-    rp_buf_printf(out, "%5s %4s %-9s %-8s %-8s %9s %15s %9s  %-7s %s\n", "hosts", "GPUs", "", "within", "between", "published", "model GB/s", "deviation",
+    rp_buf_printf(out, "%5s %4s %-9s %-8s %-8s %9s %15s %9s  %-7s %s\n", "hosts", "GPUs", "", "within", "between", "published",
+                  "model GB/s", "deviation",
                   "role", "source");
     for (int i = 0; rp_measured_row(&m, i); i++) {
         char range[40];
-        rp_buf_printf(out, "%5d %4d %-9s %-8s %-8s %9.1f %15s %8.0f%%  %-7s %s\n", m.hosts, m.per_host, m.collective, m.within, m.between, m.published,
+        rp_buf_printf(out, "%5d %4d %-9s %-8s %-8s %9.1f %15s %8.0f%%  %-7s %s\n", m.hosts, m.per_host, m.collective, m.within, m.between,
+                      m.published,
                       range_text(range, m.modelled, 1, 1), 100 * m.deviation, rp_measured_role_name(m.role), m.source);
     }
-    rp_buf_puts(out, "\nbus bandwidth of nccl-tests. sets: an end of a link's range follows from it; checks: has to lie within the range; outside: does not.\n");
+    rp_buf_puts(out, "\nbus bandwidth of nccl-tests. sets: an end of a link's range follows from it; checks: has to lie within the range; "
+                "outside: does not.\n");
 }
 
 /* ---- the command ---- */

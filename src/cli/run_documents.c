@@ -33,7 +33,8 @@ static json_t *world_json(const struct rp_run_session *r)
     }
     const struct rp_run_job *j = &r->job_of_many;
     RP_JSON *launch = j->several ? rp_launch_to_json(&j->joining.launch) : NULL, *processes = j->several ? rp_join_to_json(&j->joining.join) : NULL;
-    return rp_world_json(&(struct rp_world_doc){.degrees = r->degrees, .host = r->rank_host, .launch = launch, .processes = processes, .all = o->ranks > 1 ? &r->ranks : NULL, .hello = hello, .done = done});
+    return rp_world_json(&(struct rp_world_doc){.degrees = r->degrees, .host = r->rank_host, .launch = launch, .processes = processes,
+                                                .all = o->ranks > 1 ? &r->ranks : NULL, .hello = hello, .done = done});
 }
 
 static int add_capture(struct rp_bundle *b, int host, const char *what, const json_t *capture, struct rp_err *err)

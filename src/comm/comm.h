@@ -59,7 +59,8 @@ struct rp_comm {
     int rank[RP_GROUPS], size[RP_GROUPS];   /* within each group */
     int first[RP_GROUPS], stride[RP_GROUPS]; /* member i of a group is the world rank first + i * stride */
     const int *host;                        /* [world] number of each rank's host; NULL: one host. Borrowed */
-    int lost;                               /* world rank of the peer whose end made an exchange fail; this one: others say so; RP_LOST_SOME; -1: none */
+    /* world rank of the peer whose end made an exchange fail; this one: others say so; RP_LOST_SOME; -1: none */
+    int lost;
     /* Called at least every 100 ms of waiting for a peer, with its world rank (-1: the transport does not tell). Nonzero: stop. May be NULL. */
     int (*waiting)(void *arg, int rank);
     void *waiting_arg;

@@ -39,7 +39,8 @@ enum rp_variant {
     RP_VARIANT_BIAS_CORRECTION = 1, RP_VARIANT_DECAY = 2,                      /* adam_update, lamb_direction */
     RP_VARIANT_NO_WEIGHT_SUM = 1, RP_VARIANT_NO_UPDATE_SUM = 2,                /* lamb_apply: the sum is 0 */
     RP_VARIANT_NO_MEAN = 1, RP_VARIANT_ADDED = 2,                              /* conv_forward; conv_dgrad */
-    RP_VARIANT_RELU = 1, RP_VARIANT_ADD_INPUT = 2, RP_VARIANT_STATISTICS = 4, RP_VARIANT_OVER_ADDED = 8, /* batchnorm_*; the last two: no y; y == add */
+    /* batchnorm_*; the last two: no y; y == add */
+    RP_VARIANT_RELU = 1, RP_VARIANT_ADD_INPUT = 2, RP_VARIANT_STATISTICS = 4, RP_VARIANT_OVER_ADDED = 8,
     RP_VARIANT_NESTEROV = 1, RP_VARIANT_ADAPT = 4,                             /* sgd_update, lars_update */
     RP_VARIANT_WHOLE_NORMAL = 1,                                               /* init_normal: not truncated */
     RP_VARIANT_NONFINITE = 1,                                                  /* evidence: some NaN and infinities among the values */

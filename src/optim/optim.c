@@ -375,7 +375,8 @@ static int lars(const struct rp_optim *o, const struct rp_trained *x, int64_t t,
 
 static const struct rp_optimizer optimizers[] = {
     [RP_OPTIMIZER_adamw] = {.name = "adamw", .slot = {"m", "v"}, .update = adamw, .use = {RP_OP_adam_update}, .uses = 1},
-    [RP_OPTIMIZER_lamb] = {.name = "lamb", .slot = {"m", "v"}, .update = lamb, .adapts = 1, .use = {RP_OP_lamb_direction, RP_OP_lamb_apply}, .uses = 2},
+    [RP_OPTIMIZER_lamb] = {.name = "lamb", .slot = {"m", "v"}, .update = lamb, .adapts = 1, .use = {RP_OP_lamb_direction, RP_OP_lamb_apply},
+                           .uses = 2},
     [RP_OPTIMIZER_sgd] = {.name = "sgd", .slot = {"momentum"}, .update = sgd, .use = {RP_OP_sgd_update}, .uses = 1},
     [RP_OPTIMIZER_lars] = {.name = "lars", .slot = {"momentum"}, .update = lars, .adapts = 1, .use = {RP_OP_lars_update}, .uses = 1},
 };

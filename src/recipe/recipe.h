@@ -82,8 +82,8 @@ int rp_recipe_blame(const struct rp_recipe *r, const char *key, struct rp_err *e
 json_t *rp_recipe_to_json(const struct rp_recipe *r);
 /* Adds the LATER keys with their defaults. */
 void rp_recipe_complete(json_t *recipe);
-/* The reverse, checked like a recipe; for the worker and for replay. Exactly the keys of the model must be present, LATER ones may be absent. source, source_name
- * and sha256 stay empty. */
+/* The reverse, checked like a recipe; for the worker and for replay. Exactly the keys of the model must be present, LATER ones may be
+ * absent. source, source_name and sha256 stay empty. */
 int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err) rp_must_check;
 /* In that form, settings that name files of the user keep the last part of the path only. */
 void rp_recipe_hide_folders(json_t *recipe);
@@ -93,8 +93,9 @@ char *rp_recipe_value_text(const json_t *value);
 int rp_recipe_set(struct rp_recipe *r, const char *key, const char *value, enum rp_origin origin, struct rp_err *err) rp_must_check;
 
 /* What a challenge sets, after everything else: every seed.* of the model is the first 52 bits (31 of seed.data with data.order megatron) of
- * SHA-256("repro-seed/1\n" NONCE "\n" SIGNER "\n" SHA-256 of the recipe "\n" KEY "\n"), and evidence.state_root_every, where it is 0, a sixteenth of the
- * steps. nonce: 64 hex digits; signer: fingerprint, so that an answer cannot be copied. RP_USAGE: a seed was set on the command line. */
+ * SHA-256("repro-seed/1\n" NONCE "\n" SIGNER "\n" SHA-256 of the recipe "\n" KEY "\n"), and evidence.state_root_every, where it is 0, a
+ * sixteenth of the steps. nonce: 64 hex digits; signer: fingerprint, so that an answer cannot be copied. RP_USAGE: a seed was set on the
+ * command line. */
 int rp_recipe_challenge(struct rp_recipe *r, const char *nonce, const char *signer, struct rp_err *err) rp_must_check;
 
 /* The key table, for the command line and the documentation. */

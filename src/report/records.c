@@ -392,7 +392,8 @@ static int parse_overlap(struct rp_records *rs, const struct rp_step_record *r, 
     if (r->exchange_ns < 0)
         return rp_fail(err, RP_MALFORMED, "%s: it has overlap_ns, but no exchange_ns", line_place(l));
     if (r->end_ns > r->start_ns && ns > r->end_ns - r->start_ns - r->exchange_ns)
-        return rp_fail(err, RP_MISMATCH, "%s: the step took %" PRId64 " ns, with %" PRId64 " ns in exchanges and %" PRId64 " ns in others beside the backward pass",
+        return rp_fail(err, RP_MISMATCH, "%s: the step took %" PRId64 " ns, with %" PRId64 " ns in exchanges and %" PRId64 " ns in others "
+                       "beside the backward pass",
                        line_place(l), r->end_ns - r->start_ns, r->exchange_ns, ns);
     rs->overlaps = 1;
     rs->overlap_ns += r->timed ? ns : 0;
@@ -455,7 +456,8 @@ static int parse_record(struct rp_step_record *r, struct record_roots *roots, fl
         parse_loss_parts(parts, r, rs, learn, l, err) < 0 || parse_counters(counts, rs, learn, l, err) < 0 ||
         parse_root(r, roots, rs, l, err) < 0)
         return -1;
-    if ((r->exchange_ns >= 0 && r->end_ns > r->start_ns && r->exchange_ns > r->end_ns - r->start_ns) || r->wait_ns > (r->exchange_ns > 0 ? r->exchange_ns : 0))
+    if ((r->exchange_ns >= 0 && r->end_ns > r->start_ns && r->exchange_ns > r->end_ns - r->start_ns) ||
+        r->wait_ns > (r->exchange_ns > 0 ? r->exchange_ns : 0))
         return rp_fail(err, RP_MISMATCH, "%s: the step took %" PRId64 " ns, of which %" PRId64 " ns in exchanges, of which %" PRId64
                                          " ns waiting", line_place(l), r->end_ns - r->start_ns, r->exchange_ns, r->wait_ns);
     return parse_overlap(rs, r, l, err) < 0 ? -1 : check_device_time(r, l, err);

@@ -66,8 +66,9 @@ void rp_table_ranks(struct rp_doc *d, const json_t *run)
     const size_t n = json_array_size(rp_json_at(run, "world/rank")), more = is_cpu ? 2 : 1;
     if (n < 2)
         return;
-    add_table(d, "Ranks", is_cpu ? "#rank|#node|#samples a step|#timed steps, s|#in exchanges, s|#of that waiting, s|#MB sent a step|connections|code|#threads"
-                                 : "#rank|#node|#samples a step|#timed steps, s|#in exchanges, s|#of that waiting, s|#MB sent a step|connections|#GPU");
+#define COLUMNS "#rank|#node|#samples a step|#timed steps, s|#in exchanges, s|#of that waiting, s|#MB sent a step|connections|"
+    add_table(d, "Ranks", is_cpu ? COLUMNS "code|#threads" : COLUMNS "#GPU");
+#undef COLUMNS
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < sizeof cells / sizeof *cells; k++)
             rp_doc_fill(d, run, "{/world/rank/%zu/%s}", i, cells[k]);

@@ -233,7 +233,8 @@ static int fail_no_key(const char *data, size_t size, const char *what, const ch
     char label[32];
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (has_block(data, size, RP_FORMAT(label, "%s PRIVATE KEY", kinds[i])))
-            return rp_fail(err, RP_MALFORMED, "%s is a private key in %s form; expected Ed25519 in PKCS#8 PEM (repro key new makes one)", what, kinds[i]);
+            return rp_fail(err, RP_MALFORMED, "%s is a private key in %s form; expected Ed25519 in PKCS#8 PEM (repro key new makes one)",
+                           what, kinds[i]);
     return rp_fail(err, RP_MALFORMED, size ? "%s holds no key; expected %s" : "%s is empty; expected %s", what, expected);
 }
 

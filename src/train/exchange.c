@@ -141,7 +141,8 @@ static void open_flat(struct rp_exchange *x, const struct rp_net *m, const struc
 static int hosts_own_subtrees(const struct rp_exchange *x, const struct rp_shares *s, struct rp_node *node)
 {
     const int each = s->n / s->hosts;
-    RP_FREE struct rp_node *in = rp_alloc((size_t)each * RP_GRADIENT_BLOCKS * sizeof *in), *out = rp_alloc((size_t)each * RP_GRADIENT_BLOCKS * sizeof *out);
+    RP_FREE struct rp_node *in = rp_alloc((size_t)each * RP_GRADIENT_BLOCKS * sizeof *in),
+                           *out = rp_alloc((size_t)each * RP_GRADIENT_BLOCKS * sizeof *out);
     for (int i = 0; i < s->hosts; i++) {
         int n = 0;
         for (int r = i * each; r < (i + 1) * each; r++)

@@ -11,7 +11,8 @@ static void raise_to(uint64_t *most, uint64_t value)
 }
 
 /* A level's exchanges: the pieces of the largest share, then the weights. */
-static void count_calls(int calls[2], struct rp_exchange_bytes *updated, const struct rp_exchange *x, const struct rp_exchange_level *l, const int *host)
+static void count_calls(int calls[2], struct rp_exchange_bytes *updated, const struct rp_exchange *x, const struct rp_exchange_level *l,
+                        const int *host)
 {
     size_t most = 0;
     int between = 0;

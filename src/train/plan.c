@@ -179,7 +179,9 @@ int rp_train_size(struct rp_plan *plan, const struct rp_recipe *r, struct rp_com
     if (r->train_batch_size < 1)
         return rp_fail(err, RP_USAGE, "train.batch_size %lld is not a number of samples", (long long)r->train_batch_size);
     comm = comm ? comm : rp_comm_self();
-    return rp_train_check_ranks(r, comm, err) < 0 ? -1 : size_for(plan, r, r->train_batch_size, comm, connection_bytes(comm, backend), backend, o, err);
+    if (rp_train_check_ranks(r, comm, err) < 0)
+        return -1;
+    return size_for(plan, r, r->train_batch_size, comm, connection_bytes(comm, backend), backend, o, err);
 }
 
 int rp_train_exchange_at(struct rp_exchange_sizes *out, const struct rp_recipe *r, struct rp_comm *place, const struct rp_backend *backend,

@@ -12,7 +12,8 @@
 /* Settings of transformers that affect the arithmetic of no model here: names, labels, generation, what a call returns. pad_token_id: a row
  * that no loss depends on gets no gradient anyway. */
 static const char *const harmless[] = {
-    "architectures", "_name_or_path", "transformers_version", "torch_dtype", "dtype", "torchscript", "use_cache", "use_bfloat16", "attn_implementation",
+    "architectures", "_name_or_path", "transformers_version", "torch_dtype", "dtype", "torchscript", "use_cache", "use_bfloat16",
+    "attn_implementation",
     "_attn_implementation_autoset", "gradient_checkpointing", "chunk_size_feed_forward", "reorder_and_upcast_attn", "output_attentions",
     "output_hidden_states", "output_past", "return_dict", "is_encoder_decoder", "finetuning_task", "problem_type", "id2label",
     "label2id", "num_labels", "_num_labels", "classifier_dropout", "task_specific_params", "tokenizer_class", "prefix", "bos_token_id",

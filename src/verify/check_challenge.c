@@ -140,7 +140,8 @@ static int bound_time(const struct rp_verify_state *s, const struct rp_challenge
     t->samples = all_samples(s);
     t->rate = (double)t->samples / t->seconds;
     if (claimed.known)
-        return rp_check_text(result, "%.4g %s between %s and its end (%s) if all steps were computed; %.4g claimed", t->rate, claimed.unit, t->before_by,
+        return rp_check_text(result, "%.4g %s between %s and its end (%s) if all steps were computed; %.4g claimed", t->rate, claimed.unit,
+                             t->before_by,
                              t->after_by, claimed.value);
     return rp_check_text(result, "%" PRId64 " samples between %s and their end (%s)", t->samples, t->before_by, t->after_by);
 }

@@ -291,7 +291,8 @@ static int check_memory(const struct rp_verify_state *s, struct rp_err *err)
 {
     const json_t *plan = json_object_get(s->run, "plan"), *bytes = json_object_get(plan, "bytes"), *v;
     const json_t *peak = json_object_get(s->run, "peak_rss_bytes");
-    double sum = rp_json_number_at(plan, "host_bytes") + rp_json_number_at(plan, "decoder_bytes") + (double)rp_json_integer_at(plan, "connection_bytes");
+    double sum = rp_json_number_at(plan, "host_bytes") + rp_json_number_at(plan, "decoder_bytes") +
+                 (double)rp_json_integer_at(plan, "connection_bytes");
     double total = json_number_value(json_object_get(plan, "total_bytes"));
     double memory, parameters = 4 * json_number_value(json_object_get(plan, "parameters"));
     const char *key;

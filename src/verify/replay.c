@@ -72,7 +72,8 @@ static int local_recipe(struct replay *p, struct rp_err *err)
         return rp_fail(err, RP_UNAVAILABLE, "the run used its owner's samples: give them with --data");
     if (p->o->first > 0 && !p->o->init)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "the state before step %" PRId64 " is not in the bundle: give it with --init (run --save writes one, and for --draw the signer's "
+                       "the state before step %" PRId64 " is not in the bundle: give it with --init (run --save writes one, and for --draw "
+                       "the signer's "
                        "'repro challenge answer')",
                        p->o->first);
     if (init && *init && !p->o->init)

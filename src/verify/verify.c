@@ -361,10 +361,12 @@ json_t *rp_verification_json(const struct rp_verification *v)
                                               severity_names[checks[i].severity], "state", rp_check_state_name(r->state), "text", r->text,
                                               "proves", r->proves));
     }
-    return json_pack("{s:s, s:s*, s:s*, s:s*, s:O*, s:O*, s:o, s:o*, s:o*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "verdict", rp_verdict_name(v->verdict), "bundle_verdict",
+    return json_pack("{s:s, s:s*, s:s*, s:s*, s:O*, s:O*, s:o, s:o*, s:o*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "verdict",
+                     rp_verdict_name(v->verdict), "bundle_verdict",
                      v->bundle != v->verdict ? rp_verdict_name(v->bundle) : NULL, "fingerprint",
                      *v->fingerprint ? v->fingerprint : NULL, "signer", *v->signer ? v->signer : NULL, "countersignatures", v->signatures,
-                     "timestamps", v->timestamps, "checks", list, "levels", v->bundle == RP_VERDICT_FAILED ? NULL : rp_levels_json(v), "timed", timed_json(&v->timed),
+                     "timestamps", v->timestamps, "checks", list, "levels", v->bundle == RP_VERDICT_FAILED ? NULL : rp_levels_json(v),
+                     "timed", timed_json(&v->timed),
                      "results", v->bundle == RP_VERDICT_FAILED ? NULL : results, "replay", v->replay, "policy", v->policy,
                      "ledger", v->ledger, "forked", v->forked, "scaling", v->scaling);
 }

@@ -116,7 +116,8 @@ struct rp_verification {
     char statement[65];                    /* SHA-256 of statement.dsse.json, which identifies this bundle; "" if there is none */
     char signer[128];                      /* its name in the trust store, or "" */
     json_t *signatures;                    /* countersignatures: [{"number", "valid", "fingerprint", "role", "at", "note", "program",
-                                              "replication" of a replicator who named one, "trusted", "name", "until"}], or {"number", "valid": false, "why"}; NULL before they were
+                                              "replication" of a replicator who named one, "trusted", "name", "until"}], or {"number",
+                                              "valid": false, "why"}; NULL before they were
                                               read */
     json_t *timestamps;                    /* [{"number", "valid", "checked", "time", "not_after", "accuracy_s" or null, "authority",
                                               "serial", "policy", "hash"}], "why" where it is not valid or not by --tsa-ca; NULL: none */
@@ -155,7 +156,8 @@ const char *rp_countersign_text(char out[RP_COUNTERSIGN_TEXT], const json_t *row
 int rp_countersign_says(const json_t *row);
 
 /* The table and the verdict as text, and as {"verdict", "bundle_verdict" if the report changed it, "fingerprint", "signer",
- * "countersignatures", "timestamps", "checks": [{"check", "severity", "state", "text", "proves"}], "levels" (levels.h), "timed", "results", "replay", "policy",
+ * "countersignatures", "timestamps", "checks": [{"check", "severity", "state", "text", "proves"}], "levels" (levels.h), "timed",
+ * "results", "replay", "policy",
  * "ledger", "forked", "scaling"}. */
 void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour);
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v); /* the last line of the text, without its newline */

@@ -413,7 +413,8 @@ int rp_workers_hung(const struct rp_group_of_workers *g, uint64_t limit_ns, stru
         if (g->n == 1)
             (void)rp_fail(err, RP_UNAVAILABLE, "the worker was silent for %lld s and counts as hung (run.hang_seconds); it was killed", s);
         else
-            (void)rp_fail(err, RP_UNAVAILABLE, "%ssilent for %lld s: it counts as hung (run.hang_seconds), and all ranks were killed", who_of(g, i, who), s);
+            (void)rp_fail(err, RP_UNAVAILABLE, "%ssilent for %lld s: it counts as hung (run.hang_seconds), and all ranks were killed",
+                          who_of(g, i, who), s);
         return 1;
     }
     return 0;

@@ -77,7 +77,8 @@ void rp_rank_of_free(struct rp_rank_of *r)
 json_t *rp_job_encode(const struct rp_job *job)
 {
     return json_pack("{s:o, s:s, s:s, s:I, s:I, s:s*, s:o*}", "recipe", rp_recipe_to_json(job->recipe), "backend", job->backend->name, "data",
-                     job->data, "batch", (json_int_t)job->batch, "steps", (json_int_t)job->steps, "root_key", job->root_key, "world", encode_rank(job->rank));
+                     job->data, "batch", (json_int_t)job->batch, "steps", (json_int_t)job->steps, "root_key", job->root_key, "world",
+                     encode_rank(job->rank));
 }
 
 int rp_job_decode(struct rp_job *job, const json_t *j, const struct rp_backend *const *backends, struct rp_err *err)

@@ -73,8 +73,8 @@ struct rp_layernorm_sums_args {
     float inv;
     int width, wide;
 };
-/* The same rows, row0 a multiple of 64: dz, with `add` added unless it is NULL, dx (NULL: not computed), and work[p * part + block * width + column], the sums over 64 rows of
- * p = 0: dgamma, 1: dbeta, 2: dbias. threshold 0: no dropout. */
+/* The same rows, row0 a multiple of 64: dz, with `add` added unless it is NULL, dx (NULL: not computed), and
+ * work[p * part + block * width + column], the sums over 64 rows of p = 0: dgamma, 1: dbeta, 2: dbias. threshold 0: no dropout. */
 struct rp_layernorm_columns_args {
     float *dz, *dx, *work;
     const float *dy, *add, *xhat, *rstd, *gamma, *sums;

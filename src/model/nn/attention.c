@@ -11,8 +11,10 @@ void rp_nn_attention_declare(struct rp_net *m, struct rp_nn_attention *a, const 
     rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d query, key, value", .at = &a->qkv, .dim = {rows, 3 * hidden}, .layer = layer,
                                           .stage = layer, .shard = 2, .shared = all, .made_by = "gemm"});
     rp_tensors_add(l,
-                   &(struct rp_tensor){.name = "layer %d row maxima", .at = &a->row_max, .dim = {scores}, .layer = layer, .stage = layer, .shared = again});
-    rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d row sums", .at = &a->row_inv, .dim = {scores}, .layer = layer, .stage = layer, .shared = again});
+                   &(struct rp_tensor){.name = "layer %d row maxima", .at = &a->row_max, .dim = {scores}, .layer = layer, .stage = layer,
+                                       .shared = again});
+    rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d row sums", .at = &a->row_inv, .dim = {scores}, .layer = layer, .stage = layer,
+                                          .shared = again});
     if (p > 0)
         rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d attention mask", .at = &a->mask, .dtype = RP_U8, .layer = layer,
                                               .stage = layer, .shared = again, .dim = {(long)rp_mask_bytes(scores, at->seq)}});
