@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cli/joining.h"
 #include "launch/form.h"
+#include "recipe/recipe.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -137,6 +138,19 @@ static int print_place(struct rp_cli *cli, struct rp_err *err)
 
 /* ---- forms ---- */
 
+/* Steps of accumulation that give every rank a micro-batch; 0: those of the recipe do, or it is not known here. */
+static long accumulation_for(const char *recipe, long ranks)
+{
+    struct rp_recipe r;
+    struct rp_err ignored;
+    if (rp_recipe_load(&r, recipe, NULL, NULL, 0, &ignored) < 0)
+        return 0;
+    const int64_t parts = r.parallel_tensor * r.parallel_pipeline, data = parts > 0 && ranks % parts == 0 ? ranks / parts : 0;
+    const int64_t steps = data > rp_recipe_micro_batches(&r) ? (data + r.parallel_data - 1) / r.parallel_data : 0;
+    rp_recipe_fini(&r);
+    return (long)steps;
+}
+
 static int print_form(struct rp_cli *cli, struct rp_err *err)
 {
     const struct launch_opts *o = cli->opts;
@@ -150,6 +164,7 @@ static int print_form(struct rp_cli *cli, struct rp_err *err)
     if (o->gpus && rp_parse_count(o->gpus, &gpus) < 0)
         return rp_fail(err, RP_USAGE, "--gpus-per-node: expected a number");
     f.gpus_per_node = (long)gpus;
+    f.accumulation = accumulation_for(f.recipe, f.nodes * f.ranks_per_node);
     if (rp_form_write(&text, cli->argv[0], &f, err) < 0)
         return -1;
     if (cli->json)

@@ -39,7 +39,12 @@ int rp_joining_detect(struct rp_joining *j, const struct rp_joining_opts *o, str
     l.several = j->key.source != NULL;
     if (o->node_rank && (rp_parse_count(o->node_rank, &l.node_rank1) < 0 || l.node_rank1++ >= RP_JOIN_MAX))
         return rp_fail(err, RP_USAGE, "--node-rank: expected a number from 0 to %d", RP_JOIN_MAX - 1);
-    return rp_launch_detect(&j->launch, &l, err);
+    if (rp_launch_detect(&j->launch, &l, err) < 0)
+        return -1;
+    if (!j->launch.launcher && (o->nodes > 1 || o->join))
+        return rp_fail(err, RP_USAGE, "%s: nothing tells which process of the job this is: give --node-rank, or start it by a launcher",
+                       o->nodes > 1 ? "--nodes" : "--join");
+    return 0;
 }
 
 static int show_waiting(void *meter, const char *line)

@@ -60,6 +60,10 @@ static void put_value(struct rp_buf *out, const char *name, size_t n, const stru
                       image);
     if (n == 6 && memcmp(name, "RECIPE", n) == 0)
         rp_buf_puts(out, o->recipe);
+    if (n == 3 && memcmp(name, "SET", n) == 0 && o->accumulation)
+        rp_buf_printf(out, " --set train.accumulation_steps=%ld", o->accumulation);
+    if (n == 8 && memcmp(name, "SETWORDS", n) == 0 && o->accumulation)
+        rp_buf_printf(out, "\"--set\", \"train.accumulation_steps=%ld\", ", o->accumulation);
 }
 
 /* The length of the word in "@WORD@" at p, 0 if there is none. */

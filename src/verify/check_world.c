@@ -157,6 +157,17 @@ static int check_sent(const struct rp_verify_state *s, int i, int64_t steps, str
 {
     const json_t *x = json_object_get(rp_verify_rank(s, i), "exchange");
     const int64_t each = rp_json_integer_at(x, "bytes_per_step"), sent = rp_json_integer_at(x, "sent_bytes");
+    const json_t *groups = json_object_get(x, "sent_bytes_by_group"), *bytes;
+    const char *name;
+    int64_t sum = 0;
+    json_object_foreach((json_t *)groups, name, bytes)
+        if (json_integer_value(bytes) < 0 || __builtin_add_overflow(sum, json_integer_value(bytes), &sum))
+            sum = -1;
+    if (groups && sum != sent)
+        return rp_fail(err, RP_MISMATCH, "run.json: rank %d sent %" PRId64 " bytes, by groups another number", i, sent);
+    if ((s->ranks.degrees.tensor == 1 && rp_json_integer_at(groups, "tensor") > 0) ||
+        (s->ranks.degrees.pipeline == 1 && rp_json_integer_at(groups, "pipeline") > 0))
+        return rp_fail(err, RP_MISMATCH, "run.json: rank %d sent bytes in a group of one rank", i);
     if (!x || each == 0 || sent / each >= steps)
         return 0;
     return rp_fail(err, RP_MISMATCH, "run.json: rank %d sent %" PRId64 " bytes in %" PRId64 " steps that send %" PRId64 " bytes each", i,

@@ -102,16 +102,32 @@ static void rule_recipes(const struct rp_verify_state *s, struct rules_answer *a
         unknown ? "; this program has no recipe '" : "", unknown ? unknown : "", unknown ? "'" : "");
 }
 
+static int is_listed(const char *digest, const struct rules_answer *a)
+{
+    for (int i = 0; i < a->rule->n; i++)
+        if (strcmp(digest, a->rule->word[i]) == 0)
+            return 1;
+    return 0;
+}
+
+/* That of the first capture, and those of the processes of a job, which may be other builds. */
 static void rule_programs(const struct rp_verify_state *s, struct rules_answer *a)
 {
     const char *is = rp_known_text(s->before, "probes.program.sha256");
-    for (int i = 0; is && i < a->rule->n; i++)
-        if (strcmp(is, a->rule->word[i]) == 0) {
-            answer(a, 1, "%.16s..., by the signer's own account", is);
-            return;
+    const json_t *one;
+    size_t i;
+    json_array_foreach(rp_json_at(s->run, "world/processes"), i, one) {
+        const char *own = json_string_value(json_object_get(one, "program"));
+        if (own && !is_listed(own, a)) {
+            is = own;
+            break;
         }
-    answer(a, 0, is ? "the program that ran has SHA-256 %.64s, which is not in the list" : "the program's digest was not captured%s",
-        is ? is : "");
+    }
+    if (is && is_listed(is, a))
+        answer(a, 1, "%.16s..., by the signer's own account", is);
+    else
+        answer(a, 0, is ? "the program that ran has SHA-256 %.64s, which is not in the list" : "the program's digest was not captured%s",
+               is ? is : "");
 }
 
 /* A captured repository: the working directory's, or one named with --repo. "absent": not a repository. What could not be read or was not

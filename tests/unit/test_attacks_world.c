@@ -385,6 +385,13 @@ TEST(exchanges_that_do_not_follow)
         json_object_set_new(j.exchange[3], rows[i].key, json_integer(rows[i].value));
         caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
     }
+    JOB(j);
+    const long long sent = rp_json_integer_at(j.exchange[3], "sent_bytes");
+    for (int tensor = 0; tensor < 2; tensor++) { /* another sum; bytes to ranks that do not exist */
+        json_object_set_new(j.exchange[3], "sent_bytes_by_group",
+                            json_pack("{s:I, s:I, s:i, s:i}", "data", (json_int_t)(sent - 1), "tensor", (json_int_t)tensor, "pipeline", 0, "world", 0));
+        caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
+    }
 }
 
 static void drop_exchange(json_t *run)

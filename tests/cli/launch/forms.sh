@@ -48,6 +48,11 @@ exit_of 7 "$REPRO" launch whoami --meet --nodes 2 --node-rank 0 --join 127.0.0.1
 words
 exit_of 7 "$REPRO" launch whoami --meet --nodes 2 --node-rank 1 --join 127.0.0.1:61399 --job-key key --join-timeout 1 -q
 words
+exit_of 2 "$REPRO" launch whoami --nodes 2 --join 127.0.0.1:61399 --job-key key # which of them?
+# Every rank of a form has a micro-batch.
+"$REPRO" launch srun --nodes 2 --ranks-per-node 2 --recipe bert_fp32 | grep -q 'run bert_fp32 --set train.accumulation_steps=4 ' || fail "srun"
+"$REPRO" launch k8s-jobset --nodes 2 --ranks-per-node 2 --recipe bert_fp32 --image x | grep -q '"--set", "train.accumulation_steps=4", ' || fail "JobSet"
+"$REPRO" launch srun --nodes 2 --ranks-per-node 2 --recipe mine.yaml | grep -q 'run mine.yaml -o' || fail "a recipe that is not here"
 chmod 644 key
 exit_of 2 "$REPRO" launch whoami --job-key key
 words
