@@ -170,7 +170,7 @@ static int read_order(struct host_process *h, struct rp_err *err)
     enum rp_frame type;
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
     if (RP_RETRY(poll(&p, 1, ORDER_S * 1000)) < 1 || !read_frame(h, &type, &h->order) || type != RP_FRAME_HOST)
-        return rp_fail(err, RP_MALFORMED, "this process is started by 'repro run --hosts' on another host, and was not told who it is");
+        return rp_fail(err, RP_MALFORMED, "only 'repro run --hosts' starts this process, on another host: an argument is missing");
     const char *directory = json_string_value(json_object_get(h->order, "directory"));
     if (directory && chdir(directory) < 0)
         return take_order(h, err); /* of use with a shared file system only */
@@ -199,7 +199,7 @@ static int run_process(struct rp_cli *cli, const char *nonce, struct rp_err *err
     const struct rp_run_from from = {.load = load_text, .where = (const void *)&h};
     printf("%s ready\n", nonce);
     if (fflush(stdout) != 0)
-        return rp_fail(err, RP_IO, "nobody reads what this process writes");
+        return rp_fail(err, RP_IO, "standard output is closed: the process that started this one has ended");
     rp_interrupt_catch();
     if (read_order(&h, err) < 0 || start_watching(&h, err) < 0)
         return -1;

@@ -64,7 +64,7 @@ static int parse_host(struct rp_host_entry *e, const char *text, struct rp_err *
     if (at && (user > RP_ADDRESS_HOST || !is_made_of(text, user, "._-+")))
         return refuse_name(text, "has characters in its user name that are refused", err);
     if (!rest || n > RP_ADDRESS_HOST || !is_made_of(host, n, memchr(host, ':', n) ? ".:%_-" : "._-"))
-        return refuse_name(text, "is no name of a host", err);
+        return refuse_name(text, "is not a host name", err);
     snprintf(e->name, sizeof e->name, "%.*s%.*s", (int)(at ? user + 1 : 0), text, (int)n, host);
     e->host = e->name + (at ? user + 1 : 0);
     return parse_ranks(e, text, rest, err);
@@ -88,7 +88,7 @@ static int is_own_address(const char *host)
     return rp_address_is_here(host) > 0;
 }
 
-/* Asks about names only if none is ours: that takes time, where nobody answers. */
+/* Looks names up only if none is ours: without an answer that takes time. */
 static int find_here(const struct rp_hosts *h)
 {
     int (*const ways[])(const char *host) = {is_own_name, is_own_address};

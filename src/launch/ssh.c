@@ -93,7 +93,7 @@ static void become_ssh(char **words, int in, int out, int errors, pid_t parent)
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         _exit(1);
-    setsid(); /* Ctrl-C is for this program; and nobody is asked for a password */
+    setsid(); /* Ctrl-C is for this program, and ssh cannot ask for a password */
     signal(SIGPIPE, SIG_DFL);
     if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 && dup2(errors, STDERR_FILENO) >= 0)
         execvp(words[0], words);
@@ -217,7 +217,7 @@ static void show_line(const struct ssh_process *p, const char *text)
     RP_BUF line = {0};
     rp_buf_printf(&line, "%s%s: %s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", p->host, text);
     if (RP_RETRY(write(STDERR_FILENO, line.data, line.size)) < 0)
-        return; /* nobody reads */
+        return; /* the other end is closed */
 }
 
 static void take_line(struct rp_ssh *s, struct ssh_process *p, int errors, char *text)

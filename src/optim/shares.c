@@ -69,7 +69,7 @@ static size_t first_owned(const struct rp_tensors *weights)
     return i < weights->n ? weights->t[i].offset / sizeof(float) : weights->bytes / sizeof(float);
 }
 
-/* Buckets end where the place in forward order changes, after at least so many floats. */
+/* Buckets end where the place in forward order changes, once they have at least that many floats. */
 static void fill_buckets(struct rp_shares *s, size_t least)
 {
     const struct rp_tensors *l = s->weights;

@@ -1,3 +1,4 @@
+/* Above 600 lines: the parser of a line, its checks and what is read back from it follow worker/step.def and change together. */
 #include "report/records.h"
 
 #include "base/buf.h"

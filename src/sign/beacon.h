@@ -1,4 +1,4 @@
-/* Certificates of the NIST randomness beacon: whoever has them can check the signature of a pulse.
+/* Certificates of the NIST randomness beacon, with which the signature of a pulse can be checked.
  *
  * What:    a PEM file with the beacon's certificates, one or several, since it changes its key every year or two. A pulse names its own by
  *          the SHA-512 of the DER form (certificateId), and is signed with RSA (PKCS #1 v1.5) over the SHA-512 of its fields.
@@ -6,7 +6,7 @@
  * Owner:   struct rp_beacon is freed by rp_beacon_free().
  * Extend:  another cipherSuite is another digest in rp_beacon_check(), once a beacon uses it.
  *
- * That a certificate is NIST's is the word of whoever gives the file: it is served at
+ * The file does not prove that a certificate is NIST's; the verifier has to get it from NIST, which serves it at
  * https://beacon.nist.gov/beacon/2.0/certificate/ and the certificateId. Its chain and revocation are not looked up. Pulses of September
  * 2026 name a certificate whose key has 2048 bits and carry signatures of 4096: those are refused, as they are by every other tool.
  */

@@ -27,30 +27,28 @@ struct exchange_probe {
 
 /* ---- what is measured ---- */
 
-/* Everyone's piece to everyone, in place. */
-static int all_gather(struct exchange_probe *p, struct rp_err *err)
+/* To every rank `from`, or the piece of `from` that has that rank's number; from every rank its piece of `out`. */
+static int exchange_all(struct exchange_probe *p, char *from, int numbered, struct rp_err *err)
 {
     const int n = p->comm->size[RP_GROUP_WORLD], own = p->comm->rank[RP_GROUP_WORLD];
     int k = 0;
     for (int i = 1; i < n; i++) {
-        const int to = (own + i) % n, from = (own + n - i) % n;
-        p->t[k++] = (struct rp_transfer){to, 1, p->out + (size_t)own * p->piece, p->piece};
-        p->t[k++] = (struct rp_transfer){from, 0, p->out + (size_t)from * p->piece, p->piece};
+        const int to = (own + i) % n, peer = (own + n - i) % n;
+        p->t[k++] = (struct rp_transfer){to, 1, from + (numbered ? (size_t)to * p->piece : 0), p->piece};
+        p->t[k++] = (struct rp_transfer){peer, 0, p->out + (size_t)peer * p->piece, p->piece};
     }
     return rp_comm_exchange_device(p->comm, RP_GROUP_WORLD, p->t, k, err);
 }
 
-/* A piece of its own to everyone. */
+/* In place. */
+static int all_gather(struct exchange_probe *p, struct rp_err *err)
+{
+    return exchange_all(p, p->out + (size_t)p->comm->rank[RP_GROUP_WORLD] * p->piece, 0, err);
+}
+
 static int all_to_all(struct exchange_probe *p, struct rp_err *err)
 {
-    const int n = p->comm->size[RP_GROUP_WORLD], own = p->comm->rank[RP_GROUP_WORLD];
-    int k = 0;
-    for (int i = 1; i < n; i++) {
-        const int to = (own + i) % n, from = (own + n - i) % n;
-        p->t[k++] = (struct rp_transfer){to, 1, p->in + (size_t)to * p->piece, p->piece};
-        p->t[k++] = (struct rp_transfer){from, 0, p->out + (size_t)from * p->piece, p->piece};
-    }
-    return rp_comm_exchange_device(p->comm, RP_GROUP_WORLD, p->t, k, err);
+    return exchange_all(p, p->in, 1, err);
 }
 
 static const struct {

@@ -1,4 +1,5 @@
-/* A small honest bundle without training: synthetic records, a tiny recipe, two captures. Tests bend one part and seal again. */
+/* A small honest bundle without training: synthetic records, a tiny recipe, two captures. Tests bend one part and seal again.
+ * Above 600 lines: the parts of one made bundle, which change together. */
 #pragma once
 
 #include "backend/backend.h"
