@@ -1,6 +1,7 @@
 #include "sign/key.h"
 
 #include "base/hash.h"
+#include "base/openssl.h"
 #include "base/private_file.h"
 #include "sign/minisign.h"
 #include "sign/passphrase.h"
@@ -9,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/core_names.h>
-#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -23,8 +23,6 @@
 
 #define KEY_FILE_MAX 16384
 #define PUBLIC_DER 44 /* bytes */
-#define SECRET_HEAP 65536 /* bytes, and the least that is handed out of them; powers of two */
-#define SECRET_LEAST 32
 /* scrypt: 16 MiB and five passes, the most that OpenSSL's default memory limit lets every reader open */
 #define SCRYPT_N 16384
 #define SCRYPT_R 8
@@ -46,20 +44,6 @@ static void pkey_freep(EVP_PKEY **k)
     EVP_PKEY_free(*k);
 }
 #define AUTO_PKEY __attribute__((cleanup(pkey_freep))) EVP_PKEY
-
-void rp_openssl_init(void)
-{
-    /* Everything used here comes from the provider: loading the older tables of names would take half a millisecond. */
-    OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ADD_ALL_CIPHERS | OPENSSL_INIT_NO_ADD_ALL_DIGESTS, NULL);
-    /* X.509 and PKCS #7 look digests up in those tables all the same, and one that was used before it is in them is not found. */
-    EVP_add_digest(EVP_sha256());
-    EVP_add_digest(EVP_sha384());
-    EVP_add_digest(EVP_sha512());
-    /* Private keys stay in memory during a run: not in core dumps and, if the limit on locked memory allows, not in swap. */
-    if (!CRYPTO_secure_malloc_initialized())
-        CRYPTO_secure_malloc_init(SECRET_HEAP, SECRET_LEAST);
-    ERR_clear_error();
-}
 
 /* Fails with the message and OpenSSL's reason, and clears OpenSSL's queue. */
 static int fail_ssl(struct rp_err *err, enum rp_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -17,8 +17,6 @@
 
 struct rp_key_pair;
 
-void rp_openssl_init(void); /* before anything else of OpenSSL is used; more often does no harm */
-
 /* SHA-256 of the DER SubjectPublicKeyInfo, as "SHA256:" and 64 hex digits. */
 #define RP_FINGERPRINT_SIZE 72
 #define RP_KEY_NUMBER 8 /* bytes by which signify and minisign identify a key */

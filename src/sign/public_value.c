@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/openssl.h"
 #include "base/text.h"
 #include "sign/beacon.h"
 #include "sign/key.h"

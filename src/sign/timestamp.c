@@ -1,6 +1,7 @@
 #include "sign/timestamp.h"
 
 #include "base/clock.h"
+#include "base/openssl.h"
 #include "base/text.h"
 #include "sign/key.h"
 
