@@ -59,7 +59,7 @@ NO_BUILD := run check test ptx-check bench oracle gpu-check gpu-pack lint format
 ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 
 # --- what goes in ---------------------------------------------------------------------------------------------------
-sources := $(filter-out src/gpu/% src/backend/cuda/% src/comm/channel_none.c,$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))) src/backend/cuda/needs.c
+sources := $(filter-out src/gpu/% src/backend/cuda/%,$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))) src/backend/cuda/needs.c
 embedded := LICENSE $(sort $(filter-out %.md %/,$(wildcard recipes/*.yaml recipes/*.json recipes/*.tar.* recipes/*.zip \
 	src/*/*.sh src/*/*.css src/*/*/*.json src/*/*/*.in results/published/*.csv results/published/*.json)))
 # The cases of the GPT report of 2021: one recipe for each name of its table, embedded as recipes/gpt/NAME.yaml.
@@ -161,7 +161,7 @@ ifneq ($(filter-out 0,$(CUDA)),)
 gpu := $(BUILD)/gpu
 # What it asks, and what it trains with: the same model, data and loop as repro, over another backend. Of these folders the linker takes what
 # the program calls; of the others they are named.
-gpu_sources := $(filter-out src/comm/channel.c,$(sort $(wildcard $(patsubst %,src/%/*.c,gpu backend/cuda backend base process recipe ops comm model model/nn optim train worker data/image)))) src/capture/probe.c src/backend/cpu/pool.c src/backend/cpu/limits.c \
+gpu_sources := $(sort $(wildcard $(patsubst %,src/%/*.c,gpu backend/cuda backend base process recipe ops comm model model/nn optim train worker data/image))) src/capture/probe.c src/backend/cpu/pool.c src/backend/cpu/limits.c \
 	$(filter-out $(addprefix src/data/,archive%.c embedded_data.c marker.c names.c prepare.c store.c),$(sort $(wildcard src/data/*.c))) # readers alone
 gpu_line := $(CC) $(common) -O2 $(harden) -ffunction-sections -fdata-sections -ffile-prefix-map=$(sysroot)=/sysroot \
 	-DRP_GPU_WORKER -isystem $(gpu)/include -isystem $(sysroot)/src/jansson -isystem $(gpu)/linked
@@ -270,7 +270,7 @@ tests-built: $(checked) $(planted)
 gpu_objects := $(patsubst %.c,$(gpu)/%.o,$(gpu_sources)) $(gpu)/gen/images.o $(gpu)/gen/images_bytes.o
 $(gpu)/repro-gpu: $(gpu_objects) $(gpu)/libjansson.a env/link-gpu.sh env/gpu/start.S env/gpu/init.c $(cuda_ready)
 	$(call say,LD,$@)
-	$(Q)env/link-gpu.sh $@ $(filter %.o %.a,$^) $(cudart) $(addprefix $(sysroot)/lib/,libcrypto.a libzstd.a libjpeg.a)
+	$(Q)env/link-gpu.sh $@ $(filter %.o %.a,$^) $(cudart) $(addprefix $(sysroot)/lib/,libssl.a libcrypto.a libzstd.a libjpeg.a)
 $(gpu)/compress: env/gpu/compress.c $(gpu)/flags $(sysroot)/sources.txt
 	$(Q)$(static_cc) -O2 $(static_ldflags) $< -o $@ -lzstd
 $(gpu)/repro-gpu.zst: $(gpu)/repro-gpu $(gpu)/compress

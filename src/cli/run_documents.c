@@ -23,7 +23,30 @@ static int add_records(struct rp_run_session *r, struct rp_bundle *b, struct rp_
     return 0;
 }
 
-static json_t *world_json(const struct rp_run_session *r)
+/* The device samples of rank i as a member, and their figures: of the only rank r->telemetry. *figures NULL: there are none. */
+static int add_telemetry(struct rp_run_session *r, struct rp_bundle *b, int i, json_t **figures, struct rp_err *err)
+{
+    const struct rp_sampling *is = &r->outcome.rank[i].telemetry;
+    const int ranks = r->outcome.ranks;
+    struct rp_telemetry parsed = {0};
+    RP_BUF lines = {0};
+    rp_sampling_write(&lines, is);
+    *figures = *is->reason ? json_pack("{s:s}", "reason", is->reason) : NULL;
+    if (!lines.size)
+        return 0;
+    if (rp_telemetry_parse(&parsed, i, ranks, rp_buf_text(&lines), lines.size, err) < 0)
+        return -1;
+    json_decref(*figures);
+    *figures = ranks > 1 ? rp_telemetry_of_rank(&parsed, &r->ranks.share[i]) : NULL;
+    if (ranks > 1)
+        rp_telemetry_fini(&parsed);
+    else
+        r->telemetry = parsed;
+    return rp_bundle_add(b, RP_OF_RANK(i, ".telemetry.jsonl"), lines.data, lines.size, err);
+}
+
+/* telemetry: [ranks] */
+static json_t *world_json(const struct rp_run_session *r, const json_t *const *telemetry)
 {
     const struct rp_outcome *o = &r->outcome;
     RP_FREE const json_t **hello = rp_alloc((size_t)o->ranks * sizeof *hello), **done = rp_alloc((size_t)o->ranks * sizeof *done);
@@ -34,7 +57,8 @@ static json_t *world_json(const struct rp_run_session *r)
     const struct rp_run_job *j = &r->job_of_many;
     RP_JSON *launch = j->several ? rp_launch_to_json(&j->joining.launch) : NULL, *processes = j->several ? rp_join_to_json(&j->joining.join) : NULL;
     return rp_world_json(&(struct rp_world_doc){.degrees = r->degrees, .host = r->rank_host, .launch = launch, .processes = processes,
-                                                .all = o->ranks > 1 ? &r->ranks : NULL, .hello = hello, .done = done});
+                                                .all = o->ranks > 1 ? &r->ranks : NULL, .hello = hello, .done = done,
+                                                .telemetry = telemetry});
 }
 
 static int add_capture(struct rp_bundle *b, int host, const char *what, const json_t *capture, struct rp_err *err)
@@ -56,13 +80,27 @@ static int add_hosts(struct rp_run_session *r, struct rp_bundle *b, struct rp_er
     return 0;
 }
 
+/* The ranks, with telemetry of each; NULL: *err. */
+static json_t *add_ranks(struct rp_run_session *r, struct rp_bundle *b, struct rp_err *err)
+{
+    const int n = r->outcome.ranks;
+    RP_FREE json_t **figures = rp_alloc((size_t)n * sizeof *figures);
+    int failed = add_records(r, b, err) < 0;
+    for (int i = 0; i < n && !failed; i++)
+        failed = add_telemetry(r, b, i, &figures[i], err) < 0;
+    json_t *world = failed ? NULL : world_json(r, (const json_t *const *)figures);
+    for (int i = 0; i < n; i++)
+        json_decref(figures[i]);
+    return world;
+}
+
 int rp_run_add_documents(struct rp_run_session *r, struct rp_bundle *b, struct rp_err *err)
 {
     const struct rp_outcome *o = &r->outcome;
     const struct rp_rank_outcome *first_rank = &o->rank[0];
-    if (add_records(r, b, err) < 0)
+    RP_JSON *world = add_ranks(r, b, err);
+    if (!world)
         return -1;
-    RP_JSON *world = world_json(r);
     RP_JSON *challenge = r->o->challenge ? rp_challenge_json(&r->challenge) : NULL;
     RP_JSON *data = data_json(r), *plan = rp_plan_to_json(&r->plan), *ledger = rp_attempt_json(&r->attempt);
     const struct rp_original *first = r->from->first;
@@ -70,10 +108,7 @@ int rp_run_add_documents(struct rp_run_session *r, struct rp_bundle *b, struct r
     struct rp_agreement_side other = {0};
     if (first)
         other = (struct rp_agreement_side){first->v->run, first->kept->before, &first->kept->records};
-    RP_BUF run_text = {0}, before = {0}, after = {0}, telemetry = {0};
-    rp_sampling_write(&telemetry, &first_rank->telemetry);
-    if (rp_telemetry_parse(&r->telemetry, rp_buf_text(&telemetry), telemetry.size, err) < 0)
-        return -1;
+    RP_BUF run_text = {0}, before = {0}, after = {0};
     struct rp_run_doc doc = {.status = rp_run_status_name(o->status),
                              .reason = o->status == RP_RUN_COMPLETE ? NULL : o->reason.msg,
                              .recipe = &r->recipe,
@@ -85,7 +120,7 @@ int rp_run_add_documents(struct rp_run_session *r, struct rp_bundle *b, struct r
                              .done = o->rank[r->ranks.slowest].done,
                              .world = world,
                              .records = &r->records,
-                             .telemetry = telemetry.size ? &r->telemetry : NULL,
+                             .telemetry = r->telemetry.n ? &r->telemetry : NULL,
                              .no_telemetry = *first_rank->telemetry.reason ? first_rank->telemetry.reason : NULL,
                              .before = r->before,
                              .after = r->after,
@@ -109,8 +144,7 @@ int rp_run_add_documents(struct rp_run_session *r, struct rp_bundle *b, struct r
         rp_bundle_add(b, RP_OF_NODE(0, ".before.json"), before.data, before.size, err) < 0 ||
         rp_bundle_add(b, RP_OF_NODE(0, ".after.json"), after.data, after.size, err) < 0 ||
         (r->hwloc_xml.size && rp_bundle_add(b, RP_OF_NODE(0, ".hwloc.xml"), r->hwloc_xml.data, r->hwloc_xml.size, err) < 0) ||
-        add_hosts(r, b, err) < 0 ||
-        (telemetry.size && rp_bundle_add(b, RP_OF_RANK(0, ".telemetry.jsonl"), telemetry.data, telemetry.size, err) < 0))
+        add_hosts(r, b, err) < 0)
         return -1;
     return rp_reports_add(b, &source, err);
 }

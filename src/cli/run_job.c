@@ -36,19 +36,18 @@ int rp_run_job_detect(struct rp_run_job *j, const struct rp_joining_opts *o, int
     return 0;
 }
 
-/* Of the settings that affect the result: where and how long to run may differ. */
-static void settings_digest(char hex[RP_SHA256_HEX], const struct rp_recipe *r)
+/* The settings that affect the result: where to run may differ. */
+static void add_settings(json_t *facts, const struct rp_recipe *r)
 {
     RP_JSON *all = rp_recipe_to_json(r);
-    RP_BUF text = {0};
     const char *key;
     json_t *entry;
-    void *next;
-    json_object_foreach_safe(all, next, key, entry)
-        if (strncmp(key, "run.", 4) == 0)
-            json_object_del(all, key);
-    rp_json_write(&text, all);
-    rp_sha256_hex(hex, text.data, text.size);
+    json_object_foreach(all, key, entry)
+    {
+        RP_FREE char *name = rp_asprintf("setting %s", key), *value = rp_recipe_value_text(json_object_get(entry, "value"));
+        if (strncmp(key, "run.", 4) != 0)
+            json_object_set_new(facts, name, json_string(value));
+    }
 }
 
 /* This program, with the GPU worker in it. */
@@ -62,12 +61,12 @@ static void program_digest(char hex[RP_SHA256_HEX])
 static json_t *facts_of(const struct rp_run_job_opts *what, const char *program)
 {
     const struct rp_build *b = rp_build_record();
-    char digest[RP_SHA256_HEX];
-    settings_digest(digest, what->recipe);
-    json_t *facts =
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "version of repro", b->version, "commit of repro", b->commit, "state of its sources",
-                  b->dirty, "arithmetic", rp_run_numerics(what->recipe), "settings", digest, "samples", what->samples);
-    json_object_set_new(facts, "backend", json_string(what->backend));
+    json_t *facts = json_pack("{s:s, s:s, s:s, s:s, s:s}", "version of repro", b->version, "commit of repro", b->commit,
+                              "state of its sources", b->dirty, "arithmetic", rp_run_numerics(what->recipe), "samples", what->samples);
+    json_object_set_new(facts, "run.transport", json_string(rp_choice_name(RP_TRANSPORTS, what->recipe->run_transport)));
+    if (what->recipe->run_transport != RP_TRANSPORT_sockets)
+        json_object_set_new(facts, "backend (--set run.transport=sockets allows several)", json_string(what->backend));
+    add_settings(facts, what->recipe); /* after the backend, whose section of the recipe may set some */
     if (what->other_programs)
         json_object_set_new(facts, "--allow-different-programs", json_string("given"));
     else
@@ -80,7 +79,7 @@ int rp_run_job_join(struct rp_run_job *j, const struct rp_joining_opts *o, const
 {
     char program[RP_SHA256_HEX];
     program_digest(program);
-    RP_JSON *facts = facts_of(what, program), *about = json_pack("{s:s}", "program", program);
+    RP_JSON *facts = facts_of(what, program), *about = json_pack("{s:s, s:s}", "program", program, "backend", what->backend);
     if (rp_joining_open(&j->joining, o, j->ranks, facts, about, meter, err) < 0)
         return -1;
     rp_meter_note(meter, "process %d of %d, ranks %d to %d of %d", j->joining.join.own, j->joining.join.members,
@@ -146,6 +145,15 @@ int *rp_run_job_rank_hosts(const struct rp_run_job *j)
         for (int k = 0; k < all->member[i].ranks; k++)
             host[all->member[i].first_rank + k] = all->member[i].host;
     return host;
+}
+
+int rp_run_job_gpus(const struct rp_run_job *j)
+{
+    const struct rp_join *all = &j->joining.join;
+    int n = 0;
+    for (int i = 0; i < all->members; i++)
+        n += rp_job_member_has_gpus(&all->member[i]) ? all->member[i].ranks : 0;
+    return n;
 }
 
 /* The process that captures a host: its first one. */
@@ -251,7 +259,7 @@ static int start_ranks(struct following *f, const json_t *body, struct rp_err *e
     json_object_set_new(here, "data", json_string(f->o->data));
     json_t *recipe = json_object_get(here, "recipe");
     RP_JSON *mine = rp_recipe_to_json(f->o->recipe);
-    static const char *const places[] = {"run.isa", "run.threads", "run.device", "run.backend"};
+    static const char *const places[] = {"run.isa", "run.threads", "run.device", "run.backend"}; /* run.transport is the same everywhere */
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         json_object_set(recipe, places[i], json_object_get(mine, places[i]));
     if (rp_job_decode(&f->job, here, backends, err) < 0)

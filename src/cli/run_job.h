@@ -29,7 +29,7 @@ struct rp_run_job {
 struct rp_run_job_opts {
     const struct rp_recipe *recipe; /* what this process would train */
     const char *samples;            /* digest of the data */
-    const char *backend;            /* GPUs exchange by NCCL, processors by TLS: one job has one kind */
+    const char *backend;            /* GPUs exchange by NCCL, processors by sockets: one job has one kind, unless all use sockets */
     int other_programs;             /* --allow-different-programs */
 };
 
@@ -50,6 +50,7 @@ int rp_run_job_ask_captures(struct rp_run_job *j, const char *salt, int identify
 int rp_run_job_take_captures(struct rp_run_job *j, json_t **document, struct rp_buf *xml, struct rp_err *err) rp_must_check;
 /* [world] the host of each rank; the caller frees it. */
 int *rp_run_job_rank_hosts(const struct rp_run_job *j);
+int rp_run_job_gpus(const struct rp_run_job *j); /* ranks on GPUs */
 /* reason NULL: the run was sealed. */
 void rp_run_job_end(struct rp_run_job *j, const struct rp_err *reason);
 

@@ -217,6 +217,8 @@ void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_degr
     *o = (struct rp_outcome){.status = RP_RUN_COMPLETE, .ranks = ranks, .rank = rp_alloc((size_t)ranks * sizeof *o->rank)};
     struct watch w = {.o = o, .job = job, .meter = meter, .unit = rp_model_of(job->recipe)->sample_unit,
                       .step_samples = job->batch * rp_recipe_micro_batches(job->recipe)};
+    for (int i = 0; i < ranks; i++)
+        o->rank[i].telemetry.most = rp_telemetry_most(ranks);
     w.group = rp_workers_start(job, degrees, world, &o->reason);
     if (!w.group) {
         o->status = RP_RUN_FAILED;

@@ -5,9 +5,9 @@
 #include "comm/channel.h"
 
 #include "base/buf.h"
+#include "base/openssl.h"
 #include "base/text.h"
 #include "comm/secret.h"
-#include "sign/key.h"
 
 #include <fcntl.h>
 #include <openssl/bio.h>

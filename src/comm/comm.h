@@ -3,7 +3,7 @@
  * What:    ranks, groups of them and exchanges: many messages at once. No transport adds numbers: sums over ranks are nodes of a canonical tree
  *          (optim/grad_tree.h) that the receiving rank merges, so that no library decides the order.
  * Flow:    a transport -> struct rp_comm -> rp_comm_place(); buffers in, the same out: of the host, except for
- *          rp_comm_exchange_device().
+ *          rp_comm_exchange_device(), whose device was attached.
  * Owner:   the caller that opens a communicator closes it; buffers are borrowed.
  * Extend:  a transport is a file with a struct rp_comm_ops. Collectives are built on exchange(), once for all transports (comm.c).
  *
@@ -39,15 +39,22 @@ struct rp_piece {
     size_t at, bytes;
 };
 
+#define RP_TRANSPORT_TEXT 128
+
 struct rp_comm;
+struct rp_dev;
 struct rp_comm_ops {
     /* All transfers at once, in any order, except that those in one direction between two ranks are matched in order. Returns when all are
      * complete. RP_UNAVAILABLE: a peer is gone, named by its world rank; RP_INTERRUPTED: waiting() asked to stop; RP_MISMATCH: sizes
      * differ. After a failure the communicator can only be closed. */
     int (*exchange)(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err);
     void (*close)(struct rp_comm *c);
-    /* The same for memory of the device, after the operations that it has queued. NULL: the device's memory is the host's. */
+    /* The same for memory of the attached device, after the operations that it has queued. NULL: it is the host's. */
     int (*exchange_device)(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err);
+    /* The opened device of this rank, which outlives the communicator; may be the host's own. NULL: no rank has a device of its own. */
+    void (*attach)(struct rp_comm *c, struct rp_dev *dev);
+    /* How its ranks are connected, for a bundle: "3 ranks by shared memory, 4 by TLS", "NCCL 2.20.5". */
+    void (*describe)(const struct rp_comm *c, char text[RP_TRANSPORT_TEXT]);
 };
 
 /* rp_comm.lost: another rank, but which one is unknown. */
@@ -59,6 +66,7 @@ struct rp_comm {
     int rank[RP_GROUPS], size[RP_GROUPS];   /* within each group */
     int first[RP_GROUPS], stride[RP_GROUPS]; /* member i of a group is the world rank first + i * stride */
     const int *host;                        /* [world] number of each rank's host; NULL: one host. Borrowed */
+    int staged;                             /* messages of devices with memory of their own pass through the host's: the same on all ranks */
     /* world rank of the peer whose end made an exchange fail; this one: others say so; RP_LOST_SOME; -1: none */
     int lost;
     /* Called at least every 100 ms of waiting for a peer, with its world rank (-1: the transport does not tell). Nonzero: stop. May be NULL. */

@@ -1,4 +1,5 @@
 /* Exchanges over the links of a mesh, and what it is made of. */
+#include "backend/backend.h"
 #include "base/clock.h"
 #include "comm/mesh_inner.h"
 #include "comm/secret.h"
@@ -144,7 +145,7 @@ static int run_exchange(struct exchange *x, struct rp_err *err)
     return 0;
 }
 
-static int mesh_exchange(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err)
+static int exchange(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, int on_device, struct rp_err *err)
 {
     struct rp_mesh *m = (struct rp_mesh *)c;
     RP_FREE int *next = rp_alloc((size_t)n * sizeof *next);
@@ -154,6 +155,7 @@ static int mesh_exchange(struct rp_comm *c, enum rp_group g, const struct rp_tra
     if (m->failed)
         return rp_fail(err, RP_UNAVAILABLE, "an earlier exchange between ranks failed");
     x.moved_ns = x.called_ns = rp_now_ns();
+    m->on_device = on_device && m->dev;
     m->cause = (struct mesh_head){.failed = 1, .what = RP_UNAVAILABLE, .rank = c->rank[RP_GROUP_WORLD]};
     if (add_transfers(&x, n, err) == 0 && run_exchange(&x, err) == 0)
         return 0;
@@ -166,7 +168,30 @@ static int mesh_exchange(struct rp_comm *c, enum rp_group g, const struct rp_tra
     return -1;
 }
 
+static int exchange_host(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err)
+{
+    return exchange(c, g, t, n, 0, err);
+}
+
+static int exchange_device(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err)
+{
+    return exchange(c, g, t, n, 1, err);
+}
+
 /* ---- the whole ---- */
+
+static void attach(struct rp_comm *c, struct rp_dev *dev)
+{
+    struct rp_mesh *m = (struct rp_mesh *)c;
+    m->dev = dev->backend->separate_memory ? dev : NULL;
+}
+
+static void describe(const struct rp_comm *c, char text[RP_TRANSPORT_TEXT])
+{
+    struct rp_mesh_stats s;
+    rp_mesh_stats(c, &s);
+    memcpy(text, s.text, sizeof s.text);
+}
 
 static void mesh_close(struct rp_comm *c)
 {
@@ -261,7 +286,7 @@ static int ranks_here(const struct rp_mesh *m)
 
 struct rp_comm *rp_mesh_open(const struct rp_mesh_opts *o, struct rp_err *err)
 {
-    static const struct rp_comm_ops op = {mesh_exchange, mesh_close, NULL};
+    static const struct rp_comm_ops op = {exchange_host, mesh_close, exchange_device, attach, describe};
     struct rp_mesh_memory memory;
     if (!rp_secret_is_name(o->job, RP_CHANNEL_JOB_MAX)) {
         close(o->listener);
@@ -299,8 +324,10 @@ void rp_mesh_stats(const struct rp_comm *c, struct rp_mesh_stats *out)
     const struct {
         int count;
         const char *words;
-    } parts[] = {{out->rings, "ranks by shared memory"}, {out->channels, "by TLS"}, {out->refused_rings, "of these on this host"},
-                 {out->strangers, "strangers refused"}};
+    } parts[] = {{out->rings, out->rings == 1 ? "rank by shared memory" : "ranks by shared memory"},
+                 {out->channels, out->rings ? "by TLS" : out->channels == 1 ? "rank by TLS" : "ranks by TLS"},
+                 {out->refused_rings, "of these on this host"},
+                 {out->strangers, out->strangers == 1 ? "stranger refused" : "strangers refused"}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i].count && n < sizeof out->text - 48)
             n += (size_t)snprintf(out->text + n, sizeof out->text - n, "%s%d %s", n ? ", " : "", parts[i].count, parts[i].words);

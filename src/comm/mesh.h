@@ -1,10 +1,12 @@
-/* Ranks connected by sockets, for CPUs: shared memory within a host, TLS 1.3 between hosts.
+/* Ranks connected by sockets: shared memory within a host, TLS 1.3 between hosts.
  *
  * What:    a transport of comm.h for buffers of host memory. On one host a connection carries a byte that wakes the other side, and its end
  *          tells of a death; the data goes through rings of shared memory (ring.h). Between hosts it goes through encrypted channels.
+ *          Messages of a device with memory of its own are copied to and from the host window by window: the other side does not notice.
  * Flow:    rp_mesh_listen() -> the port, which all ranks learn from each other -> rp_mesh_open() on every rank -> rp_comm_exchange()
  *          -> c->op->close().
- * Owner:   rp_mesh_open() takes the listener and copies what its options point to. One thread at a time uses a communicator.
+ * Owner:   rp_mesh_open() takes the listener and copies what its options point to; an attached device is borrowed. One thread at a time
+ *          uses a communicator.
  * Extend:  messages of another kind are a magic in mesh_inner.h; a connection's first bytes are in greet.h.
  *
  * Of two ranks the higher one connects to the lower one. A listening rank accepts connections until all ranks are connected: those without
@@ -43,7 +45,7 @@ struct rp_mesh_stats {
     int rings, channels; /* connections by shared memory; encrypted ones */
     int refused_rings;   /* of the encrypted ones: within a host, because memory cannot be shared */
     int strangers;       /* connections that were refused while opening */
-    char text[128];      /* all of that in words, for a bundle */
+    char text[RP_TRANSPORT_TEXT]; /* all of that in words, for a bundle */
 };
 
 /* Memory of connections. */

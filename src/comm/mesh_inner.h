@@ -28,7 +28,10 @@ struct mesh_way {
     uint64_t number;      /* messages before it */
     uint64_t at;          /* bytes of its head and data that have passed */
     unsigned char head[HEAD];
+    unsigned char *window; /* [MESH_WINDOW] on the host: bytes `from` to `to` of the data of a message of the device; NULL: not used yet */
+    uint64_t from, to;
 };
+#define MESH_WINDOW ((size_t)1 << 20)
 
 /* This rank's connection with another one. */
 struct mesh_link {
@@ -60,6 +63,8 @@ struct rp_mesh {
     struct rp_greet_opts greet;
     struct rp_mesh_stats stats;
     int spin;   /* more processors than ranks of this host */
+    struct rp_dev *dev;   /* attached, with memory of its own; NULL: all buffers are of the host */
+    int on_device;        /* those of the exchange under way are the device's */
     int failed; /* only close() is left */
     struct mesh_head cause;
     int blamed; /* another rank reports that this one is gone: the failure is not its own */

@@ -1,4 +1,5 @@
 /* The bytes of one link: heads and data of messages, through rings or an encrypted channel. */
+#include "backend/backend.h"
 #include "base/little_endian.h"
 #include "comm/mesh_inner.h"
 
@@ -6,6 +7,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -100,25 +102,73 @@ static int link_read(struct mesh_link *l, void *data, size_t size, size_t *got, 
     return 0;
 }
 
+/* ---- data ---- */
+
+/* Bytes [at, at + *size) of a message's data that can be sent now. */
+static const unsigned char *data_to_send(struct rp_mesh *m, struct mesh_way *w, const struct rp_transfer *t, uint64_t at, size_t *size,
+                                         struct rp_err *err)
+{
+    *size = t->bytes - (size_t)at;
+    if (!m->on_device)
+        return (const unsigned char *)t->data + at;
+    if (!w->window)
+        w->window = rp_alloc(MESH_WINDOW);
+    if (at < w->from || at >= w->to) {
+        const size_t n = *size < MESH_WINDOW ? *size : MESH_WINDOW;
+        if (n && m->dev->backend->download(m->dev, w->window, (const char *)t->data + at, n, err) < 0)
+            return NULL;
+        w->from = at;
+        w->to = at + n;
+    }
+    *size = (size_t)(w->to - at);
+    return w->window + (at - w->from);
+}
+
+/* Where bytes of a message's data go from `at` on: *size of them. */
+static unsigned char *place_for_data(const struct rp_mesh *m, struct mesh_way *w, const struct rp_transfer *t, uint64_t at, size_t *size)
+{
+    *size = t->bytes - (size_t)at;
+    if (!m->on_device)
+        return (unsigned char *)t->data + at;
+    if (!w->window)
+        w->window = rp_alloc(MESH_WINDOW);
+    if (at == w->to) { /* the window was passed on */
+        w->from = at;
+        w->to = at + (*size < MESH_WINDOW ? *size : MESH_WINDOW);
+    }
+    *size = (size_t)(w->to - at);
+    return w->window + (at - w->from);
+}
+
+/* Data has arrived up to `at`: a full window goes to the device. */
+static int pass_window_on(const struct rp_mesh *m, const struct mesh_way *w, const struct rp_transfer *t, uint64_t at, struct rp_err *err)
+{
+    if (!m->on_device || at != w->to || at == w->from)
+        return 0;
+    return m->dev->backend->upload(m->dev, (char *)t->data + w->from, w->window, (size_t)(w->to - w->from), err);
+}
+
 static void message_done(struct mesh_way *w, const int *next)
 {
     w->next = next[w->next];
     w->number++;
-    w->at = 0;
+    w->at = w->from = w->to = 0;
 }
 
-/* The next bytes of the message under way, head and data as one stream. */
-static size_t next_piece(const struct mesh_way *w, const struct rp_transfer *t, unsigned char together[HEAD + TOGETHER], const void **piece)
+/* The next bytes of the message under way, head and data as one stream; NULL: the device failed. */
+static const void *next_piece(struct rp_mesh *m, struct mesh_way *w, const struct rp_transfer *t, unsigned char together[HEAD + TOGETHER],
+                              size_t *size, struct rp_err *err)
 {
-    if (w->at >= HEAD) {
-        *piece = (const char *)t->data + (w->at - HEAD);
-        return t->bytes - (size_t)(w->at - HEAD);
-    }
-    const size_t data = t->bytes < TOGETHER ? t->bytes : TOGETHER;
+    if (w->at >= HEAD)
+        return data_to_send(m, w, t, w->at - HEAD, size, err);
+    const unsigned char *data = data_to_send(m, w, t, 0, size, err);
+    if (!data)
+        return NULL;
+    *size = *size < TOGETHER ? *size : TOGETHER;
     memcpy(together, w->head, HEAD);
-    memcpy(together + HEAD, t->data, data);
-    *piece = together + w->at;
-    return HEAD + data - (size_t)w->at;
+    memcpy(together + HEAD, data, *size);
+    *size += HEAD - (size_t)w->at;
+    return together + w->at;
 }
 
 static int move_out(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, const struct rp_transfer *t, const int *next,
@@ -131,11 +181,12 @@ static int move_out(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, con
     for (int k = 0; k < PIECES && w->next >= 0; k++) {
         const struct rp_transfer *now = &t[w->next];
         const struct mesh_head head = {0, g, m->comm.rank[RP_GROUP_WORLD], w->number, now->bytes};
-        const void *piece;
-        size_t took = 0;
+        size_t took = 0, size;
         if (w->at == 0)
             rp_mesh_head_write(w->head, &head);
-        const size_t size = next_piece(w, now, together, &piece);
+        const void *piece = next_piece(m, w, now, together, &size, err);
+        if (!piece)
+            return -1;
         if (size && link_write(l, piece, size < PIECE_MOST ? size : PIECE_MOST, &took, &why) < 0)
             return fail_gone(m, l, why.msg, err);
         w->at += took;
@@ -182,9 +233,8 @@ static int move_in(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, cons
     for (int k = 0; k < 2 * PIECES && w->next >= 0; k++) {
         const struct rp_transfer *now = &t[w->next];
         const int in_head = w->at < HEAD;
-        void *to = in_head ? (void *)(w->head + w->at) : (char *)now->data + (w->at - HEAD);
-        const size_t size = (in_head ? HEAD : HEAD + now->bytes) - (size_t)w->at;
-        size_t got;
+        size_t got, size = HEAD - (size_t)w->at;
+        void *to = in_head ? w->head + w->at : place_for_data(m, w, now, w->at - HEAD, &size);
         const int r = link_read(l, to, size < PIECE_MOST ? size : PIECE_MOST, &got, &why);
         if (r != 0)
             return fail_gone(m, l, r < 0 ? why.msg : "it closed the connection", err);
@@ -193,6 +243,8 @@ static int move_in(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, cons
         w->at += got;
         moved = 1;
         if (in_head && w->at == HEAD && check_head(m, l, g, now->bytes, err) < 0)
+            return -1;
+        if (!in_head && pass_window_on(m, w, now, w->at - HEAD, err) < 0)
             return -1;
         if (w->at == HEAD + now->bytes)
             message_done(w, next);
@@ -324,5 +376,8 @@ void rp_mesh_link_close(struct mesh_link *l)
     l->channel = NULL;
     rp_closep(&l->fd);
     rp_rings_close(&l->rings);
+    free(l->in.window);
+    free(l->out.window);
+    l->in.window = l->out.window = NULL;
     l->open = 0;
 }

@@ -200,18 +200,22 @@ static void set_cpu_name(struct rp_result *row, const json_t *probes)
 
 static void set_machine(struct rp_result *row, const json_t *run, const json_t *env)
 {
-    int cuda = strcmp(rp_json_text_at(run, "backend"), "cuda") == 0;
+    const char *kind = rp_run_kind(run);
+    const int cuda = strcmp(kind, "cuda") == 0, mixed = strcmp(kind, "mixed") == 0;
     struct rp_device_info device;
     int known = rp_device_from_json(&device, json_object_get(run, "device")) == 0;
     const json_t *probes = json_object_get(env, "probes");
     row->nodes = count_of(rp_json_at(run, "world/nodes"));
     row->devices = rp_run_ranks(run);
-    row->gpus_per_node = !cuda ? 0 : row->nodes > 0 && row->devices % row->nodes == 0 ? row->devices / row->nodes : -1;
+    row->gpus_per_node = mixed ? -1 : !cuda ? 0 : row->nodes > 0 && row->devices % row->nodes == 0 ? row->devices / row->nodes : -1;
     /* of a GPU the decrease of its free memory, with the context of the driver */
     row->memory_mib_per_device = real_of(cuda ? rp_json_at(run, "device_bytes/used") : json_object_get(run, "peak_rss_bytes")) / 1048576;
     if (cuda && known)
         set_text(&row->device_model, device.name);
-    if (!cuda) {
+    if (mixed) {
+        set_text(&row->device_model, "GPUs and CPUs");
+        row->memory_mib_per_device = NAN;
+    } else if (!cuda) {
         set_cpu_name(row, probes);
         if (known) {
             set_text(&row->isa, rp_run_isa(run));

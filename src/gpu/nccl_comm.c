@@ -251,29 +251,32 @@ static void close_comm(struct rp_comm *c)
     free(m);
 }
 
-/* Local rank i takes GPU i, unless the recipe names one; a process that sees one GPU takes that. */
-static int choose_gpu(struct nccl_comm *m, const struct rp_device_opts *o, char device[16], struct rp_err *err)
+/* Rank i on GPUs of its host takes GPU i, unless the recipe names one; a process that sees one GPU takes that. */
+static int choose_gpu(const struct rp_rank_of *rank, const struct rp_device_opts *o, int share, char device[RP_DEVICE_NUMBER], struct rp_err *err)
 {
-    struct rp_device_opts chosen = *o;
-    int index, count = 0, ordinal;
-    const int ranks = rp_world_ranks_here(&m->comm, &index);
-    TRY(cuDeviceGetCount(&count), "cuDeviceGetCount");
+    const struct rp_driver *d = rp_driver_load(err);
+    int index, count = 0;
+    const int ranks = rp_world_gpus_here(rank, &index);
+    CUresult r = d ? d->cuDeviceGetCount(&count) : CUDA_SUCCESS;
+    *device = 0;
+    if (!d || r != CUDA_SUCCESS)
+        return d ? rp_driver_fail(d, r, "cuDeviceGetCount", err) : -1;
     if (ranks > 1 && o->device && *o->device)
         return rp_fail(err, RP_USAGE, "run.device '%s': %d ranks on one host take GPUs 0 to %d; choose others with CUDA_VISIBLE_DEVICES", o->device,
                        ranks, ranks - 1);
-    if (ranks > 1 && count > 1 && count < ranks)
-        return rp_fail(err, RP_UNAVAILABLE, "%d ranks on this host, and CUDA shows %d GPUs here: a rank needs a GPU of its own", ranks, count);
-    if (ranks > 1) {
-        snprintf(device, 16, "%d", count > 1 ? index : 0);
-        chosen.device = device;
-    }
-    return rp_cuda_choose(m->d, &chosen, &m->device, &ordinal, err);
+    if (ranks > 1 && count > 1 && count < ranks && !share)
+        return rp_fail(err, RP_UNAVAILABLE, "%d ranks on this host, and CUDA shows %d GPUs here: a rank needs a GPU of its own, or with --set "
+                                            "run.transport=sockets some have one together", ranks, count);
+    if (ranks > 1)
+        snprintf(device, RP_DEVICE_NUMBER, "%d", count > 1 ? index % count : 0);
+    return 0;
 }
 
-static int prepare_gpu(struct nccl_comm *m, const struct rp_device_opts *o, char device[16], struct rp_err *err)
+static int prepare_gpu(struct nccl_comm *m, const struct rp_device_opts *o, struct rp_err *err)
 {
     CUuuid u;
-    if (choose_gpu(m, o, device, err) < 0)
+    int ordinal;
+    if (rp_cuda_choose(m->d, o, &m->device, &ordinal, err) < 0)
         return -1;
     TRY(cuDeviceGetUuid(&u, m->device), "cuDeviceGetUuid");
     rp_hex(m->uuid, (const unsigned char *)u.bytes, sizeof u.bytes);
@@ -303,10 +306,21 @@ static int prepare_library(struct nccl_comm *m, json_t **about, struct rp_err *e
     return 0;
 }
 
-static struct rp_comm *prepare(const struct rp_comm *placed, const struct rp_device_opts *o, char device[16], json_t **about,
-                               struct rp_err *err)
+static void attach(struct rp_comm *c, struct rp_dev *dev)
 {
-    static const struct rp_comm_ops op = {exchange_host, close_comm, exchange_device};
+    struct nccl_comm *m = (struct nccl_comm *)c;
+    m->cuda = rp_cuda_of(dev);
+    m->stream = m->cuda->stream;
+}
+
+static void describe(const struct rp_comm *c, char text[RP_TRANSPORT_TEXT])
+{
+    snprintf(text, RP_TRANSPORT_TEXT, "%s", c->transport);
+}
+
+static struct rp_comm *prepare(const struct rp_comm *placed, const struct rp_device_opts *o, json_t **about, struct rp_err *err)
+{
+    static const struct rp_comm_ops op = {exchange_host, close_comm, exchange_device, attach, describe};
     struct nccl_comm *m = rp_alloc(sizeof *m);
     const size_t each = ROOM / (size_t)placed->size[RP_GROUP_WORLD];
     m->comm = *placed;
@@ -316,7 +330,7 @@ static struct rp_comm *prepare(const struct rp_comm *placed, const struct rp_dev
     m->comm.waits_unknown = 1;
     m->piece = each < PIECE_LEAST ? PIECE_LEAST : each > PIECE_MOST ? PIECE_MOST : each;
     m->d = rp_driver_load(err);
-    if (m->d && prepare_gpu(m, o, device, err) == 0 && prepare_library(m, about, err) == 0)
+    if (m->d && prepare_gpu(m, o, err) == 0 && prepare_library(m, about, err) == 0)
         return &m->comm;
     json_decref(*about);
     *about = NULL;
@@ -343,7 +357,8 @@ static int read_ranks(struct nccl_comm *m, const json_t *ranks, struct rp_err *e
                            rp_nccl_version_text(b, (int)first));
         for (int k = 0; k < i && !(shared && strcmp(shared, "1") == 0); k++)
             if (strcmp(gpu, json_string_value(json_object_get(json_array_get(ranks, (size_t)k), "gpu"))) == 0)
-                return rp_fail(err, RP_UNAVAILABLE, "ranks %d and %d have the same GPU: a rank needs a GPU of its own", k, i);
+                return rp_fail(err, RP_UNAVAILABLE, "ranks %d and %d have the same GPU: with NCCL a rank needs a GPU of its own; --set "
+                                                    "run.transport=sockets lets ranks share one", k, i);
     }
     if (!id || rp_unhex(m->id.bytes, sizeof m->id.bytes, id) < 0)
         return rp_fail(err, RP_MALFORMED, "the list of ranks lacks the id of NCCL's communicator");
@@ -386,11 +401,4 @@ static int connect_ranks(struct rp_comm *c, const struct rp_world_opts *o, struc
     return 0;
 }
 
-static void attach(struct rp_comm *c, struct rp_dev *dev)
-{
-    struct nccl_comm *m = (struct nccl_comm *)c;
-    m->cuda = rp_cuda_of(dev);
-    m->stream = m->cuda->stream;
-}
-
-const struct rp_device_ranks rp_nccl_ranks = {prepare, connect_ranks, attach};
+const struct rp_device_ranks rp_nccl_ranks = {choose_gpu, prepare, connect_ranks};

@@ -1,8 +1,8 @@
 /* Ranks on GPUs: a transport of comm.h by NCCL's Send and Recv.
  *
  * What:    one NCCL communicator of all ranks; messages within a group go to the world ranks of its members. NCCL reduces nothing here.
- * Flow:    rp_nccl_ranks, the functions of worker/rank.h: prepare, connect, attach -> rp_comm_exchange_device() in the order of the
- *          device's stream; rp_comm_exchange() through a buffer of the GPU -> c->op->close().
+ * Flow:    rp_nccl_ranks, the functions of worker/rank.h: choose, prepare, connect -> c->op->attach() -> rp_comm_exchange_device() in the order
+ *          of the device's stream; rp_comm_exchange() through a buffer of the GPU -> c->op->close().
  * Owner:   the communicator retains the GPU's primary context and owns its buffer; it is closed before the device.
  * Extend:  another function of NCCL is a row in nccl_library.h.
  *

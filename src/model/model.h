@@ -65,8 +65,6 @@ struct rp_net {
     int parallel;                                /* tensor-parallel degree of the arithmetic */
     struct rp_comm *comm;                        /* whose place decides which part of the model this is; borrowed */
     struct rp_err failed;                        /* the first exchange that failed, until rp_net_alive() reports it; later ones do nothing */
-    void *staged;                                /* what is exchanged, on the host */
-    size_t staged_bytes;
     int first, end;                              /* places in forward order: stages pass on `boundary` from one rank to the next */
     float **boundary;                            /* device: forward() starts from it and leaves it for the next stage, so does backward() */
     size_t boundary_floats;

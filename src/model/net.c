@@ -82,7 +82,6 @@ void rp_net_free(struct rp_net *m)
     free(m->input);
     free(m->array);
     free(m->use);
-    free(m->staged);
     free(m);
 }
 
@@ -170,40 +169,12 @@ struct rp_dropout rp_net_dropout(const struct rp_net *m, double p, int site, int
 
 /* ---- exchange ---- */
 
-static int exchange_staged(struct rp_net *m, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err)
-{
-    const struct rp_backend *b = m->dev->backend;
-    RP_FREE struct rp_transfer *on_host = rp_alloc((size_t)n * sizeof *on_host);
-    size_t bytes = 0;
-    for (int i = 0; i < n; i++)
-        bytes += t[i].bytes;
-    if (bytes > m->staged_bytes) {
-        m->staged = rp_realloc(m->staged, bytes);
-        m->staged_bytes = bytes;
-    }
-    char *host = m->staged;
-    for (int i = 0; i < n; host += t[i++].bytes) {
-        on_host[i] = t[i];
-        on_host[i].data = host;
-        if (t[i].send && b->download(m->dev, host, t[i].data, t[i].bytes, err) < 0)
-            return -1;
-    }
-    if (rp_comm_exchange(m->comm, g, on_host, n, err) < 0)
-        return -1;
-    for (int i = 0; i < n; i++)
-        if (!t[i].send && b->upload(m->dev, t[i].data, on_host[i].data, t[i].bytes, err) < 0)
-            return -1;
-    return 0;
-}
-
 void rp_net_exchange(struct rp_net *m, enum rp_group g, const struct rp_transfer *t, int n)
 {
     struct rp_err err = {0};
-    const int direct = m->comm->op->exchange_device || !m->dev->backend->separate_memory;
     if (m->failed.code)
         return;
-    if (m->dev->backend->sync(m->dev, &err) < 0 ||
-        (direct ? rp_comm_exchange_device(m->comm, g, t, n, &err) : exchange_staged(m, g, t, n, &err)) < 0)
+    if (m->dev->backend->sync(m->dev, &err) < 0 || rp_comm_exchange_device(m->comm, g, t, n, &err) < 0)
         m->failed = err;
 }
 

@@ -15,8 +15,6 @@
 
 #define RP_RUN "run.json"
 #define RP_BEFORE RP_OF_NODE(0, ".before.json")
-#define RP_STEPS RP_OF_RANK(0, ".jsonl")
-#define RP_TELEMETRY RP_OF_RANK(0, ".telemetry.jsonl")
 
 /* In the order of the page. X(id, entry of the contents, heading, key of run.json without which there is no such section, or "") */
 #define RP_SECTIONS(X)                                                                                                                     \
@@ -48,7 +46,8 @@ struct rp_section {
     const struct rp_shown_bundle *b;
     const json_t *run, *before;
     const struct rp_records *records;
-    const struct rp_telemetry *telemetry; /* n 0: none */
+    const struct rp_telemetry *telemetry; /* of the rank whose times the run has; n 0: none */
+    int rank;                         /* that rank: the slowest of several */
     char digest[RP_SHA256_HEX];       /* of statement.dsse.json: identifies the bundle */
 };
 

@@ -2,6 +2,7 @@
 #include "page/section.h"
 
 #include "base/json.h"
+#include "report/results.h"
 #include "report/tables.h"
 
 #include <math.h>
@@ -164,10 +165,14 @@ void rp_section_device(struct rp_section *s)
     };
     RP_BUF text = {0};
     if (s->telemetry->n == 0) {
-        rp_section_fill(s, "<p>No telemetry: {/telemetry/reason t}.</p>\n");
+        rp_section_fill(s, rp_pointer(s->run, "/telemetry/reason") ? "<p>No telemetry: {/telemetry/reason t}.</p>\n"
+                                                                   : "<p>No telemetry of rank {/world/slowest d0}, the slowest.</p>\n");
+        rp_section_table(s, rp_table_devices);
         return;
     }
     struct device_columns d = times_of(s);
+    if (rp_run_ranks(s->run) > 1)
+        rp_section_fill(s, "<p>Drawn is the device of rank {/world/slowest d0}, the slowest; the tables are of all ranks.</p>\n");
     struct rp_band *band = rp_alloc(BANDS_MAX * sizeof *band);
     size_t n = bands_of(band, s, &d, NULL);
     for (size_t i = 0; i < sizeof plots / sizeof *plots; i++)
@@ -176,10 +181,11 @@ void rp_section_device(struct rp_section *s)
         rp_buf_puts(s->out, "<p class=\"note\">Shaded: the clocks were throttled, for a reason other than idleness or a setting.</p>\n");
     put_reasons(s, &d, band);
     rp_section_table(s, rp_table_telemetry);
+    rp_section_table(s, rp_table_devices);
     rp_section_fill(s, "<p>Energy of the timed windows: {/telemetry/energy_j d1} J, {/telemetry/energy_per_sample_j d4} J per training sample "
                        "({/telemetry/energy_formula t}).</p>\n");
     put_csv(&text, s, &d);
-    rp_section_download(s, &text, "device-sample", RP_TELEMETRY);
+    rp_section_download(s, &text, "device-sample", RP_OF_RANK(s->rank, ".telemetry.jsonl"));
     free(band);
     free(d.t);
 }

@@ -151,7 +151,7 @@ static void put_changes(struct rp_section *s)
 void rp_section_ranks(struct rp_section *s)
 {
     const struct rp_all_ranks *a = &s->b->kept->ranks;
-    RP_FREE char *at = rp_asprintf("<p>{/world/ranks d0} ranks on {/world/nodes d0} nodes: {/world/data d0} x {/world/tensor d0} x "
+    RP_FREE char *at = rp_asprintf("<p>{/world/ranks d0} ranks, number of nodes {/world/nodes d0}: {/world/data d0} x {/world/tensor d0} x "
                                    "{/world/pipeline d0} (data x tensor x pipeline). The slowest is <b>rank {/world/slowest d0}</b>, on node "
                                    "{/world/rank/%lld/node d0}: times of the run are its.</p>\n",
                                    rp_json_integer_at(s->run, "world/slowest"));

@@ -88,11 +88,11 @@ static void put_download(struct rp_section *s)
     RP_BUF csv = {0};
     if (s->records->n > ROWS_MAX) {
         rp_buf_printf(s->out, "<p>The %" PRId64 " records are in the bundle: <code>repro inspect BUNDLE %s</code></p>\n", s->records->n,
-                      RP_STEPS);
+                      RP_OF_RANK(s->rank, ".jsonl"));
         return;
     }
     put_csv(&csv, s->records);
-    rp_section_download(s, &csv, "step", RP_STEPS);
+    rp_section_download(s, &csv, "step", RP_OF_RANK(s->rank, ".jsonl"));
 }
 
 static void plot_steps(struct rp_section *s, const struct steps *c)

@@ -11,7 +11,7 @@ void rp_section_init(struct rp_section *s, struct rp_buf *out, int index, const 
 {
     const struct rp_member *statement = rp_bundle_find(&b->kept->bundle, "statement.dsse.json");
     *s = (struct rp_section){.out = out, .index = index, .b = b, .run = b->v->run, .before = b->kept->before, .records = &b->kept->records,
-                             .telemetry = &b->kept->telemetry};
+                             .telemetry = &b->kept->telemetry, .rank = b->kept->ranks.slowest};
     RP_BUG_IF(!statement);
     rp_member_sha256(s->digest, statement);
 }

@@ -28,6 +28,7 @@
 #define RP_ESTIMATORS(X) X(median)
 #define RP_BACKENDS(X) X(auto) X(cpu) X(cuda)
 #define RP_ISAS(X) X(auto) X(scalar) X(avx2) X(avx512)
+#define RP_TRANSPORTS(X) X(auto) X(nccl) X(sockets)
 
 /* "_id" if a struct has the shorter name. */
 #define RP_IN_MODEL(name) RP_MODEL_##name,
@@ -70,6 +71,8 @@ enum rp_estimator { RP_ESTIMATORS(RP_IN_ESTIMATOR) };
 enum rp_backend_id { RP_BACKENDS(RP_IN_BACKEND) RP_BACKEND_COUNT };
 #define RP_IN_ISA(name) RP_ISA_##name,
 enum rp_isa { RP_ISAS(RP_IN_ISA) RP_ISA_COUNT };
+#define RP_IN_TRANSPORT(name) RP_TRANSPORT_##name,
+enum rp_transport { RP_TRANSPORTS(RP_IN_TRANSPORT) };
 
 /* RP_CHOICES(RP_OPTIMIZERS): "adamw|lamb" */
 #define RP_CHOICES(list) (&(list(RP_CHOICE_JOINED))[1])

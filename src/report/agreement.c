@@ -128,8 +128,8 @@ static json_t *throughput(const struct rp_agreement_side *first, const struct rp
 
 int rp_agreement_free(const char *key)
 {
-    static const char *const keys[] = {"run.backend", "run.device", "run.isa",   "run.threads",  "run.init",
-                                       "run.save",    "run.hang_seconds", "run.overlap_kib", "data.path", "data.archive", "data.sha256"};
+    static const char *const keys[] = {"run.backend", "run.device", "run.isa", "run.threads", "run.init", "run.save", "run.hang_seconds",
+                                       "run.overlap_kib", "run.transport", "data.path", "data.archive", "data.sha256"};
     return RP_IS_IN(keys, key, strlen(key));
 }
 

@@ -101,12 +101,11 @@ static void put_ranks(struct rp_buf *out, const json_t *run)
     if (rp_run_ranks(run) < 2)
         return;
     fill(out, run,
-         "## Ranks\n\n{/world/ranks d0} ranks on {/world/nodes d0} nodes: {/world/data d0} x {/world/tensor d0} x {/world/pipeline d0} (data x "
-         "tensor x pipeline). Samples are those of all; times are those of rank {/world/slowest d0}, whose timed steps took longest by its own "
-         "clock.\n\n");
+         "## Ranks\n\n{/world/ranks d0} ranks, number of nodes {/world/nodes d0}: {/world/data d0} x {/world/tensor d0} x {/world/pipeline d0} "
+         "(data x tensor x pipeline). Samples are those of all; times are those of rank {/world/slowest d0}, whose timed steps took longest by "
+         "its own clock.\n\n");
     put_table(out, run, rp_table_ranks);
-    if (rp_json_at(run, "world/rank/0/cpus")) /* else of a build that did not record them */
-        put_table(out, run, rp_table_places);
+    put_table(out, run, rp_table_places);
 }
 
 /* The keys of an object in name order; free the array. */
@@ -160,6 +159,7 @@ static void put_device(struct rp_buf *out, const json_t *run)
     fill(out, run,
          "Sampled every {/telemetry/period_s d1} s, one in {/telemetry/every d0} kept: {/telemetry/timed d0} {/telemetry/window p}.\n\n");
     put_table(out, run, rp_table_telemetry);
+    put_table(out, run, rp_table_devices);
     rp_buf_puts(out, "Throttled, in per cent of the device samples: ");
     put_throttling(out, rp_json_at(telemetry, "throttle"));
     fill(out, run,
@@ -235,10 +235,11 @@ int rp_report_md(struct rp_buf *out, const struct rp_report_source *from, struct
     put_ceilings(out, run);
     put_overrides(out, run);
     put_machine(out, run, probes);
-    rp_buf_puts(out, "## How to verify\n\n"
-                     "`repro verify BUNDLE --trust KEY` checks the signature and every digest, recomputes every number above from\n"
-                     "`steps/rank0.jsonl`, and with `--replay K` trains the first K steps again and compares bits. With stock tools:\n"
-                     "`sh verify.sh BUNDLE KEY.pem`. The key inside the bundle proves that nothing changed since it was signed, not who\n"
-                     "signed it: get the signer's key, or its fingerprint, through another channel.\n");
+    rp_buf_printf(out, "## How to verify\n\n"
+                       "`repro verify BUNDLE --trust KEY` checks the signature and every digest, recomputes every number above from\n"
+                       "`steps/rank%s.jsonl`, and with `--replay K` trains the first K steps again and compares bits. With stock tools:\n"
+                       "`sh verify.sh BUNDLE KEY.pem`. The key inside the bundle proves that nothing changed since it was signed, not who\n"
+                       "signed it: get the signer's key, or its fingerprint, through another channel.\n",
+                  rp_run_ranks(run) > 1 ? "*" : "0");
     return 0;
 }

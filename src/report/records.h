@@ -93,6 +93,8 @@ void rp_records_fini(struct rp_records *rs);
 struct rp_rank_share {
     int64_t span_ns, exchange_ns, wait_ns; /* timed steps from the first start to the last end; in them; wait_ns -1: unknown */
     int64_t overlap_ns;                    /* in exchanges beside the backward pass; -1: unknown */
+    int64_t begun_ns, ended_ns;            /* its first step began, its last one ended; by its own clock */
+    int64_t from_ns;                       /* its first timed step began; -1: none was timed */
     uint64_t samples;                      /* of each step */
     char sha256[RP_SHA256_HEX];            /* of its records */
     char lengths[RP_SHA256_HEX];           /* of the lengths of its steps: equal ones were copied */

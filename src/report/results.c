@@ -379,6 +379,22 @@ const char *rp_run_isa(const json_t *run)
     return isa;
 }
 
+const char *rp_run_rank_kind(const json_t *run, int64_t rank)
+{
+    const json_t *one = json_array_get(rp_json_at(run, "world/rank"), (size_t)rank);
+    const char *kind = json_string_value(rp_json_at(one, "device/kind"));
+    return kind ? kind : rp_json_text_at(run, "backend");
+}
+
+const char *rp_run_kind(const json_t *run)
+{
+    const char *first = rp_run_rank_kind(run, 0);
+    for (int64_t i = 1; i < rp_run_ranks(run); i++)
+        if (strcmp(rp_run_rank_kind(run, i), first) != 0)
+            return "mixed";
+    return first;
+}
+
 struct rp_throughput rp_throughput_of(const json_t *run)
 {
     const json_t *is = rp_json_at(run, "results/throughput"), *value = json_object_get(is, "value");

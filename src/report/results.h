@@ -32,6 +32,10 @@ int64_t rp_run_ranks(const json_t *run);
 int64_t rp_run_threads(const json_t *run);
 const char *rp_run_isa(const json_t *run);
 
+/* What a rank trained on, "cpu" or "cuda", by its device, or the backend of the run where it reported none; that of all ranks, or "mixed". */
+const char *rp_run_rank_kind(const json_t *run, int64_t rank);
+const char *rp_run_kind(const json_t *run);
+
 /* The headline of a run.json, one of this version. */
 struct rp_throughput {
     const char *unit; /* "sequences/s"; borrowed */

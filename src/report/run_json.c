@@ -56,6 +56,19 @@ static void add_done(json_t *out, const struct rp_recipe *r, const json_t *done)
         json_object_set_new(out, "device_bytes", copy_or_null(device_bytes));
 }
 
+static void add_telemetry(json_t *out, const struct rp_run_doc *d)
+{
+    json_t *is = NULL;
+    if (rp_run_ranks(out) > 1)
+        is = rp_telemetry_of_all(rp_json_at(out, "world/rank"), d->records);
+    else if (d->telemetry)
+        is = rp_telemetry_json(d->telemetry, d->records);
+    else if (d->no_telemetry)
+        is = json_pack("{s:o}", "reason", text_or_null(d->no_telemetry));
+    if (is)
+        json_object_set_new(out, "telemetry", is);
+}
+
 static void add_times(json_t *out, const struct rp_run_doc *d)
 {
     char when[32];
@@ -132,10 +145,7 @@ json_t *rp_run_json(const struct rp_run_doc *d, struct rp_err *err)
     json_object_set_new(out, "device", copy_or_null(d->device));
     json_object_set_new(out, "results", results);
     add_done(out, d->recipe, d->done);
-    if (d->telemetry)
-        json_object_set_new(out, "telemetry", rp_telemetry_json(d->telemetry, d->records));
-    else if (d->no_telemetry)
-        json_object_set_new(out, "telemetry", json_pack("{s:o}", "reason", text_or_null(d->no_telemetry)));
+    add_telemetry(out, d);
     add_times(out, d);
     json_object_set_new(out, "tool", tool_json());
     if (!json_is_null(changes))

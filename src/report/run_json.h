@@ -30,7 +30,7 @@ struct rp_run_doc {
     const json_t *done;           /* body of the DONE record of the slowest rank, or NULL: worker/job.h */
     const json_t *world;              /* rp_world_json() */
     const struct rp_records *records; /* of all ranks: records.h */
-    const struct rp_telemetry *telemetry; /* of steps/rank0.telemetry.jsonl, or NULL */
+    const struct rp_telemetry *telemetry; /* of the only rank, or NULL; of several, world has the figures of each */
     const char *no_telemetry;             /* reason for missing telemetry; NULL: the backend has none */
     const json_t *before, *after;     /* captures, whose changes are listed; NULL: left out */
     uint64_t started_ns, ended_ns; /* wall clock */

@@ -8,6 +8,7 @@
 #include "report/results.h"
 #include "report/telemetry.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,38 +62,48 @@ void rp_table_ranks(struct rp_doc *d, const json_t *run)
 {
     static const char *const cells[] = {"rank d0", "node d0", "samples_per_step d0", "timed_s d3", "exchange_s d3", "wait_s d3",
                                         "exchange/bytes_per_step d1*1e-6", "exchange/transport t"};
-    static const char *const cpu[] = {"device/isa t", "device/threads d0"}, *const gpu[] = {"device/index d0"};
-    const int is_cpu = strcmp(rp_json_text_at(run, "backend"), "cpu") == 0;
-    const size_t n = json_array_size(rp_json_at(run, "world/rank")), more = is_cpu ? 2 : 1;
+    const size_t n = json_array_size(rp_json_at(run, "world/rank"));
     if (n < 2)
         return;
-#define COLUMNS "#rank|#node|#samples a step|#timed steps, s|#in exchanges, s|#of that waiting, s|#MB sent a step|connections|"
-    add_table(d, "Ranks", is_cpu ? COLUMNS "code|#threads" : COLUMNS "#GPU");
-#undef COLUMNS
-    for (size_t i = 0; i < n; i++) {
+    add_table(d, "Ranks", "#rank|#node|#samples a step|#timed steps, s|#in exchanges, s|#of that waiting, s|#MB sent a step|connections");
+    for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < sizeof cells / sizeof *cells; k++)
             rp_doc_fill(d, run, "{/world/rank/%zu/%s}", i, cells[k]);
-        for (size_t k = 0; k < more; k++)
-            rp_doc_fill(d, run, "{/world/rank/%zu/%s}", i, is_cpu ? cpu[k] : gpu[k]);
-    }
 }
 
 void rp_table_places(struct rp_doc *d, const json_t *run)
 {
-    const json_t *list = rp_json_at(run, "world/rank");
-    const size_t n = json_array_size(list);
-    const int gpus = strcmp(rp_json_text_at(run, "backend"), "cpu") != 0;
+    static const struct {
+        const char *title, *cell, *kind; /* kind: of the ranks that have it; NULL: all */
+    } columns[] = {{"|#node", "node d0", NULL},
+                   {"|device", "device/name t", NULL},
+                   {"|#index", "device/index d0", "cuda"},
+                   {"|PCI address", "device/pci_address t", "cuda"},
+                   {"|instruction set", "device/isa t", "cpu"},
+                   {"|#threads", "device/threads d0", "cpu"},
+                   {"|processors", "cpus t", NULL},
+                   {"|#device memory, MiB", "device_bytes/reserved d1/1048576", "cuda"},
+                   {"|#peak memory, MiB", "peak_rss_bytes d1/1048576", NULL}};
+    const size_t n = json_array_size(rp_json_at(run, "world/rank")), most = sizeof columns / sizeof *columns;
+    const char *kind = rp_run_kind(run);
+    char titles[200] = "#rank";
     if (n < 2)
         return;
-    add_table(d, "Where the ranks ran", gpus ? "#rank|#node|device|#index|PCI address|processors|#device memory, MiB|#peak memory, MiB"
-                                             : "#rank|#node|device|instruction set|#threads|processors|#peak memory, MiB");
+    for (size_t k = 0; k < most; k++)
+        if (!columns[k].kind || strcmp(kind, "mixed") == 0 || strcmp(kind, columns[k].kind) == 0)
+            snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "%s", columns[k].title);
+    add_table(d, "Where the ranks ran", titles);
     for (size_t i = 0; i < n; i++) {
-        static const char *const of_gpu[] = {"rank d0", "node d0", "device/name t", "device/index d0", "device/pci_address t", "cpus t",
-                                             "device_bytes/reserved d1/1048576", "peak_rss_bytes d1/1048576", NULL};
-        static const char *const of_cpu[] = {"rank d0", "node d0", "device/name t", "device/isa t", "device/threads d0", "cpus t",
-                                             "peak_rss_bytes d1/1048576", NULL};
-        for (const char *const *cell = gpus ? of_gpu : of_cpu; *cell; cell++)
-            rp_doc_fill(d, run, "{/world/rank/%zu/%s}", i, *cell);
+        rp_doc_fill(d, run, "{/world/rank/%zu/rank d0}", i);
+        for (size_t k = 0; k < most; k++) {
+            const char *own = columns[k].kind;
+            if (own && strcmp(kind, "mixed") != 0 && strcmp(kind, own) != 0)
+                continue;
+            if (own && strcmp(rp_run_rank_kind(run, (int64_t)i), own) != 0)
+                rp_doc_cell(d, "-");
+            else
+                rp_doc_fill(d, run, "{/world/rank/%zu/%s}", i, columns[k].cell);
+        }
     }
     rp_doc_line(d, "Network adapters of a node are in its capture, env/nodeN.before.json.");
 }
@@ -183,6 +194,45 @@ void rp_table_telemetry(struct rp_doc *d, const json_t *run)
         for (size_t k = 0; k < 4; k++)
             rp_doc_fill(d, run, "{/telemetry/%s/%s %s}", v->name, columns[k], v->form);
         rp_doc_cell(d, "%s", v->unit);
+    }
+}
+
+/* Of the timed device samples those that name a reason for throttling which is not harmless, at most: reasons overlap. */
+static double throttled_share(const json_t *telemetry)
+{
+    const json_t *shares = json_object_get(telemetry, "throttle");
+    const char *name;
+    json_t *share;
+    double most = 0;
+    if (!json_is_object(shares))
+        return NAN;
+    json_object_foreach((json_t *)shares, name, share)
+        if (!rp_throttle_is_harmless(name))
+            most = fmax(most, json_number_value(share));
+    return most;
+}
+
+void rp_table_devices(struct rp_doc *d, const json_t *run)
+{
+    static const char *const cells[] = {"timed d0", "clock_sm_hz/median d0*1e-6", "power_w/mean d1", "temperature_c/max d0", "energy_j d1"};
+    const json_t *list = rp_json_at(run, "world/rank");
+    int begun = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *is = json_object_get(json_array_get(list, i), "telemetry");
+        if (!json_object_get(is, "timed"))
+            continue;
+        if (!begun++)
+            add_table(d, "Devices of the ranks within the timed windows",
+                      "#rank|#node|#device samples|#clock, median MHz|#power, mean W|#temperature, maximum C|#energy, J|#throttled, % of samples");
+        rp_doc_fill(d, run, "{/world/rank/%zu/rank d0}", i);
+        rp_doc_fill(d, run, "{/world/rank/%zu/node d0}", i);
+        for (size_t k = 0; k < sizeof cells / sizeof *cells; k++)
+            rp_doc_fill(d, run, "{/world/rank/%zu/telemetry/%s}", i, cells[k]);
+        const double share = throttled_share(is);
+        if (isnan(share))
+            rp_doc_cell(d, "-");
+        else
+            rp_doc_cell(d, "%.1f", 100 * share);
     }
 }
 

@@ -19,6 +19,7 @@ void rp_table_places(struct rp_doc *d, const json_t *run);  /* of a run of sever
 void rp_table_windows(struct rp_doc *d, const json_t *run); /* nothing for a single window */
 void rp_table_figures(struct rp_doc *d, const json_t *run);
 void rp_table_telemetry(struct rp_doc *d, const json_t *run);
+void rp_table_devices(struct rp_doc *d, const json_t *run); /* telemetry of each rank; nothing for one */
 void rp_table_ceilings(struct rp_doc *d, const json_t *run);
 void rp_table_exchange(struct rp_doc *d, const json_t *run);    /* of several ranks, where their exchanges were measured */
 void rp_table_overrides(struct rp_doc *d, const json_t *run);   /* nothing where nothing was overridden */

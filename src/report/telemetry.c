@@ -7,13 +7,19 @@
 #include "bundle/schema.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define WINDOW "device samples from the start of the first timed step to the end of the last"
-#define ENERGY                                                                                                                 \
-    "mean of power_w * seconds from the start of the first timed step to the end of the last; per training sample: / samples trained there"
+#define ENERGY "mean of power_w * seconds from the start of the first timed step to the end of the last"
+#define ENERGY_OF_ONE ENERGY "; per training sample: / samples trained there"
+#define ENERGY_OF_ALL "sum over ranks of (" ENERGY "); per training sample: / samples that all ranks trained there"
+#define OF_ALL                                                                                                                 \
+    "over ranks: min and max of all, median of the medians, mean of the means, throttle: mean of the shares; count and timed: sums; every: the largest"
+#define LINES_OF_ALL 65536
+#define LINES_LEAST 64
 
 /* ---- during the run ---- */
 
@@ -33,10 +39,19 @@ static void thin_out(struct rp_sampling *s)
     s->every *= 2;
 }
 
+int64_t rp_telemetry_most(int ranks)
+{
+    int64_t most = RP_TELEMETRY_MAX;
+    while (most > LINES_LEAST && most * ranks > LINES_OF_ALL)
+        most /= 2;
+    return most;
+}
+
 void rp_sampling_add(struct rp_sampling *s, const json_t *body)
 {
     struct rp_err err;
     const char *reason = json_string_value(json_object_get(body, "reason"));
+    const int64_t most = s->most ? s->most : RP_TELEMETRY_MAX;
     if (*s->reason)
         return;
     if (!s->line) {
@@ -57,7 +72,7 @@ void rp_sampling_add(struct rp_sampling *s, const json_t *body)
     if (s->next++ % s->every != 0)
         return;
     json_array_append(s->line, (json_t *)body);
-    if (json_array_size(s->line) > RP_TELEMETRY_MAX)
+    if ((int64_t)json_array_size(s->line) > most)
         thin_out(s);
 }
 
@@ -95,13 +110,14 @@ int rp_throttle_is_harmless(const char *reason)
 }
 
 /* Appends a line; the number of the second line gives the distance of all. */
-static int add_line(struct rp_telemetry *s, const struct rp_schema *schema, const char *text, size_t size, struct rp_err *err)
+static int add_line(struct rp_telemetry *s, const struct rp_schema *schema, int rank, int64_t most, const char *text, size_t size,
+                    struct rp_err *err)
 {
     char what[64];
     RP_BUF again = {0};
-    snprintf(what, sizeof what, "%s:%" PRId64, RP_OF_RANK(0, ".telemetry.jsonl"), s->n + 1);
-    if (s->n == RP_TELEMETRY_MAX)
-        return rp_fail(err, RP_MISMATCH, "%s: more than %d lines", what, RP_TELEMETRY_MAX);
+    snprintf(what, sizeof what, "%s:%" PRId64, RP_OF_RANK(rank, ".telemetry.jsonl"), s->n + 1);
+    if (s->n == most)
+        return rp_fail(err, RP_MISMATCH, "%s: more than %" PRId64 " lines", what, most);
     RP_JSON *line = rp_json_parse(text, size, what, err);
     if (!line || rp_schema_check(schema, line, what, err) < 0)
         return -1;
@@ -120,8 +136,9 @@ static int add_line(struct rp_telemetry *s, const struct rp_schema *schema, cons
     return 0;
 }
 
-int rp_telemetry_parse(struct rp_telemetry *out, const char *text, size_t size, struct rp_err *err)
+int rp_telemetry_parse(struct rp_telemetry *out, int rank, int ranks, const char *text, size_t size, struct rp_err *err)
 {
+    const int64_t most = rp_telemetry_most(ranks);
     const struct rp_schema *schema = rp_schema_load("telemetry", err);
     *out = (struct rp_telemetry){.line = json_array(), .every = 1};
     rp_sha256_hex(out->sha256, text, size);
@@ -129,7 +146,7 @@ int rp_telemetry_parse(struct rp_telemetry *out, const char *text, size_t size, 
     for (size_t at = 0, n; at < size && !failed; at += n) {
         const char *end = memchr(text + at, '\n', size - at);
         n = end ? (size_t)(end - text) + 1 - at : size - at;
-        failed = add_line(out, schema, text + at, n, err) < 0;
+        failed = add_line(out, schema, rank, most, text + at, n, err) < 0;
     }
     if (failed)
         rp_telemetry_fini(out);
@@ -148,25 +165,27 @@ const struct rp_telemetry_value rp_telemetry_values[] = {
 };
 
 struct telemetry_window {
-    int64_t start_ns, end_ns, samples; /* samples trained */
-    int64_t from, to;                  /* lines */
+    int64_t start_ns, end_ns;
+    int64_t from, to; /* lines */
 };
 
-static struct telemetry_window window_of(const struct rp_telemetry *s, const struct rp_records *rs)
+/* start_ns -1: nothing was timed */
+static struct telemetry_window window_of(const struct rp_telemetry *s, int64_t start_ns, int64_t end_ns)
 {
-    struct telemetry_window w = {.start_ns = -1};
-    for (int64_t i = 0; i < rs->n; i++) {
-        if (!rs->r[i].timed)
-            continue;
-        w.start_ns = w.start_ns < 0 ? rs->r[i].start_ns : w.start_ns;
-        w.end_ns = rs->r[i].end_ns;
-        w.samples += rs->r[i].samples;
-    }
+    struct telemetry_window w = {.start_ns = start_ns, .end_ns = end_ns};
     while (w.from < s->n && (w.start_ns < 0 || rp_sample_ns(s, w.from) < w.start_ns))
         w.from++;
     for (w.to = w.from; w.to < s->n && rp_sample_ns(s, w.to) <= w.end_ns;)
         w.to++;
     return w;
+}
+
+static int64_t samples_timed(const struct rp_records *rs)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < rs->n; i++)
+        n += rs->r[i].timed ? rs->r[i].samples : 0;
+    return n;
 }
 
 /* {"min", "median", "mean", "max"} of one value over the window; null if no sample has it. */
@@ -209,24 +228,124 @@ static json_t *throttle(const struct rp_telemetry *s, const struct telemetry_win
     return json_null();
 }
 
-static void add_energy(json_t *out, const struct telemetry_window *w)
+static json_t *number_or_null(int known, double x)
 {
-    const json_t *mean = json_object_get(json_object_get(out, "power_w"), "mean");
-    double energy = json_number_value(mean) * ((double)(w->end_ns - w->start_ns) / 1e9);
-    json_object_set_new(out, "energy_j", mean ? json_real(energy) : json_null());
-    json_object_set_new(out, "energy_per_sample_j", mean && w->samples ? json_real(energy / (double)w->samples) : json_null());
-    json_object_set_new(out, "energy_formula", json_string(ENERGY));
+    return known ? json_real(x) : json_null();
+}
+
+/* joules: NAN: unknown. samples: -1: of one of several ranks */
+static void add_energy(json_t *out, double joules, int64_t samples, const char *formula)
+{
+    json_object_set_new(out, "energy_j", number_or_null(!isnan(joules), joules));
+    if (samples >= 0)
+        json_object_set_new(out, "energy_per_sample_j", number_or_null(!isnan(joules) && samples > 0, joules / (double)samples));
+    json_object_set_new(out, "energy_formula", json_string(formula));
+}
+
+static json_t *figures_of(const struct rp_telemetry *s, const struct telemetry_window *w, int64_t samples, const char *formula)
+{
+    json_t *out = json_pack("{s:s, s:I, s:I, s:f, s:s, s:I}", "sha256", s->sha256, "count", (json_int_t)s->n, "every",
+                            (json_int_t)s->every, "period_s", RP_TELEMETRY_PERIOD_NS / 1e9, "window", WINDOW, "timed",
+                            (json_int_t)(w->to - w->from));
+    for (const struct rp_telemetry_value *v = rp_telemetry_values; v->key; v++)
+        json_object_set_new(out, v->name, spread(s, w, v->key, v->scale));
+    json_object_set_new(out, "throttle", throttle(s, w));
+    const json_t *mean = rp_json_at(out, "power_w/mean");
+    add_energy(out, mean ? json_number_value(mean) * ((double)(w->end_ns - w->start_ns) / 1e9) : NAN, samples, formula);
+    return out;
 }
 
 json_t *rp_telemetry_json(const struct rp_telemetry *s, const struct rp_records *rs)
 {
-    struct telemetry_window w = window_of(s, rs);
-    json_t *out = json_pack("{s:s, s:I, s:I, s:f, s:s, s:I}", "sha256", s->sha256, "count", (json_int_t)s->n, "every",
-                            (json_int_t)s->every, "period_s", RP_TELEMETRY_PERIOD_NS / 1e9, "window", WINDOW, "timed",
-                            (json_int_t)(w.to - w.from));
+    int64_t start = -1, end = 0;
+    for (int64_t i = 0; i < rs->n; i++)
+        if (rs->r[i].timed) {
+            start = start < 0 ? rs->r[i].start_ns : start;
+            end = rs->r[i].end_ns;
+        }
+    const struct telemetry_window w = window_of(s, start, end);
+    return figures_of(s, &w, samples_timed(rs), ENERGY_OF_ONE);
+}
+
+json_t *rp_telemetry_of_rank(const struct rp_telemetry *s, const struct rp_rank_share *share)
+{
+    const struct telemetry_window w = window_of(s, share->from_ns, share->from_ns + share->span_ns);
+    return figures_of(s, &w, -1, ENERGY);
+}
+
+/* ---- of several ranks ---- */
+
+/* {"min", "median", "mean", "max"} of those of the ranks that have any; null: none has. */
+static json_t *spread_of_all(const json_t *ranks, const char *name)
+{
+    const size_t n = json_array_size(ranks);
+    RP_FREE double *median = rp_alloc((n + 1) * sizeof *median);
+    double low = INFINITY, high = -INFINITY, sum = 0;
+    size_t known = 0;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *one = json_object_get(json_object_get(json_array_get(ranks, i), "telemetry"), name);
+        if (!json_is_object(one))
+            continue;
+        low = fmin(low, rp_json_number_at(one, "min"));
+        high = fmax(high, rp_json_number_at(one, "max"));
+        sum += rp_json_number_at(one, "mean");
+        median[known++] = rp_json_number_at(one, "median");
+    }
+    if (!known)
+        return json_null();
+    return json_pack("{s:f, s:f, s:f, s:f}", "min", low, "median", rp_median(median, known), "mean", sum / (double)known, "max", high);
+}
+
+static json_t *throttle_of_all(const json_t *ranks)
+{
+    json_t *sum = json_object(), *share;
+    const char *name;
+    int known = 0;
+    for (size_t i = 0; i < json_array_size(ranks); i++) {
+        const json_t *one = rp_json_at(json_array_get(ranks, i), "telemetry/throttle");
+        known += json_is_object(one);
+        json_object_foreach((json_t *)one, name, share)
+            json_object_set_new(sum, name, json_real(json_number_value(json_object_get(sum, name)) + json_number_value(share)));
+    }
+    json_object_foreach(sum, name, share)
+        json_real_set(share, json_real_value(share) / known);
+    if (known)
+        return sum;
+    json_decref(sum);
+    return json_null();
+}
+
+json_t *rp_telemetry_of_all(const json_t *ranks, const struct rp_records *rs)
+{
+    int64_t count = 0, timed = 0, every = 1, with = 0;
+    double joules = 0;
+    const char *reason = NULL;
+    RP_BUF digests = {0};
+    char sha256[RP_SHA256_HEX];
+    for (size_t i = 0; i < json_array_size(ranks); i++) {
+        const json_t *rank = json_array_get(ranks, i), *one = json_object_get(rank, "telemetry"), *energy = json_object_get(one, "energy_j");
+        if (strcmp(rp_json_text_at(rank, "device/kind"), "cpu") == 0)
+            continue;
+        joules = json_is_number(energy) ? joules + json_number_value(energy) : NAN; /* of all devices, or unknown */
+        if (json_object_get(one, "reason"))
+            reason = reason ? reason : rp_json_text_at(one, "reason");
+        if (!json_object_get(one, "count"))
+            continue;
+        with++;
+        count += integer(one, "count");
+        timed += integer(one, "timed");
+        every = integer(one, "every") > every ? integer(one, "every") : every;
+        rp_buf_printf(&digests, "%s\n", rp_json_text_at(one, "sha256"));
+    }
+    if (!with)
+        return reason ? json_pack("{s:s}", "reason", reason) : NULL;
+    rp_sha256_hex(sha256, digests.data, digests.size);
+    json_t *out = json_pack("{s:I, s:s, s:I, s:I, s:f, s:s, s:I, s:s}", "ranks", (json_int_t)with, "sha256", sha256, "count", (json_int_t)count,
+                            "every", (json_int_t)every, "period_s", RP_TELEMETRY_PERIOD_NS / 1e9, "window", WINDOW, "timed",
+                            (json_int_t)timed, "formula", OF_ALL);
     for (const struct rp_telemetry_value *v = rp_telemetry_values; v->key; v++)
-        json_object_set_new(out, v->name, spread(s, &w, v->key, v->scale));
-    json_object_set_new(out, "throttle", throttle(s, &w));
-    add_energy(out, &w);
+        json_object_set_new(out, v->name, spread_of_all(ranks, v->name));
+    json_object_set_new(out, "throttle", throttle_of_all(ranks));
+    add_energy(out, joules, samples_timed(rs), ENERGY_OF_ALL);
     return out;
 }

@@ -30,6 +30,8 @@ static json_t *rank_json(const struct rp_world_doc *d, int i)
     copy(j, "device_bytes", d->done[i], "device_bytes");
     copy(j, "peak_rss_bytes", d->done[i], "peak_rss_bytes");
     copy(j, "exchange", d->done[i], "exchange");
+    if (d->telemetry && d->telemetry[i])
+        json_object_set_new(j, "telemetry", json_deep_copy(d->telemetry[i]));
     return j;
 }
 

@@ -25,6 +25,7 @@ struct rp_world_doc {
     const json_t *launch, *processes; /* what started the processes of the job, and who is where (launch/join.h); NULL: there was one */
     const struct rp_all_ranks *all; /* complete; NULL: only one rank */
     const json_t *const *hello, *const *done; /* [ranks] as in worker/job.h; each may be NULL */
+    const json_t *const *telemetry; /* [ranks] figures, or {"reason"}; each may be NULL */
 };
 json_t *rp_world_json(const struct rp_world_doc *d);
 /* What of rank i follows from its records: {"samples_per_step", "records_sha256", "timed_s", "exchange_s"}, "wait_s" where it is known, and

@@ -42,7 +42,7 @@ struct rp_overlap {
 
 size_t rp_overlap_bucket(const struct rp_recipe *r, const struct rp_comm *c, const struct rp_backend *b)
 {
-    if (b->separate_memory || c->size[RP_GROUP_DATA] == 1 || c->size[RP_GROUP_TENSOR] > 1)
+    if (b->separate_memory || c->staged || c->size[RP_GROUP_DATA] == 1 || c->size[RP_GROUP_TENSOR] > 1)
         return 0;
     return (size_t)r->run_overlap_kib * 1024 / sizeof(float);
 }

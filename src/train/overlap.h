@@ -11,6 +11,7 @@
  *   tensor-parallel ranks    exchange in every layer
  *   pipeline stages > 0      pass on gradients after the backward pass; they are done before the first stage is, which has overlap
  *   NCCL                     see above
+ *   devices that exchange    through host memory: sockets then wait for the device
  * At the end of the backward pass the thread completes the piece at hand and stops. A rank whose backward pass is late delays that piece by as
  * much as it would have delayed the exchange after it.
  *

@@ -90,7 +90,7 @@ static double ended_late(const struct rp_verify_state *s, double end, const char
 /* Steps on a GPU have times by its own clock. */
 static int lacks_device_times(const struct rp_verify_state *s)
 {
-    return rp_verify_complete(s) && strcmp(rp_json_text_at(s->run, "backend"), "cpu") != 0 &&
+    return rp_verify_complete(s) && !rp_verify_on_cpu(s, s->ranks.slowest) &&
            !json_is_number(rp_json_at(s->run, "results/device_share"));
 }
 

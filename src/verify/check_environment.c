@@ -150,13 +150,13 @@ int rp_verify_cpu(struct rp_device_info *out, const json_t *run)
     return known && strcmp(out->kind, "cpu") == 0 ? 0 : -1;
 }
 
-/* The device is of the backend that run.json names, and only a GPU has a clock, memory and links of its own. *none: the run ended before a
- * device was opened. */
+/* The device is of the backend that run.json names, and only a GPU has a clock, memory and links of its own: of several ranks the times and
+ * ceilings are the slowest one's. *none: the run ended before a device was opened. */
 static int check_kind(const struct rp_verify_state *s, const char *backend, int *none, struct rp_err *err)
 {
     static const char *const sides[] = {"before", "after"};
     struct rp_device_info d;
-    int is_cpu = strcmp(backend, "cpu") == 0;
+    const int is_cpu = rp_verify_on_cpu(s, s->ranks.slowest);
     *none = json_is_null(json_object_get(s->run, "device")) && s->records.n == 0;
     if (*none)
         return 0;
@@ -270,7 +270,10 @@ int rp_verify_device_of(const struct rp_verify_state *one, const json_t *device,
     char safe[72];
     if (!json_is_object(device) && !rp_verify_complete(one)) /* it did not get so far */
         return 0;
-    if (rp_device_from_json(&d, device) < 0 || strcmp(d.kind, json_string_value(json_object_get(one->run, "backend"))) != 0)
+    const int mixed = one->recipe.run_transport == RP_TRANSPORT_sockets; /* they connect ranks on GPUs and on processors */
+    if (rp_device_from_json(&d, device) < 0 ||
+        (strcmp(d.kind, json_string_value(json_object_get(one->run, "backend"))) != 0 &&
+         !(mixed && (strcmp(d.kind, "cpu") == 0 || strcmp(d.kind, "cuda") == 0))))
         return rp_fail(err, RP_MISMATCH, "its device is not one of the backend that run.json names");
     double here;
     if (strcmp(d.kind, "cpu") == 0 && json_integer_value(rp_run_setting(one->run, "run.threads")) == 0 &&
@@ -286,15 +289,14 @@ int rp_verify_device_of(const struct rp_verify_state *one, const json_t *device,
     return 0;
 }
 
-/* The plan's sum is right, and the peak lies between the size of the parameters and the machine's memory. */
-static int check_memory(const struct rp_verify_state *s, struct rp_err *err)
+/* The sum of the plan, which is rank 0's, is right. */
+static int check_planned(const struct rp_verify_state *s, struct rp_err *err)
 {
     const json_t *plan = json_object_get(s->run, "plan"), *bytes = json_object_get(plan, "bytes"), *v;
-    const json_t *peak = json_object_get(s->run, "peak_rss_bytes");
     double sum = rp_json_number_at(plan, "host_bytes") + rp_json_number_at(plan, "decoder_bytes") +
                  (double)rp_json_integer_at(plan, "connection_bytes");
     double total = json_number_value(json_object_get(plan, "total_bytes"));
-    double memory, parameters = 4 * json_number_value(json_object_get(plan, "parameters"));
+    const double parameters = 4 * json_number_value(json_object_get(plan, "parameters"));
     const char *key;
     json_object_foreach((json_t *)bytes, key, v)
         sum += json_number_value(v);
@@ -303,10 +305,22 @@ static int check_memory(const struct rp_verify_state *s, struct rp_err *err)
     const struct rp_degrees d = rp_verify_degrees(s->run); /* ranks that divide the model have parts of it: check_plan.c sizes those */
     if (d.tensor * d.pipeline == 1 && json_number_value(json_object_get(bytes, rp_class_name(RP_CLASS_PARAMETERS))) < parameters)
         return rp_fail(err, RP_MISMATCH, "the plan has less memory than its %.0f bytes of parameters", parameters);
+    return 0;
+}
+
+/* The peak lies between the size of the parameters and the machine's memory; of several ranks it is the slowest one's, and
+ * rp_verify_places() compares each one's with the memory of its node. */
+static int check_peak_memory(const struct rp_verify_state *s, struct rp_err *err)
+{
+    const json_t *peak = json_object_get(s->run, "peak_rss_bytes");
+    const double parameters = 4 * rp_json_number_at(s->run, "plan/parameters");
+    const struct rp_degrees d = rp_verify_degrees(s->run);
+    double memory;
     if (d.tensor * d.pipeline == 1 && json_is_integer(peak) && json_number_value(peak) < parameters)
         return rp_fail(err, RP_MISMATCH, "peak_rss_bytes is %.0f, less than the parameters alone, %.0f", json_number_value(peak),
                        parameters);
-    if (json_is_integer(peak) && rp_known_number(probes(s->before), "memory.total", &memory) == 0 && json_number_value(peak) > memory)
+    if (s->ranks.ranks == 1 && json_is_integer(peak) && rp_known_number(probes(s->before), "memory.total", &memory) == 0 &&
+        json_number_value(peak) > memory)
         return rp_fail(err, RP_MISMATCH, "peak_rss_bytes is %.0f, but the machine had %.0f", json_number_value(peak), memory);
     return 0;
 }
@@ -358,7 +372,8 @@ int rp_check_environment(struct rp_verify_state *s, struct rp_check_result *resu
     if (!is_cpu && strcmp(backend, "cuda") != 0)
         return rp_check_warn(result, "the backend '%s' is not of this version: whether its device fits the captures is not known here",
                              backend);
-    if (check_kind(s, backend, &none, err) < 0 || (is_cpu ? check_memory(s, err) : check_device_memory(s, result, err)) < 0)
+    if (check_kind(s, backend, &none, err) < 0 || (is_cpu && check_planned(s, err) < 0) ||
+        (rp_verify_on_cpu(s, s->ranks.slowest) ? check_peak_memory(s, err) : check_device_memory(s, result, err)) < 0)
         return -1;
     if (none)
         return 0;

@@ -1,5 +1,6 @@
 /* Measurements besides the steps: ceilings before and after, device telemetry. */
 #include "base/json.h"
+#include "base/text.h"
 #include "report/ceilings.h"
 #include "report/telemetry.h"
 #include "verify/state.h"
@@ -15,9 +16,10 @@
 #define SAMPLES_ENOUGH 8 /* a window this long has some, even if the first are late */
 #define PERIOD_S (RP_TELEMETRY_PERIOD_NS / 1e9)
 
+/* Ceilings are the slowest rank's. */
 static int is_cpu(const struct rp_verify_state *s)
 {
-    return strcmp(json_string_value(json_object_get(s->run, "backend")), "cpu") == 0;
+    return rp_verify_on_cpu(s, s->ranks.slowest);
 }
 
 /* What a complete run on a GPU always has: worth a warning where it is missing, whatever the reason, as its absence helps a forger too. */
@@ -93,20 +95,25 @@ int rp_check_ceilings(struct rp_verify_state *s, struct rp_check_result *result,
 
 /* ---- telemetry ---- */
 
-/* Steps and device samples share a clock: together they span at most the run, and device samples come at most at their rate. */
-static int check_times(const struct rp_verify_state *s, const struct rp_telemetry *is, struct rp_err *err)
+/* The share of a rank, of the only one too. */
+static const struct rp_rank_share *share_of(const struct rp_verify_state *s, int rank)
 {
-    const struct rp_records *rs = &s->records;
-    double elapsed = json_number_value(json_object_get(s->run, "elapsed_s"));
+    return &s->ranks.share[rank];
+}
+
+/* Steps and device samples of a rank share a clock: together they span at most the run, and device samples come at most at their rate. */
+static int check_times(const struct rp_verify_state *s, int rank, const struct rp_telemetry *is, struct rp_err *err)
+{
+    const struct rp_rank_share *share = share_of(s, rank);
+    const double elapsed = json_number_value(json_object_get(s->run, "elapsed_s"));
     double first = (double)rp_sample_ns(is, 0) / 1e9, last = (double)rp_sample_ns(is, is->n - 1) / 1e9, begin = first, end = last;
     if ((double)((is->n - 1) * is->every) * PERIOD_S > (last - first) * WALL_DRIFT + 2 * PERIOD_S)
         return rp_fail(err, RP_MISMATCH, "%" PRId64 " device samples in %.3f s: they are taken every %.1f s", (is->n - 1) * is->every,
                        last - first, PERIOD_S);
-    for (int64_t i = 0; i < rs->n; i++)
-        if (rs->r[i].step >= 0) {
-            begin = fmin(begin, (double)rs->r[i].start_ns / 1e9);
-            end = fmax(end, (double)rs->r[i].end_ns / 1e9);
-        }
+    if (share->samples) {
+        begin = fmin(begin, (double)share->begun_ns / 1e9);
+        end = fmax(end, (double)share->ended_ns / 1e9);
+    }
     if (end - begin > elapsed * WALL_DRIFT + WALL_SLACK_S)
         return rp_fail(err, RP_MISMATCH, "steps and telemetry span %.3f s, but the whole run took %.3f s", end - begin, elapsed);
     return 0;
@@ -122,77 +129,144 @@ void rp_verify_window(const struct rp_verify_state *s, int64_t *from, int64_t *t
         }
 }
 
-/* Samples that the timed windows should have. */
-static double expected_samples(const struct rp_verify_state *s, int64_t every)
+const json_t *rp_verify_telemetry(const struct rp_verify_state *s, int rank)
 {
-    int64_t begin, end;
-    rp_verify_window(s, &begin, &end);
-    return (double)(end - begin) / 1e9 / PERIOD_S / (double)every;
+    return json_object_get(s->ranks.ranks > 1 ? rp_verify_rank(s, rank) : s->run, "telemetry");
 }
 
-int rp_verify_few_samples(const struct rp_verify_state *s)
+/* Samples that a rank's timed window should have. */
+static double expected_samples(const struct rp_verify_state *s, int rank)
 {
-    const json_t *is = json_object_get(s->run, "telemetry");
-    double timed = json_number_value(json_object_get(is, "timed"));
-    return timed == 0 || timed < expected_samples(s, json_integer_value(json_object_get(is, "every"))) / 2 - 2;
+    const json_int_t every = json_integer_value(json_object_get(rp_verify_telemetry(s, rank), "every"));
+    return (double)share_of(s, rank)->span_ns / 1e9 / PERIOD_S / (double)(every > 0 ? every : 1);
+}
+
+int rp_verify_few_samples(const struct rp_verify_state *s, int rank)
+{
+    const double timed = json_number_value(json_object_get(rp_verify_telemetry(s, rank), "timed"));
+    return timed == 0 || timed < expected_samples(s, rank) / 2 - 2;
+}
+
+/* What the ranks' device samples show. */
+struct telemetry_seen {
+    int with;              /* ranks that have some */
+    int few;               /* of these, with too few; */
+    double room;           /* of the one with fewest for its window: expected, */
+    int64_t timed;         /* and seen */
+    int worst, without;    /* that rank; the first one on a GPU without telemetry, or -1 */
+    char throttled[240];   /* reasons, with the rank of several; "": none */
+};
+
+static void look_at_throttling(struct telemetry_seen *seen, const struct rp_verify_state *s, int rank)
+{
+    const char *name;
+    json_t *share;
+    char who[24] = "";
+    if (s->ranks.ranks > 1)
+        RP_FORMAT(who, "rank %d: ", rank);
+    json_object_foreach((json_t *)json_object_get(rp_verify_telemetry(s, rank), "throttle"), name, share)
+    {
+        const size_t n = strlen(seen->throttled);
+        if (!rp_throttle_is_harmless(name) && n + 100 < sizeof seen->throttled)
+            snprintf(seen->throttled + n, sizeof seen->throttled - n, "%s%s%.40s in %.0f %%", n ? ", " : "", who, name,
+                     100 * json_number_value(share));
+    }
 }
 
 /* Throttling, and too few device samples. */
-static void describe_telemetry(const struct rp_verify_state *s, const json_t *is, struct rp_check_result *result)
+static void describe_telemetry(const struct rp_verify_state *s, const struct telemetry_seen *seen, struct rp_check_result *result)
 {
-    char text[300] = "";
-    const char *name;
-    json_t *share;
-    int64_t timed = json_integer_value(json_object_get(is, "timed"));
-    size_t n = 0;
-    json_object_foreach(json_object_get(is, "throttle"), name, share)
-    {
-        if (!rp_throttle_is_harmless(name) && n < sizeof text)
-            n += (size_t)snprintf(text + n, sizeof text - n, "%s%.40s in %.0f %%", n ? ", " : "", name, 100 * json_number_value(share));
+    const char *throttled = seen->throttled;
+    const json_int_t timed = rp_json_integer_at(s->run, "telemetry/timed");
+    char of[48] = "", who[32] = "";
+    if (s->ranks.ranks > 1) {
+        RP_FORMAT(of, " of %d ranks", seen->with);
+        RP_FORMAT(who, " of rank %d", seen->worst);
     }
-    double room = expected_samples(s, json_integer_value(json_object_get(is, "every")));
-    int few = rp_verify_few_samples(s);
-    if (few || *text)
-        result->state = few && room >= SAMPLES_ENOUGH && rp_verify_complete(s) ? RP_CHECK_WARNING : RP_CHECK_NOTE;
-    if (few)
-        rp_check_text(result, "only %" PRId64 " device samples in the timed windows, %.0f expected%s%s", timed, room,
-                     *text ? "; throttled: " : "", text);
+    if (seen->few || *throttled)
+        result->state = seen->few && seen->room >= SAMPLES_ENOUGH && rp_verify_complete(s) ? RP_CHECK_WARNING : RP_CHECK_NOTE;
+    if (seen->without >= 0)
+        rp_check_warn(result, "rank %d trained on a GPU and has no telemetry: %.200s", seen->without,
+                      rp_json_text_at(rp_verify_telemetry(s, seen->without), "reason"));
+    else if (seen->few)
+        rp_check_text(result, "only %" PRId64 " device samples%s in the timed windows, %.0f expected%s%s", seen->timed, who, seen->room,
+                      *throttled ? "; throttled: " : "", throttled);
     else
-        rp_check_text(result, "%" PRId64 " device samples in the timed windows%s%s", timed, *text ? "; throttled: " : ", no throttling",
-                      text);
+        rp_check_text(result, "%" JSON_INTEGER_FORMAT " device samples%s in the timed windows%s%s", timed, of,
+                      *throttled ? "; throttled: " : ", no throttling", throttled);
 }
 
-static int check_samples(struct rp_verify_state *s, const struct rp_buf *bytes, struct rp_check_result *result, struct rp_err *err)
+/* The samples of a rank, which are kept of the slowest one: the times of the run are its. */
+static int check_samples(struct rp_verify_state *s, int rank, const struct rp_buf *bytes, struct rp_err *err)
 {
     char text[400];
-    const json_t *is = json_object_get(s->run, "telemetry");
-    if (rp_telemetry_parse(&s->telemetry, rp_buf_text(bytes), bytes->size, err) < 0)
+    struct rp_telemetry parsed;
+    if (rp_telemetry_parse(&parsed, rank, s->ranks.ranks, rp_buf_text(bytes), bytes->size, err) < 0)
         return -1;
-    int failed = s->telemetry.n < 1 ? rp_fail(err, RP_MALFORMED, "the telemetry has no line") < 0 : check_times(s, &s->telemetry, err) < 0;
-    RP_JSON *again = failed ? NULL : rp_telemetry_json(&s->telemetry, &s->records);
-    if (!failed && rp_check_differ(text, sizeof text, is, again))
+    int failed = parsed.n < 1 ? rp_fail(err, RP_MALFORMED, "the telemetry has no line") < 0 : check_times(s, rank, &parsed, err) < 0;
+    RP_JSON *again = failed                ? NULL
+                     : s->ranks.ranks > 1 ? rp_telemetry_of_rank(&parsed, share_of(s, rank))
+                                          : rp_telemetry_json(&parsed, &s->records);
+    if (!failed && rp_check_differ(text, sizeof text, rp_verify_telemetry(s, rank), again))
         failed = rp_fail(err, RP_MISMATCH, "run.json does not follow from the telemetry: telemetry/%s", text) < 0;
-    if (!failed)
-        describe_telemetry(s, is, result);
+    if (!failed && rank == s->ranks.slowest)
+        s->telemetry = parsed;
+    else
+        rp_telemetry_fini(&parsed);
     return failed ? -1 : 0;
 }
 
-int rp_check_telemetry(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+static int check_rank_telemetry(struct rp_verify_state *s, int rank, struct telemetry_seen *seen, struct rp_err *err)
 {
-    const char *name = RP_OF_RANK(0, ".telemetry.jsonl");
+    const char *name = RP_OF_RANK(rank, ".telemetry.jsonl");
     const struct rp_member *m = rp_bundle_find(&s->bundle, name);
-    const json_t *is = json_object_get(s->run, "telemetry"), *reason = json_object_get(is, "reason");
-    if (is_cpu(s) && (is || m))
+    const json_t *is = rp_verify_telemetry(s, rank), *reason = json_object_get(is, "reason");
+    if (rp_verify_on_cpu(s, rank) && (is || m))
         return rp_fail(err, RP_MISMATCH, "there is telemetry of a device, but the CPU backend trained");
     if (m && !is)
         return rp_fail(err, RP_MISMATCH, "the bundle has %s, but run.json has no figures of it", name);
     if (is && !reason != (m != NULL))
         return rp_fail(err, RP_MISMATCH, "run.json has %s telemetry, but %s is %sin the bundle", reason ? "no" : "figures of", name,
                        m ? "" : "not ");
-    if (m)
-        return check_samples(s, &m->bytes, result, err);
-    if (is_cpu(s))
+    if (!m && !rp_verify_on_cpu(s, rank) && seen->without < 0)
+        seen->without = rank;
+    if (!m)
+        return 0;
+    if (check_samples(s, rank, &m->bytes, err) < 0)
+        return -1;
+    const double room = expected_samples(s, rank);
+    const int64_t timed = rp_json_integer_at(is, "timed");
+    if (!seen->with || (double)timed * seen->room < (double)seen->timed * room) {
+        seen->room = room;
+        seen->timed = timed;
+        seen->worst = rank;
+    }
+    seen->with++;
+    seen->few |= rp_verify_few_samples(s, rank);
+    look_at_throttling(seen, s, rank);
+    return 0;
+}
+
+int rp_check_telemetry(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    struct telemetry_seen seen = {.without = -1};
+    char text[400];
+    const json_t *is = json_object_get(s->run, "telemetry");
+    const char *reason = rp_json_text_at(is, "reason");
+    for (int i = 0; i < s->ranks.ranks; i++)
+        if (check_rank_telemetry(s, i, &seen, err) < 0)
+            return s->ranks.ranks > 1 ? rp_wrap(err, "rank %d", i) : -1;
+    if (s->ranks.ranks > 1) {
+        RP_JSON *again = rp_telemetry_of_all(rp_json_at(s->run, "world/rank"), &s->records);
+        if ((is || again) && rp_check_differ(text, sizeof text, is, again))
+            return rp_fail(err, RP_MISMATCH, "run.json does not follow from the telemetry of its ranks: telemetry/%s", text);
+    }
+    if (seen.with) {
+        describe_telemetry(s, &seen, result);
+        return 0;
+    }
+    if (strcmp(rp_run_kind(s->run), "cpu") == 0)
         return rp_check_text(result, "none: the CPU backend has no telemetry");
     result->state = rp_verify_complete(s) ? RP_CHECK_WARNING : RP_CHECK_NOTE;
-    return rp_check_text(result, "none%s%.300s", reason ? ": " : "", reason ? json_string_value(reason) : "");
+    return rp_check_text(result, "none%s%.300s", *reason ? ": " : "", reason);
 }

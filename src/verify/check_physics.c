@@ -188,12 +188,12 @@ static struct bound bound_of(const struct rp_verify_state *s, int rank, int all)
     struct bound b = {0};
     struct cpu_ranks of = {0};
     const struct place p = place_of(s, rank);
-    if (strcmp(rp_json_text_at(s->run, "backend"), "cpu") != 0) {
+    if (!rp_verify_on_cpu(s, rank)) {
         gpu_bound(&b, &p);
         return b;
     }
     for (int i = 0; all && i < s->ranks.ranks; i++)
-        if (rp_verify_node_of(s, i) == rp_verify_node_of(s, rank))
+        if (rp_verify_node_of(s, i) == rp_verify_node_of(s, rank) && rp_verify_on_cpu(s, i))
             add_cpu(&of, place_of(s, i).device);
     if (!all)
         add_cpu(&of, p.device);
@@ -201,15 +201,28 @@ static struct bound bound_of(const struct rp_verify_state *s, int rank, int all)
     return b;
 }
 
-/* The sum over GPUs, or over the processors of every node; 0 flops: one of them is not known. */
+/* A rank before this one has its GPU, which only ranks that exchange through the host can share. */
+static int is_shared(const struct rp_verify_state *s, int rank)
+{
+    const char *own = rp_json_text_at(place_of(s, rank).device, "pci_address");
+    for (int i = 0; i < rank && *own; i++)
+        if (rp_verify_node_of(s, i) == rp_verify_node_of(s, rank) && strcmp(rp_json_text_at(place_of(s, i).device, "pci_address"), own) == 0)
+            return 1;
+    return 0;
+}
+
+/* The sum over GPUs, and over the processors of every node; 0 flops: one of them is not known. */
 static struct bound bound_of_all(const struct rp_verify_state *s)
 {
-    const int is_cpu = strcmp(rp_json_text_at(s->run, "backend"), "cpu") == 0;
     struct bound sum = bound_of(s, 0, 1);
-    for (int i = 1, node = 0; i < s->ranks.ranks && sum.flops > 0; i++) {
-        if (is_cpu && rp_verify_node_of(s, i) <= node) /* nodes are numbered in the order of ranks */
+    const int staged = rp_verify_is_staged(s);
+    for (int i = 1, node = rp_verify_on_cpu(s, 0) ? rp_verify_node_of(s, 0) : -1; i < s->ranks.ranks && sum.flops > 0; i++) {
+        const int on_cpu = rp_verify_on_cpu(s, i);
+        if (on_cpu && rp_verify_node_of(s, i) <= node) /* nodes are numbered in the order of ranks */
             continue;
-        node = rp_verify_node_of(s, i);
+        if (!on_cpu && staged && is_shared(s, i))
+            continue;
+        node = on_cpu ? rp_verify_node_of(s, i) : node;
         const struct bound one = bound_of(s, i, 1);
         sum.flops = one.flops > 0 ? sum.flops + one.flops : 0;
         sum.assumed |= one.assumed;
@@ -224,7 +237,7 @@ int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, str
     double gemm = fmax(number_at(s->run, "ceilings/before/gemm/flops_per_s"), number_at(s->run, "ceilings/after/gemm/flops_per_s"));
     double copy = fmax(number_at(s->run, "ceilings/before/copy/bytes_per_s"), number_at(s->run, "ceilings/after/copy/bytes_per_s"));
     char each[40] = "";
-    if (s->ranks.ranks > 1 && strcmp(rp_json_text_at(s->run, "backend"), "cpu") != 0)
+    if (s->ranks.ranks > 1 && strcmp(rp_run_kind(s->run), "cpu") != 0)
         RP_FORMAT(each, "%d ranks, the first on ", s->ranks.ranks);
     else if (s->nodes > 1)
         RP_FORMAT(each, "%d nodes, the first with ", s->nodes);
@@ -263,13 +276,14 @@ static double integrate_power(const struct rp_verify_state *s, double *span)
     return sum;
 }
 
-/* The highest limit of a captured GPU; 0: unknown. */
-static double power_limit(const struct rp_verify_state *s)
+/* The highest limit of a captured GPU of the rank's node; 0: unknown. */
+static double power_limit(const struct rp_verify_state *s, int rank)
 {
     const char *number;
     json_t *gpu;
     double most = 0, w;
-    json_object_foreach((json_t *)rp_group(s->before, "probes.gpu.devices"), number, gpu)
+    const json_t *capture = rp_verify_capture(s, rp_verify_node_of(s, rank), 0);
+    json_object_foreach((json_t *)rp_group(capture, "probes.gpu.devices"), number, gpu)
         if (rp_known_number(gpu, "power_limit_enforced", &w) == 0 && w > most)
             most = w;
     return most;
@@ -277,17 +291,28 @@ static double power_limit(const struct rp_verify_state *s)
 
 int rp_check_energy(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const json_t *is = json_object_get(s->run, "telemetry"), *power = json_object_get(is, "power_w");
-    double mean = json_number_value(json_object_get(power, "mean")), limit = power_limit(s), span, sum;
-    if (s->telemetry.n == 0 || !json_is_object(power))
-        return rp_check_text(result, "none: power was not sampled");
-    if (limit > 0 && mean > limit * POWER_OVER)
-        return rp_fail(err, RP_MISMATCH, "mean power is %.1f W, but the limit of the device is %.1f W", mean, limit);
+    const json_t *is = json_object_get(s->run, "telemetry"), *joules = json_object_get(is, "energy_j");
+    char who[32] = "";
+    double span, sum, mean = 0;
+    for (int i = 0; i < s->ranks.ranks; i++) {
+        const double own = json_number_value(rp_json_at(rp_verify_telemetry(s, i), "power_w/mean")), limit = power_limit(s, i);
+        if (s->ranks.ranks > 1)
+            RP_FORMAT(who, " of rank %d", i);
+        if (limit > 0 && own > limit * POWER_OVER)
+            return rp_fail(err, RP_MISMATCH, "mean power%s is %.1f W, but the limit of the device is %.1f W", who, own, limit);
+        mean = i == s->ranks.slowest ? own : mean;
+    }
+    if (s->telemetry.n == 0 || !(mean > 0))
+        return rp_check_text(result, "none: power was not sampled%s", s->ranks.ranks > 1 ? " on the slowest rank" : "");
+    if (!json_is_number(joules))
+        return rp_check_note(result, "unknown: not every device was sampled");
+    if (s->ranks.ranks > 1)
+        RP_FORMAT(who, " of rank %d", s->ranks.slowest);
     sum = integrate_power(s, &span);
     double apart = span > 0 ? fabs(sum / span - mean) / mean : 0;
     result->state = apart > ENERGY_APART ? RP_CHECK_WARNING : RP_CHECK_PASSED;
-    return rp_check_text(result, "%.4g J; mean power %.4g W by integration, %.4g W by device samples%s",
-                         json_number_value(json_object_get(is, "energy_j")), span > 0 ? sum / span : mean, mean,
+    return rp_check_text(result, "%.4g J; mean power%s %.4g W by integration, %.4g W by device samples%s",
+                         json_number_value(joules), who, span > 0 ? sum / span : mean, mean,
                          apart > ENERGY_APART ? ": unevenly spaced device samples, or sudden changes of power" : "");
 }
 

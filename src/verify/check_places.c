@@ -18,6 +18,11 @@ const json_t *rp_verify_rank(const struct rp_verify_state *s, int64_t rank)
     return json_array_get(rp_json_at(s->run, "world/rank"), (size_t)rank);
 }
 
+int rp_verify_on_cpu(const struct rp_verify_state *s, int rank)
+{
+    return strcmp(rp_run_rank_kind(s->run, rank), "cpu") == 0;
+}
+
 struct rp_verify_state rp_verify_node(const struct rp_verify_state *s, int node)
 {
     struct rp_verify_state one = *s;
@@ -142,7 +147,7 @@ static int check_memory(const struct rp_verify_state *one, int64_t rank, struct 
     const json_t *taken = json_object_get(is, "device_bytes"), *whole = json_object_get(one->run, "device_bytes");
     if (rank == one->ranks.slowest && taken && !(whole && json_equal(taken, whole)))
         return rp_fail(err, RP_MISMATCH, "its device_bytes are not those of run.json, although it is the slowest");
-    if (taken && strcmp(rp_json_text_at(one->run, "backend"), "cpu") == 0)
+    if (taken && rp_verify_on_cpu(one, (int)rank))
         return rp_fail(err, RP_MISMATCH, "it has device_bytes; the CPU backend has no memory of its own");
     return 0;
 }

@@ -6,6 +6,7 @@
 #include "comm/comm.h"
 #include "train/train.h"
 #include "verify/state.h"
+#include "worker/rank.h"
 #include "worker/worker.h"
 
 #include <inttypes.h>
@@ -33,6 +34,14 @@ const json_t *rp_verify_capture(const struct rp_verify_state *s, int node, int a
     if (node == 0)
         return after ? s->after : s->before;
     return after ? s->node[node].after : s->node[node].before;
+}
+
+int rp_verify_is_staged(const struct rp_verify_state *s)
+{
+    int gpus = 0;
+    for (int i = 0; i < s->ranks.ranks; i++)
+        gpus += !rp_verify_on_cpu(s, i);
+    return rp_world_is_staged(&s->recipe, gpus);
 }
 
 static const json_t *probes_of(const struct rp_verify_state *s, int node, int after)
@@ -108,10 +117,10 @@ static int process_of(const struct rp_verify_state *s, int rank)
     return 0;
 }
 
-/* Two ranks of a process do not share a GPU. Other processes may number GPUs from another one on (CUDA_VISIBLE_DEVICES). */
+/* With NCCL two ranks of a process do not share a GPU. Other processes may number GPUs from another one on (CUDA_VISIBLE_DEVICES). */
 static int check_shared_gpus(const struct rp_verify_state *s, struct rp_err *err)
 {
-    for (int i = 0; i < s->ranks.ranks; i++) {
+    for (int i = 0; i < s->ranks.ranks && !rp_verify_is_staged(s); i++) {
         struct rp_device_info a, b;
         if (rp_device_from_json(&a, json_object_get(rp_verify_rank(s, i), "device")) < 0 || strcmp(a.kind, "cpu") == 0)
             continue;
@@ -128,7 +137,7 @@ static int check_shared_gpus(const struct rp_verify_state *s, struct rp_err *err
 static int check_exchange(const struct rp_verify_state *s, int i, const int *host, char *text, size_t size)
 {
     const json_t *is = json_object_get(rp_verify_rank(s, i), "exchange");
-    struct rp_comm place = {.lost = -1, .host = host};
+    struct rp_comm place = {.lost = -1, .host = host, .staged = rp_verify_is_staged(s)};
     rp_comm_place(&place, i, s->ranks.degrees);
     struct rp_exchange_sizes x;
     struct rp_err why;

@@ -345,32 +345,45 @@ static void cpu_throttling(const struct rp_verify_state *s, struct rules_answer 
         answer(a, more == 0, "throttled %.0f times during the run, by the signer's own account", more);
 }
 
-static void rule_no_throttling(const struct rp_verify_state *s, struct rules_answer *a)
+/* Of a rank on a GPU; answers only if it was, or may have been, throttled. */
+static void gpu_throttling(const struct rp_verify_state *s, int rank, struct rules_answer *a)
 {
-    const json_t *is = json_object_get(s->run, "telemetry"), *shares = json_object_get(is, "throttle");
+    const json_t *is = rp_verify_telemetry(s, rank), *shares = json_object_get(is, "throttle");
     const char *name;
     json_t *share;
-    int64_t silent = 0;
-    if (strcmp(json_string_value(json_object_get(s->run, "backend")), "cpu") == 0) {
-        cpu_throttling(s, a);
+    char who[32] = "";
+    if (s->ranks.ranks > 1)
+        RP_FORMAT(who, "rank %d: ", rank);
+    if (!json_is_object(shares)) {
+        answer(a, 0, "%sunknown: no device sample has it", who);
         return;
+    }
+    if (rp_verify_few_samples(s, rank))
+        answer(a, 0, "%sunknown: too few device samples (%" JSON_INTEGER_FORMAT ")", who, rp_json_integer_at(is, "timed"));
+    json_object_foreach((json_t *)shares, name, share)
+        if (!rp_throttle_is_harmless(name))
+            answer(a, 0, "%s%.40s in %.1f %% of the device samples", who, name, 100 * json_number_value(share));
+}
+
+static void rule_no_throttling(const struct rp_verify_state *s, struct rules_answer *a)
+{
+    int64_t silent = 0;
+    int gpus = 0;
+    for (int i = 0; i < s->ranks.ranks; i++)
+        gpus += !rp_verify_on_cpu(s, i);
+    if (gpus < s->ranks.ranks) {
+        cpu_throttling(s, a);
+        if (!gpus || !a->holds)
+            return;
     }
     for (int64_t i = 0; i < s->telemetry.n; i++)
         silent += !json_is_array(json_object_get(json_array_get(s->telemetry.line, (size_t)i), "throttle"));
-    if (s->telemetry.n == 0 || !json_is_object(shares)) {
-        answer(a, 0, "unknown: no device sample has it");
-        return;
-    }
-    if (silent || rp_verify_few_samples(s)) {
-        answer(a, 0, silent ? "unknown: %" PRId64 " of %" PRId64 " device samples lack it"
-                         : "unknown: too few device samples (%" PRId64 " less of %" PRId64 ")",
-            silent, s->telemetry.n);
-        return;
-    }
-    answer(a, 1, "none in %" JSON_INTEGER_FORMAT " device samples, by the signer's own account", json_integer_value(json_object_get(is, "timed")));
-    json_object_foreach((json_t *)shares, name, share)
-        if (!rp_throttle_is_harmless(name))
-            answer(a, 0, "%.40s in %.1f %% of the device samples", name, 100 * json_number_value(share));
+    answer(a, 1, "none in %" JSON_INTEGER_FORMAT " device samples, by the signer's own account", rp_json_integer_at(s->run, "telemetry/timed"));
+    for (int i = 0; i < s->ranks.ranks && a->holds; i++)
+        if (!rp_verify_on_cpu(s, i))
+            gpu_throttling(s, i, a);
+    if (silent && a->holds)
+        answer(a, 0, "unknown: %" PRId64 " of %" PRId64 " device samples lack it", silent, s->telemetry.n);
 }
 
 static void rule_no_warnings(const struct rp_verify_state *s, struct rules_answer *a)

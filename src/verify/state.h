@@ -30,7 +30,7 @@ struct rp_verify_state {
     struct rp_captures *node;     /* schema: [nodes], of those after the first; NULL where a failed run lacks one */
     struct rp_records records;    /* schema: of all ranks, as one list */
     struct rp_all_ranks ranks;    /* schema */
-    struct rp_telemetry telemetry;  /* n 0: none */
+    struct rp_telemetry telemetry;  /* telemetry: of the slowest rank, whose times `records` has; n 0: none */
     struct rp_recipe recipe;      /* schema: the recorded settings, with the batch size that was planned */
 };
 
@@ -40,6 +40,7 @@ struct rp_verify_state {
 #include "verify/checks.def"
 #undef VERIFY
 
+int rp_verify_on_cpu(const struct rp_verify_state *s, int rank); /* the rank trained on processors */
 /* A rank of run.json's world, NULL if it has no list; the state with the captures of that node, NULL where a failed run lacks them. */
 const json_t *rp_verify_rank(const struct rp_verify_state *s, int64_t rank);
 struct rp_verify_state rp_verify_node(const struct rp_verify_state *s, int node);
@@ -69,6 +70,7 @@ void rp_verify_challenger(char out[RP_CHALLENGER], const struct rp_verify_state 
 /* Of a run of several ranks (check_world.c): the node of rank i, and that node's captures, NULL of a run that failed. */
 int rp_verify_node_of(const struct rp_verify_state *s, int i);
 const json_t *rp_verify_capture(const struct rp_verify_state *s, int node, int after);
+int rp_verify_is_staged(const struct rp_verify_state *s); /* comm.staged of its ranks */
 /* The clock of each rank, as run.json has it; the caller frees it. */
 int rp_verify_clocks(struct rp_rank_clock **out, const struct rp_verify_state *s, int ranks, struct rp_err *err) rp_must_check;
 /* Places, devices, steps and exchanges; captures of several nodes. */
@@ -78,7 +80,9 @@ int rp_verify_fine_clock(const struct rp_verify_state *s); /* it resolves less t
 /* Whole days between the making of its signer's key and the first line of the ledger; 0: less than one, or unknown. */
 int64_t rp_verify_ledger_gap(const json_t *run);
 int rp_verify_complete(const struct rp_verify_state *s);                            /* the run reached its end */
-int rp_verify_few_samples(const struct rp_verify_state *s); /* less than half of what the timed windows should have */
+/* Figures of a rank's device samples, {"reason"}, or NULL; whether it has less than half of those that its timed window should have. */
+const json_t *rp_verify_telemetry(const struct rp_verify_state *s, int rank);
+int rp_verify_few_samples(const struct rp_verify_state *s, int rank);
 
 /* One line for each valid countersignature. */
 void rp_signatures_text(struct rp_buf *out, const struct rp_verification *v);

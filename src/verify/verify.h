@@ -66,7 +66,7 @@ struct rp_verified {
     struct rp_records records; /* of all ranks, as one list */
     struct rp_all_ranks ranks;
     struct rp_recipe recipe;
-    struct rp_telemetry telemetry; /* n 0: none */
+    struct rp_telemetry telemetry; /* of the slowest rank; n 0: none */
 };
 void rp_verified_fini(struct rp_verified *kept);
 #define RP_VERIFIED __attribute__((cleanup(rp_verified_fini))) struct rp_verified

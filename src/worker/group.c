@@ -40,6 +40,11 @@ struct rp_group_of_workers {
     struct member *m;
 };
 
+int rp_job_member_has_gpus(const struct rp_job_member *m)
+{
+    return strcmp(rp_json_text_at(m->about, "backend"), rp_choice_name(RP_BACKENDS, RP_BACKEND_cuda)) == 0;
+}
+
 static void mark_failed(struct rp_group_of_workers *g, int at, const struct rp_err *err, int lost)
 {
     struct member *m = &g->m[at];
@@ -51,15 +56,22 @@ static void mark_failed(struct rp_group_of_workers *g, int at, const struct rp_e
     m->err = *err;
 }
 
-static int make_rank(struct rp_rank_of *r, struct rp_degrees degrees, const struct rp_job_world *world, struct rp_err *err)
+static int make_rank(struct rp_rank_of *r, const struct rp_job *job, struct rp_degrees degrees, const struct rp_job_world *world,
+                     struct rp_err *err)
 {
     unsigned char id[8];
     const int ranks = rp_degrees_world(degrees);
-    *r = (struct rp_rank_of){.degrees = degrees, .host = rp_alloc((size_t)ranks * sizeof *r->host)};
+    *r = (struct rp_rank_of){.degrees = degrees, .host = rp_alloc((size_t)ranks * sizeof *r->host), .gpu = rp_alloc((size_t)ranks * sizeof *r->gpu)};
+    for (int i = 0; i < ranks && !world; i++)
+        r->gpu[i] = job->backend->separate_memory;
     if (world) {
-        for (int i = 0; i < world->join->members; i++)
-            for (int k = 0; k < world->join->member[i].ranks; k++)
-                r->host[world->join->member[i].first_rank + k] = world->join->member[i].host;
+        for (int i = 0; i < world->join->members; i++) {
+            const struct rp_job_member *m = &world->join->member[i];
+            for (int k = m->first_rank; k < m->first_rank + m->ranks; k++) {
+                r->host[k] = m->host;
+                r->gpu[k] = rp_job_member_has_gpus(m);
+            }
+        }
         memcpy(r->key, world->key, sizeof r->key);
         snprintf(r->id, sizeof r->id, "%s", world->id);
         return 0;
@@ -122,11 +134,12 @@ struct rp_group_of_workers *rp_workers_start(const struct rp_job *job, struct rp
     struct rp_rank_of of = {0};
     g->leads = 1;
     g->join = world ? world->join : NULL;
-    int failed = n > 1 && make_rank(&of, degrees, world, err) < 0;
+    int failed = n > 1 && make_rank(&of, job, degrees, world, err) < 0;
     failed = failed || start_here(g, job, n > 1 ? &of : NULL, 0, world ? world->join->member[0].ranks : n, err) < 0;
     for (int i = 1; world && i < world->join->members && !failed; i++)
         failed = start_there(g, job, &of, i, err) < 0;
     free(of.host);
+    free(of.gpu);
     explicit_bzero(of.key, sizeof of.key);
     if (!failed)
         return g;

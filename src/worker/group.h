@@ -33,6 +33,9 @@ struct rp_job_world {
     const char *id;
 };
 
+/* Its ranks train on GPUs, by what it said when it joined: "backend" of its `about`. */
+int rp_job_member_has_gpus(const struct rp_job_member *m);
+
 /* Starts all workers; the ranks of a run of several find each other. world NULL: all ranks are here. NULL: *err, and nothing runs here. */
 struct rp_group_of_workers *rp_workers_start(const struct rp_job *job, struct rp_degrees degrees, const struct rp_job_world *world,
                                              struct rp_err *err) rp_must_check;

@@ -29,12 +29,15 @@ static json_t *encode_rank(const struct rp_rank_of *r)
     char key[2 * sizeof r->key + 1];
     if (!r)
         return NULL;
-    json_t *hosts = json_array();
-    for (int i = 0; i < rp_degrees_world(r->degrees); i++)
+    json_t *hosts = json_array(), *gpus = json_array();
+    for (int i = 0; i < rp_degrees_world(r->degrees); i++) {
         json_array_append_new(hosts, json_integer(r->host[i]));
+        json_array_append_new(gpus, json_integer(r->gpu[i]));
+    }
     rp_hex(key, r->key, sizeof r->key);
-    json_t *j = json_pack("{s:i, s:i, s:i, s:i, s:o, s:s, s:s, s:s}", "rank", r->rank, "data", r->degrees.data, "tensor", r->degrees.tensor,
-                          "pipeline", r->degrees.pipeline, "hosts", hosts, "id", r->id, "key", key, "address", r->address);
+    json_t *j = json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:s, s:s, s:s}", "rank", r->rank, "data", r->degrees.data, "tensor",
+                          r->degrees.tensor, "pipeline", r->degrees.pipeline, "hosts", hosts, "gpus", gpus, "id", r->id, "key", key,
+                          "address", r->address);
     explicit_bzero(key, sizeof key);
     return j;
 }
@@ -49,17 +52,20 @@ static int decode_rank(struct rp_rank_of *r, const json_t *j, struct rp_err *err
         rp_json_str(j, "id", &id, what, err) < 0 || rp_json_str(j, "key", &key, what, err) < 0 ||
         rp_json_str(j, "address", &address, what, err) < 0)
         return -1;
-    const json_t *hosts = json_object_get(j, "hosts");
+    const json_t *hosts = json_object_get(j, "hosts"), *gpus = json_object_get(j, "gpus");
     const int64_t most = 9999, world = data > 0 && tensor > 0 && pipeline > 0 && data <= most && tensor <= most && pipeline <= most
                                            ? data * tensor * pipeline : 0;
     if (world < 1 || world > most || rank < 0 || rank >= world || (int64_t)json_array_size(hosts) != world ||
-        rp_unhex(r->key, sizeof r->key, key) < 0 || strlen(id) >= sizeof r->id || strlen(address) >= sizeof r->address)
+        (int64_t)json_array_size(gpus) != world || rp_unhex(r->key, sizeof r->key, key) < 0 || strlen(id) >= sizeof r->id || strlen(address) >= sizeof r->address)
         return rp_fail(err, RP_MALFORMED, "%s: not that of a rank", what);
     r->rank = (int)rank;
     r->degrees = (struct rp_degrees){(int)data, (int)tensor, (int)pipeline};
     r->host = rp_alloc((size_t)world * sizeof *r->host);
-    for (int i = 0; i < (int)world; i++)
+    r->gpu = rp_alloc((size_t)world * sizeof *r->gpu);
+    for (int i = 0; i < (int)world; i++) {
         r->host[i] = (int)json_integer_value(json_array_get(hosts, (size_t)i));
+        r->gpu[i] = json_integer_value(json_array_get(gpus, (size_t)i)) > 0;
+    }
     memcpy(r->id, id, strlen(id) + 1);
     memcpy(r->address, address, strlen(address) + 1);
     return 0;
@@ -70,6 +76,7 @@ void rp_rank_of_free(struct rp_rank_of *r)
     if (!r)
         return;
     free(r->host);
+    free(r->gpu);
     explicit_bzero(r->key, sizeof r->key);
     free(r);
 }
@@ -226,7 +233,7 @@ int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, 
                                             "give a number");
     if (sized.train_batch_size == RP_BATCH_MAX && !b->separate_memory)
         available -= available < RESERVE(available) ? available : RESERVE(available);
-    if (sized.train_batch_size == RP_BATCH_MAX && b->remote && comm && comm->size[RP_GROUP_WORLD] > 1)
+    if (sized.train_batch_size == RP_BATCH_MAX && b->remote && comm && comm->size[RP_GROUP_WORLD] > 1 && !comm->staged)
         available -= available < FOR_NCCL ? available : FOR_NCCL;
     if (rp_train_plan_in(plan, &sized, comm, b, o, available, err) < 0)
         return -1;

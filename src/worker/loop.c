@@ -23,7 +23,7 @@ struct loop {
     struct rp_dev *dev;
     const struct rp_sampler *sampler;
     const struct rp_device_ranks *device_ranks;
-    char device_number[16]; /* of one of several ranks; "": the recipe's */
+    char device_number[RP_DEVICE_NUMBER]; /* of one of several ranks; "": the recipe's */
     struct rp_train *train;
     struct rp_buf in;
     uint64_t alive_ns;
@@ -187,17 +187,25 @@ static int read_peers(struct loop *l, json_t **peers, struct rp_err *err)
 /* peers: body of the PEERS frame */
 static struct rp_world_opts world_opts(struct loop *l, const json_t *peers)
 {
-    return (struct rp_world_opts){.rank = l->job.rank, .listener = -1, .peers = peers, .silence_s = (double)l->job.recipe->run_hang_seconds,
-                                  .waiting = report_waiting, .waiting_arg = l};
+    return (struct rp_world_opts){.rank = l->job.rank, .listener = -1, .peers = peers, .staged = l->placed.staged,
+                                  .silence_s = (double)l->job.recipe->run_hang_seconds, .waiting = report_waiting, .waiting_arg = l};
+}
+
+/* The recipe's device, or the one that this rank has of those of its host. */
+static struct rp_device_opts device_opts(const struct loop *l)
+{
+    struct rp_device_opts o = rp_job_device(l->job.recipe);
+    if (*l->device_number)
+        o.device = l->device_number;
+    return o;
 }
 
 static int connect_devices(struct loop *l, struct rp_err *err)
 {
     RP_JSON *peers = NULL;
     json_t *about = NULL;
-    const struct rp_device_opts o = rp_job_device(l->job.recipe);
-    RP_BUG_IF(!l->device_ranks);
-    struct rp_comm *c = l->device_ranks->prepare(&l->placed, &o, l->device_number, &about, err);
+    const struct rp_device_opts o = device_opts(l);
+    struct rp_comm *c = l->device_ranks->prepare(&l->placed, &o, &about, err);
     if (!c)
         return -1;
     l->comm = c;
@@ -216,10 +224,16 @@ static int connect_ranks(struct loop *l, struct rp_err *err)
     int port, listener;
     if (!rank)
         return 0;
-    rp_world_place(&l->placed, rank);
+    rp_world_place(&l->placed, rank, l->job.recipe);
     rp_world_share_cpus(&l->placed);
-    if (l->job.backend->separate_memory)
-        return connect_devices(l, err);
+    if (l->job.backend->separate_memory) {
+        const struct rp_device_opts o = device_opts(l);
+        RP_BUG_IF(!l->device_ranks);
+        if (l->device_ranks->choose(rank, &o, l->placed.staged, l->device_number, err) < 0)
+            return -1;
+        if (!l->placed.staged)
+            return connect_devices(l, err);
+    }
     listener = rp_world_listen(rank, &port, err);
     if (listener < 0)
         return -1;
@@ -244,9 +258,7 @@ static int open_device(struct loop *l, struct rp_err *err)
     if (l->job.batch > 0)
         r->train_batch_size = l->job.batch;
     l->backend = l->job.backend;
-    l->device = rp_job_device(r);
-    if (*l->device_number)
-        l->device.device = l->device_number;
+    l->device = device_opts(l);
     if (rp_job_plan(&l->plan, r, l->job.batch, l->comm, l->backend, &l->device, err) < 0)
         return -1;
     if (r->train_batch_size == RP_BATCH_MAX)
@@ -254,8 +266,8 @@ static int open_device(struct loop *l, struct rp_err *err)
     l->dev = l->backend->open(&l->device, l->plan.bytes[RP_CLASS_BACKEND], err);
     if (!l->dev)
         return rp_wrap(err, "backend '%s'", l->backend->name);
-    if (l->comm->op->exchange_device)
-        l->device_ranks->attach(l->comm, l->dev);
+    if (l->comm->op->attach)
+        l->comm->op->attach(l->comm, l->dev);
     l->backend->info(l->dev, &device);
     RP_FREE char *cpus = l->comm->size[RP_GROUP_WORLD] > 1 ? rp_world_cpu_list() : NULL;
     send_frame(l, RP_FRAME_HELLO, json_pack("{s:i, s:s, s:o, s:o, s:s*}", "pid", (int)getpid(), "backend", l->backend->name, "device",
@@ -476,13 +488,14 @@ static void stop_sampling(const struct loop *l)
 /* How this rank exchanged with others; NULL: there were none. */
 static json_t *exchange_json(const struct loop *l)
 {
-    char text[128];
+    char text[RP_TRANSPORT_TEXT];
     if (l->comm->size[RP_GROUP_WORLD] == 1)
         return NULL;
+    l->comm->op->describe(l->comm, text);
     json_t *sent = json_object();
     for (int g = 0; g < RP_GROUPS; g++)
         json_object_set_new(sent, rp_group_name((enum rp_group)g), json_integer((json_int_t)l->comm->sent_in[g]));
-    return json_pack("{s:s, s:i, s:I, s:I, s:I, s:o}", "transport", rp_world_transport(text, l->comm), "levels", l->exchange.levels,
+    return json_pack("{s:s, s:i, s:I, s:I, s:I, s:o}", "transport", text, "levels", l->exchange.levels,
                      "bytes_per_step", (json_int_t)l->exchange.sent_bytes, "bytes_per_step_between_hosts",
                      (json_int_t)l->exchange.between_bytes, "sent_bytes", (json_int_t)l->comm->sent_bytes, "sent_bytes_by_group", sent);
 }

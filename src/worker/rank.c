@@ -11,10 +11,30 @@
 #include <string.h>
 #include <unistd.h>
 
-void rp_world_place(struct rp_comm *c, const struct rp_rank_of *rank)
+int rp_world_is_staged(const struct rp_recipe *r, int gpus)
 {
-    *c = (struct rp_comm){.host = rank->host};
+    return gpus > 0 && r->run_transport == RP_TRANSPORT_sockets;
+}
+
+void rp_world_place(struct rp_comm *c, const struct rp_rank_of *rank, const struct rp_recipe *r)
+{
+    int gpus = 0;
+    for (int i = 0; i < rp_degrees_world(rank->degrees); i++)
+        gpus += rank->gpu[i];
+    *c = (struct rp_comm){.host = rank->host, .staged = rp_world_is_staged(r, gpus)};
     rp_comm_place(c, rank->rank, rank->degrees);
+}
+
+int rp_world_gpus_here(const struct rp_rank_of *rank, int *index)
+{
+    int n = 0;
+    *index = 0;
+    for (int i = 0; i < rp_degrees_world(rank->degrees); i++) {
+        const int here = rank->gpu[i] && rank->host[i] == rank->host[rank->rank];
+        *index += here && i < rank->rank;
+        n += here;
+    }
+    return n;
 }
 
 int rp_world_ranks_here(const struct rp_comm *c, int *index)
@@ -110,18 +130,9 @@ struct rp_comm *rp_world_open(const struct rp_world_opts *o, struct rp_err *err)
                                       .listener = o->listener, .silence_s = o->silence_s, .waiting = o->waiting,
                                       .waiting_arg = o->waiting_arg};
     struct rp_comm *c = rp_mesh_open(&opts, err);
-    if (c)
+    if (c) {
         c->host = o->rank->host;
+        c->staged = o->staged;
+    }
     return c;
-}
-
-const char *rp_world_transport(char text[128], const struct rp_comm *c)
-{
-    struct rp_mesh_stats s = {0};
-    if (c->op->exchange_device)
-        snprintf(s.text, sizeof s.text, "%s", c->transport);
-    else
-        rp_mesh_stats(c, &s);
-    memcpy(text, s.text, sizeof s.text);
-    return text;
 }

@@ -4,7 +4,11 @@
  * Flow:    rp_world_place() -> sizes for plans; rp_world_share_cpus(), before the device is opened; LISTEN, PEERS -> rp_world_open(), or
  *          struct rp_device_ranks for devices with memory of their own.
  * Owner:   rp_world_place() borrows the rank's list of hosts; rp_world_open() returns a communicator that the caller closes.
- * Extend:  another transport of CPUs is chosen in rp_world_open(); of devices, it is a struct rp_device_ranks that their worker has.
+ * Extend:  another transport through host memory is chosen in rp_world_open(); between devices, it is a struct rp_device_ranks that their
+ *          worker has.
+ *
+ * Ranks on devices with memory of their own exchange through that of the host (comm.staged) where run.transport is sockets, and only then can
+ * others train on processors.
  */
 #pragma once
 
@@ -12,9 +16,12 @@
 #include "worker/job.h"
 
 /* Groups and hosts without connections: for plans. */
-void rp_world_place(struct rp_comm *c, const struct rp_rank_of *rank);
+void rp_world_place(struct rp_comm *c, const struct rp_rank_of *rank, const struct rp_recipe *r);
+/* comm.staged of a job: gpus: its ranks on GPUs. */
+int rp_world_is_staged(const struct rp_recipe *r, int gpus);
 /* Ranks on the host of this one; index: how many of them have a lower number. */
 int rp_world_ranks_here(const struct rp_comm *c, int *index);
+int rp_world_gpus_here(const struct rp_rank_of *rank, int *index); /* of these, those on GPUs */
 /* Processors that rp_world_share_cpus() leaves to a rank. */
 int rp_world_cpus(const struct rp_comm *c);
 /* Keeps this process on its part of the processors that it may use: ranks of a host do not compete for them. */
@@ -26,6 +33,7 @@ struct rp_world_opts {
     const struct rp_rank_of *rank;
     int listener;
     const json_t *peers; /* body of the PEERS frame */
+    int staged;          /* as rp_world_place() found */
     double silence_s;
     int (*waiting)(void *arg, int rank);
     void *waiting_arg;
@@ -34,15 +42,16 @@ struct rp_world_opts {
 int rp_world_listen(const struct rp_rank_of *rank, int *port, struct rp_err *err) rp_must_check;
 struct rp_comm *rp_world_open(const struct rp_world_opts *o, struct rp_err *err) rp_must_check;
 
+#define RP_DEVICE_NUMBER 16
+
 /* The ranks of devices with memory of their own: a worker that has such devices passes one to rp_worker_train(). The device is chosen when
  * the ranks know each other's hosts, and the ranks are connected before memory is planned, so that what a connection takes is not free. */
 struct rp_device_ranks {
-    /* A communicator that is not connected yet, for a rank that rp_world_place() placed; borrows placed->host. device: the number of the
-     * device that this rank takes, "" if *o names it. *about: what the others have to know, for the LISTEN frame. */
-    struct rp_comm *(*prepare)(const struct rp_comm *placed, const struct rp_device_opts *o, char device[16], json_t **about,
-                               struct rp_err *err);
+    /* The number of the device that this rank takes; "": the one that *o names. share: ranks of a host may have one together. */
+    int (*choose)(const struct rp_rank_of *rank, const struct rp_device_opts *o, int share, char device[RP_DEVICE_NUMBER],
+                  struct rp_err *err);
+    /* A communicator that is not connected yet, for a rank that rp_world_place() placed; borrows placed->host. o: with the chosen device.
+     * *about: what the others have to know, for the LISTEN frame. */
+    struct rp_comm *(*prepare)(const struct rp_comm *placed, const struct rp_device_opts *o, json_t **about, struct rp_err *err);
     int (*connect)(struct rp_comm *c, const struct rp_world_opts *o, struct rp_err *err); /* o->listener is unused; on failure only close() is left */
-    void (*attach)(struct rp_comm *c, struct rp_dev *dev); /* the opened device, whose memory rp_comm_exchange_device() takes from now on */
 };
-/* "shared memory", "TLS" and how many of each, "NCCL 2.20.5", for a bundle. Returns text. */
-const char *rp_world_transport(char text[128], const struct rp_comm *c);

@@ -38,6 +38,6 @@ struct rp_sampler {
 };
 struct rp_device_ranks; /* rank.h */
 /* The same after the JOB frame was read, on one of these backends; in: the bytes that came after it. sampler: may be NULL; device_ranks: how
- * ranks exchange if one of the backends has memory of its own, else NULL. */
+ * ranks choose their devices and exchange if one of the backends has memory of its own, else NULL. */
 int rp_worker_train(int fd, struct rp_buf *in, const json_t *job, const struct rp_backend *const *backends,
                     const struct rp_sampler *sampler, const struct rp_device_ranks *device_ranks);

@@ -74,14 +74,17 @@ static json_t *await_listens(int n)
 
 static int run_rank(int rank, int *lost, struct rp_err *err)
 {
+    static int host[MOST], gpu[MOST] = {1, 1, 1, 1, 1, 1, 1, 1};
+    const struct rp_rank_of of = {.rank = rank, .degrees = now->layout, .host = host, .gpu = gpu};
     struct rp_comm placed = {.lost = -1};
-    const struct rp_device_opts o = {.device = getenv("TEST_DEVICE")};
-    char device[16] = "";
+    struct rp_device_opts o = {.device = getenv("TEST_DEVICE")};
+    char device[RP_DEVICE_NUMBER];
     json_t *about = NULL;
     rp_comm_place(&placed, rank, now->layout);
-    if (load_libraries(err) < 0)
+    if (load_libraries(err) < 0 || rp_nccl_ranks.choose(&of, &o, 0, device, err) < 0)
         return -1;
-    struct rp_comm *c = rp_nccl_ranks.prepare(&placed, &o, device, &about, err);
+    o.device = *device ? device : o.device;
+    struct rp_comm *c = rp_nccl_ranks.prepare(&placed, &o, &about, err);
     if (!c)
         return -1;
     char *text = json_dumps(about, JSON_COMPACT);
@@ -238,7 +241,7 @@ static int exchange_between_kernels(struct rp_comm *c, struct rp_err *err)
     if (!dev)
         return -1;
     const struct rp_backend *b = dev->backend;
-    rp_nccl_ranks.attach(c, dev);
+    c->op->attach(c, dev);
     float *x = b->block(dev, RP_CLASS_PARAMETERS, 2 * sizeof host, err), *y = x + N;
     int failed = !x, wrong = 0;
     for (int i = 1; i <= 3 && !failed; i++) {
@@ -272,7 +275,7 @@ static int measure_exchanges(struct rp_comm *c, struct rp_err *err)
     struct rp_dev *dev = rp_backend_cuda.open(&o, 0, err);
     if (!dev)
         return -1;
-    rp_nccl_ranks.attach(c, dev);
+    c->op->attach(c, dev);
     const uint64_t sent = c->sent_bytes;
     struct rp_device_info d = {0};
     rp_backend_cuda.info(dev, &d);

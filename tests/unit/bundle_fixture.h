@@ -72,7 +72,9 @@ struct fx {
     json_t *world;                      /* rp_world_json() of them */
     json_t *done;                 /* what the worker's last record has besides, or NULL */
     int ranks, nodes;             /* of a run of several data-parallel ranks; 0: one */
+    long long ahead_ns;           /* the clocks of nodes after the first */
     struct rp_buf of_rank[FX_RANKS];            /* their records; made of `steps` where empty */
+    struct rp_buf telemetry_of[FX_RANKS];       /* and device samples, in the place of `telemetry` */
     json_t *hello[FX_RANKS], *ended[FX_RANKS];  /* what their workers sent first and last; NULL: as of rank 0 */
     json_t *node_before[FX_RANKS], *node_after[FX_RANKS]; /* captures of nodes after the first; NULL: as of node 0 */
 };
@@ -348,9 +350,25 @@ static json_t *fx_exchanged(const struct fx *x, const json_t *done, const struct
     return j;
 }
 
+/* Figures of a rank's device samples; null: it has none. */
+static json_t *fx_telemetry(const struct fx *x, const struct rp_all_ranks *a, int i)
+{
+    struct rp_telemetry t;
+    struct rp_err err;
+    if (!x->telemetry_of[i].size)
+        return x->no_telemetry ? json_pack("{s:s}", "reason", x->no_telemetry) : json_null();
+    if (rp_telemetry_parse(&t, i, x->ranks, x->telemetry_of[i].data, x->telemetry_of[i].size, &err) < 0) {
+        CHECK(0, "rank %d: %s", i, err.msg);
+        return json_null();
+    }
+    json_t *j = rp_telemetry_of_rank(&t, &a->share[i]);
+    rp_telemetry_fini(&t);
+    return j;
+}
+
 static json_t *fx_world(const struct fx *x, const struct rp_all_ranks *a, const json_t *device, const json_t *done)
 {
-    const json_t *hello[FX_RANKS], *ended[FX_RANKS];
+    const json_t *hello[FX_RANKS], *ended[FX_RANKS], *telemetry[FX_RANKS];
     int host[FX_RANKS];
     RP_JSON *all = json_array(), *processes = json_array();
     for (int i = 0, own = 0; i < x->ranks; i++, own++) {
@@ -362,17 +380,20 @@ static json_t *fx_world(const struct fx *x, const struct rp_all_ranks *a, const 
         json_array_append_new(all, said);
         hello[i] = said;
         if (own == 0)
-            json_array_append_new(processes, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:{s:i, s:i, s:i}}", "index", host[i], "first_rank", i,
+            json_array_append_new(processes, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:{s:i, s:I, s:i}}", "index", host[i], "first_rank", i,
                                                        "ranks", 0, "host", host[i], "place", host[i], "local_rank", 0, "clock", "wall_ns", 0,
-                                                       "monotonic_ns", 0, "error_ns", host[i] ? 60000 : 0));
+                                                       "monotonic_ns", (json_int_t)(host[i] ? x->ahead_ns : 0), "error_ns", host[i] ? 60000 : 0));
         json_object_set_new(json_array_get(processes, (size_t)host[i]), "ranks", json_integer(own + 1));
     }
     for (int i = 0; i < x->ranks; i++) {
         json_array_append_new(all, fx_exchanged(x, x->ended[i] ? x->ended[i] : done, a, i, host));
         ended[i] = json_array_get(all, json_array_size(all) - 1);
+        json_array_append_new(all, fx_telemetry(x, a, i));
+        telemetry[i] = json_array_get(all, json_array_size(all) - 1);
+        telemetry[i] = json_is_null(telemetry[i]) ? NULL : telemetry[i];
     }
     return rp_world_json(&(struct rp_world_doc){.degrees = a->degrees, .host = host, .processes = x->nodes > 1 ? processes : NULL, .all = a,
-                                                .hello = hello, .done = ended});
+                                                .hello = hello, .done = ended, .telemetry = telemetry});
 }
 
 /* run.json and report.md from the recipe and the records as they are now. */
@@ -400,7 +421,7 @@ static __attribute__((unused)) int fx_documents(struct fx *x, const char *status
     }
     RP_JSON *world = x->ranks > 1 ? fx_world(x, &all, device, done) : NULL;
     rp_all_ranks_fini(&all);
-    if (rp_telemetry_parse(&telemetry, rp_buf_text(&x->telemetry), x->telemetry.size, err) < 0) {
+    if (rp_telemetry_parse(&telemetry, 0, 1, rp_buf_text(&x->telemetry), x->telemetry.size, err) < 0) {
         rp_records_fini(&records);
         return -1;
     }
@@ -456,6 +477,7 @@ static __attribute__((unused)) void fx_fini(struct fx *x)
     json_decref(x->done);
     for (int i = 0; i < FX_RANKS; i++) {
         rp_buf_fini(&x->of_rank[i]);
+        rp_buf_fini(&x->telemetry_of[i]);
         json_decref(x->hello[i]);
         json_decref(x->ended[i]);
         json_decref(x->node_before[i]);
@@ -567,6 +589,9 @@ static __attribute__((unused)) void fx_members(struct rp_bundle *b, const struct
     }
     for (int i = 0; i < x->ranks; i++)
         fx_add(b, RP_OF_RANK(i, ".jsonl"), x->of_rank[i].data, x->of_rank[i].size);
+    for (int i = 0; i < x->ranks; i++)
+        if (x->telemetry_of[i].size)
+            fx_add(b, RP_OF_RANK(i, ".telemetry.jsonl"), x->telemetry_of[i].data, x->telemetry_of[i].size);
     if (!x->ranks)
         fx_add(b, "steps/rank0.jsonl", x->steps.data, x->steps.size);
     if (x->telemetry.size)

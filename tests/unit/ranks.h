@@ -128,7 +128,7 @@ static inline void *ranks_thread(void *arg)
 static inline int ranks_run(struct rp_degrees layout, const int *host, int (*run)(struct rp_comm *c, void *arg, struct rp_err *err), void *arg,
                             struct rp_err *err)
 {
-    static const struct rp_comm_ops op = {ranks_exchange, ranks_close, NULL};
+    static const struct rp_comm_ops op = {.exchange = ranks_exchange, .close = ranks_close};
     const int n = layout.data * layout.tensor * layout.pipeline;
     RP_BUG_IF(n > RANKS_MAX);
     struct ranks_world *w = rp_alloc(sizeof *w);

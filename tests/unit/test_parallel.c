@@ -151,7 +151,7 @@ static int exchange_in_wrong_order(struct rp_comm *c, enum rp_group g, const str
 
 static int rank_of_one_micro_batch(struct rp_comm *c, void *arg, struct rp_err *err)
 {
-    static const struct rp_comm_ops wrong = {exchange_in_wrong_order, ranks_close, NULL};
+    static const struct rp_comm_ops wrong = {.exchange = exchange_in_wrong_order, .close = ranks_close};
     const struct single *s = arg;
     const int is_last = c->rank[RP_GROUP_PIPELINE] + 1 == c->size[RP_GROUP_PIPELINE];
     struct piece p;

@@ -269,7 +269,7 @@ static int exchange_watched(struct rp_comm *c, enum rp_group g, const struct rp_
 
 static int run_watched(struct rp_comm *c, void *arg, struct rp_err *err)
 {
-    static const struct rp_comm_ops watched = {exchange_watched, ranks_close, NULL};
+    static const struct rp_comm_ops watched = {.exchange = exchange_watched, .close = ranks_close};
     is_rank = 1;
     c->op = &watched;
     const int failed = run_rank(c, arg, err);

@@ -1,0 +1,63 @@
+#!/bin/sh
+# Ranks on GPUs and on processors in one job, on two hosts: run.transport sockets connects them through host memory. The bits are those of one
+# rank, the bundle names each rank's device and verifies; without it the job is refused. Ranks that share a GPU. timeout: 200
+# shellcheck disable=SC2086 # several words
+. "$TEST_DIR/common.inc"
+width="--set model.hidden_size=32 --set model.intermediate_size=64 --set model.num_attention_heads=2 --set model.num_hidden_layers=1"
+bert="bert_tiny_fp32 $short $width --set measure.timed_steps=2 --set train.accumulation_steps=4 --batch-size 1 --no-ledger"
+gpt="gpt_tiny_fp32 $short $width --set measure.timed_steps=1 --set train.accumulation_steps=2 --batch-size 1 --set task.seq_length=16
+    --set parallel.tensor=2 --no-ledger"
+REPRO_JOB_KEY=$("$REPRO" launch key)
+export REPRO_JOB_KEY
+port=$((20000 + $$ % 20000))
+start() { # PROCESS HOST OPTION...
+    process=$1 name=$2
+    shift 2
+    env "REPRO_HOST=$name" "LD_LIBRARY_PATH=$shim" SHIM_DEVICES=1 "$REPRO" run "$@" --node-rank "$process" --join 127.0.0.1:$port --force \
+        -o job.repro.tar.zst >"out.$process" 2>"err.$process" &
+    eval "process$process=$!"
+}
+finish() { # PROCESSES: all end well
+    # shellcheck disable=SC2154 # by eval
+    for i in $(seq 0 $(($1 - 1))); do
+        eval "wait \"\$process$i\"" || { cat err.? >&2; fail "process $i"; }
+    done
+}
+like_one() { # BUNDLE RANKS: the bits of one.repro.tar.zst on every rank, and it verifies
+    steps_of one.repro.tar.zst | jq -c 'del(.counters)' >one.jsonl
+    for i in $(seq 0 $(($2 - 1))); do
+        "$REPRO" inspect "$1" "steps/rank$i.jsonl" | jq -c '{step, loss, loss_parts, grad_norm, learning_rate, state_root}' | cmp - one.jsonl || fail "rank $i of $1 has other bits"
+    done
+    "$REPRO" verify "$1" >verify.txt 2>&1 || { cat verify.txt >&2; fail "$1 does not verify"; }
+    "$REPRO" inspect "$1" run.json >run.json
+}
+"$REPRO" run $bert --backend cpu -o one.repro.tar.zst >out.txt 2>err.txt || fail "one rank"
+for all in --set=run.transport=sockets --set=run.transport=auto; do
+    start 0 a $bert $all --nodes 3 --backend cpu --isa scalar --threads 1
+    start 1 a $bert $all --nodes 3 --backend cuda
+    start 2 b $bert $all --nodes 3 --backend cuda --ranks-per-node 2
+    [ $all = --set=run.transport=sockets ] || break
+    finish 3
+done
+for i in 0 1 2; do
+    eval "wait \"\$process$i\"" && fail "process $i joins a job of other devices"
+    grep -q "differ in backend.*'cuda', rank 0 'cpu'" "err.$i" || { cat "err.$i" >&2; fail "process $i does not name the backends"; }
+done
+like_one job.repro.tar.zst 4
+jq -e '[.world.rank[] | [.node, .device.kind, .device.index]] == [[0, "cpu", null], [0, "cuda", 0], [1, "cuda", 0], [1, "cuda", 0]] and
+    all(.world.rank[].exchange.transport; test("^1 rank.* memory, 2 by TLS$"))' run.json >answer.txt ||
+    { jq .world.rank run.json >&2; fail "other devices or connections"; }
+"$REPRO" compare job.repro.tar.zst one.repro.tar.zst --json >compared.json || fail "compare"
+jq -e '[.. | objects | select(has("device_model")) | .device_model] | index("GPUs and CPUs") != null' compared.json >answer.txt || fail "compare does not see the devices"
+"$REPRO" report job.repro.tar.zst -o page.html >out.txt 2>&1 || { cat out.txt >&2; fail "report"; }
+"$REPRO" verify job.repro.tar.zst --replay 1 >verify.txt 2>&1 || { cat verify.txt >&2; fail "replay on one rank"; }
+
+# Tensors divided between a GPU and a processor.
+"$REPRO" run $gpt --backend cpu --force -o one.repro.tar.zst >out.txt 2>err.txt || fail "one rank of gpt"
+start 0 a $gpt --set run.transport=sockets --nodes 2 --layout 1x2x1 --backend cuda
+start 1 b $gpt --set run.transport=sockets --nodes 2 --layout 1x2x1 --backend cpu
+finish 2
+like_one job.repro.tar.zst 2
+exit_of 2 "$REPRO" run $bert --backend cpu --ranks 2 --set run.transport=nccl
+says "nccl connects GPUs"
+no_worker_left

@@ -1,0 +1,182 @@
+/* Telemetry of several GPUs: the figures of each are those of its own steps and clock, those of the run follow from them, and what does not
+ * follow is refused. */
+#include "tests/unit/tap.h"
+#include "tests/unit/world_fixture.h"
+
+#include "report/telemetry.h"
+#include "verify/policy.h"
+
+#include <math.h>
+
+static const char h100[] = "gpu0 NVIDIA H100 PCIe sm_90";
+#define LATER 7000000000000ll /* how much the clock of the second node is ahead */
+#define WATTS(i) (200 + 50 * (i))
+
+/* Device samples of rank i, one every 100 ms from `from` on. */
+static void sample_rank(struct fx *x, int i, long long from, int n, const char *throttle)
+{
+    rp_buf_fini(&x->telemetry_of[i]);
+    for (int k = 0; k < n; k++)
+        rp_buf_printf(&x->telemetry_of[i], "{\"clock_sm_hz\":%d,\"n\":%d,\"ns\":%lld,\"power_mw\":%d,\"temperature_c\":%d,\"throttle\":[%s]}\n",
+                      1500000000 + i * 1000000, k, from + k * 100000100ll, WATTS(i) * 1000, 50 + i + k % 3, k % 2 ? throttle : "");
+}
+
+/* Every time of a list of records on a clock that is ahead. */
+static void move_clock(struct rp_buf *steps, long long by)
+{
+    struct rp_buf out = {0};
+    for (const char *at = steps->data; *at; at++) {
+        const char *key = strncmp(at, "\"start_ns\":", 11) == 0 ? "\"start_ns\":" : strncmp(at, "\"end_ns\":", 9) == 0 ? "\"end_ns\":" : NULL;
+        if (!key) {
+            rp_buf_add(&out, at, 1);
+            continue;
+        }
+        char *end;
+        const long long ns = strtoll(at + strlen(key), &end, 10);
+        rp_buf_printf(&out, "%s%lld", key, ns + by);
+        at = end - 1;
+    }
+    rp_buf_fini(steps);
+    *steps = out;
+}
+
+/* Four ranks on two nodes; the clock of the second is far ahead, and the slowest rank is there. */
+static void four_gpus(struct fx *x)
+{
+    widen(x, (struct width){.ranks = 4, .nodes = 2, .percent = 100, .device = h100});
+    x->ahead_ns = LATER;
+    for (int i = 0; i < 4; i++) {
+        fx_records_of_rank(&x->of_rank[i], &x->steps, i);
+        if (i > 1)
+            move_clock(&x->of_rank[i], LATER);
+        sample_rank(x, i, 5000000200ll + (i > 1 ? LATER : 0), 8, "");
+    }
+}
+
+static int verify_it(struct rp_verification *v, const char *file, struct rp_err *err)
+{
+    RP_FREE char *path = fx_path(file);
+    struct rp_verify_opts o = {0};
+    return rp_verify(v, path, &o, err);
+}
+
+TEST(figures_of_each_rank_are_of_its_own_clock)
+{
+    RP_VERIFICATION v = {0};
+    struct rp_err err = {0};
+    FX(x);
+    four_gpus(&x);
+    seal_world(&x, "four");
+    const json_t *is = json_object_get(x.run, "telemetry"), *ranks = rp_json_at(x.run, "world/rank");
+    double joules = 0;
+    for (int i = 0; i < 4; i++) {
+        const json_t *one = json_object_get(json_array_get(ranks, (size_t)i), "telemetry");
+        const double s = rp_json_number_at(json_array_get(ranks, (size_t)i), "timed_s");
+        CHECK(rp_json_integer_at(one, "timed") == 6, "rank %d: %lld samples within its steps", i, rp_json_integer_at(one, "timed"));
+        CHECK(fabs(rp_json_number_at(one, "energy_j") - WATTS(i) * s) < 1e-6, "rank %d: %g J", i, rp_json_number_at(one, "energy_j"));
+        CHECK(!json_object_get(one, "energy_per_sample_j"), "ranks share samples");
+        joules += WATTS(i) * s;
+    }
+    /* 6 timed steps of 16 samples in all */
+    CHECK(fabs(rp_json_number_at(is, "energy_j") - joules) < 1e-6, "%g J, expected %g", rp_json_number_at(is, "energy_j"), joules);
+    CHECK(fabs(rp_json_number_at(is, "energy_per_sample_j") * 6 * 16 - joules) < 1e-6, "%g J a sample", rp_json_number_at(is, "energy_per_sample_j"));
+    CHECK(rp_json_integer_at(is, "ranks") == 4 && rp_json_integer_at(is, "timed") == 24 && rp_json_integer_at(is, "count") == 32, "%lld samples",
+          rp_json_integer_at(is, "timed"));
+    CHECK(rp_json_number_at(is, "power_w/min") == 200 && rp_json_number_at(is, "power_w/max") == 350 && rp_json_number_at(is, "power_w/median") == 275 &&
+              rp_json_number_at(is, "power_w/mean") == 275, "power");
+    CHECK(rp_json_number_at(is, "clock_sm_hz/median") == 1501500000, "%g Hz", rp_json_number_at(is, "clock_sm_hz/median"));
+    CHECK(strstr(x.report.data, "| 3 | 1 | 6 | 1503 | 350.0 | 55 | "), "%s",
+          strstr(x.report.data, "## The device"));
+    CHECK(verify_it(&v, "four", &err) == 0, "%s", err.msg);
+    CHECK(v.check[RP_CHECK_telemetry].state == RP_CHECK_PASSED, "telemetry: %s", v.check[RP_CHECK_telemetry].text);
+    CHECK(v.check[RP_CHECK_energy].state == RP_CHECK_PASSED, "energy: %s", v.check[RP_CHECK_energy].text);
+}
+
+TEST(what_the_samples_of_a_rank_show_names_it)
+{
+    struct rp_err err = {0};
+    FX(x);
+    four_gpus(&x);
+    sample_rank(&x, 2, 5000000200ll + LATER, 8, "\"hw_slowdown\"");
+    seal_world(&x, "throttled");
+    {
+        RP_VERIFICATION v = {0};
+        CHECK(verify_it(&v, "throttled", &err) == 0, "%s", err.msg);
+        CHECK(v.check[RP_CHECK_telemetry].state == RP_CHECK_NOTE && strstr(v.check[RP_CHECK_telemetry].text, "rank 2: hw_slowdown in 50 %"), "%s",
+              v.check[RP_CHECK_telemetry].text);
+        CHECK(rp_json_number_at(x.run, "telemetry/throttle/hw_slowdown") == 0.125, "a quarter of one half");
+    }
+    fx_again(&x);
+    four_gpus(&x);
+    rp_buf_fini(&x.telemetry_of[3]);
+    seal_world(&x, "one lacks it");
+    {
+        RP_VERIFICATION v = {0};
+        CHECK(verify_it(&v, "one lacks it", &err) == 0, "%s", err.msg);
+        CHECK(v.check[RP_CHECK_telemetry].state == RP_CHECK_WARNING && strstr(v.check[RP_CHECK_telemetry].text, "rank 3 "), "%s",
+              v.check[RP_CHECK_telemetry].text);
+        CHECK(json_is_null(rp_json_at(x.run, "telemetry/energy_j")), "the energy of three of four devices");
+    }
+    fx_again(&x);
+    four_gpus(&x);
+    x.telemetry_of[1].size = 0; /* its samples are those of an idle moment */
+    sample_rank(&x, 1, 5000000200ll - 1500000000ll, 8, "");
+    seal_world(&x, "idle");
+    {
+        RP_VERIFICATION v = {0};
+        (void)!verify_it(&v, "idle", &err);
+        CHECK(v.check[RP_CHECK_telemetry].state == RP_CHECK_NOTE && strstr(v.check[RP_CHECK_telemetry].text, "of rank 1"), "%s",
+              v.check[RP_CHECK_telemetry].text);
+    }
+}
+
+static void refused_as(struct fx *x, const char *file, int check)
+{
+    RP_VERIFICATION v = {0};
+    struct rp_err err = {0};
+    fx_render(x);
+    fx_seal(x, "signer", file);
+    CHECK(verify_it(&v, file, &err) < 0 && err.code == RP_MISMATCH, "%s: %s", file, err.msg);
+    CHECK(v.check[check].state == RP_CHECK_FAILED, "%s: %s", file, v.check[check].text);
+}
+
+TEST(what_does_not_follow_is_refused)
+{
+    FX(x);
+    four_gpus(&x);
+    seal_world(&x, "honest");
+    json_object_set_new(json_object_get(x.run, "telemetry"), "energy_j", json_real(1));
+    refused_as(&x, "energy of all", RP_CHECK_telemetry);
+    fx_again(&x);
+    four_gpus(&x);
+    seal_world(&x, "honest");
+    json_object_set_new(json_object_get(json_array_get(rp_json_at(x.run, "world/rank"), 2), "telemetry"), "timed", json_integer(7));
+    refused_as(&x, "samples of a rank", RP_CHECK_telemetry);
+    fx_again(&x);
+    four_gpus(&x);
+    seal_world(&x, "honest");
+    rp_buf_fini(&x.telemetry_of[2]); /* the figures stay */
+    refused_as(&x, "no member", RP_CHECK_telemetry);
+    fx_again(&x);
+    four_gpus(&x);
+    seal_world(&x, "honest");
+    json_object_del(json_array_get(rp_json_at(x.run, "world/rank"), 2), "telemetry"); /* the member stays */
+    refused_as(&x, "no figures", RP_CHECK_telemetry);
+    fx_again(&x);
+    four_gpus(&x);
+    sample_rank(&x, 3, 5000000200ll, 8, ""); /* by the clock of another rank */
+    fx_compute(&x);
+    fx_other_build(&x);
+    refused_as(&x, "another clock", RP_CHECK_telemetry);
+}
+
+/* Fewer lines of each where there are many ranks. */
+TEST(lines_of_all_ranks_are_bounded)
+{
+    static const struct {
+        int ranks;
+        int64_t most;
+    } cases[] = {{1, 8192}, {8, 8192}, {9, 4096}, {16, 4096}, {32, 2048}, {1000, 64}, {9999, 64}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        CHECK(rp_telemetry_most(cases[i].ranks) == cases[i].most, "%d ranks keep %lld lines", cases[i].ranks, (long long)rp_telemetry_most(cases[i].ranks));
+}
