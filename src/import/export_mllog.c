@@ -79,14 +79,16 @@ static void from_recipe(struct log *l, const char *key, const char *name)
 
 /* ---- what was run ---- */
 
-/* The CPU by its model name, a GPU by the name in the run. */
+/* Nodes by the model name of the first one's CPU, GPUs by the name of rank 0's. */
 static json_t *platform(const struct log *l)
 {
     const char *device = rp_json_text_at(l->run, "device/name"),
                *cpu = rp_json_text_at(l->from->kept->before, "probes/cpu/model_name/value");
+    const char *kind = rp_run_kind(l->run);
+    const int is_cpu = strcmp(kind, "cpu") == 0;
     char text[200];
-    snprintf(text, sizeof text, "1 x %.160s", strcmp(rp_json_text_at(l->run, "backend"), "cpu") == 0 && *cpu ? cpu
-                                              : *device ? device : "device");
+    snprintf(text, sizeof text, "%" PRId64 " x %.160s", is_cpu ? (int64_t)rp_json_integer_at(l->run, "world/nodes") : rp_run_ranks(l->run),
+             strcmp(kind, "mixed") == 0 ? "GPU or CPU" : is_cpu && *cpu ? cpu : *device ? device : "device");
     rp_sanitize(text);
     return json_string(text);
 }

@@ -95,7 +95,7 @@ TEST(no_byte_of_the_file_changes_unnoticed)
             }
             file.data[i] = (char)(file.data[i] ^ masks[m]);
         }
-    CHECK(harmless < (tap_long() ? 20 : 8), "%d of %d changes of the zstd frame had no effect", harmless, tried);
+    CHECK(harmless * 1000 < tried, "%d of %d changes of the zstd frame had no effect", harmless, tried);
     rp_bundle_fini(&good);
 }
 
