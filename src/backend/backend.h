@@ -91,6 +91,13 @@ struct rp_backend {
     int (*sync)(struct rp_dev *dev, struct rp_err *err); /* waits, and reports the first failure since the last sync */
     void (*info)(const struct rp_dev *dev, struct rp_device_info *out); /* *out is zeroed by the caller */
 
+    /* ---- a second queue of operations, for another thread; NULL: the operations of ops/reference.c do on the same memory ---- */
+    /* It shares the device's blocks, and has the operations that need no workspace, and sync(); close() it before the device. */
+    struct rp_dev *(*beside)(struct rp_dev *dev, struct rp_err *err);
+    int (*enter)(struct rp_dev *dev, struct rp_err *err); /* in another thread than that of open(), before anything else there */
+    /* What dev queues from now on waits for what `first`, the device itself, has queued: called by the thread of `first`. */
+    int (*follow)(struct rp_dev *dev, struct rp_dev *first, struct rp_err *err);
+
     /* ---- for measuring; NULL: not available ---- */
     /* The GEMM whose speed is the device's ceiling: a few milliseconds long, or a few tenths of a second in plain code. Do not change it:
      * another shape would be another ceiling. */

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/opts.h"
 #include "report/results.h"
+#include "train/overlap.h"
 #include "verify/verify.h"
 
 #include <math.h>
@@ -139,8 +140,12 @@ static int time_by_bundle(struct estimate_session *s, const char *path, struct r
         return rp_wrap(err, "--from");
     const struct rp_throughput t = rp_throughput_of(v.run);
     const json_t *flops = rp_json_at(v.run, "plan/flops_per_sample"), *batch = rp_json_at(v.run, "plan/batch");
+    const int links_given = s->o->within && s->o->between;
     if (rp_run_ranks(v.run) != 1 || !t.known)
-        return rp_fail(err, RP_MISMATCH, "--from: the time of a micro-batch follows from a run of one rank with timed steps only");
+        return rp_fail(err, RP_USAGE, "--from: the time of a micro-batch follows from a run of one rank with timed steps only");
+    if (strcmp(rp_run_kind(v.run), "cpu") == 0 && !links_given)
+        return rp_fail(err, RP_USAGE, "--from: that run was timed on processors, and the links of %s are those of GPUs: give the bandwidths "
+                       "between your hosts with --within and --between", s->machine.id);
     if (fabs(json_number_value(flops) - s->flops) > 1e-6 * s->flops || json_integer_value(batch) != s->recipe.train_batch_size)
         return rp_fail(err, RP_MISMATCH, "--from: the bundle has another model or batch (%.4g FLOPs a sample, %lld samples) than the recipe "
                        "(%.4g, %lld)",
@@ -228,7 +233,8 @@ static void print_assumptions(const struct estimate_session *s, struct rp_buf *o
     else
         rp_buf_printf(out, "compute   %s ms a micro-batch: %.2f to %.2f of %.1f TFLOP/s in fp32 (%s)\n", range_text(a, s->model.micro_s, 1e3, 1),
                       rp_share_of_peak.low, rp_share_of_peak.high, m->flops * 1e-12, rp_share_of_peak_source);
-    rp_buf_puts(out, "exchange  after the backward pass at worst; at best gradients during the last micro-batch's, weights never\n\n");
+    rp_buf_puts(out, s->model.bucket ? "exchange  after the backward pass at worst; at best gradients during the last micro-batch's, weights never\n\n"
+                                     : "exchange  after the backward pass (run.overlap_kib off)\n\n");
 }
 
 static void print_sizes(const struct estimate_session *s, struct rp_buf *out)
@@ -279,8 +285,18 @@ static void print_measured(struct rp_buf *out)
                       m.published,
                       range_text(range, m.modelled, 1, 1), 100 * m.deviation, rp_measured_role_name(m.role), m.source);
     }
-    rp_buf_puts(out, "\nbus bandwidth of nccl-tests. sets: an end of a link's range follows from it; checks: has to lie within the range; "
-                "outside: does not.\n");
+    rp_buf_printf(out, "\nbus bandwidth of nccl-tests. sets: an end of a link's range follows from it; checks: has to lie within the range, or at most "
+                       "%.0f %% from it; outside: does not.\n", 100 * RP_MEASURED_SLACK);
+}
+
+static int check_measured(struct rp_err *err)
+{
+    struct rp_measured m;
+    for (int i = 0; rp_measured_row(&m, i); i++)
+        if (m.role == RP_MEASURED_CHECKS && fabs(m.deviation) > RP_MEASURED_SLACK)
+            return rp_fail(err, RP_MISMATCH, "%.1f GB/s of %s on %d x %d GPUs is %.0f %% from the model's range", m.published, m.collective, m.hosts,
+                           m.per_host, 100 * m.deviation);
+    return 0;
 }
 
 /* ---- the command ---- */
@@ -297,6 +313,9 @@ static int make_estimate(struct estimate_session *s, const char *where, struct r
     s->model.net = s->net;
     s->model.micros = s->recipe.train_accumulation_steps;
     s->model.batch = s->recipe.train_batch_size;
+    struct rp_comm several = {.lost = -1};
+    rp_comm_place(&several, 0, (struct rp_degrees){2, 1, 1});
+    s->model.bucket = rp_overlap_bucket(&s->recipe, &several);
     const int n = s->o->gpus ? parse_sizes(gpus, s->o->gpus, err) : default_sizes(gpus, s->machine.per_host);
     if (n < 0)
         return -1;
@@ -327,7 +346,7 @@ static int cmd_estimate(struct rp_cli *cli, struct rp_err *err)
     if (s.net)
         rp_net_free(s.net);
     rp_recipe_fini(&s.recipe);
-    return failed ? -1 : 0;
+    return failed ? -1 : s.o->check ? check_measured(err) : 0;
 }
 
 const struct rp_command rp_cmd_estimate = {
@@ -344,7 +363,8 @@ const struct rp_command rp_cmd_estimate = {
         "\n"
         "Times follow from bytes, links and the GPU's fp32 peak, each as a range. The better end assumes that gradients are exchanged during the "
         "backward pass of the last micro-batch, the worse one that nothing overlaps. Reading data, stragglers, congested switches and the "
-        "launch of kernels are not in it. --from takes the time of a micro-batch from a bundle of one rank; --within and --between take "
+        "launch of kernels are not in it. With run.overlap_kib off nothing is exchanged during the backward pass. --from takes the time of a "
+        "micro-batch from a bundle of one rank, of processors only with both bandwidths; --within and --between take "
         "bandwidths that you measured, such as busbw of all_gather_perf in one host, and of sendrecv_perf between two.\n"
         "\n"
         "--check compares the links with published figures of nccl-tests: those that set the ranges, those that have to lie within them, and those "

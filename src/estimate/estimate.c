@@ -121,10 +121,11 @@ int rp_estimate(struct rp_estimate *out, const struct rp_estimate_opts *o, int g
     if (gpus < 1 || (gpus > m->per_host && gpus % m->per_host))
         return rp_fail(err, RP_USAGE, "%d GPUs are not a whole number of hosts with %d each", gpus, m->per_host);
     *out = (struct rp_estimate){.gpus = gpus};
-    rp_exchange_count(&out->plan, o->net, o->micros, gpus, m->per_host);
+    rp_exchange_count(&out->plan, o->net, o->micros, gpus, m->per_host, o->bucket);
     const struct exchange_time best = exchange_time(&out->plan, m, 1), worst = exchange_time(&out->plan, m, 0);
     const struct rp_range c = {(double)o->micros * o->micro_s.low, (double)o->micros * o->micro_s.high};
-    const double fast_hidden = fmin(best.gradients, BACKWARD * o->micro_s.low), slow_hidden = fmin(best.gradients, BACKWARD * o->micro_s.high);
+    const double most = o->bucket ? best.gradients : 0;
+    const double fast_hidden = fmin(most, BACKWARD * o->micro_s.low), slow_hidden = fmin(most, BACKWARD * o->micro_s.high);
     const double samples = (double)o->micros * (double)o->batch * gpus;
     const double fast = best.gradients + best.rest, slow = worst.gradients + worst.rest;
     out->compute_s = c;

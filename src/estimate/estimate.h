@@ -52,6 +52,7 @@ struct rp_estimate_opts {
     const struct rp_machine *machine;
     const struct rp_net *net;   /* declared, of one rank */
     int64_t micros, batch;      /* micro-batches of each GPU, samples of each */
+    size_t bucket;              /* of rp_overlap_bucket(); 0: nothing is hidden */
     struct rp_range micro_s;    /* forward and backward of one */
 };
 
@@ -76,9 +77,11 @@ struct rp_measured {
     enum rp_measured_role role;
     double published;           /* GB/s of bus bandwidth */
     struct rp_range modelled;
-    double deviation;           /* of the published figure from the nearer end of the range, 0: within it */
+    double deviation;           /* of the published figure from the nearer end of the range, 0: within it; of one that checks at most
+                                   RP_MEASURED_SLACK */
     const char *source;
 };
+#define RP_MEASURED_SLACK 0.05
 /* Row i; 0: there is none. */
 int rp_measured_row(struct rp_measured *out, int i);
 const char *rp_measured_role_name(enum rp_measured_role r); /* "sets", "checks", "outside" */

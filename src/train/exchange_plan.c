@@ -10,23 +10,23 @@ static void raise_to(uint64_t *most, uint64_t value)
     *most = value > *most ? value : *most;
 }
 
-/* A level's exchanges: the pieces of the largest share, then the weights. */
+/* A level's exchanges: the pieces of the largest share of every bucket, then the weights. */
 static void count_calls(int calls[2], struct rp_exchange_bytes *updated, const struct rp_exchange *x, const struct rp_exchange_level *l,
                         const int *host)
 {
-    size_t most = 0;
     int between = 0;
     for (int k = 0; k < l->n; k++) {
         const int away = host[l->member[k]] != host[x->shares->own];
-        most = l->floats[k] > most ? l->floats[k] : most;
-        if (k != l->own)
-            *(away ? &updated->between : &updated->within) += l->weights[l->own].bytes;
+        for (int b = 0; b < x->shares->buckets && k != l->own; b++)
+            *(away ? &updated->between : &updated->within) += l->weights[b * l->n + l->own].bytes;
         between |= away;
     }
-    calls[between] += (int)((most + x->piece - 1) / x->piece) + 1;
+    for (int b = 0; b < x->shares->buckets; b++)
+        calls[between] += l->most[b] ? (int)((l->most[b] + x->piece - 1) / x->piece) : 1;
+    calls[between]++;
 }
 
-static void count_rank(struct rp_exchange_plan *out, const struct rp_net *m, int64_t micros, int rank, const int *host)
+static void count_rank(struct rp_exchange_plan *out, const struct rp_net *m, int64_t micros, int rank, const int *host, size_t bucket)
 {
     struct rp_comm comm = {.host = host, .lost = -1};
     struct rp_shares shares;
@@ -35,12 +35,13 @@ static void count_rank(struct rp_exchange_plan *out, const struct rp_net *m, int
     uint64_t merged = 0;
     int calls[2] = {0};
     rp_comm_place(&comm, rank, (struct rp_degrees){out->ranks, 1, 1});
-    rp_shares_init(&shares, &m->tensors[RP_WEIGHT], m->parallel, &comm, 0);
+    rp_shares_init(&shares, &m->tensors[RP_WEIGHT], m->parallel, &comm, bucket);
     rp_exchange_open(&x, m, &shares, micros * out->ranks);
     for (int i = 0; i < x.levels; i++) {
         const struct rp_exchange_level *l = &x.level[i];
         count_calls(calls, &updated, &x, l, host);
-        merged += (uint64_t)(l->first_node[l->n] - 1) * l->floats[l->own] * 3 * sizeof(float); /* two are read, one is written */
+        for (int b = 0; b < shares.buckets; b++) /* two are read, one is written */
+            merged += (uint64_t)(l->first_node[l->n] - 1) * l->floats[b * l->n + l->own] * 3 * sizeof(float);
     }
     raise_to(&out->gradients.within, x.sent_bytes - x.between_bytes - updated.within);
     raise_to(&out->gradients.between, x.between_bytes - updated.between);
@@ -54,7 +55,7 @@ static void count_rank(struct rp_exchange_plan *out, const struct rp_net *m, int
     rp_shares_fini(&shares);
 }
 
-void rp_exchange_count(struct rp_exchange_plan *out, const struct rp_net *m, int64_t micros, int ranks, int per_host)
+void rp_exchange_count(struct rp_exchange_plan *out, const struct rp_net *m, int64_t micros, int ranks, int per_host, size_t bucket)
 {
     const int each = per_host < ranks ? per_host : ranks;
     RP_FREE int *host = rp_alloc((size_t)ranks * sizeof *host);
@@ -65,5 +66,5 @@ void rp_exchange_count(struct rp_exchange_plan *out, const struct rp_net *m, int
     if (ranks > 1)
         for (int i = 0; i < ranks; i++)
             if (ranks <= RANKS_COUNTED || host[i] == 0 || host[i] == out->hosts - 1)
-                count_rank(out, m, micros, i, host);
+                count_rank(out, m, micros, i, host, bucket);
 }

@@ -5,7 +5,7 @@
  * Owner:   the net is borrowed; nothing is kept.
  * Extend:  another quantity of an exchange is a field and a line of count_rank().
  *
- * Every rank has as many micro-batches. Ranks are numbered host by host. The bytes are those that a run records as bytes_per_step, and what
+ * Every rank has as many micro-batches, and shares are cut as for an exchange during the backward pass. Ranks are numbered host by host. The bytes are those that a run records as bytes_per_step, and what
  * it really sends except for some kilobytes of losses and sums for norms.
  */
 #pragma once
@@ -27,5 +27,5 @@ struct rp_exchange_plan {
     int calls_within, calls_between; /* exchanges of many messages at once: within the host only, or also with others */
 };
 
-/* micros: micro-batches of each rank. per_host divides ranks, or is larger. */
-void rp_exchange_count(struct rp_exchange_plan *out, const struct rp_net *m, int64_t micros, int ranks, int per_host);
+/* micros: micro-batches of each rank. per_host divides ranks, or is larger. bucket: floats, of rp_overlap_bucket(). */
+void rp_exchange_count(struct rp_exchange_plan *out, const struct rp_net *m, int64_t micros, int ranks, int per_host, size_t bucket);

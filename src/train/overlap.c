@@ -15,12 +15,15 @@
 
 struct rp_overlap {
     struct rp_exchange *x;
+    struct rp_dev *side; /* a second queue of the device; NULL: plain */
+    struct rp_dev plain; /* operations on the host's memory */
     float *const *block;
     float *room;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     /* under the lock */
+    int entered;  /* the thread can use the device, or has failed to */
     int running;  /* the thread has the communicator */
     int end;      /* it is to give it back after the piece at hand */
     int stop;     /* it is to return */
@@ -40,9 +43,9 @@ struct rp_overlap {
     atomic_int waits_for, interrupted;
 };
 
-size_t rp_overlap_bucket(const struct rp_recipe *r, const struct rp_comm *c, const struct rp_backend *b)
+size_t rp_overlap_bucket(const struct rp_recipe *r, const struct rp_comm *c)
 {
-    if (b->separate_memory || c->staged || c->size[RP_GROUP_DATA] == 1 || c->size[RP_GROUP_TENSOR] > 1)
+    if (c->staged || c->size[RP_GROUP_DATA] == 1 || c->size[RP_GROUP_TENSOR] > 1)
         return 0;
     return (size_t)r->run_overlap_kib * 1024 / sizeof(float);
 }
@@ -64,10 +67,9 @@ static int note_waiting(void *arg, int rank)
 
 static int exchange_piece(struct rp_overlap *o, struct rp_err *err)
 {
-    struct rp_dev plain = {.op = &rp_reference_ops};
     const struct rp_comm *c = o->x->comm;
     const uint64_t start = rp_now_ns(), exchange_ns = c->exchange_ns, wait_ns = c->wait_ns;
-    const int failed = rp_exchange_piece(o->x, &plain, o->block, o->room, err);
+    const int failed = rp_exchange_piece(o->x, o->side ? o->side : &o->plain, o->block, o->room, err);
     atomic_store(&o->waits_for, -1);
     o->piece_ns = start;
     o->moved_ns = c->exchange_ns - exchange_ns;
@@ -75,13 +77,29 @@ static int exchange_piece(struct rp_overlap *o, struct rp_err *err)
     return failed;
 }
 
+/* Until what the second queue has is done. */
+static int empty_queue(struct rp_overlap *o, struct rp_err *err)
+{
+    return o->side ? o->side->backend->sync(o->side, err) : 0;
+}
+
 static void *exchange_beside(void *arg)
 {
     struct rp_overlap *o = arg;
     pthread_mutex_lock(&o->lock);
+    o->failed = o->side && o->side->backend->enter(o->side, &o->err) < 0;
+    o->entered = 1;
+    pthread_cond_broadcast(&o->changed);
     while (!o->stop) {
         const int bucket = o->running ? rp_exchange_bucket(o->x) : -1;
         if (o->running && (o->end || o->failed || bucket < 0)) {
+            struct rp_err err = {0};
+            pthread_mutex_unlock(&o->lock);
+            const int failed = empty_queue(o, &err) < 0;
+            pthread_mutex_lock(&o->lock);
+            if (failed && !o->failed)
+                o->err = err;
+            o->failed |= failed;
             o->running = 0;
             pthread_cond_broadcast(&o->changed);
         } else if (!o->running || bucket < o->ready) {
@@ -99,13 +117,11 @@ static void *exchange_beside(void *arg)
     return NULL;
 }
 
-struct rp_overlap *rp_overlap_new(struct rp_exchange *x, float *const *block, float *room, struct rp_err *err)
+static int start_thread(struct rp_overlap *o)
 {
-    struct rp_overlap *o = rp_alloc(sizeof *o);
     pthread_attr_t a;
     pthread_condattr_t clock;
     sigset_t all, old;
-    *o = (struct rp_overlap){.x = x, .block = block, .room = room};
     pthread_mutex_init(&o->lock, NULL);
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
@@ -118,10 +134,43 @@ struct rp_overlap *rp_overlap_new(struct rp_exchange *x, float *const *block, fl
     int e = pthread_create(&o->thread, &a, exchange_beside, o);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&a);
-    if (e == 0)
-        return o;
+    return e;
+}
+
+static void free_parts(struct rp_overlap *o)
+{
+    pthread_cond_destroy(&o->changed);
+    pthread_mutex_destroy(&o->lock);
+    if (o->side)
+        o->side->backend->close(o->side);
     free(o);
-    return rp_fail_null(err, RP_UNAVAILABLE, "cannot start a thread for the exchange of gradients: %s; run.overlap_kib off needs none", strerror(e));
+}
+
+struct rp_overlap *rp_overlap_new(struct rp_exchange *x, float *const *block, float *room, struct rp_err *err)
+{
+    const struct rp_backend *b = x->dev->backend;
+    struct rp_overlap *o = rp_alloc(sizeof *o);
+    *o = (struct rp_overlap){.x = x, .block = block, .room = room, .plain = {.op = &rp_reference_ops}};
+    if (b->beside && !(o->side = b->beside(x->dev, err))) {
+        free(o);
+        return NULL;
+    }
+    const int e = start_thread(o);
+    if (e) {
+        free_parts(o);
+        return rp_fail_null(err, RP_UNAVAILABLE, "cannot start a thread for the exchange of gradients: %s; run.overlap_kib off needs none",
+                            strerror(e));
+    }
+    pthread_mutex_lock(&o->lock);
+    while (!o->entered)
+        pthread_cond_wait(&o->changed, &o->lock);
+    const int failed = o->failed;
+    *err = failed ? o->err : *err;
+    pthread_mutex_unlock(&o->lock);
+    if (!failed)
+        return o;
+    rp_overlap_free(o);
+    return NULL;
 }
 
 void rp_overlap_free(struct rp_overlap *o)
@@ -133,9 +182,7 @@ void rp_overlap_free(struct rp_overlap *o)
     pthread_cond_broadcast(&o->changed);
     pthread_mutex_unlock(&o->lock);
     pthread_join(o->thread, NULL);
-    pthread_cond_destroy(&o->changed);
-    pthread_mutex_destroy(&o->lock);
-    free(o);
+    free_parts(o);
 }
 
 /* ---- the training thread ---- */
@@ -155,11 +202,15 @@ static void announce(struct rp_net *m, int place, void *arg)
     int from = o->merged;
     while (from > 0 && o->x->shares->bucket[from - 1].place >= place)
         from--;
+    struct rp_err err = {0};
+    const int more = from < o->merged;
     merge_buckets(o, from);
+    const int lost = more && o->side && o->side->backend->follow(o->side, o->x->dev, &err) < 0;
     pthread_mutex_lock(&o->lock);
-    o->ready = from;
-    if (o->failed && !m->failed.code)
-        m->failed = o->err;
+    if (!lost)
+        o->ready = from;
+    if ((lost || o->failed) && !m->failed.code)
+        m->failed = lost ? err : o->err;
     pthread_cond_broadcast(&o->changed);
     pthread_mutex_unlock(&o->lock);
 }
@@ -187,6 +238,8 @@ void rp_overlap_begin(struct rp_overlap *o, struct rp_net *m, const struct rp_gr
     atomic_store(&o->interrupted, 0);
     c->waiting = note_waiting;
     c->waiting_arg = o;
+    if (o->side)
+        c->op->attach(c, o->side);
     o->running = 1;
     pthread_mutex_unlock(&o->lock);
 }
@@ -229,12 +282,16 @@ int rp_overlap_end(struct rp_overlap *o, int failed, struct rp_err *err)
 {
     struct rp_comm *c = o->x->comm;
     o->m->final = NULL;
+    if (!failed) {
+        merge_buckets(o, 0);
+        failed = o->side && o->side->backend->sync(o->x->dev, err) < 0; /* a GPU has all of the backward pass still before it */
+    }
     if (failed)
         atomic_store(&o->interrupted, 1);
-    else
-        merge_buckets(o, 0);
     const uint64_t since = rp_now_ns();
     take_back(o);
+    if (o->side)
+        c->op->attach(c, o->x->dev);
     c->waiting = o->waiting;
     c->waiting_arg = o->waiting_arg;
     count_time(o, since);

@@ -5,17 +5,18 @@
  * Flow:    rp_overlap_bucket() decides -> rp_overlap_new(); per step rp_overlap_begin(), backward() of the last micro-batch, which announces
  *          what is final (rp_net_final()), rp_overlap_end(); what is left is exchanged by the training thread (exchange.h).
  * Owner:   between begin() and end() the communicator and the room of the exchange belong to the thread, otherwise to the caller.
- * Extend:  a device with memory of its own needs a second stream, and events where gradients are final and merged; today it has no overlap.
+ * Extend:  a communicator for each of both threads would allow overlap of tensor-parallel ranks.
  *
  * A communicator is used by one thread at a time, so there is no overlap where the training thread exchanges during its backward pass:
  *   tensor-parallel ranks    exchange in every layer
  *   pipeline stages > 0      pass on gradients after the backward pass; they are done before the first stage is, which has overlap
- *   NCCL                     see above
- *   devices that exchange    through host memory: sockets then wait for the device
+ *   devices that exchange    through host memory (comm.staged): copies would wait for the device
  * At the end of the backward pass the thread completes the piece at hand and stops. A rank whose backward pass is late delays that piece by as
  * much as it would have delayed the exchange after it.
  *
- * The thread has operations of its own (those of ops/reference.c: the device's belong to the training thread), which only add and copy floats.
+ * The thread has operations of its own, which only add and copy floats: those of ops/reference.c, as the device's belong to the training thread,
+ * or a second queue of a GPU (rp_backend.beside), attached to the communicator meanwhile. That queue waits for the gradients of a bucket when the
+ * training thread announces them, and the thread gives the communicator back when its queue is empty.
  * A failure in it is reported by the next rp_net_alive() of the training thread, or by rp_overlap_end(). While the training thread waits for
  * the thread, it calls rp_comm.waiting() in its place.
  */
@@ -25,8 +26,8 @@
 #include "recipe/recipe.h"
 #include "train/exchange.h"
 
-/* Least floats of a bucket for ranks of such devices; 0: no overlap. The same on all ranks. */
-size_t rp_overlap_bucket(const struct rp_recipe *r, const struct rp_comm *c, const struct rp_backend *b);
+/* Least floats of a bucket; 0: no overlap. The same on all ranks. */
+size_t rp_overlap_bucket(const struct rp_recipe *r, const struct rp_comm *c);
 /* Whether a rank with such buckets has a thread. */
 int rp_overlap_here(size_t bucket, const struct rp_comm *c);
 

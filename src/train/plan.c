@@ -115,7 +115,7 @@ static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t bat
     const int64_t micros = rp_recipe_micro_batches(r);
     const int rank = comm->rank[RP_GROUP_DATA], ranks = comm->size[RP_GROUP_DATA];
     const uint64_t own = (uint64_t)(rp_first_micro(micros, rank + 1, ranks) - rp_first_micro(micros, rank, ranks));
-    const size_t bucket = rp_overlap_bucket(r, comm, backend);
+    const size_t bucket = rp_overlap_bucket(r, comm);
     struct rp_shares shares, state;
     struct rp_exchange exchange;
     float *room;
@@ -184,8 +184,7 @@ int rp_train_size(struct rp_plan *plan, const struct rp_recipe *r, struct rp_com
     return size_for(plan, r, r->train_batch_size, comm, connection_bytes(comm, backend), backend, o, err);
 }
 
-int rp_train_exchange_at(struct rp_exchange_sizes *out, const struct rp_recipe *r, struct rp_comm *place, const struct rp_backend *backend,
-                         struct rp_err *err)
+int rp_train_exchange_at(struct rp_exchange_sizes *out, const struct rp_recipe *r, struct rp_comm *place, struct rp_err *err)
 {
     struct rp_plan unused;
     int64_t most;
@@ -194,7 +193,7 @@ int rp_train_exchange_at(struct rp_exchange_sizes *out, const struct rp_recipe *
     struct rp_net *m = rp_net_new_on(r, r->train_batch_size, place);
     struct rp_shares shares;
     struct rp_exchange x;
-    const size_t bucket = rp_overlap_bucket(r, place, backend);
+    const size_t bucket = rp_overlap_bucket(r, place);
     rp_shares_init(&shares, &m->tensors[RP_WEIGHT], m->parallel, place, bucket);
     rp_exchange_open(&x, m, &shares, rp_recipe_micro_batches(r));
     *out = (struct rp_exchange_sizes){x.levels, x.sent_bytes, x.between_bytes, rp_overlap_here(bucket, place)};

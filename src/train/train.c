@@ -176,7 +176,7 @@ struct rp_train *rp_train_open(const struct rp_train_opts *o, struct rp_err *err
     t->net->alive_arg = o->alive_arg;
     t->state = (struct rp_trained){.dev = o->dev, .optimizer = rp_optimizer_of(o->recipe), .weights = &t->net->tensors[RP_WEIGHT],
                                    .buffers = &t->net->tensors[RP_BUFFER], .parts = &t->parts};
-    t->bucket = rp_overlap_bucket(o->recipe, comm, o->dev->backend);
+    t->bucket = rp_overlap_bucket(o->recipe, comm);
     t->replicated = comm->size[RP_GROUP_DATA] > 1 && o->recipe->parallel_optimizer_state == RP_OPTIMIZER_STATE_replicated;
     rp_parts_init(&t->parts, o->recipe, comm, t->bucket);
     rp_shares_init(&t->shares, t->state.weights, t->net->parallel, comm, t->bucket);

@@ -89,10 +89,8 @@ static int check_classes(const struct rp_verify_state *s, const struct rp_plan *
 static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64_t batch, const struct rp_device_opts *o)
 {
     struct rp_err ignored; /* more than can be addressed */
-    struct rp_recipe sized = s->recipe; /* shallow: only the batch differs, and of GPUs, which do not overlap, how shares are cut */
+    struct rp_recipe sized = s->recipe; /* shallow: only the batch differs */
     sized.train_batch_size = batch;
-    if (strcmp(json_string_value(json_object_get(s->run, "backend")), "cpu") != 0)
-        sized.run_overlap_kib = 0;
     const json_t *ranks = rp_json_at(s->run, "world/rank");
     const int n = (int)json_array_size(ranks);
     RP_FREE int *host = rp_alloc(((size_t)n + 1) * sizeof *host);

@@ -319,3 +319,108 @@ TEST(a_gpu_that_says_it_has_no_cache)
 {
     alone(no_cache, "1");
 }
+
+/* ---- a second queue ---- */
+
+enum { BUCKETS = 5 };
+
+struct queues {
+    struct rp_dev *dev, *side;
+    float *x, *y;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int ready, failed;
+    struct rp_err err;
+};
+
+/* Adds up buckets in a thread, as soon as the other queue has been told to fill them. */
+static void *add_buckets(void *arg)
+{
+    struct queues *q = arg;
+    q->failed = q->side->backend->enter(q->side, &q->err) < 0;
+    for (int i = 0; i < BUCKETS && !q->failed; i++) {
+        pthread_mutex_lock(&q->lock);
+        while (q->ready <= i)
+            pthread_cond_wait(&q->changed, &q->lock);
+        pthread_mutex_unlock(&q->lock);
+        q->side->op->add(q->side, q->y + i * N, q->x + i * N, q->x + i * N, N);
+    }
+    if (!q->failed)
+        q->failed = q->side->backend->sync(q->side, &q->err) < 0;
+    return NULL;
+}
+
+static struct queues two_queues(void)
+{
+    struct queues q = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .dev = gpu_here(NULL)};
+    const struct rp_backend *b = q.dev->backend;
+    q.x = b->block(q.dev, RP_CLASS_SCRATCH, 2 * BUCKETS * BYTES, &q.err);
+    q.y = q.x + BUCKETS * N;
+    q.side = b->beside(q.dev, &q.err);
+    CHECK(q.x && q.side, "%s", q.err.msg);
+    return q;
+}
+
+static void second_queue(void)
+{
+    static float back[BUCKETS * N];
+    struct rp_err err = {0};
+    struct queues q = two_queues();
+    const struct rp_backend *b = q.dev->backend;
+    pthread_t thread;
+    int wrong = 0;
+    CHECK(pthread_create(&thread, NULL, add_buckets, &q) == 0);
+    for (int i = 0; i < BUCKETS; i++) {
+        for (int k = 0; k < 9; k++) /* enough launches for a graph */
+            q.dev->op->fill(q.dev, q.x + i * N, (float)(i + k), N);
+        CHECK(b->follow(q.side, q.dev, &err) == 0, "%s", err.msg);
+        pthread_mutex_lock(&q.lock);
+        q.ready = i + 1;
+        pthread_cond_broadcast(&q.changed);
+        pthread_mutex_unlock(&q.lock);
+    }
+    pthread_join(thread, NULL);
+    CHECK(!q.failed, "%s", q.err.msg);
+    CHECK(b->download(q.dev, back, q.y, sizeof back, &err) == 0, "%s", err.msg);
+    for (int i = 0; i < BUCKETS * N; i++)
+        wrong += back[i] != (float)(2 * (i / N + 8)); /* NOLINT(bugprone-integer-division) */
+    CHECK(!wrong, "%d of %d values were added before they were there", wrong, BUCKETS * N);
+    b->close(q.side);
+    b->close(q.dev);
+}
+
+TEST(a_second_queue_waits_for_the_first)
+{
+    for (int i = 0; i < 3; i++)
+        alone(second_queue, (const char *const[]){"0", "1", "2"}[i]);
+}
+
+/* Of the second stream, its event, its thread's context, the record and the wait. */
+static void failing_queue(void)
+{
+    struct rp_err err = {0};
+    struct rp_dev *dev = gpu_here(NULL);
+    const struct rp_backend *b = dev->backend;
+    static const char *const create[] = {"cuStreamCreate:2", "cuEventCreate:5"}, *const later[] = {"cuEventRecord:1", "cuStreamWaitEvent:1"};
+    for (int i = 0; i < 2; i++) {
+        setenv("SHIM_FAIL", create[i], 1);
+        CHECK(!b->beside(dev, &err) && err.code == RP_UNAVAILABLE, "%s: %s", create[i], err.msg);
+    }
+    unsetenv("SHIM_FAIL");
+    struct rp_dev *side = b->beside(dev, &err);
+    for (int i = 0; i < 2; i++) {
+        setenv("SHIM_FAIL", later[i], 1);
+        CHECK(b->follow(side, dev, &err) < 0 && err.code == RP_UNAVAILABLE, "%s: %s", later[i], err.msg);
+    }
+    setenv("SHIM_FAIL", "cuCtxSetCurrent:2", 1);
+    CHECK(b->enter(side, &err) < 0 && err.code == RP_UNAVAILABLE, "%s", err.msg);
+    unsetenv("SHIM_FAIL");
+    CHECK(b->sync(dev, &err) == 0, "%s", err.msg);
+    b->close(side);
+    b->close(dev);
+}
+
+TEST(a_second_queue_that_fails)
+{
+    alone(failing_queue, "0");
+}

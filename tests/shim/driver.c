@@ -20,6 +20,7 @@
  */
 #include "tests/shim/driver.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -36,6 +37,19 @@ static struct called {
     const long *count;
 } called[FUNCTIONS];
 static int functions;
+
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+int shim_lock(void)
+{
+    return pthread_mutex_lock(&lock);
+}
+
+void shim_unlock(const int *locked)
+{
+    (void)locked;
+    pthread_mutex_unlock(&lock);
+}
 
 uint64_t shim_number(const char *variable, uint64_t otherwise)
 {
@@ -110,9 +124,11 @@ CUresult shim_enter(const char *function, long *count, int needs_context)
     if (!*count && functions < FUNCTIONS)
         called[functions++] = (struct called){function, count};
     ++*count;
-    if (meant("SHIM_HANG", function, *count, &r))
+    if (meant("SHIM_HANG", function, *count, &r)) {
+        pthread_mutex_unlock(&lock);
         for (;;)
             pause();
+    }
     if (shim_broken)
         return shim_broken;
     if (meant("SHIM_FAIL", function, *count, &r))

@@ -25,7 +25,13 @@ CUresult shim_enter(const char *function, long *count, int needs_context);
 /* A fault of the program that a driver might let pass and a GPU would not: said, and everything fails from now on. */
 CUresult shim_misused(const char *what);
 
+/* One thread at a time; calls within calls are the same thread's. */
+int shim_lock(void);
+void shim_unlock(const int *locked);
+#define LOCKED __attribute__((cleanup(shim_unlock), unused)) const int locked_ = shim_lock()
+
 #define ENTER_AS(needs_context)                                                                                        \
+    LOCKED;                                                                                                            \
     static long count_;                                                                                                \
     CUresult entered_ = shim_enter(__func__, &count_, needs_context);                                                  \
     if (entered_ != CUDA_SUCCESS)                                                                                      \
@@ -33,6 +39,7 @@ CUresult shim_misused(const char *what);
 #define ENTER ENTER_AS(0)
 #define ENTER_CONTEXT ENTER_AS(1)
 #define GIVE_BACK                                                                                                      \
+    LOCKED;                                                                                                            \
     static long count_;                                                                                                \
     CUresult entered_ = shim_enter(__func__, &count_, 1)
 

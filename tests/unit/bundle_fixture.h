@@ -343,7 +343,7 @@ static json_t *fx_exchanged(const struct fx *x, const json_t *done, const struct
     if (json_object_get(j, "exchange"))
         return j;
     rp_comm_place(&place, rank, a->degrees);
-    CHECK(rp_train_exchange_at(&n, &x->recipe, &place, rp_backend_find(rp_backends, x->backend ? x->backend : "cpu"), &err) == 0, "%s", err.msg);
+    CHECK(rp_train_exchange_at(&n, &x->recipe, &place, &err) == 0, "%s", err.msg);
     json_object_set_new(j, "exchange", json_pack("{s:s, s:i, s:I, s:I, s:I}", "transport", "sockets", "levels", n.levels, "bytes_per_step",
                                                  (json_int_t)n.sent_bytes, "bytes_per_step_between_hosts", (json_int_t)n.between_bytes,
                                                  "sent_bytes", (json_int_t)n.sent_bytes * 100000 + 1000));

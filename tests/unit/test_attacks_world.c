@@ -97,7 +97,7 @@ static struct job job_new(void)
         struct rp_exchange_sizes n = {0};
         struct rp_err err;
         place_rank(&place, &j, i);
-        CHECK(rp_train_exchange_at(&n, &j.x.recipe, &place, rp_backend_find(rp_backends, "cpu"), &err) == 0, "%s", err.msg);
+        CHECK(rp_train_exchange_at(&n, &j.x.recipe, &place, &err) == 0, "%s", err.msg);
         CHECK(n.levels == 2 && (n.between_bytes > 0 || i % 2 == 0), "rank %d: %d levels", i, n.levels); /* the share of others is empty */
         j.exchange[i] = json_pack("{s:s, s:i, s:I, s:I, s:I}", "transport", "sockets", "levels", n.levels, "bytes_per_step",
                                   (json_int_t)n.sent_bytes, "bytes_per_step_between_hosts", (json_int_t)n.between_bytes, "sent_bytes",

@@ -3,27 +3,29 @@
 
 #include "tests/unit/trials.h"
 
-static struct rp_recipe wide(void)
+static struct rp_recipe wide(int overlap_kib)
 {
     struct rp_recipe r = small_recipe();
+    r.run_overlap_kib = overlap_kib;
     r.model_vocab_size = 701;
     r.model_intermediate_size = 400;
     return r;
 }
 
-/* Ranks as threads train, and their communicators count; micro-batches of each rank, ranks, ranks of a host. */
-static void check_bytes(int64_t micros, int ranks, int per_host, int levels)
+/* Ranks as threads train, and their communicators count; micro-batches of each rank, ranks, ranks of a host. overlap_kib: size of buckets. */
+static void check_bytes(int64_t micros, int ranks, int per_host, int levels, int overlap_kib)
 {
     struct rp_err err;
     struct rp_exchange_plan plan;
     struct rp_exchange_bytes most = {0};
     int host[RANKS_MAX];
-    struct trial t = trial_new(wide(), micros * ranks);
+    struct trial t = trial_new(wide(overlap_kib), micros * ranks);
     struct rp_net *m = rp_net_new(&t.recipe, 2);
     for (int i = 0; i < ranks; i++)
         host[i] = i / per_host;
     CHECK(trial_run(&t, (struct rp_degrees){ranks, 1, 1}, host, &err) == 0, "%s", err.msg);
-    rp_exchange_count(&plan, m, micros, ranks, per_host);
+    rp_exchange_count(&plan, m, micros, ranks, per_host, (size_t)overlap_kib * 256);
+    CHECK((t.trace[0].buckets > 1) == (overlap_kib > 0), "%d buckets", t.trace[0].buckets);
     for (int r = 0; r < ranks; r++) {
         const struct trace *is = &t.trace[r];
         const uint64_t small = (uint64_t)ranks * 8192; /* losses, sums for the norm */
@@ -32,8 +34,8 @@ static void check_bytes(int64_t micros, int ranks, int per_host, int levels)
         CHECK(is->moved >= is->sent && is->moved - is->sent < small, "rank %d of %d sent %llu bytes in a step, not %llu", r, ranks,
               (unsigned long long)is->moved, (unsigned long long)is->sent);
     }
-    /* The rank with most gradients may not be the one with most weights: a chunk of difference. */
-    const uint64_t within = plan.gradients.within + plan.updated.within, between = plan.gradients.between + plan.updated.between, chunk = 16384;
+    /* The rank with most gradients may not be the one with most weights: a chunk of difference in every bucket. */
+    const uint64_t within = plan.gradients.within + plan.updated.within, between = plan.gradients.between + plan.updated.between, chunk = 16384 * (uint64_t)t.trace[0].buckets;
     CHECK(within >= most.within && within - most.within <= (uint64_t)ranks * chunk, "%d ranks within a host: %llu, not %llu", ranks,
           (unsigned long long)within, (unsigned long long)most.within);
     CHECK(between >= most.between && between - most.between <= (uint64_t)ranks * chunk, "%d ranks between hosts: %llu, not %llu", ranks,
@@ -46,11 +48,11 @@ static void check_bytes(int64_t micros, int ranks, int per_host, int levels)
 
 TEST(bytes_are_those_that_ranks_send)
 {
-    check_bytes(1, 2, 2, 1);
-    check_bytes(3, 3, 3, 1); /* several nodes of a rank travel */
-    check_bytes(1, 4, 2, 2);
-    check_bytes(1, 6, 3, 1); /* no host has a subtree: all with all */
-    check_bytes(2, 8, 2, 2);
+    check_bytes(1, 2, 2, 1, 0);
+    check_bytes(3, 3, 3, 1, 1); /* several nodes of a rank travel */
+    check_bytes(1, 4, 2, 2, 1);
+    check_bytes(1, 6, 3, 1, 0); /* no host has a subtree: all with all */
+    check_bytes(2, 8, 2, 2, 1);
 }
 
 static struct rp_estimate_opts bert_on(struct rp_machine *m, struct rp_net **net, const char *id, int64_t micros)

@@ -129,6 +129,10 @@ static void close_device(struct rp_dev *dev)
     struct rp_cuda *c = rp_cuda_of(dev);
     if (!c)
         return;
+    if (c->of) {
+        rp_cuda_close_beside(c);
+        return;
+    }
     const struct rp_driver *d = c->d;
     if (c->stream)
         d->cuStreamSynchronize(c->stream);
@@ -417,6 +421,9 @@ const struct rp_backend rp_backend_cuda = {
     .download = download,
     .sync = sync_device,
     .info = info,
+    .beside = rp_cuda_beside,
+    .enter = rp_cuda_enter,
+    .follow = rp_cuda_follow,
     .peak_gemm = rp_cuda_peak_gemm,
     .time_begin = rp_cuda_time_begin,
     .time_end = rp_cuda_time_end,

@@ -2,7 +2,7 @@
 # `estimate`: its bytes are those that a run records and sends, in one level and in two; --from takes the time of a bundle; what it cannot
 # estimate is refused.
 . "$TEST_DIR/common.inc"
-model="$bert --set train.accumulation_steps=2 --set run.overlap_kib=off" # as GPUs do
+model="$bert --set train.accumulation_steps=2"
 sizes() { # FILE FILTER
     jq -e "$2" "$1" >answer.txt || { jq . "$1" >&2; fail "$1: not $2"; }
 }
@@ -63,9 +63,11 @@ jq -en --slurpfile e out.txt --slurpfile r one.json '$e[0].sizes[0].samples_per_
 refused() { # OPTION...
     exit_of 2 "$REPRO" estimate "$@"
 }
-exit_of 5 "$REPRO" estimate bert_fp32 --from one.repro.tar.zst
+exit_of 5 "$REPRO" estimate bert_fp32 --from one.repro.tar.zst --within 10 --between 1
 refused
 refused bert_fp32 --check
+refused bert_fp32 --from one.repro.tar.zst # processors, and links of GPUs
+refused bert_fp32 --from job.repro.tar.zst --within 10 --between 1 # several ranks
 refused bert_fp32 --machine abacus
 refused bert_fp32 --gpus 12
 refused bert_fp32 --gpus 8,,
