@@ -233,8 +233,9 @@ static void print_assumptions(const struct estimate_session *s, struct rp_buf *o
     else
         rp_buf_printf(out, "compute   %s ms a micro-batch: %.2f to %.2f of %.1f TFLOP/s in fp32 (%s)\n", range_text(a, s->model.micro_s, 1e3, 1),
                       rp_share_of_peak.low, rp_share_of_peak.high, m->flops * 1e-12, rp_share_of_peak_source);
-    rp_buf_puts(out, s->model.bucket ? "exchange  after the backward pass at worst; at best gradients during the last micro-batch's, weights never\n\n"
-                                     : "exchange  after the backward pass (run.overlap_kib off)\n\n");
+    rp_buf_puts(out, s->model.bucket
+                         ? "exchange  after the backward pass at worst; at best gradients during the last micro-batch's, weights never\n\n"
+                         : "exchange  after the backward pass (run.overlap_kib off)\n\n");
 }
 
 static void print_sizes(const struct estimate_session *s, struct rp_buf *out)
@@ -285,8 +286,8 @@ static void print_measured(struct rp_buf *out)
                       m.published,
                       range_text(range, m.modelled, 1, 1), 100 * m.deviation, rp_measured_role_name(m.role), m.source);
     }
-    rp_buf_printf(out, "\nbus bandwidth of nccl-tests. sets: an end of a link's range follows from it; checks: has to lie within the range, or at most "
-                       "%.0f %% from it; outside: does not.\n", 100 * RP_MEASURED_SLACK);
+    rp_buf_printf(out, "\nbus bandwidth of nccl-tests. sets: an end of a link's range follows from it; checks: has to lie within the range, or at "
+                       "most %.0f %% from it; outside: does not.\n", 100 * RP_MEASURED_SLACK);
 }
 
 static int check_measured(struct rp_err *err)

@@ -100,8 +100,25 @@ static int meet_others(struct rp_cli *cli, struct rp_joining *j, json_t *result,
     return exchange_words(&j->join, err);
 }
 
+/* What the processes agreed on, as this one sees it. */
+static void print_met(struct rp_buf *out, const struct rp_join *j)
+{
+    const struct rp_job_member *own = &j->member[j->own];
+    const struct rp_clock_offset *c = &own->clock;
+    int hosts = 0;
+    for (int i = 0; i < j->members; i++)
+        hosts = j->member[i].host >= hosts ? j->member[i].host + 1 : hosts;
+    if (own->ranks > 1)
+        rp_buf_printf(out, "; ranks %d to %d of %d", own->first_rank, own->first_rank + own->ranks - 1, j->world);
+    else
+        rp_buf_printf(out, "; rank %d of %d", own->first_rank, j->world);
+    rp_buf_printf(out, ", local rank %d, host %d of %d", own->local_rank, own->host, hosts);
+    if (j->own && c->error_ns >= 0)
+        rp_buf_printf(out, "; wall clock %.3f ms from that of rank 0, to within %.3f ms", (double)c->wall_ns * 1e-6, (double)c->error_ns * 1e-6);
+}
+
 /* At once: lines of several processes must not mix. */
-static void print_whoami(const struct rp_joining *j, const json_t *result)
+static void print_whoami(const struct rp_joining *j, int met)
 {
     const struct rp_launch *l = &j->launch;
     RP_BUF text = {0};
@@ -113,9 +130,8 @@ static void print_whoami(const struct rp_joining *j, const json_t *result)
         rp_buf_printf(&text, "process %" PRId64 ", started by %s (%s), which gives the number of processes later", l->rank, l->name,
                       l->rank_variable);
     rp_buf_printf(&text, "; key of the job: %s", j->key.source ? j->key.source : "none");
-    if (json_object_get(result, "world"))
-        rp_buf_printf(&text, "; rank %lld of %lld, local rank %lld", rp_json_integer_at(result, "first_rank"),
-                      rp_json_integer_at(result, "world"), rp_json_integer_at(result, "local_rank"));
+    if (met)
+        print_met(&text, &j->join);
     rp_buf_printf(&text, "%s%s\n", l->note ? "\nnote: " : "", l->note ? l->note : "");
     rp_cli_print(&text);
 }
@@ -132,7 +148,7 @@ static int print_place(struct rp_cli *cli, struct rp_err *err)
     if (cli->json)
         cli->result = json_incref(result);
     else if (!failed)
-        print_whoami(&j, result);
+        print_whoami(&j, o->meet);
     return failed ? -1 : 0;
 }
 

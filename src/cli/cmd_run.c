@@ -1,6 +1,8 @@
 /* `repro run`: trains a recipe and seals the bundle; `replicate` uses the same code. */
 #include "cli/run_session.h"
 
+#include "backend/cpu/limits.h"
+
 static void run_fini(struct rp_run_session *r)
 {
     for (int h = 0; h < r->hosts; h++) {
@@ -143,6 +145,10 @@ static int prepare_run(struct rp_run_session *r, struct rp_err *err)
         rp_meter_note(&r->meter, "the arithmetic of %lld x %lld x %lld ranks (data x tensor x pipeline), computed by %d",
                       (long long)r->recipe.parallel_data, (long long)r->recipe.parallel_tensor, (long long)r->recipe.parallel_pipeline,
                       rp_degrees_world(r->degrees));
+    int index;
+    const int here = rp_world_ranks_here(&r->place, &index), cpus = rp_cpu_count("/");
+    if (!r->backend->separate_memory && here > cpus)
+        rp_meter_note(&r->meter, "%d ranks on %d processor%s of this machine: they take turns", here, cpus, rp_s(cpus));
     if (*r->passed.msg && has_nvidia())
         rp_meter_note(&r->meter, "no GPU is used: %s", r->passed.msg + strcspn(r->passed.msg, " ") + 1);
     if (r->recipe.ignored)
@@ -405,9 +411,9 @@ const struct rp_command rp_cmd_run = {
         "DxTxP sets how; the default follows the recipe's degrees if the number of ranks allows it. A rank that crashes, hangs "
         "(run.hang_seconds) or loses its network ends the run on all hosts; the bundle is marked failed and names it. What repro sends "
         "between hosts is encrypted and authenticated with the key of the job. On GPUs, NCCL carries gradients, weights and activations "
-        "between hosts, and does not encrypt them: use a network that you trust, or --set run.transport=sockets. That exchanges the memory of GPUs "
-        "through the host's, slower and encrypted; it needs no NCCL, connects ranks on GPUs with ranks on processors (--backend of each process), and "
-        "lets ranks of a host share a GPU. All processes have to be the same program, by its "
+        "between hosts, and does not encrypt them: use a network that you trust, or --set run.transport=sockets. That exchanges the memory "
+        "of GPUs through the host's, slower and encrypted; it needs no NCCL, connects ranks on GPUs with ranks on processors (--backend of "
+        "each process), and lets ranks of a host share a GPU. All processes have to be the same program, by its "
         "SHA-256; --allow-different-programs, given to all, accepts other builds of the same commit, whose digests the bundle has. "
         "REPRO_HOST=NAME makes processes of one machine count as different hosts, to try that out. Data-parallel ranks exchange "
         "gradients while the backward pass goes on, unless ranks divide tensors or GPUs use sockets; run.overlap_kib sets in which buckets, or "

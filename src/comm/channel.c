@@ -225,8 +225,10 @@ static int channel_fail(struct rp_channel *c, const char *doing, struct rp_err *
         (void)rp_fail(&c->failed, RP_UNAVAILABLE, "%s: %s", doing, strerror(c->sys));
     else if (c->eof)
         (void)rp_fail(&c->failed, RP_UNAVAILABLE, "%s: the other side closed the connection", doing);
+    else if (is_about_the_key(e))
+        (void)rp_fail(&c->failed, RP_SIGNATURE, "%s: the other side does not have the key of this job (TLS: %s)", doing, why ? why : "refused");
     else
-        (void)rp_fail(&c->failed, is_about_the_key(e) ? RP_SIGNATURE : RP_MALFORMED, "%s: %s", doing, why ? why : "TLS failed");
+        (void)rp_fail(&c->failed, RP_MALFORMED, "%s: the other side does not speak this protocol (TLS: %s)", doing, why ? why : "failed");
     ERR_clear_error();
     *err = c->failed;
     return -1;

@@ -56,4 +56,6 @@ void rp_result_other_work(struct rp_result *row, const json_t *probes, const jso
 /* Speed-ups of rows that differ in nothing but the number of devices, against the fewest of them: "scaling" of a comparison. Bundles may
  * also differ in the layout of their ranks and in the micro-batches of a step, which the table shows. notes: oddities are added. */
 json_t *rp_scaling(const struct rp_rows *rows, json_t *notes);
+/* Adds why a bundle is not in that list: how it differs from the bundle that is most like it. */
+void rp_scaling_explain(const struct rp_rows *rows, const json_t *list, json_t *notes);
 void rp_scaling_table(struct rp_doc *d, const struct rp_rows *rows, const json_t *list);

@@ -37,6 +37,7 @@ void rp_layout_scaling(struct rp_doc *d, const struct rp_rows *rows)
     if (json_array_size(list) < (size_t)rows->n)
         rp_doc_line(d, "Results without another of the same work on other numbers of devices, which are left out: %zu.",
                     (size_t)rows->n - json_array_size(list));
+    rp_scaling_explain(rows, list, notes);
     for (size_t i = 0; i < json_array_size(notes); i++)
         rp_doc_line(d, "%s", json_string_value(json_array_get(notes, i)));
 }

@@ -198,6 +198,15 @@ static void set_cpu_name(struct rp_result *row, const json_t *probes)
     set_text(&row->device_model, text);
 }
 
+/* The most of a GPU's memory that was used, over all ranks. */
+static double most_used(const json_t *run)
+{
+    double most = real_of(rp_json_at(run, "device_bytes/used"));
+    for (int64_t i = 0; i < rp_run_ranks(run); i++)
+        most = fmax(most, real_of(rp_json_at(json_array_get(rp_json_at(run, "world/rank"), (size_t)i), "device_bytes/used")));
+    return most;
+}
+
 static void set_machine(struct rp_result *row, const json_t *run, const json_t *env)
 {
     const char *kind = rp_run_kind(run);
@@ -209,7 +218,7 @@ static void set_machine(struct rp_result *row, const json_t *run, const json_t *
     row->devices = rp_run_ranks(run);
     row->gpus_per_node = mixed ? -1 : !cuda ? 0 : row->nodes > 0 && row->devices % row->nodes == 0 ? row->devices / row->nodes : -1;
     /* of a GPU the decrease of its free memory, with the context of the driver */
-    row->memory_mib_per_device = real_of(cuda ? rp_json_at(run, "device_bytes/used") : json_object_get(run, "peak_rss_bytes")) / 1048576;
+    row->memory_mib_per_device = (cuda ? most_used(run) : real_of(json_object_get(run, "peak_rss_bytes"))) / 1048576;
     if (cuda && known)
         set_text(&row->device_model, device.name);
     if (mixed) {

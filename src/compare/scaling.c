@@ -24,19 +24,27 @@ struct scaling_place {
     int64_t devices;
 };
 
+/* The value of property i within a series; "": unknown, or of no matter for a bundle. */
+static void fixed_value(char value[RP_RESULT_TEXT_MAX + 1], const struct rp_result *row, size_t i)
+{
+    const int is_bundle = row->source.kind == RP_RESULT_BUNDLE;
+    rp_result_get(value, RP_RESULT_TEXT_MAX + 1, row, fixed[i]);
+    if (is_bundle && RP_IS_IN(shown, fixed[i], strlen(fixed[i])))
+        *value = 0;
+    else if (is_bundle && strcmp(fixed[i], "threads") == 0) /* of all ranks */
+        snprintf(value, RP_RESULT_TEXT_MAX + 1, "%.10g", (double)row->threads / (double)row->devices);
+    else if (strstr(fixed[i], "_parallel") && strcmp(value, "1") == 0) /* 1 on one device, unknown on several: not split */
+        *value = 0;
+}
+
 static char *series_of(const struct rp_result *row)
 {
     char value[RP_RESULT_TEXT_MAX + 1];
     RP_BUF out = {0};
     const int is_bundle = row->source.kind == RP_RESULT_BUNDLE;
     for (size_t i = 0; i < FIXED; i++) {
-        rp_result_get(value, sizeof value, row, fixed[i]);
-        if (is_bundle && RP_IS_IN(shown, fixed[i], strlen(fixed[i])))
-            continue;
-        if (is_bundle && strcmp(fixed[i], "threads") == 0) /* of all ranks */
-            snprintf(value, sizeof value, "%.10g", (double)row->threads / (double)row->devices);
-        int is_degree = strstr(fixed[i], "_parallel") != NULL; /* 1 on one device, unknown on several: not split */
-        rp_buf_printf(&out, "%s\n", is_degree && strcmp(value, "1") == 0 ? "" : value);
+        fixed_value(value, row, i);
+        rp_buf_printf(&out, "%s\n", value);
     }
     if (!is_bundle) /* bundles are files of their own */
         rp_buf_printf(&out, "%s\n%s\n", row->source.file ? row->source.file : "", row->source.note ? row->source.note : "");
@@ -115,6 +123,61 @@ json_t *rp_scaling(const struct rp_rows *rows, json_t *notes)
     return out;
 }
 
+/* ---- what is in no series ---- */
+
+static int is_listed(const json_t *list, int row)
+{
+    size_t i;
+    json_t *s;
+    json_array_foreach((json_t *)list, i, s)
+        if (rp_json_integer_at(s, "row") == row)
+            return 1;
+    return 0;
+}
+
+/* Properties in which two results differ, with both values; returns their number. */
+static int list_differences(struct rp_buf *out, const struct rp_result *a, const struct rp_result *b)
+{
+    char x[RP_RESULT_TEXT_MAX + 1], y[RP_RESULT_TEXT_MAX + 1];
+    int n = 0;
+    for (size_t i = 0; i < FIXED; i++) {
+        fixed_value(x, a, i);
+        fixed_value(y, b, i);
+        if (strcmp(x, y) == 0)
+            continue;
+        const char *each = strcmp(fixed[i], "threads") == 0 ? " of a device" : "";
+        rp_buf_printf(out, "%s%s%s (%.60s, %.60s)", n++ ? ", " : "", fixed[i], each, *x ? x : RP_UNKNOWN, *y ? y : RP_UNKNOWN);
+    }
+    return n;
+}
+
+void rp_scaling_explain(const struct rp_rows *rows, const json_t *list, json_t *notes)
+{
+    for (int i = 0; i < rows->n; i++) {
+        const struct rp_result *row = &rows->row[i];
+        RP_BUF best = {0};
+        int least = 0, nearest = -1;
+        if (row->source.kind != RP_RESULT_BUNDLE || is_listed(list, i))
+            continue;
+        for (int k = 0; k < rows->n; k++) {
+            RP_BUF text = {0};
+            if (k == i || rows->row[k].source.kind != RP_RESULT_BUNDLE)
+                continue;
+            const int n = list_differences(&text, row, &rows->row[k]);
+            if (n == 0 || (nearest >= 0 && n >= least))
+                continue;
+            least = n;
+            nearest = k;
+            rp_buf_fini(&best);
+            best = text;
+            text = (struct rp_buf){0};
+        }
+        RP_FREE char *note = nearest < 0 ? NULL : rp_asprintf("%d is left out: it differs from %d in %s", i + 1, nearest + 1, rp_buf_text(&best));
+        if (note)
+            json_array_append_new(notes, json_string(note));
+    }
+}
+
 /* ---- as a table ---- */
 
 static void put_layout(struct rp_doc *d, const struct rp_result *row)
@@ -176,8 +239,8 @@ void rp_scaling_table(struct rp_doc *d, const struct rp_rows *rows, const json_t
     rp_doc_column(d, 1, "against result");
     rp_doc_column(d, 1, "efficiency");
     if (ranks) {
-        rp_doc_column(d, 1, "in exchanges");
-        rp_doc_column(d, 1, "of that waiting");
+        rp_doc_column(d, 1, "in exchanges, of the timed steps");
+        rp_doc_column(d, 1, "waiting in them, of the timed steps");
         rp_doc_column(d, 0, "slowest rank");
     }
     for (size_t i = 0; i < json_array_size(list); i++) {

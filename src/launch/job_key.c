@@ -29,6 +29,15 @@ int rp_job_key_new(struct rp_job_key *k, struct rp_err *err)
     return rp_secret_random(k->bytes, sizeof k->bytes, err);
 }
 
+/* All zeros, as from a placeholder or an empty buffer, and the like. */
+static int is_one_byte(const struct rp_job_key *k)
+{
+    unsigned char others = 0;
+    for (size_t i = 1; i < sizeof k->bytes; i++)
+        others |= k->bytes[i] ^ k->bytes[0];
+    return !others;
+}
+
 /* 64 hex digits of either case, with blanks and line ends around. `text` is changed. */
 static int parse_key(struct rp_job_key *k, char *text, const char *source, struct rp_err *err)
 {
@@ -41,6 +50,10 @@ static int parse_key(struct rp_job_key *k, char *text, const char *source, struc
     if (rp_unhex(k->bytes, sizeof k->bytes, digits) < 0) {
         rp_job_key_fini(k);
         return rp_fail(err, RP_MALFORMED, KEY " in %s is not 64 hex digits: 'repro launch key' makes one", source);
+    }
+    if (is_one_byte(k)) {
+        rp_job_key_fini(k);
+        return rp_fail(err, RP_USAGE, KEY " in %s is one byte repeated, which anybody can guess: 'repro launch key' makes one", source);
     }
     k->source = source;
     return 1;
@@ -103,6 +116,19 @@ const char *rp_job_key_offered(void)
     return variable && *variable ? "REPRO_JOB_KEY" : file && *file ? "REPRO_JOB_KEY_FILE" : NULL;
 }
 
+/* Both variables, and different keys: one of them is left over from another job. */
+static int check_other_variable(const struct rp_job_key *k, struct rp_err *err)
+{
+    const char *file = getenv("REPRO_JOB_KEY_FILE");
+    struct rp_job_key other = {.source = NULL};
+    struct rp_err ignored;
+    const int same = !file || !*file || (read_key_file(&other, file, "REPRO_JOB_KEY_FILE", &ignored) > 0 &&
+                                         rp_secret_equal(k->bytes, other.bytes, sizeof k->bytes));
+    rp_job_key_fini(&other);
+    return same ? 0 : rp_fail(err, RP_USAGE, "REPRO_JOB_KEY and REPRO_JOB_KEY_FILE are both set, and the file does not have that key: unset one "
+                                             "of them");
+}
+
 int rp_job_key_load(struct rp_job_key *k, const struct rp_job_key_opts *o, struct rp_err *err)
 {
     const char *offered = rp_job_key_offered();
@@ -121,5 +147,11 @@ int rp_job_key_load(struct rp_job_key *k, const struct rp_job_key_opts *o, struc
         return read_key_file(k, o->file, "--job-key", err);
     if (!offered)
         return 0;
-    return variable ? take_variable(k, err) : read_key_file(k, getenv("REPRO_JOB_KEY_FILE"), "REPRO_JOB_KEY_FILE", err);
+    if (variable && take_variable(k, err) > 0 && check_other_variable(k, err) == 0)
+        return 1;
+    if (variable) {
+        rp_job_key_fini(k);
+        return -1;
+    }
+    return read_key_file(k, getenv("REPRO_JOB_KEY_FILE"), "REPRO_JOB_KEY_FILE", err);
 }

@@ -25,6 +25,8 @@
 #define INPUT_LIMITS 0.1 /* share of the time from which the input limits a run */
 #define INPUT_SHARE                                                                                                            \
     "sum of input_ns / sum of (input_ns + end_ns - start_ns) over all timed steps; limited by its input from a share of 0.1 on"
+#define INPUT_SHARE_OF_RANKS                                                                                                   \
+    INPUT_SHARE "; exchange_share: sum of exchange_ns / the same; limited by exchange from a share of 0.1 on, if that is the larger one"
 
 /* One timed window: consecutive records of one repeat. */
 struct results_window {
@@ -185,24 +187,38 @@ static void add_step_times(json_t *out, const struct rp_records *rs)
                                   seconds(ns[n - 1])));
 }
 
-/* Whether the input or the device set the pace, over all timed steps; the first of a window is loaded before the window. */
+/* What set the pace: "input", "exchange" of several ranks, or "device". */
+static const char *limit_of(double input, double exchange)
+{
+    if (input < INPUT_LIMITS && exchange < INPUT_LIMITS)
+        return "device";
+    return exchange > input ? "exchange" : "input";
+}
+
+/* Whether the input, exchanges with other ranks or the device set the pace, over all timed steps; the first of a window is loaded before the
+ * window. */
 static void add_input(json_t *out, const struct rp_records *rs)
 {
-    int64_t n = 0, waited = 0, all = 0; /* ns; both less than the last end_ns */
+    int64_t n = 0, waited = 0, exchanged = 0, all = 0; /* ns; less than the last end_ns */
+    int several = 0;
     RP_FREE double *s = rp_alloc((size_t)(rs->n + 1) * sizeof *s);
     for (int64_t i = 0; i < rs->n; i++) {
         if (!rs->r[i].timed)
             continue;
         s[n++] = seconds(rs->r[i].input_ns);
         waited += rs->r[i].input_ns;
+        several |= rs->r[i].exchange_ns >= 0;
+        exchanged += rs->r[i].exchange_ns >= 0 ? rs->r[i].exchange_ns : 0;
         all += rs->r[i].input_ns + rs->r[i].end_ns - rs->r[i].start_ns;
     }
-    double share = n ? (double)waited / (double)all : 0;
+    const double share = n ? (double)waited / (double)all : 0, exchange = n ? (double)exchanged / (double)all : 0;
     json_object_set_new(out, "input", json_pack("{s:f, s:o, s:o, s:o, s:s}", "waited_s", seconds(waited), "median_s",
                                                 n ? json_real(rp_median(s, (size_t)n)) : json_null(), "share",
                                                 n ? json_real(share) : json_null(), "limited_by",
-                                                !n ? json_null() : json_string(share >= INPUT_LIMITS ? "input" : "device"),
-                                                "formula", INPUT_SHARE));
+                                                !n ? json_null() : json_string(limit_of(share, exchange)),
+                                                "formula", several ? INPUT_SHARE_OF_RANKS : INPUT_SHARE));
+    if (several)
+        json_object_set_new(json_object_get(out, "input"), "exchange_share", json_real(exchange));
 }
 
 /* What the model counts, over all windows, and its rate, which is the throughput times the mean per sample; what is bounded by another counter

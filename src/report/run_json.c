@@ -40,12 +40,26 @@ static const char *file_name(const char *path)
     return strncmp(path, "embedded:", strlen("embedded:")) == 0 ? path : rp_base_name(path);
 }
 
+/* Of several ranks the most of each; null: no rank has it. */
+static json_t *most_of_ranks(const json_t *ranks, const char *path)
+{
+    const json_t *most = NULL;
+    for (size_t i = 0; i < json_array_size(ranks); i++) {
+        const json_t *v = rp_json_at(json_array_get(ranks, i), path);
+        if (json_is_integer(v) && (!most || json_integer_value(v) > json_integer_value(most)))
+            most = v;
+    }
+    return copy_or_null(most);
+}
+
 /* From the worker's DONE record, which a failed run may lack. */
 static void add_done(json_t *out, const struct rp_recipe *r, const json_t *done)
 {
     static const char *const keys[] = {"peak_rss_bytes", "phases_s", "tensor_roots"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         json_object_set_new(out, keys[i], copy_or_null(json_object_get(done, keys[i])));
+    if (rp_run_ranks(out) > 1)
+        json_object_set_new(out, keys[0], most_of_ranks(rp_json_at(out, "world/rank"), keys[0]));
     if (r->data_skip_damaged)
         json_object_set_new(out, "skipped_samples", copy_or_null(json_object_get(done, "skipped_samples")));
     const json_t *ceilings = json_object_get(done, "ceilings");

@@ -137,6 +137,7 @@ static const struct row {
     {"achieved", "/results/flops_per_s", "d2*1e-9", "GFLOP/s"},
     {"achieved, recomputation included", "/results/hardware_flops_per_s", "d2*1e-9", "GFLOP/s"},
     {"limited by", "/results/input/limited_by", "t", ""},
+    {"in exchanges, share of the timed steps", "/results/input/exchange_share", "d2*100", "%"},
     {"waiting for input, share of the timed steps", "/results/input/share", "d2*100", "%"},
     {"waiting for input, median of a step", "/results/input/median_s", "d4", "s"},
     {"damaged samples replaced", "/skipped_samples", "d0", ""},
@@ -175,8 +176,9 @@ void rp_table_figures(struct rp_doc *d, const json_t *run)
         } else if (!r->pointer) {
             rp_doc_cell(d, "%s", r->name);
             rp_doc_cell(d, "%s", rp_device_text(device, json_object_get(run, "device")));
-        } else if ((strstr(r->pointer, "/hardware_") || strstr(r->pointer, "/skipped_")) && !rp_pointer(run, r->pointer)) {
-            continue; /* the model computes nothing again; no sample may be skipped */
+        } else if ((strstr(r->pointer, "/hardware_") || strstr(r->pointer, "/skipped_") || strstr(r->pointer, "/exchange_share")) &&
+                   !rp_pointer(run, r->pointer)) {
+            continue; /* the model computes nothing again; no sample may be skipped; there is one rank */
         } else if (!on_page(d) || rp_table_has_steps_for(run, r->pointer)) {
             add_row(d, run, r->name, r->pointer, r->form, r->unit);
         }

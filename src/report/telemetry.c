@@ -17,7 +17,8 @@
 #define ENERGY_OF_ONE ENERGY "; per training sample: / samples trained there"
 #define ENERGY_OF_ALL "sum over ranks of (" ENERGY "); per training sample: / samples that all ranks trained there"
 #define OF_ALL                                                                                                                 \
-    "over ranks: min and max of all, median of the medians, mean of the means, throttle: mean of the shares; count and timed: sums; every: the largest"
+    "over ranks: min and max of all, median of the medians, mean of the means, throttle: mean of the shares; count and timed: sums; every: " \
+    "the largest"
 #define LINES_OF_ALL 65536
 #define LINES_LEAST 64
 

@@ -5,8 +5,8 @@
  * Owner:   the net is borrowed; nothing is kept.
  * Extend:  another quantity of an exchange is a field and a line of count_rank().
  *
- * Every rank has as many micro-batches, and shares are cut as for an exchange during the backward pass. Ranks are numbered host by host. The bytes are those that a run records as bytes_per_step, and what
- * it really sends except for some kilobytes of losses and sums for norms.
+ * Every rank has as many micro-batches, and shares are cut as for an exchange during the backward pass. Ranks are numbered host by host. The
+ * bytes are those that a run records as bytes_per_step, and what it really sends except for some kilobytes of losses and sums for norms.
  */
 #pragma once
 

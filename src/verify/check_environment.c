@@ -125,7 +125,8 @@ int rp_check_same_host(struct rp_verify_state *s, struct rp_check_result *result
         return -1;
     if (all)
         return 0;
-    return rp_check_warn(result, "the captures share no value that identifies a machine: that they are of one host is the signer's word");
+    return rp_check_warn(result, "the captures%s share no value that identifies a machine: that they are of one host is the signer's word",
+                         s->nodes > 1 ? " before and after, of some node," : "");
 }
 
 /* run.json and the capture of a node name the same build. */

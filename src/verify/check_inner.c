@@ -375,6 +375,8 @@ int rp_check_numbers(struct rp_verify_state *s, struct rp_check_result *result, 
     *text = 0;
     if (strcmp(rp_json_text_at(input, "limited_by"), "input") == 0)
         RP_FORMAT(text, "; limited by its input, %.1f %% of the timed steps", rp_json_number_at(input, "share") * 100);
+    else if (strcmp(rp_json_text_at(input, "limited_by"), "exchange") == 0)
+        RP_FORMAT(text, "; limited by exchanges between ranks, %.1f %% of the timed steps", rp_json_number_at(input, "exchange_share") * 100);
     return rp_check_text(result, "every figure recomputed from %" PRId64 " records%s%s", s->records.n,
                          starts_from_file(s) ? "" : "; learning rates are those of the schedule", text);
 }

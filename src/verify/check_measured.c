@@ -14,6 +14,7 @@
 #define WALL_SLACK_S 1.001 /* the wall clock may be adjusted against the monotonic clock */
 #define WALL_DRIFT 1.01
 #define SAMPLES_ENOUGH 8 /* a window this long has some, even if the first are late */
+#define EXCHANGE_LEAST 0.5 /* of the time at the measured rate */
 #define PERIOD_S (RP_TELEMETRY_PERIOD_NS / 1e9)
 
 /* Ceilings are the slowest rank's. */
@@ -53,6 +54,20 @@ static int check_no_ceilings(const struct rp_verify_state *s, struct rp_check_re
     return rp_check_text(result, json_is_true(asked) ? "none: the run ended before they were measured" : "turned off (measure.ceilings)");
 }
 
+/* Exchanges of one level over all ranks took less than half of what their bytes take at the best rate that was measured. In several levels,
+ * and within groups, a rank's neighbours may be nearer than all ranks are. */
+static int exchanges_are_fast(const struct rp_verify_state *s, const json_t *is, struct rp_check_result *result)
+{
+    const json_t *x = rp_json_at(is, "achieved/exchange");
+    const double least = rp_json_number_at(x, "least_s"), took = rp_json_number_at(x, "measured_s");
+    const int one_level = rp_json_integer_at(rp_verify_rank(s, s->ranks.slowest), "exchange/levels") == 1;
+    if (s->ranks.degrees.tensor * s->ranks.degrees.pipeline > 1 || !one_level || !(took < least * EXCHANGE_LEAST))
+        return 0;
+    rp_check_warn(result, "exchanges took %.4g ms a step, and their bytes at least %.4g ms at the highest rate that was measured", took * 1e3,
+                  least * 1e3);
+    return 1;
+}
+
 static int check_share(const struct rp_verify_state *s, const json_t *is, struct rp_check_result *result, struct rp_err *err)
 {
     const json_t *both[] = {json_object_get(is, "before"), json_object_get(is, "after")};
@@ -64,6 +79,8 @@ static int check_share(const struct rp_verify_state *s, const json_t *is, struct
     for (int i = 0; i < 2 && is_complete_gpu(s); i++)
         if (!json_is_object(json_object_get(both[i], "host_to_device")))
             return rp_check_warn(result, "ceilings/%s has no rate of uploads, which every GPU has", i ? "after" : "before");
+    if (exchanges_are_fast(s, is, result))
+        return 0;
     if (json_is_null(both[0]) || json_is_null(both[1])) /* the clock may rise after the first measurement */
         return rp_check_note(result, "not measured %s the run: the run is not compared with a ceiling",
                              json_is_null(both[0]) ? "before" : "after");

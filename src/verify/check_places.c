@@ -152,6 +152,20 @@ static int check_memory(const struct rp_verify_state *one, int64_t rank, struct 
     return 0;
 }
 
+/* run.json has the most that any rank took. */
+static int check_most_memory(const struct rp_verify_state *s, struct rp_err *err)
+{
+    int64_t most = -1;
+    for (int64_t i = 0; i < s->ranks.ranks; i++) {
+        const json_t *peak = json_object_get(rp_verify_rank(s, i), "peak_rss_bytes");
+        most = json_is_integer(peak) && json_integer_value(peak) > most ? json_integer_value(peak) : most;
+    }
+    const json_t *is = json_object_get(s->run, "peak_rss_bytes");
+    const int64_t peak = json_is_integer(is) ? json_integer_value(is) : -1;
+    return peak == most ? 0 : rp_fail(err, RP_MISMATCH, "run.json: peak_rss_bytes is %lld, the most of any rank %lld", (long long)peak,
+                                      (long long)most);
+}
+
 /* ---- all ranks ---- */
 
 static int check_node(struct places *p, const struct rp_verify_state *s, int node, struct rp_err *err)
@@ -181,6 +195,8 @@ int rp_verify_places(const struct rp_verify_state *s, struct rp_check_result *re
     struct places p = {.node = sets, .taken = sets + CPUS_MAX, .rank = sets + (size_t)2 * CPUS_MAX, .node_of = node_of, .gpu = gpu,
                        .gpu_of = gpu_of};
     const json_t *first = json_object_get(rp_verify_rank(s, 0), "device"), *device = json_object_get(s->run, "device");
+    if (check_most_memory(s, err) < 0)
+        return -1;
     if (json_is_object(first) && !json_equal(first, device))
         return rp_fail(err, RP_MISMATCH, "'device' of run.json is not that of rank 0");
     for (size_t i = 0; i < ranks; i++)

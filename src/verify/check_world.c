@@ -79,15 +79,58 @@ int rp_verify_clocks(struct rp_rank_clock **out, const struct rp_verify_state *s
                                  : rp_fail(err, RP_MALFORMED, "run.json: its processes have %d ranks, the run has %d", next, ranks);
 }
 
+/* Hosts and places are numbered as they appear, a place is on one host, and a process counts its ranks there from those before it on. */
+static int check_numbers(const json_t *all, size_t i, struct rp_err *err)
+{
+    const json_t *own = json_array_get(all, i);
+    const int64_t host = rp_json_integer_at(own, "host"), place = rp_json_integer_at(own, "place");
+    int64_t hosts = 0, places = 0, local = 0;
+    for (size_t k = 0; k < i; k++) {
+        const json_t *one = json_array_get(all, k);
+        const int64_t at = rp_json_integer_at(one, "host"), in = rp_json_integer_at(one, "place");
+        hosts = at >= hosts ? at + 1 : hosts;
+        places = in >= places ? in + 1 : places;
+        if (in == place && at != host)
+            return rp_fail(err, RP_MISMATCH, "run.json: processes %zu and %zu are at one place, and on two hosts", k, i);
+        local += in == place ? rp_json_integer_at(one, "ranks") : 0;
+    }
+    if (host > hosts || place > places)
+        return rp_fail(err, RP_MISMATCH, "run.json: the host or place of process %zu is not numbered after those before it", i);
+    return local == rp_json_integer_at(own, "local_rank")
+               ? 0 : rp_fail(err, RP_MISMATCH, "run.json: the local_rank of process %zu is not the number of ranks before it at its place", i);
+}
+
+/* The process that seals is the first one, and the launcher started as many as there are. */
+static int check_launch(const struct rp_verify_state *s, const json_t *processes, struct rp_err *err)
+{
+    const json_t *launch = rp_json_at(s->run, "world/launch"), *size = json_object_get(launch, "size");
+    if (!launch != !processes)
+        return rp_fail(err, RP_MISMATCH, "run.json has 'world/%s' without 'world/%s'", launch ? "launch" : "processes",
+                       launch ? "processes" : "launch");
+    if (!launch)
+        return 0;
+    if (rp_json_integer_at(launch, "rank") != 0)
+        return rp_fail(err, RP_MISMATCH, "run.json: process %lld of the launcher sealed, and only process 0 does",
+                       rp_json_integer_at(launch, "rank"));
+    if (size && json_integer_value(size) != (json_int_t)json_array_size(processes))
+        return rp_fail(err, RP_MISMATCH, "run.json: the launcher started processes 0 to %lld, and %zu are listed",
+                       rp_json_integer_at(launch, "size") - 1, json_array_size(processes));
+    return 0;
+}
+
 /* Processes are on the nodes of their ranks, and several nodes have several processes. */
 static int check_processes(const struct rp_verify_state *s, struct rp_err *err)
 {
     const json_t *all = rp_json_at(s->run, "world/processes"), *one;
     size_t i;
+    if (check_launch(s, all, err) < 0)
+        return -1;
     if (!all && s->nodes > 1)
         return rp_fail(err, RP_MISMATCH, "run.json has %d nodes, but not the processes that ran on them", s->nodes);
     json_array_foreach((json_t *)all, i, one) {
         const int first = (int)rp_json_integer_at(one, "first_rank"), n = (int)rp_json_integer_at(one, "ranks");
+        if (check_numbers(all, i, err) < 0)
+            return -1;
         for (int k = first; k < first + n; k++)
             if (rp_json_integer_at(one, "host") != rp_verify_node_of(s, k))
                 return rp_fail(err, RP_MISMATCH, "run.json: rank %d is on node %d, its process %zu on host %lld", k,
@@ -179,6 +222,51 @@ static int check_sent(const struct rp_verify_state *s, int i, int64_t steps, str
                        sent, steps, each);
 }
 
+/* "3 ranks by shared memory, 4 by TLS, 1 of these on this host, 2 strangers refused", of which only what there is. -1: another form. */
+static int parse_transport(const char *text, int64_t *rings, int64_t *channels)
+{
+    *rings = *channels = 0;
+    for (const char *at = text; *at;) {
+        char *words;
+        const long long n = strtoll(at, &words, 10);
+        const size_t size = strcspn(words, ",");
+        if (words == at || n < 1 || *words != ' ')
+            return -1;
+        words++;
+        const char *const memory[] = {"rank by shared memory", "ranks by shared memory"}, *const tls[] = {"by TLS", "rank by TLS", "ranks by TLS"};
+        for (size_t i = 0; i < 2; i++)
+            *rings += size - 1 == strlen(memory[i]) && strncmp(words, memory[i], size - 1) == 0 ? n : 0;
+        for (size_t i = 0; i < 3; i++)
+            *channels += size - 1 == strlen(tls[i]) && strncmp(words, tls[i], size - 1) == 0 ? n : 0;
+        at = words + size - 1;
+        at += strspn(at, ", ");
+    }
+    return 0;
+}
+
+/* A rank is connected with every other one: by NCCL where all are on GPUs, and by sockets otherwise; shared memory does not leave a host. */
+static int check_transport(const struct rp_verify_state *s, int i, const int *host, struct rp_err *err)
+{
+    const char *text = json_string_value(rp_json_at(rp_verify_rank(s, i), "exchange/transport"));
+    const int nccl = strcmp(rp_run_kind(s->run), "cuda") == 0 && !rp_verify_is_staged(s);
+    int64_t rings, channels, here = 0;
+    if (!text)
+        return 0;
+    if ((strncmp(text, "NCCL ", 5) == 0) != nccl)
+        return rp_fail(err, RP_MISMATCH, "run.json: rank %d exchanged by '%.40s', and %s", i, text,
+                       nccl ? "GPUs use NCCL" : "NCCL connects GPUs alone");
+    if (nccl)
+        return 0;
+    for (int k = 0; k < s->ranks.ranks; k++)
+        here += k != i && host[k] == host[i];
+    if (parse_transport(text, &rings, &channels) < 0)
+        return rp_fail(err, RP_MISMATCH, "run.json: '%.60s' of rank %d does not say how it was connected", text, i);
+    if (rings > here || rings + channels != s->ranks.ranks - 1)
+        return rp_fail(err, RP_MISMATCH, "run.json: rank %d was connected by '%.60s', of %d other ranks %lld are on its host", i, text,
+                       s->ranks.ranks - 1, (long long)here);
+    return 0;
+}
+
 static int check_exchanges(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const int n = s->ranks.ranks, every = n / EXCHANGES_MOST + 1;
@@ -193,7 +281,7 @@ static int check_exchanges(const struct rp_verify_state *s, struct rp_check_resu
                 return rp_fail(err, RP_MISMATCH, "run.json: the run is complete, but rank %d has no 'exchange'", i);
             continue;
         }
-        if (check_sent(s, i, steps, err) < 0)
+        if (check_sent(s, i, steps, err) < 0 || check_transport(s, i, host, err) < 0)
             return -1;
         if (i % every || check_exchange(s, i, host, text, sizeof text) == 0)
             continue;
@@ -335,17 +423,55 @@ static int is_same(const json_t *a, const json_t *b, const char *field)
     return x && y && json_equal(x, y);
 }
 
+/* An interface of hardware, which has a driver, has the same address on both: hidden addresses are comparable, as all captures of a run have
+ * one salt. Those of containers may be equal on any two hosts. */
+static int shares_interface(const json_t *a, const json_t *b)
+{
+    const char *name, *other;
+    json_t *x, *y;
+    json_object_foreach((json_t *)rp_group(a, "network.interfaces"), name, x) {
+        const json_t *address = rp_known(x, "address");
+        if (!address || !rp_known(x, "driver"))
+            continue;
+        json_object_foreach((json_t *)rp_group(b, "network.interfaces"), other, y)
+            if (rp_known(y, "driver") && rp_known(y, "address") && json_equal(address, rp_known(y, "address")))
+                return 1;
+    }
+    return 0;
+}
+
+/* What shows that two nodes are one machine; NULL: nothing does. Serial numbers and UUIDs of boards may be a vendor's placeholder. */
+static const char *same_machine(const struct rp_verify_state *s, int i, int k)
+{
+    const json_t *a = probes_of(s, i, 0), *b = probes_of(s, k, 0);
+    if (is_same(a, b, "host.boot_id"))
+        return "host.boot_id";
+    return shares_interface(a, b) ? "network.interfaces.*.address" : NULL;
+}
+
+int rp_verify_machines(const struct rp_verify_state *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->nodes; i++) {
+        int first = 1;
+        for (int k = 0; k < i && first; k++)
+            first = !same_machine(s, k, i);
+        n += first;
+    }
+    return n;
+}
+
 /* Nodes i and k: one machine that counts as two is a warning; captures of two machines that are copies fail. */
 static int compare_nodes(const struct rp_verify_state *s, int i, int k, struct rp_check_result *result, struct rp_err *err)
 {
-    const int same = is_same(probes_of(s, i, 0), probes_of(s, k, 0), "host.boot_id");
+    const char *same = same_machine(s, i, k);
     for (int after = 0; after < 2 && !same; after++)
         if (is_copy(probes_of(s, i, after), probes_of(s, k, after)))
             return rp_fail(err, RP_MISMATCH, "env/node%d.%s.json and env/node%d.%s.json have the same uptime and free memory: one was "
                                              "copied", i,
                            after ? "after" : "before", k, after ? "after" : "before");
     if (same && result->state != RP_CHECK_WARNING)
-        rp_check_warn(result, "nodes %d and %d are one machine: their captures have the same host.boot_id", i, k);
+        rp_check_warn(result, "nodes %d and %d are one machine: their captures have the same %s", i, k, same);
     return 0;
 }
 

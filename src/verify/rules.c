@@ -191,8 +191,12 @@ static void rule_min_ranks(const struct rp_verify_state *s, struct rules_answer 
 
 static void rule_min_nodes(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const int64_t n = rp_json_integer_at(s->run, "world/nodes");
-    answer(a, n >= a->rule->number, "%" PRId64 " node%s, at least %" PRId64 " required", n, rp_s(n), a->rule->number);
+    const int64_t n = rp_json_integer_at(s->run, "world/nodes"), machines = s->nodes > 1 ? rp_verify_machines(s) : n;
+    if (machines < n)
+        answer(a, machines >= a->rule->number, "%" PRId64 " nodes, which by their captures are %" PRId64 " machine%s, at least %" PRId64 " required",
+               n, machines, rp_s(machines), a->rule->number);
+    else
+        answer(a, n >= a->rule->number, "%" PRId64 " node%s, at least %" PRId64 " required", n, rp_s(n), a->rule->number);
 }
 
 static void rule_min_efficiency_percent(const struct rp_verify_state *s, struct rules_answer *a)

@@ -73,7 +73,8 @@ const json_t *rp_verify_capture(const struct rp_verify_state *s, int node, int a
 int rp_verify_is_staged(const struct rp_verify_state *s); /* comm.staged of its ranks */
 /* The clock of each rank, as run.json has it; the caller frees it. */
 int rp_verify_clocks(struct rp_rank_clock **out, const struct rp_verify_state *s, int ranks, struct rp_err *err) rp_must_check;
-/* Places, devices, steps and exchanges; captures of several nodes. */
+/* Places, devices, steps and exchanges; captures of several nodes; how many machines those are. */
+int rp_verify_machines(const struct rp_verify_state *s);
 int rp_verify_world(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
 int rp_verify_nodes(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
 int rp_verify_fine_clock(const struct rp_verify_state *s); /* it resolves less than a microsecond */

@@ -56,7 +56,8 @@ static int decode_rank(struct rp_rank_of *r, const json_t *j, struct rp_err *err
     const int64_t most = 9999, world = data > 0 && tensor > 0 && pipeline > 0 && data <= most && tensor <= most && pipeline <= most
                                            ? data * tensor * pipeline : 0;
     if (world < 1 || world > most || rank < 0 || rank >= world || (int64_t)json_array_size(hosts) != world ||
-        (int64_t)json_array_size(gpus) != world || rp_unhex(r->key, sizeof r->key, key) < 0 || strlen(id) >= sizeof r->id || strlen(address) >= sizeof r->address)
+        (int64_t)json_array_size(gpus) != world || rp_unhex(r->key, sizeof r->key, key) < 0 || strlen(id) >= sizeof r->id ||
+        strlen(address) >= sizeof r->address)
         return rp_fail(err, RP_MALFORMED, "%s: not that of a rank", what);
     r->rank = (int)rank;
     r->degrees = (struct rp_degrees){(int)data, (int)tensor, (int)pipeline};

@@ -333,9 +333,29 @@ static int fx_all_ranks(struct rp_all_ranks *a, struct rp_records *all, struct f
     return failed ? -1 : 0;
 }
 
+/* How rank `rank` of n is connected with the others. Returns text. */
+static const char *fx_transport(char text[64], const int *host, int rank, int n, int on_gpus)
+{
+    int here = 0;
+    for (int i = 0; i < n; i++)
+        here += i != rank && host[i] == host[rank];
+    const int away = n - 1 - here;
+    const char *s = here == 1 ? "" : "s";
+    if (on_gpus)
+        snprintf(text, 64, "NCCL 2.20.5");
+    else if (here && away)
+        snprintf(text, 64, "%d rank%s by shared memory, %d by TLS", here, s, away);
+    else if (here)
+        snprintf(text, 64, "%d rank%s by shared memory", here, s);
+    else
+        snprintf(text, 64, "%d rank%s by TLS", away, away == 1 ? "" : "s");
+    return text;
+}
+
 /* What a rank's last record says of exchanges, besides `done`. */
 static json_t *fx_exchanged(const struct fx *x, const json_t *done, const struct rp_all_ranks *a, int rank, const int *host)
 {
+    char transport[64];
     struct rp_comm place = {.lost = -1, .host = host};
     struct rp_exchange_sizes n = {0};
     struct rp_err err;
@@ -344,7 +364,8 @@ static json_t *fx_exchanged(const struct fx *x, const json_t *done, const struct
         return j;
     rp_comm_place(&place, rank, a->degrees);
     CHECK(rp_train_exchange_at(&n, &x->recipe, &place, &err) == 0, "%s", err.msg);
-    json_object_set_new(j, "exchange", json_pack("{s:s, s:i, s:I, s:I, s:I}", "transport", "sockets", "levels", n.levels, "bytes_per_step",
+    fx_transport(transport, host, rank, x->ranks, x->backend && strcmp(x->backend, "cuda") == 0);
+    json_object_set_new(j, "exchange", json_pack("{s:s, s:i, s:I, s:I, s:I}", "transport", transport, "levels", n.levels, "bytes_per_step",
                                                  (json_int_t)n.sent_bytes, "bytes_per_step_between_hosts", (json_int_t)n.between_bytes,
                                                  "sent_bytes", (json_int_t)n.sent_bytes * 100000 + 1000));
     return j;
@@ -392,7 +413,9 @@ static json_t *fx_world(const struct fx *x, const struct rp_all_ranks *a, const 
         telemetry[i] = json_array_get(all, json_array_size(all) - 1);
         telemetry[i] = json_is_null(telemetry[i]) ? NULL : telemetry[i];
     }
-    return rp_world_json(&(struct rp_world_doc){.degrees = a->degrees, .host = host, .processes = x->nodes > 1 ? processes : NULL, .all = a,
+    RP_JSON *launch = json_pack("{s:s, s:s, s:i, s:i}", "kind", "nodes", "launcher", "options", "rank", 0, "size", x->nodes);
+    return rp_world_json(&(struct rp_world_doc){.degrees = a->degrees, .host = host, .processes = x->nodes > 1 ? processes : NULL,
+                                                .launch = x->nodes > 1 ? launch : NULL, .all = a,
                                                 .hello = hello, .done = ended, .telemetry = telemetry});
 }
 

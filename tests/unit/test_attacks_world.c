@@ -16,7 +16,7 @@ struct job {
     struct fx x;
     struct rp_buf steps[RANKS];
     json_t *before, *after;  /* of the second node */
-    json_t *processes, *exchange[RANKS], *device[RANKS];
+    json_t *processes, *launch, *exchange[RANKS], *device[RANKS];
     int host[RANKS];
     const char *reason;      /* of a run that failed; NULL: it is complete */
 };
@@ -31,6 +31,7 @@ static void job_fini(struct job *j)
     json_decref(j->before);
     json_decref(j->after);
     json_decref(j->processes);
+    json_decref(j->launch);
     json_decref(j->x.world);
     fx_fini(&j->x);
 }
@@ -99,11 +100,12 @@ static struct job job_new(void)
         place_rank(&place, &j, i);
         CHECK(rp_train_exchange_at(&n, &j.x.recipe, &place, &err) == 0, "%s", err.msg);
         CHECK(n.levels == 2 && (n.between_bytes > 0 || i % 2 == 0), "rank %d: %d levels", i, n.levels); /* the share of others is empty */
-        j.exchange[i] = json_pack("{s:s, s:i, s:I, s:I, s:I}", "transport", "sockets", "levels", n.levels, "bytes_per_step",
+        j.exchange[i] = json_pack("{s:s, s:i, s:I, s:I, s:I}", "transport", "1 rank by shared memory, 2 by TLS", "levels", n.levels, "bytes_per_step",
                                   (json_int_t)n.sent_bytes, "bytes_per_step_between_hosts", (json_int_t)n.between_bytes, "sent_bytes",
                                   (json_int_t)n.sent_bytes * 7 + 1000);
     }
     j.processes = json_pack("[o, o]", process(0, 0, 0, 0), process(1, 1, OFFSET, 60000));
+    j.launch = json_pack("{s:s, s:s, s:i, s:i}", "kind", "ranks", "launcher", "openmpi", "rank", 0, "size", 2);
     return j;
 }
 #define JOB(j) __attribute__((cleanup(job_fini))) struct job j = job_new()
@@ -132,7 +134,7 @@ static void seal(struct job *j, void (*bend_run)(json_t *run))
         done[i] = json_array_get(kept, json_array_size(kept) - 1);
     }
     json_decref(j->x.world);
-    j->x.world = rp_world_json(&(struct rp_world_doc){.degrees = all.degrees, .host = j->host, .processes = j->processes, .all = &all,
+    j->x.world = rp_world_json(&(struct rp_world_doc){.degrees = all.degrees, .host = j->host, .processes = j->processes, .launch = j->launch, .all = &all,
                                                       .hello = hello, .done = done});
     place_rank(&first, j, 0);
     j->x.place = &first;
@@ -291,7 +293,9 @@ TEST(processes_that_do_not_have_the_ranks)
     } rows[] = {{"first_rank", 1, 1, RP_CHECK_schema, RP_MALFORMED}, {"ranks", 1, 1, RP_CHECK_schema, RP_MALFORMED},
                 {"ranks", 1, 3, RP_CHECK_schema, RP_MALFORMED},      {"ranks", 0, 4096, RP_CHECK_schema, RP_MALFORMED},
                 {"index", 0, 1, RP_CHECK_schema, RP_MALFORMED},      {"host", 1, 0, RP_CHECK_ranks, RP_MISMATCH},
-                {"host", 0, 1, RP_CHECK_ranks, RP_MISMATCH}};
+                {"host", 0, 1, RP_CHECK_ranks, RP_MISMATCH},         {"place", 1, 0, RP_CHECK_ranks, RP_MISMATCH},
+                {"place", 1, 2, RP_CHECK_ranks, RP_MISMATCH},        {"local_rank", 1, 2, RP_CHECK_ranks, RP_MISMATCH},
+                {"local_rank", 0, 1, RP_CHECK_ranks, RP_MISMATCH}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         JOB(j);
         json_object_set_new(json_array_get(j.processes, (size_t)rows[i].process), rows[i].key, json_integer(rows[i].value));
@@ -312,6 +316,38 @@ TEST(a_rank_on_a_node_of_another_process)
 {
     JOB(j);
     caught(&j, add_a_node, RP_CHECK_ranks, RP_MISMATCH);
+}
+
+TEST(a_launcher_of_another_job)
+{
+    static const struct {
+        const char *key;
+        int value;
+    } rows[] = {{"rank", 1}, {"size", 3}, {"size", 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        JOB(j);
+        json_object_set_new(j.launch, rows[i].key, json_integer(rows[i].value));
+        caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
+    }
+    JOB(j);
+    json_decref(j.launch);
+    j.launch = NULL;
+    caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
+}
+
+TEST(connections_that_ranks_cannot_have)
+{
+    static const char *const texts[] = {"NCCL 2.20.5", "shared memory", "3 ranks by shared memory", "2 ranks by TLS", "2 ranks by shared memory, 1 by TLS",
+                                        "1 rank by shared memory, 3 by TLS", "1 rank by telepathy, 2 by TLS", "", "-1 ranks by TLS"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        JOB(j);
+        json_object_set_new(j.exchange[2], "transport", json_string(texts[i]));
+        caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
+    }
+    JOB(j);
+    json_object_set_new(j.exchange[2], "transport", json_string("3 ranks by TLS, 1 of these on this host, 2 strangers refused"));
+    seal(&j, NULL);
+    accept("sealed", NULL, RP_VERDICT_UNKNOWN_KEY);
 }
 
 /* ---- devices ---- */
@@ -346,10 +382,14 @@ TEST(gpus_that_two_ranks_share)
     for (int i = 0; i < RANKS; i++) {
         json_decref(j.device[i]);
         j.device[i] = fx_device(RP_FORMAT(gpu, "gpu%d NVIDIA H100 PCIe sm_90", i % 2));
+        json_object_set_new(j.exchange[i], "transport", json_string("NCCL 2.20.5"));
     }
     seal(&j, NULL);
     accept("sealed", NULL, RP_VERDICT_UNKNOWN_KEY);
     json_object_set_new(j.device[3], "index", json_integer(0));
+    caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
+    json_object_set_new(j.device[3], "index", json_integer(1));
+    json_object_set_new(j.exchange[3], "transport", json_string("1 rank by shared memory, 2 by TLS"));
     caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
 }
 
@@ -422,6 +462,37 @@ TEST(captures_of_one_machine_are_a_warning)
     copy_captures(&j);
     seal(&j, NULL);
     expect_state_of("sealed", RP_CHECK_same_host, RP_CHECK_WARNING);
+}
+
+/* An address of both nodes: of an interface with a driver, or of one of a container. */
+static void set_address(json_t *capture, const char *name, const char *address, const char *driver)
+{
+    json_t *interface = json_pack("{s:{s:s, s:s, s:s}}", "address", "state", "ok", "value", address, "source", "sysfs");
+    if (driver)
+        json_object_set_new(interface, "driver", json_pack("{s:s, s:s, s:s}", "state", "ok", "value", driver, "source", "sysfs"));
+    json_object_set_new((json_t *)rp_json_at(capture, "probes/network"), "interfaces", json_pack("{s:o}", name, interface));
+}
+
+TEST(nodes_of_one_machine_count_once)
+{
+    static const struct {
+        const char *driver;
+        enum rp_check_state state;
+    } rows[] = {{"mlx5_core", RP_CHECK_WARNING}, {NULL, RP_CHECK_PASSED}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        JOB(j);
+        json_t *const all[] = {j.x.before, j.x.after, j.before, j.after};
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+            set_address(all[k], k < 2 ? "eth0" : "ens3", "sha256:" FX_ROOT, rows[i].driver);
+        seal(&j, NULL);
+        expect_state_of("sealed", RP_CHECK_same_host, rows[i].state);
+        expect_policy("sealed", "min_nodes: 2\n", (struct rp_verify_opts){0}, !rows[i].driver);
+        expect_policy("sealed", "min_nodes: 1\n", (struct rp_verify_opts){0}, 1);
+    }
+    JOB(j);
+    copy_captures(&j);
+    seal(&j, NULL);
+    expect_policy("sealed", "min_nodes: 2\n", (struct rp_verify_opts){0}, 0);
 }
 
 TEST(captures_copied_under_another_identity)

@@ -53,6 +53,13 @@ TEST(variable)
         if (i == 0)
             SAID(err.msg);
     }
+    for (char c = '0'; c <= 'f'; c = (char)(c == '0' ? 'f' : c + 1)) {
+        char same[65] = "";
+        memset(same, c, 64);
+        setenv("REPRO_JOB_KEY", same, 1);
+        REFUSED(load(&k, NULL, 0, &err) < 0 && err.code == RP_USAGE && !k.source, err.msg);
+        unsetenv("REPRO_JOB_KEY");
+    }
     setenv("REPRO_JOB_KEY", "  00112233445566778899AABBCCDDEEFF00112233445566778899aabbccddeeff\n", 1);
     CHECK(load(&k, NULL, 0, &err) == 1 && is_the_key(&k), "capitals and blanks: %s", err.msg);
     rp_job_key_fini(&k);
@@ -86,6 +93,23 @@ TEST(files)
     REFUSED(load(&k, scratch_dir(), 0, &err) < 0, err.msg);
     chmod(put_file("short", "0011\n", 5), 0600);
     REFUSED(load(&k, scratch("short"), 0, &err) < 0 && err.code == RP_MALFORMED, err.msg);
+}
+
+/* One of both variables may be left from another job. */
+TEST(both_variables)
+{
+    struct rp_job_key k;
+    struct rp_err err;
+    const char *path = key_file("key", 0600);
+    setenv("REPRO_JOB_KEY_FILE", path, 1);
+    setenv("REPRO_JOB_KEY", HEX, 1);
+    CHECK(load(&k, NULL, 0, &err) == 1 && is_the_key(&k) && strcmp(k.source, "REPRO_JOB_KEY") == 0, "one key: %s", err.msg);
+    setenv("REPRO_JOB_KEY", "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", 1);
+    REFUSED(load(&k, NULL, 0, &err) < 0 && err.code == RP_USAGE && !k.source && !getenv("REPRO_JOB_KEY"), err.msg);
+    setenv("REPRO_JOB_KEY", HEX, 1);
+    setenv("REPRO_JOB_KEY_FILE", scratch("none"), 1);
+    CHECK(load(&k, NULL, 0, &err) < 0 && err.code == RP_USAGE && !k.source, "a file that is not there: %s", err.msg);
+    unsetenv("REPRO_JOB_KEY_FILE");
 }
 
 TEST(descriptor)

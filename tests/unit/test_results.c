@@ -174,6 +174,29 @@ static int parse_exchanges(struct rp_records *rs, int exchange_ns, int overlap_n
     return rp_records_parse(rs, t.data, t.size, err);
 }
 
+/* Of several ranks the larger one of both sets the pace, if it is at least a tenth. */
+TEST(exchanges_may_set_the_pace)
+{
+    static const struct {
+        int64_t input, exchange; /* ns, of a second */
+        const char *limited_by;
+    } cases[] = {{0, 99000000, "device"}, {0, 100000000, "exchange"}, {200000000, 150000000, "input"}, {150000000, 200000000, "exchange"}};
+    struct rp_err err = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        RP_BUF t = {0};
+        fx_input_ns = cases[i].input;
+        fx_step(&t, 0, 0, 3, 1000000000, 1000000000 - cases[i].input, 1);
+        fx_input_ns = 0;
+        char exchange[64];
+        fx_bend(&t, "\"grad_norm\"", RP_FORMAT(exchange, "\"exchange_ns\":%lld,\"grad_norm\"", (long long)cases[i].exchange));
+        fx_bend(&t, "\"step\":0", "\"step\":0,\"wait_ns\":7");
+        RP_JSON *j = results_of(t.data, 1, 1, 0, &err);
+        const json_t *is = json_object_get(j, "input");
+        CHECK_STR(rp_json_text_at(is, "limited_by"), cases[i].limited_by);
+        CHECK(fabs(real_at(is, "exchange_share") - (double)cases[i].exchange * 1e-9) < 1e-9, "case %zu: %.17g", i, real_at(is, "exchange_share"));
+    }
+}
+
 TEST(exchanges_beside_the_backward_pass)
 {
     struct rp_records rs;

@@ -5,8 +5,8 @@
  * Owner:   struct rp_cuda owns context, streams, modules, blocks and the pinned buffers; nothing is allocated after open() and block().
  * Extend:  an operation that needs memory of its own is a case of rp_cuda_needs(), and gets it from rp_cuda_workspace().
  *
- * Operations run in the order of their calls on one stream, those of a second queue on another one. After a failure nothing is executed until sync(), upload() or download()
- * reports it.
+ * Operations run in the order of their calls on one stream, those of a second queue on another one. After a failure nothing is executed until
+ * sync(), upload() or download() reports it.
  */
 #pragma once
 
