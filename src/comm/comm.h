@@ -60,6 +60,14 @@ struct rp_comm_ops {
 /* rp_comm.lost: another rank, but which one is unknown. */
 #define RP_LOST_SOME (-2)
 
+/* Of all exchanges so far. */
+struct rp_comm_count {
+    uint64_t sent_bytes, received_bytes; /* counted by rp_comm_exchange() */
+    uint64_t sent_in[RP_GROUPS];         /* by group: their sum is sent_bytes */
+    uint64_t exchange_ns, wait_ns;       /* in exchanges; of that without any byte moving, counted by the transport */
+    uint64_t overlap_ns;                 /* in exchanges that another thread did while this rank computed, not in exchange_ns (train/overlap.h) */
+};
+
 struct rp_comm {
     const struct rp_comm_ops *op;
     const char *transport;                  /* "sockets", "NCCL 2.20.5"; NULL: a world of one */
@@ -72,11 +80,8 @@ struct rp_comm {
     /* Called at least every 100 ms of waiting for a peer, with its world rank (-1: the transport does not tell). Nonzero: stop. May be NULL. */
     int (*waiting)(void *arg, int rank);
     void *waiting_arg;
-    uint64_t sent_bytes, received_bytes;    /* of all exchanges so far, counted by rp_comm_exchange() */
-    uint64_t sent_in[RP_GROUPS];            /* the same by group: their sum is sent_bytes */
-    uint64_t exchange_ns, wait_ns;          /* in exchanges; of that without any byte moving, counted by the transport */
-    int waits_unknown;                      /* it does not tell */
-    uint64_t overlap_ns;                    /* in exchanges that another thread did while this rank computed, not in exchange_ns (train/overlap.h) */
+    struct rp_comm_count count;
+    int waits_unknown; /* the transport does not tell count.wait_ns */
 };
 
 struct rp_comm *rp_comm_self(void); /* a world of one */

@@ -113,7 +113,7 @@ static void count_idle(struct exchange *x, int moved)
         return;
     const uint64_t now = rp_now_ns();
     if (moved)
-        x->m->comm.wait_ns += now - x->idle_ns;
+        x->m->comm.count.wait_ns += now - x->idle_ns;
     x->moved_ns = now;
     x->idle_ns = moved ? 0 : now;
 }
@@ -160,7 +160,7 @@ static int exchange(struct rp_comm *c, enum rp_group g, const struct rp_transfer
     if (add_transfers(&x, n, err) == 0 && run_exchange(&x, err) == 0)
         return 0;
     if (x.idle_ns)
-        c->wait_ns += rp_now_ns() - x.idle_ns;
+        c->count.wait_ns += rp_now_ns() - x.idle_ns;
     m->failed = 1;
     c->lost = m->cause.rank == c->rank[RP_GROUP_WORLD] && !m->blamed ? -1 : m->cause.rank;
     for (int i = 0; i < m->world; i++)

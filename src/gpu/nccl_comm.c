@@ -396,8 +396,7 @@ static int connect_ranks(struct rp_comm *c, const struct rp_world_opts *o, struc
     }
     if (exchange_with_all(m, err) < 0)
         return -1;
-    c->sent_bytes = c->received_bytes = c->exchange_ns = 0;
-    memset(c->sent_in, 0, sizeof c->sent_in);
+    c->count = (struct rp_comm_count){0};
     return 0;
 }
 

@@ -68,12 +68,12 @@ static int note_waiting(void *arg, int rank)
 static int exchange_piece(struct rp_overlap *o, struct rp_err *err)
 {
     const struct rp_comm *c = o->x->comm;
-    const uint64_t start = rp_now_ns(), exchange_ns = c->exchange_ns, wait_ns = c->wait_ns;
+    const uint64_t start = rp_now_ns(), exchange_ns = c->count.exchange_ns, wait_ns = c->count.wait_ns;
     const int failed = rp_exchange_piece(o->x, o->side ? o->side : &o->plain, o->block, o->room, err);
     atomic_store(&o->waits_for, -1);
     o->piece_ns = start;
-    o->moved_ns = c->exchange_ns - exchange_ns;
-    o->idle_ns = c->wait_ns - wait_ns;
+    o->moved_ns = c->count.exchange_ns - exchange_ns;
+    o->idle_ns = c->count.wait_ns - wait_ns;
     return failed;
 }
 
@@ -230,8 +230,8 @@ void rp_overlap_begin(struct rp_overlap *o, struct rp_net *m, const struct rp_gr
     o->end = o->failed = 0;
     o->err = (struct rp_err){0};
     o->piece_ns = o->moved_ns = o->idle_ns = 0;
-    o->exchange_ns = c->exchange_ns;
-    o->wait_ns = c->wait_ns;
+    o->exchange_ns = c->count.exchange_ns;
+    o->wait_ns = c->count.wait_ns;
     o->waiting = c->waiting;
     o->waiting_arg = c->waiting_arg;
     atomic_store(&o->waits_for, -1);
@@ -271,11 +271,11 @@ static void take_back(struct rp_overlap *o)
 static void count_time(const struct rp_overlap *o, uint64_t since)
 {
     struct rp_comm *c = o->x->comm;
-    const uint64_t all = c->exchange_ns - o->exchange_ns, from = o->piece_ns > since ? o->piece_ns : since, end = o->piece_ns + o->moved_ns;
+    const uint64_t all = c->count.exchange_ns - o->exchange_ns, from = o->piece_ns > since ? o->piece_ns : since, end = o->piece_ns + o->moved_ns;
     const uint64_t after = end > from ? end - from : 0; /* of the last piece: all others ended before */
-    c->exchange_ns = o->exchange_ns + (rp_now_ns() - since);
-    c->wait_ns = o->wait_ns + (o->idle_ns < after ? o->idle_ns : after);
-    c->overlap_ns += all - (after < all ? after : all);
+    c->count.exchange_ns = o->exchange_ns + (rp_now_ns() - since);
+    c->count.wait_ns = o->wait_ns + (o->idle_ns < after ? o->idle_ns : after);
+    c->count.overlap_ns += all - (after < all ? after : all);
 }
 
 int rp_overlap_end(struct rp_overlap *o, int failed, struct rp_err *err)

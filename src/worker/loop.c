@@ -373,16 +373,17 @@ static int take_root(struct loop *l, json_t *record, const char *which, struct r
     return 0;
 }
 
-/* before: the communicator when the step began */
-static void add_exchange(json_t *record, const struct loop *l, const struct rp_comm *before)
+/* before: of the communicator when the step began */
+static void add_exchange(json_t *record, const struct loop *l, const struct rp_comm_count *before)
 {
+    const struct rp_comm_count *now = &l->comm->count;
     if (l->comm->size[RP_GROUP_WORLD] == 1)
         return;
-    add_whole(record, RP_STEP_exchange_ns, (int64_t)(l->comm->exchange_ns - before->exchange_ns));
+    add_whole(record, RP_STEP_exchange_ns, (int64_t)(now->exchange_ns - before->exchange_ns));
     if (!l->comm->waits_unknown)
-        add_whole(record, RP_STEP_wait_ns, (int64_t)(l->comm->wait_ns - before->wait_ns));
+        add_whole(record, RP_STEP_wait_ns, (int64_t)(now->wait_ns - before->wait_ns));
     if (l->exchange.overlaps)
-        add_whole(record, RP_STEP_overlap_ns, (int64_t)(l->comm->overlap_ns - before->overlap_ns));
+        add_whole(record, RP_STEP_overlap_ns, (int64_t)(now->overlap_ns - before->overlap_ns));
 }
 
 static int train_step(struct loop *l, int64_t last, struct rp_err *err)
@@ -393,7 +394,7 @@ static int train_step(struct loop *l, int64_t last, struct rp_err *err)
     uint64_t device_ns = 0;
     if (rp_train_load(l->train, l->step, err) < 0)
         return -1;
-    const struct rp_comm before = *l->comm;
+    const struct rp_comm_count before = l->comm->count;
     uint64_t start = rp_now_ns();
     if (b->time_begin && b->time_begin(l->dev, err) < 0)
         return -1;
@@ -494,10 +495,10 @@ static json_t *exchange_json(const struct loop *l)
     l->comm->op->describe(l->comm, text);
     json_t *sent = json_object();
     for (int g = 0; g < RP_GROUPS; g++)
-        json_object_set_new(sent, rp_group_name((enum rp_group)g), json_integer((json_int_t)l->comm->sent_in[g]));
+        json_object_set_new(sent, rp_group_name((enum rp_group)g), json_integer((json_int_t)l->comm->count.sent_in[g]));
     return json_pack("{s:s, s:i, s:I, s:I, s:I, s:o}", "transport", text, "levels", l->exchange.levels,
                      "bytes_per_step", (json_int_t)l->exchange.sent_bytes, "bytes_per_step_between_hosts",
-                     (json_int_t)l->exchange.between_bytes, "sent_bytes", (json_int_t)l->comm->sent_bytes, "sent_bytes_by_group", sent);
+                     (json_int_t)l->exchange.between_bytes, "sent_bytes", (json_int_t)l->comm->count.sent_bytes, "sent_bytes_by_group", sent);
 }
 
 static void send_done(struct loop *l)

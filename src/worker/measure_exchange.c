@@ -143,17 +143,14 @@ json_t *rp_exchange_ceilings(struct rp_dev *dev, struct rp_comm *c, size_t room,
     const int n = c->size[RP_GROUP_WORLD];
     RP_FREE struct rp_transfer *t = rp_alloc(2 * (size_t)n * sizeof *t);
     struct exchange_probe p = {.dev = dev, .comm = c, .t = t, .alive = alive, .alive_arg = alive_arg};
-    const struct rp_comm before = *c;
+    const struct rp_comm_count before = c->count;
     json_t *out = json_array();
     *err = (struct rp_err){0};
     uint64_t bytes = dev->backend->release ? take_blocks(&p, room) : 0;
     int failed = agree(c, &bytes, 0, err) < 0 || (bytes && measure(out, &p, (size_t)bytes, err) < 0);
     if (dev->backend->release)
         dev->backend->release(dev);
-    c->sent_bytes = before.sent_bytes; /* what the run exchanges is counted, not this */
-    c->received_bytes = before.received_bytes;
-    c->exchange_ns = before.exchange_ns;
-    c->wait_ns = before.wait_ns;
+    c->count = before; /* what the run exchanges is counted, not this */
     if (!failed)
         return out;
     json_decref(out);

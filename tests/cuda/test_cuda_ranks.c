@@ -276,7 +276,7 @@ static int measure_exchanges(struct rp_comm *c, struct rp_err *err)
     if (!dev)
         return -1;
     c->op->attach(c, dev);
-    const uint64_t sent = c->sent_bytes;
+    const uint64_t sent = c->count.sent_bytes;
     struct rp_device_info d = {0};
     rp_backend_cuda.info(dev, &d);
     json_t *is = rp_exchange_ceilings(dev, c, (size_t)256 << 10, NULL, NULL, err);
@@ -285,8 +285,8 @@ static int measure_exchanges(struct rp_comm *c, struct rp_err *err)
     json_decref(is);
     if (!is || rp_comm_barrier(c, RP_GROUP_WORLD, err) < 0)
         return -1;
-    if (n != 4 || bytes != 65280 || c->sent_bytes <= sent || c->sent_bytes > sent + 8 || !c->waits_unknown || !*d.pci_address)
-        return rp_fail(err, RP_MISMATCH, "%zu measurements of %lld bytes, %lld bytes sent, at '%s'", n, bytes, (long long)(c->sent_bytes - sent),
+    if (n != 4 || bytes != 65280 || c->count.sent_bytes <= sent || c->count.sent_bytes > sent + 8 || !c->waits_unknown || !*d.pci_address)
+        return rp_fail(err, RP_MISMATCH, "%zu measurements of %lld bytes, %lld bytes sent, at '%s'", n, bytes, (long long)(c->count.sent_bytes - sent),
                        d.pci_address);
     return 0;
 }

@@ -92,7 +92,7 @@ static int run_plan(struct rp_comm *c, void *arg, struct rp_err *err)
     for (int i = 0; i < p->rounds; i++)
         if (plan_round(c, p, i, err) < 0 || rp_comm_barrier(c, i % 2 ? RP_GROUP_WORLD : RP_GROUP_DATA, err) < 0)
             return -1;
-    return c->wait_ns <= c->exchange_ns ? 0 : rp_fail(err, RP_BUG, "waited longer than it exchanged");
+    return c->count.wait_ns <= c->count.exchange_ns ? 0 : rp_fail(err, RP_BUG, "waited longer than it exchanged");
 }
 
 static void check_world(struct mesh_world *w, const char *name)

@@ -49,10 +49,10 @@ FIXTURE int train(struct rp_train *t, struct rp_comm *c, struct trial *trial, st
         return -1;
     for (int step = 0; step < STEPS; step++) {
         struct rp_step_result s;
-        const uint64_t sent = c->sent_bytes;
+        const uint64_t sent = c->count.sent_bytes;
         if (rp_train_load(t, step, err) < 0 || rp_train_step(t, step, &s, err) < 0)
             return -1;
-        is->moved = c->sent_bytes - sent;
+        is->moved = c->count.sent_bytes - sent;
         is->loss[step] = s.loss;
         is->part[step] = s.part[0];
         is->norm[step] = s.grad_norm;

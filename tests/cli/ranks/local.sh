@@ -30,6 +30,13 @@ exit_of 0 "$REPRO" run $gpt $degrees --set train.accumulation_steps=2 --ranks 4 
 same_bits degrees.repro.tar.zst four.repro.tar.zst
 jq -e '.world | [.data, .tensor, .pipeline] == [1, 2, 2]' bits.json >answer.txt || { jq .world bits.json >&2; fail "another layout"; }
 
+# As it comes, with its warm-up and its ceilings: it verifies itself, and what was measured of exchanges is not what the run exchanged.
+exit_of 0 "$REPRO" run bert_tiny_fp32 --set train.accumulation_steps=2 --steps 2 --ranks 2 -o as_it_comes.repro.tar.zst
+verified as_it_comes.repro.tar.zst
+"$REPRO" inspect as_it_comes.repro.tar.zst run.json >bits.json
+jq -e '.world.rank[1].exchange as $x | ($x.sent_bytes_by_group | add) == $x.sent_bytes and $x.sent_bytes < 9 * $x.bytes_per_step and
+    (.ceilings.before.exchange | length > 2) and .ceilings.achieved.exchange.measured_s > 0' bits.json >answer.txt || { jq .world bits.json >&2; fail "bytes, or ceilings"; }
+
 # The worlds of one recipe next to each other: speed-up and efficiency against the smallest, and what the check of scaling finds.
 exit_of 0 "$REPRO" compare four.repro.tar.zst degrees.repro.tar.zst --layout scaling --json
 jq -e '[.blocks[] | select(.columns)][0].rows | length == 2 and .[0][3] == "1" and .[1][3:5] == ["4", "1x2x2"] and .[1][9] == "2"' out.txt >answer.txt ||
