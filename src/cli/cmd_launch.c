@@ -77,7 +77,25 @@ static int exchange_words(struct rp_join *j, struct rp_err *err)
     return rp_join_close(j, ANSWER_MS, err);
 }
 
-static int meet_others(struct rp_cli *cli, struct rp_joining *j, json_t *result, struct rp_err *err)
+/* What the processes agreed on, as this one sees it. */
+static void print_met(struct rp_buf *out, const struct rp_join *j)
+{
+    const struct rp_job_member *own = &j->member[j->own];
+    const struct rp_clock_offset *c = &own->clock;
+    int hosts = 0;
+    for (int i = 0; i < j->members; i++)
+        hosts = j->member[i].host >= hosts ? j->member[i].host + 1 : hosts;
+    if (own->ranks > 1)
+        rp_buf_printf(out, "; ranks %d to %d of %d", own->first_rank, own->first_rank + own->ranks - 1, j->world);
+    else
+        rp_buf_printf(out, "; rank %d of %d", own->first_rank, j->world);
+    rp_buf_printf(out, ", local rank %d, host %d of %d", own->local_rank, own->host, hosts);
+    if (j->own && c->error_ns >= 0)
+        rp_buf_printf(out, "; wall clock %.3f ms from that of rank 0, to within %.3f ms", (double)c->wall_ns * 1e-6, (double)c->error_ns * 1e-6);
+}
+
+/* met: what to print of it. */
+static int meet_others(struct rp_cli *cli, struct rp_joining *j, json_t *result, struct rp_buf *met, struct rp_err *err)
 {
     const struct launch_opts *o = cli->opts;
     struct rp_meter meter;
@@ -97,28 +115,12 @@ static int meet_others(struct rp_cli *cli, struct rp_joining *j, json_t *result,
     json_object_set_new(result, "first_rank", json_integer(j->join.member[j->join.own].first_rank));
     json_object_set_new(result, "local_rank", json_integer(j->join.member[j->join.own].local_rank));
     json_object_set_new(result, "members", rp_join_to_json(&j->join));
+    print_met(met, &j->join); /* members are gone once the job is closed */
     return exchange_words(&j->join, err);
 }
 
-/* What the processes agreed on, as this one sees it. */
-static void print_met(struct rp_buf *out, const struct rp_join *j)
-{
-    const struct rp_job_member *own = &j->member[j->own];
-    const struct rp_clock_offset *c = &own->clock;
-    int hosts = 0;
-    for (int i = 0; i < j->members; i++)
-        hosts = j->member[i].host >= hosts ? j->member[i].host + 1 : hosts;
-    if (own->ranks > 1)
-        rp_buf_printf(out, "; ranks %d to %d of %d", own->first_rank, own->first_rank + own->ranks - 1, j->world);
-    else
-        rp_buf_printf(out, "; rank %d of %d", own->first_rank, j->world);
-    rp_buf_printf(out, ", local rank %d, host %d of %d", own->local_rank, own->host, hosts);
-    if (j->own && c->error_ns >= 0)
-        rp_buf_printf(out, "; wall clock %.3f ms from that of rank 0, to within %.3f ms", (double)c->wall_ns * 1e-6, (double)c->error_ns * 1e-6);
-}
-
 /* At once: lines of several processes must not mix. */
-static void print_whoami(const struct rp_joining *j, int met)
+static void print_whoami(const struct rp_joining *j, const struct rp_buf *met)
 {
     const struct rp_launch *l = &j->launch;
     RP_BUF text = {0};
@@ -130,8 +132,7 @@ static void print_whoami(const struct rp_joining *j, int met)
         rp_buf_printf(&text, "process %" PRId64 ", started by %s (%s), which gives the number of processes later", l->rank, l->name,
                       l->rank_variable);
     rp_buf_printf(&text, "; key of the job: %s", j->key.source ? j->key.source : "none");
-    if (met)
-        print_met(&text, &j->join);
+    rp_buf_puts(&text, rp_buf_text(met));
     rp_buf_printf(&text, "%s%s\n", l->note ? "\nnote: " : "", l->note ? l->note : "");
     rp_cli_print(&text);
 }
@@ -144,11 +145,12 @@ static int print_place(struct rp_cli *cli, struct rp_err *err)
         return -1;
     RP_JSON *result = rp_launch_to_json(&j.launch);
     json_object_set_new(result, "key", j.key.source ? json_string(j.key.source) : json_null());
-    int failed = o->meet && meet_others(cli, &j, result, err) < 0;
+    RP_BUF met = {0};
+    const int failed = o->meet && meet_others(cli, &j, result, &met, err) < 0;
     if (cli->json)
         cli->result = json_incref(result);
     else if (!failed)
-        print_whoami(&j, o->meet);
+        print_whoami(&j, &met);
     return failed ? -1 : 0;
 }
 
@@ -238,7 +240,8 @@ const struct rp_command rp_cmd_launch = {
 #undef LAUNCHER
         "\n"
         "Rank 0 listens on --port, else on the port of --join, else on 61440 + N % 4096, where N follows from the job's id; under "
-        "mpiexec of MPICH on any port. The others find it by --join, else as the launcher offers.\n"
+        "mpiexec of MPICH on any port. The others find it by --join, else as the launcher offers. With Open MPI that is the host of mpirun or "
+        "the first node of an allocation: where rank 0 runs on another one, as in an MPIJob of Kubeflow (NAME-worker-0.NAME), give --join.\n"
         "\n"
         "Examples:\n"
         "  repro launch sbatch --nodes 4 --recipe bert_fp32 > job.sh && sbatch job.sh\n"

@@ -273,13 +273,17 @@ static int start_ranks(struct following *f, const json_t *body, struct rp_err *e
     return f->group ? 0 : -1;
 }
 
-/* Process 0 does not know by which of its addresses the others reach it. */
+/* Process 0 does not know by which of its addresses the others reach it, and those next to it may have reached it by loopback. */
 static void tell_peers(const struct following *f, const json_t *body)
 {
-    const struct rp_job_member *lead = &f->j->joining.join.member[0];
+    const struct rp_join *join = &f->j->joining.join;
+    const struct rp_job_member *lead = &join->member[0];
     RP_JSON *here = json_deep_copy(body);
-    for (int i = 0; i < lead->ranks; i++)
-        json_array_set_new(json_array_get(json_object_get(here, "peers"), (size_t)(lead->first_rank + i)), 0, json_string(lead->address));
+    for (int k = 0; k < join->members; k++) {
+        const struct rp_job_member *m = &join->member[k];
+        for (int i = 0; m->place == lead->place && i < m->ranks; i++)
+            json_array_set_new(json_array_get(json_object_get(here, "peers"), (size_t)(m->first_rank + i)), 0, json_string(lead->address));
+    }
     rp_workers_tell(f->group, RP_FRAME_PEERS, here);
 }
 

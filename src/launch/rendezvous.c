@@ -5,12 +5,14 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "launch/hostlist.h"
+#include "launch/prte.h"
 
 #include <inttypes.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 int rp_rendezvous_port_of(int64_t number)
 {
@@ -40,24 +42,22 @@ static int add_host(struct rp_rendezvous *r, const char *source, const char *hos
     for (int i = 0; i < r->hosts; i++)
         if (strcmp(r->host[i].host, a.host) == 0)
             return 1;
+    r->source = r->hosts ? r->source : source;
     r->host[r->hosts++] = a;
-    r->source = source;
     return 1;
 }
 
 /* ---- what launchers offer ---- */
 
-/* The hosts of "[jobid;]tcp://ip,ip:port;tcp6://[ip]:port". */
+/* The hosts of "[jobid;]tcp://ip,ip:port[:masks];tcp6://[ip]:port". */
 static void add_uri(struct rp_rendezvous *r, const char *source, const char *uri, int loopback_too)
 {
     for (const char *at = uri; (at = strstr(at, "://"));) {
         at += 3;
-        size_t n = strcspn(at, ";");
+        const size_t n = *at == '[' ? strcspn(at, "]") : strcspn(at, ":;");
+        char *save = NULL;
         RP_FREE char *list = rp_asprintf("%.*s", (int)n, at);
-        char *port = strrchr(list, ':'), *save = NULL;
-        if (port)
-            *port = 0;
-        for (char *ip = strtok_r(list, ",[]", &save); ip; ip = strtok_r(NULL, ",[]", &save))
+        for (char *ip = strtok_r(list, ",[", &save); ip; ip = strtok_r(NULL, ",[", &save))
             if (loopback_too || (strncmp(ip, "127.", 4) != 0 && strcmp(ip, "::1") != 0))
                 add_host(r, source, ip);
         at += n;
@@ -76,12 +76,29 @@ static int first_of_nodes(struct rp_rendezvous *r, const char *variable, struct 
     return 0;
 }
 
-/* Release 4 names mpirun's own host; 5 only the daemon of each node, which is of use if that is an address. Rank 0 runs there, except
- * where mpirun was started on another host: rp_rendezvous_publish() notices. */
-static int hint_openmpi(struct rp_rendezvous *r, const struct rp_launch *l, struct rp_err *err)
+/* Of release 5: mpirun's host is this one, or that on the command line of this node's daemon, or the one in the name of the job. */
+static void add_prte(struct rp_rendezvous *r, const char *space)
 {
     static const char *const uris[] = {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21",
                                        "PMIX_SERVER_URI2"};
+    for (size_t i = 0; i < sizeof uris / sizeof *uris; i++) {
+        const char *uri = getenv(uris[i]);
+        if (uri && rp_prte_daemon(uri) == 0) {
+            add_uri(r, uris[i], uri, 1);
+            return;
+        }
+    }
+    RP_FREE char *head = rp_prte_option("/proc", getpid(), "prte_hnp_uri"), *name = rp_prte_host(space);
+    if (head)
+        add_uri(r, "prte_hnp_uri of prted", head, 0);
+    else
+        add_host(r, "PMIX_NAMESPACE", name);
+}
+
+/* Rank 0 runs on the first node of an allocation, else where mpirun was started, unless that was told otherwise:
+ * rp_rendezvous_publish() notices. */
+static int hint_openmpi(struct rp_rendezvous *r, const struct rp_launch *l, struct rp_err *err)
+{
     const char *hnp = getenv("OMPI_MCA_orte_hnp_uri"), *space = getenv("PMIX_NAMESPACE");
     (void)l;
     if (hnp) {
@@ -90,16 +107,16 @@ static int hint_openmpi(struct rp_rendezvous *r, const struct rp_launch *l, stru
         if (rp_parse_count(number, &id) < 0)
             id = number_of(number);
         set_job(r, "openmpi", number, id / 65536);
+    } else {
+        set_job(r, "openmpi", space ? space : "", number_of(space ? space : ""));
+    }
+    if (first_of_nodes(r, "SLURM_JOB_NODELIST", err) < 0)
+        return -1;
+    if (hnp)
         add_uri(r, "OMPI_MCA_orte_hnp_uri", hnp, 0);
-        return 0;
-    }
-    set_job(r, "openmpi", space ? space : "", number_of(space ? space : ""));
-    for (size_t i = 0; i < sizeof uris / sizeof *uris && !r->hosts; i++) {
-        const char *uri = getenv(uris[i]);
-        if (uri)
-            add_uri(r, uris[i], uri, 0);
-    }
-    return r->hosts ? 0 : first_of_nodes(r, "SLURM_JOB_NODELIST", err);
+    else
+        add_prte(r, space ? space : "");
+    return 0;
 }
 
 static int hint_torchrun(struct rp_rendezvous *r, const struct rp_launch *l, struct rp_err *err)
@@ -149,7 +166,7 @@ static int hint_trainer(struct rp_rendezvous *r, const struct rp_launch *l, stru
     (void)l, (void)err;
     set_job(r, "trainer", "trainer", number_of("trainer"));
     add_host(r, "PET_MASTER_ADDR", getenv("PET_MASTER_ADDR"));
-    add_host(r, r->source ? r->source : "MASTER_ADDR", getenv("MASTER_ADDR"));
+    add_host(r, "MASTER_ADDR", getenv("MASTER_ADDR"));
     return 0;
 }
 

@@ -3,8 +3,9 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "launch/launcher.h"
+#include "launch/prte.h"
 #include "launch/rendezvous.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/scratch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -140,14 +141,19 @@ static const struct {
 } places[] = {
     {"mpirun of release 4", OMPI4, {0}, {0}, "OMPI_MCA_orte_hnp_uri 192.0.2.2 10.0.0.2 2001:db8::2 port 64414"}, /* 61440 + 1537081344 / 65536 % 4096 */
     {"mpirun of release 5", OMPI5, {0}, {0}, "PMIX_SERVER_URI41 192.0.2.7 port N"},
+    {"mpirun of release 5 on another host", OMPI5 " PMIX_SERVER_URI41=prterun-node1-77@0.3;tcp4://127.0.0.1:41003", {0}, {0}, "PMIX_NAMESPACE node1 port N"},
+    {"mpirun of release 4 in an allocation", OMPI4 " SLURM_JOB_NODELIST=gpu[3-4]", {0}, {0},
+     "SLURM_JOB_NODELIST gpu3 192.0.2.2 10.0.0.2 2001:db8::2 port 64414"},
     {"mpirun of release 5 on this host",
      "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=x@1 PMIX_SERVER_URI41=x@0.0;tcp4://127.0.0.1:1", {0}, {0},
      "this host 127.0.0.1 port N"},
-    {"mpirun of release 5 on hosts whose daemons hide", "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=x@1 PMIX_SERVER_URI41=x@0.0;tcp4://127.0.0.1:1",
+    {"mpirun of release 5 whose host nothing names", "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=x@1 PMIX_SERVER_URI41=x@0.1;tcp4://127.0.0.1:1",
      {0}, {0}, NULL},
     {"the same in an allocation",
-     "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=x@1 PMIX_SERVER_URI41=x@0.0;tcp4://127.0.0.1:1 SLURM_JOB_NODELIST=gpu[3-4]", {0}, {0},
+     "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=x@1 PMIX_SERVER_URI41=x@0.1;tcp4://127.0.0.1:1 SLURM_JOB_NODELIST=gpu[3-4]", {0}, {0},
      "SLURM_JOB_NODELIST gpu3 port N"},
+    {"on mpirun's own host", "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=x@1 PMIX_SERVER_URI41=x@0.0;tcp4://127.0.0.1:1", {0}, {0},
+     "PMIX_SERVER_URI41 127.0.0.1 port N"},
     {"torchrun, and not its port", TORCHRUN, {0}, {0}, "MASTER_ADDR node1 port N"},
     {"torchrun after a restart", TORCHRUN " TORCHELASTIC_RESTART_COUNT=1", {0}, {0}, "MASTER_ADDR node1 port N"},
     {"srun, and not where srun ran", SRUN, {0}, {0}, "SLURM_STEP_NODELIST gpu07 port 62569"}, /* 61440 + 4711 % 4096 + 2 * 257 */
@@ -194,6 +200,41 @@ TEST(where)
         CHECK(strcmp(got, places[i].expected) == 0, "%s: %s, expected %s", places[i].name, got, places[i].expected);
         rp_rendezvous_fini(&r);
     }
+}
+
+/* What the processes of a daemon of release 5 see: a shell between both, and command lines that end early. */
+TEST(daemons_of_mpirun)
+{
+    static const struct {
+        int pid, parent;
+        const char *line;
+        size_t size;
+    } all[] = {{70, 60, "repro\0run", 10}, {60, 50, "sh\0-c\0prte_hnp_uri", 18}, {50, 40, "prted\0--prtemca\0prte_hnp_uri\0a@0.0;tcp://192.0.2.1", 51},
+               {40, 1, "prted\0prte_hnp_uri\0of another", 29}, {80, 80, "itself", 6}, {90, 99, "", 0}};
+    mkdir(scratch("proc"), 0755);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char name[64], status[64];
+        mkdir(scratch(RP_FORMAT(name, "proc/%d", all[i].pid)), 0755);
+        RP_FORMAT(status, "Name:\tx\nPPid:\t%d\nUid:\t0\n", all[i].parent);
+        put_file(RP_FORMAT(name, "proc/%d/status", all[i].pid), status, strlen(status));
+        put_file(RP_FORMAT(name, "proc/%d/cmdline", all[i].pid), all[i].line, all[i].size);
+    }
+    RP_FREE char *proc = rp_strdup(scratch("proc"));
+    RP_FREE char *near = rp_prte_option(proc, 70, "prte_hnp_uri"), *far = rp_prte_option(proc, 50, "prte_hnp_uri");
+    CHECK_STR(near, "a@0.0;tcp://192.0.2.1");
+    CHECK_STR(far, "of another");
+    for (int pid = 80; pid <= 100; pid += 10)
+        CHECK(!rp_prte_option(proc, pid, "prte_hnp_uri"), "process %d", pid);
+    static const char *const spaces[][2] = {{"prterun-node1-77@1", "node1"}, {"prte-gpu-07.example.org-1234567@12", "gpu-07.example.org"}};
+    for (size_t i = 0; i < 2; i++) {
+        RP_FREE char *host = rp_prte_host(spaces[i][0]);
+        CHECK_STR(host, spaces[i][1]);
+    }
+    static const char *const none[] = {"", "prterun-", "prterun-@1", "prterun-77@1", "prterun-node1@1", "prterun--77@1", "slurm.pmix.4711.2", "prterun-node1-77"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        CHECK(!rp_prte_host(none[i]), "'%s'", none[i]);
+    CHECK(rp_prte_daemon("prterun-node1-77@0.12;tcp4://1.2.3.4:5") == 12 && rp_prte_daemon("x;tcp4://1.2.3.4:5") == -1 && rp_prte_daemon("") == -1 &&
+              rp_prte_daemon("x@0.99999999999999999999;") == -1, "numbers of daemons");
 }
 
 /* Every process of a job computes the same port and id, another job others. */

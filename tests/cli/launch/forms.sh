@@ -44,6 +44,12 @@ exit_of 0 "$REPRO" launch whoami --meet --json --nodes 2 --node-rank 1 --ranks-p
 wait $!
 jq -e '.world == 5 and .first_rank == 2 and .local_rank == 2 and .kind == "nodes"' out.txt >answer.txt || { cat out.txt >&2; fail "the member"; }
 jq -e '.world == 5 and .first_rank == 0' lead.txt >answer.txt || { cat lead.txt >&2; fail "the leader"; }
+# The same for people.
+"$REPRO" launch whoami --meet -q --nodes 2 --node-rank 0 --ranks-per-node 2 --join 127.0.0.1:61399 --job-key key >lead.txt &
+exit_of 0 "$REPRO" launch whoami --meet -q --nodes 2 --node-rank 1 --join 127.0.0.1:61399 --job-key key
+wait $!
+grep -q '; ranks 0 to 1 of 3, local rank 0, host 0 of 1$' lead.txt || { cat lead.txt >&2; fail "the leader's line"; }
+grep -q '; rank 2 of 3, local rank 2, host 0 of 1; wall clock -*[0-9.]* ms from that of rank 0, to within [0-9.]* ms$' out.txt || { cat out.txt >&2; fail "the member's line"; }
 exit_of 7 "$REPRO" launch whoami --meet --nodes 2 --node-rank 0 --join 127.0.0.1:61399 --job-key key --join-timeout 1 -q
 words
 exit_of 7 "$REPRO" launch whoami --meet --nodes 2 --node-rank 1 --join 127.0.0.1:61399 --job-key key --join-timeout 1 -q

@@ -4,63 +4,13 @@
 # timeout: 400
 # serial
 . "$TEST_DIR/common.inc"
-PATH=$PATH:/usr/sbin:/sbin
-need jq srun sbatch sinfo munged slurmctld slurmd
-user=$(id -un)
-port=$((20000 + $$ % 5000 * 2))
-mkdir -m 700 m
-mkdir state spool
-dd if=/dev/urandom of=m/key bs=128 count=1 2>dd.txt
-chmod 400 m/key
-cat >slurm.conf <<END
-ClusterName=scratch
-SlurmctldHost=localhost(127.0.0.1)
-SlurmctldPort=$port
-SlurmdPort=$((port + 1))
-SlurmUser=$user
-SlurmdUser=$user
-AuthType=auth/munge
-CredType=cred/munge
-AuthInfo=socket=$PWD/m/s
-StateSaveLocation=$PWD/state
-SlurmdSpoolDir=$PWD/spool
-SlurmctldPidFile=$PWD/ctld.pid
-SlurmdPidFile=$PWD/d.pid
-SlurmctldLogFile=$PWD/ctld.log
-SlurmdLogFile=$PWD/d.log
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SwitchType=switch/none
-MpiDefault=none
-SelectType=select/cons_tres
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
-ReturnToService=2
-SlurmdParameters=config_overrides
-NodeName=localhost NodeHostname=localhost NodeAddr=127.0.0.1 CPUs=8 RealMemory=500 State=UNKNOWN
-PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:8
-END
-export SLURM_CONF="$PWD/slurm.conf"
-daemons=()
-# Ends what was started here, by process id; the working directories of its children go with it.
-# shellcheck disable=SC2317,SC2329 # called by the trap
-end_daemons() {
-    kill "${daemons[@]}" 2>/dev/null || :
-    wait 2>/dev/null || :
+. "$TEST_DIR/slurm.inc"
+on() {
+    shift
+    "$@"
 }
-trap end_daemons EXIT
-munged --force --foreground -S "$PWD/m/s" --key-file="$PWD/m/key" --pid-file="$PWD/m/pid" --log-file="$PWD/m/log" --seed-file="$PWD/m/seed" >m/out 2>&1 &
-daemons+=($!)
-for _ in $(seq 100); do [ ! -S m/s ] || break; sleep 0.1; done
-slurmctld -D -f "$SLURM_CONF" >ctld.out 2>&1 &
-daemons+=($!)
-slurmd -D -N localhost -f "$SLURM_CONF" >d.out 2>&1 &
-daemons+=($!)
-for _ in $(seq 300); do
-    [ "$(sinfo -h -o %T 2>sinfo.txt || :)" != idle ] || break
-    sleep 0.2
-done
-[ "$(sinfo -h -o %T 2>sinfo.txt)" = idle ] || skip "Slurm does not start here: $(tail -q -n 1 ctld.log d.log sinfo.txt 2>/dev/null | tail -n 1)"
+trap end_slurm EXIT
+start_slurm localhost
 
 new_key
 exit_of 0 srun -n 4 repro run
