@@ -1,5 +1,5 @@
 /* Every operation of the CUDA backend, its kernels executed by the shim, against the literal definition: bit for bit, for awkward sizes
- * and every order of threads. OPS="gemm add" limits it to some. Attention has a test of its own, so a quarter of its variants will do here,
+ * and every order of threads. OPS="gemm add" limits it to some. Attention has a test of its own, so two of its sixteen variants will do here,
  * and half of those of convolutions; LONG=1: all.
  * shims: 800 700 */
 #include "ops/op_check.h"
@@ -197,7 +197,7 @@ static void attention_of(int op, int *cases, int *failed)
     } sizes[] = {{2, 1, 2, 64}, {3, 7, 1, 5}, {2, 33, 3, 64}, {1, 128, 2, 64}, {2, 64, 1, 80}, {1, 200, 1, 64}, {9, 17, 3, 16},
                  {1, 512, 1, 64}, {1, 301, 1, 33}, {1, 40, 1, 130}, {1, 70, 2, 96}, {1, 130, 1, 128}, {1, 2177, 1, 8}};
     for (int i = 0; i < COUNT(sizes); i++)
-        for (unsigned variant = tap_long() ? 0 : i % 4; variant < 16; variant += sizes[i].seq > 150 ? 5 : tap_long() ? 1 : 4) {
+        for (unsigned variant = tap_long() ? 0 : i % 8; variant < 16; variant += tap_long() ? (sizes[i].seq > 150 ? 5 : 1) : sizes[i].seq > 150 ? 16 : 8) {
             struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads, .head_dim = sizes[i].dim,
                                     .dropout = dropouts[(variant + (unsigned)i) % 3], .variant = variant, .seed = variant};
             ++*cases;

@@ -7,6 +7,8 @@
 #   capture    what repro says of the machine against nvidia-smi, value by value           tests/gpu/capture.sh
 #   ops        every operation against its literal definition
 #   bits       the tiny recipes, steps of BERT-base b32 with dropout, GPT-2 124M b2 and ResNet-50 b4: GPU and CPU, line by line
+#   ranks      two ranks that share the GPU and one on it beside one on processors, by sockets; with several GPUs all of them, by NCCL, with and
+#              without the exchange during the backward pass: the bits of one rank
 #   train      BERT-base b32, b96, the largest batch and b64, GPT-2 124M b4 x 1024, ResNet-50 b128 and the largest batch: sequences, tokens and
 #              images a second
 #   bundle     the recipe bert_fp32 in full, sealed and kept; two steps of it replayed on the CPU
@@ -24,7 +26,7 @@ export LC_ALL=C NO_COLOR=1 PATH=$PATH:/usr/local/nvidia/bin
 here=$(cd "$(dirname "$0")" && pwd)
 repro=$(realpath "$1")
 shift
-parts=${*:-capture ops bits train bundle speed peers bundles sanitizer}
+parts=${*:-capture ops bits ranks train bundle speed peers bundles sanitizer}
 device=${DEVICE:-0} python=${PYTHON:-python3} keep=${KEEP:+$(realpath "$KEEP")}
 deadline=$(($(date +%s) + ${MINUTES:-9} * 60))
 command -v jq >/dev/null || { [ -x "$here/tools/jq" ] && PATH=$here/tools:$PATH; }
@@ -166,6 +168,53 @@ part_bits() {
     same_bits resnet_tiny resnet50_tiny_fp32 --set measure.timed_steps=10
     same_bits resnet resnet50_fp32 --batch-size 4 --set measure.timed_steps=1
     same_bits lamb bert_lamb_fp32 --batch-size 4 --set train.accumulation_steps=1 --set measure.timed_steps=2
+}
+
+# A job of several ranks against one rank on the CPU, both of the tiny BERT in four micro-batches ($SMALLER: options that make it quicker).
+ranked() { # WHAT RANKS FILE STATUS
+    [ "$4" = 0 ] || { lost "$1" "$4" "$3" && return; }
+    local rank
+    for rank in $(seq 0 $(($2 - 1))); do
+        "$repro" inspect ranks.repro.tar.zst "steps/rank$rank.jsonl" | jq -c '{step, loss, loss_parts, grad_norm, state_root}' >ranks.jsonl
+        cmp -s ranks.jsonl one.jsonl || { miss "$1: rank $rank has other bits than one rank" && diff ranks.jsonl one.jsonl | head -n 4 && return; }
+    done
+    "$repro" verify ranks.repro.tar.zst --trust key.pem >verify.txt 2>&1 || { miss "$1 does not verify: $(tail -n 1 verify.txt)" && return; }
+    "$repro" inspect ranks.repro.tar.zst run.json | jq --arg what "$1" '{what: $what, transport: .world.rank[0].exchange.transport,
+        devices: [.world.rank[].device | .name // .kind], bytes_per_step: .world.rank[0].exchange.bytes_per_step, exchange_s: [.world.rank[].exchange_s],
+        overlap_s: [.world.rank[].overlap_s], wait_s: [.world.rank[].wait_s]}' >>ranks.list
+    pass "$1: the bits of one rank, $(jq -s -r '.[-1] | .transport' ranks.list)"
+}
+part_ranks() {
+    local status=0 gpus other port=$((20000 + $$ % 20000)) all
+    # shellcheck disable=SC2206 # words
+    all=(bert_tiny_fp32 --set train.accumulation_steps=4 --set measure.repeats=1 --set measure.warmup_steps=0
+        --set measure.ceilings=false --set evidence.state_root_every=1 --no-ledger --force ${SMALLER:---set measure.timed_steps=3})
+    : >ranks.list
+    within 120 "$repro" run "${all[@]}" --backend cpu -o one.repro.tar.zst >ranks.txt 2>&1 || { lost "one rank" $? ranks.txt && return; }
+    "$repro" inspect one.repro.tar.zst steps/rank0.jsonl | jq -c '{step, loss, loss_parts, grad_norm, state_root}' >one.jsonl
+    CUDA_VISIBLE_DEVICES=$device within 120 "$repro" run "${all[@]}" --backend cuda --ranks 2 --set run.transport=sockets -o ranks.repro.tar.zst >ranks.txt 2>&1 || status=$?
+    ranked "two ranks that share the GPU" 2 ranks.txt $status
+    "$repro" launch key >"$private/job" && chmod 600 "$private/job"
+    within 120 "$repro" run "${all[@]}" --backend cpu --threads 1 --set run.transport=sockets --nodes 2 --node-rank 1 --join 127.0.0.1:$port \
+        --job-key "$private/job" -o ranks.repro.tar.zst >other.txt 2>&1 &
+    other=$! status=0
+    within 120 "$repro" run "${all[@]}" --backend cuda --device "$device" --set run.transport=sockets --nodes 2 --node-rank 0 --join 127.0.0.1:$port \
+        --job-key "$private/job" -o ranks.repro.tar.zst >ranks.txt 2>&1 || status=$?
+    wait $other || :
+    ranked "a rank on the GPU beside one on processors" 2 ranks.txt $status
+    gpus=$(timeout -k 5 20 nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
+    if [ "$gpus" -lt 2 ]; then
+        skip "ranks by NCCL: there is one GPU"
+    else
+        [ "$gpus" -le 4 ] || gpus=4
+        for other in off 64; do
+            status=0
+            within 120 "$repro" run "${all[@]}" --backend cuda --ranks "$gpus" --set run.overlap_kib=$other -o ranks.repro.tar.zst >ranks.txt 2>&1 || status=$?
+            ranked "$gpus GPUs by NCCL, run.overlap_kib $other" "$gpus" ranks.txt $status
+        done
+    fi
+    jq -s . ranks.list >ranks.json
+    keep ranks ranks.json
 }
 
 # Names of the models: of the recipe, and for people; tokens of a sample, or null.

@@ -9,6 +9,11 @@ says_in "$count operations" out.txt
 cmp -s out.txt gpu-check/log.txt || fail "the log is not what was said"
 jq -e --argjson n "$count" '.ops.operations | length == $n and all(.failed == 0)' gpu-check/result.json >answer.txt || fail "no operations in result.json"
 jq -e '.about.failed == 0 and .about.passed >= 1 and .about.parts == ["ops"] and (.about.version.version | length > 0)' gpu-check/result.json >answer.txt || fail "no count"
+# Ranks, of a model that this driver finishes soon.
+on_gpu SMALLER="--batch-size 1 --set model.hidden_size=32 --set model.intermediate_size=64 --set model.num_attention_heads=2 --set model.num_hidden_layers=1
+    --set measure.timed_steps=1" "$check" "$REPRO" ranks >out.txt 2>err.txt || { cat out.txt err.txt >&2; fail "the ranks fail"; }
+jq -e '(.ranks | map(.transport) == ["1 rank by shared memory", "1 rank by shared memory"] and .[0].devices == ["Shim GPU", "Shim GPU"] and .[1].devices[0] == "Shim GPU" and .[1].devices[1] != "Shim GPU") and .about.passed == 2 and .about.skipped == 1' \
+    gpu-check/result.json >answer.txt || { jq .ranks gpu-check/result.json >&2; fail "ranks"; }
 exit_of 1 on_gpu "$check" "$REPRO" capture_everything
 says_in "there is no part 'capture_everything'" out.txt
 if ! grep -q 'BEGIN PUBLIC KEY' gpu-check/key.pem || grep -rqs 'PRIVATE KEY' gpu-check; then fail "not the public key is left, and nothing else"; fi
