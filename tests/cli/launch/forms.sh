@@ -49,7 +49,7 @@ jq -e '.world == 5 and .first_rank == 0' lead.txt >answer.txt || { cat lead.txt 
 exit_of 0 "$REPRO" launch whoami --meet -q --nodes 2 --node-rank 1 --join 127.0.0.1:61399 --job-key key
 wait $!
 grep -q '; ranks 0 to 1 of 3, local rank 0, host 0 of 1$' lead.txt || { cat lead.txt >&2; fail "the leader's line"; }
-grep -q '; rank 2 of 3, local rank 2, host 0 of 1; wall clock -*[0-9.]* ms from that of rank 0, to within [0-9.]* ms$' out.txt || { cat out.txt >&2; fail "the member's line"; }
+sed 's/.*; \(rank 2\)/\1/; s/-*[0-9.]* ms/N ms/g' out.txt
 exit_of 7 "$REPRO" launch whoami --meet --nodes 2 --node-rank 0 --join 127.0.0.1:61399 --job-key key --join-timeout 1 -q
 words
 exit_of 7 "$REPRO" launch whoami --meet --nodes 2 --node-rank 1 --join 127.0.0.1:61399 --job-key key --join-timeout 1 -q

@@ -93,7 +93,6 @@ exit_of 0 "$REPRO" challenge draw a.repro.tar.zst --draw c2 -q
 exit_of 0 "$REPRO" challenge answer a.repro.tar.zst --draw c2 -o state
 mkfifo pipe
 exit_of 2 "$REPRO" challenge answer a.repro.tar.zst --draw c2 -o pipe
-exit_of 2 "$REPRO" challenge answer a.repro.tar.zst --draw c2 -o state
 [ -p pipe ] || fail "the pipe was replaced"
 init=
 [ "$from" = 0 ] || init="--init state"
@@ -133,6 +132,8 @@ while [ "$from" = 0 ] && [ "$n" -lt 40 ]; do # until a part is drawn that needs 
     from=$("$REPRO" challenge draw --json a.repro.tar.zst --draw c3 | jq .from)
     mv c3 c2
 done
+exit_of 0 "$REPRO" challenge answer a.repro.tar.zst --draw c2 -o drawn.state
+exit_of 2 "$REPRO" challenge answer a.repro.tar.zst --draw c2 -o drawn.state # it is there
 four_steps b.repro.tar.zst --save other
 exit_of 5 "$REPRO" verify a.repro.tar.zst --challenge c1 --draw c2 --init other
 
