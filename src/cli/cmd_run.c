@@ -416,7 +416,7 @@ const struct rp_command rp_cmd_run = {
         "each process), and lets ranks of a host share a GPU. All processes have to be the same program, by its "
         "SHA-256; --allow-different-programs, given to all, accepts other builds of the same commit, whose digests the bundle has. "
         "REPRO_HOST=NAME makes processes of one machine count as different hosts, to try that out. Data-parallel ranks exchange "
-        "gradients while the backward pass goes on, unless ranks divide tensors or GPUs use sockets; run.overlap_kib sets in which buckets, or "
+        "gradients while the backward pass goes on, unless GPUs divide tensors or use sockets; run.overlap_kib sets in which buckets, or "
         "switches it off. "
         "Each has the optimizer state of its share of the weights; with parallel.optimizer_state replicated each has all of it.\n"
         "\n"

@@ -42,7 +42,7 @@ int rp_run_choose_layout(struct rp_run_session *r, struct rp_err *err)
     const int gpus = r->job_of_many.several ? rp_run_job_gpus(&r->job_of_many) : r->backend->separate_memory ? rp_degrees_world(r->degrees) : 0;
     if (r->recipe.run_transport == RP_TRANSPORT_nccl && rp_degrees_world(r->degrees) > 1 && !r->backend->separate_memory)
         return rp_fail(err, RP_USAGE, "run.transport nccl connects GPUs, and these ranks train on processors: leave it at auto");
-    r->place = (struct rp_comm){.lost = -1, .host = r->rank_host, .staged = rp_world_is_staged(&r->recipe, gpus)};
+    r->place = (struct rp_comm){.lost = -1, .host = r->rank_host, .route = rp_world_route(&r->recipe, gpus)};
     rp_comm_place(&r->place, 0, r->degrees);
     r->device = rp_job_device(&r->recipe);
     if (!r->device.threads && rp_degrees_world(r->degrees) > 1)

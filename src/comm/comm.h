@@ -55,6 +55,9 @@ struct rp_comm_ops {
     void (*attach)(struct rp_comm *c, struct rp_dev *dev);
     /* How its ranks are connected, for a bundle: "3 ranks by shared memory, 4 by TLS", "NCCL 2.20.5". */
     void (*describe)(const struct rp_comm *c, char text[RP_TRANSPORT_TEXT]);
+    /* The same ranks as a communicator for a second thread, with counts of its own: exchanges within one group, in which c has none meanwhile,
+     * nor in the world. Buffers of the host. It is c's, and there is one. NULL: only one thread at a time can exchange. */
+    struct rp_comm *(*beside)(struct rp_comm *c);
 };
 
 /* rp_comm.lost: another rank, but which one is unknown. */
@@ -68,13 +71,20 @@ struct rp_comm_count {
     uint64_t overlap_ns;                 /* in exchanges that another thread did while this rank computed, not in exchange_ns (train/overlap.h) */
 };
 
+/* How messages travel, which is the same on all ranks. */
+enum rp_route {
+    RP_ROUTE_HOST,   /* between the memory of hosts; two threads may exchange in different groups (rp_comm_ops.beside) */
+    RP_ROUTE_STAGED, /* those of a device with memory of its own pass through its host's */
+    RP_ROUTE_DEVICE, /* between devices with memory of their own */
+};
+
 struct rp_comm {
     const struct rp_comm_ops *op;
     const char *transport;                  /* "sockets", "NCCL 2.20.5"; NULL: a world of one */
     int rank[RP_GROUPS], size[RP_GROUPS];   /* within each group */
     int first[RP_GROUPS], stride[RP_GROUPS]; /* member i of a group is the world rank first + i * stride */
     const int *host;                        /* [world] number of each rank's host; NULL: one host. Borrowed */
-    int staged;                             /* messages of devices with memory of their own pass through the host's: the same on all ranks */
+    enum rp_route route;
     /* world rank of the peer whose end made an exchange fail; this one: others say so; RP_LOST_SOME; -1: none */
     int lost;
     /* Called at least every 100 ms of waiting for a peer, with its world rank (-1: the transport does not tell). Nonzero: stop. May be NULL. */

@@ -23,31 +23,26 @@ const char *rp_mesh_name(const struct rp_mesh *m, int rank, char out[96])
 
 /* ---- an exchange ---- */
 
-struct exchange {
-    struct rp_mesh *m;
-    enum rp_group g;
-    const struct rp_transfer *t;
-    int *next;                /* [n] the transfer after each one in its direction of its link, -1: none */
-    struct mesh_link **links; /* with transfers that are not complete */
-    int links_n;
+struct links {
+    struct mesh_link **l; /* with transfers that are not complete */
+    int n;
     struct pollfd *polled;
     uint64_t moved_ns, called_ns, idle_ns; /* when bytes moved, when waiting() was called, since when none have moved (0: they do) */
 };
 
-static int add_transfers(struct exchange *x, int n, struct rp_err *err)
+static int add_transfers(struct mesh_exchange *x, struct links *all, int n, struct rp_err *err)
 {
-    struct rp_mesh *m = x->m;
     for (int i = n - 1; i >= 0; i--) {
-        const int rank = rp_comm_world_rank(&m->comm, x->g, x->t[i].peer);
-        struct mesh_link *l = &m->links[rank];
+        const int rank = rp_comm_world_rank(x->comm, x->g, x->t[i].peer);
+        struct mesh_link *l = &x->m->links[rank];
         struct mesh_way *w = x->t[i].send ? &l->out : &l->in;
         if (!x->t[i].bytes)
             continue;
         if (!l->open)
             return rp_fail(err, RP_BUG, "rank %d exchanges bytes with rank %d, but only ranks with a group in common were connected",
-                           m->comm.rank[RP_GROUP_WORLD], rank);
+                           x->comm->rank[RP_GROUP_WORLD], rank);
         if (l->in.next < 0 && l->out.next < 0)
-            x->links[x->links_n++] = l;
+            all->l[all->n++] = l;
         x->next[i] = w->next;
         w->next = i;
     }
@@ -55,89 +50,102 @@ static int add_transfers(struct exchange *x, int n, struct rp_err *err)
 }
 
 /* One turn for every link; those with nothing left to do leave the list. 1: bytes moved. */
-static int move_links(struct exchange *x, struct rp_err *err)
+static int move_links(struct mesh_exchange *x, struct links *all, struct rp_err *err)
 {
     int moved = 0;
-    for (int i = 0; i < x->links_n;) {
-        struct mesh_link *l = x->links[i];
-        const int r = rp_mesh_link_move(x->m, l, x->g, x->t, x->next, err);
+    for (int i = 0; i < all->n;) {
+        struct mesh_link *l = all->l[i];
+        const int r = rp_mesh_link_move(x, l, err);
         if (r < 0)
             return -1;
         moved |= r;
         if (l->in.next < 0 && l->out.next < 0)
-            x->links[i] = x->links[--x->links_n];
+            all->l[i] = all->l[--all->n];
         else
             i++;
     }
     return moved;
 }
 
-/* Calls waiting() when it is time to, and ends a silence that lasts too long. */
-static int check_time(struct exchange *x, int rank, struct rp_err *err)
+/* An exchange failed before: that of another thread is the reason why this one ends. */
+static int fail_too(struct rp_mesh *m, struct rp_comm *c, struct rp_err *err)
 {
-    struct rp_mesh *m = x->m;
+    pthread_mutex_lock(&m->lock);
+    const int of_another = m->by != c;
+    c->lost = m->lost;
+    *err = m->why;
+    pthread_mutex_unlock(&m->lock);
+    return of_another ? -1 : rp_fail(err, RP_UNAVAILABLE, "an earlier exchange between ranks failed");
+}
+
+/* Calls waiting() when it is time to, and ends a silence that lasts too long. */
+static int check_time(struct mesh_exchange *x, struct links *all, int rank, struct rp_err *err)
+{
+    struct rp_comm *c = x->comm;
     const uint64_t now = rp_now_ns();
     char name[96];
-    if (m->comm.waiting && now - x->called_ns >= CALL_NS) {
-        x->called_ns = now;
-        if (m->comm.waiting(m->comm.waiting_arg, rank) != 0) {
-            m->cause = (struct mesh_head){.failed = 1, .what = RP_INTERRUPTED, .rank = m->comm.rank[RP_GROUP_WORLD]};
-            return rp_fail(err, RP_INTERRUPTED, "interrupted while waiting for %s", rp_mesh_name(m, rank, name));
+    if (atomic_load(&x->m->failed))
+        return fail_too(x->m, c, err);
+    if (c->waiting && now - all->called_ns >= CALL_NS) {
+        all->called_ns = now;
+        if (c->waiting(c->waiting_arg, rank) != 0) {
+            x->cause = (struct mesh_head){.failed = 1, .what = RP_INTERRUPTED, .rank = c->rank[RP_GROUP_WORLD]};
+            return rp_fail(err, RP_INTERRUPTED, "interrupted while waiting for %s", rp_mesh_name(x->m, rank, name));
         }
     }
-    for (int i = 0; i < x->links_n; i++)
-        if (rp_mesh_link_cut(m, x->links[i], now, err) < 0)
+    for (int i = 0; i < all->n; i++)
+        if (rp_mesh_link_cut(x, all->l[i], now, err) < 0)
             return -1;
-    if (m->opts.silence_s > 0 && (double)(now - x->moved_ns) > m->opts.silence_s * 1e9) {
-        m->cause = (struct mesh_head){.failed = 1, .what = RP_UNAVAILABLE, .rank = rank};
-        return rp_fail(err, RP_UNAVAILABLE, "no byte from %s for %.1f s", rp_mesh_name(m, rank, name), (double)(now - x->moved_ns) * 1e-9);
+    if (x->m->opts.silence_s > 0 && (double)(now - all->moved_ns) > x->m->opts.silence_s * 1e9) {
+        x->cause = (struct mesh_head){.failed = 1, .what = RP_UNAVAILABLE, .rank = rank};
+        return rp_fail(err, RP_UNAVAILABLE, "no byte from %s for %.1f s", rp_mesh_name(x->m, rank, name), (double)(now - all->moved_ns) * 1e-9);
     }
     return 0;
 }
 
 /* Nothing can move now: sleeps until something happens. */
-static int sleep_until_woken(struct exchange *x, struct rp_err *err)
+static int sleep_until_woken(struct mesh_exchange *x, struct links *all, struct rp_err *err)
 {
-    for (int i = 0; i < x->links_n; i++)
-        x->polled[i] = (struct pollfd){.fd = rp_mesh_link_fd(x->links[i]), .events = rp_mesh_link_events(x->links[i])};
-    const int n = poll(x->polled, (nfds_t)x->links_n, POLL_MS);
-    for (int i = 0; i < x->links_n && n > 0; i++)
-        if (x->polled[i].revents)
-            rp_mesh_link_woken(x->links[i], x->polled[i].revents);
-    return check_time(x, x->links[0]->rank, err);
+    for (int i = 0; i < all->n; i++)
+        all->polled[i] = (struct pollfd){.fd = rp_mesh_link_fd(all->l[i]), .events = rp_mesh_link_events(all->l[i])};
+    const int n = poll(all->polled, (nfds_t)all->n, POLL_MS);
+    for (int i = 0; i < all->n && n > 0; i++)
+        if (all->polled[i].revents)
+            rp_mesh_link_woken(all->l[i], all->polled[i].revents);
+    return check_time(x, all, all->l[0]->rank, err);
 }
 
-static void count_idle(struct exchange *x, int moved)
+static void count_idle(struct rp_comm *c, struct links *all, int moved)
 {
-    if (moved == (x->idle_ns == 0))
+    if (moved == (all->idle_ns == 0))
         return;
     const uint64_t now = rp_now_ns();
     if (moved)
-        x->m->comm.count.wait_ns += now - x->idle_ns;
-    x->moved_ns = now;
-    x->idle_ns = moved ? 0 : now;
+        c->count.wait_ns += now - all->idle_ns;
+    all->moved_ns = now;
+    all->idle_ns = moved ? 0 : now;
 }
 
-static int run_exchange(struct exchange *x, struct rp_err *err)
+static int move_all(struct mesh_exchange *x, struct links *all, struct rp_err *err)
 {
     int asked = 0; /* bells were asked for since bytes moved */
-    for (int turns = 1; x->links_n; turns++) {
-        const int moved = move_links(x, err);
+    for (int turns = 1; all->n; turns++) {
+        const int moved = move_links(x, all, err);
         if (moved < 0)
             return -1;
-        count_idle(x, moved || !x->links_n);
+        count_idle(x->comm, all, moved || !all->n);
         if (moved) {
             asked = 0;
-            if (turns % 8 == 0 && x->links_n && (x->moved_ns = rp_now_ns()) && check_time(x, x->links[0]->rank, err) < 0)
+            if (turns % 8 == 0 && all->n && (all->moved_ns = rp_now_ns()) && check_time(x, all, all->l[0]->rank, err) < 0)
                 return -1;
-        } else if (x->m->spin && !asked && rp_now_ns() - x->idle_ns < SPIN_NS) {
+        } else if (x->m->spin && !asked && rp_now_ns() - all->idle_ns < SPIN_NS) {
             continue;
         } else if (!asked) {
-            for (int i = 0; i < x->links_n; i++)
-                rp_mesh_link_wait(x->links[i]);
+            for (int i = 0; i < all->n; i++)
+                rp_mesh_link_wait(all->l[i]);
             asked = 1; /* and once more over all links: what came in between rings no bell */
         } else {
-            if (sleep_until_woken(x, err) < 0)
+            if (sleep_until_woken(x, all, err) < 0)
                 return -1;
             asked = 0;
         }
@@ -145,37 +153,94 @@ static int run_exchange(struct exchange *x, struct rp_err *err)
     return 0;
 }
 
-static int exchange(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, int on_device, struct rp_err *err)
+/* ---- exchanges of two threads ---- */
+
+/* Two ranks have at most one group besides the world in common, so that different groups have different links. */
+static int enter(struct mesh_exchange *x, struct rp_err *err)
 {
-    struct rp_mesh *m = (struct rp_mesh *)c;
+    struct rp_mesh *m = x->m;
+    const unsigned world = 1u << RP_GROUP_WORLD, own = 1u << x->g;
+    pthread_mutex_lock(&m->lock);
+    const int failed = atomic_load(&m->failed), clash = (m->busy & (own | world)) || (own == world && m->busy);
+    if (!failed && !clash)
+        m->busy |= own;
+    pthread_mutex_unlock(&m->lock);
+    if (failed)
+        return fail_too(m, x->comm, err);
+    return clash ? rp_fail(err, RP_BUG, "two exchanges in the %s group at once", rp_group_name(x->g)) : 0;
+}
+
+/* The first failure is the cause of all. Other ranks learn of it when no thread uses a link any more. */
+static void leave(struct mesh_exchange *x, int failed, const struct rp_err *err)
+{
+    struct rp_mesh *m = x->m;
+    const int own = x->comm->rank[RP_GROUP_WORLD];
+    pthread_mutex_lock(&m->lock);
+    m->busy &= ~(1u << x->g);
+    if (failed && !atomic_load(&m->failed)) {
+        m->cause = x->cause;
+        m->lost = x->cause.rank == own && !x->blamed ? -1 : x->cause.rank;
+        m->by = x->comm;
+        m->why = *err;
+        atomic_store(&m->failed, 1);
+    }
+    if (failed)
+        x->comm->lost = m->lost;
+    const int tell = atomic_load(&m->failed) && !m->busy && !m->told;
+    m->told |= tell;
+    pthread_mutex_unlock(&m->lock);
+    for (int i = 0; i < m->world && tell; i++)
+        rp_mesh_link_notify(&m->links[i], &m->cause);
+}
+
+static int exchange(struct rp_mesh *m, struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, int on_device, struct rp_err *err)
+{
     RP_FREE int *next = rp_alloc((size_t)n * sizeof *next);
     RP_FREE struct mesh_link **links = rp_alloc((size_t)m->world * sizeof(struct mesh_link *));
     RP_FREE struct pollfd *polled = rp_alloc((size_t)m->world * sizeof *polled);
-    struct exchange x = {.m = m, .g = g, .t = t, .next = next, .links = links, .polled = polled};
-    if (m->failed)
-        return rp_fail(err, RP_UNAVAILABLE, "an earlier exchange between ranks failed");
-    x.moved_ns = x.called_ns = rp_now_ns();
-    m->on_device = on_device && m->dev;
-    m->cause = (struct mesh_head){.failed = 1, .what = RP_UNAVAILABLE, .rank = c->rank[RP_GROUP_WORLD]};
-    if (add_transfers(&x, n, err) == 0 && run_exchange(&x, err) == 0)
-        return 0;
-    if (x.idle_ns)
-        c->count.wait_ns += rp_now_ns() - x.idle_ns;
-    m->failed = 1;
-    c->lost = m->cause.rank == c->rank[RP_GROUP_WORLD] && !m->blamed ? -1 : m->cause.rank;
-    for (int i = 0; i < m->world; i++)
-        rp_mesh_link_notify(&m->links[i], &m->cause);
-    return -1;
+    struct links all = {.l = links, .polled = polled};
+    struct mesh_exchange x = {.m = m, .comm = c, .g = g, .t = t, .next = next, .on_device = on_device && m->dev,
+                              .cause = {.failed = 1, .what = RP_UNAVAILABLE, .rank = c->rank[RP_GROUP_WORLD]}};
+    if (enter(&x, err) < 0)
+        return -1;
+    all.moved_ns = all.called_ns = rp_now_ns();
+    const int failed = add_transfers(&x, &all, n, err) < 0 || move_all(&x, &all, err) < 0;
+    if (failed && all.idle_ns)
+        c->count.wait_ns += rp_now_ns() - all.idle_ns;
+    leave(&x, failed, err);
+    return failed ? -1 : 0;
 }
 
 static int exchange_host(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err)
 {
-    return exchange(c, g, t, n, 0, err);
+    return exchange((struct rp_mesh *)c, c, g, t, n, 0, err);
 }
 
 static int exchange_device(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err)
 {
-    return exchange(c, g, t, n, 1, err);
+    return exchange((struct rp_mesh *)c, c, g, t, n, 1, err);
+}
+
+static int exchange_beside(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err)
+{
+    return exchange(((struct mesh_beside *)c)->m, c, g, t, n, 0, err);
+}
+
+static void close_beside(struct rp_comm *c)
+{
+    (void)c; /* it is a part of the other */
+}
+
+/* Same ranks and links, with counts and a waiting() of its own. */
+static struct rp_comm *beside(struct rp_comm *c)
+{
+    static const struct rp_comm_ops op = {.exchange = exchange_beside, .close = close_beside};
+    struct rp_mesh *m = (struct rp_mesh *)c;
+    m->beside = (struct mesh_beside){.comm = *c, .m = m};
+    m->beside.comm.op = &op;
+    m->beside.comm.count = (struct rp_comm_count){0};
+    m->beside.comm.waiting = NULL;
+    return &m->beside.comm;
 }
 
 /* ---- the whole ---- */
@@ -205,6 +270,7 @@ static void mesh_close(struct rp_comm *c)
     free(m->host);
     free(m->job);
     explicit_bzero(m->key, sizeof m->key);
+    pthread_mutex_destroy(&m->lock);
     free(m);
 }
 
@@ -286,7 +352,7 @@ static int ranks_here(const struct rp_mesh *m)
 
 struct rp_comm *rp_mesh_open(const struct rp_mesh_opts *o, struct rp_err *err)
 {
-    static const struct rp_comm_ops op = {exchange_host, mesh_close, exchange_device, attach, describe};
+    static const struct rp_comm_ops op = {exchange_host, mesh_close, exchange_device, attach, describe, beside};
     struct rp_mesh_memory memory;
     if (!rp_secret_is_name(o->job, RP_CHANNEL_JOB_MAX)) {
         close(o->listener);
@@ -295,6 +361,7 @@ struct rp_comm *rp_mesh_open(const struct rp_mesh_opts *o, struct rp_err *err)
     }
     struct rp_mesh *m = rp_alloc(sizeof *m);
     m->world = o->layout.data * o->layout.tensor * o->layout.pipeline;
+    pthread_mutex_init(&m->lock, NULL);
     copy_options(m, o);
     m->comm = (struct rp_comm){.op = &op, .lost = -1, .transport = "sockets", .host = m->host, .waiting = o->waiting,
                                .waiting_arg = o->waiting_arg};

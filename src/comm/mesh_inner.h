@@ -2,13 +2,17 @@
 #pragma once
 
 #include "base/buf.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "comm/greet.h"
 #include "comm/mesh.h"
 
 /* What precedes a message, and what a rank sends when it gives up. Numbers are little-endian.
  *   0  "RPM1": a message; "RPX1": the sender failed and closes
  *   4  message: the group; failure: the code (8 bits), zeros (24)
- *   8  message: the sender; failure: the rank that is the cause (32), zeros (32)
+ *   8  message: the sender; failure: the rank that is the cause (32); RP_MISMATCH: the rank that it sent to (32)
  *  16  message: its number; failure: RP_MISMATCH: the bytes that were sent (64)
  *  24  message: its bytes; failure: RP_MISMATCH: the bytes that were expected (64) */
 #define HEAD 32
@@ -16,7 +20,7 @@
 struct mesh_head {
     int failed;
     unsigned what; /* enum rp_group or enum rp_code */
-    int rank;
+    int rank, to;
     uint64_t number, bytes;
 };
 void rp_mesh_head_write(unsigned char out[HEAD], const struct mesh_head *h);
@@ -52,8 +56,15 @@ struct mesh_link {
     struct rp_err last;
 };
 
+/* A second communicator of the same ranks, for another thread. */
+struct mesh_beside {
+    struct rp_comm comm;
+    struct rp_mesh *m;
+};
+
 struct rp_mesh {
     struct rp_comm comm;
+    struct mesh_beside beside;
     struct rp_mesh_opts opts; /* its pointers: to copies */
     int world, *host;
     struct rp_mesh_peer *peers;
@@ -64,23 +75,39 @@ struct rp_mesh {
     struct rp_mesh_stats stats;
     int spin;   /* more processors than ranks of this host */
     struct rp_dev *dev;   /* attached, with memory of its own; NULL: all buffers are of the host */
-    int on_device;        /* those of the exchange under way are the device's */
-    int failed; /* only close() is left */
-    struct mesh_head cause;
-    int blamed; /* another rank reports that this one is gone: the failure is not its own */
+    atomic_int failed;    /* only close() is left */
+    pthread_mutex_t lock;
+    /* under the lock */
+    unsigned busy;          /* groups with an exchange under way: bits 1 << group */
+    struct mesh_head cause; /* of the first failure */
+    int lost;               /* rp_comm.lost of it */
+    const struct rp_comm *by; /* whose exchange it was */
+    struct rp_err why;
+    int told;               /* the others know */
+};
+
+/* One exchange: two of different groups use different links, so each may have a thread. */
+struct mesh_exchange {
+    struct rp_mesh *m;
+    struct rp_comm *comm; /* whose exchange it is: the mesh's own, or the one beside */
+    enum rp_group g;
+    const struct rp_transfer *t;
+    int *next;            /* [n] the transfer after each one in its direction of its link, -1: none */
+    int on_device;        /* the buffers are the attached device's */
+    struct mesh_head cause; /* of its failure */
+    int blamed;             /* another rank reports that this one is gone: the failure is not its own */
 };
 
 /* Of a rank, for messages: "rank 3 (10.0.0.1:4000)". */
 const char *rp_mesh_name(const struct rp_mesh *m, int rank, char out[96]);
 
-/* Moves bytes of the transfers of both directions, whose order is in next[]. 1: some moved; 0: none; -1: a failure, with its m->cause. */
-int rp_mesh_link_move(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, const struct rp_transfer *t, const int *next,
-                      struct rp_err *err) rp_must_check;
+/* Moves bytes of the transfers of both directions. 1: some moved; 0: none; -1: a failure, with its x->cause. */
+int rp_mesh_link_move(struct mesh_exchange *x, struct mesh_link *l, struct rp_err *err) rp_must_check;
 void rp_mesh_link_wait(struct mesh_link *l); /* asks for the bell */
 short rp_mesh_link_events(const struct mesh_link *l); /* for poll(), while transfers are under way */
 int rp_mesh_link_fd(const struct mesh_link *l);
 void rp_mesh_link_woken(struct mesh_link *l, short events); /* what poll() reported */
-int rp_mesh_link_cut(struct rp_mesh *m, struct mesh_link *l, uint64_t now, struct rp_err *err) rp_must_check; /* -1: the network is cut */
+int rp_mesh_link_cut(struct mesh_exchange *x, struct mesh_link *l, uint64_t now, struct rp_err *err) rp_must_check; /* -1: the network is cut */
 /* Tells the other side, as far as that is possible without waiting, why this one closes. */
 void rp_mesh_link_notify(struct mesh_link *l, const struct mesh_head *h);
 void rp_mesh_link_close(struct mesh_link *l);

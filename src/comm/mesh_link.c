@@ -27,6 +27,7 @@ void rp_mesh_head_write(unsigned char out[HEAD], const struct mesh_head *h)
     memcpy(out, h->failed ? "RPX1" : "RPM1", 4);
     rp_put_le(out + 4, h->what, 1);
     rp_put_le(out + 8, (uint32_t)h->rank, 4);
+    rp_put_le(out + 12, (uint32_t)h->to, 4);
     rp_put_le(out + 16, h->number, 8);
     rp_put_le(out + 24, h->bytes, 8);
 }
@@ -34,42 +35,44 @@ void rp_mesh_head_write(unsigned char out[HEAD], const struct mesh_head *h)
 int rp_mesh_head_read(struct mesh_head *h, const unsigned char in[HEAD])
 {
     const int failed = memcmp(in, "RPX1", 4) == 0;
-    *h = (struct mesh_head){failed, in[4], (int)rp_get_le(in + 8, 4), rp_get_le(in + 16, 8), rp_get_le(in + 24, 8)};
+    *h = (struct mesh_head){failed, in[4], (int)rp_get_le(in + 8, 4), (int)rp_get_le(in + 12, 4), rp_get_le(in + 16, 8), rp_get_le(in + 24, 8)};
     return failed || memcmp(in, "RPM1", 4) == 0 ? 0 : -1;
 }
 
 /* ---- failures ---- */
 
-static int fail_gone(struct rp_mesh *m, const struct mesh_link *l, const char *why, struct rp_err *err)
+static int fail_gone(struct mesh_exchange *x, const struct mesh_link *l, const char *why, struct rp_err *err)
 {
     char name[96];
-    m->cause = (struct mesh_head){.failed = 1, .what = RP_UNAVAILABLE, .rank = l->rank};
-    return rp_fail(err, RP_UNAVAILABLE, "%s is gone: %s", rp_mesh_name(m, l->rank, name), why);
+    x->cause = (struct mesh_head){.failed = 1, .what = RP_UNAVAILABLE, .rank = l->rank};
+    return rp_fail(err, RP_UNAVAILABLE, "%s is gone: %s", rp_mesh_name(x->m, l->rank, name), why);
+}
+
+static int fail_mismatch(const struct mesh_exchange *x, struct rp_err *err)
+{
+    const struct mesh_head *h = &x->cause;
+    char name[96];
+    if (h->number == h->bytes)
+        return rp_fail(err, RP_MISMATCH, "%s sent rank %d another message than it expected", rp_mesh_name(x->m, h->rank, name), h->to);
+    return rp_fail(err, RP_MISMATCH, "%s sent %llu bytes to rank %d, which expected %llu", rp_mesh_name(x->m, h->rank, name),
+                   (unsigned long long)h->number, h->to, (unsigned long long)h->bytes);
 }
 
 /* The other side gave up, and says because of which rank. */
-static int fail_reported(struct rp_mesh *m, const struct mesh_link *l, const struct mesh_head *h, struct rp_err *err)
+static int fail_reported(struct mesh_exchange *x, const struct mesh_link *l, const struct mesh_head *h, struct rp_err *err)
 {
+    const int own = x->comm->rank[RP_GROUP_WORLD];
     char name[96], cause[96];
-    rp_mesh_name(m, l->rank, name);
-    m->cause = *h;
-    if (h->rank < 0 || h->rank >= m->world)
-        return fail_gone(m, l, "it sent a report that is not one", err);
-    if (h->what == RP_MISMATCH && h->rank == m->comm.rank[RP_GROUP_WORLD])
-        return rp_fail(err, RP_MISMATCH, "rank %d sent %llu bytes to %s, which expected %llu", h->rank, (unsigned long long)h->number, name,
-                       (unsigned long long)h->bytes);
+    rp_mesh_name(x->m, l->rank, name);
+    x->cause = *h;
+    if (h->rank < 0 || h->rank >= x->m->world)
+        return fail_gone(x, l, "it sent a report that is not one", err);
+    if (h->what == RP_MISMATCH)
+        return fail_mismatch(x, err);
     if (h->rank == l->rank)
         return rp_fail(err, RP_UNAVAILABLE, "%s stopped: %s", name, rp_code_meaning((enum rp_code)h->what));
-    m->blamed = h->rank == m->comm.rank[RP_GROUP_WORLD];
-    return rp_fail(err, RP_UNAVAILABLE, "%s failed, as %s reports", rp_mesh_name(m, h->rank, cause), name);
-}
-
-static int fail_mismatch(struct rp_mesh *m, const struct mesh_link *l, uint64_t sent, uint64_t expected, struct rp_err *err)
-{
-    char name[96];
-    m->cause = (struct mesh_head){.failed = 1, .what = RP_MISMATCH, .rank = l->rank, .number = sent, .bytes = expected};
-    return rp_fail(err, RP_MISMATCH, "%s sent %llu bytes to rank %d, which expected %llu", rp_mesh_name(m, l->rank, name),
-                   (unsigned long long)sent, m->comm.rank[RP_GROUP_WORLD], (unsigned long long)expected);
+    x->blamed = h->rank == own;
+    return rp_fail(err, RP_UNAVAILABLE, "%s failed, as %s reports", rp_mesh_name(x->m, h->rank, cause), name);
 }
 
 /* ---- bytes ---- */
@@ -105,17 +108,17 @@ static int link_read(struct mesh_link *l, void *data, size_t size, size_t *got, 
 /* ---- data ---- */
 
 /* Bytes [at, at + *size) of a message's data that can be sent now. */
-static const unsigned char *data_to_send(struct rp_mesh *m, struct mesh_way *w, const struct rp_transfer *t, uint64_t at, size_t *size,
+static const unsigned char *data_to_send(const struct mesh_exchange *x, struct mesh_way *w, const struct rp_transfer *t, uint64_t at, size_t *size,
                                          struct rp_err *err)
 {
     *size = t->bytes - (size_t)at;
-    if (!m->on_device)
+    if (!x->on_device)
         return (const unsigned char *)t->data + at;
     if (!w->window)
         w->window = rp_alloc(MESH_WINDOW);
     if (at < w->from || at >= w->to) {
         const size_t n = *size < MESH_WINDOW ? *size : MESH_WINDOW;
-        if (n && m->dev->backend->download(m->dev, w->window, (const char *)t->data + at, n, err) < 0)
+        if (n && x->m->dev->backend->download(x->m->dev, w->window, (const char *)t->data + at, n, err) < 0)
             return NULL;
         w->from = at;
         w->to = at + n;
@@ -125,10 +128,10 @@ static const unsigned char *data_to_send(struct rp_mesh *m, struct mesh_way *w, 
 }
 
 /* Where bytes of a message's data go from `at` on: *size of them. */
-static unsigned char *place_for_data(const struct rp_mesh *m, struct mesh_way *w, const struct rp_transfer *t, uint64_t at, size_t *size)
+static unsigned char *place_for_data(const struct mesh_exchange *x, struct mesh_way *w, const struct rp_transfer *t, uint64_t at, size_t *size)
 {
     *size = t->bytes - (size_t)at;
-    if (!m->on_device)
+    if (!x->on_device)
         return (unsigned char *)t->data + at;
     if (!w->window)
         w->window = rp_alloc(MESH_WINDOW);
@@ -141,11 +144,11 @@ static unsigned char *place_for_data(const struct rp_mesh *m, struct mesh_way *w
 }
 
 /* Data has arrived up to `at`: a full window goes to the device. */
-static int pass_window_on(const struct rp_mesh *m, const struct mesh_way *w, const struct rp_transfer *t, uint64_t at, struct rp_err *err)
+static int pass_window_on(const struct mesh_exchange *x, const struct mesh_way *w, const struct rp_transfer *t, uint64_t at, struct rp_err *err)
 {
-    if (!m->on_device || at != w->to || at == w->from)
+    if (!x->on_device || at != w->to || at == w->from)
         return 0;
-    return m->dev->backend->upload(m->dev, (char *)t->data + w->from, w->window, (size_t)(w->to - w->from), err);
+    return x->m->dev->backend->upload(x->m->dev, (char *)t->data + w->from, w->window, (size_t)(w->to - w->from), err);
 }
 
 static void message_done(struct mesh_way *w, const int *next)
@@ -156,12 +159,12 @@ static void message_done(struct mesh_way *w, const int *next)
 }
 
 /* The next bytes of the message under way, head and data as one stream; NULL: the device failed. */
-static const void *next_piece(struct rp_mesh *m, struct mesh_way *w, const struct rp_transfer *t, unsigned char together[HEAD + TOGETHER],
+static const void *next_piece(const struct mesh_exchange *x, struct mesh_way *w, const struct rp_transfer *t, unsigned char together[HEAD + TOGETHER],
                               size_t *size, struct rp_err *err)
 {
     if (w->at >= HEAD)
-        return data_to_send(m, w, t, w->at - HEAD, size, err);
-    const unsigned char *data = data_to_send(m, w, t, 0, size, err);
+        return data_to_send(x, w, t, w->at - HEAD, size, err);
+    const unsigned char *data = data_to_send(x, w, t, 0, size, err);
     if (!data)
         return NULL;
     *size = *size < TOGETHER ? *size : TOGETHER;
@@ -171,33 +174,32 @@ static const void *next_piece(struct rp_mesh *m, struct mesh_way *w, const struc
     return together + w->at;
 }
 
-static int move_out(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, const struct rp_transfer *t, const int *next,
-                    struct rp_err *err)
+static int move_out(struct mesh_exchange *x, struct mesh_link *l, struct rp_err *err)
 {
     unsigned char together[HEAD + TOGETHER];
     struct mesh_way *w = &l->out;
     struct rp_err why;
     int moved = 0;
     for (int k = 0; k < PIECES && w->next >= 0; k++) {
-        const struct rp_transfer *now = &t[w->next];
-        const struct mesh_head head = {0, g, m->comm.rank[RP_GROUP_WORLD], w->number, now->bytes};
+        const struct rp_transfer *now = &x->t[w->next];
+        const struct mesh_head head = {.what = x->g, .rank = x->comm->rank[RP_GROUP_WORLD], .number = w->number, .bytes = now->bytes};
         size_t took = 0, size;
         if (w->at == 0)
             rp_mesh_head_write(w->head, &head);
-        const void *piece = next_piece(m, w, now, together, &size, err);
+        const void *piece = next_piece(x, w, now, together, &size, err);
         if (!piece)
             return -1;
         if (size && link_write(l, piece, size < PIECE_MOST ? size : PIECE_MOST, &took, &why) < 0)
-            return fail_gone(m, l, why.msg, err);
+            return fail_gone(x, l, why.msg, err);
         w->at += took;
         moved |= took > 0;
         if (w->at == HEAD + now->bytes) {
             const int sent = l->channel ? rp_channel_flush(l->channel, &why) : 1;
             if (sent < 0)
-                return fail_gone(m, l, why.msg, err);
+                return fail_gone(x, l, why.msg, err);
             if (!sent)
                 return moved;
-            message_done(w, next);
+            message_done(w, x->next);
             moved = 1;
         } else if (!took) {
             return moved;
@@ -207,53 +209,56 @@ static int move_out(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, con
 }
 
 /* Is it the message that is expected? */
-static int check_head(struct rp_mesh *m, const struct mesh_link *l, enum rp_group g, uint64_t bytes, struct rp_err *err)
+static int check_head(struct mesh_exchange *x, const struct mesh_link *l, uint64_t bytes, struct rp_err *err)
 {
+    const int own = x->comm->rank[RP_GROUP_WORLD];
     struct mesh_head h;
     char name[96];
     if (rp_mesh_head_read(&h, l->in.head) < 0)
-        return fail_gone(m, l, "it sent something that is not a message", err);
+        return fail_gone(x, l, "it sent something that is not a message", err);
     if (h.failed)
-        return fail_reported(m, l, &h, err);
-    if (h.what != g || h.number != l->in.number || h.rank != l->rank) {
-        m->cause = (struct mesh_head){.failed = 1, .what = RP_MISMATCH, .rank = l->rank, .number = h.bytes, .bytes = bytes};
+        return fail_reported(x, l, &h, err);
+    if (h.what == x->g && h.number == l->in.number && h.rank == l->rank && h.bytes == bytes)
+        return 0;
+    x->cause = (struct mesh_head){.failed = 1, .what = RP_MISMATCH, .rank = l->rank, .to = own};
+    if (h.what != x->g || h.number != l->in.number || h.rank != l->rank)
         return rp_fail(err, RP_MISMATCH, "%s sent message %llu of the %s group to rank %d, which expected message %llu of the %s group",
-                       rp_mesh_name(m, l->rank, name), (unsigned long long)h.number, h.what < RP_GROUPS ? rp_group_name((enum rp_group)h.what) : "?",
-                       m->comm.rank[RP_GROUP_WORLD], (unsigned long long)l->in.number, rp_group_name(g));
-    }
-    return h.bytes == bytes ? 0 : fail_mismatch(m, l, h.bytes, bytes, err);
+                       rp_mesh_name(x->m, l->rank, name), (unsigned long long)h.number,
+                       h.what < RP_GROUPS ? rp_group_name((enum rp_group)h.what) : "?", own, (unsigned long long)l->in.number, rp_group_name(x->g));
+    x->cause.number = h.bytes;
+    x->cause.bytes = bytes;
+    return fail_mismatch(x, err);
 }
 
-static int move_in(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, const struct rp_transfer *t, const int *next,
-                   struct rp_err *err)
+static int move_in(struct mesh_exchange *x, struct mesh_link *l, struct rp_err *err)
 {
     struct mesh_way *w = &l->in;
     struct rp_err why;
     int moved = 0;
     for (int k = 0; k < 2 * PIECES && w->next >= 0; k++) {
-        const struct rp_transfer *now = &t[w->next];
+        const struct rp_transfer *now = &x->t[w->next];
         const int in_head = w->at < HEAD;
         size_t got, size = HEAD - (size_t)w->at;
-        void *to = in_head ? w->head + w->at : place_for_data(m, w, now, w->at - HEAD, &size);
+        void *to = in_head ? w->head + w->at : place_for_data(x, w, now, w->at - HEAD, &size);
         const int r = link_read(l, to, size < PIECE_MOST ? size : PIECE_MOST, &got, &why);
         if (r != 0)
-            return fail_gone(m, l, r < 0 ? why.msg : "it closed the connection", err);
+            return fail_gone(x, l, r < 0 ? why.msg : "it closed the connection", err);
         if (!got)
             break;
         w->at += got;
         moved = 1;
-        if (in_head && w->at == HEAD && check_head(m, l, g, now->bytes, err) < 0)
+        if (in_head && w->at == HEAD && check_head(x, l, now->bytes, err) < 0)
             return -1;
-        if (!in_head && pass_window_on(m, w, now, w->at - HEAD, err) < 0)
+        if (!in_head && pass_window_on(x, w, now, w->at - HEAD, err) < 0)
             return -1;
         if (w->at == HEAD + now->bytes)
-            message_done(w, next);
+            message_done(w, x->next);
     }
     return moved;
 }
 
 /* The connection ended in the middle of transfers, after the last byte that came over it. */
-static int fail_ended(struct rp_mesh *m, struct mesh_link *l, struct rp_err *err)
+static int fail_ended(struct mesh_exchange *x, struct mesh_link *l, struct rp_err *err)
 {
     struct mesh_head h;
     struct rp_err ignored;
@@ -261,24 +266,23 @@ static int fail_ended(struct rp_mesh *m, struct mesh_link *l, struct rp_err *err
     if (l->channel && l->in.at == 0 && rp_channel_read(l->channel, l->notice, HEAD, &got, &ignored) == 0)
         l->noticed = got;
     if (l->noticed == HEAD && rp_mesh_head_read(&h, l->notice) == 0 && h.failed)
-        return fail_reported(m, l, &h, err);
-    return fail_gone(m, l, "its connection ended", err);
+        return fail_reported(x, l, &h, err);
+    return fail_gone(x, l, "its connection ended", err);
 }
 
-int rp_mesh_link_move(struct rp_mesh *m, struct mesh_link *l, enum rp_group g, const struct rp_transfer *t, const int *next,
-                      struct rp_err *err)
+int rp_mesh_link_move(struct mesh_exchange *x, struct mesh_link *l, struct rp_err *err)
 {
     const int ended = l->ended; /* before looking for the last bytes */
-    const int out = l->out.next >= 0 && !ended ? move_out(m, l, g, t, next, err) : 0;
+    const int out = l->out.next >= 0 && !ended ? move_out(x, l, err) : 0;
     if (out < 0)
         return -1;
-    const int in = l->in.next >= 0 ? move_in(m, l, g, t, next, err) : 0;
+    const int in = l->in.next >= 0 ? move_in(x, l, err) : 0;
     if (in < 0)
         return -1;
     if (!l->channel && (rp_ring_broken(&l->rings.in) || rp_ring_broken(&l->rings.out)))
-        return fail_gone(m, l, "it broke the memory that it shares", err);
+        return fail_gone(x, l, "it broke the memory that it shares", err);
     if (ended && !in && (l->in.next >= 0 || l->out.next >= 0))
-        return fail_ended(m, l, err);
+        return fail_ended(x, l, err);
     return in || out;
 }
 
@@ -330,7 +334,7 @@ void rp_mesh_link_woken(struct mesh_link *l, short events)
 
 /* Sampled once a second: data, or the question whether the other side has room for more, is sent again and again without an answer. A network
  * that loses much may be at that in every sample and still deliver: then what waits for an answer is not the same. */
-int rp_mesh_link_cut(struct rp_mesh *m, struct mesh_link *l, uint64_t now, struct rp_err *err)
+int rp_mesh_link_cut(struct mesh_exchange *x, struct mesh_link *l, uint64_t now, struct rp_err *err)
 {
     struct tcp_info info = {0};
     socklen_t n = sizeof info;
@@ -347,7 +351,7 @@ int rp_mesh_link_cut(struct rp_mesh *m, struct mesh_link *l, uint64_t now, struc
     else if (!l->unanswered_ns || moved)
         l->unanswered_ns = now;
     else if (now - l->unanswered_ns >= CUT_NS)
-        return fail_gone(m, l, "the network does not deliver anything to it", err);
+        return fail_gone(x, l, "the network does not deliver anything to it", err);
     return 0;
 }
 

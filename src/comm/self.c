@@ -14,7 +14,7 @@ static void nothing(struct rp_comm *c)
 
 struct rp_comm *rp_comm_self(void)
 {
-    static const struct rp_comm_ops op = {no_peer, nothing, NULL, NULL, NULL};
+    static const struct rp_comm_ops op = {.exchange = no_peer, .close = nothing};
     static struct rp_comm self = {.op = &op, .lost = -1, .size = {1, 1, 1, 1}, .stride = {1, 1, 1, 1}};
     return &self;
 }

@@ -320,7 +320,8 @@ static void describe(const struct rp_comm *c, char text[RP_TRANSPORT_TEXT])
 
 static struct rp_comm *prepare(const struct rp_comm *placed, const struct rp_device_opts *o, json_t **about, struct rp_err *err)
 {
-    static const struct rp_comm_ops op = {exchange_host, close_comm, exchange_device, attach, describe};
+    static const struct rp_comm_ops op = {.exchange = exchange_host, .close = close_comm, .exchange_device = exchange_device, .attach = attach,
+                                          .describe = describe};
     struct nccl_comm *m = rp_alloc(sizeof *m);
     const size_t each = ROOM / (size_t)placed->size[RP_GROUP_WORLD];
     m->comm = *placed;

@@ -15,6 +15,7 @@
 
 struct rp_overlap {
     struct rp_exchange *x;
+    struct rp_comm *own, *lent; /* the training thread's; what the thread exchanges with: the same, or the one beside it */
     struct rp_dev *side; /* a second queue of the device; NULL: plain */
     struct rp_dev plain; /* operations on the host's memory */
     float *const *block;
@@ -36,7 +37,8 @@ struct rp_overlap {
     const struct rp_grad_tree *tree;
     int64_t index;
     int merged;   /* this bucket and later ones are merged with the tree of this rank */
-    uint64_t exchange_ns, wait_ns; /* of the communicator at begin() */
+    uint64_t begun_ns, own_ns;     /* begin(), and exchange_ns of its communicator then */
+    uint64_t exchange_ns, wait_ns; /* of the one that is lent */
     int (*waiting)(void *arg, int rank);
     void *waiting_arg;
     /* of both */
@@ -45,7 +47,7 @@ struct rp_overlap {
 
 size_t rp_overlap_bucket(const struct rp_recipe *r, const struct rp_comm *c)
 {
-    if (c->staged || c->size[RP_GROUP_DATA] == 1 || c->size[RP_GROUP_TENSOR] > 1)
+    if (c->route == RP_ROUTE_STAGED || c->size[RP_GROUP_DATA] == 1 || (c->size[RP_GROUP_TENSOR] > 1 && c->route != RP_ROUTE_HOST))
         return 0;
     return (size_t)r->run_overlap_kib * 1024 / sizeof(float);
 }
@@ -67,7 +69,7 @@ static int note_waiting(void *arg, int rank)
 
 static int exchange_piece(struct rp_overlap *o, struct rp_err *err)
 {
-    const struct rp_comm *c = o->x->comm;
+    const struct rp_comm *c = o->lent;
     const uint64_t start = rp_now_ns(), exchange_ns = c->count.exchange_ns, wait_ns = c->count.wait_ns;
     const int failed = rp_exchange_piece(o->x, o->side ? o->side : &o->plain, o->block, o->room, err);
     atomic_store(&o->waits_for, -1);
@@ -149,8 +151,10 @@ static void free_parts(struct rp_overlap *o)
 struct rp_overlap *rp_overlap_new(struct rp_exchange *x, float *const *block, float *room, struct rp_err *err)
 {
     const struct rp_backend *b = x->dev->backend;
+    struct rp_comm *c = x->comm;
     struct rp_overlap *o = rp_alloc(sizeof *o);
-    *o = (struct rp_overlap){.x = x, .block = block, .room = room, .plain = {.op = &rp_reference_ops}};
+    *o = (struct rp_overlap){.x = x, .own = c, .lent = c->size[RP_GROUP_TENSOR] > 1 ? c->op->beside(c) : c, .block = block, .room = room,
+                             .plain = {.op = &rp_reference_ops}};
     if (b->beside && !(o->side = b->beside(x->dev, err))) {
         free(o);
         return NULL;
@@ -217,8 +221,9 @@ static void announce(struct rp_net *m, int place, void *arg)
 
 void rp_overlap_begin(struct rp_overlap *o, struct rp_net *m, const struct rp_grad_tree *tree, int64_t index)
 {
-    struct rp_comm *c = o->x->comm;
+    struct rp_comm *c = o->lent;
     rp_exchange_begin(o->x);
+    o->x->comm = c;
     m->final = announce;
     m->final_arg = o;
     pthread_mutex_lock(&o->lock);
@@ -230,10 +235,12 @@ void rp_overlap_begin(struct rp_overlap *o, struct rp_net *m, const struct rp_gr
     o->end = o->failed = 0;
     o->err = (struct rp_err){0};
     o->piece_ns = o->moved_ns = o->idle_ns = 0;
+    o->begun_ns = rp_now_ns();
+    o->own_ns = o->own->count.exchange_ns;
     o->exchange_ns = c->count.exchange_ns;
     o->wait_ns = c->count.wait_ns;
-    o->waiting = c->waiting;
-    o->waiting_arg = c->waiting_arg;
+    o->waiting = o->own->waiting;
+    o->waiting_arg = o->own->waiting_arg;
     atomic_store(&o->waits_for, -1);
     atomic_store(&o->interrupted, 0);
     c->waiting = note_waiting;
@@ -267,20 +274,35 @@ static void take_back(struct rp_overlap *o)
     pthread_mutex_unlock(&o->lock);
 }
 
-/* The training waited from `since` on; what its thread exchanged before is beside the backward pass. */
+/* The training waited from `since` on. What its thread exchanged before is beside the backward pass, as far as that did not exchange itself. */
 static void count_time(const struct rp_overlap *o, uint64_t since)
 {
-    struct rp_comm *c = o->x->comm;
+    struct rp_comm *c = o->lent;
+    const uint64_t computed = since - o->begun_ns - (c == o->own ? 0 : o->own->count.exchange_ns - o->own_ns);
     const uint64_t all = c->count.exchange_ns - o->exchange_ns, from = o->piece_ns > since ? o->piece_ns : since, end = o->piece_ns + o->moved_ns;
     const uint64_t after = end > from ? end - from : 0; /* of the last piece: all others ended before */
     c->count.exchange_ns = o->exchange_ns + (rp_now_ns() - since);
     c->count.wait_ns = o->wait_ns + (o->idle_ns < after ? o->idle_ns : after);
-    c->count.overlap_ns += all - (after < all ? after : all);
+    const uint64_t beside = all - (after < all ? after : all);
+    c->count.overlap_ns += beside < computed ? beside : computed;
+}
+
+/* What the thread did with a communicator of its own counts as this rank's. */
+static void add_counts(struct rp_comm *to, struct rp_comm *from)
+{
+    to->count.sent_bytes += from->count.sent_bytes;
+    to->count.received_bytes += from->count.received_bytes;
+    for (int g = 0; g < RP_GROUPS; g++)
+        to->count.sent_in[g] += from->count.sent_in[g];
+    to->count.exchange_ns += from->count.exchange_ns;
+    to->count.wait_ns += from->count.wait_ns;
+    to->count.overlap_ns += from->count.overlap_ns;
+    from->count = (struct rp_comm_count){0};
 }
 
 int rp_overlap_end(struct rp_overlap *o, int failed, struct rp_err *err)
 {
-    struct rp_comm *c = o->x->comm;
+    struct rp_comm *c = o->lent;
     o->m->final = NULL;
     if (!failed) {
         merge_buckets(o, 0);
@@ -295,6 +317,11 @@ int rp_overlap_end(struct rp_overlap *o, int failed, struct rp_err *err)
     c->waiting = o->waiting;
     c->waiting_arg = o->waiting_arg;
     count_time(o, since);
+    o->x->comm = o->own;
+    if (c != o->own)
+        add_counts(o->own, c);
+    if (o->failed && o->own->lost == -1)
+        o->own->lost = c->lost;
     if (!failed && o->failed)
         *err = o->err;
     return failed || o->failed ? -1 : 0;

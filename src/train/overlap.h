@@ -4,13 +4,14 @@
  *          thread computes the gradients of earlier layers. The same pieces in the same order as without it: the bits are the same.
  * Flow:    rp_overlap_bucket() decides -> rp_overlap_new(); per step rp_overlap_begin(), backward() of the last micro-batch, which announces
  *          what is final (rp_net_final()), rp_overlap_end(); what is left is exchanged by the training thread (exchange.h).
- * Owner:   between begin() and end() the communicator and the room of the exchange belong to the thread, otherwise to the caller.
- * Extend:  a communicator for each of both threads would allow overlap of tensor-parallel ranks.
+ * Owner:   between begin() and end() the exchange, its room and its communicator belong to the thread, otherwise to the caller.
+ * Extend:  NCCL needs a second communicator (rp_comm_ops.beside) for overlap of tensor-parallel ranks.
  *
- * A communicator is used by one thread at a time, so there is no overlap where the training thread exchanges during its backward pass:
- *   tensor-parallel ranks    exchange in every layer
- *   pipeline stages > 0      pass on gradients after the backward pass; they are done before the first stage is, which has overlap
- *   devices that exchange    through host memory (comm.staged): copies would wait for the device
+ * A communicator is used by one thread at a time. Tensor-parallel ranks exchange in every layer of the backward pass: there the thread has one
+ * beside it (rp_comm_ops.beside), with which it exchanges in the data-parallel group. There is no overlap for
+ *   tensor-parallel ranks on GPUs     which have no second communicator
+ *   pipeline stages > 0               pass on gradients after the backward pass; they are done before the first stage is, which has overlap
+ *   devices that exchange             through host memory (RP_ROUTE_STAGED): copies would wait for the device
  * At the end of the backward pass the thread completes the piece at hand and stops. A rank whose backward pass is late delays that piece by as
  * much as it would have delayed the exchange after it.
  *

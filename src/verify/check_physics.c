@@ -215,7 +215,7 @@ static int is_shared(const struct rp_verify_state *s, int rank)
 static struct bound bound_of_all(const struct rp_verify_state *s)
 {
     struct bound sum = bound_of(s, 0, 1);
-    const int staged = rp_verify_is_staged(s);
+    const int staged = rp_verify_route(s) == RP_ROUTE_STAGED;
     for (int i = 1, node = rp_verify_on_cpu(s, 0) ? rp_verify_node_of(s, 0) : -1; i < s->ranks.ranks && sum.flops > 0; i++) {
         const int on_cpu = rp_verify_on_cpu(s, i);
         if (on_cpu && rp_verify_node_of(s, i) <= node) /* nodes are numbered in the order of ranks */

@@ -94,7 +94,7 @@ static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64
     const json_t *ranks = rp_json_at(s->run, "world/rank");
     const int n = (int)json_array_size(ranks);
     RP_FREE int *host = rp_alloc(((size_t)n + 1) * sizeof *host);
-    struct rp_comm place = {.lost = -1, .host = n == s->ranks.ranks ? host : NULL, .staged = rp_verify_is_staged(s)};
+    struct rp_comm place = {.lost = -1, .host = n == s->ranks.ranks ? host : NULL, .route = rp_verify_route(s)};
     for (int i = 0; i < n; i++)
         host[i] = (int)rp_json_integer_at(json_array_get(ranks, (size_t)i), "node");
     rp_comm_place(&place, 0, rp_verify_degrees(s->run));

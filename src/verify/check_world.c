@@ -35,12 +35,12 @@ const json_t *rp_verify_capture(const struct rp_verify_state *s, int node, int a
     return after ? s->node[node].after : s->node[node].before;
 }
 
-int rp_verify_is_staged(const struct rp_verify_state *s)
+enum rp_route rp_verify_route(const struct rp_verify_state *s)
 {
     int gpus = 0;
     for (int i = 0; i < s->ranks.ranks; i++)
         gpus += !rp_verify_on_cpu(s, i);
-    return rp_world_is_staged(&s->recipe, gpus);
+    return rp_world_route(&s->recipe, gpus);
 }
 
 static const json_t *probes_of(const struct rp_verify_state *s, int node, int after)
@@ -162,7 +162,7 @@ static int process_of(const struct rp_verify_state *s, int rank)
 /* With NCCL two ranks of a process do not share a GPU. Other processes may number GPUs from another one on (CUDA_VISIBLE_DEVICES). */
 static int check_shared_gpus(const struct rp_verify_state *s, struct rp_err *err)
 {
-    for (int i = 0; i < s->ranks.ranks && !rp_verify_is_staged(s); i++) {
+    for (int i = 0; i < s->ranks.ranks && rp_verify_route(s) != RP_ROUTE_STAGED; i++) {
         struct rp_device_info a, b;
         if (rp_device_from_json(&a, json_object_get(rp_verify_rank(s, i), "device")) < 0 || strcmp(a.kind, "cpu") == 0)
             continue;
@@ -179,7 +179,7 @@ static int check_shared_gpus(const struct rp_verify_state *s, struct rp_err *err
 static int check_exchange(const struct rp_verify_state *s, int i, const int *host, char *text, size_t size)
 {
     const json_t *is = json_object_get(rp_verify_rank(s, i), "exchange");
-    struct rp_comm place = {.lost = -1, .host = host, .staged = rp_verify_is_staged(s)};
+    struct rp_comm place = {.lost = -1, .host = host, .route = rp_verify_route(s)};
     rp_comm_place(&place, i, s->ranks.degrees);
     struct rp_exchange_sizes x;
     struct rp_err why;
@@ -248,7 +248,7 @@ static int parse_transport(const char *text, int64_t *rings, int64_t *channels)
 static int check_transport(const struct rp_verify_state *s, int i, const int *host, struct rp_err *err)
 {
     const char *text = json_string_value(rp_json_at(rp_verify_rank(s, i), "exchange/transport"));
-    const int nccl = strcmp(rp_run_kind(s->run), "cuda") == 0 && !rp_verify_is_staged(s);
+    const int nccl = rp_verify_route(s) == RP_ROUTE_DEVICE;
     int64_t rings, channels, here = 0;
     if (!text)
         return 0;

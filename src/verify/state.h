@@ -70,7 +70,7 @@ void rp_verify_challenger(char out[RP_CHALLENGER], const struct rp_verify_state 
 /* Of a run of several ranks (check_world.c): the node of rank i, and that node's captures, NULL of a run that failed. */
 int rp_verify_node_of(const struct rp_verify_state *s, int i);
 const json_t *rp_verify_capture(const struct rp_verify_state *s, int node, int after);
-int rp_verify_is_staged(const struct rp_verify_state *s); /* comm.staged of its ranks */
+enum rp_route rp_verify_route(const struct rp_verify_state *s); /* of the messages of its ranks */
 /* The clock of each rank, as run.json has it; the caller frees it. */
 int rp_verify_clocks(struct rp_rank_clock **out, const struct rp_verify_state *s, int ranks, struct rp_err *err) rp_must_check;
 /* Places, devices, steps and exchanges; captures of several nodes; how many machines those are. */

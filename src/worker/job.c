@@ -234,7 +234,7 @@ int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, 
                                             "give a number");
     if (sized.train_batch_size == RP_BATCH_MAX && !b->separate_memory)
         available -= available < RESERVE(available) ? available : RESERVE(available);
-    if (sized.train_batch_size == RP_BATCH_MAX && b->remote && comm && comm->size[RP_GROUP_WORLD] > 1 && !comm->staged)
+    if (sized.train_batch_size == RP_BATCH_MAX && b->remote && comm && comm->size[RP_GROUP_WORLD] > 1 && comm->route == RP_ROUTE_DEVICE)
         available -= available < FOR_NCCL ? available : FOR_NCCL;
     if (rp_train_plan_in(plan, &sized, comm, b, o, available, err) < 0)
         return -1;

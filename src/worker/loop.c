@@ -187,7 +187,7 @@ static int read_peers(struct loop *l, json_t **peers, struct rp_err *err)
 /* peers: body of the PEERS frame */
 static struct rp_world_opts world_opts(struct loop *l, const json_t *peers)
 {
-    return (struct rp_world_opts){.rank = l->job.rank, .listener = -1, .peers = peers, .staged = l->placed.staged,
+    return (struct rp_world_opts){.rank = l->job.rank, .listener = -1, .peers = peers, .route = l->placed.route,
                                   .silence_s = (double)l->job.recipe->run_hang_seconds, .waiting = report_waiting, .waiting_arg = l};
 }
 
@@ -229,9 +229,9 @@ static int connect_ranks(struct loop *l, struct rp_err *err)
     if (l->job.backend->separate_memory) {
         const struct rp_device_opts o = device_opts(l);
         RP_BUG_IF(!l->device_ranks);
-        if (l->device_ranks->choose(rank, &o, l->placed.staged, l->device_number, err) < 0)
+        if (l->device_ranks->choose(rank, &o, l->placed.route == RP_ROUTE_STAGED, l->device_number, err) < 0)
             return -1;
-        if (!l->placed.staged)
+        if (l->placed.route == RP_ROUTE_DEVICE)
             return connect_devices(l, err);
     }
     listener = rp_world_listen(rank, &port, err);

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-int rp_world_is_staged(const struct rp_recipe *r, int gpus)
+enum rp_route rp_world_route(const struct rp_recipe *r, int gpus)
 {
-    return gpus > 0 && r->run_transport == RP_TRANSPORT_sockets;
+    return gpus == 0 ? RP_ROUTE_HOST : r->run_transport == RP_TRANSPORT_sockets ? RP_ROUTE_STAGED : RP_ROUTE_DEVICE;
 }
 
 void rp_world_place(struct rp_comm *c, const struct rp_rank_of *rank, const struct rp_recipe *r)
@@ -21,7 +21,7 @@ void rp_world_place(struct rp_comm *c, const struct rp_rank_of *rank, const stru
     int gpus = 0;
     for (int i = 0; i < rp_degrees_world(rank->degrees); i++)
         gpus += rank->gpu[i];
-    *c = (struct rp_comm){.host = rank->host, .staged = rp_world_is_staged(r, gpus)};
+    *c = (struct rp_comm){.host = rank->host, .route = rp_world_route(r, gpus)};
     rp_comm_place(c, rank->rank, rank->degrees);
 }
 
@@ -132,7 +132,7 @@ struct rp_comm *rp_world_open(const struct rp_world_opts *o, struct rp_err *err)
     struct rp_comm *c = rp_mesh_open(&opts, err);
     if (c) {
         c->host = o->rank->host;
-        c->staged = o->staged;
+        c->route = o->route;
     }
     return c;
 }

@@ -7,7 +7,7 @@
  * Extend:  another transport through host memory is chosen in rp_world_open(); between devices, it is a struct rp_device_ranks that their
  *          worker has.
  *
- * Ranks on devices with memory of their own exchange through that of the host (comm.staged) where run.transport is sockets, and only then can
+ * Ranks on devices with memory of their own exchange through that of the host (RP_ROUTE_STAGED) where run.transport is sockets, and only then can
  * others train on processors.
  */
 #pragma once
@@ -17,8 +17,8 @@
 
 /* Groups and hosts without connections: for plans. */
 void rp_world_place(struct rp_comm *c, const struct rp_rank_of *rank, const struct rp_recipe *r);
-/* comm.staged of a job: gpus: its ranks on GPUs. */
-int rp_world_is_staged(const struct rp_recipe *r, int gpus);
+/* gpus: ranks of the job on GPUs. */
+enum rp_route rp_world_route(const struct rp_recipe *r, int gpus);
 /* Ranks on the host of this one; index: how many of them have a lower number. */
 int rp_world_ranks_here(const struct rp_comm *c, int *index);
 int rp_world_gpus_here(const struct rp_rank_of *rank, int *index); /* of these, those on GPUs */
@@ -33,7 +33,7 @@ struct rp_world_opts {
     const struct rp_rank_of *rank;
     int listener;
     const json_t *peers; /* body of the PEERS frame */
-    int staged;          /* as rp_world_place() found */
+    enum rp_route route; /* as rp_world_place() found */
     double silence_s;
     int (*waiting)(void *arg, int rank);
     void *waiting_arg;

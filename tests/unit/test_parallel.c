@@ -276,6 +276,13 @@ static void check_layouts(struct rp_recipe recipe, int64_t micros, const struct 
         memset(many.trace, 0, sizeof many.trace);
         CHECK(trial_run(&many, by[i], NULL, &err) == 0, "%s: %s", text, err.msg);
         compare(&one.trace[0], &many, by[i], text);
+        for (int k = 0; k < by[i].data * by[i].tensor * by[i].pipeline; k++) {
+            struct rp_comm place = {.lost = -1};
+            rp_comm_place(&place, k, by[i]);
+            const int overlaps = by[i].data > 1 && place.rank[RP_GROUP_PIPELINE] == 0;
+            CHECK(many.trace[k].overlaps == overlaps, "%s: rank %d %s during its backward pass", text, k,
+                  overlaps ? "does not exchange" : "exchanges");
+        }
         traces_fini(many.trace, by[i].data * by[i].tensor * by[i].pipeline);
     }
     traces_fini(one.trace, 1);
