@@ -248,7 +248,7 @@ static int parse_transport(const char *text, int64_t *rings, int64_t *channels)
 static int check_transport(const struct rp_verify_state *s, int i, const int *host, struct rp_err *err)
 {
     const char *text = json_string_value(rp_json_at(rp_verify_rank(s, i), "exchange/transport"));
-    const int nccl = rp_verify_route(s) == RP_ROUTE_DEVICE;
+    const int nccl = strcmp(rp_run_kind(s->run), "cuda") == 0 && rp_verify_route(s) != RP_ROUTE_STAGED;
     int64_t rings, channels, here = 0;
     if (!text)
         return 0;
