@@ -70,10 +70,10 @@ static void put_bundle(struct rp_doc *d, struct index_tally *t, const char *root
         const struct rp_result *row = rows.row;
         rp_result_cells(d, row, "model precision batch_per_device", RP_UNKNOWN);
         RP_FREE char *hardware = rp_result_hardware(row);
-        if (row->devices == 1 && row->threads > 0)
+        if (row->devices == 1)
             rp_doc_cell(d, "%s", hardware ? hardware : RP_UNKNOWN);
         else
-            rp_doc_cell(d, "%lld, %s", (long long)row->devices, hardware ? hardware : RP_UNKNOWN);
+            rp_doc_cell(d, "%lld ranks, %s", (long long)row->devices, hardware ? hardware : RP_UNKNOWN);
         rp_result_cells(d, row, "throughput unit", RP_UNKNOWN);
         rp_result_cells(d, row, "interval", RP_NO_EVIDENCE);
         rp_result_cells(d, row, "date", RP_UNKNOWN);
