@@ -1,9 +1,10 @@
 #!/bin/bash
-# Random faults at random times on four hosts with two ranks each, for SOAK seconds (15): no hang, no lost evidence, no wrong number. After each
+# Random faults at random times on four hosts with two ranks each, data-parallel and 2 x 2 x 2 in turn, for SOAK seconds (15): no hang, no lost
+# evidence, no wrong number. After each
 # job every process has ended by itself; process 0 has sealed a bundle, unless it was killed or nothing had begun; the bundle verifies, its
 # records are the first ones of the honest run, it names the host that failed, and a complete one has the honest state root. SEED repeats a
 # sequence of faults, up to the scheduling of the machine; HANG are seconds after which a silent rank counts as hung (4), more on a busy machine.
-# timeout: 1200
+# timeout: 3000
 # serial
 # exhaustive
 . "$TEST_DIR/hosts.inc"
@@ -13,11 +14,19 @@ seed=${SEED:-5}
 until=$(($(date +%s) + ${SOAK:-15}))
 RANDOM=$((seed % 32768))
 echo "SEED=$seed"
-per_host=2 steps=20
-model="$bert --set train.accumulation_steps=8 --steps $steps --set run.hang_seconds=${HANG:-4} --join-timeout 20"
-# shellcheck disable=SC2086 # several words
-exit_of 0 "$REPRO" run ${model% --set run.hang*} -o honest.repro.tar.zst
-honest_root=$("$REPRO" inspect honest.repro.tar.zst run.json | jq -r .results.state_root_last)
+per_host=2 steps=40
+ends="--steps $steps --set run.hang_seconds=${HANG:-4} --join-timeout 20"
+choose() { # KIND: of the next job
+    kind=$1
+    case $kind in
+    data) model="$bert --set train.accumulation_steps=8 $ends" layout="--layout 8x1x1" ;;
+    all) model="$gpt --set parallel.tensor=2 --set model.num_hidden_layers=2 --set run.overlap_kib=1 --set train.accumulation_steps=4 $ends" layout="--layout 2x2x2" ;;
+    esac
+    honest=honest-$kind.repro.tar.zst
+    # shellcheck disable=SC2086 # several words
+    [ -e "$honest" ] || exit_of 0 "$REPRO" run ${model% --set run.hang*} -o "$honest"
+    honest_root=$("$REPRO" inspect "$honest" run.json | jq -r .results.state_root_last)
+}
 # The bundle goes to a disk of its own, which may be full when it is sealed; then it goes where temporary files go.
 bundle=job.repro.tar.zst
 mkdir disk tmp
@@ -82,19 +91,28 @@ judge() {
     "$REPRO" inspect job.repro.tar.zst run.json >record.json
     status=$(jq -r .status record.json)
     verified job.repro.tar.zst
-    prefix_of honest.repro.tar.zst job.repro.tar.zst 8
+    prefix_of "$honest" job.repro.tar.zst 8
     [ "$status" != complete ] || [ "$steps_before" = $((steps + 1)) ] || fail "SEED=$seed, job $jobs: complete with $((steps_before - 1)) steps"
     [ "$status" != complete ] || [ "$(jq -r .results.state_root_last record.json)" = "$honest_root" ] || fail "SEED=$seed, job $jobs: another state root"
+    [ "$status" = complete ] || ended_early=$((ended_early + 1))
     [ "$status" = complete ] || jq -e '.reason | length > 10' record.json >answer.txt || fail "SEED=$seed, job $jobs: no reason"
     [ "$status" != failed ] || jq -e --arg whom "$whom" '.reason | test($whom)' record.json >answer.txt || { jq .reason record.json >&2; fail "SEED=$seed, job $jobs, $what: names others than $whom"; }
-    echo "$what: $status with $((steps_before > 0 ? steps_before - 1 : 0)) steps, ended after $took ms with $statuses$(jq -r '.reason // ""' record.json | cut -c 1-100)"
+    echo "$kind, $what: $status with $((steps_before > 0 ? steps_before - 1 : 0)) steps, ended after $took ms with $statuses$(jq -r '.reason // ""' record.json | cut -c 1-100)"
 }
-jobs=0
+# Faults come at any time of a job, as long as one takes on this machine.
+choose data
+began=$(milliseconds)
+start_hosts
+all_succeed
+tenths=$((($(milliseconds) - began) / 100 + 1))
+jobs=0 ended_early=0
 while [ "$(date +%s)" -lt "$until" ]; do
     jobs=$((jobs + 1)) what='' whom='' killed='' ranks=''
     rm -f disk/* tmp/*
-    start_hosts
-    pause 50
+    [ $((jobs % 2)) = 0 ] && choose data || choose all
+    # shellcheck disable=SC2086 # two words
+    start_hosts $layout
+    pause $tenths
     ranks=$(for one in $members; do children "$one"; done)
     fault || :
     ended 180000 # of a machine that does other things: steps take seconds then
@@ -102,4 +120,5 @@ while [ "$(date +%s)" -lt "$until" ]; do
     wire delay 0
     judge
 done
-echo "$jobs jobs"
+echo "$jobs jobs, $ended_early of them ended early"
+[ "$jobs" -lt 20 ] || [ "$ended_early" -gt 0 ] || fail "no fault met a job"
