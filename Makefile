@@ -139,7 +139,7 @@ tsan_cc := $(CC)
 tsan_flags := -O1 -g1 $(quiet) -fsanitize=thread
 tsan_ldflags := -fsanitize=thread
 # What the tests of threads link, and no more.
-tsan_sources := $(filter $(addprefix src/,$(addsuffix /%,base ops sign backend comm data)) src/train/prefetch.c,$(sources))
+tsan_sources := $(if $(filter tsan,$(SAN)),$(sources),$(filter $(addprefix src/,$(addsuffix /%,base ops sign backend comm data)) src/train/prefetch.c,$(sources)))
 fuzz_cc := clang
 fuzz_flags := -O2 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 fuzz_ldflags := -fsanitize=address,undefined,fuzzer
