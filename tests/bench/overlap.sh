@@ -1,8 +1,9 @@
 #!/bin/bash
-# What exchanging gradients during the backward pass gains: two ranks with one thread each, on this machine (shared memory) and as two hosts
-# (network namespaces, TLS) whose link has so many Mbit/s in each direction; with and without overlap in turn, as the clock drifts. Times are
-# medians over all timed steps of a form, of rank 0. Needs root for the hosts.
-# usage: overlap.sh REPRO RECIPE [OPTION...]      environment: RATES="local 4000 1000 200" TURNS=3 STEPS=10
+# What exchanging gradients during the backward pass gains: ranks with one thread each, on this machine (shared memory) and as two hosts
+# (network namespaces, TLS) with PER_HOST ranks, whose link has so many Mbit/s in each direction; with and without overlap in turn, as the
+# clock drifts. Times are medians over all timed steps of a form, of rank 0. Needs root for the hosts.
+# usage: overlap.sh REPRO RECIPE [OPTION...]      environment: RATES="local 4000 1000 200" TURNS=3 STEPS=10 PER_HOST=1
+#   PER_HOST=2 overlap.sh REPRO gpt_tiny_fp32 --layout 2x2x1 --set parallel.tensor=2    parts of a tensor in one host, samples across both
 set -eu
 repro=$(realpath "$1")
 shift
@@ -32,7 +33,7 @@ on_hosts() { # OUTPUT OPTION...
     export REPRO_JOB_KEY
     for host in 1 0; do
         # shellcheck disable=SC2086 # several words
-        REPRO_HOST=host$host ip netns exec "overlap$$-$host" "$repro" run "$@" $quick --nodes 2 --node-rank $host --ranks-per-node 1 \
+        REPRO_HOST=host$host ip netns exec "overlap$$-$host" "$repro" run "$@" $quick --nodes 2 --node-rank $host --ranks-per-node ${PER_HOST:-1} \
             --join 192.0.2.1:61400 -f -o "$out" >"out$host.txt" 2>"err$host.txt" &
         processes="${processes:-} $!"
     done
@@ -44,7 +45,7 @@ here() { # OUTPUT OPTION...
     out=$1
     shift
     # shellcheck disable=SC2086
-    "$repro" run "$@" $quick --ranks 2 -f -o "$out" >out.txt 2>err.txt || { cat err.txt >&2; exit 1; }
+    "$repro" run "$@" $quick --ranks $((2 * ${PER_HOST:-1})) -f -o "$out" >out.txt 2>err.txt || { cat err.txt >&2; exit 1; }
 }
 show() { # RATE FORM
     jq -sr --arg rate "$1" --arg form "$2" '
