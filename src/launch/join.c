@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { LOOK_MS = 200, SILENCE_MS = 8000, AWAY_NS = 2000000000, ABORT_MS = 1000 };
+enum { LOOK_MS = 200, SILENCE_MS = 8000, AWAY_NS = 2000000000, ABORT_MS = 1000, FRAMES_AT_ONCE = 4096 };
 
 struct rp_join_message {
     struct rp_join_message *next;
@@ -181,9 +181,11 @@ static int pump_link(struct rp_join *j, int link, uint64_t now, struct rp_err *e
 {
     struct rp_join_link *l = &j->link[link];
     int got, broken;
+    l->more = 0;
     if (!l->channel || (l->finished && l->farewell))
         return 0;
     broken = rp_join_link_pump(l, err) < 0;
+    const uint64_t most = l->taken + FRAMES_AT_ONCE;
     do {
         enum rp_frame type;
         RP_JSON *body = NULL;
@@ -193,7 +195,10 @@ static int pump_link(struct rp_join *j, int link, uint64_t now, struct rp_err *e
             return fail_member(j, link, "bytes were received that are no message", err);
         if (got && take_frame(j, link, type, body, err) < 0)
             return j->failed.code ? -1 : fail_member(j, link, "the connection broke", err);
-    } while (got);
+    } while (got && l->taken < most);
+    l->more |= got;
+    if (got && (broken || l->finished))
+        return 0; /* first what was received */
     if (l->farewell && (broken || l->finished)) {
         rp_join_link_close(l);
         return 0;

@@ -116,7 +116,7 @@ static int answer_clock(const struct rp_join *j, struct rp_join_link *l, const j
     return rp_join_link_send(l, RP_FRAME_CLOCK, answer, err);
 }
 
-/* 1: the world is complete. */
+/* 1: the world is complete; 2: rank 0 closed the connection and had not said anything, as if many strangers connect at once. */
 static int hear_leader(struct follow *s, struct rp_join_link *l, struct rp_err *err)
 {
     int got, broken = rp_join_link_pump(l, err) < 0;
@@ -137,6 +137,8 @@ static int hear_leader(struct follow *s, struct rp_join_link *l, struct rp_err *
         if (got && type == RP_FRAME_CLOCK && answer_clock(s->j, l, body, err) < 0)
             broken = 1;
     } while (got);
+    if ((broken || l->finished) && !l->taken)
+        return 2;
     if (broken || l->finished)
         return rp_fail(err, RP_UNAVAILABLE, "rank 0 at %s ended before all processes had joined", l->address);
     if (rp_now_ns() - l->heard_ns > s->j->silence_ns)
@@ -164,14 +166,26 @@ int rp_join_follow(struct rp_join *j, const struct rp_join_opts *o, json_t *own,
     struct follow s = {.j = j, .o = o, .told = rp_now_ns()};
     if (rp_rendezvous_learn(o->where, o->deadline, err) < 0)
         return -1;
-    struct rp_channel *c = reach_leader(&s, err);
-    if (!c)
-        return -1;
     j->link = rp_alloc(sizeof *j->link);
     j->links = 1;
-    rp_join_link_open(j->link, c);
-    if (rp_join_link_send(j->link, RP_FRAME_JOIN, own, err) < 0 || wait_decision(&s, j->link, err) < 0)
-        return -1;
+    for (int decided = 2; decided == 2;) {
+        struct rp_channel *c = reach_leader(&s, err);
+        if (!c)
+            return -1;
+        rp_join_link_open(j->link, c);
+        if (rp_join_link_send(j->link, RP_FRAME_JOIN, own, err) < 0 && err->code == RP_BUG) /* a broken connection shows in what follows */
+            return -1;
+        decided = wait_decision(&s, j->link, err);
+        if (decided == 2) {
+            rp_join_link_close(j->link);
+            rp_fail(&s.last, RP_UNAVAILABLE, "%s closed the connection before it said anything", j->link->address);
+            if (rp_now_ns() >= o->deadline)
+                return rp_fail(err, RP_UNAVAILABLE, "rank 0 was not reached in time: %s", s.last.msg);
+            poll(NULL, 0, STEP_MS);
+        } else if (decided < 0) {
+            return -1;
+        }
+    }
     RP_FORMAT(j->member[0].address, "%s", j->link->address);
     return 0;
 }

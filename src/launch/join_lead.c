@@ -13,6 +13,7 @@
 enum {
     GREETING_MS = 10000, /* a connection has this long to prove that it knows the key */
     STRANGERS = 64,
+    AT_ONCE = 16, /* connections that are accepted before the others have their turn */
     ROUND_MS = 100,
     REFUSE_MS = 1000
 };
@@ -50,16 +51,22 @@ static int count_joined(const struct join_leader *s)
     return n;
 }
 
-/* With many connections that say nothing, the oldest of them goes. */
+/* With many connections that have not proved to know the key, the oldest of them goes. A process of the job that is among them comes back. */
 static void drop_oldest_stranger(struct join_leader *s)
 {
-    int oldest = -1;
-    if (s->n - count_joined(s) < STRANGERS + s->j->members)
-        return;
-    for (int i = 0; i < s->n; i++)
-        if (!s->all[i].join && (oldest < 0 || s->all[i].until < s->all[oldest].until))
+    int oldest = -1, n = 0;
+    for (int i = 0; i < s->n; i++) {
+        if (s->all[i].proved == 1)
+            continue;
+        n++;
+        if (oldest < 0 || s->all[i].until < s->all[oldest].until)
             oldest = i;
+    }
+    if (n < STRANGERS + s->j->members)
+        return;
     s->j->strangers++;
+    rp_fail(&s->last, RP_UNAVAILABLE, "a connection from %s had not proved yet that it knows the key, and there were %d of these",
+            s->all[oldest].link.address, n);
     drop_newcomer(s, oldest);
 }
 
@@ -67,7 +74,7 @@ static void accept_all(struct join_leader *s)
 {
     const struct rp_channel_opts c = {.key = s->o->key->bytes, .purpose = "control", .job = s->o->where->job, .own = 0};
     int fd;
-    while ((fd = rp_address_accept(s->listener)) >= 0) {
+    for (int i = 0; i < AT_ONCE && (fd = rp_address_accept(s->listener)) >= 0; i++) {
         struct rp_channel *channel = rp_channel_accept(fd, &c, NULL, NULL, &s->last);
         if (!channel)
             continue;
@@ -92,10 +99,15 @@ static int hear_newcomer(struct join_leader *s, struct newcomer *c, uint64_t now
 {
     enum rp_frame type;
     RP_JSON *body = NULL;
-    if (!c->proved && (c->proved = rp_channel_handshake(c->link.channel, err)) < 1) {
-        if (c->proved == 0 && now > c->until)
-            return rp_fail(err, RP_UNAVAILABLE, "a connection from %s said nothing for %d s", c->link.address, GREETING_MS / 1000);
-        return c->proved;
+    if (!c->proved) {
+        RP_JSON *nothing = json_object();
+        if ((c->proved = rp_channel_handshake(c->link.channel, err)) < 1) {
+            if (c->proved == 0 && now > c->until)
+                return rp_fail(err, RP_UNAVAILABLE, "a connection from %s said nothing for %d s", c->link.address, GREETING_MS / 1000);
+            return c->proved;
+        }
+        if (rp_join_link_send(&c->link, RP_FRAME_BEAT, nothing, err) < 0) /* from now on it is no stranger, and knows that */
+            return -1;
     }
     int broken = rp_join_link_pump(&c->link, err) < 0, got = rp_join_link_take(&c->link, &type, &body, err);
     if (got < 0 || (broken && !got))
@@ -242,6 +254,9 @@ static int judge_all(const struct join_leader *s, const json_t *own, struct rp_e
         return rp_fail(err, RP_UNAVAILABLE,
                        "%d of %d processes did not join in time: %s; connections refused: %llu, the last one because: %s", missing, n, list,
                        (unsigned long long)s->j->strangers, s->last.msg);
+    if (s->last.code)
+        return rp_fail(err, RP_UNAVAILABLE, "%d of %d processes did not join in time: %s; the last connection that ended did because: %s", missing, n,
+                       list, s->last.msg);
     return rp_fail(err, RP_UNAVAILABLE, "%d of %d processes did not join in time: %s", missing, n, list);
 }
 

@@ -24,7 +24,7 @@ void rp_join_link_close(struct rp_join_link *l)
     l->channel = NULL;
     rp_buf_fini(&l->in);
     rp_buf_fini(&l->out);
-    l->out_at = 0;
+    l->in_at = l->out_at = 0;
 }
 
 static int push_out(struct rp_join_link *l, struct rp_err *err)
@@ -70,6 +70,10 @@ int rp_join_link_pump(struct rp_join_link *l, struct rp_err *err)
 {
     if (!l->channel || l->finished)
         return 0;
+    l->in.size -= l->in_at;
+    if (l->in_at)
+        memmove(l->in.data, l->in.data + l->in_at, l->in.size);
+    l->in_at = 0;
     struct rp_err unsent = {0}; /* what was received before a connection broke still counts */
     int broken = push_out(l, &unsent) < 0;
     for (l->more = 0; !l->finished;) {
@@ -95,7 +99,11 @@ int rp_join_link_pump(struct rp_join_link *l, struct rp_err *err)
 
 int rp_join_link_take(struct rp_join_link *l, enum rp_frame *type, json_t **body, struct rp_err *err)
 {
-    return rp_frame_decode(&l->in, type, body, err);
+    size_t used;
+    const int got = rp_frame_decode_at(l->in.data + l->in_at, l->in.size - l->in_at, &used, type, body, err);
+    l->in_at += used;
+    l->taken += got > 0;
+    return got;
 }
 
 int rp_join_link_is_flushed(const struct rp_join_link *l)

@@ -14,7 +14,8 @@
 struct rp_join_link {
     struct rp_channel *channel;   /* NULL: closed */
     struct rp_buf in, out;
-    size_t out_at;                /* bytes of out: [out_at, size) are not sent yet */
+    size_t in_at, out_at;         /* bytes of in: [in_at, size) are not taken yet; of out: [out_at, size) are not sent yet */
+    uint64_t taken;               /* frames */
     uint64_t heard_ns, sent_ns;   /* when bytes last came, and when a frame was last sent */
     int more, finished, farewell; /* in may hold more than was read; the other side ended; it sent BYE */
     char address[RP_ADDRESS_TEXT];

@@ -70,12 +70,13 @@ int rp_frame_write(int fd, enum rp_frame type, const json_t *body, struct rp_err
     return 0;
 }
 
-int rp_frame_decode(struct rp_buf *in, enum rp_frame *type, json_t **body, struct rp_err *err)
+int rp_frame_decode_at(const char *in, size_t size, size_t *used, enum rp_frame *type, json_t **body, struct rp_err *err)
 {
     *body = NULL;
-    if (in->size < HEADER)
+    *used = 0;
+    if (size < HEADER)
         return 0;
-    const unsigned char *h = (const unsigned char *)in->data;
+    const unsigned char *h = (const unsigned char *)in;
     if (memcmp(h, magic, 4) != 0)
         return rp_fail(err, RP_MALFORMED, "the worker sent bytes that are not a record (expected 'RPW1')");
     uint32_t version = get_le(h + 4, 2), kind = get_le(h + 6, 2), length = get_le(h + 8, 4);
@@ -84,20 +85,29 @@ int rp_frame_decode(struct rp_buf *in, enum rp_frame *type, json_t **body, struc
                        version, RP_FRAME_VERSION);
     if (length > RP_FRAME_MAX || get_le(h + 12, 4) != 0)
         return rp_fail(err, RP_MALFORMED, "the worker announced a record of %u bytes, the limit is %u", length, RP_FRAME_MAX);
-    if (in->size < HEADER + (size_t)length)
+    if (size < HEADER + (size_t)length)
         return 0;
-    json_t *j = rp_json_parse(in->data + HEADER, length, "worker record", err);
+    json_t *j = rp_json_parse(in + HEADER, length, "worker record", err);
     if (!j)
         return -1;
     if (!json_is_object(j)) {
         json_decref(j);
         return rp_fail(err, RP_MALFORMED, "the worker sent a record that is not a JSON object");
     }
-    in->size -= HEADER + (size_t)length;
-    memmove(in->data, in->data + HEADER + length, in->size);
+    *used = HEADER + (size_t)length;
     *type = kind < RP_FRAME_COUNT ? (enum rp_frame)kind : RP_FRAME_COUNT;
     *body = j;
     return 1;
+}
+
+int rp_frame_decode(struct rp_buf *in, enum rp_frame *type, json_t **body, struct rp_err *err)
+{
+    size_t used;
+    const int got = rp_frame_decode_at(in->data, in->size, &used, type, body, err);
+    in->size -= used;
+    if (used)
+        memmove(in->data, in->data + used, in->size);
+    return got;
 }
 
 int rp_frame_failure(const json_t *body, struct rp_err *err)

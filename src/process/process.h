@@ -67,6 +67,8 @@ int rp_frame_write(int fd, enum rp_frame type, const json_t *body, struct rp_err
 /* Takes one frame from the front of the bytes received: 1 and *body (a new reference), 0 if it is incomplete, -1 if the bytes are
  * not a frame. A frame of an unknown type has *type == RP_FRAME_COUNT. */
 int rp_frame_decode(struct rp_buf *in, enum rp_frame *type, json_t **body, struct rp_err *err) rp_must_check;
+/* Likewise of bytes that stay where they are, as a peer may send many small frames; *used: the bytes of the frame. */
+int rp_frame_decode_at(const char *in, size_t size, size_t *used, enum rp_frame *type, json_t **body, struct rp_err *err) rp_must_check;
 /* Fills *err from the body of a FAILED frame; -1, as rp_fail(). An unknown code counts as a bug of the worker. */
 int rp_frame_failure(const json_t *body, struct rp_err *err);
 

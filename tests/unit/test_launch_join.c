@@ -10,6 +10,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -400,6 +401,46 @@ TEST(replay)
     CHECK(job->out[0].rc < 0 && job->out[0].code == RP_UNAVAILABLE && strstr(job->out[0].msg, ": 2; "), "%s", job->out[0].msg);
     close(up);
     close(again);
+    close(listener);
+    job_free(job);
+}
+
+/* Waits until one of both has bytes, and hands them on, except those from `deaf`. 0: somebody closed, or `deaf` spoke. */
+static int carry(int a, int b, int deaf)
+{
+    struct pollfd p[2] = {{.fd = a, .events = POLLIN}, {.fd = b, .events = POLLIN}};
+    char buffer[4096];
+    if (poll(p, 2, 20000) < 1)
+        return 0;
+    const int from = p[0].revents ? a : b;
+    const ssize_t n = recv(from, buffer, sizeof buffer, 0);
+    return n > 0 && from != deaf && send(from == a ? b : a, buffer, (size_t)n, MSG_NOSIGNAL) == n;
+}
+
+/* The leader drops a member that has proved itself, before it knows: as if it were the oldest of many strangers. The member comes back. */
+TEST(dropped_too_early)
+{
+    struct rp_err err = {0};
+    struct job *job = job_new(2);
+    int listener = rp_address_listen(&job->wire, 1, &err);
+    job_start(job);
+    for (int turn = 0; turn < 2; turn++) {
+        int member = -1, said = 0;
+        for (int i = 0; member < 0 && i < 5000; i++) {
+            member = rp_address_accept(listener);
+            usleep(1000);
+        }
+        CHECK(member >= 0, "it does not connect again");
+        if (member < 0)
+            break;
+        const int up = connect_to(job->port);
+        while (carry(up, member, turn == 0 && said ? member : -1)) /* the leader gets what the member says first, and no more */
+            said = 1;
+        close(member);
+        close(up);
+    }
+    job_wait(job);
+    all_good(job);
     close(listener);
     job_free(job);
 }
