@@ -243,11 +243,23 @@ static int check_isa(const struct rp_verify_state *s, const struct rp_device_inf
     return 0;
 }
 
+/* A CPU has the instruction set and threads of the settings. */
+static int check_set(const struct rp_verify_state *s, const struct rp_device_info *d, struct rp_err *err)
+{
+    const char *asked = json_string_value(rp_run_setting(s->run, "run.isa"));
+    const int64_t threads = json_integer_value(rp_run_setting(s->run, "run.threads"));
+    struct rp_device_info first;
+    if (rp_verify_cpu(&first, s->run) == 0 && strcmp(first.isa, d->isa) != 0)
+        return rp_fail(err, RP_MISMATCH, "it used %s, and rank 0 of the same process %s", d->isa, first.isa);
+    if ((asked && strcmp(asked, "auto") != 0 && strcmp(asked, d->isa) != 0) || (threads > 0 && threads != d->threads))
+        return rp_fail(err, RP_MISMATCH, "the run used %s and %d threads, but the settings require others", d->isa, d->threads);
+    return 0;
+}
+
 /* The device agrees with the settings and the captured CPU. */
 static int check_device(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     struct rp_device_info d;
-    const char *asked = json_string_value(rp_run_setting(s->run, "run.isa"));
     int64_t threads = json_integer_value(rp_run_setting(s->run, "run.threads"));
     char name[72], other[72];
     double here;
@@ -260,12 +272,10 @@ static int check_device(const struct rp_verify_state *s, struct rp_check_result 
         rp_check_note(result, "the run used '%s', but the captured CPU is '%s'", rp_excerpt(name, d.name), rp_excerpt(other, captured));
     if (threads == 0 && rp_known_number(probes(s->before), "cpu.threads", &here) == 0 && (double)d.threads > here)
         return rp_fail(err, RP_MISMATCH, "the device has %d threads, but the captured machine %.0f processors", d.threads, here);
-    if ((asked && strcmp(asked, "auto") != 0 && strcmp(asked, d.isa) != 0) || (threads > 0 && threads != d.threads))
-        return rp_fail(err, RP_MISMATCH, "the run used %s and %d threads, but the settings require others", d.isa, d.threads);
-    return 0;
+    return check_set(s, &d, err);
 }
 
-int rp_verify_device_of(const struct rp_verify_state *one, const json_t *device, struct rp_err *err)
+int rp_verify_device_of(const struct rp_verify_state *one, const json_t *device, int set, struct rp_err *err)
 {
     struct rp_device_info d;
     char safe[72];
@@ -281,7 +291,7 @@ int rp_verify_device_of(const struct rp_verify_state *one, const json_t *device,
         rp_known_number(probes(one->before), "cpu.threads", &here) == 0 && (double)d.threads > here)
         return rp_fail(err, RP_MISMATCH, "it has %d threads, but the captured machine %.0f processors", d.threads, here);
     if (strcmp(d.kind, "cpu") == 0)
-        return check_isa(one, &d, err);
+        return check_isa(one, &d, err) < 0 || (set && check_set(one, &d, err) < 0) ? -1 : 0;
     const json_t *const capture[] = {one->before, one->after};
     for (int i = 0; i < 2; i++)
         if (!has_gpu(capture[i], d.name) && !lists_no_gpu(capture[i]))

@@ -159,12 +159,13 @@ static void add_cpu(struct cpu_ranks *of, const json_t *device)
 }
 
 /* The threads that compute at once, on the processors that its node has. */
-static void cpu_bound(struct bound *out, const struct place *p, const struct cpu_ranks *of)
+static void cpu_bound(struct bound *out, const struct rp_verify_state *s, int node, const struct place *p, const struct cpu_ranks *of)
 {
     double here;
     char how[64];
     if (rp_known_number(p->before, "probes.cpu.threads", &here) < 0 || here < 1 || here > THREADS_MAX)
         here = THREADS_MAX;
+    here = rp_verify_processors(s->run, node, (int)here);
     double hz = highest_clock(p, how);
     if (hz == 0) {
         hz = CPU_CLOCK;
@@ -197,7 +198,7 @@ static struct bound bound_of(const struct rp_verify_state *s, int rank, int all)
             add_cpu(&of, place_of(s, i).device);
     if (!all)
         add_cpu(&of, p.device);
-    cpu_bound(&b, &p, &of);
+    cpu_bound(&b, s, rp_verify_node_of(s, rank), &p, &of);
     return b;
 }
 

@@ -55,6 +55,22 @@ static int parse_list(unsigned char *set, const char *list)
     return 0;
 }
 
+int rp_verify_processors(const json_t *run, int node, int most)
+{
+    const json_t *all = rp_json_at(run, "world/rank"), *one;
+    RP_FREE unsigned char *set = rp_alloc(CPUS_MAX);
+    size_t i;
+    int n = 0;
+    json_array_foreach((json_t *)all, i, one) {
+        const char *cpus = json_string_value(json_object_get(one, "cpus"));
+        if (rp_json_integer_at(one, "node") == node && strcmp(rp_run_rank_kind(run, (int)i), "cpu") == 0 && (!cpus || parse_list(set, cpus) < 0))
+            return most;
+    }
+    for (int k = 0; k < CPUS_MAX; k++)
+        n += set[k];
+    return n && n < most ? n : most;
+}
+
 struct places {
     unsigned char *node, *taken, *rank; /* processors: of a node, of its ranks so far, of one rank */
     int *node_of;                       /* [ranks] */
@@ -171,13 +187,15 @@ static int check_most_memory(const struct rp_verify_state *s, struct rp_err *err
 static int check_node(struct places *p, const struct rp_verify_state *s, int node, struct rp_err *err)
 {
     const struct rp_verify_state one = rp_verify_node(s, node);
+    const json_t *first = json_array_get(rp_json_at(s->run, "world/processes"), 0);
     p->gpus = 0;
     memset(p->taken, 0, CPUS_MAX);
     for (int64_t i = 0; i < s->ranks.ranks; i++) {
         if (p->node_of[i] != node || !one.before || !one.after) /* captures: of a run that failed */
             continue;
-        if (rp_verify_device_of(&one, json_object_get(rp_verify_rank(s, i), "device"), err) < 0 || check_cpus(p, &one, i, err) < 0 ||
-            check_gpu(p, &one, i, err) < 0 || check_memory(&one, i, err) < 0)
+        const int set = !first || i < rp_json_integer_at(first, "ranks"); /* other processes may have others */
+        if (rp_verify_device_of(&one, json_object_get(rp_verify_rank(s, i), "device"), set, err) < 0 ||
+            check_cpus(p, &one, i, err) < 0 || check_gpu(p, &one, i, err) < 0 || check_memory(&one, i, err) < 0)
             return s->nodes > 1 ? rp_wrap(err, "rank %lld on node %d", (long long)i, node) : rp_wrap(err, "rank %lld", (long long)i);
     }
     return 0;

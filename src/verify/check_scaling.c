@@ -8,6 +8,7 @@
 #include "verify/state.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +56,8 @@ static int64_t threads_of(const struct scaling_side *s)
     for (int64_t i = 0; i < nodes; i++) {
         double here;
         const int known = rp_known_number(probes_of(s, i), "cpu.threads", &here) == 0 && here >= 1;
-        all += known && (double)of[i] > here ? (int64_t)here : of[i];
+        const int64_t most = rp_verify_processors(s->run, (int)i, known && here < INT_MAX ? (int)here : INT_MAX);
+        all += of[i] > most ? most : of[i];
     }
     return all;
 }

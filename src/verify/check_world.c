@@ -1,5 +1,4 @@
-/* The ranks and nodes of a run against each other: who is where, on which device, by which clock, and what they exchanged. Parts of the
- * checks `ranks`, `same_host` and `environment`. */
+/* The ranks of a run against each other: who is where, on which device, by which clock, and what they exchanged. Part of the check `ranks`. */
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/value.h"
@@ -15,11 +14,10 @@
 
 #define CLOCK_MOST ((int64_t)1 << 62)
 #define ERROR_MOST 10000000000ll /* half of a round trip: connections that take longer are given up */
-#define CLOCKS_S 300.0        /* a wall clock may be set during a run by less */
-#define CAPTURE_S 150.0       /* a capture takes at most that long */
 #define SLACK_NS 1000000      /* of steps on two clocks, and a thousandth of the time since the first step: clocks drift */
 #define DRIFT 1000
 #define EXCHANGES_MOST 64     /* ranks whose exchange is computed again: every one takes as long as a plan */
+#define LINK_MOST 4e12         /* bytes a second that a rank sends: more than twice what any published link does */
 #define COPIED_STEPS 3        /* this many steps of equal lengths on two ranks were not measured */
 
 int rp_verify_node_of(const struct rp_verify_state *s, int i)
@@ -41,11 +39,6 @@ enum rp_route rp_verify_route(const struct rp_verify_state *s)
     for (int i = 0; i < s->ranks.ranks; i++)
         gpus += !rp_verify_on_cpu(s, i);
     return rp_world_route(&s->recipe, gpus);
-}
-
-static const json_t *probes_of(const struct rp_verify_state *s, int node, int after)
-{
-    return json_object_get(rp_verify_capture(s, node, after), "probes");
 }
 
 /* ---- processes ---- */
@@ -72,6 +65,8 @@ int rp_verify_clocks(struct rp_rank_clock **out, const struct rp_verify_state *s
             return rp_fail(err, RP_MALFORMED, "run.json: the ranks of process %zu do not follow those of the process before it", i);
         if (read_clock(&clock, one, (int)i, err) < 0)
             return -1;
+        if (i == 0 && (clock.offset_ns || rp_json_integer_at(one, "clock/wall_ns") || clock.error_ns))
+            return rp_fail(err, RP_MALFORMED, "run.json: the clock of process 0 differs from itself");
         for (int k = 0; k < n; k++)
             (*out)[next++] = clock;
     }
@@ -200,6 +195,38 @@ static int check_exchange(const struct rp_verify_state *s, int i, const int *hos
     return 0;
 }
 
+/* In exchanges a rank spent some time, and not less than its bytes take on any link. */
+static int check_rate(const struct rp_verify_state *s, int i, int64_t steps, int64_t sent, struct rp_err *err)
+{
+    const struct rp_rank_share *share = &s->ranks.share[i];
+    const double took = (double)(share->exchange_ns + (share->overlap_ns > 0 ? share->overlap_ns : 0)) / 1e9;
+    int64_t timed = 0;
+    for (int64_t k = 0; k < s->records.n; k++)
+        timed += s->records.r[k].timed;
+    const double bytes = steps > 0 ? (double)sent / (double)steps * (double)timed : 0;
+    if (bytes <= took * LINK_MOST)
+        return 0;
+    return rp_fail(err, RP_MISMATCH, "rank %d sent %.4g bytes in its timed steps, and was %.4g s in exchanges: no link is that fast", i, bytes, took);
+}
+
+/* Ranks that divide the model exchange in every step within these groups, and those that do not never do. */
+static int check_groups(const struct rp_verify_state *s, int i, int64_t steps, const json_t *groups, struct rp_err *err)
+{
+    const struct {
+        const char *name;
+        int degree;
+    } all[] = {{"tensor", s->ranks.degrees.tensor}, {"pipeline", s->ranks.degrees.pipeline}};
+    for (size_t k = 0; groups && k < sizeof all / sizeof *all; k++) {
+        const int64_t bytes = rp_json_integer_at(groups, all[k].name);
+        if (all[k].degree == 1 && bytes > 0)
+            return rp_fail(err, RP_MISMATCH, "run.json: rank %d sent bytes in a group of one rank", i);
+        if (all[k].degree > 1 && steps > 0 && bytes == 0)
+            return rp_fail(err, RP_MISMATCH, "run.json: rank %d sent nothing in its %s group of %d ranks, which exchange in every step", i,
+                           all[k].name, all[k].degree);
+    }
+    return 0;
+}
+
 /* All that a rank sent is at least what its steps send. */
 static int check_sent(const struct rp_verify_state *s, int i, int64_t steps, struct rp_err *err)
 {
@@ -213,13 +240,13 @@ static int check_sent(const struct rp_verify_state *s, int i, int64_t steps, str
             sum = -1;
     if (groups && sum != sent)
         return rp_fail(err, RP_MISMATCH, "run.json: rank %d sent %" PRId64 " bytes, by groups another number", i, sent);
-    if ((s->ranks.degrees.tensor == 1 && rp_json_integer_at(groups, "tensor") > 0) ||
-        (s->ranks.degrees.pipeline == 1 && rp_json_integer_at(groups, "pipeline") > 0))
-        return rp_fail(err, RP_MISMATCH, "run.json: rank %d sent bytes in a group of one rank", i);
-    if (!x || each == 0 || sent / each >= steps)
+    if (check_groups(s, i, steps, groups, err) < 0 || check_rate(s, i, steps, sent, err) < 0)
+        return -1;
+    const int64_t data = groups ? rp_json_integer_at(groups, "data") : sent;
+    if (!x || each == 0 || data / each >= steps)
         return 0;
-    return rp_fail(err, RP_MISMATCH, "run.json: rank %d sent %" PRId64 " bytes in %" PRId64 " steps that send %" PRId64 " bytes each", i,
-                       sent, steps, each);
+    return rp_fail(err, RP_MISMATCH, "run.json: rank %d sent %" PRId64 " bytes%s in %" PRId64 " steps that send %" PRId64 " bytes each", i,
+                   data, groups ? " to other samples' ranks" : "", steps, each);
 }
 
 /* "3 ranks by shared memory, 4 by TLS, 1 of these on this host, 2 strangers refused", of which only what there is. -1: another form. */
@@ -233,11 +260,14 @@ static int parse_transport(const char *text, int64_t *rings, int64_t *channels)
         if (words == at || n < 1 || *words != ' ')
             return -1;
         words++;
-        const char *const memory[] = {"rank by shared memory", "ranks by shared memory"}, *const tls[] = {"by TLS", "rank by TLS", "ranks by TLS"};
-        for (size_t i = 0; i < 2; i++)
-            *rings += size - 1 == strlen(memory[i]) && strncmp(words, memory[i], size - 1) == 0 ? n : 0;
-        for (size_t i = 0; i < 3; i++)
-            *channels += size - 1 == strlen(tls[i]) && strncmp(words, tls[i], size - 1) == 0 ? n : 0;
+        static const char *const known[] = {"rank by shared memory", "ranks by shared memory", "by TLS", "rank by TLS", "ranks by TLS",
+                                            "of these on this host", "stranger refused", "strangers refused"};
+        size_t k = 0;
+        while (k < sizeof known / sizeof *known && (size - 1 != strlen(known[k]) || strncmp(words, known[k], size - 1) != 0))
+            k++;
+        if (k == sizeof known / sizeof *known)
+            return -1;
+        *(k < 2 ? rings : channels) += k < 5 ? n : 0;
         at = words + size - 1;
         at += strspn(at, ", ");
     }
@@ -245,7 +275,7 @@ static int parse_transport(const char *text, int64_t *rings, int64_t *channels)
 }
 
 /* A rank is connected with every other one: by NCCL where all are on GPUs, and by sockets otherwise; shared memory does not leave a host. */
-static int check_transport(const struct rp_verify_state *s, int i, const int *host, struct rp_err *err)
+static int check_transport(const struct rp_verify_state *s, int i, const int *host, int64_t *by_memory, struct rp_err *err)
 {
     const char *text = json_string_value(rp_json_at(rp_verify_rank(s, i), "exchange/transport"));
     const int nccl = strcmp(rp_run_kind(s->run), "cuda") == 0 && rp_verify_route(s) != RP_ROUTE_STAGED;
@@ -264,6 +294,22 @@ static int check_transport(const struct rp_verify_state *s, int i, const int *ho
     if (rings > here || rings + channels != s->ranks.ranks - 1)
         return rp_fail(err, RP_MISMATCH, "run.json: rank %d was connected by '%.60s', of %d other ranks %lld are on its host", i, text,
                        s->ranks.ranks - 1, (long long)here);
+    *by_memory = rings;
+    return 0;
+}
+
+/* Two ranks share memory with each other: of the ranks of a host, as many others as one shares with share some. */
+static int check_memory_pairs(const int64_t *by_memory, const int *host, int n, struct rp_err *err)
+{
+    for (int i = 0; i < n; i++) {
+        int64_t sum = 0, others = 0;
+        for (int k = 0; k < n; k++) {
+            sum += host[k] == host[i] ? by_memory[k] : 0;
+            others += k != i && host[k] == host[i] && by_memory[k] > 0;
+        }
+        if (sum % 2 || by_memory[i] > others)
+            return rp_fail(err, RP_MISMATCH, "run.json: ranks of node %d were connected by shared memory with others that do not say so", host[i]);
+    }
     return 0;
 }
 
@@ -272,6 +318,8 @@ static int check_exchanges(const struct rp_verify_state *s, struct rp_check_resu
     const int n = s->ranks.ranks, every = n / EXCHANGES_MOST + 1;
     const int64_t steps = s->records.n ? s->records.r[s->records.n - 1].step + 1 : 0;
     RP_FREE int *host = rp_alloc((size_t)n * sizeof *host);
+    RP_FREE int64_t *by_memory = rp_alloc((size_t)n * sizeof *by_memory);
+    int connected = 0; /* ranks that say how */
     char text[200];
     for (int i = 0; i < n; i++)
         host[i] = rp_verify_node_of(s, i);
@@ -281,15 +329,16 @@ static int check_exchanges(const struct rp_verify_state *s, struct rp_check_resu
                 return rp_fail(err, RP_MISMATCH, "run.json: the run is complete, but rank %d has no 'exchange'", i);
             continue;
         }
-        if (check_sent(s, i, steps, err) < 0 || check_transport(s, i, host, err) < 0)
+        if (check_sent(s, i, steps, err) < 0 || check_transport(s, i, host, &by_memory[i], err) < 0)
             return -1;
+        connected += rp_json_at(rp_verify_rank(s, i), "exchange/transport") != NULL;
         if (i % every || check_exchange(s, i, host, text, sizeof text) == 0)
             continue;
         if (rp_verify_same_build(s))
             return rp_fail(err, RP_MISMATCH, "run.json: what the ranks exchange does not follow from the settings: %s", text);
         return rp_check_note(result, "another version counted what ranks exchange, this one differs: %s", text);
     }
-    return 0;
+    return connected == n ? check_memory_pairs(by_memory, host, n, err) : 0;
 }
 
 /* ---- steps ---- */
@@ -333,161 +382,30 @@ static int check_copies(const struct rp_verify_state *s, struct rp_err *err)
     return 0;
 }
 
+/* That steps overlap follows from clocks only as far as these are known. */
+static int check_uncertainty(const struct rp_verify_state *s, struct rp_check_result *result)
+{
+    int64_t shortest = INT64_MAX;
+    for (int64_t i = 0; i < s->records.n; i++) {
+        const int64_t took = s->records.r[i].end_ns - s->records.r[i].start_ns;
+        shortest = s->records.r[i].step >= 0 && took < shortest ? took : shortest;
+    }
+    for (int i = 0; i < s->ranks.ranks; i++) {
+        const struct rp_rank_clock *c = &s->ranks.clock[i];
+        if (c->error_ns < 0)
+            return rp_check_warn(result, "the clock of rank %d was not compared with that of rank 0: that their steps overlap is the "
+                                         "signer's word", i);
+        if (c->error_ns > shortest && c->error_ns > SLACK_NS)
+            return rp_check_warn(result, "the clock of rank %d is known to within %.3g s, and a step took %.3g s: that steps overlap is the "
+                                         "signer's word", i, (double)c->error_ns / 1e9, (double)shortest / 1e9);
+    }
+    return 0;
+}
+
 int rp_verify_world(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     if (check_processes(s, err) < 0 || check_shared_gpus(s, err) < 0 || check_copies(s, err) < 0 || check_spans(s, err) < 0 ||
         check_exchanges(s, result, err) < 0)
         return -1;
-    for (int i = 0; i < s->ranks.ranks; i++)
-        if (s->ranks.clock[i].error_ns < 0)
-            return rp_check_warn(result, "the clock of rank %d was not compared with that of rank 0: that their steps overlap is the "
-                                         "signer's word", i);
-    return 0;
-}
-
-/* ---- captures of several nodes ---- */
-
-/* Of the process on that node, or NULL. */
-static const json_t *process_on(const struct rp_verify_state *s, int node)
-{
-    const json_t *one;
-    size_t i;
-    json_array_foreach((json_t *)rp_json_at(s->run, "world/processes"), i, one)
-        if (rp_json_integer_at(one, "host") == node)
-            return one;
-    return NULL;
-}
-
-/* The captures of a node are from the run, by its wall clock. */
-static int check_times(const struct rp_verify_state *s, int node, struct rp_err *err)
-{
-    const json_t *p = process_on(s, node);
-    const double ahead = (double)rp_json_integer_at(p, "clock/wall_ns") / 1e9, start = rp_verify_wall(s->run, "started_at"),
-                 end = rp_verify_wall(s->run, "ended_at");
-    if (!p || rp_json_integer_at(p, "clock/error_ns") < 0)
-        return 0;
-    for (int after = 0; after < 2; after++) {
-        const json_t *c = rp_verify_capture(s, node, after);
-        if (!c)
-            continue;
-        const double at = rp_verify_wall(c, "captured_at") - ahead;
-        if (!(at > start - CLOCKS_S && at < end + CLOCKS_S))
-            return rp_fail(err, RP_MISMATCH, "env/node%d.%s.json was not captured during the run: %.0f s from its start by the clocks "
-                                             "in run.json",
-                           node, after ? "after" : "before", at - start);
-    }
-    return 0;
-}
-
-/* Values that differ between any two machines at any two moments. */
-static int is_copy(const json_t *a, const json_t *b)
-{
-    static const char *const fields[] = {"kernel.uptime", "memory.available", "memory.free", "memory.cached"};
-    int equal = 0;
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-        double x, y;
-        if (rp_known_number(a, fields[i], &x) < 0 || rp_known_number(b, fields[i], &y) < 0)
-            continue;
-        if (x < y || x > y)
-            return 0;
-        equal++;
-    }
-    return equal > 1;
-}
-
-/* Seconds since the monotonic clock of a node was zero, by its wall clock; -1: not captured. */
-static double started_of(const struct rp_verify_state *s, int node)
-{
-    double uptime;
-    if (rp_known_number(probes_of(s, node, 0), "kernel.uptime", &uptime) < 0)
-        return -1;
-    return rp_verify_wall(rp_verify_capture(s, node, 0), "captured_at") - uptime;
-}
-
-/* CLOCK_MONOTONIC counts from the start of the system, as uptime does: the difference of two clocks follows from both captures, unless a
- * machine slept or a container has an uptime of its own. */
-static int clock_contradicts(const struct rp_verify_state *s, int node, double *by)
-{
-    const json_t *p = process_on(s, node);
-    const double own = started_of(s, 0), other = started_of(s, node);
-    if (!p || rp_json_integer_at(p, "clock/error_ns") < 0 || own < 0 || other < 0)
-        return 0;
-    const double expected = (double)rp_json_integer_at(p, "clock/wall_ns") / 1e9 + own - other;
-    *by = (double)rp_json_integer_at(p, "clock/monotonic_ns") / 1e9 - expected;
-    return *by > CAPTURE_S || *by < -CAPTURE_S;
-}
-
-static int is_same(const json_t *a, const json_t *b, const char *field)
-{
-    const json_t *x = rp_known(a, field), *y = rp_known(b, field);
-    return x && y && json_equal(x, y);
-}
-
-/* An interface of hardware, which has a driver, has the same address on both: hidden addresses are comparable, as all captures of a run have
- * one salt. Those of containers may be equal on any two hosts. */
-static int shares_interface(const json_t *a, const json_t *b)
-{
-    const char *name, *other;
-    json_t *x, *y;
-    json_object_foreach((json_t *)rp_group(a, "network.interfaces"), name, x) {
-        const json_t *address = rp_known(x, "address");
-        if (!address || !rp_known(x, "driver"))
-            continue;
-        json_object_foreach((json_t *)rp_group(b, "network.interfaces"), other, y)
-            if (rp_known(y, "driver") && rp_known(y, "address") && json_equal(address, rp_known(y, "address")))
-                return 1;
-    }
-    return 0;
-}
-
-/* What shows that two nodes are one machine; NULL: nothing does. Serial numbers and UUIDs of boards may be a vendor's placeholder. */
-static const char *same_machine(const struct rp_verify_state *s, int i, int k)
-{
-    const json_t *a = probes_of(s, i, 0), *b = probes_of(s, k, 0);
-    if (is_same(a, b, "host.boot_id"))
-        return "host.boot_id";
-    return shares_interface(a, b) ? "network.interfaces.*.address" : NULL;
-}
-
-int rp_verify_machines(const struct rp_verify_state *s)
-{
-    int n = 0;
-    for (int i = 0; i < s->nodes; i++) {
-        int first = 1;
-        for (int k = 0; k < i && first; k++)
-            first = !same_machine(s, k, i);
-        n += first;
-    }
-    return n;
-}
-
-/* Nodes i and k: one machine that counts as two is a warning; captures of two machines that are copies fail. */
-static int compare_nodes(const struct rp_verify_state *s, int i, int k, struct rp_check_result *result, struct rp_err *err)
-{
-    const char *same = same_machine(s, i, k);
-    for (int after = 0; after < 2 && !same; after++)
-        if (is_copy(probes_of(s, i, after), probes_of(s, k, after)))
-            return rp_fail(err, RP_MISMATCH, "env/node%d.%s.json and env/node%d.%s.json have the same uptime and free memory: one was "
-                                             "copied", i,
-                           after ? "after" : "before", k, after ? "after" : "before");
-    if (same && result->state != RP_CHECK_WARNING)
-        rp_check_warn(result, "nodes %d and %d are one machine: their captures have the same %s", i, k, same);
-    return 0;
-}
-
-int rp_verify_nodes(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
-{
-    double by = 0;
-    for (int i = 0; i < s->nodes; i++) {
-        if (i && check_times(s, i, err) < 0)
-            return -1;
-        for (int k = i + 1; k < s->nodes; k++)
-            if (compare_nodes(s, i, k, result, err) < 0)
-                return -1;
-    }
-    for (int i = 1; i < s->nodes && result->state != RP_CHECK_WARNING; i++)
-        if (clock_contradicts(s, i, &by))
-            rp_check_warn(result, "node %d: its monotonic clock differs by %.0f s from what the captured uptimes give: it slept, or a "
-                          "clock was invented", i, by);
-    return 0;
+    return check_uncertainty(s, result);
 }

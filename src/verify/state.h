@@ -44,8 +44,10 @@ int rp_verify_on_cpu(const struct rp_verify_state *s, int rank); /* the rank tra
 /* A rank of run.json's world, NULL if it has no list; the state with the captures of that node, NULL where a failed run lacks them. */
 const json_t *rp_verify_rank(const struct rp_verify_state *s, int64_t rank);
 struct rp_verify_state rp_verify_node(const struct rp_verify_state *s, int node);
-/* The device of a rank against the captures of its node, which *one has. */
-int rp_verify_device_of(const struct rp_verify_state *one, const json_t *device, struct rp_err *err) rp_must_check;
+/* The device of a rank against the captures of its node, which *one has; set: the settings of run.json are those of its process. */
+int rp_verify_device_of(const struct rp_verify_state *one, const json_t *device, int set, struct rp_err *err) rp_must_check;
+/* Processors on which the CPU ranks of a node could run, all together; `most` if that is fewer, or they do not say. */
+int rp_verify_processors(const json_t *run, int node, int most);
 /* Threads of all ranks that compute at once: of each node at most those that it has, more take turns. before: capture of node 0; node:
  * [nodes], those of the others. */
 int64_t rp_verify_threads(const json_t *run, const json_t *before, const struct rp_captures *node, int nodes);

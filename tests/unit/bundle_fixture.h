@@ -390,6 +390,7 @@ static json_t *fx_telemetry(const struct fx *x, const struct rp_all_ranks *a, in
 static json_t *fx_world(const struct fx *x, const struct rp_all_ranks *a, const json_t *device, const json_t *done)
 {
     const json_t *hello[FX_RANKS], *ended[FX_RANKS], *telemetry[FX_RANKS];
+    const long long ahead_ns = x->ahead_ns ? x->ahead_ns : 5000000; /* two machines do not start in the same millisecond */
     int host[FX_RANKS];
     RP_JSON *all = json_array(), *processes = json_array();
     for (int i = 0, own = 0; i < x->ranks; i++, own++) {
@@ -403,7 +404,7 @@ static json_t *fx_world(const struct fx *x, const struct rp_all_ranks *a, const 
         if (own == 0)
             json_array_append_new(processes, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:{s:i, s:I, s:i}}", "index", host[i], "first_rank", i,
                                                        "ranks", 0, "host", host[i], "place", host[i], "local_rank", 0, "clock", "wall_ns", 0,
-                                                       "monotonic_ns", (json_int_t)(host[i] ? x->ahead_ns : 0), "error_ns", host[i] ? 60000 : 0));
+                                                       "monotonic_ns", (json_int_t)(host[i] ? ahead_ns : 0), "error_ns", host[i] ? 60000 : 0));
         json_object_set_new(json_array_get(processes, (size_t)host[i]), "ranks", json_integer(own + 1));
     }
     for (int i = 0; i < x->ranks; i++) {

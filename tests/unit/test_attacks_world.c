@@ -240,6 +240,33 @@ static void set_clock(struct job *j, int64_t offset, int64_t error)
     json_object_set_new(clock, "error_ns", json_integer(error));
 }
 
+/* Whose steps begin and end by clocks that are hardly known, or differ from themselves. */
+TEST(clocks_that_prove_nothing)
+{
+    JOB(j);
+    set_clock(&j, OFFSET + 2000000000, 9999999999);
+    seal(&j, NULL);
+    expect_state_of("sealed", RP_CHECK_ranks, RP_CHECK_WARNING);
+    JOB(first);
+    json_object_set_new(member_of(first.processes, 0, "clock"), "monotonic_ns", json_integer(7));
+    caught(&first, NULL, RP_CHECK_schema, RP_MALFORMED);
+}
+
+/* Two machines do not start in the same millisecond. */
+TEST(machines_with_one_clock)
+{
+    JOB(j);
+    set_clock(&j, 20000, 60000);
+    for (int i = 2; i < RANKS; i++) {
+        rp_buf_fini(&j.steps[i]);
+        write_steps(&j.steps[i], i, 20000);
+    }
+    set_machine(j.before, "sha256:ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", 5000.5, 9000000000);
+    set_machine(j.after, "sha256:ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", 5003.75, 8900000000);
+    seal(&j, NULL);
+    expect_state_of("sealed", RP_CHECK_same_host, RP_CHECK_WARNING);
+}
+
 TEST(clocks_by_which_no_rank_waited_for_another)
 {
     static const int64_t offsets[] = {0, OFFSET + 200000000, OFFSET - 200000000, -OFFSET, (1ll << 62) - 1, -(1ll << 62)};
@@ -335,6 +362,27 @@ TEST(a_launcher_of_another_job)
     caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
 }
 
+/* All of it as zeros. */
+static void without_exchange_time(struct rp_buf *steps)
+{
+    static const char *const keys[] = {"\"exchange_ns\":", "\"wait_ns\":"};
+    RP_BUF out = {0};
+    for (const char *at = rp_buf_text(steps); *at;) {
+        size_t n = 1;
+        for (size_t k = 0; k < 2; k++)
+            n = strncmp(at, keys[k], strlen(keys[k])) == 0 ? strlen(keys[k]) : n;
+        rp_buf_add(&out, at, n);
+        at += n;
+        if (n > 1) {
+            rp_buf_puts(&out, "0");
+            at += strspn(at, "0123456789");
+        }
+    }
+    rp_buf_fini(steps);
+    *steps = out;
+    out = (struct rp_buf){0};
+}
+
 TEST(connections_that_ranks_cannot_have)
 {
     static const char *const texts[] = {"NCCL 2.20.5", "shared memory", "3 ranks by shared memory", "2 ranks by TLS", "2 ranks by shared memory, 1 by TLS",
@@ -346,8 +394,23 @@ TEST(connections_that_ranks_cannot_have)
     }
     JOB(j);
     json_object_set_new(j.exchange[2], "transport", json_string("3 ranks by TLS, 1 of these on this host, 2 strangers refused"));
+    caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH); /* the other one shares memory with it */
+    json_object_set_new(j.exchange[3], "transport", json_string("3 ranks by TLS, 1 of these on this host"));
     seal(&j, NULL);
     accept("sealed", NULL, RP_VERDICT_UNKNOWN_KEY);
+    json_object_set_new(j.exchange[3], "transport", json_string("3 ranks by TLS, 1 GPU by NVLink"));
+    caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
+}
+
+/* More bytes than any link moves in the time, or none of it. */
+TEST(exchanges_that_no_link_makes)
+{
+    JOB(j);
+    json_object_set_new(j.exchange[1], "sent_bytes", json_integer(4000000000000000ll));
+    caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
+    JOB(k);
+    without_exchange_time(&k.steps[2]);
+    caught(&k, NULL, RP_CHECK_ranks, RP_MISMATCH);
 }
 
 /* ---- devices ---- */
@@ -367,6 +430,25 @@ TEST(devices_that_the_captures_do_not_have)
     json_decref(j.device[0]);
     j.device[0] = fx_device("isa=avx512 threads=1");
     caught(&j, NULL, RP_CHECK_environment, RP_MISMATCH);
+}
+
+/* Rank 1 is of the process whose settings are in run.json, ranks 2 and 3 may have others. */
+TEST(devices_that_the_settings_do_not_allow)
+{
+    static const char *const devices[] = {"isa=avx2 threads=2", "isa=scalar threads=1"};
+    for (size_t i = 0; i < 2; i++) {
+        JOB(j);
+        FX_SET(&j.x, "train.accumulation_steps=4", "run.threads=1");
+        if (i == 0) {
+            json_decref(j.device[3]);
+            j.device[3] = fx_device(devices[0]);
+            seal(&j, NULL);
+            accept("sealed", NULL, RP_VERDICT_UNKNOWN_KEY);
+        }
+        json_decref(j.device[1]);
+        j.device[1] = fx_device(devices[i]);
+        caught(&j, NULL, RP_CHECK_environment, RP_MISMATCH);
+    }
 }
 
 /* The second process numbers its GPUs from 0 too. */

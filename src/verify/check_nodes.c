@@ -1,0 +1,204 @@
+/* The nodes of a run against each other: captures of one machine that counts as several, and their clocks. Part of the check `same_host`. */
+#include "base/json.h"
+#include "capture/value.h"
+#include "verify/state.h"
+
+#include <string.h>
+
+#define CLOCKS_S 300.0        /* a wall clock may be set during a run by less */
+#define CAPTURE_S 150.0       /* a capture takes at most that long */
+#define ONE_CLOCK_NS 1000000  /* clocks that count from the start of their systems and differ by less are one */
+
+static const json_t *probes_of(const struct rp_verify_state *s, int node, int after)
+{
+    return json_object_get(rp_verify_capture(s, node, after), "probes");
+}
+
+/* Of the process on that node, or NULL. */
+static const json_t *process_on(const struct rp_verify_state *s, int node)
+{
+    const json_t *one;
+    size_t i;
+    json_array_foreach((json_t *)rp_json_at(s->run, "world/processes"), i, one)
+        if (rp_json_integer_at(one, "host") == node)
+            return one;
+    return NULL;
+}
+
+/* The captures of a node are from the run, by its wall clock. */
+static int check_times(const struct rp_verify_state *s, int node, struct rp_err *err)
+{
+    const json_t *p = process_on(s, node);
+    const double ahead = (double)rp_json_integer_at(p, "clock/wall_ns") / 1e9, start = rp_verify_wall(s->run, "started_at"),
+                 end = rp_verify_wall(s->run, "ended_at");
+    if (!p || rp_json_integer_at(p, "clock/error_ns") < 0)
+        return 0;
+    for (int after = 0; after < 2; after++) {
+        const json_t *c = rp_verify_capture(s, node, after);
+        if (!c)
+            continue;
+        const double at = rp_verify_wall(c, "captured_at") - ahead;
+        if (!(at > start - CLOCKS_S && at < end + CLOCKS_S))
+            return rp_fail(err, RP_MISMATCH, "env/node%d.%s.json was not captured during the run: %.0f s from its start by the clocks "
+                                             "in run.json",
+                           node, after ? "after" : "before", at - start);
+    }
+    return 0;
+}
+
+/* Values that differ between any two machines at any two moments. */
+static int is_copy(const json_t *a, const json_t *b)
+{
+    static const char *const fields[] = {"kernel.uptime", "memory.available", "memory.free", "memory.cached"};
+    int equal = 0;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        double x, y;
+        if (rp_known_number(a, fields[i], &x) < 0 || rp_known_number(b, fields[i], &y) < 0)
+            continue;
+        if (x < y || x > y)
+            return 0;
+        equal++;
+    }
+    return equal > 1;
+}
+
+/* Seconds since the monotonic clock of a node was zero, by its wall clock; -1: not captured. */
+static double started_of(const struct rp_verify_state *s, int node)
+{
+    double uptime;
+    if (rp_known_number(probes_of(s, node, 0), "kernel.uptime", &uptime) < 0)
+        return -1;
+    return rp_verify_wall(rp_verify_capture(s, node, 0), "captured_at") - uptime;
+}
+
+/* CLOCK_MONOTONIC counts from the start of the system, as uptime does: the difference of two clocks follows from both captures, unless a
+ * machine slept or a container has an uptime of its own. */
+static int clock_contradicts(const struct rp_verify_state *s, int node, double *by)
+{
+    const json_t *p = process_on(s, node);
+    const double own = started_of(s, 0), other = started_of(s, node);
+    if (!p || rp_json_integer_at(p, "clock/error_ns") < 0 || own < 0 || other < 0)
+        return 0;
+    const double expected = (double)rp_json_integer_at(p, "clock/wall_ns") / 1e9 + own - other;
+    *by = (double)rp_json_integer_at(p, "clock/monotonic_ns") / 1e9 - expected;
+    return *by > CAPTURE_S || *by < -CAPTURE_S;
+}
+
+static int is_same(const json_t *a, const json_t *b, const char *field)
+{
+    const json_t *x = rp_known(a, field), *y = rp_known(b, field);
+    return x && y && json_equal(x, y);
+}
+
+/* An interface of hardware, which has a driver, has the same address on both: hidden addresses are comparable, as all captures of a run have
+ * one salt. Those of containers may be equal on any two hosts. */
+static int shares_interface(const json_t *a, const json_t *b)
+{
+    const char *name, *other;
+    json_t *x, *y;
+    json_object_foreach((json_t *)rp_group(a, "network.interfaces"), name, x) {
+        const json_t *address = rp_known(x, "address");
+        if (!address || !rp_known(x, "driver"))
+            continue;
+        json_object_foreach((json_t *)rp_group(b, "network.interfaces"), other, y)
+            if (rp_known(y, "driver") && rp_known(y, "address") && json_equal(address, rp_known(y, "address")))
+                return 1;
+    }
+    return 0;
+}
+
+/* A GPU has the same UUID on both, hidden or not. */
+static int shares_gpu(const json_t *a, const json_t *b)
+{
+    const char *number, *other;
+    json_t *x, *y;
+    json_object_foreach((json_t *)rp_group(a, "gpu.devices"), number, x)
+        json_object_foreach((json_t *)rp_group(b, "gpu.devices"), other, y)
+            if (rp_known(x, "uuid") && rp_known(y, "uuid") && json_equal(rp_known(x, "uuid"), rp_known(y, "uuid")))
+                return 1;
+    return 0;
+}
+
+/* CLOCK_MONOTONIC counts from the start of a system: two that were started in the same millisecond are one. */
+static int shares_clock(const struct rp_verify_state *s, int i, int k)
+{
+    const json_t *a = process_on(s, i), *b = process_on(s, k);
+    const int64_t errors = rp_json_integer_at(a, "clock/error_ns") + rp_json_integer_at(b, "clock/error_ns");
+    const int64_t apart = rp_json_integer_at(a, "clock/monotonic_ns") - rp_json_integer_at(b, "clock/monotonic_ns");
+    return a && b && rp_json_integer_at(a, "clock/error_ns") >= 0 && rp_json_integer_at(b, "clock/error_ns") >= 0 && errors < ONE_CLOCK_NS &&
+           apart < ONE_CLOCK_NS && apart > -ONE_CLOCK_NS;
+}
+
+/* What shows that two nodes are one machine; NULL: nothing does. Serial numbers and UUIDs of boards may be a vendor's placeholder. */
+static const char *same_machine(const struct rp_verify_state *s, int i, int k)
+{
+    const json_t *a = probes_of(s, i, 0), *b = probes_of(s, k, 0);
+    if (is_same(a, b, "host.boot_id"))
+        return "host.boot_id";
+    if (shares_gpu(a, b))
+        return "gpu.devices.*.uuid";
+    return shares_interface(a, b) ? "network.interfaces.*.address" : shares_clock(s, i, k) ? "CLOCK_MONOTONIC" : NULL;
+}
+
+int rp_verify_machines(const struct rp_verify_state *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->nodes; i++) {
+        int first = 1;
+        for (int k = 0; k < i && first; k++)
+            first = !same_machine(s, k, i);
+        n += first;
+    }
+    return n;
+}
+
+/* Nodes i and k: one machine that counts as two is a warning; captures of two machines that are copies fail. */
+static int compare_nodes(const struct rp_verify_state *s, int i, int k, struct rp_check_result *result, struct rp_err *err)
+{
+    const char *same = same_machine(s, i, k);
+    for (int after = 0; after < 2 && !same; after++)
+        if (is_copy(probes_of(s, i, after), probes_of(s, k, after)))
+            return rp_fail(err, RP_MISMATCH, "env/node%d.%s.json and env/node%d.%s.json have the same uptime and free memory: one was "
+                                             "copied", i,
+                           after ? "after" : "before", k, after ? "after" : "before");
+    if (same && result->state != RP_CHECK_WARNING)
+        rp_check_warn(result, "nodes %d and %d are one machine: they have the same %s", i, k, same);
+    return 0;
+}
+
+/* Processes of one host have one monotonic clock, unless a container has its own. 1: warned. */
+static int clocks_of_a_host(const struct rp_verify_state *s, struct rp_check_result *result)
+{
+    const json_t *all = rp_json_at(s->run, "world/processes"), *one;
+    size_t i;
+    json_array_foreach((json_t *)all, i, one) {
+        const json_t *first = process_on(s, (int)rp_json_integer_at(one, "host"));
+        const int64_t slack = ONE_CLOCK_NS + rp_json_integer_at(one, "clock/error_ns") + rp_json_integer_at(first, "clock/error_ns");
+        const int64_t apart = rp_json_integer_at(one, "clock/monotonic_ns") - rp_json_integer_at(first, "clock/monotonic_ns");
+        if (rp_json_integer_at(one, "clock/error_ns") < 0 || rp_json_integer_at(first, "clock/error_ns") < 0 || (apart <= slack && apart >= -slack))
+            continue;
+        rp_check_warn(result, "processes of node %lld have monotonic clocks that differ by %.4g s: a container has a clock of its own, or one "
+                      "was invented", rp_json_integer_at(one, "host"), (double)apart / 1e9);
+        return 1;
+    }
+    return 0;
+}
+
+int rp_verify_nodes(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    double by = 0;
+    for (int i = 0; i < s->nodes; i++) {
+        if (i && check_times(s, i, err) < 0)
+            return -1;
+        for (int k = i + 1; k < s->nodes; k++)
+            if (compare_nodes(s, i, k, result, err) < 0)
+                return -1;
+    }
+    if (result->state != RP_CHECK_WARNING && clocks_of_a_host(s, result))
+        return 0;
+    for (int i = 1; i < s->nodes && result->state != RP_CHECK_WARNING; i++)
+        if (clock_contradicts(s, i, &by))
+            rp_check_warn(result, "node %d: its monotonic clock differs by %.0f s from what the captured uptimes give: it slept, or a "
+                          "clock was invented", i, by);
+    return 0;
+}
