@@ -352,6 +352,7 @@ static int follow_job(struct rp_run_session *r, struct rp_err *err)
     const struct rp_follow_opts o = {.recipe = &r->recipe,
                                      .backend = r->backend,
                                      .data = r->data.path,
+                                     .layout = r->o->layout,
                                      .identify = r->o->identify,
                                      .meter = &r->meter,
                                      .check = p ? p->check : NULL,

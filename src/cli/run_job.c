@@ -61,12 +61,13 @@ static void program_digest(char hex[RP_SHA256_HEX])
 static json_t *facts_of(const struct rp_run_job_opts *what, const char *program)
 {
     const struct rp_build *b = rp_build_record();
-    json_t *facts = json_pack("{s:s, s:s, s:s, s:s, s:s}", "version of repro", b->version, "commit of repro", b->commit,
-                              "state of its sources", b->dirty, "arithmetic", rp_run_numerics(what->recipe), "samples", what->samples);
+    json_t *facts = json_pack("{s:s, s:s, s:s, s:s}", "version of repro", b->version, "commit of repro", b->commit, "state of its sources", b->dirty,
+                              "arithmetic", rp_run_numerics(what->recipe));
     json_object_set_new(facts, "run.transport", json_string(rp_choice_name(RP_TRANSPORTS, what->recipe->run_transport)));
     if (what->recipe->run_transport != RP_TRANSPORT_sockets)
         json_object_set_new(facts, "backend (--set run.transport=sockets allows several)", json_string(what->backend));
     add_settings(facts, what->recipe); /* after the backend, whose section of the recipe may set some */
+    json_object_set_new(facts, "samples", json_string(what->samples)); /* after the settings, which name another recipe first */
     if (what->other_programs)
         json_object_set_new(facts, "--allow-different-programs", json_string("given"));
     else
@@ -266,6 +267,11 @@ static int start_ranks(struct following *f, const json_t *body, struct rp_err *e
         return -1;
     if (!f->job.rank)
         return rp_fail(err, RP_MALFORMED, "process 0 sent a job without ranks");
+    const struct rp_degrees d = f->job.rank->degrees;
+    RP_FREE char *layout = rp_asprintf("%dx%dx%d", d.data, d.tensor, d.pipeline);
+    if (f->o->layout && strcmp(f->o->layout, layout) != 0)
+        return rp_fail(err, RP_MISMATCH, "the processes of the job differ in --layout: process %d has %.40s, and process 0, or the number of ranks, "
+                       "makes it %s", f->j->joining.join.own, f->o->layout, layout);
     struct rp_own_ranks ranks = {.of = *f->job.rank, .first = own->first_rank, .count = own->ranks};
     memcpy(ranks.of.key, f->j->joining.key.bytes, sizeof ranks.of.key);
     f->group = rp_workers_start_own(&f->job, &ranks, err);

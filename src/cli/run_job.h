@@ -60,6 +60,7 @@ struct rp_follow_opts {
     const struct rp_recipe *recipe; /* as this process loaded it: run.isa, run.threads and the like are its own */
     const struct rp_backend *backend;
     const char *data;               /* the samples here */
+    const char *layout;             /* --layout of this process, NULL: none */
     int identify;
     int (*check)(void *arg, struct rp_err *err); /* -1: the job is over, with *err; NULL: none */
     void *check_arg;

@@ -60,6 +60,7 @@ struct watch {
     int64_t phase_steps, phase_done; /* of the phase at hand, on rank 0 */
     uint64_t phase_start_ns;
     uint64_t stop_ns;   /* the workers were asked to end; 0: not */
+    char stopped_by[200]; /* a signal to this other process; "": to this one */
     uint64_t failed_ns; /* the first failure; 0: none */
     int full;           /* a bundle has no room for more records */
 };
@@ -152,9 +153,11 @@ static int check_progress(struct watch *w)
     struct rp_outcome *o = w->o;
     const uint64_t limit = (uint64_t)w->job->recipe->run_hang_seconds * 1000000000ull;
     const uint64_t grace = STOP_GRACE_NS + (uint64_t)(o->ranks - 1) * RANK_GRACE_NS;
-    if (rp_interrupted() || (rp_workers_asked_to_stop(w->group) && !w->stop_ns)) {
+    if (rp_interrupted() || (!w->stop_ns && rp_workers_asked_to_stop(w->group, w->stopped_by))) {
+        char line[320];
         rp_interrupt_settle();
-        stop_all(w, "interrupted: sealing what was measured (again to leave at once)");
+        stop_all(w, RP_FORMAT(line, "interrupted%s%s: sealing what was measured (again to leave at once)", *w->stopped_by ? " on " : "",
+                              w->stopped_by));
     }
     if (w->full && !w->stop_ns)
         stop_all(w, "no room for more records: sealing what was measured");
@@ -207,7 +210,7 @@ static void word_stop(const struct watch *w)
         rp_fail(&o->reason, RP_INTERRUPTED,
                 "ended after %lld step%s: a bundle holds no more records; run fewer steps (--steps), or several runs", n, rp_s(n));
     else
-        rp_fail(&o->reason, RP_INTERRUPTED, "interrupted after %lld step%s", n, rp_s(n));
+        rp_fail(&o->reason, RP_INTERRUPTED, "interrupted after %lld step%s%s%s", n, rp_s(n), *w->stopped_by ? ", on " : "", w->stopped_by);
 }
 
 void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_degrees degrees, const struct rp_job_world *world,

@@ -173,7 +173,7 @@ static int list_missing(const struct join_leader *s, char *out, size_t size)
 static int wait_for_all(struct join_leader *s, struct rp_err *err)
 {
     const struct rp_join_opts *o = s->o;
-    char list[120], line[200];
+    char list[120], line[800];
     for (uint64_t told = rp_now_ns(); count_joined(s) < s->j->members - 1;) {
         lead_round(s);
         const uint64_t now = rp_now_ns();
@@ -185,7 +185,8 @@ static int wait_for_all(struct join_leader *s, struct rp_err *err)
             continue;
         told = now;
         const int missing = list_missing(s, list, sizeof list);
-        RP_FORMAT(line, "waiting for %d of %d processes: %s", missing, s->j->members, list);
+        RP_FORMAT(line, "waiting for %d of %d processes: %s%s%s", missing, s->j->members, list, s->last.code ? "; refused: " : "",
+                  s->last.code ? s->last.msg : "");
         if (o->waiting && o->waiting(o->waiting_arg, line))
             return rp_fail(err, RP_INTERRUPTED, "stopped while %s", line);
         if (now >= o->deadline)
@@ -252,12 +253,13 @@ static int judge_all(const struct join_leader *s, const json_t *own, struct rp_e
         return 0;
     if (s->j->strangers)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "%d of %d processes did not join in time: %s; connections refused: %llu, the last one because: %s", missing, n, list,
-                       (unsigned long long)s->j->strangers, s->last.msg);
+                       "%d of %d processes did not join in time (--join-timeout): %s; connections refused: %llu, the last one because: %s",
+                       missing, n, list, (unsigned long long)s->j->strangers, s->last.msg);
     if (s->last.code)
-        return rp_fail(err, RP_UNAVAILABLE, "%d of %d processes did not join in time: %s; the last connection that ended did because: %s", missing, n,
-                       list, s->last.msg);
-    return rp_fail(err, RP_UNAVAILABLE, "%d of %d processes did not join in time: %s", missing, n, list);
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "%d of %d processes did not join in time (--join-timeout): %s; the last connection that ended did because: %s", missing,
+                       n, list, s->last.msg);
+    return rp_fail(err, RP_UNAVAILABLE, "%d of %d processes did not join in time (--join-timeout): %s", missing, n, list);
 }
 
 /* Everybody who joined gets the reason, and so does who still comes within a second. */

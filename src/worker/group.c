@@ -35,7 +35,7 @@ struct rp_group_of_workers {
     int first;   /* rank of the first */
     int leads;   /* lets ranks find each other */
     int connected; /* PEERS was sent */
-    int stop_asked;
+    int stop_asked; /* the number of the process that asked, plus one */
     struct rp_join *join; /* NULL: all are here */
     struct member *m;
 };
@@ -242,7 +242,8 @@ static int take_message(struct rp_group_of_workers *g, int process, enum rp_fram
 {
     const json_t *number = json_object_get(message, "rank"), *frame = json_object_get(message, "frame");
     const int at = json_is_integer(number) ? (int)json_integer_value(number) : -1;
-    g->stop_asked |= sent == RP_FRAME_STOP;
+    if (sent == RP_FRAME_STOP && !g->stop_asked)
+        g->stop_asked = process + 1;
     if (sent != RP_FRAME_RELAY || at < 0 || at >= g->n || g->m[at].process != process || !json_is_integer(frame) ||
         json_integer_value(frame) < 0 || json_integer_value(frame) >= RP_FRAME_COUNT)
         return 0;
@@ -339,9 +340,11 @@ int rp_workers_take_gone(struct rp_group_of_workers *g, int *rank, struct rp_err
     return 0;
 }
 
-int rp_workers_asked_to_stop(const struct rp_group_of_workers *g)
+int rp_workers_asked_to_stop(const struct rp_group_of_workers *g, char who[200])
 {
-    return g->stop_asked;
+    if (g->stop_asked && g->join)
+        rp_join_who(g->join, g->stop_asked - 1, who);
+    return g->stop_asked != 0;
 }
 
 int rp_workers_finished(const struct rp_group_of_workers *g)

@@ -47,7 +47,8 @@ void rp_workers_tell(struct rp_group_of_workers *g, enum rp_frame type, const js
 int rp_workers_next(struct rp_group_of_workers *g, int timeout_ms, int *rank, enum rp_frame *type, json_t **body);
 int rp_workers_finished(const struct rp_group_of_workers *g); /* every rank has sent DONE, or failed */
 int rp_workers_failed(const struct rp_group_of_workers *g);   /* a rank has failed, or is gone */
-int rp_workers_asked_to_stop(const struct rp_group_of_workers *g); /* by a signal to another process of the job */
+/* By a signal to another process of the job; who: its ranks and host. */
+int rp_workers_asked_to_stop(const struct rp_group_of_workers *g, char who[200]);
 /* A worker of this process that ended without a word, each once: 1, its rank and what happened to it. */
 int rp_workers_take_gone(struct rp_group_of_workers *g, int *rank, struct rp_err *reason);
 /* Why, naming the rank if there are several. */

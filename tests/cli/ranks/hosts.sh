@@ -54,6 +54,16 @@ if [ -n "${stranger:-}" ]; then
 fi
 like_one
 
+# Another layout on one host: nothing runs.
+members='' ranks=''
+new_key
+rm job.repro.tar.zst
+for host in 0 1 2; do start_host $host --steps 2 --layout 8x1x1; done
+start_host 3 --steps 2 --layout 2x1x2
+ended 60000
+[ "$statuses" = "5 5 5 5 " ] || { tail -n 2 err?.txt >&2; fail "two layouts: $statuses"; }
+status_of job.repro.tar.zst failed layout
+
 # What ends a job of hours. $1 is in the message of the failed check.
 report() {
     echo "$1: all processes ended after $took ms with $statuses; $("$REPRO" inspect job.repro.tar.zst run.json | jq -r .reason)"
@@ -78,7 +88,7 @@ start_hosts --steps 100000
 until_timed
 kill -TERM "$(member_of 1)"
 ended 15000
-sealed incomplete interrupted
+sealed incomplete "interrupted.*ranks 2 to 3"
 report "SIGTERM to host 1"
 
 start_hosts --steps 100000
