@@ -37,6 +37,9 @@ while [ -z "$child" ]; do
     child=$(cat "/proc/$parent/task/$parent/children" 2>/dev/null || true)
 done
 child=${child%% *}
+until ls -d "$(dirname "$unpacked")"/tmp.*/data/in >tmp.txt 2>&1; do # from then on it dies with its parent, even if it is stopped
+    alive "$parent" || fail "it ended before its child had unpacked anything"
+done
 kill -STOP "$child"
 kill -KILL "$parent"
 wait "$parent" || true
