@@ -121,7 +121,7 @@ int rp_check_same_host(struct rp_verify_state *s, struct rp_check_result *result
             return -1;
         all &= known > 0;
     }
-    if (s->nodes > 1 && rp_verify_nodes(s, result, err) < 0)
+    if ((s->nodes > 1 || rp_json_at(s->run, "world/processes")) && rp_verify_nodes(s, result, err) < 0)
         return -1;
     if (all)
         return 0;
