@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 enum { HANDSHAKE_MS = 5000, STEP_MS = 100, REFUSED_NS = 1000000000, FIRST_WAIT_MS = 50, LONGEST_WAIT_MS = 1000, DECISION_MS = 15000 };
+enum { JOINED = 1, DROPPED }; /* the world is complete; rank 0 closed the connection without a word, as if many strangers connect at once */
 
 struct follow {
     struct rp_join *j;
@@ -116,7 +117,7 @@ static int answer_clock(const struct rp_join *j, struct rp_join_link *l, const j
     return rp_join_link_send(l, RP_FRAME_CLOCK, answer, err);
 }
 
-/* 1: the world is complete; 2: rank 0 closed the connection and had not said anything, as if many strangers connect at once. */
+/* JOINED, DROPPED, or 0: nothing is decided. */
 static int hear_leader(struct follow *s, struct rp_join_link *l, struct rp_err *err)
 {
     int got, broken = rp_join_link_pump(l, err) < 0;
@@ -128,7 +129,7 @@ static int hear_leader(struct follow *s, struct rp_join_link *l, struct rp_err *
         if (got < 0)
             return rp_fail(err, RP_MALFORMED, "rank 0 at %s: %s", l->address, bad.msg);
         if (got && type == RP_FRAME_WORLD)
-            return rp_join_parse_world(s->j, body, err) < 0 ? -1 : 1;
+            return rp_join_parse_world(s->j, body, err) < 0 ? -1 : JOINED;
         if (got && type == RP_FRAME_ABORT) {
             rp_join_read_reason(body, &s->j->failed);
             *err = s->j->failed;
@@ -138,7 +139,7 @@ static int hear_leader(struct follow *s, struct rp_join_link *l, struct rp_err *
             broken = 1;
     } while (got);
     if ((broken || l->finished) && !l->taken)
-        return 2;
+        return DROPPED;
     if (broken || l->finished)
         return rp_fail(err, RP_UNAVAILABLE, "rank 0 at %s ended before all processes had joined", l->address);
     if (rp_now_ns() - l->heard_ns > s->j->silence_ns)
@@ -168,7 +169,7 @@ int rp_join_follow(struct rp_join *j, const struct rp_join_opts *o, json_t *own,
         return -1;
     j->link = rp_alloc(sizeof *j->link);
     j->links = 1;
-    for (int decided = 2; decided == 2;) {
+    for (int decided = DROPPED; decided == DROPPED;) {
         struct rp_channel *c = reach_leader(&s, err);
         if (!c)
             return -1;
@@ -176,7 +177,7 @@ int rp_join_follow(struct rp_join *j, const struct rp_join_opts *o, json_t *own,
         if (rp_join_link_send(j->link, RP_FRAME_JOIN, own, err) < 0 && err->code == RP_BUG) /* a broken connection shows in what follows */
             return -1;
         decided = wait_decision(&s, j->link, err);
-        if (decided == 2) {
+        if (decided == DROPPED) {
             rp_join_link_close(j->link);
             rp_fail(&s.last, RP_UNAVAILABLE, "%s closed the connection before it said anything", j->link->address);
             if (rp_now_ns() >= o->deadline)

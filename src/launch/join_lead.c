@@ -106,7 +106,7 @@ static int hear_newcomer(struct join_leader *s, struct newcomer *c, uint64_t now
                 return rp_fail(err, RP_UNAVAILABLE, "a connection from %s said nothing for %d s", c->link.address, GREETING_MS / 1000);
             return c->proved;
         }
-        if (rp_join_link_send(&c->link, RP_FRAME_BEAT, nothing, err) < 0) /* from now on it is no stranger, and knows that */
+        if (rp_join_link_send(&c->link, RP_FRAME_BEAT, nothing, err) < 0) /* it has proved itself, and is told so */
             return -1;
     }
     int broken = rp_join_link_pump(&c->link, err) < 0, got = rp_join_link_take(&c->link, &type, &body, err);

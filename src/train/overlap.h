@@ -8,7 +8,7 @@
  * Extend:  NCCL needs a second communicator (rp_comm_ops.beside) for overlap of tensor-parallel ranks.
  *
  * A communicator is used by one thread at a time. Tensor-parallel ranks exchange in every layer of the backward pass: there the thread has one
- * beside it (rp_comm_ops.beside), with which it exchanges in the data-parallel group. There is no overlap for
+ * beside it (rp_comm_ops.beside), with which it exchanges in the data-parallel group. These do not overlap:
  *   tensor-parallel ranks on GPUs     which have no second communicator
  *   pipeline stages > 0               pass on gradients after the backward pass; they are done before the first stage is, which has overlap
  *   devices that exchange             through host memory (RP_ROUTE_STAGED): copies would wait for the device

@@ -196,13 +196,10 @@ static int check_exchange(const struct rp_verify_state *s, int i, const int *hos
 }
 
 /* In exchanges a rank spent some time, and not less than its bytes take on any link. */
-static int check_rate(const struct rp_verify_state *s, int i, int64_t steps, int64_t sent, struct rp_err *err)
+static int check_rate(const struct rp_verify_state *s, int i, int64_t steps, int64_t timed, int64_t sent, struct rp_err *err)
 {
     const struct rp_rank_share *share = &s->ranks.share[i];
     const double took = (double)(share->exchange_ns + (share->overlap_ns > 0 ? share->overlap_ns : 0)) / 1e9;
-    int64_t timed = 0;
-    for (int64_t k = 0; k < s->records.n; k++)
-        timed += s->records.r[k].timed;
     const double bytes = steps > 0 ? (double)sent / (double)steps * (double)timed : 0;
     if (bytes <= took * LINK_MOST)
         return 0;
@@ -228,7 +225,7 @@ static int check_groups(const struct rp_verify_state *s, int i, int64_t steps, c
 }
 
 /* All that a rank sent is at least what its steps send. */
-static int check_sent(const struct rp_verify_state *s, int i, int64_t steps, struct rp_err *err)
+static int check_sent(const struct rp_verify_state *s, int i, int64_t steps, int64_t timed, struct rp_err *err)
 {
     const json_t *x = json_object_get(rp_verify_rank(s, i), "exchange");
     const int64_t each = rp_json_integer_at(x, "bytes_per_step"), sent = rp_json_integer_at(x, "sent_bytes");
@@ -240,13 +237,13 @@ static int check_sent(const struct rp_verify_state *s, int i, int64_t steps, str
             sum = -1;
     if (groups && sum != sent)
         return rp_fail(err, RP_MISMATCH, "run.json: rank %d sent %" PRId64 " bytes, by groups another number", i, sent);
-    if (check_groups(s, i, steps, groups, err) < 0 || check_rate(s, i, steps, sent, err) < 0)
+    if (check_groups(s, i, steps, groups, err) < 0 || check_rate(s, i, steps, timed, sent, err) < 0)
         return -1;
     const int64_t data = groups ? rp_json_integer_at(groups, "data") : sent;
     if (!x || each == 0 || data / each >= steps)
         return 0;
     return rp_fail(err, RP_MISMATCH, "run.json: rank %d sent %" PRId64 " bytes%s in %" PRId64 " steps that send %" PRId64 " bytes each", i,
-                   data, groups ? " to other samples' ranks" : "", steps, each);
+                   data, groups ? " in its data group" : "", steps, each);
 }
 
 /* "3 ranks by shared memory, 4 by TLS, 1 of these on this host, 2 strangers refused", of which only what there is. -1: another form. */
@@ -320,6 +317,9 @@ static int check_exchanges(const struct rp_verify_state *s, struct rp_check_resu
     RP_FREE int *host = rp_alloc((size_t)n * sizeof *host);
     RP_FREE int64_t *by_memory = rp_alloc((size_t)n * sizeof *by_memory);
     int connected = 0; /* ranks that say how */
+    int64_t timed = 0;
+    for (int64_t k = 0; k < s->records.n; k++)
+        timed += s->records.r[k].timed;
     char text[200];
     for (int i = 0; i < n; i++)
         host[i] = rp_verify_node_of(s, i);
@@ -329,7 +329,7 @@ static int check_exchanges(const struct rp_verify_state *s, struct rp_check_resu
                 return rp_fail(err, RP_MISMATCH, "run.json: the run is complete, but rank %d has no 'exchange'", i);
             continue;
         }
-        if (check_sent(s, i, steps, err) < 0 || check_transport(s, i, host, &by_memory[i], err) < 0)
+        if (check_sent(s, i, steps, timed, err) < 0 || check_transport(s, i, host, &by_memory[i], err) < 0)
             return -1;
         connected += rp_json_at(rp_verify_rank(s, i), "exchange/transport") != NULL;
         if (i % every || check_exchange(s, i, host, text, sizeof text) == 0)

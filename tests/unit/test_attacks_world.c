@@ -6,6 +6,7 @@
 #include "comm/comm.h"
 #include "report/world.h"
 #include "train/train.h"
+#include "verify/state.h"
 #include "worker/worker.h"
 
 #define RANKS 4
@@ -451,6 +452,23 @@ TEST(devices_that_the_settings_do_not_allow)
     }
 }
 
+/* Processors that ranks of a node could run on, all together. */
+TEST(processors_of_a_node)
+{
+    static const struct {
+        const char *cpus[3];
+        int most, expected;
+    } rows[] = {{{"0", "0", "7"}, 8, 1}, {{"0-1", "1,3", "7"}, 8, 3}, {{"0-7", "0", "7"}, 2, 2}, {{NULL, "0", "7"}, 8, 8}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        RP_JSON *run = json_pack("{s:s, s:{s:[]}}", "backend", "cpu", "world", "rank");
+        for (int k = 0; k < 3; k++)
+            json_array_append_new((json_t *)rp_json_at(run, "world/rank"),
+                                  json_pack("{s:i, s:s*, s:{s:s}}", "node", k / 2, "cpus", rows[i].cpus[k], "device", "kind", "cpu"));
+        const int n = rp_verify_processors(run, 0, rows[i].most);
+        CHECK(n == rows[i].expected, "row %zu: %d", i, n);
+    }
+}
+
 /* The second process numbers its GPUs from 0 too. */
 TEST(gpus_that_two_ranks_share)
 {
@@ -542,6 +560,17 @@ TEST(captures_of_one_machine_are_a_warning)
 {
     JOB(j);
     copy_captures(&j);
+    seal(&j, NULL);
+    expect_state_of("sealed", RP_CHECK_same_host, RP_CHECK_WARNING);
+}
+
+TEST(nodes_with_one_gpu)
+{
+    JOB(j);
+    json_t *const captures[] = {j.x.before, j.x.after, j.before, j.after};
+    for (int i = 0; i < 4; i++)
+        json_object_set_new(json_object_get(json_object_get(captures[i], "probes"), "gpu"), "devices",
+                            json_pack("{s:{s:{s:s, s:s, s:s}}}", "0", "uuid", "state", "ok", "value", "sha256:" FX_ROOT, "source", "NVML"));
     seal(&j, NULL);
     expect_state_of("sealed", RP_CHECK_same_host, RP_CHECK_WARNING);
 }
