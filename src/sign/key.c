@@ -388,7 +388,8 @@ struct rp_key_pair *rp_key_load(const char *path, int passphrase_fd, struct rp_e
             ERR_clear_error();
             rp_wrap(err, "key '%s'", path); /* the callback has filled *err: there is no passphrase */
         } else if (a.asked) {
-            fail_ssl(err, RP_USAGE, "the passphrase does not open key '%s'", path);
+            ERR_clear_error(); /* its reason differs with chance: one wrong passphrase of 256 gives a valid padding */
+            rp_fail(err, RP_USAGE, "the passphrase does not open key '%s'", path);
         } else {
             fail_ssl(err, RP_MALFORMED, "key '%s' is damaged", path);
         }

@@ -392,6 +392,34 @@ TEST(encrypted_keys_open_with_their_passphrase_only)
     close(fd);
 }
 
+/* One wrong passphrase of 256 decrypts the last block to a valid padding: what follows is not a key. Made with OpenSSL, PBKDF2. */
+TEST(a_wrong_passphrase_with_a_valid_padding_is_a_wrong_passphrase)
+{
+    static const char pem[] =
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\n"
+        "MIGaMFYGCSqGSIb3DQEFDTBJMCgGCSqGSIb3DQEFDDAbBAjdHk0Y80QCywIBATAM\n"
+        "BggqhkiG9w0CCQUAMB0GCWCGSAFlAwQBKgQQeXDZaaGbCG1vZE9hXw6lRARAXPf+\n"
+        "zAd1T/gRRVzjUSXGOi2SgovwfGs3iBT8ZLp7NbR2xkVpOwKAGFkByaHtMVB7Ba18\n"
+        "SQ0Hp1Nqs837lm/kuQ==\n"
+        "-----END ENCRYPTED PRIVATE KEY-----\n";
+    static const char *const wrong[] = {"wrong1", "wrong681", "wrong1101"}; /* the first gives no valid padding, the others do */
+    struct rp_err err = {0};
+    RP_FREE char *path = private_file("padding.pem", pem, 0600);
+    int fd = fd_with("right");
+    FX_KEY *k = rp_key_load(path, fd, &err);
+    CHECK(k, "%s", err.msg);
+    close(fd);
+    RP_FREE char *expected = NULL;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        fd = fd_with(wrong[i]);
+        CHECK(!rp_key_load(path, fd, &err) && err.code == RP_USAGE && strstr(err.msg, "does not open"), "%s: %s", wrong[i], err.msg);
+        if (!expected)
+            expected = rp_asprintf("%s", err.msg);
+        CHECK(strcmp(expected, err.msg) == 0, "%s: %s, not %s", wrong[i], err.msg, expected);
+        close(fd);
+    }
+}
+
 TEST(without_a_terminal_or_descriptor_an_encrypted_key_says_what_to_do)
 {
     struct rp_err err = {0};
