@@ -159,3 +159,26 @@ const char *rp_excerpt(char out[72], const char *text)
     out[o] = 0;
     return out;
 }
+
+void rp_list_numbers(char *out, size_t size, const char *in, int n)
+{
+    size_t used = 0;
+    *out = 0;
+    for (int i = 0, end; i < n; i = end) {
+        char one[40];
+        end = i + 1;
+        if (!in[i])
+            continue;
+        while (end < n && in[end])
+            end++;
+        if (end - i > 1)
+            snprintf(one, sizeof one, "%s%d-%d", used ? ", " : "", i, end - 1);
+        else
+            snprintf(one, sizeof one, "%s%d", used ? ", " : "", i);
+        if (used + strlen(one) + 8 > size) {
+            snprintf(out + used, size - used, ", ...");
+            return;
+        }
+        used += (size_t)snprintf(out + used, size - used, "%s", one);
+    }
+}

@@ -22,6 +22,8 @@ const char *rp_base_name(const char *path); /* without its folders */
 /* Digits and nothing else, 0..INT64_MAX (may have spaces around); 0 or -1. */
 int rp_parse_count(const char *text, int64_t *out);
 const char *rp_s(int64_t n); /* the ending of a counted noun: "" for 1, else "s" */
+/* "2, 5-7": the numbers below n for which `in` is set; cut with "..." */
+void rp_list_numbers(char *out, size_t size, const char *in, int n);
 int rp_is_sha256(const char *text); /* 64 lower-case hex digits and no more */
 
 /* How many of the n bytes come before the first that is malformed, a control character (a tab is none of these where `tabs`) or changes

@@ -82,14 +82,11 @@ static void print_met(struct rp_buf *out, const struct rp_join *j)
 {
     const struct rp_job_member *own = &j->member[j->own];
     const struct rp_clock_offset *c = &own->clock;
+    char ranks[48];
     int hosts = 0;
     for (int i = 0; i < j->members; i++)
         hosts = j->member[i].host >= hosts ? j->member[i].host + 1 : hosts;
-    if (own->ranks > 1)
-        rp_buf_printf(out, "; ranks %d to %d of %d", own->first_rank, own->first_rank + own->ranks - 1, j->world);
-    else
-        rp_buf_printf(out, "; rank %d of %d", own->first_rank, j->world);
-    rp_buf_printf(out, ", local rank %d, host %d of %d", own->local_rank, own->host, hosts);
+    rp_buf_printf(out, "; %s of %d, local rank %d, host %d of %d", rp_join_ranks(own, ranks), j->world, own->local_rank, own->host, hosts);
     if (j->own && c->error_ns >= 0)
         rp_buf_printf(out, "; wall clock %.3f ms from that of rank 0, to within %.3f ms", (double)c->wall_ns * 1e-6, (double)c->error_ns * 1e-6);
 }
@@ -241,7 +238,7 @@ const struct rp_command rp_cmd_launch = {
         "\n"
         "Rank 0 listens on --port, else on the port of --join, else on 61440 + N % 4096, where N follows from the job's id; under "
         "mpiexec of MPICH on any port. The others find it by --join, else as the launcher offers. With Open MPI that is the host of mpirun or "
-        "the first node of an allocation: where rank 0 runs on another one, as in an MPIJob of Kubeflow (NAME-worker-0.NAME), give --join.\n"
+        "the first node of an allocation: where rank 0 runs on another one, give --join, as the form kubeflow-mpijob does.\n"
         "\n"
         "Examples:\n"
         "  repro launch sbatch --nodes 4 --recipe bert_fp32 > job.sh && sbatch job.sh\n"

@@ -71,8 +71,8 @@ int rp_joining_open(struct rp_joining *j, const struct rp_joining_opts *o, int r
                                       .check = o->place ? o->place->check : NULL,
                                       .check_arg = o->place ? o->place->arg : NULL,
                                       .machine = getenv("REPRO_HOST")};
-    if (j->launch.size != 1 && !j->key.source)
-        return rp_join_open(&j->join, &opts, err); /* fails and names the remedy, before anybody is asked for an address */
+    if (rp_join_check_key(&j->launch, &j->key, err) < 0) /* before anybody is asked for an address */
+        return -1;
     if (j->launch.size != 1 && rp_rendezvous_find(&j->where, &j->launch, &r, deadline, err) < 0)
         return -1;
     return rp_join_open(&j->join, &opts, err);

@@ -32,6 +32,8 @@ int rp_run_job_detect(struct rp_run_job *j, const struct rp_joining_opts *o, int
     if (l->kind == RP_LAUNCH_RANKS && ranks > 1)
         return rp_fail(err, RP_USAGE, "%s started this process as one rank of several, and --ranks asks for %d more: leave one of them out", l->name,
                        ranks);
+    if (rp_join_check_key(l, &j->joining.key, err) < 0) /* before samples are unpacked */
+        return -1;
     j->ranks = l->kind == RP_LAUNCH_RANKS ? 1 : l->ranks_per_node > 0 ? (int)l->ranks_per_node : ranks > 0 ? ranks : 1;
     return 0;
 }
@@ -83,10 +85,9 @@ int rp_run_job_join(struct rp_run_job *j, const struct rp_joining_opts *o, const
     RP_JSON *facts = facts_of(what, program), *about = json_pack("{s:s, s:s}", "program", program, "backend", what->backend);
     if (rp_joining_open(&j->joining, o, j->ranks, facts, about, meter, err) < 0)
         return -1;
-    rp_meter_note(meter, "process %d of %d, ranks %d to %d of %d", j->joining.join.own, j->joining.join.members,
-                  j->joining.join.member[j->joining.join.own].first_rank,
-                  j->joining.join.member[j->joining.join.own].first_rank + j->joining.join.member[j->joining.join.own].ranks - 1,
-                  j->joining.join.world);
+    const struct rp_join *join = &j->joining.join;
+    char ranks[48];
+    rp_meter_note(meter, "process %d of %d, %s of %d", join->own, join->members, rp_join_ranks(&join->member[join->own], ranks), join->world);
     return 0;
 }
 

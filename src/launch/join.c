@@ -348,6 +348,17 @@ static int open_links(struct rp_join *j, const struct rp_join_opts *o, json_t *o
     return rp_join_broadcast(j, RP_FRAME_WORLD, world, err);
 }
 
+int rp_join_check_key(const struct rp_launch *l, const struct rp_job_key *key, struct rp_err *err)
+{
+    char of[40] = ""; /* how many they are may be known later (PMI) */
+    if (key->source || l->size == 1)
+        return 0;
+    if (l->size > 1)
+        snprintf(of, sizeof of, " of %lld", (long long)l->size);
+    return rp_fail(err, RP_USAGE, "process %lld%s has no key of the job, without which nothing is sent or received: %s", (long long)l->rank, of,
+                   l->key_remedy ? l->key_remedy : "set REPRO_JOB_KEY");
+}
+
 int rp_join_open(struct rp_join *j, const struct rp_join_opts *o, struct rp_err *err)
 {
     const struct rp_launch *l = o->launch;
@@ -355,9 +366,8 @@ int rp_join_open(struct rp_join *j, const struct rp_join_opts *o, struct rp_err 
     j->silence_ns = (uint64_t)(o->silence_ms > 0 ? o->silence_ms : SILENCE_MS) * 1000000u;
     if (l->size < 1 || l->size > RP_JOIN_MAX)
         return rp_fail(err, RP_USAGE, "a job of %lld processes, expected 1 to %d", (long long)l->size, RP_JOIN_MAX);
-    if (!o->key->source && l->size > 1)
-        return rp_fail(err, RP_USAGE, "process %lld of %lld has no key of the job, without which nothing is sent or received: %s",
-                       (long long)l->rank, (long long)l->size, l->key_remedy ? l->key_remedy : "set REPRO_JOB_KEY");
+    if (rp_join_check_key(l, o->key, err) < 0)
+        return -1;
     j->member = rp_alloc((size_t)l->size * sizeof *j->member);
     RP_JSON *own = rp_join_describe(o, o->machine);
     if (open_links(j, o, own, err) == 0)

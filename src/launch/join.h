@@ -66,7 +66,7 @@ struct rp_join {
 struct rp_join_opts {
     const struct rp_launch *launch; /* kind, rank and size: index and number of processes */
     struct rp_rendezvous *where;
-    const struct rp_job_key *key;   /* RP_USAGE with the launcher's remedy if there is none */
+    const struct rp_job_key *key;   /* rp_join_check_key() */
     int ranks;                      /* that this process brings, at least 1 */
     const json_t *facts;            /* {name: text}: must be the same everywhere; NULL: nothing */
     const json_t *about;            /* object; NULL: nothing */
@@ -82,6 +82,9 @@ struct rp_join_opts {
     uint64_t (*wall)(void); /* for tests of clocks that differ; NULL: rp_wall_ns */
     const char *machine;    /* for tests of several hosts: what identifies this one; NULL: its boot id and network */
 };
+
+/* RP_USAGE with the launcher's remedy: several processes and no key, without which nothing is sent or received. */
+int rp_join_check_key(const struct rp_launch *l, const struct rp_job_key *key, struct rp_err *err) rp_must_check;
 
 /* Leads if launch->rank is 0, else follows. Everybody succeeds, or everybody that could be reached fails with the same message: RP_MISMATCH
  * if they differ, RP_USAGE if ranks or sizes do, RP_UNAVAILABLE if somebody is missing. A launch of one process has no connections. */
@@ -110,5 +113,7 @@ void rp_join_fini(struct rp_join *j); /* closes; safe to call twice */
 /* [{"index", "first_rank", "ranks", "host", "place", "local_rank", "clock": {...}, "program": SHA-256, if about has it}]: who is where,
  * without names and addresses. */
 json_t *rp_join_to_json(const struct rp_join *j);
+/* Those of a process: "rank 3", "ranks 8 to 15". Returns out. */
+const char *rp_join_ranks(const struct rp_job_member *m, char out[48]);
 /* "rank 3 (node1, 192.0.2.7)", "ranks 8 to 15 (...)" */
 const char *rp_join_who(const struct rp_join *j, int member, char out[200]);

@@ -78,7 +78,7 @@ static struct rp_channel *try_all(struct follow *s)
             return c;
         if (refusal(&why))
             rp_fail(&s->last, why.code, "%s port %d: %s", r->host[i].host, r->port, why.msg);
-        else if (!i && !(refusal(&s->last) && rp_now_ns() >= s->o->deadline)) /* an attempt that the deadline cut short says less */
+        else if (!i && !(s->last.code && rp_now_ns() >= s->o->deadline)) /* an attempt that the deadline cut short says less */
             s->last = why; /* names the address itself */
         refused |= refusal(&why);
     }

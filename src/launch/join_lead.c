@@ -165,7 +165,7 @@ static int list_missing(const struct join_leader *s, char *out, size_t size)
             absent[index_of(&s->all[i])] = 0;
     for (int i = 0; i < n; i++)
         missing += absent[i];
-    rp_join_list(out, size, absent, n);
+    rp_list_numbers(out, size, absent, n);
     return missing;
 }
 
@@ -300,8 +300,8 @@ static int listen_for_job(struct rp_rendezvous *r, int *port, struct rp_err *err
     int fd = rp_address_listen(port, r->loopback, err);
     if (fd < 0 && err->sys == EADDRINUSE)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "port %d of this host, which follows from the id of the job or was given, is in use: by another job? Give every "
-                       "process the same --port N",
+                       "port %d of this host, which follows from the id of the job or was given, is in use: by another job, or by another "
+                       "process 0 of this one? Give every process of a job the same --port N",
                        *port);
     return fd;
 }

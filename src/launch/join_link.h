@@ -45,5 +45,3 @@ json_t *rp_join_world_json(const struct rp_join *j);
 int rp_join_parse_world(struct rp_join *j, const json_t *world, struct rp_err *err) rp_must_check;
 json_t *rp_join_reason(const struct rp_err *reason); /* body of ABORT */
 int rp_join_read_reason(const json_t *body, struct rp_err *err); /* and back: -1, as rp_fail() */
-/* "2, 5-7": the numbers below n for which `missing` is set; cut with "..." */
-void rp_join_list(char *out, size_t size, const char *missing, int n);

@@ -215,36 +215,19 @@ int rp_join_read_reason(const json_t *body, struct rp_err *err)
     return rp_fail(err, code > RP_OK && code <= RP_INTERRUPTED ? (enum rp_code)code : RP_UNAVAILABLE, "%s", text);
 }
 
-void rp_join_list(char *out, size_t size, const char *missing, int n)
+const char *rp_join_ranks(const struct rp_job_member *m, char out[48])
 {
-    size_t used = 0;
-    *out = 0;
-    for (int i = 0, end; i < n; i = end) {
-        char one[40];
-        end = i + 1;
-        if (!missing[i])
-            continue;
-        while (end < n && missing[end])
-            end++;
-        if (end - i > 1)
-            RP_FORMAT(one, "%s%d-%d", used ? ", " : "", i, end - 1);
-        else
-            RP_FORMAT(one, "%s%d", used ? ", " : "", i);
-        if (used + strlen(one) + 8 > size) {
-            snprintf(out + used, size - used, ", ...");
-            return;
-        }
-        used += (size_t)snprintf(out + used, size - used, "%s", one);
-    }
+    if (m->ranks > 1)
+        snprintf(out, 48, "ranks %d to %d", m->first_rank, m->first_rank + m->ranks - 1);
+    else
+        snprintf(out, 48, "rank %d", m->first_rank);
+    return out;
 }
 
 const char *rp_join_who(const struct rp_join *j, int member, char out[200])
 {
     const struct rp_job_member *m = &j->member[member];
-    const char *gap = *m->name && *m->address ? ", " : "";
-    if (m->ranks > 1)
-        snprintf(out, 200, "ranks %d to %d (%s%s%s)", m->first_rank, m->first_rank + m->ranks - 1, m->name, gap, m->address);
-    else
-        snprintf(out, 200, "rank %d (%s%s%s)", m->first_rank, m->name, gap, m->address);
+    char ranks[48];
+    snprintf(out, 200, "%s (%s%s%s)", rp_join_ranks(m, ranks), m->name, *m->name && *m->address ? ", " : "", m->address);
     return out;
 }

@@ -1,6 +1,9 @@
 """The printed manifests of Kubernetes and Kubeflow against schemas from outside: those of Kubernetes itself, and the models of Kubeflow's SDKs.
 
 usage: manifests.py REPRO      kubernetes-validate, kubeflow-trainer-api (which has JobSet too) and kubeflow-training come from pip
+
+An MPIJob of v2beta1 has no SDK there: the names of its fields are those of the CRD in deploy/v2beta1/mpi-operator.yaml of kubeflow/mpi-operator, and
+what it has in common with other jobs of Kubeflow is checked as theirs is.
 """
 
 import re
@@ -12,6 +15,18 @@ import kubernetes_validate
 import yaml
 from kubeflow.training import models as training
 from kubeflow_trainer_api import models as trainer
+
+# "spec" of an MPIJob: types as check_generated() knows them.
+MPIJOB = {
+    "launcherCreationPolicy": "str",
+    "mpiImplementation": "str",
+    "mpiReplicaSpecs": "dict(str, KubeflowOrgV1ReplicaSpec)",
+    "runLauncherAsWorker": "bool",
+    "runPolicy": "KubeflowOrgV1RunPolicy",
+    "slotsPerWorker": "int",
+    "sshAuthMountPath": "str",
+}
+MPIJOB_VALUES = {"launcherCreationPolicy": ("AtStartup", "WaitForWorkersReady"), "mpiImplementation": ("OpenMPI", "Intel", "MPICH")}
 
 # What belongs to Kubernetes itself is validated against each of these releases.
 RELEASES = ("1.28", "1.31", "1.34")
@@ -89,6 +104,28 @@ def check_template(template, where):
     check_core({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}, "spec": {"template": template}}, where)
 
 
+def check_replicas(replicas, where):
+    for replica, spec in replicas.items():
+        template = dict(spec["template"])
+        template["spec"] = {"restartPolicy": "Never", **template["spec"]}
+        check_template(template, f"{where}: {replica}")
+
+
+def check_mpijob(document, where):
+    if document["apiVersion"] != "kubeflow.org/v2beta1" or set(document) != {"apiVersion", "kind", "metadata", "spec"}:
+        refuse(where, f"{sorted(document)} are not the fields of an MPIJob of v2beta1")
+    check_generated(document["metadata"], "V1ObjectMeta", where)
+    for key, value in document["spec"].items():
+        if key not in MPIJOB:
+            refuse(where, f"spec has no '{key}'")
+        check_generated(value, MPIJOB[key], f"{where}.spec.{key}")
+        if value not in MPIJOB_VALUES.get(key, (value,)):
+            refuse(where, f"{key}: '{value}' is not one of {MPIJOB_VALUES[key]}")
+    if set(document["spec"]["mpiReplicaSpecs"]) != {"Launcher", "Worker"}:
+        refuse(where, "not a launcher and workers")
+    check_replicas(document["spec"]["mpiReplicaSpecs"], where)
+
+
 def check(document, where):
     kind = document["kind"]
     if kind in ("Job", "Service", "Secret", "ConfigMap"):
@@ -101,10 +138,9 @@ def check(document, where):
         check_pydantic(document, trainer.TrainerV1alpha1TrainJob, where)
     elif kind == "PyTorchJob":
         check_generated(document, "KubeflowOrgV1PyTorchJob", where)
-        for replica, spec in document["spec"]["pytorchReplicaSpecs"].items():
-            template = dict(spec["template"])
-            template["spec"] = {"restartPolicy": "Never", **template["spec"]}
-            check_template(template, f"{where}: {replica}")
+        check_replicas(document["spec"]["pytorchReplicaSpecs"], where)
+    elif kind == "MPIJob":
+        check_mpijob(document, where)
     else:
         refuse(where, f"no schema for {kind}")
     return kind
@@ -127,7 +163,7 @@ def bites(document):
 
 def main(repro):
     kinds = []
-    for form in ("k8s-indexed-job", "k8s-jobset", "kubeflow-pytorchjob", "kubeflow-trainer"):
+    for form in ("k8s-indexed-job", "k8s-jobset", "kubeflow-pytorchjob", "kubeflow-mpijob", "kubeflow-trainer"):
         for gpus in ("0", "4"):
             for nodes in ("1", "3"):
                 options = ["--image", "registry.example/repro:1", "--nodes", nodes, "--ranks-per-node", "4", "--gpus-per-node", gpus, "--recipe", "bert_fp32"]

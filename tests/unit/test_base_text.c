@@ -103,3 +103,12 @@ TEST(foreign_text_is_shown_harmless_and_cut)
     rp_buf_puts(&text, "\xc3\xa9"); /* its second byte would be the 61st */
     CHECK(strlen(rp_excerpt(shown, text.data)) == 62 && strcmp(shown + 58, "x...") == 0, "%s", shown);
 }
+
+TEST(numbers_as_a_list)
+{
+    char out[24];
+    rp_list_numbers(out, sizeof out, "\0\1\0\1\1\1\0\1", 8);
+    CHECK_STR(out, "1, 3-5, 7");
+    rp_list_numbers(out, sizeof out, "\1\0\1\0\1\0\1\0\1\0\1\0\1", 13);
+    CHECK_STR(out, "0, 2, 4, 6, 8, ...");
+}

@@ -100,6 +100,15 @@ static const struct {
     {"kubeflow-pytorchjob", "PyTorchJob", "spec/pytorchReplicaSpecs/Master/restartPolicy", "\"Never\""},
     {"kubeflow-pytorchjob", "PyTorchJob", "spec/pytorchReplicaSpecs/Worker/replicas", "2"},
     {"kubeflow-pytorchjob", "PyTorchJob", "spec/pytorchReplicaSpecs/Worker/restartPolicy", "\"Never\""},
+    {"kubeflow-mpijob", "MPIJob", "apiVersion", "\"kubeflow.org/v2beta1\""},
+    {"kubeflow-mpijob", "MPIJob", "spec/slotsPerWorker", "4"},
+    {"kubeflow-mpijob", "MPIJob", "spec/mpiImplementation", "\"OpenMPI\""},
+    {"kubeflow-mpijob", "MPIJob", "spec/runPolicy/backoffLimit", "0"},
+    {"kubeflow-mpijob", "MPIJob", "spec/mpiReplicaSpecs/Launcher/replicas", "1"},
+    {"kubeflow-mpijob", "MPIJob", "spec/mpiReplicaSpecs/Launcher/restartPolicy", "\"Never\""},
+    {"kubeflow-mpijob", "MPIJob", "spec/mpiReplicaSpecs/Launcher/template/spec/containers/0/image", "\"registry.example/repro:1\""},
+    {"kubeflow-mpijob", "MPIJob", "spec/mpiReplicaSpecs/Worker/replicas", "3"},
+    {"kubeflow-mpijob", "MPIJob", "spec/mpiReplicaSpecs/Worker/restartPolicy", "\"Never\""},
     {"kubeflow-trainer", "TrainJob", "apiVersion", "\"trainer.kubeflow.org/v1alpha1\""},
     {"kubeflow-trainer", "TrainJob", "spec/runtimeRef/name", "\"torch-distributed\""},
     {"kubeflow-trainer", "TrainJob", "spec/trainer/numNodes", "3"},
@@ -109,7 +118,7 @@ static const struct {
     {"kubeflow-trainer", "TrainJob", "spec/trainer/env/0/valueFrom/secretKeyRef/name", "\"my-run-key\""},
 };
 
-/* Where pods are. */
+/* Where pods are. container "worker": mpirun starts the ranks in it. */
 static const struct {
     const char *form, *kind, *path, *container, *join;
 } pods[] = {
@@ -117,6 +126,7 @@ static const struct {
     {"k8s-jobset", "JobSet", "spec/replicatedJobs/0/template/spec/template/spec", "repro", "my-run-node-0-0.my-run"},
     {"kubeflow-pytorchjob", "PyTorchJob", "spec/pytorchReplicaSpecs/Master/template/spec", "pytorch", NULL},
     {"kubeflow-pytorchjob", "PyTorchJob", "spec/pytorchReplicaSpecs/Worker/template/spec", "pytorch", NULL},
+    {"kubeflow-mpijob", "MPIJob", "spec/mpiReplicaSpecs/Worker/template/spec", "worker", NULL},
 };
 
 /* rp_json_at(), with ~1 for a slash in a key */
@@ -175,6 +185,7 @@ static void check_pod(const json_t *pod, size_t i)
 {
     const json_t *container = at_path(pod, "containers/0");
     const char *form = pods[i].form;
+    const int by_mpirun = strcmp(pods[i].container, "worker") == 0;
     int key = 0, shm = 0, mounts = 0, join = 0, key_option = 0;
     size_t k;
     json_t *v;
@@ -193,14 +204,15 @@ static void check_pod(const json_t *pod, size_t i)
         key_option |= strcmp(json_string_value(v), "--job-key") == 0 && next && strcmp(next, "/run/repro/key") == 0;
         join |= pods[i].join && strcmp(json_string_value(v), "--join") == 0 && next && strcmp(next, pods[i].join) == 0;
     }
-    CHECK(key == 1 && shm == 1 && mounts == 2 && key_option, "%s: key %d, shared memory %d, mounts %d, option %d", form, key, shm, mounts, key_option);
+    CHECK(key == 1 && shm == 1 && mounts == 2 && key_option != by_mpirun, "%s: key %d, shared memory %d, mounts %d, option %d", form, key, shm, mounts, key_option);
     CHECK(join == (pods[i].join != NULL), "%s: --join", form);
     CHECK_STR(rp_json_text_at(container, "name"), pods[i].container);
     CHECK_STR(rp_json_text_at(container, "image"), "registry.example/repro:1");
     const json_t *gpus = at_path(container, "resources/limits/nvidia.com~1gpu");
     CHECK(gpus && strcmp(json_string_value(gpus), "4") == 0, "%s: GPUs", form);
     const json_t *command = json_object_get(container, "command");
-    for (k = 0; k < 7; k++)
+    CHECK((command == NULL) == by_mpirun, "%s: a command", form);
+    for (k = 0; command && k < 7; k++)
         CHECK_STR(json_string_value(json_array_get(command, k)), ((const char *const[]){"repro", "run", "bert_fp32", "--nodes", "3", "--ranks-per-node", "4"})[k]);
 }
 
@@ -224,7 +236,8 @@ TEST(smaller)
         struct rp_err err = {0};
         RP_BUF text = {0};
         CHECK(rp_form_write(&text, f->id, &o, &err) == 0, "%s: %s", f->id, err.msg);
-        CHECK(!strstr(text.data, "gpu") && !strstr(text.data, "--nv") && !strstr(text.data, "Worker:"), "%s: GPUs or workers", f->id);
+        CHECK(!strstr(text.data, "gpu") && !strstr(text.data, "--nv"), "%s: GPUs", f->id);
+        CHECK(!strstr(text.data, "Worker:") || strcmp(f->id, "kubeflow-mpijob") == 0, "%s: workers", f->id);
         if (is_manifest(f)) {
             RP_JSON *all = documents_of(f->id, &o);
             CHECK(json_array_size(all) >= 1, "%s", f->id);

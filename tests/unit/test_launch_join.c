@@ -687,12 +687,3 @@ TEST(polled)
     all_good(job);
     job_free(job);
 }
-
-TEST(list)
-{
-    char out[24];
-    rp_join_list(out, sizeof out, "\0\1\0\1\1\1\0\1", 8);
-    CHECK_STR(out, "1, 3-5, 7");
-    rp_join_list(out, sizeof out, "\1\0\1\0\1\0\1\0\1\0\1\0\1", 13);
-    CHECK_STR(out, "0, 2, 4, 6, 8, ...");
-}

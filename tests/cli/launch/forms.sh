@@ -32,6 +32,9 @@ exit_of 0 env RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 REPRO_JOB_KEY="$(cat one.txt)" "$
 cat out.txt
 exit_of 2 env RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 "$REPRO" launch whoami --meet
 words
+exit_of 2 env RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 "$REPRO" run bert_tiny_fp32 --store unpacked
+words
+[ ! -e unpacked ] || fail "samples were unpacked before the key was looked for"
 exit_of 2 env OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 PMI_RANK=0 PMI_SIZE=2 "$REPRO" launch whoami
 words
 exit_of 4 env REPRO_JOB_KEY=0123 "$REPRO" launch whoami

@@ -26,3 +26,15 @@ echo "localhost slots=4" >hosts
 "$REPRO" launch openmpi --nodes 1 --ranks-per-node 4 --gpus-per-node 0 >job.sh
 exit_of 0 sh job.sh
 agreed 4 openmpi
+
+# The command of the printed MPIJob, whose mpirun starts no rank itself; here all hosts of the operator's file are this one.
+new_key
+echo "$REPRO_JOB_KEY" >key
+chmod 600 key
+unset REPRO_JOB_KEY
+"$REPRO" launch kubeflow-mpijob --image i --nodes 1 --ranks-per-node 4 --recipe bert_tiny_fp32 >job.yaml
+# shellcheck disable=SC2016 # expanded by job.sh
+sed -n '/^ *- |$/,/^    Worker:/p' job.yaml | sed '1d; $d; s|/etc/mpi/hostfile|hosts|; s|/run/repro/key|key|; s|repro run .* --join|"$REPRO" launch whoami --meet --json --join|; s| -o .*||' >job.sh
+exit_of 0 sh -eu job.sh
+jq -s -e 'length == 4 and (map(.index) | sort) == [0, 1, 2, 3] and all(.[]; .launcher == "openmpi" and .world == 4)' out.txt >answer.txt ||
+    { cat job.sh out.txt err.txt >&2; fail "the command of an MPIJob"; }
