@@ -5,6 +5,7 @@
 #include "bundle/bundle.h"
 #include "bundle/schema.h"
 #include "capture/env_diff.h"
+#include "capture/env_show.h"
 #include "capture/fields.h"
 #include "capture/value.h"
 #include "cli/opts.h"
@@ -78,83 +79,15 @@ static json_t *load_capture(const char *path, struct rp_err *err)
 
 /* ---- showing ---- */
 
-static void show_words(struct rp_buf *out, const json_t *list)
-{
-    size_t i;
-    json_t *word;
-    if (json_array_size(list) == 0)
-        rp_buf_puts(out, "(none)");
-    json_array_foreach((json_t *)list, i, word)
-        rp_buf_printf(out, "%s%s", i ? " " : "", json_is_string(word) ? json_string_value(word) : "?");
-}
-
-/* The cells of a row that differ: "GPU3 NV1, GPU4 NV2". */
-static void show_cells(struct rp_buf *out, const json_t *cells, const char *side)
-{
-    size_t i;
-    json_t *c;
-    json_array_foreach((json_t *)cells, i, c)
-        rp_buf_printf(out, "%s%s %s", i ? ", " : "", rp_json_text_at(c, "to"), rp_json_text_at(c, side));
-}
-
-/* One side of a difference on one line, of any length. `exact`: with every digit. */
-static void show_side(struct rp_buf *out, const json_t *side, int exact)
-{
-    static const char *const scaled[] = {"B", "Hz", "MHz", "bit/s"};
-    const json_t *v = json_object_get(side, "value"), *n = json_object_get(side, "values");
-    const char *state = rp_json_text_at(side, "state"), *unit = rp_json_text_at(side, "unit");
-    char number[32];
-    if (!json_is_object(side))
-        rp_buf_puts(out, "(not there)");
-    else if (n)
-        rp_buf_printf(out, "(%lld value%s)", (long long)json_integer_value(n), rp_s(json_integer_value(n)));
-    else if (strcmp(state, "ok") != 0)
-        rp_buf_printf(out, "(%s)", state);
-    else if (json_is_array(v))
-        show_words(out, v);
-    else if (json_is_string(v))
-        rp_buf_puts(out, *json_string_value(v) ? json_string_value(v) : "(empty)");
-    else if (!exact && RP_IS_IN(scaled, unit, strlen(unit))) {
-        rp_show_number(number, json_number_value(v), unit);
-        rp_buf_puts(out, number);
-    } else {
-        if (json_is_integer(v))
-            rp_buf_printf(out, "%lld", (long long)json_integer_value(v));
-        else
-            rp_buf_printf(out, "%.9g", json_number_value(v));
-        rp_buf_printf(out, "%s%s", *unit ? " " : "", unit);
-    }
-}
-
-/* "a  |  b": of two lists the words that only one has, of rows of the matrix the cells that differ. */
+/* "a  |  b" */
 static void show_sides(struct rp_buf *out, const json_t *d)
 {
-    static const char *const names[] = {"a", "b"};
-    const json_t *cells = json_object_get(d, "cells");
-    int is_row = strncmp(rp_json_text_at(d, "field"), "topology.matrix.", 16) == 0;
-    struct rp_buf text[2] = {{0}, {0}};
+    struct rp_buf side[2] = {{0}, {0}};
     char shown[SHOWN];
-    for (int exact = 0; exact < 2; exact++) { /* with every digit where the texts would be the same */
-        if (exact && strcmp(rp_buf_text(&text[0]), rp_buf_text(&text[1])) != 0)
-            break;
-        for (int i = 0; i < 2; i++) {
-            const json_t *side = json_object_get(d, names[i]), *other = json_object_get(d, names[1 - i]);
-            RP_JSON *rest = is_row ? NULL : rp_capture_only_here(json_object_get(side, "value"), json_object_get(other, "value"));
-            text[i].size = 0;
-            if (cells)
-                show_cells(&text[i], cells, names[i]);
-            else if (rest && !json_array_size(rest))
-                rp_buf_puts(&text[i], "(nothing of its own)");
-            else if (rest) {
-                rp_buf_puts(&text[i], "only here: ");
-                show_words(&text[i], rest);
-            } else
-                show_side(&text[i], side, exact);
-        }
-    }
+    rp_capture_show_sides(side, d);
     for (int i = 0; i < 2; i++) {
-        rp_buf_printf(out, "%s%s", rp_excerpt(shown, rp_buf_text(&text[i])), i ? "\n" : "  |  ");
-        rp_buf_fini(&text[i]);
+        rp_buf_printf(out, "%s%s", rp_excerpt(shown, rp_buf_text(&side[i])), i ? "\n" : "  |  ");
+        rp_buf_fini(&side[i]);
     }
 }
 

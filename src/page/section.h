@@ -44,7 +44,8 @@ struct rp_section {
     struct rp_buf *out;
     int index; /* of the bundle on the page: part of every id */
     const struct rp_shown_bundle *b;
-    const json_t *run, *before;
+    const json_t *run, *before; /* before: the capture of that node */
+    int node;
     const struct rp_records *records;
     const struct rp_telemetry *telemetry; /* of the rank whose times the run has; n 0: none */
     int rank;                         /* that rank: the slowest of several */
@@ -68,7 +69,8 @@ void rp_section_table(struct rp_section *s, void (*table)(struct rp_doc *, const
 void rp_section_download(struct rp_section *s, const struct rp_buf *csv, const char *kind, const char *source);
 int rp_section_has(const struct rp_section *s, const char *pointer);               /* a value in run.json that is neither null nor empty */
 int rp_page_has_title(const json_t *run); /* of the recipe's own, which --set did not replace: a page has it as the name of the bundle */
-int rp_before_figure(struct rp_section *s, const char *pointer, const char *form); /* of the capture before the run */
+int rp_before_figure(struct rp_section *s, const char *pointer, const char *form); /* of that node's capture before the run */
+struct rp_section rp_section_of_node(const struct rp_section *s, int node); /* the same, with the capture of another node */
 /* What trained, and how: its name where it has one; its instruction set and threads, or its compute capability. */
 void rp_section_hardware(struct rp_section *s);
 void rp_section_how(struct rp_section *s);

@@ -1,9 +1,11 @@
-/* The ranks of a run of several: steps and exchanges of each, how far they are apart, and where they ran. */
+/* The ranks of a run of several: steps and exchanges of each, how far they are apart, where they ran, and how these nodes differ. */
 #include "page/section.h"
 
 #include "base/json.h"
 #include "base/sort.h"
+#include "base/text.h"
 #include "capture/env_diff.h"
+#include "capture/env_show.h"
 #include "report/results.h"
 #include "report/tables.h"
 
@@ -11,8 +13,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define LINES_MAX 8    /* ranks with a line each; of more the least, the median and the most */
+#define DIFFERENCES_MAX 40
 #define ROWS_MAX 40000 /* rows of CSV in the page: it has to stay below RP_PAGE_MAX */
 
 /* One quantity of all ranks by step: free(x) and free(y[0]). */
@@ -148,6 +152,93 @@ static void put_changes(struct rp_section *s)
     rp_doc_fini(&d);
 }
 
+/* ---- nodes that differ ---- */
+
+/* A setting in which nodes differ from node 0, all in the same way. */
+struct node_difference {
+    char *field, *here, *there; /* here: on node 0 */
+    char impact[16];
+    char *in; /* [nodes] */
+};
+
+struct node_differences {
+    struct node_difference one[DIFFERENCES_MAX];
+    int n, left_out;
+};
+
+static void add_difference(struct node_differences *all, const json_t *d, int node, int nodes)
+{
+    struct rp_buf side[2] = {{0}, {0}};
+    const char *field = rp_json_text_at(d, "field");
+    int i = 0;
+    rp_capture_show_sides(side, d);
+    while (i < all->n && (strcmp(all->one[i].field, field) != 0 || strcmp(all->one[i].there, rp_buf_text(&side[1])) != 0))
+        i++;
+    if (i < DIFFERENCES_MAX) {
+        struct node_difference *one = &all->one[i];
+        if (i == all->n) {
+            *one = (struct node_difference){.field = rp_strdup(field), .here = rp_strdup(rp_buf_text(&side[0])),
+                                            .there = rp_strdup(rp_buf_text(&side[1])), .in = rp_alloc((size_t)nodes)};
+            RP_FORMAT(one->impact, "%s", rp_json_text_at(d, "impact"));
+            all->n++;
+        }
+        one->in[node] = 1;
+    } else {
+        all->left_out++;
+    }
+    rp_buf_fini(&side[0]);
+    rp_buf_fini(&side[1]);
+}
+
+static void find_differences(struct node_differences *all, const struct rp_verified *kept)
+{
+    static const char *const lists[] = {"different", "one_side"};
+    struct rp_err ignored;
+    for (int node = 1; node < kept->nodes; node++) {
+        const json_t *before = kept->node[node].before;
+        RP_JSON *c = before ? rp_capture_compare(kept->before, before, &ignored) : NULL;
+        size_t i;
+        json_t *one;
+        for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
+            json_array_foreach(json_object_get(c, lists[k]), i, one)
+                if (rp_capture_important(one))
+                    add_difference(all, one, node, kept->nodes);
+    }
+}
+
+/* Unlike nodes are the first explanation of a slow rank. */
+static void put_differences(struct rp_section *s)
+{
+    const struct rp_verified *kept = s->b->kept;
+    struct node_differences *all = rp_alloc(sizeof *all);
+    RP_DOC d = {.as = RP_FILL_HTML};
+    char list[64], shown[72];
+    find_differences(all, kept);
+    if (all->n) {
+        rp_doc_title(&d, "Settings in which nodes differ from node 0 before the run");
+        rp_doc_table(&d, "field|impact|node 0|nodes|there");
+    } else if (kept->nodes > 1) {
+        rp_doc_line(&d, "No node differs from node 0 in a setting that is likely to change the throughput.");
+    }
+    for (int i = 0; i < all->n; i++) {
+        struct node_difference *one = &all->one[i];
+        rp_list_numbers(list, sizeof list, one->in, kept->nodes);
+        rp_doc_text(&d, one->field, "-");
+        rp_doc_text(&d, one->impact, "-");
+        rp_doc_text(&d, rp_excerpt(shown, one->here), "-");
+        rp_doc_text(&d, list, "-");
+        rp_doc_text(&d, rp_excerpt(shown, one->there), "-");
+        free(one->field);
+        free(one->here);
+        free(one->there);
+        free(one->in);
+    }
+    if (all->left_out)
+        rp_doc_line(&d, "Differences that are left out here: %d.", all->left_out);
+    rp_doc_write(s->out, &d, RP_DOC_HTML);
+    free(all);
+}
+
 void rp_section_ranks(struct rp_section *s)
 {
     const struct rp_all_ranks *a = &s->b->kept->ranks;
@@ -171,5 +262,6 @@ void rp_section_ranks(struct rp_section *s)
     }
     rp_section_table(s, rp_table_ranks);
     rp_section_table(s, rp_table_places);
+    put_differences(s);
     put_changes(s);
 }

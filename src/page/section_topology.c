@@ -1,6 +1,9 @@
-/* A drawing of the machine: NUMA nodes with their GPUs and network adapters, NVLinks between GPUs; processors if there are no GPUs. */
+/* A drawing of every kind of machine: NUMA nodes with their GPUs and network adapters, NVLinks between GPUs; processors if there are no GPUs. */
 #include "page/section.h"
 
+#include "base/json.h"
+#include "base/text.h"
+#include "capture/env_diff.h"
 #include "capture/value.h"
 
 #include <math.h>
@@ -8,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GPUS_MAX = 32, NICS_MAX = 16, NODES_MAX = 16, ROW = 4, BOX_W = 84, BOX_H = 46, GAP = 12, LEFT = 12, WIDTH = 408 };
+enum { GPUS_MAX = 32, NICS_MAX = 16, NODES_MAX = 16, ROW = 4, BOX_W = 84, BOX_H = 46, GAP = 12, LEFT = 12, WIDTH = 408,
+       NODES_DRAWN = 4 /* of a run: those that look like none before */ };
 
 struct box {
     char name[24];   /* as in the matrix: "GPU0", "mlx5_0" */
@@ -222,12 +226,19 @@ static void put_node(struct rp_buf *out, const json_t *probes, int node)
     }
 }
 
+/* <figure> with an id that the page has once; for a drawing of so many units of height. */
+static void begin_figure(struct rp_section *s, const char *id, const char *caption, const char *summary, double height)
+{
+    rp_buf_printf(s->out, "<figure id=\"b%d-%s", s->index, id);
+    if (s->node)
+        rp_buf_printf(s->out, "-node%d", s->node);
+    rp_buf_printf(s->out, "\"><figcaption><b>%s</b></figcaption><svg class=\"topology\" role=\"img\" aria-label=\"%s\" viewBox=\"0 0 %d %.0f\">",
+                  caption, summary, WIDTH, height);
+}
+
 static void draw(struct rp_section *s, const struct drawing *d, const json_t *probes, const char *summary)
 {
-    rp_buf_printf(s->out,
-                  "<figure id=\"b%d-drawing\"><figcaption><b>Devices and their connections</b></figcaption>"
-                  "<svg class=\"topology\" role=\"img\" aria-label=\"%s\" viewBox=\"0 0 %d %.0f\">",
-                  s->index, summary, WIDTH, d->height);
+    begin_figure(s, "drawing", "Devices and their connections", summary, d->height);
     for (int k = 0; k < d->nodes; k++) {
         rp_buf_printf(s->out, "<rect class=\"node\" x=\"%d\" y=\"%.0f\" width=\"%d\" height=\"%.0f\" rx=\"8\"/>", LEFT - 6, d->top[k],
                       ROW * (BOX_W + GAP) + 6, d->bottom[k] - d->top[k]);
@@ -317,12 +328,11 @@ static void draw_cores(struct rp_section *s, const json_t *probes)
         nodes = 1;
     int each = (int)(cores / nodes), columns = each < 16 ? each : 16, rows = (each + columns - 1) / columns, side = 20;
     int tall = 34 + rows * (side + 4) + 30;
-    char size[32] = "";
+    char size[32] = "", summary[120];
     if (rp_known_number(rp_value_at(probes, "topology.caches.l3"), "size", &l3) == 0)
         rp_show_number(size, l3, "B");
-    rp_buf_printf(s->out, "<figure id=\"b%d-cores\"><figcaption><b>Processors</b></figcaption><svg class=\"topology\" role=\"img\" "
-                          "aria-label=\"%.0f cores in %.0f NUMA nodes; the table below has the figures.\" viewBox=\"0 0 %d %d\">",
-                  s->index, cores, nodes, WIDTH, (int)nodes * (tall + 12) + 8);
+    RP_FORMAT(summary, "%.0f cores in %.0f NUMA nodes; the table below has the figures.", cores, nodes);
+    begin_figure(s, "cores", "Processors", summary, (int)nodes * (tall + 12) + 8);
     for (int k = 0; k < (int)nodes; k++) {
         int y = 6 + k * (tall + 12);
         RP_BUF words = {0};
@@ -340,7 +350,7 @@ static void draw_cores(struct rp_section *s, const json_t *probes)
     rp_buf_puts(s->out, "</svg></figure>\n");
 }
 
-void rp_section_topology(struct rp_section *s)
+static void draw_machine(struct rp_section *s)
 {
     const json_t *probes = json_object_get(s->before, "probes");
     struct drawing *d = rp_alloc(sizeof *d);
@@ -357,4 +367,72 @@ void rp_section_topology(struct rp_section *s)
         put_processors(s);
     }
     free(d);
+}
+
+/* ---- several nodes ---- */
+
+/* Would they be drawn alike? What `repro capture diff` takes for equal is equal here. */
+static int is_alike(const json_t *a, const json_t *b)
+{
+    static const char *const parts[] = {"topology.", "gpu.devices.", "rdma.", "network.interfaces."};
+    static const char *const ends[] = {".numa_affinity", ".numa_node", ".pcie_width", ".pcie_generation_max", ".driver", ".remote_type"};
+    static const char *const lists[] = {"different", "one_side"};
+    struct rp_err ignored;
+    RP_JSON *c = rp_capture_compare(a, b, &ignored);
+    size_t i;
+    json_t *one;
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
+        json_array_foreach(json_object_get(c, lists[k]), i, one) {
+            const char *field = rp_json_text_at(one, "field");
+            if (strncmp(field, parts[0], strlen(parts[0])) == 0)
+                return 0;
+            for (size_t p = 1; p < sizeof parts / sizeof *parts; p++)
+                for (size_t e = 0; e < sizeof ends / sizeof *ends && strncmp(field, parts[p], strlen(parts[p])) == 0; e++)
+                    if (rp_ends_with(field, ends[e]))
+                        return 0;
+        }
+    return c != NULL;
+}
+
+enum { NOT_DRAWN = -1 };
+
+/* The nodes with that number in `like`, which looks like another one or is not drawn. */
+static void put_others(struct rp_section *s, const int *like, int nodes, int number)
+{
+    RP_FREE char *in = rp_alloc((size_t)nodes);
+    char list[120];
+    int n = 0;
+    for (int i = 0; i < nodes; i++)
+        n += in[i] = i != number && like[i] == number;
+    rp_list_numbers(list, sizeof list, in, nodes);
+    if (n && number == NOT_DRAWN)
+        rp_buf_printf(s->out,
+                      "<p>Not drawn: node%s %s. <code>repro inspect BUNDLE env/nodeN.before.json</code> prints what was captured there.</p>\n",
+                      rp_s(n), list);
+    else if (n)
+        rp_buf_printf(s->out, "<p>Alike: node%s %s.</p>\n", rp_s(n), list);
+}
+
+void rp_section_topology(struct rp_section *s)
+{
+    const int nodes = s->b->kept->nodes > 1 ? s->b->kept->nodes : 1;
+    RP_FREE int *like = rp_alloc((size_t)nodes * sizeof *like); /* the drawn node that looks like it, perhaps itself */
+    int first[NODES_DRAWN], drawn = 0;
+    for (int node = 0; node < nodes; node++) {
+        const json_t *own = rp_section_of_node(s, node).before;
+        like[node] = NOT_DRAWN;
+        for (int k = 0; k < drawn && own && like[node] == NOT_DRAWN; k++)
+            if (is_alike(rp_section_of_node(s, first[k]).before, own))
+                like[node] = first[k];
+        if (own && like[node] == NOT_DRAWN && drawn < NODES_DRAWN)
+            like[node] = first[drawn++] = node;
+    }
+    for (int k = 0; k < drawn; k++) {
+        struct rp_section own = rp_section_of_node(s, first[k]);
+        if (nodes > 1)
+            rp_buf_printf(s->out, "<h4>Node %d</h4>\n", first[k]);
+        draw_machine(&own);
+        put_others(s, like, nodes, first[k]);
+    }
+    put_others(s, like, nodes, NOT_DRAWN);
 }

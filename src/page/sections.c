@@ -2,6 +2,7 @@
 #include "page/section.h"
 
 #include "base/json.h"
+#include "base/text.h"
 #include "report/results.h"
 #include "report/tables.h"
 
@@ -36,7 +37,15 @@ int rp_section_has(const struct rp_section *s, const char *pointer)
 
 int rp_before_figure(struct rp_section *s, const char *pointer, const char *form)
 {
-    return rp_figure(s->out, s->before, RP_BEFORE, pointer, form);
+    return rp_figure(s->out, s->before, RP_OF_NODE(s->node, ".before.json"), pointer, form);
+}
+
+struct rp_section rp_section_of_node(const struct rp_section *s, int node)
+{
+    struct rp_section other = *s;
+    other.node = node;
+    other.before = node ? s->b->kept->node[node].before : s->b->kept->before;
+    return other;
 }
 
 /* ---- the list ---- */
@@ -98,8 +107,9 @@ static void put_headline(struct rp_section *s)
     for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
         if (!rp_section_has(s, cards[i].pointer) || !rp_table_has_steps_for(s->run, cards[i].pointer))
             continue;
-        RP_FREE char *card = rp_asprintf("<div><dt>%s</dt><dd>{%s %s} <span class=\"unit\">%s</span></dd></div>\n", cards[i].name,
-                                         cards[i].pointer, cards[i].form, cards[i].unit);
+        const int of_rank = rp_run_ranks(s->run) > 1 && rp_ends_with(cards[i].name, " memory"); /* these are of one process */
+        RP_FREE char *card = rp_asprintf("<div><dt>%s%s</dt><dd>{%s %s} <span class=\"unit\">%s</span></dd></div>\n", cards[i].name,
+                                         of_rank ? " of the slowest rank" : "", cards[i].pointer, cards[i].form, cards[i].unit);
         rp_section_fill(s, card);
     }
     rp_buf_puts(s->out, "</dl>\n");

@@ -497,16 +497,21 @@ TEST(gpus_of_ranks_are_those_of_their_nodes)
 
 /* ---- captures of all nodes ---- */
 
+static void set_node(struct fx *x, int node, const char *group, const char *name, json_t *before, json_t *after)
+{
+    json_decref(x->node_before[node]);
+    json_decref(x->node_after[node]);
+    x->node_before[node] = json_deep_copy(x->before);
+    x->node_after[node] = json_deep_copy(x->after);
+    if (before)
+        fx_capture_value(x->node_before[node], group, name, before);
+    if (after)
+        fx_capture_value(x->node_after[node], group, name, after);
+}
+
 static void other_node(struct fx *x, const char *group, const char *name, json_t *before, json_t *after)
 {
-    json_decref(x->node_before[1]);
-    json_decref(x->node_after[1]);
-    x->node_before[1] = json_deep_copy(x->before);
-    x->node_after[1] = json_deep_copy(x->after);
-    if (before)
-        fx_capture_value(x->node_before[1], group, name, before);
-    if (after)
-        fx_capture_value(x->node_after[1], group, name, after);
+    set_node(x, 1, group, name, before, after);
 }
 
 TEST(captures_of_every_node_are_checked)
@@ -605,4 +610,38 @@ TEST(ranks_on_pages)
     page_of(&both, (const char *const[]){"few", "one"}, 2);
     CHECK(strstr(both.data, "80.0 %") && strstr(both.data, "3.20"), "speed-up of two bundles");
     CHECK(!strstr(few.data, "80.0 %"), "speed-up of one bundle");
+}
+
+/* What is alike is shown once; what differs is listed with its nodes, whoever wrote it. */
+TEST(nodes_on_pages)
+{
+    static const char evil[] = "<script>alert(1)</script>";
+    RP_BUF page = {0};
+    const struct width w = {.ranks = 7, .nodes = 7, .percent = 125};
+    FX(alike);
+    widen(&alike, w);
+    seal_world(&alike, "alike");
+    page_of(&page, (const char *const[]){"alike"}, 1);
+    CHECK(strstr(page.data, "No node differs") && strstr(page.data, "Alike: nodes 1-6.") && count_of(&page, "<h4>Node ") == 1, "all alike");
+    FX(x);
+    widen(&x, w);
+    fx_compute(&x);
+    fx_other_build(&x);
+    fx_render(&x);
+    for (int node = 2; node < 4; node++)
+        set_node(&x, node, "frequency", "governor", json_string(evil), json_string(evil));
+    for (int node = 4; node < 7; node++)
+        set_node(&x, node, "topology", "cores", json_integer(node), json_integer(node));
+    fx_seal(&x, "signer", "unlike");
+    page.size = 0;
+    page_of(&page, (const char *const[]){"unlike"}, 1);
+    CHECK(count_of(&page, "<td>2-3</td>") == 1 && strstr(page.data, "&lt;script&gt;") && !strstr(page.data, "<script"), "a setting of two nodes");
+    CHECK(!strstr(page.data, "No node differs") && count_of(&page, "<h4>Node ") == 4 && strstr(page.data, "<h4>Node 6</h4>"), "kinds of nodes");
+    CHECK(strstr(page.data, "Alike: nodes 1-3.") && !strstr(page.data, "Not drawn"), "nodes that are alike");
+    CHECK(strstr(page.data, "env/node5.before.json#/probes/topology/cores"), "a figure names its node");
+    set_node(&x, 1, "topology", "cores", json_integer(64), json_integer(64));
+    fx_seal(&x, "signer", "many_kinds");
+    page.size = 0;
+    page_of(&page, (const char *const[]){"many_kinds"}, 1);
+    CHECK(count_of(&page, "<h4>Node ") == 4 && strstr(page.data, "Not drawn: node 6."), "one kind too many");
 }
