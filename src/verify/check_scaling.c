@@ -1,4 +1,5 @@
-/* Scaling against a baseline with fewer threads or devices: the speed-up is at most ideal, unless something else differs. */
+/* Scaling against a baseline with fewer threads or devices: the speed-up is at most ideal, unless something else differs. With as many, as of
+ * 2 ranks of 1 thread against 1 rank of 2, the ratio is what dividing the work costs. */
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/sort.h"
@@ -13,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLACK 1.05 /* caches that grow with the cores */
+#define SLACK 1.05       /* caches that grow with the cores */
+#define EQUAL_SLACK 1.25 /* of as many threads or devices: where they are on the machine, and what else ran there */
 #define CONDITIONS 200 /* bytes of their names in a message */
 
 /* A run and what was captured of its machines. */
@@ -176,6 +178,20 @@ static double rate_of(const json_t *run, size_t end)
     return !t.sure ? t.value : end ? t.high : t.low;
 }
 
+/* As many threads or devices, in other ranks or on other machines. */
+static int judge_equals(int64_t n, const struct rp_throughput *t, const struct rp_throughput *base, double least, double most, const char *conditions,
+                        struct rp_check_result *result)
+{
+    char figures[240];
+    RP_FORMAT(figures, "%.5g %.20s on %" PRId64 " threads or devices, %.5g on as many of the baseline: %.3f to %.3f times as fast", t->value, t->unit,
+              n, base->value, least, most);
+    if (*conditions)
+        return rp_check_note(result, "%s; other differences: %s", figures, conditions);
+    if (least > EQUAL_SLACK)
+        return rp_check_warn(result, "%s, and nothing else differs", figures);
+    return rp_check_text(result, "%s", figures);
+}
+
 static int compare_runs(const struct scaling_side *s, const struct scaling_side *base, json_t **found, struct rp_check_result *result,
                         struct rp_err *err)
 {
@@ -186,11 +202,17 @@ static int compare_runs(const struct scaling_side *s, const struct scaling_side 
     const double ideal = n_base > 0 ? (double)n / (double)n_base : 0;
     if (strcmp(t.unit, t_base.unit) != 0)
         return rp_check_warn(result, "throughput is in %.40s, that of the baseline in %.40s: they are not compared", t.unit, t_base.unit);
-    if (n <= n_base || !(least > 0))
-        return rp_check_note(result, "%" PRId64 " threads or devices, the baseline has %" PRId64 ": nothing to scale", n, n_base);
+    if (!(least > 0))
+        return rp_check_note(result, "no throughput in one of the two bundles: nothing to compare");
+    if (n < n_base)
+        return rp_check_note(result, "%" PRId64 " threads or devices, the baseline has %" PRId64 ": verify that one with this as the baseline", n,
+                             n_base);
     find_conditions(conditions, s, base);
     *found = json_pack("{s:I, s:I, s:[f, f], s:f, s:[f, f], s:f, s:s}", "width", (json_int_t)n, "base_width", (json_int_t)n_base, "speedup",
-                       least, most, "ideal", ideal, "efficiency", least / ideal, most / ideal, "slack", SLACK, "conditions", conditions);
+                       least, most, "ideal", ideal, "efficiency", least / ideal, most / ideal, "slack",
+                       n == n_base ? EQUAL_SLACK : SLACK, "conditions", conditions);
+    if (n == n_base)
+        return judge_equals(n, &t, &t_base, least, most, conditions, result);
     RP_FORMAT(figures, "%.5g %.20s for each of %" PRId64 " threads or devices, %.5g for each of %" PRId64 " of the baseline: speed-up %.2f to "
                        "%.2f, ideal %.2f, efficiency %.0f to %.0f %%",
               t.value / (double)n, t.unit, n, t_base.value / (double)n_base, n_base, least, most, ideal, 100 * least / ideal,
@@ -210,7 +232,7 @@ int rp_check_scaling(struct rp_verify_state *s, struct rp_check_result *result, 
     RP_VERIFIED kept = {0};
     struct rp_verify_opts o = {.trust = s->o->trust, .keep = &kept};
     if (!s->o->baseline)
-        return rp_check_skip(result, "not requested; --baseline BUNDLE names a run with fewer threads or devices");
+        return rp_check_skip(result, "not requested; --baseline BUNDLE names a run with fewer threads or devices, or as many");
     if (rp_verify(&v, s->o->baseline, &o, err) < 0)
         return rp_wrap(err, "--baseline");
     const struct scaling_side own = {s->run, s->before, s->node, s->nodes}, base = {v.run, kept.before, kept.node, kept.nodes};

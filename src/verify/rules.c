@@ -207,8 +207,8 @@ static void rule_min_efficiency_percent(const struct rp_verify_state *s, struct 
         answer(a, 0, "no baseline was given: use --baseline");
         return;
     }
-    if (isnan(least)) {
-        answer(a, 0, "not compared with the baseline: see the check 'scaling'");
+    if (isnan(least) || rp_json_integer_at(s->v->scaling, "width") <= rp_json_integer_at(s->v->scaling, "base_width")) {
+        answer(a, 0, "not compared with a baseline of fewer threads or devices: see the check 'scaling'");
         return;
     }
     answer(a, least >= (double)a->rule->number, "%.1f %%, at least %" PRId64 " required%s%.150s", least, a->rule->number,
