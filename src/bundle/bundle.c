@@ -30,7 +30,6 @@ static const struct {
 #define STATEMENT "statement.dsse.json"
 #define SUMS "SHA256SUMS"
 #define NUMBER_MAX 10000
-#define VALUES_MAX 40000 /* of run.json */
 #define TAR_MAX (RP_BUNDLE_TOTAL_MAX + RP_BUNDLE_MEMBERS_MAX * 1024ul)
 #define SMALL (1ul << 20) /* a member that may be left out is kept up to this size, if there is room */
 
@@ -141,7 +140,7 @@ static int fail_missing(const struct rp_bundle *b, const char *name, struct rp_e
 {
     struct rp_err ignored;
     const struct rp_member *run = rp_bundle_find(b, "run.json");
-    RP_JSON *j = run ? rp_json_parse_most(rp_buf_text(&run->bytes), run->bytes.size, VALUES_MAX, "run.json", &ignored) : NULL;
+    RP_JSON *j = run ? rp_json_parse_most(rp_buf_text(&run->bytes), run->bytes.size, RP_BUNDLE_VALUES_MAX, "run.json", &ignored) : NULL;
     if (j && rp_statement_version(j, "run.json", err) < 0)
         return -1;
     return rp_fail(err, RP_MALFORMED, "member '%s' is missing", name);
@@ -203,7 +202,7 @@ static int add_stock_forms(struct rp_bundle *b, const struct rp_key_pair *key, c
 
 static int add_statement(struct rp_bundle *b, const struct rp_key_pair *key, struct rp_err *err)
 {
-    struct rp_subject subject[RP_BUNDLE_MEMBERS_MAX];
+    RP_FREE struct rp_subject *subject = rp_alloc(RP_BUNDLE_MEMBERS_MAX * sizeof *subject);
     char hex[RP_SHA256_HEX];
     RP_BUF payload = {0}, envelope = {0};
     const struct rp_member *run = rp_bundle_find(b, "run.json");

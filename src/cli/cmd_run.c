@@ -3,6 +3,8 @@
 
 #include "backend/cpu/limits.h"
 
+#define OTHER_DOCUMENTS (32ul << 20) /* beside captures: telemetry of all ranks, run.json, report.md */
+
 static void run_fini(struct rp_run_session *r)
 {
     for (int h = 0; h < r->hosts; h++) {
@@ -104,6 +106,21 @@ static int unpack_data(struct rp_run_session *r, struct rp_err *err)
     return rp_data_prepare(&r->recipe, r->o->store, &r->data, err) < 0 ? rp_wrap(err, "data") : 0;
 }
 
+/* Captures before and after the run, beside telemetry and what is written about the run: known before anybody trains. */
+static int check_captures_fit(const struct rp_run_session *r, struct rp_err *err)
+{
+    size_t bytes = 0;
+    for (int h = 0; h < r->hosts; h++) {
+        RP_BUF text = {0};
+        rp_json_write(&text, h ? r->host_before[h] : r->before);
+        bytes += 2 * text.size;
+    }
+    if (bytes <= RP_BUNDLE_DOCUMENTS_MAX - OTHER_DOCUMENTS)
+        return 0;
+    return rp_fail(err, RP_UNAVAILABLE, "the captures of %d hosts take %zu MiB, and a bundle holds %lu MiB of them: use fewer hosts", r->hosts,
+                   bytes >> 20, (RP_BUNDLE_DOCUMENTS_MAX - OTHER_DOCUMENTS) >> 20);
+}
+
 /* This machine and, of a job of several processes, the others at the same time. */
 static int capture_before(struct rp_run_session *r, struct rp_err *err)
 {
@@ -114,7 +131,9 @@ static int capture_before(struct rp_run_session *r, struct rp_err *err)
     rp_run_job_untend(&r->job_of_many);
     if (rp_run_job_ask_captures(&r->job_of_many, json_string_value(json_object_get(r->before, "salt")), r->o->identify, err) < 0)
         return -1;
-    return rp_run_job_take_captures(&r->job_of_many, r->host_before, r->host_xml, err);
+    if (rp_run_job_take_captures(&r->job_of_many, r->host_before, r->host_xml, err) < 0)
+        return -1;
+    return check_captures_fit(r, err);
 }
 
 /* A host that is gone by now ends no run without a bundle: what was trained is sealed as failed. */

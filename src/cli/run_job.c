@@ -26,7 +26,14 @@ int rp_run_job_detect(struct rp_run_job *j, const struct rp_joining_opts *o, int
     const struct rp_launch *l = &j->joining.launch;
     if (rp_joining_detect(&j->joining, o, err) < 0)
         return -1;
+    const int64_t of_node = l->kind == RP_LAUNCH_NODES && l->ranks_per_node > 0 ? l->ranks_per_node : ranks;
     j->several = l->kind != RP_LAUNCH_ALONE && l->size != 1;
+    j->ranks = of_node > 0 ? (int)of_node : 1;
+    if (l->kind == RP_LAUNCH_ALONE && o->ranks_per_node)
+        return rp_fail(err, RP_USAGE, "--ranks-per-node is for jobs with one process on each node; for ranks on this machine give --ranks %ld",
+                       o->ranks_per_node);
+    if (l->kind == RP_LAUNCH_RANKS && o->ranks_per_node > 1)
+        return rp_fail(err, RP_USAGE, "%s starts one process for each rank: leave --ranks-per-node out", l->name);
     if (!j->several)
         return 0;
     if (l->kind == RP_LAUNCH_RANKS && ranks > 1)
@@ -34,7 +41,6 @@ int rp_run_job_detect(struct rp_run_job *j, const struct rp_joining_opts *o, int
                        ranks);
     if (rp_join_check_key(l, &j->joining.key, err) < 0) /* before samples are unpacked */
         return -1;
-    j->ranks = l->kind == RP_LAUNCH_RANKS ? 1 : l->ranks_per_node > 0 ? (int)l->ranks_per_node : ranks > 0 ? ranks : 1;
     return 0;
 }
 

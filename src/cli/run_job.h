@@ -18,9 +18,9 @@
 #include <pthread.h>
 
 struct rp_run_job {
-    int several; /* 0: one process, and nothing else here is set */
-    struct rp_joining joining;
+    int several; /* 0: one process */
     int ranks;   /* that this process brings */
+    struct rp_joining joining;
     int tended;
     int stop;    /* asks the thread to end */
     pthread_t thread;

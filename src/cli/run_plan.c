@@ -7,10 +7,11 @@ static int parse_layout(struct rp_degrees *d, const char *text, struct rp_err *e
     char end;
     char shown[72];
     if (sscanf(text, "%4dx%4dx%4d%c", &d->data, &d->tensor, &d->pipeline, &end) == 3 && d->data > 0 && d->tensor > 0 && d->pipeline > 0 &&
-        d->data <= RP_RANKS_MAX && d->tensor <= RP_RANKS_MAX && d->pipeline <= RP_RANKS_MAX && rp_degrees_world(*d) <= RP_RANKS_MAX)
+        d->data <= RP_BUNDLE_RANKS_MAX && d->tensor <= RP_BUNDLE_RANKS_MAX && d->pipeline <= RP_BUNDLE_RANKS_MAX &&
+        (int64_t)d->data * d->tensor * d->pipeline <= RP_BUNDLE_RANKS_MAX)
         return 0;
     return rp_fail(err, RP_USAGE, "--layout '%s': expected DATAxTENSORxPIPELINE, such as 2x4x1, of at most %d ranks in all", rp_excerpt(shown, text),
-                   RP_RANKS_MAX);
+                   RP_BUNDLE_RANKS_MAX);
 }
 
 /* Without --layout the ranks divide tensors and layers as the recipe does, if their number allows it, and else micro-batches alone. */
@@ -28,16 +29,22 @@ static struct rp_degrees default_layout(const struct rp_recipe *r, int n)
 
 int rp_run_choose_layout(struct rp_run_session *r, struct rp_err *err)
 {
-    const int n = r->job_of_many.several ? r->job_of_many.joining.join.world : r->o->ranks > 1 ? (int)r->o->ranks : 1;
+    const int here = r->job_of_many.ranks > r->o->ranks ? r->job_of_many.ranks : (int)r->o->ranks; /* --plan joins no job */
+    const int n = r->job_of_many.several ? r->job_of_many.joining.join.world : here > 1 ? here : 1;
     r->degrees = (struct rp_degrees){1, 1, 1};
     if (r->o->layout) {
         if (parse_layout(&r->degrees, r->o->layout, err) < 0)
             return -1;
-        if ((r->o->ranks || r->job_of_many.several) && rp_degrees_world(r->degrees) != n)
+        if ((r->o->ranks || n > 1 || r->job_of_many.several) && rp_degrees_world(r->degrees) != n)
             return rp_fail(err, RP_USAGE, "--layout %s is a layout of %d ranks, and there are %d", r->o->layout, rp_degrees_world(r->degrees), n);
     } else if (n > 1) {
         r->degrees = default_layout(&r->recipe, n);
     }
+    if (!r->job_of_many.several && rp_degrees_world(r->degrees) > RP_RANKS_MAX)
+        return rp_fail(err, RP_USAGE, "--layout %s: at most %d ranks on one machine", r->o->layout, RP_RANKS_MAX);
+    if (rp_degrees_world(r->degrees) > RP_BUNDLE_RANKS_MAX || r->hosts > RP_BUNDLE_NODES_MAX)
+        return rp_fail(err, RP_USAGE, "%d ranks on %d hosts: a bundle holds the evidence of at most %d ranks on %d hosts",
+                       rp_degrees_world(r->degrees), r->hosts > 0 ? r->hosts : 1, RP_BUNDLE_RANKS_MAX, RP_BUNDLE_NODES_MAX);
     r->rank_host = r->job_of_many.several ? rp_run_job_rank_hosts(&r->job_of_many) : NULL;
     const int gpus = r->job_of_many.several ? rp_run_job_gpus(&r->job_of_many) : r->backend->separate_memory ? rp_degrees_world(r->degrees) : 0;
     if (r->recipe.run_transport == RP_TRANSPORT_nccl && rp_degrees_world(r->degrees) > 1 && !r->backend->separate_memory)

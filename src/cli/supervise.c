@@ -181,8 +181,7 @@ static void remove_unfinished(const struct rp_job *job, pid_t worker)
         rp_checkpoint_remove_unfinished(save, worker);
 }
 
-/* A run that ended early has the steps that every rank completed. */
-static void trim_records(struct rp_outcome *o)
+void rp_outcome_trim(struct rp_outcome *o, int64_t steps)
 {
     int64_t least = o->rank[0].records;
     for (int i = 1; i < o->ranks; i++)
@@ -197,6 +196,8 @@ static void trim_records(struct rp_outcome *o)
             text[r->steps.size = end] = 0;
         }
         r->steps_done = least > 0 ? least - 1 : 0; /* the first record is the initial state */
+        if (r->steps_done < steps)
+            json_object_del(json_object_get(r->done, "tensor_roots"), "final");
     }
     o->steps_done = o->rank[0].steps_done;
 }
@@ -243,8 +244,8 @@ void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_degr
     rp_workers_end(w.group);
     if (o->status != RP_RUN_COMPLETE)
         remove_unfinished(job, first);
-    if (o->ranks > 1 && o->status != RP_RUN_COMPLETE)
-        trim_records(o);
+    if (o->status != RP_RUN_COMPLETE)
+        rp_outcome_trim(o, rp_job_steps(job->recipe));
     o->steps_done = o->rank[0].steps_done;
     if (o->status == RP_RUN_INCOMPLETE)
         word_stop(&w);

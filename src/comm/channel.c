@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define KEY_RECORDS (1u << 22) /* with one key */
 #define RECORD 16384         /* bytes of one record at most */
 #define OUT_MAX (4 * RECORD) /* no more is encrypted while this much waits to be sent */
 #define READ_BUFFER (4 * (RECORD + 256))
@@ -37,6 +38,8 @@ struct rp_channel {
     int eof, sys;         /* how the socket failed, noted below OpenSSL */
     char *out;
     size_t out_at, out_size; /* bytes of out: [at, size) are not sent yet */
+    uint32_t key_records, records; /* between new keys; since the last ones */
+    uint64_t key_updates;
 };
 
 /* ---- the identity ---- */
@@ -263,7 +266,8 @@ static struct rp_channel *channel_new(int fd, const struct rp_channel_opts *o, i
         return rp_fail_null(err, RP_UNAVAILABLE, "OpenSSL cannot encrypt connections in this program");
     }
     struct rp_channel *c = rp_alloc(sizeof *c);
-    *c = (struct rp_channel){.ssl = ssl, .fd = rp_fd_take(&socket), .own = o->own, .peer = -2, .server = server};
+    *c = (struct rp_channel){.ssl = ssl, .fd = rp_fd_take(&socket), .own = o->own, .peer = -2, .server = server,
+                             .key_records = o->key_records ? o->key_records : KEY_RECORDS};
     RP_FORMAT(c->purpose, "%s", o->purpose);
     RP_FORMAT(c->job, "%s", o->job);
     memcpy(c->key, o->key, sizeof c->key);
@@ -338,6 +342,11 @@ int rp_channel_peer(const struct rp_channel *c)
     return c->server && !c->done ? -2 : c->peer;
 }
 
+uint64_t rp_channel_key_updates(const struct rp_channel *c)
+{
+    return c->key_updates;
+}
+
 int rp_channel_fd(const struct rp_channel *c)
 {
     return c->fd;
@@ -391,9 +400,16 @@ int rp_channel_write(struct rp_channel *c, const void *data, size_t size, size_t
         }
         size_t n = 0;
         ERR_clear_error();
+        if (c->records == c->key_records) { /* OpenSSL does not do it by itself */
+            if (SSL_key_update(c->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) != 1)
+                return channel_fail(c, "changing the keys of an encrypted connection", err);
+            c->records = 0;
+            c->key_updates++;
+        }
         if (!SSL_write_ex(c->ssl, (const char *)data + *took, size - *took < RECORD ? size - *took : RECORD, &n))
             return channel_fail(c, doing, err);
         *took += n;
+        c->records++;
     }
     return send_out(c) < 0 ? channel_fail(c, doing, err) : 0;
 }

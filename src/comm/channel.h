@@ -17,6 +17,7 @@
 #include "base/err.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 #define RP_CHANNEL_KEY 32      /* bytes of a job's key */
 #define RP_CHANNEL_JOB_MAX 64  /* characters of a job's id: letters, digits, '.', '_', '-' */
@@ -31,6 +32,7 @@ struct rp_channel_opts {
     const char *purpose;      /* "control", "data": characters as in a job's id, at most 16 */
     const char *job;
     int own; /* rank of this side; any number of at least -1 that both sides know */
+    uint32_t key_records; /* after so many records of this side new keys follow; 0: 2^22, of the 2^24.5 that RFC 8446 (5.5) allows */
 };
 
 /* fd: a connected stream socket, taken also when this fails (RP_USAGE: the job's id; RP_UNAVAILABLE: no TLS in this program). It becomes
@@ -47,6 +49,7 @@ void rp_channel_free(struct rp_channel *c); /* NULL is allowed. Closes the socke
 int rp_channel_handshake(struct rp_channel *c, struct rp_err *err) rp_must_check;
 int rp_channel_peer(const struct rp_channel *c); /* rank of the other side; of a server before the end of its handshake -2 */
 int rp_channel_fd(const struct rp_channel *c);
+uint64_t rp_channel_key_updates(const struct rp_channel *c); /* of this side */
 short rp_channel_events(const struct rp_channel *c); /* POLLIN, and POLLOUT if something is waiting to be sent */
 
 /* As many bytes as there are, at most `size`: *got, which is 0 if there are none yet. 0, or 1 after the other side's rp_channel_end(), or

@@ -39,6 +39,7 @@ struct rp_mesh_opts {
     int no_rings;                     /* share no memory */
     int (*waiting)(void *arg, int rank); /* as in comm.h; while opening too */
     void *waiting_arg;
+    int *lost; /* set where opening fails because of a rank; NULL: not asked */
 };
 
 struct rp_mesh_stats {

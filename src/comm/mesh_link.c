@@ -257,12 +257,29 @@ static int move_in(struct mesh_exchange *x, struct mesh_link *l, struct rp_err *
     return moved;
 }
 
+/* Bells, and perhaps a report of a failure after them. */
+static void hear_bells(struct mesh_link *l)
+{
+    unsigned char bytes[256] = {0};
+    ssize_t n;
+    while ((n = RP_RETRY(recv(l->fd, bytes, sizeof bytes, MSG_DONTWAIT))) > 0)
+        for (ssize_t i = 0; i < n; i++)
+            if (l->noticed < HEAD && (l->noticed || bytes[i] != BELL))
+                l->notice[l->noticed++] = bytes[i];
+    if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))
+        l->ended = 1;
+    if (l->noticed == HEAD)
+        l->ended = 1;
+}
+
 /* The connection ended in the middle of transfers, after the last byte that came over it. */
 static int fail_ended(struct mesh_exchange *x, struct mesh_link *l, struct rp_err *err)
 {
     struct mesh_head h;
     struct rp_err ignored;
     size_t got;
+    if (!l->channel)
+        hear_bells(l); /* a bell that could not be rung came before them */
     if (l->channel && l->in.at == 0 && rp_channel_read(l->channel, l->notice, HEAD, &got, &ignored) == 0)
         l->noticed = got;
     if (l->noticed == HEAD && rp_mesh_head_read(&h, l->notice) == 0 && h.failed)
@@ -307,21 +324,6 @@ short rp_mesh_link_events(const struct mesh_link *l)
 int rp_mesh_link_fd(const struct mesh_link *l)
 {
     return l->channel ? rp_channel_fd(l->channel) : l->fd;
-}
-
-/* Bells, and perhaps a report of a failure after them. */
-static void hear_bells(struct mesh_link *l)
-{
-    unsigned char bytes[256] = {0};
-    ssize_t n;
-    while ((n = RP_RETRY(recv(l->fd, bytes, sizeof bytes, MSG_DONTWAIT))) > 0)
-        for (ssize_t i = 0; i < n; i++)
-            if (l->noticed < HEAD && (l->noticed || bytes[i] != BELL))
-                l->notice[l->noticed++] = bytes[i];
-    if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))
-        l->ended = 1;
-    if (l->noticed == HEAD)
-        l->ended = 1;
 }
 
 void rp_mesh_link_woken(struct mesh_link *l, short events)

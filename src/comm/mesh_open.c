@@ -28,10 +28,13 @@ static int set_option(int fd, int level, int name, int value)
 
 /* A cut cable closes nothing: the kernel asks the other side after 5 s of silence, and gives up after 5 s more. It does not ask while data
  * waits to be acknowledged: rp_mesh_link_cut(). TCP_USER_TIMEOUT would also end connections to a rank that computes for so long that its
- * buffers are full. */
-static void set_options(int fd)
+ * buffers are full. Ranks that share memory share a kernel, which closes what a dead process had open; asked by thousands of connections at
+ * once, as those of 200 ranks are, it drops questions and ends connections of ranks that live. */
+static void set_options(int fd, int has_memory)
 {
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    if (has_memory)
+        return;
     set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
     set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 5);
     set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
@@ -119,7 +122,7 @@ static int admit(void *arg, int rank, int one_host, struct rp_err *err)
 static void take_link(struct opening *o, struct rp_greeting *g)
 {
     struct mesh_link *l = &o->m->links[g->rank];
-    set_options(rp_greet_fd(g));
+    set_options(rp_greet_fd(g), !g->channel);
     l->open = 1;
     l->channel = g->channel;
     g->channel = NULL;
@@ -236,8 +239,12 @@ static int finish_connecting(struct rp_mesh *m, struct mesh_link *l, struct rp_e
 
 static int step_outgoing(struct opening *o, struct mesh_link *l, struct rp_err *err)
 {
-    if (!l->greeting && l->connecting < 0 && (rp_now_ns() < l->retry_at || start_connecting(o->m, l, err) < 0))
-        return l->retry_at > rp_now_ns() ? 0 : -1;
+    if (!l->greeting && l->connecting < 0) {
+        if (rp_now_ns() < l->retry_at)
+            return 0;
+        if (start_connecting(o->m, l, err) < 0)
+            return -1;
+    }
     if (!l->greeting) {
         const int r = finish_connecting(o->m, l, err);
         if (r <= 0)
@@ -278,6 +285,8 @@ static int check_time(struct opening *o, struct rp_err *err)
     if ((double)(now - o->start_ns) <= m->opts.open_s * 1e9)
         return 0;
     const char *refused = m->stats.strangers ? o->refused.msg : "";
+    if (m->opts.lost)
+        *m->opts.lost = l->rank;
     rp_mesh_name(m, l->rank, name);
     if (l->rank > m->opts.rank)
         return rp_fail(err, RP_UNAVAILABLE, "%s did not connect to rank %d within %.1f s (%d of %d ranks missing; strangers refused: %d%s%s)",

@@ -14,6 +14,7 @@
 #define CALL_EVERY_NS 100000000u
 #define SPIN_NS 5000000u         /* of waiting, before it sleeps between looks */
 #define ROOM ((size_t)16 << 20)  /* of messages from host memory, in each direction */
+#define ALIGN ((size_t)256)
 #define PIECE_LEAST ((size_t)64 << 10)
 #define PIECE_MOST ((size_t)4 << 20)
 #define CLOSE_S 10.0             /* for the end of a communicator without failures */
@@ -175,19 +176,26 @@ static int make_room(struct nccl_comm *m, size_t bytes, struct rp_err *err)
     return 0;
 }
 
+/* Of a piece of a message with so many bytes left, in the buffer. */
+static size_t room_for(const struct nccl_comm *m, size_t left)
+{
+    return ((left < m->piece ? left : m->piece) + ALIGN - 1) / ALIGN * ALIGN;
+}
+
 /* Bytes [at, at + piece) of every message. Both sides divide a message in the same way, and every rank begins with its first piece. */
 static int exchange_pieces(struct nccl_comm *m, enum rp_group g, const struct rp_transfer *t, int n, size_t at, struct rp_transfer *staged,
                            struct rp_err *err)
 {
     int k = 0;
+    CUdeviceptr place = m->room;
     for (int i = 0; i < n; i++) {
         if (t[i].bytes <= at)
             continue;
         const size_t left = t[i].bytes - at, bytes = left < m->piece ? left : m->piece;
-        const CUdeviceptr place = m->room + (size_t)k * m->piece;
         staged[k++] = (struct rp_transfer){t[i].peer, t[i].send, (void *)(uintptr_t)place, bytes}; /* NOLINT(performance-no-int-to-ptr) */
         if (t[i].send)
             TRY(cuMemcpyHtoDAsync(place, (const char *)t[i].data + at, bytes, m->stream), "copying a message to the GPU");
+        place += room_for(m, left);
     }
     if (run_messages(m, g, staged, k, err) < 0)
         return -1;
@@ -207,10 +215,12 @@ static int exchange_host(struct rp_comm *c, enum rp_group g, const struct rp_tra
 {
     struct nccl_comm *m = (struct nccl_comm *)c;
     RP_FREE struct rp_transfer *staged = rp_alloc((size_t)n * sizeof *staged);
-    size_t most = 0;
-    for (int i = 0; i < n; i++)
+    size_t most = 0, room = 0; /* the first pieces are the largest */
+    for (int i = 0; i < n; i++) {
         most = t[i].bytes > most ? t[i].bytes : most;
-    int failed = check_usable(m, err) < 0 || make_room(m, (size_t)n * m->piece, err) < 0;
+        room += room_for(m, t[i].bytes);
+    }
+    int failed = check_usable(m, err) < 0 || make_room(m, room, err) < 0;
     for (size_t at = 0; at < most && !failed; at += m->piece)
         failed = exchange_pieces(m, g, t, n, at, staged, err) < 0;
     if (failed)

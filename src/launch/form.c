@@ -28,10 +28,10 @@ static int check_text(const char *option, const char *text, const char *allowed,
 static int check_opts(const struct rp_form_opts *o, struct rp_err *err)
 {
     char shown[72];
-    if (!*o->name || strlen(o->name) > NAME_MAX_SIZE || *o->name == '-' || o->name[strspn(o->name, ALPHANUMERIC "-")] ||
+    if (*o->name < 'a' || *o->name > 'z' || strlen(o->name) > NAME_MAX_SIZE || o->name[strspn(o->name, ALPHANUMERIC "-")] ||
         rp_ends_with(o->name, "-"))
-        return rp_fail(err, RP_USAGE, "--name '%s': expected at most %d lower-case letters, digits and hyphens", rp_excerpt(shown, o->name),
-                       NAME_MAX_SIZE);
+        return rp_fail(err, RP_USAGE, "--name '%s': expected at most %d lower-case letters, digits and hyphens, a letter first",
+                       rp_excerpt(shown, o->name), NAME_MAX_SIZE);
     if (check_text("recipe", o->recipe, ALPHANUMERIC "ABCDEFGHIJKLMNOPQRSTUVWXYZ._/+-", err) < 0)
         return -1;
     return o->image ? check_text("image", o->image, ALPHANUMERIC "ABCDEFGHIJKLMNOPQRSTUVWXYZ._/:@#+-", err) : 0;

@@ -117,7 +117,7 @@ static int read_nodes(struct rp_launch *l, const struct launcher_row *r, const s
                                     .note = "this pod has JOB_COMPLETION_INDEX; --nodes N makes N of them one run"};
             return 1;
         }
-        return rp_fail(err, RP_USAGE, "%s does not tell how many nodes the job has: give --nodes, or set REPRO_NODES", r->name);
+        return rp_fail(err, RP_USAGE, "%s does not tell how many nodes the job has: give --nodes, or set %s", r->name, r->size);
     }
     l->node = l->rank;
     l->nodes = l->size;
@@ -241,7 +241,10 @@ int rp_launch_detect(struct rp_launch *l, const struct rp_launch_opts *given, st
             continue;
         if (l->launcher && (rows[i].kind != l->kind || is_pod(&rows[i]))) /* launchers of ranks, and operators, run within pods */
             continue;
-        int n = read_row(&found, &rows[i], o, err);
+        struct rp_err ignored; /* of a set of variables that describes the job less well than the one found */
+        int n = read_row(&found, &rows[i], o, l->launcher ? &ignored : err);
+        if (n < 0 && l->launcher)
+            continue;
         known |= n == 1;
         if (n < 0 || (n == 1 && l->launcher && compare_rows(l, &found, err) < 0))
             return -1;

@@ -197,7 +197,7 @@ static size_t all_chunk_sums(const struct rp_trained *x, float *block, float *ou
         chunks += own_chunks(x, i);
     }
     if (x->shares.n > 1 &&
-        (x->dev->backend->sync(x->dev, err) < 0 || rp_shares_gather(&x->shares, out, sizeof *out, err) < 0))
+        (x->dev->backend->sync(x->dev, err) < 0 || rp_shares_gather_device(&x->shares, out, sizeof *out, err) < 0))
         return 0;
     return x->parts && rp_parts_are_several(x->parts) ? gather_parts(x, out, err) : chunks;
 }

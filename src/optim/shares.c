@@ -200,9 +200,9 @@ int rp_shares_runs(const struct rp_shares *s, int i, struct rp_run_of_chunks *ru
     return runs;
 }
 
-int rp_shares_gather(const struct rp_shares *s, void *chunks, size_t bytes, struct rp_err *err)
+/* t: room for 2 * n * buckets messages; returns their number. */
+static int list_chunks(const struct rp_shares *s, struct rp_transfer *t, void *chunks, size_t bytes)
 {
-    RP_FREE struct rp_transfer *t = rp_alloc((2 * (size_t)s->n * (size_t)s->buckets + 1) * sizeof *t);
     int n = 0;
     for (int k = 1; k < s->n; k++) {
         const int to = (s->own + k) % s->n, from = (s->own + s->n - k) % s->n;
@@ -215,5 +215,23 @@ int rp_shares_gather(const struct rp_shares *s, void *chunks, size_t bytes, stru
                 t[n++] = (struct rp_transfer){from, 0, (char *)chunks + other->first_chunk * bytes, got};
         }
     }
-    return rp_comm_exchange(s->comm, RP_GROUP_DATA, t, n, err);
+    return n;
+}
+
+static int gather_chunks(const struct rp_shares *s, void *chunks, size_t bytes,
+                         int (*exchange)(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err),
+                         struct rp_err *err)
+{
+    RP_FREE struct rp_transfer *t = rp_alloc((2 * (size_t)s->n * (size_t)s->buckets + 1) * sizeof *t);
+    return exchange(s->comm, RP_GROUP_DATA, t, list_chunks(s, t, chunks, bytes), err);
+}
+
+int rp_shares_gather(const struct rp_shares *s, void *chunks, size_t bytes, struct rp_err *err)
+{
+    return gather_chunks(s, chunks, bytes, rp_comm_exchange, err);
+}
+
+int rp_shares_gather_device(const struct rp_shares *s, void *chunks, size_t bytes, struct rp_err *err)
+{
+    return gather_chunks(s, chunks, bytes, rp_comm_exchange_device, err);
 }

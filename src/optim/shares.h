@@ -76,5 +76,6 @@ int rp_shares_runs(const struct rp_shares *s, int i, struct rp_run_of_chunks *ru
 /* Whether the shards of a tensor are ranges of its elements. */
 int rp_tensor_shards_are_ranges(const struct rp_tensor *t, int parallel);
 
-/* An array of chunks, of which each rank has computed its own: completes it. memory: of the device if the communicator takes that. */
+/* An array of chunks, of which each rank has computed its own: completes it. Of the host, or of the device of this rank. */
 int rp_shares_gather(const struct rp_shares *s, void *chunks, size_t bytes, struct rp_err *err) rp_must_check;
+int rp_shares_gather_device(const struct rp_shares *s, void *chunks, size_t bytes, struct rp_err *err) rp_must_check;

@@ -39,12 +39,25 @@ static void exec_self(char **argv)
         execve(given, argv, environ);
 }
 
+/* Takes the key of the job out of the environment that a program is given: it may not have been read here yet (launch/job_key.h). */
+static void forget_job_key(void)
+{
+    extern char **environ;
+    char **to = environ;
+    for (char **from = environ; from && *from; from++)
+        if (strncmp(*from, "REPRO_JOB_KEY=", 14) != 0)
+            *to++ = *from;
+    if (to)
+        *to = NULL;
+}
+
 /* The first steps of every child: it dies with its parent, signals have their defaults, the socket has its number. */
 static void begin_child(int sock, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
+    forget_job_key();
     signal(SIGINT, SIG_IGN); /* Ctrl-C reaches the whole group: the parent decides */
     signal(SIGTERM, SIG_DFL);
     signal(SIGHUP, SIG_DFL);

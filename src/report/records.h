@@ -20,10 +20,12 @@
 
 #define RP_RECORDS_MAX 400000
 #define RP_RECORD_LINE_MAX 1024
-/* Records of each of so many ranks: verify compares one rank with the others, and has two in memory. */
+/* Records of each of so many ranks: verify compares one rank with the others, and has two in memory; those of all have to fit into a bundle
+ * (RP_BUNDLE_TOTAL_MAX), at some 300 bytes a line. */
 static inline int64_t rp_records_most(int64_t ranks)
 {
-    return ranks > 1 ? RP_RECORDS_MAX / 2 : RP_RECORDS_MAX;
+    const int64_t two = RP_RECORDS_MAX / 2, all = 3 * RP_RECORDS_MAX;
+    return ranks < 2 ? RP_RECORDS_MAX : ranks * two <= all ? two : all / ranks;
 }
 
 struct rp_step_record {

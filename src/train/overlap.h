@@ -5,11 +5,12 @@
  * Flow:    rp_overlap_bucket() decides -> rp_overlap_new(); per step rp_overlap_begin(), backward() of the last micro-batch, which announces
  *          what is final (rp_net_final()), rp_overlap_end(); what is left is exchanged by the training thread (exchange.h).
  * Owner:   between begin() and end() the exchange, its room and its communicator belong to the thread, otherwise to the caller.
- * Extend:  NCCL needs a second communicator (rp_comm_ops.beside) for overlap of tensor-parallel ranks.
+ * Extend:  another transport with op->beside needs its route in rp_overlap_bucket() for overlap of tensor-parallel ranks.
  *
  * A communicator is used by one thread at a time. Tensor-parallel ranks exchange in every layer of the backward pass: there the thread has one
  * beside it (rp_comm_ops.beside), with which it exchanges in the data-parallel group. These do not overlap:
- *   tensor-parallel ranks on GPUs     which have no second communicator
+ *   tensor-parallel ranks on GPUs     NCCL's manual wants two communicators of one device at different times, or they may wait for each other for
+ *                                     ever ("Using multiple NCCL communicators concurrently"; NVIDIA/nccl issues 195 and 1174)
  *   pipeline stages > 0               pass on gradients after the backward pass; they are done before the first stage is, which has overlap
  *   devices that exchange             through host memory (RP_ROUTE_STAGED): copies would wait for the device
  * At the end of the backward pass the thread completes the piece at hand and stops. A rank whose backward pass is late delays that piece by as

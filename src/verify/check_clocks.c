@@ -139,13 +139,20 @@ int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, str
 /* ---- clock_resolution ---- */
 
 /* The clock source resolves less than a microsecond, as all of Linux do except jiffies. */
-int rp_verify_fine_clock(const struct rp_verify_state *s)
+int rp_verify_fine_clock(const struct rp_verify_state *s, int node)
 {
     double ns;
-    const char *name = rp_known_text(s->before, "probes.clock.source");
-    if (rp_known_number(s->before, "probes.clock.resolution", &ns) == 0 && ns >= ROUND_NS)
+    const json_t *before = rp_verify_node(s, node).before;
+    const char *name = rp_known_text(before, "probes.clock.source");
+    if (rp_known_number(before, "probes.clock.resolution", &ns) == 0 && ns >= ROUND_NS)
         return 0;
     return name && strcmp(name, "jiffies") != 0;
+}
+
+/* The node of the slowest rank, whose times the run has. */
+static int slowest_node(const struct rp_verify_state *s)
+{
+    return s->ranks.ranks > 1 ? rp_verify_node_of(s, s->ranks.slowest) : 0;
 }
 
 /* The largest power of ten, up to 1000, that divides every time of the steps. */
@@ -162,9 +169,9 @@ int rp_check_clock_resolution(struct rp_verify_state *s, struct rp_check_result 
 {
     int64_t n, touching = 0;
     const struct rp_step_record *step = steps_of(&s->records, &n);
-    const char *name = rp_known_text(s->before, "probes.clock.source");
+    const char *name = rp_known_text(rp_verify_node(s, slowest_node(s)).before, "probes.clock.source");
     int64_t g = n ? granularity(step, n) : 1;
-    if (!rp_verify_fine_clock(s))
+    if (!rp_verify_fine_clock(s, slowest_node(s)))
         return rp_check_note(result, name ? "the clock was '%.32s', which counts ticks: short times are inaccurate"
                                           : "the clock source was not captured%s", name ? name : "");
     if (g == ROUND_NS && n >= ROUND_STEPS)
@@ -212,5 +219,5 @@ int rp_check_step_variation(struct rp_verify_state *s, struct rp_check_result *r
         if (rs->r[i].timed)
             ns[n++] = length_of(&rs->r[i]);
     rp_sort_int64(ns, (size_t)n);
-    return judge_variation(ns, n, rp_verify_fine_clock(s), result, err);
+    return judge_variation(ns, n, rp_verify_fine_clock(s, slowest_node(s)), result, err);
 }

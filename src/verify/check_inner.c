@@ -18,19 +18,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VALUES_MAX 40000 /* of run.json or a capture: a real one of a large machine has some thousands */
+/* Values of a capture: a real one of a large machine has some thousands. Those of all nodes are in memory at once. */
+enum { CAPTURE_VALUES = 40000, CAPTURES_VALUES = 8000000 };
 
 static const struct rp_buf *member(const struct rp_verify_state *s, const char *name)
 {
     return &rp_bundle_find(&s->bundle, name)->bytes; /* the container check found every required member */
 }
 
-/* A member that is canonical and follows its schema. */
-static json_t *load_document(const struct rp_verify_state *s, const char *name, const char *schema_name, struct rp_err *err)
+/* A member of at most so many values that is canonical and follows its schema. */
+static json_t *load_document(const struct rp_verify_state *s, const char *name, const char *schema_name, int64_t values, struct rp_err *err)
 {
     const struct rp_buf *bytes = member(s, name);
     int own = 0, failed;
-    json_t *j = rp_json_parse_own(rp_buf_text(bytes), bytes->size, VALUES_MAX, &own, name, err);
+    json_t *j = rp_json_parse_own(rp_buf_text(bytes), bytes->size, values, &own, name, err);
     const struct rp_schema *schema = rp_schema_load(schema_name, err);
     failed = !j || rp_statement_version(j, name, err) < 0 || !schema || rp_schema_check(schema, j, name, err) < 0;
     if (!failed && !own)
@@ -119,6 +120,7 @@ static int read_nodes(struct rp_verify_state *s, struct rp_err *err)
 {
     const int complete = rp_verify_complete(s);
     s->nodes = (int)rp_json_integer_at(s->run, "world/nodes");
+    const int64_t each = CAPTURES_VALUES / 2 / (s->nodes > 0 ? s->nodes : 1), values = each < CAPTURE_VALUES ? each : CAPTURE_VALUES;
     s->node = rp_alloc((size_t)s->nodes * sizeof *s->node);
     for (int i = 1; i < s->nodes; i++) {
         static const char *const what[] = {".before.json", ".after.json"};
@@ -128,7 +130,7 @@ static int read_nodes(struct rp_verify_state *s, struct rp_err *err)
             const int is_there = rp_bundle_find(&s->bundle, name) != NULL;
             if (!is_there && complete)
                 return rp_fail(err, RP_MALFORMED, "the member '%s' is missing; run.json has that node", name);
-            if (is_there && !(*to[k] = load_document(s, name, "env", err)))
+            if (is_there && !(*to[k] = load_document(s, name, "env", values, err)))
                 return -1;
         }
     }
@@ -137,11 +139,11 @@ static int read_nodes(struct rp_verify_state *s, struct rp_err *err)
 
 int rp_check_schema(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    s->run = load_document(s, "run.json", "run", err);
+    s->run = load_document(s, "run.json", "run", RP_BUNDLE_VALUES_MAX, err);
     if (!s->run || check_world(s, err) < 0)
         return -1;
-    s->before = load_document(s, RP_OF_NODE(0, ".before.json"), "env", err);
-    s->after = s->before ? load_document(s, RP_OF_NODE(0, ".after.json"), "env", err) : NULL;
+    s->before = load_document(s, RP_OF_NODE(0, ".before.json"), "env", CAPTURE_VALUES, err);
+    s->after = s->before ? load_document(s, RP_OF_NODE(0, ".after.json"), "env", CAPTURE_VALUES, err) : NULL;
     if (!s->after || read_nodes(s, err) < 0 || read_records(s, err) < 0)
         return -1;
     if (rp_recipe_from_json(&s->recipe, json_object_get(s->run, "recipe"), err) < 0)

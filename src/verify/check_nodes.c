@@ -1,12 +1,15 @@
 /* The nodes of a run against each other: captures of one machine that counts as several, and their clocks. Part of the check `same_host`. */
+#include "base/buf.h"
 #include "base/json.h"
 #include "capture/value.h"
 #include "verify/state.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define CLOCKS_S 300.0        /* a wall clock may be set during a run by less */
 #define CAPTURE_S 150.0       /* a capture takes at most that long */
+#define MARKS_MAX 512         /* of a node: GPUs and network adapters; what is beyond is no machine's */
 #define ONE_CLOCK_NS 1000000  /* clocks that count from the start of their systems and differ by less are one */
 
 static const json_t *probes_of(const struct rp_verify_state *s, int node, int after)
@@ -90,34 +93,62 @@ static int is_same(const json_t *a, const json_t *b, const char *field)
     return x && y && json_equal(x, y);
 }
 
-/* An interface of hardware, which has a driver, has the same address on both: hidden addresses are comparable, as all captures of a run have
- * one salt. Those of containers may be equal on any two hosts. */
-static int shares_interface(const json_t *a, const json_t *b)
+/* ---- marks ---- */
+
+/* A value that no other device has, hidden or not, as a key with the field that it is of. */
+static void add_mark(json_t *marks, const json_t *value, const char *field)
 {
-    const char *name, *other;
-    json_t *x, *y;
-    json_object_foreach((json_t *)rp_group(a, "network.interfaces"), name, x) {
-        const json_t *address = rp_known(x, "address");
-        if (!address || !rp_known(x, "driver"))
-            continue;
-        json_object_foreach((json_t *)rp_group(b, "network.interfaces"), other, y)
-            if (rp_known(y, "driver") && rp_known(y, "address") && json_equal(address, rp_known(y, "address")))
-                return 1;
-    }
-    return 0;
+    if (!value || json_object_size(marks) >= MARKS_MAX)
+        return;
+    RP_BUF key = {0};
+    RP_JSON *wrapped = json_pack("[O]", value);
+    rp_json_write_line(&key, wrapped);
+    json_object_set_new_nocheck(marks, rp_buf_text(&key), json_string(field));
 }
 
-/* A GPU has the same UUID on both, hidden or not. */
-static int shares_gpu(const json_t *a, const json_t *b)
+/* UUIDs of GPUs, and addresses of interfaces of hardware, which have a driver: those of containers may be equal on any two hosts. Hidden ones
+ * are comparable, as all captures of a run have one salt. */
+static json_t *marks_of(const json_t *probes)
 {
-    const char *number, *other;
-    json_t *x, *y;
-    json_object_foreach((json_t *)rp_group(a, "gpu.devices"), number, x)
-        json_object_foreach((json_t *)rp_group(b, "gpu.devices"), other, y)
-            if (rp_known(x, "uuid") && rp_known(y, "uuid") && json_equal(rp_known(x, "uuid"), rp_known(y, "uuid")))
-                return 1;
-    return 0;
+    json_t *marks = json_object(), *one;
+    const char *name;
+    json_object_foreach((json_t *)rp_group(probes, "gpu.devices"), name, one)
+        add_mark(marks, rp_known(one, "uuid"), "gpu.devices.*.uuid");
+    json_object_foreach((json_t *)rp_group(probes, "network.interfaces"), name, one)
+        if (rp_known(one, "driver"))
+            add_mark(marks, rp_known(one, "address"), "network.interfaces.*.address");
+    return marks;
 }
+
+/* [nodes] */
+static json_t **marks_of_all(const struct rp_verify_state *s)
+{
+    json_t **marks = rp_alloc((size_t)s->nodes * sizeof *marks);
+    for (int i = 0; i < s->nodes; i++)
+        marks[i] = marks_of(probes_of(s, i, 0));
+    return marks;
+}
+
+static void free_marks(json_t **marks, int n)
+{
+    for (int i = 0; i < n; i++)
+        json_decref(marks[i]);
+    free(marks);
+}
+
+/* The field of a mark that both have; NULL: there is none. */
+static const char *shared_mark(const json_t *a, const json_t *b)
+{
+    const int fewer = json_object_size(a) <= json_object_size(b);
+    const char *key;
+    json_t *field;
+    json_object_foreach((json_t *)(fewer ? a : b), key, field)
+        if (json_object_get(fewer ? b : a, key))
+            return json_string_value(field);
+    return NULL;
+}
+
+/* ---- one machine that counts as two ---- */
 
 /* CLOCK_MONOTONIC counts from the start of a system: two that were started in the same millisecond are one. */
 static int shares_clock(const struct rp_verify_state *s, int i, int k)
@@ -130,32 +161,32 @@ static int shares_clock(const struct rp_verify_state *s, int i, int k)
 }
 
 /* What shows that two nodes are one machine; NULL: nothing does. Serial numbers and UUIDs of boards may be a vendor's placeholder. */
-static const char *same_machine(const struct rp_verify_state *s, int i, int k)
+static const char *same_machine(const struct rp_verify_state *s, json_t *const *marks, int i, int k)
 {
-    const json_t *a = probes_of(s, i, 0), *b = probes_of(s, k, 0);
-    if (is_same(a, b, "host.boot_id"))
+    if (is_same(probes_of(s, i, 0), probes_of(s, k, 0), "host.boot_id"))
         return "host.boot_id";
-    if (shares_gpu(a, b))
-        return "gpu.devices.*.uuid";
-    return shares_interface(a, b) ? "network.interfaces.*.address" : shares_clock(s, i, k) ? "CLOCK_MONOTONIC" : NULL;
+    const char *shared = shared_mark(marks[i], marks[k]);
+    return shared ? shared : shares_clock(s, i, k) ? "CLOCK_MONOTONIC" : NULL;
 }
 
 int rp_verify_machines(const struct rp_verify_state *s)
 {
+    json_t **marks = marks_of_all(s);
     int n = 0;
     for (int i = 0; i < s->nodes; i++) {
         int first = 1;
         for (int k = 0; k < i && first; k++)
-            first = !same_machine(s, k, i);
+            first = !same_machine(s, marks, k, i);
         n += first;
     }
+    free_marks(marks, s->nodes);
     return n;
 }
 
 /* Nodes i and k: one machine that counts as two is a warning; captures of two machines that are copies fail. */
-static int compare_nodes(const struct rp_verify_state *s, int i, int k, struct rp_check_result *result, struct rp_err *err)
+static int compare_nodes(const struct rp_verify_state *s, json_t *const *marks, int i, int k, struct rp_check_result *result, struct rp_err *err)
 {
-    const char *same = same_machine(s, i, k);
+    const char *same = same_machine(s, marks, i, k);
     for (int after = 0; after < 2 && !same; after++)
         if (is_copy(probes_of(s, i, after), probes_of(s, k, after)))
             return rp_fail(err, RP_MISMATCH, "env/node%d.%s.json and env/node%d.%s.json have the same uptime and free memory: one was "
@@ -187,13 +218,16 @@ static int clocks_of_a_host(const struct rp_verify_state *s, struct rp_check_res
 int rp_verify_nodes(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     double by = 0;
-    for (int i = 0; i < s->nodes; i++) {
-        if (i && check_times(s, i, err) < 0)
-            return -1;
-        for (int k = i + 1; k < s->nodes; k++)
-            if (compare_nodes(s, i, k, result, err) < 0)
-                return -1;
+    json_t **marks = marks_of_all(s);
+    int failed = 0;
+    for (int i = 0; i < s->nodes && !failed; i++) {
+        failed = i && check_times(s, i, err) < 0;
+        for (int k = i + 1; k < s->nodes && !failed; k++)
+            failed = compare_nodes(s, marks, i, k, result, err) < 0;
     }
+    free_marks(marks, s->nodes);
+    if (failed)
+        return -1;
     if (result->state != RP_CHECK_WARNING && clocks_of_a_host(s, result))
         return 0;
     for (int i = 1; i < s->nodes && result->state != RP_CHECK_WARNING; i++)

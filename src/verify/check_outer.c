@@ -109,7 +109,7 @@ static const struct rp_subject *find_subject(const struct rp_subject *list, int 
 
 int rp_check_digests(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    struct rp_subject is[RP_BUNDLE_MEMBERS_MAX], was[RP_BUNDLE_MEMBERS_MAX];
+    RP_FREE struct rp_subject *is = rp_alloc(RP_BUNDLE_MEMBERS_MAX * sizeof *is), *was = rp_alloc(RP_BUNDLE_MEMBERS_MAX * sizeof *was);
     char safe[RP_TAR_NAME_MAX + 1];
     int n_is = rp_bundle_subjects(&s->bundle, is), n_was = rp_statement_subjects(s->statement, was, RP_BUNDLE_MEMBERS_MAX, err);
     if (n_was < 0)

@@ -202,7 +202,7 @@ static struct bound bound_of(const struct rp_verify_state *s, int rank, int all)
     return b;
 }
 
-/* A rank before this one has its GPU, which only ranks that exchange through the host can share. */
+/* A rank before this one has its GPU, or another part of it. */
 static int is_shared(const struct rp_verify_state *s, int rank)
 {
     const char *own = rp_json_text_at(place_of(s, rank).device, "pci_address");
@@ -216,12 +216,11 @@ static int is_shared(const struct rp_verify_state *s, int rank)
 static struct bound bound_of_all(const struct rp_verify_state *s)
 {
     struct bound sum = bound_of(s, 0, 1);
-    const int staged = rp_verify_route(s) == RP_ROUTE_STAGED;
     for (int i = 1, node = rp_verify_on_cpu(s, 0) ? rp_verify_node_of(s, 0) : -1; i < s->ranks.ranks && sum.flops > 0; i++) {
         const int on_cpu = rp_verify_on_cpu(s, i);
         if (on_cpu && rp_verify_node_of(s, i) <= node) /* nodes are numbered in the order of ranks */
             continue;
-        if (!on_cpu && staged && is_shared(s, i))
+        if (!on_cpu && is_shared(s, i))
             continue;
         node = on_cpu ? rp_verify_node_of(s, i) : node;
         const struct bound one = bound_of(s, i, 1);

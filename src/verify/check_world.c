@@ -365,7 +365,9 @@ static int check_spans(const struct rp_verify_state *s, struct rp_err *err)
 /* Two ranks that count ticks may have steps of the same lengths. */
 static int counts_nanoseconds(const struct rp_verify_state *s)
 {
-    int fine = rp_verify_fine_clock(s);
+    int fine = 1;
+    for (int node = 0; node < s->nodes && fine; node++)
+        fine = rp_verify_fine_clock(s, node);
     for (int64_t i = 0; i < s->records.n && !fine; i++)
         fine = (s->records.r[i].end_ns - s->records.r[i].start_ns) % 1000 != 0;
     return fine;

@@ -110,40 +110,53 @@ static int is_listed(const char *digest, const struct rules_answer *a)
     return 0;
 }
 
-/* That of the first capture, and those of the processes of a job, which may be other builds. */
+/* One program that ran; NULL: its digest is not there. 0, or -1 with the answer. */
+static int check_digest(const char *is, const char *where, struct rules_answer *a)
+{
+    if (is && is_listed(is, a)) {
+        answer(a, 1, "%.16s..., by the signer's own account", is);
+        return 0;
+    }
+    if (is)
+        answer(a, 0, "the program that ran%s has SHA-256 %.64s, which is not in the list", where, is);
+    else
+        answer(a, 0, "the program's digest was not captured%s", where);
+    return -1;
+}
+
+/* Those of the captures of all nodes, and of the processes of a job, which may be other builds. */
 static void rule_programs(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const char *is = rp_known_text(s->before, "probes.program.sha256");
-    const json_t *one;
+    char where[48] = "";
+    json_t *one;
     size_t i;
-    json_array_foreach(rp_json_at(s->run, "world/processes"), i, one) {
-        const char *own = json_string_value(json_object_get(one, "program"));
-        if (own && !is_listed(own, a)) {
-            is = own;
-            break;
-        }
+    for (int node = 0; node < s->nodes; node++) {
+        if (s->nodes > 1)
+            RP_FORMAT(where, " on node %d", node);
+        if (check_digest(rp_known_text(rp_verify_node(s, node).before, "probes.program.sha256"), where, a) < 0)
+            return;
     }
-    if (is && is_listed(is, a))
-        answer(a, 1, "%.16s..., by the signer's own account", is);
-    else
-        answer(a, 0, is ? "the program that ran has SHA-256 %.64s, which is not in the list" : "the program's digest was not captured%s",
-               is ? is : "");
+    json_array_foreach(rp_json_at(s->run, "world/processes"), i, one) {
+        RP_FORMAT(where, " as process %zu", i);
+        if (check_digest(json_string_value(json_object_get(one, "program")), where, a) < 0)
+            return;
+    }
 }
 
 /* A captured repository: the working directory's, or one named with --repo. "absent": not a repository. What could not be read or was not
  * captured counts as possibly changed. 0, or -1 with the answer. */
-static int check_repository(const char *name, const json_t *values, struct rules_answer *a)
+static int check_repository(const char *name, const char *where, const json_t *values, struct rules_answer *a)
 {
     const char *state = rp_state_at(values, "modified"), *below = rp_state_at(values, "submodules_changed");
     double modified = 0, submodules = 0;
     int none = strcmp(state, "absent") == 0 && rp_value_at(values, "modified");
     if (rp_known_number(values, "modified", &modified) < 0 && !none)
-        answer(a, 0, "unknown: whether the repository '%.64s' was changed is '%.16s'", name,
+        answer(a, 0, "unknown: whether the repository '%.64s'%s was changed is '%.16s'", name, where,
             rp_value_at(values, "modified") ? state : "not captured");
     else if (rp_known_number(values, "submodules_changed", &submodules) < 0 && strcmp(below, "absent") != 0)
-        answer(a, 0, "unknown: whether submodules of the repository '%.64s' were changed is '%.16s'", name, below);
+        answer(a, 0, "unknown: whether submodules of the repository '%.64s'%s were changed is '%.16s'", name, where, below);
     else if (modified > 0 || submodules > 0)
-        answer(a, 0, "%.0f files and %.0f submodules of the repository '%.64s' were modified", modified, submodules, name);
+        answer(a, 0, "%.0f files and %.0f submodules of the repository '%.64s'%s were modified", modified, submodules, name, where);
     else
         return 0;
     return -1;
@@ -152,17 +165,24 @@ static int check_repository(const char *name, const json_t *values, struct rules
 static void rule_clean_tree(const struct rp_verify_state *s, struct rules_answer *a)
 {
     const char *tool = rp_json_text_at(s->run, "tool/dirty"), *name;
-    json_t *all = json_object_get(json_object_get(s->before, "probes"), "git"), *values;
     if (strcmp(tool, "clean") != 0) {
         answer(a, 0, "the program was built from a tree that is '%.32s'", tool);
         return;
     }
     answer(a, 1, "built from a clean tree, by the signer's own account");
-    json_object_foreach(all, name, values)
-        if (check_repository(name, values, a) < 0)
+    for (int node = 0; node < s->nodes; node++) {
+        json_t *all = json_object_get(json_object_get(rp_verify_node(s, node).before, "probes"), "git"), *values;
+        char where[48] = "";
+        if (s->nodes > 1)
+            RP_FORMAT(where, " on node %d", node);
+        json_object_foreach(all, name, values)
+            if (check_repository(name, where, values, a) < 0)
+                return;
+        if (!json_object_get(all, "workdir")) {
+            answer(a, 0, "unknown: the working directory was not captured%s", where);
             return;
-    if (!json_object_get(all, "workdir"))
-        answer(a, 0, "unknown: the working directory was not captured");
+        }
+    }
 }
 
 static void rule_complete(const struct rp_verify_state *s, struct rules_answer *a)
@@ -328,8 +348,8 @@ static void rule_throughput_within_percent(const struct rp_verify_state *s, stru
             json_is_number(ratio) ? "%.2f %% from the original's, %" PRId64 " allowed" : "unknown", off, a->rule->number);
 }
 
-/* Counters of the processor since boot, before and after the run. */
-static void cpu_throttling(const struct rp_verify_state *s, struct rules_answer *a)
+/* Counters of a node's processors since boot, before and after the run. */
+static void cpu_throttling(const struct rp_verify_state *s, const char *where, struct rules_answer *a)
 {
     static const char *const counts[] = {"probes.frequency.core_throttles", "probes.frequency.package_throttles"};
     double before, after, more = 0;
@@ -337,16 +357,35 @@ static void cpu_throttling(const struct rp_verify_state *s, struct rules_answer 
     for (int i = 0; i < 2; i++) {
         int knew = rp_known_number(s->before, counts[i], &before) == 0, knows = rp_known_number(s->after, counts[i], &after) == 0;
         if (knew != knows || (knew && after < before)) {
-            answer(a, 0, knew != knows ? "unknown: %s was captured only once" : "unknown: %s decreased, as after a restart", counts[i]);
+            answer(a, 0, knew != knows ? "unknown: %s was captured only once%s" : "unknown: %s decreased, as after a restart%s", counts[i], where);
             return;
         }
         known |= knew;
         more += knew ? after - before : 0;
     }
     if (!known)
-        answer(a, 0, "unknown: this processor does not count throttling, or not for guests");
+        answer(a, 0, "unknown: this processor does not count throttling, or not for guests%s", where);
     else
-        answer(a, more == 0, "throttled %.0f times during the run, by the signer's own account", more);
+        answer(a, more == 0, "throttled %.0f times during the run, by the signer's own account%s", more, more > 0 ? where : "");
+}
+
+/* Of every node with a rank on its processors. */
+static void cpus_throttling(const struct rp_verify_state *s, struct rules_answer *a)
+{
+    char where[48] = "";
+    int last = -1; /* nodes are numbered in the order of ranks */
+    for (int i = 0; i < s->ranks.ranks; i++) {
+        const int node = rp_verify_node_of(s, i);
+        if (node <= last || !rp_verify_on_cpu(s, i))
+            continue;
+        const struct rp_verify_state one = rp_verify_node(s, node);
+        last = node;
+        if (s->nodes > 1)
+            RP_FORMAT(where, " (node %d)", node);
+        cpu_throttling(&one, where, a);
+        if (!a->holds)
+            return;
+    }
 }
 
 /* Of a rank on a GPU; answers only if it was, or may have been, throttled. */
@@ -376,7 +415,7 @@ static void rule_no_throttling(const struct rp_verify_state *s, struct rules_ans
     for (int i = 0; i < s->ranks.ranks; i++)
         gpus += !rp_verify_on_cpu(s, i);
     if (gpus < s->ranks.ranks) {
-        cpu_throttling(s, a);
+        cpus_throttling(s, a);
         if (!gpus || !a->holds)
             return;
     }

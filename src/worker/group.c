@@ -158,10 +158,10 @@ struct rp_group_of_workers *rp_workers_start_own(const struct rp_job *job, const
 
 void rp_workers_tell(struct rp_group_of_workers *g, enum rp_frame type, const json_t *body)
 {
-    struct rp_err err;
+    struct rp_err ignored; /* of a worker that is gone: noticed when its frames are read, with what ended it */
     for (int i = 0; i < g->n; i++)
-        if (!g->m[i].process && g->m[i].worker.fd >= 0 && !g->m[i].gone && rp_frame_write(g->m[i].worker.fd, type, body, &err) < 0)
-            mark_failed(g, i, &err, -1);
+        if (!g->m[i].process && g->m[i].worker.fd >= 0 && !g->m[i].gone)
+            (void)!rp_frame_write(g->m[i].worker.fd, type, body, &ignored);
 }
 
 /* Where ranks are, as process `to` of the job reaches them, and what they wrote about themselves. */
@@ -186,6 +186,8 @@ static void connect_all(struct rp_group_of_workers *g)
             return;
     RP_JSON *here = peers_for(g, 0);
     g->connected = 1;
+    for (int i = 0; i < g->n; i++)
+        g->m[i].alive_ns = rp_now_ns(); /* those that had nothing to say begin again */
     rp_workers_tell(g, RP_FRAME_PEERS, here);
     for (int i = 1; g->join && i < g->join->members; i++) {
         RP_JSON *there = peers_for(g, i);

@@ -29,6 +29,7 @@ struct loop {
     uint64_t alive_ns;
     int stop;      /* the parent asked for it, or is gone */
     struct rp_comm *comm;
+    int lost;      /* the rank that could not be connected, or -1 */
     struct rp_comm placed; /* of one of several ranks, before it is connected */
     int waiting;   /* the rank that this one waits for, or -1 */
     int64_t step;  /* -1 before the first */
@@ -188,7 +189,8 @@ static int read_peers(struct loop *l, json_t **peers, struct rp_err *err)
 static struct rp_world_opts world_opts(struct loop *l, const json_t *peers)
 {
     return (struct rp_world_opts){.rank = l->job.rank, .listener = -1, .peers = peers, .route = l->placed.route,
-                                  .silence_s = (double)l->job.recipe->run_hang_seconds, .waiting = report_waiting, .waiting_arg = l};
+                                  .silence_s = (double)l->job.recipe->run_hang_seconds, .waiting = report_waiting, .waiting_arg = l,
+                                  .lost = &l->lost};
 }
 
 /* The recipe's device, or the one that this rank has of those of its host. */
@@ -546,14 +548,14 @@ int rp_worker_train(int fd, struct rp_buf *in, const json_t *job, const struct r
                     const struct rp_sampler *sampler, const struct rp_device_ranks *device_ranks)
 {
     struct rp_err err = {0};
-    struct loop l = {.fd = fd, .step = -1, .waiting = -1, .in = *in, .sampler = sampler, .device_ranks = device_ranks, .comm = rp_comm_self(),
-                     .phases = json_object(), .roots = json_object(),
+    struct loop l = {.fd = fd, .step = -1, .waiting = -1, .lost = -1, .in = *in, .sampler = sampler, .device_ranks = device_ranks,
+                     .comm = rp_comm_self(), .phases = json_object(), .roots = json_object(),
                      .ceilings = json_object()};
     *in = (struct rp_buf){0};
     volunteer_for_oom();
     int failed = run_phases(&l, job, backends, &err) < 0;
     if (failed && !l.stop)
-        send_frame(&l, RP_FRAME_FAILED, failure_body(&err, l.step, l.comm->lost));
+        send_frame(&l, RP_FRAME_FAILED, failure_body(&err, l.step, l.lost != -1 ? l.lost : l.comm->lost));
     stop_sampling(&l);
     if (l.train)
         rp_train_close(l.train);

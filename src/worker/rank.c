@@ -11,6 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Of the parent's limit: it sees which rank is silent, the connections only which one is waited for, and a rank that waits is not silent. */
+enum { SILENCES = 4 };
+
 enum rp_route rp_world_route(const struct rp_recipe *r, int gpus)
 {
     return gpus == 0 ? RP_ROUTE_HOST : r->run_transport == RP_TRANSPORT_sockets ? RP_ROUTE_STAGED : RP_ROUTE_DEVICE;
@@ -127,8 +130,8 @@ struct rp_comm *rp_world_open(const struct rp_world_opts *o, struct rp_err *err)
         return NULL;
     }
     const struct rp_mesh_opts opts = {.rank = o->rank->rank, .layout = o->rank->degrees, .ranks = peer, .key = o->rank->key, .job = o->rank->id,
-                                      .listener = o->listener, .silence_s = o->silence_s, .waiting = o->waiting,
-                                      .waiting_arg = o->waiting_arg};
+                                      .listener = o->listener, .silence_s = SILENCES * o->silence_s, .waiting = o->waiting,
+                                      .waiting_arg = o->waiting_arg, .lost = o->lost};
     struct rp_comm *c = rp_mesh_open(&opts, err);
     if (c) {
         c->host = o->rank->host;

@@ -34,9 +34,10 @@ struct rp_world_opts {
     int listener;
     const json_t *peers; /* body of the PEERS frame */
     enum rp_route route; /* as rp_world_place() found */
-    double silence_s;
+    double silence_s; /* after which the parent counts a rank as hung */
     int (*waiting)(void *arg, int rank);
     void *waiting_arg;
+    int *lost; /* a rank that cannot be connected, as rp_comm.lost; NULL: not asked */
 };
 /* A port for others to connect to; the descriptor belongs to rp_world_open(). */
 int rp_world_listen(const struct rp_rank_of *rank, int *port, struct rp_err *err) rp_must_check;

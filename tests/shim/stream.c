@@ -275,6 +275,12 @@ static int on_the_gpu(CUdeviceptr data, size_t bytes)
     return shim_where((const void *)(uintptr_t)data, bytes) != SHIM_ELSEWHERE;
 }
 
+/* A driver may take one of the GPU's addresses for one of the host, and then copy within the GPU; what is played does not. */
+static int on_the_host(const void *data, size_t bytes)
+{
+    return shim_where(data, bytes) != SHIM_DEVICE;
+}
+
 EXPORT CUresult cuMemsetD8Async(CUdeviceptr data, unsigned char value, size_t bytes, CUstream stream)
 {
     ENTER_CONTEXT;
@@ -286,7 +292,7 @@ EXPORT CUresult cuMemsetD8Async(CUdeviceptr data, unsigned char value, size_t by
 EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
     ENTER_CONTEXT;
-    if (!on_the_gpu(to, bytes))
+    if (!on_the_gpu(to, bytes) || !on_the_host(from, bytes))
         return CUDA_ERROR_INVALID_VALUE;
     return shim_submit(stream, &(struct shim_work){.kind = COPY, .to = (void *)(uintptr_t)to, .from = from, .bytes = bytes});
 }
@@ -294,7 +300,7 @@ EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t by
 EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
     ENTER_CONTEXT;
-    if (!on_the_gpu(from, bytes))
+    if (!on_the_gpu(from, bytes) || !on_the_host(to, bytes))
         return CUDA_ERROR_INVALID_VALUE;
     return shim_submit(stream, &(struct shim_work){.kind = COPY, .to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
 }

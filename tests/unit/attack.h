@@ -129,7 +129,7 @@ static __attribute__((unused)) struct rp_buf *attack_bytes(struct rp_bundle *b, 
 /* A new statement about b as it is now, or about `payload`, signed by that key. */
 static __attribute__((unused)) void attack_sign(struct rp_bundle *b, const json_t *run, const struct rp_buf *payload, const struct rp_key_pair *key)
 {
-    struct rp_subject subject[RP_BUNDLE_MEMBERS_MAX];
+    static struct rp_subject subject[RP_BUNDLE_MEMBERS_MAX];
     struct rp_err err;
     char hex[RP_SHA256_HEX];
     RP_BUF text = {0}, envelope = {0};

@@ -182,7 +182,7 @@ TEST(more_members_than_the_limit_are_refused)
     struct rp_err err;
     char name[64];
     int rc = 0, i = 0;
-    for (; i < 1000 && rc == 0; i++) {
+    for (; i < 9999 && rc == 0; i++) {
         snprintf(name, sizeof name, "steps/rank%d.jsonl", i);
         rc = rp_bundle_add(&b, name, "", 0, &err);
     }

@@ -104,7 +104,9 @@ TEST(identities)
 
 TEST(bytes_of_any_size)
 {
-    struct pair p = pair_open(side(3, "job", key), 1, side(1, "job", key), NULL);
+    struct rp_channel_opts client = side(3, "job", key);
+    client.key_records = 7; /* the keys change in between, on one side */
+    struct pair p = pair_open(client, 1, side(1, "job", key), NULL);
     CHECK(p.client_result == 1 && p.server_result == 1, "%s / %s", p.client_err.msg, p.server_err.msg);
     CHECK(rp_channel_peer(p.server) == 3 && rp_channel_peer(p.client) == 1);
     enum { TOTAL = 3000000 };
@@ -128,6 +130,7 @@ TEST(bytes_of_any_size)
         in += n;
     }
     CHECK(memcmp(sent, got, TOTAL) == 0);
+    CHECK(rp_channel_key_updates(p.client) > 20 && rp_channel_key_updates(p.server) == 0, "%d changes of keys", (int)rp_channel_key_updates(p.client));
     CHECK(rp_channel_end(p.client, &err) == 1);
     CHECK(rp_channel_read(p.server, got, 10, &n, &err) == 1 && n == 0); /* an end, not a failure */
     CHECK(rp_channel_write(p.server, "back", 4, &n, &err) == 0 && n == 4);

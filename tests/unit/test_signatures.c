@@ -266,7 +266,7 @@ struct form {
 static void with_forms(const struct form *sig, const struct form *minisig)
 {
     struct rp_bundle b, bent = {0};
-    struct rp_subject subject[RP_BUNDLE_MEMBERS_MAX];
+    static struct rp_subject subject[RP_BUNDLE_MEMBERS_MAX];
     struct rp_err err;
     char hex[RP_SHA256_HEX];
     RP_BUF payload = {0}, envelope = {0};
