@@ -137,7 +137,7 @@ static void rule_programs(const struct rp_verify_state *s, struct rules_answer *
             return;
     }
     json_array_foreach(rp_json_at(s->run, "world/processes"), i, one) {
-        RP_FORMAT(where, " as process %zu", i);
+        RP_FORMAT(where, " in process %zu", i);
         if (check_digest(json_string_value(json_object_get(one, "program")), where, a) < 0)
             return;
     }

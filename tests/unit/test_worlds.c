@@ -3,6 +3,7 @@
 #include "tests/unit/ranks.h"
 #include "tests/unit/world_fixture.h"
 
+#include "base/clock.h"
 #include "compare/compare.h"
 #include "compare/layout.h"
 #include "page/page.h"
@@ -571,6 +572,64 @@ TEST(rules_for_worlds)
     expect_policy("many", "min_efficiency_percent: 95\n", base, 0);
     expect_policy("many", "min_efficiency_percent: 70\n", none, 0);
     expect_policy("one", "min_efficiency_percent: 70\n", base, 0);
+}
+
+/* What holds for node 0 alone does not hold. */
+TEST(rules_look_at_every_node)
+{
+    static const char other[] = "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+    const struct rp_verify_opts none = {0};
+    FX(x);
+    widen(&x, (struct width){.ranks = 2, .nodes = 2, .percent = 125});
+    fx_capture_both(&x, "frequency", "core_throttles", json_integer(7));
+    fx_capture_both(&x, "program", "sha256", json_string(FX_ROOT));
+    seal_world(&x, "unknown");
+    expect_policy("unknown", "programs: [" FX_ROOT "]\n", none, 0);
+    json_t *one;
+    size_t i;
+    json_array_foreach(rp_json_at(x.run, "world/processes"), i, one)
+        json_object_set_new(one, "program", json_string(FX_ROOT));
+    fx_render(&x);
+    fx_seal(&x, "signer", "alike");
+    expect_policy("alike", "no_throttling: true\nprograms: [" FX_ROOT "]\n", none, 1);
+    set_node(&x, 1, "frequency", "core_throttles", json_integer(7), json_integer(9));
+    fx_seal(&x, "signer", "throttled");
+    expect_policy("throttled", "no_throttling: true\n", none, 0);
+    set_node(&x, 1, "program", "sha256", json_string(other), json_string(other));
+    fx_seal(&x, "signer", "program");
+    expect_policy("program", "programs: [" FX_ROOT "]\n", none, 0);
+}
+
+/* Marks of nodes, however many there are, are compared in time that does not grow with their pairs. */
+TEST(thousands_of_invented_devices)
+{
+    FX(x);
+    widen(&x, (struct width){.ranks = 4, .nodes = 4, .percent = 125});
+    fx_compute(&x);
+    fx_other_build(&x);
+    fx_render(&x);
+    for (int node = 1; node < 4; node++) {
+        set_node(&x, node, NULL, NULL, NULL, NULL);
+        for (int side = 0; side < 2; side++) {
+            json_t *devices = json_object(), *capture = side ? x.node_after[node] : x.node_before[node];
+            for (int i = 0; i < 4000; i++) {
+                char name[24], uuid[48];
+                json_object_set_new(devices, RP_FORMAT(name, "gpu%d", i),
+                                    json_pack("{s:{s:s, s:s, s:s}}", "uuid", "state", "ok", "value", RP_FORMAT(uuid, "GPU-%d-%d", node, i), "source", "x"));
+            }
+            json_object_set_new(json_object_get(json_object_get(capture, "probes"), "gpu"), "devices", devices);
+        }
+    }
+    fx_seal(&x, "signer", "devices");
+    struct rp_verification v;
+    struct rp_err err = {0};
+    struct rp_verify_opts o = {0};
+    RP_FREE char *path = fx_path("devices");
+    const uint64_t start = rp_now_ns();
+    (void)!rp_verify(&v, path, &o, &err);
+    CHECK(v.check[RP_CHECK_same_host].state != RP_CHECK_SKIPPED, "not looked at: %s", err.msg);
+    CHECK((double)(rp_now_ns() - start) * 1e-9 < 20, "verify took %.1f s", (double)(rp_now_ns() - start) * 1e-9);
+    rp_verification_fini(&v);
 }
 
 /* ---- pages ---- */
