@@ -38,7 +38,7 @@ struct rp_outcome {
 /* One more record; 0: the bundle is full (lines, RP_BUNDLE_MEMBER_MAX bytes), nothing was added. ranks: of the run. */
 int rp_outcome_record(struct rp_rank_outcome *o, int ranks, const json_t *record);
 
-/* Of a run that ended early and was to have so many steps: leaves the steps that every rank completed. The roots of the state after the last
+/* For a run that ended before all its `steps`: keeps the steps that every rank completed. The roots of the state after the last
  * step belong to its record, which may be missing although a worker went that far: it was not received, or there was no room. */
 void rp_outcome_trim(struct rp_outcome *o, int64_t steps);
 

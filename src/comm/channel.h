@@ -32,7 +32,7 @@ struct rp_channel_opts {
     const char *purpose;      /* "control", "data": characters as in a job's id, at most 16 */
     const char *job;
     int own; /* rank of this side; any number of at least -1 that both sides know */
-    uint32_t key_records; /* after so many records of this side new keys follow; 0: 2^22, of the 2^24.5 that RFC 8446 (5.5) allows */
+    uint32_t key_records; /* new keys after this number of records sent; 0: 2^22, where RFC 8446 (5.5) allows 2^24.5 */
 };
 
 /* fd: a connected stream socket, taken also when this fails (RP_USAGE: the job's id; RP_UNAVAILABLE: no TLS in this program). It becomes

@@ -176,7 +176,7 @@ static int make_room(struct nccl_comm *m, size_t bytes, struct rp_err *err)
     return 0;
 }
 
-/* Of a piece of a message with so many bytes left, in the buffer. */
+/* Bytes of the buffer for the next piece of a message with `left` bytes to go. */
 static size_t room_for(const struct nccl_comm *m, size_t left)
 {
     return ((left < m->piece ? left : m->piece) + ALIGN - 1) / ALIGN * ALIGN;

@@ -291,7 +291,7 @@ void rp_join_tend(struct rp_join *j, int timeout_ms)
     if (j->failed.code == RP_OK && pump_all(j, &kept) == 0)
         wait_bytes(j, timeout_ms);
     else
-        poll(NULL, 0, timeout_ms); /* nothing is left to do: whoever calls this in a loop waits all the same */
+        poll(NULL, 0, timeout_ms); /* nothing left to do; a caller that loops must not spin */
 }
 
 int rp_join_clocks(struct rp_join *j, int rounds, int timeout_ms, struct rp_err *err)

@@ -226,7 +226,7 @@ static void put_node(struct rp_buf *out, const json_t *probes, int node)
     }
 }
 
-/* <figure> with an id that the page has once; for a drawing of so many units of height. */
+/* <figure> with an id that is unique on the page; height: of the drawing. */
 static void begin_figure(struct rp_section *s, const char *id, const char *caption, const char *summary, double height)
 {
     rp_buf_printf(s->out, "<figure id=\"b%d-%s", s->index, id);

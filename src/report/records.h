@@ -20,7 +20,7 @@
 
 #define RP_RECORDS_MAX 400000
 #define RP_RECORD_LINE_MAX 1024
-/* Records of each of so many ranks: verify compares one rank with the others, and has two in memory; those of all have to fit into a bundle
+/* The limit of records for each rank: verify compares one rank with the others, and has two in memory; those of all have to fit into a bundle
  * (RP_BUNDLE_TOTAL_MAX), at some 300 bytes a line. */
 static inline int64_t rp_records_most(int64_t ranks)
 {

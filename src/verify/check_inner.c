@@ -26,7 +26,7 @@ static const struct rp_buf *member(const struct rp_verify_state *s, const char *
     return &rp_bundle_find(&s->bundle, name)->bytes; /* the container check found every required member */
 }
 
-/* A member of at most so many values that is canonical and follows its schema. */
+/* A member that is canonical and follows its schema; values: the most it may have. */
 static json_t *load_document(const struct rp_verify_state *s, const char *name, const char *schema_name, int64_t values, struct rp_err *err)
 {
     const struct rp_buf *bytes = member(s, name);

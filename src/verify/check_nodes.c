@@ -9,7 +9,7 @@
 
 #define CLOCKS_S 300.0        /* a wall clock may be set during a run by less */
 #define CAPTURE_S 150.0       /* a capture takes at most that long */
-#define MARKS_MAX 512         /* of a node: GPUs and network adapters; what is beyond is no machine's */
+#define MARKS_MAX 512         /* GPUs and network adapters of a node; no real machine has more */
 #define ONE_CLOCK_NS 1000000  /* clocks that count from the start of their systems and differ by less are one */
 
 static const json_t *probes_of(const struct rp_verify_state *s, int node, int after)
