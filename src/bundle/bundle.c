@@ -105,7 +105,8 @@ static struct rp_member *insert_member(struct rp_bundle *b, const char *name, si
         return rp_fail_null(err, RP_MALFORMED, "more than %d members", RP_BUNDLE_MEMBERS_MAX);
     if (rp_bundle_find(b, name))
         return rp_fail_null(err, RP_MALFORMED, "member '%s' appears twice", safe);
-    b->member = rp_realloc(b->member, (size_t)(b->n + 1) * sizeof *b->member);
+    if ((b->n & (b->n - 1)) == 0) /* room for the next power of two */
+        b->member = rp_realloc(b->member, (size_t)(b->n ? 2 * b->n : 1) * sizeof *b->member);
     for (; i > 0 && member_place(b->member[i - 1].name) > at; i--)
         b->member[i] = b->member[i - 1];
     b->member[i] = (struct rp_member){.name = rp_strdup(name)};

@@ -19,7 +19,7 @@
 #define RP_BUNDLE_MEMBERS_MAX (32 + 2 * RP_BUNDLE_RANKS_MAX + 3 * RP_BUNDLE_NODES_MAX)
 #define RP_BUNDLE_MEMBER_MAX (256ul << 20)    /* records of steps, and what hwloc wrote */
 #define RP_BUNDLE_DOCUMENT_MAX (4ul << 20)    /* any other member */
-#define RP_BUNDLE_DOCUMENTS_MAX (128ul << 20) /* all others together, which are kept in memory */
+#define RP_BUNDLE_DOCUMENTS_MAX (32ul << 20)  /* all others together, which are kept in memory */
 #define RP_BUNDLE_TOTAL_MAX (512ul << 20)     /* all members */
 #define RP_BUNDLE_VALUES_MAX 100000           /* of run.json */
 

@@ -3,7 +3,7 @@
 
 #include "backend/cpu/limits.h"
 
-#define OTHER_DOCUMENTS (32ul << 20) /* beside captures: telemetry of all ranks, run.json, report.md */
+#define OTHER_DOCUMENTS (12ul << 20) /* beside captures: telemetry of all ranks, run.json, report.md */
 
 static void run_fini(struct rp_run_session *r)
 {

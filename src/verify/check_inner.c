@@ -19,7 +19,7 @@
 #include <string.h>
 
 /* Values of a capture: a real one of a large machine has some thousands. Those of all nodes are in memory at once. */
-enum { CAPTURE_VALUES = 40000, CAPTURES_VALUES = 8000000 };
+enum { CAPTURE_VALUES = 40000, CAPTURES_VALUES = 2000000 };
 
 static const struct rp_buf *member(const struct rp_verify_state *s, const char *name)
 {
