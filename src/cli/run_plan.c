@@ -29,7 +29,7 @@ static struct rp_degrees default_layout(const struct rp_recipe *r, int n)
 
 int rp_run_choose_layout(struct rp_run_session *r, struct rp_err *err)
 {
-    const int here = r->job_of_many.ranks > r->o->ranks ? r->job_of_many.ranks : (int)r->o->ranks; /* --plan joins no job */
+    const int here = r->job_of_many.ranks > 0 ? r->job_of_many.ranks : (int)r->o->ranks; /* --plan looks for no job */
     const int n = r->job_of_many.several ? r->job_of_many.joining.join.world : here > 1 ? here : 1;
     r->degrees = (struct rp_degrees){1, 1, 1};
     if (r->o->layout) {

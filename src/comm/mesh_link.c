@@ -279,8 +279,8 @@ static int fail_ended(struct mesh_exchange *x, struct mesh_link *l, struct rp_er
     struct rp_err ignored;
     size_t got;
     if (!l->channel)
-        hear_bells(l); /* a bell that could not be rung came before them */
-    if (l->channel && l->in.at == 0 && rp_channel_read(l->channel, l->notice, HEAD, &got, &ignored) == 0)
+        hear_bells(l); /* ringing may have failed before they were heard */
+    else if (l->in.at == 0 && rp_channel_read(l->channel, l->notice, HEAD, &got, &ignored) == 0)
         l->noticed = got;
     if (l->noticed == HEAD && rp_mesh_head_read(&h, l->notice) == 0 && h.failed)
         return fail_reported(x, l, &h, err);

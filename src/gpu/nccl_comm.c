@@ -14,7 +14,7 @@
 #define CALL_EVERY_NS 100000000u
 #define SPIN_NS 5000000u         /* of waiting, before it sleeps between looks */
 #define ROOM ((size_t)16 << 20)  /* of messages from host memory, in each direction */
-#define ALIGN ((size_t)256)
+#define ALIGN ((size_t)256)      /* of a piece in the buffer */
 #define PIECE_LEAST ((size_t)64 << 10)
 #define PIECE_MOST ((size_t)4 << 20)
 #define CLOSE_S 10.0             /* for the end of a communicator without failures */

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define LINES_MAX 8    /* ranks with a line each; of more the least, the median and the most */
-#define DIFFERENCES_MAX 40
+#define DIFFERENCES_MAX 40 /* in the table of nodes that differ */
 #define ROWS_MAX 40000 /* rows of CSV in the page: it has to stay below RP_PAGE_MAX */
 
 /* One quantity of all ranks by step: free(x) and free(y[0]). */

@@ -371,26 +371,31 @@ static void draw_machine(struct rp_section *s)
 
 /* ---- several nodes ---- */
 
+/* Does a drawing show it? */
+static int is_drawn(const char *field)
+{
+    static const char *const devices[] = {"gpu.devices.", "rdma.", "network.interfaces."};
+    static const char *const values[] = {".numa_affinity", ".numa_node", ".pcie_width", ".pcie_generation_max", ".driver", ".remote_type"};
+    int of_device = 0, shown = 0;
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
+        of_device |= strncmp(field, devices[i], strlen(devices[i])) == 0;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        shown |= rp_ends_with(field, values[i]);
+    return strncmp(field, "topology.", 9) == 0 || (of_device && shown);
+}
+
 /* Would they be drawn alike? What `repro capture diff` takes for equal is equal here. */
 static int is_alike(const json_t *a, const json_t *b)
 {
-    static const char *const parts[] = {"topology.", "gpu.devices.", "rdma.", "network.interfaces."};
-    static const char *const ends[] = {".numa_affinity", ".numa_node", ".pcie_width", ".pcie_generation_max", ".driver", ".remote_type"};
     static const char *const lists[] = {"different", "one_side"};
     struct rp_err ignored;
     RP_JSON *c = rp_capture_compare(a, b, &ignored);
     size_t i;
     json_t *one;
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
-        json_array_foreach(json_object_get(c, lists[k]), i, one) {
-            const char *field = rp_json_text_at(one, "field");
-            if (strncmp(field, parts[0], strlen(parts[0])) == 0)
+        json_array_foreach(json_object_get(c, lists[k]), i, one)
+            if (is_drawn(rp_json_text_at(one, "field")))
                 return 0;
-            for (size_t p = 1; p < sizeof parts / sizeof *parts; p++)
-                for (size_t e = 0; e < sizeof ends / sizeof *ends && strncmp(field, parts[p], strlen(parts[p])) == 0; e++)
-                    if (rp_ends_with(field, ends[e]))
-                        return 0;
-        }
     return c != NULL;
 }
 

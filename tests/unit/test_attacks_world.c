@@ -1,5 +1,5 @@
 /* Bundles of several ranks by somebody who had fewer machines than they say: two nodes with two ranks each, every part of which can be
- * bent and sealed again. */
+ * bent and sealed again. Longer than 600 lines: the cases share that one bundle. */
 #include "tests/unit/verify_fixture.h"
 
 #include "base/text.h"

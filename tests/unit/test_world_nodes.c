@@ -2,9 +2,10 @@
 #include "tests/unit/ranks.h"
 #include "tests/unit/world_fixture.h"
 
-#include "base/clock.h"
 #include "page/page.h"
 #include "verify/state.h"
+
+#include <time.h>
 
 /* ---- captures of all nodes ---- */
 
@@ -135,10 +136,12 @@ TEST(thousands_of_invented_devices)
     struct rp_err err = {0};
     struct rp_verify_opts o = {0};
     RP_FREE char *path = fx_path("devices");
-    const uint64_t start = rp_now_ns();
+    struct timespec used[2];
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used[0]);
     (void)!rp_verify(&v, path, &o, &err);
     CHECK(v.check[RP_CHECK_same_host].state != RP_CHECK_SKIPPED, "not looked at: %s", err.msg);
-    CHECK((double)(rp_now_ns() - start) * 1e-9 < 20, "verify took %.1f s", (double)(rp_now_ns() - start) * 1e-9);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used[1]);
+    CHECK(used[1].tv_sec - used[0].tv_sec < 5, "verify took %ld s of a processor", (long)(used[1].tv_sec - used[0].tv_sec));
     rp_verification_fini(&v);
 }
 
