@@ -114,13 +114,31 @@ NUMBER(nvmlDeviceGetPcieReplayCounter, unsigned)
 NUMBER(nvmlDeviceGetRetiredPagesPendingStatus, nvmlEnableState_t)
 NUMBER_BY(nvmlDeviceGetClockInfo, nvmlClockType_t, unsigned)
 NUMBER_BY(nvmlDeviceGetMaxClockInfo, nvmlClockType_t, unsigned)
-NUMBER_BY(nvmlDeviceGetApplicationsClock, nvmlClockType_t, unsigned)
-NUMBER_BY(nvmlDeviceGetDefaultApplicationsClock, nvmlClockType_t, unsigned)
 NUMBER_BY(nvmlDeviceGetTemperature, nvmlTemperatureSensors_t, unsigned)
 NUMBER_BY(nvmlDeviceGetTemperatureThreshold, nvmlTemperatureThresholds_t, unsigned)
 TWO(nvmlDeviceGetPowerManagementLimitConstraints, unsigned)
 TWO(nvmlDeviceGetEccMode, nvmlEnableState_t)
 TWO(nvmlDeviceGetCudaComputeCapability, int)
+
+/* Deprecated since driver 580, which is the version of the file: the library need not be built for it. */
+static nvmlReturn_t applications_clock(nvmlDevice_t d, const char *name, nvmlClockType_t which, unsigned *out)
+{
+    const char *version = value_of(&the_system, "nvmlSystemGetDriverVersion", "");
+    char at[32];
+    if (version && atoi(version) >= 580)
+        return NVML_ERROR_DEPRECATED;
+    NUMBERS(name, arg(at, (int)which, -1), *out = (unsigned)n[0])
+}
+
+nvmlReturn_t nvmlDeviceGetApplicationsClock(nvmlDevice_t d, nvmlClockType_t which, unsigned *out)
+{
+    return applications_clock(d, "nvmlDeviceGetApplicationsClock", which, out);
+}
+
+nvmlReturn_t nvmlDeviceGetDefaultApplicationsClock(nvmlDevice_t d, nvmlClockType_t which, unsigned *out)
+{
+    return applications_clock(d, "nvmlDeviceGetDefaultApplicationsClock", which, out);
+}
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *m) /* total, free, reserved; version 1 counts reserved as used */
 {

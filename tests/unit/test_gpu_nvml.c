@@ -180,7 +180,7 @@ TEST(machines)
 
 static const char *expected_state(int code)
 {
-    return code == 3 || code == 13 ? "absent" : code == 4 ? "denied" : "error";
+    return code == 3 || code == 13 || code == 25 || code == 26 ? "absent" : code == 4 ? "denied" : "error";
 }
 
 /* The name without _v2, _v3 */
@@ -368,6 +368,10 @@ static void nonsense(const char *machine)
         {"gpu* nvmlDeviceGetGpuFabricInfo* 0 7 0 1", "fabric_state", "absent", NULL},
         {"gpu* nvmlDeviceGetGpuFabricInfoV !25", "fabric_state", "ok", "completed"},
         {"gpu* nvmlDeviceGetGpuFabricInfoV !25", "fabric_problems", "absent", NULL},
+        {"system nvmlSystemGetDriverVersion 580.65.06", "clock_sm_application", "absent", "no longer answers nvmlDeviceGetApplicationsClock"},
+        {"system nvmlSystemGetDriverVersion 580.65.06", "clock_memory_default", "absent", "deprecated: "},
+        {"system nvmlSystemGetDriverVersion 580.65.06", "clock_sm_max", "ok", NULL},
+        {"gpu* nvmlDeviceGetMemoryInfo* !25", "memory_total", "absent", "nvmlDeviceGetMemoryInfo in no version that this program knows"},
         {"system nvmlErrorString !crashes not\ngpu* nvmlDeviceGetUUID !999", "uuid", "error", "error 999: "},
         {"system nvmlErrorString a\nb\xff\ngpu* nvmlDeviceGetUUID !999", "uuid", "error", "error 999: a"},
         {"system nvmlErrorString \xff\xfe\ngpu* nvmlDeviceGetUUID !999", "uuid", "error", "error 999: ??"},
