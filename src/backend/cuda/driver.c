@@ -1,3 +1,4 @@
+/* Loading the driver's library, and its failures as messages. */
 #include "backend/cuda/driver.h"
 
 #include "base/library.h"
@@ -5,18 +6,24 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#define TEXT_OF(f) #f
-#define NAME_OF(f) TEXT_OF(f) /* cuda.h defines cuMemAlloc as cuMemAlloc_v2 */
-
-static const struct {
-    const char *name;
+struct driver_function {
+    const char *symbol;
+    int cuda; /* the version that added it */
     size_t offset;
-} functions[] = {
-#define DRIVER(f) {NAME_OF(f), offsetof(struct rp_driver, f)},
+};
+static const struct driver_function functions[] = {
+#define DRIVER(f, symbol, cuda) {symbol, cuda, offsetof(struct rp_driver, f)},
 #include "backend/cuda/driver.def"
 #undef DRIVER
 };
+
+/* The first driver of each CUDA version, from the release notes of the CUDA toolkit. */
+static const struct {
+    int cuda, driver;
+} releases[] = {{12000, 525}, {12010, 530}, {12020, 535}, {12030, 545}, {12040, 550},
+                {12050, 555}, {12060, 560}, {12080, 570}, {12090, 575}, {13000, 580}};
 
 #define MPS "look at the MPS daemon (nvidia-cuda-mps-control -d) and its log, or unset CUDA_MPS_PIPE_DIRECTORY"
 
@@ -79,6 +86,57 @@ int rp_driver_fail(const struct rp_driver *d, CUresult r, const char *what, stru
     return rp_fail(err, RP_IO, "%s: %s (%s)", what, name, text);
 }
 
+int rp_driver_release(char out[32], const char *text)
+{
+    const char *at = strstr(text, "Kernel Module");
+    for (at = at ? at : ""; *at && *at != '\n'; at += strcspn(at, " \t\n")) {
+        at += strspn(at, " \t");
+        const size_t digits = strspn(at, "0123456789"), n = strspn(at, "0123456789.");
+        if (digits > 0 && n > digits && n < 32) {
+            snprintf(out, 32, "%.*s", (int)n, at);
+            return 0;
+        }
+    }
+    return -1;
+}
+
+/* "is 525.60.13 and ", or "" where the kernel module does not tell. */
+static void find_release(char out[48])
+{
+    char text[512] = "", release[32];
+    FILE *f = fopen("/proc/driver/nvidia/version", "re");
+    const size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f)
+        fclose(f);
+    text[n] = 0;
+    *out = 0;
+    if (rp_driver_release(release, text) == 0)
+        snprintf(out, 48, "is %s and ", release);
+}
+
+/* A symbol of a CUDA version before the oldest that can be used is missing in drivers that are too old, too. */
+static int fail_missing(void *library, const struct driver_function *f, struct rp_err *err)
+{
+    const int needed = f->cuda > RP_DRIVER_OLDEST ? f->cuda : RP_DRIVER_OLDEST;
+    int supported = 0, driver = releases[0].driver;
+    char release[48], it[96] = "";
+    CUresult (*version)(int *);
+    *(void **)(void *)&version = dlsym(library, "cuDriverGetVersion");
+    if (!version || version(&supported) != CUDA_SUCCESS)
+        supported = 0;
+    for (size_t i = 0; i < sizeof releases / sizeof *releases; i++)
+        if (releases[i].cuda <= needed)
+            driver = releases[i].driver;
+    find_release(release);
+    if (supported)
+        snprintf(it, sizeof it, "it %ssupports CUDA %d.%d", release, supported / 1000, supported % 1000 / 10);
+    if (supported && supported < needed)
+        return rp_fail(err, RP_UNAVAILABLE, "the driver lacks %s (CUDA %d.%d, driver %d or newer): %s; update the driver", f->symbol,
+                       needed / 1000, needed % 1000 / 10, driver, it);
+    return rp_fail(err, RP_UNAVAILABLE, "libcuda.so.1 lacks %s (CUDA %d.%d)%s%s: is it the library of the NVIDIA driver (ldconfig -p)?",
+                   f->symbol, f->cuda / 1000, f->cuda % 1000 / 10, *it ? ", although " : "", it);
+}
+
 static int load(struct rp_driver *d, struct rp_err *err)
 {
     void *library = rp_library_open("libcuda.so.1");
@@ -87,9 +145,9 @@ static int load(struct rp_driver *d, struct rp_err *err)
                        "%s: no NVIDIA driver that this program can load; in a container, start it with --gpus all or the nvidia runtime",
                        dlerror());
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        void *f = dlsym(library, functions[i].name);
+        void *f = dlsym(library, functions[i].symbol);
         if (!f)
-            return rp_fail(err, RP_UNAVAILABLE, "libcuda.so.1 has no %s: the driver is older than 525; update it", functions[i].name);
+            return fail_missing(library, &functions[i], err);
         *(void **)(void *)((char *)d + functions[i].offset) = f;
     }
     CUresult r = d->cuInit(0);
