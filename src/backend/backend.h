@@ -111,6 +111,8 @@ struct rp_backend {
     /* Bytes that open() and block() reserved, and by how much the device's free memory has shrunk since just before open() */
     int (*used_memory)(struct rp_dev *dev, uint64_t *reserved, uint64_t *used, struct rp_err *err);
     void (*address)(const struct rp_dev *dev, char text[32]); /* on the PCI bus, "0000:65:00.0"; "": none */
+    /* The name of kernel `number`, from 0, of those that this device can run, and its launches since it was opened; NULL: there are fewer */
+    const char *(*kernel)(const struct rp_dev *dev, int number, uint64_t *launches);
 };
 
 extern const struct rp_backend rp_backend_cpu;  /* cpu/cpu.c */

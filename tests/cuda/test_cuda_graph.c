@@ -73,6 +73,53 @@ TEST(a_repeated_sequence_is_one_graph_and_only_what_changed_is_told)
     count_calls("1", 4, 1, 0);
 }
 
+/* The launches of a kernel by its name; -1: this device cannot run it. */
+static long launches_of(struct rp_dev *dev, const char *kernel)
+{
+    const char *name;
+    uint64_t n;
+    for (int i = 0; (name = dev->backend->kernel(dev, i, &n)); i++)
+        if (strcmp(name, kernel) == 0)
+            return (long)n;
+    return -1;
+}
+
+static void launch_and_count(void)
+{
+    struct rp_dev *dev = gpu_here(NULL);
+    float *x = block(dev), *y = block(dev);
+    CHECK(launches_of(dev, "add") == 0 && launches_of(dev, "rp_add") == -1);
+    CHECK(launches_of(dev, "gemm_128x128_nt") == 0 && launches_of(dev, "gemm_128x128w_nt") == -1, "tiles of another architecture");
+    for (int i = 0; i < 4; i++)
+        (void)round_of(dev, x, y, 1.0f);
+    CHECK(launches_of(dev, "fill") == 4 && launches_of(dev, "add") == 4 * (LAUNCHES - 1), "fill %ld, add %ld", launches_of(dev, "fill"),
+          launches_of(dev, "add"));
+    dev->backend->close(dev);
+}
+
+static void fail_and_count(void)
+{
+    struct rp_err err = {0};
+    struct rp_dev *dev = gpu_here(NULL);
+    float *x = block(dev), *y = block(dev);
+    for (int i = 0; i < LAUNCHES; i++)
+        dev->op->add(dev, y, y, x, N);
+    CHECK(dev->backend->sync(dev, &err) < 0 && launches_of(dev, "add") == 0, "%ld launches although the driver refused them",
+          launches_of(dev, "add"));
+    dev->backend->close(dev);
+}
+
+TEST(launches_of_each_kernel_are_counted_with_and_without_graphs)
+{
+    alone(launch_and_count, "0");
+    setenv("RP_CUDA_GRAPHS", "0", 1);
+    alone(launch_and_count, "0");
+    unsetenv("RP_CUDA_GRAPHS");
+    setenv("SHIM_FAIL", "cuGraphLaunch:1", 1);
+    alone(fail_and_count, "0");
+    unsetenv("SHIM_FAIL");
+}
+
 TEST(without_graphs_each_kernel_is_launched)
 {
     count_calls("0", 0, 0, 4 * LAUNCHES);

@@ -5,6 +5,7 @@
 #include "backend/cuda/cuda.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct rp_dev *rp_cuda_beside(struct rp_dev *dev, struct rp_err *err)
 {
@@ -20,6 +21,7 @@ struct rp_dev *rp_cuda_beside(struct rp_dev *dev, struct rp_err *err)
     c->pinned = NULL;
     c->blocks = c->timing = c->has_failed = 0;
     c->workspace_bytes = 0;
+    memset(c->launches, 0, sizeof c->launches);
     CUresult r = c->d->cuStreamCreate(&c->stream, CU_STREAM_NON_BLOCKING);
     if (r == CUDA_SUCCESS)
         r = c->d->cuEventCreate(&c->reached, CU_EVENT_DISABLE_TIMING);

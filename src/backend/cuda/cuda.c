@@ -432,4 +432,5 @@ const struct rp_backend rp_backend_cuda = {
     .release = rp_cuda_release,
     .used_memory = rp_cuda_used_memory,
     .address = rp_cuda_address,
+    .kernel = rp_cuda_kernel,
 };

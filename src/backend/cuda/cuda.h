@@ -61,6 +61,7 @@ struct rp_cuda {
     int modules;
     CUfunction kernel[RP_CUDA_KERNELS];
     size_t shared_set[RP_CUDA_KERNELS]; /* bytes of dynamic shared memory that the kernel may use */
+    uint64_t launches[RP_CUDA_KERNELS]; /* that the driver accepted on this queue, one by one or within a graph */
     struct rp_cuda_gpu gpu;
     int ordinal, multiprocessors;
     size_t l2;                        /* bytes of the L2 cache */
@@ -159,6 +160,9 @@ void rp_cuda_upload_repeated(struct rp_dev *dev, void *dst, size_t bytes, int ti
 void rp_cuda_release(struct rp_dev *dev);
 int rp_cuda_used_memory(struct rp_dev *dev, uint64_t *reserved, uint64_t *taken, struct rp_err *err);
 void rp_cuda_address(const struct rp_dev *dev, char text[32]);
+
+/* The row of struct rp_backend of this name, in launch.c. Tiles of gemm.def and conv.def that are not compiled for this GPU are left out. */
+const char *rp_cuda_kernel(const struct rp_dev *dev, int number, uint64_t *launches);
 
 /* "64x128_nt", or NULL past the last; numbers from 1. usable: compiled for this GPU. */
 const char *rp_cuda_gemm_tile(const struct rp_cuda *c, int number, int *usable);

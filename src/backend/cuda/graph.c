@@ -177,6 +177,8 @@ void rp_cuda_flush(struct rp_cuda *c)
         r = c->d->cuGraphLaunch(g->exec, c->stream);
     if (r != CUDA_SUCCESS)
         rp_cuda_failed(c, r, "launching a graph of kernels");
+    for (size_t i = 0; g && r == CUDA_SUCCESS && i < g->list.n; i++)
+        c->launches[g->list.launch[i].kernel]++;
     for (size_t i = 0; i < l->n && !g && !c->has_failed; i++)
         rp_cuda_launch_now(c, l->launch[i].kernel, l->launch[i].grid, l->launch[i].shared, l->bytes + l->launch[i].args);
     l->n = l->size = 0;

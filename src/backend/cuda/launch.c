@@ -1,6 +1,8 @@
 /* Kernels by name, and their launches. */
 #include "backend/cuda/cuda.h"
 
+#include <string.h>
+
 #define WAVES 4 /* blocks a thread of a striding kernel may have queued per multiprocessor, times those that fit */
 
 const struct rp_cuda_kernel_info rp_cuda_kernels[RP_CUDA_KERNELS] = {
@@ -26,6 +28,8 @@ void rp_cuda_launch_now(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp
                                       NULL);
     if (r != CUDA_SUCCESS)
         rp_cuda_failed(c, r, k->name);
+    else
+        c->launches[kernel]++;
 }
 
 void rp_cuda_launch(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args)
@@ -46,6 +50,34 @@ void rp_cuda_launch(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_gri
         rp_cuda_collect(c, kernel, grid, shared, args);
     else
         rp_cuda_launch_now(c, kernel, grid, shared, args);
+}
+
+/* Whether `name` is prefix + a tile that is not compiled for this GPU. */
+static int is_other_tile(const struct rp_cuda *c, const char *name, const char *prefix,
+                         const char *(*tile_name)(const struct rp_cuda *c, int number, int *usable))
+{
+    const size_t n = strlen(prefix);
+    const char *tile;
+    int usable;
+    if (strncmp(name, prefix, n) != 0)
+        return 0;
+    for (int i = 1; (tile = tile_name(c, i, &usable)); i++)
+        if (strcmp(name + n, tile) == 0)
+            return !usable;
+    return 0;
+}
+
+const char *rp_cuda_kernel(const struct rp_dev *dev, int number, uint64_t *launches)
+{
+    const struct rp_cuda *c = (const struct rp_cuda *)dev;
+    for (int i = 0; i < RP_CUDA_KERNELS; i++) {
+        const char *name = rp_cuda_kernels[i].name + strlen("rp_");
+        if (is_other_tile(c, name, "gemm_", rp_cuda_gemm_tile) || is_other_tile(c, name, "conv_", rp_cuda_conv_tile) || number-- > 0)
+            continue;
+        *launches = c->launches[i];
+        return name;
+    }
+    return NULL;
 }
 
 struct rp_grid rp_cuda_spread(const struct rp_cuda *c, enum rp_cuda_kernel kernel, size_t n)
