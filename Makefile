@@ -294,7 +294,12 @@ $(fake_nccl): tests/fake/nccl.c src/gpu/nccl_library.h tests/shim/driver.h $(gpu
 	$(Q)mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(common) -O2 -g -shared -fPIC -fvisibility=hidden -isystem $(gpu)/include -Wl,-soname,$(@F) $< -o $@
-tests-built: $(fake_nccl)
+# And one that is preloaded, and notes that a process ended in order.
+$(BUILD)/fake/ending.so: tests/fake/ending.c $(gpu)/flags
+	$(Q)mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(common) -O2 -g -shared -fPIC $< -o $@
+tests-built: $(fake_nccl) $(BUILD)/fake/ending.so
 
 # A libcuda.so.1 for tests that executes the device code on the CPU: as sm_80 and later, as older GPUs, and each with every access to memory
 # checked (tests/shim/check.c).

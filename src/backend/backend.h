@@ -29,6 +29,7 @@ struct rp_device_opts {
     const char *isa; /* cpu: one of RP_ISAS; NULL: auto */
     int threads;     /* cpu: 0 = every CPU this process may use */
     const char *device; /* cuda: a number from 0 or a UUID ("GPU-..."); NULL or "": the first */
+    int answer_s; /* of a remote backend: its worker answers within so many seconds; 0: as many as it takes as a rule */
 };
 
 /* One call of an operation as a run will make it: decides whether a device supports it, and how much memory it needs. */
@@ -111,7 +112,8 @@ struct rp_backend {
     /* Bytes that open() and block() reserved, and by how much the device's free memory has shrunk since just before open() */
     int (*used_memory)(struct rp_dev *dev, uint64_t *reserved, uint64_t *used, struct rp_err *err);
     void (*address)(const struct rp_dev *dev, char text[32]); /* on the PCI bus, "0000:65:00.0"; "": none */
-    /* The name of kernel `number`, from 0, of those that this device can run, and its launches since it was opened; NULL: there are fewer */
+    /* The name of kernel `number`, from 0, of those that this device can run, and its launches since it was opened;
+     * NULL: there are fewer */
     const char *(*kernel)(const struct rp_dev *dev, int number, uint64_t *launches);
 };
 

@@ -109,8 +109,30 @@ struct rp_dev *rp_ops_selftest_open(const struct rp_backend *b, const struct rp_
     return rp_backend_open(b, o, use, n, err);
 }
 
-/* One operation in all shapes, on one device. */
-static json_t *test_op(struct rp_dev *dev, enum rp_op op, const char *isa, int verbose, struct rp_err *first)
+#define SHAPE_TEXT 96
+
+/* "1x19x21x3, 7x7/2 to 24", "2x65, 2 heads of 96, variant 25", "200x196x40, segment 36, variant 17": the fields that
+ * the operation uses. */
+static const char *shape_text(char out[SHAPE_TEXT], enum rp_op op, const struct rp_op_shape *s)
+{
+    char variant[32] = "";
+    if (s->variant)
+        snprintf(variant, sizeof variant, ", variant %u", s->variant);
+    if (rp_op_is_conv(op))
+        snprintf(out, SHAPE_TEXT, "%dx%dx%dx%d, %dx%d/%d to %d%s", s->conv.batch, s->conv.in_h, s->conv.in_w,
+                 s->conv.in_c, s->conv.kernel_h, s->conv.kernel_w, s->conv.stride, s->conv.out_c, variant);
+    else if (op == RP_OP_attention_forward || op == RP_OP_attention_backward)
+        snprintf(out, SHAPE_TEXT, "%dx%d, %d heads of %d%s", s->batch, s->seq, s->heads, s->head_dim, variant);
+    else if (op == RP_OP_gemm)
+        snprintf(out, SHAPE_TEXT, "%dx%dx%d, segment %d%s", s->rows, s->width, s->depth, s->segment, variant);
+    else
+        snprintf(out, SHAPE_TEXT, "%dx%d%s", s->rows, s->width, variant);
+    return out;
+}
+
+/* One operation in all shapes, on one device; NULL: the device failed. */
+static json_t *test_op(struct rp_dev *dev, enum rp_op op, const char *isa, const struct rp_progress *progress,
+                       struct rp_err *first)
 {
     const struct rp_backend *b = dev->backend;
     const struct rp_op_memory memory = {b->shared, b->free_shared, b->sync};
@@ -118,24 +140,33 @@ static json_t *test_op(struct rp_dev *dev, enum rp_op op, const char *isa, int v
     int cases = 0, failed = 0;
     for (; shape_of(op, b->shared != NULL, cases, &shape); cases++) {
         struct rp_err e = {0};
+        char text[SHAPE_TEXT];
+        rp_progress_begin(progress, rp_op_info[op].name, cases + 1, shape_text(text, op, &shape));
         if (rp_ops_compare(b->shared ? &memory : NULL, dev->op, dev, op, &shape, &e) == 0)
             continue;
-        if (first->code == RP_OK) {
+        const int is_difference = e.code == RP_MISMATCH;
+        if (first->code == RP_OK || !is_difference) {
             *first = e;
-            rp_wrap(first, "%s", isa);
+            rp_wrap(first, "%s, case %d (%s)", isa, cases + 1, text);
         }
+        if (!is_difference)
+            return NULL;
         failed++;
     }
-    if (verbose)
-        fprintf(stderr, "%s %s: %d cases, %d failed\n", isa, rp_op_info[op].name, cases, failed);
     return json_pack("{s:s, s:s, s:i, s:i}", "op", rp_op_info[op].name, "isa", isa, "cases", cases, "failed", failed);
 }
 
-int rp_ops_selftest_device(struct rp_dev *dev, const char *isa, int verbose, json_t *report, struct rp_err *err)
+int rp_ops_selftest_device(struct rp_dev *dev, const char *isa, const struct rp_progress *progress, json_t *report,
+                           struct rp_err *err)
 {
     struct rp_err first = {0};
-    for (int op = 0; op < RP_OP_COUNT; op++)
-        json_array_append_new(report, test_op(dev, (enum rp_op)op, isa, verbose, &first));
+    for (int op = 0; op < RP_OP_COUNT; op++) {
+        json_t *row = test_op(dev, (enum rp_op)op, isa, progress, &first);
+        if (!row)
+            break;
+        json_array_append_new(report, row);
+        rp_progress_done(progress, row);
+    }
     if (first.code == RP_OK)
         return 0;
     *err = first;

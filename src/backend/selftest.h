@@ -1,19 +1,22 @@
 /* Checks that this machine computes the defined results: every operation on small awkward sizes.
  *
  * What:    ops/op_check.h over a device, for `repro selftest`.
- * Flow:    -> an array of {"op", "isa", "cases", "failed"}; a line per operation on standard error when verbose.
+ * Flow:    -> an array of {"op", "isa", "cases", "failed"}; each is also reported when it is done (progress.h).
  * Owner:   the caller owns *report, which is always set.
  * Extend:  shapes are a table in selftest.c; the operations are those of ops/op_check.c.
  */
 #pragma once
 
 #include "backend/backend.h"
+#include "backend/progress.h"
 
 #include <jansson.h>
 
 /* The CPU backend in every usable instruction set. -1 if anything differs: *err names the first operation and element. */
-int rp_ops_selftest(int verbose, json_t **report, struct rp_err *err) rp_must_check;
+int rp_ops_selftest(const struct rp_progress *progress, json_t **report, struct rp_err *err) rp_must_check;
 /* Opens a device with the workspace of these sizes. */
 struct rp_dev *rp_ops_selftest_open(const struct rp_backend *b, const struct rp_device_opts *o, struct rp_err *err) rp_must_check;
-/* The same for an open device; appends rows with this isa to the report. */
-int rp_ops_selftest_device(struct rp_dev *dev, const char *isa, int verbose, json_t *report, struct rp_err *err) rp_must_check;
+/* The same for an open device; appends rows with this isa to the report. Another code than RP_MISMATCH: the device
+ * itself failed, in the case that the last begin() named, and nothing after it was compared. */
+int rp_ops_selftest_device(struct rp_dev *dev, const char *isa, const struct rp_progress *progress, json_t *report,
+                           struct rp_err *err) rp_must_check;

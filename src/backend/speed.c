@@ -328,8 +328,22 @@ static double timed(struct bench *b, const struct call *c, long calls)
     return wait_for_device(b) < 0 ? -1 : (double)(rp_now_ns() - start) * 1e-9;
 }
 
-static int measure(struct bench *b, const struct call *c)
+#define SHAPE_TEXT 64
+
+static const char *shape_text(char out[SHAPE_TEXT], const struct call *c)
 {
+    if (c->conv.batch)
+        snprintf(out, SHAPE_TEXT, "%dx%dx%dx%d", c->conv.batch, c->conv.in_h, c->conv.in_w, c->conv.in_c);
+    else
+        snprintf(out, SHAPE_TEXT, c->k ? "%ldx%ldx%ld" : "%ldx%ld", c->m, c->n, c->k);
+    return out;
+}
+
+static int measure(struct bench *b, const struct call *c, const struct rp_progress *progress)
+{
+    char shape[SHAPE_TEXT], op[80];
+    snprintf(op, sizeof op, "%s%s%s", c->what, *c->name ? ", " : "", c->name);
+    rp_progress_begin(progress, op, (int)json_array_size(b->rows) + 1, shape_text(shape, c));
     double s[WINDOWS], once = timed(b, c, 1); /* the first loads the kernel */
     if (once >= 0)
         once = timed(b, c, 1);
@@ -343,14 +357,11 @@ static int measure(struct bench *b, const struct call *c)
             return -1;
         s[i] /= (double)calls;
     }
-    char shape[64];
-    if (c->conv.batch)
-        snprintf(shape, sizeof shape, "%dx%dx%dx%d", c->conv.batch, c->conv.in_h, c->conv.in_w, c->conv.in_c);
-    else
-        snprintf(shape, sizeof shape, c->k ? "%ldx%ldx%ld" : "%ldx%ld", c->m, c->n, c->k);
-    json_array_append_new(b->rows, json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:I}", "what", c->what, "name", c->name, "shape", shape,
-                                             "seconds", rp_median(s, (size_t)windows), "flops", c->flops, "bytes", c->bytes, "calls",
-                                             (json_int_t)(calls * windows)));
+    json_t *row = json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:I}", "what", c->what, "name", c->name, "shape", shape,
+                            "seconds", rp_median(s, (size_t)windows), "flops", c->flops, "bytes", c->bytes, "calls",
+                            (json_int_t)(calls * windows));
+    json_array_append_new(b->rows, row);
+    rp_progress_done(progress, row);
     return 0;
 }
 
@@ -402,7 +413,8 @@ struct rp_dev *rp_ops_speed_open(const struct rp_backend *b, const struct rp_dev
     return rp_backend_open(b, o, use, n, err);
 }
 
-int rp_ops_speed(struct rp_dev *dev, const struct rp_device_opts *o, double seconds, int (*stop)(void), json_t **rows, struct rp_err *err)
+int rp_ops_speed(struct rp_dev *dev, const struct rp_device_opts *o, double seconds, int (*stop)(void),
+                 const struct rp_progress *progress, json_t **rows, struct rp_err *err)
 {
     struct bench b = {.dev = dev, .seconds = seconds, .rows = json_array(), .err = err};
     struct call calls[CALLS];
@@ -412,9 +424,10 @@ int rp_ops_speed(struct rp_dev *dev, const struct rp_device_opts *o, double seco
     n += causal(calls + n);
     n += convolutions(calls + n);
     RP_BUG_IF(n > CALLS);
+    rp_progress_begin(progress, "filling the tensors", 1, "");
     int failed = prepare(&b) < 0;
     for (int i = 0; i < n && !failed && !(stop && stop()); i++)
-        failed = is_supported(dev->backend, o, &calls[i], &use) && measure(&b, &calls[i]) < 0;
+        failed = is_supported(dev->backend, o, &calls[i], &use) && measure(&b, &calls[i], progress) < 0;
     *rows = b.rows;
     return failed ? -1 : 0;
 }

@@ -79,8 +79,22 @@ static int note_result(struct rp_cli *cli, const char *what, int failed)
     return failed;
 }
 
-/* "avx512       good: 28 operations, 112 cases, 0 failed": rows of one instruction set follow each other. Then each failed row. */
-static void print_ops(const json_t *report)
+static void print_row_done(void *arg, const json_t *row)
+{
+    (void)arg;
+    fprintf(stderr, "%s %s: %lld cases, %lld failed\n", json_string_value(json_object_get(row, "isa")),
+            json_string_value(json_object_get(row, "op")), (long long)json_integer_value(json_object_get(row, "cases")),
+            (long long)json_integer_value(json_object_get(row, "failed")));
+}
+
+static void print_gpu_row_done(const json_t *row)
+{
+    print_row_done(NULL, row);
+}
+
+/* "avx512       good: 28 operations, 112 cases, 0 failed": rows of one instruction set follow each other, those of the
+ * GPU last. Then each failed row. is_stopped: the GPU failed before all operations were compared. */
+static void print_ops(const json_t *report, int is_stopped)
 {
     size_t n = json_array_size(report);
     for (size_t i = 0, end; i < n; i = end) {
@@ -93,7 +107,11 @@ static void print_ops(const json_t *report)
             cases += json_integer_value(json_object_get(row, "cases"));
             failed += json_integer_value(json_object_get(row, "failed"));
         }
-        printf("%-12s %s: %zu operations, %lld cases, %lld failed\n", isa, failed ? "FAILED" : "good", end - i, cases, failed);
+        printf("%-12s %s: %zu operations, %lld cases, %lld failed\n", isa,
+               failed                                   ? "FAILED"
+               : is_stopped && strcmp(isa, "cuda") == 0 ? "STOPPED"
+                                                        : "good",
+               end - i, cases, failed);
     }
     for (size_t i = 0; i < n; i++) {
         const json_t *row = json_array_get(report, i);
@@ -109,17 +127,49 @@ static int is_wanted(const struct selftest_opts *o, const char *backend)
     return o->backend && strcmp(o->backend, backend) == 0;
 }
 
-/* Adds the rows of the GPU. 1: no usable GPU, which is an error only if it was requested. */
-static int test_gpu(struct rp_cli *cli, const struct selftest_opts *o, json_t *ops, struct rp_err *err)
+static int is_verbose(const struct rp_cli *cli, const struct selftest_opts *o)
 {
-    RP_JSON *report = NULL;
-    int failed = rp_worker_selftest_gpu(o->device, &report, err) < 0;
-    if (report)
-        json_array_extend(ops, report);
-    if (!failed || err->code != RP_UNAVAILABLE)
+    return o->verbose && !cli->quiet;
+}
+
+static void print_kernels(const json_t *kernels)
+{
+    const char *name;
+    json_t *launches;
+    int ran = 0;
+    json_object_foreach((json_t *)kernels, name, launches)
+        ran += json_integer_value(launches) > 0;
+    fprintf(stderr, "kernels: %d of %zu ran\n", ran, json_object_size(kernels));
+}
+
+/* What is known of the GPU besides its rows. */
+static void note_gpu(struct rp_cli *cli, const struct selftest_opts *o, const struct rp_gpu_report *r)
+{
+    if (cli->json && r->kernels)
+        json_object_set(cli->result, "kernels", r->kernels);
+    if (cli->json && r->stopped)
+        json_object_set(cli->result, "stopped", r->stopped);
+    if (cli->json && *r->note)
+        json_object_set_new(cli->result, "note", json_string(r->note));
+    if (r->kernels && is_verbose(cli, o))
+        print_kernels(r->kernels);
+    if (*r->note && !cli->quiet)
+        fprintf(stderr, "repro: note: %s\n", r->note);
+}
+
+/* Adds the rows of the GPU. 1: no usable GPU, which is an error only if it was requested, or if some operations were
+ * compared on it. */
+static int test_gpu(struct rp_cli *cli, const struct selftest_opts *o, struct rp_gpu_report *r, json_t *ops,
+                    struct rp_err *err)
+{
+    r->done = is_verbose(cli, o) ? print_gpu_row_done : NULL;
+    const int failed = rp_worker_selftest_gpu(o->device, r, err) < 0;
+    json_array_extend(ops, r->rows);
+    if (is_wanted(o, "cuda") || !failed || err->code != RP_UNAVAILABLE ||
+        json_integer_value(json_object_get(r->stopped, "case")) > 0) {
+        note_gpu(cli, o, r);
         return failed ? -1 : 0;
-    if (is_wanted(o, "cuda"))
-        return -1;
+    }
     if (cli->json)
         json_object_set_new(cli->result, "cuda", json_string(err->msg));
     else
@@ -137,7 +187,7 @@ static int measure_cpu_speed(json_t **rows, struct rp_err *err)
     if (!dev)
         return -1;
     rp_interrupt_catch();
-    int failed = rp_ops_speed(dev, &o, SPEED_SECONDS, rp_interrupted, rows, err) < 0;
+    int failed = rp_ops_speed(dev, &o, SPEED_SECONDS, rp_interrupted, NULL, rows, err) < 0;
     cpu->close(dev);
     if (rp_interrupted())
         return rp_fail(err, RP_INTERRUPTED, "interrupted");
@@ -161,25 +211,33 @@ static void print_speed(const json_t *rows)
     }
 }
 
+static void print_speed_done(const json_t *row)
+{
+    fprintf(stderr, "%s %s %s: %.4f ms\n", json_string_value(json_object_get(row, "what")),
+            json_string_value(json_object_get(row, "name")), json_string_value(json_object_get(row, "shape")),
+            json_number_value(json_object_get(row, "seconds")) * 1e3);
+}
+
 /* One device: a usable or requested GPU, else the CPU. */
 static int measure_speed(struct rp_cli *cli, const struct selftest_opts *o, struct rp_err *err)
 {
-    RP_JSON *rows = NULL;
+    struct rp_gpu_report r = {.done = is_verbose(cli, o) ? print_speed_done : NULL};
     const char *backend = "cuda";
-    int failed = is_wanted(o, "cpu") ? -1 : rp_worker_speed_gpu(o->device, SPEED_SECONDS, &rows, err);
-    if (failed && (is_wanted(o, "cpu") || (!is_wanted(o, "cuda") && err->code == RP_UNAVAILABLE))) {
+    int failed = is_wanted(o, "cpu") ? -1 : rp_worker_speed_gpu(o->device, SPEED_SECONDS, &r, err);
+    const int is_begun = json_integer_value(json_object_get(r.stopped, "case")) > 0;
+    if (failed && !is_begun && (is_wanted(o, "cpu") || (!is_wanted(o, "cuda") && err->code == RP_UNAVAILABLE))) {
         backend = "cpu";
-        json_decref(rows);
-        rows = NULL;
-        failed = measure_cpu_speed(&rows, err);
+        rp_gpu_report_fini(&r);
+        failed = measure_cpu_speed(&r.rows, err);
     }
-    if (failed)
-        return -1;
-    if (cli->json)
-        cli->result = json_pack("{s:s, s:O}", "backend", backend, "speed", rows);
-    else
-        print_speed(rows);
-    return 0;
+    if (cli->json && (!failed || r.stopped))
+        cli->result = json_pack("{s:s, s:O, s:O*}", "backend", backend, "speed", r.rows, "stopped", r.stopped);
+    else if (!cli->json && (!failed || json_array_size(r.rows)))
+        print_speed(r.rows);
+    if (*r.note && !cli->quiet)
+        fprintf(stderr, "repro: note: %s\n", r.note);
+    rp_gpu_report_fini(&r);
+    return failed ? -1 : 0;
 }
 
 static int cmd_selftest(struct rp_cli *cli, struct rp_err *err)
@@ -187,23 +245,26 @@ static int cmd_selftest(struct rp_cli *cli, struct rp_err *err)
     const struct selftest_opts *o = cli->opts;
     if (o->speed)
         return measure_speed(cli, o, err);
+    const struct rp_progress progress = {.done = is_verbose(cli, o) ? print_row_done : NULL};
     struct rp_err first = {0}, e = {0};
+    struct rp_gpu_report gpu = {0};
     RP_JSON *ops = NULL, *all = json_array();
     cli->result = cli->json ? json_object() : NULL;
     if (note_result(cli, "SHA-256", check_sha256(&e) < 0))
         first = e;
     if (note_result(cli, "Ed25519", check_ed25519(&e) < 0) && first.code == RP_OK)
         first = e;
-    if (!is_wanted(o, "cuda") && rp_ops_selftest(o->verbose && !cli->quiet, &ops, &e) < 0 && first.code == RP_OK)
+    if (!is_wanted(o, "cuda") && rp_ops_selftest(&progress, &ops, &e) < 0 && first.code == RP_OK)
         first = e;
     if (ops)
         json_array_extend(all, ops);
-    if (!is_wanted(o, "cpu") && test_gpu(cli, o, all, &e) < 0 && first.code == RP_OK)
+    if (!is_wanted(o, "cpu") && test_gpu(cli, o, &gpu, all, &e) < 0 && first.code == RP_OK)
         first = e;
     if (cli->json)
         json_object_set(cli->result, "operations", all);
     else
-        print_ops(all);
+        print_ops(all, gpu.stopped != NULL);
+    rp_gpu_report_fini(&gpu);
     if (first.code == RP_OK)
         return 0;
     *err = first;
@@ -214,9 +275,14 @@ const struct rp_command rp_cmd_selftest = {
     .name = "selftest",
     .operands = "",
     .summary = "compare every operation on this machine with its definition, bit for bit",
-    .details = "Runs every operation on small odd sizes with every usable instruction set, and on a GPU if one can be used, and compares "
-               "each bit with the scalar definition; SHA-256 and Ed25519 with published vectors. Takes a few seconds. Exit status 5 if "
-               "anything differs.\n",
+    .details = "Runs every operation on small odd sizes with every usable instruction set, and on a GPU if one can be "
+               "used, and compares each bit with the scalar definition; SHA-256 and Ed25519 with published vectors. "
+               "Takes a few seconds. Exit status 5 if anything differs.\n"
+               "A GPU that hangs, or whose driver fails, ends the test with another status (7 for a hang); the message "
+               "names operation, case and shape, and so does \"stopped\" with --json. A minute without news counts as "
+               "a hang; RP_GPU_TIMEOUT_MS=20000 in the environment makes it 20 s. With --json, \"kernels\" has the "
+               "launches of every kernel that this GPU can run; RP_CUDA_GEMM=rotate uses every kernel of matrix "
+               "products in turn.\n",
     .opts = opts,
     .opts_size = sizeof(struct selftest_opts),
     .run = cmd_selftest,

@@ -54,27 +54,66 @@ static int answer_device(const json_t *question, struct rp_err *err)
     return rp_frame_write(RP_PROCESS_FD, RP_FRAME_VALUES, body, err);
 }
 
-/* Rows, what failed first, and whether it was the device itself that cannot be used. */
-static json_t *report_of(enum rp_frame type, const json_t *question)
+/* ---- comparing and measuring: the parent hears of each case before it and of each row after it ---- */
+
+static void send_case(void *arg, const char *op, int number, const char *shape)
 {
-    struct rp_err err = {0};
-    struct rp_device_opts o = {.device = json_string_value(json_object_get(question, "device"))};
-    const struct rp_backend *b = &rp_backend_cuda;
-    struct rp_dev *dev = type == RP_FRAME_SELFTEST ? rp_ops_selftest_open(b, &o, &err) : rp_ops_speed_open(b, &o, &err);
-    if (!dev)
-        return json_pack("{s:s, s:b, s:[]}", "failed", err.msg, "unavailable", 1, "report");
-    json_t *report = type == RP_FRAME_SELFTEST ? json_array() : NULL;
-    int failed = type == RP_FRAME_SELFTEST ? rp_ops_selftest_device(dev, b->name, 0, report, &err) < 0
-                                           : rp_ops_speed(dev, &o, json_number_value(json_object_get(question, "seconds")), NULL, &report,
-                                                          &err) < 0;
-    b->close(dev);
-    return json_pack("{s:s*, s:o}", "failed", failed ? err.msg : NULL, "report", report);
+    struct rp_err ignored; /* of a parent that is gone: this process dies with it */
+    RP_JSON *body = json_pack("{s:s, s:i, s:s}", "op", op, "case", number, "shape", shape);
+    (void)arg;
+    (void)!rp_frame_write(RP_PROCESS_FD, RP_FRAME_PHASE, body, &ignored);
 }
 
+static void send_row(void *arg, const json_t *row)
+{
+    struct rp_err ignored;
+    (void)arg;
+    (void)!rp_frame_write(RP_PROCESS_FD, RP_FRAME_STEP, row, &ignored);
+}
+
+static json_t *kernels_of(const struct rp_dev *dev)
+{
+    json_t *kernels = json_object();
+    const char *name;
+    uint64_t launches;
+    for (int i = 0; (name = dev->backend->kernel(dev, i, &launches)); i++)
+        json_object_set_new(kernels, name, json_integer((json_int_t)launches));
+    return kernels;
+}
+
+static int run_report(struct rp_dev *dev, enum rp_frame type, const struct rp_device_opts *o, const json_t *question,
+                      struct rp_err *err)
+{
+    static const struct rp_progress progress = {.begin = send_case, .done = send_row};
+    RP_JSON *rows = NULL;
+    if (type == RP_FRAME_SPEED)
+        return rp_ops_speed(dev, o, json_number_value(json_object_get(question, "seconds")), NULL, &progress, &rows,
+                            err);
+    rows = json_array();
+    return rp_ops_selftest_device(dev, dev->backend->name, &progress, rows, err);
+}
+
+/* The answer comes before the device is closed: what was compared is not lost if that hangs. */
 static int answer_report(enum rp_frame type, const json_t *question, struct rp_err *err)
 {
-    RP_JSON *body = json_pack("{s:s, s:o}", "probe", type == RP_FRAME_SELFTEST ? "selftest" : "speed", "values", report_of(type, question));
-    return rp_frame_write(RP_PROCESS_FD, RP_FRAME_VALUES, body, err);
+    struct rp_err failed = {0};
+    struct rp_device_opts o = {.device = json_string_value(json_object_get(question, "device"))};
+    const struct rp_backend *b = &rp_backend_cuda;
+    struct rp_dev *dev =
+        type == RP_FRAME_SELFTEST ? rp_ops_selftest_open(b, &o, &failed) : rp_ops_speed_open(b, &o, &failed);
+    json_t *values = json_object();
+    if (!dev)
+        json_object_set_new(values, "unavailable", json_string(failed.msg));
+    else if (run_report(dev, type, &o, question, &failed) < 0)
+        json_object_set_new(values, "failed", json_pack("{s:i, s:s}", "code", (int)failed.code, "message", failed.msg));
+    if (dev)
+        json_object_set_new(values, "kernels", kernels_of(dev));
+    RP_JSON *body =
+        json_pack("{s:s, s:o}", "probe", type == RP_FRAME_SELFTEST ? "selftest" : "speed", "values", values);
+    const int sent = rp_frame_write(RP_PROCESS_FD, RP_FRAME_VALUES, body, err);
+    if (dev)
+        b->close(dev);
+    return sent;
 }
 
 /* A job is the last thing that a worker does: *status is then what the process ends with. */

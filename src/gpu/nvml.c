@@ -45,7 +45,8 @@ void rp_nvml_put_failure(const struct rp_nvml *lib, json_t *obj, const char *fie
     } else if (rc == NVML_ERROR_FUNCTION_NOT_FOUND) {
         rp_put(obj, field, RP_STATE_ABSENT, NULL, source, NULL, RP_FORMAT(detail, "this %s has no %s", lib->so.name, source));
     } else if (rc == NVML_ERROR_DEPRECATED) {
-        rp_put(obj, field, RP_STATE_ABSENT, NULL, source, NULL, RP_FORMAT(detail, "deprecated: this driver no longer answers %s", source));
+        rp_put(obj, field, RP_STATE_ABSENT, NULL, source, NULL,
+               RP_FORMAT(detail, "deprecated: this driver no longer answers %s", source));
     } else if (rc == NVML_ERROR_ARGUMENT_VERSION_MISMATCH) {
         rp_put(obj, field, RP_STATE_ABSENT, NULL, source, NULL,
                RP_FORMAT(detail, "this driver answers %s in no version that this program knows", source));

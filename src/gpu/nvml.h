@@ -2,9 +2,9 @@
  *
  * What:    a row names the source of a value (functions of libnvidia-ml, newest first), the number or text of the answer, and its form.
  *          nvml_table.c has the rows and callers, nvml.c asks and writes, nvml_links.c has what concerns two devices.
- * Flow:    row -> dlsym -> answer -> value. Absent: a function the library lacks, one that the driver calls DEPRECATED or of which it refuses
- *          every version (detail names it), NOT_SUPPORTED, and what the driver calls "not available" (all ones, no text); denied:
- *          NO_PERMISSION; error: every other code, with the driver's own words.
+ * Flow:    row -> dlsym -> answer -> value. Absent: a function the library lacks, one that the driver calls DEPRECATED
+ *          or of which it refuses every version (detail names it), NOT_SUPPORTED, and what the driver calls "not
+ *          available" (all ones, no text); denied: NO_PERMISSION; error: every other code, with the driver's own words.
  * Owner:   answers are on the stack of the caller; rows and words are constant.
  * Extend:  a row in nvml_table.c; a function with parameters that no caller there has gets a caller of its own.
  */

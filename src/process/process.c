@@ -1,6 +1,7 @@
 /* The parent's side: start a process, read its frames, report how it ended. */
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "process/process.h"
 #include "process/program.h"
 
@@ -9,6 +10,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
@@ -354,12 +356,36 @@ void rp_process_stop(struct rp_process *w)
         return;
 }
 
-void rp_process_end(struct rp_process *w)
+int rp_process_limit_ms(int otherwise)
 {
-    int status;
-    if (w->pid > 0 && w->errors >= 0 && reap(w->pid, &status, 2000))
-        w->pid = -1;
+    const char *text = getenv("RP_GPU_TIMEOUT_MS");
+    int64_t n;
+    return text && rp_parse_count(text, &n) == 0 && n > 0 && n <= 600000 ? (int)n : otherwise;
+}
+
+int rp_process_end(struct rp_process *w, int wait_ms, struct rp_err *err)
+{
+    int status = 0, failed = 0;
+    char said[256];
+    if (w->pid > 0 && w->errors >= 0) {
+        const char *name = w->name;
+        shutdown(w->fd, SHUT_WR);
+        const int gone = reap(w->pid, &status, wait_ms);
+        last_words(w, said);
+        if (gone)
+            w->pid = -1;
+        if (!gone)
+            failed = rp_fail(err, RP_UNAVAILABLE, "%s did not end within %g s of its last answer; it was killed%s",
+                             name, wait_ms * 1e-3, said);
+        else if (WIFSIGNALED(status))
+            failed = rp_fail(err, RP_BUG, "%s crashed at its end (signal %d, %s)%s", name, WTERMSIG(status),
+                             strsignal(WTERMSIG(status)), said);
+        else if (WEXITSTATUS(status) != 0)
+            failed = rp_fail(err, RP_BUG, "%s ended with status %d after its last answer%s", name, WEXITSTATUS(status),
+                             said);
+    }
     rp_process_kill(w);
+    return failed;
 }
 
 void rp_process_kill(struct rp_process *w)

@@ -26,15 +26,15 @@
     X(RP_FRAME_STOP, "stop")     /* parent: finish the step at hand, then DONE */                                      \
     X(RP_FRAME_HELLO, "hello")   /* worker: pid, backend description, plan */                                          \
     X(RP_FRAME_PHASE, "phase")   /* worker: entering a phase */                                                        \
-    X(RP_FRAME_ALIVE, "alive")   /* worker: still running, at most 5 a second */                                       \
+    X(RP_FRAME_ALIVE, "alive")   /* worker: still running, a few a second */                                           \
     X(RP_FRAME_STEP, "step")     /* worker: one step record, the line of steps/rank0.jsonl */                          \
     X(RP_FRAME_DONE, "done")     /* worker: totals: peak memory, seconds by phase */                                   \
     X(RP_FRAME_FAILED, "failed") /* worker: code and message */                                                        \
     X(RP_FRAME_PROBE, "probe")   /* parent to repro-gpu: {"probe": "nvml"} */                                          \
     X(RP_FRAME_VALUES, "values") /* repro-gpu: {"probe": "nvml", "values": {...}} */                                   \
     X(RP_FRAME_DEVICE, "device") /* parent to repro-gpu: {"device", "max_seq", "max_rows"}: can it train? VALUES: job.h */ \
-    X(RP_FRAME_SELFTEST, "selftest") /* parent to repro-gpu: {"device"}: VALUES {"report": [...], "failed": why} */  \
-    X(RP_FRAME_SPEED, "speed")       /* parent to repro-gpu: {"device", "seconds"}: VALUES likewise, the rows of backend/speed.h */ \
+    X(RP_FRAME_SELFTEST, "selftest") /* parent to repro-gpu: {"device"}: compare operations; answers: worker.h */ \
+    X(RP_FRAME_SPEED, "speed")       /* parent to repro-gpu: {"device", "seconds"}: measure operations, likewise */ \
     X(RP_FRAME_LISTEN, "listen") /* a worker that is one of several ranks: the port where others reach it */                        \
     X(RP_FRAME_PEERS, "peers")   /* parent, to all ranks: where each of them is */                                                  \
     X(RP_FRAME_TELEMETRY, "telemetry") /* repro-gpu while it trains: one line of steps/rank0.telemetry.jsonl, or {"reason"}: why none come */\
@@ -94,5 +94,10 @@ int rp_process_start_program(struct rp_process *w, const struct rp_buf *program,
 int rp_process_next(struct rp_process *w, int timeout_ms, enum rp_frame *type, json_t **body, struct rp_err *err) rp_must_check;
 uint64_t rp_process_memory(const struct rp_process *w); /* bytes in memory, without pages of files; 0: unknown */
 void rp_process_stop(struct rp_process *w); /* sends STOP: the worker finishes the current step */
-void rp_process_end(struct rp_process *w);  /* after its last frame: a program has two seconds to release a GPU, then as kill */
+/* After its last frame: closes this side's half of the socket, so that a program that waits for a question leaves, waits
+ * for its end, and kills it after wait_ms. Another process than a program is killed at once. -1: it was killed, or did
+ * not end with status 0; *err describes how. */
+int rp_process_end(struct rp_process *w, int wait_ms, struct rp_err *err);
+/* How long a program may be silent or take to end: $RP_GPU_TIMEOUT_MS (1 to 600000), otherwise this. */
+int rp_process_limit_ms(int otherwise);
 void rp_process_kill(struct rp_process *w); /* SIGKILL and reap, except a program that a driver blocks; safe to call twice */

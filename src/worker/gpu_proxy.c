@@ -11,8 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REPORT_MS 600000
 #define LIMIT_MS 60000 /* a driver without persistence initialises eight GPUs in ten seconds and more, and makes a context then */
+#define OPEN_MS 300000 /* where there is only PTX for a GPU, opening it compiles all kernels */
+#define END_MS 2000
+#define REPORT_END_MS 10000 /* after minutes of work tools that watch the process write what they saw */
 
 struct cuda_answer {
     int asked;
@@ -38,9 +40,9 @@ static int wait_for(struct rp_process *w, int limit_ms, json_t **values, struct 
     }
     if (rp_interrupted())
         return rp_fail(err, RP_INTERRUPTED, "interrupted while the GPU worker looked for a GPU");
-    return rp_fail(err, RP_UNAVAILABLE, "the GPU worker did not answer within %d s and was stopped: does the driver hang? (nvidia-smi, "
-                                        "dmesg)",
-                   limit_ms / 1000);
+    return rp_fail(err, RP_UNAVAILABLE,
+                   "the GPU worker did not answer within %g s and was stopped: does the driver hang (nvidia-smi, dmesg)?",
+                   limit_ms * 1e-3);
 }
 
 int rp_worker_start_gpu(struct rp_process *w, struct rp_err *err)
@@ -50,25 +52,23 @@ int rp_worker_start_gpu(struct rp_process *w, struct rp_err *err)
     return rp_program_gpu(&program, err) < 0 ? -1 : rp_process_start_program(w, &program, "repro-gpu", w->name, err);
 }
 
-/* Starts repro-gpu, sends one query, and ends it. */
-static int query_once(enum rp_frame type, const json_t *question, int limit_ms, json_t **values, struct rp_err *err)
-{
-    struct rp_process w;
-    if (rp_worker_start_gpu(&w, err) < 0)
-        return -1;
-    int failed = rp_frame_write(w.fd, type, question, err) < 0 || wait_for(&w, limit_ms, values, err) < 0;
-    rp_process_kill(&w);
-    return failed ? -1 : 0;
-}
-
-static int query_device(struct cuda_answer *a, struct rp_err *err)
+static int query_device(struct cuda_answer *a, int answer_s, struct rp_err *err)
 {
     static const char where[] = "answer of the GPU worker";
     RP_JSON *values = NULL, *question = json_pack("{s:s}", "device", a->device);
     const char *name;
     int64_t capability, shared;
-    if (query_once(RP_FRAME_DEVICE, question, LIMIT_MS, &values, err) < 0)
+    struct rp_process w;
+    struct rp_err ignored; /* there is an answer, and the process ends one way or the other */
+    if (rp_worker_start_gpu(&w, err) < 0)
         return -1;
+    const int limit_ms = answer_s > 0 && answer_s < LIMIT_MS / 1000 ? answer_s * 1000 : LIMIT_MS;
+    if (rp_frame_write(w.fd, RP_FRAME_DEVICE, question, err) < 0 ||
+        wait_for(&w, rp_process_limit_ms(limit_ms), &values, err) < 0) {
+        rp_process_kill(&w);
+        return -1;
+    }
+    (void)rp_process_end(&w, rp_process_limit_ms(END_MS), &ignored);
     const char *unavailable = json_string_value(json_object_get(values, "unavailable"));
     if (unavailable)
         return rp_fail(err, RP_UNAVAILABLE, "%s", unavailable);
@@ -89,7 +89,7 @@ static const struct cuda_answer *answer_for(const struct rp_device_opts *o)
         return &a;
     a = (struct cuda_answer){.asked = 1};
     snprintf(a.device, sizeof a.device, "%s", device);
-    if (query_device(&a, &a.why) < 0)
+    if (query_device(&a, o->answer_s, &a.why) < 0)
         a.memory = 0;
     return &a;
 }
@@ -111,29 +111,118 @@ static uint64_t memory(const struct rp_device_opts *o)
     return (uint64_t)answer_for(o)->memory;
 }
 
-static int report_of(enum rp_frame type, const json_t *question, json_t **report, struct rp_err *err)
+/* ---- reports ---- */
+
+/* "conv_wgrad, case 7 (1x19x21x3, 7x7/2 to 24)" */
+static const char *place_text(char out[200], const json_t *at)
 {
-    RP_JSON *values = NULL;
-    *report = NULL;
-    if (query_once(type, question, REPORT_MS, &values, err) < 0)
-        return -1;
-    const char *failed = json_string_value(json_object_get(values, "failed"));
-    *report = json_incref(json_object_get(values, "report"));
-    if (json_is_true(json_object_get(values, "unavailable")))
-        return rp_fail(err, RP_UNAVAILABLE, "%s", failed ? failed : "no reason given");
-    return failed ? rp_fail(err, RP_MISMATCH, "%s", failed) : 0;
+    const char *op = json_string_value(json_object_get(at, "op")),
+               *shape = json_string_value(json_object_get(at, "shape"));
+    const int n = snprintf(out, 200, "%.60s", op ? op : "opening the device");
+    if (shape && *shape)
+        snprintf(out + n, 200 - (size_t)n, ", case %d (%.100s)", (int)json_integer_value(json_object_get(at, "case")),
+                 shape);
+    return out;
 }
 
-int rp_worker_selftest_gpu(const char *device, json_t **report, struct rp_err *err)
+static int fail_hung(enum rp_frame question, const struct rp_gpu_report *r, int limit_ms, struct rp_err *err)
+{
+    /* the cases of the self-test are too short for graphs */
+    const char *graphs = question == RP_FRAME_SPEED ? ", RP_CUDA_GRAPHS=0 launches kernels one by one" : "";
+    char place[200];
+    return rp_fail(err, RP_UNAVAILABLE,
+                   "the GPU worker was silent for %g s in %s, and was stopped: does the driver hang (nvidia-smi, "
+                   "dmesg)? RP_GPU_TIMEOUT_MS=%d waits longer%s",
+                   limit_ms * 1e-3, place_text(place, r->stopped), limit_ms < 300000 ? 2 * limit_ms : 600000, graphs);
+}
+
+/* Until VALUES; r->stopped is the case at hand meanwhile. */
+static int read_report(struct rp_process *w, enum rp_frame question, struct rp_gpu_report *r, json_t **values,
+                       struct rp_err *err)
+{
+    int begun = 0;
+    while (!rp_interrupted()) {
+        enum rp_frame type;
+        RP_JSON *body = NULL;
+        const int limit_ms = rp_process_limit_ms(begun ? LIMIT_MS : OPEN_MS),
+                  got = rp_process_next(w, 100, &type, &body, err);
+        if (got < 0)
+            return -1;
+        if (got == 0 && rp_now_ns() - w->last_heard_ns > (uint64_t)limit_ms * 1000000u)
+            return fail_hung(question, r, limit_ms, err);
+        if (got > 0 && type == RP_FRAME_PHASE) {
+            json_decref(r->stopped);
+            r->stopped = json_incref(body);
+            begun = 1;
+        } else if (got > 0 && type == RP_FRAME_STEP) {
+            json_array_append(r->rows, body);
+            if (r->done)
+                r->done(body);
+        } else if (got > 0 && type == RP_FRAME_VALUES) {
+            *values = json_incref(json_object_get(body, "values"));
+            return *values ? 0 : rp_fail(err, RP_MALFORMED, "the GPU worker sent an answer without values");
+        }
+    }
+    return rp_fail(err, RP_INTERRUPTED, "interrupted while the GPU worker computed");
+}
+
+/* The last answer: unavailable, failed, or neither. A failure of the self-test names its case. */
+static int take_values(enum rp_frame question, struct rp_gpu_report *r, const json_t *values, struct rp_err *err)
+{
+    const char *unavailable = json_string_value(json_object_get(values, "unavailable"));
+    const json_t *failed = json_object_get(values, "failed");
+    char place[200];
+    r->kernels = json_incref(json_object_get(values, "kernels"));
+    if (failed)
+        (void)rp_frame_failure(failed, err);
+    else if (unavailable)
+        (void)rp_fail(err, RP_UNAVAILABLE, "%s", unavailable);
+    if (failed && err->code != RP_MISMATCH)
+        return question == RP_FRAME_SPEED ? rp_wrap(err, "%s", place_text(place, r->stopped)) : -1;
+    json_decref(r->stopped);
+    r->stopped = NULL;
+    return failed || unavailable ? -1 : 0;
+}
+
+static int query_report(enum rp_frame type, const json_t *question, struct rp_gpu_report *r, struct rp_err *err)
+{
+    struct rp_process w;
+    struct rp_err end = {0};
+    RP_JSON *values = NULL;
+    char place[200];
+    r->rows = json_array();
+    if (rp_worker_start_gpu(&w, err) < 0)
+        return -1;
+    r->stopped = json_pack("{s:s, s:i, s:s}", "op", "opening the device", "case", 0, "shape", "");
+    if (rp_frame_write(w.fd, type, question, err) < 0 || read_report(&w, type, r, &values, err) < 0) {
+        if (w.pid < 0) /* it is gone */
+            (void)rp_wrap(err, "%s", place_text(place, r->stopped));
+        rp_process_kill(&w);
+        return -1;
+    }
+    if (rp_process_end(&w, rp_process_limit_ms(REPORT_END_MS), &end) < 0)
+        snprintf(r->note, sizeof r->note, "%.255s", end.msg);
+    return take_values(type, r, values, err);
+}
+
+void rp_gpu_report_fini(struct rp_gpu_report *r)
+{
+    json_decref(r->rows);
+    json_decref(r->kernels);
+    json_decref(r->stopped);
+    *r = (struct rp_gpu_report){0};
+}
+
+int rp_worker_selftest_gpu(const char *device, struct rp_gpu_report *r, struct rp_err *err)
 {
     RP_JSON *question = json_pack("{s:s}", "device", device ? device : "");
-    return report_of(RP_FRAME_SELFTEST, question, report, err);
+    return query_report(RP_FRAME_SELFTEST, question, r, err);
 }
 
-int rp_worker_speed_gpu(const char *device, double seconds, json_t **report, struct rp_err *err)
+int rp_worker_speed_gpu(const char *device, double seconds, struct rp_gpu_report *r, struct rp_err *err)
 {
     RP_JSON *question = json_pack("{s:s, s:f}", "device", device ? device : "", "seconds", seconds);
-    return report_of(RP_FRAME_SPEED, question, report, err);
+    return query_report(RP_FRAME_SPEED, question, r, err);
 }
 
 const struct rp_backend rp_worker_cuda = {

@@ -13,6 +13,7 @@
 #include <sys/random.h>
 
 #define LOOK_NS 1000000000u /* how often a silent worker is looked at */
+#define END_MS 2000         /* after DONE or FAILED, for releasing a GPU */
 
 struct member {
     struct rp_process worker;
@@ -462,7 +463,7 @@ void rp_workers_end(struct rp_group_of_workers *g)
         if (g->m[i].process)
             continue;
         else if ((g->m[i].finished || g->m[i].failed) && !g->m[i].gone)
-            rp_process_end(&g->m[i].worker);
+            (void)rp_process_end(&g->m[i].worker, rp_process_limit_ms(END_MS), &ignored);
         else
             rp_process_kill(&g->m[i].worker);
     for (int i = 0; i < g->n; i++)

@@ -138,7 +138,8 @@ struct rp_device_opts rp_job_device(const struct rp_recipe *r)
 {
     return (struct rp_device_opts){.isa = rp_choice_name(RP_ISAS, r->run_isa),
                                    .threads = (int)r->run_threads,
-                                   .device = r->run_device};
+                                   .device = r->run_device,
+                                   .answer_s = (int)r->run_hang_seconds};
 }
 
 /* A GPU that is named is meant: nothing else trains in its place. */

@@ -22,10 +22,24 @@ extern const struct rp_backend rp_worker_cuda; /* queries repro-gpu, and never o
 
 int rp_worker_start(struct rp_process *w, const json_t *job, struct rp_err *err) rp_must_check;  /* this executable again, with that job */
 int rp_worker_start_gpu(struct rp_process *w, struct rp_err *err) rp_must_check; /* repro-gpu, without sending it anything */
-/* Every operation on a GPU against the definitions: the rows of backend/selftest.h in *report. RP_UNAVAILABLE: no GPU can be used. */
-int rp_worker_selftest_gpu(const char *device, json_t **report, struct rp_err *err) rp_must_check;
-/* How fast a GPU is: the rows of backend/speed.h, each taking about this many seconds. */
-int rp_worker_speed_gpu(const char *device, double seconds, json_t **report, struct rp_err *err) rp_must_check;
+
+/* What repro-gpu reports while it compares or measures operations. It sends PHASE {"op", "case": from 1, "shape"}
+ * before each case, STEP with each row, and at last VALUES {"kernels", "failed": {"code", "message"}, or "unavailable":
+ * why}. Silence of more than a minute ($RP_GPU_TIMEOUT_MS) counts as a hang, five minutes until the first case, in
+ * which a driver may have to compile the kernels. */
+struct rp_gpu_report {
+    void (*done)(const json_t *row); /* called for each row as it comes; may be NULL */
+    json_t *rows;    /* of backend/selftest.h or backend/speed.h: all, or those before the device failed */
+    json_t *kernels; /* {name: launches} of every kernel of the device, rp_backend.kernel(); NULL: there was no answer */
+    json_t *stopped; /* {"op", "case", "shape"} in which the worker hung or crashed, or its device failed; NULL: none */
+    char note[256]; /* what went wrong when the worker ended, after its answer; "": nothing */
+};
+void rp_gpu_report_fini(struct rp_gpu_report *r);
+/* Every operation on a GPU against the definitions. RP_MISMATCH: some differ; RP_UNAVAILABLE: the GPU cannot be used,
+ * or, with r->stopped, it hung. */
+int rp_worker_selftest_gpu(const char *device, struct rp_gpu_report *r, struct rp_err *err) rp_must_check;
+/* How fast a GPU is, each row taking about this many seconds. */
+int rp_worker_speed_gpu(const char *device, double seconds, struct rp_gpu_report *r, struct rp_err *err) rp_must_check;
 
 /* ---- worker side ---- */
 

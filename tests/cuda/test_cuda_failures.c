@@ -141,8 +141,11 @@ TEST(release_of_the_driver_is_found_in_the_text_of_the_kernel_module)
     static const struct {
         const char *text, *release;
     } cases[] = {
-        {"NVRM version: NVIDIA UNIX x86_64 Kernel Module  525.60.13  Wed Nov 30 06:39:21 UTC 2022\nGCC version:  gcc 11.3.0\n", "525.60.13"},
-        {"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build  (dvs@U22)  Sun Jul 27\n", "580.65.06"},
+        {"NVRM version: NVIDIA UNIX x86_64 Kernel Module  525.60.13  Wed Nov 30 06:39:21 UTC 2022\nGCC version:  gcc "
+         "11.3.0\n",
+         "525.60.13"},
+        {"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build  (dvs@U22)  Sun Jul 27\n",
+         "580.65.06"},
         {"NVRM version: NVIDIA UNIX Kernel Module  without a number\nGCC version:  gcc version 12.2.0\n", NULL},
         {"NVRM version: NVIDIA UNIX x86_64 Kernel Module  525\n", NULL},
         {"GCC version:  gcc version 12.2.0\n", NULL},
@@ -152,7 +155,8 @@ TEST(release_of_the_driver_is_found_in_the_text_of_the_kernel_module)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char release[32] = "";
         const int found = rp_driver_release(release, cases[i].text) == 0;
-        CHECK(found == (cases[i].release != NULL) && (!found || strcmp(release, cases[i].release) == 0), "case %zu: '%s'", i, release);
+        CHECK(found == (cases[i].release != NULL) && (!found || strcmp(release, cases[i].release) == 0),
+              "case %zu: '%s'", i, release);
     }
 }
 

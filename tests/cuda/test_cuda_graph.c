@@ -89,11 +89,12 @@ static void launch_and_count(void)
     struct rp_dev *dev = gpu_here(NULL);
     float *x = block(dev), *y = block(dev);
     CHECK(launches_of(dev, "add") == 0 && launches_of(dev, "rp_add") == -1);
-    CHECK(launches_of(dev, "gemm_128x128_nt") == 0 && launches_of(dev, "gemm_128x128w_nt") == -1, "tiles of another architecture");
+    CHECK(launches_of(dev, "gemm_128x128_nt") == 0 && launches_of(dev, "gemm_128x128w_nt") == -1,
+          "tiles of another architecture");
     for (int i = 0; i < 4; i++)
         (void)round_of(dev, x, y, 1.0f);
-    CHECK(launches_of(dev, "fill") == 4 && launches_of(dev, "add") == 4 * (LAUNCHES - 1), "fill %ld, add %ld", launches_of(dev, "fill"),
-          launches_of(dev, "add"));
+    CHECK(launches_of(dev, "fill") == 4 && launches_of(dev, "add") == 4 * (LAUNCHES - 1), "fill %ld, add %ld",
+          launches_of(dev, "fill"), launches_of(dev, "add"));
     dev->backend->close(dev);
 }
 
@@ -104,8 +105,8 @@ static void fail_and_count(void)
     float *x = block(dev), *y = block(dev);
     for (int i = 0; i < LAUNCHES; i++)
         dev->op->add(dev, y, y, x, N);
-    CHECK(dev->backend->sync(dev, &err) < 0 && launches_of(dev, "add") == 0, "%ld launches although the driver refused them",
-          launches_of(dev, "add"));
+    CHECK(dev->backend->sync(dev, &err) < 0 && launches_of(dev, "add") == 0,
+          "%ld launches although the driver refused them", launches_of(dev, "add"));
     dev->backend->close(dev);
 }
 

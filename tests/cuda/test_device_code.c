@@ -231,7 +231,7 @@ static int launch_everything(struct rp_err *err)
     }
     if (!differ)
         return rp_fail(err, RP_BUG, "operations were executed after all");
-    return rp_ops_speed(dev, &o, 1e-9, NULL, &rows, err);
+    return rp_ops_speed(dev, &o, 1e-9, NULL, NULL, &rows, err);
 }
 
 /* "KERNEL LAUNCHES BYTES" for each kernel */

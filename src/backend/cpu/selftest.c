@@ -2,7 +2,7 @@
 
 #include "backend/cpu/cpu.h"
 
-int rp_ops_selftest(int verbose, json_t **report, struct rp_err *err)
+int rp_ops_selftest(const struct rp_progress *progress, json_t **report, struct rp_err *err)
 {
     const struct rp_backend *cpu = &rp_backend_cpu;
     struct rp_err first = {0}, e;
@@ -15,7 +15,7 @@ int rp_ops_selftest(int verbose, json_t **report, struct rp_err *err)
         struct rp_dev *dev = rp_ops_selftest_open(cpu, &o, err);
         if (!dev)
             return -1;
-        if (rp_ops_selftest_device(dev, name, verbose, *report, &e) < 0 && first.code == RP_OK)
+        if (rp_ops_selftest_device(dev, name, progress, *report, &e) < 0 && first.code == RP_OK)
             first = e;
         cpu->close(dev);
     }

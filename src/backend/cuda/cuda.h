@@ -161,7 +161,8 @@ void rp_cuda_release(struct rp_dev *dev);
 int rp_cuda_used_memory(struct rp_dev *dev, uint64_t *reserved, uint64_t *taken, struct rp_err *err);
 void rp_cuda_address(const struct rp_dev *dev, char text[32]);
 
-/* The row of struct rp_backend of this name, in launch.c. Tiles of gemm.def and conv.def that are not compiled for this GPU are left out. */
+/* The row of struct rp_backend of this name, in launch.c. Tiles of gemm.def and conv.def that are not compiled for this
+ * GPU are left out. */
 const char *rp_cuda_kernel(const struct rp_dev *dev, int number, uint64_t *launches);
 
 /* "64x128_nt", or NULL past the last; numbers from 1. usable: compiled for this GPU. */

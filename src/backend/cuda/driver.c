@@ -131,9 +131,11 @@ static int fail_missing(void *library, const struct driver_function *f, struct r
     if (supported)
         snprintf(it, sizeof it, "it %ssupports CUDA %d.%d", release, supported / 1000, supported % 1000 / 10);
     if (supported && supported < needed)
-        return rp_fail(err, RP_UNAVAILABLE, "the driver lacks %s (CUDA %d.%d, driver %d or newer): %s; update the driver", f->symbol,
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "the driver lacks %s (CUDA %d.%d, driver %d or newer): %s; update the driver", f->symbol,
                        needed / 1000, needed % 1000 / 10, driver, it);
-    return rp_fail(err, RP_UNAVAILABLE, "libcuda.so.1 lacks %s (CUDA %d.%d)%s%s: is it the library of the NVIDIA driver (ldconfig -p)?",
+    return rp_fail(err, RP_UNAVAILABLE,
+                   "libcuda.so.1 lacks %s (CUDA %d.%d)%s%s: is it the library of the NVIDIA driver (ldconfig -p)?",
                    f->symbol, f->cuda / 1000, f->cuda % 1000 / 10, *it ? ", although " : "", it);
 }
 

@@ -3,7 +3,7 @@
  * What:    a table of the functions of driver.def, and how a failure of one becomes a message.
  * Flow:    rp_driver_load() -> struct rp_driver; d->cuMemAlloc(...) -> CUresult -> rp_driver_fail().
  * Owner:   the library stays loaded: NVIDIA's cannot be unloaded safely.
- * Extend:  a function is a row of driver.def; a newer CUDA version than those known has a row in releases[] of driver.c.
+ * Extend:  a function is a row of driver.def; a new CUDA version is a row of releases[] in driver.c.
  *
  * This is the driver's interface, not the runtime's: it has few functions, each documented, so that a library of the tests can replace it
  * (tests/shim/driver.c), and it reports errors of lost devices and old drivers directly.

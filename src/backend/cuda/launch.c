@@ -72,7 +72,8 @@ const char *rp_cuda_kernel(const struct rp_dev *dev, int number, uint64_t *launc
     const struct rp_cuda *c = (const struct rp_cuda *)dev;
     for (int i = 0; i < RP_CUDA_KERNELS; i++) {
         const char *name = rp_cuda_kernels[i].name + strlen("rp_");
-        if (is_other_tile(c, name, "gemm_", rp_cuda_gemm_tile) || is_other_tile(c, name, "conv_", rp_cuda_conv_tile) || number-- > 0)
+        if (is_other_tile(c, name, "gemm_", rp_cuda_gemm_tile) || is_other_tile(c, name, "conv_", rp_cuda_conv_tile) ||
+            number-- > 0)
             continue;
         *launches = c->launches[i];
         return name;

@@ -11,7 +11,6 @@
 #include "process/program.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -73,13 +72,6 @@ json_t *rp_gpu_ask(const struct rp_buf *program, int limit_ms)
     if (failed)
         json_object_set_new(answers, impossible ? "absent" : "failed", json_string(err.msg));
     return answers;
-}
-
-static int limit_ms(void)
-{
-    const char *text = getenv("RP_GPU_TIMEOUT_MS");
-    int64_t n;
-    return text && rp_parse_count(text, &n) == 0 && n > 0 && n <= 600000 ? (int)n : RP_GPU_TIMEOUT_MS;
 }
 
 /* Does NVML's device have the PCI address that CUDA gives? "00000000:3B:00.0" and "0000:3b:00.0" are the same. */
@@ -196,7 +188,8 @@ static void probe_live(struct rp_probe *p)
         rp_put(p->out, "worker", RP_STATE_ABSENT, NULL, PROGRAM, NULL, err.msg);
         return;
     }
-    RP_JSON *answers = failed ? json_pack("{s:s}", "failed", err.msg) : rp_gpu_ask(&program, limit_ms());
+    RP_JSON *answers =
+        failed ? json_pack("{s:s}", "failed", err.msg) : rp_gpu_ask(&program, rp_process_limit_ms(RP_GPU_TIMEOUT_MS));
     redact_answers(p, answers);
     rp_gpu_put(p, answers);
     rp_json_write(&text, answers);

@@ -1,0 +1,28 @@
+/* What is heard of a device while its operations are compared or measured, one after the other.
+ *
+ * What:    two functions that rp_ops_selftest_device() and rp_ops_speed() call, so that a hang names its case.
+ * Flow:    begin() before each case, done() after each row of the report.
+ * Owner:   the caller, who passes NULL where nothing is to be heard; texts and rows are borrowed during the call.
+ */
+#pragma once
+
+#include <jansson.h>
+
+struct rp_progress {
+    /* number: of the operation's case or of the row, from 1 */
+    void (*begin)(void *arg, const char *op, int number, const char *shape);
+    void (*done)(void *arg, const json_t *row);
+    void *arg;
+};
+
+static inline void rp_progress_begin(const struct rp_progress *p, const char *op, int number, const char *shape)
+{
+    if (p && p->begin)
+        p->begin(p->arg, op, number, shape);
+}
+
+static inline void rp_progress_done(const struct rp_progress *p, const json_t *row)
+{
+    if (p && p->done)
+        p->done(p->arg, row);
+}

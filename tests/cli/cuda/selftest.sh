@@ -1,0 +1,81 @@
+#!/bin/sh
+# The self-test of a GPU: its document, what -v prints while it runs, the kernels that ran, and how it ends if the driver hangs, crashes or fails in
+# the middle: with the operation, case and shape in the message. timeout: 200
+. "$TEST_DIR/common.inc"
+ending=$BUILD/fake/ending.so
+[ -e "$ending" ] || skip "the library of tests/fake/ending.c is not built"
+selftest() { # STATUS VARIABLE=VALUE... -- OPTION...: its document in selftest.json, its messages in err.txt
+    want=$1 variables=
+    shift
+    while [ "$1" != -- ]; do
+        variables="$variables $1"
+        shift
+    done
+    shift
+    status=0
+    # shellcheck disable=SC2086 # words
+    on_gpu $variables "$REPRO" selftest --json -v "$@" >selftest.json 2>err.txt || status=$?
+    [ "$status" = "$want" ] || { cat selftest.json err.txt >&2; fail "$variables $*: status $status, expected $want"; }
+    no_worker_left
+}
+holds() { # JQ EXPRESSION
+    jq -e "$1" selftest.json >answer.txt || { cat selftest.json >&2; fail "not so: $1"; }
+}
+reported() { # every operation of the document was reported when it was done
+    [ "$(grep -c '^cuda .*: [0-9]* cases, [0-9]* failed$' err.txt)" = "$(jq '[.operations[] | select(.isa == "cuda")] | length' selftest.json)" ] ||
+        { cat err.txt >&2; fail "other operations in the document than on stderr"; }
+}
+stopped() { # ends in a case that message and document name alike; the message goes to selftest.out without it
+    holds '.stopped | .case > 0 and (.op | length > 2) and (.shape | length > 2)'
+    holds '.operations | length > 1 and all(.failed == 0)'
+    reported
+    place=$(jq -r '.stopped | "case \(.case) (\(.shape))"' selftest.json) op=$(jq -r .stopped.op selftest.json)
+    grep -F "$place" err.txt | grep -qwF "$op" || { cat err.txt >&2; fail "the message does not have '$op' and '$place'"; }
+    holds "[.operations[].op] | index(\"$op\") == null"
+    words | awk -v place="$place" '{i = index($0, place); print substr($0, 1, i - 1) "PLACE" substr($0, i + length(place))}' | sed "s/$op/OP/"
+}
+
+# A library that needs three seconds when the process ends gets them, and what watches the process sees its end. Every tile of the GEMM is used.
+selftest 0 RP_CUDA_GEMM=rotate LD_PRELOAD="$ending" PLAY_ENDING="$PWD/ending.txt" SHIM_END_MS=3000 -- --backend cuda
+holds '(.operations | length > 40 and all(.failed == 0 and .cases > 0)) and (has("stopped") or has("note") | not)'
+holds '.kernels | .fill > 0 and has("gemm_128x128_nt") and (has("gemm_128x128w_nt") | not) and all(. >= 0)'
+holds '.kernels | with_entries(select(.key | startswith("gemm_"))) | length > 12 and all(. > 0)'
+reported
+says_in "kernels: $(jq -r '.kernels | "\(map(select(. > 0)) | length) of \(length)"' selftest.json) ran" err.txt
+[ "$(cat ending.txt)" = "repro-gpu ended with status 0" ] || fail "the worker did not end in order: $(cat ending.txt)"
+# One that never ends is killed: the result stands, with a note.
+selftest 0 SHIM_END_MS=100000 RP_GPU_TIMEOUT_MS=6000 -- --backend cuda
+holds '.note | test("did not end within 6 s")'
+holds '.operations | length > 40 and all(.failed == 0)'
+says_in "repro: note: the GPU worker did not end" err.txt
+
+selftest 7 SHIM_HANG=cuStreamSynchronize:200 RP_GPU_TIMEOUT_MS=6000 -- --backend cuda
+stopped
+selftest 70 SHIM_CRASH=cuStreamSynchronize:200 -- --backend cuda
+stopped
+selftest 3 SHIM_FAIL=cuStreamSynchronize:200:700 -- --backend cuda
+stopped
+holds '.kernels | .fill >= 0'
+selftest 7 SHIM_HANG=cuModuleLoadData:2 RP_GPU_TIMEOUT_MS=1000 -- --backend cuda
+holds '.stopped == {"op": "opening the device", "case": 0, "shape": ""} and .operations == []'
+words
+# Without --backend a GPU that cannot be opened is not tested; one that hangs later is an error.
+selftest 0 SHIM_HANG=cuInit RP_GPU_TIMEOUT_MS=1000 --
+holds '.cuda | test("silent for 1 s in opening the device")'
+selftest 7 SHIM_HANG=cuStreamSynchronize:200 RP_GPU_TIMEOUT_MS=6000 --
+holds '.stopped.case > 0'
+# Nothing is executed: operations differ, and all of them are compared.
+selftest 5 SHIM_IDLE="$PWD/idle.txt" -- --backend cuda
+holds '(.operations | length > 40 and any(.failed > 0)) and (has("stopped") | not)'
+
+selftest 7 SHIM_IDLE="$PWD/idle.txt" SHIM_HANG=cuStreamSynchronize:60 RP_GPU_TIMEOUT_MS=10000 -- --backend cuda --speed
+holds '.stopped.case == (.speed | length) + 1 and .stopped.case > 1'
+says_in "the GPU worker was silent for 10 s in $(jq -r '.stopped | "\(.op), case \(.case) (\(.shape))"' selftest.json)" err.txt
+[ "$(grep -c ' ms$' err.txt)" = "$(jq '.speed | length' selftest.json)" ] || { cat err.txt >&2; fail "other rows in the document than on stderr"; }
+
+# The kernels of an older GPU.
+[ -e "$BUILD/shim/700/libcuda.so.1" ] || exit 0
+"$REPRO" version --json | jq -e '.gpu_worker.device_code | any(.arch == "sm_70" or .arch == "compute_70")' >answer.txt || exit 0 # ARCHS was given
+shim=$BUILD/shim/700
+selftest 3 SHIM_CAPABILITY=75 SHIM_FAIL=cuStreamSynchronize:5:700 -- --backend cuda
+holds '.kernels | has("gemm_128x128w_nt") and (has("gemm_128x128_nt") | not)'
