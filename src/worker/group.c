@@ -21,6 +21,9 @@ struct member {
     uint64_t alive_ns; /* time of its last message */
     uint64_t look_ns;
     int waiting;  /* for this rank, says its last message; -1: for none */
+    char phase[24]; /* its last PHASE; "": it opens its device */
+    char in[24];    /* what it has begun within the phase; "": nothing that has a name */
+    long long step; /* the last one that it has done; -1: none */
     json_t *listen; /* body of its LISTEN frame; NULL: not yet known */
     int finished; /* has sent DONE */
     int failed;
@@ -91,7 +94,8 @@ static struct rp_group_of_workers *group_new(int first, int n)
     g->n = n;
     g->m = rp_alloc((size_t)n * sizeof *g->m);
     for (int i = 0; i < n; i++)
-        g->m[i] = (struct member){.worker = {.pid = -1, .fd = -1, .errors = -1}, .waiting = -1, .lost = -1, .alive_ns = rp_now_ns()};
+        g->m[i] = (struct member){.worker = {.pid = -1, .fd = -1, .errors = -1}, .waiting = -1, .lost = -1, .step = -1,
+                                  .alive_ns = rp_now_ns()};
     return g;
 }
 
@@ -197,6 +201,21 @@ static void connect_all(struct rp_group_of_workers *g)
     }
 }
 
+/* Remembers what a worker is about, for the message of a hang. */
+static void note_phase(struct member *m, enum rp_frame type, const json_t *body)
+{
+    const char *phase = json_string_value(json_object_get(body, "phase")),
+               *in = json_string_value(json_object_get(body, "in"));
+    if (type == RP_FRAME_ALIVE && in)
+        snprintf(m->in, sizeof m->in, "%s", in);
+    if (type == RP_FRAME_PHASE || type == RP_FRAME_STEP)
+        *m->in = 0;
+    if (type == RP_FRAME_PHASE && phase)
+        snprintf(m->phase, sizeof m->phase, "%s", phase);
+    if (type == RP_FRAME_STEP)
+        m->step = json_integer_value(json_object_get(body, "step"));
+}
+
 /* What concerns the group itself. */
 static void take_frame(struct rp_group_of_workers *g, int at, enum rp_frame type, const json_t *body)
 {
@@ -211,6 +230,7 @@ static void take_frame(struct rp_group_of_workers *g, int at, enum rp_frame type
         m->listen = json_deep_copy(body);
     if (type == RP_FRAME_LISTEN && g->leads && !g->connected)
         connect_all(g);
+    note_phase(m, type, body);
     m->finished |= type == RP_FRAME_DONE;
     if (type == RP_FRAME_FAILED) {
         const json_t *lost = json_object_get(body, "lost");
@@ -420,20 +440,33 @@ void rp_workers_reason(const struct rp_group_of_workers *g, struct rp_err *err)
         (void)rp_fail(err, m->err.code, "%sgone; rank %d: %s", who_of(g, blamed, who), g->first + witness, m->err.msg);
 }
 
+/* "initialising", "timed after step 3", "timed after step 3, state root" */
+static const char *phase_of(const struct member *m, char out[96])
+{
+    char step[32] = "";
+    if (m->step >= 0)
+        snprintf(step, sizeof step, " after step %lld", m->step);
+    snprintf(out, 96, "%s%s%s%s", *m->phase ? m->phase : "opening the device", step, *m->in ? ", " : "", m->in);
+    return out;
+}
+
 int rp_workers_hung(const struct rp_group_of_workers *g, uint64_t limit_ns, struct rp_err *err)
 {
     const uint64_t now = rp_now_ns();
-    char who[240];
+    char who[240], phase[96];
     for (int i = 0; i < g->n; i++) {
         const int awaits_others = g->n > 1 && !g->connected && g->m[i].listen; /* it has nothing to say until all of them listen */
         if (is_over(&g->m[i]) || awaits_others || now < g->m[i].alive_ns + limit_ns)
             continue;
         const long long s = (long long)(limit_ns / 1000000000u);
         if (g->n == 1)
-            (void)rp_fail(err, RP_UNAVAILABLE, "the worker was silent for %lld s and counts as hung (run.hang_seconds); it was killed", s);
+            (void)rp_fail(err, RP_UNAVAILABLE,
+                          "the worker was silent for %lld s (%s) and counts as hung (run.hang_seconds); it was killed",
+                          s, phase_of(&g->m[i], phase));
         else
-            (void)rp_fail(err, RP_UNAVAILABLE, "%ssilent for %lld s: it counts as hung (run.hang_seconds), and all ranks were killed",
-                          who_of(g, i, who), s);
+            (void)rp_fail(err, RP_UNAVAILABLE,
+                          "%ssilent for %lld s (%s): it counts as hung (run.hang_seconds), and all ranks were killed",
+                          who_of(g, i, who), s, phase_of(&g->m[i], phase));
         return 1;
     }
     return 0;

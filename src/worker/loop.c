@@ -357,6 +357,7 @@ static int take_root(struct loop *l, json_t *record, const char *which, struct r
     char hex[65];
     json_t *tensors = NULL;
     uint64_t t0 = rp_now_ns();
+    send_frame(l, RP_FRAME_ALIVE, json_pack("{s:s}", "in", "state root"));
     if (rp_train_root(l->train, hex, which ? &tensors : NULL, err) < 0)
         return -1;
     if (l->job.root_key) {

@@ -31,7 +31,21 @@ broken 3 1 "SHIM_FAIL=cuGraphLaunch:$(($(count cuGraphLaunch) - 1)):214"
 broken 3 0 SHIM_FAIL=cuGraphLaunch:2:719
 broken 3 0 SHIM_FAIL=cuStreamSynchronize:40:700
 broken 7 0 SHIM_FAIL=cuModuleLoadData:1:209
+# A hang ends every phase after run.hang_seconds, and the message names the phase.
 broken 7 0 SHIM_HANG=cuGraphLaunch:2 --set run.hang_seconds=2
+broken 7 0 SHIM_HANG=cuModuleLoadData:1 --set run.hang_seconds=2
+broken 7 0 SHIM_HANG=cuGraphLaunch:1 --set run.hang_seconds=2
+broken 7 0 SHIM_HANG=cuMemcpyDtoHAsync_v2:1 --set run.hang_seconds=2
+others=$short short=$(echo "$short" | sed 's/--set measure.ceilings=false//')
+export SHIM_IDLE="$PWD/idle.txt" # nothing is executed: a ceiling would take an hour
+broken 7 0 SHIM_HANG=cuStreamSynchronize:2 --set run.hang_seconds=2
+unset SHIM_IDLE
+short=$others
+# One that comes when the run is complete costs two seconds, and the worker.
+exit_of 0 on_gpu SHIM_HANG=cuMemFree_v2:1 "$REPRO" run bert_tiny_fp32 --backend cuda $short --set measure.timed_steps=1 --batch-size 2 \
+    --set train.accumulation_steps=1 -o end.repro.tar.zst
+"$REPRO" inspect end.repro.tar.zst run.json | jq -e '.status == "complete"' >answer.txt || fail "the run is not complete"
+no_worker_left
 # What keeps a run from beginning is no attempt.
 refused() { # VARIABLE=VALUE OPTION...
     rm -f run.repro.tar.zst
@@ -47,5 +61,8 @@ refused() { # VARIABLE=VALUE OPTION...
 refused SHIM_CAPABILITY=61
 refused SHIM_VERSION=11080
 refused SHIM_DEVICES=1 --device 3
+began=$(date +%s)
+refused SHIM_HANG=cuInit --set run.hang_seconds=2
+[ $(($(date +%s) - began)) -lt 40 ] || fail "the query before the run takes longer than run.hang_seconds"
 shim=$PWD # nothing is there
 refused SHIM_DEVICES=1

@@ -8,7 +8,7 @@ dies() { # SIGNAL STATUS MESSAGE OPTION...
     start_endless "$@"
     kill -"$signal" "$worker"
     expect_end "$expected" "$message" failed
-    words | sed 's/step [0-9]*/step N/g; s/[0-9]* steps/N steps/g'
+    words | sed 's/step [0-9]*/step N/g; s/[0-9]* steps/N steps/g; s/(timed[^)]*)/(PHASE)/'
 }
 dies SEGV 70 signal
 dies STOP 7 hung --set run.hang_seconds=2
