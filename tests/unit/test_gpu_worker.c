@@ -87,7 +87,20 @@ static void misbehave(const char *mode, const char *question, struct rp_err *err
     _exit(3);
 }
 
-/* "MODE": wrong at the first question, "MODE-cuda": at that one. "flood" writes more to stderr than a pipe holds. */
+/* How it ends when the parent closes the socket: in order, or as the mode says. */
+static void end_worker(const char *mode)
+{
+    if (strcmp(mode, "stay") == 0)
+        sleep(60);
+    if (strcmp(mode, "slow") == 0)
+        usleep(700000);
+    if (strcmp(mode, "abort") == 0)
+        abort();
+    _exit(strcmp(mode, "status") == 0 ? 9 : 0);
+}
+
+/* "MODE": wrong at the first question, "MODE-cuda": at that one, "MODE-end": at its end. "flood" writes more to stderr than a pipe
+ * holds. */
 __attribute__((constructor)) static void worker(void)
 {
     const char *mode = getenv(MODE);
@@ -110,7 +123,7 @@ __attribute__((constructor)) static void worker(void)
         RP_JSON *body = NULL;
         ssize_t n = read(RP_PROCESS_FD, bytes, sizeof bytes);
         if (n <= 0)
-            _exit(0);
+            end_worker(how);
         rp_buf_add(&in, bytes, (size_t)n);
         if (rp_frame_decode(&in, &type, &body, &err) != 1)
             _exit(5);
@@ -186,6 +199,61 @@ TEST(every_failure_is_said_and_bounded)
         nobody_is_left();
     }
     CHECK(descriptors() == before, "%d descriptors, %d before", descriptors(), before);
+}
+
+/* Starts a worker and asks it to end: what rp_process_end() returns. */
+static int ask_to_end(const char *mode, int wait_ms, struct rp_err *err)
+{
+    struct rp_process w;
+    enum rp_frame type;
+    RP_JSON *hello = NULL;
+    setenv(MODE, mode, 1);
+    const int started = rp_process_start_program(&w, this_program(), "repro-gpu", "the GPU worker", err) == 0;
+    unsetenv(MODE);
+    if (!CHECK(started && rp_process_next(&w, 20000, &type, &hello, err) == 1 && type == RP_FRAME_HELLO, "%s", err->msg))
+        return 1;
+    const int status = rp_process_end(&w, wait_ms, err);
+    CHECK(w.pid < 0 && w.fd < 0, "it is still known");
+    nobody_is_left();
+    return status;
+}
+
+TEST(worker_that_is_asked_to_end_is_killed_only_after_the_limit)
+{
+    static const struct {
+        const char *mode, *message;
+        enum rp_code code;
+        int wait_ms;
+    } cases[] = {
+        {"good", NULL, RP_OK, 20000},
+        {"slow-end", NULL, RP_OK, 20000},
+        {"stay-end", "did not end within 0.4 s", RP_UNAVAILABLE, 400},
+        {"abort-end", "crashed at its end (signal 6", RP_BUG, 20000},
+        {"status-end", "ended with status 9", RP_BUG, 20000},
+    };
+    const int before = descriptors();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_err err = {0};
+        const int status = ask_to_end(cases[i].mode, cases[i].wait_ms, &err);
+        CHECK(status == (cases[i].message ? -1 : 0) && err.code == cases[i].code, "%s: %d, '%s'", cases[i].mode, status, err.msg);
+        CHECK(!cases[i].message || strstr(err.msg, cases[i].message), "%s: '%s'", cases[i].mode, err.msg);
+    }
+    CHECK(descriptors() == before, "%d descriptors, %d before", descriptors(), before);
+}
+
+TEST(limit_of_the_environment_counts_if_it_is_a_number_of_milliseconds)
+{
+    static const struct {
+        const char *text;
+        int limit;
+    } cases[] = {{NULL, 1234}, {"700", 700}, {"600000", 600000}, {"600001", 1234}, {"0", 1234}, {"", 1234}, {"20 s", 1234}, {"-5", 1234}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        unsetenv("RP_GPU_TIMEOUT_MS");
+        if (cases[i].text)
+            setenv("RP_GPU_TIMEOUT_MS", cases[i].text, 1);
+        CHECK(rp_process_limit_ms(1234) == cases[i].limit, "'%s' is %d ms", cases[i].text, rp_process_limit_ms(1234));
+    }
+    unsetenv("RP_GPU_TIMEOUT_MS");
 }
 
 /* One limit for an answer, whatever else comes before it; and a process that a library left behind is not the worker. */
