@@ -82,8 +82,8 @@ static int note_result(struct rp_cli *cli, const char *what, int failed)
 static void print_row_done(void *arg, const json_t *row)
 {
     (void)arg;
-    fprintf(stderr, "%s %s: %lld cases, %lld failed\n", json_string_value(json_object_get(row, "isa")),
-            json_string_value(json_object_get(row, "op")), (long long)json_integer_value(json_object_get(row, "cases")),
+    fprintf(stderr, "%s %s: %lld cases, %lld failed\n", rp_json_text_at(row, "isa"), rp_json_text_at(row, "op"),
+            (long long)json_integer_value(json_object_get(row, "cases")),
             (long long)json_integer_value(json_object_get(row, "failed")));
 }
 
@@ -98,11 +98,11 @@ static void print_ops(const json_t *report, int is_stopped)
 {
     size_t n = json_array_size(report);
     for (size_t i = 0, end; i < n; i = end) {
-        const char *isa = json_string_value(json_object_get(json_array_get(report, i), "isa"));
+        const char *isa = rp_json_text_at(json_array_get(report, i), "isa");
         long long cases = 0, failed = 0;
         for (end = i; end < n; end++) {
             const json_t *row = json_array_get(report, end);
-            if (strcmp(json_string_value(json_object_get(row, "isa")), isa) != 0)
+            if (strcmp(rp_json_text_at(row, "isa"), isa) != 0)
                 break;
             cases += json_integer_value(json_object_get(row, "cases"));
             failed += json_integer_value(json_object_get(row, "failed"));
@@ -116,8 +116,8 @@ static void print_ops(const json_t *report, int is_stopped)
     for (size_t i = 0; i < n; i++) {
         const json_t *row = json_array_get(report, i);
         if (json_integer_value(json_object_get(row, "failed")))
-            printf("FAILED       %s, %s: %lld of %lld cases\n", json_string_value(json_object_get(row, "op")),
-                   json_string_value(json_object_get(row, "isa")), (long long)json_integer_value(json_object_get(row, "failed")),
+            printf("FAILED       %s, %s: %lld of %lld cases\n", rp_json_text_at(row, "op"), rp_json_text_at(row, "isa"),
+                   (long long)json_integer_value(json_object_get(row, "failed")),
                    (long long)json_integer_value(json_object_get(row, "cases")));
     }
 }
@@ -201,8 +201,8 @@ static void print_speed(const json_t *rows)
     printf("%-30s %-18s %-16s %10s %9s %9s\n", "operation", "", "size", "ms", "TFLOP/s", "GB/s");
     json_array_foreach((json_t *)rows, i, row) {
         double s = json_number_value(json_object_get(row, "seconds")), flops = json_number_value(json_object_get(row, "flops"));
-        printf("%-30s %-18s %-16s %10.4f ", json_string_value(json_object_get(row, "what")),
-               json_string_value(json_object_get(row, "name")), json_string_value(json_object_get(row, "shape")), s * 1e3);
+        printf("%-30s %-18s %-16s %10.4f ", rp_json_text_at(row, "what"), rp_json_text_at(row, "name"),
+               rp_json_text_at(row, "shape"), s * 1e3);
         if (flops > 0)
             printf("%9.3f ", flops / s * 1e-12);
         else
@@ -213,9 +213,8 @@ static void print_speed(const json_t *rows)
 
 static void print_speed_done(const json_t *row)
 {
-    fprintf(stderr, "%s %s %s: %.4f ms\n", json_string_value(json_object_get(row, "what")),
-            json_string_value(json_object_get(row, "name")), json_string_value(json_object_get(row, "shape")),
-            json_number_value(json_object_get(row, "seconds")) * 1e3);
+    fprintf(stderr, "%s %s %s: %.4f ms\n", rp_json_text_at(row, "what"), rp_json_text_at(row, "name"),
+            rp_json_text_at(row, "shape"), json_number_value(json_object_get(row, "seconds")) * 1e3);
 }
 
 /* One device: a usable or requested GPU, else the CPU. */
