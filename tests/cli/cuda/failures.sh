@@ -20,8 +20,10 @@ broken() { # STATUS STEPS VARIABLE=VALUE OPTION...: the message goes to failures
 count() { # FUNCTION: its calls in a good run
     sed -n "s/^called $1 //p" calls.txt
 }
-on_gpu SHIM_LOG="$PWD/calls.txt" "$REPRO" run bert_tiny_fp32 --backend cuda $short --set measure.timed_steps=2 --batch-size 2 \
+# The process that was asked for the device and the one that trains end in order, and give everything back.
+on_gpu SHIM_LOG="$PWD/calls.txt" LD_PRELOAD="$BUILD/fake/ending.so" PLAY_ENDING="$PWD/ending.txt" "$REPRO" run bert_tiny_fp32 --backend cuda $short --set measure.timed_steps=2 --batch-size 2 \
     --set train.accumulation_steps=1 -o good.repro.tar.zst >out.txt 2>err.txt || fail "$(tail -n 1 err.txt)"
+[ "$(sort -u ending.txt)" = "repro-gpu ended with status 0" ] && [ "$(wc -l <ending.txt)" = 2 ] || { cat ending.txt >&2; fail "a worker was killed"; }
 [ "$(count cuGraphLaunch)" -ge 4 ] || { cat calls.txt; fail "a step is no graph"; }
 grep -v -e '^called' -e '^calls' calls.txt | while read -r what n; do # "page-locked block 0" has two words before the number
     case "$n" in 0 | *' 0') ;; *) fail "not given back: $what $n" ;; esac
