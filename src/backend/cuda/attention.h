@@ -32,6 +32,9 @@
 #define RP_ATT_BACKWARD_SHARED(rows)                                                                              \
     ((2 * (RP_ATT_KEYS + RP_ATT_QUERIES(rows)) * RP_ATT_TILE_PITCH + RP_ATT_QUERIES(rows) * (RP_ATT_SQUARE_PITCH + 6)) * 4)
 
+/* Forward in streams: blocks of a multiprocessor, which registers allow; bytes of a tile of scores in a slab, see attention_stream.cu. */
+#define RP_ATT_STREAM_BLOCKS 2
+#define RP_ATT_TILE_BYTES(rows) ((size_t)RP_ATT_QUERIES(rows) * RP_ATT_KEYS * 4)
 /* Streams, of heads with `columns` in blocks of 8 * rows own rows; W: columns of a thread for a product, see attention_stream.cuh. */
 #define RP_ATT_STREAM_W(columns) ((columns) <= 64 ? 4 : (columns) <= 96 ? 6 : 8)
 #define RP_ATT_STREAM_STAGE(W) ((W) * 16 * RP_ATT_STEP > RP_ATT_STAGE ? (W) * 16 * RP_ATT_STEP : RP_ATT_STAGE)

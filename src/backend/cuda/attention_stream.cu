@@ -1,11 +1,14 @@
-/* Attention, forward, for sequences of any length: a block makes the outputs of 8 * rows queries of one head of one sample in three streams
- * of keys (see attention_stream.cuh), of which each computes the scores.
+/* Attention, forward, for sequences of any length: a block makes the outputs of 8 * rows queries of one head of one sample in three passes
+ * over the keys (see attention_stream.cuh), and then those of other queries.
  *
- *     top           the largest score of each query
- *     sums          sum128 of e: a thread has the lanes of its columns
+ *     top           the scores, and the largest of each query
+ *     sums          e, and sum128 of it: a thread has the lanes of its columns
  *     outputs       o[q, d] = chain over k of p * v
  *
- * attention.cu keeps the scores instead, where shared memory has room for all of a query. */
+ * The first `kept` tiles of 64 keys are in the block's slab of global memory: as scores after the first pass, as e after the second one. Later
+ * tiles are computed again in each pass. A thread reads what it has written itself: [tile][row of the thread][thread][its four keys].
+ *
+ * attention.cu has the scores in shared memory instead, where there is room for all of a query. */
 #include "backend/cuda/attention_stream.cuh"
 #include "ops/philox.h"
 
@@ -13,8 +16,36 @@ struct forward {
     struct stream f;
     const struct rp_attention_forward_args *a;
     const uint8_t *keys; /* of the sample; NULL: all */
+    float *slab;         /* this thread's first element */
     int sample, head;
+    int kept;            /* keys f.begin .. kept - 1 are in the slab */
 };
+
+/* ---- kept tiles ---- */
+
+RP_DEVICE float *kept_at(const int rows, const struct forward *b, int k)
+{
+    return b->slab + (k - b->f.begin) * (rows * 4 * RP_ATT_THREADS / RP_ATT_KEYS);
+}
+RP_DEVICE void keep_tile(const int rows, float *to, float (*s)[4])
+{
+    RP_UNROLL
+    for (int i = 0; i < rows; i++)
+        att_write(to + 4 * RP_ATT_THREADS * i, make_float4(s[i][0], s[i][1], s[i][2], s[i][3]));
+}
+RP_DEVICE void take_tile(const int rows, const float *from, float (*s)[4])
+{
+    RP_UNROLL
+    for (int i = 0; i < rows; i++) {
+        const float4 v = att_read(from + 4 * RP_ATT_THREADS * i);
+        s[i][0] = v.x;
+        s[i][1] = v.y;
+        s[i][2] = v.z;
+        s[i][3] = v.w;
+    }
+}
+
+/* ---- softmax ---- */
 
 /* Bit j: key k + col + 16 j is attended to by some query. */
 RP_DEVICE uint32_t keys_on(const struct forward *b, int k)
@@ -48,6 +79,19 @@ RP_DEVICE size_t row_number(const struct forward *b, int row)
 /* Words of an own row. */
 enum { TOP, INV, KEEP };
 
+/* s: the scores of the tile that comes. */
+RP_DEVICE void scores(const int rows, const int W, const int products, const struct forward *b, const struct stream *f, struct passing *at,
+                      float (*s)[4])
+{
+    stream_dots(rows, W, 1, products, f, at, s, 0);
+    RP_UNROLL
+    for (int i = 0; i < rows; i++) {
+        RP_UNROLL
+        for (int j = 0; j < 4; j++)
+            s[i][j] = (s[i][j] + 0.0f) * b->a->scale;
+    }
+}
+
 RP_DEVICE void top_of_scores(const int rows, const int W, const struct forward *b)
 {
     const struct stream *f = &b->f;
@@ -59,7 +103,9 @@ RP_DEVICE void top_of_scores(const int rows, const int W, const struct forward *
     RP_NO_UNROLL
     for (int k = f->begin; k < f->others; k += RP_ATT_KEYS) {
         float s[ATT_ROWS][4];
-        stream_dots(rows, W, 1, 0, f, &at, s, 0);
+        scores(rows, W, 0, b, f, &at, s);
+        if (k < b->kept)
+            keep_tile(rows, kept_at(rows, b, k), s);
         const uint32_t all = keys_on(b, k);
         const struct att_owner me = att_owner();
         RP_UNROLL
@@ -67,7 +113,7 @@ RP_DEVICE void top_of_scores(const int rows, const int W, const struct forward *
             const uint32_t on = attended(b, &me, all, i, k);
             RP_UNROLL
             for (int j = 0; j < 4; j++)
-                m[i] = on >> j & 1 ? larger(m[i], (s[i][j] + 0.0f) * b->a->scale) : m[i];
+                m[i] = on >> j & 1 ? larger(m[i], s[i][j]) : m[i];
         }
     }
     const struct att_owner me = att_owner();
@@ -101,37 +147,49 @@ RP_DEVICE void exponentials(const int rows, const struct forward *b, float (*s)[
         const float top = b->f.row[4 * att_again(me.row + 8 * i) + TOP]; /* rows one by one: together they would take all registers */
         RP_UNROLL
         for (int j = 0; j < 4; j++)
-            s[i][j] = att_exp((s[i][j] + 0.0f) * b->a->scale - top, on >> j);
+            s[i][j] = att_exp(s[i][j] - top, on >> j);
     }
 }
 
-RP_DEVICE void add_lanes(const int rows, float (*l)[4], float (*e)[4])
+/* Adds e of keys from k to the lanes. */
+RP_DEVICE void add_lanes(const int rows, float (*low)[4], float (*high)[4], float (*e)[4], int k)
 {
     RP_UNROLL
     for (int i = 0; i < rows; i++) {
         RP_UNROLL
         for (int j = 0; j < 4; j++)
-            l[i][j] = l[i][j] + e[i][j];
+            if (k & RP_ATT_KEYS)
+                high[i][j] = high[i][j] + e[i][j];
+            else
+                low[i][j] = low[i][j] + e[i][j];
     }
 }
 
 /* Lane col + 16 j of sum128 is low[.][j] of column `col`, lane 64 + col + 16 j high[.][j]. */
 RP_DEVICE void sums_of_scores(const int rows, const int W, const struct forward *b)
 {
-    const struct stream *f = &b->f;
-    struct passing at = stream_begin(W, 1, 0, f);
-    float low[ATT_ROWS][4], high[ATT_ROWS][4];
+    struct stream rest = b->f;
+    float low[ATT_ROWS][4], high[ATT_ROWS][4], s[ATT_ROWS][4];
+    const struct stream *f = &rest;
+    rest.begin = b->kept;
     att_clear(rows, low);
     att_clear(rows, high);
     RP_NO_UNROLL
-    for (int k = f->begin; k < f->others; k += RP_ATT_KEYS) {
-        float s[ATT_ROWS][4];
-        stream_dots(rows, W, 1, 0, f, &at, s, 0);
+    for (int k = b->f.begin; k < b->kept; k += RP_ATT_KEYS) {
+        float *at = kept_at(rows, b, k);
+        take_tile(rows, at, s);
         exponentials(rows, b, s, keys_on(b, k), k);
-        if (k & RP_ATT_KEYS)
-            add_lanes(rows, high, s);
-        else
-            add_lanes(rows, low, s);
+        keep_tile(rows, at, s);
+        add_lanes(rows, low, high, s, k);
+    }
+    if (b->kept < f->others) {
+        struct passing at = stream_begin(W, 1, 0, f);
+        RP_NO_UNROLL
+        for (int k = f->begin; k < f->others; k += RP_ATT_KEYS) {
+            scores(rows, W, 0, b, f, &at, s);
+            exponentials(rows, b, s, keys_on(b, k), k);
+            add_lanes(rows, low, high, s, k);
+        }
     }
     const struct att_owner me = att_owner();
     RP_UNROLL
@@ -211,12 +269,11 @@ RP_DEVICE void no_decisions(const int rows, const struct forward *b, int k)
 
 /* ---- outputs ---- */
 
-/* s becomes p after dropout. */
-RP_DEVICE void probabilities(const int rows, const struct forward *b, float (*s)[4], uint32_t all, int k)
+/* e becomes p after dropout. */
+RP_DEVICE void probabilities(const int rows, const struct forward *b, float (*s)[4])
 {
     const struct att_owner me = att_owner();
     const float scale = b->a->keep_scale;
-    exponentials(rows, b, s, all, k);
     RP_UNROLL
     for (int i = 0; i < rows; i++) {
         const float4 row = att_read(b->f.row + 4 * att_again(me.row + 8 * i));
@@ -230,39 +287,87 @@ RP_DEVICE void probabilities(const int rows, const struct forward *b, float (*s)
     }
 }
 
-/* Columns from f.column on. */
-RP_DEVICE void outputs(const int rows, const int W, const struct forward *b)
+/* Of keys in the slab. e of the next tile is on its way during a product. */
+RP_DEVICE void outputs_of_kept(const int rows, const int W, const struct forward *b, float (*o)[STREAM_COLUMNS])
 {
-    const struct stream *f = &b->f;
-    struct passing at = stream_begin(W, 1, 1, f);
-    float o[ATT_ROWS][STREAM_COLUMNS];
-    stream_clear(rows, W, o);
+    struct stream f = b->f;
+    float s[ATT_ROWS][4];
+    f.others = b->kept;
+    struct passing at = stream_begin(W, 0, 1, &f);
+    take_tile(rows, b->slab, s);
     RP_NO_UNROLL
-    for (int k = f->begin; k < f->others; k += RP_ATT_KEYS) {
-        float s[ATT_ROWS][4];
+    for (int k = f.begin; k < f.others; k += RP_ATT_KEYS) {
         if (b->a->threshold)
             decisions(rows, b, k);
-        stream_dots(rows, W, 1, 1, f, &at, s, 0);
-        probabilities(rows, b, s, keys_on(b, k), k);
-        stream_put_square(rows, f, 0, s);
-        stream_rows(rows, W, 1, 1, f, &at, o, 0, k);
+        __syncthreads(); /* the square was read, decisions are there */
+        probabilities(rows, b, s);
+        stream_put_square(rows, &f, 0, s);
+        if (k + RP_ATT_KEYS < f.others)
+            take_tile(rows, kept_at(rows, b, k + RP_ATT_KEYS), s);
+        stream_rows(rows, W, 0, 1, &f, &at, o, 0, k);
     }
-    float *to = b->a->o + (size_t)b->sample * (size_t)b->a->seq * (size_t)b->a->width + (size_t)(b->head * b->a->dim);
-    stream_put(rows, W, f, o, to, b->a->width, b->a->seq);
     __syncthreads();
 }
 
-RP_DEVICE void forward(const int rows, const int W, const struct rp_attention_forward_args *a)
+RP_DEVICE void outputs_of_rest(const int rows, const int W, const struct forward *b, float (*o)[STREAM_COLUMNS])
+{
+    struct stream f = b->f;
+    f.begin = b->kept;
+    struct passing at = stream_begin(W, 1, 1, &f);
+    RP_NO_UNROLL
+    for (int k = f.begin; k < f.others; k += RP_ATT_KEYS) {
+        float s[ATT_ROWS][4];
+        if (b->a->threshold)
+            decisions(rows, b, k);
+        scores(rows, W, 1, b, &f, &at, s);
+        exponentials(rows, b, s, keys_on(b, k), k);
+        probabilities(rows, b, s);
+        stream_put_square(rows, &f, 0, s);
+        stream_rows(rows, W, 1, 1, &f, &at, o, 0, k);
+    }
+    __syncthreads();
+}
+
+/* Columns from f.column on. */
+RP_DEVICE void outputs(const int rows, const int W, const struct forward *b)
+{
+    float o[ATT_ROWS][STREAM_COLUMNS];
+    stream_clear(rows, W, o);
+    if (b->f.begin < b->kept)
+        outputs_of_kept(rows, W, b, o);
+    if (b->kept < b->f.others)
+        outputs_of_rest(rows, W, b, o);
+    float *to = b->a->o + (size_t)b->sample * (size_t)b->a->seq * (size_t)b->a->width + (size_t)(b->head * b->a->dim);
+    stream_put(rows, W, &b->f, o, to, b->a->width, b->a->seq);
+}
+
+/* Decisions for keys that no own query attends to. */
+RP_DEVICE void other_decisions(const int rows, const struct forward *b)
+{
+    const int end = (b->f.others + RP_ATT_KEYS - 1) / RP_ATT_KEYS * RP_ATT_KEYS;
+    for (int k = 0; k < b->f.begin; k += RP_ATT_KEYS)
+        decisions(rows, b, k);
+    if (b->a->causal)
+        no_decisions(rows, b, end);
+    else
+        for (int k = end; k < b->a->padded; k += RP_ATT_KEYS)
+            decisions(rows, b, k);
+}
+
+/* ---- queries ---- */
+
+/* Tile number `tile` of queries of head number `head` of all samples. */
+RP_DEVICE void forward_tile(const int rows, const int W, const struct rp_attention_forward_args *a, int head, int tile)
 {
     struct forward b;
-    const int head = (int)(blockIdx.x / (unsigned)a->blocks), seq = a->seq;
+    const int seq = a->seq;
     b.a = a;
     b.sample = head / a->heads;
     b.head = head % a->heads;
     b.f.dim = a->dim;
     b.f.whole = a->whole;
     stream_shared(rows, W, 1, 1, &b.f);
-    b.f.first = (a->blocks - 1 - (int)(blockIdx.x % (unsigned)a->blocks)) * RP_ATT_QUERIES(rows); /* causal: the longest first */
+    b.f.first = tile * RP_ATT_QUERIES(rows);
     const float *x = a->qkv + (size_t)b.sample * (size_t)seq * (size_t)a->ld + (size_t)(b.head * a->dim);
     b.f.dots[0] = b.f.dots[1] = x + a->width;
     b.f.rows[0] = b.f.rows[1] = x + 2 * a->width;
@@ -270,6 +375,9 @@ RP_DEVICE void forward(const int rows, const int W, const struct rp_attention_fo
     b.keys = a->keys ? a->keys + (size_t)b.sample * (size_t)seq : 0;
     b.f.begin = att_first(a->first, b.sample, seq, b.f.first) / RP_ATT_KEYS * RP_ATT_KEYS; /* tiles before it have no key of own queries */
     b.f.others = att_keys(b.keys, a->causal && b.f.first + RP_ATT_QUERIES(rows) < seq ? b.f.first + RP_ATT_QUERIES(rows) : seq, att_owner().lane);
+    b.kept = b.f.begin + a->kept * RP_ATT_KEYS;
+    b.kept = b.kept < b.f.others ? b.kept : b.f.others;
+    b.slab = a->slabs + (size_t)blockIdx.x * (size_t)(a->kept * RP_ATT_KEYS * RP_ATT_QUERIES(rows)) + 4 * threadIdx.x;
     stream_own(rows, &b.f, 0, x, a->ld, seq);
     top_of_scores(rows, W, &b);
     sums_of_scores(rows, W, &b);
@@ -278,15 +386,22 @@ RP_DEVICE void forward(const int rows, const int W, const struct rp_attention_fo
         b.f.column = c;
         outputs(rows, W, &b);
     }
-    if (a->threshold) {
-        const int end = (b.f.others + RP_ATT_KEYS - 1) / RP_ATT_KEYS * RP_ATT_KEYS;
-        for (int k = 0; k < b.f.begin; k += RP_ATT_KEYS)
-            decisions(rows, &b, k);
-        if (a->causal)
-            no_decisions(rows, &b, end);
-        else
-            for (int k = end; k < a->padded; k += RP_ATT_KEYS)
-                decisions(rows, &b, k);
+    if (a->threshold)
+        other_decisions(rows, &b);
+}
+
+/* Tiles in order of their length (causal: the last one of every head first), a round at a time, every second one backwards: so all blocks
+ * have about the same work. */
+RP_DEVICE void forward(const int rows, const int W, const struct rp_attention_forward_args *a)
+{
+    const unsigned tiles = (unsigned)a->tiles, heads = tiles / (unsigned)a->blocks;
+    unsigned turn = blockIdx.x;
+    RP_NO_UNROLL
+    for (unsigned first = 0; first < tiles; first += gridDim.x) {
+        const unsigned n = first + turn;
+        turn = gridDim.x - 1 - turn;
+        if (n < tiles)
+            forward_tile(rows, W, a, (int)(n % heads), a->blocks - 1 - (int)(n / heads));
     }
 }
 

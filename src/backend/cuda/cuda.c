@@ -183,6 +183,12 @@ static const struct rp_ops cuda_ops = {
 #undef OP
 };
 
+static int rotates(const char *variable)
+{
+    const char *value = getenv(variable);
+    return value && strcmp(value, "rotate") == 0;
+}
+
 static int prepare(struct rp_cuda *c, const struct rp_device_opts *o, size_t workspace, struct rp_err *err)
 {
     if (rp_cuda_choose(c->d, o, &c->device, &c->ordinal, err) < 0 || ask_device(c, err) < 0 || start(c, err) < 0)
@@ -194,8 +200,8 @@ static int prepare(struct rp_cuda *c, const struct rp_device_opts *o, size_t wor
     c->semaphores = (unsigned *)(void *)(own + c->workspace_bytes);
     TRY(cuMemsetD8Async((CUdeviceptr)(uintptr_t)c->semaphores, 0, RP_CUDA_SEMAPHORE_BYTES, c->stream), "cuMemsetD8Async");
     const char *graphs = getenv("RP_CUDA_GRAPHS");
-    const char *products = getenv("RP_CUDA_GEMM");
-    c->gemm_rotates = products && strcmp(products, "rotate") == 0;
+    c->gemm_rotates = rotates("RP_CUDA_GEMM");
+    c->attention_rotates = rotates("RP_CUDA_ATTENTION");
     c->graphs = graphs && strcmp(graphs, "0") == 0 ? NULL : rp_cuda_graphs_new();
     c->dev.backend = &rp_backend_cuda;
     c->dev.op = &cuda_ops;

@@ -462,15 +462,16 @@ struct rp_group_tree_args {
  * each of the tile's elements. */
 
 /* See struct rp_attention and attention.cu. width: heads * dim; ld: of qkv, 3 * width; padded: rp_mask_stride(seq); blocks: of queries,
- * per head; whole: heads and tensors lie so that every four columns are 16-byte aligned. seq * ld < 2^31. */
+ * per head; whole: heads and tensors lie so that every four columns are 16-byte aligned. seq * ld < 2^31. Streams only: `tiles` of queries
+ * of all heads; in `slabs` every block has `kept` tiles of RP_ATT_KEYS scores of its own queries. */
 struct rp_attention_forward_args {
-    float *o, *row_max, *row_inv;
+    float *o, *row_max, *row_inv, *slabs;
     uint8_t *mask; /* written when threshold != 0 */
     const float *qkv;
     const uint8_t *keys; /* NULL: all, as with `causal` */
     const int32_t *first; /* with `causal`: first key of each query of each sample; NULL: 0 */
     uint64_t seed;
-    int seq, heads, first_head, dim, width, ld, padded, blocks, whole, causal;
+    int seq, heads, first_head, dim, width, ld, padded, blocks, whole, causal, tiles, kept;
     float scale, keep_scale;
     uint32_t step, site, first_sample, threshold;
 };

@@ -116,12 +116,25 @@ int rp_cuda_supports(const struct rp_cuda_gpu *gpu, const struct rp_op_use *u, s
     }
 }
 
+#define KEPT_ELSEWHERE 256 /* tokens: up to here shared memory of every GPU has all scores of some kernel's block */
+#define MULTIPROCESSORS 192 /* of the largest GPU */
+
+/* Slabs for all tiles of queries, or for those that run at the same time. What is missing in a workspace is computed again. */
+static size_t slabs(const struct rp_op_use *u)
+{
+    const size_t rows = RP_ATT_QUERIES(8), tiles = (size_t)u->batch * (size_t)u->heads * (((size_t)u->seq + rows - 1) / rows);
+    const size_t most = (size_t)MULTIPROCESSORS * RP_ATT_STREAM_BLOCKS, keys = ((size_t)u->seq + RP_ATT_KEYS - 1) / RP_ATT_KEYS;
+    const size_t bytes = (tiles < most ? tiles : most) * keys * RP_ATT_TILE_BYTES(8);
+    return u->seq <= KEPT_ELSEWHERE ? 0 : bytes < RP_CUDA_ATTENTION_WORKSPACE ? bytes : RP_CUDA_ATTENTION_WORKSPACE;
+}
+
 size_t rp_cuda_needs(const struct rp_device_opts *o, const struct rp_op_use *u)
 {
     const int may_be = u->op == RP_OP_conv_forward || u->op == RP_OP_conv_dgrad;
     const int is_gemm = u->op == RP_OP_gemm || (may_be && rp_cuda_is_pointwise(&u->conv));
     size_t bytes = is_gemm                             ? RP_CUDA_GEMM_WORKSPACE
                    : u->op == RP_OP_layernorm_backward ? (size_t)u->rows * 2 * sizeof(float) /* two sums of each row */
+                   : u->op == RP_OP_attention_forward  ? slabs(u)
                    : u->op == RP_OP_attention_backward ? (size_t)u->batch * (size_t)u->heads * (size_t)u->seq * sizeof(float) /* D */
                    : u->op == RP_OP_find_nonfinite     ? sizeof(uint64_t)
                                                        : 0;

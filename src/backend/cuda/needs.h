@@ -10,6 +10,9 @@
 #include "backend/backend.h"
 
 #define RP_CUDA_GEMM_WORKSPACE ((size_t)32 << 20) /* of a parallel split-K: fits the caches of large GPUs */
+/* Scores of attention forward, in a slab for each block that runs: a few times the cache of a large GPU. Keeping scores in the GPU's memory
+ * still takes less time than computing them again. */
+#define RP_CUDA_ATTENTION_WORKSPACE ((size_t)128 << 20)
 #define RP_CUDA_SEMAPHORES 16384                       /* after the workspace, see struct rp_gemm_args */
 #define RP_CUDA_SEMAPHORE_BYTES (RP_CUDA_SEMAPHORES * sizeof(unsigned))
 

@@ -37,28 +37,53 @@ static long weight(const struct rp_cuda *c, int rows)
     return rows == 8 ? 100 : rows == 4 ? 110 : lanes == 128 ? 200 : 140;
 }
 
+static int fits_twice(const struct rp_cuda *c, size_t shared)
+{
+    return 2 * (shared + BLOCK_OWN) <= c->gpu.shared_max + BLOCK_OWN;
+}
+
 /* Relative time of a launch: work of a block times blocks of the busiest multiprocessor, and a quarter more if it runs one block at a
  * time, so that nothing hides that block's waiting. LONG_MAX: a block does not fit. */
 static long estimate(const struct rp_cuda *c, const struct choice *use, long work, long blocks, size_t shared)
 {
     const long each = (blocks + c->multiprocessors - 1) / c->multiprocessors;
-    const int alone = each < 2 || 2 * (shared + BLOCK_OWN) > c->gpu.shared_max + BLOCK_OWN;
+    const int alone = each < 2 || !fits_twice(c, shared);
     if (shared > c->gpu.shared_max)
         return LONG_MAX;
     return c->attention_forced == use->id ? 0 : each * work * weight(c, use->rows) * (alone ? 5 : 4);
 }
 
-struct best {
+/* A kernel that can do it. blocks, kept: of the grid of a forward stream; see struct rp_attention_forward_args. */
+struct way {
     const struct choice *use;
     long time;
     size_t shared;
+    unsigned blocks;
+    int kept;
+};
+struct ways {
+    struct way way[8];
+    int n;
 };
 
-static void consider(struct best *best, const struct rp_cuda *c, const struct choice *use, long work, long blocks, size_t shared)
+static void add_way(struct ways *ways, struct way way)
 {
-    const long time = estimate(c, use, work, blocks, shared);
-    if (time < best->time)
-        *best = (struct best){use, time, shared};
+    if (way.time == LONG_MAX)
+        return;
+    RP_BUG_IF(ways->n == COUNT(ways->way));
+    ways->way[ways->n++] = way;
+}
+
+/* The fastest by estimate (turn < 0), or number `turn` in rotation; .use NULL: there is none. */
+static struct way pick_way(const struct ways *ways, int turn)
+{
+    struct way best = {.time = LONG_MAX};
+    if (turn >= 0 && ways->n)
+        return ways->way[turn % ways->n];
+    for (int i = 0; i < ways->n; i++)
+        if (ways->way[i].time < best.time)
+            best = ways->way[i];
+    return best;
 }
 
 /* Tiles of 8 * rows rows, over all heads. */
@@ -73,50 +98,98 @@ static int stream_of(const struct rp_attention *a)
     return RP_ATT_STREAM_W(a->head_dim) / 2 - 2;
 }
 
-/* Streams multiply queries by keys three times instead of once. */
-static struct best choose_forward(const struct rp_cuda *c, const struct rp_attention *a)
+/* ---- forward ---- */
+
+/* A block for each slab: as many as run at the same time, each with an equal part of the workspace. */
+static void divide_workspace(const struct rp_cuda *c, const struct rp_attention *a, struct way *way)
 {
-    struct best best = {.time = LONG_MAX};
-    const struct choice *streams = forward_streams[stream_of(a)];
-    for (int i = 0; i < COUNT(forward); i++)
-        consider(&best, c, &forward[i], forward[i].rows, tiles(a, forward[i].rows),
-                 RP_ATT_FORWARD_SHARED((size_t)forward[i].rows, (size_t)a->seq));
-    for (int i = 0; i < COUNT(forward_streams[0]); i++)
-        consider(&best, c, &streams[i], 2 * streams[i].rows, tiles(a, streams[i].rows),
-                 RP_ATT_STREAM_SHARED((size_t)streams[i].rows, (size_t)a->head_dim, 1, 1));
-    return best;
+    const long all = tiles(a, way->use->rows), most = (long)c->multiprocessors * (fits_twice(c, way->shared) ? RP_ATT_STREAM_BLOCKS : 1);
+    const size_t needed = (size_t)(a->seq + RP_ATT_KEYS - 1) / RP_ATT_KEYS;
+    way->blocks = (unsigned)(all < most ? all : most);
+    const size_t room = c->workspace_bytes / way->blocks / RP_ATT_TILE_BYTES(way->use->rows);
+    way->kept = (int)(room < needed ? room : needed);
 }
+
+/* Per cent of what a block of a kernel with all scores in shared memory does. Scores that are not kept are computed three times instead of
+ * once, which is half of the work. Of a score 16 bytes are written and read: that costs a tenth of the time if the L2 cache has all slabs,
+ * three tenths if the memory of the GPU has them (counted for H100, A100 and V100 with heads of 64 columns; wider ones hide more). */
+static long stream_work(const struct rp_cuda *c, const struct rp_attention *a, const struct way *way)
+{
+    const long needed = (a->seq + RP_ATT_KEYS - 1) / RP_ATT_KEYS, again = needed - way->kept;
+    const size_t slabs = (size_t)way->blocks * (size_t)way->kept * RP_ATT_TILE_BYTES(way->use->rows);
+    return 100 + (100 * again + (slabs > c->l2 ? 30 : 10) * way->kept) / needed;
+}
+
+/* In rotation every stream also runs with three blocks that keep one tile. */
+static struct way choose_forward(const struct rp_cuda *c, const struct rp_attention *a, int turn)
+{
+    struct ways ways = {.n = 0};
+    const struct choice *streams = forward_streams[stream_of(a)];
+    for (int i = 0; i < COUNT(forward_streams[0]); i++) {
+        const struct choice *use = &streams[i];
+        struct way way = {.use = use, .shared = RP_ATT_STREAM_SHARED((size_t)use->rows, (size_t)a->head_dim, 1, 1)};
+        divide_workspace(c, a, &way);
+        way.time = estimate(c, use, use->rows * stream_work(c, a, &way), tiles(a, use->rows), way.shared);
+        add_way(&ways, way);
+        way.blocks = way.blocks < 3 ? way.blocks : 3;
+        way.kept = way.kept < 1 ? way.kept : 1;
+        if (turn >= 0)
+            add_way(&ways, way);
+    }
+    for (int i = 0; i < COUNT(forward); i++) {
+        const struct choice *use = &forward[i];
+        struct way way = {.use = use, .shared = RP_ATT_FORWARD_SHARED((size_t)use->rows, (size_t)a->seq)};
+        way.blocks = (unsigned)tiles(a, use->rows);
+        way.time = estimate(c, use, use->rows * 100, way.blocks, way.shared);
+        add_way(&ways, way);
+    }
+    return pick_way(&ways, turn);
+}
+
+/* ---- backward ---- */
 
 /* Work is half of 8 rows times all others for each product. In streams: of keys 4 products of 4 rows, of queries 3; with less than 4
  * columns left over for each thread. Else a head is one block, for any number of rows; a wide one waits for memory. */
-static struct best choose_backward(const struct rp_cuda *c, const struct rp_attention *a)
+static struct way choose_backward(const struct rp_cuda *c, const struct rp_attention *a, int turn)
 {
-    struct best best = {.time = LONG_MAX};
+    struct ways ways = {.n = 0};
     const long heads = (long)a->batch * a->heads, length = tiles(a, 8) / heads;
     const size_t dim = (size_t)a->head_dim, keys_shared = RP_ATT_STREAM_SHARED((size_t)KEY_ROWS, dim, 2, 2);
     const struct choice *keys = &key_streams[stream_of(a)], *queries = query_streams[stream_of(a)];
-    for (int i = 0; i < COUNT(backward) && a->head_dim <= RP_ATT_DIM; i++)
-        consider(&best, c, &backward[i], 10 * length, heads, RP_ATT_BACKWARD_SHARED((size_t)backward[i].rows));
-    if (a->head_dim > RP_ATT_DIM)
-        consider(&best, c, &backward_wide, 25 * length, heads, RP_ATT_BACKWARD_SHARED((size_t)backward_wide.rows));
     const long keys_time = estimate(c, keys, 4, tiles(a, KEY_ROWS), keys_shared);
-    if (keys_time == LONG_MAX)
-        return best;
-    for (int i = 0; i < COUNT(query_streams[0]); i++) {
-        struct best stream = {.time = LONG_MAX};
-        consider(&stream, c, &queries[i], 3 * queries[i].rows / 4, tiles(a, queries[i].rows),
-                 RP_ATT_STREAM_SHARED((size_t)queries[i].rows, dim, 2, 1));
-        if (stream.time != LONG_MAX && (!stream.time || stream.time + keys_time < best.time))
-            best = (struct best){stream.use, stream.time ? stream.time + keys_time : 0, stream.shared};
+    for (int i = 0; i < COUNT(query_streams[0]) && keys_time != LONG_MAX; i++) {
+        struct way way = {.use = &queries[i], .shared = RP_ATT_STREAM_SHARED((size_t)queries[i].rows, dim, 2, 1)};
+        way.time = estimate(c, way.use, 3 * way.use->rows / 4, tiles(a, way.use->rows), way.shared);
+        way.time += way.time && way.time != LONG_MAX ? keys_time : 0;
+        add_way(&ways, way);
     }
-    return best;
+    for (int i = 0; i < COUNT(backward); i++) {
+        const struct choice *use = a->head_dim <= RP_ATT_DIM ? &backward[i] : &backward_wide;
+        struct way way = {.use = use, .shared = RP_ATT_BACKWARD_SHARED((size_t)use->rows)};
+        way.time = estimate(c, use, (a->head_dim <= RP_ATT_DIM ? 10 : 25) * length, heads, way.shared);
+        if (i == 0 || use != &backward_wide)
+            add_way(&ways, way);
+    }
+    return pick_way(&ways, turn);
 }
 
 void rp_cuda_attention_rows(const struct rp_cuda *c, const struct rp_attention *a, int *forward_id, int *backward_id)
 {
-    const struct choice *use[] = {choose_forward(c, a).use, choose_backward(c, a).use};
+    const struct choice *use[] = {choose_forward(c, a, -1).use, choose_backward(c, a, -1).use};
     *forward_id = use[0] ? use[0]->id : 0;
     *backward_id = use[1] ? use[1]->id : 0;
+}
+
+unsigned rp_cuda_attention_slabs(const struct rp_cuda *c, const struct rp_attention *a, int *kept)
+{
+    const struct way way = choose_forward(c, a, -1);
+    *kept = way.kept;
+    return way.blocks;
+}
+
+static int next_turn(struct rp_cuda *c, enum rp_op op, const struct rp_attention *a)
+{
+    return c->attention_rotates ? c->attentions[op == RP_OP_attention_backward][stream_of(a)]++ : -1;
 }
 
 /* The memory plan has checked this already. */
@@ -133,17 +206,18 @@ void rp_cuda_op_attention_forward(struct rp_dev *dev, float *o, float *row_max, 
     struct rp_cuda *c = rp_cuda_of(dev);
     const int width = a->heads * a->head_dim;
     check_attention(c, RP_OP_attention_forward, a, mask);
-    const struct best best = choose_forward(c, a);
-    RP_BUG_IF(!best.use);
-    const long blocks = tiles(a, best.use->rows);
+    const struct way way = choose_forward(c, a, next_turn(c, RP_OP_attention_forward, a));
+    RP_BUG_IF(!way.use);
+    const long all = tiles(a, way.use->rows);
+    const size_t slabs = (size_t)way.blocks * (size_t)way.kept * RP_ATT_TILE_BYTES(way.use->rows);
     const struct rp_attention_forward_args args = {
-        .o = o, .row_max = row_max, .row_inv = row_inv, .mask = mask, .qkv = qkv, .keys = a->key_mask, .first = a->first_key,
+        .o = o, .row_max = row_max, .row_inv = row_inv, .slabs = slabs ? rp_cuda_workspace(c, slabs) : NULL, .mask = mask, .qkv = qkv, .keys = a->key_mask, .first = a->first_key,
         .seed = a->drop.seed, .seq = a->seq, .heads = a->heads, .first_head = a->first_head, .dim = a->head_dim,
         .width = width, .ld = 3 * width, .padded = RP_ATT_PADDED(a->seq),
-        .blocks = (int)(blocks / a->batch / a->heads), .whole = a->head_dim % 4 == 0 && RP_ALIGNED(o, qkv), .scale = a->scale,
+        .blocks = (int)(all / a->batch / a->heads), .tiles = (int)all, .kept = way.kept, .whole = a->head_dim % 4 == 0 && RP_ALIGNED(o, qkv), .scale = a->scale,
         .keep_scale = a->drop.scale, .step = a->drop.step, .site = a->drop.site, .first_sample = a->drop.first_sample,
         .threshold = a->drop.threshold, .causal = a->causal};
-    rp_cuda_launch(c, best.use->kernel, (struct rp_grid){(unsigned)blocks, 1, 1}, best.shared, &args);
+    rp_cuda_launch(c, way.use->kernel, (struct rp_grid){way.blocks, 1, 1}, way.shared, &args);
 }
 
 void rp_cuda_op_attention_backward(struct rp_dev *dev, float *dqkv, float *dbias, const float *d_o, const float *o, const float *row_max,
@@ -154,8 +228,8 @@ void rp_cuda_op_attention_backward(struct rp_dev *dev, float *dqkv, float *dbias
     float *big_d = rp_cuda_workspace(c, (size_t)rows * (size_t)a->heads * sizeof *big_d);
     const int dropout = a->drop.threshold != 0, width = a->heads * a->head_dim;
     check_attention(c, RP_OP_attention_backward, a, mask);
-    const struct best best = choose_backward(c, a);
-    RP_BUG_IF(!best.use);
+    const struct way way = choose_backward(c, a, next_turn(c, RP_OP_attention_backward, a));
+    RP_BUG_IF(!way.use);
     struct rp_attention_backward_args args = {
         .dqkv = dqkv, .d_o = d_o, .big_d = big_d, .row_max = row_max, .row_inv = row_inv, .qkv = qkv, .mask = dropout ? mask : NULL,
         .keys = a->key_mask, .first = a->first_key, .seq = a->seq, .heads = a->heads, .dim = a->head_dim, .width = width, .ld = 3 * width,
@@ -165,14 +239,14 @@ void rp_cuda_op_attention_backward(struct rp_dev *dev, float *dqkv, float *dbias
     RP_LAUNCH(c, attention_dots, ((struct rp_grid){(unsigned)((rows * a->heads + threads - 1) / threads), 1, 1}), 0, .big_d = big_d,
               .d_o = d_o, .o = o, .rows = (int)rows, .seq = a->seq, .heads = a->heads, .dim = a->head_dim,
               .whole = a->head_dim % 4 == 0 && RP_ALIGNED(d_o, o));
-    if (best.use->id > 10) {
+    if (way.use->id > 10) {
         const struct choice *keys = &key_streams[stream_of(a)];
-        const struct rp_grid key_tiles = {(unsigned)tiles(a, keys->rows), 1, 1}, query_tiles = {(unsigned)tiles(a, best.use->rows), 1, 1};
+        const struct rp_grid key_tiles = {(unsigned)tiles(a, keys->rows), 1, 1}, query_tiles = {(unsigned)tiles(a, way.use->rows), 1, 1};
         args.blocks = (int)key_tiles.x / a->batch / a->heads;
         rp_cuda_launch(c, keys->kernel, key_tiles, RP_ATT_STREAM_SHARED((size_t)keys->rows, (size_t)a->head_dim, 2, 2), &args);
         args.blocks = (int)query_tiles.x / a->batch / a->heads;
-        rp_cuda_launch(c, best.use->kernel, query_tiles, best.shared, &args);
+        rp_cuda_launch(c, way.use->kernel, query_tiles, way.shared, &args);
     } else
-        rp_cuda_launch(c, best.use->kernel, (struct rp_grid){(unsigned)(a->batch * a->heads), 1, 1}, best.shared, &args);
+        rp_cuda_launch(c, way.use->kernel, (struct rp_grid){(unsigned)(a->batch * a->heads), 1, 1}, way.shared, &args);
     rp_cuda_op_colsum(dev, dbias, dqkv, a->batch * a->seq, 3 * width, work);
 }
