@@ -168,7 +168,8 @@ RP_DEVICE void stream_dots(const int rows, const int W, const int dots, const in
     }
 }
 
-/* o[i][.] = a * v: W columns of a row of a stage */
+/* o[i][.] = a * v: W columns of a row of a stage; of every second row the other way round, so that two products in a row have a factor in
+ * common: registers are read less often. */
 #define STREAM_STEP(rows, W, o, element, v)                                                                            \
     do {                                                                                                               \
         const float *at_ = (v);                                                                                        \
@@ -181,20 +182,14 @@ RP_DEVICE void stream_dots(const int rows, const int W, const int dots, const in
             w_.x = two_.x;                                                                                             \
             w_.y = two_.y;                                                                                             \
         }                                                                                                              \
+        const float factor_[STREAM_COLUMNS] = {v_.x, v_.y, v_.z, v_.w, w_.x, w_.y, w_.z, w_.w};                        \
         RP_UNROLL                                                                                                      \
         for (int i = 0; i < (rows); i++) {                                                                             \
             const float a_ = (element);                                                                                \
-            (o)[i][0] = fmaf(a_, v_.x, (o)[i][0]);                                                                     \
-            (o)[i][1] = fmaf(a_, v_.y, (o)[i][1]);                                                                     \
-            (o)[i][2] = fmaf(a_, v_.z, (o)[i][2]);                                                                     \
-            (o)[i][3] = fmaf(a_, v_.w, (o)[i][3]);                                                                     \
-            if ((W) > 4) {                                                                                             \
-                (o)[i][4] = fmaf(a_, w_.x, (o)[i][4]);                                                                 \
-                (o)[i][5] = fmaf(a_, w_.y, (o)[i][5]);                                                                 \
-            }                                                                                                          \
-            if ((W) > 6) {                                                                                             \
-                (o)[i][6] = fmaf(a_, w_.z, (o)[i][6]);                                                                 \
-                (o)[i][7] = fmaf(a_, w_.w, (o)[i][7]);                                                                 \
+            RP_UNROLL                                                                                                  \
+            for (int n_ = 0; n_ < (W); n_++) {                                                                         \
+                const int j_ = i % 2 ? (W) - 1 - n_ : n_;                                                              \
+                (o)[i][j_] = fmaf(a_, factor_[j_], (o)[i][j_]);                                                        \
             }                                                                                                          \
         }                                                                                                              \
     } while (0)
