@@ -199,19 +199,16 @@ static void open_device(void)
 /* Bytes of shared memory of a kernel, see rp_cuda_attention_rows(). */
 static size_t forward_shared(const struct sample *s, int id)
 {
-    return id > 10 ? RP_ATT_STREAM_SHARED((size_t)id - 10, (size_t)s->dim, 1, 1) : RP_ATT_FORWARD_SHARED((size_t)id, (size_t)s->seq);
+    return id > 10 ? RP_ATT_STREAM_SHARED((size_t)id - 10, (size_t)s->dim) : RP_ATT_FORWARD_SHARED((size_t)id, (size_t)s->seq);
 }
 
 static size_t backward_shared(const struct sample *s, int id)
 {
-    const size_t dim = (size_t)s->dim, keys = RP_ATT_STREAM_SHARED((size_t)4, dim, 2, 2);
-    const size_t queries = RP_ATT_STREAM_SHARED((size_t)id - 10, dim, 2, 1);
-    return id < 10 ? RP_ATT_BACKWARD_SHARED((size_t)id) : keys > queries ? keys : queries;
+    return id < 10 ? RP_ATT_BACKWARD_SHARED((size_t)id) : RP_ATT_GRADIENTS_SHARED((size_t)s->dim);
 }
 
-/* The kernel with this number, of whose shared memory the device has `limit` bytes. Streams keep `kept` tiles of scores for each block, at most
- * all, in a workspace that has no byte to spare, and as few blocks as mix says. */
-static struct rp_dev *device(const struct rp_attention *a, int rows, size_t limit, int kept, unsigned mix)
+/* The kernel with this number, of whose shared memory the device has `limit` bytes, on few multiprocessors. */
+static struct rp_dev *device(int id, size_t limit, unsigned mix)
 {
     shim->order = (enum shim_order)(mix % SHIM_ORDERS);
     shim->late = mix / 3 % 2;
@@ -219,74 +216,89 @@ static struct rp_dev *device(const struct rp_attention *a, int rows, size_t limi
     shim->strict = 1;
     shim->resident = 1 + (int)(mix % 4);
     shim->seed = mix;
-    cuda->attention_forced = rows;
+    cuda->attention_forced = id;
     cuda->gpu.shared_max = limit;
-    if (kept < 0) /* backward */
-        return &cuda->dev;
-    int all;
     cuda->multiprocessors = 1 + (int)(mix / 5 % 3);
-    cuda->workspace_bytes = SIZE_MAX / 2;
-    const unsigned blocks = rp_cuda_attention_slabs(cuda, a, &all);
-    kept = kept < all ? kept : all;
-    cuda->workspace_bytes = rows > 10 ? (size_t)kept * blocks * RP_ATT_TILE_BYTES(rows - 10) : 0;
-    cuda->block[0].data = (CUdeviceptr)(uintptr_t)take(cuda->workspace_bytes + 16);
-    rp_cuda_attention_slabs(cuda, a, &all);
-    CHECK(rows < 10 || all == kept, "%d tiles are kept, there is room for %d", all, kept);
     return &cuda->dev;
 }
 
-/* One forward kernel; returns whether it gave what the definition did. */
+/* A workspace with no byte to spare, until end_workspace(). */
+static struct {
+    CUdeviceptr data;
+    size_t bytes;
+} whole;
+static void begin_workspace(size_t bytes)
+{
+    whole.data = cuda->block[0].data;
+    whole.bytes = cuda->workspace_bytes;
+    cuda->workspace_bytes = bytes;
+    cuda->block[0].data = (CUdeviceptr)(uintptr_t)take(bytes + !bytes);
+}
+static void end_workspace(void)
+{
+    give((void *)(uintptr_t)cuda->block[0].data); /* NOLINT(performance-no-int-to-ptr) */
+    cuda->block[0].data = whole.data;
+    cuda->workspace_bytes = whole.bytes;
+}
+
+/* One forward kernel, streams with room for `kept` tiles of scores of each block; returns whether it gave what the definition did. */
 static int run_forward(struct job *j, int id, int kept, unsigned mix)
 {
-    const CUdeviceptr workspace = cuda->block[0].data;
-    const size_t bytes = cuda->workspace_bytes;
-    const int multiprocessors = cuda->multiprocessors;
-    struct rp_dev *dev = device(&j->a, id, forward_shared(&j->s, id), kept, mix);
+    struct rp_dev *dev = device(id, forward_shared(&j->s, id), mix);
+    const int all = (j->s.seq + RP_ATT_KEYS - 1) / RP_ATT_KEYS;
     struct rp_err e = {0};
-    int ids[2];
+    int ids[2], is_kept;
+    const unsigned blocks = rp_cuda_attention_slabs(cuda, &j->a, &is_kept);
+    kept = id < 10 ? 0 : kept < all ? kept : all;
+    begin_workspace((size_t)kept * blocks * (id > 10 ? RP_ATT_TILE_BYTES(id - 10) : 0));
     rp_cuda_attention_rows(cuda, &j->a, &ids[0], &ids[1]);
     CHECK(ids[0] == id, "kernel %d instead of %d", ids[0], id);
+    CHECK(rp_cuda_attention_slabs(cuda, &j->a, &is_kept) == blocks && is_kept == kept, "%d tiles are kept, there is room for %d", is_kept, kept);
     forget(j, O, DQKV);
     memset(j->mask.side[1], 0x5a, j->mask.bytes);
     forward(j, dev->op, dev, 1);
     const int good = CHECK(dev->backend->sync(dev, &e) == 0, "%s", e.msg) && same(j, "forward", id, QKV, DQKV);
-    give((void *)(uintptr_t)cuda->block[0].data); /* NOLINT(performance-no-int-to-ptr) */
-    cuda->block[0].data = workspace;
-    cuda->workspace_bytes = bytes;
-    cuda->multiprocessors = multiprocessors;
+    end_workspace();
+    return good;
+}
+
+/* The same backward; streams with room for `strips` of 64 keys of one head. */
+static int run_backward(struct job *j, int id, size_t strips, unsigned mix)
+{
+    const struct sample *s = &j->s;
+    const size_t limit = backward_shared(s, id), least = RP_ATT_BACKWARD_SHARED((size_t)4); /* which supports() counts with */
+    const size_t heads = (size_t)(s->batch * s->heads), all = heads * (((size_t)s->seq + 63) / 64);
+    struct rp_dev *dev = device(id, limit > least ? limit : least, mix);
+    struct rp_err e = {0};
+    int ids[2];
+    strips = id < 10 ? 0 : strips < all ? strips : all;
+    begin_workspace((heads * (size_t)s->seq * sizeof(float) + 255) / 256 * 256 + strips * rp_cuda_attention_strip(s->seq));
+    rp_cuda_attention_rows(cuda, &j->a, &ids[0], &ids[1]);
+    CHECK(ids[1] == id, "kernel %d instead of %d", ids[1], id);
+    forget(j, DQKV, TENSORS);
+    backward(j, dev->op, dev, 1);
+    const int good = CHECK(dev->backend->sync(dev, &e) == 0, "%s", e.msg) && same(j, "backward", id, QKV, TENSORS);
+    end_workspace();
     return good;
 }
 
 /* Returns how many kernels ran. */
 static int run(const struct sample *s, unsigned mix)
 {
-    static const int forwards[] = {8, 4, 2, 18, 14}, backwards[] = {8, 4, 18, 14};
-    struct rp_err e = {0};
+    static const int forwards[] = {8, 4, 2, 18, 14}, backwards[] = {8, 4, 18};
+    const size_t few[] = {SIZE_MAX, (size_t)(s->batch * s->heads) + mix % 2, 1};
     struct job j;
     int good = 1, ran = 0;
     prepare(&j, s);
     forward(&j, &rp_reference_ops, NULL, 0);
     if (!s->forward)
         backward(&j, &rp_reference_ops, NULL, 0);
-    for (int i = 0; i < COUNT(forwards) && good; i++) {
-        if (forward_shared(s, forwards[i]) > room)
-            continue;
-        for (int way = 0; way < (forwards[i] < 10 ? 1 : 3) && good; way++, ran++)
+    for (int i = 0; i < COUNT(forwards) && good; i++)
+        for (int way = 0; way < (forwards[i] < 10 ? 1 : 3) && good && forward_shared(s, forwards[i]) <= room; way++, ran++)
             good = run_forward(&j, forwards[i], (int[]){INT_MAX, (int)(mix % 3), 0}[way], mix + (unsigned)(i + way));
-    }
-    for (int i = s->dim > RP_ATT_DIM; i < COUNT(backwards) && good && !s->forward; i++) {
-        if (backward_shared(s, backwards[i]) > room)
-            continue;
-        const size_t limit = backward_shared(s, backwards[i]), least = RP_ATT_BACKWARD_SHARED((size_t)4); /* which supports() counts with */
-        struct rp_dev *dev = device(&j.a, backwards[i], limit > least ? limit : least, -1, mix + 1 + (unsigned)i);
-        int ids[2];
-        rp_cuda_attention_rows(cuda, &j.a, &ids[0], &ids[1]);
-        CHECK(ids[1] == backwards[i], "kernel %d instead of %d", ids[1], backwards[i]);
-        forget(&j, DQKV, TENSORS);
-        backward(&j, dev->op, dev, 1);
-        ran++;
-        good = CHECK(dev->backend->sync(dev, &e) == 0, "%s", e.msg) && same(&j, "backward", backwards[i], QKV, TENSORS);
-    }
+    for (int i = s->dim > RP_ATT_DIM; i < COUNT(backwards) && good && !s->forward; i++)
+        for (int way = 0; way < (backwards[i] < 10 ? 1 : 3) && good && backward_shared(s, backwards[i]) <= room; way++, ran++)
+            good = run_backward(&j, backwards[i], few[way], mix + (unsigned)(1 + i + way));
     finish(&j);
     return ran;
 }

@@ -38,7 +38,14 @@
 /* Streams, of heads with `columns` in blocks of 8 * rows own rows; W: columns of a thread for a product, see attention_stream.cuh. */
 #define RP_ATT_STREAM_W(columns) ((columns) <= 64 ? 4 : (columns) <= 96 ? 6 : 8)
 #define RP_ATT_STREAM_STAGE(W) ((W) * 16 * RP_ATT_STEP > RP_ATT_STAGE ? (W) * 16 * RP_ATT_STEP : RP_ATT_STAGE)
-/* Bytes. Tiles of own rows, squares, six words for each of up to 64 rows, stages. */
-#define RP_ATT_STREAM_SHARED(rows, columns, tiles, squares)                                                            \
-    ((RP_ATT_QUERIES(rows) * ((tiles) * (((columns) + 15) / 16 * 16 + 4) + (squares) * RP_ATT_SQUARE_PITCH) +          \
-      6 * RP_ATT_KEYS + RP_ATT_STAGES * RP_ATT_STREAM_STAGE(RP_ATT_STREAM_W(columns))) * 4)
+/* Bytes. Forward: own rows, a square, four words for each of up to 64 rows, stages. */
+#define RP_ATT_STREAM_SHARED(rows, columns)                                                                            \
+    ((RP_ATT_QUERIES(rows) * (RP_ATT_OWN_PITCH(columns) + RP_ATT_SQUARE_PITCH) + 4 * RP_ATT_KEYS +                     \
+      RP_ATT_STAGES * RP_ATT_STREAM_STAGE(RP_ATT_STREAM_W(columns))) * 4)
+#define RP_ATT_OWN_PITCH(columns) (((columns) + 15) / 16 * 16 + 4)
+/* Gradients of 64 keys: keys and values, two sets of six words for each of 64 queries, stages. */
+#define RP_ATT_GRADIENTS_SHARED(columns)                                                                               \
+    ((2 * RP_ATT_QUERIES(8) * RP_ATT_OWN_PITCH(columns) + 2 * 6 * RP_ATT_KEYS + RP_ATT_STAGES * RP_ATT_STAGE) * 4)
+/* Products with them of 64 keys or queries: stages. */
+#define RP_ATT_PRODUCTS_SHARED(columns)                                                                                \
+    (RP_ATT_STAGES * (RP_ATT_STAGE + RP_ATT_STEP * 16 * RP_ATT_STREAM_W(columns)) * 4)

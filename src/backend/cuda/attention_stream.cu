@@ -123,11 +123,11 @@ RP_DEVICE void top_of_scores(const int rows, const int W, const struct forward *
         m[i] = larger(m[i], __shfl_xor_sync(RP_ALL_LANES, m[i], 8));
         m[i] = larger(m[i], __shfl_xor_sync(RP_ALL_LANES, m[i], 16));
         if ((me.col & 7) == 0)
-            f->square[0][(me.row + 8 * i) * RP_ATT_SQUARE_PITCH + me.col / 8] = m[i];
+            f->square[(me.row + 8 * i) * RP_ATT_SQUARE_PITCH + me.col / 8] = m[i];
     }
     __syncthreads();
     if ((int)threadIdx.x < RP_ATT_QUERIES(rows)) {
-        const float *two = f->square[0] + (int)threadIdx.x * RP_ATT_SQUARE_PITCH;
+        const float *two = f->square + (int)threadIdx.x * RP_ATT_SQUARE_PITCH;
         const float top = larger(two[0], two[1]) + 0.0f;
         const int row = f->first + (int)threadIdx.x;
         f->row[4 * (int)threadIdx.x + TOP] = top;
@@ -198,12 +198,12 @@ RP_DEVICE void sums_of_scores(const int rows, const int W, const struct forward 
         for (int j = 0; j < 4; j++)
             low[i][j] = low[i][j] + high[i][j];
         low[i][0] = (low[i][0] + low[i][2]) + (low[i][1] + low[i][3]);
-        f->square[0][(me.row + 8 * i) * RP_ATT_SQUARE_PITCH + me.col] = low[i][0];
+        f->square[(me.row + 8 * i) * RP_ATT_SQUARE_PITCH + me.col] = low[i][0];
     }
     __syncthreads();
     RP_UNROLL
     for (int i = 0; i < rows; i++) {
-        float l = low[i][0] + f->square[0][(me.row + 8 * i) * RP_ATT_SQUARE_PITCH + (me.col ^ 8)];
+        float l = low[i][0] + f->square[(me.row + 8 * i) * RP_ATT_SQUARE_PITCH + (me.col ^ 8)];
         l = l + __shfl_xor_sync(RP_ALL_LANES, l, 16);
         l = l + __shfl_xor_sync(RP_ALL_LANES, l, 8);
         l = l + __shfl_xor_sync(RP_ALL_LANES, l, 1);
@@ -301,10 +301,10 @@ RP_DEVICE void outputs_of_kept(const int rows, const int W, const struct forward
             decisions(rows, b, k);
         __syncthreads(); /* the square was read, decisions are there */
         probabilities(rows, b, s);
-        stream_put_square(rows, &f, 0, s);
+        stream_put_square(rows, &f, s);
         if (k + RP_ATT_KEYS < f.others)
             take_tile(rows, kept_at(rows, b, k + RP_ATT_KEYS), s);
-        stream_rows(rows, W, 0, 1, &f, &at, o, 0, k);
+        stream_rows(rows, W, 0, 1, &f, &at, o, k);
     }
     __syncthreads();
 }
@@ -322,8 +322,8 @@ RP_DEVICE void outputs_of_rest(const int rows, const int W, const struct forward
         scores(rows, W, 1, b, &f, &at, s);
         exponentials(rows, b, s, keys_on(b, k), k);
         probabilities(rows, b, s);
-        stream_put_square(rows, &f, 0, s);
-        stream_rows(rows, W, 1, 1, &f, &at, o, 0, k);
+        stream_put_square(rows, &f, s);
+        stream_rows(rows, W, 1, 1, &f, &at, o, k);
     }
     __syncthreads();
 }
@@ -366,7 +366,7 @@ RP_DEVICE void forward_tile(const int rows, const int W, const struct rp_attenti
     b.head = head % a->heads;
     b.f.dim = a->dim;
     b.f.whole = a->whole;
-    stream_shared(rows, W, 1, 1, &b.f);
+    stream_shared(rows, W, 1, 1, 4 * RP_ATT_KEYS, &b.f);
     b.f.first = tile * RP_ATT_QUERIES(rows);
     const float *x = a->qkv + (size_t)b.sample * (size_t)seq * (size_t)a->ld + (size_t)(b.head * a->dim);
     b.f.dots[0] = b.f.dots[1] = x + a->width;

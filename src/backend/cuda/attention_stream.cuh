@@ -18,9 +18,9 @@
 #define STREAM_COLUMNS 8 /* most columns of a thread */
 #define STREAM_STEPS (RP_ATT_KEYS / RP_ATT_STEP) /* stages of rows in a tile */
 
-/* Two of a kind: the tiles of own rows, the other rows of dots and of rows, and the squares. */
+/* Two of a kind: the tiles of own rows, and the other rows of dots and of rows. */
 struct stream {
-    float *own[2], *square[2], *row, *stage; /* row: 6 words for each own or other row */
+    float *own[2], *square, *row, *stage; /* row: words of each own or other row */
     const float *dots[2], *rows[2]; /* first column of the head in row 0 */
     int dots_ld[2], rows_ld[2];
     int pitch, stage_floats;        /* of own; of a stage */
@@ -194,12 +194,12 @@ RP_DEVICE void stream_dots(const int rows, const int W, const int dots, const in
         }                                                                                                              \
     } while (0)
 
-/* o += square `which` times the stages that come, other rows from k. */
+/* o += the square times the stages that come, other rows from k. */
 RP_DEVICE void stream_rows(const int rows, const int W, const int dots, const int products, const struct stream *f, struct passing *at,
-                           float (*o)[STREAM_COLUMNS], const int which, int k)
+                           float (*o)[STREAM_COLUMNS], int k)
 {
     const struct att_owner me = att_owner();
-    const float *p = f->square[which] + me.row * RP_ATT_SQUARE_PITCH;
+    const float *p = f->square + me.row * RP_ATT_SQUARE_PITCH;
     const int col = me.col;
     struct stream_load load;
     RP_NO_UNROLL
@@ -236,10 +236,10 @@ RP_DEVICE void stream_clear(const int rows, const int W, float (*o)[STREAM_COLUM
     }
 }
 
-RP_DEVICE void stream_put_square(const int rows, const struct stream *f, const int which, float (*s)[4])
+RP_DEVICE void stream_put_square(const int rows, const struct stream *f, float (*s)[4])
 {
     const struct att_owner me = att_owner();
-    float *p = f->square[which] + me.row * RP_ATT_SQUARE_PITCH + me.col;
+    float *p = f->square + me.row * RP_ATT_SQUARE_PITCH + me.col;
     RP_UNROLL
     for (int i = 0; i < rows; i++) {
         RP_UNROLL
@@ -258,38 +258,41 @@ RP_DEVICE void stream_own(const int rows, const struct stream *f, const int whic
     }
 }
 
-/* The ends of chains into own rows; to: the head's first column in row 0. */
+/* The ends of a row's chains, from column f->column on. */
+RP_DEVICE void stream_put_row(const int W, const struct stream *f, const float *o, float *at)
+{
+    const int col = att_owner().col, left = f->dim - f->column;
+    att_put(at + 4 * col, att_ended(o), left - 4 * col, f->whole);
+    if (W == 8)
+        att_put(at + RP_ATT_DIM + 4 * col, att_ended(o + 4), left - RP_ATT_DIM - 4 * col, f->whole);
+    if (W == 6 && left > RP_ATT_DIM + 2 * col)
+        at[RP_ATT_DIM + 2 * col] = o[4] + 0.0f;
+    if (W == 6 && left > RP_ATT_DIM + 2 * col + 1)
+        at[RP_ATT_DIM + 2 * col + 1] = o[5] + 0.0f;
+}
+
+/* Into own rows; to: the head's first column in row 0. */
 RP_DEVICE void stream_put(const int rows, const int W, const struct stream *f, float (*o)[STREAM_COLUMNS], float *to, const int ld, const int seq)
 {
     const struct att_owner me = att_owner();
-    const int left = f->dim - f->column;
     RP_UNROLL
     for (int i = 0; i < rows; i++) {
         const int row = f->first + me.row + 8 * i;
-        float *at = to + row * ld + f->column;
-        if (row >= seq)
-            continue;
-        att_put(at + 4 * me.col, att_ended(o[i]), left - 4 * me.col, f->whole);
-        if (W == 8)
-            att_put(at + RP_ATT_DIM + 4 * me.col, att_ended(o[i] + 4), left - RP_ATT_DIM - 4 * me.col, f->whole);
-        if (W == 6 && left > RP_ATT_DIM + 2 * me.col)
-            at[RP_ATT_DIM + 2 * me.col] = o[i][4] + 0.0f;
-        if (W == 6 && left > RP_ATT_DIM + 2 * me.col + 1)
-            at[RP_ATT_DIM + 2 * me.col + 1] = o[i][5] + 0.0f;
+        if (row < seq)
+            stream_put_row(W, f, o[i], to + row * ld + f->column);
     }
 }
 
-/* Divides the shared memory: `tiles` of own rows, `squares`. */
-RP_DEVICE void stream_shared(const int rows, const int W, const int tiles, const int squares, struct stream *f)
+/* Divides the shared memory: `tiles` of own rows, a square if there is one, `words` of own or other rows. */
+RP_DEVICE void stream_shared(const int rows, const int W, const int tiles, const int squares, const int words, struct stream *f)
 {
     f->steps = (f->dim + RP_ATT_STEP - 1) / RP_ATT_STEP;
     f->pitch = f->steps * RP_ATT_STEP + 4;
     f->stage_floats = RP_ATT_STREAM_STAGE(W);
     f->own[0] = RP_SHARED(float);
     f->own[1] = f->own[0] + (tiles - 1) * RP_ATT_QUERIES(rows) * f->pitch;
-    f->square[0] = f->own[1] + RP_ATT_QUERIES(rows) * f->pitch;
-    f->square[1] = f->square[0] + (squares - 1) * RP_ATT_QUERIES(rows) * RP_ATT_SQUARE_PITCH;
-    f->row = f->square[1] + RP_ATT_QUERIES(rows) * RP_ATT_SQUARE_PITCH;
-    f->stage = f->row + 6 * RP_ATT_KEYS;
+    f->square = f->own[1] + RP_ATT_QUERIES(rows) * f->pitch;
+    f->row = f->square + squares * RP_ATT_QUERIES(rows) * RP_ATT_SQUARE_PITCH;
+    f->stage = f->row + words;
     f->column = 0;
 }

@@ -481,11 +481,13 @@ struct rp_attention_dots_args {
     const float *d_o, *o;
     int rows, seq, heads, dim, whole;
 };
+/* Streams only: pd and ds of `span` keys from key `from` on, multiples of 64, of heads (of all samples) from number `head` on:
+ * [head][key][query, up to the next 64th]; blocks: of 64 of these keys, or of queries, per head. */
 struct rp_attention_backward_args {
-    float *dqkv;
+    float *dqkv, *pd, *ds;
     const float *d_o, *row_max, *row_inv, *big_d, *qkv;
     const uint8_t *mask, *keys; /* mask: NULL without dropout, keep_scale is 1 then; keys: NULL: all */
     const int32_t *first;       /* as forward */
-    int seq, heads, dim, width, ld, padded, blocks, whole, causal;
+    int seq, heads, dim, width, ld, padded, blocks, whole, causal, head, from, span;
     float scale, keep_scale;
 };

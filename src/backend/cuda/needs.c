@@ -20,7 +20,7 @@ static double cut(double a, double b)
 /* With the fewest queries that a block may have: 16 forward, 32 in streams and backward. */
 static size_t attention_shared(enum rp_op op, size_t seq, size_t dim)
 {
-    const size_t kept = RP_ATT_FORWARD_SHARED((size_t)2, seq), stream = RP_ATT_STREAM_SHARED((size_t)4, dim, 1, 1);
+    const size_t kept = RP_ATT_FORWARD_SHARED((size_t)2, seq), stream = RP_ATT_STREAM_SHARED((size_t)4, dim);
     return op != RP_OP_attention_forward ? RP_ATT_BACKWARD_SHARED((size_t)4) : kept < stream ? kept : stream;
 }
 
@@ -116,16 +116,28 @@ int rp_cuda_supports(const struct rp_cuda_gpu *gpu, const struct rp_op_use *u, s
     }
 }
 
-#define KEPT_ELSEWHERE 256 /* tokens: up to here shared memory of every GPU has all scores of some kernel's block */
 #define MULTIPROCESSORS 192 /* of the largest GPU */
 
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Slabs for all tiles of queries, or for those that run at the same time. What is missing in a workspace is computed again. */
-static size_t slabs(const struct rp_op_use *u)
+static size_t forward_workspace(const struct rp_op_use *u)
 {
     const size_t rows = RP_ATT_QUERIES(8), tiles = (size_t)u->batch * (size_t)u->heads * (((size_t)u->seq + rows - 1) / rows);
-    const size_t most = (size_t)MULTIPROCESSORS * RP_ATT_STREAM_BLOCKS, keys = ((size_t)u->seq + RP_ATT_KEYS - 1) / RP_ATT_KEYS;
-    const size_t bytes = (tiles < most ? tiles : most) * keys * RP_ATT_TILE_BYTES(8);
-    return u->seq <= KEPT_ELSEWHERE ? 0 : bytes < RP_CUDA_ATTENTION_WORKSPACE ? bytes : RP_CUDA_ATTENTION_WORKSPACE;
+    const size_t slab = ((size_t)u->seq + RP_ATT_KEYS - 1) / RP_ATT_KEYS * RP_ATT_TILE_BYTES(8);
+    return smaller(smaller(tiles, (size_t)MULTIPROCESSORS * RP_ATT_STREAM_BLOCKS) * slab, RP_CUDA_ATTENTION_WORKSPACE(u->seq));
+}
+
+/* D, and pd and ds of all keys, but at least of 64. */
+static size_t backward_workspace(const struct rp_op_use *u)
+{
+    const size_t heads = (size_t)u->batch * (size_t)u->heads, strip = rp_cuda_attention_strip(u->seq);
+    const size_t d = (heads * (size_t)u->seq * sizeof(float) + 255) / 256 * 256, all = heads * (((size_t)u->seq + 63) / 64) * strip;
+    const size_t most = RP_CUDA_ATTENTION_WORKSPACE(u->seq);
+    return d + smaller(all, d + strip < most ? most - d : strip);
 }
 
 size_t rp_cuda_needs(const struct rp_device_opts *o, const struct rp_op_use *u)
@@ -134,8 +146,8 @@ size_t rp_cuda_needs(const struct rp_device_opts *o, const struct rp_op_use *u)
     const int is_gemm = u->op == RP_OP_gemm || (may_be && rp_cuda_is_pointwise(&u->conv));
     size_t bytes = is_gemm                             ? RP_CUDA_GEMM_WORKSPACE
                    : u->op == RP_OP_layernorm_backward ? (size_t)u->rows * 2 * sizeof(float) /* two sums of each row */
-                   : u->op == RP_OP_attention_forward  ? slabs(u)
-                   : u->op == RP_OP_attention_backward ? (size_t)u->batch * (size_t)u->heads * (size_t)u->seq * sizeof(float) /* D */
+                   : u->op == RP_OP_attention_forward  ? forward_workspace(u)
+                   : u->op == RP_OP_attention_backward ? backward_workspace(u)
                    : u->op == RP_OP_find_nonfinite     ? sizeof(uint64_t)
                                                        : 0;
     (void)o;

@@ -10,9 +10,9 @@
 #include "backend/backend.h"
 
 #define RP_CUDA_GEMM_WORKSPACE ((size_t)32 << 20) /* of a parallel split-K: fits the caches of large GPUs */
-/* Scores of attention forward, in a slab for each block that runs: a few times the cache of a large GPU. Keeping scores in the GPU's memory
- * still takes less time than computing them again. */
-#define RP_CUDA_ATTENTION_WORKSPACE ((size_t)128 << 20)
+/* Of attention: forward scores in a slab for each block that runs, backward pd and ds of some keys. A few times the cache of a large GPU: also from
+ * the GPU's memory they come sooner than they are computed again. Short sequences have the workspace that GEMMs have. */
+#define RP_CUDA_ATTENTION_WORKSPACE(seq) ((size_t)((seq) > 256 ? 128 : 32) << 20)
 #define RP_CUDA_SEMAPHORES 16384                       /* after the workspace, see struct rp_gemm_args */
 #define RP_CUDA_SEMAPHORE_BYTES (RP_CUDA_SEMAPHORES * sizeof(unsigned))
 
@@ -24,6 +24,11 @@ struct rp_cuda_gpu {
 
 int rp_cuda_supports(const struct rp_cuda_gpu *gpu, const struct rp_op_use *u, struct rp_err *err) rp_must_check;
 size_t rp_cuda_needs(const struct rp_device_opts *o, const struct rp_op_use *u);
+/* Bytes of pd and ds of 64 keys of a head. */
+static inline size_t rp_cuda_attention_strip(int seq)
+{
+    return 2 * sizeof(float) * 64 * (((size_t)seq + 63) / 64 * 64);
+}
 /* Forward and data gradient of this can be GEMMs. */
 static inline int rp_cuda_is_pointwise(const struct rp_conv *v)
 {

@@ -5,7 +5,6 @@
 #include <limits.h>
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
-#define KEY_ROWS 4
 #define BLOCK_OWN ((size_t)1024) /* bytes of shared memory that CUDA takes for itself in every block */
 
 struct choice {
@@ -22,12 +21,11 @@ static const struct choice forward_streams[3][2] = {
     {{18, 8, RP_KERNEL_attention_stream_8x8}, {14, 4, RP_KERNEL_attention_stream_4x8}}};
 static const struct choice backward[] = {{8, 8, RP_KERNEL_attention_backward_64}, {4, 4, RP_KERNEL_attention_backward_32}};
 static const struct choice backward_wide = {4, 4, RP_KERNEL_attention_backward_wide};
+/* by columns of a thread; and attention_gradients, with as many keys in a block */
 static const struct choice key_streams[3] = {
-    {-1, 4, RP_KERNEL_attention_keys_4}, {-1, 4, RP_KERNEL_attention_keys_6}, {-1, 4, RP_KERNEL_attention_keys_8}};
-static const struct choice query_streams[3][2] = {
-    {{18, 8, RP_KERNEL_attention_queries_8x4}, {14, 4, RP_KERNEL_attention_queries_4x4}},
-    {{18, 8, RP_KERNEL_attention_queries_8x6}, {14, 4, RP_KERNEL_attention_queries_4x6}},
-    {{18, 8, RP_KERNEL_attention_queries_8x8}, {14, 4, RP_KERNEL_attention_queries_4x8}}};
+    {18, 8, RP_KERNEL_attention_keys_4}, {18, 8, RP_KERNEL_attention_keys_6}, {18, 8, RP_KERNEL_attention_keys_8}};
+static const enum rp_cuda_kernel query_streams[3] = {RP_KERNEL_attention_queries_4, RP_KERNEL_attention_queries_6,
+                                                     RP_KERNEL_attention_queries_8};
 
 /* Per cent of the time of 8 rows for the same work: fewer rows read more shared memory per multiplication, which matters most where a
  * multiprocessor has 128 lanes. */
@@ -53,13 +51,14 @@ static long estimate(const struct rp_cuda *c, const struct choice *use, long wor
     return c->attention_forced == use->id ? 0 : each * work * weight(c, use->rows) * (alone ? 5 : 4);
 }
 
-/* A kernel that can do it. blocks, kept: of the grid of a forward stream; see struct rp_attention_forward_args. */
+/* A kernel that can do it. blocks, kept: of a forward stream, see struct rp_attention_forward_args; piecewise: backward, one tile of 64 keys of one
+ * head after the other. */
 struct way {
     const struct choice *use;
     long time;
     size_t shared;
     unsigned blocks;
-    int kept;
+    int kept, piecewise;
 };
 struct ways {
     struct way way[8];
@@ -74,12 +73,12 @@ static void add_way(struct ways *ways, struct way way)
     ways->way[ways->n++] = way;
 }
 
-/* The fastest by estimate (turn < 0), or number `turn` in rotation; .use NULL: there is none. */
+/* The fastest by estimate (turn < 0), or number `turn` in rotation, from the last on; .use NULL: there is none. */
 static struct way pick_way(const struct ways *ways, int turn)
 {
     struct way best = {.time = LONG_MAX};
     if (turn >= 0 && ways->n)
-        return ways->way[turn % ways->n];
+        return ways->way[ways->n - 1 - turn % ways->n];
     for (int i = 0; i < ways->n; i++)
         if (ways->way[i].time < best.time)
             best = ways->way[i];
@@ -120,14 +119,21 @@ static long stream_work(const struct rp_cuda *c, const struct rp_attention *a, c
     return 100 + (100 * again + (slabs > c->l2 ? 30 : 10) * way->kept) / needed;
 }
 
-/* In rotation every stream also runs with three blocks that keep one tile. */
+/* In rotation every stream also runs with three blocks that keep one tile each. */
 static struct way choose_forward(const struct rp_cuda *c, const struct rp_attention *a, int turn)
 {
     struct ways ways = {.n = 0};
     const struct choice *streams = forward_streams[stream_of(a)];
+    for (int i = 0; i < COUNT(forward); i++) {
+        const struct choice *use = &forward[i];
+        struct way way = {.use = use, .shared = RP_ATT_FORWARD_SHARED((size_t)use->rows, (size_t)a->seq)};
+        way.blocks = (unsigned)tiles(a, use->rows);
+        way.time = estimate(c, use, use->rows * 100, way.blocks, way.shared);
+        add_way(&ways, way);
+    }
     for (int i = 0; i < COUNT(forward_streams[0]); i++) {
         const struct choice *use = &streams[i];
-        struct way way = {.use = use, .shared = RP_ATT_STREAM_SHARED((size_t)use->rows, (size_t)a->head_dim, 1, 1)};
+        struct way way = {.use = use, .shared = RP_ATT_STREAM_SHARED((size_t)use->rows, (size_t)a->head_dim)};
         divide_workspace(c, a, &way);
         way.time = estimate(c, use, use->rows * stream_work(c, a, &way), tiles(a, use->rows), way.shared);
         add_way(&ways, way);
@@ -136,33 +142,19 @@ static struct way choose_forward(const struct rp_cuda *c, const struct rp_attent
         if (turn >= 0)
             add_way(&ways, way);
     }
-    for (int i = 0; i < COUNT(forward); i++) {
-        const struct choice *use = &forward[i];
-        struct way way = {.use = use, .shared = RP_ATT_FORWARD_SHARED((size_t)use->rows, (size_t)a->seq)};
-        way.blocks = (unsigned)tiles(a, use->rows);
-        way.time = estimate(c, use, use->rows * 100, way.blocks, way.shared);
-        add_way(&ways, way);
-    }
     return pick_way(&ways, turn);
 }
 
 /* ---- backward ---- */
 
-/* Work is half of 8 rows times all others for each product. In streams: of keys 4 products of 4 rows, of queries 3; with less than 4
- * columns left over for each thread. Else a head is one block, for any number of rows; a wide one waits for memory. */
+/* Work is half of 8 rows times all others for each product, of which there are five. Three kernels do as many each in turn and a tenth more, for
+ * what goes through global memory. Else a head is one block, for any number of rows; a wide one waits for memory. In rotation the streams also
+ * run piecewise. */
 static struct way choose_backward(const struct rp_cuda *c, const struct rp_attention *a, int turn)
 {
     struct ways ways = {.n = 0};
     const long heads = (long)a->batch * a->heads, length = tiles(a, 8) / heads;
-    const size_t dim = (size_t)a->head_dim, keys_shared = RP_ATT_STREAM_SHARED((size_t)KEY_ROWS, dim, 2, 2);
-    const struct choice *keys = &key_streams[stream_of(a)], *queries = query_streams[stream_of(a)];
-    const long keys_time = estimate(c, keys, 4, tiles(a, KEY_ROWS), keys_shared);
-    for (int i = 0; i < COUNT(query_streams[0]) && keys_time != LONG_MAX; i++) {
-        struct way way = {.use = &queries[i], .shared = RP_ATT_STREAM_SHARED((size_t)queries[i].rows, dim, 2, 1)};
-        way.time = estimate(c, way.use, 3 * way.use->rows / 4, tiles(a, way.use->rows), way.shared);
-        way.time += way.time && way.time != LONG_MAX ? keys_time : 0;
-        add_way(&ways, way);
-    }
+    struct way streams = {.use = &key_streams[stream_of(a)], .shared = RP_ATT_GRADIENTS_SHARED((size_t)a->head_dim)};
     for (int i = 0; i < COUNT(backward); i++) {
         const struct choice *use = a->head_dim <= RP_ATT_DIM ? &backward[i] : &backward_wide;
         struct way way = {.use = use, .shared = RP_ATT_BACKWARD_SHARED((size_t)use->rows)};
@@ -170,7 +162,52 @@ static struct way choose_backward(const struct rp_cuda *c, const struct rp_atten
         if (i == 0 || use != &backward_wide)
             add_way(&ways, way);
     }
+    streams.time = estimate(c, streams.use, 11, tiles(a, 8), streams.shared);
+    add_way(&ways, streams);
+    streams.piecewise = 1;
+    if (turn >= 0)
+        add_way(&ways, streams);
     return pick_way(&ways, turn);
+}
+
+/* What one launch of each kernel of the streams takes: of some heads some tiles of 64 keys, for which pd and ds are in the workspace. Few
+ * keys of all heads, if not everything fits: their blocks take equally long. */
+struct part {
+    long heads, keys;
+};
+static struct part part_of(const struct rp_attention *a, const struct way *way, size_t room)
+{
+    const long heads = (long)a->batch * a->heads, keys = tiles(a, 8) / heads, fit = (long)(room / rp_cuda_attention_strip(a->seq));
+    struct part part = {heads, fit / heads < keys ? fit / heads : keys};
+    RP_BUG_IF(fit < 1);
+    if (way->piecewise || part.keys < 1)
+        part = (struct part){way->piecewise ? 1 : fit, 1};
+    return part;
+}
+
+/* The workspace is free from byte `at` on. */
+static void launch_backward_streams(struct rp_cuda *c, const struct rp_attention *a, const struct way *way,
+                                    struct rp_attention_backward_args *args, size_t at)
+{
+    const long heads = (long)a->batch * a->heads, blocks = tiles(a, 8) / heads;
+    const struct part part = part_of(a, way, c->workspace_bytes - at);
+    const size_t dim = (size_t)a->head_dim, matrix = (size_t)part.heads * (size_t)part.keys * rp_cuda_attention_strip(a->seq) / 2;
+    unsigned char *matrices = rp_cuda_workspace(c, at + 2 * matrix);
+    args->pd = (float *)(void *)(matrices + at);
+    args->ds = (float *)(void *)(matrices + at + matrix);
+    args->span = (int)part.keys * RP_ATT_KEYS;
+    for (long head = 0; head < heads; head += part.heads)
+        for (long key = 0; key < blocks; key += part.keys) {
+            const long n = heads - head < part.heads ? heads - head : part.heads, keys = blocks - key < part.keys ? blocks - key : part.keys;
+            args->head = (int)head;
+            args->from = (int)key * RP_ATT_KEYS;
+            args->blocks = (int)keys;
+            rp_cuda_launch(c, RP_KERNEL_attention_gradients, (struct rp_grid){(unsigned)(n * keys), 1, 1}, RP_ATT_GRADIENTS_SHARED(dim), args);
+            rp_cuda_launch(c, key_streams[stream_of(a)].kernel, (struct rp_grid){(unsigned)(2 * n * keys), 1, 1},
+                           RP_ATT_PRODUCTS_SHARED(dim), args);
+            args->blocks = (int)blocks;
+            rp_cuda_launch(c, query_streams[stream_of(a)], (struct rp_grid){(unsigned)(n * blocks), 1, 1}, RP_ATT_PRODUCTS_SHARED(dim), args);
+        }
 }
 
 void rp_cuda_attention_rows(const struct rp_cuda *c, const struct rp_attention *a, int *forward_id, int *backward_id)
@@ -225,7 +262,8 @@ void rp_cuda_op_attention_backward(struct rp_dev *dev, float *dqkv, float *dbias
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     const long rows = (long)a->batch * a->seq;
-    float *big_d = rp_cuda_workspace(c, (size_t)rows * (size_t)a->heads * sizeof *big_d);
+    const size_t d_bytes = (size_t)rows * (size_t)a->heads * sizeof(float);
+    float *big_d = rp_cuda_workspace(c, d_bytes);
     const int dropout = a->drop.threshold != 0, width = a->heads * a->head_dim;
     check_attention(c, RP_OP_attention_backward, a, mask);
     const struct way way = choose_backward(c, a, next_turn(c, RP_OP_attention_backward, a));
@@ -239,14 +277,9 @@ void rp_cuda_op_attention_backward(struct rp_dev *dev, float *dqkv, float *dbias
     RP_LAUNCH(c, attention_dots, ((struct rp_grid){(unsigned)((rows * a->heads + threads - 1) / threads), 1, 1}), 0, .big_d = big_d,
               .d_o = d_o, .o = o, .rows = (int)rows, .seq = a->seq, .heads = a->heads, .dim = a->head_dim,
               .whole = a->head_dim % 4 == 0 && RP_ALIGNED(d_o, o));
-    if (way.use->id > 10) {
-        const struct choice *keys = &key_streams[stream_of(a)];
-        const struct rp_grid key_tiles = {(unsigned)tiles(a, keys->rows), 1, 1}, query_tiles = {(unsigned)tiles(a, way.use->rows), 1, 1};
-        args.blocks = (int)key_tiles.x / a->batch / a->heads;
-        rp_cuda_launch(c, keys->kernel, key_tiles, RP_ATT_STREAM_SHARED((size_t)keys->rows, (size_t)a->head_dim, 2, 2), &args);
-        args.blocks = (int)query_tiles.x / a->batch / a->heads;
-        rp_cuda_launch(c, way.use->kernel, query_tiles, way.shared, &args);
-    } else
+    if (way.use->id > 10)
+        launch_backward_streams(c, a, &way, &args, (d_bytes + 255) / 256 * 256);
+    else
         rp_cuda_launch(c, way.use->kernel, (struct rp_grid){(unsigned)(a->batch * a->heads), 1, 1}, way.shared, &args);
     rp_cuda_op_colsum(dev, dbias, dqkv, a->batch * a->seq, 3 * width, work);
 }
