@@ -94,17 +94,20 @@ RP_DEVICE void att_dots(const int rows, const int steps, float (*s)[4], const fl
     }
 }
 
-/* o[i][.] = a * v, one step of rows x 4 chains */
+/* o[i][.] = a * v, one step of rows x 4 chains; of every second row the other way round, so that two products one after the other have a
+ * factor in common: registers are read less often. */
 #define ATT_STEP(rows, o, element, v)                                                                                  \
     do {                                                                                                               \
         const float4 v_ = (v);                                                                                         \
+        const float factor_[4] = {v_.x, v_.y, v_.z, v_.w};                                                             \
         RP_UNROLL                                                                                                      \
         for (int i = 0; i < (rows); i++) {                                                                             \
             const float a_ = (element);                                                                                \
-            (o)[i][0] = fmaf(a_, v_.x, (o)[i][0]);                                                                     \
-            (o)[i][1] = fmaf(a_, v_.y, (o)[i][1]);                                                                     \
-            (o)[i][2] = fmaf(a_, v_.z, (o)[i][2]);                                                                     \
-            (o)[i][3] = fmaf(a_, v_.w, (o)[i][3]);                                                                     \
+            RP_UNROLL                                                                                                  \
+            for (int n_ = 0; n_ < 4; n_++) {                                                                           \
+                const int j_ = i % 2 ? 3 - n_ : n_;                                                                    \
+                (o)[i][j_] = fmaf(a_, factor_[j_], (o)[i][j_]);                                                        \
+            }                                                                                                          \
         }                                                                                                              \
     } while (0)
 
@@ -173,18 +176,16 @@ RP_DEVICE void att_copy_ragged(const int height, const int quads, float *to, con
 /* Start copying a tile of height x 4 quads floats. */
 RP_DEVICE void att_copy(const int height, const int quads, float *to, const int pitch, const struct att_part *p)
 {
-    const int x = ATT_COLUMN(quads);
+    const int first = ATT_ROW(0, quads), x = ATT_COLUMN(quads), at = p->at + first * p->ld + x, left = x < p->cols ? p->rows - first : 0;
+    const rp_smem here = rp_smem_of(to + first * pitch + x);
     if (!p->whole) {
         att_copy_ragged(height, quads, to, pitch, p);
         return;
     }
     RP_UNROLL
     for (int n = 0; n < ATT_FOURS(height, quads); n++) {
-        const int row = ATT_ROW(n, quads);
-        if (row < p->rows && x < p->cols)
-            rp_copy16(to + row * pitch + x, p->from + (p->at + row * p->ld + x));
-        else
-            att_write(to + row * pitch + x, make_float4(0.0f, 0.0f, 0.0f, 0.0f));
+        const int down = n * RP_ATT_THREADS / quads, inside = down < left;
+        rp_copy16_or_zero_to(here, down * pitch, p->from + (inside ? at + down * p->ld : 0), inside);
     }
 }
 #else

@@ -168,8 +168,7 @@ RP_DEVICE void stream_dots(const int rows, const int W, const int dots, const in
     }
 }
 
-/* o[i][.] = a * v: W columns of a row of a stage; of every second row the other way round, so that two products in a row have a factor in
- * common: registers are read less often. */
+/* o[i][.] = a * v: W columns of a row of a stage, in the order of ATT_STEP */
 #define STREAM_STEP(rows, W, o, element, v)                                                                            \
     do {                                                                                                               \
         const float *at_ = (v);                                                                                        \
