@@ -54,7 +54,9 @@ static struct rp_op_shape gemm_case(unsigned i)
 }
 
 /* Sizes at which kernels of a GPU take other paths: 15 and 31 rounds of a block, after which most bits of its counter are set, and 12 rows,
- * of which the last round has four. */
+ * of which the last round has four. Attention: with RP_CUDA_ATTENTION=rotate each call uses the next kernel for its width of heads (up to
+ * 64, up to 96 and more columns), streams also in pieces, and there are as many calls as that takes. */
+#define ATTENTION(...) {RP_OP_attention_forward, {__VA_ARGS__}}, {RP_OP_attention_backward, {__VA_ARGS__}}
 static const struct {
     enum rp_op op;
     struct rp_op_shape shape;
@@ -63,7 +65,13 @@ static const struct {
     {RP_OP_row_sums, {.rows = 31 * 512 - 3, .width = 2, .variant = RP_VARIANT_ONE_GROUP}},
     {RP_OP_tree_sum, {.rows = 31, .width = 8192}},
     {RP_OP_tanh_backward, {.rows = 12, .width = 33}},
+    ATTENTION(.batch = 1, .seq = 130, .heads = 1, .head_dim = 64, .dropout = 0.1f, .variant = RP_VARIANT_CAUSAL),
+    ATTENTION(.batch = 2, .seq = 97, .heads = 1, .head_dim = 48, .variant = RP_VARIANT_KEY_HOLES),
+    ATTENTION(.batch = 1, .seq = 145, .heads = 1, .head_dim = 128, .dropout = 0.1f, .variant = RP_VARIANT_CAUSAL | RP_VARIANT_DOCUMENTS),
+    ATTENTION(.batch = 1, .seq = 128, .heads = 1, .head_dim = 128, .dropout = 0.1f, .variant = RP_VARIANT_CAUSAL),
+    ATTENTION(.batch = 2, .seq = 70, .heads = 2, .head_dim = 128, .variant = RP_VARIANT_CAUSAL),
 };
+#undef ATTENTION
 
 /* Shape number i of an operation; 0: there are fewer. */
 static int shape_of(enum rp_op op, int is_gpu, int i, struct rp_op_shape *shape)

@@ -373,21 +373,66 @@ TEST(the_kernel_fits_the_gpu_and_the_batch)
 {
     static const struct {
         const char *gpu;
-        size_t shared;
+        size_t shared, l2;
         int multiprocessors, heads, seq, forward, backward;
-    } cases[] = {{"H100", 232448, 132, 384, 128, 8, 8}, {"H100", 232448, 132, 96, 128, 4, 14}, {"H100", 232448, 132, 96, 512, 4, 18},
-                 {"H100", 232448, 132, 12, 128, 2, 14}, {"A100", 166912, 108, 384, 128, 8, 4}, {"A100", 166912, 108, 96, 512, 2, 8},
-                 {"V100", 98304, 80, 384, 128, 4, 8},   {"V100", 98304, 80, 96, 512, 4, 14},   {"T4", 65536, 40, 96, 512, 2, 4},
-                 {"H100", 232448, 132, 48, 1024, 4, 18}, {"A100", 166912, 108, 48, 2048, 18, 18}};
+    } cases[] = {{"H100", 232448, 50 << 20, 132, 384, 128, 8, 8}, {"H100", 232448, 50 << 20, 132, 96, 128, 4, 18},
+                 {"H100", 232448, 50 << 20, 132, 96, 512, 4, 18}, {"H100", 232448, 50 << 20, 132, 12, 128, 2, 18},
+                 {"A100", 166912, 40 << 20, 108, 384, 128, 8, 4}, {"A100", 166912, 40 << 20, 108, 96, 512, 18, 18},
+                 {"V100", 98304, 6 << 20, 80, 384, 128, 4, 8},    {"V100", 98304, 6 << 20, 80, 96, 512, 4, 18},
+                 {"T4", 65536, 4 << 20, 40, 96, 512, 14, 18},     {"H100", 232448, 50 << 20, 132, 48, 1024, 18, 18},
+                 {"A100", 166912, 40 << 20, 108, 48, 2048, 18, 18}};
     for (int i = 0; i < COUNT(cases); i++) {
         const int capability = cases[i].gpu[0] == 'H' ? 90 : cases[i].gpu[0] == 'A' ? 80 : 70;
-        const struct rp_cuda c = {.gpu = {.shared_max = cases[i].shared, .capability = capability},
+        const struct rp_cuda c = {.gpu = {.shared_max = cases[i].shared, .capability = capability}, .l2 = cases[i].l2,
+                                  .workspace_bytes = RP_CUDA_ATTENTION_WORKSPACE(cases[i].seq),
                                   .multiprocessors = cases[i].multiprocessors};
         const struct rp_attention a = {.batch = cases[i].heads / 12, .heads = 12, .seq = cases[i].seq, .head_dim = 64};
         int f, b;
         rp_cuda_attention_rows(&c, &a, &f, &b);
         CHECK(f == cases[i].forward && b == cases[i].backward, "%s, %d heads of %d: forward %d, backward %d", cases[i].gpu, cases[i].heads,
               cases[i].seq, f, b);
+    }
+}
+
+/* A slab for each block that runs at the same time: two on a multiprocessor, if shared memory has room for them. */
+TEST(slabs_take_what_the_workspace_has)
+{
+    static const struct {
+        size_t shared, l2, workspace;
+        int heads, seq;
+        unsigned blocks;
+        int kept;
+    } cases[] = {{232448, 50 << 20, 128 << 20, 48, 1024, 264, 16},       {232448, 50 << 20, 128 << 20, 48, 2048, 264, 31},
+                 {232448, 1, 128 << 20, 48, 2048, 264, 31},              {232448, 50 << 20, 128 << 20, 1, 2048, 32, 32},
+                 {98304, 50 << 20, 128 << 20, 48, 2048, 132, 32},        {98304, 50 << 20, 132 * 16384 * 7, 48, 2048, 132, 7},
+                 {98304, 50 << 20, 132 * 16384 * 7 - 1, 48, 2048, 132, 6}, {98304, 50 << 20, 132 * 16384 - 1, 48, 2048, 132, 0},
+                 {98304, 50 << 20, 0, 48, 2048, 132, 0}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        const struct rp_cuda c = {.gpu = {.shared_max = cases[i].shared, .capability = 90}, .l2 = cases[i].l2, .multiprocessors = 132,
+                                  .workspace_bytes = cases[i].workspace, .attention_forced = 18};
+        const struct rp_attention a = {.batch = 1, .heads = cases[i].heads, .seq = cases[i].seq, .head_dim = 64, .causal = 1};
+        int kept;
+        const unsigned blocks = rp_cuda_attention_slabs(&c, &a, &kept);
+        CHECK(blocks == cases[i].blocks && kept == cases[i].kept, "case %d: %u blocks keep %d tiles", i, blocks, kept);
+    }
+}
+
+/* The plan of memory has no device: at most a constant, and enough for one tile of keys of one head. */
+TEST(the_workspace_is_bounded)
+{
+    static const int seqs[] = {1, 64, 65, 256, 257, 1000, 8192}, heads[] = {1, 12, 5000};
+    for (int i = 0; i < COUNT(seqs) * COUNT(heads); i++) {
+        const int seq = seqs[i % COUNT(seqs)], n = heads[i / COUNT(seqs)];
+        struct rp_op_use u = {.op = RP_OP_attention_forward, .batch = 1, .seq = seq, .heads = n, .head_dim = 64};
+        const size_t most = RP_CUDA_ATTENTION_WORKSPACE(seq), tiles = ((size_t)seq + 63) / 64, all = (size_t)n * tiles;
+        const size_t d = ((size_t)n * (size_t)seq * 4 + 255) / 256 * 256, strip = rp_cuda_attention_strip(seq);
+        size_t needs = rp_cuda_needs(NULL, &u) - RP_CUDA_SEMAPHORE_BYTES, whole_slabs = (all < 384 ? all : 384) * tiles * 16384;
+        CHECK(needs == (whole_slabs < most ? whole_slabs : most), "forward, %d heads of %d: %zu bytes", n, seq, needs);
+        u.op = RP_OP_attention_backward;
+        needs = rp_cuda_needs(NULL, &u) - RP_CUDA_SEMAPHORE_BYTES;
+        CHECK(needs >= d + strip && needs <= d + all * strip, "backward, %d heads of %d: %zu bytes", n, seq, needs);
+        CHECK(needs <= most || needs == d + strip, "backward, %d heads of %d: %zu bytes", n, seq, needs);
+        CHECK(needs == d + all * strip || needs >= most, "backward, %d heads of %d: %zu bytes", n, seq, needs);
     }
 }
 
@@ -426,7 +471,8 @@ TEST(the_device_is_asked_before_it_is_opened)
     struct rp_err e = {0};
     size_t workspace = 1;
     open_device(); /* loads the library */
-    CHECK(rp_backend_ask(&rp_backend_cuda, &o, &u, 1, &workspace, &e) == 0 && workspace == 0, "%zu bytes, %s", workspace, e.msg);
+    CHECK(rp_backend_ask(&rp_backend_cuda, &o, &u, 1, &workspace, &e) == 0 && workspace == rp_cuda_needs(&o, &u), "%zu bytes, %s",
+          workspace, e.msg);
     u.seq = 8192;
     u.head_dim = 4096;
     CHECK(rp_backend_ask(&rp_backend_cuda, &o, &u, 1, &workspace, &e) < 0 && e.code == RP_UNAVAILABLE, "code %d", e.code);

@@ -86,7 +86,11 @@ static const struct {
     const char *name;
     int arch, multiprocessors, shared, lanes; /* lanes: multiply-adds of a multiprocessor a cycle */
     double ghz;                               /* the boost clock of the data sheet */
-} gpus[] = {{"H200", 90, 132, 232448, 128, 1.98}, {"A100", 80, 108, 166912, 64, 1.41}, {"V100", 70, 80, 98304, 64, 1.53}};
+    double terabytes;                         /* a second, from and to memory, of the data sheet */
+    size_t l2;
+} gpus[] = {{"H200", 90, 132, 232448, 128, 1.98, 4.8, 50 << 20},
+            {"A100", 80, 108, 166912, 64, 1.41, 1.555, 40 << 20},
+            {"V100", 70, 80, 98304, 64, 1.53, 0.9, 6 << 20}};
 enum { GPUS = sizeof gpus / sizeof *gpus };
 
 static struct rp_cuda device_of(int gpu, struct rp_cuda_image *image)
@@ -257,50 +261,73 @@ static const struct sass_loop *attention_loop(const struct attention_loops *l, c
     return &none;
 }
 
-/* One launch: blocks with `rows` own rows each, whose products take all columns, rounded up to those of the kernel. Cycles. */
+/* One launch: blocks with `rows` own rows each, whose products take all columns, rounded up to those of the kernel. */
 struct attention_launch {
-    int rows, dots, rows_products;
+    int rows;
+    double dots, products;
+    double bytes, waits; /* of each score from and to memory, all the time, and in passes that do nothing else */
     size_t shared;
 };
 
+/* Cycles. */
 static double launch_cycles(const struct attention_launch *l, int gpu, const struct rp_attention *a, double bound)
 {
     const long n = (a->seq + l->rows - 1) / l->rows, blocks = (long)a->batch * a->heads * n;
     const long each = (blocks + gpus[gpu].multiprocessors - 1) / gpus[gpu].multiprocessors;
     const int W = RP_ATT_STREAM_W(a->head_dim), dots = (a->head_dim + 15) / 16 * 16, wide = (a->head_dim + 16 * W - 1) / (16 * W) * 16 * W;
+    const double byte = gpus[gpu].ghz * 1e9 * gpus[gpu].multiprocessors / (gpus[gpu].terabytes * 1e12);
     double others = 0;
     for (int i = 0; i < n; i++) /* whole tiles of 64, up to the diagonal */
         others += (double)(((i + 1) * l->rows < a->seq ? (i + 1) * l->rows : a->seq) + 63) / 64 * 64 / (double)n;
     const int alone = each < 2 || 2 * (l->shared + 1024) > (size_t)gpus[gpu].shared + 1024;
-    return (double)each * l->rows * others * (l->dots * dots + l->rows_products * wide) / (gpus[gpu].lanes * bound) * (alone ? 1.25 : 1);
+    const double work = (l->dots * dots + l->products * wide) / (gpus[gpu].lanes * bound) * (alone ? 1.25 : 1);
+    return (double)each * l->rows * others * ((work > l->bytes * byte ? work : l->bytes * byte) + l->waits * byte);
+}
+
+/* Of a score e is written and read again; both as from memory, although the cache has some. */
+static double forward_cycles(char name[64], const struct attention_loops *loops, int gpu, const struct rp_cuda *c, const struct rp_attention *a)
+{
+    int id, ignored, kept;
+    rp_cuda_attention_rows(c, a, &id, &ignored);
+    rp_cuda_attention_slabs(c, a, &kept);
+    const int rows = id % 10;
+    const double share = (double)kept / (double)((a->seq + 63) / 64);
+    struct attention_launch l = {8 * rows, 1, 1, 0, 0, RP_ATT_FORWARD_SHARED((size_t)rows, (size_t)a->seq)};
+    snprintf(name, 64, "attention_forward_%d", 8 * rows);
+    if (id > 10) {
+        l = (struct attention_launch){8 * rows, 1 + 2 * (1 - share), 1, 4 * share, 8 * share, RP_ATT_STREAM_SHARED((size_t)rows, (size_t)a->head_dim)};
+        snprintf(name, 64, "attention_stream_%dx%d", rows, RP_ATT_STREAM_W(a->head_dim));
+    }
+    return launch_cycles(&l, gpu, a, attention_loop(loops, name)->bound);
+}
+
+static double backward_cycles(char name[64], const struct attention_loops *loops, int gpu, const struct rp_cuda *c, const struct rp_attention *a)
+{
+    const int W = RP_ATT_STREAM_W(a->head_dim);
+    const size_t dim = (size_t)a->head_dim;
+    const struct attention_launch gradients = {64, 2, 0, 8, 0, RP_ATT_GRADIENTS_SHARED(dim)};
+    const struct attention_launch keys = {64, 0, 2, 8, 0, RP_ATT_PRODUCTS_SHARED(dim)}, queries = {64, 0, 1, 4, 0, keys.shared};
+    int ignored, id;
+    rp_cuda_attention_rows(c, a, &ignored, &id);
+    if (!CHECK(id > 10, "a head is one block"))
+        return 0;
+    double cycles = launch_cycles(&gradients, gpu, a, attention_loop(loops, "attention_gradients")->bound);
+    snprintf(name, 64, "attention_queries_%d", W);
+    cycles += launch_cycles(&queries, gpu, a, attention_loop(loops, name)->bound);
+    snprintf(name, 64, "attention_keys_%d", W);
+    return cycles + launch_cycles(&keys, gpu, a, attention_loop(loops, name)->bound);
 }
 
 static void attention_cell(struct rp_buf *out, const struct attention_loops *loops, int gpu, const struct rp_attention *a, int backward)
 {
-    const struct rp_cuda c = {
-        .multiprocessors = gpus[gpu].multiprocessors, .gpu = {.shared_max = (size_t)gpus[gpu].shared, .capability = gpus[gpu].arch}};
-    const int W = RP_ATT_STREAM_W(a->head_dim);
-    const size_t dim = (size_t)a->head_dim;
+    const struct rp_cuda c = {.multiprocessors = gpus[gpu].multiprocessors,
+                              .l2 = gpus[gpu].l2,
+                              .workspace_bytes = RP_CUDA_ATTENTION_WORKSPACE(a->seq),
+                              .gpu = {.shared_max = (size_t)gpus[gpu].shared, .capability = gpus[gpu].arch}};
     const double useful = (backward ? 5.0 : 2.0) * a->batch * a->heads * a->seq * (a->seq + 1.0) / 2 * a->head_dim;
-    char name[64], keys[64];
-    int id[2];
-    double cycles;
-    rp_cuda_attention_rows(&c, a, &id[0], &id[1]);
-    const int rows = id[backward] % 10;
-    struct attention_launch first = {8 * rows, backward ? 2 : id[0] > 10 ? 3 : 1, backward && id[1] > 10 ? 1 : backward ? 3 : 1, 0};
-    if (!CHECK(!backward || id[1] > 10, "a head is one block"))
-        return;
-    first.shared = id[backward] > 10 ? RP_ATT_STREAM_SHARED((size_t)rows, dim, (size_t)(1 + backward), 1)
-                                     : RP_ATT_FORWARD_SHARED((size_t)rows, (size_t)a->seq);
-    snprintf(name, sizeof name, backward ? "attention_queries_%dx%d" : id[0] > 10 ? "attention_stream_%dx%d" : "attention_forward_%d",
-             id[backward] > 10 ? rows : 8 * rows, W);
-    cycles = launch_cycles(&first, gpu, a, attention_loop(loops, name)->bound);
-    if (backward) {
-        const struct attention_launch second = {32, 2, 2, RP_ATT_STREAM_SHARED((size_t)4, dim, 2, 2)};
-        snprintf(keys, sizeof keys, "attention_keys_%d", W);
-        cycles += launch_cycles(&second, gpu, a, attention_loop(loops, keys)->bound);
-    }
     const double ideal = useful / ((double)gpus[gpu].lanes * gpus[gpu].multiprocessors);
+    char name[64] = "attention_";
+    const double cycles = (backward ? backward_cycles : forward_cycles)(name, loops, gpu, &c, a);
     CHECK(cycles >= ideal, "%s is expected to do attention faster than it can", gpus[gpu].name);
     rp_buf_printf(out, "  %-21s %3.0f %6.1f", name + 10, 100 * ideal / cycles, 2e-3 * useful / (cycles / gpus[gpu].ghz));
 }
@@ -342,9 +369,8 @@ static void attention_table(struct rp_buf *out, const struct attention_loops *lo
 /* The loss: bytes from and to memory, at the rate of the data sheet; rows of more classes are read again from the cache. */
 static void loss_table(struct rp_buf *out)
 {
-    static const double terabytes[GPUS] = {4.8, 1.555, 0.9};
     for (int i = 0; i < GPUS; i++)
-        rp_buf_printf(out, "softmax_xent, 512 x 50304: %-5s %6.1f us\n", gpus[i].name, 2.0 * 4 * 512 * 50304 / terabytes[i] * 1e-6);
+        rp_buf_printf(out, "softmax_xent, 512 x 50304: %-5s %6.1f us\n", gpus[i].name, 2.0 * 4 * 512 * 50304 / gpus[i].terabytes * 1e-6);
 }
 
 TEST(products_are_as_fast_as_in_the_table_by_estimate)
@@ -382,7 +408,7 @@ TEST(products_are_as_fast_as_in_the_table_by_estimate)
                         "direction) or gemm.def, per cent of peak (padding and absent taps are no useful work), TFLOP/s.\n\n");
     conv_table(&table);
     rp_buf_puts(&table, "\nAttention: of the loop with most FFMA the same as above. Then causal attention, batch x heads x tokens x columns of a head:\n"
-                        "kernel (of backward: that of dq; streams compute scores more than once), useful work in per cent of peak, TFLOP/s.\n\n");
+                        "kernel (of backward in streams: that of dk and dv), useful work in per cent of peak, TFLOP/s; what streams keep comes from memory.\n\n");
     attention_table(&table, attention);
     rp_buf_puts(&table, "\nThe loss, if a row is read and written once:\n\n");
     loss_table(&table);

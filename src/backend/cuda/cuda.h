@@ -79,8 +79,8 @@ struct rp_cuda {
     int conv_forced;                  /* for tests: the number in conv.def from 1, used where possible */
     int convs;                        /* convolutions so far: rotate as GEMMs do */
     int attention_forced;             /* for tests: a kernel as rp_cuda_attention_rows() numbers them, used where possible */
-    int attention_rotates;            /* RP_CUDA_ATTENTION=rotate: each call uses the next kernel that can do it */
-    int attentions[2][3];             /* calls so far, forward and backward, by columns of a thread in streams */
+    int attention_rotates;            /* each call uses the next kernel that can do it (RP_CUDA_ATTENTION=rotate) */
+    int attentions[2][3];             /* calls so far, forward and backward, for the three widths of heads in streams */
     int gemms, gemm_rotates;          /* GEMMs so far; every four use the next possible tile and mode (RP_CUDA_GEMM=rotate) */
     uint64_t free_bytes;              /* when the device was opened */
     uint64_t allowed, reserved;       /* bytes that blocks may take; bytes taken */
@@ -185,7 +185,7 @@ struct rp_cuda_conv {
 struct rp_cuda_conv rp_cuda_conv_choice(const struct rp_cuda *c, enum rp_op op, const struct rp_conv *v);
 const char *rp_cuda_conv_tile(const struct rp_cuda *c, int number, int *usable); /* "forward_128x64"; as rp_cuda_gemm_tile() */
 
-/* The kernels that are chosen: queries of a thread, an eighth of those of a block, and 10 more for streams; 0: none fits. */
+/* The kernels that are chosen: rows of a thread, an eighth of those of a block, and 10 more for streams; 0: none fits. */
 void rp_cuda_attention_rows(const struct rp_cuda *c, const struct rp_attention *a, int *forward_id, int *backward_id);
 /* Blocks of the forward kernel; *kept: tiles of scores that each keeps in the workspace, see attention_stream.cu. */
 unsigned rp_cuda_attention_slabs(const struct rp_cuda *c, const struct rp_attention *a, int *kept);

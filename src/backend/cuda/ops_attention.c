@@ -32,7 +32,7 @@ static const enum rp_cuda_kernel query_streams[3] = {RP_KERNEL_attention_queries
 static long weight(const struct rp_cuda *c, int rows)
 {
     const int lanes = c->gpu.capability > 80 ? 128 : 64;
-    return rows == 8 ? 100 : rows == 4 ? 110 : lanes == 128 ? 200 : 140;
+    return rows == 8 ? 100 : rows == 4 ? (lanes == 128 ? 120 : 110) : lanes == 128 ? 200 : 140;
 }
 
 static int fits_twice(const struct rp_cuda *c, size_t shared)
@@ -115,11 +115,11 @@ static void divide_workspace(const struct rp_cuda *c, const struct rp_attention 
 static long stream_work(const struct rp_cuda *c, const struct rp_attention *a, const struct way *way)
 {
     const long needed = (a->seq + RP_ATT_KEYS - 1) / RP_ATT_KEYS, again = needed - way->kept;
-    const size_t slabs = (size_t)way->blocks * (size_t)way->kept * RP_ATT_TILE_BYTES(way->use->rows);
+    const size_t slabs = (size_t)way->blocks * (size_t)way->kept * RP_ATT_TILE_BYTES(way->use->rows) / (a->causal ? 2 : 1);
     return 100 + (100 * again + (slabs > c->l2 ? 30 : 10) * way->kept) / needed;
 }
 
-/* In rotation every stream also runs with three blocks that keep one tile each. */
+/* In rotation every stream also runs with one or two blocks that keep one tile each. */
 static struct way choose_forward(const struct rp_cuda *c, const struct rp_attention *a, int turn)
 {
     struct ways ways = {.n = 0};
@@ -137,7 +137,7 @@ static struct way choose_forward(const struct rp_cuda *c, const struct rp_attent
         divide_workspace(c, a, &way);
         way.time = estimate(c, use, use->rows * stream_work(c, a, &way), tiles(a, use->rows), way.shared);
         add_way(&ways, way);
-        way.blocks = way.blocks < 3 ? way.blocks : 3;
+        way.blocks = tiles(a, use->rows) > 2 ? 2 : 1;
         way.kept = way.kept < 1 ? way.kept : 1;
         if (turn >= 0)
             add_way(&ways, way);

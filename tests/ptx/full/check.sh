@@ -66,7 +66,7 @@ for arch; do
     [[ $new != *" gemm "* ]] || own+=("$arch")
     # Where the text is known, only what the host chooses by the capability of the GPU is new.
     [ "$new" = " " ] || part "$arch test_cuda_ops" own_test "$arch" ops
-    part "$arch selftest" selftest "$arch" PTX_RACES=1 RP_CUDA_GEMM=rotate
+    part "$arch selftest" selftest "$arch" PTX_RACES=1 RP_CUDA_GEMM=rotate RP_CUDA_ATTENTION=rotate
     part "$arch adamw" same_steps "$arch" bert_tiny_fp32 --set measure.timed_steps=1 --batch-size 2
 done
 for arch in "${own[@]}"; do
