@@ -16,16 +16,17 @@ struct forward {
     struct stream f;
     const struct rp_attention_forward_args *a;
     const uint8_t *keys; /* of the sample; NULL: all */
-    float *slab;         /* this thread's first element */
     int sample, head;
     int kept;            /* keys f.begin .. kept - 1 are in the slab */
 };
 
 /* ---- kept tiles ---- */
 
+/* This thread's first element of the tile of keys from k. Computed each time: an address would take registers over all loops. */
 RP_DEVICE float *kept_at(const int rows, const struct forward *b, int k)
 {
-    return b->slab + (k - b->f.begin) * (rows * 4 * RP_ATT_THREADS / RP_ATT_KEYS);
+    const int floats = RP_ATT_QUERIES(rows) * RP_ATT_KEYS, at = (k - b->f.begin) * RP_ATT_QUERIES(rows) + 4 * att_again((int)threadIdx.x);
+    return b->a->slabs + ((size_t)blockIdx.x * (size_t)(b->a->kept * floats) + (size_t)at);
 }
 RP_DEVICE void keep_tile(const int rows, float *to, float (*s)[4])
 {
@@ -287,23 +288,30 @@ RP_DEVICE void probabilities(const int rows, const struct forward *b, float (*s)
     }
 }
 
-/* Of keys in the slab. e of the next tile is on its way during a product. */
+/* Of keys in the slab. e of the next tile is on its way during a product, from sm_80 on: before, a stage is on its way in registers too. */
 RP_DEVICE void outputs_of_kept(const int rows, const int W, const struct forward *b, float (*o)[STREAM_COLUMNS])
 {
     struct stream f = b->f;
     float s[ATT_ROWS][4];
     f.others = b->kept;
     struct passing at = stream_begin(W, 0, 1, &f);
-    take_tile(rows, b->slab, s);
+#if RP_ASYNC
+    take_tile(rows, kept_at(rows, b, f.begin), s);
+#endif
     RP_NO_UNROLL
     for (int k = f.begin; k < f.others; k += RP_ATT_KEYS) {
         if (b->a->threshold)
             decisions(rows, b, k);
+#if !RP_ASYNC
+        take_tile(rows, kept_at(rows, b, k), s);
+#endif
         __syncthreads(); /* the square was read, decisions are there */
         probabilities(rows, b, s);
         stream_put_square(rows, &f, s);
+#if RP_ASYNC
         if (k + RP_ATT_KEYS < f.others)
             take_tile(rows, kept_at(rows, b, k + RP_ATT_KEYS), s);
+#endif
         stream_rows(rows, W, 0, 1, &f, &at, o, k);
     }
     __syncthreads();
@@ -377,30 +385,27 @@ RP_DEVICE void forward_tile(const int rows, const int W, const struct rp_attenti
     b.f.others = att_keys(b.keys, a->causal && b.f.first + RP_ATT_QUERIES(rows) < seq ? b.f.first + RP_ATT_QUERIES(rows) : seq, att_owner().lane);
     b.kept = b.f.begin + a->kept * RP_ATT_KEYS;
     b.kept = b.kept < b.f.others ? b.kept : b.f.others;
-    b.slab = a->slabs + (size_t)blockIdx.x * (size_t)(a->kept * RP_ATT_KEYS * RP_ATT_QUERIES(rows)) + 4 * threadIdx.x;
     stream_own(rows, &b.f, 0, x, a->ld, seq);
     top_of_scores(rows, W, &b);
     sums_of_scores(rows, W, &b);
+    if (a->threshold)
+        other_decisions(rows, &b);
     RP_NO_UNROLL
-    for (int c = 0; c < a->dim; c += 16 * W) {
+    for (int c = 0; c < (W < STREAM_COLUMNS ? 1 : a->dim); c += 16 * W) { /* only the widest may have several */
         b.f.column = c;
         outputs(rows, W, &b);
     }
-    if (a->threshold)
-        other_decisions(rows, &b);
 }
 
 /* Tiles in order of their length (causal: the last one of every head first), a round at a time, every second one backwards: so all blocks
  * have about the same work. */
 RP_DEVICE void forward(const int rows, const int W, const struct rp_attention_forward_args *a)
 {
-    const unsigned tiles = (unsigned)a->tiles, heads = tiles / (unsigned)a->blocks;
-    unsigned turn = blockIdx.x;
+    const unsigned heads = (unsigned)a->tiles / (unsigned)a->blocks;
     RP_NO_UNROLL
-    for (unsigned first = 0; first < tiles; first += gridDim.x) {
-        const unsigned n = first + turn;
-        turn = gridDim.x - 1 - turn;
-        if (n < tiles)
+    for (unsigned round = 0; round * gridDim.x < (unsigned)a->tiles; round++) {
+        const unsigned n = round * gridDim.x + (round % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+        if (n < (unsigned)a->tiles)
             forward_tile(rows, W, a, (int)(n % heads), a->blocks - 1 - (int)(n / heads));
     }
 }

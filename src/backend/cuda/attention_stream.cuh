@@ -78,8 +78,6 @@ RP_DEVICE void stream_start(const int W, const int dots, const int products, con
 #if RP_ASYNC
     float *to = f->stage + at->slot * f->stage_floats;
     (void)load;
-#else
-    (void)W;
 #endif
     if (products == 0 || at->step < dots * f->steps) {
         const struct att_part part = stream_dots_part(dots, f, at);
@@ -99,14 +97,16 @@ RP_DEVICE void stream_start(const int W, const int dots, const int products, con
             if (W > 4)
                 att_copy(RP_ATT_STEP, 4 * (W - 4), to + RP_ATT_DIM, 16 * W, &more);
 #else
-            att_load(RP_ATT_STEP, 16, load->v, &part);
+            if (W < 8)
+                att_load(RP_ATT_STEP, 16, load->v, &part);
 #endif
         }
     }
     rp_copy_commit();
 }
 
-/* To the stage after. Before sm_80: stores what stream_start() loaded; columns from 64 on are copied here, as they would take registers. */
+/* To the stage after. Before sm_80: stores what stream_start() loaded; columns from 64 on, and all of the widest heads, are copied here, as they
+ * would take registers. */
 RP_DEVICE void stream_land(const int W, const struct stream *f, struct passing *at, const int dots, const int products,
                            const struct stream_load *load)
 {
@@ -116,9 +116,12 @@ RP_DEVICE void stream_land(const int W, const struct stream *f, struct passing *
         if (f->others - at->k > 0)
             att_store(RP_ATT_KEYS, RP_ATT_STEP / 4, to, RP_ATT_STEP_PITCH, load->v);
     } else {
-        const struct att_part more = stream_rows_part(dots, products, f, at, RP_ATT_DIM);
-        if (more.rows > 0) {
-            att_store(RP_ATT_STEP, 16, to, 16 * W, load->v);
+        const struct att_part part = stream_rows_part(dots, products, f, at, 0), more = stream_rows_part(dots, products, f, at, RP_ATT_DIM);
+        if (part.rows > 0) {
+            if (W < 8)
+                att_store(RP_ATT_STEP, 16, to, 16 * W, load->v);
+            else
+                att_copy(RP_ATT_STEP, 16, to, 16 * W, &part);
             if (W > 4)
                 att_copy(RP_ATT_STEP, 4 * (W - 4), to + RP_ATT_DIM, 16 * W, &more);
         }

@@ -218,10 +218,11 @@ RP_DEVICE void pair_start(const int across, const int W, const struct backward *
     }
     rp_copy_commit();
 #else
-    (void)W, (void)slot;
+    (void)slot;
     if (k < b->f.others) {
         att_load(PAIR_HEIGHT(across), PAIR_QUADS(across), load->p, &p.p);
-        att_load(RP_ATT_STEP, 16, load->x, &p.x);
+        if (W < 8)
+            att_load(RP_ATT_STEP, 16, load->x, &p.x);
     }
 #endif
 }
@@ -232,12 +233,14 @@ RP_DEVICE void pair_land(const int across, const int W, const struct backward *b
 #else
     float *to = b->f.stage + slot * b->f.stage_floats;
     if (k < b->f.others) {
+        const struct pair p = pair_of(across, b, k);
         att_store(PAIR_HEIGHT(across), PAIR_QUADS(across), to, PAIR_PITCH(across), load->p);
-        att_store(RP_ATT_STEP, 16, to + PAIR_X(across), 16 * W, load->x);
-        if (W > 4) {
-            const struct pair p = pair_of(across, b, k);
+        if (W < 8)
+            att_store(RP_ATT_STEP, 16, to + PAIR_X(across), 16 * W, load->x);
+        else /* they would take registers */
+            att_copy(RP_ATT_STEP, 16, to + PAIR_X(across), 16 * W, &p.x);
+        if (W > 4)
             att_copy(RP_ATT_STEP, 4 * (W - 4), to + PAIR_X(across) + RP_ATT_DIM, 16 * W, &p.more);
-        }
     }
 #endif
 }
