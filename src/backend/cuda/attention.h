@@ -1,6 +1,8 @@
 /* Attention's tiles and their layout in shared memory: shared by host and kernels.
  *
- * What:    constants and sizes; a block has 128 threads and 8 * rows queries, rows = 8, 4 or 2 queries of a thread.
+ * What:    constants and sizes; a block has 128 threads and 8 * rows queries, rows = 8, 4 or 2 queries of a thread. 256 threads with twice as
+ *          many queries would copy each tile half as often, which is 2 of 100 instructions of a main loop, and leave one block on a
+ *          multiprocessor, with nothing to do while it waits.
  * Flow:    ops_attention.c chooses `rows`; attention.cu and attention_backward.cu divide the shared memory of the launch.
  * Extend:  another number of rows is a kernel in kernels.def and an entry in the lists of ops_attention.c.
  *

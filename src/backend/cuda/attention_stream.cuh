@@ -1,13 +1,13 @@
 /* Attention in streams: a block keeps a tile of its own rows of a head in shared memory, and all other rows pass by, 64 at a time.
  *
  * What:    the streams that the kernels of attention_stream.cu and attention_stream_backward.cu consist of. Nothing depends on the length of
- *          the sequence except the number of tiles; scores are computed again wherever they are needed.
+ *          the sequence except the number of tiles.
  * Flow:    for each tile of 64 other rows, in stages of shared memory that are copied two ahead (before sm_80: mostly loaded one ahead):
  *
  *     dots      s[own, other] = chain over columns of x[own] y[other]        stages of 64 rows x 16 columns
  *     rows      c[own, column] += sum over others of p[own, other] g[other]  stages of 16 rows x 16 W columns
  *
- *          p is made of s by the kernel and goes through a square in shared memory, [own, RP_ATT_SQUARE_PITCH].
+ *          p is made of s by the kernel and goes through a square in shared memory, [own, RP_ATT_SQUARE_PITCH], or through global memory.
  * Extend:  W, the columns of a thread: 4, 6 or 8, a constant like `rows`. Thread column `col` has columns 4 col .. 4 col + 3 and, with W > 4,
  *          64 + (W - 4) col and its neighbours; wider heads take 128 columns at a time.
  */
