@@ -199,7 +199,8 @@ static void open_device(void)
 /* Bytes of shared memory of a kernel, see rp_cuda_attention_rows(). */
 static size_t forward_shared(const struct sample *s, int id)
 {
-    return id > 10 ? RP_ATT_STREAM_SHARED((size_t)id - 10, (size_t)s->dim) : RP_ATT_FORWARD_SHARED((size_t)id, (size_t)s->seq);
+    return id > 10 ? RP_ATT_STREAM_SHARED((size_t)id - 10, (size_t)s->dim)
+                   : RP_ATT_FORWARD_SHARED((size_t)id, (size_t)s->seq);
 }
 
 static size_t backward_shared(const struct sample *s, int id)
@@ -241,7 +242,8 @@ static void end_workspace(void)
     cuda->workspace_bytes = whole.bytes;
 }
 
-/* One forward kernel, streams with room for `kept` tiles of scores of each block; returns whether it gave what the definition did. */
+/* One forward kernel, streams with room for `kept` tiles of scores of each block; returns whether it gave what the
+ * definition did. */
 static int run_forward(struct job *j, int id, int kept, unsigned mix)
 {
     struct rp_dev *dev = device(id, forward_shared(&j->s, id), mix);
@@ -253,7 +255,8 @@ static int run_forward(struct job *j, int id, int kept, unsigned mix)
     begin_workspace((size_t)kept * blocks * (id > 10 ? RP_ATT_TILE_BYTES(id - 10) : 0));
     rp_cuda_attention_rows(cuda, &j->a, &ids[0], &ids[1]);
     CHECK(ids[0] == id, "kernel %d instead of %d", ids[0], id);
-    CHECK(rp_cuda_attention_slabs(cuda, &j->a, &is_kept) == blocks && is_kept == kept, "%d tiles are kept, there is room for %d", is_kept, kept);
+    CHECK(rp_cuda_attention_slabs(cuda, &j->a, &is_kept) == blocks && is_kept == kept,
+          "%d tiles are kept, there is room for %d", is_kept, kept);
     forget(j, O, DQKV);
     memset(j->mask.side[1], 0x5a, j->mask.bytes);
     forward(j, dev->op, dev, 1);
@@ -266,13 +269,15 @@ static int run_forward(struct job *j, int id, int kept, unsigned mix)
 static int run_backward(struct job *j, int id, size_t strips, unsigned mix)
 {
     const struct sample *s = &j->s;
-    const size_t limit = backward_shared(s, id), least = RP_ATT_BACKWARD_SHARED((size_t)4); /* which supports() counts with */
+    const size_t limit = backward_shared(s, id),
+                 least = RP_ATT_BACKWARD_SHARED((size_t)4); /* which supports() counts with */
     const size_t heads = (size_t)(s->batch * s->heads), all = heads * (((size_t)s->seq + 63) / 64);
     struct rp_dev *dev = device(id, limit > least ? limit : least, mix);
     struct rp_err e = {0};
     int ids[2];
     strips = id < 10 ? 0 : strips < all ? strips : all;
-    begin_workspace((heads * (size_t)s->seq * sizeof(float) + 255) / 256 * 256 + strips * rp_cuda_attention_strip(s->seq));
+    begin_workspace((heads * (size_t)s->seq * sizeof(float) + 255) / 256 * 256 +
+                    strips * rp_cuda_attention_strip(s->seq));
     rp_cuda_attention_rows(cuda, &j->a, &ids[0], &ids[1]);
     CHECK(ids[1] == id, "kernel %d instead of %d", ids[1], id);
     forget(j, DQKV, TENSORS);
@@ -294,10 +299,12 @@ static int run(const struct sample *s, unsigned mix)
     if (!s->forward)
         backward(&j, &rp_reference_ops, NULL, 0);
     for (int i = 0; i < COUNT(forwards) && good; i++)
-        for (int way = 0; way < (forwards[i] < 10 ? 1 : 3) && good && forward_shared(s, forwards[i]) <= room; way++, ran++)
+        for (int way = 0; way < (forwards[i] < 10 ? 1 : 3) && good && forward_shared(s, forwards[i]) <= room;
+             way++, ran++)
             good = run_forward(&j, forwards[i], (int[]){INT_MAX, (int)(mix % 3), 0}[way], mix + (unsigned)(i + way));
     for (int i = s->dim > RP_ATT_DIM; i < COUNT(backwards) && good && !s->forward; i++)
-        for (int way = 0; way < (backwards[i] < 10 ? 1 : 3) && good && backward_shared(s, backwards[i]) <= room; way++, ran++)
+        for (int way = 0; way < (backwards[i] < 10 ? 1 : 3) && good && backward_shared(s, backwards[i]) <= room;
+             way++, ran++)
             good = run_backward(&j, backwards[i], few[way], mix + (unsigned)(1 + i + way));
     finish(&j);
     return ran;
@@ -375,15 +382,16 @@ TEST(the_kernel_fits_the_gpu_and_the_batch)
         const char *gpu;
         size_t shared, l2;
         int multiprocessors, heads, seq, forward, backward;
-    } cases[] = {{"H100", 232448, 50 << 20, 132, 384, 128, 8, 8}, {"H100", 232448, 50 << 20, 132, 96, 128, 4, 18},
-                 {"H100", 232448, 50 << 20, 132, 96, 512, 4, 18}, {"H100", 232448, 50 << 20, 132, 12, 128, 2, 18},
-                 {"A100", 166912, 40 << 20, 108, 384, 128, 8, 4}, {"A100", 166912, 40 << 20, 108, 96, 512, 18, 18},
-                 {"V100", 98304, 6 << 20, 80, 384, 128, 4, 8},    {"V100", 98304, 6 << 20, 80, 96, 512, 4, 18},
-                 {"T4", 65536, 4 << 20, 40, 96, 512, 14, 18},     {"H100", 232448, 50 << 20, 132, 48, 1024, 18, 18},
+    } cases[] = {{"H100", 232448, 50 << 20, 132, 384, 128, 8, 8},  {"H100", 232448, 50 << 20, 132, 96, 128, 4, 18},
+                 {"H100", 232448, 50 << 20, 132, 96, 512, 4, 18},  {"H100", 232448, 50 << 20, 132, 12, 128, 2, 18},
+                 {"A100", 166912, 40 << 20, 108, 384, 128, 8, 4},  {"A100", 166912, 40 << 20, 108, 96, 512, 18, 18},
+                 {"V100", 98304, 6 << 20, 80, 384, 128, 4, 8},     {"V100", 98304, 6 << 20, 80, 96, 512, 4, 18},
+                 {"T4", 65536, 4 << 20, 40, 96, 512, 14, 18},      {"H100", 232448, 50 << 20, 132, 48, 1024, 18, 18},
                  {"A100", 166912, 40 << 20, 108, 48, 2048, 18, 18}};
     for (int i = 0; i < COUNT(cases); i++) {
         const int capability = cases[i].gpu[0] == 'H' ? 90 : cases[i].gpu[0] == 'A' ? 80 : 70;
-        const struct rp_cuda c = {.gpu = {.shared_max = cases[i].shared, .capability = capability}, .l2 = cases[i].l2,
+        const struct rp_cuda c = {.gpu = {.shared_max = cases[i].shared, .capability = capability},
+                                  .l2 = cases[i].l2,
                                   .workspace_bytes = RP_CUDA_ATTENTION_WORKSPACE(cases[i].seq),
                                   .multiprocessors = cases[i].multiprocessors};
         const struct rp_attention a = {.batch = cases[i].heads / 12, .heads = 12, .seq = cases[i].seq, .head_dim = 64};
@@ -402,15 +410,23 @@ TEST(slabs_take_what_the_workspace_has)
         int heads, seq;
         unsigned blocks;
         int kept;
-    } cases[] = {{232448, 50 << 20, 128 << 20, 48, 1024, 264, 16},       {232448, 50 << 20, 128 << 20, 48, 2048, 264, 31},
-                 {232448, 1, 128 << 20, 48, 2048, 264, 31},              {232448, 50 << 20, 128 << 20, 1, 2048, 32, 32},
-                 {98304, 50 << 20, 128 << 20, 48, 2048, 132, 32},        {98304, 50 << 20, 132 * 16384 * 7, 48, 2048, 132, 7},
-                 {98304, 50 << 20, 132 * 16384 * 7 - 1, 48, 2048, 132, 6}, {98304, 50 << 20, 132 * 16384 - 1, 48, 2048, 132, 0},
+    } cases[] = {{232448, 50 << 20, 128 << 20, 48, 1024, 264, 16},
+                 {232448, 50 << 20, 128 << 20, 48, 2048, 264, 31},
+                 {232448, 1, 128 << 20, 48, 2048, 264, 31},
+                 {232448, 50 << 20, 128 << 20, 1, 2048, 32, 32},
+                 {98304, 50 << 20, 128 << 20, 48, 2048, 132, 32},
+                 {98304, 50 << 20, 132 * 16384 * 7, 48, 2048, 132, 7},
+                 {98304, 50 << 20, 132 * 16384 * 7 - 1, 48, 2048, 132, 6},
+                 {98304, 50 << 20, 132 * 16384 - 1, 48, 2048, 132, 0},
                  {98304, 50 << 20, 0, 48, 2048, 132, 0}};
     for (int i = 0; i < COUNT(cases); i++) {
-        const struct rp_cuda c = {.gpu = {.shared_max = cases[i].shared, .capability = 90}, .l2 = cases[i].l2, .multiprocessors = 132,
-                                  .workspace_bytes = cases[i].workspace, .attention_forced = 18};
-        const struct rp_attention a = {.batch = 1, .heads = cases[i].heads, .seq = cases[i].seq, .head_dim = 64, .causal = 1};
+        const struct rp_cuda c = {.gpu = {.shared_max = cases[i].shared, .capability = 90},
+                                  .l2 = cases[i].l2,
+                                  .multiprocessors = 132,
+                                  .workspace_bytes = cases[i].workspace,
+                                  .attention_forced = 18};
+        const struct rp_attention a = {
+            .batch = 1, .heads = cases[i].heads, .seq = cases[i].seq, .head_dim = 64, .causal = 1};
         int kept;
         const unsigned blocks = rp_cuda_attention_slabs(&c, &a, &kept);
         CHECK(blocks == cases[i].blocks && kept == cases[i].kept, "case %d: %u blocks keep %d tiles", i, blocks, kept);
@@ -426,7 +442,8 @@ TEST(the_workspace_is_bounded)
         struct rp_op_use u = {.op = RP_OP_attention_forward, .batch = 1, .seq = seq, .heads = n, .head_dim = 64};
         const size_t most = RP_CUDA_ATTENTION_WORKSPACE(seq), tiles = ((size_t)seq + 63) / 64, all = (size_t)n * tiles;
         const size_t d = ((size_t)n * (size_t)seq * 4 + 255) / 256 * 256, strip = rp_cuda_attention_strip(seq);
-        size_t needs = rp_cuda_needs(NULL, &u) - RP_CUDA_SEMAPHORE_BYTES, whole_slabs = (all < 384 ? all : 384) * tiles * 16384;
+        size_t needs = rp_cuda_needs(NULL, &u) - RP_CUDA_SEMAPHORE_BYTES,
+               whole_slabs = (all < 384 ? all : 384) * tiles * 16384;
         CHECK(needs == (whole_slabs < most ? whole_slabs : most), "forward, %d heads of %d: %zu bytes", n, seq, needs);
         u.op = RP_OP_attention_backward;
         needs = rp_cuda_needs(NULL, &u) - RP_CUDA_SEMAPHORE_BYTES;
@@ -471,8 +488,8 @@ TEST(the_device_is_asked_before_it_is_opened)
     struct rp_err e = {0};
     size_t workspace = 1;
     open_device(); /* loads the library */
-    CHECK(rp_backend_ask(&rp_backend_cuda, &o, &u, 1, &workspace, &e) == 0 && workspace == rp_cuda_needs(&o, &u), "%zu bytes, %s",
-          workspace, e.msg);
+    CHECK(rp_backend_ask(&rp_backend_cuda, &o, &u, 1, &workspace, &e) == 0 && workspace == rp_cuda_needs(&o, &u),
+          "%zu bytes, %s", workspace, e.msg);
     u.seq = 8192;
     u.head_dim = 4096;
     CHECK(rp_backend_ask(&rp_backend_cuda, &o, &u, 1, &workspace, &e) < 0 && e.code == RP_UNAVAILABLE, "code %d", e.code);

@@ -1,5 +1,6 @@
-/* The self-test of a large GPU in rotation (RP_CUDA_GEMM and RP_CUDA_ATTENTION) uses every kernel that multiplies matrices or does attention,
- * whatever the number of multiprocessors: launches are noted and not executed, so its results are wrong, and nobody looks at them.
+/* The self-test of a large GPU in rotation (RP_CUDA_GEMM and RP_CUDA_ATTENTION) uses every kernel that multiplies
+ * matrices or does attention, whatever the number of multiprocessors: launches are noted and not executed, so its
+ * results are wrong, which is expected.
  * shims: 800 */
 #include "backend/selftest.h"
 #include "base/buf.h"
@@ -29,7 +30,7 @@ static int run_selftest(int gpu_number)
         return 1;
     }
     return rp_cuda_of(dev)->gpu.capability != gpus[gpu_number].number ||
-           rp_ops_selftest_device(dev, "gpu", 0, report, &differs) == 0; /* nothing is executed, so nothing can be equal */
+           rp_ops_selftest_device(dev, "gpu", 0, report, &differs) == 0; /* equal, without execution? */
 }
 
 /* "KERNEL LAUNCHES BYTES", a line for each kernel */
@@ -59,7 +60,8 @@ static void note_launches(int i, struct rp_buf *out)
 static int is_launched(const struct rp_buf *launches, const char *kernel)
 {
     RP_FREE char *line = rp_asprintf("\n%s ", kernel);
-    return launches->data && (strncmp(launches->data, line + 1, strlen(line + 1)) == 0 || strstr(launches->data, line) != NULL);
+    return launches->data &&
+           (strncmp(launches->data, line + 1, strlen(line + 1)) == 0 || strstr(launches->data, line) != NULL);
 }
 
 TEST(every_kernel_of_attention_and_of_products_is_compared)
@@ -74,13 +76,14 @@ TEST(every_kernel_of_attention_and_of_products_is_compared)
             const char *name = rp_cuda_kernels[k].name + 3;
             if (strncmp(name, "attention_", 10) != 0)
                 continue;
-            CHECK(is_launched(&launches, name), "sm_%s with %s multiprocessors: %s did not run", gpus[i].capability, gpus[i].multiprocessors, name);
+            CHECK(is_launched(&launches, name), "sm_%s with %s multiprocessors: %s did not run", gpus[i].capability,
+                  gpus[i].multiprocessors, name);
             seen++;
         }
         for (int tile = 1; rp_cuda_gemm_tile(&c, tile, &usable); tile++) {
             RP_FREE char *name = rp_asprintf("gemm_%s", rp_cuda_gemm_tile(&c, tile, &usable));
-            CHECK(!usable || is_launched(&launches, name), "sm_%s with %s multiprocessors: %s did not run", gpus[i].capability,
-                  gpus[i].multiprocessors, name);
+            CHECK(!usable || is_launched(&launches, name), "sm_%s with %s multiprocessors: %s did not run",
+                  gpus[i].capability, gpus[i].multiprocessors, name);
             seen += usable;
         }
         CHECK(seen > 20, "%d kernels", seen);

@@ -285,7 +285,8 @@ static double launch_cycles(const struct attention_launch *l, int gpu, const str
 }
 
 /* Of a score e is written and read again; both as from memory, although the cache has some. */
-static double forward_cycles(char name[64], const struct attention_loops *loops, int gpu, const struct rp_cuda *c, const struct rp_attention *a)
+static double forward_cycles(char name[64], const struct attention_loops *loops, int gpu, const struct rp_cuda *c,
+                             const struct rp_attention *a)
 {
     int id, ignored, kept;
     rp_cuda_attention_rows(c, a, &id, &ignored);
@@ -295,18 +296,22 @@ static double forward_cycles(char name[64], const struct attention_loops *loops,
     struct attention_launch l = {8 * rows, 1, 1, 0, 0, RP_ATT_FORWARD_SHARED((size_t)rows, (size_t)a->seq)};
     snprintf(name, 64, "attention_forward_%d", 8 * rows);
     if (id > 10) {
-        l = (struct attention_launch){8 * rows, 1 + 2 * (1 - share), 1, 4 * share, 8 * share, RP_ATT_STREAM_SHARED((size_t)rows, (size_t)a->head_dim)};
+        l = (struct attention_launch){.rows = 8 * rows, .dots = 1 + 2 * (1 - share), .products = 1, .bytes = 4 * share};
+        l.waits = 8 * share;
+        l.shared = RP_ATT_STREAM_SHARED((size_t)rows, (size_t)a->head_dim);
         snprintf(name, 64, "attention_stream_%dx%d", rows, RP_ATT_STREAM_W(a->head_dim));
     }
     return launch_cycles(&l, gpu, a, attention_loop(loops, name)->bound);
 }
 
-static double backward_cycles(char name[64], const struct attention_loops *loops, int gpu, const struct rp_cuda *c, const struct rp_attention *a)
+static double backward_cycles(char name[64], const struct attention_loops *loops, int gpu, const struct rp_cuda *c,
+                              const struct rp_attention *a)
 {
     const int W = RP_ATT_STREAM_W(a->head_dim);
     const size_t dim = (size_t)a->head_dim;
     const struct attention_launch gradients = {64, 2, 0, 8, 0, RP_ATT_GRADIENTS_SHARED(dim)};
-    const struct attention_launch keys = {64, 0, 2, 8, 0, RP_ATT_PRODUCTS_SHARED(dim)}, queries = {64, 0, 1, 4, 0, keys.shared};
+    const struct attention_launch keys = {64, 0, 2, 8, 0, RP_ATT_PRODUCTS_SHARED(dim)},
+                                  queries = {64, 0, 1, 4, 0, keys.shared};
     int ignored, id;
     rp_cuda_attention_rows(c, a, &ignored, &id);
     if (!CHECK(id > 10, "a head is one block"))
@@ -318,7 +323,8 @@ static double backward_cycles(char name[64], const struct attention_loops *loops
     return cycles + launch_cycles(&keys, gpu, a, attention_loop(loops, name)->bound);
 }
 
-static void attention_cell(struct rp_buf *out, const struct attention_loops *loops, int gpu, const struct rp_attention *a, int backward)
+static void attention_cell(struct rp_buf *out, const struct attention_loops *loops, int gpu,
+                           const struct rp_attention *a, int backward)
 {
     const struct rp_cuda c = {.multiprocessors = gpus[gpu].multiprocessors,
                               .l2 = gpus[gpu].l2,
@@ -370,7 +376,8 @@ static void attention_table(struct rp_buf *out, const struct attention_loops *lo
 static void loss_table(struct rp_buf *out)
 {
     for (int i = 0; i < GPUS; i++)
-        rp_buf_printf(out, "softmax_xent, 512 x 50304: %-5s %6.1f us\n", gpus[i].name, 2.0 * 4 * 512 * 50304 / gpus[i].terabytes * 1e-6);
+        rp_buf_printf(out, "softmax_xent, 512 x 50304: %-5s %6.1f us\n", gpus[i].name,
+                      2.0 * 4 * 512 * 50304 / gpus[i].terabytes * 1e-6);
 }
 
 TEST(products_are_as_fast_as_in_the_table_by_estimate)
@@ -407,8 +414,10 @@ TEST(products_are_as_fast_as_in_the_table_by_estimate)
     rp_buf_puts(&table, "\nResNet-50, batch 128: side of the square image, channels, window / stride x how many of them: tile of conv.def (with its\n"
                         "direction) or gemm.def, per cent of peak (padding and absent taps are no useful work), TFLOP/s.\n\n");
     conv_table(&table);
-    rp_buf_puts(&table, "\nAttention: of the loop with most FFMA the same as above. Then causal attention, batch x heads x tokens x columns of a head:\n"
-                        "kernel (of backward in streams: that of dk and dv), useful work in per cent of peak, TFLOP/s; what streams keep comes from memory.\n\n");
+    rp_buf_puts(&table, "\nAttention: of the loop with most FFMA the same as above. Then causal attention, batch x "
+                        "heads x tokens x columns of a head:\n"
+                        "kernel (of backward in streams: that of dk and dv), useful work in per cent of peak, TFLOP/s; "
+                        "what streams keep comes from memory.\n\n");
     attention_table(&table, attention);
     rp_buf_puts(&table, "\nThe loss, if a row is read and written once:\n\n");
     loss_table(&table);

@@ -94,8 +94,8 @@ RP_DEVICE void att_dots(const int rows, const int steps, float (*s)[4], const fl
     }
 }
 
-/* o[i][.] = a * v, one step of rows x 4 chains; of every second row the other way round, so that two products one after the other have a
- * factor in common: registers are read less often. */
+/* o[i][.] = a * v, one step of rows x 4 chains; of every second row the other way round, so that two products one after
+ * the other have a factor in common: registers are read less often. */
 #define ATT_STEP(rows, o, element, v)                                                                                  \
     do {                                                                                                               \
         const float4 v_ = (v);                                                                                         \
@@ -176,7 +176,8 @@ RP_DEVICE void att_copy_ragged(const int height, const int quads, float *to, con
 /* Start copying a tile of height x 4 quads floats. */
 RP_DEVICE void att_copy(const int height, const int quads, float *to, const int pitch, const struct att_part *p)
 {
-    const int first = ATT_ROW(0, quads), x = ATT_COLUMN(quads), at = p->at + first * p->ld + x, left = x < p->cols ? p->rows - first : 0;
+    const int first = ATT_ROW(0, quads), x = ATT_COLUMN(quads);
+    const int at = p->at + first * p->ld + x, left = x < p->cols ? p->rows - first : 0;
     const rp_smem here = rp_smem_of(to + first * pitch + x);
     if (!p->whole) {
         att_copy_ragged(height, quads, to, pitch, p);

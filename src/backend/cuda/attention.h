@@ -1,14 +1,14 @@
 /* Attention's tiles and their layout in shared memory: shared by host and kernels.
  *
- * What:    constants and sizes; a block has 128 threads and 8 * rows queries, rows = 8, 4 or 2 queries of a thread. 256 threads with twice as
- *          many queries would copy each tile half as often, which is 2 of 100 instructions of a main loop, and leave one block on a
- *          multiprocessor, with nothing to do while it waits.
+ * What:    constants and sizes; a block has 128 threads and 8 * rows queries, rows = 8, 4 or 2 queries of a thread. 256
+ *          threads with twice as many queries would copy each tile half as often, which is 2 of 100 instructions of a
+ *          main loop, and leave one block on a multiprocessor, with nothing to do while it waits.
  * Flow:    ops_attention.c chooses `rows`; attention.cu and attention_backward.cu divide the shared memory of the launch.
  * Extend:  another number of rows is a kernel in kernels.def and an entry in the lists of ops_attention.c.
  *
- * Probabilities lie in squares of 64 keys. Pitches: 16-byte reads by lanes of neighbouring rows meet no bank twice when pitch / 4 is odd
- * (20, 68), or even but not a multiple of 4 where a warp reads 4 rows at a time (72); the latter also spreads single floats of 4 rows x
- * 8 columns over all banks.
+ * Probabilities lie in squares of 64 keys. Pitches: 16-byte reads by lanes of neighbouring rows meet no bank twice when
+ * pitch / 4 is odd (20, 68), or even but not a multiple of 4 where a warp reads 4 rows at a time (72); the latter also
+ * spreads single floats of 4 rows x 8 columns over all banks.
  */
 #pragma once
 
@@ -34,10 +34,12 @@
 #define RP_ATT_BACKWARD_SHARED(rows)                                                                              \
     ((2 * (RP_ATT_KEYS + RP_ATT_QUERIES(rows)) * RP_ATT_TILE_PITCH + RP_ATT_QUERIES(rows) * (RP_ATT_SQUARE_PITCH + 6)) * 4)
 
-/* Forward in streams: blocks of a multiprocessor, which registers allow; bytes of a tile of scores in a slab, see attention_stream.cu. */
+/* Forward in streams: blocks of a multiprocessor, which registers allow; bytes of a tile of scores in a slab, see
+ * attention_stream.cu. */
 #define RP_ATT_STREAM_BLOCKS 2
 #define RP_ATT_TILE_BYTES(rows) ((size_t)RP_ATT_QUERIES(rows) * RP_ATT_KEYS * 4)
-/* Streams, of heads with `columns` in blocks of 8 * rows own rows; W: columns of a thread for a product, see attention_stream.cuh. */
+/* Streams, of heads with `columns` in blocks of 8 * rows own rows; W: columns of a thread for a product, see
+ * attention_stream.cuh. */
 #define RP_ATT_STREAM_W(columns) ((columns) <= 64 ? 4 : (columns) <= 96 ? 6 : 8)
 #define RP_ATT_STREAM_STAGE(W) ((W) * 16 * RP_ATT_STEP > RP_ATT_STAGE ? (W) * 16 * RP_ATT_STEP : RP_ATT_STAGE)
 /* Bytes. Forward: own rows, a square, four words for each of up to 64 rows, stages. */

@@ -1,12 +1,13 @@
-/* Attention, forward, for sequences of any length: a block makes the outputs of 8 * rows queries of one head of one sample in three passes
- * over the keys (see attention_stream.cuh), and then those of other queries.
+/* Attention, forward, for sequences of any length: a block makes the outputs of 8 * rows queries of one head of one
+ * sample in three passes over the keys (see attention_stream.cuh), and then those of other queries.
  *
  *     top           the scores, and the largest of each query
  *     sums          e, and sum128 of it: a thread has the lanes of its columns
  *     outputs       o[q, d] = chain over k of p * v
  *
- * The first `kept` tiles of 64 keys are in the block's slab of global memory: as scores after the first pass, as e after the second one. Later
- * tiles are computed again in each pass. A thread reads what it has written itself: [tile][row of the thread][thread][its four keys].
+ * The first `kept` tiles of 64 keys are in the block's slab of global memory: as scores after the first pass, as e
+ * after the second one. Later tiles are computed again in each pass. A thread reads what it has written itself:
+ * [tile][row of the thread][thread][its four keys].
  *
  * attention.cu has the scores in shared memory instead, where there is room for all of a query. */
 #include "backend/cuda/attention_stream.cuh"
@@ -22,10 +23,12 @@ struct forward {
 
 /* ---- kept tiles ---- */
 
-/* This thread's first element of the tile of keys from k. Computed each time: an address would take registers over all loops. */
+/* This thread's first element of the tile of keys from k. Computed each time: an address would take registers over all
+ * loops. */
 RP_DEVICE float *kept_at(const int rows, const struct forward *b, int k)
 {
-    const int floats = RP_ATT_QUERIES(rows) * RP_ATT_KEYS, at = (k - b->f.begin) * RP_ATT_QUERIES(rows) + 4 * att_again((int)threadIdx.x);
+    const int floats = RP_ATT_QUERIES(rows) * RP_ATT_KEYS;
+    const int at = (k - b->f.begin) * RP_ATT_QUERIES(rows) + 4 * att_again((int)threadIdx.x);
     return b->a->slabs + ((size_t)blockIdx.x * (size_t)(b->a->kept * floats) + (size_t)at);
 }
 RP_DEVICE void keep_tile(const int rows, float *to, float (*s)[4])
@@ -81,8 +84,8 @@ RP_DEVICE size_t row_number(const struct forward *b, int row)
 enum { TOP, INV, KEEP };
 
 /* s: the scores of the tile that comes. */
-RP_DEVICE void scores(const int rows, const int W, const int products, const struct forward *b, const struct stream *f, struct passing *at,
-                      float (*s)[4])
+RP_DEVICE void scores(const int rows, const int W, const int products, const struct forward *b, const struct stream *f,
+                      struct passing *at, float (*s)[4])
 {
     stream_dots(rows, W, 1, products, f, at, s, 0);
     RP_UNROLL
@@ -288,7 +291,8 @@ RP_DEVICE void probabilities(const int rows, const struct forward *b, float (*s)
     }
 }
 
-/* Of keys in the slab. e of the next tile is on its way during a product, from sm_80 on: before, a stage is on its way in registers too. */
+/* Of keys in the slab. e of the next tile is on its way during a product, from sm_80 on: before, a stage is on its way
+ * in registers too. */
 RP_DEVICE void outputs_of_kept(const int rows, const int W, const struct forward *b, float (*o)[STREAM_COLUMNS])
 {
     struct stream f = b->f;
@@ -397,8 +401,8 @@ RP_DEVICE void forward_tile(const int rows, const int W, const struct rp_attenti
     }
 }
 
-/* Tiles in order of their length (causal: the last one of every head first), a round at a time, every second one backwards: so all blocks
- * have about the same work. */
+/* Tiles in order of their length (causal: the last one of every head first), a round at a time, every second one
+ * backwards: so all blocks have about the same work. */
 RP_DEVICE void forward(const int rows, const int W, const struct rp_attention_forward_args *a)
 {
     const unsigned heads = (unsigned)a->tiles / (unsigned)a->blocks;

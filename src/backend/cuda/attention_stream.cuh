@@ -1,15 +1,18 @@
-/* Attention in streams: a block keeps a tile of its own rows of a head in shared memory, and all other rows pass by, 64 at a time.
+/* Attention in streams: a block keeps a tile of its own rows of a head in shared memory, and all other rows pass by, 64
+ * at a time.
  *
- * What:    the streams that the kernels of attention_stream.cu and attention_stream_backward.cu consist of. Nothing depends on the length of
- *          the sequence except the number of tiles.
- * Flow:    for each tile of 64 other rows, in stages of shared memory that are copied two ahead (before sm_80: mostly loaded one ahead):
+ * What:    the streams that the kernels of attention_stream.cu and attention_stream_backward.cu consist of. Nothing
+ *          depends on the length of the sequence except the number of tiles.
+ * Flow:    for each tile of 64 other rows, in stages of shared memory that are copied two ahead (before sm_80: mostly
+ *          loaded one ahead):
  *
  *     dots      s[own, other] = chain over columns of x[own] y[other]        stages of 64 rows x 16 columns
  *     rows      c[own, column] += sum over others of p[own, other] g[other]  stages of 16 rows x 16 W columns
  *
- *          p is made of s by the kernel and goes through a square in shared memory, [own, RP_ATT_SQUARE_PITCH], or through global memory.
- * Extend:  W, the columns of a thread: 4, 6 or 8, a constant like `rows`. Thread column `col` has columns 4 col .. 4 col + 3 and, with W > 4,
- *          64 + (W - 4) col and its neighbours; wider heads take 128 columns at a time.
+ *          p is made of s by the kernel and goes through a square in shared memory, [own, RP_ATT_SQUARE_PITCH], or
+ *          through global memory.
+ * Extend:  W, the columns of a thread: 4, 6 or 8, a constant like `rows`. Thread column `col` has columns 4 col ..
+ *          4 col + 3 and, with W > 4, 64 + (W - 4) col and its neighbours; wider heads take 128 columns at a time.
  */
 #pragma once
 
@@ -105,8 +108,8 @@ RP_DEVICE void stream_start(const int W, const int dots, const int products, con
     rp_copy_commit();
 }
 
-/* To the stage after. Before sm_80: stores what stream_start() loaded; columns from 64 on, and all of the widest heads, are copied here, as they
- * would take registers. */
+/* To the stage after. Before sm_80: stores what stream_start() loaded; columns from 64 on, and all of the widest heads,
+ * are copied here, as they would take registers. */
 RP_DEVICE void stream_land(const int W, const struct stream *f, struct passing *at, const int dots, const int products,
                            const struct stream_load *load)
 {
@@ -116,7 +119,8 @@ RP_DEVICE void stream_land(const int W, const struct stream *f, struct passing *
         if (f->others - at->k > 0)
             att_store(RP_ATT_KEYS, RP_ATT_STEP / 4, to, RP_ATT_STEP_PITCH, load->v);
     } else {
-        const struct att_part part = stream_rows_part(dots, products, f, at, 0), more = stream_rows_part(dots, products, f, at, RP_ATT_DIM);
+        const struct att_part part = stream_rows_part(dots, products, f, at, 0),
+                              more = stream_rows_part(dots, products, f, at, RP_ATT_DIM);
         if (part.rows > 0) {
             if (W < 8)
                 att_store(RP_ATT_STEP, 16, to, 16 * W, load->v);
@@ -197,8 +201,8 @@ RP_DEVICE void stream_dots(const int rows, const int W, const int dots, const in
     } while (0)
 
 /* o += the square times the stages that come, other rows from k. */
-RP_DEVICE void stream_rows(const int rows, const int W, const int dots, const int products, const struct stream *f, struct passing *at,
-                           float (*o)[STREAM_COLUMNS], int k)
+RP_DEVICE void stream_rows(const int rows, const int W, const int dots, const int products, const struct stream *f,
+                           struct passing *at, float (*o)[STREAM_COLUMNS], int k)
 {
     const struct att_owner me = att_owner();
     const float *p = f->square + me.row * RP_ATT_SQUARE_PITCH;
@@ -286,7 +290,8 @@ RP_DEVICE void stream_put(const int rows, const int W, const struct stream *f, f
 }
 
 /* Divides the shared memory: `tiles` of own rows, a square if there is one, `words` of own or other rows. */
-RP_DEVICE void stream_shared(const int rows, const int W, const int tiles, const int squares, const int words, struct stream *f)
+RP_DEVICE void stream_shared(const int rows, const int W, const int tiles, const int squares, const int words,
+                             struct stream *f)
 {
     f->steps = (f->dim + RP_ATT_STEP - 1) / RP_ATT_STEP;
     f->pitch = f->steps * RP_ATT_STEP + 4;

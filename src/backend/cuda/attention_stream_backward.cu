@@ -4,9 +4,9 @@
  *     keys          dv = pd do, dk = ds q      of 64 keys: rows of these matrices, from the queries that pass by
  *     queries       dq = ds^T k                of 64 queries: columns of ds, from the keys that pass by
  *
- * They are launched for as many keys as there is room for pd and ds; dq continues its chains then. p is computed from the stored maximum and
- * 1 / sum; attention_dots has computed D. A head in one block (attention_backward.cu) has pd and ds in shared memory, but there are not always
- * enough heads to keep a GPU busy. */
+ * They are launched for as many keys as there is room for pd and ds; dq continues its chains then. p is computed from
+ * the stored maximum and 1 / sum; attention_dots has computed D. A head in one block (attention_backward.cu) has pd and
+ * ds in shared memory, but there are not always enough heads to keep a GPU busy. */
 #include "backend/cuda/attention_stream.cuh"
 
 #define OWN RP_ATT_QUERIES(8) /* keys, or queries, of a block */
@@ -50,9 +50,10 @@ RP_DEVICE void find_queries(struct backward *b)
 {
     const struct rp_attention_backward_args *a = b->a;
     const int last = b->f.first + OWN - 1;
-    int from = last < a->seq ? last : a->seq, to = b->f.first < att_keys(b->keys, a->seq, att_owner().lane) ? a->seq : 0;
+    int from = last < a->seq ? last : a->seq;
+    int to = b->f.first < att_keys(b->keys, a->seq, att_owner().lane) ? a->seq : 0;
     RP_NO_UNROLL
-    while (a->first && from < to) { /* the first whose document begins after the last own key, which its own query attends to */
+    while (a->first && from < to) { /* the first whose document begins after `last`, to which its own query attends */
         const int middle = from + (to - from) / 2;
         if (att_first(a->first, b->sample, a->seq, middle) > last)
             to = middle;
@@ -65,8 +66,8 @@ RP_DEVICE void find_queries(struct backward *b)
 
 /* ---- pd and ds of 64 keys ---- */
 
-/* Words of a query: maximum, 1 / sum, D, its first key; after those of all, two of decisions for own keys. Two sets: a thread may still read
- * one while another one writes the next. */
+/* Words of a query: maximum, 1 / sum, D, its first key; after those of all, two of decisions for own keys. Two sets: a
+ * thread may still read one while another one writes the next. */
 #define WORDS (6 * RP_ATT_KEYS)
 #define KEEP_PAIRS (4 * RP_ATT_KEYS)
 
@@ -100,7 +101,8 @@ RP_DEVICE void put_words(float *row, const struct words *w)
 }
 
 /* Chains s and g of a query and a key become pd and ds. on: the key is attended to; kept: not dropped out */
-RP_DEVICE void to_gradients(const struct rp_attention_backward_args *a, float *s, float *g, const float4 *query, int on, int kept)
+RP_DEVICE void to_gradients(const struct rp_attention_backward_args *a, float *s, float *g, const float4 *query, int on,
+                            int kept)
 {
     const float p = att_exp((*s + 0.0f) * a->scale - query->x, (uint32_t)on) * query->y;
     const float dp = kept ? (*g + 0.0f) * a->keep_scale : 0.0f;
@@ -121,7 +123,8 @@ RP_DEVICE uint32_t own_on(const struct backward *b)
 }
 
 /* s, g: own keys and queries from q. row: the words of these queries */
-RP_DEVICE void key_gradients(const struct backward *b, const float *row, float (*s)[4], float (*g)[4], uint32_t on, int q)
+RP_DEVICE void key_gradients(const struct backward *b, const float *row, float (*s)[4], float (*g)[4], uint32_t on,
+                             int q)
 {
     const struct att_owner me = att_owner();
     const uint32_t none = b->a->mask ? 0u : ~0u;
@@ -130,7 +133,8 @@ RP_DEVICE void key_gradients(const struct backward *b, const float *row, float (
         const int query = att_again(me.col + 16 * j), ahead = b->a->causal ? q + query - b->f.first - me.row : RP_ATT_KEYS;
         const float4 words = att_read(row + 4 * query);
         const float2 pair = *(const float2 *)(const void *)(row + KEEP_PAIRS + 2 * query);
-        const uint32_t keep[2] = {(__float_as_uint(pair.x) | none) >> me.row, (__float_as_uint(pair.y) | none) >> me.row};
+        const uint32_t keep[2] = {(__float_as_uint(pair.x) | none) >> me.row,
+                                  (__float_as_uint(pair.y) | none) >> me.row};
         const int before = (int)__float_as_uint(words.w) - b->f.first - me.row;
         RP_UNROLL
         for (int i = 0; i < 8; i++)
@@ -153,7 +157,8 @@ RP_DEVICE void put_matrix(const struct backward *b, float *matrix, float (*s)[4]
 
 RP_DEVICE void gradients(const struct rp_attention_backward_args *a)
 {
-    struct backward b = head_of(a, (int)(blockIdx.x / (unsigned)a->blocks), a->from + (int)(blockIdx.x % (unsigned)a->blocks) * OWN);
+    struct backward b =
+        head_of(a, (int)(blockIdx.x / (unsigned)a->blocks), a->from + (int)(blockIdx.x % (unsigned)a->blocks) * OWN);
     struct stream *f = &b.f;
     stream_shared(8, 4, 2, 0, 2 * WORDS, f);
     find_queries(&b);
@@ -179,7 +184,8 @@ RP_DEVICE void gradients(const struct rp_attention_backward_args *a)
 
 /* ---- products with pd and ds ---- */
 
-/* A stage: 16 others, with 64 elements of the matrix for each, and 16 W columns. across: of dq, the others are rows of the matrix. */
+/* A stage: 16 others, with 64 elements of the matrix for each, and 16 W columns. across: of dq, the others are rows of
+ * the matrix. */
 struct pair {
     struct att_part p, x, more; /* more: columns from 64 on */
 };
@@ -204,7 +210,8 @@ struct pair_load {
 };
 
 /* Starts the stage of others from k, if there are any; before sm_80 pair_land() ends it. */
-RP_DEVICE void pair_start(const int across, const int W, const struct backward *b, int k, int slot, struct pair_load *load)
+RP_DEVICE void pair_start(const int across, const int W, const struct backward *b, int k, int slot,
+                          struct pair_load *load)
 {
     const struct pair p = pair_of(across, b, k);
 #if RP_ASYNC
@@ -226,7 +233,8 @@ RP_DEVICE void pair_start(const int across, const int W, const struct backward *
     }
 #endif
 }
-RP_DEVICE void pair_land(const int across, const int W, const struct backward *b, int k, int slot, const struct pair_load *load)
+RP_DEVICE void pair_land(const int across, const int W, const struct backward *b, int k, int slot,
+                         const struct pair_load *load)
 {
 #if RP_ASYNC
     (void)across, (void)W, (void)b, (void)k, (void)slot, (void)load;
@@ -342,7 +350,8 @@ RP_DEVICE void queries(const int W, const struct rp_attention_backward_args *a)
     const int tile = a->blocks - 1 - (int)(blockIdx.x % (unsigned)a->blocks); /* causal: the longest first */
     struct backward b = head_of(a, (int)(blockIdx.x / (unsigned)a->blocks), tile * OWN);
     const int seq = a->seq, end = a->causal && b.f.first + OWN < seq ? b.f.first + OWN : seq;
-    const int others = att_keys(b.keys, end, att_owner().lane), begin = att_first(a->first, b.sample, seq, b.f.first) / OWN * OWN;
+    const int others = att_keys(b.keys, end, att_owner().lane);
+    const int begin = att_first(a->first, b.sample, seq, b.f.first) / OWN * OWN;
     b.f.stage = RP_SHARED(float);
     b.f.stage_floats = PAIR_X(1) + RP_ATT_STEP * 16 * W;
     b.f.rows[0] = b.f.dots[0] + a->width;

@@ -123,19 +123,23 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Slabs for all tiles of queries, or for those that run at the same time. What is missing in a workspace is computed again. */
+/* Slabs for all tiles of queries, or for those that run at the same time. What is missing in a workspace is computed
+ * again. */
 static size_t forward_workspace(const struct rp_op_use *u)
 {
-    const size_t rows = RP_ATT_QUERIES(8), tiles = (size_t)u->batch * (size_t)u->heads * (((size_t)u->seq + rows - 1) / rows);
+    const size_t rows = RP_ATT_QUERIES(8),
+                 tiles = (size_t)u->batch * (size_t)u->heads * (((size_t)u->seq + rows - 1) / rows);
     const size_t slab = ((size_t)u->seq + RP_ATT_KEYS - 1) / RP_ATT_KEYS * RP_ATT_TILE_BYTES(8);
-    return smaller(smaller(tiles, (size_t)MULTIPROCESSORS * RP_ATT_STREAM_BLOCKS) * slab, RP_CUDA_ATTENTION_WORKSPACE(u->seq));
+    return smaller(smaller(tiles, (size_t)MULTIPROCESSORS * RP_ATT_STREAM_BLOCKS) * slab,
+                   RP_CUDA_ATTENTION_WORKSPACE(u->seq));
 }
 
 /* D, and pd and ds of all keys, but at least of 64. */
 static size_t backward_workspace(const struct rp_op_use *u)
 {
     const size_t heads = (size_t)u->batch * (size_t)u->heads, strip = rp_cuda_attention_strip(u->seq);
-    const size_t d = (heads * (size_t)u->seq * sizeof(float) + 255) / 256 * 256, all = heads * (((size_t)u->seq + 63) / 64) * strip;
+    const size_t d = (heads * (size_t)u->seq * sizeof(float) + 255) / 256 * 256,
+                 all = heads * (((size_t)u->seq + 63) / 64) * strip;
     const size_t most = RP_CUDA_ATTENTION_WORKSPACE(u->seq);
     return d + smaller(all, d + strip < most ? most - d : strip);
 }

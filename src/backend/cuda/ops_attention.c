@@ -51,8 +51,8 @@ static long estimate(const struct rp_cuda *c, const struct choice *use, long wor
     return c->attention_forced == use->id ? 0 : each * work * weight(c, use->rows) * (alone ? 5 : 4);
 }
 
-/* A kernel that can do it. blocks, kept: of a forward stream, see struct rp_attention_forward_args; piecewise: backward, one tile of 64 keys of one
- * head after the other. */
+/* A kernel that can do it. blocks, kept: of a forward stream, see struct rp_attention_forward_args; piecewise:
+ * backward, one tile of 64 keys of one head after the other. */
 struct way {
     const struct choice *use;
     long time;
@@ -102,21 +102,23 @@ static int stream_of(const struct rp_attention *a)
 /* A block for each slab: as many as run at the same time, each with an equal part of the workspace. */
 static void divide_workspace(const struct rp_cuda *c, const struct rp_attention *a, struct way *way)
 {
-    const long all = tiles(a, way->use->rows), most = (long)c->multiprocessors * (fits_twice(c, way->shared) ? RP_ATT_STREAM_BLOCKS : 1);
+    const long all = tiles(a, way->use->rows);
+    const long most = (long)c->multiprocessors * (fits_twice(c, way->shared) ? RP_ATT_STREAM_BLOCKS : 1);
     const size_t needed = (size_t)(a->seq + RP_ATT_KEYS - 1) / RP_ATT_KEYS;
     way->blocks = (unsigned)(all < most ? all : most);
     const size_t room = c->workspace_bytes / way->blocks / RP_ATT_TILE_BYTES(way->use->rows);
     way->kept = (int)(room < needed ? room : needed);
 }
 
-/* Per cent of what a block of a kernel with all scores in shared memory does. Scores that are not kept are computed three times instead of
- * once, which is half of the work. Of a score 16 bytes are written and read: that costs a tenth of the time if the L2 cache has all slabs,
- * three tenths if the memory of the GPU has them (counted for H100, A100 and V100 with heads of 64 columns; wider ones hide more). */
+/* Per cent of what a block of a kernel with all scores in shared memory does. Scores that are not kept are computed
+ * three times instead of once, which is half of the work. Of a score 16 bytes are written and read: that costs a tenth
+ * of the time if the L2 cache has all slabs, three tenths if the memory of the GPU has them (counted for H100, A100 and
+ * V100 with heads of 64 columns; wider ones hide more). */
 static long stream_work(const struct rp_cuda *c, const struct rp_attention *a, const struct way *way)
 {
     const long needed = (a->seq + RP_ATT_KEYS - 1) / RP_ATT_KEYS, again = needed - way->kept;
-    const size_t slabs = (size_t)way->blocks * (size_t)way->kept * RP_ATT_TILE_BYTES(way->use->rows) / (a->causal ? 2 : 1);
-    return 100 + (100 * again + (slabs > c->l2 ? 30 : 10) * way->kept) / needed;
+    const size_t slab = (size_t)way->kept * RP_ATT_TILE_BYTES(way->use->rows) / (a->causal ? 2 : 1); /* half is used */
+    return 100 + (100 * again + (way->blocks * slab > c->l2 ? 30 : 10) * way->kept) / needed;
 }
 
 /* In rotation every stream also runs with one or two blocks that keep one tile each. */
@@ -147,9 +149,9 @@ static struct way choose_forward(const struct rp_cuda *c, const struct rp_attent
 
 /* ---- backward ---- */
 
-/* Work is half of 8 rows times all others for each product, of which there are five. Three kernels do as many each in turn and a tenth more, for
- * what goes through global memory. Else a head is one block, for any number of rows; a wide one waits for memory. In rotation the streams also
- * run piecewise. */
+/* Work is half of 8 rows times all others for each product, of which there are five. Three kernels do as many each in
+ * turn and a tenth more, for what goes through global memory. Else a head is one block, for any number of rows; a wide
+ * one waits for memory. In rotation the streams also run piecewise. */
 static struct way choose_backward(const struct rp_cuda *c, const struct rp_attention *a, int turn)
 {
     struct ways ways = {.n = 0};
@@ -170,14 +172,15 @@ static struct way choose_backward(const struct rp_cuda *c, const struct rp_atten
     return pick_way(&ways, turn);
 }
 
-/* What one launch of each kernel of the streams takes: of some heads some tiles of 64 keys, for which pd and ds are in the workspace. Few
- * keys of all heads, if not everything fits: their blocks take equally long. */
+/* What one launch of each kernel of the streams takes: of some heads some tiles of 64 keys, for which pd and ds are in
+ * the workspace. Few keys of all heads, if not everything fits: their blocks take equally long. */
 struct part {
     long heads, keys;
 };
 static struct part part_of(const struct rp_attention *a, const struct way *way, size_t room)
 {
-    const long heads = (long)a->batch * a->heads, keys = tiles(a, 8) / heads, fit = (long)(room / rp_cuda_attention_strip(a->seq));
+    const long heads = (long)a->batch * a->heads, keys = tiles(a, 8) / heads;
+    const long fit = (long)(room / rp_cuda_attention_strip(a->seq));
     struct part part = {heads, fit / heads < keys ? fit / heads : keys};
     RP_BUG_IF(fit < 1);
     if (way->piecewise || part.keys < 1)
@@ -191,22 +194,26 @@ static void launch_backward_streams(struct rp_cuda *c, const struct rp_attention
 {
     const long heads = (long)a->batch * a->heads, blocks = tiles(a, 8) / heads;
     const struct part part = part_of(a, way, c->workspace_bytes - at);
-    const size_t dim = (size_t)a->head_dim, matrix = (size_t)part.heads * (size_t)part.keys * rp_cuda_attention_strip(a->seq) / 2;
+    const size_t dim = (size_t)a->head_dim;
+    const size_t matrix = (size_t)part.heads * (size_t)part.keys * rp_cuda_attention_strip(a->seq) / 2;
     unsigned char *matrices = rp_cuda_workspace(c, at + 2 * matrix);
     args->pd = (float *)(void *)(matrices + at);
     args->ds = (float *)(void *)(matrices + at + matrix);
     args->span = (int)part.keys * RP_ATT_KEYS;
     for (long head = 0; head < heads; head += part.heads)
         for (long key = 0; key < blocks; key += part.keys) {
-            const long n = heads - head < part.heads ? heads - head : part.heads, keys = blocks - key < part.keys ? blocks - key : part.keys;
+            const long n = heads - head < part.heads ? heads - head : part.heads;
+            const long keys = blocks - key < part.keys ? blocks - key : part.keys;
             args->head = (int)head;
             args->from = (int)key * RP_ATT_KEYS;
             args->blocks = (int)keys;
-            rp_cuda_launch(c, RP_KERNEL_attention_gradients, (struct rp_grid){(unsigned)(n * keys), 1, 1}, RP_ATT_GRADIENTS_SHARED(dim), args);
+            rp_cuda_launch(c, RP_KERNEL_attention_gradients, (struct rp_grid){(unsigned)(n * keys), 1, 1},
+                           RP_ATT_GRADIENTS_SHARED(dim), args);
             rp_cuda_launch(c, key_streams[stream_of(a)].kernel, (struct rp_grid){(unsigned)(2 * n * keys), 1, 1},
                            RP_ATT_PRODUCTS_SHARED(dim), args);
             args->blocks = (int)blocks;
-            rp_cuda_launch(c, query_streams[stream_of(a)], (struct rp_grid){(unsigned)(n * blocks), 1, 1}, RP_ATT_PRODUCTS_SHARED(dim), args);
+            rp_cuda_launch(c, query_streams[stream_of(a)], (struct rp_grid){(unsigned)(n * blocks), 1, 1},
+                           RP_ATT_PRODUCTS_SHARED(dim), args);
         }
 }
 
@@ -248,11 +255,12 @@ void rp_cuda_op_attention_forward(struct rp_dev *dev, float *o, float *row_max, 
     const long all = tiles(a, way.use->rows);
     const size_t slabs = (size_t)way.blocks * (size_t)way.kept * RP_ATT_TILE_BYTES(way.use->rows);
     const struct rp_attention_forward_args args = {
-        .o = o, .row_max = row_max, .row_inv = row_inv, .slabs = slabs ? rp_cuda_workspace(c, slabs) : NULL, .mask = mask, .qkv = qkv, .keys = a->key_mask, .first = a->first_key,
-        .seed = a->drop.seed, .seq = a->seq, .heads = a->heads, .first_head = a->first_head, .dim = a->head_dim,
-        .width = width, .ld = 3 * width, .padded = RP_ATT_PADDED(a->seq),
-        .blocks = (int)(all / a->batch / a->heads), .tiles = (int)all, .kept = way.kept, .whole = a->head_dim % 4 == 0 && RP_ALIGNED(o, qkv), .scale = a->scale,
-        .keep_scale = a->drop.scale, .step = a->drop.step, .site = a->drop.site, .first_sample = a->drop.first_sample,
+        .o = o, .row_max = row_max, .row_inv = row_inv, .slabs = slabs ? rp_cuda_workspace(c, slabs) : NULL, .mask = mask,
+        .qkv = qkv, .keys = a->key_mask, .first = a->first_key, .seed = a->drop.seed, .seq = a->seq, .heads = a->heads,
+        .first_head = a->first_head, .dim = a->head_dim, .width = width, .ld = 3 * width, .padded = RP_ATT_PADDED(a->seq),
+        .blocks = (int)(all / a->batch / a->heads), .tiles = (int)all, .kept = way.kept,
+        .whole = a->head_dim % 4 == 0 && RP_ALIGNED(o, qkv), .scale = a->scale, .keep_scale = a->drop.scale,
+        .step = a->drop.step, .site = a->drop.site, .first_sample = a->drop.first_sample,
         .threshold = a->drop.threshold, .causal = a->causal};
     rp_cuda_launch(c, way.use->kernel, (struct rp_grid){way.blocks, 1, 1}, way.shared, &args);
 }
