@@ -181,11 +181,11 @@ static struct part part_of(const struct rp_attention *a, const struct way *way, 
 {
     const long heads = (long)a->batch * a->heads, keys = tiles(a, 8) / heads;
     const long fit = (long)(room / rp_cuda_attention_strip(a->seq));
-    struct part part = {heads, fit / heads < keys ? fit / heads : keys};
     RP_BUG_IF(fit < 1);
-    if (way->piecewise || part.keys < 1)
-        part = (struct part){way->piecewise ? 1 : fit, 1};
-    return part;
+    if (way->piecewise || fit < heads)
+        return (struct part){way->piecewise ? 1 : fit, 1};
+    const long parts = (keys + fit / heads - 1) / (fit / heads);
+    return (struct part){heads, (keys + parts - 1) / parts};
 }
 
 /* The workspace is free from byte `at` on. */
