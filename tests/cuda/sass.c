@@ -133,7 +133,7 @@ int sass_main_loop(struct sass_loop *out, const unsigned char *code, size_t byte
         int ffma = count(&all[start], &all[i + 1], FFMA);
         if (ffma >= LEAST_FFMA)
             inner = i;
-        if (ffma > most) {
+        if (ffma > most && 10 * ffma >= 3 * (i + 1 - start)) { /* a loop of exponentials has fewer */
             most = ffma;
             best = &all[start];
             best_end = &all[i + 1];

@@ -1,6 +1,7 @@
 /* The main loop of a matrix product in machine code: its instructions, and how fast a multiprocessor can go through them.
  *
- * What:    the innermost loop with most FFMA of a kernel, and a model of what limits it. An estimate: the model's rules are assumptions.
+ * What:    the innermost loop with most FFMA of a kernel, at least three of ten instructions, and a model of what limits
+ *          it. An estimate: the model's rules are assumptions.
  * Flow:    instructions of a cubin -> struct sass_loop.
  * Extend:  what is read of an instruction is at the top of sass.c, checked against nvdisasm 12.8 for sm_70, 80 and 90.
  *
