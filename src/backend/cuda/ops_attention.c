@@ -174,18 +174,18 @@ static struct way choose_backward(const struct rp_cuda *c, const struct rp_atten
 
 /* What one launch of each kernel of the streams takes: of some heads some tiles of 64 keys, for which pd and ds are in
  * the workspace. Few keys of all heads, if not everything fits: their blocks take equally long. */
-struct part {
+struct attention_part {
     long heads, keys;
 };
-static struct part part_of(const struct rp_attention *a, const struct way *way, size_t room)
+static struct attention_part part_of(const struct rp_attention *a, const struct way *way, size_t room)
 {
     const long heads = (long)a->batch * a->heads, keys = tiles(a, 8) / heads;
     const long fit = (long)(room / rp_cuda_attention_strip(a->seq));
     RP_BUG_IF(fit < 1);
     if (way->piecewise || fit < heads)
-        return (struct part){way->piecewise ? 1 : fit, 1};
+        return (struct attention_part){way->piecewise ? 1 : fit, 1};
     const long parts = (keys + fit / heads - 1) / (fit / heads);
-    return (struct part){heads, (keys + parts - 1) / parts};
+    return (struct attention_part){heads, (keys + parts - 1) / parts};
 }
 
 /* The workspace is free from byte `at` on. */
@@ -193,7 +193,7 @@ static void launch_backward_streams(struct rp_cuda *c, const struct rp_attention
                                     struct rp_attention_backward_args *args, size_t at)
 {
     const long heads = (long)a->batch * a->heads, blocks = tiles(a, 8) / heads;
-    const struct part part = part_of(a, way, c->workspace_bytes - at);
+    const struct attention_part part = part_of(a, way, c->workspace_bytes - at);
     const size_t dim = (size_t)a->head_dim;
     const size_t matrix = (size_t)part.heads * (size_t)part.keys * rp_cuda_attention_strip(a->seq) / 2;
     unsigned char *matrices = rp_cuda_workspace(c, at + 2 * matrix);
