@@ -55,7 +55,7 @@ static void check_order(const struct ptx_warp *w, u32 pc, u32 lane, u64 address,
 
 static enum ptx_access access_of(const struct ptx_insn *i)
 {
-    return i->order == O_RELAXED   ? ATOMIC
+    return i->order == O_RELAXED   ? (i->op == OP_LOAD || (i->op == OP_ATOMIC && i->d[0] >= 0) ? OBSERVE : ATOMIC)
            : i->order == O_ACQUIRE ? ACQUIRE
            : i->order == O_RELEASE ? RELEASE
            : i->op == OP_STORE     ? WRITE

@@ -447,6 +447,13 @@ static void decode_fence(void)
     expect_operands(0);
 }
 
+static void decode_nanosleep(void)
+{
+    must_take(".u32");
+    expect_operands(1);
+    insn->s[0] = source(&operand[0], W32);
+}
+
 /* ---- control ---- */
 
 static void decode_bra(void)
@@ -524,7 +531,8 @@ static const struct {
               {"mov", OP_NONE, decode_mov},       {"ld", OP_LOAD, decode_ld},        {"st", OP_STORE, decode_st},       {"atom", OP_NONE, decode_atom},
               {"red", OP_NONE, decode_red},       {"cp", OP_NONE, decode_cp},        {"fence", OP_FENCE, decode_fence}, {"membar", OP_FENCE, decode_fence},
               {"bra", OP_BRANCH, decode_bra},     {"ret", OP_EXIT, decode_ret},      {"exit", OP_EXIT, decode_ret},     {"shfl", OP_SHUFFLE, decode_shfl},
-              {"vote", OP_VOTE, decode_vote},     {"bar", OP_NONE, decode_bar},      {"barrier", OP_NONE, decode_bar},  {"trap", OP_TRAP, decode_trap}};
+              {"vote", OP_VOTE, decode_vote},     {"bar", OP_NONE, decode_bar},      {"barrier", OP_NONE, decode_bar},  {"trap", OP_TRAP, decode_trap},
+              {"nanosleep", OP_SLEEP, decode_nanosleep}};
 
 void ptx_decode(struct ptx_kernel *k, struct ptx_insn *to, char *opcode, struct ptx_operand *of, int n)
 {

@@ -258,7 +258,11 @@ static void others(struct ptx_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
     case OP_COPY_WAIT:
         ptx_copy_wait(w, m, i->imm);
         break;
-    case OP_FENCE: /* stores are seen at once; what is ordered is a question for races.c, which takes fences for nothing */
+    case OP_FENCE: /* stores are seen at once; what is ordered is a question for races.c */
+        if (ptx_launch.races)
+            ptx_races_fence(w, m);
+        break;
+    case OP_SLEEP: /* the load before it has let others run */
         break;
     case OP_TRAP:
         ptx_fault(w, pc, __builtin_ctz(m), "the kernel ended itself");

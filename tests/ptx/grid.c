@@ -125,6 +125,7 @@ static void start_block(int place, u32 number, size_t shared)
     b->barriers = 0;
     b->slow = shim_options.order == SHIM_SCRAMBLED && shim_random() % 3 == 0 ? 1u << shim_random() % 6 : 1;
     b->seen.n = b->soon.n = 0;
+    b->observers = 0;
     b->warps = (int)((ptx_launch.threads + LANES - 1) / LANES);
     memset(b->shared, 0xff, shared);
     for (int k = 0; k < b->warps; k++)

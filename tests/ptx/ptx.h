@@ -52,6 +52,7 @@ enum ptx_op {
     OP_COPY_COMMIT,
     OP_COPY_WAIT,
     OP_FENCE,
+    OP_SLEEP,
     OP_BRANCH,
     OP_EXIT,
     OP_TRAP,

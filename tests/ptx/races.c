@@ -4,8 +4,9 @@
  * of the warp (a shuffle orders no memory). Of each word the last write and the last readers are kept.
  * Global memory: the same for all threads of a launch. Blocks are ordered by release and acquire: a block has seen what another did before its
  * barrier n if one of its threads acquired, before this block's last barrier, what a thread of the other released after that barrier, directly
- * or through a third block. Atomics, acquires and releases of one word need no order among themselves; a plain access and one of them do. Of
- * the atomics on a word the last one and the last one of another block are kept.
+ * or through a third block. A relaxed load or atomic that returns what was released acquires it at the thread's next fence. A fence before a
+ * relaxed store is not taken for a release. Atomics, relaxed accesses, acquires and releases of one word need no order among themselves; a
+ * plain access and one of them do. Of the atomics on a word the last one and the last one of another block are kept.
  */
 #include "tests/ptx/run.h"
 
@@ -171,22 +172,51 @@ static struct flag {
 } *flags;
 static int n_flags;
 
-static void order_blocks(struct ptx_block *b, u64 address, enum ptx_access kind)
+/* What thread `me` has observed and not acquired. */
+static struct ptx_seen *observed_by(struct ptx_block *b, u32 me)
+{
+    int i = 0;
+    while (i < b->observers && b->observer[i].thread != me)
+        i++;
+    if (i == b->observers_room) {
+        b->observer = ptx_grow(b->observer, (size_t)(i + 1) * sizeof *b->observer);
+        b->observer[b->observers_room++] = (struct ptx_observer){.thread = me};
+    }
+    if (i == b->observers) { /* the list of an earlier block is reused */
+        b->observer[b->observers++].thread = me;
+        b->observer[i].seen.n = 0;
+    }
+    return &b->observer[i].seen;
+}
+
+static void order_blocks(struct ptx_block *b, u32 me, u64 address, enum ptx_access kind)
 {
     int i = 0;
     while (i < n_flags && flags[i].address != address)
         i++;
+    if (i == n_flags && kind == OBSERVE)
+        return;
     if (i == n_flags) {
         flags = ptx_grow(flags, (size_t)(n_flags + 1) * sizeof *flags);
         flags[n_flags++] = (struct flag){.address = address};
     }
-    if (kind == ACQUIRE && flags[i].launch == launch)
-        see_all(&b->soon, &flags[i].seen);
     if (kind == RELEASE) {
         flags[i].launch = launch;
         flags[i].seen.n = 0;
         see_all(&flags[i].seen, &b->seen);
         see(&flags[i].seen, b->number, b->barriers);
+    } else if (flags[i].launch == launch) {
+        see_all(kind == ACQUIRE ? &b->soon : observed_by(b, me), &flags[i].seen);
+    }
+}
+
+void ptx_races_fence(const struct ptx_warp *w, u32 m)
+{
+    struct ptx_block *b = w->block;
+    for (int i = 0; i < b->observers; i++) {
+        const u32 thread = b->observer[i].thread;
+        if (thread / LANES == w->first / LANES && (m >> thread % LANES & 1))
+            see_all(&b->soon, &b->observer[i].seen);
     }
 }
 
@@ -214,8 +244,8 @@ const char *ptx_race_global(const struct ptx_warp *w, u32 lane, u64 address, u32
     struct ptx_block *b = w->block;
     const u32 me = w->first + lane;
     int is_plain = kind == READ || kind == WRITE;
-    if (kind == ACQUIRE || kind == RELEASE)
-        order_blocks(b, address, kind);
+    if (kind == ACQUIRE || kind == RELEASE || kind == OBSERVE)
+        order_blocks(b, me, address, kind);
     for (u64 a = address & ~3ull; a < address + bytes; a += 4) {
         struct global_word *x = global_word(a);
         struct global_access now = {b->number + 1, b->barriers, w->epoch, (u16)me, bytes_touched(address, bytes)};

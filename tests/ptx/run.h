@@ -46,6 +46,12 @@ struct ptx_seen {
     int n, room;
 };
 
+/* A thread that read what others released, by relaxed loads. */
+struct ptx_observer {
+    u32 thread;
+    struct ptx_seen seen;
+};
+
 struct ptx_block {
     int is_live, place;    /* which of the resident blocks */
     struct shim_dim index;
@@ -55,6 +61,8 @@ struct ptx_block {
     u32 epoch, barriers;   /* epoch: another one after each barrier and in each block; barriers that it has passed */
     u32 slow;              /* gets one turn in that many */
     struct ptx_seen seen, soon; /* soon: acquired by a thread, seen by all from the next barrier on */
+    struct ptx_observer *observer;
+    int observers, observers_room;
     int warps;
     struct ptx_warp warp[SHIM_THREADS / LANES];
 };
@@ -101,9 +109,10 @@ void ptx_copy_wait(struct ptx_warp *w, u32 m, s64 newest); /* all but that many 
 u64 ptx_extend(u64 x, enum ptx_type t); /* to 64 bits, by its type */
 
 /* ---- races.c: accesses that nothing orders ---- */
-enum ptx_access { READ, WRITE, LAND, ATOMIC, ACQUIRE, RELEASE };
+enum ptx_access { READ, WRITE, LAND, ATOMIC, OBSERVE, ACQUIRE, RELEASE }; /* OBSERVE: atomic, and returns what is there */
 void ptx_races_begin(void);                   /* a launch */
 void ptx_races_barrier(struct ptx_block *b);  /* all threads of the block have met */
+void ptx_races_fence(const struct ptx_warp *w, u32 m);
 /* NULL, or what is wrong; *other: the other thread of the block, or the other block. */
 const char *ptx_race_shared(const struct ptx_warp *w, u32 lane, u32 at, u32 bytes, enum ptx_access kind, u32 *other);
 const char *ptx_race_global(const struct ptx_warp *w, u32 lane, u64 address, u32 bytes, enum ptx_access kind, u32 *other);

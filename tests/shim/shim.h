@@ -121,11 +121,13 @@ typedef float *rp_smem;
 #define rp_copy4_or_zero_to(to, floats, from, inside) rp_copy4_or_zero((to) + (floats), from, inside)
 void rp_copy_commit(void);
 void rp_copy_wait(int newest);
-static inline unsigned rp_load_acquire(const unsigned *p)
+static inline unsigned rp_load_relaxed(const unsigned *p)
 {
     shim_spin();
-    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(p, __ATOMIC_RELAXED);
 }
+#define rp_fence() __atomic_thread_fence(__ATOMIC_ACQ_REL)
+#define rp_sleep(nanoseconds) ((void)(nanoseconds)) /* the load before it has let others run */
 static inline void rp_store_release(unsigned *p, unsigned v)
 {
     __atomic_store_n(p, v, __ATOMIC_RELEASE);

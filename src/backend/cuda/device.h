@@ -104,11 +104,21 @@ RP_DEVICE float4 rp_load16(const void *p)
     return v;
 }
 
-RP_DEVICE unsigned rp_load_acquire(const unsigned *p)
+/* A value that another block releases: a relaxed load can be repeated at no cost to others, as it leaves the L1 cache alone. Once it has
+ * returned the value, rp_fence() makes what that block wrote before visible to this thread, and a barrier to the threads of its block. */
+RP_DEVICE unsigned rp_load_relaxed(const unsigned *p)
 {
     unsigned v;
-    asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
     return v;
+}
+RP_DEVICE void rp_fence(void)
+{
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+}
+RP_DEVICE void rp_sleep(unsigned nanoseconds) /* at most twice that */
+{
+    asm volatile("nanosleep.u32 %0;" ::"r"(nanoseconds));
 }
 RP_DEVICE void rp_store_release(unsigned *p, unsigned v)
 {

@@ -34,13 +34,20 @@ RP_DEVICE unsigned gemm_number(const struct rp_gemm_args *g, const unsigned *dra
     return g->mode == RP_GEMM_SERIAL ? *drawn : blockIdx.x;
 }
 
+/* The block before takes microseconds to write its tile: the pauses between looks grow to a fraction of that. Threads of this block read
+ * the tile after the barrier, which the fence of this thread precedes. */
 RP_DEVICE void gemm_wait(const struct rp_gemm_args *g, int tile, int segment)
 {
     if (g->mode != RP_GEMM_SERIAL || !segment)
         return;
-    if (threadIdx.x == 0)
-        while (rp_load_acquire(g->semaphores + 1 + tile) != (unsigned)segment)
-            ;
+    if (threadIdx.x == 0) {
+        unsigned pause = 32;
+        while (rp_load_relaxed(g->semaphores + 1 + tile) != (unsigned)segment) {
+            rp_sleep(pause);
+            pause = pause < 256 ? 2 * pause : pause;
+        }
+        rp_fence();
+    }
     __syncthreads();
 }
 RP_DEVICE void gemm_signal(const struct rp_gemm_args *g, int tile, int segment)
