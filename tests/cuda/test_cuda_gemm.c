@@ -336,7 +336,7 @@ TEST(choices)
             g.lda = g.ta ? g.m : g.k;
             g.ldb = g.tb ? g.k : g.n;
             g.ldc = g.n;
-            struct rp_cuda_gemm how = rp_cuda_gemm_choice(&c, &g);
+            struct rp_cuda_gemm how = rp_cuda_gemm_choice(&c, &g, 0);
             snprintf(text, sizeof text, "%s %s", rp_cuda_gemm_tile(&c, how.tile, &usable), modes[how.mode]);
             CHECK(usable && strcmp(text, gpus[i].chosen[j]) == 0, "%s, %d x %d x %d: %s, not %s", gpus[i].gpu, g.m, g.n, g.k, text,
                   gpus[i].chosen[j]);
@@ -350,5 +350,5 @@ TEST(a_tile_fits_the_memory_that_a_block_may_have)
                         .workspace_bytes = RP_CUDA_GEMM_WORKSPACE};
     struct rp_gemm g = {.tb = 1, .m = 4096, .n = 2304, .k = 768, .lda = 768, .ldb = 768, .ldc = 2304};
     int usable;
-    CHECK_STR(rp_cuda_gemm_tile(&c, rp_cuda_gemm_choice(&c, &g).tile, &usable), "64x128_nt");
+    CHECK_STR(rp_cuda_gemm_tile(&c, rp_cuda_gemm_choice(&c, &g, 0).tile, &usable), "64x128_nt");
 }

@@ -113,7 +113,7 @@ static void product_row(struct rp_buf *out, struct rp_gemm g)
     for (int i = 0; i < GPUS; i++) {
         struct rp_cuda_image image;
         struct rp_cuda c = device_of(i, &image);
-        struct rp_cuda_gemm how = rp_cuda_gemm_choice(&c, &g);
+        struct rp_cuda_gemm how = rp_cuda_gemm_choice(&c, &g, 0);
         int usable;
         double ideal = (double)g.m * g.n * g.k / ((double)gpus[i].lanes * gpus[i].multiprocessors);
         rp_buf_printf(out, "  %-12s %-8s %3.0f %6.1f", rp_cuda_gemm_tile(&c, how.tile, &usable), modes[how.mode], 100 * ideal / how.cycles,
@@ -190,7 +190,7 @@ static void conv_cell(struct rp_buf *out, int gpu, enum rp_op op, int layer, dou
     if (how.tile)
         name = rp_cuda_conv_tile(&c, how.tile, &usable);
     else
-        name = rp_cuda_gemm_tile(&c, rp_cuda_gemm_choice(&c, &how.gemm).tile, &usable);
+        name = rp_cuda_gemm_tile(&c, how.gemm.tile, &usable);
     CHECK(how.cycles >= ideal, "%s is expected to do layer %d faster than it can", gpus[gpu].name, layer);
     rp_buf_printf(out, "  %-16s %3.0f %6.1f", name, 100 * ideal / how.cycles, 2e-3 * work / (how.cycles / gpus[gpu].ghz));
     useful[gpu] += layers[layer].times * work;

@@ -169,18 +169,21 @@ const char *rp_cuda_kernel(const struct rp_dev *dev, int number, uint64_t *launc
 
 /* "64x128_nt", or NULL past the last; numbers from 1. usable: compiled for this GPU. */
 const char *rp_cuda_gemm_tile(const struct rp_cuda *c, int number, int *usable);
-/* Tile and mode for a GEMM: from its shape and alignment, and the device's architecture, multiprocessors and shared memory alone. */
-struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp_gemm *g);
+/* Tile and mode for a GEMM: from its shape and alignment, and the device's architecture, multiprocessors and shared memory alone. group: 0,
+ * or as below. */
+struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp_gemm *g, int group);
+/* A GEMM without bias and add for each `group` k-steps, a multiple of the segment: c has a matrix of m rows for each, one after another. */
+void rp_cuda_gemm_groups(struct rp_cuda *c, const struct rp_gemm *g, int group);
 
 /* Estimated cycles of a launch: blocks, warps of each, blocks that a multiprocessor runs at the same time, and the multiprocessor cycles
  * of one block's main loop (work). */
 double rp_cuda_waves(const struct rp_cuda *c, double blocks, int together, int warps, double work);
-/* The kernel of conv.def for a convolution (RP_OP_conv_forward, _dgrad or _wgrad) of aligned tensors, from the same: 1 + its number, or 0:
- * the GEMM `gemm`. */
+/* The kernel for a convolution (RP_OP_conv_forward, _dgrad or _wgrad) of aligned tensors, from the same: 1 + its number in conv.def, or 0:
+ * a GEMM by `gemm`. */
 struct rp_cuda_conv {
     int tile;
     double cycles;
-    struct rp_gemm gemm;
+    struct rp_cuda_gemm gemm;
 };
 struct rp_cuda_conv rp_cuda_conv_choice(const struct rp_cuda *c, enum rp_op op, const struct rp_conv *v);
 const char *rp_cuda_conv_tile(const struct rp_cuda *c, int number, int *usable); /* "forward_128x64"; as rp_cuda_gemm_tile() */

@@ -1,22 +1,28 @@
 /* GEMM: a kernel for each tile of gemm.def, and the sum over the segments of a parallel split-K. */
 #include "backend/cuda/gemm.cuh"
 
+RP_DEVICE int gemm_segments(const struct rp_gemm_args *g, int group)
+{
+    return group == g->groups - 1 ? g->last_segments : g->segments;
+}
+
 /* Where a segment reads the sum so far and writes its result, depending on the mode. */
 RP_DEVICE void gemm_aim(struct gemm_out *o, const struct rp_gemm_args *g, int segment)
 {
-    const int parallel = g->mode == RP_GEMM_PARALLEL, last = !parallel && segment == g->segments - 1;
-    o->before = !parallel && segment ? g->part : (const float *)NULL;
+    const int parallel = g->mode == RP_GEMM_PARALLEL, last = !parallel && segment == gemm_segments(g, o->group) - 1;
+    float *part = g->part + (parallel ? segment : o->group) * (g->m * g->ldpart);
+    o->before = !parallel && segment ? part : (const float *)NULL;
     o->pitch_before = g->ldpart;
-    o->to = last ? g->c : parallel ? g->part + segment * (g->m * g->ldpart) : g->part;
+    o->to = last ? g->c + o->group * (g->m * g->ldc) : part;
     o->pitch_to = last ? g->ldc : g->ldpart;
     o->bias = last ? g->bias : (const float *)NULL;
     o->add = last ? g->add : (const float *)NULL;
     o->pitch_add = g->ldadd;
 }
 
-/* The number of a block gives its tile and segment: tiles are ordered in bands of 8 rows of tiles, by column within a band, so that
- * concurrent blocks share operands in the cache; all tiles of a segment come before the next segment. In SERIAL mode a block may wait for
- * one with a lower number. Blocks need not start in the order of their indices, so they draw numbers from an atomic counter; the number
+/* The number of a block gives its group, tile and segment: tiles are ordered in bands of 8 rows of tiles, by column within a band, so that
+ * concurrent blocks share operands in the cache; all tiles of a group come before the next group, and all groups of a segment before the
+ * next segment. In SERIAL mode a block may wait for one with a lower number. Blocks need not start in the order of their indices, so they draw numbers from an atomic counter; the number
  * stays at the front of shared memory. */
 RP_DEVICE void gemm_draw(const struct rp_gemm_args *g, unsigned *drawn)
 {
@@ -50,23 +56,24 @@ RP_DEVICE void gemm_wait(const struct rp_gemm_args *g, int tile, int segment)
     }
     __syncthreads();
 }
-RP_DEVICE void gemm_signal(const struct rp_gemm_args *g, int tile, int segment)
+RP_DEVICE void gemm_signal(const struct rp_gemm_args *g, int tile, int group, int segment)
 {
     if (g->mode != RP_GEMM_SERIAL)
         return;
     if (threadIdx.x == 0) /* the barrier at the end of gemm_write() orders the other threads' writes before this release */
-        rp_store_release(g->semaphores + 1 + tile, segment == g->segments - 1 ? 0u : (unsigned)segment + 1);
+        rp_store_release(g->semaphores + 1 + tile, segment == gemm_segments(g, group) - 1 ? 0u : (unsigned)segment + 1);
 }
 
 /* The tile of this block. */
 RP_DEVICE void gemm_find(struct gemm_out *o, const struct rp_gemm_args *g, const struct gemm_shape *s, unsigned number)
 {
-    const int down = (g->m + s->rows - 1) / s->rows, across = (g->n + s->columns - 1) / s->columns;
-    const int tile = (int)(number % (unsigned)(down * across));
+    const int down = (g->m + s->rows - 1) / s->rows, across = (g->n + s->columns - 1) / s->columns, tiles = down * across;
+    const int all = (int)(number % (unsigned)(tiles * g->groups)), group = (int)((unsigned)all / (unsigned)tiles), tile = all - group * tiles;
     const int band = tile / (8 * across), height = gemm_least(8, down - 8 * band), rest = tile - 8 * band * across;
     o->place = (const uint4 *)NULL;
-    o->tile = tile;
-    o->segment = (int)(number / (unsigned)(down * across));
+    o->tile = all;
+    o->group = group;
+    o->segment = (int)(number / (unsigned)(tiles * g->groups));
     o->rows = g->m;
     o->columns = g->n;
     o->row1 = (8 * band + rest % height) * s->rows;
@@ -79,17 +86,19 @@ RP_DEVICE void gemm_block(const struct rp_gemm_args *g, const struct gemm_shape 
 {
     unsigned *drawn = RP_SHARED(unsigned);
     float *shared = RP_SHARED(float) + RP_GEMM_FRONT;
-    const int segments = g->mode == RP_GEMM_WHOLE ? g->segments : 1;
+    int more = 1;
     gemm_draw(g, drawn);
     RP_NO_UNROLL
-    for (int done = 0; done < segments; done++) {
+    for (int done = 0; more; done++) {
         struct gemm_out o;
         struct gemm_side a, b;
         float sum[144];
         int row, column;
         gemm_corner(s, (int)threadIdx.x, &row, &column);
         gemm_find(&o, g, s, gemm_number(g, drawn));
-        const int from = (o.segment + done) * g->segment, end = gemm_least(g->k, from + g->segment);
+        if (o.segment >= gemm_segments(g, o.group)) /* the last group is shorter */
+            return;
+        const int from = o.group * g->group_k + (o.segment + done) * g->segment, end = gemm_least(g->k, from + g->segment);
         const int stages = (end - from + DEPTH - 1) / DEPTH, k0 = end - stages * DEPTH;
         gemm_begin(&a, g->a, g->lda, !g->ta, s->rows, gemm_threads(s), s->how_a, o.row0, g->m, k0);
         gemm_begin(&b, g->b, g->ldb, g->tb, s->columns, gemm_threads(s), s->how_b, o.column0, g->n, k0);
@@ -103,7 +112,8 @@ RP_DEVICE void gemm_block(const struct rp_gemm_args *g, const struct gemm_shape 
         gemm_wait(g, o.tile, o.segment + done);
         gemm_aim(&o, g, o.segment + done);
         gemm_write(&o, sum, s, shared, g->wide);
-        gemm_signal(g, o.tile, o.segment + done);
+        gemm_signal(g, o.tile, o.group, o.segment + done);
+        more = g->mode == RP_GEMM_WHOLE && done + 1 < gemm_segments(g, o.group);
     }
 }
 

@@ -134,7 +134,7 @@ RP_DEVICE void gemm_chains(float *sum, struct GEMM_SIDE *a, struct GEMM_SIDE *b,
 
 /* The tile and segment of a block, and where the results are written. */
 struct gemm_out {
-    int tile, segment;
+    int tile, group, segment;         /* tile: of all groups */
     const float *before, *bias, *add; /* added; each may be NULL */
     float *to;
     int64_t pitch_before, pitch_to, pitch_add;

@@ -390,6 +390,9 @@ enum rp_gemm_how {
  *   PARALLEL  split-K: a block per tile and segment writes to its own matrix of m rows in `part`; gemm_sum adds these
  *   SERIAL    split-K: a block per tile and segment waits for the segment before and adds to `part`, the last one to c. semaphores[0] is
  *             the next block number, semaphores[1 + tile] the segment that may write. All are 0 between launches.
+ * k may be divided into groups of group_k each, a multiple of `segment`; the last one may be shorter. Each has tiles, a matrix of m rows in
+ * c (and in `part`), and `segments` segments of its own, the last one last_segments; several groups have neither bias nor add, and are not
+ * PARALLEL.
  * wide: c, part, bias, add and n can be accessed 4 floats at a time. `part` may be c, unless c is also `add`. */
 enum rp_gemm_mode { RP_GEMM_WHOLE, RP_GEMM_PARALLEL, RP_GEMM_SERIAL };
 struct rp_gemm_args {
@@ -398,7 +401,7 @@ struct rp_gemm_args {
     const float *bias, *add;
     unsigned *semaphores;
     int64_t lda, ldb, ldc, ldpart, ldadd;
-    int ta, tb, m, n, k, segment, segments, mode, wide;
+    int ta, tb, m, n, k, segment, segments, groups, group_k, last_segments, mode, wide;
 };
 /* Shared memory: FRONT floats for the block's number; then stages of DEPTH k-steps of both operands, reused for BAND rows of each thread's
  * results while they are written.

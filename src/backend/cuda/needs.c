@@ -146,7 +146,7 @@ static size_t backward_workspace(const struct rp_op_use *u)
 
 size_t rp_cuda_needs(const struct rp_device_opts *o, const struct rp_op_use *u)
 {
-    const int may_be = u->op == RP_OP_conv_forward || u->op == RP_OP_conv_dgrad;
+    const int may_be = u->op == RP_OP_conv_forward || u->op == RP_OP_conv_dgrad || u->op == RP_OP_conv_wgrad;
     const int is_gemm = u->op == RP_OP_gemm || (may_be && rp_cuda_is_pointwise(&u->conv));
     size_t bytes = is_gemm                             ? RP_CUDA_GEMM_WORKSPACE
                    : u->op == RP_OP_layernorm_backward ? (size_t)u->rows * 2 * sizeof(float) /* two sums of each row */

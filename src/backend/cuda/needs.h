@@ -30,7 +30,7 @@ static inline size_t rp_cuda_attention_strip(int seq)
 {
     return 2 * sizeof(float) * 64 * (((size_t)seq + 63) / 64 * 64);
 }
-/* Forward and data gradient of this can be GEMMs. */
+/* This can be GEMMs: rows are pixels, columns are channels. */
 static inline int rp_cuda_is_pointwise(const struct rp_conv *v)
 {
     return v->kernel_h == 1 && v->kernel_w == 1 && v->stride == 1 && v->pad_top == 0 && v->pad_left == 0 && v->out_h == v->in_h &&

@@ -1,5 +1,5 @@
 /* Convolutions: the choice of a tile of conv.def, which does not affect the bits, and its arguments. A window of one pixel without stride
- * and padding can be a GEMM, except for the weight gradient, which has another order. */
+ * and padding can be a GEMM; the weight gradient is one for each group of rows, and the tree over them. */
 #include "backend/cuda/cuda.h"
 
 #define LAUNCH_CYCLES 3000.0 /* of a second kernel */
@@ -163,32 +163,41 @@ static const struct conv_tile *choose(const struct rp_cuda *c, const struct conv
     return c->gemm_rotates ? way[c->convs % n] : best;
 }
 
-/* Whether forward or data gradient can be the GEMM *g, and that is faster than the best tile of conv.def. */
-static int is_gemm(const struct rp_cuda *c, enum rp_op op, const struct rp_conv *v, const struct conv_launch *j, struct rp_gemm *g)
+static int group_of(const struct conv_launch *j)
 {
-    const int is_forward = op == RP_OP_conv_forward, k = is_forward ? v->in_c : v->out_c, n = is_forward ? v->out_c : v->in_c;
+    return j->direction == WGRAD ? RP_CONV_GROUP : 0;
+}
+
+/* Whether it can be the GEMM *g, and that is faster than the best tile of conv.def. */
+static int is_gemm(const struct rp_cuda *c, const struct rp_conv *v, const struct conv_launch *j, struct rp_gemm *g)
+{
+    const int rows = (int)rp_conv_rows(v), is_forward = j->direction == FORWARD;
     double cycles = 0;
-    if (op == RP_OP_conv_wgrad || !rp_cuda_is_pointwise(v))
+    if (!rp_cuda_is_pointwise(v))
         return 0;
+    g->ta = j->direction == WGRAD;
     g->tb = is_forward;
-    g->m = (int)rp_conv_rows(v);
-    g->lda = g->k = k;
-    g->ldc = g->ldadd = g->n = n;
+    g->m = g->ta ? v->out_c : rows;
+    g->k = g->ta ? rows : is_forward ? v->in_c : v->out_c;
+    g->lda = is_forward ? v->in_c : v->out_c;
     g->ldb = v->in_c;
-    g->segment = rp_segment(k);
+    g->ldc = g->ldadd = g->n = is_forward ? v->out_c : v->in_c;
+    g->segment = g->ta ? RP_CONV_CHAIN : rp_segment(g->k);
     (void)choose(c, j, &cycles);
-    return c->gemm_rotates ? c->convs & 1 : rp_cuda_gemm_choice(c, g).cycles <= cycles;
+    return c->gemm_rotates ? c->convs & 1 : rp_cuda_gemm_choice(c, g, group_of(j)).cycles <= cycles;
 }
 
 struct rp_cuda_conv rp_cuda_conv_choice(const struct rp_cuda *c, enum rp_op op, const struct rp_conv *v)
 {
     struct rp_cuda_conv result = {0};
+    struct rp_gemm g = {0};
     const struct conv_launch j = job_of(op, v, 1);
-    if (is_gemm(c, op, v, &j, &result.gemm)) {
-        result.cycles = rp_cuda_gemm_choice(c, &result.gemm).cycles;
-        return result;
+    if (is_gemm(c, v, &j, &g)) {
+        result.gemm = rp_cuda_gemm_choice(c, &g, group_of(&j));
+        result.cycles = result.gemm.cycles;
+    } else {
+        result.tile = (int)(choose(c, &j, &result.cycles) - tiles) + 1;
     }
-    result.tile = (int)(choose(c, &j, &result.cycles) - tiles) + 1;
     if (j.groups > 1) /* written once and read once, at about 32 bytes a cycle and multiprocessor */
         result.cycles += LAUNCH_CYCLES + 2.0 * sizeof(float) * (double)rp_conv_wgrad_work(v) / (32.0 * c->multiprocessors);
     return result;
@@ -225,7 +234,7 @@ void rp_cuda_op_conv_forward(struct rp_dev *dev, float *y, float *mean, const fl
     const int rows = (int)rp_conv_rows(v);
     const struct conv_launch j = job_of(RP_OP_conv_forward, v, 1);
     struct rp_gemm g = {.a = x, .b = w, .c = y};
-    if (is_gemm(c, RP_OP_conv_forward, v, &j, &g)) {
+    if (is_gemm(c, v, &j, &g)) {
         rp_cuda_op_gemm(dev, &g);
         c->convs++;
     } else {
@@ -249,7 +258,7 @@ void rp_cuda_op_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const
     struct rp_cuda *c = rp_cuda_of(dev);
     const struct conv_launch j = job_of(RP_OP_conv_dgrad, v, RP_ALIGNED(w, dx, add));
     struct rp_gemm g = {.a = dy, .b = w, .c = dx, .add = add};
-    if (is_gemm(c, RP_OP_conv_dgrad, v, &j, &g)) {
+    if (is_gemm(c, v, &j, &g)) {
         rp_cuda_op_gemm(dev, &g);
         c->convs++;
         return;
@@ -267,15 +276,20 @@ void rp_cuda_op_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     const struct conv_launch j = job_of(RP_OP_conv_wgrad, v, RP_ALIGNED(dy, x, dw, work));
-    double cycles = 0;
-    const struct conv_tile *t = choose(c, &j, &cycles);
     const size_t n = (size_t)j.rows[0] * (size_t)j.columns;
     float *to = j.groups > 1 ? work : dw;
-    const struct rp_conv_wgrad_args a = {
-        .c = to, .dy = dy, .x = x, .rows = (int)rp_conv_rows(v), .m = v->out_c, .n = (int)j.columns,
-        .wide = j.columns % 4 == 0 && RP_ALIGNED(to), .conv = *v, .by_out_h = RP_CONV_BY(v->out_h), .by_out_w = RP_CONV_BY(v->out_w)};
+    struct rp_gemm g = {.a = dy, .b = x, .c = to};
+    if (is_gemm(c, v, &j, &g)) {
+        rp_cuda_gemm_groups(c, &g, RP_CONV_GROUP);
+    } else {
+        double cycles = 0;
+        const struct conv_tile *t = choose(c, &j, &cycles);
+        const struct rp_conv_wgrad_args a = {
+            .c = to, .dy = dy, .x = x, .rows = (int)rp_conv_rows(v), .m = v->out_c, .n = (int)j.columns,
+            .wide = j.columns % 4 == 0 && RP_ALIGNED(to), .conv = *v, .by_out_h = RP_CONV_BY(v->out_h), .by_out_w = RP_CONV_BY(v->out_w)};
+        rp_cuda_launch(c, t->kernel, (struct rp_grid){(unsigned)tile_count(t, &j, 0), 1, 1}, shared_bytes(c, t, &j), &a);
+    }
     c->convs++;
-    rp_cuda_launch(c, t->kernel, (struct rp_grid){(unsigned)tile_count(t, &j, 0), 1, 1}, shared_bytes(c, t, &j), &a);
     if (j.groups > RP_GROUP_TREE_MOST)
         rp_cuda_tree(c, dw, work, j.groups, (long)n);
     else if (j.groups > 1)

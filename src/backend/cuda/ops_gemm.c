@@ -1,4 +1,5 @@
-/* GEMM: the choice of a tile of gemm.def, and of how the segments of a long k are added. None of it affects the bits. */
+/* GEMM: the choice of a tile of gemm.def, and of how the segments of a long k are added. None of it affects the bits. The weight gradient of
+ * a convolution whose window is one pixel is such a GEMM for each group of rows. */
 #include "backend/cuda/cuda.h"
 
 #define LAUNCH_CYCLES 3000.0         /* of a second kernel */
@@ -82,6 +83,16 @@ static int64_t tile_count(const struct tile *t, const struct rp_gemm_args *g)
     return (int64_t)((g->m + t->rows - 1) / t->rows) * ((g->n + t->columns - 1) / t->columns);
 }
 
+/* Tiles of all groups, and those times segments: blocks that have anything to do. */
+static int64_t all_tiles(const struct tile *t, const struct rp_gemm_args *g)
+{
+    return tile_count(t, g) * g->groups;
+}
+static int64_t all_segments(const struct tile *t, const struct rp_gemm_args *g)
+{
+    return tile_count(t, g) * ((int64_t)(g->groups - 1) * g->segments + g->last_segments);
+}
+
 /* ---- choice ---- */
 
 /* Modelled as waves: the blocks that fit run concurrently and share a multiprocessor's arithmetic units, which one warp for each of its
@@ -104,8 +115,8 @@ static double estimate(const struct rp_cuda *c, const struct tile *t, const stru
     double rate = (half ? 64.0 : 128.0) * (half && t->rate > 80 ? 1.0 : t->rate / 100.0);
     size_t room = (c->gpu.shared_max + 1024) / (shared_bytes(c, t) + 1024);
     int together = room < (size_t)t->blocks ? (int)room : t->blocks, split = mode != RP_GEMM_WHOLE;
-    double work = (double)t->rows * t->columns * ((double)g->k / (split ? g->segments : 1)) / rate;
-    double blocks = (double)tile_count(t, g) * (split ? g->segments : 1), per_wave = (double)c->multiprocessors * together;
+    double blocks = (double)(split ? all_segments(t, g) : all_tiles(t, g)), per_wave = (double)c->multiprocessors * together;
+    double work = (double)t->rows * t->columns * ((double)g->k * (double)tile_count(t, g) / blocks) / rate;
     double cycles = rp_cuda_waves(c, blocks, together, t->warps, work);
     if (mode == RP_GEMM_WHOLE)
         cycles += (double)(int64_t)((blocks + per_wave - 1) / per_wave) * (g->segments - 1) * (EDGE_CYCLES + SERIAL_CYCLES);
@@ -120,9 +131,10 @@ static int allowed(const struct rp_cuda *c, const struct tile *t, const struct r
 {
     if (mode == RP_GEMM_WHOLE)
         return 1;
-    if (g->segments == 1 || tile_count(t, g) * g->segments > INT32_MAX)
+    if (g->segments == 1 || all_tiles(t, g) * g->segments > INT32_MAX)
         return 0;
-    return mode == RP_GEMM_SERIAL ? tile_count(t, g) < RP_CUDA_SEMAPHORES : part_bytes(g) * (size_t)g->segments <= c->workspace_bytes;
+    return mode == RP_GEMM_SERIAL ? all_tiles(t, g) < RP_CUDA_SEMAPHORES
+                                  : g->groups == 1 && part_bytes(g) * (size_t)g->segments <= c->workspace_bytes;
 }
 
 static struct ops_gemm_plan choose(const struct rp_cuda *c, const struct rp_gemm_args *g)
@@ -154,7 +166,7 @@ static void launch_gemm(struct rp_cuda *c, struct rp_gemm_args *g)
 {
     struct ops_gemm_plan p = choose(c, g);
     c->gemms++;
-    int64_t blocks = tile_count(p.tile, g) * (p.mode == RP_GEMM_WHOLE ? 1 : g->segments);
+    int64_t blocks = all_tiles(p.tile, g) * (p.mode == RP_GEMM_WHOLE ? 1 : g->segments);
     int wide = g->n % 4 == 0 && aligned(g->c, g->ldc) && aligned(g->bias, 0) && aligned(g->add, or_zero(g->add, g->ldadd));
     c->gemm_done.tile = (int)(p.tile - tiles) + 1;
     c->gemm_done.mode = (int)p.mode + 1;
@@ -174,18 +186,25 @@ static void launch_gemm(struct rp_cuda *c, struct rp_gemm_args *g)
     }
 }
 
-/* The kernels' arguments, without those that launch_gemm() decides. */
-static struct rp_gemm_args arguments(const struct rp_gemm *g)
+static int segments_of(int k, int segment)
 {
-    int segment = g->segment && g->segment < g->k ? g->segment : g->k > 0 ? g->k : 1;
-    return (struct rp_gemm_args){.a = g->a, .b = g->b, .c = g->c, .bias = g->bias, .add = g->add, .lda = g->lda, .ldb = g->ldb,
-                                 .ldc = g->ldc, .ldadd = g->ldadd, .ta = g->ta, .tb = g->tb, .m = g->m, .n = g->n, .k = g->k,
-                                 .segment = segment, .segments = g->k > 0 ? (g->k - 1) / segment + 1 : 1};
+    return k > 0 ? (k - 1) / segment + 1 : 1;
 }
 
-struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp_gemm *g)
+/* The kernels' arguments, without those that launch_gemm() decides. group: k-steps, see struct rp_gemm_args; 0: one group. */
+static struct rp_gemm_args arguments(const struct rp_gemm *g, int group)
 {
-    struct rp_gemm_args x = arguments(g);
+    const int segment = g->segment && g->segment < g->k ? g->segment : g->k > 0 ? g->k : 1;
+    const int groups = group ? segments_of(g->k, group) : 1, group_k = groups > 1 ? group : g->k;
+    return (struct rp_gemm_args){.a = g->a, .b = g->b, .c = g->c, .bias = g->bias, .add = g->add, .lda = g->lda, .ldb = g->ldb,
+                                 .ldc = g->ldc, .ldadd = g->ldadd, .ta = g->ta, .tb = g->tb, .m = g->m, .n = g->n, .k = g->k,
+                                 .segment = segment, .segments = segments_of(group_k, segment), .groups = groups, .group_k = group_k,
+                                 .last_segments = segments_of(g->k - (groups - 1) * group_k, segment)};
+}
+
+struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp_gemm *g, int group)
+{
+    struct rp_gemm_args x = arguments(g, group);
     struct ops_gemm_plan p = choose(c, &x);
     return (struct rp_cuda_gemm){(int)(p.tile - tiles) + 1, (int)p.mode + 1, p.cycles};
 }
@@ -195,7 +214,7 @@ struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp
 void rp_cuda_op_gemm(struct rp_dev *dev, const struct rp_gemm *g)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    struct rp_gemm_args all = arguments(g);
+    struct rp_gemm_args all = arguments(g, 0);
     int64_t fit = (int64_t)(c->workspace_bytes / ((size_t)part_pitch(&all) * sizeof(float)));
     int64_t band = all.segments > 1 && g->add == g->c ? fit : INT32_MAX;
     band -= band > 64 ? band % 64 : 0; /* keeps the alignment */
@@ -208,4 +227,11 @@ void rp_cuda_op_gemm(struct rp_dev *dev, const struct rp_gemm *g)
         x.m = (int)(g->m - i < band ? g->m - i : band);
         launch_gemm(c, &x);
     }
+}
+
+void rp_cuda_gemm_groups(struct rp_cuda *c, const struct rp_gemm *g, int group)
+{
+    struct rp_gemm_args x = arguments(g, group);
+    RP_BUG_IF(g->bias || g->add || (x.groups > 1 && group % x.segment));
+    launch_gemm(c, &x);
 }
