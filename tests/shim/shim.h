@@ -40,6 +40,9 @@ typedef struct __attribute__((aligned(8))) {
 typedef struct __attribute__((aligned(16))) {
     float x, y, z, w;
 } float4;
+typedef struct __attribute__((aligned(8))) {
+    uint32_t x, y;
+} uint2;
 typedef struct __attribute__((aligned(16))) {
     uint32_t x, y, z, w;
 } uint4;
@@ -50,6 +53,10 @@ static inline float2 make_float2(float x, float y)
 static inline float4 make_float4(float x, float y, float z, float w)
 {
     return (float4){x, y, z, w};
+}
+static inline uint2 make_uint2(uint32_t x, uint32_t y)
+{
+    return (uint2){x, y};
 }
 static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w)
 {

@@ -20,13 +20,16 @@ RP_DEVICE void conv_find(struct gemm_out *o, const struct gemm_shape *s, int row
     o->pitch_before = 0;
 }
 
-/* Bits for taps first + direction * i outside of `size` pixels. */
-RP_DEVICE unsigned conv_outside(int first, int direction, int taps, int size)
+/* Bits 0 to n - 1. */
+RP_DEVICE unsigned conv_below(int n)
 {
-    unsigned bits = 0;
-    for (int i = 0; i < taps; i++, first += direction)
-        bits |= (unsigned)((unsigned)first >= (unsigned)size) << i;
-    return bits;
+    return (1u << (n < 0 ? 0 : n < RP_CONV_KERNEL_MOST ? n : RP_CONV_KERNEL_MOST)) - 1;
+}
+/* Bits for taps i whose pixel first + direction * i is outside of `size` pixels. */
+RP_DEVICE unsigned conv_outside(int first, int direction, int size)
+{
+    const unsigned within = direction > 0 ? conv_below(size - first) & ~conv_below(-first) : conv_below(first + 1) & ~conv_below(first + 1 - size);
+    return conv_below(RP_CONV_KERNEL_MOST) & ~within;
 }
 
 /* The table of this tile's rows. */
@@ -40,7 +43,7 @@ RP_DEVICE void conv_fill(uint4 *table, const struct rp_conv_args *g, const struc
         uint4 e = make_uint4(0, ~0u, 0, 0);
         if (row < rows) {
             e.x = ((image * (unsigned)g->height + (unsigned)h) * (unsigned)g->width + (unsigned)w) * (unsigned)g->channels;
-            e.y = NOTHING | conv_outside(h, g->direction, p->taps_h, g->height) | conv_outside(w, g->direction, p->taps_w, g->width) << 16;
+            e.y = NOTHING | conv_outside(h, g->direction, g->height) | conv_outside(w, g->direction, g->width) << 16;
             e.w = (image * (unsigned)g->to_height + (unsigned)(y * g->to_step + p->to_top)) * (unsigned)g->to_width +
                   (unsigned)(x * g->to_step + p->to_left);
         }
@@ -131,9 +134,27 @@ RP_DEVICE void conv_block(const struct rp_conv_args *g, const struct gemm_shape 
 
 /* ---- weight gradient ---- */
 
+/* The table of a chain: `rows` rows from `first` on, of which those before `from` do not exist. */
+RP_DEVICE void conv_fill_chain(uint2 *table, const struct rp_conv_wgrad_args *g, int threads, int first, int from, int rows)
+{
+    const struct rp_conv *v = &g->conv;
+    for (int r = (int)threadIdx.x; r < rows; r += threads) {
+        const unsigned row = (unsigned)(first + r), line = conv_divide(row, g->by_out_w), image = conv_divide(line, g->by_out_h);
+        const int h = (int)(line - image * (unsigned)v->out_h) * v->stride - v->pad_top;
+        const int w = (int)(row - line * (unsigned)v->out_w) * v->stride - v->pad_left;
+        uint2 e = make_uint2(0, ~0u);
+        if (first + r >= from) {
+            e.x = ((image * (unsigned)v->in_h + (unsigned)h) * (unsigned)v->in_w + (unsigned)w) * (unsigned)v->in_c;
+            e.y = NOTHING | conv_outside(h, 1, v->in_h) | conv_outside(w, 1, v->in_w) << 16;
+        }
+        table[r] = e;
+    }
+}
+
 RP_DEVICE void conv_wgrad_block(const struct rp_conv_wgrad_args *g, const struct gemm_shape *s)
 {
-    float *shared = RP_SHARED(float);
+    uint2 *table = RP_SHARED(uint2);
+    float *shared = RP_SHARED(float) + 2 * RP_CONV_CHAIN;
     const int threads = gemm_threads(s), results = s->thread_rows * s->thread_columns;
     const unsigned tiles = (unsigned)((g->m + s->rows - 1) / s->rows) * (unsigned)((g->n + s->columns - 1) / s->columns);
     const unsigned group = blockIdx.x / tiles;
@@ -152,10 +173,10 @@ RP_DEVICE void conv_wgrad_block(const struct rp_conv_wgrad_args *g, const struct
         RP_UNROLL
         for (int i = 0; i < results; i++)
             sum[i] = 0.0f;
-        if (from > begin)
-            __syncthreads(); /* the last stage of the chains before was read */
+        conv_fill_chain(table, g, threads, k0, from, stages * DEPTH);
+        __syncthreads(); /* the table is complete, and the last stage of the chains before was read */
         conv_begin_rows(&a, g, s->rows, threads, s->how_a, o.row0, k0);
-        conv_begin_windows(&b, g, s->columns, threads, s->how_b, o.column0, k0);
+        conv_begin_windows(&b, g, table, s->columns, threads, s->how_b, o.column0);
         gemm_chains(sum, &a, &b, s, shared, row, column, stages, from - k0);
         RP_UNROLL
         for (int i = 0; i < results; i++)

@@ -6,30 +6,35 @@
  *
  * PIXELS and FILTERS are copied along k, 4 bytes at a time; the others along their rows, 16 bytes at a time or (TAPS1, ROWS1, WINDOWS1)
  * 4. What lies outside of the image is +0 in shared memory. Rows after the last one of FILTERS, TAPS, ROWS and WINDOWS repeat the last one;
- * their results are not written. k is divided into tap and channel, or into image, row and column, for each copy: a division is two
- * instructions.
+ * their results are not written. PIXELS and TAPS divide k into tap and channel for each copy: a division is two instructions.
  *
- * PIXELS: a table in shared memory has an element for each row of the tile:
- *   x  its offset in the gathered image, of the first tap: modulo 2^32, as the tap may be outside
+ * A table in shared memory has an element for each pixel that windows begin at: of PIXELS for each row of the tile, of WINDOWS for each
+ * k-step of a chain, so that it is divided into image, row and column once and not for each copy:
+ *   x  the offset in the gathered image, of the first tap: modulo 2^32, as the tap may be outside
  *   y  bits 0 to 14: rows of the window that are outside of the image; 16 to 30: columns; bit 31 is set: a copy that needs it copies
- *      nothing. A row that does not exist has every bit set.
- *   w  the row of C
+ *      nothing. A pixel that does not exist has every bit set.
+ *   w  (PIXELS) the row of C
+ *
+ * A pass of WINDOWS copies a whole sector or more of each of several pixels: 128 bytes are without bank conflicts.
+ *
+ *   thread t: pixel t / lanes, columns 4 (t % lanes) and the next three      next pass: the next lanes * 4 columns, then the next pixels
  */
 #pragma once
 
 #include "backend/cuda/gemm_copy.cuh"
 
 #define NOTHING 0x80000000u
+#define CHUNKS 4 /* of a pixel's columns, at most */
 
 struct conv_side {
     struct gemm_side g;              /* its places in a stage, and for ROWS all */
     int k;                           /* of the thread's first copy of the next tile */
     const uint4 *rows;               /* PIXELS: the table, from this thread's first row on */
-    unsigned first;                  /* the offset of the thread's row or column for k = 0; WINDOWS: of its channel */
+    const uint2 *pixels;             /* WINDOWS: the table, from the thread's first pixel of the next tile on */
+    unsigned first;                  /* the offset of the thread's row or column for k = 0 */
     unsigned channels, by_channels, taps_w, by_taps_w; /* PIXELS, TAPS: k = (tap_h * taps_w + tap_w) * channels + channel */
     unsigned pitch_h, pitch_w, pitch_channel;
-    int top, left;                   /* WINDOWS: this thread's tap, from the pixel that output pixel 0 begins with */
-    const struct rp_conv_wgrad_args *w;
+    unsigned tap[CHUNKS], needs[CHUNKS]; /* WINDOWS: of the thread's columns: offset from the first tap, bits of the table */
 };
 
 /* The copies of the GEMM that go to the same places of a stage. */
@@ -92,16 +97,43 @@ RP_DEVICE void conv_begin_rows(struct conv_side *x, const struct rp_conv_wgrad_a
     conv_begin(x, g->dy, g->m, tile_rows, threads, how, row, g->m, k);
     x->g.from -= x->g.row > last ? 4l * (x->g.row - last) : 0;
 }
-RP_DEVICE void conv_begin_windows(struct conv_side *x, const struct rp_conv_wgrad_args *g, int tile_rows, int threads,
-                                  enum rp_gemm_how how, int row, int k)
+
+/* Threads that copy neighbouring columns of a pixel, and how often a pixel's columns and a tile's pixels take them. */
+RP_DEVICE int conv_lanes(int tile_rows, int threads, enum rp_gemm_how how)
 {
-    const int last = g->n - conv_width(how);
-    conv_begin(x, g->x, 0, tile_rows, threads, how, row, g->n, k);
-    const int column = x->g.row < last ? x->g.row : last, tap = column / g->conv.in_c, tap_h = tap / g->conv.kernel_w;
-    x->w = g;
-    x->first = (unsigned)(column - tap * g->conv.in_c);
-    x->top = tap_h - g->conv.pad_top;
-    x->left = tap - tap_h * g->conv.kernel_w - g->conv.pad_left;
+    return how == RP_GEMM_WINDOWS1 ? tile_rows : threads / DEPTH > 8 ? threads / DEPTH : 8;
+}
+RP_DEVICE int conv_chunks(int tile_rows, int threads, enum rp_gemm_how how)
+{
+    return tile_rows / conv_width(how) / conv_lanes(tile_rows, threads, how);
+}
+RP_DEVICE int conv_pixels(int tile_rows, int threads, enum rp_gemm_how how) /* of a pass */
+{
+    return threads / conv_lanes(tile_rows, threads, how);
+}
+/* The place of a copy of WINDOWS after `to`. */
+RP_DEVICE int conv_place(int pass, int chunk, int tile_rows, int threads, enum rp_gemm_how how)
+{
+    return pass * conv_pixels(tile_rows, threads, how) * (tile_rows + RP_GEMM_PAD) +
+           chunk * conv_lanes(tile_rows, threads, how) * conv_width(how);
+}
+
+/* pixels: the table, from the first of the tile on */
+RP_DEVICE void conv_begin_windows(struct conv_side *x, const struct rp_conv_wgrad_args *g, const uint2 *pixels, int tile_rows, int threads,
+                                  enum rp_gemm_how how, int row)
+{
+    const int width = conv_width(how), lanes = conv_lanes(tile_rows, threads, how), t = (int)threadIdx.x, pixel = t / lanes;
+    const int last = g->n - width;
+    x->g.base = g->x;
+    x->g.to = pixel * (tile_rows + RP_GEMM_PAD) + t % lanes * width;
+    x->pixels = pixels + pixel;
+    RP_UNROLL
+    for (int i = 0; i < conv_chunks(tile_rows, threads, how); i++) {
+        const int own = row + (t % lanes + i * lanes) * width, column = own < last ? own : last;
+        const int tap = column / g->conv.in_c, h = tap / g->conv.kernel_w, w = tap - h * g->conv.kernel_w;
+        x->tap[i] = (unsigned)((h * g->conv.in_w + w) * g->conv.in_c + column - tap * g->conv.in_c);
+        x->needs[i] = 1u << h | 65536u << w;
+    }
 }
 
 /* ---- copies ---- */
@@ -178,26 +210,25 @@ RP_DEVICE void conv_copy_taps(struct conv_side *x, float *held, float *stage, in
     x->k += DEPTH;
 }
 
-RP_DEVICE void conv_copy_windows(struct conv_side *x, float *held, float *stage, int tile_rows, int threads, enum rp_gemm_how how,
-                                 int guard, int front)
+RP_DEVICE void conv_copy_windows(struct conv_side *x, float *held, float *stage, int tile_rows, int threads, enum rp_gemm_how how)
 {
-    const enum rp_gemm_how form = conv_form(how);
-    const struct rp_conv *c = &x->w->conv;
-    const int width = conv_width(how);
+    const int width = conv_width(how), apart = conv_pixels(tile_rows, threads, how);
+    uint2 pixel[DEPTH];
     rp_smem to = rp_smem_of(stage + x->g.to);
     RP_OPAQUE_SMEM(to);
     RP_UNROLL
-    for (int i = 0; i < gemm_copies(tile_rows, threads, form); i++, held += width) {
-        const int is_front = guard && x->g.k + i * x->g.k_pass < front;
-        const unsigned row = is_front ? 0u : (unsigned)(x->k + i * x->g.k_pass), line = conv_divide(row, x->w->by_out_w);
-        const unsigned image = conv_divide(line, x->w->by_out_h);
-        const unsigned h = (line - image * (unsigned)c->out_h) * (unsigned)c->stride + (unsigned)x->top;
-        const unsigned w = (row - line * (unsigned)c->out_w) * (unsigned)c->stride + (unsigned)x->left;
-        const int inside = !is_front && h < (unsigned)c->in_h && w < (unsigned)c->in_w;
-        const unsigned at = ((image * (unsigned)c->in_h + h) * (unsigned)c->in_w + w) * (unsigned)c->in_c + x->first;
-        gemm_copy_one(held, to, gemm_place(&x->g, i, tile_rows, threads, form), x->g.base + (inside ? at : 0), width == 4, 1, inside);
+    for (int pass = 0; pass < DEPTH / apart; pass++) /* all before the first copy, as above */
+        pixel[pass] = x->pixels[pass * apart];
+    RP_UNROLL
+    for (int pass = 0; pass < DEPTH / apart; pass++) {
+        RP_UNROLL
+        for (int i = 0; i < conv_chunks(tile_rows, threads, how); i++, held += width) {
+            const int inside = !(pixel[pass].y & x->needs[i]);
+            const unsigned at = inside ? pixel[pass].x + x->tap[i] : 0;
+            gemm_copy_one(held, to, conv_place(pass, i, tile_rows, threads, how), x->g.base + at, width == 4, 1, inside);
+        }
     }
-    x->k += DEPTH;
+    x->pixels += DEPTH;
 }
 
 RP_DEVICE void conv_copy(struct conv_side *x, float *held, float *stage, int tile_rows, int threads, enum rp_gemm_how how, int guard,
@@ -210,7 +241,7 @@ RP_DEVICE void conv_copy(struct conv_side *x, float *held, float *stage, int til
     else if (how == RP_GEMM_TAPS || how == RP_GEMM_TAPS1)
         conv_copy_taps(x, held, stage, tile_rows, threads, how, guard, front);
     else if (how == RP_GEMM_WINDOWS || how == RP_GEMM_WINDOWS1)
-        conv_copy_windows(x, held, stage, tile_rows, threads, how, guard, front);
+        conv_copy_windows(x, held, stage, tile_rows, threads, how);
     else
         gemm_copy(&x->g, held, stage, tile_rows, threads, conv_form(how), guard, front);
 }
@@ -218,7 +249,22 @@ RP_DEVICE void conv_copy(struct conv_side *x, float *held, float *stage, int til
 #if !RP_ASYNC
 RP_DEVICE void conv_put(const struct conv_side *x, const float *held, float *stage, int tile_rows, int threads, enum rp_gemm_how how)
 {
-    gemm_put(&x->g, held, stage, tile_rows, threads, conv_form(how));
+    const int is_wide = how == RP_GEMM_WINDOWS;
+    if (!is_wide && how != RP_GEMM_WINDOWS1) {
+        gemm_put(&x->g, held, stage, tile_rows, threads, conv_form(how));
+        return;
+    }
+    RP_UNROLL
+    for (int pass = 0; pass < DEPTH / conv_pixels(tile_rows, threads, how); pass++) {
+        RP_UNROLL
+        for (int i = 0; i < conv_chunks(tile_rows, threads, how); i++, held += conv_width(how)) {
+            float *to = stage + x->g.to + conv_place(pass, i, tile_rows, threads, how);
+            if (is_wide)
+                *(float4 *)(void *)to = make_float4(held[0], held[1], held[2], held[3]);
+            else
+                *to = *held;
+        }
+    }
 }
 #endif
 

@@ -461,8 +461,8 @@ struct rp_group_tree_args {
     size_t n;
     int groups, wide;
 };
-/* Shared memory: a uint4 for each row of a tile, see conv.cuh; stages as above; and where a sum has several chains, the sum so far of
- * each of the tile's elements. */
+/* Shared memory: a uint4 for each row of a tile, or (weight gradient) a uint2 for each row of a chain, see conv.cuh; stages as above; and,
+ * except for a weight gradient, where a sum has several chains, the sum so far of each of the tile's elements. */
 
 /* See struct rp_attention and attention.cu. width: heads * dim; ld: of qkv, 3 * width; padded: rp_mask_stride(seq); blocks: of queries,
  * per head; whole: heads and tensors lie so that every four columns are 16-byte aligned. seq * ld < 2^31. Streams only: `tiles` of queries

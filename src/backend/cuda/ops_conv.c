@@ -121,7 +121,7 @@ static size_t shared_bytes(const struct rp_cuda *c, const struct conv_tile *t, c
     const int async = c->image->arch >= 80;
     size_t stages = (size_t)RP_GEMM_STAGES(async) * (size_t)RP_GEMM_DEPTH(async) * (size_t)(t->rows + t->columns + 2 * RP_GEMM_PAD);
     size_t band = (size_t)(t->rows / t->thread_rows * RP_GEMM_BAND(async)) * (size_t)(t->columns + RP_GEMM_PAD);
-    size_t table = j->direction == WGRAD ? 0 : 4 * (size_t)t->rows, saved = j->chains > 1 ? (size_t)t->rows * (size_t)t->columns : 0;
+    size_t table = j->direction == WGRAD ? 2 * RP_CONV_CHAIN : 4 * (size_t)t->rows, saved = j->chains > 1 ? (size_t)t->rows * (size_t)t->columns : 0;
     return sizeof(float) * (table + (stages > band ? stages : band) + saved);
 }
 
