@@ -48,19 +48,22 @@ fault arguments differ optim ../../ops/ops.h 'float grad_scale, lr, beta1' 'floa
 fault barrier 'nothing orders them' gemm gemm.cuh '__syncthreads(); /* the next stage is complete' '/* the next stage is complete' "$flags" gemm PTX_RACES=1
 fault wait differ gemm gemm.cuh 'rp_copy_wait(STAGES - 2)' 'rp_copy_wait(STAGES - 1)' "$flags" gemm
 fault release 'nothing orders them' gemm device.h st.release.gpu.u32 st.relaxed.gpu.u32 "$flags" gemm RP_CUDA_GEMM=rotate PTX_RACES=1
-fault fence 'nothing orders them' gemm device.h 'asm volatile("fence.acq_rel.gpu;" ::: "memory");' ';' "$flags" gemm RP_CUDA_GEMM=rotate PTX_RACES=1
+fault fence 'nothing orders them' gemm device.h 'asm volatile("fence.acq_rel.gpu;" ::: "memory");' ';' "$flags" gemm \
+    RP_CUDA_GEMM=rotate PTX_RACES=1
 [ "${LONG:-0}" != 0 ] || exit 0
 fault lane differ rows lanes.cuh '__shfl_xor_sync(RP_ALL_LANES, give, 8)' '__shfl_xor_sync(RP_ALL_LANES, give, 4)' "$flags" layernorm_forward
 fault size 'the host gives' whole kernels.h 'const float *a, *b;
     size_t n;' 'const float *a, *b;
     int n;' "$flags" add
 fault vector 'not aligned' whole whole.cu 'RP_EACH4(&a, a.n, a.wide, add4)' 'RP_EACH4(&a, a.n, 1, add4)' "$flags" add
-fault turn 'nothing orders them' gemm gemm.cu 'while (rp_load_relaxed(g->semaphores + 1 + tile) != (unsigned)segment)' 'while (0)' "$flags" gemm \
+fault turn 'nothing orders them' gemm gemm_block.cuh \
+    'while (rp_load_relaxed(g->semaphores + 1 + tile) != (unsigned)segment)' 'while (0)' "$flags" gemm \
     RP_CUDA_GEMM=rotate PTX_RACES=1
-fault plain 'changes atomically' gemm gemm.cu 'atomicAdd(g->semaphores, 0u - gridDim.x)' '*g->semaphores = 0' "$flags" gemm \
+fault plain 'changes atomically' gemm gemm_block.cuh 'atomicAdd(g->semaphores, 0u - gridDim.x)' '*g->semaphores = 0' "$flags" gemm \
     RP_CUDA_GEMM=rotate PTX_RACES=1
-fault acquire 'nothing orders them' gemm device.h ld.relaxed.gpu.u32 ld.u32 "$flags" gemm RP_CUDA_GEMM=rotate PTX_RACES=1
-fault early 'nothing orders them' gemm gemm.cu '        unsigned pause = 32;
+fault acquire 'nothing orders them' gemm device.h ld.relaxed.gpu.u32 ld.u32 "$flags" gemm RP_CUDA_GEMM=rotate \
+    PTX_RACES=1
+fault early 'nothing orders them' gemm gemm_block.cuh '        unsigned pause = 32;
         while (rp_load_relaxed(g->semaphores + 1 + tile) != (unsigned)segment) {
             rp_sleep(pause);
             pause = pause < 256 ? 2 * pause : pause;

@@ -1,5 +1,6 @@
-/* Convolutions as implicit GEMMs: a kernel for each tile of conv.def, and the tree over the groups of a weight gradient. conv.cuh gathers
- * the operands; the chains are those of the GEMM, and so is the way they are written. No sum is split over blocks. */
+/* Convolutions as implicit GEMMs: a kernel for each tile of conv.def, and the tree over the groups of a weight
+ * gradient. conv.cuh gathers the operands; the chains are those of the GEMM, and so is the way they are written. A
+ * weight gradient is a GEMM with groups, whose chains may be split over blocks; other sums are not. */
 #include "backend/cuda/conv.cuh"
 
 #include "backend/cuda/lanes.cuh"
@@ -28,7 +29,8 @@ RP_DEVICE unsigned conv_below(int n)
 /* Bits for taps i whose pixel first + direction * i is outside of `size` pixels. */
 RP_DEVICE unsigned conv_outside(int first, int direction, int size)
 {
-    const unsigned within = direction > 0 ? conv_below(size - first) & ~conv_below(-first) : conv_below(first + 1) & ~conv_below(first + 1 - size);
+    const unsigned within = direction > 0 ? conv_below(size - first) & ~conv_below(-first)
+                                          : conv_below(first + 1) & ~conv_below(first + 1 - size);
     return conv_below(RP_CONV_KERNEL_MOST) & ~within;
 }
 
@@ -135,11 +137,13 @@ RP_DEVICE void conv_block(const struct rp_conv_args *g, const struct gemm_shape 
 /* ---- weight gradient ---- */
 
 /* The table of a chain: `rows` rows from `first` on, of which those before `from` do not exist. */
-RP_DEVICE void conv_fill_chain(uint2 *table, const struct rp_conv_wgrad_args *g, int threads, int first, int from, int rows)
+RP_DEVICE void conv_fill_chain(uint2 *table, const struct rp_conv_wgrad_args *g, int threads, int first, int from,
+                               int rows)
 {
     const struct rp_conv *v = &g->conv;
     for (int r = (int)threadIdx.x; r < rows; r += threads) {
-        const unsigned row = (unsigned)(first + r), line = conv_divide(row, g->by_out_w), image = conv_divide(line, g->by_out_h);
+        const unsigned row = (unsigned)(first + r), line = conv_divide(row, g->by_out_w);
+        const unsigned image = conv_divide(line, g->by_out_h);
         const int h = (int)(line - image * (unsigned)v->out_h) * v->stride - v->pad_top;
         const int w = (int)(row - line * (unsigned)v->out_w) * v->stride - v->pad_left;
         uint2 e = make_uint2(0, ~0u);
@@ -151,44 +155,25 @@ RP_DEVICE void conv_fill_chain(uint2 *table, const struct rp_conv_wgrad_args *g,
     }
 }
 
-RP_DEVICE void conv_wgrad_block(const struct rp_conv_wgrad_args *g, const struct gemm_shape *s)
+/* The table is written after the barrier at the end of gemm_write() of the segment before. */
+RP_DEVICE void conv_begin_both(struct conv_side *a, struct conv_side *b, const struct rp_conv_wgrad_args *g,
+                               const struct gemm_shape *s, const struct gemm_out *o, int k0, int from, int stages)
 {
-    uint2 *table = RP_SHARED(uint2);
-    float *shared = RP_SHARED(float) + 2 * RP_CONV_CHAIN;
-    const int threads = gemm_threads(s), results = s->thread_rows * s->thread_columns;
-    const unsigned tiles = (unsigned)((g->m + s->rows - 1) / s->rows) * (unsigned)((g->n + s->columns - 1) / s->columns);
-    const unsigned group = blockIdx.x / tiles;
-    const int begin = (int)group * RP_CONV_GROUP, end = g->rows - begin < RP_CONV_GROUP ? g->rows : begin + RP_CONV_GROUP;
-    struct gemm_out o;
-    int row, column;
-    float total[64];
-    conv_find(&o, s, g->m, g->n, blockIdx.x - group * tiles);
-    gemm_corner(s, (int)threadIdx.x, &row, &column);
-    RP_NO_UNROLL
-    for (int from = begin; from < end; from += RP_CONV_CHAIN) {
-        const int to = end - from < RP_CONV_CHAIN ? end : from + RP_CONV_CHAIN;
-        const int stages = (to - from + DEPTH - 1) / DEPTH, k0 = to - stages * DEPTH;
-        struct conv_side a, b;
-        float sum[64];
-        RP_UNROLL
-        for (int i = 0; i < results; i++)
-            sum[i] = 0.0f;
-        conv_fill_chain(table, g, threads, k0, from, stages * DEPTH);
-        __syncthreads(); /* the table is complete, and the last stage of the chains before was read */
-        conv_begin_rows(&a, g, s->rows, threads, s->how_a, o.row0, k0);
-        conv_begin_windows(&b, g, table, s->columns, threads, s->how_b, o.column0);
-        gemm_chains(sum, &a, &b, s, shared, row, column, stages, from - k0);
-        RP_UNROLL
-        for (int i = 0; i < results; i++)
-            total[i] = from > begin ? total[i] + (sum[i] + 0.0f) : sum[i] + 0.0f;
-    }
-    o.to = g->c + (int64_t)group * g->m * g->n;
-    o.add = (const float *)NULL;
-    o.pitch_to = g->n;
-    o.pitch_add = 0;
-    o.place = (const uint4 *)NULL;
-    gemm_write(&o, total, s, shared, s->how_b == RP_GEMM_WINDOWS || g->wide);
+    uint2 *table = (uint2 *)(void *)(RP_SHARED(float) + RP_GEMM_FRONT);
+    const int threads = gemm_threads(s);
+    conv_fill_chain(table, g, threads, k0, from, stages * DEPTH);
+    __syncthreads();
+    conv_begin_rows(a, g, s->rows, threads, s->how_a, o->row0, k0);
+    conv_begin_windows(b, g, table, s->columns, threads, s->how_b, o->column0);
 }
+
+#define GEMM_ARGS rp_conv_wgrad_args
+#define GEMM_OF(args) (&(args)->g)
+#define GEMM_BEGIN(a, b, args, s, o, k0, from, stages) conv_begin_both(a, b, args, s, o, k0, from, stages)
+#define GEMM_FRONT (RP_GEMM_FRONT + 2 * RP_CONV_CHAIN)
+#define GEMM_ADDS 0
+#define GEMM_WIDE(args, s) ((s)->how_b == RP_GEMM_WINDOWS || (args)->g.wide)
+#include "backend/cuda/gemm_block.cuh"
 
 /* The tree over a few groups, for four neighbouring weights: 8 groups at a time, in a binary counter. stack: of this thread. */
 RP_DEVICE void groups4(const rp_args_group_tree *a, size_t i, long n, int wide)
@@ -239,6 +224,6 @@ RP_KERNEL(group_tree)
     TILE(conv_dgrad_##name, conv_block(&a, &s, 1), blocks, rows, columns, tr, tc, down, across, RP_GEMM_PIXELS,                            \
          vectors ? RP_GEMM_TAPS : RP_GEMM_TAPS1, from, before)
 #define WGRAD(name, threads, blocks, rows, columns, tr, tc, down, across, vectors, from, before, rate)                                     \
-    TILE(conv_wgrad_##name, conv_wgrad_block(&a, &s), blocks, rows, columns, tr, tc, down, across,                                         \
+    TILE(conv_wgrad_##name, gemm_block(&a, &s), blocks, rows, columns, tr, tc, down, across,                                               \
          vectors ? RP_GEMM_ROWS : RP_GEMM_ROWS1, vectors ? RP_GEMM_WINDOWS : RP_GEMM_WINDOWS1, from, before)
 #include "backend/cuda/conv.def"

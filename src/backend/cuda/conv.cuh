@@ -4,20 +4,20 @@
  *   dgrad     A PIXELS    rows: pixels of x; k = (tap, channel of y)        B TAPS      columns: channels of x; the same k
  *   wgrad     A ROWS      rows: channels of y; k = pixels of y              B WINDOWS   columns: (tap, channel of x); k = pixels of y
  *
- * PIXELS and FILTERS are copied along k, 4 bytes at a time; the others along their rows, 16 bytes at a time or (TAPS1, ROWS1, WINDOWS1)
- * 4. What lies outside of the image is +0 in shared memory. Rows after the last one of FILTERS, TAPS, ROWS and WINDOWS repeat the last one;
- * their results are not written. PIXELS and TAPS divide k into tap and channel for each copy: a division is two instructions.
+ * PIXELS and FILTERS are copied along k, 4 bytes at a time; the others along their rows, 16 bytes at a time or
+ * (TAPS1, ROWS1, WINDOWS1) 4. What lies outside of the image is +0 in shared memory. Rows after the last one of
+ * FILTERS, TAPS, ROWS and WINDOWS repeat the last one; their results are not written. PIXELS and TAPS divide k into
+ * tap and channel for each copy: a division is two instructions.
  *
- * A table in shared memory has an element for each pixel that windows begin at: of PIXELS for each row of the tile, of WINDOWS for each
- * k-step of a chain, so that it is divided into image, row and column once and not for each copy:
+ * A table in shared memory has an element for each pixel that windows begin at: of PIXELS for each row of the tile,
+ * of WINDOWS for each k-step of a chain, which is divided into image, row and column there and not for each copy:
  *   x  the offset in the gathered image, of the first tap: modulo 2^32, as the tap may be outside
- *   y  bits 0 to 14: rows of the window that are outside of the image; 16 to 30: columns; bit 31 is set: a copy that needs it copies
- *      nothing. A pixel that does not exist has every bit set.
+ *   y  bits 0 to 14: rows of the window that are outside of the image; 16 to 30: columns; bit 31 is set: a copy that
+ *      needs it copies nothing. A pixel that does not exist has every bit set.
  *   w  (PIXELS) the row of C
  *
- * A pass of WINDOWS copies a whole sector or more of each of several pixels: 128 bytes are without bank conflicts.
- *
- *   thread t: pixel t / lanes, columns 4 (t % lanes) and the next three      next pass: the next lanes * 4 columns, then the next pixels
+ * A thread copies several columns of the same pixels of WINDOWS: thread t has pixel t / lanes of a pass, and there the
+ * columns 4 (t % lanes) to + 3 of each 4 * lanes columns. At least 8 lanes store 128 bytes without a bank conflict.
  */
 #pragma once
 
@@ -34,7 +34,8 @@ struct conv_side {
     unsigned first;                  /* the offset of the thread's row or column for k = 0 */
     unsigned channels, by_channels, taps_w, by_taps_w; /* PIXELS, TAPS: k = (tap_h * taps_w + tap_w) * channels + channel */
     unsigned pitch_h, pitch_w, pitch_channel;
-    unsigned tap[CHUNKS], needs[CHUNKS]; /* WINDOWS: of the thread's columns: offset from the first tap, bits of the table */
+    unsigned tap[CHUNKS];            /* WINDOWS: of the thread's columns: the offset from the first tap */
+    unsigned needs[CHUNKS];          /* and bits of the table */
 };
 
 /* The copies of the GEMM that go to the same places of a stage. */
@@ -93,8 +94,8 @@ RP_DEVICE void conv_begin_taps(struct conv_side *x, const struct rp_conv_args *g
 RP_DEVICE void conv_begin_rows(struct conv_side *x, const struct rp_conv_wgrad_args *g, int tile_rows, int threads, enum rp_gemm_how how,
                                int row, int k)
 {
-    const int last = g->m - conv_width(how);
-    conv_begin(x, g->dy, g->m, tile_rows, threads, how, row, g->m, k);
+    const int last = g->g.m - conv_width(how);
+    conv_begin(x, g->g.a, g->g.m, tile_rows, threads, how, row, g->g.m, k);
     x->g.from -= x->g.row > last ? 4l * (x->g.row - last) : 0;
 }
 
@@ -119,12 +120,12 @@ RP_DEVICE int conv_place(int pass, int chunk, int tile_rows, int threads, enum r
 }
 
 /* pixels: the table, from the first of the tile on */
-RP_DEVICE void conv_begin_windows(struct conv_side *x, const struct rp_conv_wgrad_args *g, const uint2 *pixels, int tile_rows, int threads,
-                                  enum rp_gemm_how how, int row)
+RP_DEVICE void conv_begin_windows(struct conv_side *x, const struct rp_conv_wgrad_args *g, const uint2 *pixels,
+                                  int tile_rows, int threads, enum rp_gemm_how how, int row)
 {
-    const int width = conv_width(how), lanes = conv_lanes(tile_rows, threads, how), t = (int)threadIdx.x, pixel = t / lanes;
-    const int last = g->n - width;
-    x->g.base = g->x;
+    const int width = conv_width(how), lanes = conv_lanes(tile_rows, threads, how), last = g->g.n - width;
+    const int t = (int)threadIdx.x, pixel = t / lanes;
+    x->g.base = g->g.b;
     x->g.to = pixel * (tile_rows + RP_GEMM_PAD) + t % lanes * width;
     x->pixels = pixels + pixel;
     RP_UNROLL
@@ -210,7 +211,8 @@ RP_DEVICE void conv_copy_taps(struct conv_side *x, float *held, float *stage, in
     x->k += DEPTH;
 }
 
-RP_DEVICE void conv_copy_windows(struct conv_side *x, float *held, float *stage, int tile_rows, int threads, enum rp_gemm_how how)
+RP_DEVICE void conv_copy_windows(struct conv_side *x, float *held, float *stage, int tile_rows, int threads,
+                                 enum rp_gemm_how how)
 {
     const int width = conv_width(how), apart = conv_pixels(tile_rows, threads, how);
     uint2 pixel[DEPTH];
@@ -225,7 +227,8 @@ RP_DEVICE void conv_copy_windows(struct conv_side *x, float *held, float *stage,
         for (int i = 0; i < conv_chunks(tile_rows, threads, how); i++, held += width) {
             const int inside = !(pixel[pass].y & x->needs[i]);
             const unsigned at = inside ? pixel[pass].x + x->tap[i] : 0;
-            gemm_copy_one(held, to, conv_place(pass, i, tile_rows, threads, how), x->g.base + at, width == 4, 1, inside);
+            const int place = conv_place(pass, i, tile_rows, threads, how);
+            gemm_copy_one(held, to, place, x->g.base + at, width == 4, 1, inside);
         }
     }
     x->pixels += DEPTH;

@@ -76,7 +76,8 @@ struct rp_cuda {
         int tile, mode;               /* 1 + the number in gemm.def, 1 + enum rp_gemm_mode */
         double cycles;                /* of a multiprocessor, by estimate */
     } gemm_forced, gemm_done;         /* for tests: used where possible (0: the fastest by estimate); of the last GEMM */
-    int conv_forced;                  /* for tests: the number in conv.def from 1, used where possible */
+    int conv_forced;                  /* for tests: the number in conv.def from 1, used with gemm_forced.mode */
+    struct rp_cuda_gemm conv_done;    /* of the last convolution: its number, 0 for a GEMM; mode of a weight gradient */
     int convs;                        /* convolutions so far: rotate as GEMMs do */
     int attention_forced;             /* for tests: a kernel as rp_cuda_attention_rows() numbers them, used where possible */
     int attention_rotates;            /* each call uses the next kernel that can do it (RP_CUDA_ATTENTION=rotate) */
@@ -169,17 +170,30 @@ const char *rp_cuda_kernel(const struct rp_dev *dev, int number, uint64_t *launc
 
 /* "64x128_nt", or NULL past the last; numbers from 1. usable: compiled for this GPU. */
 const char *rp_cuda_gemm_tile(const struct rp_cuda *c, int number, int *usable);
-/* Tile and mode for a GEMM: from its shape and alignment, and the device's architecture, multiprocessors and shared memory alone. group: 0,
- * or as below. */
+/* Tile and mode for a GEMM: from its shape and alignment, and the device's architecture, multiprocessors and shared
+ * memory alone. group: 0, or as for rp_cuda_gemm_groups(). */
 struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp_gemm *g, int group);
-/* A GEMM without bias and add for each `group` k-steps, a multiple of the segment: c has a matrix of m rows for each, one after another. */
+/* For the tiles of conv.def that are GEMMs: the arguments of one, without those that depend on tile and mode; then for
+ * each tile whether a mode is possible, the blocks, and the estimated cycles. */
+struct rp_cuda_tile {
+    int warps, blocks, rows, columns, rate; /* as in gemm.def */
+    size_t shared;
+};
+struct rp_gemm_args rp_cuda_gemm_arguments(const struct rp_gemm *g, int group);
+int rp_cuda_gemm_allows(const struct rp_cuda *c, const struct rp_cuda_tile *t, const struct rp_gemm_args *g,
+                        enum rp_gemm_mode mode);
+int64_t rp_cuda_gemm_blocks(const struct rp_cuda_tile *t, const struct rp_gemm_args *g, enum rp_gemm_mode mode);
+double rp_cuda_gemm_estimate(const struct rp_cuda *c, const struct rp_cuda_tile *t, const struct rp_gemm_args *g,
+                             enum rp_gemm_mode mode);
+/* A GEMM without bias and add for each `group` k-steps, a multiple of the segment: c has a matrix of m rows for each,
+ * one after another. */
 void rp_cuda_gemm_groups(struct rp_cuda *c, const struct rp_gemm *g, int group);
 
 /* Estimated cycles of a launch: blocks, warps of each, blocks that a multiprocessor runs at the same time, and the multiprocessor cycles
  * of one block's main loop (work). */
 double rp_cuda_waves(const struct rp_cuda *c, double blocks, int together, int warps, double work);
-/* The kernel for a convolution (RP_OP_conv_forward, _dgrad or _wgrad) of aligned tensors, from the same: 1 + its number in conv.def, or 0:
- * a GEMM by `gemm`. */
+/* The kernel for a convolution (RP_OP_conv_forward, _dgrad or _wgrad) of aligned tensors, from the same: 1 + its number
+ * in conv.def, or 0: a GEMM by `gemm`. */
 struct rp_cuda_conv {
     int tile;
     double cycles;

@@ -104,8 +104,9 @@ RP_DEVICE float4 rp_load16(const void *p)
     return v;
 }
 
-/* A value that another block releases: a relaxed load can be repeated at no cost to others, as it leaves the L1 cache alone. Once it has
- * returned the value, rp_fence() makes what that block wrote before visible to this thread, and a barrier to the threads of its block. */
+/* A value that another block releases: a relaxed load leaves the L1 cache as it is, an acquire invalidates it. After
+ * the load that returns the value, rp_fence() makes what that block wrote before visible to this thread, and then a
+ * barrier to all threads of its block. */
 RP_DEVICE unsigned rp_load_relaxed(const unsigned *p)
 {
     unsigned v;

@@ -390,9 +390,9 @@ enum rp_gemm_how {
  *   PARALLEL  split-K: a block per tile and segment writes to its own matrix of m rows in `part`; gemm_sum adds these
  *   SERIAL    split-K: a block per tile and segment waits for the segment before and adds to `part`, the last one to c. semaphores[0] is
  *             the next block number, semaphores[1 + tile] the segment that may write. All are 0 between launches.
- * k may be divided into groups of group_k each, a multiple of `segment`; the last one may be shorter. Each has tiles, a matrix of m rows in
- * c (and in `part`), and `segments` segments of its own, the last one last_segments; several groups have neither bias nor add, and are not
- * PARALLEL.
+ * k may be divided into groups of group_k each, a multiple of `segment`; the last one may be shorter. Each has tiles, a
+ * matrix of m rows in c (and in `part`), and `segments` segments of its own, the last one last_segments; several groups
+ * have neither bias nor add, and are not PARALLEL.
  * wide: c, part, bias, add and n can be accessed 4 floats at a time. `part` may be c, unless c is also `add`. */
 enum rp_gemm_mode { RP_GEMM_WHOLE, RP_GEMM_PARALLEL, RP_GEMM_SERIAL };
 struct rp_gemm_args {
@@ -443,12 +443,10 @@ struct rp_conv_args {
 };
 /* n / d is the high word of n * RP_CONV_BY(d), for n * d < 2^32; for d = 1 of (n + 1) * RP_CONV_BY(d). */
 #define RP_CONV_BY(d) ((d) == 1 ? ~0u : 0xffffffffu / (unsigned)(d) + 1)
-/* Weight gradient: block = group * tiles + tile; c: [groups][m][n], m output channels, n = taps * channels of x. vectors of dy and x: see
- * conv.def. */
+/* Weight gradient: the GEMM g with a group for each RP_CONV_GROUP rows and a segment for each chain. a: dy; b: x,
+ * gathered; m output channels, n = taps * channels of x, k rows. */
 struct rp_conv_wgrad_args {
-    float *c;
-    const float *dy, *x;
-    int rows, m, n, wide;
+    struct rp_gemm_args g;
     struct rp_conv conv;
     unsigned by_out_h, by_out_w; /* RP_CONV_BY */
 };
@@ -461,8 +459,9 @@ struct rp_group_tree_args {
     size_t n;
     int groups, wide;
 };
-/* Shared memory: a uint4 for each row of a tile, or (weight gradient) a uint2 for each row of a chain, see conv.cuh; stages as above; and,
- * except for a weight gradient, where a sum has several chains, the sum so far of each of the tile's elements. */
+/* Shared memory: a uint4 for each row of a tile, see conv.cuh; stages as above; and where a sum has several chains, the
+ * sum so far of each of the tile's elements. A weight gradient: FRONT floats as a GEMM, a uint2 for each row of a
+ * chain, stages. */
 
 /* See struct rp_attention and attention.cu. width: heads * dim; ld: of qkv, 3 * width; padded: rp_mask_stride(seq); blocks: of queries,
  * per head; whole: heads and tensors lie so that every four columns are 16-byte aligned. seq * ld < 2^31. Streams only: `tiles` of queries

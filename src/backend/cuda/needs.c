@@ -153,6 +153,7 @@ size_t rp_cuda_needs(const struct rp_device_opts *o, const struct rp_op_use *u)
                    : u->op == RP_OP_attention_forward  ? forward_workspace(u)
                    : u->op == RP_OP_attention_backward ? backward_workspace(u)
                    : u->op == RP_OP_find_nonfinite     ? sizeof(uint64_t)
+                   : u->op == RP_OP_conv_wgrad         ? sizeof(unsigned) /* the semaphores alone */
                                                        : 0;
     (void)o;
     return bytes ? (bytes + 255) / 256 * 256 + RP_CUDA_SEMAPHORE_BYTES : 0;

@@ -1,5 +1,5 @@
-/* Convolutions: the choice of a tile of conv.def, which does not affect the bits, and its arguments. A window of one pixel without stride
- * and padding can be a GEMM; the weight gradient is one for each group of rows, and the tree over them. */
+/* Convolutions: the choice of a tile of conv.def, which does not affect the bits, and its arguments. A window of one
+ * pixel without stride and padding can be a GEMM, the weight gradient one for each group of rows. */
 #include "backend/cuda/cuda.h"
 
 #define LAUNCH_CYCLES 3000.0 /* of a second kernel */
@@ -31,10 +31,11 @@ struct conv_launch {
     enum direction direction;
     int vectors;               /* copied and written 16 bytes at a time */
     int terms, chains;         /* of a sum at most; sums that are added up through shared memory */
-    int parts, groups;
+    int parts;
     long rows[RP_CONV_PARTS];  /* of C, for each part */
     int part_terms[RP_CONV_PARTS];
     long columns;
+    struct rp_gemm_args gemm;  /* of a weight gradient */
 };
 
 /* ---- parts of a data gradient ---- */
@@ -78,7 +79,8 @@ static int parts_of(struct rp_conv_part part[RP_CONV_PARTS], const struct rp_con
 
 static struct conv_launch job_of(enum rp_op op, const struct rp_conv *v, int is_aligned)
 {
-    struct conv_launch j = {.direction = op == RP_OP_conv_forward ? FORWARD : op == RP_OP_conv_dgrad ? DGRAD : WGRAD, .parts = 1, .groups = 1};
+    const enum direction direction = op == RP_OP_conv_forward ? FORWARD : op == RP_OP_conv_dgrad ? DGRAD : WGRAD;
+    struct conv_launch j = {.direction = direction, .parts = 1};
     const int taps = v->kernel_h * v->kernel_w, rows = (int)rp_conv_rows(v);
     struct rp_conv_part part[RP_CONV_PARTS];
     switch (j.direction) {
@@ -97,14 +99,13 @@ static struct conv_launch job_of(enum rp_op op, const struct rp_conv *v, int is_
         j.terms = taps * v->out_c;
         j.vectors = is_aligned && v->in_c % 4 == 0;
         break;
-    case WGRAD:
-        j.rows[0] = v->out_c;
-        j.columns = (long)taps * v->in_c;
-        j.groups = (int)((rows + RP_CONV_GROUP - 1l) / RP_CONV_GROUP);
-        j.terms = rows < RP_CONV_GROUP ? rows : RP_CONV_GROUP;
-        j.part_terms[0] = rows / j.groups; /* the last group is shorter */
+    case WGRAD: {
+        const struct rp_gemm g = {.ta = 1, .m = v->out_c, .n = taps * v->in_c, .k = rows, .segment = RP_CONV_CHAIN,
+                                  .lda = v->out_c, .ldb = v->in_c, .ldc = (long)taps * v->in_c};
+        j.gemm = rp_cuda_gemm_arguments(&g, RP_CONV_GROUP);
         j.vectors = is_aligned && v->in_c % 4 == 0 && v->out_c % 4 == 0;
         break;
+    }
     }
     j.chains = j.direction != WGRAD && rp_segment(j.terms) ? 2 : 1;
     return j;
@@ -112,7 +113,7 @@ static struct conv_launch job_of(enum rp_op op, const struct rp_conv *v, int is_
 
 static long tile_count(const struct conv_tile *t, const struct conv_launch *j, int part)
 {
-    return (j->rows[part] + t->rows - 1) / t->rows * ((j->columns + t->columns - 1) / t->columns) * j->groups;
+    return (j->rows[part] + t->rows - 1) / t->rows * ((j->columns + t->columns - 1) / t->columns);
 }
 
 /* As conv.cu divides it. */
@@ -121,7 +122,8 @@ static size_t shared_bytes(const struct rp_cuda *c, const struct conv_tile *t, c
     const int async = c->image->arch >= 80;
     size_t stages = (size_t)RP_GEMM_STAGES(async) * (size_t)RP_GEMM_DEPTH(async) * (size_t)(t->rows + t->columns + 2 * RP_GEMM_PAD);
     size_t band = (size_t)(t->rows / t->thread_rows * RP_GEMM_BAND(async)) * (size_t)(t->columns + RP_GEMM_PAD);
-    size_t table = j->direction == WGRAD ? 2 * RP_CONV_CHAIN : 4 * (size_t)t->rows, saved = j->chains > 1 ? (size_t)t->rows * (size_t)t->columns : 0;
+    size_t table = j->direction == WGRAD ? RP_GEMM_FRONT + 2 * RP_CONV_CHAIN : 4 * (size_t)t->rows;
+    size_t saved = j->chains > 1 ? (size_t)t->rows * (size_t)t->columns : 0;
     return sizeof(float) * (table + (stages > band ? stages : band) + saved);
 }
 
@@ -131,11 +133,20 @@ static int conv_fits(const struct rp_cuda *c, const struct conv_tile *t, const s
            shared_bytes(c, t, j) <= c->gpu.shared_max;
 }
 
-static double estimate(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_launch *j)
+static struct rp_cuda_tile size_of(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_launch *j)
 {
+    return (struct rp_cuda_tile){t->threads / 32, t->blocks, t->rows, t->columns, t->rate, shared_bytes(c, t, j)};
+}
+
+static double estimate(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_launch *j,
+                       enum rp_gemm_mode mode)
+{
+    const struct rp_cuda_tile size = size_of(c, t, j);
+    if (j->direction == WGRAD)
+        return rp_cuda_gemm_estimate(c, &size, &j->gemm, mode);
     const int half = c->image->arch <= 80;
     const double rate = (half ? 64.0 : 128.0) * (half && t->rate > 80 ? 1.0 : t->rate / 100.0);
-    const size_t room = (c->gpu.shared_max + 1024) / (shared_bytes(c, t, j) + 1024);
+    const size_t room = (c->gpu.shared_max + 1024) / (size.shared + 1024);
     double blocks = 0, terms = 0;
     for (int i = 0; i < j->parts; i++) {
         blocks += (double)tile_count(t, j, i);
@@ -145,22 +156,38 @@ static double estimate(const struct rp_cuda *c, const struct conv_tile *t, const
                          (double)t->rows * t->columns * (blocks > 0 ? terms / blocks : 0) / rate);
 }
 
-static const struct conv_tile *choose(const struct rp_cuda *c, const struct conv_launch *j, double *cycles)
+/* Whether a tile can compute it, by one block for each tile of C, or (weight gradient) one for each chain, in turn. */
+static int conv_allows(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_launch *j,
+                       enum rp_gemm_mode mode)
 {
-    const struct conv_tile *way[TILES], *best = NULL;
+    const struct rp_cuda_tile size = size_of(c, t, j);
+    const int is_split = j->direction == WGRAD && mode == RP_GEMM_SERIAL;
+    return conv_fits(c, t, j) &&
+           (mode == RP_GEMM_WHOLE || (is_split && rp_cuda_gemm_allows(c, &size, &j->gemm, mode)));
+}
+
+struct conv_plan {
+    const struct conv_tile *tile;
+    enum rp_gemm_mode mode;
+    double cycles;
+};
+
+static struct conv_plan choose(const struct rp_cuda *c, const struct conv_launch *j)
+{
+    struct conv_plan way[2 * TILES], *best = way;
     int n = 0;
-    for (int i = 0; i < TILES; i++) {
-        if (!conv_fits(c, &tiles[i], j))
-            continue;
-        double e = estimate(c, &tiles[i], j);
-        if (!best || e < *cycles || c->conv_forced == i + 1) {
-            best = &tiles[i];
-            *cycles = c->conv_forced == i + 1 ? -1 : e;
+    for (int i = 0; i < TILES; i++)
+        for (int mode = RP_GEMM_WHOLE; mode <= RP_GEMM_SERIAL; mode++) {
+            const struct conv_tile *t = &tiles[i];
+            if (!conv_allows(c, t, j, (enum rp_gemm_mode)mode))
+                continue;
+            way[n] = (struct conv_plan){t, (enum rp_gemm_mode)mode, estimate(c, t, j, (enum rp_gemm_mode)mode)};
+            way[n].cycles *= (c->conv_forced == i + 1 ? 1e-12 : 1) * (c->gemm_forced.mode == mode + 1 ? 1e-6 : 1);
+            best = way[n].cycles < best->cycles ? &way[n] : best;
+            n++;
         }
-        way[n++] = &tiles[i];
-    }
     RP_BUG_IF(n == 0); /* a tile for each direction fits everything */
-    return c->gemm_rotates ? way[c->convs % n] : best;
+    return c->gemm_rotates ? way[c->convs % n] : *best;
 }
 
 static int group_of(const struct conv_launch *j)
@@ -172,7 +199,6 @@ static int group_of(const struct conv_launch *j)
 static int is_gemm(const struct rp_cuda *c, const struct rp_conv *v, const struct conv_launch *j, struct rp_gemm *g)
 {
     const int rows = (int)rp_conv_rows(v), is_forward = j->direction == FORWARD;
-    double cycles = 0;
     if (!rp_cuda_is_pointwise(v))
         return 0;
     g->ta = j->direction == WGRAD;
@@ -183,8 +209,7 @@ static int is_gemm(const struct rp_cuda *c, const struct rp_conv *v, const struc
     g->ldb = v->in_c;
     g->ldc = g->ldadd = g->n = is_forward ? v->out_c : v->in_c;
     g->segment = g->ta ? RP_CONV_CHAIN : rp_segment(g->k);
-    (void)choose(c, j, &cycles);
-    return c->gemm_rotates ? c->convs & 1 : rp_cuda_gemm_choice(c, g, group_of(j)).cycles <= cycles;
+    return c->gemm_rotates ? c->convs & 1 : rp_cuda_gemm_choice(c, g, group_of(j)).cycles <= choose(c, j).cycles;
 }
 
 struct rp_cuda_conv rp_cuda_conv_choice(const struct rp_cuda *c, enum rp_op op, const struct rp_conv *v)
@@ -196,9 +221,11 @@ struct rp_cuda_conv rp_cuda_conv_choice(const struct rp_cuda *c, enum rp_op op, 
         result.gemm = rp_cuda_gemm_choice(c, &g, group_of(&j));
         result.cycles = result.gemm.cycles;
     } else {
-        result.tile = (int)(choose(c, &j, &result.cycles) - tiles) + 1;
+        const struct conv_plan p = choose(c, &j);
+        result.tile = (int)(p.tile - tiles) + 1;
+        result.cycles = p.cycles;
     }
-    if (j.groups > 1) /* written once and read once, at about 32 bytes a cycle and multiprocessor */
+    if (j.gemm.groups > 1) /* written once and read once, at about 32 bytes a cycle and multiprocessor */
         result.cycles += LAUNCH_CYCLES + 2.0 * sizeof(float) * (double)rp_conv_wgrad_work(v) / (32.0 * c->multiprocessors);
     return result;
 }
@@ -211,12 +238,23 @@ const char *rp_cuda_conv_tile(const struct rp_cuda *c, int number, int *usable)
 
 /* ---- launches ---- */
 
+static const struct conv_tile *begin(struct rp_cuda *c, const struct conv_plan *p)
+{
+    c->conv_done = (struct rp_cuda_gemm){(int)(p->tile - tiles) + 1, (int)p->mode + 1, p->cycles};
+    c->convs++;
+    return p->tile;
+}
+static void begin_gemm(struct rp_cuda *c)
+{
+    c->conv_done = (struct rp_cuda_gemm){0};
+    c->convs++;
+}
+
 static void launch(struct rp_cuda *c, const struct conv_launch *j, struct rp_conv_args *a)
 {
-    double cycles = 0;
-    const struct conv_tile *t = choose(c, j, &cycles);
+    const struct conv_plan p = choose(c, j);
+    const struct conv_tile *t = begin(c, &p);
     long blocks = 0;
-    c->convs++;
     for (int i = 0; i < j->parts; i++) {
         a->part[i].first = (int)blocks;
         blocks += tile_count(t, j, i);
@@ -236,7 +274,7 @@ void rp_cuda_op_conv_forward(struct rp_dev *dev, float *y, float *mean, const fl
     struct rp_gemm g = {.a = x, .b = w, .c = y};
     if (is_gemm(c, v, &j, &g)) {
         rp_cuda_op_gemm(dev, &g);
-        c->convs++;
+        begin_gemm(c);
     } else {
         struct rp_conv_args a = {
             .c = y, .a = x, .b = w, .images = v->batch, .height = v->in_h, .width = v->in_w, .channels = v->in_c, .to_height = v->out_h,
@@ -260,7 +298,7 @@ void rp_cuda_op_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const
     struct rp_gemm g = {.a = dy, .b = w, .c = dx, .add = add};
     if (is_gemm(c, v, &j, &g)) {
         rp_cuda_op_gemm(dev, &g);
-        c->convs++;
+        begin_gemm(c);
         return;
     }
     struct rp_conv_args a = {
@@ -272,28 +310,42 @@ void rp_cuda_op_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const
     launch(c, &j, &a);
 }
 
+static void launch_wgrad(struct rp_cuda *c, const struct conv_launch *j, struct rp_conv_wgrad_args *a)
+{
+    const struct conv_plan p = choose(c, j);
+    const struct conv_tile *t = begin(c, &p);
+    const struct rp_cuda_tile size = size_of(c, t, j);
+    const unsigned blocks = (unsigned)rp_cuda_gemm_blocks(&size, &a->g, p.mode);
+    a->g.mode = p.mode;
+    rp_cuda_launch(c, t->kernel, (struct rp_grid){blocks, 1, 1}, size.shared, a);
+}
+
 void rp_cuda_op_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const float *x, const struct rp_conv *v, float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     const struct conv_launch j = job_of(RP_OP_conv_wgrad, v, RP_ALIGNED(dy, x, dw, work));
-    const size_t n = (size_t)j.rows[0] * (size_t)j.columns;
-    float *to = j.groups > 1 ? work : dw;
+    const int groups = j.gemm.groups;
+    const size_t n = (size_t)j.gemm.m * (size_t)j.gemm.n;
+    float *to = groups > 1 ? work : dw;
     struct rp_gemm g = {.a = dy, .b = x, .c = to};
     if (is_gemm(c, v, &j, &g)) {
         rp_cuda_gemm_groups(c, &g, RP_CONV_GROUP);
+        begin_gemm(c);
     } else {
-        double cycles = 0;
-        const struct conv_tile *t = choose(c, &j, &cycles);
-        const struct rp_conv_wgrad_args a = {
-            .c = to, .dy = dy, .x = x, .rows = (int)rp_conv_rows(v), .m = v->out_c, .n = (int)j.columns,
-            .wide = j.columns % 4 == 0 && RP_ALIGNED(to), .conv = *v, .by_out_h = RP_CONV_BY(v->out_h), .by_out_w = RP_CONV_BY(v->out_w)};
-        rp_cuda_launch(c, t->kernel, (struct rp_grid){(unsigned)tile_count(t, &j, 0), 1, 1}, shared_bytes(c, t, &j), &a);
+        struct rp_conv_wgrad_args a = {
+            .g = j.gemm, .conv = *v, .by_out_h = RP_CONV_BY(v->out_h), .by_out_w = RP_CONV_BY(v->out_w)};
+        a.g.a = dy;
+        a.g.b = x;
+        a.g.c = a.g.part = to;
+        a.g.ldpart = a.g.ldc;
+        a.g.semaphores = c->semaphores;
+        a.g.wide = j.gemm.n % 4 == 0 && RP_ALIGNED(to);
+        launch_wgrad(c, &j, &a);
     }
-    c->convs++;
-    if (j.groups > RP_GROUP_TREE_MOST)
-        rp_cuda_tree(c, dw, work, j.groups, (long)n);
-    else if (j.groups > 1)
+    if (groups > RP_GROUP_TREE_MOST)
+        rp_cuda_tree(c, dw, work, groups, (long)n);
+    else if (groups > 1)
         RP_LAUNCH(c, group_tree, SPREAD4(c, group_tree, n),
                   rp_cuda_kernels[RP_KERNEL_group_tree].threads * RP_GROUP_TREE_LEVELS * 4 * sizeof(float), .out = dw, .work = work,
-                  .n = n, .groups = j.groups, .wide = n % 4 == 0 && RP_ALIGNED(dw, work));
+                  .n = n, .groups = groups, .wide = n % 4 == 0 && RP_ALIGNED(dw, work));
 }

@@ -1,5 +1,5 @@
-/* GEMM: the choice of a tile of gemm.def, and of how the segments of a long k are added. None of it affects the bits. The weight gradient of
- * a convolution whose window is one pixel is such a GEMM for each group of rows. */
+/* GEMM: the choice of a tile of gemm.def, and of how the segments of a long k are added. None of it affects the bits.
+ * The weight gradient of a convolution whose window is one pixel is such a GEMM for each group of rows. */
 #include "backend/cuda/cuda.h"
 
 #define LAUNCH_CYCLES 3000.0         /* of a second kernel */
@@ -64,6 +64,11 @@ static size_t shared_bytes(const struct rp_cuda *c, const struct tile *t)
     return sizeof(float) * (RP_GEMM_FRONT + (stages > band ? stages : band));
 }
 
+static struct rp_cuda_tile size_of(const struct rp_cuda *c, const struct tile *t)
+{
+    return (struct rp_cuda_tile){t->warps, t->blocks, t->rows, t->columns, t->rate, shared_bytes(c, t)};
+}
+
 static int fits(const struct rp_cuda *c, const struct tile *t, const struct rp_gemm_args *g)
 {
     return compiled(c, t) && shared_bytes(c, t) <= c->gpu.shared_max && fits_operand(t->how_a, !g->ta, t->rows, g->m, g->a, g->lda) &&
@@ -78,19 +83,14 @@ static size_t part_bytes(const struct rp_gemm_args *g)
 {
     return (size_t)g->m * (size_t)part_pitch(g) * sizeof(float);
 }
-static int64_t tile_count(const struct tile *t, const struct rp_gemm_args *g)
+/* Of all groups. */
+static int64_t tile_count(const struct rp_cuda_tile *t, const struct rp_gemm_args *g)
 {
-    return (int64_t)((g->m + t->rows - 1) / t->rows) * ((g->n + t->columns - 1) / t->columns);
+    return (int64_t)((g->m + t->rows - 1) / t->rows) * ((g->n + t->columns - 1) / t->columns) * g->groups;
 }
-
-/* Tiles of all groups, and those times segments: blocks that have anything to do. */
-static int64_t all_tiles(const struct tile *t, const struct rp_gemm_args *g)
+int64_t rp_cuda_gemm_blocks(const struct rp_cuda_tile *t, const struct rp_gemm_args *g, enum rp_gemm_mode mode)
 {
-    return tile_count(t, g) * g->groups;
-}
-static int64_t all_segments(const struct tile *t, const struct rp_gemm_args *g)
-{
-    return tile_count(t, g) * ((int64_t)(g->groups - 1) * g->segments + g->last_segments);
+    return tile_count(t, g) * (mode == RP_GEMM_WHOLE ? 1 : g->segments);
 }
 
 /* ---- choice ---- */
@@ -109,14 +109,17 @@ double rp_cuda_waves(const struct rp_cuda *c, double blocks, int together, int w
     return last ? cycles + last * work / busy[few < 4 ? few : 4] + EDGE_CYCLES : cycles;
 }
 
-static double estimate(const struct rp_cuda *c, const struct tile *t, const struct rp_gemm_args *g, enum rp_gemm_mode mode)
+double rp_cuda_gemm_estimate(const struct rp_cuda *c, const struct rp_cuda_tile *t, const struct rp_gemm_args *g,
+                             enum rp_gemm_mode mode)
 {
     int half = c->image->arch <= 80; /* 64 multiply-adds a cycle, and time to issue a good loop's other instructions in between */
     double rate = (half ? 64.0 : 128.0) * (half && t->rate > 80 ? 1.0 : t->rate / 100.0);
-    size_t room = (c->gpu.shared_max + 1024) / (shared_bytes(c, t) + 1024);
+    size_t room = (c->gpu.shared_max + 1024) / (t->shared + 1024);
     int together = room < (size_t)t->blocks ? (int)room : t->blocks, split = mode != RP_GEMM_WHOLE;
-    double blocks = (double)(split ? all_segments(t, g) : all_tiles(t, g)), per_wave = (double)c->multiprocessors * together;
-    double work = (double)t->rows * t->columns * ((double)g->k * (double)tile_count(t, g) / blocks) / rate;
+    double count = (double)tile_count(t, g), per_wave = (double)c->multiprocessors * together;
+    double parts = split ? (g->groups - 1.0) * g->segments + g->last_segments : g->groups;
+    double blocks = count / g->groups * parts;
+    double work = (double)t->rows * t->columns * (g->k / parts) / rate;
     double cycles = rp_cuda_waves(c, blocks, together, t->warps, work);
     if (mode == RP_GEMM_WHOLE)
         cycles += (double)(int64_t)((blocks + per_wave - 1) / per_wave) * (g->segments - 1) * (EDGE_CYCLES + SERIAL_CYCLES);
@@ -127,13 +130,14 @@ static double estimate(const struct rp_cuda *c, const struct tile *t, const stru
     return cycles;
 }
 
-static int allowed(const struct rp_cuda *c, const struct tile *t, const struct rp_gemm_args *g, enum rp_gemm_mode mode)
+int rp_cuda_gemm_allows(const struct rp_cuda *c, const struct rp_cuda_tile *t, const struct rp_gemm_args *g,
+                        enum rp_gemm_mode mode)
 {
     if (mode == RP_GEMM_WHOLE)
         return 1;
-    if (g->segments == 1 || all_tiles(t, g) * g->segments > INT32_MAX)
+    if (g->segments == 1 || rp_cuda_gemm_blocks(t, g, mode) > INT32_MAX)
         return 0;
-    return mode == RP_GEMM_SERIAL ? all_tiles(t, g) < RP_CUDA_SEMAPHORES
+    return mode == RP_GEMM_SERIAL ? tile_count(t, g) < RP_CUDA_SEMAPHORES
                                   : g->groups == 1 && part_bytes(g) * (size_t)g->segments <= c->workspace_bytes;
 }
 
@@ -143,10 +147,11 @@ static struct ops_gemm_plan choose(const struct rp_cuda *c, const struct rp_gemm
     int n = 0;
     for (int i = 0; i < TILES; i++)
         for (int mode = RP_GEMM_WHOLE; mode <= RP_GEMM_SERIAL && fits(c, &tiles[i], g); mode++) {
-            const struct tile *t = &tiles[i];
-            if (!allowed(c, t, g, (enum rp_gemm_mode)mode))
+            const struct rp_cuda_tile t = size_of(c, &tiles[i]);
+            if (!rp_cuda_gemm_allows(c, &t, g, (enum rp_gemm_mode)mode))
                 continue;
-            struct ops_gemm_plan p = {t, (enum rp_gemm_mode)mode, estimate(c, t, g, (enum rp_gemm_mode)mode)};
+            struct ops_gemm_plan p = {&tiles[i], (enum rp_gemm_mode)mode,
+                                      rp_cuda_gemm_estimate(c, &t, g, (enum rp_gemm_mode)mode)};
             p.cycles *= (c->gemm_forced.tile == i + 1 ? 1e-12 : 1) * (c->gemm_forced.mode == mode + 1 ? 1e-6 : 1);
             ways[n++] = p;
             best = p.cycles < best->cycles ? &ways[n - 1] : best;
@@ -166,7 +171,8 @@ static void launch_gemm(struct rp_cuda *c, struct rp_gemm_args *g)
 {
     struct ops_gemm_plan p = choose(c, g);
     c->gemms++;
-    int64_t blocks = all_tiles(p.tile, g) * (p.mode == RP_GEMM_WHOLE ? 1 : g->segments);
+    const struct rp_cuda_tile t = size_of(c, p.tile);
+    const unsigned blocks = (unsigned)rp_cuda_gemm_blocks(&t, g, p.mode);
     int wide = g->n % 4 == 0 && aligned(g->c, g->ldc) && aligned(g->bias, 0) && aligned(g->add, or_zero(g->add, g->ldadd));
     c->gemm_done.tile = (int)(p.tile - tiles) + 1;
     c->gemm_done.mode = (int)p.mode + 1;
@@ -179,7 +185,7 @@ static void launch_gemm(struct rp_cuda *c, struct rp_gemm_args *g)
         g->ldpart = part_pitch(g);
     }
     g->wide = p.mode == RP_GEMM_PARALLEL ? g->n % 4 == 0 : wide;
-    rp_cuda_launch(c, p.tile->kernel, (struct rp_grid){(unsigned)blocks, 1, 1}, shared_bytes(c, p.tile), g);
+    rp_cuda_launch(c, p.tile->kernel, (struct rp_grid){blocks, 1, 1}, t.shared, g);
     if (p.mode == RP_GEMM_PARALLEL) {
         g->wide = wide;
         rp_cuda_launch(c, RP_KERNEL_gemm_sum, rp_cuda_spread(c, RP_KERNEL_gemm_sum, (size_t)g->m * (size_t)g->n / (wide ? 4 : 1)), 0, g);
@@ -191,20 +197,20 @@ static int segments_of(int k, int segment)
     return k > 0 ? (k - 1) / segment + 1 : 1;
 }
 
-/* The kernels' arguments, without those that launch_gemm() decides. group: k-steps, see struct rp_gemm_args; 0: one group. */
-static struct rp_gemm_args arguments(const struct rp_gemm *g, int group)
+struct rp_gemm_args rp_cuda_gemm_arguments(const struct rp_gemm *g, int group)
 {
     const int segment = g->segment && g->segment < g->k ? g->segment : g->k > 0 ? g->k : 1;
     const int groups = group ? segments_of(g->k, group) : 1, group_k = groups > 1 ? group : g->k;
     return (struct rp_gemm_args){.a = g->a, .b = g->b, .c = g->c, .bias = g->bias, .add = g->add, .lda = g->lda, .ldb = g->ldb,
                                  .ldc = g->ldc, .ldadd = g->ldadd, .ta = g->ta, .tb = g->tb, .m = g->m, .n = g->n, .k = g->k,
-                                 .segment = segment, .segments = segments_of(group_k, segment), .groups = groups, .group_k = group_k,
+                                 .segment = segment, .segments = segments_of(group_k, segment), .groups = groups,
+                                 .group_k = group_k,
                                  .last_segments = segments_of(g->k - (groups - 1) * group_k, segment)};
 }
 
 struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp_gemm *g, int group)
 {
-    struct rp_gemm_args x = arguments(g, group);
+    struct rp_gemm_args x = rp_cuda_gemm_arguments(g, group);
     struct ops_gemm_plan p = choose(c, &x);
     return (struct rp_cuda_gemm){(int)(p.tile - tiles) + 1, (int)p.mode + 1, p.cycles};
 }
@@ -214,7 +220,7 @@ struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp
 void rp_cuda_op_gemm(struct rp_dev *dev, const struct rp_gemm *g)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    struct rp_gemm_args all = arguments(g, 0);
+    struct rp_gemm_args all = rp_cuda_gemm_arguments(g, 0);
     int64_t fit = (int64_t)(c->workspace_bytes / ((size_t)part_pitch(&all) * sizeof(float)));
     int64_t band = all.segments > 1 && g->add == g->c ? fit : INT32_MAX;
     band -= band > 64 ? band % 64 : 0; /* keeps the alignment */
@@ -231,7 +237,7 @@ void rp_cuda_op_gemm(struct rp_dev *dev, const struct rp_gemm *g)
 
 void rp_cuda_gemm_groups(struct rp_cuda *c, const struct rp_gemm *g, int group)
 {
-    struct rp_gemm_args x = arguments(g, group);
+    struct rp_gemm_args x = rp_cuda_gemm_arguments(g, group);
     RP_BUG_IF(g->bias || g->add || (x.groups > 1 && group % x.segment));
     launch_gemm(c, &x);
 }
