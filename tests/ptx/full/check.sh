@@ -72,6 +72,7 @@ done
 for arch in "${own[@]}"; do
     part "$arch test_cuda_attention" own_test "$arch" attention
     part "$arch test_cuda_gemm" own_test "$arch" gemm
+    part "$arch test_cuda_conv" own_test "$arch" conv
     part "$arch test_cuda_large" own_test "$arch" large
     part "$arch gpt" small_gpt "$arch" 2 2 --set parallel.tensor=2 --set train.recompute=selective
     part "$arch resnet50" same_steps "$arch" resnet50_tiny_fp32 --set measure.timed_steps=1 --batch-size 2 --set task.image_size=32
