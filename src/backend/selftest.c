@@ -17,8 +17,10 @@ static const struct rp_op_shape shapes[] = {
     {.rows = 77, .width = 301, .depth = 1023, .batch = 1, .seq = 301, .heads = 1, .head_dim = 64, .dropout = 0.1f, .variant = 2},
 };
 
-/* Windows with symmetric padding, with all of it after the image, without any; sums over more than RP_CHAIN_MAX terms, in both directions, with
- * and without a stride; and rows of more than two groups of RP_CONV_GROUP. */
+/* Windows with symmetric padding, with all of it after the image, without any; sums over more than RP_CHAIN_MAX terms,
+ * in both directions, with and without a stride; rows of more than two groups of RP_CONV_GROUP; windows of one pixel
+ * with such rows, without alignment, and with one row more than a group; several images and rows of them in a tile of a
+ * GPU, and chains that end within one, with and without a stride. */
 static const struct rp_op_shape convs[] = {
 #define CONV(n, h, w, c, oh, ow, oc, kh, kw, s, top, left) .conv = {n, h, w, c, oh, ow, oc, kh, kw, s, top, left}
     {CONV(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0)},
@@ -33,6 +35,10 @@ static const struct rp_op_shape convs[] = {
     {CONV(1, 4, 4, 8, 2, 2, 520, 3, 3, 2, 1, 1), .variant = 2},
     {CONV(5, 45, 45, 4, 45, 45, 8, 1, 3, 1, 0, 1)},
     {CONV(1, 65, 9, 16, 33, 5, 68, 5, 2, 2, 2, 0)},
+    {CONV(7, 53, 23, 5, 53, 23, 9, 1, 1, 1, 0, 0)},
+    {CONV(17, 241, 1, 132, 241, 1, 68, 1, 1, 1, 0, 0)},
+    {CONV(60, 3, 3, 8, 3, 3, 12, 3, 3, 1, 1, 1)},
+    {CONV(90, 5, 3, 12, 3, 2, 20, 3, 3, 2, 1, 1)},
 };
 static const struct rp_op_shape pools[] = {
     {CONV(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0)},
