@@ -133,7 +133,7 @@ static inline unsigned rp_load_relaxed(const unsigned *p)
     shim_spin();
     return __atomic_load_n(p, __ATOMIC_RELAXED);
 }
-#define rp_fence() __atomic_thread_fence(__ATOMIC_ACQ_REL)
+#define rp_fence() __asm__ volatile("" ::: "memory") /* all blocks are on one CPU thread */
 #define rp_sleep(nanoseconds) ((void)(nanoseconds)) /* the load before it has let others run */
 static inline void rp_store_release(unsigned *p, unsigned v)
 {
