@@ -201,7 +201,8 @@ TEST(threads_that_do_not_meet_are_faults)
 
 #define COPY "cp.async.ca.shared.global [%r5], [%rd1], 4;\ncp.async.commit_group;\n"
 #define IS_ZERO(address) "ld.shared.u32 %r6, [" address "];\nsetp.ne.s32 %p4, %r6, 0;\n@%p4 trap;\n"
-/* The first block sets word 0 of `out`, then a flag; the second one waits for the flag and reads the word. before, after: of the wait. */
+/* The first block sets word 0 of `out`, then a flag; the second one waits for the flag and reads the word. before,
+ * after: of the wait. */
 #define FLAG_WITH(store, before, load, after)                                                                                              \
     "@!%p2 bra SECOND;\n@%p1 st.global.u32 [%rd1], 1;\nbar.sync 0;\n@%p1 " store                                                           \
     " [%rd1+4], 1;\nret;\nSECOND:\n@!%p1 bra MET;\n" before "SPIN:\n" load                                                                 \
@@ -255,14 +256,18 @@ TEST(accesses_that_nothing_orders_are_faults)
          "which another thread writes, and nothing orders them"},
         {"acquire alone", FLAG("st.relaxed.gpu.global.u32", "ld.acquire.gpu.global.u32"),
          "which another thread writes, and nothing orders them"},
-        {"release, relaxed load and fence", FLAG_WITH("st.release.gpu.global.u32", "", "ld.relaxed.gpu.global.u32", FENCE), ""},
-        {"fence before the load that returns the flag", FLAG_WITH("st.release.gpu.global.u32", FENCE, "ld.relaxed.gpu.global.u32", ""),
+        {"release, relaxed load and fence",
+         FLAG_WITH("st.release.gpu.global.u32", "", "ld.relaxed.gpu.global.u32", FENCE), ""},
+        {"fence before the load that returns the flag",
+         FLAG_WITH("st.release.gpu.global.u32", FENCE, "ld.relaxed.gpu.global.u32", ""),
          "which another thread writes, and nothing orders them"},
-        {"relaxed store, relaxed load and fence", FLAG_WITH("st.relaxed.gpu.global.u32", "", "ld.relaxed.gpu.global.u32", FENCE),
+        {"relaxed store, relaxed load and fence",
+         FLAG_WITH("st.relaxed.gpu.global.u32", "", "ld.relaxed.gpu.global.u32", FENCE),
          "which another thread writes, and nothing orders them"},
         {"fence of another thread than the one that waited",
-         "@!%p2 bra SECOND;\n@%p1 st.global.u32 [%rd1], 1;\nbar.sync 0;\n@%p1 st.release.gpu.global.u32 [%rd1+4], 1;\nret;\nSECOND:\n"
-         "@!%p1 bra OTHER;\nSPIN:\nld.relaxed.gpu.global.u32 %r6, [%rd1+4];\nsetp.eq.s32 %p4, %r6, 0;\n@%p4 bra SPIN;\nbra MET;\n"
+         "@!%p2 bra SECOND;\n@%p1 st.global.u32 [%rd1], 1;\nbar.sync 0;\n"
+         "@%p1 st.release.gpu.global.u32 [%rd1+4], 1;\nret;\nSECOND:\n@!%p1 bra OTHER;\nSPIN:\n"
+         "ld.relaxed.gpu.global.u32 %r6, [%rd1+4];\nsetp.eq.s32 %p4, %r6, 0;\n@%p4 bra SPIN;\nbra MET;\n"
          "OTHER:\n" FENCE "MET:\nbar.sync 0;\nld.global.u32 %r6, [%rd1];",
          "which another thread writes, and nothing orders them"},
         {"plain load and fence", FLAG_WITH("st.release.gpu.global.u32", "", "ld.global.u32", FENCE),

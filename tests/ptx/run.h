@@ -109,7 +109,8 @@ void ptx_copy_wait(struct ptx_warp *w, u32 m, s64 newest); /* all but that many 
 u64 ptx_extend(u64 x, enum ptx_type t); /* to 64 bits, by its type */
 
 /* ---- races.c: accesses that nothing orders ---- */
-enum ptx_access { READ, WRITE, LAND, ATOMIC, OBSERVE, ACQUIRE, RELEASE }; /* OBSERVE: atomic, and returns what is there */
+/* OBSERVE: a relaxed load, or an atomic that returns what it found. */
+enum ptx_access { READ, WRITE, LAND, ATOMIC, OBSERVE, ACQUIRE, RELEASE };
 void ptx_races_begin(void);                   /* a launch */
 void ptx_races_barrier(struct ptx_block *b);  /* all threads of the block have met */
 void ptx_races_fence(const struct ptx_warp *w, u32 m);
