@@ -94,13 +94,15 @@ TEST(sizes_that_kernels_cannot_count_are_refused)
     }
 }
 
-/* Forward and data gradient of windows of one pixel are GEMMs. */
-TEST(only_convolutions_that_are_gemms_need_memory)
+/* Windows of one pixel are GEMMs; the chains of any weight gradient may be added in turns, which need the semaphores. */
+TEST(only_convolutions_that_are_gemms_need_a_workspace)
 {
     struct rp_op_use u = {.op = RP_OP_conv_dgrad, .conv = {8, 14, 14, 256, 14, 14, 64, 1, 1, 1, 0, 0}};
     CHECK(rp_cuda_needs(NULL, &u) > RP_CUDA_GEMM_WORKSPACE, "%zu bytes", rp_cuda_needs(NULL, &u));
     u.op = RP_OP_conv_wgrad;
-    CHECK(rp_cuda_needs(NULL, &u) == 0, "%zu bytes", rp_cuda_needs(NULL, &u));
+    CHECK(rp_cuda_needs(NULL, &u) > RP_CUDA_GEMM_WORKSPACE, "%zu bytes", rp_cuda_needs(NULL, &u));
+    u.conv = (struct rp_conv){8, 14, 14, 256, 14, 14, 64, 3, 3, 1, 1, 1};
+    CHECK(rp_cuda_needs(NULL, &u) == 256 + RP_CUDA_SEMAPHORE_BYTES, "%zu bytes", rp_cuda_needs(NULL, &u));
     u = (struct rp_op_use){.op = RP_OP_conv_forward, .conv = {8, 14, 14, 256, 7, 7, 64, 1, 1, 2, 0, 0}};
     CHECK(rp_cuda_needs(NULL, &u) == 0, "%zu bytes", rp_cuda_needs(NULL, &u));
 }
