@@ -61,9 +61,7 @@ fault turn 'nothing orders them' gemm gemm_block.cuh \
     RP_CUDA_GEMM=rotate PTX_RACES=1
 fault plain 'changes atomically' gemm gemm_block.cuh 'atomicAdd(g->semaphores, 0u - gridDim.x)' '*g->semaphores = 0' "$flags" gemm \
     RP_CUDA_GEMM=rotate PTX_RACES=1
-fault acquire 'nothing orders them' gemm device.h ld.relaxed.gpu.u32 ld.u32 "$flags" gemm RP_CUDA_GEMM=rotate \
-    PTX_RACES=1
-fault early 'nothing orders them' gemm gemm_block.cuh '        unsigned pause = 32;
+fault acquire 'nothing orders them' gemm gemm_block.cuh '        unsigned pause = 32;
         while (rp_load_relaxed(g->semaphores + 1 + tile) != (unsigned)segment) {
             rp_sleep(pause);
             pause = pause < 256 ? 2 * pause : pause;
