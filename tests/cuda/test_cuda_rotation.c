@@ -30,7 +30,7 @@ static int run_selftest(int gpu_number)
         return 1;
     }
     return rp_cuda_of(dev)->gpu.capability != gpus[gpu_number].number ||
-           rp_ops_selftest_device(dev, "gpu", 0, report, &differs) == 0; /* equal, without execution? */
+           rp_ops_selftest_device(dev, "gpu", NULL, report, &differs) == 0; /* equal, without execution? */
 }
 
 /* "KERNEL LAUNCHES BYTES", a line for each kernel */
