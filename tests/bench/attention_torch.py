@@ -18,6 +18,7 @@ import time
 
 import torch
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend
 
 SIZES = [(4, 1024, 12, 64), (1, 2048, 12, 64), (1, 8192, 12, 64), (4, 1024, 8, 96), (4, 1024, 8, 128), (1, 2048, 8, 96), (1, 2048, 8, 128)]
 
@@ -59,6 +60,13 @@ class Theirs:
         self.o.backward(self.grad)
 
 
+def backend(size):
+    """What PyTorch chooses for this size: on a CPU its flash attention or SDPBackend.MATH, both in strict fp32."""
+    b, s, h, d = size
+    q = torch.empty(b, h, s, d, requires_grad=True)
+    return SDPBackend(torch._fused_sdp_choice(q, q, q, None, 0.0, True)).name
+
+
 def seconds(f):
     start = clock()
     f()
@@ -89,6 +97,7 @@ def main():
     if library.bench_open(isa.encode(), int(threads), max(s[1] for s in sizes), max(s[3] for s in sizes)):
         sys.exit(1)
     print(f"causal attention, {isa}, {threads} thread(s), {repeats} repeats, PyTorch {torch.__version__}, {clock.__name__}: our GF/s, their time / our time")
+    print(f"theirs: {', '.join(sorted({backend(size) for size in sizes}))}")
     print(f"{'batch x seq x heads x dim':28}{'forward':>17}{'backward':>17}{'both':>17}   largest difference of o, dqkv")
     rows = []
     for size in sizes:
@@ -100,7 +109,7 @@ def main():
             ratio = statistics.median(y / x for x, y in zip(ours, theirs))
             text += f"{flops * d * pairs / statistics.median(ours) / 1e9:9.1f} {ratio:7.3f}"
         print(f"{text}   {error[0]:.1e} {error[1]:.1e}", flush=True)
-        rows.append({"batch": b, "seq": s, "heads": h, "dim": d, "ours": times[0], "pytorch": times[1]})
+        rows.append({"batch": b, "seq": s, "heads": h, "dim": d, "backend": backend(size), "ours": times[0], "pytorch": times[1]})
     with open(out, "w", encoding="utf-8") as f:
         json.dump({"isa": isa, "threads": int(threads), "torch": torch.__version__, "seconds": rows}, f)
 

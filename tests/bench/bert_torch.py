@@ -80,12 +80,15 @@ def make_sample(a):
             "labels": draw(a.vocab, a.batch, a.predictions), "next": draw(2, a.batch)}
 
 
-def main():
-    a = torch_steps.arguments(__doc__, batch=32, seq=128, predictions=20, vocab=30522, width=768, layers=12, heads=12, inner=3072)
-    torch_steps.prepare(a)
+SIZES = {"batch": 32, "seq": 128, "predictions": 20, "vocab": 30522, "width": 768, "layers": 12, "heads": 12,
+         "inner": 3072}
+
+
+def build(a):
     net = Pretraining(a.vocab, a.width, a.layers, a.heads, a.inner).to(a.device).train()
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4, eps=1e-6, weight_decay=0.01, fused=True)
-    torch_steps.measure(a, net, optimizer, {name: x.to(a.device) for name, x in make_sample(a).items()})
+    return net, optimizer, [{name: x.to(a.device) for name, x in make_sample(a).items()}], 1.0
 
 
-main()
+if __name__ == "__main__":
+    torch_steps.main(__doc__, SIZES, build)

@@ -49,13 +49,16 @@ class Pretraining(nn.Module):
         return F.cross_entropy(F.linear(self.norm(x), self.words.weight).flatten(0, 1), labels.flatten())
 
 
-def main():
-    a = torch_steps.arguments(__doc__, batch=4, seq=1024, vocab=50304, width=768, layers=12, heads=12)
-    torch_steps.prepare(a)
+SIZES = {"batch": 4, "seq": 1024, "vocab": 50304, "width": 768, "layers": 12, "heads": 12}
+
+
+def build(a):
     net = Pretraining(a.vocab, a.width, a.layers, a.heads, a.seq).to(a.device).train()
     optimizer = torch.optim.AdamW(net.parameters(), lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
-    tokens = torch.randint(50257, (a.batch, a.seq + 1), generator=torch.Generator().manual_seed(7)).to(a.device)
-    torch_steps.measure(a, net, optimizer, tokens[:, :-1], tokens[:, 1:])
+    random = torch.Generator().manual_seed(7)
+    tokens = torch.randint(min(50257, a.vocab), (a.batch, a.seq + 1), generator=random).to(a.device)
+    return net, optimizer, [tokens[:, :-1], tokens[:, 1:]], 1.0
 
 
-main()
+if __name__ == "__main__":
+    torch_steps.main(__doc__, SIZES, build)

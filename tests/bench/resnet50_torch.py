@@ -50,9 +50,10 @@ class Training(nn.Module):
         return F.cross_entropy(self.classify(features), labels, label_smoothing=0.1)
 
 
-def main():
-    a = torch_steps.arguments(__doc__, batch=32, size=224, classes=1000)
-    torch_steps.prepare(a)
+SIZES = {"batch": 32, "size": 224, "classes": 1000}
+
+
+def build(a):
     net = Training(a.classes).to(a.device, memory_format=torch.channels_last).train()
     decayed = [p for p in net.parameters() if p.dim() > 1]
     rest = [p for p in net.parameters() if p.dim() == 1]
@@ -61,7 +62,8 @@ def main():
     random = torch.Generator().manual_seed(7)
     images = torch.randn(a.batch, 3, a.size, a.size, generator=random).to(a.device, memory_format=torch.channels_last)
     labels = torch.randint(a.classes, (a.batch,), generator=random).to(a.device)
-    torch_steps.measure(a, net, optimizer, images, labels, clip=0)
+    return net, optimizer, [images, labels], 0.0
 
 
-main()
+if __name__ == "__main__":
+    torch_steps.main(__doc__, SIZES, build)

@@ -1,7 +1,9 @@
-"""Training steps of a PyTorch model, timed one by one: shared by bert_torch.py, gpt_torch.py and resnet50_torch.py.
+"""Training steps of a PyTorch model, timed one by one: shared by bert_torch.py, gpt_torch.py, resnet50_torch.py and
+gpu_peers.py.
 
-arguments() -> options; prepare() before the model is made; measure() prints one JSON object: the seconds of every timed step, the last loss,
-peak memory and versions. Gradients are freed between steps and clipped, unless clip is 0.
+arguments() -> options; prepare() before the model is made; measure() -> the seconds of every timed step, the last loss, peak
+memory and versions. Gradients are freed between steps and clipped, unless clip is 0. main() is the program of one model,
+which prints one JSON object.
 """
 import argparse
 import json
@@ -29,12 +31,12 @@ def prepare(a):
     if a.threads:
         torch.set_num_threads(a.threads)
     torch.manual_seed(1)
-    torch.set_float32_matmul_precision("high" if a.tf32 else "highest")  # highest: strict fp32, as ours
+    torch.set_float32_matmul_precision("high" if a.tf32 else "highest")  # highest: operands are not rounded
     torch.backends.cudnn.allow_tf32 = a.tf32  # convolutions may round by default
     torch.backends.cudnn.benchmark = True
 
 
-def measure(a, net, optimizer, *sample, clip=1.0):
+def measure(a, net, optimizer, sample, clip):
     """Steps on one sample, which the net turns into its loss."""
     loss_of = torch.compile(net) if a.variant == "compile" else net
     seconds, loss = [], 0.0
@@ -50,6 +52,14 @@ def measure(a, net, optimizer, *sample, clip=1.0):
         seconds.append(time.perf_counter() - start)
     on_cpu = a.device == "cpu"
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 if on_cpu else torch.cuda.max_memory_reserved()
-    print(json.dumps({"who": "pytorch " + a.variant, "threads": torch.get_num_threads(), "batch": a.batch, "seq": getattr(a, "seq", None), "tf32": a.tf32,
-                      "device": "cpu" if on_cpu else torch.cuda.get_device_name(a.device), "step_s": seconds[a.warmup:], "loss": loss,
-                      "peak_bytes": peak, "torch": torch.__version__, "python": platform.python_version()}))
+    return {"who": "pytorch " + a.variant, "threads": torch.get_num_threads(), "batch": a.batch,
+            "seq": getattr(a, "seq", None), "tf32": a.tf32,
+            "device": "cpu" if on_cpu else torch.cuda.get_device_name(a.device), "step_s": seconds[a.warmup:],
+            "loss": loss, "peak_bytes": peak, "torch": torch.__version__, "python": platform.python_version()}
+
+
+def main(description, sizes, build):
+    """build: options -> net, optimizer, sample, largest gradient norm."""
+    a = arguments(description, **sizes)
+    prepare(a)
+    print(json.dumps(measure(a, *build(a))))
