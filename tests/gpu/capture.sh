@@ -1,6 +1,6 @@
 #!/bin/sh
 # What only a machine with an NVIDIA GPU can tell: what repro says of its GPUs against what nvidia-smi says, value by value.
-# usage: capture.sh REPRO      part 1 of check.sh; exit status 7 where there is no GPU to ask.
+# usage: capture.sh REPRO      the part `capture` of check.sh; exit status 7 where there is no GPU to ask.
 # One line per check ("ok", "not ok", "skip"), then the count. Everything it looked at is left in ./capture.
 set -eu
 export LC_ALL=C NO_COLOR=1
@@ -65,8 +65,12 @@ ask() { # QUERY [GPU]
 ask_all() { # GPU
     nvidia-smi -i "$1" --query-gpu="$queries" --format=csv,noheader,nounits >"smi-$1.csv" 2>/dev/null || rm -f "smi-$1.csv"
 }
-known() { # a value of nvidia-smi that is one
-    case $1 in '' | *N/A* | *'Not Supported'* | *'not a valid field'* | *rror*) return 1 ;; esac
+# Whether an answer of nvidia-smi is a value. Driver 580 answers with a sentence where a field is deprecated, as application
+# clocks are there.
+known() {
+    case $1 in
+    '' | *N/A* | *[Nn]'ot '[Ss]upported* | *'not a valid field'* | *rror* | *[Dd]eprecated* | *nknown*) return 1 ;;
+    esac
 }
 queries=driver_version
 same "driver version" "$(of .driver_version.value)" "$(ask driver_version)"
@@ -110,6 +114,7 @@ for gpu in $gpus; do
         if ! known "$theirs"; then
             case $state in
             ok) pass_over "$gpu $field: nvidia-smi says '$theirs', repro $(of ".devices.$gpu.$field.value")" ;;
+            error) miss "$gpu $field: nvidia-smi says '$theirs', repro has $(of ".devices.$gpu.$field.detail")" ;;
             *) pass "$gpu $field: neither has it ($state)" ;;
             esac
             continue
