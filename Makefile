@@ -485,7 +485,7 @@ gpu-check:
 	$(Q)env/setup.sh test
 	$(again) all SAN= CUDA=1
 	$(Q)cd $(BUILD) && $(CURDIR)/tests/gpu/check.sh repro
-# BUILD/gpu-check.tar.gz, for a machine with a GPU and without a checkout: unpack it and start tests/gpu/check.sh repro.
+# BUILD/gpu-check.tar.gz, for a machine with a GPU and without a checkout: tests/gpu/README.md has the command lines.
 gpu-pack:
 	$(Q)env/setup.sh test
 	$(again) all SAN= CUDA=1
@@ -534,7 +534,7 @@ help:
 	@echo 'make fuzz        FUZZ=NAME [SECONDS=60]: one fuzz target'
 	@echo 'make fuzz-all    every fuzz target for 610 CPU seconds each, as a table (FUZZ="NAME...": some of them)'
 	@echo 'make ptx-check   execute the compiled PTX of every architecture on the CPU, and report what was executed'
-	@echo 'make gpu-check   on a machine with an NVIDIA GPU: all tests that need one, compared with nvidia-smi'
+	@echo 'make gpu-check   on a machine with an NVIDIA GPU: all checks that need one, in half an hour at most'
 	@echo 'make gpu-pack    gpu-check in one file for a machine without a checkout: BUILD/gpu-check.tar.gz'
 	@echo 'make image       container images, with docker or buildah (BASE=IMAGE)'
 	@echo 'make install     PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'

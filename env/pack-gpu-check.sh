@@ -1,6 +1,7 @@
 #!/bin/sh
 # BUILD/gpu-check.tar.gz: a built program, the checks that need a GPU, and jq with its libraries, for a machine that has a driver and nothing
 # else. usage: pack-gpu-check.sh BUILD      there: tar -xzf gpu-check.tar.gz && gpu-check/tests/gpu/check.sh gpu-check/repro
+# tests/gpu/README.md has the command lines for a machine that is borrowed for minutes.
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)
@@ -9,8 +10,8 @@ jq=$(command -v jq)
 rm -rf "$build/pack"
 mkdir -p "$pack/tests/gpu/tools/lib" "$pack/tests/bench"
 cp "$build/repro" "$pack/"
-cp "$top"/tests/gpu/*.sh "$pack/tests/gpu/"
-cp "$top"/tests/bench/*torch*.py "$pack/tests/bench/"
+cp "$top"/tests/gpu/*.sh "$top/tests/gpu/README.md" "$pack/tests/gpu/"
+cp "$top"/tests/bench/*torch*.py "$top/tests/bench/gpu_peers.py" "$pack/tests/bench/"
 cp "$jq" "$pack/tests/gpu/tools/lib/jq"
 ldd "$jq" | sed -n 's/.* => \(.*\/lib\(jq\|onig\)[^ ]*\) .*/\1/p' | while read -r library; do cp "$library" "$pack/tests/gpu/tools/lib/"; done
 cat >"$pack/tests/gpu/tools/jq" <<'JQ'

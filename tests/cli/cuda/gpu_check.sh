@@ -1,84 +1,216 @@
 #!/bin/sh
-# tests/gpu/check.sh leaves a log and one JSON, counts what it found, and knows when there is no GPU. Its parts that train or compare with other
-# programs need a real one: here they meet a program that only says what repro would. timeout: 120
+# tests/gpu/check.sh on the days that it has to survive: what it counts, what it leaves, how it ends. The first days
+# have the program and the tests' own driver; on the others a script answers in the place of repro, and scripts in that
+# of nvidia-smi, PyTorch and compute-sanitizer. Half of its processor time are four self-tests.
+# timeout: 300
 . "$TEST_DIR/common.inc"
 check=$TOP/tests/gpu/check.sh
-on_gpu "$check" "$REPRO" ops >out.txt 2>err.txt || { cat out.txt err.txt >&2; fail "the operations fail"; }
-count=$(grep -c '^OP(' "$TOP/src/ops/ops.def")
-says_in "$count operations" out.txt
-cmp -s out.txt gpu-check/log.txt || fail "the log is not what was said"
-jq -e --argjson n "$count" '.ops.operations | length == $n and all(.failed == 0)' gpu-check/result.json >answer.txt || fail "no operations in result.json"
-jq -e '.about.failed == 0 and .about.passed >= 1 and .about.parts == ["ops"] and (.about.version.version | length > 0)' gpu-check/result.json >answer.txt || fail "no count"
-# Ranks, of a model that this driver finishes soon.
-on_gpu SMALLER="--batch-size 1 --set model.hidden_size=32 --set model.intermediate_size=64 --set model.num_attention_heads=2 --set model.num_hidden_layers=1
-    --set measure.timed_steps=1" "$check" "$REPRO" ranks >out.txt 2>err.txt || { cat out.txt err.txt >&2; fail "the ranks fail"; }
-jq -e '(.ranks | map(.transport) == ["1 rank by shared memory", "1 rank by shared memory"] and .[0].devices == ["Shim GPU", "Shim GPU"] and .[1].devices[0] == "Shim GPU" and .[1].devices[1] != "Shim GPU") and .about.passed == 2 and .about.skipped == 1' \
-    gpu-check/result.json >answer.txt || { jq .ranks gpu-check/result.json >&2; fail "ranks"; }
-exit_of 1 on_gpu "$check" "$REPRO" capture_everything
-says_in "there is no part 'capture_everything'" out.txt
-if ! grep -q 'BEGIN PUBLIC KEY' gpu-check/key.pem || grep -rqs 'PRIVATE KEY' gpu-check; then fail "not the public key is left, and nothing else"; fi
+day() { # NAME EXIT-STATUS VARIABLE=VALUE... COMMAND...
+    name=$1
+    shift
+    exit_of "$@"
+    [ "$(wc -c <out.txt)" -le 12000 ] || fail "$name: $(wc -c <out.txt) characters of output"
+}
+holds() { # JQ-CONDITION on result.json
+    jq -e "$1" gpu-check/result.json >answer.txt 2>&1 && return
+    jq 'del(.about.version)' gpu-check/result.json >&2
+    fail "$name: not so: $1"
+}
+parts_are() { # NAME=END...
+    [ "$(jq -r '[.about.parts[] | "\(.name)=\(.end)"] | join(" ")' gpu-check/result.json)" = "$*" ] && return
+    jq -c .about.parts gpu-check/result.json >&2
+    fail "$name: parts are not $*"
+}
 
-# A program that is asked for what it should be, and answers at once: batch 96 fails, and the GPU differs in one loss.
+# --- repro on the tests' own driver ---
+count=$(grep -c '^OP(' "$TOP/src/ops/ops.def")
+day shim 0 on_gpu SMALLER="--batch-size 1 --set model.hidden_size=32 --set model.intermediate_size=64 --set model.num_attention_heads=2
+    --set model.num_hidden_layers=1 --set measure.timed_steps=1" "$check" "$REPRO" ops ranks
+holds "(.ops | length == 3 and all(.status == 0 and .operations == $count and .wrong == []))"
+holds '.kernels.count > 50 and .kernels.ran == .kernels.count and .kernels.never == []'
+holds '.ranks | map(.transport) == ["1 rank by shared memory", "1 rank by shared memory"]'
+holds '.ranks[0].devices == ["Shim GPU", "Shim GPU"]'
+holds '.ranks[1].devices | .[0] == "Shim GPU" and .[1] != "Shim GPU"'
+holds '.about.failed == 0 and .about.passed == 6 and .about.skipped == 1 and (.about.version.version | length > 0)'
+grep -q 'BEGIN PUBLIC KEY' gpu-check/key.pem || fail "no public key is left"
+if grep -rqs 'PRIVATE KEY' gpu-check; then fail "a private key is left"; fi
+# A graph never ends: one run is lost, the self-test works without graphs, and no other run begins.
+day hang 1 on_gpu SHIM_HANG=cuGraphLaunch:1 HANG_SECONDS=5 "$check" "$REPRO" bits bundle capture
+parts_are bits=hang bundle=passed-over capture=done
+holds '.probes == [.probes[0]] and .probes[0].status == 0 and .probes[0].stopped == null and .about.failed == 1'
+# A kernel never ends: the message names its operation, case and shape.
+day stopped 1 on_gpu SHIM_HANG=cuLaunchKernel:9 HANG_SECONDS=5 "$check" "$REPRO" ops
+parts_are ops=hang
+holds '.ops == [.ops[0]] and (.ops[0].stopped | (.op | length > 0) and .case > 0 and (.shape | length > 0))'
+holds '.ops[0].stopped as $s | .probes[0].stopped == $s and (.about.failures[0] | contains($s.op) and contains($s.shape))'
+# A kernel fails: the same, but no other word for it than what the driver says.
+day crashed 1 on_gpu SHIM_FAIL=cuLaunchKernel:9:719 "$check" "$REPRO" ops
+parts_are ops=crash
+holds '.ops[0].stopped.case > 0 and (.about.failures[0] | contains("719") or contains("LAUNCH_FAILED"))'
+shim=$PWD # nothing is there
+day driverless 7 on_gpu "$check" "$REPRO" ops
+
+# --- a program that answers at once ---
 cat >played <<'EOS'
 #!/bin/sh
+# DAY: good, wrong (bits and a kernel that never runs), crash (every run), hang (whole runs), stop (an operation), sleep
+# (runs that never end), cut (ended from outside)
 case "$*" in
-*--plan*) exit 0 ;;
+*--plan*) ;;
 key* | version*) exec "$REAL" "$@" ;;
-selftest*--speed*) echo '{"speed": [{"what": "x", "name": "y", "shape": "z", "seconds": 1, "flops": 2, "bytes": 3},
-    {"what": "convolution data gradient", "name": "3x3/2 to 128", "shape": "32x56x56x128", "seconds": 2, "flops": 2, "bytes": 3}]}' ;;
-selftest*) echo '{"operations": [{"op": "gemm", "cases": 7, "failed": 0}]}' ;;
-verify*) exit 0 ;;
-inspect*run.json) echo '{"plan": {"batch": 32}, "results": {"throughput": {"value": 480}}}' ;;
-inspect*bits-lamb-cuda*) echo '{"step": 0, "loss": "0x1p+1"}' ;;
-inspect*) echo '{"step": 0, "loss": "0x1p+0"}' ;;
-run*bert_large*) kill -TERM "$(cat "$PID_FILE")"; sleep 30 ;;
-run*"--batch-size 96"*) echo "no room"; exit 7 ;;
-run*) for bundle; do case $bundle in *.zst) echo bundle >"$bundle" ;; esac; done
-    case "$*" in *resnet50*) echo "480 images/s, and more" ;; *) echo "480 sequences/s, and more" ;; esac ;;
+capture*) echo '{"probes": {"gpu": {"devices": {"gpu0": {"name": {"value": "Played GPU"}, "sm_count": {"value": 132},
+    "compute_capability": {"value": "9.0"}}}}}}' ;;
+*--speed*) cat "$SPEED" ;;
+selftest*)
+    echo "${RP_CUDA_GEMM:-chosen} ${RP_CUDA_ATTENTION:-chosen} ${RP_CUDA_GRAPHS:-1} $RP_GPU_TIMEOUT_MS" >>"$CALLS"
+    a=1 b=0 c=0 wrong=0 status=0 stopped=
+    [ -z "${RP_CUDA_GEMM:-}" ] || a=0 b=2
+    [ -z "${RP_CUDA_ATTENTION:-}" ] || a=0 c=3
+    [ "$DAY" != wrong ] || c=0 wrong=3 status=5
+    [ "$DAY" != stop ] || { sleep 1; status=7 stopped=', "stopped": {"op": "gelu_forward", "case": 3, "shape": "2x64"}'; }
+    echo "{\"operations\": [{\"op\": \"gemm\", \"cases\": 7, \"failed\": $wrong}, {\"op\": \"add\", \"cases\": 2, \"failed\": 0}],
+        \"kernels\": {\"gemm_a\": $a, \"gemm_b\": $b, \"attention_c\": $c}$stopped}"
+    exit $status ;;
+verify*) ;;
+inspect*run.json) echo '{"plan": {"batch": 32, "flops_per_sample": 8e10}, "results": {"throughput": {"value": 480}},
+    "telemetry": {"clock_sm_hz": {"median": 1.5e9}, "power_w": {"mean": 600}},
+    "world": {"rank": [{"exchange": {"transport": "sockets"}}, {}]}}' ;;
+inspect*)
+    case "$DAY $*" in wrong*lamb-cuda*) loss=0x1p+1 ;; *) loss=0x1p+0 ;; esac
+    echo "{\"step\": 0, \"loss\": \"$loss\"}"
+    ;;
+run*"--backend cuda"*)
+    case "$*" in *run.hang_seconds=*) ;; *) echo "a run that may hang for minutes" >&2 && exit 9 ;; esac
+    case $DAY in
+    crash) printf '%0400d\n' 7 >&2 && exit 3 ;;
+    hang) sleep 1 && echo "run.hang_seconds" >&2 && exit 7 ;;
+    sleep) exec sleep 60 ;;
+    cut) kill -TERM "$(cat "$PID_FILE")" && exec sleep 60 ;;
+    esac
+    case "$*" in *"--batch-size 96"*) [ "$DAY" != wrong ] || { echo "no room" >&2 && exit 7; } ;; esac
+    for bundle; do case $bundle in *.zst) echo bundle >"$bundle" ;; esac; done
+    echo "480 samples of images/s, and more" ;;
+run*) ;;
 esac
 EOS
-chmod +x played
-mkdir kept
-export REAL="$REPRO" PYTHON=false KEEP=kept PID_FILE="$PWD/pid"
-status=0
-sh -c 'echo $$ >pid; exec "$0" "$@"' "$check" ./played bits train bundle speed peers bundles >out.txt 2>err.txt || status=$?
-[ $status = 1 ] || { cat out.txt err.txt >&2; fail "status $status"; }
-says_in "not ok  BERT-base batch 96: status 7: no room" out.txt
-says_in "not ok  lamb: GPU and CPU differ, from:" out.txt
-says_in "skip    no PyTorch with CUDA: nothing beside the training" out.txt
-says_in "ok      bert_fp32: two steps replayed on the CPU are bit-equal" out.txt
-says_in "ok      resnet50_fp32: 480 images/s, and more" out.txt
-says_in "not ok  ended from outside" out.txt
-tar -xzf kept/gpu-check.tar.gz
-jq -e '.about.failed == 3 and .about.parts == ["bits", "train", "bundle", "speed", "peers"] and (.train | map(.model) == ["bert", "gpt", "resnet50", "bert", "resnet50", "bert"])
-    and (.train[1].tokens_per_s == 480 * 1024) and .train[2].samples_per_s == 480 and .train[2].tokens_per_s == null
-    and (.bits | map(.name) == ["tiny", "base", "accumulated", "gpt", "documents", "gpt2", "resnet_tiny", "resnet", "lamb"])
-    and (.bits | map(.equal) == [true, true, true, true, true, true, true, true, false]) and (.speed.rows | length == 2) and (.bundles | index("bert_fp32.repro.tar.zst"))' \
-    gpu-check/result.json >answer.txt || { jq 'del(.about.version)' gpu-check/result.json >&2; fail "what was kept is not what was found"; }
-# With a PyTorch that answers at once: rows beside ours, found by their names and sizes.
 cat >python <<'EOS'
 #!/bin/sh
-case "$*" in
-*"import torch"*) echo 2.0 ;;
-*speed_torch*) echo '[{"what": "x", "name": "y", "shape": "z", "seconds": 2}, {"what": "x", "name": "another", "shape": "z", "seconds": 9},
-    {"what": "convolution data gradient", "name": "3x3/2 to 128", "shape": "32x56x56x128", "seconds": 3}]' ;;
-*resnet50_torch*"--batch 128"*compile*) echo '{"who": "pytorch compile", "batch": 32, "seq": null, "tf32": false, "step_s": [0.5], "peak_bytes": 5}' ;;
-*gpt_torch*--tf32*) echo '{"who": "pytorch eager", "batch": 32, "seq": 1024, "tf32": true, "step_s": [0.5, 0.25, 4], "peak_bytes": 5}' ;;
-*) echo "no such device" >&2; exit 1 ;;
+case "$PEERS $*" in
+absent*) echo "no PyTorch here" >&2; exit 77 ;;
+*speed_torch*) [ "$(jq '.speed | length')" = 4 ] || exit 9
+    jq -c '. as [$peer, $name, $i, $result] | $ours[0].speed[$i] | {what, name: ($name // .name), shape, peer: $peer,
+        label: $peer, strict: true, begin: 1, end: 9e9} + $result' --slurpfile ours "$SPEED" <<END
+["cublas", null, 0, {"seconds": 6e-4}]
+["cublas_pedantic", null, 0, {"seconds": 9e-4}]
+["cublas", "another", 0, {"seconds": 9}]
+["sdpa_math", null, 1, {"seconds": 2e-3}]
+["cudnn", null, 2, {"error": "no memory"}]
+END
+    ;;
+*gpu_peers*) sleep 0.6
+    echo '{"who": "pytorch eager", "model": "bert", "forced": "", "attention": "EFFICIENT_ATTENTION, 3xTF32", "batch": 32,
+        "tf32": false, "samples_per_s": 240, "tokens_per_s": 30720, "peak_bytes": 5, "strict": false, "begin": 1,
+        "end": 9e9}' | tr '\n' ' '
+    echo
+    echo '{"who": "pytorch compile", "model": "bert", "forced": "", "error": "no compiler"}'
+    [ "$PEERS" != failing ] || { echo '{"who": "pyt'; echo "the process died" >&2; exit 3; } ;;
 esac
 EOS
-chmod +x python
-exit_of 1 env PYTHON="$PWD/python" "$check" ./played train speed peers
-says_in "geometric mean of cuBLAS in strict fp32: 2 over 1 sizes" out.txt
-says_in "geometric mean of cuDNN in strict fp32: 1.5 over 1 sizes" out.txt
-says_in "skip    PyTorch eager, BERT-base batch 32 --tf32: status 1: no such device" out.txt
-says_in "skip    PyTorch eager, ResNet-50 batch 128: status 1: no such device" out.txt
-grep -q '^pytorch compile *resnet50 *32 *fp32 *64 *7.5$' out.txt || { cat out.txt >&2; fail "no row of ResNet-50 beside ours"; }
-grep -q '^pytorch eager *gpt *32 *TF32 *64 *65536 *7.5$' out.txt || { cat out.txt >&2; fail "no row of GPT beside ours"; }
-# No time is no failure.
-exit_of 0 env MINUTES=0 "$check" ./played bits train
-says_in "0 passed, 0 failed, 2 skipped" out.txt
+cat >nvidia-smi <<'EOS'
+#!/bin/sh
+case "$*" in *clocks.sm,power.draw,temperature.gpu*) echo "1500, 600.5, 61" ;; *) exit 9 ;; esac
+EOS
+cat >compute-sanitizer <<'EOS'
+#!/bin/sh
+echo "$*" >>"$CALLS"
+case "$SANITIZER $*" in
+none*) echo "========= Device not supported"; exit 1 ;;
+*racecheck*) echo "========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)" ;;
+wrong*) echo "========= ERROR SUMMARY: 2 errors"; exit 9 ;;
+*) echo "========= ERROR SUMMARY: 0 errors" ;;
+esac
+EOS
+cat >speed.json <<'EOS'
+{"speed": [
+    {"what": "forward NT", "name": "qkv", "shape": "4096x2304x768", "seconds": 3e-4, "flops": 14495514624, "bytes": 3e7},
+    {"what": "causal attention forward", "name": "12 heads of 64", "shape": "4x1024", "seconds": 1e-3, "flops": 1e9, "bytes": 1e7},
+    {"what": "convolution", "name": "3x3/2 to 128", "shape": "32x56x56x128", "seconds": 2e-3, "flops": 1e9, "bytes": 1e7},
+    {"what": "copy", "name": "", "shape": "12288x768", "seconds": 1e-3, "flops": 0, "bytes": 1e9}]}
+EOS
+chmod +x played python nvidia-smi compute-sanitizer
+mkdir kept
+export REAL="$REPRO" CALLS="$PWD/calls" SPEED="$PWD/speed.json" PID_FILE="$PWD/pid" PYTHON="$PWD/python" PATH="$PWD:$PATH"
+export KEEP=kept DAY=good PEERS=good SANITIZER=good
 
-shim=$PWD # nothing is there
-exit_of 7 on_gpu "$check" "$REPRO" ops
-words
+everything="ops bits train bundle ranks speed peers sizes bundles recipes sanitizer profile"
+# shellcheck disable=SC2086 # words
+day good 0 "$check" ./played $everything
+holds '.about | .failed == 0 and .failures == [] and .out_of_time == false and (.parts | length == 12 and all(.end == "done"))'
+holds '.bits | length == 9 and all(.equal)'
+holds '[.train[] | "\(.model) \(.asked)"] == ["bert 32", "gpt 4", "resnet50 128", "bert 96", "bert max", "resnet50 max", "bert 64"]'
+holds '.train[1].tokens_per_s == 480 * 1024 and .train[2].tokens_per_s == null and .train[0].clock_mhz == 1500'
+holds '(.train[0].of_peak - 480 * 8e10 / (132 * 128 * 2 * 1.5e9) | fabs) < 1e-6'
+holds '.machine.units == 132 * 128 and .speed.clock.mhz == 1500 and (.speed.rows | length == 4)'
+holds '(.speed.rows[0].of_peak - 14495514624 / 3e-4 / (132 * 128 * 2 * 1.5e9) | fabs) < 1e-6'
+holds '.speed.rows[3].of_peak == null'
+holds '.speed.rows[0].peers | map([.peer, .strict, .clock_mhz]) == [["cublas", true, 1500], ["cublas_pedantic", true, 1500]]'
+holds '([.speed.rows[0].peers[].of_peer] | map(. * 1000 | round)) == [2000, 3000] and .speed.rows[2].peers[0].error == "no memory"'
+holds '.peers | map([.who, .ours_over_it, .clock_mhz]) == [["pytorch eager", 2, 1500], ["pytorch compile", null, null]]'
+holds '.peers[1].error == "no compiler" and .peers[0].strict == false'
+holds '.sanitizer | map([.tool, .errors]) == [["memcheck", 0], ["synccheck", 0], ["racecheck", 0]]'
+holds '.bundles | length == 9 and index("bert_fp32.repro.tar.zst") and index("resnet50_fp32.repro.tar.zst")'
+holds '.figures | length <= 10 and .["runs equal on GPU and CPU"] == "9 of 9" and (.operations | contains("3 of 3") )'
+for part in $everything; do
+    tar -tzf "kept/$part.tar.gz" >members.txt || fail "no archive of $part"
+    for member in "$part/log.txt" result.json key.pem; do
+        grep -qx "gpu-check/$member" members.txt || fail "the archive of $part has no $member"
+    done
+done
+tar -xOzf kept/profile.tar.gz gpu-check/result.json | jq -e '.figures | length >= 8' >answer.txt || fail "no figures are kept"
+for pass in 'chosen chosen 1 20000' 'rotate chosen 1 20000' 'chosen rotate 1 20000'; do
+    grep -qx "$pass" calls || fail "no pass of the self-test with '$pass'"
+done
+grep -q -- '--tool racecheck --target-processes all --print-limit 20 .*selftest' calls || fail "not the sanitizer's options"
+
+day "wrong kernel" 1 env DAY=wrong SANITIZER=wrong AFTER_FAILED_OPS="sanitizer bits sizes" "$check" ./played ops train
+parts_are ops=done sanitizer=done bits=done sizes=done
+holds '.ops | map(.status) == [5, 5, 5] and all(.wrong[0].op == "gemm" and .wrong[0].failed == 3)'
+holds '.kernels | .never == ["attention_c"] and .ran == 2 and .count == 3'
+holds '.about.failures | any(contains("attention_c"))'
+holds '(.bits | map(select(.equal | not)) | map(.name) == ["lamb"]) and (.sanitizer | map(.errors) == [2, 2, 0])'
+holds '.about.failed == 3 + 1 + 1 + 2 + 1'
+# Every run fails, in many words: the output stays within what comes back, and a crash costs nothing but its own run.
+day "every run fails" 1 env DAY=crash "$check" ./played bits train sizes bundles recipes
+parts_are bits=done train=done sizes=done bundles=done recipes=done
+holds '.about.failed == 9 + 3 + 4 + 2 + 6 and .probes == null and (.bits | length == 9 and all(.equal == null))'
+
+day "hang in a run" 1 env DAY=hang HANG_SECONDS=1 "$check" ./played ops bits train speed sizes
+parts_are ops=done bits=hang train=passed-over speed=done sizes=passed-over
+holds '.about.failed == 1 and (.probes | length == 1 and .[0].status == 0) and (.about.parts[1].seconds < 5)'
+grep -q '^chosen chosen 0 1000$' calls || fail "the probe is not without graphs"
+day "hang in an operation" 1 env DAY=stop HANG_SECONDS=1 "$check" ./played ops speed
+parts_are ops=hang speed=done
+holds '.ops | map(.stopped) == [{"op": "gelu_forward", "case": 3, "shape": "2x64"}]'
+holds '.probes[0].stopped.op == "gelu_forward" and (.about.failures[0] | contains("gelu_forward") and contains("2x64"))'
+# A limit that is reached is a failure, also that of a part: 2 % of 60 s for a run, 2 % of 200 s for the part.
+day "limits" 1 env DAY=sleep SCALE=2 "$check" ./played bits
+parts_are bits=limit
+holds '.about.failed >= 3 and .about.out_of_time == false and .about.parts[0].seconds < 9'
+# Only the end of the whole check is no failure.
+day "no time" 75 env MINUTES=0 "$check" ./played bits train
+parts_are bits=time train=time
+day "time runs out" 75 env DAY=sleep MINUTES=0.02 "$check" ./played bits train
+parts_are bits=time train=time
+holds '.about.failed == 0 and .about.out_of_time'
+day "no PyTorch" 0 env PEERS=absent "$check" ./played speed peers
+holds '.about.failed == 0 and .about.skipped == 2 and (.speed.rows | length == 4) and .peers == null'
+day "failing PyTorch" 0 env PEERS=failing "$check" ./played peers
+holds '(.peers | length == 2) and .about.failed == 0 and .about.passed == 1 and .about.skipped == 2'
+day "sanitizer that cannot work here" 0 env SANITIZER=none "$check" ./played sanitizer
+holds '.about.skipped == 3 and (.sanitizer | all(.errors == null))'
+rm kept/*
+day "ended from outside" 1 env DAY=cut sh -c 'echo $$ >pid; exec "$0" "$@"' "$check" ./played ops bits
+tar -xzf kept/bits.tar.gz
+holds '.about.failed == 1 and (.about.parts | map(.name) == ["ops"]) and (.ops | length == 3)'
+day "unknown part" 1 "$check" ./played capture_everything
+holds '.about.failed == 1 and .about.parts == []'

@@ -1,0 +1,188 @@
+# shellcheck shell=bash disable=SC2154,SC2034 # check.sh owns the variables
+# What every part of check.sh uses: the log, the counts, limits of time, result.json, archives, and what follows a hang.
+
+# --- log and counts: everything goes to log.txt and to the log of the part, and to stdout as long as that stays short ---
+say() {
+    printf '%s\n' "$*" >>"$root/log.txt"
+    [ -z "$part" ] || printf '%s\n' "$*" >>"$root/$part/log.txt"
+    local line most=$print_most
+    case $* in "not ok"* | "note "*) most=$((most + 1500)) ;; esac
+    [[ "$printed" -lt "$most" || "$*" == "== "* ]] || return 0
+    line=$(printf '%.*s' "$print_width" "$*")
+    printed=$((printed + ${#line} + 1))
+    printf '%s\n' "$line"
+}
+log() { # FILE: into the log of the part only
+    cat "$1" >>"$root/$part/log.txt" 2>/dev/null
+}
+pass() { passed=$((passed + 1)) && say "ok      $*"; }
+miss() { failed=$((failed + 1)) && failures+=("$*") && say "not ok  $*"; }
+skip() { skipped=$((skipped + 1)) && say "skip    $*"; }
+note() { say "note    $*"; }
+
+# --- limits of time, in milliseconds since 1970 inside ---
+now_ms() {
+    local us=${EPOCHREALTIME/[.,]/}
+    echo "${us%???}"
+}
+seconds_of() { # MILLISECONDS
+    printf '%d.%03d' $(($1 / 1000)) $(($1 % 1000))
+}
+seconds_left() { # of the part, whole seconds
+    local now least=$part_end
+    now=$(now_ms)
+    [ "$deadline" -ge "$least" ] || least=$deadline
+    echo $(((least - now) / 1000))
+}
+# Run with a limit of so many seconds, and no longer than the part and the whole check may take.
+# 124: the limit was reached; 76: that of the part; 75: the time of the whole check ran out.
+within() { # SECONDS COMMAND...
+    local limit=$(($1 * 10 * scale)) begin status=0 reached=124
+    shift
+    begin=$(now_ms)
+    [ $((part_end - begin)) -ge "$limit" ] || { limit=$((part_end - begin)) && reached=76; }
+    [ $((deadline - begin)) -ge "$limit" ] || { limit=$((deadline - begin)) && reached=75; }
+    [ "$limit" -gt 0 ] || return $reached
+    timeout -k 3 "$(seconds_of "$limit")" "$@" <&0 & # a shell that waits hears signals
+    child=$!
+    wait $child || status=$?
+    child=''
+    case $status in
+    124 | 137) [ $(($(now_ms) - begin)) -lt "$limit" ] || status=$reached ;; # before: killed by another
+    esac
+    return $status
+}
+# Count a command that failed. $stop becomes the reason why its part cannot go on.
+lost() { # WHAT STATUS FILE-WITH-ITS-MESSAGES
+    local last
+    last=$(tail -n 1 "$3" 2>/dev/null)
+    log "$3"
+    case $2 in
+    75) stop=time out_of_time=1 && skip "$1: the time of the whole check ran out" ;;
+    76) stop=limit && miss "$1: the part '$part' reached its limit of $part_limit s" ;;
+    124) miss "$1: stopped at its own limit of time: $last" ;;
+    *) miss "$1: status $2: $last" ;;
+    esac
+}
+# Whether a part that was stopped may begin something; if not, its name is kept for one line at the end of the part.
+may() { # WHAT
+    [ -n "$stop" ] || return 0
+    dropped="$dropped${dropped:+, }$1"
+    return 1
+}
+
+# --- result.json ---
+put() { # NAME FILE: the JSON of a file under a name
+    [ -s "$2" ] || return 0
+    if jq --arg name "$1" --slurpfile new "$2" '.[$name] = $new[0]' "$root/result.json" >"$root/result.new" 2>/dev/null; then
+        mv "$root/result.new" "$root/result.json"
+    fi
+}
+put_lines() { # NAME FILE: its lines as an array
+    jq -s . "$2" >"$2.array" && put "$1" "$2.array"
+    rm -f "$2.array"
+}
+put_about() {
+    [ -s "$root/parts.jsonl" ] || : >"$root/parts.jsonl"
+    printf '%s\n' ${failures[@]+"${failures[@]}"} | jq -R . >"$root/failures.jsonl"
+    jq -n --argjson passed "$passed" --argjson failed "$failed" --argjson skipped "$skipped" \
+        --argjson out "$out_of_time" --argjson hang "$hang_seconds" --arg failures "${#failures[@]}" \
+        --slurpfile version "$root/version.json" --slurpfile parts "$root/parts.jsonl" \
+        --slurpfile list "$root/failures.jsonl" '{version: $version[0], parts: $parts, passed: $passed, failed: $failed,
+            skipped: $skipped, out_of_time: ($out == 1), hang_seconds: $hang,
+            failures: (if $failures == "0" then [] else $list end)}' >"$root/about.json"
+    put about "$root/about.json"
+    rm -f "$root/about.json" "$root/failures.jsonl"
+}
+# The folder of a part, with the log, the results and the public key of that moment. Bundles are left out where they
+# make it too large.
+archive() { # PART
+    [ -n "$keep" ] || return 0
+    local without
+    for without in '' '*.repro.tar.zst'; do
+        tar -C "$root/.." ${without:+--exclude="$without"} -czf "$keep/$1.new" \
+            gpu-check/log.txt gpu-check/result.json gpu-check/key.pem "gpu-check/$1" 2>/dev/null
+        [ "$(stat -c %s "$keep/$1.new" 2>/dev/null || echo 0)" -gt "$archive_most" ] || break
+    done
+    [ -z "$without" ] || note "$1.tar.gz is without the bundles of $1: they make it larger than $archive_most bytes"
+    mv "$keep/$1.new" "$keep/$1.tar.gz"
+}
+
+# --- what the GPU does ---
+# Where a self-test stopped, as text; and why it did, as a word: status 7 is a hang.
+stopped_jq='def place: "stopped in \(.op // "opening the device"), case \(.case)"
+    + if (.shape // "") != "" then ", shape \(.shape)" else "" end;'
+how_it_stopped() { # FILE.json STATUS
+    if jq -e .stopped "$1" >/dev/null 2>&1; then if [ "$2" = 7 ]; then echo hang; else echo crash; fi; fi
+}
+# The self-test. Its JSON is in NAME.json, its messages in NAME.err, $found is one line on what it found.
+# 0: every case is equal.
+selftest() { # NAME SECONDS
+    local status=0
+    RP_GPU_TIMEOUT_MS=${hang_seconds}000 within "$2" "$repro" selftest --backend cuda --device "$device" --json \
+        >"$1.json" 2>"$1.err" || status=$?
+    found=$(jq -r "$stopped_jq"'
+        [.operations[]? | select(.failed > 0) | "\(.op) in \(.failed) of \(.cases) cases"] as $wrong
+        | if .stopped then .stopped | place
+          elif ($wrong | length) > 0 then "wrong bits: \($wrong | join(", "))"
+          else "\(.operations | length) operations, \(.operations | map(.cases) | add) cases: the bits of the definition"
+          end' "$1.json" 2>/dev/null)
+    [ -n "$found" ] || found=$(tail -n 1 "$1.err")
+    return $status
+}
+# After a hang: the self-test alone, launched without graphs. It shows whether the GPU still answers, and which
+# operation stops it.
+probe() { # AFTER-WHAT
+    local status=0 part_end=$deadline name begin found
+    probes=$((probes + 1)) begin=$(now_ms) name=probe$probes
+    RP_CUDA_GRAPHS=0 selftest $name 40 || status=$?
+    failures+=("  after it, the self-test without graphs: $found")
+    note "the self-test without graphs: $found"
+    jq -n --arg after "$1" --argjson status $status --argjson ms $(($(now_ms) - begin)) --slurpfile report $name.json '
+        {after: $after, status: $status, seconds: ($ms / 1000), stopped: ($report[0].stopped // null),
+        operations: ($report[0].operations // [] | length),
+        wrong: [$report[0].operations[]? | select(.failed > 0) | .op]}' >>"$root/probes.jsonl" 2>/dev/null
+    put_lines probes "$root/probes.jsonl"
+    return $status
+}
+# Count what failed on the GPU. A hang, and a self-test that crashed, end the part and every later part of its kind;
+# where only a limit was reached, the probe decides. A run that crashed costs no time: the next one may work.
+lost_on_gpu() { # WHAT STATUS FILE [hang | crash]
+    local what=$1 status=$2 how=${4:-}
+    grep -qF 'run.hang_seconds' "$3" 2>/dev/null && how=hang
+    lost "$what" "$status" "$3"
+    [ "$stop" != time ] || return 0
+    case $status in 76 | 124) ;; *) [ -n "$how" ] || return 0 ;; esac
+    probe "$what" || how=${how:-hang}
+    [ -z "$how" ] || { stop=$how && stopped_kinds="$stopped_kinds $kind"; }
+}
+
+# --- the clock of the GPU, two or three times a second: lines of seconds, MHz, W, degrees ---
+clocks_begin() {
+    : >clocks.csv
+    command -v nvidia-smi >/dev/null || return 0
+    while timeout -k 1 5 nvidia-smi -i "$device" --query-gpu=clocks.sm,power.draw,temperature.gpu \
+        --format=csv,noheader,nounits 2>/dev/null; do
+        sleep 0.3
+    done | while IFS= read -r line; do echo "$EPOCHREALTIME, $line"; done >>clocks.csv 2>/dev/null &
+    sampler=$!
+}
+clocks_end() { # -> clocks.json
+    if [ -n "$sampler" ]; then kill "$sampler" 2>/dev/null && wait "$sampler" 2>/dev/null; fi
+    sampler=''
+    jq -R -s '[split("\n")[] | split(", ") | map(tonumber? // null) | select(length == 4 and .[1] != null)
+        | {t: .[0], mhz: .[1], w: .[2], c: .[3]}]' clocks.csv >clocks.json
+}
+# fp32 units of the GPU: each does a multiplication and an addition in a cycle. null where the capture has no number of
+# multiprocessors.
+machine() { # -> ../machine.json: {name, multiprocessors, units}
+    [ ! -s "$root/machine.json" ] || return 0
+    within 20 "$repro" capture --probe gpu --json >capture.json 2>/dev/null
+    jq --arg gpu "gpu$device" '.probes.gpu.devices[$gpu] | {name: (.name.value // null),
+        multiprocessors: (.sm_count.value // null), capability: (.compute_capability.value // null)}
+        | .units = (if .multiprocessors then .multiprocessors *
+            (if .capability | IN("6.0", "7.0", "7.2", "7.5", "8.0") then 64 else 128 end) else null end)' \
+        capture.json >"$root/machine.json" 2>/dev/null ||
+        echo '{"name": null, "multiprocessors": null, "units": null}' >"$root/machine.json"
+    put machine "$root/machine.json"
+}
