@@ -86,7 +86,7 @@ part_profile() {
     local status=0 kernels
     command -v ncu >/dev/null || { skip "there is no ncu" && return; }
     # The first launches of a size warm caches up; then one of each size counts.
-    kernels='gemm_(192x192|128x128|64x128)_n[tn]|attention_(forward_32|queries_8x4|keys_4)|conv_wgrad_64x128|conv_forward_128x128'
+    kernels='gemm_(192x192|128x128|64x128)_n[tn]|attention_(stream_8x4|gradients|keys_4|queries_4)|conv_wgrad_(64|128)x128|conv_forward_128x128'
     within 90 ncu --target-processes all --clock-control none --filter-mode per-launch-config -k "regex:rp_($kernels)" \
         -s 2 -c 1 --section SpeedOfLight --section WarpStateStats --section Occupancy --section MemoryWorkloadAnalysis \
         -f -o launches "$repro" selftest --speed --backend cuda --device "$device" >ncu.txt 2>&1 || status=$?
