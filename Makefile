@@ -330,7 +330,7 @@ $(eval $(call shim,checked700,700,$(shim_checked),$(shim_watch)))
 
 # A libcuda.so.1 for tests that executes the compiled PTX (tests/ptx), and PTX for it besides what ships.
 ptx_line := $(CC) $(common) -O3 -g -fPIC -fvisibility=hidden -mavx2 -mfma -fno-math-errno -fno-trapping-math -DRP_SHIM -isystem $(gpu)/include
-ptx_objects := $(patsubst %.c,$(BUILD)/shim/ptx/%.o,$(wildcard tests/ptx/*.c) $(addprefix tests/shim/,driver.c launch.c memory.c order.c stream.c))
+ptx_objects := $(patsubst %.c,$(BUILD)/shim/ptx/%.o,$(wildcard tests/ptx/*.c tests/simt/*.c) $(addprefix tests/shim/,driver.c launch.c memory.c order.c stream.c))
 $(BUILD)/shim/ptx/%.o: %.c $(gpu)/flags | $(gpu)/include
 	$(Q)mkdir -p $(@D)
 	$(call say,CC,$@)

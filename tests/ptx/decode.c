@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static struct ptx_kernel *kernel;
+static struct simt_kernel *kernel;
 static struct ptx_insn *insn;
 static struct ptx_operand *operand;
 static int operands;
@@ -39,7 +39,7 @@ static int take(const char *modifier)
 static void must_take(const char *modifier)
 {
     if (!take(modifier))
-        ptx_refuse("'%s' is expected instead of '%s'", modifier, modifiers);
+        simt_refuse("'%s' is expected instead of '%s'", modifier, modifiers);
 }
 
 /* The index of the modifier in the list, which ends with NULL; -1: none of them is next. */
@@ -59,7 +59,7 @@ static enum ptx_type take_type(void)
         memcpy(name, modifiers + 1, n);
     enum ptx_type t = ptx_type_named(name);
     if (t == T_NONE)
-        ptx_refuse("a type is expected instead of '%s'", modifiers);
+        simt_refuse("a type is expected instead of '%s'", modifiers);
     modifiers += n + 1;
     return t;
 }
@@ -93,7 +93,7 @@ int ptx_bytes_of(enum ptx_type t)
 static void expect_operands(int n)
 {
     if (operands != n)
-        ptx_refuse("%d operands are expected, not %d", n, operands);
+        simt_refuse("%d operands are expected, not %d", n, operands);
 }
 
 /* Registers of 16 and 32 bits have rows of one size. */
@@ -109,7 +109,7 @@ static s32 source(const struct ptx_operand *o, enum ptx_width width)
     if (o->kind == K_NAME && (width == W32 || width == W64))
         return ptx_constant_place(kernel, ptx_symbol(o->name), width);
     if (o->kind != K_REGISTER || o->negated || !is_same_row(o->width, width))
-        ptx_refuse("operand '%s' has another kind or size than expected", o->name);
+        simt_refuse("operand '%s' has another kind or size than expected", o->name);
     return o->place;
 }
 
@@ -118,7 +118,7 @@ static s32 destination(const struct ptx_operand *o, enum ptx_width width)
     if (o->kind == K_SINK)
         return -1;
     if (o->kind != K_REGISTER || !is_same_row(o->width, width))
-        ptx_refuse("destination '%s' has another kind or size than expected", o->name);
+        simt_refuse("destination '%s' has another kind or size than expected", o->name);
     return o->place;
 }
 
@@ -131,7 +131,7 @@ static s32 predicate(const struct ptx_operand *o)
         return *place;
     }
     if (o->kind != K_REGISTER || o->width != W_PRED)
-        ptx_refuse("'%s' is expected to be a predicate", o->name);
+        simt_refuse("'%s' is expected to be a predicate", o->name);
     return o->place;
 }
 
@@ -151,9 +151,9 @@ static void take_address(const struct ptx_operand *o, enum ptx_space space, int 
 {
     s64 displacement = o->value + (o->kind == K_ADDRESS && o->place < 0 && o->name[0] ? (s64)ptx_symbol(o->name) : 0);
     if (o->kind != K_ADDRESS)
-        ptx_refuse("an address is expected");
+        simt_refuse("an address is expected");
     if (o->place >= 0 && o->width != W64 && (o->width != W32 || space == S_GENERIC || space == S_GLOBAL))
-        ptx_refuse("an address in a register of another size");
+        simt_refuse("an address in a register of another size");
     insn->s[which] = o->place;
     *(which ? &insn->imm2 : &insn->imm) = displacement;
     if (which == 0)
@@ -204,7 +204,7 @@ static int decode_row(const char *name, enum ptx_type t)
         for (int k = 0; k < rows[i].sources; k++)
             insn->s[k] = source(&operand[1 + k], kind == KIND_SHIFT && k == 1 ? W32 : k == 2 ? wide : narrow);
         if (insn->d[0] < 0)
-            ptx_refuse("the result goes nowhere");
+            simt_refuse("the result goes nowhere");
         return 1;
     }
     return 0;
@@ -222,7 +222,7 @@ static int decode_predicates(const char *name, enum ptx_type t)
             for (int k = 0; k < sources; k++) {
                 insn->ps[k] = predicate(&operand[1 + k]);
                 if (operand[1 + k].negated)
-                    ptx_refuse("a negated operand");
+                    simt_refuse("a negated operand");
             }
             return 1;
         }
@@ -247,7 +247,7 @@ static void decode_setp(void)
     insn->join = (u8)(take_one_of(joins) + 1);
     enum ptx_type t = take_type();
     if (how < 0 || t == T_PRED || (how >= C_EQU && t != T_F32))
-        ptx_refuse("a comparison of another kind");
+        simt_refuse("a comparison of another kind");
     insn->how = (u8)how;
     insn->type = (u8)t;
     insn->pd[0] = predicate_written(&operand[0]);
@@ -268,11 +268,11 @@ static void decode_cvt(void)
     enum ptx_type to = take_type(), from = take_type();
     int rounds_to_integer = insn->how >= R_NEAR_INTEGER;
     if (from == T_PRED || to == T_PRED || (from == T_F32) != rounds_to_integer || (to == T_F32 && from != T_F32) != (insn->how == R_NEAR))
-        ptx_refuse("a conversion of another kind");
+        simt_refuse("a conversion of another kind");
     expect_operands(2);
     enum ptx_width d = operand[0].width, s = operand[1].kind == K_REGISTER ? operand[1].width : ptx_width_of(from);
     if (operand[0].kind != K_REGISTER || d < ptx_width_of(to) || s < ptx_width_of(from))
-        ptx_refuse("a register that is smaller than the type");
+        simt_refuse("a register that is smaller than the type");
     insn->type = (u8)to;
     insn->from = (u8)from;
     insn->wide_d = d == W64;
@@ -287,7 +287,7 @@ static void decode_cvta(void)
     insn->space = (u8)take_space();
     must_take(".u64");
     if (insn->space == S_GENERIC)
-        ptx_refuse("a conversion of addresses without a space");
+        simt_refuse("a conversion of addresses without a space");
     expect_operands(2);
     insn->op = to_space ? OP_TO_SPACE : OP_TO_GENERIC;
     insn->d[0] = destination(&operand[0], W64);
@@ -302,14 +302,14 @@ static void decode_mov(void)
     struct ptx_operand *vector = operand[0].kind == K_VECTOR ? &operand[0] : &operand[1];
     if (operand[1].kind == K_SPECIAL) {
         if (ptx_width_of(t) != W32)
-            ptx_refuse("a special register of another size");
+            simt_refuse("a special register of another size");
         insn->op = OP_SPECIAL;
         insn->how = (u8)operand[1].value;
         insn->d[0] = destination(&operand[0], W32);
         return;
     }
     if (vector->kind != K_VECTOR || vector->parts != 2 || ptx_width_of(t) != W64)
-        ptx_refuse("a vector of another size");
+        simt_refuse("a vector of another size");
     insn->op = vector == operand ? OP_UNPACK : OP_PACK;
     if (insn->op == OP_PACK) {
         insn->d[0] = destination(&operand[0], W64);
@@ -330,7 +330,7 @@ static void take_elements(struct ptx_operand *o, s32 *places, int is_load)
     enum ptx_type t = take_type();
     struct ptx_operand *each = n == 1 ? o : o->part;
     if ((o->kind == K_VECTOR ? o->parts : 1) != n || (n > 1 && o->kind != K_VECTOR) || t == T_PRED)
-        ptx_refuse("%d elements are expected", n);
+        simt_refuse("%d elements are expected", n);
     insn->vec = (u8)n;
     insn->bytes = (u8)ptx_bytes_of(t);
     insn->type = (u8)t;
@@ -338,7 +338,7 @@ static void take_elements(struct ptx_operand *o, s32 *places, int is_load)
     for (int k = 0; k < n; k++) {
         enum ptx_width w = each[k].kind == K_REGISTER ? each[k].width : each[k].kind == K_SINK ? width : ptx_width_of(t);
         if (each[k].kind != K_SINK && (w < ptx_width_of(t) || (width != W_NONE && !is_same_row(width, w))))
-            ptx_refuse("element '%s' has another size", each[k].name);
+            simt_refuse("element '%s' has another size", each[k].name);
         width = w;
         places[k] = is_load ? destination(&each[k], w) : source(&each[k], w);
     }
@@ -357,7 +357,7 @@ static void decode_ld(void)
     take_elements(&operand[0], insn->d, 1);
     take_address(&operand[1], (enum ptx_space)insn->space, 0);
     if (insn->space == S_PARAM && insn->bytes * insn->vec > (int)kernel->params_aligned)
-        ptx_refuse("%d bytes at once of parameters that are aligned to %u", insn->bytes * insn->vec, kernel->params_aligned);
+        simt_refuse("%d bytes at once of parameters that are aligned to %u", insn->bytes * insn->vec, kernel->params_aligned);
 }
 
 static void decode_st(void)
@@ -368,7 +368,7 @@ static void decode_st(void)
     insn->order = order == 0 || order == 2 ? O_RELAXED : order == 1 ? O_RELEASE : O_WEAK;
     insn->space = (u8)take_space();
     if (insn->space == S_CONST || insn->space == S_PARAM)
-        ptx_refuse("a store to memory that only can be read");
+        simt_refuse("a store to memory that only can be read");
     take_elements(&operand[1], &insn->s[1], 0);
     take_address(&operand[0], (enum ptx_space)insn->space, 0);
 }
@@ -381,7 +381,7 @@ static void decode_atomic(int has_result)
     int how = take_one_of(names);
     enum ptx_type t = take_type();
     if (how < 0 || t < T_U32 || t > T_S64)
-        ptx_refuse("an atomic operation of another kind");
+        simt_refuse("an atomic operation of another kind");
     expect_operands(2 + has_result);
     insn->op = OP_ATOMIC;
     insn->space = S_GLOBAL;
@@ -418,7 +418,7 @@ static void decode_cp(void)
         insn->op = OP_COPY_WAIT;
         insn->imm = operands ? operand[0].value : -1; /* -1: all, also what is in no group yet */
         if (operands > 1 || (operands && operand[0].kind != K_IMMEDIATE))
-            ptx_refuse("a wait for a number of groups that is not constant");
+            simt_refuse("a wait for a number of groups that is not constant");
         return;
     }
     int cg = take(".cg");
@@ -427,10 +427,10 @@ static void decode_cp(void)
     must_take(".shared");
     must_take(".global");
     if (operands != 3 && operands != 4)
-        ptx_refuse("a copy with %d operands", operands);
+        simt_refuse("a copy with %d operands", operands);
     s64 bytes = operand[2].kind == K_IMMEDIATE ? operand[2].value : 0;
     if (cg ? bytes != 16 : bytes != 4 && bytes != 8 && bytes != 16)
-        ptx_refuse("a copy of another size");
+        simt_refuse("a copy of another size");
     insn->op = OP_COPY;
     insn->bytes = (u8)bytes;
     take_address(&operand[1], S_GLOBAL, 1);
@@ -443,7 +443,7 @@ static void decode_fence(void)
 {
     static const char *const kinds[] = {".gl", ".sc.gpu", ".acq_rel.gpu", NULL};
     if (take_one_of(kinds) < 0)
-        ptx_refuse("a fence of another kind");
+        simt_refuse("a fence of another kind");
     expect_operands(0);
 }
 
@@ -476,7 +476,7 @@ static void decode_shfl(void)
     int how = take_one_of(kinds), k = 1;
     must_take(".b32");
     if (how < 0)
-        ptx_refuse("a shuffle of another kind");
+        simt_refuse("a shuffle of another kind");
     insn->how = (u8)how;
     insn->d[0] = destination(&operand[0], W32);
     if (operands > 1 && operand[1].is_pair)
@@ -492,7 +492,7 @@ static void decode_vote(void)
     int how = take_one_of(kinds);
     must_take(how ? ".pred" : ".b32");
     if (how < 0)
-        ptx_refuse("a vote of another kind");
+        simt_refuse("a vote of another kind");
     expect_operands(3);
     insn->how = (u8)how;
     if (how)
@@ -515,7 +515,7 @@ static void decode_bar(void)
     if (is_warp)
         insn->s[3] = source(&operand[0], W32);
     else if (operand[0].kind != K_IMMEDIATE || operand[0].value)
-        ptx_refuse("a barrier other than 0");
+        simt_refuse("a barrier other than 0");
 }
 
 static void decode_trap(void)
@@ -534,7 +534,7 @@ static const struct {
               {"vote", OP_VOTE, decode_vote},     {"bar", OP_NONE, decode_bar},      {"barrier", OP_NONE, decode_bar},  {"trap", OP_TRAP, decode_trap},
               {"nanosleep", OP_SLEEP, decode_nanosleep}};
 
-void ptx_decode(struct ptx_kernel *k, struct ptx_insn *to, char *opcode, struct ptx_operand *of, int n)
+void ptx_decode(struct simt_kernel *k, struct ptx_insn *to, char *opcode, struct ptx_operand *of, int n)
 {
     kernel = k;
     insn = to;
@@ -557,8 +557,8 @@ void ptx_decode(struct ptx_kernel *k, struct ptx_insn *to, char *opcode, struct 
             insn->op = (u8)others[i].op;
             others[i].decode();
             if (*modifiers)
-                ptx_refuse("unknown modifier '%s' of '%s'", modifiers, opcode);
+                simt_refuse("unknown modifier '%s' of '%s'", modifiers, opcode);
             return;
         }
-    ptx_refuse("unknown instruction '%s'", opcode);
+    simt_refuse("unknown instruction '%s'", opcode);
 }

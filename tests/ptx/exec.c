@@ -4,7 +4,7 @@
  * Compile with -ffp-contract=off: each operation rounds once.
  */
 #include "ops/functions.h"
-#include "tests/ptx/run.h"
+#include "tests/ptx/ptx.h"
 
 #define NAN_BITS 0x7fffffffu
 
@@ -72,12 +72,12 @@ static u64 to_integer(float x, int how, enum ptx_type t)
     return is_signed ? (u64)(s64)v : (u64)v;
 }
 
-static void convert(const struct ptx_warp *w, const struct ptx_insn *i, u32 m)
+static void convert(const struct simt_warp *w, const struct ptx_insn *i, u32 m)
 {
     enum ptx_type to = (enum ptx_type)i->type, from = (enum ptx_type)i->from;
     int is_signed = from == T_S8 || from == T_S16 || from == T_S32 || from == T_S64;
     EACH_LANE(m) {
-        u64 x = ptx_extend(i->wide_value ? ptx_row64(w, i->s[0])[lane] : ptx_row32(w, i->s[0])[lane], from);
+        u64 x = ptx_extend(i->wide_value ? simt_row64(w, i->s[0])[lane] : simt_row32(w, i->s[0])[lane], from);
         if (from == T_F32 && to == T_F32) {
             float r = rounded(r_float((u32)x), i->how);
             x = r != r ? NAN_BITS : r_bits(r);
@@ -88,36 +88,36 @@ static void convert(const struct ptx_warp *w, const struct ptx_insn *i, u32 m)
         }
         x = ptx_extend(x, to);
         if (i->wide_d)
-            ptx_row64(w, i->d[0])[lane] = x;
+            simt_row64(w, i->d[0])[lane] = x;
         else
-            ptx_row32(w, i->d[0])[lane] = (u32)x;
+            simt_row32(w, i->d[0])[lane] = (u32)x;
     }
 }
 
 /* cvta and cvta.to: an address has its space in its top bits, or is one of that space alone */
-static void convert_address(const struct ptx_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
+static void convert_address(const struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
 {
     u64 window = i->space == S_GLOBAL || i->space == S_CONST ? 0 : PTX_WINDOW(i->space);
     EACH_LANE(m) {
-        u64 x = ptx_row64(w, i->s[0])[lane];
+        u64 x = simt_row64(w, i->s[0])[lane];
         if (i->op == OP_TO_GENERIC ? window && x >> 32 : PTX_WINDOW(PTX_WINDOW_OF(x)) != window)
-            ptx_fault(w, pc, (int)lane, "%#llx is not an address of that space", (unsigned long long)x);
-        ptx_row64(w, i->d[0])[lane] = i->op == OP_TO_GENERIC ? x + window : x - window;
+            simt_fault(w, pc, (int)lane, "%#llx is not an address of that space", (unsigned long long)x);
+        simt_row64(w, i->d[0])[lane] = i->op == OP_TO_GENERIC ? x + window : x - window;
     }
 }
 
 /* ---- the rest that is not a row ---- */
 
-static u32 special(const struct ptx_warp *w, int which, u32 lane)
+static u32 special(const struct simt_warp *w, int which, u32 lane)
 {
-    const struct shim_dim *b = &ptx_launch.block, *g = &ptx_launch.grid, *at = &w->block->index;
+    const struct shim_dim *b = &simt_launch.block, *g = &simt_launch.grid, *at = &w->block->index;
     u32 t = w->first + lane;
     const u32 value[] = {t % b->x, t / b->x % b->y, t / b->x / b->y, b->x, b->y, b->z, at->x,          at->y,
                          at->z,    g->x,            g->y,            g->z, lane, w->first / LANES, (1u << lane) - 1};
     return value[which];
 }
 
-static void set_predicate(const struct ptx_warp *w, s32 which, u32 m, u32 value)
+static void set_predicate(const struct simt_warp *w, s32 which, u32 m, u32 value)
 {
     if (which >= 0)
         w->p[which] = (w->p[which] & ~m) | (value & m);
@@ -142,24 +142,24 @@ static u32 joined(int how, u32 a, u32 b)
         break;                                                                                                                             \
     }
 
-static void compare(const struct ptx_warp *w, const struct ptx_insn *i, u32 m)
+static void compare(const struct simt_warp *w, const struct ptx_insn *i, u32 m)
 {
     u32 less = 0, more = 0, equal = 0, yes;
     switch (i->type) {
     case T_U16:
-        COMPARED(u16, u32, ptx_row32)
+        COMPARED(u16, u32, simt_row32)
     case T_S16:
-        COMPARED(s16, u32, ptx_row32)
+        COMPARED(s16, u32, simt_row32)
     case T_U32:
-        COMPARED(u32, u32, ptx_row32)
+        COMPARED(u32, u32, simt_row32)
     case T_S32:
-        COMPARED(s32, u32, ptx_row32)
+        COMPARED(s32, u32, simt_row32)
     case T_U64:
-        COMPARED(u64, u64, ptx_row64)
+        COMPARED(u64, u64, simt_row64)
     case T_S64:
-        COMPARED(s64, u64, ptx_row64)
+        COMPARED(s64, u64, simt_row64)
     default:
-        COMPARED(float, u32, ptx_row32)
+        COMPARED(float, u32, simt_row32)
     }
     u32 unordered = ~(less | more | equal); /* a NaN: none of the three */
     const u32 answers[] = {[C_EQ] = equal,
@@ -182,36 +182,36 @@ static void compare(const struct ptx_warp *w, const struct ptx_insn *i, u32 m)
     set_predicate(w, i->pd[1], m, joined(i->join, ~yes, by));
 }
 
-static void pack_or_unpack(const struct ptx_warp *w, const struct ptx_insn *i, u32 m)
+static void pack_or_unpack(const struct simt_warp *w, const struct ptx_insn *i, u32 m)
 {
     EACH_LANE(m) {
         if (i->op == OP_PACK) {
-            ptx_row64(w, i->d[0])[lane] = (u64)ptx_row32(w, i->s[1])[lane] << 32 | ptx_row32(w, i->s[0])[lane];
+            simt_row64(w, i->d[0])[lane] = (u64)simt_row32(w, i->s[1])[lane] << 32 | simt_row32(w, i->s[0])[lane];
             continue;
         }
-        u64 x = ptx_row64(w, i->s[0])[lane];
+        u64 x = simt_row64(w, i->s[0])[lane];
         if (i->d[0] >= 0)
-            ptx_row32(w, i->d[0])[lane] = (u32)x;
+            simt_row32(w, i->d[0])[lane] = (u32)x;
         if (i->d[1] >= 0)
-            ptx_row32(w, i->d[1])[lane] = (u32)(x >> 32);
+            simt_row32(w, i->d[1])[lane] = (u32)(x >> 32);
     }
 }
 
-static void select_by(const struct ptx_warp *w, const struct ptx_insn *i, u32 m)
+static void select_by(const struct simt_warp *w, const struct ptx_insn *i, u32 m)
 {
     u32 by = w->p[i->ps[0]] ^ i->flip;
     if (i->type == T_U64) {
-        u64 *d = ptx_row64(w, i->d[0]), *a = ptx_row64(w, i->s[0]), *b = ptx_row64(w, i->s[1]);
+        u64 *d = simt_row64(w, i->d[0]), *a = simt_row64(w, i->s[0]), *b = simt_row64(w, i->s[1]);
         for (int l = 0; l < LANES; l++)
             d[l] = m >> l & 1 ? (by >> l & 1 ? a[l] : b[l]) : d[l];
         return;
     }
-    u32 *d = ptx_row32(w, i->d[0]), *a = ptx_row32(w, i->s[0]), *b = ptx_row32(w, i->s[1]);
+    u32 *d = simt_row32(w, i->d[0]), *a = simt_row32(w, i->s[0]), *b = simt_row32(w, i->s[1]);
     for (int l = 0; l < LANES; l++)
         d[l] = m >> l & 1 ? (by >> l & 1 ? a[l] : b[l]) : d[l];
 }
 
-static void others(struct ptx_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
+static void others(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
 {
     u32 a = i->ps[0] >= 0 ? w->p[i->ps[0]] : 0, b = i->ps[1] >= 0 ? w->p[i->ps[1]] : 0;
     switch (i->op) {
@@ -232,7 +232,7 @@ static void others(struct ptx_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
         break;
     case OP_SPECIAL:
         EACH_LANE(m)
-            ptx_row32(w, i->d[0])[lane] = special(w, i->how, lane);
+            simt_row32(w, i->d[0])[lane] = special(w, i->how, lane);
         break;
     case OP_PACK:
     case OP_UNPACK:
@@ -249,34 +249,34 @@ static void others(struct ptx_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
         ptx_atomic(w, pc, i, m);
         break;
     case OP_COPY:
-        ptx_copy_start(w, pc, i, m);
+        ptx_copy(w, pc, i, m);
         break;
     case OP_COPY_COMMIT:
         EACH_LANE(m)
             w->committed[lane]++;
         break;
     case OP_COPY_WAIT:
-        ptx_copy_wait(w, m, i->imm);
+        simt_copy_wait(w, m, i->imm);
         break;
     case OP_FENCE: /* stores are seen at once; what is ordered is a question for races.c */
-        if (ptx_launch.races)
-            ptx_races_fence(w, m);
+        if (simt_launch.races)
+            simt_races_fence(w, m);
         break;
     case OP_SLEEP: /* the load before it has let others run */
         break;
     case OP_TRAP:
-        ptx_fault(w, pc, __builtin_ctz(m), "the kernel ended itself");
+        simt_fault(w, pc, __builtin_ctz(m), "the kernel ended itself");
     default:
-        ptx_fault(w, pc, -1, "this instruction cannot be executed");
+        simt_fault(w, pc, -1, "this instruction cannot be executed");
     }
 }
 
 /* ---- rows: loops over lanes, made from ops.def ---- */
 
 typedef float __attribute__((may_alias)) row_float;
-static inline row_float *row_float_at(const struct ptx_warp *w, s32 place)
+static inline row_float *row_float_at(const struct simt_warp *w, s32 place)
 {
-    return (row_float *)ptx_row32(w, place);
+    return (row_float *)simt_row32(w, place);
 }
 
 /* d[l] = expression, in lanes of m; what the sources are called in the expression is declared by `sources`. */
@@ -297,43 +297,43 @@ static inline row_float *row_float_at(const struct ptx_warp *w, s32 place)
          type a = (type)S(ROW_OF, 0, n); type b = (type)S(ROW_OF, 1, n); type c = (type)S(ROW_OF, 2, n); type e = (type)S(ROW_OF, 3, n);   \
          (void)a; (void)b; (void)c; (void)e, (as)(expression))
 #define SHIFTED(slot, ROW_OF, type, as, expression)                                                                                        \
-    LOOP(slot, ROW_OF, type a = (type)S(ROW_OF, 0, 2); u32 b = S(ptx_row32, 1, 2), (as)(expression))
+    LOOP(slot, ROW_OF, type a = (type)S(ROW_OF, 0, 2); u32 b = S(simt_row32, 1, 2), (as)(expression))
 #define WIDENED(slot, ROW_OF, type, wide, n, expression)                                                                                   \
-    LOOP(slot, ROW_OF, wide a = (wide)(type)S(ptx_row32, 0, n); wide b = (wide)(type)S(ptx_row32, 1, n);                                   \
+    LOOP(slot, ROW_OF, wide a = (wide)(type)S(simt_row32, 0, n); wide b = (wide)(type)S(simt_row32, 1, n);                                   \
          wide c = n > 2 ? (wide)ROW_OF(w, i->s[n > 2 ? 2 : 0])[l] : 0; (void)c, expression)
 
 #define CASE(id, type) case OP_##id << 4 | (type):
 #define KIND_BITS(id, n, e)                                                                                                                \
-    CASE(id, T_U16) SAME(u32, ptx_row32, u16, u16, n, e)                                                                                   \
-    CASE(id, T_U32) SAME(u32, ptx_row32, u32, u32, n, e)                                                                                   \
-    CASE(id, T_U64) SAME(u64, ptx_row64, u64, u64, n, e)
+    CASE(id, T_U16) SAME(u32, simt_row32, u16, u16, n, e)                                                                                   \
+    CASE(id, T_U32) SAME(u32, simt_row32, u32, u32, n, e)                                                                                   \
+    CASE(id, T_U64) SAME(u64, simt_row64, u64, u64, n, e)
 #define KIND_INTEGER(id, n, e)                                                                                                             \
     KIND_BITS(id, n, e)                                                                                                                    \
-    CASE(id, T_S16) SAME(u32, ptx_row32, s16, u16, n, e)                                                                                   \
-    CASE(id, T_S32) SAME(u32, ptx_row32, s32, u32, n, e)                                                                                   \
-    CASE(id, T_S64) SAME(u64, ptx_row64, s64, u64, n, e)
+    CASE(id, T_S16) SAME(u32, simt_row32, s16, u16, n, e)                                                                                   \
+    CASE(id, T_S32) SAME(u32, simt_row32, s32, u32, n, e)                                                                                   \
+    CASE(id, T_S64) SAME(u64, simt_row64, s64, u64, n, e)
 #define KIND_WORD(id, n, e)                                                                                                                \
-    CASE(id, T_U32) SAME(u32, ptx_row32, u32, u32, n, e)                                                                                   \
-    CASE(id, T_S32) SAME(u32, ptx_row32, s32, u32, n, e)
+    CASE(id, T_U32) SAME(u32, simt_row32, u32, u32, n, e)                                                                                   \
+    CASE(id, T_S32) SAME(u32, simt_row32, s32, u32, n, e)
 #define KIND_DIVIDE(id, n, e) KIND_INTEGER(id, n, (no_divisor |= (u32)!b << l, b = b ? b : 1, e))
 #define KIND_SHIFT(id, n, e)                                                                                                               \
-    CASE(id, T_U16) SHIFTED(u32, ptx_row32, u16, u16, e)                                                                                   \
-    CASE(id, T_S16) SHIFTED(u32, ptx_row32, s16, u16, e)                                                                                   \
-    CASE(id, T_U32) SHIFTED(u32, ptx_row32, u32, u32, e)                                                                                   \
-    CASE(id, T_S32) SHIFTED(u32, ptx_row32, s32, u32, e)                                                                                   \
-    CASE(id, T_U64) SHIFTED(u64, ptx_row64, u64, u64, e)                                                                                   \
-    CASE(id, T_S64) SHIFTED(u64, ptx_row64, s64, u64, e)
+    CASE(id, T_U16) SHIFTED(u32, simt_row32, u16, u16, e)                                                                                   \
+    CASE(id, T_S16) SHIFTED(u32, simt_row32, s16, u16, e)                                                                                   \
+    CASE(id, T_U32) SHIFTED(u32, simt_row32, u32, u32, e)                                                                                   \
+    CASE(id, T_S32) SHIFTED(u32, simt_row32, s32, u32, e)                                                                                   \
+    CASE(id, T_U64) SHIFTED(u64, simt_row64, u64, u64, e)                                                                                   \
+    CASE(id, T_S64) SHIFTED(u64, simt_row64, s64, u64, e)
 #define KIND_WIDE(id, n, e)                                                                                                                \
-    CASE(id, T_U16) WIDENED(u32, ptx_row32, u16, u32, n, e)                                                                                \
-    CASE(id, T_S16) WIDENED(u32, ptx_row32, s16, s32, n, e)                                                                                \
-    CASE(id, T_U32) WIDENED(u64, ptx_row64, u32, u64, n, e)                                                                                \
-    CASE(id, T_S32) WIDENED(u64, ptx_row64, s32, s64, n, e)
+    CASE(id, T_U16) WIDENED(u32, simt_row32, u16, u32, n, e)                                                                                \
+    CASE(id, T_S16) WIDENED(u32, simt_row32, s16, s32, n, e)                                                                                \
+    CASE(id, T_U32) WIDENED(u64, simt_row64, u32, u64, n, e)                                                                                \
+    CASE(id, T_S32) WIDENED(u64, simt_row64, s32, s64, n, e)
 #define KIND_FLOAT(id, n, e)                                                                                                               \
     CASE(id, T_F32)                                                                                                                        \
     LOOP(row_float, row_float_at, float a = S(row_float_at, 0, n); float b = S(row_float_at, 1, n); float c = S(row_float_at, 2, n);       \
          (void)b; (void)c; float r = e, r != r ? one_nan : r)
 
-void ptx_execute(struct ptx_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
+void ptx_execute(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
 {
     const float one_nan = r_float(NAN_BITS);
     u32 no_divisor = 0;
@@ -360,5 +360,5 @@ void ptx_execute(struct ptx_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
         }
     }
     if (no_divisor & m)
-        ptx_fault(w, pc, __builtin_ctz(no_divisor & m), "divides by zero");
+        simt_fault(w, pc, __builtin_ctz(no_divisor & m), "divides by zero");
 }

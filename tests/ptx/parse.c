@@ -8,13 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct ptx_kernel *ptx_kernels;
-static struct ptx_kernel *kernel; /* the one that is read; NULL between kernels */
+static struct simt_kernel *kernel; /* the one that is read; NULL between kernels */
 static const char *file = "?";
 static int line, target;
 static char *at; /* in the text */
 
-_Noreturn void ptx_refuse(const char *format, ...)
+_Noreturn void simt_refuse(const char *format, ...)
 {
     va_list list;
     va_start(list, format);
@@ -23,14 +22,6 @@ _Noreturn void ptx_refuse(const char *format, ...)
     fputc('\n', stderr);
     va_end(list);
     exit(70);
-}
-
-void *ptx_grow(void *p, size_t bytes)
-{
-    p = realloc(p, bytes ? bytes : 1);
-    if (!p)
-        abort();
-    return p;
 }
 
 /* ---- symbols: variables of the module, then those of the kernel ---- */
@@ -50,7 +41,7 @@ u8 *ptx_constants_begin = constants, *ptx_constants_end = constants;
 
 static void add_symbol(const char *name, enum ptx_space space, u64 address, int is_dynamic)
 {
-    symbols = ptx_grow(symbols, (size_t)(n_symbols + 1) * sizeof *symbols);
+    symbols = simt_grow(symbols, (size_t)(n_symbols + 1) * sizeof *symbols);
     symbols[n_symbols] = (struct symbol){.space = space, .address = address, .is_dynamic = is_dynamic};
     snprintf(symbols[n_symbols++].name, sizeof symbols->name, "%s", name);
 }
@@ -60,9 +51,9 @@ u64 ptx_symbol(const char *name)
     for (int i = n_symbols; i-- > 0;)
         if (strcmp(symbols[i].name, name) == 0) {
             const struct symbol *s = &symbols[i];
-            return s->is_dynamic ? PTX_SHARED_BASE + (kernel->shared + 127) / 128 * 128 : s->address + (s->space == S_SHARED ? PTX_SHARED_BASE : 0);
+            return s->is_dynamic ? simt_shared_base + (kernel->shared + 127) / 128 * 128 : s->address + (s->space == S_SHARED ? simt_shared_base : 0);
         }
-    ptx_refuse("'%s' is not declared", name);
+    simt_refuse("'%s' is not declared", name);
 }
 
 /* ---- registers ---- */
@@ -78,17 +69,17 @@ static int n_declared;
 static u32 add_rows(u32 registers, int is_wide)
 {
     u32 first = kernel->arena, rows = registers * (is_wide ? 2 : 1);
-    kernel->is_wide = ptx_grow(kernel->is_wide, first / ROW_BYTES + rows);
+    kernel->is_wide = simt_grow(kernel->is_wide, first / SIMT_ROW + rows);
     for (u32 i = 0; i < rows; i++)
-        kernel->is_wide[first / ROW_BYTES + i] = is_wide && i % 2 == 0;
-    kernel->arena += rows * ROW_BYTES;
+        kernel->is_wide[first / SIMT_ROW + i] = is_wide && i % 2 == 0;
+    kernel->arena += rows * SIMT_ROW;
     return first;
 }
 
 static void declare(const char *prefix, int count, enum ptx_width width)
 {
     u32 n = count ? (u32)count : 1;
-    declared = ptx_grow(declared, (size_t)(n_declared + 1) * sizeof *declared);
+    declared = simt_grow(declared, (size_t)(n_declared + 1) * sizeof *declared);
     struct declaration *d = &declared[n_declared++];
     *d = (struct declaration){.count = count, .width = width};
     snprintf(d->prefix, sizeof d->prefix, "%s", prefix);
@@ -114,21 +105,21 @@ static int find_register(const char *name, struct ptx_operand *o)
             continue;
         o->kind = K_REGISTER;
         o->width = d->width;
-        o->place = (s32)(d->first + (u32)k * (d->width == W_PRED ? 1 : d->width == W64 ? 2 * ROW_BYTES : ROW_BYTES));
+        o->place = (s32)(d->first + (u32)k * (d->width == W_PRED ? 1 : d->width == W64 ? 2 * SIMT_ROW : SIMT_ROW));
         return 1;
     }
     return 0;
 }
 
-s32 ptx_constant_place(struct ptx_kernel *k, u64 value, enum ptx_width width)
+s32 ptx_constant_place(struct simt_kernel *k, u64 value, enum ptx_width width)
 {
     u32 is_wide = width == W64;
     value = is_wide ? value : (u32)value;
     for (u32 i = 0; i < k->constants; i++)
         if (k->constant[i].value == value && k->constant[i].is_wide == is_wide)
             return (s32)k->constant[i].place;
-    k->constant = ptx_grow(k->constant, (k->constants + 1) * sizeof *k->constant);
-    k->constant[k->constants++] = (struct ptx_constant){add_rows(1, (int)is_wide), is_wide, value};
+    k->constant = simt_grow(k->constant, (k->constants + 1) * sizeof *k->constant);
+    k->constant[k->constants++] = (struct simt_constant){add_rows(1, (int)is_wide), is_wide, value};
     return (s32)k->constant[k->constants - 1].place;
 }
 
@@ -150,7 +141,7 @@ static void expect(char c)
 {
     skip();
     if (*at != c)
-        ptx_refuse("'%c' is expected at '%.20s'", c, at);
+        simt_refuse("'%c' is expected at '%.20s'", c, at);
     at++;
 }
 
@@ -167,10 +158,10 @@ static void read_word(char *out, size_t room, const char *more)
     skip();
     for (; isalnum((unsigned char)*at) || *at == '_' || *at == '$' || *at == '%' || (*at && strchr(more, *at)); out[n++] = *at++)
         if (n + 1 == room)
-            ptx_refuse("a name is too long");
+            simt_refuse("a name is too long");
     out[n] = '\0';
     if (!n)
-        ptx_refuse("a name is expected at '%.20s'", at);
+        simt_refuse("a name is expected at '%.20s'", at);
 }
 
 /* 12, -3, 0x1F, 0f3F800000 as its bits */
@@ -180,7 +171,7 @@ static s64 read_number(void)
     int minus = is_next('-'), is_float = at[0] == '0' && (at[1] == 'f' || at[1] == 'F');
     u64 v = is_float ? strtoull(at + 2, &end, 16) : strtoull(at, &end, 0);
     if (end == at || (is_float && (end != at + 10 || minus)) || *end == 'd' || *end == 'D')
-        ptx_refuse("a number is expected at '%.20s'", at);
+        simt_refuse("a number is expected at '%.20s'", at);
     at = end + (*end == 'U');
     return minus ? -(s64)v : (s64)v;
 }
@@ -203,7 +194,7 @@ static void read_vector(struct ptx_operand *o)
 {
     o->kind = K_VECTOR;
     do {
-        o->part = ptx_grow(o->part, (size_t)(o->parts + 1) * sizeof *o->part);
+        o->part = simt_grow(o->part, (size_t)(o->parts + 1) * sizeof *o->part);
         read_operand(&o->part[o->parts++]);
     } while (is_next(','));
     expect('}');
@@ -247,7 +238,7 @@ static void read_operand(struct ptx_operand *o)
         else if (!find_register(o->name, o))
             o->kind = K_NAME;
         if (o->kind == K_NAME && o->name[0] == '%')
-            ptx_refuse("'%s' is not declared", o->name);
+            simt_refuse("'%s' is not declared", o->name);
     }
 }
 
@@ -262,7 +253,7 @@ static int n_labels, n_wanted;
 
 static void add_label(struct label **list, int *n, const char *name, u32 insn)
 {
-    *list = ptx_grow(*list, (size_t)(*n + 1) * sizeof **list);
+    *list = simt_grow(*list, (size_t)(*n + 1) * sizeof **list);
     snprintf((*list)[*n].name, sizeof (*list)->name, "%s", name);
     (*list)[*n].line = line;
     (*list)[(*n)++].insn = insn;
@@ -282,7 +273,7 @@ static void resolve_labels(void)
             k++;
         line = wanted[i].line;
         if (k == n_labels)
-            ptx_refuse("there is no label '%s'", wanted[i].name);
+            simt_refuse("there is no label '%s'", wanted[i].name);
         kernel->code[wanted[i].insn].target = labels[k].insn;
     }
     line = end;
@@ -294,7 +285,7 @@ static struct ptx_insn *new_insn(void)
 {
     if (kernel->n == kernel->room) {
         kernel->room = kernel->room ? 2 * kernel->room : 256;
-        kernel->code = ptx_grow(kernel->code, kernel->room * sizeof *kernel->code);
+        kernel->code = simt_grow(kernel->code, kernel->room * sizeof *kernel->code);
     }
     struct ptx_insn *i = &kernel->code[kernel->n];
     *i = (struct ptx_insn){.d = {-1, -1, -1, -1}, .s = {-1, -1, -1, -1, -1}, .pd = {-1, -1}, .ps = {-1, -1}, .guard = -1, .line = line};
@@ -311,7 +302,7 @@ static void read_instruction(void)
         i->guard_flip = is_next('!') ? ~0u : 0;
         read_operand(&operand[0]);
         if (operand[0].kind != K_REGISTER || operand[0].width != W_PRED)
-            ptx_refuse("'%s' is expected to be a predicate", operand[0].name);
+            simt_refuse("'%s' is expected to be a predicate", operand[0].name);
         i->guard = operand[0].place;
     }
     read_word(opcode, sizeof opcode, ".:");
@@ -319,7 +310,7 @@ static void read_instruction(void)
         if (operands && !is_pair)
             expect(',');
         if (operands == 8)
-            ptx_refuse("too many operands");
+            simt_refuse("too many operands");
         read_operand(&operand[operands]);
         operand[operands++].is_pair = is_pair;
     }
@@ -337,7 +328,7 @@ static void read_registers(void)
     read_word(type, sizeof type, ".");
     enum ptx_type t = ptx_type_named(type + 1);
     if (t == T_NONE || t == T_U8 || t == T_S8)
-        ptx_refuse("registers of type '%s'", type);
+        simt_refuse("registers of type '%s'", type);
     do {
         int count = 0;
         read_word(name, sizeof name, "");
@@ -365,7 +356,7 @@ static struct variable read_variable(void)
         if (strcmp(word, ".align") == 0)
             v.align = (u32)read_number();
         else if (!(v.element = (u32)ptx_bytes_of(ptx_type_named(word + 1))))
-            ptx_refuse("unknown '%s' of a variable", word);
+            simt_refuse("unknown '%s' of a variable", word);
     snprintf(v.name, sizeof v.name, "%s", word);
     v.bytes = v.element;
     if (is_next('[')) {
@@ -377,7 +368,7 @@ static struct variable read_variable(void)
     }
     v.align = v.align < v.element ? v.element : v.align;
     if (!v.element)
-        ptx_refuse("variable '%s' has no type", v.name);
+        simt_refuse("variable '%s' has no type", v.name);
     return v;
 }
 
@@ -391,7 +382,7 @@ static void read_constant(void)
     struct variable v = read_variable();
     u8 *to = constants + round_up((u64)(ptx_constants_end - constants), v.align);
     if (v.is_open || to + v.bytes > constants + CONSTANTS_ROOM)
-        ptx_refuse("no room for constant '%s'", v.name);
+        simt_refuse("no room for constant '%s'", v.name);
     ptx_constants_end = to + v.bytes;
     add_symbol(v.name, S_CONST, (u64)(uintptr_t)to, 0);
     if (is_next('=')) {
@@ -400,7 +391,7 @@ static void read_constant(void)
         do {
             u64 x = (u64)read_number();
             if (++n * v.element > v.bytes)
-                ptx_refuse("too many values for '%s'", v.name);
+                simt_refuse("too many values for '%s'", v.name);
             memcpy(to + (n - 1) * v.element, &x, v.element);
         } while (is_list && is_next(','));
         if (is_list)
@@ -417,12 +408,12 @@ static void read_shared(void)
     expect(';');
     if (v.is_open) {
         if (has_dynamic++ || 128 % v.align)
-            ptx_refuse("a second name for the launch's shared memory, or one with a larger alignment than 128");
+            simt_refuse("a second name for the launch's shared memory, or one with a larger alignment than 128");
         add_symbol(v.name, S_SHARED, 0, 1);
         return;
     }
     if (!kernel)
-        ptx_refuse("shared memory '%s' of a module", v.name);
+        simt_refuse("shared memory '%s' of a module", v.name);
     kernel->shared = round_up(kernel->shared, v.align);
     add_symbol(v.name, S_SHARED, kernel->shared, 0);
     kernel->shared += v.bytes;
@@ -452,14 +443,14 @@ static void begin_kernel(char **lines)
 {
     char word[32];
     const char *next = strstr(at, ".entry");
-    kernel = ptx_grow(NULL, sizeof *kernel);
-    *kernel = (struct ptx_kernel){.file = file, .line = lines, .always = {-1, -1}};
+    kernel = simt_grow(NULL, sizeof *kernel);
+    *kernel = (struct simt_kernel){.file = file, .line = lines, .always = {-1, -1}};
     kernel->text = hash_of(at, next ? (size_t)(next - at) : strlen(at));
     read_word(kernel->name, sizeof kernel->name, "");
     expect('(');
     read_word(word, sizeof word, ".");
     if (strcmp(word, ".param") != 0)
-        ptx_refuse("kernel '%s' has no parameter", kernel->name);
+        simt_refuse("kernel '%s' has no parameter", kernel->name);
     struct variable v = read_variable();
     expect(')');
     n_of_module = n_symbols;
@@ -476,10 +467,10 @@ static void begin_kernel(char **lines)
         if (strcmp(word, ".maxntid") == 0)
             kernel->threads = n[0] * n[1] * n[2];
         else if (strcmp(word, ".minnctapersm") != 0)
-            ptx_refuse("unknown directive '%s' of a kernel", word);
+            simt_refuse("unknown directive '%s' of a kernel", word);
     }
     if (!kernel->threads)
-        ptx_refuse("kernel '%s' has no launch bounds", kernel->name);
+        simt_refuse("kernel '%s' has no launch bounds", kernel->name);
 }
 
 static void end_kernel(void)
@@ -488,12 +479,12 @@ static void end_kernel(void)
     new_insn()->op = OP_EXIT; /* after the last one */
     kernel->n++;
     ptx_share_places(kernel);
-    kernel->hits = ptx_hits(kernel, target);
-    for (struct ptx_kernel **k = &ptx_kernels; *k; k = &(*k)->next)
+    kernel->hits = simt_hits(kernel, target);
+    for (struct simt_kernel **k = &simt_kernels; *k; k = &(*k)->next)
         if (strcmp((*k)->name, kernel->name) == 0)
-            ptx_refuse("kernel '%s' is there already", kernel->name);
-    kernel->next = ptx_kernels;
-    ptx_kernels = kernel;
+            simt_refuse("kernel '%s' is there already", kernel->name);
+    kernel->next = simt_kernels;
+    simt_kernels = kernel;
     kernel = NULL;
     n_wanted = n_labels = n_declared = 0;
     n_symbols = n_of_module;
@@ -518,16 +509,16 @@ static void read_directive(char **lines)
         int of = 0;
         skip();
         if (sscanf(at, "sm_%d", &of) != 1 || (target && target != of))
-            ptx_refuse("another target than the modules before");
+            simt_refuse("another target than the modules before");
         target = of;
         at += strcspn(at, "\n");
     } else if (strcmp(word, ".version") == 0 || strcmp(word, ".pragma") == 0)
         at += strcspn(at, "\n");
     else if (strcmp(word, ".address_size") == 0) {
         if (read_number() != 64)
-            ptx_refuse("addresses that do not have 64 bits");
+            simt_refuse("addresses that do not have 64 bits");
     } else if (kernel || (strcmp(word, ".visible") != 0 && strcmp(word, ".extern") != 0))
-        ptx_refuse("unknown directive '%s'", word);
+        simt_refuse("unknown directive '%s'", word);
 }
 
 static char **lines_of(const char *text)
@@ -535,7 +526,7 @@ static char **lines_of(const char *text)
     size_t n = 3;
     for (const char *s = text; *s; s++)
         n += *s == '\n';
-    char **list = ptx_grow(NULL, n * sizeof *list), *rest = strdup(text);
+    char **list = simt_grow(NULL, n * sizeof *list), *rest = strdup(text);
     for (size_t i = 1; i < n; i++)
         list[i] = rest ? strsep(&rest, "\n") : NULL;
     return list;
@@ -555,7 +546,7 @@ static void read_module(char *text)
             read_directive(lines);
             depth += !was_kernel && kernel;
         } else if (!kernel) {
-            ptx_refuse("a directive is expected at '%.20s'", at);
+            simt_refuse("a directive is expected at '%.20s'", at);
         } else if (is_next('{')) {
             depth++;
         } else if (is_next('}')) {
@@ -570,7 +561,7 @@ static void read_module(char *text)
         }
     }
     if (kernel)
-        ptx_refuse("kernel '%s' has no end", kernel->name);
+        simt_refuse("kernel '%s' has no end", kernel->name);
 }
 
 void ptx_read(const char *name, const char *text)
@@ -582,7 +573,7 @@ void ptx_read(const char *name, const char *text)
         if (seen[i] == hash)
             return;
     if (n == 64)
-        ptx_refuse("more than 64 modules");
+        simt_refuse("more than 64 modules");
     seen[n++] = hash;
     file = strdup(name);
     char *copy = strdup(text);

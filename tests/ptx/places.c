@@ -16,7 +16,7 @@ struct life {
 };
 
 struct flow {
-    struct ptx_kernel *k;
+    struct simt_kernel *k;
     u32 rows, words; /* of the arena; words of a set of rows */
     u32 *block_of, *begin, blocks; /* block of each instruction; first instruction of each block, and the end */
     u64 *in, *out, *uses, *defines; /* a set of rows for each block */
@@ -48,7 +48,7 @@ static int ends_block(const struct ptx_insn *i)
 
 static void find_blocks(struct flow *f)
 {
-    const struct ptx_kernel *k = f->k;
+    const struct simt_kernel *k = f->k;
     u8 *leads = zeros(k->n + 1, 1);
     leads[0] = 1;
     for (u32 i = 0; i < k->n; i++) {
@@ -75,10 +75,10 @@ static void find_uses(struct flow *f)
         const struct ptx_insn *i = &f->k->code[n];
         u64 *uses = &f->uses[f->block_of[n] * f->words], *defines = &f->defines[f->block_of[n] * f->words];
         for (int k = 0; k < 5; k++)
-            if (i->s[k] >= 0 && !has(defines, (u32)i->s[k] / ROW_BYTES))
-                add(uses, (u32)i->s[k] / ROW_BYTES);
+            if (i->s[k] >= 0 && !has(defines, (u32)i->s[k] / SIMT_ROW))
+                add(uses, (u32)i->s[k] / SIMT_ROW);
         for (int k = 0; k < 4; k++) {
-            u32 row = (u32)i->d[k] / ROW_BYTES;
+            u32 row = (u32)i->d[k] / SIMT_ROW;
             if (i->d[k] < 0)
                 continue;
             if (i->guard < 0 && !has(uses, row))
@@ -137,10 +137,10 @@ static void find_lives(struct flow *f)
         const struct ptx_insn *i = &f->k->code[n];
         for (int k = 0; k < 5; k++)
             if (i->s[k] >= 0)
-                extend(f, (u32)i->s[k] / ROW_BYTES, n);
+                extend(f, (u32)i->s[k] / SIMT_ROW, n);
         for (int k = 0; k < 4; k++)
             if (i->d[k] >= 0)
-                extend(f, (u32)i->d[k] / ROW_BYTES, n);
+                extend(f, (u32)i->d[k] / SIMT_ROW, n);
     }
     for (u32 b = 0; b < f->blocks; b++)
         for (u32 n = 0; n < f->rows; n++) {
@@ -186,7 +186,7 @@ static u32 pack(struct flow *f)
         int wide = is_wide[starts[i]];
         x->place = spares[wide] ? spare[wide][--spares[wide]] : (s32)arena;
         if (x->place == (s32)arena)
-            arena += wide ? 2 * ROW_BYTES : ROW_BYTES;
+            arena += wide ? 2 * SIMT_ROW : SIMT_ROW;
     }
     free(starts), free(ends), free(spare[0]), free(spare[1]);
     return arena;
@@ -195,12 +195,12 @@ static u32 pack(struct flow *f)
 static void move(const struct flow *f, s32 *place)
 {
     if (*place >= 0)
-        *place = f->life[(u32)*place / ROW_BYTES].place;
+        *place = f->life[(u32)*place / SIMT_ROW].place;
 }
 
-void ptx_share_places(struct ptx_kernel *k)
+void ptx_share_places(struct simt_kernel *k)
 {
-    struct flow f = {.k = k, .rows = k->arena / ROW_BYTES};
+    struct flow f = {.k = k, .rows = k->arena / SIMT_ROW};
     f.words = (f.rows + 63) / 64;
     find_blocks(&f);
     f.in = zeros((size_t)f.blocks * f.words, sizeof *f.in);
@@ -210,7 +210,7 @@ void ptx_share_places(struct ptx_kernel *k)
     f.is_constant = zeros(f.rows, 1);
     f.life = zeros(f.rows, sizeof *f.life);
     for (u32 i = 0; i < k->constants; i++)
-        f.is_constant[k->constant[i].place / ROW_BYTES] = 1;
+        f.is_constant[k->constant[i].place / SIMT_ROW] = 1;
     find_uses(&f);
     find_alive(&f);
     find_lives(&f);
@@ -222,7 +222,7 @@ void ptx_share_places(struct ptx_kernel *k)
             move(&f, &k->code[n].d[i]);
     }
     for (u32 i = 0; i < k->constants; i++)
-        k->constant[i].place = (u32)f.life[k->constant[i].place / ROW_BYTES].place;
+        k->constant[i].place = (u32)f.life[k->constant[i].place / SIMT_ROW].place;
     free(f.begin), free(f.block_of), free(f.in), free(f.out), free(f.uses), free(f.defines), free(f.is_constant), free(f.life);
     free(k->is_wide);
     k->is_wide = NULL;

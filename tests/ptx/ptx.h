@@ -1,28 +1,15 @@
 /* Compiled device code as a program: what the parser makes of PTX, and what the executor runs.
  *
  * What:    one struct ptx_insn for each instruction; operands are places in the register file of a warp.
- * Flow:    PTX text -> parse.c (directives) and decode.c (instructions) -> places.c (registers share places) -> struct ptx_kernel by name.
+ * Flow:    PTX text -> parse.c (directives) and decode.c (instructions) -> places.c (registers share places) -> struct simt_kernel by name.
  * Owner:   kernels live as long as the process.
  * Extend:  an instruction that works on each lane by itself is a row of ops.def. Others need a function in decode.c and one in exec.c.
  *          Anything unknown, down to a modifier, ends the process: nothing is guessed.
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/simt/simt.h"
 
-typedef uint8_t u8;
-typedef int8_t s8;
-typedef uint16_t u16;
-typedef int16_t s16;
-typedef uint32_t u32;
-typedef int32_t s32;
-typedef uint64_t u64;
-typedef int64_t s64;
-
-#define LANES 32
-
-/* A register of 16 or 32 bits is a row of 32 u32, one of 64 bits a row of 32 u64, a predicate one u32 with a bit for each lane. */
 enum ptx_width { W_NONE, W_PRED, W16, W32, W64 };
 enum ptx_type { T_NONE, T_U8, T_S8, T_U16, T_S16, T_U32, T_S32, T_U64, T_S64, T_F32, T_PRED };
 enum ptx_space { S_GENERIC, S_GLOBAL, S_SHARED, S_LOCAL, S_CONST, S_PARAM };
@@ -86,38 +73,10 @@ struct ptx_insn {
     s32 line;
 };
 
-struct ptx_kernel {
-    char name[64];
-    const char *file;
-    u64 text;               /* hash: kernels of several architectures often have the same text */
-    char **line;            /* text of the file by line */
-    struct ptx_insn *code;
-    u32 n, room;
-    u32 arena, preds;       /* bytes of a warp's registers, predicates */
-    struct ptx_constant {
-        u32 place, is_wide;
-        u64 value;
-    } *constant;            /* immediate operands: places that are filled once */
-    u32 constants;
-    s32 always[2];          /* predicates that are false and true; -1: not used */
-    u8 *is_wide;            /* of each row of 128 bytes in the arena: the first of two */
-    u32 params, params_aligned, threads;
-    u32 local, shared;      /* bytes that the kernel declares */
-    int has_nc;
-    char *hits;             /* '1' for each instruction that was executed */
-    u64 launches;
-    struct ptx_kernel *next;
-};
-
-#define ROW_BYTES ((u32)(4 * LANES))
-
-/* A generic address has its space in the top bits; nothing of this process is there. A block's own shared memory does not begin at 0: the
- * system has the first KiB, as on sm_80 and later. */
+/* A generic address has its space in the top bits; nothing of this process is there. */
 #define PTX_WINDOW(space) ((u64)(space) << 60)
 #define PTX_WINDOW_OF(address) ((address) >> 60)
-#define PTX_SHARED_BASE 1024
 
-extern struct ptx_kernel *ptx_kernels;
 void ptx_read(const char *name, const char *text); /* a module; the same text again is ignored */
 extern u8 *ptx_constants_begin, *ptx_constants_end; /* constant memory of all modules */
 
@@ -135,14 +94,21 @@ struct ptx_operand {
     int parts;
 };
 /* Parsed by parse.c, filled in by decode.c: opcode and operands into insn, whose lists are -1. */
-void ptx_decode(struct ptx_kernel *k, struct ptx_insn *insn, char *opcode, struct ptx_operand *operand, int operands);
-s32 ptx_constant_place(struct ptx_kernel *k, u64 value, enum ptx_width width);
+void ptx_decode(struct simt_kernel *k, struct ptx_insn *insn, char *opcode, struct ptx_operand *operand, int operands);
+s32 ptx_constant_place(struct simt_kernel *k, u64 value, enum ptx_width width);
 u64 ptx_symbol(const char *name); /* its address */
 void ptx_want_label(const char *name); /* target of the instruction that is decoded */
 enum ptx_type ptx_type_named(const char *name);
 enum ptx_width ptx_width_of(enum ptx_type t);
 int ptx_bytes_of(enum ptx_type t);
-_Noreturn void ptx_refuse(const char *format, ...) __attribute__((format(printf, 1, 2))); /* names file and line */
-void *ptx_grow(void *p, size_t bytes); /* realloc() that cannot fail */
-void ptx_share_places(struct ptx_kernel *k);
-char *ptx_hits(const struct ptx_kernel *k, int target); /* coverage.c: k->n marks */
+void ptx_share_places(struct simt_kernel *k);
+
+/* ---- execution ---- */
+
+/* Executes one instruction of lanes m that neither branches nor meets. */
+void ptx_execute(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m);
+void ptx_load(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m);
+void ptx_store(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m);
+void ptx_atomic(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m);
+void ptx_copy(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m);
+u64 ptx_extend(u64 x, enum ptx_type t); /* to 64 bits, by its type */

@@ -1,4 +1,4 @@
-/* What the two executors of kernels share, that of the sources (shim.c) and that of PTX (tests/ptx): random numbers, the order in which
+/* What the executors of kernels share, that of the sources (shim.c) and those of compiled code (tests/simt): random numbers, the order in which
  * blocks start, and which launches a GPU refuses. */
 #include "tests/shim/run.h"
 

@@ -1,19 +1,18 @@
 /* Launches of compiled kernels: blocks of a grid, several resident at a time, and their warps. In the place of tests/shim/shim.c in the tests'
  * libcuda.
  *
- *   PTX_DIR=DIRECTORY    the kernels are those of its *.ptx; without it those of the PTX that the program gives the driver
- *   PTX_STRICT=0         kernels may touch any memory of the process: for tests whose tensors are not the driver's memory
- *   PTX_RACES=1          accesses that nothing orders are faults (races.c)
- *   PTX_SPLIT=1          each thread of a warp on its own between meetings
- *   PTX_COVERAGE=DIRECTORY  gets what was executed (coverage.c)
+ *   PTX_DIR, SASS_DIR=DIRECTORY    where the kernels are (tests/ptx/parse.c, tests/sass/parse.c)
+ *   PTX_STRICT, SASS_STRICT=0      kernels may touch any memory of the process: for tests whose tensors are not the driver's memory
+ *   PTX_RACES, SASS_RACES=1        accesses that nothing orders are faults (races.c)
+ *   PTX_SPLIT=1                    each thread of a warp on its own between meetings
+ *   PTX_COVERAGE, SASS_COVERAGE=DIRECTORY  gets what was executed (coverage.c)
  *   SHIM_ORDER, SHIM_LATE, SHIM_AHEAD, SHIM_RESIDENT, SHIM_SEED   as in tests/shim/run.h; here SHIM_LATE=1 and SHIM_RESIDENT=4 unless given
  *
  * SHIM_ORDER=0 runs the threads of a warp in lockstep as far as they can be, 1 the last group first, 2 groups, warps and blocks at random, a
  * random number of instructions each.
  */
-#include "tests/ptx/run.h"
+#include "tests/simt/simt.h"
 
-#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,23 +21,23 @@
 #define IDLE_ROUNDS 100000 /* in which every block only looked at memory: a deadlock */
 
 struct shim_options shim_options = {.late = 1, .resident = 4, .ahead = 1, .seed = 1};
-struct ptx_launch ptx_launch = {.strict = 1};
-static struct ptx_block *resident[SHIM_RESIDENT];
+struct simt_launch simt_launch = {.strict = 1};
+struct simt_kernel *simt_kernels;
+static struct simt_block *resident[SHIM_RESIDENT];
 static u32 epochs;
 static jmp_buf out;
-static char fault[512];
+static char fault[768];
 
-_Noreturn void ptx_fault(const struct ptx_warp *w, u32 pc, int lane, const char *format, ...)
+_Noreturn void simt_fault(const struct simt_warp *w, u32 pc, int lane, const char *format, ...)
 {
     va_list list;
-    char text[256];
-    const struct ptx_insn *i = &w->kernel->code[pc];
-    const char *line = w->kernel->line[i->line] ? w->kernel->line[i->line] : "";
+    char text[256], where[320];
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    snprintf(fault, sizeof fault, "%s, block %u %u %u, thread %d: %s: %s:%d: %s", w->kernel->name, w->block->index.x, w->block->index.y, w->block->index.z,
-             lane < 0 ? -1 : (int)w->first + lane, text, w->kernel->file, i->line, line + strspn(line, " \t"));
+    simt_describe(w->kernel, pc, where, sizeof where);
+    snprintf(fault, sizeof fault, "%s, block %u %u %u, thread %d: %s: %s", w->kernel->name, w->block->index.x, w->block->index.y,
+             w->block->index.z, lane < 0 ? -1 : (int)w->first + lane, text, where);
     longjmp(out, 1);
 }
 
@@ -46,6 +45,32 @@ void shim_fault(const char *what)
 {
     snprintf(fault, sizeof fault, "%s", what);
     longjmp(out, 1);
+}
+
+const char *simt_setting(const char *name)
+{
+    char variable[64];
+    snprintf(variable, sizeof variable, "%s_%s", simt_form, name);
+    return getenv(variable);
+}
+
+void *simt_grow(void *p, size_t bytes)
+{
+    p = realloc(p, bytes ? bytes : 1);
+    if (!p)
+        abort();
+    return p;
+}
+
+char *simt_read_file(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    char *text = NULL;
+    size_t size = 0;
+    if (!f || getdelim(&text, &size, '\0', f) < 0)
+        simt_refuse("cannot read '%s'", path);
+    fclose(f);
+    return text;
 }
 
 /* ---- blocks ---- */
@@ -63,7 +88,7 @@ static void *make_room(void *p, size_t *room, size_t bytes)
 }
 
 /* Registers start as NaN. Those of the previous launch may stay: a kernel may not read them either. */
-static void set_kernel(struct ptx_warp *w, const struct ptx_kernel *k)
+static void set_kernel(struct simt_warp *w, const struct simt_kernel *k)
 {
     w->r = make_room(w->r, &w->r_room, k->arena + 64);
     w->p = make_room(w->p, &w->p_room, (k->preds + 1) * sizeof *w->p);
@@ -72,9 +97,9 @@ static void set_kernel(struct ptx_warp *w, const struct ptx_kernel *k)
     for (u32 i = 0; i < k->constants; i++)
         for (int l = 0; l < LANES; l++)
             if (k->constant[i].is_wide)
-                ptx_row64(w, (s32)k->constant[i].place)[l] = k->constant[i].value;
+                simt_row64(w, (s32)k->constant[i].place)[l] = k->constant[i].value;
             else
-                ptx_row32(w, (s32)k->constant[i].place)[l] = (u32)k->constant[i].value;
+                simt_row32(w, (s32)k->constant[i].place)[l] = (u32)k->constant[i].value;
     for (int i = 0; i < 2; i++)
         if (k->always[i] >= 0)
             w->p[k->always[i]] = i ? ~0u : 0;
@@ -83,35 +108,36 @@ static void set_kernel(struct ptx_warp *w, const struct ptx_kernel *k)
 
 static u32 lanes_of(u32 warp)
 {
-    u32 n = ptx_launch.threads - LANES * warp;
+    u32 n = simt_launch.threads - LANES * warp;
     return n >= LANES ? ~0u : (1u << n) - 1;
 }
 
-static void start_warp(struct ptx_block *b, u32 k)
+static void start_warp(struct simt_block *b, u32 k)
 {
-    struct ptx_warp *w = &b->warp[k];
+    struct simt_warp *w = &b->warp[k];
     w->block = b;
     w->first = LANES * k;
     w->live = lanes_of(k);
     w->groups = 1;
-    w->group[0] = (struct ptx_group){w->live, 0, READY};
+    w->group[0] = (struct simt_group){w->live, 0, READY};
     w->copies = 0;
     w->epoch = 0;
     memset(w->committed, 0, sizeof w->committed);
-    if (w->kernel != ptx_launch.kernel)
-        set_kernel(w, ptx_launch.kernel);
+    if (w->kernel != simt_launch.kernel)
+        set_kernel(w, simt_launch.kernel);
     w->local = make_room(w->local, &w->local_room, (size_t)w->kernel->local * LANES);
     memset(w->local, 0xff, (size_t)w->kernel->local * LANES);
-    ptx_split(w, &w->group[0]);
+    simt_fill_registers(w);
+    simt_split(w, &w->group[0]);
 }
 
 /* Shared memory starts as NaN, so that reading it uninitialised shows in the results. */
 static void start_block(int place, u32 number, size_t shared)
 {
-    struct ptx_block *b = resident[place];
-    const struct shim_dim *g = &ptx_launch.grid;
+    struct simt_block *b = resident[place];
+    const struct shim_dim *g = &simt_launch.grid;
     if (!b) {
-        b = resident[place] = memset(ptx_grow(NULL, sizeof *b), 0, sizeof *b);
+        b = resident[place] = memset(simt_grow(NULL, sizeof *b), 0, sizeof *b);
         b->shared = aligned_alloc(128, SHIM_SHARED_MAX / 128 * 128 + 128);
         b->place = place;
         if (!b->shared)
@@ -126,21 +152,21 @@ static void start_block(int place, u32 number, size_t shared)
     b->slow = shim_options.order == SHIM_SCRAMBLED && shim_random() % 3 == 0 ? 1u << shim_random() % 6 : 1;
     b->seen.n = b->soon.n = 0;
     b->observers = 0;
-    b->warps = (int)((ptx_launch.threads + LANES - 1) / LANES);
+    b->warps = (int)((simt_launch.threads + LANES - 1) / LANES);
     memset(b->shared, 0xff, shared);
     for (int k = 0; k < b->warps; k++)
         start_warp(b, (u32)k);
 }
 
-static int waits_for_block(const struct ptx_warp *w)
+static int waits_for_block(const struct simt_warp *w)
 {
     return w->groups == 1 && w->group[0].state == AT_BLOCK;
 }
 
 /* All warps go on if every one is at a barrier. */
-static int release(struct ptx_block *b)
+static int release(struct simt_block *b)
 {
-    const struct ptx_warp *waits = NULL;
+    const struct simt_warp *waits = NULL;
     for (int k = 0; k < b->warps; k++) {
         if (b->warp[k].groups && !waits_for_block(&b->warp[k]))
             return 0;
@@ -149,32 +175,32 @@ static int release(struct ptx_block *b)
     if (!waits)
         return 0;
     for (int k = 0; k < b->warps; k++) {
-        struct ptx_warp *w = &b->warp[k];
+        struct simt_warp *w = &b->warp[k];
         if (w->live != lanes_of((u32)k))
-            ptx_fault(waits, waits->group[0].pc, -1, "threads of warp %d returned while others wait at a barrier", k);
+            simt_fault(waits, waits->group[0].pc, -1, "threads of warp %d returned while others wait at a barrier", k);
         if (w->group[0].pc != waits->group[0].pc)
-            ptx_fault(waits, waits->group[0].pc, -1, "warp %d waits at another barrier, at line %d", k, w->kernel->code[w->group[0].pc].line);
+            simt_fault(waits, waits->group[0].pc, -1, "warp %d waits at another barrier, instruction %u", k, w->group[0].pc);
         w->group[0].state = READY;
     }
     for (int k = 0; k < b->warps; k++) {
         b->warp[k].group[0].pc++;
-        ptx_split(&b->warp[k], &b->warp[k].group[0]);
+        simt_split(&b->warp[k], &b->warp[k].group[0]);
     }
     b->epoch = ++epochs;
-    ptx_races_barrier(b);
+    simt_races_barrier(b);
     return 1;
 }
 
 /* 0: the block could only look at memory. */
-static int take_turn(struct ptx_block *b)
+static int take_turn(struct simt_block *b)
 {
     u32 order[SHIM_THREADS / LANES];
     int has_moved = 0, groups = 0;
     shim_arrange(order, (u32)b->warps);
     for (int k = 0; k < b->warps; k++) {
-        struct ptx_warp *w = &b->warp[order[k]];
+        struct simt_warp *w = &b->warp[order[k]];
         if (w->groups && !waits_for_block(w))
-            has_moved |= ptx_run_warp(w) == RAN;
+            has_moved |= simt_run_warp(w) == RAN;
     }
     for (int k = 0; k < b->warps; k++)
         groups += b->warp[k].groups;
@@ -207,7 +233,7 @@ static const char *run_blocks(const u32 *start, u32 blocks, size_t shared)
 
 static const char *run_grid(size_t shared)
 {
-    u32 blocks, *const start = shim_arrange_blocks(ptx_launch.grid, &blocks);
+    u32 blocks, *const start = shim_arrange_blocks(simt_launch.grid, &blocks);
     for (int i = 0; i < SHIM_RESIDENT; i++)
         if (resident[i])
             resident[i]->is_live = 0;
@@ -228,11 +254,11 @@ static const struct {
 #undef KERNEL
 };
 
-static struct ptx_kernel *find(const char *kernel)
+static struct simt_kernel *find(const char *kernel)
 {
     char name[96];
     snprintf(name, sizeof name, "rp_%s", kernel);
-    struct ptx_kernel *k = ptx_kernels;
+    struct simt_kernel *k = simt_kernels;
     while (k && strcmp(k->name, name) != 0)
         k = k->next;
     return k;
@@ -241,10 +267,10 @@ static struct ptx_kernel *find(const char *kernel)
 /* The compiled kernel's own size, which is what a driver copies; both sides have to agree on it and on the threads. */
 size_t shim_args_size(const char *kernel)
 {
-    const struct ptx_kernel *k = find(kernel);
+    const struct simt_kernel *k = find(kernel);
     for (size_t i = 0; k && i < sizeof kernels / sizeof *kernels; i++)
         if (strcmp(kernels[i].name, kernel) == 0 && (kernels[i].args != k->params || kernels[i].threads != k->threads)) {
-            fprintf(stderr, "ptx: kernel %s takes %u bytes and %u threads, the host gives %zu and %u\n", kernel, k->params, k->threads,
+            fprintf(stderr, "%s: kernel %s takes %u bytes and %u threads, the host gives %zu and %u\n", simt_form, kernel, k->params, k->threads,
                     kernels[i].args, kernels[i].threads);
             return 0;
         }
@@ -254,12 +280,12 @@ size_t shim_args_size(const char *kernel)
 const char *shim_launch(const char *kernel, struct shim_dim grid, struct shim_dim block, size_t shared, const void *args)
 {
     static int has_begun;
-    struct ptx_kernel *k = find(kernel);
+    struct simt_kernel *k = find(kernel);
     if (!has_begun++) {
-        const char *strict = getenv("PTX_STRICT"), *races = getenv("PTX_RACES"), *split = getenv("PTX_SPLIT");
-        ptx_launch.strict = !strict || *strict != '0';
-        ptx_launch.races = races && *races == '1';
-        ptx_launch.split = split && *split == '1';
+        const char *strict = simt_setting("STRICT"), *races = simt_setting("RACES"), *split = simt_setting("SPLIT");
+        simt_launch.strict = !strict || *strict != '0';
+        simt_launch.races = races && *races == '1';
+        simt_launch.split = split && *split == '1';
     }
     if (!k)
         return "there is no such kernel";
@@ -268,57 +294,14 @@ const char *shim_launch(const char *kernel, struct shim_dim grid, struct shim_di
     if (refused)
         return refused;
     k->launches++;
-    ptx_launch.kernel = k;
-    ptx_launch.grid = grid;
-    ptx_launch.block = block;
-    ptx_launch.threads = k->threads;
-    ptx_launch.args = args;
-    ptx_launch.lockstep = shim_options.order == SHIM_FORWARD && !ptx_launch.split;
+    simt_launch.kernel = k;
+    simt_launch.number++;
+    simt_launch.grid = grid;
+    simt_launch.block = block;
+    simt_launch.threads = k->threads;
+    simt_launch.args = args;
+    simt_launch.lockstep = shim_options.order == SHIM_FORWARD && !simt_launch.split;
     shim_random_state = shim_options.seed * 0x9e3779b97f4a7c15u + k->launches;
-    ptx_races_begin();
+    simt_races_begin();
     return run_grid(all_shared);
-}
-
-/* ---- modules ---- */
-
-static char *read_file(const char *path)
-{
-    FILE *f = fopen(path, "rb");
-    char *text = NULL;
-    size_t size = 0;
-    if (!f || getdelim(&text, &size, '\0', f) < 0)
-        ptx_refuse("cannot read '%s'", path);
-    fclose(f);
-    return text;
-}
-
-static void read_directory(const char *path)
-{
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
-        size_t n = strlen(e->d_name);
-        char full[4096];
-        if (e->d_name[0] == '.' || strchr(e->d_name, '.')) /* next to the images are the names of their sources and digests */
-            continue;
-        snprintf(full, sizeof full, "%s/%.*s", path, (int)n, e->d_name);
-        char *text = read_file(full);
-        ptx_read(full, text);
-        free(text);
-    }
-    if (!d || !ptx_kernels)
-        ptx_refuse("there are no kernels in '%s'", path);
-    closedir(d);
-}
-
-/* A module that the program loads. NULL, or why it is refused. */
-const char *shim_module(const void *image)
-{
-    const char *directory = getenv("PTX_DIR");
-    if (directory && !ptx_kernels)
-        read_directory(directory);
-    else if (!directory && memcmp(image, "//", 2) == 0)
-        ptx_read("module", image);
-    else if (!directory)
-        return "the program has machine code for this GPU, not PTX: set PTX_DIR, or SHIM_CAPABILITY to one that it has no machine code for";
-    return NULL;
 }

@@ -8,7 +8,7 @@
  * relaxed store is not taken for a release. Atomics, relaxed accesses, acquires and releases of one word need no order among themselves; a
  * plain access and one of them do. Of the atomics on a word the last one and the last one of another block are kept.
  */
-#include "tests/ptx/run.h"
+#include "tests/simt/simt.h"
 
 #include <stdlib.h>
 
@@ -26,14 +26,14 @@ struct shared_word {
     u8 more_readers, more_warps; /* other threads of the warp, other warps have read it */
 };
 
-const char *ptx_race_shared(const struct ptx_warp *w, u32 lane, u32 at, u32 bytes, enum ptx_access kind, u32 *other)
+const char *simt_race_shared(const struct simt_warp *w, u32 lane, u32 at, u32 bytes, enum simt_access kind, u32 *other)
 {
     static struct shared_word *words[SHIM_RESIDENT];
-    const struct ptx_block *b = w->block;
+    const struct simt_block *b = w->block;
     const u32 me = w->first + lane;
     struct shared_word **of = &words[b->place];
     if (!*of)
-        *of = memset(ptx_grow(NULL, (SHIM_SHARED_MAX / 4 + 4) * sizeof **of), 0, (SHIM_SHARED_MAX / 4 + 4) * sizeof **of);
+        *of = memset(simt_grow(NULL, (SHIM_SHARED_MAX / 4 + 4) * sizeof **of), 0, (SHIM_SHARED_MAX / 4 + 4) * sizeof **of);
     for (u32 done = 0; done < bytes; done += 4) {
         struct shared_word *x = &(*of)[(at + done) / 4];
         u8 touched = bytes_touched(at, bytes);
@@ -104,7 +104,7 @@ static void grow_pages(void)
     struct page *old = pages;
     size_t n = pages_room;
     pages_room = n ? 2 * n : 1 << 12;
-    pages = memset(ptx_grow(NULL, pages_room * sizeof *pages), 0, pages_room * sizeof *pages);
+    pages = memset(simt_grow(NULL, pages_room * sizeof *pages), 0, pages_room * sizeof *pages);
     for (size_t i = 0; i < n; i++)
         if (old[i].number)
             *find_page(old[i].number) = old[i];
@@ -122,7 +122,7 @@ static struct global_word *global_word(u64 address)
     if (!last || last->number != number)
         last = find_page(number);
     if (!last->number) {
-        *last = (struct page){.number = number, .word = ptx_grow(NULL, PAGE_WORDS * sizeof *last->word)};
+        *last = (struct page){.number = number, .word = simt_grow(NULL, PAGE_WORDS * sizeof *last->word)};
         pages_used++;
     }
     if (last->launch != launch) {
@@ -132,12 +132,12 @@ static struct global_word *global_word(u64 address)
     return &last->word[(address & 4095) / 4];
 }
 
-void ptx_races_begin(void)
+void simt_races_begin(void)
 {
     launch++;
 }
 
-static void see(struct ptx_seen *s, u32 block, u32 barriers)
+static void see(struct simt_seen *s, u32 block, u32 barriers)
 {
     for (int i = 0; i < s->n; i++)
         if (s->of[i].block == block) {
@@ -146,18 +146,18 @@ static void see(struct ptx_seen *s, u32 block, u32 barriers)
         }
     if (s->n == s->room) {
         s->room = s->room ? 2 * s->room : 8;
-        s->of = ptx_grow(s->of, (size_t)s->room * sizeof *s->of);
+        s->of = simt_grow(s->of, (size_t)s->room * sizeof *s->of);
     }
-    s->of[s->n++] = (struct ptx_seen_of){block, barriers};
+    s->of[s->n++] = (struct simt_seen_of){block, barriers};
 }
 
-static void see_all(struct ptx_seen *to, const struct ptx_seen *from)
+static void see_all(struct simt_seen *to, const struct simt_seen *from)
 {
     for (int i = 0; i < from->n; i++)
         see(to, from->of[i].block, from->of[i].barriers);
 }
 
-void ptx_races_barrier(struct ptx_block *b)
+void simt_races_barrier(struct simt_block *b)
 {
     see_all(&b->seen, &b->soon);
     b->soon.n = 0;
@@ -168,19 +168,19 @@ void ptx_races_barrier(struct ptx_block *b)
 static struct flag {
     u64 address;
     u32 launch;
-    struct ptx_seen seen;
+    struct simt_seen seen;
 } *flags;
 static int n_flags;
 
 /* What thread `me` has observed and not acquired. */
-static struct ptx_seen *observed_by(struct ptx_block *b, u32 me)
+static struct simt_seen *observed_by(struct simt_block *b, u32 me)
 {
     int i = 0;
     while (i < b->observers && b->observer[i].thread != me)
         i++;
     if (i == b->observers_room) {
-        b->observer = ptx_grow(b->observer, (size_t)(i + 1) * sizeof *b->observer);
-        b->observer[b->observers_room++] = (struct ptx_observer){.thread = me};
+        b->observer = simt_grow(b->observer, (size_t)(i + 1) * sizeof *b->observer);
+        b->observer[b->observers_room++] = (struct simt_observer){.thread = me};
     }
     if (i == b->observers) { /* the list of an earlier block is reused */
         b->observer[b->observers++].thread = me;
@@ -189,7 +189,7 @@ static struct ptx_seen *observed_by(struct ptx_block *b, u32 me)
     return &b->observer[i].seen;
 }
 
-static void order_blocks(struct ptx_block *b, u32 me, u64 address, enum ptx_access kind)
+static void order_blocks(struct simt_block *b, u32 me, u64 address, enum simt_access kind)
 {
     int i = 0;
     while (i < n_flags && flags[i].address != address)
@@ -197,7 +197,7 @@ static void order_blocks(struct ptx_block *b, u32 me, u64 address, enum ptx_acce
     if (i == n_flags && kind == OBSERVE)
         return;
     if (i == n_flags) {
-        flags = ptx_grow(flags, (size_t)(n_flags + 1) * sizeof *flags);
+        flags = simt_grow(flags, (size_t)(n_flags + 1) * sizeof *flags);
         flags[n_flags++] = (struct flag){.address = address};
     }
     if (kind == RELEASE) {
@@ -210,9 +210,9 @@ static void order_blocks(struct ptx_block *b, u32 me, u64 address, enum ptx_acce
     }
 }
 
-void ptx_races_fence(const struct ptx_warp *w, u32 m)
+void simt_races_fence(const struct simt_warp *w, u32 m)
 {
-    struct ptx_block *b = w->block;
+    struct simt_block *b = w->block;
     for (int i = 0; i < b->observers; i++) {
         const u32 thread = b->observer[i].thread;
         if (thread / LANES == w->first / LANES && (m >> thread % LANES & 1))
@@ -220,9 +220,9 @@ void ptx_races_fence(const struct ptx_warp *w, u32 m)
     }
 }
 
-static int is_ordered(const struct ptx_warp *w, u32 me, const struct global_access *x)
+static int is_ordered(const struct simt_warp *w, u32 me, const struct global_access *x)
 {
-    const struct ptx_block *b = w->block;
+    const struct simt_block *b = w->block;
     if (x->block == b->number + 1)
         return x->thread == me || x->barriers < b->barriers || (x->thread / LANES == me / LANES && x->epoch < w->epoch);
     for (int i = 0; i < b->seen.n; i++)
@@ -231,7 +231,7 @@ static int is_ordered(const struct ptx_warp *w, u32 me, const struct global_acce
     return 0;
 }
 
-static int is_race(const struct ptx_warp *w, u32 me, const struct global_access *before, u8 bytes, u32 *other)
+static int is_race(const struct simt_warp *w, u32 me, const struct global_access *before, u8 bytes, u32 *other)
 {
     if (!before->block || !(before->bytes & bytes) || is_ordered(w, me, before))
         return 0;
@@ -239,9 +239,9 @@ static int is_race(const struct ptx_warp *w, u32 me, const struct global_access 
     return 1;
 }
 
-const char *ptx_race_global(const struct ptx_warp *w, u32 lane, u64 address, u32 bytes, enum ptx_access kind, u32 *other)
+const char *simt_race_global(const struct simt_warp *w, u32 lane, u64 address, u32 bytes, enum simt_access kind, u32 *other)
 {
-    struct ptx_block *b = w->block;
+    struct simt_block *b = w->block;
     const u32 me = w->first + lane;
     int is_plain = kind == READ || kind == WRITE;
     if (kind == ACQUIRE || kind == RELEASE || kind == OBSERVE)
@@ -262,7 +262,7 @@ const char *ptx_race_global(const struct ptx_warp *w, u32 lane, u64 address, u32
     return NULL;
 }
 
-const char *ptx_race_nc(u64 address, u32 bytes, int is_nc, int is_write)
+const char *simt_race_nc(u64 address, u32 bytes, int is_nc, int is_write)
 {
     for (u64 a = address & ~3ull; (is_nc || is_write) && a < address + bytes; a += 4) {
         struct global_word *x = global_word(a);
