@@ -14,6 +14,7 @@
 #   NVCC=PATH      with CUDA=1, only on the command line: device code by this compiler of CUDA 12 or 13 (which knows no sm_70), not by
 #                  the pinned NVRTC
 #   PTX=LIST       with tests-built: architectures for which tests/ptx gets PTX, default compute_70 compute_80
+#   SASS=LIST      with tests-built: architectures whose machine code tests/sass executes, default sm_90
 #   ARCHS=LIST     with CUDA=1: device code for these only, to try something: sm_90 compute_100
 #   COMMIT=HEX     the commit, where there is no git (tarballs of `git archive` know theirs)
 #   CC=gcc         Debian's gcc, wrapped by env/repro-cc
@@ -47,7 +48,7 @@ export LC_ALL := C
 unexport CPATH C_INCLUDE_PATH LIBRARY_PATH # of this machine's user: the compiler would look there
 
 all: $(if $(SAN),$(BUILD)/$(SAN)/repro,$(BUILD)/repro)
-.PHONY: all run check test ptx-check bench oracle gpu-check gpu-pack lint format fuzz fuzz-all image install clean distclean help deps setup \
+.PHONY: all run check test ptx-check sass-check bench oracle gpu-check gpu-pack lint format fuzz fuzz-all image install clean distclean help deps setup \
 	check-built tests-built FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -55,7 +56,7 @@ all: $(if $(SAN),$(BUILD)/$(SAN)/repro,$(BUILD)/repro)
 
 # Goals that set the machine up or only remove things start a make of their own for what they build, so that they work
 # where there is no compiler yet.
-NO_BUILD := run check test ptx-check bench oracle gpu-check gpu-pack lint format image clean distclean help setup fuzz fuzz-all
+NO_BUILD := run check test ptx-check sass-check bench oracle gpu-check gpu-pack lint format image clean distclean help setup fuzz fuzz-all
 ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 
 # --- what goes in ---------------------------------------------------------------------------------------------------
@@ -346,6 +347,32 @@ ptx_images := $(foreach a,$(ptx_archs),$(patsubst src/backend/cuda/%.cu,$(gpu)/d
 -include $(addsuffix .d,$(ptx_images))
 tests-built: $(BUILD)/shim/ptx/libcuda.so.1 $(ptx_images)
 
+# One that executes machine code (tests/sass), and nvdisasm's text of that code; where the disassembler cannot be had there is no text.
+# BUILD/sass/ARCH/NAME is a link to the cubin, NAME.sass the text.
+sass_objects := $(patsubst %.c,$(BUILD)/shim/sass/%.o,$(wildcard tests/sass/*.c tests/simt/*.c) $(addprefix tests/shim/,driver.c launch.c memory.c order.c stream.c))
+$(BUILD)/shim/sass/%.o: %.c $(gpu)/flags | $(gpu)/include
+	$(Q)mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(Q)$(ptx_line) -frounding-math -MMD -MP -c $< -o $@
+$(BUILD)/shim/sass/libcuda.so.1: $(sass_objects)
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared -Wl,-soname,$(@F) $^ -o $@ -lm
+-include $(sass_objects:.o=.d)
+SASS ?= sm_90
+sass_archs := $(filter $(archs),$(SASS))
+sass_texts := $(foreach a,$(sass_archs),$(patsubst src/backend/cuda/%.cu,$(BUILD)/sass/$a/%.sass,$(device_code)))
+disassembler := $(shell env/fetch-nvdisasm.sh --dir $(DEPS_DIR))/nvdisasm
+$(BUILD)/sass/flags: FORCE
+	$(Q)mkdir -p $(addprefix $(@D)/,$(sass_archs))
+	$(Q)rm -f $(filter-out $(sass_texts),$(wildcard $(patsubst %,$(@D)/%/*.sass,$(sass_archs))))
+	$(Q)env/fetch-nvdisasm.sh $(DEPS_DIR) || echo "no disassembler: tests/sass will be skipped" >&2
+	$(Q)echo '$(disassembler)' | $(call if_changed,$@)
+$(sass_texts): $(BUILD)/sass/%.sass: $(gpu)/device/% $(BUILD)/sass/flags
+	$(call say,SASS,$@)
+	$(Q)ln -sfn $(abspath $<) $(BUILD)/sass/$* && rm -f $@
+	$(Q)[ ! -x $(disassembler) ] || { $(disassembler) -c $< >$@.new 2>$@.err || { cat $@.err >&2; false; }; mv $@.new $@; }
+tests-built: $(BUILD)/shim/sass/libcuda.so.1 $(sass_texts)
+
 # The host side of the CUDA backend, with the libraries of this machine, for tests against that driver.
 cuda_tests := $(patsubst %.c,$(BUILD)/native/%,$(wildcard tests/cuda/test_*.c))
 cuda_native := $(patsubst %.c,$(BUILD)/native/%.o,$(wildcard src/backend/cuda/*.c src/gpu/nccl_*.c tests/cuda/*.c))
@@ -481,6 +508,10 @@ ptx-check:
 	$(Q)env/setup.sh test
 	$(again) tests-built CUDA=1 PTX="$(addprefix compute_,70 75 80 86 89 90 120)"
 	$(Q)BUILD=$(abspath $(BUILD)) tests/ptx/full/check.sh
+sass-check:
+	$(Q)env/setup.sh test
+	$(again) tests-built CUDA=1 SASS="$(addprefix sm_,75 80 86 89 90 100 120)"
+	$(Q)BUILD=$(abspath $(BUILD)) tests/sass/full/check.sh
 gpu-check:
 	$(Q)env/setup.sh test
 	$(again) all SAN= CUDA=1
@@ -534,6 +565,7 @@ help:
 	@echo 'make fuzz        FUZZ=NAME [SECONDS=60]: one fuzz target'
 	@echo 'make fuzz-all    every fuzz target for 610 CPU seconds each, as a table (FUZZ="NAME...": some of them)'
 	@echo 'make ptx-check   execute the compiled PTX of every architecture on the CPU, and report what was executed'
+	@echo 'make sass-check  execute the machine code of every architecture from sm_75 on on the CPU, and report what was executed'
 	@echo 'make gpu-check   on a machine with an NVIDIA GPU: all checks that need one, in half an hour at most'
 	@echo 'make gpu-pack    gpu-check in one file for a machine without a checkout: BUILD/gpu-check.tar.gz'
 	@echo 'make image       container images, with docker or buildah (BASE=IMAGE)'
