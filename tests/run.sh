@@ -152,7 +152,7 @@ if [ "${1:-}" = --one ]; then
 fi
 
 # --- all tests ------------------------------------------------------------------------------------------------------------
-groups="ptx cuda ops build lint unit tsan fuzz cli" # the longest tests first
+groups="ptx sass cuda ops build lint unit tsan fuzz cli" # the longest tests first
 pattern='' core='' slowest=''
 usage="usage: tests/run.sh [--check | --quick-lint | --lint] [--update] [--slowest] [PATTERN]"
 while [ $# -gt 0 ]; do
@@ -185,6 +185,7 @@ members() { # GROUP: the ids of its tests
     ops) variants=native && set -- tests/ops/test_*.c ;;
     cuda) variants=native && set -- tests/cuda/test_*.c ;;
     ptx) variants="sh" && set -- tests/ptx/*.sh ;;
+    sass) variants="sh" && set -- tests/sass/*.sh ;;
     fuzz) variants=asan && set -- tests/fuzz/fuzz_*.c ;;
     cli)
         variants="sh" && set -- tests/valgrind/*.sh tests/cli/*/*.sh # the longest first

@@ -1,0 +1,157 @@
+/* Loads, stores, atomics and copies of machine code. Every address passes tests/simt/memory.c. */
+#include "tests/sass/sass.h"
+
+static u64 address(const struct simt_warp *w, const struct sass_insn *i, int k, u32 lane)
+{
+    u64 base = sass_row(w, i->base[k])[lane], uniform = sass_row(w, i->uniform[k])[lane];
+    int is_wide = i->flags & EXTENDED && !(i->op == SASS_LDGSTS && k == 0);
+    if (i->base_wide[k] == 1)
+        base |= (u64)sass_row(w, i->base[k] + SASS_ROW(1))[lane] << 32;
+    if (is_wide)
+        uniform |= (u64)sass_row(w, i->uniform[k] + SASS_ROW(1))[lane] << 32;
+    u64 a = (base << i->scale[k]) + uniform + (u64)i->offset[k];
+    return is_wide ? a : (u32)a;
+}
+
+static void *global(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 lane, const char *verb)
+{
+    u64 a = address(w, i, 0, lane);
+    void *p = simt_global_at(w, pc, lane, a, i->bytes, verb);
+    simt_check_order(w, pc, lane, a, i->bytes, (enum simt_access)i->order, verb);
+    return p;
+}
+
+static void *shared(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 lane, enum simt_access kind, const char *verb)
+{
+    return simt_shared_at(w, pc, lane, address(w, i, 0, lane), i->bytes, kind, verb);
+}
+
+static void load(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
+{
+    u32 *d[4];
+    for (int k = 0; k < 4; k++)
+        d[k] = sass_row(w, i->d + (4 * k < i->bytes ? SASS_ROW(i->d == SASS_ROW(ROW_SINK) ? 0 : k) : 0));
+    EACH_LANE(m) {
+        const void *p = i->op == SASS_LDS ? shared(w, pc, i, lane, READ, "reads") : global(w, pc, i, lane, "reads");
+        u32 word[4] = {0};
+        if (i->bytes == 4) {
+            memcpy(&d[0][lane], p, 4);
+            continue;
+        }
+        memcpy(word, p, i->bytes);
+        if (i->type == T_S8)
+            word[0] = (u32)(s32)(s8)word[0];
+        else if (i->type == T_S16)
+            word[0] = (u32)(s32)(s16)word[0];
+        for (int k = 0; 4 * k < i->bytes; k++)
+            d[k][lane] = word[k];
+    }
+}
+
+static void store(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
+{
+    int words = i->bytes / 4;
+    EACH_LANE(m) {
+        u8 *p = i->op == SASS_STS ? shared(w, pc, i, lane, WRITE, "writes") : global(w, pc, i, lane, "writes");
+        if (!words)
+            memcpy(p, &sass_row(w, i->s[0])[lane], i->bytes);
+        for (int k = 0; k < words; k++)
+            memcpy(p + 4 * k, &sass_row(w, i->s[0] + SASS_ROW(k))[lane], 4);
+    }
+}
+
+/* All words are read first: the address may be in one of the registers that are written. */
+static void load_constant(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
+{
+    u32 word[4][LANES] = {{0}};
+    int words = i->bytes / 4;
+    for (int k = 0; k < words; k++)
+        EACH_LANE(m)
+            word[k][lane] = sass_constant(w, pc, lane, i->bank, address(w, i, 0, lane) + 4 * (u64)k);
+    for (int k = 0; k < words; k++)
+        sass_put(w, i->d + (i->d == SASS_ROW(ROW_SINK) ? 0 : SASS_ROW(k)), m, word[k]);
+}
+
+static u64 word_of(const struct simt_warp *w, const struct sass_insn *i, u32 lane)
+{
+    u64 high = i->bytes == 8 ? sass_row(w, i->s[0] + SASS_ROW(1))[lane] : 0;
+    return high << 32 | sass_row(w, i->s[0])[lane];
+}
+
+static void atomic(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
+{
+    u64 flip = i->type == T_S32 && i->bytes == 4 && i->flags & SIGNED ? 0x80000000 : 0;
+    EACH_LANE(m) {
+        u8 *p = global(w, pc, i, lane, "changes");
+        u64 old = 0, b = word_of(w, i, lane);
+        memcpy(&old, p, i->bytes);
+        int is_less = (b ^ flip) < (old ^ flip);
+        const u64 made[] = {[H_ADD] = old + b,
+                            [H_MIN] = is_less ? b : old,
+                            [H_MAX] = is_less ? old : b,
+                            [H_AND] = old & b,
+                            [H_OR] = old | b,
+                            [H_XOR] = old ^ b,
+                            [H_EXCH] = b};
+        memcpy(p, &made[i->how], i->bytes);
+        if (i->op != SASS_ATOM || i->d == SASS_ROW(ROW_SINK))
+            continue;
+        sass_row(w, i->d)[lane] = (u32)old;
+        if (i->bytes == 8)
+            sass_row(w, i->d + SASS_ROW(1))[lane] = (u32)(old >> 32);
+    }
+}
+
+/* Of lanes whose predicate is false zeros are copied. */
+static void copy(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
+{
+    struct simt_copy *c = simt_new_copy(w, pc, m, i->bytes);
+    u32 inside = sass_get(w, i, 0);
+    EACH_LANE(m) {
+        c->to[lane] = (u32)address(w, i, 0, lane);
+        c->from[lane] = address(w, i, 1, lane);
+        c->inside[lane] = inside >> lane & 1 ? i->bytes : 0;
+    }
+    simt_copy_start(w, c);
+}
+
+int sass_access(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
+{
+    switch (i->op) {
+    case SASS_LD:
+    case SASS_LDG:
+    case SASS_LDS:
+        load(w, pc, i, m);
+        return 1;
+    case SASS_ST:
+    case SASS_STG:
+    case SASS_STS:
+        store(w, pc, i, m);
+        return 1;
+    case SASS_LDC:
+        load_constant(w, pc, i, m);
+        return 1;
+    case SASS_RED:
+    case SASS_ATOM:
+        atomic(w, pc, i, m);
+        return 1;
+    case SASS_LDGSTS:
+        copy(w, pc, i, m);
+        return 1;
+    case SASS_LDGDEPBAR:
+        EACH_LANE(m)
+            w->committed[lane]++;
+        return 1;
+    case SASS_DEPBAR:
+        simt_copy_wait(w, m, i->imm);
+        return 1;
+    case SASS_MEMBAR: /* stores are seen at once; what is ordered is a question for races.c */
+    case SASS_ERRBAR:
+    case SASS_CGAERRBAR:
+    case SASS_CCTL:
+    case SASS_NOP:
+        return 1;
+    default:
+        return 0;
+    }
+}
