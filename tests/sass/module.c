@@ -40,7 +40,7 @@ static int is_launch_word(const struct sass_layout *y, u32 params, u32 at)
 void sass_known(const struct sass_unit *u, u32 bank, u32 at)
 {
     if (at % 4 || (bank ? at + 4 > u->bank_bytes[bank] : !is_launch_word(u->layout, u->k->params, at)))
-        simt_refuse("what is at c[%#x][%#x] is not known", bank, at);
+        simt_refuse("what is at c[0x%x][0x%x] is not known", bank, at);
 }
 
 s32 sass_number_row(struct simt_kernel *k, u64 value)
@@ -93,7 +93,7 @@ u32 sass_constant(const struct simt_warp *w, u32 pc, u32 lane, u32 bank, u64 at)
     const struct sass_unit *u = w->kernel->own;
     u32 word;
     if (at % 4 || (bank ? at + 4 > u->bank_bytes[bank] : !is_launch_word(u->layout, u->k->params, (u32)at)))
-        simt_fault(w, pc, (int)lane, "reads c[%#x][%#llx], which nothing defines", bank, (unsigned long long)at);
+        simt_fault(w, pc, (int)lane, "reads c[0x%x][0x%llx], which nothing defines", bank, (unsigned long long)at);
     memcpy(&word, (bank ? u->bank[bank] : launch_bank) + at, sizeof word);
     return word;
 }

@@ -5,7 +5,7 @@
 #
 # For each architecture: every operation against its definition in several orders of threads, variants of training against the CPU backend, and
 # the tests of the CUDA backend. A file whose text an architecture before has is not executed again in all of these: OPS has the operations of
-# the other files. JOBS parts at a time. At the end what was executed of each kernel (coverage.sh). Status 0 if nothing differs, at least 97 %
+# the other files. JOBS parts at a time. At the end what was executed of each kernel (tests/simt/coverage.sh). Status 0 if nothing differs, at least 97 %
 # were executed, and not_executed.txt has the rest. PTX_COVERAGE=DIRECTORY keeps what was executed.
 set -u
 cd "$(dirname "$0")/../../.." || exit 2
@@ -16,32 +16,8 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'kill $(jobs -rp); exit 1' INT TERM
 export HOME=$scratch PTX_COVERAGE=${PTX_COVERAGE:-$scratch/coverage}
 mkdir -p "$PTX_COVERAGE"
-parts=0
-part() { # NAME COMMAND...: in the background, in a directory of its own
-    while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-$(nproc)}" ]; do
-        wait -n
-    done
-    parts=$((parts + 1))
-    mkdir "$scratch/$parts"
-    run_part "$scratch/$parts" "$@" &
-}
-run_part() { # DIRECTORY NAME COMMAND...: in a shell of its own, because fail() ends it
-    local directory=$1 label=$2 begin=$SECONDS status=0 compared
-    shift 2
-    # shellcheck source=tests/ptx/common.inc
-    ( cd "$directory" && . "$TEST_DIR/common.inc" && "$@" ) >"$directory.log" 2>&1 || status=$?
-    compared=$(grep -o '[0-9]* \(cases\|products\|steps\)\b' "$directory.log" | awk '{n += $1} END {print n + 0}')
-    printf '%-28s %s %6d cases %4d s\n' "$label" "$([ $status = 0 ] && echo equal || echo DIFFERS)" "$compared" $((SECONDS - begin))
-    [ $status = 0 ] || tail -n 3 "$directory.log" | cut -c 1-300
-    echo "$status $compared" >"$directory.end"
-}
-own_test() { # ARCH NAME: its tensors are not the driver's memory
-    local directory=$BUILD/gpu/device/compute_$1 races=1 shared=0
-    [ "$2" != large ] || races=0 # its tensors are too large to watch each word
-    [ "$2" != attention ] || shared=232448 # of sm_90: each kernel also with more keys than the GPU has shared memory for
-    (cd "$TOP" && env PTX_STRICT=0 PTX_RACES="$races" PTX_DIR="$directory" SHIM_CAPABILITY="$1" SHIM_SHARED="$shared" LONG=1 \
-        "$BUILD/native/tests/cuda/test_cuda_$2")
-}
+# shellcheck source=tests/simt/parts.inc
+. "$TOP/tests/simt/parts.inc"
 # Sets `new` to the files whose text no architecture before has, except for the name of the target, and OPS to their operations.
 texts=" "
 find_new() { # ARCH
@@ -83,9 +59,4 @@ for arch in "${own[@]}"; do
     part "$arch selftest, scrambled" selftest "$arch" SHIM_ORDER=2 SHIM_RESIDENT=5 SHIM_SEED=7
     part "$arch selftest, split" selftest "$arch" PTX_RACES=1 PTX_SPLIT=1 SHIM_ORDER=2
 done
-wait
-bad=$(cat "$scratch"/*.end | awk -v all="$parts" '$1 == 0 {all--} END {print all}')
-echo "$(cat "$scratch"/*.end | awk '{n += $2} END {print n}') cases, $SECONDS s"
-bash "$TEST_DIR/full/coverage.sh" "$PTX_COVERAGE" "$TEST_DIR/full/not_executed.txt" || bad=$((bad + 1))
-[ "$bad" = 0 ] || echo "$bad parts failed"
-[ "$bad" = 0 ]
+finish compute_ 97 "$PTX_COVERAGE"

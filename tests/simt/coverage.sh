@@ -1,17 +1,19 @@
 #!/bin/bash
-# coverage.sh DIRECTORY [LIST]: merges the files that PTX_COVERAGE=DIRECTORY collected.
+# coverage.sh NAME LEAST DIRECTORY [LIST]: merges the files that PTX_COVERAGE=DIRECTORY or SASS_COVERAGE=DIRECTORY collected. NAME is what stands
+# before the number of an architecture: compute_ or sm_. What does not count (padding) is marked -.
 #
 # A line for each kernel, "rp_add.70.80" where the architectures 70 and 80 have the same text of it: instructions that were executed, of all.
 # LIST has the others: a line "PATTERN COUNT REASON" allows COUNT instructions of each kernel that the pattern of awk matches; the counts of
-# several lines add up. Status 1 if under 97 % of an architecture were executed, or if more instructions of a kernel were not than LIST has.
+# several lines add up. Status 1 if under LEAST % of an architecture were executed, or if more instructions of a kernel were not than LIST has.
 set -u
-cat "$1"/* | tr -d '\0' | awk -v list="${2:-/dev/null}" '
+cat "$3"/* | tr -d '\0' | awk -v name="$1" -v least="$2" -v list="${4:-/dev/null}" '
 function both(a, b,   i, o) {
     for (i = 1; i <= length(a); i++)
         o = o (substr(a, i, 1) substr(b, i, 1) == "00" ? "0" : "1")
     return o
 }
 {
+    gsub("-", "", $4)
     k = $2 " " $3
     of[k, $1] = archs[$1] = 1
     if (!(k in hits)) { hits[k] = $4; next }
@@ -25,22 +27,22 @@ END {
         }
     for (k in hits) {
         all = length(hits[k]); done = gsub("1", "1", hits[k])
-        name = k; sub(/ .*/, "", name)
+        kernel = k; sub(/ .*/, "", kernel)
         for (a = 1; a < 1000; a++)
-            if ((k, a) in of) { name = name "." a; kernels[a]++; executed[a] += done; total[a] += all }
+            if ((k, a) in of) { kernel = kernel "." a; kernels[a]++; executed[a] += done; total[a] += all }
         why = ""; known = 0
         for (i = 1; i <= n && done < all; i++)
-            if (name ~ pattern[i]) { why = why (why == "" ? ": " : "; ") reason[i]; known += count[i] }
+            if (kernel ~ pattern[i]) { why = why (why == "" ? ": " : "; ") reason[i]; known += count[i] }
         if (all - done > known) { why = why ": " all - done - known " WITHOUT A REASON"; bad = 1 }
         if (all - done < known) why = why " (" known " are listed)"
-        printf "%-60s %6d of %6d%s\n", name, done, all, why | "sort"
+        printf "%-60s %6d of %6d%s\n", kernel, done, all, why | "sort"
     }
     close("sort")
     for (a = 1; a < 1000; a++)
         if (a in archs) {
             share = 100 * executed[a] / total[a]
-            printf "compute_%d: %d kernels, %d of %d instructions executed (%.1f %%)\n", a, kernels[a], executed[a], total[a], share
-            bad = bad || share < 97
+            printf "%s%d: %d kernels, %d of %d instructions executed (%.1f %%)\n", name, a, kernels[a], executed[a], total[a], share
+            bad = bad || share < least
         }
     exit bad || NR == 0
 }'

@@ -1,0 +1,72 @@
+#!/bin/bash
+# Executing machine code finds faults: each is one change of one instruction in the text of sm_90, and the operation that uses it fails with a
+# message that names the operation and the element, or the kernel and the instruction. The fault "none" is none and has to pass. What is not
+# known ends the process.
+# timeout: 600
+. "$TEST_DIR/common.inc"
+need_text 90
+[ -x "$BUILD/native/tests/cuda/test_cuda_ops" ] || skip "tests/cuda is not built"
+
+plant() { # UNIT KERNEL N PATTERN OLD NEW: in the N-th instruction of the kernel that matches; prints it
+    cp "$BUILD/sass/sm_90/$1.sass" original
+    KERNEL=$2 NTH=$3 PATTERN=$4 OLD=$5 NEW=$6 awk '
+        /^\t\.section\t/ {is_in = index($0, ".text.rp_" ENVIRON["KERNEL"] ",")}
+        is_in && /^ *\/\*[0-9a-f]+\*\// && $0 ~ ENVIRON["PATTERN"] && ++n == ENVIRON["NTH"] && (i = index($0, ENVIRON["OLD"])) {
+            before = $0
+            $0 = substr($0, 1, i - 1) ENVIRON["NEW"] substr($0, i + length(ENVIRON["OLD"]))
+            split(before, a, "*"); gsub(/ +/, " ", before); sub(/^.*\*\/ /, "", before)
+            print "rp_" ENVIRON["KERNEL"] " at " a[2] ": " before " " ENVIRON["OLD"] " -> " ENVIRON["NEW"] >"planted"
+        }
+        {print}' original >"sass/$1.sass"
+    [ -s planted ] || fail "there is no $3. '$4' with '$5' in rp_$2: plant the fault elsewhere"
+}
+fault() { # NAME WHAT-IS-REPORTED UNIT KERNEL N PATTERN OLD NEW OPERATIONS VARIABLE=VALUE...
+    local name=$1 report=$2 unit=$3 kernel=$4 n=$5 pattern=$6 old=$7 new=$8 operations=$9 status=0
+    shift 9
+    rm -rf sass planted && mkdir sass
+    ln -s "$BUILD"/sass/sm_90/* sass/
+    if [ "$name" != none ]; then
+        rm "sass/$unit.sass"
+        plant "$unit" "$kernel" "$n" "$pattern" "$old" "$new"
+    fi
+    (cd "$TOP" && env SASS_STRICT=0 SASS_DIR="$OLDPWD/sass" SHIM_CAPABILITY=90 OPS="$operations" "$@" timeout 300 \
+        "$BUILD/native/tests/cuda/test_cuda_ops") >run.txt 2>&1 || status=$?
+    if [ "$name" = none ]; then
+        [ $status = 0 ] || { tail -n 20 run.txt >&2 && fail "without a fault something is found"; }
+        return
+    fi
+    [ $status != 0 ] && [ $status != 124 ] || fail "$name is not found (status $status): $(cat planted)"
+    grep -q -e "$report" run.txt || { cat run.txt >&2 && fail "$name: found, but not as '$report': $(cat planted)"; }
+    echo "$name: $(cat planted)"
+    echo "    $(grep -m 1 -e "$report" run.txt | sed 's/.*: CHECK(0): //' | cut -c 1-300)"
+}
+element='element [0-9]* is'
+fault none - - - - - - - "add fill gelu_forward layernorm_forward"
+fault operation "add: .*$element" whole add 1 ' FADD ' FADD FMUL add
+fault carry "fill: .*a byte outside the tensor" whole fill 1 'IMAD.X .*~' ', P' ', !P' fill
+fault guard "gelu_forward: .*$element" pointwise gelu_forward 1 '@P[0-9] FADD' @P @!P gelu_forward
+fault address "add: .*$element" whole add 1 'LDG.E.128 ' '64]' '64+0x10]' add
+fault alignment 'reads 16 bytes at .*, which is not aligned: .*LDG.E.128' whole add 1 'LDG.E.128 ' '64]' '64+0x4]' add
+fault select "adam_update: .*$element" optim adam_update 1 ' FSEL ' ', !P' ', P' adam_update
+fault immediate "gelu_forward: .*$element" pointwise gelu_forward 1 'FFMA .*, 0[.]1666' 0.1666 0.1667 gelu_forward
+fault lane "layernorm_forward: .*$element" rows layernorm_forward 1 'SHFL.BFLY.*0x10' 0x10 0x8 layernorm_forward
+fault root "layernorm_forward: .*$element" rows layernorm_forward 1 MUFU.RSQ RSQ RCP layernorm_forward
+fault table "digest_leaves: tensor" evidence digest_leaves 2 LOP3.LUT 0x96 0xe8 digest_leaves
+fault product "gather_rows" rows gather_rows 1 ' IMAD R' 'IMAD R' 'IMAD.HI R' gather_rows
+fault register "gemm: .*$element" gemm gemm_64x128_nn 40 ' FFMA ' ', R' ', R1' gemm
+fault wait "gemm: .*$element" gemm gemm_64x128_nt 2 'DEPBAR.LE' ', 0x' ', 0x1' gemm RP_CUDA_GEMM=rotate
+fault barrier 'nothing orders them .*LDS' gemm gemm_64x128_nn 1 'BAR.SYNC' 'BAR.SYNC.DEFER_BLOCKING 0x0' NOP gemm SASS_RACES=1
+fault half "gemm: .*$element" gemm gemm_64x128_nn 1 LDGSTS '], desc' '+0x400], desc' gemm
+fault release 'nothing orders them' gemm gemm_128x128_nn 1 MEMBAR MEMBAR.ALL.GPU NOP gemm RP_CUDA_GEMM=rotate SASS_RACES=1
+fault acquire 'nothing orders them' gemm gemm_128x128_nn 1 CCTL CCTL.IVALL NOP gemm RP_CUDA_GEMM=rotate SASS_RACES=1
+fault flush "dropout_forward: .*$element" rows dropout_forward 1 ' FMUL ' FMUL FMUL.FTZ dropout_forward
+fault clamp "gelu_backward: .*$element" pointwise gelu_backward 1 FMNMX PT !PT gelu_backward
+fault rotation "digest_leaves: tensor" evidence digest_leaves 1 'SHF.L.W.U32.HI' 0x1 0x0 digest_leaves
+fault halves "adam_update: .*$element" optim adam_update 1 'STG.E.128' '64]' '64+0x10]' adam_update
+fault store "colsum: .*$element" rows column_tree 1 ' STS ' '], R' '+0x4], R' colsum
+fault branch "layernorm_forward: .*$element" rows layernorm_forward 2 '@P[0-9] BRA' @P @!P layernorm_forward
+fault scale "gather_rows: .*$element" rows gather_rows 1 'LEA R[0-9]*, P[0-9], R10' 0x2 0x1 gather_rows
+fault reunion 'takes the value of lane [0-9]*, which is not here' rows layernorm_forward 1 ' BSYNC B' BSYNC BREAK layernorm_forward
+fault modifier "unknown modifier 'SAT' of 'FADD.SAT'" whole add 1 ' FADD ' FADD FADD.SAT add
+fault instruction "unknown instruction 'DADD'" whole add 1 ' FADD ' FADD DADD add
+fault constant 'what is at c\[0x0\]\[0x300\] is not known' whole fill 1 'LDC R1, c' 0x28 0x300 fill
