@@ -1,6 +1,7 @@
 /* Modules of PTX: what a driver is given, or every file of a directory.
  *
- *   PTX_DIR=DIRECTORY    the kernels are those of its files; without it those of the PTX that the program gives the driver
+ *   PTX_DIR=DIRECTORY    the kernels are those of its files; without it those of the PTX that the program gives the
+ * driver
  */
 #include "tests/ptx/ptx.h"
 
@@ -27,7 +28,8 @@ static void read_directory(const char *path)
     DIR *d = opendir(path);
     for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
         char full[4096];
-        if (e->d_name[0] == '.' || strchr(e->d_name, '.')) /* next to the images are the names of their sources and digests */
+        if (e->d_name[0] == '.' ||
+            strchr(e->d_name, '.')) /* next to the images are the names of their sources and digests */
             continue;
         snprintf(full, sizeof full, "%s/%s", path, e->d_name);
         char *text = simt_read_file(full);
@@ -48,6 +50,7 @@ const char *shim_module(const void *image)
     else if (!directory && memcmp(image, "//", 2) == 0)
         ptx_read("module", image);
     else if (!directory)
-        return "the program has machine code for this GPU, not PTX: set PTX_DIR, or SHIM_CAPABILITY to one that it has no machine code for";
+        return "the program has machine code for this GPU, not PTX: set PTX_DIR, or SHIM_CAPABILITY to one that it has "
+               "no machine code for";
     return NULL;
 }

@@ -21,7 +21,8 @@ static void *global(const struct simt_warp *w, u32 pc, const struct sass_insn *i
     return p;
 }
 
-static void *shared(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 lane, enum simt_access kind, const char *verb)
+static void *shared(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 lane, enum simt_access kind,
+                    const char *verb)
 {
     return simt_shared_at(w, pc, lane, address(w, i, 0, lane), i->bytes, kind, verb);
 }
@@ -31,7 +32,8 @@ static void load(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u
     u32 *d[4];
     for (int k = 0; k < 4; k++)
         d[k] = sass_row(w, i->d + (4 * k < i->bytes ? SASS_ROW(i->d == SASS_ROW(ROW_SINK) ? 0 : k) : 0));
-    EACH_LANE(m) {
+    EACH_LANE(m)
+    {
         const void *p = i->op == SASS_LDS ? shared(w, pc, i, lane, READ, "reads") : global(w, pc, i, lane, "reads");
         u32 word[4] = {0};
         if (i->bytes == 4) {
@@ -51,7 +53,8 @@ static void load(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u
 static void store(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
 {
     int words = i->bytes / 4;
-    EACH_LANE(m) {
+    EACH_LANE(m)
+    {
         u8 *p = i->op == SASS_STS ? shared(w, pc, i, lane, WRITE, "writes") : global(w, pc, i, lane, "writes");
         if (!words)
             memcpy(p, &sass_row(w, i->s[0])[lane], i->bytes);
@@ -67,7 +70,7 @@ static void load_constant(const struct simt_warp *w, u32 pc, const struct sass_i
     int words = i->bytes / 4;
     for (int k = 0; k < words; k++)
         EACH_LANE(m)
-            word[k][lane] = sass_constant(w, pc, lane, i->bank, address(w, i, 0, lane) + 4 * (u64)k);
+    word[k][lane] = sass_constant(w, pc, lane, i->bank, address(w, i, 0, lane) + 4 * (u64)k);
     for (int k = 0; k < words; k++)
         sass_put(w, i->d + (i->d == SASS_ROW(ROW_SINK) ? 0 : SASS_ROW(k)), m, word[k]);
 }
@@ -80,8 +83,9 @@ static u64 word_of(const struct simt_warp *w, const struct sass_insn *i, u32 lan
 
 static void atomic(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
 {
-    u64 flip = i->type == T_S32 && i->bytes == 4 && i->flags & SIGNED ? 0x80000000 : 0;
-    EACH_LANE(m) {
+    u64 flip = i->type == T_S32 ? 0x80000000 : 0;
+    EACH_LANE(m)
+    {
         u8 *p = global(w, pc, i, lane, "changes");
         u64 old = 0, b = word_of(w, i, lane);
         memcpy(&old, p, i->bytes);
@@ -107,7 +111,8 @@ static void copy(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
 {
     struct simt_copy *c = simt_new_copy(w, pc, m, i->bytes);
     u32 inside = sass_get(w, i, 0);
-    EACH_LANE(m) {
+    EACH_LANE(m)
+    {
         c->to[lane] = (u32)address(w, i, 0, lane);
         c->from[lane] = address(w, i, 1, lane);
         c->inside[lane] = inside >> lane & 1 ? i->bytes : 0;
@@ -140,7 +145,7 @@ int sass_access(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
         return 1;
     case SASS_LDGDEPBAR:
         EACH_LANE(m)
-            w->committed[lane]++;
+        w->committed[lane]++;
         return 1;
     case SASS_DEPBAR:
         simt_copy_wait(w, m, i->imm);

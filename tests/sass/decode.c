@@ -22,25 +22,28 @@ static const struct {
     enum field field;
     u32 value;
 } modifiers[] = {
-    {"EQ", COMPARE, C_EQ}, {"NE", COMPARE, C_NE}, {"LT", COMPARE, C_LT}, {"LE", COMPARE, C_LE}, {"GT", COMPARE, C_GT}, {"GE", COMPARE, C_GE},
-    {"NUM", COMPARE, C_NUM}, {"NAN", COMPARE, C_NAN}, {"EQU", COMPARE, C_EQU}, {"NEU", COMPARE, C_NEU}, {"LTU", COMPARE, C_LTU},
-    {"LEU", COMPARE, C_LEU}, {"GTU", COMPARE, C_GTU}, {"GEU", COMPARE, C_GEU},
-    {"AND", JOIN, J_AND}, {"OR", JOIN, J_OR}, {"XOR", JOIN, J_XOR},
-    {"RM", ROUND, R_DOWN}, {"RP", ROUND, R_UP}, {"RZ", ROUND, R_ZERO},
-    {"U32", TYPE, T_U32}, {"S32", TYPE, T_S32}, {"U64", TYPE, T_U64}, {"S64", TYPE, T_S64}, {"U8", TYPE, T_U8}, {"S8", TYPE, T_S8},
-    {"U16", TYPE, T_U16}, {"S16", TYPE, T_S16}, {"F32", NOTHING, 0},
-    {"TRUNC", INTEGER, I_TRUNC}, {"FLOOR", INTEGER, I_FLOOR}, {"CEIL", INTEGER, I_CEIL},
-    {"ADD", HOW, H_ADD}, {"MIN", HOW, H_MIN}, {"MAX", HOW, H_MAX}, {"EXCH", HOW, H_EXCH}, {"UP", HOW, H_UP}, {"DOWN", HOW, H_DOWN},
-    {"BFLY", HOW, H_BFLY}, {"IDX", HOW, H_IDX}, {"ANY", HOW, H_ANY}, {"RCP", HOW, H_RCP}, {"RSQ", HOW, H_RSQ}, {"CLEAR", HOW, H_CLEAR},
-    {"32", BYTES, 4}, {"64", BYTES, 8}, {"128", BYTES, 16},
-    {"WIDE", FLAGS, WIDE}, {"HI", FLAGS, HI}, {"X", FLAGS, X}, {"EX", FLAGS, EX}, {"SX32", FLAGS, SX32}, {"FTZ", FLAGS, FTZ},
-    {"L", FLAGS, LEFT}, {"R", NOTHING, 0}, {"W", FLAGS, WRAP}, {"SH", FLAGS, SHIFT}, {"E", FLAGS, EXTENDED}, {"STRONG", FLAGS, STRONG},
-    {"DIV", FLAGS, DIVERGED}, {"COLLECTIVE", FLAGS, COLLECTIVE}, {"ALL", FLAGS, EVERY_LANE},
+    /* clang-format off */
+    {"EQ", COMPARE, C_EQ}, {"NE", COMPARE, C_NE}, {"LT", COMPARE, C_LT}, {"LE", COMPARE, C_LE},
+    {"GT", COMPARE, C_GT}, {"GE", COMPARE, C_GE}, {"NUM", COMPARE, C_NUM}, {"NAN", COMPARE, C_NAN},
+    {"EQU", COMPARE, C_EQU}, {"NEU", COMPARE, C_NEU}, {"LTU", COMPARE, C_LTU}, {"LEU", COMPARE, C_LEU},
+    {"GTU", COMPARE, C_GTU}, {"GEU", COMPARE, C_GEU}, {"AND", JOIN, J_AND}, {"OR", JOIN, J_OR},
+    {"XOR", JOIN, J_XOR}, {"RM", ROUND, R_DOWN}, {"RP", ROUND, R_UP}, {"RZ", ROUND, R_ZERO}, {"U32", TYPE, T_U32},
+    {"S32", TYPE, T_S32}, {"U64", TYPE, T_U64}, {"S64", TYPE, T_S64}, {"U8", TYPE, T_U8}, {"S8", TYPE, T_S8},
+    {"U16", TYPE, T_U16}, {"S16", TYPE, T_S16}, {"F32", NOTHING, 0}, {"TRUNC", INTEGER, I_TRUNC},
+    {"FLOOR", INTEGER, I_FLOOR}, {"CEIL", INTEGER, I_CEIL}, {"ADD", HOW, H_ADD}, {"MIN", HOW, H_MIN},
+    {"MAX", HOW, H_MAX}, {"EXCH", HOW, H_EXCH}, {"UP", HOW, H_UP}, {"DOWN", HOW, H_DOWN}, {"BFLY", HOW, H_BFLY},
+    {"IDX", HOW, H_IDX}, {"ANY", HOW, H_ANY}, {"RCP", HOW, H_RCP}, {"RSQ", HOW, H_RSQ}, {"CLEAR", HOW, H_CLEAR},
+    {"32", BYTES, 4}, {"64", BYTES, 8}, {"128", BYTES, 16}, {"WIDE", FLAGS, WIDE}, {"HI", FLAGS, HI},
+    {"X", FLAGS, X}, {"EX", FLAGS, EX}, {"SX32", FLAGS, SX32}, {"FTZ", FLAGS, FTZ}, {"L", FLAGS, LEFT},
+    {"R", NOTHING, 0}, {"W", FLAGS, WRAP}, {"SH", FLAGS, SHIFT}, {"E", FLAGS, EXTENDED}, {"STRONG", FLAGS, STRONG},
+    {"DIV", FLAGS, DIVERGED}, {"COLLECTIVE", NOTHING, 0}, {"ALL", FLAGS, EVERY_LANE},
     /* what the operands show, what only concerns speed, or what is so here in any case */
-    {"MOV", NOTHING, 0}, {"SHL", NOTHING, 0}, {"IADD", NOTHING, 0}, {"LUT", NOTHING, 0}, {"MMA", NOTHING, 0}, {"NTZ", NOTHING, 0},
-    {"U", NOTHING, 0}, {"SYS", NOTHING, 0}, {"GPU", NOTHING, 0}, {"SC", NOTHING, 0}, {"CONSTANT", NOTHING, 0}, {"BYPASS", NOTHING, 0},
-    {"IVALL", NOTHING, 0}, {"TRAP", NOTHING, 0}, {"REL", NOTHING, 0}, {"NOINC", NOTHING, 0}, {"NODEC", NOTHING, 0},
-    {"RECONVERGENT", NOTHING, 0}, {"RELIABLE", NOTHING, 0}, {"SYNC", NOTHING, 0}, {"DEFER_BLOCKING", NOTHING, 0},
+    {"MOV", NOTHING, 0}, {"SHL", NOTHING, 0}, {"IADD", NOTHING, 0}, {"LUT", NOTHING, 0}, {"MMA", NOTHING, 0},
+    {"NTZ", NOTHING, 0}, {"U", NOTHING, 0}, {"SYS", NOTHING, 0}, {"GPU", NOTHING, 0}, {"SC", NOTHING, 0},
+    {"CONSTANT", NOTHING, 0}, {"BYPASS", NOTHING, 0}, {"IVALL", NOTHING, 0}, {"TRAP", NOTHING, 0},
+    {"REL", NOTHING, 0}, {"NOINC", NOTHING, 0}, {"NODEC", NOTHING, 0}, {"RECONVERGENT", NOTHING, 0},
+    {"RELIABLE", NOTHING, 0}, {"SYNC", NOTHING, 0}, {"DEFER_BLOCKING", NOTHING, 0},
+    /* clang-format on */
 };
 
 static int has_word(const char *list, const char *word, size_t n)
@@ -59,8 +62,6 @@ static int modify_specially(struct sass_insn *i, const char *name, size_t n)
         i->flags |= NAN_WINS;
     else if (is_atomic && (memcmp(name, "AND", n) == 0 || memcmp(name, "XOR", n) == 0 || memcmp(name, "OR", n) == 0))
         i->how = *name == 'A' ? H_AND : *name == 'X' ? H_XOR : H_OR;
-    else if (i->op == SASS_VOTE && n == 2 && memcmp(name, "EQ", 2) == 0)
-        simt_refuse("a vote of another kind");
     else if (i->op == SASS_DEPBAR && n == 2)
         return 1;
     else
@@ -86,7 +87,7 @@ static void modify(struct sass_insn *i, const char *mnemonic, const char *name, 
             return;
         default: {
             u8 *const field[] = {[COMPARE] = &i->compare, [JOIN] = &i->join, [ROUND] = &i->round, [TYPE] = &i->type,
-                                 [INTEGER] = &i->integer, [HOW] = &i->how, [BYTES] = &i->bytes};
+                                 [INTEGER] = &i->integer, [HOW] = &i->how,   [BYTES] = &i->bytes};
             *field[modifiers[k].field] = (u8)value;
             return;
         }
@@ -109,7 +110,11 @@ static void read_mnemonic(struct sass_insn *i, const char *mnemonic)
     static const struct {
         const char *name;
         u8 op, is_uniform;
-    } names[] = {{"REDG", SASS_RED, 0}, {"ATOMG", SASS_ATOM, 0}, {"LDCU", SASS_LDC, 1}, {"S2UR", SASS_S2R, 1}, {"VOTEU", SASS_VOTE, 1}};
+    } names[] = {{"REDG", SASS_RED, 0},
+                 {"ATOMG", SASS_ATOM, 0},
+                 {"LDCU", SASS_LDC, 1},
+                 {"S2UR", SASS_S2R, 1},
+                 {"VOTEU", SASS_VOTE, 1}};
     size_t n = strcspn(mnemonic, ".");
     int op = find_op(mnemonic, n), is_uniform = 0;
     for (size_t k = 0; !op && k < sizeof names / sizeof *names; k++)
@@ -123,6 +128,7 @@ static void read_mnemonic(struct sass_insn *i, const char *mnemonic)
         simt_refuse("unknown instruction '%s'", mnemonic);
     i->op = (u8)op;
     i->flags = is_uniform ? UNIFORM : 0;
+    i->type = op == SASS_RED || op == SASS_ATOM ? T_U32 : T_S32; /* unless a modifier names another one */
     for (const char *p = mnemonic + n; *p;) {
         size_t length = strcspn(++p, ".");
         modify(i, mnemonic, p, length);
@@ -236,7 +242,8 @@ static void take_address(const struct sass_unit *u, struct sass_insn *i, const s
         i->base_wide[k] = 1; /* before sm_80 it is not written */
 }
 
-static void take(const struct sass_unit *u, struct sass_insn *i, char letter, const struct sass_operand *o, struct taken *t)
+static void take(const struct sass_unit *u, struct sass_insn *i, char letter, const struct sass_operand *o,
+                 struct taken *t)
 {
     switch (letter) {
     case 'd':
@@ -290,8 +297,9 @@ static void take(const struct sass_unit *u, struct sass_insn *i, char letter, co
 
 static int special_register(const char *name)
 {
-    static const char *const names[] = {"SRZ",        "SR_TID.X",    "SR_TID.Y",  "SR_TID.Z",  "SR_CTAID.X", "SR_CTAID.Y", "SR_CTAID.Z",
-                                        "SR_CgaCtaId", "SR_LANEID", "SR_SWINHI", "SR_LTMASK", NULL};
+    static const char *const names[] = {"SRZ",        "SR_TID.X",   "SR_TID.Y",   "SR_TID.Z",
+                                        "SR_CTAID.X", "SR_CTAID.Y", "SR_CTAID.Z", "SR_CgaCtaId",
+                                        "SR_LANEID",  "SR_SWINHI",  "SR_LTMASK",  NULL};
     int k = 0;
     while (names[k] && strcmp(names[k], name) != 0)
         k++;
@@ -301,12 +309,15 @@ static int special_register(const char *name)
 }
 
 /* What the letters and modifiers do not say. */
-static void check(const struct sass_unit *u, struct sass_insn *i, const char *mnemonic, const struct sass_operand *operand, int operands)
+static void check(const struct sass_unit *u, struct sass_insn *i, const char *mnemonic,
+                  const struct sass_operand *operand, int operands)
 {
-    int is_minmax = i->op == SASS_IMNMX || i->op == SASS_VIMNMX, is_64 = i->op == SASS_IMNMX && (i->type == T_S64 || i->type == T_U64);
+    int is_minmax = i->op == SASS_IMNMX || i->op == SASS_VIMNMX,
+        is_64 = i->op == SASS_IMNMX && (i->type == T_S64 || i->type == T_U64);
     if ((i->op == SASS_ISETP || i->op == SASS_FSETP) && (!i->compare || !i->join))
         simt_refuse("a comparison of another kind");
-    if (is_minmax && (i->pd[0] != PRED_SINK || i->pd[1] != PRED_SINK || (is_64 && (i->ps[1] % PRED_U != PRED_TRUE || !i->flip[1]))))
+    if (is_minmax &&
+        (i->pd[0] != PRED_SINK || i->pd[1] != PRED_SINK || (is_64 && (i->ps[1] % PRED_U != PRED_TRUE || !i->flip[1]))))
         simt_refuse("a minimum with other predicates");
     if (i->op == SASS_LEA && !(i->flags & HI) && (i->flags & (X | SX32)))
         simt_refuse("the lower half of a shifted sum with a carry");
@@ -328,8 +339,8 @@ static void check(const struct sass_unit *u, struct sass_insn *i, const char *mn
         simt_refuse("a branch of diverged lanes with a predicate");
     if (i->op == SASS_HFMA2) { /* only as a way to load a constant: -0 * 0 + number */
         const struct sass_operand *o = operand;
-        if (o[1].base != SASS_ROW(ROW_ZERO) || o[1].sign != NEGATED || o[2].base != SASS_ROW(ROW_ZERO) || o[2].sign || o[3].kind != K_FLOAT ||
-            o[4].kind != K_FLOAT)
+        if (o[1].base != SASS_ROW(ROW_ZERO) || o[1].sign != NEGATED || o[2].base != SASS_ROW(ROW_ZERO) || o[2].sign ||
+            o[3].kind != K_FLOAT || o[4].kind != K_FLOAT)
             simt_refuse("arithmetic in half precision");
         i->s[0] = sass_number_row(u->k, half_bits(o[3].real) << 16 | half_bits(o[4].real));
         i->sign[0] = 0;
@@ -337,14 +348,17 @@ static void check(const struct sass_unit *u, struct sass_insn *i, const char *mn
     if (i->ps[0] == PRED_FALSE && (i->op == SASS_BRA || i->op == SASS_LDGSTS))
         i->ps[0] = PRED_TRUE;
     if (!i->bytes)
-        i->bytes = i->op == SASS_CS2R ? 8 : i->type == T_U8 || i->type == T_S8 ? 1 : i->type == T_U16 || i->type == T_S16 ? 2 : 4;
+        i->bytes = i->op == SASS_CS2R                     ? 8
+                   : i->type == T_U8 || i->type == T_S8   ? 1
+                   : i->type == T_U16 || i->type == T_S16 ? 2
+                                                          : 4;
 }
 
-void sass_decode(const struct sass_unit *u, struct sass_insn *i, const char *mnemonic, const struct sass_operand *operand, int operands)
+void sass_decode(const struct sass_unit *u, struct sass_insn *i, const char *mnemonic,
+                 const struct sass_operand *operand, int operands)
 {
     struct taken t = {0};
     int k = 0, is_optional = 0;
-    i->type = T_S32;
     read_mnemonic(i, mnemonic);
     for (const char *letter = ops[i->op].operands; *letter; letter++) {
         if (*letter == '[' || *letter == ']') {

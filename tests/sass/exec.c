@@ -1,18 +1,7 @@
-/* What an instruction does on the lanes of a warp: arithmetic, selections, predicates.
- *
- * Most are loops over 32 lanes, which the compiler makes vectors of; lanes that are not in the mask keep what they have. Compile with
- * -ffp-contract=off: each operation rounds once. A NaN result is the one NaN of the hardware. MUFU is rounded correctly here: a GPU's has
- * an error, and the code around it has to hold for both.
+/* What an instruction does on the lanes of a warp: integers, selections, predicates; float.c has the rest of the
+ * arithmetic. Most are loops over 32 lanes, which the compiler makes vectors of.
  */
-#include "ops/functions.h"
-#include "tests/sass/sass.h"
-
-#include <fenv.h>
-#include <math.h>
-
-#define NAN_BITS 0x7fffffffu
-#define EACH for (int l = 0; l < LANES; l++)
-#define EACH_PARALLEL _Pragma("GCC ivdep") EACH
+#include "tests/sass/lanes.h"
 
 void sass_put(const struct simt_warp *w, s32 place, u32 m, const u32 *value)
 {
@@ -23,82 +12,12 @@ void sass_put(const struct simt_warp *w, s32 place, u32 m, const u32 *value)
         EACH_PARALLEL d[l] = m >> l & 1 ? value[l] : d[l];
 }
 
-/* ---- sources ---- */
-
-static const u32 *integer(const struct simt_warp *w, const struct sass_insn *i, int k, u32 *out)
-{
-    const u32 *r = sass_row(w, i->s[k]);
-    u32 sign = i->sign[k], shift = i->byte[k] ? 8 * (i->byte[k] - 1u) : 0, mask = i->byte[k] ? 255 : ~0u;
-    if (!(sign | i->byte[k]))
-        return r;
-    EACH {
-        u32 v = r[l] >> shift & mask;
-        v = sign & ABSOLUTE && (s32)v < 0 ? -v : v;
-        v = sign & NEGATED ? -v : v;
-        out[l] = sign & INVERTED ? ~v : v;
-    }
-    return out;
-}
-
-static u32 flushed(u32 x)
-{
-    return (x & 0x7f800000) == 0 ? x & 0x80000000 : x;
-}
-
-static const u32 *floats(const struct simt_warp *w, const struct sass_insn *i, int k, u32 *out)
-{
-    const u32 *r = sass_row(w, i->s[k]);
-    u32 keep = i->sign[k] & ABSOLUTE ? 0x7fffffff : ~0u, flip = i->sign[k] & NEGATED ? 0x80000000 : 0;
-    if (!i->sign[k] && !(i->flags & FTZ))
-        return r;
-    EACH {
-        u32 v = i->flags & FTZ ? flushed(r[l]) : r[l];
-        out[l] = (v & keep) ^ flip;
-    }
-    return out;
-}
-
-/* 64 bits of two rows. */
-static void pairs(const struct simt_warp *w, const struct sass_insn *i, int k, u64 *out)
-{
-    const u32 *low = sass_row(w, i->s[k]), *high = sass_row(w, i->s[k] + SASS_ROW(1));
-    EACH {
-        u64 v = (u64)high[l] << 32 | low[l];
-        v = i->sign[k] & NEGATED ? -v : v;
-        out[l] = i->sign[k] & INVERTED ? ~v : v;
-    }
-}
-
-static void put_pair(const struct simt_warp *w, const struct sass_insn *i, u32 m, const u64 *value)
-{
-    u32 *low = sass_row(w, i->d), *high = sass_row(w, i->d + SASS_ROW(1));
-    EACH_PARALLEL {
-        low[l] = m >> l & 1 ? (u32)value[l] : low[l];
-        high[l] = m >> l & 1 ? (u32)(value[l] >> 32) : high[l];
-    }
-}
+/* ---- integers ---- */
 
 static u32 carried(const struct simt_warp *w, const struct sass_insn *i, int k)
 {
     return i->flags & X ? sass_get(w, i, k) : 0;
 }
-
-/* d[l] = expression, in lanes of m */
-#define PUT(expression)                                                                                                                    \
-    {                                                                                                                                      \
-        u32 *d_ = sass_row(w, i->d);                                                                                                       \
-        EACH_PARALLEL                                                                                                                      \
-        {                                                                                                                                  \
-            u32 v_ = (u32)(expression);                                                                                                    \
-            d_[l] = m >> l & 1 ? v_ : d_[l];                                                                                               \
-        }                                                                                                                                  \
-    }
-#define SOURCES(kind)                                                                                                                      \
-    u32 ta[LANES], tb[LANES], tc[LANES];                                                                                                   \
-    const u32 *a = kind(w, i, 0, ta), *b = kind(w, i, 1, tb), *c = kind(w, i, 2, tc);                                                      \
-    (void)b, (void)c
-
-/* ---- integers ---- */
 
 static void multiply_add(const struct simt_warp *w, const struct sass_insn *i, u32 m)
 {
@@ -156,7 +75,8 @@ static void shifted_add(const struct simt_warp *w, const struct sass_insn *i, u3
     SOURCES(integer);
     u64 sum[LANES];
     u32 carry = carried(w, i, 0), overflow = 0, shift = (u32)i->imm & 31;
-    EACH {
+    EACH
+    {
         u32 high = i->flags & SX32 ? (u32)((s32)a[l] >> 31) : c[l];
         u64 v = ((u64)high << 32 | a[l]) << shift;
         sum[l] = (u64)(u32)(i->flags & HI ? v >> 32 : v) + b[l] + (carry >> l & 1);
@@ -195,10 +115,13 @@ static void shift(const struct simt_warp *w, const struct sass_insn *i, u32 m)
     SOURCES(integer);
     u32 most = i->type == T_U64 || i->type == T_S64 ? 64 : 32;
     int is_signed = i->type == T_S32 || i->type == T_S64;
-    EACH {
+    EACH
+    {
         u32 by = i->flags & WRAP ? b[l] & (most - 1) : b[l] > most ? most : b[l], half = by / 2;
         u64 v = (u64)c[l] << 32 | a[l];
-        v = i->flags & LEFT ? v << half << (by - half) : is_signed ? (u64)((s64)v >> half >> (by - half)) : v >> half >> (by - half);
+        v = i->flags & LEFT ? v << half << (by - half)
+            : is_signed     ? (u64)((s64)v >> half >> (by - half))
+                            : v >> half >> (by - half);
         ta[l] = (u32)(i->flags & HI ? v >> 32 : v);
     }
     PUT(ta[l])
@@ -207,7 +130,8 @@ static void shift(const struct simt_warp *w, const struct sass_insn *i, u32 m)
 static void permute(const struct simt_warp *w, const struct sass_insn *i, u32 m)
 {
     SOURCES(integer);
-    EACH {
+    EACH
+    {
         u64 both = (u64)c[l] << 32 | a[l];
         u32 out = 0;
         for (int k = 0; k < 4; k++) {
@@ -274,12 +198,13 @@ static u32 answer(int how, u32 less, u32 more, u32 equal)
     return answers[how];
 }
 
-#define COMPARED(type, A, B)                                                                                                               \
-    EACH {                                                                                                                                 \
-        type x_ = (type)(A), y_ = (type)(B);                                                                                               \
-        less |= (u32)(x_ < y_) << l;                                                                                                       \
-        more |= (u32)(x_ > y_) << l;                                                                                                       \
-        equal |= (u32)(x_ == y_) << l;                                                                                                     \
+#define COMPARED(type, A, B)                                                                                           \
+    EACH                                                                                                               \
+    {                                                                                                                  \
+        type x_ = (type)(A), y_ = (type)(B);                                                                           \
+        less |= (u32)(x_ < y_) << l;                                                                                   \
+        more |= (u32)(x_ > y_) << l;                                                                                   \
+        equal |= (u32)(x_ == y_) << l;                                                                                 \
     }
 
 static void compare(const struct simt_warp *w, const struct sass_insn *i, u32 m)
@@ -331,140 +256,14 @@ static void predicates_to_register(const struct simt_warp *w, const struct sass_
         }
         return;
     }
-    EACH {
+    EACH
+    {
         u32 bits = 0;
         for (int k = 0; k < 7; k++)
             bits |= (w->p[k] >> l & 1) << k;
         ta[l] = (a[l] & ~mask) | (bits & mask);
     }
     PUT(ta[l])
-}
-
-/* ---- floating point ---- */
-
-static u32 one_nan(float x)
-{
-    return x != x ? NAN_BITS : r_bits(x);
-}
-
-/* With another rounding than to nearest: only in divisions and roots. */
-static float directed(int round, int op, float a, float b, float c)
-{
-    static const int modes[] = {FE_TONEAREST, FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO};
-    volatile float x = a, y = b, z = c, out;
-    fesetround(modes[round]);
-    if (op == SASS_FFMA)
-        out = fmaf(x, y, z);
-    else if (op == SASS_FMUL)
-        out = x * y;
-    else
-        out = x + y;
-    fesetround(FE_TONEAREST);
-    return out;
-}
-
-static void arithmetic(const struct simt_warp *w, const struct sass_insn *i, u32 m)
-{
-    SOURCES(floats);
-    float out[LANES];
-    if (i->round)
-        EACH out[l] = directed(i->round, i->op, r_float(a[l]), r_float(b[l]), r_float(c[l]));
-    else if (i->op == SASS_FFMA)
-        EACH out[l] = __builtin_fmaf(r_float(a[l]), r_float(b[l]), r_float(c[l]));
-    else if (i->op == SASS_FMUL)
-        EACH out[l] = r_float(a[l]) * r_float(b[l]);
-    else
-        EACH out[l] = r_float(a[l]) + r_float(b[l]);
-    if (i->flags & FTZ)
-        PUT(flushed(one_nan(out[l])))
-    else
-        PUT(one_nan(out[l]))
-}
-
-static void smaller_or_larger_float(const struct simt_warp *w, const struct sass_insn *i, u32 m)
-{
-    SOURCES(floats);
-    u32 smaller = sass_get(w, i, 0);
-    EACH {
-        float x = r_float(a[l]), y = r_float(b[l]);
-        int is_smaller = smaller >> l & 1;
-        if (x != x || y != y)
-            ta[l] = i->flags & NAN_WINS || (x != x && y != y) ? NAN_BITS : x != x ? b[l] : a[l];
-        else if (x == y) /* zeros of both signs */
-            ta[l] = is_smaller ? a[l] | b[l] : a[l] & b[l];
-        else
-            ta[l] = (x < y) == is_smaller ? a[l] : b[l];
-    }
-    PUT(ta[l])
-}
-
-static void reciprocal(const struct simt_warp *w, const struct sass_insn *i, u32 m)
-{
-    SOURCES(floats);
-    EACH {
-        float x = r_float(flushed(a[l]));
-        ta[l] = flushed(one_nan(i->how == H_RCP ? 1.0f / x : (float)(1.0 / sqrt((double)x))));
-    }
-    PUT(ta[l])
-}
-
-/* Whether a quotient needs more than the short way: an exponent is near an end. The bounds are wider than those of a GPU, and both ways give the
- * same result. */
-static void check_quotient(const struct simt_warp *w, const struct sass_insn *i, u32 m)
-{
-    const u32 *a = sass_row(w, i->s[0]), *b = sass_row(w, i->s[1]);
-    u32 yes = 0;
-    EACH {
-        int x = a[l] >> 23 & 255, y = b[l] >> 23 & 255;
-        yes |= (u32) !(y >= 40 && y <= 210 && x >= 80 && x <= 180 && x - y < 80 && y - x < 80) << l;
-    }
-    sass_set(w, i->pd[0], m, yes);
-}
-
-static void to_float(const struct simt_warp *w, const struct sass_insn *i, u32 m)
-{
-    static const int modes[] = {FE_TONEAREST, FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO};
-    SOURCES(integer);
-    u64 wide[LANES];
-    pairs(w, i, 0, wide);
-    fesetround(modes[i->round]);
-    EACH {
-        volatile float out;
-        if (i->type == T_U64)
-            out = (float)(volatile u64){wide[l]};
-        else if (i->type == T_S32)
-            out = (float)(volatile s32){(s32)a[l]};
-        else
-            out = (float)(volatile u32){i->type == T_U8 ? a[l] & 255 : a[l]};
-        ta[l] = r_bits(out);
-    }
-    fesetround(FE_TONEAREST);
-    PUT(ta[l])
-}
-
-static u64 to_bits(double x, const struct sass_insn *i)
-{
-    int bits = i->type == T_U64 ? 64 : 32, is_signed = i->type == T_S32;
-    double least = is_signed ? -0x1p31 : 0, limit = ldexp(1, bits - is_signed);
-    if (x != x)
-        return bits == 64 ? 1ull << 63 : 0;
-    x = i->integer == I_TRUNC ? trunc(x) : i->integer == I_FLOOR ? floor(x) : i->integer == I_CEIL ? ceil(x) : nearbyint(x);
-    if (x < least)
-        return (u64)(s64)least;
-    if (x >= limit)
-        return bits == 64 ? ~0ull : is_signed ? 0x7fffffff : ~0u;
-    return is_signed ? (u64)(s64)x : (u64)x;
-}
-
-static void to_integer(const struct simt_warp *w, const struct sass_insn *i, u32 m)
-{
-    SOURCES(floats);
-    u64 out[LANES];
-    EACH out[l] = to_bits((double)r_float(a[l]), i);
-    if (i->type == T_U64)
-        put_pair(w, i, m, out);
-    else
-        PUT(out[l])
 }
 
 /* ---- the rest ---- */
@@ -491,8 +290,8 @@ static void move(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u
     SOURCES(integer);
     if (i->op == SASS_R2UR) { /* a uniform register has one value */
         EACH_LANE(m)
-            if (a[lane] != a[__builtin_ctz(m)])
-                simt_fault(w, pc, (int)lane, "lanes have different values for a uniform register");
+        if (a[lane] != a[__builtin_ctz(m)])
+            simt_fault(w, pc, (int)lane, "lanes have different values for a uniform register");
         sass_put(w, i->d, m, a);
     } else if (i->bytes == 8) {
         u64 wide[LANES];
@@ -507,9 +306,11 @@ static void special(const struct simt_warp *w, const struct sass_insn *i, u32 m)
 {
     const struct shim_dim *b = &simt_launch.block, *at = &w->block->index;
     u32 out[LANES];
-    EACH {
+    EACH
+    {
         u32 lane = (u32)l, t = w->first + lane;
-        const u32 value[] = {0, t % b->x, t / b->x % b->y, t / b->x / b->y, at->x, at->y, at->z, 0, lane, 0x70000000, (1u << lane) - 1};
+        const u32 value[] = {0, t % b->x, t / b->x % b->y, t / b->x / b->y, at->x, at->y, at->z,
+                             0, lane,     0x70000000,      (1u << lane) - 1};
         out[l] = value[i->imm];
     }
     sass_put(w, i->d, m, out);
@@ -581,41 +382,12 @@ static int execute_integer(const struct simt_warp *w, u32 pc, const struct sass_
     }
 }
 
-static int execute_float(const struct simt_warp *w, const struct sass_insn *i, u32 m)
-{
-    switch (i->op) {
-    case SASS_FADD:
-    case SASS_FMUL:
-    case SASS_FFMA:
-        arithmetic(w, i, m);
-        return 1;
-    case SASS_FMNMX:
-        smaller_or_larger_float(w, i, m);
-        return 1;
-    case SASS_MUFU:
-        reciprocal(w, i, m);
-        return 1;
-    case SASS_FCHK:
-        check_quotient(w, i, m);
-        return 1;
-    case SASS_I2F:
-    case SASS_I2FP:
-        to_float(w, i, m);
-        return 1;
-    case SASS_F2I:
-        to_integer(w, i, m);
-        return 1;
-    default:
-        return 0;
-    }
-}
-
 void sass_execute(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
 {
     u32 active = m;
     if (i->flags & UNIFORM)
         m = ~0u; /* once for the warp: every lane has the same value */
-    if (execute_float(w, i, m) || execute_integer(w, pc, i, m) || sass_access(w, pc, i, active))
+    if (sass_float(w, i, m) || execute_integer(w, pc, i, m) || sass_access(w, pc, i, active))
         return;
     switch (i->op) {
     case SASS_ISETP:

@@ -1,10 +1,13 @@
-/* The files of a directory: cubins (NAME) with nvdisasm's text of them (NAME.sass), and what a launch puts into constant memory.
+/* The files of a directory: cubins (NAME) with nvdisasm's text of them (NAME.sass), and what a launch puts into
+ * constant memory.
  *
  *   SASS_DIR=DIRECTORY     the kernels; whatever machine code the program gives the driver is not looked at
  *   SASS_DIVERGED=1        branches for lanes that came apart (BRA.DIV) are always taken
+ *   SASS_SLOW=1            quotients take the way for operands near the ends of the range
+ *   SASS_ERROR=1           reciprocals and roots of the special function unit are wrong in the last place
  *
- * Of a cubin: constant memory (.nv.constant3 of the module, .nv.constant2 of a kernel), bytes and place of the parameters, threads of a block,
- * shared memory.
+ * Of a cubin: constant memory (.nv.constant3 of the module, .nv.constant2 of a kernel), bytes and place of the
+ * parameters, threads of a block, shared memory.
  */
 #include "tests/sass/sass.h"
 
@@ -16,8 +19,8 @@
 
 const char simt_form[] = "SASS";
 
-/* Words of c[0x0] before the parameters, by the byte at which these begin. A generic address of shared memory has SHARED_WINDOW in its upper
- * half; kernels only compare such addresses with 0. */
+/* Words of c[0x0] before the parameters, by the byte at which these begin. A generic address of shared memory has
+ * SHARED_WINDOW in its upper half; kernels only compare such addresses with 0. */
 #define SHARED_WINDOW 0x70000000u
 #define STACK 0xfffdc0u
 static const struct sass_layout layouts[] = {
@@ -33,8 +36,9 @@ static u64 launch_of_bank;
 
 static int is_launch_word(const struct sass_layout *y, u32 params, u32 at)
 {
-    return (at >= y->params && at < y->params + params) || (at >= y->ntid && at < y->ntid + 12) || (at >= y->nctaid && at < y->nctaid + 12) ||
-           at == y->window || at == y->window + 4 || at == y->stack || at == y->descriptor || at == y->descriptor + 4;
+    return (at >= y->params && at < y->params + params) || (at >= y->ntid && at < y->ntid + 12) ||
+           (at >= y->nctaid && at < y->nctaid + 12) || at == y->window || at == y->window + 4 || at == y->stack ||
+           at == y->descriptor || at == y->descriptor + 4;
 }
 
 void sass_known(const struct sass_unit *u, u32 bank, u32 at)
@@ -77,7 +81,8 @@ static void fill_bank(const struct sass_unit *u)
 {
     const struct simt_launch *n = &simt_launch;
     const struct sass_layout *y = u->layout;
-    const u32 block[] = {n->block.x, n->block.y, n->block.z}, grid[] = {n->grid.x, n->grid.y, n->grid.z}, window[] = {0, SHARED_WINDOW}, stack = STACK;
+    const u32 block[] = {n->block.x, n->block.y, n->block.z}, grid[] = {n->grid.x, n->grid.y, n->grid.z},
+              window[] = {0, SHARED_WINDOW}, stack = STACK;
     memset(launch_bank, 0, sizeof launch_bank);
     memcpy(launch_bank + y->ntid, block, sizeof block);
     memcpy(launch_bank + y->nctaid, grid, sizeof grid);
@@ -147,7 +152,8 @@ static struct cubin read_cubin(const char *path)
     const Elf64_Ehdr *e = (const void *)c.bytes;
     c.section = (const void *)(c.bytes + e->e_shoff);
     c.sections = e->e_shnum;
-    if (memcmp(c.bytes, ELFMAG, SELFMAG) != 0 || e->e_shoff % 8 || e->e_shoff + e->e_shnum * sizeof *c.section > c.size || e->e_shstrndx >= e->e_shnum)
+    if (memcmp(c.bytes, ELFMAG, SELFMAG) != 0 || e->e_shoff % 8 ||
+        e->e_shoff + e->e_shnum * sizeof *c.section > c.size || e->e_shstrndx >= e->e_shnum)
         simt_refuse("'%s' is not a cubin", path);
     c.names = (const char *)c.bytes + c.section[e->e_shstrndx].sh_offset;
     return c;
@@ -201,7 +207,8 @@ static void read_kernel(const struct cubin *c, char **line, int first, int end, 
 {
     struct sass_unit *u = simt_grow(NULL, sizeof *u);
     struct simt_kernel *k = simt_grow(NULL, sizeof *k);
-    *k = (struct simt_kernel){.file = sass_file, .line = line, .preds = PREDS, .always = {PRED_FALSE, PRED_TRUE}, .own = u};
+    *k = (struct simt_kernel){
+        .file = sass_file, .line = line, .preds = PREDS, .always = {PRED_FALSE, PRED_TRUE}, .own = u};
     *u = (struct sass_unit){.k = k, .arch = c->arch};
     snprintf(k->name, sizeof k->name, "%.*s", (int)length, name);
     for (u32 n = 0; n < 4; n++) {

@@ -29,7 +29,7 @@ _Noreturn void simt_refuse(const char *format, ...)
 static struct label {
     char name[96];
     u32 insn;
-} *labels;
+} * labels;
 static int n_labels, labels_room;
 
 static void add_label(const char *name, size_t n, u32 insn)
@@ -262,7 +262,10 @@ static struct sass_insn *new_insn(struct simt_kernel *k)
         k->sass = simt_grow(k->sass, k->room * sizeof *k->sass);
     }
     struct sass_insn *i = &k->sass[k->n++];
-    *i = (struct sass_insn){.guard = PRED_TRUE, .line = sass_line, .pd = {PRED_SINK, PRED_SINK}, .ps = {PRED_FALSE, PRED_FALSE, PRED_FALSE}};
+    *i = (struct sass_insn){.guard = PRED_TRUE,
+                            .line = sass_line,
+                            .pd = {PRED_SINK, PRED_SINK},
+                            .ps = {PRED_FALSE, PRED_FALSE, PRED_FALSE}};
     i->d = SASS_ROW(ROW_SINK);
     for (int s = 0; s < 4; s++)
         i->s[s] = SASS_ROW(ROW_ZERO);
@@ -326,13 +329,30 @@ static void find_labels(char **line, int first, int end)
     }
 }
 
-/* Neither padding nor what a guard never lets run: for coverage. */
-static int counts(const struct simt_kernel *k, u32 pc)
+/* Padding, and what a guard never lets run. */
+static int is_padding(const struct simt_kernel *k, u32 pc)
 {
     const struct sass_insn *i = &k->sass[pc];
     int is_never = i->guard % PRED_U == PRED_TRUE && i->guard_flip;
     int is_end = i->op == SASS_BRA && i->target == pc && i->guard == PRED_TRUE;
-    return i->op != SASS_NOP && !is_never && !is_end;
+    return i->op == SASS_NOP || is_never || is_end;
+}
+
+/* For coverage: - does not count; s is a function that NVIDIA's division or root calls for operands near the ends of
+ * the range. */
+static void mark(struct simt_kernel *k)
+{
+    static const char internal[] = "$__internal";
+    int next = 0, is_slow = 0;
+    for (u32 n = 0; n + 1 < k->n; n++) {
+        for (; next < n_labels && labels[next].insn <= n; next++)
+            if (labels[next].name[0] != '.')
+                is_slow = strncmp(labels[next].name, internal, sizeof internal - 1) == 0;
+        if (is_padding(k, n))
+            k->hits[n] = '-';
+        else if (is_slow)
+            k->hits[n] = 's';
+    }
 }
 
 /* A strong load that an invalidation follows acquires, a strong store that a fence comes before releases. */
@@ -391,7 +411,5 @@ void sass_parse(struct sass_unit *u, char **line, int first, int end)
     new_insn(k)->op = SASS_NONE; /* not in the text: whoever comes here ran off the end */
     find_order(k);
     k->hits = simt_hits(k, u->arch);
-    for (u32 n = 0; n + 1 < k->n; n++)
-        if (!counts(k, n))
-            k->hits[n] = '-';
+    mark(k);
 }

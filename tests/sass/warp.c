@@ -1,9 +1,9 @@
 /* One warp of machine code: branches, and the instructions at which lanes meet.
  *
- * A convergence barrier B0 to B15 is the mask of the lanes that BSSY executed together; each lane has its own copy. BSYNC waits until all of
- * these that have neither returned nor left by BREAK are at the same BSYNC. WARPSYNC waits for the lanes of its mask. Shuffles and votes
- * are executed by the lanes that are there. BRA.DIV leads lanes that came apart to code that joins them first: it is taken if some are not
- * there, or always with SASS_DIVERGED=1.
+ * A convergence barrier B0 to B15 is the mask of the lanes that BSSY executed together; each lane has its own copy.
+ * BSYNC waits until all of these that have neither returned nor left by BREAK are at the same BSYNC. WARPSYNC waits for
+ * the lanes of its mask. Shuffles and votes are executed by the lanes that are there. BRA.DIV leads lanes that came
+ * apart to code that joins them first: it is taken if some are not there, or always with SASS_DIVERGED=1.
  */
 #include "tests/sass/sass.h"
 
@@ -31,10 +31,12 @@ static _Noreturn void stuck(const struct simt_warp *w)
     while (k + 1 < w->groups && w->group[k].state != AT_WARP)
         k++;
     const struct simt_group *g = &w->group[k];
-    simt_fault(w, g->pc, __builtin_ctz(g->mask), "lanes %#x wait for %#x of %#x, of which some are elsewhere", g->mask, wanted(w, g), w->live);
+    simt_fault(w, g->pc, __builtin_ctz(g->mask), "lanes %#x wait for %#x of %#x, of which some are elsewhere", g->mask,
+               wanted(w, g), w->live);
 }
 
-/* A group for which all are there goes through its meeting, or waits for its block from now on. 0: no group is complete. */
+/* A group for which all are there goes through its meeting, or waits for its block from now on. 0: no group is
+ * complete. */
 static int meet(struct simt_warp *w)
 {
     for (int k = 0; k < w->groups; k++) {
@@ -108,11 +110,13 @@ static enum ended come_to_meeting(struct simt_warp *w, int k, const struct sass_
         return SPLIT;
     }
     g->state = AT_WARP;
-    const u32 *set = i->op == SASS_BSYNC ? sass_row(w, SASS_ROW(ROW_B + i->barrier)) : i->flags & EVERY_LANE || i->op == SASS_BAR ? NULL : sass_row(w, i->s[0]);
+    const u32 *set = i->op == SASS_BSYNC                          ? sass_row(w, SASS_ROW(ROW_B + i->barrier))
+                     : i->flags & EVERY_LANE || i->op == SASS_BAR ? NULL
+                                                                  : sass_row(w, i->s[0]);
     while (set) {
         u32 same = 0, first = set[__builtin_ctz(w->group[k].mask)];
         EACH_LANE(w->group[k].mask)
-            same |= (u32)(set[lane] == first) << lane;
+        same |= (u32)(set[lane] == first) << lane;
         if (same == w->group[k].mask)
             break;
         simt_add_group(w, same, pc);
@@ -128,21 +132,21 @@ static void change_barrier(const struct simt_warp *w, const struct sass_insn *i,
     switch (i->op) {
     case SASS_BSSY:
         EACH_LANE(m)
-            set[lane] = m;
+        set[lane] = m;
         break;
     case SASS_BREAK: {
         u32 all = 0;
         EACH_LANE(m)
-            all |= set[lane];
+        all |= set[lane];
         EACH_LANE(all)
-            set[lane] &= ~m;
+        set[lane] &= ~m;
         break;
     }
     default: /* BMOV: out of the barrier (imm 1) or into it */
         if (i->imm)
             sass_put(w, i->d, m, set);
         EACH_LANE(m)
-            set[lane] = !i->imm ? sass_row(w, i->s[0])[lane] : i->how == H_CLEAR ? 0 : set[lane];
+        set[lane] = !i->imm ? sass_row(w, i->s[0])[lane] : i->how == H_CLEAR ? 0 : set[lane];
     }
 }
 
@@ -165,7 +169,7 @@ static int jump_by_register(struct simt_warp *w, int k, const struct sass_insn *
     const u32 *to = sass_row(w, i->s[0]);
     u32 pc = w->group[k].pc, same = 0, first = to[__builtin_ctz(m)];
     EACH_LANE(m)
-        same |= (u32)(to[lane] == first) << lane;
+    same |= (u32)(to[lane] == first) << lane;
     u32 at = i->op == SASS_BRX ? first + (pc + 1) * 16 + (u32)i->imm : first;
     if (at % 16)
         simt_fault(w, pc, __builtin_ctz(m), "jumps to %#x", at);
@@ -234,7 +238,7 @@ static enum ended run_group(struct simt_warp *w, int k, u32 stop)
             return MET;
         if (!is_first && budget-- <= 0)
             return SPENT;
-        if ((m || i->op == SASS_BRA) && hits[g->pc] == '0') /* a branch is executed whether or not it is taken */
+        if ((m || i->op == SASS_BRA) && hits[g->pc] != '-') /* a branch is executed whether or not it is taken */
             hits[g->pc] = '1';
         if (!m) {
             g->pc++;

@@ -1,6 +1,7 @@
 #!/bin/bash
 # coverage.sh NAME LEAST DIRECTORY [LIST]: merges the files that PTX_COVERAGE=DIRECTORY or SASS_COVERAGE=DIRECTORY collected. NAME is what stands
-# before the number of an architecture: compute_ or sm_. What does not count (padding) is marked -.
+# before the number of an architecture: compute_ or sm_. In these files 1 is an instruction that was executed, - one that does not count (padding), s one
+# of the slow ways of divisions and roots, which need no line in LIST.
 #
 # A line for each kernel, "rp_add.70.80" where the architectures 70 and 80 have the same text of it: instructions that were executed, of all.
 # LIST has the others: a line "PATTERN COUNT REASON" allows COUNT instructions of each kernel that the pattern of awk matches; the counts of
@@ -9,7 +10,7 @@ set -u
 cat "$3"/* | tr -d '\0' | awk -v name="$1" -v least="$2" -v list="${4:-/dev/null}" '
 function both(a, b,   i, o) {
     for (i = 1; i <= length(a); i++)
-        o = o (substr(a, i, 1) substr(b, i, 1) == "00" ? "0" : "1")
+        o = o (substr(a, i, 1) == "1" || substr(b, i, 1) == "1" ? "1" : substr(a, i, 1))
     return o
 }
 {
@@ -26,11 +27,11 @@ END {
             reason[n] = line; sub(/^[^ ]* *[0-9]* */, "", reason[n])
         }
     for (k in hits) {
-        all = length(hits[k]); done = gsub("1", "1", hits[k])
+        all = length(hits[k]); done = gsub("1", "1", hits[k]); slow = gsub("s", "s", hits[k])
         kernel = k; sub(/ .*/, "", kernel)
         for (a = 1; a < 1000; a++)
             if ((k, a) in of) { kernel = kernel "." a; kernels[a]++; executed[a] += done; total[a] += all }
-        why = ""; known = 0
+        why = slow ? ": " slow " of the slow ways of divisions and roots" : ""; known = slow
         for (i = 1; i <= n && done < all; i++)
             if (kernel ~ pattern[i]) { why = why (why == "" ? ": " : "; ") reason[i]; known += count[i] }
         if (all - done > known) { why = why ": " all - done - known " WITHOUT A REASON"; bad = 1 }

@@ -1,7 +1,8 @@
 /* Groups of threads of one warp: which branches split, and which join again.
  *
- * Lanes at the same instruction are a group and execute it together. A branch that only some take splits the group; in lockstep groups that
- * come to the same instruction are one again, in the other orders only where the program makes them meet.
+ * Lanes at the same instruction are a group and execute it together. A branch that only some take splits the group; in
+ * lockstep groups that come to the same instruction are one again, in the other orders only where the program makes
+ * them meet.
  */
 #include "tests/simt/simt.h"
 
@@ -64,12 +65,15 @@ long simt_turn(void)
     return !simt_launch.lockstep && shim_options.order == SHIM_SCRAMBLED ? (long)(shim_random() % 200) : 1 << 30;
 }
 
-u32 simt_shuffle(const struct simt_warp *w, u32 pc, u32 mask, int how, const u32 *a, const u32 *b, const u32 *c, u32 *out)
+u32 simt_shuffle(const struct simt_warp *w, u32 pc, u32 mask, int how, const u32 *a, const u32 *b, const u32 *c,
+                 u32 *out)
 {
     u32 valid = 0;
-    EACH_LANE(mask) {
+    EACH_LANE(mask)
+    {
         u32 by = b[lane] & 31, segment = c[lane] >> 8 & 31, clamp = c[lane] & 31;
-        s32 limit = (s32)((lane & segment) | (clamp & ~segment)); /* the last lane that may be named; for up the first */
+        s32 limit =
+            (s32)((lane & segment) | (clamp & ~segment)); /* the last lane that may be named; for up the first */
         s32 from = how == 0   ? (s32)lane - (s32)by
                    : how == 1 ? (s32)(lane + by)
                    : how == 2 ? (s32)(lane ^ by)

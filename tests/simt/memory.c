@@ -1,6 +1,7 @@
 /* Every access to memory: aligned, in its address space, within what the kernel may touch, ordered.
  *
- * An asynchronous copy lands as late as it may, at the wait that covers it (SHIM_LATE=0: at once); NaN is there until then.
+ * An asynchronous copy lands as late as it may, at the wait that covers it (SHIM_LATE=0: at once); NaN is there until
+ * then.
  */
 #include "tests/simt/simt.h"
 
@@ -13,45 +14,54 @@ void *simt_global_at(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u
         u32 generation;
     } last[64]; /* mostly an instruction goes to the same block of memory again */
     if (address & (bytes - 1))
-        simt_fault(w, pc, (int)lane, "%s %u bytes at %#llx, which is not aligned", verb, bytes, (unsigned long long)address);
-    if (last[pc & 63].generation != shim_generation || address < last[pc & 63].begin || address + bytes > last[pc & 63].end) {
+        simt_fault(w, pc, (int)lane, "%s %u bytes at %#llx, which is not aligned", verb, bytes,
+                   (unsigned long long)address);
+    if (last[pc & 63].generation != shim_generation || address < last[pc & 63].begin ||
+        address + bytes > last[pc & 63].end) {
         last[pc & 63].generation = shim_generation;
         if (!shim_range(address, &last[pc & 63].begin, &last[pc & 63].end) || address + bytes > last[pc & 63].end) {
             last[pc & 63].generation = 0;
             if (simt_launch.strict || address < 65536 || address >> 47)
-                simt_fault(w, pc, (int)lane, "%s %u bytes at %#llx, outside of all memory of the GPU", verb, bytes, (unsigned long long)address);
+                simt_fault(w, pc, (int)lane, "%s %u bytes at %#llx, outside of all memory of the GPU", verb, bytes,
+                           (unsigned long long)address);
         }
     }
     return (void *)(uintptr_t)address; /* NOLINT */
 }
 
-void *simt_shared_at(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes, enum simt_access kind, const char *verb)
+void *simt_shared_at(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes, enum simt_access kind,
+                     const char *verb)
 {
     u64 at = address - simt_shared_base;
     u32 other = 0;
     if (address & (bytes - 1))
-        simt_fault(w, pc, (int)lane, "%s %u bytes at %#llx of shared memory, which is not aligned", verb, bytes, (unsigned long long)address);
+        simt_fault(w, pc, (int)lane, "%s %u bytes at %#llx of shared memory, which is not aligned", verb, bytes,
+                   (unsigned long long)address);
     if (at >= w->block->shared_bytes || at + bytes > w->block->shared_bytes)
-        simt_fault(w, pc, (int)lane, "%s %u bytes at %lld of shared memory of %u", verb, bytes, (long long)at, w->block->shared_bytes);
+        simt_fault(w, pc, (int)lane, "%s %u bytes at %lld of shared memory of %u", verb, bytes, (long long)at,
+                   w->block->shared_bytes);
     const char *race = simt_launch.races ? simt_race_shared(w, lane, (u32)at, bytes, kind, &other) : NULL;
     if (race)
         simt_fault(w, pc, (int)lane, "%s byte %lld of shared memory, %s (thread %u)", verb, (long long)at, race, other);
     return w->block->shared + at;
 }
 
-void simt_check_order(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes, enum simt_access kind, const char *verb)
+void simt_check_order(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes, enum simt_access kind,
+                      const char *verb)
 {
     u32 other = 0;
     const char *race = simt_launch.races ? simt_race_global(w, lane, address, bytes, kind, &other) : NULL;
     if (race)
-        simt_fault(w, pc, (int)lane, "%s %u bytes at %#llx, %s (block %u of the grid)", verb, bytes, (unsigned long long)address, race, other);
+        simt_fault(w, pc, (int)lane, "%s %u bytes at %#llx, %s (block %u of the grid)", verb, bytes,
+                   (unsigned long long)address, race, other);
 }
 
 /* ---- asynchronous copies ---- */
 
 static void land(const struct simt_warp *w, const struct simt_copy *c, u32 m)
 {
-    EACH_LANE(m) {
+    EACH_LANE(m)
+    {
         u8 *to = simt_shared_at(w, c->pc, lane, c->to[lane], c->bytes, LAND, "copies to");
         memset(to, 0, c->bytes);
         if (c->inside[lane])
@@ -74,14 +84,16 @@ struct simt_copy *simt_new_copy(struct simt_warp *w, u32 pc, u32 m, u32 bytes)
 
 void simt_copy_start(struct simt_warp *w, struct simt_copy *c)
 {
-    EACH_LANE(c->mask) {
+    EACH_LANE(c->mask)
+    {
         u32 inside = c->inside[lane];
         u64 from = c->from[lane];
         c->group[lane] = w->committed[lane];
         if (inside > c->bytes)
             simt_fault(w, c->pc, (int)lane, "copies %u bytes of %u", inside, c->bytes);
         if (from & (c->bytes - 1))
-            simt_fault(w, c->pc, (int)lane, "copies %u bytes from %#llx, which is not aligned", c->bytes, (unsigned long long)from);
+            simt_fault(w, c->pc, (int)lane, "copies %u bytes from %#llx, which is not aligned", c->bytes,
+                       (unsigned long long)from);
         for (u32 done = 0; done < inside; done += 4)
             simt_global_at(w, c->pc, lane, from + done, 4, "copies from");
         if (inside)
@@ -101,7 +113,7 @@ void simt_copy_wait(struct simt_warp *w, u32 m, s64 newest)
         struct simt_copy *c = &w->copy[k];
         u32 now = 0;
         EACH_LANE(c->mask & m)
-            now |= (u32)(newest < 0 || c->group[lane] + (u64)newest < w->committed[lane]) << lane;
+        now |= (u32)(newest < 0 || c->group[lane] + (u64)newest < w->committed[lane]) << lane;
         land(w, c, now);
         c->mask &= ~now;
         if (c->mask && left != k)

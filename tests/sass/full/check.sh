@@ -3,10 +3,11 @@
 #
 #   tests/sass/full/check.sh [ARCH...]     90 75 80 86 89 100 120 unless some are named
 #
-# For each architecture: every operation against its definition on GPUs of 1, 4 and 132 multiprocessors, with every kernel in turn, in other orders
-# and with the code for lanes that came apart; the tests of operations, attention and matrix products of the CUDA backend; a training step of
-# each model against the CPU backend. JOBS parts at a time. At the end what was executed of each kernel (tests/simt/coverage.sh). Status 0 if
-# nothing differs, at least 95 % were executed, and not_executed.txt has the rest. SASS_COVERAGE=DIRECTORY keeps what was executed.
+# For each architecture: every operation against its definition on GPUs of 1, 4 and 132 multiprocessors, with every kernel in turn, in other
+# orders, with the code for lanes that came apart and for quotients near the ends of the range, with reciprocals that are wrong in the last
+# place; the tests of operations, attention and matrix products of the CUDA backend; a training step of each model against the CPU backend.
+# JOBS parts at a time. At the end what was executed of each kernel (tests/simt/coverage.sh). Status 0 if nothing differs, at least 95 % were
+# executed, and not_executed.txt has the rest. SASS_COVERAGE=DIRECTORY keeps what was executed.
 set -u
 cd "$(dirname "$0")/../../.." || exit 2
 export TOP=$PWD BUILD=${BUILD:-$PWD/build} LC_ALL=C NO_COLOR=1
@@ -31,15 +32,15 @@ for arch; do
         part "$arch selftest, 1" selftest "$arch" SASS_RACES=1 SHIM_MULTIPROCESSORS=1 $every
         part "$arch selftest, 4" selftest "$arch" SASS_RACES=1 $every
         part "$arch selftest, 132" selftest "$arch" SASS_RACES=1 SHIM_MULTIPROCESSORS=132
-        part "$arch selftest, apart" selftest "$arch" SASS_DIVERGED=1 $every
+        part "$arch selftest, apart" selftest "$arch" SASS_DIVERGED=1 SASS_SLOW=1 $every
         part "$arch selftest, reversed" selftest "$arch" SASS_RACES=1 SHIM_ORDER=1
-        part "$arch selftest, scrambled" selftest "$arch" SHIM_ORDER=2 SHIM_RESIDENT=5 SHIM_SEED=7 $every
+        part "$arch selftest, scrambled" selftest "$arch" SHIM_ORDER=2 SHIM_RESIDENT=5 SHIM_SEED=7 SASS_ERROR=1 $every
         part "$arch bert" same_steps "$arch" bert_tiny_fp32 $short 2
         part "$arch gpt" small_gpt "$arch" 1 1 --set train.recompute=selective
         part "$arch resnet50" same_steps "$arch" resnet50_tiny_fp32 $short 2 --set task.image_size=32
     }
     part "$arch test_cuda_ops" own_test "$arch" ops
-    part "$arch test_cuda_ops, apart" own_test "$arch" ops SASS_DIVERGED=1 LONG=0
+    part "$arch test_cuda_ops, apart" own_test "$arch" ops SASS_DIVERGED=1 SASS_SLOW=1 SASS_ERROR=1 LONG=0
     part "$arch test_cuda_attention" own_test "$arch" attention
     part "$arch test_cuda_gemm" own_test "$arch" gemm
 done
