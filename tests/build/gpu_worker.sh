@@ -49,6 +49,13 @@ grep -q 'OFFLINE' err.txt || fail "the message does not say why"
 [ ! -e "$("$TOP/env/fetch-cuda.sh" --dir new)" ] || fail "half of it has the name"
 DEPS_MIRROR=$deps/cache OFFLINE=1 "$TOP/env/fetch-cuda.sh" new
 diff -r "$("$TOP/env/fetch-cuda.sh" --dir new)" "$("$TOP/env/fetch-cuda.sh" --dir "$deps")" || fail "another result"
+# So does the disassembler of the tests, where it could be had.
+disassembler=$("$TOP/env/fetch-nvdisasm.sh" --dir "$deps")
+if [ -d "$disassembler" ]; then
+    ! DEPS_MIRROR=$PWD/mirror OFFLINE=1 "$TOP/env/fetch-nvdisasm.sh" other 2>err.txt || fail "another wheel was taken for the disassembler"
+    DEPS_MIRROR=$deps/cache OFFLINE=1 "$TOP/env/fetch-nvdisasm.sh" other
+    diff -r "$("$TOP/env/fetch-nvdisasm.sh" --dir other)" "$disassembler" || fail "another disassembler"
+fi
 
 # Where the kernel gives no executable memory, a file in the cache; where there is no glibc, a message.
 cat >no_memfd.c <<'END'

@@ -75,8 +75,7 @@ static void shifted_add(const struct simt_warp *w, const struct sass_insn *i, u3
     SOURCES(integer);
     u64 sum[LANES];
     u32 carry = carried(w, i, 0), overflow = 0, shift = (u32)i->imm & 31;
-    EACH
-    {
+    EACH {
         u32 high = i->flags & SX32 ? (u32)((s32)a[l] >> 31) : c[l];
         u64 v = ((u64)high << 32 | a[l]) << shift;
         sum[l] = (u64)(u32)(i->flags & HI ? v >> 32 : v) + b[l] + (carry >> l & 1);
@@ -115,8 +114,7 @@ static void shift(const struct simt_warp *w, const struct sass_insn *i, u32 m)
     SOURCES(integer);
     u32 most = i->type == T_U64 || i->type == T_S64 ? 64 : 32;
     int is_signed = i->type == T_S32 || i->type == T_S64;
-    EACH
-    {
+    EACH {
         u32 by = i->flags & WRAP ? b[l] & (most - 1) : b[l] > most ? most : b[l], half = by / 2;
         u64 v = (u64)c[l] << 32 | a[l];
         v = i->flags & LEFT ? v << half << (by - half)
@@ -130,8 +128,7 @@ static void shift(const struct simt_warp *w, const struct sass_insn *i, u32 m)
 static void permute(const struct simt_warp *w, const struct sass_insn *i, u32 m)
 {
     SOURCES(integer);
-    EACH
-    {
+    EACH {
         u64 both = (u64)c[l] << 32 | a[l];
         u32 out = 0;
         for (int k = 0; k < 4; k++) {
@@ -256,8 +253,7 @@ static void predicates_to_register(const struct simt_warp *w, const struct sass_
         }
         return;
     }
-    EACH
-    {
+    EACH {
         u32 bits = 0;
         for (int k = 0; k < 7; k++)
             bits |= (w->p[k] >> l & 1) << k;
@@ -306,8 +302,7 @@ static void special(const struct simt_warp *w, const struct sass_insn *i, u32 m)
 {
     const struct shim_dim *b = &simt_launch.block, *at = &w->block->index;
     u32 out[LANES];
-    EACH
-    {
+    EACH {
         u32 lane = (u32)l, t = w->first + lane;
         const u32 value[] = {0, t % b->x, t / b->x % b->y, t / b->x / b->y, at->x, at->y, at->z,
                              0, lane,     0x70000000,      (1u << lane) - 1};

@@ -52,8 +52,7 @@ static void smaller_or_larger_float(const struct simt_warp *w, const struct sass
 {
     SOURCES(floats);
     u32 smaller = sass_get(w, i, 0);
-    EACH
-    {
+    EACH {
         float x = r_float(a[l]), y = r_float(b[l]);
         int is_smaller = smaller >> l & 1;
         if (x != x || y != y)
@@ -72,12 +71,12 @@ static int is_set(const char *name)
     return value && *value == '1';
 }
 
-/* A finite result that is not 0 or subnormal, one unit in the last place up in even lanes and down in odd ones: the
- * error of a GPU is not larger. */
-static u32 with_error(u32 x, int lane)
+/* A finite result that is not 0 or subnormal, one unit in the last place up or down, as the operand decides: the error
+ * of a GPU is not larger. */
+static u32 with_error(u32 x, u32 operand)
 {
     u32 exponent = x >> 23 & 255;
-    return exponent < 2 || exponent > 253 ? x : lane % 2 ? x - 1 : x + 1;
+    return exponent < 2 || exponent > 253 ? x : __builtin_popcount(operand) % 2 ? x - 1 : x + 1;
 }
 
 static void reciprocal(const struct simt_warp *w, const struct sass_insn *i, u32 m)
@@ -86,13 +85,12 @@ static void reciprocal(const struct simt_warp *w, const struct sass_insn *i, u32
     SOURCES(floats);
     if (has_error < 0)
         has_error = is_set("ERROR");
-    EACH
-    {
+    EACH {
         float x = r_float(flushed(a[l]));
-        ta[l] = flushed(one_nan(i->how == H_RCP ? 1.0f / x : (float)(1.0 / sqrt((double)x))));
-        ta[l] = has_error ? with_error(ta[l], l) : ta[l];
+        u32 result = flushed(one_nan(i->how == H_RCP ? 1.0f / x : (float)(1.0 / sqrt((double)x))));
+        tb[l] = has_error ? with_error(result, a[l]) : result;
     }
-    PUT(ta[l])
+    PUT(tb[l])
 }
 
 /* Whether a quotient needs more than the short way: an exponent is near an end. The bounds are narrower than those of a
@@ -104,8 +102,7 @@ static void check_quotient(const struct simt_warp *w, const struct sass_insn *i,
     u32 yes = 0;
     if (is_always < 0)
         is_always = is_set("SLOW");
-    EACH
-    {
+    EACH {
         int x = a[l] >> 23 & 255, y = b[l] >> 23 & 255;
         yes |= (u32)(is_always || !(y >= 40 && y <= 210 && x >= 80 && x <= 180 && x - y < 80 && y - x < 80)) << l;
     }
@@ -119,8 +116,7 @@ static void to_float(const struct simt_warp *w, const struct sass_insn *i, u32 m
     u64 wide[LANES];
     pairs(w, i, 0, wide);
     fesetround(modes[i->round]);
-    EACH
-    {
+    EACH {
         volatile float out;
         if (i->type == T_U64)
             out = (float)(volatile u64){wide[l]};

@@ -14,8 +14,7 @@ static inline const u32 *integer(const struct simt_warp *w, const struct sass_in
     u32 sign = i->sign[k], shift = i->byte[k] ? 8 * (i->byte[k] - 1u) : 0, mask = i->byte[k] ? 255 : ~0u;
     if (!(sign | i->byte[k]))
         return r;
-    EACH
-    {
+    EACH {
         u32 v = r[l] >> shift & mask;
         v = sign & ABSOLUTE && (s32)v < 0 ? -v : v;
         v = sign & NEGATED ? -v : v;
@@ -35,8 +34,7 @@ static inline const u32 *floats(const struct simt_warp *w, const struct sass_ins
     u32 keep = i->sign[k] & ABSOLUTE ? 0x7fffffff : ~0u, flip = i->sign[k] & NEGATED ? 0x80000000 : 0;
     if (!i->sign[k] && !(i->flags & FTZ))
         return r;
-    EACH
-    {
+    EACH {
         u32 v = i->flags & FTZ ? flushed(r[l]) : r[l];
         out[l] = (v & keep) ^ flip;
     }
@@ -47,8 +45,7 @@ static inline const u32 *floats(const struct simt_warp *w, const struct sass_ins
 static inline void pairs(const struct simt_warp *w, const struct sass_insn *i, int k, u64 *out)
 {
     const u32 *low = sass_row(w, i->s[k]), *high = sass_row(w, i->s[k] + SASS_ROW(1));
-    EACH
-    {
+    EACH {
         u64 v = (u64)high[l] << 32 | low[l];
         v = i->sign[k] & NEGATED ? -v : v;
         out[l] = i->sign[k] & INVERTED ? ~v : v;
@@ -58,8 +55,7 @@ static inline void pairs(const struct simt_warp *w, const struct sass_insn *i, i
 static inline void put_pair(const struct simt_warp *w, const struct sass_insn *i, u32 m, const u64 *value)
 {
     u32 *low = sass_row(w, i->d), *high = sass_row(w, i->d + SASS_ROW(1));
-    EACH_PARALLEL
-    {
+    EACH_PARALLEL {
         low[l] = m >> l & 1 ? (u32)value[l] : low[l];
         high[l] = m >> l & 1 ? (u32)(value[l] >> 32) : high[l];
     }
