@@ -150,10 +150,13 @@ int sass_access(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
     case SASS_DEPBAR:
         simt_copy_wait(w, m, i->imm);
         return 1;
-    case SASS_MEMBAR: /* stores are seen at once; what is ordered is a question for races.c */
+    case SASS_CCTL: /* what this block's cache had of other blocks' writes is gone: the end of a fence that acquires */
+        if (simt_launch.races)
+            simt_races_fence(w, m);
+        return 1;
+    case SASS_MEMBAR: /* stores are seen at once; which of them are ordered is for find_order() and races.c */
     case SASS_ERRBAR:
     case SASS_CGAERRBAR:
-    case SASS_CCTL:
     case SASS_NOP:
         return 1;
     default:

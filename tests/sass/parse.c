@@ -355,36 +355,32 @@ static void mark(struct simt_kernel *k)
     }
 }
 
-/* A strong load that an invalidation follows acquires, a strong store that a fence comes before releases. */
+/* A strong store that a fence comes before releases. A strong load or an atomic acquires what it returned at the
+ * invalidation that its thread executes next. */
 static void find_order(struct simt_kernel *k)
 {
-    const struct sass_insn *fence = NULL;
-    struct sass_insn *load = NULL;
+    int is_fenced = 0;
     for (u32 n = 0; n < k->n; n++) {
         struct sass_insn *i = &k->sass[n];
         switch (i->op) {
         case SASS_MEMBAR:
-            fence = i;
-            break;
-        case SASS_CCTL:
-            if (load)
-                load->order = ACQUIRE;
-            load = NULL;
+            is_fenced = 1;
             break;
         case SASS_LD:
         case SASS_LDG:
-            load = i->flags & STRONG ? i : NULL;
-            i->order = load ? ATOMIC : READ;
-            fence = NULL;
+            i->order = i->flags & STRONG ? OBSERVE : READ;
+            is_fenced = 0;
             break;
         case SASS_ST:
         case SASS_STG:
-            i->order = i->flags & STRONG ? (fence ? RELEASE : ATOMIC) : WRITE;
-            fence = NULL;
+            i->order = i->flags & STRONG ? (is_fenced ? RELEASE : ATOMIC) : WRITE;
+            is_fenced = 0;
             break;
         case SASS_RED:
-        case SASS_ATOM:
             i->order = ATOMIC;
+            break;
+        case SASS_ATOM:
+            i->order = OBSERVE;
             break;
         default:
             break;
