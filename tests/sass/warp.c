@@ -4,10 +4,11 @@
  * BSYNC waits until all of these that have neither returned nor left by BREAK are at the same BSYNC. WARPSYNC waits for
  * the lanes of its mask. Shuffles and votes are executed by the lanes that are there. BRA.DIV leads lanes that came
  * apart to code that joins them first: it is taken if some are not there, or always with SASS_DIVERGED=1.
+ *
+ * Groups of a warp take turns only at branches and meetings: they share the uniform registers, and ptxas sets these and
+ * uses them in code that only some lanes execute.
  */
 #include "tests/sass/sass.h"
-
-#include <stdlib.h>
 
 static long budget; /* instructions that are left of the turn */
 
@@ -231,7 +232,7 @@ static enum ended run_group(struct simt_warp *w, int k, u32 stop)
 {
     struct simt_group *g = &w->group[k];
     char *const hits = w->kernel->hits;
-    for (int is_first = 1;; is_first = 0) {
+    for (int is_first = 1, has_looked = 0;; is_first = 0) {
         const struct sass_insn *i = &w->kernel->sass[g->pc];
         u32 m = g->mask & (w->p[i->guard] ^ i->guard_flip);
         if (g->pc >= stop)
@@ -248,12 +249,24 @@ static enum ended run_group(struct simt_warp *w, int k, u32 stop)
         if (ended < 0) {
             sass_execute(w, g->pc, i, m);
             g->pc++;
-            if (i->flags & STRONG)
-                return LOOKED;
+            has_looked |= i->flags & STRONG;
         } else if (ended != MET) {
             return (enum ended)ended;
+        } else if (has_looked) {
+            return LOOKED;
         }
     }
+}
+
+/* The group whose turn ended between two branches, -1: none. */
+static int resumed(struct simt_warp *w)
+{
+    for (int k = 0; k < w->groups; k++)
+        if (w->resumes && w->group[k].mask == w->resumes && w->group[k].state == READY) {
+            w->resumes = 0;
+            return k;
+        }
+    return -1;
 }
 
 enum simt_ran simt_run_warp(struct simt_warp *w)
@@ -262,8 +275,10 @@ enum simt_ran simt_run_warp(struct simt_warp *w)
     u32 avoid = 0;
     budget = simt_turn();
     while (w->groups) {
-        u32 stop;
-        int k = simt_next_group(w, avoid, &stop);
+        u32 stop = ~0u;
+        int k = resumed(w);
+        if (k < 0)
+            k = simt_next_group(w, avoid, &stop);
         if (k < 0) {
             if (w->groups == 1 && w->group[0].state == AT_BLOCK && w->group[0].mask == w->live)
                 break;
@@ -284,6 +299,7 @@ enum simt_ran simt_run_warp(struct simt_warp *w)
                 return has_moved ? RAN : ONLY_LOOKED;
             break;
         case SPENT:
+            w->resumes = w->group[k].mask;
             return RAN;
         default:
             break;

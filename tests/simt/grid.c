@@ -122,6 +122,7 @@ static void start_warp(struct simt_block *b, u32 k)
     w->group[0] = (struct simt_group){w->live, 0, READY};
     w->copies = 0;
     w->epoch = 0;
+    w->resumes = 0;
     memset(w->committed, 0, sizeof w->committed);
     if (w->kernel != simt_launch.kernel)
         set_kernel(w, simt_launch.kernel);

@@ -78,6 +78,7 @@ struct simt_warp {
     u32 committed[LANES];  /* commit groups so far */
     u32 epoch;             /* barriers of the warp that it has passed */
     u64 launch;            /* that its registers were last filled for */
+    u32 resumes;           /* lanes of the group that goes on first: its turn ended between two branches */
 };
 
 /* What a block has seen of another one: everything before its barrier number `barriers`. */

@@ -42,6 +42,7 @@ for arch; do
     part "$arch test_cuda_ops" own_test "$arch" ops
     part "$arch test_cuda_ops, apart" own_test "$arch" ops SASS_DIVERGED=1 SASS_SLOW=1 SASS_ERROR=1 LONG=0
     part "$arch test_cuda_attention" own_test "$arch" attention
+    part "$arch test_cuda_attention, apart" own_test "$arch" attention SASS_DIVERGED=1 SASS_SLOW=1 LONG=0
     part "$arch test_cuda_gemm" own_test "$arch" gemm
 done
 finish sm_ 95 "$SASS_COVERAGE"
