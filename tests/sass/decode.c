@@ -36,7 +36,8 @@ static const struct {
     {"32", BYTES, 4}, {"64", BYTES, 8}, {"128", BYTES, 16}, {"WIDE", FLAGS, WIDE}, {"HI", FLAGS, HI},
     {"X", FLAGS, X}, {"EX", FLAGS, EX}, {"SX32", FLAGS, SX32}, {"FTZ", FLAGS, FTZ}, {"L", FLAGS, LEFT},
     {"R", NOTHING, 0}, {"W", FLAGS, WRAP}, {"SH", FLAGS, SHIFT}, {"E", FLAGS, EXTENDED}, {"STRONG", FLAGS, STRONG},
-    {"DIV", FLAGS, DIVERGED}, {"COLLECTIVE", NOTHING, 0}, {"ALL", FLAGS, EVERY_LANE},
+    {"DIV", FLAGS, DIVERGED}, {"RELU", FLAGS, RELU}, {"WARP", NOTHING, 0},
+    {"COLLECTIVE", NOTHING, 0}, {"ALL", FLAGS, EVERY_LANE},
     /* what the operands show, what only concerns speed, or what is so here in any case */
     {"MOV", NOTHING, 0}, {"SHL", NOTHING, 0}, {"IADD", NOTHING, 0}, {"LUT", NOTHING, 0}, {"MMA", NOTHING, 0},
     {"NTZ", NOTHING, 0}, {"U", NOTHING, 0}, {"SYS", NOTHING, 0}, {"GPU", NOTHING, 0}, {"SC", NOTHING, 0},
@@ -321,6 +322,8 @@ static void check(const struct sass_unit *u, struct sass_insn *i, const char *mn
         simt_refuse("a minimum with other predicates");
     if (i->op == SASS_LEA && !(i->flags & HI) && (i->flags & (X | SX32)))
         simt_refuse("the lower half of a shifted sum with a carry");
+    if (i->flags & RELU && i->type != T_S32)
+        simt_refuse("a result without a sign that would be 0 if it were negative");
     if (i->op == SASS_IMAD && i->flags & X && i->flags & (WIDE | HI))
         simt_refuse("a wide product with a carry");
     if ((i->op == SASS_SHFL || i->op == SASS_VOTE || i->op == SASS_MUFU || i->op == SASS_RED || i->op == SASS_ATOM) &&

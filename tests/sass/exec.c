@@ -157,7 +157,11 @@ static void smaller_or_larger(const struct simt_warp *w, const struct sass_insn 
         a = tb;
         b = c;
     }
-    PUT(((a[l] ^ flip) < (b[l] ^ flip)) == (smaller >> l & 1) ? a[l] : b[l])
+    EACH {
+        u32 out = ((a[l] ^ flip) < (b[l] ^ flip)) == (smaller >> l & 1) ? a[l] : b[l];
+        tc[l] = i->flags & RELU && (s32)out < 0 ? 0 : out;
+    }
+    PUT(tc[l])
 }
 
 static u32 reversed(u32 x)

@@ -62,7 +62,8 @@ enum {
     STRONG = 2048,
     DIVERGED = 4096,
     EVERY_LANE = 8192,
-    UNIFORM = 16384
+    UNIFORM = 16384,
+    RELU = 32768 /* a negative result is 0 */
 };
 enum { NEGATED = 1, ABSOLUTE = 2, INVERTED = 4 };
 
