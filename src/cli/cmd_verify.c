@@ -4,7 +4,6 @@
 #include "cli/attempt.h"
 #include "cli/opts.h"
 #include "cli/replay_progress.h"
-#include "page/page.h"
 #include "recipe/choices.h"
 #include "sign/beacon.h"
 #include "sign/timestamp.h"
@@ -19,9 +18,8 @@
 #include <unistd.h>
 
 struct verify_opts {
-    const char *trust, *policy, *baseline, *report, *data, *init, *state, *store, *isa, *replay, *limit, *ledger, *original;
+    const char *trust, *policy, *baseline, *data, *init, *state, *store, *isa, *replay, *limit, *ledger, *original;
     const char *challenge, *received, *draw, *tsa_ca, *beacon;
-    struct rp_opt_list with;
     long threads;
     int list, no_ledger;
 };
@@ -37,8 +35,6 @@ static const struct rp_opt opts[] = {
     RP_OPTION_TEXT(challenge, "challenge", 0, "FILE", "the challenge that you made: the run must answer it, which bounds its time"),
     RP_OPTION_TEXT(received, "received", 0, "TIME|file", "when the bundle came, as 2026-11-23T12:00:00Z or its file's time; default now"),
     RP_OPTION_TEXT(draw, "draw", 0, "FILE", "replay the part that this challenge draws, made after the bundle came"),
-    RP_OPTION_TEXT(report, "report", 0, "FILE", "compare the body of a report made by 'repro report' with the bundle"),
-    RP_OPTION_LIST(with, "with", "BUNDLE", "another bundle shown in the report given with --report; repeat for each"),
     RP_OPTION_TEXT(baseline, "baseline", 0, "BUNDLE",
                    "run on fewer threads or devices: fail if the speed-up exceeds ideal; must be "
                    "signed by the key of --trust where that is given"),
@@ -132,16 +128,6 @@ static int list_checks(struct rp_cli *cli, struct rp_err *err)
     return 0;
 }
 
-/* The other bundles of a report of several, each verified like the first. */
-static int verify_companions(struct rp_page_bundles *all, const struct verify_opts *o, struct rp_err *err)
-{
-    struct rp_err why = {0};
-    for (int i = 0; i < o->with.n; i++)
-        if (rp_page_bundles_add(all, o->with.item[i], (struct rp_verify_opts){.trust = o->trust}, &why) < 0)
-            return rp_fail(err, RP_UNAVAILABLE, "--with: '%s' does not verify: %s", o->with.item[i], why.msg);
-    return 0;
-}
-
 /* What the options name, read before the bundle. */
 struct inputs {
     const char *bundle; /* its name */
@@ -149,7 +135,6 @@ struct inputs {
     struct rp_policy policy;
     struct rp_tsa_ca *tsa_ca;
     struct rp_beacon *beacon;
-    struct rp_buf report; /* the file's bytes */
     struct rp_challenge challenge, draw;
     char *seen;           /* the record of verifications, or NULL */
 };
@@ -159,20 +144,7 @@ static void inputs_fini(struct inputs *in)
     rp_policy_fini(&in->policy);
     rp_tsa_ca_free(in->tsa_ca);
     rp_beacon_free(in->beacon);
-    rp_buf_fini(&in->report);
     free(in->seen);
-}
-
-/* --report: rp_verify_page. */
-static int check_report(void *arg, const struct rp_verification *v, const struct rp_verified *kept, struct rp_check_result *found,
-                        struct rp_err *err)
-{
-    const struct inputs *in = arg;
-    struct rp_shown_bundle b = {.name = in->bundle, .v = v, .kept = kept};
-    __attribute__((cleanup(rp_page_bundles_free))) struct rp_page_bundles *all = rp_alloc(sizeof *all);
-    if (verify_companions(all, in->o, err) < 0 || rp_page_check(found, &in->report, &b, all->b, all->n, err) < 0)
-        return rp_wrap(err, "%s", in->o->report);
-    return 0;
 }
 
 /* A mistyped option or file name is not a finding about the bundle: it ends the command without a verdict and without a ledger entry. */
@@ -191,13 +163,6 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (rp_cli_check_readable(files[i][0], files[i][1], err) < 0)
             return -1;
-    for (int i = 0; i < o->with.n; i++)
-        if (rp_cli_check_readable("with", o->with.item[i], err) < 0)
-            return -1;
-    if (o->with.n && !o->report)
-        return rp_fail(err, RP_USAGE, "--with names another bundle of the report given with --report: give that too");
-    if (o->with.n >= RP_PAGE_BUNDLES)
-        return rp_fail(err, RP_USAGE, "--with: a report has at most %d bundles", RP_PAGE_BUNDLES);
     if (o->limit && !o->replay && !o->draw)
         return rp_fail(err, RP_USAGE, "--replay-limit is for a replay: give --replay too");
     if (o->received && !o->challenge && !o->draw)
@@ -230,8 +195,6 @@ static int load_inputs(struct inputs *in, struct rp_err *err)
         return -1;
     struct rp_err no_home;
     in->seen = rp_ledger_verified_path(&no_home);
-    if (in->o->report && rp_read_file(&in->report, in->o->report, RP_PAGE_MAX, err) < 0)
-        return -1;
     if (in->o->tsa_ca && !(in->tsa_ca = rp_tsa_ca_load(in->o->tsa_ca, err)))
         return rp_wrap(err, "--tsa-ca");
     return in->o->policy ? rp_policy_load(&in->policy, in->o->policy, err) : 0;
@@ -242,8 +205,6 @@ static int make_options(struct rp_verify_opts *out, struct inputs *in, struct rp
     const struct verify_opts *o = in->o;
     *out = (struct rp_verify_opts){.trust = o->trust,
                                    .policy = o->policy ? &in->policy : NULL,
-                                   .page = o->report ? check_report : NULL,
-                                   .page_arg = in,
                                    .challenge = o->challenge ? &in->challenge : NULL,
                                    .draw = o->draw ? &in->draw : NULL,
                                    .baseline = o->baseline,
@@ -325,8 +286,8 @@ const struct rp_command rp_cmd_verify = {
     .operands = "BUNDLE | --list",
     .summary = "check a bundle: signature, digests, figures, replay",
     .details =
-        "Prints a table of checks and one verdict: verified (with a note if the key is unknown), failed, or inconclusive if a replay or a "
-        "report comparison was requested and could not be completed. After it stands what that covers: authentic (signed by a key that you "
+        "Prints a table of checks and one verdict: verified (with a note if the key is unknown), failed, or inconclusive if a replay was "
+        "requested and could not be completed. After it stands what that covers: authentic (signed by a key that you "
         "trust), consistent (what follows from the signed records was recomputed), computed (steps trained again here), timed (bounded by "
         "a clock that is not the signer's: 'repro help challenge'), and claimed: the rest, above all the speed and the machine, which no "
         "signature proves. Nothing in the file is parsed before its signature is checked, and "
@@ -353,11 +314,6 @@ const struct rp_command rp_cmd_verify = {
         "A replay takes at most an hour and half of the memory that is free; --replay-limit 2h,8G sets other limits. What exceeds them is "
         "not started, or ended, and the verdict is inconclusive. The bundle has no influence on them.\n"
         "\n"
-        "--report makes the body of the report again from the bundle and compares it byte for byte; the first figure or line that "
-        "differs is named. The box 'as verified by' (verdict, trusted keys, --ledger, --original) is its author's word and is not "
-        "compared. Name the other bundles of a report of several with --with. With fewer, only what the report shows of this bundle is "
-        "compared, and of a report by another version of repro only the figures: then the verdict is inconclusive.\n"
-        "\n"
         "Time stamps ('repro timestamp') are checked with the certificates of --tsa-ca: at least one must be by an authority of that file, "
         "and the run must not have ended later. Without --tsa-ca they are an unchecked claim. An unsuitable one fails the bundle in any "
         "case. --beacon-certificate checks the signature of a challenge that is a pulse of the NIST beacon, which is claimed without it.\n"
@@ -367,7 +323,7 @@ const struct rp_command rp_cmd_verify = {
         "warning of the check ledger: forked or restarted ledger.\n"
         "\n"
         "Exit status 0: every check passed, even if the key is unknown; with --trust it means that this key signed. 4: the bundle is "
-        "malformed; 5: a recomputed value or the report differs, or the policy does not hold; 6: signature or key; 7: inconclusive.\n"
+        "malformed; 5: a recomputed value differs, or the policy does not hold; 6: signature or key; 7: inconclusive.\n"
         "\n"
         "Examples:\n"
         "  repro verify bert_fp32.repro.tar.zst\n"

@@ -157,16 +157,17 @@ void rp_page_html(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
     }
     rp_buf_puts(out,
                 "</main>\n<footer><p>A rendering of signed records, made by <code>repro report</code>: no scripts, no network "
-                "requests. Every figure names its source; <code>repro verify BUNDLE --report THIS_PAGE</code> compares everything except "
-                "the box at the top with the bundle.</p></footer>\n</body>\n</html>\n");
+                "requests. Every figure names its source, and <code>repro report</code> makes the same page again, except the box at the "
+                "top.</p></footer>\n</body>\n</html>\n");
 }
 
-void rp_section_markdown(struct rp_section *s)
+/* Signer, device and the sealed report. */
+static void put_markdown(struct rp_section *s)
 {
     const struct rp_buf *report = &rp_bundle_find(&s->b->kept->bundle, "report.md")->bytes;
     size_t i;
     json_t *row;
-    rp_buf_printf(s->out, RP_MARKDOWN_MARK "%s`, signed by %s\n", s->digest, s->b->v->fingerprint);
+    rp_buf_printf(s->out, "> statement SHA-256 `%s`, signed by %s\n", s->digest, s->b->v->fingerprint);
     json_array_foreach(s->b->v->signatures, i, row) /* values that verify restricts to a few characters */
         rp_buf_printf(s->out, ">\n> %s on %s\n", rp_countersign_text((char[RP_COUNTERSIGN_TEXT]){0}, row), rp_json_text_at(row, "at"));
     if (rp_section_has(s, "/ledger/reason"))
@@ -197,6 +198,6 @@ void rp_page_markdown(struct rp_buf *out, const struct rp_shown_bundle *b, int n
     for (int i = 0; i < shown; i++) {
         rp_buf_puts(out, i ? "\n---\n\n" : "");
         rp_section_init(&s, out, i + 1, &kept[i]);
-        rp_section_markdown(&s);
+        put_markdown(&s);
     }
 }

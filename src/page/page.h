@@ -1,7 +1,7 @@
-/* Renders verified bundles as one self-contained HTML file (no scripts, no network requests) or as Markdown, and checks such a file.
+/* Renders verified bundles as one self-contained HTML file (no scripts, no network requests) or as Markdown.
  *
- * What:    `repro report` and `repro verify --report`.
- * Flow:    verified bundles -> rp_page_html() -> bytes; bytes and a verified bundle -> rp_page_check() -> result.
+ * What:    `repro report`.
+ * Flow:    verified bundles -> rp_page_html() or rp_page_markdown() -> bytes.
  * Owner:   bundles are borrowed; the caller owns the buffers.
  * Extend:  a section is a row of section.h; figures go through report/figure.h, so that they name their source.
  *
@@ -17,10 +17,9 @@
 
 #define RP_PAGE_FORMAT "repro-page/1"
 #define RP_PAGE_BUNDLES 64        /* on one page */
-#define RP_PAGE_MAX (16u << 20)   /* largest page that is checked; ROWS_MAX of steps.c keeps pages well below it */
 
 struct rp_shown_bundle {
-    const char *name; /* as given by the user: for the box and for messages */
+    const char *name; /* as given by the user: for messages */
     const struct rp_verification *v;
     const struct rp_verified *kept; /* NULL where v->verdict is FAILED */
 };
@@ -38,9 +37,3 @@ void rp_page_bundles_free(struct rp_page_bundles **all);
 
 void rp_page_html(struct rp_buf *out, const struct rp_shown_bundle *b, int n);
 void rp_page_markdown(struct rp_buf *out, const struct rp_shown_bundle *b, int n);
-
-/* Is a page of either kind, except its box, byte for byte what this program makes of this bundle and of those of the n_others that it
- * shows? 0: yes, see r->state and r->text. RP_MISMATCH: no. RP_UNAVAILABLE: nothing wrong was found, but not everything could be compared,
- * because another version made the page, or it shows a bundle that is not at hand. */
-int rp_page_check(struct rp_check_result *r, const struct rp_buf *page, const struct rp_shown_bundle *b,
-                  const struct rp_shown_bundle *others, int n_others, struct rp_err *err) rp_must_check;

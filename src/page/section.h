@@ -36,10 +36,6 @@
 /* A source that is not a member but an entry of `verify --json`. */
 #define RP_OF_SIGNATURES "verify/signatures"
 
-/* The first line of a bundle on a page, up to the digest of its statement. */
-#define RP_HTML_MARK "<section class=\"bundle\" data-bundle=\""
-#define RP_MARKDOWN_MARK "> statement SHA-256 `"
-
 struct rp_section {
     struct rp_buf *out;
     int index; /* of the bundle on the page: part of every id */
@@ -56,7 +52,6 @@ struct rp_section {
 void rp_section_init(struct rp_section *s, struct rp_buf *out, int index, const struct rp_shown_bundle *b);
 void rp_section_contents(struct rp_section *s); /* <nav> with a link to each section */
 void rp_section_bundle(struct rp_section *s);   /* all sections; index 0: alone on its page */
-void rp_section_markdown(struct rp_section *s); /* signer, device and the sealed report */
 
 #define SECTION(id, entry, title, needs) void rp_section_##id(struct rp_section *s);
 RP_SECTIONS(SECTION)

@@ -111,11 +111,11 @@ void rp_section_repeat(struct rp_section *s)
     const char *file = rp_buf_text(&name);
     rp_buf_printf(
         s->out,
-        "<p>This page is a rendering and proves nothing by itself; the bundle does. These commands check the bundle, and this page "
-        "against it:</p>\n<pre tabindex=\"0\" role=\"region\" aria-label=\"Commands\">"
+        "<p>This page is a rendering and proves nothing by itself; the bundle does. These commands check the bundle:</p>\n"
+        "<pre tabindex=\"0\" role=\"region\" aria-label=\"Commands\">"
         "# signature, digests, every figure\nrepro verify %s --trust KEY\n\n"
         "# train the first step again here, compare bits\nrepro verify %s --replay 1\n\n"
-        "# compare this page, except its box, with the bundle\nrepro verify %s --report THIS_PAGE.html\n\n"
+        "# make this page again\nrepro report %s -o page.html\n\n"
         "# with stock tools only\ntar --zstd -xOf %s verify.sh &gt; verify.sh\nsh verify.sh %s KEY.pem\n\n"
         "# repeat the run on your machine, compare bits and speed, and seal the result\nrepro replicate %s\n</pre>\n"
         "<p>KEY is the signer's public key or fingerprint, obtained by other means than the bundle: the key inside shows that "

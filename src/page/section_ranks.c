@@ -17,7 +17,7 @@
 
 #define LINES_MAX 8    /* ranks with a line each; of more the least, the median and the most */
 #define DIFFERENCES_MAX 40 /* in the table of nodes that differ */
-#define ROWS_MAX 40000 /* rows of CSV in the page: it has to stay below RP_PAGE_MAX */
+#define ROWS_MAX 40000 /* rows of CSV in the page: some 12 MB, which a browser still opens */
 
 /* One quantity of all ranks by step: free(x) and free(y[0]). */
 struct rank_lines {

@@ -67,25 +67,6 @@ void rp_html_lines(struct rp_buf *out, const char *text, size_t size)
     html_escape(out, text, size, 0, 1);
 }
 
-int rp_html_is_text(const char *text, size_t size)
-{
-    size_t shown = 0;
-    for (size_t i = 0, len; i < size; i += len) {
-        unsigned c = 0;
-        len = rp_utf8(text + i, size - i, &c);
-        if (!len || rp_is_control(c) || rp_is_invisible(c) || shown++ == RP_HTML_LIMIT + 3)
-            return 0;
-        for (size_t k = 0; c == '&' && k < ENTITIES; k++) {
-            size_t n = strlen(entities[k].entity);
-            if (n <= size - i && memcmp(text + i, entities[k].entity, n) == 0)
-                len = n;
-        }
-        if (len == 1 && entity_of(c))
-            return 0;
-    }
-    return 1;
-}
-
 /* ---- Markdown ---- */
 
 void rp_md_text(struct rp_buf *out, const char *text, int sealed)

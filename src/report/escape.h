@@ -16,7 +16,6 @@
 void rp_html(struct rp_buf *out, const char *text, size_t size, size_t limit);
 void rp_html_text(struct rp_buf *out, const char *text);               /* one line: line ends and tabs become blanks; RP_HTML_LIMIT */
 void rp_html_lines(struct rp_buf *out, const char *text, size_t size); /* for <pre>: line ends and tabs stay */
-int rp_html_is_text(const char *text, size_t size);                    /* could rp_html_text() have written these bytes? */
 
 /* Clean text (base/text.h) as Markdown: no markup, no HTML, no links. sealed: only the characters that report.md escapes, whose bytes are
  * sealed: addresses, "~~" and "$" stay as they are. */

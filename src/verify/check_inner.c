@@ -100,7 +100,7 @@ static int read_records(struct rp_verify_state *s, struct rp_err *err)
     rp_all_ranks_init(&s->ranks, d);
     if (s->ranks.ranks > 1 && rp_verify_clocks(&s->ranks.clock, s, s->ranks.ranks, err) < 0)
         return -1;
-    s->ranks.keep = s->o->keep || s->o->page;
+    s->ranks.keep = s->o->keep != NULL;
     for (int i = 0; i < s->ranks.ranks; i++) {
         struct rp_records one;
         if (read_rank(&one, s, i, err) < 0)

@@ -77,7 +77,7 @@ static void judge_claimed(struct rp_level *l, const struct rp_verification *v)
 struct rp_level rp_level_of(const struct rp_verification *v, enum rp_level_id id)
 {
     struct rp_level l = {.name = names[id]};
-    int holds = v->bundle != RP_VERDICT_FAILED, known = v->check[RP_CHECK_key].state == RP_CHECK_PASSED, passed = 0;
+    int holds = v->verdict != RP_VERDICT_FAILED, known = v->check[RP_CHECK_key].state == RP_CHECK_PASSED, passed = 0;
     for (int i = 0; i < RP_CHECK_COUNT; i++)
         passed += v->check[i].state == RP_CHECK_PASSED;
     if (!holds) {

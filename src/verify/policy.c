@@ -22,6 +22,11 @@ static const struct rp_rule_text texts[] = {
 
 static const char *const states[] = {[RP_CHECK_PASSED] = "passed", [RP_CHECK_NOTE] = "note", [RP_CHECK_WARNING] = "warning"};
 
+/* Checks that earlier programs had, and what to do without them. */
+static const char *const removed[][2] = {
+    {"report_file", "'repro report' makes a report from the bundle again"},
+};
+
 _Static_assert(RP_CHECK_COUNT <= RP_POLICY_CHECKS, "a policy has a place for every check");
 
 struct policy_reader {
@@ -94,6 +99,11 @@ static int find_name(struct policy_reader *r, const struct rp_event *e, const ch
         FAIL(r, e, "'%s' is a check, not a rule: write 'checks: {%s: passed}'", e->text, e->text);
         return -1;
     }
+    for (size_t i = 0; name == check_name && i < sizeof removed / sizeof *removed; i++)
+        if (strcmp(removed[i][0], e->text) == 0) {
+            FAIL(r, e, "this program has no check '%s' any more: remove it from the policy; %s", removed[i][0], removed[i][1]);
+            return -1;
+        }
     FAIL(r, e, "unknown %s '%s'%s%s%s", kind, rp_excerpt(shown, e->text), nearest.best ? ": did you mean '" : "",
          nearest.best ? nearest.best : "", nearest.best ? "'?" : "");
     return -1;

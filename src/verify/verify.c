@@ -163,15 +163,10 @@ void rp_verified_fini(struct rp_verified *kept)
     *kept = (struct rp_verified){0};
 }
 
-static struct rp_verified parts_of(const struct rp_verify_state *s)
-{
-    return (struct rp_verified){.bundle = s->bundle, .before = s->before, .after = s->after, .node = s->node, .nodes = s->nodes,
-                                .records = s->records, .ranks = s->ranks, .recipe = s->recipe, .telemetry = s->telemetry};
-}
-
 static void move_kept(struct rp_verified *kept, struct rp_verify_state *s)
 {
-    *kept = parts_of(s);
+    *kept = (struct rp_verified){.bundle = s->bundle, .before = s->before, .after = s->after, .node = s->node, .nodes = s->nodes,
+                                 .records = s->records, .ranks = s->ranks, .recipe = s->recipe, .telemetry = s->telemetry};
     s->node = NULL;
     s->nodes = 0;
     s->bundle = (struct rp_bundle){0};
@@ -182,18 +177,10 @@ static void move_kept(struct rp_verified *kept, struct rp_verify_state *s)
     s->telemetry = (struct rp_telemetry){0};
 }
 
-/* Made only by an option, and not for a bundle that failed: one that could not be completed makes the verdict inconclusive instead of
- * failed. */
-static int is_extra(int check)
-{
-    return check == RP_CHECK_replay || check == RP_CHECK_report_file;
-}
-
 static int is_requested(const struct rp_verify_opts *o, int check)
 {
     switch (check) {
     case RP_CHECK_replay: return o->replay.steps > 0 || o->draw;
-    case RP_CHECK_report_file: return o->page != NULL;
     case RP_CHECK_scaling: return o->baseline != NULL;
     case RP_CHECK_policy: return o->policy != NULL;
     default: return 1;
@@ -213,33 +200,32 @@ static int run_check(struct rp_verify_state *s, int i, struct rp_err *err)
     if (err->code == RP_MISMATCH && checks[i].severity == RP_SEVERITY_WARN)
         r->state = RP_CHECK_WARNING;
     else
-        r->state = err->code != RP_MISMATCH && is_extra(i) ? RP_CHECK_SKIPPED : RP_CHECK_FAILED;
+        r->state = err->code != RP_MISMATCH && i == RP_CHECK_replay ? RP_CHECK_SKIPPED : RP_CHECK_FAILED;
     return -1;
 }
 
-/* Of the bundle, and of the report given with --report. */
 struct verify_tally {
     int failed, incomplete;
 };
 
-/* *err: the first failure, or if there is none the first requested check that could not be completed. */
-static void run_checks(struct rp_verify_state *s, struct verify_tally *bundle, struct verify_tally *page, struct rp_err *err)
+/* A replay is not started for a bundle that failed, and if it could not be completed the verdict is inconclusive instead of failed. *err: the
+ * first failure, or if there is none what kept the replay from its end. */
+static void run_checks(struct rp_verify_state *s, struct verify_tally *t, struct rp_err *err)
 {
     int stopped = 0;
     for (int i = 0; i < RP_CHECK_COUNT; i++) {
         struct rp_check_result *r = &s->v->check[i];
-        struct verify_tally *t = i == RP_CHECK_report_file ? page : bundle;
         struct rp_err e = {0};
         s->v->run = s->run;
-        s->v->bundle = bundle->failed ? RP_VERDICT_FAILED : RP_VERDICT_VERIFIED; /* so far, for the levels of a policy */
-        if (stopped || (bundle->failed && is_extra(i))) {
+        s->v->verdict = t->failed ? RP_VERDICT_FAILED : RP_VERDICT_VERIFIED; /* so far, for the levels of a policy */
+        if (stopped || (t->failed && i == RP_CHECK_replay)) {
             rp_check_text(r, "%s", is_requested(s->o, i) ? "not run: an earlier check failed" : "not requested");
             continue;
         }
         if (run_check(s, i, &e) == 0 || r->state == RP_CHECK_WARNING)
             continue;
-        int failed = r->state == RP_CHECK_FAILED, before = bundle->failed + page->failed;
-        if (!before && (failed || !(bundle->incomplete + page->incomplete)))
+        int failed = r->state == RP_CHECK_FAILED;
+        if (!t->failed && (failed || !t->incomplete))
             *err = e;
         ++*(failed ? &t->failed : &t->incomplete);
         stopped |= checks[i].severity == RP_SEVERITY_FATAL;
@@ -249,30 +235,21 @@ static void run_checks(struct rp_verify_state *s, struct verify_tally *bundle, s
 int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err)
 {
     struct rp_verify_state s = {.path = path, .o = o, .v = v, .fd = -1};
-    struct verify_tally bundle = {0}, page = {0};
+    struct verify_tally t = {0};
     *v = (struct rp_verification){0};
     for (int i = 0; i < RP_CHECK_COUNT; i++)
         v->check[i] = (struct rp_check_result){.name = checks[i].id, .proves = checks[i].proves};
-    run_checks(&s, &bundle, &page, err);
-    v->bundle = bundle.failed ? RP_VERDICT_FAILED
-                : bundle.incomplete ? RP_VERDICT_INCONCLUSIVE
-                : v->check[RP_CHECK_key].state == RP_CHECK_PASSED ? RP_VERDICT_VERIFIED : RP_VERDICT_UNKNOWN_KEY;
-    v->verdict = page.failed ? RP_VERDICT_FAILED : page.incomplete && !bundle.failed ? RP_VERDICT_INCONCLUSIVE : v->bundle;
+    run_checks(&s, &t, err);
+    v->verdict = t.failed ? RP_VERDICT_FAILED
+                 : t.incomplete ? RP_VERDICT_INCONCLUSIVE
+                 : v->check[RP_CHECK_key].state == RP_CHECK_PASSED ? RP_VERDICT_VERIFIED : RP_VERDICT_UNKNOWN_KEY;
     if (v->verdict == RP_VERDICT_INCONCLUSIVE && err->code != RP_INTERRUPTED && err->code != RP_BUG)
         err->code = RP_UNAVAILABLE; /* one exit status, whatever kept the check from its end */
     v->run = json_incref(s.run);
     if (o->keep && v->verdict != RP_VERDICT_FAILED)
         move_kept(o->keep, &s);
     state_fini(&s);
-    return bundle.failed || bundle.incomplete || page.failed || page.incomplete ? -1 : 0;
-}
-
-int rp_check_report_file(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
-{
-    const struct rp_verified borrowed = parts_of(s);
-    if (s->o->page)
-        return s->o->page(s->o->page_arg, s->v, &borrowed, result, err);
-    return rp_check_skip(result, "not requested; --report FILE compares a report of this bundle");
+    return t.failed || t.incomplete ? -1 : 0;
 }
 
 void rp_verification_fini(struct rp_verification *v)
@@ -322,20 +299,15 @@ void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, i
     }
     list_warnings(out, v);
     struct rp_throughput t = rp_throughput_of(v->run);
-    if (v->bundle != RP_VERDICT_FAILED && t.known)
+    if (v->verdict != RP_VERDICT_FAILED && t.known)
         rp_buf_printf(out, "\n%.3f %s, last loss %s\n", t.value, t.unit, rp_json_text_at(v->run, "results/loss_last"));
-    if (v->bundle != RP_VERDICT_FAILED) {
+    if (v->verdict != RP_VERDICT_FAILED) {
         rp_buf_printf(out, "signed by %s%s%s%s\n", v->fingerprint, *v->signer ? " (" : "", v->signer, *v->signer ? ")" : "");
         rp_signatures_text(out, v);
         rp_timestamps_text(out, v);
-    }
-    if (v->bundle != RP_VERDICT_FAILED) {
         rp_buf_puts(out, "\n");
         rp_levels_text(out, v);
     }
-    if (v->bundle != v->verdict)
-        rp_buf_printf(out, "\nthe bundle itself: %s; the report: %s\n", rp_verdict_text(v->bundle),
-                      v->verdict == RP_VERDICT_FAILED ? "failed" : "inconclusive");
     rp_buf_puts(out, "\n");
     rp_verification_line(out, v);
     rp_buf_puts(out, "\n");
@@ -361,12 +333,11 @@ json_t *rp_verification_json(const struct rp_verification *v)
                                               severity_names[checks[i].severity], "state", rp_check_state_name(r->state), "text", r->text,
                                               "proves", r->proves));
     }
-    return json_pack("{s:s, s:s*, s:s*, s:s*, s:O*, s:O*, s:o, s:o*, s:o*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "verdict",
-                     rp_verdict_name(v->verdict), "bundle_verdict",
-                     v->bundle != v->verdict ? rp_verdict_name(v->bundle) : NULL, "fingerprint",
-                     *v->fingerprint ? v->fingerprint : NULL, "signer", *v->signer ? v->signer : NULL, "countersignatures", v->signatures,
-                     "timestamps", v->timestamps, "checks", list, "levels", v->bundle == RP_VERDICT_FAILED ? NULL : rp_levels_json(v),
-                     "timed", timed_json(&v->timed),
-                     "results", v->bundle == RP_VERDICT_FAILED ? NULL : results, "replay", v->replay, "policy", v->policy,
-                     "ledger", v->ledger, "forked", v->forked, "scaling", v->scaling);
+    json_t *levels = v->verdict == RP_VERDICT_FAILED ? NULL : rp_levels_json(v);
+    return json_pack("{s:s, s:s*, s:s*, s:O*, s:O*, s:o, s:o*, s:o*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "verdict",
+                     rp_verdict_name(v->verdict), "fingerprint", *v->fingerprint ? v->fingerprint : NULL, "signer",
+                     *v->signer ? v->signer : NULL, "countersignatures", v->signatures, "timestamps", v->timestamps, "checks", list,
+                     "levels", levels, "timed", timed_json(&v->timed), "results",
+                     v->verdict == RP_VERDICT_FAILED ? NULL : results, "replay", v->replay, "policy", v->policy, "ledger", v->ledger,
+                     "forked", v->forked, "scaling", v->scaling);
 }

@@ -47,12 +47,10 @@ struct rp_check_result {
     char text[512]; /* what was found; one line, safe to print */
 };
 
-/* INCONCLUSIVE: no check failed, but a requested replay or report comparison could not be completed. */
+/* INCONCLUSIVE: no check failed, but a requested replay could not be completed. */
 enum rp_verdict { RP_VERDICT_FAILED, RP_VERDICT_UNKNOWN_KEY, RP_VERDICT_VERIFIED, RP_VERDICT_INCONCLUSIVE };
 const char *rp_verdict_name(enum rp_verdict v); /* in JSON: "failed", "verified-unknown-key", "verified", "inconclusive" */
 const char *rp_verdict_text(enum rp_verdict v); /* "FAILED", "verified, but the key is unknown", "verified", ... */
-
-struct rp_verification;
 
 /* The parsed parts of a verified bundle: the bytes that the checks read, so that the file is not read a second time. */
 struct rp_captures {
@@ -75,11 +73,6 @@ struct rp_policy; /* verify/policy.h */
 struct rp_tsa_ca; /* sign/timestamp.h */
 struct rp_beacon; /* sign/beacon.h */
 
-/* Compares a report with a bundle whose other checks passed. 0: found->state is PASSED or NOTE, with its text. RP_UNAVAILABLE: it could
- * not be compared in full. */
-typedef int rp_verify_page(void *arg, const struct rp_verification *v, const struct rp_verified *kept, struct rp_check_result *found,
-                           struct rp_err *err);
-
 struct rp_verify_opts {
     const char *trust;            /* --trust: public key file, fingerprint, or a name in the trust store; NULL: look in the store */
     const char *original;         /* --original: the run that this one replicates; NULL: not compared */
@@ -89,8 +82,6 @@ struct rp_verify_opts {
     const char *seen;             /* own record of verifications, for forked ledgers; NULL: not compared */
     struct rp_replay_opts replay; /* replay.steps 0: no replay */
     const struct rp_policy *policy; /* NULL: none */
-    rp_verify_page *page;           /* the check report_file; NULL: no report was given */
-    void *page_arg;
     const struct rp_challenge *challenge; /* --challenge: the one that the run must answer; NULL: any */
     int64_t received_ns;          /* --received: when the bundle was there, since 1970; 0: now */
     const struct rp_challenge *draw; /* --draw: draws the steps of the replay; NULL: replay.first and replay.steps do */
@@ -111,7 +102,6 @@ struct rp_timed {
 struct rp_verification {
     struct rp_check_result check[RP_CHECK_COUNT];
     enum rp_verdict verdict;
-    enum rp_verdict bundle; /* the verdict without --report */
     char fingerprint[RP_FINGERPRINT_SIZE]; /* of the key that signed; "" before that is known */
     char statement[65];                    /* SHA-256 of statement.dsse.json, which identifies this bundle; "" if there is none */
     char signer[128];                      /* its name in the trust store, or "" */
@@ -155,10 +145,8 @@ const char *rp_countersign_role(const struct rp_verification *v, const char *fin
 const char *rp_countersign_text(char out[RP_COUNTERSIGN_TEXT], const json_t *row);
 int rp_countersign_says(const json_t *row);
 
-/* The table and the verdict as text, and as {"verdict", "bundle_verdict" if the report changed it, "fingerprint", "signer",
- * "countersignatures", "timestamps", "checks": [{"check", "severity", "state", "text", "proves"}], "levels" (levels.h), "timed",
- * "results", "replay", "policy",
- * "ledger", "forked", "scaling"}. */
+/* The table and the verdict as text, and as {"verdict", "fingerprint", "signer", "countersignatures", "timestamps", "checks": [{"check",
+ * "severity", "state", "text", "proves"}], "levels" (levels.h), "timed", "results", "replay", "policy", "ledger", "forked", "scaling"}. */
 void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour);
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v); /* the last line of the text, without its newline */
 json_t *rp_verification_json(const struct rp_verification *v);

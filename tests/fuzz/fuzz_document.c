@@ -39,7 +39,7 @@ static struct rp_policy policy;     /* that asks for much */
 static const char rules[] = "signed_by: [SHA256:" FX_ROOT "]\nmax_age_days: 3650\nrecipes: [bert_fp32]\nprograms: [" FX_ROOT "]\n"
                             "clean_tree: true\ncomplete: true\nmin_steps: 3\nmin_repeats: 2\nmin_ranks: 2\nin_ledger: true\nmax_failed_before: 0\n"
                             "bits_equal: true\nthroughput_within_percent: 5\nno_throttling: true\nno_warnings: true\ncountersigned_by: [x]\n"
-                            "checks: {key: passed, outliers: note, report_file: warning}\n";
+                            "checks: {key: passed, outliers: note}\n";
 
 /* The honest bundle repeats another, which is the same run. */
 static void say_agreement(void)
@@ -251,13 +251,12 @@ static void follows(const struct rp_verification *v, const struct rp_verified *k
 static void use(const struct rp_verification *v, const struct rp_verified *kept)
 {
     struct rp_err err = {0};
-    struct rp_check_result r = {0};
     struct rp_rows rows = {0};
     RP_BUF page = {0}, markdown = {0}, log = {0};
     struct rp_shown_bundle b = {.name = "x.repro.tar.zst", .v = v, .kept = kept};
     rp_page_html(&page, &b, 1);
     rp_page_markdown(&markdown, &b, 1);
-    MUST(!strstr(page.data, "<script") && rp_page_check(&r, &page, &b, NULL, 0, &err) == 0 && r.state == RP_CHECK_PASSED);
+    MUST(!strstr(page.data, "<script"));
     RP_JSON *row = rp_result_to_json(rp_rows_add_verified(&rows, v, kept));
     struct rp_export_source from = {.verification = v, .kept = kept, .name = "x", .result = row, .status = "onprem"};
     for (const struct rp_exporter *e = rp_exporters; e->name; e++)

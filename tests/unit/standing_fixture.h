@@ -1,4 +1,4 @@
-/* Bundles with all that puts a run into context: a ledger, a run that they replicate, a countersignature; and checks of their pages. */
+/* Bundles with all that puts a run into context: a ledger, a run that they replicate, a countersignature. */
 #pragma once
 
 #include "base/text.h"
@@ -31,40 +31,6 @@ static void shown_fini(struct shown *s)
     rp_verification_fini(&s->v);
     rp_verified_fini(&s->kept);
 }
-
-/* The state of report_file for a page, with its message. */
-static __attribute__((unused)) enum rp_check_state page_state(const struct rp_buf *page, const struct shown *here,
-                                                              const struct shown *others, int n, char text[512])
-{
-    struct rp_shown_bundle b[2] = {{.name = NULL}};
-    struct rp_check_result r = {0};
-    struct rp_err err = {0};
-    for (int i = 0; i < n; i++)
-        b[i] = others[i].b;
-    int rc = rp_page_check(&r, page, &here->b, b, n, &err);
-    CHECK(rc == 0 || err.code == RP_UNAVAILABLE || err.code == RP_MISMATCH, "%d, %s", err.code, err.msg);
-    snprintf(text, 512, "%s", rc < 0 ? err.msg : r.text);
-    return rc == 0 ? r.state : err.code == RP_UNAVAILABLE ? RP_CHECK_SKIPPED : RP_CHECK_FAILED;
-}
-
-/* A change to a page, and the state that it has to lead to. */
-struct page_bend {
-    const char *behind, *was, *is;
-    enum rp_check_state state;
-};
-
-static __attribute__((unused)) void expect_bends(const struct page_bend *bends, size_t n_bends, const struct rp_buf *page,
-                                                 const struct shown *here, const struct shown *others, int n)
-{
-    char text[512];
-    for (size_t i = 0; i < n_bends; i++) {
-        RP_BUF bent = {0};
-        bend(&bent, page, bends[i].behind, bends[i].was, bends[i].is);
-        enum rp_check_state state = page_state(&bent, here, others, n, text);
-        CHECK(state == bends[i].state && *text, "%zu, '%s': %s, %s", i, bends[i].is, rp_check_state_name(state), text);
-    }
-}
-#define EXPECT_BENDS(bends, page, here, others, n) expect_bends(bends, sizeof(bends) / sizeof *(bends), page, here, others, n)
 
 /* The words of a page: its text, one element a line, without tags and style. */
 static __attribute__((unused)) void said_page(const struct rp_buf *page)

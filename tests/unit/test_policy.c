@@ -282,7 +282,8 @@ TEST(what_is_no_policy_is_refused_with_its_place)
         {"complete: yes\n", RP_USAGE},
         {"in_ledger: false\n", RP_USAGE},
         {"programs: [abc]\n", RP_USAGE},
-        {"complete: true\nreport_file: passed\n", RP_USAGE},
+        {"complete: true\nreplay: passed\n", RP_USAGE},
+        {"checks:\n  report_file: note\n", RP_USAGE}, /* a check of earlier programs */
         {"signed_by: alice\n", RP_USAGE},
         {"signed_by: []\n", RP_USAGE},
         {"signed_by: [{a: b}]\n", RP_USAGE},

@@ -106,19 +106,6 @@ static __attribute__((unused)) void set_path(json_t *j, const char *path, json_t
     CHECK(json_object_set_new(j, path, value) == 0, "no %s", path);
 }
 
-/* The page with the first `was` after `behind` replaced. */
-static __attribute__((unused)) void bend(struct rp_buf *out, const struct rp_buf *page, const char *behind, const char *was, const char *is)
-{
-    const char *at = strstr(page->data, behind);
-    at = at ? strstr(at, was) : NULL;
-    CHECK(at, "no '%s' behind '%s'", was, behind);
-    if (!at)
-        return;
-    rp_buf_add(out, page->data, (size_t)(at - page->data));
-    rp_buf_puts(out, is);
-    rp_buf_puts(out, at + strlen(was));
-}
-
 /* A bundle sealed by "author", open for members that are added after sealing. */
 static __attribute__((unused)) void begin_amended(struct rp_bundle *b)
 {

@@ -47,7 +47,6 @@ grep -q ',slowest_rank,slowest_node$' out.txt || fail "no worlds in CSV"
 jq -e '.checks[] | select(.check == "scaling") | .state != "skipped"' scaling.json >answer.txt || { cat scaling.json >&2; fail "the check of scaling"; }
 exit_of 0 "$REPRO" report four.repro.tar.zst degrees.repro.tar.zst -o both.html
 grep -q 'Speed-up and efficiency' both.html || fail "no table of worlds on the page"
-exit_of 0 "$REPRO" verify four.repro.tar.zst --report both.html --with degrees.repro.tar.zst
 
 # Checkpoints of several ranks are those of one, and either goes on from either.
 saves() { # NAME OPTION...

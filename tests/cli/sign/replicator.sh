@@ -36,7 +36,5 @@ exit_of 0 "$REPRO" verify signed.repro.tar.zst
 words out.txt '^countersigned'
 exit_of 0 "$REPRO" report signed.repro.tar.zst -o page.html
 [ "$(grep -c "$digest" page.html)" -ge 1 ] || fail "the page does not name the replication"
-exit_of 0 "$REPRO" verify signed.repro.tar.zst --report page.html
 exit_of 0 "$REPRO" report signed.repro.tar.zst -o page.md
 words page.md '^> countersigned'
-exit_of 0 "$REPRO" verify signed.repro.tar.zst --report page.md
