@@ -5,7 +5,6 @@
 #include "base/text.h"
 #include "cli/opts.h"
 #include "cli/replay_progress.h"
-#include "sign/beacon.h"
 #include "sign/challenge.h"
 #include "verify/draw.h"
 #include "verify/verify.h"
@@ -17,7 +16,7 @@
 #include <unistd.h>
 
 struct challenge_opts {
-    const char *output, *note, *key, *draw, *data, *init, *store, *isa, *beacon;
+    const char *output, *note, *key, *draw, *data, *init, *store, *isa;
     long passphrase_fd, threads;
     int force;
 };
@@ -71,23 +70,12 @@ const struct rp_command rp_cmd_challenge_new = {
 
 /* ---- challenge show ---- */
 
-static int load_shown(struct rp_challenge *c, const struct rp_cli *cli, struct rp_err *err)
-{
-    const struct challenge_opts *o = cli->opts;
-    RP_BEACON *beacon = NULL;
-    RP_BUF bytes = {0};
-    if (o->beacon && !(beacon = rp_beacon_load(o->beacon, err)))
-        return rp_wrap(err, "--beacon-certificate");
-    if (rp_challenge_load(c, &bytes, cli->argv[0], err) < 0)
-        return -1;
-    return beacon && rp_challenge_prove(c, &bytes, beacon, err) < 0 ? rp_wrap(err, "'%s'", cli->argv[0]) : 0;
-}
-
 static int cmd_challenge_show(struct rp_cli *cli, struct rp_err *err)
 {
     struct rp_challenge c;
     char made[32];
-    if (load_shown(&c, cli, err) < 0)
+    RP_BUF bytes = {0};
+    if (rp_challenge_load(&c, &bytes, cli->argv[0], err) < 0)
         return -1;
     rp_rfc3339(made, c.made_ns);
     if (cli->json) {
@@ -106,21 +94,15 @@ static int cmd_challenge_show(struct rp_cli *cli, struct rp_err *err)
     return 0;
 }
 
-static const struct rp_opt show_opts[] = {RP_OPT_BEACON(beacon), {0}};
-
 const struct rp_command rp_cmd_challenge_show = {
     .name = "challenge show",
     .operands = "FILE",
     .summary = "check a challenge or public value, and print it",
-    .details = "Of a challenge the signature is checked; of a public value what can be recomputed without a network: see 'checked'. The "
-               "signature of a NIST pulse is checked with the certificate that it names, which NIST serves at "
-               "https://beacon.nist.gov/beacon/2.0/certificate/ and its certificateId.\n"
+    .details = "Of a challenge the signature is checked; of a public value what can be recomputed without a network: see 'checked'.\n"
                "\n"
                "Examples:\n"
                "  repro challenge show mine.challenge\n"
-               "  repro challenge show pulse.json --beacon-certificate nist.pem\n",
-    .opts = show_opts,
-    .opts_size = sizeof(struct challenge_opts),
+               "  repro challenge show bitcoin-840000.hex\n",
     .run = cmd_challenge_show,
 };
 
@@ -284,10 +266,10 @@ const struct rp_command rp_cmd_challenge = {
         "the bundle came, such as c1, is an ordinary replay: the prover could seal bundle after bundle until a favourable part is "
         "drawn. So is any draw without --received: the time in the bundle is the prover's.\n"
         "\n"
-        "Without a challenger: --challenge takes a public value (a drand round, a pulse of the NIST beacon, a Bitcoin block header) as the "
-        "earliest moment, and 'repro timestamp' adds the latest. Whatever can be recomputed from such a file is recomputed: the work of "
-        "a block, and with --beacon-certificate the signature of a pulse, count by themselves. A drand round or a pulse whose signature "
-        "was not checked counts only if the verifier gives the same file with --challenge, and then in part. A challenge by the "
+        "Without a challenger: --challenge takes a public value (a drand round or a Bitcoin block header) as the earliest moment, and "
+        "'repro timestamp' adds the latest. Whatever can be recomputed from such a file is recomputed: the work of a block counts by "
+        "itself. A drand round, whose signature is not checked, counts only if the verifier gives the same file with --challenge, and "
+        "then in part. A challenge by the "
         "signer's own key or by one that countersigned never counts, also if the verifier names it.\n"
         "\n"
         "The seeds follow from challenge, signer and recipe. Only recipes of this program, with at most batch size and number of steps "

@@ -5,7 +5,6 @@
 #include "cli/opts.h"
 #include "cli/replay_progress.h"
 #include "recipe/choices.h"
-#include "sign/beacon.h"
 #include "sign/timestamp.h"
 #include "sign/trust.h"
 #include "verify/policy.h"
@@ -19,7 +18,7 @@
 
 struct verify_opts {
     const char *trust, *policy, *baseline, *data, *init, *state, *store, *isa, *replay, *limit, *ledger, *original;
-    const char *challenge, *received, *draw, *tsa_ca, *beacon;
+    const char *challenge, *received, *draw, *tsa_ca;
     long threads;
     int list, no_ledger;
 };
@@ -44,7 +43,6 @@ static const struct rp_opt opts[] = {
     RP_OPT_ORIGINAL(original),
     RP_OPT_LEDGER(ledger),
     RP_OPT_TSA_CA(tsa_ca),
-    RP_OPT_BEACON(beacon),
     RP_OPT_NO_LEDGER(no_ledger),
     RP_OPTION_FLAG(list, "list", 'l', "list every check with its id, severity, what it proves and how; reads no bundle"),
     RP_OPT_STORE(store),
@@ -134,7 +132,6 @@ struct inputs {
     const struct verify_opts *o;
     struct rp_policy policy;
     struct rp_tsa_ca *tsa_ca;
-    struct rp_beacon *beacon;
     struct rp_challenge challenge, draw;
     char *seen;           /* the record of verifications, or NULL */
 };
@@ -143,7 +140,6 @@ static void inputs_fini(struct inputs *in)
 {
     rp_policy_fini(&in->policy);
     rp_tsa_ca_free(in->tsa_ca);
-    rp_beacon_free(in->beacon);
     free(in->seen);
 }
 
@@ -151,8 +147,7 @@ static void inputs_fini(struct inputs *in)
 static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
 {
     const struct verify_opts *o = cli->opts;
-    const char *const files[][2] = {{"baseline", o->baseline}, {"ledger", o->ledger}, {"original", o->original}, {"tsa-ca", o->tsa_ca},
-                                    {"beacon-certificate", o->beacon}};
+    const char *const files[][2] = {{"baseline", o->baseline}, {"ledger", o->ledger}, {"original", o->original}, {"tsa-ca", o->tsa_ca}};
     if (o->draw && o->replay)
         return rp_fail(err, RP_USAGE, "--draw chooses the steps of the replay, and so does --replay: give one of them");
     char key[RP_FINGERPRINT_SIZE];
@@ -173,25 +168,18 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
     return 0;
 }
 
-/* A pulse of the beacon is checked with its certificate, if that was given. */
-static int load_challenge(struct rp_challenge *c, const struct inputs *in, const char *option, const char *path, struct rp_err *err)
+static int load_challenge(struct rp_challenge *c, const char *option, const char *path, struct rp_err *err)
 {
     RP_BUF bytes = {0};
-    if (!path)
-        return 0;
-    if (rp_challenge_load(c, &bytes, path, err) < 0)
+    if (path && rp_challenge_load(c, &bytes, path, err) < 0)
         return rp_wrap(err, "%s", option);
-    if (in->beacon && strcmp(c->kind, "nist") == 0 && rp_challenge_prove(c, &bytes, in->beacon, err) < 0)
-        return rp_wrap(err, "%s '%s'", option, path);
     return 0;
 }
 
 static int load_inputs(struct inputs *in, struct rp_err *err)
 {
-    if (in->o->beacon && !(in->beacon = rp_beacon_load(in->o->beacon, err)))
-        return rp_wrap(err, "--beacon-certificate");
-    if (load_challenge(&in->challenge, in, "--challenge", in->o->challenge, err) < 0 ||
-        load_challenge(&in->draw, in, "--draw", in->o->draw, err) < 0)
+    if (load_challenge(&in->challenge, "--challenge", in->o->challenge, err) < 0 ||
+        load_challenge(&in->draw, "--draw", in->o->draw, err) < 0)
         return -1;
     struct rp_err no_home;
     in->seen = rp_ledger_verified_path(&no_home);
@@ -212,7 +200,6 @@ static int make_options(struct rp_verify_opts *out, struct inputs *in, struct rp
                                    .seen = in->seen,
                                    .original = o->original,
                                    .tsa_ca = in->tsa_ca,
-                                   .beacon = in->beacon,
                                    .replay = {.data = o->data,
                                               .init = o->init,
                                               .state = o->state,
@@ -316,7 +303,7 @@ const struct rp_command rp_cmd_verify = {
         "\n"
         "Time stamps ('repro timestamp') are checked with the certificates of --tsa-ca: at least one must be by an authority of that file, "
         "and the run must not have ended later. Without --tsa-ca they are an unchecked claim. An unsuitable one fails the bundle in any "
-        "case. --beacon-certificate checks the signature of a challenge that is a pulse of the NIST beacon, which is claimed without it.\n"
+        "case.\n"
         "\n"
         "The verification and its verdict become a line of your own record ('repro ledger list --verified') unless --no-ledger is given. "
         "Two bundles of one key that cannot be in one ledger, the same line with different runs or lines against the order of time, are a "

@@ -34,7 +34,5 @@
     RP_OPTION_TEXT(field, "ledger", 0, "FILE", "look the run up in its signer's ledger, from 'repro ledger export'")
 #define RP_OPT_TSA_CA(field)                                                                                                               \
     RP_OPTION_TEXT(field, "tsa-ca", 0, "FILE", "PEM certificates of the authorities whose time stamps you trust")
-#define RP_OPT_BEACON(field)                                                                                                               \
-    RP_OPTION_TEXT(field, "beacon-certificate", 0, "FILE", "PEM certificates of the NIST beacon, to check a pulse's signature")
 #define RP_OPT_ORIGINAL(field) RP_OPTION_TEXT(field, "original", 0, "BUNDLE", "the run that this one replicates: compare both again")
 #define RP_OPT_ROOT(field) RP_OPTION_TEXT(field, "root", 0, "DIR", "read a recorded machine instead of /")

@@ -103,34 +103,17 @@ static int read_envelope(struct rp_challenge *c, struct challenge_text *t, const
     return 0;
 }
 
-static void take_public_value(struct rp_challenge *c, const struct rp_public_value *v)
-{
-    snprintf(c->kind, sizeof c->kind, "%s", v->kind);
-    for (size_t i = 0; i < sizeof v->nonce; i++)
-        snprintf(c->nonce + 2 * i, 3, "%02x", v->nonce[i]);
-    c->made_ns = (uint64_t)(v->time_ns - v->early_ns);
-    c->proved = v->proved;
-    snprintf(c->note, sizeof c->note, "%s", v->name);
-    snprintf(c->checked, sizeof c->checked, "%s; %s", v->checked, v->claimed);
-}
-
 static int read_public_value(struct rp_challenge *c, const void *data, size_t size, struct rp_err *err)
 {
     struct rp_public_value v;
     if (rp_public_value_read(&v, data, size, err) < 0)
         return rp_wrap(err, "neither a challenge by 'repro challenge new' nor a public value (%s)", RP_PUBLIC_VALUE_KINDS);
-    take_public_value(c, &v);
-    return 0;
-}
-
-int rp_challenge_prove(struct rp_challenge *c, const struct rp_buf *bytes, const struct rp_beacon *beacon, struct rp_err *err)
-{
-    struct rp_public_value v;
-    if (*c->by)
-        return rp_fail(err, RP_USAGE, "--beacon-certificate checks a pulse of the NIST beacon; this is a challenge by %s", c->by);
-    if (rp_public_value_prove(&v, bytes->data, bytes->size, beacon, err) < 0)
-        return -1;
-    take_public_value(c, &v);
+    snprintf(c->kind, sizeof c->kind, "%s", v.kind);
+    rp_hex(c->nonce, v.nonce, sizeof v.nonce);
+    c->made_ns = (uint64_t)(v.time_ns - v.early_ns);
+    c->proved = v.proved;
+    snprintf(c->note, sizeof c->note, "%s", v.name);
+    snprintf(c->checked, sizeof c->checked, "%s; %s", v.checked, v.claimed);
     return 0;
 }
 

@@ -40,10 +40,6 @@ int rp_challenge_make(struct rp_buf *out, const char *note, const struct rp_key_
 /* RP_SIGNATURE: not signed by the key that it names; RP_MALFORMED: anything else that is wrong. */
 int rp_challenge_read(struct rp_challenge *c, const void *data, size_t size, struct rp_err *err) rp_must_check;
 int rp_challenge_load(struct rp_challenge *c, struct rp_buf *bytes, const char *path, struct rp_err *err) rp_must_check;
-/* The same bytes once more, with the signature of a pulse (sign/beacon.h). RP_SIGNATURE: it is not by the beacon; RP_USAGE: not a pulse. */
-struct rp_beacon;
-int rp_challenge_prove(struct rp_challenge *c, const struct rp_buf *bytes, const struct rp_beacon *beacon,
-                       struct rp_err *err) rp_must_check;
 
 /* run.json's "challenge": {"kind", "sha256", "nonce", "made_at", "by"}, without "by" for a public value. */
 json_t *rp_challenge_json(const struct rp_challenge *c);

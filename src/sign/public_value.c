@@ -3,19 +3,14 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/json.h"
-#include "base/openssl.h"
 #include "base/text.h"
-#include "sign/beacon.h"
-#include "sign/key.h"
 
 #include <math.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define NONCE_HEAD "repro-public-value/1\n"
-#define VALUES_MAX 100           /* of a document; a pulse has 40 */
+#define VALUES_MAX 16            /* of a document; a round has 5 */
 #define SECONDS_MAX 9223372036ll /* what 63 bits of nanoseconds hold */
 #define SECOND_NS 1000000000ll
 
@@ -83,9 +78,8 @@ static const struct chain *find_chain(size_t signature, int chained, struct rp_e
                                            "nor of quicknet", signature, chained ? "with" : "without");
 }
 
-static int read_drand(struct rp_public_value *out, const json_t *j, const struct rp_beacon *beacon, struct rp_err *err)
+static int read_drand(struct rp_public_value *out, const json_t *j, struct rp_err *err)
 {
-    (void)beacon;
     static const char *const keys[] = {"round", "randomness", "signature", "previous_signature", NULL};
     RP_BUF randomness = {0}, signature = {0}, previous = {0};
     unsigned char digest[RP_SHA256_SIZE];
@@ -115,179 +109,6 @@ static int read_drand(struct rp_public_value *out, const json_t *j, const struct
              "that this is the round's signature: BLS12-381 is not checked here, and a made-up one costs nothing; look round %lld of chain "
              "'%s' up at any relay of drand", (long long)round, c->name);
     return 0;
-}
-
-/* ---- NIST beacon 2.0 ---- */
-
-#define VALUE_SIZE 64 /* SHA-512 */
-#define SIGNATURE_MAX 1024
-static const char pulse_name[] = "NIST pulse";
-
-static void add_number(struct rp_buf *out, uint64_t v, int bytes)
-{
-    for (int i = bytes - 1; i >= 0; i--)
-        rp_buf_add(out, &(unsigned char){(unsigned char)(v >> 8 * i)}, 1);
-}
-
-static int add_bytes(struct rp_buf *out, const json_t *obj, const char *key, struct rp_err *err)
-{
-    RP_BUF bytes = {0};
-    if (read_hex(&bytes, obj, key, 0, VALUE_SIZE, pulse_name, err) < 0)
-        return -1;
-    add_number(out, bytes.size, 4);
-    rp_buf_add(out, bytes.data, bytes.size);
-    return 0;
-}
-
-static int add_text(struct rp_buf *out, const json_t *obj, const char *key, struct rp_err *err)
-{
-    const char *text;
-    if (rp_json_str(obj, key, &text, pulse_name, err) < 0)
-        return -1;
-    add_number(out, strlen(text), 4);
-    rp_buf_puts(out, text);
-    return 0;
-}
-
-static int add_integer(struct rp_buf *out, const json_t *obj, const char *key, int bytes, struct rp_err *err)
-{
-    int64_t v;
-    if (rp_json_int(obj, key, &v, pulse_name, err) < 0)
-        return -1;
-    if (v < 0 || (bytes == 4 && v > UINT32_MAX))
-        return rp_fail(err, RP_MALFORMED, "%s: '%s' is out of range", pulse_name, key);
-    add_number(out, (uint64_t)v, bytes);
-    return 0;
-}
-
-/* The values of earlier pulses, in their order. */
-static int add_list(struct rp_buf *out, const json_t *pulse, struct rp_err *err)
-{
-    static const char *const types[] = {"previous", "hour", "day", "month", "year"}, *const keys[] = {"uri", "type", "value", NULL};
-    const size_t n = sizeof types / sizeof *types;
-    const json_t *list = rp_json_arr(pulse, "listValues", pulse_name, err);
-    if (!list)
-        return -1;
-    for (size_t i = 0; i < n; i++) {
-        const json_t *row = json_array_get(list, i);
-        if (json_array_size(list) != n || !json_is_object(row) || strcmp(rp_json_text_at(row, "type"), types[i]) != 0)
-            return rp_fail(err, RP_MALFORMED, "%s: 'listValues' are not those of previous, hour, day, month and year", pulse_name);
-        if (check_keys(row, keys, pulse_name, err) < 0 || add_bytes(out, row, "value", err) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* What is signed: fields in a fixed order; numbers are big-endian, of 4 bytes (indices 8); 4 bytes of length before everything else. */
-static int serialize_pulse(struct rp_buf *out, const json_t *p, struct rp_err *err)
-{
-    static const char *const keys[] = {"sourceId", "statusCode", "value", NULL};
-    const json_t *external = rp_json_obj(p, "external", pulse_name, err);
-    if (!external || check_keys(external, keys, pulse_name, err) < 0)
-        return -1;
-    if (add_text(out, p, "uri", err) < 0 || add_text(out, p, "version", err) < 0 || add_integer(out, p, "cipherSuite", 4, err) < 0 ||
-        add_integer(out, p, "period", 4, err) < 0 || add_bytes(out, p, "certificateId", err) < 0 ||
-        add_integer(out, p, "chainIndex", 8, err) < 0 || add_integer(out, p, "pulseIndex", 8, err) < 0 ||
-        add_text(out, p, "timeStamp", err) < 0 || add_bytes(out, p, "localRandomValue", err) < 0 ||
-        add_bytes(out, external, "sourceId", err) < 0 || add_integer(out, external, "statusCode", 4, err) < 0 ||
-        add_bytes(out, external, "value", err) < 0)
-        return -1;
-    if (add_list(out, p, err) < 0 || add_bytes(out, p, "precommitmentValue", err) < 0)
-        return -1;
-    return add_integer(out, p, "statusCode", 4, err);
-}
-
-/* "2018-08-30T17:44:00.000Z" */
-static int pulse_time(int64_t *ns, const json_t *pulse, struct rp_err *err)
-{
-    const char *text = rp_json_text_at(pulse, "timeStamp");
-    char whole[32];
-    struct tm t = {0};
-    int ms = 0;
-    if (strlen(text) == 24 && sscanf(text + 19, ".%3dZ", &ms) == 1 && strspn(text + 20, "0123456789") == 3 && text[23] == 'Z') {
-        snprintf(whole, sizeof whole, "%.19sZ", text);
-        if (rp_is_rfc3339(whole) &&
-            sscanf(text, "%d-%d-%dT%d:%d:%d", &t.tm_year, &t.tm_mon, &t.tm_mday, &t.tm_hour, &t.tm_min, &t.tm_sec) == 6) {
-            t.tm_year -= 1900;
-            t.tm_mon--;
-            *ns = (int64_t)timegm(&t);
-            if (*ns >= 0 && *ns < SECONDS_MAX) {
-                *ns = *ns * SECOND_NS + ms * (SECOND_NS / 1000);
-                return 0;
-            }
-        }
-    }
-    return rp_fail(err, RP_MALFORMED, "%s: 'timeStamp' is not a time like 2018-08-30T17:44:00.000Z", pulse_name);
-}
-
-/* The address names chain and number; cipherSuite 0 is SHA-512 and RSA. */
-static int check_pulse(const json_t *p, struct rp_err *err)
-{
-    char uri[128];
-    snprintf(uri, sizeof uri, "https://beacon.nist.gov/beacon/2.0/chain/%lld/pulse/%lld", rp_json_integer_at(p, "chainIndex"),
-             rp_json_integer_at(p, "pulseIndex"));
-    if (strcmp(rp_json_text_at(p, "uri"), uri) != 0)
-        return rp_fail(err, RP_MALFORMED, "%s: 'uri' is not %s", pulse_name, uri);
-    if (rp_json_integer_at(p, "cipherSuite") != 0)
-        return rp_fail(err, RP_MALFORMED, "%s: 'cipherSuite' is not 0", pulse_name);
-    return 0;
-}
-
-/* outputValue is the SHA-512 of the fields and the signature. */
-static int check_output(struct rp_buf *value, const struct rp_buf *fields, const struct rp_buf *signature, const json_t *p,
-                        struct rp_err *err)
-{
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    RP_BUF message = {0};
-    if (read_hex(value, p, "outputValue", VALUE_SIZE, VALUE_SIZE, pulse_name, err) < 0)
-        return -1;
-    rp_buf_add(&message, fields->data, fields->size);
-    rp_buf_add(&message, signature->data, signature->size);
-    rp_openssl_init();
-    if (EVP_Digest(message.data, message.size, digest, NULL, EVP_sha512(), NULL) != 1)
-        return rp_fail(err, RP_BUG, "SHA-512 is not there");
-    return rp_buf_is(value, digest, VALUE_SIZE)
-               ? 0
-               : rp_fail(err, RP_MISMATCH, "%s: outputValue is not the SHA-512 of the other fields", pulse_name);
-}
-
-static int check_pulse_signature(struct rp_public_value *out, const json_t *p, const struct rp_buf *fields, const struct rp_buf *signature,
-                                 const struct rp_beacon *beacon, struct rp_err *err)
-{
-    char by[RP_BEACON_BY];
-    RP_BUF id = {0};
-    const struct rp_beacon_pulse pulse = {&id, fields, signature, out->time_ns / SECOND_NS};
-    if (read_hex(&id, p, "certificateId", RP_BEACON_ID, RP_BEACON_ID, pulse_name, err) < 0 || rp_beacon_check(beacon, &pulse, by, err) < 0)
-        return -1;
-    out->proved = 1;
-    snprintf(out->checked, sizeof out->checked, "outputValue is the SHA-512 of the other fields and the signature, which was made with the "
-             "certificate of %s", by);
-    snprintf(out->claimed, sizeof out->claimed, "that this certificate is NIST's, which is the word of whoever gave it with "
-             "--beacon-certificate");
-    return 0;
-}
-
-static int read_nist(struct rp_public_value *out, const json_t *j, const struct rp_beacon *beacon, struct rp_err *err)
-{
-    static const char *const top[] = {"pulse", NULL},
-                      *const keys[] = {"uri", "version", "cipherSuite", "period", "certificateId", "chainIndex", "pulseIndex", "timeStamp",
-                                       "localRandomValue", "external", "listValues", "precommitmentValue", "statusCode", "signatureValue",
-                                       "outputValue", NULL};
-    RP_BUF fields = {0}, signature = {0}, value = {0};
-    const json_t *p = rp_json_obj(j, "pulse", pulse_name, err);
-    if (!p || check_keys(j, top, pulse_name, err) < 0 || check_keys(p, keys, pulse_name, err) < 0 ||
-        serialize_pulse(&fields, p, err) < 0 || check_pulse(p, err) < 0 || pulse_time(&out->time_ns, p, err) < 0 ||
-        read_hex(&signature, p, "signatureValue", 128, SIGNATURE_MAX, pulse_name, err) < 0 ||
-        check_output(&value, &fields, &signature, p, err) < 0)
-        return -1;
-    set_nonce(out, value.data, value.size);
-    snprintf(out->name, sizeof out->name, "NIST beacon chain %lld pulse %lld", rp_json_integer_at(p, "chainIndex"),
-             rp_json_integer_at(p, "pulseIndex"));
-    snprintf(out->checked, sizeof out->checked, "outputValue is the SHA-512 of the other fields and the signature");
-    snprintf(out->claimed, sizeof out->claimed,
-             "that NIST published it: its RSA signature is not checked without its certificate (--beacon-certificate), and a made-up pulse "
-             "costs nothing; look it up at its uri");
-    return beacon ? check_pulse_signature(out, p, &fields, &signature, beacon, err) : 0;
 }
 
 /* ---- Bitcoin ---- */
@@ -355,42 +176,31 @@ static int read_bitcoin(struct rp_public_value *out, const char *text, struct rp
 
 /* ---- recognition ---- */
 
-static const struct value_kind {
-    const char *name, *mark; /* mark: the key of a JSON object that only this kind has */
-    int (*read)(struct rp_public_value *out, const json_t *j, const struct rp_beacon *beacon, struct rp_err *err);
-} kinds[] = {
-    {"nist", "pulse", read_nist},
-    {"drand", "round", read_drand},
-};
-
-static int read_json(struct rp_public_value *out, const char *text, size_t size, const struct rp_beacon *beacon, struct rp_err *err)
+static int read_json(struct rp_public_value *out, const char *text, size_t size, struct rp_err *err)
 {
     RP_JSON *j = rp_json_parse_most(text, size, VALUES_MAX, "public value", err);
     if (!j)
         return -1;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (json_object_get(j, kinds[i].mark)) {
-            snprintf(out->kind, sizeof out->kind, "%s", kinds[i].name);
-            return kinds[i].read(out, j, beacon, err);
-        }
-    return rp_fail(err, RP_MALFORMED, "the document is not a public value: expected a " RP_PUBLIC_VALUE_KINDS);
+    if (!json_object_get(j, "round"))
+        return rp_fail(err, RP_MALFORMED, "the document is not a public value: expected a " RP_PUBLIC_VALUE_KINDS);
+    snprintf(out->kind, sizeof out->kind, "drand");
+    return read_drand(out, j, err);
 }
 
-static int read_text(struct rp_public_value *out, const struct rp_buf *text, const struct rp_beacon *beacon, struct rp_err *err)
+static int read_text(struct rp_public_value *out, const struct rp_buf *text, struct rp_err *err)
 {
     const char *p = rp_buf_text(text);
     if (p[strspn(p, " \t\r\n")] == '{')
-        return read_json(out, p, text->size, beacon, err);
+        return read_json(out, p, text->size, err);
     if (strspn(p, "0123456789abcdefABCDEF") < 16)
         return rp_fail(err, RP_MALFORMED, "the file is not a public value: expected a " RP_PUBLIC_VALUE_KINDS " (in hex)");
     snprintf(out->kind, sizeof out->kind, "bitcoin");
     return read_bitcoin(out, p, err);
 }
 
-static int read_value(struct rp_public_value *out, const void *data, size_t size, const struct rp_beacon *beacon, struct rp_err *err)
+static int read_value(struct rp_public_value *out, const void *data, size_t size, struct rp_err *err)
 {
     RP_BUF text = {0};
-    *out = (struct rp_public_value){0};
     if (size > RP_PUBLIC_VALUE_MAX)
         return rp_fail(err, RP_MALFORMED, "a public value has at most %d bytes; this file has %zu", RP_PUBLIC_VALUE_MAX, size);
     rp_buf_add(&text, data, size);
@@ -398,22 +208,14 @@ static int read_value(struct rp_public_value *out, const void *data, size_t size
         return rp_fail(err, RP_MALFORMED, "a public value is text; this file contains a zero byte");
     if (size && text.data[0] != '{' && text.data[size - 1] == '\n') /* one line of hex */
         text.data[--text.size] = 0;
-    if (read_text(out, &text, beacon, err) < 0)
-        return -1;
-    if (beacon && strcmp(out->kind, "nist") != 0)
-        return rp_fail(err, RP_USAGE, "--beacon-certificate checks a pulse of the NIST beacon; this is %s", out->name);
-    return 0;
-}
-
-int rp_public_value_prove(struct rp_public_value *out, const void *data, size_t size, const struct rp_beacon *beacon, struct rp_err *err)
-{
-    if (read_value(out, data, size, beacon, err) == 0)
-        return 0;
-    *out = (struct rp_public_value){0};
-    return -1;
+    return read_text(out, &text, err);
 }
 
 int rp_public_value_read(struct rp_public_value *out, const void *data, size_t size, struct rp_err *err)
 {
-    return rp_public_value_prove(out, data, size, NULL, err);
+    *out = (struct rp_public_value){0};
+    if (read_value(out, data, size, err) == 0)
+        return 0;
+    *out = (struct rp_public_value){0};
+    return -1;
 }

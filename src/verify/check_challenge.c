@@ -83,11 +83,10 @@ static int bound_start(struct rp_timed *t, const struct rp_verify_state *s, cons
     else if (trusted)
         RP_FORMAT(t->before_by, "the challenge of %.20s by '%.128s' (on whose clock it rests)", made, name);
     else {
-        RP_FORMAT(t->before_by, "it answers a challenge of %.20s by %.90s, which is not trusted here: --challenge FILE%s", made,
+        RP_FORMAT(t->before_by, "it answers a challenge of %.20s by %.90s, which is not trusted here: --challenge FILE", made,
                   !*c->by                                  ? c->note
                   : strcmp(c->by, s->v->fingerprint) == 0 ? "the signer's own key"
-                                                           : c->by,
-                  strcmp(c->kind, "nist") == 0 ? " or --beacon-certificate FILE" : "");
+                                                           : c->by);
         return 0;
     }
     t->not_before_ns = (int64_t)c->made_ns;
@@ -153,8 +152,6 @@ static int check_member(struct rp_challenge *c, const struct rp_verify_state *s,
         err->code = RP_MISMATCH;
         return rp_wrap(err, RP_CHALLENGE_MEMBER);
     }
-    if (s->o->beacon && strcmp(c->kind, "nist") == 0 && rp_challenge_prove(c, &m->bytes, s->o->beacon, err) < 0)
-        return rp_wrap(err, RP_CHALLENGE_MEMBER);
     RP_JSON *again = rp_challenge_json(c);
     if (rp_check_differ(text, sizeof text, json_object_get(s->run, "challenge"), again))
         return rp_fail(err, RP_MISMATCH, "challenge in run.json does not follow from the member: challenge/%s", text);
@@ -164,16 +161,6 @@ static int check_member(struct rp_challenge *c, const struct rp_verify_state *s,
     return 0;
 }
 
-/* --beacon-certificate was given, and neither the run's challenge nor the draw is a pulse: that is not silent. */
-static int note_unused_beacon(const struct rp_verify_state *s, const char *kind, struct rp_check_result *result)
-{
-    if (!s->o->beacon || strcmp(kind, "nist") == 0 || (s->o->draw && strcmp(s->o->draw->kind, "nist") == 0))
-        return 0;
-    if (result->state == RP_CHECK_PASSED)
-        result->state = RP_CHECK_NOTE;
-    return rp_check_text(result, "%.460s; --beacon-certificate had nothing to check", result->text);
-}
-
 int rp_check_challenge(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     struct rp_challenge c;
@@ -181,10 +168,8 @@ int rp_check_challenge(struct rp_verify_state *s, struct rp_check_result *result
     const json_t *is = json_object_get(s->run, "challenge");
     if (!m && !is && s->o->challenge)
         return rp_fail(err, RP_MISMATCH, "the run answers no challenge: its bits may be older than the one of --challenge");
-    if (!m && !is) {
-        (void)rp_check_skip(result, "the run answers no challenge: it may be of any age, and its speed is the signer's word");
-        return note_unused_beacon(s, "", result);
-    }
+    if (!m && !is)
+        return rp_check_skip(result, "the run answers no challenge: it may be of any age, and its speed is the signer's word");
     if (!m || !is)
         return rp_fail(err, RP_MISMATCH, "%s", m ? "the bundle has a challenge that run.json does not name"
                                                  : "run.json names a challenge that is not in the bundle");
@@ -193,5 +178,5 @@ int rp_check_challenge(struct rp_verify_state *s, struct rp_check_result *result
     double started = rp_verify_wall(s->run, "started_at"), made = (double)c.made_ns / 1e9;
     if (started + CLOCKS_S < made)
         return rp_fail(err, RP_MISMATCH, "the run began %.0f s before its challenge was made: one of the two clocks is wrong", made - started);
-    return bound_time(s, &c, result, err) < 0 ? -1 : note_unused_beacon(s, c.kind, result);
+    return bound_time(s, &c, result, err);
 }

@@ -71,14 +71,12 @@ void rp_verified_fini(struct rp_verified *kept);
 
 struct rp_policy; /* verify/policy.h */
 struct rp_tsa_ca; /* sign/timestamp.h */
-struct rp_beacon; /* sign/beacon.h */
 
 struct rp_verify_opts {
     const char *trust;            /* --trust: public key file, fingerprint, or a name in the trust store; NULL: look in the store */
     const char *original;         /* --original: the run that this one replicates; NULL: not compared */
     const char *ledger;           /* --ledger: the signer's ledger, exported; NULL: not looked up */
     const struct rp_tsa_ca *tsa_ca; /* --tsa-ca: whose time stamps are checked; NULL: they are an unchecked claim */
-    const struct rp_beacon *beacon; /* --beacon-certificate: checks the pulse that the run answers; NULL: that is claimed */
     const char *seen;             /* own record of verifications, for forked ledgers; NULL: not compared */
     struct rp_replay_opts replay; /* replay.steps 0: no replay */
     const struct rp_policy *policy; /* NULL: none */

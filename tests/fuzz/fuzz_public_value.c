@@ -12,7 +12,7 @@ static void mend(struct rp_buf *out, const char *text, size_t size)
     struct rp_err err;
     unsigned char bytes[96];
     char hex[RP_SHA256_HEX];
-    RP_JSON *j = rp_json_parse_most(text, size, 100, "input", &err);
+    RP_JSON *j = rp_json_parse_most(text, size, 16, "input", &err);
     const char *signature = rp_json_text_at(j, "signature");
     size_t n = strlen(signature) / 2;
     if (!json_is_object(j) || n > sizeof bytes || rp_unhex(bytes, n, signature) < 0)

@@ -216,6 +216,67 @@ TEST(less_time_outside_than_inside_is_refused)
     expect_bound("2026-09-21T14:13:21Z", RP_MISMATCH); /* it took 2.5 s */
 }
 
+/* ---- runs that answer a public value ---- */
+
+static void answer_public_value(struct fx *x)
+{
+    struct rp_challenge c = read_challenge(&x->challenge);
+    struct rp_err err;
+    char print[RP_FINGERPRINT_SIZE];
+    FX_SET(x, "evidence.state_root_every=1000");
+    FX_KEY *k = fx_key("signer");
+    rp_key_fingerprint(k, print);
+    CHECK(rp_recipe_challenge(&x->recipe, c.nonce, print, &err) == 0, "%s", err.msg);
+    fx_compute(x);
+    fx_seal(x, "signer", "sealed");
+}
+
+/* How far the level timed comes if every step was replayed, and what the check says. */
+static void expect_timed(const struct rp_challenge *given, enum rp_check_state state, enum rp_level_state reached)
+{
+    RP_VERIFICATION v = {0};
+    struct rp_err err = {0};
+    RP_FREE char *path = fx_path("sealed");
+    struct rp_verify_opts o = {.challenge = given, .received_ns = rp_rfc3339_seconds("2026-09-21T14:13:40Z") * 1000000000};
+    CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
+    CHECK(v.check[RP_CHECK_challenge].state == state, "%s: %s", rp_check_state_name(v.check[RP_CHECK_challenge].state),
+          v.check[RP_CHECK_challenge].text);
+    SAID(v.check[RP_CHECK_challenge].text);
+    v.replayed = 7;
+    *v.own_setting = 0;
+    struct rp_level l = rp_level_of(&v, RP_LEVEL_timed);
+    CHECK(l.state == reached, "timed: %s", l.text);
+}
+
+/* Of a round the signature is not checked, and this one is made up. */
+TEST(a_round_counts_in_part_and_only_if_the_verifier_gives_it)
+{
+    unsigned char signature[48] = {0x5a}, randomness[RP_SHA256_SIZE];
+    char signature_hex[2 * sizeof signature + 1], randomness_hex[RP_SHA256_HEX];
+    FX(x);
+    rp_sha256_bytes(randomness, signature, sizeof signature);
+    rp_hex(signature_hex, signature, sizeof signature);
+    rp_hex(randomness_hex, randomness, sizeof randomness);
+    rp_buf_printf(&x.challenge, "{\"round\": 32398872, \"randomness\": \"%s\", \"signature\": \"%s\"}", randomness_hex, signature_hex);
+    answer_public_value(&x);
+    struct rp_challenge c = read_challenge(&x.challenge);
+    CHECK(!c.proved && c.made_ns == (uint64_t)rp_rfc3339_seconds("2026-09-21T14:13:00Z") * 1000000000);
+    expect_timed(NULL, RP_CHECK_NOTE, RP_LEVEL_NO);
+    expect_timed(&c, RP_CHECK_PASSED, RP_LEVEL_PART);
+}
+
+TEST(a_block_counts_by_itself)
+{
+    struct rp_err err;
+    FX(x);
+    CHECK(rp_read_file(&x.challenge, "tests/vectors/public_values/bitcoin-840000.hex", RP_CHALLENGE_MAX, &err) == 0, "%s", err.msg);
+    answer_public_value(&x);
+    struct rp_challenge c = read_challenge(&x.challenge);
+    CHECK(c.proved);
+    expect_timed(NULL, RP_CHECK_PASSED, RP_LEVEL_YES);
+    expect_timed(&c, RP_CHECK_PASSED, RP_LEVEL_YES);
+}
+
 /* ---- bundles by somebody who did not do what they say ---- */
 
 /* The signer is trusted, and so is the key of the challenge: it is the same. */

@@ -21,8 +21,6 @@ static const struct vector {
      "c1afb8292ddbdebde7550a1190f4fc6fb5f9f53c5e3e0fe95d166be68b7b593e"},
     {"drand-quicknet-657413.json", "drand", "drand quicknet round 657413", 1694775603, 0, 0,
      "8f8bc612c300ab50c3f60f718b1695d20b3ac4137e59d27bb7338cac1b7b0b8b"},
-    {"nist-1-54610.json", "nist", "NIST beacon chain 1 pulse 54610", 1535651040, 0, 0,
-     "deb38a64fca6a4530b09ef958f882e4029397cd78e62d860c2e10fc09dc7fd23"},
     {"bitcoin-794143.hex", "bitcoin", "Bitcoin block 0000000000000000000293bf6e86820d867cc4ca13cd98326af85bb3bebab9ac", 1686638166, 7200, 1,
      "725200905dbdd29f0a46628d08f54d89a88c70bb15f6f5d916b772cae019fc6c"},
     {"bitcoin-840000.hex", "bitcoin", "Bitcoin block 0000000000000000000320283a032748cef8227873ff4872689bf23f1cda83a5", 1713571767, 7200, 1,
@@ -109,8 +107,7 @@ TEST(nothing_cut_off_is_accepted)
     }
 }
 
-/* What may change: the case of digits, blanks, the addresses of earlier pulses, and of drand, which are claimed, the
- * round's number and the signature before it. */
+/* What may change: the case of digits, blanks, and of drand, which are claimed, the round's number and the signature before it. */
 TEST(no_flipped_bit_changes_the_nonce)
 {
     for (size_t i = 0; i < VECTORS; i++) {
@@ -190,37 +187,6 @@ TEST(the_last_round_that_a_time_holds)
     CHECK(read_value(&v, next.data, next.size, &err) == RP_MALFORMED);
 }
 
-TEST(pulses_that_do_not_fit_are_refused)
-{
-    const char *n = "nist-1-54610.json";
-    refuse_edit(n, "274E03", "274E04", RP_MISMATCH);
-    refuse_edit(n, "6C0BC2", "6C0BC3", RP_MISMATCH);
-    refuse_edit(n, "F6F831", "F6F832", RP_MISMATCH);
-    refuse_edit(n, "20695B", "20695C", RP_MISMATCH);
-    refuse_edit(n, "AF8C79", "AF8C7A", RP_MISMATCH);
-    refuse_edit(n, "5501e3", "5501e4", RP_MISMATCH);
-    refuse_edit(n, "\"Version 2.0\"", "\"Version 2.1\"", RP_MISMATCH);
-    refuse_edit(n, "17:44:00.000Z", "17:45:00.000Z", RP_MISMATCH);
-    refuse_edit(n, "60000", "60001", RP_MISMATCH);
-    refuse_edit(n, "60000", "4294967296", RP_MALFORMED);
-    refuse_edit(n, "60000", "-1", RP_MALFORMED);
-    refuse_edit(n, "\"cipherSuite\": 0", "\"cipherSuite\": 1", RP_MALFORMED);
-    refuse_edit(n, "\"pulseIndex\": 54610", "\"pulseIndex\": 54611", RP_MALFORMED);
-    refuse_edit(n, "pulse/54610", "pulse/54611", RP_MALFORMED);
-    refuse_edit(n, "beacon.nist.gov", "beacon.example", RP_MALFORMED);
-    refuse_edit(n, "17:44:00.000Z", "17:44:00Z", RP_MALFORMED);
-    refuse_edit(n, "17:44:00.000Z", "17:44:00.-01Z", RP_MALFORMED);
-    refuse_edit(n, "2018-08-30", "2018-02-30", RP_MALFORMED);
-    refuse_edit(n, "2018-08-30", "9018-08-30", RP_MALFORMED);
-    refuse_edit(n, "2018-08-30", "1918-08-30", RP_MALFORMED);
-    refuse_edit(n, "\"hour\"", "\"day\"", RP_MALFORMED);
-    refuse_edit(n, "\"statusCode\"", "\"status\"", RP_MALFORMED);
-    refuse_edit(n, "\"external\": {", "\"external\": 1, \"else\": {", RP_MALFORMED);
-    refuse_edit(n, "\"listValues\": [", "\"listValues\": [[], ", RP_MALFORMED);
-    refuse_edit(n, "{\n  \"pulse\"", "{\n  \"round\": 1, \"pulse\"", RP_MALFORMED);
-    refuse_edit(n, "\"274E03", "\"4E03", RP_MALFORMED);
-}
-
 TEST(headers_that_do_not_fit_are_refused)
 {
     const char *b = "bitcoin-840000.hex";
@@ -239,8 +205,8 @@ TEST(headers_that_do_not_fit_are_refused)
 
 TEST(other_files_are_refused)
 {
-    static const char *const texts[] = {"", "\n", "{}", "[]", "{\"pulse\": 1}", "{\"round\": null}", "{\"round\": 1}", "not a value", "\x7f" "ELF",
-                                        "{\"a\": {\"round\": 1}}", "[{\"round\": 1}]", "0123456789abcdef", "{\"pulse\": {}}", "  {"};
+    static const char *const texts[] = {"", "\n", "{}", "[]", "{\"pulse\": {}}", "{\"round\": null}", "{\"round\": 1}", "not a value", "\x7f" "ELF",
+                                        "{\"a\": {\"round\": 1}}", "[{\"round\": 1}]", "0123456789abcdef", "  {"};
     struct rp_public_value v;
     struct rp_err err;
     RP_BUF large = {0}, zero = {0};
