@@ -86,7 +86,12 @@ const struct rp_command rp_cmd_key_new = {
     .summary = "make an Ed25519 key pair",
     .details = "The private key is PKCS#8 PEM, readable by its owner only, and never overwritten. 'repro run' makes one at its first "
                "use: this command is for a passphrase or another place. Give the printed fingerprint and public key to those who shall "
-               "trust your bundles.\n",
+               "trust your bundles.\n"
+               "\n"
+               "A secret key of signify or minisign that has no passphrase is converted by openssl: its 32 bytes begin at byte 41 of a file "
+               "of signify, 63 of minisign. Publish the public key that 'repro key show --form' prints then: it has another number than theirs.\n"
+               "  { echo MC4CAQAwBQYDK2VwBCIEIA== | base64 -d; tail -n 1 KEY | base64 -d | tail -c +41 |\n"
+               "  head -c 32; } | openssl pkey -inform DER -out key.pem\n",
     .opts = new_opts,
     .opts_size = sizeof(struct key_opts),
     .run = cmd_key_new,
@@ -135,8 +140,8 @@ const struct rp_command rp_cmd_key_show = {
     .name = "key show",
     .operands = "[FILE]",
     .summary = "show the fingerprint and the public key of a key file",
-    .details = "FILE is a private or a public key, in PEM form or made by signify or minisign; default is the key that 'repro run' signs "
-               "with. Prints the path, the fingerprint (SHA-256 of the public key in DER form) and the public key in PEM form, never "
+    .details = "FILE is a private or a public key in PEM form, or a public key of signify or minisign; default is the key that 'repro run' "
+               "signs with. Prints the path, the fingerprint (SHA-256 of the public key in DER form) and the public key in PEM form, never "
                "anything private.\n"
                "\n"
                "Examples:\n"

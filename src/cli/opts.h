@@ -24,7 +24,7 @@
 #define RP_OPT_TRUST(field) \
     RP_OPTION_TEXT(field, "trust", 't', "KEY|FILE", "required signer: fingerprint, public key file or name of 'repro key trust'")
 #define RP_OPT_KEY(field) \
-    RP_OPTION_TEXT(field, "key", 'k', "FILE", "private key: PEM, signify or minisign; default $REPRO_KEY or ~/.config/repro/key.pem")
+    RP_OPTION_TEXT(field, "key", 'k', "FILE", "private key in PEM form; default $REPRO_KEY or ~/.config/repro/key.pem")
 #define RP_OPT_PASSPHRASE_FD(field) RP_OPTION_INT(field, "passphrase-fd", 0, 3, 1023, "read the key's passphrase from this file descriptor")
 #define RP_OPT_STORE(field) \
     RP_OPTION_TEXT(field, "store", 0, "DIR", "directory of unpacked data archives; default $REPRO_STORE or the cache directory")

@@ -3,9 +3,9 @@
 #include "base/hash.h"
 #include "base/openssl.h"
 #include "base/private_file.h"
-#include "sign/minisign.h"
 #include "sign/passphrase.h"
 #include "sign/point.h"
+#include "sign/signify.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -188,7 +188,7 @@ static int read_secret_file(struct secret *s, const char *path, struct rp_err *e
 }
 
 /* What a key file may hold. */
-enum form { NO_KEY, PEM_PUBLIC, PEM_SECRET, PEM_ENCRYPTED, OTHER_PUBLIC, SIGNIFY_SECRET, MINISIGN_SECRET };
+enum form { NO_KEY, PEM_PUBLIC, PEM_SECRET, PEM_ENCRYPTED, OTHER_PUBLIC, OTHER_SECRET };
 enum { PUBLIC_RECORD = 42, SIGNIFY_RECORD = 104, MINISIGN_RECORD = 158 };
 
 static int has_block(const char *data, size_t size, const char *label)
@@ -202,7 +202,7 @@ static enum form form_of(const char *data, size_t size)
 {
     if (rp_is_commented(data, size)) {
         size_t n = rp_record_size(data, size);
-        return n == SIGNIFY_RECORD ? SIGNIFY_SECRET : n == MINISIGN_RECORD ? MINISIGN_SECRET : OTHER_PUBLIC;
+        return n == SIGNIFY_RECORD || n == MINISIGN_RECORD ? OTHER_SECRET : OTHER_PUBLIC;
     }
     return has_block(data, size, "ENCRYPTED PRIVATE KEY") ? PEM_ENCRYPTED
            : has_block(data, size, "PRIVATE KEY")         ? PEM_SECRET
@@ -284,39 +284,7 @@ static int check_point(const EVP_PKEY *pkey, const char *what, struct rp_err *er
     return rp_point_check(key, what, err);
 }
 
-/* ---- keys of signify and minisign ---- */
-
-static int is_encrypted(const struct secret *s, enum form form, const char *what, struct rp_err *err)
-{
-    return form == SIGNIFY_SECRET    ? rp_signify_is_encrypted(s->data, s->size, what, err)
-           : form == MINISIGN_SECRET ? rp_minisign_is_encrypted(s->data, s->size, what, err)
-                                     : form == PEM_ENCRYPTED;
-}
-
-static struct rp_key_pair *load_foreign(const struct secret *s, enum form form, const char *path, int fd, struct rp_err *err)
-{
-    RP_FOREIGN raw = {{0}, {0}, {0}};
-    RP_PASSPHRASE p = {{0}};
-    RP_FREE char *what = rp_asprintf("'%s'", path);
-    unsigned char key[32];
-    size_t n = sizeof key;
-    int encrypted = is_encrypted(s, form, what, err);
-    if (encrypted < 0 || (encrypted && get_passphrase(&p, path, fd, err) < 0) ||
-        (form == SIGNIFY_SECRET ? rp_signify_open : rp_minisign_open)(&raw, s->data, s->size, p.text, what, err) < 0)
-        return NULL;
-    AUTO_PKEY *pkey = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, raw.seed, sizeof raw.seed);
-    if (!pkey || EVP_PKEY_get_raw_public_key(pkey, key, &n) != 1 || memcmp(key, raw.key, sizeof key) != 0) {
-        ERR_clear_error();
-        if (encrypted)
-            return rp_fail_null(err, RP_USAGE, "the passphrase does not open key '%s'", path);
-        return rp_fail_null(err, RP_MALFORMED, "key '%s' is damaged: its private and its public half do not belong together", path);
-    }
-    struct rp_key_pair *k = key_new(pkey);
-    pkey = NULL;
-    memcpy(k->number, raw.number, sizeof k->number);
-    return k;
-}
-
+/* Of signify or minisign. */
 static struct rp_key_pair *load_foreign_public(const char *text, size_t size, const char *what, struct rp_err *err)
 {
     struct rp_foreign_public raw;
@@ -339,11 +307,14 @@ static int read_private(struct secret *s, enum form *form, const char *path, str
 {
     if (read_secret_file(s, path, err) < 0)
         return -1;
-    static const char expected[] = "a PKCS#8 PEM private key, or one of signify or minisign";
+    static const char expected[] = "a PKCS#8 PEM private key";
     RP_FREE char *what = rp_asprintf("key '%s'", path);
     *form = form_of(s->data, s->size);
     if (*form == PEM_PUBLIC || rp_record_size(s->data, s->size) == PUBLIC_RECORD)
         return rp_fail(err, RP_MALFORMED, "%s holds a public key; expected %s", what, expected);
+    if (*form == OTHER_SECRET)
+        return rp_fail(err, RP_MALFORMED, "%s is a secret key of signify or minisign, which are not read: make one with 'repro key new', "
+                       "whose help shows how to convert one without a passphrase", what);
     if (*form == NO_KEY || is_public(*form))
         return fail_no_key(s->data, s->size, what, expected, err);
     if (only_one_block(s->data, s->size, what, err) < 0)
@@ -359,11 +330,10 @@ static int read_private(struct secret *s, enum form *form, const char *path, str
 int rp_key_check(const char *path, struct rp_err *err)
 {
     __attribute__((cleanup(secret_freep))) struct secret *s = rp_alloc(sizeof *s);
-    struct rp_err why;
     enum form form;
     if (read_private(s, &form, path, err) < 0)
         return -1;
-    if (is_encrypted(s, form, "", &why) > 0)
+    if (form == PEM_ENCRYPTED)
         return 0;
     struct rp_key_pair *k = rp_key_load(path, -1, err);
     rp_key_free(k);
@@ -377,8 +347,6 @@ struct rp_key_pair *rp_key_load(const char *path, int passphrase_fd, struct rp_e
     enum form form;
     if (read_private(s, &form, path, err) < 0)
         return NULL;
-    if (form == SIGNIFY_SECRET || form == MINISIGN_SECRET)
-        return load_foreign(s, form, path, passphrase_fd, err);
     struct asking a = {.path = path, .fd = passphrase_fd, .err = err};
     *err = (struct rp_err){0};
     AUTO_BIO *bio = BIO_new_mem_buf(s->data, (int)s->size);
@@ -415,6 +383,9 @@ struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char 
         return load_foreign_public(pem, size, what, err);
     if (form == NO_KEY)
         return rp_fail_null(err, RP_MALFORMED, "%s holds no PEM public key, and none of signify or minisign", what);
+    if (form == OTHER_SECRET)
+        return rp_fail_null(err, RP_MALFORMED, "%s holds a secret key of signify or minisign; expected the public key that was made with it",
+                            what);
     if (form != PEM_PUBLIC)
         return rp_fail_null(err, RP_MALFORMED, "%s holds a private key; expected a public one (repro key show prints it)", what);
     if (only_one_block(pem, size, what, err) < 0)

@@ -1,7 +1,7 @@
 /* Ed25519 keys and signatures (OpenSSL).
  *
- * What:    PKCS#8 PEM private keys (0600, O_EXCL, optionally encrypted), SubjectPublicKeyInfo public keys, fingerprints. Keys of
- *          signify and minisign are read too.
+ * What:    PKCS#8 PEM private keys (0600, O_EXCL, optionally encrypted), SubjectPublicKeyInfo public keys, fingerprints. Public
+ *          keys of signify and minisign are read too.
  * Flow:    key file -> struct rp_key_pair -> signature bytes; public key + bytes + signature -> 0 or -1.
  * Owner:   struct rp_key_pair is heap, freed and wiped by rp_key_free(). Private bytes never leave this module.
  * Extend:  another signature form goes next to dsse.c, signify.c and minisign.c and uses rp_key_sign().
@@ -38,7 +38,7 @@ void rp_key_freep(struct rp_key_pair **k);
 void rp_key_fingerprint(const struct rp_key_pair *k, char out[RP_FINGERPRINT_SIZE]);
 void rp_key_public_pem(const struct rp_key_pair *k, struct rp_buf *out);
 void rp_key_public_bytes(const struct rp_key_pair *k, unsigned char out[32]);
-/* The number that signify or minisign gave the key, else the first bytes of its fingerprint. */
+/* The number that signify or minisign gave the public key, else the first bytes of its fingerprint. */
 void rp_key_number(const struct rp_key_pair *k, unsigned char out[RP_KEY_NUMBER]);
 int rp_key_sign(const struct rp_key_pair *k, const void *data, size_t size, unsigned char sig[64], struct rp_err *err) rp_must_check;
 /* 0 good; -1 and RP_SIGNATURE otherwise */

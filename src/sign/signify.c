@@ -1,18 +1,12 @@
 #include "sign/signify.h"
 
 #include "base/text.h"
-#include "sign/passphrase.h"
 
 #include <openssl/evp.h>
 #include <string.h>
 
 #define COMMENT_MAX 1024 /* of signify and minisign */
 #define BASE64_MAX (RP_RECORD_MAX / 3 * 4 + 4)
-
-void rp_foreign_fini(struct rp_foreign_secret *s)
-{
-    rp_wipe(s, sizeof *s);
-}
 
 int rp_is_commented(const char *text, size_t size)
 {
@@ -38,21 +32,17 @@ size_t rp_record_size(const char *text, size_t size)
     return (size_t)n / 4 * 3 - (text[n - 1] == '=') - (text[n - 2] == '=');
 }
 
-/* Strict base64. It may be of a secret: all buffers are wiped. */
+/* Strict base64. */
 static int decode(unsigned char *out, size_t size, const char *text, size_t n)
 {
-    struct {
-        unsigned char bytes[RP_RECORD_MAX + 3], again[BASE64_MAX + 1];
-    } b;
-    int good = 0;
-    if (size <= RP_RECORD_MAX && n == (size + 2) / 3 * 4 && EVP_DecodeBlock(b.bytes, (const unsigned char *)text, (int)n) >= 0) {
-        EVP_EncodeBlock(b.again, b.bytes, (int)size);
-        good = memcmp(b.again, text, n) == 0;
-        if (good)
-            memcpy(out, b.bytes, size);
-    }
-    rp_wipe(&b, sizeof b);
-    return good ? 0 : -1;
+    unsigned char bytes[RP_RECORD_MAX + 3], again[BASE64_MAX + 1];
+    if (size > RP_RECORD_MAX || n != (size + 2) / 3 * 4 || EVP_DecodeBlock(bytes, (const unsigned char *)text, (int)n) < 0)
+        return -1;
+    EVP_EncodeBlock(again, bytes, (int)size);
+    if (memcmp(again, text, n) != 0)
+        return -1;
+    memcpy(out, bytes, size);
+    return 0;
 }
 
 int rp_record_line(unsigned char *out, size_t size, const char **text, size_t *left, const char *what, int number, struct rp_err *err)
@@ -157,54 +147,4 @@ int rp_signify_check(const char *text, size_t size, const struct rp_key_pair *k,
     if (rp_record_read((unsigned char *)&r, sizeof r, "Ed", &text, &size, what, err) < 0 || rp_record_end(size, what, 2, err) < 0)
         return -1;
     return rp_key_verify(k, data, data_size, r.sig, err) < 0 ? rp_wrap(err, "%s", what) : 0;
-}
-
-/* ---- secret keys ---- */
-
-struct signify_secret_record {
-    unsigned char kind[2], kdf[2], rounds[4], salt[16], checksum[8], number[RP_KEY_NUMBER], pair[64];
-};
-_Static_assert(sizeof(struct signify_secret_record) == 104, "no padding");
-
-static void record_fini(struct signify_secret_record *r)
-{
-    rp_wipe(r, sizeof *r);
-}
-#define RECORD __attribute__((cleanup(record_fini))) struct signify_secret_record
-
-static int read_secret(struct signify_secret_record *r, const char *text, size_t size, const char *what, struct rp_err *err)
-{
-    if (rp_record_read((unsigned char *)r, sizeof *r, "Ed", &text, &size, what, err) < 0 || rp_record_end(size, what, 2, err) < 0)
-        return -1;
-    if (memcmp(r->kdf, "BK", 2) != 0)
-        return rp_fail(err, RP_MALFORMED, "%s: line 2 names a way to encrypt that signify does not have", what);
-    return 0;
-}
-
-static int has_rounds(const struct signify_secret_record *r)
-{
-    return r->rounds[0] || r->rounds[1] || r->rounds[2] || r->rounds[3];
-}
-
-int rp_signify_is_encrypted(const char *text, size_t size, const char *what, struct rp_err *err)
-{
-    RECORD r;
-    return read_secret(&r, text, size, what, err) < 0 ? -1 : has_rounds(&r);
-}
-
-int rp_signify_open(struct rp_foreign_secret *out, const char *text, size_t size, const char *passphrase, const char *what,
-                    struct rp_err *err)
-{
-    RECORD r;
-    (void)passphrase;
-    if (read_secret(&r, text, size, what, err) < 0)
-        return -1;
-    if (has_rounds(&r))
-        return rp_fail(err, RP_UNAVAILABLE, "%s is encrypted with bcrypt_pbkdf, which this program does not have; signify -G -n makes a "
-                                            "key without a passphrase",
-                       what);
-    memcpy(out->number, r.number, sizeof out->number);
-    memcpy(out->seed, r.pair, 32);
-    memcpy(out->key, r.pair + 32, 32);
-    return 0;
 }

@@ -1,18 +1,15 @@
-/* Public keys, signatures and secret keys as OpenBSD's signify writes them; minisign's are made of the same two lines.
+/* Public keys and signatures as OpenBSD's signify writes them; minisign's are made of the same two lines.
  *
  * What:    one comment line and one line of base64, each ended by a newline:
  *
  *            untrusted comment: TEXT
  *            base64 of   public key  "Ed" | number 8 | public key 32
  *                        signature   "Ed" | number 8 | signature 64
- *                        secret key  "Ed" | "BK" | rounds 4, big endian | salt 16 | checksum 8 | number 8 | seed 32 | public key 32
  *
- *          The number identifies a key and proves nothing. The checksum is the first 8 bytes of SHA-512 over seed and public key; it is not
- *          checked, because a damaged byte leaves two halves of a key that do not match (key.c). With rounds > 0 these 64 bytes are XORed
- *          with bcrypt_pbkdf(passphrase, salt, rounds).
+ *          The number identifies a key and proves nothing.
  * Flow:    text -> struct, or RP_MALFORMED with the line; key -> text.
- * Owner:   fixed-size structs of the caller, which wipes those with a secret (RP_FOREIGN does).
- * Extend:  another tool's form is a file like minisign.c, and a case in load_foreign() of key.c.
+ * Owner:   fixed-size structs of the caller.
+ * Extend:  another tool's form is a file like minisign.c, and a case in load_foreign_public() of key.c.
  */
 #pragma once
 
@@ -21,20 +18,15 @@
 #include "sign/key.h"
 
 #define RP_COMMENT_HEAD "untrusted comment: "
-#define RP_RECORD_MAX 256 /* bytes that a line of base64 encodes */
+#define RP_RECORD_MAX 74 /* bytes that a line of base64 encodes: a signature */
 
-/* A key as other tools write it: a number, and 32 or 64 bytes. */
+/* A key as other tools write it. */
 struct rp_foreign_public {
     unsigned char number[RP_KEY_NUMBER], key[32];
-};
-struct rp_foreign_secret {
-    unsigned char number[RP_KEY_NUMBER], seed[32], key[32];
 };
 struct rp_signature_record {
     unsigned char kind[2], number[RP_KEY_NUMBER], sig[64];
 };
-void rp_foreign_fini(struct rp_foreign_secret *s);
-#define RP_FOREIGN __attribute__((cleanup(rp_foreign_fini))) struct rp_foreign_secret
 
 /* Does it begin with a comment line, unlike PEM? */
 int rp_is_commented(const char *text, size_t size);
@@ -59,8 +51,3 @@ int rp_signify_sign(struct rp_buf *out, const struct rp_key_pair *k, const void 
 /* 0: a well-formed signature of data by k; its key number is ignored. RP_MALFORMED or RP_SIGNATURE otherwise. */
 int rp_signify_check(const char *text, size_t size, const struct rp_key_pair *k, const void *data, size_t data_size, const char *what,
                      struct rp_err *err) rp_must_check;
-
-/* 1: it needs a passphrase, 0: it does not, -1: it is not a secret key of signify. */
-int rp_signify_is_encrypted(const char *text, size_t size, const char *what, struct rp_err *err) rp_must_check;
-int rp_signify_open(struct rp_foreign_secret *out, const char *text, size_t size, const char *passphrase /* or NULL */, const char *what,
-                    struct rp_err *err) rp_must_check;
