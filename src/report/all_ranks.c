@@ -62,18 +62,13 @@ static void keep_times(struct rp_all_ranks *a, const struct rp_records *rs)
 static struct rp_rank_share share_of(const struct rp_records *rs)
 {
     struct rp_rank_share s = {.overlap_ns = rs->overlaps ? rs->overlap_ns : -1, .from_ns = -1};
-    struct rp_sha256 lengths = {{0}};
-    unsigned char digest[RP_SHA256_SIZE];
-    rp_sha256_init(&lengths);
     for (int64_t i = 0; i < rs->n; i++) {
         const struct rp_step_record *r = &rs->r[i];
-        const int64_t length = r->end_ns - r->start_ns;
         if (r->step >= 0) {
             s.begun_ns = s.samples ? s.begun_ns : r->start_ns;
             s.ended_ns = r->end_ns;
             s.samples = r->samples;
         }
-        rp_sha256_update(&lengths, &length, sizeof length);
         if (r->step >= 0 && r->wait_ns < 0)
             s.wait_ns = -1;
         if (!r->timed)
@@ -84,8 +79,6 @@ static struct rp_rank_share share_of(const struct rp_records *rs)
         s.wait_ns += s.wait_ns >= 0 ? r->wait_ns : 0;
     }
     memcpy(s.sha256, rs->sha256, sizeof s.sha256);
-    rp_sha256_final(&lengths, digest);
-    rp_hex(s.lengths, digest, sizeof digest);
     return s;
 }
 

@@ -99,7 +99,6 @@ struct rp_rank_share {
     int64_t from_ns;                       /* its first timed step began; -1: none was timed */
     uint64_t samples;                      /* of each step */
     char sha256[RP_SHA256_HEX];            /* of its records */
-    char lengths[RP_SHA256_HEX];           /* of the lengths of its steps: equal ones were copied */
 };
 /* A rank's monotonic clock minus that of rank 0, to within error_ns; -1: unknown. */
 struct rp_rank_clock {

@@ -1,4 +1,4 @@
-/* Plausibility of wall times, phases and step times, against each other and against the behaviour of clocks. */
+/* Wall times, phases and step times against each other; what makes step times inaccurate. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/sort.h"
@@ -7,24 +7,15 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define WALL_SLACK_S 1.001   /* wall times are truncated to seconds */
 #define CLOCK_DRIFT 1.01     /* the wall clock may be slewed against the monotonic one */
 #define CLOCK_SET 1767225600.0 /* 2026: an earlier clock here was never set */
 #define FUTURE_S 86400.0     /* a clock may be wrong by a day */
 #define FAST_S 300.0         /* but one that is set by the network is not that fast */
-#define SAME_STEPS 3         /* this many steps of equal length were not measured */
-#define ROUND_NS 1000
-#define ROUND_STEPS 4        /* this many steps are not all at round times by chance */
-#define TENS_STEPS 8
-/* With at least DISTINCT_STEPS steps whose middle half spans ROOM ns for each of them, one distinct length in DISTINCT_PART is invented. */
-#define DISTINCT_STEPS 8
-#define ROOM 8
-#define DISTINCT_PART 4
+#define TICK_NS 1000         /* a clock that is coarser counts ticks */
+#define VARIED_STEPS 3       /* so many make a spread */
 #define WIDE_SHARE 25.0      /* per cent of the median: other work ran on the machine */
 #define UNNAMED_S 30.0       /* a run may spend this much outside its phases */
 #define UNNAMED_PART 0.5
@@ -136,18 +127,7 @@ int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, str
     return rp_check_text(result, "steps span %.1f s of a run of %.1f s, in order and without overlap", span, elapsed);
 }
 
-/* ---- clock_resolution ---- */
-
-/* The clock source resolves less than a microsecond, as all of Linux do except jiffies. */
-int rp_verify_fine_clock(const struct rp_verify_state *s, int node)
-{
-    double ns;
-    const json_t *before = rp_verify_node(s, node).before;
-    const char *name = rp_known_text(before, "probes.clock.source");
-    if (rp_known_number(before, "probes.clock.resolution", &ns) == 0 && ns >= ROUND_NS)
-        return 0;
-    return name && strcmp(name, "jiffies") != 0;
-}
+/* ---- clock_resolution, step_variation ---- */
 
 /* The node of the slowest rank, whose times the run has. */
 static int slowest_node(const struct rp_verify_state *s)
@@ -155,59 +135,18 @@ static int slowest_node(const struct rp_verify_state *s)
     return s->ranks.ranks > 1 ? rp_verify_node_of(s, s->ranks.slowest) : 0;
 }
 
-/* The largest power of ten, up to 1000, that divides every time of the steps. */
-static int64_t granularity(const struct rp_step_record *step, int64_t n)
-{
-    int64_t g = ROUND_NS;
-    for (int64_t i = 0; i < n; i++)
-        while (step[i].start_ns % g || step[i].end_ns % g)
-            g /= 10;
-    return g;
-}
-
 int rp_check_clock_resolution(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    int64_t n, touching = 0;
-    const struct rp_step_record *step = steps_of(&s->records, &n);
-    const char *name = rp_known_text(rp_verify_node(s, slowest_node(s)).before, "probes.clock.source");
-    int64_t g = n ? granularity(step, n) : 1;
-    if (!rp_verify_fine_clock(s, slowest_node(s)))
-        return rp_check_note(result, name ? "the clock was '%.32s', which counts ticks: short times are inaccurate"
-                                          : "the clock source was not captured%s", name ? name : "");
-    if (g == ROUND_NS && n >= ROUND_STEPS)
-        return rp_fail(err, RP_MISMATCH, "every step begins and ends at a whole microsecond, but the machine's clock has nanoseconds");
-    for (int64_t i = 1; i < n; i++)
-        touching += step[i].start_ns == step[i - 1].end_ns;
-    if (n >= ROUND_STEPS && touching == n - 1)
-        return rp_fail(err, RP_MISMATCH, "every step begins in the nanosecond in which the previous one ended: reading samples takes time");
-    if (g == 1 || n < TENS_STEPS)
-        return rp_check_text(result, "clock '%.32s'; the times of %" PRId64 " steps have its resolution", name, n);
-    return rp_check_warn(result, "all times of %" PRId64 " steps are multiples of %" PRId64 " ns; the clock was '%.32s'", n, g, name);
-}
-
-/* ---- step_variation ---- */
-
-static int judge_variation(const int64_t *ns, int64_t n, int fine, struct rp_check_result *result, struct rp_err *err)
-{
-    int64_t distinct = n > 0, range = n ? ns[n - 1] - ns[0] : 0, middle = n ? ns[n - 1 - n / 4] - ns[n / 4] : 0;
-    for (int64_t i = 1; i < n; i++)
-        distinct += ns[i] != ns[i - 1];
-    if (n >= SAME_STEPS && range == 0)
-        return rp_fail(err, RP_MISMATCH, "all %" PRId64 " timed steps took exactly %" PRId64 " ns: not measured by a clock", n, ns[0]);
-    if (n < SAME_STEPS)
-        return rp_check_text(result, "%" PRId64 " timed step%s too few to judge", n, n == 1 ? " is" : "s are");
-    int64_t median = ns[n / 2];
-    double share = (double)range / (double)median * 100;
-    if (fine && n >= DISTINCT_STEPS && distinct <= n / DISTINCT_PART && middle / ROOM > n)
-        return rp_fail(err, RP_MISMATCH, "%" PRId64 " timed steps have only %" PRId64 " different lengths, over a range of %" PRId64 " ns",
-                       n, distinct, range);
-    if (share >= WIDE_SHARE)
-        return rp_check_note(result, "%" PRId64 " timed steps differ by %.0f %% of their median: other work on the machine, or changing "
-                                     "clocks; see telemetry and load", n, share);
-    if (fine && n >= DISTINCT_STEPS && share < 1e-4)
-        return rp_check_warn(result, "%" PRId64 " timed steps within %.2g %% of their median: steadier than any machine measured so far", n,
-                             share);
-    return rp_check_text(result, "%" PRId64 " timed steps within %.2g %% of their median", n, share);
+    double ns;
+    const json_t *before = rp_verify_capture(s, slowest_node(s), 0);
+    const char *name = rp_known_text(before, "probes.clock.source");
+    (void)err;
+    if (rp_known_number(before, "probes.clock.resolution", &ns) == 0 && ns >= TICK_NS)
+        return rp_check_note(result, "the clock counts ticks of %.0f ns: short times are inaccurate", ns);
+    if (!name || strcmp(name, "jiffies") == 0) /* the only clock source of Linux that counts ticks */
+        return rp_check_note(result, name ? "the clock was 'jiffies', which counts ticks: short times are inaccurate"
+                                          : "the clock source was not captured");
+    return rp_check_text(result, "the clock was '%.32s', finer than a microsecond", name);
 }
 
 int rp_check_step_variation(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
@@ -215,9 +154,16 @@ int rp_check_step_variation(struct rp_verify_state *s, struct rp_check_result *r
     const struct rp_records *rs = &s->records;
     RP_FREE int64_t *ns = rp_alloc((size_t)(rs->n + 1) * sizeof *ns);
     int64_t n = 0;
+    (void)err;
     for (int64_t i = 0; i < rs->n; i++)
         if (rs->r[i].timed)
             ns[n++] = length_of(&rs->r[i]);
+    if (n < VARIED_STEPS)
+        return rp_check_text(result, "%" PRId64 " timed step%s too few to judge", n, n == 1 ? " is" : "s are");
     rp_sort_int64(ns, (size_t)n);
-    return judge_variation(ns, n, rp_verify_fine_clock(s, slowest_node(s)), result, err);
+    const double share = ns[n / 2] > 0 ? (double)(ns[n - 1] - ns[0]) / (double)ns[n / 2] * 100 : 0;
+    if (share >= WIDE_SHARE)
+        return rp_check_note(result, "%" PRId64 " timed steps differ by %.0f %% of their median: other work on the machine, or changing "
+                                     "clocks; see telemetry and load", n, share);
+    return rp_check_text(result, "%" PRId64 " timed steps within %.2g %% of their median", n, share);
 }

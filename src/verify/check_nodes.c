@@ -1,4 +1,4 @@
-/* The nodes of a run against each other: captures of one machine that counts as several, and their clocks. Part of the check `same_host`. */
+/* The nodes of a run against each other: captures of one machine that counts as several, or of another day. Part of the check `same_host`. */
 #include "base/buf.h"
 #include "base/json.h"
 #include "capture/value.h"
@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define CLOCKS_S 300.0        /* a wall clock may be set during a run by less */
-#define CAPTURE_S 150.0       /* a capture takes at most that long */
 #define MARKS_MAX 512         /* GPUs and network adapters of a node; no real machine has more */
 #define ONE_CLOCK_NS 1000000  /* clocks that count from the start of their systems and differ by less are one */
 
@@ -47,44 +46,6 @@ static int check_times(const struct rp_verify_state *s, int node, struct rp_err 
                            node, after ? "after" : "before", at - start);
     }
     return 0;
-}
-
-/* Values that differ between any two machines at any two moments. */
-static int is_copy(const json_t *a, const json_t *b)
-{
-    static const char *const fields[] = {"kernel.uptime", "memory.available", "memory.free", "memory.cached"};
-    int equal = 0;
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-        double x, y;
-        if (rp_known_number(a, fields[i], &x) < 0 || rp_known_number(b, fields[i], &y) < 0)
-            continue;
-        if (x < y || x > y)
-            return 0;
-        equal++;
-    }
-    return equal > 1;
-}
-
-/* Seconds since the monotonic clock of a node was zero, by its wall clock; -1: not captured. */
-static double started_of(const struct rp_verify_state *s, int node)
-{
-    double uptime;
-    if (rp_known_number(probes_of(s, node, 0), "kernel.uptime", &uptime) < 0)
-        return -1;
-    return rp_verify_wall(rp_verify_capture(s, node, 0), "captured_at") - uptime;
-}
-
-/* CLOCK_MONOTONIC counts from the start of the system, as uptime does: the difference of two clocks follows from both captures, unless a
- * machine slept or a container has an uptime of its own. */
-static int clock_contradicts(const struct rp_verify_state *s, int node, double *by)
-{
-    const json_t *p = process_on(s, node);
-    const double own = started_of(s, 0), other = started_of(s, node);
-    if (!p || rp_json_integer_at(p, "clock/error_ns") < 0 || own < 0 || other < 0)
-        return 0;
-    const double expected = (double)rp_json_integer_at(p, "clock/wall_ns") / 1e9 + own - other;
-    *by = (double)rp_json_integer_at(p, "clock/monotonic_ns") / 1e9 - expected;
-    return *by > CAPTURE_S || *by < -CAPTURE_S;
 }
 
 static int is_same(const json_t *a, const json_t *b, const char *field)
@@ -183,56 +144,18 @@ int rp_verify_machines(const struct rp_verify_state *s)
     return n;
 }
 
-/* Nodes i and k: one machine that counts as two is a warning; captures of two machines that are copies fail. */
-static int compare_nodes(const struct rp_verify_state *s, json_t *const *marks, int i, int k, struct rp_check_result *result, struct rp_err *err)
-{
-    const char *same = same_machine(s, marks, i, k);
-    for (int after = 0; after < 2 && !same; after++)
-        if (is_copy(probes_of(s, i, after), probes_of(s, k, after)))
-            return rp_fail(err, RP_MISMATCH, "env/node%d.%s.json and env/node%d.%s.json have the same uptime and free memory: one was "
-                                             "copied", i,
-                           after ? "after" : "before", k, after ? "after" : "before");
-    if (same && result->state != RP_CHECK_WARNING)
-        rp_check_warn(result, "nodes %d and %d are one machine: they have the same %s", i, k, same);
-    return 0;
-}
-
-/* Processes of one host have one monotonic clock, unless a container has its own. 1: warned. */
-static int clocks_of_a_host(const struct rp_verify_state *s, struct rp_check_result *result)
-{
-    const json_t *all = rp_json_at(s->run, "world/processes"), *one;
-    size_t i;
-    json_array_foreach((json_t *)all, i, one) {
-        const json_t *first = process_on(s, (int)rp_json_integer_at(one, "host"));
-        const int64_t slack = ONE_CLOCK_NS + rp_json_integer_at(one, "clock/error_ns") + rp_json_integer_at(first, "clock/error_ns");
-        const int64_t apart = rp_json_integer_at(one, "clock/monotonic_ns") - rp_json_integer_at(first, "clock/monotonic_ns");
-        if (rp_json_integer_at(one, "clock/error_ns") < 0 || rp_json_integer_at(first, "clock/error_ns") < 0 || (apart <= slack && apart >= -slack))
-            continue;
-        rp_check_warn(result, "processes of node %lld have monotonic clocks that differ by %.4g s: a container has a clock of its own, or one "
-                      "was invented", rp_json_integer_at(one, "host"), (double)apart / 1e9);
-        return 1;
-    }
-    return 0;
-}
-
 int rp_verify_nodes(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    double by = 0;
+    for (int i = 1; i < s->nodes; i++)
+        if (check_times(s, i, err) < 0)
+            return -1;
     json_t **marks = marks_of_all(s);
-    int failed = 0;
-    for (int i = 0; i < s->nodes && !failed; i++) {
-        failed = i && check_times(s, i, err) < 0;
-        for (int k = i + 1; k < s->nodes && !failed; k++)
-            failed = compare_nodes(s, marks, i, k, result, err) < 0;
-    }
+    for (int i = 0; i < s->nodes; i++)
+        for (int k = i + 1; k < s->nodes && result->state != RP_CHECK_WARNING; k++) {
+            const char *same = same_machine(s, marks, i, k);
+            if (same)
+                rp_check_warn(result, "nodes %d and %d are one machine: they have the same %s", i, k, same);
+        }
     free_marks(marks, s->nodes);
-    if (failed)
-        return -1;
-    if (result->state != RP_CHECK_WARNING && clocks_of_a_host(s, result))
-        return 0;
-    for (int i = 1; i < s->nodes && result->state != RP_CHECK_WARNING; i++)
-        if (clock_contradicts(s, i, &by))
-            rp_check_warn(result, "node %d: its monotonic clock differs by %.0f s from what the captured uptimes give: it slept, or a "
-                          "clock was invented", i, by);
     return 0;
 }

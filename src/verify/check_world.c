@@ -1,7 +1,5 @@
-/* The ranks of a run against each other: who is where, on which device, by which clock, and what they exchanged. Part of the check `ranks`. */
+/* The ranks of a run against each other: who is where, by which clock, and what they exchanged. Part of the check `ranks`. */
 #include "base/json.h"
-#include "base/text.h"
-#include "capture/value.h"
 #include "comm/comm.h"
 #include "train/train.h"
 #include "verify/state.h"
@@ -9,16 +7,13 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define CLOCK_MOST ((int64_t)1 << 62)
 #define ERROR_MOST 10000000000ll /* half of a round trip: connections that take longer are given up */
 #define SLACK_NS 1000000      /* of steps on two clocks, and a thousandth of the time since the first step: clocks drift */
 #define DRIFT 1000
 #define EXCHANGES_MOST 64     /* ranks whose exchange is computed again: every one takes as long as a plan */
-#define LINK_MOST 4e12         /* bytes a second that a rank sends: more than twice what any published link does */
-#define COPIED_STEPS 3        /* this many steps of equal lengths on two ranks were not measured */
+#define LINK_MOST 4e12        /* bytes a second that a rank sends: more than twice what any published link does */
 
 int rp_verify_node_of(const struct rp_verify_state *s, int i)
 {
@@ -141,33 +136,6 @@ static int check_processes(const struct rp_verify_state *s, struct rp_err *err)
     return 0;
 }
 
-/* ---- devices ---- */
-
-/* Number of the process that has the rank. */
-static int process_of(const struct rp_verify_state *s, int rank)
-{
-    const json_t *one;
-    size_t i;
-    json_array_foreach((json_t *)rp_json_at(s->run, "world/processes"), i, one)
-        if (rank < rp_json_integer_at(one, "first_rank") + rp_json_integer_at(one, "ranks"))
-            return (int)i;
-    return 0;
-}
-
-/* With NCCL two ranks of a process do not share a GPU. Other processes may number GPUs from another one on (CUDA_VISIBLE_DEVICES). */
-static int check_shared_gpus(const struct rp_verify_state *s, struct rp_err *err)
-{
-    for (int i = 0; i < s->ranks.ranks && rp_verify_route(s) != RP_ROUTE_STAGED; i++) {
-        struct rp_device_info a, b;
-        if (rp_device_from_json(&a, json_object_get(rp_verify_rank(s, i), "device")) < 0 || strcmp(a.kind, "cpu") == 0)
-            continue;
-        for (int k = i + 1; k < s->ranks.ranks && process_of(s, k) == process_of(s, i); k++)
-            if (rp_device_from_json(&b, json_object_get(rp_verify_rank(s, k), "device")) == 0 && a.index == b.index)
-                return rp_fail(err, RP_MISMATCH, "run.json: ranks %d and %d of one process both have GPU %d", i, k, a.index);
-    }
-    return 0;
-}
-
 /* ---- exchanges ---- */
 
 /* What rank i sends in a step is a function of the recipe and of who is where. */
@@ -206,24 +174,6 @@ static int check_rate(const struct rp_verify_state *s, int i, int64_t steps, int
     return rp_fail(err, RP_MISMATCH, "rank %d sent %.4g bytes in its timed steps, and was %.4g s in exchanges: no link is that fast", i, bytes, took);
 }
 
-/* Ranks that divide the model exchange in every step within these groups, and those that do not never do. */
-static int check_groups(const struct rp_verify_state *s, int i, int64_t steps, const json_t *groups, struct rp_err *err)
-{
-    const struct {
-        const char *name;
-        int degree;
-    } all[] = {{"tensor", s->ranks.degrees.tensor}, {"pipeline", s->ranks.degrees.pipeline}};
-    for (size_t k = 0; groups && k < sizeof all / sizeof *all; k++) {
-        const int64_t bytes = rp_json_integer_at(groups, all[k].name);
-        if (all[k].degree == 1 && bytes > 0)
-            return rp_fail(err, RP_MISMATCH, "run.json: rank %d sent bytes in a group of one rank", i);
-        if (all[k].degree > 1 && steps > 0 && bytes == 0)
-            return rp_fail(err, RP_MISMATCH, "run.json: rank %d sent nothing in its %s group of %d ranks, which exchange in every step", i,
-                           all[k].name, all[k].degree);
-    }
-    return 0;
-}
-
 /* All that a rank sent is at least what its steps send. */
 static int check_sent(const struct rp_verify_state *s, int i, int64_t steps, int64_t timed, struct rp_err *err)
 {
@@ -237,7 +187,7 @@ static int check_sent(const struct rp_verify_state *s, int i, int64_t steps, int
             sum = -1;
     if (groups && sum != sent)
         return rp_fail(err, RP_MISMATCH, "run.json: rank %d sent %" PRId64 " bytes, by groups another number", i, sent);
-    if (check_groups(s, i, steps, groups, err) < 0 || check_rate(s, i, steps, timed, sent, err) < 0)
+    if (check_rate(s, i, steps, timed, sent, err) < 0)
         return -1;
     const int64_t data = groups ? rp_json_integer_at(groups, "data") : sent;
     if (!x || each == 0 || data / each >= steps)
@@ -246,77 +196,11 @@ static int check_sent(const struct rp_verify_state *s, int i, int64_t steps, int
                    data, groups ? " in its data group" : "", steps, each);
 }
 
-/* "3 ranks by shared memory, 4 by TLS, 1 of these on this host, 2 strangers refused", of which only what there is. -1: another form. */
-static int parse_transport(const char *text, int64_t *rings, int64_t *channels)
-{
-    *rings = *channels = 0;
-    for (const char *at = text; *at;) {
-        char *words;
-        const long long n = strtoll(at, &words, 10);
-        const size_t size = strcspn(words, ",");
-        if (words == at || n < 1 || *words != ' ')
-            return -1;
-        words++;
-        static const char *const known[] = {"rank by shared memory", "ranks by shared memory", "by TLS", "rank by TLS", "ranks by TLS",
-                                            "of these on this host", "stranger refused", "strangers refused"};
-        size_t k = 0;
-        while (k < sizeof known / sizeof *known && (size - 1 != strlen(known[k]) || strncmp(words, known[k], size - 1) != 0))
-            k++;
-        if (k == sizeof known / sizeof *known)
-            return -1;
-        *(k < 2 ? rings : channels) += k < 5 ? n : 0;
-        at = words + size - 1;
-        at += strspn(at, ", ");
-    }
-    return 0;
-}
-
-/* A rank is connected with every other one: by NCCL where all are on GPUs, and by sockets otherwise; shared memory does not leave a host. */
-static int check_transport(const struct rp_verify_state *s, int i, const int *host, int64_t *by_memory, struct rp_err *err)
-{
-    const char *text = json_string_value(rp_json_at(rp_verify_rank(s, i), "exchange/transport"));
-    const int nccl = strcmp(rp_run_kind(s->run), "cuda") == 0 && rp_verify_route(s) != RP_ROUTE_STAGED;
-    int64_t rings, channels, here = 0;
-    if (!text)
-        return 0;
-    if ((strncmp(text, "NCCL ", 5) == 0) != nccl)
-        return rp_fail(err, RP_MISMATCH, "run.json: rank %d exchanged by '%.40s', and %s", i, text,
-                       nccl ? "GPUs use NCCL" : "NCCL connects GPUs alone");
-    if (nccl)
-        return 0;
-    for (int k = 0; k < s->ranks.ranks; k++)
-        here += k != i && host[k] == host[i];
-    if (parse_transport(text, &rings, &channels) < 0)
-        return rp_fail(err, RP_MISMATCH, "run.json: '%.60s' of rank %d does not say how it was connected", text, i);
-    if (rings > here || rings + channels != s->ranks.ranks - 1)
-        return rp_fail(err, RP_MISMATCH, "run.json: rank %d was connected by '%.60s', of %d other ranks %lld are on its host", i, text,
-                       s->ranks.ranks - 1, (long long)here);
-    *by_memory = rings;
-    return 0;
-}
-
-/* Two ranks share memory with each other: of the ranks of a host, as many others as one shares with share some. */
-static int check_memory_pairs(const int64_t *by_memory, const int *host, int n, struct rp_err *err)
-{
-    for (int i = 0; i < n; i++) {
-        int64_t sum = 0, others = 0;
-        for (int k = 0; k < n; k++) {
-            sum += host[k] == host[i] ? by_memory[k] : 0;
-            others += k != i && host[k] == host[i] && by_memory[k] > 0;
-        }
-        if (sum % 2 || by_memory[i] > others)
-            return rp_fail(err, RP_MISMATCH, "run.json: ranks of node %d were connected by shared memory with others that do not say so", host[i]);
-    }
-    return 0;
-}
-
 static int check_exchanges(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const int n = s->ranks.ranks, every = n / EXCHANGES_MOST + 1;
     const int64_t steps = s->records.n ? s->records.r[s->records.n - 1].step + 1 : 0;
     RP_FREE int *host = rp_alloc((size_t)n * sizeof *host);
-    RP_FREE int64_t *by_memory = rp_alloc((size_t)n * sizeof *by_memory);
-    int connected = 0; /* ranks that say how */
     int64_t timed = 0;
     for (int64_t k = 0; k < s->records.n; k++)
         timed += s->records.r[k].timed;
@@ -329,16 +213,15 @@ static int check_exchanges(const struct rp_verify_state *s, struct rp_check_resu
                 return rp_fail(err, RP_MISMATCH, "run.json: the run is complete, but rank %d has no 'exchange'", i);
             continue;
         }
-        if (check_sent(s, i, steps, timed, err) < 0 || check_transport(s, i, host, &by_memory[i], err) < 0)
+        if (check_sent(s, i, steps, timed, err) < 0)
             return -1;
-        connected += rp_json_at(rp_verify_rank(s, i), "exchange/transport") != NULL;
         if (i % every || check_exchange(s, i, host, text, sizeof text) == 0)
             continue;
         if (rp_verify_same_build(s))
             return rp_fail(err, RP_MISMATCH, "run.json: what the ranks exchange does not follow from the settings: %s", text);
         return rp_check_note(result, "another version counted what ranks exchange, this one differs: %s", text);
     }
-    return connected == n ? check_memory_pairs(by_memory, host, n, err) : 0;
+    return 0;
 }
 
 /* ---- steps ---- */
@@ -359,28 +242,6 @@ static int check_spans(const struct rp_verify_state *s, struct rp_err *err)
                            "ranks exchange in every step", rs->r[i].step, x->ended_on,
                            (double)((uint64_t)x->begun_ns - (uint64_t)x->ended_ns) / 1e9, x->begun_on);
     }
-    return 0;
-}
-
-/* Two ranks that count ticks may have steps of the same lengths. */
-static int counts_nanoseconds(const struct rp_verify_state *s)
-{
-    int fine = 1;
-    for (int node = 0; node < s->nodes && fine; node++)
-        fine = rp_verify_fine_clock(s, node);
-    for (int64_t i = 0; i < s->records.n && !fine; i++)
-        fine = (s->records.r[i].end_ns - s->records.r[i].start_ns) % 1000 != 0;
-    return fine;
-}
-
-static int check_copies(const struct rp_verify_state *s, struct rp_err *err)
-{
-    const int64_t steps = s->records.n ? s->records.r[s->records.n - 1].step + 1 : 0;
-    for (int i = 0; i < s->ranks.ranks && steps >= COPIED_STEPS && counts_nanoseconds(s); i++)
-        for (int k = i + 1; k < s->ranks.ranks; k++)
-            if (strcmp(s->ranks.share[i].lengths, s->ranks.share[k].lengths) == 0)
-                return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl and steps/rank%d.jsonl: all %" PRId64 " steps took equally long, "
-                               "to the nanosecond: one was copied", i, k, steps);
     return 0;
 }
 
@@ -406,8 +267,7 @@ static int check_uncertainty(const struct rp_verify_state *s, struct rp_check_re
 
 int rp_verify_world(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    if (check_processes(s, err) < 0 || check_shared_gpus(s, err) < 0 || check_copies(s, err) < 0 || check_spans(s, err) < 0 ||
-        check_exchanges(s, result, err) < 0)
+    if (check_processes(s, err) < 0 || check_spans(s, err) < 0 || check_exchanges(s, result, err) < 0)
         return -1;
     return check_uncertainty(s, result);
 }

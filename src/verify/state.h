@@ -75,11 +75,10 @@ const json_t *rp_verify_capture(const struct rp_verify_state *s, int node, int a
 enum rp_route rp_verify_route(const struct rp_verify_state *s); /* of the messages of its ranks */
 /* The clock of each rank, as run.json has it; the caller frees it. */
 int rp_verify_clocks(struct rp_rank_clock **out, const struct rp_verify_state *s, int ranks, struct rp_err *err) rp_must_check;
-/* Places, devices, steps and exchanges; captures of several nodes; how many machines those are. */
+/* Places, steps and exchanges; captures of several nodes; how many machines those are. */
 int rp_verify_machines(const struct rp_verify_state *s);
 int rp_verify_world(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
 int rp_verify_nodes(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
-int rp_verify_fine_clock(const struct rp_verify_state *s, int node); /* that of the node resolves less than a microsecond */
 /* Whole days between the making of its signer's key and the first line of the ledger; 0: less than one, or unknown. */
 int64_t rp_verify_ledger_gap(const json_t *run);
 int rp_verify_complete(const struct rp_verify_state *s);                            /* the run reached its end */
