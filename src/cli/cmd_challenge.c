@@ -98,7 +98,8 @@ const struct rp_command rp_cmd_challenge_show = {
     .name = "challenge show",
     .operands = "FILE",
     .summary = "check a challenge or public value, and print it",
-    .details = "Of a challenge the signature is checked; of a public value what can be recomputed without a network: see 'checked'.\n"
+    .details = "Of a challenge the signature is checked; of a public value what can be recomputed without a network: "
+               "see 'checked'.\n"
                "\n"
                "Examples:\n"
                "  repro challenge show mine.challenge\n"
@@ -266,11 +267,11 @@ const struct rp_command rp_cmd_challenge = {
         "the bundle came, such as c1, is an ordinary replay: the prover could seal bundle after bundle until a favourable part is "
         "drawn. So is any draw without --received: the time in the bundle is the prover's.\n"
         "\n"
-        "Without a challenger: --challenge takes a public value (a drand round or a Bitcoin block header) as the earliest moment, and "
-        "'repro timestamp' adds the latest. Whatever can be recomputed from such a file is recomputed: the work of a block counts by "
-        "itself. A drand round, whose signature is not checked, counts only if the verifier gives the same file with --challenge, and "
-        "then in part. A challenge by the "
-        "signer's own key or by one that countersigned never counts, also if the verifier names it.\n"
+        "Without a challenger: --challenge takes a public value (a drand round or a Bitcoin block header) as the "
+        "earliest moment, and 'repro timestamp' adds the latest. Whatever can be recomputed from such a file is "
+        "recomputed: the work of a block counts by itself. A drand round, whose signature is not checked, counts only "
+        "if the verifier gives the same file with --challenge, and then in part. A challenge by the signer's own key "
+        "or by one that countersigned never counts, also if the verifier names it.\n"
         "\n"
         "The seeds follow from challenge, signer and recipe. Only recipes of this program, with at most batch size and number of steps "
         "changed, reach the level timed: another recipe or setting may leave little to compute.\n"

@@ -88,8 +88,9 @@ const struct rp_command rp_cmd_key_new = {
                "use: this command is for a passphrase or another place. Give the printed fingerprint and public key to those who shall "
                "trust your bundles.\n"
                "\n"
-               "A secret key of signify or minisign that has no passphrase is converted by openssl: its 32 bytes begin at byte 41 of a file "
-               "of signify, 63 of minisign. Publish the public key that 'repro key show --form' prints then: it has another number than theirs.\n"
+               "A secret key of signify or minisign that has no passphrase is converted by openssl: its 32 bytes begin "
+               "at byte 41 of a file of signify, 63 of minisign. Publish the public key that 'repro key show --form' "
+               "prints then: it has another number than theirs.\n"
                "  { echo MC4CAQAwBQYDK2VwBCIEIA== | base64 -d; tail -n 1 KEY | base64 -d | tail -c +41 |\n"
                "  head -c 32; } | openssl pkey -inform DER -out key.pem\n",
     .opts = new_opts,
@@ -140,9 +141,9 @@ const struct rp_command rp_cmd_key_show = {
     .name = "key show",
     .operands = "[FILE]",
     .summary = "show the fingerprint and the public key of a key file",
-    .details = "FILE is a private or a public key in PEM form, or a public key of signify or minisign; default is the key that 'repro run' "
-               "signs with. Prints the path, the fingerprint (SHA-256 of the public key in DER form) and the public key in PEM form, never "
-               "anything private.\n"
+    .details = "FILE is a private or a public key in PEM form, or a public key of signify or minisign; default is the "
+               "key that 'repro run' signs with. Prints the path, the fingerprint (SHA-256 of the public key in DER "
+               "form) and the public key in PEM form, never anything private.\n"
                "\n"
                "Examples:\n"
                "  repro key show --form minisign > me.pub\n"

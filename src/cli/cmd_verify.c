@@ -147,7 +147,8 @@ static void inputs_fini(struct inputs *in)
 static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
 {
     const struct verify_opts *o = cli->opts;
-    const char *const files[][2] = {{"baseline", o->baseline}, {"ledger", o->ledger}, {"original", o->original}, {"tsa-ca", o->tsa_ca}};
+    const char *const files[][2] = {
+        {"baseline", o->baseline}, {"ledger", o->ledger}, {"original", o->original}, {"tsa-ca", o->tsa_ca}};
     if (o->draw && o->replay)
         return rp_fail(err, RP_USAGE, "--draw chooses the steps of the replay, and so does --replay: give one of them");
     char key[RP_FINGERPRINT_SIZE];
@@ -273,13 +274,14 @@ const struct rp_command rp_cmd_verify = {
     .operands = "BUNDLE | --list",
     .summary = "check a bundle: signature, digests, figures, replay",
     .details =
-        "Prints a table of checks and one verdict: verified (with a note if the key is unknown), failed, or inconclusive if a replay was "
-        "requested and could not be completed. After it stands what that covers: authentic (signed by a key that you "
-        "trust), consistent (what follows from the signed records was recomputed), computed (steps trained again here), timed (bounded by "
-        "a clock that is not the signer's: 'repro help challenge'), and claimed: the rest, above all the speed and the machine, which no "
-        "signature proves. Nothing in the file is parsed before its signature is checked, and "
-        "the key inside a bundle is not trusted by itself: name one with --trust, or add it to your trust store with 'repro key trust'. "
-        "A word without a / that does not end in .pem is a name in that store: write ./FILE for a file in the working directory.\n"
+        "Prints a table of checks and one verdict: verified (with a note if the key is unknown), failed, or "
+        "inconclusive if a replay was requested and could not be completed. After it stands what that covers: "
+        "authentic (signed by a key that you trust), consistent (what follows from the signed records was recomputed), "
+        "computed (steps trained again here), timed (bounded by a clock that is not the signer's: 'repro help "
+        "challenge'), and claimed: the rest, above all the speed and the machine, which no signature proves. Nothing "
+        "in the file is parsed before its signature is checked, and the key inside a bundle is not trusted by itself: "
+        "name one with --trust, or add it to your trust store with 'repro key trust'. A word without a / that does not "
+        "end in .pem is a name in that store: write ./FILE for a file in the working directory.\n"
         "\n"
         "Each check has a stable id; --list prints what each one proves, how, and what its failure means. A warning does not change the "
         "verdict. The last row, claims, lists the values that no check recomputes: they rest on the signer's word.\n"

@@ -12,8 +12,8 @@
 
 /* [markdown] */
 static const char *const box_open[2] = {
-    "<aside class=\"box\" tabindex=\"0\" aria-labelledby=\"box-title\"><p id=\"box-title\">As verified by the author of this page. "
-    "<code>repro verify</code> gives your own result.</p>",
+    "<aside class=\"box\" tabindex=\"0\" aria-labelledby=\"box-title\"><p id=\"box-title\">"
+    "As verified by the author of this page. <code>repro verify</code> gives your own result.</p>",
     "> As verified by the author of this file. `repro verify` gives your own result."};
 static const char *const box_close[2] = {"\n</aside>\n", "\n\n"};
 
@@ -33,7 +33,8 @@ struct box_line {
             "</summary><div class=\"wide\"><table><caption>All checks of repro verify</caption><thead><tr><th scope=\"col\">state"         \
             "</th><th scope=\"col\">check</th><th scope=\"col\">result</th></tr></thead><tbody>"                                           \
     }
-#define ROW(class, state) {"\n<tr><td class=\"state " class "\">" state "</td><th scope=\"row\">", "</th><td>", "</td></tr>"}
+#define ROW(class, state) \
+    {"\n<tr><td class=\"state " class "\">" state "</td><th scope=\"row\">", "</th><td>", "</td></tr>"}
 
 enum { GOOD, WARN, BAD, FACT, CHECKS_CLOSED, CHECKS_OPEN, FIRST_ROW, END = FIRST_ROW + RP_CHECK_FAILED + 1, N_HTML };
 static const struct box_line html_lines[N_HTML] = {

@@ -157,8 +157,8 @@ void rp_page_html(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
     }
     rp_buf_puts(out,
                 "</main>\n<footer><p>A rendering of signed records, made by <code>repro report</code>: no scripts, no network "
-                "requests. Every figure names its source, and <code>repro report</code> makes the same page again, except the box at the "
-                "top.</p></footer>\n</body>\n</html>\n");
+                "requests. Every figure names its source, and <code>repro report</code> makes the same page again, "
+                "except the box at the top.</p></footer>\n</body>\n</html>\n");
 }
 
 /* Signer, device and the sealed report. */

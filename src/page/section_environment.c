@@ -111,7 +111,8 @@ void rp_section_repeat(struct rp_section *s)
     const char *file = rp_buf_text(&name);
     rp_buf_printf(
         s->out,
-        "<p>This page is a rendering and proves nothing by itself; the bundle does. These commands check the bundle:</p>\n"
+        "<p>This page is a rendering and proves nothing by itself; the bundle does. "
+        "These commands check the bundle:</p>\n"
         "<pre tabindex=\"0\" role=\"region\" aria-label=\"Commands\">"
         "# signature, digests, every figure\nrepro verify %s --trust KEY\n\n"
         "# train the first step again here, compare bits\nrepro verify %s --replay 1\n\n"

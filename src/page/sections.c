@@ -165,7 +165,8 @@ int rp_page_has_title(const json_t *run)
 void rp_section_bundle(struct rp_section *s)
 {
     int level = s->index ? 3 : 2;
-    rp_buf_printf(s->out, "<section class=\"bundle\" data-bundle=\"%s\" id=\"b%d\" aria-labelledby=\"b%d-title\">\n", s->digest, s->index, s->index);
+    rp_buf_printf(s->out, "<section class=\"bundle\" data-bundle=\"%s\" id=\"b%d\" aria-labelledby=\"b%d-title\">\n",
+                  s->digest, s->index, s->index);
     if (s->index) {
         rp_buf_printf(s->out, "<h2 id=\"b%d-title\">", s->index);
         rp_section_fill(s, rp_page_has_title(s->run) ? "{/recipe/title/value t}</h2>\n" : "{/recipe_name t}</h2>\n");

@@ -1,7 +1,7 @@
 /* Ed25519 keys and signatures (OpenSSL).
  *
- * What:    PKCS#8 PEM private keys (0600, O_EXCL, optionally encrypted), SubjectPublicKeyInfo public keys, fingerprints. Public
- *          keys of signify and minisign are read too.
+ * What:    PKCS#8 PEM private keys (0600, O_EXCL, optionally encrypted), SubjectPublicKeyInfo public keys,
+ *          fingerprints. Public keys of signify and minisign are read too.
  * Flow:    key file -> struct rp_key_pair -> signature bytes; public key + bytes + signature -> 0 or -1.
  * Owner:   struct rp_key_pair is heap, freed and wiped by rp_key_free(). Private bytes never leave this module.
  * Extend:  another signature form goes next to dsse.c, signify.c and minisign.c and uses rp_key_sign().

@@ -8,10 +8,10 @@
  * Extend:  another kind is a reader in public_value.c, a vector as published in tests/unit/test_public_value.c
  *          and a file in the corpus of fuzz_public_value.
  *
- * Checked means: recomputed from these bytes. It costs nothing to make up a drand round whose digests agree: its BLS12-381 signature is not
- * checked, since OpenSSL has no such curve. `proved` is 0, and whoever doubts looks the round up where it was published. A block header
- * cannot be made up for less than RP_PUBLIC_VALUE_WORK expected hashes: `proved` is 1. No list of blocks is known here, so it may be of a
- * private chain, at the price of that work.
+ * Checked means: recomputed from these bytes. It costs nothing to make up a drand round whose digests agree: its
+ * BLS12-381 signature is not checked, since OpenSSL has no such curve. `proved` is 0, and whoever doubts looks the
+ * round up where it was published. A block header cannot be made up for less than RP_PUBLIC_VALUE_WORK expected hashes:
+ * `proved` is 1. No list of blocks is known here, so it may be of a private chain, at the price of that work.
  */
 #pragma once
 
@@ -29,7 +29,8 @@
 struct rp_public_value {
     char kind[16];           /* "drand" or "bitcoin" */
     char name[80];           /* "drand quicknet round 12345", "Bitcoin block 0000...": printable ASCII */
-    unsigned char nonce[32]; /* SHA-256 of "repro-public-value/1\n" and the bytes of randomness or the block's hash as it is displayed */
+    unsigned char nonce[32]; /* SHA-256 of "repro-public-value/1\n" and the bytes of randomness or the block's hash
+                                as it is displayed */
     int64_t time_ns;         /* since 1970: of the round by its number, of the block by what it says; not after 2261 */
     int64_t early_ns;        /* how much earlier than time_ns the value may have been known if what is claimed is true: a miner's clock
                                 may be two hours fast */

@@ -36,7 +36,8 @@ size_t rp_record_size(const char *text, size_t size)
 static int decode(unsigned char *out, size_t size, const char *text, size_t n)
 {
     unsigned char bytes[RP_RECORD_MAX + 3], again[BASE64_MAX + 1];
-    if (size > RP_RECORD_MAX || n != (size + 2) / 3 * 4 || EVP_DecodeBlock(bytes, (const unsigned char *)text, (int)n) < 0)
+    if (size > RP_RECORD_MAX || n != (size + 2) / 3 * 4 ||
+        EVP_DecodeBlock(bytes, (const unsigned char *)text, (int)n) < 0)
         return -1;
     EVP_EncodeBlock(again, bytes, (int)size);
     if (memcmp(again, text, n) != 0)

@@ -83,7 +83,8 @@ static int bound_start(struct rp_timed *t, const struct rp_verify_state *s, cons
     else if (trusted)
         RP_FORMAT(t->before_by, "the challenge of %.20s by '%.128s' (on whose clock it rests)", made, name);
     else {
-        RP_FORMAT(t->before_by, "it answers a challenge of %.20s by %.90s, which is not trusted here: --challenge FILE", made,
+        RP_FORMAT(t->before_by, "it answers a challenge of %.20s by %.90s, which is not trusted here: --challenge FILE",
+                  made,
                   !*c->by                                  ? c->note
                   : strcmp(c->by, s->v->fingerprint) == 0 ? "the signer's own key"
                                                            : c->by);
@@ -169,7 +170,8 @@ int rp_check_challenge(struct rp_verify_state *s, struct rp_check_result *result
     if (!m && !is && s->o->challenge)
         return rp_fail(err, RP_MISMATCH, "the run answers no challenge: its bits may be older than the one of --challenge");
     if (!m && !is)
-        return rp_check_skip(result, "the run answers no challenge: it may be of any age, and its speed is the signer's word");
+        return rp_check_skip(result, "the run answers no challenge: it may be of any age, and its speed is the "
+                             "signer's word");
     if (!m || !is)
         return rp_fail(err, RP_MISMATCH, "%s", m ? "the bundle has a challenge that run.json does not name"
                                                  : "run.json names a challenge that is not in the bundle");

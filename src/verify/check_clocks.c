@@ -163,7 +163,7 @@ int rp_check_step_variation(struct rp_verify_state *s, struct rp_check_result *r
     rp_sort_int64(ns, (size_t)n);
     const double share = ns[n / 2] > 0 ? (double)(ns[n - 1] - ns[0]) / (double)ns[n / 2] * 100 : 0;
     if (share >= WIDE_SHARE)
-        return rp_check_note(result, "%" PRId64 " timed steps differ by %.0f %% of their median: other work on the machine, or changing "
-                                     "clocks; see telemetry and load", n, share);
+        return rp_check_note(result, "%" PRId64 " timed steps differ by %.0f %% of their median: other work on the "
+                                     "machine, or changing clocks; see telemetry and load", n, share);
     return rp_check_text(result, "%" PRId64 " timed steps within %.2g %% of their median", n, share);
 }

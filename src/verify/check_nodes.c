@@ -1,4 +1,5 @@
-/* The nodes of a run against each other: captures of one machine that counts as several, or of another day. Part of the check `same_host`. */
+/* The nodes of a run against each other: captures of one machine that counts as several, or of another day. Part of the
+ * check `same_host`. */
 #include "base/buf.h"
 #include "base/json.h"
 #include "capture/value.h"

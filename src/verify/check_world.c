@@ -1,4 +1,5 @@
-/* The ranks of a run against each other: who is where, by which clock, and what they exchanged. Part of the check `ranks`. */
+/* The ranks of a run against each other: who is where, by which clock, and what they exchanged. Part of the check
+ * `ranks`. */
 #include "base/json.h"
 #include "comm/comm.h"
 #include "train/train.h"

@@ -101,7 +101,8 @@ static int find_name(struct policy_reader *r, const struct rp_event *e, const ch
     }
     for (size_t i = 0; name == check_name && i < sizeof removed / sizeof *removed; i++)
         if (strcmp(removed[i][0], e->text) == 0) {
-            FAIL(r, e, "this program has no check '%s' any more: remove it from the policy; %s", removed[i][0], removed[i][1]);
+            FAIL(r, e, "this program has no check '%s' any more: remove it from the policy; %s", removed[i][0],
+                 removed[i][1]);
             return -1;
         }
     FAIL(r, e, "unknown %s '%s'%s%s%s", kind, rp_excerpt(shown, e->text), nearest.best ? ": did you mean '" : "",

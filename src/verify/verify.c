@@ -165,8 +165,9 @@ void rp_verified_fini(struct rp_verified *kept)
 
 static void move_kept(struct rp_verified *kept, struct rp_verify_state *s)
 {
-    *kept = (struct rp_verified){.bundle = s->bundle, .before = s->before, .after = s->after, .node = s->node, .nodes = s->nodes,
-                                 .records = s->records, .ranks = s->ranks, .recipe = s->recipe, .telemetry = s->telemetry};
+    *kept = (struct rp_verified){.bundle = s->bundle, .before = s->before, .after = s->after, .node = s->node,
+                                 .nodes = s->nodes, .records = s->records, .ranks = s->ranks, .recipe = s->recipe,
+                                 .telemetry = s->telemetry};
     s->node = NULL;
     s->nodes = 0;
     s->bundle = (struct rp_bundle){0};
@@ -208,8 +209,8 @@ struct verify_tally {
     int failed, incomplete;
 };
 
-/* A replay is not started for a bundle that failed, and if it could not be completed the verdict is inconclusive instead of failed. *err: the
- * first failure, or if there is none what kept the replay from its end. */
+/* A replay is not started for a bundle that failed. If one could not be completed, the verdict is inconclusive instead
+ * of failed. *err: the first failure, or if there is none what kept the replay from its end. */
 static void run_checks(struct rp_verify_state *s, struct verify_tally *t, struct rp_err *err)
 {
     int stopped = 0;
@@ -336,8 +337,8 @@ json_t *rp_verification_json(const struct rp_verification *v)
     json_t *levels = v->verdict == RP_VERDICT_FAILED ? NULL : rp_levels_json(v);
     return json_pack("{s:s, s:s*, s:s*, s:O*, s:O*, s:o, s:o*, s:o*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*}", "verdict",
                      rp_verdict_name(v->verdict), "fingerprint", *v->fingerprint ? v->fingerprint : NULL, "signer",
-                     *v->signer ? v->signer : NULL, "countersignatures", v->signatures, "timestamps", v->timestamps, "checks", list,
-                     "levels", levels, "timed", timed_json(&v->timed), "results",
-                     v->verdict == RP_VERDICT_FAILED ? NULL : results, "replay", v->replay, "policy", v->policy, "ledger", v->ledger,
-                     "forked", v->forked, "scaling", v->scaling);
+                     *v->signer ? v->signer : NULL, "countersignatures", v->signatures, "timestamps", v->timestamps,
+                     "checks", list, "levels", levels, "timed", timed_json(&v->timed), "results",
+                     v->verdict == RP_VERDICT_FAILED ? NULL : results, "replay", v->replay, "policy", v->policy,
+                     "ledger", v->ledger, "forked", v->forked, "scaling", v->scaling);
 }

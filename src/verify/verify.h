@@ -143,8 +143,9 @@ const char *rp_countersign_role(const struct rp_verification *v, const char *fin
 const char *rp_countersign_text(char out[RP_COUNTERSIGN_TEXT], const json_t *row);
 int rp_countersign_says(const json_t *row);
 
-/* The table and the verdict as text, and as {"verdict", "fingerprint", "signer", "countersignatures", "timestamps", "checks": [{"check",
- * "severity", "state", "text", "proves"}], "levels" (levels.h), "timed", "results", "replay", "policy", "ledger", "forked", "scaling"}. */
+/* The table and the verdict as text, and as {"verdict", "fingerprint", "signer", "countersignatures", "timestamps",
+ * "checks": [{"check", "severity", "state", "text", "proves"}], "levels" (levels.h), "timed", "results", "replay",
+ * "policy", "ledger", "forked", "scaling"}. */
 void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour);
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v); /* the last line of the text, without its newline */
 json_t *rp_verification_json(const struct rp_verification *v);

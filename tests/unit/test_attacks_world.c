@@ -464,7 +464,8 @@ TEST(exchanges_that_do_not_follow)
     JOB(j);
     const long long sent = rp_json_integer_at(j.exchange[3], "sent_bytes");
     json_object_set_new(j.exchange[3], "sent_bytes_by_group", /* another sum */
-                        json_pack("{s:I, s:i, s:i, s:i}", "data", (json_int_t)(sent - 1), "tensor", 0, "pipeline", 0, "world", 0));
+                        json_pack("{s:I, s:i, s:i, s:i}", "data", (json_int_t)(sent - 1), "tensor", 0, "pipeline", 0,
+                                  "world", 0));
     caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
 }
 

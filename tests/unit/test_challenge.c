@@ -237,7 +237,8 @@ static void expect_timed(const struct rp_challenge *given, enum rp_check_state s
     RP_VERIFICATION v = {0};
     struct rp_err err = {0};
     RP_FREE char *path = fx_path("sealed");
-    struct rp_verify_opts o = {.challenge = given, .received_ns = rp_rfc3339_seconds("2026-09-21T14:13:40Z") * 1000000000};
+    struct rp_verify_opts o = {.challenge = given,
+                               .received_ns = rp_rfc3339_seconds("2026-09-21T14:13:40Z") * 1000000000};
     CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
     CHECK(v.check[RP_CHECK_challenge].state == state, "%s: %s", rp_check_state_name(v.check[RP_CHECK_challenge].state),
           v.check[RP_CHECK_challenge].text);
@@ -257,7 +258,8 @@ TEST(a_round_counts_in_part_and_only_if_the_verifier_gives_it)
     rp_sha256_bytes(randomness, signature, sizeof signature);
     rp_hex(signature_hex, signature, sizeof signature);
     rp_hex(randomness_hex, randomness, sizeof randomness);
-    rp_buf_printf(&x.challenge, "{\"round\": 32398872, \"randomness\": \"%s\", \"signature\": \"%s\"}", randomness_hex, signature_hex);
+    rp_buf_printf(&x.challenge, "{\"round\": 32398872, \"randomness\": \"%s\", \"signature\": \"%s\"}", randomness_hex,
+                  signature_hex);
     answer_public_value(&x);
     struct rp_challenge c = read_challenge(&x.challenge);
     CHECK(!c.proved && c.made_ns == (uint64_t)rp_rfc3339_seconds("2026-09-21T14:13:00Z") * 1000000000);
@@ -269,7 +271,8 @@ TEST(a_block_counts_by_itself)
 {
     struct rp_err err;
     FX(x);
-    CHECK(rp_read_file(&x.challenge, "tests/vectors/public_values/bitcoin-840000.hex", RP_CHALLENGE_MAX, &err) == 0, "%s", err.msg);
+    CHECK(rp_read_file(&x.challenge, "tests/vectors/public_values/bitcoin-840000.hex", RP_CHALLENGE_MAX, &err) == 0,
+          "%s", err.msg);
     answer_public_value(&x);
     struct rp_challenge c = read_challenge(&x.challenge);
     CHECK(c.proved);

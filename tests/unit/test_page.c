@@ -337,7 +337,8 @@ TEST(csv_of_too_many_steps_is_left_out)
     s.kept.records.r = r;
     s.kept.records.n = n;
     rp_page_html(&page, &s.b, 1);
-    CHECK(strstr(page.data, "every step as CSV") && page.size > 8 << 20 && page.size < 14 << 20, "%zu bytes", page.size);
+    CHECK(strstr(page.data, "every step as CSV") && page.size > 8 << 20 && page.size < 14 << 20, "%zu bytes",
+          page.size);
     s.kept.records.n = n + 1;
     rp_page_html(&longer, &s.b, 1);
     CHECK(!strstr(longer.data, "every step as CSV") && longer.size < 1 << 20, "%zu bytes", longer.size);

@@ -107,7 +107,8 @@ TEST(nothing_cut_off_is_accepted)
     }
 }
 
-/* What may change: the case of digits, blanks, and of drand, which are claimed, the round's number and the signature before it. */
+/* What may change: the case of digits, blanks, and of drand the round's number and the signature before it, which are
+ * claimed. */
 TEST(no_flipped_bit_changes_the_nonce)
 {
     for (size_t i = 0; i < VECTORS; i++) {
@@ -205,7 +206,8 @@ TEST(headers_that_do_not_fit_are_refused)
 
 TEST(other_files_are_refused)
 {
-    static const char *const texts[] = {"", "\n", "{}", "[]", "{\"pulse\": {}}", "{\"round\": null}", "{\"round\": 1}", "not a value", "\x7f" "ELF",
+    static const char *const texts[] = {"", "\n", "{}", "[]", "{\"period\": {}}", "{\"round\": null}", "{\"round\": 1}",
+                                        "not a value", "\x7f" "ELF",
                                         "{\"a\": {\"round\": 1}}", "[{\"round\": 1}]", "0123456789abcdef", "  {"};
     struct rp_public_value v;
     struct rp_err err;

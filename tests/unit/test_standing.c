@@ -72,8 +72,10 @@ TEST(a_page_of_two_has_both)
     const char *at = strstr(page.data, "<caption>The bundles"), *line = rp_buf_text(&markdown);
     CHECK(at, "no overview");
     for (int i = 0; i < 2; i++) {
-        RP_FREE char *section = rp_asprintf("<section class=\"bundle\" data-bundle=\"%s\" id=\"b%d\"", b[i].v->statement, i + 1);
-        RP_FREE char *begin = rp_asprintf("> statement SHA-256 `%s`, signed by %s", b[i].v->statement, b[i].v->fingerprint);
+        const char *statement = b[i].v->statement;
+        RP_FREE char *section = rp_asprintf("<section class=\"bundle\" data-bundle=\"%s\" id=\"b%d\"", statement,
+                                            i + 1);
+        RP_FREE char *begin = rp_asprintf("> statement SHA-256 `%s`, signed by %s", statement, b[i].v->fingerprint);
         const struct rp_buf *report = &rp_bundle_find(&b[i].kept->bundle, "report.md")->bytes;
         at = at ? strstr(at, section) : NULL;
         line = line ? strstr(line, begin) : NULL;

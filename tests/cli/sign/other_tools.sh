@@ -1,5 +1,5 @@
 #!/bin/bash
-# signify and minisign check our signatures with keys in their forms; keys that openssl made sign our bundles, also those that it converted.
+# signify and minisign check our signatures with keys in their forms; those made or converted by openssl sign bundles.
 . "$TEST_DIR/common.inc"
 need signify-openbsd minisign openssl tar zstd sha256sum base64 jq
 verdict() { # BUNDLE: the check of the two forms, then verified by the key that was named
@@ -54,7 +54,8 @@ minisign -G -W -p theirs/m.pub -s theirs/m.sec >made.txt 2>&1
 convert() { # NAME BYTE: by the command in the help of 'key new'
     exit_of 4 "$REPRO" key show theirs/"$1".sec
     words
-    command=$("$REPRO" help key new | sed -n "/^ *{ echo /{N; s/\n//; s|KEY|theirs/$1.sec|; s/+41/+$2/; s/key.pem/$1.sec/; p}")
+    command=$("$REPRO" help key new |
+        sed -n "/^ *{ echo /{N; s/\n//; s|KEY|theirs/$1.sec|; s/+41/+$2/; s/key.pem/$1.sec/; p}")
     sh -c "${command:?no command in the help}" || fail "not converted: $command"
     cp theirs/"$1".pub .
 }
