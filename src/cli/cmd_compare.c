@@ -15,11 +15,15 @@ struct compare_opts {
     int unverified, strict, all;
 };
 
+static const char layouts[] =
+#define LAYOUT(id, put, heading, note) #id "|"
+#include "compare/layouts.def"
+    "index";
+
 #define AT(field) offsetof(struct compare_opts, field)
 static const struct rp_opt opts[] = {
     RP_OPTION_CHOICE(format, "format", 'f', "text|md|csv", "text, Markdown, or one CSV line per result; with --layout its tables as CSV"),
-    RP_OPTION_CHOICE(layout, "layout", 'l', "dlperf|paddle|gpt|scaling|mlperf|index",
-                  "tables of a report instead of a verdict; index: contents of a folder"),
+    RP_OPTION_CHOICE(layout, "layout", 'l', layouts, "tables of a report instead of a verdict; index: contents of a folder"),
     RP_OPTION_FLAG(strict, "strict", 0, "exit status 5 also for results that are comparable with reservations"),
     RP_OPTION_FLAG(all, "all", 'a', "keep results of other models from tables given whole; also with --layout"),
     RP_OPT_TRUST(trust),
@@ -55,13 +59,9 @@ static int print_layout(struct rp_cli *cli, struct rp_rows *rows)
 {
     RP_BUF models = {0};
     const struct compare_opts *o = cli->opts;
-    const struct rp_layout *l = rp_layouts;
     RP_DOC out = {0};
-    while (l->name && strcmp(l->name, o->layout) != 0)
-        l++;
-    RP_BUG_IF(!l->name);
     int left_out = o->all || !rows->n || !rows->row->selected ? 0 : rp_compare_narrow(rows, &models);
-    l->write(&out, rows);
+    rp_layout_write(&out, o->layout, rows);
     if (left_out)
         rp_doc_line(&out, "%d result%s of other models left out: %s (--all shows them)", left_out, rp_s(left_out), rp_buf_text(&models));
     show_layout(cli, &out);

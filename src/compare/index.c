@@ -2,6 +2,7 @@
  * output. */
 #include "compare/layout.h"
 
+#include "base/json.h"
 #include "base/sort.h"
 #include "base/text.h"
 #include "report/escape.h"
@@ -61,24 +62,12 @@ static void put_bundle(struct rp_doc *d, struct index_tally *t, const char *root
     RP_FREE char *path = rp_asprintf("%s/%s", root, name), *key = rp_path_next_to(path, "key.pem");
     struct rp_result_opts o = {.trust = access(key, F_OK) == 0 ? key : NULL};
     int failed = rp_rows_load(&rows, path, &o, &err) < 0;
-    rp_doc_cell(d, "%s", name);
-    if (failed) {
-        for (int i = 0; i < 8; i++)
-            rp_doc_cell(d, RP_NO_EVIDENCE);
-        rp_doc_cell(d, "NOT VERIFIED");
-    } else {
-        const struct rp_result *row = rows.row;
-        rp_result_cells(d, row, "model precision batch_per_device", RP_UNKNOWN);
-        RP_FREE char *hardware = rp_result_hardware(row);
-        if (row->devices == 1)
-            rp_doc_cell(d, "%s", hardware ? hardware : RP_UNKNOWN);
-        else
-            rp_doc_cell(d, "%lld ranks, %s", (long long)row->devices, hardware ? hardware : RP_UNKNOWN);
-        rp_result_cells(d, row, "throughput unit", RP_UNKNOWN);
-        rp_result_cells(d, row, "interval", RP_NO_EVIDENCE);
-        rp_result_cells(d, row, "date", RP_UNKNOWN);
-        rp_doc_cell(d, "%s%s", row->source.verdict, o.trust ? "; by the key.pem next to it" : "");
-    }
+    RP_FREE char *verdict =
+        failed ? rp_strdup("NOT VERIFIED") : rp_asprintf("%s%s", rows.row->source.verdict, o.trust ? "; by the key.pem next to it" : "");
+    RP_FREE char *file = rp_strdup(name);
+    rp_sanitize(file);
+    RP_JSON *entry = json_pack("{s:s, s:s}", "file", file, "verdict", verdict);
+    rp_layout_cells(d, RP_TABLE_index, 0, &(struct rp_line){.row = failed ? NULL : rows.row, .entry = entry});
     t->failed += failed;
     t->trusted += !failed && rows.row->source.key_known;
     t->unknown_key += !failed && !rows.row->source.key_known;
@@ -88,7 +77,7 @@ static void put_bundle(struct rp_doc *d, struct index_tally *t, const char *root
 static void put_bundles(struct rp_doc *d, struct index_tally *t, const char *root, const struct found *f)
 {
     rp_doc_heading(d, "Bundles");
-    rp_doc_table(d, "file|model|precision|#batch per device|devices|#throughput|unit|95 % interval|started|verdict");
+    rp_layout_begin(d, RP_TABLE_index, 0);
     for (int i = 0; i < f->n; i++)
         if (!rp_ends_with(f->path[i], ".csv"))
             put_bundle(d, t, root, f->path[i]);

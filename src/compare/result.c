@@ -211,6 +211,13 @@ int rp_result_get(char *out, size_t size, const struct rp_result *row, const cha
     return 0;
 }
 
+double rp_result_real(const struct rp_result *row, const char *key)
+{
+    const struct property *p = find_property(key);
+    RP_BUG_IF(!p || p->type != 'R');
+    return *(double *)at(row, p);
+}
+
 char *rp_result_hardware(const struct rp_result *row)
 {
     if (!row->device_model || row->threads < 1)

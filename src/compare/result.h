@@ -74,6 +74,7 @@ void rp_result_fini(struct rp_result *row);
 /* By name, for selectors and columns: the text of a property, "" when unknown; -1 for a name that is not in result.def.
  * Setting refuses text that is not a number, not positive where required, or too long: RP_MALFORMED. */
 int rp_result_get(char *out, size_t size, const struct rp_result *row, const char *key);
+double rp_result_real(const struct rp_result *row, const char *key); /* of a REAL, with all its digits */
 int rp_result_has_key(const char *key);
 const char *rp_result_nearest_key(const char *key); /* for "did you mean"; NULL: none */
 int rp_result_set(struct rp_result *row, const char *key, const char *text, struct rp_err *err) rp_must_check;

@@ -180,41 +180,6 @@ void rp_scaling_explain(const struct rp_rows *rows, const json_t *list, json_t *
 
 /* ---- as a table ---- */
 
-static void put_layout(struct rp_doc *d, const struct rp_result *row)
-{
-    if (row->rank_layout)
-        rp_doc_text(d, row->rank_layout, RP_UNKNOWN);
-    else if (row->data_parallel > 0 && row->tensor_parallel > 0 && row->pipeline_parallel > 0)
-        rp_doc_cell(d, "%lldx%lldx%lld", (long long)row->data_parallel, (long long)row->tensor_parallel, (long long)row->pipeline_parallel);
-    else
-        rp_doc_text(d, NULL, RP_UNKNOWN);
-}
-
-/* Of a step over all devices, and how it follows their number. */
-static void put_batch(struct rp_doc *d, const struct rp_result *row, const char *how)
-{
-    if (row->global_batch > 0)
-        rp_doc_cell(d, "%lld%s%s", (long long)row->global_batch, *how ? ", " : "", how);
-    else
-        rp_doc_text(d, NULL, RP_UNKNOWN);
-}
-
-static void put_share(struct rp_doc *d, const struct rp_result *row, double share)
-{
-    if (!isnan(share))
-        rp_doc_cell(d, "%.1f %%", 100 * share);
-    else
-        rp_doc_text(d, NULL, row->devices > 1 ? RP_UNKNOWN : "-");
-}
-
-static void put_slowest(struct rp_doc *d, const struct rp_result *row)
-{
-    if (row->slowest_rank >= 0)
-        rp_doc_cell(d, "%lld of node %lld", (long long)row->slowest_rank, (long long)row->slowest_node);
-    else
-        rp_doc_text(d, NULL, row->devices > 1 ? RP_UNKNOWN : "-");
-}
-
 /* Whether a result of the list is a run of several ranks: only those have what the last columns show. */
 static int has_ranks(const struct rp_rows *rows, const json_t *list)
 {
@@ -229,37 +194,45 @@ static int has_ranks(const struct rp_rows *rows, const json_t *list)
 void rp_scaling_table(struct rp_doc *d, const struct rp_rows *rows, const json_t *list)
 {
     const int ranks = has_ranks(rows, list);
-    rp_doc_table(d, "##|framework|#nodes|#devices");
-    if (ranks)
-        rp_doc_column(d, 0, "data x tensor x pipeline");
-    rp_doc_column(d, 1, "batch per device");
-    rp_doc_column(d, 0, "global batch");
-    rp_doc_column(d, 1, "throughput");
-    rp_doc_column(d, 1, "speed-up");
-    rp_doc_column(d, 1, "against result");
-    rp_doc_column(d, 1, "efficiency");
-    if (ranks) {
-        rp_doc_column(d, 1, "in exchanges, of the timed steps");
-        rp_doc_column(d, 1, "waiting in them, of the timed steps");
-        rp_doc_column(d, 0, "slowest rank");
-    }
+    rp_layout_begin(d, RP_TABLE_scaling, ranks);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *s = json_array_get(list, i);
-        const struct rp_result *row = &rows->row[rp_json_integer_at(s, "row")];
-        rp_doc_cell(d, "%lld", rp_json_integer_at(s, "row") + 1);
-        rp_result_cells(d, row, "name nodes devices", RP_UNKNOWN);
-        if (ranks)
-            put_layout(d, row);
-        rp_result_cells(d, row, "batch_per_device", RP_UNKNOWN);
-        put_batch(d, row, rp_json_text_at(s, "global_batch"));
-        rp_result_cells(d, row, "throughput", RP_UNKNOWN);
-        rp_doc_cell(d, "%.2f", rp_json_number_at(s, "speedup"));
-        rp_doc_cell(d, "%lld", rp_json_integer_at(s, "base") + 1);
-        rp_doc_cell(d, "%.1f %%", 100 * rp_json_number_at(s, "efficiency"));
-        if (ranks) {
-            put_share(d, row, row->exchange_share);
-            put_share(d, row, row->wait_share);
-            put_slowest(d, row);
-        }
+        const int row = (int)rp_json_integer_at(s, "row");
+        rp_layout_cells(d, RP_TABLE_scaling, ranks, &(struct rp_line){.row = &rows->row[row], .entry = s, .number = row + 1});
     }
+}
+
+/* The entries of one series have the same base. */
+static json_t *series_from(const json_t *list, size_t *at)
+{
+    json_t *out = json_array();
+    const long long base = rp_json_integer_at(json_array_get(list, *at), "base");
+    for (; *at < json_array_size(list) && rp_json_integer_at(json_array_get(list, *at), "base") == base; ++*at)
+        json_array_append(out, json_array_get(list, *at));
+    return out;
+}
+
+static void put_series(struct rp_doc *d, const struct rp_rows *rows, const json_t *series)
+{
+    const struct rp_result *base = &rows->row[rp_json_integer_at(json_array_get(series, 0), "base")];
+    RP_FREE char *hardware = rp_result_hardware(base);
+    rp_doc_heading(d, "%s, %s", base->model ? base->model : RP_UNKNOWN, base->precision ? base->precision : RP_UNKNOWN);
+    rp_doc_title(d, "Against %lld of %s, in %s", (long long)base->devices, hardware ? hardware : "unknown hardware",
+                 base->unit ? base->unit : RP_UNKNOWN);
+    rp_scaling_table(d, rows, series);
+}
+
+void rp_scaling_put(struct rp_doc *d, const struct rp_rows *rows)
+{
+    RP_JSON *notes = json_array(), *list = rp_scaling(rows, notes);
+    for (size_t i = 0; i < json_array_size(list);) {
+        RP_JSON *series = series_from(list, &i);
+        put_series(d, rows, series);
+    }
+    if (json_array_size(list) < (size_t)rows->n)
+        rp_doc_line(d, "Results without another of the same work on other numbers of devices, which are left out: %zu.",
+                    (size_t)rows->n - json_array_size(list));
+    rp_scaling_explain(rows, list, notes);
+    for (size_t i = 0; i < json_array_size(notes); i++)
+        rp_doc_line(d, "%s", json_string_value(json_array_get(notes, i)));
 }

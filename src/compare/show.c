@@ -15,51 +15,18 @@ static void put_results(struct rp_doc *d, const struct rp_rows *rows)
     int tokens = 0;
     for (int i = 0; i < rows->n; i++)
         tokens |= !isnan(rp_result_tokens(&rows->row[i]));
-    rp_doc_table(d, "##|framework|model|precision|#batch per device|#devices|hardware|#throughput|95 % interval");
-    if (tokens)
-        rp_doc_column(d, 1, "tokens/s");
-    rp_doc_column(d, 0, "evidence");
-    rp_doc_column(d, 0, "source");
-    for (int i = 0; i < rows->n; i++) {
-        rp_doc_cell(d, "%d", i + 1);
-        rp_result_cells(d, &rows->row[i], "name model precision batch_per_device devices hardware rate interval", RP_UNKNOWN);
-        if (tokens)
-            rp_result_cells(d, &rows->row[i], "tokens", "-");
-        rp_result_cells(d, &rows->row[i], "status source", RP_UNKNOWN);
-    }
+    rp_layout_begin(d, RP_TABLE_results, tokens);
+    for (int i = 0; i < rows->n; i++)
+        rp_layout_cells(d, RP_TABLE_results, tokens, &(struct rp_line){.row = &rows->row[i], .number = i + 1});
 }
 
-/* ---- pairs ---- */
-
-/* "batch per device, data" */
-static void put_names(struct rp_doc *d, const json_t *pair)
+static void put_pairs(struct rp_doc *d, const struct rp_rows *rows, const json_t *list)
 {
-    RP_BUF text = {0};
-    const json_t *list = json_object_get(pair, "confounders");
-    size_t n = json_array_size(list);
-    for (size_t i = 0; i < n; i++)
-        rp_buf_printf(&text, "%s%s", i ? ", " : "", rp_json_text_at(json_array_get(list, i), "name"));
-    rp_doc_text(d, rp_buf_text(&text), "none");
-}
-
-static void put_pairs(struct rp_doc *d, const json_t *list)
-{
-    rp_doc_table(d, "##|against 1|#ratio|95 % interval|#per device|confounders");
+    rp_layout_begin(d, RP_TABLE_pairs, 0);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *p = json_array_get(list, i);
-        const char *no_interval = rp_json_text_at(p, "ratio/no_interval"), *no_ratio = rp_json_text_at(p, "no_ratio");
-        double ratio = rp_json_number_at(p, "ratio/value"), per_device = rp_json_number_at(p, "ratio/per_device"),
-               low = rp_json_number_at(p, "ratio/low");
-        char a[32], b[32];
-        rp_doc_cell(d, "%lld", rp_json_integer_at(p, "b") + 1);
-        rp_doc_cell(d, "%s", rp_json_text_at(p, "verdict"));
-        rp_doc_cell(d, isnan(ratio) ? "-" : "%.4gx", ratio);
-        if (isnan(low))
-            rp_doc_cell(d, "none: %s", *no_interval ? no_interval : no_ratio);
-        else
-            rp_doc_cell(d, "%s to %s", rp_result_figure(a, low, 0), rp_result_figure(b, rp_json_number_at(p, "ratio/high"), 0));
-        rp_doc_cell(d, isnan(per_device) ? "-" : "%.4gx", per_device);
-        put_names(d, p);
+        const int row = (int)rp_json_integer_at(p, "b");
+        rp_layout_cells(d, RP_TABLE_pairs, 0, &(struct rp_line){.row = &rows->row[row], .entry = p, .number = row + 1});
     }
 }
 
@@ -221,7 +188,7 @@ void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const json_
         rp_doc_line(out, "%lld result%s of other models left out (--all shows them)", rp_json_integer_at(comparison, "left_out"),
                     rp_s(rp_json_integer_at(comparison, "left_out")));
     put_results(out, rows);
-    put_pairs(out, list);
+    put_pairs(out, rows, list);
     put_confounders(out, list);
     put_scaling(out, rows, json_object_get(comparison, "scaling"));
     put_machines(out, list);
@@ -233,46 +200,24 @@ void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const json_
 
 /* ---- one line per result, for programs that do not read JSON ---- */
 
-static void put_number(struct rp_doc *d, double x)
+/* What a comparison has about result i: its pair, and its place in a series. */
+static json_t *entry_of(const json_t *comparison, int i)
 {
-    rp_doc_cell(d, isnan(x) ? "" : "%.10g", x);
-}
-
-/* Of result i, against the smallest world of its series. */
-static void put_scaling_of(struct rp_doc *d, const json_t *list, int row)
-{
-    const json_t *one = NULL;
-    for (size_t i = 0; i < json_array_size(list) && !one; i++)
-        if (rp_json_integer_at(json_array_get(list, i), "row") == row)
-            one = json_array_get(list, i);
-    put_number(d, rp_json_number_at(one, "speedup"));
-    rp_doc_cell(d, one ? "%lld" : "", rp_json_integer_at(one, "base") + 1);
-    put_number(d, rp_json_number_at(one, "efficiency"));
-    rp_doc_text(d, rp_json_text_at(one, "global_batch"), "");
+    const json_t *scaling = json_object_get(comparison, "scaling");
+    json_t *entry = json_object();
+    if (i)
+        json_object_update(entry, json_array_get(json_object_get(comparison, "pairs"), (size_t)i - 1));
+    for (size_t k = 0; k < json_array_size(scaling); k++)
+        if (rp_json_integer_at(json_array_get(scaling, k), "row") == i)
+            json_object_update(entry, json_array_get(scaling, k));
+    return entry;
 }
 
 void rp_compare_flat(struct rp_doc *out, const struct rp_rows *rows, const json_t *comparison)
 {
-    rp_doc_table(out,
-                 "result|name|model|precision|batch_per_device|nodes|devices|device_model|threads|isa|throughput|unit|low|high|"
-                 "tokens_per_s|evidence|source|verdict|ratio|ratio_low|ratio_high|confounders|speedup|speedup_against|efficiency|"
-                 "global_batch_scaling|exchange_share|wait_share|slowest_rank|slowest_node");
+    rp_layout_begin(out, RP_TABLE_flat, 0);
     for (int i = 0; i < rows->n; i++) {
-        const json_t *p = i ? json_array_get(json_object_get(comparison, "pairs"), (size_t)i - 1) : NULL;
-        rp_doc_cell(out, "%d", i + 1);
-        rp_result_cells(out, &rows->row[i],
-                     "name model precision batch_per_device nodes devices device_model threads isa value unit low high "
-                     "tokens status source",
-                     "");
-        rp_doc_cell(out, "%s", rp_json_text_at(p, "verdict"));
-        put_number(out, rp_json_number_at(p, "ratio/value"));
-        put_number(out, rp_json_number_at(p, "ratio/low"));
-        put_number(out, rp_json_number_at(p, "ratio/high"));
-        if (p)
-            put_names(out, p);
-        else
-            rp_doc_cell(out, "%s", "");
-        put_scaling_of(out, json_object_get(comparison, "scaling"), i);
-        rp_result_cells(out, &rows->row[i], "exchange_share wait_share slowest_rank slowest_node", "");
+        RP_JSON *entry = entry_of(comparison, i);
+        rp_layout_cells(out, RP_TABLE_flat, 0, &(struct rp_line){.row = &rows->row[i], .entry = entry, .number = i + 1});
     }
 }

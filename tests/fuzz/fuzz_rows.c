@@ -46,7 +46,7 @@ static void use(struct rp_rows *rows)
         json_decref(c);
     }
     for (const struct rp_layout *l = rp_layouts; l->name; l++) {
-        l->write(&d, rows);
+        rp_layout_write(&d, l->name, rows);
         written(&d);
     }
 }

@@ -193,6 +193,28 @@ static const json_t *row_of(const json_t *doc, size_t table, const char *first, 
     return NULL;
 }
 
+/* Each column of each table has a word that is known; a line of nothing has no figure, and one without a result has no evidence at all. */
+TEST(cells_of_all_tables)
+{
+    struct rp_rows rows = {0};
+    struct rp_result *nothing = rp_rows_add(&rows);
+    for (int t = 0; t < RP_TABLES; t++)
+        for (int with = 0; with < 2; with++) {
+            RP_DOC d = {0};
+            rp_layout_begin(&d, (enum rp_layout_table)t, 1);
+            rp_layout_cells(&d, (enum rp_layout_table)t, 1, &(struct rp_line){.row = with ? nothing : NULL, .base = nothing, .number = 7});
+            RP_JSON *doc = rp_doc_json(&d);
+            const json_t *columns = rp_json_at(doc, "0/columns"), *cells = rp_json_at(doc, "0/rows/0");
+            CHECK(json_array_size(columns) && json_array_size(columns) == json_array_size(cells), "table %d", t);
+            for (size_t i = 0; i < json_array_size(cells); i++) {
+                const char *title = json_string_value(json_array_get(columns, i)), *cell = json_string_value(json_array_get(cells, i));
+                int number = strcmp(cell, "7") == 0, figure = strpbrk(cell, "123456890") != NULL;
+                CHECK(with ? !figure : number || strcmp(cell, RP_NO_EVIDENCE) == 0, "%s: %s", title, cell);
+            }
+        }
+    rp_rows_fini(&rows);
+}
+
 /* A bundle of one device in the cells of its case and no other, with its own model FLOPs. */
 TEST(bundle_in_the_layout_of_gpt)
 {
@@ -205,7 +227,7 @@ TEST(bundle_in_the_layout_of_gpt)
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         set(row, values[i][0], values[i][1]);
     row->source.file = rp_strdup("a.zst");
-    rp_layout_gpt(&d, &rows);
+    rp_layout_write(&d, "gpt", &rows);
     RP_JSON *doc = rp_doc_json(&d);
     const json_t *cells = row_of(doc, 0, "DP_PP_8x1x4_512_1536x16", "4"), *other = row_of(doc, 0, "DP_8x1x1_16_1536x16", "1"),
                  *flops = row_of(doc, 1, "DP_PP_8x1x4_512_1536x16", "repro");
@@ -221,7 +243,7 @@ TEST(bundle_in_the_layout_of_gpt)
     rp_doc_fini(&d);
     d = (struct rp_doc){0};
     set(&rows.row[0], "layers", "17"); /* of no case */
-    rp_layout_gpt(&d, &rows);
+    rp_layout_write(&d, "gpt", &rows);
     RP_BUF text = {0};
     rp_doc_write(&text, &d, RP_DOC_TEXT);
     CHECK(strstr(text.data, "no case"), "%s", text.data);
@@ -566,7 +588,7 @@ TEST(recipe_of_a_bundle_by_its_plain_name)
     row->source.kind = RP_RESULT_BUNDLE;
     row->source.file = rp_strdup("a.zst");
     row->run = json_pack("{s:s}", "recipe_name", "embedded:../smoke");
-    rp_layout_paddle(&d, &rows);
+    rp_layout_write(&d, "paddle", &rows);
     rp_doc_write(&out, &d, RP_DOC_TEXT);
     CHECK(strstr(rp_buf_text(&out), "repro inspect a.zst recipe.yaml > smoke.yaml\n"));
     CHECK(strstr(rp_buf_text(&out), "repro run smoke.yaml\n"));
@@ -601,7 +623,7 @@ TEST(commands_of_a_stranger)
         row->source.file = rp_strdup("a.zst");
         row->run = json_pack("{s:s}", "recipe_name", cases[i][2]);
         row->environment = json_pack("{s:{s:{s:{s:s, s:s}}}}", "probes", "launch", "command", "state", "ok", "value", cases[i][0]);
-        rp_layout_paddle(&d, &rows);
+        rp_layout_write(&d, "paddle", &rows);
         rp_doc_write(&text, &d, RP_DOC_TEXT);
         rp_doc_write(&markdown, &d, RP_DOC_MD);
         CHECK(strstr(rp_buf_text(&text), cases[i][1]), "case %zu: %s", i, rp_buf_text(&text));

@@ -71,7 +71,7 @@ static double dlperf_s(int n)
         rp_buf_printf(&csv, "bert-base,fp32,%d,f%d,1,1,%d,sequences/s\n", i + 1, i, i + 1);
     CHECK(rp_rows_from_csv(&rows, csv.data, csv.size, "long.csv", NULL, &err) == 0 && rows.n == n, "%s", err.msg);
     double t0 = cpu_s();
-    rp_layout_dlperf(&d, &rows);
+    rp_layout_write(&d, "dlperf", &rows);
     double took = cpu_s() - t0;
     rp_doc_fini(&d);
     rp_rows_fini(&rows);

@@ -78,7 +78,7 @@ TEST(worlds_as_tables)
     RP_DOC layout = {0}, flat = {0};
     load_worlds(&rows);
     RP_JSON *c = rp_compare(&rows, &verdict, &err);
-    rp_layout_scaling(&layout, &rows);
+    rp_layout_write(&layout, "scaling", &rows);
     RP_JSON *j = rp_doc_json(&layout);
     const json_t *table = NULL;
     for (size_t i = 0; i < json_array_size(j) && !table; i++)
@@ -111,7 +111,7 @@ TEST(worlds_in_the_layout_of_dlperf)
     RP_DOC d = {0};
     int found = 0;
     load_worlds(&rows);
-    rp_layout_dlperf(&d, &rows);
+    rp_layout_write(&d, "dlperf", &rows);
     RP_JSON *j = rp_doc_json(&d);
     size_t i, k;
     json_t *block, *row;

@@ -1,5 +1,5 @@
-/* OneFlow/DLPerf: per model, precision and batch size a table of nodes x devices by framework; then, per framework, nodes, devices per
- * node, batch size per device, throughput and speed-up. */
+/* Results by shape: per model, precision and batch size a table of nodes x devices by framework; then a table of each framework, with
+ * speed-up over one device. */
 #include "compare/layout.h"
 
 #include <inttypes.h>
@@ -10,14 +10,14 @@
 #define COLUMNS_MAX 40 /* frameworks of one table; more only have tables of their own */
 
 /* Where a row belongs: a section of the report, a series (a framework) in it, and a line. */
-struct layout_dlperf_place {
+struct shapes_place {
     int64_t section, series, devices, nodes, row;
 };
 
-struct layout_dlperf_plan {
+struct shapes_plan {
     const struct rp_rows *rows;
     struct rp_layout_names hardware, section, series;
-    struct layout_dlperf_place *place; /* [rows], sorted */
+    struct shapes_place *place; /* [rows], sorted */
 };
 
 /* The report has a table per fixed batch size, and one for the largest that fits, whatever that is. */
@@ -43,7 +43,7 @@ static char *hardware_of(const struct rp_result *row)
 }
 
 /* A framework; the batch size where the section has "max", and the hardware where it differs between results. */
-static int series_of(struct layout_dlperf_plan *p, const struct rp_result *row)
+static int series_of(struct shapes_plan *p, const struct rp_result *row)
 {
     char batch[40] = "";
     RP_FREE char *name = rp_result_name(row), *hardware = hardware_of(row);
@@ -55,30 +55,29 @@ static int series_of(struct layout_dlperf_plan *p, const struct rp_result *row)
 
 static int by_place(const void *a, const void *b)
 {
-    const struct layout_dlperf_place *x = a, *y = b;
-    const int64_t order[][2] = {
-        {x->section, y->section}, {x->series, y->series}, {x->devices, y->devices}, {x->nodes, y->nodes}, {x->row, y->row}};
+    const struct shapes_place *x = a, *y = b;
+    const int64_t order[][2] = {{x->section, y->section}, {x->series, y->series}, {x->devices, y->devices}, {x->nodes, y->nodes}, {x->row, y->row}};
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         if (order[i][0] != order[i][1])
             return order[i][0] < order[i][1] ? -1 : 1;
     return 0;
 }
 
-static void plan_init(struct layout_dlperf_plan *p, const struct rp_rows *rows)
+static void plan_init(struct shapes_plan *p, const struct rp_rows *rows)
 {
-    *p = (struct layout_dlperf_plan){.rows = rows, .place = rp_alloc((size_t)(rows->n + 1) * sizeof *p->place)};
+    *p = (struct shapes_plan){.rows = rows, .place = rp_alloc((size_t)(rows->n + 1) * sizeof *p->place)};
     for (int i = 0; i < rows->n; i++) {
         RP_FREE char *hardware = hardware_of(&rows->row[i]);
         rp_layout_names_add(&p->hardware, "%s", hardware);
     }
     for (int i = 0; i < rows->n; i++) {
         const struct rp_result *row = &rows->row[i];
-        p->place[i] = (struct layout_dlperf_place){section_of(&p->section, row), series_of(p, row), row->devices, row->nodes, i};
+        p->place[i] = (struct shapes_place){section_of(&p->section, row), series_of(p, row), row->devices, row->nodes, i};
     }
     qsort(p->place, (size_t)rows->n, sizeof *p->place, by_place);
 }
 
-static void plan_fini(struct layout_dlperf_plan *p)
+static void plan_fini(struct shapes_plan *p)
 {
     rp_layout_names_fini(&p->hardware);
     rp_layout_names_fini(&p->section);
@@ -86,13 +85,13 @@ static void plan_fini(struct layout_dlperf_plan *p)
     free(p->place);
 }
 
-static int same_series(const struct layout_dlperf_place *a, const struct layout_dlperf_place *b)
+static int same_series(const struct shapes_place *a, const struct shapes_place *b)
 {
     return a->section == b->section && a->series == b->series;
 }
 
 /* The first result of a series, which begins at `from`, with that shape; *n: how many there are. */
-static const struct rp_result *find_result(const struct layout_dlperf_plan *p, int from, int64_t nodes, int64_t devices, int *n)
+static const struct rp_result *find_result(const struct shapes_plan *p, int from, int64_t nodes, int64_t devices, int *n)
 {
     const struct rp_result *first = NULL;
     *n = 0;
@@ -102,61 +101,47 @@ static const struct rp_result *find_result(const struct layout_dlperf_plan *p, i
     return first;
 }
 
-static void put_count(struct rp_doc *d, int64_t n)
+static int is_same_shape(const struct shapes_place *a, const struct shapes_place *b)
 {
-    if (n < 0)
-        rp_doc_cell(d, RP_UNKNOWN);
-    else
-        rp_doc_cell(d, "%" PRId64, n);
+    return a->devices == b->devices && a->nodes == b->nodes;
 }
 
-/* The table of a section: a row per shape, a column per series. */
-static void put_summary(struct rp_doc *d, const struct layout_dlperf_plan *p, int from, int end)
+/* The table of a section: a line per shape, a column per series. */
+static void put_summary(struct rp_doc *d, const struct shapes_plan *p, int from, int end)
 {
-    int columns = 0, several = 0, of;
+    int columns = 0, several = 0;
     RP_FREE int *series = rp_alloc((size_t)(end - from) * sizeof *series); /* where each begins */
-    RP_FREE struct layout_dlperf_place *shape = rp_alloc((size_t)(end - from) * sizeof *shape);
+    RP_FREE struct shapes_place *shape = rp_alloc((size_t)(end - from) * sizeof *shape);
     for (int i = from; i < end; i++) {
         if (i == from || !same_series(&p->place[i], &p->place[i - 1]))
             series[columns++] = i;
-        shape[i - from] = (struct layout_dlperf_place){.devices = p->place[i].devices, .nodes = p->place[i].nodes};
+        shape[i - from] = (struct shapes_place){.devices = p->place[i].devices, .nodes = p->place[i].nodes, .row = p->place[i].row};
     }
     if (columns > COLUMNS_MAX) {
         rp_doc_line(d, "%d frameworks or versions: see the tables of each.", columns);
         return;
     }
     qsort(shape, (size_t)(end - from), sizeof *shape, by_place);
-    rp_doc_table(d, "#node num|#device num");
+    rp_layout_begin(d, RP_TABLE_dlperf_shapes, 0);
     for (int k = 0; k < columns; k++)
-        rp_doc_column(d, 1, "%s", p->series.name[p->place[series[k]].series]);
+        rp_layout_columns(d, RP_TABLE_throughput, 0, p->series.name[p->place[series[k]].series]);
     for (int i = 0; i < end - from; i++) {
-        if (i && by_place(&shape[i], &shape[i - 1]) == 0)
+        if (i && is_same_shape(&shape[i], &shape[i - 1]))
             continue;
-        put_count(d, shape[i].nodes);
-        put_count(d, shape[i].devices);
+        rp_layout_cells(d, RP_TABLE_dlperf_shapes, 0, &(struct rp_line){.row = &p->rows->row[shape[i].row]});
         for (int k = 0; k < columns; k++) {
-            const struct rp_result *first = find_result(p, series[k], shape[i].nodes, shape[i].devices, &of);
-            rp_layout_throughput(d, first, of);
-            several += of > 1;
+            struct rp_line line = {0};
+            line.row = find_result(p, series[k], shape[i].nodes, shape[i].devices, &line.several);
+            rp_layout_cells(d, RP_TABLE_throughput, 0, &line);
+            several += line.several > 1;
         }
     }
     if (several)
-        rp_doc_line(d, RP_LAYOUT_SEVERAL "; the tables below have all.");
+        rp_doc_line(d, RP_SEVERAL "; the tables below have all.");
 }
 
-/* Against the first result of one device in the same table. Another result of one device is a repeat, not a speed-up. */
-static void put_speedup(struct rp_doc *d, const struct rp_result *one, const struct rp_result *row)
-{
-    if (!one || !one->unit || !row->unit || strcmp(one->unit, row->unit) != 0)
-        rp_doc_cell(d, RP_NO_EVIDENCE);
-    else if (row != one && row->devices <= 1)
-        rp_doc_cell(d, "-");
-    else
-        rp_doc_cell(d, "%.2f", row->throughput / one->throughput);
-}
-
-/* The table of the series that begins at `from`; returns where the next one begins. */
-static int put_series(struct rp_doc *d, const struct layout_dlperf_plan *p, int from)
+/* The table of the series that begins at `from`; returns where the next one begins. Speed-ups are over its first result of one device. */
+static int put_series(struct rp_doc *d, const struct shapes_plan *p, int from)
 {
     int of, i = from;
     const char *name = p->series.name[p->place[from].series];
@@ -165,27 +150,16 @@ static int put_series(struct rp_doc *d, const struct layout_dlperf_plan *p, int 
         rp_doc_title(d, "%s (speed-up: against the first of its %d results of one device)", name, of);
     else
         rp_doc_title(d, "%s", name);
-    rp_doc_table(d, "#num_nodes|#gpu_num_per_node|#batch_size_per_device|#throughput|unit|#speedup|evidence");
-    for (; i < p->rows->n && same_series(&p->place[i], &p->place[from]); i++) {
-        const struct rp_result *row = &p->rows->row[p->place[i].row];
-        rp_result_cells(d, row, "nodes", RP_UNKNOWN);
-        if (row->gpus_per_node == 0)
-            rp_doc_cell(d, "0 (CPU)");
-        else
-            put_count(d, row->gpus_per_node);
-        rp_result_cells(d, row, "batch_per_device throughput unit", RP_UNKNOWN);
-        put_speedup(d, one, row);
-        rp_result_cells(d, row, "evidence", RP_NO_EVIDENCE);
-    }
+    rp_layout_begin(d, RP_TABLE_dlperf, 0);
+    for (; i < p->rows->n && same_series(&p->place[i], &p->place[from]); i++)
+        rp_layout_cells(d, RP_TABLE_dlperf, 0, &(struct rp_line){.row = &p->rows->row[p->place[i].row], .base = one});
     return i;
 }
 
-void rp_layout_dlperf(struct rp_doc *d, const struct rp_rows *rows)
+void rp_shapes_put(struct rp_doc *d, const struct rp_rows *rows)
 {
-    struct layout_dlperf_plan p;
+    struct shapes_plan p;
     plan_init(&p, rows);
-    rp_doc_heading(d, "Throughput in the layout of DLPerf");
-    rp_layout_footnote(d, rows);
     if (p.hardware.n == 1)
         rp_doc_line(d, "Hardware of all results: %s.", p.hardware.name[0]);
     for (int from = 0, end = 0; from < rows->n; from = end) {

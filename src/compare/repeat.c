@@ -1,0 +1,78 @@
+/* How to repeat a bundle, the sections that Paddle's report left empty: environment, docker flags, steps, commands. */
+#include "compare/layout.h"
+
+#include "base/json.h"
+#include "base/text.h"
+#include "bundle/bundle.h"
+#include "capture/value.h"
+#include "report/escape.h"
+
+#include <string.h>
+
+static void put_environment(struct rp_doc *d, const struct rp_result *row)
+{
+    const json_t *probes = json_object_get(row->environment, "probes");
+    rp_doc_title(d, "Environment");
+    rp_doc_table(d, "quantity|value");
+    rp_layout_turned(d, RP_TABLE_paddle_environment, &(struct rp_line){.row = row});
+    rp_doc_line(d, "Docker flags, inferred by the launch probe from what was in effect, as the capture has them");
+    const char *command = rp_known_text(probes, "launch.command");
+    RP_FREE char *words = command ? rp_shell_words(command, "docker run") : NULL;
+    RP_FREE char *whole = command && !words ? rp_shell_word(command) : NULL; /* which no honest capture has */
+    if (command)
+        rp_doc_command(d, "%s", words ? words : whole);
+    else
+        rp_doc_line(d, "%s: the probe did not recognize a container (%s)", RP_NO_EVIDENCE, rp_state_at(probes, "launch.command"));
+}
+
+static void put_steps(struct rp_doc *d, const struct rp_result *row)
+{
+    const json_t *count = json_object_get(row->run, "steps");
+    const char *window = row->timed_window ? row->timed_window : RP_UNKNOWN, *estimator = row->estimator ? row->estimator : RP_UNKNOWN;
+    if (count)
+        rp_doc_line(d, "Steps: %lld of warm-up, then %lld timed in %lld repeat%s; timed window: %s; estimator: %s",
+                    json_integer_value(json_object_get(count, "warm-up")), json_integer_value(json_object_get(count, "timed")),
+                    (long long)row->groups, rp_s(row->groups), window, estimator);
+    else
+        rp_doc_line(d, "Steps: %s", RP_NO_EVIDENCE);
+}
+
+/* A file name for the recipe in the bundle: its name without "embedded:" and without folders. Never one that another program reads: .bashrc. */
+static char *recipe_file(const char *recipe)
+{
+    static const char prefix[] = "embedded:";
+    int embedded = strncmp(recipe, prefix, sizeof prefix - 1) == 0;
+    const char *name = rp_base_name(recipe + (embedded ? sizeof prefix - 1 : 0));
+    name += strspn(name, ".");
+    return rp_asprintf("%s%s", *name ? name : RP_UNKNOWN, embedded || !rp_ends_with(name, ".yaml") ? ".yaml" : "");
+}
+
+/* The commands to repeat and check the run, with every setting that is not the recipe's. */
+static void put_commands(struct rp_doc *d, const struct rp_result *row)
+{
+    RP_BUF line = {0};
+    RP_FREE char *file = rp_shell_word(row->source.file), *plain = recipe_file(rp_json_text_at(row->run, "recipe_name"));
+    RP_FREE char *name = rp_shell_word(plain);
+    const char *key;
+    json_t *value;
+    rp_buf_printf(&line, "repro run %s", name);
+    json_object_foreach(json_object_get(row->run, "set"), key, value) {
+        RP_BUF text = {0};
+        rp_json_write_plain(&text, value);
+        RP_FREE char *pair = rp_asprintf("%s=%s", key, rp_buf_text(&text)), *word = rp_shell_word(pair);
+        rp_buf_printf(&line, " --set %s", word);
+    }
+    rp_doc_line(d, "Commands: to run it again from the recipe in the bundle, and to check it");
+    rp_doc_command(d, "repro inspect %s recipe.yaml > %s", file, name);
+    rp_doc_command(d, "%s", rp_buf_text(&line));
+    rp_doc_command(d, "repro verify %s --replay 1", file);
+    rp_doc_command(d, "repro inspect %s %s", file, RP_OF_RANK(0, ".jsonl"));
+}
+
+void rp_bundle_put(struct rp_doc *d, const struct rp_result *row)
+{
+    rp_doc_heading(d, "%s (%s)", row->source.file, row->source.verdict ? row->source.verdict : RP_UNKNOWN);
+    put_environment(d, row);
+    put_steps(d, row);
+    put_commands(d, row);
+}
