@@ -22,7 +22,6 @@ struct rp_capture_opts {
     const char **repos;  /* further git repositories, n_repos of them */
     int n_repos;
     int digests;         /* SHA-256 of every CUDA library, not only of the small ones */
-    int with_diff;       /* the differences in the repositories, not only their digests */
     uint64_t probes;     /* bit i: the i-th of probes.def runs; 0: all of them */
     int identify;        /* host name, serials and UUIDs in clear instead of as salted hashes */
     const char *salt;    /* 32 hex digits; NULL: fresh random ones. Tests fix it. */

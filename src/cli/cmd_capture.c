@@ -12,7 +12,7 @@
 struct capture_opts {
     const char *output, *probe, *root, *record, *explain;
     struct rp_opt_list repo;
-    int force, identify, digests, with_diff;
+    int force, identify, digests;
 };
 
 #define AT(field) offsetof(struct capture_opts, field)
@@ -25,7 +25,6 @@ static const struct rp_opt opts[] = {
     RP_OPTION_TEXT(record, "record", 0, "DIR", "also write the files that were read, redacted, to this new directory"),
     RP_OPTION_FLAG(digests, "digests", 0, "SHA-256 of every CUDA library found; otherwise only of the small ones"),
     RP_OPTION_LIST(repo, "repo", "PATH", "another git repository to describe; may be repeated"),
-    RP_OPTION_FLAG(with_diff, "with-diff", 0, "include the differences from the commits, not only their digest"),
     RP_OPTION_TEXT(explain, "explain", 0, "FIELD", "explain the meaning, source and impact of a field; captures nothing"),
     {0},
 };
@@ -62,14 +61,14 @@ static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
 {
     const struct capture_opts *o = cli->opts;
     struct rp_capture_opts c = {.root = o->root ? o->root : "/", .record = o->record, .identify = o->identify, .digests = o->digests,
-                                .repos = o->repo.item, .n_repos = o->repo.n, .with_diff = o->with_diff};
+                                .repos = o->repo.item, .n_repos = o->repo.n};
     if (o->explain)
         return rp_explain(cli, o->explain, err);
     if (o->record && o->identify)
         return rp_fail(err, RP_USAGE, "--record and --identify exclude each other: a record is always redacted");
-    if (o->root && (o->repo.n || o->with_diff || o->digests))
+    if (o->root && (o->repo.n || o->digests))
         return rp_fail(err, RP_USAGE, "--root and --%s exclude each other: a recorded machine is read as it was recorded",
-                       o->repo.n ? "repo" : o->with_diff ? "with-diff" : "digests");
+                       o->repo.n ? "repo" : "digests");
     if (o->identify && is_record(o->root))
         return rp_fail(err, RP_USAGE, "--identify: '%s' is a record, and a record is always redacted", o->root);
     if (check_repos(o, err) < 0)
@@ -115,7 +114,7 @@ const struct rp_command rp_cmd_capture = {
                "RP_GPU_TIMEOUT_MS=60000 in the environment waits longer.\n"
                "\n"
                "--record DIR writes every file, listing and link that the probes read, redacted like the document; --root DIR reads such a "
-               "directory instead of / and gives the same document. --repo, --with-diff and --digests apply to the recording. Review a "
+               "directory instead of / and gives the same document. --repo and --digests apply to the recording. Review a "
                "record before you publish it.\n"
                "\n"
                "--explain takes a field of the document (gpu.devices.gpu0.clock_sm), a name (clock_sm), stars for any names, or the "

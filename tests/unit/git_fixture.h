@@ -38,10 +38,10 @@ static __attribute__((unused)) void git_script(const char *script)
     if (system("git --version >/dev/null 2>&1") != 0)                                                                                      \
     SKIP("no git here to make repositories with")
 
-static __attribute__((unused)) json_t *capture(const char *below, const char **repos, int with_diff)
+static __attribute__((unused)) json_t *capture(const char *below, const char **repos)
 {
     RP_FREE char *dir = rp_asprintf("%s/%s", home, below);
-    struct rp_capture_opts o = {.root = "/", .workdir = dir, .repos = repos, .with_diff = with_diff};
+    struct rp_capture_opts o = {.root = "/", .workdir = dir, .repos = repos};
     struct rp_err err;
     while (repos && repos[o.n_repos])
         o.n_repos++;

@@ -19,7 +19,7 @@ TEST(nothing_is_run)
                    "git config branch.trunk.remote x; git config branch.trunk.merge refs/heads/x; "
                    "rm -f ../ran; echo changed >a; cp .git/index ../index");
     RP_FREE char *ran = rp_asprintf("%s/ran", home), *compare = rp_asprintf("cmp -s %s/index %s/r/.git/index", home, home);
-    RP_JSON *env = capture("r", NULL, 1);
+    RP_JSON *env = capture("r", NULL);
     CHECK(access(ran, F_OK) < 0, "a program of the repository ran");
     CHECK(system(compare) == 0, "the index was written");
     CHECK_STR(text(env, "branch"), "trunk");
@@ -53,7 +53,7 @@ TEST(nothing_leads_elsewhere)
         RP_BUF shown = {0};
         RP_FREE char *script = rp_asprintf("%s" REPOSITORY "%s", other, cases[i].script);
         git_script(script);
-        RP_JSON *env = capture("r", NULL, 1);
+        RP_JSON *env = capture("r", NULL);
         rp_json_write(&shown, env);
         RP_FREE char *head = rp_strdup(said("git -C other rev-parse HEAD | tr -d '\\n'"));
         CHECK(!strstr(shown.data, "marker2") && !strstr(shown.data, "marker3") && !strstr(shown.data, "\"marker\"") &&
@@ -109,7 +109,7 @@ TEST(nothing_of_another_repository_shows)
         RP_BUF shown = {0};
         RP_FREE char *script = rp_asprintf("%s" REPOSITORY "%s", private, cases[i].script);
         git_script(script);
-        RP_JSON *env = capture(cases[i].below, NULL, 1);
+        RP_JSON *env = capture(cases[i].below, NULL);
         const char *detail = json_string_value(json_object_get(leaf(env, "workdir", cases[i].name), "detail"));
         rp_json_write(&shown, env);
         CHECK(!strstr(shown.data, "marker"), "%s: %.200s", cases[i].script, strstr(shown.data, "marker"));
@@ -132,11 +132,11 @@ TEST(files_are_read_where_they_are)
     const char *detail;
     CHECK(rp_git_begin() == 0 && rp_git_open(&repo, dir, 1, &detail) == RP_STATE_OK, "%s", detail);
     for (size_t i = 0; i < sizeof cases / sizeof *cases && repo; i++) {
-        struct rp_git_side s;
+        struct rp_git_file s;
         int rc = rp_git_read_new(&s, repo, cases[i].path, UINT64_MAX);
-        CHECK((rc == 0) == cases[i].found && s.exists == cases[i].found, "%s: %d", cases[i].path, rc);
+        CHECK((rc == 0) == cases[i].found && (*s.sha256 != 0) == cases[i].found, "%s: %d", cases[i].path, rc);
         CHECK(strcmp(cases[i].path, "link") != 0 || strcmp(rp_buf_text(&s.bytes), "/etc/hostname") == 0, "%s", rp_buf_text(&s.bytes));
-        rp_git_side_fini(&s);
+        rp_buf_fini(&s.bytes);
     }
     struct rp_git_job late = {.repo = repo, .deadline = 1};
     git_diff *diff = NULL;
@@ -162,7 +162,7 @@ TEST(broken_repositories_are_errors_in_time)
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         RP_FREE char *script = rp_asprintf(REPOSITORY "%s", scripts[i]);
         git_script(script);
-        RP_JSON *env = capture("r", NULL, 0);
+        RP_JSON *env = capture("r", NULL);
         const char *commit = state(env, "commit"), *modified = state(env, "modified"), *alternates = state(env, "alternates");
         CHECK(strcmp(commit, "ok") != 0 || strcmp(modified, "ok") != 0 || strcmp(alternates, "ok") != 0, "%s: commit %s, modified %s",
               scripts[i], commit, modified);
@@ -172,11 +172,11 @@ TEST(broken_repositories_are_errors_in_time)
     }
     /* a repository that is no use is not asked again and again, and what cannot be told does not take with it what can */
     git_script(REPOSITORY "rm .git/refs/heads/trunk; mkfifo .git/refs/heads/trunk");
-    RP_JSON *none = capture("r", NULL, 0);
+    RP_JSON *none = capture("r", NULL);
     CHECK_STR(state(none, "commit"), "error");
     CHECK_STR(state(none, "submodules"), "error");
     git_script(REPOSITORY "mkfifo .gitignore");
-    json_t *env = capture("r", NULL, 0);
+    json_t *env = capture("r", NULL);
     CHECK_STR(state(env, "commit"), "ok");
     CHECK_STR(state(env, "describe"), "ok");
     CHECK_STR(state(env, "modified"), "error");
@@ -185,7 +185,7 @@ TEST(broken_repositories_are_errors_in_time)
     git_script(REPOSITORY "mkfifo p; rm a; mkfifo a; c=$(git rev-parse HEAD); git update-index --add --cacheinfo 160000,$c,xx/s; "
                                 "sed -i 's,xx/s,../s,' .git/index; head -c -20 .git/index >i; { cat i; sha1sum <i | cut -c -40 | xxd -r "
                                 "-p; } >.git/index; rm i");
-    env = capture("r", NULL, 1);
+    env = capture("r", NULL);
     CHECK(number(env, "modified") <= 1 || strcmp(state(env, "modified"), "error") == 0, "%lld modified", number(env, "modified"));
     CHECK(!strstr(lines(env, "submodules"), "clean"), "%s", lines(env, "submodules"));
     json_decref(env);
@@ -213,7 +213,7 @@ TEST(another_owner_is_refused_without_safe_directory)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         RP_FREE char *script = rp_asprintf(REPOSITORY "%s; chown -R 65534 .", *cases[i][0] ? cases[i][0] : ":");
         git_script(script);
-        RP_JSON *env = capture("r", NULL, 0);
+        RP_JSON *env = capture("r", NULL);
         CHECK(strcmp(state(env, "commit"), cases[i][1]) == 0 &&
                   strcmp(state(env, "submodules"), i > 1 && *cases[i][1] == 'o' ? "absent" : "denied") == 0,
               "%s: %s", cases[i][0], state(env, "commit"));

@@ -96,6 +96,7 @@ TEST(names)
         CHECK(!rp_is_secret_name(plain[i]), "%s", plain[i]);
 }
 
+/* What could be guessed from the digest of a file: passwords, not tokens and keys. */
 TEST(files)
 {
     static const char *const secret[] = {"//registry.example/:_authToken=" HEX28,
@@ -111,22 +112,11 @@ TEST(files)
                                          "machine h login bob password hunter22",
                                          "login bob password hunter22",
                                          "https%3A%2F%2Fbob%3Ahunter22%40host",
-                                         "https://hooks.slack.com/"
-                                         "services/T/B/x",
-                                         "x = \"sk-ant-"
-                                         "api03-Ab1\"",
-                                         "x = \"" HEX28 "\"",
                                          "{\"auth\": \"Ym9iOmh1bnRlckIy\"}",
                                          "pass: \"hunter\"",
                                          "export API_TOKEN=marker12345",
-                                         "-----BEGIN OPENSSH PRIVATE KEY-----",
-                                         "key: ghr_abcdefghijklmnopqrstuvwxyz",
-                                         "AKIAABCDEFGHIJKLMNOP",
                                          "url = https://me:marker@host/x",
                                          "\"aws_secret_access_key\": \"wJalrXUtnFEMI\"",
-                                         "aB3dE5gH7jK9mN1pQ3sT5vX7zA2cD4eF6",
-                                         "aws_secret = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEK12",
-                                         "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEK12",
                                          "curl -u bob:hunter22 https://host/",
                                          "curl --user \"bob:hunt er\" https://host/",
                                          "wget --proxy-user bob:hunter22",
@@ -136,9 +126,7 @@ TEST(files)
                                          "<password>hunter22</password>",
                                          "<entry><Api-Key>hunter22</Api-Key></entry>",
                                          "api-key: hunter22",
-                                         "X-Api-Key: 0a1b2c3d4e5f",
-                                         "storage-key: 8f3k2m9x7q1w",
-                                         "account_key=\"8f3k2m9x7q1w\""};
+                                         "X-Api-Key: 0a1b2c3d4e5f"};
     static const char *const plain[] = {"parser.add_argument(\"--password\", help=\"of the data base\")",
                                         "usage: tool --password PASSWORD",
                                         "tool --password $PASSWORD",
@@ -158,6 +146,9 @@ TEST(files)
                                         "commit 0123456789abcdef0123456789abcdef01234567",
                                         "OLDPWD=/tmp/x1234567",
                                         "100%",
+                                        "-----BEGIN OPENSSH PRIVATE KEY-----",
+                                        "key: ghr_abcdefghijklmnopqrstuvwxyz",
+                                        "aB3dE5gH7jK9mN1pQ3sT5vX7zA2cD4eF6",
                                         "printf(\"%d %20s\")",
                                         "password: str = field()",
                                         "authorization of the run",
@@ -181,9 +172,9 @@ TEST(files)
                                         "src/capture/privacy/secrets/text/of/Files",
                                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"};
     for (size_t i = 0; i < sizeof secret / sizeof *secret; i++)
-        CHECK(rp_is_secret_text(secret[i], strlen(secret[i])), "%s", secret[i]);
+        CHECK(rp_has_password(secret[i], strlen(secret[i])), "%s", secret[i]);
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        CHECK(!rp_is_secret_text(plain[i], strlen(plain[i])), "%s", plain[i]);
+        CHECK(!rp_has_password(plain[i], strlen(plain[i])), "%s", plain[i]);
 }
 
 TEST(persons)

@@ -27,8 +27,8 @@ static const struct part {
 } parts[] = {
     {rp_git_head, {"commit", "branch", "upstream", "url", "remotes", "object_format", "layout", "shallow", "operation", "alternates"}},
     {rp_git_history, {"describe", "ahead", "behind"}},
-    {rp_git_changes, {"modified", "untracked", "changed_files", "changed_left_out", "untracked_files", "untracked_left_out", "withheld",
-                      "diff_sha256", "diff_size", "diff"}},
+    {rp_git_changes,
+     {"modified", "untracked", "changed_files", "changed_left_out", "untracked_files", "untracked_left_out", "withheld", "changes_sha256"}},
     {rp_git_submodules, {"submodules", "submodules_changed"}},
 };
 enum { PARTS = sizeof parts / sizeof *parts };
@@ -58,9 +58,10 @@ struct git_question {
 /* The values of a part, with "failed" where some of them are missing, or {"state", "detail"?} when the repository cannot be opened. */
 static json_t *look_at_part(const void *arg, struct rp_buf *rest)
 {
+    (void)rest;
     const struct git_question *q = arg;
     const char *detail = NULL;
-    struct rp_git_job j = {.p = q->p, .dir = q->dir, .diff = rest, .deadline = rp_now_ns() + (PATIENCE_MS - SPARE_MS) * UINT64_C(1000000)};
+    struct rp_git_job j = {.p = q->p, .dir = q->dir, .deadline = rp_now_ns() + (PATIENCE_MS - SPARE_MS) * UINT64_C(1000000)};
     json_t *out = json_object();
     if (rp_git_begin() < 0)
         return json_pack("{s:s, s:s}", "state", rp_state_name(RP_STATE_ERROR), "detail", rp_git_failure());
@@ -78,8 +79,7 @@ static int ask_part(const struct rp_probe *p, const char *dir, const struct part
 {
     struct git_question q = {p, dir, part};
     const char *why = "it could not be inspected";
-    RP_BUF diff = {0};
-    RP_JSON *answer = rp_in_child(look_at_part, &q, PATIENCE_MS, MAX_ANSWER, &diff, &why);
+    RP_JSON *answer = rp_in_child(look_at_part, &q, PATIENCE_MS, MAX_ANSWER, NULL, &why);
     const char *state = json_string_value(json_object_get(answer, "state"));
     if (!json_is_object(answer) || state) {
         enum rp_state s = state ? rp_state_named(state) : RP_STATE_ERROR;
@@ -94,10 +94,6 @@ static int ask_part(const struct rp_probe *p, const char *dir, const struct part
     const char *failed = json_string_value(json_object_get(answer, "failed"));
     if (failed)
         put_rest(out, part, RP_STATE_ERROR, failed);
-    if (diff.size) {
-        rp_git_clean_text(diff.data);
-        rp_put(out, "diff", RP_STATE_OK, json_string(diff.data), rp_git_source, NULL, NULL);
-    }
     return 1;
 }
 
@@ -164,13 +160,8 @@ static void put_repository(struct rp_probe *p, const char *name)
 {
     static const struct rp_sender sender = {rp_git_source, "not of the form of a value"};
     RP_JSON *answer = rp_probe_query(p, "git", name, ask);
-    json_t *out = json_object(), *diff = json_object_get(json_object_get(answer, "diff"), "value");
+    json_t *out = json_object();
     json_object_set_new(p->out, name, out);
-    if (json_is_string(diff)) {
-        RP_FREE char *text = rp_strdup(json_string_value(diff));
-        rp_git_clean_text(text);
-        rp_put(out, "diff", RP_STATE_OK, json_string(text), rp_git_source, NULL, NULL);
-    }
     RP_JSON *known = json_object();
     for (int i = 0; i < PARTS; i++)
         for (const char *const *n = parts[i].names; *n; n++)

@@ -1,4 +1,4 @@
-/* Git repositories through libgit2, in a child process: what git.c, git_open.c, git_head.c, git_changes.c and git_diff.c share.
+/* Git repositories through libgit2, in a child process: what git.c, git_open.c, git_head.c, git_changes.c and git_files.c share.
  *
  * What:    repositories are opened here and nowhere else, so that nothing of a repository is executed or leads elsewhere.
  * Flow:    directory -> git_repository -> values in the child's object -> the parent's document (git.c).
@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "base/hash.h"
 #include "capture/probe.h"
 
 #include <git2.h>
@@ -27,18 +28,16 @@ void rp_git_fail(json_t *out, const char *why);
 
 /* What is fit for a list: one clean line, cut to 1000 bytes. */
 void rp_git_add_line(json_t *list, const char *line);
-void rp_git_clean_text(char *text); /* rp_sanitize() of each line; tabs stay */
 /* The URL of a remote without user, password and query; NULL: not of a form whose parts are known, or it names a person, or a local path.
  */
 char *rp_git_public_url(const char *url);
 
-/* The parts; each fills the names that git.c lists for it. `diff` gets the difference itself. */
+/* The parts; each fills the names that git.c lists for it. */
 struct rp_git_job {
     const struct rp_probe *p;
     const char *dir;
     git_repository *repo;
     uint64_t deadline; /* rp_now_ns() after which the answer would come too late */
-    struct rp_buf *diff;
 };
 void rp_git_head(const struct rp_git_job *j, json_t *out);
 void rp_git_history(const struct rp_git_job *j, json_t *out);
@@ -50,16 +49,12 @@ int rp_git_head_tree(git_tree **tree, git_repository *repo);
 /* Everything that differs from HEAD, submodules not looked into; -1 with *why. */
 int rp_git_compare(git_diff **diff, const struct rp_git_job *j, git_repository *repo, uint32_t flags, const char **why);
 
-/* Both sides of a changed file, and the text of their difference. */
-struct rp_git_side {
-    int exists, large; /* large: bytes are not here */
-    uint32_t mode;
+/* A file of the working directory: its bytes where it has at most 1 MiB, and the digest of all of it, "" where it cannot be read. */
+struct rp_git_file {
     struct rp_buf bytes;
-    char id[GIT_OID_HEXSZ + 1], sha256[65]; /* of the contents; "" when not known */
+    char sha256[RP_SHA256_HEX];
 };
 /* 0; -1 when it cannot be read, or not in time. Symbolic links are not followed, on no part of the path. */
-int rp_git_read_old(struct rp_git_side *s, git_repository *repo, const git_diff_file *f);
-int rp_git_read_new(struct rp_git_side *s, git_repository *repo, const char *path, uint64_t deadline);
-void rp_git_side_fini(struct rp_git_side *s);
-/* As `git diff --full-index --no-renames` writes it, except for binary and large files. 0 or -1. */
-int rp_git_difference(struct rp_buf *out, const char *path, const struct rp_git_side *from, const struct rp_git_side *to);
+int rp_git_read_new(struct rp_git_file *file, git_repository *repo, const char *path, uint64_t deadline);
+/* Adds the bytes of the commit's side, where it has at most 1 MiB. 0 or -1. */
+int rp_git_read_old(struct rp_buf *bytes, git_repository *repo, const git_diff_file *f);

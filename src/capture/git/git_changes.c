@@ -1,6 +1,5 @@
-/* Differences of the working tree from the commit: changed files with their digests, the difference, files that git does not know, and
- * submodules. Of files that look like keys or passwords neither the contents nor their digest are shown, and their names only when these
- * hold none. */
+/* Differences of the working tree from the commit: changed files with their digests, files that git does not know, and submodules; no
+ * contents. Of files that may hold a password no digest is shown, since it would let the password be guessed. */
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/text.h"
@@ -11,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MAX_CHANGED = 200, MAX_UNTRACKED = 100, MAX_SUBMODULES = 200, MAX_DIFF = 1 << 20 };
+enum { MAX_CHANGED = 200, MAX_UNTRACKED = 100, MAX_SUBMODULES = 200 };
 /* Untracked files that get a digest: up to this size, until this many bytes in all. They may be data sets. */
 enum { SMALL_FILE = 1 << 20, SMALL_SUM = 16 << 20 };
 
@@ -23,8 +22,7 @@ struct changes {
     size_t n;
     int64_t modified, untracked, withheld, hashed; /* hashed: bytes of untracked files */
     json_t *changed, *unknown; /* "M SHA-256 path", "SHA-256 path" */
-    struct rp_sha256 hash;     /* of the whole difference */
-    uint64_t size;
+    struct rp_sha256 hash;     /* of the lines of all changed files */
 };
 
 static int in_time(const git_diff *d, const char *old_path, const char *new_path, void *ctx)
@@ -66,52 +64,50 @@ static int by_path(const void *a, const void *b)
 }
 
 /* A pointer of Git LFS whose file is the one that it points at. */
-static int is_its_pointer(const struct rp_git_side *from, const struct rp_git_side *to)
+static int is_its_pointer(const struct rp_buf *from, const char *sha256)
 {
     static const char head[] = "version https://git-lfs.github.com/spec/v1\n";
-    return from->bytes.size < 512 && strncmp(rp_buf_text(&from->bytes), head, sizeof head - 1) == 0 && *to->sha256 &&
-           strstr(rp_buf_text(&from->bytes), to->sha256) != NULL;
+    return from->size < 512 && strncmp(rp_buf_text(from), head, sizeof head - 1) == 0 && *sha256 && strstr(rp_buf_text(from), sha256) != NULL;
 }
 
-static void add_difference(struct changes *c, const struct rp_buf *text)
+static int may_hold_password(const char *path, const struct rp_buf *bytes)
 {
-    rp_sha256_update(&c->hash, rp_buf_text(text), text->size);
-    c->size += text->size;
-    if (c->j->p->opts->with_diff && c->size <= MAX_DIFF)
-        rp_buf_add(c->j->diff, rp_buf_text(text), text->size);
+    return rp_is_secret_file(path) || rp_has_password(rp_buf_text(bytes), bytes->size);
 }
 
-/* One changed file into the list and the difference. 0, or -1 when it cannot be read. */
+/* "SHA-256 path", "- path" without a digest, "withheld path" */
+static char *file_line(const struct rp_probe *p, int secret, const char *sha256, const char *path)
+{
+    RP_FREE char *name = rp_public_name(p, "path", path);
+    rp_sanitize(name);
+    return rp_asprintf("%s %s", secret ? "withheld" : *sha256 ? sha256 : "-", name);
+}
+
+/* One changed file into the list and the digest. 0, or -1 when it cannot be read. */
 static int add_changed(struct changes *c, const git_diff_delta *d)
 {
     static const char letters[] = {
         [GIT_DELTA_ADDED] = 'A', [GIT_DELTA_DELETED] = 'D', [GIT_DELTA_MODIFIED] = 'M', [GIT_DELTA_CONFLICTED] = 'U'};
     const char *path = path_of(d);
-    struct rp_git_side from = {0}, to = {0};
-    RP_BUF text = {0};
+    RP_BUF from = {0}, text = {0};
+    struct rp_git_file to = {0};
     char letter = d->status < sizeof letters && letters[d->status] ? letters[d->status] : 'M';
     if (!git_oid_is_zero(&d->old_file.id) && d->old_file.mode && rp_git_read_old(&from, c->j->repo, &d->old_file) < 0)
         return -1;
     int rc = d->status == GIT_DELTA_DELETED ? 0 : rp_git_read_new(&to, c->j->repo, path, c->j->deadline);
-    if (is_its_pointer(&from, &to)) {
+    if (is_its_pointer(&from, to.sha256)) {
         c->modified--;
     } else {
-        int secret = rp_is_secret_file(path) || rp_is_secret_text(rp_buf_text(&from.bytes), from.bytes.size) ||
-                     rp_is_secret_text(rp_buf_text(&to.bytes), to.bytes.size);
-        RP_FREE char *name = rp_public_name(c->j->p, "path", path);
-        rp_sanitize(name);
-        RP_FREE char *line = rp_asprintf("%c %s %s", letter, secret ? "withheld" : to.exists && *to.sha256 ? to.sha256 : "-", name);
+        int secret = may_hold_password(path, &from) || may_hold_password(path, &to.bytes);
+        RP_FREE char *line = file_line(c->j->p, secret, to.sha256, path);
+        rp_buf_printf(&text, "%c %s\n", letter, line);
+        rp_sha256_update(&c->hash, text.data, text.size);
+        text.data[text.size - 1] = 0;
         if (json_array_size(c->changed) < MAX_CHANGED)
-            rp_git_add_line(c->changed, line);
+            rp_git_add_line(c->changed, text.data);
         c->withheld += secret;
-        if (secret)
-            rp_buf_printf(&text, "diff --git a/%s b/%s\nwithheld: it looks like a key or a password\n", name, name);
-        else
-            rc = rp_git_difference(&text, name, &from, &to);
-        add_difference(c, &text);
     }
-    rp_git_side_fini(&from);
-    rp_git_side_fini(&to);
+    rp_buf_fini(&to.bytes);
     return rc < 0 && rp_now_ns() > c->j->deadline ? -1 : 0;
 }
 
@@ -120,40 +116,31 @@ static void put_list(json_t *out, const char *name, json_t *list)
     rp_put(out, name, RP_STATE_OK, list, rp_git_source, NULL, NULL);
 }
 
-static void put_difference(struct changes *c, json_t *out)
+static void put_changed(struct changes *c, json_t *out)
 {
     char hex[RP_SHA256_HEX];
     rp_sha256_final_hex(&c->hash, hex);
     put_list(out, "changed_files", c->changed);
     rp_put_int(out, "changed_left_out", c->modified - (int64_t)json_array_size(c->changed), rp_git_source, "files");
     rp_put_int(out, "withheld", c->withheld, rp_git_source, "files");
-    rp_put_str(out, "diff_sha256", hex, rp_git_source);
-    rp_put_int(out, "diff_size", (int64_t)c->size, rp_git_source, "B");
-    if (!c->j->p->opts->with_diff)
-        rp_put(out, "diff", RP_STATE_ABSENT, NULL, rp_git_source, NULL, "it is shown with --with-diff");
-    else if (c->size > MAX_DIFF) {
-        rp_buf_fini(c->j->diff);
-        rp_put(out, "diff", RP_STATE_ERROR, NULL, rp_git_source, NULL, "longer than 1 MiB");
-    } else if (!c->size)
-        rp_put_absent(out, "diff", rp_git_source);
+    rp_put_str(out, "changes_sha256", hex, rp_git_source);
 }
 
-/* "SHA-256 path" of a small file, "- path" of others and of directories, "withheld path" of what looks like a key. */
+/* Of a file up to SMALL_FILE with its digest. */
 static void add_untracked(struct changes *c, const char *path)
 {
     struct stat st;
-    struct rp_git_side file = {0};
-    RP_FREE char *place = rp_asprintf("%s%s", git_repository_workdir(c->j->repo), path), *name = rp_public_name(c->j->p, "path", path);
-    int secret = rp_is_secret_file(path);
-    if (!secret && lstat(place, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= SMALL_FILE && c->hashed + st.st_size <= SMALL_SUM) {
+    struct rp_git_file file = {0};
+    RP_FREE char *place = rp_asprintf("%s%s", git_repository_workdir(c->j->repo), path);
+    if (!rp_is_secret_file(path) && lstat(place, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= SMALL_FILE &&
+        c->hashed + st.st_size <= SMALL_SUM) {
         c->hashed += st.st_size;
         if (rp_git_read_new(&file, c->j->repo, path, c->j->deadline) < 0)
             *file.sha256 = 0;
-        secret = rp_is_secret_text(rp_buf_text(&file.bytes), file.bytes.size);
     }
-    RP_FREE char *line = rp_asprintf("%s %s", secret ? "withheld" : *file.sha256 ? file.sha256 : "-", name);
+    RP_FREE char *line = file_line(c->j->p, may_hold_password(path, &file.bytes), file.sha256, path);
     rp_git_add_line(c->unknown, line);
-    rp_git_side_fini(&file);
+    rp_buf_fini(&file.bytes);
 }
 
 static void put_files(struct changes *c, json_t *out)
@@ -170,10 +157,9 @@ static void put_files(struct changes *c, json_t *out)
     rp_put_int(out, "modified", c->modified, rp_git_source, "files"); /* in the index or the working directory; 0: clean */
     rp_put_int(out, "untracked", c->untracked, rp_git_source, "files and directories");
     if (i == c->n) {
-        put_difference(c, out);
+        put_changed(c, out);
         return;
     }
-    rp_buf_fini(c->j->diff);
     rp_git_fail(out, rp_now_ns() > c->j->deadline ? late : NULL);
 }
 

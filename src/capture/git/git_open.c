@@ -71,17 +71,6 @@ void rp_git_add_line(json_t *list, const char *line)
     json_array_append_new(list, json_string(text));
 }
 
-void rp_git_clean_text(char *text)
-{
-    while (*text) {
-        char *end = text + strcspn(text, "\n\t"), stop = *end;
-        *end = 0;
-        rp_sanitize(text);
-        *end = stop;
-        text = end + (stop != 0);
-    }
-}
-
 /* ---- whose it is ---- */
 
 static int is_ours(const char *path)

@@ -7,9 +7,10 @@
  *          secrets.c (settings, names) or secrets_text.c (files).
  *
  * A setting is one value: a false positive costs little, so mentioning a password is enough. A name (of a branch, a file, a directory) may
- * mention a password, but not contain one. In the lines of a whole file a password must be followed by a value that is neither a call nor
- * a variable, because a false positive withholds the whole difference of the file. Base64 and percent-encoded texts are decoded first. A
- * hidden form is a hash with a salt that is in the document: sufficient for names, but too weak for passwords, which are withheld.
+ * mention a password, but not contain one. Of a whole file only the digest is recorded, which reveals what can be guessed: passwords, not
+ * tokens and keys. A password in it must be followed by a value that is neither a call nor a variable, because a false positive withholds
+ * the digest. Base64 and percent-encoded texts are decoded first. A hidden form is a hash with a salt that is in the document: sufficient
+ * for names, but too weak for passwords, which are withheld.
  */
 #pragma once
 
@@ -18,8 +19,8 @@
 /* A setting and its name ("" for none). Secrets are never shown, not even with --identify. */
 int rp_is_secret(const char *name, const char *text);
 int rp_is_secret_name(const char *text);
-int rp_is_secret_text(const char *text, size_t size);
-int rp_is_secret_file(const char *path); /* by its name: do its contents have to be withheld? */
+int rp_has_password(const char *text, size_t size); /* the bytes of a file */
+int rp_is_secret_file(const char *path);            /* by its name: does its digest have to be withheld? */
 
 /* A whole token of tokens.def in s..end, or, loosely, what looks like the beginning of one. */
 int rp_has_token(const char *s, const char *end, int loose);

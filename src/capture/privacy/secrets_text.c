@@ -1,4 +1,4 @@
-/* Whole files: is there a credential in the lines that changed? And files that are credentials by their names. */
+/* Whole files: is there a password in them that could be guessed? And files that are credentials by their names. */
 #include "capture/privacy/secrets.h"
 
 #include "base/text.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHORTEST_VALUE = 6, SHORTEST_NEXT_LINE = 8, SHORTEST_KEY = 12 };
+enum { SHORTEST_VALUE = 6, SHORTEST_NEXT_LINE = 8 };
 
 int rp_is_secret_file(const char *path)
 {
@@ -134,7 +134,7 @@ static int is_element(const char *s, const char *end)
     return n >= SHORTEST_VALUE;
 }
 
-static int has_password(const char *begin, const char *end)
+static int has_named_password(const char *begin, const char *end)
 {
     static const char *const names[] = {"password", "passwd",     "passphrase",   "passcode",   "private_key", "secret", "api_key",
                                         "apikey",   "access_key", "access_token", "auth_token", "authtoken",   "auth\""};
@@ -156,28 +156,6 @@ static int has_password(const char *begin, const char *end)
                 return 1;
         }
         if (left > sizeof loud && memcmp(at, loud, sizeof loud - 1) == 0 && is_assigned(at + sizeof loud - 1, end))
-            return 1;
-    }
-    return 0;
-}
-
-/* "storage-key: 8f3k2..." of any name: a long value of letters and figures. */
-static int has_named_key(const char *begin, const char *end)
-{
-    for (const char *s = begin; (s = memmem(s, (size_t)(end - s), "key", 3)); s += 3) {
-        if (s == begin || (s[-1] != '-' && s[-1] != '_') || end - s < 4)
-            continue;
-        const char *v = s + 3;
-        while (v < end && *v && strchr("\"' ", *v))
-            v++;
-        if (v == end || (*v != ':' && *v != '='))
-            continue;
-        while (v < end && *v && strchr("\"' :=", *v))
-            v++;
-        size_t n = value_length(v, end), figures = 0;
-        for (size_t i = 0; i < n; i++)
-            figures += isdigit((unsigned char)v[i]) != 0;
-        if (n >= SHORTEST_KEY && figures >= 3 && figures < n)
             return 1;
     }
     return 0;
@@ -221,24 +199,6 @@ static int has_joined_password(const char *begin, const char *end)
     return 0;
 }
 
-/* The secret key of an AWS account: 40 characters of base64 with a slash or plus, unlike any path. */
-static int has_aws_secret(const char *s, const char *end)
-{
-    while (s < end) {
-        size_t n = 0, figures = 0, large = 0, small = 0, signs = 0;
-        for (; s + n < end && (isalnum((unsigned char)s[n]) || s[n] == '/' || s[n] == '+'); n++) {
-            figures += isdigit((unsigned char)s[n]) != 0;
-            large += isupper((unsigned char)s[n]) != 0;
-            small += islower((unsigned char)s[n]) != 0;
-            signs += s[n] == '/' || s[n] == '+';
-        }
-        if (n == 40 && signs && figures >= 2 && large >= 5 && small >= 5)
-            return 1;
-        s += n + 1;
-    }
-    return 0;
-}
-
 /* "Authorization: Basic dXNlcjpwYXNz", a scheme followed by a value. */
 static int has_authorization(const char *s, const char *end)
 {
@@ -256,20 +216,15 @@ static int has_authorization(const char *s, const char *end)
     return 0;
 }
 
-static int has_credential(const char *text, size_t size)
+static int has_password(const char *text, size_t size)
 {
-    static const char *const marks[] = {"PRIVATE KEY-----", "PuTTY-User-Key-File", "hooks.slack.com/services/", "/api/webhooks/"};
     const char *end = text + size;
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        if (memmem(text, size, marks[i], strlen(marks[i])))
-            return 1;
-    return rp_has_token(text, end, 0) || has_password(text, end) || has_named_key(text, end) || has_login_option(text, end) ||
-           has_joined_password(text, end) || has_aws_secret(text, end) || has_authorization(text, end) || rp_has_url_login(text, end) ||
-           rp_has_random_word(text, end);
+    return has_named_password(text, end) || has_login_option(text, end) || has_joined_password(text, end) || has_authorization(text, end) ||
+           rp_has_url_login(text, end);
 }
 
-int rp_is_secret_text(const char *text, size_t size)
+int rp_has_password(const char *text, size_t size)
 {
     RP_FREE char *plain = size ? rp_percent_decoded(text, size) : NULL;
-    return has_credential(text, size) || (plain && has_credential(plain, strlen(plain)));
+    return has_password(text, size) || (plain && has_password(plain, strlen(plain)));
 }
