@@ -231,7 +231,6 @@ static void show_memory(struct summary_page *p)
 {
     p->section = "memory";
     put_form(p, "size", "{memory.total}|available {memory.available}|swap {memory.swap_total}");
-    put_form(p, "modules", "{dimms.filled} of {dimms.slots} slots|{dimms.type}|{dimms.configured_speed}|{dimms.error_correction}");
     show_numa(p);
     put_form(p, "pages", "transparent {memory.transparent_huge_pages}|huge {memory.huge_pages} of {memory.huge_page_size}");
 }

@@ -19,7 +19,7 @@
 static const struct {
     const char *key, *fields;
 } covered[] = {
-    {"device_model", "cpu."},        {"device_model", "topology."}, {"device_model", "memory."},         {"device_model", "dimms."},
+    {"device_model", "cpu."},        {"device_model", "topology."}, {"device_model", "memory."},
     {"device_model", "frequency."},  {"device_model", "gpu.devices"}, {"device_model", "nvidia.gpus."},  {"device_model", "kernel.machine"},
     {"devices", "gpu.count"},        {"devices", "gpu.devices"},    {"devices", "gpu.cuda_devices"},     {"devices", "nvidia.gpus."},
     {"devices", "jobs."},            {"nodes", "jobs."},            {"clocks", "frequency."},            {"clocks", "gpu.devices.*.clock_"},

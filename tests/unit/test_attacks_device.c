@@ -8,7 +8,7 @@
 static const struct bend captures[] = {
     {"no probes before the run", BEFORE, "/probes", "{}", REPORTED, RP_CHECK_environment, 5},
     {"no probes after the run", AFTER, "/probes", "{}", REPORTED, RP_CHECK_environment, 5},
-    {"a probe less", BEFORE, "/probes/dimms", NULL, REPORTED, RP_CHECK_environment, 5},
+    {"a probe less", BEFORE, "/probes/rdma", NULL, REPORTED, RP_CHECK_environment, 5},
     {"a probe that is a value", AFTER, "/probes/topology", "{\"state\": \"absent\", \"value\": null, \"source\": \"/sys\"}", SEALED,
      RP_CHECK_schema, 4},
     {"a kernel without a release", AFTER, "/probes/kernel/release", NULL, REPORTED, RP_CHECK_environment, 5},
