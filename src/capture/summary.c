@@ -186,7 +186,7 @@ static void show_cpu(struct summary_page *p)
     static const char *const vectors[] = {"avx2",     "fma",         "avx512f",  "avx512dq", "avx512bw",
                                           "avx512vl", "avx512_bf16", "amx_tile", "sha_ni"};
     static const char *const levels[] = {"l1d", "l1i", "l2", "l3"};
-    const json_t *caches = rp_value_at(p->probes, rp_value_at(p->probes, "topology.caches.l1d") ? "topology.caches" : "cpu.caches");
+    const json_t *caches = rp_value_at(p->probes, "cpu.caches");
     RP_BUF seen = {0}, sizes = {0};
     double off;
     p->section = "CPU";

@@ -251,15 +251,7 @@ static void show_all(struct rp_buf *out, const struct rp_cli *cli, const json_t 
 static const char *const repeated_rows[][2] = {{"gpu.devices.*.cpu_affinity", "topology.matrix.cpu_affinity"},
                                         {"gpu.devices.*.topology.*", "topology.matrix.rows.*"},
                                         {"nvidia.modules.nvidia", "gpu.driver_version"},
-                                        {"nvidia.version", "gpu.driver_version"},
-                                        {"topology.caches.*.size", "cpu.caches.*.size"},
-                                        {"topology.cores", "cpu.cores"},
-                                        {"topology.nodes.*", "memory.nodes.*"},
-                                        {"topology.nodes.*.cpus", "memory.nodes.*.cpus"},
-                                        {"topology.nodes.*.memory", "memory.nodes.*.total"},
-                                        {"topology.numa_nodes", "memory.numa_nodes"},
-                                        {"topology.packages", "cpu.sockets"},
-                                        {"topology.threads", "cpu.threads"}};
+                                        {"nvidia.version", "gpu.driver_version"}};
 
 /* The row that the difference repeats, or NULL. */
 static const char *repeated_by(const json_t *different, const json_t *d)

@@ -216,11 +216,11 @@ static void put_node(struct rp_buf *out, const json_t *probes, int node)
         return;
     }
     rp_buf_printf(out, "NUMA node %d", node);
-    snprintf(path, sizeof path, "topology.nodes.node%d", node);
+    snprintf(path, sizeof path, "memory.nodes.node%d", node);
     const json_t *values = rp_value_at(probes, path);
     if ((cpus = rp_known_text(values, "cpus")))
         rp_buf_printf(out, ", CPUs %.24s", cpus);
-    if (rp_known_number(values, "memory", &bytes) == 0) {
+    if (rp_known_number(values, "total", &bytes) == 0) {
         rp_show_number(size, bytes, "B");
         rp_buf_printf(out, ", %s", size);
     }
@@ -298,16 +298,16 @@ static void put_matrix(struct rp_section *s, const json_t *probes)
 static void put_processors(struct rp_section *s)
 {
     static const char *const rows[][2] = {
-        {"sockets", "/probes/topology/packages"},
-        {"NUMA nodes", "/probes/topology/numa_nodes"},
-        {"cores", "/probes/topology/cores"},
-        {"threads", "/probes/topology/threads"},
-        {"level 1 data cache, each", "/probes/topology/caches/l1d/size"},
-        {"level 2 cache, each", "/probes/topology/caches/l2/size"},
-        {"level 3 cache, each", "/probes/topology/caches/l3/size"},
-        {"threads per level 3 cache", "/probes/topology/caches/l3/threads"},
+        {"sockets", "/probes/cpu/sockets"},
+        {"NUMA nodes, by number", "/probes/memory/numa_nodes"},
+        {"cores", "/probes/cpu/cores"},
+        {"threads", "/probes/cpu/threads"},
+        {"level 1 data cache, each", "/probes/cpu/caches/l1d/size"},
+        {"level 2 cache, each", "/probes/cpu/caches/l2/size"},
+        {"level 3 cache, each", "/probes/cpu/caches/l3/size"},
+        {"CPUs that share the first level 3 cache", "/probes/cpu/caches/l3/shared_by"},
     };
-    rp_html_table(s->out, "Processors visible to this run", "what|value");
+    rp_html_table(s->out, "Processors of the machine", "what|value");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (!rp_pointer(s->before, rows[i][1]))
             continue;
@@ -321,15 +321,15 @@ static void put_processors(struct rp_section *s)
 /* A machine without GPUs: the cores of each node as small squares in the box of the node. */
 static void draw_cores(struct rp_section *s, const json_t *probes)
 {
-    double cores, nodes, l3 = 0;
-    if (rp_known_number(probes, "topology.cores", &cores) < 0 || cores < 1 || cores > 4096)
+    double cores, nodes = (double)json_object_size(rp_group(probes, "memory.nodes")), l3 = 0;
+    if (rp_known_number(probes, "cpu.cores", &cores) < 0 || cores < 1 || cores > 4096)
         return;
-    if (rp_known_number(probes, "topology.numa_nodes", &nodes) < 0 || nodes < 1 || nodes > NODES_MAX || fmod(cores, nodes) != 0)
+    if (nodes < 1 || nodes > NODES_MAX || fmod(cores, nodes) != 0)
         nodes = 1;
     int each = (int)(cores / nodes), columns = each < 16 ? each : 16, rows = (each + columns - 1) / columns, side = 20;
     int tall = 34 + rows * (side + 4) + 30;
     char size[32] = "", summary[120];
-    if (rp_known_number(rp_value_at(probes, "topology.caches.l3"), "size", &l3) == 0)
+    if (rp_known_number(probes, "cpu.caches.l3.size", &l3) == 0)
         rp_show_number(size, l3, "B");
     RP_FORMAT(summary, "%.0f cores in %.0f NUMA nodes; the table below has the figures.", cores, nodes);
     begin_figure(s, "cores", "Processors", summary, (int)nodes * (tall + 12) + 8);
@@ -371,17 +371,22 @@ static void draw_machine(struct rp_section *s)
 
 /* ---- several nodes ---- */
 
-/* Does a drawing show it? */
-static int is_drawn(const char *field)
+/* Does a drawing show the value that differs? */
+static int is_drawn(const json_t *difference)
 {
+    const char *field = rp_json_text_at(difference, "field");
     static const char *const devices[] = {"gpu.devices.", "rdma.", "network.interfaces."};
     static const char *const values[] = {".numa_affinity", ".numa_node", ".pcie_width", ".pcie_generation_max", ".driver", ".remote_type"};
+    static const char *const processors[] = {"topology.",  "cpu.sockets",       "cpu.cores",    "cpu.threads",
+                                             "cpu.caches.", "memory.numa_nodes", "memory.nodes."};
     int of_device = 0, shown = 0;
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
         of_device |= strncmp(field, devices[i], strlen(devices[i])) == 0;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-        shown |= rp_ends_with(field, values[i]);
-    return strncmp(field, "topology.", 9) == 0 || (of_device && shown);
+        shown |= of_device && rp_ends_with(field, values[i]);
+    for (size_t i = 0; i < sizeof processors / sizeof *processors && !json_is_true(json_object_get(difference, "volatile")); i++)
+        shown |= strncmp(field, processors[i], strlen(processors[i])) == 0;
+    return shown;
 }
 
 /* Would they be drawn alike? What `repro capture diff` takes for equal is equal here. */
@@ -394,7 +399,7 @@ static int is_alike(const json_t *a, const json_t *b)
     json_t *one;
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
         json_array_foreach(json_object_get(c, lists[k]), i, one)
-            if (is_drawn(rp_json_text_at(one, "field")))
+            if (is_drawn(one))
                 return 0;
     return c != NULL;
 }

@@ -203,15 +203,15 @@ TEST(nodes_on_pages)
     for (int node = 2; node < 4; node++)
         set_node(&x, node, "frequency", "governor", json_string(evil), json_string(evil));
     for (int node = 4; node < 7; node++)
-        set_node(&x, node, "topology", "cores", json_integer(node), json_integer(node));
+        set_node(&x, node, "cpu", "cores", json_integer(node), json_integer(node));
     fx_seal(&x, "signer", "unlike");
     page.size = 0;
     page_of(&page, (const char *const[]){"unlike"}, 1);
     CHECK(count_of(&page, "<td>2-3</td>") == 1 && strstr(page.data, "&lt;script&gt;") && !strstr(page.data, "<script"), "a setting of two nodes");
     CHECK(!strstr(page.data, "No node differs") && count_of(&page, "<h4>Node ") == 4 && strstr(page.data, "<h4>Node 6</h4>"), "kinds of nodes");
     CHECK(strstr(page.data, "Alike: nodes 1-3.") && !strstr(page.data, "Not drawn"), "nodes that are alike");
-    CHECK(strstr(page.data, "env/node5.before.json#/probes/topology/cores"), "a figure names its node");
-    set_node(&x, 1, "topology", "cores", json_integer(64), json_integer(64));
+    CHECK(strstr(page.data, "env/node5.before.json#/probes/cpu/cores"), "a figure names its node");
+    set_node(&x, 1, "cpu", "cores", json_integer(64), json_integer(64));
     fx_seal(&x, "signer", "many_kinds");
     page.size = 0;
     page_of(&page, (const char *const[]){"many_kinds"}, 1);

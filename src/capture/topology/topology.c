@@ -1,9 +1,9 @@
-/* The shape of the machine: packages, cores, caches and NUMA nodes as hwloc sees them; PCI devices with their nodes and links (pci.c);
- * how far GPUs and NICs are from each other (topo_matrix.c).
+/* The shape of the machine: hwloc's document, a member of the bundle; PCI devices with their nodes and links (pci.c); how far GPUs and NICs
+ * are from each other (topo_matrix.c). Processors, caches and NUMA nodes are values of the probes cpu and memory.
  *
  * hwloc works in a child process: its Linux backend alone, with an environment of our own, so that no HWLOC_* variable, plugin or
  * binding of threads takes part, and a broken /sys or record ends with the child. For a recorded machine it reads the XML that
- * belongs to the record. Memory sizes are bytes. */
+ * belongs to the record. */
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/child.h"
@@ -60,83 +60,14 @@ static void strip_identities(const struct rp_probe *p, hwloc_obj_t o)
             strip_identities(p, c);
 }
 
-static void put_count(json_t *out, const char *name, hwloc_topology_t t, hwloc_obj_type_t type, const char *source)
+static int64_t count_objects(hwloc_topology_t t)
 {
-    int n = hwloc_get_nbobjs_by_type(t, type);
-    if (n > 0)
-        rp_put_int(out, name, n, source, NULL);
-    else
-        rp_put_absent(out, name, source);
-}
-
-/* hwloc gives 0 for an unknown size. */
-static void put_size(json_t *out, const char *name, uint64_t size, const char *source)
-{
-    if (size)
-        rp_put_int(out, name, (int64_t)(size & INT64_MAX), source, "B");
-    else
-        rp_put_absent(out, name, source);
-}
-
-/* One level: {size of one, how many, threads that share one, total}. */
-static void put_cache(json_t *all, hwloc_topology_t t, hwloc_obj_type_t type, const char *source)
-{
-    int n = hwloc_get_nbobjs_by_type(t, type);
-    hwloc_obj_t first = n > 0 ? hwloc_get_obj_by_type(t, type, 0) : NULL;
-    char name[16];
-    uint64_t total = 0;
-    if (!first)
-        return;
-    for (hwloc_obj_t o = first; o; o = hwloc_get_next_obj_by_type(t, type, o))
-        total += o->attr->cache.size;
-    snprintf(name, sizeof name, "l%u%s", first->attr->cache.depth,
-             first->attr->cache.type == HWLOC_OBJ_CACHE_DATA ? "d" : first->attr->cache.type == HWLOC_OBJ_CACHE_INSTRUCTION ? "i" : "");
-    json_t *one = json_object();
-    put_size(one, "size", first->attr->cache.size, source);
-    rp_put_int(one, "count", n, source, NULL);
-    rp_put_int(one, "threads", hwloc_bitmap_weight(first->cpuset), source, NULL);
-    put_size(one, "total", total, source);
-    json_object_set_new(all, name, one);
-}
-
-static void put_caches(json_t *out, hwloc_topology_t t, const char *source)
-{
-    static const hwloc_obj_type_t types[] = {HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L1ICACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE,
-                                             HWLOC_OBJ_L4CACHE};
-    json_t *all = json_object();
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        put_cache(all, t, types[i], source);
-    if (json_object_size(all))
-        json_object_set_new(out, "caches", all);
-    else {
-        json_decref(all);
-        rp_put_absent(out, "caches", source);
+    int64_t all = 0;
+    for (int type = HWLOC_OBJ_TYPE_MIN; type < HWLOC_OBJ_TYPE_MAX; type++) {
+        int n = hwloc_get_nbobjs_by_type(t, (hwloc_obj_type_t)type);
+        all += n > 0 ? n : 0; /* -1: groups of several levels */
     }
-}
-
-static void put_nodes(json_t *out, hwloc_topology_t t, const char *source)
-{
-    json_t *all = json_object();
-    for (hwloc_obj_t o = NULL; (o = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_NUMANODE, o));) {
-        char name[32], *list = NULL;
-        json_t *one = json_object();
-        snprintf(name, sizeof name, "node%u", o->os_index);
-        put_size(one, "memory", o->attr->numanode.local_memory, source);
-        if (hwloc_bitmap_list_asprintf(&list, o->cpuset) >= 0)
-            rp_put_str(one, "cpus", list, source);
-        json_object_set_new(all, name, one);
-    }
-    json_object_set_new(out, "nodes", all);
-}
-
-static void put_all(json_t *out, hwloc_topology_t t, const char *source)
-{
-    put_count(out, "packages", t, HWLOC_OBJ_PACKAGE, source);
-    put_count(out, "cores", t, HWLOC_OBJ_CORE, source);
-    put_count(out, "threads", t, HWLOC_OBJ_PU, source);
-    put_count(out, "numa_nodes", t, HWLOC_OBJ_NUMANODE, source);
-    put_caches(out, t, source);
-    put_nodes(out, t, source);
+    return all;
 }
 
 /* What becomes the probe's object, nothing in it if hwloc fails; hwloc's own document as the rest. */
@@ -162,7 +93,7 @@ static json_t *discover_topology(const void *arg, struct rp_buf *rest)
     if (hwloc_topology_export_xmlbuffer(t, &xml, &size, 0) < 0)
         return values;
     rp_buf_puts(rest, xml);
-    put_all(values, t, q->source);
+    rp_put_int(values, "objects", count_objects(t), q->source, NULL);
     return values;
 }
 
@@ -170,16 +101,13 @@ static json_t *discover_topology(const void *arg, struct rp_buf *rest)
 
 static void put_none(json_t *out, enum rp_state state, const char *source, const char *detail)
 {
-    static const char *const names[] = {"packages", "cores", "threads", "numa_nodes", "caches", "nodes"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        rp_put(out, names[i], state, NULL, source, NULL, detail);
+    rp_put(out, "objects", state, NULL, source, NULL, detail);
 }
 
-static void put_processors(struct rp_probe *p)
+static void put_document(struct rp_probe *p)
 {
     RP_TEXT recorded = {0};
-    struct topology_question q = {.probe = p,
-                                  .source = "hwloc"}; /* also for a record, which holds the answer of hwloc */
+    struct topology_question q = {.probe = p, .source = "hwloc"}; /* also for a record, which holds the answer of hwloc */
     const char *why;
     if (!rp_probe_exists(p, cpus) && (p->live || !rp_probe_exists(p, recorded_xml))) {
         put_none(p->out, RP_STATE_ABSENT, cpus, NULL);
@@ -207,7 +135,7 @@ static void put_processors(struct rp_probe *p)
 
 void rp_probe_topology(struct rp_probe *p)
 {
-    put_processors(p);
+    put_document(p);
     rp_put_pci(p, p->out, "devices");
     rp_put_topo_matrix(p, p->out, "matrix", json_object_get(p->all, "gpu"));
 }
