@@ -339,10 +339,8 @@ static void show_gpus(struct summary_page *p)
                 gpu[n++] = one;
         put_kinds(p, gpu, n, "{model}|PCIe x{#pcie_width}");
     }
-    put_form(p, "driver",
-             rp_known(p->probes, "gpu.driver_version") ? "{gpu.driver_version}|{nvidia.flavour} module|CUDA {gpu.cuda_driver_version}"
-                                                       : "{nvidia.version}|{nvidia.flavour} module");
-    if (!n && !rp_known(p->probes, "gpu.driver_version") && !rp_known(p->probes, "nvidia.version") &&
+    put_form(p, "driver", "{nvidia.version}|{nvidia.flavour} module|CUDA {gpu.cuda_driver_version}");
+    if (!n && !rp_known(p->probes, "nvidia.version") &&
         (rp_known(p->probes, "gpu.nccl_version") || json_object_size(rp_group(p->probes, "cuda.libraries")) ||
          json_object_size(rp_group(p->probes, "cuda.toolkits")) || (rp_group(p->probes, "nvidia") && !rp_group(p->probes, "cpu"))))
         put_fact(p, "driver", "no NVIDIA driver");

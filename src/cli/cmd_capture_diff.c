@@ -182,8 +182,7 @@ static json_t *select_differences(const json_t *list, const char *impact, int mo
     json_t *out = json_array(), *d, *rows = json_object();
     json_array_foreach((json_t *)list, i, d) {
         const char *pattern = rp_json_text_at(d, "pattern");
-        if ((!moment && strcmp(rp_json_text_at(d, "impact"), impact) != 0) || json_is_true(json_object_get(d, "volatile")) != moment ||
-            json_object_get(d, "repeats"))
+        if ((!moment && strcmp(rp_json_text_at(d, "impact"), impact) != 0) || json_is_true(json_object_get(d, "volatile")) != moment)
             continue;
         if (!json_object_get(rows, pattern))
             json_object_set_new(rows, pattern, json_array());
@@ -206,9 +205,7 @@ static void show_end(struct rp_buf *out, const json_t *doc)
 {
     size_t unknown = count_of(doc, "one_side") + count_of(doc, "not_comparable") + count_of(doc, "unknown");
     size_t probes = count_of(doc, "not_captured");
-    long long repeats = rp_json_integer_at(doc, "repeated"), weighty = rp_json_integer_at(doc, "not_compared");
-    if (repeats)
-        rp_buf_printf(out, "\n%lld more repeat these; --json lists them\n", repeats);
+    long long weighty = rp_json_integer_at(doc, "not_compared");
     rp_buf_printf(out, "\n%lld equal, %lld absent on both sides", rp_json_integer_at(doc, "equal"), rp_json_integer_at(doc, "absent"));
     if (unknown)
         rp_buf_printf(out, ", %zu could not be compared", unknown);
@@ -247,48 +244,23 @@ static void show_all(struct rp_buf *out, const struct rp_cli *cli, const json_t 
 
 /* ---- the command ---- */
 
-/* Rows that repeat another row's difference. */
-static const char *const repeated_rows[][2] = {{"gpu.devices.*.cpu_affinity", "topology.matrix.cpu_affinity"},
-                                        {"gpu.devices.*.topology.*", "topology.matrix.rows.*"},
-                                        {"nvidia.modules.nvidia", "gpu.driver_version"},
-                                        {"nvidia.version", "gpu.driver_version"}};
-
-/* The row that the difference repeats, or NULL. */
-static const char *repeated_by(const json_t *different, const json_t *d)
-{
-    for (size_t i = 0; i < sizeof repeated_rows / sizeof *repeated_rows; i++) {
-        if (strcmp(rp_json_text_at(d, "pattern"), repeated_rows[i][0]) != 0)
-            continue;
-        for (size_t k = 0; k < json_array_size(different); k++)
-            if (strcmp(rp_json_text_at(json_array_get(different, k), "pattern"), repeated_rows[i][1]) == 0)
-                return repeated_rows[i][1];
-    }
-    return NULL;
-}
-
-/* How many important settings differ. Adds to the document: the reasons, the repetitions, and the number of important values that could
- * not be compared. */
+/* How many important settings differ. Adds to the document: the reasons, and the number of important values that could not be compared. */
 static int weigh_differences(json_t *doc)
 {
     static const char *const lists[] = {"different", "one_side", "not_comparable"};
-    const json_t *different = json_object_get(doc, "different"), *unknown = json_object_get(doc, "unknown");
-    int important = 0, unknown_important = 0, repeated = 0;
+    const json_t *unknown = json_object_get(doc, "unknown");
+    int important = 0, unknown_important = 0;
     for (int k = 0; k < 3; k++)
         for (size_t i = 0; i < count_of(doc, lists[k]); i++) {
             json_t *d = json_array_get(json_object_get(doc, lists[k]), i);
             const struct rp_field *f = row_of(d);
-            const char *again = k ? NULL : repeated_by(different, d);
             json_object_set_new(d, "why", json_string(f ? f->why : ""));
-            if (again)
-                json_object_set_new(d, "repeats", json_string(again));
-            repeated += again != NULL;
-            *(k ? &unknown_important : &important) += !again && rp_capture_important(d);
+            *(k ? &unknown_important : &important) += rp_capture_important(d);
         }
     for (size_t i = 0; i < json_array_size(unknown); i++) {
         const struct rp_field *f = rp_field_find(json_string_value(json_array_get(unknown, i)), '.');
         unknown_important += f && !f->moment && f->impact >= RP_IMPACT_MEDIUM;
     }
-    json_object_set_new(doc, "repeated", json_integer(repeated));
     json_object_set_new(doc, "not_compared", json_integer(unknown_important));
     return important;
 }

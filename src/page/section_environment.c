@@ -40,7 +40,7 @@ static const char *const environment[][3] = {
     {"GPU", "power limit of the first", "/probes/gpu/devices/gpu0/power_limit_enforced"},
     {"GPU", "ECC of the first", "/probes/gpu/devices/gpu0/ecc_mode"},
     {"GPU", "MIG of the first", "/probes/gpu/devices/gpu0/mig_mode"},
-    {"GPU", "driver", "/probes/gpu/driver_version"},
+    {"GPU", "driver", "/probes/nvidia/version"},
     {"GPU", "CUDA of the driver", "/probes/gpu/cuda_driver_version"},
     {"GPU", "NCCL", "/probes/gpu/nccl_version"},
     {"sources", "commit of the working directory", "/probes/git/workdir/commit"},

@@ -309,7 +309,7 @@ static void put_processors(struct rp_section *s)
     };
     rp_html_table(s->out, "Processors of the machine", "what|value");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (!rp_pointer(s->before, rows[i][1]))
+        if (strcmp(rp_json_text_at(rp_pointer(s->before, rows[i][1]), "state"), "ok") != 0)
             continue;
         rp_buf_printf(s->out, "<tr><th scope=\"row\">%s</th><td>", rows[i][0]);
         rp_before_figure(s, rows[i][1], "u");

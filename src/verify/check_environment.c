@@ -55,7 +55,7 @@ static int check_constants(const struct rp_verify_state *s, int *known, struct r
         int of_machine;
     } fixed[] = {{"cpu.vendor", 0},     {"cpu.model_name", 1}, {"cpu.family", 0},      {"cpu.stepping", 0},       {"kernel.release", 1},
                  {"kernel.machine", 0}, {"program.sha256", 0}, {"program.commit", 0},  {"program.version", 0},    {"host.boot_id", 1},
-                 {"host.machine_id", 1}, {"gpu.driver_version", 1}, {"gpu.count", 0}};
+                 {"host.machine_id", 1}, {"nvidia.version", 1}, {"gpu.count", 0}};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
         const json_t *a = rp_known(probes(s->before), fixed[i].field), *b = rp_known(probes(s->after), fixed[i].field);
         if (a && b && !json_equal(a, b))

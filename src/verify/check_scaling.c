@@ -148,7 +148,7 @@ static int other_devices(const struct scaling_side *s, const struct scaling_side
 /* Differences other than the number of ranks that can explain a speed-up: settings that change the work, and the machines. */
 static void find_conditions(char *out, const struct scaling_side *s, const struct scaling_side *base)
 {
-    static const char *const captured[] = {"cpu.model_name", "frequency.hardware_max", "frequency.governor", "gpu.driver_version"};
+    static const char *const captured[] = {"cpu.model_name", "frequency.hardware_max", "frequency.governor", "nvidia.version"};
     const char *key;
     json_t *entry;
     *out = 0;

@@ -73,7 +73,7 @@ known() {
     esac
 }
 queries=driver_version
-same "driver version" "$(of .driver_version.value)" "$(ask driver_version)"
+same "driver version" "$(jq -r .probes.nvidia.version.value env.json)" "$(ask driver_version)"
 cuda=$(nvidia-smi | sed -n 's/.*CUDA Version: \([0-9.]*\).*/\1/p')
 if [ -n "$cuda" ]; then same "CUDA version of the driver" "$(of .nvml_cuda_version.value)" "$cuda"; else pass_over "CUDA version: nvidia-smi has none"; fi
 if [ "$(of .cuda_devices.state)" = ok ]; then pass "CUDA counts $(of .cuda_devices.value) devices"; else miss "CUDA: $(of .cuda_devices.detail)"; fi

@@ -164,7 +164,9 @@ static json_t *played(const char *file)
     json_object_foreach (flat, path, leaf)
         if (strncmp(path, "values of ", 10) != 0)
             put_at(gpu, path, leaf);
-    return json_pack("{s:{s:o}}", "probes", "gpu", gpu);
+    json_t *env = json_pack("{s:{s:o, s:{s:O}}}", "probes", "gpu", gpu, "nvidia", "version", json_object_get(gpu, "driver_version"));
+    json_object_del(gpu, "driver_version"); /* as the probe does */
+    return env;
 }
 
 TEST(pages_of_played_machines)

@@ -78,7 +78,7 @@ static void use_played(void)
     for (size_t i = 0; i < g.gl_pathc; i++) {
         RP_JSON *j = read_json(g.gl_pathv[i]);
         json_object_foreach(j, key, v) {
-            RP_FREE char *path = rp_asprintf("gpu.%s", key);
+            RP_FREE char *path = strcmp(key, "driver_version") == 0 ? rp_strdup("nvidia.version") : rp_asprintf("gpu.%s", key);
             for (char *p = path; *p; p++)
                 *p = *p == '.' ? RP_FIELD_SEPARATOR : *p;
             for (char *end = path; json_is_object(v) && (end = strchr(end + 1, RP_FIELD_SEPARATOR));) {

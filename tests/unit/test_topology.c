@@ -131,7 +131,7 @@ TEST(layouts_by_driver)
         RP_BUF text = {0};
         int numbered = cases[i].driver[0] == '5';
         RP_FREE char *json = rp_asprintf(
-            "{'probes': {'gpu': {'driver_version': {'state': 'ok', 'value': '%s'}}, 'topology': {'matrix': {"
+            "{'probes': {'nvidia': {'version': {'state': 'ok', 'value': '%s'}}, 'topology': {'matrix': {"
             "'columns': {'state': 'ok', 'value': ['GPU0', 'GPU1', 'mlx5_0']}, 'cpu_affinity': {'state': 'ok', 'value': ['0-3', '4-7']},"
             "'numa_affinity': {'state': 'ok', 'value': ['0', 'N/A']}, 'gpu_numa_id': {'state': 'ok', 'value': ['N/A', 'N/A']},"
             "'rows': {'GPU0': {'state': 'ok', 'value': ['X', 'NV4', 'NODE']}, 'GPU1': {'state': 'ok', 'value': ['NV4', 'X', 'SYS']},"

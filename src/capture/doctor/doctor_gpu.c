@@ -22,8 +22,7 @@ static int in_container(const struct rp_doctor *d)
 
 static const char *module_version(const struct rp_doctor *d)
 {
-    const char *v = rp_known_text(d->probes, "nvidia.version");
-    return v ? v : rp_known_text(d->probes, "gpu.driver_version");
+    return rp_known_text(d->probes, "nvidia.version");
 }
 
 /* NVIDIA's GPUs on the PCI bus, with or without a driver. */
@@ -109,7 +108,7 @@ void rp_doctor_nodes(struct rp_doctor *d)
 {
     static const char *const needed[] = {"nvidiactl", "nvidia-uvm"};
     const char *remedy = in_container(d) ? IN_CONTAINER : "nvidia-modprobe -c 0 -u # as root";
-    if (!rp_known_text(d->probes, "nvidia.version"))
+    if (!rp_known_text(d->probes, "nvidia.flavour")) /* the driver of another kernel, as in WSL, has no nodes here */
         return;
     if (strcmp(rp_state_at(d->probes, "nvidia.nodes"), "absent") == 0) {
         rp_doctor_report(d, RP_DOCTOR_STOP, remedy, "none below /dev");

@@ -3,6 +3,7 @@
 #include "capture/host/mounts.h"
 #include "capture/nvidia/gpu.h"
 #include "capture/privacy/secrets.h"
+#include "capture/value.h"
 
 #include "base/clock.h"
 #include "base/interrupt.h"
@@ -179,6 +180,19 @@ static void redact_answers(const struct rp_probe *p, json_t *group)
     }
 }
 
+/* The version of the driver is nvidia.version: NVML's where the kernel does not say it, as in WSL. */
+static void move_driver_version(struct rp_probe *p)
+{
+    json_t *version = json_object_get(p->out, "driver_version"), *nvidia = json_object_get(p->all, "nvidia");
+    if (rp_known(p->out, "driver_version") && !rp_known(nvidia, "version")) {
+        json_t *group = nvidia ? nvidia : json_object();
+        json_object_set(group, "version", version);
+        if (!nvidia)
+            json_object_set_new((json_t *)p->all, "nvidia", group);
+    }
+    json_object_del(p->out, "driver_version");
+}
+
 static void probe_live(struct rp_probe *p)
 {
     struct rp_err err;
@@ -192,6 +206,7 @@ static void probe_live(struct rp_probe *p)
         failed ? json_pack("{s:s}", "failed", err.msg) : rp_gpu_ask(&program, rp_process_limit_ms(RP_GPU_TIMEOUT_MS));
     redact_answers(p, answers);
     rp_gpu_put(p, answers);
+    move_driver_version(p);
     rp_json_write(&text, answers);
     rp_record_file(p, ANSWERS, text.data, text.size);
 }
@@ -210,8 +225,9 @@ void rp_probe_gpu(struct rp_probe *p)
         return;
     }
     RP_JSON *answers = rp_json_parse(t.bytes.data, t.bytes.size, ANSWERS, &err);
-    if (answers)
+    if (answers) {
         rp_gpu_put(p, answers);
-    else
+        move_driver_version(p);
+    } else
         rp_put(p->out, "worker", RP_STATE_ERROR, NULL, ANSWERS, NULL, err.msg);
 }

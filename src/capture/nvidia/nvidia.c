@@ -90,11 +90,10 @@ static void put_parameters(struct rp_probe *p)
     json_object_set_new(p->out, "parameters", all);
 }
 
-/* Version of a module that is loaded: its file, or "loaded" for those that state none. */
+/* Version of a module that is loaded: its file, or "loaded" for those that state none. That of the driver itself is above. */
 static void put_modules(struct rp_probe *p)
 {
-    static const char *const names[][2] = {{"nvidia", "nvidia"},
-                                           {"uvm", "nvidia_uvm"},
+    static const char *const names[][2] = {{"uvm", "nvidia_uvm"},
                                            {"modeset", "nvidia_modeset"},
                                            {"drm", "nvidia_drm"},
                                            {"peermem", "nvidia_peermem"},

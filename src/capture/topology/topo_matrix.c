@@ -111,9 +111,27 @@ static json_t *per_gpu(const struct topo_matrix_device *d, int gpus, const char 
     return list;
 }
 
+/* What is in the matrix is not repeated in each GPU. What is not known stays there, with the reason. */
+static void drop_taken(const struct topo_matrix_device *d, int gpus)
+{
+    for (int i = 0; i < gpus; i++) {
+        json_t *values = (json_t *)d[i].gpu, *relations = json_object_get(values, "topology");
+        for (int k = 0; k < gpus; k++) {
+            char key[16];
+            const char *word = rp_known_text(relations, RP_FORMAT(key, "gpu%d", k));
+            if (word && is_cell(word))
+                json_object_del(relations, key);
+        }
+        if (relations && !json_object_size(relations))
+            json_object_del(values, "topology");
+        if (rp_known(values, "cpu_affinity"))
+            json_object_del(values, "cpu_affinity");
+    }
+}
+
 void rp_put_topo_matrix(const struct rp_probe *p, json_t *out, const char *name, const json_t *gpu)
 {
-    static const char source[] = "gpu.devices, /sys/bus/pci/devices, /sys/class/infiniband";
+    static const char source[] = "NVML, /sys/bus/pci/devices, /sys/class/infiniband";
     struct topo_matrix_device *d = rp_alloc((MAX_GPUS + MAX_NICS) * sizeof *d);
     int gpus = find_gpus(d, p, gpu), n = gpus + find_nics(d + gpus, p);
     int one_node = n && has_one_node(p);
@@ -130,9 +148,10 @@ void rp_put_topo_matrix(const struct rp_probe *p, json_t *out, const char *name,
     }
     put_list(matrix, "columns", columns, source);
     json_object_set_new(matrix, "rows", rows);
-    put_list(matrix, "cpu_affinity", per_gpu(d, gpus, "cpu_affinity", 0), "gpu.devices");
+    put_list(matrix, "cpu_affinity", per_gpu(d, gpus, "cpu_affinity", 0), "NVML");
     put_list(matrix, "numa_affinity", per_gpu(d, gpus, "numa_affinity", 1), "gpu.devices, /sys/bus/pci/devices");
     put_list(matrix, "gpu_numa_id", per_gpu(d, gpus, "numa_id", 0), "gpu.devices");
+    drop_taken(d, gpus);
     for (int i = 0; i < n; i++)
         rp_pci_end_fini(&d[i].end);
     free(d);
@@ -156,7 +175,7 @@ static const struct topo_matrix_layout layouts[] = {{530, 1, 1, 1}, {515, 1, 1, 
 
 static const struct topo_matrix_layout *layout_of(const json_t *env)
 {
-    const char *version = rp_known_text(env, "probes.gpu.driver_version");
+    const char *version = rp_known_text(env, "probes.nvidia.version");
     long major = version ? strtol(version, NULL, 10) : 0;
     int i = 0;
     while (version && layouts[i].since > major)

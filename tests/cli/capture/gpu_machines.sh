@@ -16,14 +16,21 @@ is() { # FILTER EXPECTED
 fakes=$TOP/tests/fake
 
 machine 440 "$fakes/v100_sxm2_8.txt"
-is '.worker.value, .driver_version.value, .count.value, (.devices | length)' "present
-440.33.01
+is '.worker.value, .driver_version, .count.value, (.devices | length)' "present
+null
 8
 8"
+jq -e '.probes.nvidia.version.value == "440.33.01"' env.json >/dev/null || fail "no version of the driver"
 is '[.devices.gpu0.topology[].value] | join(" ")' "NV1 NV1 NV2 NV2 SYS SYS SYS"
 is '[.devices.gpu7.topology[].value] | join(" ")' "SYS SYS SYS NV1 NV2 NV1 NV2"
 is '.devices.gpu5.processes.value, .devices.gpu5.gsp_firmware.state' "2
 absent"
+# What the matrix has is not once more in each GPU.
+LD_LIBRARY_PATH="$BUILD/fake/440" RP_FAKE_NVML="$fakes/v100_sxm2_8.txt" "$REPRO" capture --probe gpu,topology --json >both.json 2>err.txt ||
+    fail "capture failed: $(cat err.txt)"
+jq -e '(.probes.topology.matrix | .rows.GPU0.value[:8] == ["X", "NV1", "NV1", "NV2", "NV2", "SYS", "SYS", "SYS"] and
+    (.cpu_affinity.value | length) == 8) and all(.probes.gpu.devices[]; (has("topology") or has("cpu_affinity")) | not)' both.json >/dev/null ||
+    fail "connections are twice or not in the document: $(jq -c .probes.topology.matrix both.json)"
 # Serial numbers and UUIDs are hashes, each its own.
 is '[.devices[] | .uuid.value, .serial.value | select(test("^sha256:[0-9a-f]{64}$"))] | unique | length' 16
 ! grep -qE '"(GPU-0000|0324918)' env.json || fail "a serial number is in clear"
