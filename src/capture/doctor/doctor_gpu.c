@@ -108,7 +108,8 @@ void rp_doctor_nodes(struct rp_doctor *d)
 {
     static const char *const needed[] = {"nvidiactl", "nvidia-uvm"};
     const char *remedy = in_container(d) ? IN_CONTAINER : "nvidia-modprobe -c 0 -u # as root";
-    if (!rp_known_text(d->probes, "nvidia.flavour")) /* the driver of another kernel, as in WSL, has no nodes here */
+    /* The driver of another kernel, as in WSL, has no nodes here. */
+    if (!module_version(d) || !rp_known_text(d->probes, "nvidia.flavour"))
         return;
     if (strcmp(rp_state_at(d->probes, "nvidia.nodes"), "absent") == 0) {
         rp_doctor_report(d, RP_DOCTOR_STOP, remedy, "none below /dev");
