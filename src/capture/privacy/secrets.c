@@ -41,7 +41,8 @@ static const char *text_after(const char *s, const char *end, const char *text)
     return at ? at + strlen(text) : NULL;
 }
 
-int rp_has_token(const char *s, const char *end, int loose)
+/* A token of tokens.def in s..end, or what looks like the beginning of one. */
+static int has_token(const char *s, const char *end)
 {
     static const struct {
         const char *text;
@@ -59,7 +60,7 @@ int rp_has_token(const char *s, const char *end, int loose)
             int marked = 0; /* a digit or a capital: no word of a language */
             for (; p < end && (isalnum((unsigned char)*p) || *p == '_' || *p == '-'); p++)
                 marked |= isdigit((unsigned char)*p) || isupper((unsigned char)*p);
-            long enough = loose && marked && marks[i].more > LOOSE_TOKEN ? LOOSE_TOKEN : marks[i].more;
+            long enough = marked && marks[i].more > LOOSE_TOKEN ? LOOSE_TOKEN : marks[i].more;
             if (p - from >= enough && (at == s || !isalnum((unsigned char)at[-1])))
                 return 1;
         }
@@ -158,36 +159,6 @@ static int has_random_setting(const char *text)
     return 0;
 }
 
-/* In whole files: 32 letters and digits of both cases that change kind as often as chance does, or hexadecimal ones that no digest
- * stands for. */
-static int follows_digest_name(const char *begin, const char *s)
-{
-    static const char *const names[] = {"sha", "md5", "digest", "hash", "checksum", "commit", "rev", "oid", "integrity", "index ", "blake"};
-    const char *from = s - begin > 48 ? s - 48 : begin, *line = memrchr(from, '\n', (size_t)(s - from));
-    RP_FREE char *before = rp_asprintf("%.*s", (int)(s - (line ? line : from)), line ? line : from);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcasestr(before, names[i]))
-            return 1;
-    return 0;
-}
-
-int rp_has_random_word(const char *s, const char *end)
-{
-    for (const char *begin = s; s < end;) {
-        size_t n = next_word(&s, end, "");
-        struct word w = classify_word(s, n);
-        if (n >= 28 && w.hex == n && w.figures && w.figures < n && !follows_digest_name(begin, s))
-            return 1;
-        for (size_t i = 0; w.kinds == 7 && i + 32 <= n; i++) {
-            w = classify_word(s + i, 32);
-            if (w.kinds == 7 && w.changes * 3 >= w.n)
-                return 1;
-        }
-        s += n;
-    }
-    return 0;
-}
-
 /* ---- encoded texts ---- */
 
 static int hex_digit(char c)
@@ -279,7 +250,7 @@ static int has_introduction(const char *text)
 
 static int is_secret_as_it_stands(const char *text)
 {
-    return rp_has_token(text, text + strlen(text), 1) || has_introduction(text) || has_login(text) || has_random_setting(text) ||
+    return has_token(text, text + strlen(text)) || has_introduction(text) || has_login(text) || has_random_setting(text) ||
            has_encoded_text(text);
 }
 

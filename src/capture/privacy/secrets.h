@@ -22,10 +22,6 @@ int rp_is_secret_name(const char *text);
 int rp_has_password(const char *text, size_t size); /* the bytes of a file */
 int rp_is_secret_file(const char *path);            /* by its name: does its digest have to be withheld? */
 
-/* A whole token of tokens.def in s..end, or, loosely, what looks like the beginning of one. */
-int rp_has_token(const char *s, const char *end, int loose);
-/* Letters and digits in s..end that no person types. */
-int rp_has_random_word(const char *s, const char *end);
 /* scheme://user:password@ */
 int rp_has_url_login(const char *s, const char *end);
 /* "%41" -> "A"; NULL when there is nothing of the kind. */
