@@ -57,7 +57,7 @@ fault register "gemm: .*$element" gemm gemm_64x128_nn 40 ' FFMA ' ', R' ', R1' g
 fault wait "gemm: .*$element" gemm gemm_64x128_nt 2 'DEPBAR.LE' ', 0x' ', 0x1' gemm RP_CUDA_GEMM=rotate
 fault barrier 'nothing orders them .*LDS' gemm gemm_64x128_nn 1 'BAR.SYNC' 'BAR.SYNC.DEFER_BLOCKING 0x0' NOP gemm SASS_RACES=1
 fault half "gemm: .*$element" gemm gemm_64x128_nn 1 LDGSTS '], desc' '+0x400], desc' gemm
-fault release 'nothing orders them' gemm gemm_128x128_nn 1 MEMBAR MEMBAR.ALL.GPU NOP gemm RP_CUDA_GEMM=rotate SASS_RACES=1
+fault release 'nothing orders them' gemm gemm_128x128_nn 2 MEMBAR MEMBAR.ALL.GPU NOP gemm RP_CUDA_GEMM=rotate SASS_RACES=1
 fault acquire 'nothing orders them' gemm gemm_128x128_nn 1 CCTL CCTL.IVALL NOP gemm RP_CUDA_GEMM=rotate SASS_RACES=1
 fault flush "dropout_forward: .*$element" rows dropout_forward 1 ' FMUL ' FMUL FMUL.FTZ dropout_forward
 fault clamp "gelu_backward: .*$element" pointwise gelu_backward 1 FMNMX PT !PT gelu_backward
