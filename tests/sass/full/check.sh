@@ -44,5 +44,6 @@ for arch; do
     part "$arch test_cuda_attention" own_test "$arch" attention
     part "$arch test_cuda_attention, apart" own_test "$arch" attention SASS_DIVERGED=1 SASS_SLOW=1 LONG=0
     part "$arch test_cuda_gemm" own_test "$arch" gemm
+    part "$arch test_cuda_conv" own_test "$arch" conv
 done
 finish sm_ 95 "$SASS_COVERAGE"
