@@ -15,7 +15,7 @@
 #define GUARD ((size_t)64) /* bytes around a tensor, but where the shim checks accesses */
 
 enum values { PLAIN, STEEP, TINY, SPECK, KINDS };
-enum keys { ALL, HOLES, SHORT, FIRST, LAST, CAUSAL, OPEN, DOCUMENTS, MASKS }; /* from CAUSAL on without a mask */
+enum keys { ALL, HOLES, SHORT, FIRST, LAST, CAUSAL, OPEN, DOCUMENTS, MASKS, EMPTY = MASKS }; /* CAUSAL .. DOCUMENTS: without a mask */
 
 struct sample {
     int batch, seq, heads, dim;
@@ -108,6 +108,10 @@ static void make_keys(struct job *j)
         int length = s->keys == SHORT ? 1 + (int)(random_word() % (uint32_t)s->seq) : s->seq;
         for (int i = 0; i < s->seq; i++)
             row[i] = s->keys == FIRST ? i == 0 : s->keys == LAST ? i == s->seq - 1 : i < length && (s->keys != HOLES || random_word() % 4);
+        if (s->keys == EMPTY) { /* every second sample has no keys */
+            memset(row, b % 2, (size_t)s->seq);
+            continue;
+        }
         row[s->keys == HOLES ? (int)(random_word() % (uint32_t)s->seq) : s->keys == LAST ? s->seq - 1 : 0] = 1;
     }
 }
@@ -136,7 +140,7 @@ static void prepare(struct job *j, const struct sample *s)
     make_documents(j);
     j->a = (struct rp_attention){.batch = s->batch, .seq = s->seq, .heads = s->heads, .head_dim = s->dim, .first_head = s->seq % 3,
                                  .causal = s->keys == CAUSAL || s->keys == DOCUMENTS, .first_key = s->keys == DOCUMENTS ? j->first : NULL,
-                                 .key_mask = s->keys < CAUSAL ? j->keys : NULL,
+                                 .key_mask = s->keys < CAUSAL || s->keys == EMPTY ? j->keys : NULL,
                                  .scale = 1.0f / __builtin_sqrtf((float)s->dim)};
     j->a.drop = (struct rp_dropout){.seed = 0x9e3779b97f4a7c15u, .step = 2, .site = 7, .first_sample = 3, .rows_per_sample = s->heads * s->seq,
                                     .threshold = (uint32_t)((double)s->dropout * 4294967296.0), .scale = (float)(1.0 / (1.0 - (double)s->dropout))};
@@ -357,6 +361,17 @@ TEST(long_documents_have_the_bits_of_the_definition)
         if (!shim->checked)
             run(&s, (unsigned)i);
     }
+}
+
+/* A block takes the queries of a sample without keys first, then those of another one, with copies that land late: only
+ * the end of a tile waits for copies of the former. Backward every sample has a key (see rp_attention). */
+TEST(a_sample_without_keys_leaves_the_next_one_alone)
+{
+    static const struct sample samples[] = {{3, 70, 2, 64, PLAIN, EMPTY, 0.1f, 0, 1}, {3, 33, 2, 33, PLAIN, EMPTY, 0.0f, 1, 1},
+                                            {3, 33, 2, 80, PLAIN, EMPTY, 0.0f, 0, 1}, {3, 17, 2, 130, PLAIN, EMPTY, 0.1f, 0, 1}};
+    open_device();
+    for (int i = 0; i < COUNT(samples); i++)
+        run(&samples[i], 0);
 }
 
 /* LONG=1: what only other lengths and widths reach. Masks of many keys of which few are attended to, dropout for keys that no query of a

@@ -12,7 +12,7 @@ enum shim_order { SHIM_FORWARD, SHIM_REVERSE, SHIM_SCRAMBLED, SHIM_ORDERS };
 
 struct shim_options {
     enum shim_order order; /* of threads between meetings, of warps, and in which blocks start */
-    int late;              /* copies land at the wait that must cover them, not at once */
+    int late;              /* copies land at the wait that must cover them, not at once, the newest first */
     int ahead;             /* a warp runs until it waits for its block before the next one does; else all go from meeting to meeting */
     int resident;          /* blocks at a time, at most SHIM_RESIDENT */
     uint64_t seed;         /* of the permutations */

@@ -201,17 +201,19 @@ void rp_copy_commit(void)
     me->group++;
 }
 
+/* The newest copy lands first: nothing orders two copies to one address. */
 void rp_copy_wait(int newest)
 {
     int left = 0;
-    for (int i = 0; i < me->copies; i++)
-        if (me->copy[i].group >= me->group - newest)
-            me->copy[left++] = me->copy[i];
-        else {
+    for (int i = me->copies - 1; i >= 0; i--)
+        if (me->copy[i].group < me->group - newest) {
             land(&me->copy[i]);
             if (shim_on_copy)
                 shim_on_copy(me->copy[i].to, NULL, 4 * (size_t)me->copy[i].n, 1);
         }
+    for (int i = 0; i < me->copies; i++)
+        if (me->copy[i].group >= me->group - newest)
+            me->copy[left++] = me->copy[i];
     me->copies = left;
 }
 

@@ -176,6 +176,7 @@ RP_DEVICE void scores(const int rows, const struct forward *f, int c)
         }
         put_scores(rows, f, s, made, left <= RP_ATT_DIM);
     }
+    rp_copy_wait(0); /* without keys no stage waited for the queries */
     __syncthreads();
 }
 

@@ -399,6 +399,7 @@ RP_DEVICE void forward_tile(const int rows, const int W, const struct rp_attenti
         b.f.column = c;
         outputs(rows, W, &b);
     }
+    rp_copy_wait(0); /* without keys no stage waited for the own rows: the next tile copies to the same addresses */
 }
 
 /* Tiles in order of their length (causal: the last one of every head first), a round at a time, every second one
