@@ -3,7 +3,11 @@
  * What:    constants and sizes; a block has 128 threads and 8 * rows queries, rows = 8, 4 or 2 queries of a thread. 256
  *          threads with twice as many queries would copy each tile half as often, which is 2 of 100 instructions of a
  *          main loop, and leave one block on a multiprocessor, with nothing to do while it waits.
- * Flow:    ops_attention.c chooses `rows`; attention.cu and attention_backward.cu divide the shared memory of the launch.
+ * Flow:    needs.c refuses what no kernel has room for, and plans the workspace: slabs of a forward stream, D and the
+ *          strips of pd and ds backward. ops_attention.c chooses a kernel with `rows` (all scores of a query, or a head,
+ *          in the shared memory of a block; or streams), and for streams what the workspace holds at a time.
+ *          attention.cu, attention_backward.cu, attention_stream.cu and attention_stream_backward.cu divide the shared
+ *          memory of the launch.
  * Extend:  another number of rows is a kernel in kernels.def and an entry in the lists of ops_attention.c.
  *
  * Probabilities lie in squares of 64 keys. Pitches: 16-byte reads by lanes of neighbouring rows meet no bank twice when
@@ -34,8 +38,8 @@
 #define RP_ATT_BACKWARD_SHARED(rows)                                                                              \
     ((2 * (RP_ATT_KEYS + RP_ATT_QUERIES(rows)) * RP_ATT_TILE_PITCH + RP_ATT_QUERIES(rows) * (RP_ATT_SQUARE_PITCH + 6)) * 4)
 
-/* Forward in streams: blocks of a multiprocessor, which registers allow; bytes of a tile of scores in a slab, see
- * attention_stream.cu. */
+/* Forward in streams: blocks of a multiprocessor, which registers allow (kernels.def has the same number, which
+ * ops_attention.c asserts); bytes of a tile of scores in a slab, see attention_stream.cu. */
 #define RP_ATT_STREAM_BLOCKS 2
 #define RP_ATT_TILE_BYTES(rows) ((size_t)RP_ATT_QUERIES(rows) * RP_ATT_KEYS * 4)
 /* Streams, of heads with `columns` in blocks of 8 * rows own rows; W: columns of a thread for a product, see

@@ -5,8 +5,8 @@
  *     sums          e, and sum128 of it: a thread has the lanes of its columns
  *     outputs       o[q, d] = chain over k of p * v
  *
- * The first `kept` tiles of 64 keys are in the block's slab of global memory: as scores after the first pass, as e
- * after the second one. Later tiles are computed again in each pass. A thread reads what it has written itself:
+ * The first `kept_tiles` tiles of 64 keys are in the block's slab of global memory: as scores after the first pass, as
+ * e after the second one. Later tiles are computed again in each pass. A thread reads what it has written itself:
  * [tile][row of the thread][thread][its four keys].
  *
  * attention.cu has the scores in shared memory instead, where there is room for all of a query. */
@@ -18,7 +18,7 @@ struct forward {
     const struct rp_attention_forward_args *a;
     const uint8_t *keys; /* of the sample; NULL: all */
     int sample, head;
-    int kept;            /* keys f.begin .. kept - 1 are in the slab */
+    int kept_end;        /* keys f.begin .. kept_end - 1 are in the slab */
 };
 
 /* ---- kept tiles ---- */
@@ -29,7 +29,7 @@ RP_DEVICE float *kept_at(const int rows, const struct forward *b, int k)
 {
     const int floats = RP_ATT_QUERIES(rows) * RP_ATT_KEYS;
     const int at = (k - b->f.begin) * RP_ATT_QUERIES(rows) + 4 * att_again((int)threadIdx.x);
-    return b->a->slabs + ((size_t)blockIdx.x * (size_t)(b->a->kept * floats) + (size_t)at);
+    return b->a->slabs + ((size_t)blockIdx.x * (size_t)(b->a->kept_tiles * floats) + (size_t)at);
 }
 RP_DEVICE void keep_tile(const int rows, float *to, float (*s)[4])
 {
@@ -108,7 +108,7 @@ RP_DEVICE void top_of_scores(const int rows, const int W, const struct forward *
     for (int k = f->begin; k < f->others; k += RP_ATT_KEYS) {
         float s[ATT_ROWS][4];
         scores(rows, W, 0, b, f, &at, s);
-        if (k < b->kept)
+        if (k < b->kept_end)
             keep_tile(rows, kept_at(rows, b, k), s);
         const uint32_t all = keys_on(b, k);
         const struct att_owner me = att_owner();
@@ -175,18 +175,18 @@ RP_DEVICE void sums_of_scores(const int rows, const int W, const struct forward 
     struct stream rest = b->f;
     float low[ATT_ROWS][4], high[ATT_ROWS][4], s[ATT_ROWS][4];
     const struct stream *f = &rest;
-    rest.begin = b->kept;
+    rest.begin = b->kept_end;
     att_clear(rows, low);
     att_clear(rows, high);
     RP_NO_UNROLL
-    for (int k = b->f.begin; k < b->kept; k += RP_ATT_KEYS) {
+    for (int k = b->f.begin; k < b->kept_end; k += RP_ATT_KEYS) {
         float *at = kept_at(rows, b, k);
         take_tile(rows, at, s);
         exponentials(rows, b, s, keys_on(b, k), k);
         keep_tile(rows, at, s);
         add_lanes(rows, low, high, s, k);
     }
-    if (b->kept < f->others) {
+    if (b->kept_end < f->others) {
         struct passing at = stream_begin(W, 1, 0, f);
         RP_NO_UNROLL
         for (int k = f->begin; k < f->others; k += RP_ATT_KEYS) {
@@ -297,7 +297,7 @@ RP_DEVICE void outputs_of_kept(const int rows, const int W, const struct forward
 {
     struct stream f = b->f;
     float s[ATT_ROWS][4];
-    f.others = b->kept;
+    f.others = b->kept_end;
     struct passing at = stream_begin(W, 0, 1, &f);
 #if RP_ASYNC
     take_tile(rows, kept_at(rows, b, f.begin), s);
@@ -324,7 +324,7 @@ RP_DEVICE void outputs_of_kept(const int rows, const int W, const struct forward
 RP_DEVICE void outputs_of_rest(const int rows, const int W, const struct forward *b, float (*o)[STREAM_COLUMNS])
 {
     struct stream f = b->f;
-    f.begin = b->kept;
+    f.begin = b->kept_end;
     struct passing at = stream_begin(W, 1, 1, &f);
     RP_NO_UNROLL
     for (int k = f.begin; k < f.others; k += RP_ATT_KEYS) {
@@ -345,9 +345,9 @@ RP_DEVICE void outputs(const int rows, const int W, const struct forward *b)
 {
     float o[ATT_ROWS][STREAM_COLUMNS];
     stream_clear(rows, W, o);
-    if (b->f.begin < b->kept)
+    if (b->f.begin < b->kept_end)
         outputs_of_kept(rows, W, b, o);
-    if (b->kept < b->f.others)
+    if (b->kept_end < b->f.others)
         outputs_of_rest(rows, W, b, o);
     float *to = b->a->o + (size_t)b->sample * (size_t)b->a->seq * (size_t)b->a->width + (size_t)(b->head * b->a->dim);
     stream_put(rows, W, &b->f, o, to, b->a->width, b->a->seq);
@@ -382,13 +382,15 @@ RP_DEVICE void forward_tile(const int rows, const int W, const struct rp_attenti
     b.f.first = tile * RP_ATT_QUERIES(rows);
     const float *x = a->qkv + (size_t)b.sample * (size_t)seq * (size_t)a->ld + (size_t)(b.head * a->dim);
     b.f.dots[0] = b.f.dots[1] = x + a->width;
-    b.f.rows[0] = b.f.rows[1] = x + 2 * a->width;
-    b.f.dots_ld[0] = b.f.dots_ld[1] = b.f.rows_ld[0] = b.f.rows_ld[1] = a->ld;
+    b.f.rows = x + 2 * a->width;
+    b.f.dots_ld[0] = b.f.dots_ld[1] = b.f.rows_ld = a->ld;
     b.keys = a->keys ? a->keys + (size_t)b.sample * (size_t)seq : 0;
-    b.f.begin = att_first(a->first, b.sample, seq, b.f.first) / RP_ATT_KEYS * RP_ATT_KEYS; /* tiles before it have no key of own queries */
-    b.f.others = att_keys(b.keys, a->causal && b.f.first + RP_ATT_QUERIES(rows) < seq ? b.f.first + RP_ATT_QUERIES(rows) : seq, att_owner().lane);
-    b.kept = b.f.begin + a->kept * RP_ATT_KEYS;
-    b.kept = b.kept < b.f.others ? b.kept : b.f.others;
+    /* tiles before it have no key of own queries */
+    b.f.begin = att_first(a->first, b.sample, seq, b.f.first) / RP_ATT_KEYS * RP_ATT_KEYS;
+    const int end = b.f.first + RP_ATT_QUERIES(rows);
+    b.f.others = att_keys(b.keys, a->causal && end < seq ? end : seq, att_owner().lane);
+    b.kept_end = b.f.begin + a->kept_tiles * RP_ATT_KEYS;
+    b.kept_end = b.kept_end < b.f.others ? b.kept_end : b.f.others;
     stream_own(rows, &b.f, 0, x, a->ld, seq);
     top_of_scores(rows, W, &b);
     sums_of_scores(rows, W, &b);

@@ -21,11 +21,11 @@
 #define STREAM_COLUMNS 8 /* most columns of a thread */
 #define STREAM_STEPS (RP_ATT_KEYS / RP_ATT_STEP) /* stages of rows in a tile */
 
-/* Two of a kind: the tiles of own rows, and the other rows of dots and of rows. */
+/* Two of a kind: the tiles of own rows, and the other rows of dots. */
 struct stream {
     float *own[2], *square, *row, *stage; /* row: words of each own or other row */
-    const float *dots[2], *rows[2]; /* first column of the head in row 0 */
-    int dots_ld[2], rows_ld[2];
+    const float *dots[2], *rows;          /* first column of the head in row 0 */
+    int dots_ld[2], rows_ld;
     int pitch, stage_floats;        /* of own; of a stage */
     int dim, steps, whole;          /* steps: stages of 16 columns */
     int first, begin, others;       /* the first own row; other rows: begin (a multiple of 64) .. others - 1 */
@@ -56,21 +56,25 @@ RP_DEVICE int stream_next(int slot)
     return slot + 1 == RP_ATT_STAGES ? 0 : slot + 1;
 }
 
-/* The other rows of the next stage, of a pass with `dots` and `products` products for each tile: 64 rows x 16 columns of dots. */
+/* The other rows of the next stage: 64 rows x 16 columns of dots. A pass has `dots` (0..2) of them for each tile and
+ * `products` (0 or 1). Stages after the end are not copied, but their offsets are computed: at most 128 rows after the
+ * sequence, see needs.c. */
 RP_DEVICE struct att_part stream_dots_part(const int dots, const struct stream *f, const struct passing *at)
 {
     const int second = dots > 1 && at->step >= f->steps, d = (second ? at->step - f->steps : at->step) * RP_ATT_STEP;
     const int ld = second ? f->dots_ld[1] : f->dots_ld[0];
-    const struct att_part part = {second ? f->dots[1] : f->dots[0], at->k * ld + d, ld, f->others - at->k, f->dim - d, f->whole};
+    const struct att_part part = {second ? f->dots[1] : f->dots[0], at->k * ld + d, ld, f->others - at->k,
+                                  f->dim - d, f->whole};
     return part;
 }
 
 /* The same of 16 rows, from column `first` of those that the pass takes. */
-RP_DEVICE struct att_part stream_rows_part(const int dots, const int products, const struct stream *f, const struct passing *at, const int first)
+RP_DEVICE struct att_part stream_rows_part(const int dots, const struct stream *f, const struct passing *at,
+                                           const int first)
 {
-    const int number = at->step - dots * f->steps, second = products > 1 && number >= STREAM_STEPS, column = f->column + first;
-    const int k = at->k + number % STREAM_STEPS * RP_ATT_STEP, ld = second ? f->rows_ld[1] : f->rows_ld[0];
-    const struct att_part part = {second ? f->rows[1] : f->rows[0], k * ld + column, ld, f->others - k, f->dim - column, f->whole};
+    const int column = f->column + first, k = at->k + (at->step - dots * f->steps) * RP_ATT_STEP;
+    const int at_k = k * f->rows_ld + column;
+    const struct att_part part = {f->rows, at_k, f->rows_ld, f->others - k, f->dim - column, f->whole};
     return part;
 }
 
@@ -92,10 +96,10 @@ RP_DEVICE void stream_start(const int W, const int dots, const int products, con
 #endif
         }
     } else {
-        const struct att_part part = stream_rows_part(dots, products, f, at, 0);
+        const struct att_part part = stream_rows_part(dots, f, at, 0);
         if (part.rows > 0) {
 #if RP_ASYNC
-            const struct att_part more = stream_rows_part(dots, products, f, at, RP_ATT_DIM);
+            const struct att_part more = stream_rows_part(dots, f, at, RP_ATT_DIM);
             att_copy(RP_ATT_STEP, 16, to, 16 * W, &part);
             if (W > 4)
                 att_copy(RP_ATT_STEP, 4 * (W - 4), to + RP_ATT_DIM, 16 * W, &more);
@@ -119,8 +123,8 @@ RP_DEVICE void stream_land(const int W, const struct stream *f, struct passing *
         if (f->others - at->k > 0)
             att_store(RP_ATT_KEYS, RP_ATT_STEP / 4, to, RP_ATT_STEP_PITCH, load->v);
     } else {
-        const struct att_part part = stream_rows_part(dots, products, f, at, 0),
-                              more = stream_rows_part(dots, products, f, at, RP_ATT_DIM);
+        const struct att_part part = stream_rows_part(dots, f, at, 0),
+                              more = stream_rows_part(dots, f, at, RP_ATT_DIM);
         if (part.rows > 0) {
             if (W < 8)
                 att_store(RP_ATT_STEP, 16, to, 16 * W, load->v);

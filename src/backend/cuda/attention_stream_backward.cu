@@ -1,4 +1,5 @@
-/* Attention, backward, in streams (see attention_stream.cuh), so that a head is spread over many blocks of three kernels:
+/* Attention, backward, in streams (see attention_stream.cuh), so that a head is spread over many blocks of three
+ * kernels:
  *
  *     gradients     s = k q^T, dp = v do^T; pd, ds of 64 keys, as [key][query] into global memory
  *     keys          dv = pd do, dk = ds q      of 64 keys: rows of these matrices, from the queries that pass by
@@ -39,8 +40,8 @@ RP_DEVICE struct backward head_of(const struct rp_attention_backward_args *a, in
     b.pd = a->pd + (size_t)number * (size_t)a->span * (size_t)b.pitch;
     b.dx = a->dqkv + (size_t)sample * (size_t)a->seq * (size_t)a->ld + (size_t)column;
     const float *x = a->qkv + (size_t)sample * (size_t)a->seq * (size_t)a->ld + (size_t)column;
-    b.f.dots[0] = b.f.rows[0] = b.f.rows[1] = x;
-    b.f.dots_ld[0] = b.f.rows_ld[0] = b.f.rows_ld[1] = b.f.dots_ld[1] = a->ld;
+    b.f.dots[0] = b.f.rows = x;
+    b.f.dots_ld[0] = b.f.dots_ld[1] = b.f.rows_ld = a->ld;
     b.f.dots[1] = a->d_o + (size_t)sample * (size_t)a->seq * (size_t)a->width + (size_t)column;
     return b;
 }
@@ -192,11 +193,11 @@ struct pair {
 RP_DEVICE struct pair pair_of(const int across, const struct backward *b, int k)
 {
     const struct stream *f = &b->f;
-    const int ld = f->rows_ld[0], left = f->others - k, at = k * ld + f->column;
+    const int ld = f->rows_ld, left = f->others - k, at = k * ld + f->column;
     const int matrix = across ? (k - b->a->from) * b->pitch + f->first : (f->first - b->a->from) * b->pitch + k;
     const struct pair p = {{b->ds, matrix, b->pitch, across ? left : OWN, across ? OWN : left, 1},
-                           {f->rows[0], at, ld, left, f->dim - f->column, f->whole},
-                           {f->rows[0], at + RP_ATT_DIM, ld, left, f->dim - f->column - RP_ATT_DIM, f->whole}};
+                           {f->rows, at, ld, left, f->dim - f->column, f->whole},
+                           {f->rows, at + RP_ATT_DIM, ld, left, f->dim - f->column - RP_ATT_DIM, f->whole}};
     return p;
 }
 
@@ -308,8 +309,8 @@ RP_DEVICE void keys(const int W, const struct rp_attention_backward_args *a)
     b.f.stage_floats = PAIR_X(0) + RP_ATT_STEP * 16 * W;
     if (is_dv) {
         b.ds = b.pd;
-        b.f.rows[0] = b.f.dots[1];
-        b.f.rows_ld[0] = a->width;
+        b.f.rows = b.f.dots[1];
+        b.f.rows_ld = a->width;
     }
     RP_NO_UNROLL
     for (int c = 0; c < a->dim; c += 16 * W) {
@@ -354,7 +355,7 @@ RP_DEVICE void queries(const int W, const struct rp_attention_backward_args *a)
     const int begin = att_first(a->first, b.sample, seq, b.f.first) / OWN * OWN;
     b.f.stage = RP_SHARED(float);
     b.f.stage_floats = PAIR_X(1) + RP_ATT_STEP * 16 * W;
-    b.f.rows[0] = b.f.dots[0] + a->width;
+    b.f.rows = b.f.dots[0] + a->width;
     b.f.begin = begin > a->from ? begin : a->from;
     b.f.others = others < a->from + a->span ? others : a->from + a->span;
     if (b.f.begin >= b.f.others && a->from > 0)

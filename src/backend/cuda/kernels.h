@@ -463,9 +463,10 @@ struct rp_group_tree_args {
  * sum so far of each of the tile's elements. A weight gradient: FRONT floats as a GEMM, a uint2 for each row of a
  * chain, stages. */
 
-/* See struct rp_attention and attention.cu. width: heads * dim; ld: of qkv, 3 * width; padded: rp_mask_stride(seq); blocks: of queries,
- * per head; whole: heads and tensors lie so that every four columns are 16-byte aligned. seq * ld < 2^31. Streams only: `tiles` of queries
- * of all heads; in `slabs` every block has `kept` tiles of RP_ATT_KEYS scores of its own queries. */
+/* See struct rp_attention and attention.cu. width: heads * dim; ld: of qkv, 3 * width; padded: rp_mask_stride(seq);
+ * blocks: of queries, per head; whole: heads and tensors lie so that every four columns are 16-byte aligned.
+ * (seq + 128) * ld < 2^31. Streams only: `tiles` of queries of all heads; in `slabs` every block has `kept_tiles` tiles
+ * of RP_ATT_KEYS scores of its own queries. */
 struct rp_attention_forward_args {
     float *o, *row_max, *row_inv, *slabs;
     uint8_t *mask; /* written when threshold != 0 */
@@ -473,7 +474,7 @@ struct rp_attention_forward_args {
     const uint8_t *keys; /* NULL: all, as with `causal` */
     const int32_t *first; /* with `causal`: first key of each query of each sample; NULL: 0 */
     uint64_t seed;
-    int seq, heads, first_head, dim, width, ld, padded, blocks, whole, causal, tiles, kept;
+    int seq, heads, first_head, dim, width, ld, padded, blocks, whole, causal, tiles, kept_tiles;
     float scale, keep_scale;
     uint32_t step, site, first_sample, threshold;
 };
@@ -483,8 +484,9 @@ struct rp_attention_dots_args {
     const float *d_o, *o;
     int rows, seq, heads, dim, whole;
 };
-/* Streams only: pd and ds of `span` keys from key `from` on, multiples of 64, of heads (of all samples) from number `head` on:
- * [head][key][query, up to the next 64th]; blocks: of 64 of these keys, or of queries, per head. */
+/* Streams only: pd and ds of `span` keys from key `from` on, multiples of 64, of heads (of all samples) from number
+ * `head` on: [head][key][query, up to the next 64th] (rp_cuda_attention_strip() has their size); blocks: of 64 of these
+ * keys, or of queries, per head. */
 struct rp_attention_backward_args {
     float *dqkv, *pd, *ds;
     const float *d_o, *row_max, *row_inv, *big_d, *qkv;

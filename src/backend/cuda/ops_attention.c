@@ -258,7 +258,7 @@ void rp_cuda_op_attention_forward(struct rp_dev *dev, float *o, float *row_max, 
         .o = o, .row_max = row_max, .row_inv = row_inv, .slabs = slabs ? rp_cuda_workspace(c, slabs) : NULL, .mask = mask,
         .qkv = qkv, .keys = a->key_mask, .first = a->first_key, .seed = a->drop.seed, .seq = a->seq, .heads = a->heads,
         .first_head = a->first_head, .dim = a->head_dim, .width = width, .ld = 3 * width, .padded = RP_ATT_PADDED(a->seq),
-        .blocks = (int)(all / a->batch / a->heads), .tiles = (int)all, .kept = way.kept,
+        .blocks = (int)(all / a->batch / a->heads), .tiles = (int)all, .kept_tiles = way.kept,
         .whole = a->head_dim % 4 == 0 && RP_ALIGNED(o, qkv), .scale = a->scale, .keep_scale = a->drop.scale,
         .step = a->drop.step, .site = a->drop.site, .first_sample = a->drop.first_sample,
         .threshold = a->drop.threshold, .causal = a->causal};
