@@ -106,19 +106,20 @@ void simt_copy_start(struct simt_warp *w, struct simt_copy *c)
         land(w, c, c->mask);
 }
 
+/* The newest copy lands first: nothing orders two copies to one address. */
 void simt_copy_wait(struct simt_warp *w, u32 m, s64 newest)
 {
     int left = 0;
-    for (int k = 0; k < w->copies; k++) {
+    for (int k = w->copies - 1; k >= 0; k--) {
         struct simt_copy *c = &w->copy[k];
         u32 now = 0;
         EACH_LANE(c->mask & m)
         now |= (u32)(newest < 0 || c->group[lane] + (u64)newest < w->committed[lane]) << lane;
         land(w, c, now);
         c->mask &= ~now;
-        if (c->mask && left != k)
-            w->copy[left] = *c;
-        left += c->mask != 0;
     }
+    for (int k = 0; k < w->copies; k++)
+        if (w->copy[k].mask)
+            w->copy[left++] = w->copy[k];
     w->copies = left;
 }
