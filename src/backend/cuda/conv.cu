@@ -208,22 +208,23 @@ RP_KERNEL(group_tree)
 
 /* ---- kernels ---- */
 
-#define TILE(name, block, blocks, rows, columns, thread_rows, thread_columns, down, across, how_a, how_b, from, before)                   \
-    RP_KERNEL(name)                                                                                                                        \
-    {                                                                                                                                      \
-        const struct gemm_shape s = {blocks, rows, columns, thread_rows, thread_columns, down, across, how_a, how_b};                      \
-        if (__CUDA_ARCH__ >= 10 * from && __CUDA_ARCH__ < 10 * before)                                                                     \
-            block;                                                                                                                         \
-        else                                                                                                                               \
-            RP_TRAP();                                                                                                                     \
+#define TILE(name, block, blocks, rows, columns, thread_rows, thread_columns, down, across, how_a, how_b, from,        \
+             before)                                                                                                   \
+    RP_KERNEL(name)                                                                                                    \
+    {                                                                                                                  \
+        const struct gemm_shape s = {blocks, rows, columns, thread_rows, thread_columns, down, across, how_a, how_b};  \
+        if (__CUDA_ARCH__ >= 10 * from && __CUDA_ARCH__ < 10 * before)                                                 \
+            block;                                                                                                     \
+        else                                                                                                           \
+            RP_TRAP();                                                                                                 \
     }
-#define FORWARD(name, threads, blocks, rows, columns, tr, tc, down, across, vectors, from, before, rate)                                   \
-    TILE(conv_forward_##name, conv_block(&a, &s, 0), blocks, rows, columns, tr, tc, down, across, RP_GEMM_PIXELS, RP_GEMM_FILTERS, from,   \
-         before)
-#define DGRAD(name, threads, blocks, rows, columns, tr, tc, down, across, vectors, from, before, rate)                                     \
-    TILE(conv_dgrad_##name, conv_block(&a, &s, 1), blocks, rows, columns, tr, tc, down, across, RP_GEMM_PIXELS,                            \
+#define FORWARD(name, threads, blocks, rows, columns, tr, tc, down, across, vectors, from, before, rate)               \
+    TILE(conv_forward_##name, conv_block(&a, &s, 0), blocks, rows, columns, tr, tc, down, across, RP_GEMM_PIXELS,      \
+         RP_GEMM_FILTERS, from, before)
+#define DGRAD(name, threads, blocks, rows, columns, tr, tc, down, across, vectors, from, before, rate)                 \
+    TILE(conv_dgrad_##name, conv_block(&a, &s, 1), blocks, rows, columns, tr, tc, down, across, RP_GEMM_PIXELS,        \
          vectors ? RP_GEMM_TAPS : RP_GEMM_TAPS1, from, before)
-#define WGRAD(name, threads, blocks, rows, columns, tr, tc, down, across, vectors, from, before, rate)                                     \
-    TILE(conv_wgrad_##name, gemm_block(&a, &s), blocks, rows, columns, tr, tc, down, across,                                               \
+#define WGRAD(name, threads, blocks, rows, columns, tr, tc, down, across, vectors, from, before, rate)                 \
+    TILE(conv_wgrad_##name, gemm_block(&a, &s), blocks, rows, columns, tr, tc, down, across,                           \
          vectors ? RP_GEMM_ROWS : RP_GEMM_ROWS1, vectors ? RP_GEMM_WINDOWS : RP_GEMM_WINDOWS1, from, before)
 #include "backend/cuda/conv.def"

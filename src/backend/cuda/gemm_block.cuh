@@ -42,7 +42,8 @@ RP_DEVICE void gemm_draw(const struct rp_gemm_args *g, unsigned *drawn)
     if (threadIdx.x == 0) {
         *drawn = atomicAdd(g->semaphores, 1u);
         if (*drawn == gridDim.x - 1)
-            atomicAdd(g->semaphores, 0u - gridDim.x); /* back to 0; a plain store would race with the other blocks' relaxed atomics */
+            /* back to 0; a plain store would race with the other blocks' relaxed atomics */
+            atomicAdd(g->semaphores, 0u - gridDim.x);
     }
     __syncthreads();
 }
@@ -71,7 +72,8 @@ RP_DEVICE void gemm_signal(const struct rp_gemm_args *g, int tile, int group, in
 {
     if (g->mode != RP_GEMM_SERIAL)
         return;
-    if (threadIdx.x == 0) /* the barrier at the end of gemm_write() orders the other threads' writes before this release */
+    /* the barrier at the end of gemm_write() orders the other threads' writes before this release */
+    if (threadIdx.x == 0)
         rp_store_release(g->semaphores + 1 + tile, segment == gemm_segments(g, group) - 1 ? 0u : (unsigned)segment + 1);
 }
 
