@@ -280,8 +280,8 @@ const struct rp_command rp_cmd_selftest = {
                "A GPU that hangs, or whose driver fails, ends the test with another status (7 for a hang); the message "
                "names operation, case and shape, and so does \"stopped\" with --json. A minute without news counts as "
                "a hang; RP_GPU_TIMEOUT_MS=20000 in the environment makes it 20 s. With --json, \"kernels\" has the "
-               "launches of every kernel that this GPU can run; RP_CUDA_GEMM=rotate uses every kernel of matrix "
-               "products in turn.\n",
+               "launches of every kernel that this GPU can run; RP_CUDA_GEMM=rotate uses every GEMM kernel in "
+               "turn, RP_CUDA_ATTENTION=rotate every attention kernel.\n",
     .opts = opts,
     .opts_size = sizeof(struct selftest_opts),
     .run = cmd_selftest,
