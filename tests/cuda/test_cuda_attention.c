@@ -402,7 +402,7 @@ TEST(the_kernel_fits_the_gpu_and_the_batch)
                  {"A100", 166912, 40 << 20, 108, 384, 128, 8, 4},  {"A100", 166912, 40 << 20, 108, 96, 512, 18, 18},
                  {"V100", 98304, 6 << 20, 80, 384, 128, 4, 8},     {"V100", 98304, 6 << 20, 80, 96, 512, 4, 18},
                  {"T4", 65536, 4 << 20, 40, 96, 512, 14, 18},      {"H100", 232448, 50 << 20, 132, 48, 1024, 18, 18},
-                 {"A100", 166912, 40 << 20, 108, 48, 2048, 18, 18}};
+                 {"A100", 166912, 40 << 20, 108, 48, 2048, 18, 18}, {"H100", 232448, 50 << 20, 132, 60, 8192, 18, 8}};
     for (int i = 0; i < COUNT(cases); i++) {
         const int capability = cases[i].gpu[0] == 'H' ? 90 : cases[i].gpu[0] == 'A' ? 80 : 70;
         const struct rp_cuda c = {.gpu = {.shared_max = cases[i].shared, .capability = capability},
@@ -446,6 +446,48 @@ TEST(slabs_take_what_the_workspace_has)
         const unsigned blocks = rp_cuda_attention_slabs(&c, &a, &kept);
         CHECK(blocks == cases[i].blocks && kept == cases[i].kept, "case %d: %u blocks keep %d tiles", i, blocks, kept);
     }
+}
+
+/* Few keys of all heads, or a tile of keys of some: as many as the workspace has room for, in parts of equal size. */
+TEST(parts_of_gradients_are_of_equal_size)
+{
+    static const struct {
+        int heads, seq, strips, part_heads, part_keys;
+    } cases[] = {{64, 8192, 31, 22, 1}, {64, 8192, 63, 32, 1},     {64, 8192, 64, 64, 1}, {64, 8192, 1, 1, 1}, {64, 8192, 0, 0, 0},
+                 {2, 1024, 20, 2, 8},   {2, 1024, 1 << 20, 2, 16}, {2, 1024, 22, 2, 8},   {3, 1000, 35, 3, 8}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        const size_t d = ((size_t)cases[i].heads * (size_t)cases[i].seq * 4 + 255) / 256 * 256;
+        const struct rp_cuda c = {.multiprocessors = 132,
+                                  .workspace_bytes = d + (size_t)cases[i].strips * rp_cuda_attention_strip(cases[i].seq)};
+        const struct rp_attention a = {.batch = 1, .heads = cases[i].heads, .seq = cases[i].seq, .head_dim = 64};
+        int heads;
+        const int keys = rp_cuda_attention_part(&c, &a, &heads);
+        CHECK(heads == cases[i].part_heads && keys == cases[i].part_keys, "case %d: %d keys of %d heads", i, keys, heads);
+    }
+}
+
+/* Of a batch without samples nothing is computed, and no kernel is launched. */
+TEST(a_batch_may_be_empty)
+{
+    struct rp_err e = {0};
+    uint64_t before[RP_CUDA_KERNELS];
+    open_device();
+    float *x = take(4 * 3 * 64 * sizeof(float)), *bias = take(3 * 64 * sizeof(float));
+    uint8_t *mask = take(128);
+    const struct rp_attention a = {.batch = 0, .seq = 4, .heads = 1, .head_dim = 64, .scale = 0.125f};
+    struct rp_dev *dev = device(0, room, 0);
+    memset(bias, 0x5a, 3 * 64 * sizeof(float));
+    memcpy(before, cuda->launches, sizeof before);
+    dev->op->attention_forward(dev, x, x, x, mask, x, &a);
+    dev->op->attention_backward(dev, x, bias, x, x, x, x, mask, x, &a, x);
+    CHECK(dev->backend->sync(dev, &e) == 0, "%s", e.msg);
+    for (int i = 0; i < (int)(3 * 64 * sizeof(float)); i++)
+        CHECK(((unsigned char *)bias)[i] == 0x5a, "byte %d is written", i);
+    for (int k = 0; k < RP_CUDA_KERNELS; k++)
+        CHECK(cuda->launches[k] == before[k], "%s is launched", rp_cuda_kernels[k].name);
+    give(x);
+    give(bias);
+    give(mask);
 }
 
 /* The plan of memory has no device: at most a constant, and enough for one tile of keys of one head. */

@@ -261,9 +261,12 @@ static const struct sass_loop *attention_loop(const struct attention_loops *l, c
     return &none;
 }
 
-/* One launch: blocks with `rows` own rows each, whose products take all columns, rounded up to those of the kernel. */
+/* One launch: blocks with `rows` own rows each, whose products take all columns, rounded up to those of the kernel; a
+ * block takes `share` of the others of a tile of rows (more than 1: of several tiles). */
 struct attention_launch {
     int rows;
+    long blocks;
+    double share;
     double dots, products;
     double bytes, waits; /* of each score from and to memory, all the time, and in passes that do nothing else */
     size_t shared;
@@ -272,8 +275,8 @@ struct attention_launch {
 /* Cycles. */
 static double launch_cycles(const struct attention_launch *l, int gpu, const struct rp_attention *a, double bound)
 {
-    const long n = (a->seq + l->rows - 1) / l->rows, blocks = (long)a->batch * a->heads * n;
-    const long each = (blocks + gpus[gpu].multiprocessors - 1) / gpus[gpu].multiprocessors;
+    const long n = (a->seq + l->rows - 1) / l->rows;
+    const long each = (l->blocks + gpus[gpu].multiprocessors - 1) / gpus[gpu].multiprocessors;
     const int W = RP_ATT_STREAM_W(a->head_dim), dots = (a->head_dim + 15) / 16 * 16, wide = (a->head_dim + 16 * W - 1) / (16 * W) * 16 * W;
     const double byte = gpus[gpu].ghz * 1e9 * gpus[gpu].multiprocessors / (gpus[gpu].terabytes * 1e12);
     double others = 0;
@@ -281,7 +284,7 @@ static double launch_cycles(const struct attention_launch *l, int gpu, const str
         others += (double)(((i + 1) * l->rows < a->seq ? (i + 1) * l->rows : a->seq) + 63) / 64 * 64 / (double)n;
     const int alone = each < 2 || 2 * (l->shared + 1024) > (size_t)gpus[gpu].shared + 1024;
     const double work = (l->dots * dots + l->products * wide) / (gpus[gpu].lanes * bound) * (alone ? 1.25 : 1);
-    return (double)each * l->rows * others * ((work > l->bytes * byte ? work : l->bytes * byte) + l->waits * byte);
+    return (double)each * l->share * l->rows * others * ((work > l->bytes * byte ? work : l->bytes * byte) + l->waits * byte);
 }
 
 /* Of a score e is written and read again; both as from memory, although the cache has some. */
@@ -293,10 +296,12 @@ static double forward_cycles(char name[64], const struct attention_loops *loops,
     rp_cuda_attention_slabs(c, a, &kept);
     const int rows = id % 10;
     const double share = (double)kept / (double)((a->seq + 63) / 64);
-    struct attention_launch l = {8 * rows, 1, 1, 0, 0, RP_ATT_FORWARD_SHARED((size_t)rows, (size_t)a->seq)};
+    const long all = (long)a->batch * a->heads * ((a->seq + 8 * rows - 1) / (8 * rows));
+    struct attention_launch l = {8 * rows, all, 1, 1, 1, 0, 0, RP_ATT_FORWARD_SHARED((size_t)rows, (size_t)a->seq)};
     snprintf(name, 64, "attention_forward_%d", 8 * rows);
     if (id > 10) {
-        l = (struct attention_launch){.rows = 8 * rows, .dots = 1 + 2 * (1 - share), .products = 1, .bytes = 4 * share};
+        l = (struct attention_launch){.rows = 8 * rows, .blocks = all, .share = 1, .products = 1, .bytes = 4 * share};
+        l.dots = 1 + 2 * (1 - share);
         l.waits = 8 * share;
         l.shared = RP_ATT_STREAM_SHARED((size_t)rows, (size_t)a->head_dim);
         snprintf(name, 64, "attention_stream_%dx%d", rows, RP_ATT_STREAM_W(a->head_dim));
@@ -304,23 +309,43 @@ static double forward_cycles(char name[64], const struct attention_loops *loops,
     return launch_cycles(&l, gpu, a, attention_loop(loops, name)->bound);
 }
 
+/* A block for each head. */
+static double heads_cycles(char name[64], const struct attention_loops *loops, int gpu, const struct rp_attention *a,
+                           int rows)
+{
+    const size_t shared = RP_ATT_BACKWARD_SHARED((size_t)rows);
+    const struct attention_launch l = {64, (long)a->batch * a->heads, (a->seq + 63) / 64, 2, 3, 0, 0, shared};
+    snprintf(name, 64, a->head_dim > RP_ATT_DIM ? "attention_backward_wide" : "attention_backward_%d", 8 * rows);
+    return launch_cycles(&l, gpu, a, attention_loop(loops, name)->bound);
+}
+
+/* The launches of all parts, each of some tiles of keys of some heads. */
 static double backward_cycles(char name[64], const struct attention_loops *loops, int gpu, const struct rp_cuda *c,
                               const struct rp_attention *a)
 {
-    const int W = RP_ATT_STREAM_W(a->head_dim);
-    const size_t dim = (size_t)a->head_dim;
-    const struct attention_launch gradients = {64, 2, 0, 8, 0, RP_ATT_GRADIENTS_SHARED(dim)};
-    const struct attention_launch keys = {64, 0, 2, 8, 0, RP_ATT_PRODUCTS_SHARED(dim)},
-                                  queries = {64, 0, 1, 4, 0, keys.shared};
-    int ignored, id;
+    const int W = RP_ATT_STREAM_W(a->head_dim), length = (a->seq + 63) / 64, heads = a->batch * a->heads;
+    const size_t dim = (size_t)a->head_dim, products = RP_ATT_PRODUCTS_SHARED(dim);
+    char queries_name[64];
+    int ignored, id, part_heads;
     rp_cuda_attention_rows(c, a, &ignored, &id);
-    if (!CHECK(id > 10, "a head is one block"))
-        return 0;
-    double cycles = launch_cycles(&gradients, gpu, a, attention_loop(loops, "attention_gradients")->bound);
-    snprintf(name, 64, "attention_queries_%d", W);
-    cycles += launch_cycles(&queries, gpu, a, attention_loop(loops, name)->bound);
+    if (id < 10)
+        return heads_cycles(name, loops, gpu, a, id);
+    snprintf(queries_name, sizeof queries_name, "attention_queries_%d", W);
     snprintf(name, 64, "attention_keys_%d", W);
-    return cycles + launch_cycles(&keys, gpu, a, attention_loop(loops, name)->bound);
+    const int part_keys = rp_cuda_attention_part(c, a, &part_heads);
+    double cycles = 0;
+    for (int head = 0; head < heads; head += part_heads)
+        for (int key = 0; key < length; key += part_keys) {
+            const int k = length - key < part_keys ? length - key : part_keys;
+            const int n = heads - head < part_heads ? heads - head : part_heads;
+            const struct attention_launch gradients = {64, (long)n * k, 1, 2, 0, 8, 0, RP_ATT_GRADIENTS_SHARED(dim)};
+            const struct attention_launch keys = {64, 2L * n * k, 1, 0, 1, 4, 0, products};
+            const struct attention_launch queries = {64, (long)n * length, (double)k / length, 0, 1, 4, 0, products};
+            cycles += launch_cycles(&gradients, gpu, a, attention_loop(loops, "attention_gradients")->bound) +
+                      launch_cycles(&keys, gpu, a, attention_loop(loops, name)->bound) +
+                      launch_cycles(&queries, gpu, a, attention_loop(loops, queries_name)->bound);
+        }
+    return cycles;
 }
 
 static void attention_cell(struct rp_buf *out, const struct attention_loops *loops, int gpu,

@@ -200,12 +200,15 @@ struct rp_cuda_conv {
     struct rp_cuda_gemm gemm;
 };
 struct rp_cuda_conv rp_cuda_conv_choice(const struct rp_cuda *c, enum rp_op op, const struct rp_conv *v);
-const char *rp_cuda_conv_tile(const struct rp_cuda *c, int number, int *usable); /* "forward_128x64"; as rp_cuda_gemm_tile() */
+/* "forward_128x64"; as rp_cuda_gemm_tile() */
+const char *rp_cuda_conv_tile(const struct rp_cuda *c, int number, int *usable);
 
 /* The kernels that are chosen: rows of a thread, an eighth of those of a block, and 10 more for streams; 0: none fits. */
 void rp_cuda_attention_rows(const struct rp_cuda *c, const struct rp_attention *a, int *forward_id, int *backward_id);
 /* Blocks of the forward kernel; *kept: tiles of scores that each keeps in the workspace, see attention_stream.cu. */
 unsigned rp_cuda_attention_slabs(const struct rp_cuda *c, const struct rp_attention *a, int *kept);
+/* Tiles of 64 keys that a launch of the backward streams takes, of *heads heads; 0: the workspace has no room. */
+int rp_cuda_attention_part(const struct rp_cuda *c, const struct rp_attention *a, int *heads);
 
 /* Every operation, in ops_*.c; cuda.c makes the table of them. */
 #define OP(name, types, args) void rp_cuda_op_##name RP_OP_ARGS args;

@@ -11,8 +11,8 @@
 
 #define RP_CUDA_GEMM_WORKSPACE ((size_t)32 << 20) /* of a parallel split-K: fits the caches of large GPUs */
 /* Of attention: forward scores in a slab for each block that runs, backward pd and ds of some keys. A few times the
- * cache of a large GPU: also from the GPU's memory they come sooner than they are computed again. Short sequences have
- * the workspace that GEMMs have. */
+ * cache of a large GPU: also from the GPU's memory they come sooner than they are computed again. Up to 256 tokens a slab is at
+ * most 4 tiles and the workspace of GEMMs has the slabs of all blocks that run: 384 * 4 * 16 KiB are 24 MiB. */
 #define RP_CUDA_ATTENTION_WORKSPACE(seq) ((size_t)((seq) > 256 ? 128 : 32) << 20)
 #define RP_CUDA_SEMAPHORES 16384                       /* after the workspace, see struct rp_gemm_args */
 #define RP_CUDA_SEMAPHORE_BYTES (RP_CUDA_SEMAPHORES * sizeof(unsigned))
@@ -25,7 +25,8 @@ struct rp_cuda_gpu {
 
 int rp_cuda_supports(const struct rp_cuda_gpu *gpu, const struct rp_op_use *u, struct rp_err *err) rp_must_check;
 size_t rp_cuda_needs(const struct rp_device_opts *o, const struct rp_op_use *u);
-/* Bytes of pd and ds of 64 keys of a head. */
+/* Bytes of pd and ds of 64 keys of a head: the layout of struct rp_attention_backward_args, which
+ * launch_backward_streams() divides and head_of() in attention_stream_backward.cu addresses; they change together. */
 static inline size_t rp_cuda_attention_strip(int seq)
 {
     return 2 * sizeof(float) * 64 * (((size_t)seq + 63) / 64 * 64);

@@ -8,24 +8,47 @@
 #define BLOCK_OWN ((size_t)1024) /* bytes of shared memory that CUDA takes for itself in every block */
 
 struct choice {
-    int id;   /* for tests: rows, + 10 for streams */
     int rows; /* queries, or keys, of a thread */
+    int is_stream;
+    /* of a backward stream: that of keys, which follows attention_gradients with as many keys in a block */
     enum rp_cuda_kernel kernel;
+    enum rp_cuda_kernel queries; /* and then that of queries */
 };
-static const struct choice forward[] = {
-    {8, 8, RP_KERNEL_attention_forward_64}, {4, 4, RP_KERNEL_attention_forward_32}, {2, 2, RP_KERNEL_attention_forward_16}};
+static const struct choice forward[] = {{8, 0, RP_KERNEL_attention_forward_64, 0},
+                                        {4, 0, RP_KERNEL_attention_forward_32, 0},
+                                        {2, 0, RP_KERNEL_attention_forward_16, 0}};
 /* by columns of a thread: 4, 6, 8 */
 static const struct choice forward_streams[3][2] = {
-    {{18, 8, RP_KERNEL_attention_stream_8x4}, {14, 4, RP_KERNEL_attention_stream_4x4}},
-    {{18, 8, RP_KERNEL_attention_stream_8x6}, {14, 4, RP_KERNEL_attention_stream_4x6}},
-    {{18, 8, RP_KERNEL_attention_stream_8x8}, {14, 4, RP_KERNEL_attention_stream_4x8}}};
-static const struct choice backward[] = {{8, 8, RP_KERNEL_attention_backward_64}, {4, 4, RP_KERNEL_attention_backward_32}};
-static const struct choice backward_wide = {4, 4, RP_KERNEL_attention_backward_wide};
-/* by columns of a thread; and attention_gradients, with as many keys in a block */
-static const struct choice key_streams[3] = {
-    {18, 8, RP_KERNEL_attention_keys_4}, {18, 8, RP_KERNEL_attention_keys_6}, {18, 8, RP_KERNEL_attention_keys_8}};
-static const enum rp_cuda_kernel query_streams[3] = {RP_KERNEL_attention_queries_4, RP_KERNEL_attention_queries_6,
-                                                     RP_KERNEL_attention_queries_8};
+    {{8, 1, RP_KERNEL_attention_stream_8x4, 0}, {4, 1, RP_KERNEL_attention_stream_4x4, 0}},
+    {{8, 1, RP_KERNEL_attention_stream_8x6, 0}, {4, 1, RP_KERNEL_attention_stream_4x6, 0}},
+    {{8, 1, RP_KERNEL_attention_stream_8x8, 0}, {4, 1, RP_KERNEL_attention_stream_4x8, 0}}};
+static const struct choice backward[] = {{8, 0, RP_KERNEL_attention_backward_64, 0},
+                                         {4, 0, RP_KERNEL_attention_backward_32, 0}};
+static const struct choice backward_wide = {4, 0, RP_KERNEL_attention_backward_wide, 0};
+static const struct choice backward_streams[3] = {{8, 1, RP_KERNEL_attention_keys_4, RP_KERNEL_attention_queries_4},
+                                                  {8, 1, RP_KERNEL_attention_keys_6, RP_KERNEL_attention_queries_6},
+                                                  {8, 1, RP_KERNEL_attention_keys_8, RP_KERNEL_attention_queries_8}};
+
+/* Blocks of a multiprocessor: divide_workspace() counts with those of the forward streams. */
+enum {
+#define KERNEL(name, args, threads, blocks) BLOCKS_##name = (blocks),
+#include "backend/cuda/kernels.def"
+#undef KERNEL
+};
+#define SAME_BLOCKS(shape)                                                                                             \
+    _Static_assert((int)BLOCKS_attention_stream_##shape == RP_ATT_STREAM_BLOCKS, #shape " has other blocks")
+SAME_BLOCKS(8x4);
+SAME_BLOCKS(8x6);
+SAME_BLOCKS(8x8);
+SAME_BLOCKS(4x4);
+SAME_BLOCKS(4x6);
+SAME_BLOCKS(4x8);
+
+/* As rp_cuda_attention_rows() numbers them. */
+static int id_of(const struct choice *use)
+{
+    return use ? use->rows + 10 * use->is_stream : 0;
+}
 
 /* Per cent of the time of 8 rows for the same work: fewer rows read more shared memory per multiplication, which matters most where a
  * multiprocessor has 128 lanes. */
@@ -40,25 +63,32 @@ static int fits_twice(const struct rp_cuda *c, size_t shared)
     return 2 * (shared + BLOCK_OWN) <= c->gpu.shared_max + BLOCK_OWN;
 }
 
-/* Relative time of a launch: work of a block times blocks of the busiest multiprocessor, and a quarter more if it runs one block at a
- * time, so that nothing hides that block's waiting. LONG_MAX: a block does not fit. */
+/* Relative time of a launch: work of a block times blocks of the busiest multiprocessor, and a quarter more if it runs
+ * one block at a time, so that nothing hides that block's waiting (an assumption). LONG_MAX: a block does not fit. */
 static long estimate(const struct rp_cuda *c, const struct choice *use, long work, long blocks, size_t shared)
 {
     const long each = (blocks + c->multiprocessors - 1) / c->multiprocessors;
     const int alone = each < 2 || !fits_twice(c, shared);
     if (shared > c->gpu.shared_max)
         return LONG_MAX;
-    return c->attention_forced == use->id ? 0 : each * work * weight(c, use->rows) * (alone ? 5 : 4);
+    return c->attention_forced == id_of(use) ? 0 : each * work * weight(c, use->rows) * (alone ? 5 : 4);
 }
 
-/* A kernel that can do it. blocks, kept: of a forward stream, see struct rp_attention_forward_args; piecewise:
- * backward, one tile of 64 keys of one head after the other. */
+/* What one launch of each kernel of the backward streams takes: of some heads some tiles of 64 keys, for which pd and
+ * ds are in the workspace. */
+struct attention_part {
+    long heads, keys;
+};
+
+/* A kernel that can do it. blocks: of the launch; kept: of a forward stream, see struct rp_attention_forward_args;
+ * part: of backward streams. */
 struct way {
     const struct choice *use;
     long time;
     size_t shared;
     unsigned blocks;
-    int kept, piecewise;
+    int kept;
+    struct attention_part part;
 };
 struct ways {
     struct way way[8];
@@ -149,52 +179,88 @@ static struct way choose_forward(const struct rp_cuda *c, const struct rp_attent
 
 /* ---- backward ---- */
 
-/* Work is half of 8 rows times all others for each product, of which there are five. Three kernels do as many each in
- * turn and a tenth more, for what goes through global memory. Else a head is one block, for any number of rows; a wide
- * one waits for memory. In rotation the streams also run piecewise. */
+/* Bytes of D, before pd and ds in the workspace; as in needs.c: both aligned to 256 as memory of the driver is. */
+static size_t dots_bytes(const struct rp_attention *a)
+{
+    return ((size_t)a->batch * (size_t)a->heads * (size_t)a->seq * sizeof(float) + 255) / 256 * 256;
+}
+
+/* Few keys of all heads, if not everything fits: their blocks take equally long. Else one tile of keys of as many heads
+ * as fit. Parts are of equal size, but for the rest. .heads 0: there is no room. */
+static struct attention_part part_of(const struct rp_cuda *c, const struct rp_attention *a)
+{
+    const long heads = (long)a->batch * a->heads, keys = tiles(a, 8) / heads;
+    const size_t dots = dots_bytes(a), room = c->workspace_bytes > dots ? c->workspace_bytes - dots : 0;
+    const long fit = (long)(room / rp_cuda_attention_strip(a->seq));
+    if (fit < 1)
+        return (struct attention_part){0, 0};
+    if (fit < heads) {
+        const long parts = (heads + fit - 1) / fit;
+        return (struct attention_part){(heads + parts - 1) / parts, 1};
+    }
+    const long parts = (keys + fit / heads - 1) / (fit / heads);
+    return (struct attention_part){heads, (keys + parts - 1) / parts};
+}
+
+/* Of the three launches for some keys of some heads, all as if with the shared memory of the first one. A block of
+ * queries takes all of these keys and no others. */
+static long part_time(const struct rp_cuda *c, const struct rp_attention *a, const struct way *way, long heads,
+                      long keys)
+{
+    const long length = tiles(a, 8) / ((long)a->batch * a->heads);
+    return estimate(c, way->use, 44, heads * keys, way->shared) +
+           estimate(c, way->use, 22, 2 * heads * keys, way->shared) +
+           estimate(c, way->use, 22 * keys, heads * length, way->shared) / length;
+}
+
+/* Of all parts, of which there are four sizes at most. */
+static long streams_time(const struct rp_cuda *c, const struct rp_attention *a, const struct way *way)
+{
+    const long heads = (long)a->batch * a->heads, keys = tiles(a, 8) / heads;
+    const struct attention_part p = way->part;
+    const long many = heads / p.heads, rest = heads % p.heads, times = keys / p.keys, end = keys % p.keys;
+    long time = many * times * part_time(c, a, way, p.heads, p.keys);
+    if (rest)
+        time += times * part_time(c, a, way, rest, p.keys);
+    if (end)
+        time += many * part_time(c, a, way, p.heads, end);
+    return time + (rest && end ? part_time(c, a, way, rest, end) : 0);
+}
+
+/* Work of 64 keys and all queries is 20 for each product, of which there are five: 100. The streams do the same five
+ * products in three launches (two, two, one), plus a tenth for traffic through global memory, as forward (see
+ * stream_work()). A head that is one block, for any number of rows, has all tiles of keys. A wide one takes 250: for each
+ * square it reads and writes its chains of dq, dk and dv in memory, and waits for them; the factor is an assumption. In
+ * rotation the streams also run piecewise: one tile of 64 keys of one head after the other. */
 static struct way choose_backward(const struct rp_cuda *c, const struct rp_attention *a, int turn)
 {
     struct ways ways = {.n = 0};
     const long heads = (long)a->batch * a->heads, length = tiles(a, 8) / heads;
-    struct way streams = {.use = &key_streams[stream_of(a)], .shared = RP_ATT_GRADIENTS_SHARED((size_t)a->head_dim)};
+    struct way streams = {.use = &backward_streams[stream_of(a)], .part = part_of(c, a)};
     for (int i = 0; i < COUNT(backward); i++) {
         const struct choice *use = a->head_dim <= RP_ATT_DIM ? &backward[i] : &backward_wide;
-        struct way way = {.use = use, .shared = RP_ATT_BACKWARD_SHARED((size_t)use->rows)};
-        way.time = estimate(c, use, (a->head_dim <= RP_ATT_DIM ? 10 : 25) * length, heads, way.shared);
+        struct way way = {.use = use, .shared = RP_ATT_BACKWARD_SHARED((size_t)use->rows), .blocks = (unsigned)heads};
+        way.time = estimate(c, use, (a->head_dim <= RP_ATT_DIM ? 100 : 250) * length, heads, way.shared);
         if (i == 0 || use != &backward_wide)
             add_way(&ways, way);
     }
-    streams.time = estimate(c, streams.use, 11, tiles(a, 8), streams.shared);
+    streams.shared = RP_ATT_GRADIENTS_SHARED((size_t)a->head_dim); /* the largest of the three */
+    if (streams.part.heads == 0 || streams.shared > c->gpu.shared_max)
+        return pick_way(&ways, turn);
+    streams.time = streams_time(c, a, &streams);
     add_way(&ways, streams);
-    streams.piecewise = 1;
+    streams.part = (struct attention_part){1, 1};
     if (turn >= 0)
         add_way(&ways, streams);
     return pick_way(&ways, turn);
 }
 
-/* What one launch of each kernel of the streams takes: of some heads some tiles of 64 keys, for which pd and ds are in
- * the workspace. Few keys of all heads, if not everything fits: their blocks take equally long. */
-struct attention_part {
-    long heads, keys;
-};
-static struct attention_part part_of(const struct rp_attention *a, const struct way *way, size_t room)
-{
-    const long heads = (long)a->batch * a->heads, keys = tiles(a, 8) / heads;
-    const long fit = (long)(room / rp_cuda_attention_strip(a->seq));
-    RP_BUG_IF(fit < 1);
-    if (way->piecewise || fit < heads)
-        return (struct attention_part){way->piecewise ? 1 : fit, 1};
-    const long parts = (keys + fit / heads - 1) / (fit / heads);
-    return (struct attention_part){heads, (keys + parts - 1) / parts};
-}
-
-/* The workspace is free from byte `at` on. */
 static void launch_backward_streams(struct rp_cuda *c, const struct rp_attention *a, const struct way *way,
-                                    struct rp_attention_backward_args *args, size_t at)
+                                    struct rp_attention_backward_args *args)
 {
     const long heads = (long)a->batch * a->heads, blocks = tiles(a, 8) / heads;
-    const struct attention_part part = part_of(a, way, c->workspace_bytes - at);
-    const size_t dim = (size_t)a->head_dim;
+    const struct attention_part part = way->part;
+    const size_t products = RP_ATT_PRODUCTS_SHARED((size_t)a->head_dim), at = dots_bytes(a);
     const size_t matrix = (size_t)part.heads * (size_t)part.keys * rp_cuda_attention_strip(a->seq) / 2;
     unsigned char *matrices = rp_cuda_workspace(c, at + 2 * matrix);
     args->pd = (float *)(void *)(matrices + at);
@@ -207,21 +273,25 @@ static void launch_backward_streams(struct rp_cuda *c, const struct rp_attention
             args->head = (int)head;
             args->from = (int)key * RP_ATT_KEYS;
             args->blocks = (int)keys;
-            rp_cuda_launch(c, RP_KERNEL_attention_gradients, (struct rp_grid){(unsigned)(n * keys), 1, 1},
-                           RP_ATT_GRADIENTS_SHARED(dim), args);
-            rp_cuda_launch(c, key_streams[stream_of(a)].kernel, (struct rp_grid){(unsigned)(2 * n * keys), 1, 1},
-                           RP_ATT_PRODUCTS_SHARED(dim), args);
+            rp_cuda_launch(c, RP_KERNEL_attention_gradients, (struct rp_grid){(unsigned)(n * keys), 1, 1}, way->shared,
+                           args);
+            rp_cuda_launch(c, way->use->kernel, (struct rp_grid){(unsigned)(2 * n * keys), 1, 1}, products, args);
             args->blocks = (int)blocks;
-            rp_cuda_launch(c, query_streams[stream_of(a)], (struct rp_grid){(unsigned)(n * blocks), 1, 1},
-                           RP_ATT_PRODUCTS_SHARED(dim), args);
+            rp_cuda_launch(c, way->use->queries, (struct rp_grid){(unsigned)(n * blocks), 1, 1}, products, args);
         }
 }
 
 void rp_cuda_attention_rows(const struct rp_cuda *c, const struct rp_attention *a, int *forward_id, int *backward_id)
 {
-    const struct choice *use[] = {choose_forward(c, a, -1).use, choose_backward(c, a, -1).use};
-    *forward_id = use[0] ? use[0]->id : 0;
-    *backward_id = use[1] ? use[1]->id : 0;
+    *forward_id = id_of(choose_forward(c, a, -1).use);
+    *backward_id = id_of(choose_backward(c, a, -1).use);
+}
+
+int rp_cuda_attention_part(const struct rp_cuda *c, const struct rp_attention *a, int *heads)
+{
+    const struct attention_part part = part_of(c, a);
+    *heads = (int)part.heads;
+    return (int)part.keys;
 }
 
 unsigned rp_cuda_attention_slabs(const struct rp_cuda *c, const struct rp_attention *a, int *kept)
@@ -249,16 +319,18 @@ void rp_cuda_op_attention_forward(struct rp_dev *dev, float *o, float *row_max, 
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     const int width = a->heads * a->head_dim;
+    if (a->batch == 0)
+        return;
     check_attention(c, RP_OP_attention_forward, a, mask);
     const struct way way = choose_forward(c, a, next_turn(c, RP_OP_attention_forward, a));
     RP_BUG_IF(!way.use);
     const long all = tiles(a, way.use->rows);
     const size_t slabs = (size_t)way.blocks * (size_t)way.kept * RP_ATT_TILE_BYTES(way.use->rows);
     const struct rp_attention_forward_args args = {
-        .o = o, .row_max = row_max, .row_inv = row_inv, .slabs = slabs ? rp_cuda_workspace(c, slabs) : NULL, .mask = mask,
-        .qkv = qkv, .keys = a->key_mask, .first = a->first_key, .seed = a->drop.seed, .seq = a->seq, .heads = a->heads,
-        .first_head = a->first_head, .dim = a->head_dim, .width = width, .ld = 3 * width, .padded = RP_ATT_PADDED(a->seq),
-        .blocks = (int)(all / a->batch / a->heads), .tiles = (int)all, .kept_tiles = way.kept,
+        .o = o, .row_max = row_max, .row_inv = row_inv, .slabs = slabs ? rp_cuda_workspace(c, slabs) : NULL,
+        .mask = mask, .qkv = qkv, .keys = a->key_mask, .first = a->first_key, .seed = a->drop.seed, .seq = a->seq, .heads = a->heads,
+        .first_head = a->first_head, .dim = a->head_dim, .width = width, .ld = 3 * width,
+        .padded = RP_ATT_PADDED(a->seq), .blocks = (int)(all / a->batch / a->heads), .tiles = (int)all, .kept_tiles = way.kept,
         .whole = a->head_dim % 4 == 0 && RP_ALIGNED(o, qkv), .scale = a->scale, .keep_scale = a->drop.scale,
         .step = a->drop.step, .site = a->drop.site, .first_sample = a->drop.first_sample,
         .threshold = a->drop.threshold, .causal = a->causal};
@@ -270,9 +342,10 @@ void rp_cuda_op_attention_backward(struct rp_dev *dev, float *dqkv, float *dbias
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     const long rows = (long)a->batch * a->seq;
-    const size_t d_bytes = (size_t)rows * (size_t)a->heads * sizeof(float);
-    float *big_d = rp_cuda_workspace(c, d_bytes);
     const int dropout = a->drop.threshold != 0, width = a->heads * a->head_dim;
+    if (a->batch == 0)
+        return;
+    float *big_d = rp_cuda_workspace(c, (size_t)rows * (size_t)a->heads * sizeof(float));
     check_attention(c, RP_OP_attention_backward, a, mask);
     const struct way way = choose_backward(c, a, next_turn(c, RP_OP_attention_backward, a));
     RP_BUG_IF(!way.use);
@@ -285,9 +358,9 @@ void rp_cuda_op_attention_backward(struct rp_dev *dev, float *dqkv, float *dbias
     RP_LAUNCH(c, attention_dots, ((struct rp_grid){(unsigned)((rows * a->heads + threads - 1) / threads), 1, 1}), 0, .big_d = big_d,
               .d_o = d_o, .o = o, .rows = (int)rows, .seq = a->seq, .heads = a->heads, .dim = a->head_dim,
               .whole = a->head_dim % 4 == 0 && RP_ALIGNED(d_o, o));
-    if (way.use->id > 10)
-        launch_backward_streams(c, a, &way, &args, (d_bytes + 255) / 256 * 256);
+    if (way.use->is_stream)
+        launch_backward_streams(c, a, &way, &args);
     else
-        rp_cuda_launch(c, way.use->kernel, (struct rp_grid){(unsigned)(a->batch * a->heads), 1, 1}, way.shared, &args);
+        rp_cuda_launch(c, way.use->kernel, (struct rp_grid){way.blocks, 1, 1}, way.shared, &args);
     rp_cuda_op_colsum(dev, dbias, dqkv, a->batch * a->seq, 3 * width, work);
 }
