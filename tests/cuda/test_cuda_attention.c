@@ -453,16 +453,18 @@ TEST(parts_of_gradients_are_of_equal_size)
 {
     static const struct {
         int heads, seq, strips, part_heads, part_keys;
-    } cases[] = {{64, 8192, 31, 22, 1}, {64, 8192, 63, 32, 1},     {64, 8192, 64, 64, 1}, {64, 8192, 1, 1, 1}, {64, 8192, 0, 0, 0},
-                 {2, 1024, 20, 2, 8},   {2, 1024, 1 << 20, 2, 16}, {2, 1024, 22, 2, 8},   {3, 1000, 35, 3, 8}};
+    } cases[] = {{64, 8192, 31, 22, 1}, {64, 8192, 63, 32, 1}, {64, 8192, 64, 64, 1},
+                 {64, 8192, 1, 1, 1}, {64, 8192, 0, 0, 0}, {2, 1024, 20, 2, 8},
+                 {2, 1024, 1 << 20, 2, 16}, {2, 1024, 22, 2, 8}, {3, 1000, 35, 3, 8}};
     for (int i = 0; i < COUNT(cases); i++) {
         const size_t d = ((size_t)cases[i].heads * (size_t)cases[i].seq * 4 + 255) / 256 * 256;
-        const struct rp_cuda c = {.multiprocessors = 132,
-                                  .workspace_bytes = d + (size_t)cases[i].strips * rp_cuda_attention_strip(cases[i].seq)};
+        const size_t strips = (size_t)cases[i].strips * rp_cuda_attention_strip(cases[i].seq);
+        const struct rp_cuda c = {.multiprocessors = 132, .workspace_bytes = d + strips};
         const struct rp_attention a = {.batch = 1, .heads = cases[i].heads, .seq = cases[i].seq, .head_dim = 64};
         int heads;
         const int keys = rp_cuda_attention_part(&c, &a, &heads);
-        CHECK(heads == cases[i].part_heads && keys == cases[i].part_keys, "case %d: %d keys of %d heads", i, keys, heads);
+        CHECK(heads == cases[i].part_heads && keys == cases[i].part_keys, "case %d: %d keys of %d heads", i, keys,
+              heads);
     }
 }
 

@@ -284,7 +284,8 @@ static double launch_cycles(const struct attention_launch *l, int gpu, const str
         others += (double)(((i + 1) * l->rows < a->seq ? (i + 1) * l->rows : a->seq) + 63) / 64 * 64 / (double)n;
     const int alone = each < 2 || 2 * (l->shared + 1024) > (size_t)gpus[gpu].shared + 1024;
     const double work = (l->dots * dots + l->products * wide) / (gpus[gpu].lanes * bound) * (alone ? 1.25 : 1);
-    return (double)each * l->share * l->rows * others * ((work > l->bytes * byte ? work : l->bytes * byte) + l->waits * byte);
+    return (double)each * l->share * l->rows * others *
+           ((work > l->bytes * byte ? work : l->bytes * byte) + l->waits * byte);
 }
 
 /* Of a score e is written and read again; both as from memory, although the cache has some. */

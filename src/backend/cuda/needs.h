@@ -11,8 +11,8 @@
 
 #define RP_CUDA_GEMM_WORKSPACE ((size_t)32 << 20) /* of a parallel split-K: fits the caches of large GPUs */
 /* Of attention: forward scores in a slab for each block that runs, backward pd and ds of some keys. A few times the
- * cache of a large GPU: also from the GPU's memory they come sooner than they are computed again. Up to 256 tokens a slab is at
- * most 4 tiles and the workspace of GEMMs has the slabs of all blocks that run: 384 * 4 * 16 KiB are 24 MiB. */
+ * cache of a large GPU: also from the GPU's memory they come sooner than they are computed again. Up to 256 tokens a
+ * slab is at most 4 tiles and the workspace of GEMMs has the slabs of all blocks that run: 384 * 4 * 16 KiB, 24 MiB. */
 #define RP_CUDA_ATTENTION_WORKSPACE(seq) ((size_t)((seq) > 256 ? 128 : 32) << 20)
 #define RP_CUDA_SEMAPHORES 16384                       /* after the workspace, see struct rp_gemm_args */
 #define RP_CUDA_SEMAPHORE_BYTES (RP_CUDA_SEMAPHORES * sizeof(unsigned))

@@ -229,8 +229,8 @@ static long streams_time(const struct rp_cuda *c, const struct rp_attention *a, 
 
 /* Work of 64 keys and all queries is 20 for each product, of which there are five: 100. The streams do the same five
  * products in three launches (two, two, one), plus a tenth for traffic through global memory, as forward (see
- * stream_work()). A head that is one block, for any number of rows, has all tiles of keys. A wide one takes 250: for each
- * square it reads and writes its chains of dq, dk and dv in memory, and waits for them; the factor is an assumption. In
+ * stream_work()). A head that is one block, for any number of rows, has all tiles of keys. A wide one takes 250: for
+ * each square it reads and writes its chains of dq, dk and dv in memory, and waits for them; the factor is an assumption. In
  * rotation the streams also run piecewise: one tile of 64 keys of one head after the other. */
 static struct way choose_backward(const struct rp_cuda *c, const struct rp_attention *a, int turn)
 {
@@ -328,9 +328,10 @@ void rp_cuda_op_attention_forward(struct rp_dev *dev, float *o, float *row_max, 
     const size_t slabs = (size_t)way.blocks * (size_t)way.kept * RP_ATT_TILE_BYTES(way.use->rows);
     const struct rp_attention_forward_args args = {
         .o = o, .row_max = row_max, .row_inv = row_inv, .slabs = slabs ? rp_cuda_workspace(c, slabs) : NULL,
-        .mask = mask, .qkv = qkv, .keys = a->key_mask, .first = a->first_key, .seed = a->drop.seed, .seq = a->seq, .heads = a->heads,
-        .first_head = a->first_head, .dim = a->head_dim, .width = width, .ld = 3 * width,
-        .padded = RP_ATT_PADDED(a->seq), .blocks = (int)(all / a->batch / a->heads), .tiles = (int)all, .kept_tiles = way.kept,
+        .mask = mask, .qkv = qkv, .keys = a->key_mask, .first = a->first_key, .seed = a->drop.seed, .seq = a->seq,
+        .heads = a->heads, .first_head = a->first_head, .dim = a->head_dim, .width = width, .ld = 3 * width,
+        .padded = RP_ATT_PADDED(a->seq), .blocks = (int)(all / a->batch / a->heads), .tiles = (int)all,
+        .kept_tiles = way.kept,
         .whole = a->head_dim % 4 == 0 && RP_ALIGNED(o, qkv), .scale = a->scale, .keep_scale = a->drop.scale,
         .step = a->drop.step, .site = a->drop.site, .first_sample = a->drop.first_sample,
         .threshold = a->drop.threshold, .causal = a->causal};
