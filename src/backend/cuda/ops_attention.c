@@ -230,8 +230,8 @@ static long streams_time(const struct rp_cuda *c, const struct rp_attention *a, 
 /* Work of 64 keys and all queries is 20 for each product, of which there are five: 100. The streams do the same five
  * products in three launches (two, two, one), plus a tenth for traffic through global memory, as forward (see
  * stream_work()). A head that is one block, for any number of rows, has all tiles of keys. A wide one takes 250: for
- * each square it reads and writes its chains of dq, dk and dv in memory, and waits for them; the factor is an assumption. In
- * rotation the streams also run piecewise: one tile of 64 keys of one head after the other. */
+ * each square it reads and writes its chains of dq, dk and dv in memory, and waits for them; the factor is an assumption.
+ * In rotation the streams also run piecewise: one tile of 64 keys of one head after the other. */
 static struct way choose_backward(const struct rp_cuda *c, const struct rp_attention *a, int turn)
 {
     struct ways ways = {.n = 0};
