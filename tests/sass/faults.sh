@@ -52,7 +52,7 @@ fault immediate "gelu_forward: .*$element" pointwise gelu_forward 1 'FFMA .*, 0[
 fault lane "layernorm_forward: .*$element" rows layernorm_forward 1 'SHFL.BFLY.*0x10' 0x10 0x8 layernorm_forward
 fault root "layernorm_forward: .*$element" rows layernorm_forward 1 MUFU.RSQ RSQ RCP layernorm_forward
 fault table "digest_leaves: tensor" evidence digest_leaves 2 LOP3.LUT 0x96 0xe8 digest_leaves
-fault product "gather_rows" rows gather_rows 1 ' IMAD R' 'IMAD R' 'IMAD.HI R' gather_rows
+fault product "gather_rows: .*\($element\|a byte outside\)" rows gather_rows 1 ' IMAD R' 'IMAD R' 'IMAD.HI R' gather_rows
 fault register "gemm: .*$element" gemm gemm_64x128_nn 40 ' FFMA ' ', R' ', R1' gemm
 fault wait "gemm: .*$element" gemm gemm_64x128_nt 2 'DEPBAR.LE' ', 0x' ', 0x1' gemm RP_CUDA_GEMM=rotate
 fault barrier 'nothing orders them .*LDS' gemm gemm_64x128_nn 1 'BAR.SYNC' 'BAR.SYNC.DEFER_BLOCKING 0x0' NOP gemm SASS_RACES=1

@@ -5,7 +5,8 @@
 #
 # A line for each kernel, "rp_add.70.80" where the architectures 70 and 80 have the same text of it: instructions that were executed, of all.
 # LIST has the others: a line "PATTERN COUNT REASON" allows COUNT instructions of each kernel that the pattern of awk matches; the counts of
-# several lines add up. Status 1 if under LEAST % of an architecture were executed, or if more instructions of a kernel were not than LIST has.
+# several lines add up. Status 1 if a line of LIST is of no kernel, if under LEAST % of an architecture were executed, or if more
+# instructions of a kernel were not executed than LIST has.
 set -u
 cat "$3"/* | tr -d '\0' | awk -v name="$1" -v least="$2" -v list="${4:-/dev/null}" '
 function both(a, b,   i, o) {
@@ -31,6 +32,8 @@ END {
         kernel = k; sub(/ .*/, "", kernel)
         for (a = 1; a < 1000; a++)
             if ((k, a) in of) { kernel = kernel "." a; kernels[a]++; executed[a] += done; total[a] += all }
+        for (i = 1; i <= n; i++)
+            matches[i] += kernel ~ pattern[i]
         why = slow ? ": " slow " of the slow ways of divisions and roots" : ""; known = slow
         for (i = 1; i <= n && done < all; i++)
             if (kernel ~ pattern[i]) { why = why (why == "" ? ": " : "; ") reason[i]; known += count[i] }
@@ -39,6 +42,8 @@ END {
         printf "%-60s %6d of %6d%s\n", kernel, done, all, why | "sort"
     }
     close("sort")
+    for (i = 1; i <= n; i++) # a pattern that ends with [.] is of all architectures
+        if (!matches[i] && pattern[i] ~ /\[[.]\]$/) { print list ": there is no kernel " pattern[i]; bad = 1 }
     for (a = 1; a < 1000; a++)
         if (a in archs) {
             share = 100 * executed[a] / total[a]
