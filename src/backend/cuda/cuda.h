@@ -179,6 +179,14 @@ struct rp_cuda_tile {
     int warps, blocks, rows, columns, rate; /* as in gemm.def */
     size_t shared;
 };
+/* Shared memory of a tile, in floats: stages of the main loop, or bands of C, whichever is larger. */
+size_t rp_cuda_tile_floats(const struct rp_cuda *c, int rows, int columns, int thread_rows);
+/* Blocks that a multiprocessor runs at the same time. */
+int rp_cuda_tile_together(const struct rp_cuda *c, const struct rp_cuda_tile *t);
+/* Multiprocessor cycles of one block's main loop over so many terms. */
+double rp_cuda_tile_work(const struct rp_cuda *c, const struct rp_cuda_tile *t, double terms);
+/* Estimated cycles of a second kernel that adds partial results: these bytes are written once and read once. */
+double rp_cuda_sum_cycles(const struct rp_cuda *c, double bytes);
 struct rp_gemm_args rp_cuda_gemm_arguments(const struct rp_gemm *g, int group);
 int rp_cuda_gemm_allows(const struct rp_cuda *c, const struct rp_cuda_tile *t, const struct rp_gemm_args *g,
                         enum rp_gemm_mode mode);

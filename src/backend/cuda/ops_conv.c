@@ -2,8 +2,6 @@
  * pixel without stride and padding can be a GEMM, the weight gradient one for each group of rows. */
 #include "backend/cuda/cuda.h"
 
-#define LAUNCH_CYCLES 3000.0 /* of a second kernel */
-
 enum direction { FORWARD, DGRAD, WGRAD };
 
 static const struct conv_tile {
@@ -27,7 +25,7 @@ static const struct conv_tile {
 #define TILES ((int)(sizeof tiles / sizeof *tiles))
 
 /* What a kernel has to do. */
-struct conv_launch {
+struct conv_job {
     enum direction direction;
     int vectors;               /* copied and written 16 bytes at a time */
     int terms, chains;         /* of a sum at most; sums that are added up through shared memory */
@@ -40,28 +38,28 @@ struct conv_launch {
 
 /* ---- parts of a data gradient ---- */
 
-static int taps_of(int kernel, int first, int stride)
+static int conv_count_taps(int kernel, int first, int stride)
 {
     return first < kernel ? (kernel - first + stride - 1) / stride : 0;
 }
 
 /* Pixels of `size` whose place, shifted by the padding, has this remainder: returns how many; *first: the first. */
-static int pixels_of(int size, int pad, int remainder, int stride, int *first)
+static int conv_count_pixels(int size, int pad, int remainder, int stride, int *first)
 {
     *first = ((remainder - pad) % stride + stride) % stride;
     return *first < size ? (size - *first + stride - 1) / stride : 0;
 }
 
 /* The parts, those with most terms first; `first` is left. */
-static int parts_of(struct rp_conv_part part[RP_CONV_PARTS], const struct rp_conv *v)
+static int conv_find_parts(struct rp_conv_part part[RP_CONV_PARTS], const struct rp_conv *v)
 {
     int n = 0;
     for (int a = 0; a < v->stride; a++)
         for (int b = 0; b < v->stride; b++) {
-            struct rp_conv_part p = {.tap_top = a, .tap_left = b, .taps_h = taps_of(v->kernel_h, a, v->stride),
-                                     .taps_w = taps_of(v->kernel_w, b, v->stride)};
-            p.height = pixels_of(v->in_h, v->pad_top, a, v->stride, &p.to_top);
-            p.width = pixels_of(v->in_w, v->pad_left, b, v->stride, &p.to_left);
+            struct rp_conv_part p = {.tap_top = a, .tap_left = b, .taps_h = conv_count_taps(v->kernel_h, a, v->stride),
+                                     .taps_w = conv_count_taps(v->kernel_w, b, v->stride)};
+            p.height = conv_count_pixels(v->in_h, v->pad_top, a, v->stride, &p.to_top);
+            p.width = conv_count_pixels(v->in_w, v->pad_left, b, v->stride, &p.to_left);
             if (!p.height || !p.width)
                 continue;
             p.top = (p.to_top + v->pad_top - a) / v->stride;
@@ -77,10 +75,10 @@ static int parts_of(struct rp_conv_part part[RP_CONV_PARTS], const struct rp_con
 
 /* ---- choice ---- */
 
-static struct conv_launch job_of(enum rp_op op, const struct rp_conv *v, int is_aligned)
+static struct conv_job conv_make_job(enum rp_op op, const struct rp_conv *v, int is_aligned)
 {
     const enum direction direction = op == RP_OP_conv_forward ? FORWARD : op == RP_OP_conv_dgrad ? DGRAD : WGRAD;
-    struct conv_launch j = {.direction = direction, .parts = 1};
+    struct conv_job j = {.direction = direction, .parts = 1};
     const int taps = v->kernel_h * v->kernel_w, rows = (int)rp_conv_rows(v);
     struct rp_conv_part part[RP_CONV_PARTS];
     switch (j.direction) {
@@ -90,7 +88,7 @@ static struct conv_launch job_of(enum rp_op op, const struct rp_conv *v, int is_
         j.terms = j.part_terms[0] = taps * v->in_c;
         break;
     case DGRAD:
-        j.parts = parts_of(part, v);
+        j.parts = conv_find_parts(part, v);
         for (int i = 0; i < j.parts; i++) {
             j.rows[i] = (long)v->batch * part[i].height * part[i].width;
             j.part_terms[i] = part[i].taps_h * part[i].taps_w * v->out_c;
@@ -111,58 +109,52 @@ static struct conv_launch job_of(enum rp_op op, const struct rp_conv *v, int is_
     return j;
 }
 
-static long tile_count(const struct conv_tile *t, const struct conv_launch *j, int part)
+static long conv_count_tiles(const struct conv_tile *t, const struct conv_job *j, int part)
 {
     return (j->rows[part] + t->rows - 1) / t->rows * ((j->columns + t->columns - 1) / t->columns);
 }
 
 /* As conv.cu divides it. */
-static size_t shared_bytes(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_launch *j)
+static size_t conv_count_bytes(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_job *j)
 {
-    const int async = c->image->arch >= 80;
-    size_t stages = (size_t)RP_GEMM_STAGES(async) * (size_t)RP_GEMM_DEPTH(async) * (size_t)(t->rows + t->columns + 2 * RP_GEMM_PAD);
-    size_t band = (size_t)(t->rows / t->thread_rows * RP_GEMM_BAND(async)) * (size_t)(t->columns + RP_GEMM_PAD);
-    size_t table = j->direction == WGRAD ? RP_GEMM_FRONT + 2 * RP_CONV_CHAIN : 4 * (size_t)t->rows;
-    size_t saved = j->chains > 1 ? (size_t)t->rows * (size_t)t->columns : 0;
-    return sizeof(float) * (table + (stages > band ? stages : band) + saved);
+    const size_t table = j->direction == WGRAD ? RP_GEMM_FRONT + 2 * RP_CONV_CHAIN : 4 * (size_t)t->rows;
+    const size_t saved = j->chains > 1 ? (size_t)t->rows * (size_t)t->columns : 0;
+    return sizeof(float) * (table + rp_cuda_tile_floats(c, t->rows, t->columns, t->thread_rows) + saved);
 }
 
-static int conv_fits(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_launch *j)
+static int conv_check_fit(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_job *j)
 {
     return t->direction == j->direction && c->image->arch >= t->from && c->image->arch < t->before && (j->vectors || !t->vectors) &&
-           shared_bytes(c, t, j) <= c->gpu.shared_max;
+           conv_count_bytes(c, t, j) <= c->gpu.shared_max;
 }
 
-static struct rp_cuda_tile size_of(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_launch *j)
+static struct rp_cuda_tile conv_get_size(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_job *j)
 {
-    return (struct rp_cuda_tile){t->threads / 32, t->blocks, t->rows, t->columns, t->rate, shared_bytes(c, t, j)};
+    return (struct rp_cuda_tile){t->threads / 32, t->blocks, t->rows, t->columns, t->rate, conv_count_bytes(c, t, j)};
 }
 
-static double estimate(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_launch *j,
-                       enum rp_gemm_mode mode)
+static double conv_estimate_cycles(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_job *j,
+                                   enum rp_gemm_mode mode)
 {
-    const struct rp_cuda_tile size = size_of(c, t, j);
+    const struct rp_cuda_tile size = conv_get_size(c, t, j);
     if (j->direction == WGRAD)
         return rp_cuda_gemm_estimate(c, &size, &j->gemm, mode);
-    const int half = c->image->arch <= 80;
-    const double rate = (half ? 64.0 : 128.0) * (half && t->rate > 80 ? 1.0 : t->rate / 100.0);
-    const size_t room = (c->gpu.shared_max + 1024) / (size.shared + 1024);
     double blocks = 0, terms = 0;
     for (int i = 0; i < j->parts; i++) {
-        blocks += (double)tile_count(t, j, i);
-        terms += (double)tile_count(t, j, i) * j->part_terms[i];
+        blocks += (double)conv_count_tiles(t, j, i);
+        terms += (double)conv_count_tiles(t, j, i) * j->part_terms[i];
     }
-    return rp_cuda_waves(c, blocks, room < (size_t)t->blocks ? (int)room : t->blocks, t->threads / 32,
-                         (double)t->rows * t->columns * (blocks > 0 ? terms / blocks : 0) / rate);
+    return rp_cuda_waves(c, blocks, rp_cuda_tile_together(c, &size), size.warps,
+                         rp_cuda_tile_work(c, &size, blocks > 0 ? terms / blocks : 0));
 }
 
 /* Whether a tile can compute it, by one block for each tile of C, or (weight gradient) one for each chain, in turn. */
-static int conv_allows(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_launch *j,
-                       enum rp_gemm_mode mode)
+static int conv_check_mode(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_job *j,
+                           enum rp_gemm_mode mode)
 {
-    const struct rp_cuda_tile size = size_of(c, t, j);
+    const struct rp_cuda_tile size = conv_get_size(c, t, j);
     const int is_split = j->direction == WGRAD && mode == RP_GEMM_SERIAL;
-    return conv_fits(c, t, j) &&
+    return conv_check_fit(c, t, j) &&
            (mode == RP_GEMM_WHOLE || (is_split && rp_cuda_gemm_allows(c, &size, &j->gemm, mode)));
 }
 
@@ -172,31 +164,33 @@ struct conv_plan {
     double cycles;
 };
 
-static struct conv_plan choose(const struct rp_cuda *c, const struct conv_launch *j)
+static struct conv_plan conv_choose_plan(const struct rp_cuda *c, const struct conv_job *j)
 {
-    struct conv_plan way[2 * TILES], *best = way;
+    struct conv_plan plan[2 * TILES], *best = plan;
     int n = 0;
     for (int i = 0; i < TILES; i++)
         for (int mode = RP_GEMM_WHOLE; mode <= RP_GEMM_SERIAL; mode++) {
             const struct conv_tile *t = &tiles[i];
-            if (!conv_allows(c, t, j, (enum rp_gemm_mode)mode))
+            if (!conv_check_mode(c, t, j, (enum rp_gemm_mode)mode))
                 continue;
-            way[n] = (struct conv_plan){t, (enum rp_gemm_mode)mode, estimate(c, t, j, (enum rp_gemm_mode)mode)};
-            way[n].cycles *= (c->conv_forced == i + 1 ? 1e-12 : 1) * (c->gemm_forced.mode == mode + 1 ? 1e-6 : 1);
-            best = way[n].cycles < best->cycles ? &way[n] : best;
+            plan[n] = (struct conv_plan){t, (enum rp_gemm_mode)mode,
+                                         conv_estimate_cycles(c, t, j, (enum rp_gemm_mode)mode)};
+            plan[n].cycles *= (c->conv_forced == i + 1 ? 1e-12 : 1) * (c->gemm_forced.mode == mode + 1 ? 1e-6 : 1);
+            best = plan[n].cycles < best->cycles ? &plan[n] : best;
             n++;
         }
     RP_BUG_IF(n == 0); /* a tile for each direction fits everything */
-    return c->gemm_rotates ? way[c->convs % n] : *best;
+    return c->gemm_rotates ? plan[c->convs % n] : *best;
 }
 
-static int group_of(const struct conv_launch *j)
+static int conv_get_group(const struct conv_job *j)
 {
     return j->direction == WGRAD ? RP_CONV_GROUP : 0;
 }
 
 /* Whether it can be the GEMM *g, and that is faster than the best tile of conv.def. */
-static int is_gemm(const struct rp_cuda *c, const struct rp_conv *v, const struct conv_launch *j, struct rp_gemm *g)
+static int conv_check_gemm(const struct rp_cuda *c, const struct rp_conv *v, const struct conv_job *j,
+                           struct rp_gemm *g)
 {
     const int rows = (int)rp_conv_rows(v), is_forward = j->direction == FORWARD;
     if (!rp_cuda_is_pointwise(v))
@@ -209,24 +203,26 @@ static int is_gemm(const struct rp_cuda *c, const struct rp_conv *v, const struc
     g->ldb = v->in_c;
     g->ldc = g->ldadd = g->n = is_forward ? v->out_c : v->in_c;
     g->segment = g->ta ? RP_CONV_CHAIN : rp_segment(g->k);
-    return c->gemm_rotates ? c->convs & 1 : rp_cuda_gemm_choice(c, g, group_of(j)).cycles <= choose(c, j).cycles;
+    if (c->gemm_rotates)
+        return c->convs & 1;
+    return rp_cuda_gemm_choice(c, g, conv_get_group(j)).cycles <= conv_choose_plan(c, j).cycles;
 }
 
 struct rp_cuda_conv rp_cuda_conv_choice(const struct rp_cuda *c, enum rp_op op, const struct rp_conv *v)
 {
     struct rp_cuda_conv result = {0};
     struct rp_gemm g = {0};
-    const struct conv_launch j = job_of(op, v, 1);
-    if (is_gemm(c, v, &j, &g)) {
-        result.gemm = rp_cuda_gemm_choice(c, &g, group_of(&j));
+    const struct conv_job j = conv_make_job(op, v, 1);
+    if (conv_check_gemm(c, v, &j, &g)) {
+        result.gemm = rp_cuda_gemm_choice(c, &g, conv_get_group(&j));
         result.cycles = result.gemm.cycles;
     } else {
-        const struct conv_plan p = choose(c, &j);
+        const struct conv_plan p = conv_choose_plan(c, &j);
         result.tile = (int)(p.tile - tiles) + 1;
         result.cycles = p.cycles;
     }
-    if (j.gemm.groups > 1) /* written once and read once, at about 32 bytes a cycle and multiprocessor */
-        result.cycles += LAUNCH_CYCLES + 2.0 * sizeof(float) * (double)rp_conv_wgrad_work(v) / (32.0 * c->multiprocessors);
+    if (j.gemm.groups > 1)
+        result.cycles += rp_cuda_sum_cycles(c, sizeof(float) * (double)rp_conv_wgrad_work(v));
     return result;
 }
 
@@ -238,31 +234,32 @@ const char *rp_cuda_conv_tile(const struct rp_cuda *c, int number, int *usable)
 
 /* ---- launches ---- */
 
-static const struct conv_tile *begin(struct rp_cuda *c, const struct conv_plan *p)
+static const struct conv_tile *conv_begin_tile(struct rp_cuda *c, const struct conv_plan *p)
 {
     c->conv_done = (struct rp_cuda_gemm){(int)(p->tile - tiles) + 1, (int)p->mode + 1, p->cycles};
     c->convs++;
     return p->tile;
 }
-static void begin_gemm(struct rp_cuda *c)
+
+static void conv_begin_gemm(struct rp_cuda *c)
 {
     c->conv_done = (struct rp_cuda_gemm){0};
     c->convs++;
 }
 
-static void launch(struct rp_cuda *c, const struct conv_launch *j, struct rp_conv_args *a)
+static void conv_launch_tiles(struct rp_cuda *c, const struct conv_job *j, struct rp_conv_args *a)
 {
-    const struct conv_plan p = choose(c, j);
-    const struct conv_tile *t = begin(c, &p);
+    const struct conv_plan p = conv_choose_plan(c, j);
+    const struct conv_tile *t = conv_begin_tile(c, &p);
     long blocks = 0;
     for (int i = 0; i < j->parts; i++) {
         a->part[i].first = (int)blocks;
-        blocks += tile_count(t, j, i);
+        blocks += conv_count_tiles(t, j, i);
     }
     a->terms = j->terms;
     a->segment = rp_segment(j->terms) ? rp_segment(j->terms) : j->terms;
     a->parts = j->parts;
-    rp_cuda_launch(c, t->kernel, (struct rp_grid){(unsigned)blocks, 1, 1}, shared_bytes(c, t, j), a);
+    rp_cuda_launch(c, t->kernel, (struct rp_grid){(unsigned)blocks, 1, 1}, conv_count_bytes(c, t, j), a);
 }
 
 void rp_cuda_op_conv_forward(struct rp_dev *dev, float *y, float *mean, const float *x, const float *w, const struct rp_conv *v,
@@ -270,11 +267,11 @@ void rp_cuda_op_conv_forward(struct rp_dev *dev, float *y, float *mean, const fl
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     const int rows = (int)rp_conv_rows(v);
-    const struct conv_launch j = job_of(RP_OP_conv_forward, v, 1);
+    const struct conv_job j = conv_make_job(RP_OP_conv_forward, v, 1);
     struct rp_gemm g = {.a = x, .b = w, .c = y};
-    if (is_gemm(c, v, &j, &g)) {
+    if (conv_check_gemm(c, v, &j, &g)) {
         rp_cuda_op_gemm(dev, &g);
-        begin_gemm(c);
+        conv_begin_gemm(c);
     } else {
         struct rp_conv_args a = {
             .c = y, .a = x, .b = w, .images = v->batch, .height = v->in_h, .width = v->in_w, .channels = v->in_c, .to_height = v->out_h,
@@ -283,7 +280,7 @@ void rp_cuda_op_conv_forward(struct rp_dev *dev, float *y, float *mean, const fl
             .wide = v->out_c % 4 == 0 && RP_ALIGNED(y)};
         a.part[0] = (struct rp_conv_part){.height = v->out_h, .width = v->out_w, .top = -v->pad_top, .left = -v->pad_left,
                                           .taps_h = v->kernel_h, .taps_w = v->kernel_w, .by_taps_w = 65536u / (unsigned)v->kernel_w + 1};
-        launch(c, &j, &a);
+        conv_launch_tiles(c, &j, &a);
     }
     if (!mean)
         return;
@@ -294,11 +291,11 @@ void rp_cuda_op_conv_forward(struct rp_dev *dev, float *y, float *mean, const fl
 void rp_cuda_op_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const float *w, const float *add, const struct rp_conv *v)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    const struct conv_launch j = job_of(RP_OP_conv_dgrad, v, RP_ALIGNED(w, dx, add));
+    const struct conv_job j = conv_make_job(RP_OP_conv_dgrad, v, RP_ALIGNED(w, dx, add));
     struct rp_gemm g = {.a = dy, .b = w, .c = dx, .add = add};
-    if (is_gemm(c, v, &j, &g)) {
+    if (conv_check_gemm(c, v, &j, &g)) {
         rp_cuda_op_gemm(dev, &g);
-        begin_gemm(c);
+        conv_begin_gemm(c);
         return;
     }
     struct rp_conv_args a = {
@@ -306,15 +303,15 @@ void rp_cuda_op_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const
         .to_height = v->in_h, .to_width = v->in_w, .columns = v->in_c, .step = 1, .direction = -1, .to_step = v->stride,
         .tap_step = v->stride, .kernel_w = v->kernel_w, .taps = v->kernel_h * v->kernel_w, .by_channels = RP_CONV_BY(v->out_c),
         .wide = v->in_c % 4 == 0 && RP_ALIGNED(dx, add)};
-    parts_of(a.part, v);
-    launch(c, &j, &a);
+    conv_find_parts(a.part, v);
+    conv_launch_tiles(c, &j, &a);
 }
 
-static void launch_wgrad(struct rp_cuda *c, const struct conv_launch *j, struct rp_conv_wgrad_args *a)
+static void conv_launch_wgrad(struct rp_cuda *c, const struct conv_job *j, struct rp_conv_wgrad_args *a)
 {
-    const struct conv_plan p = choose(c, j);
-    const struct conv_tile *t = begin(c, &p);
-    const struct rp_cuda_tile size = size_of(c, t, j);
+    const struct conv_plan p = conv_choose_plan(c, j);
+    const struct conv_tile *t = conv_begin_tile(c, &p);
+    const struct rp_cuda_tile size = conv_get_size(c, t, j);
     const unsigned blocks = (unsigned)rp_cuda_gemm_blocks(&size, &a->g, p.mode);
     a->g.mode = p.mode;
     rp_cuda_launch(c, t->kernel, (struct rp_grid){blocks, 1, 1}, size.shared, a);
@@ -323,14 +320,14 @@ static void launch_wgrad(struct rp_cuda *c, const struct conv_launch *j, struct 
 void rp_cuda_op_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const float *x, const struct rp_conv *v, float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    const struct conv_launch j = job_of(RP_OP_conv_wgrad, v, RP_ALIGNED(dy, x, dw, work));
+    const struct conv_job j = conv_make_job(RP_OP_conv_wgrad, v, RP_ALIGNED(dy, x, dw, work));
     const int groups = j.gemm.groups;
     const size_t n = (size_t)j.gemm.m * (size_t)j.gemm.n;
     float *to = groups > 1 ? work : dw;
     struct rp_gemm g = {.a = dy, .b = x, .c = to};
-    if (is_gemm(c, v, &j, &g)) {
+    if (conv_check_gemm(c, v, &j, &g)) {
         rp_cuda_gemm_groups(c, &g, RP_CONV_GROUP);
-        begin_gemm(c);
+        conv_begin_gemm(c);
     } else {
         struct rp_conv_wgrad_args a = {
             .g = j.gemm, .conv = *v, .by_out_h = RP_CONV_BY(v->out_h), .by_out_w = RP_CONV_BY(v->out_w)};
@@ -340,7 +337,7 @@ void rp_cuda_op_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const
         a.g.ldpart = a.g.ldc;
         a.g.semaphores = c->semaphores;
         a.g.wide = j.gemm.n % 4 == 0 && RP_ALIGNED(to);
-        launch_wgrad(c, &j, &a);
+        conv_launch_wgrad(c, &j, &a);
     }
     if (groups > RP_GROUP_TREE_MOST)
         rp_cuda_tree(c, dw, work, groups, (long)n);

@@ -2,9 +2,9 @@
  * The weight gradient of a convolution whose window is one pixel is such a GEMM for each group of rows. */
 #include "backend/cuda/cuda.h"
 
-#define LAUNCH_CYCLES 3000.0         /* of a second kernel */
-#define EDGE_CYCLES 2500.0           /* of a tile before and after its main loop */
-#define SERIAL_CYCLES 2500.0         /* of a segment that waits for the one before, reads its sum and writes */
+#define LAUNCH_CYCLES 3000.0 /* of a second kernel */
+#define EDGE_CYCLES 2500.0   /* of a tile before and after its main loop */
+#define SERIAL_CYCLES 2500.0 /* of a segment that waits for the one before, reads its sum and writes */
 
 static const struct tile {
     const char *name;
@@ -56,12 +56,18 @@ const char *rp_cuda_gemm_tile(const struct rp_cuda *c, int number, int *usable)
     return number >= 1 && number <= TILES ? tiles[number - 1].name : NULL;
 }
 
+size_t rp_cuda_tile_floats(const struct rp_cuda *c, int rows, int columns, int thread_rows)
+{
+    const int async = c->image->arch >= 80;
+    const size_t steps = (size_t)RP_GEMM_STAGES(async) * (size_t)RP_GEMM_DEPTH(async),
+                 stages = steps * (size_t)(rows + columns + 2 * RP_GEMM_PAD),
+                 band = (size_t)(rows / thread_rows * RP_GEMM_BAND(async)) * (size_t)(columns + RP_GEMM_PAD);
+    return stages > band ? stages : band;
+}
+
 static size_t shared_bytes(const struct rp_cuda *c, const struct tile *t)
 {
-    int async = c->image->arch >= 80;
-    size_t stages = (size_t)RP_GEMM_STAGES(async) * (size_t)RP_GEMM_DEPTH(async) * (size_t)(t->rows + t->columns + 2 * RP_GEMM_PAD);
-    size_t band = (size_t)(t->rows / t->thread_rows * RP_GEMM_BAND(async)) * (size_t)(t->columns + RP_GEMM_PAD);
-    return sizeof(float) * (RP_GEMM_FRONT + (stages > band ? stages : band));
+    return sizeof(float) * (RP_GEMM_FRONT + rp_cuda_tile_floats(c, t->rows, t->columns, t->thread_rows));
 }
 
 static struct rp_cuda_tile size_of(const struct rp_cuda *c, const struct tile *t)
@@ -109,24 +115,39 @@ double rp_cuda_waves(const struct rp_cuda *c, double blocks, int together, int w
     return last ? cycles + last * work / busy[few < 4 ? few : 4] + EDGE_CYCLES : cycles;
 }
 
+int rp_cuda_tile_together(const struct rp_cuda *c, const struct rp_cuda_tile *t)
+{
+    const size_t room = (c->gpu.shared_max + 1024) / (t->shared + 1024);
+    return room < (size_t)t->blocks ? (int)room : t->blocks;
+}
+
+double rp_cuda_tile_work(const struct rp_cuda *c, const struct rp_cuda_tile *t, double terms)
+{
+    /* half: 64 multiply-adds a cycle, and time to issue a good loop's other instructions in between */
+    const int half = c->image->arch <= 80;
+    const double rate = (half ? 64.0 : 128.0) * (half && t->rate > 80 ? 1.0 : t->rate / 100.0);
+    return (double)t->rows * t->columns * terms / rate;
+}
+
+double rp_cuda_sum_cycles(const struct rp_cuda *c, double bytes)
+{
+    return LAUNCH_CYCLES + 2.0 * bytes / (32.0 * c->multiprocessors); /* 32 bytes a cycle and multiprocessor */
+}
+
 double rp_cuda_gemm_estimate(const struct rp_cuda *c, const struct rp_cuda_tile *t, const struct rp_gemm_args *g,
                              enum rp_gemm_mode mode)
 {
-    int half = c->image->arch <= 80; /* 64 multiply-adds a cycle, and time to issue a good loop's other instructions in between */
-    double rate = (half ? 64.0 : 128.0) * (half && t->rate > 80 ? 1.0 : t->rate / 100.0);
-    size_t room = (c->gpu.shared_max + 1024) / (t->shared + 1024);
-    int together = room < (size_t)t->blocks ? (int)room : t->blocks, split = mode != RP_GEMM_WHOLE;
+    const int together = rp_cuda_tile_together(c, t), split = mode != RP_GEMM_WHOLE;
     double count = (double)tile_count(t, g), per_wave = (double)c->multiprocessors * together;
     double parts = split ? (g->groups - 1.0) * g->segments + g->last_segments : g->groups;
     double blocks = count / g->groups * parts;
-    double work = (double)t->rows * t->columns * (g->k / parts) / rate;
-    double cycles = rp_cuda_waves(c, blocks, together, t->warps, work);
+    double cycles = rp_cuda_waves(c, blocks, together, t->warps, rp_cuda_tile_work(c, t, g->k / parts));
     if (mode == RP_GEMM_WHOLE)
         cycles += (double)(int64_t)((blocks + per_wave - 1) / per_wave) * (g->segments - 1) * (EDGE_CYCLES + SERIAL_CYCLES);
     if (mode == RP_GEMM_SERIAL)
         cycles += SERIAL_CYCLES * (g->segments < 8 ? g->segments : 8);
-    if (mode == RP_GEMM_PARALLEL) /* written once and read once, at about 32 bytes a cycle and multiprocessor */
-        cycles += LAUNCH_CYCLES + 2.0 * (double)part_bytes(g) * g->segments / (32.0 * c->multiprocessors);
+    if (mode == RP_GEMM_PARALLEL)
+        cycles += rp_cuda_sum_cycles(c, (double)part_bytes(g) * g->segments);
     return cycles;
 }
 
@@ -143,7 +164,7 @@ int rp_cuda_gemm_allows(const struct rp_cuda *c, const struct rp_cuda_tile *t, c
 
 static struct ops_gemm_plan choose(const struct rp_cuda *c, const struct rp_gemm_args *g)
 {
-    struct ops_gemm_plan ways[TILES * 3] = {0}, *best = ways;
+    struct ops_gemm_plan plans[TILES * 3] = {0}, *best = plans;
     int n = 0;
     for (int i = 0; i < TILES; i++)
         for (int mode = RP_GEMM_WHOLE; mode <= RP_GEMM_SERIAL && fits(c, &tiles[i], g); mode++) {
@@ -153,11 +174,11 @@ static struct ops_gemm_plan choose(const struct rp_cuda *c, const struct rp_gemm
             struct ops_gemm_plan p = {&tiles[i], (enum rp_gemm_mode)mode,
                                       rp_cuda_gemm_estimate(c, &t, g, (enum rp_gemm_mode)mode)};
             p.cycles *= (c->gemm_forced.tile == i + 1 ? 1e-12 : 1) * (c->gemm_forced.mode == mode + 1 ? 1e-6 : 1);
-            ways[n++] = p;
-            best = p.cycles < best->cycles ? &ways[n - 1] : best;
+            plans[n++] = p;
+            best = p.cycles < best->cycles ? &plans[n - 1] : best;
         }
     RP_BUG_IF(n == 0); /* one tile fits every GEMM, and WHOLE is always allowed */
-    return c->gemm_rotates ? ways[c->gemms / 4 % n] : *best;
+    return c->gemm_rotates ? plans[c->gemms / 4 % n] : *best;
 }
 
 /* ---- launches ---- */
