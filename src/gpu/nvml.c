@@ -49,7 +49,7 @@ void rp_nvml_put_failure(const struct rp_nvml *lib, json_t *obj, const char *fie
                RP_FORMAT(detail, "deprecated: this driver no longer answers %s", source));
     } else if (rc == NVML_ERROR_ARGUMENT_VERSION_MISMATCH) {
         rp_put(obj, field, RP_STATE_ABSENT, NULL, source, NULL,
-               RP_FORMAT(detail, "this driver answers %s in no version that this program knows", source));
+               RP_FORMAT(detail, "this driver refuses every version of %s that this program knows", source));
     } else if (rc == NVML_ERROR_NO_PERMISSION) {
         rp_put(obj, field, RP_STATE_DENIED, NULL, source, NULL, NULL);
     } else {
