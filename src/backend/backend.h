@@ -29,7 +29,7 @@ struct rp_device_opts {
     const char *isa; /* cpu: one of RP_ISAS; NULL: auto */
     int threads;     /* cpu: 0 = every CPU this process may use */
     const char *device; /* cuda: a number from 0 or a UUID ("GPU-..."); NULL or "": the first */
-    int answer_s; /* of a remote backend: its worker answers within so many seconds; 0: as many as it takes as a rule */
+    int answer_s; /* of a remote backend: seconds in which its worker must answer; 0: the limit of worker/gpu_proxy.c */
 };
 
 /* One call of an operation as a run will make it: decides whether a device supports it, and how much memory it needs. */

@@ -1,8 +1,10 @@
-/* What is heard of a device while its operations are compared or measured, one after the other.
+/* Progress of a self-test or a measurement: reports while operations are compared or measured, one after the other.
  *
  * What:    two functions that rp_ops_selftest_device() and rp_ops_speed() call, so that a hang names its case.
  * Flow:    begin() before each case, done() after each row of the report.
- * Owner:   the caller, who passes NULL where nothing is to be heard; texts and rows are borrowed during the call.
+ * Owner:   the caller; NULL: no reports. Texts and rows are borrowed during the call.
+ * Extend:  another report is a function pointer here, an inline function that checks it, and a frame that repro-gpu
+ *          sends (gpu/main.c) and worker/gpu_proxy.c reads.
  */
 #pragma once
 
