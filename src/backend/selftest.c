@@ -54,7 +54,8 @@ static const struct rp_op_shape pools[] = {
 #define GEMMS 160
 static struct rp_op_shape gemm_case(unsigned i)
 {
-    unsigned added = i < GEMMS / 2 ? i % 16 / 4 * RP_VARIANT_BIAS : RP_VARIANT_ODD_C | (i / 8 % 2 * (RP_VARIANT_BIAS | RP_VARIANT_ADD));
+    const unsigned both = i / 8 % 2 * (RP_VARIANT_BIAS | RP_VARIANT_ADD),
+                   added = i < GEMMS / 2 ? i % 16 / 4 * RP_VARIANT_BIAS : RP_VARIANT_ODD_C | both;
     return (struct rp_op_shape){.rows = 200, .width = 196, .depth = 40, .segment = i < GEMMS / 2 ? 36 : i % 4 ? 8 : 2,
                                 .in_place = i / 16 % 2, .variant = RP_VARIANT_ALIGNED | (i % 4) | added, .seed = i};
 }
@@ -73,7 +74,8 @@ static const struct {
     {RP_OP_tanh_backward, {.rows = 12, .width = 33}},
     ATTENTION(.batch = 1, .seq = 130, .heads = 1, .head_dim = 64, .dropout = 0.1f, .variant = RP_VARIANT_CAUSAL),
     ATTENTION(.batch = 2, .seq = 97, .heads = 1, .head_dim = 48, .variant = RP_VARIANT_KEY_HOLES),
-    ATTENTION(.batch = 1, .seq = 145, .heads = 1, .head_dim = 128, .dropout = 0.1f, .variant = RP_VARIANT_CAUSAL | RP_VARIANT_DOCUMENTS),
+    ATTENTION(.batch = 1, .seq = 145, .heads = 1, .head_dim = 128, .dropout = 0.1f,
+              .variant = RP_VARIANT_CAUSAL | RP_VARIANT_DOCUMENTS),
     ATTENTION(.batch = 1, .seq = 128, .heads = 1, .head_dim = 128, .dropout = 0.1f, .variant = RP_VARIANT_CAUSAL),
     ATTENTION(.batch = 2, .seq = 70, .heads = 2, .head_dim = 128, .variant = RP_VARIANT_CAUSAL),
 };
@@ -144,43 +146,54 @@ static const char *shape_text(char out[SHAPE_TEXT], enum rp_op op, const struct 
     return out;
 }
 
-/* One operation in all shapes, on one device; NULL: the device failed. */
-static json_t *test_op(struct rp_dev *dev, enum rp_op op, const char *isa, const struct rp_progress *progress,
-                       struct rp_err *first)
+/* The row of one operation; difference: the first one's description. */
+static void add_row(json_t *report, enum rp_op op, const char *isa, int cases, int failed, const struct rp_err *difference,
+                    const struct rp_progress *progress)
+{
+    json_t *row = json_pack("{s:s, s:s, s:i, s:i}", "op", rp_op_info[op].name, "isa", isa, "cases", cases, "failed", failed);
+    if (failed)
+        json_object_set_new(row, "difference", json_string(difference->msg));
+    json_array_append_new(report, row);
+    rp_progress_done(progress, row);
+}
+
+/* One operation in all shapes, on one device; -1: the device failed, and *first is how. The row has the cases that were
+ * compared; it is left out if the device failed before any of them differed. */
+static int test_op(struct rp_dev *dev, enum rp_op op, const char *isa, const struct rp_progress *progress,
+                   json_t *report, struct rp_err *first)
 {
     const struct rp_backend *b = dev->backend;
     const struct rp_op_memory memory = {b->shared, b->free_shared, b->sync};
     struct rp_op_shape shape;
-    int cases = 0, failed = 0;
+    struct rp_err difference = {0};
+    int cases = 0, failed = 0, is_over = 0;
     for (; shape_of(op, b->shared != NULL, cases, &shape); cases++) {
         struct rp_err e = {0};
         char text[SHAPE_TEXT];
         rp_progress_begin(progress, rp_op_info[op].name, cases + 1, shape_text(text, op, &shape));
         if (rp_ops_compare(b->shared ? &memory : NULL, dev->op, dev, op, &shape, &e) == 0)
             continue;
-        const int is_difference = e.code == RP_MISMATCH;
-        if (first->code == RP_OK || !is_difference) {
+        rp_wrap(&e, "%s, case %d (%s)", isa, cases + 1, text);
+        is_over = e.code != RP_MISMATCH;
+        if (first->code == RP_OK || is_over)
             *first = e;
-            rp_wrap(first, "%s, case %d (%s)", isa, cases + 1, text);
-        }
-        if (!is_difference)
-            return NULL;
-        failed++;
+        if (is_over)
+            break;
+        if (failed++ == 0)
+            difference = e;
     }
-    return json_pack("{s:s, s:s, s:i, s:i}", "op", rp_op_info[op].name, "isa", isa, "cases", cases, "failed", failed);
+    if (!is_over || failed)
+        add_row(report, op, isa, cases, failed, &difference, progress);
+    return is_over ? -1 : 0;
 }
 
 int rp_ops_selftest_device(struct rp_dev *dev, const char *isa, const struct rp_progress *progress, json_t *report,
                            struct rp_err *err)
 {
     struct rp_err first = {0};
-    for (int op = 0; op < RP_OP_COUNT; op++) {
-        json_t *row = test_op(dev, (enum rp_op)op, isa, progress, &first);
-        if (!row)
+    for (int op = 0; op < RP_OP_COUNT; op++)
+        if (test_op(dev, (enum rp_op)op, isa, progress, report, &first) < 0)
             break;
-        json_array_append_new(report, row);
-        rp_progress_done(progress, row);
-    }
     if (first.code == RP_OK)
         return 0;
     *err = first;
