@@ -116,9 +116,9 @@ static void print_ops(const json_t *report, int is_stopped)
     for (size_t i = 0; i < n; i++) {
         const json_t *row = json_array_get(report, i);
         if (json_integer_value(json_object_get(row, "failed")))
-            printf("FAILED       %s, %s: %lld of %lld cases\n", rp_json_text_at(row, "op"), rp_json_text_at(row, "isa"),
-                   (long long)json_integer_value(json_object_get(row, "failed")),
-                   (long long)json_integer_value(json_object_get(row, "cases")));
+            printf("FAILED       %s, %s: %lld of %lld cases; first: %s\n", rp_json_text_at(row, "op"),
+                   rp_json_text_at(row, "isa"), (long long)json_integer_value(json_object_get(row, "failed")),
+                   (long long)json_integer_value(json_object_get(row, "cases")), rp_json_text_at(row, "difference"));
     }
 }
 
@@ -157,16 +157,21 @@ static void note_gpu(struct rp_cli *cli, const struct selftest_opts *o, const st
         fprintf(stderr, "repro: note: %s\n", r->note);
 }
 
-/* Adds the rows of the GPU. 1: no usable GPU, which is an error only if it was requested, or if some operations were
- * compared on it. */
+/* Did the worker answer that the GPU cannot be used, or is there no worker? One that hung or crashed stopped
+ * somewhere, and that is a failure. */
+static int is_unusable(const struct rp_gpu_report *r, const struct rp_err *err)
+{
+    return err->code == RP_UNAVAILABLE && !r->stopped;
+}
+
+/* Adds the rows of the GPU. 1: no usable GPU, which is an error only if it was requested. */
 static int test_gpu(struct rp_cli *cli, const struct selftest_opts *o, struct rp_gpu_report *r, json_t *ops,
                     struct rp_err *err)
 {
     r->done = is_verbose(cli, o) ? print_gpu_row_done : NULL;
     const int failed = rp_worker_selftest_gpu(o->device, r, err) < 0;
     json_array_extend(ops, r->rows);
-    if (is_wanted(o, "cuda") || !failed || err->code != RP_UNAVAILABLE ||
-        json_integer_value(json_object_get(r->stopped, "case")) > 0) {
+    if (is_wanted(o, "cuda") || !failed || !is_unusable(r, err)) {
         note_gpu(cli, o, r);
         return failed ? -1 : 0;
     }
@@ -223,8 +228,7 @@ static int measure_speed(struct rp_cli *cli, const struct selftest_opts *o, stru
     struct rp_gpu_report r = {.done = is_verbose(cli, o) ? print_speed_done : NULL};
     const char *backend = "cuda";
     int failed = is_wanted(o, "cpu") ? -1 : rp_worker_speed_gpu(o->device, SPEED_SECONDS, &r, err);
-    const int is_begun = json_integer_value(json_object_get(r.stopped, "case")) > 0;
-    if (failed && !is_begun && (is_wanted(o, "cpu") || (!is_wanted(o, "cuda") && err->code == RP_UNAVAILABLE))) {
+    if (is_wanted(o, "cpu") || (failed && !is_wanted(o, "cuda") && is_unusable(&r, err))) {
         backend = "cpu";
         rp_gpu_report_fini(&r);
         failed = measure_cpu_speed(&r.rows, err);
@@ -278,10 +282,11 @@ const struct rp_command rp_cmd_selftest = {
                "used, and compares each bit with the scalar definition; SHA-256 and Ed25519 with published vectors. "
                "Takes a few seconds. Exit status 5 if anything differs.\n"
                "A GPU that hangs, or whose driver fails, ends the test with another status (7 for a hang); the message "
-               "names operation, case and shape, and so does \"stopped\" with --json. A minute without news counts as "
-               "a hang; RP_GPU_TIMEOUT_MS=20000 in the environment makes it 20 s. With --json, \"kernels\" has the "
-               "launches of every kernel that this GPU can run; RP_CUDA_GEMM=rotate uses every GEMM kernel in "
-               "turn, RP_CUDA_ATTENTION=rotate every attention kernel.\n",
+               "names operation, case and shape, and so does \"stopped\" with --json. A minute without a report counts "
+               "as a hang, before the first case five minutes; RP_GPU_TIMEOUT_MS=20000 in the environment makes it "
+               "20 s, before the first case 60 s. With --json, \"kernels\" has the launches of every kernel that this "
+               "GPU can run; RP_CUDA_GEMM=rotate uses every GEMM kernel in turn, RP_CUDA_ATTENTION=rotate every "
+               "attention kernel.\n",
     .opts = opts,
     .opts_size = sizeof(struct selftest_opts),
     .run = cmd_selftest,

@@ -360,7 +360,7 @@ int rp_process_limit_ms(int otherwise)
 {
     const char *text = getenv("RP_GPU_TIMEOUT_MS");
     int64_t n;
-    return text && rp_parse_count(text, &n) == 0 && n > 0 && n <= 600000 ? (int)n : otherwise;
+    return text && rp_parse_count(text, &n) == 0 && n > 0 && n <= RP_PROCESS_LIMIT_MAX_MS ? (int)n : otherwise;
 }
 
 int rp_process_end(struct rp_process *w, int wait_ms, struct rp_err *err)

@@ -25,14 +25,14 @@
     X(RP_FRAME_JOB, "job")       /* parent: resolved recipe, data path, what to do */                                  \
     X(RP_FRAME_STOP, "stop")     /* parent: finish the step at hand, then DONE */                                      \
     X(RP_FRAME_HELLO, "hello")   /* worker: pid, backend description, plan */                                          \
-    X(RP_FRAME_PHASE, "phase")   /* worker: entering a phase */                                                        \
+    X(RP_FRAME_PHASE, "phase")   /* worker: entering a phase; repro-gpu: a case of a report, worker.h */               \
     X(RP_FRAME_ALIVE, "alive")   /* worker: still running, a few a second */                                           \
-    X(RP_FRAME_STEP, "step")     /* worker: one step record, the line of steps/rank0.jsonl */                          \
+    X(RP_FRAME_STEP, "step")     /* worker: a line of steps/rank0.jsonl; repro-gpu: a row of a report, worker.h */     \
     X(RP_FRAME_DONE, "done")     /* worker: totals: peak memory, seconds by phase */                                   \
     X(RP_FRAME_FAILED, "failed") /* worker: code and message */                                                        \
     X(RP_FRAME_PROBE, "probe")   /* parent to repro-gpu: {"probe": "nvml"} */                                          \
     X(RP_FRAME_VALUES, "values") /* repro-gpu: {"probe": "nvml", "values": {...}} */                                   \
-    X(RP_FRAME_DEVICE, "device") /* parent to repro-gpu: {"device", "max_seq", "max_rows"}: can it train? VALUES: job.h */ \
+    X(RP_FRAME_DEVICE, "device") /* parent to repro-gpu: {"device"}: can it train? VALUES: gpu/main.c */ \
     X(RP_FRAME_SELFTEST, "selftest") /* parent to repro-gpu: {"device"}: compare operations; answers: worker.h */ \
     X(RP_FRAME_SPEED, "speed")       /* parent to repro-gpu: {"device", "seconds"}: measure operations, likewise */ \
     X(RP_FRAME_LISTEN, "listen") /* a worker that is one of several ranks: the port where others reach it */                        \
@@ -95,9 +95,12 @@ int rp_process_next(struct rp_process *w, int timeout_ms, enum rp_frame *type, j
 uint64_t rp_process_memory(const struct rp_process *w); /* bytes in memory, without pages of files; 0: unknown */
 void rp_process_stop(struct rp_process *w); /* sends STOP: the worker finishes the current step */
 /* After its last frame: closes this side's half of the socket, so that a program that waits for a question leaves, waits
- * for its end, and kills it after wait_ms. Another process than a program is killed at once. -1: it was killed, or did
- * not end with status 0; *err describes how. */
+ * for its end, and kills it after wait_ms: 0 if it ended with status 0, otherwise -1, and *err describes how it ended.
+ * A process that rp_process_start_self() started is killed at once, and its end is no error: 0. */
 int rp_process_end(struct rp_process *w, int wait_ms, struct rp_err *err);
-/* How long a program may be silent or take to end: $RP_GPU_TIMEOUT_MS (1 to 600000), otherwise this. */
+#define RP_PROCESS_END_MS 2000 /* wait_ms of a program that only has to release a GPU */
+/* How long a program may be silent: $RP_GPU_TIMEOUT_MS (1 to RP_PROCESS_LIMIT_MAX_MS), otherwise this. Other limits do
+ * not follow the variable, except as rp_worker_gpu_limits() describes (worker/worker.h). */
+#define RP_PROCESS_LIMIT_MAX_MS 600000
 int rp_process_limit_ms(int otherwise);
 void rp_process_kill(struct rp_process *w); /* SIGKILL and reap, except a program that a driver blocks; safe to call twice */

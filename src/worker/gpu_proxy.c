@@ -11,10 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LIMIT_MS 60000 /* a driver without persistence initialises eight GPUs in ten seconds and more, and makes a context then */
-#define OPEN_MS 300000 /* where there is only PTX for a GPU, opening it compiles all kernels */
-#define END_MS 2000
+/* A driver without persistence initialises eight GPUs in ten seconds and more, and makes a context then. */
+#define LIMIT_MS 60000
+#define OPEN_MS 300000      /* where there is only PTX for a GPU, opening it compiles all kernels */
 #define REPORT_END_MS 10000 /* after minutes of work tools that watch the process write what they saw */
+#define REPORT_END_MAX_MS 60000
 
 struct cuda_answer {
     int asked;
@@ -41,7 +42,8 @@ static int wait_for(struct rp_process *w, int limit_ms, json_t **values, struct 
     if (rp_interrupted())
         return rp_fail(err, RP_INTERRUPTED, "interrupted while the GPU worker looked for a GPU");
     return rp_fail(err, RP_UNAVAILABLE,
-                   "the GPU worker did not answer within %g s and was stopped: does the driver hang (nvidia-smi, dmesg)?",
+                   "the GPU worker did not answer within %g s and was stopped: does the driver hang (nvidia-smi, "
+                   "dmesg)?",
                    limit_ms * 1e-3);
 }
 
@@ -62,18 +64,20 @@ static int query_device(struct cuda_answer *a, int answer_s, struct rp_err *err)
     struct rp_err ignored; /* there is an answer, and the process ends one way or the other */
     if (rp_worker_start_gpu(&w, err) < 0)
         return -1;
-    const int limit_ms = answer_s > 0 && answer_s < LIMIT_MS / 1000 ? answer_s * 1000 : LIMIT_MS;
-    if (rp_frame_write(w.fd, RP_FRAME_DEVICE, question, err) < 0 ||
-        wait_for(&w, rp_process_limit_ms(limit_ms), &values, err) < 0) {
+    const int most_ms = rp_process_limit_ms(LIMIT_MS),
+              limit_ms = answer_s > 0 && answer_s < most_ms / 1000 ? answer_s * 1000 : most_ms;
+    if (rp_frame_write(w.fd, RP_FRAME_DEVICE, question, err) < 0 || wait_for(&w, limit_ms, &values, err) < 0) {
         rp_process_kill(&w);
         return -1;
     }
-    (void)rp_process_end(&w, rp_process_limit_ms(END_MS), &ignored);
+    (void)rp_process_end(&w, RP_PROCESS_END_MS, &ignored);
     const char *unavailable = json_string_value(json_object_get(values, "unavailable"));
     if (unavailable)
         return rp_fail(err, RP_UNAVAILABLE, "%s", unavailable);
-    if (rp_json_str(values, "name", &name, where, err) < 0 || rp_json_int(values, "capability", &capability, where, err) < 0 ||
-        rp_json_int(values, "shared_bytes", &shared, where, err) < 0 || rp_json_int(values, "memory", &a->memory, where, err) < 0)
+    if (rp_json_str(values, "name", &name, where, err) < 0 ||
+        rp_json_int(values, "capability", &capability, where, err) < 0 ||
+        rp_json_int(values, "shared_bytes", &shared, where, err) < 0 ||
+        rp_json_int(values, "memory", &a->memory, where, err) < 0)
         return -1;
     a->gpu = (struct rp_cuda_gpu){.capability = (int)capability, .shared_max = (size_t)shared};
     snprintf(a->gpu.name, sizeof a->gpu.name, "%s", name);
@@ -103,7 +107,9 @@ static const char *unavailable(const struct rp_device_opts *o)
 static int supports(const struct rp_device_opts *o, const struct rp_op_use *u, struct rp_err *err)
 {
     const struct cuda_answer *a = answer_for(o);
-    return *a->why.msg ? rp_use_check(u, "cuda", err) : rp_cuda_supports(&a->gpu, u, err); /* without a GPU there are no limits */
+    if (*a->why.msg) /* without a GPU there are no limits */
+        return rp_use_check(u, "cuda", err);
+    return rp_cuda_supports(&a->gpu, u, err);
 }
 
 static uint64_t memory(const struct rp_device_opts *o)
@@ -112,6 +118,17 @@ static uint64_t memory(const struct rp_device_opts *o)
 }
 
 /* ---- reports ---- */
+
+struct rp_gpu_limits rp_worker_gpu_limits(void)
+{
+    const int set = rp_process_limit_ms(0);
+    struct rp_gpu_limits l = {.silence_ms = set ? set : LIMIT_MS, .open_ms = OPEN_MS, .end_ms = REPORT_END_MS};
+    if (set)
+        l.open_ms = set > LIMIT_MS ? set : LIMIT_MS;
+    if (set > REPORT_END_MS)
+        l.end_ms = set < REPORT_END_MAX_MS ? set : REPORT_END_MAX_MS;
+    return l;
+}
 
 /* "conv_wgrad, case 7 (1x19x21x3, 7x7/2 to 24)" */
 static const char *place_text(char out[200], const json_t *at)
@@ -125,31 +142,33 @@ static const char *place_text(char out[200], const json_t *at)
     return out;
 }
 
-static int fail_hung(enum rp_frame question, const struct rp_gpu_report *r, int limit_ms, struct rp_err *err)
+static int fail_hung(const struct rp_gpu_report *r, int limit_ms, struct rp_err *err)
 {
-    /* the cases of the self-test are too short for graphs */
-    const char *graphs = question == RP_FRAME_SPEED ? ", RP_CUDA_GRAPHS=0 launches kernels one by one" : "";
-    char place[200];
+    const int most = RP_PROCESS_LIMIT_MAX_MS;
+    char place[200], longer[64] = "";
+    if (limit_ms < most)
+        snprintf(longer, sizeof longer, "RP_GPU_TIMEOUT_MS=%d waits longer, ",
+                 limit_ms < most / 2 ? 2 * limit_ms : most);
     return rp_fail(err, RP_UNAVAILABLE,
                    "the GPU worker was silent for %g s in %s, and was stopped: does the driver hang (nvidia-smi, "
-                   "dmesg)? RP_GPU_TIMEOUT_MS=%d waits longer%s",
-                   limit_ms * 1e-3, place_text(place, r->stopped), limit_ms < 300000 ? 2 * limit_ms : 600000, graphs);
+                   "dmesg)? %sRP_CUDA_GRAPHS=0 launches kernels one by one",
+                   limit_ms * 1e-3, place_text(place, r->stopped), longer);
 }
 
 /* Until VALUES; r->stopped is the case at hand meanwhile. */
-static int read_report(struct rp_process *w, enum rp_frame question, struct rp_gpu_report *r, json_t **values,
-                       struct rp_err *err)
+static int read_report(struct rp_process *w, const struct rp_gpu_limits *limits, struct rp_gpu_report *r,
+                       json_t **values, struct rp_err *err)
 {
     int begun = 0;
     while (!rp_interrupted()) {
         enum rp_frame type;
         RP_JSON *body = NULL;
-        const int limit_ms = rp_process_limit_ms(begun ? LIMIT_MS : OPEN_MS),
+        const int limit_ms = begun ? limits->silence_ms : limits->open_ms,
                   got = rp_process_next(w, 100, &type, &body, err);
         if (got < 0)
             return -1;
         if (got == 0 && rp_now_ns() - w->last_heard_ns > (uint64_t)limit_ms * 1000000u)
-            return fail_hung(question, r, limit_ms, err);
+            return fail_hung(r, limit_ms, err);
         if (got > 0 && type == RP_FRAME_PHASE) {
             json_decref(r->stopped);
             r->stopped = json_incref(body);
@@ -190,17 +209,18 @@ static int query_report(enum rp_frame type, const json_t *question, struct rp_gp
     struct rp_err end = {0};
     RP_JSON *values = NULL;
     char place[200];
+    const struct rp_gpu_limits limits = rp_worker_gpu_limits();
     r->rows = json_array();
     if (rp_worker_start_gpu(&w, err) < 0)
         return -1;
     r->stopped = json_pack("{s:s, s:i, s:s}", "op", "opening the device", "case", 0, "shape", "");
-    if (rp_frame_write(w.fd, type, question, err) < 0 || read_report(&w, type, r, &values, err) < 0) {
+    if (rp_frame_write(w.fd, type, question, err) < 0 || read_report(&w, &limits, r, &values, err) < 0) {
         if (w.pid < 0) /* it is gone */
             (void)rp_wrap(err, "%s", place_text(place, r->stopped));
         rp_process_kill(&w);
         return -1;
     }
-    if (rp_process_end(&w, rp_process_limit_ms(REPORT_END_MS), &end) < 0)
+    if (rp_process_end(&w, limits.end_ms, &end) < 0)
         snprintf(r->note, sizeof r->note, "%.255s", end.msg);
     return take_values(type, r, values, err);
 }

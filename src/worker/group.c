@@ -13,7 +13,6 @@
 #include <sys/random.h>
 
 #define LOOK_NS 1000000000u /* how often a silent worker is looked at */
-#define END_MS 2000         /* after DONE or FAILED, for releasing a GPU */
 
 struct member {
     struct rp_process worker;
@@ -201,7 +200,7 @@ static void connect_all(struct rp_group_of_workers *g)
     }
 }
 
-/* Remembers what a worker is about, for the message of a hang. */
+/* Remembers what a worker is doing, for the message of a hang. */
 static void note_phase(struct member *m, enum rp_frame type, const json_t *body)
 {
     const char *phase = json_string_value(json_object_get(body, "phase")),
@@ -496,7 +495,7 @@ void rp_workers_end(struct rp_group_of_workers *g)
         if (g->m[i].process)
             continue;
         else if ((g->m[i].finished || g->m[i].failed) && !g->m[i].gone)
-            (void)rp_process_end(&g->m[i].worker, rp_process_limit_ms(END_MS), &ignored);
+            (void)rp_process_end(&g->m[i].worker, RP_PROCESS_END_MS, &ignored);
         else
             rp_process_kill(&g->m[i].worker);
     for (int i = 0; i < g->n; i++)

@@ -25,16 +25,26 @@ int rp_worker_start_gpu(struct rp_process *w, struct rp_err *err) rp_must_check;
 
 /* What repro-gpu reports while it compares or measures operations. It sends PHASE {"op", "case": from 1, "shape"}
  * before each case, STEP with each row, and at last VALUES {"kernels", "failed": {"code", "message"}, or "unavailable":
- * why}. Silence of more than a minute ($RP_GPU_TIMEOUT_MS) counts as a hang, five minutes until the first case, in
- * which a driver may have to compile the kernels. */
+ * why}. Silence of more than a minute counts as a hang, five minutes until the first case, in which a driver may have
+ * to compile the kernels: rp_worker_gpu_limits(). */
 struct rp_gpu_report {
     void (*done)(const json_t *row); /* called for each row as it comes; may be NULL */
     json_t *rows;    /* of backend/selftest.h or backend/speed.h: all, or those before the device failed */
-    json_t *kernels; /* {name: launches} of every kernel of the device, rp_backend.kernel(); NULL: there was no answer */
-    json_t *stopped; /* {"op", "case", "shape"} in which the worker hung or crashed, or its device failed; NULL: none */
+    json_t *kernels; /* {name: launches} of every kernel of the device, rp_backend.kernel(); NULL: no answer */
+    /* {"op", "case", "shape"} in which the worker hung or crashed, or its device failed; case 0: while it opened the
+     * device; NULL: neither, also of a GPU that cannot be used */
+    json_t *stopped;
     char note[256]; /* what went wrong when the worker ended, after its answer; "": nothing */
 };
 void rp_gpu_report_fini(struct rp_gpu_report *r);
+/* $RP_GPU_TIMEOUT_MS is the limit of silence. Opening the device takes at most that, but always gets a minute; the end
+ * of the process gets ten seconds, or that up to a minute, as compute-sanitizer writes its report then. */
+struct rp_gpu_limits {
+    int silence_ms; /* between cases */
+    int open_ms;    /* before the first case */
+    int end_ms;     /* after the last answer */
+};
+struct rp_gpu_limits rp_worker_gpu_limits(void);
 /* Every operation on a GPU against the definitions. RP_MISMATCH: some differ; RP_UNAVAILABLE: the GPU cannot be used,
  * or, with r->stopped, it hung. */
 int rp_worker_selftest_gpu(const char *device, struct rp_gpu_report *r, struct rp_err *err) rp_must_check;

@@ -7,6 +7,7 @@
 #include "bundle/schema.h"
 #include "capture/nvidia/gpu.h"
 #include "process/process.h"
+#include "worker/worker.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -252,6 +253,26 @@ TEST(limit_of_the_environment_counts_if_it_is_a_number_of_milliseconds)
         if (cases[i].text)
             setenv("RP_GPU_TIMEOUT_MS", cases[i].text, 1);
         CHECK(rp_process_limit_ms(1234) == cases[i].limit, "'%s' is %d ms", cases[i].text, rp_process_limit_ms(1234));
+    }
+    unsetenv("RP_GPU_TIMEOUT_MS");
+}
+
+TEST(limits_of_a_report_follow_the_environment_within_bounds)
+{
+    static const struct {
+        const char *text;
+        struct rp_gpu_limits limits;
+    } cases[] = {
+        {NULL, {60000, 300000, 10000}},      {"1000", {1000, 60000, 10000}},       {"20000", {20000, 60000, 20000}},
+        {"120000", {120000, 120000, 60000}}, {"600000", {600000, 600000, 60000}}, {"600001", {60000, 300000, 10000}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        unsetenv("RP_GPU_TIMEOUT_MS");
+        if (cases[i].text)
+            setenv("RP_GPU_TIMEOUT_MS", cases[i].text, 1);
+        const struct rp_gpu_limits l = rp_worker_gpu_limits(), *want = &cases[i].limits;
+        CHECK(l.silence_ms == want->silence_ms && l.open_ms == want->open_ms && l.end_ms == want->end_ms,
+              "'%s': %d, %d and %d ms", cases[i].text, l.silence_ms, l.open_ms, l.end_ms);
     }
     unsetenv("RP_GPU_TIMEOUT_MS");
 }
