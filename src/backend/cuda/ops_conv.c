@@ -25,7 +25,7 @@ static const struct conv_tile {
 #define TILES ((int)(sizeof tiles / sizeof *tiles))
 
 /* What a kernel has to do. */
-struct conv_job {
+struct conv_task {
     enum direction direction;
     int vectors;               /* copied and written 16 bytes at a time */
     int terms, chains;         /* of a sum at most; sums that are added up through shared memory */
@@ -75,10 +75,10 @@ static int conv_find_parts(struct rp_conv_part part[RP_CONV_PARTS], const struct
 
 /* ---- choice ---- */
 
-static struct conv_job conv_make_job(enum rp_op op, const struct rp_conv *v, int is_aligned)
+static struct conv_task conv_make_task(enum rp_op op, const struct rp_conv *v, int is_aligned)
 {
     const enum direction direction = op == RP_OP_conv_forward ? FORWARD : op == RP_OP_conv_dgrad ? DGRAD : WGRAD;
-    struct conv_job j = {.direction = direction, .parts = 1};
+    struct conv_task j = {.direction = direction, .parts = 1};
     const int taps = v->kernel_h * v->kernel_w, rows = (int)rp_conv_rows(v);
     struct rp_conv_part part[RP_CONV_PARTS];
     switch (j.direction) {
@@ -109,31 +109,31 @@ static struct conv_job conv_make_job(enum rp_op op, const struct rp_conv *v, int
     return j;
 }
 
-static long conv_count_tiles(const struct conv_tile *t, const struct conv_job *j, int part)
+static long conv_count_tiles(const struct conv_tile *t, const struct conv_task *j, int part)
 {
     return (j->rows[part] + t->rows - 1) / t->rows * ((j->columns + t->columns - 1) / t->columns);
 }
 
 /* As conv.cu divides it. */
-static size_t conv_count_bytes(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_job *j)
+static size_t conv_count_bytes(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_task *j)
 {
     const size_t table = j->direction == WGRAD ? RP_GEMM_FRONT + 2 * RP_CONV_CHAIN : 4 * (size_t)t->rows;
     const size_t saved = j->chains > 1 ? (size_t)t->rows * (size_t)t->columns : 0;
     return sizeof(float) * (table + rp_cuda_tile_floats(c, t->rows, t->columns, t->thread_rows) + saved);
 }
 
-static int conv_check_fit(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_job *j)
+static int conv_check_fit(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_task *j)
 {
     return t->direction == j->direction && c->image->arch >= t->from && c->image->arch < t->before && (j->vectors || !t->vectors) &&
            conv_count_bytes(c, t, j) <= c->gpu.shared_max;
 }
 
-static struct rp_cuda_tile conv_get_size(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_job *j)
+static struct rp_cuda_tile conv_get_size(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_task *j)
 {
     return (struct rp_cuda_tile){t->threads / 32, t->blocks, t->rows, t->columns, t->rate, conv_count_bytes(c, t, j)};
 }
 
-static double conv_estimate_cycles(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_job *j,
+static double conv_estimate_cycles(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_task *j,
                                    enum rp_gemm_mode mode)
 {
     const struct rp_cuda_tile size = conv_get_size(c, t, j);
@@ -149,7 +149,7 @@ static double conv_estimate_cycles(const struct rp_cuda *c, const struct conv_ti
 }
 
 /* Whether a tile can compute it, by one block for each tile of C, or (weight gradient) one for each chain, in turn. */
-static int conv_check_mode(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_job *j,
+static int conv_check_mode(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_task *j,
                            enum rp_gemm_mode mode)
 {
     const struct rp_cuda_tile size = conv_get_size(c, t, j);
@@ -164,7 +164,7 @@ struct conv_plan {
     double cycles;
 };
 
-static struct conv_plan conv_choose_plan(const struct rp_cuda *c, const struct conv_job *j)
+static struct conv_plan conv_choose_plan(const struct rp_cuda *c, const struct conv_task *j)
 {
     struct conv_plan plan[2 * TILES], *best = plan;
     int n = 0;
@@ -183,13 +183,13 @@ static struct conv_plan conv_choose_plan(const struct rp_cuda *c, const struct c
     return c->gemm_rotates ? plan[c->convs % n] : *best;
 }
 
-static int conv_get_group(const struct conv_job *j)
+static int conv_get_group(const struct conv_task *j)
 {
     return j->direction == WGRAD ? RP_CONV_GROUP : 0;
 }
 
 /* Whether it can be the GEMM *g, and that is faster than the best tile of conv.def. */
-static int conv_check_gemm(const struct rp_cuda *c, const struct rp_conv *v, const struct conv_job *j,
+static int conv_check_gemm(const struct rp_cuda *c, const struct rp_conv *v, const struct conv_task *j,
                            struct rp_gemm *g)
 {
     const int rows = (int)rp_conv_rows(v), is_forward = j->direction == FORWARD;
@@ -212,7 +212,7 @@ struct rp_cuda_conv rp_cuda_conv_choice(const struct rp_cuda *c, enum rp_op op, 
 {
     struct rp_cuda_conv result = {0};
     struct rp_gemm g = {0};
-    const struct conv_job j = conv_make_job(op, v, 1);
+    const struct conv_task j = conv_make_task(op, v, 1);
     if (conv_check_gemm(c, v, &j, &g)) {
         result.gemm = rp_cuda_gemm_choice(c, &g, conv_get_group(&j));
         result.cycles = result.gemm.cycles;
@@ -247,7 +247,7 @@ static void conv_begin_gemm(struct rp_cuda *c)
     c->convs++;
 }
 
-static void conv_launch_tiles(struct rp_cuda *c, const struct conv_job *j, struct rp_conv_args *a)
+static void conv_launch_tiles(struct rp_cuda *c, const struct conv_task *j, struct rp_conv_args *a)
 {
     const struct conv_plan p = conv_choose_plan(c, j);
     const struct conv_tile *t = conv_begin_tile(c, &p);
@@ -267,7 +267,7 @@ void rp_cuda_op_conv_forward(struct rp_dev *dev, float *y, float *mean, const fl
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     const int rows = (int)rp_conv_rows(v);
-    const struct conv_job j = conv_make_job(RP_OP_conv_forward, v, 1);
+    const struct conv_task j = conv_make_task(RP_OP_conv_forward, v, 1);
     struct rp_gemm g = {.a = x, .b = w, .c = y};
     if (conv_check_gemm(c, v, &j, &g)) {
         rp_cuda_op_gemm(dev, &g);
@@ -291,7 +291,7 @@ void rp_cuda_op_conv_forward(struct rp_dev *dev, float *y, float *mean, const fl
 void rp_cuda_op_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const float *w, const float *add, const struct rp_conv *v)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    const struct conv_job j = conv_make_job(RP_OP_conv_dgrad, v, RP_ALIGNED(w, dx, add));
+    const struct conv_task j = conv_make_task(RP_OP_conv_dgrad, v, RP_ALIGNED(w, dx, add));
     struct rp_gemm g = {.a = dy, .b = w, .c = dx, .add = add};
     if (conv_check_gemm(c, v, &j, &g)) {
         rp_cuda_op_gemm(dev, &g);
@@ -307,7 +307,7 @@ void rp_cuda_op_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const
     conv_launch_tiles(c, &j, &a);
 }
 
-static void conv_launch_wgrad(struct rp_cuda *c, const struct conv_job *j, struct rp_conv_wgrad_args *a)
+static void conv_launch_wgrad(struct rp_cuda *c, const struct conv_task *j, struct rp_conv_wgrad_args *a)
 {
     const struct conv_plan p = conv_choose_plan(c, j);
     const struct conv_tile *t = conv_begin_tile(c, &p);
@@ -320,7 +320,7 @@ static void conv_launch_wgrad(struct rp_cuda *c, const struct conv_job *j, struc
 void rp_cuda_op_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const float *x, const struct rp_conv *v, float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    const struct conv_job j = conv_make_job(RP_OP_conv_wgrad, v, RP_ALIGNED(dy, x, dw, work));
+    const struct conv_task j = conv_make_task(RP_OP_conv_wgrad, v, RP_ALIGNED(dy, x, dw, work));
     const int groups = j.gemm.groups;
     const size_t n = (size_t)j.gemm.m * (size_t)j.gemm.n;
     float *to = groups > 1 ? work : dw;
