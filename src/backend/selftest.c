@@ -60,9 +60,10 @@ static struct rp_op_shape gemm_case(unsigned i)
                                 .in_place = i / 16 % 2, .variant = RP_VARIANT_ALIGNED | (i % 4) | added, .seed = i};
 }
 
-/* Sizes at which kernels of a GPU take other paths: 15 and 31 rounds of a block, after which most bits of its counter are set, and 12 rows,
- * of which the last round has four. Attention: with RP_CUDA_ATTENTION=rotate each call uses the next kernel for its width of heads (up to
- * 64, up to 96 and more columns), streams also in pieces, and there are as many calls as that takes. */
+/* Sizes at which kernels of a GPU take other paths: 15 and 31 rounds of a block, after which most bits of its counter
+ * are set, and 12 rows, of which the last round has four. Attention: with RP_CUDA_ATTENTION=rotate each call uses the
+ * next kernel for its width of heads (up to 64, up to 96 and more columns), streams also in pieces, and there are as
+ * many calls as that takes. */
 #define ATTENTION(...) {RP_OP_attention_forward, {__VA_ARGS__}}, {RP_OP_attention_backward, {__VA_ARGS__}}
 static const struct {
     enum rp_op op;
@@ -147,10 +148,11 @@ static const char *shape_text(char out[SHAPE_TEXT], enum rp_op op, const struct 
 }
 
 /* The row of one operation; difference: the first one's description. */
-static void add_row(json_t *report, enum rp_op op, const char *isa, int cases, int failed, const struct rp_err *difference,
-                    const struct rp_progress *progress)
+static void add_row(json_t *report, enum rp_op op, const char *isa, int cases, int failed,
+                    const struct rp_err *difference, const struct rp_progress *progress)
 {
-    json_t *row = json_pack("{s:s, s:s, s:i, s:i}", "op", rp_op_info[op].name, "isa", isa, "cases", cases, "failed", failed);
+    json_t *row = json_pack("{s:s, s:s, s:i, s:i}", "op", rp_op_info[op].name, "isa", isa, "cases", cases, "failed",
+                            failed);
     if (failed)
         json_object_set_new(row, "difference", json_string(difference->msg));
     json_array_append_new(report, row);
