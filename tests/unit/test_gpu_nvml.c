@@ -371,7 +371,7 @@ static void nonsense(const char *machine)
         {"system nvmlSystemGetDriverVersion 580.65.06", "clock_sm_application", "absent", "answers nvmlDeviceGetApplicationsClock"},
         {"system nvmlSystemGetDriverVersion 580.65.06", "clock_memory_default", "absent", "deprecated: "},
         {"system nvmlSystemGetDriverVersion 580.65.06", "clock_sm_max", "ok", NULL},
-        {"gpu* nvmlDeviceGetMemoryInfo* !25", "memory_total", "absent", "refuses every version of nvmlDeviceGetMemoryInfo"},
+        {"gpu* nvmlDeviceGetMemoryInfo* !25", "memory_total", "absent", "every version of nvmlDeviceGetMemoryInfo"},
         {"system nvmlErrorString !crashes not\ngpu* nvmlDeviceGetUUID !999", "uuid", "error", "error 999: "},
         {"system nvmlErrorString a\nb\xff\ngpu* nvmlDeviceGetUUID !999", "uuid", "error", "error 999: a"},
         {"system nvmlErrorString \xff\xfe\ngpu* nvmlDeviceGetUUID !999", "uuid", "error", "error 999: ??"},
