@@ -1,8 +1,8 @@
 /* Checks that this machine computes the defined results: every operation on small awkward sizes.
  *
  * What:    ops/op_check.h over a device, for `repro selftest`.
- * Flow:    -> an array of {"op", "isa", "cases", "failed"}, with "difference", a message, for the first failed case of an
- *          operation; each is also reported when it is done (progress.h).
+ * Flow:    -> an array of {"op", "isa", "cases", "failed"}, with "difference", a message, for the first failed case of
+ *          an operation; each is also reported when it is done (progress.h).
  * Owner:   the caller owns *report, which is always set.
  * Extend:  shapes are a table in selftest.c; the operations are those of ops/op_check.c.
  */
