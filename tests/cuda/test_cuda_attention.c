@@ -402,12 +402,13 @@ TEST(the_kernel_fits_the_gpu_and_the_batch)
                  {"A100", 166912, 40 << 20, 108, 384, 128, 8, 4},  {"A100", 166912, 40 << 20, 108, 96, 512, 18, 18},
                  {"V100", 98304, 6 << 20, 80, 384, 128, 4, 8},     {"V100", 98304, 6 << 20, 80, 96, 512, 4, 18},
                  {"T4", 65536, 4 << 20, 40, 96, 512, 14, 18},      {"H100", 232448, 50 << 20, 132, 48, 1024, 18, 18},
-                 {"A100", 166912, 40 << 20, 108, 48, 2048, 18, 18}, {"H100", 232448, 50 << 20, 132, 60, 8192, 18, 8}};
+                 {"A100", 166912, 40 << 20, 108, 48, 2048, 18, 18}, {"H100", 232448, 50 << 20, 132, 60, 8192, 18, 18},
+                 {"H100", 232448, 50 << 20, 132, 96, 32768, 18, 8}};
     for (int i = 0; i < COUNT(cases); i++) {
         const int capability = cases[i].gpu[0] == 'H' ? 90 : cases[i].gpu[0] == 'A' ? 80 : 70;
         const struct rp_cuda c = {.gpu = {.shared_max = cases[i].shared, .capability = capability},
                                   .l2 = cases[i].l2,
-                                  .workspace_bytes = RP_CUDA_ATTENTION_WORKSPACE(cases[i].seq),
+                                  .workspace_bytes = rp_cuda_attention_workspace(cases[i].seq),
                                   .multiprocessors = cases[i].multiprocessors};
         const struct rp_attention a = {.batch = cases[i].heads / 12, .heads = 12, .seq = cases[i].seq, .head_dim = 64};
         int f, b;
@@ -499,7 +500,7 @@ TEST(the_workspace_is_bounded)
     for (int i = 0; i < COUNT(seqs) * COUNT(heads); i++) {
         const int seq = seqs[i % COUNT(seqs)], n = heads[i / COUNT(seqs)];
         struct rp_op_use u = {.op = RP_OP_attention_forward, .batch = 1, .seq = seq, .heads = n, .head_dim = 64};
-        const size_t most = RP_CUDA_ATTENTION_WORKSPACE(seq), tiles = ((size_t)seq + 63) / 64, all = (size_t)n * tiles;
+        const size_t most = rp_cuda_attention_workspace(seq), tiles = ((size_t)seq + 63) / 64, all = (size_t)n * tiles;
         const size_t d = ((size_t)n * (size_t)seq * 4 + 255) / 256 * 256, strip = rp_cuda_attention_strip(seq);
         size_t needs = rp_cuda_needs(NULL, &u) - RP_CUDA_SEMAPHORE_BYTES,
                whole_slabs = (all < 384 ? all : 384) * tiles * 16384;

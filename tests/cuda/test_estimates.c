@@ -354,7 +354,7 @@ static void attention_cell(struct rp_buf *out, const struct attention_loops *loo
 {
     const struct rp_cuda c = {.multiprocessors = gpus[gpu].multiprocessors,
                               .l2 = gpus[gpu].l2,
-                              .workspace_bytes = RP_CUDA_ATTENTION_WORKSPACE(a->seq),
+                              .workspace_bytes = rp_cuda_attention_workspace(a->seq),
                               .gpu = {.shared_max = (size_t)gpus[gpu].shared, .capability = gpus[gpu].arch}};
     const double useful = (backward ? 5.0 : 2.0) * a->batch * a->heads * a->seq * (a->seq + 1.0) / 2 * a->head_dim;
     const double ideal = useful / ((double)gpus[gpu].lanes * gpus[gpu].multiprocessors);

@@ -134,7 +134,7 @@ static size_t forward_workspace(const struct rp_op_use *u)
                  tiles = (size_t)u->batch * (size_t)u->heads * (((size_t)u->seq + rows - 1) / rows);
     const size_t slab = ((size_t)u->seq + RP_ATT_KEYS - 1) / RP_ATT_KEYS * RP_ATT_TILE_BYTES(8);
     return smaller(smaller(tiles, (size_t)MULTIPROCESSORS * RP_ATT_STREAM_BLOCKS) * slab,
-                   RP_CUDA_ATTENTION_WORKSPACE(u->seq));
+                   rp_cuda_attention_workspace(u->seq));
 }
 
 /* D, and pd and ds of all keys, but at least of 64. */
@@ -143,7 +143,7 @@ static size_t backward_workspace(const struct rp_op_use *u)
     const size_t heads = (size_t)u->batch * (size_t)u->heads, strip = rp_cuda_attention_strip(u->seq);
     const size_t d = (heads * (size_t)u->seq * sizeof(float) + 255) / 256 * 256,
                  all = heads * (((size_t)u->seq + 63) / 64) * strip;
-    const size_t most = RP_CUDA_ATTENTION_WORKSPACE(u->seq);
+    const size_t most = rp_cuda_attention_workspace(u->seq);
     return d + smaller(all, d + strip < most ? most - d : strip);
 }
 

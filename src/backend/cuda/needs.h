@@ -10,10 +10,6 @@
 #include "backend/backend.h"
 
 #define RP_CUDA_GEMM_WORKSPACE ((size_t)32 << 20) /* of a parallel split-K: fits the caches of large GPUs */
-/* Of attention: forward scores in a slab for each block that runs, backward pd and ds of some keys. A few times the
- * cache of a large GPU: also from the GPU's memory they come sooner than they are computed again. Up to 256 tokens a
- * slab is at most 4 tiles and the workspace of GEMMs has the slabs of all blocks that run: 384 * 4 * 16 KiB, 24 MiB. */
-#define RP_CUDA_ATTENTION_WORKSPACE(seq) ((size_t)((seq) > 256 ? 128 : 32) << 20)
 #define RP_CUDA_SEMAPHORES 16384                       /* after the workspace, see struct rp_gemm_args */
 #define RP_CUDA_SEMAPHORE_BYTES (RP_CUDA_SEMAPHORES * sizeof(unsigned))
 
@@ -30,6 +26,16 @@ size_t rp_cuda_needs(const struct rp_device_opts *o, const struct rp_op_use *u);
 static inline size_t rp_cuda_attention_strip(int seq)
 {
     return 2 * sizeof(float) * 64 * (((size_t)seq + 63) / 64 * 64);
+}
+/* Most bytes of attention: forward scores in a slab for each block that runs, backward strips of pd and ds. A few times
+ * the cache of a large GPU, or more: also from the GPU's memory they come sooner than they are computed again. A launch
+ * for the gradients has a block for each strip, so there is room for four of each multiprocessor of the largest GPUs,
+ * up to 512 MiB. Up to 256 tokens a slab is at most 4 tiles, and the workspace of GEMMs has the slabs of all blocks that
+ * run: 384 * 4 * 16 KiB, 24 MiB. */
+static inline size_t rp_cuda_attention_workspace(int seq)
+{
+    const size_t strips = 576 * rp_cuda_attention_strip(seq), least = (size_t)128 << 20, most = (size_t)512 << 20;
+    return seq <= 256 ? RP_CUDA_GEMM_WORKSPACE : strips < least ? least : strips < most ? strips : most;
 }
 /* This can be GEMMs: rows are pixels, columns are channels. */
 static inline int rp_cuda_is_pointwise(const struct rp_conv *v)
