@@ -6,10 +6,10 @@ Prints a JSON line per row as soon as it is done: {"what", "name", "shape", "pee
 "end"}, or "error" in place of the seconds. `strict`: no operand is rounded below fp32. `begin` and `end` are seconds since
 1970, to look up the clock of the GPU.
 
-  cublas           torch.mm: cublasSgemm in CUBLAS_DEFAULT_MATH, PyTorch's mode with TF32 off. Each product has the layout
+  cublas           torch.mm: cublasSgemm in CUBLAS_DEFAULT_MATH, PyTorch's mode with TF32 off. Each GEMM has the layout
                    of a linear layer: forward x @ w.T, data gradient dy @ w, weight gradient dy.T @ x
   cublas_pedantic  cublasSgemm in CUBLAS_PEDANTIC_MATH, called directly: PyTorch has no option for it
-  sdpa_math        scaled_dot_product_attention by SDPBackend.MATH: products by cuBLAS and a softmax, strict fp32
+  sdpa_math        scaled_dot_product_attention by SDPBackend.MATH: GEMMs of cuBLAS and a softmax, strict fp32
   sdpa_efficient   by SDPBackend.EFFICIENT_ATTENTION, which from compute capability 8.0 on multiplies fp32 as 3xTF32 on
                    tensor cores
   cudnn            convolutions, channels last; cuDNN tries its algorithms first, Winograd's among them
@@ -117,7 +117,7 @@ def convolution(what, kernel, stride, outer, batch, height, width, inner, device
 
 
 def window(call, calls, device):
-    """Seconds of one of so many calls."""
+    """Seconds per call, over that many calls."""
     if device == "cpu":
         start = time.perf_counter()
         for _ in range(calls):

@@ -34,21 +34,44 @@ seconds_left() { # of the part, whole seconds
     [ "$deadline" -ge "$least" ] || least=$deadline
     echo $(((least - now) / 1000))
 }
-# Run with a limit of so many seconds, and no longer than the part and the whole check may take.
-# 124: the limit was reached; 76: that of the part; 75: the time of the whole check ran out.
+exec {naps}<> <(:) # nothing is ever written to it: a read with a time limit sleeps without a process
+nap() { # SECONDS
+    read -r -t "$1" -u "$naps" _ || :
+}
+# Run a command with a limit of its own, TERM at its end and KILL 3 s later. A process that is stuck in the driver ends
+# with neither, and timeout would wait for it: one second later it is left behind, and $left_behind counts it.
+# 124 or 137: the limit was reached.
+bounded() { # MILLISECONDS COMMAND...
+    local limit=$1 give_up status=0 pause=0.02 us
+    shift
+    give_up=$(($(now_ms) + limit + 4000))
+    timeout -k 3 "$(seconds_of "$limit")" "$@" <&0 & # the shell does not wait: it receives signals meanwhile
+    child=$!
+    while kill -0 $child 2>/dev/null; do
+        us=${EPOCHREALTIME/[.,]/}
+        if [ "${us%???}" -ge "$give_up" ]; then
+            left_behind=$((left_behind + 1)) child=''
+            return 137
+        fi
+        [ "${us%???}" -lt $((give_up - limit - 3500)) ] || pause=0.1 # half a second after the start
+        nap $pause
+    done
+    wait $child || status=$?
+    child=''
+    return $status
+}
+# The same in seconds, bounded by the part and the whole check as well.
+# 124: the limit was reached; 76: the limit of the part; 75: the end of the whole check.
 within() { # SECONDS COMMAND...
     local limit=$(($1 * 10 * scale)) begin status=0 reached=124
     shift
     begin=$(now_ms)
     [ $((part_end - begin)) -ge "$limit" ] || { limit=$((part_end - begin)) && reached=76; }
-    [ $((deadline - begin)) -ge "$limit" ] || { limit=$((deadline - begin)) && reached=75; }
+    [ $((deadline - begin)) -gt "$limit" ] || { limit=$((deadline - begin)) && reached=75; }
     [ "$limit" -gt 0 ] || return $reached
-    timeout -k 3 "$(seconds_of "$limit")" "$@" <&0 & # a shell that waits hears signals
-    child=$!
-    wait $child || status=$?
-    child=''
+    bounded "$limit" "$@" || status=$?
     case $status in
-    124 | 137) [ $(($(now_ms) - begin)) -lt "$limit" ] || status=$reached ;; # before: killed by another
+    124 | 137) [ $(($(now_ms) - begin)) -lt "$limit" ] || status=$reached ;; # earlier: something else killed it
     esac
     return $status
 }
@@ -59,7 +82,9 @@ lost() { # WHAT STATUS FILE-WITH-ITS-MESSAGES
     log "$3"
     case $2 in
     75) stop=time out_of_time=1 && skip "$1: the time of the whole check ran out" ;;
-    76) stop=limit && miss "$1: the part '$part' reached its limit of $part_limit s" ;;
+    76) if [ "$limit_given" = 1 ]; then
+        stop=time out_of_time=1 && skip "$1: the $part_limit s that '$part' was given ran out"
+    else stop=limit && miss "$1: the part '$part' reached its limit of $part_limit s"; fi ;;
     124) miss "$1: stopped at its own limit of time: $last" ;;
     *) miss "$1: status $2: $last" ;;
     esac
@@ -86,10 +111,11 @@ put_about() {
     [ -s "$root/parts.jsonl" ] || : >"$root/parts.jsonl"
     printf '%s\n' ${failures[@]+"${failures[@]}"} | jq -R . >"$root/failures.jsonl"
     jq -n --argjson passed "$passed" --argjson failed "$failed" --argjson skipped "$skipped" \
-        --argjson out "$out_of_time" --argjson hang "$hang_seconds" --arg failures "${#failures[@]}" \
+        --argjson out "$out_of_time" --argjson hang "$hang_seconds" --argjson left "$left_behind" \
+        --argjson dead "$dead" --arg failures "${#failures[@]}" \
         --slurpfile version "$root/version.json" --slurpfile parts "$root/parts.jsonl" \
         --slurpfile list "$root/failures.jsonl" '{version: $version[0], parts: $parts, passed: $passed, failed: $failed,
-            skipped: $skipped, out_of_time: ($out == 1), hang_seconds: $hang,
+            skipped: $skipped, out_of_time: ($out == 1), gpu_dead: ($dead == 1), left_behind: $left, hang_seconds: $hang,
             failures: (if $failures == "0" then [] else $list end)}' >"$root/about.json"
     put about "$root/about.json"
     rm -f "$root/about.json" "$root/failures.jsonl"
@@ -112,8 +138,9 @@ archive() { # PART
 # Where a self-test stopped, as text; and why it did, as a word: status 7 is a hang.
 stopped_jq='def place: "stopped in \(.op // "opening the device"), case \(.case)"
     + if (.shape // "") != "" then ", shape \(.shape)" else "" end;'
+# -s: jq 1.6 is content with a file that is empty.
 how_it_stopped() { # FILE.json STATUS
-    if jq -e .stopped "$1" >/dev/null 2>&1; then if [ "$2" = 7 ]; then echo hang; else echo crash; fi; fi
+    if jq -s -e '.[0].stopped' "$1" >/dev/null 2>&1; then if [ "$2" = 7 ]; then echo hang; else echo crash; fi; fi
 }
 # The self-test. Its JSON is in NAME.json, its messages in NAME.err, $found is one line on what it found.
 # 0: every case is equal.
@@ -131,11 +158,20 @@ selftest() { # NAME SECONDS
     return $status
 }
 # After a hang: the self-test alone, launched without graphs. It shows whether the GPU still answers, and which
-# operation stops it.
+# operation stops it. 75: the end of the check cut it off, so nothing is known. A GPU that cannot be opened, or whose
+# self-test cannot be killed, is dead: $dead is set, and the check ends.
 probe() { # AFTER-WHAT
-    local status=0 part_end=$deadline name begin found
+    local status=0 part_end=$deadline name begin found stuck=$left_behind
     probes=$((probes + 1)) begin=$(now_ms) name=probe$probes
     RP_CUDA_GRAPHS=0 selftest $name 40 || status=$?
+    if [ $status = 75 ]; then
+        out_of_time=1 found="cut off by the end of the check"
+    elif [ "$left_behind" != "$stuck" ]; then
+        dead=1 found="it cannot be killed"
+    elif [ $status = 7 ] && ! jq -s -e '.[0].stopped.op | . != null and . != "opening the device"' $name.json \
+        >/dev/null 2>&1; then
+        dead=1 # no GPU, or it stopped before the first case
+    fi
     failures+=("  after it, the self-test without graphs: $found")
     note "the self-test without graphs: $found"
     jq -n --arg after "$1" --argjson status $status --argjson ms $(($(now_ms) - begin)) --slurpfile report $name.json '
@@ -146,29 +182,39 @@ probe() { # AFTER-WHAT
     return $status
 }
 # Count what failed on the GPU. A hang, and a self-test that crashed, end the part and every later part of its kind;
-# where only a limit was reached, the probe decides. A run that crashed costs no time: the next one may work.
+# a process that cannot be killed is a hang, and where only a limit was reached, the probe decides. A run that crashed
+# costs no time: the next one may work.
 lost_on_gpu() { # WHAT STATUS FILE [hang | crash]
-    local what=$1 status=$2 how=${4:-}
+    local what=$1 status=$2 how=${4:-} answer=0
+    [ "$left_behind" = "$left_before" ] || how=hang
+    left_before=$left_behind
     grep -qF 'run.hang_seconds' "$3" 2>/dev/null && how=hang
     lost "$what" "$status" "$3"
     [ "$stop" != time ] || return 0
     case $status in 76 | 124) ;; *) [ -n "$how" ] || return 0 ;; esac
-    probe "$what" || how=${how:-hang}
+    probe "$what" || answer=$?
+    case $answer in 0 | 75) ;; *) how=${how:-hang} ;; esac
+    left_before=$left_behind
     [ -z "$how" ] || { stop=$how && stopped_kinds="$stopped_kinds $kind"; }
 }
 
 # --- the clock of the GPU, two or three times a second: lines of seconds, MHz, W, degrees ---
+sample_clocks() { # in a process of its own, until it is killed; a query that does not end delays nobody else
+    local line
+    while line=$(timeout -k 1 5 nvidia-smi -i "$device" --query-gpu=clocks.sm,power.draw,temperature.gpu \
+        --format=csv,noheader,nounits 2>/dev/null); do
+        echo "$EPOCHREALTIME, $line" >>clocks.csv
+        sleep 0.3
+    done
+}
 clocks_begin() {
     : >clocks.csv
     command -v nvidia-smi >/dev/null || return 0
-    while timeout -k 1 5 nvidia-smi -i "$device" --query-gpu=clocks.sm,power.draw,temperature.gpu \
-        --format=csv,noheader,nounits 2>/dev/null; do
-        sleep 0.3
-    done | while IFS= read -r line; do echo "$EPOCHREALTIME, $line"; done >>clocks.csv 2>/dev/null &
+    sample_clocks >/dev/null 2>&1 &
     sampler=$!
 }
 clocks_end() { # -> clocks.json
-    if [ -n "$sampler" ]; then kill "$sampler" 2>/dev/null && wait "$sampler" 2>/dev/null; fi
+    if [ -n "$sampler" ]; then kill -KILL "$sampler" && wait "$sampler"; fi 2>/dev/null
     sampler=''
     jq -R -s '[split("\n")[] | split(", ") | map(tonumber? // null) | select(length == 4 and .[1] != null)
         | {t: .[0], mhz: .[1], w: .[2], c: .[3]}]' clocks.csv >clocks.json

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154,SC2034 # check.sh owns the variables
-# Parts of check.sh that measure beside other programs: speed, peers; and the ten figures at the end.
+# Parts of check.sh that measure other programs for comparison: speed, peers; and the ten figures at the end.
 
 # Median, lowest and highest clock of the GPU between two moments of clocks.json; of a row that was too short for a
 # sample the ones next to it.
@@ -20,8 +20,8 @@ torch_rows() { # SECONDS FILE PROGRAM [STDIN]
     within "$1" "$python" "$here/../bench/$3" --device "$torch_device" --seconds $limit >"$2" 2>torch.err \
         <"${4:-/dev/null}"
 }
-# What PyTorch did not do is no failure of ours. ROWS: how many it printed. It ends before the time of the check runs
-# out.
+# A row that PyTorch did not produce is skipped: it is not a failure of repro. ROWS: how many it printed. It ends before
+# the time of the check runs out.
 torch_missing() { # WHAT STATUS ROWS
     log torch.err
     if [ "$cut_short" = 1 ] && grep -q -e 'no time was left' -e '^Timeout' ./*.jsonl torch.err; then out_of_time=1; fi
@@ -45,12 +45,12 @@ part_speed() {
         jq -r "$stopped_jq"'.stopped // empty | place' ours.json >>ours.err 2>/dev/null
         lost_on_gpu "selftest --speed" $status ours.err "$(how_it_stopped ours.json $status)"
     fi
-    # What was measured before it stopped is kept; nothing is put beside it then.
-    jq -e '.speed | length > 0' ours.json >/dev/null 2>&1 || { clocks_end && return; }
+    # Rows measured before it stopped are kept, without a comparison.
+    jq -s -e '.[0].speed | length > 0' ours.json >/dev/null 2>&1 || { clocks_end && return; }
     : >theirs.jsonl
     if [ $status = 0 ]; then
         torch_rows 150 theirs.jsonl speed_torch.py ours.json || status=$?
-        torch_missing "PyTorch beside the operations" $status "$(wc -l <theirs.jsonl)"
+        torch_missing "the same operations by PyTorch" $status "$(wc -l <theirs.jsonl)"
     fi
     clocks_end
     jq -R -s '[split("\n")[] | fromjson? | select(type == "object")]' theirs.jsonl >theirs.json

@@ -1,7 +1,8 @@
 #!/bin/sh
 # tests/gpu/check.sh on the days that it has to survive: what it counts, what it leaves, how it ends. The first days
 # have the program and the tests' own driver; on the others a script answers in the place of repro, and scripts in that
-# of nvidia-smi, PyTorch and compute-sanitizer. Half of its processor time are four self-tests.
+# of nvidia-smi, PyTorch, compute-sanitizer, ncu and cuda-gdb, and the two calls of a borrowed machine run from a pack.
+# Half of its processor time are four self-tests.
 # timeout: 300
 . "$TEST_DIR/common.inc"
 check=$TOP/tests/gpu/check.sh
@@ -53,8 +54,9 @@ day driverless 7 on_gpu "$check" "$REPRO" ops
 # --- a program that answers at once ---
 cat >played <<'EOS'
 #!/bin/sh
-# DAY: good, wrong (bits and a kernel that never runs), crash (every run), hang (whole runs), stop (an operation), sleep
-# (runs that never end), cut (ended from outside)
+# DAY: good, wrong (bits and a kernel that never runs), never (only the latter), crash (every run), hang (whole runs),
+# stop (an operation), stop-gemm (only with every GEMM kernel in turn), dead (runs hang, then opening the device too), gone (runs
+# hang, then there is no device), unknown (runs hang, then the self-test takes long), sleep (runs that never end), cut (ended from outside)
 case "$*" in
 *--plan*) ;;
 key* | version*) exec "$REAL" "$@" ;;
@@ -66,8 +68,16 @@ selftest*)
     a=1 b=0 c=0 wrong=0 status=0 stopped=
     [ -z "${RP_CUDA_GEMM:-}" ] || a=0 b=2
     [ -z "${RP_CUDA_ATTENTION:-}" ] || a=0 c=3
-    [ "$DAY" != wrong ] || c=0 wrong=3 status=5
-    [ "$DAY" != stop ] || { sleep 1; status=7 stopped=', "stopped": {"op": "gelu_forward", "case": 3, "shape": "2x64"}'; }
+    case $DAY in
+    wrong) c=0 wrong=3 status=5 ;;
+    never) c=0 ;;
+    dead) [ "${RP_CUDA_GRAPHS:-1}" = 1 ] || status=7 stopped=', "stopped": {"op": "opening the device", "case": 0, "shape": ""}' ;;
+    unknown) [ "${RP_CUDA_GRAPHS:-1}" = 1 ] || exec sleep 60 ;;
+    stop-gemm) [ -z "${RP_CUDA_GEMM:-}" ] || status=7 ;;
+    stop) status=7 ;;
+    gone) [ "${RP_CUDA_GRAPHS:-1}" = 1 ] || { echo "no CUDA-capable device" >&2 && exit 7; } ;;
+    esac
+    case $DAY$status in stop*7) sleep 1; stopped=', "stopped": {"op": "gelu_forward", "case": 3, "shape": "2x64"}' ;; esac
     echo "{\"operations\": [{\"op\": \"gemm\", \"cases\": 7, \"failed\": $wrong}, {\"op\": \"add\", \"cases\": 2, \"failed\": 0}],
         \"kernels\": {\"gemm_a\": $a, \"gemm_b\": $b, \"attention_c\": $c}$stopped}"
     exit $status ;;
@@ -83,12 +93,14 @@ run*"--backend cuda"*)
     case "$*" in *run.hang_seconds=*) ;; *) echo "a run that may hang for minutes" >&2 && exit 9 ;; esac
     case $DAY in
     crash) printf '%0400d\n' 7 >&2 && exit 3 ;;
-    hang) sleep 1 && echo "run.hang_seconds" >&2 && exit 7 ;;
+    hang | dead | gone | unknown) sleep 1 && echo "run.hang_seconds" >&2 && exit 7 ;;
     sleep) exec sleep 60 ;;
     cut) kill -TERM "$(cat "$PID_FILE")" && exec sleep 60 ;;
     esac
-    case "$*" in *"--batch-size 96"*) [ "$DAY" != wrong ] || { echo "no room" >&2 && exit 7; } ;; esac
-    for bundle; do case $bundle in *.zst) echo bundle >"$bundle" ;; esac; done
+    for bundle; do case $bundle in
+        resnet50_fp32.repro.tar.zst) head -c 17000000 /dev/urandom >"$bundle" ;;
+        *.zst) echo bundle >"$bundle" ;;
+        esac; done
     echo "480 samples of images/s, and more" ;;
 run*) ;;
 esac
@@ -118,12 +130,19 @@ esac
 EOS
 cat >nvidia-smi <<'EOS'
 #!/bin/sh
-case "$*" in *clocks.sm,power.draw,temperature.gpu*) echo "1500, 600.5, 61" ;; *) exit 9 ;; esac
+case "$SMI $*" in
+stuck*clocks.sm,power*) exec sleep 60 ;;
+*clocks.sm,power.draw,temperature.gpu*) echo "1500, 600.5, 61" ;;
+*clocks.max.sm*) echo "Played GPU, 580.1, 1500 MHz, 1980 MHz, 700 W, 31" ;;
+*PERFORMANCE*) echo "        SW Power Cap                      : Active" ;;
+*) exit 9 ;;
+esac
 EOS
 cat >compute-sanitizer <<'EOS'
 #!/bin/sh
 echo "$*" >>"$CALLS"
 case "$SANITIZER $*" in
+slow*memcheck*) exec sleep 60 ;;
 none*) echo "========= Device not supported"; exit 1 ;;
 *racecheck*) echo "========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)" ;;
 wrong*) echo "========= ERROR SUMMARY: 2 errors"; exit 9 ;;
@@ -137,17 +156,64 @@ cat >speed.json <<'EOS'
     {"what": "convolution", "name": "3x3/2 to 128", "shape": "32x56x56x128", "seconds": 2e-3, "flops": 1e9, "bytes": 1e7},
     {"what": "copy", "name": "", "shape": "12288x768", "seconds": 1e-3, "flops": 0, "bytes": 1e9}]}
 EOS
-chmod +x played python nvidia-smi compute-sanitizer
-mkdir kept
+cat >ncu <<'EOS'
+#!/bin/sh
+case "$*" in
+--import*) echo "  rp_gemm_128x128_tn (6, 16, 1)x(256, 1, 1)" ;;
+*) echo "$*" >>"$CALLS" && echo report >launches.ncu-rep ;;
+esac
+EOS
+cat >cuda-gdb <<'EOS'
+#!/bin/bash
+echo "gdb ${RP_CUDA_GEMM:-chosen} ${RP_CUDA_ATTENTION:-chosen} ${RP_CUDA_GRAPHS:-1} ${CUDA_LAUNCH_BLOCKING:-0} $*" >>"$CALLS"
+trap 'echo "=> 0x7f: BAR.SYNC" && exit 0' INT
+sleep 20 &
+wait
+EOS
+cat >timeout <<'EOS'
+#!/bin/sh
+# A process that is stuck in the driver: the one that waits for it does not end either.
+case "$SMI $*" in stuck-run*" run "*hang_seconds*) exec sleep 30 ;; *) exec "$TIMEOUT" "$@" ;; esac
+EOS
+TIMEOUT=$(command -v timeout)
+chmod +x played python nvidia-smi compute-sanitizer ncu cuda-gdb timeout
+mkdir kept temporary packed
 export REAL="$REPRO" CALLS="$PWD/calls" SPEED="$PWD/speed.json" PID_FILE="$PWD/pid" PYTHON="$PWD/python" PATH="$PWD:$PATH"
-export KEEP=kept DAY=good PEERS=good SANITIZER=good
+export TIMEOUT TMPDIR="$PWD/temporary" KEEP=kept DAY=good PEERS=good SANITIZER=good SMI=good
 
-everything="ops bits train bundle ranks speed peers sizes bundles recipes sanitizer profile"
-# shellcheck disable=SC2086 # words
-day good 0 "$check" ./played $everything
-holds '.about | .failed == 0 and .failures == [] and .out_of_time == false and (.parts | length == 12 and all(.end == "done"))'
+# --- the two calls of a borrowed machine, from a pack ---
+call() { # NAME EXIT-STATUS ARCHIVES VARIABLE=VALUE... CALL...: OUT is left in ./back, the results in ./gpu-check
+    archives=$3
+    called=$1
+    expected=$2
+    shift 3
+    rm -rf back gpu-check calls
+    mkdir back
+    day "$called" "$expected" env OUT="$PWD/back" "$@"
+    files=$(cd back && echo *)
+    [ "$files" = "$archives" ] || fail "$name: what comes back is '$files', not '$archives'"
+    [ "$(find back -type f | wc -l)" -le 8 ] || fail "$name: more than 8 files"
+    [ -z "$(find back -size +16777215c)" ] || fail "$name: a file has 16 MiB or more"
+    for file in back/*.tar.gz; do tar -xzf "$file"; done
+    cp back/result.json gpu-check/
+}
+cp played packed/repro
+"$TOP/env/pack-gpu-check.sh" packed >pack.txt || fail "the pack: $(cat pack.txt)"
+mkdir machine
+tar -xzf packed/gpu-check.tar.gz -C machine
+[ "$(machine/gpu-check/tests/gpu/tools/jq -n 1)" = 1 ] || fail "the jq of the pack does not run"
+for program in speed_torch gpu_peers bert_torch gpt_torch resnet50_torch torch_steps; do
+    [ -s machine/gpu-check/tests/bench/$program.py ] || fail "the pack has no $program.py"
+done
+call1=machine/gpu-check/tests/gpu/call1.sh call2=machine/gpu-check/tests/gpu/call2.sh
+
+call "call 1" 0 "bits.tar.gz bundle.tar.gz ops.tar.gz peers.tar.gz result.json speed.tar.gz train.tar.gz" "$call1"
+parts_are ops=done bits=done train=done bundle=done speed=done peers=done
+grep -q '^Played GPU, 580.1' out.txt || fail "call 1 does not show the GPU"
+grep -q '^throttled: SW Power Cap' out.txt || fail "call 1 does not show why the GPU was throttled"
+holds '.about | .failed == 0 and .failures == [] and .out_of_time == false and .gpu_dead == false and .left_behind == 0'
 holds '.bits | length == 9 and all(.equal)'
-holds '[.train[] | "\(.model) \(.asked)"] == ["bert 32", "gpt 4", "resnet50 128", "bert 96", "bert max", "resnet50 max", "bert 64"]'
+holds '[.train[] | "\(.model) \(.asked)"] == ["bert 32", "gpt 4", "resnet50 128"]'
 holds '.train[1].tokens_per_s == 480 * 1024 and .train[2].tokens_per_s == null and .train[0].clock_mhz == 1500'
 holds '(.train[0].of_peak - 480 * 8e10 / (132 * 128 * 2 * 1.5e9) | fabs) < 1e-6'
 holds '.machine.units == 132 * 128 and .speed.clock.mhz == 1500 and (.speed.rows | length == 4)'
@@ -157,28 +223,51 @@ holds '.speed.rows[0].peers | map([.peer, .strict, .clock_mhz]) == [["cublas", t
 holds '([.speed.rows[0].peers[].of_peer] | map(. * 1000 | round)) == [2000, 3000] and .speed.rows[2].peers[0].error == "no memory"'
 holds '.peers | map([.who, .ours_over_it, .clock_mhz]) == [["pytorch eager", 2, 1500], ["pytorch compile", null, null]]'
 holds '.peers[1].error == "no compiler" and .peers[0].strict == false'
-holds '.sanitizer | map([.tool, .errors]) == [["memcheck", 0], ["synccheck", 0], ["racecheck", 0]]'
-holds '.bundles | length == 9 and index("bert_fp32.repro.tar.zst") and index("resnet50_fp32.repro.tar.zst")'
-holds '.figures | length <= 10 and .["runs equal on GPU and CPU"] == "9 of 9" and (.operations | contains("3 of 3") )'
-for part in $everything; do
-    tar -tzf "kept/$part.tar.gz" >members.txt || fail "no archive of $part"
+holds '.bundles == ["bert_fp32.repro.tar.zst"]'
+holds '.figures | length == 8 and .["runs equal on GPU and CPU"] == "9 of 9" and (.operations | contains("3 of 3"))'
+for part in ops bits train bundle speed peers; do
+    tar -tzf "back/$part.tar.gz" >members.txt || fail "no archive of $part"
     for member in "$part/log.txt" result.json key.pem; do
         grep -qx "gpu-check/$member" members.txt || fail "the archive of $part has no $member"
     done
 done
-tar -xOzf kept/profile.tar.gz gpu-check/result.json | jq -e '.figures | length >= 8' >answer.txt || fail "no figures are kept"
 for pass in 'chosen chosen 1 20000' 'rotate chosen 1 20000' 'chosen rotate 1 20000'; do
     grep -qx "$pass" calls || fail "no pass of the self-test with '$pass'"
 done
+call "call 2, good" 0 "bundles.tar.gz profile.tar.gz result.json sanitizer.tar.gz" "$call2" good
+parts_are bundles=done sanitizer=done profile=done
+holds '.sanitizer | map([.tool, .errors]) == [["memcheck", 0], ["racecheck", 0], ["synccheck", 0]]'
+holds '.bundles == ["gpt2_124m_fp32.repro.tar.zst", "resnet50_fp32.repro.tar.zst"]'
+grep -q 'bundles.tar.gz is without the bundles' gpu-check/log.txt || fail "an archive is too large"
 grep -q -- '--tool racecheck --target-processes all --print-limit 20 .*selftest' calls || fail "not the sanitizer's options"
-
-day "wrong kernel" 1 env DAY=wrong SANITIZER=wrong AFTER_FAILED_OPS="sanitizer bits sizes" "$check" ./played ops train
-parts_are ops=done sanitizer=done bits=done sizes=done
+grep -qF -- '(n[tn]|tn)|' calls || fail "not the kernels of ncu"
+grep -q 'ncu: 1 launches' out.txt || fail "the report of ncu is not read"
+# Parts that ops replaces where bits are wrong, and the call that follows.
+call "call 1, wrong bits" 1 "bits.tar.gz capture.tar.gz ops.tar.gz result.json sanitizer.tar.gz" DAY=wrong SANITIZER=wrong "$call1"
+parts_are ops=done sanitizer=done bits=done capture=done
 holds '.ops | map(.status) == [5, 5, 5] and all(.wrong[0].op == "gemm" and .wrong[0].failed == 3)'
 holds '.kernels | .never == ["attention_c"] and .ran == 2 and .count == 3'
 holds '.about.failures | any(contains("attention_c"))'
-holds '(.bits | map(select(.equal | not)) | map(.name) == ["lamb"]) and (.sanitizer | map(.errors) == [2, 2, 0])'
-holds '.about.failed == 3 + 1 + 1 + 2 + 1'
+holds '(.bits | map(select(.equal | not)) | map(.name) == ["lamb"]) and (.sanitizer | map(.errors) == [2, 0, 2])'
+holds '.about.failed == 3 + 1 + 1 + 2'
+call "call 1, an operation hangs" 1 "bits.tar.gz capture.tar.gz ops.tar.gz result.json" DAY=stop HANG_SECONDS=1 "$call1"
+parts_are ops=hang sanitizer=passed-over bits=done capture=done
+if grep -q '^throttled' out.txt; then fail "nvidia-smi is asked again after a hang"; fi
+call "call 2, ops" 1 "cuda-gdb.txt ops.tar.gz result.json" DAY=stop-gemm HANG_SECONDS=1 GDB_SECONDS=1 "$call2" ops
+parts_are ops=hang sanitizer=passed-over
+grep -q '^gdb rotate chosen 0 1 -batch .*selftest' calls || fail "not the pass that hung: $(grep '^gdb' calls)"
+grep -q 'BAR.SYNC' out.txt || fail "no line of cuda-gdb in the output"
+rm -rf back machine packed temporary/*
+
+# --- the other parts, and what goes wrong ---
+day rest 0 "$check" ./played train ranks sizes recipes
+holds '.about.parts | length == 4 and all(.end == "done")'
+holds '.train | length == 7 and (.[3:] | map("\(.model) \(.asked)")) == ["bert 96", "bert max", "resnet50 max", "bert 64"]'
+holds '.bundles | length == 6'
+# Every bit is right, and one kernel never ran: a failure, and no reason to drop whole runs.
+day "kernel that never runs" 1 env DAY=never AFTER_FAILED_OPS="sanitizer bits" "$check" ./played ops train
+parts_are ops=done train=done
+holds '.kernels.never == ["attention_c"] and .about.failed == 1 and (.ops | all(.status == 0))'
 # Every run fails, in many words: the output stays within what comes back, and a crash costs nothing but its own run.
 day "every run fails" 1 env DAY=crash "$check" ./played bits train sizes bundles recipes
 parts_are bits=done train=done sizes=done bundles=done recipes=done
@@ -192,10 +281,34 @@ day "hang in an operation" 1 env DAY=stop HANG_SECONDS=1 "$check" ./played ops s
 parts_are ops=hang speed=done
 holds '.ops | map(.stopped) == [{"op": "gelu_forward", "case": 3, "shape": "2x64"}]'
 holds '.probes[0].stopped.op == "gelu_forward" and (.about.failures[0] | contains("gelu_forward") and contains("2x64"))'
+day "dead GPU" 1 env DAY=dead HANG_SECONDS=1 "$check" ./played bits speed peers
+parts_are bits=hang speed=passed-over peers=passed-over
+holds '.about.gpu_dead and .about.failed == 1 and .about.skipped >= 2 and .probes[0].status == 7'
+tar -xOzf kept/bits.tar.gz gpu-check/result.json | jq -e .about.gpu_dead >answer.txt || fail "no word of it in the archive"
+day "GPU that is gone" 1 env DAY=gone HANG_SECONDS=1 "$check" ./played bits speed
+parts_are bits=hang speed=passed-over
+holds '.about.gpu_dead'
+# The probe is cut off by the end of the check: the hang is known, whether the GPU answers is not.
+day "probe without time" 1 env DAY=unknown HANG_SECONDS=1 MINUTES=0.06 "$check" ./played bits speed
+parts_are bits=hang speed=time
+holds '.about.gpu_dead == false and .about.out_of_time and .probes[0].status == 75'
+# A process that cannot be killed: it is left behind 4 s after its limit, which is 2 % of 60 s.
+day "stuck process" 1 env SMI=stuck-run SCALE=2 "$check" ./played bits speed
+parts_are bits=hang speed=done
+holds '.about.left_behind == 1 and .about.parts[0].seconds < 8 and .probes[0].status == 0'
+# nvidia-smi does not end, and the signals that a reader's end would send are ignored: the sampler ends all the same.
+day "stuck nvidia-smi" 0 env SMI=stuck sh -c 'trap "" PIPE TERM; exec "$0" "$@"' "$check" ./played speed
+holds '.about.parts[0].seconds < 4 and .speed.clock == null'
+day "sampler without SIGPIPE" 0 sh -c 'trap "" PIPE; exec "$0" "$@"' "$check" ./played speed
+holds '.about.parts[0].seconds < 4 and .speed.clock.mhz == 1500'
 # A limit that is reached is a failure, also that of a part: 2 % of 60 s for a run, 2 % of 200 s for the part.
 day "limits" 1 env DAY=sleep SCALE=2 "$check" ./played bits
 parts_are bits=limit
 holds '.about.failed >= 3 and .about.out_of_time == false and .about.parts[0].seconds < 9'
+# The seconds that the caller gives to a part are its share of the time.
+day "given seconds" 75 env DAY=sleep "$check" ./played bits:1 speed
+parts_are bits=time speed=done
+holds '.about.failed == 0 and .about.out_of_time'
 # Only the end of the whole check is no failure.
 day "no time" 75 env MINUTES=0 "$check" ./played bits train
 parts_are bits=time train=time
@@ -208,6 +321,8 @@ day "failing PyTorch" 0 env PEERS=failing "$check" ./played peers
 holds '(.peers | length == 2) and .about.failed == 0 and .about.passed == 1 and .about.skipped == 2'
 day "sanitizer that cannot work here" 0 env SANITIZER=none "$check" ./played sanitizer
 holds '.about.skipped == 3 and (.sanitizer | all(.errors == null))'
+day "slow memcheck" 0 env SANITIZER=slow "$check" ./played sanitizer:5
+holds '.about.failed == 0 and .about.skipped == 1 and (.sanitizer | map(.errors) == [null, 0, 0])'
 rm kept/*
 day "ended from outside" 1 env DAY=cut sh -c 'echo $$ >pid; exec "$0" "$@"' "$check" ./played ops bits
 tar -xzf kept/bits.tar.gz
