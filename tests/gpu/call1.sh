@@ -5,10 +5,9 @@
 set -u
 top=$(cd "$(dirname "$0")/../.." && pwd)
 export KEEP=${OUT:?a folder for the archives is needed} MINUTES=${MINUTES:-9.3}
-export AFTER_FAILED_OPS="sanitizer bits capture"
+export AFTER_FAILED_OPS=${AFTER_FAILED_OPS:-sanitizer bits capture}
 cd "$(mktemp -d)" || exit 1
 PATH=$PATH:/usr/local/nvidia/bin
-left_behind=0
 # shellcheck source=common.sh
 . "$top/tests/gpu/common.sh"
 smi() { # SECONDS OPTION...

@@ -6,7 +6,7 @@
 #   call2.sh slow     the same with the counters first
 #   call2.sh differ   operations are right and runs differ: the runs without graphs, then compute-sanitizer
 #   call2.sh hang     a run hung: the runs without graphs, their speed, compute-sanitizer
-#   call2.sh ops      operations are wrong or hang: each launch is waited for, compute-sanitizer, where the kernel stands
+#   call2.sh ops      operations are wrong or hang: synchronous launches, compute-sanitizer or where the kernel stands
 #
 # OUT=DIR: what comes back is written there; MINUTES=2.5 in all
 set -u
@@ -14,7 +14,6 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 export KEEP=${OUT:?a folder for the archives is needed} MINUTES=${MINUTES:-2.5}
 cd "$(mktemp -d)" || exit 1
 PATH=$PATH:/usr/local/nvidia/bin:/usr/local/cuda/bin
-left_behind=0
 # shellcheck source=common.sh
 . "$top/tests/gpu/common.sh"
 gdb_seconds=${GDB_SECONDS:-20} # until the self-test is interrupted: more than it takes to reach the kernel

@@ -61,8 +61,7 @@ command -v jq >/dev/null || {
     echo "gpu-check: jq is needed (env/setup.sh test, or a packed tree that carries it)" >&2
     exit 7
 }
-left_behind=0 left_before=0 # processes that could not be killed; before the command at hand
-dead=0                      # 1: the GPU does not answer any more
+left_before=0 dead=0 # $left_behind before the command at hand; 1: the GPU does not answer any more
 # A plan opens the device to read its memory: the quickest way to know that there is one.
 bounded 90000 "$repro" run bert_tiny_fp32 --plan --backend cuda --device "$device" --json >/dev/null 2>first.err || {
     status=$?
@@ -101,6 +100,7 @@ end() {
     jq -r '.figures | to_entries[] | "\(.key): \(.value)"' "$root/result.json" | cut -c 1-$print_width
 }
 cut_off() {
+    exec >&"$console"
     [ -z "$child" ] || kill "$child" 2>/dev/null
     [ -z "$sampler" ] || kill -KILL "$sampler" 2>/dev/null
     miss "${part:-check}: ended from outside"
@@ -109,7 +109,8 @@ cut_off() {
     [ -z "$last" ] || archive "$last"
     exit 1
 }
-trap cut_off TERM INT HUP
+# The handler only leaves word: an exit in it does not end a shell that is in the middle of a read.
+trap 'ended=1' TERM INT HUP
 
 # Whether the bits of an operation are wrong, or an operation stopped the self-test: then whole runs say little. A
 # kernel that never ran and a limit that was reached are no reason to drop them.
@@ -126,6 +127,7 @@ finish() { # HOW: what became of the part
         '{name: $name, kind: $kind, end: $how, seconds: ($ms / 1000)}' >>"$root/parts.jsonl"
 }
 while [ ${#queue[@]} -gt 0 ]; do
+    [ "$ended" = 0 ] || cut_off
     part=${queue[0]%%:*} given=${queue[0]#"${queue[0]%%:*}"} queue=("${queue[@]:1}")
     part_begin=$(now_ms) stop='' dropped='' limit_given=0 left_before=$left_behind
     read -r kind part_limit <<<"$(awk -v name="$part" '$1 == name { print $2, $3 }' <<<"$table")"

@@ -34,6 +34,8 @@ seconds_left() { # of the part, whole seconds
     [ "$deadline" -ge "$least" ] || least=$deadline
     echo $(((least - now) / 1000))
 }
+left_behind=0 ended=0 # processes that could not be killed; 1: a signal asked the check to end
+exec {console}>&1 # for cut_off, which may be called where stdout is a file
 exec {naps}<> <(:) # nothing is ever written to it: a read with a time limit sleeps without a process
 nap() { # SECONDS
     read -r -t "$1" -u "$naps" _ || :
@@ -45,9 +47,13 @@ bounded() { # MILLISECONDS COMMAND...
     local limit=$1 give_up status=0 pause=0.02 us
     shift
     give_up=$(($(now_ms) + limit + 4000))
-    timeout -k 3 "$(seconds_of "$limit")" "$@" <&0 & # the shell does not wait: it receives signals meanwhile
+    ( # in the background, since a shell that waits hears no signals
+        exec {console}>&-
+        exec timeout -k 3 "$(seconds_of "$limit")" "$@"
+    ) <&0 &
     child=$!
     while kill -0 $child 2>/dev/null; do
+        [ "$ended" = 0 ] || cut_off
         us=${EPOCHREALTIME/[.,]/}
         if [ "${us%???}" -ge "$give_up" ]; then
             left_behind=$((left_behind + 1)) child=''
@@ -201,6 +207,7 @@ lost_on_gpu() { # WHAT STATUS FILE [hang | crash]
 # --- the clock of the GPU, two or three times a second: lines of seconds, MHz, W, degrees ---
 sample_clocks() { # in a process of its own, until it is killed; a query that does not end delays nobody else
     local line
+    exec {console}>&-
     while line=$(timeout -k 1 5 nvidia-smi -i "$device" --query-gpu=clocks.sm,power.draw,temperature.gpu \
         --format=csv,noheader,nounits 2>/dev/null); do
         echo "$EPOCHREALTIME, $line" >>clocks.csv

@@ -55,8 +55,9 @@ day driverless 7 on_gpu "$check" "$REPRO" ops
 cat >played <<'EOS'
 #!/bin/sh
 # DAY: good, wrong (bits and a kernel that never runs), never (only the latter), crash (every run), hang (whole runs),
-# stop (an operation), stop-gemm (only with every GEMM kernel in turn), dead (runs hang, then opening the device too), gone (runs
-# hang, then there is no device), unknown (runs hang, then the self-test takes long), sleep (runs that never end), cut (ended from outside)
+# stop (an operation), stop-gemm (only with every GEMM kernel in turn), dead (runs hang, then
+# opening the device too), gone (runs hang, then there is no device), unknown (runs hang, then the self-test takes long),
+# sleep (runs that never end), cut (ended from outside)
 case "$*" in
 *--plan*) ;;
 key* | version*) exec "$REAL" "$@" ;;
@@ -327,5 +328,6 @@ rm kept/*
 day "ended from outside" 1 env DAY=cut sh -c 'echo $$ >pid; exec "$0" "$@"' "$check" ./played ops bits
 tar -xzf kept/bits.tar.gz
 holds '.about.failed == 1 and (.about.parts | map(.name) == ["ops"]) and (.ops | length == 3)'
+grep -q '^not ok  bits: ended from outside' out.txt || fail "$name: no word of it"
 day "unknown part" 1 "$check" ./played capture_everything
 holds '.about.failed == 1 and .about.parts == []'
