@@ -177,6 +177,8 @@ probe() { # AFTER-WHAT
     elif [ $status = 7 ] && ! jq -s -e '.[0].stopped.op | . != null and . != "opening the device"' $name.json \
         >/dev/null 2>&1; then
         dead=1 # no GPU, or it stopped before the first case
+    elif [ $status = 124 ] && ! jq -s -e '.[0].operations | length > 0' $name.json >/dev/null 2>&1; then
+        dead=1 found="no operation was compared within its limit" # opening alone may take 60 s
     fi
     failures+=("  after it, the self-test without graphs: $found")
     note "the self-test without graphs: $found"

@@ -6,7 +6,7 @@ selftest_pass() { # NAME WHAT
     local status=0 found begin
     may "$2" || return 0
     begin=$(now_ms)
-    selftest "$1" 60 || status=$?
+    selftest "$1" 70 || status=$?
     jq -c --arg name "$1" --argjson status $status --argjson ms $(($(now_ms) - begin)) '{name: $name, status: $status,
         seconds: ($ms / 1000), operations: (.operations // [] | length), cases: ([.operations[]?.cases] | add // 0),
         wrong: [.operations[]? | select(.failed > 0)], stopped: (.stopped // null), kernels: (.kernels // null)}' \
