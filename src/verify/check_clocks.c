@@ -15,7 +15,7 @@
 #define FUTURE_S 86400.0     /* a clock may be wrong by a day */
 #define FAST_S 300.0         /* but one that is set by the network is not that fast */
 #define TICK_NS 1000         /* a clock that is coarser counts ticks */
-#define VARIED_STEPS 3       /* so many make a spread */
+#define VARIED_STEPS 3       /* fewer have no spread to judge */
 #define WIDE_SHARE 25.0      /* per cent of the median: other work ran on the machine */
 #define UNNAMED_S 30.0       /* a run may spend this much outside its phases */
 #define UNNAMED_PART 0.5

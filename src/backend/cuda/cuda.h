@@ -183,7 +183,7 @@ struct rp_cuda_tile {
 size_t rp_cuda_tile_floats(const struct rp_cuda *c, int rows, int columns, int thread_rows);
 /* Blocks that a multiprocessor runs at the same time. */
 int rp_cuda_tile_together(const struct rp_cuda *c, const struct rp_cuda_tile *t);
-/* Multiprocessor cycles of one block's main loop over so many terms. */
+/* Multiprocessor cycles of one block's main loop over that many terms. */
 double rp_cuda_tile_work(const struct rp_cuda *c, const struct rp_cuda_tile *t, double terms);
 /* Estimated cycles of a second kernel that adds partial results: these bytes are written once and read once. */
 double rp_cuda_sum_cycles(const struct rp_cuda *c, double bytes);

@@ -6,7 +6,6 @@
 
 #include <stdint.h>
 
-#define ROWS_AFTER 128           /* rows after a sequence whose offsets kernels compute, see attention_stream.cuh */
 #define PIECES_MOST 4294967040.0 /* warps are numbered by 32 bits */
 #define GEMM_TILE 32             /* rows and columns of the smallest tile */
 #define TILE(name, threads, blocks, rows, columns, ...) _Static_assert(rows >= GEMM_TILE && columns >= GEMM_TILE, #name " is smaller");
@@ -27,8 +26,7 @@ static size_t attention_shared(enum rp_op op, size_t seq, size_t dim)
 
 static int supports_attention(const struct rp_cuda_gpu *gpu, const struct rp_op_use *u, struct rp_err *err)
 {
-    const double scores = (double)u->batch * u->heads * u->seq, row = 3.0 * u->heads * u->head_dim;
-    const double countable = INT32_MAX - ROWS_AFTER * row; /* the rest: offsets of stages after the end */
+    const double scores = (double)u->batch * u->heads * u->seq, sample = 3.0 * u->heads * u->head_dim * u->seq;
     const size_t dim = (size_t)u->head_dim;
     size_t most = 0;
     if (attention_shared(u->op, (size_t)u->seq, dim) > gpu->shared_max) {
@@ -37,10 +35,9 @@ static int supports_attention(const struct rp_cuda_gpu *gpu, const struct rp_op_
         return rp_use_refuse(u, err, "does not fit this GPU's shared memory (%zu KiB): at most %zu; shorten task.seq_length, or use "
                                      "--backend cpu", gpu->shared_max / 1024, most);
     }
-    if (row * u->seq > countable)
-        return rp_use_refuse(u, err, "and %d heads has %.0f numbers in a sample, at most %.0f can be counted on GPUs; "
-                                     "shorten task.seq_length, or use --backend cpu", u->heads, row * u->seq,
-                             countable > 0 ? countable : 0);
+    if (sample > INT32_MAX)
+        return rp_use_refuse(u, err, "and %d heads has %.0f numbers in a sample, at most %d can be counted on GPUs; shorten "
+                                     "task.seq_length, or use --backend cpu", u->heads, sample, INT32_MAX);
     return rp_use_limit(u, "rows of scores", scores, INT32_MAX, err);
 }
 

@@ -186,7 +186,7 @@ static size_t dots_bytes(const struct rp_attention *a)
 }
 
 /* Few keys of all heads, if not everything fits: their blocks take equally long. Else one tile of keys of as many heads
- * as fit. Parts are of equal size, but for the rest. .heads 0: there is no room. */
+ * as fit. Parts are of equal size except the last. .heads 0: there is no room. */
 static struct attention_part part_of(const struct rp_cuda *c, const struct rp_attention *a)
 {
     const long heads = (long)a->batch * a->heads, keys = tiles(a, 8) / heads;
