@@ -58,7 +58,7 @@ RP_DEVICE int stream_next(int slot)
 
 /* The other rows of the next stage: 64 rows x 16 columns of dots. A pass has `dots` (0..2) of them for each tile and
  * `products` (0 or 1). Stages after the end are not copied, but their offsets are computed: at most 128 rows after the
- * sequence, see needs.c. */
+ * sequence; these may wrap, and nothing uses them. */
 RP_DEVICE struct att_part stream_dots_part(const int dots, const struct stream *f, const struct passing *at)
 {
     const int second = dots > 1 && at->step >= f->steps, d = (second ? at->step - f->steps : at->step) * RP_ATT_STEP;
