@@ -347,7 +347,7 @@ ptx_images := $(foreach a,$(ptx_archs),$(patsubst src/backend/cuda/%.cu,$(gpu)/d
 -include $(addsuffix .d,$(ptx_images))
 tests-built: $(BUILD)/shim/ptx/libcuda.so.1 $(ptx_images)
 
-# One that executes machine code (tests/sass), and nvdisasm's text of that code; where the disassembler cannot be had there is no text.
+# One that executes machine code (tests/sass), and nvdisasm's text of that code; without the disassembler, there is no text.
 # BUILD/sass/ARCH/NAME is a link to the cubin, NAME.sass the text.
 sass_objects := $(patsubst %.c,$(BUILD)/shim/sass/%.o,$(wildcard tests/sass/*.c tests/simt/*.c) $(addprefix tests/shim/,driver.c launch.c memory.c order.c stream.c))
 $(BUILD)/shim/sass/%.o: %.c $(gpu)/flags | $(gpu)/include

@@ -96,7 +96,7 @@ uint64_t rp_process_memory(const struct rp_process *w); /* bytes in memory, with
 void rp_process_stop(struct rp_process *w); /* sends STOP: the worker finishes the current step */
 /* After its last frame: closes this side's half of the socket, so that a program that waits for a question leaves, waits
  * for its end, and kills it after wait_ms: 0 if it ended with status 0, otherwise -1, and *err describes how it ended.
- * A process that rp_process_start_self() started is killed at once, and its end is no error: 0. */
+ * A process that rp_process_start_self() started is killed at once, and its end is not an error: 0. */
 int rp_process_end(struct rp_process *w, int wait_ms, struct rp_err *err);
 #define RP_PROCESS_END_MS 2000 /* wait_ms of a program that only has to release a GPU */
 /* How long a program may be silent: $RP_GPU_TIMEOUT_MS (1 to RP_PROCESS_LIMIT_MAX_MS), otherwise this. Other limits do

@@ -9,7 +9,7 @@
  *          and a file in the corpus of fuzz_public_value.
  *
  * Checked means: recomputed from these bytes. It costs nothing to make up a drand round whose digests agree: its
- * BLS12-381 signature is not checked, since OpenSSL has no such curve. `proved` is 0, and whoever doubts looks the
+ * BLS12-381 signature is not checked, since OpenSSL has no such curve. `proved` is 0, and a verifier who doubts it looks the
  * round up where it was published. A block header cannot be made up for less than RP_PUBLIC_VALUE_WORK expected hashes:
  * `proved` is 1. No list of blocks is known here, so it may be of a private chain, at the price of that work.
  */
