@@ -2,7 +2,7 @@
 # The second call on a borrowed machine, in what is left of the time. README.md has which one follows from the first
 # call. The seconds after a part bound it, so that the later ones get time.
 #
-#   call2.sh good     the bundles of GPT-2 and ResNet-50, compute-sanitizer, counters of the large kernels
+#   call2.sh good     capture, the bundles of GPT-2 and ResNet-50, compute-sanitizer, counters of the large kernels
 #   call2.sh slow     the same with the counters first
 #   call2.sh differ   operations are right and runs differ: the runs without graphs, then compute-sanitizer
 #   call2.sh hang     a run hung: the runs without graphs, their speed, compute-sanitizer
@@ -40,7 +40,7 @@ where_it_stands() {
 }
 status=0
 case ${1:-good} in
-good) check bundles:45 sanitizer:60 profile ;;
+good) check capture:20 bundles:45 sanitizer:60 profile ;;
 slow) check profile:60 bundles:45 sanitizer ;;
 differ) RP_CUDA_GRAPHS=0 check bits:100 sanitizer ;;
 hang) RP_CUDA_GRAPHS=0 check bits:80 train:35 sanitizer ;;

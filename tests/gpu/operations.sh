@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154,SC2034 # check.sh owns the variables
-# Parts of check.sh that look at single operations: ops, sanitizer, profile; and capture.
+# Parts of check.sh that look at single operations: ops, sanitizer, profile; and tensor, capture.
 
 # One pass of the self-test. Which operations, cases and kernels it had goes into passes.jsonl.
 selftest_pass() { # NAME WHAT
@@ -105,6 +105,30 @@ part_profile() {
     else
         lost ncu $status ncu.txt
     fi
+}
+
+# Bare tensor-core instructions against the model of tensor_core.h. nvcc compiles the program where it runs.
+part_tensor() {
+    local status=0 capability line
+    command -v nvcc >/dev/null || { skip "tensor: there is no nvcc" && return; }
+    machine
+    capability=$(jq -r '.capability // "" | gsub("[.]"; "")' "$root/machine.json")
+    [ "$capability" != 90 ] || capability=90a # wgmma
+    [ "${capability%a}" -ge 75 ] 2>/dev/null || { skip "tensor: not for compute capability '$capability'" && return; }
+    within 60 nvcc -O2 -std=c++17 -gencode "arch=compute_$capability,code=sm_$capability" -o tensor_probe \
+        "$here/tensor_probe.cu" >nvcc.txt 2>&1 || { lost "nvcc" $? nvcc.txt && return; }
+    within 60 ./tensor_probe 16 . >rows.jsonl 2>tensor.err || status=$?
+    rm -f tensor_probe
+    [ $status = 0 ] || { lost_on_gpu "tensor_probe" $status tensor.err && return; }
+    jq -s 'map(select(.class)) | group_by([.format, .instruction]) | map({format: .[0].format,
+        instruction: .[0].instruction, results: map(.results) | add, differ: map(.differ) | add,
+        where: [.[] | select(.differ > 0) | {class, k, differ, results, in_nan_or_zero_sign: .differ_in_nan_or_zero_sign}]})' \
+        rows.jsonl >tensor.json
+    put tensor tensor.json
+    while IFS= read -r line; do
+        case $line in *" 0 differ"*) pass "$line" ;; *) miss "$line" ;; esac
+    done < <(jq -r '.[] | "tensor: \(.instruction), \(.format): \(.results) results, \(.differ) differ"
+        + (.where | map(" \(.class) k=\(.k): \(.differ)") | join(","))' tensor.json)
 }
 
 part_capture() {

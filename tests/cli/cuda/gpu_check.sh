@@ -164,6 +164,19 @@ case "$*" in
 *) echo "$*" >>"$CALLS" && echo report >launches.ncu-rep ;;
 esac
 EOS
+cat >nvcc <<'EOS'
+#!/bin/sh
+echo "nvcc $*" >>"$CALLS"
+while [ "$1" != -o ]; do shift; done
+cat >"$2" <<'END'
+#!/bin/sh
+echo '{"device": "Played GPU"}'
+for k in 16 64; do
+    echo '{"format": "fp16", "class": "any", "k": '$k', "instruction": "mma.m16n8k16", "results": 5, "differ": 0}'
+done
+END
+chmod +x "$2"
+EOS
 cat >cuda-gdb <<'EOS'
 #!/bin/bash
 echo "gdb ${RP_CUDA_GEMM:-chosen} ${RP_CUDA_ATTENTION:-chosen} ${RP_CUDA_GRAPHS:-1} ${CUDA_LAUNCH_BLOCKING:-0} $*" >>"$CALLS"
@@ -177,7 +190,7 @@ cat >timeout <<'EOS'
 case "$SMI $*" in stuck-run*" run "*hang_seconds*) exec sleep 30 ;; *) exec "$TIMEOUT" "$@" ;; esac
 EOS
 TIMEOUT=$(command -v timeout)
-chmod +x played python nvidia-smi compute-sanitizer ncu cuda-gdb timeout
+chmod +x played python nvidia-smi compute-sanitizer ncu nvcc cuda-gdb timeout
 mkdir kept temporary packed
 export REAL="$REPRO" CALLS="$PWD/calls" SPEED="$PWD/speed.json" PID_FILE="$PWD/pid" PYTHON="$PWD/python" PATH="$PWD:$PATH"
 export TIMEOUT TMPDIR="$PWD/temporary" KEEP=kept DAY=good PEERS=good SANITIZER=good SMI=good
@@ -208,8 +221,8 @@ for program in speed_torch gpu_peers bert_torch gpt_torch resnet50_torch torch_s
 done
 call1=machine/gpu-check/tests/gpu/call1.sh call2=machine/gpu-check/tests/gpu/call2.sh
 
-call "call 1" 0 "bits.tar.gz bundle.tar.gz ops.tar.gz peers.tar.gz result.json speed.tar.gz train.tar.gz" "$call1"
-parts_are ops=done bits=done train=done bundle=done speed=done peers=done
+call "call 1" 0 "bits.tar.gz bundle.tar.gz ops.tar.gz peers.tar.gz result.json speed.tar.gz tensor.tar.gz train.tar.gz" "$call1"
+parts_are ops=done tensor=done bits=done train=done bundle=done speed=done peers=done
 grep -q '^Played GPU, 580.1' out.txt || fail "call 1 does not show the GPU"
 grep -q '^throttled: SW Power Cap' out.txt || fail "call 1 does not show why the GPU was throttled"
 holds '.about | .failed == 0 and .failures == [] and .out_of_time == false and .gpu_dead == false and .left_behind == 0'
@@ -226,7 +239,9 @@ holds '.peers | map([.who, .ours_over_it, .clock_mhz]) == [["pytorch eager", 2, 
 holds '.peers[1].error == "no compiler" and .peers[0].strict == false'
 holds '.bundles == ["bert_fp32.repro.tar.zst"]'
 holds '.figures | length == 8 and .["runs equal on GPU and CPU"] == "9 of 9" and (.operations | contains("3 of 3"))'
-for part in ops bits train bundle speed peers; do
+grep -qF 'compute_90a,code=sm_90a' calls || fail "nvcc does not compile for wgmma"
+holds '.tensor | map([.instruction, .results, .differ]) == [["mma.m16n8k16", 10, 0]]'
+for part in ops tensor bits train bundle speed peers; do
     tar -tzf "back/$part.tar.gz" >members.txt || fail "no archive of $part"
     for member in "$part/log.txt" result.json key.pem; do
         grep -qx "gpu-check/$member" members.txt || fail "the archive of $part has no $member"
@@ -235,8 +250,8 @@ done
 for pass in 'chosen chosen 1 20000' 'rotate chosen 1 20000' 'chosen rotate 1 20000'; do
     grep -qx "$pass" calls || fail "no pass of the self-test with '$pass'"
 done
-call "call 2, good" 0 "bundles.tar.gz profile.tar.gz result.json sanitizer.tar.gz" "$call2" good
-parts_are bundles=done sanitizer=done profile=done
+call "call 2, good" 0 "bundles.tar.gz capture.tar.gz profile.tar.gz result.json sanitizer.tar.gz" "$call2" good
+parts_are capture=done bundles=done sanitizer=done profile=done
 holds '.sanitizer | map([.tool, .errors]) == [["memcheck", 0], ["racecheck", 0], ["synccheck", 0]]'
 holds '.bundles == ["gpt2_124m_fp32.repro.tar.zst", "resnet50_fp32.repro.tar.zst"]'
 grep -q 'bundles.tar.gz is without the bundles' gpu-check/log.txt || fail "an archive is too large"
@@ -244,8 +259,8 @@ grep -q -- '--tool racecheck --target-processes all --print-limit 20 .*selftest'
 grep -qF -- '(n[tn]|tn)|' calls || fail "not the kernels of ncu"
 grep -q 'ncu: 1 launches' out.txt || fail "the report of ncu is not read"
 # Parts that ops replaces where bits are wrong, and the call that follows.
-call "call 1, wrong bits" 1 "bits.tar.gz capture.tar.gz ops.tar.gz result.json sanitizer.tar.gz" DAY=wrong SANITIZER=wrong "$call1"
-parts_are ops=done sanitizer=done bits=done capture=done
+call "call 1, wrong bits" 1 "bits.tar.gz capture.tar.gz ops.tar.gz result.json sanitizer.tar.gz tensor.tar.gz" DAY=wrong SANITIZER=wrong "$call1"
+parts_are ops=done sanitizer=done bits=done capture=done tensor=done
 holds '.ops | map(.status) == [5, 5, 5] and all(.wrong[0].op == "gemm" and .wrong[0].failed == 3)'
 holds '.kernels | .never == ["attention_c"] and .ran == 2 and .count == 3'
 holds '.about.failures | any(contains("attention_c"))'
