@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_VALUE = 1024, MAX_NAME = 64, MAX_VARIABLES = 200 };
+enum { MAX_VALUE = RP_LINE_MAX, MAX_NAME = 64, MAX_VARIABLES = 200 };
 
 /* Placeholders for values; filtering a text again leaves them unchanged. */
 const char rp_credential[] = "<looks like a credential and is not recorded>";

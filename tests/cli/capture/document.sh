@@ -13,3 +13,11 @@ esac
 salt=$(jq -r .salt env.json)
 proof=$(printf '%s\0host.hostname\0%s' "$salt" "$host" | sha256sum | cut -c1-64)
 [ "$(jq -r .probes.host.hostname.value env.json)" = "sha256:$proof" ] || fail "the hidden name cannot be proved"
+
+# Images of CUDA 12.9 list every driver that they accept in 2 to 4 KB.
+list=$(for brand in unknown grid tesla nvidia quadro quadrortx nvidiartx vapps vpc vcs vws cloudgaming; do
+    for driver in 535 550 565 570; do printf ' brand=%s,driver>=%s,driver<%s' $brand $driver $((driver + 1)); done
+done)
+NVIDIA_REQUIRE_CUDA="cuda>=12.9$list" "$REPRO" capture --json >long.json
+[ "$(jq -r .probes.environment.NVIDIA_REQUIRE_CUDA.value long.json)" = "cuda>=12.9$list" ] || fail "a list of drivers is cut"
+[ "$(jq -r .probes.nvidia.toolkit.requires.value long.json)" = "cuda>=12.9$list" ] || fail "what the image requires is cut"
