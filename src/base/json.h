@@ -1,7 +1,7 @@
 /* JSON helpers over jansson: bounded parsing with good messages, canonical writing, typed getters.
  *
  * Flow:    bytes -> json_t (duplicate keys refused; depth, texts and number of values bounded); json_t -> text with sorted keys and a final
- *          newline. Only step records, of which a run has many, have a reader of their own (report/records.c).
+ *          newline. Only step records, of which a run has many, have a reader of their own (run/records.c).
  * Owner:   json_t are reference counted by jansson; RP_JSON drops the reference at scope end.
  * Extend:  a new type of field gets its getter next to the others, with the path in its message.
  */

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/opts.h"
-#include "report/results.h"
+#include "run/results.h"
 #include "train/overlap.h"
 #include "verify/verify.h"
 

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "bundle/bundle.h"
 #include "cli/cli.h"
-#include "report/results.h"
+#include "run/results.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "cli/attempt.h"
 #include "cli/run.h"
-#include "report/agreement.h"
+#include "run/agreement.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "capture/capture.h"
-#include "report/run_json.h"
+#include "run/run_json.h"
 
 #include <signal.h>
 #include <stdlib.h>

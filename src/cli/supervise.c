@@ -7,7 +7,7 @@
 #include "bundle/bundle.h"
 #include "train/checkpoint.h"
 #include "process/process.h"
-#include "report/records.h"
+#include "run/records.h"
 #include "worker/group.h"
 
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/term.h"
-#include "report/telemetry.h"
+#include "run/telemetry.h"
 #include "worker/group.h"
 #include "worker/job.h"
 

@@ -1,8 +1,8 @@
 /* Bootstrap: groups (repeats) are resampled with replacement, and the samples (steps) in each; the figure of each resample is computed. The
- * same two levels as for the interval of a bundle (report/results.c). */
+ * same two levels as for the interval of a bundle (run/results.c). */
 #include "base/sort.h"
 #include "compare/compare.h"
-#include "report/results.h"
+#include "run/results.h"
 
 #include <math.h>
 #include <stdlib.h>

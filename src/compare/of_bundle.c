@@ -8,7 +8,7 @@
 #include "bundle/schema.h"
 #include "capture/value.h"
 #include "model/model.h"
-#include "report/results.h"
+#include "run/results.h"
 #include "sign/statement.h"
 #include "verify/levels.h"
 #include "verify/verify.h"

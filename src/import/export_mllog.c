@@ -11,7 +11,7 @@
 #include "import/imported.h"
 #include "import/export.h"
 #include "import/scan.h"
-#include "report/results.h"
+#include "run/results.h"
 #include "verify/levels.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #include "page/section.h"
 
 #include "base/json.h"
-#include "report/results.h"
+#include "run/results.h"
 #include "report/tables.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "capture/env_diff.h"
 #include "capture/env_show.h"
-#include "report/results.h"
+#include "run/results.h"
 #include "report/tables.h"
 
 #include <inttypes.h>

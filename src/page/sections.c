@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "report/results.h"
+#include "run/results.h"
 #include "report/tables.h"
 
 #include <string.h>

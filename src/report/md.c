@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "report/escape.h"
 #include "report/figure.h"
-#include "report/results.h"
+#include "run/results.h"
 #include "report/tables.h"
 
 #include <stdlib.h>

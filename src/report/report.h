@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "report/records.h"
+#include "run/records.h"
 
 #include <jansson.h>
 

@@ -5,8 +5,8 @@
 #include "capture/env_diff.h"
 #include "recipe/recipe.h"
 #include "report/figure.h"
-#include "report/results.h"
-#include "report/telemetry.h"
+#include "run/results.h"
+#include "run/telemetry.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/env_diff.h"
-#include "report/agreement.h"
+#include "run/agreement.h"
 #include "verify/state.h"
 
 #include <inttypes.h>

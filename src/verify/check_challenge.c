@@ -1,7 +1,7 @@
 /* The check `challenge`: what the run's seeds were derived from, and what others' clocks say about how long the run can have taken. */
 #include "base/clock.h"
 #include "base/json.h"
-#include "report/results.h"
+#include "run/results.h"
 #include "sign/challenge.h"
 #include "sign/trust.h"
 #include "verify/state.h"

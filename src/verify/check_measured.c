@@ -1,8 +1,8 @@
 /* Measurements besides the steps: ceilings before and after, device telemetry. */
 #include "base/json.h"
 #include "base/text.h"
-#include "report/ceilings.h"
-#include "report/telemetry.h"
+#include "run/ceilings.h"
+#include "run/telemetry.h"
 #include "verify/state.h"
 
 #include <inttypes.h>

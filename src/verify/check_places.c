@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "capture/topology/pci.h"
 #include "capture/value.h"
-#include "report/results.h"
+#include "run/results.h"
 #include "verify/state.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "base/sort.h"
 #include "base/text.h"
 #include "capture/value.h"
-#include "report/results.h"
+#include "run/results.h"
 #include "verify/state.h"
 
 #include <inttypes.h>

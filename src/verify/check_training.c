@@ -1,7 +1,7 @@
 /* Plausibility of losses and gradient norms, and the state roots of the listed tensors. */
 #include "base/json.h"
 #include "model/model.h"
-#include "report/results.h"
+#include "run/results.h"
 #include "verify/state.h"
 #include "train/train.h"
 

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "base/err.h"
-#include "report/records.h"
+#include "run/records.h"
 #include "sign/challenge.h"
 
 #include <stdint.h>

@@ -1,7 +1,7 @@
 #include "verify/levels.h"
 
 #include "base/text.h"
-#include "report/results.h"
+#include "run/results.h"
 #include "verify/state.h"
 
 #include <inttypes.h>

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "base/err.h"
-#include "report/records.h"
+#include "run/records.h"
 #include "verify/states.h"
 
 #include <jansson.h>

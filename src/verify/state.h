@@ -10,9 +10,9 @@
 #include "backend/backend.h"
 #include "bundle/bundle.h"
 #include "recipe/recipe.h"
-#include "report/records.h"
-#include "report/results.h"
-#include "report/telemetry.h"
+#include "run/records.h"
+#include "run/results.h"
+#include "run/telemetry.h"
 #include "sign/dsse.h"
 #include "verify/verify.h"
 

@@ -1,4 +1,4 @@
-#include "report/results.h"
+#include "run/results.h"
 #include "verify/verify.h"
 
 #include "base/clock.h"

@@ -16,10 +16,10 @@
  * Answers, in order:
  *   HELLO  {"pid", "backend", "device", "plan": rp_plan_to_json()}
  *   PHASE  {"phase": "ceilings" | "initialising" | "warm-up" | "timed" | "saving", "steps": planned steps of the phase}
- *   STEP   one record as in report/results.h, first {"step": -1, "phase": "init", "rank": 0, "state_root", "root_ns"}; with root_key also
+ *   STEP   one record as in run/results.h, first {"step": -1, "phase": "init", "rank": 0, "state_root", "root_ns"}; with root_key also
  *          "keyed_root" next to each "state_root"
  *   ALIVE  {}, {"waiting": the rank whose messages it waits for}, or {"in": "state root"}: what begins within a phase
- *   TELEMETRY  one line as in report/telemetry.h, from another thread, or {"reason": why there are none}
+ *   TELEMETRY  one line as in run/telemetry.h, from another thread, or {"reason": why there are none}
  *   DONE   {"peak_rss_bytes", "skipped_samples": rp_train_skipped(), "phases_s": {...}, "stopped": bool,
  *           "tensor_roots": {"init": {...}, "final": {...}},
  *           "device_bytes": {"reserved", "used"} (where the device has memory of its own),

@@ -12,7 +12,7 @@
 #include "compare/result.h"
 #include "import/export.h"
 #include "page/page.h"
-#include "report/agreement.h"
+#include "run/agreement.h"
 #include "sign/countersign.h"
 #include "tests/fuzz/patch.h"
 #include "verify/policy.h"

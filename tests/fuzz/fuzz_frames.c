@@ -7,8 +7,8 @@
 #include "bundle/schema.h"
 #include "capture/nvidia/gpu.h"
 #include "process/process.h"
-#include "report/records.h"
-#include "report/telemetry.h"
+#include "run/records.h"
+#include "run/telemetry.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <sys/socket.h>

@@ -1,7 +1,7 @@
 /* Any bytes as steps/rank0.jsonl: refused with one line, or a JSON library reads every line and it fits the schema. */
 #include "base/json.h"
 #include "bundle/schema.h"
-#include "report/records.h"
+#include "run/records.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

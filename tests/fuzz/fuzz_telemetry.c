@@ -1,7 +1,7 @@
 /* Any bytes as steps/rank0.telemetry.jsonl: refused with one line, or every line fits the schema and they are in order. */
 #include "base/json.h"
 #include "bundle/schema.h"
-#include "report/telemetry.h"
+#include "run/telemetry.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,7 +1,7 @@
 /* A run and one that repeats it, as bundles. */
 #pragma once
 
-#include "report/agreement.h"
+#include "run/agreement.h"
 #include "tests/unit/verify_fixture.h"
 
 /* fx_path("first.zst") and its verified parts, made once. */

@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "comm/comm.h"
-#include "report/world.h"
+#include "run/world.h"
 #include "train/train.h"
 #include "verify/state.h"
 #include "worker/worker.h"

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "gpu/gpu.h"
-#include "report/telemetry.h"
+#include "run/telemetry.h"
 #include "tests/unit/tap.h"
 
 #include <dlfcn.h>

@@ -3,7 +3,7 @@
 
 #include "compare/layout.h"
 #include "ledger/ledger.h"
-#include "report/agreement.h"
+#include "run/agreement.h"
 
 #include <time.h>
 

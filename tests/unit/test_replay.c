@@ -3,7 +3,7 @@
 #include "tests/unit/bundle_fixture.h"
 
 #include "data/store.h"
-#include "report/agreement.h"
+#include "run/agreement.h"
 #include "data/synthetic/make.h"
 #include "train/safetensors.h"
 #include "worker/worker.h"

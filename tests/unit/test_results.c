@@ -2,7 +2,7 @@
 #include "tests/unit/bundle_fixture.h"
 
 #include "bundle/schema.h"
-#include "report/records.h"
+#include "run/records.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* What a run keeps of a worker that records more than a bundle holds. */
 #include "base/json.h"
 #include "cli/supervise.h"
-#include "report/records.h"
+#include "run/records.h"
 #include "tests/unit/tap.h"
 
 TEST(records_end_where_a_bundle_has_no_room)

@@ -3,7 +3,7 @@
 #include "tests/unit/tap.h"
 #include "tests/unit/world_fixture.h"
 
-#include "report/telemetry.h"
+#include "run/telemetry.h"
 #include "verify/policy.h"
 
 #include <math.h>

@@ -16,7 +16,7 @@
 #pragma once
 
 #include "base/err.h"
-#include "report/records.h"
+#include "run/records.h"
 
 #include <jansson.h>
 

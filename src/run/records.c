@@ -1,5 +1,5 @@
 /* Above 600 lines: the parser of a line, its checks and what is read back from it follow worker/step.def and change together. */
-#include "report/records.h"
+#include "run/records.h"
 
 #include "base/buf.h"
 #include "base/json.h"

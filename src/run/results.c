@@ -1,5 +1,5 @@
 /* Figures from records. Only +, -, *, / and comparisons of doubles and integers: the same text everywhere. */
-#include "report/results.h"
+#include "run/results.h"
 
 #include "base/buf.h"
 #include "base/json.h"

@@ -9,9 +9,9 @@
 
 #include "base/err.h"
 #include "recipe/recipe.h"
-#include "report/agreement.h"
-#include "report/records.h"
-#include "report/telemetry.h"
+#include "run/agreement.h"
+#include "run/records.h"
+#include "run/telemetry.h"
 
 #include <jansson.h>
 #include <stdint.h>

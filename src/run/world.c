@@ -1,4 +1,4 @@
-#include "report/world.h"
+#include "run/world.h"
 
 #include "base/json.h"
 

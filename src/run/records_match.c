@@ -1,6 +1,6 @@
 /* Do step records follow from the recipe and its model? */
 #include "optim/optim.h"
-#include "report/records.h"
+#include "run/records.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "report/run_json.h"
+#include "run/run_json.h"
 
 #include "base/build.h"
 #include "base/clock.h"
@@ -7,8 +7,8 @@
 #include "capture/env_diff.h"
 #include "model/model.h"
 #include "ops/numerics.h"
-#include "report/ceilings.h"
-#include "report/results.h"
+#include "run/ceilings.h"
+#include "run/results.h"
 
 #include <string.h>
 

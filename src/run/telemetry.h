@@ -21,7 +21,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/hash.h"
-#include "report/records.h"
+#include "run/records.h"
 
 #include <jansson.h>
 

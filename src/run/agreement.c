@@ -1,10 +1,10 @@
-#include "report/agreement.h"
+#include "run/agreement.h"
 
 #include "base/json.h"
 #include "base/sort.h"
 #include "base/text.h"
 #include "capture/env_diff.h"
-#include "report/results.h"
+#include "run/results.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "report/records.h"
+#include "run/records.h"
 
 #include <inttypes.h>
 #include <math.h>

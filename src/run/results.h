@@ -16,7 +16,7 @@
 
 #include "base/err.h"
 #include "recipe/recipe.h"
-#include "report/records.h"
+#include "run/records.h"
 
 #include <jansson.h>
 

@@ -1,4 +1,4 @@
-#include "report/telemetry.h"
+#include "run/telemetry.h"
 
 #include "base/json.h"
 #include "base/sort.h"

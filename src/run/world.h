@@ -15,7 +15,7 @@
 #pragma once
 
 #include "comm/comm.h"
-#include "report/records.h"
+#include "run/records.h"
 
 #include <jansson.h>
 

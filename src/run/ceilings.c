@@ -1,4 +1,4 @@
-#include "report/ceilings.h"
+#include "run/ceilings.h"
 
 #define ACHIEVED                                                                                                               \
     "results.flops_per_s, which counts the FLOPs of the model's GEMMs over the whole timed windows by the host's clock; " \
