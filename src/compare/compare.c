@@ -252,13 +252,20 @@ static const char *no_interval(const struct rp_result *a, const struct rp_result
     return NULL;
 }
 
+/* GPUs, or threads of processors: how these are divided among ranks does not make more of them. */
+static int64_t compute_width(const struct rp_result *row)
+{
+    return row->threads > 0 ? row->threads : row->devices;
+}
+
 /* *base: resamples of the first result, made when they are first needed. */
 static json_t *ratio_of(const struct rp_result *a, const struct rp_result *b, double **base)
 {
     double r = b->throughput / a->throughput;
     json_t *j = json_pack("{s:f}", "value", r);
-    if (a->devices > 0 && b->devices > 0 && a->devices != b->devices)
-        json_object_set_new(j, "per_device", json_real(r * (double)a->devices / (double)b->devices));
+    const int64_t from = compute_width(a), to = compute_width(b);
+    if (from > 0 && to > 0 && from != to)
+        json_object_set_new(j, "per_device", json_real(r * (double)from / (double)to));
     const char *why = no_interval(a, b);
     if (why) {
         json_object_set_new(j, "no_interval", json_string(why));
