@@ -5,7 +5,8 @@
 Prints a JSON line per row as soon as it is done; a row that fails has "error" and the next one goes on. --seconds is the
 deadline: a row begins only if there is time for it, and what is under way then is given up. `attention` is the backend that
 computes it, `strict` whether no operand is rounded below fp32: from compute capability 8.0 on PyTorch's choice for fp32, the
-memory-efficient kernels, multiplies as 3xTF32 on tensor cores, so BERT and GPT have a row with SDPBackend.MATH too. `begin`
+memory-efficient kernels, multiplies as 3xTF32 on tensor cores, so BERT and GPT have a row with SDPBackend.MATH too. ResNet-50
+is in channels last, and with `forced` "nchw" in PyTorch's other layout: which one is faster in fp32 depends on cuDNN. `begin`
 and `end` of the timed steps are seconds since 1970, to look up the clock of the GPU.
 
 --device cpu --tiny tries the program itself.
@@ -36,9 +37,10 @@ TINY = {"bert": {"batch": 2, "seq": 16, "predictions": 2, "vocab": 100, "width":
                  "inner": 64},
         "gpt": {"batch": 2, "seq": 16, "vocab": 100, "width": 32, "layers": 1, "heads": 2},
         "resnet50": {"batch": 2, "size": 32, "classes": 10}}
-# model, variant, attention, seconds that it needs at least
-ROWS = [("bert", "eager", "", 8), ("gpt", "eager", "", 8), ("resnet50", "eager", "", 8), ("bert", "eager", "math", 8),
-        ("gpt", "eager", "math", 8), ("bert", "compile", "", 25), ("gpt", "compile", "", 25), ("resnet50", "compile", "", 25)]
+# model, variant, attention or layout, seconds that it needs at least
+ROWS = [("bert", "eager", "", 8), ("gpt", "eager", "", 8), ("resnet50", "eager", "", 8),
+        ("resnet50", "eager", "nchw", 8), ("bert", "eager", "math", 8), ("gpt", "eager", "math", 8), ("bert", "compile", "", 25), ("gpt", "compile", "", 25), ("resnet50", "compile", "", 25),
+        ("resnet50", "compile", "nchw", 25)]
 
 
 def attention_of(model, a, forced):
@@ -58,7 +60,7 @@ def attention_of(model, a, forced):
 def measured(model, variant, forced, a):
     module, own = MODELS[model]
     a = argparse.Namespace(**(module.SIZES | own | (TINY[model] if a.tiny else {})), device=a.device, variant=variant,
-                           tf32=False, threads=0, warmup=a.warmup, steps=a.steps)
+                           layout=forced, tf32=False, threads=0, warmup=a.warmup, steps=a.steps)
     torch_steps.prepare(a)
     attention, strict = attention_of(model, a, forced)
     with sdpa_kernel(SDPBackend.MATH) if forced == "math" else contextlib.nullcontext():

@@ -54,13 +54,15 @@ SIZES = {"batch": 32, "size": 224, "classes": 1000}
 
 
 def build(a):
-    net = Training(a.classes).to(a.device, memory_format=torch.channels_last).train()
+    """In channels last, unless a.layout is "nchw"."""
+    layout = torch.contiguous_format if getattr(a, "layout", "") == "nchw" else torch.channels_last
+    net = Training(a.classes).to(a.device, memory_format=layout).train()
     decayed = [p for p in net.parameters() if p.dim() > 1]
     rest = [p for p in net.parameters() if p.dim() == 1]
     optimizer = torch.optim.SGD([{"params": decayed, "weight_decay": 2.0 ** -15}, {"params": rest, "weight_decay": 0.0}], lr=0.032, momentum=0.875,
                                 fused=True)
     random = torch.Generator().manual_seed(7)
-    images = torch.randn(a.batch, 3, a.size, a.size, generator=random).to(a.device, memory_format=torch.channels_last)
+    images = torch.randn(a.batch, 3, a.size, a.size, generator=random).to(a.device, memory_format=layout)
     labels = torch.randint(a.classes, (a.batch,), generator=random).to(a.device)
     return net, optimizer, [images, labels], 0.0
 

@@ -104,10 +104,10 @@ def attention(what, batch, seq, heads, dim, device):
     return functools.partial(torch.autograd.grad, out, qkv, torch.randn_like(out), retain_graph=True)
 
 
-def convolution(what, kernel, stride, outer, batch, height, width, inner, device):
+def convolution(what, kernel, stride, outer, batch, height, width, inner, device, layout):
     """Forward, or one gradient; padded by half the kernel on both sides."""
     def image(*size):
-        return torch.randn(*size, device=device).contiguous(memory_format=torch.channels_last)
+        return torch.randn(*size, device=device).contiguous(memory_format=layout)
     x, w, pad = image(batch, inner, height, width), image(outer, inner, kernel, kernel), kernel // 2
     if "gradient" not in what:
         return functools.partial(F.conv2d, x, w, None, stride, pad)
@@ -161,8 +161,10 @@ def peers_of(row, device):
                  "SDPBackend.EFFICIENT_ATTENTION, " + ("3xTF32 on tensor cores" if thrice else "fp32"), not thrice,
                  lambda: sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION), make)]
     if what.startswith("convolution") and conv:
-        return [("cudnn", "cuDNN, TF32 off", True, none,
-                 lambda: convolution(what, *map(int, conv.groups()), *size, device))]
+        def of(layout):
+            return lambda: convolution(what, *map(int, conv.groups()), *size, device, layout)
+        return [("cudnn", "cuDNN in channels last, TF32 off", True, none, of(torch.channels_last)),
+                ("cudnn_nchw", "cuDNN in NCHW, TF32 off", True, none, of(torch.contiguous_format))]
     return []
 
 

@@ -108,7 +108,7 @@ part_peers() {
             of_peak: (if $c and $units and $mine.flops_per_sample and .samples_per_s
                 then .samples_per_s * $mine.flops_per_sample / ($units * 2e6 * $c.mhz) else null end)})' rows.json >peers.json
     put peers peers.json
-    jq -r "$clock_jq"'.[] | select(.error | not) | [.who, .model, .batch, .attention // "-", (.samples_per_s | rounded(1)),
+    jq -r "$clock_jq"'.[] | select(.error | not) | [.who, .model, .batch, .attention // (if .forced == "nchw" then "NCHW" else "-" end), (.samples_per_s | rounded(1)),
         (.tokens_per_s | rounded(0)), (.clock_mhz // "-"), (.of_peak | rounded(3)), (.ours_over_it | rounded(3))]
         | map(if . == "" then "-" else . end) | @tsv' \
         --slurpfile clocks clocks.json peers.json |
@@ -118,7 +118,7 @@ part_peers() {
             { printf f, $1, $2, $3, $4, $5, $6, $7, $8, $9 }' >table.txt
     while IFS= read -r line; do
         case $line in error:*) skip "${line#error: }" ;; *) pass "$line" ;; esac
-    done < <(jq -r '.[] | "\(.who)\(if .forced == "math" then " with SDPBackend.MATH" else "" end), \(.model)" as $name
+    done < <(jq -r '.[] | "\(.who)\(if .forced == "math" then " with SDPBackend.MATH" elif .forced == "nchw" then " in NCHW" else "" end), \(.model)" as $name
         | if .error then "error: \($name): \(.error)"
           else "\($name) batch \(.batch): \(.samples_per_s * 10 | round / 10) samples/s\(
             if .ours_over_it then ", ours over it \(.ours_over_it * 1000 | round / 1000)" else "" end)" end' peers.json)
@@ -151,7 +151,9 @@ put_figures() {
             if any(.speed.rows[].peers[]; .peer == "sdpa_efficient" and .strict == false) then " (3xTF32)" else "" end) \(
             of("sdpa_efficient") // "unknown")"
             else null end),
-         "convolutions, their time over ours": of("cudnn"),
+         "convolutions, their time over ours": ([.speed.rows[]? | select(.what | startswith("convolution"))
+            | [.peers[] | select(.of_peer) | .of_peer] | select(length > 0) | min] | mean
+            | if . then "the faster layout of cuDNN \(.)" else null end),
          "sanitizer errors": (if .sanitizer
             then [.sanitizer[] | "\(.tool) \(.errors // "unknown")"] | join(", ") else null end)}
         | with_entries(select(.value != null))' "$root/result.json" >"$root/figures.json"
