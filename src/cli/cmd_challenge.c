@@ -123,7 +123,7 @@ static int draw_part(int64_t *first, int64_t *steps, struct rp_verification *v, 
         return rp_wrap(err, "--draw");
     if (rp_verify(v, cli->argv[0], &vo, err) < 0)
         return rp_wrap(err, "'%s' does not verify", cli->argv[0]);
-    return rp_draw_part(first, steps, &kept->records, &c, v->statement, err);
+    return rp_draw_part(first, steps, &kept->run.records, &c, v->statement, err);
 }
 
 static int cmd_challenge_draw(struct rp_cli *cli, struct rp_err *err)
@@ -185,7 +185,7 @@ static int write_state(struct rp_cli *cli, int64_t first, const struct rp_verifi
                                       .arg = &p};
     rp_interrupt_catch();
     rp_meter_phase(&p.meter, "recomputing", NULL);
-    int failed = rp_replay(&r, v->run, &kept->records, &ro, err) < 0;
+    int failed = rp_replay(&r, v->run, &kept->run.records, &ro, err) < 0;
     rp_meter_end(&p.meter);
     if (!failed && r.diverged)
         return rp_fail(err, RP_MISMATCH, "no state is handed over: step %" PRId64 " gives other bits here (%s)", r.step, r.quantity);

@@ -107,7 +107,7 @@ int rp_run_add_documents(struct rp_run_session *r, struct rp_bundle *b, struct r
     RP_JSON *replicates = first ? rp_original_json(first) : NULL;
     struct rp_agreement_side other = {0};
     if (first)
-        other = (struct rp_agreement_side){first->v->run, first->kept->before, &first->kept->records};
+        other = (struct rp_agreement_side){first->v->run, first->kept->run.node[0].before, &first->kept->run.records};
     RP_BUF run_text = {0}, before = {0}, after = {0};
     struct rp_run_doc doc = {.status = rp_run_status_name(o->status),
                              .reason = o->status == RP_RUN_COMPLETE ? NULL : o->reason.msg,

@@ -370,7 +370,7 @@ struct rp_result *rp_rows_add_verified(struct rp_rows *rows, const struct rp_ver
 {
     struct rp_result *row = rp_rows_add(rows);
     row->source.kind = RP_RESULT_BUNDLE;
-    fill(row, v->run, kept->before, NULL);
+    fill(row, v->run, kept->run.node[0].before, NULL);
     set_text(&row->source.signed_by, v->fingerprint);
     row->source.key_known = v->verdict == RP_VERDICT_VERIFIED;
     rp_result_complete(row);
@@ -390,7 +390,7 @@ int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_
     set_text(&row->source.file, path);
     set_text(&row->source.format, "repro bundle");
     if (!failed) {
-        fill(row, v.run, kept.before, &kept.records);
+        fill(row, v.run, kept.run.node[0].before, &kept.run.records);
         snprintf(text, sizeof text, "%s%s%s%s", v.fingerprint, *v.signer ? " (" : "", v.signer, *v.signer ? ")" : "");
         set_text(&row->source.signed_by, text);
         RP_BUF verdict = {0};

@@ -83,7 +83,7 @@ static void from_recipe(struct log *l, const char *key, const char *name)
 static json_t *platform(const struct log *l)
 {
     const char *device = rp_json_text_at(l->run, "device/name"),
-               *cpu = rp_json_text_at(l->from->kept->before, "probes/cpu/model_name/value");
+               *cpu = rp_json_text_at(l->from->kept->run.node[0].before, "probes/cpu/model_name/value");
     const char *kind = rp_run_kind(l->run);
     const int is_cpu = strcmp(kind, "cpu") == 0;
     char text[200];
@@ -248,7 +248,7 @@ static int find_clock(struct log *l, struct rp_err *err)
 
 int rp_export_mllog(struct rp_buf *out, const struct rp_export_source *from, struct rp_err *err)
 {
-    struct log l = {.out = out, .from = from, .run = from->verification->run, .records = &from->kept->records};
+    struct log l = {.out = out, .from = from, .run = from->verification->run, .records = &from->kept->run.records};
     const char *model = rp_json_text_at(l.run, "model/name");
     char shown[72];
     int64_t i = 0, samples = 0;

@@ -52,8 +52,9 @@ static const char *const environment[][3] = {
 void rp_section_environment(struct rp_section *s)
 {
     const char *group = "";
-    rp_html_table(s->out, s->b->kept->nodes > 1 ? "Node 0 before the run; values that are unknown or absent are left out"
-                                                : "Before the run; values that are unknown or absent are left out",
+    rp_html_table(s->out,
+                  s->b->kept->run.nodes > 1 ? "Node 0 before the run; values that are unknown or absent are left out"
+                                            : "Before the run; values that are unknown or absent are left out",
                   "part|what|value");
     for (size_t i = 0; i < sizeof environment / sizeof *environment; i++) {
         if (strcmp(rp_json_text_at(rp_pointer(s->before, environment[i][2]), "state"), "ok") != 0)

@@ -131,8 +131,8 @@ static void put_changes(struct rp_section *s)
     const struct rp_verified *kept = s->b->kept;
     struct rp_doc d = {.as = RP_FILL_HTML};
     struct rp_err ignored;
-    for (int node = 1; node < kept->nodes; node++) {
-        const struct rp_captures *c = &kept->node[node];
+    for (int node = 1; node < kept->run.nodes; node++) {
+        const struct rp_captures *c = &kept->run.node[node];
         RP_JSON *changes = c->before && c->after ? rp_capture_changes(c->before, c->after, &ignored) : NULL;
         size_t i;
         json_t *one;
@@ -194,15 +194,15 @@ static void find_differences(struct node_differences *all, const struct rp_verif
 {
     static const char *const lists[] = {"different", "one_side"};
     struct rp_err ignored;
-    for (int node = 1; node < kept->nodes; node++) {
-        const json_t *before = kept->node[node].before;
-        RP_JSON *c = before ? rp_capture_compare(kept->before, before, &ignored) : NULL;
+    for (int node = 1; node < kept->run.nodes; node++) {
+        const json_t *before = kept->run.node[node].before;
+        RP_JSON *c = before ? rp_capture_compare(kept->run.node[0].before, before, &ignored) : NULL;
         size_t i;
         json_t *one;
         for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
             json_array_foreach(json_object_get(c, lists[k]), i, one)
                 if (rp_capture_important(one))
-                    add_difference(all, one, node, kept->nodes);
+                    add_difference(all, one, node, kept->run.nodes);
     }
 }
 
@@ -217,12 +217,12 @@ static void put_differences(struct rp_section *s)
     if (all->n) {
         rp_doc_title(&d, "Settings in which nodes differ from node 0 before the run");
         rp_doc_table(&d, "field|impact|node 0|nodes|there");
-    } else if (kept->nodes > 1) {
+    } else if (kept->run.nodes > 1) {
         rp_doc_line(&d, "No node differs from node 0 in a setting that is likely to change the throughput.");
     }
     for (int i = 0; i < all->n; i++) {
         struct node_difference *one = &all->one[i];
-        rp_list_numbers(list, sizeof list, one->in, kept->nodes);
+        rp_list_numbers(list, sizeof list, one->in, kept->run.nodes);
         rp_doc_text(&d, one->field, "-");
         rp_doc_text(&d, one->impact, "-");
         rp_doc_text(&d, rp_excerpt(shown, one->here), "-");
@@ -241,7 +241,7 @@ static void put_differences(struct rp_section *s)
 
 void rp_section_ranks(struct rp_section *s)
 {
-    const struct rp_all_ranks *a = &s->b->kept->ranks;
+    const struct rp_all_ranks *a = &s->b->kept->run.ranks;
     RP_FREE char *at = rp_asprintf("<p>{/world/ranks d0} ranks, number of nodes {/world/nodes d0}: {/world/data d0} x {/world/tensor d0} x "
                                    "{/world/pipeline d0} (data x tensor x pipeline). The slowest is <b>rank {/world/slowest d0}</b>, on node "
                                    "{/world/rank/%lld/node d0}: times of the run are its.</p>\n",

@@ -11,8 +11,14 @@
 void rp_section_init(struct rp_section *s, struct rp_buf *out, int index, const struct rp_shown_bundle *b)
 {
     const struct rp_member *statement = rp_bundle_find(&b->kept->bundle, "statement.dsse.json");
-    *s = (struct rp_section){.out = out, .index = index, .b = b, .run = b->v->run, .before = b->kept->before, .records = &b->kept->records,
-                             .telemetry = &b->kept->telemetry, .rank = b->kept->ranks.slowest};
+    *s = (struct rp_section){.out = out,
+                             .index = index,
+                             .b = b,
+                             .run = b->v->run,
+                             .before = b->kept->run.node[0].before,
+                             .records = &b->kept->run.records,
+                             .telemetry = &b->kept->run.telemetry,
+                             .rank = b->kept->run.ranks.slowest};
     RP_BUG_IF(!statement);
     rp_member_sha256(s->digest, statement);
 }
@@ -44,7 +50,7 @@ struct rp_section rp_section_of_node(const struct rp_section *s, int node)
 {
     struct rp_section other = *s;
     other.node = node;
-    other.before = node ? s->b->kept->node[node].before : s->b->kept->before;
+    other.before = node ? s->b->kept->run.node[node].before : s->b->kept->run.node[0].before;
     return other;
 }
 

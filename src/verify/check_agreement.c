@@ -37,9 +37,9 @@ static int count_important(const json_t *changes)
 static int count_on_other_nodes(const struct rp_verify_state *s, int *nodes, char *text, size_t size, struct rp_err *err)
 {
     *nodes = 0;
-    for (int node = 1; node < s->nodes; node++) {
-        const struct rp_verify_state one = rp_verify_node(s, node);
-        RP_JSON *all = one.before && one.after ? rp_capture_changes(one.before, one.after, err) : json_array();
+    for (int node = 1; node < s->run.nodes; node++) {
+        const struct rp_captures *of = &s->run.node[node];
+        RP_JSON *all = of->before && of->after ? rp_capture_changes(of->before, of->after, err) : json_array();
         size_t i;
         json_t *change;
         int important = 0;
@@ -60,8 +60,8 @@ int rp_check_changes(struct rp_verify_state *s, struct rp_check_result *result, 
 {
     char text[400], elsewhere[120], more[200] = "";
     int regraded = 0, nodes;
-    const json_t *is = json_object_get(s->run, "environment_changes");
-    RP_JSON *again = rp_capture_changes(s->before, s->after, err);
+    const json_t *is = json_object_get(s->run.json, "environment_changes");
+    RP_JSON *again = rp_capture_changes(s->run.node[0].before, s->run.node[0].after, err);
     if (!again)
         return -1;
     RP_JSON *recorded = without_grades(is), *expected = without_grades(again);
@@ -77,8 +77,8 @@ int rp_check_changes(struct rp_verify_state *s, struct rp_check_result *result, 
     if (nodes)
         RP_FORMAT(more, "; %d other node%s with values of high or medium impact, the first is %s", nodes, rp_s(nodes), elsewhere);
     snprintf(text, sizeof text, regraded ? "; this version grades %d of them differently" : "", regraded);
-    return rp_check_text(result, "%zu values%s, %d of high or medium impact%s%s", json_array_size(again), s->nodes > 1 ? " of node 0" : "",
-                         important, text, more);
+    return rp_check_text(result, "%zu values%s, %d of high or medium impact%s%s", json_array_size(again),
+                         s->run.nodes > 1 ? " of node 0" : "", important, text, more);
 }
 
 /* ---- agreement ---- */
@@ -86,33 +86,28 @@ int rp_check_changes(struct rp_verify_state *s, struct rp_check_result *result, 
 /* The same settings and data, except for where it ran. */
 static int check_settings(const json_t *first, const struct rp_verify_state *s, struct rp_err *err)
 {
-    RP_JSON *recipe = json_copy(json_object_get(s->run, "recipe"));
+    RP_JSON *recipe = json_copy(json_object_get(s->run.json, "recipe"));
     json_t *entry;
-    int64_t batch = json_integer_value(json_object_get(json_object_get(s->run, "plan"), "batch"));
+    int64_t batch = json_integer_value(json_object_get(json_object_get(s->run.json, "plan"), "batch"));
     const char *key;
     char shown[72];
     rp_recipe_complete(recipe);
     json_object_foreach(recipe, key, entry)
         if (!rp_agreement_free(key) && !rp_agreement_same(key, first, recipe, batch))
             return rp_fail(err, RP_MISMATCH, "not a replication: %s differs from that of the original", rp_excerpt(shown, key));
-    if (strcmp(rp_json_text_at(first, "data/digest"), rp_json_text_at(s->run, "data/digest")) != 0)
+    if (strcmp(rp_json_text_at(first, "data/digest"), rp_json_text_at(s->run.json, "data/digest")) != 0)
         return rp_fail(err, RP_MISMATCH, "not a replication: its data differ from those of the original");
     return 0;
 }
 
-int64_t rp_verify_steps(const json_t *run)
-{
-    const json_t *steps = json_object_get(json_object_get(run, "results"), "steps");
-    return json_integer_value(json_object_get(steps, "warm-up")) + json_integer_value(json_object_get(steps, "timed"));
-}
-
-static int recompute(const struct rp_verify_state *s, const struct rp_verification *v, const struct rp_verified *kept,
+static int recompute(const struct rp_verify_state *s, const struct rp_verification *v, const struct rp_run *run,
                      struct rp_check_result *result, struct rp_err *err)
 {
     char say[400], few[48];
-    const json_t *is = json_object_get(s->run, "agreement"), *bits = json_object_get(is, "bits");
+    const json_t *is = json_object_get(s->run.json, "agreement"), *bits = json_object_get(is, "bits");
     const json_t *ratio = json_object_get(json_object_get(is, "throughput"), "ratio");
-    const struct rp_agreement_side first = {v->run, kept->before, &kept->records}, here = {s->run, s->before, &s->records};
+    const struct rp_agreement_side first = {v->run, run->node[0].before, &run->records},
+                                   here = {s->run.json, s->run.node[0].before, &s->run.records};
     if (check_settings(v->run, s, err) < 0)
         return -1;
     RP_JSON *again = rp_agreement(&first, &here, err);
@@ -125,7 +120,7 @@ static int recompute(const struct rp_verify_state *s, const struct rp_verificati
         return rp_fail(err, RP_MISMATCH, "agreement in run.json does not follow from the two runs: agreement/%s", say);
     json_int_t steps = json_integer_value(json_object_get(bits, "steps")), roots = json_integer_value(json_object_get(bits, "roots"));
     size_t differ = json_array_size(json_object_get(again, "environment"));
-    s->v->original_steps = rp_verify_steps(v->run);
+    s->v->original_steps = rp_run_steps(v->run);
     if (!json_is_true(json_object_get(bits, "equal")) || steps == 0 || steps < s->v->original_steps)
         result->state = RP_CHECK_NOTE;
     snprintf(few, sizeof few, steps < s->v->original_steps ? " of the original's %" PRId64 : "", s->v->original_steps);
@@ -142,35 +137,38 @@ static int recompute(const struct rp_verify_state *s, const struct rp_verificati
 /* The original is verified by any key, and must be the bundle that run.json names. */
 static int check_original(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    RP_VERIFICATION v = {0};
-    RP_VERIFIED kept = {0};
-    const struct rp_verify_opts o = {.keep = &kept};
-    const json_t *named = json_object_get(s->run, "replicates");
-    if (rp_verify(&v, s->o->original, &o, err) < 0)
+    const struct rp_verification *v = &s->original->v;
+    const json_t *named = json_object_get(s->run.json, "replicates");
+    if (s->original->failed) {
+        *err = s->original->err;
         return rp_wrap(err, "--original");
-    if (strcmp(v.statement, rp_json_text_at(named, "statement")) != 0 || strcmp(v.fingerprint, rp_json_text_at(named, "signer")) != 0)
-        return rp_fail(err, RP_MISMATCH, "--original is not the replicated run: its statement is %.16s... by %.23s..., expected %.16s... "
-                                         "by %.23s...",
-                       v.statement, v.fingerprint, rp_json_text_at(named, "statement"), rp_json_text_at(named, "signer"));
-    s->v->original = recompute(s, &v, &kept, result, err) == 0;
+    }
+    if (strcmp(v->statement, rp_json_text_at(named, "statement")) != 0 ||
+        strcmp(v->fingerprint, rp_json_text_at(named, "signer")) != 0)
+        return rp_fail(err, RP_MISMATCH,
+                       "--original is not the replicated run: its statement is %.16s... by %.23s..., expected %.16s... "
+                       "by %.23s...",
+                       v->statement, v->fingerprint, rp_json_text_at(named, "statement"),
+                       rp_json_text_at(named, "signer"));
+    s->v->original = recompute(s, v, &s->original->kept.run, result, err) == 0;
     return s->v->original ? 0 : -1;
 }
 
 int rp_check_agreement(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const json_t *named = json_object_get(s->run, "replicates"), *is = json_object_get(s->run, "agreement");
+    const json_t *named = json_object_get(s->run.json, "replicates"), *is = json_object_get(s->run.json, "agreement");
     char name[80];
     if (!named != !is)
         return rp_fail(err, RP_MISMATCH, "run.json has only one of 'replicates' and 'agreement'");
     if (!named && s->o->original)
         return rp_fail(err, RP_MISMATCH, "--original was given, but this run does not replicate another");
-    if (!named && s->records.keyed)
+    if (!named && s->run.records.keyed)
         return rp_fail(err, RP_MISMATCH, "the records have keyed roots, but this run does not replicate another");
     if (!named)
         return rp_check_skip(result, "not a replication");
-    if (!json_equal(rp_json_at(is, "throughput/replication"), rp_json_at(s->run, "results/throughput/value")))
+    if (!json_equal(rp_json_at(is, "throughput/replication"), rp_json_at(s->run.json, "results/throughput/value")))
         return rp_fail(err, RP_MISMATCH, "agreement/throughput/replication is not the throughput of this run");
-    if (s->records.roots && !s->records.keyed)
+    if (s->run.records.roots && !s->run.records.keyed)
         return rp_fail(err, RP_MISMATCH, "a replication has a keyed root next to each state root, and this one has none: its roots may be "
                                          "copied from the original");
     if (s->o->original)

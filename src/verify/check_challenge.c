@@ -18,8 +18,8 @@
 static int64_t all_samples(const struct rp_verify_state *s)
 {
     int64_t n = 0, sum = 0;
-    for (int64_t i = 0; i < s->records.n; i++) {
-        const struct rp_step_record *r = &s->records.r[i];
+    for (int64_t i = 0; i < s->run.records.n; i++) {
+        const struct rp_step_record *r = &s->run.records.r[i];
         sum += r->step >= 0 ? r->samples : 0;
         n = r->root ? sum : n;
     }
@@ -109,9 +109,8 @@ static int depends_on_seeds(const struct rp_verify_state *s)
 {
     const char *key;
     json_t *entry;
-    int depends = !s->recipe.run_init || !*s->recipe.run_init || s->recipe.data_shuffle;
-    json_object_foreach(json_object_get(s->run, "recipe"), key, entry)
-    {
+    int depends = !s->run.recipe.run_init || !*s->run.recipe.run_init || s->run.recipe.data_shuffle;
+    json_object_foreach(json_object_get(s->run.json, "recipe"), key, entry) {
         const json_t *value = json_object_get(entry, "value");
         depends |= strstr(key, "dropout") && strncmp(key, "seed.", strlen("seed.")) != 0 && json_number_value(value) > 0;
         depends |= strcmp(key, "data.augment") == 0 && strcmp(json_string_value(value), "none") != 0;
@@ -122,8 +121,8 @@ static int depends_on_seeds(const struct rp_verify_state *s)
 static int bound_time(const struct rp_verify_state *s, const struct rp_challenge *c, struct rp_check_result *result, struct rp_err *err)
 {
     struct rp_timed *t = &s->v->timed;
-    const struct rp_throughput claimed = rp_throughput_of(s->run);
-    double elapsed = json_number_value(json_object_get(s->run, "elapsed_s"));
+    const struct rp_throughput claimed = rp_throughput_of(s->run.json);
+    double elapsed = json_number_value(json_object_get(s->run.json, "elapsed_s"));
     if (!depends_on_seeds(s)) {
         RP_FORMAT(t->before_by, "it answers a challenge, but starts from a file and neither shuffles nor drops anything: its bits may be older");
         return rp_check_warn(result, "%s", t->before_by);
@@ -154,7 +153,7 @@ static int check_member(struct rp_challenge *c, const struct rp_verify_state *s,
         return rp_wrap(err, RP_CHALLENGE_MEMBER);
     }
     RP_JSON *again = rp_challenge_json(c);
-    if (rp_check_differ(text, sizeof text, json_object_get(s->run, "challenge"), again))
+    if (rp_check_differ(text, sizeof text, json_object_get(s->run.json, "challenge"), again))
         return rp_fail(err, RP_MISMATCH, "challenge in run.json does not follow from the member: challenge/%s", text);
     if (s->o->challenge && strcmp(s->o->challenge->sha256, c->sha256) != 0)
         return rp_fail(err, RP_MISMATCH, "the run answers another challenge, made %s, not the one of --challenge",
@@ -166,7 +165,7 @@ int rp_check_challenge(struct rp_verify_state *s, struct rp_check_result *result
 {
     struct rp_challenge c;
     const struct rp_member *m = rp_bundle_find(&s->bundle, RP_CHALLENGE_MEMBER);
-    const json_t *is = json_object_get(s->run, "challenge");
+    const json_t *is = json_object_get(s->run.json, "challenge");
     if (!m && !is && s->o->challenge)
         return rp_fail(err, RP_MISMATCH, "the run answers no challenge: its bits may be older than the one of --challenge");
     if (!m && !is)
@@ -177,7 +176,7 @@ int rp_check_challenge(struct rp_verify_state *s, struct rp_check_result *result
                                                  : "run.json names a challenge that is not in the bundle");
     if (check_member(&c, s, m, err) < 0)
         return -1;
-    double started = rp_verify_wall(s->run, "started_at"), made = (double)c.made_ns / 1e9;
+    double started = rp_wall_time(s->run.json, "started_at"), made = (double)c.made_ns / 1e9;
     if (started + CLOCKS_S < made)
         return rp_fail(err, RP_MISMATCH, "the run began %.0f s before its challenge was made: one of the two clocks is wrong", made - started);
     return bound_time(s, &c, result, err);

@@ -20,12 +20,6 @@
 #define UNNAMED_S 30.0       /* a run may spend this much outside its phases */
 #define UNNAMED_PART 0.5
 
-double rp_verify_wall(const json_t *j, const char *key)
-{
-    int64_t s = rp_rfc3339_seconds(json_string_value(json_object_get(j, key)));
-    return s < 0 ? NAN : (double)s;
-}
-
 static int64_t length_of(const struct rp_step_record *r)
 {
     return r->end_ns - r->start_ns;
@@ -44,8 +38,8 @@ static const struct rp_step_record *steps_of(const struct rp_records *rs, int64_
 /* A phase lasts at least as long as its steps or roots: the worker uses one clock. */
 static int check_phases(const struct rp_verify_state *s, double *sum, struct rp_err *err)
 {
-    const struct rp_records *rs = &s->records;
-    const json_t *is = json_object_get(s->run, "phases_s");
+    const struct rp_records *rs = &s->run.records;
+    const json_t *is = json_object_get(s->run.json, "phases_s");
     double warm = 0, timed = 0, roots = 0;
     const char *key;
     json_t *part;
@@ -81,17 +75,18 @@ static double ended_late(const struct rp_verify_state *s, double end, const char
 /* Steps on a GPU have times by its own clock. */
 static int lacks_device_times(const struct rp_verify_state *s)
 {
-    return rp_verify_complete(s) && !rp_verify_on_cpu(s, s->ranks.slowest) &&
-           !json_is_number(rp_json_at(s->run, "results/device_share"));
+    return rp_run_is_complete(s->run.json) && !rp_run_on_cpu(&s->run, s->run.ranks.slowest) &&
+           !json_is_number(rp_json_at(s->run.json, "results/device_share"));
 }
 
 int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     int64_t n;
-    const struct rp_step_record *step = steps_of(&s->records, &n);
-    double start = rp_verify_wall(s->run, "started_at"), end = rp_verify_wall(s->run, "ended_at"), phases = 0;
-    double elapsed = json_number_value(json_object_get(s->run, "elapsed_s"));
-    double before = rp_verify_wall(s->before, "captured_at"), after = rp_verify_wall(s->after, "captured_at");
+    const struct rp_step_record *step = steps_of(&s->run.records, &n);
+    double start = rp_wall_time(s->run.json, "started_at"), end = rp_wall_time(s->run.json, "ended_at"), phases = 0;
+    double elapsed = json_number_value(json_object_get(s->run.json, "elapsed_s"));
+    double before = rp_wall_time(s->run.node[0].before, "captured_at"),
+           after = rp_wall_time(s->run.node[0].after, "captured_at");
     double span = n ? (double)(step[n - 1].end_ns - step[0].start_ns) / 1e9 : 0;
     if (isnan(start) || isnan(end) || isnan(before) || isnan(after))
         return rp_fail(err, RP_MISMATCH, "a date in run.json or a capture does not exist");
@@ -109,11 +104,12 @@ int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, str
         return rp_fail(err, RP_MISMATCH, "the steps span %.3f s, but the whole run took %.3f s", span, elapsed);
     if (check_phases(s, &phases, err) < 0)
         return -1;
-    if (rp_verify_complete(s) && !json_is_number(rp_json_at(s->run, "phases_s/timed")))
+    if (rp_run_is_complete(s->run.json) && !json_is_number(rp_json_at(s->run.json, "phases_s/timed")))
         return rp_fail(err, RP_MISMATCH, "the run is complete, but phases_s has no 'timed'");
     if (phases > elapsed * CLOCK_DRIFT + WALL_SLACK_S)
         return rp_fail(err, RP_MISMATCH, "the phases add up to %.3f s, but the whole run took %.3f s", phases, elapsed);
-    int unnamed = json_is_object(json_object_get(s->run, "phases_s")) && elapsed - phases > UNNAMED_S + UNNAMED_PART * elapsed;
+    int unnamed = json_is_object(json_object_get(s->run.json, "phases_s")) &&
+                  elapsed - phases > UNNAMED_S + UNNAMED_PART * elapsed;
     if (unnamed)
         return rp_check_warn(result, "steps span %.1f s of a run of %.1f s, %.1f s are outside all phases", span, elapsed,
                              elapsed - phases);
@@ -132,13 +128,13 @@ int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, str
 /* The node of the slowest rank, whose times the run has. */
 static int slowest_node(const struct rp_verify_state *s)
 {
-    return s->ranks.ranks > 1 ? rp_verify_node_of(s, s->ranks.slowest) : 0;
+    return s->run.ranks.ranks > 1 ? rp_run_node_of(&s->run, s->run.ranks.slowest) : 0;
 }
 
 int rp_check_clock_resolution(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     double ns;
-    const json_t *before = rp_verify_capture(s, slowest_node(s), 0);
+    const json_t *before = rp_run_capture(&s->run, slowest_node(s), 0);
     const char *name = rp_known_text(before, "probes.clock.source");
     (void)err;
     if (rp_known_number(before, "probes.clock.resolution", &ns) == 0 && ns >= TICK_NS)
@@ -151,7 +147,7 @@ int rp_check_clock_resolution(struct rp_verify_state *s, struct rp_check_result 
 
 int rp_check_step_variation(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const struct rp_records *rs = &s->records;
+    const struct rp_records *rs = &s->run.records;
     RP_FREE int64_t *ns = rp_alloc((size_t)(rs->n + 1) * sizeof *ns);
     int64_t n = 0;
     (void)err;

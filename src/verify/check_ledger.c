@@ -8,22 +8,13 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define DAY_S 86400
-
-int64_t rp_verify_ledger_gap(const json_t *run)
-{
-    int64_t made = rp_rfc3339_seconds(rp_json_text_at(run, "ledger/key_made"));
-    int64_t begun = rp_rfc3339_seconds(rp_json_text_at(run, "ledger/begun"));
-    return made < 0 || begun < 0 || begun - made < DAY_S ? 0 : (begun - made) / DAY_S;
-}
-
 /* What a reader has to know of a run's place besides its number; appended to the text, and a note where there is anything. */
 static void add_remarks(const struct rp_verify_state *s, const struct rp_ledger_standing *p, struct rp_buf *out)
 {
-    const json_t *is = json_object_get(s->run, "ledger");
+    const json_t *is = json_object_get(s->run.json, "ledger");
     const char *made = rp_json_text_at(is, "key_made");
     int by_file = strcmp(rp_json_text_at(is, "key_made_known_from"), "file") == 0;
-    int64_t gap = rp_verify_ledger_gap(s->run), others = json_integer_value(json_object_get(is, "overlapping"));
+    int64_t gap = rp_run_ledger_gap(s->run.json), others = json_integer_value(json_object_get(is, "overlapping"));
     if (p && p->before > others)
         others = p->before;
     if (json_integer_value(json_object_get(is, "position")) == 1) {
@@ -51,7 +42,9 @@ static void set_text(const struct rp_verify_state *s, const struct rp_ledger_sta
     if (remarks.size)
         result->state = RP_CHECK_NOTE;
     rp_check_text(result, "%s%s%s", place, rp_buf_text(&remarks),
-                  rp_json_at(s->run, "ledger/container_layer") ? "; the ledger lies on the layer of a container and is lost with it" : "");
+                  rp_json_at(s->run.json, "ledger/container_layer")
+                      ? "; the ledger lies on the layer of a container and is lost with it"
+                      : "");
 }
 
 /* A bundle of this key that was verified here, and whose line cannot be in the same ledger. */
@@ -62,7 +55,7 @@ static void compare_with_seen(struct rp_verify_state *s, struct rp_check_result 
     char more[160] = "";
     if (!s->o->seen)
         return;
-    if (rp_ledger_seen(s->o->seen, s->v->fingerprint, s->run, s->v->statement, &c, &err) < 0) {
+    if (rp_ledger_seen(s->o->seen, s->v->fingerprint, s->run.json, s->v->statement, &c, &err) < 0) {
         char had[sizeof result->text];
         memcpy(had, result->text, sizeof had);
         if (result->state == RP_CHECK_PASSED)
@@ -72,8 +65,8 @@ static void compare_with_seen(struct rp_verify_state *s, struct rp_check_result 
     }
     if (!c.position)
         return;
-    int64_t position = json_integer_value(rp_json_at(s->run, "ledger/position"));
-    const char *head = rp_json_text_at(s->run, "ledger/head");
+    int64_t position = json_integer_value(rp_json_at(s->run.json, "ledger/position"));
+    const char *head = rp_json_text_at(s->run.json, "ledger/head");
     if (c.position != position)
         RP_FORMAT(more, ", though their order in time is the other way round");
     else if (strcmp(c.head, head) == 0)
@@ -88,12 +81,12 @@ static void compare_with_seen(struct rp_verify_state *s, struct rp_check_result 
 static int look_up_run(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     struct rp_ledger_standing p;
-    if (rp_ledger_find(s->o->ledger, s->run, s->v->fingerprint, &p, err) < 0)
+    if (rp_ledger_find(s->o->ledger, s->run.json, s->v->fingerprint, &p, err) < 0)
         return -1;
     if (*p.statement && strcmp(p.statement, s->v->statement) != 0)
         return rp_fail(err, RP_MISMATCH, "ledger '%s': the run started by line %" PRId64 " ended in another bundle, %.16s...",
                        s->o->ledger, p.position, p.statement);
-    int complete = strcmp(json_string_value(json_object_get(s->run, "status")), "complete") == 0;
+    int complete = strcmp(json_string_value(json_object_get(s->run.json, "status")), "complete") == 0;
     if (complete && *p.end && strcmp(p.end, rp_ledger_event_name(RP_LEDGER_SEALED)) != 0)
         return rp_fail(err, RP_MISMATCH, "ledger '%s': the run started by line %" PRId64 " ended as '%s', but this bundle is complete",
                        s->o->ledger, p.position, p.end);
@@ -103,7 +96,7 @@ static int look_up_run(const struct rp_verify_state *s, struct rp_check_result *
                              "open", (json_int_t)p.open, "later", (json_int_t)p.later, "recorded", *p.statement != 0);
     if (!*p.statement)
         result->state = RP_CHECK_NOTE;
-    const char *begun = rp_json_text_at(s->run, "ledger/begun");
+    const char *begun = rp_json_text_at(s->run.json, "ledger/begun");
     RP_FREE char *place = rp_asprintf(
         "line %" PRId64 " of %" PRId64 "%s%s; runs of this recipe before it: %" PRId64 " (%" PRId64 " sealed, %" PRId64 " failed, "
         "%" PRId64 " interrupted, %" PRId64 " without an end); after it: %" PRId64 "%s",
@@ -115,7 +108,7 @@ static int look_up_run(const struct rp_verify_state *s, struct rp_check_result *
 
 static int find_place(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const json_t *is = json_object_get(s->run, "ledger");
+    const json_t *is = json_object_get(s->run.json, "ledger");
     int64_t position = json_integer_value(json_object_get(is, "position")), earlier = json_integer_value(json_object_get(is, "earlier"));
     if (s->o->ledger)
         return look_up_run(s, result, err);
@@ -130,7 +123,7 @@ static int find_place(struct rp_verify_state *s, struct rp_check_result *result,
 
 int rp_check_ledger(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const json_t *reason = rp_json_at(s->run, "ledger/reason");
+    const json_t *reason = rp_json_at(s->run.json, "ledger/reason");
     if (reason)
         return rp_check_note(result, "in no ledger: %.300s%s", json_string_value(reason),
                              s->o->ledger ? "; there is no entry to look up in --ledger" : "");

@@ -20,13 +20,13 @@
 /* Ceilings are the slowest rank's. */
 static int is_cpu(const struct rp_verify_state *s)
 {
-    return rp_verify_on_cpu(s, s->ranks.slowest);
+    return rp_run_on_cpu(&s->run, s->run.ranks.slowest);
 }
 
 /* What a complete run on a GPU always has: worth a warning where it is missing, whatever the reason, as its absence helps a forger too. */
 static int is_complete_gpu(const struct rp_verify_state *s)
 {
-    return !is_cpu(s) && rp_verify_complete(s);
+    return !is_cpu(s) && rp_run_is_complete(s->run.json);
 }
 
 /* Nanoseconds of all repetitions. */
@@ -47,8 +47,8 @@ static double sum_repetitions(const json_t *node)
 
 static int check_no_ceilings(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const json_t *asked = rp_run_setting(s->run, "measure.ceilings");
-    int complete = strcmp(json_string_value(json_object_get(s->run, "status")), "complete") == 0;
+    const json_t *asked = rp_run_setting(s->run.json, "measure.ceilings");
+    int complete = strcmp(json_string_value(json_object_get(s->run.json, "status")), "complete") == 0;
     if (json_is_true(asked) && complete)
         return rp_fail(err, RP_MISMATCH, "the settings require ceilings (measure.ceilings), but run.json has none");
     return rp_check_text(result, json_is_true(asked) ? "none: the run ended before they were measured" : "turned off (measure.ceilings)");
@@ -60,8 +60,9 @@ static int exchanges_are_fast(const struct rp_verify_state *s, const json_t *is,
 {
     const json_t *x = rp_json_at(is, "achieved/exchange");
     const double least = rp_json_number_at(x, "least_s"), took = rp_json_number_at(x, "measured_s");
-    const int one_level = rp_json_integer_at(rp_verify_rank(s, s->ranks.slowest), "exchange/levels") == 1;
-    if (s->ranks.degrees.tensor * s->ranks.degrees.pipeline > 1 || !one_level || !(took < least * EXCHANGE_LEAST))
+    const int one_level = rp_json_integer_at(rp_run_rank(&s->run, s->run.ranks.slowest), "exchange/levels") == 1;
+    if (s->run.ranks.degrees.tensor * s->run.ranks.degrees.pipeline > 1 || !one_level ||
+        !(took < least * EXCHANGE_LEAST))
         return 0;
     rp_check_warn(result, "exchanges took %.4g ms a step, and their bytes at least %.4g ms at the highest rate that was measured", took * 1e3,
                   least * 1e3);
@@ -96,12 +97,14 @@ static int check_share(const struct rp_verify_state *s, const json_t *is, struct
 int rp_check_ceilings(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     char text[400];
-    const json_t *is = json_object_get(s->run, "ceilings"), *phase = json_object_get(json_object_get(s->run, "phases_s"), "ceilings");
+    const json_t *is = json_object_get(s->run.json, "ceilings"),
+                 *phase = json_object_get(json_object_get(s->run.json, "phases_s"), "ceilings");
     if (!is)
         return check_no_ceilings(s, result, err);
-    if (json_is_false(rp_run_setting(s->run, "measure.ceilings")))
+    if (json_is_false(rp_run_setting(s->run.json, "measure.ceilings")))
         return rp_fail(err, RP_MISMATCH, "the settings turn ceilings off (measure.ceilings), but run.json has them");
-    RP_JSON *again = rp_ceilings_json(is, json_object_get(s->run, "results"), json_object_get(s->run, "world"));
+    RP_JSON *again =
+        rp_ceilings_json(is, json_object_get(s->run.json, "results"), json_object_get(s->run.json, "world"));
     if (rp_check_differ(text, sizeof text, is, again))
         return rp_fail(err, RP_MISMATCH, "rates do not follow from the repetitions: ceilings/%s", text);
     if (phase && sum_repetitions(is) / 1e9 > json_number_value(phase) * CLOCKS_APART + 1e-3)
@@ -115,14 +118,14 @@ int rp_check_ceilings(struct rp_verify_state *s, struct rp_check_result *result,
 /* The share of a rank, of the only one too. */
 static const struct rp_rank_share *share_of(const struct rp_verify_state *s, int rank)
 {
-    return &s->ranks.share[rank];
+    return &s->run.ranks.share[rank];
 }
 
 /* Steps and device samples of a rank share a clock: together they span at most the run, and device samples come at most at their rate. */
 static int check_times(const struct rp_verify_state *s, int rank, const struct rp_telemetry *is, struct rp_err *err)
 {
     const struct rp_rank_share *share = share_of(s, rank);
-    const double elapsed = json_number_value(json_object_get(s->run, "elapsed_s"));
+    const double elapsed = json_number_value(json_object_get(s->run.json, "elapsed_s"));
     double first = (double)rp_sample_ns(is, 0) / 1e9, last = (double)rp_sample_ns(is, is->n - 1) / 1e9, begin = first, end = last;
     if ((double)((is->n - 1) * is->every) * PERIOD_S > (last - first) * WALL_DRIFT + 2 * PERIOD_S)
         return rp_fail(err, RP_MISMATCH, "%" PRId64 " device samples in %.3f s: they are taken every %.1f s", (is->n - 1) * is->every,
@@ -134,34 +137,6 @@ static int check_times(const struct rp_verify_state *s, int rank, const struct r
     if (end - begin > elapsed * WALL_DRIFT + WALL_SLACK_S)
         return rp_fail(err, RP_MISMATCH, "steps and telemetry span %.3f s, but the whole run took %.3f s", end - begin, elapsed);
     return 0;
-}
-
-void rp_verify_window(const struct rp_verify_state *s, int64_t *from, int64_t *to)
-{
-    *from = *to = -1;
-    for (int64_t i = 0; i < s->records.n; i++)
-        if (s->records.r[i].timed) {
-            *from = *from < 0 ? s->records.r[i].start_ns : *from;
-            *to = s->records.r[i].end_ns;
-        }
-}
-
-const json_t *rp_verify_telemetry(const struct rp_verify_state *s, int rank)
-{
-    return json_object_get(s->ranks.ranks > 1 ? rp_verify_rank(s, rank) : s->run, "telemetry");
-}
-
-/* Samples that a rank's timed window should have. */
-static double expected_samples(const struct rp_verify_state *s, int rank)
-{
-    const json_int_t every = json_integer_value(json_object_get(rp_verify_telemetry(s, rank), "every"));
-    return (double)share_of(s, rank)->span_ns / 1e9 / PERIOD_S / (double)(every > 0 ? every : 1);
-}
-
-int rp_verify_few_samples(const struct rp_verify_state *s, int rank)
-{
-    const double timed = json_number_value(json_object_get(rp_verify_telemetry(s, rank), "timed"));
-    return timed == 0 || timed < expected_samples(s, rank) / 2 - 2;
 }
 
 /* What the ranks' device samples show. */
@@ -179,10 +154,9 @@ static void look_at_throttling(struct telemetry_seen *seen, const struct rp_veri
     const char *name;
     json_t *share;
     char who[24] = "";
-    if (s->ranks.ranks > 1)
+    if (s->run.ranks.ranks > 1)
         RP_FORMAT(who, "rank %d: ", rank);
-    json_object_foreach((json_t *)json_object_get(rp_verify_telemetry(s, rank), "throttle"), name, share)
-    {
+    json_object_foreach((json_t *)json_object_get(rp_run_rank_telemetry(&s->run, rank), "throttle"), name, share) {
         const size_t n = strlen(seen->throttled);
         if (!rp_throttle_is_harmless(name) && n + 100 < sizeof seen->throttled)
             snprintf(seen->throttled + n, sizeof seen->throttled - n, "%s%s%.40s in %.0f %%", n ? ", " : "", who, name,
@@ -194,17 +168,18 @@ static void look_at_throttling(struct telemetry_seen *seen, const struct rp_veri
 static void describe_telemetry(const struct rp_verify_state *s, const struct telemetry_seen *seen, struct rp_check_result *result)
 {
     const char *throttled = seen->throttled;
-    const json_int_t timed = rp_json_integer_at(s->run, "telemetry/timed");
+    const json_int_t timed = rp_json_integer_at(s->run.json, "telemetry/timed");
     char of[48] = "", who[32] = "";
-    if (s->ranks.ranks > 1) {
+    if (s->run.ranks.ranks > 1) {
         RP_FORMAT(of, " of %d ranks", seen->with);
         RP_FORMAT(who, " of rank %d", seen->worst);
     }
     if (seen->few || *throttled)
-        result->state = seen->few && seen->room >= SAMPLES_ENOUGH && rp_verify_complete(s) ? RP_CHECK_WARNING : RP_CHECK_NOTE;
+        result->state = seen->few && seen->room >= SAMPLES_ENOUGH && rp_run_is_complete(s->run.json) ? RP_CHECK_WARNING
+                                                                                                     : RP_CHECK_NOTE;
     if (seen->without >= 0)
         rp_check_warn(result, "rank %d trained on a GPU and has no telemetry: %.200s", seen->without,
-                      rp_json_text_at(rp_verify_telemetry(s, seen->without), "reason"));
+                      rp_json_text_at(rp_run_rank_telemetry(&s->run, seen->without), "reason"));
     else if (seen->few)
         rp_check_text(result, "only %" PRId64 " device samples%s in the timed windows, %.0f expected%s%s", seen->timed, who, seen->room,
                       *throttled ? "; throttled: " : "", throttled);
@@ -218,16 +193,16 @@ static int check_samples(struct rp_verify_state *s, int rank, const struct rp_bu
 {
     char text[400];
     struct rp_telemetry parsed;
-    if (rp_telemetry_parse(&parsed, rank, s->ranks.ranks, rp_buf_text(bytes), bytes->size, err) < 0)
+    if (rp_telemetry_parse(&parsed, rank, s->run.ranks.ranks, rp_buf_text(bytes), bytes->size, err) < 0)
         return -1;
     int failed = parsed.n < 1 ? rp_fail(err, RP_MALFORMED, "the telemetry has no line") < 0 : check_times(s, rank, &parsed, err) < 0;
-    RP_JSON *again = failed                ? NULL
-                     : s->ranks.ranks > 1 ? rp_telemetry_of_rank(&parsed, share_of(s, rank))
-                                          : rp_telemetry_json(&parsed, &s->records);
-    if (!failed && rp_check_differ(text, sizeof text, rp_verify_telemetry(s, rank), again))
+    RP_JSON *again = failed                   ? NULL
+                     : s->run.ranks.ranks > 1 ? rp_telemetry_of_rank(&parsed, share_of(s, rank))
+                                              : rp_telemetry_json(&parsed, &s->run.records);
+    if (!failed && rp_check_differ(text, sizeof text, rp_run_rank_telemetry(&s->run, rank), again))
         failed = rp_fail(err, RP_MISMATCH, "run.json does not follow from the telemetry: telemetry/%s", text) < 0;
-    if (!failed && rank == s->ranks.slowest)
-        s->telemetry = parsed;
+    if (!failed && rank == s->run.ranks.slowest)
+        s->run.telemetry = parsed;
     else
         rp_telemetry_fini(&parsed);
     return failed ? -1 : 0;
@@ -237,21 +212,21 @@ static int check_rank_telemetry(struct rp_verify_state *s, int rank, struct tele
 {
     const char *name = RP_OF_RANK(rank, ".telemetry.jsonl");
     const struct rp_member *m = rp_bundle_find(&s->bundle, name);
-    const json_t *is = rp_verify_telemetry(s, rank), *reason = json_object_get(is, "reason");
-    if (rp_verify_on_cpu(s, rank) && (is || m))
+    const json_t *is = rp_run_rank_telemetry(&s->run, rank), *reason = json_object_get(is, "reason");
+    if (rp_run_on_cpu(&s->run, rank) && (is || m))
         return rp_fail(err, RP_MISMATCH, "there is telemetry of a device, but the CPU backend trained");
     if (m && !is)
         return rp_fail(err, RP_MISMATCH, "the bundle has %s, but run.json has no figures of it", name);
     if (is && !reason != (m != NULL))
         return rp_fail(err, RP_MISMATCH, "run.json has %s telemetry, but %s is %sin the bundle", reason ? "no" : "figures of", name,
                        m ? "" : "not ");
-    if (!m && !rp_verify_on_cpu(s, rank) && seen->without < 0)
+    if (!m && !rp_run_on_cpu(&s->run, rank) && seen->without < 0)
         seen->without = rank;
     if (!m)
         return 0;
     if (check_samples(s, rank, &m->bytes, err) < 0)
         return -1;
-    const double room = expected_samples(s, rank);
+    const double room = rp_run_expected_samples(&s->run, rank);
     const int64_t timed = rp_json_integer_at(is, "timed");
     if (!seen->with || (double)timed * seen->room < (double)seen->timed * room) {
         seen->room = room;
@@ -259,7 +234,7 @@ static int check_rank_telemetry(struct rp_verify_state *s, int rank, struct tele
         seen->worst = rank;
     }
     seen->with++;
-    seen->few |= rp_verify_few_samples(s, rank);
+    seen->few |= rp_run_lacks_samples(&s->run, rank);
     look_at_throttling(seen, s, rank);
     return 0;
 }
@@ -268,13 +243,13 @@ int rp_check_telemetry(struct rp_verify_state *s, struct rp_check_result *result
 {
     struct telemetry_seen seen = {.without = -1};
     char text[400];
-    const json_t *is = json_object_get(s->run, "telemetry");
+    const json_t *is = json_object_get(s->run.json, "telemetry");
     const char *reason = rp_json_text_at(is, "reason");
-    for (int i = 0; i < s->ranks.ranks; i++)
+    for (int i = 0; i < s->run.ranks.ranks; i++)
         if (check_rank_telemetry(s, i, &seen, err) < 0)
-            return s->ranks.ranks > 1 ? rp_wrap(err, "rank %d", i) : -1;
-    if (s->ranks.ranks > 1) {
-        RP_JSON *again = rp_telemetry_of_all(rp_json_at(s->run, "world/rank"), &s->records);
+            return s->run.ranks.ranks > 1 ? rp_wrap(err, "rank %d", i) : -1;
+    if (s->run.ranks.ranks > 1) {
+        RP_JSON *again = rp_telemetry_of_all(rp_json_at(s->run.json, "world/rank"), &s->run.records);
         if ((is || again) && rp_check_differ(text, sizeof text, is, again))
             return rp_fail(err, RP_MISMATCH, "run.json does not follow from the telemetry of its ranks: telemetry/%s", text);
     }
@@ -282,8 +257,8 @@ int rp_check_telemetry(struct rp_verify_state *s, struct rp_check_result *result
         describe_telemetry(s, &seen, result);
         return 0;
     }
-    if (strcmp(rp_run_kind(s->run), "cpu") == 0)
+    if (strcmp(rp_run_kind(s->run.json), "cpu") == 0)
         return rp_check_text(result, "none: the CPU backend has no telemetry");
-    result->state = rp_verify_complete(s) ? RP_CHECK_WARNING : RP_CHECK_NOTE;
+    result->state = rp_run_is_complete(s->run.json) ? RP_CHECK_WARNING : RP_CHECK_NOTE;
     return rp_check_text(result, "none%s%.300s", *reason ? ": " : "", reason);
 }

@@ -12,35 +12,35 @@
 #define MARKS_MAX 512         /* GPUs and network adapters of a node; no real machine has more */
 #define ONE_CLOCK_NS 1000000  /* clocks that count from the start of their systems and differ by less are one */
 
-static const json_t *probes_of(const struct rp_verify_state *s, int node, int after)
+static const json_t *probes_of(const struct rp_run *r, int node, int after)
 {
-    return json_object_get(rp_verify_capture(s, node, after), "probes");
+    return json_object_get(rp_run_capture(r, node, after), "probes");
 }
 
 /* Of the process on that node, or NULL. */
-static const json_t *process_on(const struct rp_verify_state *s, int node)
+static const json_t *process_on(const struct rp_run *r, int node)
 {
     const json_t *one;
     size_t i;
-    json_array_foreach((json_t *)rp_json_at(s->run, "world/processes"), i, one)
+    json_array_foreach((json_t *)rp_json_at(r->json, "world/processes"), i, one)
         if (rp_json_integer_at(one, "host") == node)
             return one;
     return NULL;
 }
 
 /* The captures of a node are from the run, by its wall clock. */
-static int check_times(const struct rp_verify_state *s, int node, struct rp_err *err)
+static int check_times(const struct rp_run *r, int node, struct rp_err *err)
 {
-    const json_t *p = process_on(s, node);
-    const double ahead = (double)rp_json_integer_at(p, "clock/wall_ns") / 1e9, start = rp_verify_wall(s->run, "started_at"),
-                 end = rp_verify_wall(s->run, "ended_at");
+    const json_t *p = process_on(r, node);
+    const double ahead = (double)rp_json_integer_at(p, "clock/wall_ns") / 1e9,
+                 start = rp_wall_time(r->json, "started_at"), end = rp_wall_time(r->json, "ended_at");
     if (!p || rp_json_integer_at(p, "clock/error_ns") < 0)
         return 0;
     for (int after = 0; after < 2; after++) {
-        const json_t *c = rp_verify_capture(s, node, after);
+        const json_t *c = rp_run_capture(r, node, after);
         if (!c)
             continue;
-        const double at = rp_verify_wall(c, "captured_at") - ahead;
+        const double at = rp_wall_time(c, "captured_at") - ahead;
         if (!(at > start - CLOCKS_S && at < end + CLOCKS_S))
             return rp_fail(err, RP_MISMATCH, "env/node%d.%s.json was not captured during the run: %.0f s from its start by the clocks "
                                              "in run.json",
@@ -83,11 +83,11 @@ static json_t *marks_of(const json_t *probes)
 }
 
 /* [nodes] */
-static json_t **marks_of_all(const struct rp_verify_state *s)
+static json_t **marks_of_all(const struct rp_run *r)
 {
-    json_t **marks = rp_alloc((size_t)s->nodes * sizeof *marks);
-    for (int i = 0; i < s->nodes; i++)
-        marks[i] = marks_of(probes_of(s, i, 0));
+    json_t **marks = rp_alloc((size_t)r->nodes * sizeof *marks);
+    for (int i = 0; i < r->nodes; i++)
+        marks[i] = marks_of(probes_of(r, i, 0));
     return marks;
 }
 
@@ -113,9 +113,9 @@ static const char *shared_mark(const json_t *a, const json_t *b)
 /* ---- one machine that counts as two ---- */
 
 /* CLOCK_MONOTONIC counts from the start of a system: two that were started in the same millisecond are one. */
-static int shares_clock(const struct rp_verify_state *s, int i, int k)
+static int shares_clock(const struct rp_run *r, int i, int k)
 {
-    const json_t *a = process_on(s, i), *b = process_on(s, k);
+    const json_t *a = process_on(r, i), *b = process_on(r, k);
     const int64_t errors = rp_json_integer_at(a, "clock/error_ns") + rp_json_integer_at(b, "clock/error_ns");
     const int64_t apart = rp_json_integer_at(a, "clock/monotonic_ns") - rp_json_integer_at(b, "clock/monotonic_ns");
     return a && b && rp_json_integer_at(a, "clock/error_ns") >= 0 && rp_json_integer_at(b, "clock/error_ns") >= 0 && errors < ONE_CLOCK_NS &&
@@ -123,40 +123,40 @@ static int shares_clock(const struct rp_verify_state *s, int i, int k)
 }
 
 /* What shows that two nodes are one machine; NULL: nothing does. Serial numbers and UUIDs of boards may be a vendor's placeholder. */
-static const char *same_machine(const struct rp_verify_state *s, json_t *const *marks, int i, int k)
+static const char *same_machine(const struct rp_run *r, json_t *const *marks, int i, int k)
 {
-    if (is_same(probes_of(s, i, 0), probes_of(s, k, 0), "host.boot_id"))
+    if (is_same(probes_of(r, i, 0), probes_of(r, k, 0), "host.boot_id"))
         return "host.boot_id";
     const char *shared = shared_mark(marks[i], marks[k]);
-    return shared ? shared : shares_clock(s, i, k) ? "CLOCK_MONOTONIC" : NULL;
+    return shared ? shared : shares_clock(r, i, k) ? "CLOCK_MONOTONIC" : NULL;
 }
 
-int rp_verify_machines(const struct rp_verify_state *s)
+int rp_verify_machines(const struct rp_run *r)
 {
-    json_t **marks = marks_of_all(s);
+    json_t **marks = marks_of_all(r);
     int n = 0;
-    for (int i = 0; i < s->nodes; i++) {
+    for (int i = 0; i < r->nodes; i++) {
         int first = 1;
         for (int k = 0; k < i && first; k++)
-            first = !same_machine(s, marks, k, i);
+            first = !same_machine(r, marks, k, i);
         n += first;
     }
-    free_marks(marks, s->nodes);
+    free_marks(marks, r->nodes);
     return n;
 }
 
 int rp_verify_nodes(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    for (int i = 1; i < s->nodes; i++)
-        if (check_times(s, i, err) < 0)
+    for (int i = 1; i < s->run.nodes; i++)
+        if (check_times(&s->run, i, err) < 0)
             return -1;
-    json_t **marks = marks_of_all(s);
-    for (int i = 0; i < s->nodes; i++)
-        for (int k = i + 1; k < s->nodes && result->state != RP_CHECK_WARNING; k++) {
-            const char *same = same_machine(s, marks, i, k);
+    json_t **marks = marks_of_all(&s->run);
+    for (int i = 0; i < s->run.nodes; i++)
+        for (int k = i + 1; k < s->run.nodes && result->state != RP_CHECK_WARNING; k++) {
+            const char *same = same_machine(&s->run, marks, i, k);
             if (same)
                 rp_check_warn(result, "nodes %d and %d are one machine: they have the same %s", i, k, same);
         }
-    free_marks(marks, s->nodes);
+    free_marks(marks, s->run.nodes);
     return 0;
 }

@@ -70,9 +70,9 @@ struct place {
 
 static struct place place_of(const struct rp_verify_state *s, int rank)
 {
-    const json_t *own = json_object_get(rp_verify_rank(s, rank), "device");
-    const int node = rp_verify_node_of(s, rank);
-    return (struct place){own ? own : json_object_get(s->run, "device"), rp_verify_capture(s, node, 0), rp_verify_capture(s, node, 1)};
+    const int node = rp_run_node_of(&s->run, rank);
+    return (struct place){rp_run_device(&s->run, rank), rp_run_capture(&s->run, node, 0),
+                          rp_run_capture(&s->run, node, 1)};
 }
 
 /* The fastest captured GPU of that name: which of several trained is not recorded. */
@@ -165,7 +165,7 @@ static void cpu_bound(struct bound *out, const struct rp_verify_state *s, int no
     char how[64];
     if (rp_known_number(p->before, "probes.cpu.threads", &here) < 0 || here < 1 || here > THREADS_MAX)
         here = THREADS_MAX;
-    here = rp_verify_processors(s->run, node, (int)here);
+    here = rp_run_processors(&s->run, node, (int)here);
     double hz = highest_clock(p, how);
     if (hz == 0) {
         hz = CPU_CLOCK;
@@ -189,16 +189,16 @@ static struct bound bound_of(const struct rp_verify_state *s, int rank, int all)
     struct bound b = {0};
     struct cpu_ranks of = {0};
     const struct place p = place_of(s, rank);
-    if (!rp_verify_on_cpu(s, rank)) {
+    if (!rp_run_on_cpu(&s->run, rank)) {
         gpu_bound(&b, &p);
         return b;
     }
-    for (int i = 0; all && i < s->ranks.ranks; i++)
-        if (rp_verify_node_of(s, i) == rp_verify_node_of(s, rank) && rp_verify_on_cpu(s, i))
+    for (int i = 0; all && i < s->run.ranks.ranks; i++)
+        if (rp_run_node_of(&s->run, i) == rp_run_node_of(&s->run, rank) && rp_run_on_cpu(&s->run, i))
             add_cpu(&of, place_of(s, i).device);
     if (!all)
         add_cpu(&of, p.device);
-    cpu_bound(&b, s, rp_verify_node_of(s, rank), &p, &of);
+    cpu_bound(&b, s, rp_run_node_of(&s->run, rank), &p, &of);
     return b;
 }
 
@@ -207,7 +207,8 @@ static int is_shared(const struct rp_verify_state *s, int rank)
 {
     const char *own = rp_json_text_at(place_of(s, rank).device, "pci_address");
     for (int i = 0; i < rank && *own; i++)
-        if (rp_verify_node_of(s, i) == rp_verify_node_of(s, rank) && strcmp(rp_json_text_at(place_of(s, i).device, "pci_address"), own) == 0)
+        if (rp_run_node_of(&s->run, i) == rp_run_node_of(&s->run, rank) &&
+            strcmp(rp_json_text_at(place_of(s, i).device, "pci_address"), own) == 0)
             return 1;
     return 0;
 }
@@ -216,13 +217,14 @@ static int is_shared(const struct rp_verify_state *s, int rank)
 static struct bound bound_of_all(const struct rp_verify_state *s)
 {
     struct bound sum = bound_of(s, 0, 1);
-    for (int i = 1, node = rp_verify_on_cpu(s, 0) ? rp_verify_node_of(s, 0) : -1; i < s->ranks.ranks && sum.flops > 0; i++) {
-        const int on_cpu = rp_verify_on_cpu(s, i);
-        if (on_cpu && rp_verify_node_of(s, i) <= node) /* nodes are numbered in the order of ranks */
+    for (int i = 1, node = rp_run_on_cpu(&s->run, 0) ? rp_run_node_of(&s->run, 0) : -1;
+         i < s->run.ranks.ranks && sum.flops > 0; i++) {
+        const int on_cpu = rp_run_on_cpu(&s->run, i);
+        if (on_cpu && rp_run_node_of(&s->run, i) <= node) /* nodes are numbered in the order of ranks */
             continue;
         if (!on_cpu && is_shared(s, i))
             continue;
-        node = on_cpu ? rp_verify_node_of(s, i) : node;
+        node = on_cpu ? rp_run_node_of(&s->run, i) : node;
         const struct bound one = bound_of(s, i, 1);
         sum.flops = one.flops > 0 ? sum.flops + one.flops : 0;
         sum.assumed |= one.assumed;
@@ -232,17 +234,21 @@ static struct bound bound_of_all(const struct rp_verify_state *s)
 
 int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const struct bound all = bound_of_all(s), b = bound_of(s, s->ranks.slowest, 0); /* ceilings are the slowest rank's */
-    double run = number_at(s->run, "results/flops_per_s");
-    double gemm = fmax(number_at(s->run, "ceilings/before/gemm/flops_per_s"), number_at(s->run, "ceilings/after/gemm/flops_per_s"));
-    double copy = fmax(number_at(s->run, "ceilings/before/copy/bytes_per_s"), number_at(s->run, "ceilings/after/copy/bytes_per_s"));
+    const struct bound all = bound_of_all(s),
+                       b = bound_of(s, s->run.ranks.slowest, 0); /* ceilings are the slowest rank's */
+    double run = number_at(s->run.json, "results/flops_per_s");
+    double gemm = fmax(number_at(s->run.json, "ceilings/before/gemm/flops_per_s"),
+                       number_at(s->run.json, "ceilings/after/gemm/flops_per_s"));
+    double copy = fmax(number_at(s->run.json, "ceilings/before/copy/bytes_per_s"),
+                       number_at(s->run.json, "ceilings/after/copy/bytes_per_s"));
     char each[40] = "";
-    if (s->ranks.ranks > 1 && strcmp(rp_run_kind(s->run), "cpu") != 0)
-        RP_FORMAT(each, "%d ranks, the first on ", s->ranks.ranks);
-    else if (s->nodes > 1)
-        RP_FORMAT(each, "%d nodes, the first with ", s->nodes);
+    if (s->run.ranks.ranks > 1 && strcmp(rp_run_kind(s->run.json), "cpu") != 0)
+        RP_FORMAT(each, "%d ranks, the first on ", s->run.ranks.ranks);
+    else if (s->run.nodes > 1)
+        RP_FORMAT(each, "%d nodes, the first with ", s->run.nodes);
     if (all.flops <= 0 || b.flops <= 0)
-        return rp_check_note(result, "the peak of '%.64s' is neither listed nor captured", rp_json_text_at(s->run, "device/name"));
+        return rp_check_note(result, "the peak of '%.64s' is neither listed nor captured",
+                             rp_json_text_at(s->run.json, "device/name"));
     if (run > all.flops)
         return rp_fail(err, RP_MISMATCH, "%.4g FLOP/s exceed %.4g, the peak of %s%s", run, all.flops, each, all.what);
     if (gemm > b.flops)
@@ -260,11 +266,11 @@ static double integrate_power(const struct rp_verify_state *s, double *span)
 {
     int64_t from, to, last = -1;
     double sum = 0, power = 0;
-    rp_verify_window(s, &from, &to);
+    rp_run_window(&s->run, &from, &to);
     *span = 0;
-    for (int64_t i = 0; i < s->telemetry.n; i++) {
-        const json_t *v = json_object_get(json_array_get(s->telemetry.line, (size_t)i), "power_mw");
-        int64_t ns = rp_sample_ns(&s->telemetry, i);
+    for (int64_t i = 0; i < s->run.telemetry.n; i++) {
+        const json_t *v = json_object_get(json_array_get(s->run.telemetry.line, (size_t)i), "power_mw");
+        int64_t ns = rp_sample_ns(&s->run.telemetry, i);
         if (!v || ns < from || ns > to)
             continue;
         double now = json_number_value(v) / 1e3, step = last < 0 ? 0 : (double)(ns - last) / 1e9;
@@ -282,7 +288,7 @@ static double power_limit(const struct rp_verify_state *s, int rank)
     const char *number;
     json_t *gpu;
     double most = 0, w;
-    const json_t *capture = rp_verify_capture(s, rp_verify_node_of(s, rank), 0);
+    const json_t *capture = rp_run_capture(&s->run, rp_run_node_of(&s->run, rank), 0);
     json_object_foreach((json_t *)rp_group(capture, "probes.gpu.devices"), number, gpu)
         if (rp_known_number(gpu, "power_limit_enforced", &w) == 0 && w > most)
             most = w;
@@ -291,23 +297,25 @@ static double power_limit(const struct rp_verify_state *s, int rank)
 
 int rp_check_energy(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const json_t *is = json_object_get(s->run, "telemetry"), *joules = json_object_get(is, "energy_j");
+    const json_t *is = json_object_get(s->run.json, "telemetry"), *joules = json_object_get(is, "energy_j");
     char who[32] = "";
     double span, sum, mean = 0;
-    for (int i = 0; i < s->ranks.ranks; i++) {
-        const double own = json_number_value(rp_json_at(rp_verify_telemetry(s, i), "power_w/mean")), limit = power_limit(s, i);
-        if (s->ranks.ranks > 1)
+    for (int i = 0; i < s->run.ranks.ranks; i++) {
+        const double own = json_number_value(rp_json_at(rp_run_rank_telemetry(&s->run, i), "power_w/mean")),
+                     limit = power_limit(s, i);
+        if (s->run.ranks.ranks > 1)
             RP_FORMAT(who, " of rank %d", i);
         if (limit > 0 && own > limit * POWER_OVER)
             return rp_fail(err, RP_MISMATCH, "mean power%s is %.1f W, but the limit of the device is %.1f W", who, own, limit);
-        mean = i == s->ranks.slowest ? own : mean;
+        mean = i == s->run.ranks.slowest ? own : mean;
     }
-    if (s->telemetry.n == 0 || !(mean > 0))
-        return rp_check_text(result, "none: power was not sampled%s", s->ranks.ranks > 1 ? " on the slowest rank" : "");
+    if (s->run.telemetry.n == 0 || !(mean > 0))
+        return rp_check_text(result, "none: power was not sampled%s",
+                             s->run.ranks.ranks > 1 ? " on the slowest rank" : "");
     if (!json_is_number(joules))
         return rp_check_note(result, "unknown: not every device was sampled");
-    if (s->ranks.ranks > 1)
-        RP_FORMAT(who, " of rank %d", s->ranks.slowest);
+    if (s->run.ranks.ranks > 1)
+        RP_FORMAT(who, " of rank %d", s->run.ranks.slowest);
     sum = integrate_power(s, &span);
     double apart = span > 0 ? fabs(sum / span - mean) / mean : 0;
     result->state = apart > ENERGY_APART ? RP_CHECK_WARNING : RP_CHECK_PASSED;
@@ -338,15 +346,15 @@ static double outlier_limit(const struct rp_records *rs)
 /* A sample during the step, or the next one, has a throttle reason. *at: the sample to begin with, for the next step. */
 static int is_explained(const struct rp_verify_state *s, const struct rp_step_record *r, int64_t *at)
 {
-    while (*at < s->telemetry.n && rp_sample_ns(&s->telemetry, *at) < r->start_ns)
+    while (*at < s->run.telemetry.n && rp_sample_ns(&s->run.telemetry, *at) < r->start_ns)
         ++*at;
-    for (int64_t i = *at; i < s->telemetry.n; i++) {
+    for (int64_t i = *at; i < s->run.telemetry.n; i++) {
         size_t k;
         const json_t *reason;
-        json_array_foreach(json_object_get(json_array_get(s->telemetry.line, (size_t)i), "throttle"), k, reason)
+        json_array_foreach(json_object_get(json_array_get(s->run.telemetry.line, (size_t)i), "throttle"), k, reason)
             if (!rp_throttle_is_harmless(json_string_value(reason)))
                 return 1;
-        if (rp_sample_ns(&s->telemetry, i) > r->end_ns)
+        if (rp_sample_ns(&s->run.telemetry, i) > r->end_ns)
             break;
     }
     return 0;
@@ -355,10 +363,10 @@ static int is_explained(const struct rp_verify_state *s, const struct rp_step_re
 int rp_check_outliers(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_step_record *worst = NULL;
-    double limit = outlier_limit(&s->records);
+    double limit = outlier_limit(&s->run.records);
     int64_t found = 0, known = 0, at = 0;
-    for (int64_t i = 0; i < s->records.n && limit > 0; i++) {
-        const struct rp_step_record *r = &s->records.r[i];
+    for (int64_t i = 0; i < s->run.records.n && limit > 0; i++) {
+        const struct rp_step_record *r = &s->run.records.r[i];
         if (!r->timed || (double)(r->end_ns - r->start_ns) <= limit)
             continue;
         found++;

@@ -11,65 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CPUS_MAX 65536 /* numbers of processors, as in threads of run.schema.json */
-
-const json_t *rp_verify_rank(const struct rp_verify_state *s, int64_t rank)
-{
-    return json_array_get(rp_json_at(s->run, "world/rank"), (size_t)rank);
-}
-
-int rp_verify_on_cpu(const struct rp_verify_state *s, int rank)
-{
-    return strcmp(rp_run_rank_kind(s->run, rank), "cpu") == 0;
-}
-
-struct rp_verify_state rp_verify_node(const struct rp_verify_state *s, int node)
-{
-    struct rp_verify_state one = *s;
-    if (node > 0) {
-        one.before = node < s->nodes ? s->node[node].before : NULL;
-        one.after = node < s->nodes ? s->node[node].after : NULL;
-    }
-    return one;
-}
-
 /* ---- processors ---- */
-
-/* Sets the bits of "0-3,8"; -1 for another form, or a number that is too large. */
-static int parse_list(unsigned char *set, const char *list)
-{
-    while (*list) {
-        char *end;
-        if (*list < '0' || *list > '9')
-            return -1;
-        const long first = strtol(list, &end, 10);
-        long last = first;
-        if (*end == '-' && end[1] >= '0' && end[1] <= '9')
-            last = strtol(end + 1, &end, 10);
-        if (last < first || last >= CPUS_MAX || (*end && *end != ','))
-            return -1;
-        for (long i = first; i <= last; i++)
-            set[i] = 1;
-        list = *end ? end + 1 : end;
-    }
-    return 0;
-}
-
-int rp_verify_processors(const json_t *run, int node, int most)
-{
-    const json_t *all = rp_json_at(run, "world/rank"), *one;
-    RP_FREE unsigned char *set = rp_alloc(CPUS_MAX);
-    size_t i;
-    int n = 0;
-    json_array_foreach((json_t *)all, i, one) {
-        const char *cpus = json_string_value(json_object_get(one, "cpus"));
-        if (rp_json_integer_at(one, "node") == node && strcmp(rp_run_rank_kind(run, (int)i), "cpu") == 0 && (!cpus || parse_list(set, cpus) < 0))
-            return most;
-    }
-    for (int k = 0; k < CPUS_MAX; k++)
-        n += set[k];
-    return n && n < most ? n : most;
-}
 
 struct places {
     unsigned char *node, *taken, *rank; /* processors: of a node, of its ranks so far, of one rank */
@@ -81,18 +23,18 @@ struct places {
 };
 
 /* Only of a node that has it. Processors of two ranks may be the same. */
-static int check_cpus(struct places *p, const struct rp_verify_state *one, int64_t rank, struct rp_err *err)
+static int check_cpus(struct places *p, const struct rp_run *r, int64_t rank, struct rp_err *err)
 {
-    const char *own = json_string_value(json_object_get(rp_verify_rank(one, rank), "cpus"));
-    const char *online = rp_known_text(json_object_get(one->before, "probes"), "cpu.online");
+    const char *own = json_string_value(json_object_get(rp_run_rank(r, rank), "cpus"));
+    const char *online = rp_known_text(rp_run_capture(r, rp_run_node_of(r, rank), 0), "probes.cpu.online");
     if (!own)
         return 0;
-    memset(p->rank, 0, CPUS_MAX);
-    memset(p->node, 0, CPUS_MAX);
-    if (parse_list(p->rank, own) < 0)
+    memset(p->rank, 0, RP_CPUS_MAX);
+    memset(p->node, 0, RP_CPUS_MAX);
+    if (rp_cpu_list(p->rank, own) < 0)
         return rp_fail(err, RP_MISMATCH, "'%.40s' are no numbers of processors in ascending ranges", own);
-    const int known = online && parse_list(p->node, online) == 0;
-    for (int i = 0; i < CPUS_MAX; i++) {
+    const int known = online && rp_cpu_list(p->node, online) == 0;
+    for (int i = 0; i < RP_CPUS_MAX; i++) {
         if (known && p->rank[i] && !p->node[i])
             return rp_fail(err, RP_MISMATCH, "it could run on processor %d, but its node has the processors %.80s", i, online);
         if (p->rank[i] && p->taken[i] && !p->shared++)
@@ -133,13 +75,15 @@ static int check_address(const json_t *capture, const struct rp_device_info *d, 
     return listed ? rp_fail(err, RP_MISMATCH, "the capture has no GPU at the address %s", d->pci_address) : 0;
 }
 
-static int check_gpu(struct places *p, const struct rp_verify_state *one, int64_t rank, struct rp_err *err)
+static int check_gpu(struct places *p, const struct rp_run *r, int64_t rank, struct rp_err *err)
 {
     struct rp_device_info d;
     int64_t at = 0;
-    if (rp_device_from_json(&d, json_object_get(rp_verify_rank(one, rank), "device")) < 0 || !*d.pci_address)
+    if (rp_device_from_json(&d, json_object_get(rp_run_rank(r, rank), "device")) < 0 || !*d.pci_address)
         return 0;
-    if (check_address(one->before, &d, err) < 0 || check_address(one->after, &d, err) < 0)
+    const int node = rp_run_node_of(r, rank);
+    if (check_address(rp_run_capture(r, node, 0), &d, err) < 0 ||
+        check_address(rp_run_capture(r, node, 1), &d, err) < 0)
         return -1;
     while (at < p->gpus && strcmp(p->gpu[at], d.pci_address) != 0)
         at++;
@@ -154,16 +98,17 @@ static int check_gpu(struct places *p, const struct rp_verify_state *one, int64_
 
 /* ---- memory ---- */
 
-static int check_memory(const struct rp_verify_state *one, int64_t rank, struct rp_err *err)
+static int check_memory(const struct rp_run *r, int64_t rank, struct rp_err *err)
 {
-    const json_t *is = rp_verify_rank(one, rank);
+    const json_t *is = rp_run_rank(r, rank);
     double total, peak = rp_json_number_at(is, "peak_rss_bytes");
-    if (rp_known_number(json_object_get(one->before, "probes"), "memory.total", &total) == 0 && peak > total)
+    if (rp_known_number(rp_run_capture(r, rp_run_node_of(r, rank), 0), "probes.memory.total", &total) == 0 &&
+        peak > total)
         return rp_fail(err, RP_MISMATCH, "its peak_rss_bytes is %.0f, but its node had %.0f", peak, total);
-    const json_t *taken = json_object_get(is, "device_bytes"), *whole = json_object_get(one->run, "device_bytes");
-    if (rank == one->ranks.slowest && taken && !(whole && json_equal(taken, whole)))
+    const json_t *taken = json_object_get(is, "device_bytes"), *whole = json_object_get(r->json, "device_bytes");
+    if (rank == r->ranks.slowest && taken && !(whole && json_equal(taken, whole)))
         return rp_fail(err, RP_MISMATCH, "its device_bytes are not those of run.json, although it is the slowest");
-    if (taken && rp_verify_on_cpu(one, (int)rank))
+    if (taken && rp_run_on_cpu(r, rank))
         return rp_fail(err, RP_MISMATCH, "it has device_bytes; the CPU backend has no memory of its own");
     return 0;
 }
@@ -172,11 +117,11 @@ static int check_memory(const struct rp_verify_state *one, int64_t rank, struct 
 static int check_most_memory(const struct rp_verify_state *s, struct rp_err *err)
 {
     int64_t most = -1;
-    for (int64_t i = 0; i < s->ranks.ranks; i++) {
-        const json_t *peak = json_object_get(rp_verify_rank(s, i), "peak_rss_bytes");
+    for (int64_t i = 0; i < s->run.ranks.ranks; i++) {
+        const json_t *peak = json_object_get(rp_run_rank(&s->run, i), "peak_rss_bytes");
         most = json_is_integer(peak) && json_integer_value(peak) > most ? json_integer_value(peak) : most;
     }
-    const json_t *is = json_object_get(s->run, "peak_rss_bytes");
+    const json_t *is = json_object_get(s->run.json, "peak_rss_bytes");
     const int64_t peak = json_is_integer(is) ? json_integer_value(is) : -1;
     return peak == most ? 0 : rp_fail(err, RP_MISMATCH, "run.json: peak_rss_bytes is %lld, the most of any rank %lld", (long long)peak,
                                       (long long)most);
@@ -186,44 +131,50 @@ static int check_most_memory(const struct rp_verify_state *s, struct rp_err *err
 
 static int check_node(struct places *p, const struct rp_verify_state *s, int node, struct rp_err *err)
 {
-    const struct rp_verify_state one = rp_verify_node(s, node);
-    const json_t *first = json_array_get(rp_json_at(s->run, "world/processes"), 0);
+    const struct rp_captures *on = &s->run.node[node];
+    const json_t *first = json_array_get(rp_json_at(s->run.json, "world/processes"), 0);
     p->gpus = 0;
-    memset(p->taken, 0, CPUS_MAX);
-    for (int64_t i = 0; i < s->ranks.ranks; i++) {
-        if (p->node_of[i] != node || !one.before || !one.after) /* captures: of a run that failed */
+    memset(p->taken, 0, RP_CPUS_MAX);
+    for (int64_t i = 0; i < s->run.ranks.ranks; i++) {
+        if (p->node_of[i] != node || !on->before || !on->after) /* captures: of a run that failed */
             continue;
         const int set = !first || i < rp_json_integer_at(first, "ranks"); /* other processes may have others */
-        if (rp_verify_device_of(&one, json_object_get(rp_verify_rank(s, i), "device"), set, err) < 0 ||
-            check_cpus(p, &one, i, err) < 0 || check_gpu(p, &one, i, err) < 0 || check_memory(&one, i, err) < 0)
-            return s->nodes > 1 ? rp_wrap(err, "rank %lld on node %d", (long long)i, node) : rp_wrap(err, "rank %lld", (long long)i);
+        if (rp_verify_rank_device(s, (int)i, set, err) < 0 || check_cpus(p, &s->run, i, err) < 0 ||
+            check_gpu(p, &s->run, i, err) < 0 || check_memory(&s->run, i, err) < 0)
+            return s->run.nodes > 1 ? rp_wrap(err, "rank %lld on node %d", (long long)i, node)
+                                    : rp_wrap(err, "rank %lld", (long long)i);
     }
     return 0;
 }
 
 int rp_verify_places(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const size_t ranks = (size_t)s->ranks.ranks;
+    const size_t ranks = (size_t)s->run.ranks.ranks;
     if (ranks < 2)
         return 0;
-    RP_FREE unsigned char *sets = rp_alloc((size_t)3 * CPUS_MAX);
+    RP_FREE unsigned char *sets = rp_alloc((size_t)3 * RP_CPUS_MAX);
     RP_FREE int *node_of = rp_alloc(ranks * sizeof *node_of);
     RP_FREE char(*gpu)[24] = rp_alloc(ranks * sizeof *gpu);
     RP_FREE int64_t *gpu_of = rp_alloc(ranks * sizeof *gpu_of);
-    struct places p = {.node = sets, .taken = sets + CPUS_MAX, .rank = sets + (size_t)2 * CPUS_MAX, .node_of = node_of, .gpu = gpu,
+    struct places p = {.node = sets,
+                       .taken = sets + RP_CPUS_MAX,
+                       .rank = sets + (size_t)2 * RP_CPUS_MAX,
+                       .node_of = node_of,
+                       .gpu = gpu,
                        .gpu_of = gpu_of};
-    const json_t *first = json_object_get(rp_verify_rank(s, 0), "device"), *device = json_object_get(s->run, "device");
+    const json_t *first = json_object_get(rp_run_rank(&s->run, 0), "device"),
+                 *device = json_object_get(s->run.json, "device");
     if (check_most_memory(s, err) < 0)
         return -1;
     if (json_is_object(first) && !json_equal(first, device))
         return rp_fail(err, RP_MISMATCH, "'device' of run.json is not that of rank 0");
     for (size_t i = 0; i < ranks; i++)
-        node_of[i] = (int)rp_json_integer_at(rp_verify_rank(s, (int64_t)i), "node");
-    for (int node = 0; node < s->nodes; node++) {
+        node_of[i] = (int)rp_json_integer_at(rp_run_rank(&s->run, (int64_t)i), "node");
+    for (int node = 0; node < s->run.nodes; node++) {
         const int before = p.shared;
         if (check_node(&p, s, node, err) < 0)
             return -1;
-        if (p.shared && !before && s->nodes > 1)
+        if (p.shared && !before && s->run.nodes > 1)
             snprintf(p.text + strlen(p.text), sizeof p.text - strlen(p.text), " of node %d", node);
     }
     return p.shared && result->state == RP_CHECK_PASSED ? rp_check_note(result, "%s: they take turns", p.text) : 0;

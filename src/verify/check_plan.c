@@ -17,11 +17,11 @@ int rp_check_plan(struct rp_verify_state *s, struct rp_check_result *result, str
 {
     struct rp_plan plan = {0};
     struct rp_device_opts o = {.threads = 1};
-    const json_t *is = json_object_get(s->run, "plan");
-    const char *name = json_string_value(json_object_get(s->run, "backend"));
+    const json_t *is = json_object_get(s->run.json, "plan");
+    const char *name = json_string_value(json_object_get(s->run.json, "backend"));
     const struct rp_backend *b = rp_backend_find(rp_backends, name);
     /* the values compared here do not depend on the backend */
-    if (rp_train_size(&plan, &s->recipe, NULL, &rp_backend_cpu, &o, err) < 0) {
+    if (rp_train_size(&plan, &s->run.recipe, NULL, &rp_backend_cpu, &o, err) < 0) {
         err->code = RP_MISMATCH;
         return rp_wrap(err, "planning the run again");
     }
@@ -51,18 +51,10 @@ int rp_check_plan(struct rp_verify_state *s, struct rp_check_result *result, str
 
 /* ---- memory ---- */
 
-int rp_verify_same_build(const struct rp_verify_state *s)
-{
-    const struct rp_build *here = rp_build_record();
-    const json_t *tool = json_object_get(s->run, "tool");
-    return strcmp(here->dirty, "clean") == 0 && strcmp(json_string_value(json_object_get(tool, "dirty")), "clean") == 0 &&
-           strcmp(json_string_value(json_object_get(tool, "commit")), here->commit) == 0;
-}
-
 /* Bytes of every class; those of the backend itself (own) are known only of the CPU. */
 static int check_classes(const struct rp_verify_state *s, const struct rp_plan *plan, int own, char *text, size_t size)
 {
-    const json_t *is = rp_json_at(s->run, "plan/bytes");
+    const json_t *is = rp_json_at(s->run.json, "plan/bytes");
     RP_JSON *expected = json_object(), *recorded = json_copy((json_t *)is);
     for (int c = 0; c < RP_CLASS_COUNT; c++)
         json_object_set_new(expected, rp_class_name((enum rp_class)c), json_integer((json_int_t)plan->bytes[c]));
@@ -77,9 +69,9 @@ static int check_classes(const struct rp_verify_state *s, const struct rp_plan *
         uint64_t expected;
     } parts[] = {{"plan/host_bytes", plan->host}, {"plan/decoder_bytes", plan->decoders}, {"plan/connection_bytes", plan->connections}};
     for (size_t i = 0; own && i < sizeof parts / sizeof *parts; i++)
-        if (rp_json_integer_at(s->run, parts[i].path) != (json_int_t)parts[i].expected) {
+        if (rp_json_integer_at(s->run.json, parts[i].path) != (json_int_t)parts[i].expected) {
             snprintf(text, size, "%s is %" JSON_INTEGER_FORMAT ", expected %" PRIu64, parts[i].path,
-                     rp_json_integer_at(s->run, parts[i].path), parts[i].expected);
+                     rp_json_integer_at(s->run.json, parts[i].path), parts[i].expected);
             return -1;
         }
     return 0;
@@ -89,15 +81,15 @@ static int check_classes(const struct rp_verify_state *s, const struct rp_plan *
 static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64_t batch, const struct rp_device_opts *o)
 {
     struct rp_err ignored; /* more than can be addressed */
-    struct rp_recipe sized = s->recipe; /* shallow: only the batch differs */
+    struct rp_recipe sized = s->run.recipe; /* shallow: only the batch differs */
     sized.train_batch_size = batch;
-    const json_t *ranks = rp_json_at(s->run, "world/rank");
+    const json_t *ranks = rp_json_at(s->run.json, "world/rank");
     const int n = (int)json_array_size(ranks);
     RP_FREE int *host = rp_alloc(((size_t)n + 1) * sizeof *host);
-    struct rp_comm place = {.lost = -1, .host = n == s->ranks.ranks ? host : NULL, .route = rp_verify_route(s)};
+    struct rp_comm place = {.lost = -1, .host = n == s->run.ranks.ranks ? host : NULL, .route = rp_run_route(&s->run)};
     for (int i = 0; i < n; i++)
         host[i] = (int)rp_json_integer_at(json_array_get(ranks, (size_t)i), "node");
-    rp_comm_place(&place, 0, rp_verify_degrees(s->run));
+    rp_comm_place(&place, 0, rp_run_layout(s->run.json));
     return rp_train_size(plan, &sized, &place, &rp_backend_cpu, o, &ignored);
 }
 
@@ -105,20 +97,24 @@ static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64
 static int check_largest(const struct rp_verify_state *s, const struct rp_device_opts *o, char *text, size_t size)
 {
     struct rp_plan plan;
-    const json_t *most = rp_json_at(s->run, "plan/max_batch"), *room = rp_json_at(s->run, "plan/available_bytes");
-    int64_t batch = json_integer_value(most), available = json_integer_value(room), used = rp_json_integer_at(s->run, "plan/batch");
+    const json_t *most = rp_json_at(s->run.json, "plan/max_batch"),
+                 *room = rp_json_at(s->run.json, "plan/available_bytes");
+    int64_t batch = json_integer_value(most), available = json_integer_value(room),
+            used = rp_json_integer_at(s->run.json, "plan/batch");
     double total;
     if (!json_is_integer(room) || !json_is_integer(most)) {
-        if (!room && !most && rp_known_number(json_object_get(s->before, "probes"), "memory.total", &total) < 0)
+        if (!room && !most &&
+            rp_known_number(json_object_get(s->run.node[0].before, "probes"), "memory.total", &total) < 0)
             return 0;
         snprintf(text, size, "available_bytes or max_batch is not there, but the captured machine knew its memory");
         return -1;
     }
-    if (json_is_string(rp_run_setting(s->run, "train.batch_size")) && used != batch && batch > 0) {
+    if (json_is_string(rp_run_setting(s->run.json, "train.batch_size")) && used != batch && batch > 0) {
         snprintf(text, size, "train.batch_size is max, but the batch is %" PRId64 " of %" PRId64, used, batch);
         return -1;
     }
-    if (rp_known_number(json_object_get(s->before, "probes"), "memory.total", &total) == 0 && (double)available > total) {
+    if (rp_known_number(json_object_get(s->run.node[0].before, "probes"), "memory.total", &total) == 0 &&
+        (double)available > total) {
         snprintf(text, size, "available_bytes is %" PRId64 ", but the captured machine had %.0f", available, total);
         return -1;
     }
@@ -136,15 +132,16 @@ int rp_check_memory(struct rp_verify_state *s, struct rp_check_result *result, s
     struct rp_plan plan;
     struct rp_device_info d;
     char text[300];
-    const char *backend = json_string_value(json_object_get(s->run, "backend"));
-    int own = strcmp(backend, "cpu") == 0 && rp_verify_cpu(&d, s->run) == 0;
+    const char *backend = json_string_value(json_object_get(s->run.json, "backend"));
+    int own = strcmp(backend, "cpu") == 0 && rp_run_cpu(&d, s->run.json) == 0;
     struct rp_device_opts o = {.isa = own ? d.isa : "scalar", .threads = own ? d.threads : 1};
-    if (plan_for(&plan, s, s->recipe.train_batch_size, &o) < 0)
+    if (plan_for(&plan, s, s->run.recipe.train_batch_size, &o) < 0)
         return rp_fail(err, RP_MISMATCH, "these settings cannot be planned");
     if (check_classes(s, &plan, own, text, sizeof text) == 0 && (!own || check_largest(s, &o, text, sizeof text) == 0))
-        return rp_check_text(result, "%.4g MiB planned%s", json_number_value(rp_json_at(s->run, "plan/total_bytes")) / (1 << 20),
+        return rp_check_text(result, "%.4g MiB planned%s",
+                             json_number_value(rp_json_at(s->run.json, "plan/total_bytes")) / (1 << 20),
                              own ? "" : "; the device's own memory is the signer's word");
-    if (rp_verify_same_build(s))
+    if (rp_run_same_build(s->run.json))
         return rp_fail(err, RP_MISMATCH, "the memory plan does not follow from the settings: %s", text);
     return rp_check_note(result, "another version made the plan, this one differs: %s", text);
 }

@@ -69,11 +69,11 @@ static const char *describe_times(char out[160], const struct rp_replay_result *
 static const char *draw_weakness(const struct rp_verify_state *s)
 {
     const struct rp_challenge *c = s->o->draw;
-    double ended = rp_verify_wall(s->run, "ended_at"), made = (double)c->made_ns / 1e9;
+    double ended = rp_wall_time(s->run.json, "ended_at"), made = (double)c->made_ns / 1e9;
     double came = (double)(s->o->received_ns / 1000000000);
     if (rp_verify_own_challenge(s, c))
         return "its challenge is by the signer's own key or one that countersigned";
-    if (strcmp(c->sha256, rp_json_text_at(s->run, "challenge/sha256")) == 0)
+    if (strcmp(c->sha256, rp_json_text_at(s->run.json, "challenge/sha256")) == 0)
         return "it is the challenge that the run answers";
     if (!s->o->received_ns)
         return "without --received, the bundle may be younger than its challenge";
@@ -94,7 +94,7 @@ static void judge_draw(struct rp_verify_state *s, struct rp_check_result *result
 /* --draw: the part between two state roots that the challenge draws for this bundle. */
 static int draw_steps(const struct rp_verify_state *s, struct rp_replay_opts *o, struct rp_err *err)
 {
-    return rp_draw_part(&o->first, &o->steps, &s->records, s->o->draw, s->v->statement, err);
+    return rp_draw_part(&o->first, &o->steps, &s->run.records, s->o->draw, s->v->statement, err);
 }
 
 int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
@@ -104,11 +104,11 @@ int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, s
     char all[48], times[160];
     if (s->o->draw && draw_steps(s, &o, err) < 0)
         return -1;
-    o.before = s->before;
+    o.before = s->run.node[0].before;
     o.signer = s->v->fingerprint;
     if (o.steps <= 0)
         return rp_check_skip(result, "not requested; --replay K trains the first K steps again");
-    if (rp_replay(&r, s->run, &s->records, &o, err) < 0)
+    if (rp_replay(&r, s->run.json, &s->run.records, &o, err) < 0)
         return rp_wrap(err, "replay");
     s->v->replay = rp_replay_json(&r);
     if (r.diverged)

@@ -18,83 +18,6 @@
 #define EQUAL_SLACK 1.25 /* of as many threads or devices: where they are on the machine, and what else ran there */
 #define CONDITIONS 200 /* bytes of their names in a message */
 
-/* A run and what was captured of its machines. */
-struct scaling_side {
-    const json_t *run, *before;     /* capture of node 0 */
-    const struct rp_captures *node; /* [nodes], of those after the first */
-    int nodes;
-};
-
-static const json_t *probes_of(const struct scaling_side *s, int64_t node)
-{
-    const json_t *own = node > 0 && node < s->nodes && s->node ? s->node[node].before : NULL;
-    return json_object_get(own ? own : s->before, "probes");
-}
-
-static const json_t *rank_of(const struct scaling_side *s, int64_t rank)
-{
-    return json_array_get(rp_json_at(s->run, "world/rank"), (size_t)rank);
-}
-
-static const json_t *device_of(const struct scaling_side *s, int64_t rank)
-{
-    const json_t *own = json_object_get(rank_of(s, rank), "device");
-    return json_is_object(own) ? own : json_object_get(s->run, "device");
-}
-
-/* ---- how wide a run is ---- */
-
-static int64_t threads_of(const struct scaling_side *s)
-{
-    const int64_t ranks = rp_run_ranks(s->run), nodes = s->nodes > 0 ? s->nodes : 1;
-    RP_FREE int64_t *of = rp_alloc((size_t)nodes * sizeof *of);
-    int64_t all = 0;
-    for (int64_t i = 0; i < ranks; i++) {
-        struct rp_device_info d;
-        const int known = rp_device_from_json(&d, device_of(s, i)) == 0 && d.threads > 0;
-        const int64_t node = rp_json_integer_at(rank_of(s, i), "node");
-        of[node >= 0 && node < nodes ? node : 0] += known ? d.threads : 1;
-    }
-    for (int64_t i = 0; i < nodes; i++) {
-        double here;
-        const int known = rp_known_number(probes_of(s, i), "cpu.threads", &here) == 0 && here >= 1;
-        const int64_t most = rp_verify_processors(s->run, (int)i, known && here < INT_MAX ? (int)here : INT_MAX);
-        all += of[i] > most ? most : of[i];
-    }
-    return all;
-}
-
-int64_t rp_verify_threads(const json_t *run, const json_t *before, const struct rp_captures *node, int nodes)
-{
-    return threads_of(&(struct scaling_side){run, before, node, nodes});
-}
-
-/* GPUs: ranks, unless the addresses show that several have one. Instances of a GPU that is divided share its address. */
-static int64_t gpus_of(const struct scaling_side *s)
-{
-    const int64_t ranks = rp_run_ranks(s->run);
-    RP_FREE char **place = rp_alloc((size_t)ranks * sizeof *place);
-    int64_t n = 0, distinct = 0;
-    for (; n < ranks; n++) {
-        const char *address = rp_json_text_at(device_of(s, n), "pci_address");
-        if (!*address || strstr(rp_json_text_at(device_of(s, n), "name"), " MIG "))
-            break;
-        place[n] = rp_asprintf("%lld %s", (long long)rp_json_integer_at(rank_of(s, n), "node"), address);
-    }
-    if (n == ranks)
-        rp_sort_text((const char **)place, (size_t)n);
-    for (int64_t i = 0; i < n; i++)
-        distinct += i == 0 || strcmp(place[i], place[i - 1]) != 0;
-    for (int64_t i = 0; i < n; i++)
-        free(place[i]);
-    return n == ranks && n > 0 ? distinct : ranks;
-}
-
-static int64_t width_of(const struct scaling_side *s)
-{
-    return strcmp(rp_json_text_at(s->run, "backend"), "cpu") == 0 ? threads_of(s) : gpus_of(s);
-}
-
 /* ---- conditions that differ ---- */
 
 static void add_condition(char *out, const char *name, int differs)
@@ -125,47 +48,49 @@ static int is_free(const char *key)
  * makes no rank faster; more save updates. */
 static double micro_batches_of(const json_t *run)
 {
-    return json_number_value(rp_run_setting(run, "train.accumulation_steps")) * json_number_value(rp_run_setting(run, "parallel.data")) /
-           rp_verify_degrees(run).data;
+    return json_number_value(rp_run_setting(run, "train.accumulation_steps")) *
+           json_number_value(rp_run_setting(run, "parallel.data")) / rp_run_layout(run).data;
 }
 
 /* The devices of all ranks are of the same kind, those of the baseline too. */
-static int other_devices(const struct scaling_side *s, const struct scaling_side *base)
+static int other_devices(const struct rp_run *s, const struct rp_run *base)
 {
     struct rp_device_info first, one;
-    if (rp_device_from_json(&first, device_of(base, 0)) < 0)
+    if (rp_device_from_json(&first, rp_run_device(base, 0)) < 0)
         return 1;
     for (int k = 0; k < 2; k++) {
-        const struct scaling_side *of = k ? s : base;
-        for (int64_t i = 0; i < rp_run_ranks(of->run); i++)
-            if (rp_device_from_json(&one, device_of(of, i)) < 0 || strcmp(one.kind, first.kind) != 0 || strcmp(one.name, first.name) != 0 ||
-                strcmp(one.isa, first.isa) != 0)
+        const struct rp_run *of = k ? s : base;
+        for (int64_t i = 0; i < rp_run_ranks(of->json); i++)
+            if (rp_device_from_json(&one, rp_run_device(of, i)) < 0 || strcmp(one.kind, first.kind) != 0 ||
+                strcmp(one.name, first.name) != 0 || strcmp(one.isa, first.isa) != 0)
                 return 1;
     }
     return 0;
 }
 
 /* Differences other than the number of ranks that can explain a speed-up: settings that change the work, and the machines. */
-static void find_conditions(char *out, const struct scaling_side *s, const struct scaling_side *base)
+static void find_conditions(char *out, const struct rp_run *s, const struct rp_run *base)
 {
-    static const char *const captured[] = {"cpu.model_name", "frequency.hardware_max", "frequency.governor", "nvidia.version"};
+    static const char *const captured[] = {"probes.cpu.model_name", "probes.frequency.hardware_max",
+                                           "probes.frequency.governor", "probes.nvidia.version"};
     const char *key;
     json_t *entry;
     *out = 0;
-    json_object_foreach(json_object_get(s->run, "recipe"), key, entry)
+    json_object_foreach(json_object_get(s->json, "recipe"), key, entry)
         if (!is_free(key))
-            add_condition(out, key, unequal(json_object_get(entry, "value"), rp_run_setting(base->run, key)));
-    add_condition(out, "micro-batches between two updates", micro_batches_of(s->run) > micro_batches_of(base->run));
-    add_condition(out, "batch size", unequal(rp_json_at(s->run, "plan/batch"), rp_json_at(base->run, "plan/batch")));
-    add_condition(out, "backend", unequal(json_object_get(s->run, "backend"), json_object_get(base->run, "backend")));
+            add_condition(out, key, unequal(json_object_get(entry, "value"), rp_run_setting(base->json, key)));
+    add_condition(out, "micro-batches between two updates", micro_batches_of(s->json) > micro_batches_of(base->json));
+    add_condition(out, "batch size", unequal(rp_json_at(s->json, "plan/batch"), rp_json_at(base->json, "plan/batch")));
+    add_condition(out, "backend", unequal(json_object_get(s->json, "backend"), json_object_get(base->json, "backend")));
     add_condition(out, "device", other_devices(s, base));
     for (size_t i = 0; i < sizeof captured / sizeof *captured; i++) {
         int differs = 0;
-        for (int k = 0; k < s->nodes || k == 0; k++)
-            differs |= unequal(rp_known(probes_of(s, k), captured[i]), rp_known(probes_of(base, 0), captured[i]));
+        const json_t *first = rp_known(base->node[0].before, captured[i]);
+        for (int k = 0; k < s->nodes; k++)
+            differs |= unequal(rp_known(s->node[k].before, captured[i]), first);
         for (int k = 1; k < base->nodes; k++)
-            differs |= unequal(rp_known(probes_of(base, k), captured[i]), rp_known(probes_of(base, 0), captured[i]));
-        add_condition(out, captured[i], differs);
+            differs |= unequal(rp_known(base->node[k].before, captured[i]), first);
+        add_condition(out, captured[i] + strlen("probes."), differs);
     }
 }
 
@@ -192,13 +117,14 @@ static int judge_equals(int64_t n, const struct rp_throughput *t, const struct r
     return rp_check_text(result, "%s", figures);
 }
 
-static int compare_runs(const struct scaling_side *s, const struct scaling_side *base, json_t **found, struct rp_check_result *result,
-                        struct rp_err *err)
+static int compare_runs(const struct rp_run *s, const struct rp_run *base, json_t **found,
+                        struct rp_check_result *result, struct rp_err *err)
 {
     char conditions[CONDITIONS], figures[240];
-    const int64_t n = width_of(s), n_base = width_of(base);
-    const struct rp_throughput t = rp_throughput_of(s->run), t_base = rp_throughput_of(base->run);
-    const double least = rate_of(s->run, 0) / rate_of(base->run, 1), most = rate_of(s->run, 1) / rate_of(base->run, 0);
+    const int64_t n = rp_run_devices(s), n_base = rp_run_devices(base);
+    const struct rp_throughput t = rp_throughput_of(s->json), t_base = rp_throughput_of(base->json);
+    const double least = rate_of(s->json, 0) / rate_of(base->json, 1),
+                 most = rate_of(s->json, 1) / rate_of(base->json, 0);
     const double ideal = n_base > 0 ? (double)n / (double)n_base : 0;
     if (strcmp(t.unit, t_base.unit) != 0)
         return rp_check_warn(result, "throughput is in %.40s, that of the baseline in %.40s: they are not compared", t.unit, t_base.unit);
@@ -228,13 +154,12 @@ static int compare_runs(const struct scaling_side *s, const struct scaling_side 
 
 int rp_check_scaling(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    RP_VERIFICATION v = {0};
-    RP_VERIFIED kept = {0};
-    struct rp_verify_opts o = {.trust = s->o->trust, .keep = &kept};
-    if (!s->o->baseline)
+    struct rp_verify_other *base = s->baseline;
+    if (!base)
         return rp_check_skip(result, "not requested; --baseline BUNDLE names a run with fewer threads or devices, or as many");
-    if (rp_verify(&v, s->o->baseline, &o, err) < 0)
+    if (base->failed) {
+        *err = base->err;
         return rp_wrap(err, "--baseline");
-    const struct scaling_side own = {s->run, s->before, s->node, s->nodes}, base = {v.run, kept.before, kept.node, kept.nodes};
-    return compare_runs(&own, &base, &s->v->scaling, result, err);
+    }
+    return compare_runs(&s->run, &base->kept.run, &s->v->scaling, result, err);
 }

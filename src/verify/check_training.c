@@ -17,7 +17,7 @@
 
 static int starts_fresh(const struct rp_verify_state *s)
 {
-    return !s->recipe.run_init || !*s->recipe.run_init;
+    return !s->run.recipe.run_init || !*s->run.recipe.run_init;
 }
 
 /* ---- loss ---- */
@@ -31,8 +31,8 @@ static const struct rp_step_record *first_step(const struct rp_records *rs)
 /* Is it one of the parts that the loss of this recipe has? */
 static int is_part(const struct rp_verify_state *s, const char *name)
 {
-    const struct rp_model *m = rp_model_of(&s->recipe);
-    int n = m->loss_parts_of ? m->loss_parts_of(&s->recipe) : rp_model_loss_parts(m), i = 0;
+    const struct rp_model *m = rp_model_of(&s->run.recipe);
+    int n = m->loss_parts_of ? m->loss_parts_of(&s->run.recipe) : rp_model_loss_parts(m), i = 0;
     while (i < n && strcmp(m->loss_part[i], name) != 0)
         i++;
     return i < n;
@@ -40,7 +40,7 @@ static int is_part(const struct rp_verify_state *s, const char *name)
 
 static int check_range(const struct rp_verify_state *s, double guess, int64_t *high, struct rp_err *err)
 {
-    const struct rp_records *rs = &s->records;
+    const struct rp_records *rs = &s->run.records;
     *high = -1;
     for (int64_t i = 0; i < rs->n; i++) {
         double loss = rs->r[i].step < 0 ? 0 : (double)rs->r[i].loss;
@@ -64,10 +64,10 @@ static int check_range(const struct rp_verify_state *s, double guess, int64_t *h
 int rp_check_loss(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     int64_t high;
-    const struct rp_step_record *first = first_step(&s->records);
+    const struct rp_step_record *first = first_step(&s->run.records);
     if (!first)
         return rp_check_text(result, "no steps are recorded");
-    struct rp_loss_expected e = rp_model_expected_loss(&s->recipe, first->samples);
+    struct rp_loss_expected e = rp_model_expected_loss(&s->run.recipe, first->samples);
     double is = (double)first->loss;
     if (check_range(s, e.guess, &high, err) < 0)
         return -1;
@@ -88,7 +88,7 @@ int rp_check_loss(struct rp_verify_state *s, struct rp_check_result *result, str
 
 int rp_check_gradients(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const struct rp_records *rs = &s->records;
+    const struct rp_records *rs = &s->run.records;
     const struct rp_step_record *first = NULL;
     int64_t n = 0, same = 0;
     double least = INFINITY, most = 0;
@@ -121,12 +121,12 @@ int rp_check_gradients(struct rp_verify_state *s, struct rp_check_result *result
 static int check_root(const struct rp_verify_state *s, const char *which, const struct rp_step_record *r, struct rp_err *err)
 {
     char root[RP_SHA256_HEX], recorded[RP_SHA256_HEX];
-    const json_t *tensors = json_object_get(json_object_get(s->run, "tensor_roots"), which);
+    const json_t *tensors = json_object_get(json_object_get(s->run.json, "tensor_roots"), which);
     if (!tensors || !r || !r->root)
         return 0;
-    if (rp_train_root_of(&s->recipe, tensors, root, err) < 0)
+    if (rp_train_root_of(&s->run.recipe, tensors, root, err) < 0)
         return rp_wrap(err, "tensor_roots/%s", which);
-    rp_record_root(recorded, &s->records, r);
+    rp_record_root(recorded, &s->run.records, r);
     if (strcmp(root, recorded) == 0)
         return 1;
     return rp_fail(err, RP_MISMATCH, "tensor_roots/%s gives the state root %.16s..., recorded is %.16s...", which, root,
@@ -157,7 +157,7 @@ static int describe_root_time(char text[120], const struct rp_records *rs)
 
 int rp_check_state_roots(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const struct rp_records *rs = &s->records;
+    const struct rp_records *rs = &s->run.records;
     int init = check_root(s, "init", rs->n && rs->r[0].step < 0 ? &rs->r[0] : NULL, err);
     int final = init < 0 ? -1 : check_root(s, "final", rs->n ? &rs->r[rs->n - 1] : NULL, err);
     if (final < 0)

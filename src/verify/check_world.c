@@ -9,66 +9,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define CLOCK_MOST ((int64_t)1 << 62)
-#define ERROR_MOST 10000000000ll /* half of a round trip: connections that take longer are given up */
 #define SLACK_NS 1000000      /* of steps on two clocks, and a thousandth of the time since the first step: clocks drift */
 #define DRIFT 1000
 #define EXCHANGES_MOST 64     /* ranks whose exchange is computed again: every one takes as long as a plan */
 #define LINK_MOST 4e12        /* bytes a second that a rank sends: more than twice what any published link does */
 
-int rp_verify_node_of(const struct rp_verify_state *s, int i)
-{
-    const int64_t node = rp_json_integer_at(rp_verify_rank(s, i), "node");
-    return node < s->nodes ? (int)node : 0; /* else rp_check_ranks() fails */
-}
-
-const json_t *rp_verify_capture(const struct rp_verify_state *s, int node, int after)
-{
-    if (node == 0)
-        return after ? s->after : s->before;
-    return after ? s->node[node].after : s->node[node].before;
-}
-
-enum rp_route rp_verify_route(const struct rp_verify_state *s)
-{
-    int gpus = 0;
-    for (int i = 0; i < s->ranks.ranks; i++)
-        gpus += !rp_verify_on_cpu(s, i);
-    return rp_world_route(&s->recipe, gpus);
-}
-
 /* ---- processes ---- */
-
-static int read_clock(struct rp_rank_clock *out, const json_t *process, int i, struct rp_err *err)
-{
-    *out = (struct rp_rank_clock){rp_json_integer_at(process, "clock/monotonic_ns"), rp_json_integer_at(process, "clock/error_ns")};
-    if (out->offset_ns > CLOCK_MOST || out->offset_ns < -CLOCK_MOST || out->error_ns > ERROR_MOST)
-        return rp_fail(err, RP_MALFORMED, "run.json: the clock of process %d differs by more than any clock does, or is uncertain by "
-                       "more than 10 s", i);
-    return 0;
-}
-
-int rp_verify_clocks(struct rp_rank_clock **out, const struct rp_verify_state *s, int ranks, struct rp_err *err)
-{
-    const json_t *all = rp_json_at(s->run, "world/processes"), *one;
-    struct rp_rank_clock clock = {0};
-    int next = 0;
-    size_t i;
-    *out = rp_alloc((size_t)ranks * sizeof **out); /* zeros: all on one machine */
-    json_array_foreach((json_t *)all, i, one) {
-        const int64_t n = rp_json_integer_at(one, "ranks");
-        if (rp_json_integer_at(one, "index") != (int64_t)i || rp_json_integer_at(one, "first_rank") != next || n > ranks - next)
-            return rp_fail(err, RP_MALFORMED, "run.json: the ranks of process %zu do not follow those of the process before it", i);
-        if (read_clock(&clock, one, (int)i, err) < 0)
-            return -1;
-        if (i == 0 && (clock.offset_ns || rp_json_integer_at(one, "clock/wall_ns") || clock.error_ns))
-            return rp_fail(err, RP_MALFORMED, "run.json: the clock of process 0 differs from itself");
-        for (int k = 0; k < n; k++)
-            (*out)[next++] = clock;
-    }
-    return !all || next == ranks ? 0
-                                 : rp_fail(err, RP_MALFORMED, "run.json: its processes have %d ranks, the run has %d", next, ranks);
-}
 
 /* Hosts and places are numbered as they appear, a place is on one host, and a process counts its ranks there from those before it on. */
 static int check_numbers(const json_t *all, size_t i, struct rp_err *err)
@@ -94,7 +40,7 @@ static int check_numbers(const json_t *all, size_t i, struct rp_err *err)
 /* The process that seals is the first one, and the launcher started as many as there are. */
 static int check_launch(const struct rp_verify_state *s, const json_t *processes, struct rp_err *err)
 {
-    const json_t *launch = rp_json_at(s->run, "world/launch"), *size = json_object_get(launch, "size");
+    const json_t *launch = rp_json_at(s->run.json, "world/launch"), *size = json_object_get(launch, "size");
     if (!launch != !processes)
         return rp_fail(err, RP_MISMATCH, "run.json has 'world/%s' without 'world/%s'", launch ? "launch" : "processes",
                        launch ? "processes" : "launch");
@@ -112,27 +58,27 @@ static int check_launch(const struct rp_verify_state *s, const json_t *processes
 /* Processes are on the nodes of their ranks, and several nodes have several processes. */
 static int check_processes(const struct rp_verify_state *s, struct rp_err *err)
 {
-    const json_t *all = rp_json_at(s->run, "world/processes"), *one;
+    const json_t *all = rp_json_at(s->run.json, "world/processes"), *one;
     size_t i;
     if (check_launch(s, all, err) < 0)
         return -1;
-    if (!all && s->nodes > 1)
-        return rp_fail(err, RP_MISMATCH, "run.json has %d nodes, but not the processes that ran on them", s->nodes);
+    if (!all && s->run.nodes > 1)
+        return rp_fail(err, RP_MISMATCH, "run.json has %d nodes, but not the processes that ran on them", s->run.nodes);
     json_array_foreach((json_t *)all, i, one) {
         const int first = (int)rp_json_integer_at(one, "first_rank"), n = (int)rp_json_integer_at(one, "ranks");
         if (check_numbers(all, i, err) < 0)
             return -1;
         for (int k = first; k < first + n; k++)
-            if (rp_json_integer_at(one, "host") != rp_verify_node_of(s, k))
+            if (rp_json_integer_at(one, "host") != rp_run_node_of(&s->run, k))
                 return rp_fail(err, RP_MISMATCH, "run.json: rank %d is on node %d, its process %zu on host %lld", k,
-                               rp_verify_node_of(s, k), i, rp_json_integer_at(one, "host"));
+                               rp_run_node_of(&s->run, k), i, rp_json_integer_at(one, "host"));
     }
-    for (int node = 0; node < s->nodes; node++) {
+    for (int node = 0; node < s->run.nodes; node++) {
         int found = 0;
-        for (int k = 0; k < s->ranks.ranks && !found; k++)
-            found = rp_verify_node_of(s, k) == node;
+        for (int k = 0; k < s->run.ranks.ranks && !found; k++)
+            found = rp_run_node_of(&s->run, k) == node;
         if (!found)
-            return rp_fail(err, RP_MISMATCH, "run.json: no rank is on node %d of %d", node, s->nodes);
+            return rp_fail(err, RP_MISMATCH, "run.json: no rank is on node %d of %d", node, s->run.nodes);
     }
     return 0;
 }
@@ -142,12 +88,12 @@ static int check_processes(const struct rp_verify_state *s, struct rp_err *err)
 /* What rank i sends in a step is a function of the recipe and of who is where. */
 static int check_exchange(const struct rp_verify_state *s, int i, const int *host, char *text, size_t size)
 {
-    const json_t *is = json_object_get(rp_verify_rank(s, i), "exchange");
-    struct rp_comm place = {.lost = -1, .host = host, .route = rp_verify_route(s)};
-    rp_comm_place(&place, i, s->ranks.degrees);
+    const json_t *is = json_object_get(rp_run_rank(&s->run, i), "exchange");
+    struct rp_comm place = {.lost = -1, .host = host, .route = rp_run_route(&s->run)};
+    rp_comm_place(&place, i, s->run.ranks.degrees);
     struct rp_exchange_sizes x;
     struct rp_err why;
-    if (rp_train_exchange_at(&x, &s->recipe, &place, &why) < 0) {
+    if (rp_train_exchange_at(&x, &s->run.recipe, &place, &why) < 0) {
         snprintf(text, size, "rank %d: %.160s", i, why.msg);
         return -1;
     }
@@ -167,7 +113,7 @@ static int check_exchange(const struct rp_verify_state *s, int i, const int *hos
 /* In exchanges a rank spent some time, and not less than its bytes take on any link. */
 static int check_rate(const struct rp_verify_state *s, int i, int64_t steps, int64_t timed, int64_t sent, struct rp_err *err)
 {
-    const struct rp_rank_share *share = &s->ranks.share[i];
+    const struct rp_rank_share *share = &s->run.ranks.share[i];
     const double took = (double)(share->exchange_ns + (share->overlap_ns > 0 ? share->overlap_ns : 0)) / 1e9;
     const double bytes = steps > 0 ? (double)sent / (double)steps * (double)timed : 0;
     if (bytes <= took * LINK_MOST)
@@ -178,7 +124,7 @@ static int check_rate(const struct rp_verify_state *s, int i, int64_t steps, int
 /* All that a rank sent is at least what its steps send. */
 static int check_sent(const struct rp_verify_state *s, int i, int64_t steps, int64_t timed, struct rp_err *err)
 {
-    const json_t *x = json_object_get(rp_verify_rank(s, i), "exchange");
+    const json_t *x = json_object_get(rp_run_rank(&s->run, i), "exchange");
     const int64_t each = rp_json_integer_at(x, "bytes_per_step"), sent = rp_json_integer_at(x, "sent_bytes");
     const json_t *groups = json_object_get(x, "sent_bytes_by_group"), *bytes;
     const char *name;
@@ -199,18 +145,18 @@ static int check_sent(const struct rp_verify_state *s, int i, int64_t steps, int
 
 static int check_exchanges(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const int n = s->ranks.ranks, every = n / EXCHANGES_MOST + 1;
-    const int64_t steps = s->records.n ? s->records.r[s->records.n - 1].step + 1 : 0;
+    const int n = s->run.ranks.ranks, every = n / EXCHANGES_MOST + 1;
+    const int64_t steps = s->run.records.n ? s->run.records.r[s->run.records.n - 1].step + 1 : 0;
     RP_FREE int *host = rp_alloc((size_t)n * sizeof *host);
     int64_t timed = 0;
-    for (int64_t k = 0; k < s->records.n; k++)
-        timed += s->records.r[k].timed;
+    for (int64_t k = 0; k < s->run.records.n; k++)
+        timed += s->run.records.r[k].timed;
     char text[200];
     for (int i = 0; i < n; i++)
-        host[i] = rp_verify_node_of(s, i);
+        host[i] = rp_run_node_of(&s->run, i);
     for (int i = 0; i < n; i++) {
-        if (!json_object_get(rp_verify_rank(s, i), "exchange")) {
-            if (rp_verify_complete(s))
+        if (!json_object_get(rp_run_rank(&s->run, i), "exchange")) {
+            if (rp_run_is_complete(s->run.json))
                 return rp_fail(err, RP_MISMATCH, "run.json: the run is complete, but rank %d has no 'exchange'", i);
             continue;
         }
@@ -218,7 +164,7 @@ static int check_exchanges(const struct rp_verify_state *s, struct rp_check_resu
             return -1;
         if (i % every || check_exchange(s, i, host, text, sizeof text) == 0)
             continue;
-        if (rp_verify_same_build(s))
+        if (rp_run_same_build(s->run.json))
             return rp_fail(err, RP_MISMATCH, "run.json: what the ranks exchange does not follow from the settings: %s", text);
         return rp_check_note(result, "another version counted what ranks exchange, this one differs: %s", text);
     }
@@ -230,10 +176,10 @@ static int check_exchanges(const struct rp_verify_state *s, struct rp_check_resu
 /* Ranks exchange in every step, so none ends it before another begins it. */
 static int check_spans(const struct rp_verify_state *s, struct rp_err *err)
 {
-    const struct rp_records *rs = &s->records;
+    const struct rp_records *rs = &s->run.records;
     int64_t first = -1;
-    for (int64_t i = 0; s->ranks.span && i < rs->n; i++) {
-        const struct rp_step_span *x = &s->ranks.span[i];
+    for (int64_t i = 0; s->run.ranks.span && i < rs->n; i++) {
+        const struct rp_step_span *x = &s->run.ranks.span[i];
         if (rs->r[i].step < 0)
             continue;
         first = first < 0 ? rs->r[i].start_ns : first;
@@ -250,12 +196,12 @@ static int check_spans(const struct rp_verify_state *s, struct rp_err *err)
 static int check_uncertainty(const struct rp_verify_state *s, struct rp_check_result *result)
 {
     int64_t shortest = INT64_MAX;
-    for (int64_t i = 0; i < s->records.n; i++) {
-        const int64_t took = s->records.r[i].end_ns - s->records.r[i].start_ns;
-        shortest = s->records.r[i].step >= 0 && took < shortest ? took : shortest;
+    for (int64_t i = 0; i < s->run.records.n; i++) {
+        const int64_t took = s->run.records.r[i].end_ns - s->run.records.r[i].start_ns;
+        shortest = s->run.records.r[i].step >= 0 && took < shortest ? took : shortest;
     }
-    for (int i = 0; i < s->ranks.ranks; i++) {
-        const struct rp_rank_clock *c = &s->ranks.clock[i];
+    for (int i = 0; i < s->run.ranks.ranks; i++) {
+        const struct rp_rank_clock *c = &s->run.ranks.clock[i];
         if (c->error_ns < 0)
             return rp_check_warn(result, "the clock of rank %d was not compared with that of rank 0: that their steps overlap is the "
                                          "signer's word", i);

@@ -21,7 +21,7 @@ int rp_level_find(const char *name)
 
 static void judge_computed(struct rp_level *l, const struct rp_verification *v)
 {
-    int64_t all = rp_verify_steps(v->run), last = v->replay_from + v->replayed - 1;
+    int64_t all = rp_run_steps(v->run), last = v->replay_from + v->replayed - 1;
     char to[32] = "", drawn[240] = "";
     if (last > v->replay_from)
         RP_FORMAT(to, " to %" PRId64, last);

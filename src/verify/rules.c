@@ -65,7 +65,7 @@ static void rule_countersigned_by(const struct rp_verify_state *s, struct rules_
 
 static void rule_max_age_days(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    double age = (double)rp_wall_ns() / 1e9 - rp_verify_wall(s->run, "ended_at"), days = age > 0 ? age / DAY_S : 0;
+    double age = (double)rp_wall_ns() / 1e9 - rp_wall_time(s->run.json, "ended_at"), days = age > 0 ? age / DAY_S : 0;
     if (age < -CLOCKS_S)
         answer(a, 0, "the run ends %.0f minutes in the future by the clock of this machine; %.0f are tolerated", -age / 60,
             CLOCKS_S / 60);
@@ -88,7 +88,8 @@ static int recipe_digest(char out[RP_SHA256_HEX], const char *word)
 static void rule_recipes(const struct rp_verify_state *s, struct rules_answer *a)
 {
     char digest[RP_SHA256_HEX];
-    const char *is = json_string_value(json_object_get(s->run, "recipe_sha256")), *by = "", *changed = rp_verify_changed_setting(s, &by);
+    const char *is = json_string_value(json_object_get(s->run.json, "recipe_sha256")), *by = "",
+               *changed = rp_run_changed_setting(s->run.json, &by);
     const char *unknown = NULL;
     for (int i = 0; i < a->rule->n; i++) {
         if (recipe_digest(digest, a->rule->word[i]) < 0)
@@ -130,13 +131,13 @@ static void rule_programs(const struct rp_verify_state *s, struct rules_answer *
     char where[48] = "";
     json_t *one;
     size_t i;
-    for (int node = 0; node < s->nodes; node++) {
-        if (s->nodes > 1)
+    for (int node = 0; node < s->run.nodes; node++) {
+        if (s->run.nodes > 1)
             RP_FORMAT(where, " on node %d", node);
-        if (check_digest(rp_known_text(rp_verify_node(s, node).before, "probes.program.sha256"), where, a) < 0)
+        if (check_digest(rp_known_text(s->run.node[node].before, "probes.program.sha256"), where, a) < 0)
             return;
     }
-    json_array_foreach(rp_json_at(s->run, "world/processes"), i, one) {
+    json_array_foreach(rp_json_at(s->run.json, "world/processes"), i, one) {
         RP_FORMAT(where, " in process %zu", i);
         if (check_digest(json_string_value(json_object_get(one, "program")), where, a) < 0)
             return;
@@ -164,16 +165,16 @@ static int check_repository(const char *name, const char *where, const json_t *v
 
 static void rule_clean_tree(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const char *tool = rp_json_text_at(s->run, "tool/dirty"), *name;
+    const char *tool = rp_json_text_at(s->run.json, "tool/dirty"), *name;
     if (strcmp(tool, "clean") != 0) {
         answer(a, 0, "the program was built from a tree that is '%.32s'", tool);
         return;
     }
     answer(a, 1, "built from a clean tree, by the signer's own account");
-    for (int node = 0; node < s->nodes; node++) {
-        json_t *all = json_object_get(json_object_get(rp_verify_node(s, node).before, "probes"), "git"), *values;
+    for (int node = 0; node < s->run.nodes; node++) {
+        json_t *all = json_object_get(json_object_get(s->run.node[node].before, "probes"), "git"), *values;
         char where[48] = "";
-        if (s->nodes > 1)
+        if (s->run.nodes > 1)
             RP_FORMAT(where, " on node %d", node);
         json_object_foreach(all, name, values)
             if (check_repository(name, where, values, a) < 0)
@@ -187,31 +188,32 @@ static void rule_clean_tree(const struct rp_verify_state *s, struct rules_answer
 
 static void rule_complete(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const char *status = json_string_value(json_object_get(s->run, "status"));
+    const char *status = json_string_value(json_object_get(s->run.json, "status"));
     answer(a, strcmp(status, "complete") == 0, "the run is %s", status);
 }
 
 static void rule_min_steps(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    int64_t n = rp_json_integer_at(s->run, "results/steps/timed");
+    int64_t n = rp_json_integer_at(s->run.json, "results/steps/timed");
     answer(a, n >= a->rule->number, "%" PRId64 " timed step%s, at least %" PRId64 " required", n, rp_s(n), a->rule->number);
 }
 
 static void rule_min_repeats(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    int64_t n = (int64_t)json_array_size(rp_json_at(s->run, "results/windows"));
+    int64_t n = (int64_t)json_array_size(rp_json_at(s->run.json, "results/windows"));
     answer(a, n >= a->rule->number, "%" PRId64 " repeat%s, at least %" PRId64 " required", n, rp_s(n), a->rule->number);
 }
 
 static void rule_min_ranks(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const int64_t n = rp_run_ranks(s->run);
+    const int64_t n = rp_run_ranks(s->run.json);
     answer(a, n >= a->rule->number, "%" PRId64 " rank%s, at least %" PRId64 " required", n, rp_s(n), a->rule->number);
 }
 
 static void rule_min_nodes(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const int64_t n = rp_json_integer_at(s->run, "world/nodes"), machines = s->nodes > 1 ? rp_verify_machines(s) : n;
+    const int64_t n = rp_json_integer_at(s->run.json, "world/nodes"),
+                  machines = s->run.nodes > 1 ? rp_verify_machines(&s->run) : n;
     if (machines < n)
         answer(a, machines >= a->rule->number, "%" PRId64 " nodes, which by their captures are %" PRId64 " machine%s, at least %" PRId64 " required",
                n, machines, rp_s(machines), a->rule->number);
@@ -257,15 +259,15 @@ static void rule_replayed(const struct rp_verify_state *s, struct rules_answer *
  * hold; `checks: {ledger: passed}` refuses such a run. */
 static const char *first_line(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    int first = json_integer_value(rp_json_at(s->run, "ledger/position")) == 1;
-    a->remark = first || rp_verify_ledger_gap(s->run);
+    int first = json_integer_value(rp_json_at(s->run.json, "ledger/position")) == 1;
+    a->remark = first || rp_run_ledger_gap(s->run.json);
     return first ? "; the ledger begins with this run" : a->remark ? "; the ledger begins long after its key was made" : "";
 }
 
 static void rule_in_ledger(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const json_t *position = rp_json_at(s->run, "ledger/position");
-    const char *reason = rp_json_text_at(s->run, "ledger/reason");
+    const json_t *position = rp_json_at(s->run.json, "ledger/position");
+    const char *reason = rp_json_text_at(s->run.json, "ledger/reason");
     if (position)
         answer(a, 1, "line %" JSON_INTEGER_FORMAT "%s", json_integer_value(position), first_line(s, a));
     else
@@ -275,9 +277,10 @@ static void rule_in_ledger(const struct rp_verify_state *s, struct rules_answer 
 /* Why the ledger is unknown. A given one that lacks the entry fails the check `ledger` first. */
 static const char *not_looked_up(const struct rp_verify_state *s)
 {
-    return !s->o->ledger                           ? "unknown: no ledger was given (--ledger)"
-           : rp_json_at(s->run, "ledger/position") ? "unknown: the given ledger does not have the entry (see the check ledger)"
-                                                   : "unknown: the run cites no ledger entry";
+    return !s->o->ledger ? "unknown: no ledger was given (--ledger)"
+           : rp_json_at(s->run.json, "ledger/position")
+               ? "unknown: the given ledger does not have the entry (see the check ledger)"
+               : "unknown: the run cites no ledger entry";
 }
 
 static void rule_ledger_checked(const struct rp_verify_state *s, struct rules_answer *a)
@@ -290,7 +293,7 @@ static void rule_ledger_checked(const struct rp_verify_state *s, struct rules_an
 
 static void rule_max_attempts_before(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const json_t *earlier = rp_json_at(s->run, "ledger/earlier");
+    const json_t *earlier = rp_json_at(s->run.json, "ledger/earlier");
     int64_t n = json_integer_value(earlier);
     if (!earlier)
         answer(a, 0, "unknown: the run is in no ledger");
@@ -317,15 +320,18 @@ static int require_original(const struct rp_verify_state *s, struct rules_answer
 {
     if (s->v->original)
         return 0;
-    answer(a, 0, "%s", rp_json_at(s->run, "agreement/bits") ? "unknown: the original was not given (--original)" : "not a replication");
+    answer(a, 0, "%s",
+           rp_json_at(s->run.json, "agreement/bits") ? "unknown: the original was not given (--original)"
+                                                     : "not a replication");
     return -1;
 }
 
 static void rule_bits_equal(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const json_t *bits = rp_json_at(s->run, "agreement/bits");
+    const json_t *bits = rp_json_at(s->run.json, "agreement/bits");
     int equal = json_is_true(json_object_get(bits, "equal"));
-    int64_t steps = json_integer_value(json_object_get(bits, "steps")), own = rp_verify_steps(s->run), first = s->v->original_steps;
+    int64_t steps = json_integer_value(json_object_get(bits, "steps")), own = rp_run_steps(s->run.json),
+            first = s->v->original_steps;
     if (require_original(s, a) < 0)
         return;
     if (equal && (!s->v->keyed || (s->v->replayed < own && !s->v->drawn)))
@@ -341,7 +347,7 @@ static void rule_bits_equal(const struct rp_verify_state *s, struct rules_answer
 
 static void rule_throughput_within_percent(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const json_t *ratio = rp_json_at(s->run, "agreement/throughput/ratio");
+    const json_t *ratio = rp_json_at(s->run.json, "agreement/throughput/ratio");
     double off = 100 * fabs(json_number_value(ratio) - 1);
     if (require_original(s, a) == 0)
         answer(a, json_is_number(ratio) && off <= (double)a->rule->number,
@@ -349,13 +355,14 @@ static void rule_throughput_within_percent(const struct rp_verify_state *s, stru
 }
 
 /* Counters of a node's processors since boot, before and after the run. */
-static void cpu_throttling(const struct rp_verify_state *s, const char *where, struct rules_answer *a)
+static void cpu_throttling(const struct rp_captures *of, const char *where, struct rules_answer *a)
 {
     static const char *const counts[] = {"probes.frequency.core_throttles", "probes.frequency.package_throttles"};
     double before, after, more = 0;
     int known = 0;
     for (int i = 0; i < 2; i++) {
-        int knew = rp_known_number(s->before, counts[i], &before) == 0, knows = rp_known_number(s->after, counts[i], &after) == 0;
+        int knew = rp_known_number(of->before, counts[i], &before) == 0,
+            knows = rp_known_number(of->after, counts[i], &after) == 0;
         if (knew != knows || (knew && after < before)) {
             answer(a, 0, knew != knows ? "unknown: %s was captured only once%s" : "unknown: %s decreased, as after a restart%s", counts[i], where);
             return;
@@ -374,15 +381,14 @@ static void cpus_throttling(const struct rp_verify_state *s, struct rules_answer
 {
     char where[48] = "";
     int last = -1; /* nodes are numbered in the order of ranks */
-    for (int i = 0; i < s->ranks.ranks; i++) {
-        const int node = rp_verify_node_of(s, i);
-        if (node <= last || !rp_verify_on_cpu(s, i))
+    for (int i = 0; i < s->run.ranks.ranks; i++) {
+        const int node = rp_run_node_of(&s->run, i);
+        if (node <= last || !rp_run_on_cpu(&s->run, i))
             continue;
-        const struct rp_verify_state one = rp_verify_node(s, node);
         last = node;
-        if (s->nodes > 1)
+        if (s->run.nodes > 1)
             RP_FORMAT(where, " (node %d)", node);
-        cpu_throttling(&one, where, a);
+        cpu_throttling(&s->run.node[node], where, a);
         if (!a->holds)
             return;
     }
@@ -391,17 +397,17 @@ static void cpus_throttling(const struct rp_verify_state *s, struct rules_answer
 /* Of a rank on a GPU; answers only if it was, or may have been, throttled. */
 static void gpu_throttling(const struct rp_verify_state *s, int rank, struct rules_answer *a)
 {
-    const json_t *is = rp_verify_telemetry(s, rank), *shares = json_object_get(is, "throttle");
+    const json_t *is = rp_run_rank_telemetry(&s->run, rank), *shares = json_object_get(is, "throttle");
     const char *name;
     json_t *share;
     char who[32] = "";
-    if (s->ranks.ranks > 1)
+    if (s->run.ranks.ranks > 1)
         RP_FORMAT(who, "rank %d: ", rank);
     if (!json_is_object(shares)) {
         answer(a, 0, "%sunknown: no device sample has it", who);
         return;
     }
-    if (rp_verify_few_samples(s, rank))
+    if (rp_run_lacks_samples(&s->run, rank))
         answer(a, 0, "%sunknown: too few device samples (%" JSON_INTEGER_FORMAT ")", who, rp_json_integer_at(is, "timed"));
     json_object_foreach((json_t *)shares, name, share)
         if (!rp_throttle_is_harmless(name))
@@ -412,21 +418,22 @@ static void rule_no_throttling(const struct rp_verify_state *s, struct rules_ans
 {
     int64_t silent = 0;
     int gpus = 0;
-    for (int i = 0; i < s->ranks.ranks; i++)
-        gpus += !rp_verify_on_cpu(s, i);
-    if (gpus < s->ranks.ranks) {
+    for (int i = 0; i < s->run.ranks.ranks; i++)
+        gpus += !rp_run_on_cpu(&s->run, i);
+    if (gpus < s->run.ranks.ranks) {
         cpus_throttling(s, a);
         if (!gpus || !a->holds)
             return;
     }
-    for (int64_t i = 0; i < s->telemetry.n; i++)
-        silent += !json_is_array(json_object_get(json_array_get(s->telemetry.line, (size_t)i), "throttle"));
-    answer(a, 1, "none in %" JSON_INTEGER_FORMAT " device samples, by the signer's own account", rp_json_integer_at(s->run, "telemetry/timed"));
-    for (int i = 0; i < s->ranks.ranks && a->holds; i++)
-        if (!rp_verify_on_cpu(s, i))
+    for (int64_t i = 0; i < s->run.telemetry.n; i++)
+        silent += !json_is_array(json_object_get(json_array_get(s->run.telemetry.line, (size_t)i), "throttle"));
+    answer(a, 1, "none in %" JSON_INTEGER_FORMAT " device samples, by the signer's own account",
+           rp_json_integer_at(s->run.json, "telemetry/timed"));
+    for (int i = 0; i < s->run.ranks.ranks && a->holds; i++)
+        if (!rp_run_on_cpu(&s->run, i))
             gpu_throttling(s, i, a);
     if (silent && a->holds)
-        answer(a, 0, "unknown: %" PRId64 " of %" PRId64 " device samples lack it", silent, s->telemetry.n);
+        answer(a, 0, "unknown: %" PRId64 " of %" PRId64 " device samples lack it", silent, s->run.telemetry.n);
 }
 
 static void rule_no_warnings(const struct rp_verify_state *s, struct rules_answer *a)

@@ -11,8 +11,7 @@
 #include "base/err.h"
 #include "bundle/bundle.h"
 #include "recipe/recipe.h"
-#include "run/records.h"
-#include "run/telemetry.h"
+#include "run/run.h"
 #include "sign/challenge.h"
 #include "sign/key.h"
 #include "verify/replay.h"
@@ -53,18 +52,9 @@ const char *rp_verdict_name(enum rp_verdict v); /* in JSON: "failed", "verified-
 const char *rp_verdict_text(enum rp_verdict v); /* "FAILED", "verified, but the key is unknown", "verified", ... */
 
 /* The parsed parts of a verified bundle: the bytes that the checks read, so that the file is not read a second time. */
-struct rp_captures {
-    json_t *before, *after;
-};
 struct rp_verified {
     struct rp_bundle bundle; /* of large members only the digests (rp_bundle_scan) */
-    json_t *before, *after; /* captures of node 0 */
-    struct rp_captures *node; /* [nodes], of those after the first */
-    int nodes;
-    struct rp_records records; /* of all ranks, as one list */
-    struct rp_all_ranks ranks;
-    struct rp_recipe recipe;
-    struct rp_telemetry telemetry; /* of the slowest rank; n 0: none */
+    struct rp_run run;
 };
 void rp_verified_fini(struct rp_verified *kept);
 #define RP_VERIFIED __attribute__((cleanup(rp_verified_fini))) struct rp_verified

@@ -53,7 +53,7 @@ static void say_agreement(void)
     struct rp_records records;
     fx_keyed(&honest.steps);
     MUST(fx_documents(&honest, "complete", NULL, &err) == 0 && rp_records_parse(&records, honest.steps.data, honest.steps.size, &err) == 0);
-    const struct rp_agreement_side there = {v.run, kept.before, &kept.records}, here = {honest.run, honest.before, &records};
+    const struct rp_agreement_side there = {v.run, kept.run.node[0].before, &kept.run.records}, here = {honest.run, honest.before, &records};
     json_object_set_new(honest.run, "replicates", json_pack("{s:s, s:s, s:s}", "statement", v.statement, "bundle", "first.zst", "signer", v.fingerprint));
     json_object_set_new(honest.run, "agreement", rp_agreement(&there, &here, &err));
     MUST(fx_report(&honest, &err) == 0);
@@ -236,9 +236,9 @@ static void follows(const struct rp_verification *v, const struct rp_verified *k
 {
     const struct rp_throughput t = rp_throughput_of(v->run);
     double low = INFINITY, high = 0;
-    const struct rp_step_record *r = kept->records.r;
-    for (int64_t i = 0; i < kept->records.n; i++) {
-        int64_t next = i + 1 < kept->records.n && r[i + 1].start_ns > r[i].end_ns ? r[i + 1].start_ns : r[i].end_ns;
+    const struct rp_step_record *r = kept->run.records.r;
+    for (int64_t i = 0; i < kept->run.records.n; i++) {
+        int64_t next = i + 1 < kept->run.records.n && r[i + 1].start_ns > r[i].end_ns ? r[i + 1].start_ns : r[i].end_ns;
         if (r[i].step < 0)
             continue;
         low = fmin(low, rate(&r[i], next));

@@ -40,7 +40,7 @@ static void say_agreement(struct fx *x)
     first_path();
     int failed = rp_records_parse(&records, x->steps.data, x->steps.size, &err);
     CHECK(failed == 0, "%s", err.msg);
-    const struct rp_agreement_side first = {first_v.run, first_kept.before, &first_kept.records}, here = {x->run, x->before, &records};
+    const struct rp_agreement_side first = {first_v.run, first_kept.run.node[0].before, &first_kept.run.records}, here = {x->run, x->before, &records};
     json_object_set_new(x->run, "replicates", json_pack("{s:s, s:s, s:s}", "statement", first_v.statement, "bundle", "first.zst", "signer",
                                                         first_v.fingerprint));
     json_object_set_new(x->run, "agreement", rp_agreement(&first, &here, &err));

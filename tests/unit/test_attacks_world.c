@@ -405,7 +405,7 @@ TEST(processors_of_a_node)
         for (int k = 0; k < 3; k++)
             json_array_append_new((json_t *)rp_json_at(run, "world/rank"),
                                   json_pack("{s:i, s:s*, s:{s:s}}", "node", k / 2, "cpus", rows[i].cpus[k], "device", "kind", "cpu"));
-        const int n = rp_verify_processors(run, 0, rows[i].most);
+        const int n = rp_run_processors(&(struct rp_run){.json = run}, 0, rows[i].most);
         CHECK(n == rows[i].expected, "row %zu: %d", i, n);
     }
 }

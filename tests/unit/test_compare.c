@@ -332,7 +332,8 @@ static struct rp_result *run_on(struct rp_rows *rows, const char *device, const 
     struct rp_rows of = {0};
     RP_JSON *env = capture(change), *run = json_pack("{s:s, s:o}", "backend", "cpu", "device", cpu_device(device));
     struct rp_verification v = {.run = run, .fingerprint = "SHA256:x"};
-    struct rp_verified kept = {.before = env};
+    struct rp_captures node = {.before = env};
+    struct rp_verified kept = {.run = {.node = &node, .nodes = 1}};
     const struct rp_result *from = rp_rows_add_verified(&of, &v, &kept);
     struct rp_result *row = complete(rows);
     static const char *const keys[] = {"device_model", "threads", "isa", "other_work", "clocks", "gpus_per_node"};
@@ -444,7 +445,8 @@ TEST(devices_of_a_run_are_its_ranks)
                                                        "device", "world", "ranks", 2, "nodes", 1, "recipe", "parallel.data", "value", 8,
                                                        "parallel.tensor", "value", 4, "device_bytes", "used", 5 << 20, "peak_rss_bytes", 3 << 20);
         struct rp_verification v = {.run = run, .fingerprint = "SHA256:x"};
-        struct rp_verified kept = {.before = env};
+        struct rp_captures node = {.before = env};
+        struct rp_verified kept = {.run = {.node = &node, .nodes = 1}};
         const struct rp_result *row = rp_rows_add_verified(&of, &v, &kept);
         CHECK(row->devices == 2 && row->nodes == 1 && row->gpus_per_node == (i ? 0 : 2) && row->data_parallel == 8, "%s: %lld", backends[i],
               (long long)row->devices);

@@ -317,12 +317,12 @@ TEST(csv_of_too_many_steps_is_left_out)
     FX(x);
     fx_seal(&x, "signer", "shown");
     show(&s, "shown", NULL, NULL);
-    struct rp_step_record *was = s.kept.records.r;
-    int64_t n_was = s.kept.records.n;
+    struct rp_step_record *was = s.kept.run.records.r;
+    int64_t n_was = s.kept.run.records.n;
     struct rp_step_record *r = rp_alloc((size_t)(n + 1) * sizeof *r);
-    uint32_t *count_was = s.kept.records.count;
-    s.kept.records.count = rp_alloc((size_t)(n + 1) * (size_t)s.kept.records.counter.n * sizeof *count_was);
-    memset(s.kept.records.count, 255, (size_t)(n + 1) * (size_t)s.kept.records.counter.n * sizeof *count_was);
+    uint32_t *count_was = s.kept.run.records.count;
+    s.kept.run.records.count = rp_alloc((size_t)(n + 1) * (size_t)s.kept.run.records.counter.n * sizeof *count_was);
+    memset(s.kept.run.records.count, 255, (size_t)(n + 1) * (size_t)s.kept.run.records.counter.n * sizeof *count_was);
     for (int64_t i = 0; i <= n; i++) {
         r[i] = was[n_was - 1];
         r[i].step = (int)(400000 + i);
@@ -334,18 +334,18 @@ TEST(csv_of_too_many_steps_is_left_out)
         r[i].learning_rate = 1.0 / 3e-5 / (double)(i + 7);
         r[i].loss = r[i].grad_norm = 1.0f / 3;
     }
-    s.kept.records.r = r;
-    s.kept.records.n = n;
+    s.kept.run.records.r = r;
+    s.kept.run.records.n = n;
     rp_page_html(&page, &s.b, 1);
     CHECK(strstr(page.data, "every step as CSV") && page.size > 8 << 20 && page.size < 14 << 20, "%zu bytes",
           page.size);
-    s.kept.records.n = n + 1;
+    s.kept.run.records.n = n + 1;
     rp_page_html(&longer, &s.b, 1);
     CHECK(!strstr(longer.data, "every step as CSV") && longer.size < 1 << 20, "%zu bytes", longer.size);
-    s.kept.records.r = was;
-    s.kept.records.n = n_was;
-    free(s.kept.records.count);
-    s.kept.records.count = count_was;
+    s.kept.run.records.r = was;
+    s.kept.run.records.n = n_was;
+    free(s.kept.run.records.count);
+    s.kept.run.records.count = count_was;
     free(r);
     shown_fini(&s);
 }

@@ -202,12 +202,10 @@ TEST(processors_of_all_ranks_count)
         RP_JSON *run = json_pack("{s:s, s:o, s:{s:f}, s:{s:i, s:i, s:[{s:i, s:i, s:o}, {s:i, s:i, s:o}]}}", "backend", "cpu", "device",
                                  processor_of("scalar", 1), "results", "flops_per_s", cases[i].gflops * 1e9, "world", "ranks", 2, "nodes", 2, "rank",
                                  "rank", 0, "node", 0, "device", processor_of("scalar", 1), "rank", 1, "node", 1, "device", processor_of("avx512", 4));
-        struct rp_verify_state s = {.run = run, .before = first, .after = first, .nodes = 2, .ranks.ranks = 2};
-        s.node = rp_alloc(2 * sizeof *s.node);
-        s.node[1].before = s.node[1].after = second;
+        struct rp_captures node[] = {{first, first}, {second, second}};
+        struct rp_verify_state s = {.run = {.json = run, .node = node, .nodes = 2, .ranks.ranks = 2}};
         CHECK((rp_check_peak(&s, &result, &err) == 0) == cases[i].passes, "case %zu: %s", i, cases[i].passes ? err.msg : result.text);
         CHECK(rp_run_threads(run) == 5 && !strcmp(rp_run_isa(run), "mixed"), "%lld threads", (long long)rp_run_threads(run));
-        free(s.node);
     }
 }
 

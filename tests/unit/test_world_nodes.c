@@ -63,8 +63,9 @@ TEST(peak_of_several_nodes)
     fx_capture_both(&x, "frequency", "hardware_max", json_integer(2500000000));
     seal_world(&x, "sealed");
     expect_state_of("sealed", RP_CHECK_peak, RP_CHECK_PASSED);
-    CHECK(rp_verify_threads(x.run, x.before, (struct rp_captures[]){{0}, {x.before, x.after}}, 2) == 4, "threads of both");
-    CHECK(rp_verify_threads(x.run, x.before, NULL, 1) == 2, "of one node");
+    struct rp_captures node[] = {{x.before, x.after}, {x.before, x.after}};
+    CHECK(rp_run_devices(&(struct rp_run){.json = x.run, .node = node, .nodes = 2}) == 4, "threads of both");
+    CHECK(rp_run_devices(&(struct rp_run){.json = x.run, .node = node, .nodes = 1}) == 2, "of one node");
 }
 
 /* ---- policies ---- */

@@ -1,0 +1,134 @@
+/* Names of checks, results and verdicts; the text of a result; the first difference of two documents. */
+#include "base/json.h"
+#include "base/text.h"
+#include "verify/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *id, *proves, *how;
+    enum rp_severity severity;
+} checks[] = {
+#define VERIFY(id, severity, proves, how) {#id, proves, how, RP_SEVERITY_##severity},
+#include "verify/checks.def"
+#undef VERIFY
+};
+
+static const char *const state_names[] = {"skipped", "passed", "note", "warning", "FAILED"};
+static const char *const severity_names[] = {"fatal", "fail", "warn", "info"};
+
+const char *rp_verdict_name(enum rp_verdict v)
+{
+    static const char *const names[] = {"failed", "verified-unknown-key", "verified", "inconclusive"};
+    return names[v];
+}
+
+const char *rp_verdict_text(enum rp_verdict v)
+{
+    static const char *const texts[] = {"FAILED", "verified, but the key is unknown", "verified",
+                                        "inconclusive: a requested check could not be completed; no check failed"};
+    return texts[v];
+}
+
+const char *rp_check_state_name(enum rp_check_state state)
+{
+    return state == RP_CHECK_FAILED ? "failed" : state_names[state];
+}
+
+const char *rp_check_name(int id)
+{
+    return checks[id].id;
+}
+
+const char *rp_check_proves(int id)
+{
+    return checks[id].proves;
+}
+
+enum rp_severity rp_check_severity(int id)
+{
+    return checks[id].severity;
+}
+
+const char *rp_severity_name(enum rp_severity severity)
+{
+    return severity_names[severity];
+}
+
+void rp_checks_text(struct rp_buf *out)
+{
+    for (int i = 0; i < RP_CHECK_COUNT; i++)
+        rp_buf_printf(out, "%-17s %-6s %s\n%25s%s\n", checks[i].id, severity_names[checks[i].severity],
+                      checks[i].proves, "", checks[i].how);
+}
+
+json_t *rp_checks_json(void)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < RP_CHECK_COUNT; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "check", checks[i].id, "severity",
+                                              severity_names[checks[i].severity], "proves", checks[i].proves, "how",
+                                              checks[i].how));
+    return json_pack("{s:o}", "checks", list);
+}
+
+int rp_check_text(struct rp_check_result *result, const char *fmt, ...)
+{
+    char text[sizeof result->text];
+    RP_FORMAT_ARGS(text, fmt);
+    rp_ascii(result->text, sizeof result->text, text);
+    return 0;
+}
+
+static void format_value(char *out, size_t size, const json_t *j)
+{
+    RP_BUF text = {0};
+    char safe[120];
+    if (!j) {
+        snprintf(out, size, "nothing");
+        return;
+    }
+    rp_json_write_line(&text, j);
+    text.data[text.size - 1] = 0;
+    snprintf(out, size, "%.100s", rp_ascii(safe, sizeof safe, text.data));
+}
+
+/* The first difference below `path`: 1 and its text, or 0. */
+static int find_difference(char *text, size_t size, char *path, size_t path_size, const json_t *is,
+                           const json_t *expected)
+{
+    char a[128], b[128], safe[64];
+    const char *key;
+    const json_t *part;
+    size_t end = strlen(path), i;
+    if (json_equal(is, expected))
+        return 0;
+    if (json_is_object(is) && json_is_object(expected)) {
+        for (int turn = 0; turn < 2; turn++) /* keys of the document, then keys that it lacks */
+            json_object_foreach((json_t *)(turn ? expected : is), key, part) {
+                snprintf(path + end, path_size - end, "%s%s", end ? "/" : "", rp_ascii(safe, sizeof safe, key));
+                if (find_difference(text, size, path, path_size, json_object_get(is, key),
+                                    json_object_get(expected, key)))
+                    return 1;
+                path[end] = 0;
+            }
+    } else if (json_is_array(is) && json_is_array(expected) && json_array_size(is) == json_array_size(expected)) {
+        json_array_foreach((json_t *)is, i, part) {
+            snprintf(path + end, path_size - end, "/%zu", i);
+            if (find_difference(text, size, path, path_size, part, json_array_get(expected, i)))
+                return 1;
+            path[end] = 0;
+        }
+    }
+    format_value(a, sizeof a, is);
+    format_value(b, sizeof b, expected);
+    snprintf(text, size, "%s is %s, expected %s", *path ? path : "the document", a, b);
+    return 1;
+}
+
+int rp_check_differ(char *text, size_t size, const json_t *is, const json_t *expected)
+{
+    char path[200] = "";
+    return find_difference(text, size, path, sizeof path, is, expected);
+}
