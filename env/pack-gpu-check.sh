@@ -8,9 +8,10 @@ build=$(cd "$1" && pwd)
 pack=$build/pack/gpu-check
 jq=$(command -v jq)
 rm -rf "$build/pack"
-mkdir -p "$pack/tests/gpu/tools/lib" "$pack/tests/bench"
+mkdir -p "$pack/tests/gpu/tools/lib" "$pack/tests/bench" "$pack/src/ops"
 cp "$build/repro" "$pack/"
 cp "$top"/tests/gpu/*.sh "$top"/tests/gpu/*.cu "$top"/tests/gpu/*.h "$top/tests/gpu/README.md" "$pack/tests/gpu/"
+cp "$top/src/ops/tensor_core.h" "$pack/src/ops/"
 cp "$top"/tests/bench/*torch*.py "$top/tests/bench/gpu_peers.py" "$pack/tests/bench/"
 cp "$jq" "$pack/tests/gpu/tools/lib/jq"
 ldd "$jq" | sed -n 's/.* => \(.*\/lib\(jq\|onig\)[^ ]*\) .*/\1/p' | while read -r library; do cp "$library" "$pack/tests/gpu/tools/lib/"; done

@@ -107,7 +107,7 @@ part_profile() {
     fi
 }
 
-# Bare tensor-core instructions against the model of tensor_core.h. nvcc compiles the program where it runs.
+# Bare tensor-core instructions against the model of src/ops/tensor_core.h. nvcc compiles the program where it runs.
 part_tensor() {
     local status=0 capability line
     command -v nvcc >/dev/null || { skip "tensor: there is no nvcc" && return; }
@@ -115,8 +115,8 @@ part_tensor() {
     capability=$(jq -r '.capability // "" | gsub("[.]"; "")' "$root/machine.json")
     [ "$capability" != 90 ] || capability=90a # wgmma
     [ "${capability%a}" -ge 75 ] 2>/dev/null || { skip "tensor: not for compute capability '$capability'" && return; }
-    within 60 nvcc -O2 -std=c++17 -gencode "arch=compute_$capability,code=sm_$capability" -o tensor_probe \
-        "$here/tensor_probe.cu" >nvcc.txt 2>&1 || { lost "nvcc" $? nvcc.txt && return; }
+    within 60 nvcc -O2 -std=c++17 -I "$here/../../src" -gencode "arch=compute_$capability,code=sm_$capability" \
+        -o tensor_probe "$here/tensor_probe.cu" >nvcc.txt 2>&1 || { lost "nvcc" $? nvcc.txt && return; }
     within 60 ./tensor_probe 16 . >rows.jsonl 2>tensor.err || status=$?
     rm -f tensor_probe
     [ $status = 0 ] || { lost_on_gpu "tensor_probe" $status tensor.err && return; }

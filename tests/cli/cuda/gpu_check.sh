@@ -219,6 +219,12 @@ tar -xzf packed/gpu-check.tar.gz -C machine
 for program in speed_torch gpu_peers bert_torch gpt_torch resnet50_torch torch_steps; do
     [ -s machine/gpu-check/tests/bench/$program.py ] || fail "the pack has no $program.py"
 done
+sed -n 's/^#include "\(.*\)"/\1/p' machine/gpu-check/tests/gpu/tensor_* >headers.txt
+[ -s headers.txt ] || fail "tensor_probe.cu includes nothing"
+while read -r header; do
+    [ -s "machine/gpu-check/tests/gpu/$header" ] || [ -s "machine/gpu-check/src/$header" ] ||
+        fail "the pack has no $header"
+done <headers.txt
 call1=machine/gpu-check/tests/gpu/call1.sh call2=machine/gpu-check/tests/gpu/call2.sh
 
 call "call 1" 0 "bits.tar.gz bundle.tar.gz ops.tar.gz peers.tar.gz result.json speed.tar.gz tensor.tar.gz train.tar.gz" "$call1"
@@ -240,6 +246,7 @@ holds '.peers[1].error == "no compiler" and .peers[0].strict == false'
 holds '.bundles == ["bert_fp32.repro.tar.zst"]'
 holds '.figures | length == 8 and .["runs equal on GPU and CPU"] == "9 of 9" and (.operations | contains("3 of 3"))'
 grep -qF 'compute_90a,code=sm_90a' calls || fail "nvcc does not compile for wgmma"
+grep -qE -- '-I [^ ]*machine/gpu-check/tests/gpu/../../src ' calls || fail "nvcc is not told where the model is"
 holds '.tensor | map([.instruction, .results, .differ]) == [["mma.m16n8k16", 10, 0]]'
 for part in ops tensor bits train bundle speed peers; do
     tar -tzf "back/$part.tar.gz" >members.txt || fail "no archive of $part"
