@@ -14,6 +14,7 @@
 
 enum { TENSOR_ROWS = 64, TENSOR_COLS = 256, TENSOR_RESULTS = TENSOR_ROWS * TENSOR_COLS, TENSOR_MOST_K = 64 };
 
+/* Append only: the number of a class seeds its draws. */
 #define TENSOR_CLASSES(X)                                                                                              \
     X(EXACT, "exact")                                                                                                  \
     X(NEAR_ONE, "near_one")                                                                                            \
@@ -24,7 +25,9 @@ enum { TENSOR_ROWS = 64, TENSOR_COLS = 256, TENSOR_RESULTS = TENSOR_ROWS * TENSO
     X(FLOOR, "floor")                                                                                                  \
     X(ZERO_TIMES_LARGE, "zero_times_large")                                                                            \
     X(SPECIAL, "special")                                                                                              \
-    X(ANY, "any")
+    X(ANY, "any")                                                                                                      \
+    X(UNDER_FLOOR, "under_floor")                                                                                      \
+    X(NEGATIVE_ZERO, "negative_zero")
 enum tensor_class {
 #define X(id, name) TENSOR_##id,
     TENSOR_CLASSES(X)
@@ -136,6 +139,22 @@ static inline uint16_t tensor_special16(struct tensor_draws *draws)
     }
 }
 
+/* Of four products in bf16, two are powers from 2^-149 to 2^-135, one lies between 2^-164 and 2^-155, and one is zero:
+ * the small one decides the last bit of the sum, and the exponent of the largest is below the floor. Products of fp16
+ * do not get there: all of them are zero, and the addend may be subnormal. */
+static inline uint16_t tensor_under_floor16(struct tensor_draws *draws, int i, int is_a)
+{
+    if (draws->format == RP_TC_FP16)
+        return is_a ? tensor_power16(draws, -200) : tensor_any16(draws, -2, 15);
+    if (i % 2 == 0) {
+        const int exponent = is_a ? tensor_from(draws, -75, -68) : tensor_from(draws, -74, -67);
+        return tensor_power16(draws, exponent);
+    }
+    if (!is_a)
+        return tensor_any16(draws, -81, -78);
+    return i % 4 == 1 ? tensor_any16(draws, -83, -79) : tensor_power16(draws, -200);
+}
+
 /* Element i of a row of a or of a column of b */
 static inline uint16_t tensor_operand16(struct tensor_draws *draws, int which, int i, int is_a)
 {
@@ -177,6 +196,12 @@ static inline uint16_t tensor_operand16(struct tensor_draws *draws, int which, i
         return tensor_any16(draws, most - 12, most);
     case TENSOR_SPECIAL:
         return tensor_special16(draws);
+    case TENSOR_UNDER_FLOOR:
+        return tensor_under_floor16(draws, i, is_a);
+    case TENSOR_NEGATIVE_ZERO: /* half of the rows have no other products */
+        if (!is_a)
+            return tensor_narrow(draws->format, 0, tensor_from(draws, -2, 2), 0);
+        return tensor_below(draws, 24) ? 0x8000 : 0;
     default: { /* any finite bits */
         const uint16_t x = (uint16_t)tensor_next(draws), exponents = half ? 0x7c00 : 0x7f80;
         return (x & exponents) == exponents ? x & 0x83ff : x;
@@ -230,6 +255,10 @@ static inline uint32_t tensor_addend32(struct tensor_draws *draws, int which)
         const uint32_t x = (uint32_t)tensor_next(draws);
         return (x & RP_TC_INF) == RP_TC_INF ? x & 0x807fffff : x;
     }
+    case TENSOR_UNDER_FLOOR:
+        return half ? tensor_any32(draws, -150, -120) : tensor_below(draws, 2) ? RP_TC_SIGN : 0;
+    case TENSOR_NEGATIVE_ZERO:
+        return tensor_below(draws, 4) ? RP_TC_SIGN : 0;
     default:
         return tensor_any32(draws, -4, 2);
     }
