@@ -98,7 +98,7 @@ TEST(secrets_never_show)
         {"OMP_STACKSIZE", "16MB", "ok"},
     };
     RP_BUF text = {0}, summary = {0};
-    char large[3000];
+    char large[5000];
     memset(large, 'y', sizeof large - 1);
     large[sizeof large - 1] = 0;
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
