@@ -252,10 +252,13 @@ static const char *no_interval(const struct rp_result *a, const struct rp_result
     return NULL;
 }
 
-/* GPUs, or threads of processors: how these are divided among ranks does not make more of them. */
-static int64_t compute_width(const struct rp_result *row)
+/* How many times the devices of b those of a are: GPUs, or threads of processors, whose division among ranks does not
+ * make more of them. 0: unknown, or GPUs beside threads. */
+static double width_ratio(const struct rp_result *a, const struct rp_result *b)
 {
-    return row->threads > 0 ? row->threads : row->devices;
+    if ((a->threads > 0) != (b->threads > 0) || a->devices <= 0 || b->devices <= 0)
+        return 0;
+    return a->threads > 0 ? (double)b->threads / (double)a->threads : (double)b->devices / (double)a->devices;
 }
 
 /* *base: resamples of the first result, made when they are first needed. */
@@ -263,9 +266,9 @@ static json_t *ratio_of(const struct rp_result *a, const struct rp_result *b, do
 {
     double r = b->throughput / a->throughput;
     json_t *j = json_pack("{s:f}", "value", r);
-    const int64_t from = compute_width(a), to = compute_width(b);
-    if (from > 0 && to > 0 && from != to)
-        json_object_set_new(j, "per_device", json_real(r * (double)from / (double)to));
+    const double width = width_ratio(a, b);
+    if (width > 0 && (width < 1 || width > 1))
+        json_object_set_new(j, "per_device", json_real(r / width));
     const char *why = no_interval(a, b);
     if (why) {
         json_object_set_new(j, "no_interval", json_string(why));
