@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include "base/isa.h"
+
 #define RP_MODELS(X) X(bert) X(gpt) X(resnet50) /* each a struct rp_model rp_model_<name> */
 #define RP_ACTIVATIONS(X) X(gelu) X(gelu_tanh)
 #define RP_RECOMPUTES(X) X(none) X(selective) X(full)
@@ -27,7 +29,7 @@
 #define RP_RESIZE_FILTERS(X) X(triangular) X(linear)
 #define RP_ESTIMATORS(X) X(median)
 #define RP_BACKENDS(X) X(auto) X(cpu) X(cuda)
-#define RP_ISAS(X) X(auto) X(scalar) X(avx2) X(avx512)
+#define RP_ISAS(X) X(auto) RP_ISA_ROWS(RP_ISA_ROW_NAME, X)
 #define RP_TRANSPORTS(X) X(auto) X(nccl) X(sockets)
 
 /* "_id" if a struct has the shorter name. */

@@ -28,7 +28,7 @@ struct rp_replay_opts {
     const char *store;   /* content-addressed store, NULL: the default */
     const char *signer;   /* fingerprint: of a replication its keyed roots are compared; NULL: they are not */
     const json_t *before; /* the capture of the run; or NULL */
-    const char *isa;     /* "auto", "scalar", "avx2", "avx512" or NULL */
+    const char *isa;     /* one of RP_ISAS, or NULL */
     int64_t threads;     /* 0: all */
     uint64_t limit_ns, limit_bytes; /* most time and host memory for it, whatever the bundle asks for; 0: an hour, half of what is free */
     /* Before the first step; seconds: estimated shortest and longest time, NULL if unknown. May be NULL. */

@@ -10,6 +10,7 @@ trap 'rm -rf "$tmp"' EXIT
 cat >"$tmp/basename.allowed" <<'END'
 main.c      the two programs: src/main.c, gpu/main.c
 cpu.c       the backend and the probe
+isa.c       every instruction set, those of this CPU
 selftest.c  of every backend, of the CPU
 END
 cat >"$tmp/tag.allowed" </dev/null

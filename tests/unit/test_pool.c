@@ -9,6 +9,7 @@
 
 #include <immintrin.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -207,6 +208,29 @@ TEST(memory_that_is_not_there_is_refused)
         int at = in_child(block_beyond_the_limit);
         CHECK(!at, "step %d", at);
     }
+}
+
+/* Of each row: usable here if and only if the kernel shows its flags. */
+TEST(instruction_sets_are_those_of_this_cpu)
+{
+    struct rp_err err;
+    RP_BUF text = {0};
+    CHECK(rp_read_file(&text, "/proc/cpuinfo", 1 << 24, &err) == 0, "%s", err.msg);
+    const char *from = strstr(rp_buf_text(&text), "\nflags"), *end = from ? strchr(from + 1, '\n') : NULL;
+    if (!end)
+        SKIP("/proc/cpuinfo has no flags");
+    RP_FREE char *flags = rp_asprintf("%.*s ", (int)(end - from), from);
+    for (int i = RP_ISA_auto + 1; i < RP_ISA_COUNT; i++) {
+        const struct rp_isa_row *isa = rp_isa_find(rp_isa_name((enum rp_isa)i));
+        char word[32];
+        bool all = true;
+        for (const char *const *f = isa->flag; *f; f++)
+            all &= strstr(flags, RP_FORMAT(word, " %s ", *f)) != NULL;
+        CHECK(rp_isa_usable((enum rp_isa)i) == all, "%s", isa->name);
+        CHECK(rp_isa_from_name(isa->name) == i && isa->flops > 0 && isa->flops <= rp_isa_most_flops(), "%s", isa->name);
+    }
+    CHECK(!rp_isa_find("neon") && !rp_isa_find("auto") && !rp_isa_find(""), "known");
+    CHECK_STR(RP_CHOICES(RP_ISAS), "auto|scalar|avx2|avx512");
 }
 
 TEST(devices_say_what_they_are)

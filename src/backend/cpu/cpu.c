@@ -27,13 +27,15 @@ static int threads_of(const struct rp_device_opts *o)
 
 static const char *unavailable(const struct rp_device_opts *o)
 {
+#define LACKING(X, name, machine, flops, ...) [RP_ISA_##name] = "this CPU or kernel lacks one of " #__VA_ARGS__,
+#define JOINED(X, name, ...) ", " #name
+    static const char *const lacking[RP_ISA_COUNT] = {RP_ISA_ROWS(LACKING, )};
     int isa = rp_isa_from_name(o->isa);
     if (isa < 0)
-        return "no such instruction set: scalar, avx2 or avx512";
-    if (rp_isa_usable((enum rp_isa)isa))
-        return NULL;
-    return isa == RP_ISA_avx512 ? "this CPU or kernel has no AVX-512 F, DQ, BW and VL; try avx2"
-                                : "this CPU or kernel has no AVX2, FMA and F16C; try scalar";
+        return "unknown instruction set; one of auto" RP_ISA_ROWS(JOINED, );
+    return rp_isa_usable((enum rp_isa)isa) ? NULL : lacking[isa];
+#undef LACKING
+#undef JOINED
 }
 
 static int supports(const struct rp_device_opts *o, const struct rp_op_use *u, struct rp_err *err)

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "backend/backend.h"
+#include "base/isa.h"
 #include "recipe/choices.h"
 
 enum rp_isa rp_isa_best(void);
@@ -65,7 +66,10 @@ size_t rp_cpu_conv_private(void);
 size_t rp_cpu_conv_shared(const struct rp_conv *c, enum rp_op op);
 #define RP_CPU_ROW_SUMS_SCRATCH ((size_t)64 * 128 * sizeof(float)) /* a binary counter of 128-column partial sums */
 
-/* Per instruction set: the table of operations, and the kernel that their gemm runs. */
+/* Kernels of an instruction set (base/isa.h) if it is one of this machine, else NULL. */
+#define RP_KERNELS_every(kernels) (kernels)
+#define RP_KERNELS_x86_64(kernels) (kernels)
+/* Per instruction set: the table of operations, and the kernel that their gemm runs. NULL: this build has none. */
 const struct rp_ops *rp_cpu_ops(enum rp_isa isa);
 const struct rp_gemm_kernel *rp_cpu_gemm_kernel(enum rp_isa isa);
 void rp_cpu_gemm(struct rp_dev *dev, const struct rp_gemm *g); /* with cpu->gemm */

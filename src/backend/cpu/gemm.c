@@ -487,9 +487,12 @@ void rp_cpu_gemm(struct rp_dev *dev, const struct rp_gemm *g)
 
 const struct rp_gemm_kernel *rp_cpu_gemm_kernel(enum rp_isa isa)
 {
-    if (isa == RP_ISA_scalar)
-        return rp_isa_has_fma() ? &rp_gemm_scalar_fma : &rp_gemm_scalar;
-    return isa == RP_ISA_avx2 ? &rp_gemm_avx2 : &rp_gemm_avx512;
+    static const struct rp_gemm_kernel *const kernels[RP_ISA_COUNT] = {
+#define ROW(X, name, machine, ...) [RP_ISA_##name] = RP_KERNELS_##machine(&rp_gemm_##name),
+        RP_ISA_ROWS(ROW, )
+#undef ROW
+    };
+    return isa == RP_ISA_scalar && rp_isa_has_fma() ? &rp_gemm_scalar_fma : kernels[isa];
 }
 
 /* Planes for the rows whose sums a forward product or data gradient keeps apart; short chains have only the smallest ones. */

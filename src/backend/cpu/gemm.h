@@ -74,4 +74,7 @@ struct rp_gemm_kernel {
     void (*copy_group)(float *dst, const float *src, long ld, int k);
 };
 
-extern const struct rp_gemm_kernel rp_gemm_scalar, rp_gemm_scalar_fma, rp_gemm_avx2, rp_gemm_avx512;
+#define ROW(X, name, ...) extern const struct rp_gemm_kernel rp_gemm_##name;
+RP_ISA_ROWS(ROW, )
+#undef ROW
+extern const struct rp_gemm_kernel rp_gemm_scalar_fma;

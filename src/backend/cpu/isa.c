@@ -2,6 +2,7 @@
 #include "backend/cpu/cpu.h"
 
 #include <cpuid.h>
+#include <stdbool.h>
 #include <string.h>
 
 int rp_isa_has_fma(void)
@@ -9,24 +10,40 @@ int rp_isa_has_fma(void)
     return __builtin_cpu_supports("fma") != 0;
 }
 
-int rp_isa_usable(enum rp_isa isa)
+static bool has_f16c(void) /* no name in __builtin_cpu_supports() of Clang 14 */
 {
     unsigned a, b, c = 0, d;
-    int f16c = __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C; /* no name in __builtin_cpu_supports() of Clang 14 */
-    int avx2 = f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    switch (isa) {
-    case RP_ISA_scalar:
-        return 1;
-    case RP_ISA_avx2:
-        return avx2;
-    case RP_ISA_avx512:
-        return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-               __builtin_cpu_supports("avx512vl");
-    case RP_ISA_auto:
-    case RP_ISA_COUNT:
-        break;
-    }
-    return 0;
+    return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+}
+
+/* A flag of /proc/cpuinfo, of which the operating system saves the registers. */
+static bool has_flag(const char *flag)
+{
+    const struct {
+        const char *name;
+        bool here;
+    } flags[] = {
+#define BUILTIN(name) {name, __builtin_cpu_supports(name) != 0}
+        BUILTIN("avx"),      BUILTIN("avx2"),     BUILTIN("fma"),      {"f16c", has_f16c()},
+        BUILTIN("avx512f"),  BUILTIN("avx512dq"), BUILTIN("avx512bw"), BUILTIN("avx512vl"),
+#undef BUILTIN
+    };
+    const size_t n = sizeof flags / sizeof *flags;
+    size_t i = 0;
+    while (i < n && strcmp(flags[i].name, flag) != 0)
+        i++;
+    RP_BUG_IF(i == n);
+    return flags[i].here;
+}
+
+int rp_isa_usable(enum rp_isa isa)
+{
+    if (isa <= RP_ISA_auto || isa >= RP_ISA_COUNT || !rp_cpu_gemm_kernel(isa))
+        return 0;
+    for (const char *const *flag = rp_isa_find(rp_isa_name(isa))->flag; *flag; flag++)
+        if (!has_flag(*flag))
+            return 0;
+    return 1;
 }
 
 enum rp_isa rp_isa_best(void)

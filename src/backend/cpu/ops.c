@@ -4,9 +4,12 @@
 
 const struct rp_ops *rp_cpu_ops(enum rp_isa isa)
 {
-    if (isa == RP_ISA_scalar)
-        return rp_isa_has_fma() ? &rp_cpu_ops_scalar_fma : &rp_cpu_ops_scalar;
-    return isa == RP_ISA_avx2 ? &rp_cpu_ops_avx2 : &rp_cpu_ops_avx512;
+    static const struct rp_ops *const tables[RP_ISA_COUNT] = {
+#define ROW(X, name, machine, ...) [RP_ISA_##name] = RP_KERNELS_##machine(&rp_cpu_ops_##name),
+        RP_ISA_ROWS(ROW, )
+#undef ROW
+    };
+    return isa == RP_ISA_scalar && rp_isa_has_fma() ? &rp_cpu_ops_scalar_fma : tables[isa];
 }
 
 /* struct att_scratch: forward q, g, kt, s, v; backward q, g, dq, kt, vt, s, dp, k, dk, dv, big_d; both bias, bits. The larger one, the

@@ -1,14 +1,18 @@
 /* The operations other than gemm, compiled once per instruction set from the same text.
  *
- * What:    the tables of ops_scalar.c, ops_scalar_fma.c, ops_avx2.c and ops_avx512.c, between which ops.c chooses.
+ * What:    the tables of ops_<isa>.c for every row of base/isa.h and of ops_scalar_fma.c, between which ops.c chooses.
  * Flow:    ops_<isa>.c defines RP_ISA_NAME and includes kernels.inc.h; the table follows from ops.def.
- * Extend:  an operation is cpu_<name>() in one of the *.inc.h; another instruction set is one more such file and a row in ops.c.
+ * Extend:  an operation is cpu_<name>() in one of the *.inc.h; an instruction set is such a file and a row of
+ *          base/isa.h.
  */
 #pragma once
 
 #include "backend/cpu/cpu.h"
 
-extern const struct rp_ops rp_cpu_ops_scalar, rp_cpu_ops_scalar_fma, rp_cpu_ops_avx2, rp_cpu_ops_avx512;
+#define ROW(X, name, ...) extern const struct rp_ops rp_cpu_ops_##name;
+RP_ISA_ROWS(ROW, )
+#undef ROW
+extern const struct rp_ops rp_cpu_ops_scalar_fma;
 
 /* Sizes of attention's scratch, the same for all. */
 #define RP_ATT_PAD 16     /* rows and columns of scratch are padded to this with zeros */

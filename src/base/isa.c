@@ -1,0 +1,27 @@
+/* The instruction sets by name. */
+#include "base/isa.h"
+
+#include <string.h>
+
+static const struct rp_isa_row rows[] = {
+#define ROW(X, name, machine, flops, ...) {#name, flops, {__VA_ARGS__}},
+    RP_ISA_ROWS(ROW, )
+#undef ROW
+};
+#define ROWS (sizeof rows / sizeof *rows)
+
+const struct rp_isa_row *rp_isa_find(const char *name)
+{
+    for (size_t i = 0; i < ROWS; i++)
+        if (strcmp(rows[i].name, name) == 0)
+            return &rows[i];
+    return NULL;
+}
+
+double rp_isa_most_flops(void)
+{
+    double most = 0;
+    for (size_t i = 0; i < ROWS; i++)
+        most = rows[i].flops > most ? rows[i].flops : most;
+    return most;
+}
