@@ -69,6 +69,15 @@ int rp_known_has(const json_t *group, const char *path, const char *word)
     return 0;
 }
 
+const char *rp_known_lacks(const json_t *group, const char *path, const char *const *words)
+{
+    if (!json_is_array(rp_known(group, path)))
+        return NULL;
+    while (*words && rp_known_has(group, path, *words))
+        words++;
+    return *words;
+}
+
 void rp_show_number(char out[32], double number, const char *unit)
 {
     static const char *const binary[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"}, *const decimal[] = {"", "k", "M", "G", "T"};

@@ -17,6 +17,8 @@ int rp_known_number(const json_t *group, const char *path, double *out); /* 0 or
 int rp_known_is(const json_t *group, const char *path, const char *text); /* is it this text? */
 int rp_known_over(const json_t *group, const char *path, double limit);  /* is it a number greater than limit? */
 int rp_known_has(const json_t *group, const char *path, const char *word); /* is it a list with this word? */
+/* The first of the words, which end with NULL, that a known list does not have; else NULL. */
+const char *rp_known_lacks(const json_t *group, const char *path, const char *const *words);
 const char *rp_state_at(const json_t *group, const char *path); /* "ok" ...; "absent" where there is nothing */
 
 /* "31.0 GiB", "2.70 GHz", "400 Gbit/s", "12" by its unit, which may be NULL. */

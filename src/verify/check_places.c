@@ -129,7 +129,8 @@ static int check_most_memory(const struct rp_verify_state *s, struct rp_err *err
 
 /* ---- all ranks ---- */
 
-static int check_node(struct places *p, const struct rp_verify_state *s, int node, struct rp_err *err)
+static int check_node(struct places *p, const struct rp_verify_state *s, int node, struct rp_check_result *result,
+                      struct rp_err *err)
 {
     const struct rp_captures *on = &s->run.node[node];
     const json_t *first = json_array_get(rp_json_at(s->run.json, "world/processes"), 0);
@@ -139,7 +140,7 @@ static int check_node(struct places *p, const struct rp_verify_state *s, int nod
         if (p->node_of[i] != node || !on->before || !on->after) /* captures: of a run that failed */
             continue;
         const int set = !first || i < rp_json_integer_at(first, "ranks"); /* other processes may have others */
-        if (rp_verify_rank_device(s, (int)i, set, err) < 0 || check_cpus(p, &s->run, i, err) < 0 ||
+        if (rp_verify_rank_device(s, (int)i, set, result, err) < 0 || check_cpus(p, &s->run, i, err) < 0 ||
             check_gpu(p, &s->run, i, err) < 0 || check_memory(&s->run, i, err) < 0)
             return s->run.nodes > 1 ? rp_wrap(err, "rank %lld on node %d", (long long)i, node)
                                     : rp_wrap(err, "rank %lld", (long long)i);
@@ -172,7 +173,7 @@ int rp_verify_places(const struct rp_verify_state *s, struct rp_check_result *re
         node_of[i] = (int)rp_json_integer_at(rp_run_rank(&s->run, (int64_t)i), "node");
     for (int node = 0; node < s->run.nodes; node++) {
         const int before = p.shared;
-        if (check_node(&p, s, node, err) < 0)
+        if (check_node(&p, s, node, result, err) < 0)
             return -1;
         if (p.shared && !before && s->run.nodes > 1)
             snprintf(p.text + strlen(p.text), sizeof p.text - strlen(p.text), " of node %d", node);

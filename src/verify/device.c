@@ -1,6 +1,7 @@
 /* The device that trained: its kind, name, instruction set and threads against the captures of its node and the
  * settings. */
 #include "backend/backend.h"
+#include "base/isa.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/value.h"
@@ -64,24 +65,18 @@ int rp_verify_gpu(const struct rp_verify_state *s, struct rp_check_result *resul
 
 /* ---- processors ---- */
 
-/* The captured CPU has the instruction set that the kernels used. */
-static int check_isa(const json_t *capture, const struct rp_device_info *d, struct rp_err *err)
+/* The captured CPU has the instruction set that the kernels used. One of another version of this program is a note. */
+static int check_isa(const json_t *capture, const struct rp_device_info *d, struct rp_check_result *result,
+                     struct rp_err *err)
 {
-    static const struct {
-        const char *isa, *flag[9];
-    } sets[] = {{"scalar", {NULL}},
-                {"avx2", {"avx", "avx2", "fma", "f16c", NULL}},
-                {"avx512", {"avx", "avx2", "fma", "f16c", "avx512f", "avx512dq", "avx512bw", "avx512vl", NULL}}};
-    const int flags_known = json_is_array(rp_known(capture, "probes.cpu.flags"));
-    size_t i = 0;
-    if (strcmp(d->kind, "cpu") == 0)
-        while (i < 3 && strcmp(sets[i].isa, d->isa) != 0)
-            i++;
-    if (strcmp(d->kind, "cpu") != 0 || !d->threads || d->threads > THREADS_MAX || i == 3)
+    const struct rp_isa_row *isa = rp_isa_find(d->isa);
+    const char *missing = isa ? rp_known_lacks(capture, "probes.cpu.flags", isa->flag) : NULL;
+    if (strcmp(d->kind, "cpu") != 0 || !d->threads || d->threads > THREADS_MAX)
         return rp_fail(err, RP_MISMATCH, "'device' is not a device of the CPU backend");
-    for (const char *const *f = sets[i].flag; flags_known && *f; f++)
-        if (!rp_known_has(capture, "probes.cpu.flags", *f))
-            return rp_fail(err, RP_MISMATCH, "the run used %s, but the captured CPU has no %s", d->isa, *f);
+    if (missing)
+        return rp_fail(err, RP_MISMATCH, "the run used %s, but the captured CPU has no %s", d->isa, missing);
+    if (!isa && result->state == RP_CHECK_PASSED)
+        rp_check_note(result, "unknown instruction set '%s': what it needs of a CPU is not known here", d->isa);
     return 0;
 }
 
@@ -110,12 +105,12 @@ int rp_verify_cpu(const struct rp_verify_state *s, struct rp_check_result *resul
     const char *captured = json_string_value(rp_known(capture, "probes.cpu.model_name"));
     if (rp_run_cpu(&d, s->run.json) < 0)
         return rp_fail(err, RP_MISMATCH, "'device' is not a device of the CPU backend");
-    if (check_isa(capture, &d, err) < 0)
-        return -1;
     if (captured && *d.name &&
         strcmp(captured, d.name) != 0) /* emulators and valgrind give programs another CPU than /proc has */
         rp_check_note(result, "the run used '%s', but the captured CPU is '%s'", rp_excerpt(name, d.name),
                       rp_excerpt(other, captured));
+    if (check_isa(capture, &d, result, err) < 0)
+        return -1;
     if (threads == 0 && rp_known_number(capture, "probes.cpu.threads", &here) == 0 && (double)d.threads > here)
         return rp_fail(err, RP_MISMATCH, "the device has %d threads, but the captured machine %.0f processors",
                        d.threads, here);
@@ -124,7 +119,8 @@ int rp_verify_cpu(const struct rp_verify_state *s, struct rp_check_result *resul
 
 /* ---- of one of several ranks ---- */
 
-int rp_verify_rank_device(const struct rp_verify_state *s, int rank, int set, struct rp_err *err)
+int rp_verify_rank_device(const struct rp_verify_state *s, int rank, int set, struct rp_check_result *result,
+                          struct rp_err *err)
 {
     const json_t *device = json_object_get(rp_run_rank(&s->run, rank), "device");
     const struct rp_captures *on = &s->run.node[rp_run_node_of(&s->run, rank)];
@@ -144,7 +140,7 @@ int rp_verify_rank_device(const struct rp_verify_state *s, int rank, int set, st
         return rp_fail(err, RP_MISMATCH, "it has %d threads, but the captured machine %.0f processors", d.threads,
                        here);
     if (strcmp(d.kind, "cpu") == 0)
-        return check_isa(on->before, &d, err) < 0 || (set && check_set(s->run.json, &d, err) < 0) ? -1 : 0;
+        return check_isa(on->before, &d, result, err) < 0 || (set && check_set(s->run.json, &d, err) < 0) ? -1 : 0;
     const json_t *const capture[] = {on->before, on->after};
     for (int i = 0; i < 2; i++)
         if (!has_gpu(capture[i], d.name) && !lists_no_gpu(capture[i]))

@@ -45,7 +45,8 @@ struct rp_verify_state {
  * against those of its node. set: the settings of run.json are those of its process. */
 int rp_verify_cpu(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
 int rp_verify_gpu(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
-int rp_verify_rank_device(const struct rp_verify_state *s, int rank, int set, struct rp_err *err) rp_must_check;
+int rp_verify_rank_device(const struct rp_verify_state *s, int rank, int set, struct rp_check_result *result,
+                          struct rp_err *err) rp_must_check;
 /* Of several ranks: devices, processors and memory of each against the captures of its node. */
 int rp_verify_places(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
 

@@ -209,6 +209,35 @@ TEST(processors_of_all_ranks_count)
     }
 }
 
+/* One unknown instruction set: no bound of all, but still that of the slowest rank's ceiling. */
+TEST(peak_with_an_unknown_instruction_set)
+{
+    static const struct {
+        const char *isa[2];
+        double ceiling; /* GFLOP/s of rank 0, whose bound is 9.2 */
+        enum rp_check_state state;
+    } cases[] = {
+        {{"scalar", "neon"}, 9, RP_CHECK_NOTE},
+        {{"scalar", "neon"}, 10, RP_CHECK_FAILED},
+        {{"neon", "scalar"}, 1e6, RP_CHECK_NOTE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_err err = {0};
+        struct rp_check_result result = {.state = RP_CHECK_PASSED};
+        RP_JSON *capture = processors(4);
+        RP_JSON *run = json_pack(
+            "{s:s, s:o, s:{s:f}, s:{s:{s:{s:f}}}, s:{s:i, s:[{s:i, s:o}, {s:i, s:o}]}}", "backend", "cpu", "device",
+            processor_of(cases[i].isa[0], 1), "results", "flops_per_s", 1e15, "ceilings", "before", "gemm",
+            "flops_per_s", cases[i].ceiling * 1e9, "world", "ranks", 2, "rank", "node", 0, "device",
+            processor_of(cases[i].isa[0], 1), "node", 0, "device", processor_of(cases[i].isa[1], 1));
+        struct rp_verify_state s = {.run = run, .before = capture, .after = capture, .nodes = 1, .ranks.ranks = 2};
+        int failed = rp_check_peak(&s, &result, &err) < 0;
+        CHECK(failed == (cases[i].state == RP_CHECK_FAILED), "case %zu: %s%s", i, err.msg, result.text);
+        CHECK(failed || result.state == cases[i].state, "case %zu: %s", i, result.text);
+        SAID(failed ? err.msg : result.text);
+    }
+}
+
 TEST(energy_is_power_times_time)
 {
     FX(x);
