@@ -1,4 +1,5 @@
 /* Checks that concern every run: processor, memory, clocks, and what `repro doctor` itself tried (the group "here", cli/cmd_doctor.c). */
+#include "base/isa.h"
 #include "capture/doctor/doctor.h"
 #include "capture/probe.h"
 #include "capture/value.h"
@@ -155,10 +156,10 @@ void rp_doctor_synchronized(struct rp_doctor *d)
 
 void rp_doctor_instructions(struct rp_doctor *d)
 {
-    if (json_is_array(rp_known(d->probes, "cpu.flags")) && rp_known_is(d->probes, "kernel.machine", "x86_64") &&
-        !(rp_known_has(d->probes, "cpu.flags", "avx2") && rp_known_has(d->probes, "cpu.flags", "fma")))
+    const char *missing = rp_known_lacks(d->probes, "cpu.flags", rp_isa_find("avx2")->flag);
+    if (missing && rp_known_is(d->probes, "kernel.machine", "x86_64"))
         rp_doctor_report(d, RP_DOCTOR_SLOW, "in a virtual machine: its CPU model to host-passthrough",
-                         "no AVX2 with FMA: scalar kernels");
+                         "no %s: scalar kernels", missing);
 }
 
 /* CPUs that this process may run on, as far as is known; 0: not. */
