@@ -1,6 +1,6 @@
 #!/bin/bash
-# Names that lead to one place: no two structs, unions or enums share a tag, no two sources share a basename, and no static function has a name
-# shorter than 5 letters that more than 3 files use. The lists are the exceptions; one that is no longer needed is an error too.
+# Names that lead to one place: no two structs, unions or enums share a tag, and no two sources share a basename. The
+# lists are the exceptions; one that is no longer needed is an error too.
 set -eu
 cd "$TOP"
 tmp=$(mktemp -d)
@@ -14,7 +14,6 @@ isa.c       every instruction set, those of this CPU
 selftest.c  of every backend, of the CPU
 END
 cat >"$tmp/tag.allowed" </dev/null
-cat >"$tmp/function.allowed" </dev/null
 
 find src -name '*.c' | sort >"$tmp/sources"
 find src -name '*.[ch]' | sort >"$tmp/all"
@@ -26,13 +25,6 @@ tags() { # < FILES: "TAG FILE..." of each tag that several files define
     xargs awk '/^(struct|union|enum) [a-z_0-9]+ .*[{]$/ || /^(struct|union|enum) [a-z_0-9]+ [{]/ {
             if (!seen[$2, FILENAME]++) { n[$2]++; where[$2] = where[$2] " " FILENAME } }
         END { for (tag in n) if (n[tag] > 1) print tag where[tag] }'
-}
-functions() { # < FILES: "NAME FILE..." of each short name that more than 3 files use
-    xargs awk 'match($0, /^static [^=;(]*[ *][a-z_0-9]+\(/) && !/;$/ {
-            name = substr($0, 1, RLENGTH - 1)
-            sub(/.*[ *]/, "", name)
-            if (length(name) < 5 && !seen[name, FILENAME]++) { n[name]++; where[name] = where[name] " " FILENAME } }
-        END { for (name in n) if (n[name] > 3) print name where[name] }'
 }
 bad=0
 check() { # KIND MESSAGE: found names against the allowed ones
@@ -46,15 +38,13 @@ basenames <"$tmp/sources" >"$tmp/basename.found"
 check basename "several sources have one basename"
 tags <"$tmp/all" >"$tmp/tag.found"
 check tag "several structs have one tag"
-functions <"$tmp/sources" >"$tmp/function.found"
-check function "a short name of static functions in more than 3 files"
 
 # Proof that each check finds something.
 mkdir -p "$tmp/a" "$tmp/b"
 for file in a/one b/one a/two b/two; do
-    printf 'struct planted {\n    int x;\n};\nstatic int plot(void)\n{\n}\n' >"$tmp/$file.c"
+    printf 'struct planted {\n    int x;\n};\n' >"$tmp/$file.c"
 done
 find "$tmp/a" "$tmp/b" -name '*.c' >"$tmp/planted"
-found=$(for kind in basenames tags functions; do $kind <"$tmp/planted" | awk '{print $1, NF - 1}'; done | sort | paste -sd' ')
-[ "$found" = "one.c 2 planted 4 plot 4 two.c 2" ] || { echo "of the planted names this was found: $found" && exit 1; }
+found=$(for kind in basenames tags; do $kind <"$tmp/planted" | awk '{print $1, NF - 1}'; done | sort | paste -sd' ')
+[ "$found" = "one.c 2 planted 4 two.c 2" ] || { echo "of the planted names this was found: $found" && exit 1; }
 exit $bad
