@@ -1,8 +1,7 @@
 #include "compare/compare.h"
 
-#include "base/hash.h"
+#include "base/bootstrap.h"
 #include "base/json.h"
-#include "base/sort.h"
 #include "base/text.h"
 #include "compare/layout.h"
 
@@ -13,9 +12,6 @@
 #include <strings.h>
 
 #define COMPARED_MAX 1000 /* results at once: each is a table of its own against the first */
-#define REPLICATES 2000
-#define REPLICATES_LONG 200 /* of more than LONG samples, to bound the time */
-#define LONG 50000
 #define MODELS_NAMED 10
 #define MUCH_MORE 1.2 /* the larger number over the smaller one */
 
@@ -225,23 +221,6 @@ static enum rp_comparable compare_units(json_t *list, const struct rp_result *a,
 
 /* ---- ratios ---- */
 
-/* From the digest of the file and the line of the result. Both sides of a ratio are resampled independently. */
-static uint64_t seed_of(const struct rp_result *row, int is_base)
-{
-    char text[200];
-    unsigned char digest[RP_SHA256_SIZE];
-    uint64_t seed = 0;
-    snprintf(text, sizeof text, "%s %lld %d", row->source.sha256 ? row->source.sha256 : "", (long long)row->source.line, is_base);
-    rp_sha256_bytes(digest, text, strlen(text));
-    memcpy(&seed, digest, sizeof seed);
-    return seed;
-}
-
-static int replicates_of(const struct rp_result *row)
-{
-    return row->samples > LONG ? REPLICATES_LONG : REPLICATES;
-}
-
 /* Why there is no interval, or NULL. */
 static const char *no_interval(const struct rp_result *a, const struct rp_result *b)
 {
@@ -274,39 +253,17 @@ static json_t *ratio_of(const struct rp_result *a, const struct rp_result *b, do
         json_object_set_new(j, "no_interval", json_string(why));
         return j;
     }
-    if (!*base) {
-        *base = rp_alloc(REPLICATES * sizeof **base);
-        rp_bootstrap(*base, replicates_of(a), a, seed_of(a, 1));
-    }
-    int n = replicates_of(a) < replicates_of(b) ? replicates_of(a) : replicates_of(b);
-    RP_FREE double *all = rp_alloc((size_t)n * sizeof *all);
-    rp_bootstrap(all, n, b, seed_of(b, 0));
-    for (int i = 0; i < n; i++)
-        all[i] /= (*base)[i];
-    rp_sort_double(all, (size_t)n);
-    json_object_set_new(j, "low", json_real(all[n * 25 / 1000 - 1]));
-    json_object_set_new(j, "high", json_real(all[n * 975 / 1000 - 1]));
-    json_object_set_new(j, "level", json_real(0.95));
+    if (!*base)
+        *base = rp_result_resample(a, rp_resamples_of(a->samples), 1);
+    double interval[2];
+    const int n = rp_resamples_of(a->samples > b->samples ? a->samples : b->samples);
+    RP_FREE double *all = rp_result_resample(b, n, 0);
+    rp_bootstrap_ratio(interval, all, *base, n);
+    json_object_set_new(j, "low", json_real(interval[0]));
+    json_object_set_new(j, "high", json_real(interval[1]));
+    json_object_set_new(j, "level", json_real(RP_BOOTSTRAP_LEVEL));
     json_object_set_new(j, "replicates", json_integer(n));
     return j;
-}
-
-/* A figure that differs from that of its samples has another estimator, to which their interval does not apply. */
-static int is_of_samples(const struct rp_result *row)
-{
-    return fabs(rp_result_estimate(row) / row->throughput - 1) <= 1e-4; /* not where either is unknown */
-}
-
-void rp_result_interval(struct rp_result *row)
-{
-    int n = replicates_of(row);
-    if (row->source.kind == RP_RESULT_BUNDLE || row->samples < 2 || !isnan(row->low) || !is_of_samples(row))
-        return;
-    RP_FREE double *all = rp_alloc((size_t)n * sizeof *all);
-    rp_bootstrap(all, n, row, seed_of(row, 0));
-    rp_sort_double(all, (size_t)n);
-    row->low = all[n * 25 / 1000 - 1];
-    row->high = all[n * 975 / 1000 - 1];
 }
 
 /* ---- other models ---- */
@@ -383,7 +340,7 @@ static void notes_of(json_t *notes, const struct rp_rows *rows, int i)
         snprintf(text, sizeof text, "%d: %s", i + 1, row->source.note);
         json_array_append_new(notes, json_string(text));
     }
-    if (!isnan(own) && !isnan(row->throughput) && !is_of_samples(row)) {
+    if (!isnan(own) && !isnan(row->throughput) && !rp_result_is_of_samples(row)) {
         snprintf(text, sizeof text, "%d: its figure is %.8g, but the median over repeats of its samples is %.8g", i + 1,
                  row->throughput, own);
         json_array_append_new(notes, json_string(text));

@@ -31,11 +31,13 @@ json_t *rp_compare(const struct rp_rows *rows, enum rp_comparable *verdict, stru
 void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const json_t *comparison);
 void rp_compare_flat(struct rp_doc *out, const struct rp_rows *rows, const json_t *comparison); /* one table: for CSV */
 
-/* The figure of resampled samples, `replicates` times; deterministic in the seed. Needs row->samples >= 1. */
-void rp_bootstrap(double *out, int replicates, const struct rp_result *row, uint64_t seed);
+/* n bootstrap resamples of the figure, those of a base with another seed; free() it. Needs row->samples >= 1. */
+double *rp_result_resample(const struct rp_result *row, int n, int is_base);
 /* Computes the interval of an imported row from its samples, if it has none and its figure is that of its samples. */
 void rp_result_interval(struct rp_result *row);
 double rp_result_estimate(const struct rp_result *row); /* the figure of its samples; NaN without any */
+/* A figure that differs from that of its samples has another estimator, to which their interval does not apply. */
+int rp_result_is_of_samples(const struct rp_result *row); /* 0 where either is unknown */
 
 /* Differences of two machines that are reservations: of high effect, and not covered by another confounder. */
 struct rp_machines_named {

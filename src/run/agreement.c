@@ -1,5 +1,6 @@
 #include "run/agreement.h"
 
+#include "base/bootstrap.h"
 #include "base/json.h"
 #include "base/sort.h"
 #include "base/text.h"
@@ -11,9 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DRAWS 2000
-#define DRAWS_LONG 200 /* where one of the two has more than LONG_RUN timed steps: as for the interval of each (results.c) */
-#define LONG_RUN 50000
 #define METHOD                                                                                                                    \
     "percentile bootstrap of replication / original: the estimator of resamples of each run as for its own interval, seeded with " \
     "the first 8 bytes of its records_sha256"
@@ -97,31 +95,33 @@ static json_t *bits(const struct rp_records *a, const struct rp_records *b)
 
 /* ---- throughput ---- */
 
-static int is_long(const struct rp_records *rs)
+static int64_t timed_steps(const struct rp_records *rs)
 {
     int64_t timed = 0;
     for (int64_t i = 0; i < rs->n; i++)
         timed += rs->r[i].timed;
-    return timed > LONG_RUN;
+    return timed;
 }
 
 static json_t *throughput(const struct rp_agreement_side *first, const struct rp_agreement_side *here)
 {
     const struct rp_throughput a = rp_throughput_of(first->run), b = rp_throughput_of(here->run);
     json_t *interval = json_null(), *ratio = json_null();
-    int draws = is_long(first->records) || is_long(here->records) ? DRAWS_LONG : DRAWS;
-    RP_FREE double *as = rp_alloc(DRAWS * sizeof *as), *bs = rp_alloc(DRAWS * sizeof *bs);
+    const int64_t steps_a = timed_steps(first->records), steps_b = timed_steps(here->records);
+    const int n = rp_resamples_of(steps_a > steps_b ? steps_a : steps_b);
+    RP_FREE double *as = rp_alloc((size_t)n * sizeof *as);
+    RP_FREE double *bs = rp_alloc((size_t)n * sizeof *bs);
     if (a.value > 0 && b.known)
         ratio = json_real(b.value / a.value);
-    if (rp_results_draws(as, draws, first->records) && rp_results_draws(bs, draws, here->records)) {
-        for (int i = 0; i < draws; i++)
-            bs[i] /= as[i];
-        rp_sort_double(bs, (size_t)draws);
-        interval = json_pack("[f, f]", bs[draws * 25 / 1000 - 1], bs[draws * 975 / 1000 - 1]);
+    if (rp_results_resample(as, n, first->records) && rp_results_resample(bs, n, here->records)) {
+        double ends[2];
+        rp_bootstrap_ratio(ends, bs, as, n);
+        interval = json_pack("[f, f]", ends[0], ends[1]);
     }
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:f, s:s}", "unit", b.unit, "original", a.known ? json_real(a.value) : json_null(),
-                     "replication", b.known ? json_real(b.value) : json_null(), "ratio", ratio, "interval", interval, "level", 0.95, "method",
-                     METHOD);
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:f, s:s}", "unit", b.unit, "original",
+                     a.known ? json_real(a.value) : json_null(), "replication",
+                     b.known ? json_real(b.value) : json_null(), "ratio", ratio, "interval", interval, "level",
+                     RP_BOOTSTRAP_LEVEL, "method", METHOD);
 }
 
 /* ---- settings ---- */

@@ -1,16 +1,15 @@
 /* Figures from records. Only +, -, *, / and comparisons of doubles and integers: the same text everywhere. */
 #include "run/results.h"
 
+#include "base/bootstrap.h"
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/sort.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define RESAMPLES 2000
-#define RESAMPLES_LONG 200 /* for runs of more than LONG_RUN timed steps, to bound the time */
-#define LONG_RUN 50000
 #define ESTIMATOR "median over repeats of samples / window seconds"
 #define WINDOW                                                                                                                 \
     "start of the first timed step of a repeat to the end of its last, with the loading of samples and without state roots between steps"
@@ -87,14 +86,6 @@ static void windows_free(struct results_window *w, int n)
     free(w);
 }
 
-int64_t rp_results_draw(uint64_t *state, int64_t n)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (int64_t)(((unsigned __int128)(z ^ (z >> 31)) * (uint64_t)n) >> 64); /* the bias of n / 2^64 is negligible */
-}
-
 static uint64_t seed_of(const char *sha256)
 {
     unsigned char raw[8];
@@ -108,31 +99,22 @@ static uint64_t seed_of(const char *sha256)
     return seed;
 }
 
-/* The estimator over each resample. */
-static void draw_all(double *all, int resamples, const struct results_window *w, int n, const char *sha256)
+/* n bootstrap resamples of the throughput. */
+static void resample(double *out, int n, const struct results_window *w, int count, const char *sha256)
 {
-    uint64_t state = seed_of(sha256);
-    RP_FREE double *rate = rp_alloc((size_t)n * sizeof *rate);
-    for (int b = 0; b < resamples; b++) {
-        for (int i = 0; i < n; i++) {
-            const struct results_window *from = &w[n > 1 ? rp_results_draw(&state, n) : 0];
-            int64_t ns = 0;
-            for (int64_t k = 0; k < from->n; k++)
-                ns += from->cycle[rp_results_draw(&state, from->n)];
-            rate[i] = (double)from->samples / seconds(ns);
-        }
-        all[b] = rp_median(rate, (size_t)n);
+    int64_t steps = 0;
+    RP_FREE int64_t *first = rp_alloc((size_t)(count + 1) * sizeof *first);
+    RP_FREE double *work = rp_alloc((size_t)count * sizeof *work);
+    for (int i = 0; i < count; i++) {
+        steps += w[i].n;
+        first[i + 1] = steps;
+        work[i] = (double)w[i].samples;
     }
-}
-
-/* 2.5 % and 97.5 % (nearest rank) of them. */
-static void bootstrap(double interval[2], const struct results_window *w, int n, int resamples, const char *sha256)
-{
-    RP_FREE double *all = rp_alloc((size_t)resamples * sizeof *all);
-    draw_all(all, resamples, w, n, sha256);
-    rp_sort_double(all, (size_t)resamples);
-    interval[0] = all[resamples * 25 / 1000 - 1];
-    interval[1] = all[resamples * 975 / 1000 - 1];
+    RP_FREE double *time = rp_alloc((size_t)steps * sizeof *time);
+    for (int i = 0; i < count; i++)
+        for (int64_t k = 0; k < w[i].n; k++)
+            time[first[i] + k] = (double)w[i].cycle[k]; /* sums are exact: below 2^53 ns, which are 104 days */
+    rp_bootstrap_resample(out, n, &(struct rp_bootstrap){count, first, time, work, 1e9}, seed_of(sha256));
 }
 
 static void add_throughput(json_t *out, const struct results_window *w, int n, const char *sha256, const struct rp_model *m)
@@ -147,10 +129,12 @@ static void add_throughput(json_t *out, const struct results_window *w, int n, c
                                               (json_int_t)w[i].n, "samples", (json_int_t)w[i].samples, "seconds", seconds(w[i].ns),
                                               "state_root_s", seconds(w[i].root_ns), "throughput", rate[i]));
     }
-    int resamples = steps > LONG_RUN ? RESAMPLES_LONG : RESAMPLES;
+    const int resamples = rp_resamples_of(steps);
     if (steps >= 2) {
         double ends[2];
-        bootstrap(ends, w, n, resamples, sha256);
+        RP_FREE double *all = rp_alloc((size_t)resamples * sizeof *all);
+        resample(all, resamples, w, n, sha256);
+        rp_bootstrap_interval(ends, all, resamples);
         interval = json_pack("[f, f]", ends[0], ends[1]);
     }
     json_object_set_new(out, "windows", list);
@@ -158,7 +142,8 @@ static void add_throughput(json_t *out, const struct results_window *w, int n, c
     json_object_set_new(out, "estimator", json_string(ESTIMATOR));
     json_object_set_new(out, "throughput", json_pack("{s:o, s:s++, s:o}", "value", n ? json_real(rp_median(rate, (size_t)n)) : json_null(),
                                                      "unit", m->sample_unit, "/", "s", "interval", interval));
-    json_object_set_new(out, "bootstrap", json_pack("{s:f, s:i, s:s}", "level", 0.95, "resamples", resamples, "method", METHOD));
+    json_object_set_new(out, "bootstrap", json_pack("{s:f, s:i, s:s}", "level", RP_BOOTSTRAP_LEVEL, "resamples",
+                                                    resamples, "method", METHOD));
 }
 
 /* Nearest rank: the smallest value that at least percent % of them do not exceed. */
@@ -423,14 +408,14 @@ struct rp_throughput rp_throughput_of(const json_t *run)
                                   .known = json_is_number(value), .sure = json_is_array(json_object_get(is, "interval"))};
 }
 
-int rp_results_draws(double *out, int n, const struct rp_records *rs)
+int rp_results_resample(double *out, int n, const struct rp_records *rs)
 {
     int count, steps = 0;
     struct results_window *w = windows(rs, &count);
     for (int i = 0; i < count; i++)
         steps += w[i].n > 1 ? 2 : 1;
     if (steps >= 2)
-        draw_all(out, n, w, count, rs->sha256);
+        resample(out, n, w, count, rs->sha256);
     windows_free(w, count);
     return steps >= 2;
 }

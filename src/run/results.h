@@ -49,10 +49,7 @@ struct rp_throughput rp_throughput_of(const json_t *run);
 const json_t *rp_run_setting(const json_t *run, const char *key);
 
 /* n bootstrap resamples of the headline figure, as for its interval; 0 if fewer than two steps were timed. */
-int rp_results_draws(double *out, int n, const struct rp_records *rs);
-
-/* 0 .. n - 1 by SplitMix64, advancing its state: used by every bootstrap. */
-int64_t rp_results_draw(uint64_t *state, int64_t n);
+int rp_results_resample(double *out, int n, const struct rp_records *rs);
 
 /* Nanoseconds from the start of a timed step to that of the next one of its repeat, without a state root between; the last one of a
  * repeat (next NULL) to its own end. */
