@@ -195,7 +195,7 @@ static int take_error(struct ssh_process *p, char *text)
     return fail_host(p, RP_UNAVAILABLE, "the program cannot be started there: %.300s", rest);
 }
 
-/* An answer of bootstrap.sh, or of the program. */
+/* An answer of remote_start.sh, or of the program. */
 static int take_answer(struct ssh_process *p, char *text)
 {
     if (p->stage == AT_SHELL && strncmp(text, "here ", 5) == 0)
@@ -382,10 +382,10 @@ static int map_program(struct rp_ssh *s, struct rp_err *err)
     return rp_sha256_fd(s->digest, fd, self, NULL, err);
 }
 
-/* bootstrap.sh as one line. */
+/* remote_start.sh as one line. */
 static void put_script(struct rp_buf *out, const struct rp_ssh *s, int keep)
 {
-    const struct rp_embed *e = rp_embed_find("src/launch/bootstrap.sh");
+    const struct rp_embed *e = rp_embed_find("src/launch/remote_start.sh");
     RP_BUG_IF(!e);
     rp_buf_printf(out, "nonce=%s size=%zu digest=%s keep=%d;", s->nonce, s->size, s->digest, keep);
     const char *text = (const char *)e->data, *end = text + e->size;

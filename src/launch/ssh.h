@@ -1,10 +1,11 @@
 /* Processes of a job on other hosts: the program copies itself there and starts itself, by the system's ssh.
  *
  * What:    one ssh a host, until its process of the job runs, and then its lines on our standard error, until it has ended.
- * Flow:    rp_ssh_start() runs `ssh ... -- HOST "sh"`, sends bootstrap.sh and, where it is missing, this program, which then reads frames:
- * HOST, who it is (cli/host_process.c), then what rp_ssh_tell() sends. A thread reads and writes. rp_ssh_end() waits for all. Owner: struct
- * rp_ssh owns its processes and the thread. Extend:  an option of ssh is a word of fixed_words[]; another answer of bootstrap.sh is a case
- * of take_answer().
+ * Flow:    rp_ssh_start() runs `ssh ... -- HOST "sh"`, sends remote_start.sh and, where it is missing, this program,
+ *          which then reads frames: HOST, who it is (cli/host_process.c), then what rp_ssh_tell() sends. A thread reads
+ *          and writes. rp_ssh_end() waits for all.
+ * Owner:   struct rp_ssh owns its processes and the thread.
+ * Extend:  an option of ssh is a word of fixed_words[]; another answer of remote_start.sh is a case of take_answer().
  *
  * Nothing secret is in the arguments or the environment of a process: the key of the job is in the HOST frame. The process there ends when
  * its standard input does. Every ssh has a session of its own: Ctrl-C reaches this program alone.
@@ -17,7 +18,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
-#define RP_HOST_PROCESS_ARG "--host-process"                         /* main.c: argv[1] of a process that was started so; bootstrap.sh */
+#define RP_HOST_PROCESS_ARG "--host-process" /* main.c: argv[1] of a process that remote_start.sh started */
 #define RP_SSH_COMMAND "exec sh -c 'read -r line && eval \"$line\"'" /* also for csh and fish */
 enum { RP_SSH_NONCE = 33, RP_SSH_WORDS = 64 };
 
