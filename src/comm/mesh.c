@@ -156,7 +156,7 @@ static int move_all(struct mesh_exchange *x, struct links *all, struct rp_err *e
 /* ---- exchanges of two threads ---- */
 
 /* Two ranks have at most one group besides the world in common, so that different groups have different links. */
-static int enter(struct mesh_exchange *x, struct rp_err *err)
+static int claim_group(struct mesh_exchange *x, struct rp_err *err)
 {
     struct rp_mesh *m = x->m;
     const unsigned world = 1u << RP_GROUP_WORLD, own = 1u << x->g;
@@ -171,7 +171,7 @@ static int enter(struct mesh_exchange *x, struct rp_err *err)
 }
 
 /* The first failure is the cause of all. Other ranks learn of it when no thread uses a link any more. */
-static void leave(struct mesh_exchange *x, int failed, const struct rp_err *err)
+static void release_group(struct mesh_exchange *x, int failed, const struct rp_err *err)
 {
     struct rp_mesh *m = x->m;
     const int own = x->comm->rank[RP_GROUP_WORLD];
@@ -201,13 +201,13 @@ static int exchange(struct rp_mesh *m, struct rp_comm *c, enum rp_group g, const
     struct links all = {.l = links, .polled = polled};
     struct mesh_exchange x = {.m = m, .comm = c, .g = g, .t = t, .next = next, .on_device = on_device && m->dev,
                               .cause = {.failed = 1, .what = RP_UNAVAILABLE, .rank = c->rank[RP_GROUP_WORLD]}};
-    if (enter(&x, err) < 0)
+    if (claim_group(&x, err) < 0)
         return -1;
     all.moved_ns = all.called_ns = rp_now_ns();
     const int failed = add_transfers(&x, &all, n, err) < 0 || move_all(&x, &all, err) < 0;
     if (failed && all.idle_ns)
         c->count.wait_ns += rp_now_ns() - all.idle_ns;
-    leave(&x, failed, err);
+    release_group(&x, failed, err);
     return failed ? -1 : 0;
 }
 
@@ -221,20 +221,21 @@ static int exchange_device(struct rp_comm *c, enum rp_group g, const struct rp_t
     return exchange((struct rp_mesh *)c, c, g, t, n, 1, err);
 }
 
-static int exchange_beside(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err)
+static int exchange_duplicate(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n,
+                              struct rp_err *err)
 {
     return exchange(((struct mesh_beside *)c)->m, c, g, t, n, 0, err);
 }
 
-static void close_beside(struct rp_comm *c)
+static void close_duplicate(struct rp_comm *c)
 {
     (void)c; /* it is a part of the other */
 }
 
 /* Same ranks and links, with counts and a waiting() of its own. */
-static struct rp_comm *beside(struct rp_comm *c)
+static struct rp_comm *duplicate(struct rp_comm *c)
 {
-    static const struct rp_comm_ops op = {.exchange = exchange_beside, .close = close_beside};
+    static const struct rp_comm_ops op = {.exchange = exchange_duplicate, .close = close_duplicate};
     struct rp_mesh *m = (struct rp_mesh *)c;
     m->beside = (struct mesh_beside){.comm = *c, .m = m};
     m->beside.comm.op = &op;
@@ -352,7 +353,7 @@ static int ranks_here(const struct rp_mesh *m)
 
 struct rp_comm *rp_mesh_open(const struct rp_mesh_opts *o, struct rp_err *err)
 {
-    static const struct rp_comm_ops op = {exchange_host, mesh_close, exchange_device, attach, describe, beside};
+    static const struct rp_comm_ops op = {exchange_host, mesh_close, exchange_device, attach, describe, duplicate};
     struct rp_mesh_memory memory;
     if (!rp_secret_is_name(o->job, RP_CHANNEL_JOB_MAX)) {
         close(o->listener);

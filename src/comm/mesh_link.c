@@ -41,7 +41,7 @@ int rp_mesh_head_read(struct mesh_head *h, const unsigned char in[HEAD])
 
 /* ---- failures ---- */
 
-static int fail_gone(struct mesh_exchange *x, const struct mesh_link *l, const char *why, struct rp_err *err)
+static int fail_lost_rank(struct mesh_exchange *x, const struct mesh_link *l, const char *why, struct rp_err *err)
 {
     char name[96];
     x->cause = (struct mesh_head){.failed = 1, .what = RP_UNAVAILABLE, .rank = l->rank};
@@ -66,7 +66,7 @@ static int fail_reported(struct mesh_exchange *x, const struct mesh_link *l, con
     rp_mesh_name(x->m, l->rank, name);
     x->cause = *h;
     if (h->rank < 0 || h->rank >= x->m->world)
-        return fail_gone(x, l, "it sent a report that is not one", err);
+        return fail_lost_rank(x, l, "it sent a report that is not one", err);
     if (h->what == RP_MISMATCH)
         return fail_mismatch(x, err);
     if (h->rank == l->rank)
@@ -159,8 +159,8 @@ static void message_done(struct mesh_way *w, const int *next)
 }
 
 /* The next bytes of the message under way, head and data as one stream; NULL: the device failed. */
-static const void *next_piece(const struct mesh_exchange *x, struct mesh_way *w, const struct rp_transfer *t, unsigned char together[HEAD + TOGETHER],
-                              size_t *size, struct rp_err *err)
+static const void *next_bytes(const struct mesh_exchange *x, struct mesh_way *w, const struct rp_transfer *t,
+                              unsigned char together[HEAD + TOGETHER], size_t *size, struct rp_err *err)
 {
     if (w->at >= HEAD)
         return data_to_send(x, w, t, w->at - HEAD, size, err);
@@ -186,17 +186,17 @@ static int move_out(struct mesh_exchange *x, struct mesh_link *l, struct rp_err 
         size_t took = 0, size;
         if (w->at == 0)
             rp_mesh_head_write(w->head, &head);
-        const void *piece = next_piece(x, w, now, together, &size, err);
+        const void *piece = next_bytes(x, w, now, together, &size, err);
         if (!piece)
             return -1;
         if (size && link_write(l, piece, size < PIECE_MOST ? size : PIECE_MOST, &took, &why) < 0)
-            return fail_gone(x, l, why.msg, err);
+            return fail_lost_rank(x, l, why.msg, err);
         w->at += took;
         moved |= took > 0;
         if (w->at == HEAD + now->bytes) {
             const int sent = l->channel ? rp_channel_flush(l->channel, &why) : 1;
             if (sent < 0)
-                return fail_gone(x, l, why.msg, err);
+                return fail_lost_rank(x, l, why.msg, err);
             if (!sent)
                 return moved;
             message_done(w, x->next);
@@ -215,7 +215,7 @@ static int check_head(struct mesh_exchange *x, const struct mesh_link *l, uint64
     struct mesh_head h;
     char name[96];
     if (rp_mesh_head_read(&h, l->in.head) < 0)
-        return fail_gone(x, l, "it sent something that is not a message", err);
+        return fail_lost_rank(x, l, "it sent something that is not a message", err);
     if (h.failed)
         return fail_reported(x, l, &h, err);
     if (h.what == x->g && h.number == l->in.number && h.rank == l->rank && h.bytes == bytes)
@@ -242,7 +242,7 @@ static int move_in(struct mesh_exchange *x, struct mesh_link *l, struct rp_err *
         void *to = in_head ? w->head + w->at : place_for_data(x, w, now, w->at - HEAD, &size);
         const int r = link_read(l, to, size < PIECE_MOST ? size : PIECE_MOST, &got, &why);
         if (r != 0)
-            return fail_gone(x, l, r < 0 ? why.msg : "it closed the connection", err);
+            return fail_lost_rank(x, l, r < 0 ? why.msg : "it closed the connection", err);
         if (!got)
             break;
         w->at += got;
@@ -284,7 +284,7 @@ static int fail_ended(struct mesh_exchange *x, struct mesh_link *l, struct rp_er
         l->noticed = got;
     if (l->noticed == HEAD && rp_mesh_head_read(&h, l->notice) == 0 && h.failed)
         return fail_reported(x, l, &h, err);
-    return fail_gone(x, l, "its connection ended", err);
+    return fail_lost_rank(x, l, "its connection ended", err);
 }
 
 int rp_mesh_link_move(struct mesh_exchange *x, struct mesh_link *l, struct rp_err *err)
@@ -297,7 +297,7 @@ int rp_mesh_link_move(struct mesh_exchange *x, struct mesh_link *l, struct rp_er
     if (in < 0)
         return -1;
     if (!l->channel && (rp_ring_broken(&l->rings.in) || rp_ring_broken(&l->rings.out)))
-        return fail_gone(x, l, "it broke the memory that it shares", err);
+        return fail_lost_rank(x, l, "it broke the memory that it shares", err);
     if (ended && !in && (l->in.next >= 0 || l->out.next >= 0))
         return fail_ended(x, l, err);
     return in || out;
@@ -353,7 +353,7 @@ int rp_mesh_link_cut(struct mesh_exchange *x, struct mesh_link *l, uint64_t now,
     else if (!l->unanswered_ns || moved)
         l->unanswered_ns = now;
     else if (now - l->unanswered_ns >= CUT_NS)
-        return fail_gone(x, l, "the network does not deliver anything to it", err);
+        return fail_lost_rank(x, l, "the network does not deliver anything to it", err);
     return 0;
 }
 

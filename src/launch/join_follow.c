@@ -19,7 +19,7 @@ struct follow {
     uint64_t told, refused_ns; /* when the caller last heard; since when only refusals come */
 };
 
-static int say(struct follow *s, const char *line, struct rp_err *err)
+static int report_waiting(struct follow *s, const char *line, struct rp_err *err)
 {
     const uint64_t now = rp_now_ns();
     if (s->o->check && s->o->check(s->o->check_arg, err) < 0)
@@ -60,7 +60,7 @@ static struct rp_channel *try_host(struct follow *s, const char *host, struct rp
     return channel;
 }
 
-static int refusal(const struct rp_err *e)
+static int is_refusal(const struct rp_err *e)
 {
     return e->code == RP_SIGNATURE || e->code == RP_MALFORMED;
 }
@@ -76,11 +76,11 @@ static struct rp_channel *try_all(struct follow *s)
         struct rp_channel *c = try_host(s, r->host[i].host, &why);
         if (c)
             return c;
-        if (refusal(&why))
+        if (is_refusal(&why))
             rp_fail(&s->last, why.code, "%s port %d: %s", r->host[i].host, r->port, why.msg);
         else if (!i && !(s->last.code && rp_now_ns() >= s->o->deadline)) /* an attempt that the deadline cut short says less */
             s->last = why; /* names the address itself */
-        refused |= refusal(&why);
+        refused |= is_refusal(&why);
     }
     s->refused_ns = !refused ? 0 : s->refused_ns ? s->refused_ns : rp_now_ns();
     return NULL;
@@ -96,14 +96,15 @@ static struct rp_channel *reach_leader(struct follow *s, struct rp_err *err)
             return c;
         const uint64_t now = rp_now_ns();
         RP_FORMAT(line, "looking for rank 0, which %s leads to: %s", s->o->where->source, s->last.msg);
-        if ((s->refused_ns && now - s->refused_ns > 5ull * REFUSED_NS) || (refusal(&s->last) && now >= s->o->deadline))
+        if ((s->refused_ns && now - s->refused_ns > 5ull * REFUSED_NS) ||
+            (is_refusal(&s->last) && now >= s->o->deadline))
             return rp_fail_null(err, s->last.code,
                                 "rank 0, or what is found in its place, refuses this process: %s; do all processes have the same key, "
                                 "and is the port free for this job?",
                                 s->last.msg);
         if (now >= s->o->deadline)
             return rp_fail_null(err, RP_UNAVAILABLE, "rank 0 was not reached in time, by %s: %s", s->o->where->source, s->last.msg);
-        if (say(s, line, err) < 0)
+        if (report_waiting(s, line, err) < 0)
             return NULL;
         poll(NULL, 0, wait);
         wait = 2 * wait < LONGEST_WAIT_MS ? 2 * wait : LONGEST_WAIT_MS;
@@ -155,7 +156,7 @@ static int wait_decision(struct follow *s, struct rp_join_link *l, struct rp_err
             return n;
         if (rp_now_ns() > s->o->deadline + DECISION_MS * 1000000ull)
             return rp_fail(err, RP_UNAVAILABLE, "rank 0 at %s did not decide in time whether all processes are there", l->address);
-        if (say(s, "waiting for the other processes of the job, as rank 0 does", err) < 0)
+        if (report_waiting(s, "waiting for the other processes of the job, as rank 0 does", err) < 0)
             return -1;
         struct pollfd p = {.fd = rp_channel_fd(l->channel), .events = rp_join_link_events(l)};
         poll(&p, 1, STEP_MS);

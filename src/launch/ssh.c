@@ -158,7 +158,7 @@ static void send_order(struct ssh_process *p)
 }
 
 /* "here Linux x86_64 1763900000 need" */
-static int take_place(struct ssh_process *p, char *text)
+static int take_host_facts(struct ssh_process *p, char *text)
 {
     struct utsname u = {.machine = "?"};
     char *save = NULL;
@@ -199,7 +199,7 @@ static int take_error(struct ssh_process *p, char *text)
 static int take_answer(struct ssh_process *p, char *text)
 {
     if (p->stage == AT_SHELL && strncmp(text, "here ", 5) == 0)
-        return take_place(p, text + 5);
+        return take_host_facts(p, text + 5);
     if (strncmp(text, "error ", 6) == 0)
         return take_error(p, text + 6);
     if (p->stage == AT_COPY && strcmp(text, "copied") == 0)
@@ -498,7 +498,7 @@ int rp_ssh_tell(struct rp_ssh *s, enum rp_frame type, const json_t *body, struct
 
 /* ---- the end ---- */
 
-static int all_gone_within(struct rp_ssh *s, int ms)
+static int wait_until_ended(struct rp_ssh *s, int ms)
 {
     const uint64_t until = rp_now_ns() + (uint64_t)ms * 1000000u;
     int gone;
@@ -529,18 +529,18 @@ void rp_ssh_expect_end(struct rp_ssh *s)
 static void end_processes(struct rp_ssh *s, int failed)
 {
     rp_ssh_expect_end(s);
-    if (!failed && all_gone_within(s, LEAVE_MS))
+    if (!failed && wait_until_ended(s, LEAVE_MS))
         return;
     pthread_mutex_lock(&s->lock);
     s->closing = 1;
     pthread_mutex_unlock(&s->lock);
     signal_all(s, SIGTERM, AT_SHELL); /* nothing runs there yet */
-    if (all_gone_within(s, EOF_MS))
+    if (wait_until_ended(s, EOF_MS))
         return;
     signal_all(s, SIGTERM, AT_END);
-    if (!all_gone_within(s, TERM_MS))
+    if (!wait_until_ended(s, TERM_MS))
         signal_all(s, SIGKILL, AT_END);
-    all_gone_within(s, TERM_MS);
+    wait_until_ended(s, TERM_MS);
 }
 
 void rp_ssh_end(struct rp_ssh *s, int failed)

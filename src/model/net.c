@@ -30,7 +30,7 @@ int rp_net_check_ranks(const struct rp_recipe *r, struct rp_degrees ranks, struc
 }
 
 /* The places of this rank's stage, and what its lists of tensors have of the model. Scratch and input belong to all stages. */
-static void place(struct rp_net *m, const struct rp_recipe *r)
+static void set_stage(struct rp_net *m, const struct rp_recipe *r)
 {
     static const enum rp_tensor_class staged[] = {RP_WEIGHT, RP_BUFFER, RP_SECOND_GRADIENT, RP_ACTIVATION};
     const int stages = m->comm->size[RP_GROUP_PIPELINE], stage = m->comm->rank[RP_GROUP_PIPELINE];
@@ -65,7 +65,7 @@ struct rp_net *rp_net_new_on(const struct rp_recipe *r, int64_t batch, struct rp
     m->seed_dropout = (uint64_t)r->seed_dropout;
     m->init_range = (float)r->model_initializer_range;
     m->input = rp_alloc(model->input_size);
-    place(m, r);
+    set_stage(m, r);
     model->configure(m, r);
     model->declare(m);
     model->declare_input(m, m->input);

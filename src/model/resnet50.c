@@ -462,7 +462,7 @@ static void input_gradient(struct resnet *m, const struct conv_norm *a, float *d
     m->net.dev->op->conv_dgrad(m->net.dev, dx, dy, a->w, add, &a->c);
 }
 
-static void again(struct resnet *m, const struct conv_norm *a)
+static void recompute_norm(struct resnet *m, const struct conv_norm *a)
 {
     struct rp_dev *dev = m->net.dev;
     if (m->recompute != RP_RECOMPUTE_none)
@@ -474,8 +474,8 @@ static void again(struct resnet *m, const struct conv_norm *a)
 static void block_backward(struct resnet *m, const struct resnet_block *k, float **grad, float **other, const float *x)
 {
     const struct conv_norm *a = k->conv;
-    again(m, &a[0]);
-    again(m, &a[1]);
+    recompute_norm(m, &a[0]);
+    recompute_norm(m, &a[1]);
     norm_backward(m, &a[2], *other, *grad, *grad, k->y);
     weight_gradient(m, &a[2], *other, a[1].y);
     input_gradient(m, &a[2], m->inner[1], *other, NULL);
@@ -564,7 +564,7 @@ static const char *size_name(const struct rp_recipe *r)
     return r->model_width == STEM && r->task_image_size == 224 && strcmp(r->model_blocks, "3,4,6,3") == 0 ? "resnet50-v1.5" : NULL;
 }
 
-static int64_t one(const struct rp_recipe *r)
+static int64_t one_per_sample(const struct rp_recipe *r)
 {
     (void)r;
     return 1;
@@ -591,7 +591,7 @@ const struct rp_model rp_model_resnet50 = {
     .task = "image classification",
     .loss_part = {"cross_entropy", "weight_decay"},
     .loss_parts_of = loss_parts_of,
-    .counter = {{.name = "correct", .most = 1}, {.name = "images", .per_sample = one}},
+    .counter = {{.name = "correct", .most = 1}, {.name = "images", .per_sample = one_per_sample}},
     .public = &public_form,
     .size_name = size_name,
     .flops_formula = "3 x forward matrix products and convolutions (backward counted as 2 x forward, also for the first convolution): 3 * 2 * sum of "

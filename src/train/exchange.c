@@ -42,7 +42,7 @@ static int nodes_of_rank(struct rp_node *out, int64_t micros, int r, int n)
 /* ---- the plan ---- */
 
 /* Elements of a tensor within floats [lo, hi) of its block; the first of them. */
-static size_t within(const struct rp_tensor *t, size_t lo, size_t hi, size_t *first)
+static size_t clip_tensor(const struct rp_tensor *t, size_t lo, size_t hi, size_t *first)
 {
     const size_t start = t->offset / sizeof(float), end = start + t->count;
     lo = lo > start ? lo : start;
@@ -63,7 +63,7 @@ static struct rp_extent *extents_of(const struct rp_net *m, size_t lo, size_t hi
         e[n++] = (struct rp_extent){lo, hi - lo};
     for (int i = 0; i < seconds->n; i++) {
         size_t first;
-        const size_t count = within(&m->tensors[RP_WEIGHT].t[seconds->t[i].of], lo, hi, &first);
+        const size_t count = clip_tensor(&m->tensors[RP_WEIGHT].t[seconds->t[i].of], lo, hi, &first);
         if (count)
             e[n++] = (struct rp_extent){weights + seconds->t[i].offset / sizeof(float) + first, count};
     }

@@ -85,7 +85,7 @@ static int empty_queue(struct rp_overlap *o, struct rp_err *err)
     return o->side ? o->side->backend->sync(o->side, err) : 0;
 }
 
-static void *exchange_beside(void *arg)
+static void *exchange_thread(void *arg)
 {
     struct rp_overlap *o = arg;
     pthread_mutex_lock(&o->lock);
@@ -133,7 +133,7 @@ static int start_thread(struct rp_overlap *o)
     pthread_attr_setstacksize(&a, STACK_BYTES);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the main thread's */
-    int e = pthread_create(&o->thread, &a, exchange_beside, o);
+    int e = pthread_create(&o->thread, &a, exchange_thread, o);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&a);
     return e;

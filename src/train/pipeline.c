@@ -96,7 +96,7 @@ int rp_pipeline_share_losses(struct rp_train *t, struct rp_losses *sum, struct r
 /* ---- weights of two stages ---- */
 
 /* Elements of weight i that data-parallel rank `data` of a stage has in its share, within [from, to). */
-static size_t share_within(const struct rp_train *t, int stage, int data, int i, size_t from, size_t to, size_t *first)
+static size_t clip_share(const struct rp_train *t, int stage, int data, int i, size_t from, size_t to, size_t *first)
 {
     const size_t n = rp_share_of_tensor(&t->parts.shares[stage], data, rp_parts_weight(&t->parts, stage, i), first);
     const size_t end = *first + n < to ? *first + n : to;
@@ -111,10 +111,10 @@ static void add_piece(struct rp_train *t, int i, int owner, int user, size_t fro
     const int own = t->parts.own, other = own == owner ? user : owner, data = t->parts.data, me = t->comm->rank[RP_GROUP_DATA];
     float *g = rp_tensor_in(t->gradient[0], &t->state.weights->t[i]);
     RP_FREE struct rp_transfer *m = rp_alloc((size_t)data * sizeof *m);
-    size_t first, n = share_within(t, own, me, i, from, to, &first);
+    size_t first, n = clip_share(t, own, me, i, from, to, &first);
     int messages = 0;
     for (int d = 0; n && d < data; d++) {
-        size_t at, count = share_within(t, other, d, i, first, first + n, &at);
+        size_t at, count = clip_share(t, other, d, i, first, first + n, &at);
         float *x = own == user ? g + at : t->net->traded + (at - from);
         if (count)
             m[messages++] = (struct rp_transfer){rp_parts_world_rank(&t->parts, other, d, t->comm->rank[RP_GROUP_TENSOR]), own == user, x,

@@ -81,7 +81,7 @@ static int nodes_of(const struct rp_net *m, int rank, struct part_sum node[NODES
     return n;
 }
 
-static int rows_most(const struct rp_net *m, int rows)
+static int rows_per_rank(const struct rp_net *m, int rows)
 {
     return (rows + rp_net_ranks(m) - 1) / rp_net_ranks(m);
 }
@@ -229,7 +229,7 @@ void rp_linear_use_parts(struct rp_net *m, int rows, int width, int depth, int p
         others += i == rp_net_rank(m) ? 0 : nodes_of(m, i, node);
     const int nodes = rp_net_ranks(m) > 1 ? nodes_of(m, rp_net_rank(m), node) : 1;
     rp_net_parts(m, (size_t)buffers_of(count, nodes) * size, pieces > 1 ? ((size_t)rows + (size_t)width) * (size_t)k : 0);
-    rp_net_trade(m, (size_t)others * (size_t)rows_most(m, rows) * (size_t)width);
+    rp_net_trade(m, (size_t)others * (size_t)rows_per_rank(m, rows) * (size_t)width);
     rp_net_use_rows(m, RP_OP_copy_columns, rows, width);
     rp_net_use_rows(m, RP_OP_bias_add, rows, width);
 }
