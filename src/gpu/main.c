@@ -117,7 +117,7 @@ static int answer_report(enum rp_frame type, const json_t *question, struct rp_e
 }
 
 /* A job is the last thing that a worker does: *status is then what the process ends with. */
-static int obey(enum rp_frame type, const json_t *body, struct rp_buf *in, int *status, struct rp_err *err)
+static int handle_frame(enum rp_frame type, const json_t *body, struct rp_buf *in, int *status, struct rp_err *err)
 {
     if (type == RP_FRAME_PROBE)
         return answer(body, err);
@@ -129,14 +129,14 @@ static int obey(enum rp_frame type, const json_t *body, struct rp_buf *in, int *
 }
 
 /* 1 while the parent may ask again, 0 when it is gone or the worker has trained. */
-static int next(struct rp_buf *in, int *status, struct rp_err *err)
+static int handle_next(struct rp_buf *in, int *status, struct rp_err *err)
 {
     char bytes[4096];
     enum rp_frame type;
     RP_JSON *body = NULL;
     int got = rp_frame_decode(in, &type, &body, err);
     if (got > 0)
-        return obey(type, body, in, status, err) < 0 ? -1 : type != RP_FRAME_JOB;
+        return handle_frame(type, body, in, status, err) < 0 ? -1 : type != RP_FRAME_JOB;
     if (got < 0)
         return -1;
     ssize_t n = read(RP_PROCESS_FD, bytes, sizeof bytes);
@@ -164,7 +164,7 @@ int main(void)
     RP_JSON *hello = json_pack("{s:i}", "pid", (int)getpid());
     int more = rp_frame_write(RP_PROCESS_FD, RP_FRAME_HELLO, hello, &err) == 0 ? 1 : -1;
     while (more > 0)
-        more = next(&in, &status, &err);
+        more = handle_next(&in, &status, &err);
     if (more < 0)
         fprintf(stderr, "repro-gpu: %s\n", err.msg);
     return more < 0 ? rp_exit_status(err.code) : status;

@@ -88,7 +88,7 @@ static int wait_more(struct nccl_comm *m, uint64_t since, double limit_s, struct
 }
 
 /* Until a call of NCCL is complete, whose result is given. */
-static int settle(struct nccl_comm *m, int result, double limit_s, const char *what, struct rp_err *err)
+static int await_call(struct nccl_comm *m, int result, double limit_s, const char *what, struct rp_err *err)
 {
     const uint64_t since = rp_now_ns();
     while (result == RP_NCCL_IN_PROGRESS) {
@@ -141,7 +141,7 @@ static int run_messages(struct nccl_comm *m, enum rp_group g, const struct rp_tr
     const int ended = nccl->ncclGroupEnd();
     if (is_failure(result))
         return nccl_fail(m, result, "queueing messages", err);
-    return settle(m, ended, m->silence_s, "starting an exchange", err) < 0 ? -1 : await_messages(m, err);
+    return await_call(m, ended, m->silence_s, "starting an exchange", err) < 0 ? -1 : await_messages(m, err);
 }
 
 static int check_usable(struct nccl_comm *m, struct rp_err *err)
@@ -235,7 +235,7 @@ static void finish(struct nccl_comm *m)
     struct rp_err ignored;
     m->called_ns = rp_now_ns();
     if (!m->handle || (m->comm.waiting && m->comm.waiting(m->comm.waiting_arg, -1)) || /* others stop too, wherever they are */
-        settle(m, m->n->ncclCommFinalize(m->handle), CLOSE_S, "ncclCommFinalize", &ignored) < 0) {
+        await_call(m, m->n->ncclCommFinalize(m->handle), CLOSE_S, "ncclCommFinalize", &ignored) < 0) {
         give_up(m);
         return;
     }
@@ -401,7 +401,7 @@ static int connect_ranks(struct rp_comm *c, const struct rp_world_opts *o, struc
     if (read_ranks(m, json_object_get(o->peers, "ranks"), err) < 0 || make_room(m, 2 * (size_t)n * m->piece, err) < 0)
         return -1;
     const int result = m->n->ncclCommInitRankConfig(&m->handle, n, m->id, c->rank[RP_GROUP_WORLD], &config);
-    if (settle(m, result, m->silence_s, "connecting the ranks", err) < 0) {
+    if (await_call(m, result, m->silence_s, "connecting the ranks", err) < 0) {
         give_up(m);
         return -1;
     }

@@ -63,7 +63,7 @@ void rp_nvml_put_links(const struct rp_nvml *lib, struct rp_nvml_device *d)
 /* ---- pairs ---- */
 
 /* Where the active links of a device lead. */
-struct lead {
+struct link_counts {
     int direct, elsewhere; /* to the peer; to another device that is known */
     int switched, typed;   /* to a device that is not a GPU; of these, switches according to the driver */
     int unsure;            /* unknown where */
@@ -79,9 +79,9 @@ static int is_gpu(const struct rp_nvml_device *all, unsigned n, const char *pci)
     return 0;
 }
 
-static struct lead follow(const struct rp_nvml_device *all, unsigned n, unsigned from, const char *peer)
+static struct link_counts count_links(const struct rp_nvml_device *all, unsigned n, unsigned from, const char *peer)
 {
-    struct lead l = {0};
+    struct link_counts l = {0};
     const char *name;
     json_t *link;
     json_object_foreach(json_object_get(all[from].values, "nvlinks"), name, link) {
@@ -102,7 +102,7 @@ static struct lead follow(const struct rp_nvml_device *all, unsigned n, unsigned
     return l;
 }
 
-static int blind(const struct rp_nvml_device *d)
+static int has_unread_links(const struct rp_nvml_device *d)
 {
     return d->links != NVML_SUCCESS && d->links != NVML_ERROR_NOT_SUPPORTED;
 }
@@ -114,11 +114,11 @@ static void put_cell(const struct rp_nvml *lib, json_t *out, const char *name, c
     struct rp_nvml_row row = rp_nvml_ancestor_row;
     struct rp_nvml_answer a;
     const char *source, *address = text(all[j].values, "pci_address"), *link_source = rp_nvml_link_rows->ways->symbol;
-    struct lead here = follow(all, n, i, address), there = follow(all, n, j, NULL);
+    struct link_counts here = count_links(all, n, i, address), there = count_links(all, n, j, NULL);
     int links = here.direct ? here.direct : here.switched < there.switched ? here.switched : there.switched;
     row.field = name;
-    if (blind(&all[i]) || (here.switched && blind(&all[j]))) {
-        rp_nvml_put_failure(lib, out, name, all[blind(&all[i]) ? i : j].links, link_source);
+    if (has_unread_links(&all[i]) || (here.switched && has_unread_links(&all[j]))) {
+        rp_nvml_put_failure(lib, out, name, all[has_unread_links(&all[i]) ? i : j].links, link_source);
         return;
     }
     if (here.unsure || (!address && here.elsewhere) || (here.switched && there.unsure)) {

@@ -297,7 +297,7 @@ static void add_value(json_t *record, enum rp_step_key key, json_t *value)
     json_object_set_new(record, rp_step_key_name(key), value);
 }
 
-static void add_whole(json_t *record, enum rp_step_key key, int64_t value)
+static void add_integer(json_t *record, enum rp_step_key key, int64_t value)
 {
     add_value(record, key, json_integer((json_int_t)value));
 }
@@ -313,8 +313,8 @@ static json_t *begin_record(const struct loop *l, const char *phase)
 {
     json_t *record = json_object();
     add_value(record, RP_STEP_phase, json_string(phase));
-    add_whole(record, RP_STEP_rank, l->comm->rank[RP_GROUP_WORLD]);
-    add_whole(record, RP_STEP_step, l->step);
+    add_integer(record, RP_STEP_rank, l->comm->rank[RP_GROUP_WORLD]);
+    add_integer(record, RP_STEP_step, l->step);
     return record;
 }
 
@@ -339,14 +339,14 @@ static json_t *step_record(const struct loop *l, const struct rp_step_result *s,
     const struct rp_recipe *r = l->job.recipe;
     int64_t timed = l->step - r->measure_warmup_steps;
     json_t *record = begin_record(l, timed < 0 ? "warm-up" : "timed");
-    add_whole(record, RP_STEP_repeat, timed < 0 ? 0 : timed / r->measure_timed_steps);
-    add_whole(record, RP_STEP_start_ns, (int64_t)start);
-    add_whole(record, RP_STEP_end_ns, (int64_t)end);
+    add_integer(record, RP_STEP_repeat, timed < 0 ? 0 : timed / r->measure_timed_steps);
+    add_integer(record, RP_STEP_start_ns, (int64_t)start);
+    add_integer(record, RP_STEP_end_ns, (int64_t)end);
     add_value(record, RP_STEP_loss, hex_of(s->loss));
     add_value(record, RP_STEP_grad_norm, hex_of(s->grad_norm));
-    add_whole(record, RP_STEP_input_ns, (int64_t)rp_train_input_ns(l->train));
+    add_integer(record, RP_STEP_input_ns, (int64_t)rp_train_input_ns(l->train));
     add_value(record, RP_STEP_learning_rate, json_real(s->learning_rate));
-    add_whole(record, RP_STEP_samples, s->samples);
+    add_integer(record, RP_STEP_samples, s->samples);
     add_named(record, rp_model_of(r), s);
     return record;
 }
@@ -368,7 +368,7 @@ static int take_root(struct loop *l, json_t *record, const char *which, struct r
     }
     uint64_t ns = rp_now_ns() - t0;
     add_value(record, RP_STEP_state_root, json_string(hex));
-    add_whole(record, RP_STEP_root_ns, (int64_t)ns);
+    add_integer(record, RP_STEP_root_ns, (int64_t)ns);
     l->root_ns += ns;
     if (which)
         json_object_set_new(l->roots, which, tensors);
@@ -382,11 +382,11 @@ static void add_exchange(json_t *record, const struct loop *l, const struct rp_c
     const struct rp_comm_count *now = &l->comm->count;
     if (l->comm->size[RP_GROUP_WORLD] == 1)
         return;
-    add_whole(record, RP_STEP_exchange_ns, (int64_t)(now->exchange_ns - before->exchange_ns));
+    add_integer(record, RP_STEP_exchange_ns, (int64_t)(now->exchange_ns - before->exchange_ns));
     if (!l->comm->waits_unknown)
-        add_whole(record, RP_STEP_wait_ns, (int64_t)(now->wait_ns - before->wait_ns));
+        add_integer(record, RP_STEP_wait_ns, (int64_t)(now->wait_ns - before->wait_ns));
     if (l->exchange.overlaps)
-        add_whole(record, RP_STEP_overlap_ns, (int64_t)(now->overlap_ns - before->overlap_ns));
+        add_integer(record, RP_STEP_overlap_ns, (int64_t)(now->overlap_ns - before->overlap_ns));
 }
 
 static int train_step(struct loop *l, int64_t last, struct rp_err *err)
@@ -409,7 +409,7 @@ static int train_step(struct loop *l, int64_t last, struct rp_err *err)
     RP_JSON *record = step_record(l, &s, start, end);
     add_exchange(record, l, &before);
     if (b->time_end)
-        add_whole(record, RP_STEP_device_ns, (int64_t)device_ns);
+        add_integer(record, RP_STEP_device_ns, (int64_t)device_ns);
     int every = r->evidence_state_root_every > 0 && (l->step + 1) % r->evidence_state_root_every == 0;
     if (l->step == last || every)
         if (take_root(l, record, l->step == last ? "final" : NULL, err) < 0)

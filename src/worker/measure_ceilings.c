@@ -44,7 +44,7 @@ static void products(struct probe *p)
         p->dev->op->gemm(p->dev, &g);
 }
 
-static void copies(struct probe *p)
+static void run_copies(struct probe *p)
 {
     for (int i = 0; i < p->size.times; i++)
         p->backend->copy(p->dev, p->b, p->a, p->bytes);
@@ -55,12 +55,12 @@ static size_t feed_bytes(const struct probe *p)
     return p->bytes < FEED_BYTES ? p->bytes : FEED_BYTES;
 }
 
-static void feeds(struct probe *p)
+static void run_uploads(struct probe *p)
 {
     p->backend->upload_repeated(p->dev, p->b, feed_bytes(p), FEED_TIMES);
 }
 
-static int once(struct probe *p, void (*work)(struct probe *), uint64_t *ns, struct rp_err *err)
+static int time_once(struct probe *p, void (*work)(struct probe *), uint64_t *ns, struct rp_err *err)
 {
     const struct rp_backend *b = p->backend;
     uint64_t start = rp_now_ns();
@@ -79,7 +79,7 @@ static json_t *repeat(struct probe *p, void (*work)(struct probe *), uint64_t bu
     json_t *all = json_array();
     uint64_t begin = 0, ns = 0;
     for (int i = -1; i < REPETITIONS_MAX && (i < REPETITIONS_MIN || rp_now_ns() - begin < budget); i++) {
-        if ((p->alive && p->alive(p->alive_arg)) || once(p, work, &ns, err) < 0) {
+        if ((p->alive && p->alive(p->alive_arg)) || time_once(p, work, &ns, err) < 0) {
             json_decref(all);
             return NULL;
         }
@@ -122,9 +122,9 @@ static json_t *measure(struct probe *p, struct rp_err *err)
     const struct rp_ceiling_size *s = &p->size;
     json_t *copy = NULL, *feed = NULL, *gemm = repeat(p, products, s->gemm_ns, err);
     if (gemm)
-        copy = repeat(p, copies, s->copy_ns, err);
+        copy = repeat(p, run_copies, s->copy_ns, err);
     if (copy && p->backend->upload_repeated)
-        feed = repeat(p, feeds, s->copy_ns, err);
+        feed = repeat(p, run_uploads, s->copy_ns, err);
     if (!copy || (p->backend->upload_repeated && !feed)) {
         json_decref(gemm);
         json_decref(copy);

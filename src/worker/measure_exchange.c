@@ -73,7 +73,7 @@ static int agree(struct rp_comm *c, uint64_t *value, int most, struct rp_err *er
 }
 
 /* The ranks begin together: one that comes late would find everything there already. */
-static int once(struct exchange_probe *p, int collective, uint64_t *ns, struct rp_err *err)
+static int time_once(struct exchange_probe *p, int collective, uint64_t *ns, struct rp_err *err)
 {
     if (p->alive)
         (void)p->alive(p->alive_arg);
@@ -91,11 +91,12 @@ static json_t *repeat(struct exchange_probe *p, int collective, uint64_t *longes
 {
     uint64_t ns;
     json_t *all = json_array();
-    if (once(p, collective, &ns, err) == 0 && once(p, collective, longest, err) == 0 && agree(p->comm, longest, 1, err) == 0) {
+    if (time_once(p, collective, &ns, err) == 0 && time_once(p, collective, longest, err) == 0 &&
+        agree(p->comm, longest, 1, err) == 0) {
         const uint64_t fits = BUDGET_NS / (*longest + 1);
         const int n = fits < REPETITIONS_MIN ? REPETITIONS_MIN : fits > REPETITIONS_MAX ? REPETITIONS_MAX : (int)fits;
         int i = 0;
-        for (; i < n && once(p, collective, &ns, err) == 0; i++)
+        for (; i < n && time_once(p, collective, &ns, err) == 0; i++)
             json_array_append_new(all, json_integer((json_int_t)ns));
         if (i == n)
             return all;

@@ -231,7 +231,7 @@ struct gemm_place {
     long ld;
 };
 
-static struct gemm_place place(const struct worker *w, int plane, int i, int col)
+static struct gemm_place result_at(const struct worker *w, int plane, int i, int col)
 {
     const struct rp_gemm *g = w->job->g;
     const struct gemm_block *b = &w->now;
@@ -246,7 +246,7 @@ struct position {
 };
 
 /* The next piece goes on with the lines where this one stopped. */
-static void carry_on(struct rp_tile *t)
+static void advance_lines(struct rp_tile *t)
 {
     const long steps = t->k / 16;
     const int copied = min(t->copy.lines, (int)steps);
@@ -258,14 +258,14 @@ static void carry_on(struct rp_tile *t)
 }
 
 /* All chains of the block for one tile: one piece, or several whole short chains whose sum stays in L1. */
-static void visit(const struct worker *w, struct rp_tile *t, const struct position *at)
+static void compute_tile(const struct worker *w, struct rp_tile *t, const struct position *at)
 {
     const struct gemm_job *j = w->job;
     const struct rp_gemm *g = j->g;
     const struct gemm_block *b = &w->now;
     const rp_tile_fn kernel = g->ta ? j->kernel->packed : j->kernel->in_place;
-    const struct gemm_place c = place(w, -1, at->i, at->col), sum = place(w, j->sum_plane, at->i, at->col);
-    const struct gemm_place chain = b->s0 ? place(w, j->chain_plane, at->i, at->col) : sum;
+    const struct gemm_place c = result_at(w, -1, at->i, at->col), sum = result_at(w, j->sum_plane, at->i, at->col);
+    const struct gemm_place chain = b->s0 ? result_at(w, j->chain_plane, at->i, at->col) : sum;
     const long next_i = at->next_i - at->i, next_col = at->next_col - at->col;
     const int piece = min(j->segment, b->k), chains = piece == j->segment;
 
@@ -283,7 +283,7 @@ static void visit(const struct worker *w, struct rp_tile *t, const struct positi
         t->next_c = p ? NULL : t->c + next_i * t->ldc + next_col;
         t->next_add = t->last && t->add && g->add != g->c ? t->add + next_i * g->ldadd + next_col : NULL;
         kernel(t, at->rows);
-        carry_on(t);
+        advance_lines(t);
         t->a += t->k * (g->ta ? GROUP : 1);
         t->b += t->k * j->kernel->nr;
     }
@@ -387,7 +387,7 @@ static void run_strip(struct worker *w, int i, long done)
         int p = due(w->group_rate, slice, b->k), end = due(w->group_rate, slice + 1, b->k);
         if (group_follows)
             p = give_copy(w, &t, w->a[!parity], group + GROUP, p, end);
-        visit(w, &t, &at);
+        compute_tile(w, &t, &at);
         if (group_follows && p < end)
             pack_group(j, b, w->a[!parity], group + GROUP, p, end);
         pack_ahead(w, ++done);
