@@ -38,7 +38,7 @@ static int has_shape(const char *text, size_t n, const char *shape)
 }
 
 /* Of digits that has_shape() saw. */
-static int two(const char *digits)
+static int two_digits(const char *digits)
 {
     return (digits[0] - '0') * 10 + digits[1] - '0';
 }
@@ -48,27 +48,27 @@ int rp_is_date(const char *text, size_t n)
     static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     if (!has_shape(text, n, "0000-00-00"))
         return 0;
-    int year = two(text) * 100 + two(text + 2), month = two(text + 5), day = two(text + 8);
+    int year = two_digits(text) * 100 + two_digits(text + 2), month = two_digits(text + 5), day = two_digits(text + 8);
     int leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     return month >= 1 && month <= 12 && day >= 1 && day <= days[month - 1] + (month == 2 && leap);
 }
 
 int rp_is_rfc3339(const char *text)
 {
-    return has_shape(text, strlen(text), "0000-00-00T00:00:00Z") && rp_is_date(text, 10) && two(text + 11) < 24 && two(text + 14) < 60 &&
-           two(text + 17) <= 60;
+    return has_shape(text, strlen(text), "0000-00-00T00:00:00Z") && rp_is_date(text, 10) &&
+           two_digits(text + 11) < 24 && two_digits(text + 14) < 60 && two_digits(text + 17) <= 60;
 }
 
 int64_t rp_rfc3339_seconds(const char *text)
 {
     struct tm t = {0};
-    if (!rp_is_rfc3339(text) || two(text + 17) > 59 || two(text) * 100 + two(text + 2) < 1970)
+    if (!rp_is_rfc3339(text) || two_digits(text + 17) > 59 || two_digits(text) * 100 + two_digits(text + 2) < 1970)
         return -1;
-    t.tm_year = two(text) * 100 + two(text + 2) - 1900;
-    t.tm_mon = two(text + 5) - 1;
-    t.tm_mday = two(text + 8);
-    t.tm_hour = two(text + 11);
-    t.tm_min = two(text + 14);
-    t.tm_sec = two(text + 17);
+    t.tm_year = two_digits(text) * 100 + two_digits(text + 2) - 1900;
+    t.tm_mon = two_digits(text + 5) - 1;
+    t.tm_mday = two_digits(text + 8);
+    t.tm_hour = two_digits(text + 11);
+    t.tm_min = two_digits(text + 14);
+    t.tm_sec = two_digits(text + 17);
     return (int64_t)timegm(&t);
 }

@@ -293,7 +293,7 @@ static int next_block(struct rp_unpack *u, struct rp_err *err)
 }
 
 /* At most `most` bytes from the front, valid until the next call; 0 bytes only at the end. */
-static int take(struct rp_unpack *u, size_t most, const char **data, size_t *size, struct rp_err *err)
+static int read_some(struct rp_unpack *u, size_t most, const char **data, size_t *size, struct rp_err *err)
 {
     if (u->piece_size == 0 && next_block(u, err) < 0)
         return -1;
@@ -304,12 +304,12 @@ static int take(struct rp_unpack *u, size_t most, const char **data, size_t *siz
     return 0;
 }
 
-static int take_exactly(struct rp_unpack *u, void *to, size_t size, struct rp_err *err)
+static int read_exactly(struct rp_unpack *u, void *to, size_t size, struct rp_err *err)
 {
     const char *data;
     size_t n;
     for (char *p = to; size; p += n, size -= n) {
-        if (take(u, size, &data, &n, err) < 0)
+        if (read_some(u, size, &data, &n, err) < 0)
             return -1;
         RP_BUG_IF(n == 0); /* the caller has checked how much is left */
         memcpy(p, data, n);
@@ -317,7 +317,7 @@ static int take_exactly(struct rp_unpack *u, void *to, size_t size, struct rp_er
     return 0;
 }
 
-static uint64_t rest(const struct rp_unpack *u)
+static uint64_t bytes_left(const struct rp_unpack *u)
 {
     return u->content - u->made + u->piece_size;
 }
@@ -328,11 +328,11 @@ int rp_tar_piece(struct rp_unpack *u, const char **data, size_t *size, struct rp
     if (u->left == 0) {
         size_t n = u->padding;
         u->padding = 0;
-        if (take_exactly(u, zeros, n, err) < 0)
+        if (read_exactly(u, zeros, n, err) < 0)
             return -1;
         return all_zero(zeros, n) ? 0 : rp_fail(err, RP_MALFORMED, "tar: the padding after member '%s' is not zero", u->safe);
     }
-    if (take(u, u->left, data, size, err) < 0)
+    if (read_some(u, u->left, data, size, err) < 0)
         return -1;
     RP_BUG_IF(*size == 0);
     u->left -= *size;
@@ -351,7 +351,7 @@ static int end(struct rp_unpack *u, struct rp_err *err)
 static int last_blocks(struct rp_unpack *u, uint64_t at, struct rp_err *err)
 {
     char second[BLOCK] = {1};
-    if (rest(u) == BLOCK && take_exactly(u, second, BLOCK, err) < 0)
+    if (bytes_left(u) == BLOCK && read_exactly(u, second, BLOCK, err) < 0)
         return -1;
     if (!all_zero(second, BLOCK))
         return rp_fail(err, RP_MALFORMED, "tar does not end with exactly two blocks of zeros at byte %llu", (unsigned long long)at);
@@ -368,10 +368,10 @@ int rp_tar_next(struct rp_unpack *u, char name[RP_TAR_NAME_MAX + 1], size_t *siz
     }
     if (more < 0)
         return -1;
-    uint64_t at = u->content - rest(u);
-    if (rest(u) < BLOCK)
+    uint64_t at = u->content - bytes_left(u);
+    if (bytes_left(u) < BLOCK)
         return rp_fail(err, RP_MALFORMED, "tar ends at byte %llu without its two blocks of zeros", (unsigned long long)u->content);
-    if (take_exactly(u, &h, BLOCK, err) < 0)
+    if (read_exactly(u, &h, BLOCK, err) < 0)
         return -1;
     if (all_zero((const char *)&h, BLOCK))
         return last_blocks(u, at, err);
@@ -388,9 +388,9 @@ int rp_tar_next(struct rp_unpack *u, char name[RP_TAR_NAME_MAX + 1], size_t *siz
         return rp_fail(err, RP_MALFORMED, "tar: the header of member '%s' is not the canonical one (owner, mode, time, checksum or "
                                           "unused bytes)",
                        u->safe);
-    if (*size > rest(u) || padding(*size) > rest(u) - *size)
+    if (*size > bytes_left(u) || padding(*size) > bytes_left(u) - *size)
         return rp_fail(err, RP_MALFORMED, "tar: member '%s' has a size of %zu bytes, but %llu are left", u->safe, *size,
-                       (unsigned long long)rest(u));
+                       (unsigned long long)bytes_left(u));
     u->left = *size;
     u->padding = padding(*size);
     return 1;

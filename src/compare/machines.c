@@ -128,7 +128,7 @@ static void name_missing(struct rp_machines_named *to, const json_t *names, cons
     }
 }
 
-static json_t *listed(const json_t *compared)
+static json_t *list_differences(const json_t *compared)
 {
     const json_t *different = json_object_get(compared, "different");
     json_t *important = json_array();
@@ -160,18 +160,18 @@ json_t *rp_compare_machines(struct rp_machines_high *high, const struct rp_resul
     name_list(&high->unknown, json_object_get(c, "one_side"), confounders, no_gpus);
     name_list(&high->unknown, json_object_get(c, "not_comparable"), confounders, no_gpus);
     name_missing(&high->unknown, json_object_get(c, "not_captured"), a, confounders, no_gpus);
-    return listed(c);
+    return list_differences(c);
 }
 
 /* ---- other work ---- */
 
-struct moment {
+struct machine_load {
     double load, running; /* NaN: unknown */
 };
 
-static struct moment before(const json_t *probes)
+static struct machine_load load_before(const json_t *probes)
 {
-    struct moment m;
+    struct machine_load m;
     if (rp_known_number(probes, "kernel.load_1min", &m.load) < 0)
         m.load = NAN;
     if (rp_known_number(probes, "kernel.tasks_running", &m.running) < 0)
@@ -180,7 +180,7 @@ static struct moment before(const json_t *probes)
 }
 
 /* run.json lists what changed; other values stayed the same. */
-static struct moment after(struct moment m, const json_t *changes)
+static struct machine_load load_after(struct machine_load m, const json_t *changes)
 {
     for (size_t i = 0; i < json_array_size(changes); i++) {
         const json_t *one = json_array_get(changes, i), *value = json_object_get(json_object_get(one, "after"), "value");
@@ -195,7 +195,7 @@ static struct moment after(struct moment m, const json_t *changes)
 
 /* The load is a mean over the last minute, in which this program may have been built or have trained: if only the capture itself is
  * runnable, the load was that. After the run, as much load as it has threads is its own. */
-static int is_loaded(struct moment m, double own, double cpus)
+static int is_loaded(struct machine_load m, double own, double cpus)
 {
     return m.load - own > 0.5 && m.load - own > 0.1 * cpus && !(m.running <= 1);
 }
@@ -204,7 +204,7 @@ void rp_result_other_work(struct rp_result *row, const json_t *probes, const jso
 {
     const char *online = rp_known_text(probes, "cpu.online");
     int cpus = online ? rp_parse_cpus(online, NULL, RP_MAX_CPUS) : 0;
-    struct moment at[2] = {before(probes), after(before(probes), changes)};
+    struct machine_load at[2] = {load_before(probes), load_after(load_before(probes), changes)};
     struct rp_err err;
     RP_FREE char *text = isnan(at[0].load) ? NULL : rp_strdup("none");
     for (int i = 0; i < 2 && text; i++)

@@ -53,7 +53,7 @@ static int series_of(struct shapes_plan *p, const struct rp_result *row)
     return rp_layout_names_add(&p->series, "%s%s%s%s", name, batch, several ? ", " : "", several ? hardware : "");
 }
 
-static int by_place(const void *a, const void *b)
+static int compare_positions(const void *a, const void *b)
 {
     const struct shapes_place *x = a, *y = b;
     const int64_t order[][2] = {{x->section, y->section}, {x->series, y->series}, {x->devices, y->devices}, {x->nodes, y->nodes}, {x->row, y->row}};
@@ -74,7 +74,7 @@ static void plan_init(struct shapes_plan *p, const struct rp_rows *rows)
         const struct rp_result *row = &rows->row[i];
         p->place[i] = (struct shapes_place){section_of(&p->section, row), series_of(p, row), row->devices, row->nodes, i};
     }
-    qsort(p->place, (size_t)rows->n, sizeof *p->place, by_place);
+    qsort(p->place, (size_t)rows->n, sizeof *p->place, compare_positions);
 }
 
 static void plan_fini(struct shapes_plan *p)
@@ -121,7 +121,7 @@ static void put_summary(struct rp_doc *d, const struct shapes_plan *p, int from,
         rp_doc_line(d, "%d frameworks or versions: see the tables of each.", columns);
         return;
     }
-    qsort(shape, (size_t)(end - from), sizeof *shape, by_place);
+    qsort(shape, (size_t)(end - from), sizeof *shape, compare_positions);
     rp_layout_begin(d, RP_TABLE_dlperf_shapes, 0);
     for (int k = 0; k < columns; k++)
         rp_layout_columns(d, RP_TABLE_throughput, 0, p->series.name[p->place[series[k]].series]);

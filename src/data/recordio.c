@@ -36,7 +36,7 @@ static uint32_t get_u32(const uint8_t *p)
 /* ---- parts ---- */
 
 /* left: bytes from the head to the end of the file. */
-static int part_head(const uint8_t *head, uint64_t left, unsigned *kind, uint64_t *length, struct rp_err *err)
+static int parse_part_header(const uint8_t *head, uint64_t left, unsigned *kind, uint64_t *length, struct rp_err *err)
 {
     if (left < PART_HEAD)
         return rp_fail(err, RP_MALFORMED, "the file ends after %llu of the %d bytes of a record's head: it is truncated",
@@ -88,7 +88,7 @@ static int index_parts(struct recordio *x, int file, struct rp_err *err)
             if (rp_files_read(&x->files, file, start, bytes, (size_t)(end - start), err) < 0)
                 return -1;
         }
-        int failed = part_head(bytes + (at - start), left, &kind, &length, err) < 0;
+        int failed = parse_part_header(bytes + (at - start), left, &kind, &length, err) < 0;
         int inside = before == 1 || before == 2;
         if (!failed && inside != (kind == 2 || kind == 3))
             failed = rp_fail(err, RP_MALFORMED, "a part of kind %u after one of kind %u: a record is incomplete", kind, before) < 0;
@@ -218,7 +218,8 @@ static int read_parts(struct recordio *x, int64_t record, struct rp_image_room *
     for (*size = 0;; at += PART_HEAD + ((length + 3) & ~3ull)) {
         if (at + PART_HEAD > end)
             return rp_fail(err, RP_MALFORMED, "the file ends inside a record");
-        if (rp_files_read(&x->files, file, at, head, PART_HEAD, err) < 0 || part_head(head, end - at, &kind, &length, err) < 0)
+        if (rp_files_read(&x->files, file, at, head, PART_HEAD, err) < 0 ||
+            parse_part_header(head, end - at, &kind, &length, err) < 0)
             return -1;
         if (*size + length + 4 > RP_IMAGE_BYTES_MAX)
             return rp_fail(err, RP_MALFORMED, "the record has more than %u bytes", RP_IMAGE_BYTES_MAX);

@@ -295,14 +295,15 @@ int rp_jpeg_rows(struct rp_jpeg *j, const struct rp_image_window *w, int fancy, 
 
 /* ---- EXIF ---- */
 
-static unsigned two(const uint8_t *p, int little)
+static unsigned read_u16(const uint8_t *p, int little)
 {
     return little ? p[0] | (unsigned)p[1] << 8 : (unsigned)p[0] << 8 | p[1];
 }
 
-static size_t four(const uint8_t *p, int little)
+static size_t read_u32(const uint8_t *p, int little)
 {
-    return little ? two(p, 1) | (size_t)two(p + 2, 1) << 16 : (size_t)two(p, 0) << 16 | two(p + 2, 0);
+    return little ? read_u16(p, 1) | (size_t)read_u16(p + 2, 1) << 16
+                  : (size_t)read_u16(p, 0) << 16 | read_u16(p + 2, 0);
 }
 
 /* Of the TIFF inside an APP1 segment: byte order, 42, offset of the first directory; entries of 12 bytes: tag, type, count, value. */
@@ -311,13 +312,13 @@ static int tiff_orientation(const uint8_t *p, size_t size)
     if (size < 8 || (memcmp(p, "II", 2) != 0 && memcmp(p, "MM", 2) != 0))
         return 1;
     int little = *p == 'I';
-    size_t at = four(p + 4, little);
+    size_t at = read_u32(p + 4, little);
     if (at > size - 2)
         return 1;
-    unsigned entries = two(p + at, little);
+    unsigned entries = read_u16(p + at, little);
     for (at += 2; entries && size - at >= 12; entries--, at += 12)
-        if (two(p + at, little) == 0x0112) {
-            unsigned value = two(p + at + 8, little);
+        if (read_u16(p + at, little) == 0x0112) {
+            unsigned value = read_u16(p + at + 8, little);
             return value >= 1 && value <= 8 ? (int)value : 1;
         }
     return 1;
@@ -327,7 +328,7 @@ int rp_jpeg_orientation(const void *data, size_t size)
 {
     const uint8_t *p = data;
     for (size_t at = 2; at + 4 <= size && p[at] == 0xff && p[at + 1] != 0xda;) {
-        size_t length = two(p + at + 2, 0);
+        size_t length = read_u16(p + at + 2, 0);
         if (length < 2 || length > size - at - 2)
             break;
         if (p[at + 1] == 0xe1 && length >= 8 && memcmp(p + at + 4, "Exif\0", 6) == 0)

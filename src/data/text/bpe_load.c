@@ -28,7 +28,7 @@ static void byte_text(char out[3], unsigned byte)
     out[2] = 0;
 }
 
-static const char *shown(const char *text)
+static const char *excerpt_of(const char *text)
 {
     static _Thread_local char out[2][72];
     static _Thread_local int turn;
@@ -54,12 +54,13 @@ static int mark_id(unsigned char *used, size_t n, const char *file, const char *
 {
     json_int_t id = json_is_integer(j) ? json_integer_value(j) : -1;
     if (id < 0)
-        return rp_fail(err, RP_MALFORMED, "'%s': token '%s' has no number from 0 as its id", file, shown(token));
+        return rp_fail(err, RP_MALFORMED, "'%s': token '%s' has no number from 0 as its id", file, excerpt_of(token));
     if ((size_t)id >= n)
         return rp_fail(err, RP_MALFORMED, "'%s': token '%s' has the id %lld, but there are %zu tokens: ids must be 0..%zu without holes",
-                       file, shown(token), (long long)id, n, n - 1);
+                       file, excerpt_of(token), (long long)id, n, n - 1);
     if (used[id]++)
-        return rp_fail(err, RP_MALFORMED, "'%s': token '%s' has the id %lld of another token", file, shown(token), (long long)id);
+        return rp_fail(err, RP_MALFORMED, "'%s': token '%s' has the id %lld of another token", file, excerpt_of(token),
+                       (long long)id);
     return 0;
 }
 
@@ -84,7 +85,7 @@ static int check_tokens(struct loader *l, struct rp_err *err)
         byte_text(text, byte);
         if (id_of(l, text, &l->b->byte[byte]) < 0)
             return rp_fail(err, RP_MALFORMED, "'%s' has no token '%s' for byte 0x%02x: it is not a byte-level vocabulary such as GPT-2's",
-                           l->file, shown(text), byte);
+                           l->file, excerpt_of(text), byte);
     }
     if (id_of(l, RP_BPE_EOD, &l->b->eod) < 0)
         return rp_fail(err, RP_MALFORMED, "'%s' has no token '" RP_BPE_EOD "', which separates documents; add it with the id %lld", l->file,
@@ -113,10 +114,11 @@ static int add_merge(struct loader *l, const char *where, const char *left, cons
     for (int k = 0; k < 3; k++)
         if (id_of(l, token[k], &id[k]) < 0)
             return rp_fail(err, RP_MALFORMED, "%s: the vocabulary has no token '%s'; vocabulary and merges do not belong together", where,
-                           shown(token[k]));
+                           excerpt_of(token[k]));
     struct rp_bpe_merge *m = rp_bpe_find(l->b, id[0], id[1]);
     if (m->rank != UINT32_MAX)
-        return rp_fail(err, RP_MALFORMED, "%s: '%s %s' is merge %lu already", where, shown(left), shown(right), (unsigned long)m->rank + 1);
+        return rp_fail(err, RP_MALFORMED, "%s: '%s %s' is merge %lu already", where, excerpt_of(left),
+                       excerpt_of(right), (unsigned long)m->rank + 1);
     *m = (struct rp_bpe_merge){id[0], id[1], rank, id[2]};
     return 0;
 }
@@ -153,7 +155,7 @@ static int read_merges(struct loader *l, const char *path, struct rp_err *err)
         RP_FREE char *where = rp_asprintf("'%s', line %lu", path, (unsigned long)line);
         const char *right = cut_pair(p);
         if (!right)
-            return rp_fail(err, RP_MALFORMED, "%s: '%s' is not two tokens separated by a blank", where, shown(p));
+            return rp_fail(err, RP_MALFORMED, "%s: '%s' is not two tokens separated by a blank", where, excerpt_of(p));
         if (add_merge(l, where, p, right, rank++, err) < 0)
             return -1;
     }
@@ -216,7 +218,7 @@ static int check_kind(const char *path, const json_t *j, struct rp_err *err)
     const char *type = rp_json_text_at(j, "model/type"), *pre = rp_json_text_at(j, "pre_tokenizer/type");
     const json_t *model = json_object_get(j, "model"), *normalizer = json_object_get(j, "normalizer");
     if (*type && strcmp(type, "BPE") != 0)
-        return rp_fail(err, RP_MALFORMED, "'%s': model.type is '%s', expected BPE", path, shown(type));
+        return rp_fail(err, RP_MALFORMED, "'%s': model.type is '%s', expected BPE", path, excerpt_of(type));
     if (!json_is_object(json_object_get(model, "vocab")) || !json_is_array(json_object_get(model, "merges")))
         return rp_fail(err, RP_MALFORMED, "'%s' has no model.vocab or no model.merges: it is not a tokenizer.json of a byte pair encoding",
                        path);
@@ -245,10 +247,10 @@ static int add_tokens(struct loader *l, const json_t *added, struct rp_err *err)
             return rp_fail(err, RP_MALFORMED, "'%s': added_tokens, entry %zu (from 0) has no content or no id", l->file, i);
         if (!json_is_true(json_object_get(j, "special")))
             return rp_fail(err, RP_MALFORMED, "'%s': added token '%s' is not special, so texts would be searched for it, which is not "
-                           "supported", l->file, shown(content));
+                           "supported", l->file, excerpt_of(content));
         if (known && !json_equal(known, id))
             return rp_fail(err, RP_MALFORMED, "'%s': added token '%s' has the id %lld, in model.vocab it has another", l->file,
-                           shown(content), (long long)json_integer_value(id));
+                           excerpt_of(content), (long long)json_integer_value(id));
         json_object_set(l->vocab, content, json_object_get(j, "id"));
     }
     return 0;
