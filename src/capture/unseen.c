@@ -35,7 +35,7 @@ static int is_mounted(const struct rp_probe *p, int i)
     return json_is_boolean(answer) ? json_is_true(answer) : i == GROUPS || has_entries(p, trees[i].tree);
 }
 
-static int stands_in(const json_t *value, const char *tree)
+static int is_from_tree(const json_t *value, const char *tree)
 {
     const char *source = json_string_value(json_object_get(value, "source"));
     size_t n = strlen(tree);
@@ -49,7 +49,7 @@ static void mark_denied(json_t *at, int tree)
     if (!state) {
         json_object_foreach(at, name, child)
             mark_denied(child, tree);
-    } else if (strcmp(state, rp_state_name(RP_STATE_ABSENT)) == 0 && stands_in(at, trees[tree].tree)) {
+    } else if (strcmp(state, rp_state_name(RP_STATE_ABSENT)) == 0 && is_from_tree(at, trees[tree].tree)) {
         json_object_set_new(at, "state", json_string(rp_state_name(RP_STATE_DENIED)));
         json_object_set_new(at, "detail", json_string(trees[tree].detail));
     }

@@ -146,7 +146,8 @@ static int parse_limit(const char *text, int is_quota, double *limit)
 }
 
 /* The least value of a file of limits, from `group` up to the top of the mount; without any, what its own group has. */
-static void put_least(struct rp_probe *p, const char *name, const char *group, const char *file, const char *unit)
+static void put_lowest_limit(struct rp_probe *p, const char *name, const char *group, const char *file,
+                             const char *unit)
 {
     char path[MAX_GROUP + 64], dir[MAX_GROUP], *slash = dir;
     int is_quota = strcmp(file, "cpu.max") == 0;
@@ -184,7 +185,7 @@ static void put_limits_v2(struct rp_probe *p, const char *group)
     char path[MAX_GROUP + 64];
     const char *dir = strcmp(group, "/") == 0 ? "" : group;
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
-        put_least(p, limits[i][0], group, limits[i][1], limits[i][2]);
+        put_lowest_limit(p, limits[i][0], group, limits[i][1], limits[i][2]);
     rp_put_number(p, p->out, "cpu_weight", RP_FORMAT(path, V2 "%s/cpu.weight", dir), 1, NULL);
     rp_put_cpus(p, p->out, "cpuset", RP_FORMAT(path, V2 "%s/cpuset.cpus.effective", dir));
     rp_put_cpus(p, p->out, "cpuset_nodes", RP_FORMAT(path, V2 "%s/cpuset.mems.effective", dir));

@@ -56,7 +56,7 @@ struct git_question {
 };
 
 /* The values of a part, with "failed" where some of them are missing, or {"state", "detail"?} when the repository cannot be opened. */
-static json_t *look_at_part(const void *arg, struct rp_buf *rest)
+static json_t *read_part(const void *arg, struct rp_buf *rest)
 {
     (void)rest;
     const struct git_question *q = arg;
@@ -75,11 +75,11 @@ static json_t *look_at_part(const void *arg, struct rp_buf *rest)
 /* ---- in this process ---- */
 
 /* Answers of one part; 0 when asking on makes no sense. */
-static int ask_part(const struct rp_probe *p, const char *dir, const struct part *part, json_t *out)
+static int query_part(const struct rp_probe *p, const char *dir, const struct part *part, json_t *out)
 {
     struct git_question q = {p, dir, part};
     const char *why = "it could not be inspected";
-    RP_JSON *answer = rp_in_child(look_at_part, &q, PATIENCE_MS, MAX_ANSWER, NULL, &why);
+    RP_JSON *answer = rp_in_child(read_part, &q, PATIENCE_MS, MAX_ANSWER, NULL, &why);
     const char *state = json_string_value(json_object_get(answer, "state"));
     if (!json_is_object(answer) || state) {
         enum rp_state s = state ? rp_state_named(state) : RP_STATE_ERROR;
@@ -135,7 +135,7 @@ static char *name_of(const struct rp_capture_opts *o, int i)
     return same ? rp_asprintf("%s.%d", base, same + 1) : rp_strdup(*base ? base : "_");
 }
 
-static json_t *ask(const struct rp_probe *p, const char *arg)
+static json_t *query_repository(const struct rp_probe *p, const char *arg)
 {
     const char *dir = p->opts->workdir ? p->opts->workdir : ".";
     struct stat st;
@@ -149,7 +149,7 @@ static json_t *ask(const struct rp_probe *p, const char *arg)
         put_all(out, RP_STATE_ERROR, "no such directory");
         return out;
     }
-    for (int i = 0; i < PARTS && ask_part(p, dir, &parts[i], out); i++)
+    for (int i = 0; i < PARTS && query_part(p, dir, &parts[i], out); i++)
         ;
     mark_dirty(out);
     return out;
@@ -159,7 +159,7 @@ static json_t *ask(const struct rp_probe *p, const char *arg)
 static void put_repository(struct rp_probe *p, const char *name)
 {
     static const struct rp_sender sender = {rp_git_source, "not of the form of a value"};
-    RP_JSON *answer = rp_probe_query(p, "git", name, ask);
+    RP_JSON *answer = rp_probe_query(p, "git", name, query_repository);
     json_t *out = json_object();
     json_object_set_new(p->out, name, out);
     RP_JSON *known = json_object();

@@ -162,7 +162,7 @@ static int is_known_worktree(const char *git, const char *common, const char *li
 
 /* A working tree and its .git must know each other, and dir must be in it: else a repository that was unpacked from somewhere could have
  * any file of this user read (core.worktree), or any repository of this user (a link instead of .git, a commondir). */
-static int leads_elsewhere(git_repository *repo, const char *dir)
+static int is_outside_repository(git_repository *repo, const char *dir)
 {
     const char *work = git_repository_workdir(repo);
     git_buf back = {0};
@@ -270,7 +270,7 @@ enum rp_state rp_git_open(git_repository **repo, const char *dir, int search, co
     if (!(is_ours(work) && is_ours(git) && is_ours(git_repository_commondir(*repo)) && is_ours(link)) &&
         !is_declared_safe(work ? work : git))
         *detail = "it belongs to another user: if you trust it, git config --global --add safe.directory DIRECTORY";
-    else if (leads_elsewhere(*repo, dir))
+    else if (is_outside_repository(*repo, dir))
         *detail = "its .git or core.worktree leads to a place that does not know this directory: give the repository's own directory";
     else if (is_borrowed(git) || is_borrowed(git_repository_commondir(*repo)))
         *detail = "parts of its .git are links, perhaps into another repository: git clone makes one of its own";

@@ -33,7 +33,7 @@ static void existing_part(const char *path, char out[PATH_MAX])
 }
 
 /* {"path": the mount point of a place, which reveals less than the place; "total", "free" in bytes, "files_free"} */
-static json_t *ask_place(const struct rp_probe *p, const char *place)
+static json_t *query_filesystem(const struct rp_probe *p, const char *place)
 {
     char path[PATH_MAX], shown[PATH_MAX];
     struct statvfs s;
@@ -198,7 +198,7 @@ static void put_place(struct rp_probe *p, const char *name)
     static const char *const from_mount[] = {"mount_point", "mounted_part", "filesystem", "options",   "filesystem_options",
                                              "source",      "device",       "disks",      "rotational"};
     static const char *const from_call[][2] = {{"total", "B"}, {"free", "B"}, {"files_free", "files"}};
-    RP_JSON *answer = rp_probe_query(p, "place", name, ask_place);
+    RP_JSON *answer = rp_probe_query(p, "place", name, query_filesystem);
     RP_MOUNTS mounts;
     rp_mounts_read(&mounts, p);
     json_t *obj = json_object();

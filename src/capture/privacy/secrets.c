@@ -248,7 +248,7 @@ static int has_introduction(const char *text)
     return (strpbrk(text, "=:\"_-/. ") || strcasestr(text, "key") || strcasestr(text, "token")) && HOLDS(text, introductions);
 }
 
-static int is_secret_as_it_stands(const char *text)
+static int is_secret_undecoded(const char *text)
 {
     return has_token(text, text + strlen(text)) || has_introduction(text) || has_login(text) || has_random_setting(text) ||
            has_encoded_text(text);
@@ -257,7 +257,7 @@ static int is_secret_as_it_stands(const char *text)
 int rp_is_secret_name(const char *text)
 {
     RP_FREE char *plain = rp_percent_decoded(text, strlen(text));
-    return is_secret_as_it_stands(text) || (plain && is_secret_as_it_stands(plain));
+    return is_secret_undecoded(text) || (plain && is_secret_undecoded(plain));
 }
 
 int rp_is_secret(const char *name, const char *text)
