@@ -99,7 +99,7 @@ run_script() { # SCRIPT
     case $(head -n 1 "$1") in *bash*) shell="bash" ;; *) shell="sh" ;; esac
     (
         cd "$scratch/work" || exit 1
-        unset "${!REPRO_@}" "${!XDG_@}" COLUMNS CUDA CUDA_HOME RP_GPU_TIMEOUT_MS MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES T V
+        unset "${!REPRO_@}" "${!XDG_@}" COLUMNS CUDA CUDA_HOME RP_GPU_TIMEOUT_MS RP_GPU_TOOL MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES T V
         export REPRO=${TEST_REPRO:-$BUILD/repro} TEST_DIR=${case%/*} HOME=$scratch/home TMPDIR=$scratch/tmp TERM=dumb
         export XDG_CONFIG_HOME=$HOME/.config XDG_CACHE_HOME=$HOME/.cache XDG_DATA_HOME=$HOME/.local/share XDG_STATE_HOME=$HOME/.local/state
         exec timeout -k 5 "$limit" $shell "$TOP/$1"

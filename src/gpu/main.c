@@ -8,6 +8,8 @@
 #include "worker/job.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,12 +157,30 @@ static void set_driver_up(void)
     setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0);
 }
 
+static void *end_with_parent(void *unused)
+{
+    struct pollfd p = {.fd = RP_PROCESS_FD}; /* no events: only that the other side is closed */
+    (void)unused;
+    while (poll(&p, 1, -1) <= 0)
+        ;
+    _exit(rp_exit_status(RP_INTERRUPTED));
+}
+
+/* Under a tool this process is no child of repro, so the kernel does not end it with repro. */
+static void watch_parent(void)
+{
+    pthread_t thread;
+    if (getenv("RP_GPU_TOOL") && pthread_create(&thread, NULL, end_with_parent, NULL) == 0)
+        pthread_detach(thread);
+}
+
 int main(void)
 {
     struct rp_err err = {0};
     RP_BUF in = {0};
     int status = 0;
     set_driver_up();
+    watch_parent();
     RP_JSON *hello = json_pack("{s:i}", "pid", (int)getpid());
     int more = rp_frame_write(RP_PROCESS_FD, RP_FRAME_HELLO, hello, &err) == 0 ? 1 : -1;
     while (more > 0)

@@ -22,6 +22,8 @@
 enum {
     LOOK_MS = 250,           /* how often a silent process is checked */
     PROGRAM_FRAME = 4 << 20, /* bytes that a program with third-party libraries may send at once */
+    TOOL_END_MS = 60000,     /* until a tool has reported what it saw of a program that ended */
+    TOOL_KILLED_MS = 2000,   /* the same of a program that has to end at once */
 };
 
 /* The same file again. By its name where the name still leads to it (a debugger or valgrind then follows), else by /proc/self/exe,
@@ -123,15 +125,26 @@ static void close_inherited_descriptors(void)
             fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-/* In the child; program and report are at least 10, so that dup2() does not overwrite them. Never returns. */
-static void become_program(int sock, pid_t parent, int program, const char *name, int errors, int report)
+/* A descriptor; or, if it is -1, the name of a file, argv[0], which is a tool that starts the program in its turn. */
+struct image {
+    int fd;
+    char **argv;
+};
+
+/* In the child; image->fd and report are at least 10, so that dup2() does not overwrite them. Never returns. */
+static void become_program(int sock, pid_t parent, const struct image *image, int errors, int report)
 {
     extern char **environ;
-    dup2(errors, STDERR_FILENO);
+    if (image->fd >= 0)
+        dup2(errors, STDERR_FILENO);
+    else
+        setpgid(0, 0); /* a tool and what it starts end together */
     begin_child(sock, parent);
     close_inherited_descriptors();
-    char *argv[] = {(char *)name, NULL};
-    fexecve(program, argv, environ); /* by its number: needs no /proc since Linux 3.19 */
+    if (image->fd >= 0)
+        fexecve(image->fd, image->argv, environ); /* by its number: needs no /proc since Linux 3.19 */
+    else
+        execvp(image->argv[0], image->argv);
     int e = errno;
     if (write(report, &e, sizeof e) < 0)
         _exit(126);
@@ -161,7 +174,7 @@ static int high_pipe(int end[2], int flags)
 }
 
 /* 0: it runs. Else the errno of exec, or -1 and *err. */
-static int start_descriptor(struct rp_process *w, int program, const char *name, const char *what, struct rp_err *err)
+static int start_image(struct rp_process *w, const struct image *image, const char *what, struct rp_err *err)
 {
     int report[2], errors[2], sock, failure = 0;
     if (high_pipe(report, 0) < 0)
@@ -174,7 +187,7 @@ static int start_descriptor(struct rp_process *w, int program, const char *name,
     }
     pid_t parent = getpid(), pid = fork_child(w, &sock, what, err);
     if (pid == 0)
-        become_program(sock, parent, program, name, errors[1], report[1]);
+        become_program(sock, parent, image, errors[1], report[1]);
     close(report[1]);
     close(errors[1]);
     w->errors = errors[0];
@@ -185,6 +198,7 @@ static int start_descriptor(struct rp_process *w, int program, const char *name,
     close(report[0]);
     if (failure)
         rp_process_kill(w);
+    w->has_tool = !failure && image->fd < 0;
     return failure;
 }
 
@@ -194,8 +208,9 @@ int rp_process_start_program(struct rp_process *w, const struct rp_buf *program,
     RP_BUF why = {0};
     *w = (struct rp_process){.pid = -1, .fd = -1, .errors = -1, .name = what};
     for (int way = 0; way < RP_PROGRAM_WAYS; way++) {
-        RP_FD fd = rp_program_open(program, name, way, err);
-        int e = fd < 0 ? -1 : start_descriptor(w, fd, name, what, err);
+        RP_FD fd = rp_program_open(program, name, way, NULL, err);
+        const struct image image = {.fd = fd, .argv = (char *[]){(char *)name, NULL}};
+        int e = fd < 0 ? -1 : start_image(w, &image, what, err);
         if (e == 0)
             return 0;
         if (e < 0 && err->sys == EMFILE) /* a file would need as many */
@@ -215,6 +230,35 @@ int rp_process_start_program(struct rp_process *w, const struct rp_buf *program,
                    why.data);
 }
 
+const char *rp_process_tool(void)
+{
+    const char *tool = getenv("RP_GPU_TOOL");
+    return tool && *tool ? tool : NULL;
+}
+
+int rp_process_start_watched(struct rp_process *w, const struct rp_buf *program, const char *name, const char *what,
+                             struct rp_err *err)
+{
+    const char *tool = rp_process_tool();
+    if (!tool)
+        return rp_process_start_program(w, program, name, what, err);
+    RP_FREE char *words = rp_strdup(tool), *path = NULL;
+    RP_FREE char **argv = rp_alloc((strlen(tool) / 2 + 3) * sizeof *argv);
+    char *rest = NULL;
+    size_t n = 0;
+    *w = (struct rp_process){.pid = -1, .fd = -1, .errors = -1, .name = what};
+    for (char *word = strtok_r(words, " \n", &rest); word; word = strtok_r(NULL, " \n", &rest))
+        argv[n++] = word;
+    RP_FD fd = rp_program_open(program, name, RP_PROGRAM_FILE, &path, err);
+    if (fd < 0)
+        return rp_wrap(err, "%s cannot start under the program of RP_GPU_TOOL", what);
+    argv[n] = path;
+    argv[n + 1] = NULL;
+    const struct image image = {.fd = -1, .argv = argv};
+    const int e = start_image(w, &image, what, err);
+    return e > 0 ? rp_fail(err, RP_UNAVAILABLE, "%s cannot start: %s (RP_GPU_TOOL): %s", what, argv[0], strerror(e)) : e;
+}
+
 /* Reaps it, waiting at most wait_ms; 0: it is still running. */
 static int reap(pid_t pid, int *status, int wait_ms)
 {
@@ -225,11 +269,14 @@ static int reap(pid_t pid, int *status, int wait_ms)
     return gone != 0;
 }
 
-/* A killed process that a driver blocks may never end, so the wait for a program is bounded. */
+/* A killed process that a driver blocks may never end, so the wait for a program is bounded. A program under a tool
+ * ends when it finds the socket closed, so that the tool can report. */
 static void kill_and_reap(const struct rp_process *w)
 {
     int status;
-    kill(w->pid, SIGKILL);
+    if (w->has_tool && w->fd >= 0 && shutdown(w->fd, SHUT_RDWR) == 0 && reap(w->pid, &status, TOOL_KILLED_MS))
+        return;
+    kill(w->has_tool ? -w->pid : w->pid, SIGKILL);
     if (w->errors >= 0)
         reap(w->pid, &status, 1000);
     else
@@ -257,6 +304,8 @@ static const char *last_words(const struct rp_process *w, char out[256])
 
 static void close_all(struct rp_process *w)
 {
+    if (w->has_tool && w->pid > 0)
+        kill(-w->pid, SIGKILL); /* what a tool leaves behind */
     rp_closep(&w->fd);
     rp_closep(&w->errors);
     w->pid = -1;
@@ -369,6 +418,8 @@ int rp_process_end(struct rp_process *w, int wait_ms, struct rp_err *err)
     char said[256];
     if (w->pid > 0 && w->errors >= 0) {
         const char *name = w->name;
+        if (w->has_tool && wait_ms < TOOL_END_MS)
+            wait_ms = TOOL_END_MS;
         shutdown(w->fd, SHUT_WR);
         const int gone = reap(w->pid, &status, wait_ms);
         last_words(w, said);

@@ -80,6 +80,7 @@ struct rp_process {
     struct rp_buf in;       /* bytes not decoded yet */
     const char *name;       /* in messages */
     int errors;             /* the read end of a program's stderr; -1: the process writes to ours */
+    int has_tool;           /* pid is a tool that starts the program, and the group of both */
 };
 /* Starts this executable again with the one argument `arg`; nothing is sent to it. otherwise: run in the child if the file cannot be
  * executed again; returns the exit status. what: in messages. */
@@ -89,14 +90,21 @@ int rp_process_start_self(struct rp_process *w, const char *arg, int (*otherwise
  * err->sys is ENOENT if the system lacks the loader that the program needs. */
 int rp_process_start_program(struct rp_process *w, const struct rp_buf *program, const char *name, const char *what,
                              struct rp_err *err) rp_must_check;
+/* The same under the tool of $RP_GPU_TOOL: its words, separated by spaces or line ends, then the path of the program,
+ * which lies in the cache. ncu and compute-sanitizer find a process only if they, or a program with glibc that they
+ * watch, started it. Tool and program write to our stderr. Without the variable: rp_process_start_program(). */
+int rp_process_start_watched(struct rp_process *w, const struct rp_buf *program, const char *name, const char *what,
+                             struct rp_err *err) rp_must_check;
+const char *rp_process_tool(void); /* $RP_GPU_TOOL; NULL: none */
 /* Waits for the next frame for at most timeout_ms: 1 a frame, 0 timeout or a signal, -1 the process is gone or sent invalid bytes (and is
  * reaped); *err describes what happened to it for a user: crashed with signal 11, killed - out of memory? */
 int rp_process_next(struct rp_process *w, int timeout_ms, enum rp_frame *type, json_t **body, struct rp_err *err) rp_must_check;
 uint64_t rp_process_memory(const struct rp_process *w); /* bytes in memory, without pages of files; 0: unknown */
 void rp_process_stop(struct rp_process *w); /* sends STOP: the worker finishes the current step */
 /* After its last frame: closes this side's half of the socket, so that a program that waits for a question leaves, waits
- * for its end, and kills it after wait_ms: 0 if it ended with status 0, otherwise -1, and *err describes how it ended.
- * A process that rp_process_start_self() started is killed at once, and its end is not an error: 0. */
+ * for its end, and kills it after wait_ms, a tool not before a minute: 0 if it ended with status 0, otherwise -1, and
+ * *err describes how it ended. A process that rp_process_start_self() started is killed at once, and its end is not an
+ * error: 0. */
 int rp_process_end(struct rp_process *w, int wait_ms, struct rp_err *err);
 #define RP_PROCESS_END_MS 2000 /* wait_ms of a program that only has to release a GPU */
 /* How long a program may be silent: $RP_GPU_TIMEOUT_MS (1 to RP_PROCESS_LIMIT_MAX_MS), otherwise this. Other limits do

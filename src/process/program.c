@@ -66,11 +66,8 @@ static int open_checked(const char *path, const struct rp_buf *program)
     return rp_fd_high(fd);
 }
 
-static int in_cache(const struct rp_buf *program, const char *name, struct rp_err *err)
+static int in_cache(const struct rp_buf *program, const char *dir, const char *path, struct rp_err *err)
 {
-    char hex[RP_SHA256_HEX];
-    rp_sha256_hex(hex, program->data, program->size);
-    RP_FREE char *dir = rp_store_path(NULL, NULL), *path = rp_asprintf("%s/%s-%s", dir, name, hex);
     int fd = open_checked(path, program);
     if (fd >= 0)
         return fd;
@@ -86,7 +83,18 @@ static int in_cache(const struct rp_buf *program, const char *name, struct rp_er
     return fd >= 0 ? fd : rp_fail(err, RP_IO, "'%s' is not what was written there a moment ago", path);
 }
 
-int rp_program_open(const struct rp_buf *program, const char *name, enum rp_program_way way, struct rp_err *err)
+int rp_program_open(const struct rp_buf *program, const char *name, enum rp_program_way way, char **path,
+                    struct rp_err *err)
 {
-    return way == RP_PROGRAM_MEMORY ? in_memory(program, name, err) : in_cache(program, name, err);
+    char hex[RP_SHA256_HEX];
+    if (way == RP_PROGRAM_MEMORY)
+        return in_memory(program, name, err);
+    rp_sha256_hex(hex, program->data, program->size);
+    RP_FREE char *dir = rp_store_path(NULL, NULL), *file = rp_asprintf("%s/%s-%s", dir, name, hex);
+    const int fd = in_cache(program, dir, file, err);
+    if (path) {
+        *path = file;
+        file = NULL;
+    }
+    return fd;
 }

@@ -19,5 +19,7 @@ enum rp_program_way {
 
 /* repro-gpu: RP_UNAVAILABLE if this build has none. */
 int rp_program_gpu(struct rp_buf *out, struct rp_err *err) rp_must_check;
-/* A descriptor of exactly these bytes that no other user can change, at least 10, closed on exec; -1. */
-int rp_program_open(const struct rp_buf *program, const char *name, enum rp_program_way way, struct rp_err *err) rp_must_check;
+/* A descriptor of exactly these bytes that no other user can change, at least 10, closed on exec; -1. path: set to the
+ * name of the file; may be NULL, and is not touched by RP_PROGRAM_MEMORY. */
+int rp_program_open(const struct rp_buf *program, const char *name, enum rp_program_way way, char **path,
+                    struct rp_err *err) rp_must_check;

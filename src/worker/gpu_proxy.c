@@ -47,11 +47,20 @@ static int wait_for(struct rp_process *w, int limit_ms, json_t **values, struct 
                    limit_ms * 1e-3);
 }
 
+static int start(struct rp_process *w, int is_watched, struct rp_err *err)
+{
+    static const char name[] = "repro-gpu", what[] = "the GPU worker";
+    RP_BUF program = {0};
+    *w = (struct rp_process){.pid = -1, .fd = -1, .errors = -1, .name = what};
+    if (rp_program_gpu(&program, err) < 0)
+        return -1;
+    return is_watched ? rp_process_start_watched(w, &program, name, what, err)
+                      : rp_process_start_program(w, &program, name, what, err);
+}
+
 int rp_worker_start_gpu(struct rp_process *w, struct rp_err *err)
 {
-    RP_BUF program = {0};
-    *w = (struct rp_process){.pid = -1, .fd = -1, .errors = -1, .name = "the GPU worker"};
-    return rp_program_gpu(&program, err) < 0 ? -1 : rp_process_start_program(w, &program, "repro-gpu", w->name, err);
+    return start(w, 1, err);
 }
 
 static int query_device(struct cuda_answer *a, int answer_s, struct rp_err *err)
@@ -62,7 +71,7 @@ static int query_device(struct cuda_answer *a, int answer_s, struct rp_err *err)
     int64_t capability, shared;
     struct rp_process w;
     struct rp_err ignored; /* there is an answer, and the process ends one way or the other */
-    if (rp_worker_start_gpu(&w, err) < 0)
+    if (start(&w, 0, err) < 0)
         return -1;
     const int most_ms = rp_process_limit_ms(LIMIT_MS),
               limit_ms = answer_s > 0 && answer_s < most_ms / 1000 ? answer_s * 1000 : most_ms;
@@ -213,6 +222,8 @@ static int query_report(enum rp_frame type, const json_t *question, struct rp_gp
     r->rows = json_array();
     if (rp_worker_start_gpu(&w, err) < 0)
         return -1;
+    if (w.has_tool) /* it is left time to report */
+        rp_interrupt_catch();
     r->stopped = json_pack("{s:s, s:i, s:s}", "op", "opening the device", "case", 0, "shape", "");
     if (rp_frame_write(w.fd, type, question, err) < 0 || read_report(&w, &limits, r, &values, err) < 0) {
         if (w.pid < 0) /* it is gone */

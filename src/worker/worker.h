@@ -21,7 +21,8 @@ extern const struct rp_backend rp_worker_cuda; /* queries repro-gpu, and never o
 /* ---- parent side ---- */
 
 int rp_worker_start(struct rp_process *w, const json_t *job, struct rp_err *err) rp_must_check;  /* this executable again, with that job */
-int rp_worker_start_gpu(struct rp_process *w, struct rp_err *err) rp_must_check; /* repro-gpu, without sending it anything */
+/* repro-gpu, without sending it anything: to compute, under the tool of $RP_GPU_TOOL if there is one. */
+int rp_worker_start_gpu(struct rp_process *w, struct rp_err *err) rp_must_check;
 
 /* What repro-gpu reports while it compares or measures operations. It sends PHASE {"op", "case": from 1, "shape"}
  * before each case, STEP with each row, and at last VALUES {"kernels", "failed": {"code", "message"}, or "unavailable":

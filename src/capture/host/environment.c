@@ -20,8 +20,8 @@ static const char *const prefixes[] = {
     "TF_XLA_",         "TORCHINDUCTOR_",  "TORCH_",          "TRITON_",         "UCC_",            "UCX_",            "XLA_",
 };
 static const char *const names[] = {
-    "GLIBC_TUNABLES",  "GLOO_SOCKET_IFNAME",  "LANG",           "LC_ALL",         "LD_BIND_NOW", "LD_LIBRARY_PATH",
-    "LD_PRELOAD",      "NUMEXPR_NUM_THREADS", "PYTHONHASHSEED", "PYTHONOPTIMIZE", "TZ",          "VECLIB_MAXIMUM_THREADS",
+    "GLIBC_TUNABLES",      "GLOO_SOCKET_IFNAME", "LANG",           "LC_ALL",      "LD_BIND_NOW", "LD_LIBRARY_PATH", "LD_PRELOAD",
+    "NUMEXPR_NUM_THREADS", "PYTHONHASHSEED",     "PYTHONOPTIMIZE", "RP_GPU_TOOL", "TZ",          "VECLIB_MAXIMUM_THREADS",
 };
 
 enum rp_variable rp_environment_allows(const char *name, size_t n)

@@ -24,7 +24,7 @@ both lamb --set measure.timed_steps=2 --set optimizer.name=lamb --set train.accu
 says_in "bit-equal" verify.txt
 "$REPRO" inspect adamw-gpu.repro.tar.zst run.json | jq -e '.backend == "cuda"' >answer.txt || fail "run.json names another backend"
 # Without graphs, and with the code path of V100 and T4.
-on_gpu SHIM_DEFER=1 RP_CUDA_GRAPHS=0 "$REPRO" run bert_tiny_fp32 --backend cuda $short --set measure.timed_steps=1 --batch-size 2 -o one.repro.tar.zst >out.txt 2>err.txt
+on_gpu SHIM_DEFER=1 RP_CUDA_GRAPHS=0 RP_GPU_TOOL=env "$REPRO" run bert_tiny_fp32 --backend cuda $short --set measure.timed_steps=1 --batch-size 2 -o one.repro.tar.zst >out.txt 2>err.txt
 head -n 2 adamw-cpu.jsonl >two.jsonl
 steps_of one.repro.tar.zst | cmp - two.jsonl || fail "without graphs the bits differ"
 "$REPRO" version --json | jq -e '.gpu_worker.device_code | any(.arch == "sm_70" or .arch == "compute_70")' >answer.txt || exit 0 # ARCHS was given
