@@ -2,8 +2,9 @@
 # The second call on a borrowed machine, in what is left of the time. README.md has which one follows from the first
 # call. The seconds after a part bound it, so that the later ones get time.
 #
-#   call2.sh good     capture, the bundles of GPT-2 and ResNet-50, compute-sanitizer, counters of the large kernels
+#   call2.sh good     capture, the bundles of GPT-2 and ResNet-50, counters of the large kernels
 #   call2.sh slow     the same with the counters first
+#   call2.sh tools    compute-sanitizer and the counters; give it MINUTES=6, as every tool needs one or two
 #   call2.sh differ   operations are right and runs differ: the runs without graphs, then compute-sanitizer
 #   call2.sh hang     a run hung: the runs without graphs, their speed, compute-sanitizer
 #   call2.sh ops      operations are wrong or hang: synchronous launches, compute-sanitizer or where the kernel stands
@@ -40,8 +41,9 @@ where_it_stands() {
 }
 status=0
 case ${1:-good} in
-good) check capture:20 bundles:45 sanitizer:60 profile ;;
-slow) check profile:60 bundles:45 sanitizer ;;
+good) check capture:20 bundles:45 profile ;;
+slow) check profile:90 bundles:45 capture ;;
+tools) check sanitizer:210 profile ;;
 differ) RP_CUDA_GRAPHS=0 check bits:100 sanitizer ;;
 hang) RP_CUDA_GRAPHS=0 check bits:80 train:35 sanitizer ;;
 ops)
@@ -50,6 +52,6 @@ ops)
     check ops sanitizer
     where_it_stands
     ;;
-*) echo "usage: call2.sh good|slow|differ|hang|ops" >&2 && exit 2 ;;
+*) echo "usage: call2.sh good|slow|tools|differ|hang|ops" >&2 && exit 2 ;;
 esac
 exit $status

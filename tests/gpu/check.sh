@@ -35,7 +35,7 @@ sizes       run        200  BERT-base b96, b64 and the largest batch, ResNet-50 
 bundles     run        150  the recipes gpt2_124m_fp32 and resnet50_fp32 in full, sealed
 recipes     run        300  the other recipes in full, sealed
 sanitizer   sanitizer  330  the self-test under compute-sanitizer: memcheck, racecheck, synccheck
-profile     profile    100  counters of the kernels that take most of the time, one launch of each size, by ncu
+profile     profile    180  counters of the kernels that take most of the time, one launch of each size, by ncu
 '
 set -uo pipefail
 export LC_ALL=C NO_COLOR=1 PYTHONUNBUFFERED=1 PATH=$PATH:/usr/local/nvidia/bin:/usr/local/cuda/bin

@@ -42,14 +42,14 @@ nap() { # SECONDS
 }
 # Run a command with a limit of its own, TERM at its end and KILL 3 s later. A process that is stuck in the driver ends
 # with neither, and timeout would wait for it: one second later it is left behind, and $left_behind counts it.
-# 124 or 137: the limit was reached.
+# 124 or 137: the limit was reached. $foreground: TERM goes to the command only, which then ends what it started.
 bounded() { # MILLISECONDS COMMAND...
     local limit=$1 give_up status=0 pause=0.02 us
     shift
     give_up=$(($(now_ms) + limit + 4000))
     ( # in the background, since a shell that waits hears no signals
         exec {console}>&-
-        exec timeout -k 3 "$(seconds_of "$limit")" "$@"
+        exec timeout ${foreground:+--foreground} -k 3 "$(seconds_of "$limit")" "$@"
     ) <&0 &
     child=$!
     while kill -0 $child 2>/dev/null; do

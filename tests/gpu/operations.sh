@@ -47,36 +47,55 @@ part_ops() {
     [ "$stop" != hang ] || stopped_kinds="$stopped_kinds sanitizer"
 }
 
-# One tool of compute-sanitizer on the self-test. The worker is a child process, and ends in order, so the tool can
-# report. How long a tool needs is unknown: its own limit is no failure, and the next tool begins. A hang cannot be told
-# from slowness here; part_ops looks for hangs.
+# repro under a tool, for at most SECONDS. The tool watches only processes that it starts itself, or that a program with
+# glibc starts under its eyes: repro, which is static, starts it (RP_GPU_TOOL), and it starts the GPU worker. At the
+# limit the worker is ended, and the tool has two seconds to report what it saw until then.
+under_tool() { # "TOOL OPTION..." SECONDS REPRO-ARGUMENT...
+    local tool=$1 limit=$2 foreground=1
+    shift 2
+    RP_GPU_TOOL=$tool RP_GPU_TIMEOUT_MS=600000 within "$limit" "$repro" "$@" --backend cuda --device "$device"
+}
+# One tool of compute-sanitizer on the self-test. How long it needs is unknown: its own limit is no failure, and the
+# next tool begins. A hang cannot be told from slowness here; part_ops looks for hangs. Kernels are loaded when they are
+# needed, as most programs do it: the tool rewrites every kernel that is loaded.
 sanitize() { # TOOL PERCENT of what is left of the part
-    local status=0 summary errors scale=100 limit
+    local status=0 summary errors first scale=100 limit operations
     may "$1" || return 0
     limit=$(($(seconds_left) * $2 / 100))
-    RP_GPU_TIMEOUT_MS=$((limit * 1000 + 10000)) within $limit \
-        compute-sanitizer --tool "$1" --target-processes all --print-limit 20 --error-exitcode 9 \
-        "$repro" selftest --backend cuda --device "$device" --json >"$1.txt" 2>&1 || status=$?
+    CUDA_MODULE_LOADING=LAZY under_tool "compute-sanitizer --tool $1 --target-processes application-only
+        --print-limit 20 --log-file $1.txt" $limit selftest --json -v >"$1.json" 2>"$1.err" || status=$?
+    touch "$1.txt"
     summary=$(grep -aE '^=+ (ERROR|RACECHECK) SUMMARY' "$1.txt" | sed 's/^=* //' | paste -sd';')
     errors=$(grep -aoE '\(?[0-9]+ errors?' <<<"$summary" | tr -dc '0-9\n' | awk '{ n += $1 } END { print n + 0 }')
-    jq -n --arg tool "$1" --argjson status $status --arg summary "$summary" --argjson errors "$errors" '
-        {tool: $tool, status: $status, summary: (if $summary == "" then null else $summary end),
-        errors: (if $summary == "" then null else $errors end)}' >>tools.jsonl
+    # What was found, if the tool could not add it up; how the program ended is no finding.
+    first=$(grep -aE '^=+ [A-Z]' "$1.txt" | sed 's/^=* //' |
+        grep -vE '^(COMPUTE-SANITIZER|Warning|Tracking|Error: (process|Target)|Target|.* SUMMARY)' | head -n 1)
+    operations=$(grep -acE '^cuda .* cases, ' "$1.err")
+    jq -n --arg tool "$1" --argjson status $status --arg summary "$summary" --argjson errors "$errors" \
+        --argjson operations "$operations" '{tool: $tool, status: $status, operations: $operations,
+        summary: (if $summary == "" then null else $summary end), errors: (if $summary == "" then null else $errors end)}' \
+        >>tools.jsonl
     if [ -z "$summary" ] && grep -qaiE '^=+ .*not supported' "$1.txt"; then
         skip "compute-sanitizer $1: $(grep -aiE '^=+ .*not supported' "$1.txt" | head -n 1)"
-    elif [ -z "$summary" ] && { [ $status = 124 ] || [ $status = 76 ]; }; then
-        skip "compute-sanitizer $1: no end within $limit s"
-    elif [ $status != 0 ] && [ -z "$summary" ]; then
-        lost "compute-sanitizer $1" $status "$1.txt"
+    elif [ $status = 124 ] || [ $status = 76 ] || [ $status = 75 ]; then
+        [ $status != 75 ] || stop=time out_of_time=1
+        if [ -n "$first" ]; then
+            miss "compute-sanitizer $1: stopped after $limit s, with: $first"
+        else
+            skip "compute-sanitizer $1: no end within $limit s, and nothing found in $operations operations"
+        fi
+    elif [ -z "$summary" ] && [ $status != 0 ]; then
+        grep -av 'child processes' "$1.txt" >>"$1.err" # its own words last, without advice
+        lost "compute-sanitizer $1" $status "$1.err"
         stop=${stop:-limit} # the next tool would meet the same
     elif [ -z "$summary" ]; then
         miss "compute-sanitizer $1: it printed no summary"
-    elif [ "$errors" != 0 ] || [ $status = 9 ]; then
+    elif [ "$errors" != 0 ]; then
         miss "compute-sanitizer $1: $summary"
     elif [ $status != 0 ]; then
         miss "compute-sanitizer $1: $summary, but the self-test ends with $status"
     else
-        pass "compute-sanitizer $1: $summary"
+        pass "compute-sanitizer $1: $operations operations, $summary"
     fi
 }
 part_sanitizer() {
@@ -88,22 +107,26 @@ part_sanitizer() {
     put_lines sanitizer tools.jsonl
 }
 
+# Under a tool every operation is called three times. The first two launches of a size warm caches up, the third counts.
 part_profile() {
     local status=0 kernels
     command -v ncu >/dev/null || { skip "there is no ncu" && return; }
-    # The first launches of a size warm caches up; then one of each size counts.
     kernels='gemm_(192x192|128x128|64x128)_(n[tn]|tn)|attention_(stream_8x4|gradients|keys_4|queries_4)'
     kernels="$kernels|conv_wgrad_(64|128)x128|conv_forward_128x128"
-    within 90 ncu --target-processes all --clock-control none --filter-mode per-launch-config -k "regex:rp_($kernels)" \
-        -s 2 -c 1 --section SpeedOfLight --section WarpStateStats --section Occupancy --section MemoryWorkloadAnalysis \
-        -f -o launches "$repro" selftest --speed --backend cuda --device "$device" >ncu.txt 2>&1 || status=$?
+    under_tool "ncu --target-processes application-only --clock-control none --filter-mode per-launch-config
+        -k regex:rp_($kernels) -s 2 -c 1 --section SpeedOfLight --section WarpStateStats --section Occupancy
+        --section MemoryWorkloadAnalysis --log-file ncu.txt -f -o launches" 140 \
+        selftest --speed -v >speed.txt 2>speed.err || status=$?
+    touch ncu.txt
     if [ -s launches.ncu-rep ]; then
         within 30 ncu --import launches.ncu-rep --page details >launches.txt 2>>ncu.txt || lost "ncu --import" $? ncu.txt
         pass "ncu: $(grep -c '^  *rp_' launches.txt) launches"
+        [ $status = 0 ] || skip "ncu: sizes after these: status $status after $(grep -c ' ms$' speed.err) operations"
     elif [ $status = 0 ]; then
         miss "ncu: it wrote no report: $(tail -n 1 ncu.txt)"
     else
-        lost ncu $status ncu.txt
+        grep -av 'child processes' ncu.txt >>speed.err
+        lost ncu $status speed.err
     fi
 }
 

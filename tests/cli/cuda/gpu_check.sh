@@ -48,6 +48,45 @@ holds '.ops[0].stopped as $s | .probes[0].stopped == $s and (.about.failures[0] 
 day crashed 1 on_gpu SHIM_FAIL=cuLaunchKernel:9:719 "$check" "$REPRO" ops
 parts_are ops=crash
 holds '.ops[0].stopped.case > 0 and (.about.failures[0] | contains("719") or contains("LAUNCH_FAILED"))'
+# The tools, which start the GPU worker. The driver executes nothing: the bits are wrong, and that is not lost.
+cat >compute-sanitizer <<'EOS'
+#!/bin/sh
+echo "$*" >>"$CALLS"
+while [ $# -gt 1 ]; do
+    case $1 in --tool) tool=$2 ;; --log-file) exec >"$2" ;; --target-processes | --print-limit) ;; *) exit 2 ;; esac
+    shift 2
+done
+echo "========= COMPUTE-SANITIZER"
+case "$SANITIZER $tool" in
+slow*memcheck) exec sleep 60 ;;
+found*memcheck) echo "========= Invalid __global__ read of size 4 bytes" && exec sleep 60 ;;
+none*) echo "========= Device not supported" && exit 1 ;;
+esac
+"$1" || echo "========= Target application returned an error"
+case "$SANITIZER $tool" in
+*racecheck) echo "========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)" ;;
+wrong*) echo "========= Invalid __global__ read of size 4 bytes" && echo "========= ERROR SUMMARY: 2 errors" ;;
+*) echo "========= ERROR SUMMARY: 0 errors" ;;
+esac
+EOS
+cat >ncu <<'EOS'
+#!/bin/sh
+case "$*" in
+--import*) echo "  rp_gemm_128x128_tn (6, 16, 1)x(256, 1, 1)" ;;
+*) echo "$*" >>"$CALLS"
+    for program; do :; done
+    "$program" && echo report >launches.ncu-rep ;;
+esac
+EOS
+chmod +x compute-sanitizer ncu
+export CALLS="$PWD/calls"
+PATH=$PWD:$PATH SANITIZER=good day tools 1 on_gpu SHIM_IDLE="$PWD/idle.txt" "$check" "$REPRO" sanitizer profile
+parts_are sanitizer=done profile=done
+holds '.sanitizer | map([.tool, .status, .errors]) == [["memcheck", 5, 0], ["racecheck", 5, 0], ["synccheck", 5, 0]]'
+holds ".sanitizer | all(.operations == $count)"
+holds '.about.passed == 1 and .about.failed == 3 and (.about.failures | all(contains("the self-test ends with 5")))'
+grep -q '/repro-gpu-[0-9a-f]*$' calls || fail "the tools do not start the GPU worker: $(cat calls)"
+[ "$(grep -c ' ms$' gpu-check/profile/speed.err)" -gt 40 ] || fail "the operations were not called under ncu"
 shim=$PWD # nothing is there
 day driverless 7 on_gpu "$check" "$REPRO" ops
 
@@ -58,13 +97,22 @@ cat >played <<'EOS'
 # stop (an operation), stop-gemm (only with every GEMM kernel in turn), dead (runs hang, then
 # opening the device too), gone (runs hang, then there is no device), unknown (runs hang, then the self-test takes long),
 # sleep (runs that never end), cut (ended from outside)
+watched() { # as repro does it; one signal ends both
+    [ -n "${RP_GPU_TOOL:-}" ] || return 0
+    set -f
+    $RP_GPU_TOOL true &
+    tool=$!
+    trap 'kill $tool; exit 1' TERM
+    wait $tool
+}
 case "$*" in
 *--plan*) ;;
 key* | version*) exec "$REAL" "$@" ;;
 capture*) echo '{"probes": {"gpu": {"devices": {"gpu0": {"name": {"value": "Played GPU"}, "sm_count": {"value": 132},
     "compute_capability": {"value": "9.0"}}}}}}' ;;
-*--speed*) cat "$SPEED" ;;
+*--speed*) watched && cat "$SPEED" ;;
 selftest*)
+    watched || { echo "the GPU worker left early" >&2 && exit 70; }
     echo "${RP_CUDA_GEMM:-chosen} ${RP_CUDA_ATTENTION:-chosen} ${RP_CUDA_GRAPHS:-1} $RP_GPU_TIMEOUT_MS" >>"$CALLS"
     a=1 b=0 c=0 wrong=0 status=0 stopped=
     [ -z "${RP_CUDA_GEMM:-}" ] || a=0 b=2
@@ -139,30 +187,12 @@ stuck*clocks.sm,power*) exec sleep 60 ;;
 *) exit 9 ;;
 esac
 EOS
-cat >compute-sanitizer <<'EOS'
-#!/bin/sh
-echo "$*" >>"$CALLS"
-case "$SANITIZER $*" in
-slow*memcheck*) exec sleep 60 ;;
-none*) echo "========= Device not supported"; exit 1 ;;
-*racecheck*) echo "========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)" ;;
-wrong*) echo "========= ERROR SUMMARY: 2 errors"; exit 9 ;;
-*) echo "========= ERROR SUMMARY: 0 errors" ;;
-esac
-EOS
 cat >speed.json <<'EOS'
 {"speed": [
     {"what": "forward NT", "name": "qkv", "shape": "4096x2304x768", "seconds": 3e-4, "flops": 14495514624, "bytes": 3e7},
     {"what": "causal attention forward", "name": "12 heads of 64", "shape": "4x1024", "seconds": 1e-3, "flops": 1e9, "bytes": 1e7},
     {"what": "convolution", "name": "3x3/2 to 128", "shape": "32x56x56x128", "seconds": 2e-3, "flops": 1e9, "bytes": 1e7},
     {"what": "copy", "name": "", "shape": "12288x768", "seconds": 1e-3, "flops": 0, "bytes": 1e9}]}
-EOS
-cat >ncu <<'EOS'
-#!/bin/sh
-case "$*" in
---import*) echo "  rp_gemm_128x128_tn (6, 16, 1)x(256, 1, 1)" ;;
-*) echo "$*" >>"$CALLS" && echo report >launches.ncu-rep ;;
-esac
 EOS
 cat >nvcc <<'EOS'
 #!/bin/sh
@@ -190,9 +220,9 @@ cat >timeout <<'EOS'
 case "$SMI $*" in stuck-run*" run "*hang_seconds*) exec sleep 30 ;; *) exec "$TIMEOUT" "$@" ;; esac
 EOS
 TIMEOUT=$(command -v timeout)
-chmod +x played python nvidia-smi compute-sanitizer ncu nvcc cuda-gdb timeout
+chmod +x played python nvidia-smi nvcc cuda-gdb timeout
 mkdir kept temporary packed
-export REAL="$REPRO" CALLS="$PWD/calls" SPEED="$PWD/speed.json" PID_FILE="$PWD/pid" PYTHON="$PWD/python" PATH="$PWD:$PATH"
+export REAL="$REPRO" SPEED="$PWD/speed.json" PID_FILE="$PWD/pid" PYTHON="$PWD/python" PATH="$PWD:$PATH"
 export TIMEOUT TMPDIR="$PWD/temporary" KEEP=kept DAY=good PEERS=good SANITIZER=good SMI=good
 
 # --- the two calls of a borrowed machine, from a pack ---
@@ -257,14 +287,15 @@ done
 for pass in 'chosen chosen 1 20000' 'rotate chosen 1 20000' 'chosen rotate 1 20000'; do
     grep -qx "$pass" calls || fail "no pass of the self-test with '$pass'"
 done
-call "call 2, good" 0 "bundles.tar.gz capture.tar.gz profile.tar.gz result.json sanitizer.tar.gz" "$call2" good
-parts_are capture=done bundles=done sanitizer=done profile=done
-holds '.sanitizer | map([.tool, .errors]) == [["memcheck", 0], ["racecheck", 0], ["synccheck", 0]]'
+call "call 2, good" 0 "bundles.tar.gz capture.tar.gz profile.tar.gz result.json" "$call2" good
+parts_are capture=done bundles=done profile=done
 holds '.bundles == ["gpt2_124m_fp32.repro.tar.zst", "resnet50_fp32.repro.tar.zst"]'
 grep -q 'bundles.tar.gz is without the bundles' gpu-check/log.txt || fail "an archive is too large"
-grep -q -- '--tool racecheck --target-processes all --print-limit 20 .*selftest' calls || fail "not the sanitizer's options"
 grep -qF -- '(n[tn]|tn)|' calls || fail "not the kernels of ncu"
 grep -q 'ncu: 1 launches' out.txt || fail "the report of ncu is not read"
+call "call 2, tools" 0 "profile.tar.gz result.json sanitizer.tar.gz" "$call2" tools
+parts_are sanitizer=done profile=done
+holds '.sanitizer | map([.tool, .errors]) == [["memcheck", 0], ["racecheck", 0], ["synccheck", 0]]'
 # Parts that ops replaces where bits are wrong, and the call that follows.
 call "call 1, wrong bits" 1 "bits.tar.gz capture.tar.gz ops.tar.gz result.json sanitizer.tar.gz tensor.tar.gz" DAY=wrong SANITIZER=wrong "$call1"
 parts_are ops=done sanitizer=done bits=done capture=done tensor=done
@@ -272,7 +303,7 @@ holds '.ops | map(.status) == [5, 5, 5] and all(.wrong[0].op == "gemm" and .wron
 holds '.kernels | .never == ["attention_c"] and .ran == 2 and .count == 3'
 holds '.about.failures | any(contains("attention_c"))'
 holds '(.bits | map(select(.equal | not)) | map(.name) == ["lamb"]) and (.sanitizer | map(.errors) == [2, 0, 2])'
-holds '.about.failed == 3 + 1 + 1 + 2'
+holds '.about.failed == 3 + 1 + 1 + 3'
 call "call 1, an operation hangs" 1 "capture.tar.gz ops.tar.gz result.json" DAY=stop HANG_SECONDS=1 \
     AFTER_FAILED_OPS="sanitizer capture" "$call1"
 parts_are ops=hang sanitizer=passed-over capture=done
@@ -345,6 +376,8 @@ day "sanitizer that cannot work here" 0 env SANITIZER=none "$check" ./played san
 holds '.about.skipped == 3 and (.sanitizer | all(.errors == null))'
 day "slow memcheck" 0 env SANITIZER=slow "$check" ./played sanitizer:5
 holds '.about.failed == 0 and .about.skipped == 1 and (.sanitizer | map(.errors) == [null, 0, 0])'
+day "slow memcheck that found something" 1 env SANITIZER=found "$check" ./played sanitizer:5
+holds '.about.failed == 1 and (.about.failures[0] | contains("Invalid __global__ read")) and .about.skipped == 0'
 rm kept/*
 day "ended from outside" 1 env DAY=cut sh -c 'echo $$ >pid; exec "$0" "$@"' "$check" ./played ops bits
 tar -xzf kept/bits.tar.gz
