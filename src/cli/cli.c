@@ -8,6 +8,7 @@
 #include "base/term.h"
 #include "cli/help.h"
 #include "cli/parse.h"
+#include "report/template.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A process started without stdin, stdout or stderr would open its own files under their numbers and print into them. A descriptor that
- * can neither be read nor written takes their place: printing fails, and the exit status shows it. */
+/* A process started without stdin, stdout or stderr would open its own files under their numbers and print into them. A
+ * descriptor that can neither be read nor written takes their place: printing fails, and the exit status shows it. */
 static void hold_standard_fds(void)
 {
     for (int fd = 0; fd < 3; fd++)
@@ -52,6 +53,17 @@ void rp_cli_print(const struct rp_buf *b)
         note_loss(fwrite(b->data, 1, b->size, stdout) < b->size);
 }
 
+void rp_cli_return(struct rp_cli *cli, json_t *document, const char *template)
+{
+    RP_BUF text = {0};
+    json_decref(cli->result);
+    cli->result = document;
+    if (cli->json)
+        return;
+    rp_show(&text, document, template);
+    rp_cli_print(&text);
+}
+
 int rp_cli_has_stdout(void)
 {
     int flags = fcntl(STDOUT_FILENO, F_GETFL);
@@ -71,7 +83,8 @@ static int is_device(const char *path)
     return stat(path, &st) == 0 && S_ISCHR(st.st_mode);
 }
 
-int rp_cli_write_output(const struct rp_cli *cli, const char *path, int force, const struct rp_buf *text, struct rp_err *err)
+int rp_cli_write_output(const struct rp_cli *cli, const char *path, int force, const struct rp_buf *text,
+                        struct rp_err *err)
 {
     if (!path && !cli->json)
         rp_cli_print(text);
@@ -143,7 +156,8 @@ static int run_command(struct rp_cli *cli, int argc, char **argv, struct rp_err 
         return 0;
     }
     if (!cli->command->run) {
-        rp_fail(err, RP_USAGE, "'%s' needs a subcommand: see 'repro %s --help'", cli->command->name, cli->command->name);
+        rp_fail(err, RP_USAGE, "'%s' needs a subcommand: see 'repro %s --help'", cli->command->name,
+                cli->command->name);
     } else if (cli->command->run(cli, err) == 0) {
         if (cli->json && cli->result)
             print_json(cli->result);
@@ -155,8 +169,8 @@ static int run_command(struct rp_cli *cli, int argc, char **argv, struct rp_err 
     return -1;
 }
 
-/* When a printf() fails, errno is overwritten before it is examined. The same write usually fails for the same reason; if it succeeds, the
- * newline does no harm, because the output is incomplete anyway. */
+/* When a printf() fails, errno is overwritten before it is examined. The same write usually fails for the same reason;
+ * if it succeeds, the newline does no harm, because the output is incomplete anyway. */
 static int reason_of_loss(void)
 {
     errno = 0;

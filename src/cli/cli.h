@@ -1,4 +1,4 @@
-/* The command line: one table of commands, one table of options per command; parsing, help, man page and completion follow from them.
+/* The command line: a table of commands, and of each one's options; parsing, help, man page and completion follow.
  *
  * What:    rp_commands[] (cli/commands.c) and their parser.
  * Flow:    argv -> command -> options struct -> cmd_<name>() -> exit status.
@@ -37,8 +37,8 @@ struct rp_opt {
     long lo, hi;
     const char *help; /* no full stop; --help prints one line, up to the first semicolon */
 };
-/* Rows end with an all-zero row; a row with an empty name is skipped. rp_opts_common (--json, --quiet, --help) belong to every
- * command; their offsets are into struct rp_cli. */
+/* Rows end with an all-zero row; a row with an empty name is skipped. rp_opts_common (--json, --quiet, --help) belong
+ * to every command; their offsets are into struct rp_cli. */
 extern const struct rp_opt rp_opts_common[];
 
 struct rp_cli {           /* what every command gets */
@@ -48,35 +48,38 @@ struct rp_cli {           /* what every command gets */
     const char **argv;
     void *opts;           /* the command's own struct, zeroed, filled */
     const struct rp_command *command;
-    /* With --json a command stores its document here (transferring its reference) and rp_cli_main() prints it. If the command fails, the
-     * document gets an "error" member: stdout is always one document. */
+    /* What the command returns. With --json rp_cli_main() prints it. If the command fails, the document gets an "error"
+     * member: stdout is always one document. */
     json_t *result;
 };
 
 struct rp_command {
     const char *name;     /* "key" or, for a subcommand, "key new" */
-    const char *operands; /* "RECIPE", "BUNDLE...", "BUNDLE [MEMBER]", "BUNDLE | --list", "": also gives their least and greatest number */
+    const char *operands; /* "RECIPE", "BUNDLE...", "BUNDLE [MEMBER]", "BUNDLE | --list", "": also gives their number */
     const char *summary;  /* one line */
-    const char *details;  /* paragraphs for `repro help` and the man page, refilled to the width; indented lines are kept */
+    const char *details;  /* paragraphs for `repro help` and the man page, refilled; indented lines are kept */
     const struct rp_opt *opts;
     size_t opts_size;
     int (*run)(struct rp_cli *cli, struct rp_err *err); /* 0, or -1 with *err (printed by rp_cli_main); NULL: a group */
-    const char *more, *more_are; /* options from that one on are only in `repro help COMMAND`, and --help calls them so; NULL: none */
+    /* Options from `more` on are only in `repro help COMMAND`, and --help calls them `more_are`; NULL: none. */
+    const char *more, *more_are;
 };
 
 extern const struct rp_command *const rp_commands[]; /* ended by NULL; subcommands follow their group */
 
 int rp_cli_main(int argc, char **argv); /* returns the exit status */
 
-/* The text on stderr, and with --json {"error": {"code", "exit", "message"}} on stdout, merged into cli->result if there is one. */
+/* The text on stderr, and with --json {"error": {"code", "exit", "message"}} on stdout, merged into a cli->result. */
 void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err);
+/* Takes a command's document as its result and, without --json, prints it by a template (report/template.h). */
+void rp_cli_return(struct rp_cli *cli, json_t *document, const char *template);
 /* Writes to standard output; rp_cli_main() reports errors. */
 void rp_cli_print(const struct rp_buf *b);
-int rp_cli_has_stdout(void); /* 0: the process was started without one, and the summary printed besides a file is left out */
-/* Before the work begins: --output names a new file, with `force` an existing one, or a device such as /dev/null; never a pipe, which
- * would wait for a reader. */
+int rp_cli_has_stdout(void); /* 0: the process was started without one: no summary is printed besides a file */
+/* Before the work begins: --output names a new file, with `force` an existing one, or a device such as /dev/null; never
+ * a pipe, which would wait for a reader. */
 int rp_cli_check_output(const char *path, int force, struct rp_err *err) rp_must_check;
-/* The whole file or nothing; without `force` only devices exist already. path NULL: standard output, but not with --json. */
+/* The whole file or nothing; without `force` only devices exist already. path NULL: stdout, but not with --json. */
 int rp_cli_write_output(const struct rp_cli *cli, const char *path, int force, const struct rp_buf *text,
                         struct rp_err *err) rp_must_check;
 /* The file that --OPTION names (NULL: none) can be read: a mistyped name is reported before the work begins. */

@@ -17,7 +17,8 @@ struct version_opts {
 };
 
 #define AT(field) offsetof(struct version_opts, field)
-static const struct rp_opt opts[] = {RP_OPTION_FLAG(licenses, "licenses", 0, "print the notices of everything linked in"), {0}};
+static const struct rp_opt opts[] = {
+    RP_OPTION_FLAG(licenses, "licenses", 0, "print the notices of everything linked in"), {0}};
 
 /* true, false, or null: an archive of the sources does not know. */
 static json_t *dirty_json(const struct rp_build *b)
@@ -36,11 +37,8 @@ static int print_licenses(struct rp_cli *cli, struct rp_err *err)
         rp_buf_add(&text, e->data, e->size);
         rp_buf_puts(&text, "\n");
     }
-    if (cli->json)
-        cli->result = json_pack("{s:s}", "licenses", text.data);
-    else
-        rp_cli_print(&text);
-    return 0;
+    cli->result = json_pack("{s:s}", "licenses", text.data);
+    return rp_cli_write_output(cli, NULL, 0, &text, err);
 }
 
 /* The packages in the build record, each once: [{"name", "version", "files": [{"file", "sha256"}]}] */
@@ -74,7 +72,8 @@ static json_t *device_code_json(const char *lines)
     long bytes;
     while (*lines) {
         if (sscanf(lines, "%31s %71s %ld", arch, digest, &bytes) == 3)
-            json_array_append_new(list, json_pack("{s:s, s:s, s:I}", "arch", arch, "sha256", digest, "bytes", (json_int_t)bytes));
+            json_array_append_new(
+                list, json_pack("{s:s, s:s, s:I}", "arch", arch, "sha256", digest, "bytes", (json_int_t)bytes));
         lines += strcspn(lines, "\n");
         lines += *lines == '\n';
     }
@@ -89,8 +88,9 @@ static json_t *gpu_worker_json(const struct rp_build *b)
     if (sscanf(b->gpu_worker, "%31s %71s %ld", cuda, digest, &bytes) != 3)
         return json_null();
     const char *code = b->device_code, *end = strchr(code, '\n');
-    return json_pack("{s:s, s:s, s:I, s:s%, s:o}", "cuda", cuda, "sha256", digest, "bytes", (json_int_t)bytes, "device_compiler", code,
-                     end ? (size_t)(end - code) : strlen(code), "device_code", device_code_json(end ? end + 1 : ""));
+    return json_pack("{s:s, s:s, s:I, s:s%, s:o}", "cuda", cuda, "sha256", digest, "bytes", (json_int_t)bytes,
+                     "device_compiler", code, end ? (size_t)(end - code) : strlen(code), "device_code",
+                     device_code_json(end ? end + 1 : ""));
 }
 
 /* Instruction sets of the CPU backend that work here, best last. */
@@ -106,41 +106,17 @@ static json_t *usable_isa_json(void)
     return list;
 }
 
-static void print_worker(const json_t *gpu)
-{
-    size_t i;
-    json_t *d;
-    printf("%-14s CUDA %s, sha256 %s\n%-14s by %s for", "GPU worker", json_string_value(json_object_get(gpu, "cuda")),
-           json_string_value(json_object_get(gpu, "sha256")), "", json_string_value(json_object_get(gpu, "device_compiler")));
-    json_array_foreach(json_object_get(gpu, "device_code"), i, d)
-        printf(" %s", json_string_value(json_object_get(d, "arch")));
-    printf("\n");
-}
-
-static void print_version(const struct rp_build *b, const json_t *v)
-{
-    size_t i;
-    json_t *d;
-    printf("repro %s\n", b->version);
-    printf("%-14s %s%s\n", "commit", b->commit, strcmp(b->dirty, "dirty") == 0 ? ", with local changes" : "");
-    printf("%-14s", "arithmetic");
-    for (int n = 0; n < RP_NUMERICS_COUNT; n++)
-        printf(" %s", rp_numerics_name((enum rp_numerics)n));
-    printf("\n%-14s %s\n%-14s", "compiler", b->compiler, "usable here");
-    json_array_foreach(json_object_get(v, "isa"), i, d)
-        printf(" %s", json_string_value(d));
-    printf("\n");
-    const json_t *gpu = json_object_get(v, "gpu_worker");
-    if (json_is_object(gpu))
-        print_worker(gpu);
-    else
-        printf("%-14s none: built without CUDA=1, so that GPUs are not seen\n", "GPU worker");
-    json_array_foreach(json_object_get(v, "dependencies"), i, d)
-        printf("%-14s %s %s\n", i ? "" : "linked in", json_string_value(json_object_get(d, "name")),
-               json_string_value(json_object_get(d, "version")));
-    json_array_foreach(json_object_get(v, "fell_forward"), i, d)
-        printf("%-14s %s (the pinned version had left the archive)\n", i ? "" : "fell forward", json_string_value(d));
-}
+static const char text[] =
+    "repro {/version t}\n"
+    "commit\t{/commit t}[/dirty:, with local changes]\n"
+    "arithmetic\t{/numerics t}\n"
+    "compiler\t{/compiler t}\n"
+    "usable here\t{/isa t}\n"
+    "[!/gpu_worker:GPU worker\tnone: built without CUDA=1, so that GPUs are not seen\n]"
+    "[/gpu_worker/cuda:GPU worker\tCUDA {/gpu_worker/cuda t}, sha256 {/gpu_worker/sha256 t}\n"
+    "\tby {/gpu_worker/device_compiler t} for[/gpu_worker/device_code: {/arch t}]\n]"
+    "[/dependencies:[!#:linked in]\t{/name t} {/version t}\n]"
+    "[/fell_forward:[!#:fell forward]\t{ t} (the pinned version had left the archive)\n]";
 
 static int cmd_version(struct rp_cli *cli, struct rp_err *err)
 {
@@ -151,13 +127,12 @@ static int cmd_version(struct rp_cli *cli, struct rp_err *err)
     json_t *numerics = json_array(), *forward = json_array(), *linked = dependencies_json(b->deps, forward);
     for (int n = 0; n < RP_NUMERICS_COUNT; n++)
         json_array_append_new(numerics, json_string(rp_numerics_name((enum rp_numerics)n)));
-    RP_JSON *v = json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o}", "version", b->version, "commit", b->commit, "dirty",
-                           dirty_json(b), "numerics", numerics, "compiler", b->compiler, "flags", b->flags, "isa", usable_isa_json(),
-                           "gpu_worker", gpu_worker_json(b), "dependencies", linked, "fell_forward", forward);
-    if (cli->json)
-        cli->result = json_incref(v);
-    else
-        print_version(b, v);
+    rp_cli_return(cli,
+                  json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o}", "version", b->version, "commit",
+                            b->commit, "dirty", dirty_json(b), "numerics", numerics, "compiler", b->compiler, "flags",
+                            b->flags, "isa", usable_isa_json(), "gpu_worker", gpu_worker_json(b), "dependencies",
+                            linked, "fell_forward", forward),
+                  text);
     return 0;
 }
 
@@ -165,7 +140,8 @@ const struct rp_command rp_cmd_version = {
     .name = "version",
     .operands = "",
     .summary = "print version, commit, compiler and linked libraries",
-    .details = "A dependency whose pinned version had left the archive when this was built is shown as fallen forward.\n",
+    .details =
+        "A dependency whose pinned version had left the archive when this was built is shown as fallen forward.\n",
     .opts = opts,
     .opts_size = sizeof(struct version_opts),
     .run = cmd_version,

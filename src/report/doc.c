@@ -2,7 +2,6 @@
 
 #include "base/text.h"
 #include "report/escape.h"
-#include "report/figure.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,7 +16,7 @@ struct rp_doc_block {
     enum rp_doc_part kind;
     char *text;
     struct cell {
-        char *text, *ready; /* ready: for the one format that the document is filled in for; NULL: text, to be escaped */
+        char *text, *ready; /* ready: for the one format that the document is filled for; NULL: text, to be escaped */
     } * cell;               /* of a table: names of columns, then its rows */
     size_t cells;
     int columns;
@@ -196,9 +195,11 @@ static int lay_part(struct doc_layout *l, int from, int most)
     return end;
 }
 
-static int text_cell(struct rp_buf *out, const struct rp_doc_block *b, const struct doc_layout *l, size_t i, int is_last)
+static int text_cell(struct rp_buf *out, const struct rp_doc_block *b, const struct doc_layout *l, size_t i,
+                     int is_last)
 {
-    size_t column = i % (size_t)b->columns, n = width(b->cell[i].text), gap = n < l->wide[column] ? l->wide[column] - n : 0;
+    size_t column = i % (size_t)b->columns, n = width(b->cell[i].text);
+    size_t gap = n < l->wide[column] ? l->wide[column] - n : 0;
     if (b->number[column])
         blanks(out, gap);
     int cut = shown(out, b->cell[i].text, l->wide[column]);
@@ -288,7 +289,8 @@ void rp_html_table(struct rp_buf *out, const char *caption, const char *columns)
     while (*columns) {
         size_t n = strcspn(columns, "|");
         int figure = *columns == '#';
-        rp_buf_printf(out, "<th scope=\"col\"%s>%.*s</th>", figure ? " class=\"r\"" : "", (int)n - figure, columns + figure);
+        rp_buf_printf(out, "<th scope=\"col\"%s>%.*s</th>", figure ? " class=\"r\"" : "", (int)n - figure,
+                      columns + figure);
         columns += n + (columns[n] == '|');
     }
     rp_buf_puts(out, "</tr></thead><tbody>\n");
@@ -382,7 +384,7 @@ void rp_doc_write(struct rp_buf *out, const struct rp_doc *d, enum rp_doc_format
     struct doc_place where = {0};
     for (int i = 0; i < d->n; i++) {
         const struct rp_doc_block *b = &d->block[i];
-        int joined = i && b->kind == RP_DOC_COMMAND && d->block[i - 1].kind == RP_DOC_COMMAND; /* commands in a row are one block */
+        int joined = i && b->kind == RP_DOC_COMMAND && d->block[i - 1].kind == RP_DOC_COMMAND; /* of one block */
         if (format == RP_DOC_CSV) {
             csv_block(out, b, &where, &tables);
             continue;
@@ -418,7 +420,8 @@ json_t *rp_doc_json(const struct rp_doc *d)
     json_t *out = json_array();
     for (int i = 0; i < d->n; i++) {
         const struct rp_doc_block *b = &d->block[i];
-        json_array_append_new(out, b->kind == RP_DOC_TABLE ? table_json(b) : json_pack("{s:s}", names[b->kind], b->text));
+        const int is_table = b->kind == RP_DOC_TABLE;
+        json_array_append_new(out, is_table ? table_json(b) : json_pack("{s:s}", names[b->kind], b->text));
     }
     return out;
 }

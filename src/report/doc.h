@@ -3,13 +3,13 @@
  * What:    what `compare`, its layouts, report.md and the tables of pages are made of.
  * Flow:    blocks in, in order -> rp_doc_write() -> bytes.
  * Owner:   struct rp_doc copies every text, cleaned; zero-initialise it, rp_doc_fini().
- * Extend:  another format is a function in doc.c and a case of rp_doc_write(); it escapes through escape.h, so that a text cannot end a
- *          cell, begin a heading, hide behind an escape sequence or become a formula of a spreadsheet.
+ * Extend:  another format is a function in doc.c and a case of rp_doc_write(); it escapes through escape.h, so that a
+ *          text cannot end a cell, begin a heading, hide behind an escape sequence or become a spreadsheet's formula.
  */
 #pragma once
 
 #include "base/buf.h"
-#include "report/figure.h"
+#include "report/template.h"
 
 #include <jansson.h>
 
@@ -19,7 +19,7 @@
 enum rp_doc_format {
     RP_DOC_TEXT,
     RP_DOC_MD,
-    RP_DOC_CSV,    /* tables only, separated by empty lines; in a document with headings two more columns give heading and title */
+    RP_DOC_CSV,    /* tables only, separated by empty lines; where there are headings, columns give heading and title */
     RP_DOC_REPORT, /* Markdown of report.md: its bytes are sealed, so that it escapes the same characters for ever */
     RP_DOC_HTML,   /* a title becomes the caption of the next table */
 };
@@ -39,14 +39,15 @@ void rp_doc_add(struct rp_doc *d, enum rp_doc_part part, const char *fmt, ...) _
 #define rp_doc_line(d, ...) rp_doc_add(d, RP_DOC_LINE, __VA_ARGS__)       /* a paragraph */
 #define rp_doc_title(d, ...) rp_doc_add(d, RP_DOC_TITLE, __VA_ARGS__)     /* a paragraph that names the next table */
 #define rp_doc_command(d, ...) rp_doc_add(d, RP_DOC_COMMAND, __VA_ARGS__) /* to be pasted into a shell */
-/* A table and the names of its columns, separated by '|'; '#' before one of figures, which are aligned to the right; NULL: none yet.
- * More columns, then the cells row by row, follow. */
+/* A table and the names of its columns, separated by '|'; '#' before one of figures, which are aligned to the right;
+ * NULL: none yet. More columns, then the cells row by row, follow. */
 void rp_doc_table(struct rp_doc *d, const char *columns);
 void rp_doc_begin_column(struct rp_doc *d, int number);
 #define rp_doc_column(d, number, ...) (rp_doc_begin_column(d, number), rp_doc_cell(d, __VA_ARGS__))
 #define rp_doc_cell(d, ...) rp_doc_add(d, RP_DOC_CELL, __VA_ARGS__)
-void rp_doc_text(struct rp_doc *d, const char *text, const char *missing); /* one cell: the text, or `missing` where it is NULL or "" */
-void rp_doc_literal(struct rp_doc *d, const char *text);                   /* one cell of clean text that report.md does not escape */
+/* One cell: the text, or `missing` where it is NULL or ""; and clean text that report.md does not escape. */
+void rp_doc_text(struct rp_doc *d, const char *text, const char *missing);
+void rp_doc_literal(struct rp_doc *d, const char *text);
 /* Cells with figures of run.json: one with a literal text after it, or a template of figure.h, formatted first. */
 void rp_doc_figure(struct rp_doc *d, const json_t *run, const char *pointer, const char *form, const char *after);
 void rp_doc_fill(struct rp_doc *d, const json_t *run, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -54,6 +55,6 @@ void rp_doc_fill(struct rp_doc *d, const json_t *run, const char *fmt, ...) __at
 void rp_doc_write(struct rp_buf *out, const struct rp_doc *d, enum rp_doc_format format);
 json_t *rp_doc_json(const struct rp_doc *d); /* [{"heading"} | {"text"} | {"command"} | {"columns", "rows"}] */
 
-/* <table> with caption and columns as of rp_doc_table(), for tables of a page with more than texts and figures in them. */
+/* <table> with caption and columns as of rp_doc_table(), for tables of a page with more than texts and figures. */
 void rp_html_table(struct rp_buf *out, const char *caption, const char *columns);
 void rp_html_table_end(struct rp_buf *out);

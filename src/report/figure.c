@@ -65,17 +65,61 @@ static int plain(struct rp_buf *out, const json_t *v)
     return 0;
 }
 
-static int decimal(struct rp_buf *out, const json_t *v, const char *form)
+/* "3", "1/1048576" or "2*100": the decimals, and what the number is divided or multiplied by */
+static int scaled(double *x, long *decimals, const json_t *v, const char *form)
 {
     char *end = NULL;
-    long decimals = strtol(form, &end, 10);
-    double x = json_number_value(v), scale = *end ? strtod(end + 1, NULL) : 1;
-    if (!json_is_number(v) || decimals < 0 || decimals > 12)
-        return -1;
-    x = *end == '*' ? x * scale : x / scale;
-    if (!isfinite(x) || fabs(x) >= 1e18)
+    *decimals = strtol(form, &end, 10);
+    const double scale = *end ? strtod(end + 1, NULL) : 1;
+    *x = *end == '*' ? json_number_value(v) * scale : json_number_value(v) / scale;
+    return json_is_number(v) && *decimals >= 0 && *decimals <= 12 && isfinite(*x) && fabs(*x) < 1e18 ? 0 : -1;
+}
+
+static int decimal(struct rp_buf *out, const json_t *v, const char *form)
+{
+    long decimals;
+    double x;
+    if (scaled(&x, &decimals, v, form) < 0)
         return -1;
     rp_buf_printf(out, "%.*f", (int)decimals, x);
+    return 0;
+}
+
+/* "12.3 - 45.6", or one number if both are the same in these digits */
+static int interval(struct rp_buf *out, const json_t *v, const char *form)
+{
+    long decimals;
+    double low, high;
+    char first[40], second[40];
+    if (scaled(&low, &decimals, json_array_get(v, 0), form) < 0 ||
+        scaled(&high, &decimals, json_array_get(v, 1), form) < 0)
+        return -1;
+    if (*form < '0' || *form > '9')
+        decimals = high < 10 ? 2 : high < 1000 ? 1 : 0;
+    snprintf(first, sizeof first, "%.*f", (int)decimals, low);
+    snprintf(second, sizeof second, "%.*f", (int)decimals, high);
+    rp_buf_printf(out, strcmp(first, second) == 0 ? "%s" : "%s - %s", first, second);
+    return 0;
+}
+
+/* At most `most` bytes; 0: all. */
+static int shortened(struct rp_buf *out, const json_t *v, size_t most)
+{
+    RP_BUF text = {0};
+    if (plain(&text, v) < 0)
+        return -1;
+    rp_buf_printf(out, most && text.size > most ? "%.*s..." : "%.*s", most ? (int)most : (int)text.size,
+                  rp_buf_text(&text));
+    return 0;
+}
+
+static int bytes(struct rp_buf *out, const json_t *v)
+{
+    char text[32];
+    if (!json_is_number(v))
+        return -1;
+    rp_show_number(text, json_number_value(v), "B");
+    rp_buf_puts(out, text);
     return 0;
 }
 
@@ -83,7 +127,8 @@ static int decimal(struct rp_buf *out, const json_t *v, const char *form)
 static int hex_float(struct rp_buf *out, const json_t *v, int with_hex)
 {
     float x;
-    if (!json_is_string(v) || json_string_length(v) >= 32 || rp_float_unhex(&x, json_string_value(v)) < 0 || !isfinite(x))
+    if (!json_is_string(v) || json_string_length(v) >= 32 || rp_float_unhex(&x, json_string_value(v)) < 0 ||
+        !isfinite(x))
         return -1;
     rp_buf_printf(out, with_hex ? "%.6g = %s" : "%.6g", (double)x, json_string_value(v));
     return 0;
@@ -143,10 +188,18 @@ int rp_form(struct rp_buf *out, const json_t *value, const char *form)
 {
     switch (*form) {
     case 't':
+        return shortened(out, value, strtoul(form + 1, NULL, 10));
     case 'p':
+    case 'l':
         return plain(out, value);
     case 'd':
         return decimal(out, value, form + 1);
+    case 'i':
+        return interval(out, value, form + 1);
+    case 'b':
+        return bytes(out, value);
+    case 's':
+        return rp_buf_puts(out, rp_s(json_integer_value(value))), 0;
     case 'x':
     case 'h':
         return hex_float(out, value, *form == 'h');
@@ -176,52 +229,4 @@ int rp_figure(struct rp_buf *out, const json_t *document, const char *member, co
     rp_html_text(out, rc < 0 ? "unknown" : rp_buf_text(&text));
     rp_buf_puts(out, "</data>");
     return rc;
-}
-
-/* ---- templates ---- */
-
-/* At most `limit` bytes, and no part of a character. */
-static void cut(char *text, size_t limit)
-{
-    size_t n = strlen(text);
-    if (n <= limit)
-        return;
-    while (((unsigned char)text[limit] & 0xc0) == 0x80)
-        limit++;
-    if (n > limit + 3)
-        memcpy(text + limit, "...", 4);
-}
-
-static void fill_text(struct rp_buf *out, const json_t *value, const char *form, int markdown)
-{
-    RP_BUF text = {0};
-    if (rp_form(&text, value, form) < 0)
-        rp_buf_puts(&text, "-");
-    rp_buf_puts(&text, "");
-    for (char *p = text.data; *p; p++)
-        *p = (unsigned char)*p < ' ' || *p == 127 ? ' ' : *p;
-    rp_sanitize(text.data);
-    if (*form != 'p')
-        cut(text.data, *form == 'u' || *form == 'r' ? 100 : 400);
-    if (markdown && *form != 'p')
-        rp_md_text(out, text.data, 1);
-    else
-        rp_buf_puts(out, text.data);
-}
-
-void rp_fill(struct rp_buf *out, enum rp_fill as, const json_t *document, const char *member, const char *template)
-{
-    for (const char *open; *(open = strchrnul(template, '{'));) {
-        const char *space = strchr(open, ' '), *close = strchr(open, '}');
-        RP_BUG_IF(!close || !space || space > close);
-        RP_FREE char *pointer = rp_asprintf("%.*s", (int)(space - open) - 1, open + 1);
-        RP_FREE char *form = rp_asprintf("%.*s", (int)(close - space) - 1, space + 1);
-        rp_buf_add(out, template, (size_t)(open - template));
-        if (as == RP_FILL_HTML)
-            rp_figure(out, document, member, pointer, form);
-        else
-            fill_text(out, rp_pointer(document, pointer), form, as == RP_FILL_MD);
-        template = close + 1;
-    }
-    rp_buf_puts(out, template);
 }

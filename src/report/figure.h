@@ -1,6 +1,6 @@
 /* Figures: values of a JSON document, shown with the place that they come from.
  *
- * What:    JSON pointers, the forms in which a value is shown, templates with figures in them.
+ * What:    JSON pointers, the forms in which a value is shown.
  * Flow:    (document, JSON pointer, form) -> text, or <data value data-src data-form> in HTML.
  * Owner:   the caller's buffer; documents are borrowed.
  * Extend:  another way to show a value is a letter in rp_form().
@@ -16,16 +16,13 @@ const json_t *rp_pointer(const json_t *document, const char *pointer);
 /* Adds a name to a pointer: "/" and the name, escaped. */
 void rp_pointer_add(struct rp_buf *out, const char *name);
 
-/* Adds a value as text, not yet escaped. Forms: "t" as it is; "p" the same, and not escaped in report.md; "d3" with three decimals,
- * "d1/1048576" or "d2*100" scaled first; "x" a hex float in decimal, "h" in decimal and as it is; "u" a value of a capture with its unit,
- * "r" with the unit in which it was captured; "e" whether two runs have the same bits; "q" quoted. 0, or -1: nothing is known, and
- * nothing is added. */
+/* Adds a value as text, not yet escaped. Forms: "t" as it is, "t12" its first 12 bytes; "p" as it is, and not escaped
+ * in report.md; "d3" with three decimals, "d1/1048576" or "d2*100" scaled first; "i" like "d", an interval of two
+ * numbers, "i*1e-9" with as many decimals as make three digits; "b" bytes in a handy unit; "s" the ending of a counted
+ * noun; "x" a hex float in decimal, "h" in decimal and as it is; "u" a value of a capture with its unit, "r" with the
+ * unit in which it was captured; "e" whether two runs have the same bits; "q" quoted; "l" the lines of a text of this
+ * program. 0, or -1: nothing is known, and nothing is added. */
 int rp_form(struct rp_buf *out, const json_t *value, const char *form);
 
 /* <data> with source, form and exact value; "unknown" and -1 where nothing is known. member: "run.json". */
 int rp_figure(struct rp_buf *out, const json_t *document, const char *member, const char *pointer, const char *form);
-
-/* Copies a template of this program and replaces each {POINTER FORM} by that figure of the document: of HTML with its source, of
- * report.md escaped for it. Unknown: "unknown" in HTML, "-" elsewhere. */
-enum rp_fill { RP_FILL_TEXT, RP_FILL_MD, RP_FILL_HTML };
-void rp_fill(struct rp_buf *out, enum rp_fill as, const json_t *document, const char *member, const char *template);
