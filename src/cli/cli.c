@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/term.h"
+#include "base/text.h"
 #include "cli/help.h"
 #include "cli/parse.h"
 #include "report/template.h"
@@ -62,6 +63,16 @@ void rp_cli_return(struct rp_cli *cli, json_t *document, const char *template)
         return;
     rp_show(&text, document, template);
     rp_cli_print(&text);
+}
+
+json_t *rp_cli_path(const char *path)
+{
+    RP_FREE char *clean = path ? rp_strdup(path) : NULL;
+    json_t *j = path ? json_string(path) : json_null();
+    if (j)
+        return j;
+    rp_sanitize(clean);
+    return json_string(clean);
 }
 
 int rp_cli_has_stdout(void)

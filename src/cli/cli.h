@@ -73,6 +73,7 @@ int rp_cli_main(int argc, char **argv); /* returns the exit status */
 void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err);
 /* Takes a command's document as its result and, without --json, prints it by a template (report/template.h). */
 void rp_cli_return(struct rp_cli *cli, json_t *document, const char *template);
+json_t *rp_cli_path(const char *path); /* for a document: cleaned where it is not UTF-8; null for NULL */
 /* Writes to standard output; rp_cli_main() reports errors. */
 void rp_cli_print(const struct rp_buf *b);
 int rp_cli_has_stdout(void); /* 0: the process was started without one: no summary is printed besides a file */

@@ -17,10 +17,12 @@ struct ledger_opts {
     int force, verified;
 };
 #define AT(field) offsetof(struct ledger_opts, field)
-#define OPT_VERIFIED RP_OPTION_FLAG(verified, "verified", 'v', "your record of verified bundles; default is the ledger of your runs")
+#define OPT_VERIFIED                                                                                                   \
+    RP_OPTION_FLAG(verified, "verified", 'v', "your record of verified bundles; default is the ledger of your runs")
 
-#define OPERAND_HELP "FILE is a ledger or an export of one; default is your own: $REPRO_LEDGER, else ledger-<fingerprint>.jsonl in the " \
-                     "folder of your key. Each key has a ledger, next to its file."
+#define OPERAND_HELP                                                                                                   \
+    "FILE is a ledger or an export of one; default is your own: $REPRO_LEDGER, else ledger-<fingerprint>.jsonl in "    \
+    "the folder of your key. Each key has a ledger, next to its file."
 
 /* NULL without *err: there is none yet. */
 static char *path_of(const struct rp_cli *cli, struct rp_err *err)
@@ -61,59 +63,25 @@ static int collect_line(void *arg, const json_t *line, struct rp_err *err)
     return 0;
 }
 
-/* "57  2026-11-21T12:18:09Z  sealed       bert_fp32                 run of line 56  x.repro.tar.zst" */
-static void print_line(const json_t *line)
-{
-    char name[64], event[24], bundle[160];
-    const json_t *b = json_object_get(line, "bundle"), *run = json_object_get(line, "run"), *status = json_object_get(line, "exit");
-    const char *recipe = rp_json_text_at(line, "recipe");
-    if (*rp_json_text_at(line, "recipe_name"))
-        rp_ascii(name, sizeof name, rp_json_text_at(line, "recipe_name"));
-    else
-        snprintf(name, sizeof name, *recipe ? "recipe %.12s..." : "", rp_ascii(bundle, sizeof bundle, recipe));
-    printf("%6" JSON_INTEGER_FORMAT "  %s  %-11s  %-24s", json_integer_value(json_object_get(line, "n")), rp_json_text_at(line, "at"),
-           rp_ascii(event, sizeof event, rp_json_text_at(line, "event")), name);
-    if (json_is_integer(run))
-        printf("  run of line %" JSON_INTEGER_FORMAT, json_integer_value(run));
-    if (b)
-        printf("  %s", rp_ascii(bundle, sizeof bundle, rp_json_text_at(b, "name")));
-    if (*rp_json_text_at(line, "verdict"))
-        printf("  %s", rp_ascii(name, sizeof name, rp_json_text_at(line, "verdict")));
-    if (*rp_json_text_at(line, "check"))
-        printf(" (%s)", rp_ascii(name, sizeof name, rp_json_text_at(line, "check")));
-    if (*rp_json_text_at(line, "replicates"))
-        printf("  replicates %.16s...", rp_ascii(name, sizeof name, rp_json_text_at(line, "replicates")));
-    if (json_object_get(line, "torn"))
-        printf("  after a torn line");
-    if (json_integer_value(status))
-        printf("  exit %" JSON_INTEGER_FORMAT, json_integer_value(status));
-    putchar('\n');
-}
+#define LIST_TEXT(none)                                                                                                \
+    "[/lines:\r{/n t}\t{/at t}\t{/event t}"                                                                            \
+    "\t[/recipe_name:{/recipe_name t}][!/recipe_name:[/recipe:recipe {/recipe t12}]]\t[/run:run of line {/run t}]"     \
+    "\t[/bundle/name:{/bundle/name t}]\t[/verdict:{/verdict t}][/check: ({/check t})]"                                 \
+    "\t[/replicates:replicates {/replicates t16}]\t[/torn:after a torn line]\t[/exit:exit {/exit t}]\n]"               \
+    "[!/lines:[/whole:" none "\n]]"
 
 static int cmd_ledger_list(struct rp_cli *cli, struct rp_err *err)
 {
     const struct ledger_opts *o = cli->opts;
     struct rp_ledger_summary s;
     RP_FREE char *path = path_of(cli, err);
-    RP_JSON *lines = json_array();
-    struct ledger_list l = {.lines = lines, .last = (size_t)o->last};
+    struct ledger_list l = {.lines = json_array(), .last = (size_t)o->last};
     if (!path && err->code != RP_OK)
         return -1;
-    if (!path || (!cli->argc && access(path, F_OK) < 0)) { /* no attempts yet */
-        if (cli->json)
-            cli->result = json_pack("{s:s?, s:O, s:b}", "ledger", path, "lines", lines, "whole", 1);
-        else
-            puts(o->verified ? "no verifications yet" : "no attempts yet");
-        return 0;
-    }
-    int failed = rp_ledger_read(path, collect_line, &l, &s, err) < 0; /* the valid lines are listed anyway */
-    size_t i;
-    json_t *line;
-    if (cli->json)
-        cli->result = json_pack("{s:s, s:O, s:b}", "ledger", path, "lines", lines, "whole", !failed);
-    else
-        json_array_foreach(lines, i, line)
-            print_line(line);
+    const int none = !path || (!cli->argc && access(path, F_OK) < 0);
+    const int failed = !none && rp_ledger_read(path, collect_line, &l, &s, err) < 0; /* valid lines are listed anyway */
+    rp_cli_return(cli, json_pack("{s:o, s:o, s:b}", "ledger", rp_cli_path(path), "lines", l.lines, "whole", !failed),
+                  o->verified ? LIST_TEXT("no verifications yet") : LIST_TEXT("no attempts yet"));
     return failed ? -1 : 0;
 }
 
@@ -140,7 +108,8 @@ const struct rp_command rp_cmd_ledger_list = {
 /* ---- ledger check ---- */
 
 struct ledger_tally {
-    int64_t started, sealed, failed, interrupted, judged, refused, inconclusive; /* judged: lines of verify with any verdict */
+    int64_t started, sealed, failed, interrupted;
+    int64_t judged, refused, inconclusive; /* judged: lines of verify with any verdict */
 };
 
 static int count_line(void *arg, const json_t *line, struct rp_err *err)
@@ -156,7 +125,8 @@ static int count_line(void *arg, const json_t *line, struct rp_err *err)
     return 0;
 }
 
-/* "SHA256:HEX line 57 sha256 HEX": the key, the last line and its digest, in one line that other tools can sign or time-stamp. */
+/* "SHA256:HEX line 57 sha256 HEX": the key, the last line and its digest, in one line that other tools can sign or
+ * time-stamp. */
 #define HEAD_FORM "%s line %" PRId64 " sha256 %s\n"
 #define HEAD_FILE_MAX 4096
 
@@ -204,50 +174,42 @@ static int check_head(const char *path, const char *file, struct rp_err *err)
         rp_ledger_read(path, find_head, &h, &s, err) < 0)
         return rp_wrap(err, "--head");
     if (!h.found)
-        return rp_fail(err, RP_MISMATCH, "--head: line %" PRId64 " of ledger '%s' is not the head in '%s': it has %" PRId64
-                                         " line%s, and was cut, rewritten or begun anew", h.position, path, file, s.lines, rp_s(s.lines));
+        return rp_fail(err, RP_MISMATCH,
+                       "--head: line %" PRId64 " of ledger '%s' is not the head in '%s': it has %" PRId64
+                       " line%s, and was cut, rewritten or begun anew",
+                       h.position, path, file, s.lines, rp_s(s.lines));
     if (strcmp(h.key, s.key) != 0)
         return rp_fail(err, RP_MISMATCH, "--head: ledger '%s' is of another key than the head in '%s'", path, file);
     return 0;
 }
 
-static json_t *check_json(const char *path, int good, const struct rp_ledger_summary *s, const struct ledger_tally *t, int64_t open,
+static json_t *check_json(const char *path, int good, const struct rp_ledger_summary *s, const struct ledger_tally *t,
                           const char *said)
 {
-    return json_pack("{s:s, s:b, s:I, s:s, s:s*, s:s*, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s*}", "ledger", path,
-                     "good", good, "lines", (json_int_t)s->lines, "head", s->head, "key", *s->key ? s->key : NULL, "key_made",
-                     *s->made ? s->made : NULL, "unsigned", (json_int_t)s->unsigned_lines, "started", (json_int_t)t->started, "sealed",
-                     (json_int_t)t->sealed, "failed", (json_int_t)t->failed, "interrupted", (json_int_t)t->interrupted, "without_end",
-                     (json_int_t)open, "verified", (json_int_t)(t->judged - t->refused - t->inconclusive), "refused",
-                     (json_int_t)t->refused, "inconclusive", (json_int_t)t->inconclusive, "torn_bytes", (json_int_t)s->torn,
-                     "aside_bytes", (json_int_t)s->aside, "bundle", *said ? said : NULL);
+    return json_pack("{s:o, s:b, s:I, s:s, s:s*, s:s*, s:b, s:I, s:s*, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+                     "s:I, s:I, s:s*}",
+                     "ledger", rp_cli_path(path), "good", good, "lines", (json_int_t)s->lines, "head", s->head, "key",
+                     *s->key ? s->key : NULL, "key_made", *s->made ? s->made : NULL, "key_made_by_file", s->by_file,
+                     "unsigned", (json_int_t)s->unsigned_lines, "begun", *s->begun ? s->begun : NULL, "started",
+                     (json_int_t)t->started, "sealed", (json_int_t)t->sealed, "failed", (json_int_t)t->failed,
+                     "interrupted", (json_int_t)t->interrupted, "without_end",
+                     (json_int_t)(t->started - t->sealed - t->failed - t->interrupted), "checked",
+                     (json_int_t)t->judged, "verified", (json_int_t)(t->judged - t->refused - t->inconclusive),
+                     "refused", (json_int_t)t->refused, "inconclusive", (json_int_t)t->inconclusive, "torn_bytes",
+                     (json_int_t)s->torn, "aside_bytes", (json_int_t)s->aside, "bundle", *said ? said : NULL);
 }
 
-static void print_check(const char *path, const struct rp_ledger_summary *s, const struct ledger_tally *t, int64_t open)
-{
-    printf("%" PRId64 " line%s, chain intact, head %s\n", s->lines, rp_s(s->lines), s->head);
-    if (*s->key)
-        printf("signed by %s", s->key);
-    if (*s->made)
-        printf(", made %s%s", s->made, s->by_file ? " (time of its file)" : "");
-    if (*s->key && s->unsigned_lines)
-        printf("; the first %" PRId64 " line%s not signed, as by older versions", s->unsigned_lines,
-               s->unsigned_lines == 1 ? " is" : "s are");
-    if (*s->key)
-        printf("\nbegun %s\n", s->begun);
-    if (!*s->key && t->started)
-        printf("not signed, as by older versions: anyone with access to the file could have written it\n");
-    if (t->started)
-        printf("%" PRId64 " run%s started: %" PRId64 " sealed, %" PRId64 " failed, %" PRId64 " interrupted, %" PRId64
-               " without an end (killed, or still running)\n",
-               t->started, rp_s(t->started), t->sealed, t->failed, t->interrupted, open);
-    if (t->judged)
-        printf("%" PRId64 " bundle%s checked: %" PRId64 " verified, %" PRId64 " failed, %" PRId64 " inconclusive\n", t->judged,
-               rp_s(t->judged),
-               t->judged - t->refused - t->inconclusive, t->refused, t->inconclusive);
-    if (s->aside)
-        printf("%" PRIu64 " bytes of torn lines are kept in '%s" RP_LEDGER_ASIDE "'\n", s->aside, path);
-}
+static const char check_text[] =
+    "{/lines t} line{/lines s}, chain intact, head {/head t}\n"
+    "[/key:signed by {/key t}[/key_made:, made {/key_made t}][/key_made_by_file: (time of its file)]"
+    "[/unsigned:; the first {/unsigned t} not signed, as by older versions]\nbegun {/begun t}\n]"
+    "[!/key:[/started:not signed, as by older versions: anyone with access to the file could have written it\n]]"
+    "[/started:{/started t} run{/started s} started: {/sealed t} sealed, {/failed t} failed, {/interrupted t} "
+    "interrupted, {/without_end t} without an end (killed, or still running)\n]"
+    "[/checked:{/checked t} bundle{/checked s} checked: {/verified t} verified, {/refused t} failed, "
+    "{/inconclusive t} inconclusive\n]"
+    "[/aside_bytes:{/aside_bytes t} bytes of torn lines are kept in '{/ledger p}" RP_LEDGER_ASIDE "'\n]"
+    "[/bundle:{/bundle p}\n]";
 
 static int cmd_ledger_check(struct rp_cli *cli, struct rp_err *err)
 {
@@ -259,26 +221,19 @@ static int cmd_ledger_check(struct rp_cli *cli, struct rp_err *err)
     if (!path)
         return -1;
     int failed = rp_ledger_read(path, count_line, &t, &s, err) < 0;
-    int64_t open = t.started - t.sealed - t.failed - t.interrupted;
     if (!failed && o->head)
         failed = check_head(path, o->head, err) < 0;
     if (!failed && o->bundle)
         failed = check_bundle(o, path, said, err) < 0;
-    if (cli->json) {
-        cli->result = check_json(path, !failed, &s, &t, open, said);
-        return failed ? -1 : 0;
-    }
-    if (failed)
-        return -1;
-    print_check(path, &s, &t, open);
-    if (*said)
-        printf("%s\n", said);
-    return 0;
+    rp_cli_return(cli, check_json(path, !failed, &s, &t, said), failed ? "" : check_text);
+    return failed ? -1 : 0;
 }
 
 static const struct rp_opt check_opts[] = {
-    RP_OPTION_TEXT(bundle, "bundle", 'b', "BUNDLE", "verify this bundle and find its entry; counts the other runs of its recipe"),
-    RP_OPTION_TEXT(head, "head", 0, "HEAD", "a line kept from 'repro ledger head'; the ledger must still contain that line"),
+    RP_OPTION_TEXT(bundle, "bundle", 'b', "BUNDLE",
+                   "verify this bundle and find its entry; counts the other runs of its recipe"),
+    RP_OPTION_TEXT(head, "head", 0, "HEAD",
+                   "a line kept from 'repro ledger head'; the ledger must still contain that line"),
     OPT_VERIFIED,
     {0},
 };
@@ -287,21 +242,22 @@ const struct rp_command rp_cmd_ledger_check = {
     .name = "ledger check",
     .operands = "[FILE]",
     .summary = "check the hash chain, and the entry of a bundle",
-    .details = OPERAND_HELP "\n"
-               "\n"
-               "Each line has its own SHA-256 and that of the previous line, and is signed by the key of the first one: changed, removed, "
-               "inserted and foreign lines are detected, and so are a second end of a run and an end without a start. The owner of the "
-               "key can still cut the file or begin a new one. That is detected by a bundle that cites a later line, by a head kept "
-               "from before (--head), and by 'repro verify' where it has seen another bundle of this key. Exit status 5: the chain is "
-               "broken, or is not the one that the bundle or head cites; 4: a line is malformed, not signed or torn; 6: a "
-               "signature is wrong.\n"
-               "\n"
-               "With stock tools, line N: sed -n Np FILE | jq -cS 'del(.sha256)' | sha256sum. Its signature is Ed25519 over the output of "
-               "jq -cS 'del(.sha256, .signature)'; the key is .key.public of the first line, in base64.\n"
-               "\n"
-               "Examples:\n"
-               "  repro ledger check\n"
-               "  repro ledger check their-ledger.jsonl --bundle theirs.repro.tar.zst\n",
+    .details = OPERAND_HELP
+    "\n"
+    "\n"
+    "Each line has its own SHA-256 and that of the previous line, and is signed by the key of the first one: changed, "
+    "removed, inserted and foreign lines are detected, and so are a second end of a run and an end without a start. "
+    "The owner of the key can still cut the file or begin a new one. That is detected by a bundle that cites a later "
+    "line, by a head kept from before (--head), and by 'repro verify' where it has seen another bundle of this key. "
+    "Exit status 5: the chain is broken, or is not the one that the bundle or head cites; 4: a line is malformed, not "
+    "signed or torn; 6: a signature is wrong.\n"
+    "\n"
+    "With stock tools, line N: sed -n Np FILE | jq -cS 'del(.sha256)' | sha256sum. Its signature is Ed25519 over the "
+    "output of jq -cS 'del(.sha256, .signature)'; the key is .key.public of the first line, in base64.\n"
+    "\n"
+    "Examples:\n"
+    "  repro ledger check\n"
+    "  repro ledger check their-ledger.jsonl --bundle theirs.repro.tar.zst\n",
     .opts = check_opts,
     .opts_size = sizeof(struct ledger_opts),
     .run = cmd_ledger_check,
@@ -331,20 +287,21 @@ static int cmd_ledger_export(struct rp_cli *cli, struct rp_err *err)
     if (rp_cli_write_output(cli, o->output, o->force, &out, err) < 0)
         return -1;
     if (cli->json)
-        cli->result = json_pack("{s:s, s:s*, s:I, s:s, s:s*}", "ledger", path, "output", o->output, "lines", (json_int_t)s.lines, "head",
-                                s.head, "text", o->output ? NULL : rp_buf_text(&out));
+        cli->result = json_pack("{s:s, s:s*, s:I, s:s, s:s*}", "ledger", path, "output", o->output, "lines",
+                                (json_int_t)s.lines, "head", s.head, "text", o->output ? NULL : rp_buf_text(&out));
     return 0;
 }
 
-static const struct rp_opt export_opts[] = {RP_OPT_OUTPUT(output, "file to write; default standard output"), RP_OPT_FORCE(force), {0}};
+static const struct rp_opt export_opts[] = {
+    RP_OPT_OUTPUT(output, "file to write; default standard output"), RP_OPT_FORCE(force), {0}};
 
 const struct rp_command rp_cmd_ledger_export = {
     .name = "ledger export",
     .operands = "[FILE]",
     .summary = "check the ledger and write it out, to go with a bundle",
-    .details = "Every line as it is: names of recipes and bundles without folders, digests, times, exit statuses; nothing identifies the "
-               "machine or its users. The chain is exported whole: left-out lines would break it. "
-               OPERAND_HELP "\n"
+    .details = "Every line as it is: names of recipes and bundles without folders, digests, times, exit statuses; "
+               "nothing identifies the machine or its users. The chain is exported whole: left-out lines would break "
+               "it. " OPERAND_HELP "\n"
                "\n"
                "Example:\n"
                "  repro ledger export -o ledger.jsonl\n",
@@ -368,25 +325,27 @@ static int cmd_ledger_head(struct rp_cli *cli, struct rp_err *err)
     if (rp_ledger_read(path, NULL, NULL, &s, err) < 0)
         return -1;
     if (!*s.key)
-        return rp_fail(err, RP_SIGNATURE, "ledger '%s' is not signed, so its head names no key; the next run signs its line", path);
+        return rp_fail(err, RP_SIGNATURE,
+                       "ledger '%s' is not signed, so its head names no key; the next run signs its line", path);
     rp_buf_printf(&out, HEAD_FORM, s.key, s.lines, s.head);
     if (rp_cli_write_output(cli, o->output, o->force, &out, err) < 0)
         return -1;
     if (cli->json)
-        cli->result = json_pack("{s:s, s:s, s:I, s:s, s:s, s:s}", "ledger", path, "key", s.key, "position", (json_int_t)s.lines, "head",
-                                s.head, "at", s.at, "line", out.data);
+        cli->result = json_pack("{s:s, s:s, s:I, s:s, s:s, s:s}", "ledger", path, "key", s.key, "position",
+                                (json_int_t)s.lines, "head", s.head, "at", s.at, "line", out.data);
     return 0;
 }
 
-static const struct rp_opt head_opts[] = {RP_OPT_OUTPUT(output, "file to write; default standard output"), RP_OPT_FORCE(force), {0}};
+static const struct rp_opt head_opts[] = {
+    RP_OPT_OUTPUT(output, "file to write; default standard output"), RP_OPT_FORCE(force), {0}};
 
 const struct rp_command rp_cmd_ledger_head = {
     .name = "ledger head",
     .operands = "[FILE]",
     .summary = "print key, number and digest of the last line",
-    .details = "One line, \"SHA256:... line 57 sha256 ...\", which covers every line before it. Publish it, have it countersigned, or have "
-               "it time-stamped, with any tool: from then on the ledger cannot be cut or begun anew without notice. 'repro ledger "
-               "check --head' compares. " OPERAND_HELP "\n"
+    .details = "One line, \"SHA256:... line 57 sha256 ...\", which covers every line before it. Publish it, have it "
+               "countersigned, or have it time-stamped, with any tool: from then on the ledger cannot be cut or begun "
+               "anew without notice. 'repro ledger check --head' compares. " OPERAND_HELP "\n"
                "\n"
                "Examples:\n"
                "  repro ledger head -o head.txt\n"
@@ -401,7 +360,8 @@ const struct rp_command rp_cmd_ledger = {
     .name = "ledger",
     .operands = "",
     .summary = "list, check and export the ledger of attempts, including failed ones",
-    .details = "Every attempt becomes a signed line of the ledger next to the key before it trains, and each bundle cites its line: publishing "
-               "the best of ten runs reveals the other nine. 'list' shows the lines, 'check' follows the chain, 'export' writes it out to go "
-               "with a bundle, 'head' prints its last digest, which others can sign or time-stamp.\n",
+    .details = "Every attempt becomes a signed line of the ledger next to the key before it trains, and each bundle "
+               "cites its line: publishing the best of ten runs reveals the other nine. 'list' shows the lines, "
+               "'check' follows the chain, 'export' writes it out to go with a bundle, 'head' prints its last digest, "
+               "which others can sign or time-stamp.\n",
 };

@@ -127,7 +127,7 @@ void rp_fill(struct rp_buf *out, enum rp_fill as, const json_t *document, const 
 /* ---- columns ---- */
 
 #define COLUMNS_MAX 16
-#define GAP "  "
+#define GAP 2 /* between columns; an empty one has none */
 
 static size_t count_characters(const char *s, size_t n)
 {
@@ -154,7 +154,7 @@ static const char *lay_line(struct rp_buf *out, size_t wide[COLUMNS_MAX], const 
             rp_buf_printf(out, "%*s%.*s", owed, "", (int)n, at);
             owed = 0;
         }
-        owed += (right ? 0 : gap) + (int)strlen(GAP);
+        owed += (right ? 0 : gap) + (wide[i] ? GAP : 0);
         at += n;
     }
     if (out && *at)
