@@ -97,7 +97,7 @@ static const char *fill_section(const struct filling *f, const char *t)
         fill_template(&of, colon + 1);
     }
     json_object_foreach(list, key, element) {
-        of.document = element, of.name = key;
+        of.document = element, of.name = key, of.number = i++;
         fill_template(&of, colon + 1);
     }
     RP_BUG_IF(*end != ']' || (list && f->as == RP_FILL_HTML)); /* the pointers of an element do not name their source */
