@@ -7,38 +7,30 @@
 #include <stdio.h>
 #include <string.h>
 
-static void print_list(struct rp_cli *cli, const char *group)
+/* Those of a group, or all; with the number of recipes in each group. */
+static json_t *recipes_json(const char *group)
 {
-    int n, width = 0;
+    int n;
     const struct rp_recipe_name *r = rp_recipe_names(&n);
-    RP_JSON *list = json_array();
-    for (int i = 0; i < n; i++)
-        if (!group == !r[i].group && (int)strlen(r[i].name) > width)
-            width = (int)strlen(r[i].name);
-    for (int i = 0, in = 0; i < n; i += in) {
-        for (in = 1; r[i].group && i + in < n && r[i + in].group && strcmp(r[i].group, r[i + in].group) == 0; in++)
-            ;
-        if (group && (!r[i].group || strcmp(r[i].group, group) != 0))
+    json_t *list = json_array(), *groups = json_object();
+    for (int i = 0; i < n; i++, r++) {
+        if (group && (!r->group || strcmp(r->group, group) != 0))
             continue;
-        if (!cli->json && r[i].group && !group) {
-            RP_FREE char *name = rp_asprintf("%s/...", r[i].group);
-            printf("%-*s %d recipes, listed by 'repro recipes list %s'\n", width, name, in, r[i].group);
-            continue;
-        }
-        for (int k = i; k < i + in; k++)
-            if (cli->json)
-                json_array_append_new(list, json_pack("{s:s, s:s, s:s*}", "name", r[k].name, "title", r[k].title, "group", r[k].group));
-            else
-                printf("%-*s %s\n", width, r[k].name, r[k].title);
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:s*}", "name", r->name, "title", r->title, "group", r->group));
+        if (r->group)
+            json_object_set_new(groups, r->group,
+                                json_integer(json_integer_value(json_object_get(groups, r->group)) + 1));
     }
-    if (cli->json)
-        cli->result = json_pack("{s:O}", "recipes", list);
+    return json_pack("{s:o, s:o}", "recipes", list, "groups", groups);
 }
 
 static int cmd_recipes(struct rp_cli *cli, struct rp_err *err)
 {
     (void)err;
-    print_list(cli, NULL);
+    rp_cli_return(cli, recipes_json(NULL),
+                  "[/recipes:[!/group:{/name t}\t{/title t}\n]]"
+                  "[/groups:{@ t}/...\t{ t} recipes, listed by 'repro recipes list {@ t}'\n]");
     return 0;
 }
 
@@ -46,31 +38,28 @@ const struct rp_command rp_cmd_recipes = {
     .name = "recipes",
     .operands = "",
     .summary = "list the embedded recipes; explain the keys of a recipe",
-    .details = "Any of these names works wherever a RECIPE is asked for, with no other file at hand. The recipes of a group, such as the 18 "
-               "cases of the GPT report of 2021, take one line here; 'recipes list' and --json name each.\n",
+    .details = "Any of these names works wherever a RECIPE is asked for, with no other file at hand. The recipes of a "
+               "group, such as the 18 cases of the GPT report of 2021, take one line here; 'recipes list' and --json "
+               "name each.\n",
     .run = cmd_recipes,
 };
 
 static int cmd_recipes_list(struct rp_cli *cli, struct rp_err *err)
 {
-    int n;
+    const char *group;
+    json_t *number;
     char shown[72];
-    const struct rp_recipe_name *r = rp_recipe_names(&n);
-    RP_BUF groups = {0};
-    if (!cli->argc) {
-        print_list(cli, NULL);
-        return 0;
-    }
-    for (int i = 0; i < n; i++) {
-        if (!r[i].group || (i && r[i - 1].group && strcmp(r[i - 1].group, r[i].group) == 0))
-            continue;
-        if (strcmp(r[i].group, cli->argv[0]) == 0) {
-            print_list(cli, r[i].group);
-            return 0;
-        }
-        rp_buf_printf(&groups, "%s%s", groups.size ? ", " : "", r[i].group);
-    }
-    return rp_fail(err, RP_USAGE, "no group of recipes '%s': expected one of %s", rp_excerpt(shown, cli->argv[0]), rp_buf_text(&groups));
+    RP_BUF names = {0};
+    if (!cli->argc)
+        return cmd_recipes(cli, err);
+    RP_JSON *all = recipes_json(NULL), *groups = json_incref(json_object_get(all, "groups"));
+    json_object_foreach(groups, group, number)
+        rp_buf_printf(&names, "%s%s", names.size ? ", " : "", group);
+    if (!json_object_get(groups, cli->argv[0]))
+        return rp_fail(err, RP_USAGE, "no group of recipes '%s': expected one of %s", rp_excerpt(shown, cli->argv[0]),
+                       rp_buf_text(&names));
+    rp_cli_return(cli, recipes_json(cli->argv[0]), "[/recipes:{/name t}\t{/title t}\n]");
+    return 0;
 }
 
 const struct rp_command rp_cmd_recipes_list = {
@@ -88,12 +77,11 @@ static int cmd_recipes_show(struct rp_cli *cli, struct rp_err *err)
     struct rp_recipe r = {0};
     if (rp_recipe_load(&r, cli->argv[0], NULL, NULL, 0, err) < 0)
         return -1;
-    if (cli->json)
-        cli->result = json_pack("{s:s, s:s, s:o}", "source", r.source_name, "sha256", r.sha256, "keys", rp_recipe_to_json(&r));
-    else
-        rp_cli_print(&r.source);
+    cli->result =
+        json_pack("{s:s, s:s, s:o}", "source", r.source_name, "sha256", r.sha256, "keys", rp_recipe_to_json(&r));
+    int failed = rp_cli_write_output(cli, NULL, 0, &r.source, err) < 0;
     rp_recipe_fini(&r);
-    return 0;
+    return failed ? -1 : 0;
 }
 
 const struct rp_command rp_cmd_recipes_show = {
@@ -152,32 +140,29 @@ static void default_of(struct rp_buf *out, const struct rp_key *k, int model)
 
 static int cmd_recipes_keys(struct rp_cli *cli, struct rp_err *err)
 {
-    int n, shown = 0, model = cli->argc ? rp_model_parse(cli->argv[0], err) : 0;
+    int n, model = cli->argc ? rp_model_parse(cli->argv[0], err) : 0;
     const struct rp_key *k = rp_key_table(&n);
     if (model < 0)
         return -1;
     unsigned wanted = cli->argc ? 1u << model : ~0u;
-    RP_JSON *list = json_array();
+    json_t *list = json_array();
     for (int i = 0; i < n; i++, k++) {
         char expected[128];
-        describe_form(expected, sizeof expected, k);
+        RP_BUF def = {0};
         if (!(k->models & wanted))
             continue;
-        RP_BUF def = {0};
+        describe_form(expected, sizeof expected, k);
         default_of(&def, k, cli->argc ? model : -1);
-        if (cli->json) {
-            json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:o, s:s*}", "key", k->name, "help", k->help, "expected", expected,
-                                                  "default", rp_buf_text(&def), "models", models_of(k), "flag", *k->flag ? k->flag : NULL));
-            continue;
-        }
-        RP_FREE char *models = rp_key_models(k);
-        printf("%s%s\n    %s\n    %s; default %s\n    for %s\n", shown++ ? "\n" : "", k->name, k->help, expected,
-               rp_buf_text(&def)[0] ? rp_buf_text(&def) : "none", models);
-        if (*k->flag)
-            printf("    option of 'repro run': --%s\n", k->flag);
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:o, s:s*}", "key", k->name, "help", k->help,
+                                              "expected", expected, "default", rp_buf_text(&def), "models",
+                                              models_of(k), "flag", *k->flag ? k->flag : NULL));
     }
-    if (cli->json)
-        cli->result = json_pack("{s:O}", "keys", list);
+    rp_cli_return(cli, json_pack("{s:o}", "keys", list),
+                  "[/keys:[#:\n]{/key t}\n"
+                  "    {/help t}\n"
+                  "    {/expected t}; default [/default:{/default t}][!/default:none]\n"
+                  "    for [/models:[#:, ]{ t}]\n"
+                  "[/flag:    option of 'repro run': --{/flag t}\n]]");
     return 0;
 }
 
@@ -185,7 +170,8 @@ const struct rp_command rp_cmd_recipes_keys = {
     .name = "recipes keys",
     .operands = "[MODEL]",
     .summary = "explain every key of a recipe: form, range, default, models, option",
-    .details = "With MODEL, a value of the key 'workload', only the keys of that model; a recipe of it takes no others.\n"
-               "Each can be set on the command line: repro run RECIPE --set KEY=VALUE. What was set is in the bundle.\n",
+    .details =
+        "With MODEL, a value of the key 'workload', only the keys of that model; a recipe of it takes no others.\n"
+        "Each can be set on the command line: repro run RECIPE --set KEY=VALUE. What was set is in the bundle.\n",
     .run = cmd_recipes_keys,
 };

@@ -58,7 +58,7 @@ TEST(columns_are_as_wide_as_their_cells)
     SHOWN("{}", "\r1\tx\n\r10\ty\n", " 1  x\n10  y\n");
     SHOWN("{}", "\ta\nb\tc\n", "   a\nb  c\n");
     SHOWN("{}", "a\t\tb\nccc\td\t\n", "a       b\nccc  d\n"); /* no blanks at the end */
-    SHOWN("{}", "a\t\tb\nc\t\r\td\n", "a  b\nc  d\n"); /* an empty column */
+    SHOWN("{}", "a\t\tb\nc\t\r\n", "a  b\nc\n"); /* an empty column */
     SHOWN("{}", "a\tb\n\nlonger\tb\n", "a  b\n\nlonger  b\n"); /* two tables */
     SHOWN("{\"u\": \"\u00e4\u00f6\"}", "{/u t}\tb\nxyz\tc", "\u00e4\u00f6   b\nxyz  c");
 }

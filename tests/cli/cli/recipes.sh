@@ -12,7 +12,7 @@ done
 "$REPRO" recipes >list.txt
 [ "$(grep -c gpt/ list.txt)" = 1 ] && grep -q '^gpt/\.\.\. .*18 recipes' list.txt || fail "the cases are not one line"
 "$REPRO" recipes list | cmp - list.txt
-[ "$(grep -cE '^.{35} [^ ]' list.txt)" = "$(wc -l <list.txt)" ] || fail "titles that do not begin in one column"
+[ "$(grep -cE '^.{36} [^ ]' list.txt)" = "$(wc -l <list.txt)" ] || fail "titles that do not begin in one column"
 "$REPRO" recipes list gpt >cases.txt
 [ "$(wc -l <cases.txt)" = 18 ] || fail "not 18 cases"
 [ "$("$REPRO" recipes list gpt --json | jq -r '.recipes[] | select(.group == "gpt").name')" = "$(cut -d' ' -f1 cases.txt)" ] || fail "other names in JSON"
