@@ -20,8 +20,10 @@ struct selftest_opts {
 #define AT(field) offsetof(struct selftest_opts, field)
 static const struct rp_opt opts[] = {
     RP_OPTION_FLAG(verbose, "verbose", 'v', "one line per operation as it is done"),
-    RP_OPTION_CHOICE(backend, "backend", 0, RP_CHOICES(RP_BACKENDS), "what to test; auto: the CPU, and a GPU where one can be used"),
-    RP_OPTION_FLAG(speed, "speed", 0, "measure speed instead; GEMMs of BERT-base, attention and memory-bound operations at real size"),
+    RP_OPTION_CHOICE(backend, "backend", 0, RP_CHOICES(RP_BACKENDS),
+                     "what to test; auto: the CPU, and a GPU where one can be used"),
+    RP_OPTION_FLAG(speed, "speed", 0,
+                   "measure speed instead; GEMMs of BERT-base, attention and memory-bound operations at real size"),
     RP_OPTION_TEXT(device, "device", 0, "GPU", "the GPU: a number from 0 or a UUID; default the first one"),
     {0},
 };
@@ -46,10 +48,12 @@ static int check_sha256(struct rp_err *err)
     return 0;
 }
 
-/* RFC 8032 section 7.1, TEST 2: message 0x72. The PEM is the 12 bytes of an Ed25519 SubjectPublicKeyInfo and the key of the RFC. */
+/* RFC 8032 section 7.1, TEST 2: message 0x72. The PEM is the 12 bytes of an Ed25519 SubjectPublicKeyInfo and the key of
+ * the RFC. */
 static int check_ed25519(struct rp_err *err)
 {
-    static const char key_hex[] = "302a300506032b65700321003d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c";
+    static const char key_hex[] =
+        "302a300506032b65700321003d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c";
     static const char sig_hex[] = "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da"
                                   "085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00";
     unsigned char der[44], sig[64];
@@ -70,15 +74,6 @@ static int check_ed25519(struct rp_err *err)
                : rp_fail(err, RP_MISMATCH, "Ed25519 accepts a signature of another message");
 }
 
-static int note_result(struct rp_cli *cli, const char *what, int failed)
-{
-    if (!cli->json)
-        printf("%-12s %s\n", what, failed ? "FAILED" : "good");
-    else
-        json_object_set_new(cli->result, what, json_boolean(!failed));
-    return failed;
-}
-
 static void print_row_done(void *arg, const json_t *row)
 {
     (void)arg;
@@ -92,35 +87,33 @@ static void print_gpu_row_done(const json_t *row)
     print_row_done(NULL, row);
 }
 
-/* "avx512       good: 28 operations, 112 cases, 0 failed": rows of one instruction set follow each other, those of the
- * GPU last. Then each failed row. is_stopped: the GPU failed before all operations were compared. */
-static void print_ops(const json_t *report, int is_stopped)
+/* Rows of one instruction set follow each other, those of the GPU last. is_stopped: the GPU failed before all
+ * operations were compared. */
+static json_t *tested_json(const json_t *rows, int is_stopped)
 {
-    size_t n = json_array_size(report);
+    json_t *list = json_array();
+    const size_t n = json_array_size(rows);
     for (size_t i = 0, end; i < n; i = end) {
-        const char *isa = rp_json_text_at(json_array_get(report, i), "isa");
+        const char *isa = rp_json_text_at(json_array_get(rows, i), "isa");
         long long cases = 0, failed = 0;
-        for (end = i; end < n; end++) {
-            const json_t *row = json_array_get(report, end);
-            if (strcmp(rp_json_text_at(row, "isa"), isa) != 0)
-                break;
-            cases += json_integer_value(json_object_get(row, "cases"));
-            failed += json_integer_value(json_object_get(row, "failed"));
+        for (end = i; end < n && strcmp(rp_json_text_at(json_array_get(rows, end), "isa"), isa) == 0; end++) {
+            cases += rp_json_integer_at(json_array_get(rows, end), "cases");
+            failed += rp_json_integer_at(json_array_get(rows, end), "failed");
         }
-        printf("%-12s %s: %zu operations, %lld cases, %lld failed\n", isa,
-               failed                                   ? "FAILED"
-               : is_stopped && strcmp(isa, "cuda") == 0 ? "STOPPED"
-                                                        : "good",
-               end - i, cases, failed);
+        const char *verdict = failed ? "FAILED" : is_stopped && strcmp(isa, "cuda") == 0 ? "STOPPED" : "good";
+        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:I}", "isa", isa, "verdict", verdict, "operations",
+                                              (json_int_t)(end - i), "cases", (json_int_t)cases, "failed",
+                                              (json_int_t)failed));
     }
-    for (size_t i = 0; i < n; i++) {
-        const json_t *row = json_array_get(report, i);
-        if (json_integer_value(json_object_get(row, "failed")))
-            printf("FAILED       %s, %s: %lld of %lld cases; first: %s\n", rp_json_text_at(row, "op"),
-                   rp_json_text_at(row, "isa"), (long long)json_integer_value(json_object_get(row, "failed")),
-                   (long long)json_integer_value(json_object_get(row, "cases")), rp_json_text_at(row, "difference"));
-    }
+    return list;
 }
+
+static const char text[] =
+    "SHA-256\t[/SHA-256:good][!/SHA-256:FAILED]\n"
+    "Ed25519\t[/Ed25519:good][!/Ed25519:FAILED]\n"
+    "[/tested:{/isa t}\t{/verdict t}: {/operations t} operations, {/cases t} cases, {/failed t} failed\n]"
+    "[/cuda:cuda\tnot tested: {/cuda t}\n]"
+    "[/operations:[/failed:FAILED\t{/op t}, {/isa t}: {/failed t} of {/cases t} cases; first: {/difference p}\n]]";
 
 static int is_wanted(const struct selftest_opts *o, const char *backend)
 {
@@ -143,14 +136,13 @@ static void print_kernels(const json_t *kernels)
 }
 
 /* What is known of the GPU besides its rows. */
-static void note_gpu(struct rp_cli *cli, const struct selftest_opts *o, const struct rp_gpu_report *r)
+static void note_gpu(const struct rp_cli *cli, const struct selftest_opts *o, const struct rp_gpu_report *r,
+                     json_t *doc)
 {
-    if (cli->json && r->kernels)
-        json_object_set(cli->result, "kernels", r->kernels);
-    if (cli->json && r->stopped)
-        json_object_set(cli->result, "stopped", r->stopped);
-    if (cli->json && *r->note)
-        json_object_set_new(cli->result, "note", json_string(r->note));
+    json_object_set(doc, "kernels", r->kernels); /* unless it is NULL */
+    json_object_set(doc, "stopped", r->stopped);
+    if (*r->note)
+        json_object_set_new(doc, "note", json_string(r->note));
     if (r->kernels && is_verbose(cli, o))
         print_kernels(r->kernels);
     if (*r->note && !cli->quiet)
@@ -165,21 +157,19 @@ static int is_unusable(const struct rp_gpu_report *r, const struct rp_err *err)
 }
 
 /* Adds the rows of the GPU. 1: no usable GPU, which is an error only if it was requested. */
-static int test_gpu(struct rp_cli *cli, const struct selftest_opts *o, struct rp_gpu_report *r, json_t *ops,
-                    struct rp_err *err)
+static int test_gpu(const struct rp_cli *cli, const struct selftest_opts *o, json_t *doc, struct rp_err *err)
 {
-    r->done = is_verbose(cli, o) ? print_gpu_row_done : NULL;
-    const int failed = rp_worker_selftest_gpu(o->device, r, err) < 0;
-    json_array_extend(ops, r->rows);
-    if (is_wanted(o, "cuda") || !failed || !is_unusable(r, err)) {
-        note_gpu(cli, o, r);
-        return failed ? -1 : 0;
+    struct rp_gpu_report r = {.done = is_verbose(cli, o) ? print_gpu_row_done : NULL};
+    int failed = rp_worker_selftest_gpu(o->device, &r, err) < 0 ? -1 : 0;
+    json_array_extend(json_object_get(doc, "operations"), r.rows);
+    if (is_wanted(o, "cuda") || !failed || !is_unusable(&r, err)) {
+        note_gpu(cli, o, &r, doc);
+    } else {
+        json_object_set_new(doc, "cuda", json_string(err->msg));
+        failed = 1;
     }
-    if (cli->json)
-        json_object_set_new(cli->result, "cuda", json_string(err->msg));
-    else
-        printf("%-12s not tested: %s\n", "cuda", err->msg);
-    return 1;
+    rp_gpu_report_fini(&r);
+    return failed;
 }
 
 #define SPEED_SECONDS 0.25 /* a row; under a tool, where times mean nothing, it has only three calls */
@@ -199,22 +189,21 @@ static int measure_cpu_speed(json_t **rows, struct rp_err *err)
     return failed ? -1 : 0;
 }
 
-static void print_speed(const json_t *rows)
+static void add_rates(json_t *rows)
 {
+    static const char *const of[] = {"flops", "bytes"}, *const rates[] = {"flops_per_s", "bytes_per_s"};
     size_t i;
     json_t *row;
-    printf("%-30s %-18s %-16s %10s %9s %9s\n", "operation", "", "size", "ms", "TFLOP/s", "GB/s");
-    json_array_foreach((json_t *)rows, i, row) {
-        double s = json_number_value(json_object_get(row, "seconds")), flops = json_number_value(json_object_get(row, "flops"));
-        printf("%-30s %-18s %-16s %10.4f ", rp_json_text_at(row, "what"), rp_json_text_at(row, "name"),
-               rp_json_text_at(row, "shape"), s * 1e3);
-        if (flops > 0)
-            printf("%9.3f ", flops / s * 1e-12);
-        else
-            printf("%9s ", "");
-        printf("%9.1f\n", json_number_value(json_object_get(row, "bytes")) / s * 1e-9);
-    }
+    json_array_foreach(rows, i, row)
+        for (int k = 0; k < 2; k++)
+            json_object_set_new(row, rates[k],
+                                json_real(rp_json_number_at(row, of[k]) / rp_json_number_at(row, "seconds")));
 }
+
+static const char speed_text[] =
+    "operation\t\tsize\rms\rTFLOP/s\rGB/s\n"
+    "[/speed:{/what t}\t{/name t}\t{/shape t}\r{/seconds d4*1e3}\r[/flops_per_s:{/flops_per_s d3*1e-12}]\r"
+    "{/bytes_per_s d1*1e-9}\n]";
 
 static void print_speed_done(const json_t *row)
 {
@@ -234,14 +223,20 @@ static int measure_speed(struct rp_cli *cli, const struct selftest_opts *o, stru
         rp_gpu_report_fini(&r);
         failed = measure_cpu_speed(&r.rows, err);
     }
-    if (cli->json && (!failed || r.stopped))
-        cli->result = json_pack("{s:s, s:O, s:O*}", "backend", backend, "speed", r.rows, "stopped", r.stopped);
-    else if (!cli->json && (!failed || json_array_size(r.rows)))
-        print_speed(r.rows);
+    add_rates(r.rows);
+    if (!failed || r.stopped)
+        rp_cli_return(cli, json_pack("{s:s, s:O, s:O*}", "backend", backend, "speed", r.rows, "stopped", r.stopped),
+                      failed && !json_array_size(r.rows) ? "" : speed_text);
     if (*r.note && !cli->quiet)
         fprintf(stderr, "repro: note: %s\n", r.note);
     rp_gpu_report_fini(&r);
     return failed ? -1 : 0;
+}
+
+static int note_result(json_t *doc, const char *what, int failed)
+{
+    json_object_set_new(doc, what, json_boolean(!failed));
+    return failed;
 }
 
 static int cmd_selftest(struct rp_cli *cli, struct rp_err *err)
@@ -251,24 +246,21 @@ static int cmd_selftest(struct rp_cli *cli, struct rp_err *err)
         return measure_speed(cli, o, err);
     const struct rp_progress progress = {.done = is_verbose(cli, o) ? print_row_done : NULL};
     struct rp_err first = {0}, e = {0};
-    struct rp_gpu_report gpu = {0};
-    RP_JSON *ops = NULL, *all = json_array();
-    cli->result = cli->json ? json_object() : NULL;
-    if (note_result(cli, "SHA-256", check_sha256(&e) < 0))
+    json_t *doc = json_pack("{s:[]}", "operations");
+    RP_JSON *ops = NULL;
+    if (note_result(doc, "SHA-256", check_sha256(&e) < 0))
         first = e;
-    if (note_result(cli, "Ed25519", check_ed25519(&e) < 0) && first.code == RP_OK)
+    if (note_result(doc, "Ed25519", check_ed25519(&e) < 0) && first.code == RP_OK)
         first = e;
     if (!is_wanted(o, "cuda") && rp_ops_selftest(&progress, &ops, &e) < 0 && first.code == RP_OK)
         first = e;
     if (ops)
-        json_array_extend(all, ops);
-    if (!is_wanted(o, "cpu") && test_gpu(cli, o, &gpu, all, &e) < 0 && first.code == RP_OK)
+        json_array_extend(json_object_get(doc, "operations"), ops);
+    if (!is_wanted(o, "cpu") && test_gpu(cli, o, doc, &e) < 0 && first.code == RP_OK)
         first = e;
-    if (cli->json)
-        json_object_set(cli->result, "operations", all);
-    else
-        print_ops(all, gpu.stopped != NULL);
-    rp_gpu_report_fini(&gpu);
+    json_object_set_new(doc, "tested",
+                        tested_json(json_object_get(doc, "operations"), json_object_get(doc, "stopped") != NULL));
+    rp_cli_return(cli, doc, text);
     if (first.code == RP_OK)
         return 0;
     *err = first;
