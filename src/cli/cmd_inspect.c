@@ -11,13 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* {"name", "size", "sha256", "text" when it is UTF-8 and asked for} */
+/* {"name", "size", "sha256", "meaning", "text" when it is UTF-8 and asked for} */
 static json_t *member_json(const struct rp_member *m, int with_text)
 {
     char hex[RP_SHA256_HEX], name[128];
     rp_sha256_hex(hex, m->bytes.data, m->bytes.size);
-    json_t *j =
-        json_pack("{s:s, s:I, s:s}", "name", rp_ascii(name, sizeof name, m->name), "size", (json_int_t)m->bytes.size, "sha256", hex);
+    json_t *j = json_pack("{s:s, s:I, s:s, s:s}", "name", rp_ascii(name, sizeof name, m->name), "size",
+                          (json_int_t)m->bytes.size, "sha256", hex, "meaning", rp_bundle_meaning(m->name));
     if (with_text)
         json_object_set_new(j, "text", m->bytes.size ? json_stringn(m->bytes.data, m->bytes.size) : json_string(""));
     return j;
@@ -51,25 +51,10 @@ static json_t *summary_json(const struct rp_bundle *b)
     return out;
 }
 
-static void print_text(const char *path, const struct rp_bundle *b, const json_t *claims)
-{
-    const char *key;
-    json_t *v;
-    char name[128], file[512];
-    printf("%s (not checked: see 'repro verify')\n\n", rp_ascii(file, sizeof file, path));
-    for (int i = 0; i < b->n; i++)
-        printf("%10zu  %-22s  %s\n", b->member[i].bytes.size, rp_ascii(name, sizeof name, b->member[i].name),
-               rp_bundle_meaning(b->member[i].name));
-    if (json_object_size(claims))
-        printf("\nIt claims:\n");
-    json_object_foreach((json_t *)claims, key, v) {
-        RP_BUF text = {0};
-        rp_json_write_line(&text, v);
-        text.data[text.size - 1] = 0;
-        rp_sanitize(text.data);
-        printf("  %-28s %s\n", rp_ascii(name, sizeof name, key), text.data);
-    }
-}
+static const char bundle_text[] =
+    "{/bundle p} (not checked: see 'repro verify')\n\n"
+    "[/members:\r{/size t}\t{/name t}\t{/meaning t}\n]"
+    "[/claims:[!#:\nIt claims:\n]  {@ t}\t[!/value:{ t}][/value:{/value t} {/unit t}]\n]";
 
 /* Byte for byte; on a terminal line by line, without control characters. */
 static void print_member(const struct rp_buf *bytes)
@@ -94,7 +79,8 @@ static int show_member(struct rp_cli *cli, const struct rp_bundle *b, const char
 {
     const struct rp_member *m = rp_bundle_find(b, name);
     if (!m)
-        return rp_fail(err, RP_USAGE, "'%s' has no member '%s'; 'repro inspect %s' lists them", cli->argv[0], name, cli->argv[0]);
+        return rp_fail(err, RP_USAGE, "'%s' has no member '%s'; 'repro inspect %s' lists them", cli->argv[0], name,
+                       cli->argv[0]);
     if (cli->json)
         cli->result = member_json(m, 1);
     else
@@ -104,14 +90,11 @@ static int show_member(struct rp_cli *cli, const struct rp_bundle *b, const char
 
 static int show_bundle(struct rp_cli *cli, const struct rp_bundle *b)
 {
-    RP_JSON *claims = summary_json(b), *members = json_array();
-    if (!cli->json) {
-        print_text(cli->argv[0], b, claims);
-        return 0;
-    }
+    json_t *members = json_array();
     for (int i = 0; i < b->n; i++)
         json_array_append_new(members, member_json(&b->member[i], 0));
-    cli->result = json_pack("{s:O, s:O, s:b}", "claims", claims, "members", members, "verified", 0);
+    rp_cli_return(cli, json_pack("{s:o, s:o, s:o, s:b}", "bundle", rp_cli_path(cli->argv[0]), "claims", summary_json(b),
+                                 "members", members, "verified", 0), bundle_text);
     return 0;
 }
 
@@ -127,8 +110,8 @@ const struct rp_command rp_cmd_inspect = {
     .name = "inspect",
     .operands = "BUNDLE [MEMBER]",
     .summary = "list the members of a bundle, or print one",
-    .details = "Nothing is verified: the output is what the bundle claims. A member is printed byte for byte; on a terminal, control "
-               "characters are replaced by '?'.\n"
+    .details = "Nothing is verified: the output is what the bundle claims. A member is printed byte for byte; on a "
+               "terminal, control characters are replaced by '?'.\n"
                "\n"
                "Examples:\n"
                "  repro inspect bert_fp32.repro.tar.zst report.md\n"
