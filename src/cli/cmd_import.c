@@ -18,8 +18,10 @@ struct import_opts {
 static const struct rp_opt opts[] = {
     RP_OPT_OUTPUT(output, "file to write; default standard output"),
     RP_OPT_FORCE(force),
-    RP_OPTION_LIST(set, "set", "KEY=VALUE", "a value that the log lacks; the document marks it as set on the command line"),
-    RP_OPTION_CHOICE(unit, "unit", 0, "sequences/s|images/s|tokens/s|samples/s", "unit of throughput; needed if the log lacks it"),
+    RP_OPTION_LIST(set, "set", "KEY=VALUE",
+                   "a value that the log lacks; the document marks it as set on the command line"),
+    RP_OPTION_CHOICE(unit, "unit", 0, "sequences/s|images/s|tokens/s|samples/s",
+                     "unit of throughput; needed if the log lacks it"),
     RP_OPTION_TEXT(from, "from", 0, "STEP", "first step of the timed window; default depends on the format"),
     RP_OPTION_TEXT(to, "to", 0, "STEP", "last step of the timed window"),
     {0},
@@ -32,7 +34,9 @@ static int step_of(int64_t *out, const char *name, const char *text, struct rp_e
     if (!text)
         return 0;
     const char *end = rp_scan_count(text, out);
-    return end && !*end ? 0 : rp_fail(err, RP_USAGE, "--%s: '%s' is not a step, a whole number from 0", name, rp_excerpt(shown, text));
+    return end && !*end ? 0
+                        : rp_fail(err, RP_USAGE, "--%s: '%s' is not a step, a whole number from 0", name,
+                                  rp_excerpt(shown, text));
 }
 
 static int read_files(struct rp_import *im, const struct rp_cli *cli, struct rp_import_opts *io, struct rp_err *err)
@@ -51,24 +55,9 @@ static int read_files(struct rp_import *im, const struct rp_cli *cli, struct rp_
     return 0;
 }
 
-static void print_rows(const json_t *doc)
-{
-    size_t i;
-    json_t *row;
-    char label[160], note[480], unit[32];
-    json_array_foreach(json_object_get(doc, "rows"), i, row) {
-        const json_t *t = json_object_get(row, "throughput");
-        const char *name = json_string_value(json_object_get(row, "label")), *what = json_string_value(json_object_get(t, "unit"));
-        const char *remark = json_string_value(json_object_get(json_object_get(row, "source"), "note"));
-        if (t)
-            printf("%-60s %12.6g %s\n", rp_ascii(label, sizeof label, name ? name : ""), json_real_value(json_object_get(t, "value")),
-                   rp_ascii(unit, sizeof unit, what ? what : ""));
-        else
-            printf("%-60s %12s\n", rp_ascii(label, sizeof label, name ? name : ""), "-");
-        if (remark)
-            printf("  note: %s\n", rp_ascii(note, sizeof note, remark));
-    }
-}
+static const char rows_text[] =
+    "[/rows:{/label t}\r{/throughput/value d3}[/throughput/unit: {/throughput/unit t}]\n]"
+    "[/rows:[/source/note:note on {/label t}: {/source/note p}\n]]";
 
 static int write_document(struct rp_cli *cli, const json_t *doc, struct rp_err *err)
 {
@@ -77,10 +66,7 @@ static int write_document(struct rp_cli *cli, const json_t *doc, struct rp_err *
     rp_json_write(&text, doc);
     if (rp_cli_write_output(cli, o->output, o->force, &text, err) < 0)
         return -1;
-    if (cli->json)
-        cli->result = json_incref((json_t *)doc);
-    else if (o->output && !cli->quiet && rp_cli_has_stdout())
-        print_rows(doc);
+    rp_cli_return(cli, json_incref((json_t *)doc), o->output && !cli->quiet && rp_cli_has_stdout() ? rows_text : "");
     return 0;
 }
 
@@ -106,27 +92,28 @@ const struct rp_command rp_cmd_import = {
     .name = "import",
     .operands = "FORMAT FILE...",
     .summary = "convert logs of other programs to unsigned results for 'compare'",
-    .details =
-        "Formats:\n"
+    .details = "Formats:\n"
 #define FORMAT(id, reads) "  " #id ": " reads "\n"
 #include "import/formats.def"
 #undef FORMAT
-        "\n"
-        "Throughput is computed from the times of a log, samples over seconds, and the document names the lines. The log's own rate is "
-        "kept, with a note if they disagree. For a log with rates but without times, the mean of the rates is marked as such. Missing "
-        "values stay absent. Nothing is signed; the document has the digest of every file, so that the logs can be imported again.\n"
-        "\n"
-        "The timed window: for dlperf that of its own scripts, step 20 to step 120 for most programs; else all steps except the first. "
-        "Repeats (logs named ..._1.log, ..._2.log with equal facts) become one row, the median over the logs.\n"
-        "\n"
-        "Keys of --set:\n"
+               "\n"
+               "Throughput is computed from the times of a log, samples over seconds, and the document names the "
+               "lines. The log's own rate is kept, with a note if they disagree. For a log with rates but without "
+               "times, the mean of the rates is marked as such. Missing values stay absent. Nothing is signed; the "
+               "document has the digest of every file, so that the logs can be imported again.\n"
+               "\n"
+               "The timed window: for dlperf that of its own scripts, step 20 to step 120 for most programs; else all "
+               "steps except the first. Repeats (logs named ..._1.log, ..._2.log with equal facts) become one row, the "
+               "median over the logs.\n"
+               "\n"
+               "Keys of --set:\n"
 #define FACT(kind, key, meaning) "  " #key ": " meaning "\n"
 #include "import/facts.def"
 #undef FACT
-        "\n"
-        "Examples:\n"
-        "  repro import dlperf logs/1n8g/bert_b32_fp32_*.log -o oneflow.json\n"
-        "  repro import csv steps.csv --set global_batch=256 --unit images/s\n",
+               "\n"
+               "Examples:\n"
+               "  repro import dlperf logs/1n8g/bert_b32_fp32_*.log -o oneflow.json\n"
+               "  repro import csv steps.csv --set global_batch=256 --unit images/s\n",
     .opts = opts,
     .opts_size = sizeof(struct import_opts),
     .run = cmd_import,
