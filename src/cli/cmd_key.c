@@ -35,14 +35,14 @@ static int report_key(struct rp_cli *cli, const char *path, const struct rp_key_
     RP_BUF pem = {0};
     rp_key_fingerprint(k, print);
     rp_key_public_pem(k, &pem);
-    if (cli->json)
-        cli->result = json_pack("{s:s, s:s, s:s}", "path", path, "fingerprint", print, "public_key", pem.data);
-    else
-        printf("%s\n%s\n%s", path, print, pem.data);
+    rp_cli_return(cli,
+                  json_pack("{s:o, s:s, s:s}", "path", rp_cli_path(path), "fingerprint", print, "public_key", pem.data),
+                  "{/path p}\n{/fingerprint t}\n{/public_key l}");
     return 0;
 }
 
-/* Loads the new key. The passphrase goes through a pipe (it is shorter than the buffer of one), to avoid a second prompt. */
+/* Loads the new key. The passphrase goes through a pipe (it is shorter than the buffer of one), to avoid a second
+ * prompt. */
 static struct rp_key_pair *load_new(const char *path, const struct rp_passphrase *secret, struct rp_err *err)
 {
     int fd[2];
@@ -84,9 +84,9 @@ const struct rp_command rp_cmd_key_new = {
     .name = "key new",
     .operands = "",
     .summary = "make an Ed25519 key pair",
-    .details = "The private key is PKCS#8 PEM, readable by its owner only, and never overwritten. 'repro run' makes one at its first "
-               "use: this command is for a passphrase or another place. Give the printed fingerprint and public key to those who shall "
-               "trust your bundles.\n"
+    .details = "The private key is PKCS#8 PEM, readable by its owner only, and never overwritten. 'repro run' makes "
+               "one at its first use: this command is for a passphrase or another place. Give the printed fingerprint "
+               "and public key to those who shall trust your bundles.\n"
                "\n"
                "A secret key of signify or minisign that has no passphrase is converted by openssl: its 32 bytes begin "
                "at byte 41 of a file of signify, 63 of minisign. Publish the public key that 'repro key show --form' "
@@ -102,7 +102,8 @@ const struct rp_command rp_cmd_key_new = {
 
 static const struct rp_opt show_opts[] = {
     RP_OPT_PASSPHRASE_FD(passphrase_fd),
-    RP_OPTION_CHOICE(form, "form", 0, "pem|signify|minisign", "print only the public key; for openssl, signify or minisign"),
+    RP_OPTION_CHOICE(form, "form", 0, "pem|signify|minisign",
+                     "print only the public key; for openssl, signify or minisign"),
     {0},
 };
 
@@ -116,10 +117,8 @@ static int show_form(struct rp_cli *cli, const struct rp_key_pair *k, const char
         rp_key_public_pem(k, &text);
     else
         rp_foreign_public_write(&text, k, form);
-    if (cli->json)
-        cli->result = json_pack("{s:s, s:s, s:s}", "form", form, "fingerprint", print, "public_key", text.data);
-    else
-        rp_cli_print(&text);
+    rp_cli_return(cli, json_pack("{s:s, s:s, s:s}", "form", form, "fingerprint", print, "public_key", text.data),
+                  "{/public_key l}");
     return 0;
 }
 
@@ -163,16 +162,13 @@ static const struct rp_opt trust_opts[] = {
     {0},
 };
 
-/* As shown behind a name: for how long. */
-static void say_until(const struct rp_trusted *t)
-{
-    printf("%-20s %s%s%s\n", t->name, t->fingerprint, !*t->until ? "" : t->expired ? " no longer, it was until " : " until ", t->until);
-}
+#define TRUSTED "{/name t}\t{/fingerprint t}[/until: [/expired:no longer, it was ]until {/until t}]\n"
 
 static json_t *trusted_json(const struct rp_trusted *t)
 {
-    return json_pack("{s:s, s:s, s:s*, s:s*, s:b}", "name", t->name, "fingerprint", t->fingerprint, "path", t->path, "until",
-                     *t->until ? t->until : NULL, "expired", t->expired);
+    return json_pack("{s:s, s:s, s:o*, s:s*, s:b}", "name", t->name, "fingerprint", t->fingerprint, "path",
+                     t->path ? rp_cli_path(t->path) : NULL, "until", *t->until ? t->until : NULL, "expired",
+                     t->expired);
 }
 
 static int list_trusted(struct rp_cli *cli, struct rp_err *err)
@@ -180,22 +176,16 @@ static int list_trusted(struct rp_cli *cli, struct rp_err *err)
     struct rp_trust_list list = {0};
     if (rp_trust_list(&list, err) < 0)
         return -1;
-    RP_JSON *keys = json_array(), *skipped = json_array();
-    for (int i = 0; i < list.n; i++) {
-        const struct rp_trusted *t = &list.key[i];
-        json_array_append_new(keys, trusted_json(t));
-        if (!cli->json)
-            say_until(t);
-    }
+    json_t *keys = json_array(), *skipped = json_array();
+    for (int i = 0; i < list.n; i++)
+        json_array_append_new(keys, trusted_json(&list.key[i]));
     for (int i = 0; i < list.n_skipped; i++) {
         json_array_append_new(skipped, json_string(list.skipped[i]));
         if (!cli->quiet)
             fprintf(stderr, "skipped: %s\n", list.skipped[i]);
     }
-    if (cli->json)
-        cli->result = json_pack("{s:O, s:O}", "trusted", keys, "skipped", skipped);
-    else if (list.n == 0)
-        puts("no key is trusted yet; add one with 'repro key trust FILE'");
+    rp_cli_return(cli, json_pack("{s:o, s:o}", "trusted", keys, "skipped", skipped),
+                  "[/trusted:" TRUSTED "][!/trusted:no key is trusted yet; add one with 'repro key trust FILE'\n]");
     rp_trust_list_fini(&list);
     return 0;
 }
@@ -221,10 +211,7 @@ static int add_trusted(struct rp_cli *cli, struct rp_err *err)
     t.name = name;
     if (o->until)
         snprintf(t.until, sizeof t.until, "%s", o->until);
-    if (cli->json)
-        cli->result = trusted_json(&t);
-    else
-        say_until(&t);
+    rp_cli_return(cli, trusted_json(&t), TRUSTED);
     return 0;
 }
 
@@ -241,10 +228,7 @@ static int cmd_key_trust(struct rp_cli *cli, struct rp_err *err)
         return list_trusted(cli, err);
     if (rp_trust_remove(o->remove, err) < 0)
         return -1;
-    if (cli->json)
-        cli->result = json_pack("{s:s}", "removed", o->remove);
-    else
-        printf("%s is no longer trusted\n", o->remove);
+    rp_cli_return(cli, json_pack("{s:s}", "removed", o->remove), "{/removed t} is no longer trusted\n");
     return 0;
 }
 
@@ -252,10 +236,10 @@ const struct rp_command rp_cmd_key_trust = {
     .name = "key trust",
     .operands = "[FILE]",
     .summary = "trust bundles signed by this public key; without FILE, list trusted keys",
-    .details = "FILE is a public key in PEM form, or one of signify or minisign. Compare the printed fingerprint with one that you got "
-               "from its owner in another way. The keys are files in ~/.config/repro/trust; removing a file ends the trust. After the day "
-               "of --until the key is no longer trusted, by the clock of the verifying machine; the same command with another --until, or "
-               "without, changes that.\n"
+    .details = "FILE is a public key in PEM form, or one of signify or minisign. Compare the printed fingerprint with "
+               "one that you got from its owner in another way. The keys are files in ~/.config/repro/trust; removing "
+               "a file ends the trust. After the day of --until the key is no longer trusted, by the clock of the "
+               "verifying machine; the same command with another --until, or without, changes that.\n"
                "\n"
                "Examples:\n"
                "  repro key trust alice.pem\n"
