@@ -60,7 +60,8 @@ static int load_recipe(struct rp_run_session *r, struct rp_err *err)
 static int load_key(struct rp_run_session *r, struct rp_err *err)
 {
     char print[RP_FINGERPRINT_SIZE];
-    r->key = rp_key_load_or_create(r->o->key, r->o->passphrase_fd > 0 ? (int)r->o->passphrase_fd : -1, &r->key_created, err);
+    const int secret = r->o->passphrase_fd > 0 ? (int)r->o->passphrase_fd : -1;
+    r->key = rp_key_load_or_create(r->o->key, secret, &r->key_created, err);
     if (!r->key)
         return -1;
     r->key_file = r->o->key ? rp_strdup(r->o->key) : rp_key_default_path(err);
@@ -87,13 +88,15 @@ static int has_nvidia(void)
     return found;
 }
 
-/* A replication uses the samples of the original, and every run has samples of the lengths and ranges that its model takes. */
+/* A replication uses the samples of the original, and those of every run have the lengths and ranges of its model. */
 static int check_data(const struct rp_run_session *r, struct rp_err *err)
 {
     const struct rp_original *first = r->from->first;
-    const char *had = first ? json_string_value(json_object_get(json_object_get(first->v->run, "data"), "digest")) : r->data.digest;
+    const char *had =
+        first ? json_string_value(json_object_get(json_object_get(first->v->run, "data"), "digest")) : r->data.digest;
     if (strcmp(had, r->data.digest) != 0)
-        return rp_fail(err, RP_MISMATCH, "the samples here have the digest %.24s..., those of the original %.24s...", r->data.digest, had);
+        return rp_fail(err, RP_MISMATCH, "the samples here have the digest %.24s..., those of the original %.24s...",
+                       r->data.digest, had);
     return rp_train_check_data(&r->recipe, r->plan.batch, r->data.path, err);
 }
 
@@ -106,7 +109,7 @@ static int unpack_data(struct rp_run_session *r, struct rp_err *err)
     return rp_data_prepare(&r->recipe, r->o->store, &r->data, err) < 0 ? rp_wrap(err, "data") : 0;
 }
 
-/* Captures before and after the run, beside telemetry and what is written about the run: known before anybody trains. */
+/* Captures before and after the run, beside telemetry and what is written about the run: known before training. */
 static int check_captures_fit(const struct rp_run_session *r, struct rp_err *err)
 {
     size_t bytes = 0;
@@ -117,8 +120,9 @@ static int check_captures_fit(const struct rp_run_session *r, struct rp_err *err
     }
     if (bytes <= RP_BUNDLE_DOCUMENTS_MAX - OTHER_DOCUMENTS)
         return 0;
-    return rp_fail(err, RP_UNAVAILABLE, "the captures of %d hosts take %zu MiB, and a bundle holds %lu MiB of them: use fewer hosts", r->hosts,
-                   bytes >> 20, (RP_BUNDLE_DOCUMENTS_MAX - OTHER_DOCUMENTS) >> 20);
+    return rp_fail(err, RP_UNAVAILABLE,
+                   "the captures of %d hosts take %zu MiB, and a bundle holds %lu MiB of them: use fewer hosts",
+                   r->hosts, bytes >> 20, (RP_BUNDLE_DOCUMENTS_MAX - OTHER_DOCUMENTS) >> 20);
 }
 
 /* This machine and, of a job of several processes, the others at the same time. */
@@ -129,7 +133,8 @@ static int capture_before(struct rp_run_session *r, struct rp_err *err)
     if (!r->before || !r->job_of_many.several)
         return r->before ? 0 : -1;
     rp_run_job_untend(&r->job_of_many);
-    if (rp_run_job_ask_captures(&r->job_of_many, json_string_value(json_object_get(r->before, "salt")), r->o->identify, err) < 0)
+    if (rp_run_job_ask_captures(&r->job_of_many, json_string_value(json_object_get(r->before, "salt")), r->o->identify,
+                                err) < 0)
         return -1;
     if (rp_run_job_take_captures(&r->job_of_many, r->host_before, r->host_xml, err) < 0)
         return -1;
@@ -142,13 +147,15 @@ static int capture_after(struct rp_run_session *r, struct rp_err *err)
     const char *salt = json_string_value(json_object_get(r->before, "salt")); /* hidden values stay comparable */
     struct rp_capture_opts c = {.root = "/", .identify = r->o->identify, .salt = salt};
     struct rp_err gone;
-    const int asked = r->job_of_many.several && rp_run_job_ask_captures(&r->job_of_many, salt, r->o->identify, &gone) == 0;
+    const int asked =
+        r->job_of_many.several && rp_run_job_ask_captures(&r->job_of_many, salt, r->o->identify, &gone) == 0;
     rp_run_job_tend(&r->job_of_many);
     r->after = rp_capture(&c, err);
     rp_run_job_untend(&r->job_of_many);
     if (!r->after)
         return -1;
-    if (!r->job_of_many.several || (asked && rp_run_job_take_captures(&r->job_of_many, r->host_after, NULL, &gone) == 0))
+    if (!r->job_of_many.several ||
+        (asked && rp_run_job_take_captures(&r->job_of_many, r->host_after, NULL, &gone) == 0))
         return 0;
     if (r->outcome.status == RP_RUN_COMPLETE) {
         r->outcome.status = gone.code == RP_INTERRUPTED ? RP_RUN_INCOMPLETE : RP_RUN_FAILED;
@@ -161,9 +168,10 @@ static int prepare_run(struct rp_run_session *r, struct rp_err *err)
 {
     rp_meter_note(&r->meter, "recipe: %s", r->recipe.source_name);
     if (rp_run_degrees_of(&r->recipe) > rp_degrees_world(r->degrees))
-        rp_meter_note(&r->meter, "the arithmetic of %lld x %lld x %lld ranks (data x tensor x pipeline), computed by %d",
-                      (long long)r->recipe.parallel_data, (long long)r->recipe.parallel_tensor, (long long)r->recipe.parallel_pipeline,
-                      rp_degrees_world(r->degrees));
+        rp_meter_note(&r->meter,
+                      "the arithmetic of %lld x %lld x %lld ranks (data x tensor x pipeline), computed by %d",
+                      (long long)r->recipe.parallel_data, (long long)r->recipe.parallel_tensor,
+                      (long long)r->recipe.parallel_pipeline, rp_degrees_world(r->degrees));
     int index;
     const int here = rp_world_ranks_here(&r->place, &index), cpus = rp_cpu_count("/");
     if (!r->backend->separate_memory && here > cpus)
@@ -171,10 +179,12 @@ static int prepare_run(struct rp_run_session *r, struct rp_err *err)
     if (*r->passed.msg && has_nvidia())
         rp_meter_note(&r->meter, "no GPU is used: %s", r->passed.msg + strcspn(r->passed.msg, " ") + 1);
     if (r->recipe.ignored)
-        rp_meter_note(&r->meter, "ignored keys of model.config, which do not affect the mathematics: %s", r->recipe.ignored);
+        rp_meter_note(&r->meter, "ignored keys of model.config, which do not affect the mathematics: %s",
+                      r->recipe.ignored);
     const int64_t most = rp_records_most(rp_degrees_world(r->degrees));
     if (rp_job_steps(&r->recipe) >= most) /* the initial state is a record too */
-        rp_meter_note(&r->meter, "the recipe has %lld steps, and a bundle holds %lld: the run will end there, marked incomplete",
+        rp_meter_note(&r->meter,
+                      "the recipe has %lld steps, and a bundle holds %lld: the run will end there, marked incomplete",
                       (long long)rp_job_steps(&r->recipe), (long long)most - 1);
     if (rp_run_output_choose(&r->output, r->o->output, r->o->force, r->recipe.source_name, r->started_ns, err) < 0 ||
         rp_run_check_checkpoints(&r->recipe, r->o->force, &r->meter, &r->checkpoint, err) < 0 ||
@@ -216,68 +226,48 @@ static void end_attempt(struct rp_run_session *r, int exit_status)
     rp_attempt_end(&r->attempt, e, *r->statement ? r->output.path : NULL, r->statement, exit_status, &r->meter);
 }
 
-/* Throughput with its interval, and losses, if there was a timed window. */
-static void print_figures(const json_t *run)
-{
-    const struct rp_throughput t = rp_throughput_of(run);
-    float loss[2];
-    if (t.known)
-        printf("%.3f %s", t.value, t.unit);
-    if (t.sure)
-        printf(", 95 %% interval %.3f to %.3f", t.low, t.high);
-    if (t.known && t.tokens > 0)
-        printf(", %.1f tokens/s", t.tokens);
-    if (t.known)
-        putchar('\n');
-    if (rp_run_degrees(run) > rp_run_ranks(run))
-        printf("arithmetic of %lld ranks, computed by %lld: not their speed\n", (long long)rp_run_degrees(run), (long long)rp_run_ranks(run));
-    if (rp_float_unhex(&loss[0], rp_json_text_at(run, "results/loss_first")) == 0 &&
-        rp_float_unhex(&loss[1], rp_json_text_at(run, "results/loss_last")) == 0)
-        printf("loss %.4f at the first step, %.4f at the last\n", (double)loss[0], (double)loss[1]);
-}
-
-static void print_agreement(const json_t *is)
-{
-    const json_t *bits = json_object_get(is, "bits"), *rate = json_object_get(is, "throughput"), *ends = json_object_get(rate, "interval");
-    if (!is)
-        return;
-    printf("bits %s over %lld steps and %lld state roots\n",
-           json_is_true(json_object_get(bits, "equal")) ? "equal"
-           : json_is_false(json_object_get(bits, "equal")) ? "NOT EQUAL" : "not compared",
-           (long long)json_integer_value(json_object_get(bits, "steps")), (long long)json_integer_value(json_object_get(bits, "roots")));
-    if (json_is_number(json_object_get(rate, "ratio")))
-        printf("throughput here / original %.3f", json_number_value(json_object_get(rate, "ratio")));
-    if (json_is_array(ends))
-        printf(", 95 %% interval %.3f to %.3f", json_number_value(json_array_get(ends, 0)), json_number_value(json_array_get(ends, 1)));
-    if (json_is_number(json_object_get(rate, "ratio")))
-        putchar('\n');
-}
-
 /* Different bits are sealed like any other result, and reported. */
 static int judge_agreement(const struct rp_run_session *r, struct rp_err *err)
 {
-    const json_t *first = json_object_get(json_object_get(json_object_get(r->run, "agreement"), "bits"), "first_difference");
+    const json_t *first =
+        json_object_get(json_object_get(json_object_get(r->run, "agreement"), "bits"), "first_difference");
     if (!json_is_object(first))
         return 0;
-    return rp_fail(err, RP_MISMATCH, "the bits differ from those of the original, first at step %lld: %s was %s, is %s here",
-                   (long long)json_integer_value(json_object_get(first, "step")), json_string_value(json_object_get(first, "quantity")),
-                   rp_json_text_at(first, "original"), rp_json_text_at(first, "replication"));
+    return rp_fail(err, RP_MISMATCH,
+                   "the bits differ from those of the original, first at step %lld: %s was %s, is %s here",
+                   (long long)json_integer_value(json_object_get(first, "step")),
+                   json_string_value(json_object_get(first, "quantity")), rp_json_text_at(first, "original"),
+                   rp_json_text_at(first, "replication"));
 }
+
+static const char result_text[] =
+    "[/results/throughput/value:{/results/throughput/value d3} {/results/throughput/unit t}"
+    "[/results/throughput/interval/0:, 95 % interval {/results/throughput/interval/0 d3} to "
+    "{/results/throughput/interval/1 d3}][/tokens_per_s:, {/tokens_per_s d1} tokens/s]\n]"
+    "[/ranks_of_arithmetic:arithmetic of {/ranks_of_arithmetic t} ranks, computed by {/ranks t}: not their speed\n]"
+    "[/results/loss_first:loss {/results/loss_first x} at the first step, {/results/loss_last x} at the last\n]"
+    "[/agreement/throughput/method:bits {/agreement/bits/equal e} over {/agreement/bits/steps t} steps and "
+    "{/agreement/bits/roots t} state roots\n]"
+    "[/agreement/throughput/ratio:throughput here / original {/agreement/throughput/ratio d3}"
+    "[/agreement/throughput/interval/0:, 95 % interval {/agreement/throughput/interval/0 d3} to "
+    "{/agreement/throughput/interval/1 d3}]\n]";
 
 /* The last line of stdout is the bundle's path, also of a failed run. */
 static void print_result(const struct rp_run_session *r)
 {
     const struct rp_outcome *o = &r->outcome;
-    json_t *results = json_object_get(r->run, "results");
-    if (r->cli->json) {
-        r->cli->result = json_pack("{s:s, s:s, s:I, s:O?, s:O*}", "bundle", r->output.path, "status", rp_run_status_name(o->status),
-                                   "steps", (json_int_t)o->steps_done, "results", results, "agreement",
-                                   json_object_get(r->run, "agreement"));
-        return;
-    }
-    print_figures(r->run);
-    print_agreement(json_object_get(r->run, "agreement"));
-    puts(r->output.path);
+    const struct rp_throughput t = rp_throughput_of(r->run);
+    json_t *j = json_pack("{s:o, s:s, s:I, s:O?, s:O*}", "bundle", rp_cli_path(r->output.path), "status",
+                          rp_run_status_name(o->status), "steps", (json_int_t)o->steps_done, "results",
+                          json_object_get(r->run, "results"), "agreement", json_object_get(r->run, "agreement"));
+    if (t.known && t.tokens > 0)
+        json_object_set_new(j, "tokens_per_s", json_real(t.tokens));
+    if (rp_run_degrees(r->run) > rp_run_ranks(r->run))
+        json_object_update_new(j, json_pack("{s:I, s:I}", "ranks", (json_int_t)rp_run_ranks(r->run),
+                                            "ranks_of_arithmetic", (json_int_t)rp_run_degrees(r->run)));
+    rp_cli_return(r->cli, j, result_text);
+    if (!r->cli->json)
+        puts(r->output.path);
 }
 
 /* What is refused here is a mistake and no attempt: no line in the ledger, nothing to seal. */
@@ -351,8 +341,10 @@ static int join_job(struct rp_run_session *r, struct rp_err *err)
         return 0;
     if (unpack_data(r, err) < 0)
         return -1;
-    const struct rp_run_job_opts what = {
-        .recipe = &r->recipe, .samples = r->data.digest, .backend = r->backend->name, .other_programs = r->o->other_programs};
+    const struct rp_run_job_opts what = {.recipe = &r->recipe,
+                                         .samples = r->data.digest,
+                                         .backend = r->backend->name,
+                                         .other_programs = r->o->other_programs};
     if (rp_run_job_join(j, &r->joining, &what, &r->meter, err) < 0)
         return -1;
     r->hosts = rp_run_job_hosts(j);
@@ -401,8 +393,8 @@ int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_
     return failed ? -1 : 0;
 }
 
-static int load_operand(const struct rp_run_from *from, struct rp_recipe *r, const char *backend, const char *const *set, int n,
-                        struct rp_err *err)
+static int load_operand(const struct rp_run_from *from, struct rp_recipe *r, const char *backend,
+                        const char *const *set, int n, struct rp_err *err)
 {
     return rp_recipe_load(r, from->where, backend, set, n, err);
 }
@@ -418,63 +410,72 @@ const struct rp_command rp_cmd_run = {
     .operands = "RECIPE",
     .summary = "train a recipe, measure it, and seal a signed bundle",
     .details =
-        "RECIPE is a path with or without .yaml, or the name of an embedded recipe ('repro recipes' lists them). Any other name is "
-        "reported as a missing file (exit status 3). The last line of standard output is the path of the bundle.\n"
+        "RECIPE is a path with or without .yaml, or the name of an embedded recipe ('repro recipes' lists them). Any "
+        "other name is reported as a missing file (exit status 3). The last line of standard output is the path of the "
+        "bundle.\n"
         "\n"
-        "Ranks: --ranks N trains with N processes on this machine, each on a GPU of its own or, on processors, on its part of them. "
-        "Started by mpirun, mpiexec, srun, torchrun, in a Kubernetes Job, by --hosts or with --nodes, --node-rank and --join, each "
-        "process is a rank, or brings --ranks-per-node of them; 'repro help launch' shows each. All processes need the key of the job in "
-        "REPRO_JOB_KEY ('repro launch key' makes one): without it nothing listens or connects. Process 0 captures all hosts, collects "
-        "the records of every rank and seals one bundle. The bits are those of one rank, whatever the number of ranks, their layout and "
+        "Ranks: --ranks N trains with N processes on this machine, each on a GPU of its own or, on processors, on its "
+        "part of them. Started by mpirun, mpiexec, srun, torchrun, in a Kubernetes Job, by --hosts or with --nodes, "
+        "--node-rank and --join, each process is a rank, or brings --ranks-per-node of them; 'repro help launch' shows "
+        "each. All processes need the key of the job in REPRO_JOB_KEY ('repro launch key' makes one): without it "
+        "nothing listens or connects. Process 0 captures all hosts, collects the records of every rank and seals one "
+        "bundle. The bits are those of one rank, whatever the number of ranks, their layout and "
         "hosts; so 'verify --replay' replays any of these runs on one rank. Ranks divide the micro-batches of a step "
-        "(train.accumulation_steps * parallel.data of them), the tensors of gpt (a divisor of parallel.tensor) and its layers; --layout "
-        "DxTxP sets how; the default follows the recipe's degrees if the number of ranks allows it. A rank that crashes, hangs "
-        "(run.hang_seconds) or loses its network ends the run on all hosts; the bundle is marked failed and names it. What repro sends "
-        "between hosts is encrypted and authenticated with the key of the job. On GPUs, NCCL carries gradients, weights and activations "
-        "between hosts, and does not encrypt them: use a network that you trust, or --set run.transport=sockets. That exchanges the memory "
-        "of GPUs through the host's, slower and encrypted; it needs no NCCL, connects ranks on GPUs with ranks on processors (--backend of "
-        "each process), and lets ranks of a host share a GPU. All processes have to be the same program, by its "
-        "SHA-256; --allow-different-programs, given to all, accepts other builds of the same commit, whose digests the bundle has. "
-        "REPRO_HOST=NAME makes processes of one machine count as different hosts, to try that out. Data-parallel ranks exchange "
-        "gradients while the backward pass goes on, unless GPUs divide tensors or use sockets; run.overlap_kib sets in which buckets, or "
-        "switches it off. "
-        "Each has the optimizer state of its share of the weights; with parallel.optimizer_state replicated each has all of it.\n"
+        "(train.accumulation_steps * parallel.data of them), the tensors of gpt (a divisor of parallel.tensor) and its "
+        "layers; --layout DxTxP sets how; the default follows the recipe's degrees if the number of ranks allows it. A "
+        "rank that crashes, hangs (run.hang_seconds) or loses its network ends the run on all hosts; the bundle is "
+        "marked failed and names it. What repro sends between hosts is encrypted and authenticated with the key of the "
+        "job. On GPUs, NCCL carries gradients, weights and activations between hosts, and does not encrypt them: use a "
+        "network that you trust, or --set run.transport=sockets. That exchanges the memory "
+        "of GPUs through the host's, slower and encrypted; it needs no NCCL, connects ranks on GPUs with ranks on "
+        "processors (--backend of each process), and lets ranks of a host share a GPU. All processes have to be the "
+        "same program, by its SHA-256; --allow-different-programs, given to all, accepts other builds of the same "
+        "commit, whose digests the bundle has. REPRO_HOST=NAME makes processes of one machine count as different "
+        "hosts, to try that out. Data-parallel ranks exchange gradients while the backward pass goes on, unless GPUs "
+        "divide tensors or use sockets; run.overlap_kib sets in which buckets, or switches it off. "
+        "Each has the optimizer state of its share of the weights; with parallel.optimizer_state replicated each has "
+        "all of it.\n"
         "\n"
-        "Hosts: --hosts NAME[:N],... starts the processes of the job over ssh. The list has names as ssh takes them (aliases of "
-        "ssh_config, user@name, [IPv6]), each with its number of ranks (default --ranks-per-node, else 1). One of them is this machine, "
-        "as localhost, by its name or address: its process leads, has the first ranks and seals the bundle. To every other host the "
-        "program copies itself, into a directory of its own, which it removes as soon as it runs there. Nothing is copied where the same "
-        "bytes are, as 'repro' in PATH or in the cache, where --keep-program leaves them. ssh has to work without questions: try 'ssh -o "
-        "BatchMode=yes NAME true'. --ssh or REPRO_SSH replaces the command. Recipe, options and the key of the job go through ssh; the "
-        "key is a new one unless one is given. Data do not: embedded samples are everywhere; a pinned archive has to be next to the "
-        "recipe at the same path, on a shared file system, or unpacked in the store of each host by 'repro data unpack'; what data.path "
-        "and --init name has to be on every host. Process 0 listens on any port, or on --port. The others try the address from which ssh "
-        "came, then the other ones of this machine, or only the one of --join. The job ends when a host, its process or its ssh does.\n"
+        "Hosts: --hosts NAME[:N],... starts the processes of the job over ssh. The list has names as ssh takes them "
+        "(aliases of ssh_config, user@name, [IPv6]), each with its number of ranks (default --ranks-per-node, else 1). "
+        "One of them is this machine, as localhost, by its name or address: its process leads, has the first ranks and "
+        "seals the bundle. To every other host the program copies itself, into a directory of its own, which it "
+        "removes as soon as it runs there. Nothing is copied where the same bytes are, as 'repro' in PATH or in the "
+        "cache, where --keep-program leaves them. ssh has to work without questions: try 'ssh -o "
+        "BatchMode=yes NAME true'. --ssh or REPRO_SSH replaces the command. Recipe, options and the key of the job go "
+        "through ssh; the key is a new one unless one is given. Data do not: embedded samples are everywhere; a pinned "
+        "archive has to be next to the recipe at the same path, on a shared file system, or unpacked in the store of "
+        "each host by 'repro data unpack'; what data.path and --init name has to be on every host. Process 0 listens "
+        "on any port, or on --port. The others try the address from which ssh came, then the other ones of this "
+        "machine, or only the one of --join. The job ends when a host, its process or its ssh does.\n"
         "\n"
-        "--plan plans for one rank, also on GPUs of 16, 32, 80 and 141 GB, without one. A recipe with degrees of parallelism above the number of "
-        "ranks has the arithmetic of all of them, with the same bits; its speed is that of the ranks that ran. For each thread that decodes "
-        "images the plan has room for one of 2000 x 1500 pixels in a single scan; progressive images need up to 3 bytes a pixel more.\n"
+        "--plan plans for one rank, also on GPUs of 16, 32, 80 and 141 GB, without one. A recipe with degrees of "
+        "parallelism above the number of ranks has the arithmetic of all of them, with the same bits; its speed is "
+        "that of the ranks that ran. For each thread that decodes images the plan has room for one of 2000 x 1500 "
+        "pixels in a single scan; progressive images need up to 3 bytes a pixel more.\n"
         "\n"
         "--challenge takes a file of 'repro challenge new' from whoever doubts the result, or a public value (a drand "
         "round or a Bitcoin block header). The seeds follow from it, so that no bit of the run can be older; 'repro "
         "help challenge' has the protocol.\n"
         "\n"
-        "Each step record has input_ns, the time spent waiting for the samples of the step before it began: on processors all of "
-        "reading, decoding and preparing them; on a GPU, where the next step is prepared during a step, what was left to do. The bundle "
-        "reports a run as limited by its input if that is 10 % or more of the timed steps, waiting included, and else by its device. Records of "
-        "several ranks also have exchange_ns, for which the step waited for exchanges, and overlap_ns, of exchanges during the backward pass.\n"
+        "Each step record has input_ns, the time spent waiting for the samples of the step before it began: on "
+        "processors all of reading, decoding and preparing them; on a GPU, where the next step is prepared during a "
+        "step, what was left to do. The bundle reports a run as limited by its input if that is 10 % or more of the "
+        "timed steps, waiting included, and else by its device. Records of several ranks also have exchange_ns, for "
+        "which the step waited for exchanges, and overlap_ns, of exchanges during the backward pass.\n"
         "\n"
-        "--init takes a safetensors file, or a directory as transformers has it: model.safetensors, config.json and, if this program wrote "
-        "it, optimizer.safetensors. Names are those of BertForPreTraining, GPT2LMHeadModel and torchvision's ResNet; they may lack their "
-        "first part, and layer norms may have gamma and beta. F16 and BF16 are widened exactly. Files of BertForMaskedLM, BertModel and "
-        "BertForNextSentencePrediction lack heads, which are initialised from seed.init; run.json lists them. Any other tensor that is "
-        "missing or unknown is refused, and so is a setting of config.json that affects the arithmetic and differs from the recipe's. "
-        "--save writes one file; to an existing directory, or a name that ends in '/', it writes these three files (of ResNet no "
-        "config.json), which from_pretrained() reads and --init continues.\n"
+        "--init takes a safetensors file, or a directory as transformers has it: model.safetensors, config.json and, "
+        "if this program wrote it, optimizer.safetensors. Names are those of BertForPreTraining, GPT2LMHeadModel and "
+        "torchvision's ResNet; they may lack their first part, and layer norms may have gamma and beta. F16 and BF16 "
+        "are widened exactly. Files of BertForMaskedLM, BertModel and BertForNextSentencePrediction lack heads, which "
+        "are initialised from seed.init; run.json lists them. Any other tensor that is "
+        "missing or unknown is refused, and so is a setting of config.json that affects the arithmetic and differs "
+        "from the recipe's. --save writes one file; to an existing directory, or a name that ends in '/', it writes "
+        "these three files (of ResNet no config.json), which from_pretrained() reads and --init continues.\n"
         "\n"
-        "Ctrl-C ends the run within a second and seals the measurements, marked incomplete; before training begins there is nothing to "
-        "seal. A second Ctrl-C exits at once and writes nothing. If the worker crashes, hangs or is killed, the bundle is marked failed, "
-        "and the exit status shows the reason.\n"
+        "Ctrl-C ends the run within a second and seals the measurements, marked incomplete; before training begins "
+        "there is nothing to seal. A second Ctrl-C exits at once and writes nothing. If the worker crashes, hangs or "
+        "is killed, the bundle is marked failed, and the exit status shows the reason.\n"
         "\n"
         "Examples:\n"
         "  repro run bert_tiny_fp32\n"
