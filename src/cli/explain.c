@@ -1,6 +1,5 @@
 #include "cli/explain.h"
 
-#include "base/buf.h"
 #include "base/json.h"
 #include "base/nearest.h"
 #include "base/text.h"
@@ -25,8 +24,8 @@ static int has_fields(const struct rp_field *f)
     return 0;
 }
 
-/* The row of a field as users write it. Names may contain dots (cuda-13.0), but for a row with rows below that would match any unknown
- * field. */
+/* The row of a field as users write it. Names may contain dots (cuda-13.0), but for a row with rows below that would
+ * match any unknown field. */
 static const struct rp_field *row_of(const char *field)
 {
     RP_FREE char *path = rp_strdup(field);
@@ -46,19 +45,21 @@ static int matches_name(const struct rp_field *f, const char *field)
            strcmp(last_name(f->pattern), field) == 0;
 }
 
-static json_t *as_json(const struct rp_field *f)
+static json_t *as_json(const struct rp_field *f, int is_exact)
 {
-    return json_pack("{s:s, s:s, s:b, s:s, s:s, s:s}", "field", f->pattern, "impact", rp_impact_name(f->impact), "volatile", f->moment,
-                     "meaning", f->meaning, "source", f->source, "why", f->why);
+    return json_pack("{s:s, s:b, s:s, s:b, s:s, s:s, s:s}", "field", f->pattern, "exact", is_exact, "impact",
+                     rp_impact_name(f->impact), "volatile", f->moment, "meaning", f->meaning, "source", f->source,
+                     "why", f->why);
 }
 
-static void print_one(struct rp_buf *out, const struct rp_field *f)
-{
-    rp_buf_printf(out, "%s\n  meaning  %s\n  source   %s\n  impact   %s%s\n", f->pattern, f->meaning, f->source, rp_impact_name(f->impact),
-                  f->moment ? ", differs between any two moments" : "");
-    if (*f->why)
-        rp_buf_printf(out, "  why      %s\n", f->why);
-}
+static const char text[] =
+    "[/fields:[/exact:{/field t}\n"
+    "  meaning  {/meaning p}\n"
+    "  source   {/source p}\n"
+    "  impact   {/impact t}[/volatile:, differs between any two moments]\n"
+    "[/why:  why      {/why p}\n]]]"
+    "[/others:\n]"
+    "[/fields:[!/exact:{/field t}\t{/impact t}\t{/meaning p}\n]]";
 
 static int unknown_field(const char *field, struct rp_err *err)
 {
@@ -73,14 +74,14 @@ static int unknown_field(const char *field, struct rp_err *err)
             near.best = strcmp(last_name(f->pattern), last.best) == 0 ? f->pattern : NULL;
     if (near.best)
         return rp_fail(err, RP_USAGE, "unknown field '%s'; did you mean '%s'?", rp_excerpt(shown, field), near.best);
-    return rp_fail(err, RP_USAGE, "unknown field '%s'; a probe's name lists its fields, as in --explain gpu", rp_excerpt(shown, field));
+    return rp_fail(err, RP_USAGE, "unknown field '%s'; a probe's name lists its fields, as in --explain gpu",
+                   rp_excerpt(shown, field));
 }
 
 int rp_explain(struct rp_cli *cli, const char *field, struct rp_err *err)
 {
     const struct rp_field *exact = row_of(field), *only = NULL;
     RP_JSON *list = json_array();
-    RP_BUF text = {0};
     int n = 0;
     for (const struct rp_field *f = rp_fields; f->pattern && !exact; f++)
         if (matches_name(f, field)) {
@@ -88,23 +89,13 @@ int rp_explain(struct rp_cli *cli, const char *field, struct rp_err *err)
             n++;
         }
     exact = n == 1 ? only : exact; /* a name alone that only one field has */
-    if (exact) {
-        json_array_append_new(list, as_json(exact));
-        print_one(&text, exact);
-    }
-    for (const struct rp_field *f = rp_fields; f->pattern; f++) {
-        if (f == exact || !matches_name(f, field))
-            continue;
-        if (json_array_size(list) == 1 && exact)
-            rp_buf_puts(&text, "\n");
-        json_array_append_new(list, as_json(f));
-        rp_buf_printf(&text, "%-44s %-7s %s\n", f->pattern, rp_impact_name(f->impact), f->meaning);
-    }
+    if (exact)
+        json_array_append_new(list, as_json(exact, 1));
+    for (const struct rp_field *f = rp_fields; f->pattern; f++)
+        if (f != exact && matches_name(f, field))
+            json_array_append_new(list, as_json(f, 0));
     if (json_array_size(list) == 0)
         return unknown_field(field, err);
-    if (cli->json)
-        cli->result = json_pack("{s:O}", "fields", list);
-    else
-        rp_cli_print(&text);
+    rp_cli_return(cli, json_pack("{s:O, s:b}", "fields", list, "others", exact && json_array_size(list) > 1), text);
     return 0;
 }
