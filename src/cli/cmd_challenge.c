@@ -34,7 +34,8 @@ static int cmd_challenge_new(struct rp_cli *cli, struct rp_err *err)
     if (o->output && rp_cli_check_output(o->output, o->force, err) < 0)
         return -1;
     RP_KEY *key = rp_key_load_or_create(o->key, o->passphrase_fd > 0 ? (int)o->passphrase_fd : -1, &created, err);
-    if (!key || rp_challenge_make(&text, o->note ? o->note : "", key, err) < 0 || rp_challenge_read(&c, text.data, text.size, err) < 0)
+    if (!key || rp_challenge_make(&text, o->note ? o->note : "", key, err) < 0 ||
+        rp_challenge_read(&c, text.data, text.size, err) < 0)
         return -1;
     if (rp_cli_write_output(cli, o->output, o->force, &text, err) < 0)
         return -1;
@@ -59,7 +60,8 @@ const struct rp_command rp_cmd_challenge_new = {
     .name = "challenge new",
     .operands = "",
     .summary = "make a challenge: a signed, dated random value",
-    .details = "Send the file to the person who claims a speed, and keep a copy. Its time is read from your clock; the bound counts from it.\n"
+    .details = "Send the file to the person who claims a speed, and keep a copy. Its time is read from your clock; the "
+               "bound counts from it.\n"
                "\n"
                "Example:\n"
                "  repro challenge new -o mine.challenge --note \"for the H200 offer\"\n",
@@ -73,24 +75,14 @@ const struct rp_command rp_cmd_challenge_new = {
 static int cmd_challenge_show(struct rp_cli *cli, struct rp_err *err)
 {
     struct rp_challenge c;
-    char made[32];
     RP_BUF bytes = {0};
     if (rp_challenge_load(&c, &bytes, cli->argv[0], err) < 0)
         return -1;
-    rp_rfc3339(made, c.made_ns);
-    if (cli->json) {
-        cli->result = rp_challenge_json(&c);
-        json_object_set_new(cli->result, "note", json_string(c.note));
-        json_object_set_new(cli->result, "checked", json_string(c.checked));
-        json_object_set_new(cli->result, "proved", json_boolean(c.proved));
-        return 0;
-    }
-    printf("kind     %s\nnonce    %s\nmade     %s\n", c.kind, c.nonce, made);
-    if (*c.by)
-        printf("by       %s\n", c.by);
-    if (*c.note)
-        printf("note     %s\n", c.note);
-    printf("checked  %s\n", c.checked);
+    json_t *j = rp_challenge_json(&c);
+    json_object_update_new(j, json_pack("{s:s, s:s, s:b}", "note", c.note, "checked", c.checked, "proved", c.proved));
+    rp_cli_return(cli, j,
+                  "kind\t{/kind t}\nnonce\t{/nonce t}\nmade\t{/made_at t}\n[/by:by\t{/by t}\n]"
+                  "[/note:note\t{/note p}\n]checked\t{/checked p}\n");
     return 0;
 }
 
@@ -110,8 +102,8 @@ const struct rp_command rp_cmd_challenge_show = {
 /* ---- challenge draw, challenge answer ---- */
 
 /* Verifies the bundle and draws a part of its run. */
-static int draw_part(int64_t *first, int64_t *steps, struct rp_verification *v, struct rp_verified *kept, const struct rp_cli *cli,
-                     struct rp_err *err)
+static int draw_part(int64_t *first, int64_t *steps, struct rp_verification *v, struct rp_verified *kept,
+                     const struct rp_cli *cli, struct rp_err *err)
 {
     const struct challenge_opts *o = cli->opts;
     struct rp_challenge c;
@@ -133,22 +125,25 @@ static int cmd_challenge_draw(struct rp_cli *cli, struct rp_err *err)
     int64_t first, steps;
     if (draw_part(&first, &steps, &v, &kept, cli, err) < 0)
         return -1;
-    if (cli->json)
-        cli->result = json_pack("{s:I, s:I}", "from", (json_int_t)first, "steps", (json_int_t)steps);
-    else
-        printf("%" PRId64 ":%" PRId64 "\n", first, steps);
+    rp_cli_return(cli, json_pack("{s:I, s:I}", "from", (json_int_t)first, "steps", (json_int_t)steps),
+                  "{/from t}:{/steps t}\n");
     if (!cli->json && !cli->quiet && first > 0)
-        fprintf(stderr, "drawn: %" PRId64 " step%s from step %" PRId64 " on; the signer hands over the state before it with "
-                "'repro challenge answer', and you replay the part with 'repro verify --received file --draw FILE --init STATE'\n", steps,
-                rp_s(steps), first);
+        fprintf(stderr,
+                "drawn: %" PRId64 " step%s from step %" PRId64 " on; the signer hands over the state before it with "
+                "'repro challenge answer', and you replay the part with 'repro verify --received file --draw FILE "
+                "--init STATE'\n",
+                steps, rp_s(steps), first);
     else if (!cli->json && !cli->quiet)
-        fprintf(stderr, "drawn: the first %" PRId64 " step%s, which need no state: 'repro verify --received file --draw FILE' replays "
-                "them\n", steps,
-                rp_s(steps));
+        fprintf(stderr,
+                "drawn: the first %" PRId64 " step%s, which need no state: 'repro verify --received file --draw FILE' "
+                "replays them\n",
+                steps, rp_s(steps));
     return 0;
 }
 
-#define DRAW RP_OPTION_TEXT(draw, "draw", 0, "FILE", "the challenge that draws; the drawer's second one, made after the bundle came")
+#define DRAW                                                                                                           \
+    RP_OPTION_TEXT(draw, "draw", 0, "FILE",                                                                            \
+                   "the challenge that draws; the drawer's second one, made after the bundle came")
 
 static const struct rp_opt draw_opts[] = {DRAW, {0}};
 
@@ -156,7 +151,8 @@ const struct rp_command rp_cmd_challenge_draw = {
     .name = "challenge draw",
     .operands = "BUNDLE",
     .summary = "print the part of a run that a challenge draws, as S:K",
-    .details = "S is the first of K steps between two state roots, drawn from the nonce of the challenge and the digest of the bundle.\n"
+    .details = "S is the first of K steps between two state roots, drawn from the nonce of the challenge and the "
+               "digest of the bundle.\n"
                "\n"
                "Example:\n"
                "  repro challenge draw theirs.repro.tar.zst --draw second.challenge\n",
@@ -166,8 +162,8 @@ const struct rp_command rp_cmd_challenge_draw = {
 };
 
 /* Trains the steps before the part again, comparing bits, and writes the state after them. */
-static int write_state(struct rp_cli *cli, int64_t first, const struct rp_verification *v, const struct rp_verified *kept,
-                       struct rp_err *err)
+static int write_state(struct rp_cli *cli, int64_t first, const struct rp_verification *v,
+                       const struct rp_verified *kept, struct rp_err *err)
 {
     const struct challenge_opts *o = cli->opts;
     struct rp_replay_result r;
@@ -188,7 +184,8 @@ static int write_state(struct rp_cli *cli, int64_t first, const struct rp_verifi
     int failed = rp_replay(&r, v->run, &kept->run.records, &ro, err) < 0;
     rp_meter_end(&p.meter);
     if (!failed && r.diverged)
-        return rp_fail(err, RP_MISMATCH, "no state is handed over: step %" PRId64 " gives other bits here (%s)", r.step, r.quantity);
+        return rp_fail(err, RP_MISMATCH, "no state is handed over: step %" PRId64 " gives other bits here (%s)", r.step,
+                       r.quantity);
     return failed ? -1 : 0;
 }
 
@@ -202,17 +199,16 @@ static int cmd_challenge_answer(struct rp_cli *cli, struct rp_err *err)
     if (!o->output)
         return rp_fail(err, RP_USAGE, "--output is missing: the file for the state");
     if (lstat(o->output, &st) == 0 && !S_ISREG(st.st_mode)) /* the state is written next to it and moved there */
-        return rp_fail(err, RP_USAGE, "'%s' exists and is not a regular file; choose another name with --output", o->output);
+        return rp_fail(err, RP_USAGE, "'%s' exists and is not a regular file; choose another name with --output",
+                       o->output);
     if (rp_cli_check_output(o->output, o->force, err) < 0 || draw_part(&first, &steps, &v, &kept, cli, err) < 0)
         return -1;
     if (first > 0 && write_state(cli, first, &v, &kept, err) < 0)
         return -1;
-    if (cli->json)
-        cli->result = json_pack("{s:I, s:I, s:s*}", "from", (json_int_t)first, "steps", (json_int_t)steps, "state", first ? o->output : NULL);
-    else if (first > 0)
-        printf("the state before step %" PRId64 ", for 'repro verify --draw FILE --init STATE':\n%s\n", first, o->output);
-    else
-        printf("the part begins with the first step, and needs no state\n");
+    rp_cli_return(cli, json_pack("{s:I, s:I, s:o*}", "from", (json_int_t)first, "steps", (json_int_t)steps, "state",
+                                 first ? rp_cli_path(o->output) : NULL),
+                  "[/state:the state before step {/from t}, for 'repro verify --draw FILE --init STATE':\n{/state p}\n]"
+                  "[!/state:the part begins with the first step, and needs no state\n]");
     return 0;
 }
 
@@ -232,8 +228,8 @@ const struct rp_command rp_cmd_challenge_answer = {
     .name = "challenge answer",
     .operands = "BUNDLE",
     .summary = "write the state before the part that a challenge draws",
-    .details = "Trains the steps before that part again, on any machine, and writes parameters and optimizer state for the challenger, who "
-               "replays the part from them.\n"
+    .details = "Trains the steps before that part again, on any machine, and writes parameters and optimizer state for "
+               "the challenger, who replays the part from them.\n"
                "\n"
                "Example:\n"
                "  repro challenge answer mine.repro.tar.zst --draw second.challenge -o state.safetensors\n",
@@ -247,15 +243,17 @@ const struct rp_command rp_cmd_challenge = {
     .operands = "",
     .summary = "prove a speed to somebody who doubts it",
     .details =
-        "A signature shows who claims a speed, not that it is true: the signer's clock and captures are the signer's word. But the bits of "
-        "a run can be obtained only by computing them, so a run whose bits were unknown before a given time was computed after it.\n"
+        "A signature shows who claims a speed, not that it is true: the signer's clock and captures are the signer's "
+        "word. But the bits of a run can be obtained only by computing them, so a run whose bits were unknown before a "
+        "given time was computed after it.\n"
         "\n"
         "1. The challenger makes a challenge and sends it:\n"
         "  repro challenge new -o c1\n"
         "2. The prover runs with it, and sends the bundle at once:\n"
         "  repro run bert_fp32 --challenge c1\n"
-        "3. The challenger verifies. Data order, dropout and initialisation follow from c1, so all samples were computed between the two "
-        "moments of the challenger's clock: samples / time is a throughput that no clock of the prover's can raise.\n"
+        "3. The challenger verifies. Data order, dropout and initialisation follow from c1, so all samples were "
+        "computed between the two moments of the challenger's clock: samples / time is a throughput that no clock of "
+        "the prover's can raise.\n"
         "  repro verify b.repro.tar.zst --challenge c1 --received file\n"
         "4. The challenger draws a part of the run, which could not be known when the bundle was sealed:\n"
         "  repro challenge new -o c2\n"
@@ -263,9 +261,10 @@ const struct rp_command rp_cmd_challenge = {
         "  repro challenge answer b.repro.tar.zst --draw c2 -o state.safetensors\n"
         "  repro verify b.repro.tar.zst --challenge c1 --received file --draw c2 --init state.safetensors\n"
         "\n"
-        "A run that skipped a share f of its parts is caught by each draw with probability f: repeat 4 and 5. A draw that was made before "
-        "the bundle came, such as c1, is an ordinary replay: the prover could seal bundle after bundle until a favourable part is "
-        "drawn. So is any draw without --received: the time in the bundle is the prover's.\n"
+        "A run that skipped a share f of its parts is caught by each draw with probability f: repeat 4 and 5. A draw "
+        "that was made before the bundle came, such as c1, is an ordinary replay: the prover could seal bundle after "
+        "bundle until a favourable part is drawn. So is any draw without --received: the time in the bundle is the "
+        "prover's.\n"
         "\n"
         "Without a challenger: --challenge takes a public value (a drand round or a Bitcoin block header) as the "
         "earliest moment, and 'repro timestamp' adds the latest. Whatever can be recomputed from such a file is "
@@ -273,8 +272,8 @@ const struct rp_command rp_cmd_challenge = {
         "if the verifier gives the same file with --challenge, and then in part. A challenge by the signer's own key "
         "or by one that countersigned never counts, also if the verifier names it.\n"
         "\n"
-        "The seeds follow from challenge, signer and recipe. Only recipes of this program, with at most batch size and number of steps "
-        "changed, reach the level timed: another recipe or setting may leave little to compute.\n"
+        "The seeds follow from challenge, signer and recipe. Only recipes of this program, with at most batch size and "
+        "number of steps changed, reach the level timed: another recipe or setting may leave little to compute.\n"
         "\n"
         "What this does not prove, and what a cheat costs:\n"
         "  that the named machine did it: a faster one, rented, gives the same bits\n"
