@@ -3,9 +3,10 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "cli/joining.h"
+#include "cli/opts.h"
 #include "launch/form.h"
 #include "recipe/recipe.h"
+#include "supervise/joining.h"
 
 #include <inttypes.h>
 #include <stdio.h>

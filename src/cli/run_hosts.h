@@ -1,7 +1,7 @@
 /* `run --hosts`: starts the other processes of the job over ssh and tells them who they are.
  *
  * What:    the side of process 0; the other side is cli/host_process.c.
- * Flow:    --hosts -> rp_run_hosts_start() -> .place for cli/joining.h; the port on which process 0 listens goes to the others through ssh.
+ * Flow:    --hosts -> rp_run_hosts_start() -> .place for supervise/joining.h; the port on which process 0 listens goes to the others through ssh.
  * Owner:   struct rp_run_hosts owns the processes and the key of the job.
  * Extend:  what a process has to know is a member of make_order(), and read in host_process.c.
  *

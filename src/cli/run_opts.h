@@ -7,8 +7,8 @@
  */
 #pragma once
 
-#include "cli/joining.h"
 #include "cli/opts.h"
+#include "supervise/joining.h"
 
 struct rp_run_opts {
     struct rp_opt_list set;

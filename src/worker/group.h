@@ -2,7 +2,7 @@
  *
  * What:    one worker a rank, on this machine or started by other processes of the job; how each of them is, and which one made the others fail.
  * Flow:    rp_workers_start() -> rp_workers_next() until rp_workers_finished() or a failure -> rp_workers_end(). Another process of the job
- *          starts its own ranks with rp_workers_start_own(), and passes frames on (cli/run_job.c).
+ *          starts its own ranks with rp_workers_start_own(), and passes frames on (supervise/run_job.c).
  * Owner:   the group owns its processes; the job's connections are borrowed.
  * Extend:  a frame that concerns the group itself is a case of take_frame().
  *

@@ -1,6 +1,6 @@
 /* What a run keeps of a worker that records more than a bundle holds. */
 #include "base/json.h"
-#include "cli/supervise.h"
+#include "supervise/supervise.h"
 #include "run/records.h"
 #include "tests/unit/tap.h"
 

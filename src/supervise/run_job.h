@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "cli/joining.h"
+#include "supervise/joining.h"
 #include "worker/group.h"
 #include "worker/job.h"
 

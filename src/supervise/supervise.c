@@ -1,4 +1,4 @@
-#include "cli/supervise.h"
+#include "supervise/supervise.h"
 
 #include "base/clock.h"
 #include "base/interrupt.h"

@@ -1,4 +1,4 @@
-#include "cli/joining.h"
+#include "supervise/joining.h"
 
 #include "base/clock.h"
 #include "base/text.h"

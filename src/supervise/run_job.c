@@ -1,4 +1,4 @@
-#include "cli/run_job.h"
+#include "supervise/run_job.h"
 
 #include "base/build.h"
 #include "base/clock.h"
