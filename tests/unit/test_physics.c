@@ -230,7 +230,8 @@ TEST(peak_with_an_unknown_instruction_set)
             processor_of(cases[i].isa[0], 1), "results", "flops_per_s", 1e15, "ceilings", "before", "gemm",
             "flops_per_s", cases[i].ceiling * 1e9, "world", "ranks", 2, "rank", "node", 0, "device",
             processor_of(cases[i].isa[0], 1), "node", 0, "device", processor_of(cases[i].isa[1], 1));
-        struct rp_verify_state s = {.run = run, .before = capture, .after = capture, .nodes = 1, .ranks.ranks = 2};
+        struct rp_captures node = {capture, capture};
+        struct rp_verify_state s = {.run = {.json = run, .node = &node, .nodes = 1, .ranks.ranks = 2}};
         int failed = rp_check_peak(&s, &result, &err) < 0;
         CHECK(failed == (cases[i].state == RP_CHECK_FAILED), "case %zu: %s%s", i, err.msg, result.text);
         CHECK(failed || result.state == cases[i].state, "case %zu: %s", i, result.text);
