@@ -411,6 +411,8 @@ struct rp_gemm_args {
 #define RP_GEMM_BAND(async) ((async) ? 4 : 2)
 #define RP_GEMM_PAD 4
 #define RP_GEMM_FRONT 32
+/* Accesses to C that a thread has in flight while it writes a band, of `count`. */
+#define RP_GEMM_IN_FLIGHT(count, registers) ((registers) <= 128 || (count) % 4 ? 2 : (count) % 6 ? 4 : 6)
 
 /* A convolution as a GEMM: C has a row for each pixel of the image that is written, and `columns` channels. A row of A is gathered from
  * the other image, the terms of which there may be taps_h * taps_w * channels, tap by tap; B has a weight for each of them and each column.
