@@ -1,7 +1,7 @@
 /* How fast the matrix products, convolutions and attention may be, by estimate: what their main loops consist of, and for BERT's and GPT's
  * products and attention and ResNet-50's convolutions on three GPUs the kernel that the host code takes and the share of the peak that is
- * expected of it. tests/cuda/estimates.txt has them, RP_UPDATE=1 writes it; the rates in gemm.def and conv.def, by which the host code
- * chooses, have to be those of the loops. */
+ * expected of it. tests/cuda/estimates.txt has them, RP_UPDATE=1 writes it. The rates in gemm.def and conv.def, by
+ * which the host code chooses, are measured: at most what the loops allow. */
 #include "backend/cuda/attention.h"
 #include "backend/cuda/cuda.h"
 #include "tests/cuda/device_code.h"
@@ -73,8 +73,8 @@ static void tile_table(struct rp_buf *out, const struct loops *loops)
                 rp_buf_puts(out, "    -    - ");
         }
         const struct sass_loop *last = &loops[tiles[t].before > 90 ? ARCHS - 1 : 1].loop[t];
-        double issue = 100.0 * (tiles[t].before > 90 ? last->bound : (double)last->ffma / last->instructions);
-        CHECK(issue - tiles[t].rate < 3 && tiles[t].rate - issue < 3, "%s counts with %d per cent, its loop is worth %.1f",
+        const double issue = 100.0 * (tiles[t].before > 90 ? last->bound : (double)last->ffma / last->instructions);
+        CHECK(tiles[t].rate <= issue && tiles[t].rate > issue / 2, "%s counts with %d per cent, its loop allows %.1f",
               tiles[t].name, tiles[t].rate, issue);
         rp_buf_printf(out, "  %4d\n", tiles[t].rate);
     }
@@ -428,11 +428,12 @@ TEST(products_are_as_fast_as_in_the_table_by_estimate)
     }
     rp_buf_puts(
         &table,
-        "Matrix products by estimate: no GPU has run this. The goal is 95 % of cuBLAS in strict fp32, which `make gpu-check` measures;\n"
-        "what cuBLAS reaches is not known here. RP_UPDATE=1 BUILD=build build/native/tests/cuda/test_estimates writes this file.\n\n"
-        "Main loops: per cent of instructions that are FFMA, and per cent of the peak that the model of tests/cuda/sass.h allows;\n"
-        "!: local memory in the loop. rate: what the choice of tiles counts with (src/backend/cuda/gemm.def, conv.def), sm_90 or the last "
-        "before.\n\n");
+        "Matrix products by estimate. Rates and costs of matrix products were measured on an H200 on 2026-11-27, but\n"
+        "not on other GPUs. The goal is 95 % of cuBLAS in strict fp32, which `make gpu-check` measures.\n"
+        "RP_UPDATE=1 BUILD=build build/native/tests/cuda/test_estimates writes this file.\n\n"
+        "Main loops (of 192x192: the inner one, without copies): per cent of instructions that are FFMA, and per cent\n"
+        "of the peak that the model of tests/cuda/sass.h allows; !: local memory in the loop. rate: what the choice\n"
+        "of tiles counts with (src/backend/cuda/gemm.def, conv.def), measured for sm_90.\n\n");
     tile_table(&table, loops);
     rp_buf_puts(&table, "\nBERT-base, batch 32 and 96 of length 128 and the head: tile, how segments are added, per cent of peak, TFLOP/s "
                         "at boost clock.\n\n");

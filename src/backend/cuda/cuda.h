@@ -176,15 +176,13 @@ struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp
 /* For the tiles of conv.def that are GEMMs: the arguments of one, without those that depend on tile and mode; then for
  * each tile whether a mode is possible, the blocks, and the estimated cycles. */
 struct rp_cuda_tile {
-    int warps, blocks, rows, columns, rate; /* as in gemm.def */
+    int warps, blocks, rows, columns, thread_rows, rate; /* as in gemm.def */
     size_t shared;
 };
 /* Shared memory of a tile, in floats: stages of the main loop, or bands of C, whichever is larger. */
 size_t rp_cuda_tile_floats(const struct rp_cuda *c, int rows, int columns, int thread_rows);
 /* Blocks that a multiprocessor runs at the same time. */
 int rp_cuda_tile_together(const struct rp_cuda *c, const struct rp_cuda_tile *t);
-/* Multiprocessor cycles of one block's main loop over that many terms. */
-double rp_cuda_tile_work(const struct rp_cuda *c, const struct rp_cuda_tile *t, double terms);
 /* Estimated cycles of a second kernel that adds partial results: these bytes are written once and read once. */
 double rp_cuda_sum_cycles(const struct rp_cuda *c, double bytes);
 struct rp_gemm_args rp_cuda_gemm_arguments(const struct rp_gemm *g, int group);
@@ -197,9 +195,8 @@ double rp_cuda_gemm_estimate(const struct rp_cuda *c, const struct rp_cuda_tile 
  * one after another. */
 void rp_cuda_gemm_groups(struct rp_cuda *c, const struct rp_gemm *g, int group);
 
-/* Estimated cycles of a launch: blocks, warps of each, blocks that a multiprocessor runs at the same time, and the multiprocessor cycles
- * of one block's main loop (work). */
-double rp_cuda_waves(const struct rp_cuda *c, double blocks, int together, int warps, double work);
+/* Estimated cycles of a launch of that many blocks, each a tile with sums of `terms` terms. */
+double rp_cuda_waves(const struct rp_cuda *c, const struct rp_cuda_tile *t, double blocks, double terms);
 /* The kernel for a convolution (RP_OP_conv_forward, _dgrad or _wgrad) of aligned tensors, from the same: 1 + its number
  * in conv.def, or 0: a GEMM by `gemm`. */
 struct rp_cuda_conv {

@@ -130,7 +130,8 @@ static int conv_check_fit(const struct rp_cuda *c, const struct conv_tile *t, co
 
 static struct rp_cuda_tile conv_get_size(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_task *j)
 {
-    return (struct rp_cuda_tile){t->threads / 32, t->blocks, t->rows, t->columns, t->rate, conv_count_bytes(c, t, j)};
+    return (struct rp_cuda_tile){t->threads / 32, t->blocks, t->rows, t->columns, t->thread_rows, t->rate,
+                                 conv_count_bytes(c, t, j)};
 }
 
 static double conv_estimate_cycles(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_task *j,
@@ -144,8 +145,10 @@ static double conv_estimate_cycles(const struct rp_cuda *c, const struct conv_ti
         blocks += (double)conv_count_tiles(t, j, i);
         terms += (double)conv_count_tiles(t, j, i) * j->part_terms[i];
     }
-    return rp_cuda_waves(c, blocks, rp_cuda_tile_together(c, &size), size.warps,
-                         rp_cuda_tile_work(c, &size, blocks > 0 ? terms / blocks : 0));
+    const double all = rp_cuda_waves(c, &size, blocks, blocks > 0 ? terms / blocks : 0);
+    /* the first part has most terms: others may fill the multiprocessors next to its blocks, but do not shorten them */
+    const double first = rp_cuda_waves(c, &size, (double)conv_count_tiles(t, j, 0), j->part_terms[0]);
+    return all > first ? all : first;
 }
 
 /* Whether a tile can compute it, by one block for each tile of C, or (weight gradient) one for each chain, in turn. */
