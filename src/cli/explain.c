@@ -24,8 +24,8 @@ static int has_fields(const struct rp_field *f)
     return 0;
 }
 
-/* The row of a field as users write it. Names may contain dots (cuda-13.0), but for a row with rows below that would
- * match any unknown field. */
+/* The row of a field as users write it. Names may contain dots (cuda-13.0), except below a field that has rows for its
+ * parts, which would match any unknown field. */
 static const struct rp_field *row_of(const char *field)
 {
     RP_FREE char *path = rp_strdup(field);

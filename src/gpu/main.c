@@ -166,7 +166,7 @@ static void *end_with_parent(void *unused)
     _exit(rp_exit_status(RP_INTERRUPTED));
 }
 
-/* Under a tool this process is no child of repro, so the kernel does not end it with repro. */
+/* Under a tool this process is not a child of repro, so the kernel does not end it when repro ends. */
 static void watch_parent(void)
 {
     pthread_t thread;

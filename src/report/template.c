@@ -1,3 +1,4 @@
+/* Templates: fills them from a document, and aligns their cells. */
 #include "report/template.h"
 
 #include "base/json.h"

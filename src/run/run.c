@@ -1,3 +1,4 @@
+/* Questions about a run: what run.json, the captures and the records answer together. */
 #include "run/run.h"
 
 #include "base/build.h"
