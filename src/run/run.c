@@ -19,7 +19,6 @@
 #define DAY_S 86400
 #define CLOCK_MOST ((int64_t)1 << 62)
 #define ERROR_MOST 10000000000ll /* half of a round trip: connections that take longer are given up */
-#define PERIOD_S ((double)RP_TELEMETRY_PERIOD_NS / 1e9)
 
 void rp_run_fini(struct rp_run *r)
 {
@@ -73,7 +72,7 @@ const json_t *rp_run_rank_telemetry(const struct rp_run *r, int rank)
 double rp_run_expected_samples(const struct rp_run *r, int rank)
 {
     const json_int_t every = json_integer_value(json_object_get(rp_run_rank_telemetry(r, rank), "every"));
-    return (double)r->ranks.share[rank].span_ns / 1e9 / PERIOD_S / (double)(every > 0 ? every : 1);
+    return (double)r->ranks.share[rank].span_ns / 1e9 / RP_TELEMETRY_PERIOD_S / (double)(every > 0 ? every : 1);
 }
 
 int rp_run_lacks_samples(const struct rp_run *r, int rank)

@@ -1,10 +1,10 @@
 /* A run as its bundle has it.
  *
- * What:    run.json, the captures of every node, the records of all ranks, the recorded settings; and what is asked of
- * them: on which node and device a rank was, when its steps were timed, how many threads there were. Flow:    a
- * bundle's members, whose form has been checked -> struct rp_run -> checks, page, comparison. Owner:   rp_run_fini()
- * frees everything; what functions return belongs to the run. Extend:  a question that two files have is a function
- * here.
+ * What:    run.json, the captures of every node, the records of all ranks and the recorded settings; and questions about
+ *          them: on which node and device a rank was, when its steps were timed, how many threads there were.
+ * Flow:    a bundle's members, whose form has been checked -> struct rp_run -> checks, page, comparison.
+ * Owner:   rp_run_fini() frees everything; what functions return belongs to the run.
+ * Extend:  a question that two files have is a function here.
  *
  * A rank and a node are numbers from 0. Captures are NULL where a run that failed lacks them.
  */
@@ -38,10 +38,10 @@ const json_t *rp_run_rank(const struct rp_run *r, int64_t rank);   /* of run.jso
 const json_t *rp_run_device(const struct rp_run *r, int64_t rank); /* of that rank, or of the run */
 int rp_run_on_cpu(const struct rp_run *r, int64_t rank);
 int rp_run_node_of(const struct rp_run *r, int64_t rank); /* 0 where run.json names a node that does not exist */
-const json_t *rp_run_capture(const struct rp_run *r, int node,
-                             int after); /* before or after the run; NULL: there is none */
-const json_t *rp_run_rank_telemetry(const struct rp_run *r,
-                                    int rank); /* figures of its device samples, {"reason"}, or NULL */
+/* Of a node, before or after the run; NULL: there is none. */
+const json_t *rp_run_capture(const struct rp_run *r, int node, int after);
+/* Figures of a rank's device samples, {"reason"}, or NULL. */
+const json_t *rp_run_rank_telemetry(const struct rp_run *r, int rank);
 double rp_run_expected_samples(const struct rp_run *r, int rank); /* that its timed window should have */
 int rp_run_lacks_samples(const struct rp_run *r, int rank);       /* it has less than half of them */
 enum rp_route rp_run_route(const struct rp_run *r);               /* of the messages of its ranks */

@@ -27,6 +27,7 @@
 
 #define RP_TELEMETRY_MAX 8192 /* of a rank */
 #define RP_TELEMETRY_PERIOD_NS 100000000
+#define RP_TELEMETRY_PERIOD_S (RP_TELEMETRY_PERIOD_NS / 1e9)
 
 struct rp_sampling {
     json_t *line;          /* array of those kept, or NULL */

@@ -15,7 +15,6 @@
 #define WALL_DRIFT 1.01
 #define SAMPLES_ENOUGH 8 /* a window this long has some, even if the first are late */
 #define EXCHANGE_LEAST 0.5 /* of the time at the measured rate */
-#define PERIOD_S (RP_TELEMETRY_PERIOD_NS / 1e9)
 
 /* Ceilings are the slowest rank's. */
 static int is_cpu(const struct rp_verify_state *s)
@@ -127,9 +126,9 @@ static int check_times(const struct rp_verify_state *s, int rank, const struct r
     const struct rp_rank_share *share = share_of(s, rank);
     const double elapsed = json_number_value(json_object_get(s->run.json, "elapsed_s"));
     double first = (double)rp_sample_ns(is, 0) / 1e9, last = (double)rp_sample_ns(is, is->n - 1) / 1e9, begin = first, end = last;
-    if ((double)((is->n - 1) * is->every) * PERIOD_S > (last - first) * WALL_DRIFT + 2 * PERIOD_S)
+    if ((double)((is->n - 1) * is->every) * RP_TELEMETRY_PERIOD_S > (last - first) * WALL_DRIFT + 2 * RP_TELEMETRY_PERIOD_S)
         return rp_fail(err, RP_MISMATCH, "%" PRId64 " device samples in %.3f s: they are taken every %.1f s", (is->n - 1) * is->every,
-                       last - first, PERIOD_S);
+                       last - first, RP_TELEMETRY_PERIOD_S);
     if (share->samples) {
         begin = fmin(begin, (double)share->begun_ns / 1e9);
         end = fmax(end, (double)share->ended_ns / 1e9);
