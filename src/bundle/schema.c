@@ -353,7 +353,7 @@ static const struct keyword {
     [PATTERN] = {"pattern", c_pattern, k_pattern},
     [REF] = {"$ref", c_ref, k_ref},
     [ANY_OF] = {"anyOf", c_any_of, k_any_of},
-    [DEFS] = {"$defs", c_defs}, {"$schema"}, {"$id"}, {"$comment"}, {"title"}, {"description"},
+    [DEFS] = {"$defs", c_defs}, {"$schema"}, {"$id"}, {"$comment"}, {"title"}, {"description"}, {"unit"},
 };
 #define KEYWORDS (sizeof keywords / sizeof *keywords)
 
