@@ -22,6 +22,8 @@ struct rp_buf {
 };
 
 void rp_buf_fini(struct rp_buf *b);
+/* A variable with a cleanup attribute is cleaned up at every return after its declaration, even if it was not
+ * initialised yet, and no compiler warns: initialise it, or declare it in the line above the call that fills it. */
 #define RP_BUF __attribute__((cleanup(rp_buf_fini))) struct rp_buf
 void rp_buf_add(struct rp_buf *b, const void *data, size_t size); /* out of memory ends the process with a message */
 void rp_buf_puts(struct rp_buf *b, const char *s);

@@ -2,15 +2,15 @@
  *
  * What:    what a CPU needs for its kernels, and how fast they can be at most.
  * Flow:    RP_ISA_ROWS -> choices of run.isa (recipe/choices.h), kernels of the CPU backend (backend/cpu), checks of
- *          the device and of the peak (verify/), the doctor's advice. Documents contain the name; a name without a row
- *          is unknown here, which is neither an error nor slow.
+ *          the device and of the peak (verify/), `selftest`, the doctor's advice. Documents contain the name; a name
+ *          without a row is unknown here, which is neither an error nor slow.
  * Extend:  a row, after the narrower ones of its machine; gemm_<name>.c and ops_<name>.c in backend/cpu, with their
  *          compiler options in the Makefile; a new flag in has_flag() of backend/cpu/isa.c.
  */
 #pragma once
 
 /* ROW(X, name, machine, flops, flags...): X is passed on, for lists that apply a macro to each name.
- * name     of run.isa and of the device in run.json; the kernels are rp_gemm_<name> and rp_cpu_ops_<name>
+ * name     of run.isa and of the device in facts.json; the kernels are rp_gemm_<name> and rp_cpu_ops_<name>
  * machine  the builds that have these kernels: x86_64, or every
  * flops    fp32 FLOPs of a core in a cycle, at most: two fused multiply-adds of full width. Scalar code is compiled for
  *          SSE2: at most one multiplication and one addition of four floats.

@@ -12,7 +12,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-/* "run", "step", "telemetry", "statement", "env"; NULL if there is none of that name */
+/* "step", "telemetry", "statement", "env"; NULL if there is none of that name */
 const char *rp_schema_text(const char *name, size_t *size);
 struct rp_schema;
 const struct rp_schema *rp_schema_load(const char *name, struct rp_err *err) rp_must_check; /* one of those; not to be freed */

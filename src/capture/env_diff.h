@@ -26,13 +26,13 @@
  * Fails only for names that no capture has: RP_MALFORMED. */
 json_t *rp_capture_compare(const json_t *a, const json_t *b, struct rp_err *err) rp_must_check;
 
-/* The member environment_changes of run.json: "different", "one_side" and "not_comparable" as one list in the order of the fields, value
- * by value, without "pattern" and with "before" and "after" for "a" and "b", and only identical values are equal: except for
- * the grades it does not depend on fields.def, so that later versions compute the same list. */
+/* The changes of a node in run.json: "different", "one_side" and "not_comparable" as one list in the order of the
+ * fields, value by value, without "pattern" and with "before" and "after" for "a" and "b", and only identical values
+ * are equal: except for the grades it does not depend on fields.def, so that later versions compute the same list. */
 json_t *rp_capture_changes(const json_t *before, const json_t *after, struct rp_err *err) rp_must_check;
 
-/* Is a D or an entry of environment_changes a setting that is likely to change the throughput: of high or medium impact, and not volatile?
- * A figure measured across such a difference describes neither side. */
+/* Is a D or such a change a setting that is likely to change the throughput: of high or medium impact, and not
+ * volatile? A figure measured across such a difference describes neither side. */
 int rp_capture_important(const json_t *difference);
 /* The words of `list` that `other` lacks, as a new list; NULL unless both are lists of at most 4096 words. */
 json_t *rp_capture_only_here(const json_t *list, const json_t *other);

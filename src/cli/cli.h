@@ -3,8 +3,7 @@
  * What:    rp_commands[] (cli/commands.c) and their parser.
  * Flow:    argv -> command -> options struct -> cmd_<name>() -> exit status.
  * Owner:   rp_cli_main() owns the options struct and the result document; texts point into argv.
- * Extend:  "Adding a command": write cli/cmd_<name>.c with its option table, its function and `const struct rp_command
- *          rp_cmd_<name>`, add one row to commands.def.
+ * Extend:  a command is a row of commands.def, whose head says what belongs to it.
  */
 #pragma once
 

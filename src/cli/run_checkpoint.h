@@ -1,7 +1,7 @@
 /* The files of --init and --save, before training starts.
  *
  * What:    whether what --init names fits the recipe, and whether --save can be written hours later and has room.
- * Flow:    recipe -> checks and messages -> description of the file of --init for run.json.
+ * Flow:    recipe -> checks and messages -> description of the file of --init for facts.json.
  * Owner:   *found is a new reference of the caller's.
  * Extend:  what a checkpoint may contain is in train/checkpoint.h.
  */

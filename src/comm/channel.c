@@ -199,7 +199,8 @@ static void make_context(void)
     SSL_CTX_set_mode(x, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_read_ahead(x, 1);
     SSL_CTX_set_default_read_buffer_len(x, READ_BUFFER);
-    /* Without a pre-shared key a handshake would go on with certificates: there are none, and none is trusted. */
+    /* Without a pre-shared key a handshake would go on with certificates: there are none, and none is trusted. Without
+     * SSL_VERIFY_PEER a client accepts a server that ignores the key and shows any certificate. */
     SSL_CTX_set_verify(x, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     SSL_CTX_set_psk_use_session_callback(x, client_key);
     SSL_CTX_set_psk_find_session_callback(x, server_key);

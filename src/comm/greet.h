@@ -4,7 +4,9 @@
  *          gets rings of shared memory (ring.h), or an encrypted channel over the same connection where memory cannot be shared.
  * Flow:    connected socket -> rp_greet_start() -> rp_greet_step() whenever poll() reports it, until 1 -> rings or channel.
  * Owner:   a greeting owns its socket, rings and channel until they are taken (the pointers or descriptor set to NULL or -1).
- * Extend:  a new form of a message has a new magic; both sides refuse what they do not know.
+ * Extend:  a new form of a message has a new magic; both sides refuse what they do not know. Whatever a rank reads
+ *          before the other side has proved that it knows the key of the job belongs here, with inputs in
+ *          tests/fuzz/corpus/greet.
  *
  * On one host, C being the rank that connected, S the one that listens; numbers are little-endian:
  *   C > S  HELLO      "RPL1", rank of C, rank of S (32 bits), zeros (32), namespace of process ids (64), nonce (32 bytes),

@@ -4,6 +4,9 @@
  * Flow:    path, then the file's blocks -> open, write, close below a descriptor of the path's directory, which is kept for the next path.
  * Owner:   rp_archive_tree_fini() closes the descriptors and frees the list.
  * Extend:  paths passed rp_name_check() and rp_path_set_add(); no component of one is followed if it is a link, and nothing is replaced.
+ *
+ * To measure, use a fresh file system: ext4 looks for inodes that were not deleted in the last minutes, so that
+ * unpacking 100,000 files after `rm -r` of as many takes a minute of system time.
  */
 #pragma once
 

@@ -3,7 +3,10 @@
  * What:    the interface between file formats and models: a model wants fields by name, a format fills them.
  * Flow:    data.format -> rp_data_format_of() -> open(path, wanted fields) -> get(sample number) -> the caller's rows.
  * Owner:   the caller closes what it opened, and owns the rows.
- * Extend:  a file with a struct rp_data_format rp_data_format_<name>, and its name in RP_DATA_FORMATS of recipe/choices.h.
+ * Extend:  data/NAME.c with struct rp_data_format rp_data_format_NAME, and NAME in RP_DATA_FORMATS of recipe/choices.h.
+ *          Formats in TFRecord files build on tfrecord.h, files of tokens on token_files.h, images on
+ *          image/image_set.h. With a `make` function, `data make` writes the format from texts; generated samples:
+ *          synthetic/make.h.
  *
  * Sample numbers count from 0 over the whole run and wrap over epochs; with shuffling every epoch has its own pinned order (shuffle.h).
  * Every value is checked before get() returns it. Errors are RP_MALFORMED: "'FILE', record 17 (from 0), field 'input_ids': " and then what

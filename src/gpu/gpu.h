@@ -4,9 +4,10 @@
  * What:    its queries. Each loads a library and returns a group of values.
  * Flow:    PROBE frame {"probe": name} -> rp_gpu_<name>() -> VALUES frame {"probe", "values"}; main.c has the loop.
  * Owner:   the caller owns the group. Libraries stay loaded: the process is short-lived.
- * Extend:  a name in RP_GPU_PROBES (capture/gpu.h) and a file with the function; values are put with rp_put() and its kin
- *          (capture/probe.h), one that identifies a machine with rp_gpu_put_hidden(). Everything here is C against glibc, the newest
- *          symbol being 2.28.
+ * Extend:  a value is a row of nvml_table.c, or lines in cuda_probe.c or nccl.c; one that nvidia-smi also has is a row
+ *          of tests/gpu/capture.sh. A query of another library is a name in RP_GPU_PROBES (capture/nvidia/gpu.h) and a
+ *          file with the function. Values are put with rp_put() and its kin (capture/probe.h), one that identifies a
+ *          machine with rp_gpu_put_hidden(). Everything here is C against glibc, the newest symbol being 2.28.
  */
 #pragma once
 

@@ -6,8 +6,9 @@
  * Flow:    launcher.h, rendezvous.h, job_key.h -> rp_join_open() -> rp_join_send(), rp_join_next() ... -> rp_join_close(). Channels are
  *          TLS 1.3 with the key of the job (comm/channel.h, purpose "control"), messages are frames (process/process.h).
  * Owner:   struct rp_join owns channels and members; rp_join_fini() closes without a word, as a crash would.
- * Extend:  a quantity that has to be equal everywhere is a member of opts.facts, something the leader should know one of opts.about:
- *          neither needs code here. A new message is a row of RP_FRAMES.
+ * Extend:  a quantity that has to be equal everywhere is a member of opts.facts, something the leader should know one
+ *          of opts.about, both where rp_joining_open() is called: neither needs code here. A message is a row of
+ *          RP_FRAMES.
  *
  * The calls are for one thread, and one of them has to be called every second: heartbeats are sent and answered inside. A process from
  * which nothing came for 8 s is taken for dead, as is one whose connection ends without a farewell: rp_join_next() fails with

@@ -139,6 +139,8 @@ static int hear_leader(struct follow *s, struct rp_join_link *l, struct rp_err *
         if (got && type == RP_FRAME_CLOCK && answer_clock(s->j, l, body, err) < 0)
             broken = 1;
     } while (got);
+    /* A client of TLS 1.3 has finished before the server reads its last message: an end before rank 0 said anything is
+     * not a refusal, and this process connects again. */
     if ((broken || l->finished) && !l->taken)
         return DROPPED;
     if (broken || l->finished)

@@ -3,7 +3,7 @@
  * What:    rank and size from the variables of mpirun, torchrun, mpiexec, srun and of jobs in Kubernetes, or from options.
  * Flow:    options, environment -> rp_launch_detect() -> rendezvous.h -> join.h; `doctor` and `launch whoami` show it, a bundle records it.
  * Owner:   the strings are static.
- * Extend:  a row of launchers.def, a hint in rendezvous.c, cases in tests/unit/test_launch.c.
+ * Extend:  a row of launchers.def, whose head has the rest.
  *
  * One process per rank (mpirun, torchrun, mpiexec, srun), or one per node, which starts the ranks of its node itself (jobs in Kubernetes,
  * --node-rank). What a launcher says of local ranks is recorded, but does not choose a device: join.h compares hosts for that.

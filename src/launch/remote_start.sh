@@ -41,6 +41,7 @@ if [ -z "$directory" ]; then say error place "${tried#, }"; exit 1; fi;
 trap 'rm -f "$file"; rmdir "$directory"' 0;
 trap 'exit 1' 1 2 15;
 
+# busybox's head reads more than it prints: nothing else may follow the program until this answers.
 say here "$about" need;
 why=$(head -c "$size" 2>&1 >"$file");
 if [ "$(($(wc -c <"$file")))" != "$size" ]; then say error copy "$base: ${why:-the copy is not whole}"; exit 1; fi;

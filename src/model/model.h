@@ -4,7 +4,20 @@
  * Flow:    recipe -> configure() -> declare(), declare_input(): its tensors and the operations it will call -> prepare(), forward(),
  *          backward() of one micro-batch at a time.
  * Owner:   a model's own struct begins with struct rp_net, that of its input with struct rp_input; the trainer allocates and frees both.
- * Extend:  a file or folder with a struct rp_model rp_model_<name>, its name in RP_MODELS of recipe/choices.h, its keys in keys.def.
+ * Extend:  model/NAME.c with struct rp_model rp_model_NAME, NAME in RP_MODELS of recipe/choices.h, its keys in
+ *          recipe/keys.def. It declares tensors and operations and computes one micro-batch from the pieces in
+ *          model/nn/; everything else is shared. Names and settings in checkpoints of other tools are tables of
+ *          model/public.h. tests/build/new_model.sh does exactly this with a perceptron, and trains it.
+ *
+ * Ranks that divide a model. Weights and activations with a shard axis are declared whole and held in part (tensors.h);
+ * rp_net_ranks() divides heads and widths, nn/linear.h joins the sums of parts, nn/vocabulary.h divides an embedding
+ * and its logits. A model with layers() has stages: forward() starts from *boundary and leaves it for the next one,
+ * backward() too, and a tensor's `stage` is its place. The key parallel.tensor limits the number of ranks that
+ * divide tensors; a model without a RULE for it in recipe/agree.c allows one. tests/unit/test_parallel.c compares every
+ * layout with one rank.
+ *
+ * Gradients, early. backward() calls rp_net_final(m, place) when it has written all gradients of that place and of
+ * later ones; train/overlap.h then exchanges their buckets. Tests with run.overlap_kib 1 have a bucket for every layer.
  */
 #pragma once
 

@@ -89,7 +89,8 @@ static inline int rp_tensor_shards(const struct rp_tensor *t, int parallel)
 {
     return t->shard ? parallel / t->ranks : 1;
 }
-/* Whether this rank holds it, and whether its norm, update and digest are this rank's: not where `stage_again` holds a copy. */
+/* Whether this rank holds it, and whether its norm, update and digest are this rank's: not where `stage_again` holds a
+ * copy, which has no optimizer slots either. Code that walks the trained state asks this first. */
 static inline int rp_tensor_is_owned(const struct rp_tensors *l, const struct rp_tensor *t)
 {
     return t->count && (!l->end || (t->stage >= l->first && t->stage < l->end));

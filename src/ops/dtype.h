@@ -2,7 +2,8 @@
  *
  * What:    the list of types a tensor may have, their sizes and their names in safetensors files.
  * Flow:    RP_DTYPES drives the enum, rp_dtype_bytes() and rp_dtype_name().
- * Extend:  one row here; add the type to its operations in ops.def, and to supports() of backends.
+ * Extend:  one row here; add the type to its operations in ops.def, and to supports() of backends. An arithmetic
+ *          contract of its own is a row of numerics.def.
  */
 #pragma once
 

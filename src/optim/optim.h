@@ -4,8 +4,9 @@
  * Flow:    rp_global_norm() -> rp_optim_step(); both walk the list of weights in order, each rank within its share (shares.h). Sums of
  *          chunks are gathered from all ranks, so that every rank adds them in the same tree.
  * Owner:   struct rp_optim owns its list of exclusions; tensors are borrowed through struct rp_trained.
- * Extend:  a row of optimizers[] (the state root, checkpoints and the memory plan follow from its slots), its name in RP_OPTIMIZERS of
- *          recipe/choices.h, its function in optim.c, its expressions in ops.
+ * Extend:  NAME in RP_OPTIMIZERS of recipe/choices.h; a row of optimizers[] in optim.c with its slots (state root,
+ *          checkpoints and memory plan follow from them), operations and function; its expressions as operations of
+ *          ops/ops.def; new settings in struct rp_optim.
  *
  * Order of roundings, G micro-batches, t = step + 1:
  *   norm       = sqrtf(tree over chunks(square sums)) * (1/G)    chunks of 4096 elements, begun anew at every tensor

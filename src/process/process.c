@@ -259,7 +259,8 @@ int rp_process_start_watched(struct rp_process *w, const struct rp_buf *program,
     return e > 0 ? rp_fail(err, RP_UNAVAILABLE, "%s cannot start: %s (RP_GPU_TOOL): %s", what, argv[0], strerror(e)) : e;
 }
 
-/* Reaps it, waiting at most wait_ms; 0: it is still running. */
+/* Reaps it, waiting at most wait_ms; 0: it is still running, and *status means nothing: waitpid() leaves 0 in it, as
+ * after an exit with 0. */
 static int reap(pid_t pid, int *status, int wait_ms)
 {
     pid_t gone;

@@ -67,7 +67,8 @@ int rp_frame_write(int fd, enum rp_frame type, const json_t *body, struct rp_err
 /* Takes one frame from the front of the bytes received: 1 and *body (a new reference), 0 if it is incomplete, -1 if the bytes are
  * not a frame. A frame of an unknown type has *type == RP_FRAME_COUNT. */
 int rp_frame_decode(struct rp_buf *in, enum rp_frame *type, json_t **body, struct rp_err *err) rp_must_check;
-/* Likewise of bytes that stay where they are, as a peer may send many small frames; *used: the bytes of the frame. */
+/* Likewise of bytes that stay where they are: a peer may send many small frames, and moving the rest for each takes
+ * quadratic time; *used: the bytes of the frame. */
 int rp_frame_decode_at(const char *in, size_t size, size_t *used, enum rp_frame *type, json_t **body, struct rp_err *err) rp_must_check;
 /* Fills *err from the body of a FAILED frame; -1, as rp_fail(). An unknown code counts as a bug of the worker. */
 int rp_frame_failure(const json_t *body, struct rp_err *err);
@@ -102,9 +103,9 @@ int rp_process_next(struct rp_process *w, int timeout_ms, enum rp_frame *type, j
 uint64_t rp_process_memory(const struct rp_process *w); /* bytes in memory, without pages of files; 0: unknown */
 void rp_process_stop(struct rp_process *w); /* sends STOP: the worker finishes the current step */
 /* After its last frame: closes this side's half of the socket, so that a program that waits for a question leaves, waits
- * for its end, and kills it after wait_ms, a tool not before a minute: 0 if it ended with status 0, otherwise -1, and
- * *err describes how it ended. A process that rp_process_start_self() started is killed at once, and its end is not an
- * error: 0. */
+ * for its end (to compute-sanitizer a program that is killed after its last answer has failed), and kills it after
+ * wait_ms, a tool not before a minute: 0 if it ended with status 0, otherwise -1, and *err describes how it ended. A
+ * process that rp_process_start_self() started is killed at once, and its end is not an error: 0. */
 int rp_process_end(struct rp_process *w, int wait_ms, struct rp_err *err);
 #define RP_PROCESS_END_MS 2000 /* wait_ms of a program that only has to release a GPU */
 /* How long a program may be silent: $RP_GPU_TIMEOUT_MS (1 to RP_PROCESS_LIMIT_MAX_MS), otherwise this. Other limits do

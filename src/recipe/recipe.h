@@ -4,7 +4,7 @@
  *          fields below, the YAML reader, --set, the flags of `run`, the resolved form in a bundle, and the documentation.
  * Flow:    YAML bytes -> struct rp_recipe (defaults, model.config, recipe, backend section, command line, in that order) -> JSON and back.
  * Owner:   struct rp_recipe owns its strings and the exact bytes; rp_recipe_fini() frees them.
- * Extend:  one row in keys.def; use the field where it is needed.
+ * Extend:  one row in keys.def, which describes its columns; use the field where it is needed.
  *
  * The key `workload`, wherever it is written, names the model, and the model decides which rows are keys of the recipe. The fields of
  * other rows keep their defaults, cannot be set and are not in the resolved form.

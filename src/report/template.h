@@ -1,6 +1,6 @@
 /* Templates: texts of this program with figures of a JSON document in them.
  *
- * What:    lines of report.md and of pages, and how `cli` prints the document that a command returns; --json prints the
+ * What:    lines of reports and pages, and how `cli` prints the document that a command returns; --json prints the
  *          same one.
  * Flow:    document, template -> text, Markdown or HTML.
  * Owner:   the caller's buffer; documents are borrowed.
@@ -14,7 +14,7 @@
 
 /* Copies a template of this program and replaces in it
  *
- *   {POINTER FORM}   that figure of the document: of HTML with its source, of report.md escaped for it. Unknown:
+ *   {POINTER FORM}   that figure of the document: in HTML with its source, in Markdown escaped for it. Unknown:
  *                    "unknown" in HTML, "-" elsewhere.
  *   [POINTER:TEXT]   TEXT, a template too, unless the value is absent, null, false, 0 or empty. Of an array or object
  *                    TEXT is repeated for each element, where its pointers begin: { t} is the element itself, # its

@@ -41,7 +41,7 @@ int rp_challenge_make(struct rp_buf *out, const char *note, const struct rp_key_
 int rp_challenge_read(struct rp_challenge *c, const void *data, size_t size, struct rp_err *err) rp_must_check;
 int rp_challenge_load(struct rp_challenge *c, struct rp_buf *bytes, const char *path, struct rp_err *err) rp_must_check;
 
-/* run.json's "challenge": {"kind", "sha256", "nonce", "made_at", "by"}, without "by" for a public value. */
+/* facts.json's "challenge": {"kind", "sha256", "nonce", "made_at", "by"}, without "by" for a public value. */
 json_t *rp_challenge_json(const struct rp_challenge *c);
 
 /* Which of `parts` parts of a run is to be replayed, from 0: of the bundle whose statement has that SHA-256. */

@@ -4,7 +4,10 @@
  *          fingerprints. Public keys of signify and minisign are read too.
  * Flow:    key file -> struct rp_key_pair -> signature bytes; public key + bytes + signature -> 0 or -1.
  * Owner:   struct rp_key_pair is heap, freed and wiped by rp_key_free(). Private bytes never leave this module.
- * Extend:  another signature form goes next to dsse.c, signify.c and minisign.c and uses rp_key_sign().
+ * Extend:  another tool's public keys and signatures: a strict reader like minisign.c and a case in
+ *          load_foreign_public() of key.c, signing by rp_key_sign(). For a signature in every bundle also a row of
+ *          bundle/members.def, a line in add_stock_forms() of bundle/bundle.c and one in rp_check_stock_signatures() of
+ *          verify/check_outer.c.
  *
  * OpenSSL reads no configuration file and loads only its default provider; OPENSSL_CONF is ignored.
  */

@@ -9,7 +9,7 @@
  *          The number identifies a key and proves nothing.
  * Flow:    text -> struct, or RP_MALFORMED with the line; key -> text.
  * Owner:   fixed-size structs of the caller.
- * Extend:  another tool's form is a file like minisign.c, and a case in load_foreign_public() of key.c.
+ * Extend:  another tool's form: key.h.
  */
 #pragma once
 

@@ -2,7 +2,7 @@
  *
  * What:    the memory plan for the cuda backend and the largest batch that fits each size; the same for each way to recompute.
  * Flow:    recipe and batch -> struct rp_fits -> JSON or a table.
- * Extend:  a size is a row of gpus[] in fits.c.
+ * Extend:  a size of GPUs is an element of memory_mib[] and rp_gpu_gb[] in fits.c, and RP_GPU_SIZES.
  */
 #pragma once
 

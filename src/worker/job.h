@@ -16,7 +16,7 @@
  * Answers, in order:
  *   HELLO  {"pid", "backend", "device", "plan": rp_plan_to_json()}
  *   PHASE  {"phase": "ceilings" | "initialising" | "warm-up" | "timed" | "saving", "steps": planned steps of the phase}
- *   STEP   one record as in run/results.h, first {"step": -1, "phase": "init", "rank": 0, "state_root", "root_ns"}; with root_key also
+ *   STEP   one record as in run/records.h, first {"step": -1, "phase": "init", "rank": 0, "state_root", "root_ns"}; with root_key also
  *          "keyed_root" next to each "state_root"
  *   ALIVE  {}, {"waiting": the rank whose messages it waits for}, or {"in": "state root"}: what begins within a phase
  *   TELEMETRY  one line as in run/telemetry.h, from another thread, or {"reason": why there are none}
@@ -25,7 +25,7 @@
  *           "device_bytes": {"reserved", "used"} (where the device has memory of its own),
  *           "ceilings": {"before", "after": as in ceilings.h, or null} (unless the recipe turns them off)}
  *   FAILED {"code": "mismatch", "message", "step"}, with "lost": the rank, if it failed because that one is gone; -2: one of the others
- * With several ranks DONE also has "exchange": {"transport", "levels", "bytes_per_step", "bytes_per_step_between_hosts",
+ * With several ranks DONE also has "exchange": {"connections": as in facts.json, "levels", "bytes_per_step", "bytes_per_step_between_hosts",
  * "sent_bytes"}: sent by this rank.
  */
 #pragma once

@@ -59,7 +59,8 @@ static const struct {
 
 /* ---- repetitions ---- */
 
-/* The least or the most of what all ranks have. */
+/* The least or the most of what all ranks have. Sizes and repetitions depend on a rank's memory and speed: ranks that
+ * did not agree on them would wait for each other for ever. */
 static int agree(struct rp_comm *c, uint64_t *value, int most, struct rp_err *err)
 {
     const int n = c->size[RP_GROUP_WORLD];

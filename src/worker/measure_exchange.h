@@ -2,9 +2,10 @@
  *
  * What:    all-gather and all-to-all over all ranks in a few sizes, over the connections and in the memory that training uses.
  * Flow:    an open device that holds no blocks, connected ranks -> [{"collective", "bytes", "calls", "ns": [..]}], the same calls on every
- *          rank. run/ceilings.h makes figures of them, with the bandwidths of nccl-tests.
+ *          rank. run/derive_ceilings.c makes figures of them, with the bandwidths of nccl-tests.
  * Owner:   the caller owns the result; blocks are released, and the communicator's counters are as before.
- * Extend:  another collective is a row of collectives[]; its share of the bus is in run/ceilings.c.
+ * Extend:  another collective is a row of collectives[], which every rank calls in the same order and equally often;
+ *          its share of the bus is in run/derive_ceilings.c.
  */
 #pragma once
 

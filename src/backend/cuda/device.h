@@ -5,7 +5,11 @@
  *          references or overloads; code for several sizes is inlined with constant arguments.
  * Flow:    RP_KERNEL(name) { ... a.field ... }: one struct by value, `a`; kernels.def has its type and the launch bounds.
  * Owner:   shared memory is one dynamic block, divided with RP_SHARED(type); there are no static __shared__ arrays.
- * Extend:  a new built-in gets its definition here and in the shim.
+ * Extend:  a built-in gets its definition here and in the shim. A new PTX instruction is a row of tests/ptx/ops.def,
+ *          and what it refuses is a case of tests/cuda/test_ptx_refused.c. Where ptxas begins to use another machine
+ *          instruction, tests/sass ends with its name: it is a row of tests/sass/ops.def and a case in exec.c, access.c
+ *          or warp.c there; a modifier is a row of decode.c there. A GEMM tile is a row of gemm.def, that of a
+ *          convolution of conv.def.
  *
  * Arithmetic: plain operators, built with -fmad=false -ftz=false -prec-div=true -prec-sqrt=true, round once each; a fused product is
  * written fmaf. tests/cuda/test_device_code.c checks the compiled code.
@@ -57,7 +61,8 @@ RP_DEVICE float *rp_smem_at(rp_smem p, int floats)
     return (float *)__cvta_shared_to_generic(p) + floats;
 }
 
-/* Asynchronous copies from global to shared memory: sm_80 and later; earlier devices use loads and stores. */
+/* Asynchronous copies from global to shared memory: sm_80 and later; earlier devices use loads and stores. ptxas puts
+ * three dummy loads between a load of shared memory and the next copy to it: load first, then copy. */
 #if __CUDA_ARCH__ >= 800
 #define RP_ASYNC 1
 /* To `floats` floats after an address. or_zero: +0 if !inside, but `from` must still be readable. */

@@ -5,7 +5,7 @@
  *          severity: stop, the run would fail; slow, it would be slower or its time less certain; note, worth knowing.
  *          concerns: "run", any run, or "gpu", runs on GPUs only. remedy is a command, or words where no command helps.
  * Owner:   the caller owns the json_t.
- * Extend:  a row in doctor.def, a function rp_doctor_<id>() that calls rp_doctor_report(), and a machine in tests/hosts with the fault.
+ * Extend:  a row in doctor.def, and a function rp_doctor_<id>() that calls rp_doctor_report().
  */
 #pragma once
 

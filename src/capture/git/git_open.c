@@ -1,6 +1,7 @@
 /* Opening untrusted repositories. libgit2 has no hooks, monitors, external filters or diff programs; the remaining risk is where a
  * repository leads: .git, commondir and every file below may name or be a link to another repository of this user, core.worktree any
- * directory, objects/info/alternates anybody's objects, and its owner may be somebody else. */
+ * directory, objects/info/alternates anybody's objects, and its owner may be somebody else; include.path, submodules
+ * and diff drivers lead elsewhere too. So only this file opens repositories. */
 #include "base/text.h"
 #include "capture/git/git.h"
 

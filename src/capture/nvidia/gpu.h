@@ -4,7 +4,7 @@
  * Flow:    program -> process -> {"nvml": {...}, "cuda": {...}, "nccl": {...}} -> values. With "failed": why the rest is missing; with
  *          "absent": why this system can run no worker at all.
  * Owner:   the caller owns the json_t.
- * Extend:  another query is a name in RP_GPU_PROBES and a file in gpu/.
+ * Extend:  another query, for another library, is a name in RP_GPU_PROBES and a file in gpu/. A value: gpu/gpu.h.
  *
  * A record of a machine keeps the answers in /.repro/gpu.json, with hidden texts already hidden.
  */
