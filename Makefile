@@ -84,6 +84,7 @@ if_changed = cat >$1.new && if cmp -s $1.new $1; then rm $1.new; else mv $1.new 
 
 # --- flags ----------------------------------------------------------------------------------------------------------
 warnings := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes -Wstrict-prototypes -Wformat=2 -Wundef
+# GCC on x86 contracts a * b + c at -O2 where FMA is allowed; tests/ops/test_contract.c checks that it would be noticed.
 common := -std=gnu11 -ffp-contract=off -D_GNU_SOURCE -Isrc -I. $(warnings) -ffile-prefix-map=$(CURDIR)=. -fno-record-gcc-switches
 # musl has no checked string functions and Debian 12 no fortify-headers, so _FORTIFY_SOURCE would be a flag without effect here.
 harden := -fPIE -fstack-protector-strong

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Write the recipe of one case of the GPT report of 2021 to stdout: recipes/gpt/case.in with the values of results/published/gpt_v100.csv.
 # usage: gen-gpt-case.sh CASE
+# To add a case: a row of that table; the build makes its recipe.
 # The vocabulary is padded to a multiple of 128 times the tensor-parallel degree, as Megatron-LM does.
 set -eu
 awk -F, -v name="$1" '

@@ -21,7 +21,8 @@ trap 'exit 1' HUP INT TERM
 "$cc" -O2 -fPIE -ffunction-sections -c "$here/gpu/init.c" -o "$tmp/init.o"
 "$cc" -r -nostdlib -Wl,--gc-sections,-e,_start -o "$tmp/all.o" "$tmp/start.o" "$tmp/init.o" "$@" "$("$cc" -print-libgcc-file-name)"
 
-# Undefined symbols that a relocation of what is left names, and every symbol of glibc with its versions.
+# Undefined symbols that a relocation of what is left names (ld -r --gc-sections keeps those of dropped functions), and
+# every symbol of glibc with its versions.
 readelf -rW "$tmp/all.o" | awk '$3 ~ /^R_X86_64_/ {print $5}' | sort -u >"$tmp/named"
 nm -u "$tmp/all.o" | awk '{print $NF, $1}' | sort -u | join - "$tmp/named" >"$tmp/needed" # NAME U, or w: may stay undefined
 libraries="libc.so.6 libpthread.so.0 libdl.so.2 librt.so.1 libm.so.6 ld-linux-x86-64.so.2"

@@ -26,6 +26,17 @@ const char *rp_class_name(enum rp_class c)
     return (unsigned)c < RP_CLASS_COUNT ? names[c] : "?";
 }
 
+const char *rp_class_key(enum rp_class c)
+{
+    static const char *const keys[RP_CLASS_COUNT] = {
+        [RP_CLASS_PARAMETERS] = "parameters",     [RP_CLASS_GRADIENTS] = "gradients",
+        [RP_CLASS_OPTIMIZER] = "optimizer_state", [RP_CLASS_ACTIVATIONS] = "activations",
+        [RP_CLASS_SCRATCH] = "scratch",           [RP_CLASS_INPUT] = "input_batches",
+        [RP_CLASS_BACKEND] = "backend_buffers",
+    };
+    return keys[c];
+}
+
 /* ---- support for calls ---- */
 
 int rp_use_refuse(const struct rp_op_use *u, struct rp_err *err, const char *fmt, ...)

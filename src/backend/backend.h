@@ -23,7 +23,8 @@ enum rp_class {
     RP_CLASS_PARAMETERS, RP_CLASS_GRADIENTS, RP_CLASS_OPTIMIZER, RP_CLASS_ACTIVATIONS, RP_CLASS_SCRATCH, RP_CLASS_INPUT, RP_CLASS_BACKEND,
     RP_CLASS_COUNT
 };
-const char *rp_class_name(enum rp_class c);
+const char *rp_class_name(enum rp_class c); /* "optimizer state" */
+const char *rp_class_key(enum rp_class c);  /* in documents: "optimizer_state" */
 
 struct rp_device_opts {
     const char *isa; /* cpu: one of RP_ISAS; NULL: auto */

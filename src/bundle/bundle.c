@@ -21,10 +21,8 @@ static const struct {
     const char *meaning;
 } rows[] = {
 #define MEMBER(name, required, meaning) {name, required, meaning},
-#define REPORT(id, name, required, meaning) MEMBER(name, required, meaning)
 #include "bundle/members.def"
 #undef MEMBER
-#undef REPORT
 };
 #define ROWS ((int)(sizeof rows / sizeof *rows))
 #define STATEMENT "statement.dsse.json"
@@ -90,6 +88,17 @@ static int may_be_large(const char *name)
     return rp_ends_with(name, ".xml") || (strncmp(name, "steps/", 6) == 0 && !rp_ends_with(name, ".telemetry.jsonl"));
 }
 
+/* Bundles of earlier versions have other members: then their version is what is wrong with them. */
+static int check_version(const struct rp_bundle *b, struct rp_err *err)
+{
+    struct rp_err ignored;
+    const struct rp_member *run = rp_bundle_find(b, "run.json");
+    RP_JSON *j = run ? rp_json_parse_most(rp_buf_text(&run->bytes), run->bytes.size, RP_BUNDLE_VALUES_MAX, "run.json",
+                                          &ignored)
+                     : NULL;
+    return j ? rp_statement_version(j, "run.json", err) : 0;
+}
+
 /* Inserts a member of that name and size, in the order of the tar; NULL if the bundle cannot have it. */
 static struct rp_member *insert_member(struct rp_bundle *b, const char *name, size_t size, struct rp_err *err)
 {
@@ -97,6 +106,8 @@ static struct rp_member *insert_member(struct rp_bundle *b, const char *name, si
     int at = member_place(name), i = b->n;
     size_t most = may_be_large(name) ? RP_BUNDLE_MEMBER_MAX : RP_BUNDLE_DOCUMENT_MAX;
     rp_ascii(safe, sizeof safe, name);
+    if (at < 0 && check_version(b, err) < 0)
+        return NULL;
     if (at < 0)
         return rp_fail_null(err, RP_MALFORMED, "'%s' is not a member of a bundle; was it made by a newer version?", safe);
     if (size > most)
@@ -136,22 +147,11 @@ void rp_member_sha256(char out[RP_SHA256_HEX], const struct rp_member *m)
         rp_sha256_hex(out, m->bytes.data, m->bytes.size);
 }
 
-/* A bundle of version 1 may lack members that are required today: then its version is the reason. */
-static int fail_missing(const struct rp_bundle *b, const char *name, struct rp_err *err)
-{
-    struct rp_err ignored;
-    const struct rp_member *run = rp_bundle_find(b, "run.json");
-    RP_JSON *j = run ? rp_json_parse_most(rp_buf_text(&run->bytes), run->bytes.size, RP_BUNDLE_VALUES_MAX, "run.json", &ignored) : NULL;
-    if (j && rp_statement_version(j, "run.json", err) < 0)
-        return -1;
-    return rp_fail(err, RP_MALFORMED, "member '%s' is missing", name);
-}
-
 static int check_required(const struct rp_bundle *b, struct rp_err *err)
 {
     for (int row = 0; row < ROWS; row++)
         if (rows[row].required && !rp_bundle_find(b, rows[row].name))
-            return fail_missing(b, rows[row].name, err);
+            return check_version(b, err) < 0 ? -1 : rp_fail(err, RP_MALFORMED, "member '%s' is missing", rows[row].name);
     return 0;
 }
 
@@ -201,20 +201,26 @@ static int add_stock_forms(struct rp_bundle *b, const struct rp_key_pair *key, c
     return rp_bundle_add(b, SUMS ".minisig", minisign.data, minisign.size, err);
 }
 
+static json_t *parse_member(const struct rp_bundle *b, const char *name, struct rp_err *err)
+{
+    const struct rp_member *m = rp_bundle_find(b, name);
+    return m ? rp_json_parse(m->bytes.data, m->bytes.size, name, err)
+             : rp_fail_null(err, RP_BUG, "a bundle without %s cannot be sealed", name);
+}
+
 static int add_statement(struct rp_bundle *b, const struct rp_key_pair *key, struct rp_err *err)
 {
     RP_FREE struct rp_subject *subject = rp_alloc(RP_BUNDLE_MEMBERS_MAX * sizeof *subject);
     char hex[RP_SHA256_HEX];
     RP_BUF payload = {0}, envelope = {0};
-    const struct rp_member *run = rp_bundle_find(b, "run.json");
+    RP_JSON *facts = parse_member(b, "facts.json", err);
+    RP_JSON *run = facts ? parse_member(b, "run.json", err) : NULL;
     if (!run)
-        return rp_fail(err, RP_BUG, "a bundle without run.json cannot be sealed");
-    RP_JSON *j = rp_json_parse(run->bytes.data, run->bytes.size, "run.json", err);
-    if (!j)
         return -1;
-    rp_sha256_hex(hex, run->bytes.data, run->bytes.size);
+    const struct rp_buf *bytes = &rp_bundle_find(b, "run.json")->bytes;
+    rp_sha256_hex(hex, bytes->data, bytes->size);
     int n = rp_bundle_subjects(b, subject);
-    RP_JSON *statement = rp_statement(subject, n, rp_statement_predicate(j, hex));
+    RP_JSON *statement = rp_statement(subject, n, rp_statement_predicate(facts, run, hex));
     RP_BUG_IF(!statement);
     rp_json_write(&payload, statement);
     if (rp_dsse_seal(&envelope, payload.data, payload.size, key, err) < 0)

@@ -14,6 +14,7 @@
 
 #include <stddef.h>
 
+/* Limits are checked before training: one that is first met when a bundle is sealed loses the run. */
 #define RP_BUNDLE_RANKS_MAX 1024
 #define RP_BUNDLE_NODES_MAX 256
 #define RP_BUNDLE_MEMBERS_MAX (32 + 2 * RP_BUNDLE_RANKS_MAX + 3 * RP_BUNDLE_NODES_MAX)
@@ -69,6 +70,6 @@ size_t rp_member_size(const struct rp_member *m);
 /* What sealing adds and verify compares: the text of SHA256SUMS, the script, the list of subjects (all members except the statement,
  * countersignatures and time stamps; names are borrowed from b). */
 void rp_bundle_sums(struct rp_buf *out, const struct rp_bundle *b);
-const char *rp_bundle_script(size_t *size);
+const char *rp_bundle_script(size_t *size); /* once it changes, bundles with the earlier one get a note from `verify` */
 struct rp_subject; /* sign/statement.h */
 int rp_bundle_subjects(const struct rp_bundle *b, struct rp_subject *subject /* RP_BUNDLE_MEMBERS_MAX of them */);

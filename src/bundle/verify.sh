@@ -150,7 +150,7 @@ check_envelope "$dir/statement.dsse.json" "$key"
 echo "OK signature by $print"
 
 # The statement: what was signed.
-jq -e '._type == "https://in-toto.io/Statement/v1" and .predicateType == "urn:repro:run:3"
+jq -e '._type == "https://in-toto.io/Statement/v1" and .predicateType == "urn:repro:run:4"
        and (.subject | length) > 0
        and all(.subject[]; (.name | test("^[A-Za-z0-9][A-Za-z0-9._/]*$") and (contains("..") | not)) and (.digest.sha256 | test("^[0-9a-f]{64}$")))' \
     "$tmp/payload" >/dev/null || fail "the payload is not a statement about a run"
@@ -182,6 +182,6 @@ for form in sig minisig; do
     "$tool" -V -q -p "$tmp/$form.pub" -m "$dir/SHA256SUMS" -x "$signature" >/dev/null 2>&1 || fail "$tool does not accept $signature"
     echo "OK signature by the same key, $tool says"
 done
-jq -r '.predicate | "signed, not recomputed: status \(.status), \(.throughput.value) \(.throughput.unit), last loss \(.loss_last); the signature "
+jq -r '.predicate | "signed, not recomputed: status \(.status), \(.throughput.value) \(.throughput.unit), last loss \(.loss_last.hex); the signature "
     + "and the digests were checked, the figures are the signer\u0027s word"
     | gsub("[^ -~]"; "?")' "$tmp/payload" # a terminal obeys nothing of it

@@ -129,10 +129,11 @@ void rp_attempt_verified(const char *bundle, const struct rp_verification *v, in
         failed++;
     RP_FREE char *path = rp_ledger_verified_path(&why);
     struct rp_ledger_writer w = {.path = path, .running = -1};
-    json_t *fields = json_pack("{s:o, s:s, s:s*, s:s*, s:i, s:s*, s:o*}", "bundle", bundle_json(bundle, v->statement), "verdict",
-                               rp_verdict_name(v->verdict), "check", failed < RP_CHECK_COUNT ? v->check[failed].name : NULL, "recipe",
-                               json_string_value(json_object_get(v->run, "recipe_sha256")), "exit", exit_status, "signer",
-                               v->run ? v->fingerprint : NULL, "ledger", rp_ledger_claim(v->run));
+    json_t *fields =
+        json_pack("{s:o, s:s, s:s*, s:s*, s:i, s:s*, s:o*}", "bundle", bundle_json(bundle, v->statement), "verdict",
+                  rp_verdict_name(v->verdict), "check", failed < RP_CHECK_COUNT ? v->check[failed].name : NULL,
+                  "recipe", v->run ? v->run->figures.recipe_sha256 : NULL, "exit", exit_status, "signer",
+                  v->run ? v->fingerprint : NULL, "ledger", rp_ledger_claim(v->run ? &v->run->facts : NULL));
     if (path) {
         append_entry(&w, RP_LEDGER_VERIFIED, NULL, fields, &mark, meter);
     } else {

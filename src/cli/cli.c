@@ -125,13 +125,26 @@ static void print_json(const json_t *j)
     rp_cli_print(&text);
 }
 
+/* What a command returns says whose document it is: "repro-key-list/1". Documents of bundles have a schema of their own. */
+static void print_result(const struct rp_cli *cli, json_t *document)
+{
+    char id[64];
+    if (json_is_object(document) && !json_object_get(document, "schema") && !json_object_get(document, "$schema")) {
+        snprintf(id, sizeof id, "repro-%s/1", cli->command ? cli->command->name : "help");
+        for (char *p = id; *p; p++)
+            *p = *p == ' ' ? '-' : *p;
+        json_object_set_new(document, "schema", json_string(id));
+    }
+    print_json(document);
+}
+
 void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err)
 {
     if (cli->json) {
         RP_JSON *doc = json_is_object(cli->result) ? json_incref(cli->result) : json_object();
         json_object_set_new(doc, "error", json_pack("{s:s, s:i, s:s}", "code", rp_code_name(err->code), "exit",
                                                     rp_exit_status(err->code), "message", err->msg));
-        print_json(doc);
+        print_result(cli, doc);
     }
     note_loss(fflush(stdout) != 0);
     int colour = rp_use_colour(STDERR_FILENO);
@@ -142,7 +155,7 @@ static void print_help(struct rp_cli *cli)
 {
     RP_BUF text = {0};
     if (cli->json) {
-        print_json(cli->result = rp_help_json(cli->command));
+        print_result(cli, cli->result = rp_help_json(cli->command));
         return;
     }
     if (cli->command)
@@ -171,7 +184,7 @@ static int run_command(struct rp_cli *cli, int argc, char **argv, struct rp_err 
                 cli->command->name);
     } else if (cli->command->run(cli, err) == 0) {
         if (cli->json && cli->result)
-            print_json(cli->result);
+            print_result(cli, cli->result);
         return 0;
     }
     if (err->code == RP_OK)

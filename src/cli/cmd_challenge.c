@@ -162,8 +162,7 @@ const struct rp_command rp_cmd_challenge_draw = {
 };
 
 /* Trains the steps before the part again, comparing bits, and writes the state after them. */
-static int write_state(struct rp_cli *cli, int64_t first, const struct rp_verification *v,
-                       const struct rp_verified *kept, struct rp_err *err)
+static int write_state(struct rp_cli *cli, int64_t first, const struct rp_verified *kept, struct rp_err *err)
 {
     const struct challenge_opts *o = cli->opts;
     struct rp_replay_result r;
@@ -181,7 +180,7 @@ static int write_state(struct rp_cli *cli, int64_t first, const struct rp_verifi
                                       .arg = &p};
     rp_interrupt_catch();
     rp_meter_phase(&p.meter, "recomputing", NULL);
-    int failed = rp_replay(&r, v->run, &kept->run.records, &ro, err) < 0;
+    int failed = rp_replay(&r, kept->run.facts, &kept->run.records, &ro, err) < 0;
     rp_meter_end(&p.meter);
     if (!failed && r.diverged)
         return rp_fail(err, RP_MISMATCH, "no state is handed over: step %" PRId64 " gives other bits here (%s)", r.step,
@@ -203,7 +202,7 @@ static int cmd_challenge_answer(struct rp_cli *cli, struct rp_err *err)
                        o->output);
     if (rp_cli_check_output(o->output, o->force, err) < 0 || draw_part(&first, &steps, &v, &kept, cli, err) < 0)
         return -1;
-    if (first > 0 && write_state(cli, first, &v, &kept, err) < 0)
+    if (first > 0 && write_state(cli, first, &kept, err) < 0)
         return -1;
     rp_cli_return(cli, json_pack("{s:I, s:I, s:o*}", "from", (json_int_t)first, "steps", (json_int_t)steps, "state",
                                  first ? rp_cli_path(o->output) : NULL),

@@ -49,7 +49,7 @@ static void show_layout(struct rp_cli *cli, struct rp_doc *d)
 {
     const struct compare_opts *o = cli->opts;
     if (cli->json)
-        cli->result = json_pack("{s:s, s:s, s:o}", "schema", "urn:repro:layout:1", "layout", o->layout, "blocks", rp_doc_json(d));
+        cli->result = json_pack("{s:s, s:s, s:o}", "schema", "repro-layout/1", "layout", o->layout, "blocks", rp_doc_json(d));
     else
         print_doc(d, format_of(o->format));
 }
@@ -140,6 +140,9 @@ const struct rp_command rp_cmd_compare = {
         "of high impact differs, and both figures have signed records. For runs on processors these properties include threads, "
         "instruction set and other load. Comparable with reservations: each reservation is listed with both values; 'unknown' is never "
         "equal to 'unknown'. Not comparable: another model, task, sequence length or unit, or an unknown model; then no ratio is printed.\n"
+        "\n"
+        "Facts of two bundles that differ follow the confounders, such as the program's version; --json also has every "
+        "figure of both, side by side.\n"
         "\n"
         "A ratio is the other figure over that of result 1. Its 95 % interval is a bootstrap over repeats and steps of both, seeded by the "
         "digests of the files, so that it is reproducible; without records there is none. Speed-up and efficiency are computed for results "

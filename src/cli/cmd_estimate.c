@@ -1,9 +1,7 @@
 /* `repro estimate`: how a recipe would scale on a machine that is not here. */
 #include "estimate/estimate.h"
 
-#include "base/json.h"
 #include "cli/opts.h"
-#include "run/results.h"
 #include "train/overlap.h"
 #include "verify/verify.h"
 
@@ -137,29 +135,30 @@ static void time_by_peak(struct estimate_session *s)
 static int time_by_bundle(struct estimate_session *s, const char *path, struct rp_err *err)
 {
     RP_VERIFICATION v = {0};
-    RP_VERIFIED kept = {0};
-    const struct rp_verify_opts vo = {.keep = &kept};
+    const struct rp_verify_opts vo = {0};
     if (rp_verify(&v, path, &vo, err) < 0)
         return rp_wrap(err, "--from");
-    const struct rp_throughput t = rp_throughput_of(v.run);
-    const json_t *flops = rp_json_at(v.run, "plan/flops_per_sample"), *batch = rp_json_at(v.run, "plan/batch");
+    const struct rp_facts *f = &v.run->facts;
+    const struct rp_throughput_figures *t = &v.run->figures.results.throughput;
+    const double flops = v.run->figures.model.flops_per_sample;
     const int links_given = s->o->within && s->o->between;
-    if (rp_run_ranks(v.run) != 1 || !t.known)
+    if (f->rank_n != 1 || isnan(t->value))
         return rp_fail(err, RP_USAGE,
                        "--from: the time of a micro-batch follows from a run of one rank with timed steps only");
-    if (strcmp(rp_run_kind(v.run), "cpu") == 0 && !links_given)
+    if (rp_rank_on_cpu(f, 0) && !links_given)
         return rp_fail(err, RP_USAGE,
                        "--from: that run was timed on processors, and the links of %s are those of GPUs: give the "
                        "bandwidths between your hosts with --within and --between", s->machine.id);
-    if (fabs(json_number_value(flops) - s->flops) > 1e-6 * s->flops ||
-        json_integer_value(batch) != s->recipe.train_batch_size)
+    if (fabs(flops - s->flops) > 1e-6 * s->flops || f->plan.batch != s->recipe.train_batch_size)
         return rp_fail(err, RP_MISMATCH,
                        "--from: the bundle has another model or batch (%.4g FLOPs a sample, %lld samples) than the "
-                       "recipe (%.4g, %lld)", json_number_value(flops), (long long)json_integer_value(batch), s->flops,
-                       (long long)s->recipe.train_batch_size);
+                       "recipe (%.4g, %lld)",
+                       flops, (long long)f->plan.batch, s->flops, (long long)s->recipe.train_batch_size);
     const double size = (double)s->recipe.train_batch_size;
-    s->model.micro_s = (struct rp_range){size / (t.sure ? t.high : t.value), size / (t.sure ? t.low : t.value)};
-    snprintf(s->from, sizeof s->from, "%s", rp_json_text_at(v.run, "device/name"));
+    const int sure = !isnan(t->interval[0]);
+    s->model.micro_s.low = size / (sure ? t->interval[1] : t->value);
+    s->model.micro_s.high = size / (sure ? t->interval[0] : t->value);
+    snprintf(s->from, sizeof s->from, "%.79s", f->rank[0].device ? f->rank[0].device->name : "");
     s->machine.memory = 0; /* that of another device */
     return 0;
 }

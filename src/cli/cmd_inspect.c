@@ -4,9 +4,11 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "bundle/bundle.h"
+#include "bundle/schema.h"
 #include "cli/cli.h"
-#include "run/results.h"
+#include "run/run.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,31 +25,53 @@ static json_t *member_json(const struct rp_member *m, int with_text)
     return j;
 }
 
-/* Top-level texts and numbers of run.json and of its results; empty if run.json does not parse. */
+/* A member that follows its schema, "facts" or "run"; NULL: it does not. */
+static json_t *parse_member(const struct rp_bundle *b, const char *name, const char *schema_name)
+{
+    struct rp_err ignored;
+    const struct rp_member *m = rp_bundle_find(b, name);
+    const struct rp_schema *schema = rp_facts_schema(schema_name, &ignored);
+    json_t *j = m && schema ? rp_json_parse(m->bytes.data, m->bytes.size, name, &ignored) : NULL;
+    if (!j || rp_schema_check(schema, j, name, &ignored) == 0)
+        return j;
+    json_decref(j);
+    return NULL;
+}
+
+/* Texts and numbers, of which the exact ones as hex. */
+static void add_values(json_t *out, const json_t *from)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach((json_t *)from, key, v) {
+        json_t *hex = json_object_get(v, "hex");
+        if (hex || json_is_string(v) || json_is_number(v))
+            json_object_set(out, key, hex ? hex : v);
+    }
+}
+
+/* Texts and numbers of the run and of its results; empty if its documents do not follow their schemas. */
 static json_t *summary_json(const struct rp_bundle *b)
 {
     struct rp_err ignored;
-    const struct rp_member *m = rp_bundle_find(b, "run.json");
-    RP_JSON *run = m ? rp_json_parse(m->bytes.data, m->bytes.size, "run.json", &ignored) : NULL;
     json_t *out = json_object();
-    const struct rp_throughput t = rp_throughput_of(run);
     char device[RP_DEVICE_TEXT];
-    const char *key;
-    json_t *v;
-    if (!json_is_object(run))
+    RP_JSON *facts = parse_member(b, "facts.json", "facts"), *figures = parse_member(b, "run.json", "run");
+    struct rp_run_documents *d = facts && figures ? rp_run_documents_read(facts, figures, &ignored) : NULL;
+    if (!d)
         return out;
-    json_object_foreach(run, key, v)
-        if (json_is_string(v) || json_is_number(v))
-            json_object_set(out, key, v);
-    json_object_foreach(json_object_get(run, "results"), key, v)
-        if (json_is_string(v) || json_is_number(v))
-            json_object_set(out, key, v);
-    if (t.known)
-        json_object_set_new(out, "throughput", json_pack("{s:f, s:s}", "value", t.value, "unit", t.unit));
-    if (rp_run_degrees(run) > rp_run_ranks(run))
-        json_object_set_new(out, "ranks_of_arithmetic", json_integer(rp_run_degrees(run)));
-    if (json_object_get(run, "device"))
-        json_object_set_new(out, "device", json_string(rp_device_text(device, json_object_get(run, "device"))));
+    const struct rp_throughput_figures *t = &d->figures.results.throughput;
+    add_values(out, facts);
+    add_values(out, figures);
+    add_values(out, json_object_get(figures, "results"));
+    if (!isnan(t->value))
+        json_object_set_new(out, "throughput", json_pack("{s:f, s:s}", "value", t->value, "unit", t->unit));
+    if (rp_facts_parallel(&d->facts) > d->facts.rank_n)
+        json_object_set_new(out, "ranks_of_arithmetic", json_integer((json_int_t)rp_facts_parallel(&d->facts)));
+    if (d->facts.rank[d->figures.world.slowest].device)
+        json_object_set_new(out, "device",
+                            json_string(rp_rank_device_text(device, &d->facts, d->figures.world.slowest)));
+    rp_run_documents_free(d);
     return out;
 }
 
@@ -114,7 +138,7 @@ const struct rp_command rp_cmd_inspect = {
                "terminal, control characters are replaced by '?'.\n"
                "\n"
                "Examples:\n"
-               "  repro inspect bert_fp32.repro.tar.zst report.md\n"
+               "  repro inspect bert_fp32.repro.tar.zst recipe.yaml\n"
                "  repro inspect bert_fp32.repro.tar.zst run.json | jq .results\n",
     .run = cmd_inspect,
 };

@@ -8,6 +8,7 @@
 #include "run/agreement.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -39,8 +40,8 @@ json_t *rp_original_json(const struct rp_original *first)
 
 static const char *recorded_text(const struct rp_original *first, const char *key)
 {
-    const json_t *entry = json_object_get(json_object_get(first->v->run, "recipe"), key);
-    return rp_json_text_at(entry, "value");
+    const char *text = json_string_value(rp_facts_setting(&first->v->run->facts, key));
+    return text ? text : "";
 }
 
 static const struct rp_buf *recipe_bytes(const struct rp_original *first)
@@ -52,7 +53,7 @@ static const struct rp_buf *recipe_bytes(const struct rp_original *first)
 static char *recipe_name(const struct rp_original *first)
 {
     static const char prefix[] = "embedded:";
-    const char *name = json_string_value(json_object_get(first->v->run, "recipe_name"));
+    const char *name = first->v->run->facts.recipe_name;
     int embedded = strncmp(name, prefix, sizeof prefix - 1) == 0;
     const struct rp_buf *yaml = recipe_bytes(first);
     name += embedded ? sizeof prefix - 1 : 0;
@@ -107,7 +108,7 @@ static void take_overrides(struct set *set, const struct rp_original *first)
 {
     const char *key;
     json_t *entry;
-    json_object_foreach(json_object_get(first->v->run, "recipe"), key, entry) {
+    json_object_foreach(first->v->run->facts.recipe, key, entry) {
         const char *origin = json_string_value(json_object_get(entry, "origin"));
         RP_FREE char *value = rp_recipe_value_text(json_object_get(entry, "value"));
         if (strcmp(origin, rp_origin_name(RP_FROM_COMMAND_LINE)) == 0 && !rp_agreement_free(key))
@@ -120,16 +121,17 @@ static void take_overrides(struct set *set, const struct rp_original *first)
 static int complete_settings(struct set *set, const struct rp_recipe *r, const struct rp_original *first)
 {
     static const char *const files[] = {"run.save", "run.init", "run.device", "data.path"};
+    const struct rp_facts *f = &first->v->run->facts;
     RP_JSON *is = rp_recipe_to_json(r);
     json_t *entry;
     const char *key;
     int before = set->n;
-    json_object_foreach(json_object_get(first->v->run, "recipe"), key, entry) {
-        if (rp_agreement_free(key) || is_set(set, key) || rp_agreement_same(key, first->v->run, is, -1))
+    json_object_foreach(first->v->run->facts.recipe, key, entry) {
+        if (rp_agreement_free(key) || is_set(set, key) || rp_agreement_same(key, f, is, -1))
             continue;
-        const json_t *plan = json_object_get(first->v->run, "plan");
-        RP_FREE char *value = rp_recipe_value_text(strcmp(key, "train.batch_size") == 0 ? json_object_get(plan, "batch")
-                                                                                        : json_object_get(entry, "value"));
+        RP_FREE char *value = strcmp(key, "train.batch_size") == 0
+                                  ? rp_asprintf("%" PRId64, f->plan.batch)
+                                  : rp_recipe_value_text(json_object_get(entry, "value"));
         set_add(set, rp_asprintf("%s=%s", key, value));
     }
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -146,8 +148,8 @@ static int check_settings(const struct rp_recipe *r, const struct rp_original *f
     json_t *entry;
     const char *key;
     char shown[72];
-    json_object_foreach(json_object_get(first->v->run, "recipe"), key, entry)
-        if (!rp_agreement_free(key) && !rp_agreement_same(key, first->v->run, is, -1))
+    json_object_foreach(first->v->run->facts.recipe, key, entry)
+        if (!rp_agreement_free(key) && !rp_agreement_same(key, &first->v->run->facts, is, -1))
             return rp_fail(err, RP_UNAVAILABLE, "this program cannot give %s the value of the original", rp_excerpt(shown, key));
     return 0;
 }
@@ -177,8 +179,7 @@ static int load_first(const struct rp_run_from *from, struct rp_recipe *r, const
 /* Files that are not in the bundle must be given. */
 static int check_files(const struct rp_run_opts *o, const struct rp_original *first, struct rp_err *err)
 {
-    const json_t *data = json_object_get(first->v->run, "data");
-    if (!json_is_true(json_object_get(data, "pinned")) && !o->data_path)
+    if (!first->v->run->facts.data.pinned && !o->data_path)
         return rp_fail(err, RP_UNAVAILABLE, "the original used its owner's samples: give them with --data");
     if (*recorded_text(first, "run.init") && !o->run_init)
         return rp_fail(err, RP_UNAVAILABLE, "the original started from a file of its owner: give it with --init");

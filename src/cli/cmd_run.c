@@ -3,7 +3,9 @@
 
 #include "backend/cpu/limits.h"
 
-#define OTHER_DOCUMENTS (12ul << 20) /* beside captures: telemetry of all ranks, run.json, report.md */
+#include <inttypes.h>
+
+#define OTHER_DOCUMENTS (12ul << 20) /* beside captures: telemetry of all ranks, facts.json, run.json */
 
 static void run_fini(struct rp_run_session *r)
 {
@@ -27,10 +29,9 @@ static void run_fini(struct rp_run_session *r)
     json_decref(r->checkpoint);
     json_decref(r->before);
     json_decref(r->after);
-    json_decref(r->run);
+    rp_run_documents_free(r->run);
     rp_records_fini(&r->records);
     rp_all_ranks_fini(&r->ranks);
-    rp_telemetry_fini(&r->telemetry);
     rp_outcome_fini(&r->outcome);
     rp_attempt_fini(&r->attempt);
     rp_key_free(r->key);
@@ -92,8 +93,7 @@ static int has_nvidia(void)
 static int check_data(const struct rp_run_session *r, struct rp_err *err)
 {
     const struct rp_original *first = r->from->first;
-    const char *had =
-        first ? json_string_value(json_object_get(json_object_get(first->v->run, "data"), "digest")) : r->data.digest;
+    const char *had = first ? first->v->run->facts.data.digest : r->data.digest;
     if (strcmp(had, r->data.digest) != 0)
         return rp_fail(err, RP_MISMATCH, "the samples here have the digest %.24s..., those of the original %.24s...",
                        r->data.digest, had);
@@ -229,15 +229,13 @@ static void end_attempt(struct rp_run_session *r, int exit_status)
 /* Different bits are sealed like any other result, and reported. */
 static int judge_agreement(const struct rp_run_session *r, struct rp_err *err)
 {
-    const json_t *first =
-        json_object_get(json_object_get(json_object_get(r->run, "agreement"), "bits"), "first_difference");
-    if (!json_is_object(first))
+    const struct rp_agreement *a = r->run ? r->run->figures.agreement : NULL;
+    const struct rp_bit_difference *first = a ? a->bits.first_difference : NULL;
+    if (!first)
         return 0;
     return rp_fail(err, RP_MISMATCH,
-                   "the bits differ from those of the original, first at step %lld: %s was %s, is %s here",
-                   (long long)json_integer_value(json_object_get(first, "step")),
-                   json_string_value(json_object_get(first, "quantity")), rp_json_text_at(first, "original"),
-                   rp_json_text_at(first, "replication"));
+                   "the bits differ from those of the original, first at step %" PRId64 ": %s was %s, is %s here",
+                   first->step, first->quantity, first->original, first->replication);
 }
 
 static const char result_text[] =
@@ -245,8 +243,8 @@ static const char result_text[] =
     "[/results/throughput/interval/0:, 95 % interval {/results/throughput/interval/0 d3} to "
     "{/results/throughput/interval/1 d3}][/tokens_per_s:, {/tokens_per_s d1} tokens/s]\n]"
     "[/ranks_of_arithmetic:arithmetic of {/ranks_of_arithmetic t} ranks, computed by {/ranks t}: not their speed\n]"
-    "[/results/loss_first:loss {/results/loss_first x} at the first step, {/results/loss_last x} at the last\n]"
-    "[/agreement/throughput/method:bits {/agreement/bits/equal e} over {/agreement/bits/steps t} steps and "
+    "[/results/loss_first/hex:loss {/results/loss_first x} at the first step, {/results/loss_last x} at the last\n]"
+    "[/agreement/bits/steps:bits {/agreement/bits/equal e} over {/agreement/bits/steps t} steps and "
     "{/agreement/bits/roots t} state roots\n]"
     "[/agreement/throughput/ratio:throughput here / original {/agreement/throughput/ratio d3}"
     "[/agreement/throughput/interval/0:, 95 % interval {/agreement/throughput/interval/0 d3} to "
@@ -256,15 +254,18 @@ static const char result_text[] =
 static void print_result(const struct rp_run_session *r)
 {
     const struct rp_outcome *o = &r->outcome;
-    const struct rp_throughput t = rp_throughput_of(r->run);
+    const json_t *run = r->run ? r->run->figures_json : NULL;
     json_t *j = json_pack("{s:o, s:s, s:I, s:O?, s:O*}", "bundle", rp_cli_path(r->output.path), "status",
                           rp_run_status_name(o->status), "steps", (json_int_t)o->steps_done, "results",
-                          json_object_get(r->run, "results"), "agreement", json_object_get(r->run, "agreement"));
-    if (t.known && t.tokens > 0)
-        json_object_set_new(j, "tokens_per_s", json_real(t.tokens));
-    if (rp_run_degrees(r->run) > rp_run_ranks(r->run))
-        json_object_update_new(j, json_pack("{s:I, s:I}", "ranks", (json_int_t)rp_run_ranks(r->run),
-                                            "ranks_of_arithmetic", (json_int_t)rp_run_degrees(r->run)));
+                          json_object_get(run, "results"), "agreement", json_object_get(run, "agreement"));
+    const double tokens = r->run ? rp_figures_tokens(&r->run->figures) : 0;
+    const int64_t arithmetic = r->run ? rp_facts_parallel(&r->run->facts) : 0,
+                  ranks = r->run ? r->run->facts.rank_n : 0;
+    if (tokens > 0)
+        json_object_set_new(j, "tokens_per_s", json_real(tokens));
+    if (arithmetic > ranks)
+        json_object_update_new(
+            j, json_pack("{s:I, s:I}", "ranks", (json_int_t)ranks, "ranks_of_arithmetic", (json_int_t)arithmetic));
     rp_cli_return(r->cli, j, result_text);
     if (!r->cli->json)
         puts(r->output.path);

@@ -194,7 +194,7 @@ void rp_help_top_screen(struct rp_buf *out)
 {
     rp_buf_puts(out, "Usage: repro COMMAND [options]   " RP_TAGLINE "\n");
     put_command_lines(out, NULL);
-    rp_buf_puts(out, "\nrepro COMMAND --help: its options; repro help COMMAND: explanation; repro help: everything\n");
+    rp_buf_puts(out, "repro COMMAND --help: its options; repro help COMMAND: explanation; repro help: everything\n");
 }
 
 void rp_help_top(struct rp_buf *out)

@@ -23,42 +23,25 @@ static int add_records(struct rp_run_session *r, struct rp_bundle *b, struct rp_
     return 0;
 }
 
-/* The device samples of rank i as a member, and their figures: of the only rank r->telemetry. *figures NULL: there are none. */
-static int add_telemetry(struct rp_run_session *r, struct rp_bundle *b, int i, json_t **figures, struct rp_err *err)
+/* Device samples of every rank as members, and their figures. */
+static int add_telemetry(const struct rp_run_session *r, struct rp_figures *figures, struct rp_bundle *b,
+                         struct rp_err *err)
 {
-    const struct rp_sampling *is = &r->outcome.rank[i].telemetry;
     const int ranks = r->outcome.ranks;
-    struct rp_telemetry parsed = {0};
-    RP_BUF lines = {0};
-    rp_sampling_write(&lines, is);
-    *figures = *is->reason ? json_pack("{s:s}", "reason", is->reason) : NULL;
-    if (!lines.size)
-        return 0;
-    if (rp_telemetry_parse(&parsed, i, ranks, rp_buf_text(&lines), lines.size, err) < 0)
-        return -1;
-    json_decref(*figures);
-    *figures = ranks > 1 ? rp_telemetry_of_rank(&parsed, &r->ranks.share[i]) : NULL;
-    if (ranks > 1)
+    for (int i = 0; i < ranks; i++) {
+        struct rp_telemetry parsed = {0};
+        RP_BUF lines = {0};
+        rp_sampling_write(&lines, &r->outcome.rank[i].telemetry);
+        if (!lines.size)
+            continue;
+        if (rp_telemetry_parse(&parsed, i, ranks, rp_buf_text(&lines), lines.size, err) < 0)
+            return -1;
+        rp_derive_telemetry(figures, i, &parsed, &r->ranks.share[i]);
         rp_telemetry_fini(&parsed);
-    else
-        r->telemetry = parsed;
-    return rp_bundle_add(b, RP_OF_RANK(i, ".telemetry.jsonl"), lines.data, lines.size, err);
-}
-
-/* telemetry: [ranks] */
-static json_t *world_json(const struct rp_run_session *r, const json_t *const *telemetry)
-{
-    const struct rp_outcome *o = &r->outcome;
-    RP_FREE const json_t **hello = rp_alloc((size_t)o->ranks * sizeof *hello), **done = rp_alloc((size_t)o->ranks * sizeof *done);
-    for (int i = 0; i < o->ranks; i++) {
-        hello[i] = o->rank[i].hello;
-        done[i] = o->rank[i].done;
+        if (rp_bundle_add(b, RP_OF_RANK(i, ".telemetry.jsonl"), lines.data, lines.size, err) < 0)
+            return -1;
     }
-    const struct rp_run_job *j = &r->job_of_many;
-    RP_JSON *launch = j->several ? rp_launch_to_json(&j->joining.launch) : NULL, *processes = j->several ? rp_join_to_json(&j->joining.join) : NULL;
-    return rp_world_json(&(struct rp_world_doc){.degrees = r->degrees, .host = r->rank_host, .launch = launch, .processes = processes,
-                                                .all = o->ranks > 1 ? &r->ranks : NULL, .hello = hello, .done = done,
-                                                .telemetry = telemetry});
+    return 0;
 }
 
 static int add_capture(struct rp_bundle *b, int host, const char *what, const json_t *capture, struct rp_err *err)
@@ -70,81 +53,125 @@ static int add_capture(struct rp_bundle *b, int host, const char *what, const js
     return rp_bundle_add(b, RP_OF_NODE(host, what), text.data, text.size, err);
 }
 
-/* Captures of hosts that are not this one. */
-static int add_hosts(struct rp_run_session *r, struct rp_bundle *b, struct rp_err *err)
+static int node_count(const struct rp_run_session *r)
 {
-    for (int h = 1; h < r->hosts; h++)
-        if (add_capture(b, h, ".before.json", r->host_before[h], err) < 0 || add_capture(b, h, ".after.json", r->host_after[h], err) < 0 ||
-            (r->host_xml[h].size && rp_bundle_add(b, RP_OF_NODE(h, ".hwloc.xml"), r->host_xml[h].data, r->host_xml[h].size, err) < 0))
+    return r->hosts > 1 ? r->hosts : 1; /* 0: no job of several processes */
+}
+
+/* Of every node: captures, and what hwloc saw. */
+static int add_nodes(const struct rp_run_session *r, const struct rp_captures *node, struct rp_bundle *b,
+                     struct rp_err *err)
+{
+    for (int h = 0; h < node_count(r); h++) {
+        const struct rp_buf *xml = h ? &r->host_xml[h] : &r->hwloc_xml;
+        if (add_capture(b, h, ".before.json", node[h].before, err) < 0 ||
+            add_capture(b, h, ".after.json", node[h].after, err) < 0 ||
+            (xml->size && rp_bundle_add(b, RP_OF_NODE(h, ".hwloc.xml"), xml->data, xml->size, err) < 0))
             return -1;
+    }
     return 0;
 }
 
-/* The ranks, with telemetry of each; NULL: *err. */
-static json_t *add_ranks(struct rp_run_session *r, struct rp_bundle *b, struct rp_err *err)
+static void seal_facts(const struct rp_run_session *r, struct rp_facts *facts)
 {
-    const int n = r->outcome.ranks;
-    RP_FREE json_t **figures = rp_alloc((size_t)n * sizeof *figures);
-    int failed = add_records(r, b, err) < 0;
-    for (int i = 0; i < n && !failed; i++)
-        failed = add_telemetry(r, b, i, &figures[i], err) < 0;
-    json_t *world = failed ? NULL : world_json(r, (const json_t *const *)figures);
-    for (int i = 0; i < n; i++)
-        json_decref(figures[i]);
-    return world;
+    const struct rp_outcome *o = &r->outcome;
+    const struct rp_run_job *j = &r->job_of_many;
+    RP_FREE const json_t **hello = rp_alloc((size_t)o->ranks * sizeof *hello),
+                         **done = rp_alloc((size_t)o->ranks * sizeof *done);
+    RP_FREE const char **no_telemetry = rp_alloc((size_t)o->ranks * sizeof *no_telemetry);
+    for (int i = 0; i < o->ranks; i++) {
+        const char *reason = o->rank[i].telemetry.reason;
+        hello[i] = o->rank[i].hello;
+        done[i] = o->rank[i].done;
+        no_telemetry[i] = *reason ? reason : NULL;
+    }
+    RP_JSON *launch = j->several ? rp_launch_to_json(&j->joining.launch) : NULL;
+    RP_JSON *processes = j->several ? rp_join_to_json(&j->joining.join) : NULL;
+    RP_JSON *challenge = r->o->challenge ? rp_challenge_json(&r->challenge) : NULL;
+    RP_JSON *data = data_json(r), *ledger = rp_attempt_json(&r->attempt);
+    RP_JSON *replicates = r->from->first ? rp_original_json(r->from->first) : NULL;
+    rp_facts_seal(facts, &(struct rp_seal){
+                             .status = rp_run_status_name(o->status),
+                             .reason = o->status == RP_RUN_COMPLETE ? NULL : o->reason.msg,
+                             .started_ns = r->started_ns,
+                             .ended_ns = r->ended_ns,
+                             .recipe = &r->recipe,
+                             .identified = json_is_true(json_object_get(r->before, "identified")),
+                             .backend = r->backend->name,
+                             .data = data,
+                             .init = r->checkpoint,
+                             .plan = &r->plan,
+                             .launch = launch,
+                             .processes = processes,
+                             .degrees = r->degrees,
+                             .host = r->rank_host,
+                             .hello = hello,
+                             .done = done,
+                             .no_telemetry = no_telemetry,
+                             .slowest = r->ranks.slowest,
+                             .ledger = ledger,
+                             .challenge = challenge,
+                             .replicates = replicates,
+                         });
+}
+
+static int derive_agreement(const struct rp_run_session *r, struct rp_run_documents *d, struct rp_err *err)
+{
+    const struct rp_original *first = r->from->first;
+    if (!first)
+        return 0;
+    const struct rp_run *other = &first->kept->run;
+    d->figures.agreement = rp_alloc(sizeof *d->figures.agreement);
+    return rp_agreement_derive(
+        d->figures.agreement,
+        &(struct rp_agreement_side){other->facts, other->figures, other->node[0].before, &other->records},
+        &(struct rp_agreement_side){&d->facts, &d->figures, r->before, &r->records}, err);
+}
+
+static int derive_figures(struct rp_run_session *r, const struct rp_captures *node, struct rp_bundle *b,
+                          struct rp_err *err)
+{
+    struct rp_run_documents *d = r->run;
+    struct rp_run is = {.facts = &d->facts, /* borrowed, as all its parts */
+                        .node = (struct rp_captures *)node,
+                        .nodes = node_count(r),
+                        .recipe = r->recipe,
+                        .records = r->records,
+                        .ranks = r->ranks};
+    RP_FORMAT(is.recipe_sha256, "%s", r->recipe.sha256);
+    if (is.recipe.train_batch_size == RP_BATCH_MAX)
+        is.recipe.train_batch_size = (int64_t)r->plan.batch;
+    if (rp_derive(&d->figures, &is, err) < 0 || add_telemetry(r, &d->figures, b, err) < 0)
+        return -1;
+    rp_derive_telemetry_of_all(&d->figures, &d->facts, &r->records);
+    return derive_agreement(r, d, err);
+}
+
+static int add_json(struct rp_bundle *b, const char *name, const json_t *j, struct rp_err *err)
+{
+    RP_BUF text = {0};
+    rp_json_write(&text, j);
+    return rp_bundle_add(b, name, text.data, text.size, err);
 }
 
 int rp_run_add_documents(struct rp_run_session *r, struct rp_bundle *b, struct rp_err *err)
 {
-    const struct rp_outcome *o = &r->outcome;
-    const struct rp_rank_outcome *first_rank = &o->rank[0];
-    RP_JSON *world = add_ranks(r, b, err);
-    if (!world)
+    RP_FREE struct rp_captures *node = rp_alloc((size_t)node_count(r) * sizeof *node);
+    for (int h = 0; h < node_count(r); h++)
+        node[h] =
+            h ? (struct rp_captures){r->host_before[h], r->host_after[h]} : (struct rp_captures){r->before, r->after};
+    if (add_records(r, b, err) < 0)
         return -1;
-    RP_JSON *challenge = r->o->challenge ? rp_challenge_json(&r->challenge) : NULL;
-    RP_JSON *data = data_json(r), *plan = rp_plan_to_json(&r->plan), *ledger = rp_attempt_json(&r->attempt);
-    const struct rp_original *first = r->from->first;
-    RP_JSON *replicates = first ? rp_original_json(first) : NULL;
-    struct rp_agreement_side other = {0};
-    if (first)
-        other = (struct rp_agreement_side){first->v->run, first->kept->run.node[0].before, &first->kept->run.records};
-    RP_BUF run_text = {0}, before = {0}, after = {0};
-    struct rp_run_doc doc = {.status = rp_run_status_name(o->status),
-                             .reason = o->status == RP_RUN_COMPLETE ? NULL : o->reason.msg,
-                             .recipe = &r->recipe,
-                             .data = data,
-                             .init = r->checkpoint,
-                             .plan = plan,
-                             .backend = r->backend->name,
-                             .device = json_object_get(first_rank->hello, "device"),
-                             .done = o->rank[r->ranks.slowest].done,
-                             .world = world,
-                             .records = &r->records,
-                             .telemetry = r->telemetry.n ? &r->telemetry : NULL,
-                             .no_telemetry = *first_rank->telemetry.reason ? first_rank->telemetry.reason : NULL,
-                             .before = r->before,
-                             .after = r->after,
-                             .started_ns = r->started_ns,
-                             .ended_ns = r->ended_ns,
-                             .challenge = challenge,
-                             .ledger = ledger,
-                             .replicates = replicates,
-                             .first = first ? &other : NULL};
-    r->run = rp_run_json(&doc, err);
-    if (!r->run)
+    struct rp_run_documents *d = r->run = rp_alloc(sizeof *d);
+    d->references = 1;
+    seal_facts(r, &d->facts);
+    if (derive_figures(r, node, b, err) < 0)
         return -1;
-    rp_json_write(&run_text, r->run);
-    rp_json_write(&before, r->before);
-    rp_json_write(&after, r->after);
-    struct rp_report_source source = {
-        .run = r->run, .before = r->before, .after = r->after, .recipe = &r->recipe.source, .records = &r->records};
-    if (rp_bundle_add(b, "run.json", run_text.data, run_text.size, err) < 0 ||
+    rp_run_documents_write(d);
+    if (add_json(b, "facts.json", d->facts_json, err) < 0 || add_json(b, "run.json", d->figures_json, err) < 0 ||
         rp_bundle_add(b, "recipe.yaml", r->recipe.source.data, r->recipe.source.size, err) < 0 ||
-        (challenge && rp_bundle_add(b, RP_CHALLENGE_MEMBER, r->challenge_bytes.data, r->challenge_bytes.size, err) < 0) ||
-        rp_bundle_add(b, RP_OF_NODE(0, ".before.json"), before.data, before.size, err) < 0 ||
-        rp_bundle_add(b, RP_OF_NODE(0, ".after.json"), after.data, after.size, err) < 0 ||
-        (r->hwloc_xml.size && rp_bundle_add(b, RP_OF_NODE(0, ".hwloc.xml"), r->hwloc_xml.data, r->hwloc_xml.size, err) < 0) ||
-        add_hosts(r, b, err) < 0)
+        (r->o->challenge &&
+         rp_bundle_add(b, RP_CHALLENGE_MEMBER, r->challenge_bytes.data, r->challenge_bytes.size, err) < 0))
         return -1;
-    return rp_reports_add(b, &source, err);
+    return add_nodes(r, node, b, err);
 }

@@ -27,10 +27,9 @@
 #include "launch/launcher.h"
 #include "data/store.h"
 #include "recipe/recipe.h"
-#include "report/report.h"
-#include "run/results.h"
-#include "run/run_json.h"
-#include "run/world.h"
+#include "run/agreement.h"
+#include "run/derive.h"
+#include "run/seal.h"
 #include "sign/challenge.h"
 #include "sign/key.h"
 #include "supervise/run_job.h"
@@ -61,7 +60,8 @@ struct rp_run_session {
     struct rp_challenge challenge;
     struct rp_buf challenge_bytes; /* empty: none */
     json_t *checkpoint;           /* what the file of --init has; NULL: none */
-    json_t *before, *after, *run; /* documents of the bundle */
+    json_t *before, *after;       /* captures of this node */
+    struct rp_run_documents *run; /* of the bundle; NULL before it is sealed */
     struct rp_buf hwloc_xml;      /* empty: hwloc failed */
     struct rp_joining_opts joining; /* of o, with the place that --hosts gives */
     struct rp_run_hosts elsewhere;  /* processes that this one started on other hosts */
@@ -73,8 +73,7 @@ struct rp_run_session {
     struct rp_degrees degrees;    /* ranks that train */
     struct rp_comm place;         /* of rank 0, not connected: for the plan */
     struct rp_all_ranks ranks;
-    struct rp_records records;    /* of all ranks, as one list */
-    struct rp_telemetry telemetry;
+    struct rp_records records; /* of all ranks, as one list */
     struct rp_job job;
     struct rp_outcome outcome;
     struct rp_meter meter;
@@ -95,5 +94,5 @@ int64_t rp_run_degrees_of(const struct rp_recipe *r);                           
 
 /* ---- run_documents.c ---- */
 
-/* Documents, records and reports. */
+/* Documents and records. */
 int rp_run_add_documents(struct rp_run_session *r, struct rp_bundle *b, struct rp_err *err) rp_must_check;

@@ -5,7 +5,14 @@
  * Flow:    a transport -> struct rp_comm -> rp_comm_place(); buffers in, the same out: of the host, except for
  *          rp_comm_exchange_device(), whose device was attached.
  * Owner:   the caller that opens a communicator closes it; buffers are borrowed.
- * Extend:  a transport is a file with a struct rp_comm_ops. Collectives are built on exchange(), once for all transports (comm.c).
+ * Extend:  a transport is a file with a struct rp_comm_ops, whose exchange() takes many messages at once. Collectives
+ *          are built on it, once for all transports (comm.c). A transport between devices also has exchange_device(),
+ *          and reaches worker/loop.c as a struct rp_device_ranks (worker/rank.h). One of the host to which a device is
+ *          attached moves the device's memory through windows of its own (RP_ROUTE_STAGED).
+ *
+ * Above a transport, rp_comm_exchange_device() is for gradients, weights and activations; everything else is on the
+ * host. Tests run ranks as threads: tests/unit/ranks.h without sockets, tests/unit/mesh_fixture.h with them; ranks on
+ * GPUs with tests/shim and tests/fake/nccl.c.
  *
  * Ranks are numbered with the tensor-parallel index fastest, then the data-parallel one, then the stage: rank = (stage * D + data) * T +
  * tensor. A group of ranks that differ in one of them only is therefore an arithmetic sequence.
@@ -39,7 +46,13 @@ struct rp_piece {
     size_t at, bytes;
 };
 
-#define RP_TRANSPORT_TEXT 128
+/* How a rank is connected to the others: ranks by shared memory of its host, by TLS, of these on its host because
+ * memory cannot be shared; connections that were refused while it opened its own. nccl: the version, or "" without
+ * NCCL. */
+struct rp_connections {
+    int shared_memory, tls, tls_on_host, refused;
+    char nccl[32];
+};
 
 struct rp_comm;
 struct rp_dev;
@@ -53,8 +66,8 @@ struct rp_comm_ops {
     int (*exchange_device)(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err);
     /* The opened device of this rank, which outlives the communicator; may be the host's own. NULL: no rank has a device of its own. */
     void (*attach)(struct rp_comm *c, struct rp_dev *dev);
-    /* How its ranks are connected, for a bundle: "3 ranks by shared memory, 4 by TLS", "NCCL 2.20.5". */
-    void (*describe)(const struct rp_comm *c, char text[RP_TRANSPORT_TEXT]);
+    /* How its ranks are connected, for a bundle. */
+    void (*connections)(const struct rp_comm *c, struct rp_connections *out);
     /* The same ranks as a communicator for a second thread, with counts of its own: exchanges within one group, in which c has none meanwhile,
      * nor in the world. Buffers of the host. It is c's, and there is one. NULL: only one thread at a time can exchange. */
     struct rp_comm *(*beside)(struct rp_comm *c);
@@ -91,7 +104,7 @@ struct rp_comm {
     int (*waiting)(void *arg, int rank);
     void *waiting_arg;
     struct rp_comm_count count;
-    int waits_unknown; /* the transport does not tell count.wait_ns */
+    int waits_unknown; /* the transport does not tell count.wait_ns: it is left out, as 0 would be a measurement */
 };
 
 struct rp_comm *rp_comm_self(void); /* a world of one */

@@ -252,11 +252,9 @@ static void attach(struct rp_comm *c, struct rp_dev *dev)
     m->dev = dev->backend->separate_memory ? dev : NULL;
 }
 
-static void describe(const struct rp_comm *c, char text[RP_TRANSPORT_TEXT])
+static void connections(const struct rp_comm *c, struct rp_connections *out)
 {
-    struct rp_mesh_stats s;
-    rp_mesh_stats(c, &s);
-    memcpy(text, s.text, sizeof s.text);
+    *out = ((const struct rp_mesh *)c)->stats;
 }
 
 static void mesh_close(struct rp_comm *c)
@@ -353,7 +351,7 @@ static int ranks_here(const struct rp_mesh *m)
 
 struct rp_comm *rp_mesh_open(const struct rp_mesh_opts *o, struct rp_err *err)
 {
-    static const struct rp_comm_ops op = {exchange_host, mesh_close, exchange_device, attach, describe, duplicate};
+    static const struct rp_comm_ops op = {exchange_host, mesh_close, exchange_device, attach, connections, duplicate};
     struct rp_mesh_memory memory;
     if (!rp_secret_is_name(o->job, RP_CHANNEL_JOB_MAX)) {
         close(o->listener);
@@ -381,22 +379,4 @@ struct rp_comm *rp_mesh_open(const struct rp_mesh_opts *o, struct rp_err *err)
         return NULL;
     }
     return &m->comm;
-}
-
-void rp_mesh_stats(const struct rp_comm *c, struct rp_mesh_stats *out)
-{
-    const struct rp_mesh *m = (const struct rp_mesh *)c;
-    *out = m->stats;
-    size_t n = 0;
-    *out->text = 0;
-    const struct {
-        int count;
-        const char *words;
-    } parts[] = {{out->rings, out->rings == 1 ? "rank by shared memory" : "ranks by shared memory"},
-                 {out->channels, out->rings ? "by TLS" : out->channels == 1 ? "rank by TLS" : "ranks by TLS"},
-                 {out->refused_rings, "of these on this host"},
-                 {out->strangers, out->strangers == 1 ? "stranger refused" : "strangers refused"}};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (parts[i].count && n < sizeof out->text - 48)
-            n += (size_t)snprintf(out->text + n, sizeof out->text - n, "%s%d %s", n ? ", " : "", parts[i].count, parts[i].words);
 }

@@ -42,13 +42,6 @@ struct rp_mesh_opts {
     int *lost; /* set where opening fails because of a rank; NULL: not asked */
 };
 
-struct rp_mesh_stats {
-    int rings, channels; /* connections by shared memory; encrypted ones */
-    int refused_rings;   /* of the encrypted ones: within a host, because memory cannot be shared */
-    int strangers;       /* connections that were refused while opening */
-    char text[RP_TRANSPORT_TEXT]; /* all of that in words, for a bundle */
-};
-
 /* Memory of connections. */
 struct rp_mesh_memory {
     uint64_t ring;    /* bytes of one ring; each pair of ranks of a host has two */
@@ -62,7 +55,6 @@ struct rp_mesh_memory {
 int rp_mesh_listen(const char *address, int port, int *bound, struct rp_err *err) rp_must_check;
 /* RP_UNAVAILABLE: a rank did not come in time, named with what happened last; RP_INTERRUPTED. */
 struct rp_comm *rp_mesh_open(const struct rp_mesh_opts *o, struct rp_err *err) rp_must_check;
-void rp_mesh_stats(const struct rp_comm *c, struct rp_mesh_stats *out);
 /* host: number of each rank's host, NULL: one host. */
 void rp_mesh_memory(struct rp_mesh_memory *m, struct rp_degrees l, const int *host, int rank, int sparse);
 /* Do these ranks get a connection? */

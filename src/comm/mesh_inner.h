@@ -72,7 +72,7 @@ struct rp_mesh {
     unsigned char key[RP_CHANNEL_KEY];
     struct mesh_link *links; /* [world] */
     struct rp_greet_opts greet;
-    struct rp_mesh_stats stats;
+    struct rp_connections stats;
     int spin;   /* more processors than ranks of this host */
     struct rp_dev *dev;   /* attached, with memory of its own; NULL: all buffers are of the host */
     atomic_int failed;    /* only close() is left */

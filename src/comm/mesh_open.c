@@ -129,9 +129,9 @@ static void take_link(struct opening *o, struct rp_greeting *g)
     l->fd = rp_fd_take(&g->fd);
     l->rings = g->rings;
     g->rings = (struct rp_rings){.fd = -1};
-    o->m->stats.rings += !l->channel;
-    o->m->stats.channels += l->channel != NULL;
-    o->m->stats.refused_rings += g->refused_rings;
+    o->m->stats.shared_memory += !l->channel;
+    o->m->stats.tls += l->channel != NULL;
+    o->m->stats.tls_on_host += g->refused_rings;
     o->missing--;
 }
 
@@ -143,7 +143,7 @@ static void drop_incoming(struct opening *o, int i, const struct rp_err *why)
     rp_greet_end(o->incoming[i].greeting);
     free(o->incoming[i].greeting);
     o->incoming[i] = o->incoming[--o->incoming_n];
-    o->m->stats.strangers += why != NULL;
+    o->m->stats.refused += why != NULL;
     if (why)
         o->refused = *why;
 }
@@ -284,14 +284,16 @@ static int check_time(struct opening *o, struct rp_err *err)
     }
     if ((double)(now - o->start_ns) <= m->opts.open_s * 1e9)
         return 0;
-    const char *refused = m->stats.strangers ? o->refused.msg : "";
+    const char *refused = m->stats.refused ? o->refused.msg : "";
     if (m->opts.lost)
         *m->opts.lost = l->rank;
     rp_mesh_name(m, l->rank, name);
     if (l->rank > m->opts.rank)
-        return rp_fail(err, RP_UNAVAILABLE, "%s did not connect to rank %d within %.1f s (%d of %d ranks missing; strangers refused: %d%s%s)",
-                       name, m->opts.rank, m->opts.open_s, o->missing, m->world, m->stats.strangers, *refused ? ", the last one: " : "",
-                       refused);
+        return rp_fail(
+            err, RP_UNAVAILABLE,
+            "%s did not connect to rank %d within %.1f s (%d of %d ranks missing; strangers refused: %d%s%s)", name,
+            m->opts.rank, m->opts.open_s, o->missing, m->world, m->stats.refused, *refused ? ", the last one: " : "",
+            refused);
     return rp_fail(err, RP_UNAVAILABLE, "rank %d cannot connect to %s within %.1f s: %s (%d of %d ranks missing)", m->opts.rank, name,
                    m->opts.open_s, *l->last.msg ? l->last.msg : "no answer", o->missing, m->world);
 }

@@ -95,17 +95,18 @@ static char *count_of(int64_t n)
 static char *devices_and_hardware_of(const struct rp_line *c)
 {
     RP_FREE char *hardware = rp_result_hardware(c->row);
-    if (c->row->devices <= 1)
+    const int64_t ranks = rp_result_ranks(c->row);
+    if (ranks <= 1)
         return copy_of(hardware);
-    return rp_asprintf("%lld ranks, %s", (long long)c->row->devices, hardware ? hardware : RP_UNKNOWN);
+    return rp_asprintf("%" PRId64 " ranks, %s", ranks, hardware ? hardware : RP_UNKNOWN);
 }
 
-/* Devices, and the ranks of the case of the report where these are more. */
+/* Devices, and the ranks of the case of the report where it was computed by fewer. */
 static char *devices_and_ranks_of(const struct rp_line *c)
 {
     const struct rp_result *row = c->row;
     int64_t ranks = row->data_parallel * row->tensor_parallel * row->pipeline_parallel;
-    if (row->devices > 0 && row->devices < ranks)
+    if (row->devices > 0 && rp_result_ranks(row) < ranks)
         return rp_asprintf("%lld, with the arithmetic of %lld ranks", (long long)row->devices, (long long)ranks);
     return count_of(row->devices);
 }
@@ -118,16 +119,17 @@ static char *degrees_of(const struct rp_line *c)
     return rp_asprintf("%lldx%lldx%lld", (long long)row->data_parallel, (long long)row->tensor_parallel, (long long)row->pipeline_parallel);
 }
 
+/* One rank exchanges nothing, and is no slower than another. */
 static char *share_of(const struct rp_result *row, double share)
 {
-    if (!isnan(share))
-        return rp_asprintf("%.1f %%", 100 * share);
-    return row->devices > 1 ? NULL : rp_strdup("-");
+    if (rp_result_ranks(row) <= 1)
+        return rp_strdup("-");
+    return isnan(share) ? NULL : rp_asprintf("%.1f %%", 100 * share);
 }
 
 static char *slowest_of(const struct rp_line *c)
 {
-    if (c->row->slowest_rank < 0)
+    if (c->row->slowest_rank < 0 || rp_result_ranks(c->row) <= 1)
         return share_of(c->row, NAN);
     return rp_asprintf("%lld of node %lld", (long long)c->row->slowest_rank, (long long)c->row->slowest_node);
 }

@@ -16,7 +16,7 @@
 #define MUCH_MORE 1.2 /* the larger number over the smaller one */
 
 enum compare_kind { WORK, SETTING, METHOD, MACHINE };
-enum scope { REQUIRED, ALWAYS, TOKENS, PROCESSORS, COLLECTIVES, KNOWN, MUCH };
+enum scope { REQUIRED, ALWAYS, TOKENS, PROCESSORS, GPUS, COLLECTIVES, KNOWN, MUCH };
 
 static const struct confounder {
     const char *key, *name, *why;
@@ -93,12 +93,22 @@ static int on_processors(const struct rp_result *row)
 /* Does the scope of a confounder include these results? */
 static int applies(const struct confounder *c, const struct rp_result *a, const struct rp_result *b)
 {
-    enum scope scope = c->scope;
+    const enum scope scope = c->scope;
     if (is_collective(a) && is_collective(b))
-        return scope == COLLECTIVES || strcmp(c->key, "task") == 0 || (scope == ALWAYS && (c->kind == METHOD || c->kind == MACHINE));
-    if (scope == COLLECTIVES)
+        return scope == COLLECTIVES || scope == GPUS || strcmp(c->key, "task") == 0 ||
+               (scope == ALWAYS && (c->kind == METHOD || c->kind == MACHINE));
+    switch (scope) {
+    case COLLECTIVES:
         return 0;
-    return scope == TOKENS ? !in_images(a) && !in_images(b) : scope == PROCESSORS ? on_processors(a) && on_processors(b) : 1;
+    case TOKENS:
+        return !in_images(a) && !in_images(b);
+    case PROCESSORS:
+        return on_processors(a) && on_processors(b);
+    case GPUS:
+        return !on_processors(a) || !on_processors(b);
+    default:
+        return 1;
+    }
 }
 
 static int is_near(const char *a, const char *b)
@@ -231,13 +241,12 @@ static const char *no_interval(const struct rp_result *a, const struct rp_result
     return NULL;
 }
 
-/* How many times the devices of b those of a are: GPUs, or threads of processors, whose division among ranks does not
- * make more of them. 0: unknown, or GPUs beside threads. */
+/* How many times the devices of b those of a are; 0: unknown, or GPUs and threads of processors. */
 static double width_ratio(const struct rp_result *a, const struct rp_result *b)
 {
     if ((a->threads > 0) != (b->threads > 0) || a->devices <= 0 || b->devices <= 0)
         return 0;
-    return a->threads > 0 ? (double)b->threads / (double)a->threads : (double)b->devices / (double)a->devices;
+    return (double)b->devices / (double)a->devices;
 }
 
 /* *base: resamples of the first result, made when they are first needed. */
@@ -313,6 +322,7 @@ static json_t *compare_pair(const struct rp_rows *rows, int i, double **base, en
         json_object_set_new(j, "ratio", ratio_of(a, b, base));
     if (env)
         json_object_set(j, "environment", env);
+    rp_compare_labelled(j, a, b);
     return j;
 }
 
@@ -345,11 +355,13 @@ static void notes_of(json_t *notes, const struct rp_rows *rows, int i)
                  row->throughput, own);
         json_array_append_new(notes, json_string(text));
     }
-    if (row->devices > 0 && row->data_parallel > 0 && row->tensor_parallel > 0 && row->pipeline_parallel > 0 &&
-        (double)row->data_parallel * (double)row->tensor_parallel * (double)row->pipeline_parallel > (double)row->devices) {
-        snprintf(text, sizeof text, "%d: the arithmetic of %lld x %lld x %lld ranks (data x tensor x pipeline), computed by %lld", i + 1,
+    const int64_t ranks = rp_result_ranks(row);
+    if (ranks > 0 && row->data_parallel > 0 && row->tensor_parallel > 0 && row->pipeline_parallel > 0 &&
+        (double)row->data_parallel * (double)row->tensor_parallel * (double)row->pipeline_parallel > (double)ranks) {
+        snprintf(text, sizeof text,
+                 "%d: the arithmetic of %lld x %lld x %lld ranks (data x tensor x pipeline), computed by %lld", i + 1,
                  (long long)row->data_parallel, (long long)row->tensor_parallel, (long long)row->pipeline_parallel,
-                 (long long)row->devices);
+                 (long long)ranks);
         json_array_append_new(notes, json_string(text));
     }
     for (int k = 0; k < i && k < 100; k++)
@@ -387,6 +399,6 @@ json_t *rp_compare(const struct rp_rows *rows, enum rp_comparable *verdict, stru
         *verdict = worse_of(*verdict, one);
     }
     json_t *scaling = rp_scaling(rows, notes);
-    return json_pack("{s:s, s:s, s:O, s:O, s:o, s:O}", "schema", "urn:repro:compare:1", "verdict", rp_comparable_text(*verdict), "rows",
+    return json_pack("{s:s, s:s, s:O, s:O, s:o, s:O}", "schema", "repro-compare/1", "verdict", rp_comparable_text(*verdict), "rows",
                      list, "pairs", pairs, "scaling", scaling, "notes", notes);
 }

@@ -3,12 +3,15 @@
  * What:    a verdict per pair with all confounders, then ratios with bootstrap intervals, scaling, differences of machines.
  * Flow:    struct rp_rows -> rp_compare() -> one JSON document -> rp_compare_show() for people.
  * Owner:   the caller owns the document; the rows are borrowed.
- * Extend:  a confounder is one row of confounders.def.
+ * Extend:  a confounder is one row of confounders.def. Facts and figures that have a label in run/facts.def or
+ *          run/figures.def are compared.
  */
 #pragma once
 
 #include "report/doc.h"
 #include "compare/result.h"
+
+struct rp_run; /* run/run.h */
 
 enum rp_comparable { RP_COMPARABLE, RP_COMPARABLE_WITH_RESERVATIONS, RP_NOT_COMPARABLE };
 const char *rp_comparable_text(enum rp_comparable verdict); /* "comparable", ... */
@@ -18,11 +21,13 @@ const char *rp_comparable_text(enum rp_comparable verdict); /* "comparable", ...
 int rp_compare_narrow(struct rp_rows *rows, struct rp_buf *models);
 
 /* Every row against the first:
- * {"schema": "urn:repro:compare:1", "verdict", "rows": [row...],
+ * {"schema": "repro-compare/1", "verdict", "rows": [row...],
  *  "pairs": [{"a": 0, "b": i, "verdict",
  *             "confounders": [{"key", "name", "kind", "state": "differs" | "unknown" | "unsigned", "a", "b", "why"}],
  *             "ratio": {"value": b / a, "per_device", "low", "high", "level", "replicates", "no_interval"}, "no_ratio": why not,
- *             "environment": {"important": [D...], "other", "not_compared"}}],
+ *             "environment": {"important": [D...], "other", "not_compared"},
+ *             "facts": [{"name", "unit", "a", "b"}], of bundles: labelled values of facts.json that differ,
+ *             "figures": [the same], all of run.json}],
  *  "scaling": [{"row", "base", "devices", "base_devices", "speedup", "efficiency", "global_batch": "constant" | "proportional" to the
  *               devices | "other", "claimed"}], "notes": [text...]}
  * and "left_out", how many results, where --all was not given and some are of another model.
@@ -51,9 +56,13 @@ struct rp_machines_high {
 json_t *rp_compare_machines(struct rp_machines_high *high, const struct rp_result *a, const struct rp_result *b, const json_t *confounders,
                             struct rp_err *err) rp_must_check;
 
-/* The other load during a run on processors, or "none", by the limits of doctor's check of load.
- * changes: environment_changes of run.json. */
-void rp_result_other_work(struct rp_result *row, const json_t *probes, const json_t *changes);
+/* "facts" and "figures" of a pair of bundles, which has its "confounders": every row of facts.def and figures.def that
+ * has a label. */
+void rp_compare_labelled(json_t *pair, const struct rp_result *a, const struct rp_result *b);
+
+/* The other load during a run on processors, of its first node that had some, or "none", by the limits of doctor's
+ * check of load. */
+void rp_result_other_work(struct rp_result *row, const struct rp_run *run);
 
 /* Speed-ups of rows that differ in nothing but the number of devices, against the fewest of them: "scaling" of a comparison. Bundles may
  * also differ in the layout of their ranks and in the micro-batches of a step, which the table shows. notes: oddities are added. */

@@ -6,6 +6,7 @@
 #include "capture/fields.h"
 #include "capture/probe.h"
 #include "capture/value.h"
+#include "run/run.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,10 +20,14 @@
 static const struct {
     const char *key, *fields;
 } covered[] = {
-    {"device_model", "cpu."},        {"device_model", "topology."}, {"device_model", "memory."},
-    {"device_model", "frequency."},  {"device_model", "gpu.devices"}, {"device_model", "nvidia.gpus."},  {"device_model", "kernel.machine"},
-    {"devices", "gpu.count"},        {"devices", "gpu.devices"},    {"devices", "gpu.cuda_devices"},     {"devices", "nvidia.gpus."},
-    {"devices", "jobs."},            {"nodes", "jobs."},            {"clocks", "frequency."},            {"clocks", "gpu.devices.*.clock_"},
+    {"device_model", "cpu."},           {"device_model", "topology."},
+    {"device_model", "memory."},        {"device_model", "frequency."},
+    {"device_model", "gpu.devices"},    {"device_model", "nvidia.gpus."},
+    {"device_model", "kernel.machine"}, {"devices", "gpu.count"},
+    {"devices", "gpu.devices"},         {"devices", "gpu.cuda_devices"},
+    {"devices", "nvidia.gpus."},        {"devices", "jobs."},
+    {"rank_layout", "jobs."},           {"nodes", "jobs."},
+    {"clocks", "frequency."},           {"clocks", "gpu.devices.*.clock_"},
 };
 /* Fields that do not matter for runs on processors. */
 static const char *const of_gpus[] = {"gpu.", "nvidia.", "cuda.", "rdma.", "environment.CUDA_", "environment.NCCL_"};
@@ -180,13 +185,14 @@ static struct machine_load load_before(const json_t *probes)
 }
 
 /* run.json lists what changed; other values stayed the same. */
-static struct machine_load load_after(struct machine_load m, const json_t *changes)
+static struct machine_load load_after(struct machine_load m, const struct rp_node_figures *node)
 {
-    for (size_t i = 0; i < json_array_size(changes); i++) {
-        const json_t *one = json_array_get(changes, i), *value = json_object_get(json_object_get(one, "after"), "value");
-        double *to = strcmp(rp_json_text_at(one, "field"), "kernel.load_1min") == 0       ? &m.load
-                     : strcmp(rp_json_text_at(one, "field"), "kernel.tasks_running") == 0 ? &m.running
-                                                                              : NULL;
+    for (int64_t i = 0; i < node->change_n; i++) {
+        const struct rp_change *one = &node->change[i];
+        const json_t *value = json_object_get(one->after, "value");
+        double *to = strcmp(one->field, "kernel.load_1min") == 0       ? &m.load
+                     : strcmp(one->field, "kernel.tasks_running") == 0 ? &m.running
+                                                                       : NULL;
         if (to)
             *to = json_is_number(value) ? json_number_value(value) : NAN;
     }
@@ -200,19 +206,46 @@ static int is_loaded(struct machine_load m, double own, double cpus)
     return m.load - own > 0.5 && m.load - own > 0.1 * cpus && !(m.running <= 1);
 }
 
-void rp_result_other_work(struct rp_result *row, const json_t *probes, const json_t *changes)
+static int64_t threads_on(const struct rp_facts *f, int node)
 {
+    int64_t n = 0;
+    for (int64_t i = 0; i < f->rank_n; i++)
+        if (f->rank[i].node == node && f->rank[i].device && f->rank[i].device->threads > 0)
+            n += f->rank[i].device->threads;
+    return n;
+}
+
+/* "load 5.02 before the run, 6 tasks running", "none", or NULL: unknown; free() it. */
+static char *other_work_of(const struct rp_run *run, int node)
+{
+    const json_t *probes = json_object_get(rp_run_capture(run, node, 0), "probes");
     const char *online = rp_known_text(probes, "cpu.online");
-    int cpus = online ? rp_parse_cpus(online, NULL, RP_MAX_CPUS) : 0;
-    struct machine_load at[2] = {load_before(probes), load_after(load_before(probes), changes)};
-    struct rp_err err;
-    RP_FREE char *text = isnan(at[0].load) ? NULL : rp_strdup("none");
-    for (int i = 0; i < 2 && text; i++)
-        if (is_loaded(at[i], i && row->threads > 0 ? (double)row->threads : 0, cpus > 0 ? cpus : 0)) {
+    const int cpus = online ? rp_parse_cpus(online, NULL, RP_MAX_CPUS) : 0;
+    const struct machine_load before = load_before(probes);
+    const struct machine_load at[2] = {before, load_after(before, &run->figures->node[node])};
+    if (isnan(before.load))
+        return NULL;
+    for (int i = 0; i < 2; i++)
+        if (is_loaded(at[i], i ? (double)threads_on(run->facts, node) : 0, cpus > 0 ? cpus : 0)) {
             RP_FREE char *running = isnan(at[i].running) ? NULL : rp_asprintf(", %.6g tasks running", at[i].running);
-            free(text);
-            text = rp_asprintf("load %.6g %s the run%s", at[i].load, i ? "after" : "before", running ? running : "");
-            break;
+            RP_FREE char *where = run->nodes > 1 ? rp_asprintf(" on node %d", node) : NULL;
+            return rp_asprintf("load %.6g %s the run%s%s", at[i].load, i ? "after" : "before", where ? where : "",
+                               running ? running : "");
         }
-    RP_BUG_IF(rp_result_text(&row->other_work, "other_work", text ? text : "", &err) < 0);
+    return rp_strdup("none");
+}
+
+void rp_result_other_work(struct rp_result *row, const struct rp_run *run)
+{
+    struct rp_err err;
+    int known = 1, loaded = 0;
+    for (int i = 0; i < run->nodes && !loaded; i++) {
+        RP_FREE char *text = other_work_of(run, i);
+        known &= text != NULL;
+        loaded = text && strcmp(text, "none") != 0;
+        if (loaded)
+            RP_BUG_IF(rp_result_text(&row->other_work, "other_work", text, &err) < 0);
+    }
+    if (!loaded)
+        RP_BUG_IF(rp_result_text(&row->other_work, "other_work", known ? "none" : "", &err) < 0);
 }

@@ -1,4 +1,4 @@
-/* A bundle as a row: its verified run.json, the cycles of its steps, its capture. */
+/* A bundle as a row: its verified documents, the cycles of its steps, its captures. */
 #include "compare/compare.h"
 
 #include "backend/backend.h"
@@ -7,25 +7,38 @@
 #include "bundle/bundle.h"
 #include "bundle/schema.h"
 #include "capture/value.h"
+#include "compare/layout.h"
 #include "model/model.h"
-#include "run/results.h"
+#include "run/derive.h"
 #include "sign/statement.h"
 #include "verify/levels.h"
 #include "verify/verify.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* How every figure of a run is computed: run/derive.h. */
+#define TIMED_WINDOW                                                                                                   \
+    "start of the first timed step of a repeat to the end of its last, with the loading of samples and without state " \
+    "roots between steps"
+#define ESTIMATOR "median over repeats of samples / window seconds"
+
 static int64_t count_of(const json_t *j)
 {
     return json_is_integer(j) && json_integer_value(j) >= 0 ? json_integer_value(j) : -1;
 }
-static double real_of(const json_t *j)
+static double real_of(double d)
 {
-    double d = json_is_number(j) ? json_number_value(j) : NAN;
     return isfinite(d) && d > 0 && d <= RP_RESULT_NUMBER_MAX ? d : NAN;
+}
+
+/* The recorded value of a key of the recipe: a whole number, or -1. */
+static int64_t number_set(const struct rp_run *run, const char *key)
+{
+    return count_of(rp_facts_setting(run->facts, key));
 }
 
 /* Text that is too long for a row is cut: the bundle has it in full. */
@@ -59,27 +72,32 @@ static void set_padding(struct rp_result *row, const struct rp_recipe *r, const 
     }
 }
 
-static void set_model(struct rp_result *row, const json_t *run)
+static void name_model(char *text, size_t size, const struct rp_result *row, const struct rp_run *run)
+{
+    const char *name = run->figures->model.name;
+    const int64_t pixels = number_set(run, "task.image_size");
+    if (row->layers >= 0 && row->hidden_size >= 0)
+        snprintf(text, size, "%.20s of %" PRId64 " x %" PRId64, name, row->layers, row->hidden_size);
+    else if (pixels > 0)
+        snprintf(text, size, "%.20s of %" PRId64 " parameters, %" PRId64 "x%" PRId64 " pixels", name, row->parameters,
+                 pixels, pixels);
+    else
+        snprintf(text, size, "%.20s of %" PRId64 " parameters", name, row->parameters);
+}
+
+static void set_model(struct rp_result *row, const struct rp_run *run)
 {
     struct rp_recipe r = {0};
     struct rp_err ignored;
     char text[120];
-    const int64_t pixels = count_of(rp_run_setting(run, "task.image_size"));
-    row->layers = count_of(rp_run_setting(run, "model.num_hidden_layers"));
-    row->hidden_size = count_of(rp_run_setting(run, "model.hidden_size"));
-    row->attention_heads = count_of(rp_run_setting(run, "model.num_attention_heads"));
-    row->sequence_length = count_of(rp_run_setting(run, "task.seq_length"));
-    row->parameters = count_of(rp_json_at(run, "plan/parameters"));
-    if (row->layers >= 0 && row->hidden_size >= 0)
-        snprintf(text, sizeof text, "%.20s of %lld x %lld", rp_json_text_at(run, "model/name"), (long long)row->layers,
-                 (long long)row->hidden_size);
-    else if (pixels > 0)
-        snprintf(text, sizeof text, "%.20s of %lld parameters, %lldx%lld pixels", rp_json_text_at(run, "model/name"), (long long)row->parameters,
-                 (long long)pixels, (long long)pixels);
-    else
-        snprintf(text, sizeof text, "%.20s of %lld parameters", rp_json_text_at(run, "model/name"), (long long)row->parameters);
+    row->layers = number_set(run, "model.num_hidden_layers");
+    row->hidden_size = number_set(run, "model.hidden_size");
+    row->attention_heads = number_set(run, "model.num_attention_heads");
+    row->sequence_length = number_set(run, "task.seq_length");
+    row->parameters = run->figures->model.parameters;
+    name_model(text, sizeof text, row, run);
     /* a bundle that failed may have no valid recipe */
-    if (rp_recipe_from_json(&r, json_object_get(run, "recipe"), &ignored) == 0) {
+    if (rp_recipe_from_json(&r, run->facts->recipe, &ignored) == 0) {
         const struct rp_model *m = rp_model_of(&r);
         const char *alias = m->size_name ? m->size_name(&r) : NULL;
         if (alias)
@@ -92,10 +110,10 @@ static void set_model(struct rp_result *row, const json_t *run)
     set_text(&row->model, text);
 }
 
-static void set_dropout(struct rp_result *row, const json_t *run)
+static void set_dropout(struct rp_result *row, const struct rp_facts *f)
 {
-    double hidden = json_number_value(rp_run_setting(run, "model.hidden_dropout_prob")),
-           attention = json_number_value(rp_run_setting(run, "model.attention_probs_dropout_prob"));
+    double hidden = json_number_value(rp_facts_setting(f, "model.hidden_dropout_prob")),
+           attention = json_number_value(rp_facts_setting(f, "model.attention_probs_dropout_prob"));
     char text[80];
     if (hidden == attention)
         snprintf(text, sizeof text, hidden > 0 ? "%g" : "none", hidden);
@@ -104,66 +122,65 @@ static void set_dropout(struct rp_result *row, const json_t *run)
     set_text(&row->dropout, text);
 }
 
-static void set_data(struct rp_result *row, const json_t *run)
+static void set_data(struct rp_result *row, const struct rp_data_facts *data)
 {
-    const char *archive = rp_json_text_at(run, "data/archive"), *digest = rp_json_text_at(run, "data/digest");
+    const char *archive = data->archive && *data->archive ? data->archive : "archive";
     char text[200];
-    if (json_is_true(rp_json_at(run, "data/pinned")))
-        RP_FORMAT(text, "%.80s, digest %.16s", *archive ? archive : "archive", *digest ? digest : "unknown");
+    if (data->pinned)
+        RP_FORMAT(text, "%.80s, digest %.16s", archive, *data->digest ? data->digest : "unknown");
     else
-        RP_FORMAT(text, "not pinned, digest %.16s", *digest ? digest : "unknown");
+        RP_FORMAT(text, "not pinned, digest %.16s", *data->digest ? data->digest : "unknown");
     set_text(&row->data, text);
 }
 
-/* The ranks whose arithmetic the run has; set_machine() counts those that computed it. */
-static void set_degrees(struct rp_result *row, const json_t *run)
+/* The ranks whose arithmetic the run has; set_ranks() counts those that computed it. */
+static void set_degrees(struct rp_result *row, const struct rp_run *run)
 {
-    row->data_parallel = count_of(rp_run_setting(run, "parallel.data"));
-    row->tensor_parallel = count_of(rp_run_setting(run, "parallel.tensor"));
-    row->pipeline_parallel = count_of(rp_run_setting(run, "parallel.pipeline"));
-    if (rp_run_degrees(run) > 1)
-        row->micro_batch = count_of(rp_json_at(run, "plan/batch"));
-    row->vocabulary = count_of(rp_run_setting(run, "model.padded_vocab_size"));
-    set_json(&row->recomputation, rp_run_setting(run, "train.recompute"));
-    const json_t *apart = rp_run_setting(run, "task.reset_attention_mask");
+    row->data_parallel = number_set(run, "parallel.data");
+    row->tensor_parallel = number_set(run, "parallel.tensor");
+    row->pipeline_parallel = number_set(run, "parallel.pipeline");
+    if (rp_facts_parallel(run->facts) > 1)
+        row->micro_batch = run->facts->plan.batch;
+    row->vocabulary = number_set(run, "model.padded_vocab_size");
+    set_json(&row->recomputation, rp_facts_setting(run->facts, "train.recompute"));
+    const json_t *apart = rp_facts_setting(run->facts, "task.reset_attention_mask");
     if (json_is_boolean(apart))
         set_text(&row->documents, json_is_true(apart) ? "masked" : "kept");
 }
 
 /* With the momentum, in which published runs of one model differ. */
-static void set_optimizer(struct rp_result *row, const json_t *run)
+static void set_optimizer(struct rp_result *row, const struct rp_facts *f)
 {
-    const json_t *name = rp_run_setting(run, "optimizer.name"), *momentum = rp_run_setting(run, "optimizer.momentum");
+    const json_t *name = rp_facts_setting(f, "optimizer.name"), *momentum = rp_facts_setting(f, "optimizer.momentum");
     char text[80];
     if (!json_is_string(name))
         return;
     const char *id = json_string_value(name);
     if (strcmp(id, "sgd") == 0 || strcmp(id, "lars") == 0)
         snprintf(text, sizeof text, "%.20s, momentum %g%s", id, json_number_value(momentum),
-                 json_is_true(rp_run_setting(run, "optimizer.nesterov")) ? " (Nesterov)" : "");
+                 json_is_true(rp_facts_setting(f, "optimizer.nesterov")) ? " (Nesterov)" : "");
     else
         snprintf(text, sizeof text, "%.60s", id);
     set_text(&row->optimizer, text);
 }
 
-static void set_settings(struct rp_result *row, const json_t *run)
+static void set_settings(struct rp_result *row, const struct rp_run *run)
 {
-    const json_t *batch = rp_run_setting(run, "train.batch_size");
-    double clip = json_number_value(rp_run_setting(run, "optimizer.clip_norm"));
+    const json_t *batch = rp_facts_setting(run->facts, "train.batch_size");
+    double clip = json_number_value(rp_facts_setting(run->facts, "optimizer.clip_norm"));
     char text[120];
-    row->batch_per_device = count_of(rp_json_at(run, "plan/batch"));
+    row->batch_per_device = run->facts->plan.batch;
     set_text(&row->batch_mode, json_is_string(batch) || json_integer_value(batch) == 0 ? "max" : "fixed");
-    row->accumulation = count_of(rp_run_setting(run, "train.accumulation_steps"));
+    row->accumulation = number_set(run, "train.accumulation_steps");
     set_degrees(row, run);
-    row->global_batch = count_of(rp_json_at(run, "results/samples_per_step"));
-    if (row->global_batch == 0) /* no step was recorded */
-        row->global_batch = -1;
-    set_optimizer(row, run);
+    if (run->figures->results.samples_per_step) /* a step was recorded */
+        row->global_batch = run->figures->results.samples_per_step;
+    set_optimizer(row, run->facts);
     snprintf(text, sizeof text, clip > 0 ? "global norm %g" : "none", clip);
     set_text(&row->clipping, text);
-    set_json(&row->precision, rp_run_setting(run, "train.precision"));
-    set_dropout(row, run);
-    set_data(row, run);
+    set_json(&row->precision, rp_facts_setting(run->facts, "train.precision"));
+    set_dropout(row, run->facts);
+    set_data(row, &run->facts->data);
 }
 
 /* ---- where, and how fast ---- */
@@ -198,79 +215,87 @@ static void set_cpu_name(struct rp_result *row, const json_t *probes)
     set_text(&row->device_model, text);
 }
 
-/* The most of a GPU's memory that was used, over all ranks. */
-static double most_used(const json_t *run)
+/* The most of a GPU's memory that was used, over all ranks: with the context of the driver. */
+static double most_used(const struct rp_facts *f)
 {
-    double most = real_of(rp_json_at(run, "device_bytes/used"));
-    for (int64_t i = 0; i < rp_run_ranks(run); i++)
-        most = fmax(most, real_of(rp_json_at(json_array_get(rp_json_at(run, "world/rank"), (size_t)i), "device_bytes/used")));
+    double most = NAN;
+    for (int64_t i = 0; i < f->rank_n; i++)
+        if (f->rank[i].device_bytes)
+            most = fmax(most, real_of((double)f->rank[i].device_bytes->used));
     return most;
 }
 
-static void set_machine(struct rp_result *row, const json_t *run, const json_t *env)
+/* "A100-SXM4-40GB", or all of several names. */
+static void set_gpu_names(struct rp_result *row, const struct rp_facts *f)
 {
-    const char *kind = rp_run_kind(run);
-    const int cuda = strcmp(kind, "cuda") == 0, mixed = strcmp(kind, "mixed") == 0;
-    struct rp_device_info device;
-    int known = rp_device_from_json(&device, json_object_get(run, "device")) == 0;
-    const json_t *probes = json_object_get(env, "probes");
-    row->nodes = count_of(rp_json_at(run, "world/nodes"));
-    row->devices = rp_run_ranks(run);
-    row->gpus_per_node = mixed ? -1 : !cuda ? 0 : row->nodes > 0 && row->devices % row->nodes == 0 ? row->devices / row->nodes : -1;
-    /* of a GPU the decrease of its free memory, with the context of the driver */
-    row->memory_mib_per_device = (cuda ? most_used(run) : real_of(json_object_get(run, "peak_rss_bytes"))) / 1048576;
-    if (cuda && known)
-        set_text(&row->device_model, device.name);
-    if (mixed) {
+    struct rp_layout_names names = {0};
+    RP_BUF text = {0};
+    for (int64_t i = 0; i < f->rank_n; i++)
+        if (f->rank[i].device)
+            rp_layout_names_add(&names, "%s", f->rank[i].device->name);
+    rp_layout_names_join(&text, &names, names.n);
+    set_text(&row->device_model, rp_buf_text(&text));
+    rp_layout_names_fini(&names);
+}
+
+static void set_processors(struct rp_result *row, const struct rp_run *run, const json_t *probes)
+{
+    const int64_t threads = rp_facts_threads(run->facts);
+    set_cpu_name(row, probes);
+    set_text(&row->isa, rp_facts_isa(run->facts));
+    row->threads = threads > 0 ? threads : -1;
+    row->gpus_per_node = 0;
+    row->memory_mib_per_device = real_of((double)run->figures->peak_rss_bytes) / 1048576;
+    rp_result_other_work(row, run);
+    set_clocks(row, probes);
+}
+
+static void set_machine(struct rp_result *row, const struct rp_run *run)
+{
+    const char *kind = rp_facts_kind(run->facts);
+    const struct rp_ceiling_figures *ceilings = run->figures->ceilings;
+    row->nodes = run->figures->world.nodes;
+    row->devices = rp_run_devices(run);
+    if (strcmp(kind, "mixed") == 0) {
         set_text(&row->device_model, "GPUs and CPUs");
-        row->memory_mib_per_device = NAN;
-    } else if (!cuda) {
-        set_cpu_name(row, probes);
-        if (known) {
-            set_text(&row->isa, rp_run_isa(run));
-            row->threads = rp_run_threads(run);
-        }
-        rp_result_other_work(row, probes, json_object_get(run, "environment_changes"));
-        set_clocks(row, probes);
+    } else if (strcmp(kind, "cuda") == 0) {
+        set_gpu_names(row, run->facts);
+        row->gpus_per_node = row->devices % row->nodes == 0 ? row->devices / row->nodes : -1;
+        row->memory_mib_per_device = most_used(run->facts) / 1048576;
+    } else {
+        set_processors(row, run, json_object_get(run->node[0].before, "probes"));
     }
-    double share = real_of(rp_json_at(run, "ceilings/achieved/gemm_share"));
-    row->ceiling_share = round(share * 1000) / 1000;
+    row->ceiling_share = round(real_of(ceilings ? ceilings->gemm_share : NAN) * 1000) / 1000;
 }
 
-/* How ranks divided the work, and of several the slowest one, whose times are those of the run. */
-static void set_ranks(struct rp_result *row, const json_t *run)
+/* How ranks divided the work, and the slowest one, whose times are those of the run. */
+static void set_ranks(struct rp_result *row, const struct rp_run *run)
 {
-    const json_t *world = json_object_get(run, "world");
-    static const char *const kinds[] = {"data", "tensor", "pipeline"};
-    char layout[64] = "";
-    for (int i = 0; i < 3; i++) {
-        const int64_t degree = count_of(json_object_get(world, kinds[i]));
-        snprintf(layout + strlen(layout), sizeof layout - strlen(layout), "%s%lld", i ? "x" : "", degree > 0 ? (long long)degree : 1);
-    }
+    const struct rp_layout_facts *l = &run->facts->layout;
+    const int64_t slowest = run->figures->world.slowest;
+    const struct rp_rank_figures *rank = &run->figures->rank[slowest];
+    char layout[64];
+    snprintf(layout, sizeof layout, "%" PRId64 "x%" PRId64 "x%" PRId64, l->data, l->tensor, l->pipeline);
     set_text(&row->rank_layout, layout);
-    const int64_t slowest = count_of(json_object_get(world, "slowest"));
-    const json_t *rank = slowest < 0 ? NULL : json_array_get(json_object_get(world, "rank"), (size_t)slowest);
-    const double span = rp_json_number_at(rank, "timed_s");
-    if (!rank)
-        return;
     row->slowest_rank = slowest;
-    row->slowest_node = count_of(json_object_get(rank, "node"));
-    row->exchange_share = span > 0 ? rp_json_number_at(rank, "exchange_s") / span : NAN;
-    row->wait_share = span > 0 ? rp_json_number_at(rank, "wait_s") / span : NAN;
+    row->slowest_node = run->facts->rank[slowest].node;
+    row->exchange_share = rank->timed_s > 0 ? rank->exchange_s / rank->timed_s : NAN;
+    row->wait_share = rank->timed_s > 0 ? rank->wait_s / rank->timed_s : NAN;
 }
 
-static void set_figures(struct rp_result *row, const json_t *run)
+static void set_figures(struct rp_result *row, const struct rp_run *run)
 {
-    row->throughput = real_of(rp_json_at(run, "results/throughput/value"));
-    row->latency_ms = real_of(rp_json_at(run, "results/step_s/median")) * 1000;
+    const struct rp_results *r = &run->figures->results;
+    row->throughput = real_of(r->throughput.value);
+    row->latency_ms = real_of(r->step_s ? r->step_s->median : NAN) * 1000;
     if (!isnan(row->throughput))
-        set_json(&row->unit, rp_json_at(run, "results/throughput/unit"));
-    row->low = real_of(rp_json_at(run, "results/throughput/interval/0"));
-    row->high = real_of(rp_json_at(run, "results/throughput/interval/1"));
-    row->tflops_per_device = real_of(rp_json_at(run, "results/flops_per_s")) / 1e12 / (double)rp_run_ranks(run);
-    set_json(&row->limited_by, rp_json_at(run, "results/input/limited_by"));
-    set_json(&row->timed_window, rp_json_at(run, "results/window"));
-    set_json(&row->estimator, rp_json_at(run, "results/estimator"));
+        set_text(&row->unit, r->throughput.unit);
+    row->low = real_of(r->throughput.interval[0]);
+    row->high = real_of(r->throughput.interval[1]);
+    row->tflops_per_device = real_of(r->flops_per_s) / 1e12 / (double)row->devices;
+    set_text(&row->limited_by, r->input.limited_by);
+    set_text(&row->timed_window, TIMED_WINDOW);
+    set_text(&row->estimator, ESTIMATOR);
 }
 
 /* Throughput of each step's cycle, repeat by repeat. */
@@ -298,79 +323,85 @@ static void set_samples(struct rp_result *row, const struct rp_records *rs)
     row->groups = groups;
 }
 
-/* For the commands in layouts: the settings that are neither the recipe's nor defaults. */
-static json_t *settings_of(const json_t *run)
+static void fill(struct rp_result *row, const struct rp_run *run, const struct rp_records *rs)
 {
-    static const char *const others[] = {"", "recipe", "default", "backend section"};
-    const char *key;
-    json_t *v, *set = json_object();
-    json_object_foreach(json_object_get(run, "recipe"), key, v)
-    {
-        const char *origin = rp_json_text_at(v, "origin");
-        if (!RP_IS_IN(others, origin, strlen(origin)))
-            json_object_set(set, key, json_object_get(v, "value"));
-    }
-    return json_pack("{s:O?, s:O?, s:o}", "recipe_name", json_object_get(run, "recipe_name"), "steps", rp_json_at(run, "results/steps"),
-                     "set", set);
-}
-
-static void fill(struct rp_result *row, const json_t *run, const json_t *env, const struct rp_records *rs)
-{
-    const char *status = rp_json_text_at(run, "status");
+    const struct rp_facts *f = run->facts;
     char text[120];
-    set_json(&row->label, json_object_get(run, "recipe_name"));
-    RP_FORMAT(text, "repro %.40s", rp_json_text_at(run, "tool/version"));
+    set_text(&row->label, f->recipe_name);
+    RP_FORMAT(text, "repro %.40s", f->tool.version);
     set_text(&row->framework, text);
-    set_json(&row->date, json_object_get(run, "started_at"));
+    set_text(&row->date, f->started_at);
     set_model(row, run);
     set_settings(row, run);
-    set_machine(row, run, env);
+    set_machine(row, run);
     set_figures(row, run);
     set_ranks(row, run);
     if (rs)
         set_samples(row, rs);
     row->link = rp_alloc(2 * sizeof *row->link);
     set_text(&row->link[row->links++], RP_OF_RANK(0, ".jsonl"));
-    row->environment = json_incref((json_t *)env);
-    row->run = settings_of(run);
-    if (*status && strcmp(status, "complete") != 0) {
-        snprintf(text, sizeof text, "the run is marked %.20s", status);
+    row->environment = json_incref(run->node[0].before);
+    row->run = rp_run_documents_use(run->doc);
+    if (!rp_facts_complete(f)) {
+        snprintf(text, sizeof text, "the run is marked %.20s", f->status);
         set_text(&row->source.note, text);
     }
 }
 
 /* ---- verified or not ---- */
 
-static json_t *member_json(const struct rp_bundle *b, const char *name, const char *schema_name, struct rp_err *err)
+static json_t *member_json(const struct rp_bundle *b, const char *name, const struct rp_schema *schema,
+                           struct rp_err *err)
 {
     const struct rp_member *m = rp_bundle_find(b, name);
     if (!m)
         return rp_fail_null(err, RP_MALFORMED, "it has no member %s", name);
-    const struct rp_schema *schema = rp_schema_load(schema_name, err);
     json_t *j = schema ? rp_json_parse(rp_buf_text(&m->bytes), m->bytes.size, name, err) : NULL;
     if (j && (rp_statement_version(j, name, err) < 0 || rp_schema_check(schema, j, name, err) < 0))
         rp_json_decref(&j);
     return j;
 }
 
-/* The documents of a bundle that failed, as they are; they must still have the right form. */
+/* The documents and the captures before the run, which those of nodes after the first may lack. */
+static int read_unverified(struct rp_run *run, const struct rp_bundle *b, struct rp_err *err)
+{
+    RP_JSON *facts = member_json(b, "facts.json", rp_facts_schema("facts", err), err);
+    RP_JSON *figures = facts ? member_json(b, "run.json", rp_facts_schema("run", err), err) : NULL;
+    run->doc = figures ? rp_run_documents_read(facts, figures, err) : NULL;
+    if (!run->doc)
+        return -1;
+    run->facts = &run->doc->facts;
+    run->figures = &run->doc->figures;
+    run->nodes = (int)run->figures->world.nodes;
+    run->node = rp_alloc((size_t)run->nodes * sizeof *run->node);
+    for (int i = 0; i < run->nodes; i++) {
+        const char *name = RP_OF_NODE(i, ".before.json");
+        if (i > 0 && !rp_bundle_find(b, name))
+            continue;
+        run->node[i].before = member_json(b, name, rp_schema_load("env", err), err);
+        if (!run->node[i].before)
+            return -1;
+    }
+    return 0;
+}
+
+/* The members of a bundle that failed, as they are; they must still have the right form. */
 static int fill_unverified(struct rp_result *row, const char *path, struct rp_err *err)
 {
     RP_BUNDLE b = {0};
-    if (rp_bundle_skim(&b, path, err) < 0)
-        return -1;
-    RP_JSON *run = member_json(&b, "run.json", "run", err), *env = run ? member_json(&b, RP_OF_NODE(0, ".before.json"), "env", err) : NULL;
-    if (!env)
-        return -1;
-    fill(row, run, env, NULL);
-    return 0;
+    struct rp_run run = {0};
+    const int failed = rp_bundle_skim(&b, path, err) < 0 || read_unverified(&run, &b, err) < 0;
+    if (!failed)
+        fill(row, &run, NULL);
+    rp_run_fini(&run);
+    return failed ? -1 : 0;
 }
 
 struct rp_result *rp_rows_add_verified(struct rp_rows *rows, const struct rp_verification *v, const struct rp_verified *kept)
 {
     struct rp_result *row = rp_rows_add(rows);
     row->source.kind = RP_RESULT_BUNDLE;
-    fill(row, v->run, kept->run.node[0].before, NULL);
+    fill(row, &kept->run, NULL);
     set_text(&row->source.signed_by, v->fingerprint);
     row->source.key_known = v->verdict == RP_VERDICT_VERIFIED;
     rp_result_complete(row);
@@ -390,7 +421,7 @@ int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_
     set_text(&row->source.file, path);
     set_text(&row->source.format, "repro bundle");
     if (!failed) {
-        fill(row, v.run, kept.run.node[0].before, &kept.run.records);
+        fill(row, &kept.run, &kept.run.records);
         snprintf(text, sizeof text, "%s%s%s%s", v.fingerprint, *v.signer ? " (" : "", v.signer, *v.signer ? ")" : "");
         set_text(&row->source.signed_by, text);
         RP_BUF verdict = {0};

@@ -6,7 +6,9 @@
 #include "bundle/bundle.h"
 #include "capture/value.h"
 #include "report/escape.h"
+#include "run/run.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static void put_environment(struct rp_doc *d, const struct rp_result *row)
@@ -27,14 +29,13 @@ static void put_environment(struct rp_doc *d, const struct rp_result *row)
 
 static void put_steps(struct rp_doc *d, const struct rp_result *row)
 {
-    const json_t *count = json_object_get(row->run, "steps");
-    const char *window = row->timed_window ? row->timed_window : RP_UNKNOWN, *estimator = row->estimator ? row->estimator : RP_UNKNOWN;
-    if (count)
-        rp_doc_line(d, "Steps: %lld of warm-up, then %lld timed in %lld repeat%s; timed window: %s; estimator: %s",
-                    json_integer_value(json_object_get(count, "warm-up")), json_integer_value(json_object_get(count, "timed")),
-                    (long long)row->groups, rp_s(row->groups), window, estimator);
-    else
-        rp_doc_line(d, "Steps: %s", RP_NO_EVIDENCE);
+    const struct rp_results *r = &row->run->figures.results;
+    const char *window = row->timed_window ? row->timed_window : RP_UNKNOWN;
+    const char *estimator = row->estimator ? row->estimator : RP_UNKNOWN;
+    rp_doc_line(d,
+                "Steps: %" PRId64 " of warm-up, then %" PRId64 " timed in %" PRId64
+                " repeat%s; timed window: %s; estimator: %s",
+                r->steps.warm_up, r->steps.timed, r->windows_n, rp_s(r->windows_n), window, estimator);
 }
 
 /* A file name for the recipe in the bundle: its name without "embedded:" and without folders. Never one that another program reads: .bashrc. */
@@ -47,21 +48,31 @@ static char *recipe_file(const char *recipe)
     return rp_asprintf("%s%s", *name ? name : RP_UNKNOWN, embedded || !rp_ends_with(name, ".yaml") ? ".yaml" : "");
 }
 
-/* The commands to repeat and check the run, with every setting that is not the recipe's. */
+/* The settings that are neither the recipe's nor defaults. */
+static void add_settings(struct rp_buf *line, const struct rp_facts *f)
+{
+    static const char *const others[] = {"recipe", "default", "backend section"};
+    const char *key;
+    json_t *entry;
+    json_object_foreach(f->recipe, key, entry) {
+        const char *origin = rp_json_text_at(entry, "origin");
+        RP_BUF text = {0};
+        if (RP_IS_IN(others, origin, strlen(origin)))
+            continue;
+        rp_json_write_plain(&text, json_object_get(entry, "value"));
+        RP_FREE char *pair = rp_asprintf("%s=%s", key, rp_buf_text(&text)), *word = rp_shell_word(pair);
+        rp_buf_printf(line, " --set %s", word);
+    }
+}
+
+/* The commands to repeat and check the run. */
 static void put_commands(struct rp_doc *d, const struct rp_result *row)
 {
     RP_BUF line = {0};
-    RP_FREE char *file = rp_shell_word(row->source.file), *plain = recipe_file(rp_json_text_at(row->run, "recipe_name"));
+    RP_FREE char *file = rp_shell_word(row->source.file), *plain = recipe_file(row->run->facts.recipe_name);
     RP_FREE char *name = rp_shell_word(plain);
-    const char *key;
-    json_t *value;
     rp_buf_printf(&line, "repro run %s", name);
-    json_object_foreach(json_object_get(row->run, "set"), key, value) {
-        RP_BUF text = {0};
-        rp_json_write_plain(&text, value);
-        RP_FREE char *pair = rp_asprintf("%s=%s", key, rp_buf_text(&text)), *word = rp_shell_word(pair);
-        rp_buf_printf(&line, " --set %s", word);
-    }
+    add_settings(&line, &row->run->facts);
     rp_doc_line(d, "Commands: to run it again from the recipe in the bundle, and to check it");
     rp_doc_command(d, "repro inspect %s recipe.yaml > %s", file, name);
     rp_doc_command(d, "%s", rp_buf_text(&line));

@@ -2,6 +2,7 @@
 
 #include "base/nearest.h"
 #include "base/text.h"
+#include "run/run.h"
 
 #include <errno.h>
 #include <math.h>
@@ -106,7 +107,7 @@ void rp_result_fini(struct rp_result *row)
     free(row->source.statement);
     free(row->source.verdict);
     json_decref(row->environment);
-    json_decref(row->run);
+    rp_run_documents_free(row->run);
 }
 
 void rp_rows_fini(struct rp_rows *rows)
@@ -253,21 +254,30 @@ static int64_t times(int64_t a, int64_t b)
     return a > 0 && b > 0 && a <= 1000000000 && b <= 1000000 ? a * b : -1;
 }
 
+int64_t rp_result_ranks(const struct rp_result *row)
+{
+    long long data, tensor, pipeline;
+    if (!row->rank_layout || sscanf(row->rank_layout, "%lldx%lldx%lld", &data, &tensor, &pipeline) != 3)
+        return row->devices;
+    return times(times(data, tensor), pipeline);
+}
+
 void rp_result_complete(struct rp_result *row)
 {
     int64_t *degree[] = {&row->data_parallel, &row->tensor_parallel, &row->pipeline_parallel};
+    const int on_processors = row->gpus_per_node == 0;
     if (row->devices < 0)
-        row->devices = times(row->nodes, row->gpus_per_node);
+        row->devices = on_processors ? row->threads : times(row->nodes, row->gpus_per_node);
     if (row->gpus_per_node < 0 && row->nodes > 0 && row->devices >= 0 && row->devices % row->nodes == 0)
         row->gpus_per_node = row->devices / row->nodes;
     for (int i = 0; i < 3; i++) {
         int64_t others = times(*degree[(i + 1) % 3], *degree[(i + 2) % 3]);
         if (*degree[i] < 0 && row->devices == 1)
             *degree[i] = 1;
-        else if (*degree[i] < 0 && others > 0 && row->devices > 0 && row->devices % others == 0)
+        else if (*degree[i] < 0 && !on_processors && others > 0 && row->devices > 0 && row->devices % others == 0)
             *degree[i] = row->devices / others;
     }
-    if (row->devices < 0)
+    if (row->devices < 0 && !on_processors)
         row->devices = times(times(row->data_parallel, row->tensor_parallel), row->pipeline_parallel);
     if (row->devices == 1 && row->nodes < 0)
         row->nodes = 1;

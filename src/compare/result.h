@@ -21,11 +21,12 @@
 #define RP_RESULT_TEXT_MAX 500      /* bytes of one text */
 #define RP_RESULT_NUMBER_MAX 1e15   /* of anything that is counted or measured */
 #define RP_RESULT_SAMPLES_MAX 100000
-#define RP_IMPORTED_SCHEMA "urn:repro:imported:1"
+#define RP_IMPORTED_SCHEMA "repro-imported/1"
 
 enum rp_result_kind { RP_RESULT_IMPORTED, RP_RESULT_PUBLISHED, RP_RESULT_BUNDLE };
 const char *rp_result_kind_name(enum rp_result_kind kind); /* "imported", "published", "bundle" */
 
+struct rp_run_documents; /* run/run.h */
 struct rp_result_source {
     enum rp_result_kind kind;
     char *file, *sha256, *format, *signed_by, *note; /* NULL: unknown; signed_by only where a signature was checked here */
@@ -58,7 +59,7 @@ struct rp_result {
     struct rp_result_source source;
     int selected;        /* by name or selector, or the only one of its file; not part of a whole table */
     json_t *environment; /* of a bundle: the capture before the run; NULL */
-    json_t *run;         /* of a bundle: {"recipe_name", "steps": {"warm-up", "timed"}, "set": {key: value}: not the recipe's}; NULL */
+    struct rp_run_documents *run; /* of a bundle: facts.json and run.json, a reference; NULL */
 };
 
 struct rp_rows {
@@ -86,6 +87,8 @@ int rp_result_number(double *to, const char *key, const char *text, struct rp_er
 void rp_result_complete(struct rp_result *row);
 /* A figure for people; as_it_is: with the digits of a published one. "unknown" for NaN. */
 const char *rp_result_figure(char out[32], double x, int as_it_is);
+/* Ranks that computed: of a bundle those of its layout, else the devices; -1: unknown. */
+int64_t rp_result_ranks(const struct rp_result *row);
 /* The device, and on processors the number of threads of the run: "2 threads of Intel(R) Xeon(R) Processor"; NULL: unknown. */
 char *rp_result_hardware(const struct rp_result *row);
 /* Of a GPT, all of whose sequences are full: tokens per second; NaN: unknown. */
@@ -95,14 +98,15 @@ void rp_result_samples(struct rp_result *row, const double *sample, int64_t n);
 
 /* {"label", ..., "throughput": {"value", "unit", "low", "high"}, "samples", "sample_groups", "links", "source"}; absent is unknown. */
 json_t *rp_result_to_json(const struct rp_result *row);
-/* The document of an importer: {"schema": "urn:repro:imported:1", "provenance": {...}, "rows": [...], "unsigned": true}. Every row gets
+/* The document of an importer: {"schema": "repro-imported/1", "provenance": {...}, "rows": [...], "unsigned": true}. Every row gets
  * kind "imported" and no signer. Unknown keys are refused. */
 int rp_rows_from_json(struct rp_rows *rows, const json_t *doc, const char *file, const char *sha256, struct rp_err *err) rp_must_check;
 /* CSV with a line of column names: those of result.def and of results/published (published_csv.c lists them). */
 int rp_rows_from_csv(struct rp_rows *rows, const char *data, size_t size, const char *file, const char *sha256,
                      struct rp_err *err) rp_must_check;
 
-/* A bundle, verified. One that fails is refused unless `unverified`: then its run.json is used as it is, and the verdict records that. */
+/* A bundle, verified. One that fails is refused unless `unverified`: then its members are used as they are, and the
+ * verdict records that. */
 struct rp_result_opts {
     const char *trust; /* as of `verify --trust`, or NULL */
     int unverified;

@@ -11,9 +11,10 @@
 #include <string.h>
 
 /* Properties that are the same within a series. Those that follow from the number of devices may differ: global batch, nodes, ... */
-static const char *const fixed[] = {"framework",       "model",  "task",   "precision",      "batch_per_device", "batch_mode",
-                                    "sequence_length", "optimizer", "clipping", "dropout",      "accumulation",     "device_model",
-                                    "tensor_parallel", "pipeline_parallel", "micro_batch", "hidden_size",      "layers", "threads", "isa"};
+static const char *const fixed[] = {
+    "framework",   "model",       "task",    "precision",    "batch_per_device", "batch_mode",      "sequence_length",
+    "optimizer",   "clipping",    "dropout", "accumulation", "device_model",     "tensor_parallel", "pipeline_parallel",
+    "micro_batch", "hidden_size", "layers",  "isa"};
 #define FIXED (sizeof fixed / sizeof *fixed)
 /* Of these, what bundles show in a column: the layout of the ranks, and how the work of a step grows with them. */
 static const char *const shown[] = {"batch_mode", "accumulation", "tensor_parallel", "pipeline_parallel", "micro_batch"};
@@ -31,8 +32,6 @@ static void fixed_value(char value[RP_RESULT_TEXT_MAX + 1], const struct rp_resu
     rp_result_get(value, RP_RESULT_TEXT_MAX + 1, row, fixed[i]);
     if (is_bundle && RP_IS_IN(shown, fixed[i], strlen(fixed[i])))
         *value = 0;
-    else if (is_bundle && strcmp(fixed[i], "threads") == 0) /* of all ranks */
-        snprintf(value, RP_RESULT_TEXT_MAX + 1, "%.10g", (double)row->threads / (double)row->devices);
     else if (strstr(fixed[i], "_parallel") && strcmp(value, "1") == 0) /* 1 on one device, unknown on several: not split */
         *value = 0;
 }
@@ -145,8 +144,7 @@ static int list_differences(struct rp_buf *out, const struct rp_result *a, const
         fixed_value(y, b, i);
         if (strcmp(x, y) == 0)
             continue;
-        const char *each = strcmp(fixed[i], "threads") == 0 ? " of a device" : "";
-        rp_buf_printf(out, "%s%s%s (%.60s, %.60s)", n++ ? ", " : "", fixed[i], each, *x ? x : RP_UNKNOWN, *y ? y : RP_UNKNOWN);
+        rp_buf_printf(out, "%s%s (%.60s, %.60s)", n++ ? ", " : "", fixed[i], *x ? x : RP_UNKNOWN, *y ? y : RP_UNKNOWN);
     }
     return n;
 }
@@ -186,7 +184,7 @@ static int has_ranks(const struct rp_rows *rows, const json_t *list)
     size_t i;
     json_t *s;
     json_array_foreach((json_t *)list, i, s)
-        if (rows->row[rp_json_integer_at(s, "row")].slowest_rank >= 0)
+        if (rp_result_ranks(&rows->row[rp_json_integer_at(s, "row")]) > 1)
             return 1;
     return 0;
 }
@@ -217,7 +215,8 @@ static void put_series(struct rp_doc *d, const struct rp_rows *rows, const json_
     const struct rp_result *base = &rows->row[rp_json_integer_at(json_array_get(series, 0), "base")];
     RP_FREE char *hardware = rp_result_hardware(base);
     rp_doc_heading(d, "%s, %s", base->model ? base->model : RP_UNKNOWN, base->precision ? base->precision : RP_UNKNOWN);
-    rp_doc_title(d, "Against %lld of %s, in %s", (long long)base->devices, hardware ? hardware : "unknown hardware",
+    RP_FREE char *count = base->threads > 0 ? NULL : rp_asprintf("%lld of ", (long long)base->devices);
+    rp_doc_title(d, "Against %s%s, in %s", count ? count : "", hardware ? hardware : "unknown hardware",
                  base->unit ? base->unit : RP_UNKNOWN);
     rp_scaling_table(d, rows, series);
 }

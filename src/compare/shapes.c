@@ -32,25 +32,21 @@ static int section_of(struct rp_layout_names *names, const struct rp_result *row
     return rp_layout_names_add(names, "%s, %s, batch size per device: %s", model, precision, batch);
 }
 
-/* Of a device: ranks on processors are devices with some of the threads each. */
-static char *hardware_of(const struct rp_result *row)
+static const char *hardware_of(const struct rp_result *row)
 {
-    struct rp_result one = *row; /* borrowed */
-    if (row->threads > 0 && row->devices > 1 && row->threads % row->devices == 0)
-        one.threads = row->threads / row->devices;
-    char *known = rp_result_hardware(&one);
-    return known ? known : rp_strdup("unknown hardware");
+    return row->device_model ? row->device_model : "unknown hardware";
 }
 
 /* A framework; the batch size where the section has "max", and the hardware where it differs between results. */
 static int series_of(struct shapes_plan *p, const struct rp_result *row)
 {
     char batch[40] = "";
-    RP_FREE char *name = rp_result_name(row), *hardware = hardware_of(row);
+    RP_FREE char *name = rp_result_name(row);
     if (rp_result_is(row->batch_mode, "max") && row->batch_per_device >= 0)
         RP_FORMAT(batch, ", bsz=%" PRId64, row->batch_per_device);
     int several = p->hardware.n > 1;
-    return rp_layout_names_add(&p->series, "%s%s%s%s", name, batch, several ? ", " : "", several ? hardware : "");
+    return rp_layout_names_add(&p->series, "%s%s%s%s", name, batch, several ? ", " : "",
+                               several ? hardware_of(row) : "");
 }
 
 static int compare_positions(const void *a, const void *b)
@@ -66,10 +62,8 @@ static int compare_positions(const void *a, const void *b)
 static void plan_init(struct shapes_plan *p, const struct rp_rows *rows)
 {
     *p = (struct shapes_plan){.rows = rows, .place = rp_alloc((size_t)(rows->n + 1) * sizeof *p->place)};
-    for (int i = 0; i < rows->n; i++) {
-        RP_FREE char *hardware = hardware_of(&rows->row[i]);
-        rp_layout_names_add(&p->hardware, "%s", hardware);
-    }
+    for (int i = 0; i < rows->n; i++)
+        rp_layout_names_add(&p->hardware, "%s", hardware_of(&rows->row[i]));
     for (int i = 0; i < rows->n; i++) {
         const struct rp_result *row = &rows->row[i];
         p->place[i] = (struct shapes_place){section_of(&p->section, row), series_of(p, row), row->devices, row->nodes, i};

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "capture/env_diff.h"
 #include "compare/layout.h"
+#include "report/figure.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -163,6 +164,37 @@ static void put_machines(struct rp_doc *d, const json_t *list)
     }
 }
 
+/* ---- facts ---- */
+
+static void put_value(struct rp_doc *d, const json_t *value, const char *unit)
+{
+    RP_BUF text = {0};
+    const int is_bytes = strcmp(unit, "B") == 0;
+    const int known = rp_form(&text, value, json_is_object(value) ? "h" : is_bytes ? "b" : "t") == 0;
+    if (known && *unit && !is_bytes)
+        rp_buf_printf(&text, " %s", unit);
+    rp_doc_text(d, known ? rp_buf_text(&text) : NULL, RP_UNKNOWN);
+}
+
+static void put_facts(struct rp_doc *d, const json_t *list)
+{
+    int begun = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *p = json_array_get(list, i), *facts = json_object_get(p, "facts");
+        for (size_t k = 0; k < json_array_size(facts); k++) {
+            const json_t *one = json_array_get(facts, k);
+            if (!begun++) {
+                rp_doc_title(d, "Facts that differ");
+                rp_doc_table(d, "##|fact|result 1|the other");
+            }
+            rp_doc_cell(d, "%lld", rp_json_integer_at(p, "b") + 1);
+            rp_doc_cell(d, "%s", rp_json_text_at(one, "name"));
+            put_value(d, json_object_get(one, "a"), rp_json_text_at(one, "unit"));
+            put_value(d, json_object_get(one, "b"), rp_json_text_at(one, "unit"));
+        }
+    }
+}
+
 /* ---- the whole comparison ---- */
 
 static void put_headline(struct rp_doc *d, const json_t *c)
@@ -190,6 +222,7 @@ void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const json_
     put_results(out, rows);
     put_pairs(out, rows, list);
     put_confounders(out, list);
+    put_facts(out, list);
     put_scaling(out, rows, json_object_get(comparison, "scaling"));
     put_machines(out, list);
     if (json_array_size(notes))

@@ -323,15 +323,19 @@ static void attach(struct rp_comm *c, struct rp_dev *dev)
     m->stream = m->cuda->stream;
 }
 
-static void describe(const struct rp_comm *c, char text[RP_TRANSPORT_TEXT])
+static void connections(const struct rp_comm *c, struct rp_connections *out)
 {
-    snprintf(text, RP_TRANSPORT_TEXT, "%s", c->transport);
+    *out = (struct rp_connections){0};
+    RP_FORMAT(out->nccl, "%s", c->transport + strlen("NCCL "));
 }
 
 static struct rp_comm *prepare(const struct rp_comm *placed, const struct rp_device_opts *o, json_t **about, struct rp_err *err)
 {
-    static const struct rp_comm_ops op = {.exchange = exchange_host, .close = close_comm, .exchange_device = exchange_device, .attach = attach,
-                                          .describe = describe};
+    static const struct rp_comm_ops op = {.exchange = exchange_host,
+                                          .close = close_comm,
+                                          .exchange_device = exchange_device,
+                                          .attach = attach,
+                                          .connections = connections};
     struct nccl_comm *m = rp_alloc(sizeof *m);
     const size_t each = ROOM / (size_t)placed->size[RP_GROUP_WORLD];
     m->comm = *placed;

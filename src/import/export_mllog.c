@@ -11,7 +11,6 @@
 #include "import/imported.h"
 #include "import/export.h"
 #include "import/scan.h"
-#include "run/results.h"
 #include "verify/levels.h"
 
 #include <inttypes.h>
@@ -30,8 +29,8 @@ const struct rp_exporter rp_exporters[] = {
 struct log {
     struct rp_buf *out;
     const struct rp_export_source *from;
-    const json_t *run;
-    const struct rp_records *records;
+    const struct rp_run *run;
+    const struct rp_records *records; /* of run */
     int64_t wall_ns; /* what to add to a time of the records */
     int64_t now;     /* ns of the records */
 };
@@ -63,18 +62,14 @@ static void put_event(struct log *l, const char *key, json_t *value, json_t *met
     put_line(l, "POINT_IN_TIME", key, value, metadata);
 }
 
-/* A value of run.json, which the metadata name. */
-static void from_run(struct log *l, const char *key, const json_t *value, const char *path)
-{
-    if (value && !json_is_null(value))
-        put_event(l, key, json_incref((json_t *)value), json_pack("{s:s, s:s}", "file", "run.json", "path", path));
-}
-
+/* A recorded setting, whose place the metadata name. */
 static void from_recipe(struct log *l, const char *key, const char *name)
 {
+    const json_t *value = rp_facts_setting(l->run->facts, name);
     char path[80];
     snprintf(path, sizeof path, "recipe/%s", name);
-    from_run(l, key, rp_run_setting(l->run, name), path);
+    if (value && !json_is_null(value))
+        put_event(l, key, json_incref((json_t *)value), json_pack("{s:s, s:s}", "file", "facts.json", "path", path));
 }
 
 /* ---- what was run ---- */
@@ -82,13 +77,15 @@ static void from_recipe(struct log *l, const char *key, const char *name)
 /* Nodes by the model name of the first one's CPU, GPUs by the name of rank 0's. */
 static json_t *platform(const struct log *l)
 {
-    const char *device = rp_json_text_at(l->run, "device/name"),
-               *cpu = rp_json_text_at(l->from->kept->run.node[0].before, "probes/cpu/model_name/value");
-    const char *kind = rp_run_kind(l->run);
+    const struct rp_device_facts *first = l->run->facts->rank[0].device;
+    const char *cpu = rp_json_text_at(l->run->node[0].before, "probes/cpu/model_name/value");
+    const char *kind = rp_facts_kind(l->run->facts), *device = first && *first->name ? first->name : "device";
     const int is_cpu = strcmp(kind, "cpu") == 0;
     char text[200];
-    snprintf(text, sizeof text, "%" PRId64 " x %.160s", is_cpu ? (int64_t)rp_json_integer_at(l->run, "world/nodes") : rp_run_ranks(l->run),
-             strcmp(kind, "mixed") == 0 ? "GPU or CPU" : is_cpu && *cpu ? cpu : *device ? device : "device");
+    snprintf(text, sizeof text, "%" PRId64 " x %.160s", is_cpu ? l->run->nodes : rp_run_devices(l->run),
+             strcmp(kind, "mixed") == 0 ? "GPU or CPU"
+             : is_cpu && *cpu           ? cpu
+                                        : device);
     rp_sanitize(text);
     return json_string(text);
 }
@@ -128,7 +125,7 @@ static void put_submission(struct log *l)
 
 static void put_optimizer(struct log *l)
 {
-    const char *name = json_string_value(rp_run_setting(l->run, "optimizer.name"));
+    const char *name = json_string_value(rp_facts_setting(l->run->facts, "optimizer.name"));
     char key[80];
     static const struct {
         const char *suffix, *key;
@@ -155,7 +152,8 @@ static void put_settings(struct log *l)
     static const char *const seeds[] = {"seed.init", "seed.dropout", "seed.data"};
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)
         from_recipe(l, "seed", seeds[i]);
-    from_run(l, "global_batch_size", json_object_get(json_object_get(l->run, "results"), "samples_per_step"), "results/samples_per_step");
+    put_event(l, "global_batch_size", json_integer(l->run->figures->results.samples_per_step),
+              json_pack("{s:s, s:s}", "file", "run.json", "path", "results/samples_per_step"));
     from_recipe(l, "gradient_accumulation_steps", "train.accumulation_steps");
     from_recipe(l, "max_sequence_length", "task.seq_length");
     from_recipe(l, "lowest_numerical_precision_in_linear", "train.precision");
@@ -218,14 +216,14 @@ static void put_quality(struct log *l, int64_t samples)
 
 static void put_stop(struct log *l, int64_t samples)
 {
-    const char *status = json_string_value(json_object_get(l->run, "status"));
-    const json_t *rate = rp_json_at(l->run, "results/throughput/value");
-    const char *why = status && strcmp(status, "complete") == 0 ? "all steps of the recipe were trained; it has no target quality"
-                                                                : "the run was interrupted or failed";
-    if (json_is_number(rate))
-        put_event(l, "tracked_stats", json_pack("{s:O}", "throughput", rate),
+    const struct rp_throughput_figures *rate = &l->run->figures->results.throughput;
+    const char *why = rp_facts_complete(l->run->facts)
+                          ? "all steps of the recipe were trained; it has no target quality"
+                          : "the run was interrupted or failed";
+    if (!isnan(rate->value))
+        put_event(l, "tracked_stats", json_pack("{s:f}", "throughput", rate->value),
                   json_pack("{s:s, s:s, s:s, s:I}", "file", "run.json", "path", "results/throughput/value", "unit",
-                            rp_json_text_at(l->run, "results/throughput/unit"), "samples_count", (json_int_t)samples));
+                            rate->unit, "samples_count", (json_int_t)samples));
     put_event(l, "train_samples", json_integer(samples),
               json_pack("{s:s}", "note", "what was trained on; the size of the data set is not recorded"));
     put_line(l, "INTERVAL_END", "run_stop", json_null(),
@@ -235,12 +233,13 @@ static void put_stop(struct log *l, int64_t samples)
 /* The end of the last record, with its state root, is the end of the run as far as started_at and elapsed_s know it. */
 static int find_clock(struct log *l, struct rp_err *err)
 {
-    const char *started = json_string_value(json_object_get(l->run, "started_at"));
-    double at, elapsed = json_number_value(json_object_get(l->run, "elapsed_s"));
+    const double elapsed = l->run->facts->elapsed_s;
+    double at;
     int of_day;
     const struct rp_step_record *last = &l->records->r[l->records->n - 1];
-    if (!started || rp_scan_stamp(started, &at, &of_day) < 0 || of_day || !(elapsed >= 0 && elapsed < 1e9) || at > 4e9)
-        return rp_fail(err, RP_MALFORMED, "run.json: started_at and elapsed_s are not valid times");
+    if (rp_scan_stamp(l->run->facts->started_at, &at, &of_day) < 0 || of_day || !(elapsed >= 0 && elapsed < 1e9) ||
+        at > 4e9)
+        return rp_fail(err, RP_MALFORMED, "facts.json: started_at and elapsed_s are not valid times");
     l->wall_ns = (int64_t)((at + elapsed) * 1e9) - last->end_ns - (last->root ? last->root_ns : 0);
     l->now = (int64_t)(at * 1e9) - l->wall_ns;
     return 0;
@@ -248,8 +247,9 @@ static int find_clock(struct log *l, struct rp_err *err)
 
 int rp_export_mllog(struct rp_buf *out, const struct rp_export_source *from, struct rp_err *err)
 {
-    struct log l = {.out = out, .from = from, .run = from->verification->run, .records = &from->kept->run.records};
-    const char *model = rp_json_text_at(l.run, "model/name");
+    const struct rp_run *run = &from->kept->run;
+    struct log l = {.out = out, .from = from, .run = run, .records = &run->records};
+    const char *model = run->figures->model.name;
     char shown[72];
     int64_t i = 0, samples = 0;
     if (strcmp(model, "bert") != 0)
@@ -262,7 +262,8 @@ int rp_export_mllog(struct rp_buf *out, const struct rp_export_source *from, str
         return -1;
     put_submission(&l);
     put_line(&l, "INTERVAL_START", "init_start", json_null(),
-             json_pack("{s:s, s:s}", "file", "run.json", "note", "the time of day follows from started_at and elapsed_s, to a second"));
+             json_pack("{s:s, s:s}", "file", "facts.json", "note",
+                       "the time of day follows from started_at and elapsed_s, to a second"));
     put_settings(&l);
     l.now = l.records->r[i].start_ns;
     put_line(&l, "INTERVAL_END", "init_stop", json_null(), json_object());

@@ -259,5 +259,5 @@ json_t *rp_import_document(const struct rp_import *im, const struct rp_import_op
         json_object_set(provenance, "file", json_object_get(json_array_get(im->sources, 0), "file"));
         json_object_set(provenance, "sha256", json_object_get(json_array_get(im->sources, 0), "sha256"));
     }
-    return json_pack("{s:s, s:o, s:o, s:b}", "schema", "urn:repro:imported:1", "provenance", provenance, "rows", rows, "unsigned", 1);
+    return json_pack("{s:s, s:o, s:o, s:b}", "schema", "repro-imported/1", "provenance", provenance, "rows", rows, "unsigned", 1);
 }

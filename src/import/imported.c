@@ -167,18 +167,18 @@ void rp_imported_infer(struct rp_imported *d)
     static const char how[] = "inferred";
     init_draft(d);
     int64_t devices = rp_imported_get(d, "devices"), batch = rp_imported_get(d, "batch_per_device"),
-            micro = rp_imported_get(d, "accumulation");
+            micro = rp_imported_get(d, "accumulation"), degree = rp_imported_get(d, "data_parallel");
     if (devices < 0 && (devices = product(rp_imported_get(d, "nodes"), rp_imported_get(d, "gpus_per_node"))) > 0) {
         json_object_set_new(d->row, "devices", json_integer(devices));
         json_object_set_new(d->from, "devices", json_string(how));
     }
-    int64_t all = product(product(batch, devices), micro < 0 ? 1 : micro);
+    int64_t all = product(product(batch, degree > 0 ? degree : devices), micro < 0 ? 1 : micro);
     if (rp_imported_get(d, "global_batch") < 0 && all > 0) {
         json_object_set_new(d->row, "global_batch", json_integer(all));
         json_object_set_new(d->from, "global_batch", json_string(how));
     } else if (all > 0 && rp_imported_get(d, "global_batch") != all) {
-        rp_imported_note(d, "global_batch is %" PRId64 ", but batch per device, devices and accumulation make %" PRId64,
-                      rp_imported_get(d, "global_batch"), all);
+        rp_imported_note(d, "global_batch is %" PRId64 ", but batch per device, %s and accumulation make %" PRId64,
+                         rp_imported_get(d, "global_batch"), degree > 0 ? "data-parallel degree" : "devices", all);
     }
 }
 

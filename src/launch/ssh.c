@@ -320,7 +320,8 @@ static void look_after(struct rp_ssh *s, struct ssh_process *p)
     int status;
     if (p->pid > 0 && waitpid(p->pid, &status, WNOHANG) == p->pid) {
         p->pid = 0;
-        for (int i = 0; i < 2; i++) /* what it wrote last; others may keep its end open */
+        /* What it wrote last. A connection that ssh shares in the background keeps the other end open. */
+        for (int i = 0; i < 2; i++)
             read_some(s, p, i);
         judge_end(s, p, status);
         p->stage = AT_END;

@@ -5,7 +5,8 @@
  *          which then reads frames: HOST, who it is (cli/host_process.c), then what rp_ssh_tell() sends. A thread reads
  *          and writes. rp_ssh_end() waits for all.
  * Owner:   struct rp_ssh owns its processes and the thread.
- * Extend:  an option of ssh is a word of fixed_words[]; another answer of remote_start.sh is a case of take_answer().
+ * Extend:  an option of ssh is a word of fixed_words[]; an answer of a host's shell is a line in remote_start.sh and a
+ *          case of take_answer(); a host that behaves in another way is a name in tests/cli/ranks/played_ssh.inc.
  *
  * Nothing secret is in the arguments or the environment of a process: the key of the job is in the HOST frame. The process there ends when
  * its standard input does. Every ssh has a session of its own: Ctrl-C reaches this program alone.
@@ -19,7 +20,9 @@
 #include <stdint.h>
 
 #define RP_HOST_PROCESS_ARG "--host-process" /* main.c: argv[1] of a process that remote_start.sh started */
-#define RP_SSH_COMMAND "exec sh -c 'read -r line && eval \"$line\"'" /* also for csh and fish */
+/* Also for fish and csh, which takes ! for history within single quotes and allows no line end there: so what runs on a
+ * host is one constant line, and the script follows it on standard input. */
+#define RP_SSH_COMMAND "exec sh -c 'read -r line && eval \"$line\"'"
 enum { RP_SSH_NONCE = 33, RP_SSH_WORDS = 64 };
 
 struct rp_ssh;

@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "ledger/ledger.h"
+#include "run/facts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -111,41 +112,41 @@ static void count_attempts(const struct find_search *s)
 }
 
 /* The ledger as a whole is that of the run. */
-static int check_summary(const char *path, const struct rp_ledger_summary *sum, const json_t *is, const char *signer, struct rp_err *err)
+static int check_summary(const char *path, const struct rp_ledger_summary *sum, const struct rp_ledger_facts *is,
+                         const char *signer, struct rp_err *err)
 {
-    const char *begun = json_string_value(json_object_get(is, "begun"));
     if (*sum->key && strcmp(sum->key, signer) != 0)
         return rp_fail(err, RP_MISMATCH, "ledger '%s' is of another key, %.23s..., than the bundle, %.23s...", path, sum->key, signer);
-    if (begun && strcmp(begun, sum->begun) != 0)
-        return rp_fail(err, RP_MISMATCH, "the run records a ledger that begins at %s, ledger '%s' begins at %s", begun, path, sum->begun);
+    if (is->begun && strcmp(is->begun, sum->begun) != 0)
+        return rp_fail(err, RP_MISMATCH, "the run records a ledger that begins at %s, ledger '%s' begins at %s",
+                       is->begun, path, sum->begun);
     return 0;
 }
 
-int rp_ledger_find(const char *path, const json_t *run, const char *signer, struct rp_ledger_standing *place, struct rp_err *err)
+int rp_ledger_find(const char *path, const struct rp_facts *facts, const char *recipe, const char *signer,
+                   struct rp_ledger_standing *place, struct rp_err *err)
 {
     struct rp_ledger_summary sum;
-    const json_t *is = json_object_get(run, "ledger");
-    struct find_search s = {.position = json_integer_value(json_object_get(is, "position")),
-                       .head = rp_json_text_at(is, "head"),
-                       .recipe = rp_json_text_at(run, "recipe_sha256"),
-                       .place = place};
-    *place = (struct rp_ledger_standing){.position = s.position};
-    if (s.position < 1)
-        return rp_fail(err, RP_MISMATCH, "the run names no place in a ledger: %s", rp_json_text_at(is, "reason"));
+    const struct rp_ledger_facts *is = &facts->ledger;
+    struct find_search s = {.position = is->position, .head = is->head, .recipe = recipe, .place = place};
+    *place = (struct rp_ledger_standing){.position = is->position};
+    if (is->position < 1)
+        return rp_fail(err, RP_MISMATCH, "the run names no place in a ledger: %s", is->reason ? is->reason : "");
     int failed = rp_ledger_read(path, note_line, &s, &sum, err) < 0;
     place->lines = sum.lines;
     if (!failed && !s.found)
         failed = rp_fail(err, RP_MISMATCH,
                          "the run is not in ledger '%s', which has %" PRId64 " line%s; line %" PRId64
                          " started it: another ledger, one exported before this run, or one that was cut",
-                         path, sum.lines, rp_s(sum.lines), s.position) < 0;
+                         path, sum.lines, rp_s(sum.lines), is->position) < 0;
     failed = failed || check_summary(path, &sum, is, signer, err) < 0;
     if (!failed)
         count_attempts(&s);
-    if (!failed && place->earlier != json_integer_value(json_object_get(is, "earlier")))
+    const int64_t earlier = is->earlier > 0 ? is->earlier : 0;
+    if (!failed && place->earlier != earlier)
         failed = rp_fail(err, RP_MISMATCH,
-                         "the run records %" JSON_INTEGER_FORMAT " earlier runs of its recipe, ledger '%s' has %" PRId64,
-                         json_integer_value(json_object_get(is, "earlier")), path, place->earlier) < 0;
+                         "the run records %" PRId64 " earlier runs of its recipe, ledger '%s' has %" PRId64, earlier,
+                         path, place->earlier) < 0;
     free(s.attempt);
     return failed ? -1 : 0;
 }

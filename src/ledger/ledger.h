@@ -30,6 +30,8 @@
 #include <jansson.h>
 #include <stdint.h>
 
+struct rp_facts; /* run/facts.h */
+
 #define RP_LEDGER_LINE_MAX 8192
 #define RP_LEDGER_ASIDE ".torn"
 #define RP_LEDGER_RUNNING ".running"
@@ -120,7 +122,7 @@ int rp_ledger_read(const char *path, int (*each)(void *arg, const json_t *line, 
  * of the chain by the caller. */
 json_t *rp_ledger_line(const char *text, size_t size, int64_t n, struct rp_err *err) rp_must_check;
 
-/* A run that names its place ("ledger" of run.json), found in a ledger. */
+/* A run that names its place ("ledger" of facts.json), found in a ledger. */
 struct rp_ledger_standing {
     int64_t position, lines;
     int64_t earlier, later;    /* other runs of its recipe, started before and after */
@@ -130,10 +132,10 @@ struct rp_ledger_standing {
     char end[16];              /* event that ended the run itself, or "" */
     char statement[RP_SHA256_HEX]; /* of the bundle that ended it, or "" */
 };
-/* run: run.json; signer: the key that signed its bundle. RP_MISMATCH if the ledger is another one, of another key, was cut or rewritten, or
- * if run.json names no place. */
-int rp_ledger_find(const char *path, const json_t *run, const char *signer, struct rp_ledger_standing *place, struct rp_err *err)
-    rp_must_check;
+/* recipe: SHA-256 of the run's recipe; signer: the key that signed its bundle. RP_MISMATCH if the ledger is another
+ * one, of another key, was cut or rewritten, or if the facts name no place. */
+int rp_ledger_find(const char *path, const struct rp_facts *facts, const char *recipe, const char *signer,
+                   struct rp_ledger_standing *place, struct rp_err *err) rp_must_check;
 
 /* Another bundle of a key that was verified here, and that one ledger cannot have together with this one. */
 struct rp_ledger_conflict {
@@ -144,7 +146,7 @@ struct rp_ledger_conflict {
 };
 /* Looks in the record of verifications: the same line with another digest or another bundle, or an order of lines that contradicts the
  * times of both. A record that does not exist has none. */
-int rp_ledger_seen(const char *path, const char *signer, const json_t *run, const char *statement, struct rp_ledger_conflict *found,
-                   struct rp_err *err) rp_must_check;
-/* "signer" and "ledger" of the line of a verification; NULL: the run names no place. */
-json_t *rp_ledger_claim(const json_t *run);
+int rp_ledger_seen(const char *path, const char *signer, const struct rp_facts *facts, const char *statement,
+                   struct rp_ledger_conflict *found, struct rp_err *err) rp_must_check;
+/* "ledger" of the line of a verification; NULL: the run names no place, or facts is NULL. */
+json_t *rp_ledger_claim(const struct rp_facts *facts);

@@ -2,6 +2,7 @@
  * times. */
 #include "base/json.h"
 #include "ledger/ledger.h"
+#include "run/facts.h"
 
 #include <errno.h>
 #include <string.h>
@@ -50,16 +51,16 @@ static int compare_line(void *arg, const json_t *line, struct rp_err *err)
     return 0;
 }
 
-int rp_ledger_seen(const char *path, const char *signer, const json_t *run, const char *statement, struct rp_ledger_conflict *found,
-                   struct rp_err *err)
+int rp_ledger_seen(const char *path, const char *signer, const struct rp_facts *facts, const char *statement,
+                   struct rp_ledger_conflict *found, struct rp_err *err)
 {
     struct rp_ledger_summary ignored;
-    const json_t *is = json_object_get(run, "ledger");
+    const struct rp_ledger_facts *is = &facts->ledger;
     struct search s = {.signer = signer,
-                       .head = rp_json_text_at(is, "head"),
+                       .head = is->head,
                        .statement = statement,
-                       .position = json_integer_value(json_object_get(is, "position")),
-                       .at = seconds_of(rp_json_text_at(is, "at")),
+                       .position = is->position,
+                       .at = is->at ? seconds_of(is->at) : -1,
                        .found = found};
     *found = (struct rp_ledger_conflict){0};
     if (s.position < 1 || (access(path, F_OK) < 0 && errno == ENOENT))
@@ -67,11 +68,10 @@ int rp_ledger_seen(const char *path, const char *signer, const json_t *run, cons
     return rp_ledger_read(path, compare_line, &s, &ignored, err);
 }
 
-json_t *rp_ledger_claim(const json_t *run)
+json_t *rp_ledger_claim(const struct rp_facts *facts)
 {
-    const json_t *is = json_object_get(run, "ledger");
-    const char *head = json_string_value(json_object_get(is, "head"));
-    return !head ? NULL
-                 : json_pack("{s:O, s:s, s:O*}", "position", json_object_get(is, "position"), "head", head, "at",
-                             json_object_get(is, "at"));
+    const struct rp_ledger_facts *is = facts ? &facts->ledger : NULL;
+    if (!is || !*is->head)
+        return NULL;
+    return json_pack("{s:I, s:s, s:s*}", "position", (json_int_t)is->position, "head", is->head, "at", is->at);
 }

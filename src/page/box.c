@@ -143,11 +143,11 @@ void rp_box(struct rp_buf *out, const struct rp_shown_bundle *b, int n, int mark
     static const int banners[] = {BAD, WARN, GOOD, WARN};
     rp_buf_puts(out, box_open[markdown]);
     for (int i = 0; i < n; i++) {
-        int partial = b[i].v->verdict == RP_VERDICT_VERIFIED && strcmp(rp_json_text_at(b[i].v->run, "status"), "complete") != 0;
+        int partial = b[i].v->verdict == RP_VERDICT_VERIFIED && !rp_facts_complete(&b[i].v->run->facts);
         RP_BUF line = {0};
         if (n > 1 && b[i].kept) /* what was signed names it, not the file */
             rp_buf_printf(&line, "bundle %d, statement %.16s, recipe %.200s: ", i + 1, b[i].v->statement,
-                          rp_json_text_at(b[i].v->run, "recipe_name"));
+                          b[i].v->run->facts.recipe_name);
         else if (n > 1)
             rp_buf_printf(&line, "bundle %d: ", i + 1);
         rp_verification_line(&line, b[i].v);

@@ -1,3 +1,4 @@
+/* The whole page, and the report as Markdown. */
 #include "page/page.h"
 
 #include "backend/backend.h"
@@ -8,6 +9,7 @@
 #include "compare/compare.h"
 #include "page/box.h"
 #include "page/section.h"
+#include "report/report.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,8 +48,10 @@ static void read_style(struct rp_buf *style, char digest[64])
 
 static void put_title(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
 {
-    if (n == 1)
-        rp_html_text(out, rp_json_text_at(b->v->run, rp_page_has_title(b->v->run) ? "recipe/title/value" : "recipe_name"));
+    const struct rp_facts *f = n == 1 ? &b->v->run->facts : NULL;
+    const char *title = f ? rp_page_title(f) : NULL;
+    if (f)
+        rp_html_text(out, title ? title : f->recipe_name);
     else
         n ? rp_buf_printf(out, "%d bundles", n) : rp_buf_puts(out, "Nothing to show");
 }
@@ -161,32 +165,33 @@ void rp_page_html(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
                 "except the box at the top.</p></footer>\n</body>\n</html>\n");
 }
 
-/* Signer, device and the sealed report. */
+/* Signer, device and the report. */
 static void put_markdown(struct rp_section *s)
 {
-    const struct rp_buf *report = &rp_bundle_find(&s->b->kept->bundle, "report.md")->bytes;
+    const struct rp_ledger_facts *ledger = &s->facts->ledger;
+    char device[RP_DEVICE_TEXT];
     size_t i;
     json_t *row;
     rp_buf_printf(s->out, "> statement SHA-256 `%s`, signed by %s\n", s->digest, s->b->v->fingerprint);
     json_array_foreach(s->b->v->signatures, i, row) /* values that verify restricts to a few characters */
         rp_buf_printf(s->out, ">\n> %s on %s\n", rp_countersign_text((char[RP_COUNTERSIGN_TEXT]){0}, row), rp_json_text_at(row, "at"));
-    if (rp_section_has(s, "/ledger/reason"))
+    if (ledger->reason)
         rp_buf_puts(s->out, ">\n> not in a ledger: the number of earlier attempts is unknown\n");
-    if (rp_section_has(s, "/ledger/position"))
+    else
         rp_fill(s->out, RP_FILL_MD, s->run, RP_RUN,
                 ">\n> line {/ledger/position d0} of its signer's ledger; runs of this recipe that were "
                 "started before it, according to that ledger: {/ledger/earlier d0}\n");
-    if (json_integer_value(rp_pointer(s->run, "/ledger/position")) == 1)
+    if (ledger->position == 1)
         rp_buf_puts(s->out, ">\n> the ledger begins with this run: earlier ones, if there were any, are not in it\n");
     rp_buf_puts(s->out, ">\n> ran on `");
-    rp_md_code(s->out, rp_device_text((char[RP_DEVICE_TEXT]){0}, rp_pointer(s->run, "/device")));
+    rp_md_code(s->out, rp_rank_device_text(device, s->facts, s->rank));
     rp_buf_puts(s->out, "`, started at `");
-    rp_md_code(s->out, rp_json_text_at(s->run, "started_at"));
+    rp_md_code(s->out, s->facts->started_at);
     rp_buf_puts(s->out, "`\n\n");
-    rp_buf_add(s->out, report->data, report->size);
+    rp_report_md(s->out, &s->b->kept->run);
 }
 
-/* The box, and below it the sealed report of each bundle. */
+/* The box, and below it the report of each bundle. */
 void rp_page_markdown(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
 {
     struct rp_shown_bundle kept[RP_PAGE_BUNDLES];

@@ -2,8 +2,8 @@
 #include "page/section.h"
 
 #include "base/json.h"
-#include "run/results.h"
 #include "report/tables.h"
+#include "report/words.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -122,31 +122,23 @@ static void plot_quantity(struct rp_section *s, const struct device_columns *d, 
 /* Every reason that was reported, with its periods and its share. */
 static void put_reasons(struct rp_section *s, const struct device_columns *d, struct rp_band *band)
 {
-    const json_t *shares = rp_pointer(s->run, "/telemetry/throttle");
-    const char *reason;
-    json_t *share;
-    int shown = 0;
+    const struct rp_telemetry_figures *all = s->figures->telemetry;
     double t0 = d->t[0], t1 = d->t[d->n - 1] + d->step;
-    if (!json_object_size(shares)) {
-        rp_buf_puts(s->out, json_is_object(shares) ? "<p>No device sample of the timed windows was throttled.</p>\n"
-                                                   : "<p>It is unknown whether the device was throttled.</p>\n");
+    if (!all->throttle_n) {
+        rp_buf_puts(s->out, all->throttle_samples ? "<p>No device sample of the timed windows was throttled.</p>\n"
+                                                  : "<p>It is unknown whether the device was throttled.</p>\n");
         return;
     }
     rp_buf_puts(s->out, "<div class=\"reasons\">");
     rp_html_table(s->out, "Reasons for throttling, over the time of the run", "reason|#of the timed device samples, %|when");
-    json_object_foreach((json_t *)shares, reason, share) {
-        RP_BUF pointer = {0};
-        if (shown++ == REASONS_MAX)
-            break;
-        rp_buf_puts(&pointer, "/telemetry/throttle");
-        rp_pointer_add(&pointer, reason);
-        rp_buf_puts(s->out, "<tr><th scope=\"row\">");
-        rp_html_text(s->out, reason);
-        rp_buf_puts(s->out, "</th><td class=\"r\">");
-        rp_figure(s->out, s->run, RP_RUN, rp_buf_text(&pointer), "d1*100");
-        rp_buf_puts(s->out, "</td><td class=\"lane\"><svg width=\"100%\" height=\"14\" viewBox=\"0 0 1000 14\" "
-                            "preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"lane\" width=\"1000\" height=\"14\"/>");
-        size_t n = bands_of(band, s, d, reason);
+    for (int64_t k = 0; k < all->throttle_n && k < REASONS_MAX; k++) {
+        RP_FREE char *row = rp_asprintf("<tr><th scope=\"row\">{/telemetry/throttle/%lld/reason t}</th><td class=\"r\">"
+                                        "{/telemetry/throttle/%lld/share d1*100}</td><td class=\"lane\">",
+                                        (long long)k, (long long)k);
+        rp_section_fill(s, row);
+        rp_buf_puts(s->out, "<svg width=\"100%\" height=\"14\" viewBox=\"0 0 1000 14\" preserveAspectRatio=\"none\" "
+                            "aria-hidden=\"true\"><rect class=\"lane\" width=\"1000\" height=\"14\"/>");
+        size_t n = bands_of(band, s, d, all->throttle[k].reason);
         for (size_t i = 0; i < n; i++)
             rp_buf_printf(s->out, "<rect class=\"throttle\" x=\"%.1f\" width=\"%.1f\" height=\"14\"/>",
                           (band[i].from - t0) / (t1 - t0) * 1000, fmax((band[i].to - band[i].from) / (t1 - t0) * 1000, 0.8));
@@ -164,14 +156,20 @@ void rp_section_device(struct rp_section *s)
         {"temperature_c", "temperature", "Temperature", "degrees Celsius", "s3", 1},
     };
     RP_BUF text = {0};
-    if (s->telemetry->n == 0) {
-        rp_section_fill(s, rp_pointer(s->run, "/telemetry/reason") ? "<p>No telemetry: {/telemetry/reason t}.</p>\n"
-                                                                   : "<p>No telemetry of rank {/world/slowest d0}, the slowest.</p>\n");
+    const int64_t without = rp_without_telemetry(s->facts);
+    if (without >= 0) {
+        RP_FREE char *why =
+            rp_asprintf("<p>Rank %lld has no telemetry, or it ended early: {/rank/%lld/no_telemetry t}.</p>\n",
+                        (long long)without, (long long)without);
+        rp_section_fill(s, why);
+    }
+    if (s->telemetry->n == 0 || !s->figures->telemetry) {
+        rp_section_fill(s, "<p>No drawing: rank {/world/slowest d0}, the slowest, has no telemetry.</p>\n");
         rp_section_table(s, rp_table_devices);
         return;
     }
     struct device_columns d = times_of(s);
-    if (rp_run_ranks(s->run) > 1)
+    if (s->facts->rank_n > 1)
         rp_section_fill(s, "<p>Drawn is the device of rank {/world/slowest d0}, the slowest; the tables are of all ranks.</p>\n");
     struct rp_band *band = rp_alloc(BANDS_MAX * sizeof *band);
     size_t n = bands_of(band, s, &d, NULL);
@@ -182,8 +180,9 @@ void rp_section_device(struct rp_section *s)
     put_reasons(s, &d, band);
     rp_section_table(s, rp_table_telemetry);
     rp_section_table(s, rp_table_devices);
-    rp_section_fill(s, "<p>Energy of the timed windows: {/telemetry/energy_j d1} J, {/telemetry/energy_per_sample_j d4} J per training sample "
-                       "({/telemetry/energy_formula t}).</p>\n");
+    rp_section_fill(s, "<p>Energy of the timed windows: {/telemetry/energy_j d1} J, {/telemetry/energy_per_sample_j "
+                       "d4} J per training sample "
+                       "(" RP_WORDS_ENERGY ").</p>\n");
     put_csv(&text, s, &d);
     rp_section_download(s, &text, "device-sample", RP_OF_RANK(s->rank, ".telemetry.jsonl"));
     free(band);

@@ -90,7 +90,7 @@ void rp_section_settings(struct rp_section *s)
 /* The name that `run` gives the bundle, without characters that a shell would act on. */
 static void put_file_name(struct rp_buf *out, const struct rp_section *s)
 {
-    const char *recipe = rp_json_text_at(s->run, "recipe_name"), *when = rp_json_text_at(s->run, "started_at");
+    const char *recipe = s->facts->recipe_name, *when = s->facts->started_at;
     const char *slash = strrchr(recipe, '/'), *colon = strrchr(recipe, ':');
     recipe = slash ? slash + 1 : colon ? colon + 1 : recipe;
     size_t n = strcspn(recipe, ".");
@@ -124,7 +124,8 @@ void rp_section_repeat(struct rp_section *s)
         "nothing changed since it was signed, not who signed it. If your copy of the bundle has another name, use that "
         "name.</p>\n",
         file, file, file, file, file, file);
-    rp_section_fill(s, json_is_true(rp_pointer(s->run, "/data/pinned"))
-                           ? "<p>The data are pinned: archive {/data/archive t} with SHA-256 <code>{/data/archive_sha256 t}</code>.</p>\n"
+    rp_section_fill(s, s->facts->data.pinned
+                           ? "<p>The data are pinned: archive {/data/archive t} with SHA-256 "
+                             "<code>{/data/archive_sha256 t}</code>.</p>\n"
                            : "<p>The data are private and not pinned: this run cannot be repeated without them.</p>\n");
 }

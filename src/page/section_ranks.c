@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "capture/env_diff.h"
 #include "capture/env_show.h"
-#include "run/results.h"
 #include "report/tables.h"
 
 #include <inttypes.h>
@@ -125,33 +124,6 @@ static int knows_waits(const struct rp_all_ranks *a)
     return 1;
 }
 
-/* Changes of nodes after the first: run.json lists those of the first. */
-static void put_changes(struct rp_section *s)
-{
-    const struct rp_verified *kept = s->b->kept;
-    struct rp_doc d = {.as = RP_FILL_HTML};
-    struct rp_err ignored;
-    for (int node = 1; node < kept->run.nodes; node++) {
-        const struct rp_captures *c = &kept->run.node[node];
-        RP_JSON *changes = c->before && c->after ? rp_capture_changes(c->before, c->after, &ignored) : NULL;
-        size_t i;
-        json_t *one;
-        json_array_foreach(changes, i, one) {
-            if (!rp_capture_important(one))
-                continue;
-            if (!d.n) {
-                rp_doc_title(&d, "What changed on other nodes during the run");
-                rp_doc_table(&d, "#node|field|impact");
-            }
-            rp_doc_cell(&d, "%d", node);
-            rp_doc_text(&d, rp_json_text_at(one, "field"), "-");
-            rp_doc_text(&d, rp_json_text_at(one, "impact"), "-");
-        }
-    }
-    rp_doc_write(s->out, &d, RP_DOC_HTML);
-    rp_doc_fini(&d);
-}
-
 /* ---- nodes that differ ---- */
 
 /* A setting in which nodes differ from node 0, all in the same way. */
@@ -242,11 +214,10 @@ static void put_differences(struct rp_section *s)
 void rp_section_ranks(struct rp_section *s)
 {
     const struct rp_all_ranks *a = &s->b->kept->run.ranks;
-    RP_FREE char *at = rp_asprintf("<p>{/world/ranks d0} ranks, number of nodes {/world/nodes d0}: {/world/data d0} x {/world/tensor d0} x "
-                                   "{/world/pipeline d0} (data x tensor x pipeline). The slowest is <b>rank {/world/slowest d0}</b>, on node "
-                                   "{/world/rank/%lld/node d0}: times of the run are its.</p>\n",
-                                   rp_json_integer_at(s->run, "world/slowest"));
-    rp_section_fill(s, at);
+    rp_section_fill_slowest(
+        s, "<p>{/world/ranks d0} ranks, number of nodes {/world/nodes d0}: {/layout/data d0} x {/layout/tensor d0} x "
+           "{/layout/pipeline d0} (data x tensor x pipeline). The slowest is <b>rank {/world/slowest d0}</b>, on node "
+           "{~/node d0}: times of the run are its.</p>\n");
     if (a->steps > 0) {
         put_skew(s, a);
         plot_lines(s, a, RP_RANK_STEP, "rank-steps", "Time of every step by rank");
@@ -263,5 +234,4 @@ void rp_section_ranks(struct rp_section *s)
     rp_section_table(s, rp_table_ranks);
     rp_section_table(s, rp_table_places);
     put_differences(s);
-    put_changes(s);
 }

@@ -19,22 +19,23 @@ void rp_section_agreement(struct rp_section *s)
 
 static void put_ledger_remarks(struct rp_section *s)
 {
-    if (json_integer_value(rp_pointer(s->run, "/ledger/position")) == 1)
+    const struct rp_ledger_facts *ledger = &s->facts->ledger;
+    if (ledger->position == 1)
         rp_section_fill(s, "<p><b>The ledger begins with this run</b>: earlier ones, if there were any, are not in it.</p>\n");
-    if (rp_section_has(s, "/ledger/begun"))
+    if (ledger->begun)
         rp_section_fill(s, "<p>The ledger begins at {/ledger/begun t}.</p>\n");
-    if (rp_section_has(s, "/ledger/key_made"))
+    if (ledger->key_made)
         rp_section_fill(s, "<p>Its key was made at {/ledger/key_made t}, known from its {/ledger/key_made_known_from t}.</p>\n");
-    if (json_integer_value(rp_pointer(s->run, "/ledger/overlapping")) > 0)
+    if (ledger->overlapping > 0)
         rp_section_fill(s, "<p>Other runs of that ledger in progress when it began: <b>{/ledger/overlapping d0}</b>. The machine may have "
                            "been shared.</p>\n");
-    if (rp_section_has(s, "/ledger/container_layer"))
+    if (ledger->container_layer)
         rp_section_fill(s, "<p>The ledger lies on the layer of a container and is lost with it.</p>\n");
 }
 
 void rp_section_attempts(struct rp_section *s)
 {
-    if (rp_section_has(s, "/ledger/reason")) {
+    if (s->facts->ledger.reason) {
         rp_section_fill(s, "<p>This run is not in a ledger, so the number of earlier attempts is unknown: {/ledger/reason t}.</p>\n");
         return;
     }

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "report/tables.h"
+#include "report/words.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -151,16 +152,15 @@ static void plot_histogram(struct rp_section *s, const struct steps *c)
         k = k < bins ? k : bins - 1;
         most = fmax(most, ++count[k]);
     }
-    double median = json_number_value(rp_pointer(s->run, "/results/step_s/median"));
-    double p90 = json_number_value(rp_pointer(s->run, "/results/step_s/p90"));
-    double p99 = json_number_value(rp_pointer(s->run, "/results/step_s/p99"));
-    struct rp_mark marks[] = {{median, 1, "median"}, {p90, 1, "p90"}, {p99, 1, "p99"}};
+    const struct rp_step_times *times = s->figures->results.step_s; /* there are timed steps */
+    struct rp_mark marks[] = {{times->median, 1, "median"}, {times->p90, 1, "p90"}, {times->p99, 1, "p99"}};
     struct rp_series bars = {.kind = RP_BARS, .x = edge, .y = count, .n = bins, .class = "s1"};
     snprintf(id, sizeof id, "b%d-histogram", s->index);
-    snprintf(words, sizeof words, "Histogram of %zu timed steps in %zu bins from %.4g to %.4g s; the fullest has %.0f. Median %.4g s.", n,
-             bins, low, high, most, median);
+    snprintf(words, sizeof words,
+             "Histogram of %zu timed steps in %zu bins from %.4g to %.4g s; the fullest has %.0f. Median %.4g s.", n,
+             bins, low, high, most, times->median);
     if (n >= RP_P90_STEPS)
-        snprintf(words + strlen(words), sizeof words - strlen(words), " 90th percentile %.4g s.", p90);
+        snprintf(words + strlen(words), sizeof words - strlen(words), " 90th percentile %.4g s.", times->p90);
     struct rp_plot p = {.id = id,
                         .title = "Distribution of the timed steps",
                         .x_label = "seconds",
@@ -193,11 +193,11 @@ void rp_section_steps(struct rp_section *s)
                       "<p class=\"note\">The 90th percentile needs %d timed steps, the 99th %d: with fewer steps they equal the "
                       "longest step.</p>\n",
                       RP_P90_STEPS, RP_P99_STEPS);
-    if (rp_section_has(s, "/results/device_share"))
-        rp_section_fill(s, "<p>The device was busy for {/results/device_s d3} s, {/results/device_share d2*100} % of the timed windows: "
-                           "{/results/device_share_formula t}.</p>\n");
-    rp_section_fill(s, "<p class=\"note\">Throughput is the {/results/estimator t}; the window is the {/results/window t}. Interval: "
-                       "{/results/bootstrap/method t}.</p>\n");
+    if (!isnan(s->figures->results.device_share))
+        rp_section_fill(s, "<p>The device was busy for {/results/device_s d3} s, {/results/device_share d2*100} % of "
+                           "the timed windows: " RP_WORDS_DEVICE_SHARE ".</p>\n");
+    rp_section_fill(s, "<p class=\"note\">Throughput is the " RP_WORDS_ESTIMATOR "; the window is the " RP_WORDS_WINDOW
+                       ". Interval: " RP_WORDS_BOOTSTRAP " ({/results/throughput/resamples d0} resamples).</p>\n");
     free(c.number);
 }
 
@@ -230,8 +230,7 @@ void rp_section_loss(struct rp_section *s)
         plot_curve(s, &c, c.norm, "norms", "Norm of the gradients", "s3");
         rp_buf_puts(s->out, "</div>\n");
     }
-    rp_section_fill(
-        s, "<p>First loss {/results/loss_first x}, exactly <code>{/results/loss_first t}</code>; last loss {/results/loss_last x}, "
-           "exactly <code>{/results/loss_last t}</code>.</p>\n");
+    rp_section_fill(s, "<p>First loss {/results/loss_first x}, exactly <code>{/results/loss_first/hex t}</code>; last "
+                       "loss {/results/loss_last x}, exactly <code>{/results/loss_last/hex t}</code>.</p>\n");
     free(c.number);
 }

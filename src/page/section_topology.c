@@ -425,7 +425,7 @@ static void put_others(struct rp_section *s, const int *like, int nodes, int num
 
 void rp_section_topology(struct rp_section *s)
 {
-    const int nodes = s->b->kept->run.nodes > 1 ? s->b->kept->run.nodes : 1;
+    const int nodes = s->b->kept->run.nodes;
     RP_FREE int *like = rp_alloc((size_t)nodes * sizeof *like); /* the drawn node that looks like it, perhaps itself */
     int first[NODES_DRAWN], drawn = 0;
     for (int node = 0; node < nodes; node++) {

@@ -3,7 +3,6 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "run/results.h"
 #include "report/tables.h"
 
 #include <string.h>
@@ -14,7 +13,9 @@ void rp_section_init(struct rp_section *s, struct rp_buf *out, int index, const 
     *s = (struct rp_section){.out = out,
                              .index = index,
                              .b = b,
-                             .run = b->v->run,
+                             .run = rp_run_shown(b->v->run),
+                             .facts = &b->v->run->facts,
+                             .figures = &b->v->run->figures,
                              .before = b->kept->run.node[0].before,
                              .records = &b->kept->run.records,
                              .telemetry = &b->kept->run.telemetry,
@@ -28,6 +29,17 @@ void rp_section_fill(struct rp_section *s, const char *html)
     rp_fill(s->out, RP_FILL_HTML, s->run, RP_RUN, html);
 }
 
+void rp_section_fill_slowest(struct rp_section *s, const char *html)
+{
+    RP_BUF text = {0};
+    for (const char *end; (end = strchr(html, '~')); html = end + 1) {
+        rp_buf_add(&text, html, (size_t)(end - html));
+        rp_buf_printf(&text, "/rank/%d", s->rank);
+    }
+    rp_buf_puts(&text, html);
+    rp_section_fill(s, rp_buf_text(&text));
+}
+
 void rp_section_table(struct rp_section *s, void (*table)(struct rp_doc *, const json_t *))
 {
     RP_DOC d = {.as = RP_FILL_HTML};
@@ -37,7 +49,9 @@ void rp_section_table(struct rp_section *s, void (*table)(struct rp_doc *, const
 
 int rp_section_has(const struct rp_section *s, const char *pointer)
 {
-    const json_t *v = rp_pointer(s->run, pointer);
+    const int of_slowest = *pointer == '~';
+    const json_t *of = of_slowest ? json_array_get(json_object_get(s->run, "rank"), (size_t)s->rank) : s->run;
+    const json_t *v = rp_pointer(of, pointer + of_slowest);
     return json_is_string(v) ? *json_string_value(v) != 0 : v && !json_is_null(v);
 }
 
@@ -50,17 +64,17 @@ struct rp_section rp_section_of_node(const struct rp_section *s, int node)
 {
     struct rp_section other = *s;
     other.node = node;
-    other.before = node ? s->b->kept->run.node[node].before : s->b->kept->run.node[0].before;
+    other.before = s->b->kept->run.node[node].before;
     return other;
 }
 
 /* ---- the list ---- */
 
 static const struct section {
-    const char *id, *entry, *title, *needs;
+    const char *id, *entry, *title;
     void (*write)(struct rp_section *s);
 } sections[] = {
-#define SECTION(id, entry, title, needs) {#id, entry, title, needs, rp_section_##id},
+#define SECTION(id, entry, title) {#id, entry, title, rp_section_##id},
     RP_SECTIONS(SECTION)
 #undef SECTION
 };
@@ -71,8 +85,10 @@ static int is_there(const struct rp_section *s, const struct section *one)
     if (one->write == rp_section_signatures)
         return json_array_size(s->b->v->signatures) > 0;
     if (one->write == rp_section_ranks)
-        return rp_run_ranks(s->run) > 1;
-    return !*one->needs || json_is_object(json_object_get(s->run, one->needs));
+        return s->facts->rank_n > 1;
+    if (one->write == rp_section_agreement)
+        return s->figures->agreement != NULL;
+    return one->write != rp_section_device || s->figures->telemetry || rp_without_telemetry(s->facts) >= 0;
 }
 
 void rp_section_contents(struct rp_section *s)
@@ -97,8 +113,8 @@ static void put_headline(struct rp_section *s)
         {"last loss", "/results/loss_last", "x", ""},
         {"GEMM", "/results/flops_per_s", "d1/1e9", "GFLOP/s"},
         {"GEMM, recomputation included", "/results/hardware_flops_per_s", "d1/1e9", "GFLOP/s"},
-        {"of the device's own ceiling", "/ceilings/achieved/gemm_share", "d1*100", "%"},
-        {"device memory", "/device_bytes/reserved", "d0/1048576", "MiB"},
+        {"of the device's own ceiling", "/ceilings/gemm_share", "d1*100", "%"},
+        {"device memory", "~/device_bytes/reserved", "d0/1048576", "MiB"},
         {"peak memory", "/peak_rss_bytes", "d0/1048576", "MiB"},
         {"earlier attempts", "/ledger/earlier", "d0", ""},
     };
@@ -108,23 +124,27 @@ static void put_headline(struct rp_section *s)
     if (rp_section_has(s, "/results/throughput/interval/1"))
         rp_section_fill(s, "95 % interval {/results/throughput/interval/0 d3} to {/results/throughput/interval/1 d3}");
     rp_buf_puts(s->out, "</span></dd></div>\n");
-    if (rp_throughput_of(s->run).tokens > 0)
+    if (rp_figures_tokens(s->figures) > 0)
         rp_section_fill(s, "<div><dt>tokens</dt><dd>{/results/counters/0/per_s d1} <span class=\"unit\">tokens/s</span></dd></div>\n");
     for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
-        if (!rp_section_has(s, cards[i].pointer) || !rp_table_has_steps_for(s->run, cards[i].pointer))
+        const char *pointer = cards[i].pointer, *of = "";
+        if (*pointer == '~' && s->facts->rank_n > 1)
+            of = " of the slowest rank";
+        else if (s->facts->rank_n > 1 && rp_ends_with(cards[i].name, " memory"))
+            of = ", the most of any rank";
+        if (!rp_section_has(s, pointer) || !rp_table_has_steps_for(s->run, pointer))
             continue;
-        const int of_rank = rp_run_ranks(s->run) > 1 && rp_ends_with(cards[i].name, " memory"); /* these are of one process */
-        RP_FREE char *card = rp_asprintf("<div><dt>%s%s</dt><dd>{%s %s} <span class=\"unit\">%s</span></dd></div>\n", cards[i].name,
-                                         of_rank ? " of the slowest rank" : "", cards[i].pointer, cards[i].form, cards[i].unit);
-        rp_section_fill(s, card);
+        RP_FREE char *card = rp_asprintf("<div><dt>%s%s</dt><dd>{%s %s} <span class=\"unit\">%s</span></dd></div>\n",
+                                         cards[i].name, of, pointer, cards[i].form, cards[i].unit);
+        rp_section_fill_slowest(s, card);
     }
     rp_buf_puts(s->out, "</dl>\n");
 }
 
 void rp_section_hardware(struct rp_section *s)
 {
-    if (rp_section_has(s, "/device/name"))
-        rp_section_fill(s, "{/device/name t}");
+    if (rp_section_has(s, "~/device/name"))
+        rp_section_fill_slowest(s, "{~/device/name t}");
     else
         rp_before_figure(s, "/probes/cpu/model_name", "u");
 }
@@ -132,20 +152,20 @@ void rp_section_hardware(struct rp_section *s)
 void rp_section_how(struct rp_section *s)
 {
     rp_section_fill(s, "{/backend t}");
-    if (rp_section_has(s, "/device/isa"))
-        rp_section_fill(s, ", {/device/isa t}, threads: {/device/threads d0}");
-    if (rp_section_has(s, "/device/compute_capability"))
-        rp_section_fill(s, ", device {/device/index d0}, compute capability {/device/compute_capability t}");
+    if (rp_section_has(s, "~/device/isa"))
+        rp_section_fill_slowest(s, ", {~/device/isa t}, threads: {~/device/threads d0}");
+    if (rp_section_has(s, "~/device/compute_capability"))
+        rp_section_fill_slowest(s, ", device {~/device/index d0}, compute capability {~/device/compute_capability t}");
 }
 
 /* What was run, and on what. */
 static void put_summary(struct rp_section *s)
 {
-    if (strcmp(rp_json_text_at(s->run, "status"), "complete") != 0)
+    if (!rp_facts_complete(s->facts))
         rp_section_fill(s,
                         "<p class=\"warn\"><b>This run is marked {/status t}</b>: {/reason t}. The figures cover only the steps that were "
                         "finished and are not a result of the recipe.</p>\n");
-    if (rp_run_degrees(s->run) > rp_run_ranks(s->run))
+    if (rp_facts_parallel(s->facts) > s->facts->rank_n)
         rp_section_fill(s,
                         "<p>This run has the arithmetic of {/recipe/parallel.data/value d0} x {/recipe/parallel.tensor/value d0} x "
                         "{/recipe/parallel.pipeline/value d0} ranks (data x tensor x pipeline), computed by {/world/ranks d0}: the same "
@@ -157,15 +177,16 @@ static void put_summary(struct rp_section *s)
     rp_section_fill(s, "): batch size {/plan/batch d0}");
     if (rp_section_has(s, "/recipe/task.seq_length/value"))
         rp_section_fill(s, ", sequence length {/recipe/task.seq_length/value d0}");
-    rp_section_fill(s,
-                    ", {/plan/parameters d0} parameters, in strict fp32 ({/numerics t}). From {/started_at t} to {/ended_at t}. Signed by "
-                    "<code>");
+    rp_section_fill(s, ", {/model/parameters d0} parameters, in strict fp32 ({/numerics t}). From {/started_at t} to "
+                       "{/ended_at t}. Signed by <code>");
     rp_buf_printf(s->out, "%s</code>.</p>\n", s->b->v->fingerprint);
 }
 
-int rp_page_has_title(const json_t *run)
+const char *rp_page_title(const struct rp_facts *f)
 {
-    return *rp_json_text_at(run, "recipe/title/value") && strcmp(rp_json_text_at(run, "recipe/title/origin"), "recipe") == 0;
+    const json_t *title = json_object_get(f->recipe, "title");
+    const char *text = rp_json_text_at(title, "value");
+    return *text && strcmp(rp_json_text_at(title, "origin"), "recipe") == 0 ? text : NULL;
 }
 
 void rp_section_bundle(struct rp_section *s)
@@ -175,7 +196,7 @@ void rp_section_bundle(struct rp_section *s)
                   s->digest, s->index, s->index);
     if (s->index) {
         rp_buf_printf(s->out, "<h2 id=\"b%d-title\">", s->index);
-        rp_section_fill(s, rp_page_has_title(s->run) ? "{/recipe/title/value t}</h2>\n" : "{/recipe_name t}</h2>\n");
+        rp_section_fill(s, rp_page_title(s->facts) ? "{/recipe/title/value t}</h2>\n" : "{/recipe_name t}</h2>\n");
     }
     put_summary(s);
     put_headline(s);

@@ -8,7 +8,8 @@
 
 #include "base/isa.h"
 
-#define RP_MODELS(X) X(bert) X(gpt) X(resnet50) /* each a struct rp_model rp_model_<name> */
+/* Each a struct rp_model rp_model_<name>; how to add one: model/model.h. */
+#define RP_MODELS(X) X(bert) X(gpt) X(resnet50)
 #define RP_ACTIVATIONS(X) X(gelu) X(gelu_tanh)
 #define RP_RECOMPUTES(X) X(none) X(selective) X(full)
 #define RP_CLIP_FORMS(X) X(norm) X(norm_plus_epsilon)

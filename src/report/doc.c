@@ -87,14 +87,6 @@ void rp_doc_text(struct rp_doc *d, const char *text, const char *missing)
     rp_doc_cell(d, "%s", text && *text ? text : missing);
 }
 
-void rp_doc_literal(struct rp_doc *d, const char *text)
-{
-    rp_doc_cell(d, "%s", text);
-    struct rp_doc_block *b = &d->block[d->n - 1];
-    if (d->as == RP_FILL_MD)
-        b->cell[b->cells - 1].ready = rp_strdup(b->cell[b->cells - 1].text);
-}
-
 static void add_filled(struct rp_doc *d, const json_t *run, const char *template, const char *after)
 {
     RP_BUF text = {0}, ready = {0};
@@ -232,15 +224,15 @@ static int text_table(struct rp_buf *out, const struct rp_doc_block *b, int most
 
 /* ---- Markdown ---- */
 
-static void md_table(struct rp_buf *out, const struct rp_doc_block *b, int sealed)
+static void md_table(struct rp_buf *out, const struct rp_doc_block *b)
 {
     for (size_t i = 0; i < b->cells; i++) {
         int is_head = i < (size_t)b->columns, is_last = (i + 1) % (size_t)b->columns == 0;
         rp_buf_puts(out, is_head && !*b->cell[i].text ? "|" : "| ");
-        if (sealed && b->cell[i].ready)
+        if (b->cell[i].ready)
             rp_buf_puts(out, b->cell[i].ready);
         else
-            rp_md_text(out, b->cell[i].text, sealed);
+            rp_md_text(out, b->cell[i].text);
         rp_buf_puts(out, is_last ? " |\n" : " ");
         for (int c = 0; is_head && is_last && c < b->columns; c++)
             rp_buf_printf(out, "|%s%s", b->number[c] ? "---:" : "---", c + 1 < b->columns ? "" : "|\n");
@@ -248,7 +240,7 @@ static void md_table(struct rp_buf *out, const struct rp_doc_block *b, int seale
 }
 
 /* A paragraph must not begin a list, a quotation or a heading. */
-static void md_line(struct rp_buf *out, const char *s, int sealed)
+static void md_line(struct rp_buf *out, const char *s)
 {
     size_t digits = strspn(s, "0123456789");
     if (*s == '-' || *s == '+' || *s == '=')
@@ -258,19 +250,19 @@ static void md_line(struct rp_buf *out, const char *s, int sealed)
         rp_buf_puts(out, "\\");
         s += digits;
     }
-    rp_md_text(out, s, sealed);
+    rp_md_text(out, s);
     rp_buf_puts(out, "\n");
 }
 
-static void md_block(struct rp_buf *out, const struct rp_doc_block *b, int is_first, int sealed)
+static void md_block(struct rp_buf *out, const struct rp_doc_block *b, int is_first)
 {
     if (b->kind == RP_DOC_TABLE) {
-        md_table(out, b, sealed);
+        md_table(out, b);
     } else if (b->kind == RP_DOC_COMMAND) {
         rp_buf_printf(out, "    %s\n", b->text); /* indented code: nothing in it is markup */
     } else {
         rp_buf_puts(out, b->kind != RP_DOC_HEADING ? "" : is_first ? "# " : "## ");
-        md_line(out, b->text, sealed);
+        md_line(out, b->text);
     }
 }
 
@@ -397,7 +389,7 @@ void rp_doc_write(struct rp_buf *out, const struct rp_doc *d, enum rp_doc_format
         if (format == RP_DOC_TEXT)
             cells_cut += text_block(out, b, d->width);
         else
-            md_block(out, b, i == 0, format == RP_DOC_REPORT);
+            md_block(out, b, i == 0);
     }
     if (cells_cut)
         rp_buf_printf(out, "\ncells cut: %d; --format md has all\n", cells_cut);

@@ -1,6 +1,6 @@
 /* Documents of headings, paragraphs, commands and tables, written as text, Markdown, CSV, HTML or JSON.
  *
- * What:    what `compare`, its layouts, report.md and the tables of pages are made of.
+ * What:    what `compare`, its layouts and the tables of reports and pages are made of.
  * Flow:    blocks in, in order -> rp_doc_write() -> bytes.
  * Owner:   struct rp_doc copies every text, cleaned; zero-initialise it, rp_doc_fini().
  * Extend:  another format is a function in doc.c and a case of rp_doc_write(); it escapes through escape.h, so that a
@@ -19,16 +19,15 @@
 enum rp_doc_format {
     RP_DOC_TEXT,
     RP_DOC_MD,
-    RP_DOC_CSV,    /* tables only, separated by empty lines; where there are headings, columns give heading and title */
-    RP_DOC_REPORT, /* Markdown of report.md: its bytes are sealed, so that it escapes the same characters for ever */
-    RP_DOC_HTML,   /* a title becomes the caption of the next table */
+    RP_DOC_CSV,  /* tables only, separated by empty lines; where there are headings, columns give heading and title */
+    RP_DOC_HTML, /* a title becomes the caption of the next table */
 };
 
 struct rp_doc {
     struct rp_doc_block *block;
     int n;
     int width;       /* of lines as text, in characters; 0: unlimited */
-    enum rp_fill as; /* HTML: figures name their source; MD: for report.md, with RP_DOC_REPORT */
+    enum rp_fill as; /* HTML: figures name their source; TEXT: it may be written in every format but HTML */
 };
 
 void rp_doc_fini(struct rp_doc *d);
@@ -45,10 +44,9 @@ void rp_doc_table(struct rp_doc *d, const char *columns);
 void rp_doc_begin_column(struct rp_doc *d, int number);
 #define rp_doc_column(d, number, ...) (rp_doc_begin_column(d, number), rp_doc_cell(d, __VA_ARGS__))
 #define rp_doc_cell(d, ...) rp_doc_add(d, RP_DOC_CELL, __VA_ARGS__)
-/* One cell: the text, or `missing` where it is NULL or ""; and clean text that report.md does not escape. */
+/* One cell: the text, or `missing` where it is NULL or "". */
 void rp_doc_text(struct rp_doc *d, const char *text, const char *missing);
-void rp_doc_literal(struct rp_doc *d, const char *text);
-/* Cells with figures of run.json: one with a literal text after it, or a template of figure.h, formatted first. */
+/* Cells with figures of rp_run_shown(): one with a literal text after it, or a template (template.h). */
 void rp_doc_figure(struct rp_doc *d, const json_t *run, const char *pointer, const char *form, const char *after);
 void rp_doc_fill(struct rp_doc *d, const json_t *run, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 

@@ -69,15 +69,16 @@ void rp_html_lines(struct rp_buf *out, const char *text, size_t size)
 
 /* ---- Markdown ---- */
 
-void rp_md_text(struct rp_buf *out, const char *text, int sealed)
+void rp_md_text(struct rp_buf *out, const char *text)
 {
     for (const char *p = text; *p; p++) {
-        int address = (*p == ':' && p[1] == '/') || (*p == '.' && p - text >= 3 && strncasecmp(p - 3, "www", 3) == 0);
-        if (!sealed && (*p == '<' || *p == '&')) {
+        const int address =
+            (*p == ':' && p[1] == '/') || (*p == '.' && p - text >= 3 && strncasecmp(p - 3, "www", 3) == 0);
+        if (*p == '<' || *p == '&') {
             rp_buf_puts(out, entity_of((unsigned char)*p));
             continue;
         }
-        if (strchr(sealed ? "\\`*_|<>[]&#" : "\\`*_|>[]#~!$^@", *p) || (!sealed && address))
+        if (strchr("\\`*_|>[]#~!$^@", *p) || address)
             rp_buf_puts(out, "\\");
         rp_buf_add(out, p, 1);
     }

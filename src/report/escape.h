@@ -17,9 +17,8 @@ void rp_html(struct rp_buf *out, const char *text, size_t size, size_t limit);
 void rp_html_text(struct rp_buf *out, const char *text);               /* one line: line ends and tabs become blanks; RP_HTML_LIMIT */
 void rp_html_lines(struct rp_buf *out, const char *text, size_t size); /* for <pre>: line ends and tabs stay */
 
-/* Clean text (base/text.h) as Markdown: no markup, no HTML, no links. sealed: only the characters that report.md escapes, whose bytes are
- * sealed: addresses, "~~" and "$" stay as they are. */
-void rp_md_text(struct rp_buf *out, const char *text, int sealed);
+/* Clean text (base/text.h) as Markdown: no markup, no HTML, no links. */
+void rp_md_text(struct rp_buf *out, const char *text);
 /* Any text for a code span of Markdown: one line of printable ASCII that cannot end it; at most RP_HTML_LIMIT bytes. */
 void rp_md_code(struct rp_buf *out, const char *text);
 

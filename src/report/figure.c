@@ -1,3 +1,4 @@
+/* Figures: JSON pointers, and values in their forms. */
 #include "report/figure.h"
 
 #include "base/json.h"
@@ -123,14 +124,14 @@ static int bytes(struct rp_buf *out, const json_t *v)
     return 0;
 }
 
-/* with_hex: "0.1 = 0x1.99999ap-4" */
+/* Of {"value", "hex"}, which only finite ones are; with_hex: "0.1 = 0x1.99999ap-4" */
 static int hex_float(struct rp_buf *out, const json_t *v, int with_hex)
 {
+    const char *hex = rp_json_text_at(v, "hex");
     float x;
-    if (!json_is_string(v) || json_string_length(v) >= 32 || rp_float_unhex(&x, json_string_value(v)) < 0 ||
-        !isfinite(x))
+    if (strlen(hex) >= 32 || rp_float_unhex(&x, hex) < 0 || !isfinite(x))
         return -1;
-    rp_buf_printf(out, with_hex ? "%.6g = %s" : "%.6g", (double)x, json_string_value(v));
+    rp_buf_printf(out, with_hex ? "%.6g = %s" : "%.6g", (double)x, hex);
     return 0;
 }
 
@@ -215,15 +216,28 @@ int rp_form(struct rp_buf *out, const json_t *value, const char *form)
     return -1;
 }
 
+/* Of rp_run_shown(), which has two members merged: the one that has the value. */
+static const char *member_with(const json_t *document, const char *member, const char *pointer)
+{
+    const json_t *figures = json_object_get(document, "run.json");
+    return !figures ? member : rp_pointer(figures, pointer) ? "run.json" : "facts.json";
+}
+
+/* What a form shows: all of its digits. */
+static const json_t *exact_value(const json_t *v, const char *form)
+{
+    return *form == 'u' ? json_object_get(v, "value") : *form == 'x' || *form == 'h' ? json_object_get(v, "hex") : v;
+}
+
 int rp_figure(struct rp_buf *out, const json_t *document, const char *member, const char *pointer, const char *form)
 {
     RP_BUF text = {0}, exact = {0};
     const json_t *v = rp_pointer(document, pointer);
     int rc = rp_form(&text, v, form);
-    (void)!plain(&exact, *form == 'u' ? json_object_get(v, "value") : v); /* nothing where it is not a plain value */
+    (void)!plain(&exact, exact_value(v, form)); /* nothing where it is not a plain value */
     rp_buf_puts(out, rc < 0 ? "<data class=\"none\" value=\"" : "<data value=\"");
     rp_html_text(out, rp_buf_text(&exact));
-    rp_buf_printf(out, "\" data-src=\"%s#", member);
+    rp_buf_printf(out, "\" data-src=\"%s#", member_with(document, member, pointer));
     rp_html(out, pointer, strlen(pointer), 0);
     rp_buf_printf(out, "\" data-form=\"%s\">", form);
     rp_html_text(out, rc < 0 ? "unknown" : rp_buf_text(&text));

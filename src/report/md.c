@@ -1,111 +1,189 @@
-/* report.md: a rendering of run.json, which lists what changed during the run, and of the capture before the run. verify renders it again
- * and compares bytes, so nothing may come from anywhere else, and a format that changes here needs a new schema version: the words below
- * are sealed in every bundle of version 3. */
+/* The report as Markdown: a rendering of facts.json and run.json, and of the captures before the run. */
 #include "report/report.h"
 
 #include "base/json.h"
 #include "base/sort.h"
 #include "base/text.h"
 #include "report/escape.h"
-#include "report/figure.h"
-#include "run/results.h"
 #include "report/tables.h"
+#include "report/words.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void fill(struct rp_buf *out, const json_t *run, const char *template)
+static void fill(struct rp_buf *out, const struct rp_run *r, const char *template)
 {
-    rp_fill(out, RP_FILL_MD, run, "run.json", template);
+    rp_fill(out, RP_FILL_MD, rp_run_shown(r->doc), "run.json", template);
 }
 
 /* What was added to a document, with an empty line after it; the document is empty again. */
 static void put_doc(struct rp_buf *out, struct rp_doc *d)
 {
-    rp_doc_write(out, d, RP_DOC_REPORT);
+    rp_doc_write(out, d, RP_DOC_MD);
     rp_buf_puts(out, d->n ? "\n" : "");
     rp_doc_fini(d);
 }
 
-static void put_table(struct rp_buf *out, const json_t *run, void (*table)(struct rp_doc *, const json_t *))
+static void put_table(struct rp_buf *out, const struct rp_run *r, void (*table)(struct rp_doc *, const json_t *))
 {
     struct rp_doc d = {.as = RP_FILL_MD};
-    table(&d, run);
+    table(&d, rp_run_shown(r->doc));
     put_doc(out, &d);
 }
 
 /* The first line marks a run that is not complete. */
-static void put_heading(struct rp_buf *out, const json_t *run)
+static void put_heading(struct rp_buf *out, const struct rp_run *r)
 {
-    const char *status = rp_json_text_at(run, "status");
-    int complete = strcmp(status, "complete") == 0;
-    rp_buf_puts(out, complete ? "# " : strcmp(status, "failed") == 0 ? "# FAILED RUN: " : "# INCOMPLETE RUN: ");
-    fill(out, run, *rp_json_text_at(run, "recipe/title/value") ? "{/recipe/title/value t}\n\n" : "{/recipe_name t}\n\n");
+    const struct rp_facts *f = r->facts;
+    const int complete = rp_facts_complete(f);
+    const json_t *title = rp_facts_setting(f, "title");
+    rp_buf_puts(out, complete ? "# " : strcmp(f->status, "failed") == 0 ? "# FAILED RUN: " : "# INCOMPLETE RUN: ");
+    fill(out, r, json_string_length(title) ? "{/recipe/title/value t}\n\n" : "{/recipe_name t}\n\n");
     if (!complete) {
         rp_buf_puts(out, "This run did not complete: ");
-        fill(out, run, *rp_json_text_at(run, "reason") ? "{/reason t}" : "no reason given");
+        fill(out, r, f->reason && *f->reason ? "{/reason t}" : "no reason given");
         rp_buf_puts(out, ". The figures below cover only the completed steps and are not a result of the recipe.\n\n");
     }
-    if (rp_run_degrees(run) > rp_run_ranks(run))
-        fill(out, run,
-             "This run computed the arithmetic of {/recipe/parallel.data/value d0} x {/recipe/parallel.tensor/value d0} x "
-             "{/recipe/parallel.pipeline/value d0} ranks (data x tensor x pipeline) on {/world/ranks d0}: the bits are those of all ranks, "
-             "the throughput is that of {/world/ranks d0}.\n\n");
-    if (!json_is_true(rp_json_at(run, "data/pinned")))
+    if (rp_facts_parallel(f) > f->rank_n)
+        fill(out, r,
+             "This run computed the arithmetic of {/recipe/parallel.data/value d0} x {/recipe/parallel.tensor/value "
+             "d0} x "
+             "{/recipe/parallel.pipeline/value d0} ranks (data x tensor x pipeline) on {/world/ranks d0}: the bits are "
+             "those of all ranks, the throughput is that of {/world/ranks d0}.\n\n");
+    if (!f->data.pinned)
         rp_buf_puts(out, "The data are not from a pinned archive: a replication needs the same files.\n\n");
 }
 
 /* The row in the layout of the published reports. */
-static void put_headline(struct rp_buf *out, const json_t *run)
+static void put_headline(struct rp_buf *out, const struct rp_run *r)
 {
-    fill(out, run,
+    fill(out, r,
          "| model | precision | batch size per device | accumulation | sequence length | devices | throughput "
          "({/results/throughput/unit t}) | 95 % interval |\n|---|---|---:|---:|---:|---:|---:|---|\n| {/model/name t}");
-    if (json_integer_value(rp_run_setting(run, "model.num_hidden_layers")))
-        fill(out, run, ", {/recipe/model.num_hidden_layers/value d0} layers, hidden size {/recipe/model.hidden_size/value d0}");
-    fill(out, run,
-         " | strict fp32 | {/plan/batch d0} | {/recipe/train.accumulation_steps/value t} | {/recipe/task.seq_length/value t} | "
-         "{/world/ranks d0} {/backend t} | **{/results/throughput/value d3}** | ");
-    fill(out, run, rp_throughput_of(run).sure ? "{/results/throughput/interval/0 d3} to {/results/throughput/interval/1 d3}" : "-");
+    if (json_integer_value(rp_facts_setting(r->facts, "model.num_hidden_layers")))
+        fill(out, r,
+             ", {/recipe/model.num_hidden_layers/value d0} layers, hidden size {/recipe/model.hidden_size/value d0}");
+    fill(out, r,
+         " | strict fp32 | {/plan/batch d0} | {/recipe/train.accumulation_steps/value t} | "
+         "{/recipe/task.seq_length/value t} | {/world/ranks d0} {/backend t} | **{/results/throughput/value d3}** | ");
+    fill(out, r,
+         isnan(r->figures->results.throughput.interval[0])
+             ? "-"
+             : "{/results/throughput/interval/0 d3} to {/results/throughput/interval/1 d3}");
     rp_buf_puts(out, " |\n\n");
-    if (rp_throughput_of(run).tokens > 0)
-        fill(out, run, "That is {/results/counters/0/per_s d1} tokens/s, with {/recipe/task.seq_length/value t} tokens in every sequence.\n");
-    fill(out, run,
-         "Strict fp32 is IEEE binary32 in the canonical order {/numerics t}: no TF32, no reduced precision, and the same "
-         "bits on every machine.\nThroughput is the {/results/estimator p}; the window is the {/results/window p}.\n"
-         "Interval: {/results/bootstrap/method p} ({/results/bootstrap/resamples d0} resamples).\n\n");
+    if (rp_figures_tokens(r->figures) > 0)
+        fill(out, r,
+             "That is {/results/counters/0/per_s d1} tokens/s, with {/recipe/task.seq_length/value t} tokens in every "
+             "sequence.\n");
+    fill(out, r,
+         "Strict fp32 is IEEE binary32 in the canonical order {/numerics t}: no TF32, no reduced precision, and the "
+         "same "
+         "bits on every machine.\nThroughput is the " RP_WORDS_ESTIMATOR "; the window is the " RP_WORDS_WINDOW ".\n"
+         "Interval: " RP_WORDS_BOOTSTRAP " ({/results/throughput/resamples d0} resamples).\n\n");
 }
 
-static void put_ceilings(struct rp_buf *out, const json_t *run)
+static void put_ceilings(struct rp_buf *out, const struct rp_run *r)
 {
-    if (!rp_json_at(run, "ceilings"))
+    if (!r->figures->ceilings)
         return;
-    rp_buf_puts(out, "## Ceilings of the device\n\nMeasured with the operations of the run, outside the timed windows.\n\n");
-    put_table(out, run, rp_table_ceilings);
-    fill(out, run,
-         "The run achieved {/ceilings/achieved/flops_per_s d2*1e-9} GFLOP/s, {/ceilings/achieved/gemm_share d1*100} % of the "
-         "GEMM ceiling: {/ceilings/achieved/formula p}.\n\n");
-    if (!rp_json_at(run, "ceilings/achieved/exchange"))
+    rp_buf_puts(out, "## Ceilings of the device\n\n");
+    rp_buf_puts(out, "Measured with the operations of the run, outside the timed windows.\n\n");
+    put_table(out, r, rp_table_ceilings);
+    fill(out, r,
+         "The run achieved {/results/flops_per_s d2*1e-9} GFLOP/s, {/ceilings/gemm_share d1*100} % of the GEMM "
+         "ceiling: " RP_WORDS_ACHIEVED ".\n\n");
+    if (!r->figures->ceilings->exchange)
         return;
     rp_buf_puts(out, "### Exchanges\n\n");
-    put_table(out, run, rp_table_exchange);
-    fill(out, run,
-         "{/ceilings/formulas/exchange p}.\n\nA rank sends {/ceilings/achieved/exchange/bytes_per_step d1*1e-6} MB a step to data-parallel "
-         "ranks, which at {/ceilings/achieved/exchange/bus_bytes_per_s d3*1e-9} GB/s takes at least {/ceilings/achieved/exchange/least_s "
-         "d3*1e3} ms; {/ceilings/achieved/exchange/measured_s d3*1e3} ms were measured: {/ceilings/achieved/exchange/formula p}.\n\n");
+    put_table(out, r, rp_table_exchange);
+    fill(out, r,
+         RP_WORDS_EXCHANGE
+         ".\n\nA rank sends {/ceilings/exchange/bytes_per_step d1*1e-6} MB a step to data-parallel "
+         "ranks, which at {/ceilings/exchange/bus_bytes_per_s d3*1e-9} GB/s takes at least {/ceilings/exchange/least_s "
+         "d3*1e3} ms; {/ceilings/exchange/measured_s d3*1e3} ms were measured: " RP_WORDS_LEAST ".\n\n");
 }
 
-/* Of a run of several. */
-static void put_ranks(struct rp_buf *out, const json_t *run)
+/* Nothing for one rank. */
+static void put_ranks(struct rp_buf *out, const struct rp_run *r)
 {
-    if (rp_run_ranks(run) < 2)
+    if (r->facts->rank_n < 2)
         return;
-    fill(out, run,
-         "## Ranks\n\n{/world/ranks d0} ranks, number of nodes {/world/nodes d0}: {/world/data d0} x {/world/tensor d0} x {/world/pipeline d0} "
-         "(data x tensor x pipeline). Samples are those of all; times are those of rank {/world/slowest d0}, whose timed steps took longest by "
-         "its own clock.\n\n");
-    put_table(out, run, rp_table_ranks);
-    put_table(out, run, rp_table_places);
+    fill(out, r,
+         "## Ranks\n\n{/world/ranks d0} ranks, number of nodes {/world/nodes d0}: {/layout/data d0} x {/layout/tensor "
+         "d0} x {/layout/pipeline d0} (data x tensor x pipeline). Samples are those of all; times are those of rank "
+         "{/world/slowest d0}, whose timed steps took longest by its own clock.\n\n");
+    put_table(out, r, rp_table_ranks);
+    put_table(out, r, rp_table_places);
+}
+
+/* "sw_power_cap 93.0, hw_slowdown 1.0" */
+static void put_throttling(struct rp_buf *out, const struct rp_telemetry_figures *t)
+{
+    for (int64_t i = 0; i < t->throttle_n; i++) {
+        RP_FREE char *line =
+            rp_asprintf("%s%.40s %.1f", i ? ", " : "", t->throttle[i].reason, 100 * t->throttle[i].share);
+        rp_sanitize(line);
+        rp_md_text(out, line);
+    }
+    if (!t->throttle_n)
+        rp_buf_puts(out, t->throttle_samples ? "never" : "unknown");
+}
+
+static void put_telemetry(struct rp_buf *out, const struct rp_run *r)
+{
+    const int64_t without = rp_without_telemetry(r->facts);
+    if (without >= 0) {
+        RP_FREE char *text =
+            rp_asprintf("Rank %lld has no telemetry, or it ended early: {/rank/%lld/no_telemetry t}.\n\n",
+                        (long long)without, (long long)without);
+        fill(out, r, text);
+    }
+    if (!r->figures->telemetry)
+        return;
+    fill(out, r,
+         "Sampled every {/telemetry/period_s d1} s, one in {/telemetry/every d0} kept: {/telemetry/timed "
+         "d0} " RP_WORDS_TELEMETRY ".\n\n");
+    put_table(out, r, rp_table_telemetry);
+    put_table(out, r, rp_table_devices);
+    rp_buf_puts(out, "Throttled, in per cent of the device samples: ");
+    put_throttling(out, r->figures->telemetry);
+    fill(out, r,
+         ". Energy: {/telemetry/energy_j d1} J, {/telemetry/energy_per_sample_j d4} J per training "
+         "sample: " RP_WORDS_ENERGY ".\n\n");
+}
+
+/* The time of the device by its own clock where it has one, its memory, and telemetry. */
+static void put_device(struct rp_buf *out, const struct rp_run *r)
+{
+    const int64_t slowest = r->figures->world.slowest;
+    const struct rp_device_bytes *memory = r->facts->rank[slowest].device_bytes;
+    const int busy = !isnan(r->figures->results.device_share);
+    if (!busy && !memory && !r->figures->telemetry && rp_without_telemetry(r->facts) < 0)
+        return;
+    rp_buf_puts(out, "## The device during the run\n\n");
+    if (busy)
+        fill(out, r,
+             "The device was busy for {/results/device_s d3} s of the timed windows, {/results/device_share d2*100} % "
+             "of them: " RP_WORDS_DEVICE_SHARE ".\n\n");
+    if (memory) {
+        RP_FREE char *text =
+            rp_asprintf("Device memory%s: {/rank/%lld/device_bytes/reserved d1/1048576} MiB reserved; free "
+                        "memory decreased by {/rank/%lld/device_bytes/used d1/1048576} MiB.\n\n",
+                        r->facts->rank_n > 1 ? " of the slowest rank" : "", (long long)slowest, (long long)slowest);
+        fill(out, r, text);
+    }
+    put_telemetry(out, r);
+}
+
+/* Keys whose value did not come from the recipe or its defaults. */
+static void put_overrides(struct rp_buf *out, const struct rp_run *r)
+{
+    struct rp_doc d = {.as = RP_FILL_MD};
+    rp_table_overrides(&d, rp_run_shown(r->doc));
+    fill(out, r,
+         "## Settings\n\n`recipe.yaml` has SHA-256 {/recipe_sha256 t}; `facts.json` lists every key with its origin. ");
+    rp_buf_puts(out, d.n ? "Overridden:\n\n" : "Nothing was overridden.\n\n");
+    put_doc(out, &d);
 }
 
 /* The keys of an object in name order; free the array. */
@@ -118,63 +196,6 @@ static const char **sorted_keys(const json_t *node, size_t *n)
         names[(*n)++] = key;
     rp_sort_text(names, *n);
     return names;
-}
-
-/* "sw_power_cap 93, hw_slowdown 1" */
-static void put_throttling(struct rp_buf *out, const json_t *shares)
-{
-    size_t n;
-    RP_FREE const char **names = sorted_keys(shares, &n);
-    for (size_t i = 0; i < n; i++) {
-        RP_BUF line = {0};
-        rp_buf_printf(&line, "%s%.40s ", i ? ", " : "", names[i]);
-        if (rp_form(&line, json_object_get(shares, names[i]), "d1*100") < 0)
-            rp_buf_puts(&line, "-");
-        rp_sanitize(line.data);
-        rp_md_text(out, line.data, 1);
-    }
-    if (!n)
-        rp_buf_puts(out, json_is_object(shares) ? "never" : "unknown");
-}
-
-/* The time of the device by its own clock where it has one, its memory, and telemetry. */
-static void put_device(struct rp_buf *out, const json_t *run)
-{
-    const json_t *telemetry = rp_json_at(run, "telemetry");
-    if (!rp_json_at(run, "results/device_share") && !rp_json_at(run, "device_bytes") && !telemetry)
-        return;
-    rp_buf_puts(out, "## The device during the run\n\n");
-    if (rp_json_at(run, "results/device_share"))
-        fill(out, run,
-             "The device was busy for {/results/device_s d3} s of the timed windows, {/results/device_share d2*100} % of them: "
-             "{/results/device_share_formula p}.\n\n");
-    if (rp_json_at(run, "device_bytes"))
-        fill(out, run,
-             "Device memory: {/device_bytes/reserved d1/1048576} MiB reserved; free memory decreased by "
-             "{/device_bytes/used d1/1048576} MiB.\n\n");
-    if (rp_json_at(telemetry, "reason"))
-        fill(out, run, "No telemetry: {/telemetry/reason t}.\n\n");
-    if (!rp_json_at(telemetry, "timed"))
-        return;
-    fill(out, run,
-         "Sampled every {/telemetry/period_s d1} s, one in {/telemetry/every d0} kept: {/telemetry/timed d0} {/telemetry/window p}.\n\n");
-    put_table(out, run, rp_table_telemetry);
-    put_table(out, run, rp_table_devices);
-    rp_buf_puts(out, "Throttled, in per cent of the device samples: ");
-    put_throttling(out, rp_json_at(telemetry, "throttle"));
-    fill(out, run,
-         ". Energy: {/telemetry/energy_j d1} J, {/telemetry/energy_per_sample_j d4} J per training sample: "
-         "{/telemetry/energy_formula p}.\n\n");
-}
-
-/* Keys whose value did not come from the recipe or its defaults. */
-static void put_overrides(struct rp_buf *out, const json_t *run)
-{
-    struct rp_doc d = {.as = RP_FILL_MD};
-    rp_table_overrides(&d, run);
-    fill(out, run, "## Settings\n\n`recipe.yaml` has SHA-256 {/recipe_sha256 t}; `run.json` lists every key with its origin. ");
-    rp_buf_puts(out, d.n ? "Overridden:\n\n" : "Nothing was overridden.\n\n");
-    put_doc(out, &d);
 }
 
 /* Every captured value that is one known number or text, by dotted path in name order; lists and unknown values are in env/. */
@@ -196,50 +217,50 @@ static void flatten(struct rp_doc *d, const json_t *node, const char *path)
     }
 }
 
-static void put_machine(struct rp_buf *out, const json_t *run, const json_t *probes)
+/* Of node 0, which the others are compared with on a page. */
+static void put_machine(struct rp_buf *out, const struct rp_run *r)
 {
     struct rp_doc d = {.as = RP_FILL_MD};
-    rp_buf_puts(out, "## Machine before the run\n\nLists, and values that could not be read, are in `env/`.\n\n");
+    rp_buf_puts(out, r->nodes > 1 ? "## Machine before the run: node 0\n\n" : "## Machine before the run\n\n");
+    rp_buf_puts(out, "Lists, and values that could not be read, are in `env/`.\n\n");
     rp_doc_table(&d, "|");
-    flatten(&d, probes, "");
+    flatten(&d, json_object_get(rp_run_capture(r, 0, 0), "probes"), "");
     put_doc(out, &d);
     rp_buf_puts(out, "## What changed during the run\n\n");
-    put_table(out, run, rp_table_changes);
+    put_table(out, r, rp_table_changes);
 }
 
 /* A run that replicates another: what verify --original computes again. */
-static void put_replication(struct rp_buf *out, const json_t *run)
+static void put_replication(struct rp_buf *out, const struct rp_run *r)
 {
-    if (!rp_json_at(run, "agreement"))
+    if (!r->figures->agreement)
         return;
-    fill(out, run,
-         "## Replication\n\nThe original, whose settings and data this run repeats, is the run in `{/replicates/bundle t}`. Its "
-         "statement has SHA-256 {/replicates/statement t} and was signed by {/replicates/signer t}.\n\n");
-    put_table(out, run, rp_table_agreement);
-    put_table(out, run, rp_table_differences);
+    fill(out, r,
+         "## Replication\n\nThe original, whose settings and data this run repeats, is the run in {/replicates/bundle "
+         "t}. Its statement has SHA-256 {/replicates/statement t} and was signed by {/replicates/signer t}.\n\n");
+    put_table(out, r, rp_table_agreement);
+    put_table(out, r, rp_table_differences);
 }
 
-int rp_report_md(struct rp_buf *out, const struct rp_report_source *from, struct rp_err *err)
+void rp_report_md(struct rp_buf *out, const struct rp_run *r)
 {
-    const json_t *run = from->run, *probes = json_object_get(from->before, "probes");
-    if (!json_is_object(run) || !json_is_object(probes))
-        return rp_fail(err, RP_MALFORMED, "the report needs run.json and the capture before the run");
-    put_heading(out, run);
-    put_headline(out, run);
-    put_table(out, run, rp_table_windows);
-    put_ranks(out, run);
-    put_replication(out, run);
+    put_heading(out, r);
+    put_headline(out, r);
+    put_table(out, r, rp_table_windows);
+    put_ranks(out, r);
+    put_replication(out, r);
     rp_buf_puts(out, "## Figures\n\n");
-    put_table(out, run, rp_table_figures);
-    put_device(out, run);
-    put_ceilings(out, run);
-    put_overrides(out, run);
-    put_machine(out, run, probes);
-    rp_buf_printf(out, "## How to verify\n\n"
-                       "`repro verify BUNDLE --trust KEY` checks the signature and every digest, recomputes every number above from\n"
-                       "`steps/rank%s.jsonl`, and with `--replay K` trains the first K steps again and compares bits. With stock tools:\n"
-                       "`sh verify.sh BUNDLE KEY.pem`. The key inside the bundle proves that nothing changed since it was signed, not who\n"
-                       "signed it: get the signer's key, or its fingerprint, through another channel.\n",
-                  rp_run_ranks(run) > 1 ? "*" : "0");
-    return 0;
+    put_table(out, r, rp_table_figures);
+    put_device(out, r);
+    put_ceilings(out, r);
+    put_overrides(out, r);
+    put_machine(out, r);
+    rp_buf_printf(
+        out,
+        "## How to verify\n\n"
+        "`repro verify BUNDLE --trust KEY` checks the signature and every digest, recomputes every figure above from\n"
+        "`steps/rank%s.jsonl`, and with `--replay K` trains the first K steps again and compares bits. With stock\n"
+        "tools: `sh verify.sh BUNDLE KEY.pem`. The key inside the bundle proves that nothing changed since it was\n"
+        "signed, not who signed it: get the signer's key, or its fingerprint, through another channel.\n",
+        r->facts->rank_n > 1 ? "*" : "0");
 }

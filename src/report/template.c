@@ -35,8 +35,8 @@ static void fill_text(struct rp_buf *out, const json_t *value, const char *form,
         rp_sanitize(text.data);
     if (*form != 'p' && *form != 'l')
         cut(text.data, *form == 'u' || *form == 'r' ? 100 : 400);
-    if (markdown && *form != 'p')
-        rp_md_text(out, text.data, 1);
+    if (markdown)
+        rp_md_text(out, text.data);
     else
         rp_buf_puts(out, text.data);
 }

@@ -5,16 +5,12 @@
 #include "base/sort.h"
 #include "base/text.h"
 #include "capture/env_diff.h"
-#include "run/results.h"
+#include "run/derive.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define METHOD                                                                                                                    \
-    "percentile bootstrap of replication / original: the estimator of resamples of each run as for its own interval, seeded with " \
-    "the first 8 bytes of its records_sha256"
 
 void rp_agreement_key(char hex[RP_SHA256_HEX], const char *signer, const char *statement)
 {
@@ -24,12 +20,14 @@ void rp_agreement_key(char hex[RP_SHA256_HEX], const char *signer, const char *s
 
 /* ---- bits ---- */
 
-static json_t *difference(int64_t step, const char *quantity, const char *first, const char *here)
+static struct rp_bit_difference *difference(int64_t step, const char *quantity, const char *first, const char *here)
 {
-    return json_pack("{s:I, s:s, s:s, s:s}", "step", (json_int_t)step, "quantity", quantity, "original", first, "replication", here);
+    struct rp_bit_difference *d = rp_alloc(sizeof *d);
+    *d = (struct rp_bit_difference){step, rp_strdup(quantity), rp_strdup(first), rp_strdup(here)};
+    return d;
 }
 
-static json_t *numbers_differ(int64_t step, const char *quantity, uint32_t a, uint32_t b)
+static struct rp_bit_difference *numbers_differ(int64_t step, const char *quantity, uint32_t a, uint32_t b)
 {
     char first[16], here[16];
     snprintf(first, sizeof first, "%" PRIu32, a);
@@ -37,7 +35,7 @@ static json_t *numbers_differ(int64_t step, const char *quantity, uint32_t a, ui
     return difference(step, quantity, first, here);
 }
 
-static json_t *floats_differ(int64_t step, const char *quantity, float a, float b)
+static struct rp_bit_difference *floats_differ(int64_t step, const char *quantity, float a, float b)
 {
     char first[32], here[32];
     rp_float_hex(first, a);
@@ -53,8 +51,8 @@ static uint32_t bits_of(float x)
 }
 
 /* The first difference of two records, in the order of computation; NULL: they have the same bits. */
-static json_t *differ(const struct rp_records *as, const struct rp_step_record *a, const struct rp_records *bs,
-                      const struct rp_step_record *b)
+static struct rp_bit_difference *differ(const struct rp_records *as, const struct rp_step_record *a,
+                                        const struct rp_records *bs, const struct rp_step_record *b)
 {
     char first[RP_SHA256_HEX], here[RP_SHA256_HEX];
     if (a->step >= 0 && a->samples != b->samples)
@@ -78,98 +76,85 @@ static json_t *differ(const struct rp_records *as, const struct rp_step_record *
     return *first && *here && strcmp(first, here) != 0 ? difference(a->step, "state_root", first, here) : NULL;
 }
 
-static json_t *bits(const struct rp_records *a, const struct rp_records *b)
+static void compare_bits(struct rp_bit_agreement *out, const struct rp_records *a, const struct rp_records *b)
 {
-    int64_t n = a->n < b->n ? a->n : b->n, steps = 0, roots = 0;
-    json_t *first = NULL;
-    for (int64_t i = 0; i < n && !first; i++) {
+    const int64_t n = a->n < b->n ? a->n : b->n;
+    for (int64_t i = 0; i < n && !out->first_difference; i++) {
         if (a->r[i].step != b->r[i].step)
             break;
-        first = differ(a, &a->r[i], b, &b->r[i]);
-        steps += a->r[i].step >= 0;
-        roots += a->r[i].root && b->r[i].root;
+        out->first_difference = differ(a, &a->r[i], b, &b->r[i]);
+        out->steps += a->r[i].step >= 0;
+        out->roots += a->r[i].root && b->r[i].root;
     }
-    return json_pack("{s:o, s:I, s:I, s:o?}", "equal", steps + roots ? json_boolean(!first) : json_null(), "steps", (json_int_t)steps,
-                     "roots", (json_int_t)roots, "first_difference", first);
+    if (out->steps + out->roots)
+        out->equal = !out->first_difference;
 }
 
 /* ---- throughput ---- */
 
-static int64_t timed_steps(const struct rp_records *rs)
+static void compare_throughput(struct rp_speed_agreement *out, const struct rp_agreement_side *first,
+                               const struct rp_agreement_side *here)
 {
-    int64_t timed = 0;
-    for (int64_t i = 0; i < rs->n; i++)
-        timed += rs->r[i].timed;
-    return timed;
-}
-
-static json_t *throughput(const struct rp_agreement_side *first, const struct rp_agreement_side *here)
-{
-    const struct rp_throughput a = rp_throughput_of(first->run), b = rp_throughput_of(here->run);
-    json_t *interval = json_null(), *ratio = json_null();
-    const int64_t steps_a = timed_steps(first->records), steps_b = timed_steps(here->records);
-    const int n = rp_resamples_of(steps_a > steps_b ? steps_a : steps_b);
+    const struct rp_results *a = &first->figures->results, *b = &here->figures->results;
+    const int n = rp_resamples_of(a->steps.timed > b->steps.timed ? a->steps.timed : b->steps.timed);
     RP_FREE double *as = rp_alloc((size_t)n * sizeof *as);
     RP_FREE double *bs = rp_alloc((size_t)n * sizeof *bs);
-    if (a.value > 0 && b.known)
-        ratio = json_real(b.value / a.value);
-    if (rp_results_resample(as, n, first->records) && rp_results_resample(bs, n, here->records)) {
-        double ends[2];
-        rp_bootstrap_ratio(ends, bs, as, n);
-        interval = json_pack("[f, f]", ends[0], ends[1]);
-    }
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:f, s:s}", "unit", b.unit, "original",
-                     a.known ? json_real(a.value) : json_null(), "replication",
-                     b.known ? json_real(b.value) : json_null(), "ratio", ratio, "interval", interval, "level",
-                     RP_BOOTSTRAP_LEVEL, "method", METHOD);
+    out->unit = rp_strdup(b->throughput.unit);
+    out->original = a->throughput.value;
+    out->replication = b->throughput.value;
+    if (out->original > 0)
+        out->ratio = out->replication / out->original;
+    if (rp_results_resample(as, n, first->records) && rp_results_resample(bs, n, here->records))
+        rp_bootstrap_ratio(out->interval, bs, as, n);
+    out->level = RP_BOOTSTRAP_LEVEL;
 }
 
 /* ---- settings ---- */
 
 int rp_agreement_free(const char *key)
 {
-    static const char *const keys[] = {"run.backend", "run.device", "run.isa", "run.threads", "run.init", "run.save", "run.hang_seconds",
-                                       "run.overlap_kib", "run.transport", "data.path", "data.archive", "data.sha256"};
+    static const char *const keys[] = {"run.backend",   "run.device", "run.isa",          "run.threads",
+                                       "run.init",      "run.save",   "run.hang_seconds", "run.overlap_kib",
+                                       "run.transport", "data.path",  "data.archive",     "data.sha256"};
     return RP_IS_IN(keys, key, strlen(key));
 }
 
-static const json_t *value_of(const json_t *recipe, const char *key)
+static json_t *value_of(const json_t *recipe, const char *key)
 {
     return json_object_get(json_object_get(recipe, key), "value");
 }
 
-int rp_agreement_same(const char *key, const json_t *first_run, const json_t *here_recipe, int64_t here_batch)
+int rp_agreement_same(const char *key, const struct rp_facts *original, const json_t *here_recipe, int64_t here_batch)
 {
-    RP_JSON *first_recipe = json_copy(json_object_get(first_run, "recipe"));
+    RP_JSON *first_recipe = json_copy(original->recipe);
     RP_JSON *recipe = json_copy((json_t *)here_recipe);
     rp_recipe_complete(first_recipe);
     rp_recipe_complete(recipe);
     const json_t *first = value_of(first_recipe, key), *here = value_of(recipe, key);
     if (strcmp(key, "train.batch_size") == 0)
-        return json_integer_value(json_object_get(json_object_get(first_run, "plan"), "batch")) ==
-               (json_is_integer(here) ? json_integer_value(here) : here_batch);
+        return original->plan.batch == (json_is_integer(here) ? json_integer_value(here) : here_batch);
     return json_equal(first, here);
 }
 
-static json_t *settings(const json_t *first, const json_t *here)
+static void compare_settings(struct rp_agreement *out, const struct rp_facts *first, const struct rp_facts *here)
 {
-    RP_JSON *a = json_copy(json_object_get(first, "recipe"));
-    RP_JSON *b = json_copy(json_object_get(here, "recipe"));
-    json_t *entry, *out = json_array();
+    RP_JSON *a = json_copy(first->recipe);
+    RP_JSON *b = json_copy(here->recipe);
+    json_t *entry;
     rp_recipe_complete(a);
     rp_recipe_complete(b);
-    int64_t batch = json_integer_value(json_object_get(json_object_get(here, "plan"), "batch"));
     RP_FREE const char **names = rp_alloc((json_object_size(a) + 1) * sizeof *names);
     const char *key;
     size_t n = 0;
     json_object_foreach(a, key, entry)
-        if (!rp_agreement_same(key, first, b, batch))
+        if (!rp_agreement_same(key, first, b, here->plan.batch))
             names[n++] = key;
     rp_sort_text(names, n);
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(out, json_pack("{s:s, s:O, s:O}", "key", names[i], "original", value_of(a, names[i]),
-                                             "replication", value_of(b, names[i])));
-    return out;
+    for (size_t i = 0; i < n; i++) {
+        struct rp_setting_difference *d = rp_object_add(&out->settings, &out->settings_n, &rp_type_setting_difference);
+        *d = (struct rp_setting_difference){rp_strdup(names[i]), json_incref(value_of(a, names[i])),
+                                            json_incref(value_of(b, names[i]))};
+    }
 }
 
 /* ---- environment ---- */
@@ -180,26 +165,34 @@ static int hidden(const json_t *side)
     return text && strncmp(text, "sha256:", 7) == 0;
 }
 
-static json_t *environment(const json_t *first, const json_t *here, struct rp_err *err)
+static int compare_environments(struct rp_agreement *out, const json_t *first, const json_t *here, struct rp_err *err)
 {
     RP_JSON *all = rp_capture_changes(first, here, err);
-    json_t *out = all ? json_array() : NULL, *d;
+    const json_t *d;
     size_t i;
+    if (!all)
+        return -1;
     json_array_foreach(all, i, d) {
-        const json_t *a = json_object_get(d, "before"), *b = json_object_get(d, "after");
-        if (!hidden(a) || !hidden(b))
-            json_array_append_new(out, json_pack("{s:O, s:O, s:O, s:O, s:O}", "field", json_object_get(d, "field"), "impact",
-                                                 json_object_get(d, "impact"), "volatile", json_object_get(d, "volatile"), "original", a,
-                                                 "replication", b));
+        json_t *a = json_object_get(d, "before"), *b = json_object_get(d, "after");
+        if (hidden(a) && hidden(b))
+            continue;
+        struct rp_capture_difference *one =
+            rp_object_add(&out->environment, &out->environment_n, &rp_type_capture_difference);
+        one->field = rp_strdup(rp_json_text_at(d, "field"));
+        one->impact = rp_strdup(rp_json_text_at(d, "impact"));
+        one->varies = json_is_true(json_object_get(d, "volatile"));
+        one->original = json_incref(a);
+        one->replication = json_incref(b);
     }
-    return out;
+    return 0;
 }
 
-json_t *rp_agreement(const struct rp_agreement_side *first, const struct rp_agreement_side *here, struct rp_err *err)
+int rp_agreement_derive(struct rp_agreement *out, const struct rp_agreement_side *first,
+                        const struct rp_agreement_side *here, struct rp_err *err)
 {
-    json_t *machine = environment(first->before, here->before, err);
-    if (!machine)
-        return NULL;
-    return json_pack("{s:o, s:o, s:o, s:o}", "bits", bits(first->records, here->records), "throughput", throughput(first, here), "settings",
-                     settings(first->run, here->run), "environment", machine);
+    rp_object_init(out, &rp_type_agreement);
+    compare_bits(&out->bits, first->records, here->records);
+    compare_throughput(&out->throughput, first, here);
+    compare_settings(out, first->facts, here->facts);
+    return compare_environments(out, first->before, here->before, err);
 }

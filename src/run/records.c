@@ -19,6 +19,11 @@
 #define DEVICE_CLOCK_NS 2000   /* how much longer a step may be by the device's clock, */
 #define DEVICE_CLOCK_PART 1000 /* and one part in this many */
 
+int64_t rp_records_steps(const struct rp_records *rs)
+{
+    return rs->n ? rs->r[rs->n - 1].step + 1 : 0;
+}
+
 void rp_records_fini(struct rp_records *rs)
 {
     free(rs->r);

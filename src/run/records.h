@@ -1,11 +1,14 @@
 /* Step records: the lines of steps/rankN.jsonl, parsed into structs.
  *
- * What:    one pass over the bytes; every line checked for form (as strictly as bundle/schemas/step.schema.json), order and times.
+ * What:    one pass over the bytes; every line checked for form (as strictly as bundle/schemas/step.schema.json),
+ *          order and times.
  * Flow:    JSON lines, whole or piece by piece -> struct rp_records.
  * Owner:   struct rp_records owns its arrays; rp_records_fini().
- * Extend:  a key is a row of worker/step.def, a field here where figures need it, and a property in bundle/schemas/step.schema.json.
+ * Extend:  a key is a row of worker/step.def, a field here where figures need it, and a property in
+ *          bundle/schemas/step.schema.json.
  *
- * A run of RP_RECORDS_MAX steps with a state root at each takes 46 MiB here: verify's limit is 64 MiB, so the size of a record matters.
+ * A run of RP_RECORDS_MAX steps with a state root at each takes 46 MiB here: verify's limit is 64 MiB, so the size of
+ * a record matters.
  */
 #pragma once
 
@@ -20,8 +23,8 @@
 
 #define RP_RECORDS_MAX 400000
 #define RP_RECORD_LINE_MAX 1024
-/* The limit of records for each rank: verify compares one rank with the others, and has two in memory; those of all have to fit into a bundle
- * (RP_BUNDLE_TOTAL_MAX), at some 300 bytes a line. */
+/* The limit of records for each rank: verify compares one rank with the others, and has two in memory; those of all
+ * have to fit into a bundle (RP_BUNDLE_TOTAL_MAX), at some 300 bytes a line. */
 static inline int64_t rp_records_most(int64_t ranks)
 {
     const int64_t two = RP_RECORDS_MAX / 2, all = 3 * RP_RECORDS_MAX;
@@ -31,8 +34,10 @@ static inline int64_t rp_records_most(int64_t ranks)
 struct rp_step_record {
     int64_t start_ns, end_ns, root_ns;
     int64_t input_ns; /* waiting for samples, before start_ns */
-    int64_t exchange_ns, wait_ns; /* of one of several ranks: in exchanges, and of that waiting for others; -1: unknown */
-    int64_t device_ns; /* from the first to the last work of the step by the device's clock; -1: it has no clock of its own */
+    /* of one of several ranks: in exchanges, and of that waiting for others; -1: unknown */
+    int64_t exchange_ns, wait_ns;
+    /* from the first to the last work of the step by the device's clock; -1: it has no clock of its own */
+    int64_t device_ns;
     double learning_rate;
     float loss, grad_norm;
     int32_t step, repeat; /* step -1: the state before the first step, which has only a root */
@@ -60,18 +65,23 @@ struct rp_records {
     int64_t overlap_ns; /* so long in timed steps; a sum, because records are many */
     char sha256[RP_SHA256_HEX]; /* of the bytes */
 };
-const float *rp_record_loss_parts(const struct rp_records *rs, const struct rp_step_record *r); /* in the order of rs->part */
-const uint32_t *rp_record_counts(const struct rp_records *rs, const struct rp_step_record *r); /* in the order of rs->counter */
-int rp_step_name_index(const struct rp_record_names *names, const char *name);               /* its index there, or -1 */
-void rp_record_root(char out[RP_SHA256_HEX], const struct rp_records *rs, const struct rp_step_record *r); /* "" if none was taken */
-void rp_record_keyed_root(char out[RP_SHA256_HEX], const struct rp_records *rs, const struct rp_step_record *r); /* "": not there */
+/* in the order of rs->part */
+const float *rp_record_loss_parts(const struct rp_records *rs, const struct rp_step_record *r);
+/* in the order of rs->counter */
+const uint32_t *rp_record_counts(const struct rp_records *rs, const struct rp_step_record *r);
+/* its index there, or -1 */
+int rp_step_name_index(const struct rp_record_names *names, const char *name);
+/* "" if none was taken */
+void rp_record_root(char out[RP_SHA256_HEX], const struct rp_records *rs, const struct rp_step_record *r);
+/* "": not there */
+void rp_record_keyed_root(char out[RP_SHA256_HEX], const struct rp_records *rs, const struct rp_step_record *r);
 
 /* Form: RP_MALFORMED with the line number. Impossible numbers (not finite, time running backwards): RP_MISMATCH. */
 int rp_records_parse(struct rp_records *out, const char *text, size_t size, struct rp_err *err) rp_must_check;
 int rp_records_parse_rank(struct rp_records *out, int rank, const char *text, size_t size, struct rp_err *err) rp_must_check;
 
-/* The same piece by piece: {.out = &records} (*out: zeroed, except the rank), rp_records_piece()..., rp_records_end() with the digest
- * of all bytes, which the caller computes. After a failure *out is empty. */
+/* The same piece by piece: {.out = &records} (*out: zeroed, except the rank), rp_records_piece()..., rp_records_end()
+ * with the digest of all bytes, which the caller computes. After a failure *out is empty. */
 struct rp_records_in {
     struct rp_records *out;
     int64_t room, roots_room, keyed_room, parts_room, counts_room;
@@ -81,19 +91,21 @@ struct rp_records_in {
 int rp_records_piece(void *in, const char *data, size_t size, struct rp_err *err) rp_must_check;
 int rp_records_end(struct rp_records_in *in, const char *sha256, struct rp_err *err) rp_must_check;
 
-/* Do they agree with the recipe and its model: phases, repeats, samples per step, names of loss parts and counters, bounds of counters,
- * learning rates (unless the run started from a file, whose earlier steps are not recorded), state roots; complete: all steps, and roots at
- * both ends. */
+/* Do they agree with the recipe and its model: phases, repeats, samples per step, names of loss parts and counters,
+ * bounds of counters, learning rates (unless the run started from a file, whose earlier steps are not recorded), state
+ * roots; complete: all steps, and roots at both ends. */
 int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, int complete, struct rp_err *err) rp_must_check;
+int64_t rp_records_steps(const struct rp_records *rs); /* the number of the last step, plus 1 */
 void rp_records_fini(struct rp_records *rs);
 
 /* ---- several ranks ---- */
 
-/* Figures of a run of several ranks are computed from one list: samples and counters are sums over data-parallel ranks (those that share a
- * model have the same samples), times are those of the rank whose timed steps took longest by its own clock, losses, norms and roots are
- * the same on all. */
+/* Figures of a run of several ranks are computed from one list: samples and counters are sums over data-parallel ranks
+ * (those that share a model have the same samples), times are those of the rank whose timed steps took longest by its
+ * own clock, losses, norms and roots are the same on all. */
 struct rp_rank_share {
-    int64_t span_ns, exchange_ns, wait_ns; /* timed steps from the first start to the last end; in them; wait_ns -1: unknown */
+    /* timed steps from the first start to the last end; in them; wait_ns -1: unknown */
+    int64_t span_ns, exchange_ns, wait_ns;
     int64_t overlap_ns;                    /* in exchanges beside the backward pass; -1: unknown */
     int64_t begun_ns, ended_ns;            /* its first step began, its last one ended; by its own clock */
     int64_t from_ns;                       /* its first timed step began; -1: none was timed */
@@ -113,7 +125,8 @@ enum rp_rank_time { RP_RANK_STEP, RP_RANK_EXCHANGE, RP_RANK_WAIT, RP_RANK_TIMES 
 #define RP_RANK_STEPS_KEPT 1000000 /* of all ranks: 12 MB */
 struct rp_all_ranks {
     struct rp_degrees degrees;
-    int keep;                    /* set after init: times of every step are kept, unless there are more than RP_RANK_STEPS_KEPT */
+    /* set after init: times of every step are kept, unless there are more than RP_RANK_STEPS_KEPT */
+    int keep;
     int64_t steps;               /* of each rank in `seconds`; 0: not kept, or none */
     float *seconds;              /* [ranks][RP_RANK_TIMES][steps]; NaN: unknown */
     int ranks, n;                /* of the run; added so far */
@@ -123,8 +136,10 @@ struct rp_all_ranks {
     struct rp_step_span *span;   /* [records], as far as clocks are known; NULL without clocks */
 };
 void rp_all_ranks_init(struct rp_all_ranks *a, struct rp_degrees degrees);
-/* Rank a->n: the first becomes *all, the others are added to it. *one is emptied. RP_MISMATCH: a rank disagrees with the first, named with step and
- * quantity. After the last one all->sha256 is that of the digests of all ranks, one a line. */
+/* Rank a->n: the first becomes *all, the others are added to it. *one is emptied. RP_MISMATCH: a rank disagrees with
+ * the first, named with step and quantity. After the last one all->sha256 is that of the digests of all ranks, one a
+ * line. */
 int rp_all_ranks_add(struct rp_all_ranks *a, struct rp_records *all, struct rp_records *one, struct rp_err *err) rp_must_check;
 void rp_all_ranks_fini(struct rp_all_ranks *a);
-const float *rp_rank_seconds(const struct rp_all_ranks *a, int rank, enum rp_rank_time what); /* [a->steps], which is not 0 */
+/* [a->steps], which is not 0 */
+const float *rp_rank_seconds(const struct rp_all_ranks *a, int rank, enum rp_rank_time what);

@@ -1,4 +1,4 @@
-/* Questions about a run: what run.json, the captures and the records answer together. */
+/* Questions about a run: what its documents, the captures and the records answer together. */
 #include "run/run.h"
 
 #include "base/build.h"
@@ -7,12 +7,13 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "capture/value.h"
-#include "run/results.h"
 #include "train/train.h"
 #include "worker/rank.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,9 +21,100 @@
 #define CLOCK_MOST ((int64_t)1 << 62)
 #define ERROR_MOST 10000000000ll /* half of a round trip: connections that take longer are given up */
 
+/* ---- the documents ---- */
+
+/* What other values are looked up by has to exist. */
+static int check_lists(const struct rp_facts *a, const struct rp_figures *b, struct rp_err *err)
+{
+    const int64_t nodes = rp_facts_nodes(a);
+    const struct {
+        const char *what;
+        int64_t is, expected;
+    } equal[] = {
+        {"run.json: the length of rank", b->rank_n, a->rank_n},
+        {"run.json: world/ranks", b->world.ranks, a->rank_n},
+        {"run.json: world/nodes", b->world.nodes, nodes},
+        {"run.json: the length of node", b->node_n, nodes},
+        {"facts.json: layout/data x tensor x pipeline", a->layout.data * a->layout.tensor * a->layout.pipeline, a->rank_n},
+    };
+    for (size_t i = 0; i < sizeof equal / sizeof *equal; i++)
+        if (equal[i].is != equal[i].expected)
+            return rp_fail(err, RP_MALFORMED, "%s is %" PRId64 ", expected %" PRId64, equal[i].what, equal[i].is, equal[i].expected);
+    if (a->rank_n < 1 || nodes > a->rank_n)
+        return rp_fail(err, RP_MALFORMED, "facts.json: %" PRId64 " ranks are on %" PRId64 " nodes", a->rank_n, nodes);
+    if (b->world.slowest >= b->rank_n)
+        return rp_fail(err, RP_MALFORMED, "run.json: world/slowest is %" PRId64 " of %" PRId64 " ranks", b->world.slowest, b->rank_n);
+    if (a->ceilings && a->ceilings->rank >= a->rank_n)
+        return rp_fail(err, RP_MALFORMED, "facts.json: ceilings/rank is %" PRId64 " of %" PRId64 " ranks", a->ceilings->rank, a->rank_n);
+    return 0;
+}
+
+struct rp_run_documents *rp_run_documents_read(json_t *facts, json_t *figures, struct rp_err *err)
+{
+    struct rp_run_documents *d = rp_alloc(sizeof *d);
+    d->references = 1;
+    d->facts_json = json_incref(facts);
+    d->figures_json = json_incref(figures);
+    rp_object_read(&d->facts, &rp_type_facts, facts);
+    rp_object_read(&d->figures, &rp_type_figures, figures);
+    if (check_lists(&d->facts, &d->figures, err) == 0)
+        return d;
+    rp_run_documents_free(d);
+    return NULL;
+}
+
+struct rp_run_documents *rp_run_documents_use(struct rp_run_documents *d)
+{
+    if (d)
+        d->references++;
+    return d;
+}
+
+void rp_run_documents_free(struct rp_run_documents *d)
+{
+    if (!d || --d->references > 0)
+        return;
+    rp_object_fini(&d->facts, &rp_type_facts);
+    rp_object_fini(&d->figures, &rp_type_figures);
+    json_decref(d->facts_json);
+    json_decref(d->figures_json);
+    json_decref(d->shown);
+    free(d);
+}
+
+/* Adds to `to` what only `from` has. */
+static void merge(json_t *to, const json_t *from)
+{
+    const char *key;
+    json_t *v;
+    size_t i;
+    if (json_is_array(to) && json_is_array(from))
+        json_array_foreach((json_t *)from, i, v)
+            merge(json_array_get(to, i), v);
+    if (!json_is_object(to) || !json_is_object(from))
+        return;
+    json_object_foreach((json_t *)from, key, v) {
+        json_t *is = json_object_get(to, key);
+        if (is)
+            merge(is, v);
+        else
+            json_object_set(to, key, v);
+    }
+}
+
+const json_t *rp_run_shown(struct rp_run_documents *d)
+{
+    if (!d || d->shown)
+        return d ? d->shown : NULL;
+    d->shown = json_deep_copy(d->figures_json);
+    merge(d->shown, d->facts_json);
+    json_object_set(d->shown, "run.json", d->figures_json);
+    return d->shown;
+}
+
 void rp_run_fini(struct rp_run *r)
 {
-    json_decref(r->json);
+    rp_run_documents_free(r->doc);
     for (int i = 0; i < r->nodes; i++) {
         json_decref(r->node[i].before);
         json_decref(r->node[i].after);
@@ -37,26 +129,30 @@ void rp_run_fini(struct rp_run *r)
 
 /* ---- ranks and nodes ---- */
 
-const json_t *rp_run_rank(const struct rp_run *r, int64_t rank)
+int rp_facts_nodes(const struct rp_facts *f)
 {
-    return json_array_get(rp_json_at(r->json, "world/rank"), (size_t)rank);
+    int64_t n = 1;
+    for (int64_t i = 0; i < f->rank_n; i++)
+        n = f->rank[i].node >= n ? f->rank[i].node + 1 : n;
+    return (int)n;
 }
 
-const json_t *rp_run_device(const struct rp_run *r, int64_t rank)
+const char *rp_rank_kind(const struct rp_facts *f, int64_t rank)
 {
-    const json_t *own = json_object_get(rp_run_rank(r, rank), "device");
-    return json_is_object(own) ? own : json_object_get(r->json, "device");
+    return f->rank[rank].device ? f->rank[rank].device->kind : f->backend;
 }
 
-int rp_run_on_cpu(const struct rp_run *r, int64_t rank)
+int rp_rank_on_cpu(const struct rp_facts *f, int64_t rank)
 {
-    return strcmp(rp_run_rank_kind(r->json, rank), "cpu") == 0;
+    return strcmp(rp_rank_kind(f, rank), "cpu") == 0;
 }
 
-int rp_run_node_of(const struct rp_run *r, int64_t rank)
+const char *rp_facts_kind(const struct rp_facts *f)
 {
-    const int64_t node = rp_json_integer_at(rp_run_rank(r, rank), "node");
-    return node >= 0 && node < r->nodes ? (int)node : 0;
+    for (int64_t i = 1; i < f->rank_n; i++)
+        if (strcmp(rp_rank_kind(f, i), rp_rank_kind(f, 0)) != 0)
+            return "mixed";
+    return rp_rank_kind(f, 0);
 }
 
 const json_t *rp_run_capture(const struct rp_run *r, int node, int after)
@@ -64,66 +160,59 @@ const json_t *rp_run_capture(const struct rp_run *r, int node, int after)
     return after ? r->node[node].after : r->node[node].before;
 }
 
-const json_t *rp_run_rank_telemetry(const struct rp_run *r, int rank)
-{
-    return json_object_get(r->ranks.ranks > 1 ? rp_run_rank(r, rank) : r->json, "telemetry");
-}
-
 double rp_run_expected_samples(const struct rp_run *r, int rank)
 {
-    const json_int_t every = json_integer_value(json_object_get(rp_run_rank_telemetry(r, rank), "every"));
-    return (double)r->ranks.share[rank].span_ns / 1e9 / RP_TELEMETRY_PERIOD_S / (double)(every > 0 ? every : 1);
+    const struct rp_telemetry_figures *t = r->figures->rank[rank].telemetry;
+    const int64_t every = t && t->every > 0 ? t->every : 1;
+    return (double)r->ranks.share[rank].span_ns / 1e9 / RP_TELEMETRY_PERIOD_S / (double)every;
 }
 
 int rp_run_lacks_samples(const struct rp_run *r, int rank)
 {
-    const double timed = json_number_value(json_object_get(rp_run_rank_telemetry(r, rank), "timed"));
+    const struct rp_telemetry_figures *t = r->figures->rank[rank].telemetry;
+    const double timed = t ? (double)t->timed : 0;
     return timed == 0 || timed < rp_run_expected_samples(r, rank) / 2 - 2;
 }
 
 enum rp_route rp_run_route(const struct rp_run *r)
 {
     int gpus = 0;
-    for (int i = 0; i < r->ranks.ranks; i++)
-        gpus += !rp_run_on_cpu(r, i);
+    for (int64_t i = 0; i < r->facts->rank_n; i++)
+        gpus += !rp_rank_on_cpu(r->facts, i);
     return rp_world_route(&r->recipe, gpus);
 }
 
-static int read_clock(struct rp_rank_clock *out, const json_t *process, int i, struct rp_err *err)
+struct rp_degrees rp_facts_degrees(const struct rp_facts *f)
 {
-    *out = (struct rp_rank_clock){rp_json_integer_at(process, "clock/monotonic_ns"),
-                                  rp_json_integer_at(process, "clock/error_ns")};
-    if (out->offset_ns > CLOCK_MOST || out->offset_ns < -CLOCK_MOST || out->error_ns > ERROR_MOST)
-        return rp_fail(err, RP_MALFORMED,
-                       "run.json: the clock of process %d differs by more than any clock does, or is uncertain by "
-                       "more than 10 s",
-                       i);
-    return 0;
+    return (struct rp_degrees){(int)f->layout.data, (int)f->layout.tensor, (int)f->layout.pipeline};
 }
 
-int rp_run_clocks(struct rp_rank_clock **out, const struct rp_run *r, int ranks, struct rp_err *err)
+int rp_run_clocks(struct rp_rank_clock **out, const struct rp_facts *f, struct rp_err *err)
 {
-    const json_t *all = rp_json_at(r->json, "world/processes"), *one;
-    struct rp_rank_clock clock = {0};
-    int next = 0;
-    size_t i;
-    *out = rp_alloc((size_t)ranks * sizeof **out); /* zeros: all on one machine */
-    json_array_foreach((json_t *)all, i, one) {
-        const int64_t n = rp_json_integer_at(one, "ranks");
-        if (rp_json_integer_at(one, "index") != (int64_t)i || rp_json_integer_at(one, "first_rank") != next ||
-            n > ranks - next)
+    int64_t next = 0;
+    *out = rp_alloc((size_t)f->rank_n * sizeof **out); /* zeros: all on one machine */
+    for (int64_t i = 0; i < f->process_n; i++) {
+        const struct rp_process_facts *p = &f->process[i];
+        const struct rp_rank_clock clock = {p->clock.monotonic_ns, p->clock.error_ns};
+        if (p->first_rank != next || p->ranks < 1 || p->ranks > f->rank_n - next)
             return rp_fail(err, RP_MALFORMED,
-                           "run.json: the ranks of process %zu do not follow those of the process before it", i);
-        if (read_clock(&clock, one, (int)i, err) < 0)
-            return -1;
-        if (i == 0 && (clock.offset_ns || rp_json_integer_at(one, "clock/wall_ns") || clock.error_ns))
-            return rp_fail(err, RP_MALFORMED, "run.json: the clock of process 0 differs from itself");
-        for (int k = 0; k < n; k++)
+                           "facts.json: the ranks of process %" PRId64 " do not follow those of the process before it",
+                           i);
+        if (clock.offset_ns > CLOCK_MOST || clock.offset_ns < -CLOCK_MOST || clock.error_ns > ERROR_MOST ||
+            clock.error_ns < -1)
+            return rp_fail(err, RP_MALFORMED,
+                           "facts.json: the clock of process %" PRId64
+                           " differs by more than any clock does, or is uncertain by more than 10 s",
+                           i);
+        if (i == 0 && (clock.offset_ns || p->clock.wall_ns || clock.error_ns))
+            return rp_fail(err, RP_MALFORMED, "facts.json: the clock of process 0 differs from itself");
+        for (int64_t k = 0; k < p->ranks; k++)
             (*out)[next++] = clock;
     }
-    return !all || next == ranks
-               ? 0
-               : rp_fail(err, RP_MALFORMED, "run.json: its processes have %d ranks, the run has %d", next, ranks);
+    if (f->process_n && next != f->rank_n)
+        return rp_fail(err, RP_MALFORMED, "facts.json: its processes have %" PRId64 " ranks, the run has %" PRId64,
+                       next, f->rank_n);
+    return 0;
 }
 
 /* ---- devices ---- */
@@ -150,13 +239,10 @@ int rp_cpu_list(unsigned char *set, const char *list)
 int rp_run_processors(const struct rp_run *r, int node, int most)
 {
     RP_FREE unsigned char *set = rp_alloc(RP_CPUS_MAX);
-    const json_t *one;
-    size_t i;
     int n = 0;
-    json_array_foreach((json_t *)rp_json_at(r->json, "world/rank"), i, one) {
-        const char *cpus = json_string_value(json_object_get(one, "cpus"));
-        if (rp_json_integer_at(one, "node") == node && rp_run_on_cpu(r, (int64_t)i) &&
-            (!cpus || rp_cpu_list(set, cpus) < 0))
+    for (int64_t i = 0; i < r->facts->rank_n; i++) {
+        const struct rp_rank_facts *one = &r->facts->rank[i];
+        if (one->node == node && rp_rank_on_cpu(r->facts, i) && (!one->cpus || rp_cpu_list(set, one->cpus) < 0))
             return most;
     }
     for (int k = 0; k < RP_CPUS_MAX; k++)
@@ -166,18 +252,16 @@ int rp_run_processors(const struct rp_run *r, int node, int most)
 
 static int64_t threads_of(const struct rp_run *r)
 {
-    const int64_t ranks = rp_run_ranks(r->json), nodes = r->nodes;
-    RP_FREE int64_t *of = rp_alloc((size_t)nodes * sizeof *of);
+    RP_FREE int64_t *of = rp_alloc((size_t)r->nodes * sizeof *of);
     int64_t all = 0;
-    for (int64_t i = 0; i < ranks; i++) {
-        struct rp_device_info d;
-        const int known = rp_device_from_json(&d, rp_run_device(r, i)) == 0 && d.threads > 0;
-        of[rp_run_node_of(r, i)] += known ? d.threads : 1;
+    for (int64_t i = 0; i < r->facts->rank_n; i++) {
+        const struct rp_device_facts *d = r->facts->rank[i].device;
+        of[r->facts->rank[i].node] += d && d->threads > 0 ? d->threads : 1;
     }
-    for (int64_t i = 0; i < nodes; i++) {
+    for (int i = 0; i < r->nodes; i++) {
         double here;
-        const int known = rp_known_number(rp_run_capture(r, (int)i, 0), "probes.cpu.threads", &here) == 0 && here >= 1;
-        const int64_t most = rp_run_processors(r, (int)i, known && here < INT_MAX ? (int)here : INT_MAX);
+        const int known = rp_known_number(rp_run_capture(r, i, 0), "probes.cpu.threads", &here) == 0 && here >= 1;
+        const int64_t most = rp_run_processors(r, i, known && here < INT_MAX ? (int)here : INT_MAX);
         all += of[i] > most ? most : of[i];
     }
     return all;
@@ -186,14 +270,14 @@ static int64_t threads_of(const struct rp_run *r)
 /* GPUs: ranks, unless the addresses show that several have one. Instances of a GPU that is divided share its address. */
 static int64_t gpus_of(const struct rp_run *r)
 {
-    const int64_t ranks = rp_run_ranks(r->json);
+    const int64_t ranks = r->facts->rank_n;
     RP_FREE char **place = rp_alloc((size_t)ranks * sizeof *place);
     int64_t n = 0, distinct = 0;
     for (; n < ranks; n++) {
-        const char *address = rp_json_text_at(rp_run_device(r, n), "pci_address");
-        if (!*address || strstr(rp_json_text_at(rp_run_device(r, n), "name"), " MIG "))
+        const struct rp_device_facts *d = r->facts->rank[n].device;
+        if (!d || !d->pci_address || strstr(d->name, " MIG "))
             break;
-        place[n] = rp_asprintf("%lld %s", (long long)rp_json_integer_at(rp_run_rank(r, n), "node"), address);
+        place[n] = rp_asprintf("%" PRId64 " %s", r->facts->rank[n].node, d->pci_address);
     }
     if (n == ranks)
         rp_sort_text((const char **)place, (size_t)n);
@@ -206,36 +290,86 @@ static int64_t gpus_of(const struct rp_run *r)
 
 int64_t rp_run_devices(const struct rp_run *r)
 {
-    return strcmp(rp_json_text_at(r->json, "backend"), "cpu") == 0 ? threads_of(r) : gpus_of(r);
+    return strcmp(r->facts->backend, "cpu") == 0 ? threads_of(r) : gpus_of(r);
+}
+
+int64_t rp_facts_threads(const struct rp_facts *f)
+{
+    int64_t all = 0;
+    for (int64_t i = 0; i < f->rank_n; i++)
+        all += f->rank[i].device && f->rank[i].device->threads > 0 ? f->rank[i].device->threads : 0;
+    return all;
+}
+
+const char *rp_facts_isa(const struct rp_facts *f)
+{
+    const char *isa = NULL;
+    for (int64_t i = 0; i < f->rank_n; i++) {
+        const char *own = f->rank[i].device ? f->rank[i].device->isa : NULL;
+        if (isa && own && strcmp(isa, own) != 0)
+            return "mixed";
+        isa = own ? own : isa;
+    }
+    return isa;
+}
+
+int rp_rank_device(struct rp_device_info *out, const struct rp_facts *f, int64_t rank)
+{
+    const struct rp_device_facts *d = f->rank[rank].device;
+    *out = (struct rp_device_info){0};
+    if (!d)
+        return -1;
+    RP_FORMAT(out->kind, "%s", d->kind);
+    RP_FORMAT(out->name, "%s", d->name);
+    RP_FORMAT(out->isa, "%s", d->isa ? d->isa : "");
+    RP_FORMAT(out->pci_address, "%s", d->pci_address ? d->pci_address : "");
+    out->threads = d->threads > 0 ? (int)d->threads : 0;
+    out->index = d->index > 0 ? (int)d->index : 0;
+    (void)!sscanf(d->compute_capability ? d->compute_capability : "", "%d.%d", &out->major, &out->minor);
+    return 0;
+}
+
+const char *rp_rank_device_text(char text[RP_DEVICE_TEXT], const struct rp_facts *f, int64_t rank)
+{
+    struct rp_device_info d;
+    RP_JSON *j = rp_rank_device(&d, f, rank) == 0 ? rp_device_json(&d) : NULL;
+    return rp_device_text(text, j);
 }
 
 /* ---- settings, steps, time ---- */
 
-struct rp_degrees rp_run_layout(const json_t *run)
+int rp_facts_complete(const struct rp_facts *f)
 {
-    const int64_t data = rp_json_integer_at(run, "world/data"), tensor = rp_json_integer_at(run, "world/tensor"),
-                  pipeline = rp_json_integer_at(run, "world/pipeline"), most = 9999; /* in the schema */
-    if (data < 1 || tensor < 1 || pipeline < 1 || data > most || tensor > most || pipeline > most ||
-        data * tensor * pipeline > most)
-        return (struct rp_degrees){1, 1, 1};
-    return (struct rp_degrees){(int)data, (int)tensor, (int)pipeline};
+    return strcmp(f->status, "complete") == 0;
 }
 
-int rp_run_is_complete(const json_t *run)
+const json_t *rp_facts_setting(const struct rp_facts *f, const char *key)
 {
-    return strcmp(rp_json_text_at(run, "status"), "complete") == 0;
+    return json_object_get(json_object_get(f->recipe, key), "value");
 }
 
-int64_t rp_run_steps(const json_t *run)
+int64_t rp_facts_parallel(const struct rp_facts *f)
 {
-    const json_t *steps = rp_json_at(run, "results/steps");
-    return json_integer_value(json_object_get(steps, "warm-up")) + json_integer_value(json_object_get(steps, "timed"));
+    static const char *const keys[] = {"parallel.data", "parallel.tensor", "parallel.pipeline"};
+    int64_t product = 1; /* each is at most 1024 */
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        int64_t degree = json_integer_value(rp_facts_setting(f, keys[i]));
+        product *= degree > 1 && degree <= 1024 ? degree : 1;
+    }
+    return product;
 }
 
-int rp_run_cpu(struct rp_device_info *out, const json_t *run)
+int64_t rp_figures_steps(const struct rp_figures *f)
 {
-    const int known = rp_device_from_json(out, json_object_get(run, "device")) == 0;
-    return known && strcmp(out->kind, "cpu") == 0 ? 0 : -1;
+    return f->results.steps.warm_up + f->results.steps.timed;
+}
+
+double rp_figures_tokens(const struct rp_figures *f)
+{
+    const struct rp_results *r = &f->results;
+    return r->counters_n == 1 && strcmp(r->counters[0].name, "tokens") == 0 && !isnan(r->counters[0].per_s)
+               ? r->counters[0].per_s
+               : 0;
 }
 
 void rp_run_window(const struct rp_run *r, int64_t *from, int64_t *to)
@@ -248,12 +382,12 @@ void rp_run_window(const struct rp_run *r, int64_t *from, int64_t *to)
         }
 }
 
-const char *rp_run_changed_setting(const json_t *run, const char **by)
+const char *rp_facts_changed_setting(const struct rp_facts *f, const char **by)
 {
     static const char *const free_of[] = {"run.", "measure.", "evidence."};
     const char *key;
     json_t *entry;
-    json_object_foreach(json_object_get(run, "recipe"), key, entry) {
+    json_object_foreach(f->recipe, key, entry) {
         const char *origin = json_string_value(json_object_get(entry, "origin"));
         const int configured = strcmp(origin, rp_origin_name(RP_FROM_CONFIG)) == 0;
         int harmless = strcmp(origin, rp_origin_name(RP_FROM_COMMAND_LINE)) != 0 && !configured;
@@ -266,22 +400,23 @@ const char *rp_run_changed_setting(const json_t *run, const char **by)
     return NULL;
 }
 
-int rp_run_same_build(const json_t *run)
+int rp_facts_same_build(const struct rp_facts *f)
 {
     const struct rp_build *here = rp_build_record();
-    return strcmp(here->dirty, "clean") == 0 && strcmp(rp_json_text_at(run, "tool/dirty"), "clean") == 0 &&
-           strcmp(rp_json_text_at(run, "tool/commit"), here->commit) == 0;
+    return strcmp(here->dirty, "clean") == 0 && strcmp(f->tool.dirty, "clean") == 0 &&
+           strcmp(f->tool.commit, here->commit) == 0;
 }
 
-int64_t rp_run_ledger_gap(const json_t *run)
+int64_t rp_facts_ledger_gap(const struct rp_facts *f)
 {
-    const int64_t made = rp_rfc3339_seconds(rp_json_text_at(run, "ledger/key_made"));
-    const int64_t begun = rp_rfc3339_seconds(rp_json_text_at(run, "ledger/begun"));
+    const struct rp_ledger_facts *l = &f->ledger;
+    const int64_t made = l->key_made ? rp_rfc3339_seconds(l->key_made) : -1,
+                  begun = l->begun ? rp_rfc3339_seconds(l->begun) : -1;
     return made < 0 || begun < 0 || begun - made < DAY_S ? 0 : (begun - made) / DAY_S;
 }
 
-double rp_wall_time(const json_t *document, const char *key)
+double rp_wall_time(const char *time)
 {
-    const int64_t s = rp_rfc3339_seconds(json_string_value(json_object_get(document, key)));
+    const int64_t s = rp_rfc3339_seconds(time);
     return s < 0 ? NAN : (double)s;
 }

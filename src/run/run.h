@@ -1,55 +1,78 @@
 /* A run as its bundle has it.
  *
- * What:    run.json, the captures of every node, the records of all ranks and the recorded settings; and questions about
- *          them: on which node and device a rank was, when its steps were timed, how many threads there were.
+ * What:    facts.json and run.json as structs, the captures of every node, the records of all ranks and the recorded
+ *          settings; and questions about them: on which node and device a rank was, when its steps were timed, how
+ *          many threads there were.
  * Flow:    a bundle's members, whose form has been checked -> struct rp_run -> checks, page, comparison.
- * Owner:   rp_run_fini() frees everything; what functions return belongs to the run.
+ * Owner:   rp_run_fini() frees everything; what functions return belongs to the run. The two documents are counted
+ *          references.
  * Extend:  a question that two files have is a function here.
  *
- * A rank and a node are numbers from 0. Captures are NULL where a run that failed lacks them.
+ * A rank and a node are numbers from 0, and exist: rp_run_documents_read() has compared the lists. A run of one rank
+ * has rank 0 on node 0. Captures are NULL where a run that failed lacks them.
  */
 #pragma once
 
 #include "backend/backend.h"
 #include "comm/comm.h"
 #include "recipe/recipe.h"
+#include "run/facts.h"
 #include "run/records.h"
-#include "run/results.h"
 #include "run/telemetry.h"
 
 #include <jansson.h>
+
+/* facts.json and run.json, as they are in the bundle. */
+struct rp_run_documents {
+    int references;
+    struct rp_facts facts;
+    struct rp_figures figures;
+    json_t *facts_json, *figures_json; /* the same */
+    json_t *shown;                     /* rp_run_shown() */
+};
+/* Of two documents that follow their schemas, of which it takes a reference. RP_MALFORMED: their lists of ranks or
+ * nodes do not fit. */
+struct rp_run_documents *rp_run_documents_read(json_t *facts, json_t *figures, struct rp_err *err) rp_must_check;
+struct rp_run_documents *rp_run_documents_use(struct rp_run_documents *d); /* another reference; NULL is fine */
+void rp_run_documents_free(struct rp_run_documents *d);                    /* drops one */
+/* Both as one document, for renderers: what both have is merged, rank by rank and key by key, so that
+ * "/rank/3/device/name" (of facts.json) and "/rank/3/timed_s" (of run.json) stand side by side. Its key "run.json" is
+ * that member alone, by which rp_figure() tells the source of a value. Borrowed. */
+const json_t *rp_run_shown(struct rp_run_documents *d);
 
 struct rp_captures {
     json_t *before, *after;
 };
 struct rp_run {
-    json_t *json;             /* run.json */
-    struct rp_captures *node; /* [nodes] */
+    struct rp_run_documents *doc;
+    const struct rp_facts *facts;     /* of doc */
+    const struct rp_figures *figures; /* of doc; while a run is sealed, not yet there */
+    struct rp_captures *node;         /* [nodes] */
     int nodes;
-    struct rp_recipe recipe;   /* the recorded settings, with the batch size that was planned */
-    struct rp_records records; /* of all ranks, as one list */
+    char recipe_sha256[RP_SHA256_HEX]; /* of recipe.yaml */
+    struct rp_recipe recipe;           /* the recorded settings, with the batch size that was planned */
+    struct rp_records records;         /* of all ranks, as one list */
     struct rp_all_ranks ranks;
     struct rp_telemetry telemetry; /* of the slowest rank, whose times `records` has; n 0: none */
 };
 void rp_run_fini(struct rp_run *r);
 
 /* ---- ranks and nodes ---- */
-const json_t *rp_run_rank(const struct rp_run *r, int64_t rank);   /* of run.json's world; NULL if it has no list */
-const json_t *rp_run_device(const struct rp_run *r, int64_t rank); /* of that rank, or of the run */
-int rp_run_on_cpu(const struct rp_run *r, int64_t rank);
-int rp_run_node_of(const struct rp_run *r, int64_t rank); /* 0 where run.json names a node that does not exist */
+int rp_facts_nodes(const struct rp_facts *f);                     /* the highest number of a rank's node, plus 1 */
+const char *rp_rank_kind(const struct rp_facts *f, int64_t rank); /* "cpu" or "cuda": of its device, or the backend's */
+const char *rp_facts_kind(const struct rp_facts *f);              /* that of all ranks, or "mixed" */
+int rp_rank_on_cpu(const struct rp_facts *f, int64_t rank);
 /* Of a node, before or after the run; NULL: there is none. */
 const json_t *rp_run_capture(const struct rp_run *r, int node, int after);
-/* Figures of a rank's device samples, {"reason"}, or NULL. */
-const json_t *rp_run_rank_telemetry(const struct rp_run *r, int rank);
-double rp_run_expected_samples(const struct rp_run *r, int rank); /* that its timed window should have */
+double rp_run_expected_samples(const struct rp_run *r, int rank); /* of its device, that its timed window should have */
 int rp_run_lacks_samples(const struct rp_run *r, int rank);       /* it has less than half of them */
 enum rp_route rp_run_route(const struct rp_run *r);               /* of the messages of its ranks */
-/* The clock of each rank as run.json has it; the caller frees it. RP_MALFORMED: it contradicts itself. */
-int rp_run_clocks(struct rp_rank_clock **out, const struct rp_run *r, int ranks, struct rp_err *err) rp_must_check;
+/* The clock of each rank as facts.json has it; the caller frees it. RP_MALFORMED: it contradicts itself. */
+int rp_run_clocks(struct rp_rank_clock **out, const struct rp_facts *f, struct rp_err *err) rp_must_check;
+struct rp_degrees rp_facts_degrees(const struct rp_facts *f); /* ranks of each kind */
 
 /* ---- devices ---- */
-#define RP_CPUS_MAX 65536 /* numbers of processors, as in threads of run.schema.json */
+#define RP_CPUS_MAX 65536 /* numbers of processors */
 /* Sets set[i] of "0-3,8", [RP_CPUS_MAX]; -1 for another form, or a number that is too large. */
 int rp_cpu_list(unsigned char *set, const char *list);
 /* Processors on which the CPU ranks of a node could run, all together; `most` if that is fewer, or they do not say. */
@@ -57,19 +80,32 @@ int rp_run_processors(const struct rp_run *r, int node, int most);
 /* Devices that compute at once: GPUs, of which several ranks may share one, or threads, of each node at most those that
  * it has. */
 int64_t rp_run_devices(const struct rp_run *r);
+/* Of ranks on processors, which may have different ones: threads of all, 0: unknown; their instruction set or "mixed",
+ * NULL: unknown. */
+int64_t rp_facts_threads(const struct rp_facts *f);
+const char *rp_facts_isa(const struct rp_facts *f);
+/* Of a rank that reported its device: 0, else -1. */
+int rp_rank_device(struct rp_device_info *out, const struct rp_facts *f, int64_t rank);
+const char *rp_rank_device_text(char text[RP_DEVICE_TEXT], const struct rp_facts *f,
+                                int64_t rank); /* "Xeon, avx512, 2 threads" */
 
 /* ---- settings, steps, time ---- */
-struct rp_degrees
-rp_run_layout(const json_t *run);          /* ranks of each kind; 1 x 1 x 1 where they are not numbers of ranks */
-int rp_run_is_complete(const json_t *run); /* it reached its end */
-int64_t rp_run_steps(const json_t *run);   /* of its results: warm-up and timed */
-int rp_run_cpu(struct rp_device_info *out, const json_t *run);          /* its device; -1 where that is not a CPU */
+int rp_facts_complete(const struct rp_facts *f); /* it reached its end */
+/* The recorded value of a key of the recipe, or NULL. */
+const json_t *rp_facts_setting(const struct rp_facts *f, const char *key);
+/* A degree of parallelism decides the arithmetic, whatever number of ranks computes it: the product of the degrees of
+ * a run. */
+int64_t rp_facts_parallel(const struct rp_facts *f);
+int64_t rp_figures_steps(const struct rp_figures *f);                   /* warm-up and timed */
 void rp_run_window(const struct rp_run *r, int64_t *from, int64_t *to); /* start and end of the timed steps, or -1 */
 /* A setting that differs from the recipe and is not about where and how long to run, and what set it; NULL: none. */
-const char *rp_run_changed_setting(const json_t *run, const char **by);
-int rp_run_same_build(
-    const json_t *run); /* a clean build of the commit of this program made it, and this one is clean */
+const char *rp_facts_changed_setting(const struct rp_facts *f, const char **by);
+int rp_facts_same_build(
+    const struct rp_facts *f); /* a clean build of the commit of this program made it, and this one is clean */
 /* Whole days between the making of its signer's key and the first line of the ledger; 0: less than one, or unknown. */
-int64_t rp_run_ledger_gap(const json_t *run);
+int64_t rp_facts_ledger_gap(const struct rp_facts *f);
+/* The rate of the only counter, tokens, where every sample has the same number of them; else 0. */
+double rp_figures_tokens(const struct rp_figures *f);
 /* Seconds since 1970 of a time of a document that passed its schema; NaN for a date that does not exist. */
-double rp_wall_time(const json_t *document, const char *key);
+double rp_wall_time(const char *time);
+const char *rp_numerics_of(const struct rp_recipe *r); /* the arithmetic that follows from the recipe: "repro-fp32/1" */

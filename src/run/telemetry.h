@@ -1,20 +1,25 @@
-/* Telemetry (samples of the device that trains): clocks, power, temperature and throttling, every 100 ms during the run.
+/* Telemetry (samples of the device that trains): clocks, power, temperature and throttling, every 100 ms during the
+ * run.
  *
- * What:    the lines of steps/rankN.telemetry.jsonl: collected during the run, parsed, and made into the figures of run.json.
- * Flow:    TELEMETRY frames -> struct rp_sampling -> lines -> struct rp_telemetry, with the step records -> "telemetry" of run.json, and of each
- *          rank of several.
+ * What:    the lines of steps/rankN.telemetry.jsonl: collected during the run and parsed.
+ * Flow:    TELEMETRY frames -> struct rp_sampling -> lines -> struct rp_telemetry, with the step records -> figures
+ *          (derive.h).
  * Owner:   both structs own what they hold; *_fini().
- * Extend:  a value is a row of rp_nvml_sample_rows (gpu/nvml_table.c), a property in bundle/schemas/telemetry.schema.json, and a row of
- *          rp_telemetry_values in telemetry.c, which makes it a figure, a row of tables and a column of the file for download.
+ * Extend:  a value is a row of rp_nvml_sample_rows (gpu/nvml_table.c), a property in
+ *          bundle/schemas/telemetry.schema.json, a figure (telemetry_figures in figures.def, SPREADS in
+ *          derive_telemetry.c), and a row of rp_telemetry_values in telemetry.c, which makes it a row of tables and a
+ *          column of the file for download.
  *
- * A line: {"n":3,"ns":..,"clock_sm_hz":..,"clock_memory_hz":..,"power_mw":..,"temperature_c":..,"throttle":["sw_power_cap"],
+ * A line:
+ * {"n":3,"ns":..,"clock_sm_hz":..,"clock_memory_hz":..,"power_mw":..,"temperature_c":..,"throttle":["sw_power_cap"],
  *          "utilization":99}
  *
- * At most rp_telemetry_most() lines are kept: when there are more, every second one goes, and from then on only every second one is kept. So a
- * run of any length has between half of them and all of them, evenly spaced, and n tells which: multiples of a power of two.
+ * At most rp_telemetry_most() lines are kept: when there are more, every second one goes, and from then on only every
+ * second one is kept. So a run of any length has between half of them and all of them, evenly spaced, and n tells
+ * which: multiples of a power of two.
  *
- * A rank's steps and samples have one clock, which another rank may not have: every rank's figures are those of its own timed window. Those of
- * the run follow from them.
+ * A rank's steps and samples have one clock, which another rank may not have: every rank's figures are those of its
+ * own timed window. Those of the run follow from them.
  */
 #pragma once
 
@@ -56,16 +61,9 @@ struct rp_telemetry {
 };
 /* Lines that are kept of a rank of so many. */
 int64_t rp_telemetry_most(int ranks);
-/* Of rank `rank` of so many. RP_MALFORMED: not as this program writes them. RP_MISMATCH: out of order, or some are missing. */
+/* Of rank `rank` of so many. RP_MALFORMED: not as this program writes them. RP_MISMATCH: out of order, or some are
+ * missing. */
 int rp_telemetry_parse(struct rp_telemetry *out, int rank, int ranks, const char *text, size_t size, struct rp_err *err) rp_must_check;
 void rp_telemetry_fini(struct rp_telemetry *s);
 int64_t rp_sample_ns(const struct rp_telemetry *s, int64_t i);
 int rp_throttle_is_harmless(const char *reason); /* unrelated to heat or power: idleness, or a setting */
-
-/* The figures: over the samples from the start of the first timed step to the end of the last. */
-json_t *rp_telemetry_json(const struct rp_telemetry *s, const struct rp_records *rs);
-/* Of one of several ranks, without energy by sample: ranks share samples. */
-json_t *rp_telemetry_of_rank(const struct rp_telemetry *s, const struct rp_rank_share *share);
-/* Of a run of several ranks, from "telemetry" of each in `ranks`, the list of run.json's world; rs: of all ranks. NULL: no rank has any; {"reason"}:
- * those that have a GPU say why not. */
-json_t *rp_telemetry_of_all(const json_t *ranks, const struct rp_records *rs);

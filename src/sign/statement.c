@@ -5,38 +5,41 @@
 
 #include <string.h>
 
-/* key figures: path in run.json -> the same key in the predicate */
-static const char *const figures[] = {"throughput", "loss_first", "loss_last", "state_root_first", "state_root_last", "records_sha256"};
-
 int rp_statement_version(const json_t *j, const char *what, struct rp_err *err)
 {
     static const struct {
         const char *schema, *type, *commit;
-    } old[] = {{"repro-run/1", "urn:repro:run:1", "6c88d78"}, {"repro-run/2", "urn:repro:run:2", "95a6944"}};
+    } old[] = {{"repro-run/1", "urn:repro:run:1", "6c88d78"},
+               {"repro-run/2", "urn:repro:run:2", "95a6944"},
+               {"repro-run/3", "urn:repro:run:3", "af4f365"}};
     for (size_t i = 0; i < sizeof old / sizeof *old; i++)
         if (strcmp(rp_json_text_at(j, "schema"), old[i].schema) == 0 ||
             strcmp(rp_json_text_at(j, "predicate/schema"), old[i].schema) == 0 || strcmp(rp_json_text_at(j, "predicateType"), old[i].type) == 0)
-            return rp_fail(err, RP_MALFORMED, "%s is version %zu (%s); this program reads version 3; a program built from commit %s reads "
-                           "it", what, i + 1, old[i].schema, old[i].commit);
+            return rp_fail(err, RP_MALFORMED,
+                           "%s is version %zu (%s); this program reads version 4; a program built from commit %s reads "
+                           "it",
+                           what, i + 1, old[i].schema, old[i].commit);
     return 0;
 }
 
-json_t *rp_statement_predicate(const json_t *run, const char *sha256)
+static void copy(json_t *to, const json_t *from, const char *const *keys, size_t n)
 {
-    static const char *const copied[] = {"schema", "status", "numerics", "tool", "replicates"};
-    json_t *p = json_object(), *results = json_object_get(run, "results");
-    json_object_set_new(p, "run_sha256", json_string(sha256));
-    for (size_t i = 0; i < sizeof copied / sizeof *copied; i++) {
-        json_t *v = json_object_get(run, copied[i]);
+    for (size_t i = 0; i < n; i++) {
+        json_t *v = json_object_get(from, keys[i]);
         if (v)
-            json_object_set(p, copied[i], v);
+            json_object_set(to, keys[i], v);
     }
-    json_object_set_new(p, "model", json_string(rp_json_text_at(run, "model/name")));
-    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
-        json_t *v = json_object_get(results, figures[i]);
-        if (v)
-            json_object_set(p, figures[i], v);
-    }
+}
+
+json_t *rp_statement_predicate(const json_t *facts, const json_t *run, const char *sha256)
+{
+    static const char *const of_facts[] = {"status", "tool", "replicates"}, *const of_run[] = {"schema", "numerics"};
+    static const char *const of_results[] = {"throughput",       "loss_first",      "loss_last",
+                                             "state_root_first", "state_root_last", "records_sha256"};
+    json_t *p = json_pack("{s:s, s:s}", "run_sha256", sha256, "model", rp_json_text_at(run, "model/name"));
+    copy(p, facts, of_facts, sizeof of_facts / sizeof *of_facts);
+    copy(p, run, of_run, sizeof of_run / sizeof *of_run);
+    copy(p, json_object_get(run, "results"), of_results, sizeof of_results / sizeof *of_results);
     return p;
 }
 

@@ -12,17 +12,17 @@
 #include <jansson.h>
 
 #define RP_STATEMENT_TYPE "https://in-toto.io/Statement/v1"
-#define RP_PREDICATE_TYPE "urn:repro:run:3"
+#define RP_PREDICATE_TYPE "urn:repro:run:4"
 
 struct rp_subject {
     const char *name;
     char sha256[65];
 };
 
-/* RP_MALFORMED for a run.json or statement of version 1 or 2, which this program does not read; 0 for anything else. */
+/* RP_MALFORMED for a run.json or statement of an earlier version, which this program does not read; 0 for anything else. */
 int rp_statement_version(const json_t *j, const char *what, struct rp_err *err) rp_must_check;
-/* The predicate: schema versions, the build that ran, and the key figures of run.json. run: parsed run.json; sha256: of its bytes. */
-json_t *rp_statement_predicate(const json_t *run, const char *sha256);
+/* The predicate: schema version, status, the build that ran, and the key figures. sha256: of the bytes of run.json. */
+json_t *rp_statement_predicate(const json_t *facts, const json_t *run, const char *sha256);
 json_t *rp_statement(const struct rp_subject *subject, int n, json_t *predicate /* reference taken */);
 
 /* Checks the form of a parsed payload and fills at most max subjects, with names borrowed from j; returns their number or -1. */

@@ -6,7 +6,7 @@
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "capture/capture.h"
-#include "run/run_json.h"
+#include "run/run.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -69,8 +69,8 @@ static void program_digest(char hex[RP_SHA256_HEX])
 static json_t *facts_of(const struct rp_run_job_opts *what, const char *program)
 {
     const struct rp_build *b = rp_build_record();
-    json_t *facts = json_pack("{s:s, s:s, s:s, s:s}", "version of repro", b->version, "commit of repro", b->commit, "state of its sources", b->dirty,
-                              "arithmetic", rp_run_numerics(what->recipe));
+    json_t *facts = json_pack("{s:s, s:s, s:s, s:s}", "version of repro", b->version, "commit of repro", b->commit,
+                              "state of its sources", b->dirty, "arithmetic", rp_numerics_of(what->recipe));
     json_object_set_new(facts, "run.transport", json_string(rp_choice_name(RP_TRANSPORTS, what->recipe->run_transport)));
     if (what->recipe->run_transport != RP_TRANSPORT_sockets)
         json_object_set_new(facts, "backend (--set run.transport=sockets allows several)", json_string(what->backend));

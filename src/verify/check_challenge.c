@@ -1,7 +1,6 @@
 /* The check `challenge`: what the run's seeds were derived from, and what others' clocks say about how long the run can have taken. */
 #include "base/clock.h"
 #include "base/json.h"
-#include "run/results.h"
 #include "sign/challenge.h"
 #include "sign/trust.h"
 #include "verify/state.h"
@@ -109,8 +108,8 @@ static int depends_on_seeds(const struct rp_verify_state *s)
 {
     const char *key;
     json_t *entry;
-    int depends = !s->run.recipe.run_init || !*s->run.recipe.run_init || s->run.recipe.data_shuffle;
-    json_object_foreach(json_object_get(s->run.json, "recipe"), key, entry) {
+    int depends = !rp_verify_starts_from_file(s) || s->run.recipe.data_shuffle;
+    json_object_foreach(s->run.facts->recipe, key, entry) {
         const json_t *value = json_object_get(entry, "value");
         depends |= strstr(key, "dropout") && strncmp(key, "seed.", strlen("seed.")) != 0 && json_number_value(value) > 0;
         depends |= strcmp(key, "data.augment") == 0 && strcmp(json_string_value(value), "none") != 0;
@@ -121,8 +120,8 @@ static int depends_on_seeds(const struct rp_verify_state *s)
 static int bound_time(const struct rp_verify_state *s, const struct rp_challenge *c, struct rp_check_result *result, struct rp_err *err)
 {
     struct rp_timed *t = &s->v->timed;
-    const struct rp_throughput claimed = rp_throughput_of(s->run.json);
-    double elapsed = json_number_value(json_object_get(s->run.json, "elapsed_s"));
+    const struct rp_throughput_figures *claimed = &s->run.figures->results.throughput;
+    const double elapsed = s->run.facts->elapsed_s;
     if (!depends_on_seeds(s)) {
         RP_FORMAT(t->before_by, "it answers a challenge, but starts from a file and neither shuffles nor drops anything: its bits may be older");
         return rp_check_warn(result, "%s", t->before_by);
@@ -138,10 +137,9 @@ static int bound_time(const struct rp_verify_state *s, const struct rp_challenge
                        t->before_by, t->after_by);
     t->samples = all_samples(s);
     t->rate = (double)t->samples / t->seconds;
-    if (claimed.known)
-        return rp_check_text(result, "%.4g %s between %s and its end (%s) if all steps were computed; %.4g claimed", t->rate, claimed.unit,
-                             t->before_by,
-                             t->after_by, claimed.value);
+    if (!isnan(claimed->value))
+        return rp_check_text(result, "%.4g %s between %s and its end (%s) if all steps were computed; %.4g claimed",
+                             t->rate, claimed->unit, t->before_by, t->after_by, claimed->value);
     return rp_check_text(result, "%" PRId64 " samples between %s and their end (%s)", t->samples, t->before_by, t->after_by);
 }
 
@@ -152,9 +150,11 @@ static int check_member(struct rp_challenge *c, const struct rp_verify_state *s,
         err->code = RP_MISMATCH;
         return rp_wrap(err, RP_CHALLENGE_MEMBER);
     }
-    RP_JSON *again = rp_challenge_json(c);
-    if (rp_check_differ(text, sizeof text, json_object_get(s->run.json, "challenge"), again))
-        return rp_fail(err, RP_MISMATCH, "challenge in run.json does not follow from the member: challenge/%s", text);
+    RP_JSON *is = rp_object_json(s->run.facts->challenge, &rp_type_challenge_facts), *again = rp_challenge_json(c);
+    if (!*c->by)
+        json_object_set_new(again, "by", json_null());
+    if (rp_check_differ(text, sizeof text, is, again))
+        return rp_fail(err, RP_MISMATCH, "challenge in facts.json does not follow from the member: challenge/%s", text);
     if (s->o->challenge && strcmp(s->o->challenge->sha256, c->sha256) != 0)
         return rp_fail(err, RP_MISMATCH, "the run answers another challenge, made %s, not the one of --challenge",
                        rp_json_text_at(again, "made_at"));
@@ -165,18 +165,19 @@ int rp_check_challenge(struct rp_verify_state *s, struct rp_check_result *result
 {
     struct rp_challenge c;
     const struct rp_member *m = rp_bundle_find(&s->bundle, RP_CHALLENGE_MEMBER);
-    const json_t *is = json_object_get(s->run.json, "challenge");
+    const struct rp_challenge_facts *is = s->run.facts->challenge;
     if (!m && !is && s->o->challenge)
         return rp_fail(err, RP_MISMATCH, "the run answers no challenge: its bits may be older than the one of --challenge");
     if (!m && !is)
         return rp_check_skip(result, "the run answers no challenge: it may be of any age, and its speed is the "
                              "signer's word");
     if (!m || !is)
-        return rp_fail(err, RP_MISMATCH, "%s", m ? "the bundle has a challenge that run.json does not name"
-                                                 : "run.json names a challenge that is not in the bundle");
+        return rp_fail(err, RP_MISMATCH, "%s",
+                       m ? "the bundle has a challenge that facts.json does not name"
+                         : "facts.json names a challenge that is not in the bundle");
     if (check_member(&c, s, m, err) < 0)
         return -1;
-    double started = rp_wall_time(s->run.json, "started_at"), made = (double)c.made_ns / 1e9;
+    double started = rp_wall_time(s->run.facts->started_at), made = (double)c.made_ns / 1e9;
     if (started + CLOCKS_S < made)
         return rp_fail(err, RP_MISMATCH, "the run began %.0f s before its challenge was made: one of the two clocks is wrong", made - started);
     return bound_time(s, &c, result, err);

@@ -1,17 +1,19 @@
-/* The device that trained: its kind, name, instruction set and threads against the captures of its node and the
- * settings. */
-#include "backend/backend.h"
+/* The device of a rank: kind, name, instruction set and threads against the captures of its node and the settings. */
 #include "base/isa.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "capture/value.h"
-#include "run/results.h"
 #include "verify/state.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define THREADS_MAX 4096 /* as run.threads */
+
+static const char *setting_text(const struct rp_verify_state *s, const char *key)
+{
+    return json_string_value(rp_facts_setting(s->run.facts, key));
+}
 
 /* ---- GPUs ---- */
 
@@ -39,40 +41,42 @@ static int lists_no_gpu(const json_t *capture)
             !rp_group(capture, "probes.gpu.devices"));
 }
 
-/* Both captures have the GPU that trained, unless they could list none; the index is the one that was asked for. */
-int rp_verify_gpu(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+/* Both captures have the GPU, unless they could list none. Rank 0 has the number that was asked for; the ranks after it
+ * choose. */
+static int check_gpu(const struct rp_verify_state *s, int rank, const struct rp_device_facts *d,
+                     struct rp_check_result *result, struct rp_err *err)
 {
-    const json_t *const capture[] = {s->run.node[0].before, s->run.node[0].after};
-    struct rp_device_info d;
-    const char *asked = json_string_value(rp_run_setting(s->run.json, "run.device"));
+    const int node = (int)s->run.facts->rank[rank].node;
+    const char *asked = rank ? NULL : setting_text(s, "run.device");
     char safe[72];
-    if (rp_device_from_json(&d, json_object_get(s->run.json, "device")) < 0)
-        return rp_fail(err, RP_MISMATCH, "'device' is not a device");
-    for (int i = 0; i < 2; i++) {
-        if (has_gpu(capture[i], d.name))
+    for (int after = 0; after < 2; after++) {
+        const json_t *capture = rp_run_capture(&s->run, node, after);
+        if (has_gpu(capture, d->name))
             continue;
-        if (!lists_no_gpu(capture[i]))
+        if (!lists_no_gpu(capture))
             return rp_fail(err, RP_MISMATCH, "the run used '%s', but the capture %s it has no GPU of that name",
-                           rp_excerpt(safe, d.name), i ? "after" : "before");
+                           rp_excerpt(safe, d->name), after ? "after" : "before");
         rp_check_warn(result,
                       "the capture %s the run could not list GPUs: that the machine has '%s' is the signer's word",
-                      i ? "after" : "before", rp_excerpt(safe, d.name));
+                      after ? "after" : "before", rp_excerpt(safe, d->name));
     }
-    if (asked && *asked >= '0' && *asked <= '9' && strtol(asked, NULL, 10) != d.index)
-        return rp_fail(err, RP_MISMATCH, "the run used GPU %d, but the settings require GPU %.8s", d.index, asked);
+    if (asked && *asked >= '0' && *asked <= '9' && strtol(asked, NULL, 10) != d->index)
+        return rp_fail(err, RP_MISMATCH, "the run used GPU %" PRId64 ", but the settings require GPU %.8s", d->index,
+                       asked);
     return 0;
 }
 
 /* ---- processors ---- */
 
 /* The captured CPU has the instruction set that the kernels used. One of another version of this program is a note. */
-static int check_isa(const json_t *capture, const struct rp_device_info *d, struct rp_check_result *result,
+static int check_isa(const json_t *capture, const struct rp_device_facts *d, struct rp_check_result *result,
                      struct rp_err *err)
 {
     const struct rp_isa_row *isa = rp_isa_find(d->isa);
     const char *missing = isa ? rp_known_lacks(capture, "probes.cpu.flags", isa->flag) : NULL;
-    if (strcmp(d->kind, "cpu") != 0 || !d->threads || d->threads > THREADS_MAX)
-        return rp_fail(err, RP_MISMATCH, "'device' is not a device of the CPU backend");
+    if (d->threads > THREADS_MAX)
+        return rp_fail(err, RP_MISMATCH, "the device has %" PRId64 " threads; a run has at most %d", d->threads,
+                       THREADS_MAX);
     if (missing)
         return rp_fail(err, RP_MISMATCH, "the run used %s, but the captured CPU has no %s", d->isa, missing);
     if (!isa && result->state == RP_CHECK_PASSED)
@@ -80,71 +84,64 @@ static int check_isa(const json_t *capture, const struct rp_device_info *d, stru
     return 0;
 }
 
-/* A CPU has the instruction set and threads of the settings. */
-static int check_set(const json_t *run, const struct rp_device_info *d, struct rp_err *err)
-{
-    const char *asked = json_string_value(rp_run_setting(run, "run.isa"));
-    const int64_t threads = json_integer_value(rp_run_setting(run, "run.threads"));
-    struct rp_device_info first;
-    if (rp_run_cpu(&first, run) == 0 && strcmp(first.isa, d->isa) != 0)
-        return rp_fail(err, RP_MISMATCH, "it used %s, and rank 0 of the same process %s", d->isa, first.isa);
-    if ((asked && strcmp(asked, "auto") != 0 && strcmp(asked, d->isa) != 0) || (threads > 0 && threads != d->threads))
-        return rp_fail(err, RP_MISMATCH, "the run used %s and %d threads, but the settings require others", d->isa,
-                       d->threads);
-    return 0;
-}
-
-/* The device agrees with the settings and the captured CPU. */
-int rp_verify_cpu(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
-{
-    const json_t *capture = s->run.node[0].before;
-    struct rp_device_info d;
-    int64_t threads = json_integer_value(rp_run_setting(s->run.json, "run.threads"));
-    char name[72], other[72];
-    double here;
-    const char *captured = json_string_value(rp_known(capture, "probes.cpu.model_name"));
-    if (rp_run_cpu(&d, s->run.json) < 0)
-        return rp_fail(err, RP_MISMATCH, "'device' is not a device of the CPU backend");
-    if (captured && *d.name &&
-        strcmp(captured, d.name) != 0) /* emulators and valgrind give programs another CPU than /proc has */
-        rp_check_note(result, "the run used '%s', but the captured CPU is '%s'", rp_excerpt(name, d.name),
-                      rp_excerpt(other, captured));
-    if (check_isa(capture, &d, result, err) < 0)
-        return -1;
-    if (threads == 0 && rp_known_number(capture, "probes.cpu.threads", &here) == 0 && (double)d.threads > here)
-        return rp_fail(err, RP_MISMATCH, "the device has %d threads, but the captured machine %.0f processors",
-                       d.threads, here);
-    return check_set(s->run.json, &d, err);
-}
-
-/* ---- of one of several ranks ---- */
-
-int rp_verify_rank_device(const struct rp_verify_state *s, int rank, int set, struct rp_check_result *result,
+/* The settings are those of the process that sealed: others may have other places and threads. */
+static int check_settings(const struct rp_verify_state *s, int rank, const struct rp_device_facts *d,
                           struct rp_err *err)
 {
-    const json_t *device = json_object_get(rp_run_rank(&s->run, rank), "device");
-    const struct rp_captures *on = &s->run.node[rp_run_node_of(&s->run, rank)];
-    struct rp_device_info d;
-    char safe[72];
-    if (!json_is_object(device) && !rp_run_is_complete(s->run.json)) /* it did not get so far */
+    const struct rp_facts *f = s->run.facts;
+    const struct rp_device_facts *first = f->rank[0].device;
+    const char *asked = setting_text(s, "run.isa");
+    const int64_t threads = json_integer_value(rp_facts_setting(f, "run.threads"));
+    if (f->process_n && rank >= f->process[0].ranks)
         return 0;
-    const int mixed =
-        s->run.recipe.run_transport == RP_TRANSPORT_sockets; /* they connect ranks on GPUs and on processors */
-    if (rp_device_from_json(&d, device) < 0 ||
-        (strcmp(d.kind, json_string_value(json_object_get(s->run.json, "backend"))) != 0 &&
-         !(mixed && (strcmp(d.kind, "cpu") == 0 || strcmp(d.kind, "cuda") == 0))))
-        return rp_fail(err, RP_MISMATCH, "its device is not one of the backend that run.json names");
-    double here;
-    if (strcmp(d.kind, "cpu") == 0 && json_integer_value(rp_run_setting(s->run.json, "run.threads")) == 0 &&
-        rp_known_number(on->before, "probes.cpu.threads", &here) == 0 && (double)d.threads > here)
-        return rp_fail(err, RP_MISMATCH, "it has %d threads, but the captured machine %.0f processors", d.threads,
-                       here);
-    if (strcmp(d.kind, "cpu") == 0)
-        return check_isa(on->before, &d, result, err) < 0 || (set && check_set(s->run.json, &d, err) < 0) ? -1 : 0;
-    const json_t *const capture[] = {on->before, on->after};
-    for (int i = 0; i < 2; i++)
-        if (!has_gpu(capture[i], d.name) && !lists_no_gpu(capture[i]))
-            return rp_fail(err, RP_MISMATCH, "it used '%s', but the capture %s the run has no GPU of that name",
-                           rp_excerpt(safe, d.name), i ? "after" : "before");
+    if (first && first->isa && strcmp(first->isa, d->isa) != 0)
+        return rp_fail(err, RP_MISMATCH, "it used %s, and rank 0 of the same process %s", d->isa, first->isa);
+    if ((asked && strcmp(asked, "auto") != 0 && strcmp(asked, d->isa) != 0) || (threads > 0 && threads != d->threads))
+        return rp_fail(err, RP_MISMATCH, "the run used %s and %" PRId64 " threads, but the settings require others",
+                       d->isa, d->threads);
     return 0;
+}
+
+static int check_cpu(const struct rp_verify_state *s, int rank, const struct rp_device_facts *d,
+                     struct rp_check_result *result, struct rp_err *err)
+{
+    const json_t *capture = rp_run_capture(&s->run, (int)s->run.facts->rank[rank].node, 0);
+    const char *captured = rp_known_text(capture, "probes.cpu.model_name");
+    const int64_t threads = json_integer_value(rp_facts_setting(s->run.facts, "run.threads"));
+    char name[72], other[72];
+    double here;
+    /* emulators and valgrind give programs another CPU than /proc has */
+    if (captured && *d->name && strcmp(captured, d->name) != 0 && result->state == RP_CHECK_PASSED)
+        rp_check_note(result, "the run used '%s', but the captured CPU is '%s'", rp_excerpt(name, d->name),
+                      rp_excerpt(other, captured));
+    if (check_isa(capture, d, result, err) < 0)
+        return -1;
+    if (threads == 0 && rp_known_number(capture, "probes.cpu.threads", &here) == 0 && (double)d->threads > here)
+        return rp_fail(err, RP_MISMATCH, "the device has %" PRId64 " threads, but the captured machine %.0f processors",
+                       d->threads, here);
+    return check_settings(s, rank, d, err);
+}
+
+/* ---- any device ---- */
+
+/* It has the values of its kind, and none of another. */
+static int has_form(const struct rp_device_facts *d)
+{
+    const int cpu = d->isa && d->threads > 0, no_cpu = !d->isa && d->threads == RP_NO_INTEGER,
+              gpu = d->index >= 0 && d->compute_capability,
+              no_gpu = d->index == RP_NO_INTEGER && !d->compute_capability && !d->pci_address;
+    return strcmp(d->kind, "cpu") == 0 ? cpu && no_gpu : gpu && no_cpu;
+}
+
+int rp_verify_device(const struct rp_verify_state *s, int rank, struct rp_check_result *result, struct rp_err *err)
+{
+    const struct rp_device_facts *d = s->run.facts->rank[rank].device;
+    const char *backend = s->run.facts->backend;
+    /* sockets connect ranks on GPUs and on processors; the backend is that of rank 0 */
+    const int mixed = rank && s->run.recipe.run_transport == RP_TRANSPORT_sockets;
+    if (!d && s->run.records.n == 0) /* the run ended before it was opened */
+        return 0;
+    if (!d || !has_form(d) || (!mixed && strcmp(d->kind, backend) != 0))
+        return rp_fail(err, RP_MISMATCH, "'device' is not a device of the backend '%.16s'", backend);
+    return (rp_rank_on_cpu(s->run.facts, rank) ? check_cpu : check_gpu)(s, rank, d, result, err);
 }

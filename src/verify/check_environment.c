@@ -1,11 +1,9 @@
 /* Consistency of the two captures, and of captures, program, device and memory with each other. */
-#include "backend/backend.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/value.h"
 #include "verify/state.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define UPTIME_SLACK_S 120.0 /* a capture takes at most this long, even if a probe hangs */
@@ -69,7 +67,9 @@ static int check_constants(const struct rp_captures *of, int *known, struct rp_e
 /* Uptime advances as much as the wall clock. */
 static int check_uptime(const struct rp_captures *of, int *known, struct rp_err *err)
 {
-    double from, to, wall = rp_wall_time(of->after, "captured_at") - rp_wall_time(of->before, "captured_at");
+    double from, to;
+    const double wall = rp_wall_time(rp_json_text_at(of->after, "captured_at")) -
+                        rp_wall_time(rp_json_text_at(of->before, "captured_at"));
     if (rp_known_number(probes(of->before), "kernel.uptime", &from) < 0 ||
         rp_known_number(probes(of->after), "kernel.uptime", &to) < 0)
         return 0;
@@ -99,6 +99,12 @@ static int check_gpus(const struct rp_captures *of, int *known, struct rp_err *e
     return 0;
 }
 
+/* -1, with the node where there are several. */
+static int fail_node(const struct rp_verify_state *s, int node, struct rp_err *err)
+{
+    return s->run.nodes > 1 ? rp_wrap(err, "node %d", node) : -1;
+}
+
 /* Of one node: how many values identify it. */
 static int check_node(const struct rp_verify_state *s, int node, int *known, struct rp_err *err)
 {
@@ -110,7 +116,7 @@ static int check_node(const struct rp_verify_state *s, int node, int *known, str
     }
     if (check_constants(of, known, err) == 0 && check_gpus(of, known, err) == 0 && check_uptime(of, known, err) == 0)
         return 0;
-    return node ? rp_wrap(err, "node %d", node) : -1;
+    return fail_node(s, node, err);
 }
 
 int rp_check_same_host(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
@@ -122,7 +128,7 @@ int rp_check_same_host(struct rp_verify_state *s, struct rp_check_result *result
             return -1;
         all &= known > 0;
     }
-    if ((s->run.nodes > 1 || rp_json_at(s->run.json, "world/processes")) && rp_verify_nodes(s, result, err) < 0)
+    if (rp_verify_nodes(s, result, err) < 0)
         return -1;
     if (all)
         return 0;
@@ -132,101 +138,57 @@ int rp_check_same_host(struct rp_verify_state *s, struct rp_check_result *result
         s->run.nodes > 1 ? " before and after, of some node," : "");
 }
 
-/* run.json and the capture of a node name the same build. */
+/* facts.json and the capture of a node name the same build. */
 static int check_program(const struct rp_verify_state *s, const json_t *capture, struct rp_err *err)
 {
-    static const char *const same[][2] = {{"version", "program.version"},
-                                          {"commit", "program.commit"},
-                                          {"dirty", "program.source_state"},
-                                          {"compiler", "program.compiler"},
-                                          {"flags", "program.flags"}};
-    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
-        const json_t *ran = json_object_get(json_object_get(s->run.json, "tool"), same[i][0]),
-                     *is = rp_known(probes(capture), same[i][1]);
-        if (!json_equal(ran, is))
+    const struct rp_build_facts *ran = &s->run.facts->tool;
+    const char *const same[][3] = {{"version", ran->version, "program.version"},
+                                   {"commit", ran->commit, "program.commit"},
+                                   {"dirty", ran->dirty, "program.source_state"},
+                                   {"compiler", ran->compiler, "program.compiler"},
+                                   {"flags", ran->flags, "program.flags"}};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        if (!rp_known_is(probes(capture), same[i][2], same[i][1]))
             return rp_fail(err, RP_MISMATCH, "tool/%s differs from the captured program", same[i][0]);
-    }
     return 0;
 }
 
-/* The device is of the backend that run.json names, and only a GPU has a clock, memory and links of its own: of several ranks the times and
- * ceilings are the slowest one's. *none: the run ended before a device was opened. */
-static int check_kind(const struct rp_verify_state *s, const char *backend, int *none, struct rp_err *err)
+/* Only a GPU has a clock and links of its own: the times of the steps are the slowest rank's, the ceilings those of the
+ * rank that facts.json names. */
+static int check_clock(const struct rp_verify_state *s, struct rp_err *err)
 {
-    static const char *const sides[] = {"before", "after"};
-    struct rp_device_info d;
-    const int is_cpu = rp_run_on_cpu(&s->run, s->run.ranks.slowest);
-    *none = json_is_null(json_object_get(s->run.json, "device")) && s->run.records.n == 0;
-    if (*none)
-        return 0;
-    if (rp_device_from_json(&d, json_object_get(s->run.json, "device")) < 0 || strcmp(d.kind, backend) != 0)
-        return rp_fail(err, RP_MISMATCH, "'device' is not a device of the backend '%.16s'", backend);
-    for (int64_t i = 0; i < s->run.records.n; i++)
-        if (is_cpu && s->run.records.r[i].step >= 0 && s->run.records.r[i].device_ns >= 0)
-            return rp_fail(err, RP_MISMATCH, "step %d has a device_ns; the CPU backend has no clock of its own",
-                           s->run.records.r[i].step);
-    if (is_cpu && json_object_get(s->run.json, "device_bytes"))
-        return rp_fail(err, RP_MISMATCH, "device_bytes: the CPU backend has no memory of its own");
-    for (int i = 0; is_cpu && i < 2; i++) {
-        const json_t *c = json_object_get(json_object_get(s->run.json, "ceilings"), sides[i]);
-        if (json_is_object(c) && (strcmp(rp_json_text_at(c, "clock"), "host") != 0 || json_object_get(c, "host_to_device")))
-            return rp_fail(err, RP_MISMATCH, "ceilings/%s was not measured on a CPU", sides[i]);
-    }
+    const struct rp_ceiling_facts *c = s->run.facts->ceilings;
+    const struct rp_ceiling_times *const times[] = {c ? c->before : NULL, c ? c->after : NULL};
+    if (rp_rank_on_cpu(s->run.facts, s->run.ranks.slowest))
+        for (int64_t i = 0; i < s->run.records.n; i++)
+            if (s->run.records.r[i].step >= 0 && s->run.records.r[i].device_ns >= 0)
+                return rp_fail(err, RP_MISMATCH, "step %d has a device_ns; the CPU backend has no clock of its own",
+                               s->run.records.r[i].step);
+    for (int i = 0; i < 2; i++)
+        if (times[i] && rp_rank_on_cpu(s->run.facts, c->rank) &&
+            (strcmp(times[i]->clock, "host") != 0 || times[i]->host_to_device))
+            return rp_fail(err, RP_MISMATCH, "ceilings/%s was not measured on a CPU", i ? "after" : "before");
     return 0;
 }
 
 /* The sum of the plan, which is rank 0's, is right. */
 static int check_planned(const struct rp_verify_state *s, struct rp_err *err)
 {
-    const json_t *plan = json_object_get(s->run.json, "plan"), *bytes = json_object_get(plan, "bytes"), *v;
-    double sum = rp_json_number_at(plan, "host_bytes") + rp_json_number_at(plan, "decoder_bytes") +
-                 (double)rp_json_integer_at(plan, "connection_bytes");
-    double total = json_number_value(json_object_get(plan, "total_bytes"));
-    const double parameters = 4 * json_number_value(json_object_get(plan, "parameters"));
-    const char *key;
-    json_object_foreach((json_t *)bytes, key, v)
-        sum += json_number_value(v);
+    const struct rp_plan_facts *plan = &s->run.facts->plan;
+    const struct rp_class_bytes *b = &plan->bytes;
+    const int64_t parts[] = {plan->host_bytes, plan->decoder_bytes, plan->connection_bytes, b->parameters,
+                             b->gradients,     b->optimizer_state,  b->activations,         b->scratch,
+                             b->input_batches, b->backend_buffers};
+    const double total = (double)plan->total_bytes, parameters = 4 * (double)s->run.figures->model.parameters;
+    const struct rp_layout_facts *d = &s->run.facts->layout;
+    double sum = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        sum += (double)parts[i];
     if (sum != total)
         return rp_fail(err, RP_MISMATCH, "the plan's parts add up to %.0f bytes, but its total_bytes is %.0f", sum, total);
-    const struct rp_degrees d =
-        rp_run_layout(s->run.json); /* ranks that divide the model have parts of it: check_plan.c sizes those */
-    if (d.tensor * d.pipeline == 1 && json_number_value(json_object_get(bytes, rp_class_name(RP_CLASS_PARAMETERS))) < parameters)
+    /* ranks that divide the model have parts of it: check_plan.c sizes those */
+    if (d->tensor * d->pipeline == 1 && (double)b->parameters < parameters)
         return rp_fail(err, RP_MISMATCH, "the plan has less memory than its %.0f bytes of parameters", parameters);
-    return 0;
-}
-
-/* The peak lies between the size of the parameters and the machine's memory; of several ranks it is the slowest one's, and
- * rp_verify_places() compares each one's with the memory of its node. */
-static int check_peak_memory(const struct rp_verify_state *s, struct rp_err *err)
-{
-    const json_t *peak = json_object_get(s->run.json, "peak_rss_bytes");
-    const double parameters = 4 * rp_json_number_at(s->run.json, "plan/parameters");
-    const struct rp_degrees d = rp_run_layout(s->run.json);
-    double memory;
-    if (d.tensor * d.pipeline == 1 && json_is_integer(peak) && json_number_value(peak) < parameters)
-        return rp_fail(err, RP_MISMATCH, "peak_rss_bytes is %.0f, less than the parameters alone, %.0f", json_number_value(peak),
-                       parameters);
-    if (s->run.ranks.ranks == 1 && json_is_integer(peak) &&
-        rp_known_number(probes(s->run.node[0].before), "memory.total", &memory) == 0 &&
-        json_number_value(peak) > memory)
-        return rp_fail(err, RP_MISMATCH, "peak_rss_bytes is %.0f, but the machine had %.0f", json_number_value(peak), memory);
-    return 0;
-}
-
-/* The device memory that was reserved lies between the size of the parameters and the plan. Of several ranks it is the slowest one's, the plan
- * is that of rank 0, and their parts differ. */
-static int check_device_memory(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
-{
-    const json_t *plan = json_object_get(s->run.json, "plan"), *is = json_object_get(s->run.json, "device_bytes");
-    double reserved = json_number_value(json_object_get(is, "reserved")), total = json_number_value(json_object_get(plan, "total_bytes"));
-    const struct rp_degrees d = rp_run_layout(s->run.json);
-    double parameters = d.tensor * d.pipeline > 1 ? 0 : 4 * json_number_value(json_object_get(plan, "parameters")); /* of a part: see above */
-    const int planned = d.data * d.tensor * d.pipeline == 1;
-    if (is && ((planned && reserved > total) || reserved < parameters))
-        return rp_fail(err, RP_MISMATCH, "device_bytes/reserved is %.0f; the plan has %.0f, of which %.0f are parameters", reserved, total,
-                       parameters);
-    if (!is && rp_run_is_complete(s->run.json))
-        rp_check_warn(result, "run.json has no device_bytes, the memory taken of the device, which every GPU reports");
     return 0;
 }
 
@@ -238,33 +200,27 @@ static int check_captures(const struct rp_verify_state *s, struct rp_err *err)
         if ((before && check_leaves(before, RP_OF_NODE(i, ".before.json"), err) < 0) ||
             (after && check_leaves(after, RP_OF_NODE(i, ".after.json"), err) < 0) ||
             (before && check_program(s, before, err) < 0))
-            return i ? rp_wrap(err, "node %d", i) : -1;
+            return fail_node(s, i, err);
     }
     return 0;
 }
 
 int rp_check_environment(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const char *backend = json_string_value(json_object_get(s->run.json, "backend"));
-    const char *asked = json_string_value(rp_run_setting(s->run.json, "run.backend"));
+    const char *backend = s->run.facts->backend;
+    const char *asked = json_string_value(rp_facts_setting(s->run.facts, "run.backend"));
     char safe[72];
-    int none, is_cpu = strcmp(backend, "cpu") == 0;
+    const int is_cpu = strcmp(backend, "cpu") == 0;
     if (check_captures(s, err) < 0)
         return -1;
     if (asked && strcmp(asked, "auto") != 0 && strcmp(asked, backend) != 0)
-        return rp_fail(err, RP_MISMATCH, "the settings require the backend '%.64s', but run.json has another", asked);
+        return rp_fail(err, RP_MISMATCH, "the settings require the backend '%.64s', but facts.json has another", asked);
     if (strspn(backend, "abcdefghijklmnopqrstuvwxyz") != strlen(backend))
         return rp_fail(err, RP_MISMATCH, "'%s' is not the name of a backend", rp_excerpt(safe, backend));
     if (!is_cpu && strcmp(backend, "cuda") != 0)
         return rp_check_warn(result, "the backend '%s' is not of this version: whether its device fits the captures is not known here",
                              backend);
-    if (check_kind(s, backend, &none, err) < 0 || (is_cpu && check_planned(s, err) < 0) ||
-        (rp_run_on_cpu(&s->run, s->run.ranks.slowest) ? check_peak_memory(s, err)
-                                                      : check_device_memory(s, result, err)) < 0)
-        return -1;
-    if (none)
-        return 0;
-    if ((is_cpu ? rp_verify_cpu(s, result, err) : rp_verify_gpu(s, result, err)) < 0)
+    if (check_clock(s, err) < 0 || (is_cpu && check_planned(s, err) < 0))
         return -1;
     return rp_verify_places(s, result, err);
 }

@@ -11,20 +11,22 @@
 /* What a reader has to know of a run's place besides its number; appended to the text, and a note where there is anything. */
 static void add_remarks(const struct rp_verify_state *s, const struct rp_ledger_standing *p, struct rp_buf *out)
 {
-    const json_t *is = json_object_get(s->run.json, "ledger");
-    const char *made = rp_json_text_at(is, "key_made");
-    int by_file = strcmp(rp_json_text_at(is, "key_made_known_from"), "file") == 0;
-    int64_t gap = rp_run_ledger_gap(s->run.json), others = json_integer_value(json_object_get(is, "overlapping"));
+    const struct rp_ledger_facts *is = &s->run.facts->ledger;
+    const char *by_file =
+        is->key_made_known_from && strcmp(is->key_made_known_from, "file") == 0 ? ", time of its file" : "";
+    int64_t gap = rp_facts_ledger_gap(s->run.facts), others = is->overlapping;
     if (p && p->before > others)
         others = p->before;
-    if (json_integer_value(json_object_get(is, "position")) == 1) {
+    if (is->position == 1) {
         rp_buf_puts(out, "; the ledger begins with this run: earlier ones, if there were any, are not in it");
-        if (*made)
-            rp_buf_printf(out, " (key made %s%s)", made, by_file ? ", time of its file" : "");
+        if (is->key_made)
+            rp_buf_printf(out, " (key made %s%s)", is->key_made, by_file);
     } else if (gap)
-        rp_buf_printf(out, "; the ledger begins %" PRId64 " day%s after its key was made (%s%s): runs of that time, if there were any, "
+        rp_buf_printf(out,
+                      "; the ledger begins %" PRId64
+                      " day%s after its key was made (%s%s): runs of that time, if there were any, "
                       "are not in it",
-                      gap, rp_s(gap), made, by_file ? ", time of its file" : "");
+                      gap, rp_s(gap), is->key_made, by_file);
     if (others > 0)
         rp_buf_printf(out, "; %" PRId64 " other %s in progress when it began: the machine may have been shared", others,
                       others == 1 ? "run of this ledger was" : "runs of this ledger were");
@@ -42,7 +44,7 @@ static void set_text(const struct rp_verify_state *s, const struct rp_ledger_sta
     if (remarks.size)
         result->state = RP_CHECK_NOTE;
     rp_check_text(result, "%s%s%s", place, rp_buf_text(&remarks),
-                  rp_json_at(s->run.json, "ledger/container_layer")
+                  s->run.facts->ledger.container_layer
                       ? "; the ledger lies on the layer of a container and is lost with it"
                       : "");
 }
@@ -55,7 +57,7 @@ static void compare_with_seen(struct rp_verify_state *s, struct rp_check_result 
     char more[160] = "";
     if (!s->o->seen)
         return;
-    if (rp_ledger_seen(s->o->seen, s->v->fingerprint, s->run.json, s->v->statement, &c, &err) < 0) {
+    if (rp_ledger_seen(s->o->seen, s->v->fingerprint, s->run.facts, s->v->statement, &c, &err) < 0) {
         char had[sizeof result->text];
         memcpy(had, result->text, sizeof had);
         if (result->state == RP_CHECK_PASSED)
@@ -65,8 +67,8 @@ static void compare_with_seen(struct rp_verify_state *s, struct rp_check_result 
     }
     if (!c.position)
         return;
-    int64_t position = json_integer_value(rp_json_at(s->run.json, "ledger/position"));
-    const char *head = rp_json_text_at(s->run.json, "ledger/head");
+    const int64_t position = s->run.facts->ledger.position;
+    const char *head = s->run.facts->ledger.head;
     if (c.position != position)
         RP_FORMAT(more, ", though their order in time is the other way round");
     else if (strcmp(c.head, head) == 0)
@@ -81,13 +83,12 @@ static void compare_with_seen(struct rp_verify_state *s, struct rp_check_result 
 static int look_up_run(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     struct rp_ledger_standing p;
-    if (rp_ledger_find(s->o->ledger, s->run.json, s->v->fingerprint, &p, err) < 0)
+    if (rp_ledger_find(s->o->ledger, s->run.facts, s->run.figures->recipe_sha256, s->v->fingerprint, &p, err) < 0)
         return -1;
     if (*p.statement && strcmp(p.statement, s->v->statement) != 0)
         return rp_fail(err, RP_MISMATCH, "ledger '%s': the run started by line %" PRId64 " ended in another bundle, %.16s...",
                        s->o->ledger, p.position, p.statement);
-    int complete = strcmp(json_string_value(json_object_get(s->run.json, "status")), "complete") == 0;
-    if (complete && *p.end && strcmp(p.end, rp_ledger_event_name(RP_LEDGER_SEALED)) != 0)
+    if (rp_facts_complete(s->run.facts) && *p.end && strcmp(p.end, rp_ledger_event_name(RP_LEDGER_SEALED)) != 0)
         return rp_fail(err, RP_MISMATCH, "ledger '%s': the run started by line %" PRId64 " ended as '%s', but this bundle is complete",
                        s->o->ledger, p.position, p.end);
     s->v->ledger = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "position", (json_int_t)p.position, "lines",
@@ -96,36 +97,40 @@ static int look_up_run(const struct rp_verify_state *s, struct rp_check_result *
                              "open", (json_int_t)p.open, "later", (json_int_t)p.later, "recorded", *p.statement != 0);
     if (!*p.statement)
         result->state = RP_CHECK_NOTE;
-    const char *begun = rp_json_text_at(s->run.json, "ledger/begun");
+    const char *begun = s->run.facts->ledger.begun;
     RP_FREE char *place = rp_asprintf(
-        "line %" PRId64 " of %" PRId64 "%s%s; runs of this recipe before it: %" PRId64 " (%" PRId64 " sealed, %" PRId64 " failed, "
-        "%" PRId64 " interrupted, %" PRId64 " without an end); after it: %" PRId64 "%s",
-        p.position, p.lines, *begun ? ", begun " : "", begun, p.earlier, p.sealed, p.failed, p.interrupted, p.open, p.later,
-        *p.statement ? "" : "; its end in this bundle is not recorded");
+        "line %" PRId64 " of %" PRId64 "%s%s; runs of this recipe before it: %" PRId64 " (%" PRId64 " sealed, "
+        "%" PRId64 " failed, %" PRId64 " interrupted, %" PRId64 " without an end); after it: %" PRId64 "%s",
+        p.position, p.lines, begun ? ", begun " : "", begun ? begun : "", p.earlier, p.sealed, p.failed, p.interrupted,
+        p.open, p.later, *p.statement ? "" : "; its end in this bundle is not recorded");
     set_text(s, &p, result, place);
     return 0;
 }
 
 static int find_place(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const json_t *is = json_object_get(s->run.json, "ledger");
-    int64_t position = json_integer_value(json_object_get(is, "position")), earlier = json_integer_value(json_object_get(is, "earlier"));
+    const struct rp_ledger_facts *is = &s->run.facts->ledger;
     if (s->o->ledger)
         return look_up_run(s, result, err);
-    if (earlier >= position)
-        return rp_fail(err, RP_MISMATCH, "line %" PRId64 " of a ledger cannot have %" PRId64 " runs before it", position, earlier);
-    const char *begun = rp_json_text_at(is, "begun");
-    RP_FREE char *place = rp_asprintf("line %" PRId64 " of the signer's ledger%s%s; earlier runs of this recipe according to the signer: "
-                                      "%" PRId64 " (--ledger FILE looks it up)", position, *begun ? ", begun " : "", begun, earlier);
+    if (is->earlier >= is->position)
+        return rp_fail(err, RP_MISMATCH, "line %" PRId64 " of a ledger cannot have %" PRId64 " runs before it",
+                       is->position, is->earlier);
+    RP_FREE char *place =
+        rp_asprintf("line %" PRId64 " of the signer's ledger%s%s; earlier runs of this recipe according to the signer: "
+                    "%" PRId64 " (--ledger FILE looks it up)",
+                    is->position, is->begun ? ", begun " : "", is->begun ? is->begun : "", is->earlier);
     set_text(s, NULL, result, place);
     return 0;
 }
 
 int rp_check_ledger(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const json_t *reason = rp_json_at(s->run.json, "ledger/reason");
-    if (reason)
-        return rp_check_note(result, "in no ledger: %.300s%s", json_string_value(reason),
+    const struct rp_ledger_facts *is = &s->run.facts->ledger;
+    const int entry = is->position > 0 && *is->head && is->earlier >= 0;
+    if (entry ? is->reason != NULL : !is->reason || is->position != RP_NO_INTEGER)
+        return rp_fail(err, RP_MISMATCH, "facts.json: 'ledger' is neither an entry nor the reason why there is none");
+    if (is->reason)
+        return rp_check_note(result, "in no ledger: %.300s%s", is->reason,
                              s->o->ledger ? "; there is no entry to look up in --ledger" : "");
     if (find_place(s, result, err) < 0)
         return -1;

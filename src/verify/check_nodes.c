@@ -5,8 +5,8 @@
 #include "capture/value.h"
 #include "verify/state.h"
 
+#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define CLOCKS_S 300.0        /* a wall clock may be set during a run by less */
 #define MARKS_MAX 512         /* GPUs and network adapters of a node; no real machine has more */
@@ -17,33 +17,32 @@ static const json_t *probes_of(const struct rp_run *r, int node, int after)
     return json_object_get(rp_run_capture(r, node, after), "probes");
 }
 
-/* Of the process on that node, or NULL. */
-static const json_t *process_on(const struct rp_run *r, int node)
+/* The first process on that node, whose clock is known, or NULL. */
+static const struct rp_process_facts *process_on(const struct rp_run *r, int node)
 {
-    const json_t *one;
-    size_t i;
-    json_array_foreach((json_t *)rp_json_at(r->json, "world/processes"), i, one)
-        if (rp_json_integer_at(one, "host") == node)
-            return one;
+    for (int64_t i = 0; i < r->facts->process_n; i++)
+        if (r->facts->process[i].host == node)
+            return r->facts->process[i].clock.error_ns < 0 ? NULL : &r->facts->process[i];
     return NULL;
 }
 
 /* The captures of a node are from the run, by its wall clock. */
 static int check_times(const struct rp_run *r, int node, struct rp_err *err)
 {
-    const json_t *p = process_on(r, node);
-    const double ahead = (double)rp_json_integer_at(p, "clock/wall_ns") / 1e9,
-                 start = rp_wall_time(r->json, "started_at"), end = rp_wall_time(r->json, "ended_at");
-    if (!p || rp_json_integer_at(p, "clock/error_ns") < 0)
+    const struct rp_process_facts *p = process_on(r, node);
+    if (!p)
         return 0;
+    const double ahead = (double)p->clock.wall_ns / 1e9, start = rp_wall_time(r->facts->started_at),
+                 end = rp_wall_time(r->facts->ended_at);
     for (int after = 0; after < 2; after++) {
         const json_t *c = rp_run_capture(r, node, after);
         if (!c)
             continue;
-        const double at = rp_wall_time(c, "captured_at") - ahead;
+        const double at = rp_wall_time(rp_json_text_at(c, "captured_at")) - ahead;
         if (!(at > start - CLOCKS_S && at < end + CLOCKS_S))
-            return rp_fail(err, RP_MISMATCH, "env/node%d.%s.json was not captured during the run: %.0f s from its start by the clocks "
-                                             "in run.json",
+            return rp_fail(err, RP_MISMATCH,
+                           "env/node%d.%s.json was not captured during the run: %.0f s from its start by "
+                           "the clocks in facts.json",
                            node, after ? "after" : "before", at - start);
     }
     return 0;
@@ -115,11 +114,10 @@ static const char *shared_mark(const json_t *a, const json_t *b)
 /* CLOCK_MONOTONIC counts from the start of a system: two that were started in the same millisecond are one. */
 static int shares_clock(const struct rp_run *r, int i, int k)
 {
-    const json_t *a = process_on(r, i), *b = process_on(r, k);
-    const int64_t errors = rp_json_integer_at(a, "clock/error_ns") + rp_json_integer_at(b, "clock/error_ns");
-    const int64_t apart = rp_json_integer_at(a, "clock/monotonic_ns") - rp_json_integer_at(b, "clock/monotonic_ns");
-    return a && b && rp_json_integer_at(a, "clock/error_ns") >= 0 && rp_json_integer_at(b, "clock/error_ns") >= 0 && errors < ONE_CLOCK_NS &&
-           apart < ONE_CLOCK_NS && apart > -ONE_CLOCK_NS;
+    const struct rp_process_facts *a = process_on(r, i), *b = process_on(r, k);
+    if (!a || !b || a->clock.error_ns + b->clock.error_ns >= ONE_CLOCK_NS)
+        return 0;
+    return fabs((double)a->clock.monotonic_ns - (double)b->clock.monotonic_ns) < ONE_CLOCK_NS;
 }
 
 /* What shows that two nodes are one machine; NULL: nothing does. Serial numbers and UUIDs of boards may be a vendor's placeholder. */

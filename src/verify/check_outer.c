@@ -130,21 +130,6 @@ int rp_check_digests(struct rp_verify_state *s, struct rp_check_result *result, 
     return rp_check_text(result, "%d members have their signed digests", n_is);
 }
 
-/* SHA-256 of every earlier verify.sh of version 3 in a published bundle. */
-static const char *const earlier_scripts[] = {
-    "f61445908dc5aa2ad8bf12e3d0052f4a3d88932971331d457193ace047335041", /* without limits for what it unpacks */
-};
-
-static int is_earlier_script(const struct rp_buf *script)
-{
-    char hex[RP_SHA256_HEX];
-    rp_sha256_hex(hex, script->data, script->size);
-    for (size_t i = 0; i < sizeof earlier_scripts / sizeof *earlier_scripts; i++)
-        if (strcmp(hex, earlier_scripts[i]) == 0)
-            return 1;
-    return 0;
-}
-
 int rp_check_helper_files(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     RP_BUF sums = {0};
@@ -157,8 +142,6 @@ int rp_check_helper_files(struct rp_verify_state *s, struct rp_check_result *res
     m = rp_bundle_find(&s->bundle, "verify.sh");
     if (rp_buf_is(&m->bytes, script, size))
         return 0;
-    if (is_earlier_script(&m->bytes))
-        return rp_check_text(result, "verify.sh is an earlier one of this program: a bundle sealed today has a stricter one");
     return rp_check_note(result, "verify.sh is not the script of this version: read it before you run it");
 }
 

@@ -1,10 +1,8 @@
 /* Physical limits: peak speed, power, and explanations of slow steps. */
 #include "base/isa.h"
-#include "base/json.h"
 #include "base/sort.h"
 #include "base/text.h"
 #include "capture/value.h"
-#include "run/results.h"
 #include "verify/state.h"
 
 #include <inttypes.h>
@@ -65,15 +63,21 @@ static double units_of(const char *capability)
     return 128;
 }
 
-/* A rank, or the only one there is: its device, and the captures of its node. */
+/* A rank: its device, NULL where it did not report one, and the captures of its node. */
 struct place {
-    const json_t *device, *before, *after;
+    const struct rp_device_facts *device;
+    const json_t *before, *after;
 };
+
+static int node_of(const struct rp_verify_state *s, int rank)
+{
+    return (int)s->run.facts->rank[rank].node;
+}
 
 static struct place place_of(const struct rp_verify_state *s, int rank)
 {
-    const int node = rp_run_node_of(&s->run, rank);
-    return (struct place){rp_run_device(&s->run, rank), rp_run_capture(&s->run, node, 0),
+    const int node = node_of(s, rank);
+    return (struct place){s->run.facts->rank[rank].device, rp_run_capture(&s->run, node, 0),
                           rp_run_capture(&s->run, node, 1)};
 }
 
@@ -95,7 +99,7 @@ static void bound_by_capture(struct bound *out, const struct place *p, const cha
 
 static void gpu_bound(struct bound *out, const struct place *p)
 {
-    const char *name = rp_json_text_at(p->device, "name");
+    const char *name = p->device ? p->device->name : "";
     const struct peak *known = *name ? find_peak(name) : NULL;
     if (known) {
         out->flops = known->sms * known->units * 2 * known->mhz * 1e6 * DATA_SHEET;
@@ -142,21 +146,21 @@ struct cpu_ranks {
     bool unknown;                  /* some have not reported their device */
 };
 
-static void add_cpu(struct cpu_ranks *of, const json_t *device)
+static void add_cpu(struct cpu_ranks *of, const struct rp_device_facts *d)
 {
-    struct rp_device_info d;
-    if (rp_device_from_json(&d, device) < 0 || strcmp(d.kind, "cpu") != 0) {
+    if (!d || strcmp(d->kind, "cpu") != 0 || !d->isa) {
         of->unknown = true;
         return;
     }
-    const struct rp_isa_row *isa = rp_isa_find(d.isa);
+    const struct rp_isa_row *isa = rp_isa_find(d->isa);
     if (!isa) {
-        RP_FORMAT(of->unknown_isa, "%s", d.isa);
+        RP_FORMAT(of->unknown_isa, "%.15s", d->isa);
         return;
     }
-    RP_FORMAT(of->isa, "%.15s", !*of->isa || strcmp(of->isa, d.isa) == 0 ? d.isa : "mixed");
-    of->threads += d.threads;
-    of->flops += d.threads * isa->flops;
+    const double threads = d->threads > 0 ? (double)d->threads : 0;
+    RP_FORMAT(of->isa, "%.15s", !*of->isa || strcmp(of->isa, d->isa) == 0 ? d->isa : "mixed");
+    of->threads += threads;
+    of->flops += threads * isa->flops;
     of->widest = fmax(of->widest, isa->flops);
 }
 
@@ -185,38 +189,35 @@ static void cpu_bound(struct bound *out, const struct rp_verify_state *s, int no
              of->unknown ? "CPU" : of->isa, rp_s((int64_t)threads), hz / 1e9, how);
 }
 
-static double number_at(const json_t *j, const char *path)
-{
-    return json_number_value(rp_json_at(j, path));
-}
-
 /* Of `rank` and, where `all`, of those that share its processors: a GPU is one rank's. */
 static struct bound bound_of(const struct rp_verify_state *s, int rank, int all)
 {
     struct bound b = {0};
     struct cpu_ranks of = {0};
     const struct place p = place_of(s, rank);
-    if (!rp_run_on_cpu(&s->run, rank)) {
+    if (!rp_rank_on_cpu(s->run.facts, rank)) {
         gpu_bound(&b, &p);
         return b;
     }
     for (int i = 0; all && i < s->run.ranks.ranks; i++)
-        if (rp_run_node_of(&s->run, i) == rp_run_node_of(&s->run, rank) && rp_run_on_cpu(&s->run, i))
+        if (node_of(s, i) == node_of(s, rank) && rp_rank_on_cpu(s->run.facts, i))
             add_cpu(&of, place_of(s, i).device);
     if (!all)
         add_cpu(&of, p.device);
-    cpu_bound(&b, s, rp_run_node_of(&s->run, rank), &p, &of);
+    cpu_bound(&b, s, node_of(s, rank), &p, &of);
     return b;
 }
 
 /* A rank before this one has its GPU, or another part of it. */
 static int is_shared(const struct rp_verify_state *s, int rank)
 {
-    const char *own = rp_json_text_at(place_of(s, rank).device, "pci_address");
-    for (int i = 0; i < rank && *own; i++)
-        if (rp_run_node_of(&s->run, i) == rp_run_node_of(&s->run, rank) &&
-            strcmp(rp_json_text_at(place_of(s, i).device, "pci_address"), own) == 0)
+    const struct rp_rank_facts *ranks = s->run.facts->rank;
+    const char *own = ranks[rank].device ? ranks[rank].device->pci_address : NULL;
+    for (int i = 0; i < rank && own; i++) {
+        const char *other = ranks[i].device ? ranks[i].device->pci_address : NULL;
+        if (ranks[i].node == ranks[rank].node && other && strcmp(other, own) == 0)
             return 1;
+    }
     return 0;
 }
 
@@ -224,14 +225,12 @@ static int is_shared(const struct rp_verify_state *s, int rank)
 static struct bound bound_of_all(const struct rp_verify_state *s)
 {
     struct bound sum = bound_of(s, 0, 1);
-    for (int i = 1, node = rp_run_on_cpu(&s->run, 0) ? rp_run_node_of(&s->run, 0) : -1;
-         i < s->run.ranks.ranks && sum.flops > 0; i++) {
-        const int on_cpu = rp_run_on_cpu(&s->run, i);
-        if (on_cpu && rp_run_node_of(&s->run, i) <= node) /* nodes are numbered in the order of ranks */
+    int node = rp_rank_on_cpu(s->run.facts, 0) ? node_of(s, 0) : -1;
+    for (int i = 1; i < s->run.ranks.ranks && sum.flops > 0; i++) {
+        const int on_cpu = rp_rank_on_cpu(s->run.facts, i);
+        if (on_cpu ? node_of(s, i) <= node : is_shared(s, i)) /* nodes are numbered in the order of ranks */
             continue;
-        if (!on_cpu && is_shared(s, i))
-            continue;
-        node = on_cpu ? rp_run_node_of(&s->run, i) : node;
+        node = on_cpu ? node_of(s, i) : node;
         const struct bound one = bound_of(s, i, 1);
         if (one.flops <= 0)
             return one;
@@ -241,17 +240,26 @@ static struct bound bound_of_all(const struct rp_verify_state *s)
     return sum;
 }
 
+/* The higher rate of a ceiling before and after the run; NaN: it has none. */
+static double best_gemm(const struct rp_ceiling_figures *c)
+{
+    return c ? fmax(c->before ? c->before->gemm_flops_per_s : NAN, c->after ? c->after->gemm_flops_per_s : NAN) : NAN;
+}
+
+static double best_copy(const struct rp_ceiling_figures *c)
+{
+    return c ? fmax(c->before ? c->before->copy_bytes_per_s : NAN, c->after ? c->after->copy_bytes_per_s : NAN) : NAN;
+}
+
 int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
+    const struct rp_facts *f = s->run.facts;
     const struct bound all = bound_of_all(s),
-                       b = bound_of(s, s->run.ranks.slowest, 0); /* ceilings are the slowest rank's */
-    double run = number_at(s->run.json, "results/flops_per_s");
-    double gemm = fmax(number_at(s->run.json, "ceilings/before/gemm/flops_per_s"),
-                       number_at(s->run.json, "ceilings/after/gemm/flops_per_s"));
-    double copy = fmax(number_at(s->run.json, "ceilings/before/copy/bytes_per_s"),
-                       number_at(s->run.json, "ceilings/after/copy/bytes_per_s"));
+                       b = bound_of(s, f->ceilings ? (int)f->ceilings->rank : s->run.ranks.slowest, 0);
+    const double run = s->run.figures->results.flops_per_s, gemm = best_gemm(s->run.figures->ceilings),
+                 copy = best_copy(s->run.figures->ceilings);
     char each[40] = "";
-    if (s->run.ranks.ranks > 1 && strcmp(rp_run_kind(s->run.json), "cpu") != 0)
+    if (s->run.ranks.ranks > 1 && strcmp(rp_facts_kind(f), "cpu") != 0)
         RP_FORMAT(each, "%d ranks, the first on ", s->run.ranks.ranks);
     else if (s->run.nodes > 1)
         RP_FORMAT(each, "%d nodes, the first with ", s->run.nodes);
@@ -264,7 +272,7 @@ int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, str
     if (all.flops <= 0 || b.flops <= 0)
         return rp_check_note(result, "%s", all.flops <= 0 ? all.what : b.what);
     result->state = all.assumed || b.assumed ? RP_CHECK_NOTE : RP_CHECK_PASSED;
-    return rp_check_text(result, "%.1f %% of the peak of %s%s", 100 * run / all.flops, each, all.what);
+    return rp_check_text(result, "%.1f %% of the peak of %s%s", isnan(run) ? 0 : 100 * run / all.flops, each, all.what);
 }
 
 /* ---- energy ---- */
@@ -296,7 +304,7 @@ static double power_limit(const struct rp_verify_state *s, int rank)
     const char *number;
     json_t *gpu;
     double most = 0, w;
-    const json_t *capture = rp_run_capture(&s->run, rp_run_node_of(&s->run, rank), 0);
+    const json_t *capture = rp_run_capture(&s->run, node_of(s, rank), 0);
     json_object_foreach((json_t *)rp_group(capture, "probes.gpu.devices"), number, gpu)
         if (rp_known_number(gpu, "power_limit_enforced", &w) == 0 && w > most)
             most = w;
@@ -305,12 +313,12 @@ static double power_limit(const struct rp_verify_state *s, int rank)
 
 int rp_check_energy(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const json_t *is = json_object_get(s->run.json, "telemetry"), *joules = json_object_get(is, "energy_j");
+    const struct rp_figures *f = s->run.figures;
     char who[32] = "";
-    double span, sum, mean = 0;
+    double span, mean = 0;
     for (int i = 0; i < s->run.ranks.ranks; i++) {
-        const double own = json_number_value(rp_json_at(rp_run_rank_telemetry(&s->run, i), "power_w/mean")),
-                     limit = power_limit(s, i);
+        const struct rp_telemetry_figures *t = f->rank[i].telemetry;
+        const double own = t && t->power_w ? t->power_w->mean : 0, limit = power_limit(s, i);
         if (s->run.ranks.ranks > 1)
             RP_FORMAT(who, " of rank %d", i);
         if (limit > 0 && own > limit * POWER_OVER)
@@ -320,15 +328,14 @@ int rp_check_energy(struct rp_verify_state *s, struct rp_check_result *result, s
     if (s->run.telemetry.n == 0 || !(mean > 0))
         return rp_check_text(result, "none: power was not sampled%s",
                              s->run.ranks.ranks > 1 ? " on the slowest rank" : "");
-    if (!json_is_number(joules))
+    if (!f->telemetry || isnan(f->telemetry->energy_j))
         return rp_check_note(result, "unknown: not every device was sampled");
     if (s->run.ranks.ranks > 1)
         RP_FORMAT(who, " of rank %d", s->run.ranks.slowest);
-    sum = integrate_power(s, &span);
-    double apart = span > 0 ? fabs(sum / span - mean) / mean : 0;
+    const double sum = integrate_power(s, &span), apart = span > 0 ? fabs(sum / span - mean) / mean : 0;
     result->state = apart > ENERGY_APART ? RP_CHECK_WARNING : RP_CHECK_PASSED;
     return rp_check_text(result, "%.4g J; mean power%s %.4g W by integration, %.4g W by device samples%s",
-                         json_number_value(joules), who, span > 0 ? sum / span : mean, mean,
+                         f->telemetry->energy_j, who, span > 0 ? sum / span : mean, mean,
                          apart > ENERGY_APART ? ": unevenly spaced device samples, or sudden changes of power" : "");
 }
 

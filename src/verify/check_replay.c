@@ -1,5 +1,4 @@
 /* The check `replay`. */
-#include "base/json.h"
 #include "base/text.h"
 #include "verify/draw.h"
 #include "verify/state.h"
@@ -69,11 +68,12 @@ static const char *describe_times(char out[160], const struct rp_replay_result *
 static const char *draw_weakness(const struct rp_verify_state *s)
 {
     const struct rp_challenge *c = s->o->draw;
-    double ended = rp_wall_time(s->run.json, "ended_at"), made = (double)c->made_ns / 1e9;
+    const struct rp_challenge_facts *answered = s->run.facts->challenge;
+    double ended = rp_wall_time(s->run.facts->ended_at), made = (double)c->made_ns / 1e9;
     double came = (double)(s->o->received_ns / 1000000000);
     if (rp_verify_own_challenge(s, c))
         return "its challenge is by the signer's own key or one that countersigned";
-    if (strcmp(c->sha256, rp_json_text_at(s->run.json, "challenge/sha256")) == 0)
+    if (answered && strcmp(c->sha256, answered->sha256) == 0)
         return "it is the challenge that the run answers";
     if (!s->o->received_ns)
         return "without --received, the bundle may be younger than its challenge";
@@ -108,7 +108,7 @@ int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, s
     o.signer = s->v->fingerprint;
     if (o.steps <= 0)
         return rp_check_skip(result, "not requested; --replay K trains the first K steps again");
-    if (rp_replay(&r, s->run.json, &s->run.records, &o, err) < 0)
+    if (rp_replay(&r, s->run.facts, &s->run.records, &o, err) < 0)
         return rp_wrap(err, "replay");
     s->v->replay = rp_replay_json(&r);
     if (r.diverged)

@@ -94,41 +94,60 @@ static void format_value(char *out, size_t size, const json_t *j)
     snprintf(out, size, "%.100s", rp_ascii(safe, sizeof safe, text.data));
 }
 
-/* The first difference below `path`: 1 and its text, or 0. */
-static int find_difference(char *text, size_t size, char *path, size_t path_size, const json_t *is,
-                           const json_t *expected)
+/* The first difference below `path` that counts: 1 and its text, or 0. */
+struct difference {
+    char *text;
+    size_t size;
+    char path[200];
+    int (*counts)(const char *path, int what);
+    int what;
+};
+
+static int find_difference(struct difference *d, const json_t *is, const json_t *expected)
 {
     char a[128], b[128], safe[64];
     const char *key;
     const json_t *part;
-    size_t end = strlen(path), i;
+    const size_t end = strlen(d->path);
+    size_t i;
     if (json_equal(is, expected))
         return 0;
     if (json_is_object(is) && json_is_object(expected)) {
         for (int turn = 0; turn < 2; turn++) /* keys of the document, then keys that it lacks */
             json_object_foreach((json_t *)(turn ? expected : is), key, part) {
-                snprintf(path + end, path_size - end, "%s%s", end ? "/" : "", rp_ascii(safe, sizeof safe, key));
-                if (find_difference(text, size, path, path_size, json_object_get(is, key),
-                                    json_object_get(expected, key)))
+                snprintf(d->path + end, sizeof d->path - end, "%s%s", end ? "/" : "", rp_ascii(safe, sizeof safe, key));
+                if (find_difference(d, json_object_get(is, key), json_object_get(expected, key)))
                     return 1;
-                path[end] = 0;
+                d->path[end] = 0;
             }
-    } else if (json_is_array(is) && json_is_array(expected) && json_array_size(is) == json_array_size(expected)) {
-        json_array_foreach((json_t *)is, i, part) {
-            snprintf(path + end, path_size - end, "/%zu", i);
-            if (find_difference(text, size, path, path_size, part, json_array_get(expected, i)))
-                return 1;
-            path[end] = 0;
-        }
+        return 0;
     }
+    if (json_is_array(is) && json_is_array(expected) && json_array_size(is) == json_array_size(expected)) {
+        json_array_foreach((json_t *)is, i, part) {
+            snprintf(d->path + end, sizeof d->path - end, "/%zu", i);
+            if (find_difference(d, part, json_array_get(expected, i)))
+                return 1;
+            d->path[end] = 0;
+        }
+        return 0;
+    }
+    if (d->counts && !d->counts(d->path, d->what))
+        return 0;
     format_value(a, sizeof a, is);
     format_value(b, sizeof b, expected);
-    snprintf(text, size, "%s is %s, expected %s", *path ? path : "the document", a, b);
+    snprintf(d->text, d->size, "%s is %s, expected %s", *d->path ? d->path : "the document", a, b);
     return 1;
 }
 
 int rp_check_differ(char *text, size_t size, const json_t *is, const json_t *expected)
 {
-    char path[200] = "";
-    return find_difference(text, size, path, sizeof path, is, expected);
+    struct difference d = {.text = text, .size = size};
+    return find_difference(&d, is, expected);
+}
+
+int rp_check_differ_where(char *text, size_t size, const json_t *is, const json_t *expected,
+                          int (*counts)(const char *path, int what), int what)
+{
+    struct difference d = {.text = text, .size = size, .counts = counts, .what = what};
+    return find_difference(&d, is, expected);
 }

@@ -1,17 +1,13 @@
 /* Scaling against a baseline with fewer threads or devices: the speed-up is at most ideal, unless something else differs. With as many, as of
  * 2 ranks of 1 thread against 1 rank of 2, the ratio is what dividing the work costs. */
 #include "base/buf.h"
-#include "base/json.h"
-#include "base/sort.h"
 #include "base/text.h"
 #include "capture/value.h"
-#include "run/results.h"
 #include "verify/state.h"
 
 #include <inttypes.h>
-#include <limits.h>
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define SLACK 1.05       /* caches that grow with the cores */
@@ -46,26 +42,24 @@ static int is_free(const char *key)
 
 /* Micro-batches of a rank between two updates. The same number where the global batch grows with the ranks; fewer where it does not, which
  * makes no rank faster; more save updates. */
-static double micro_batches_of(const json_t *run)
+static double micro_batches_of(const struct rp_facts *f)
 {
-    return json_number_value(rp_run_setting(run, "train.accumulation_steps")) *
-           json_number_value(rp_run_setting(run, "parallel.data")) / rp_run_layout(run).data;
+    return json_number_value(rp_facts_setting(f, "train.accumulation_steps")) *
+           json_number_value(rp_facts_setting(f, "parallel.data")) / (double)f->layout.data;
 }
 
 /* The devices of all ranks are of the same kind, those of the baseline too. */
-static int other_devices(const struct rp_run *s, const struct rp_run *base)
+static int other_devices(const struct rp_facts *f, const struct rp_facts *base)
 {
     struct rp_device_info first, one;
-    if (rp_device_from_json(&first, rp_run_device(base, 0)) < 0)
-        return 1;
+    int other = rp_rank_device(&first, base, 0) < 0;
     for (int k = 0; k < 2; k++) {
-        const struct rp_run *of = k ? s : base;
-        for (int64_t i = 0; i < rp_run_ranks(of->json); i++)
-            if (rp_device_from_json(&one, rp_run_device(of, i)) < 0 || strcmp(one.kind, first.kind) != 0 ||
-                strcmp(one.name, first.name) != 0 || strcmp(one.isa, first.isa) != 0)
-                return 1;
+        const struct rp_facts *of = k ? f : base;
+        for (int64_t i = 0; i < of->rank_n && !other; i++)
+            other = rp_rank_device(&one, of, i) < 0 || strcmp(one.kind, first.kind) != 0 ||
+                    strcmp(one.name, first.name) != 0 || strcmp(one.isa, first.isa) != 0;
     }
-    return 0;
+    return other;
 }
 
 /* Differences other than the number of ranks that can explain a speed-up: settings that change the work, and the machines. */
@@ -73,16 +67,17 @@ static void find_conditions(char *out, const struct rp_run *s, const struct rp_r
 {
     static const char *const captured[] = {"probes.cpu.model_name", "probes.frequency.hardware_max",
                                            "probes.frequency.governor", "probes.nvidia.version"};
+    const struct rp_facts *f = s->facts, *b = base->facts;
     const char *key;
     json_t *entry;
     *out = 0;
-    json_object_foreach(json_object_get(s->json, "recipe"), key, entry)
+    json_object_foreach(f->recipe, key, entry)
         if (!is_free(key))
-            add_condition(out, key, unequal(json_object_get(entry, "value"), rp_run_setting(base->json, key)));
-    add_condition(out, "micro-batches between two updates", micro_batches_of(s->json) > micro_batches_of(base->json));
-    add_condition(out, "batch size", unequal(rp_json_at(s->json, "plan/batch"), rp_json_at(base->json, "plan/batch")));
-    add_condition(out, "backend", unequal(json_object_get(s->json, "backend"), json_object_get(base->json, "backend")));
-    add_condition(out, "device", other_devices(s, base));
+            add_condition(out, key, unequal(json_object_get(entry, "value"), rp_facts_setting(b, key)));
+    add_condition(out, "micro-batches between two updates", micro_batches_of(f) > micro_batches_of(b));
+    add_condition(out, "batch size", f->plan.batch != b->plan.batch);
+    add_condition(out, "backend", strcmp(f->backend, b->backend) != 0);
+    add_condition(out, "device", other_devices(f, b));
     for (size_t i = 0; i < sizeof captured / sizeof *captured; i++) {
         int differs = 0;
         const json_t *first = rp_known(base->node[0].before, captured[i]);
@@ -97,19 +92,20 @@ static void find_conditions(char *out, const struct rp_run *s, const struct rp_r
 /* ---- the speed-up ---- */
 
 /* One end of the interval of the throughput, or the throughput where there is none. */
-static double rate_of(const json_t *run, size_t end)
+static double rate_of(const struct rp_throughput_figures *t, size_t end)
 {
-    struct rp_throughput t = rp_throughput_of(run);
-    return !t.sure ? t.value : end ? t.high : t.low;
+    return isnan(t->interval[end]) ? t->value : t->interval[end];
 }
 
 /* As many threads or devices, in other ranks or on other machines. */
-static int judge_equals(int64_t n, const struct rp_throughput *t, const struct rp_throughput *base, double least, double most, const char *conditions,
-                        struct rp_check_result *result)
+static int judge_equals(int64_t n, const struct rp_throughput_figures *t, const struct rp_throughput_figures *base,
+                        double least, double most, const char *conditions, struct rp_check_result *result)
 {
     char figures[240];
-    RP_FORMAT(figures, "%.5g %.20s on %" PRId64 " threads or devices, %.5g on as many of the baseline: %.3f to %.3f times as fast", t->value, t->unit,
-              n, base->value, least, most);
+    RP_FORMAT(figures,
+              "%.5g %.20s on %" PRId64 " threads or devices, %.5g on as many of the baseline: "
+              "%.3f to %.3f times as fast",
+              t->value, t->unit, n, base->value, least, most);
     if (*conditions)
         return rp_check_note(result, "%s; other differences: %s", figures, conditions);
     if (least > EQUAL_SLACK)
@@ -122,12 +118,13 @@ static int compare_runs(const struct rp_run *s, const struct rp_run *base, json_
 {
     char conditions[CONDITIONS], figures[240];
     const int64_t n = rp_run_devices(s), n_base = rp_run_devices(base);
-    const struct rp_throughput t = rp_throughput_of(s->json), t_base = rp_throughput_of(base->json);
-    const double least = rate_of(s->json, 0) / rate_of(base->json, 1),
-                 most = rate_of(s->json, 1) / rate_of(base->json, 0);
+    const struct rp_throughput_figures *t = &s->figures->results.throughput,
+                                       *t_base = &base->figures->results.throughput;
+    const double least = rate_of(t, 0) / rate_of(t_base, 1), most = rate_of(t, 1) / rate_of(t_base, 0);
     const double ideal = n_base > 0 ? (double)n / (double)n_base : 0;
-    if (strcmp(t.unit, t_base.unit) != 0)
-        return rp_check_warn(result, "throughput is in %.40s, that of the baseline in %.40s: they are not compared", t.unit, t_base.unit);
+    if (strcmp(t->unit, t_base->unit) != 0)
+        return rp_check_warn(result, "throughput is in %.40s, that of the baseline in %.40s: they are not compared",
+                             t->unit, t_base->unit);
     if (!(least > 0))
         return rp_check_note(result, "no throughput in one of the two bundles: nothing to compare");
     if (n < n_base)
@@ -138,11 +135,12 @@ static int compare_runs(const struct rp_run *s, const struct rp_run *base, json_
                        least, most, "ideal", ideal, "efficiency", least / ideal, most / ideal, "slack",
                        n == n_base ? EQUAL_SLACK : SLACK, "conditions", conditions);
     if (n == n_base)
-        return judge_equals(n, &t, &t_base, least, most, conditions, result);
-    RP_FORMAT(figures, "%.5g %.20s for each of %" PRId64 " threads or devices, %.5g for each of %" PRId64 " of the baseline: speed-up %.2f to "
-                       "%.2f, ideal %.2f, efficiency %.0f to %.0f %%",
-              t.value / (double)n, t.unit, n, t_base.value / (double)n_base, n_base, least, most, ideal, 100 * least / ideal,
-              100 * most / ideal);
+        return judge_equals(n, t, t_base, least, most, conditions, result);
+    RP_FORMAT(figures,
+              "%.5g %.20s for each of %" PRId64 " threads or devices, %.5g for each of %" PRId64 " of the baseline: "
+              "speed-up %.2f to %.2f, ideal %.2f, efficiency %.0f to %.0f %%",
+              t->value / (double)n, t->unit, n, t_base->value / (double)n_base, n_base, least, most, ideal,
+              100 * least / ideal, 100 * most / ideal);
     if (least > ideal * SLACK && !*conditions)
         return rp_fail(err, RP_MISMATCH, "%s; more than %.2f times ideal, and nothing else differs", figures, SLACK);
     if (least > ideal * SLACK)

@@ -1,9 +1,10 @@
 /* Plausibility of losses and gradient norms, and the state roots of the listed tensors. */
 #include "base/json.h"
+#include "base/text.h"
 #include "model/model.h"
-#include "run/results.h"
-#include "verify/state.h"
+#include "run/derive.h"
 #include "train/train.h"
+#include "verify/state.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -14,11 +15,6 @@
 #define DIVERGED 20.0       /* times the loss of a random guess */
 #define SAME_STEPS 4
 #define ROOTS_MUCH 10.0     /* % of the time of timed steps and the roots between them */
-
-static int starts_fresh(const struct rp_verify_state *s)
-{
-    return !s->run.recipe.run_init || !*s->run.recipe.run_init;
-}
 
 /* ---- loss ---- */
 
@@ -71,13 +67,13 @@ int rp_check_loss(struct rp_verify_state *s, struct rp_check_result *result, str
     double is = (double)first->loss;
     if (check_range(s, e.guess, &high, err) < 0)
         return -1;
-    if (starts_fresh(s) && e.off >= 0 && fabs(is - e.first) > e.off)
+    if (!rp_verify_starts_from_file(s) && e.off >= 0 && fabs(is - e.first) > e.off)
         return rp_fail(err, RP_MISMATCH, "the first loss is %.4f, expected %.4f within %.2f from the initialisation of this recipe", is,
                        e.first, e.off);
     if (high >= 0)
         return rp_check_warn(result, "step %" PRId64 " has more than %.0f times the loss of a random guess: training diverged", high,
                              DIVERGED);
-    if (!starts_fresh(s))
+    if (rp_verify_starts_from_file(s))
         return rp_check_text(result, "first loss %.4f; training started from a file", is);
     if (e.off < 0)
         return rp_check_text(result, "first loss %.4f; no expectation for this initialisation", is);
@@ -117,20 +113,48 @@ int rp_check_gradients(struct rp_verify_state *s, struct rp_check_result *result
 
 /* ---- state_roots ---- */
 
-/* Compares the root over the tensors listed under `which` with the recorded one. 1: equal; 0: one of them is missing. */
-static int check_root(const struct rp_verify_state *s, const char *which, const struct rp_step_record *r, struct rp_err *err)
+/* The listed roots of tensors at one end of the run, by name; NULL: there are none. */
+static json_t *roots_of(const struct rp_facts *f, int final)
+{
+    json_t *roots = json_object();
+    for (int64_t i = 0; i < f->tensor_root_n; i++) {
+        const char *root = final ? f->tensor_root[i].final : f->tensor_root[i].init;
+        if (*root)
+            json_object_set_new(roots, f->tensor_root[i].name, json_string(root));
+    }
+    if (json_object_size(roots))
+        return roots;
+    json_decref(roots);
+    return NULL;
+}
+
+/* A tensor that is listed twice would have a root that nobody recomputes. */
+static int check_names(const struct rp_facts *f, struct rp_err *err)
+{
+    char safe[100];
+    for (int64_t i = 1; i < f->tensor_root_n; i++)
+        if (strcmp(f->tensor_root[i - 1].name, f->tensor_root[i].name) >= 0)
+            return rp_fail(err, RP_MISMATCH,
+                           "facts.json: tensor_root/%" PRId64 ", '%s', is not in the order of the names", i,
+                           rp_ascii(safe, sizeof safe, f->tensor_root[i].name));
+    return 0;
+}
+
+/* Compares the root over the listed tensors with the recorded one. 1: equal; 0: one of them is missing. */
+static int check_root(const struct rp_verify_state *s, int final, const struct rp_step_record *r, struct rp_err *err)
 {
     char root[RP_SHA256_HEX], recorded[RP_SHA256_HEX];
-    const json_t *tensors = json_object_get(json_object_get(s->run.json, "tensor_roots"), which);
+    const char *which = final ? "final" : "init";
+    RP_JSON *tensors = roots_of(s->run.facts, final);
     if (!tensors || !r || !r->root)
         return 0;
     if (rp_train_root_of(&s->run.recipe, tensors, root, err) < 0)
-        return rp_wrap(err, "tensor_roots/%s", which);
+        return rp_wrap(err, "tensor_root/*/%s", which);
     rp_record_root(recorded, &s->run.records, r);
     if (strcmp(root, recorded) == 0)
         return 1;
-    return rp_fail(err, RP_MISMATCH, "tensor_roots/%s gives the state root %.16s..., recorded is %.16s...", which, root,
-                   recorded);
+    return rp_fail(err, RP_MISMATCH, "tensor_root/*/%s gives the state root %.16s..., recorded is %.16s...", which,
+                   root, recorded);
 }
 
 /* The time of state roots between timed steps, which throughput leaves out. 1: more than ROOTS_MUCH. */
@@ -158,8 +182,10 @@ static int describe_root_time(char text[120], const struct rp_records *rs)
 int rp_check_state_roots(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_records *rs = &s->run.records;
-    int init = check_root(s, "init", rs->n && rs->r[0].step < 0 ? &rs->r[0] : NULL, err);
-    int final = init < 0 ? -1 : check_root(s, "final", rs->n ? &rs->r[rs->n - 1] : NULL, err);
+    if (check_names(s->run.facts, err) < 0)
+        return -1;
+    int init = check_root(s, 0, rs->n && rs->r[0].step < 0 ? &rs->r[0] : NULL, err);
+    int final = init < 0 ? -1 : check_root(s, 1, rs->n ? &rs->r[rs->n - 1] : NULL, err);
     if (final < 0)
         return -1;
     char cost[120];

@@ -1,6 +1,5 @@
 /* The ranks of a run against each other: who is where, by which clock, and what they exchanged. Part of the check
  * `ranks`. */
-#include "base/json.h"
 #include "comm/comm.h"
 #include "train/train.h"
 #include "verify/state.h"
@@ -17,68 +16,75 @@
 /* ---- processes ---- */
 
 /* Hosts and places are numbered as they appear, a place is on one host, and a process counts its ranks there from those before it on. */
-static int check_numbers(const json_t *all, size_t i, struct rp_err *err)
+static int check_numbers(const struct rp_process_facts *all, int64_t i, struct rp_err *err)
 {
-    const json_t *own = json_array_get(all, i);
-    const int64_t host = rp_json_integer_at(own, "host"), place = rp_json_integer_at(own, "place");
+    const struct rp_process_facts *own = &all[i];
     int64_t hosts = 0, places = 0, local = 0;
-    for (size_t k = 0; k < i; k++) {
-        const json_t *one = json_array_get(all, k);
-        const int64_t at = rp_json_integer_at(one, "host"), in = rp_json_integer_at(one, "place");
-        hosts = at >= hosts ? at + 1 : hosts;
-        places = in >= places ? in + 1 : places;
-        if (in == place && at != host)
-            return rp_fail(err, RP_MISMATCH, "run.json: processes %zu and %zu are at one place, and on two hosts", k, i);
-        local += in == place ? rp_json_integer_at(one, "ranks") : 0;
+    for (const struct rp_process_facts *one = all; one < own; one++) {
+        hosts = one->host >= hosts ? one->host + 1 : hosts;
+        places = one->place >= places ? one->place + 1 : places;
+        if (one->place == own->place && one->host != own->host)
+            return rp_fail(err, RP_MISMATCH,
+                           "facts.json: processes %d and %" PRId64 " are at one place, and on two hosts",
+                           (int)(one - all), i);
+        local += one->place == own->place ? one->ranks : 0;
     }
-    if (host > hosts || place > places)
-        return rp_fail(err, RP_MISMATCH, "run.json: the host or place of process %zu is not numbered after those before it", i);
-    return local == rp_json_integer_at(own, "local_rank")
-               ? 0 : rp_fail(err, RP_MISMATCH, "run.json: the local_rank of process %zu is not the number of ranks before it at its place", i);
+    if (own->host > hosts || own->place > places)
+        return rp_fail(err, RP_MISMATCH,
+                       "facts.json: the host or place of process %" PRId64 " is not numbered after those before it", i);
+    if (local != own->local_rank)
+        return rp_fail(err, RP_MISMATCH,
+                       "facts.json: the local_rank of process %" PRId64 " is not the number of ranks "
+                       "before it at its place",
+                       i);
+    return 0;
 }
 
 /* The process that seals is the first one, and the launcher started as many as there are. */
-static int check_launch(const struct rp_verify_state *s, const json_t *processes, struct rp_err *err)
+static int check_launch(const struct rp_facts *f, struct rp_err *err)
 {
-    const json_t *launch = rp_json_at(s->run.json, "world/launch"), *size = json_object_get(launch, "size");
-    if (!launch != !processes)
-        return rp_fail(err, RP_MISMATCH, "run.json has 'world/%s' without 'world/%s'", launch ? "launch" : "processes",
-                       launch ? "processes" : "launch");
+    const struct rp_launch_facts *launch = f->launch;
+    if (!launch != !f->process_n)
+        return rp_fail(err, RP_MISMATCH, "facts.json has '%s' without '%s'", launch ? "launch" : "process",
+                       launch ? "process" : "launch");
     if (!launch)
         return 0;
-    if (rp_json_integer_at(launch, "rank") != 0)
-        return rp_fail(err, RP_MISMATCH, "run.json: process %lld of the launcher sealed, and only process 0 does",
-                       rp_json_integer_at(launch, "rank"));
-    if (size && json_integer_value(size) != (json_int_t)json_array_size(processes))
-        return rp_fail(err, RP_MISMATCH, "run.json: the launcher started processes 0 to %lld, and %zu are listed",
-                       rp_json_integer_at(launch, "size") - 1, json_array_size(processes));
+    if (launch->rank != 0)
+        return rp_fail(err, RP_MISMATCH,
+                       "facts.json: process %" PRId64 " of the launcher sealed, and only process 0 does", launch->rank);
+    if (launch->size != RP_NO_INTEGER && launch->size != f->process_n)
+        return rp_fail(err, RP_MISMATCH,
+                       "facts.json: the launcher started processes 0 to %" PRId64 ", and %" PRId64 " are listed",
+                       launch->size - 1, f->process_n);
     return 0;
 }
 
 /* Processes are on the nodes of their ranks, and several nodes have several processes. */
 static int check_processes(const struct rp_verify_state *s, struct rp_err *err)
 {
-    const json_t *all = rp_json_at(s->run.json, "world/processes"), *one;
-    size_t i;
-    if (check_launch(s, all, err) < 0)
+    const struct rp_facts *f = s->run.facts;
+    if (check_launch(f, err) < 0)
         return -1;
-    if (!all && s->run.nodes > 1)
-        return rp_fail(err, RP_MISMATCH, "run.json has %d nodes, but not the processes that ran on them", s->run.nodes);
-    json_array_foreach((json_t *)all, i, one) {
-        const int first = (int)rp_json_integer_at(one, "first_rank"), n = (int)rp_json_integer_at(one, "ranks");
-        if (check_numbers(all, i, err) < 0)
+    if (!f->process_n && s->run.nodes > 1)
+        return rp_fail(err, RP_MISMATCH, "facts.json has %d nodes, but not the processes that ran on them",
+                       s->run.nodes);
+    for (int64_t i = 0; i < f->process_n; i++) {
+        const struct rp_process_facts *one = &f->process[i];
+        if (check_numbers(f->process, i, err) < 0)
             return -1;
-        for (int k = first; k < first + n; k++)
-            if (rp_json_integer_at(one, "host") != rp_run_node_of(&s->run, k))
-                return rp_fail(err, RP_MISMATCH, "run.json: rank %d is on node %d, its process %zu on host %lld", k,
-                               rp_run_node_of(&s->run, k), i, rp_json_integer_at(one, "host"));
+        for (int64_t k = one->first_rank; k < one->first_rank + one->ranks; k++)
+            if (one->host != f->rank[k].node)
+                return rp_fail(err, RP_MISMATCH,
+                               "facts.json: rank %" PRId64 " is on node %" PRId64 ", its process %" PRId64
+                               " on host %" PRId64,
+                               k, f->rank[k].node, i, one->host);
     }
     for (int node = 0; node < s->run.nodes; node++) {
-        int found = 0;
-        for (int k = 0; k < s->run.ranks.ranks && !found; k++)
-            found = rp_run_node_of(&s->run, k) == node;
-        if (!found)
-            return rp_fail(err, RP_MISMATCH, "run.json: no rank is on node %d of %d", node, s->run.nodes);
+        int64_t k = 0;
+        while (k < f->rank_n && f->rank[k].node != node)
+            k++;
+        if (k == f->rank_n)
+            return rp_fail(err, RP_MISMATCH, "facts.json: no rank is on node %d of %d", node, s->run.nodes);
     }
     return 0;
 }
@@ -88,7 +94,7 @@ static int check_processes(const struct rp_verify_state *s, struct rp_err *err)
 /* What rank i sends in a step is a function of the recipe and of who is where. */
 static int check_exchange(const struct rp_verify_state *s, int i, const int *host, char *text, size_t size)
 {
-    const json_t *is = json_object_get(rp_run_rank(&s->run, i), "exchange");
+    const struct rp_exchange_facts *is = s->run.facts->rank[i].exchange;
     struct rp_comm place = {.lost = -1, .host = host, .route = rp_run_route(&s->run)};
     rp_comm_place(&place, i, s->run.ranks.degrees);
     struct rp_exchange_sizes x;
@@ -97,14 +103,16 @@ static int check_exchange(const struct rp_verify_state *s, int i, const int *hos
         snprintf(text, size, "rank %d: %.160s", i, why.msg);
         return -1;
     }
-    RP_JSON *expected = json_pack("{s:i, s:I, s:I}", "levels", x.levels, "bytes_per_step", (json_int_t)x.sent_bytes,
-                                  "bytes_per_step_between_hosts", (json_int_t)x.between_bytes);
-    const char *key;
-    json_t *v;
-    json_object_foreach(expected, key, v)
-        if (!json_equal(v, json_object_get(is, key))) {
-            snprintf(text, size, "rank %d: exchange/%s is %lld, expected %lld", i, key, rp_json_integer_at(is, key),
-                     (long long)json_integer_value(v));
+    const struct {
+        const char *key;
+        int64_t is, expected;
+    } rows[] = {{"levels", is->levels, x.levels},
+                {"bytes_per_step", is->bytes_per_step, (int64_t)x.sent_bytes},
+                {"bytes_per_step_between_hosts", is->bytes_per_step_between_hosts, (int64_t)x.between_bytes}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        if (rows[k].is != rows[k].expected) {
+            snprintf(text, size, "rank %d: exchange/%s is %" PRId64 ", expected %" PRId64, i, rows[k].key, rows[k].is,
+                     rows[k].expected);
             return -1;
         }
     return 0;
@@ -124,48 +132,44 @@ static int check_rate(const struct rp_verify_state *s, int i, int64_t steps, int
 /* All that a rank sent is at least what its steps send. */
 static int check_sent(const struct rp_verify_state *s, int i, int64_t steps, int64_t timed, struct rp_err *err)
 {
-    const json_t *x = json_object_get(rp_run_rank(&s->run, i), "exchange");
-    const int64_t each = rp_json_integer_at(x, "bytes_per_step"), sent = rp_json_integer_at(x, "sent_bytes");
-    const json_t *groups = json_object_get(x, "sent_bytes_by_group"), *bytes;
-    const char *name;
+    const struct rp_exchange_facts *x = s->run.facts->rank[i].exchange;
+    const struct rp_group_bytes *by = x->sent_bytes_by_group;
     int64_t sum = 0;
-    json_object_foreach((json_t *)groups, name, bytes)
-        if (json_integer_value(bytes) < 0 || __builtin_add_overflow(sum, json_integer_value(bytes), &sum))
-            sum = -1;
-    if (groups && sum != sent)
-        return rp_fail(err, RP_MISMATCH, "run.json: rank %d sent %" PRId64 " bytes, by groups another number", i, sent);
-    if (check_rate(s, i, steps, timed, sent, err) < 0)
+    if (by && (__builtin_add_overflow(by->world, by->data, &sum) || __builtin_add_overflow(sum, by->tensor, &sum) ||
+               __builtin_add_overflow(sum, by->pipeline, &sum) || sum != x->sent_bytes))
+        return rp_fail(err, RP_MISMATCH, "facts.json: rank %d sent %" PRId64 " bytes, by groups another number", i,
+                       x->sent_bytes);
+    if (check_rate(s, i, steps, timed, x->sent_bytes, err) < 0)
         return -1;
-    const int64_t data = groups ? rp_json_integer_at(groups, "data") : sent;
-    if (!x || each == 0 || data / each >= steps)
+    const int64_t data = by ? by->data : x->sent_bytes, each = x->bytes_per_step;
+    if (each == 0 || data / each >= steps)
         return 0;
-    return rp_fail(err, RP_MISMATCH, "run.json: rank %d sent %" PRId64 " bytes%s in %" PRId64 " steps that send %" PRId64 " bytes each", i,
-                   data, groups ? " in its data group" : "", steps, each);
+    return rp_fail(err, RP_MISMATCH,
+                   "facts.json: rank %d sent %" PRId64 " bytes%s in %" PRId64 " steps that send %" PRId64 " bytes each",
+                   i, data, by ? " in its data group" : "", steps, each);
 }
 
 static int check_exchanges(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const int n = s->run.ranks.ranks, every = n / EXCHANGES_MOST + 1;
-    const int64_t steps = s->run.records.n ? s->run.records.r[s->run.records.n - 1].step + 1 : 0;
+    const int64_t steps = rp_records_steps(&s->run.records), timed = s->run.figures->results.steps.timed;
     RP_FREE int *host = rp_alloc((size_t)n * sizeof *host);
-    int64_t timed = 0;
-    for (int64_t k = 0; k < s->run.records.n; k++)
-        timed += s->run.records.r[k].timed;
     char text[200];
     for (int i = 0; i < n; i++)
-        host[i] = rp_run_node_of(&s->run, i);
+        host[i] = (int)s->run.facts->rank[i].node;
     for (int i = 0; i < n; i++) {
-        if (!json_object_get(rp_run_rank(&s->run, i), "exchange")) {
-            if (rp_run_is_complete(s->run.json))
-                return rp_fail(err, RP_MISMATCH, "run.json: the run is complete, but rank %d has no 'exchange'", i);
+        if (!s->run.facts->rank[i].exchange) {
+            if (n > 1 && rp_facts_complete(s->run.facts))
+                return rp_fail(err, RP_MISMATCH, "facts.json: the run is complete, but rank %d has no 'exchange'", i);
             continue;
         }
         if (check_sent(s, i, steps, timed, err) < 0)
             return -1;
         if (i % every || check_exchange(s, i, host, text, sizeof text) == 0)
             continue;
-        if (rp_run_same_build(s->run.json))
-            return rp_fail(err, RP_MISMATCH, "run.json: what the ranks exchange does not follow from the settings: %s", text);
+        if (rp_facts_same_build(s->run.facts))
+            return rp_fail(err, RP_MISMATCH,
+                           "facts.json: what the ranks exchange does not follow from the settings: %s", text);
         return rp_check_note(result, "another version counted what ranks exchange, this one differs: %s", text);
     }
     return 0;
@@ -185,9 +189,11 @@ static int check_spans(const struct rp_verify_state *s, struct rp_err *err)
         first = first < 0 ? rs->r[i].start_ns : first;
         const int64_t slack = SLACK_NS + (rs->r[i].end_ns - first) / DRIFT;
         if (x->begun_ns > x->ended_ns && (uint64_t)x->begun_ns - (uint64_t)x->ended_ns > (uint64_t)slack)
-            return rp_fail(err, RP_MISMATCH, "step %d ended on rank %d %.3f s before it began on rank %d, by the clocks in run.json; "
-                           "ranks exchange in every step", rs->r[i].step, x->ended_on,
-                           (double)((uint64_t)x->begun_ns - (uint64_t)x->ended_ns) / 1e9, x->begun_on);
+            return rp_fail(err, RP_MISMATCH,
+                           "step %d ended on rank %d %.3f s before it began on rank %d, by the clocks in facts.json; "
+                           "ranks exchange in every step",
+                           rs->r[i].step, x->ended_on, (double)((uint64_t)x->begun_ns - (uint64_t)x->ended_ns) / 1e9,
+                           x->begun_on);
     }
     return 0;
 }

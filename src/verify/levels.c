@@ -1,10 +1,10 @@
 #include "verify/levels.h"
 
 #include "base/text.h"
-#include "run/results.h"
 #include "verify/state.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ int rp_level_find(const char *name)
 
 static void judge_computed(struct rp_level *l, const struct rp_verification *v)
 {
-    int64_t all = rp_run_steps(v->run), last = v->replay_from + v->replayed - 1;
+    int64_t all = rp_figures_steps(&v->run->figures), last = v->replay_from + v->replayed - 1;
     char to[32] = "", drawn[240] = "";
     if (last > v->replay_from)
         RP_FORMAT(to, " to %" PRId64, last);
@@ -61,16 +61,17 @@ static void judge_timed(struct rp_level *l, const struct rp_verification *v)
     if (t->rate <= 0)
         RP_FORMAT(l->text, "%s", *t->before_by ? t->before_by : "the run answers no challenge: only its signer's clock bounds it");
     else
-        RP_FORMAT(l->text, "%sat least %.4g %s over the whole run: %" PRId64 " samples in at most %.0f s, %s, %.60s", unless, t->rate,
-                  rp_throughput_of(v->run).unit, t->samples, t->seconds, t->before_by, t->after_by);
+        RP_FORMAT(l->text, "%sat least %.4g %s over the whole run: %" PRId64 " samples in at most %.0f s, %s, %.60s",
+                  unless, t->rate, v->run->figures.results.throughput.unit, t->samples, t->seconds, t->before_by,
+                  t->after_by);
 }
 
 static void judge_claimed(struct rp_level *l, const struct rp_verification *v)
 {
-    const struct rp_throughput t = rp_throughput_of(v->run);
+    const struct rp_throughput_figures *t = &v->run->figures.results.throughput;
     char speed[80] = "";
-    if (t.known)
-        RP_FORMAT(speed, "%.3f %s, ", t.value, t.unit);
+    if (!isnan(t->value))
+        RP_FORMAT(speed, "%.3f %s, ", t->value, t->unit);
     RP_FORMAT(l->text, "the signer's word: %sstep times, device, captures, place in the ledger", speed);
 }
 
@@ -91,7 +92,7 @@ struct rp_level rp_level_of(const struct rp_verification *v, enum rp_level_id id
         break;
     case RP_LEVEL_consistent:
         l.state = RP_LEVEL_YES;
-        RP_FORMAT(l.text, "figures, reports and plan follow from the signed records: %d check%s passed", passed, rp_s(passed));
+        RP_FORMAT(l.text, "figures and plan follow from the signed records: %d check%s passed", passed, rp_s(passed));
         break;
     case RP_LEVEL_computed:
         judge_computed(&l, v);
@@ -145,6 +146,7 @@ void rp_levels_line(struct rp_buf *out, const struct rp_verification *v)
         name_failed(out, v);
     if (v->verdict != RP_VERDICT_VERIFIED && v->verdict != RP_VERDICT_UNKNOWN_KEY)
         return;
+    const char *unit = v->run->figures.results.throughput.unit;
     rp_buf_puts(out, ": ");
     for (int i = 0; i < RP_LEVEL_claimed; i++) {
         struct rp_level l = rp_level_of(v, (enum rp_level_id)i);
@@ -154,9 +156,9 @@ void rp_levels_line(struct rp_buf *out, const struct rp_verification *v)
     }
     rp_buf_puts(out, "; claimed: ");
     if (reached[RP_LEVEL_timed] == RP_LEVEL_YES)
-        rp_buf_printf(out, "speed beyond %.4g %s", v->timed.rate, rp_throughput_of(v->run).unit);
+        rp_buf_printf(out, "speed beyond %.4g %s", v->timed.rate, unit);
     else if (v->timed.rate > 0)
-        rp_buf_printf(out, "speed (at least %.4g %s if its steps were computed)", v->timed.rate, rp_throughput_of(v->run).unit);
+        rp_buf_printf(out, "speed (at least %.4g %s if its steps were computed)", v->timed.rate, unit);
     else
         rp_buf_puts(out, "speed");
     rp_buf_printf(out, ", machine%s", reached[RP_LEVEL_computed] == RP_LEVEL_YES    ? ""

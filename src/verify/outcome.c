@@ -2,10 +2,10 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "run/results.h"
 #include "verify/levels.h"
 #include "verify/state.h"
 
+#include <math.h>
 #include <string.h>
 
 /* A failure stands out in the table. */
@@ -16,10 +16,9 @@ static const char *state_name(enum rp_check_state state)
 
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v)
 {
-    const char *status = json_string_value(json_object_get(v->run, "status"));
-    int partial = v->verdict != RP_VERDICT_FAILED && status && strcmp(status, "complete") != 0;
     rp_levels_line(out, v);
-    rp_buf_printf(out, "%s%s", partial ? "; the run is marked " : "", partial ? status : "");
+    if (v->verdict != RP_VERDICT_FAILED && !rp_facts_complete(&v->run->facts))
+        rp_buf_printf(out, "; the run is marked %s", v->run->facts.status);
 }
 
 static void list_warnings(struct rp_buf *out, const struct rp_verification *v)
@@ -47,10 +46,12 @@ void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, i
                           RP_CHECK_COUNT - i - 1);
     }
     list_warnings(out, v);
-    struct rp_throughput t = rp_throughput_of(v->run);
-    if (v->verdict != RP_VERDICT_FAILED && t.known)
-        rp_buf_printf(out, "\n%.3f %s, last loss %s\n", t.value, t.unit, rp_json_text_at(v->run, "results/loss_last"));
     if (v->verdict != RP_VERDICT_FAILED) {
+        const struct rp_results *r = &v->run->figures.results;
+        char loss[32];
+        rp_float_hex(loss, r->loss_last);
+        if (!isnan(r->throughput.value))
+            rp_buf_printf(out, "\n%.3f %s, last loss %s\n", r->throughput.value, r->throughput.unit, loss);
         rp_buf_printf(out, "signed by %s%s%s%s\n", v->fingerprint, *v->signer ? " (" : "", v->signer,
                       *v->signer ? ")" : "");
         rp_signatures_text(out, v);
@@ -76,7 +77,7 @@ static json_t *timed_json(const struct rp_timed *t)
 
 json_t *rp_verification_json(const struct rp_verification *v)
 {
-    json_t *list = json_array(), *results = json_object_get(v->run, "results");
+    json_t *list = json_array(), *results = v->run ? json_object_get(v->run->figures_json, "results") : NULL;
     for (int i = 0; i < RP_CHECK_COUNT; i++) {
         const struct rp_check_result *r = &v->check[i];
         json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "check", r->name, "severity",

@@ -25,6 +25,9 @@ static const char *const states[] = {[RP_CHECK_PASSED] = "passed", [RP_CHECK_NOT
 /* Checks that earlier programs had, and what to do without them. */
 static const char *const removed[][2] = {
     {"report_file", "'repro report' makes a report from the bundle again"},
+    {"report", "'repro report' makes the report from the bundle"},
+    {"clock_resolution", "the clock and the spread of steps are in the report"},
+    {"step_variation", "the clock and the spread of steps are in the report"},
 };
 
 _Static_assert(RP_CHECK_COUNT <= RP_POLICY_CHECKS, "a policy has a place for every check");

@@ -6,7 +6,7 @@
 #include "capture/value.h"
 #include "data/store.h"
 #include "run/agreement.h"
-#include "run/results.h"
+#include "run/run.h"
 #include "train/safetensors.h"
 #include "worker/measure_ceilings.h"
 #include "worker/job.h"
@@ -28,7 +28,7 @@
 struct replay {
     const struct rp_replay_opts *o;
     struct rp_replay_result *out;
-    const json_t *run;
+    const struct rp_facts *run;
     const struct rp_records *records;
     struct rp_recipe recipe;
     struct rp_data_set data;
@@ -63,10 +63,10 @@ static const char *default_hang_seconds(int model)
 /* The recorded recipe without the owner's files, device and patience: a bundle must not choose what is read, written or used here. */
 static int local_recipe(struct replay *p, struct rp_err *err)
 {
-    const char *own = json_string_value(rp_run_setting(p->run, "data.path"));
-    const char *init = json_string_value(rp_run_setting(p->run, "run.init"));
+    const char *own = json_string_value(rp_facts_setting(p->run, "data.path"));
+    const char *init = json_string_value(rp_facts_setting(p->run, "run.init"));
     char threads[24];
-    if (rp_recipe_from_json(&p->recipe, json_object_get(p->run, "recipe"), err) < 0)
+    if (rp_recipe_from_json(&p->recipe, p->run->recipe, err) < 0)
         return -1;
     if (own && *own && !p->o->data)
         return rp_fail(err, RP_UNAVAILABLE, "the run used its owner's samples: give them with --data");
@@ -203,8 +203,8 @@ static int prepare(struct replay *p, struct rp_err *err)
 {
     struct rp_plan plan;
     struct rp_err passed;
-    int64_t batch = json_integer_value(json_object_get(json_object_get(p->run, "plan"), "batch"));
-    const char *digest = json_string_value(json_object_get(json_object_get(p->run, "data"), "digest"));
+    const int64_t batch = p->run->plan.batch;
+    const char *digest = p->run->data.digest;
     if (local_recipe(p, err) < 0)
         return -1;
     if (rp_data_prepare(&p->recipe, p->o->store, &p->data, err) < 0)
@@ -230,8 +230,8 @@ static int prepare(struct replay *p, struct rp_err *err)
                        p->steps, p->steps == 1 ? " takes" : "s take", seconds[0], limit_seconds(p));
     struct rp_job job = {.recipe = &p->recipe, .backend = b, .data = p->data.path, .batch = batch, .steps = p->steps};
     char root_key[RP_SHA256_HEX];
-    if (p->records->keyed && p->o->signer) {
-        rp_agreement_key(root_key, p->o->signer, rp_json_text_at(p->run, "replicates/statement"));
+    if (p->records->keyed && p->o->signer && p->run->replicates) {
+        rp_agreement_key(root_key, p->o->signer, p->run->replicates->statement);
         job.root_key = root_key;
     }
     return rp_job_start(&p->worker, &job, err);
@@ -339,17 +339,16 @@ static void name_tensor(struct replay *p)
     struct rp_replay_result *out = p->out;
     if (!out->diverged || strcmp(out->quantity, "state_root") != 0)
         return;
-    int last = out->step == p->records->r[p->records->n - 1].step;
-    const char *which = out->step < 0 ? "init" : last ? "final" : NULL, *name;
-    json_t *root, *theirs = which ? json_object_get(json_object_get(p->run, "tensor_roots"), which) : NULL;
-    json_t *ours = which ? json_object_get(p->roots, which) : NULL;
-    json_object_foreach(theirs, name, root)
-    {
-        const json_t *here = json_object_get(ours, name);
-        if (!ours || json_equal(here, root))
+    const int first = out->step < 0, last = out->step == p->records->r[p->records->n - 1].step;
+    const json_t *ours = first || last ? json_object_get(p->roots, first ? "init" : "final") : NULL;
+    for (int64_t i = 0; ours && i < p->run->tensor_root_n; i++) {
+        const struct rp_tensor_root *theirs = &p->run->tensor_root[i];
+        const char *root = first ? theirs->init : theirs->final,
+                   *here = json_string_value(json_object_get(ours, theirs->name));
+        if (!*root || (here && strcmp(here, root) == 0))
             continue;
         if (!out->tensors++)
-            rp_ascii(out->tensor, sizeof out->tensor, name);
+            rp_ascii(out->tensor, sizeof out->tensor, theirs->name);
     }
 }
 
@@ -370,14 +369,14 @@ static int is_captured_cpu(const json_t *before)
     return same;
 }
 
-static int is_same_device(const struct replay *p, const json_t *here)
+/* All ranks of the run together had the instruction set and threads that this one has. */
+static int is_same_device(const struct replay *p, const json_t *body)
 {
-    static const char *const keys[] = {"kind", "isa", "threads"};
-    const json_t *was = json_object_get(p->run, "device");
-    int same = strcmp(rp_json_text_at(was, "kind"), "cpu") == 0;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        same = same && json_equal(json_object_get(was, keys[i]), json_object_get(here, keys[i]));
-    return same && is_captured_cpu(p->o->before);
+    struct rp_device_info here;
+    const char *isa = rp_facts_isa(p->run);
+    return rp_device_from_json(&here, json_object_get(body, "device")) == 0 && strcmp(here.kind, "cpu") == 0 &&
+           strcmp(rp_facts_kind(p->run), "cpu") == 0 && rp_facts_nodes(p->run) == 1 && isa &&
+           strcmp(isa, here.isa) == 0 && rp_facts_threads(p->run) == here.threads && is_captured_cpu(p->o->before);
 }
 
 /* Less than a tenth of the processors were busy in the last minute. */
@@ -390,7 +389,7 @@ static int is_idle(void)
 static int on_frame(struct replay *p, enum rp_frame type, const json_t *body, struct rp_err *err)
 {
     if (type == RP_FRAME_HELLO) {
-        p->out->same_device = p->idle && is_same_device(p, json_object_get(body, "device"));
+        p->out->same_device = p->idle && is_same_device(p, body);
     } else if (type == RP_FRAME_STEP) {
         compare_step(p, body);
     } else if (type == RP_FRAME_DONE) {
@@ -499,8 +498,8 @@ static int train(struct replay *p, struct rp_err *err)
     return compare_states(p, err);
 }
 
-int rp_replay(struct rp_replay_result *out, const json_t *run, const struct rp_records *records, const struct rp_replay_opts *o,
-              struct rp_err *err)
+int rp_replay(struct rp_replay_result *out, const struct rp_facts *run, const struct rp_records *records,
+              const struct rp_replay_opts *o, struct rp_err *err)
 {
     struct replay p = {.o = o, .out = out, .run = run, .records = records, .worker = {.pid = -1, .fd = -1}, .idle = is_idle()};
     *out = (struct rp_replay_result){.first = o->first, .agreed = -1};

@@ -1,17 +1,19 @@
 /* Replay: trains steps of a recorded run here and compares bits.
  *
- * What:    runs the recorded recipe, without settings that name the owner's files, in the worker, and compares its records as they arrive.
- * Flow:    run.json + records -> worker -> equal, or the first divergent step, quantity and tensor, and with `state` the
- *          elements.
+ * What:    runs the recorded recipe, without settings that name the owner's files, in the worker, and compares its
+ *          records as they arrive.
+ * Flow:    facts.json + records -> worker -> equal, or the first divergent step, quantity and tensor, and with `state`
+ *          the elements.
  * Owner:   nothing outlives the call.
  * Extend:  another recorded quantity is one row in compare_step().
  *
- * Step S + i of the run is step i of the worker, which starts from the state before step S: the recipe's initialisation where S is 0, else
- * the file `init`, which must have the root recorded there.
+ * Step S + i of the run is step i of the worker, which starts from the state before step S: the recipe's initialisation
+ * where S is 0, else the file `init`, which must have the root recorded there.
  */
 #pragma once
 
 #include "base/err.h"
+#include "run/facts.h"
 #include "run/records.h"
 #include "verify/states.h"
 
@@ -55,8 +57,7 @@ struct rp_replay_result {
     struct rp_state_difference state;
 };
 
-/* 0: trained; see out->diverged. -1: could not be trained here, or not within the limits (RP_UNAVAILABLE, RP_IO, ...). run has passed the
- * schema. */
-int rp_replay(struct rp_replay_result *out, const json_t *run, const struct rp_records *records, const struct rp_replay_opts *o,
-              struct rp_err *err) rp_must_check;
+/* 0: trained; see out->diverged. -1: not possible here, or not within the limits (RP_UNAVAILABLE, RP_IO, ...). */
+int rp_replay(struct rp_replay_result *out, const struct rp_facts *run, const struct rp_records *records,
+              const struct rp_replay_opts *o, struct rp_err *err) rp_must_check;
 json_t *rp_replay_json(const struct rp_replay_result *r);

@@ -65,7 +65,7 @@ static void rule_countersigned_by(const struct rp_verify_state *s, struct rules_
 
 static void rule_max_age_days(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    double age = (double)rp_wall_ns() / 1e9 - rp_wall_time(s->run.json, "ended_at"), days = age > 0 ? age / DAY_S : 0;
+    double age = (double)rp_wall_ns() / 1e9 - rp_wall_time(s->run.facts->ended_at), days = age > 0 ? age / DAY_S : 0;
     if (age < -CLOCKS_S)
         answer(a, 0, "the run ends %.0f minutes in the future by the clock of this machine; %.0f are tolerated", -age / 60,
             CLOCKS_S / 60);
@@ -88,8 +88,7 @@ static int recipe_digest(char out[RP_SHA256_HEX], const char *word)
 static void rule_recipes(const struct rp_verify_state *s, struct rules_answer *a)
 {
     char digest[RP_SHA256_HEX];
-    const char *is = json_string_value(json_object_get(s->run.json, "recipe_sha256")), *by = "",
-               *changed = rp_run_changed_setting(s->run.json, &by);
+    const char *is = s->run.figures->recipe_sha256, *by = "", *changed = rp_facts_changed_setting(s->run.facts, &by);
     const char *unknown = NULL;
     for (int i = 0; i < a->rule->n; i++) {
         if (recipe_digest(digest, a->rule->word[i]) < 0)
@@ -129,17 +128,16 @@ static int check_digest(const char *is, const char *where, struct rules_answer *
 static void rule_programs(const struct rp_verify_state *s, struct rules_answer *a)
 {
     char where[48] = "";
-    json_t *one;
-    size_t i;
     for (int node = 0; node < s->run.nodes; node++) {
         if (s->run.nodes > 1)
             RP_FORMAT(where, " on node %d", node);
         if (check_digest(rp_known_text(s->run.node[node].before, "probes.program.sha256"), where, a) < 0)
             return;
     }
-    json_array_foreach(rp_json_at(s->run.json, "world/processes"), i, one) {
-        RP_FORMAT(where, " in process %zu", i);
-        if (check_digest(json_string_value(json_object_get(one, "program")), where, a) < 0)
+    for (int64_t i = 0; i < s->run.facts->process_n; i++) {
+        const char *digest = s->run.facts->process[i].program;
+        RP_FORMAT(where, " in process %" PRId64, i);
+        if (check_digest(*digest ? digest : NULL, where, a) < 0)
             return;
     }
 }
@@ -165,7 +163,7 @@ static int check_repository(const char *name, const char *where, const json_t *v
 
 static void rule_clean_tree(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const char *tool = rp_json_text_at(s->run.json, "tool/dirty"), *name;
+    const char *tool = s->run.facts->tool.dirty, *name;
     if (strcmp(tool, "clean") != 0) {
         answer(a, 0, "the program was built from a tree that is '%.32s'", tool);
         return;
@@ -188,32 +186,30 @@ static void rule_clean_tree(const struct rp_verify_state *s, struct rules_answer
 
 static void rule_complete(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const char *status = json_string_value(json_object_get(s->run.json, "status"));
-    answer(a, strcmp(status, "complete") == 0, "the run is %s", status);
+    answer(a, rp_facts_complete(s->run.facts), "the run is %s", s->run.facts->status);
 }
 
 static void rule_min_steps(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    int64_t n = rp_json_integer_at(s->run.json, "results/steps/timed");
+    const int64_t n = s->run.figures->results.steps.timed;
     answer(a, n >= a->rule->number, "%" PRId64 " timed step%s, at least %" PRId64 " required", n, rp_s(n), a->rule->number);
 }
 
 static void rule_min_repeats(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    int64_t n = (int64_t)json_array_size(rp_json_at(s->run.json, "results/windows"));
+    const int64_t n = s->run.figures->results.windows_n;
     answer(a, n >= a->rule->number, "%" PRId64 " repeat%s, at least %" PRId64 " required", n, rp_s(n), a->rule->number);
 }
 
 static void rule_min_ranks(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const int64_t n = rp_run_ranks(s->run.json);
+    const int64_t n = s->run.facts->rank_n;
     answer(a, n >= a->rule->number, "%" PRId64 " rank%s, at least %" PRId64 " required", n, rp_s(n), a->rule->number);
 }
 
 static void rule_min_nodes(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const int64_t n = rp_json_integer_at(s->run.json, "world/nodes"),
-                  machines = s->run.nodes > 1 ? rp_verify_machines(&s->run) : n;
+    const int64_t n = s->run.nodes, machines = rp_verify_machines(&s->run);
     if (machines < n)
         answer(a, machines >= a->rule->number, "%" PRId64 " nodes, which by their captures are %" PRId64 " machine%s, at least %" PRId64 " required",
                n, machines, rp_s(machines), a->rule->number);
@@ -259,26 +255,25 @@ static void rule_replayed(const struct rp_verify_state *s, struct rules_answer *
  * hold; `checks: {ledger: passed}` refuses such a run. */
 static const char *first_line(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    int first = json_integer_value(rp_json_at(s->run.json, "ledger/position")) == 1;
-    a->remark = first || rp_run_ledger_gap(s->run.json);
+    const int first = s->run.facts->ledger.position == 1;
+    a->remark = first || rp_facts_ledger_gap(s->run.facts);
     return first ? "; the ledger begins with this run" : a->remark ? "; the ledger begins long after its key was made" : "";
 }
 
 static void rule_in_ledger(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const json_t *position = rp_json_at(s->run.json, "ledger/position");
-    const char *reason = rp_json_text_at(s->run.json, "ledger/reason");
-    if (position)
-        answer(a, 1, "line %" JSON_INTEGER_FORMAT "%s", json_integer_value(position), first_line(s, a));
+    const struct rp_ledger_facts *is = &s->run.facts->ledger;
+    if (is->position > 0)
+        answer(a, 1, "line %" PRId64 "%s", is->position, first_line(s, a));
     else
-        answer(a, 0, "in no ledger: %.180s", reason);
+        answer(a, 0, "in no ledger: %.180s", is->reason ? is->reason : "");
 }
 
 /* Why the ledger is unknown. A given one that lacks the entry fails the check `ledger` first. */
 static const char *not_looked_up(const struct rp_verify_state *s)
 {
     return !s->o->ledger ? "unknown: no ledger was given (--ledger)"
-           : rp_json_at(s->run.json, "ledger/position")
+           : s->run.facts->ledger.position > 0
                ? "unknown: the given ledger does not have the entry (see the check ledger)"
                : "unknown: the run cites no ledger entry";
 }
@@ -293,9 +288,8 @@ static void rule_ledger_checked(const struct rp_verify_state *s, struct rules_an
 
 static void rule_max_attempts_before(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const json_t *earlier = rp_json_at(s->run.json, "ledger/earlier");
-    int64_t n = json_integer_value(earlier);
-    if (!earlier)
+    const int64_t n = s->run.facts->ledger.earlier;
+    if (n < 0)
         answer(a, 0, "unknown: the run is in no ledger");
     else
         answer(a, n <= a->rule->number, "%" PRId64 " before it, %" PRId64 " allowed%s%s", n, a->rule->number,
@@ -321,19 +315,18 @@ static int require_original(const struct rp_verify_state *s, struct rules_answer
     if (s->v->original)
         return 0;
     answer(a, 0, "%s",
-           rp_json_at(s->run.json, "agreement/bits") ? "unknown: the original was not given (--original)"
-                                                     : "not a replication");
+           s->run.figures->agreement ? "unknown: the original was not given (--original)" : "not a replication");
     return -1;
 }
 
 static void rule_bits_equal(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const json_t *bits = rp_json_at(s->run.json, "agreement/bits");
-    int equal = json_is_true(json_object_get(bits, "equal"));
-    int64_t steps = json_integer_value(json_object_get(bits, "steps")), own = rp_run_steps(s->run.json),
-            first = s->v->original_steps;
+    const struct rp_agreement *both = s->run.figures->agreement;
     if (require_original(s, a) < 0)
         return;
+    const int equal = both && both->bits.equal > 0;
+    const int64_t steps = both ? both->bits.steps : 0, own = rp_figures_steps(s->run.figures),
+                  first = s->v->original_steps;
     if (equal && (!s->v->keyed || (s->v->replayed < own && !s->v->drawn)))
         answer(a, 0, "unknown: equal bits can be copied; %" PRId64 " of %" PRId64 " step%s recomputed here with %" PRId64 " keyed root%s "
                      "(--replay of all, or --draw with --received)", s->v->replayed, own, rp_s(own), s->v->keyed, rp_s(s->v->keyed));
@@ -347,11 +340,11 @@ static void rule_bits_equal(const struct rp_verify_state *s, struct rules_answer
 
 static void rule_throughput_within_percent(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const json_t *ratio = rp_json_at(s->run.json, "agreement/throughput/ratio");
-    double off = 100 * fabs(json_number_value(ratio) - 1);
+    const struct rp_agreement *both = s->run.figures->agreement;
+    const double off = both ? 100 * fabs(both->throughput.ratio - 1) : NAN;
     if (require_original(s, a) == 0)
-        answer(a, json_is_number(ratio) && off <= (double)a->rule->number,
-            json_is_number(ratio) ? "%.2f %% from the original's, %" PRId64 " allowed" : "unknown", off, a->rule->number);
+        answer(a, off <= (double)a->rule->number,
+               isnan(off) ? "unknown" : "%.2f %% from the original's, %" PRId64 " allowed", off, a->rule->number);
 }
 
 /* Counters of a node's processors since boot, before and after the run. */
@@ -381,9 +374,9 @@ static void cpus_throttling(const struct rp_verify_state *s, struct rules_answer
 {
     char where[48] = "";
     int last = -1; /* nodes are numbered in the order of ranks */
-    for (int i = 0; i < s->run.ranks.ranks; i++) {
-        const int node = rp_run_node_of(&s->run, i);
-        if (node <= last || !rp_run_on_cpu(&s->run, i))
+    for (int64_t i = 0; i < s->run.facts->rank_n; i++) {
+        const int node = (int)s->run.facts->rank[i].node;
+        if (node <= last || !rp_rank_on_cpu(s->run.facts, i))
             continue;
         last = node;
         if (s->run.nodes > 1)
@@ -397,21 +390,20 @@ static void cpus_throttling(const struct rp_verify_state *s, struct rules_answer
 /* Of a rank on a GPU; answers only if it was, or may have been, throttled. */
 static void gpu_throttling(const struct rp_verify_state *s, int rank, struct rules_answer *a)
 {
-    const json_t *is = rp_run_rank_telemetry(&s->run, rank), *shares = json_object_get(is, "throttle");
-    const char *name;
-    json_t *share;
+    const struct rp_telemetry_figures *is = s->run.figures->rank[rank].telemetry;
     char who[32] = "";
     if (s->run.ranks.ranks > 1)
         RP_FORMAT(who, "rank %d: ", rank);
-    if (!json_is_object(shares)) {
+    if (!is || !is->throttle_samples) {
         answer(a, 0, "%sunknown: no device sample has it", who);
         return;
     }
     if (rp_run_lacks_samples(&s->run, rank))
-        answer(a, 0, "%sunknown: too few device samples (%" JSON_INTEGER_FORMAT ")", who, rp_json_integer_at(is, "timed"));
-    json_object_foreach((json_t *)shares, name, share)
-        if (!rp_throttle_is_harmless(name))
-            answer(a, 0, "%s%.40s in %.1f %% of the device samples", who, name, 100 * json_number_value(share));
+        answer(a, 0, "%sunknown: too few device samples (%" PRId64 ")", who, is->timed);
+    for (int64_t i = 0; i < is->throttle_n; i++)
+        if (!rp_throttle_is_harmless(is->throttle[i].reason))
+            answer(a, 0, "%s%.40s in %.1f %% of the device samples", who, is->throttle[i].reason,
+                   100 * is->throttle[i].share);
 }
 
 static void rule_no_throttling(const struct rp_verify_state *s, struct rules_answer *a)
@@ -419,7 +411,7 @@ static void rule_no_throttling(const struct rp_verify_state *s, struct rules_ans
     int64_t silent = 0;
     int gpus = 0;
     for (int i = 0; i < s->run.ranks.ranks; i++)
-        gpus += !rp_run_on_cpu(&s->run, i);
+        gpus += !rp_rank_on_cpu(s->run.facts, i);
     if (gpus < s->run.ranks.ranks) {
         cpus_throttling(s, a);
         if (!gpus || !a->holds)
@@ -427,10 +419,10 @@ static void rule_no_throttling(const struct rp_verify_state *s, struct rules_ans
     }
     for (int64_t i = 0; i < s->run.telemetry.n; i++)
         silent += !json_is_array(json_object_get(json_array_get(s->run.telemetry.line, (size_t)i), "throttle"));
-    answer(a, 1, "none in %" JSON_INTEGER_FORMAT " device samples, by the signer's own account",
-           rp_json_integer_at(s->run.json, "telemetry/timed"));
+    answer(a, 1, "none in %" PRId64 " device samples, by the signer's own account",
+           s->run.figures->telemetry ? s->run.figures->telemetry->timed : 0);
     for (int i = 0; i < s->run.ranks.ranks && a->holds; i++)
-        if (!rp_run_on_cpu(&s->run, i))
+        if (!rp_rank_on_cpu(s->run.facts, i))
             gpu_throttling(s, i, a);
     if (silent && a->holds)
         answer(a, 0, "unknown: %" PRId64 " of %" PRId64 " device samples lack it", silent, s->run.telemetry.n);

@@ -22,6 +22,8 @@ struct rp_verify_other {
     struct rp_err err;
 };
 
+struct rp_verify_derived;
+
 struct rp_verify_state {
     const char *path;
     const struct rp_verify_opts *o;
@@ -31,23 +33,22 @@ struct rp_verify_state {
     struct rp_envelope envelope;  /* signature */
     struct rp_key_pair *key;      /* signature: of key.pem */
     json_t *statement;            /* statement */
-    struct rp_run run;            /* schema; its telemetry: telemetry */
+    struct rp_run run;            /* schema; its telemetry: the first check of derived values */
+    struct rp_verify_derived *derived;           /* run.json, derived again */
     struct rp_verify_other *original, *baseline; /* agreement, scaling; NULL: not given */
 };
 
-/* 0 passed (or a note, a warning or skipped), -1 failed with the message in *err; result->text is the remark of a check that passed. */
+/* 0 passed (or a note, a warning or skipped), -1 failed with the message in *err; result->text is the remark of a
+ * check that passed. */
 #define VERIFY(id, severity, proves, how)                                                                                       \
     int rp_check_##id(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
 #include "verify/checks.def"
 #undef VERIFY
 
-/* The device that trained, on processors or GPUs, against the captures of node 0; and that of one of several ranks
- * against those of its node. set: the settings of run.json are those of its process. */
-int rp_verify_cpu(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
-int rp_verify_gpu(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
-int rp_verify_rank_device(const struct rp_verify_state *s, int rank, int set, struct rp_check_result *result,
-                          struct rp_err *err) rp_must_check;
-/* Of several ranks: devices, processors and memory of each against the captures of its node. */
+/* The device of a rank against the captures of its node and the settings. */
+int rp_verify_device(const struct rp_verify_state *s, int rank, struct rp_check_result *result,
+                     struct rp_err *err) rp_must_check;
+/* Devices, processors and memory of every rank. */
 int rp_verify_places(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
 
 /* By the signer's own key, or by one that countersigned: its time and nonce are the signer's choice. */
@@ -76,3 +77,18 @@ int rp_check_text(struct rp_check_result *result, const char *fmt, ...) __attrib
 #define rp_check_skip(result, ...) ((result)->state = RP_CHECK_SKIPPED, rp_check_text(result, __VA_ARGS__))
 /* The first difference of two documents as "results/flops_per_s is 9, expected 3.5". 0 if they are equal. */
 int rp_check_differ(char *text, size_t size, const json_t *is, const json_t *expected);
+/* The same for values at paths that count: counts(path, what). */
+int rp_check_differ_where(char *text, size_t size, const json_t *is, const json_t *expected,
+                          int (*counts)(const char *path, int what), int what);
+
+/* ---- check_derived.c ---- */
+/* Of two agreements, without grades, which other versions may assign differently. */
+int rp_verify_agreement_differs(char *text, size_t size, const json_t *is, const json_t *expected);
+/* The values of run.json that the check is about, derived again. RP_MISMATCH names the first that differs. */
+int rp_verify_follows(struct rp_verify_state *s, enum rp_check_id check, struct rp_err *err) rp_must_check;
+const struct rp_figures *
+rp_verify_figures(struct rp_verify_state *s); /* all of them; NULL: records and settings do not agree */
+void rp_verify_derived_free(struct rp_verify_derived *d);
+int rp_verify_starts_from_file(const struct rp_verify_state *s); /* from parameters that are not in the bundle */
+/* Telemetry of every rank into the figures; that of the slowest is kept in s->run. */
+int rp_verify_read_telemetry(struct rp_verify_state *s, struct rp_figures *f, struct rp_err *err) rp_must_check;

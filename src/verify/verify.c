@@ -39,6 +39,7 @@ static void state_fini(struct rp_verify_state *s)
     rp_key_free(s->key);
     json_decref(s->statement);
     rp_run_fini(&s->run);
+    rp_verify_derived_free(s->derived);
     other_free(s->original);
     other_free(s->baseline);
 }
@@ -99,7 +100,7 @@ static void run_checks(struct rp_verify_state *s, struct verify_tally *t, struct
     for (int i = 0; i < RP_CHECK_COUNT; i++) {
         struct rp_check_result *r = &s->v->check[i];
         struct rp_err e = {0};
-        s->v->run = s->run.json;
+        s->v->run = s->run.doc;
         s->v->verdict = t->failed ? RP_VERDICT_FAILED : RP_VERDICT_VERIFIED; /* so far, for the levels of a policy */
         if (stopped || (t->failed && i == RP_CHECK_replay)) {
             rp_check_text(r, "%s", is_requested(s->o, i) ? "not run: an earlier check failed" : "not requested");
@@ -128,7 +129,7 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
                  : v->check[RP_CHECK_key].state == RP_CHECK_PASSED ? RP_VERDICT_VERIFIED : RP_VERDICT_UNKNOWN_KEY;
     if (v->verdict == RP_VERDICT_INCONCLUSIVE && err->code != RP_INTERRUPTED && err->code != RP_BUG)
         err->code = RP_UNAVAILABLE; /* one exit status, whatever kept the check from its end */
-    v->run = json_incref(s.run.json);
+    v->run = rp_run_documents_use(s.run.doc);
     if (o->keep && v->verdict != RP_VERDICT_FAILED)
         move_kept(o->keep, &s);
     state_fini(&s);
@@ -137,7 +138,7 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
 
 void rp_verification_fini(struct rp_verification *v)
 {
-    json_decref(v->run);
+    rp_run_documents_free(v->run);
     json_decref(v->policy);
     json_decref(v->replay);
     json_decref(v->signatures);
@@ -146,5 +147,6 @@ void rp_verification_fini(struct rp_verification *v)
     json_decref(v->forked);
     json_decref(v->scaling);
     v->scaling = NULL;
-    v->run = v->policy = v->replay = v->signatures = v->timestamps = v->ledger = v->forked = NULL;
+    v->run = NULL;
+    v->policy = v->replay = v->signatures = v->timestamps = v->ledger = v->forked = NULL;
 }

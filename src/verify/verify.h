@@ -3,7 +3,7 @@
  * What:    runs the checks of checks.def in order; a fatal failure stops the rest, so that nothing unsigned is parsed.
  * Flow:    path -> rp_verify() -> struct rp_verification -> text or JSON.
  * Owner:   rp_verification_fini() frees the documents in struct rp_verification.
- * Extend:  one row in checks.def and one function rp_check_<id>() in a file of this folder.
+ * Extend:  one row in checks.def, whose head has the rest.
  */
 #pragma once
 
@@ -101,7 +101,7 @@ struct rp_verification {
                                               "serial", "policy", "hash"}], "why" where it is not valid or not by --tsa-ca; NULL: none */
     int64_t stamped_ns;                    /* the bundle existed by then, since 1970, accuracy included: the earliest time stamp by an
                                               authority of --tsa-ca; 0: none */
-    json_t *run;                           /* run.json once digests and schema passed, else NULL */
+    struct rp_run_documents *run;          /* facts.json and run.json once digests and schema passed, else NULL */
     int64_t replay_from, replayed;         /* how many steps were replayed with equal bits, and the first of them */
     int64_t keyed;                         /* keyed roots of a replication that were recomputed, after a step */
     int drawn;                             /* by a challenge (--draw) made after the bundle came */

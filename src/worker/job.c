@@ -202,7 +202,7 @@ json_t *rp_plan_to_json(const struct rp_plan *plan)
 {
     json_t *bytes = json_object();
     for (int c = 0; c < RP_CLASS_COUNT; c++)
-        json_object_set_new(bytes, rp_class_name((enum rp_class)c), json_integer((json_int_t)plan->bytes[c]));
+        json_object_set_new(bytes, rp_class_key((enum rp_class)c), json_integer((json_int_t)plan->bytes[c]));
     json_t *j = json_pack("{s:I, s:I, s:o, s:I, s:I, s:I, s:f, s:s}", "batch", (json_int_t)plan->batch, "parameters",
                           (json_int_t)plan->parameters, "bytes", bytes, "host_bytes", (json_int_t)plan->host, "decoder_bytes",
                           (json_int_t)plan->decoders, "total_bytes", (json_int_t)plan->total, "flops_per_sample", plan->flops_per_sample,

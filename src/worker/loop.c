@@ -271,7 +271,7 @@ static int open_device(struct loop *l, struct rp_err *err)
     if (l->comm->op->attach)
         l->comm->op->attach(l->comm, l->dev);
     l->backend->info(l->dev, &device);
-    RP_FREE char *cpus = l->comm->size[RP_GROUP_WORLD] > 1 ? rp_world_cpu_list() : NULL;
+    RP_FREE char *cpus = rp_world_cpu_list();
     send_frame(l, RP_FRAME_HELLO, json_pack("{s:i, s:s, s:o, s:o, s:s*}", "pid", (int)getpid(), "backend", l->backend->name, "device",
                                             rp_device_json(&device), "plan", rp_plan_to_json(&l->plan), "cpus", cpus));
     return 0;
@@ -372,7 +372,7 @@ static int take_root(struct loop *l, json_t *record, const char *which, struct r
     l->root_ns += ns;
     if (which)
         json_object_set_new(l->roots, which, tensors);
-    leave_phase(l, "state roots", t0);
+    leave_phase(l, "state_roots", t0);
     return 0;
 }
 
@@ -438,7 +438,7 @@ static int train_all_steps(struct loop *l, struct rp_err *err)
                 break; /* in the middle of a step: the records have all complete ones */
             return -1;
         }
-        leave_phase(l, timed ? "timed" : "warm-up", t0 + (l->root_ns - roots));
+        leave_phase(l, timed ? "timed" : "warm_up", t0 + (l->root_ns - roots));
     }
     return 0;
 }
@@ -492,16 +492,20 @@ static void stop_sampling(const struct loop *l)
 /* How this rank exchanged with others; NULL: there were none. */
 static json_t *exchange_json(const struct loop *l)
 {
-    char text[RP_TRANSPORT_TEXT];
+    struct rp_connections c;
     if (l->comm->size[RP_GROUP_WORLD] == 1)
         return NULL;
-    l->comm->op->describe(l->comm, text);
+    l->comm->op->connections(l->comm, &c);
+    json_t *connections =
+        json_pack("{s:i, s:i, s:i, s:i, s:s*}", "shared_memory", c.shared_memory, "tls", c.tls, "tls_on_host",
+                  c.tls_on_host, "refused", c.refused, "nccl", *c.nccl ? c.nccl : NULL);
     json_t *sent = json_object();
     for (int g = 0; g < RP_GROUPS; g++)
         json_object_set_new(sent, rp_group_name((enum rp_group)g), json_integer((json_int_t)l->comm->count.sent_in[g]));
-    return json_pack("{s:s, s:i, s:I, s:I, s:I, s:o}", "transport", text, "levels", l->exchange.levels,
+    return json_pack("{s:o, s:i, s:I, s:I, s:I, s:o}", "connections", connections, "levels", l->exchange.levels,
                      "bytes_per_step", (json_int_t)l->exchange.sent_bytes, "bytes_per_step_between_hosts",
-                     (json_int_t)l->exchange.between_bytes, "sent_bytes", (json_int_t)l->comm->count.sent_bytes, "sent_bytes_by_group", sent);
+                     (json_int_t)l->exchange.between_bytes, "sent_bytes", (json_int_t)l->comm->count.sent_bytes,
+                     "sent_bytes_by_group", sent);
 }
 
 static void send_done(struct loop *l)

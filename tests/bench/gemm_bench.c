@@ -106,7 +106,7 @@ static void load(char *spec, const char *isa, int threads)
     *path++ = 0;
     setenv("KMP_BLOCKTIME", "1", 1);              /* milliseconds */
     setenv("OPENBLAS_THREAD_TIMEOUT", "20", 1);   /* 2^20 cycles */
-    if (strcmp(spec, "mkl"))
+    if (strcmp(spec, "mkl")) /* on some virtual AVX-512 machines OpenBLAS chooses its Haswell kernels by itself */
         setenv("OPENBLAS_CORETYPE", spec, 1);
     else if (!strcmp(isa, "avx2"))
         setenv("MKL_ENABLE_INSTRUCTIONS", "AVX2", 1);

@@ -65,12 +65,12 @@ for rate in ${RATES:-local 4000 1000 200}; do
         for form in off 256; do
             $how one.repro.tar.zst "$@" --set "run.overlap_kib=$form"
             "$repro" inspect one.repro.tar.zst steps/rank0.jsonl >>"$form.$rate.jsonl"
-            "$repro" inspect one.repro.tar.zst run.json >run.json
-            jq -r '.results.state_root_last' run.json >>roots.txt
+            "$repro" inspect one.repro.tar.zst run.json | jq -r '.results.state_root_last' >>roots.txt
         done
     done
     show "$rate" off
     show "$rate" 256
 done
-jq -r '.world.rank[0].exchange | "bytes that rank 0 sends in a step: \(.bytes_per_step); in all groups so far: \(.sent_bytes_by_group)"' run.json
+"$repro" inspect one.repro.tar.zst facts.json |
+    jq -r '.rank[0].exchange | "bytes that rank 0 sends in a step: \(.bytes_per_step); in all groups so far: \(.sent_bytes_by_group)"'
 [ "$(sort -u roots.txt | wc -l)" = 1 ] || { echo "state roots differ" >&2; exit 1; }

@@ -22,10 +22,10 @@ train() { # ROUND RANKS THREADS
         --set measure.ceilings=false --set measure.warmup_steps=1 --set measure.timed_steps="$steps" --set measure.repeats=1 --force -o "$bundle" \
         >"$out/run.txt" 2>"$out/err.txt" || status=$?; } 2>"$out/cpu.txt"
     [ "$status" = 0 ] || { cat "$out/err.txt" >&2 && exit 1; }
-    "$build/repro" inspect "$bundle" run.json | jq -c --argjson round "$1" --argjson threads "$3" --argjson load "$load" --argjson cpu "$(tail -n 1 "$out/cpu.txt" | awk '{ print $1 + $3 }')" '{round: $round,
-        who: "\(.world.ranks)x\($threads)", load_before: $load, cpu_s: $cpu, steps: [.results.windows[].steps] | add, samples_per_s: .results.throughput.value,
+    { "$build/repro" inspect "$bundle" facts.json && "$build/repro" inspect "$bundle" run.json; } | jq -cs --argjson round "$1" --argjson threads "$3" --argjson load "$load" --argjson cpu "$(tail -n 1 "$out/cpu.txt" | awk '{ print $1 + $3 }')" '
+        .[0].rank as $facts | .[1] | {round: $round, who: "\(.world.ranks)x\($threads)", load_before: $load, cpu_s: $cpu, steps: [.results.windows[].steps] | add, samples_per_s: .results.throughput.value,
         window_s: ([.results.windows[].seconds] | add), state_root_last: .results.state_root_last,
-        rank: [(.world.rank // [])[] | {rank, timed_s, exchange_s, wait_s, bytes_per_step: .exchange.bytes_per_step, transport: .exchange.transport}]}'
+        rank: [.rank | to_entries[] | {rank: .key} + (.value | {timed_s, exchange_s, wait_s}) + ($facts[.key].exchange // {} | {bytes_per_step, connections})]}'
 }
 ring() { # ROUND BYTES: of as many bytes as a step exchanges
     local mib=$((($2 + (1 << 20) - 1) >> 20))

@@ -1,10 +1,10 @@
 /* Any bytes as one member of an honest bundle, sealed again by an attacker, through verify: a verdict, one printable line for each refusal,
  * and what is accepted follows from the records. The first byte says which member and how:
  *
- *   & 15  0 run.json, 1 recipe.yaml, 2 and 3 captures, 4 records, 5 telemetry, 6 report.md, 7 SHA256SUMS, 8 and 9 its signatures, 10 key.pem,
- *         11 verify.sh, 12 the statement's payload, 13 hwloc, 14 a counter-signature, 15 its key
+ *   & 15  0 run.json, 1 recipe.yaml, 2 and 3 captures, 4 records, 5 telemetry, 6 facts.json, 7 SHA256SUMS,
+ *         8 and 9 its signatures, 10 key.pem, 11 verify.sh, 12 the statement's payload, 13 hwloc, 14 a counter-signature, 15 its key
  *   & 16  the bytes are lines of changes (patch.h) to the honest member, where that is JSON
- *   & 32  reports are made again, & 64 figures too
+ *   & 64  all figures are made again; of run.json they are what is bent
  *   & 128 nothing is sealed again: the honest signature stays */
 #include "tests/fuzz/honest.h"
 
@@ -23,12 +23,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 extern const int fuzz_is_slow; /* replay.c */
 const int fuzz_is_slow = 1;
 
-static const char *const members[16] = {"run.json", "recipe.yaml", "env/node0.before.json", "env/node0.after.json", "steps/rank0.jsonl",
-                                        "steps/rank0.telemetry.jsonl", "report.md", "SHA256SUMS", "SHA256SUMS.sig", "SHA256SUMS.minisig",
-                                        "key.pem", "verify.sh", "statement.dsse.json", "env/node0.hwloc.xml", "signatures/0.dsse.json",
-                                        "signatures/0.pem"};
-enum { RUN, RECIPE, BEFORE, AFTER, STEPS, SAMPLES, REPORT, STATEMENT = 12, COUNTER = 14 };
-enum { LINES = 16, REPORTS = 32, FIGURES = 64, AS_SIGNED = 128 };
+static const char *const members[16] = {
+    "run.json", "recipe.yaml", "env/node0.before.json", "env/node0.after.json", "steps/rank0.jsonl",
+    "steps/rank0.telemetry.jsonl", "facts.json", "SHA256SUMS", "SHA256SUMS.sig", "SHA256SUMS.minisig", "key.pem",
+    "verify.sh", "statement.dsse.json", "env/node0.hwloc.xml", "signatures/0.dsse.json", "signatures/0.pem"};
+enum { RUN, RECIPE, BEFORE, AFTER, STEPS, SAMPLES, FACTS, STATEMENT = 12, COUNTER = 14 };
+enum { LINES = 16, FIGURES = 64, AS_SIGNED = 128 };
 
 static struct rp_key_pair *author, *attacker;
 static char authors[RP_FINGERPRINT_SIZE];
@@ -53,10 +53,16 @@ static void say_agreement(void)
     struct rp_records records;
     fx_keyed(&honest.steps);
     MUST(fx_documents(&honest, "complete", NULL, &err) == 0 && rp_records_parse(&records, honest.steps.data, honest.steps.size, &err) == 0);
-    const struct rp_agreement_side there = {v.run, kept.run.node[0].before, &kept.run.records}, here = {honest.run, honest.before, &records};
-    json_object_set_new(honest.run, "replicates", json_pack("{s:s, s:s, s:s}", "statement", v.statement, "bundle", "first.zst", "signer", v.fingerprint));
-    json_object_set_new(honest.run, "agreement", rp_agreement(&there, &here, &err));
-    MUST(fx_report(&honest, &err) == 0);
+    const struct rp_agreement_side there = {kept.run.facts, kept.run.figures, kept.run.node[0].before,
+                                            &kept.run.records},
+                                   here = {&honest.doc->facts, &honest.doc->figures, honest.before, &records};
+    struct rp_agreement agreement;
+    MUST(rp_agreement_derive(&agreement, &there, &here, &err) == 0);
+    json_object_set_new(
+        honest.facts, "replicates",
+        json_pack("{s:s, s:s, s:s}", "statement", v.statement, "bundle", "first.zst", "signer", v.fingerprint));
+    json_object_set_new(honest.run, "agreement", rp_object_json(&agreement, &rp_type_agreement));
+    rp_object_fini(&agreement, &rp_type_agreement);
     rp_records_fini(&records);
     rp_verified_fini(&kept);
     rp_verification_fini(&v);
@@ -83,11 +89,16 @@ static void start(void)
 /* Of one that the target may bend; the recipe is the honest one's. */
 static void copy_fx(struct fx *x)
 {
+    struct rp_err err;
+    RP_JSON *facts = json_deep_copy(honest.facts), *run = json_deep_copy(honest.run);
     *x = honest;
-    x->steps = x->telemetry = x->report = (struct rp_buf){0};
+    x->steps = x->telemetry = (struct rp_buf){0};
     rp_buf_add(&x->steps, honest.steps.data, honest.steps.size);
     rp_buf_add(&x->telemetry, honest.telemetry.data, honest.telemetry.size);
-    x->run = json_deep_copy(honest.run);
+    x->doc = rp_run_documents_read(facts, run, &err);
+    MUST(x->doc != NULL);
+    x->facts = x->doc->facts_json;
+    x->run = x->doc->figures_json;
     x->before = json_deep_copy(honest.before);
     x->after = json_deep_copy(honest.after);
 }
@@ -138,42 +149,66 @@ static void change(struct rp_buf *b, const char *text, size_t size, int is_lines
 
 static void bend_member(struct rp_buf *b, int member, int how, const char *text, size_t size)
 {
-    int is_json = member == RUN || member == BEFORE || member == AFTER || member == STATEMENT || member == COUNTER;
+    int is_json = member == RUN || member == FACTS || member == BEFORE || member == AFTER || member == STATEMENT ||
+                  member == COUNTER;
     if (how & LINES && (is_json || member == STEPS || member == SAMPLES))
         change(b, text, size, !is_json);
     else
         replace(b, text, size);
 }
 
-/* The parts from which all else is made. Text that is none of them is put into the bundle as it is, by bend_sealed(). */
+/* The facts, from which figures are made as far as they fit the lists of the run. */
+static int bend_facts(struct fx *x, json_t *j)
+{
+    struct rp_err err = {0};
+    struct rp_run_documents *fit = rp_run_documents_read(j, x->run, &err);
+    rp_run_documents_free(fit);
+    if (!fit)
+        return -1;
+    fx_restore(x->facts, j);
+    if (fx_make(x, NULL, NULL, &err) < 0)
+        return -1;
+    json_object_set(x->run, "agreement", json_object_get(honest.run, "agreement"));
+    return 0;
+}
+
+static int bend_recipe(struct fx *x, const char *text, size_t size)
+{
+    struct rp_err err = {0};
+    struct rp_plan plan = {0};
+    if (rp_recipe_parse(&x->recipe, text, size, "tiny.yaml", "cuda", NULL, 0, &err) < 0) {
+        x->recipe = honest.recipe;
+        return -1;
+    }
+    return rp_train_plan(&plan, &x->recipe, NULL, &rp_backend_cpu,
+                         &(struct rp_device_opts){.isa = "avx2", .threads = 1}, &err);
+}
+
+/* The parts from which all figures are made. Text that is none of them is put into the bundle as it is, by
+ * bend_sealed(). */
 static int bend_source(struct fx *x, int member, int how, const char *text, size_t size)
 {
     struct rp_err err = {0};
-    json_t **doc = member == RUN ? &x->run : member == BEFORE ? &x->before : &x->after;
+    json_t **capture = member == BEFORE ? &x->before : &x->after;
     if (member == STEPS || member == SAMPLES) {
         bend_member(member == STEPS ? &x->steps : &x->telemetry, member, how, text, size);
     } else if (member == RECIPE) {
-        struct rp_plan plan = {0};
-        if (rp_recipe_parse(&x->recipe, text, size, "tiny.yaml", "cuda", NULL, 0, &err) < 0) {
-            x->recipe = honest.recipe;
-            return -1;
-        }
-        if (rp_train_plan(&plan, &x->recipe, NULL, &rp_backend_cpu, &(struct rp_device_opts){.isa = "avx2", .threads = 1}, &err) < 0)
+        if (bend_recipe(x, text, size) < 0)
             return -1;
     } else {
         RP_BUF again = {0};
-        rp_json_write(&again, *doc);
+        rp_json_write(&again, member == FACTS ? x->facts : *capture);
         bend_member(&again, member, how, text, size);
-        json_t *j = rp_json_parse(rp_buf_text(&again), again.size, "bent", &err);
-        const struct rp_schema *schema = rp_schema_load(member == RUN ? "run" : "env", &err);
-        if (!j || rp_schema_check(schema, j, "bent", &err) < 0) { /* reports are of documents that passed it */
-            json_decref(j);
+        RP_JSON *j = rp_json_parse(rp_buf_text(&again), again.size, "bent", &err);
+        const struct rp_schema *schema = member == FACTS ? rp_facts_schema("facts", &err) : rp_schema_load("env", &err);
+        if (!j || rp_schema_check(schema, j, "bent", &err) < 0)
             return -1;
-        }
-        json_decref(*doc);
-        *doc = j;
+        if (member == FACTS)
+            return bend_facts(x, j);
+        json_decref(*capture);
+        *capture = json_incref(j);
     }
-    return how & FIGURES && member != RUN ? fx_documents(x, "complete", NULL, &err) : fx_report(x, &err);
+    return fx_documents(x, "complete", NULL, &err);
 }
 
 static struct rp_buf *bytes_of(struct rp_bundle *b, const char *name)
@@ -211,7 +246,7 @@ static int bend_sealed(struct rp_bundle *b, int member, int how, const char *tex
         struct rp_err err;
         MUST(rp_dsse_parse(&e, is->data, is->size, &err) == 0);
         bend_member(&e.payload, member, how, text, size);
-        attack_sign(b, NULL, &e.payload, attacker);
+        attack_sign(b, NULL, NULL, &e.payload, attacker);
         rp_envelope_fini(&e);
         return 1;
     }
@@ -219,7 +254,7 @@ static int bend_sealed(struct rp_bundle *b, int member, int how, const char *tex
     int other = added || !rp_buf_is(&was, is->data, is->size);
     if (!(how & AS_SIGNED) && member < STATEMENT + 2) {
         attack_sums(b, name, attacker);
-        attack_sign(b, honest.run, NULL, attacker);
+        attack_sign(b, honest.facts, honest.run, NULL, attacker);
     }
     return other;
 }
@@ -234,7 +269,7 @@ static double rate(const struct rp_step_record *r, int64_t until)
 /* Between the slowest and the fastest step, whatever the estimator is. */
 static void follows(const struct rp_verification *v, const struct rp_verified *kept)
 {
-    const struct rp_throughput t = rp_throughput_of(v->run);
+    const double value = v->run->figures.results.throughput.value;
     double low = INFINITY, high = 0;
     const struct rp_step_record *r = kept->run.records.r;
     for (int64_t i = 0; i < kept->run.records.n; i++) {
@@ -244,7 +279,7 @@ static void follows(const struct rp_verification *v, const struct rp_verified *k
         low = fmin(low, rate(&r[i], next));
         high = fmax(high, rate(&r[i], r[i].end_ns));
     }
-    MUST(!t.known || (t.value >= low * (1 - 1e-9) && t.value <= high * (1 + 1e-9)));
+    MUST(isnan(value) || (value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9)));
 }
 
 /* Whoever goes on with a bundle that verified. */
@@ -292,7 +327,8 @@ static enum rp_verdict judge(const char *path, struct rp_verify_opts o, int memb
     show(&v);
     if (rc == 0) {
         follows(&v, &kept);
-        MUST(member == RUN || member == RECIPE || member == STEPS || json_equal(json_object_get(v.run, "results"), json_object_get(honest.run, "results")));
+        MUST(member == RUN || member == RECIPE || member == STEPS ||
+             json_equal(json_object_get(v.run->figures_json, "results"), json_object_get(honest.run, "results")));
         use(&v, &kept);
     }
     rp_verified_fini(&kept);
@@ -323,7 +359,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     start();
     const char *text = (const char *)data + 1;
     int member = *data & 15, how = *data & ~15, is_signed = !!(how & AS_SIGNED), other = 1;
-    if (is_signed || !(how & (REPORTS | FIGURES)) || member >= REPORT || bend_all(&b, member, how, text, size - 1) < 0) {
+    if (is_signed || !(how & FIGURES) || member == RUN || member > FACTS ||
+        bend_all(&b, member, how, text, size - 1) < 0) {
         copy_bundle(&b, &by[is_signed]);
         other = bend_sealed(&b, member, how, text, size - 1);
     }

@@ -81,11 +81,13 @@ compare_ranks() { # WHAT RANKS STATUS
         lost "$1: verifying the bundle" $? verify.txt
         return
     }
-    "$repro" inspect ranks.repro.tar.zst run.json | jq --arg what "$1" '{what: $what,
-        transport: .world.rank[0].exchange.transport, devices: [.world.rank[].device | .name // .kind],
-        bytes_per_step: .world.rank[0].exchange.bytes_per_step, exchange_s: [.world.rank[].exchange_s],
-        overlap_s: [.world.rank[].overlap_s], wait_s: [.world.rank[].wait_s]}' >>list.jsonl || {
-        miss "$1: its run.json has no ranks"
+    documents ranks.repro.tar.zst | jq --arg what "$1" '
+        def transport: [(select(.nccl) | "NCCL \(.nccl)"), (select(.shared_memory == 1) | "1 rank by shared memory"),
+            (select(.shared_memory > 1) | "\(.shared_memory) ranks by shared memory"), (select(.tls > 0) | "\(.tls) by TLS")] | join(", ");
+        .facts.rank as $facts | .run.rank as $run | {what: $what, transport: ($facts[0].exchange.connections | transport),
+        devices: [$facts[].device | .name // .kind], bytes_per_step: $facts[0].exchange.bytes_per_step,
+        exchange_s: [$run[].exchange_s], overlap_s: [$run[].overlap_s], wait_s: [$run[].wait_s]}' >>list.jsonl || {
+        miss "$1: its documents have no ranks"
         return
     }
     pass "$1: the bits of one rank, $(jq -s -r '.[-1] | .transport' list.jsonl)"
@@ -137,6 +139,9 @@ part_ranks() {
 
 # Names of the models: of the recipe, and for people; tokens of a sample, or null.
 recipe_of() { case $1 in gpt) echo gpt2_124m_fp32 ;; *) echo "$1_fp32" ;; esac }
+documents() { # BUNDLE: facts.json and run.json of it as one document, {facts, run}
+    { "$repro" inspect "$1" facts.json && "$repro" inspect "$1" run.json; } | jq -s '{facts: .[0], run: .[1]}'
+}
 name_of() { case $1 in bert) echo BERT-base ;; gpt) echo "GPT-2 124M" ;; *) echo ResNet-50 ;; esac }
 length_of() { case $1 in bert) echo 128 ;; gpt) echo 1024 ;; *) echo null ;; esac }
 # Samples (sequences or images) a second, the median of three windows, and the clock of the GPU in them by the run's own
@@ -147,16 +152,16 @@ measure() { # MODEL BATCH WARM-UP STEPS
     may "$name" || return 0
     run_on_gpu 60 "$(recipe_of "$1")" --device "$device" --batch-size "$2" --set measure.warmup_steps="$3" \
         --set measure.timed_steps="$4" --set measure.repeats=3 -o "$1-b$2.repro.tar.zst" || { lost_on_gpu "$name" $? run.err && return; }
-    "$repro" inspect "$1-b$2.repro.tar.zst" run.json >run.json
+    documents "$1-b$2.repro.tar.zst" >both.json
     jq -c --arg model "$1" --arg asked "$2" --argjson length "$(length_of "$1")" \
         --slurpfile machine "$root/machine.json" '
-        .results.throughput.value as $x | (.telemetry.clock_sm_hz.median? // null) as $hz | $machine[0].units as $units
-        | {who: "repro", model: $model, batch: .plan.batch, asked: $asked, samples_per_s: $x,
-            tokens_per_s: (if $length then $x * $length else null end), flops_per_sample: .plan.flops_per_sample,
+        .facts as $facts | .run | .results.throughput.value as $x | (.telemetry.clock_sm_hz.median? // null) as $hz
+        | .model.flops_per_sample as $flops | $machine[0].units as $units
+        | {who: "repro", model: $model, batch: $facts.plan.batch, asked: $asked, samples_per_s: $x,
+            tokens_per_s: (if $length then $x * $length else null end), flops_per_sample: $flops,
             clock_mhz: (if $hz then $hz / 1e6 else null end), power_w: (.telemetry.power_w.mean? // null),
-            of_peak: (if $hz and $units and .plan.flops_per_sample
-                then $x * .plan.flops_per_sample / ($units * 2 * $hz) else null end),
-            device_bytes: (.device_bytes // null)}' run.json >>"$root/train.jsonl"
+            of_peak: (if $hz and $units and $flops then $x * $flops / ($units * 2 * $hz) else null end),
+            device_bytes: ($facts.rank[.world.slowest].device_bytes // null)}' both.json >>"$root/train.jsonl"
     put_lines train "$root/train.jsonl"
     pass "$name: $(jq -s -r '.[-1] | "\(.samples_per_s * 10 | round / 10) samples/s"
         + if .clock_mhz then " at \(.clock_mhz | round) MHz" else "" end

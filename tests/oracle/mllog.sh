@@ -22,7 +22,7 @@ accepts() { # RULESET FILE
 "$build/repro" run bert_tiny_fp32 --threads 1 --steps 2 --set measure.repeats=2 --set evidence.state_root_every=1 -o tiny.repro.tar.zst --quiet >/dev/null
 "$build/repro" run bert_tiny_fp32 --threads 1 --steps 2 --set train.accumulation_steps=2 --ranks 2 -o ranks.repro.tar.zst --quiet >/dev/null
 for bundle in "$top"/results/*/*.repro.tar.zst tiny.repro.tar.zst ranks.repro.tar.zst; do
-    case $("$build/repro" inspect "$bundle" run.json | jq -r .recipe.workload.value) in bert) ;; *) continue ;; esac # of which a log is written
+    case $("$build/repro" inspect "$bundle" facts.json | jq -r .recipe.workload.value) in bert) ;; *) continue ;; esac # of which a log is written
     "$build/repro" export mllog "$bundle" -o log.txt --force
     for rules in 3.1.0 4.0.0 4.1.0 5.0.0; do
         accepts $rules log.txt || { cat checker.txt >&2; echo "$bundle: rules $rules do not accept its log" >&2; exit 1; }

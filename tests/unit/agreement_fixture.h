@@ -37,13 +37,19 @@ static void say_agreement(struct fx *x)
 {
     struct rp_err err;
     struct rp_records records;
+    struct rp_agreement agreement;
+    const struct rp_run *other = &first_kept.run;
     first_path();
     int failed = rp_records_parse(&records, x->steps.data, x->steps.size, &err);
     CHECK(failed == 0, "%s", err.msg);
-    const struct rp_agreement_side first = {first_v.run, first_kept.run.node[0].before, &first_kept.run.records}, here = {x->run, x->before, &records};
-    json_object_set_new(x->run, "replicates", json_pack("{s:s, s:s, s:s}", "statement", first_v.statement, "bundle", "first.zst", "signer",
-                                                        first_v.fingerprint));
-    json_object_set_new(x->run, "agreement", rp_agreement(&first, &here, &err));
+    const struct rp_agreement_side first = {other->facts, other->figures, other->node[0].before, &other->records},
+                                   here = {&x->doc->facts, &x->doc->figures, x->before, &records};
+    CHECK(rp_agreement_derive(&agreement, &first, &here, &err) == 0, "%s", err.msg);
+    json_object_set_new(x->facts, "replicates",
+                        json_pack("{s:s, s:s, s:s}", "statement", first_v.statement, "bundle", "first.zst", "signer",
+                                  first_v.fingerprint));
+    json_object_set_new(x->run, "agreement", rp_object_json(&agreement, &rp_type_agreement));
+    rp_object_fini(&agreement, &rp_type_agreement);
     rp_records_fini(&records);
 }
 
@@ -73,8 +79,7 @@ static __attribute__((unused)) struct fx second_new(void)
 /* FX_SECOND(x); declares such a run, which ends with its block. */
 #define FX_SECOND(x) __attribute__((cleanup(fx_fini))) struct fx x = second_new()
 
-static void seal_second(struct fx *x)
+static void seal_second(const struct fx *x)
 {
-    fx_render(x);
     fx_seal(x, "bob.pem", "second.zst");
 }

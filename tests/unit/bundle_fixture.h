@@ -1,24 +1,18 @@
-/* A small honest bundle without training: synthetic records, a tiny recipe, two captures. Tests bend one part and seal again.
- * Above 600 lines: the parts of one made bundle, which change together. */
+/* A small honest bundle without training, of one rank or several: tests bend one part and seal again. */
 #pragma once
 
-#include "backend/backend.h"
-#include "base/build.h"
-#include "base/json.h"
 #include "bundle/bundle.h"
-#include "capture/fields.h"
 #include "recipe/recipe.h"
 #include "report/report.h"
-#include "run/results.h"
-#include "run/run_json.h"
-#include "run/world.h"
+#include "run/derive.h"
+#include "run/seal.h"
 #include "sign/challenge.h"
 #include "sign/key.h"
 #include "verify/verify.h"
 #include "train/train.h"
 #include "worker/job.h"
 #include "worker/worker.h"
-#include "tests/unit/scratch.h"
+#include "tests/unit/parts_fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,56 +21,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FX_ROOT "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
-#define FX_START 1790000000000000000ull /* 2026-09-21T14:13:20Z */
-
-static const char fx_recipe[] = "# A tiny run for tests\n"
-                                "title: tiny\n"
-                                "model: {vocab_size: 256, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, "
-                                "intermediate_size: 32, max_position_embeddings: 32}\n"
-                                "task: {seq_length: 16, max_predictions_per_seq: 2}\n"
-                                "train: {batch_size: 4}\n"
-                                "data: {archive: s.tar.zst, sha256: \"" FX_ROOT "\"}\n"
-                                "measure: {warmup_steps: 1, timed_steps: 3, repeats: 2}\n";
-
-static const char fx_env[] = "{\"schema\": \"repro-env/1\", \"captured_at\": \"%s\", "
-                             "\"salt\": \"00112233445566778899aabbccddeeff\", \"identified\": false, "
-                             "\"probes\": {\"cpu\": {\"model\": {\"state\": \"ok\", \"value\": \"A | B <b>\", \"source\": \"/proc/cpuinfo\"}, "
-                             "\"l3\": {\"state\": \"absent\", \"value\": null, \"source\": \"/sys\"}}}}";
-
-/* The default schedule at a step that counts from 0; tests of other recipes set its peak. */
-static double fx_peak = 1e-4;
-
-static double fx_rate(int step)
-{
-    return fx_peak * (1.0 - (step + 1) / 1e6);
-}
-
-/* What fx_step() writes as the waiting for samples. */
-static int64_t fx_input_ns;
-
-/* A loss and its first part in a record: the second is 0. */
-#define FX_LOSS(x) "\"loss\":\"" x "\",\"loss_parts\":{\"mlm\":\"" x "\""
-
 enum { FX_RANKS = 16 };
 
 struct fx {
     struct rp_recipe recipe;
-    struct rp_buf steps, report, telemetry;
-    struct rp_buf challenge; /* that the run answers; empty: none */
-    json_t *run, *before, *after;
+    struct rp_buf steps, telemetry; /* of one rank */
+    struct rp_buf challenge;        /* that the run answers; empty: none */
+    struct rp_run_documents *doc;   /* as fx_documents() or fx_derive() made them */
+    json_t *facts, *run;            /* of doc: the members facts.json and run.json, which tests bend */
+    json_t *before, *after;
     const char *backend, *device; /* NULL: "cpu", "isa=avx2 threads=1"; fx_device() */
     const char *no_telemetry;
-    struct rp_comm *place;              /* of rank 0 among several; NULL: one rank */
-    const struct rp_records *joined;    /* of all of them, instead of `steps` */
-    json_t *world;                      /* rp_world_json() of them */
-    json_t *done;                 /* what the worker's last record has besides, or NULL */
-    int ranks, nodes;             /* of a run of several data-parallel ranks; 0: one */
-    long long ahead_ns;           /* the clocks of nodes after the first */
-    struct rp_buf of_rank[FX_RANKS];            /* their records; made of `steps` where empty */
-    struct rp_buf telemetry_of[FX_RANKS];       /* and device samples, in the place of `telemetry` */
-    json_t *hello[FX_RANKS], *ended[FX_RANKS];  /* what their workers sent first and last; NULL: as of rank 0 */
-    json_t *node_before[FX_RANKS], *node_after[FX_RANKS]; /* captures of nodes after the first; NULL: as of node 0 */
+    json_t *done;                         /* what the last record of every worker has besides, or NULL */
+    int ranks, nodes;                     /* of a run of several data-parallel ranks; 0: one */
+    long long ahead_ns;                   /* the clocks of nodes after the first */
+    json_t *processes, *launch;           /* of a run on several nodes; NULL: a process for each */
+    struct rp_buf of_rank[FX_RANKS];      /* records of several ranks; made of `steps` where empty */
+    struct rp_buf telemetry_of[FX_RANKS]; /* and device samples, in the place of `telemetry` */
+    /* What their workers sent first, and last besides `done`; NULL: as of rank 0. */
+    json_t *hello[FX_RANKS], *ended[FX_RANKS];
+    /* Captures of nodes after the first; NULL: as of node 0, null: there is none. */
+    json_t *node_before[FX_RANKS], *node_after[FX_RANKS];
 };
 
 /* The scratch directory; XDG_CONFIG_HOME points into it, so no test sees the user's keys. */
@@ -94,94 +59,6 @@ static __attribute__((unused)) char *fx_path(const char *name)
     return rp_asprintf("%s/%s", fx_dir(), name);
 }
 
-static void fx_step(struct rp_buf *out, int step, int warm, int timed, int64_t start, int64_t ns, int64_t root_ns)
-{
-    int t = step - warm;
-    rp_buf_printf(out, "{\"counters\":{\"padded_tokens\":64,\"tokens\":%d},\"end_ns\":%lld,\"grad_norm\":\"0x1.%dp+1\",\"input_ns\":%lld,\"learning_rate\":%.17g,"
-                       "\"loss\":\"0x1.%dp+2\",\"loss_parts\":{\"mlm\":\"0x1.%dp+2\",\"nsp\":\"0x0p+0\"},\"phase\":\"%s\",\"rank\":0,\"repeat\":%d,",
-                  50 + step % 14, (long long)(start + ns), step % 9 + 1, (long long)fx_input_ns, fx_rate(step), 9 - step % 9, 9 - step % 9,
-                  t < 0 ? "warm-up" : "timed", t < 0 ? 0 : t / timed);
-    if (root_ns)
-        rp_buf_printf(out, "\"root_ns\":%lld,", (long long)root_ns);
-    rp_buf_printf(out, "\"samples\":4,\"start_ns\":%lld,%s\"step\":%d}\n", (long long)start,
-                  root_ns ? "\"state_root\":\"" FX_ROOT "\"," : "", step);
-}
-
-/* Steps of 100 ms and a little, 1 ms apart, of which 0.3 ms wait for samples; state roots before the first and after the last; the first n of them. */
-static void fx_records_until(struct rp_buf *out, int warm, int timed, int repeats, int n)
-{
-    int64_t now = 5000000000;
-    int all = warm + timed * repeats;
-    rp_buf_puts(out, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
-    for (int i = 0; i < n; i++) {
-        int64_t ns = 100000000 + 1000003 * ((i % 7) * (i % 7) % 7);
-        fx_input_ns = 300000 + 1001 * i;
-        fx_step(out, i, warm, timed, now, ns, i + 1 == all ? 2000000 : 0);
-        now += ns + 1000000;
-    }
-    fx_input_ns = 0;
-}
-
-static __attribute__((unused)) void fx_records(struct rp_buf *out, int warm, int timed, int repeats)
-{
-    fx_records_until(out, warm, timed, repeats, warm + timed * repeats);
-}
-
-/* A value "group.name" where there is none: NULL is one that the machine does not have. */
-static void fx_leaf(json_t *probes, const char *leaf, const char *value)
-{
-    const char *dot = strchr(leaf, '.');
-    RP_FREE char *group = rp_asprintf("%.*s", (int)(dot - leaf), leaf);
-    if (!json_object_get(probes, group))
-        json_object_set_new(probes, group, json_object());
-    if (!json_object_get(json_object_get(probes, group), dot + 1))
-        json_object_set_new(json_object_get(probes, group), dot + 1,
-                            json_pack("{s:s, s:s?, s:s}", "state", value ? "ok" : "absent", "value", value, "source", "/proc"));
-}
-
-/* What every capture has. */
-static void fx_leaves(json_t *probes)
-{
-    const struct rp_build *b = rp_build_record();
-    const char *const known[][2] = {{"kernel.release", "6.1.0"},        {"program.version", b->version},   {"program.commit", b->commit},
-                                    {"program.source_state", b->dirty}, {"program.compiler", b->compiler}, {"program.flags", b->flags}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        fx_leaf(probes, known[i][0], known[i][1]);
-#define LEAF(name) fx_leaf(probes, name, NULL);
-#define KNOWN(name) LEAF(name)
-#include "capture/leaves.def"
-#undef LEAF
-#undef KNOWN
-#define PROBE(name)                                                                                                                        \
-    if (!json_object_get(probes, #name))                                                                                                   \
-        json_object_set_new(probes, #name, json_object());
-#include "capture/probes.def"
-#undef PROBE
-}
-
-static json_t *fx_capture(const char *when)
-{
-    struct rp_err err;
-    char text[1024];
-    snprintf(text, sizeof text, fx_env, when);
-    json_t *j = rp_json_parse(text, strlen(text), "env", &err);
-    if (!j)
-        abort();
-    fx_leaves(json_object_get(j, "probes"));
-    return j;
-}
-
-/* A value as captures have it today: a field that moved is in fields.def under another name, and its test must not go on without it. */
-static __attribute__((unused)) void fx_capture_value(json_t *capture, const char *group, const char *name, json_t *value)
-{
-    RP_FREE char *field = rp_asprintf("%s.%s", group, name);
-    CHECK(rp_field_find(field, '.'), "no capture has %s", field);
-    json_t *probes = json_object_get(capture, "probes");
-    if (!json_object_get(probes, group))
-        json_object_set_new(probes, group, json_object());
-    json_object_set_new(json_object_get(probes, group), name, json_pack("{s:s, s:o, s:s}", "state", "ok", "value", value, "source", "/proc"));
-}
-
 /* The same in both; takes the value. */
 static __attribute__((unused)) void fx_capture_both(struct fx *x, const char *group, const char *name, json_t *value)
 {
@@ -189,25 +66,8 @@ static __attribute__((unused)) void fx_capture_both(struct fx *x, const char *gr
     fx_capture_value(x->after, group, name, value);
 }
 
-/* A device in short: "isa=avx2 threads=1", or "gpu0 NVIDIA H100 PCIe sm_90". */
-static json_t *fx_device(const char *text)
-{
-    struct rp_device_info d = {.kind = "cpu"};
-    const char *arch = text;
-    if (sscanf(text, "isa=%15s threads=%d", d.isa, &d.threads) == 2)
-        return rp_device_json(&d);
-    for (const char *p = text; (p = strstr(p, " sm_")); p++)
-        arch = p;
-    snprintf(d.kind, sizeof d.kind, "cuda");
-    snprintf(d.name, sizeof d.name, "%.*s", arch > text ? (int)(arch - text) - 5 : 127, text + 5);
-    sscanf(text, "gpu%d", &d.index);
-    int capability = arch > text ? (int)strtol(arch + 4, NULL, 10) : 80;
-    d.major = capability / 10;
-    d.minor = capability % 10;
-    return rp_device_json(&d);
-}
-
-static json_t *fx_plan(const struct rp_recipe *r, struct rp_comm *place)
+/* place: of a rank among several; NULL: one rank. */
+static struct rp_plan fx_plan(const struct rp_recipe *r, struct rp_comm *place)
 {
     struct rp_err err;
     struct rp_plan plan = {0}, largest = {0};
@@ -219,52 +79,59 @@ static json_t *fx_plan(const struct rp_recipe *r, struct rp_comm *place)
     CHECK(failed == 0, "plan: %s", err.msg);
     plan.available = largest.total; /* of a machine that has room for just that */
     plan.max_batch = most.train_batch_size;
-    return rp_plan_to_json(&plan);
+    return plan;
 }
 
-/* report.md from what run.json and the records say now. */
-static __attribute__((unused)) int fx_report(struct fx *x, struct rp_err *err)
+/* Where PATH/TO/KEY of a document is, in which numbers are places in lists; *key: of the last part. */
+static json_t *fx_parent(json_t *j, const char *path, const char **key)
 {
-    struct rp_records records;
-    if (rp_records_parse(&records, x->steps.data, x->steps.size, err) < 0)
-        return -1;
-    struct rp_report_source from = {
-        .run = x->run, .before = x->before, .after = x->after, .recipe = &x->recipe.source, .records = x->joined ? x->joined : &records};
-    rp_buf_fini(&x->report);
-    int failed = rp_report_md(&x->report, &from, err);
-    rp_records_fini(&records);
-    return failed;
+    char part[64];
+    for (size_t n; path[n = strcspn(path, "/")]; path += n + 1) {
+        snprintf(part, sizeof part, "%.*s", (int)n, path);
+        j = json_is_array(j) ? json_array_get(j, (size_t)atoi(part)) : json_object_get(j, part);
+    }
+    *key = path;
+    return j;
 }
 
-/* A section of the report, named by the beginning of its heading, is compared with the words of the test. */
-static __attribute__((unused)) void fx_said(const struct fx *x, const char *heading)
+/* The value there; takes the reference. */
+static __attribute__((unused)) void set_path(json_t *j, const char *path, json_t *value)
 {
-    const char *at = strstr(x->report.data, heading);
-    if (!CHECK(at, "no section '%s' in: %s", heading, x->report.data))
-        return;
-    const char *end = strstr(at + 1, "\n## ");
-    RP_FREE char *text = end ? rp_asprintf("%.*s", (int)(end - at), at) : rp_strdup(at);
-    SAID(text);
+    const char *key;
+    json_t *in = fx_parent(j, path, &key);
+    int failed =
+        json_is_array(in) ? json_array_set_new(in, (size_t)atoi(key), value) : json_object_set_new(in, key, value);
+    CHECK(failed == 0, "no %s", path);
 }
 
-/* Products of 805 MFLOP in 10 ms: 80 GFLOP/s. */
-static json_t *fx_ceiling(int64_t shortest)
+/* A document is again what it was when it was copied. */
+static __attribute__((unused)) void fx_restore(json_t *j, json_t *copy)
 {
-    return json_pack("{s:s, s:{s:i, s:i, s:i, s:i, s:[I, I]}, s:{s:I, s:i, s:[I]}}", "clock", "host", "gemm", "m", 512, "n", 1024,
-                     "k", 768, "calls", 1, "ns", (json_int_t)shortest + 7, (json_int_t)shortest, "copy", "bytes", (json_int_t)67108864,
-                     "calls", 1, "ns", (json_int_t)12345678);
+    json_object_clear(j);
+    json_object_update(j, copy);
 }
 
-static json_t *fx_ceilings(int64_t before, int64_t after)
+/* What facts.json has of a rank. */
+static __attribute__((unused)) json_t *fx_rank(const struct fx *x, int rank)
 {
-    return json_pack("{s:o, s:o}", "before", fx_ceiling(before), "after", fx_ceiling(after));
+    return json_array_get(json_object_get(x->facts, "rank"), (size_t)rank);
+}
+
+/* What the run has of its signer's ledger, in which everything else is unknown; takes the reference. */
+static __attribute__((unused)) void fx_set_ledger(struct fx *x, json_t *ledger)
+{
+    struct rp_ledger_facts is;
+    rp_object_read(&is, &rp_type_ledger_facts, ledger);
+    json_object_set_new(x->facts, "ledger", rp_object_json(&is, &rp_type_ledger_facts));
+    rp_object_fini(&is, &rp_type_ledger_facts);
+    json_decref(ledger);
 }
 
 /* The run was made by a build of another commit. */
 static __attribute__((unused)) void fx_other_build(struct fx *x)
 {
     json_t *commit = json_string("0123456789abcdef0123456789abcdef01234567");
-    json_object_set(json_object_get(x->run, "tool"), "commit", commit);
+    json_object_set(json_object_get(x->facts, "tool"), "commit", commit);
     fx_capture_both(x, "program", "commit", commit);
 }
 
@@ -288,190 +155,312 @@ static void fx_on_gpu(struct fx *x, const char *name, json_t *done)
 
 /* ---- several ranks ---- */
 
-/* A line of records with steps that are so many nanoseconds shorter: those of two ranks never take equally long. */
-static char *fx_shorter(const char *line, int length, int ns)
+static int fx_ranks(const struct fx *x)
 {
-    char *text = rp_asprintf("%.*s", length, line), *at = strstr(text, "\"end_ns\":"), *rest;
-    if (!at)
-        return text;
-    const long long end = strtoll(at + 9, &rest, 10);
-    char *shorter = rp_asprintf("%.*s%lld%s", (int)(at + 9 - text), text, end - ns, rest);
-    free(text);
-    return shorter;
+    return x->ranks > 1 ? x->ranks : 1;
 }
 
-/* The records of `steps` as those of another rank: 10 ms of each step in exchanges, of which it waited half a ms times its number. */
-static __attribute__((unused)) void fx_records_of_rank(struct rp_buf *out, const struct rp_buf *steps, int rank)
+static int fx_nodes(const struct fx *x)
 {
-    const char *line = steps->data, *end;
-    for (; (end = strchr(line, '\n')); line = end + 1) {
-        RP_FREE char *text = fx_shorter(line, (int)(end - line), rank);
-        char *number = strstr(text, "\"rank\":0,"), *grad = strstr(text, "\"grad_norm\"");
-        if (grad)
-            rp_buf_printf(out, "%.*s\"exchange_ns\":10000000,", (int)(grad - text), text);
-        rp_buf_printf(out, "%.*s\"rank\":%d,%.*s", (int)(number - (grad ? grad : text)), grad ? grad : text, rank, (int)strlen(number) - 10,
-                      number + 9);
-        if (grad)
-            rp_buf_printf(out, ",\"wait_ns\":%d", rank * 500000);
-        rp_buf_puts(out, "}\n");
+    return x->nodes > 1 ? x->nodes : 1;
+}
+
+static int fx_node(const struct fx *x, int rank)
+{
+    return rank * fx_nodes(x) / fx_ranks(x);
+}
+
+static const struct rp_buf *fx_steps_of(const struct fx *x, int rank)
+{
+    return x->ranks > 1 ? &x->of_rank[rank] : &x->steps;
+}
+
+static const struct rp_buf *fx_telemetry_of(const struct fx *x, int rank)
+{
+    return x->ranks > 1 ? &x->telemetry_of[rank] : &x->telemetry;
+}
+
+/* Of a node, or NULL; borrowed. */
+static json_t *fx_capture_of(const struct fx *x, int node, int after)
+{
+    json_t *first = after ? x->after : x->before, *own = after ? x->node_after[node] : x->node_before[node];
+    if (!node || !own)
+        return first;
+    return json_is_null(own) ? NULL : own;
+}
+
+static int fx_on_gpus(const struct fx *x)
+{
+    return x->backend && strcmp(x->backend, "cuda") == 0;
+}
+
+static __attribute__((unused)) json_t *fx_process(int first_rank, int ranks, int node, int64_t ahead_ns,
+                                                  int64_t error_ns)
+{
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:{s:i, s:I, s:I}}", "first_rank", first_rank, "ranks", ranks, "host",
+                     node, "place", node, "local_rank", 0, "clock", "wall_ns", 0, "monotonic_ns", (json_int_t)ahead_ns,
+                     "error_ns", (json_int_t)error_ns);
+}
+
+/* One of each node. */
+static json_t *fx_processes(const struct fx *x)
+{
+    /* Two machines do not start in the same millisecond. */
+    const long long ahead_ns = x->ahead_ns ? x->ahead_ns : 5000000;
+    json_t *all = json_array();
+    for (int node = 0, next = 0; node < x->nodes; node++) {
+        const int first = next;
+        while (next < x->ranks && fx_node(x, next) == node)
+            next++;
+        json_array_append_new(all, fx_process(first, next - first, node, node ? ahead_ns : 0, node ? 60000 : 0));
     }
+    return all;
 }
 
-static int fx_all_ranks(struct rp_all_ranks *a, struct rp_records *all, struct fx *x, struct rp_err *err)
+static json_t *fx_launch(const struct fx *x)
 {
-    int failed = 0;
-    *all = (struct rp_records){0};
-    rp_all_ranks_init(a, (struct rp_degrees){x->ranks, 1, 1});
-    for (int i = 0; i < x->ranks && !failed; i++) {
-        struct rp_records one;
-        if (!x->of_rank[i].size)
-            fx_records_of_rank(&x->of_rank[i], &x->steps, i);
-        failed = rp_records_parse_rank(&one, i, x->of_rank[i].data, x->of_rank[i].size, err) < 0 || rp_all_ranks_add(a, all, &one, err) < 0;
-    }
-    if (failed)
-        rp_records_fini(all);
-    return failed ? -1 : 0;
+    return x->launch
+               ? json_incref(x->launch)
+               : json_pack("{s:s, s:s, s:i, s:i}", "kind", "nodes", "launcher", "options", "rank", 0, "size", x->nodes);
 }
 
-/* How rank `rank` of n is connected with the others. Returns text. */
-static const char *fx_transport(char text[64], const int *host, int rank, int n, int on_gpus)
+/* How a rank is connected with the others. */
+static json_t *fx_connections(const struct fx *x, int rank)
 {
     int here = 0;
-    for (int i = 0; i < n; i++)
-        here += i != rank && host[i] == host[rank];
-    const int away = n - 1 - here;
-    const char *s = here == 1 ? "" : "s";
-    if (on_gpus)
-        snprintf(text, 64, "NCCL 2.20.5");
-    else if (here && away)
-        snprintf(text, 64, "%d rank%s by shared memory, %d by TLS", here, s, away);
-    else if (here)
-        snprintf(text, 64, "%d rank%s by shared memory", here, s);
-    else
-        snprintf(text, 64, "%d rank%s by TLS", away, away == 1 ? "" : "s");
-    return text;
+    for (int i = 0; i < x->ranks; i++)
+        here += i != rank && fx_node(x, i) == fx_node(x, rank);
+    if (fx_on_gpus(x))
+        return json_pack("{s:i, s:i, s:i, s:i, s:s}", "shared_memory", 0, "tls", 0, "tls_on_host", 0, "refused", 0,
+                         "nccl", "2.20.5");
+    return json_pack("{s:i, s:i, s:i, s:i}", "shared_memory", here, "tls", x->ranks - 1 - here, "tls_on_host", 0,
+                     "refused", 0);
 }
 
-/* What a rank's last record says of exchanges, besides `done`. */
-static json_t *fx_exchanged(const struct fx *x, const json_t *done, const struct rp_all_ranks *a, int rank, const int *host)
+static struct rp_comm fx_place(const struct fx *x, const int *host, int rank)
 {
-    char transport[64];
     struct rp_comm place = {.lost = -1, .host = host};
+    rp_comm_place(&place, rank, (struct rp_degrees){fx_ranks(x), 1, 1});
+    return place;
+}
+
+/* What a rank's last record has of exchanges where the test gives nothing else. */
+static void fx_add_exchange(json_t *done, const struct fx *x, const int *host, int rank)
+{
     struct rp_exchange_sizes n = {0};
     struct rp_err err;
-    json_t *j = done ? json_deep_copy(done) : json_object();
-    if (json_object_get(j, "exchange"))
-        return j;
-    rp_comm_place(&place, rank, a->degrees);
+    struct rp_comm place = fx_place(x, host, rank);
     CHECK(rp_train_exchange_at(&n, &x->recipe, &place, &err) == 0, "%s", err.msg);
-    fx_transport(transport, host, rank, x->ranks, x->backend && strcmp(x->backend, "cuda") == 0);
-    json_object_set_new(j, "exchange", json_pack("{s:s, s:i, s:I, s:I, s:I}", "transport", transport, "levels", n.levels, "bytes_per_step",
-                                                 (json_int_t)n.sent_bytes, "bytes_per_step_between_hosts", (json_int_t)n.between_bytes,
-                                                 "sent_bytes", (json_int_t)n.sent_bytes * 100000 + 1000));
-    return j;
+    json_t *is = json_pack("{s:o, s:i, s:I, s:I, s:I}", "connections", fx_connections(x, rank), "levels", n.levels,
+                           "bytes_per_step", (json_int_t)n.sent_bytes, "bytes_per_step_between_hosts",
+                           (json_int_t)n.between_bytes, "sent_bytes", (json_int_t)n.sent_bytes * 100000 + 1000);
+    if (json_object_get(done, "exchange"))
+        json_object_update(is, json_object_get(done, "exchange"));
+    json_object_set_new(done, "exchange", is);
 }
 
-/* Figures of a rank's device samples; null: it has none. */
-static json_t *fx_telemetry(const struct fx *x, const struct rp_all_ranks *a, int i)
+/* ---- documents ---- */
+
+static json_t *fx_hello(const struct fx *x, int rank)
 {
-    struct rp_telemetry t;
-    struct rp_err err;
-    if (!x->telemetry_of[i].size)
-        return x->no_telemetry ? json_pack("{s:s}", "reason", x->no_telemetry) : json_null();
-    if (rp_telemetry_parse(&t, i, x->ranks, x->telemetry_of[i].data, x->telemetry_of[i].size, &err) < 0) {
-        CHECK(0, "rank %d: %s", i, err.msg);
-        return json_null();
-    }
-    json_t *j = rp_telemetry_of_rank(&t, &a->share[i]);
-    rp_telemetry_fini(&t);
-    return j;
+    if (x->hello[rank])
+        return json_incref(x->hello[rank]);
+    const char *own = fx_on_gpus(x) ? "gpu0 NVIDIA H100 PCIe sm_90" : "isa=avx2 threads=1";
+    json_t *device =
+        x->hello[0] ? json_deep_copy(json_object_get(x->hello[0], "device")) : fx_device(x->device ? x->device : own);
+    int before = 0; /* ranks of its node */
+    while (before < rank && fx_node(x, rank - before - 1) == fx_node(x, rank))
+        before++;
+    if (rank && json_object_get(device, "index"))
+        json_object_set_new(device, "index", json_integer(before));
+    return json_pack("{s:o}", "device", device);
 }
 
-static json_t *fx_world(const struct fx *x, const struct rp_all_ranks *a, const json_t *device, const json_t *done)
+static json_t *fx_done(struct fx *x, const json_t *hello, const int *host, int rank)
 {
-    const json_t *hello[FX_RANKS], *ended[FX_RANKS], *telemetry[FX_RANKS];
-    const long long ahead_ns = x->ahead_ns ? x->ahead_ns : 5000000; /* two machines do not start in the same millisecond */
-    int host[FX_RANKS];
-    RP_JSON *all = json_array(), *processes = json_array();
-    for (int i = 0, own = 0; i < x->ranks; i++, own++) {
-        host[i] = x->nodes > 1 ? i * x->nodes / x->ranks : 0;
-        own = i && host[i] != host[i - 1] ? 0 : own;
-        json_t *said = x->hello[i] ? json_deep_copy(x->hello[i]) : json_pack("{s:o}", "device", json_deep_copy(device));
-        if (i && json_object_get(json_object_get(said, "device"), "index"))
-            json_object_set_new(json_object_get(said, "device"), "index", json_integer(own));
-        json_array_append_new(all, said);
-        hello[i] = said;
-        if (own == 0)
-            json_array_append_new(processes, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:{s:i, s:I, s:i}}", "index", host[i], "first_rank", i,
-                                                       "ranks", 0, "host", host[i], "place", host[i], "local_rank", 0, "clock", "wall_ns", 0,
-                                                       "monotonic_ns", (json_int_t)(host[i] ? ahead_ns : 0), "error_ns", host[i] ? 60000 : 0));
-        json_object_set_new(json_array_get(processes, (size_t)host[i]), "ranks", json_integer(own + 1));
-    }
-    for (int i = 0; i < x->ranks; i++) {
-        json_array_append_new(all, fx_exchanged(x, x->ended[i] ? x->ended[i] : done, a, i, host));
-        ended[i] = json_array_get(all, json_array_size(all) - 1);
-        json_array_append_new(all, fx_telemetry(x, a, i));
-        telemetry[i] = json_array_get(all, json_array_size(all) - 1);
-        telemetry[i] = json_is_null(telemetry[i]) ? NULL : telemetry[i];
-    }
-    RP_JSON *launch = json_pack("{s:s, s:s, s:i, s:i}", "kind", "nodes", "launcher", "options", "rank", 0, "size", x->nodes);
-    return rp_world_json(&(struct rp_world_doc){.degrees = a->degrees, .host = host, .processes = x->nodes > 1 ? processes : NULL,
-                                                .launch = x->nodes > 1 ? launch : NULL, .all = a,
-                                                .hello = hello, .done = ended, .telemetry = telemetry});
-}
-
-/* run.json and report.md from the recipe and the records as they are now. */
-static __attribute__((unused)) int fx_documents(struct fx *x, const char *status, const char *reason, struct rp_err *err)
-{
-    RP_JSON *data = json_pack("{s:b, s:s, s:s, s:s}", "pinned", 1, "archive", "s.tar.zst", "archive_sha256", FX_ROOT, "digest", FX_ROOT);
-    RP_JSON *plan = fx_plan(&x->recipe, x->place);
-    const char *own = x->backend && strcmp(x->backend, "cuda") == 0 ? "gpu0 NVIDIA H100 PCIe sm_90" : "isa=avx2 threads=1";
-    RP_JSON *device = x->hello[0] ? json_deep_copy(json_object_get(x->hello[0], "device")) : fx_device(x->device ? x->device : own);
-    RP_JSON *ledger = json_pack("{s:s}", "reason", "no ledger in tests");
-    RP_JSON *done = json_pack("{s:i, s:{s:f}, s:o}", "peak_rss_bytes", 12345678, "phases_s", "timed", 0.7, "ceilings", fx_ceilings(10000000, 11000000));
-    json_object_update(done, x->done);
-    struct rp_challenge read;
-    RP_JSON *challenge = NULL;
-    if (x->challenge.size && rp_challenge_read(&read, x->challenge.data, x->challenge.size, err) == 0)
-        challenge = rp_challenge_json(&read);
+    const json_t *device = json_object_get(hello, "device");
+    json_t *done = json_pack("{s:i, s:{s:f}, s:o}", "peak_rss_bytes", 12345678, "phases_s", "timed", 0.7, "ceilings",
+                             fx_ceilings(10000000, 11000000));
+    RP_JSON *given = json_deep_copy(x->done), *own = json_deep_copy(x->ended[rank]);
+    json_object_update(done, given);
+    json_object_update(done, own);
     if (strcmp(rp_json_text_at(device, "kind"), "cuda") == 0)
         fx_on_gpu(x, rp_json_text_at(device, "name"), done);
-    struct rp_records records;
-    struct rp_telemetry telemetry;
-    struct rp_all_ranks all = {0};
-    if (x->ranks > 1 ? fx_all_ranks(&all, &records, x, err) < 0 : rp_records_parse(&records, x->steps.data, x->steps.size, err) < 0) {
-        rp_all_ranks_fini(&all);
+    if (x->ranks > 1)
+        fx_add_exchange(done, x, host, rank);
+    return done;
+}
+
+static void fx_seal_facts(struct rp_facts *out, struct fx *x, int slowest, const char *status, const char *reason)
+{
+    int host[FX_RANKS];
+    json_t *hello[FX_RANKS], *done[FX_RANKS];
+    const char *no_telemetry[FX_RANKS];
+    struct rp_challenge read;
+    struct rp_err err;
+    for (int i = 0; i < fx_ranks(x); i++)
+        host[i] = fx_node(x, i);
+    for (int i = 0; i < fx_ranks(x); i++) {
+        hello[i] = fx_hello(x, i);
+        done[i] = fx_done(x, hello[i], host, i);
+        no_telemetry[i] = fx_telemetry_of(x, i)->size ? NULL : x->no_telemetry;
+    }
+    struct rp_comm place = fx_place(x, host, 0);
+    const struct rp_plan plan = fx_plan(&x->recipe, x->ranks > 1 ? &place : NULL);
+    RP_JSON *data = json_pack("{s:b, s:s, s:s, s:s}", "pinned", 1, "archive", "s.tar.zst", "archive_sha256", FX_ROOT,
+                              "digest", FX_ROOT);
+    RP_JSON *ledger = json_pack("{s:s}", "reason", "no ledger in tests");
+    RP_JSON *processes = x->processes ? json_incref(x->processes) : fx_processes(x), *launch = fx_launch(x);
+    RP_JSON *challenge = x->challenge.size && rp_challenge_read(&read, x->challenge.data, x->challenge.size, &err) == 0
+                             ? rp_challenge_json(&read)
+                             : NULL;
+    rp_facts_seal(out, &(struct rp_seal){.status = status,
+                                         .reason = reason,
+                                         .started_ns = FX_START,
+                                         .ended_ns = FX_START + 2500000000u,
+                                         .recipe = &x->recipe,
+                                         .backend = x->backend ? x->backend : "cpu",
+                                         .data = data,
+                                         .plan = &plan,
+                                         .launch = x->nodes > 1 ? launch : NULL,
+                                         .processes = x->nodes > 1 ? processes : NULL,
+                                         .degrees = {fx_ranks(x), 1, 1},
+                                         .host = host,
+                                         .hello = (const json_t *const *)hello,
+                                         .done = (const json_t *const *)done,
+                                         .no_telemetry = no_telemetry,
+                                         .slowest = slowest,
+                                         .ledger = ledger,
+                                         .challenge = challenge});
+    for (int i = 0; i < fx_ranks(x); i++) {
+        json_decref(hello[i]);
+        json_decref(done[i]);
+    }
+}
+
+static void fx_captures(struct rp_run *r, const struct fx *x)
+{
+    r->nodes = fx_nodes(x);
+    r->node = rp_alloc((size_t)r->nodes * sizeof *r->node);
+    for (int i = 0; i < r->nodes; i++)
+        r->node[i] = (struct rp_captures){json_incref(fx_capture_of(x, i, 0)), json_incref(fx_capture_of(x, i, 1))};
+}
+
+/* Records, captures and settings as they are now; after a failure, too, fx_run_fini(). */
+static int fx_run(struct rp_run *r, struct fx *x, struct rp_err *err)
+{
+    *r = (struct rp_run){.recipe = x->recipe};
+    RP_FORMAT(r->recipe_sha256, "%s", x->recipe.sha256);
+    fx_captures(r, x);
+    rp_all_ranks_init(&r->ranks, (struct rp_degrees){fx_ranks(x), 1, 1});
+    for (int i = 0; i < fx_ranks(x); i++) {
+        struct rp_records one;
+        if (x->ranks > 1 && !x->of_rank[i].size)
+            fx_records_of_rank(&x->of_rank[i], &x->steps, i);
+        const struct rp_buf *is = fx_steps_of(x, i);
+        if (rp_records_parse_rank(&one, i, rp_buf_text(is), is->size, err) < 0 ||
+            rp_all_ranks_add(&r->ranks, &r->records, &one, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static void fx_run_fini(struct rp_run *r)
+{
+    r->recipe = (struct rp_recipe){0}; /* the fixture's */
+    rp_run_fini(r);
+}
+
+static int fx_figures(struct rp_figures *out, struct rp_run *r, const struct fx *x, struct rp_err *err)
+{
+    if (rp_derive(out, r, err) < 0)
+        return -1;
+    for (int i = 0; i < fx_ranks(x); i++) {
+        const struct rp_buf *is = fx_telemetry_of(x, i);
+        struct rp_telemetry t;
+        if (!is->size)
+            continue;
+        if (rp_telemetry_parse(&t, i, fx_ranks(x), is->data, is->size, err) < 0)
+            return -1;
+        rp_derive_telemetry(out, i, &t, &r->ranks.share[i]);
+        rp_telemetry_fini(&t);
+    }
+    rp_derive_telemetry_of_all(out, r->facts, &r->records);
+    return 0;
+}
+
+/* status NULL: of the facts as they are now; else they are sealed first. After a failure the documents are what they
+ * were. */
+static int fx_make(struct fx *x, const char *status, const char *reason, struct rp_err *err)
+{
+    struct rp_run r;
+    struct rp_run_documents *d = rp_alloc(sizeof *d);
+    d->references = 1;
+    int failed = fx_run(&r, x, err) < 0;
+    if (!failed && status)
+        fx_seal_facts(&d->facts, x, r.ranks.slowest, status, reason);
+    else if (!failed)
+        rp_object_read(&d->facts, &rp_type_facts, x->facts);
+    r.facts = &d->facts;
+    failed = failed || fx_figures(&d->figures, &r, x, err) < 0;
+    fx_run_fini(&r);
+    if (failed) {
+        rp_run_documents_free(d);
         return -1;
     }
-    RP_JSON *world = x->ranks > 1 ? fx_world(x, &all, device, done) : NULL;
-    rp_all_ranks_fini(&all);
-    if (rp_telemetry_parse(&telemetry, 0, 1, rp_buf_text(&x->telemetry), x->telemetry.size, err) < 0) {
-        rp_records_fini(&records);
-        return -1;
+    rp_run_documents_write(d);
+    rp_run_documents_free(x->doc);
+    x->doc = d;
+    x->facts = d->facts_json;
+    x->run = d->figures_json;
+    return 0;
+}
+
+/* Facts and figures from the recipe, the records and the captures as they are now. */
+static __attribute__((unused)) int fx_documents(struct fx *x, const char *status, const char *reason,
+                                                struct rp_err *err)
+{
+    return fx_make(x, status, reason, err);
+}
+
+static __attribute__((unused)) void fx_compute(struct fx *x)
+{
+    struct rp_err err;
+    CHECK(fx_make(x, "complete", NULL, &err) == 0, "%s", err.msg);
+}
+
+/* Figures alone, with facts as a test bent them. */
+static __attribute__((unused)) void fx_derive(struct fx *x)
+{
+    struct rp_err err;
+    CHECK(fx_make(x, NULL, NULL, &err) == 0, "%s", err.msg);
+}
+
+/* The report of what the documents and captures say now. */
+static __attribute__((unused)) void fx_report(struct rp_buf *out, const struct fx *x)
+{
+    struct rp_err err;
+    struct rp_run r = {.doc = rp_run_documents_read(x->facts, x->run, &err)};
+    fx_captures(&r, x);
+    if (CHECK(r.doc, "%s", err.msg)) {
+        r.facts = &r.doc->facts;
+        r.figures = &r.doc->figures;
+        rp_report_md(out, &r);
     }
-    struct rp_run_doc d = {.status = status,
-                           .reason = reason,
-                           .recipe = &x->recipe,
-                           .data = data,
-                           .plan = plan,
-                           .backend = x->backend ? x->backend : "cpu",
-                           .device = device,
-                           .challenge = challenge,
-                           .ledger = ledger,
-                           .done = done,
-                           .records = x->joined ? x->joined : &records,
-                           .world = x->world ? x->world : world,
-                           .telemetry = x->telemetry.size ? &telemetry : NULL,
-                           .no_telemetry = x->no_telemetry,
-                           .before = x->before,
-                           .after = x->after,
-                           .started_ns = FX_START,
-                           .ended_ns = FX_START + 2500000000u};
-    json_decref(x->run);
-    x->run = rp_run_json(&d, err);
-    rp_records_fini(&records);
-    rp_telemetry_fini(&telemetry);
-    return x->run ? fx_report(x, err) : -1;
+    rp_run_fini(&r);
+}
+
+/* A section of the report, named by the beginning of its heading, is compared with the words of the test. */
+static __attribute__((unused)) void fx_said(const struct fx *x, const char *heading)
+{
+    RP_BUF report = {0};
+    fx_report(&report, x);
+    const char *at = strstr(rp_buf_text(&report), heading);
+    if (!CHECK(at, "no section '%s' in: %s", heading, rp_buf_text(&report)))
+        return;
+    const char *end = strstr(at + 1, "\n## ");
+    RP_FREE char *text = end ? rp_asprintf("%.*s", (int)(end - at), at) : rp_strdup(at);
+    SAID(text);
 }
 
 static __attribute__((unused)) void fx_init(struct fx *x)
@@ -484,21 +473,21 @@ static __attribute__((unused)) void fx_init(struct fx *x)
     x->before = fx_capture("2026-09-21T14:13:20Z");
     x->after = fx_capture("2026-09-21T14:13:23Z");
     fx_records(&x->steps, 1, 3, 2);
-    failed = fx_documents(x, "complete", NULL, &err);
-    CHECK(failed == 0, "run.json: %s", err.msg);
+    fx_compute(x);
 }
 
 static __attribute__((unused)) void fx_fini(struct fx *x)
 {
     rp_recipe_fini(&x->recipe);
     rp_buf_fini(&x->steps);
-    rp_buf_fini(&x->report);
     rp_buf_fini(&x->telemetry);
     rp_buf_fini(&x->challenge);
-    json_decref(x->run);
+    rp_run_documents_free(x->doc);
     json_decref(x->before);
     json_decref(x->after);
     json_decref(x->done);
+    json_decref(x->processes);
+    json_decref(x->launch);
     for (int i = 0; i < FX_RANKS; i++) {
         rp_buf_fini(&x->of_rank[i]);
         rp_buf_fini(&x->telemetry_of[i]);
@@ -537,52 +526,6 @@ static __attribute__((unused)) void fx_set(struct fx *x, const char *const *set)
 }
 #define FX_SET(x, ...) fx_set(x, (const char *const[]){__VA_ARGS__, NULL})
 
-/* The report from run.json, and both from recipe and records. */
-static __attribute__((unused)) void fx_render(struct fx *x)
-{
-    struct rp_err err;
-    CHECK(fx_report(x, &err) == 0, "%s", err.msg);
-}
-
-static __attribute__((unused)) void fx_compute(struct fx *x)
-{
-    struct rp_err err;
-    CHECK(fx_documents(x, "complete", NULL, &err) == 0, "%s", err.msg);
-}
-
-/* The first `was` of a text replaced; "" stands for the end and "^" for the beginning. */
-static __attribute__((unused)) void fx_bend(struct rp_buf *b, const char *was, const char *is)
-{
-    RP_BUF out = {0};
-    int begin = strcmp(was, "^") == 0;
-    const char *at = !*was ? b->data + b->size : begin ? b->data : strstr(b->data, was);
-    if (!CHECK(at, "no '%s'", was))
-        return;
-    rp_buf_add(&out, b->data, (size_t)(at - b->data));
-    rp_buf_puts(&out, is);
-    at += begin ? 0 : strlen(was);
-    rp_buf_add(&out, at, b->size - (size_t)(at - b->data));
-    rp_buf_fini(b);
-    *b = out;
-    out = (struct rp_buf){0};
-}
-
-/* The records of a replication: keyed roots in that of the initial state and in the last one. */
-static __attribute__((unused)) void fx_keyed(struct rp_buf *steps)
-{
-    RP_BUF out = {0};
-    char *last = NULL;
-    fx_bend(steps, "{\"phase\":\"init\"", "{\"keyed_root\":\"" FX_ROOT "\",\"phase\":\"init\"");
-    for (char *at = steps->data; (at = strstr(at, "\"learning_rate\"")); at++)
-        last = at;
-    rp_buf_add(&out, steps->data, (size_t)(last - steps->data));
-    rp_buf_puts(&out, "\"keyed_root\":\"" FX_ROOT "\",");
-    rp_buf_puts(&out, last);
-    rp_buf_fini(steps);
-    *steps = out;
-    out = (struct rp_buf){0};
-}
-
 static __attribute__((unused)) void fx_add(struct rp_bundle *b, const char *name, const void *data, size_t size)
 {
     struct rp_err err;
@@ -601,26 +544,21 @@ static __attribute__((unused)) void fx_add_json(struct rp_bundle *b, const char 
 static __attribute__((unused)) void fx_members(struct rp_bundle *b, const struct fx *x)
 {
     *b = (struct rp_bundle){0};
+    fx_add_json(b, "facts.json", x->facts);
     fx_add_json(b, "run.json", x->run);
     fx_add(b, "recipe.yaml", x->recipe.source.data, x->recipe.source.size);
     if (x->challenge.size)
         fx_add(b, RP_CHALLENGE_MEMBER, x->challenge.data, x->challenge.size);
-    fx_add_json(b, "env/node0.before.json", x->before);
-    fx_add_json(b, "env/node0.after.json", x->after);
-    for (int i = 1; i < x->nodes; i++) {
-        fx_add_json(b, RP_OF_NODE(i, ".before.json"), x->node_before[i] ? x->node_before[i] : x->before);
-        fx_add_json(b, RP_OF_NODE(i, ".after.json"), x->node_after[i] ? x->node_after[i] : x->after);
+    for (int i = 0; i < fx_nodes(x); i++)
+        for (int after = 0; after < 2; after++)
+            if (fx_capture_of(x, i, after))
+                fx_add_json(b, RP_OF_NODE(i, after ? ".after.json" : ".before.json"), fx_capture_of(x, i, after));
+    for (int i = 0; i < fx_ranks(x); i++) {
+        const struct rp_buf *steps = fx_steps_of(x, i), *telemetry = fx_telemetry_of(x, i);
+        fx_add(b, RP_OF_RANK(i, ".jsonl"), steps->data, steps->size);
+        if (telemetry->size)
+            fx_add(b, RP_OF_RANK(i, ".telemetry.jsonl"), telemetry->data, telemetry->size);
     }
-    for (int i = 0; i < x->ranks; i++)
-        fx_add(b, RP_OF_RANK(i, ".jsonl"), x->of_rank[i].data, x->of_rank[i].size);
-    for (int i = 0; i < x->ranks; i++)
-        if (x->telemetry_of[i].size)
-            fx_add(b, RP_OF_RANK(i, ".telemetry.jsonl"), x->telemetry_of[i].data, x->telemetry_of[i].size);
-    if (!x->ranks)
-        fx_add(b, "steps/rank0.jsonl", x->steps.data, x->steps.size);
-    if (x->telemetry.size)
-        fx_add(b, "steps/rank0.telemetry.jsonl", x->telemetry.data, x->telemetry.size);
-    fx_add(b, "report.md", x->report.data, x->report.size);
 }
 
 /* These bytes as the file of a bundle. */

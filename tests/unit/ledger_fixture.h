@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "ledger/ledger.h"
+#include "run/facts.h"
 #include "tests/unit/scratch.h"
 
 #include <stdio.h>
@@ -128,4 +129,17 @@ static __attribute__((unused)) void forge(struct rp_buf *out, json_t *line, cons
     json_object_set_new(line, "sha256", json_string(hex));
     rp_json_write_line(out, line);
     json_decref(line);
+}
+
+/* What a run records of the line that started it; its texts are those of the line. */
+static __attribute__((unused)) struct rp_facts facts_of(struct rp_ledger_ref *start)
+{
+    struct rp_facts f;
+    rp_object_init(&f, &rp_type_facts);
+    f.ledger.position = start->position;
+    f.ledger.earlier = start->earlier;
+    RP_FORMAT(f.ledger.head, "%s", start->head);
+    f.ledger.at = *start->at ? start->at : NULL;
+    f.ledger.begun = *start->begun ? start->begun : NULL;
+    return f;
 }

@@ -27,7 +27,7 @@ struct mesh_rank {
     pthread_t thread;
     int result;
     struct rp_err err;
-    struct rp_mesh_stats stats;
+    struct rp_connections stats;
     double open_s, run_s;
 };
 
@@ -68,7 +68,7 @@ static void *mesh_rank_thread(void *arg)
     r->result = c ? 0 : -1;
     if (!c)
         return NULL;
-    rp_mesh_stats(c, &r->stats);
+    c->op->connections(c, &r->stats);
     if (r->world->run)
         r->result = r->world->run(c, r->world->arg, &r->err);
     r->run_s = (double)(rp_now_ns() - start) * 1e-9 - r->open_s;

@@ -53,7 +53,7 @@ static __attribute__((unused)) void said_page(const struct rp_buf *page)
     SAID(text.data);
 }
 
-/* What a Markdown file has above the sealed report. */
+/* What a Markdown file has above the report. */
 static __attribute__((unused)) void said_markdown(const struct rp_buf *markdown)
 {
     const char *end = strstr(markdown->data, "\n# ");
@@ -72,6 +72,15 @@ static void append(const char *path, enum rp_ledger_event e, json_t *fields, str
     struct rp_ledger_writer w = {.path = path, .named = 1, .key = key, .made_ns = 1790000000000000000u, .by_file = 1, .running = -1};
     CHECK(rp_ledger_append(&w, e, of, fields, mark, &err) == 0, "%s", err.msg);
     rp_closep(&w.running);
+}
+
+/* The run cites that entry of the ledger. */
+static void say_ledger(struct fx *x, const struct rp_ledger_ref *mark)
+{
+    set_path(x->facts, "ledger/reason", json_null());
+    set_path(x->facts, "ledger/position", json_integer((json_int_t)mark->position));
+    set_path(x->facts, "ledger/head", json_string(mark->head));
+    set_path(x->facts, "ledger/earlier", json_integer((json_int_t)mark->earlier));
 }
 
 static void countersign(const char *file, const char *to)
@@ -103,14 +112,14 @@ static __attribute__((unused)) void make_bundles(void)
         return;
     second_run(&x);
     say_agreement(&x);
-    set_path(x.run, "replicates/bundle", json_string("first" EVIL ".zst"));
+    set_path(x.facts, "replicates/bundle", json_string("first" EVIL ".zst"));
     ledger_file = fx_path("ledger.jsonl");
     const char *recipe = json_string_value(json_object_get(x.run, "recipe_sha256"));
     append(ledger_file, RP_LEDGER_STARTED, json_pack("{s:s, s:s}", "recipe", recipe, "recipe_name", "tiny"), &mark);
     append(ledger_file, RP_LEDGER_FAILED, json_pack("{s:s}", "recipe", recipe), &mark);
     append(ledger_file, RP_LEDGER_STARTED, json_pack("{s:s, s:s}", "recipe", recipe, "recipe_name", "tiny"), &mark);
     append(ledger_file, RP_LEDGER_STARTED, json_pack("{s:s, s:s}", "recipe", recipe, "recipe_name", "tiny"), &mark);
-    json_object_set_new(x.run, "ledger", json_pack("{s:I, s:s, s:I}", "position", (json_int_t)mark.position, "head", mark.head, "earlier", (json_int_t)mark.earlier));
+    say_ledger(&x, &mark);
     seal_second(&x);
     show(&second, "second.zst", NULL, NULL);
     append(ledger_file, RP_LEDGER_SEALED, json_pack("{s:s, s:{s:s, s:s}}", "recipe", recipe, "bundle", "name", "second.zst", "statement",

@@ -6,23 +6,23 @@
 #define AFTER "env/node0.after.json"
 
 static const struct bend captures[] = {
-    {"no probes before the run", BEFORE, "/probes", "{}", REPORTED, RP_CHECK_environment, 5},
-    {"no probes after the run", AFTER, "/probes", "{}", REPORTED, RP_CHECK_environment, 5},
-    {"a probe less", BEFORE, "/probes/rdma", NULL, REPORTED, RP_CHECK_environment, 5},
-    {"a probe that is a value", AFTER, "/probes/topology", "{\"state\": \"absent\", \"value\": null, \"source\": \"/sys\"}", SEALED,
-     RP_CHECK_schema, 4},
-    {"a kernel without a release", AFTER, "/probes/kernel/release", NULL, REPORTED, RP_CHECK_environment, 5},
-    {"a processor without flags", BEFORE, "/probes/cpu/flags", NULL, REPORTED, RP_CHECK_environment, 5},
-    {"a processor without clocks", BEFORE, "/probes/cpu/clock_max", NULL, REPORTED, RP_CHECK_environment, 5},
-    {"a group in place of a value", BEFORE, "/probes/cpu/clock_max", "{}", REPORTED, RP_CHECK_environment, 5},
-    {"a clock without a source", BEFORE, "/probes/clock/source", NULL, REPORTED, RP_CHECK_environment, 5},
-    {"no word about GPUs", BEFORE, "/probes/gpu/worker", NULL, REPORTED, RP_CHECK_environment, 5},
-    {"a program of no version", BEFORE, "/probes/program/version", "{\"state\": \"denied\", \"value\": null, \"source\": \"/proc\"}",
-     REPORTED, RP_CHECK_environment, 5},
-    {"a program of no commit", AFTER, "/probes/program/commit", "{\"state\": \"absent\", \"value\": null, \"source\": \"/proc\"}", REPORTED,
-     RP_CHECK_environment, 5},
-    {"a complete run without a timed phase", "run.json", "/phases_s", "{}", REPORTED, RP_CHECK_time, 5},
-    {"a complete run without phases", "run.json", "/phases_s", "null", REPORTED, RP_CHECK_time, 5},
+    {"no probes before the run", BEFORE, "/probes", "{}", SEALED, RP_CHECK_environment, 5},
+    {"no probes after the run", AFTER, "/probes", "{}", SEALED, RP_CHECK_environment, 5},
+    {"a probe less", BEFORE, "/probes/rdma", NULL, SEALED, RP_CHECK_environment, 5},
+    {"a probe that is a value", AFTER, "/probes/topology",
+     "{\"state\": \"absent\", \"value\": null, \"source\": \"/sys\"}", SEALED, RP_CHECK_schema, 4},
+    {"a kernel without a release", AFTER, "/probes/kernel/release", NULL, SEALED, RP_CHECK_environment, 5},
+    {"a processor without flags", BEFORE, "/probes/cpu/flags", NULL, SEALED, RP_CHECK_environment, 5},
+    {"a processor without clocks", BEFORE, "/probes/cpu/clock_max", NULL, SEALED, RP_CHECK_environment, 5},
+    {"a group in place of a value", BEFORE, "/probes/cpu/clock_max", "{}", SEALED, RP_CHECK_environment, 5},
+    {"a clock without a source", BEFORE, "/probes/clock/source", NULL, SEALED, RP_CHECK_environment, 5},
+    {"no word about GPUs", BEFORE, "/probes/gpu/worker", NULL, SEALED, RP_CHECK_environment, 5},
+    {"a program of no version", BEFORE, "/probes/program/version",
+     "{\"state\": \"denied\", \"value\": null, \"source\": \"/proc\"}", SEALED, RP_CHECK_environment, 5},
+    {"a program of no commit", AFTER, "/probes/program/commit",
+     "{\"state\": \"absent\", \"value\": null, \"source\": \"/proc\"}", SEALED, RP_CHECK_environment, 5},
+    {"a complete run without a timed phase", "facts.json", "/rank/0/phases_s/timed", "null", SEALED, RP_CHECK_time, 5},
+    {"a complete run without phases", "facts.json", "/rank/0/phases_s", NULL, SEALED, RP_CHECK_time, 5},
 };
 
 TEST(attacks_on_captures)
@@ -46,7 +46,7 @@ static void on_gpu(struct fx *x)
     steps = (struct rp_buf){0};
     for (int i = 0; i < 9; i++)
         rp_buf_printf(&x->telemetry, "{\"n\":%d,\"ns\":%lld,\"power_mw\":300000,\"throttle\":[]}\n", i, 5000000200ll + 100000100ll * i);
-    json_int_t reserved = json_integer_value(rp_json_at(x->run, "plan/total_bytes"));
+    json_int_t reserved = (json_int_t)x->doc->facts.plan.total_bytes;
     x->done = json_pack("{s:{s:I, s:I}}", "device_bytes", "reserved", reserved, "used", reserved);
     fx_compute(x);
 }
@@ -57,7 +57,6 @@ static void warned(struct fx *x, const char *name, enum rp_check_id check)
     struct rp_verification v;
     struct rp_err err = {0};
     RP_FREE char *path = fx_path("attack");
-    fx_render(x);
     fx_seal(x, "attacker", "attack");
     CHECK(rp_verify(&v, path, &(struct rp_verify_opts){0}, &err) == 0, "%s: %s", name, err.msg);
     for (int i = 0; i < RP_CHECK_COUNT; i++)
@@ -74,16 +73,17 @@ TEST(attacks_by_leaving_out_what_every_gpu_leaves_behind)
     FX(x);
     on_gpu(&x);
     warned(&x, "an honest run", RP_CHECK_COUNT);
-    json_object_del(x.run, "device_bytes");
+    json_object_del(fx_rank(&x, 0), "device_bytes");
     warned(&x, "no memory of the device", RP_CHECK_environment);
     fx_again(&x);
     on_gpu(&x);
-    json_object_del(json_object_get(json_object_get(x.run, "ceilings"), "after"), "host_to_device");
+    json_object_del((json_t *)rp_json_at(x.facts, "ceilings/after"), "host_to_device");
+    fx_derive(&x);
     warned(&x, "no uploads", RP_CHECK_ceilings);
     fx_again(&x);
     on_gpu(&x);
     rp_buf_fini(&x.telemetry);
-    json_object_del(x.run, "telemetry");
+    fx_derive(&x);
     warned(&x, "no samples", RP_CHECK_telemetry);
     x.no_telemetry = "NVML hangs";
     fx_compute(&x);
@@ -103,8 +103,9 @@ TEST(attacks_with_a_backend_of_another_version)
 {
     FX(x);
     on_gpu(&x);
-    set_path(x.run, "backend", json_string("hip"));
+    set_path(x.facts, "backend", json_string("hip"));
     fx_gpus(&x, json_object());
+    fx_derive(&x);
     warned(&x, "a backend that only a later version has", RP_CHECK_environment);
 }
 
@@ -138,8 +139,7 @@ TEST(attacks_with_a_gpu_that_no_capture_has)
             if (name[k])
                 json_object_set_new(gpu, "devices", captured(name[k]));
         }
-        set_path(x.run, "environment_changes", json_array());
-        fx_render(&x);
+        fx_derive(&x);
         fx_seal(&x, "attacker", "attack");
         if (cases[i].holds)
             attack_expect(cases[i].name, NULL, KEY_ALONE);

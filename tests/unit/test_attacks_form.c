@@ -148,7 +148,7 @@ struct header {
 static const struct header headers[] = {
     {"run.json is a hard link", "run.json", TYPE, B("1"), 0},
     {"run.json is a symbolic link to /etc/passwd", "run.json", TYPE, B("2/etc/passwd"), 0},
-    {"a symbolic link inside", "report.md", TYPE, B("2run.json"), 0},
+    {"a symbolic link inside", "facts.json", TYPE, B("2run.json"), 0},
     {"a character device", "run.json", TYPE, B("3"), 0},
     {"a block device", "run.json", TYPE, B("4"), 0},
     {"a directory", "run.json", TYPE, B("5"), 0},
@@ -226,7 +226,7 @@ static const struct {
     {"a folder's slash", "run.json/"},
     {"another case", "RUN.JSON"},
     {"a case that collides", "Run.json"},
-    {"a case that collides in the suffix", "report.MD"},
+    {"a case that collides in the suffix", "recipe.YAML"},
     {"a blank at the end", "run.json "},
     {"a dot at the end", "run.json."},
     {"a tab inside", "run\t.json"},
@@ -237,7 +237,8 @@ static const struct {
     {"an option of tar", "--checkpoint-action=exec=sh"},
     {"a Cyrillic letter that looks Latin", "run.j\xd1\x95on"},
     {"a full-width letter", "\xef\xbd\x92un.json"},
-    {"a letter with a combining accent", "re\xcc\x81port.md"},
+    {"a letter with a combining accent", "re\xcc\x81"
+                                         "cipe.yaml"},
     {"a zero-width joiner", "run\xe2\x80\x8d.json"},
     {"a right-to-left override", "run\xe2\x80\xaenosj."},
     {"a soft hyphen", "run\xc2\xad.json"},
@@ -253,6 +254,7 @@ static const struct {
     {"a hidden file", ".run.json"},
     {"a backup", "run.json~"},
     {"a report of another kind", "report.html"},
+    {"the report of yesterday's bundles", "report.md"},
     {"a member of tomorrow", "attestation.json"},
 };
 

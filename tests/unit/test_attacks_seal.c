@@ -7,27 +7,33 @@
 /* ---- bytes changed after signing ---- */
 
 static const struct bend changed[] = {
-    {"run.json changed and nothing else", "run.json", "\"complete\"", "\"complet3\"", LEFT, RP_CHECK_digests, 5},
+    {"run.json changed and nothing else", "run.json", "\"device\"", "\"devic3\"", LEFT, RP_CHECK_digests, 5},
+    {"facts.json changed and nothing else", "facts.json", "\"complete\"", "\"complet3\"", LEFT, RP_CHECK_digests, 5},
     {"a byte of a record", "steps/rank0.jsonl", "\"tokens\":5", "\"tokens\":6", LEFT, RP_CHECK_digests, 5},
     {"a record more", "steps/rank0.jsonl", "", "{}\n", LEFT, RP_CHECK_digests, 5},
     {"no records", "steps/rank0.jsonl", "^", "\n", LEFT, RP_CHECK_digests, 5},
     {"a faster machine in a capture", "env/node0.before.json", "A | B", "B | B", LEFT, RP_CHECK_digests, 5},
     {"another recipe", "recipe.yaml", "tiny", "huge", LEFT, RP_CHECK_digests, 5},
-    {"a better report", "report.md", "**", "**9", LEFT, RP_CHECK_digests, 5},
     {"a script that says OK", "verify.sh", "set -eu", "exit 0", LEFT, RP_CHECK_digests, 5},
     {"sums that fit something else", "SHA256SUMS", "^", "#", LEFT, RP_CHECK_digests, 5},
     {"a signify signature changed", "SHA256SUMS.sig", "", "\n", LEFT, RP_CHECK_digests, 5},
-    {"a minisign signature changed", "SHA256SUMS.minisig", "\ntrusted comment: ", "\ntrusted comment: x", LEFT, RP_CHECK_digests, 5},
+    {"a minisign signature changed", "SHA256SUMS.minisig", "\ntrusted comment: ", "\ntrusted comment: x", LEFT,
+     RP_CHECK_digests, 5},
 
     /* ---- the envelope ---- */
-    {"a payload key twice", DSSE, "\"payloadType\"", "\"payload\": \"e30=\",\n  \"payloadType\"", LEFT, RP_CHECK_signature, 4},
-    {"a payload type twice", DSSE, "\"signatures\"", "\"payloadType\": \"text/plain\",\n  \"signatures\"", LEFT, RP_CHECK_signature, 4},
-    {"a signature key twice", DSSE, "\"sig\"", "\"sig\": \"" ZEROS43 ZEROS43 "==\",\n      \"sig\"", LEFT, RP_CHECK_signature, 4},
+    {"a payload key twice", DSSE, "\"payloadType\"", "\"payload\": \"e30=\",\n  \"payloadType\"", LEFT,
+     RP_CHECK_signature, 4},
+    {"a payload type twice", DSSE, "\"signatures\"", "\"payloadType\": \"text/plain\",\n  \"signatures\"", LEFT,
+     RP_CHECK_signature, 4},
+    {"a signature key twice", DSSE, "\"sig\"", "\"sig\": \"" ZEROS43 ZEROS43 "==\",\n      \"sig\"", LEFT,
+     RP_CHECK_signature, 4},
     {"a key id twice", DSSE, "\"keyid\"", "\"keyid\": \"\",\n      \"keyid\"", LEFT, RP_CHECK_signature, 4},
     {"one more field", DSSE, "\"payload\"", "\"a\": 1,\n  \"payload\"", LEFT, RP_CHECK_signature, 4},
-    {"one more field of the signature", DSSE, "\"sig\"", "\"public\": \"\",\n      \"sig\"", LEFT, RP_CHECK_signature, 4},
+    {"one more field of the signature", DSSE, "\"sig\"", "\"public\": \"\",\n      \"sig\"", LEFT, RP_CHECK_signature,
+     4},
     {"a Cyrillic letter in a key", DSSE, "\"payload\"", "\"p\xd0\xb0yload\"", LEFT, RP_CHECK_signature, 4},
-    {"both, the Cyrillic one first", DSSE, "\"payload\"", "\"p\xd0\xb0yload\": \"e30=\",\n  \"payload\"", LEFT, RP_CHECK_signature, 4},
+    {"both, the Cyrillic one first", DSSE, "\"payload\"", "\"p\xd0\xb0yload\": \"e30=\",\n  \"payload\"", LEFT,
+     RP_CHECK_signature, 4},
     {"a zero-width blank in a key", DSSE, "\"sig\"", "\"sig\xe2\x80\x8b\"", LEFT, RP_CHECK_signature, 4},
     {"an escaped letter in a key", DSSE, "\"payload\"", "\"p\\u0061yload\"", LEFT, RP_CHECK_signature, 4},
     {"an escaped slash", DSSE, "application/vnd", "application\\/vnd", LEFT, RP_CHECK_signature, 4},
@@ -36,7 +42,8 @@ static const struct bend changed[] = {
     {"a payload type with an end inside", DSSE, "in-toto+json", "in-toto+json\\u0000", LEFT, RP_CHECK_signature, 4},
     {"a payload that is a number", DSSE, "\"payload\": \"", "\"payload\": 1, \"x\": \"", LEFT, RP_CHECK_signature, 4},
     {"a payload that is NaN", DSSE, "\"payload\": \"", "\"payload\": NaN, \"x\": \"", LEFT, RP_CHECK_signature, 4},
-    {"a payload beyond all numbers", DSSE, "\"payload\": \"", "\"payload\": 1e999, \"x\": \"", LEFT, RP_CHECK_signature, 4},
+    {"a payload beyond all numbers", DSSE, "\"payload\": \"", "\"payload\": 1e999, \"x\": \"", LEFT, RP_CHECK_signature,
+     4},
     {"an empty payload", DSSE, "/payload", "\"\"", LEFT, RP_CHECK_signature, 4},
     {"a payload of two bytes", DSSE, "/payload", "\"e30=\"", LEFT, RP_CHECK_signature, 6},
     {"a blank in the payload", DSSE, "\"payload\": \"", "\"payload\": \" ", LEFT, RP_CHECK_signature, 4},
@@ -45,7 +52,8 @@ static const struct bend changed[] = {
     {"a changed payload", DSSE, "\"payload\": \"ew", "\"payload\": \"fw", LEFT, RP_CHECK_signature, 6},
     {"no signature", DSSE, "/signatures", "[]", LEFT, RP_CHECK_signature, 4},
     {"a signature that is none", DSSE, "/signatures/0", "null", LEFT, RP_CHECK_signature, 4},
-    {"two signatures", DSSE, "\"signatures\": [", "\"signatures\": [{\"keyid\": \"\", \"sig\": \"\"},", LEFT, RP_CHECK_signature, 4},
+    {"two signatures", DSSE, "\"signatures\": [", "\"signatures\": [{\"keyid\": \"\", \"sig\": \"\"},", LEFT,
+     RP_CHECK_signature, 4},
     {"a signature of zeros", DSSE, "/signatures/0/sig", "\"" ZEROS43 ZEROS43 "==\"", LEFT, RP_CHECK_signature, 6},
     {"a signature of 66 bytes", DSSE, "/signatures/0/sig", "\"" ZEROS43 ZEROS43 "AA\"", LEFT, RP_CHECK_signature, 4},
     {"an empty signature", DSSE, "/signatures/0/sig", "\"\"", LEFT, RP_CHECK_signature, 4},
@@ -53,8 +61,10 @@ static const struct bend changed[] = {
     {"no key id", DSSE, "/signatures/0/keyid", NULL, LEFT, RP_CHECK_signature, 4},
     {"an empty key id", DSSE, "/signatures/0/keyid", "\"\"", LEFT, RP_CHECK_signature, 6},
     {"somebody else's key id", DSSE, "/signatures/0/keyid", "\"SHA256:" FX_ROOT "\"", LEFT, RP_CHECK_signature, 6},
-    {"a key id that clears the screen", DSSE, "/signatures/0/keyid", "\"\\u001b[2Jverified\"", LEFT, RP_CHECK_signature, 6},
-    {"a key id of a thousand bytes", DSSE, "/signatures/0/keyid", "\"" FX_ROOT FX_ROOT "\"", LEFT, RP_CHECK_signature, 4},
+    {"a key id that clears the screen", DSSE, "/signatures/0/keyid", "\"\\u001b[2Jverified\"", LEFT, RP_CHECK_signature,
+     6},
+    {"a key id of a thousand bytes", DSSE, "/signatures/0/keyid", "\"" FX_ROOT FX_ROOT "\"", LEFT, RP_CHECK_signature,
+     4},
     {"an envelope that is a list", DSSE, "^", "[", LEFT, RP_CHECK_signature, 4},
     {"two envelopes", DSSE, "", "{}\n", LEFT, RP_CHECK_signature, 4},
     {"a byte order mark", DSSE, "^", "\xef\xbb\xbf", LEFT, RP_CHECK_signature, 4},
@@ -81,19 +91,24 @@ TEST(attacks_after_signing)
 
 static const struct bend statements[] = {
     {"an older statement", "", "in-toto.io/Statement/v1", "in-toto.io/Statement/v0.1", ENVELOPE, RP_CHECK_statement, 4},
-    {"a statement about a build", "", "/predicateType", "\"https://slsa.dev/provenance/v1\"", ENVELOPE, RP_CHECK_statement, 4},
-    {"a predicate of yesterday", "", "/predicateType", "\"urn:repro:run:2\"", ENVELOPE, RP_CHECK_statement, 4},
-    {"a predicate of the day before", "", "/predicateType", "\"urn:repro:run:1\"", ENVELOPE, RP_CHECK_statement, 4},
-    {"a predicate of tomorrow", "", "/predicateType", "\"urn:repro:run:4\"", ENVELOPE, RP_CHECK_statement, 4},
+    {"a statement about a build", "", "/predicateType", "\"https://slsa.dev/provenance/v1\"", ENVELOPE,
+     RP_CHECK_statement, 4},
+    {"a predicate of yesterday", "", "/predicateType", "\"urn:repro:run:3\"", ENVELOPE, RP_CHECK_statement, 4},
+    {"a predicate of the day before", "", "/predicateType", "\"urn:repro:run:2\"", ENVELOPE, RP_CHECK_statement, 4},
+    {"the first predicate of all", "", "/predicateType", "\"urn:repro:run:1\"", ENVELOPE, RP_CHECK_statement, 4},
+    {"a predicate of tomorrow", "", "/predicateType", "\"urn:repro:run:5\"", ENVELOPE, RP_CHECK_statement, 4},
     {"a predicate twice", "", "\"predicate\"", "\"predicate\": {},\n  \"predicate\"", ENVELOPE, RP_CHECK_statement, 4},
     {"subjects twice", "", "\"subject\"", "\"subject\": [],\n  \"subject\"", ENVELOPE, RP_CHECK_statement, 4},
-    {"a digest twice in one subject", "", "\"sha256\"", "\"sha256\": \"" FX_ROOT "\",\n        \"sha256\"", ENVELOPE, RP_CHECK_statement, 4},
-    {"a digest by another function", "", "/subject/0/digest/sha512", "\"" FX_ROOT "\"", ENVELOPE, RP_CHECK_statement, 4},
-    {"a SHA-1", "", "/subject/0/digest", "{\"sha1\": \"da39a3ee5e6b4b0d3255bfef95601890afd80709\"}", ENVELOPE, RP_CHECK_statement, 4},
-    {"a digest in capitals", "", "/subject/0/digest/sha256", "\"FF112233445566778899AABBCCDDEEFF00112233445566778899AABBCCDDEEFF\"", ENVELOPE,
+    {"a digest twice in one subject", "", "\"sha256\"", "\"sha256\": \"" FX_ROOT "\",\n        \"sha256\"", ENVELOPE,
      RP_CHECK_statement, 4},
-    {"a digest with a digit less", "", "/subject/0/digest/sha256", "\"0112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"",
-     ENVELOPE, RP_CHECK_statement, 4},
+    {"a digest by another function", "", "/subject/0/digest/sha512", "\"" FX_ROOT "\"", ENVELOPE, RP_CHECK_statement,
+     4},
+    {"a SHA-1", "", "/subject/0/digest", "{\"sha1\": \"da39a3ee5e6b4b0d3255bfef95601890afd80709\"}", ENVELOPE,
+     RP_CHECK_statement, 4},
+    {"a digest in capitals", "", "/subject/0/digest/sha256",
+     "\"FF112233445566778899AABBCCDDEEFF00112233445566778899AABBCCDDEEFF\"", ENVELOPE, RP_CHECK_statement, 4},
+    {"a digest with a digit less", "", "/subject/0/digest/sha256",
+     "\"0112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"", ENVELOPE, RP_CHECK_statement, 4},
     {"a digest of something else", "", "/subject/0/digest/sha256", "\"" FX_ROOT "\"", ENVELOPE, RP_CHECK_digests, 5},
     {"a subject less", "", "/subject/0", NULL, ENVELOPE, RP_CHECK_digests, 5},
     {"no subjects", "", "/subject", "[]", ENVELOPE, RP_CHECK_statement, 4},
@@ -101,18 +116,22 @@ static const struct bend statements[] = {
     {"a subject in another case", "", "/subject/0/name", "\"Run.json\"", ENVELOPE, RP_CHECK_digests, 5},
     {"a subject that leads out", "", "/subject/0/name", "\"../run.json\"", ENVELOPE, RP_CHECK_statement, 4},
     {"a subject in Cyrillic", "", "/subject/0/name", "\"run.js\xd0\xben\"", ENVELOPE, RP_CHECK_statement, 4},
-    {"one subject twice", "", "/subject/1", "{\"digest\": {\"sha256\": \"" FX_ROOT "\"}, \"name\": \"run.json\"}", ENVELOPE, RP_CHECK_digests, 4},
+    {"one subject twice", "", "/subject/1", "{\"digest\": {\"sha256\": \"" FX_ROOT "\"}, \"name\": \"facts.json\"}",
+     ENVELOPE, RP_CHECK_digests, 4},
     {"a subject with an address", "", "/subject/0/uri", "\"http://example.org/\"", ENVELOPE, RP_CHECK_statement, 4},
     {"a field beside the predicate", "", "/note", "\"trust me\"", ENVELOPE, RP_CHECK_statement, 4},
     {"a claim beside the figures", "", "/predicate/certified", "true", ENVELOPE, RP_CHECK_statement, 4},
     {"a faster run in the statement", "", "/predicate/throughput/value", "1000.5", ENVELOPE, RP_CHECK_predicate, 5},
     {"a speed that is no number", "", "/predicate/throughput/value", "\"1000\"", ENVELOPE, RP_CHECK_statement, 4},
     {"a narrower interval", "", "/predicate/throughput/interval", "[38.8, 38.9]", ENVELOPE, RP_CHECK_predicate, 5},
-    {"a better loss", "", "/predicate/loss_last", "\"0x1p-3\"", ENVELOPE, RP_CHECK_predicate, 5},
-    {"another state", "", "/predicate/state_root_last", "\"ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"", ENVELOPE,
-     RP_CHECK_predicate, 5},
+    {"a better loss", "", "/predicate/loss_last/hex", "\"0x1p-3\"", ENVELOPE, RP_CHECK_predicate, 5},
+    {"a better loss beside its bits", "", "/predicate/loss_last/value", "0.125", ENVELOPE, RP_CHECK_predicate, 5},
+    {"a loss without its bits", "", "/predicate/loss_last", "0.125", ENVELOPE, RP_CHECK_statement, 4},
+    {"another state", "", "/predicate/state_root_last",
+     "\"ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"", ENVELOPE, RP_CHECK_predicate, 5},
     {"no figure of the speed", "", "/predicate/throughput/value", NULL, ENVELOPE, RP_CHECK_statement, 4},
     {"another model in the statement", "", "/predicate/model", "\"gpt\"", ENVELOPE, RP_CHECK_predicate, 5},
+    {"a status that the facts have not", "", "/predicate/status", "\"failed\"", ENVELOPE, RP_CHECK_predicate, 5},
     {"another run.json", "", "/predicate/run_sha256", "\"" FX_ROOT "\"", ENVELOPE, RP_CHECK_predicate, 5},
     {"another program", "", "/predicate/tool/version", "\"9.9.9\"", ENVELOPE, RP_CHECK_predicate, 5},
     {"other arithmetic", "", "/predicate/numerics", "\"repro-fp64/1\"", ENVELOPE, RP_CHECK_statement, 4},
@@ -120,7 +139,8 @@ static const struct bend statements[] = {
     {"NaN in the statement", "", "\"value\": ", "\"value\": NaN, \"x\": ", ENVELOPE, RP_CHECK_statement, 4},
     {"infinity in the statement", "", "\"value\": ", "\"value\": Infinity, \"x\": ", ENVELOPE, RP_CHECK_statement, 4},
     {"a number beyond double", "", "\"value\": ", "\"value\": 1e400, \"x\": ", ENVELOPE, RP_CHECK_statement, 4},
-    {"an integer beyond 64 bits", "", "\"value\": ", "\"value\": 99999999999999999999, \"x\": ", ENVELOPE, RP_CHECK_statement, 4},
+    {"an integer beyond 64 bits", "", "\"value\": ", "\"value\": 99999999999999999999, \"x\": ", ENVELOPE,
+     RP_CHECK_statement, 4},
     {"a blank more", "", "\n", " \n", ENVELOPE, RP_CHECK_statement, 4},
     {"no end of the last line", "", "\n}\n", "\n}", ENVELOPE, RP_CHECK_statement, 4},
     {"a number spelled longer", "", "\"value\": ", "\"value\": 0", ENVELOPE, RP_CHECK_statement, 4},
@@ -129,11 +149,14 @@ static const struct bend statements[] = {
 
     /* ---- beside the statement, signed by the attacker ---- */
     {"sums that lie", "SHA256SUMS", "^", "00", SEALED, RP_CHECK_helper_files, 5},
-    {"sums of nothing", "SHA256SUMS", "", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  x\n", SEALED, RP_CHECK_helper_files, 5},
+    {"sums of nothing", "SHA256SUMS", "", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  x\n",
+     SEALED, RP_CHECK_helper_files, 5},
     {"sums with an escape of sha256sum", "SHA256SUMS", "^", "\\", SEALED, RP_CHECK_helper_files, 5},
     {"a signify signature of something else", "SHA256SUMS.sig", "", "x", SEALED, RP_CHECK_stock_signatures, 4},
-    {"a minisign comment that was not signed", "SHA256SUMS.minisig", "\ntrusted comment: ", "\ntrusted comment: x", SEALED, RP_CHECK_stock_signatures, 6},
-    {"a script that says OK, signed", "verify.sh", "set -eu", "exit 0", SEALED, KEY_ALONE}, /* a note: older versions wrote others */
+    {"a minisign comment that was not signed", "SHA256SUMS.minisig", "\ntrusted comment: ", "\ntrusted comment: x",
+     SEALED, RP_CHECK_stock_signatures, 6},
+    {"a script that says OK, signed", "verify.sh", "set -eu", "exit 0", SEALED,
+     KEY_ALONE}, /* a note: older versions wrote others */
 };
 
 TEST(attacks_by_statements)
@@ -162,7 +185,7 @@ TEST(a_member_more)
         fx_add(&b, "steps/rank1.jsonl", "{}\n", 3);
         if (listed) {
             attack_sums(&b, "", key);
-            attack_sign(&b, x.run, NULL, key);
+            attack_sign(&b, x.facts, x.run, NULL, key);
         }
         attack_pack(&b);
         if (listed)
@@ -190,6 +213,8 @@ TEST(attacks_by_replay)
     } rows[] = {
         {"the statement of another bundle", "signer", {DSSE}, RP_CHECK_digests, 5},
         {"statement and sums of another bundle", "signer", {DSSE, "SHA256SUMS"}, RP_CHECK_digests, 5},
+        {"facts.json of another bundle", "signer", {"facts.json"}, RP_CHECK_digests, 5},
+        {"facts.json and run.json of another bundle", "signer", {"facts.json", "run.json"}, RP_CHECK_digests, 5},
         {"statement and run.json of another bundle", "signer", {DSSE, "run.json"}, RP_CHECK_digests, 5},
         {"records of another bundle", "signer", {"steps/rank0.jsonl"}, RP_CHECK_digests, 5},
         {"the capture of another bundle", "signer", {"env/node0.after.json"}, RP_CHECK_digests, 5},
@@ -205,6 +230,7 @@ TEST(attacks_by_replay)
         fx_init(&y);
         memcpy(strstr(y.steps.data, "\"tokens\":5"), "\"tokens\":6", 10);
         json_object_set_new(y.after, "captured_at", json_string("2026-09-21T14:13:24Z"));
+        y.done = json_pack("{s:i}", "peak_rss_bytes", 23456789);
         fx_compute(&y);
         open_honest(&x, &a, "signer");
         open_honest(&y, &b, rows[i].second);

@@ -1,10 +1,9 @@
 /* Bundles of several ranks by somebody who had fewer machines than they say: two nodes with two ranks each, every part of which can be
  * bent and sealed again. */
-#include "tests/unit/verify_fixture.h"
+#include "tests/unit/attack.h"
 
 #include "base/text.h"
 #include "comm/comm.h"
-#include "run/world.h"
 #include "train/train.h"
 #include "verify/state.h"
 #include "worker/worker.h"
@@ -12,30 +11,9 @@
 #define RANKS 4
 #define NODES 2
 #define OFFSET 3600000000000ll /* of the second node's monotonic clock: it started an hour earlier */
-
-struct job {
-    struct fx x;
-    struct rp_buf steps[RANKS];
-    json_t *before, *after;  /* of the second node */
-    json_t *processes, *launch, *exchange[RANKS], *device[RANKS];
-    int host[RANKS];
-    const char *reason;      /* of a run that failed; NULL: it is complete */
-};
-
-static void job_fini(struct job *j)
-{
-    for (int i = 0; i < RANKS; i++) {
-        rp_buf_fini(&j->steps[i]);
-        json_decref(j->exchange[i]);
-        json_decref(j->device[i]);
-    }
-    json_decref(j->before);
-    json_decref(j->after);
-    json_decref(j->processes);
-    json_decref(j->launch);
-    json_decref(j->x.world);
-    fx_fini(&j->x);
-}
+#define FACTS "facts.json"
+#define RUN "run.json"
+#define FF_ROOT "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
 /* The steps of a rank, which are about 100 ms long and end within microseconds of those of the others. */
 static void write_steps(struct rp_buf *out, int rank, int64_t offset)
@@ -65,111 +43,75 @@ static void set_machine(json_t *capture, const char *boot, double uptime, long l
     fx_capture_value(capture, "memory", "free", json_integer(available / 2 + 4096));
 }
 
-static void place_rank(struct rp_comm *place, const struct job *j, int i)
+static void set_device(struct fx *x, int rank, const char *device)
 {
-    *place = (struct rp_comm){.lost = -1, .host = j->host};
-    rp_comm_place(place, i, (struct rp_degrees){RANKS, 1, 1});
+    json_decref(x->hello[rank]);
+    x->hello[rank] = json_pack("{s:o}", "device", fx_device(device));
 }
 
-static json_t *process(int index, int host, int64_t offset, int64_t error)
+/* Of what the last record of a rank has of its exchanges. */
+static void set_exchange(struct fx *x, int rank, const char *key, json_t *value)
 {
-    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:{s:i, s:I, s:I}}", "index", index, "first_rank", 2 * index, "ranks", 2, "host", host,
-                     "place", host, "local_rank", 0, "clock", "wall_ns", 0, "monotonic_ns", (json_int_t)offset, "error_ns",
-                     (json_int_t)error);
+    if (!x->ended[rank])
+        x->ended[rank] = json_pack("{s:{}}", "exchange");
+    json_object_set_new(json_object_get(x->ended[rank], "exchange"), key, value);
 }
 
-static struct job job_new(void)
+/* What a rank sends in all its steps, by which nobody was faster than a link is. */
+static void set_sent(struct fx *x, const int *host, int rank)
 {
-    struct job j = {0};
-    fx_init(&j.x);
-    FX_SET(&j.x, "train.accumulation_steps=4");
-    j.before = fx_capture("2026-09-21T14:13:20Z");
-    j.after = fx_capture("2026-09-21T14:13:23Z");
-    set_machine(j.x.before, "sha256:" FX_ROOT, 5000.25, 8000000000);
-    set_machine(j.x.after, "sha256:" FX_ROOT, 5003.5, 7900000000);
-    set_machine(j.before, "sha256:ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", 8600.5, 9000000000);
-    set_machine(j.after, "sha256:ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", 8603.75, 8900000000);
+    struct rp_comm place = fx_place(x, host, rank);
+    struct rp_exchange_sizes n = {0};
+    struct rp_err err;
+    CHECK(rp_train_exchange_at(&n, &x->recipe, &place, &err) == 0, "%s", err.msg);
+    CHECK(n.levels == 2 && (n.between_bytes > 0 || rank % 2 == 0), "rank %d: %d levels", rank,
+          n.levels); /* the share of others is empty */
+    set_exchange(x, rank, "sent_bytes", json_integer((json_int_t)n.sent_bytes * 7 + 1000));
+}
+
+static struct fx job_new(void)
+{
+    static const int host[RANKS] = {0, 0, 1, 1};
+    struct fx x;
+    fx_init(&x);
+    FX_SET(&x, "train.accumulation_steps=4");
+    x.ranks = RANKS;
+    x.nodes = NODES;
+    x.node_before[1] = fx_capture("2026-09-21T14:13:20Z");
+    x.node_after[1] = fx_capture("2026-09-21T14:13:23Z");
+    set_machine(x.before, "sha256:" FX_ROOT, 5000.25, 8000000000);
+    set_machine(x.after, "sha256:" FX_ROOT, 5003.5, 7900000000);
+    set_machine(x.node_before[1], "sha256:" FF_ROOT, 8600.5, 9000000000);
+    set_machine(x.node_after[1], "sha256:" FF_ROOT, 8603.75, 8900000000);
     for (int i = 0; i < RANKS; i++) {
-        j.host[i] = i / 2;
-        write_steps(&j.steps[i], i, i / 2 * OFFSET);
-        j.device[i] = fx_device("isa=avx2 threads=1");
+        write_steps(&x.of_rank[i], i, i / 2 * OFFSET);
+        set_device(&x, i, "isa=avx2 threads=1");
+        set_sent(&x, host, i);
     }
-    for (int i = 0; i < RANKS; i++) {
-        struct rp_comm place;
-        struct rp_exchange_sizes n = {0};
-        struct rp_err err;
-        place_rank(&place, &j, i);
-        CHECK(rp_train_exchange_at(&n, &j.x.recipe, &place, &err) == 0, "%s", err.msg);
-        CHECK(n.levels == 2 && (n.between_bytes > 0 || i % 2 == 0), "rank %d: %d levels", i, n.levels); /* the share of others is empty */
-        j.exchange[i] = json_pack("{s:s, s:i, s:I, s:I, s:I}", "transport", "1 rank by shared memory, 2 by TLS", "levels", n.levels, "bytes_per_step",
-                                  (json_int_t)n.sent_bytes, "bytes_per_step_between_hosts", (json_int_t)n.between_bytes, "sent_bytes",
-                                  (json_int_t)n.sent_bytes * 7 + 1000);
-    }
-    j.processes = json_pack("[o, o]", process(0, 0, 0, 0), process(1, 1, OFFSET, 60000));
-    j.launch = json_pack("{s:s, s:s, s:i, s:i}", "kind", "ranks", "launcher", "openmpi", "rank", 0, "size", 2);
-    return j;
+    x.processes = json_pack("[o, o]", fx_process(0, 2, 0, 0, 0), fx_process(2, 2, 1, OFFSET, 60000));
+    x.launch = json_pack("{s:s, s:s, s:i, s:i}", "kind", "ranks", "launcher", "openmpi", "rank", 0, "size", 2);
+    return x;
 }
-#define JOB(j) __attribute__((cleanup(job_fini))) struct job j = job_new()
+#define JOB(x) __attribute__((cleanup(fx_fini))) struct fx x = job_new()
 
-/* run.json, its report and the bundle from the parts as they are now; bend changes run.json before the report is made. */
-static void seal(struct job *j, void (*bend_run)(json_t *run))
+/* From the parts as they are now. */
+static void seal(struct fx *x)
 {
-    struct rp_err err = {0};
-    struct rp_all_ranks all;
-    struct rp_records joined = {0};
-    const json_t *hello[RANKS], *done[RANKS];
-    RP_JSON *kept = json_array();
-    struct rp_comm first;
-    rp_all_ranks_init(&all, (struct rp_degrees){RANKS, 1, 1});
-    for (int i = 0; i < RANKS; i++) {
-        struct rp_records one = {.rank = i};
-        struct rp_records_in in = {.out = &one};
-        char digest[RP_SHA256_HEX];
-        rp_sha256_hex(digest, j->steps[i].data, j->steps[i].size);
-        CHECK(rp_records_piece(&in, j->steps[i].data, j->steps[i].size, &err) == 0 && rp_records_end(&in, digest, &err) == 0, "%s",
-              err.msg);
-        CHECK(rp_all_ranks_add(&all, &joined, &one, &err) == 0, "%s", err.msg);
-        json_array_append_new(kept, json_pack("{s:O}", "device", j->device[i]));
-        hello[i] = json_array_get(kept, json_array_size(kept) - 1);
-        json_array_append_new(kept, json_pack("{s:i, s:O*}", "peak_rss_bytes", 12345678, "exchange", j->exchange[i]));
-        done[i] = json_array_get(kept, json_array_size(kept) - 1);
-    }
-    json_decref(j->x.world);
-    j->x.world = rp_world_json(&(struct rp_world_doc){.degrees = all.degrees, .host = j->host, .processes = j->processes, .launch = j->launch, .all = &all,
-                                                      .hello = hello, .done = done});
-    place_rank(&first, j, 0);
-    j->x.place = &first;
-    j->x.joined = &joined;
-    CHECK(fx_documents(&j->x, j->reason ? "failed" : "complete", j->reason, &err) == 0, "%s", err.msg);
-    if (bend_run) {
-        bend_run(j->x.run);
-        fx_render(&j->x);
-    }
-    rp_buf_fini(&j->x.steps);
-    rp_buf_add(&j->x.steps, j->steps[0].data, j->steps[0].size);
-    struct rp_bundle b;
-    fx_members(&b, &j->x);
-    for (int i = 1; i < RANKS; i++)
-        fx_add(&b, RP_OF_RANK(i, ".jsonl"), j->steps[i].data, j->steps[i].size);
-    if (j->before)
-        fx_add_json(&b, "env/node1.before.json", j->before);
-    if (j->after)
-        fx_add_json(&b, "env/node1.after.json", j->after);
-    FX_KEY *key = fx_key("signer");
-    RP_BUF bytes = {0};
-    RP_FREE char *path = fx_path("sealed");
-    CHECK(rp_bundle_seal(&b, key, &bytes, &err) == 0 && rp_write_file(path, bytes.data, bytes.size, 0644, &err) == 0, "%s", err.msg);
-    rp_bundle_fini(&b);
-    rp_records_fini(&joined);
-    rp_all_ranks_fini(&all);
-    j->x.joined = NULL;
-    j->x.place = NULL;
+    fx_compute(x);
+    fx_seal(x, "signer", "sealed");
 }
 
-static void caught(struct job *j, void (*bend_run)(json_t *run), enum rp_check_id by, enum rp_code code)
+static void caught(struct fx *x, enum rp_check_id by, enum rp_code code)
 {
-    seal(j, bend_run);
-    expect("sealed", NULL, RP_VERDICT_FAILED, by, code);
+    fx_compute(x);
+    refused(x, by, code);
+}
+
+/* Of facts that were bent. */
+static void caught_as_bent(struct fx *x, enum rp_check_id by, enum rp_code code)
+{
+    fx_derive(x);
+    refused(x, by, code);
 }
 
 static json_t *member_of(json_t *list, int i, const char *key)
@@ -180,7 +122,7 @@ static json_t *member_of(json_t *list, int i, const char *key)
 TEST(two_honest_nodes_verify)
 {
     JOB(j);
-    seal(&j, NULL);
+    seal(&j);
     accept("sealed", NULL, RP_VERDICT_UNKNOWN_KEY);
     expect_state_of("sealed", RP_CHECK_ranks, RP_CHECK_PASSED);
     expect_state_of("sealed", RP_CHECK_same_host, RP_CHECK_PASSED);
@@ -189,25 +131,79 @@ TEST(two_honest_nodes_verify)
 /* A host that died left no capture, and no word on its exchange. */
 TEST(a_run_whose_second_node_died_verifies)
 {
+    struct rp_err err = {0};
     JOB(j);
-    j.reason = "host 1 is gone";
-    json_decref(j.after);
-    j.after = NULL;
-    seal(&j, NULL);
-    accept("sealed", NULL, RP_VERDICT_UNKNOWN_KEY);
-    json_decref(j.before);
-    j.before = NULL;
-    seal(&j, NULL);
-    accept("sealed", NULL, RP_VERDICT_UNKNOWN_KEY);
-    json_decref(j.exchange[3]);
-    j.exchange[3] = NULL;
-    seal(&j, NULL);
-    accept("sealed", NULL, RP_VERDICT_UNKNOWN_KEY);
+    json_t **const lost[] = {&j.node_after[1], &j.node_before[1]};
+    for (int i = 0; i < 2; i++) {
+        json_decref(*lost[i]);
+        *lost[i] = json_null();
+        CHECK(fx_documents(&j, "failed", "host 1 is gone", &err) == 0, "%s", err.msg);
+        accepted(&j);
+    }
+    json_object_del(fx_rank(&j, 3), "exchange");
+    accepted(&j);
+}
+
+/* ---- the two lists of ranks ---- */
+
+/* One of four ranks, of two nodes, in one of the documents. */
+static const struct bend lists[] = {
+    {"a rank less among the facts", FACTS, "/rank/3", NULL, SEALED, RP_CHECK_schema, 4},
+    {"a rank less among the figures", RUN, "/rank/3", NULL, SEALED, RP_CHECK_schema, 4},
+    {"a rank more among the facts", FACTS, "/rank/4",
+     "{\"node\": 1, \"cpus\": null, \"peak_rss_bytes\": null, \"no_telemetry\": null}", SEALED, RP_CHECK_schema, 4},
+    {"a figure for a rank more", RUN, "/rank/4",
+     "{\"samples_per_step\": 4, \"records_sha256\": \"" FX_ROOT
+     "\", \"timed_s\": 0.5, \"exchange_s\": 0.01, \"wait_s\": null, "
+     "\"overlap_s\": null}",
+     SEALED, RP_CHECK_schema, 4},
+    {"fewer ranks in the world", RUN, "/world/ranks", "3", SEALED, RP_CHECK_schema, 4},
+    {"a slowest rank that there is not", RUN, "/world/slowest", "4", SEALED, RP_CHECK_schema, 4},
+    {"another slowest rank", RUN, "/world/slowest", "1", SEALED, RP_CHECK_ranks, 5},
+    {"a rank on a third node", FACTS, "/rank/3/node", "2", SEALED, RP_CHECK_schema, 4},
+    {"three nodes in the world", RUN, "/world/nodes", "3", SEALED, RP_CHECK_schema, 4},
+    {"a node less among the figures", RUN, "/node/1", NULL, SEALED, RP_CHECK_schema, 4},
+    {"a node more among the figures", RUN, "/node/2", "{\"change\": []}", SEALED, RP_CHECK_schema, 4},
+    {"all ranks on one node", FACTS, "/rank/2/node", "0", SEALED, RP_CHECK_ranks, 5},
+    {"a node by a text", FACTS, "/rank/2/node", "\"1\"", SEALED, RP_CHECK_schema, 4},
+    {"a rank that is null", FACTS, "/rank/2", "null", SEALED, RP_CHECK_schema, 4},
+    {"a list of ranks that is an object", FACTS, "/rank", "{}", SEALED, RP_CHECK_schema, 4},
+    {"one rank with a field of its own", FACTS, "/rank/2/speed", "\"fast\"", SEALED, RP_CHECK_schema, 4},
+    {"one rank with a figure of its own", RUN, "/rank/2/throughput", "99.5", SEALED, RP_CHECK_schema, 4},
+    {"the records of one rank", RUN, "/rank/2/records_sha256", "\"" FX_ROOT "\"", SEALED, RP_CHECK_ranks, 5},
+    {"the time of one rank", RUN, "/rank/2/timed_s", "0.25", SEALED, RP_CHECK_ranks, 5},
+    {"the waiting of one rank", RUN, "/rank/2/wait_s", "0.0", SEALED, RP_CHECK_ranks, 5},
+    {"no word on the waiting of one rank", RUN, "/rank/2/wait_s", "null", SEALED, RP_CHECK_ranks, 5},
+    {"the samples of one rank", RUN, "/rank/2/samples_per_step", "16", SEALED, RP_CHECK_ranks, 5},
+    {"the device of one rank", FACTS, "/rank/2/device/threads", "4097", SEALED, RP_CHECK_environment, 5},
+    {"no device of one rank", FACTS, "/rank/2/device", NULL, SEALED, RP_CHECK_environment, 5},
+    {"the memory of one rank, figures left", FACTS, "/rank/2/peak_rss_bytes", "99345678", SEALED, RP_CHECK_ranks, 5},
+    {"memory of a device that one rank has not", FACTS, "/rank/2/device_bytes", "{\"reserved\": 1, \"used\": 1}",
+     SEALED, RP_CHECK_environment, 5},
+    {"ceilings of another rank", FACTS, "/ceilings/rank", "1", SEALED, RP_CHECK_ceilings, 5},
+    {"ceilings of a rank that there is not", FACTS, "/ceilings/rank", "4", SEALED, RP_CHECK_schema, 4},
+    {"a change on the second node that was none", RUN, "/node/1/change/0",
+     "{\"field\": \"cpu.model\", \"impact\": \"none\", \"varies\": true, \"before\": null, \"after\": null}", SEALED,
+     RP_CHECK_changes, 5},
+    {"changes on the second node taken out", RUN, "/node/1/change", "[]", SEALED, RP_CHECK_changes, 5},
+    {"ranks that divide tensors", FACTS, "/layout", "{\"data\": 2, \"tensor\": 2, \"pipeline\": 1}", SEALED,
+     RP_CHECK_numbers, 5},
+    {"a layout for more ranks", FACTS, "/layout/pipeline", "2", SEALED, RP_CHECK_schema, 4},
+    {"a process less", FACTS, "/process/1", NULL, SEALED, RP_CHECK_schema, 4},
+};
+
+TEST(attacks_on_two_lists_of_ranks)
+{
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        JOB(j);
+        fx_compute(&j);
+        attack_on(&j, &lists[i]);
+    }
 }
 
 /* ---- clocks ---- */
 
-static void set_clock(struct job *j, int64_t offset, int64_t error)
+static void set_clock(struct fx *j, int64_t offset, int64_t error)
 {
     json_t *clock = member_of(j->processes, 1, "clock");
     json_object_set_new(clock, "monotonic_ns", json_integer(offset));
@@ -219,11 +215,11 @@ TEST(clocks_that_prove_nothing)
 {
     JOB(j);
     set_clock(&j, OFFSET + 2000000000, 9999999999);
-    seal(&j, NULL);
+    seal(&j);
     expect_state_of("sealed", RP_CHECK_ranks, RP_CHECK_WARNING);
     JOB(first);
     json_object_set_new(member_of(first.processes, 0, "clock"), "monotonic_ns", json_integer(7));
-    caught(&first, NULL, RP_CHECK_schema, RP_MALFORMED);
+    caught(&first, RP_CHECK_schema, RP_MALFORMED);
 }
 
 /* Two machines do not start in the same millisecond. */
@@ -232,12 +228,12 @@ TEST(machines_with_one_clock)
     JOB(j);
     set_clock(&j, 20000, 60000);
     for (int i = 2; i < RANKS; i++) {
-        rp_buf_fini(&j.steps[i]);
-        write_steps(&j.steps[i], i, 20000);
+        rp_buf_fini(&j.of_rank[i]);
+        write_steps(&j.of_rank[i], i, 20000);
     }
-    set_machine(j.before, "sha256:ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", 5000.5, 9000000000);
-    set_machine(j.after, "sha256:ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", 5003.75, 8900000000);
-    seal(&j, NULL);
+    set_machine(j.node_before[1], "sha256:" FF_ROOT, 5000.5, 9000000000);
+    set_machine(j.node_after[1], "sha256:" FF_ROOT, 5003.75, 8900000000);
+    seal(&j);
     expect_state_of("sealed", RP_CHECK_same_host, RP_CHECK_WARNING);
 }
 
@@ -247,7 +243,7 @@ TEST(clocks_by_which_no_rank_waited_for_another)
     for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
         JOB(j);
         set_clock(&j, offsets[i], 60000);
-        caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
+        caught(&j, RP_CHECK_ranks, RP_MISMATCH);
     }
 }
 
@@ -257,7 +253,7 @@ TEST(clocks_that_none_are)
     for (size_t i = 0; i < sizeof clocks / sizeof *clocks; i++) {
         JOB(j);
         set_clock(&j, clocks[i][0], clocks[i][1]);
-        caught(&j, NULL, RP_CHECK_schema, RP_MALFORMED);
+        caught(&j, RP_CHECK_schema, RP_MALFORMED);
     }
 }
 
@@ -265,7 +261,7 @@ TEST(a_clock_that_was_not_measured_is_a_warning)
 {
     JOB(j);
     set_clock(&j, 0, -1);
-    seal(&j, NULL);
+    seal(&j);
     expect_state_of("sealed", RP_CHECK_ranks, RP_CHECK_WARNING);
 }
 
@@ -280,30 +276,25 @@ TEST(processes_that_do_not_have_the_ranks)
         enum rp_code code;
     } rows[] = {{"first_rank", 1, 1, RP_CHECK_schema, RP_MALFORMED}, {"ranks", 1, 1, RP_CHECK_schema, RP_MALFORMED},
                 {"ranks", 1, 3, RP_CHECK_schema, RP_MALFORMED},      {"ranks", 0, 4096, RP_CHECK_schema, RP_MALFORMED},
-                {"index", 0, 1, RP_CHECK_schema, RP_MALFORMED},      {"host", 1, 0, RP_CHECK_ranks, RP_MISMATCH},
-                {"host", 0, 1, RP_CHECK_ranks, RP_MISMATCH},         {"place", 1, 0, RP_CHECK_ranks, RP_MISMATCH},
-                {"place", 1, 2, RP_CHECK_ranks, RP_MISMATCH},        {"local_rank", 1, 2, RP_CHECK_ranks, RP_MISMATCH},
-                {"local_rank", 0, 1, RP_CHECK_ranks, RP_MISMATCH}};
+                {"host", 1, 0, RP_CHECK_ranks, RP_MISMATCH},         {"host", 0, 1, RP_CHECK_ranks, RP_MISMATCH},
+                {"place", 1, 0, RP_CHECK_ranks, RP_MISMATCH},        {"place", 1, 2, RP_CHECK_ranks, RP_MISMATCH},
+                {"local_rank", 1, 2, RP_CHECK_ranks, RP_MISMATCH},   {"local_rank", 0, 1, RP_CHECK_ranks, RP_MISMATCH}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         JOB(j);
         json_object_set_new(json_array_get(j.processes, (size_t)rows[i].process), rows[i].key, json_integer(rows[i].value));
-        caught(&j, NULL, rows[i].by, rows[i].code);
+        caught(&j, rows[i].by, rows[i].code);
     }
     JOB(j);
-    json_decref(j.processes);
-    j.processes = NULL;
-    caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
-}
-
-static void add_a_node(json_t *run)
-{
-    json_object_set_new((json_t *)rp_json_at(run, "world/rank/1"), "node", json_integer(1));
+    json_array_clear(j.processes);
+    caught(&j, RP_CHECK_ranks, RP_MISMATCH);
 }
 
 TEST(a_rank_on_a_node_of_another_process)
 {
     JOB(j);
-    caught(&j, add_a_node, RP_CHECK_ranks, RP_MISMATCH);
+    fx_compute(&j);
+    json_object_set_new(fx_rank(&j, 1), "node", json_integer(1));
+    caught_as_bent(&j, RP_CHECK_ranks, RP_MISMATCH);
 }
 
 TEST(a_launcher_of_another_job)
@@ -315,12 +306,12 @@ TEST(a_launcher_of_another_job)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         JOB(j);
         json_object_set_new(j.launch, rows[i].key, json_integer(rows[i].value));
-        caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
+        caught(&j, RP_CHECK_ranks, RP_MISMATCH);
     }
     JOB(j);
-    json_decref(j.launch);
-    j.launch = NULL;
-    caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
+    fx_compute(&j);
+    json_object_del(j.facts, "launch");
+    caught_as_bent(&j, RP_CHECK_ranks, RP_MISMATCH);
 }
 
 /* All of it as zeros. */
@@ -348,11 +339,11 @@ static void without_exchange_time(struct rp_buf *steps)
 TEST(exchanges_that_no_link_makes)
 {
     JOB(j);
-    json_object_set_new(j.exchange[1], "sent_bytes", json_integer(4000000000000000ll));
-    caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
+    set_exchange(&j, 1, "sent_bytes", json_integer(4000000000000000ll));
+    caught(&j, RP_CHECK_ranks, RP_MISMATCH);
     JOB(k);
-    without_exchange_time(&k.steps[2]);
-    caught(&k, NULL, RP_CHECK_ranks, RP_MISMATCH);
+    without_exchange_time(&k.of_rank[2]);
+    caught(&k, RP_CHECK_ranks, RP_MISMATCH);
 }
 
 /* ---- devices ---- */
@@ -360,18 +351,14 @@ TEST(exchanges_that_no_link_makes)
 TEST(devices_that_the_captures_do_not_have)
 {
     JOB(j);
-    fx_capture_value(j.before, "cpu", "threads", json_integer(2));
-    json_decref(j.device[3]);
-    j.device[3] = fx_device("isa=avx2 threads=64");
-    caught(&j, NULL, RP_CHECK_environment, RP_MISMATCH);
-    json_decref(j.device[3]);
-    j.device[3] = fx_device("gpu0 NVIDIA H100 PCIe sm_90");
-    caught(&j, NULL, RP_CHECK_environment, RP_MISMATCH);
-    json_decref(j.device[3]);
-    j.device[3] = fx_device("isa=avx2 threads=1");
-    json_decref(j.device[0]);
-    j.device[0] = fx_device("isa=avx512 threads=1");
-    caught(&j, NULL, RP_CHECK_environment, RP_MISMATCH);
+    fx_capture_value(j.node_before[1], "cpu", "threads", json_integer(2));
+    set_device(&j, 3, "isa=avx2 threads=64");
+    caught(&j, RP_CHECK_environment, RP_MISMATCH);
+    set_device(&j, 3, "gpu0 NVIDIA H100 PCIe sm_90");
+    caught(&j, RP_CHECK_environment, RP_MISMATCH);
+    set_device(&j, 3, "isa=avx2 threads=1");
+    set_device(&j, 0, "isa=avx512 threads=1");
+    caught(&j, RP_CHECK_environment, RP_MISMATCH);
 }
 
 /* Rank 1 is of the process whose settings are in run.json, ranks 2 and 3 may have others. */
@@ -380,16 +367,14 @@ TEST(devices_that_the_settings_do_not_allow)
     static const char *const devices[] = {"isa=avx2 threads=2", "isa=scalar threads=1"};
     for (size_t i = 0; i < 2; i++) {
         JOB(j);
-        FX_SET(&j.x, "train.accumulation_steps=4", "run.threads=1");
+        FX_SET(&j, "train.accumulation_steps=4", "run.threads=1");
         if (i == 0) {
-            json_decref(j.device[3]);
-            j.device[3] = fx_device(devices[0]);
-            seal(&j, NULL);
+            set_device(&j, 3, devices[0]);
+            seal(&j);
             accept("sealed", NULL, RP_VERDICT_UNKNOWN_KEY);
         }
-        json_decref(j.device[1]);
-        j.device[1] = fx_device(devices[i]);
-        caught(&j, NULL, RP_CHECK_environment, RP_MISMATCH);
+        set_device(&j, 1, devices[i]);
+        caught(&j, RP_CHECK_environment, RP_MISMATCH);
     }
 }
 
@@ -401,11 +386,15 @@ TEST(processors_of_a_node)
         int most, expected;
     } rows[] = {{{"0", "0", "7"}, 8, 1}, {{"0-1", "1,3", "7"}, 8, 3}, {{"0-7", "0", "7"}, 2, 2}, {{NULL, "0", "7"}, 8, 8}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        RP_JSON *run = json_pack("{s:s, s:{s:[]}}", "backend", "cpu", "world", "rank");
-        for (int k = 0; k < 3; k++)
-            json_array_append_new((json_t *)rp_json_at(run, "world/rank"),
-                                  json_pack("{s:i, s:s*, s:{s:s}}", "node", k / 2, "cpus", rows[i].cpus[k], "device", "kind", "cpu"));
-        const int n = rp_run_processors(&(struct rp_run){.json = run}, 0, rows[i].most);
+        struct rp_facts facts = {.backend = (char *)"cpu"};
+        for (int k = 0; k < 3; k++) {
+            struct rp_rank_facts *rank = rp_object_add(&facts.rank, &facts.rank_n, &rp_type_rank_facts);
+            rank->node = k / 2;
+            rank->cpus = rp_text_copy(rows[i].cpus[k]);
+        }
+        const int n = rp_run_processors(&(struct rp_run){.facts = &facts}, 0, rows[i].most);
+        facts.backend = NULL;
+        rp_object_fini(&facts, &rp_type_facts);
         CHECK(n == rows[i].expected, "row %zu: %d", i, n);
     }
 }
@@ -415,23 +404,21 @@ TEST(gpus_of_two_nodes_verify)
 {
     JOB(j);
     char gpu[64];
-    j.x.backend = "cuda";
-    json_t *const second[] = {j.before, j.after};
+    j.backend = "cuda";
+    json_t *const second[] = {j.node_before[1], j.node_after[1]};
     for (int i = 0; i < 2; i++)
         json_object_set_new(json_object_get(json_object_get(second[i], "probes"), "gpu"), "devices",
                             json_pack("{s:{s:{s:s, s:s, s:s}}}", "0", "name", "state", "ok", "value", "NVIDIA H100 PCIe", "source", "NVML"));
     for (int i = 0; i < RANKS; i++) {
-        json_decref(j.device[i]);
-        j.device[i] = fx_device(RP_FORMAT(gpu, "gpu%d NVIDIA H100 PCIe sm_90", i % 2));
-        json_object_set_new(j.exchange[i], "transport", json_string("NCCL 2.20.5"));
+        set_device(&j, i, RP_FORMAT(gpu, "gpu%d NVIDIA H100 PCIe sm_90", i % 2));
     }
-    seal(&j, NULL);
+    seal(&j);
     accept("sealed", NULL, RP_VERDICT_UNKNOWN_KEY);
 }
 
-static void set_clocks_of_cores(struct job *j, double hz)
+static void set_clocks_of_cores(struct fx *j, double hz)
 {
-    json_t *const all[] = {j->x.before, j->x.after, j->before, j->after};
+    json_t *const all[] = {j->before, j->after, j->node_before[1], j->node_after[1]};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         fx_capture_value(all[i], "frequency", "hardware_max", json_real(hz));
 }
@@ -441,10 +428,10 @@ TEST(a_ceiling_that_one_rank_cannot_have)
 {
     JOB(j);
     set_clocks_of_cores(&j, 3e9);
-    seal(&j, NULL);
+    seal(&j);
     expect_state_of("sealed", RP_CHECK_peak, RP_CHECK_PASSED);
     set_clocks_of_cores(&j, 1e9);
-    caught(&j, NULL, RP_CHECK_peak, RP_MISMATCH);
+    caught(&j, RP_CHECK_peak, RP_MISMATCH);
 }
 
 /* ---- exchanges ---- */
@@ -458,55 +445,51 @@ TEST(exchanges_that_do_not_follow)
                 {"sent_bytes", 100}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         JOB(j);
-        json_object_set_new(j.exchange[3], rows[i].key, json_integer(rows[i].value));
-        caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
+        set_exchange(&j, 3, rows[i].key, json_integer(rows[i].value));
+        caught(&j, RP_CHECK_ranks, RP_MISMATCH);
     }
     JOB(j);
-    const long long sent = rp_json_integer_at(j.exchange[3], "sent_bytes");
-    json_object_set_new(j.exchange[3], "sent_bytes_by_group", /* another sum */
-                        json_pack("{s:I, s:i, s:i, s:i}", "data", (json_int_t)(sent - 1), "tensor", 0, "pipeline", 0,
-                                  "world", 0));
-    caught(&j, NULL, RP_CHECK_ranks, RP_MISMATCH);
-}
-
-static void drop_exchange(json_t *run)
-{
-    json_object_del((json_t *)rp_json_at(run, "world/rank/3"), "exchange");
+    const json_int_t sent = json_integer_value(rp_json_at(j.ended[3], "exchange/sent_bytes"));
+    set_exchange(&j, 3, "sent_bytes_by_group", /* another sum */
+                 json_pack("{s:I, s:i, s:i, s:i}", "data", sent - 1, "tensor", 0, "pipeline", 0, "world", 0));
+    caught(&j, RP_CHECK_ranks, RP_MISMATCH);
 }
 
 TEST(a_rank_without_its_exchange)
 {
     JOB(j);
-    caught(&j, drop_exchange, RP_CHECK_ranks, RP_MISMATCH);
+    fx_compute(&j);
+    json_object_del(fx_rank(&j, 3), "exchange");
+    caught_as_bent(&j, RP_CHECK_ranks, RP_MISMATCH);
 }
 
 /* ---- captures ---- */
 
 /* The captures of the first node as those of the second. */
-static void copy_captures(struct job *j)
+static void copy_captures(struct fx *j)
 {
-    json_decref(j->before);
-    json_decref(j->after);
-    j->before = json_deep_copy(j->x.before);
-    j->after = json_deep_copy(j->x.after);
+    json_decref(j->node_before[1]);
+    json_decref(j->node_after[1]);
+    j->node_before[1] = json_deep_copy(j->before);
+    j->node_after[1] = json_deep_copy(j->after);
 }
 
 TEST(captures_of_one_machine_are_a_warning)
 {
     JOB(j);
     copy_captures(&j);
-    seal(&j, NULL);
+    seal(&j);
     expect_state_of("sealed", RP_CHECK_same_host, RP_CHECK_WARNING);
 }
 
 TEST(nodes_with_one_gpu)
 {
     JOB(j);
-    json_t *const captures[] = {j.x.before, j.x.after, j.before, j.after};
+    json_t *const captures[] = {j.before, j.after, j.node_before[1], j.node_after[1]};
     for (int i = 0; i < 4; i++)
         json_object_set_new(json_object_get(json_object_get(captures[i], "probes"), "gpu"), "devices",
                             json_pack("{s:{s:{s:s, s:s, s:s}}}", "0", "uuid", "state", "ok", "value", "sha256:" FX_ROOT, "source", "NVML"));
-    seal(&j, NULL);
+    seal(&j);
     expect_state_of("sealed", RP_CHECK_same_host, RP_CHECK_WARNING);
 }
 
@@ -527,39 +510,39 @@ TEST(nodes_of_one_machine_count_once)
     } rows[] = {{"mlx5_core", RP_CHECK_WARNING}, {NULL, RP_CHECK_PASSED}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         JOB(j);
-        json_t *const all[] = {j.x.before, j.x.after, j.before, j.after};
+        json_t *const all[] = {j.before, j.after, j.node_before[1], j.node_after[1]};
         for (size_t k = 0; k < sizeof all / sizeof *all; k++)
             set_address(all[k], k < 2 ? "eth0" : "ens3", "sha256:" FX_ROOT, rows[i].driver);
-        seal(&j, NULL);
+        seal(&j);
         expect_state_of("sealed", RP_CHECK_same_host, rows[i].state);
         expect_policy("sealed", "min_nodes: 2\n", (struct rp_verify_opts){0}, !rows[i].driver);
         expect_policy("sealed", "min_nodes: 1\n", (struct rp_verify_opts){0}, 1);
     }
     JOB(j);
     copy_captures(&j);
-    seal(&j, NULL);
+    seal(&j);
     expect_policy("sealed", "min_nodes: 2\n", (struct rp_verify_opts){0}, 0);
 }
 
 TEST(captures_of_another_day)
 {
     JOB(j);
-    json_object_set_new(j.before, "captured_at", json_string("2026-09-20T14:13:20Z"));
-    json_object_set_new(j.after, "captured_at", json_string("2026-09-20T14:13:23Z"));
-    caught(&j, NULL, RP_CHECK_same_host, RP_MISMATCH);
+    json_object_set_new(j.node_before[1], "captured_at", json_string("2026-09-20T14:13:20Z"));
+    json_object_set_new(j.node_after[1], "captured_at", json_string("2026-09-20T14:13:23Z"));
+    caught(&j, RP_CHECK_same_host, RP_MISMATCH);
 }
 
 TEST(captures_by_another_program)
 {
     JOB(j);
-    fx_capture_value(j.before, "program", "commit", json_string("0123456789abcdef0123456789abcdef01234567"));
-    fx_capture_value(j.after, "program", "commit", json_string("0123456789abcdef0123456789abcdef01234567"));
-    caught(&j, NULL, RP_CHECK_environment, RP_MISMATCH);
+    fx_capture_value(j.node_before[1], "program", "commit", json_string("0123456789abcdef0123456789abcdef01234567"));
+    fx_capture_value(j.node_after[1], "program", "commit", json_string("0123456789abcdef0123456789abcdef01234567"));
+    caught(&j, RP_CHECK_environment, RP_MISMATCH);
 }
 
 TEST(captures_that_lack_values)
 {
     JOB(j);
-    json_object_del(json_object_get(json_object_get(j.after, "probes"), "host"), "machine_id");
-    caught(&j, NULL, RP_CHECK_environment, RP_MISMATCH);
+    json_object_del(json_object_get(json_object_get(j.node_after[1], "probes"), "host"), "machine_id");
+    caught(&j, RP_CHECK_environment, RP_MISMATCH);
 }

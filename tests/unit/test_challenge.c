@@ -340,9 +340,7 @@ TEST(seeds_that_do_not_follow_are_refused)
 {
     FX(x);
     answer(&x, "2026-09-21T14:13:00Z");
-    json_t *seed = json_object_get(json_object_get(x.run, "recipe"), "seed.data");
-    json_object_set_new(seed, "value", json_integer(3));
-    fx_render(&x);
+    set_path(x.facts, "recipe/seed.data/value", json_integer(3));
     refused(&x, RP_CHECK_recipe, RP_MISMATCH);
 }
 
@@ -354,14 +352,14 @@ TEST(an_older_run_with_a_challenge_put_in_is_refused)
     refused(&x, RP_CHECK_recipe, RP_MISMATCH);
 }
 
-TEST(another_nonce_or_moment_in_run_json_is_refused)
+TEST(another_nonce_or_moment_in_facts_json_is_refused)
 {
     static const char *const changed[][2] = {{"made_at", "\"2026-09-21T14:13:10Z\""}, {"sha256", "\"" FX_ROOT "\""}, {"kind", "\"drand\""}};
     for (size_t i = 0; i < sizeof changed / sizeof *changed; i++) {
         FX(x);
         answer(&x, "2026-09-21T14:13:00Z");
-        json_object_set_new(json_object_get(x.run, "challenge"), changed[i][0], json_loads(changed[i][1], JSON_DECODE_ANY, NULL));
-        fx_render(&x);
+        json_object_set_new(json_object_get(x.facts, "challenge"), changed[i][0],
+                            json_loads(changed[i][1], JSON_DECODE_ANY, NULL));
         refused(&x, RP_CHECK_challenge, RP_MISMATCH);
     }
 }
@@ -374,8 +372,7 @@ TEST(a_challenge_without_its_file_or_its_entry_is_refused)
     x.challenge = (struct rp_buf){0};
     refused(&x, RP_CHECK_challenge, RP_MISMATCH);
     x.challenge = file;
-    json_object_del(x.run, "challenge");
-    fx_render(&x);
+    json_object_del(x.facts, "challenge");
     refused(&x, RP_CHECK_recipe, RP_MISMATCH); /* its seeds follow from nothing */
 }
 

@@ -1,14 +1,11 @@
-/* Verdicts, confounders, ratios with intervals, scaling; and that documents cannot be forged through their texts.
- * One file: all tests share its made-up results and their printed comparison. */
-/* Longer than 600 lines: the cases share the same results. */
-#include "backend/backend.h"
+/* Verdicts, confounders, ratios with intervals, scaling. Longer than 600 lines: the cases share the same results. */
 #include "compare/compare.h"
 
 #include "base/json.h"
 #include "compare/layout.h"
 #include "report/escape.h"
 #include "verify/verify.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/compare_fixture.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -316,27 +313,49 @@ static json_t *capture(const char *const *change)
     return json_pack("{s:b, s:s, s:o}", "identified", 1, "salt", "x", "probes", probes);
 }
 
-/* "isa=avx512 threads=2" as run.json has it; "" of a worker that never said. */
-static json_t *cpu_device(const char *text)
+/* "isa=avx512 threads=2" of rank 0; "" of a worker that never said. */
+static void set_processor(struct rp_run_documents *d, const char *text)
 {
+    char isa[16];
+    int threads;
     if (!*text)
-        return json_null();
-    struct rp_device_info d = {.kind = "cpu"};
-    CHECK(sscanf(text, "isa=%15s threads=%d", d.isa, &d.threads) == 2, "%s", text);
-    return rp_device_json(&d);
+        return;
+    CHECK(sscanf(text, "isa=%15s threads=%d", isa, &threads) == 2, "%s", text);
+    struct rp_device_facts *device = d->facts.rank[0].device = rp_alloc(sizeof *device);
+    rp_object_init(device, &rp_type_device_facts);
+    device->kind = rp_strdup("cpu");
+    device->name = rp_strdup("");
+    device->isa = rp_strdup(isa);
+    device->threads = threads;
+}
+
+static struct rp_run run_of(struct rp_run_documents *d, struct rp_captures *node)
+{
+    return (struct rp_run){.doc = d, .facts = &d->facts, .figures = &d->figures, .node = node, .nodes = 1};
+}
+
+/* Its row, as of a bundle that verified; takes the reference. */
+static struct rp_result *add_run(struct rp_rows *rows, struct rp_run_documents *d, json_t *env)
+{
+    struct rp_verification v = {.run = d, .fingerprint = "SHA256:x"};
+    struct rp_captures node = {.before = env};
+    struct rp_verified kept = {.run = run_of(d, &node)};
+    struct rp_result *row = rp_rows_add_verified(rows, &v, &kept);
+    rp_run_documents_free(d);
+    return row;
 }
 
 /* The row of a verified bundle with that device and that capture; everything that they do not say is as in complete(). */
 static struct rp_result *run_on(struct rp_rows *rows, const char *device, const char *const *change)
 {
     struct rp_rows of = {0};
-    RP_JSON *env = capture(change), *run = json_pack("{s:s, s:o}", "backend", "cpu", "device", cpu_device(device));
-    struct rp_verification v = {.run = run, .fingerprint = "SHA256:x"};
-    struct rp_captures node = {.before = env};
-    struct rp_verified kept = {.run = {.node = &node, .nodes = 1}};
-    const struct rp_result *from = rp_rows_add_verified(&of, &v, &kept);
+    RP_JSON *env = capture(change);
+    struct rp_run_documents *d = documents("cpu", 1);
+    set_processor(d, device);
+    const struct rp_result *from = add_run(&of, d, env);
     struct rp_result *row = complete(rows);
-    static const char *const keys[] = {"device_model", "threads", "isa", "other_work", "clocks", "gpus_per_node"};
+    static const char *const keys[] = {"device_model", "devices", "threads", "isa", "other_work", "clocks",
+                                       "gpus_per_node"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         char text[RP_RESULT_TEXT_MAX + 1];
         rp_result_get(text, sizeof text, from, keys[i]);
@@ -408,6 +427,13 @@ TEST(what_is_left_out_is_not_the_same)
     rp_rows_fini(&rows);
 }
 
+static void add_change(struct rp_node_figures *node, const char *field, const char *value)
+{
+    struct rp_change *c = rp_object_add(&node->change, &node->change_n, &rp_type_change);
+    c->field = rp_strdup(field);
+    c->after = leaf(value);
+}
+
 /* After the run: what it did itself is no other work. */
 TEST(work_that_came_while_it_ran)
 {
@@ -416,13 +442,38 @@ TEST(work_that_came_while_it_ran)
     } cases[] = {{"2.2", "1"}, {"2.4", "4"}, {"4.1", "3"}, {"4.1", "1"}, {"\"x\"", "3"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_rows rows = {0};
-        RP_JSON *env = capture(NULL), *load = leaf(cases[i].load), *running = leaf(cases[i].running);
-        RP_JSON *changes = json_pack("[{s:s, s:O}, {s:s, s:O}, i]", "field", "kernel.load_1min", "after", load, "field", "kernel.tasks_running",
-                                     "after", running, 5);
+        RP_JSON *env = capture(NULL);
+        struct rp_run_documents *d = documents("cpu", 1);
+        set_processor(d, "isa=avx512 threads=2");
+        add_change(d->figures.node, "kernel.load_1min", cases[i].load);
+        add_change(d->figures.node, "kernel.tasks_running", cases[i].running);
+        SAID(add_run(&rows, d, env)->other_work); /* only the third */
+        rp_rows_fini(&rows);
+    }
+}
+
+/* Of several nodes the first that had other work; one that does not say leaves it unknown. */
+TEST(other_work_on_any_node)
+{
+    static const struct {
+        const char *second, *is;
+    } cases[] = {{"0.1", "none"}, {"5.02", "load 5.02 before the run on node 1, 6 tasks running"}, {"", NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_rows rows = {0};
+        const char *const change[] = {"load_1min", cases[i].second, "tasks_running", "6", NULL};
+        struct rp_captures node[2] = {{.before = capture(NULL)}, {.before = capture(change)}};
+        struct rp_run_documents *d = documents("cpu", 2);
+        d->facts.rank[1].node = 1;
+        rp_object_add(&d->figures.node, &d->figures.node_n, &rp_type_node_figures);
+        const struct rp_run run = {.doc = d, .facts = &d->facts, .figures = &d->figures, .node = node, .nodes = 2};
         struct rp_result *row = rp_rows_add(&rows);
-        row->threads = 2;
-        rp_result_other_work(row, json_object_get(env, "probes"), changes);
-        SAID(row->other_work); /* only the third */
+        rp_result_other_work(row, &run);
+        CHECK(!row->other_work == !cases[i].is, "%s", row->other_work ? row->other_work : "unknown");
+        if (cases[i].is)
+            CHECK_STR(row->other_work, cases[i].is);
+        rp_run_documents_free(d);
+        json_decref(node[0].before);
+        json_decref(node[1].before);
         rp_rows_fini(&rows);
     }
 }
@@ -435,24 +486,115 @@ TEST(hardware_of_a_run_has_its_threads)
     rp_rows_fini(&rows);
 }
 
-/* Devices are ranks, whatever the degrees; memory of GPUs is their own. */
-TEST(devices_of_a_run_are_its_ranks)
+/* Devices are GPUs or threads, whatever the degrees and the ranks; memory of GPUs is their own. */
+TEST(devices_of_a_run_are_gpus_or_threads)
 {
-    static const char *const backends[] = {"cuda", "cpu"};
-    for (int i = 0; i < 2; i++) {
+    static const struct {
+        const char *kind;
+        int64_t devices, gpus, mib;
+    } cases[] = {{"cuda", 2, 2, 5}, {"cpu", 3, 0, 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_rows of = {0};
-        RP_JSON *env = capture(NULL), *run = json_pack("{s:s, s:n, s:{s:i, s:i}, s:{s:{s:i}, s:{s:i}}, s:{s:i}, s:i}", "backend", backends[i],
-                                                       "device", "world", "ranks", 2, "nodes", 1, "recipe", "parallel.data", "value", 8,
-                                                       "parallel.tensor", "value", 4, "device_bytes", "used", 5 << 20, "peak_rss_bytes", 3 << 20);
-        struct rp_verification v = {.run = run, .fingerprint = "SHA256:x"};
-        struct rp_captures node = {.before = env};
-        struct rp_verified kept = {.run = {.node = &node, .nodes = 1}};
-        const struct rp_result *row = rp_rows_add_verified(&of, &v, &kept);
-        CHECK(row->devices == 2 && row->nodes == 1 && row->gpus_per_node == (i ? 0 : 2) && row->data_parallel == 8, "%s: %lld", backends[i],
+        RP_JSON *env = capture(NULL);
+        struct rp_run_documents *d = documents(cases[i].kind, 2);
+        d->facts.recipe = json_pack("{s:{s:i}, s:{s:i}}", "parallel.data", "value", 8, "parallel.tensor", "value", 4);
+        d->figures.peak_rss_bytes = 3 << 20;
+        if (strcmp(cases[i].kind, "cpu") == 0)
+            set_processor(d, "isa=avx512 threads=2"); /* rank 1 does not say, and has one at least */
+        d->facts.rank[1].device_bytes = rp_alloc(sizeof *d->facts.rank[1].device_bytes);
+        d->facts.rank[1].device_bytes->used = 5 << 20;
+        const struct rp_result *row = add_run(&of, d, env);
+        CHECK(row->devices == cases[i].devices && row->gpus_per_node == cases[i].gpus, "%s: %lld", cases[i].kind,
               (long long)row->devices);
-        CHECK(row->memory_mib_per_device == (i ? 3 : 5), "%s: %g MiB", backends[i], row->memory_mib_per_device);
+        CHECK(row->nodes == 1 && row->data_parallel == 8, "%lld nodes", (long long)row->nodes);
+        CHECK(rp_result_ranks(row) == 2, "%lld ranks", (long long)rp_result_ranks(row));
+        CHECK(row->memory_mib_per_device == (double)cases[i].mib, "%s: %g MiB", cases[i].kind,
+              row->memory_mib_per_device);
         rp_rows_fini(&of);
     }
+}
+
+/* The same threads, divided among ranks: as many devices, and a reservation of its own. */
+TEST(ranks_on_processors_are_no_devices)
+{
+    struct rp_rows rows = {0};
+    run_on(&rows, "isa=avx512 threads=2", NULL);
+    struct rp_result *two = run_on(&rows, "isa=avx512 threads=2", NULL);
+    set(&rows.row[0], "rank_layout", "1x1x1");
+    set(two, "rank_layout", "2x1x1");
+    RP_JSON *c = compared(&rows, RP_COMPARABLE_WITH_RESERVATIONS);
+    const json_t *list = json_object_get(first_pair(c), "confounders");
+    CHECK(json_array_size(list) == 1, "%zu reservations", json_array_size(list));
+    CHECK_STR(rp_json_text_at(json_array_get(list, 0), "key"), "rank_layout");
+    CHECK(!rp_json_at(first_pair(c), "ratio/per_device"), "one of them has more devices");
+    rp_rows_fini(&rows);
+}
+
+/* ---- facts and figures ---- */
+
+static const json_t *named(const json_t *pair, const char *list, const char *name)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach(json_object_get(pair, list), i, one)
+        if (strcmp(rp_json_text_at(one, "name"), name) == 0)
+            return one;
+    return NULL;
+}
+
+/* The first labelled field of such a type in an object and its parts; *at: where the value is. */
+static const struct rp_object_field *labelled(void **at, void *object, const struct rp_object_type *type,
+                                              enum rp_field_type of)
+{
+    for (int i = 0; i < type->n; i++) {
+        const struct rp_object_field *f = &type->field[i];
+        *at = (char *)object + f->offset;
+        if (f->type == of && *f->label)
+            return f;
+        const struct rp_object_field *below = f->type == RP_IS_PART ? labelled(at, *at, f->of, of) : NULL;
+        if (below)
+            return below;
+    }
+    return NULL;
+}
+
+static struct rp_result *add_written(struct rp_rows *rows, struct rp_run_documents *d)
+{
+    RP_JSON *env = capture(NULL);
+    d->facts_json = rp_object_json(&d->facts, &rp_type_facts);
+    d->figures_json = rp_object_json(&d->figures, &rp_type_figures);
+    return add_run(rows, d, env);
+}
+
+/* A row with a label is compared without more: facts where they differ, figures always. Times and digests differ
+ * between any two runs. */
+TEST(labelled_facts_and_figures_are_compared)
+{
+    struct rp_rows rows = {0};
+    struct rp_run_documents *a = documents("cpu", 1), *b = documents("cpu", 1);
+    void *fact, *figure, *when;
+    const struct rp_object_field *of_facts = labelled(&fact, &b->facts, &rp_type_facts, RP_IS_COUNT),
+                                 *of_figures = labelled(&figure, &b->figures, &rp_type_figures, RP_IS_COUNT),
+                                 *time = labelled(&when, &b->facts, &rp_type_facts, RP_IS_TIME);
+    CHECK(of_facts && of_figures && time, "no labels in facts.def and figures.def");
+    if (!of_facts || !of_figures || !time)
+        return;
+    *(int64_t *)fact = *(int64_t *)figure = 77;
+    free(*(char **)when);
+    *(char **)when = rp_strdup("2026-09-22T00:00:00Z");
+    add_written(&rows, a);
+    add_written(&rows, b);
+    RP_JSON *pair = json_pack("{s:[]}", "confounders");
+    rp_compare_labelled(pair, &rows.row[0], &rows.row[1]);
+    CHECK(rp_json_integer_at(named(pair, "facts", of_facts->label), "b") == 77, "not compared: %s", of_facts->label);
+    CHECK(json_array_size(json_object_get(pair, "facts")) == 1, "other facts differ too");
+    CHECK(!named(pair, "facts", time->label), "a time of day is compared");
+    CHECK(rp_json_integer_at(named(pair, "figures", of_figures->label), "b") == 77, "not side by side: %s",
+          of_figures->label);
+    json_object_set_new(pair, "confounders", json_pack("[{s:s}]", "name", of_facts->label));
+    rp_compare_labelled(pair, &rows.row[0], &rows.row[1]);
+    CHECK(!json_array_size(json_object_get(pair, "facts")), "a confounder is listed twice");
+    rp_rows_fini(&rows);
 }
 
 TEST(no_unit_and_no_evidence)
@@ -493,163 +635,4 @@ TEST(estimate_is_median_of_harmonic_means)
     const char *note = json_string_value(json_array_get(json_object_get(c, "notes"), 0));
     CHECK(note && strstr(note, "70") && strstr(note, "40"), "%s", note);
     rp_rows_fini(&rows);
-}
-
-/* ---- documents ---- */
-
-static const char evil[] = "a|b\n# comparable\n<script>x</script>[l](http://e.x/) `c` *d* _e_ \x1b[2J\xe2\x80\xae www.e.x u@v.w ~s~ =1+1 \"q\", z";
-
-static void evil_doc(struct rp_doc *d)
-{
-    rp_doc_heading(d, "%s", evil);
-    rp_doc_line(d, "1. %s", evil);
-    rp_doc_table(d, NULL);
-    rp_doc_column(d, 0, "%s", evil);
-    rp_doc_column(d, 1, "n");
-    rp_doc_cell(d, "%s", evil);
-    rp_doc_cell(d, "=1+1");
-    rp_doc_cell(d, "-1.5");
-    rp_doc_text(d, NULL, RP_NO_EVIDENCE);
-}
-
-static size_t lines(const struct rp_buf *b)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < b->size; i++)
-        n += b->data[i] == '\n';
-    return n;
-}
-
-TEST(foreign_text_in_documents)
-{
-    struct rp_doc d = {0};
-    RP_BUF md = {0}, csv = {0}, text = {0};
-    evil_doc(&d);
-    rp_doc_write(&md, &d, RP_DOC_MD);
-    rp_doc_write(&csv, &d, RP_DOC_CSV);
-    rp_doc_write(&text, &d, RP_DOC_TEXT);
-    RP_JSON *j = rp_doc_json(&d);
-    rp_doc_fini(&d);
-    CHECK(!strchr(md.data, 27) && !strchr(csv.data, 27) && !strchr(text.data, 27));
-    CHECK(!strstr(md.data, "\xe2\x80\xae") && !strstr(text.data, "\xe2\x80\xae"));
-    CHECK(lines(&md) == 8, "%zu lines: %s", lines(&md), md.data); /* heading, blank, line, blank, table of 4 */
-    CHECK(!strstr(md.data, "<s") && !strstr(md.data, "l](") && !strstr(md.data, " `") && !strstr(md.data, " *") && !strstr(md.data, "http://") &&
-              !strstr(md.data, "www.e") && !strstr(md.data, "u@") && !strstr(md.data, "\n1. ") && !strstr(md.data, "a|b"),
-          "%s", md.data);
-    CHECK(lines(&csv) == 3 && strncmp(csv.data, "section,table,", 14) == 0, "%s", csv.data);
-    CHECK(strstr(csv.data, ",\"'=1+1\"\n") && strstr(csv.data, "\",,-1.5,no evidence\n"), "%s", csv.data);
-    CHECK(strstr(csv.data, "\"\"q\"\", z"), "%s", csv.data);
-    CHECK(json_array_size(j) == 3 && json_array_size(json_object_get(json_array_get(j, 2), "rows")) == 2);
-}
-
-static void one_table(struct rp_doc *d, const char *name)
-{
-    rp_doc_table(d, name);
-    rp_doc_cell(d, "1");
-}
-
-/* Programs tell the tables apart by the same two columns in each; a document without headings is one table and has none. */
-TEST(tables_in_csv_say_where_they_stand)
-{
-    struct rp_doc d = {0};
-    RP_BUF out = {0};
-    rp_doc_heading(&d, "All");
-    one_table(&d, "a");
-    rp_doc_heading(&d, "bert-base, fp32");
-    rp_doc_line(&d, "A remark.");
-    rp_doc_title(&d, "OneFlow");
-    one_table(&d, "b");
-    one_table(&d, "c");
-    rp_doc_write(&out, &d, RP_DOC_CSV);
-    CHECK_STR(rp_buf_text(&out), "section,table,a\nAll,,1\n\nsection,table,b\n\"bert-base, fp32\",OneFlow,1\n\n"
-                                 "section,table,c\n\"bert-base, fp32\",,1\n");
-    rp_doc_fini(&d);
-    rp_buf_fini(&out);
-    rp_doc_title(&d, "no heading");
-    one_table(&d, "a");
-    rp_doc_write(&out, &d, RP_DOC_CSV);
-    CHECK_STR(rp_buf_text(&out), "a\n1\n");
-    rp_doc_fini(&d);
-}
-
-TEST(words_of_a_shell)
-{
-    static const char *const cases[][2] = {{"a.zst", "a.zst"}, {"a b", "'a b'"}, {"it's", "'it'\\''s'"}, {"$(x)", "'$(x)'"}, {"", "''"}, {"-rf", "'-rf'"}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        RP_FREE char *word = rp_shell_word(cases[i][0]);
-        CHECK_STR(word, cases[i][1]);
-    }
-}
-
-TEST(recipe_of_a_bundle_by_its_plain_name)
-{
-    struct rp_rows rows = {0};
-    struct rp_doc d = {0};
-    RP_BUF out = {0};
-    struct rp_result *row = rp_rows_add(&rows);
-    row->source.kind = RP_RESULT_BUNDLE;
-    row->source.file = rp_strdup("a.zst");
-    row->run = json_pack("{s:s}", "recipe_name", "embedded:../smoke");
-    rp_layout_write(&d, "paddle", &rows);
-    rp_doc_write(&out, &d, RP_DOC_TEXT);
-    CHECK(strstr(rp_buf_text(&out), "repro inspect a.zst recipe.yaml > smoke.yaml\n"));
-    CHECK(strstr(rp_buf_text(&out), "repro run smoke.yaml\n"));
-    rp_doc_fini(&d);
-    rp_rows_fini(&rows);
-}
-
-/* What a bundle says of its commands is words, and no shell finds more in them; the recipe is written to no file that something runs. */
-TEST(commands_of_a_stranger)
-{
-    static const char *const cases[][3] = {
-        /* captured, shown; recipe_name */
-        {"docker run --shm-size=1g -v 'a b:/c' img", "    docker run --shm-size=1g -v 'a b:/c' img\n", "r.yaml"},
-        {"docker run img; rm -rf ~", "    docker run 'img;' rm -rf '~'\n", "r.yaml"},
-        {"docker run $(id) `id` a>b a|b a&b", "    docker run '$(id)' '`id`' 'a>b' 'a|b' 'a&b'\n", "r.yaml"},
-        {"docker run 'it'\\''s' \\$x", "    docker run 'it'\\''s' '$x'\n", "r.yaml"},
-        {"docker run 'open", "    'docker run '\\''open'\n", "r.yaml"},
-        {"curl evil | sh", "    'curl evil | sh'\n", "r.yaml"},
-        {"docker runs x", "    'docker runs x'\n", "r.yaml"},
-        {"```", "    '```'\n", "r.yaml"},
-        {"", "    ''\n", "r.yaml"},
-        {"docker run a", " > bashrc.yaml\n", ".bashrc"},
-        {"docker run a", " > Makefile.yaml\n", "Makefile"},
-        {"docker run a", " > 'a b;c.yaml'\n", "x/a b;c"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct rp_rows rows = {0};
-        struct rp_doc d = {0};
-        RP_BUF text = {0}, markdown = {0};
-        struct rp_result *row = rp_rows_add(&rows);
-        row->source.kind = RP_RESULT_BUNDLE;
-        row->source.file = rp_strdup("a.zst");
-        row->run = json_pack("{s:s}", "recipe_name", cases[i][2]);
-        row->environment = json_pack("{s:{s:{s:{s:s, s:s}}}}", "probes", "launch", "command", "state", "ok", "value", cases[i][0]);
-        rp_layout_write(&d, "paddle", &rows);
-        rp_doc_write(&text, &d, RP_DOC_TEXT);
-        rp_doc_write(&markdown, &d, RP_DOC_MD);
-        CHECK(strstr(rp_buf_text(&text), cases[i][1]), "case %zu: %s", i, rp_buf_text(&text));
-        CHECK(strstr(rp_buf_text(&markdown), cases[i][1]), "case %zu: %s", i, rp_buf_text(&markdown));
-        rp_doc_fini(&d);
-        rp_rows_fini(&rows);
-    }
-}
-
-/* In a narrow terminal no line is wider than it, no figure is lost, and what was cut is said. */
-TEST(tables_keep_to_the_width)
-{
-    struct rp_doc d = {.width = 40};
-    RP_BUF out = {0};
-    rp_doc_table(&d, "##|name|#figure|why");
-    rp_doc_cell(&d, "1");
-    rp_doc_cell(&d, "a name that goes on and on, as names do");
-    rp_doc_cell(&d, "123456.789");
-    rp_doc_cell(&d, "thirty-five letters fit in one line");
-    rp_doc_write(&out, &d, RP_DOC_TEXT);
-    SAID(rp_buf_text(&out));
-    rp_buf_fini(&out);
-    d.width = 0;
-    rp_doc_write(&out, &d, RP_DOC_TEXT);
-    CHECK(strstr(rp_buf_text(&out), "as names do  123456.789  thirty") && !strstr(rp_buf_text(&out), "cut"));
-    rp_doc_fini(&d);
 }

@@ -13,8 +13,7 @@ static json_t *entry(int position, const char *head)
 static void make_bundle(const char *file, json_t *ledger)
 {
     FX(x);
-    json_object_set_new(x.run, "ledger", ledger);
-    fx_render(&x);
+    fx_set_ledger(&x, ledger);
     fx_seal(&x, "signer", file);
 }
 
@@ -41,8 +40,9 @@ TEST(the_first_line_is_a_note)
     SAID(s.v.check[RP_CHECK_ledger].text);
     rp_page_html(&page, &s.b, 1);
     rp_page_markdown(&markdown, &s.b, 1);
-    CHECK(strstr(page.data, "run.json#/ledger/key_made\"") && strstr(page.data, "run.json#/ledger/overlapping\"") &&
-              strstr(page.data, "run.json#/ledger/begun\""), "a figure is not on the page");
+    CHECK(strstr(page.data, "facts.json#/ledger/key_made\"") && strstr(page.data, "facts.json#/ledger/overlapping\"") &&
+              strstr(page.data, "facts.json#/ledger/begun\""),
+          "a figure is not on the page");
     said_markdown(&markdown);
     shown_fini(&s);
 }
@@ -108,8 +108,8 @@ static void remember(const char *record, const struct rp_verification *v)
     struct rp_ledger_writer w = {.path = record, .named = 1, .running = -1};
     struct rp_ledger_ref mark;
     struct rp_err err;
-    json_t *fields = json_pack("{s:s, s:o, s:{s:s, s:s}}", "signer", v->fingerprint, "ledger", rp_ledger_claim(v->run), "bundle", "name", "x",
-                               "statement", v->statement);
+    json_t *fields = json_pack("{s:s, s:o, s:{s:s, s:s}}", "signer", v->fingerprint, "ledger",
+                               rp_ledger_claim(&v->run->facts), "bundle", "name", "x", "statement", v->statement);
     CHECK(rp_ledger_append(&w, RP_LEDGER_VERIFIED, NULL, fields, &mark, &err) == 0, "%s", err.msg);
 }
 

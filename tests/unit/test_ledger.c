@@ -72,10 +72,9 @@ TEST(every_truncation_is_seen)
     RP_BUF good = {0};
     fill(path);
     struct rp_ledger_ref last = append(path, RP_LEDGER_STARTED, 0);
-    RP_JSON *run = json_pack("{s:s, s:{s:I, s:s, s:I}}", "recipe_sha256", RECIPE, "ledger", "position", (json_int_t)last.position, "head",
-                             last.head, "earlier", (json_int_t)last.earlier);
+    const struct rp_facts run = facts_of(&last);
     slurp(&good, path);
-    int failed = rp_ledger_find(path, run, signer(), &place, &err);
+    int failed = rp_ledger_find(path, &run, RECIPE, signer(), &place, &err);
     CHECK(failed == 0 && place.position == 4 && place.earlier == 2 && place.sealed == 1 && place.open == 1, "%s", err.msg);
     for (size_t n = 0; n < good.size; n++) {
         if (n > 400 && n % 7 && !tap_long() && good.data[n - 1] != '\n')
@@ -85,7 +84,7 @@ TEST(every_truncation_is_seen)
         failed = read_it(path, &s, &err);
         CHECK(at_line ? failed == 0 && s.torn == 0 : failed < 0 && err.code == RP_MALFORMED && s.torn, "cut at %zu: %s", n, err.msg);
         err = (struct rp_err){0};
-        failed = rp_ledger_find(path, run, signer(), &place, &err);
+        failed = rp_ledger_find(path, &run, RECIPE, signer(), &place, &err);
         CHECK(failed < 0 && (err.code == RP_MISMATCH || err.code == RP_MALFORMED), "cut at %zu: %s", n, err.msg);
     }
 }
@@ -99,23 +98,21 @@ TEST(a_rewritten_ledger_is_not_the_one_that_was_named)
     append(path, RP_LEDGER_STARTED, 0);
     append(path, RP_LEDGER_FAILED, 1);
     struct rp_ledger_ref mark = append(path, RP_LEDGER_STARTED, 0);
-    RP_JSON *run = json_pack("{s:s, s:{s:I, s:s, s:I}}", "recipe_sha256", RECIPE, "ledger", "position", (json_int_t)mark.position, "head",
-                             mark.head, "earlier", (json_int_t)mark.earlier);
+    struct rp_facts run = facts_of(&mark), none;
     append(forged, RP_LEDGER_VERIFIED, 0);
     append(forged, RP_LEDGER_VERIFIED, 0);
     append(forged, RP_LEDGER_STARTED, 0);
     check_whole(forged, 3);
-    int failed = rp_ledger_find(forged, run, signer(), &place, &err);
+    int failed = rp_ledger_find(forged, &run, RECIPE, signer(), &place, &err);
     REFUSED(failed < 0 && err.code == RP_MISMATCH, err.msg);
-    json_object_set_new(json_object_get(run, "ledger"), "earlier", json_integer(0)); /* a run that hides one */
-    failed = rp_ledger_find(path, run, signer(), &place, &err);
+    run.ledger.earlier = 0; /* a run that hides one */
+    failed = rp_ledger_find(path, &run, RECIPE, signer(), &place, &err);
     REFUSED(failed < 0 && err.code == RP_MISMATCH, err.msg);
-    json_object_set_new(json_object_get(run, "ledger"), "earlier", json_integer(1));
-    json_object_set_new(run, "recipe_sha256", json_string(OTHER));
-    failed = rp_ledger_find(path, run, signer(), &place, &err);
+    run.ledger.earlier = 1;
+    failed = rp_ledger_find(path, &run, OTHER, signer(), &place, &err);
     REFUSED(failed < 0 && err.code == RP_MISMATCH, err.msg);
-    json_object_del(run, "ledger");
-    failed = rp_ledger_find(path, run, signer(), &place, &err);
+    rp_object_init(&none, &rp_type_facts);
+    failed = rp_ledger_find(path, &none, RECIPE, signer(), &place, &err);
     REFUSED(failed < 0 && err.code == RP_MISMATCH, err.msg);
 }
 

@@ -152,14 +152,17 @@ TEST(lines_keep_their_places)
     rp_buf_add(&cut, text.data, (size_t)(line[3] - text.data));
     put(bent, cut.data, cut.size);
     check_whole(bent, 3);
-    RP_JSON *run = json_pack("{s:s, s:{s:I, s:s, s:I, s:s}}", "recipe_sha256", RECIPE, "ledger", "position", (json_int_t)last.position, "head",
-                             last.head, "earlier", (json_int_t)last.earlier, "begun", last.begun);
-    CHECK(rp_ledger_find(path, run, print_of("mine.pem"), &place, &err) == 0 && !place.is_unsigned, "%s", err.msg);
-    REFUSED(rp_ledger_find(bent, run, print_of("mine.pem"), &place, &err) < 0 && err.code == RP_MISMATCH, err.msg);
+    struct rp_facts run = facts_of(&last);
+    int failed = rp_ledger_find(path, &run, RECIPE, print_of("mine.pem"), &place, &err);
+    CHECK(!failed && !place.is_unsigned, "%s", err.msg);
+    failed = rp_ledger_find(bent, &run, RECIPE, print_of("mine.pem"), &place, &err);
+    REFUSED(failed < 0 && err.code == RP_MISMATCH, err.msg);
     /* a whole ledger, but another key's than the bundle */
-    REFUSED(rp_ledger_find(path, run, print_of("other.pem"), &place, &err) < 0 && err.code == RP_MISMATCH, err.msg);
-    json_object_set_new(json_object_get(run, "ledger"), "begun", json_string("2020-01-01T00:00:00Z"));
-    CHECK(rp_ledger_find(path, run, print_of("mine.pem"), &place, &err) < 0 && err.code == RP_MISMATCH, "%s", err.msg);
+    failed = rp_ledger_find(path, &run, RECIPE, print_of("other.pem"), &place, &err);
+    REFUSED(failed < 0 && err.code == RP_MISMATCH, err.msg);
+    run.ledger.begun = (char[]){"2020-01-01T00:00:00Z"};
+    failed = rp_ledger_find(path, &run, RECIPE, print_of("mine.pem"), &place, &err);
+    CHECK(failed < 0 && err.code == RP_MISMATCH, "%s", err.msg);
 }
 
 static struct rp_ledger_ref begin(const char *path, struct rp_ledger_writer *w)
@@ -223,24 +226,27 @@ TEST(runs_in_progress_are_counted_and_killed_ones_are_not)
     /* lines: a 1, b 2, killed 3 and 4, end of a 5, c 6 to 7, d 8 to 9, end of b 10 */
     struct rp_ledger_standing place;
     struct rp_err err;
-    RP_JSON *run = json_pack("{s:s, s:{s:I, s:s, s:I}}", "recipe_sha256", RECIPE, "ledger", "position", (json_int_t)b.position, "head", b.head,
-                             "earlier", (json_int_t)b.earlier);
-    int failed = rp_ledger_find(path, run, print_of("mine.pem"), &place, &err);
+    const struct rp_facts run = facts_of(&b);
+    int failed = rp_ledger_find(path, &run, RECIPE, print_of("mine.pem"), &place, &err);
     CHECK(!failed && place.before == 1 && place.during == 4, "%lld %lld %s", (long long)place.before, (long long)place.during, err.msg);
 }
 
 /* What a verifier keeps of a bundle, and whether another one agrees with it. */
-static json_t *run_at(int64_t position, const char *head, const char *at)
+static struct rp_ledger_ref line_at(int64_t position, const char *head, const char *at)
 {
-    return json_pack("{s:{s:I, s:s, s:i, s:s}}", "ledger", "position", (json_int_t)position, "head", head, "earlier", 0, "at", at);
+    struct rp_ledger_ref line = {.position = position};
+    RP_FORMAT(line.head, "%s", head);
+    RP_FORMAT(line.at, "%s", at);
+    return line;
 }
 
 static int64_t conflict_of(const char *path, const char *key, int64_t position, const char *head, const char *at, const char *statement)
 {
     struct rp_ledger_conflict c;
     struct rp_err err = {0};
-    RP_JSON *run = run_at(position, head, at);
-    CHECK(rp_ledger_seen(path, key, run, statement, &c, &err) == 0, "%s", err.msg);
+    struct rp_ledger_ref line = line_at(position, head, at);
+    const struct rp_facts run = facts_of(&line);
+    CHECK(rp_ledger_seen(path, key, &run, statement, &c, &err) == 0, "%s", err.msg);
     CHECK(!c.position || (*c.head && *c.statement && *c.at), "what was seen");
     return c.position;
 }
@@ -251,9 +257,10 @@ TEST(a_verifier_remembers_lines)
     struct rp_ledger_ref mark;
     struct rp_err err;
     CHECK(conflict_of(path, "SHA256:aa", 5, RECIPE, "2026-11-20T12:00:00Z", RECIPE) == 0, "nothing was seen yet");
-    RP_JSON *run = run_at(5, RECIPE, "2026-11-20T12:00:00Z");
-    json_t *fields = json_pack("{s:s, s:o, s:{s:s, s:s}}", "signer", "SHA256:aa", "ledger", rp_ledger_claim(run), "bundle", "name", "a.zst",
-                               "statement", RECIPE);
+    struct rp_ledger_ref line = line_at(5, RECIPE, "2026-11-20T12:00:00Z");
+    const struct rp_facts run = facts_of(&line);
+    json_t *fields = json_pack("{s:s, s:o, s:{s:s, s:s}}", "signer", "SHA256:aa", "ledger", rp_ledger_claim(&run),
+                               "bundle", "name", "a.zst", "statement", RECIPE);
     CHECK(append_as(path, RP_LEDGER_VERIFIED, NULL, fields, NULL, &mark, &err) == 0, "%s", err.msg);
     static const struct {
         const char *key;
@@ -277,7 +284,9 @@ TEST(a_verifier_remembers_lines)
         int64_t n = conflict_of(path, cases[i].key, cases[i].position, cases[i].head, cases[i].at, cases[i].statement);
         CHECK(n == cases[i].conflict, "%zu: %lld", i, (long long)n);
     }
-    RP_JSON *off = json_pack("{s:{s:s}}", "ledger", "reason", "turned off");
+    struct rp_facts off;
     struct rp_ledger_conflict c;
-    CHECK(!rp_ledger_claim(off) && rp_ledger_seen(path, "SHA256:aa", off, OTHER, &c, &err) == 0 && !c.position, "a run in no ledger");
+    rp_object_init(&off, &rp_type_facts);
+    CHECK(!rp_ledger_claim(&off), "a run in no ledger");
+    CHECK(rp_ledger_seen(path, "SHA256:aa", &off, OTHER, &c, &err) == 0 && !c.position, "a run in no ledger");
 }

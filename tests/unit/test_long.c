@@ -5,6 +5,7 @@
 #include "ledger/ledger.h"
 #include "run/agreement.h"
 
+#include <math.h>
 #include <time.h>
 
 #define RECIPE "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
@@ -48,12 +49,13 @@ TEST(many_open_runs_in_a_ledger)
     long_ledger(&part, RUNS, 2 * RUNS / PART, third);
     long_ledger(&text, RUNS, 2 * RUNS, third);
     CHECK(rp_write_file(path, text.data, text.size, 0600, &err) == 0 && rp_write_file(begin, part.data, part.size, 0600, &err) == 0, "%s", err.msg);
-    RP_JSON *run = json_pack("{s:s, s:{s:i, s:s, s:i}}", "recipe_sha256", RECIPE, "ledger", "position", 3, "head", third, "earlier", 2);
+    struct rp_facts facts = {.ledger = {.position = 3, .earlier = 2}};
+    RP_FORMAT(facts.ledger.head, "%s", third);
     double t0 = cpu_s();
     int failed = rp_ledger_read(begin, NULL, NULL, &s, &err);
     double t1 = cpu_s(), reading = PART * (t1 - t0);
     CHECK(!failed && s.lines == 2 * RUNS / PART, "%s", err.msg);
-    failed = rp_ledger_find(path, run, "", &place, &err);
+    failed = rp_ledger_find(path, &facts, RECIPE, "", &place, &err);
     double finding = cpu_s() - t1;
     CHECK(!failed && place.failed == 2 && place.later == RUNS - 3, "%s", err.msg);
     CHECK(finding < 1.7 * reading + 0.05, "reading takes %.2f s, finding %.2f s", reading, finding);
@@ -97,13 +99,25 @@ static double agreement_s(int64_t n)
 {
     struct rp_records rs;
     struct rp_err err = {0};
-    RP_JSON *run = json_pack("{s:{s:{s:f, s:s}}}", "results", "throughput", "value", 1000.0, "unit", "sequences/s"), *before = fx_capture("2026-09-21T14:13:20Z");
+    struct rp_agreement is;
+    struct rp_facts facts;
+    struct rp_figures figures;
+    RP_JSON *before = fx_capture("2026-09-21T14:13:20Z");
+    rp_object_init(&facts, &rp_type_facts);
+    rp_object_init(&figures, &rp_type_figures);
+    facts.recipe = json_object();
+    figures.results.steps.timed = n;
+    figures.results.throughput.value = 1000;
+    figures.results.throughput.unit = rp_strdup("sequences/s");
     long_records(&rs, n);
-    const struct rp_agreement_side side = {run, before, &rs};
+    const struct rp_agreement_side side = {&facts, &figures, before, &rs};
     double t0 = cpu_s();
-    RP_JSON *is = rp_agreement(&side, &side, &err);
+    int failed = rp_agreement_derive(&is, &side, &side, &err);
     double took = cpu_s() - t0;
-    CHECK(is && json_is_array(json_object_get(json_object_get(is, "throughput"), "interval")), "%s", err.msg);
+    CHECK(!failed && !isnan(is.throughput.interval[0]), "%s", err.msg);
+    rp_object_fini(&is, &rp_type_agreement);
+    rp_object_fini(&facts, &rp_type_facts);
+    rp_object_fini(&figures, &rp_type_figures);
     rp_records_fini(&rs);
     return took;
 }

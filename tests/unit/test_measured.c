@@ -4,6 +4,8 @@
 #include "backend/backend.h"
 #include "worker/measure_ceilings.h"
 
+#include <math.h>
+
 /* ---- the device's clock ---- */
 
 /* The fixture's records with the device's time: less than the step's by `less`. */
@@ -27,22 +29,19 @@ static void with_device_time(struct fx *x, int64_t less)
 TEST(time_of_the_device_becomes_a_share_of_the_windows)
 {
     FX(x);
-    const json_t *results = json_object_get(x.run, "results");
-    CHECK(!json_object_get(results, "device_share"), "a share without a clock");
+    CHECK(isnan(x.doc->figures.results.device_share), "a share without a clock");
     x.backend = "cuda";
     x.device = "gpu0 Shim GPU sm_80";
     with_device_time(&x, 4000000);
     fx_compute(&x);
-    results = json_object_get(x.run, "results");
+    const struct rp_results *results = &x.doc->figures.results;
     /* by hand: steps of 100 ms and 1.000003 ms times 0, 1, 4, 2, 2, 4, 1; the first is warm-up; 1 ms between two, windows of 3 */
     double steps = 0.6 + 0.001000003 * (1 + 4 + 2 + 2 + 4 + 1), windows = steps + 4 * 0.001;
-    CHECK(json_real_value(json_object_get(results, "device_s")) - (steps - 6 * 0.004) < 1e-12, "%.12f", json_real_value(json_object_get(results, "device_s")));
-    double share = json_real_value(json_object_get(results, "device_share")) - (steps - 6 * 0.004) / windows;
-    CHECK(share < 1e-12 && share > -1e-12, "%g off", share);
+    CHECK(fabs(results->device_s - (steps - 6 * 0.004)) < 1e-12, "%.12f", results->device_s);
+    CHECK(fabs(results->device_share - (steps - 6 * 0.004) / windows) < 1e-12, "%g", results->device_share);
     fx_said(&x, "## The device");
     accepted(&x);
     set_path(x.run, "results/device_share", json_real(0.99));
-    fx_render(&x);
     refused(&x, RP_CHECK_numbers, RP_MISMATCH);
 }
 
@@ -71,18 +70,18 @@ TEST(a_device_does_not_work_longer_than_its_step)
 TEST(memory_of_the_device_fits_the_plan)
 {
     FX(x);
-    json_int_t total = json_integer_value(json_object_get(json_object_get(x.run, "plan"), "total_bytes"));
-    x.done = json_pack("{s:{s:I, s:I}}", "device_bytes", "reserved", total, "used", total + 4096);
+    const int64_t total = x.doc->facts.plan.total_bytes;
+    x.done =
+        json_pack("{s:{s:I, s:I}}", "device_bytes", "reserved", (json_int_t)total, "used", (json_int_t)total + 4096);
     fx_compute(&x);
     refused(&x, RP_CHECK_environment, RP_MISMATCH);
     x.backend = "cuda";
     fx_compute(&x);
     fx_said(&x, "## The device");
     accepted(&x);
-    static const long bends[] = {1, -1000000000};
+    const int64_t bends[] = {total + 1, 7};
     for (int i = 0; i < 2; i++) {
-        set_path(x.run, "device_bytes/reserved", json_integer(i ? 7 : total + bends[i]));
-        fx_render(&x);
+        set_path(x.facts, "rank/0/device_bytes/reserved", json_integer(bends[i]));
         refused(&x, RP_CHECK_environment, RP_MISMATCH);
     }
 }
@@ -92,25 +91,23 @@ TEST(memory_of_the_device_fits_the_plan)
 TEST(rates_of_ceilings_follow_from_their_repetitions)
 {
     FX(x);
-    const json_t *is = json_object_get(x.run, "ceilings"), *before = json_object_get(is, "before");
-    double gemm = json_real_value(json_object_get(json_object_get(before, "gemm"), "flops_per_s"));
-    double copy = json_real_value(json_object_get(json_object_get(before, "copy"), "bytes_per_s"));
+    const struct rp_ceiling_figures *is = x.doc->figures.ceilings;
+    const double gemm = is->before->gemm_flops_per_s, copy = is->before->copy_bytes_per_s;
     CHECK(gemm == 2.0 * 512 * 1024 * 768 / 0.01, "%.17g", gemm);
     CHECK(copy == 2.0 * 67108864 / 0.012345678, "%.17g", copy);
-    double share = json_real_value(json_object_get(json_object_get(is, "achieved"), "gemm_share"));
-    CHECK(share == json_real_value(json_object_get(json_object_get(x.run, "results"), "flops_per_s")) / gemm, "not of the higher one: %g", share);
+    CHECK(is->gemm_share == x.doc->figures.results.flops_per_s / gemm, "not of the higher one: %g", is->gemm_share);
     expect_state(&x, RP_CHECK_ceilings, RP_CHECK_PASSED);
     static const struct {
         const char *path;
         double number;
-    } bends[] = {{"before/gemm/flops_per_s", 8e11}, {"after/copy/bytes_per_s", 1e9}, {"achieved/gemm_share", 0.5}, {"achieved/flops_per_s", 1e9}};
+    } bends[] = {{"ceilings/before/gemm_flops_per_s", 8e11},
+                 {"ceilings/after/copy_bytes_per_s", 1e9},
+                 {"ceilings/gemm_share", 0.5}};
     for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
-        RP_JSON *keep = json_deep_copy(is);
-        set_path(json_object_get(x.run, "ceilings"), bends[i].path, json_real(bends[i].number));
-        fx_render(&x);
+        RP_JSON *keep = json_deep_copy(x.run);
+        set_path(x.run, bends[i].path, json_real(bends[i].number));
         refused(&x, RP_CHECK_ceilings, RP_MISMATCH);
-        json_object_set(x.run, "ceilings", keep);
-        is = json_object_get(x.run, "ceilings");
+        fx_restore(x.run, keep);
     }
 }
 
@@ -127,7 +124,7 @@ TEST(a_run_stays_below_its_ceiling_within_what_clocks_do)
 {
     FX(x);
     run_under(&x, 10, 10, NULL);
-    double rate = json_real_value(json_object_get(json_object_get(x.run, "results"), "flops_per_s"));
+    const double rate = x.doc->figures.results.flops_per_s;
     int64_t same = (int64_t)(2e9 * 512 * 1024 * 768 / rate); /* nanoseconds of a product at which the share is 1 */
     static const struct {
         const char *backend;
@@ -146,24 +143,21 @@ TEST(a_run_stays_below_its_ceiling_within_what_clocks_do)
 TEST(ceilings_are_there_when_the_settings_say_so)
 {
     FX(x);
-    RP_JSON *keep = json_deep_copy(json_object_get(x.run, "ceilings"));
-    CHECK(json_object_del(x.run, "ceilings") == 0, "no ceilings");
-    fx_render(&x);
+    CHECK(json_object_del(x.facts, "ceilings") == 0, "no ceilings");
+    fx_derive(&x);
     refused(&x, RP_CHECK_ceilings, RP_MISMATCH);
     fx_again(&x);
-    set_path(x.run, "ceilings/after", json_null());
-    set_path(x.run, "ceilings/achieved/gemm_share", json_incref(json_object_get(json_object_get(keep, "achieved"), "gemm_share")));
-    fx_render(&x);
+    json_object_del(json_object_get(x.facts, "ceilings"), "after");
+    fx_derive(&x);
     expect_state(&x, RP_CHECK_ceilings, RP_CHECK_NOTE);
-    set_path(x.run, "phases_s/ceilings", json_real(0.01));
-    fx_render(&x);
+    set_path(x.facts, "rank/0/phases_s/ceilings", json_real(0.01));
     refused(&x, RP_CHECK_ceilings, RP_MISMATCH);
     fx_again(&x);
     FX_SET(&x, "measure.ceilings=false");
     fx_compute(&x);
     refused(&x, RP_CHECK_ceilings, RP_MISMATCH);
-    json_object_del(x.run, "ceilings");
-    fx_render(&x);
+    json_object_del(x.facts, "ceilings");
+    fx_derive(&x);
     expect_state(&x, RP_CHECK_ceilings, RP_CHECK_PASSED);
 }
 
@@ -189,26 +183,29 @@ TEST(figures_of_samples_cover_the_timed_steps)
     FX(x);
     with_samples(&x, FIRST - 350000000, 12, 1); /* at -350, -250, -150, -50, 50, 150 ... 750 ms */
     fx_compute(&x);
-    const json_t *is = json_object_get(x.run, "telemetry"), *power = json_object_get(is, "power_w"), *clock = json_object_get(is, "clock_sm_hz");
+    const struct rp_telemetry_figures *is = x.doc->figures.telemetry;
     /* the timed steps are from 101 ms to 0.6 s + 14 * 1.000003 ms + 6 * 1 ms later: samples 5 to 10 (at 150 to 650 ms) */
     double span = (0.6 + 0.001000003 * 14 + 0.005), energy = 692.5 * span;
-    CHECK(json_integer_value(json_object_get(is, "timed")) == 6, "%lld samples", (long long)json_integer_value(json_object_get(is, "timed")));
-    CHECK(json_real_value(json_object_get(clock, "min")) == 1.075e9 && json_real_value(json_object_get(clock, "max")) == 1.15e9 &&
-              json_real_value(json_object_get(clock, "median")) == 1.1125e9 && json_real_value(json_object_get(clock, "mean")) == 1.1125e9, "clocks");
-    CHECK(json_real_value(json_object_get(power, "mean")) == 692.5, "%.17g W", json_real_value(json_object_get(power, "mean")));
-    double off = json_real_value(json_object_get(is, "energy_j")) - energy, each = json_real_value(json_object_get(is, "energy_per_sample_j")) - energy / 24;
-    CHECK(off < 1e-9 && off > -1e-9 && each < 1e-9 && each > -1e-9, "%g J off, %g J each", off, each);
-    CHECK(json_real_value(json_object_get(json_object_get(is, "throttle"), "sw_power_cap")) == 2.0 / 6, "samples 6 and 9 are throttled");
+    CHECK(is->timed == 6 && x.doc->figures.rank[0].telemetry->timed == 6, "%lld samples", (long long)is->timed);
+    CHECK(is->clock_sm_hz->min == 1.075e9 && is->clock_sm_hz->max == 1.15e9 && is->clock_sm_hz->median == 1.1125e9 &&
+              is->clock_sm_hz->mean == 1.1125e9,
+          "clocks");
+    CHECK(is->power_w->mean == 692.5, "%.17g W", is->power_w->mean);
+    CHECK(fabs(is->energy_j - energy) < 1e-9 && fabs(is->energy_per_sample_j - energy / 24) < 1e-9, "%g J, %g J each",
+          is->energy_j, is->energy_per_sample_j);
+    CHECK(is->throttle_samples == 6 && is->throttle_n == 3, "%lld samples", (long long)is->throttle_samples);
+    CHECK_STR(is->throttle[2].reason, "sw_power_cap"); /* in the order of names */
+    CHECK(is->throttle[2].share == 2.0 / 6, "samples 6 and 9 are throttled");
     fx_said(&x, "## The device");
     expect_state(&x, RP_CHECK_telemetry, RP_CHECK_NOTE);
     expect_state_of("sealed", RP_CHECK_claims, RP_CHECK_NOTE);
-    static const char *const bends[] = {"telemetry/power_w/mean", "telemetry/energy_j", "telemetry/throttle/sw_power_cap", "telemetry/clock_sm_hz/max"};
+    static const char *const bends[] = {"telemetry/power_w/mean", "telemetry/energy_j", "telemetry/throttle/2/share",
+                                        "telemetry/clock_sm_hz/max", "rank/0/telemetry/power_w/mean"};
     for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
-        RP_JSON *keep = json_deep_copy(json_object_get(x.run, "telemetry"));
+        RP_JSON *keep = json_deep_copy(x.run);
         set_path(x.run, bends[i], json_real(0.25));
-        fx_render(&x);
         refused(&x, RP_CHECK_telemetry, RP_MISMATCH);
-        json_object_set(x.run, "telemetry", keep);
+        fx_restore(x.run, keep);
     }
 }
 
@@ -219,10 +216,10 @@ TEST(values_that_no_sample_knows_are_null)
     x.backend = "cuda";
     rp_buf_printf(&x.telemetry, "{\"clock_sm_hz\":1000,\"n\":0,\"ns\":%lld}\n{\"n\":1,\"ns\":%lld,\"throttle\":[]}\n", FIRST + 200000000, FIRST + 300000000);
     fx_compute(&x);
-    const json_t *is = json_object_get(x.run, "telemetry");
-    CHECK(json_is_null(json_object_get(is, "power_w")) && json_is_null(json_object_get(is, "energy_j")) && json_is_null(json_object_get(is, "energy_per_sample_j")), "power");
-    CHECK(json_real_value(json_object_get(json_object_get(is, "clock_sm_hz"), "mean")) == 1000, "the mean of one");
-    CHECK(json_is_object(json_object_get(is, "throttle")) && json_object_size(json_object_get(is, "throttle")) == 0, "throttled by nothing");
+    const struct rp_telemetry_figures *is = x.doc->figures.telemetry;
+    CHECK(!is->power_w && isnan(is->energy_j) && isnan(is->energy_per_sample_j), "power");
+    CHECK(is->clock_sm_hz->mean == 1000, "the mean of one");
+    CHECK(is->throttle_samples == 1 && is->throttle_n == 0, "throttled by nothing");
     fx_said(&x, "## The device");
     accepted(&x);
 }
@@ -285,26 +282,27 @@ TEST(samples_and_their_figures_belong_together)
     x.backend = "cuda";
     x.device = "gpu0 NVIDIA H100 PCIe sm_90";
     fx_compute(&x);
-    RP_JSON *keep = json_incref(json_object_get(x.run, "telemetry"));
+    RP_JSON *keep = json_deep_copy(x.run);
     json_object_del(x.run, "telemetry");
-    fx_render(&x);
+    refused(&x, RP_CHECK_telemetry, RP_MISMATCH);
+    json_object_del((json_t *)rp_json_at(x.run, "rank/0"), "telemetry");
     refused(&x, RP_CHECK_telemetry, RP_MISMATCH);
     rp_buf_fini(&x.telemetry);
     expect_state(&x, RP_CHECK_telemetry, RP_CHECK_WARNING);
-    json_object_set(x.run, "telemetry", keep);
-    fx_render(&x);
+    fx_restore(x.run, keep);
     refused(&x, RP_CHECK_telemetry, RP_MISMATCH);
     x.no_telemetry = "libnvidia-ml.so.1: | none |";
     fx_compute(&x);
-    CHECK(strstr(x.report.data, " libnvidia-ml.so.1: \\| none \\|."), "%s", x.report.data);
+    RP_BUF report = {0};
+    fx_report(&report, &x);
+    CHECK(strstr(report.data, " libnvidia-ml.so.1: \\| none \\|."), "%s", report.data);
     expect_state(&x, RP_CHECK_telemetry, RP_CHECK_WARNING);
-    /* a name that is no path, longer than any: the report is rendered from what a stranger wrote */
-    fx_again(&x);
+    fx_again(&x); /* a reason that no sample has */
     with_samples(&x, FIRST, 7, 1);
     fx_compute(&x);
-    json_object_set_new(json_object_get(json_object_get(x.run, "telemetry"), "throttle"),
-                        "a/b/0123456789012345678901234567890123456789012345678901234567890123456789", json_real(1));
-    fx_render(&x);
+    set_path(
+        x.run, "telemetry/throttle",
+        json_pack("[{s:s, s:f}]", "reason", "a/b/01234567890123456789012345678901234567890123456789", "share", 1.0));
     refused(&x, RP_CHECK_telemetry, RP_MISMATCH);
 }
 
@@ -407,8 +405,7 @@ TEST(the_device_is_the_captured_one)
     fx_capture_both(&x, "cpu", "model_name", json_string(names[0]));
     for (int i = 0; i < 2; i++) {
         fx_compute(&x);
-        json_object_set_new(json_object_get(x.run, "device"), "name", json_string(names[i]));
-        fx_render(&x);
+        set_path(x.facts, "rank/0/device/name", json_string(names[i]));
         expect_state(&x, RP_CHECK_environment, i ? RP_CHECK_NOTE : RP_CHECK_PASSED);
     }
 }

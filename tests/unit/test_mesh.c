@@ -49,8 +49,8 @@ static void exchange_at_random(struct rp_degrees layout, int on_host, int sparse
     for (int i = 1; i < w->n; i++)
         if (rp_mesh_connected(layout, sparse, 0, i))
             *(host[i] == host[0] ? &within : &between) += 1;
-    CHECK(w->ranks[0].stats.rings == within && w->ranks[0].stats.channels == between && w->ranks[0].stats.strangers == 0, "%s: %s", name,
-          w->ranks[0].stats.text);
+    CHECK(w->ranks[0].stats.shared_memory == within && w->ranks[0].stats.tls == between && w->ranks[0].stats.refused == 0, "%s: %d and %d", name,
+          w->ranks[0].stats.shared_memory, w->ranks[0].stats.tls);
     free(w);
 }
 
@@ -380,9 +380,9 @@ TEST(no_shared_memory)
         mesh_world_run(w, run_plan, &plan);
         check_world(w, "refused");
         for (int i = 0; i < 3; i++) {
-            const struct rp_mesh_stats *s = &w->ranks[i].stats;
-            CHECK(s->channels == (i == refusing ? 2 : 1) && s->refused_rings == s->channels && s->rings == 2 - s->channels, "rank %d: %s", i,
-                  s->text);
+            const struct rp_connections *s = &w->ranks[i].stats;
+            CHECK(s->tls == (i == refusing ? 2 : 1) && s->tls_on_host == s->tls && s->shared_memory == 2 - s->tls, "rank %d: %d by TLS", i,
+                  s->tls);
         }
         free(w);
     }
@@ -419,8 +419,8 @@ static void contain_a_rank(int own_shm, int *rings, int *refused)
         pthread_join(w->ranks[0].thread, NULL);
         waitpid(pid, &status, 0);
         CHECK(w->ranks[0].result == 0 && status == 0, "%s", w->ranks[0].err.msg);
-        *rings = w->ranks[0].stats.rings;
-        *refused = w->ranks[0].stats.refused_rings;
+        *rings = w->ranks[0].stats.shared_memory;
+        *refused = w->ranks[0].stats.tls_on_host;
     }
     close(w->ranks[1].opts.listener);
     free(w);

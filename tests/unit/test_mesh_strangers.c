@@ -155,8 +155,8 @@ TEST(strangers)
         pthread_join(w->ranks[i].thread, NULL);
     for (int i = 0; i < 3; i++)
         CHECK(w->ranks[i].result == 0, "rank %d: %s", i, w->ranks[i].err.msg);
-    CHECK(w->ranks[0].stats.strangers == strangers, "%d, not %d", w->ranks[0].stats.strangers, strangers);
-    CHECK(w->ranks[0].stats.rings == 1 && w->ranks[0].stats.channels == 1);
+    CHECK(w->ranks[0].stats.refused == strangers, "%d, not %d", w->ranks[0].stats.refused, strangers);
+    CHECK(w->ranks[0].stats.shared_memory == 1 && w->ranks[0].stats.tls == 1);
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     CHECK(connect(fd, (const struct sockaddr *)&to, sizeof to) != 0); /* nothing listens any more */
@@ -180,7 +180,7 @@ TEST(flood)
         for (int i = 0; i < 2; i++)
             pthread_join(w->ranks[i].thread, NULL);
         CHECK(w->ranks[0].result == 0 && w->ranks[1].result == 0 && w->ranks[1].open_s < 8, "%s", w->ranks[1].err.msg);
-        CHECK(w->ranks[0].stats.strangers == FLOOD, "%d", w->ranks[0].stats.strangers);
+        CHECK(w->ranks[0].stats.refused == FLOOD, "%d", w->ranks[0].stats.refused);
         for (int i = 0; i < FLOOD; i++)
             close(fd[i]);
         free(w);

@@ -136,21 +136,24 @@ TEST(cells_of_csv_are_no_formulas)
 
 TEST(figures_are_found_and_formed)
 {
-    RP_JSON *j = json_pack("{s:{s:f, s:s}, s:[i, i], s:i}", "a/b", "x~y", 4.2124299656386981, "hex", "0x1.8p+1", "list", 7, 8, "n", 4345723392LL & 0x7fffffff);
+    RP_JSON *j = json_pack("{s:{s:f, s:{s:f, s:s}}, s:[i, i], s:i}", "a/b", "x~y", 4.2124299656386981, "float", "value", 3.0,
+                           "hex", "0x1.8p+1", "list", 7, 8, "n", 4345723392LL & 0x7fffffff);
     static const char *const cases[][3] = {
         {"/a~1b/x~0y", "d3", "4.212"},
         {"/a~1b/x~0y", "d1*100", "421.2"},
-        {"/a~1b/hex", "x", "3"},
-        {"/a~1b/hex", "t", "0x1.8p+1"},
+        {"/a~1b/float", "x", "3"},
+        {"/a~1b/float", "t", ""},
+        {"/a~1b/float/hex", "t", "0x1.8p+1"},
+        {"/a~1b/float/hex", "x", ""},
         {"/list/1", "d0", "8"},
         {"/list", "t", NULL},
         {"/list/2", "d0", ""},
         {"/nothing", "t", ""},
         {"/a~2b", "t", ""},
-        {"/a~1b/hex", "d3", ""},
+        {"/a~1b/float", "d3", ""},
         {"/list/-1", "t", ""},
         {"n", "t", ""},
-        {"/a~1b/hex", "h", "3 = 0x1.8p+1"},
+        {"/a~1b/float", "h", "3 = 0x1.8p+1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         RP_BUF out = {0};
@@ -162,6 +165,9 @@ TEST(figures_are_found_and_formed)
     RP_BUF figure = {0};
     rp_figure(&figure, j, "run.json", "/a~1b/x~0y", "d3");
     CHECK_STR(rp_buf_text(&figure), "<data value=\"4.212429965638698\" data-src=\"run.json#/a~1b/x~0y\" data-form=\"d3\">4.212</data>");
+    RP_BUF exact = {0};
+    rp_figure(&exact, j, "run.json", "/a~1b/float", "x");
+    CHECK_STR(rp_buf_text(&exact), "<data value=\"0x1.8p+1\" data-src=\"run.json#/a~1b/float\" data-form=\"x\">3</data>");
     static const char *const filled[] = {
         "a 4.21 _ -", "a 4.21 _ -",
         "a <data value=\"4.212429965638698\" data-src=\"run.json#/a~1b/x~0y\" data-form=\"d2\">4.21</data> _ "
@@ -173,22 +179,39 @@ TEST(figures_are_found_and_formed)
     }
 }
 
+TEST(figure_of_both_documents_names_the_one_that_has_it)
+{
+    struct rp_run_documents d = {.figures_json = json_loads("{\"rank\": [{\"timed_s\": 2.5}], \"none\": null}", 0, NULL),
+                                 .facts_json = json_loads("{\"rank\": [{\"node\": 1}], \"backend\": \"cpu\"}", 0, NULL)};
+    static const char *const cases[][2] = {
+        {"/rank/0/timed_s", "run.json"}, {"/rank/0/node", "facts.json"}, {"/backend", "facts.json"}, {"/none", "run.json"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        RP_BUF out = {0};
+        RP_FREE char *source = rp_asprintf("data-src=\"%s#%s\"", cases[i][1], cases[i][0]);
+        rp_figure(&out, rp_run_shown(&d), "run.json", cases[i][0], "t");
+        CHECK(strstr(rp_buf_text(&out), source), "%s", rp_buf_text(&out));
+    }
+    json_decref(d.facts_json);
+    json_decref(d.figures_json);
+    json_decref(d.shown);
+}
+
 /* The same table in each format: foreign text is escaped for it, and a figure names its source only on a page. */
 TEST(shared_tables)
 {
-    RP_JSON *run = json_loads("{\"environment_changes\": [{\"field\": \"a_<b>\", \"impact\": \"high\", \"before\": {\"state\": \"ok\", "
-                              "\"value\": 2048, \"unit\": \"B\"}, "
-                              "\"after\": {\"state\": \"denied\", \"value\": null}}, {\"field\": \"x\", \"impact\": \"none\"}]}",
+    RP_JSON *run = json_loads("{\"node\": [{\"change\": [{\"field\": \"a_<b>\", \"impact\": \"high\", \"before\": "
+                              "{\"state\": \"ok\", \"value\": 2048, \"unit\": \"B\"}, \"after\": {\"state\": \"denied\", "
+                              "\"value\": null}}, {\"field\": \"x\", \"impact\": \"none\"}]}]}",
                               0, NULL);
     static const struct {
         enum rp_fill as;
         enum rp_doc_format format;
         const char *row;
-    } cases[] = {{RP_FILL_MD, RP_DOC_REPORT, "| a\\_\\<b\\> | high | 2048 B | denied |\n"},
+    } cases[] = {{RP_FILL_MD, RP_DOC_MD, "| a\\_&lt;b\\> | high | 2048 B | denied |\n"},
                  {RP_FILL_TEXT, RP_DOC_CSV, "a_<b>,high,2048 B,denied\n"},
                  {RP_FILL_HTML, RP_DOC_HTML,
                   "<tr><th scope=\"row\">a_&lt;b&gt;</th><td>high</td><td><data value=\"2048\" "
-                  "data-src=\"run.json#/environment_changes/0/before\""}};
+                  "data-src=\"run.json#/node/0/change/0/before\""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_doc d = {.as = cases[i].as};
         RP_BUF out = {0};
@@ -199,9 +222,56 @@ TEST(shared_tables)
     }
 }
 
+TEST(changes_of_several_nodes_name_their_node_and_the_important_ones_are_first)
+{
+    RP_JSON *run = json_loads("{\"node\": [{\"change\": [{\"field\": \"a\", \"impact\": \"low\"}]}, {\"change\": [{\"field\": "
+                              "\"b\", \"impact\": \"high\", \"varies\": true}]}]}",
+                              0, NULL);
+    struct rp_doc d = {0};
+    RP_BUF out = {0};
+    rp_table_changes(&d, run);
+    rp_doc_write(&out, &d, RP_DOC_CSV);
+    rp_doc_fini(&d);
+    CHECK_STR(rp_buf_text(&out), "field,node,impact,before,after\nb,1,\"high, varies\",\"'-\",\"'-\"\na,0,low,\"'-\",\"'-\"\n");
+}
+
+/* Every figure that is known is at its pointer in the member that it names. */
+static void check_sources(const struct fx *x, const char *page)
+{
+    static const char known[] = "<data value=\"", source[] = "data-src=\"";
+    int figures = 0;
+    for (const char *at = page; (at = strstr(at, known)); at++, figures++) {
+        const char *name = strstr(at, source) + sizeof source - 1, *hash = strchr(name, '#'), *end = strchr(name, '"');
+        RP_FREE char *member = rp_asprintf("%.*s", (int)(hash - name), name);
+        RP_FREE char *pointer = rp_asprintf("%.*s", (int)(end - hash) - 1, hash + 1);
+        const json_t *in = strcmp(member, "run.json") == 0 ? x->run : strcmp(member, "facts.json") == 0 ? x->facts : x->before;
+        const json_t *v = rp_pointer(in, pointer);
+        CHECK(v && !json_is_null(v), "%s#%s", member, pointer);
+    }
+    CHECK(figures > 50, "%d figures", figures);
+}
+
+/* Every value with a label is a row; returns how many. */
+static int check_labels(const struct fx *x, const json_t *document, const struct rp_object_type *type, const char *at, const char *page)
+{
+    int rows = 0;
+    for (int i = 0; i < type->n; i++) {
+        const struct rp_object_field *f = &type->field[i];
+        RP_FREE char *pointer = rp_asprintf("%s/%s", at, f->name), *row = rp_asprintf("<tr><th scope=\"row\">%s</th>", f->label);
+        const json_t *v = rp_pointer(document, pointer);
+        if (f->type == RP_IS_PART || f->type == RP_IS_PART_OR_NONE)
+            rows += check_labels(x, document, f->of, pointer, page);
+        if (!*f->label || !v || json_is_null(v) || !rp_table_has_steps_for(x->run, pointer))
+            continue;
+        CHECK(count(page, row) == 1, "%s, labelled '%s', is in %d rows", pointer, f->label, count(page, row));
+        rows++;
+    }
+    return rows;
+}
+
 TEST(the_page_of_an_honest_bundle_is_well_formed_and_always_the_same)
 {
-    RP_BUF page = {0}, again = {0}, markdown = {0};
+    RP_BUF page = {0}, again = {0}, markdown = {0}, report = {0};
     FX(x);
     fx_seal(&x, "signer", "honest");
     page_of(&page, "honest", 0, RP_VERDICT_UNKNOWN_KEY);
@@ -214,7 +284,11 @@ TEST(the_page_of_an_honest_bundle_is_well_formed_and_always_the_same)
     CHECK(page.size < 400000 && !strstr(page.data, "<script") && count(page.data, "http") == count(page.data, "http-equiv"), "not self-contained");
     page_of(&markdown, "honest", 1, RP_VERDICT_UNKNOWN_KEY);
     said_markdown(&markdown);
-    CHECK(strstr(markdown.data, x.report.data), "not the sealed report");
+    fx_report(&report, &x);
+    CHECK(rp_ends_with(rp_buf_text(&markdown), rp_buf_text(&report)), "the report is not below the box");
+    check_sources(&x, page.data);
+    CHECK(check_labels(&x, x.run, &rp_type_figures, "", page.data) > 15, "figures with labels");
+    CHECK(check_labels(&x, x.facts, &rp_type_facts, "", page.data) > 5, "facts with labels");
 }
 
 #undef EVIL

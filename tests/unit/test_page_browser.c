@@ -10,7 +10,7 @@ static const char committed[] = "results/epyc-2core-2026-11-23/bert_fp32.repro.t
 static char *page_at(const char *name, const char *const *paths, int n)
 {
     struct rp_verification v[2];
-    struct rp_verified kept[2] = {{.run.json = NULL}};
+    struct rp_verified kept[2] = {{.run.doc = NULL}};
     struct rp_shown_bundle b[2];
     struct rp_err err;
     RP_BUF page = {0};

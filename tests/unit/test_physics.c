@@ -27,40 +27,11 @@ static void records(struct fx *x, int n, int64_t start, int64_t gap, int64_t (*l
     x->done = json_pack("{s:{s:f}}", "phases_s", "timed", 2.4);
 }
 
-static void fine(struct fx *x)
-{
-    fx_capture_value(x->before, "clock", "source", json_string("tsc"));
-    fx_capture_value(x->before, "clock", "resolution", json_integer(1));
-}
-
 static int64_t slow_ns; /* of step 9 */
 
 static int64_t slow_ninth(int i)
 {
     return natural(i) + (i == 9 ? slow_ns : 0);
-}
-
-TEST(what_makes_times_of_steps_inaccurate_is_a_note)
-{
-    static const struct {
-        int64_t slow;
-        enum rp_check_state state;
-    } cases[] = {
-        {0, RP_CHECK_PASSED}, {24000000, RP_CHECK_PASSED}, {27000000, RP_CHECK_NOTE}, {190000000, RP_CHECK_NOTE},
-    };
-    FX(x);
-    fine(&x);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        slow_ns = cases[i].slow;
-        records(&x, 16, 5000000123, 1000, slow_ninth);
-        computed(&x, RP_CHECK_step_variation, cases[i].state);
-        expect_state(&x, RP_CHECK_clock_resolution, RP_CHECK_PASSED);
-    }
-    fx_capture_value(x.before, "clock", "resolution", json_integer(4000000));
-    computed(&x, RP_CHECK_clock_resolution, RP_CHECK_NOTE);
-    fine(&x);
-    fx_capture_value(x.before, "clock", "source", json_string("jiffies"));
-    computed(&x, RP_CHECK_clock_resolution, RP_CHECK_NOTE);
 }
 
 TEST(a_step_that_took_long_is_named)
@@ -182,9 +153,37 @@ static json_t *processors(int threads)
                      "frequency", "hardware_max", "state", "ok", "value", 1e9, "source", "sys");
 }
 
-static json_t *processor_of(const char *isa, int threads)
+/* A rank on a processor with that instruction set. */
+static void add_rank(struct rp_facts *f, int node, const char *isa, int threads)
 {
-    return json_pack("{s:s, s:s, s:s, s:i}", "kind", "cpu", "name", "", "isa", isa, "threads", threads);
+    struct rp_rank_facts *r = rp_object_add(&f->rank, &f->rank_n, &rp_type_rank_facts);
+    r->node = node;
+    r->device = rp_alloc(sizeof *r->device);
+    rp_object_init(r->device, &rp_type_device_facts);
+    r->device->kind = rp_strdup("cpu");
+    r->device->name = rp_strdup("");
+    r->device->isa = rp_strdup(isa);
+    r->device->threads = threads;
+}
+
+/* Of two ranks, a run whose figures are these. */
+struct two_ranks {
+    struct rp_facts facts;
+    struct rp_figures figures;
+};
+
+static void two_ranks_init(struct two_ranks *two, double flops_per_s)
+{
+    rp_object_init(&two->facts, &rp_type_facts);
+    rp_object_init(&two->figures, &rp_type_figures);
+    two->facts.backend = rp_strdup("cpu");
+    two->figures.results.flops_per_s = flops_per_s;
+}
+
+static void two_ranks_fini(struct two_ranks *two)
+{
+    rp_object_fini(&two->facts, &rp_type_facts);
+    rp_object_fini(&two->figures, &rp_type_figures);
 }
 
 /* Ranks with other instruction sets, threads and machines than rank 0: one scalar thread on node 0, four of AVX-512 on node 1, at 1.15 GHz. */
@@ -198,18 +197,22 @@ TEST(processors_of_all_ranks_count)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_err err;
         struct rp_check_result result = {0};
+        struct two_ranks two;
         RP_JSON *first = processors(64), *second = processors(cases[i].on_second);
-        RP_JSON *run = json_pack("{s:s, s:o, s:{s:f}, s:{s:i, s:i, s:[{s:i, s:i, s:o}, {s:i, s:i, s:o}]}}", "backend", "cpu", "device",
-                                 processor_of("scalar", 1), "results", "flops_per_s", cases[i].gflops * 1e9, "world", "ranks", 2, "nodes", 2, "rank",
-                                 "rank", 0, "node", 0, "device", processor_of("scalar", 1), "rank", 1, "node", 1, "device", processor_of("avx512", 4));
         struct rp_captures node[] = {{first, first}, {second, second}};
-        struct rp_verify_state s = {.run = {.json = run, .node = node, .nodes = 2, .ranks.ranks = 2}};
+        two_ranks_init(&two, cases[i].gflops * 1e9);
+        add_rank(&two.facts, 0, "scalar", 1);
+        add_rank(&two.facts, 1, "avx512", 4);
+        struct rp_verify_state s = {
+            .run = {.facts = &two.facts, .figures = &two.figures, .node = node, .nodes = 2, .ranks.ranks = 2}};
         CHECK((rp_check_peak(&s, &result, &err) == 0) == cases[i].passes, "case %zu: %s", i, cases[i].passes ? err.msg : result.text);
-        CHECK(rp_run_threads(run) == 5 && !strcmp(rp_run_isa(run), "mixed"), "%lld threads", (long long)rp_run_threads(run));
+        CHECK(rp_facts_threads(&two.facts) == 5, "%lld threads", (long long)rp_facts_threads(&two.facts));
+        CHECK_STR(rp_facts_isa(&two.facts), "mixed");
+        two_ranks_fini(&two);
     }
 }
 
-/* One unknown instruction set: no bound of all, but still that of the slowest rank's ceiling. */
+/* One unknown instruction set: no bound of all, but still that of the ceiling of one rank. */
 TEST(peak_with_an_unknown_instruction_set)
 {
     static const struct {
@@ -224,18 +227,26 @@ TEST(peak_with_an_unknown_instruction_set)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_err err = {0};
         struct rp_check_result result = {.state = RP_CHECK_PASSED};
+        struct two_ranks two;
         RP_JSON *capture = processors(4);
-        RP_JSON *run = json_pack(
-            "{s:s, s:o, s:{s:f}, s:{s:{s:{s:f}}}, s:{s:i, s:[{s:i, s:o}, {s:i, s:o}]}}", "backend", "cpu", "device",
-            processor_of(cases[i].isa[0], 1), "results", "flops_per_s", 1e15, "ceilings", "before", "gemm",
-            "flops_per_s", cases[i].ceiling * 1e9, "world", "ranks", 2, "rank", "node", 0, "device",
-            processor_of(cases[i].isa[0], 1), "node", 0, "device", processor_of(cases[i].isa[1], 1));
         struct rp_captures node = {capture, capture};
-        struct rp_verify_state s = {.run = {.json = run, .node = &node, .nodes = 1, .ranks.ranks = 2}};
+        two_ranks_init(&two, 1e15);
+        add_rank(&two.facts, 0, cases[i].isa[0], 1);
+        add_rank(&two.facts, 0, cases[i].isa[1], 1);
+        struct rp_ceiling_facts *times = two.facts.ceilings = rp_alloc(sizeof *times);
+        struct rp_ceiling_figures *rates = two.figures.ceilings = rp_alloc(sizeof *rates);
+        rp_object_init(times, &rp_type_ceiling_facts);
+        rp_object_init(rates, &rp_type_ceiling_figures);
+        rates->before = rp_alloc(sizeof *rates->before);
+        rp_object_init(rates->before, &rp_type_ceiling_rates);
+        rates->before->gemm_flops_per_s = cases[i].ceiling * 1e9;
+        struct rp_verify_state s = {
+            .run = {.facts = &two.facts, .figures = &two.figures, .node = &node, .nodes = 1, .ranks.ranks = 2}};
         int failed = rp_check_peak(&s, &result, &err) < 0;
         CHECK(failed == (cases[i].state == RP_CHECK_FAILED), "case %zu: %s%s", i, err.msg, result.text);
         CHECK(failed || result.state == cases[i].state, "case %zu: %s", i, result.text);
         SAID(failed ? err.msg : result.text);
+        two_ranks_fini(&two);
     }
 }
 

@@ -20,9 +20,8 @@ static void broken(const char *text)
     expect_policy("policy", text, (struct rp_verify_opts){.trust = NULL}, 0);
 }
 
-static void seal(struct fx *x)
+static void seal(const struct fx *x)
 {
-    fx_render(x);
     fx_seal(x, "signer", "policy");
 }
 
@@ -32,11 +31,11 @@ TEST(rules_hold_or_are_broken)
     FX(x);
     FX_KEY *k = fx_key("signer");
     rp_key_fingerprint(k, print);
-    json_object_set_new(json_object_get(x.run, "tool"), "dirty", json_string("clean"));
+    set_path(x.facts, "tool/dirty", json_string("clean"));
     fx_capture_both(&x, "program", "sha256", json_string(FX_ROOT));
     seal(&x);
     RP_FREE char *by = rp_asprintf("signed_by: [nobody, \"%s\"]", print);
-    RP_FREE char *own = rp_asprintf("recipes: [\"%s\"]", json_string_value(json_object_get(x.run, "recipe_sha256")));
+    RP_FREE char *own = rp_asprintf("recipes: [\"%s\"]", x.doc->figures.recipe_sha256);
     holds(by, NULL);
     broken("signed_by: [nobody]");
     broken("signed_by: [\"SHA256:ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"]");
@@ -61,7 +60,7 @@ TEST(rules_hold_or_are_broken)
     broken("checks: {key: passed}");
     broken("checks: {replay: warning}");
     broken("min_steps: 7\nmin_repeats: 3\ncomplete: true\n");
-    json_object_set_new(json_object_get(x.run, "tool"), "dirty", json_string("dirty"));
+    set_path(x.facts, "tool/dirty", json_string("dirty"));
     seal(&x);
     broken("clean_tree: true");
 }
@@ -100,7 +99,7 @@ TEST(a_tree_is_clean_where_that_is_known)
         {"other", "commit", "absent", -1, 0},
     };
     FX(x);
-    json_object_set_new(json_object_get(x.run, "tool"), "dirty", json_string("clean"));
+    set_path(x.facts, "tool/dirty", json_string("clean"));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         git_of(&x, cases[i].repo, cases[i].name, cases[i].state, cases[i].value < 0 ? json_null() : json_integer(cases[i].value));
         seal(&x);
@@ -145,7 +144,10 @@ static void move_to(struct fx *x, int64_t seconds)
         json_t *doc;
         const char *key;
         uint64_t before_end_s;
-    } times[] = {{x->run, "started_at", 2}, {x->run, "ended_at", 0}, {x->before, "captured_at", 2}, {x->after, "captured_at", 0}};
+    } times[] = {{x->facts, "started_at", 2},
+                 {x->facts, "ended_at", 0},
+                 {x->before, "captured_at", 2},
+                 {x->after, "captured_at", 0}};
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
         char text[32];
         rp_rfc3339(text, end - times[i].before_end_s * 1000000000u);
@@ -229,7 +231,7 @@ TEST(what_happened_to_a_run_breaks_rules)
     eight = (struct rp_buf){0};
     fx_compute(&x);
     seal(&x);
-    RP_FREE char *own = rp_asprintf("recipes: [\"%s\"]", json_string_value(json_object_get(x.run, "recipe_sha256")));
+    RP_FREE char *own = rp_asprintf("recipes: [\"%s\"]", x.doc->figures.recipe_sha256);
     broken(own);
     fx_again(&x); /* a device that was throttled */
     x.backend = "cuda";
@@ -252,8 +254,8 @@ TEST(what_happened_to_a_run_breaks_rules)
         fx_fini(&x);
     }
     fx_init(&x); /* three minutes of which nothing is said */
-    set_path(x.run, "elapsed_s", json_real(200));
-    set_path(x.run, "ended_at", json_string("2026-09-21T14:16:40Z"));
+    set_path(x.facts, "elapsed_s", json_real(200));
+    set_path(x.facts, "ended_at", json_string("2026-09-21T14:16:40Z"));
     set_path(x.after, "captured_at", json_string("2026-09-21T14:16:41Z"));
     seal(&x);
     broken("no_warnings: true");
@@ -283,7 +285,10 @@ TEST(what_is_no_policy_is_refused_with_its_place)
         {"in_ledger: false\n", RP_USAGE},
         {"programs: [abc]\n", RP_USAGE},
         {"complete: true\nreplay: passed\n", RP_USAGE},
-        {"checks:\n  report_file: note\n", RP_USAGE}, /* a check of earlier programs */
+        {"checks:\n  report_file: note\n", RP_USAGE}, /* checks of earlier programs */
+        {"checks:\n  report: passed\n", RP_USAGE},
+        {"checks:\n  clock_resolution: passed\n", RP_USAGE},
+        {"checks:\n  step_variation: passed\n", RP_USAGE},
         {"signed_by: alice\n", RP_USAGE},
         {"signed_by: []\n", RP_USAGE},
         {"signed_by: [{a: b}]\n", RP_USAGE},

@@ -47,7 +47,7 @@ static const char *root_key; /* of the runs of work(): NULL, or as of a replicat
 struct real {
     struct rp_recipe recipe;
     struct rp_buf steps;
-    json_t *run;
+    json_t *facts; /* facts.json, which tests copy and bend */
     char *data;
 };
 
@@ -80,7 +80,7 @@ static json_t *work(struct rp_recipe *r, const char *data, int64_t steps, const 
     return done;
 }
 
-/* Train once and write run.json as `run` does; before that two steps only, whose state is kept. */
+/* Train once and write facts.json as `run` does; before that two steps only, whose state is kept. */
 static int train(struct real *x, struct rp_err *err)
 {
     struct rp_data_set set;
@@ -89,17 +89,27 @@ static int train(struct real *x, struct rp_err *err)
     const char *sets[] = {setting};
     if (rp_recipe_parse(&x->recipe, yaml, sizeof yaml - 1, "small.yaml", "cpu", sets, 1, err) < 0 || rp_data_prepare(&x->recipe, NULL, &set, err) < 0)
         return -1;
-    RP_JSON *plan = fx_plan(&x->recipe, NULL), *data = json_pack("{s:b, s:s}", "pinned", 0, "digest", set.digest);
+    const struct rp_plan plan = fx_plan(&x->recipe, NULL);
+    RP_JSON *data = json_pack("{s:b, s:s}", "pinned", 0, "digest", set.digest);
     RP_JSON *half = work(&x->recipe, set.path, 2, middle, &two, err), *done = half ? work(&x->recipe, set.path, 0, save, &x->steps, err) : NULL;
-    struct rp_records records;
-    if (!done || rp_records_parse(&records, x->steps.data, x->steps.size, err) < 0)
+    if (!done)
         return -1;
-    struct rp_run_doc d = {.status = "complete", .recipe = &x->recipe, .data = data, .plan = plan, .backend = "cpu", .done = done,
-                           .records = &records, .started_ns = FX_START, .ended_ns = FX_START};
-    x->run = rp_run_json(&d, err);
-    rp_records_fini(&records);
+    const json_t *hello[] = {NULL}, *last[] = {done};
+    struct rp_facts facts;
+    rp_facts_seal(&facts, &(struct rp_seal){.status = "complete",
+                                            .recipe = &x->recipe,
+                                            .data = data,
+                                            .plan = &plan,
+                                            .backend = "cpu",
+                                            .degrees = {1, 1, 1},
+                                            .hello = hello,
+                                            .done = last,
+                                            .started_ns = FX_START,
+                                            .ended_ns = FX_START});
+    x->facts = rp_object_json(&facts, &rp_type_facts);
+    rp_object_fini(&facts, &rp_type_facts);
     rp_data_set_fini(&set);
-    return x->run ? 0 : -1;
+    return 0;
 }
 
 static struct real x_real;
@@ -109,7 +119,7 @@ static void forget(void) /* for the leak checker */
     struct real *x = &x_real;
     rp_recipe_fini(&x->recipe);
     rp_buf_fini(&x->steps);
-    json_decref(x->run);
+    json_decref(x->facts);
     free(x->data);
 }
 
@@ -118,7 +128,7 @@ static struct real *real(void)
     struct real *x = &x_real;
     struct rp_err err = {0};
     struct rp_make_opts o = {.seed = 5, .sequences = 32, .seq_length = 16, .max_predictions_per_seq = 2, .vocab_size = 2048, .shards = 1};
-    if (x->run)
+    if (x->facts)
         return x;
     RP_FREE char *cache = fx_path("cache");
     setenv("XDG_CACHE_HOME", cache, 1);
@@ -131,20 +141,24 @@ static struct real *real(void)
     return x;
 }
 
-static int replay_with(struct rp_replay_result *r, const json_t *run, const char *steps, const struct rp_replay_opts *o, struct rp_err *err)
+static int replay_with(struct rp_replay_result *r, const json_t *facts, const char *steps,
+                       const struct rp_replay_opts *o, struct rp_err *err)
 {
     struct rp_records records;
+    struct rp_facts of;
     if (rp_records_parse(&records, steps, strlen(steps), err) < 0)
         return -1;
-    int failed = rp_replay(r, run, &records, o, err);
+    rp_object_read(&of, &rp_type_facts, facts);
+    int failed = rp_replay(r, &of, &records, o, err);
+    rp_object_fini(&of, &rp_type_facts);
     rp_records_fini(&records);
     return failed;
 }
 
-static int replay(struct rp_replay_result *r, const json_t *run, const char *steps, int64_t n, struct rp_err *err)
+static int replay(struct rp_replay_result *r, const json_t *facts, const char *steps, int64_t n, struct rp_err *err)
 {
     struct rp_replay_opts o = {.steps = n, .data = real()->data, .threads = 1};
-    return replay_with(r, run, steps, &o, err);
+    return replay_with(r, facts, steps, &o, err);
 }
 
 TEST(an_honest_run_replays_bit_for_bit_and_writes_nothing)
@@ -154,10 +168,11 @@ TEST(an_honest_run_replays_bit_for_bit_and_writes_nothing)
     struct rp_err err = {0};
     RP_FREE char *owner = fx_path("owner.safetensors"), *kept = fx_path("kept.safetensors");
     CHECK(rename(owner, kept) == 0, "the run itself saved nothing");
-    CHECK(replay(&r, x->run, x->steps.data, STEPS, &err) == 0, "%s", err.msg);
+    CHECK(replay(&r, x->facts, x->steps.data, STEPS, &err) == 0, "%s", err.msg);
     CHECK(!r.diverged && r.steps == STEPS && r.roots == 3, "diverged %d at %lld, %lld steps, %lld roots", r.diverged, (long long)r.step,
           (long long)r.steps, (long long)r.roots);
-    CHECK(replay(&r, x->run, x->steps.data, 1, &err) == 0 && !r.diverged && r.steps == 1 && r.roots == 1, "one step: %s", err.msg);
+    CHECK(replay(&r, x->facts, x->steps.data, 1, &err) == 0 && !r.diverged && r.steps == 1 && r.roots == 1,
+          "one step: %s", err.msg);
     CHECK(access(owner, F_OK) < 0, "a replay wrote the file that the bundle named");
     CHECK(rename(kept, owner) == 0, "%s", kept);
 }
@@ -194,11 +209,22 @@ TEST(the_first_divergence_is_named)
         struct rp_replay_result r;
         struct rp_err err = {0};
         RP_FREE char *text = bent_records(x, cases[i].key, cases[i].n);
-        CHECK(replay(&r, x->run, text, STEPS, &err) == 0, "%s", err.msg);
+        CHECK(replay(&r, x->facts, text, STEPS, &err) == 0, "%s", err.msg);
         CHECK(r.diverged && r.step == cases[i].step && strcmp(r.quantity, cases[i].quantity) == 0, "case %zu: diverged %d at %lld in %s", i,
               r.diverged, (long long)r.step, r.diverged ? r.quantity : "-");
         CHECK(strcmp(r.recorded, r.here) != 0, "%s is %s", r.recorded, r.here);
     }
+}
+
+static json_t *tensor_root(const json_t *facts, const char *name)
+{
+    json_t *one;
+    size_t i;
+    json_array_foreach(json_object_get(facts, "tensor_root"), i, one)
+        if (strcmp(rp_json_text_at(one, "name"), name) == 0)
+            return one;
+    CHECK(0, "no root of %s", name);
+    return NULL;
 }
 
 TEST(a_divergent_tensor_is_named_where_its_root_was_recorded)
@@ -208,10 +234,9 @@ TEST(a_divergent_tensor_is_named_where_its_root_was_recorded)
     for (int i = 0; i < 2; i++) {
         struct rp_replay_result r;
         struct rp_err err = {0};
-        RP_JSON *run = json_deep_copy(x->run);
+        RP_JSON *run = json_deep_copy(x->facts);
         RP_FREE char *text = bent_records(x, "\"state_root", i ? 2 : 0);
-        json_t *roots = json_object_get(json_object_get(run, "tensor_roots"), which[i]);
-        json_object_set_new(roots, "bert.pooler.dense.weight", json_string(FX_ROOT));
+        json_object_set_new(tensor_root(run, "bert.pooler.dense.weight"), which[i], json_string(FX_ROOT));
         CHECK(replay(&r, run, text, STEPS, &err) == 0, "%s", err.msg);
         CHECK(r.diverged && strcmp(r.tensor, "bert.pooler.dense.weight") == 0, "%s: tensor '%s'", which[i], r.tensor);
     }
@@ -223,15 +248,17 @@ TEST(what_cannot_be_replayed_says_why)
     struct rp_replay_result r;
     struct rp_err err;
     struct rp_replay_opts o = {.steps = 1, .threads = 1};
-    CHECK(replay_with(&r, x->run, x->steps.data, &o, &err) < 0 && err.code == RP_UNAVAILABLE && strstr(err.msg, "--data"), "%s", err.msg);
-    CHECK(replay(&r, x->run, "", 1, &err) < 0 && err.code == RP_UNAVAILABLE, "%s", err.msg);
-    RP_JSON *run = json_deep_copy(x->run);
+    CHECK(replay_with(&r, x->facts, x->steps.data, &o, &err) < 0 && err.code == RP_UNAVAILABLE &&
+              strstr(err.msg, "--data"),
+          "%s", err.msg);
+    CHECK(replay(&r, x->facts, "", 1, &err) < 0 && err.code == RP_UNAVAILABLE, "%s", err.msg);
+    RP_JSON *run = json_deep_copy(x->facts);
     json_object_set_new(json_object_get(run, "data"), "digest", json_string(FX_ROOT));
     CHECK(replay(&r, run, x->steps.data, 1, &err) < 0 && err.code == RP_MISMATCH && strstr(err.msg, "digest"), "%s", err.msg);
-    RP_JSON *init = json_deep_copy(x->run);
+    RP_JSON *init = json_deep_copy(x->facts);
     json_object_set_new(json_object_get(json_object_get(init, "recipe"), "run.init"), "value", json_string("/etc/passwd"));
     CHECK(replay(&r, init, x->steps.data, 1, &err) < 0 && err.code == RP_UNAVAILABLE && strstr(err.msg, "--init"), "%s", err.msg);
-    RP_JSON *huge = json_deep_copy(x->run);
+    RP_JSON *huge = json_deep_copy(x->facts);
     json_object_set_new(json_object_get(huge, "plan"), "batch", json_integer(16777216));
     CHECK(replay(&r, huge, x->steps.data, 1, &err) < 0 && strstr(err.msg, "batch"), "a plan of terabytes: %s", err.msg);
 }
@@ -241,7 +268,7 @@ static int middle_with(struct rp_replay_result *r, const char *steps, int64_t fi
     RP_FREE char *from = fx_path(init), *to = state ? fx_path(state) : NULL;
     struct rp_replay_opts o = {.first = first, .steps = n, .data = real()->data, .init = init[0] ? from : NULL, .state = to, .threads = 1};
     *err = (struct rp_err){0};
-    return replay_with(r, real()->run, steps, &o, err);
+    return replay_with(r, real()->facts, steps, &o, err);
 }
 
 TEST(a_replay_begins_in_the_middle_from_the_state_there)
@@ -328,7 +355,7 @@ TEST(attacks_on_the_patience_of_a_verifier)
     struct rp_replay_result r;
     struct rp_err err = {0};
     pid_t worker = 0;
-    RP_JSON *patient = json_deep_copy(x->run);
+    RP_JSON *patient = json_deep_copy(x->facts);
     json_object_set_new(json_object_get(json_object_get(patient, "recipe"), "run.hang_seconds"), "value", json_integer(86400));
     struct rp_replay_opts o = {.steps = STEPS, .data = x->data, .threads = 1, .progress = hang, .arg = &worker};
     o.limit_ns = 5000000000;
@@ -337,10 +364,12 @@ TEST(attacks_on_the_patience_of_a_verifier)
     CHECK(worker && kill(worker, 0) < 0, "the worker %d is still there", (int)worker);
     worker = 0;
     o.limit_ns = 1;
-    CHECK(replay_with(&r, x->run, x->steps.data, &o, &err) < 0 && err.code == RP_UNAVAILABLE && !worker, "too long: %s", err.msg);
+    CHECK(replay_with(&r, x->facts, x->steps.data, &o, &err) < 0 && err.code == RP_UNAVAILABLE && !worker,
+          "too long: %s", err.msg);
     o.limit_ns = 0;
     o.limit_bytes = 1 << 20;
-    CHECK(replay_with(&r, x->run, x->steps.data, &o, &err) < 0 && err.code == RP_UNAVAILABLE && !worker, "too large: %s", err.msg);
+    CHECK(replay_with(&r, x->facts, x->steps.data, &o, &err) < 0 && err.code == RP_UNAVAILABLE && !worker,
+          "too large: %s", err.msg);
 }
 
 TEST(a_worker_that_takes_more_than_the_limit_is_ended)
@@ -349,12 +378,15 @@ TEST(a_worker_that_takes_more_than_the_limit_is_ended)
     struct rp_replay_result r;
     struct rp_err err = {0};
     struct rp_replay_opts o = {.steps = STEPS, .data = x->data, .threads = 1, .limit_bytes = (uint64_t)400 << 20};
-    CHECK(replay_with(&r, x->run, x->steps.data, &o, &err) == 0 && r.steps == STEPS, "without ballast: %s", err.msg);
+    CHECK(replay_with(&r, x->facts, x->steps.data, &o, &err) == 0 && r.steps == STEPS, "without ballast: %s", err.msg);
     setenv(BALLAST, "800", 1);
-    CHECK(replay_with(&r, x->run, x->steps.data, &o, &err) < 0 && err.code == RP_UNAVAILABLE && strstr(err.msg, "--replay-limit"), "%s", err.msg);
+    CHECK(replay_with(&r, x->facts, x->steps.data, &o, &err) < 0 && err.code == RP_UNAVAILABLE &&
+              strstr(err.msg, "--replay-limit"),
+          "%s", err.msg);
     CHECK(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "the worker is still there");
     o.limit_bytes = (uint64_t)4 << 30;
-    CHECK(replay_with(&r, x->run, x->steps.data, &o, &err) == 0 && r.steps == STEPS, "within a larger limit: %s", err.msg);
+    CHECK(replay_with(&r, x->facts, x->steps.data, &o, &err) == 0 && r.steps == STEPS, "within a larger limit: %s",
+          err.msg);
     unsetenv(BALLAST);
 }
 
@@ -367,7 +399,7 @@ TEST(keyed_roots_count_as_far_as_they_were_replayed)
     struct rp_err err = {0};
     char key[RP_SHA256_HEX];
     RP_BUF steps = {0};
-    RP_JSON *run = json_deep_copy(x->run);
+    RP_JSON *run = json_deep_copy(x->facts);
     json_object_set_new(run, "replicates", json_pack("{s:s}", "statement", FX_ROOT));
     rp_agreement_key(key, signer, FX_ROOT);
     root_key = key;

@@ -186,7 +186,8 @@ TEST(bundle)
     SAID(r->source.verdict);
     CHECK(r->source.kind == RP_RESULT_BUNDLE && r->source.signed_by && strncmp(r->source.signed_by, "SHA256:", 7) == 0);
     CHECK(r->batch_per_device == 4 && r->global_batch == 4 && r->devices == 1 && r->samples == 6 && r->groups == 2 && r->group[0] == 3);
-    CHECK(r->throughput == rp_throughput_of(x.run).value);
+    CHECK(r->throughput == x.doc->figures.results.throughput.value);
+    CHECK(r->run && strcmp(r->run->facts.recipe_name, x.doc->facts.recipe_name) == 0, "not its documents");
     double sum = 1 / r->sample[0] + 1 / r->sample[1] + 1 / r->sample[2], rate = 3 / sum;
     const json_t *window = json_array_get(json_object_get(json_object_get(x.run, "results"), "windows"), 0);
     CHECK(fabs(rate / json_number_value(json_object_get(window, "throughput")) - 1) < 1e-12, "the cycles are not those of the window");

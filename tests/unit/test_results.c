@@ -8,43 +8,62 @@
 
 #define DIR "tests/vectors/results/"
 
+/* "results" of run.json from the lines of one rank; NULL: they are not those of such a run. */
 static json_t *results_of_text(const char *text, size_t size, const struct rp_recipe *r, double flops, int complete, struct rp_err *err)
 {
     struct rp_records records;
+    struct rp_figures figures;
+    json_t *j = NULL;
     if (rp_records_parse(&records, text, size, err) < 0)
         return NULL;
-    RP_JSON *plan = json_pack("{s:f}", "flops_per_sample", flops);
-    json_t *j = rp_results(&records, r, plan, complete, err);
+    rp_object_init(&figures, &rp_type_figures);
+    figures.model.flops_per_sample = flops;
+    if (rp_records_match(&records, r, complete, err) == 0) {
+        rp_derive_results(&figures, &records, rp_model_of(r));
+        j = rp_object_json(&figures.results, &rp_type_results);
+    }
+    rp_object_fini(&figures, &rp_type_figures);
     rp_records_fini(&records);
     return j;
 }
 
+/* Every value that is known is the other one's, to its last digit. */
+static void compare(const json_t *is, const json_t *should, const char *path)
+{
+    const char *key;
+    json_t *v;
+    RP_BUF a = {0}, b = {0};
+    if (json_is_object(is) && json_is_object(should)) {
+        json_object_foreach((json_t *)is, key, v) {
+            RP_FREE char *below = rp_asprintf("%s/%s", path, key);
+            compare(v, json_object_get(should, key), below);
+        }
+        json_object_foreach((json_t *)should, key, v)
+            CHECK(json_object_get(is, key), "no %s/%s", path, key);
+    } else if (json_is_array(is) && json_array_size(is) == json_array_size(should)) {
+        for (size_t i = 0; i < json_array_size(is); i++)
+            compare(json_array_get(is, i), json_array_get(should, i), path);
+    } else {
+        rp_json_write_line(&a, is);
+        rp_json_write_line(&b, should ? should : json_null());
+        CHECK(strcmp(a.data, b.data) == 0, "%s\n#  is       %s#  expected %s", path, a.data, b.data);
+    }
+}
+
 TEST(figures_equal_those_of_a_second_implementation)
 {
-    static const char yaml[] = "task: {seq_length: 128}\ntrain: {batch_size: 8}\nschedule: {decay: constant}\nmeasure: {warmup_steps: 2, timed_steps: 5, repeats: 3}\n"
-                               "evidence: {state_root_every: 4}\n";
+    static const char yaml[] =
+        "task: {seq_length: 128}\ntrain: {batch_size: 8}\nschedule: {decay: constant}\n"
+        "measure: {warmup_steps: 2, timed_steps: 5, repeats: 3}\nevidence: {state_root_every: 4}\n";
     RP_BUF steps = {0}, expected = {0};
     struct rp_err err = {0};
     struct rp_recipe r;
     CHECK(rp_read_file(&steps, DIR "steps.jsonl", 1 << 20, &err) == 0 && rp_read_file(&expected, DIR "results.json", 1 << 20, &err) == 0, "%s", err.msg);
     CHECK(rp_recipe_parse(&r, yaml, sizeof yaml - 1, "y", NULL, NULL, 0, &err) == 0, "%s", err.msg);
-    RP_JSON *is = results_of_text(steps.data, steps.size, &r, 2.5e9, 1, &err), *should = rp_json_parse(expected.data, expected.size, "results.json", &err);
-    CHECK(is && should, "%s", err.msg);
-    if (!is || !should)
-        return;
-    const char *key;
-    json_t *v;
-    json_object_foreach(should, key, v)
-    {
-        RP_BUF a = {0}, b = {0};
-        if (strcmp(key, "input") == 0)
-            CHECK(json_is_string(json_object_get(json_object_get(is, key), "formula")) && json_object_del(json_object_get(is, key), "formula") == 0,
-                  "no formula of the input");
-        rp_json_write_line(&a, json_object_get(is, key) ? json_object_get(is, key) : json_null());
-        rp_json_write_line(&b, v);
-        CHECK(strcmp(a.data, b.data) == 0, "%s\n#  is       %s#  expected %s", key, a.data, b.data);
-    }
-    CHECK(json_object_size(is) == json_object_size(should) + 4, "window, estimator, bootstrap and flops_per_s_formula are words; something else is new");
+    RP_JSON *is = results_of_text(steps.data, steps.size, &r, 2.5e9, 1, &err);
+    RP_JSON *should = rp_json_parse(expected.data, expected.size, "results.json", &err);
+    if (CHECK(is && should, "%s", err.msg))
+        compare(is, should, "results");
     rp_recipe_fini(&r);
 }
 
@@ -82,8 +101,9 @@ TEST(throughput_is_samples_over_the_window_not_a_mean_of_rates)
     CHECK(j, "%s", err.msg);
     CHECK(json_number_value(rp_json_at(j, "throughput/value")) == 8 / 4.5, "%.17g", json_number_value(rp_json_at(j, "throughput/value"))); /* 5 s less the root */
     CHECK(real_at(j, "between_steps_s") == 0.5, "%.17g", real_at(j, "between_steps_s"));
-    CHECK(real_at(json_object_get(j, "step_s"), "median") == 2 && real_at(json_object_get(j, "step_s"), "p50") == 1 &&
-              real_at(json_object_get(j, "step_s"), "p90") == 3, "step times");
+    CHECK(real_at(json_object_get(j, "step_s"), "median") == 2 && real_at(json_object_get(j, "step_s"), "min") == 1 &&
+              real_at(json_object_get(j, "step_s"), "p90") == 3,
+          "step times");
     json_t *ends = (json_t *)rp_json_at(j, "throughput/interval");
     double lo = json_number_value(json_array_get(ends, 0)), hi = json_number_value(json_array_get(ends, 1));
     CHECK(lo == 8 / 6.0 && hi == 8 / 3.0, "%.17g %.17g", lo, hi); /* cycles of 1.5 s and 3 s: both extremes are drawn 1 time in 4 */
@@ -138,8 +158,9 @@ TEST(little_or_nothing_measured_is_null_and_never_zero)
     struct rp_err err = {0};
     RP_BUF one = {0};
     RP_JSON *none = results_of("", 3, 1, 0, &err);
-    CHECK(none && json_is_null(rp_json_at(none, "throughput/value")) && json_is_null(json_object_get(none, "step_s")) &&
-              json_is_null(json_object_get(none, "loss_last")) && json_is_null(json_object_get(none, "flops_per_s")), "%s", err.msg);
+    CHECK(none && json_is_null(rp_json_at(none, "throughput/value")) && !json_object_get(none, "step_s") &&
+              json_is_null(json_object_get(none, "loss_last")) && json_is_null(json_object_get(none, "flops_per_s")),
+          "%s", err.msg);
     fx_step(&one, 0, 0, 3, 0, 2000000000, 0);
     RP_JSON *j = results_of(one.data, 3, 1, 0, &err);
     CHECK(json_number_value(rp_json_at(j, "throughput/value")) == 2 && json_is_null((json_t *)rp_json_at(j, "throughput/interval")), "%s", err.msg);
@@ -357,53 +378,40 @@ TEST(no_record_is_read_that_its_schema_refuses)
     bend_every_key(schema, "", init);
 }
 
-TEST(every_report_becomes_a_member)
+static int may_lack(const struct rp_object_type *type, const char *key)
 {
-    struct rp_err err;
-    struct rp_bundle b = {0};
-    struct rp_records none = {0};
-    FX(x);
-    struct rp_report_source from = {.run = x.run, .before = x.before, .after = x.after, .recipe = &x.recipe.source, .records = &none};
-    CHECK(rp_reports_add(&b, &from, &err) == 0, "%s", err.msg);
-    int n = 0;
-    for (const struct rp_report *r = rp_reports; r->member; r++, n++)
-        CHECK(rp_bundle_find(&b, r->member) && rp_bundle_find(&b, r->member)->bytes.size > 0 && *rp_bundle_meaning(r->member), "%s", r->member);
-    CHECK(n >= 1 && b.n == n, "%d reports, %d members", n, b.n);
-    rp_bundle_fini(&b);
-    from.before = from.run;
-    CHECK(rp_reports_add(&b, &from, &err) < 0 && strncmp(err.msg, "report.md: ", 11) == 0, "%s", err.msg);
-    rp_bundle_fini(&b);
+    for (int i = 0; i < type->n; i++)
+        if (strcmp(type->field[i].name, key) == 0)
+            return type->field[i].type == RP_IS_PART_OR_NONE;
+    return 0;
+}
+
+/* Without any one of its keys no document fits its schema, but for parts that not every run has; nor with another
+ * type of value. */
+static void bite(const struct rp_schema *schema, const json_t *doc, const struct rp_object_type *type)
+{
+    const char *key;
+    json_t *v;
+    struct rp_err err = {0};
+    CHECK(schema && rp_schema_check(schema, doc, "doc", &err) == 0, "%s", err.msg);
+    json_object_foreach((json_t *)doc, key, v) {
+        RP_JSON *less = json_copy((json_t *)doc), *other = json_copy((json_t *)doc);
+        json_object_del(less, key);
+        const int optional = type && may_lack(type, key);
+        CHECK((rp_schema_check(schema, less, "doc", &err) == 0) == optional && (optional || strstr(err.msg, key)),
+              "without %s: %s", key, err.msg);
+        json_object_set_new(other, key, json_pack("[b]", 1));
+        CHECK(rp_schema_check(schema, other, "doc", &err) < 0 && err.code == RP_MALFORMED, "a list as %s fits", key);
+    }
 }
 
 TEST(every_document_fits_its_schema_and_schemas_bite)
 {
     struct rp_err err = {0};
     FX(x);
-    const struct rp_schema *run = rp_schema_load("run", &err), *env = rp_schema_load("env", &err), *step = rp_schema_load("step", &err);
-    CHECK(run && env && step, "%s", err.msg);
-    CHECK(rp_schema_check(run, x.run, "run.json", &err) == 0 && rp_schema_check(env, x.before, "env", &err) == 0, "%s", err.msg);
-    const char *key; /* without any one of its members no document fits */
-    json_t *v;
-    json_object_foreach(x.before, key, v)
-    {
-        RP_JSON *less = json_copy(x.before);
-        json_object_del(less, key);
-        CHECK(rp_schema_check(env, less, "env", &err) < 0 && err.code == RP_MALFORMED, "an environment without %s fits", key);
-        RP_JSON *other = json_copy(x.before);
-        json_object_set_new(other, key, json_string("yesterday"));
-        CHECK(rp_schema_check(env, other, "env", &err) < 0 && err.code == RP_MALFORMED, "yesterday as %s fits", key);
-    }
-    json_object_foreach(x.run, key, v)
-    {
-        RP_JSON *less = json_copy(x.run);
-        json_object_del(less, key);
-        int optional = strcmp(key, "ceilings") == 0 || strcmp(key, "telemetry") == 0; /* not measured */
-        CHECK((rp_schema_check(run, less, "run.json", &err) == 0) == optional && (optional || strstr(err.msg, key)),
-              "run.json without %s: %s", key, err.msg);
-        RP_JSON *other = json_copy(x.run);
-        json_object_set_new(other, key, json_pack("[b]", 1));
-        CHECK(rp_schema_check(run, other, "run.json", &err) < 0 && err.code == RP_MALFORMED, "a list as %s fits", key);
-    }
+    bite(rp_facts_schema("facts", &err), x.facts, &rp_type_facts);
+    bite(rp_facts_schema("run", &err), x.run, &rp_type_figures);
+    bite(rp_schema_load("env", &err), x.before, NULL);
 }
 
 /* One value of an environment, as probe cpu's `x`. */
@@ -454,24 +462,26 @@ TEST(the_report_repeats_run_json_and_nothing_acts_in_it)
 {
     struct rp_err err;
     char number[64];
+    RP_BUF text = {0}, again = {0}, title = {0}, backend = {0}, failed = {0};
     FX(x);
     json_object_clear(json_object_get(json_object_get(x.before, "probes"), "program")); /* every build is another */
-    fx_render(&x);
-    const char *text = x.report.data;
-    SAID(text); /* the whole report */
-    snprintf(number, sizeof number, "| **%.3f** |", rp_throughput_of(x.run).value);
-    CHECK(strstr(text, number), "no %s", number);
-    RP_FREE char *once = rp_strdup(text);
-    CHECK(fx_report(&x, &err) == 0 && strcmp(x.report.data, once) == 0, "rendered twice, differently");
-    json_object_set_new(json_object_get(json_object_get(x.run, "recipe"), "title"), "value", json_string("a\n# b\033[2J`c`"));
-    fx_render(&x);
-    CHECK(strncmp(x.report.data, "# a \\# b \\[2J\\`c\\`\n", 19) == 0 && !strchr(x.report.data, 27), "%.40s", x.report.data);
-    json_object_set_new(x.run, "backend", json_string("\033[31m\302\233\342\200\256\342\201\246\330\234")); /* CSI, C1, bidi override and isolate, mark */
-    fx_render(&x);
-    CHECK(strstr(x.report.data, "| 1  \\[31m") && !strchr(x.report.data, 27) && !strstr(x.report.data, "\302\233") && !strstr(x.report.data, "\342\200\256") &&
-              !strstr(x.report.data, "\342\201\246") && !strstr(x.report.data, "\330\234"), "the terminal obeys the backend's name");
-    CHECK(fx_documents(&x, "failed", "the worker crashed", &err) == 0 && strncmp(x.report.data, "# FAILED RUN: tiny\n", 19) == 0, "%.80s", x.report.data);
-    json_decref(x.before);
-    x.before = json_object();
-    CHECK(fx_report(&x, &err) < 0 && err.code == RP_MALFORMED, "a report without a capture");
+    fx_report(&text, &x);
+    SAID(text.data); /* the whole report */
+    snprintf(number, sizeof number, "| **%.3f** |", x.doc->figures.results.throughput.value);
+    CHECK(strstr(text.data, number), "no %s", number);
+    fx_report(&again, &x);
+    CHECK_STR(again.data, text.data);
+    json_object_set_new((json_t *)rp_json_at(x.facts, "recipe/title"), "value", json_string("a\n# b\033[2J`c`"));
+    fx_report(&title, &x);
+    CHECK(strncmp(title.data, "# a \\# b \\[2J\\`c\\`\n", 19) == 0 && !strchr(title.data, 27), "%.40s", title.data);
+    /* CSI, C1, bidi override and isolate, mark */
+    json_object_set_new(x.facts, "backend", json_string("\033[31m\302\233\342\200\256\342\201\246\330\234"));
+    fx_report(&backend, &x);
+    CHECK(strstr(backend.data, "\\[31m") && !strchr(backend.data, 27) && !strstr(backend.data, "\302\233") &&
+              !strstr(backend.data, "\342\200\256") && !strstr(backend.data, "\342\201\246") &&
+              !strstr(backend.data, "\330\234"),
+          "the terminal obeys the backend's name");
+    CHECK(fx_documents(&x, "failed", "the worker crashed", &err) == 0, "%s", err.msg);
+    fx_report(&failed, &x);
+    CHECK(strncmp(failed.data, "# FAILED RUN: tiny\n", 19) == 0, "%.80s", failed.data);
 }

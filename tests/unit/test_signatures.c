@@ -279,10 +279,13 @@ static void with_forms(const struct form *sig, const struct form *minisig)
         add_form(&bent, "SHA256SUMS.sig", sig->sign, sig->key, sig->instead);
     if (minisig)
         add_form(&bent, "SHA256SUMS.minisig", minisig->sign, minisig->key, minisig->instead);
-    const struct rp_buf *run = &rp_bundle_find(&b, "run.json")->bytes;
+    const struct rp_buf *facts = &rp_bundle_find(&b, "facts.json")->bytes,
+                        *run = &rp_bundle_find(&b, "run.json")->bytes;
     rp_sha256_hex(hex, run->data, run->size);
     int n = rp_bundle_subjects(&bent, subject);
-    RP_JSON *doc = rp_json_parse(run->data, run->size, "run.json", &err), *statement = rp_statement(subject, n, rp_statement_predicate(doc, hex));
+    RP_JSON *said = rp_json_parse(facts->data, facts->size, "facts.json", &err),
+            *doc = rp_json_parse(run->data, run->size, "run.json", &err);
+    RP_JSON *statement = rp_statement(subject, n, rp_statement_predicate(said, doc, hex));
     rp_json_write(&payload, statement);
     CHECK(rp_dsse_seal(&envelope, payload.data, payload.size, k, &err) == 0, "%s", err.msg);
     fx_add(&bent, "statement.dsse.json", envelope.data, envelope.size);

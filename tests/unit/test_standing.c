@@ -1,5 +1,6 @@
 /* The context of a run, on its page and for a policy: attempts, the run that it replicates, countersignatures; and pages of several
  * bundles. */
+#include "report/report.h"
 #include "tests/unit/standing_fixture.h"
 
 TEST(a_page_has_the_context_of_its_run)
@@ -19,7 +20,7 @@ TEST(a_page_has_the_context_of_its_run)
     CHECK_STR(strstr(plain.data, "</aside>"), strstr(page.data, "</aside>"));
     shown_fini(&s);
     FX(x); /* without a ledger, and not a replication */
-    json_object_set_new(x.run, "ledger", json_pack("{s:s}", "reason", "turned off " EVIL));
+    set_path(x.facts, "ledger/reason", json_string("turned off " EVIL));
     fx_seal(&x, "signer", "off.zst");
     RP_BUF off = {0};
     show(&s, "off.zst", NULL, NULL);
@@ -43,8 +44,7 @@ TEST(a_complete_run_did_not_end_as_failed)
         FX(x);
         const char *recipe = json_string_value(json_object_get(x.run, "recipe_sha256"));
         append(ledger, RP_LEDGER_STARTED, json_pack("{s:s, s:s}", "recipe", recipe, "recipe_name", "tiny"), &mark);
-        json_object_set_new(x.run, "ledger", json_pack("{s:I, s:s, s:I}", "position", (json_int_t)mark.position, "head", mark.head, "earlier", 0));
-        fx_render(&x);
+        say_ledger(&x, &mark);
         fx_seal(&x, "signer", "ended.zst");
         struct rp_verify_opts o = {0};
         CHECK(rp_verify(&v, bundle, &o, &err) == 0, "%s", err.msg);
@@ -76,10 +76,11 @@ TEST(a_page_of_two_has_both)
         RP_FREE char *section = rp_asprintf("<section class=\"bundle\" data-bundle=\"%s\" id=\"b%d\"", statement,
                                             i + 1);
         RP_FREE char *begin = rp_asprintf("> statement SHA-256 `%s`, signed by %s", statement, b[i].v->fingerprint);
-        const struct rp_buf *report = &rp_bundle_find(&b[i].kept->bundle, "report.md")->bytes;
+        RP_BUF report = {0};
+        rp_report_md(&report, &b[i].kept->run);
         at = at ? strstr(at, section) : NULL;
         line = line ? strstr(line, begin) : NULL;
-        CHECK(at && line && memmem(line, strlen(line), report->data, report->size), "bundle %d", i + 1);
+        CHECK(at && line && strstr(line, rp_buf_text(&report)), "bundle %d", i + 1);
     }
     shown_fini(&first);
     shown_fini(&second);
@@ -123,7 +124,6 @@ TEST(a_policy_asks_where_a_run_stands)
     memcpy(loss, FX_LOSS("0x1.6p+1"), sizeof FX_LOSS("0x1.6p+1") - 1);
     fx_compute(&x);
     say_agreement(&x);
-    fx_render(&x);
     fx_seal(&x, "bob.pem", "other.zst");
     fx_fini(&x);
     expect_policy("other.zst", "bits_equal: true", (struct rp_verify_opts){.original = first_path()}, 0);

@@ -67,26 +67,27 @@ TEST(figures_of_each_rank_are_of_its_own_clock)
     FX(x);
     four_gpus(&x);
     seal_world(&x, "four");
-    const json_t *is = json_object_get(x.run, "telemetry"), *ranks = rp_json_at(x.run, "world/rank");
+    const struct rp_figures *f = &x.doc->figures;
+    const struct rp_telemetry_figures *is = f->telemetry;
     double joules = 0;
     for (int i = 0; i < 4; i++) {
-        const json_t *one = json_object_get(json_array_get(ranks, (size_t)i), "telemetry");
-        const double s = rp_json_number_at(json_array_get(ranks, (size_t)i), "timed_s");
-        CHECK(rp_json_integer_at(one, "timed") == 6, "rank %d: %lld samples within its steps", i, rp_json_integer_at(one, "timed"));
-        CHECK(fabs(rp_json_number_at(one, "energy_j") - WATTS(i) * s) < 1e-6, "rank %d: %g J", i, rp_json_number_at(one, "energy_j"));
-        CHECK(!json_object_get(one, "energy_per_sample_j"), "ranks share samples");
+        const struct rp_telemetry_figures *one = f->rank[i].telemetry;
+        const double s = f->rank[i].timed_s;
+        CHECK(one->ranks == 1 && one->timed == 6, "rank %d: %lld samples within its steps", i, (long long)one->timed);
+        CHECK(fabs(one->energy_j - WATTS(i) * s) < 1e-6, "rank %d: %g J", i, one->energy_j);
+        CHECK(isnan(one->energy_per_sample_j), "ranks share samples");
         joules += WATTS(i) * s;
     }
     /* 6 timed steps of 16 samples in all */
-    CHECK(fabs(rp_json_number_at(is, "energy_j") - joules) < 1e-6, "%g J, expected %g", rp_json_number_at(is, "energy_j"), joules);
-    CHECK(fabs(rp_json_number_at(is, "energy_per_sample_j") * 6 * 16 - joules) < 1e-6, "%g J a sample", rp_json_number_at(is, "energy_per_sample_j"));
-    CHECK(rp_json_integer_at(is, "ranks") == 4 && rp_json_integer_at(is, "timed") == 24 && rp_json_integer_at(is, "count") == 32, "%lld samples",
-          rp_json_integer_at(is, "timed"));
-    CHECK(rp_json_number_at(is, "power_w/min") == 200 && rp_json_number_at(is, "power_w/max") == 350 && rp_json_number_at(is, "power_w/median") == 275 &&
-              rp_json_number_at(is, "power_w/mean") == 275, "power");
-    CHECK(rp_json_number_at(is, "clock_sm_hz/median") == 1501500000, "%g Hz", rp_json_number_at(is, "clock_sm_hz/median"));
-    CHECK(strstr(x.report.data, "| 3 | 1 | 6 | 1503 | 350.0 | 55 | "), "%s",
-          strstr(x.report.data, "## The device"));
+    CHECK(fabs(is->energy_j - joules) < 1e-6, "%g J, expected %g", is->energy_j, joules);
+    CHECK(fabs(is->energy_per_sample_j * 6 * 16 - joules) < 1e-6, "%g J a sample", is->energy_per_sample_j);
+    CHECK(is->ranks == 4 && is->timed == 24 && is->count == 32, "%lld samples", (long long)is->timed);
+    CHECK(is->power_w->min == 200 && is->power_w->max == 350 && is->power_w->median == 275 && is->power_w->mean == 275,
+          "power");
+    CHECK(is->clock_sm_hz->median == 1501500000, "%g Hz", is->clock_sm_hz->median);
+    RP_BUF report = {0};
+    fx_report(&report, &x);
+    CHECK(strstr(report.data, "| 3 | 1 | 6 | 1503 | 350.0 | 55 | "), "%s", strstr(report.data, "## The device"));
     CHECK(verify_it(&v, "four", &err) == 0, "%s", err.msg);
     CHECK(v.check[RP_CHECK_telemetry].state == RP_CHECK_PASSED, "telemetry: %s", v.check[RP_CHECK_telemetry].text);
     CHECK(v.check[RP_CHECK_energy].state == RP_CHECK_PASSED, "energy: %s", v.check[RP_CHECK_energy].text);
@@ -104,7 +105,10 @@ TEST(what_the_samples_of_a_rank_show_names_it)
         CHECK(verify_it(&v, "throttled", &err) == 0, "%s", err.msg);
         CHECK(v.check[RP_CHECK_telemetry].state == RP_CHECK_NOTE && strstr(v.check[RP_CHECK_telemetry].text, "rank 2: hw_slowdown in 50 %"), "%s",
               v.check[RP_CHECK_telemetry].text);
-        CHECK(rp_json_number_at(x.run, "telemetry/throttle/hw_slowdown") == 0.125, "a quarter of one half");
+        const struct rp_telemetry_figures *is = x.doc->figures.telemetry;
+        CHECK(is->throttle_n == 1 && strcmp(is->throttle[0].reason, "hw_slowdown") == 0 &&
+                  is->throttle[0].share == 0.125,
+              "a quarter of one half");
     }
     fx_again(&x);
     four_gpus(&x);
@@ -115,7 +119,7 @@ TEST(what_the_samples_of_a_rank_show_names_it)
         CHECK(verify_it(&v, "one lacks it", &err) == 0, "%s", err.msg);
         CHECK(v.check[RP_CHECK_telemetry].state == RP_CHECK_WARNING && strstr(v.check[RP_CHECK_telemetry].text, "rank 3 "), "%s",
               v.check[RP_CHECK_telemetry].text);
-        CHECK(json_is_null(rp_json_at(x.run, "telemetry/energy_j")), "the energy of three of four devices");
+        CHECK(isnan(x.doc->figures.telemetry->energy_j), "the energy of three of four devices");
     }
     fx_again(&x);
     four_gpus(&x);
@@ -134,7 +138,6 @@ static void refused_as(struct fx *x, const char *file, int check)
 {
     RP_VERIFICATION v = {0};
     struct rp_err err = {0};
-    fx_render(x);
     fx_seal(x, "signer", file);
     CHECK(verify_it(&v, file, &err) < 0 && err.code == RP_MISMATCH, "%s: %s", file, err.msg);
     CHECK(v.check[check].state == RP_CHECK_FAILED, "%s: %s", file, v.check[check].text);
@@ -145,12 +148,12 @@ TEST(what_does_not_follow_is_refused)
     FX(x);
     four_gpus(&x);
     seal_world(&x, "honest");
-    json_object_set_new(json_object_get(x.run, "telemetry"), "energy_j", json_real(1));
+    set_path(x.run, "telemetry/energy_j", json_real(1));
     refused_as(&x, "energy of all", RP_CHECK_telemetry);
     fx_again(&x);
     four_gpus(&x);
     seal_world(&x, "honest");
-    json_object_set_new(json_object_get(json_array_get(rp_json_at(x.run, "world/rank"), 2), "telemetry"), "timed", json_integer(7));
+    set_path(x.run, "rank/2/telemetry/timed", json_integer(7));
     refused_as(&x, "samples of a rank", RP_CHECK_telemetry);
     fx_again(&x);
     four_gpus(&x);
@@ -160,7 +163,7 @@ TEST(what_does_not_follow_is_refused)
     fx_again(&x);
     four_gpus(&x);
     seal_world(&x, "honest");
-    json_object_del(json_array_get(rp_json_at(x.run, "world/rank"), 2), "telemetry"); /* the member stays */
+    json_object_del((json_t *)rp_json_at(x.run, "rank/2"), "telemetry"); /* the member stays */
     refused_as(&x, "no figures", RP_CHECK_telemetry);
     fx_again(&x);
     four_gpus(&x);

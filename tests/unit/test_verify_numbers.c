@@ -50,22 +50,21 @@ TEST(faster_than_any_processor_is_refused)
     json_t *cpu = json_object_get(json_object_get(x.before, "probes"), "cpu");
     fx_capture_value(x.before, "cpu", "threads", json_integer(64)); /* of which the run says that it used one */
     fx_compute(&x);
-    double rate = json_number_value(json_object_get(json_object_get(x.run, "results"), "flops_per_s"));
+    const double rate = x.doc->figures.results.flops_per_s;
     CHECK(rate > 1e12 && rate < 4096e12, "%g does not lie between the bound of one thread and that of all", rate);
     refused(&x, RP_CHECK_peak, RP_MISMATCH);
-    set_path(x.run, "device", fx_device("isa=avx512 threads=256"));
+    set_path(x.facts, "rank/0/device", fx_device("isa=avx512 threads=256"));
     fx_capture_value(x.before, "cpu", "threads", json_integer(1));
-    fx_render(&x);
+    fx_derive(&x);
     refused(&x, RP_CHECK_environment, RP_MISMATCH);
-    set_path(x.run, "recipe/run.threads/value", json_integer(256)); /* as many as its user asked for */
-    set_path(x.run, "recipe/run.threads/origin", json_string("command line"));
-    fx_render(&x);
+    set_path(x.facts, "recipe/run.threads/value", json_integer(256)); /* as many as its user asked for */
+    set_path(x.facts, "recipe/run.threads/origin", json_string("command line"));
     refused(&x, RP_CHECK_peak, RP_MISMATCH);
     json_object_set(cpu, "threads", json_object_get(cpu, "vendor")); /* absent: nobody knows how many there were */
     fx_compute(&x);
-    set_path(x.run, "device", fx_device("isa=avx512 threads=256"));
+    set_path(x.facts, "rank/0/device", fx_device("isa=avx512 threads=256"));
     fx_other_build(&x); /* memory of so many threads was not planned */
-    fx_render(&x);
+    fx_derive(&x);
     accepted(&x);
 }
 
@@ -77,15 +76,15 @@ TEST(unknown_instruction_set_is_a_note)
     x.done = json_pack("{s:o}", "ceilings", fx_ceilings(10000, 10000));
     fx_compute(&x);
     refused(&x, RP_CHECK_peak, RP_MISMATCH);
-    set_path(x.run, "device", fx_device("isa=neon threads=1"));
-    fx_render(&x);
+    set_path(x.facts, "rank/0/device", fx_device("isa=neon threads=1"));
+    fx_derive(&x);
     expect_state(&x, RP_CHECK_environment, RP_CHECK_NOTE);
     expect_state_of("sealed", RP_CHECK_peak, RP_CHECK_NOTE);
     static const char *const rules[] = {"checks: {environment: passed}", "checks: {peak: passed}"};
     for (int i = 0; i < 2; i++)
         expect_policy("sealed", rules[i], (struct rp_verify_opts){0}, 0);
-    set_path(x.run, "device", fx_device("isa=neon threads=4097"));
-    fx_render(&x);
+    set_path(x.facts, "rank/0/device", fx_device("isa=neon threads=4097"));
+    fx_derive(&x);
     refused(&x, RP_CHECK_environment, RP_MISMATCH);
 }
 
@@ -93,18 +92,18 @@ TEST(unknown_instruction_set_is_a_note)
 TEST(machines_that_contradict_the_run_are_refused)
 {
     static const struct {
-        const char *path, *group, *name; /* a path of run.json, or a value of the capture before (and `after` of the one after) */
+        const char *path, *group,
+            *name; /* a path of facts.json, or a value of the capture before (and `after` of the one after) */
         const char *text, *after;
         double number; /* where there is no text */
         enum rp_check_id check;
     } bends[] = {
-        {"device/isa", NULL, NULL, "avx512", NULL, 0, RP_CHECK_environment},
+        {"rank/0/device/isa", NULL, NULL, "avx512", NULL, 0, RP_CHECK_environment},
         {"tool/commit", NULL, NULL, "0123456789", NULL, 0, RP_CHECK_environment},
-        {"peak_rss_bytes", NULL, NULL, NULL, NULL, 1000, RP_CHECK_environment},
-        {"peak_rss_bytes", NULL, NULL, NULL, NULL, 2e16, RP_CHECK_environment},
+        {"rank/0/peak_rss_bytes", NULL, NULL, NULL, NULL, 1000, RP_CHECK_environment},
+        {"rank/0/peak_rss_bytes", NULL, NULL, NULL, NULL, 2e16, RP_CHECK_environment},
         {"plan/total_bytes", NULL, NULL, NULL, NULL, 5, RP_CHECK_environment},
         {"plan/bytes/parameters", NULL, NULL, NULL, NULL, 0, RP_CHECK_environment},
-        {"plan/bytes/gpu cache", NULL, NULL, NULL, NULL, 0, RP_CHECK_memory},
         {"plan/available_bytes", NULL, NULL, NULL, NULL, 2e16, RP_CHECK_memory},
         {NULL, "cpu", "model_name", "slow", "fast", 0, RP_CHECK_same_host},
         {NULL, "program", "sha256", "this", "that", 0, RP_CHECK_same_host},
@@ -114,18 +113,19 @@ TEST(machines_that_contradict_the_run_are_refused)
         FX(x);
         fx_capture_value(x.before, "cpu", "flags", json_pack("[s, s, s, s]", "avx", "avx2", "fma", "f16c"));
         fx_capture_value(x.before, "memory", "total", json_integer(10000000000000000));
-        fx_capture_value(x.before, "program", "commit", json_incref(json_object_get(json_object_get(x.run, "tool"), "commit")));
+        fx_capture_value(x.before, "program", "commit", json_string(x.doc->facts.tool.commit));
         fx_capture_value(x.before, "kernel", "uptime", json_real(100.25));
         fx_capture_value(x.after, "kernel", "uptime", json_real(103.5));
         fx_compute(&x);
         accepted(&x);
         if (bends[i].path)
-            set_path(x.run, bends[i].path, bends[i].text ? json_string(bends[i].text) : json_integer((json_int_t)bends[i].number));
+            set_path(x.facts, bends[i].path,
+                     bends[i].text ? json_string(bends[i].text) : json_integer((json_int_t)bends[i].number));
         else
             fx_capture_value(x.before, bends[i].group, bends[i].name, bends[i].text ? json_string(bends[i].text) : json_real(bends[i].number));
         if (bends[i].after)
             fx_capture_value(x.after, bends[i].group, bends[i].name, json_string(bends[i].after));
-        fx_render(&x);
+        fx_derive(&x);
         refused(&x, bends[i].check, RP_MISMATCH);
     }
 }

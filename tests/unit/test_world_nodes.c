@@ -9,6 +9,7 @@
 
 /* ---- captures of all nodes ---- */
 
+/* Captures of a node that differ from those of the first; figures follow. */
 static void set_node(struct fx *x, int node, const char *group, const char *name, json_t *before, json_t *after)
 {
     json_decref(x->node_before[node]);
@@ -19,6 +20,7 @@ static void set_node(struct fx *x, int node, const char *group, const char *name
         fx_capture_value(x->node_before[node], group, name, before);
     if (after)
         fx_capture_value(x->node_after[node], group, name, after);
+    fx_derive(x);
 }
 
 static void other_node(struct fx *x, const char *group, const char *name, json_t *before, json_t *after)
@@ -32,10 +34,8 @@ TEST(captures_of_every_node_are_checked)
     widen(&x, (struct width){.ranks = 2, .nodes = 2, .percent = 100});
     fx_compute(&x);
     fx_other_build(&x);
-    fx_render(&x);
     other_node(&x, NULL, NULL, NULL, NULL);
     fx_capture_both(&x, "cpu", "flags", json_pack("[s, s, s, s]", "avx", "avx2", "fma", "f16c"));
-    fx_render(&x);
     expect_state(&x, RP_CHECK_environment, RP_CHECK_PASSED);
     expect_state(&x, RP_CHECK_changes, RP_CHECK_PASSED);
     other_node(&x, "kernel", "release", json_string("6.1.0"), json_string("6.1.1"));
@@ -64,8 +64,7 @@ TEST(peak_of_several_nodes)
     seal_world(&x, "sealed");
     expect_state_of("sealed", RP_CHECK_peak, RP_CHECK_PASSED);
     struct rp_captures node[] = {{x.before, x.after}, {x.before, x.after}};
-    CHECK(rp_run_devices(&(struct rp_run){.json = x.run, .node = node, .nodes = 2}) == 4, "threads of both");
-    CHECK(rp_run_devices(&(struct rp_run){.json = x.run, .node = node, .nodes = 1}) == 2, "of one node");
+    CHECK(rp_run_devices(&(struct rp_run){.facts = &x.doc->facts, .node = node, .nodes = 2}) == 4, "threads of both");
 }
 
 /* ---- policies ---- */
@@ -99,9 +98,8 @@ TEST(rules_look_at_every_node)
     expect_policy("unknown", "programs: [" FX_ROOT "]\n", none, 0);
     json_t *one;
     size_t i;
-    json_array_foreach(rp_json_at(x.run, "world/processes"), i, one)
+    json_array_foreach(json_object_get(x.facts, "process"), i, one)
         json_object_set_new(one, "program", json_string(FX_ROOT));
-    fx_render(&x);
     fx_seal(&x, "signer", "alike");
     expect_policy("alike", "no_throttling: true\nprograms: [" FX_ROOT "]\n", none, 1);
     set_node(&x, 1, "frequency", "core_throttles", json_integer(7), json_integer(9));
@@ -119,7 +117,6 @@ TEST(thousands_of_invented_devices)
     widen(&x, (struct width){.ranks = 4, .nodes = 4, .percent = 125});
     fx_compute(&x);
     fx_other_build(&x);
-    fx_render(&x);
     for (int node = 1; node < 4; node++) {
         set_node(&x, node, NULL, NULL, NULL, NULL);
         for (int side = 0; side < 2; side++) {
@@ -200,7 +197,6 @@ TEST(nodes_on_pages)
     widen(&x, w);
     fx_compute(&x);
     fx_other_build(&x);
-    fx_render(&x);
     for (int node = 2; node < 4; node++)
         set_node(&x, node, "frequency", "governor", json_string(evil), json_string(evil));
     for (int node = 4; node < 7; node++)

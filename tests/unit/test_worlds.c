@@ -65,7 +65,7 @@ TEST(worlds_of_one_work_scale_against_the_smallest)
           (long long)eight->slowest_rank);
     CHECK_STR(eight->rank_layout, "8x1x1");
     CHECK(is_near(eight->exchange_share, 0.0576) && eight->wait_share == 0, "%g %g", eight->exchange_share, eight->wait_share);
-    CHECK(rows.row[1].slowest_rank == -1 && isnan(rows.row[1].exchange_share), "a slowest of one");
+    CHECK(rows.row[1].slowest_rank == 0 && rows.row[1].exchange_share == 0, "the slowest of one");
 }
 
 /* The same in every form, and a cell for what is unknown. */
@@ -125,20 +125,20 @@ TEST(worlds_in_the_layout_of_dlperf)
     CHECK(found == 1, "%d rows of the largest world", found);
 }
 
-/* Work per step that stays: a world of the same global batch, and one with another number of threads for each rank, which is another series. */
+/* Work per step that stays: a world of the same global batch, and one of another model, which is another series. */
 TEST(other_ways_to_scale)
 {
     RP_ROWS rows = {0};
     RP_JSON *notes = json_array();
     static const struct {
-        int64_t devices, threads, global, accumulation;
+        int64_t devices, hidden, global, accumulation;
         double rate;
-    } runs[] = {{1, 1, 64, 16, 10}, {4, 4, 64, 16, 36}, {8, 8, 96, 12, 90}, {2, 4, 64, 16, 30}, {16, 16, 0, 1, 100}};
+    } runs[] = {{1, 768, 64, 16, 10}, {4, 768, 64, 16, 36}, {8, 768, 96, 12, 90}, {2, 1024, 64, 16, 30}, {16, 768, 0, 1, 100}};
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         struct rp_result *row = rp_rows_add(&rows);
         row->source.kind = RP_RESULT_BUNDLE;
-        row->devices = runs[i].devices;
-        row->threads = runs[i].threads;
+        row->devices = row->threads = runs[i].devices;
+        row->hidden_size = runs[i].hidden;
         row->global_batch = runs[i].global;
         row->accumulation = runs[i].accumulation;
         row->throughput = runs[i].rate;
@@ -165,14 +165,15 @@ TEST(why_a_bundle_is_not_in_the_table)
     RP_ROWS rows = {0};
     RP_JSON *notes = json_array(), *ignored = json_array();
     static const struct {
-        int64_t devices, threads, hidden;
-    } runs[] = {{1, 1, 768}, {2, 2, 768}, {2, 4, 768}, {4, 8, 1024}};
+        int64_t devices, hidden;
+        const char *isa;
+    } runs[] = {{1, 768, "avx2"}, {2, 768, "avx2"}, {2, 768, "avx512"}, {4, 1024, "avx2"}};
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         struct rp_result *row = rp_rows_add(&rows);
         row->source.kind = RP_RESULT_BUNDLE;
-        row->devices = runs[i].devices;
-        row->threads = runs[i].threads;
+        row->devices = row->threads = runs[i].devices;
         row->hidden_size = runs[i].hidden;
+        row->isa = rp_strdup(runs[i].isa);
         row->throughput = 10;
         row->unit = rp_strdup("sequences/s");
     }
@@ -196,14 +197,12 @@ static json_t *exchange_of(int64_t ns)
 
 static void with_exchanges(struct fx *x, int ranks)
 {
-    char transport[64];
-    const int host[4] = {0};
     json_t *ceilings = fx_ceilings(10000000, 11000000);
     json_object_set_new(json_object_get(ceilings, "before"), "exchange", exchange_of(1000000));
     json_object_set_new(json_object_get(ceilings, "after"), "exchange", exchange_of(1250000));
     json_decref(x->done);
-    x->done = json_pack("{s:o, s:{s:s, s:i, s:i, s:i, s:i}}", "ceilings", ceilings, "exchange", "transport",
-                        fx_transport(transport, host, 0, ranks == 2 ? 2 : 4, 0), "levels", 1, "bytes_per_step", 4000000, "bytes_per_step_between_hosts", 0, "sent_bytes", 30000000);
+    x->done = json_pack("{s:o, s:{s:i, s:i, s:i, s:i}}", "ceilings", ceilings, "exchange", "levels", 1,
+                        "bytes_per_step", 4000000, "bytes_per_step_between_hosts", 0, "sent_bytes", 30000000);
     widen(x, (struct width){.ranks = ranks, .percent = 100});
 }
 
@@ -212,12 +211,13 @@ TEST(rates_of_exchanges_follow_from_their_repetitions)
     FX(x);
     with_exchanges(&x, 2);
     seal_world(&x, "sealed");
-    const json_t *row = rp_json_at(x.run, "ceilings/before/exchange/0"), *run = rp_json_at(x.run, "ceilings/achieved/exchange");
-    CHECK(rp_json_number_at(row, "bytes_per_s") == 1e9 && rp_json_number_at(row, "bus_bytes_per_s") == 5e8, "%g %g",
-          rp_json_number_at(row, "bytes_per_s"), rp_json_number_at(row, "bus_bytes_per_s"));
-    CHECK(rp_json_number_at(rp_json_at(x.run, "ceilings/before/exchange/1"), "bus_bytes_per_s") == 2.5e8, "of two ranks half is sent");
-    CHECK(is_near(rp_json_number_at(run, "least_s"), 0.008) && is_near(rp_json_number_at(run, "measured_s"), 0.01), "%g %g",
-          rp_json_number_at(run, "least_s"), rp_json_number_at(run, "measured_s"));
+    const struct rp_ceiling_figures *is = x.doc->figures.ceilings;
+    const struct rp_exchange_rates *row = is->before->exchange;
+    CHECK(is->before->exchange_n == 2 && row[0].bytes_per_s == 1e9 && row[0].bus_bytes_per_s == 5e8, "%g %g",
+          row[0].bytes_per_s, row[0].bus_bytes_per_s);
+    CHECK(row[1].bus_bytes_per_s == 2.5e8, "of two ranks half is sent");
+    CHECK(is_near(is->exchange->least_s, 0.008) && is_near(is->exchange->measured_s, 0.01), "%g %g",
+          is->exchange->least_s, is->exchange->measured_s);
     fx_said(&x, "### Exchanges");
     expect_state_of("sealed", RP_CHECK_ceilings, RP_CHECK_PASSED);
     static const struct {
@@ -225,26 +225,21 @@ TEST(rates_of_exchanges_follow_from_their_repetitions)
         double number;
         enum rp_check_id check;
         enum rp_code code;
-    } bends[] = {{"before/exchange/0/bytes_per_s", 2e9, RP_CHECK_ceilings, RP_MISMATCH},
-                 {"before/exchange/0/bus_bytes_per_s", 1e9, RP_CHECK_ceilings, RP_MISMATCH},
-                 {"after/exchange/1/bus_bytes_per_s", 1e12, RP_CHECK_ceilings, RP_MISMATCH},
-                 {"achieved/exchange/least_s", 0.001, RP_CHECK_ceilings, RP_MISMATCH},
-                 {"achieved/exchange/measured_s", 0.5, RP_CHECK_ceilings, RP_MISMATCH},
-                 {"before/exchange/0/bytes_per_s", -1, RP_CHECK_schema, RP_MALFORMED}};
+    } bends[] = {{"ceilings/before/exchange/0/bytes_per_s", 2e9, RP_CHECK_ceilings, RP_MISMATCH},
+                 {"ceilings/before/exchange/0/bus_bytes_per_s", 1e9, RP_CHECK_ceilings, RP_MISMATCH},
+                 {"ceilings/after/exchange/1/bus_bytes_per_s", 1e12, RP_CHECK_ceilings, RP_MISMATCH},
+                 {"ceilings/exchange/least_s", 0.001, RP_CHECK_ceilings, RP_MISMATCH},
+                 {"ceilings/exchange/measured_s", 0.5, RP_CHECK_ceilings, RP_MISMATCH},
+                 {"ceilings/before/exchange/0/bytes_per_s", -1, RP_CHECK_schema, RP_MALFORMED}};
+    RP_JSON *keep = json_deep_copy(x.run);
     for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
-        RP_JSON *keep = json_deep_copy(json_object_get(x.run, "ceilings"));
-        char parent[64], *key;
-        snprintf(parent, sizeof parent, "ceilings/%s", bends[i].path);
-        key = strrchr(parent, '/');
-        *key++ = 0;
-        json_object_set_new((json_t *)rp_json_at(x.run, parent), key, json_real(bends[i].number));
-        fx_render(&x);
+        set_path(x.run, bends[i].path, json_real(bends[i].number));
         refused(&x, bends[i].check, bends[i].code);
-        json_object_set(x.run, "ceilings", keep);
+        RP_JSON *again = json_deep_copy(keep);
+        fx_restore(x.run, again);
     }
     /* more time than the phase had */
-    json_object_set_new(json_object_get(x.run, "phases_s"), "ceilings", json_real(0.02));
-    fx_render(&x);
+    set_path(x.facts, "rank/0/phases_s/ceilings", json_real(0.02));
     refused(&x, RP_CHECK_ceilings, RP_MISMATCH);
 }
 
@@ -266,17 +261,9 @@ TEST(exchanges_faster_than_their_ceiling)
 TEST(one_rank_has_no_exchanges)
 {
     FX(x);
-    with_exchanges(&x, 0);
     fx_compute(&x);
-    CHECK(!rp_json_at(x.run, "ceilings/before/exchange") && !rp_json_at(x.run, "ceilings/achieved/exchange"), "exchanges of one rank");
-    json_object_set_new((json_t *)rp_json_at(x.run, "ceilings/before"), "exchange", exchange_of(1000000));
-    json_t *row;
-    size_t i;
-    json_array_foreach(rp_json_at(x.run, "ceilings/before/exchange"), i, row) {
-        json_object_set_new(row, "bytes_per_s", json_real(1e9));
-        json_object_set_new(row, "bus_bytes_per_s", json_real(5e8));
-    }
-    fx_render(&x);
+    CHECK(!x.doc->figures.ceilings->before->exchange_n && !x.doc->figures.ceilings->exchange, "exchanges of one rank");
+    set_path(x.run, "ceilings/before/exchange", json_pack("[{s:f, s:f}]", "bytes_per_s", 1e9, "bus_bytes_per_s", 5e8));
     refused(&x, RP_CHECK_ceilings, RP_MISMATCH);
 }
 
@@ -385,11 +372,12 @@ TEST(unknown_waiting_is_not_zero)
         without(&x.of_rank[i], ",\"wait_ns\"", 1);
     }
     seal_world(&x, "sealed");
-    CHECK(!rp_json_at(x.run, "world/rank/0/wait_s") && !rp_json_at(x.run, "world/rank/1/wait_s"), "a time that nobody measured");
-    CHECK(strstr(x.report.data, "| - |"), "%s", x.report.data);
+    RP_BUF report = {0};
+    fx_report(&report, &x);
+    CHECK(isnan(x.doc->figures.rank[0].wait_s) && isnan(x.doc->figures.rank[1].wait_s), "a time that nobody measured");
+    CHECK(strstr(report.data, "| - |"), "%s", report.data);
     expect_state_of("sealed", RP_CHECK_ranks, RP_CHECK_PASSED);
-    json_object_set_new((json_t *)rp_json_at(x.run, "world/rank/1"), "wait_s", json_real(0));
-    fx_render(&x);
+    set_path(x.run, "rank/1/wait_s", json_real(0));
     refused(&x, RP_CHECK_ranks, RP_MISMATCH);
     /* some steps only */
     fx_again(&x);
@@ -402,13 +390,6 @@ TEST(unknown_waiting_is_not_zero)
 
 /* ---- places ---- */
 
-static void set_rank(struct fx *x, int rank, const char *path, json_t *value)
-{
-    RP_FREE char *at = rp_asprintf("world/rank/%d", rank);
-    set_path((json_t *)rp_json_at(x->run, at), path, value);
-    fx_render(x);
-}
-
 TEST(ranks_ran_where_their_nodes_are)
 {
     FX(x);
@@ -419,36 +400,33 @@ TEST(ranks_ran_where_their_nodes_are)
         x.hello[i] = json_pack("{s:o, s:s}", "device", fx_device("isa=avx2 threads=1"), "cpus", RP_FORMAT(cpus, "%d-%d", i % 2 * 4, i % 2 * 4 + 3));
     }
     seal_world(&x, "sealed");
-    CHECK_STR(rp_json_text_at(x.run, "world/rank/3/cpus"), "4-7");
+    CHECK_STR(x.doc->facts.rank[3].cpus, "4-7");
     expect_state_of("sealed", RP_CHECK_environment, RP_CHECK_PASSED);
     static const struct {
         int rank;
-        const char *path;
-        json_t *(*value)(const char *);
-        const char *text;
+        const char *path, *text;
         enum rp_check_id check;
         enum rp_check_state state;
     } bends[] = {
-        {1, "cpus", json_string, "4-8", RP_CHECK_environment, RP_CHECK_FAILED},
-        {1, "cpus", json_string, "7-4", RP_CHECK_environment, RP_CHECK_FAILED},
-        {1, "cpus", json_string, "99999999999999999999", RP_CHECK_environment, RP_CHECK_FAILED},
-        {1, "cpus", json_string, "0-3", RP_CHECK_environment, RP_CHECK_NOTE},
-        {2, "device/isa", json_string, "sse9", RP_CHECK_environment, RP_CHECK_NOTE},
-        {2, "device/isa", json_string, "sse9", RP_CHECK_peak, RP_CHECK_NOTE},
-        {0, "device/isa", json_string, "scalar", RP_CHECK_environment, RP_CHECK_FAILED},
+        {1, "cpus", "4-8", RP_CHECK_environment, RP_CHECK_FAILED},
+        {1, "cpus", "7-4", RP_CHECK_environment, RP_CHECK_FAILED},
+        {1, "cpus", "99999999999999999999", RP_CHECK_environment, RP_CHECK_FAILED},
+        {1, "cpus", "0-3", RP_CHECK_environment, RP_CHECK_NOTE},
+        {2, "device/isa", "sse9", RP_CHECK_environment, RP_CHECK_NOTE},
+        {2, "device/isa", "sse9", RP_CHECK_peak, RP_CHECK_NOTE},
+        {0, "device/isa", "scalar", RP_CHECK_environment, RP_CHECK_FAILED},
     };
     for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
-        RP_JSON *keep = json_deep_copy(x.run);
-        set_rank(&x, bends[i].rank, bends[i].path, bends[i].value(bends[i].text));
+        RP_JSON *keep = json_deep_copy(x.facts);
+        set_path(fx_rank(&x, bends[i].rank), bends[i].path, json_string(bends[i].text));
         expect_state(&x, bends[i].check, bends[i].state);
-        json_decref(x.run);
-        x.run = json_incref(keep);
+        fx_restore(x.facts, keep);
     }
-    set_rank(&x, 3, "peak_rss_bytes", json_integer(1ll << 60));
-    refused(&x, RP_CHECK_environment, RP_MISMATCH); /* the run has the most of any rank */
-    json_object_set_new(x.run, "peak_rss_bytes", json_integer(1ll << 60));
+    set_path(x.facts, "rank/3/peak_rss_bytes", json_integer(1ll << 60));
+    refused(&x, RP_CHECK_ranks, RP_MISMATCH); /* the run has the most of any rank */
     fx_capture_both(&x, "memory", "total", json_integer(1ll << 34));
-    fx_render(&x);
+    fx_derive(&x);
+    CHECK(x.doc->figures.peak_rss_bytes == 1ll << 60, "the most of any rank");
     refused(&x, RP_CHECK_environment, RP_MISMATCH);
 }
 
@@ -468,8 +446,8 @@ TEST(gpus_of_ranks_are_those_of_their_nodes)
     json_decref(x.done);
     x.done = json_pack("{s:{s:i, s:i}}", "device_bytes", "reserved", 100000, "used", 200000);
     seal_world(&x, "sealed");
-    CHECK_STR(rp_json_text_at(x.run, "world/rank/3/device/pci_address"), "0000:1a:00.0");
-    CHECK(rp_json_integer_at(x.run, "world/rank/3/device_bytes/used") == 200000, "memory of each");
+    CHECK_STR(x.doc->facts.rank[3].device->pci_address, "0000:1a:00.0");
+    CHECK(x.doc->facts.rank[3].device_bytes->used == 200000, "memory of each");
     expect_state_of("sealed", RP_CHECK_environment, RP_CHECK_PASSED);
     static const struct {
         int rank;
@@ -479,17 +457,15 @@ TEST(gpus_of_ranks_are_those_of_their_nodes)
         {1, "device/pci_address", "0000:1b:00.0", RP_CHECK_FAILED}, /* there is none */
         {1, "device/pci_address", "0000:19:00.0", RP_CHECK_NOTE},   /* that of rank 0 */
         {3, "device/name", "Tesla V100-SXM2-16GB", RP_CHECK_FAILED},
-        {0, "device/pci_address", "0000:1a:00.0", RP_CHECK_FAILED}, /* another than that of the run */
     };
     for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
-        RP_JSON *keep = json_deep_copy(x.run);
-        set_rank(&x, bends[i].rank, bends[i].path, json_string(bends[i].text));
+        RP_JSON *keep = json_deep_copy(x.facts);
+        set_path(fx_rank(&x, bends[i].rank), bends[i].path, json_string(bends[i].text));
         expect_state(&x, RP_CHECK_environment, bends[i].state);
-        json_decref(x.run);
-        x.run = json_incref(keep);
+        fx_restore(x.facts, keep);
     }
-    set_rank(&x, 0, "device_bytes/used", json_integer(7)); /* the slowest's, as run.json has it */
+    set_path(x.facts, "rank/2/device_bytes/reserved", json_integer(7)); /* less than the parameters */
     refused(&x, RP_CHECK_environment, RP_MISMATCH);
-    set_rank(&x, 0, "device_bytes/used", json_integer(-7));
+    set_path(x.facts, "rank/0/device_bytes/used", json_integer(-7));
     refused(&x, RP_CHECK_schema, RP_MALFORMED);
 }

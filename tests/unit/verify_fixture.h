@@ -94,18 +94,6 @@ static __attribute__((unused)) void expect_policy(const char *file, const char *
     rp_policy_fini(&p);
 }
 
-/* The value at PATH/TO/KEY of a document, which takes the reference. */
-static __attribute__((unused)) void set_path(json_t *j, const char *path, json_t *value)
-{
-    char key[64];
-    size_t n;
-    for (; path[n = strcspn(path, "/")]; path += n + 1) {
-        snprintf(key, sizeof key, "%.*s", (int)n, path);
-        j = json_object_get(j, key);
-    }
-    CHECK(json_object_set_new(j, path, value) == 0, "no %s", path);
-}
-
 /* A bundle sealed by "author", open for members that are added after sealing. */
 static __attribute__((unused)) void begin_amended(struct rp_bundle *b)
 {

@@ -250,7 +250,8 @@ repro run bert_tiny_fp32 --threads 1 --steps 1 --set measure.warmup_steps=1 --se
 zstd -qd "$top/a.repro.tar.zst" -o "$out/a.tar"
 mkdir "$out/members"
 tar -xf "$out/a.tar" -C "$out/members"
-[ -s "$out/members/report.md" ] && [ -s "$out/members/env/node0.before.json" ] || fail "the bundle lacks members"
+[ -s "$out/members/facts.json" ] && [ -s "$out/members/env/node0.before.json" ] || fail "the bundle lacks members"
+repro report "$top/a.repro.tar.zst" --format md >"$out/report.md" 2>"$top/report.err" || { cat "$top/report.err" >&2 && fail "no report"; }
 
 # ---- errors ----
 mkdir "$top/said"

@@ -3,7 +3,7 @@
 . "$TEST_DIR/common.inc"
 esc=$(printf "\033")
 cat >evil.json <<END
-{"schema": "urn:repro:imported:1", "provenance": {"format": "dllogger"}, "unsigned": true, "rows": [
+{"schema": "repro-imported/1", "provenance": {"format": "dllogger"}, "unsigned": true, "rows": [
  {"label": "x | verified |\n# comparable\n\u001b[2J\u001b]0;t\u0007\u202e\u0085<script>alert(1)</script>", "framework": "=cmd|' /C calc'!A0",
   "model": "[a](http://evil.example/)\`x\`", "throughput": {"value": 1, "unit": "s|q\n| 9"}, "precision": "www.evil.example",
   "source": {"kind": "imported", "signed_by": "SHA256:x", "verdict": "verified", "note": "verified\u001b[31m", "file": "a|b\n.zst"}},
@@ -29,7 +29,7 @@ jq -e '.verdict == "not comparable" and ([.rows[].source | .kind == "imported" a
 
 # numbers beyond sense, and sizes
 for value in NaN Infinity 1e999 1e300 -5 0 '"1"' null '[1]'; do
-    printf '{"schema": "urn:repro:imported:1", "rows": [{"throughput": {"value": %s, "unit": "x/s"}}]}' "$value" >n.json
+    printf '{"schema": "repro-imported/1", "rows": [{"throughput": {"value": %s, "unit": "x/s"}}]}' "$value" >n.json
     exit_of 4 "$REPRO" compare n.json n.json
 done
 for value in nan inf 0x10 1e999 1e300 -5 0 1,5 '=1'; do

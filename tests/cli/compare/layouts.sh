@@ -13,7 +13,8 @@ row() { # CELLS: the first cells of a row of some table, as a JSON list
 DL="published:dlperf_v100#model=bert-base,precision=fp32,batch_mode=fixed,note="
 layout dlperf "$DL" "$BUNDLE"
 row '["4", "32", "3689.8", "2727.9", "2885.81", "2073.6", "no evidence"]'
-row "[\"1\", \"1\", \"152.89\", \"107.33\", \"119.6\", \"132.64\", \"$RATE\"]"
+row '["1", "1", "152.89", "107.33", "119.6", "132.64", "no evidence"]'
+row "[\"1\", \"$DEVICES\", \"no evidence\", \"no evidence\", \"no evidence\", \"no evidence\", \"$RATE\"]"
 row '["4", "8", "32", "3689.8", "sequences/s", "24.13"]'
 jq -e '[.blocks[] | .columns // [] | .[] | select(test("OneFlow, Tesla V100"))] != []' out.txt >/dev/null || fail "hardware of several kinds is not named"
 
@@ -25,8 +26,8 @@ says ': 32",PaddlePaddle,4,8,32,2073.6,'
 
 # two results of one place: marked in the summary, and neither is a speed-up of the other
 layout dlperf "$BUNDLE" "$BUNDLE"
-row "[\"1\", \"1\", \"$RATE (first of 2)\"]"
-row "[\"1\", \"0 (CPU)\", \"32\", \"$RATE\", \"sequences/s\", \"-\"]"
+row "[\"1\", \"$DEVICES\", \"$RATE (first of 2)\"]"
+row "[\"1\", \"0 (CPU)\", \"32\", \"$RATE\", \"sequences/s\", \"no evidence\"]"
 layout gpt published:gpt_v100 published:gpt_v100
 jq -e '[.blocks[].rows // [] | .[][]] | any(. == "4.92 (first of 2)")' out.txt >/dev/null || fail "two of one cell"
 
@@ -58,7 +59,7 @@ jq -e '[.blocks[] | select(.columns)][1] | .columns[9:12] == ["TFLOP/s, as publi
     ([.rows[] | .[2, 5]] | unique) == ["amp", "full"]' out.txt >/dev/null || { jq -c '.blocks[]' out.txt >&2; fail "the FLOP/s of the report"; }
 jq -e '[.blocks[] | select(.columns)] | length == 2' out.txt >/dev/null || fail "differences of published runs"
 # one device with the arithmetic of eight ranks: in its cells, with FLOP/s of one device, and with what differs
-printf '{"schema": "urn:repro:imported:1", "rows": [{"model": "gpt of 16 x 1536", "framework": "mine", "precision": "fp32", "devices": 1, "nodes": 1,
+printf '{"schema": "repro-imported/1", "rows": [{"model": "gpt of 16 x 1536", "framework": "mine", "precision": "fp32", "devices": 1, "nodes": 1,
     "data_parallel": 8, "tensor_parallel": 1, "pipeline_parallel": 1, "micro_batch": 2, "global_batch": 16, "hidden_size": 1536, "layers": 16,
     "sequence_length": 2048, "vocabulary": 50304, "recomputation": "none", "latency_ms": 8000, "task": "pre-training",
     "throughput": {"value": 2, "unit": "sequences/s"}}]}' >eight.json

@@ -5,7 +5,7 @@ need jq
 train() { # FILE OPTION...
     file=$1
     shift
-    "$REPRO" run "$@" --steps 1 --set measure.warmup_steps=0 --set measure.repeats=1 --set measure.ceilings=false -o "$file" >train.txt 2>err.txt ||
+    "$REPRO" run "$@" --threads 1 --steps 1 --set measure.warmup_steps=0 --set measure.repeats=1 --set measure.ceilings=false -o "$file" >train.txt 2>err.txt ||
         { cat err.txt >&2; fail "no bundle $file"; }
 }
 rate() { # FILE: as tables show it, which is the figure of the bundle to its last digit

@@ -37,11 +37,11 @@ exit_of 5 "$REPRO" compare "$BUNDLE" published:dlperf_v100 --all --json
 jq -e '(.rows | length) == 169 and (has("left_out") | not)' out.txt >/dev/null || fail "all"
 exit_of 5 "$REPRO" compare "$BUNDLE" "$FIRST" 'published:dlperf_v100#model=resnet50-v1.5,gpus=1'
 exit_of 5 "$REPRO" compare "$BUNDLE" published:gpt_v100
-printf '{"schema": "urn:repro:imported:1", "rows": [{"model": "gpt", "throughput": {"value": 5, "unit": "sequences/s"}}]}' >one.json
+printf '{"schema": "repro-imported/1", "rows": [{"model": "gpt", "throughput": {"value": 5, "unit": "sequences/s"}}]}' >one.json
 exit_of 5 "$REPRO" compare "$BUNDLE" one.json # named by itself
 
 # an imported figure is written like one of a bundle, with the interval of its own samples
-printf '{"schema": "urn:repro:imported:1", "rows": [{"model": "bert-base", "throughput": {"value": 145.45454545454547, "unit": "sequences/s"},
+printf '{"schema": "repro-imported/1", "rows": [{"model": "bert-base", "throughput": {"value": 145.45454545454547, "unit": "sequences/s"},
     "samples": [160, 133.33333333333334]}]}' >i.json # the second is harmonic: 2 / (1 / 160 + 1 / 133.3)
 jq -c '.rows[0].sample_groups = [2]' i.json >j.json
 exit_of 0 "$REPRO" compare "$BUNDLE" j.json

@@ -69,17 +69,17 @@ plan SHIM_FAIL=cuDevicePrimaryCtxRetain:1:2 -- --backend cuda
 expect 7
 plan SHIM_FAIL=cuDevicePrimaryCtxRetain:1:46 -- --json
 expect 0
-jq -e '.bytes["backend buffers"] > 1000000' out.txt >answer.txt || fail "not the plan of the CPU"
+jq -e '.bytes.backend_buffers > 1000000' out.txt >answer.txt || fail "not the plan of the CPU"
 # What max has planned fits when the driver has taken for itself what it needs, blocks are rounded up, and 2 MiB more are gone each time. The GPU
 # computes nothing, and the run notices that its own bundle does not verify: 70.
 exit_of 70 on_gpu SHIM_IDLE="$PWD/idle.txt" SHIM_MEMORY=700000000 SHIM_GRAIN=2097152 SHIM_OWN=2097152 "$REPRO" run bert_tiny_fp32 --backend cuda \
     --batch-size max --steps 1 --set train.accumulation_steps=1 --set measure.ceilings=false -o max.repro.tar.zst
 words
-"$REPRO" inspect max.repro.tar.zst run.json | jq -e '.plan.batch > 20 and .plan.batch == .plan.max_batch' >answer.txt || fail "max is another batch"
+"$REPRO" inspect max.repro.tar.zst facts.json | jq -e '.plan.batch > 20 and .plan.batch == .plan.max_batch' >answer.txt || fail "max is another batch"
 # auto falls back to the CPU where no GPU can be used, and does not ask where the CPU was meant.
 plan SHIM_DEVICES=0 -- --json
 expect 0
-jq -e '.bytes["backend buffers"] > 1000000' out.txt >answer.txt || fail "not the plan of the CPU"
+jq -e '.bytes.backend_buffers > 1000000' out.txt >answer.txt || fail "not the plan of the CPU"
 plan SHIM_HANG=cuInit -- --backend cpu
 expect 0
 shim=$PWD # nothing is there

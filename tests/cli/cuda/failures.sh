@@ -11,8 +11,8 @@ broken() { # STATUS STEPS VARIABLE=VALUE OPTION...: the message goes to failures
         --set train.accumulation_steps=1 "$@" -o run.repro.tar.zst
     words
     [ "$(tail -n 1 out.txt)" = run.repro.tar.zst ] || fail "the last line of stdout is not the bundle"
-    "$REPRO" inspect run.repro.tar.zst run.json >run.json
-    jq -e '.status == "failed" and (.reason | length > 20)' run.json >answer.txt || fail "the bundle is not marked failed"
+    "$REPRO" inspect run.repro.tar.zst facts.json >facts.json
+    jq -e '.status == "failed" and (.reason | length > 20)' facts.json >answer.txt || fail "the bundle is not marked failed"
     [ "$(steps_of run.repro.tar.zst | jq -s 'map(select(.step >= 0)) | length')" = "$steps" ] || fail "not $steps steps in the bundle"
     "$REPRO" verify run.repro.tar.zst >verify.txt 2>&1 || { cat verify.txt >&2; fail "the sealed bundle does not verify"; }
     no_worker_left
@@ -46,7 +46,7 @@ short=$others
 # One that comes when the run is complete costs two seconds, and the worker.
 exit_of 0 on_gpu SHIM_HANG=cuMemFree_v2:1 "$REPRO" run bert_tiny_fp32 --backend cuda $short --set measure.timed_steps=1 --batch-size 2 \
     --set train.accumulation_steps=1 -o end.repro.tar.zst
-"$REPRO" inspect end.repro.tar.zst run.json | jq -e '.status == "complete"' >answer.txt || fail "the run is not complete"
+"$REPRO" inspect end.repro.tar.zst facts.json | jq -e '.status == "complete"' >answer.txt || fail "the run is not complete"
 no_worker_left
 # What keeps a run from beginning is no attempt.
 refused() { # VARIABLE=VALUE OPTION...

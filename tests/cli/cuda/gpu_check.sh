@@ -131,9 +131,9 @@ selftest*)
         \"kernels\": {\"gemm_a\": $a, \"gemm_b\": $b, \"attention_c\": $c}$stopped}"
     exit $status ;;
 verify*) ;;
-inspect*run.json) echo '{"plan": {"batch": 32, "flops_per_sample": 8e10}, "results": {"throughput": {"value": 480}},
-    "telemetry": {"clock_sm_hz": {"median": 1.5e9}, "power_w": {"mean": 600}},
-    "world": {"rank": [{"exchange": {"transport": "sockets"}}, {}]}}' ;;
+inspect*facts.json) echo '{"plan": {"batch": 32}, "rank": [{"exchange": {"connections": {"tls": 1}}}, {}]}' ;;
+inspect*run.json) echo '{"model": {"flops_per_sample": 8e10}, "results": {"throughput": {"value": 480}}, "rank": [{}, {}], "world": {"slowest": 0},
+    "telemetry": {"clock_sm_hz": {"median": 1.5e9}, "power_w": {"mean": 600}}}' ;;
 inspect*)
     case "$DAY $*" in wrong*lamb-cuda*) loss=0x1p+1 ;; *) loss=0x1p+0 ;; esac
     echo "{\"step\": 0, \"loss\": \"$loss\"}"

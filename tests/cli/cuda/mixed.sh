@@ -29,7 +29,7 @@ like_one() { # BUNDLE RANKS: the bits of one.repro.tar.zst on every rank, and it
         "$REPRO" inspect "$1" "steps/rank$i.jsonl" | jq -c '{step, loss, loss_parts, grad_norm, learning_rate, state_root}' | cmp - one.jsonl || fail "rank $i of $1 has other bits"
     done
     "$REPRO" verify "$1" >verify.txt 2>&1 || { cat verify.txt >&2; fail "$1 does not verify"; }
-    "$REPRO" inspect "$1" run.json >run.json
+    "$REPRO" inspect "$1" facts.json >facts.json
 }
 "$REPRO" run $bert --backend cpu -o one.repro.tar.zst >out.txt 2>err.txt || fail "one rank"
 for all in --set=run.transport=sockets --set=run.transport=auto; do
@@ -44,9 +44,9 @@ for i in 0 1 2; do
     grep -q "differ in backend.*'cuda', rank 0 'cpu'" "err.$i" || { cat "err.$i" >&2; fail "process $i does not name the backends"; }
 done
 like_one job.repro.tar.zst 4
-jq -e '[.world.rank[] | [.node, .device.kind, .device.index]] == [[0, "cpu", null], [0, "cuda", 0], [1, "cuda", 0], [1, "cuda", 0]] and
-    all(.world.rank[].exchange.transport; test("^1 rank.* memory, 2 by TLS$"))' run.json >answer.txt ||
-    { jq .world.rank run.json >&2; fail "other devices or connections"; }
+jq -e '[.rank[] | [.node, .device.kind, .device.index]] == [[0, "cpu", null], [0, "cuda", 0], [1, "cuda", 0], [1, "cuda", 0]] and
+    all(.rank[].exchange.connections; .shared_memory == 1 and .tls == 2)' facts.json >answer.txt ||
+    { jq .rank facts.json >&2; fail "other devices or connections"; }
 "$REPRO" compare job.repro.tar.zst one.repro.tar.zst --json >compared.json || fail "compare"
 jq -e '[.. | objects | select(has("device_model")) | .device_model] | index("GPUs and CPUs") != null' compared.json >answer.txt || fail "compare does not see the devices"
 "$REPRO" report job.repro.tar.zst -o page.html >out.txt 2>&1 || { cat out.txt >&2; fail "report"; }

@@ -34,9 +34,9 @@ many() { # NAME LAYOUT VARIABLE=VALUE OPTION...: the bits of NAME
 }
 one bert $bert
 many bert 3x1x1 SHIM_DEFER=2 $bert
-"$REPRO" inspect many.repro.tar.zst run.json >run.json
-jq -e '[.. | .transport? // empty] | length > 0 and all(. == "NCCL 2.20.5")' run.json >answer.txt || { jq .world run.json >&2; fail "not by NCCL"; }
-jq -e '[.world.rank[]?.device.index] | sort == [0, 1, 2]' run.json >answer.txt || { jq .world run.json >&2; fail "ranks without a GPU each"; }
+"$REPRO" inspect many.repro.tar.zst facts.json >facts.json
+jq -e 'all(.rank[]; .exchange.connections.nccl == "2.20.5")' facts.json >answer.txt || { jq .rank facts.json >&2; fail "not by NCCL"; }
+jq -e '[.rank[].device.index] | sort == [0, 1, 2]' facts.json >answer.txt || { jq .rank facts.json >&2; fail "ranks without a GPU each"; }
 bits_of many.repro.tar.zst 2 | cmp - bert.jsonl || fail "rank 2 has other bits"
 one gpt $gpt --set parallel.tensor=2
 many gpt 1x2x2 SHIM_DEFER=1 $gpt --set parallel.tensor=2
@@ -62,7 +62,7 @@ broken() { # STATUS RANK VARIABLE=VALUE OPTION...: RANK is the one to be named, 
 }
 failed() { # as broken, with a bundle
     broken "$@"
-    "$REPRO" inspect run.repro.tar.zst run.json | jq -e '.status == "failed" and (.reason | length > 20)' >answer.txt || fail "the bundle is not marked failed"
+    "$REPRO" inspect run.repro.tar.zst facts.json | jq -e '.status == "failed" and (.reason | length > 20)' >answer.txt || fail "the bundle is not marked failed"
     "$REPRO" verify run.repro.tar.zst >verify.txt 2>&1 || { cat verify.txt >&2; fail "the sealed bundle does not verify"; }
 }
 failed 7 1 PLAY_NCCL_FAULT=1:20:die

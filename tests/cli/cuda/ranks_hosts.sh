@@ -25,8 +25,8 @@ exit_of 0 "$REPRO" run $bert --backend cpu -o one.repro.tar.zst
 bits_of one.repro.tar.zst >one.jsonl
 bits_of lead.repro.tar.zst | cmp - one.jsonl || fail "two hosts have other bits than one rank"
 "$REPRO" verify lead.repro.tar.zst >verify.txt 2>&1 || { cat verify.txt >&2; fail "the bundle does not verify"; }
-"$REPRO" inspect lead.repro.tar.zst run.json | jq -e '.world | .nodes == 2 and [.rank[].device.index] == [0, 1, 0, 1] and
-    all(.rank[].exchange; .levels == 2 and .transport == "NCCL 2.20.5")' >answer.txt || fail "other devices or another plan"
+"$REPRO" inspect lead.repro.tar.zst facts.json | jq -e '[.rank[].node] == [0, 0, 1, 1] and [.rank[].device.index] == [0, 1, 0, 1] and
+    all(.rank[].exchange; .levels == 2 and .connections.nccl == "2.20.5")' >answer.txt || fail "other devices or another plan"
 # A host with another version: the reason has both, in the bundle of the process that leads.
 process 1 21803 -o other.repro.tar.zst >follow.txt 2>&1 &
 exit_of 7 process 0 22005 -o mixed.repro.tar.zst

@@ -22,7 +22,7 @@ both lamb --set measure.timed_steps=2 --set optimizer.name=lamb --set train.accu
     --set optimizer.bias_correction=true
 "$REPRO" verify adamw-gpu.repro.tar.zst --replay 2 >verify.txt 2>&1 || { cat verify.txt; fail "the bundle of the GPU does not verify"; }
 says_in "bit-equal" verify.txt
-"$REPRO" inspect adamw-gpu.repro.tar.zst run.json | jq -e '.backend == "cuda"' >answer.txt || fail "run.json names another backend"
+"$REPRO" inspect adamw-gpu.repro.tar.zst facts.json | jq -e '.backend == "cuda"' >answer.txt || fail "facts.json names another backend"
 # Without graphs, and with the code path of V100 and T4.
 on_gpu SHIM_DEFER=1 RP_CUDA_GRAPHS=0 RP_GPU_TOOL=env "$REPRO" run bert_tiny_fp32 --backend cuda $short --set measure.timed_steps=1 --batch-size 2 -o one.repro.tar.zst >out.txt 2>err.txt
 head -n 2 adamw-cpu.jsonl >two.jsonl

@@ -13,32 +13,32 @@ run() { # STATUS VARIABLE OPTION...
     shift 2
     exit_of "$want" env LD_LIBRARY_PATH="$shim:$fake" RP_FAKE_NVML="$PWD/machine.txt" SHIM_NAME="NVIDIA H100 80GB HBM3" "$variable" "$REPRO" run bert_tiny_fp32 --backend cuda $short \
         --set measure.timed_steps=2 --batch-size 2 --set train.accumulation_steps=1 "$@" --force -o run.repro.tar.zst
-    "$REPRO" inspect run.repro.tar.zst run.json >run.json
+    documents run.repro.tar.zst >both.json
     "$REPRO" verify run.repro.tar.zst >verify.txt 2>&1 || { cat verify.txt >&2; fail "the bundle does not verify"; }
 }
 says_of_run() { # JQ EXPRESSION
-    jq -e "$1" run.json >answer.txt || { jq '{device_bytes, samples, results}' run.json >&2; fail "not so: $1"; }
+    jq -e "$1" both.json >answer.txt || { jq '.facts.rank, .run.telemetry, .run.results' both.json >&2; fail "not so: $1"; }
 }
 run 0 SHIM_DEVICES=1
 "$REPRO" inspect run.repro.tar.zst steps/rank0.jsonl | jq -s -e 'map(select(.step >= 0)) | length == 2 and
     all(.device_ns > 0.8 * (.end_ns - .start_ns) and .device_ns <= 1.001 * (.end_ns - .start_ns) + 2000)' >answer.txt || fail "the device's time is no part of the steps'"
-says_of_run '.results.device_share > 0.8 and .results.device_share < 1.001'
-says_of_run '.device_bytes.reserved == .plan.total_bytes and .device_bytes.used >= .device_bytes.reserved'
-says_of_run '.telemetry | .timed >= 10 and .every == 1 and .clock_sm_hz.median == 1980000000 and .power_w.min == 118.042 and .throttle.sw_power_cap == 1'
+says_of_run '.run.results.device_share > 0.8 and .run.results.device_share < 1.001'
+says_of_run '.facts | .plan.total_bytes as $planned | .rank[0].device_bytes | .reserved == $planned and .used >= .reserved'
+says_of_run '.run.telemetry | .timed >= 10 and .every == 1 and .clock_sm_hz.median == 1980000000 and .power_w.min == 118.042 and any(.throttle[]; .reason == "sw_power_cap" and .share == 1)'
 says_in "throttled: " verify.txt
 says_in "sw_power_cap in 100 %" verify.txt
-"$REPRO" inspect run.repro.tar.zst report.md >report.md
+"$REPRO" report run.repro.tar.zst --format md >report.md
 says_in "| power | 118.0 | 118.0 | 118.0 | 118.0 | W |" report.md
 # Samples are no sign of life.
 run 7 SHIM_HANG=cuGraphLaunch:2 --set run.hang_seconds=2
 words
-says_of_run '.status == "failed" and .telemetry.count >= 15'
+says_of_run '.facts.status == "failed" and .run.telemetry.count >= 15'
 # A driver that hangs in NVML delays nothing; no library, no samples, and the reason.
 cp "$TOP/tests/fake/hang.txt" machine.txt
 run 0 SHIM_DEVICES=1
-says_of_run '.status == "complete"'
-jq -r .telemetry.reason run.json
+says_of_run '.facts.status == "complete"'
+jq -r '.facts.rank[0].no_telemetry' both.json
 fake=$PWD # nothing is there
 run 0 SHIM_DEVICES=1
-says_of_run '.telemetry.reason | test("libnvidia-ml.so.1")'
+says_of_run '.facts.rank[0].no_telemetry | test("libnvidia-ml.so.1")'
 says_in "none: libnvidia-ml.so.1" verify.txt

@@ -9,6 +9,6 @@ exit_of 2 env -i "$change_root" root /repro run bert_tiny_fp32 --steps 1 -o /b.r
 words
 env -i "$change_root" root /repro key new -o /key.pem >out.txt
 exit_of 0 env -i "$change_root" root /repro run bert_tiny_fp32 --steps 1 --key /key.pem -o /b.repro.tar.zst
-"$REPRO" inspect root/b.repro.tar.zst run.json >record.json
+"$REPRO" inspect root/b.repro.tar.zst facts.json >record.json
 [ "$(jq -r .data.digest record.json)" = "$(jq -r .digest check.json)" ] || fail "other data"
 jq -e .data.pinned record.json >answer.txt || fail "not pinned"

@@ -3,7 +3,7 @@
 . "$TEST_DIR/common.inc"
 "$REPRO" data make bert own --sequences 64 >out.txt
 exit_of 0 "$REPRO" run bert_tiny_fp32 --steps 1 --set data.path=own -o own.repro.tar.zst
-path_in() { zstd -dcq "$1" | tar -xOf - run.json | jq -r '.recipe."data.path".value + " " + (.recipe."run.save".value // "none")'; }
+path_in() { zstd -dcq "$1" | tar -xOf - facts.json | jq -r '.recipe."data.path".value + " " + (.recipe."run.save".value // "none")'; }
 # In the bundle, a path is the name of its last part, unless its owner is to be known; a recipe that names folders still resolves to it.
 exit_of 0 "$REPRO" run bert_tiny_fp32 --steps 1 --set "data.path=$PWD/own/" --save "$PWD/kept.safetensors" -o hidden.repro.tar.zst
 [ "$(path_in hidden.repro.tar.zst)" = "own kept.safetensors" ] || fail "$(path_in hidden.repro.tar.zst)"
@@ -16,20 +16,20 @@ sed "s|^  archive:.*|  path: $PWD/own|; /^  sha256:/d" "$TOP/recipes/bert_tiny_f
 exit_of 0 "$REPRO" run mine.yaml --steps 1 -o mine.repro.tar.zst
 [ "$(path_in mine.repro.tar.zst)" = "own none" ] || fail "$(path_in mine.repro.tar.zst)"
 exit_of 0 "$REPRO" verify mine.repro.tar.zst
-"$REPRO" inspect own.repro.tar.zst run.json >record.json
-jq -e '.data.pinned == false and (.data | has("archive") | not)' record.json >answer.txt || fail "marked as pinned"
+"$REPRO" inspect own.repro.tar.zst facts.json >record.json
+jq -e '.data.pinned == false and .data.archive == null' record.json >answer.txt || fail "marked as pinned"
 [ "$(jq -r .data.digest record.json)" = "$("$REPRO" data check own --json | jq -r .digest)" ] || fail "another digest than data check's"
-"$REPRO" inspect own.repro.tar.zst report.md >report.md
+"$REPRO" report own.repro.tar.zst --format md >report.md
 words report.md pinned
 [ -z "$(find store -mindepth 1 -type d)" ] || fail "one's own directory was copied into the store"
 "$REPRO" run bert_tiny_fp32 --steps 1 -o pinned.repro.tar.zst >out.txt 2>err.txt
-"$REPRO" inspect pinned.repro.tar.zst run.json >record.json
+"$REPRO" inspect pinned.repro.tar.zst facts.json >record.json
 jq -e '.data.pinned and .data.archive == "bert_sample.tar.zst"' record.json >answer.txt || fail "the sample is not pinned"
 [ -d "store/sha256-$(jq -r .data.archive_sha256 record.json)" ] || fail "no entry in the store"
 # a pinned archive that is not here any more, but was unpacked before: as on the other hosts of a job
 sed "s|bert_sample.tar.zst|elsewhere.tar.zst|" "$TOP/recipes/bert_tiny_fp32.yaml" >elsewhere.yaml
 "$REPRO" run elsewhere.yaml --batch-size 1 --set measure.ceilings=false --set measure.warmup_steps=0 --steps 1 -o elsewhere.repro.tar.zst >out.txt 2>err.txt
-"$REPRO" inspect elsewhere.repro.tar.zst run.json | jq -e --argjson data "$(jq .data record.json)" '.data.pinned and .data.digest == $data.digest and
+"$REPRO" inspect elsewhere.repro.tar.zst facts.json | jq -e --argjson data "$(jq .data record.json)" '.data.pinned and .data.digest == $data.digest and
     .data.archive_sha256 == $data.archive_sha256 and .data.archive == "elsewhere.tar.zst"' >answer.txt || fail "not the samples of the store"
 exit_of 3 "$REPRO" run elsewhere.yaml --store empty --steps 1 -o missing.repro.tar.zst
 words

@@ -58,6 +58,6 @@ unset REPRO_JOB_KEY
 new_key
 exit_of 0 srun -n 2 "$REPRO" run bert_tiny_fp32 --threads 1 --steps 1 --batch-size 1 --set model.hidden_size=32 --set model.intermediate_size=64 \
     --set measure.ceilings=false --set measure.warmup_steps=0 --set measure.repeats=1 --no-ledger -o job.repro.tar.zst
-"$REPRO" inspect job.repro.tar.zst run.json |
-    jq -e '.status == "complete" and .world.ranks == 2 and .world.launch.launcher == "srun"' >answer.txt || fail "the bundle of srun"
+"$REPRO" inspect job.repro.tar.zst facts.json |
+    jq -e '.status == "complete" and (.rank | length) == 2 and .launch.launcher == "srun"' >answer.txt || fail "the bundle of srun"
 exit_of 0 "$REPRO" verify job.repro.tar.zst --replay 1

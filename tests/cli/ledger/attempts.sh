@@ -20,7 +20,7 @@ expect_end 130 interrupted incomplete # and verifies the bundle
 short_run b.repro.tar.zst
 jq -es 'map(.n) == [range(1; 8)] and (.[6].bundle.name == "b.repro.tar.zst") and .[6].run == 6 and .[4].exit == 130' ledger.jsonl >answer.txt ||
     { cat ledger.jsonl >&2; fail "not the lines of these attempts"; }
-"$REPRO" inspect b.repro.tar.zst run.json | jq -e '.ledger.position == 6 and .ledger.earlier == 3 and .ledger.overlapping == 0' >answer.txt || fail "another entry"
+"$REPRO" inspect b.repro.tar.zst facts.json | jq -e '.ledger.position == 6 and .ledger.earlier == 3 and .ledger.overlapping == 0' >answer.txt || fail "another entry"
 exit_of 0 "$REPRO" ledger export -o theirs.jsonl
 "$REPRO" ledger list --verified >list.txt
 grep verified list.txt | grep -qF "recipe $(jq -r 'select(.event == "verified") | .recipe[:12]' "$verified")..." ||

@@ -3,7 +3,7 @@
 . "$TEST_DIR/common.inc"
 start_endless
 short_run b.zst
-"$REPRO" inspect b.zst run.json | jq -e '.ledger.overlapping == 1 and .ledger.position == 2' >answer.txt || fail "the run in progress is not counted"
+"$REPRO" inspect b.zst facts.json | jq -e '.ledger.overlapping == 1 and .ledger.position == 2' >answer.txt || fail "the run in progress is not counted"
 words err.txt 'in progress'
 rm err.txt
 kill -INT "$parent"
@@ -21,4 +21,4 @@ kill -9 "$parent" "$worker"
 wait "$parent" || :
 wait_gone "$worker"
 short_run c.zst
-"$REPRO" inspect c.zst run.json | jq -e '.ledger.overlapping == 0' >answer.txt || fail "a killed run counts as one in progress"
+"$REPRO" inspect c.zst facts.json | jq -e '.ledger.overlapping == 0' >answer.txt || fail "a killed run counts as one in progress"

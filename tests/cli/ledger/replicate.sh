@@ -14,10 +14,10 @@ agreement() { # STATUS ARGUMENT...: the state of the check
 }
 [ "$(agreement 0 second.repro.tar.zst)" = note ] || fail "the original was not given"
 [ "$(agreement 0 second.repro.tar.zst --original first.repro.tar.zst)" = passed ] || fail "the original was given"
-"$REPRO" inspect second.repro.tar.zst run.json >run.json
+documents second.repro.tar.zst >both.json
 statement=$("$REPRO" inspect first.repro.tar.zst statement.dsse.json | sha256sum | cut -c 1-64)
-jq -e --arg s "$statement" '.replicates.statement == $s and .recipe["train.batch_size"].value == 4 and
-    [.agreement.settings[].key] == ["run.isa", "run.threads"]' run.json >answer.txt || { jq .agreement.settings run.json >&2; fail "not its settings"; }
+jq -e --arg s "$statement" '(.facts | .replicates.statement == $s and .recipe["train.batch_size"].value == 4) and
+    [.run.agreement.settings[].key] == ["run.isa", "run.threads"]' both.json >answer.txt || { jq .run.agreement.settings both.json >&2; fail "not its settings"; }
 "$REPRO" inspect second.repro.tar.zst statement.dsse.json | jq -r .payload | base64 -d | jq -e --arg s "$statement" \
     '.predicate.replicates == {statement: $s, bundle: "first.repro.tar.zst", signer: .predicate.replicates.signer}' >answer.txt ||
     fail "the statement does not point at the first run"

@@ -3,7 +3,7 @@
 . "$TEST_DIR/common.inc"
 REPRO_LEDGER=/dev/null short_run a.repro.tar.zst
 words err.txt 'not in the'
-"$REPRO" inspect a.repro.tar.zst run.json | jq -c .ledger
+"$REPRO" inspect a.repro.tar.zst facts.json | jq -c '.ledger | {reason}'
 exit_of 0 "$REPRO" verify a.repro.tar.zst --no-ledger
 words out.txt 'ledger:'
 [ ! -e ledger.jsonl ] && [ ! -e "$verified" ] || fail "--no-ledger wrote a line"
@@ -32,7 +32,7 @@ mistyped 3 nosuch
 mistyped 3 .
 
 short_run b.repro.tar.zst --no-ledger
-"$REPRO" inspect b.repro.tar.zst run.json | jq -e '.ledger.reason | contains("--no-ledger")' >answer.txt || fail "not in run.json"
+"$REPRO" inspect b.repro.tar.zst facts.json | jq -e '.ledger.reason | contains("--no-ledger")' >answer.txt || fail "not in facts.json"
 [ "$(events)" = "started sealed" ] || fail "--no-ledger wrote a line"
 
 # the end of a run is not written to another ledger than its start

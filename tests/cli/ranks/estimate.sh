@@ -36,17 +36,17 @@ like_run() { # RANKS PER_HOST LEVELS
             REPRO_HOST=a exit_of 0 "$REPRO" run $model --set parallel.data="$1" --steps $steps --nodes 2 --node-rank 0 --ranks-per-node "$2" --join 127.0.0.1:$port -o job.repro.tar.zst
             wait $other || { cat other.txt >&2; fail "the other host"; }
         fi
-        "$REPRO" inspect job.repro.tar.zst run.json >"run$steps.json"
+        "$REPRO" inspect job.repro.tar.zst facts.json >"facts$steps.json"
     done
-    jq -en --argjson levels "$3" --slurpfile e estimate.json --slurpfile one run1.json --slurpfile two run2.json '
-        $e[0].sizes[0] as $is | [$one[0], $two[0] | .world.rank | map(.exchange)] as [$a, $b] |
+    jq -en --argjson levels "$3" --slurpfile e estimate.json --slurpfile one facts1.json --slurpfile two facts2.json '
+        $e[0].sizes[0] as $is | [$one[0], $two[0] | .rank | map(.exchange)] as [$a, $b] |
         $is.levels == $levels and all($b[]; .levels == $levels) and
         # the rank that sends most; what leaves a host and what does not may be of different ranks
         ($b | map(.bytes_per_step) | max) as $most | $is.bytes_per_step >= $most and $is.bytes_per_step < 1.02 * $most and
         ($b | map(.bytes_per_step_between_hosts) | max) as $far | $is.bytes_per_step_between_hosts >= $far and $is.bytes_per_step_between_hosts <= 1.02 * $far and
         # what a second step really sent: nothing less, and losses and sums besides
         all(range($a | length); ($b[.].sent_bytes - $a[.].sent_bytes) as $real | $real >= $b[.].bytes_per_step and $real < $b[.].bytes_per_step * 1.02)' >answer.txt ||
-        { jq .sizes estimate.json >&2; jq '.world.rank | map(.exchange)' run1.json run2.json >&2; fail "$1 ranks, $2 a host: other bytes than the run's"; }
+        { jq .sizes estimate.json >&2; jq '.rank | map(.exchange)' facts1.json facts2.json >&2; fail "$1 ranks, $2 a host: other bytes than the run's"; }
 }
 like_run 3 3 1
 like_run 4 2 2

@@ -23,7 +23,7 @@ for name in $("$REPRO" recipes list gpt | cut -d ' ' -f 1); do
     exit_of 0 "$REPRO" run $small --layout "$degrees" -f -o many.repro.tar.zst
     ranks_in many.repro.tar.zst "$ranks"
     same_bits one.repro.tar.zst many.repro.tar.zst
-    jq -e --arg d "$degrees" '.world | .ranks == 1 or "\(.data)x\(.tensor)x\(.pipeline)" == $d' bits.json >answer.txt || fail "another layout than $degrees"
+    jq -e --arg d "$degrees" '.run.world.ranks == 1 or (.facts.layout | "\(.data)x\(.tensor)x\(.pipeline)" == $d)' bits.json >answer.txt || fail "another layout than $degrees"
     verified many.repro.tar.zst
 done
 [ "$cases" = 18 ] || fail "$cases cases"

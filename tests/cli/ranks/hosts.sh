@@ -13,8 +13,8 @@ exit_of 0 "$REPRO" run $model --steps 2 -o one.repro.tar.zst
 like_one() { # [BUNDLE]
     ranks_in job.repro.tar.zst 8
     same_bits "${1:-one.repro.tar.zst}" job.repro.tar.zst
-    jq -e '.world | .nodes == 4 and (.rank | map(.node)) == [0, 0, 1, 1, 2, 2, 3, 3] and (.processes | map(.host)) == [0, 1, 2, 3] and
-        all(.rank[]; .exchange.levels == 2 and .exchange.bytes_per_step_between_hosts > 0)' bits.json >answer.txt || { jq .world bits.json >&2; fail "other hosts"; }
+    jq -e '.run.world.nodes == 4 and (.facts.rank | map(.node)) == [0, 0, 1, 1, 2, 2, 3, 3] and (.facts.process | map(.host)) == [0, 1, 2, 3] and
+        all(.facts.rank[]; .exchange.levels == 2 and .exchange.bytes_per_step_between_hosts > 0)' bits.json >answer.txt || { jq '.run.world, .facts' bits.json >&2; fail "other hosts"; }
     for node in 0 1 2 3; do
         for when in before after; do
             "$REPRO" inspect job.repro.tar.zst "env/node$node.$when.json" | jq -e .probes.memory >answer.txt || fail "no capture of host $node $when"
@@ -66,7 +66,7 @@ status_of job.repro.tar.zst failed layout
 
 # What ends a job of hours. $1 is in the message of the failed check.
 report() {
-    echo "$1: all processes ended after $took ms with $statuses; $("$REPRO" inspect job.repro.tar.zst run.json | jq -r .reason)"
+    echo "$1: all processes ended after $took ms with $statuses; $("$REPRO" inspect job.repro.tar.zst facts.json | jq -r .reason)"
 }
 start_hosts --steps 100000
 until_timed

@@ -11,5 +11,5 @@ start_hosts --steps 2
 all_succeed
 ranks_in job.repro.tar.zst 32
 same_bits one.repro.tar.zst job.repro.tar.zst
-jq -e '.world | .nodes == 4 and all(.rank[]; .exchange.levels == 2)' bits.json >answer.txt || { jq .world bits.json >&2; fail "other hosts"; }
+jq -e '.run.world.nodes == 4 and all(.facts.rank[]; .exchange.levels == 2)' bits.json >answer.txt || { jq '.run.world, .facts' bits.json >&2; fail "other hosts"; }
 verified job.repro.tar.zst --replay 1

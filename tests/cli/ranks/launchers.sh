@@ -14,8 +14,8 @@ new_key() {
 one_bundle() { # LAUNCHER RANKS: of the last exit_of
     ranks_in job.repro.tar.zst "$2"
     same_bits one.repro.tar.zst job.repro.tar.zst
-    jq -e --arg l "$1" --argjson n "$2" '.world | .nodes == 1 and .launch.launcher == $l and .launch.size == (.processes | length) and
-        (.processes | map(.ranks) | add) == $n' bits.json >answer.txt || { jq .world bits.json >&2; fail "$1 is not recorded"; }
+    jq -e --arg l "$1" --argjson n "$2" '.run.world.nodes == 1 and (.facts | .launch.launcher == $l and .launch.size == (.process | length) and
+        (.process | map(.ranks) | add) == $n)' bits.json >answer.txt || { jq '.run.world, .facts' bits.json >&2; fail "$1 is not recorded"; }
     [ "$(grep -c 'job\.repro\.tar\.zst$' out.txt)" = 1 ] || { cat out.txt >&2; fail "not one process has printed the bundle"; }
     [ "$(find . -name '*.repro.tar.zst' | wc -l)" = 2 ] || fail "other bundles"
     verified job.repro.tar.zst --replay 1

@@ -1,6 +1,8 @@
 #!/bin/bash
 # The printed scripts of mpirun and mpiexec, on two hosts that are network namespaces: ranks find rank 0 and train to the bits of one rank.
-# LAUNCHERS: others than Debian's, as words KIND=DIRECTORY of their programs (make oracle: torchrun too).
+# One host is not enough: Open MPI 5 found nobody on the other.
+# LAUNCHERS: others than Debian's, as words KIND=DIRECTORY of their programs (make oracle: torchrun too). Hydra looks
+# for its proxy next to the name that it was started by: a link to mpiexec in another directory does not work.
 # timeout: 300
 hosts=2
 . "$TEST_DIR/hosts.inc"
@@ -78,8 +80,8 @@ for one in $LAUNCHERS; do
     unset REPRO_JOB_KEY
     ranks_in job.repro.tar.zst 4
     same_bits one.repro.tar.zst job.repro.tar.zst
-    jq -e --arg kind "$kind" '.world | .nodes == 2 and .launch.launcher == $kind and .launch.size == 4 and ([.processes[].host] == [0, 0, 1, 1])' bits.json >answer.txt ||
-        { jq .world bits.json >&2; fail "${programs:-Debian}'s $kind is not recorded on two hosts"; }
+    jq -e --arg kind "$kind" '.run.world.nodes == 2 and (.facts | .launch.launcher == $kind and .launch.size == 4 and ([.process[].host] == [0, 0, 1, 1]))' bits.json >answer.txt ||
+        { jq '.run.world, .facts' bits.json >&2; fail "${programs:-Debian}'s $kind is not recorded on two hosts"; }
     [ -s agents.txt ] || fail "$kind did not start ranks on the second host"
     verified job.repro.tar.zst
     rm job.repro.tar.zst

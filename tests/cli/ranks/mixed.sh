@@ -27,8 +27,8 @@ start 2 b --isa avx2 --threads 1
 { wait "$process0" && wait "$process1" && wait "$process2"; } || { cat err.? >&2; fail "ranks with different settings"; }
 ranks_in job.repro.tar.zst 4
 same_bits one.repro.tar.zst job.repro.tar.zst
-jq -e --arg wide $wide '[.world.rank[] | [.node, .device.isa, .device.threads]] == [[0, "scalar", 1], [0, $wide, 2], [0, $wide, 2], [1, "avx2", 1]]' bits.json >answer.txt ||
-    { jq .world.rank bits.json >&2; fail "the bundle names other devices"; }
+jq -e --arg wide $wide '[.facts.rank[] | [.node, .device.isa, .device.threads]] == [[0, "scalar", 1], [0, $wide, 2], [0, $wide, 2], [1, "avx2", 1]]' bits.json >answer.txt ||
+    { jq .facts.rank bits.json >&2; fail "the bundle names other devices"; }
 verified job.repro.tar.zst --replay 1
 says_in 'bit-equal' verify.txt
 "$REPRO" compare job.repro.tar.zst one.repro.tar.zst --json >compared.json

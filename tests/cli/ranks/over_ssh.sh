@@ -28,10 +28,10 @@ key=$("$REPRO" launch key)
 REPRO_JOB_KEY=$key exit_of 0 "$REPRO" run mine.yaml ${model#bert_tiny_fp32} --hosts "localhost,me@loud1:2,h2" --steps 2 -o job.repro.tar.zst
 ranks_in job.repro.tar.zst 4
 same_bits one.repro.tar.zst job.repro.tar.zst
-jq -e '.world | .nodes == 3 and .launch.launcher == "hosts" and .launch.decided_by == ["--hosts"] and (.processes | map(.ranks)) == [1, 2, 1] and
-    (.processes | map(.program) | unique | length) == 1 and (.rank | map(.node)) == [0, 1, 1, 2]' bits.json >answer.txt || { jq .world bits.json >&2; fail "other hosts"; }
+jq -e '.run.world.nodes == 3 and (.facts | .launch.launcher == "hosts" and .launch.decided_by == ["--hosts"] and (.process | map(.ranks)) == [1, 2, 1] and
+    (.process | map(.program) | unique | length) == 1 and (.rank | map(.node)) == [0, 1, 1, 2])' bits.json >answer.txt || { jq '.run.world, .facts' bits.json >&2; fail "other hosts"; }
 "$REPRO" inspect job.repro.tar.zst env/node1.before.json | jq -r '.probes.program.sha256.value' >digest.txt
-[ "$(cat digest.txt)" = "$(jq -r '.world.processes[1].program' bits.json)" ] || fail "another digest of the program in the capture"
+[ "$(cat digest.txt)" = "$(jq -r '.facts.process[1].program' bits.json)" ] || fail "another digest of the program in the capture"
 verified job.repro.tar.zst --replay 1
 left_behind loud1 h2
 [ "$(sent h2)" -gt "$(stat -c %s "$REPRO")" ] || fail "the program was not copied"
@@ -96,7 +96,7 @@ refused 5 localhost,other >other.txt
 sed 's/ ([^()]*, [^()]*) has/ (NAME, ADDRESS) has/' other.txt
 # shellcheck disable=SC2086
 exit_of 0 "$REPRO" run $model --hosts localhost,other --allow-different-programs --steps 1 -o different.repro.tar.zst
-"$REPRO" inspect different.repro.tar.zst run.json | jq -e '.world.processes | map(.program) | unique | length == 2' >answer.txt || fail "one digest for two programs"
+"$REPRO" inspect different.repro.tar.zst facts.json | jq -e '.process | map(.program) | unique | length == 2' >answer.txt || fail "one digest for two programs"
 verified different.repro.tar.zst
 
 # A directory that is mounted noexec is passed over; with nothing else, the remedy is named.
@@ -170,7 +170,7 @@ kill -INT "$job"
 job_ends 130 10000 "Ctrl-C"
 status_of job.repro.tar.zst incomplete interrupted
 steps=$("$REPRO" inspect job.repro.tar.zst steps/rank0.jsonl | tail -n +2 | wc -l)
-"$REPRO" inspect job.repro.tar.zst run.json | jq -e --argjson n "$steps" '(.reason | capture("after (?<n>[0-9]+) step") | .n | tonumber) == $n' >answer.txt ||
+"$REPRO" inspect job.repro.tar.zst facts.json | jq -e --argjson n "$steps" '(.reason | capture("after (?<n>[0-9]+) step") | .n | tonumber) == $n' >answer.txt ||
     fail "the reason has another number of steps than the bundle, $steps"
 says_in "after $steps step" err.txt
 left_behind h1 h2

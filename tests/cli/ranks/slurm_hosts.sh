@@ -33,8 +33,8 @@ for kind in sbatch srun; do
     mv job*.repro.tar.zst job.repro.tar.zst 2>mv.txt || : # sbatch's has the number of the job in its name
     ranks_in job.repro.tar.zst 4
     same_bits one.repro.tar.zst job.repro.tar.zst
-    jq -e '.world | .nodes == 2 and .launch.launcher == "srun" and .launch.size == 4 and ([.processes[].host] == [0, 0, 1, 1])' bits.json >answer.txt ||
-        { jq .world bits.json >&2; fail "$kind: not recorded on two nodes"; }
+    jq -e '.run.world.nodes == 2 and (.facts | .launch.launcher == "srun" and .launch.size == 4 and ([.process[].host] == [0, 0, 1, 1]))' bits.json >answer.txt ||
+        { jq '.run.world, .facts' bits.json >&2; fail "$kind: not recorded on two nodes"; }
     verified job.repro.tar.zst
     rm job.repro.tar.zst
 done

@@ -88,16 +88,16 @@ judge() {
         echo "$what: ended after $took ms with $statuses: nothing had begun"
         return
     fi
-    "$REPRO" inspect job.repro.tar.zst run.json >record.json
-    status=$(jq -r .status record.json)
+    documents job.repro.tar.zst >record.json
+    status=$(jq -r .facts.status record.json)
     verified job.repro.tar.zst
     prefix_of "$honest" job.repro.tar.zst 8
     [ "$status" != complete ] || [ "$steps_before" = $((steps + 1)) ] || fail "SEED=$seed, job $jobs: complete with $((steps_before - 1)) steps"
-    [ "$status" != complete ] || [ "$(jq -r .results.state_root_last record.json)" = "$honest_root" ] || fail "SEED=$seed, job $jobs: another state root"
+    [ "$status" != complete ] || [ "$(jq -r .run.results.state_root_last record.json)" = "$honest_root" ] || fail "SEED=$seed, job $jobs: another state root"
     [ "$status" = complete ] || ended_early=$((ended_early + 1))
-    [ "$status" = complete ] || jq -e '.reason | length > 10' record.json >answer.txt || fail "SEED=$seed, job $jobs: no reason"
-    [ "$status" != failed ] || jq -e --arg whom "$whom" '.reason | test($whom)' record.json >answer.txt || { jq .reason record.json >&2; fail "SEED=$seed, job $jobs, $what: names others than $whom"; }
-    echo "$kind, $what: $status with $((steps_before > 0 ? steps_before - 1 : 0)) steps, ended after $took ms with $statuses$(jq -r '.reason // ""' record.json | cut -c 1-100)"
+    [ "$status" = complete ] || jq -e '.facts.reason | length > 10' record.json >answer.txt || fail "SEED=$seed, job $jobs: no reason"
+    [ "$status" != failed ] || jq -e --arg whom "$whom" '.facts.reason | test($whom)' record.json >answer.txt || { jq .facts.reason record.json >&2; fail "SEED=$seed, job $jobs, $what: names others than $whom"; }
+    echo "$kind, $what: $status with $((steps_before > 0 ? steps_before - 1 : 0)) steps, ended after $took ms with $statuses$(jq -r '.facts.reason // ""' record.json | cut -c 1-100)"
 }
 # Faults come at any time of a job, as long as one takes on this machine.
 choose data

@@ -4,7 +4,7 @@
 exit_of 0 "$REPRO" key new -o key.pem
 exit_of 0 "$REPRO" run bert_tiny_fp32 --threads 1 --set train.batch_size=2 --set measure.repeats=1 --steps 1 --set measure.warmup_steps=0 \
     --key key.pem -o b.repro.tar.zst
-"$REPRO" inspect b.repro.tar.zst run.json >resolved.json
+"$REPRO" inspect b.repro.tar.zst facts.json >resolved.json
 origin() { jq -r --arg k "$1" '.recipe.keys[$k].origin // .recipe[$k].origin' resolved.json; }
 value() { jq -r --arg k "$1" '(.recipe.keys[$k] // .recipe[$k]).value' resolved.json; }
 [ "$(origin train.batch_size)" = "command line" ] || fail "batch: $(origin train.batch_size)"

@@ -15,7 +15,7 @@ for page in one.html two.html; do
     ! headings $page | grep -q 'H200' || fail "$page: $(headings $page)"
     ! grep -q 'another-h200' $page || fail "$page has the name of the file"
 done
-own=$("$REPRO" inspect plain.repro.tar.zst run.json | jq -r .recipe.title.value)
+own=$("$REPRO" inspect plain.repro.tar.zst facts.json | jq -r .recipe.title.value)
 headings plain.html | grep -qF "<title>$own</title>" || fail "the recipe's own title is not shown: $(headings plain.html)"
 digest=$("$REPRO" inspect another-h200.repro.tar.zst statement.dsse.json | sha256sum | cut -c 1-16)
 grep -q "<h2>[^<]*$digest" two.html || fail "the box does not name the statement"

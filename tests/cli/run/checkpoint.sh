@@ -10,7 +10,7 @@ root_of() { # BUNDLE: the state root after the last step
     "$REPRO" inspect "$1" steps/rank0.jsonl | jq -r 'select(.state_root) | .state_root' | tail -n 1
 }
 recorded() { # BUNDLE FILTER
-    "$REPRO" inspect "$1" run.json | jq -r "$2"
+    "$REPRO" inspect "$1" facts.json | jq -r "$2"
 }
 make_bundle file.zst --save whole.safetensors
 make_bundle dir.zst --save made/

@@ -22,8 +22,8 @@ limited() { # MIB OPTION...: a run in the group
         --set measure.ceilings=false --force -o max.zst "$@")
 }
 exit_of 0 limited 220 --batch-size max
-"$REPRO" inspect max.zst run.json | jq -e '.status == "complete" and .plan.batch == .plan.max_batch and .plan.total_bytes > 100e6 and .plan.available_bytes < 220e6' \
-    >answer.txt || { "$REPRO" inspect max.zst run.json | jq .plan >&2; fail "not the largest batch"; }
+"$REPRO" inspect max.zst facts.json | jq -e '.status == "complete" and .plan.batch == .plan.max_batch and .plan.total_bytes > 100e6 and .plan.available_bytes < 220e6' \
+    >answer.txt || { "$REPRO" inspect max.zst facts.json | jq .plan >&2; fail "not the largest batch"; }
 rm max.zst
 exit_of 7 limited 220 --set train.batch_size=100
 says "that fits is"

@@ -13,7 +13,7 @@ stopped() {
     printf "$2" | dd of=bad.safetensors bs=1 seek=$((8 + header + offset)) conv=notrunc 2>/dev/null
     exit_of 5 "$REPRO" run bert_tiny_fp32 --steps 2 --init bad.safetensors -o bad.repro.tar.zst --force
     [ "$(tail -n 1 out.txt)" = bad.repro.tar.zst ] || fail "the last line of stdout is not the bundle"
-    "$REPRO" inspect bad.repro.tar.zst run.json >record.json
+    "$REPRO" inspect bad.repro.tar.zst facts.json >record.json
     [ "$(jq -r .status record.json)" = failed ] || fail "the bundle is marked $(jq -r .status record.json)"
     "$REPRO" verify bad.repro.tar.zst >verify.txt 2>&1 || { cat verify.txt >&2; fail "the sealed bundle does not verify"; }
     words

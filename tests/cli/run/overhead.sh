@@ -10,10 +10,10 @@ run() { # STEPS BATCH_SIZE COMMAND...
         -o o.repro.tar.zst --force >out.txt 2>err.txt
 }
 run 4 16 env || fail "$(cat err.txt)"
-"$REPRO" inspect o.repro.tar.zst run.json >record.json
-jq -e '.results.between_steps_s > 0' record.json >answer.txt || fail "the bundle does not record the time between the steps"
-jq -e '.peak_rss_bytes / .plan.total_bytes | . > 0.95 and . < 1.05' record.json >answer.txt ||
-    fail "peak memory and plan differ by more than 5 %: $(jq -c '[.peak_rss_bytes, .plan.total_bytes]' record.json)"
+documents o.repro.tar.zst >record.json
+jq -e '.run.results.between_steps_s > 0' record.json >answer.txt || fail "the bundle does not record the time between the steps"
+jq -e '.run.peak_rss_bytes / .facts.plan.total_bytes | . > 0.95 and . < 1.05' record.json >answer.txt ||
+    fail "peak memory and plan differ by more than 5 %: $(jq -c '[.run.peak_rss_bytes, .facts.plan.total_bytes]' record.json)"
 need strace
 for steps in 4 12; do
     run "$steps" 1 strace -f -qq -o "calls.$steps" || skip "strace does not work here: $(tail -n 1 err.txt)"

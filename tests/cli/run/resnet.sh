@@ -70,13 +70,13 @@ exit_of 4 "$REPRO" run resnet50_tiny_fp32 --set data.format=image_folder --set d
 rm -f cut.zst
 steps=2
 train skip.zst --set data.format=image_folder --set data.path="$PWD/folder" --set data.shuffle=false --set data.skip_damaged=true
-"$REPRO" inspect skip.zst run.json | jq -e '.skipped_samples == 6 and .results.input.waited_s > 0 and .results.input.share < 1' >/dev/null || fail "not counted"
+documents skip.zst | jq -e '.facts.skipped_samples == 6 and .run.results.input.waited_s > 0 and .run.results.input.share < 1' >/dev/null || fail "not counted"
 "$REPRO" inspect skip.zst steps/rank0.jsonl | jq -s -e '.[1:] | all(.input_ns > 0) and .[1].input_ns <= .[1].start_ns - .[0].end_ns' >/dev/null || fail "waiting"
-"$REPRO" inspect skip.zst report.md | grep -q 'replaced | 6 |$' || fail "the report does not count them"
-"$REPRO" inspect plain.zst run.json | jq -e 'has("skipped_samples") | not' >/dev/null || fail "counted where none may be skipped"
+"$REPRO" report skip.zst --format md | grep -q 'replaced | 6 samples |$' || fail "the report does not count them"
+"$REPRO" inspect plain.zst facts.json | jq -e '.skipped_samples == null' >/dev/null || fail "counted where none may be skipped"
 # The plan has room for images of a photograph's size in each thread that decodes.
-"$REPRO" inspect plain.zst run.json | jq -e '.plan.decoder_bytes > 2000000 and .plan.decoder_bytes < 6000000 and
-    .peak_rss_bytes < .plan.total_bytes + 8388608' >/dev/null || fail "plan: $("$REPRO" inspect plain.zst run.json | jq -c '[.plan, .peak_rss_bytes]')"
+documents plain.zst | jq -e '.facts.plan.decoder_bytes > 2000000 and .facts.plan.decoder_bytes < 6000000 and
+    .run.peak_rss_bytes < .facts.plan.total_bytes + 8388608' >/dev/null || fail "plan: $(documents plain.zst | jq -c '[.facts.plan, .run.peak_rss_bytes]')"
 
 exit_of 2 "$REPRO" run resnet50_tiny_fp32 --set model.num_classes=0 -o a.zst
 exit_of 4 "$REPRO" run resnet50_tiny_fp32 --set model.num_classes=2 -o a.zst

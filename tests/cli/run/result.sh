@@ -13,14 +13,14 @@ jq -e '.results.throughput | .value > 0 and .unit == "sequences/s"' json.txt >an
 # Both captures hide alike, and what changed between them is listed and shown.
 for when in before after; do "$REPRO" inspect j.repro.tar.zst env/node0.$when.json >$when.json; done
 [ "$(jq .salt before.json)" = "$(jq .salt after.json)" ] || fail "the captures have different salts"
-"$REPRO" inspect j.repro.tar.zst run.json | jq -e '.environment_changes | any(.field == "kernel.uptime" and .volatile and
-    .before.value < .after.value) and all(.impact != "high" or .volatile)' >answer.txt || fail "what changed is not listed"
-"$REPRO" inspect j.repro.tar.zst report.md | grep '^## .*changed'
+"$REPRO" inspect j.repro.tar.zst run.json | jq -e '.node[0].change | any(.field == "kernel.uptime" and .varies and
+    .before.value < .after.value) and all(.impact != "high" or .varies)' >answer.txt || fail "what changed is not listed"
+"$REPRO" report j.repro.tar.zst --format md | grep '^## .*changed'
 # No time is counted in two phases: the state roots of the timed steps are not in the phase of these steps.
 "$REPRO" inspect j.repro.tar.zst steps/rank0.jsonl |
     jq -s 'map(select(.phase == "timed")) | [map(.end_ns - .start_ns), map(.root_ns)] | map(add / 1e9)' >sums.json
-"$REPRO" inspect j.repro.tar.zst run.json | jq -e --slurpfile sums sums.json '$sums[0] as [$steps, $roots] |
-    .phases_s.timed < $steps + $roots / 2 and .phases_s["state roots"] >= $roots' >answer.txt || {
-    "$REPRO" inspect j.repro.tar.zst run.json | jq -c --slurpfile sums sums.json '[.phases_s, $sums[0]]' >&2
+"$REPRO" inspect j.repro.tar.zst facts.json | jq -e --slurpfile sums sums.json '$sums[0] as [$steps, $roots] |
+    .rank[0].phases_s | .timed < $steps + $roots / 2 and .state_roots >= $roots' >answer.txt || {
+    "$REPRO" inspect j.repro.tar.zst facts.json | jq -c --slurpfile sums sums.json '[.rank[0].phases_s, $sums[0]]' >&2
     fail "phases overlap"
 }

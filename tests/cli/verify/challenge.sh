@@ -44,10 +44,10 @@ four_steps plain.repro.tar.zst
 while [ "$(date +%s)" -le "$(stat -c %Z a.repro.tar.zst)" ]; do sleep 0.1; done # times are whole seconds
 "$REPRO" challenge new -o c2 --key theirs.pem -q # after the bundle came
 for seed in init data dropout; do
-    "$REPRO" inspect a.repro.tar.zst run.json | jq -r --arg key "seed.$seed" '"\($key) \(.recipe[$key].origin)"'
+    "$REPRO" inspect a.repro.tar.zst facts.json | jq -r --arg key "seed.$seed" '"\($key) \(.recipe[$key].origin)"'
 done
-[ "$("$REPRO" inspect a.repro.tar.zst run.json | jq -r .results.loss_first)" != \
-    "$("$REPRO" inspect plain.repro.tar.zst run.json | jq -r .results.loss_first)" ] || fail "the challenge changed nothing"
+[ "$("$REPRO" inspect a.repro.tar.zst run.json | jq -r .results.loss_first.hex)" != \
+    "$("$REPRO" inspect plain.repro.tar.zst run.json | jq -r .results.loss_first.hex)" ] || fail "the challenge changed nothing"
 "$REPRO" inspect a.repro.tar.zst challenge | cmp - c1 || fail "the member is not the file"
 
 exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1

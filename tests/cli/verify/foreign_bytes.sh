@@ -19,16 +19,16 @@ for form in '' --json; do
     exit_of 0 "$REPRO" verify $form a.repro.tar.zst
     clean out.txt
 done
-exit_of 0 "$REPRO" inspect a.repro.tar.zst report.md
+exit_of 0 "$REPRO" report a.repro.tar.zst --format md
 clean out.txt
 cp a.repro.tar.zst "$name.repro.tar.zst" # the file's own name may be a stranger's too
 exit_of 0 "$REPRO" inspect "$name.repro.tar.zst"
 clean out.txt
 exit_of 0 "$REPRO" inspect --json a.repro.tar.zst recipe.yaml
 clean out.txt
-"$REPRO" inspect a.repro.tar.zst run.json | grep -q -a -F "$(printf '\342\200\256')" || fail "a member does not come byte for byte"
+"$REPRO" inspect a.repro.tar.zst facts.json | grep -q -a -F "$(printf '\342\200\256')" || fail "a member does not come byte for byte"
 if command -v script >/dev/null; then # on a terminal it does not either
-    script -q -e -c "$REPRO inspect a.repro.tar.zst run.json" /dev/null </dev/null | tr -d '\r' >out.txt
+    script -q -e -c "$REPRO inspect a.repro.tar.zst facts.json" /dev/null </dev/null | tr -d '\r' >out.txt
     grep -q recipe_name out.txt || fail "nothing on the terminal"
     clean out.txt
 fi

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Bundles of versions 1 and 2 are refused by that name by whatever reads bundles, and with the status of a malformed file.
+# Bundles of versions 1 to 3 are refused by that name by whatever reads bundles, and with the status of a malformed file.
 . "$TOP/tests/common.inc"
-for version in 1 2; do
+for version in 1 2 3; do
     cp "$TOP/tests/vectors/version$version.repro.tar.zst" old.repro.tar.zst
     for command in verify compare "compare --unverified" report "export mllog"; do
         # shellcheck disable=SC2086 # words of a command

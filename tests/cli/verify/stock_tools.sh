@@ -26,7 +26,7 @@ tar --zstd -xf a.repro.tar.zst -C good
 exit_of 0 sh verify.sh good me.pem
 (cd good && sha256sum -c --quiet SHA256SUMS) || fail "SHA256SUMS"
 fresh() { rm -rf bad && cp -R good bad; }
-for member in run.json recipe.yaml env/node0.before.json steps/rank0.jsonl report.md key.pem SHA256SUMS verify.sh; do
+for member in facts.json run.json recipe.yaml env/node0.before.json steps/rank0.jsonl key.pem SHA256SUMS verify.sh; do
     fresh
     printf x >>"bad/$member"
     exit_of 1 sh verify.sh bad me.pem

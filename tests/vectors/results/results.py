@@ -15,6 +15,10 @@ def hex_float(x):
     return re.sub(r"\.?0*p", "p", x.hex())
 
 
+def value_of(text):
+    return {"value": float.fromhex(text), "hex": text}
+
+
 def records():
     rng = random.Random(7)
     now, waited, lines = 10**12, 500, []
@@ -87,16 +91,18 @@ def results(lines, digest):
     samples = sum(r["samples"] for r in timed)
     roots = [r for r in lines if "state_root" in r]
     return {
-        "records_sha256": digest, "steps": {"warm-up": len(steps) - len(timed), "timed": len(timed)}, "samples_per_step": 8,
-        "windows": windows, "throughput": {"value": rate, "unit": "sequences/s", "interval": [draws[49], draws[1949]]},
-        "step_s": {"min": min(ns) / 1e9, "median": median([x / 1e9 for x in ns]), "p50": rank(ns, 50), "p90": rank(ns, 90), "p99": rank(ns, 99),
-                   "max": max(ns) / 1e9},
+        "records_sha256": digest, "steps": {"warm_up": len(steps) - len(timed), "timed": len(timed)}, "samples_per_step": 8,
+        "windows": windows, "throughput": {"value": rate, "unit": "sequences/s", "interval": [draws[49], draws[1949]],
+                                           "level": 0.95, "resamples": 2000},
+        "step_s": {"min": min(ns) / 1e9, "median": median([x / 1e9 for x in ns]), "p90": rank(ns, 90),
+                   "p99": rank(ns, 99), "max": max(ns) / 1e9},
         "input": {"waited_s": sum(waits) / 1e9, "median_s": median([x / 1e9 for x in waits]), "share": share,
                   "limited_by": "input" if share >= 0.1 else "device"},
         "counters": [{"name": "tokens", "total": tokens, "per_s": rate * (tokens / samples), "of": "padded_tokens", "share": tokens / padded},
                      {"name": "padded_tokens", "total": padded, "per_s": rate * (padded / samples)}],
-        "flops_per_s": rate * FLOPS, "between_steps_s": gaps / 1e9, "loss_first": steps[0]["loss"], "loss_last": steps[-1]["loss"],
-        "grad_norm_first": steps[0]["grad_norm"], "grad_norm_last": steps[-1]["grad_norm"], "state_root_first": roots[0]["state_root"],
+        "flops_per_s": rate * FLOPS, "between_steps_s": gaps / 1e9,
+        "loss_first": value_of(steps[0]["loss"]), "loss_last": value_of(steps[-1]["loss"]),
+        "grad_norm_first": value_of(steps[0]["grad_norm"]), "grad_norm_last": value_of(steps[-1]["grad_norm"]), "state_root_first": roots[0]["state_root"],
         "state_root_last": roots[-1]["state_root"], "state_roots": {"count": len(roots), "seconds": sum(r["root_ns"] for r in roots) / 1e9},
     }
 

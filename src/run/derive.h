@@ -1,0 +1,36 @@
+/* Every figure of a run, from what was observed.
+ *
+ * What:    run.json as a function of facts.json, the records and telemetry of all ranks, the captures and, of a
+ *          replication, its original.
+ * Flow:    struct rp_run without figures -> rp_derive() -> struct rp_figures; when a run is sealed and again in
+ *          `verify`.
+ * Owner:   the figures own what they hold: rp_object_fini().
+ * Extend:  a figure is a row of figures.def and a line in the function that computes its object.
+ */
+#pragma once
+
+#include "run/facts.h"
+#include "run/run.h"
+#include "run/telemetry.h"
+
+/* All figures but telemetry and agreement. RP_MISMATCH: the records do not agree with the settings, or the captures
+ * have another form. */
+int rp_derive(struct rp_figures *out, const struct rp_run *r, struct rp_err *err) rp_must_check;
+/* Of one rank's device, in the window of its own timed steps; then of all ranks. */
+void rp_derive_telemetry(struct rp_figures *f, int rank, const struct rp_telemetry *s,
+                         const struct rp_rank_share *share);
+void rp_derive_telemetry_of_all(struct rp_figures *f, const struct rp_facts *facts, const struct rp_records *rs);
+
+/* A setting that is likely to change the throughput: of high or medium impact, and one that does not vary between any
+ * two captures. */
+int rp_change_matters(const char *impact, int varies);
+
+/* ---- parts of rp_derive() ---- */
+void rp_derive_results(struct rp_figures *f, const struct rp_records *rs, const struct rp_model *m);
+void rp_derive_ceilings(struct rp_figures *f, const struct rp_facts *facts);
+
+/* n bootstrap resamples of the headline figure, as for its interval; 0 if fewer than two steps were timed. */
+int rp_results_resample(double *out, int n, const struct rp_records *rs);
+/* Nanoseconds from the start of a timed step to that of the next one of its repeat, without a state root between; the
+ * last one of a repeat (next NULL) to its own end. */
+int64_t rp_cycle_ns(const struct rp_step_record *r, const struct rp_step_record *next);

@@ -1,0 +1,191 @@
+/* "telemetry" of run.json, of each rank and of all. */
+#include "run/derive.h"
+
+#include "base/json.h"
+#include "base/sort.h"
+#include "run/telemetry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The figures that are spreads of a value. */
+#define SPREADS(X)                                                                                                     \
+    X(clock_sm_hz, "clock_sm_hz", 1)                                                                                   \
+    X(clock_memory_hz, "clock_memory_hz", 1)                                                                           \
+    X(power_w, "power_mw", 1e-3)                                                                                       \
+    X(temperature_c, "temperature_c", 1)                                                                               \
+    X(utilization, "utilization", 1)
+
+/* ---- of one rank ---- */
+
+struct telemetry_window {
+    int64_t start_ns, end_ns;
+    int64_t from, to; /* lines */
+};
+
+/* start_ns -1: nothing was timed */
+static struct telemetry_window window_of(const struct rp_telemetry *s, int64_t start_ns, int64_t end_ns)
+{
+    struct telemetry_window w = {.start_ns = start_ns, .end_ns = end_ns};
+    while (w.from < s->n && (w.start_ns < 0 || rp_sample_ns(s, w.from) < w.start_ns))
+        w.from++;
+    for (w.to = w.from; w.to < s->n && rp_sample_ns(s, w.to) <= w.end_ns;)
+        w.to++;
+    return w;
+}
+
+/* Of one value over the window; NULL if no sample has it. */
+static struct rp_spread *spread(const struct rp_telemetry *s, const struct telemetry_window *w, const char *key,
+                                double scale)
+{
+    size_t n = 0;
+    double sum = 0;
+    RP_FREE double *v = rp_alloc((size_t)(w->to - w->from + 1) * sizeof *v);
+    for (int64_t i = w->from; i < w->to; i++) {
+        const json_t *x = json_object_get(json_array_get(s->line, (size_t)i), key);
+        if (!x)
+            continue;
+        v[n] = json_number_value(x) * scale;
+        sum += v[n++];
+    }
+    if (!n)
+        return NULL;
+    struct rp_spread *out = rp_alloc(sizeof *out);
+    const double median = rp_median(v, n); /* which sorts them */
+    *out = (struct rp_spread){v[0], median, sum / (double)n, v[n - 1]};
+    return out;
+}
+
+/* Its place in the order of names, added where it is new. */
+static struct rp_throttle_share *throttle_row(struct rp_telemetry_figures *out, const char *reason)
+{
+    int64_t at = 0;
+    while (at < out->throttle_n && strcmp(out->throttle[at].reason, reason) < 0)
+        at++;
+    if (at < out->throttle_n && strcmp(out->throttle[at].reason, reason) == 0)
+        return &out->throttle[at];
+    (void)rp_object_add(&out->throttle, &out->throttle_n, &rp_type_throttle_share);
+    memmove(&out->throttle[at + 1], &out->throttle[at], (size_t)(out->throttle_n - 1 - at) * sizeof *out->throttle);
+    out->throttle[at] = (struct rp_throttle_share){.reason = rp_strdup(reason)};
+    return &out->throttle[at];
+}
+
+static void derive_throttle(struct rp_telemetry_figures *out, const struct rp_telemetry *s,
+                            const struct telemetry_window *w)
+{
+    json_t *word;
+    size_t k;
+    for (int64_t i = w->from; i < w->to; i++) {
+        const json_t *list = json_object_get(json_array_get(s->line, (size_t)i), "throttle");
+        out->throttle_samples += list != NULL;
+        json_array_foreach((json_t *)list, k, word)
+            throttle_row(out, json_string_value(word))->share += 1;
+    }
+    for (int64_t i = 0; i < out->throttle_n; i++)
+        out->throttle[i].share /= (double)out->throttle_samples;
+}
+
+static int64_t samples_timed(const struct rp_records *rs)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < rs->n; i++)
+        n += rs->r[i].timed ? rs->r[i].samples : 0;
+    return n;
+}
+
+void rp_derive_telemetry(struct rp_figures *f, int rank, const struct rp_telemetry *s,
+                         const struct rp_rank_share *share)
+{
+    const struct telemetry_window w =
+        window_of(s, share->from_ns, share->from_ns < 0 ? 0 : share->from_ns + share->span_ns);
+    struct rp_telemetry_figures *out = f->rank[rank].telemetry = rp_alloc(sizeof *out);
+    rp_object_init(out, &rp_type_telemetry_figures);
+    out->ranks = 1;
+    memcpy(out->sha256, s->sha256, sizeof out->sha256);
+    out->count = s->n;
+    out->every = s->every;
+    out->period_s = RP_TELEMETRY_PERIOD_NS / 1e9;
+    out->timed = w.to - w.from;
+#define X(name, key, scale) out->name = spread(s, &w, key, scale);
+    SPREADS(X)
+#undef X
+    derive_throttle(out, s, &w);
+    if (out->power_w)
+        out->energy_j = out->power_w->mean * ((double)(w.end_ns - w.start_ns) / 1e9);
+}
+
+/* ---- of all ranks ---- */
+
+/* Of those of the ranks that have any; NULL: none has. offset: of the spread in the figures of a rank. */
+static struct rp_spread *spread_of_all(const struct rp_figures *f, size_t offset)
+{
+    RP_FREE double *median = rp_alloc((size_t)(f->rank_n + 1) * sizeof *median);
+    struct rp_spread all = {.min = INFINITY, .max = -INFINITY};
+    size_t known = 0;
+    for (int64_t i = 0; i < f->rank_n; i++) {
+        const char *of = (const char *)f->rank[i].telemetry;
+        const struct rp_spread *one = of ? *(struct rp_spread *const *)(of + offset) : NULL;
+        if (!one)
+            continue;
+        all.min = fmin(all.min, one->min);
+        all.max = fmax(all.max, one->max);
+        all.mean += one->mean;
+        median[known++] = one->median;
+    }
+    if (!known)
+        return NULL;
+    struct rp_spread *out = rp_alloc(sizeof *out);
+    *out = (struct rp_spread){all.min, rp_median(median, known), all.mean / (double)known, all.max};
+    return out;
+}
+
+static void derive_throttle_of_all(struct rp_telemetry_figures *out, const struct rp_figures *f)
+{
+    int known = 0;
+    for (int64_t i = 0; i < f->rank_n; i++) {
+        const struct rp_telemetry_figures *one = f->rank[i].telemetry;
+        if (!one || !one->throttle_samples)
+            continue;
+        known++;
+        out->throttle_samples += one->throttle_samples;
+        for (int64_t k = 0; k < one->throttle_n; k++)
+            throttle_row(out, one->throttle[k].reason)->share += one->throttle[k].share;
+    }
+    for (int64_t i = 0; i < out->throttle_n; i++)
+        out->throttle[i].share /= known;
+}
+
+void rp_derive_telemetry_of_all(struct rp_figures *f, const struct rp_facts *facts, const struct rp_records *rs)
+{
+    RP_BUF digests = {0};
+    double joules = 0;
+    struct rp_telemetry_figures all;
+    rp_object_init(&all, &rp_type_telemetry_figures);
+    for (int64_t i = 0; i < f->rank_n; i++) {
+        const struct rp_telemetry_figures *one = f->rank[i].telemetry;
+        if (strcmp(rp_rank_kind(facts, i), "cpu") == 0)
+            continue;
+        joules += one ? one->energy_j : NAN; /* of all devices, or unknown */
+        if (!one)
+            continue;
+        all.ranks++;
+        all.count += one->count;
+        all.timed += one->timed;
+        all.every = one->every > all.every ? one->every : all.every;
+        rp_buf_printf(&digests, "%s\n", one->sha256);
+        memcpy(all.sha256, one->sha256, sizeof all.sha256);
+    }
+    if (!all.ranks)
+        return;
+    if (f->rank_n > 1)
+        rp_sha256_hex(all.sha256, digests.data, digests.size);
+    all.period_s = RP_TELEMETRY_PERIOD_NS / 1e9;
+#define X(name, key, scale) all.name = spread_of_all(f, offsetof(struct rp_telemetry_figures, name));
+    SPREADS(X)
+#undef X
+    derive_throttle_of_all(&all, f);
+    all.energy_j = joules;
+    all.energy_per_sample_j = samples_timed(rs) > 0 ? joules / (double)samples_timed(rs) : NAN;
+    f->telemetry = rp_alloc(sizeof *f->telemetry);
+    *f->telemetry = all;
+}

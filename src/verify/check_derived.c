@@ -1,0 +1,252 @@
+/* run.json, derived again from the other members. Each check of the derived values sees its own part of the document.
+ * */
+#include "run/derive.h"
+
+#include "base/json.h"
+#include "base/text.h"
+#include "verify/state.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- whose a value is ---- */
+
+enum { NOBODY = -1 };
+
+/* The first row that matches the beginning of a pointer; * is any name. A value that no other check explains is of
+ * `numbers`. */
+static const struct owner {
+    const char *path;
+    int check;
+} of_figures[] = {
+    {"node/*/change/*/impact", NOBODY}, /* grades, which other versions may assign differently */
+    {"node/*/change/*/varies", NOBODY},
+    {"agreement/environment/*/impact", NOBODY},
+    {"agreement/environment/*/varies", NOBODY},
+    {"agreement", RP_CHECK_agreement},
+    {"rank/*/telemetry", RP_CHECK_telemetry},
+    {"telemetry", RP_CHECK_telemetry},
+    {"rank", RP_CHECK_ranks},
+    {"world", RP_CHECK_ranks},
+    {"peak_rss_bytes", RP_CHECK_ranks},
+    {"node", RP_CHECK_changes},
+    {"ceilings", RP_CHECK_ceilings},
+    {"model/parameters", RP_CHECK_plan},
+    {"model/flops_per_sample", RP_CHECK_plan},
+    {"model/hardware_flops_per_sample", RP_CHECK_plan},
+    {"numerics", RP_CHECK_recipe},
+    {"model", RP_CHECK_recipe},
+    {"recipe_sha256", RP_CHECK_recipe},
+    {"", RP_CHECK_numbers},
+};
+
+/* Facts that a check computes from other members, or compares with what the verifier has; where it passes, they are no
+ * claims. */
+static const struct owner of_facts[] = {
+    {"schema", RP_CHECK_schema},
+    {"recipe", RP_CHECK_recipe},
+    {"layout", RP_CHECK_ranks},
+    {"plan/available_bytes", NOBODY},
+    {"plan", RP_CHECK_memory},
+    {"data", RP_CHECK_data},
+    {"tensor_root", RP_CHECK_state_roots},
+    {"challenge", RP_CHECK_challenge},
+    {"replicates", RP_CHECK_agreement},
+    {"ledger", RP_CHECK_ledger},
+    {"", NOBODY},
+};
+
+static int matches(const char *pattern, const char *path)
+{
+    while (*pattern) {
+        const size_t n = strcspn(path, "/"), k = strcspn(pattern, "/");
+        if (!*path || (*pattern != '*' && (n != k || strncmp(pattern, path, n) != 0)))
+            return 0;
+        pattern += k + (pattern[k] == '/');
+        path += n + (path[n] == '/');
+    }
+    return 1;
+}
+
+static int owner_of(const struct owner *rows, const char *path)
+{
+    while (!matches(rows->path, path))
+        rows++;
+    return rows->check;
+}
+
+static int is_owned(const char *path, int check)
+{
+    return owner_of(of_figures, path) == check;
+}
+
+/* ---- the figures ---- */
+
+struct rp_verify_derived {
+    struct rp_figures figures;
+    json_t *json;
+    int failed;
+    struct rp_err why; /* of the figures that need records and settings to agree */
+    struct rp_err telemetry;
+};
+
+void rp_verify_derived_free(struct rp_verify_derived *d)
+{
+    if (!d)
+        return;
+    rp_object_fini(&d->figures, &rp_type_figures);
+    json_decref(d->json);
+    free(d);
+}
+
+static struct rp_verify_derived *derive(struct rp_verify_state *s)
+{
+    if (s->derived)
+        return s->derived;
+    struct rp_verify_derived *d = s->derived = rp_alloc(sizeof *d);
+    d->failed = rp_derive(&d->figures, &s->run, &d->why) < 0;
+    if (d->failed)
+        return d;
+    if (rp_verify_read_telemetry(s, &d->figures, &d->telemetry) < 0)
+        RP_BUG_IF(d->telemetry.code == RP_OK);
+    rp_derive_telemetry_of_all(&d->figures, s->run.facts, &s->run.records);
+    d->json = rp_object_json(&d->figures, &rp_type_figures);
+    json_object_set_new(d->json, "schema", json_string(RP_FIGURES_SCHEMA));
+    return d;
+}
+
+const struct rp_figures *rp_verify_figures(struct rp_verify_state *s)
+{
+    const struct rp_verify_derived *d = derive(s);
+    return d->failed ? NULL : &d->figures;
+}
+
+int rp_verify_follows(struct rp_verify_state *s, enum rp_check_id check, struct rp_err *err)
+{
+    char text[400];
+    const struct rp_verify_derived *d = derive(s);
+    if (d->failed) {
+        *err = d->why;
+        return check == RP_CHECK_numbers ? -1 : 0; /* one check says that there is nothing to compare with */
+    }
+    if (check == RP_CHECK_telemetry && d->telemetry.code != RP_OK) {
+        *err = d->telemetry;
+        return -1;
+    }
+    if (rp_check_differ_where(text, sizeof text, s->run.doc->figures_json, d->json, is_owned, check))
+        return rp_fail(err, RP_MISMATCH, "run.json does not follow from the other members: %s", text);
+    return 0;
+}
+
+int rp_check_numbers(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    char limit[100] = "";
+    const struct rp_input_figures *input = &s->run.figures->results.input;
+    if (rp_verify_follows(s, RP_CHECK_numbers, err) < 0)
+        return -1;
+    if (input->limited_by && strcmp(input->limited_by, "input") == 0)
+        RP_FORMAT(limit, "; limited by its input, %.1f %% of the timed steps", input->share * 100);
+    else if (input->limited_by && strcmp(input->limited_by, "exchange") == 0)
+        RP_FORMAT(limit, "; limited by exchanges between ranks, %.1f %% of the timed steps",
+                  input->exchange_share * 100);
+    return rp_check_text(result, "every figure recomputed from %" PRId64 " records%s%s", s->run.records.n,
+                         rp_verify_starts_from_file(s) ? "" : "; learning rates are those of the schedule", limit);
+}
+
+static int is_of_agreement(const char *path, int what)
+{
+    (void)what;
+    RP_FREE char *at = rp_asprintf("agreement/%s", path);
+    return is_owned(at, RP_CHECK_agreement);
+}
+
+int rp_verify_agreement_differs(char *text, size_t size, const json_t *is, const json_t *expected)
+{
+    return rp_check_differ_where(text, size, is, expected, is_of_agreement, 0);
+}
+
+/* ---- claims ---- */
+
+int rp_verify_starts_from_file(const struct rp_verify_state *s)
+{
+    return s->run.recipe.run_init && *s->run.recipe.run_init;
+}
+
+/* Whether a check passed that computes the fact, or compares it with what the verifier gave. */
+static int is_covered(const struct rp_verify_state *s, const char *path)
+{
+    const int check = owner_of(of_facts, path);
+    return check >= 0 && s->v->check[check].state == RP_CHECK_PASSED;
+}
+
+/* The value or part at a field of an object of facts.json says something. */
+static int is_said(const json_t *v)
+{
+    return v && !json_is_null(v) && (!json_is_array(v) || json_array_size(v));
+}
+
+/* Names of the facts below `path` that are the signer's word; whether all are that are said. */
+static int list_claims(struct rp_buf *out, const struct rp_verify_state *s, const struct rp_object_type *type,
+                       const json_t *is, const char *path)
+{
+    int all = 1;
+    for (int i = 0; i < type->n; i++) {
+        const char *name = type->field[i].name;
+        RP_FREE char *at = rp_asprintf("%s/%s", path, name);
+        const int covered = is_covered(s, at);
+        if (!is_said(json_object_get(is, name)))
+            continue;
+        all &= !covered;
+        if (!covered)
+            rp_buf_printf(out, "%s%s", out->size ? " " : "", name);
+    }
+    return all;
+}
+
+/* "status, elapsed_s, tool, plan (available_bytes), rank (node device cpus)": a part by its name where all of it is
+ * the signer's word, but what is said of a rank by names. */
+static void add_claims(struct rp_buf *out, const struct rp_verify_state *s)
+{
+    for (int i = 0; i < rp_type_facts.n; i++) {
+        const struct rp_object_field *f = &rp_type_facts.field[i];
+        const json_t *v = json_object_get(s->run.doc->facts_json, f->name);
+        RP_BUF parts = {0};
+        if (!is_said(v) || (!f->of && is_covered(s, f->name)))
+            continue;
+        const int all = !f->of || list_claims(&parts, s, f->of, json_is_array(v) ? json_array_get(v, 0) : v, f->name);
+        if (f->of && !parts.size)
+            continue;
+        rp_buf_printf(out, "%s%s", out->size ? ", " : "", f->name);
+        if (f->of && (!all || f->type == RP_IS_LIST))
+            rp_buf_printf(out, " (%s)", rp_buf_text(&parts));
+    }
+}
+
+/* What of the records was not trained again. */
+static void describe_replayed(char out[120], const struct rp_verify_state *s)
+{
+    const int64_t steps = rp_records_steps(&s->run.records), from = s->v->replay_from, again = s->v->replayed;
+    static const char what[] = "; counters, losses, gradient norms and state roots";
+    *out = 0;
+    if (again == 0 && steps > 0)
+        snprintf(out, 120, "%s unless replayed", what);
+    else if (again < steps && !from)
+        snprintf(out, 120, "%s after the first %" PRId64 " step%s", what, again, rp_s(again));
+    else if (again < steps)
+        snprintf(out, 120, "%s except of steps %" PRId64 " to %" PRId64, what, from, from + again - 1);
+}
+
+/* Values that a consistent forger could have invented, listed with every verdict. */
+int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    char rest[120];
+    RP_BUF facts = {0};
+    (void)err;
+    add_claims(&facts, s);
+    describe_replayed(rest, s);
+    return rp_check_note(
+        result, "not recomputed, the signer's word: when steps began and ended, captures%s%s%s; of facts.json %s",
+        s->run.figures->telemetry ? ", telemetry" : "",
+        rp_verify_starts_from_file(s) && *rest ? ", learning rates" : "", rest, rp_buf_text(&facts));
+}
