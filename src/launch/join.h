@@ -16,7 +16,7 @@
  * and rp_join_fini() are of use.
  *
  * JOIN  {"protocol", "index", "size", "ranks", "host", "place", "name", "addresses": [...], "facts": {name: text}, "about": {...}}
- * WORLD {"members": [{"index", "first_rank", "ranks", "host", "place", "local_rank", "name", "address", "addresses", "about", "clock"}]}
+ * WORLD {"members": [{"index", "first_rank", "ranks", "host", "network_namespace", "local_rank", "name", "address", "addresses", "about", "clock"}]}
  */
 #pragma once
 
@@ -111,7 +111,7 @@ void rp_join_abort(struct rp_join *j, const struct rp_err *reason);
 int rp_join_close(struct rp_join *j, int timeout_ms, struct rp_err *err) rp_must_check;
 void rp_join_fini(struct rp_join *j); /* closes; safe to call twice */
 
-/* [{"index", "first_rank", "ranks", "host", "place", "local_rank", "clock": {...}, "program": SHA-256, if about has it}]: who is where,
+/* [{"index", "first_rank", "ranks", "host", "network_namespace", "local_rank", "clock": {...}, "program": SHA-256, if about has it}]: who is where,
  * without names and addresses. */
 json_t *rp_join_to_json(const struct rp_join *j);
 /* Those of a process: "rank 3", "ranks 8 to 15". Returns out. */

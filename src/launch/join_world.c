@@ -138,7 +138,7 @@ json_t *rp_join_to_json(const struct rp_join *j)
         const struct rp_job_member *m = &j->member[i];
         const json_t *program = rp_is_sha256(rp_json_text_at(m->about, "program")) ? json_object_get(m->about, "program") : NULL;
         json_array_append_new(all, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:O*}", "index", m->index, "first_rank", m->first_rank,
-                                             "ranks", m->ranks, "host", m->host, "place", m->place, "local_rank", m->local_rank, "clock",
+                                             "ranks", m->ranks, "host", m->host, "network_namespace", m->place, "local_rank", m->local_rank, "clock",
                                              clock_json(&m->clock), "program", program));
     }
     return all;
@@ -160,7 +160,7 @@ json_t *rp_join_world_json(const struct rp_join *j)
 
 static int parse_member(struct rp_job_member *m, const json_t *one, int i, int world, struct rp_err *err)
 {
-    static const char *const keys[] = {"index", "first_rank", "ranks", "host", "place", "local_rank"};
+    static const char *const keys[] = {"index", "first_rank", "ranks", "host", "network_namespace", "local_rank"};
     int *const out[] = {&m->index, &m->first_rank, &m->ranks, &m->host, &m->place, &m->local_rank};
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
         int64_t n;

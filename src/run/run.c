@@ -155,6 +155,24 @@ const char *rp_facts_kind(const struct rp_facts *f)
     return rp_rank_kind(f, 0);
 }
 
+static const char *number_text(char out[RP_WHO], int64_t all, const char *before, const char *what, int64_t i, const char *after)
+{
+    *out = 0;
+    if (all > 1)
+        snprintf(out, RP_WHO, "%s%s %" PRId64 "%s", before, what, i, after);
+    return out;
+}
+
+const char *rp_run_rank_text(char out[RP_WHO], const struct rp_run *r, const char *before, int64_t rank, const char *after)
+{
+    return number_text(out, r->facts->rank_n, before, "rank", rank, after);
+}
+
+const char *rp_run_node_text(char out[RP_WHO], const struct rp_run *r, const char *before, int64_t node, const char *after)
+{
+    return number_text(out, r->nodes, before, "node", node, after);
+}
+
 const json_t *rp_run_capture(const struct rp_run *r, int node, int after)
 {
     return after ? r->node[node].after : r->node[node].before;

@@ -62,6 +62,10 @@ int rp_facts_nodes(const struct rp_facts *f);                     /* the highest
 const char *rp_rank_kind(const struct rp_facts *f, int64_t rank); /* "cpu" or "cuda": of its device, or the backend's */
 const char *rp_facts_kind(const struct rp_facts *f);              /* that of all ranks, or "mixed" */
 int rp_rank_on_cpu(const struct rp_facts *f, int64_t rank);
+/* "rank 3" or "node 1" between two texts, for messages; "" where the run has only one. */
+#define RP_WHO 64
+const char *rp_run_rank_text(char out[RP_WHO], const struct rp_run *r, const char *before, int64_t rank, const char *after);
+const char *rp_run_node_text(char out[RP_WHO], const struct rp_run *r, const char *before, int64_t node, const char *after);
 /* Of a node, before or after the run; NULL: there is none. */
 const json_t *rp_run_capture(const struct rp_run *r, int node, int after);
 double rp_run_expected_samples(const struct rp_run *r, int rank); /* of its device, that its timed window should have */

@@ -34,7 +34,7 @@ static int count_regraded(const struct rp_node_figures *is, const struct rp_node
 
 int rp_check_changes(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    char grades[60] = "", nodes[40] = "", first[100] = "";
+    char grades[60] = "", first[100] = "";
     const struct rp_figures *is = s->run.figures;
     int64_t values = 0;
     int regraded = 0, important = 0;
@@ -53,10 +53,8 @@ int rp_check_changes(struct rp_verify_state *s, struct rp_check_result *result, 
         result->state = RP_CHECK_NOTE;
     if (regraded)
         RP_FORMAT(grades, "; this version grades %d of them differently", regraded);
-    if (is->node_n > 1)
-        RP_FORMAT(nodes, " of %" PRId64 " nodes", is->node_n);
-    return rp_check_text(result, "%" PRId64 " values%s, %d of high or medium impact%s%s", values, nodes, important,
-                         first, grades);
+    return rp_check_text(result, "%" PRId64 " values of %" PRId64 " node%s, %d of high or medium impact%s%s", values, is->node_n,
+                         rp_s(is->node_n), important, first, grades);
 }
 
 /* ---- agreement ---- */

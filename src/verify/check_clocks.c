@@ -66,12 +66,11 @@ static int check_records(const struct rp_verify_state *s, struct rp_err *err)
 static int check_phases(const struct rp_verify_state *s, struct rp_err *err)
 {
     const struct rp_facts *f = s->run.facts;
-    char who[32] = "";
+    char who[RP_WHO];
     for (int64_t i = 0; i < f->rank_n; i++) {
         const struct rp_phases *is = f->rank[i].phases_s;
         const double sum = is ? sum_phases(is) : 0;
-        if (f->rank_n > 1)
-            RP_FORMAT(who, " of rank %" PRId64, i);
+        rp_run_rank_text(who, &s->run, " of ", i, "");
         if (rp_facts_complete(f) && !(is && is->timed >= 0))
             return rp_fail(err, RP_MISMATCH, "the run is complete, but phases_s%s has no 'timed'", who);
         if (sum > f->elapsed_s * CLOCK_DRIFT + WALL_SLACK_S)

@@ -102,7 +102,8 @@ static int check_gpus(const struct rp_captures *of, int *known, struct rp_err *e
 /* -1, with the node where there are several. */
 static int fail_node(const struct rp_verify_state *s, int node, struct rp_err *err)
 {
-    return s->run.nodes > 1 ? rp_wrap(err, "node %d", node) : -1;
+    char who[RP_WHO];
+    return *rp_run_node_text(who, &s->run, "", node, "") ? rp_wrap(err, "%s", who) : -1;
 }
 
 /* Of one node: how many values identify it. */
@@ -121,21 +122,21 @@ static int check_node(const struct rp_verify_state *s, int node, int *known, str
 
 int rp_check_same_host(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    int all = 1;
+    char who[RP_WHO];
+    int without = -1;
     for (int i = 0; i < s->run.nodes; i++) {
         int known;
         if (check_node(s, i, &known, err) < 0)
             return -1;
-        all &= known > 0;
+        without = known || without >= 0 ? without : i;
     }
     if (rp_verify_nodes(s, result, err) < 0)
         return -1;
-    if (all)
+    if (without < 0)
         return 0;
-    return rp_check_warn(
-        result,
-        "the captures%s share no value that identifies a machine: that they are of one host is the signer's word",
-        s->run.nodes > 1 ? " before and after, of some node," : "");
+    return rp_check_warn(result, "the captures before and after%s share no value that identifies a machine: that they are "
+                                 "of one host is the signer's word",
+                         rp_run_node_text(who, &s->run, " on ", without, ""));
 }
 
 /* facts.json and the capture of a node name the same build. */

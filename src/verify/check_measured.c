@@ -165,9 +165,10 @@ static int read_samples(struct rp_verify_state *s, struct rp_figures *f, int ran
 
 int rp_verify_read_telemetry(struct rp_verify_state *s, struct rp_figures *f, struct rp_err *err)
 {
+    char who[RP_WHO];
     for (int i = 0; i < s->run.ranks.ranks; i++)
         if (read_samples(s, f, i, err) < 0)
-            return s->run.ranks.ranks > 1 ? rp_wrap(err, "rank %d", i) : -1;
+            return *rp_run_rank_text(who, &s->run, "", i, "") ? rp_wrap(err, "%s", who) : -1;
     return 0;
 }
 
@@ -184,9 +185,8 @@ struct telemetry_seen {
 static void look_at_throttling(struct telemetry_seen *seen, const struct rp_verify_state *s, int rank)
 {
     const struct rp_telemetry_figures *is = s->run.figures->rank[rank].telemetry;
-    char who[24] = "";
-    if (s->run.ranks.ranks > 1)
-        RP_FORMAT(who, "rank %d: ", rank);
+    char who[RP_WHO];
+    rp_run_rank_text(who, &s->run, "", rank, ": ");
     for (int64_t i = 0; i < is->throttle_n; i++) {
         const size_t n = strlen(seen->throttled);
         if (!rp_throttle_is_harmless(is->throttle[i].reason) && n + 100 < sizeof seen->throttled)
@@ -223,11 +223,10 @@ static const char *why_none(const struct rp_verify_state *s, int rank)
 static void describe_telemetry(const struct rp_verify_state *s, const struct telemetry_seen *seen, struct rp_check_result *result)
 {
     const char *throttled = seen->throttled;
-    char of[48] = "", who[32] = "";
-    if (s->run.ranks.ranks > 1) {
+    char of[48] = "", who[RP_WHO];
+    rp_run_rank_text(who, &s->run, " of ", seen->worst, "");
+    if (*who)
         RP_FORMAT(of, " of %d ranks", seen->with);
-        RP_FORMAT(who, " of rank %d", seen->worst);
-    }
     if (seen->few || *throttled)
         result->state = seen->few && seen->room >= SAMPLES_ENOUGH && rp_facts_complete(s->run.facts) ? RP_CHECK_WARNING
                                                                                                      : RP_CHECK_NOTE;

@@ -258,11 +258,10 @@ int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, str
                        b = bound_of(s, f->ceilings ? (int)f->ceilings->rank : s->run.ranks.slowest, 0);
     const double run = s->run.figures->results.flops_per_s, gemm = best_gemm(s->run.figures->ceilings),
                  copy = best_copy(s->run.figures->ceilings);
-    char each[40] = "";
-    if (s->run.ranks.ranks > 1 && strcmp(rp_facts_kind(f), "cpu") != 0)
-        RP_FORMAT(each, "%d ranks, the first on ", s->run.ranks.ranks);
-    else if (s->run.nodes > 1)
-        RP_FORMAT(each, "%d nodes, the first with ", s->run.nodes);
+    char each[RP_WHO];
+    rp_run_node_text(each, &s->run, "all nodes, ", 0, " with ");
+    if (strcmp(rp_facts_kind(f), "cpu") != 0)
+        rp_run_rank_text(each, &s->run, "all ranks, ", 0, " on ");
     if (all.flops > 0 && run > all.flops)
         return rp_fail(err, RP_MISMATCH, "%.4g FLOP/s exceed %.4g, the peak of %s%s", run, all.flops, each, all.what);
     if (b.flops > 0 && gemm > b.flops)
@@ -314,24 +313,21 @@ static double power_limit(const struct rp_verify_state *s, int rank)
 int rp_check_energy(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_figures *f = s->run.figures;
-    char who[32] = "";
+    char who[RP_WHO];
     double span, mean = 0;
     for (int i = 0; i < s->run.ranks.ranks; i++) {
         const struct rp_telemetry_figures *t = f->rank[i].telemetry;
         const double own = t && t->power_w ? t->power_w->mean : 0, limit = power_limit(s, i);
-        if (s->run.ranks.ranks > 1)
-            RP_FORMAT(who, " of rank %d", i);
+        rp_run_rank_text(who, &s->run, " of ", i, "");
         if (limit > 0 && own > limit * POWER_OVER)
             return rp_fail(err, RP_MISMATCH, "mean power%s is %.1f W, but the limit of the device is %.1f W", who, own, limit);
         mean = i == s->run.ranks.slowest ? own : mean;
     }
+    rp_run_rank_text(who, &s->run, " of ", s->run.ranks.slowest, "");
     if (s->run.telemetry.n == 0 || !(mean > 0))
-        return rp_check_text(result, "none: power was not sampled%s",
-                             s->run.ranks.ranks > 1 ? " on the slowest rank" : "");
+        return rp_check_text(result, "none: power%s was not sampled", who);
     if (!f->telemetry || isnan(f->telemetry->energy_j))
         return rp_check_note(result, "unknown: not every device was sampled");
-    if (s->run.ranks.ranks > 1)
-        RP_FORMAT(who, " of rank %d", s->run.ranks.slowest);
     const double sum = integrate_power(s, &span), apart = span > 0 ? fabs(sum / span - mean) / mean : 0;
     result->state = apart > ENERGY_APART ? RP_CHECK_WARNING : RP_CHECK_PASSED;
     return rp_check_text(result, "%.4g J; mean power%s %.4g W by integration, %.4g W by device samples%s",

@@ -140,6 +140,7 @@ static int check_node(struct places *p, const struct rp_verify_state *s, int nod
                       struct rp_err *err)
 {
     const struct rp_captures *on = &s->run.node[node];
+    char who[RP_WHO], where[RP_WHO];
     p->gpus = 0;
     memset(p->taken, 0, RP_CPUS_MAX);
     for (int i = 0; i < s->run.ranks.ranks; i++) {
@@ -147,9 +148,9 @@ static int check_node(struct places *p, const struct rp_verify_state *s, int nod
             continue;
         if (rp_verify_device(s, i, result, err) < 0 || check_cpus(p, &s->run, i, err) < 0 ||
             check_gpu(p, &s->run, i, err) < 0 || check_memory(&s->run, i, result, err) < 0)
-            return s->run.nodes > 1         ? rp_wrap(err, "rank %d on node %d", i, node)
-                   : s->run.ranks.ranks > 1 ? rp_wrap(err, "rank %d", i)
-                                            : -1;
+            return *rp_run_rank_text(who, &s->run, "", i, rp_run_node_text(where, &s->run, " on ", node, ""))
+                       ? rp_wrap(err, "%s", who)
+                       : -1;
     }
     return 0;
 }
@@ -159,12 +160,14 @@ int rp_verify_places(const struct rp_verify_state *s, struct rp_check_result *re
     RP_FREE unsigned char *sets = rp_alloc((size_t)3 * RP_CPUS_MAX);
     RP_FREE int *gpu = rp_alloc((size_t)s->run.ranks.ranks * sizeof *gpu);
     struct places p = {.node = sets, .taken = sets + RP_CPUS_MAX, .rank = sets + (size_t)2 * RP_CPUS_MAX, .gpu = gpu};
+    char where[RP_WHO];
     for (int node = 0; node < s->run.nodes; node++) {
         const int before = p.shared;
         if (check_node(&p, s, node, result, err) < 0)
             return -1;
-        if (p.shared && !before && s->run.nodes > 1)
-            snprintf(p.text + strlen(p.text), sizeof p.text - strlen(p.text), " of node %d", node);
+        if (p.shared && !before)
+            snprintf(p.text + strlen(p.text), sizeof p.text - strlen(p.text), "%s",
+                     rp_run_node_text(where, &s->run, " of ", node, ""));
     }
     return p.shared && result->state == RP_CHECK_PASSED ? rp_check_note(result, "%s: they take turns", p.text) : 0;
 }

@@ -15,27 +15,27 @@
 
 /* ---- processes ---- */
 
-/* Hosts and places are numbered as they appear, a place is on one host, and a process counts its ranks there from those before it on. */
+/* Hosts and network namespaces are numbered as they appear, a namespace is on one host, and a process counts its ranks there from those before it on. */
 static int check_numbers(const struct rp_process_facts *all, int64_t i, struct rp_err *err)
 {
     const struct rp_process_facts *own = &all[i];
-    int64_t hosts = 0, places = 0, local = 0;
+    int64_t hosts = 0, namespaces = 0, local = 0;
     for (const struct rp_process_facts *one = all; one < own; one++) {
         hosts = one->host >= hosts ? one->host + 1 : hosts;
-        places = one->place >= places ? one->place + 1 : places;
-        if (one->place == own->place && one->host != own->host)
+        namespaces = one->network_namespace >= namespaces ? one->network_namespace + 1 : namespaces;
+        if (one->network_namespace == own->network_namespace && one->host != own->host)
             return rp_fail(err, RP_MISMATCH,
-                           "facts.json: processes %d and %" PRId64 " are at one place, and on two hosts",
+                           "facts.json: processes %d and %" PRId64 " are in one network namespace, and on two hosts",
                            (int)(one - all), i);
-        local += one->place == own->place ? one->ranks : 0;
+        local += one->network_namespace == own->network_namespace ? one->ranks : 0;
     }
-    if (own->host > hosts || own->place > places)
+    if (own->host > hosts || own->network_namespace > namespaces)
         return rp_fail(err, RP_MISMATCH,
-                       "facts.json: the host or place of process %" PRId64 " is not numbered after those before it", i);
+                       "facts.json: the host or network namespace of process %" PRId64 " is not numbered after those before it", i);
     if (local != own->local_rank)
         return rp_fail(err, RP_MISMATCH,
                        "facts.json: the local_rank of process %" PRId64 " is not the number of ranks "
-                       "before it at its place",
+                       "before it in its network namespace",
                        i);
     return 0;
 }
@@ -65,9 +65,9 @@ static int check_processes(const struct rp_verify_state *s, struct rp_err *err)
     const struct rp_facts *f = s->run.facts;
     if (check_launch(f, err) < 0)
         return -1;
-    if (!f->process_n && s->run.nodes > 1)
-        return rp_fail(err, RP_MISMATCH, "facts.json has %d nodes, but not the processes that ran on them",
-                       s->run.nodes);
+    for (int64_t i = 0; i < f->rank_n && !f->process_n; i++)
+        if (f->rank[i].node)
+            return rp_fail(err, RP_MISMATCH, "facts.json has several nodes, but not the processes that ran on them");
     for (int64_t i = 0; i < f->process_n; i++) {
         const struct rp_process_facts *one = &f->process[i];
         if (check_numbers(f->process, i, err) < 0)

@@ -127,10 +127,9 @@ static int check_digest(const char *is, const char *where, struct rules_answer *
 /* Those of the captures of all nodes, and of the processes of a job, which may be other builds. */
 static void rule_programs(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    char where[48] = "";
+    char where[RP_WHO] = "";
     for (int node = 0; node < s->run.nodes; node++) {
-        if (s->run.nodes > 1)
-            RP_FORMAT(where, " on node %d", node);
+        rp_run_node_text(where, &s->run, " on ", node, "");
         if (check_digest(rp_known_text(s->run.node[node].before, "probes.program.sha256"), where, a) < 0)
             return;
     }
@@ -171,9 +170,8 @@ static void rule_clean_tree(const struct rp_verify_state *s, struct rules_answer
     answer(a, 1, "built from a clean tree, by the signer's own account");
     for (int node = 0; node < s->run.nodes; node++) {
         json_t *all = json_object_get(json_object_get(s->run.node[node].before, "probes"), "git"), *values;
-        char where[48] = "";
-        if (s->run.nodes > 1)
-            RP_FORMAT(where, " on node %d", node);
+        char where[RP_WHO] = "";
+        rp_run_node_text(where, &s->run, " on ", node, "");
         json_object_foreach(all, name, values)
             if (check_repository(name, where, values, a) < 0)
                 return;
@@ -372,15 +370,14 @@ static void cpu_throttling(const struct rp_captures *of, const char *where, stru
 /* Of every node with a rank on its processors. */
 static void cpus_throttling(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    char where[48] = "";
+    char where[RP_WHO] = "";
     int last = -1; /* nodes are numbered in the order of ranks */
     for (int64_t i = 0; i < s->run.facts->rank_n; i++) {
         const int node = (int)s->run.facts->rank[i].node;
         if (node <= last || !rp_rank_on_cpu(s->run.facts, i))
             continue;
         last = node;
-        if (s->run.nodes > 1)
-            RP_FORMAT(where, " (node %d)", node);
+        rp_run_node_text(where, &s->run, " (", node, ")");
         cpu_throttling(&s->run.node[node], where, a);
         if (!a->holds)
             return;
@@ -391,9 +388,8 @@ static void cpus_throttling(const struct rp_verify_state *s, struct rules_answer
 static void gpu_throttling(const struct rp_verify_state *s, int rank, struct rules_answer *a)
 {
     const struct rp_telemetry_figures *is = s->run.figures->rank[rank].telemetry;
-    char who[32] = "";
-    if (s->run.ranks.ranks > 1)
-        RP_FORMAT(who, "rank %d: ", rank);
+    char who[RP_WHO];
+    rp_run_rank_text(who, &s->run, "", rank, ": ");
     if (!is || !is->throttle_samples) {
         answer(a, 0, "%sunknown: no device sample has it", who);
         return;

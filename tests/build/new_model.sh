@@ -72,3 +72,43 @@ status=0
 head -c 100 images.raw >short.raw
 "$repro" run mlp.yaml -o short.zst --set data.path=short.raw >/dev/null 2>short.err || status=$?
 [ $status = 4 ] && grep -q short.raw short.err || fail "a damaged data set: status $status, $(cat short.err)"
+
+# What run/facts.def and figures.def promise. Words are no data: with every label and every sentence of the renderers changed, a bundle of
+# the program as it is verifies, replays and is shown.
+"$REPRO" run bert_tiny_fp32 --steps 2 --set measure.ceilings=false -o before.zst >run.txt 2>run.err || { cat run.err >&2; fail "run before"; }
+sed -i -E 's/^(FIELD\([^"]*"([^"\\]|\\.)*", "[^"]*", ")([^"]+)"/\1other \3"/' tree/src/run/facts.def tree/src/run/figures.def
+sed -i -E 's/^(#define RP_[A-Z_]+ +")/\1Otherwise: /' tree/src/report/words.h
+[ "$(grep -c '"other ' tree/src/run/figures.def)" -gt 15 ] || fail "no labels were changed"
+# A fact and a figure, by a row each and the line that sets it.
+rebuild() {
+    make -s -C tree BUILD=build build/native/repro native_flags=-O0 >build.log 2>&1 || { tail -n 20 build.log >&2; fail "the tree does not build: $1"; }
+}
+rebuild "other words"
+"$repro" verify before.zst --replay 1 >verify.txt 2>verify.err || { cat verify.txt verify.err >&2; fail "other words break a sealed bundle"; }
+"$repro" report before.zst --format md >report.md || fail "report with other words"
+grep -q '^| other step time, median | ' report.md && grep -q 'Otherwise: ' report.md || fail "the report has the words of before"
+sed -i 's/^END(facts)/FIELD(facts, thrown_away, COUNT, 0, "", "B", "thrown-away fact", "of a test")\n&/' tree/src/run/facts.def
+sed -i 's/^END(figures)/FIELD(figures, thrown_away_s, NUMBER, 0, "", "s", "thrown-away figure", "of a test")\n&/' tree/src/run/figures.def
+sed -i 's/^    rp_object_init(out, &rp_type_facts);/&\n    out->thrown_away = (int64_t)(s->started_ns % 1000003);/' tree/src/run/seal.c
+sed -i 's/^    derive_model(&f->model, m);/&\n    f->thrown_away_s = r->facts->elapsed_s \/ 2;/' tree/src/run/derive.c
+rebuild "a fact and a figure more"
+for run in a b; do
+    "$repro" run bert_tiny_fp32 --steps 2 --set measure.ceilings=false -o $run.zst >run.txt 2>run.err || { cat run.err >&2; fail "run $run"; }
+    "$repro" verify $run.zst >verify.txt 2>verify.err || { cat verify.txt verify.err >&2; fail "verify $run"; }
+done
+grep -q 'of facts.json.* thrown_away' verify.txt || fail "the fact is no claim: $(grep claims verify.txt)"
+"$repro" inspect a.zst facts.json | jq -e '.thrown_away > 0' >/dev/null || fail "facts.json lacks the fact"
+"$repro" inspect a.zst run.json | jq -e '.thrown_away_s > 0' >/dev/null || fail "run.json lacks the figure"
+"$repro" schema facts | jq -e '.properties.thrown_away.unit == "B" and (.required | contains(["thrown_away"]))' >/dev/null || fail "schema of facts.json"
+"$repro" schema run | jq -e '.properties.thrown_away_s.type == "number"' >/dev/null || fail "schema of run.json"
+"$repro" report a.zst --format md >report.md
+"$repro" report a.zst -o fact.html 2>/dev/null
+for name in fact figure; do
+    grep -q "^| thrown-away $name | [0-9]" report.md || fail "the report lacks the $name"
+    grep -q "thrown-away $name" fact.html || fail "the page lacks the $name"
+done
+grep -q 'data-src="facts.json#/thrown_away"' fact.html && grep -q 'data-src="run.json#/thrown_away_s"' fact.html || fail "sources on the page"
+"$repro" compare a.zst b.zst >compare.txt 2>&1 || :
+grep -q 'thrown-away fact' compare.txt || { cat compare.txt >&2; fail "the comparison lacks the fact"; }
+"$repro" compare a.zst b.zst --json 2>/dev/null | jq -e '.pairs[0].figures | any(.name == "thrown-away figure" and .a > 0 and .b > 0)' >/dev/null ||
+    fail "the comparison lacks the figure"

@@ -198,7 +198,7 @@ static __attribute__((unused)) json_t *fx_process(int first_rank, int ranks, int
                                                   int64_t error_ns)
 {
     return json_pack("{s:i, s:i, s:i, s:i, s:i, s:{s:i, s:I, s:I}}", "first_rank", first_rank, "ranks", ranks, "host",
-                     node, "place", node, "local_rank", 0, "clock", "wall_ns", 0, "monotonic_ns", (json_int_t)ahead_ns,
+                     node, "network_namespace", node, "local_rank", 0, "clock", "wall_ns", 0, "monotonic_ns", (json_int_t)ahead_ns,
                      "error_ns", (json_int_t)error_ns);
 }
 

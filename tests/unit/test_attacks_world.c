@@ -277,7 +277,8 @@ TEST(processes_that_do_not_have_the_ranks)
     } rows[] = {{"first_rank", 1, 1, RP_CHECK_schema, RP_MALFORMED}, {"ranks", 1, 1, RP_CHECK_schema, RP_MALFORMED},
                 {"ranks", 1, 3, RP_CHECK_schema, RP_MALFORMED},      {"ranks", 0, 4096, RP_CHECK_schema, RP_MALFORMED},
                 {"host", 1, 0, RP_CHECK_ranks, RP_MISMATCH},         {"host", 0, 1, RP_CHECK_ranks, RP_MISMATCH},
-                {"place", 1, 0, RP_CHECK_ranks, RP_MISMATCH},        {"place", 1, 2, RP_CHECK_ranks, RP_MISMATCH},
+                {"network_namespace", 1, 0, RP_CHECK_ranks, RP_MISMATCH},
+                {"network_namespace", 1, 2, RP_CHECK_ranks, RP_MISMATCH},
                 {"local_rank", 1, 2, RP_CHECK_ranks, RP_MISMATCH},   {"local_rank", 0, 1, RP_CHECK_ranks, RP_MISMATCH}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         JOB(j);

@@ -32,7 +32,7 @@ at $a $whoami --node-rank 0 --ranks-per-node 2 --join 192.0.2.1 >lead.txt &
 # shellcheck disable=SC2086
 exit_of 0 at $b $whoami --node-rank 1 --ranks-per-node 2 --join 192.0.2.1
 wait $!
-jq -e '.world == 4 and .first_rank == 2 and .local_rank == 0 and (.members | map(.host)) == [0, 0] and (.members | map(.place)) == [0, 1]' out.txt >answer.txt ||
+jq -e '.world == 4 and .first_rank == 2 and .local_rank == 0 and (.members | map(.host)) == [0, 0] and (.members | map(.network_namespace)) == [0, 1]' out.txt >answer.txt ||
     { cat out.txt >&2; fail "two places of one host"; }
 
 # srun's list names a host that is not the leader's: it ends at once, and so does a member that finds nobody there.
