@@ -105,7 +105,7 @@ static int applies(const struct confounder *c, const struct rp_result *a, const 
     case PROCESSORS:
         return on_processors(a) && on_processors(b);
     case GPUS:
-        return !on_processors(a) || !on_processors(b);
+        return !on_processors(a) && !on_processors(b);
     default:
         return 1;
     }
