@@ -151,7 +151,8 @@ int rp_check_schema(struct rp_verify_state *s, struct rp_check_result *result, s
 
 /* ---- settings ---- */
 
-/* Resolves recipe.yaml with the recorded overrides, and with the recorded values of a model.config, which are the signer's word. */
+/* Resolves recipe.yaml with the recorded overrides, and with the recorded values of a model.config, which are the
+ * signer's word. */
 static json_t *resolve_again(const struct rp_verify_state *s, int *overrides, int *configured, struct rp_err *err)
 {
     const struct rp_buf *yaml = member(s, "recipe.yaml");
@@ -193,8 +194,8 @@ static const struct rp_embed *embedded_as(const struct rp_buf *yaml)
     return e->name ? e : NULL;
 }
 
-/* The run claims an embedded recipe of that name, but this program's differs. That contradicts a run of the same build. Another build may
- * have had another recipe of that name; results are compared by name, so that is a note. */
+/* The run claims an embedded recipe of that name, but this program's differs. That contradicts a run of the same
+ * build. Another build may have had another recipe of that name; results are compared by name, so that is a note. */
 static int check_other_recipe(const struct rp_verify_state *s, const char *name, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_build *here = rp_build_record();
@@ -212,8 +213,8 @@ static int check_other_recipe(const struct rp_verify_state *s, const char *name,
                          here->version, version);
 }
 
-/* What the run has of its own, and no recipe of this program has. The number of samples in a step changes what it does to the model, not the
- * work on a sample. */
+/* What the run has of its own, and no recipe of this program has. The number of samples in a step changes what it does
+ * to the model, not the work on a sample. */
 static const char *find_own_setting(const struct rp_verify_state *s, const struct rp_embed *same)
 {
     static const char *const sizes[] = {"train.batch_size", "train.accumulation_steps"};
@@ -223,8 +224,8 @@ static const char *find_own_setting(const struct rp_verify_state *s, const struc
     return key && strcmp(key, sizes[0]) != 0 && strcmp(key, sizes[1]) != 0 ? key : NULL;
 }
 
-/* recipe.yaml gives the recorded settings, and these what run.json says of model and arithmetic. *n: set on the command line; *configured: by a
- * model.config. */
+/* recipe.yaml gives the recorded settings, and these what run.json says of model and arithmetic. *n: set on the
+ * command line; *configured: by a model.config. */
 static int check_resolved(struct rp_verify_state *s, int *n, int *configured, struct rp_err *err)
 {
     char text[400];

@@ -15,7 +15,8 @@
 
 /* ---- processes ---- */
 
-/* Hosts and network namespaces are numbered as they appear, a namespace is on one host, and a process counts its ranks there from those before it on. */
+/* Hosts and network namespaces are numbered as they appear, a namespace is on one host, and a process counts its ranks
+ * there from those before it on. */
 static int check_numbers(const struct rp_process_facts *all, int64_t i, struct rp_err *err)
 {
     const struct rp_process_facts *own = &all[i];

@@ -4,7 +4,7 @@
 
 #include "tests/unit/browser.h"
 
-static const char committed[] = "results/epyc-2core-2026-11-23/bert_fp32.repro.tar.zst";
+static const char committed[] = "results/epyc-2core-2026-11-27/bert_fp32.repro.tar.zst";
 
 /* A page of up to two bundles, at fx_path(name); its URL. */
 static char *page_at(const char *name, const char *const *paths, int n)

@@ -93,7 +93,7 @@ says "standard input"
 exit_of 3 "$REPRO" capture diff a.json .
 
 # Bundles: the capture before the run.
-bundle=$TOP/results/epyc-2core-2026-11-23/bert_fp32.repro.tar.zst
+bundle=$TOP/results/epyc-2core-2026-11-27/bert_fp32.repro.tar.zst
 exit_of 0 "$REPRO" capture diff "$bundle" "$bundle"
 exit_of 2 "$REPRO" capture diff "$bundle" - <"$bundle"
 words

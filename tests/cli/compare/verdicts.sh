@@ -25,7 +25,7 @@ exit_of 4 "$REPRO" compare "$BUNDLE" log.csv
 words
 
 # two runs of one recipe; what differs between their machines and programs is in test_compare.c
-OTHER=$TOP/results/epyc-2core-2026-11-23/bert_fp32_1_thread.repro.tar.zst
+OTHER=$TOP/results/epyc-2core-2026-11-27/bert_fp32_1_thread.repro.tar.zst
 exit_of 0 "$REPRO" compare "$BUNDLE" "$OTHER" --json
 jq -e '(.verdict | startswith("comparable")) and (.rows | length) == 2 and (.pairs | length) == 1' out.txt >/dev/null ||
     { jq .pairs out.txt >&2; fail "two runs of one recipe"; }

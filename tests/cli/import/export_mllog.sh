@@ -2,7 +2,7 @@
 # The committed bundle as an MLPerf log: these very lines, and read back the throughput of the bundle. What does not verify is not exported.
 . "$TOP/tests/common.inc"
 need jq
-bundle=$TOP/results/epyc-2core-2026-11-23/bert_fp32.repro.tar.zst
+bundle=$TOP/results/epyc-2core-2026-11-27/bert_fp32.repro.tar.zst
 exit_of 0 "$REPRO" export mllog "$bundle" -o log.txt
 diff "$TEST_DIR/export_mllog.expected" log.txt >diff.txt || { cat diff.txt >&2; fail "other lines than expected"; }
 sed 's/^:::MLLOG //' log.txt | jq -es 'all(has("namespace") and has("time_ms") and has("event_type") and has("key") and has("metadata")) and

@@ -5,7 +5,7 @@ for bundle in "$TOP"/results/*/bert_fp32.repro.tar.zst; do
     key=$(dirname "$bundle")/key.pem
     check 0 policy "$bundle" --trust "$key" --policy "$TOP/results/policy.yaml"
 done
-bundle=$TOP/results/epyc-2core-2026-11-23/bert_fp32.repro.tar.zst # six timed steps
+bundle=$TOP/results/epyc-2core-2026-11-27/bert_fp32.repro.tar.zst # six timed steps
 key=$(dirname "$bundle")/key.pem
 check 5 policy "$bundle" --policy "$TOP/results/policy.yaml" # signed by the named key, which is not trusted here
 make_bundle a.repro.tar.zst
