@@ -231,8 +231,10 @@ static void describe_replayed(char out[120], const struct rp_verify_state *s)
     *out = 0;
     if (again == 0 && steps > 0)
         snprintf(out, 120, "%s unless replayed", what);
+    else if (again == 1 && steps > 1 && !from)
+        snprintf(out, 120, "%s after the first step", what);
     else if (again < steps && !from)
-        snprintf(out, 120, "%s after the first %" PRId64 " step%s", what, again, rp_s(again));
+        snprintf(out, 120, "%s after the first %" PRId64 " steps", what, again);
     else if (again < steps)
         snprintf(out, 120, "%s except of steps %" PRId64 " to %" PRId64, what, from, from + again - 1);
 }
