@@ -225,8 +225,12 @@ static json_t *list_json(const void *object, const struct rp_object_field *f)
     return list;
 }
 
-/* NULL: the key is absent. */
-static json_t *field_json(const void *object, const struct rp_object_field *f)
+const void *rp_object_part(const void *object, const struct rp_object_field *f)
+{
+    return f->type == RP_IS_PART_OR_NONE ? *(void *const *)at(object, f) : at(object, f);
+}
+
+json_t *rp_object_value(const void *object, const struct rp_object_field *f)
 {
     const void *from = at(object, f);
     switch (f->type) {
@@ -265,7 +269,7 @@ json_t *rp_object_json(const void *object, const struct rp_object_type *type)
 {
     json_t *j = json_object();
     for (int i = 0; i < type->n; i++) {
-        json_t *one = field_json(object, &type->field[i]);
+        json_t *one = rp_object_value(object, &type->field[i]);
         if (one)
             json_object_set_new(j, type->field[i].name, one);
     }

@@ -88,6 +88,10 @@ void rp_object_fini(void *object, const struct rp_object_type *type);
 /* Fills *object with the values of a document that follows rp_object_schema(). */
 void rp_object_read(void *object, const struct rp_object_type *type, const json_t *j);
 json_t *rp_object_json(const void *object, const struct rp_object_type *type);
+/* The value of a field as the document has it; NULL: absent. Owned by the caller. */
+json_t *rp_object_value(const void *object, const struct rp_object_field *f);
+/* The struct of a PART or PART_OR_NONE; NULL: none. */
+const void *rp_object_part(const void *object, const struct rp_object_field *f);
 /* JSON Schema. id: what its key "schema" must be; title: of the whole. */
 json_t *rp_object_schema(const struct rp_object_type *type, const char *id, const char *title);
 /* An element at the end of a list, initialised: rp_object_add(&x->rank, &x->rank_n, type). */

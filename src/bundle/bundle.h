@@ -22,7 +22,7 @@
 #define RP_BUNDLE_DOCUMENT_MAX (4ul << 20)    /* any other member */
 #define RP_BUNDLE_DOCUMENTS_MAX (32ul << 20)  /* all others together, which are kept in memory */
 #define RP_BUNDLE_TOTAL_MAX (512ul << 20)     /* all members */
-#define RP_BUNDLE_VALUES_MAX 100000           /* of run.json */
+#define RP_BUNDLE_VALUES_MAX 160000           /* of facts.json and of run.json */
 
 struct rp_member {
     char *name;

@@ -212,7 +212,7 @@ int rp_all_ranks_add(struct rp_all_ranks *a, struct rp_records *all, struct rp_r
 {
     RP_BUG_IF(a->n >= a->ranks);
     a->share[a->n] = share_of(one);
-    if (a->clock)
+    if (a->clock && a->ranks > 1)
         add_spans(a, one, a->n ? all->n : one->n);
     if (a->keep)
         keep_times(a, one);

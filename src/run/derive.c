@@ -8,6 +8,10 @@
 
 #include <string.h>
 
+/* Listed of all nodes together, and of each at least. */
+#define CHANGES 4096
+#define CHANGES_LEAST 16
+
 const char *rp_numerics_of(const struct rp_recipe *r)
 {
     static const enum rp_numerics of_precision[] = {RP_NUMERICS_fp32_1}; /* as train.precision is chosen */
@@ -65,8 +69,15 @@ static void derive_ranks(struct rp_figures *f, const struct rp_all_ranks *all, c
             f->peak_rss_bytes = facts->rank[i].peak_rss_bytes;
 }
 
+/* A node with eight GPUs has a hundred changes, and run.json a limit. */
+int rp_changes_most(int nodes)
+{
+    return CHANGES / nodes < CHANGES_LEAST ? CHANGES_LEAST : CHANGES / nodes;
+}
+
 static int derive_changes(struct rp_figures *f, const struct rp_run *r, struct rp_err *err)
 {
+    const size_t most = (size_t)rp_changes_most(r->nodes);
     for (int i = 0; i < r->nodes; i++) {
         struct rp_node_figures *node = rp_object_add(&f->node, &f->node_n, &rp_type_node_figures);
         if (!r->node[i].before || !r->node[i].after)
@@ -77,6 +88,8 @@ static int derive_changes(struct rp_figures *f, const struct rp_run *r, struct r
         if (!all)
             return -1;
         json_array_foreach(all, k, one) {
+            if (k >= most)
+                break;
             struct rp_change *c = rp_object_add(&node->change, &node->change_n, &rp_type_change);
             c->field = rp_strdup(rp_json_text_at(one, "field"));
             c->impact = rp_strdup(rp_json_text_at(one, "impact"));

@@ -24,6 +24,7 @@ void rp_derive_telemetry_of_all(struct rp_figures *f, const struct rp_facts *fac
 /* A setting that is likely to change the throughput: of high or medium impact, and one that does not vary between any
  * two captures. */
 int rp_change_matters(const char *impact, int varies);
+int rp_changes_most(int nodes); /* that run.json lists of a node */
 
 /* ---- parts of rp_derive() ---- */
 void rp_derive_results(struct rp_figures *f, const struct rp_records *rs, const struct rp_model *m);

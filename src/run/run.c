@@ -70,15 +70,21 @@ struct rp_run_documents *rp_run_documents_use(struct rp_run_documents *d)
     return d;
 }
 
+void rp_run_documents_forget_json(struct rp_run_documents *d)
+{
+    json_decref(d->facts_json);
+    json_decref(d->figures_json);
+    json_decref(d->shown);
+    d->facts_json = d->figures_json = d->shown = NULL;
+}
+
 void rp_run_documents_free(struct rp_run_documents *d)
 {
     if (!d || --d->references > 0)
         return;
+    rp_run_documents_forget_json(d);
     rp_object_fini(&d->facts, &rp_type_facts);
     rp_object_fini(&d->figures, &rp_type_figures);
-    json_decref(d->facts_json);
-    json_decref(d->figures_json);
-    json_decref(d->shown);
     free(d);
 }
 

@@ -1,6 +1,7 @@
 /* Differences listed in run.json, made again: between the two captures, and between a replication and its original. */
 #include "base/json.h"
 #include "base/text.h"
+#include "capture/env_diff.h"
 #include "run/agreement.h"
 #include "run/derive.h"
 #include "verify/state.h"
@@ -14,13 +15,18 @@
 
 /* ---- changes ---- */
 
-/* Graded by this program, whatever the run recorded. */
-static int count_important(const struct rp_node_figures *node)
+/* Of all changes of a node, also of those beyond the limit of run.json, graded by this program. -1: *err. */
+static int count_important(const struct rp_node_figures *node, const struct rp_captures *of, int most, struct rp_err *err)
 {
     int n = 0;
     for (int64_t i = 0; i < node->change_n; i++)
         n += rp_change_matters(node->change[i].impact, node->change[i].varies);
-    return n;
+    if (node->change_n < most)
+        return n;
+    RP_JSON *all = rp_capture_changes(of->before, of->after, err);
+    for (size_t i = (size_t)node->change_n; i < json_array_size(all); i++)
+        n += rp_capture_important(json_array_get(all, i)) != 0;
+    return all ? n : -1;
 }
 
 static int count_regraded(const struct rp_node_figures *is, const struct rp_node_figures *again)
@@ -42,7 +48,9 @@ int rp_check_changes(struct rp_verify_state *s, struct rp_check_result *result, 
         return -1;
     const struct rp_figures *again = rp_verify_figures(s);
     for (int64_t i = 0; again && i < is->node_n; i++) {
-        const int here = count_important(&again->node[i]);
+        const int here = count_important(&again->node[i], &s->run.node[i], rp_changes_most(s->run.nodes), err);
+        if (here < 0)
+            return -1;
         if (here && !important && i > 0)
             RP_FORMAT(first, "; the first are of node %" PRId64, i);
         values += is->node[i].change_n;

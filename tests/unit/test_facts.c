@@ -1,6 +1,7 @@
 /* facts.json and run.json as their lists have them: every document that the structs can say follows its schema and
  * is canonical. */
 #include "base/json.h"
+#include "bundle/bundle.h"
 #include "bundle/schema.h"
 #include "run/facts.h"
 #include "tests/unit/tap.h"
@@ -203,4 +204,35 @@ static void only_once(const struct rp_object_type *a, const struct rp_object_typ
 TEST(no_value_is_in_both_documents)
 {
     only_once(&rp_type_facts, &rp_type_figures, "");
+}
+
+/* ---- limits ---- */
+
+static void repeat(json_t *list, int n)
+{
+    while (json_array_size(list) > 1)
+        json_array_remove(list, 1);
+    for (int i = 1; i < n; i++)
+        json_array_append_new(list, json_deep_copy(json_array_get(list, 0)));
+}
+
+/* A run of as many ranks and nodes as there may be, each with all that can be said of it, is within the limits of verify. */
+TEST(the_largest_run_can_be_read)
+{
+    struct rp_err err;
+    for (int i = 0; i < DOCUMENTS; i++) {
+        RP_JSON *j = make(documents[i].type, 0);
+        json_t *node = json_array_get(json_object_get(j, "node"), 0);
+        RP_BUF text = {0};
+        json_object_set_new(j, "schema", json_string(documents[i].id));
+        repeat(json_object_get(node, "change"), 4096 / RP_BUNDLE_NODES_MAX);
+        repeat(json_object_get(j, "rank"), RP_BUNDLE_RANKS_MAX);
+        repeat(json_object_get(j, "process"), RP_BUNDLE_RANKS_MAX);
+        repeat(json_object_get(j, "node"), RP_BUNDLE_NODES_MAX);
+        repeat(json_object_get(j, "tensor_root"), 2400);
+        rp_json_write(&text, j);
+        CHECK(text.size < RP_BUNDLE_DOCUMENT_MAX, "%s: %zu bytes", documents[i].name, text.size);
+        RP_JSON *read = rp_json_parse_most(text.data, text.size, RP_BUNDLE_VALUES_MAX, documents[i].name, &err);
+        CHECK(read, "%s", err.msg);
+    }
 }
