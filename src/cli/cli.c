@@ -61,8 +61,14 @@ void rp_cli_return(struct rp_cli *cli, json_t *document, const char *template)
     cli->result = document;
     if (cli->json)
         return;
-    rp_show(&text, document, template);
+    rp_show(&text, rp_use_colour(STDOUT_FILENO) ? RP_FILL_COLOURED : RP_FILL_TEXT, document, template);
     rp_cli_print(&text);
+}
+
+void rp_cli_print_path(const struct rp_cli *cli, const char *path)
+{
+    if (!cli->json)
+        puts(path);
 }
 
 json_t *rp_cli_path(const char *path)

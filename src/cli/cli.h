@@ -72,7 +72,10 @@ int rp_cli_main(int argc, char **argv); /* returns the exit status */
 void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err);
 /* Takes a command's document as its result and, without --json, prints it by a template (report/template.h). */
 void rp_cli_return(struct rp_cli *cli, json_t *document, const char *template);
-json_t *rp_cli_path(const char *path); /* for a document: cleaned where it is not UTF-8; null for NULL */
+/* What a command made, as the last line of its text, for scripts: as it is, also where it is not UTF-8. */
+void rp_cli_print_path(const struct rp_cli *cli, const char *path);
+/* A path, or a text with one, for a document: cleaned where it is not UTF-8; null for NULL. */
+json_t *rp_cli_path(const char *path);
 /* Writes to standard output; rp_cli_main() reports errors. */
 void rp_cli_print(const struct rp_buf *b);
 int rp_cli_has_stdout(void); /* 0: the process was started without one: no summary is printed besides a file */

@@ -267,8 +267,7 @@ static void print_result(const struct rp_run_session *r)
         json_object_update_new(
             j, json_pack("{s:I, s:I}", "ranks", (json_int_t)ranks, "ranks_of_arithmetic", (json_int_t)arithmetic));
     rp_cli_return(r->cli, j, result_text);
-    if (!r->cli->json)
-        puts(r->output.path);
+    rp_cli_print_path(r->cli, r->output.path);
 }
 
 /* What is refused here is a mistake and no attempt: no line in the ledger, nothing to seal. */

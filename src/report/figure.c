@@ -185,6 +185,24 @@ static int quoted(struct rp_buf *out, const json_t *v)
     return 0;
 }
 
+static int date(struct rp_buf *out, const json_t *v)
+{
+    if (!json_is_string(v))
+        return -1;
+    rp_buf_printf(out, "%.10s", json_string_value(v));
+    return 0;
+}
+
+/* A failure stands out in a table. */
+static int state(struct rp_buf *out, const json_t *v)
+{
+    const char *word = json_string_value(v);
+    if (!word)
+        return -1;
+    rp_buf_puts(out, strcmp(word, "failed") == 0 ? "FAILED" : word);
+    return 0;
+}
+
 int rp_form(struct rp_buf *out, const json_t *value, const char *form)
 {
     switch (*form) {
@@ -212,6 +230,10 @@ int rp_form(struct rp_buf *out, const json_t *value, const char *form)
         return equal(out, value);
     case 'q':
         return quoted(out, value);
+    case 'a':
+        return date(out, value);
+    case 'c':
+        return state(out, value);
     }
     return -1;
 }

@@ -20,8 +20,9 @@ void rp_pointer_add(struct rp_buf *out, const char *name);
  * long; "d3" with three decimals, "d1/1048576" or "d2*100" scaled first; "i" like "d", an interval of two
  * numbers, "i*1e-9" with as many decimals as make three digits; "b" bytes in a handy unit; "s" the ending of a counted
  * noun; "x" a float {"value", "hex"} in decimal, "h" in decimal and as hex float; "u" a value of a capture with its
- * unit, "r" with the unit in which it was captured; "e" whether two runs have the same bits; "q" quoted; "l" the lines
- * of a text of this program. 0, or -1: nothing is known, and nothing is added. */
+ * unit, "r" with the unit in which it was captured; "e" whether two runs have the same bits; "q" quoted; "a" the date
+ * of a time; "c:FAILED=31,note=33" the state of a check, on a terminal in these colours (SGR); "l" the lines of a text
+ * of this program. 0, or -1: nothing is known, and nothing is added. */
 int rp_form(struct rp_buf *out, const json_t *value, const char *form);
 
 /* <data> with source, form and exact value; "unknown" and -1 where nothing is known. member: of the document; of

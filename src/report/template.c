@@ -7,6 +7,7 @@
 #include "report/figure.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- filling ---- */
@@ -23,7 +24,28 @@ static void cut(char *text, size_t limit)
         memcpy(text + limit, "...", 4);
 }
 
-static void fill_text(struct rp_buf *out, const json_t *value, const char *form, int markdown)
+static size_t count_characters(const char *s, size_t n)
+{
+    size_t count = 0;
+    for (const char *end = s + n; s < end; s++)
+        if (*s == '\033')
+            s += strcspn(s, "m");
+        else
+            count += ((unsigned char)*s & 0xc0) != 0x80;
+    return count;
+}
+
+/* The colour that the form "c:WORD=31,WORD=33" gives to the word, as SGR has it; 0: none. */
+static long find_colour(const char *form, const char *word)
+{
+    const size_t n = strlen(word);
+    while ((form = strpbrk(form, ":,")))
+        if (strncmp(++form, word, n) == 0 && form[n] == '=')
+            return strtol(form + n + 1, NULL, 10);
+    return 0;
+}
+
+static void fill_text(struct rp_buf *out, enum rp_fill as, const json_t *value, const char *form, int width)
 {
     RP_BUF text = {0};
     if (rp_form(&text, value, form) < 0)
@@ -35,10 +57,17 @@ static void fill_text(struct rp_buf *out, const json_t *value, const char *form,
         rp_sanitize(text.data);
     if (*form != 'p' && *form != 'l')
         cut(text.data, *form == 'u' || *form == 'r' ? 100 : 400);
-    if (markdown)
+    if (as == RP_FILL_MD) {
         rp_md_text(out, text.data);
-    else
-        rp_buf_puts(out, text.data);
+        return;
+    }
+    const long colour = as == RP_FILL_COLOURED && *form == 'c' ? find_colour(form, text.data) : 0;
+    const int blanks = abs(width) - (int)count_characters(text.data, strlen(text.data));
+    if (colour)
+        rp_buf_printf(out, "\033[%ldm", colour);
+    rp_buf_printf(out, "%*s%s%*s", width > 0 && blanks > 0 ? blanks : 0, "", text.data,
+                  width < 0 && blanks > 0 ? blanks : 0, "");
+    rp_buf_puts(out, colour ? "\033[0m" : "");
 }
 
 /* What a template is filled from: a document, or an element of a list in it. out NULL: nothing is added. */
@@ -64,11 +93,14 @@ static const char *fill_figure(const struct filling *f, const char *t)
     RP_BUG_IF(!close || !space || space > close);
     RP_FREE char *pointer = rp_asprintf("%.*s", (int)(space - t), t);
     RP_FREE char *form = rp_asprintf("%.*s", (int)(close - space) - 1, space + 1);
+    char *width = strchr(form, ' ');
+    if (width)
+        *width = 0;
     RP_JSON *value = filling_value(f, pointer);
     if (f->out && f->as == RP_FILL_HTML)
         rp_figure(f->out, f->document, f->member, pointer, form);
     else if (f->out)
-        fill_text(f->out, value, form, f->as == RP_FILL_MD);
+        fill_text(f->out, f->as, value, form, width ? (int)strtol(width + 1, NULL, 10) : 0);
     return close + 1;
 }
 
@@ -128,15 +160,8 @@ void rp_fill(struct rp_buf *out, enum rp_fill as, const json_t *document, const 
 /* ---- columns ---- */
 
 #define COLUMNS_MAX 16
-#define GAP 2 /* between columns; an empty one has none */
-
-static size_t count_characters(const char *s, size_t n)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++)
-        count += ((unsigned char)s[i] & 0xc0) != 0x80;
-    return count;
-}
+#define GAP 2     /* between columns; an empty one has none */
+#define WIDEST 80 /* a longer cell pushes the rest of its line to the right, not that of every line */
 
 /* One line: measures its cells, or adds them to `out`. Returns the next line. */
 static const char *lay_line(struct rp_buf *out, size_t wide[COLUMNS_MAX], const char *at)
@@ -147,9 +172,9 @@ static const char *lay_line(struct rp_buf *out, size_t wide[COLUMNS_MAX], const 
         const int right = *at == '\r';
         at += i || right;
         const size_t n = strcspn(at, "\t\r\n"), width = count_characters(at, n);
-        if (!out && width > wide[i])
+        if (!out && width > wide[i] && width <= WIDEST)
             wide[i] = width;
-        const int gap = (int)(wide[i] - width);
+        const int gap = width < wide[i] ? (int)(wide[i] - width) : 0;
         owed += right ? gap : 0;
         if (out && n) {
             rp_buf_printf(out, "%*s%.*s", owed, "", (int)n, at);
@@ -169,10 +194,10 @@ static int has_cells(const char *line)
     return end == '\t' || end == '\r';
 }
 
-void rp_show(struct rp_buf *out, const json_t *document, const char *template)
+void rp_show(struct rp_buf *out, enum rp_fill as, const json_t *document, const char *template)
 {
     RP_BUF text = {0};
-    rp_fill(&text, RP_FILL_TEXT, document, "", template);
+    rp_fill(&text, as, document, "", template);
     for (const char *line = rp_buf_text(&text), *end; *line;) {
         size_t wide[COLUMNS_MAX] = {0};
         for (end = line; has_cells(end);)

@@ -1,21 +1,23 @@
 /* Documents as text: figures, sections, lists and columns of a template. */
 #include "base/buf.h"
+#include "base/text.h"
 #include "report/template.h"
 #include "tests/unit/tap.h"
 
 #include <jansson.h>
 
-static void check_shown(int line, const char *json, const char *template, const char *expected)
+static void check_shown(int line, enum rp_fill as, const char *json, const char *template, const char *expected)
 {
     RP_BUF text = {0};
     json_t *document = json_loads(json, 0, NULL);
     CHECK(document, "the document of line %d", line);
-    rp_show(&text, document, template);
+    rp_show(&text, as, document, template);
     json_decref(document);
     if (strcmp(rp_buf_text(&text), expected) != 0)
         CHECK(0, "line %d: '%s'", line, rp_buf_text(&text));
 }
-#define SHOWN(json, template, expected) check_shown(__LINE__, json, template, expected)
+#define SHOWN(json, template, expected) check_shown(__LINE__, RP_FILL_TEXT, json, template, expected)
+#define COLOURED(json, template, expected) check_shown(__LINE__, RP_FILL_COLOURED, json, template, expected)
 
 TEST(figure_is_in_its_form)
 {
@@ -23,6 +25,24 @@ TEST(figure_is_in_its_form)
     SHOWN("{\"digest\": \"0123456789\"}", "{/digest t4} {/digest t10}", "0123... 0123456789");
     SHOWN("{\"n\": 1536, \"word\": \"x\"}", "{/n b} {/word b}", "1.5 KiB -");
     SHOWN("{\"one\": 1, \"two\": 2}", "line{/one s}, line{/two s}", "line, lines");
+    SHOWN("{\"at\": \"2026-11-27T12:00:00Z\", \"n\": 3}", "{/at a} {/n a}", "2026-11-27 -");
+}
+
+TEST(figure_with_a_width_is_filled_up_with_blanks)
+{
+    SHOWN("{\"n\": 7, \"word\": \"ab\", \"u\": \"\u00e4\"}", "{/n t 3}|{/word t -4}|{/u t 2}|{/u t -2}|",
+          "  7|ab  | \u00e4|\u00e4 |");
+    SHOWN("{\"word\": \"longer\"}", "{/word t 3}|{/word t -3}|{/none t 2}|", "longer|longer| -|");
+}
+
+TEST(state_is_coloured_on_a_terminal)
+{
+    const char *json = "{\"good\": \"passed\", \"bad\": \"failed\", \"other\": \"x\"}";
+    const char *template = "{/good c:passed=32,FAILED=31 -7}|{/bad c:passed=32,FAILED=31}|{/other c:xy=31,passed=32}\n";
+    SHOWN(json, template, "passed |FAILED|x\n");
+    COLOURED(json, template, "\033[32mpassed \033[0m|\033[31mFAILED\033[0m|x\n");
+    COLOURED(json, "{/good c:passed=32}\ta\nlonger\tb\n", "\033[32mpassed\033[0m  a\nlonger  b\n");
+    COLOURED("{\"t\": \"\\u001b[31mpassed\"}", "{/t c:passed=32}", " [31mpassed");
 }
 
 TEST(interval_of_equal_ends_is_one_number)
@@ -61,6 +81,15 @@ TEST(columns_are_as_wide_as_their_cells)
     SHOWN("{}", "a\t\tb\nc\t\r\n", "a  b\nc\n"); /* an empty column */
     SHOWN("{}", "a\tb\n\nlonger\tb\n", "a  b\n\nlonger  b\n"); /* two tables */
     SHOWN("{\"u\": \"\u00e4\u00f6\"}", "{/u t}\tb\nxyz\tc", "\u00e4\u00f6   b\nxyz  c");
+}
+
+TEST(cell_of_more_than_a_line_does_not_widen_its_column)
+{
+    char json[200];
+    snprintf(json, sizeof json, "{\"long\": \"%081d\", \"wide\": \"%080d\"}", 0, 0);
+    RP_FREE char *expected = rp_asprintf("%081d  x\nab  y\n", 0), *wide = rp_asprintf("%080d  x\nab%80sy\n", 0, "");
+    SHOWN(json, "{/long t}\tx\nab\ty\n", expected);
+    SHOWN(json, "{/wide t}\tx\nab\ty\n", wide);
 }
 
 TEST(value_is_neither_markup_nor_layout)
