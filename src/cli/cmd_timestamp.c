@@ -1,12 +1,10 @@
 /* `repro timestamp`: requests to a time stamping authority, and its answers as members of a bundle. */
-#include "base/clock.h"
 #include "base/text.h"
 #include "cli/amend.h"
 #include "cli/opts.h"
 #include "sign/timestamp.h"
 #include "verify/verify.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define STATEMENT "statement.dsse.json"
@@ -42,14 +40,13 @@ static int cmd_timestamp_request(struct rp_cli *cli, struct rp_err *err)
     if (rp_timestamp_request(&request, &rp_bundle_find(&kept.bundle, STATEMENT)->bytes, err) < 0 ||
         rp_cli_write_output(cli, to, o->force, &request, err) < 0)
         return -1;
-    if (cli->json)
-        cli->result = json_pack("{s:s, s:s, s:s}", "request", to, "statement_sha256", v.statement, "content_type",
-                                "application/timestamp-query");
-    else
-        printf("%s: about the SHA-256 %s of " STATEMENT "\n"
-               "send it to an authority, then 'repro timestamp attach' its answer:\n"
-               "  curl -H 'Content-Type: application/timestamp-query' --data-binary @%s https://tsa.example >answer.tsr\n",
-               to, v.statement, to);
+    rp_cli_return(cli,
+                  json_pack("{s:o, s:s, s:s}", "request", rp_cli_path(to), "statement_sha256", v.statement,
+                            "content_type", "application/timestamp-query"),
+                  "{/request p}: about the SHA-256 {/statement_sha256 t} of " STATEMENT "\n"
+                  "send it to an authority, then 'repro timestamp attach' its answer:\n"
+                  "  curl -H 'Content-Type: {/content_type t}' --data-binary @{/request p} https://tsa.example "
+                  ">answer.tsr\n");
     return 0;
 }
 
@@ -95,15 +92,11 @@ static int add_answer(struct rp_bundle *b, const struct rp_buf *answer, int *num
 
 static void print_answer(struct rp_cli *cli, const struct answer *a, int number, const char *path)
 {
-    char time[32], accuracy[48];
-    RP_FREE char *authority = rp_quote(a->t.authority);
-    rp_rfc3339(time, (uint64_t)a->t.time_ns);
-    if (cli->json)
-        cli->result = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:b}", "bundle", path, "number", number, "time", time, "authority",
-                                a->t.authority, "serial", a->t.serial, "policy", a->t.policy, "checked", a->checked);
-    else
-        printf("time-stamped %s%s by %s%s\n%s\n", time, rp_timestamp_accuracy(accuracy, a->t.accuracy_ns), authority,
-               a->checked ? "" : " (not checked: --tsa-ca FILE)", path);
+    json_t *j = rp_timestamp_json(&a->t);
+    json_object_update_new(j, json_pack("{s:o, s:i, s:b}", "bundle", rp_cli_path(path), "number", number, "checked",
+                                        a->checked));
+    rp_cli_return(cli, j, RP_TIMESTAMP_TEXT "[!/checked: (not checked: --tsa-ca FILE)]\n");
+    rp_cli_print_path(cli, path);
 }
 
 static int attach_answer(struct rp_cli *cli, const char *path, mode_t mode, struct answer *a, struct rp_err *err)

@@ -114,15 +114,10 @@ static int parse_received(int64_t *ns, const char *text, const char *bundle, str
 
 static int list_checks(struct rp_cli *cli, struct rp_err *err)
 {
-    RP_BUF text = {0};
     if (cli->argc)
         return rp_fail(err, RP_USAGE, "--list reads no bundle: repro verify --list");
-    if (cli->json) {
-        cli->result = rp_checks_json();
-        return 0;
-    }
-    rp_checks_text(&text);
-    rp_cli_print(&text);
+    rp_cli_return(cli, rp_checks_json(),
+                  "[/checks:{/check t -17} {/severity t -6} {/proves p}\n                         {/how p}\n]");
     return 0;
 }
 
@@ -239,17 +234,6 @@ static void add_ledger_entry(const struct rp_cli *cli, const struct rp_verificat
         rp_attempt_verified(cli->argv[0], v, exit_status, &meter);
 }
 
-static void print_result(struct rp_cli *cli, const struct rp_verification *v)
-{
-    RP_BUF text = {0};
-    if (cli->json) {
-        cli->result = rp_verification_json(v);
-        return;
-    }
-    rp_verification_text(&text, v, rp_use_colour(STDOUT_FILENO));
-    rp_cli_print(&text);
-}
-
 static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
 {
     const struct verify_opts *o = cli->opts;
@@ -265,7 +249,7 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     if (v.check[RP_CHECK_container].state == RP_CHECK_FAILED && err->code == RP_IO) /* the file could not be read: there is no verdict */
         return -1;
     add_ledger_entry(cli, &v, failed ? rp_exit_status(err->code) : 0);
-    print_result(cli, &v);
+    rp_cli_return(cli, rp_verification_json(&v), rp_verification_text);
     return failed ? -1 : 0;
 }
 

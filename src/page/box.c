@@ -109,7 +109,7 @@ static void put_facts(struct rp_buf *out, int markdown, const struct rp_verifica
         fact(out, markdown, "the key is not in the trust store of the author: obtain the signer's fingerprint by other means");
     json_array_foreach(v->signatures, i, row) {
         int trusted = json_is_true(json_object_get(row, "trusted"));
-        fact(out, markdown, "%s, %s%s%s", rp_countersign_text((char[RP_COUNTERSIGN_TEXT]){0}, row),
+        fact(out, markdown, "%s, %s%s%s", rp_json_text_at(row, "text"),
              trusted ? "trusted as '" : "which is not trusted there", trusted ? rp_json_text_at(row, "name") : "", trusted ? "'" : "");
     }
     for (int id = RP_LEVEL_computed; id < RP_LEVEL_COUNT; id++) {

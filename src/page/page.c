@@ -174,7 +174,7 @@ static void put_markdown(struct rp_section *s)
     json_t *row;
     rp_buf_printf(s->out, "> statement SHA-256 `%s`, signed by %s\n", s->digest, s->b->v->fingerprint);
     json_array_foreach(s->b->v->signatures, i, row) /* values that verify restricts to a few characters */
-        rp_buf_printf(s->out, ">\n> %s on %s\n", rp_countersign_text((char[RP_COUNTERSIGN_TEXT]){0}, row), rp_json_text_at(row, "at"));
+        rp_buf_printf(s->out, ">\n> %s on %s\n", rp_json_text_at(row, "text"), rp_json_text_at(row, "at"));
     if (ledger->reason)
         rp_buf_puts(s->out, ">\n> not in a ledger: the number of earlier attempts is unknown\n");
     else

@@ -359,10 +359,13 @@ int rp_timestamp_read(struct rp_timestamp *out, const char *response, size_t siz
     return -1;
 }
 
-const char *rp_timestamp_accuracy(char out[48], int64_t accuracy_ns)
+json_t *rp_timestamp_json(const struct rp_timestamp *t)
 {
-    snprintf(out, 48, accuracy_ns > 0 ? " (accurate to %.6g s)" : "", (double)accuracy_ns / 1e9);
-    return out;
+    char time[32];
+    rp_rfc3339(time, (uint64_t)t->time_ns);
+    return json_pack("{s:s, s:o, s:s, s:s, s:s, s:s}", "time", time, "accuracy_s",
+                     t->accuracy_ns < 0 ? json_null() : json_real((double)t->accuracy_ns / 1e9), "authority",
+                     t->authority, "serial", t->serial, "policy", t->policy, "hash", t->hash);
 }
 
 /* ---- against the verifier's certificates ---- */

@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+#include <jansson.h>
 #include <stdint.h>
 
 #define RP_TIMESTAMP_MAX 8 /* of a bundle */
@@ -33,8 +34,10 @@ struct rp_timestamp {
     char authority[RP_TIMESTAMP_NAME]; /* subject of the certificate that it was signed with, UTF-8 without control characters */
 };
 
-/* " (accurate to 1.5 s)", to follow its time; "" where it does not say. */
-const char *rp_timestamp_accuracy(char out[48], int64_t accuracy_ns);
+/* {"time", "accuracy_s" or null, "authority", "serial", "policy", "hash"}, and the beginning of a line that a template
+ * (report/template.h) makes of it. */
+json_t *rp_timestamp_json(const struct rp_timestamp *t);
+#define RP_TIMESTAMP_TEXT "time-stamped {/time t}[/accuracy_s: (accurate to {/accuracy_s t} s)] by {/authority q}"
 
 struct rp_tsa_ca; /* certificates that the verifier trusts to end a chain */
 /* PEM certificates, at least one. */

@@ -15,7 +15,7 @@ static const struct {
 #undef VERIFY
 };
 
-static const char *const state_names[] = {"skipped", "passed", "note", "warning", "FAILED"};
+static const char *const state_names[] = {"skipped", "passed", "note", "warning", "failed"};
 static const char *const severity_names[] = {"fatal", "fail", "warn", "info"};
 
 const char *rp_verdict_name(enum rp_verdict v)
@@ -33,7 +33,7 @@ const char *rp_verdict_text(enum rp_verdict v)
 
 const char *rp_check_state_name(enum rp_check_state state)
 {
-    return state == RP_CHECK_FAILED ? "failed" : state_names[state];
+    return state_names[state];
 }
 
 const char *rp_check_name(int id)
@@ -54,13 +54,6 @@ enum rp_severity rp_check_severity(int id)
 const char *rp_severity_name(enum rp_severity severity)
 {
     return severity_names[severity];
-}
-
-void rp_checks_text(struct rp_buf *out)
-{
-    for (int i = 0; i < RP_CHECK_COUNT; i++)
-        rp_buf_printf(out, "%-17s %-6s %s\n%25s%s\n", checks[i].id, severity_names[checks[i].severity],
-                      checks[i].proves, "", checks[i].how);
 }
 
 json_t *rp_checks_json(void)

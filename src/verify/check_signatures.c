@@ -58,6 +58,18 @@ static void add_trust(json_t *row)
         json_object_set_new(row, "until", json_string(until));
 }
 
+void rp_countersign_text(struct rp_buf *out, const json_t *row)
+{
+    const char *role = rp_json_text_at(row, "role"), *print = rp_json_text_at(row, "fingerprint");
+    const char *replication = rp_json_text_at(row, "replication");
+    if (rp_countersign_says(row))
+        rp_buf_printf(out, "countersigned (says to be %s %s) by %s", *role == 'a' ? "an" : "a", role, print);
+    else
+        rp_buf_printf(out, "countersigned as %s by %s", role, print);
+    if (*replication)
+        rp_buf_printf(out, " with the replication whose statement has SHA-256 %s", replication);
+}
+
 static int signed_before(const json_t *list, const json_t *row)
 {
     size_t i;
@@ -93,6 +105,9 @@ int rp_check_countersignatures(struct rp_verify_state *s, struct rp_check_result
             good = rp_fail(&why, RP_MALFORMED, RP_COUNTERSIGN_FOLDER "%d.dsse.json: the same key signed in the same role before", i) == 0;
         json_object_set_new(row, "valid", json_boolean(good));
         if (good) {
+            RP_BUF text = {0};
+            rp_countersign_text(&text, row);
+            json_object_set_new(row, "text", json_string(text.data));
             add_trust(row);
             trusted += json_is_true(json_object_get(row, "trusted"));
         } else {
@@ -128,40 +143,4 @@ int rp_countersign_says(const json_t *row)
 {
     const char *role = rp_json_text_at(row, "role");
     return strcmp(role, "author") == 0 || (strcmp(role, "replicator") == 0 && !*rp_json_text_at(row, "replication"));
-}
-
-const char *rp_countersign_text(char out[RP_COUNTERSIGN_TEXT], const json_t *row)
-{
-    const char *role = rp_json_text_at(row, "role"), *print = rp_json_text_at(row, "fingerprint");
-    const char *replication = rp_json_text_at(row, "replication");
-    int n = rp_countersign_says(row)
-                ? snprintf(out, RP_COUNTERSIGN_TEXT, "countersigned (says to be %s %s) by %s", *role == 'a' ? "an" : "a", role, print)
-                : snprintf(out, RP_COUNTERSIGN_TEXT, "countersigned as %s by %s", role, print);
-    if (*replication && n > 0 && n < RP_COUNTERSIGN_TEXT)
-        snprintf(out + n, (size_t)(RP_COUNTERSIGN_TEXT - n), " with the replication whose statement has SHA-256 %s", replication);
-    return out;
-}
-
-void rp_signatures_text(struct rp_buf *out, const struct rp_verification *v)
-{
-    size_t i;
-    json_t *row;
-    json_array_foreach(v->signatures, i, row)
-    {
-        const char *name = rp_json_text_at(row, "name"), *until = rp_json_text_at(row, "until"), *note = rp_json_text_at(row, "note");
-        int trusted = json_is_true(json_object_get(row, "trusted"));
-        rp_buf_puts(out, rp_countersign_text((char[RP_COUNTERSIGN_TEXT]){0}, row));
-        if (trusted)
-            rp_buf_printf(out, " (%s)", name);
-        else if (*name)
-            rp_buf_printf(out, " ('%s', no longer trusted since %s)", name, until);
-        else
-            rp_buf_puts(out, " (key unknown)");
-        rp_buf_printf(out, " on %.10s", rp_json_text_at(row, "at"));
-        if (*note) {
-            RP_FREE char *quoted = rp_quote(note);
-            rp_buf_printf(out, ": %s", quoted);
-        }
-        rp_buf_puts(out, "\n");
-    }
 }

@@ -1,11 +1,8 @@
 /* Time stamps: the bundle existed when an authority signed its digest. Without --tsa-ca that is the authority's word, unchecked. */
 #include "base/clock.h"
-#include "base/json.h"
-#include "base/text.h"
 #include "sign/timestamp.h"
 #include "verify/state.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,15 +25,9 @@ static int64_t not_after(const struct rp_timestamp *t)
 static void describe(json_t *row, const struct rp_timestamp *t)
 {
     char text[32];
-    rp_rfc3339(text, (uint64_t)t->time_ns);
-    json_object_set_new(row, "time", json_string(text));
+    json_object_update_new(row, rp_timestamp_json(t));
     rp_rfc3339(text, (uint64_t)(not_after(t) + SECOND_NS - 1)); /* whole seconds, never earlier */
     json_object_set_new(row, "not_after", json_string(text));
-    json_object_set_new(row, "accuracy_s", t->accuracy_ns < 0 ? json_null() : json_real((double)t->accuracy_ns / 1e9));
-    json_object_set_new(row, "authority", json_string(t->authority));
-    json_object_set_new(row, "serial", json_string(t->serial));
-    json_object_set_new(row, "policy", json_string(t->policy));
-    json_object_set_new(row, "hash", json_string(t->hash));
 }
 
 /* What the tokens of a bundle come to. */
@@ -119,19 +110,4 @@ int rp_check_timestamps(struct rp_verify_state *s, struct rp_check_result *resul
         return rp_check_note(result, "it existed by %s%s; %d of %d by an authority of --tsa-ca; %.200s", when, more, t.checked, n,
                              t.alien.msg);
     return rp_check_text(result, "it existed by %s%s, by an authority of --tsa-ca", when, more);
-}
-
-void rp_timestamps_text(struct rp_buf *out, const struct rp_verification *v)
-{
-    size_t i;
-    json_t *row;
-    json_array_foreach(v->timestamps, i, row)
-    {
-        char accuracy[48];
-        int64_t ns = llround(json_real_value(json_object_get(row, "accuracy_s")) * 1e9);
-        RP_FREE char *authority = rp_quote(rp_json_text_at(row, "authority"));
-        if (json_is_true(json_object_get(row, "valid")))
-            rp_buf_printf(out, "time-stamped %s%s by %s%s\n", rp_json_text_at(row, "time"), rp_timestamp_accuracy(accuracy, ns), authority,
-                          json_is_true(json_object_get(row, "checked")) ? "" : " (not checked)");
-    }
 }

@@ -108,14 +108,6 @@ struct rp_level rp_level_of(const struct rp_verification *v, enum rp_level_id id
 
 static const char *const states[] = {"no", "part", "yes"};
 
-void rp_levels_text(struct rp_buf *out, const struct rp_verification *v)
-{
-    for (int i = 0; i < RP_LEVEL_COUNT; i++) {
-        struct rp_level l = rp_level_of(v, (enum rp_level_id)i);
-        rp_buf_printf(out, "%-11s %-5s %s\n", l.name, i == RP_LEVEL_claimed ? "" : states[l.state], l.text);
-    }
-}
-
 json_t *rp_levels_json(const struct rp_verification *v)
 {
     json_t *j = json_object();

@@ -5,7 +5,7 @@
  *          computed    steps were trained again here, with the same bits
  *          timed       others' clocks bound the time that the run can have taken
  *          claimed     the rest: the signer's word
- * Flow:    struct rp_verification -> rows as text and JSON, the end of the last line, rules of a policy.
+ * Flow:    struct rp_verification -> rows as JSON, the end of the last line, rules of a policy.
  * Owner:   texts are in struct rp_level.
  * Extend:  another level is a row of RP_LEVELS and a case in rp_level_of().
  */
@@ -28,7 +28,6 @@ struct rp_level {
 
 struct rp_level rp_level_of(const struct rp_verification *v, enum rp_level_id id);
 int rp_level_find(const char *name); /* -1: none has that name */
-void rp_levels_text(struct rp_buf *out, const struct rp_verification *v);
 json_t *rp_levels_json(const struct rp_verification *v); /* {"authentic": {"reached": "yes", "text"}, ...}, "claimed" without "reached" */
 /* "verified: authentic, consistent, computed in part; claimed: speed, machine, other losses"; "FAILED" and "inconclusive..." as they are. */
 void rp_levels_line(struct rp_buf *out, const struct rp_verification *v);

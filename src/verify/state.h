@@ -60,12 +60,6 @@ int rp_verify_machines(const struct rp_run *r);
 int rp_verify_world(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
 int rp_verify_nodes(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
 
-/* One line for each valid countersignature. */
-void rp_signatures_text(struct rp_buf *out, const struct rp_verification *v);
-
-/* One line for each valid time stamp. */
-void rp_timestamps_text(struct rp_buf *out, const struct rp_verification *v);
-
 const char *rp_check_proves(int id);
 enum rp_severity rp_check_severity(int id);
 const char *rp_severity_name(enum rp_severity severity);

@@ -37,7 +37,6 @@ enum rp_severity { RP_SEVERITY_FATAL, RP_SEVERITY_FAIL, RP_SEVERITY_WARN, RP_SEV
 const char *rp_check_state_name(enum rp_check_state state); /* "passed", "failed", ... as in JSON */
 const char *rp_check_name(int id);                          /* its id as text, 0 <= id < RP_CHECK_COUNT */
 /* Every check with severity, what it proves and how. */
-void rp_checks_text(struct rp_buf *out);
 json_t *rp_checks_json(void);
 
 struct rp_check_result {
@@ -94,9 +93,9 @@ struct rp_verification {
     char statement[65];                    /* SHA-256 of statement.dsse.json, which identifies this bundle; "" if there is none */
     char signer[128];                      /* its name in the trust store, or "" */
     json_t *signatures;                    /* countersignatures: [{"number", "valid", "fingerprint", "role", "at", "note", "program",
-                                              "replication" of a replicator who named one, "trusted", "name", "until"}], or {"number",
-                                              "valid": false, "why"}; NULL before they were
-                                              read */
+                                              "replication" of a replicator who named one, "trusted", "name", "until",
+                                              "text": "countersigned as reviewer by SHA256:..."}], or {"number",
+                                              "valid": false, "why"}; NULL before they were read */
     json_t *timestamps;                    /* [{"number", "valid", "checked", "time", "not_after", "accuracy_s" or null, "authority",
                                               "serial", "policy", "hash"}], "why" where it is not valid or not by --tsa-ca; NULL: none */
     int64_t stamped_ns;                    /* the bundle existed by then, since 1970, accuracy included: the earliest time stamp by an
@@ -127,15 +126,16 @@ void rp_verification_fini(struct rp_verification *v);
 /* Of the first valid countersignature by that key; NULL: none. */
 const char *rp_countersign_role(const struct rp_verification *v, const char *fingerprint);
 
-/* Of a row of `signatures`: "countersigned as reviewer by SHA256:..."; whether its role is only what the signer says, which it is of an author,
- * and of a replicator who names no replication. */
-#define RP_COUNTERSIGN_TEXT 300
-const char *rp_countersign_text(char out[RP_COUNTERSIGN_TEXT], const json_t *row);
+/* Of a row of `signatures`: its text; whether its role is only what the signer says, which it is of an author, and of
+ * a replicator who names no replication. */
+void rp_countersign_text(struct rp_buf *out, const json_t *row);
 int rp_countersign_says(const json_t *row);
 
-/* The table and the verdict as text, and as {"verdict", "fingerprint", "signer", "countersignatures", "timestamps",
- * "checks": [{"check", "severity", "state", "text", "proves"}], "levels" (levels.h), "timed", "results", "replay",
- * "policy", "ledger", "forked", "scaling"}. */
-void rp_verification_text(struct rp_buf *out, const struct rp_verification *v, int colour);
-void rp_verification_line(struct rp_buf *out, const struct rp_verification *v); /* the last line of the text, without its newline */
+/* {"verdict", "fingerprint", "signer", "countersignatures", "timestamps", "checks": [{"check", "severity", "state",
+ * "text", "proves", "later": true where an earlier one ended the verification}], "later" (how many, and their state),
+ * "warnings": [check], "levels" (levels.h), "timed", "results", "replay", "policy", "ledger", "forked", "scaling",
+ * "summary"}, and a template (report/template.h) that shows it. */
 json_t *rp_verification_json(const struct rp_verification *v);
+extern const char rp_verification_text[];
+/* The summary, which is the last line of the text. */
+void rp_verification_line(struct rp_buf *out, const struct rp_verification *v);

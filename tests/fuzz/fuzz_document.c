@@ -6,6 +6,7 @@
  *   & 16  the bytes are lines of changes (patch.h) to the honest member, where that is JSON
  *   & 64  all figures are made again; of run.json they are what is bent
  *   & 128 nothing is sealed again: the honest signature stays */
+#include "report/template.h"
 #include "tests/fuzz/honest.h"
 
 #include "bundle/schema.h"
@@ -304,7 +305,7 @@ static void show(const struct rp_verification *v)
 {
     RP_BUF text = {0}, ascii = {0};
     RP_JSON *j = rp_verification_json(v);
-    rp_verification_text(&text, v, 0);
+    rp_show(&text, RP_FILL_TEXT, j, rp_verification_text);
     printable(rp_buf_text(&text), 1);
     rp_json_write_ascii(&ascii, j);
     for (int i = 0; i < RP_CHECK_COUNT; i++)

@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "report/template.h"
 #include "tests/unit/verify_fixture.h"
 
 #include "bundle/pack.h"
@@ -52,7 +53,8 @@ static __attribute__((unused)) void attack_expect_named(const char *name, const 
     CHECK(v.verdict == (status ? RP_VERDICT_FAILED : RP_VERDICT_UNKNOWN_KEY), "%s: %s", name, rp_verdict_text(v.verdict));
     CHECK(!names || strstr(err.msg, names), "%s: the message does not name %s: %s", name, names, err.msg);
     RP_BUF text = {0};
-    rp_verification_text(&text, &v, 0);
+    RP_JSON *document = rp_verification_json(&v);
+    rp_show(&text, RP_FILL_TEXT, document, rp_verification_text);
     if (status && !trust)
         said_without_sizes(err.msg);
     CHECK(!strpbrk(err.msg, "\n\033") && !strchr(text.data, 033), "%s: a terminal obeys the message", name);

@@ -527,8 +527,6 @@ TEST(scaling_as_json)
 TEST(every_check_says_what_it_proves_and_how)
 {
     RP_JSON *all = rp_checks_json();
-    RP_BUF text = {0};
-    rp_checks_text(&text);
     const json_t *list = json_object_get(all, "checks");
     CHECK(json_array_size(list) == RP_CHECK_COUNT, "%zu rows", json_array_size(list));
     for (int i = 0; i < RP_CHECK_COUNT; i++) {
@@ -536,6 +534,5 @@ TEST(every_check_says_what_it_proves_and_how)
         const char *id = json_string_value(json_object_get(row, "check"));
         CHECK(strcmp(id, rp_check_name(i)) == 0 && strspn(id, "abcdefghijklmnopqrstuvwxyz_") == strlen(id), "id '%s'", id);
         CHECK(*json_string_value(json_object_get(row, "proves")) && *json_string_value(json_object_get(row, "how")), "%s has no words", id);
-        CHECK(strstr(text.data, json_string_value(json_object_get(row, "how"))), "%s is not in the text", id);
     }
 }

@@ -69,7 +69,9 @@ TEST(a_replicator_names_a_replication)
         CHECK_STR(back.replication, cases[i].replication);
         RP_JSON *row = json_pack("{s:s, s:s, s:s}", "role", back.role, "fingerprint", "SHA256:x", "replication", back.replication);
         CHECK(rp_countersign_says(row) == cases[i].says, "case %zu", i);
-        SAID(rp_countersign_text((char[RP_COUNTERSIGN_TEXT]){0}, row));
+        RP_BUF text = {0};
+        rp_countersign_text(&text, row);
+        SAID(text.data);
     }
 }
 

@@ -1,4 +1,5 @@
 /* What verify says about honest, damaged, forged and re-signed bundles: which check fails, with which exit status. */
+#include "report/template.h"
 #include "tests/unit/verify_fixture.h"
 
 #include "base/build.h"
@@ -137,7 +138,7 @@ TEST(runs_that_did_not_end_verify_and_say_so)
     CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
     RP_BUF text = {0};
     RP_JSON *j = rp_verification_json(&v);
-    rp_verification_text(&text, &v, 0);
+    rp_show(&text, RP_FILL_TEXT, j, rp_verification_text);
     CHECK(!strchr(text.data, 27), "%s", text.data);
     SAID(text.data); /* every line of a verification */
     CHECK_STR(rp_json_text_at(j, "verdict"), "verified-unknown-key");
