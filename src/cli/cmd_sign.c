@@ -89,16 +89,14 @@ static void print_countersignature(struct rp_cli *cli, const struct rp_verificat
                                    const char *print, const char *path)
 {
     RP_BUF line = {0};
-    size_t number = json_array_size(v->signatures);
     rp_verification_line(&line, v);
-    if (cli->json) {
-        cli->result = json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:s*}", "bundle", path, "number", (json_int_t)number, "role", c->role,
-                                "fingerprint", print, "author", v->fingerprint, "at", c->at, "verdict", line.data,
-                                "replication", *c->replication ? c->replication : NULL);
-        return;
-    }
-    printf("the bundle, by %s: %s\n", v->fingerprint, line.data);
-    printf("countersigned as %s by %s\n%s\n", c->role, print, path);
+    rp_cli_return(cli,
+                  json_pack("{s:o, s:I, s:s, s:s, s:s, s:s, s:s, s:s*}", "bundle", rp_cli_path(path), "number",
+                            (json_int_t)json_array_size(v->signatures), "role", c->role, "fingerprint", print, "author",
+                            v->fingerprint, "at", c->at, "verdict", line.data, "replication",
+                            *c->replication ? c->replication : NULL),
+                  "the bundle, by {/author t}: {/verdict p}\ncountersigned as {/role t} by {/fingerprint t}\n");
+    rp_cli_print_path(cli, path);
 }
 
 static int countersign(struct rp_cli *cli, const char *path, mode_t mode, struct rp_err *err)
