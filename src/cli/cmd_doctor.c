@@ -1,9 +1,7 @@
 /* `repro doctor`: what would stop or slow a run here. The checks are in capture/; this file tries what a capture does not record. */
-#include "base/buf.h"
 #include "base/build.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/term.h"
 #include "capture/capture.h"
 #include "capture/doctor/doctor.h"
 #include "cli/opts.h"
@@ -166,17 +164,12 @@ static json_t *try_here(void)
 
 /* ---- the command ---- */
 
-static void print_findings(const json_t *found)
+static json_t *count_findings(const json_t *found, const char *severity)
 {
-    static const char *const severities[] = {"stop", "slow", "note"};
-    int n[3] = {0};
-    RP_BUF text = {0};
+    int n = 0;
     for (size_t i = 0; i < json_array_size(found); i++)
-        for (int s = 0; s < 3; s++)
-            n[s] += strcmp(json_string_value(json_object_get(json_array_get(found, i), "severity")), severities[s]) == 0;
-    rp_doctor_text(&text, found, rp_use_colour(STDOUT_FILENO));
-    rp_buf_printf(&text, "%sstop %d, slow %d, note %d\n", text.size ? "\n" : "", n[0], n[1], n[2]);
-    rp_cli_print(&text);
+        n += strcmp(rp_json_text_at(json_array_get(found, i), "severity"), severity) == 0;
+    return json_integer(n);
 }
 
 static int cmd_doctor(struct rp_cli *cli, struct rp_err *err)
@@ -189,11 +182,13 @@ static int cmd_doctor(struct rp_cli *cli, struct rp_err *err)
     if (!o->root)
         json_object_set_new(json_object_get(env, "probes"), "here", try_here());
     RP_JSON *found = rp_doctor(env);
-    if (cli->json)
-        cli->result = json_pack("{s:s, s:O}", "schema", "repro-doctor/1", "findings", found);
-    else
-        print_findings(found);
-    return rp_doctor_stops(found) ? rp_fail(err, RP_UNAVAILABLE, "no run would work here: see the findings of severity stop") : 0;
+    rp_cli_return(cli,
+                  json_pack("{s:O, s:o, s:o, s:o}", "findings", found, "stop", count_findings(found, "stop"), "slow",
+                            count_findings(found, "slow"), "note", count_findings(found, "note")),
+                  RP_DOCTOR_TEXT "[/findings/0/check:\n]stop {/stop t}, slow {/slow t}, note {/note t}\n");
+    return rp_doctor_stops(found)
+               ? rp_fail(err, RP_UNAVAILABLE, "no run would work here: see the findings of severity stop")
+               : 0;
 }
 
 const struct rp_command rp_cmd_doctor = {

@@ -10,6 +10,7 @@
 #include "capture/capture.h"
 #include "capture/env_diff.h"
 #include "capture/doctor/doctor.h"
+#include "report/template.h"
 #include "tests/fuzz/patch.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -112,7 +113,8 @@ static void show(const json_t *doc)
     RP_BUF page = {0}, text = {0};
     RP_JSON *findings = rp_doctor(doc);
     rp_capture_summary(&page, doc);
-    rp_doctor_text(&text, findings, 0);
+    RP_JSON *document = json_pack("{s:O}", "findings", findings);
+    rp_show(&text, RP_FILL_TEXT, document, RP_DOCTOR_TEXT);
     printable(&page);
     printable(&text);
 }

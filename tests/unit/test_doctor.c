@@ -5,6 +5,7 @@
 #include "capture/capture.h"
 #include "capture/doctor/doctor.h"
 #include "capture/value.h"
+#include "report/template.h"
 #include "tests/unit/host_tree.h"
 #include "tests/unit/tap.h"
 
@@ -86,7 +87,8 @@ static void check_machine(const char *name)
     CHECK(env != NULL, "%s", err.msg);
     RP_JSON *findings = rp_doctor(env);
     tally(findings);
-    rp_doctor_text(&text, findings, 0);
+    RP_JSON *document = json_pack("{s:O}", "findings", findings);
+    rp_show(&text, RP_FILL_TEXT, document, RP_DOCTOR_TEXT);
     golden(file, &text);
     if (!in_other_test(name)) {
         RP_FREE char *page = rp_asprintf("tests/hosts/%s/expected/summary.txt", name);

@@ -15,7 +15,7 @@ static const struct {
 #undef DOCTOR
 };
 
-static const char *const severities[] = {"stop", "slow", "note"}, *const colours[] = {"\033[31m", "\033[33m", ""};
+static const char *const severities[] = {"stop", "slow", "note"};
 enum { SEVERITIES = sizeof severities / sizeof *severities };
 
 void rp_doctor_report(struct rp_doctor *d, enum rp_doctor_severity severity, const char *remedy, const char *value, ...)
@@ -54,22 +54,4 @@ int rp_doctor_stops(const json_t *findings)
             return 1;
     }
     return 0;
-}
-
-void rp_doctor_text(struct rp_buf *out, const json_t *findings, int colour)
-{
-    size_t n = json_array_size(findings), column = 0;
-    for (size_t i = 0; i < n; i++) {
-        size_t length = strlen(rp_json_text_at(json_array_get(findings, i), "value"));
-        column = length > column && length <= 56 ? length : column;
-    }
-    for (size_t i = 0; i < n; i++) {
-        const json_t *f = json_array_get(findings, i);
-        const char *severity = rp_json_text_at(f, "severity"), *tint = "";
-        for (int s = 0; s < SEVERITIES && colour; s++)
-            if (strcmp(severity, severities[s]) == 0)
-                tint = colours[s];
-        rp_buf_printf(out, "%s%s%s  %-18s %-*s  %s\n", tint, severity, *tint ? "\033[0m" : "", rp_json_text_at(f, "what"), (int)column,
-                      rp_json_text_at(f, "value"), rp_json_text_at(f, "remedy"));
-    }
 }

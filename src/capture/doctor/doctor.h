@@ -1,7 +1,7 @@
 /* Doctor: the properties of a captured machine that would stop or slow a run, with a remedy for each.
  *
  * What:    the checks of doctor.def over an environment document; an unknown value gives no finding.
- * Flow:    document -> [{"check", "severity", "concerns", "what", "value", "remedy"}], worst first -> text.
+ * Flow:    document -> [{"check", "severity", "concerns", "what", "value", "remedy"}], worst first.
  *          severity: stop, the run would fail; slow, it would be slower or its time less certain; note, worth knowing.
  *          concerns: "run", any run, or "gpu", runs on GPUs only. remedy is a command, or words where no command helps.
  * Owner:   the caller owns the json_t.
@@ -9,15 +9,14 @@
  */
 #pragma once
 
-#include "base/buf.h"
-
 #include <jansson.h>
 
 json_t *rp_doctor(const json_t *env);
 /* Is there a finding that stops every run? */
 int rp_doctor_stops(const json_t *findings);
-/* One line each. */
-void rp_doctor_text(struct rp_buf *out, const json_t *findings, int colour);
+/* A template (report/template.h): one line for each of "findings". */
+#define RP_DOCTOR_TEXT                                                                                                 \
+    "[/findings:{/severity c:stop=31,slow=33}  {/what t -18} {/value p}\t{/remedy p}\n]"
 
 /* ---- for the checks ---- */
 
