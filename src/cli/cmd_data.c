@@ -1,7 +1,6 @@
 /* `repro data`: archives and samples, without training on them. */
 #include "base/json.h"
 #include "base/text.h"
-#include "capture/value.h"
 #include "cli/opts.h"
 #include "data/archive.h"
 #include "data/dataset.h"
@@ -16,12 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *size_text(char out[32], uint64_t bytes)
-{
-    rp_show_number(out, (double)bytes, "B");
-    return out;
-}
-
 /* ---- data list ---- */
 
 struct store_opts {
@@ -35,13 +28,9 @@ static const struct rp_opt unpack_opts[] = {
 
 static int on_member(void *arg, const char *name, char type, uint64_t size)
 {
-    struct rp_cli *cli = arg;
     const char *kind = type == 'd' ? "directory" : type == 'l' ? "link" : "file";
-    if (cli->json)
-        json_array_append_new(json_object_get(cli->result, "members"),
-                              json_pack("{s:s, s:s, s:I}", "name", name, "type", kind, "size", (json_int_t)size));
-    else
-        printf("%12llu  %-9s  %s\n", (unsigned long long)size, kind, name);
+    json_array_append_new(
+        arg, json_pack("{s:o, s:s, s:I}", "name", rp_cli_path(name), "type", kind, "size", (json_int_t)size));
     return 0;
 }
 
@@ -55,55 +44,46 @@ static int list_archive(struct rp_cli *cli, const char *path, struct rp_err *err
         source = (struct rp_archive_source){.name = path, .fd = fd, .size = (uint64_t)size};
     else if (errno != ENOENT || rp_embedded_archive(path, &source) < 0)
         return rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
-    if (cli->json)
-        cli->result = json_pack("{s:s, s:[]}", "archive", path, "members");
-    return rp_archive_list(&source, &limits, on_member, cli, err);
+    json_t *members = json_array();
+    const int failed = rp_archive_list(&source, &limits, on_member, members, err) < 0;
+    rp_cli_return(cli, json_pack("{s:o, s:o}", "archive", rp_cli_path(path), "members", members),
+                  "[/members:{/size t 12}  {/type t -9}  {/name p}\n]");
+    return failed ? -1 : 0;
 }
 
 /* The archives inside this program, usable without a store. */
-static json_t *list_embedded(const struct rp_cli *cli)
+static json_t *list_embedded(void)
 {
     const char *name;
     json_t *list = json_array();
     for (int i = 0; (name = rp_embedded_archive_name(i)); i++) {
         struct rp_archive_source source = {0};
-        char size[32];
-        if (rp_embedded_archive(name, &source) < 0)
-            continue;
-        json_array_append_new(list, json_pack("{s:s, s:I}", "name", name, "bytes", (json_int_t)source.size));
-        if (!cli->json)
-            printf("embedded: %s, %s\n", name, size_text(size, source.size));
+        if (rp_embedded_archive(name, &source) == 0)
+            json_array_append_new(list, json_pack("{s:s, s:I}", "name", name, "bytes", (json_int_t)source.size));
     }
     return list;
 }
 
-static void print_if_empty(const struct rp_cli *cli, const char *store, int n)
-{
-    RP_FREE char *where = rp_store_path(store, NULL);
-    if (!cli->json && n == 0)
-        printf("the store %s is empty\n", where);
-}
+#define EMPTY_TEXT "[!/archives:the store {/store p} is empty\n]"
 
 static int list_store(struct rp_cli *cli, const char *store, struct rp_err *err)
 {
     struct rp_store_entry *entry = NULL;
     int n = 0;
-    char size[32];
     if (rp_store_list(store, &entry, &n, err) < 0)
         return -1;
     RP_FREE char *where = rp_store_path(store, NULL);
-    RP_JSON *list = json_array();
-    for (int i = 0; i < n; i++) {
-        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I}", "sha256", entry[i].sha256, "directory", entry[i].dir, "files",
-                                              (json_int_t)entry[i].files, "bytes", (json_int_t)entry[i].bytes));
-        if (!cli->json)
-            printf("%s  %4llu files  %10s\n", entry[i].sha256, (unsigned long long)entry[i].files, size_text(size, entry[i].bytes));
-    }
-    print_if_empty(cli, store, n);
-    RP_JSON *inside = list_embedded(cli);
-    if (cli->json)
-        cli->result = json_pack("{s:s, s:O, s:O}", "store", where, "archives", list, "embedded", inside);
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++)
+        json_array_append_new(list, json_pack("{s:s, s:o, s:I, s:I}", "sha256", entry[i].sha256, "directory",
+                                              rp_cli_path(entry[i].dir), "files", (json_int_t)entry[i].files, "bytes",
+                                              (json_int_t)entry[i].bytes));
     rp_store_list_free(entry, n);
+    rp_cli_return(cli,
+                  json_pack("{s:o, s:o, s:o}", "store", rp_cli_path(where), "archives", list, "embedded",
+                            list_embedded()),
+                  "[/archives:{/sha256 t}  {/files t 4} files  {/bytes b 10}\n]" EMPTY_TEXT
+                  "[/embedded:embedded: {/name t}, {/bytes b}\n]");
     return 0;
 }
 
@@ -182,37 +162,31 @@ static int set_range(struct rp_sample_field *field, int n, const char *text, str
     return -1;
 }
 
-static void print_facts(const struct rp_data_check *c)
-{
-    static const char *const share[] = {[RP_FACT_PER_RECORD] = "a record", [RP_FACT_SHARE_OF_RECORDS] = "% of the records"};
-    for (const struct rp_data_fact *f = c->fact; f < c->fact + c->facts; f++) {
-        double of = f->form == RP_FACT_SHARE_OF_RECORDS ? 100 * (double)f->value : (double)f->value;
-        if (f->label)
-            printf("%s%-26s ", f > c->fact ? "\n" : "", f->label);
-        else
-            printf(", ");
-        if (f->form == RP_FACT_TOTAL)
-            printf("%lld", (long long)f->value);
-        else
-            printf("%.1f %s", of / (double)c->records, share[f->form]);
-        printf("%s%s", f->unit ? " " : "", f->unit ? f->unit : "");
-    }
-    printf("%s", c->facts ? "\n" : "");
-}
+static const char check_text[] =
+    "files                      {/files t}, {/bytes b}\n"
+    "records                    {/records t}"
+    "[/facts:[/label:\n{/label t -26} ][!/label:, ][/of:{/share d1} {/of t}][!/of:{/value t}][/unit: {/unit t}]]"
+    "\ndigest                     {/digest t}\n";
 
-static void report_check(struct rp_cli *cli, const char *path, const struct rp_data_format *format, const struct rp_data_check *c)
+static json_t *check_json(const char *path, const struct rp_data_format *format, const struct rp_data_check *c)
 {
-    char size[32];
-    if (cli->json) {
-        cli->result = json_pack("{s:s, s:s, s:i, s:I, s:I, s:s}", "path", path, "format", format->name, "files", c->files, "bytes",
-                                (json_int_t)c->bytes, "records", (json_int_t)c->records, "digest", c->digest);
-        for (int i = 0; i < c->facts; i++)
-            json_object_set_new(cli->result, c->fact[i].name, json_integer(c->fact[i].value));
-        return;
+    static const char *const of[] = {[RP_FACT_PER_RECORD] = "a record",
+                                     [RP_FACT_SHARE_OF_RECORDS] = "% of the records"};
+    json_t *facts = json_array(), *j;
+    j = json_pack("{s:o, s:s, s:i, s:I, s:I, s:s, s:o}", "path", rp_cli_path(path), "format", format->name, "files",
+                  c->files, "bytes", (json_int_t)c->bytes, "records", (json_int_t)c->records, "digest", c->digest,
+                  "facts", facts);
+    for (const struct rp_data_fact *f = c->fact; f < c->fact + c->facts; f++) {
+        const double times = f->form == RP_FACT_SHARE_OF_RECORDS ? 100 : 1;
+        json_t *fact = json_pack("{s:s*, s:I, s:s*}", "label", f->label, "value", (json_int_t)f->value, "unit",
+                                 f->unit);
+        if (f->form != RP_FACT_TOTAL)
+            json_object_update_new(fact, json_pack("{s:f, s:s}", "share",
+                                                   times * (double)f->value / (double)c->records, "of", of[f->form]));
+        json_array_append_new(facts, fact);
+        json_object_set_new(j, f->name, json_integer(f->value));
     }
-    printf("%-26s %d, %s\n%-26s %lld\n", "files", c->files, size_text(size, c->bytes), "records", (long long)c->records);
-    print_facts(c);
-    printf("%-26s %s\n", "digest", c->digest);
+    return j;
 }
 
 static int check_path(struct rp_cli *cli, const char *path, struct rp_err *err)
@@ -237,7 +211,7 @@ static int check_path(struct rp_cli *cli, const char *path, struct rp_err *err)
     int failed = !d || format->check(d, &c, NULL, NULL, err) < 0;
     format->close(d);
     if (!failed)
-        report_check(cli, path, format, &c);
+        rp_cli_return(cli, check_json(path, format, &c), check_text);
     return failed ? -1 : 0;
 }
 
@@ -249,20 +223,18 @@ static int check_store(struct rp_cli *cli, const char *store, struct rp_err *err
     int n = 0, failed = 0;
     if (rp_store_list(store, &entry, &n, err) < 0)
         return -1;
-    RP_JSON *list = json_array();
+    RP_FREE char *where = rp_store_path(store, NULL);
+    json_t *list = json_array();
     for (int i = 0; i < n; i++) {
         int bad = rp_marker_check(entry[i].dir, &e) < 0;
         if (bad && !failed++)
             *err = e;
-        json_array_append_new(list, json_pack("{s:s, s:b, s:s*}", "sha256", entry[i].sha256, "good", !bad, "message",
-                                              bad ? e.msg : NULL));
-        if (!cli->json)
-            printf("%s  %s\n", entry[i].sha256, bad ? e.msg : "good");
+        json_array_append_new(list, json_pack("{s:s, s:b, s:o*}", "sha256", entry[i].sha256, "good", !bad, "message",
+                                              bad ? rp_cli_path(e.msg) : NULL));
     }
-    print_if_empty(cli, store, n);
-    if (cli->json)
-        cli->result = json_pack("{s:O}", "archives", list);
     rp_store_list_free(entry, n);
+    rp_cli_return(cli, json_pack("{s:o, s:o}", "store", rp_cli_path(where), "archives", list),
+                  "[/archives:{/sha256 t}  [/good:good][!/good:{/message p}]\n]" EMPTY_TEXT);
     return failed ? -1 : 0;
 }
 
@@ -300,10 +272,8 @@ static int cmd_data_unpack(struct rp_cli *cli, struct rp_err *err)
         return rp_fail(err, RP_USAGE, "--sha256: '%s' is not a SHA-256: expected 64 lower-case hexadecimal digits", o->sha256);
     if (rp_store_unpack(cli->argv[0], o->sha256, o->store, &dir, hex, err) < 0)
         return -1;
-    if (cli->json)
-        cli->result = json_pack("{s:s, s:s}", "sha256", hex, "directory", dir);
-    else
-        printf("%s\n", dir);
+    rp_cli_return(cli, json_pack("{s:s, s:o}", "sha256", hex, "directory", rp_cli_path(dir)), "");
+    rp_cli_print_path(cli, dir);
     return 0;
 }
 

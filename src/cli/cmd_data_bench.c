@@ -5,6 +5,7 @@
 #include "cli/opts.h"
 #include "data/dataset.h"
 #include "data/image/image_set.h"
+#include "report/template.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,6 +113,19 @@ static int bench_threads(const struct rp_data_format *format, const char *path, 
     return failed;
 }
 
+/* At once: each takes seconds. */
+static void print_measured(const struct rp_cli *cli, const json_t *row)
+{
+    RP_BUF text = {0};
+    if (cli->json)
+        return;
+    rp_show(&text, RP_FILL_TEXT, row,
+            "{/threads t 4} thread{/threads s -1} {/images_per_second d1 10} images/s "
+            "{/images_per_second_a_thread d1 8} a thread\n");
+    rp_cli_print(&text);
+    fflush(stdout);
+}
+
 static int cmd_data_bench(struct rp_cli *cli, struct rp_err *err)
 {
     const struct bench_opts *o = cli->opts;
@@ -124,23 +138,19 @@ static int cmd_data_bench(struct rp_cli *cli, struct rp_err *err)
     if (!format || !format->get_batch)
         return rp_fail(err, RP_USAGE, "'%s' is not a format of images; expected imagenet_tfrecord, image_folder, ofrecord or recordio",
                        name);
-    json_t *list = cli->json ? json_array() : NULL;
-    if (cli->json)
-        cli->result = json_pack("{s:s, s:s, s:o}", "path", path, "format", name, "results", list);
+    json_t *list = json_array();
+    cli->result = json_pack("{s:o, s:s, s:o}", "path", rp_cli_path(path), "format", name, "results", list);
     for (int i = 0; i < n; i++) {
         struct measured m = {.threads = threads[i]};
         if (bench_threads(format, path, o, &m, &records, err) < 0)
             return -1;
-        double rate = (double)m.images / m.seconds;
-        if (cli->json)
-            json_array_append_new(list, json_pack("{s:i, s:I, s:f, s:f}", "threads", m.threads, "images", (json_int_t)m.images, "seconds",
-                                                  m.seconds, "images_per_second", rate));
-        else
-            printf("%4d thread%s %10.1f images/s %8.1f a thread\n", m.threads, m.threads == 1 ? " " : "s", rate, rate / m.threads);
-        fflush(stdout);
+        const double rate = (double)m.images / m.seconds;
+        json_array_append_new(list, json_pack("{s:i, s:I, s:f, s:f, s:f}", "threads", m.threads, "images",
+                                              (json_int_t)m.images, "seconds", m.seconds, "images_per_second", rate,
+                                              "images_per_second_a_thread", rate / m.threads));
+        print_measured(cli, json_array_get(list, (size_t)i));
     }
-    if (cli->json)
-        json_object_set_new(cli->result, "records", json_integer(records));
+    json_object_set_new(cli->result, "records", json_integer(records));
     return 0;
 }
 

@@ -5,7 +5,6 @@
 #include "data/synthetic/make.h"
 #include "data/text/bpe.h"
 
-#include <stdio.h>
 #include <string.h>
 
 struct make_opts {
@@ -103,11 +102,11 @@ static int make_from_texts(struct rp_cli *cli, const struct rp_generator *of_for
         return rp_fail(err, RP_USAGE, "--shards %ld is out of range 1..%lld, the number of documents", made.shards, (long long)docs.n);
     if (write_data(&g, &made, path, o->force, err) < 0)
         return -1;
-    if (cli->json)
-        cli->result = json_pack("{s:s, s:s, s:I, s:I, s:I}", "path", path, "format", g.format->name, "documents", (json_int_t)docs.n,
-                                "tokens", (json_int_t)docs.ids + docs.n, "shards", (json_int_t)made.shards);
-    else
-        printf("%s\n", path);
+    rp_cli_return(cli,
+                  json_pack("{s:o, s:s, s:I, s:I, s:I}", "path", rp_cli_path(path), "format", g.format->name,
+                            "documents", (json_int_t)docs.n, "tokens", (json_int_t)docs.ids + docs.n, "shards",
+                            (json_int_t)made.shards),
+                  "");
     return 0;
 }
 
@@ -126,35 +125,41 @@ static int make_from_images(struct rp_cli *cli, struct rp_err *err)
         return rp_fail(err, RP_USAGE, "'%s': images from a folder are written into a directory", path);
     if (rp_make_options(&others, &none, err) < 0 || rp_make_from_folder(cli->argv[2], path, o->force, &made, err) < 0)
         return -1;
-    if (cli->json)
-        cli->result = json_pack("{s:s, s:s, s:I, s:I, s:I}", "path", path, "format", "imagenet_tfrecord", "images", (json_int_t)made.images,
-                                "classes", (json_int_t)made.classes, "shards", (json_int_t)made.shards);
-    else
-        printf("%s\n", path);
+    rp_cli_return(cli,
+                  json_pack("{s:o, s:s, s:I, s:I, s:I}", "path", rp_cli_path(path), "format", "imagenet_tfrecord",
+                            "images", (json_int_t)made.images, "classes", (json_int_t)made.classes, "shards",
+                            (json_int_t)made.shards),
+                  "");
     return 0;
 }
 
-static int cmd_data_make(struct rp_cli *cli, struct rp_err *err)
+static int make_synthetic(struct rp_cli *cli, const struct rp_generator *g, struct rp_err *err)
 {
     const struct make_opts *o = cli->opts;
-    const struct rp_generator *g = find_generator(cli->argv[0], err);
     struct rp_make_opts made = o->data;
-    if (!g)
-        return -1;
-    if (cli->argc > 2 && g->format == &rp_data_format_imagenet_tfrecord)
-        return make_from_images(cli, err);
-    if (cli->argc > 2)
-        return make_from_texts(cli, g, err);
     if (o->vocab || o->merges || o->tokenizer)
         return rp_fail(err, RP_USAGE, "a vocabulary is for texts: name them after '%s', or leave it out for a synthetic corpus",
                        cli->argv[1]);
     if (rp_make_options(&made, g, err) < 0 || write_data(g, &made, cli->argv[1], o->force, err) < 0)
         return -1;
-    if (cli->json)
-        cli->result = json_pack("{s:s, s:I, s:I}", "path", cli->argv[1], "sequences", (json_int_t)made.sequences, "shards",
-                                (json_int_t)made.shards);
-    else
-        printf("%s\n", cli->argv[1]);
+    rp_cli_return(cli,
+                  json_pack("{s:o, s:I, s:I}", "path", rp_cli_path(cli->argv[1]), "sequences",
+                            (json_int_t)made.sequences, "shards", (json_int_t)made.shards),
+                  "");
+    return 0;
+}
+
+static int cmd_data_make(struct rp_cli *cli, struct rp_err *err)
+{
+    const struct rp_generator *g = find_generator(cli->argv[0], err);
+    if (!g)
+        return -1;
+    const int failed = cli->argc < 3                                    ? make_synthetic(cli, g, err)
+                       : g->format == &rp_data_format_imagenet_tfrecord ? make_from_images(cli, err)
+                                                                        : make_from_texts(cli, g, err);
+    if (failed < 0)
+        return -1;
+    rp_cli_print_path(cli, cli->argv[1]);
     return 0;
 }
 
