@@ -8,8 +8,6 @@
 #include "recipe/recipe.h"
 #include "supervise/joining.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -39,10 +37,7 @@ static int print_key(struct rp_cli *cli, struct rp_err *err)
     if (rp_job_key_new(&key, err) < 0)
         return -1;
     rp_job_key_hex(hex, &key);
-    if (cli->json)
-        cli->result = json_pack("{s:s}", "key", hex);
-    else
-        printf("%s\n", hex);
+    rp_cli_return(cli, json_pack("{s:s}", "key", hex), "{/key t}\n");
     explicit_bzero(hex, sizeof hex);
     return 0;
 }
@@ -78,22 +73,24 @@ static int exchange_words(struct rp_join *j, struct rp_err *err)
     return rp_join_close(j, ANSWER_MS, err);
 }
 
-/* What the processes agreed on, as this one sees it. */
-static void print_met(struct rp_buf *out, const struct rp_join *j)
+/* What the processes agreed on, as this one sees it; its last rank if it has several. */
+static void add_met(json_t *result, const struct rp_join *j)
 {
     const struct rp_job_member *own = &j->member[j->own];
-    const struct rp_clock_offset *c = &own->clock;
-    char ranks[48];
     int hosts = 0;
     for (int i = 0; i < j->members; i++)
         hosts = j->member[i].host >= hosts ? j->member[i].host + 1 : hosts;
-    rp_buf_printf(out, "; %s of %d, local rank %d, host %d of %d", rp_join_ranks(own, ranks), j->world, own->local_rank, own->host, hosts);
-    if (j->own && c->error_ns >= 0)
-        rp_buf_printf(out, "; wall clock %.3f ms from that of rank 0, to within %.3f ms", (double)c->wall_ns * 1e-6, (double)c->error_ns * 1e-6);
+    json_object_update_new(result, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o}", "index", j->own, "world", j->world,
+                                             "first_rank", own->first_rank, "local_rank", own->local_rank, "host",
+                                             own->host, "hosts", hosts, "members", rp_join_to_json(j)));
+    if (own->ranks > 1)
+        json_object_set_new(result, "last_rank", json_integer(own->first_rank + own->ranks - 1));
+    if (j->own && own->clock.error_ns >= 0)
+        json_object_update_new(result, json_pack("{s:f, s:f}", "clock_ms", (double)own->clock.wall_ns * 1e-6,
+                                                 "clock_error_ms", (double)own->clock.error_ns * 1e-6));
 }
 
-/* met: what to print of it. */
-static int meet_others(struct rp_cli *cli, struct rp_joining *j, json_t *result, struct rp_buf *met, struct rp_err *err)
+static int meet_others(struct rp_cli *cli, struct rp_joining *j, json_t *result, struct rp_err *err)
 {
     const struct launch_opts *o = cli->opts;
     struct rp_meter meter;
@@ -108,32 +105,18 @@ static int meet_others(struct rp_cli *cli, struct rp_joining *j, json_t *result,
         return -1;
     json_t *where = j->launch.size > 1 ? json_pack("{s:s, s:i}", "source", j->where.source, "port", j->where.port) : json_null();
     json_object_set_new(result, "rendezvous", where);
-    json_object_set_new(result, "index", json_integer(j->join.own));
-    json_object_set_new(result, "world", json_integer(j->join.world));
-    json_object_set_new(result, "first_rank", json_integer(j->join.member[j->join.own].first_rank));
-    json_object_set_new(result, "local_rank", json_integer(j->join.member[j->join.own].local_rank));
-    json_object_set_new(result, "members", rp_join_to_json(&j->join));
-    print_met(met, &j->join); /* members are gone once the job is closed */
+    add_met(result, &j->join); /* members are gone once the job is closed */
     return exchange_words(&j->join, err);
 }
 
-/* At once: lines of several processes must not mix. */
-static void print_whoami(const struct rp_joining *j, const struct rp_buf *met)
-{
-    const struct rp_launch *l = &j->launch;
-    RP_BUF text = {0};
-    if (!l->launcher)
-        rp_buf_puts(&text, "one process, started by no launcher");
-    else if (l->size)
-        rp_buf_printf(&text, "process %" PRId64 " of %" PRId64 ", started by %s (%s)", l->rank, l->size, l->name, l->rank_variable);
-    else
-        rp_buf_printf(&text, "process %" PRId64 ", started by %s (%s), which gives the number of processes later", l->rank, l->name,
-                      l->rank_variable);
-    rp_buf_printf(&text, "; key of the job: %s", j->key.source ? j->key.source : "none");
-    rp_buf_puts(&text, rp_buf_text(met));
-    rp_buf_printf(&text, "%s%s\n", l->note ? "\nnote: " : "", l->note ? l->note : "");
-    rp_cli_print(&text);
-}
+static const char whoami_text[] =
+    "[/launcher:process {/rank t}[/size: of {/size t}], started by {/launcher_name t} ({/decided_by/0 t})"
+    "[!/size:, which gives the number of processes later]][!/launcher:one process, started by no launcher]"
+    "; key of the job: [/key:{/key p}][!/key:none]"
+    "[/world:; rank[/last_rank:s {/first_rank t} to {/last_rank t}][!/last_rank: {/first_rank t}] of {/world t}, "
+    "local rank {/local_rank t}, host {/host t} of {/hosts t}]"
+    "[/clock_error_ms:; wall clock {/clock_ms d3} ms from that of rank 0, to within {/clock_error_ms d3} ms]"
+    "[/note:\nnote: {/note p}]\n";
 
 static int print_place(struct rp_cli *cli, struct rp_err *err)
 {
@@ -142,13 +125,11 @@ static int print_place(struct rp_cli *cli, struct rp_err *err)
     if (rp_joining_detect(&j, &o->joining, err) < 0)
         return -1;
     RP_JSON *result = rp_launch_to_json(&j.launch);
-    json_object_set_new(result, "key", j.key.source ? json_string(j.key.source) : json_null());
-    RP_BUF met = {0};
-    const int failed = o->meet && meet_others(cli, &j, result, &met, err) < 0;
-    if (cli->json)
-        cli->result = json_incref(result);
-    else if (!failed)
-        print_whoami(&j, &met);
+    json_object_set_new(result, "key", rp_cli_path(j.key.source));
+    json_object_update_new(result, json_pack("{s:s*, s:o}", "launcher_name", j.launch.launcher ? j.launch.name : NULL,
+                                             "note", rp_cli_path(j.launch.note)));
+    const int failed = o->meet && meet_others(cli, &j, result, err) < 0;
+    rp_cli_return(cli, json_incref(result), failed ? "" : whoami_text); /* at once: lines of processes must not mix */
     return failed ? -1 : 0;
 }
 
@@ -183,10 +164,7 @@ static int print_form(struct rp_cli *cli, struct rp_err *err)
     f.accumulation = accumulation_for(f.recipe, f.nodes * f.ranks_per_node);
     if (rp_form_write(&text, cli->argv[0], &f, err) < 0)
         return -1;
-    if (cli->json)
-        cli->result = json_pack("{s:s, s:s}", "kind", cli->argv[0], "text", text.data);
-    else
-        rp_cli_print(&text);
+    rp_cli_return(cli, json_pack("{s:s, s:s}", "kind", cli->argv[0], "text", text.data), "{/text l}");
     return 0;
 }
 
