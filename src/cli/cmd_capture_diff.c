@@ -9,6 +9,7 @@
 #include "capture/fields.h"
 #include "capture/value.h"
 #include "cli/opts.h"
+#include "report/template.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -200,34 +201,22 @@ static size_t count_of(const json_t *doc, const char *list)
     return json_array_size(json_object_get(doc, list));
 }
 
-/* The last line counts what was not compared: that nothing important differs does not mean that the machines are the same. */
-static void show_end(struct rp_buf *out, const json_t *doc)
-{
-    size_t unknown = count_of(doc, "one_side") + count_of(doc, "not_comparable") + count_of(doc, "unknown");
-    size_t probes = count_of(doc, "not_captured");
-    long long weighty = rp_json_integer_at(doc, "not_compared");
-    rp_buf_printf(out, "\n%lld equal, %lld absent on both sides", rp_json_integer_at(doc, "equal"), rp_json_integer_at(doc, "absent"));
-    if (unknown)
-        rp_buf_printf(out, ", %zu could not be compared", unknown);
-    if (unknown && weighty)
-        rp_buf_printf(out, " (%lld of high or medium impact)", weighty);
-    if (probes)
-        rp_buf_printf(out, ", %zu %s on one side only", probes, probes == 1 ? "probe" : "probes");
-    rp_buf_puts(out, "\n");
-}
+/* The last line counts what was not compared: that nothing important differs does not mean that the machines are the
+ * same. */
+static const char end_text[] =
+    "\n{/equal t} equal, {/absent t} absent on both sides[/undecided:, {/undecided t} could not be compared"
+    "[/not_compared: ({/not_compared t} of high or medium impact)]]"
+    "[/probes:, {/probes t} probe{/probes s} on one side only]\n";
 
-static void show_all(struct rp_buf *out, const struct rp_cli *cli, const json_t *doc)
+static void show_all(struct rp_buf *out, const json_t *doc)
 {
     static const struct {
         const char *impact, *title;
     } grades[] = {
         {"high", "HIGH: moves throughput"}, {"medium", "MEDIUM: often moves throughput"}, {"low", "LOW: seldom moves throughput"}};
     const json_t *different = json_object_get(doc, "different");
-    for (int i = 0; i < 2; i++) {
-        char shown[72];
-        rp_buf_printf(out, "%c  %s, captured %s\n", "AB"[i], rp_excerpt(shown, cli->argv[i]),
-                      rp_json_text_at(json_object_get(doc, i ? "b" : "a"), "captured_at"));
-    }
+    rp_show(out, RP_FILL_TEXT, doc,
+            "A  {/a/name t}, captured {/a/captured_at t}\nB  {/b/name t}, captured {/b/captured_at t}\n");
     for (int i = 0; i < 3; i++) {
         RP_JSON *list = select_differences(different, grades[i].impact, 0);
         show_list(out, grades[i].title, list, 1);
@@ -239,12 +228,13 @@ static void show_all(struct rp_buf *out, const struct rp_cli *cli, const json_t 
     show_names(out, "Cannot be compared, hidden with different salts or on one side only:", json_object_get(doc, "not_comparable"));
     show_names(out, "Unknown on both sides, which does not mean equal:", json_object_get(doc, "unknown"));
     show_names(out, "Probes that ran on one side only:", json_object_get(doc, "not_captured"));
-    show_end(out, doc);
+    rp_show(out, RP_FILL_TEXT, doc, end_text);
 }
 
 /* ---- the command ---- */
 
-/* How many important settings differ. Adds to the document: the reasons, and the number of important values that could not be compared. */
+/* How many important settings differ. Adds to the document: the reasons, and the numbers of values that could not be
+ * compared, of important ones among them, and of probes that ran on one side only. */
 static int weigh_differences(json_t *doc)
 {
     static const char *const lists[] = {"different", "one_side", "not_comparable"};
@@ -261,7 +251,9 @@ static int weigh_differences(json_t *doc)
         const struct rp_field *f = rp_field_find(json_string_value(json_array_get(unknown, i)), '.');
         unknown_important += f && !f->moment && f->impact >= RP_IMPACT_MEDIUM;
     }
-    json_object_set_new(doc, "not_compared", json_integer(unknown_important));
+    const size_t undecided = count_of(doc, "one_side") + count_of(doc, "not_comparable") + json_array_size(unknown);
+    json_object_update_new(doc, json_pack("{s:i, s:I, s:I}", "not_compared", unknown_important, "undecided",
+                                          (json_int_t)undecided, "probes", (json_int_t)count_of(doc, "not_captured")));
     return important;
 }
 
@@ -299,17 +291,17 @@ static int cmd_capture_diff(struct rp_cli *cli, struct rp_err *err)
     if (cli->json) {
         cli->result = json_incref(doc);
     } else {
-        show_all(&text, cli, doc);
+        show_all(&text, doc);
         rp_cli_print(&text);
     }
     if (important)
         return rp_fail(err, RP_MISMATCH, "%d %s of high or medium impact %s", important, important == 1 ? "value" : "values",
                        important == 1 ? "differs" : "differ");
-    size_t probes = count_of(doc, "not_captured");
-    if (o->strict && (rp_json_integer_at(doc, "not_compared") || probes))
-        return rp_fail(err, RP_MISMATCH, "--strict: %lld value%s of high or medium impact and %zu probe%s could not be compared",
-                       rp_json_integer_at(doc, "not_compared"), rp_s(rp_json_integer_at(doc, "not_compared")), probes,
-                       rp_s((int64_t)probes));
+    const long long values = rp_json_integer_at(doc, "not_compared"), probes = rp_json_integer_at(doc, "probes");
+    if (o->strict && (values || probes))
+        return rp_fail(err, RP_MISMATCH,
+                       "--strict: %lld value%s of high or medium impact and %lld probe%s could not be compared", values,
+                       rp_s(values), probes, rp_s(probes));
     return 0;
 }
 
