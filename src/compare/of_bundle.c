@@ -440,6 +440,6 @@ int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_
     if (rc < 0 || rp_sha256_file(sha256, path, NULL, err) < 0)
         return -1;
     set_text(&row->source.sha256, sha256);
-    rp_run_documents_forget_json(row->run);
+    rp_run_documents_shrink(row->run);
     return 0;
 }

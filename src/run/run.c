@@ -70,7 +70,7 @@ struct rp_run_documents *rp_run_documents_use(struct rp_run_documents *d)
     return d;
 }
 
-void rp_run_documents_forget_json(struct rp_run_documents *d)
+static void forget_json(struct rp_run_documents *d)
 {
     json_decref(d->facts_json);
     json_decref(d->figures_json);
@@ -78,11 +78,21 @@ void rp_run_documents_forget_json(struct rp_run_documents *d)
     d->facts_json = d->figures_json = d->shown = NULL;
 }
 
+void rp_run_documents_shrink(struct rp_run_documents *d)
+{
+    struct rp_facts *f = &d->facts;
+    forget_json(d);
+    while (f->tensor_root_n)
+        rp_object_fini(&f->tensor_root[--f->tensor_root_n], &rp_type_tensor_root);
+    free(f->tensor_root);
+    f->tensor_root = NULL;
+}
+
 void rp_run_documents_free(struct rp_run_documents *d)
 {
     if (!d || --d->references > 0)
         return;
-    rp_run_documents_forget_json(d);
+    forget_json(d);
     rp_object_fini(&d->facts, &rp_type_facts);
     rp_object_fini(&d->figures, &rp_type_figures);
     free(d);

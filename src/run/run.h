@@ -34,7 +34,8 @@ struct rp_run_documents {
  * nodes do not fit. */
 struct rp_run_documents *rp_run_documents_read(json_t *facts, json_t *figures, struct rp_err *err) rp_must_check;
 struct rp_run_documents *rp_run_documents_use(struct rp_run_documents *d); /* another reference; NULL is fine */
-void rp_run_documents_forget_json(struct rp_run_documents *d); /* the structs remain: of many bundles at once */
+/* The structs remain, but for the roots of tensors: of many bundles at once. */
+void rp_run_documents_shrink(struct rp_run_documents *d);
 void rp_run_documents_free(struct rp_run_documents *d);                    /* drops one */
 /* Both as one document, for renderers: what both have is merged, rank by rank and key by key, so that
  * "/rank/3/device/name" (of facts.json) and "/rank/3/timed_s" (of run.json) stand side by side. Its key "run.json" is
