@@ -131,12 +131,12 @@ static void print_json(const json_t *j)
     rp_cli_print(&text);
 }
 
-/* What a command returns says whose document it is: "repro-key-list/1". Documents of bundles have a schema of their own. */
+/* What a command returns says whose document it is: "repro-key-show-output/1". Documents of bundles have a schema of their own. */
 static void print_result(const struct rp_cli *cli, json_t *document)
 {
     char id[64];
     if (json_is_object(document) && !json_object_get(document, "schema") && !json_object_get(document, "$schema")) {
-        snprintf(id, sizeof id, "repro-%s/1", cli->command ? cli->command->name : "help");
+        snprintf(id, sizeof id, "repro-%s-output/1", cli->command ? cli->command->name : "help");
         for (char *p = id; *p; p++)
             *p = *p == ' ' ? '-' : *p;
         json_object_set_new(document, "schema", json_string(id));

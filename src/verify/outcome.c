@@ -18,7 +18,7 @@ const char rp_verification_text[] =
     "[/later/checks:" STATE("/later/state") "{/later/checks t} later checks: they depend on the one that failed\n]"
     "[/warnings/0:\nwarnings: [/warnings:[#:, ]{ t}]\n]"
     "[/levels/claimed/text:[/results/throughput/value:\n{/results/throughput/value d3} {/results/throughput/unit t}, "
-    "last loss {/results/loss_last/hex t}\n]"
+    "last loss {/results/loss_last h}\n]"
     "signed by {/fingerprint t}[/signer: ({/signer t})]\n"
     "[/countersignatures:{/text p} ([/trusted:{/name t}][!/trusted:[/name:'{/name t}', no longer trusted since "
     "{/until t}][!/name:key unknown]]) on {/at a}[/note:: {/note q}]\n]"
