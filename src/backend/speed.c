@@ -75,22 +75,29 @@ static void run_attention(struct bench *b, const struct call *c)
 static void run_attention_backward(struct bench *b, const struct call *c)
 {
     struct rp_attention a = attention(b, c);
-    b->dev->op->attention_backward(b->dev, b->z, b->work, b->w, b->y, b->small, b->small + 12 * c->m * c->n, b->mask, b->x, &a,
-                                   b->work + 3 * HIDDEN);
+    const struct rp_attention_grad g = {.a = &a, .d_o = b->w, .qkv = b->x, .o = b->y, .row_max = b->small,
+                                        .row_inv = b->small + 12 * c->m * c->n, .mask = b->mask, .dqkv = b->z,
+                                        .dbias = b->work, .work = b->work + 3 * HIDDEN};
+    b->dev->op->attention_backward(b->dev, &g);
 }
 
 static void run_layernorm(struct bench *b, const struct call *c)
 {
-    struct rp_dropout d = dropout(128);
-    b->dev->op->residual_layernorm_forward(b->dev, b->y, NULL, b->z, b->small, b->mask, b->x, b->w, &d, b->work, b->work + c->n, 1e-12f,
-                                           (int)c->m, (int)c->n);
+    const struct rp_dropout d = dropout(128);
+    const struct rp_layernorm n = {.rows = (int)c->m, .width = (int)c->n, .eps = 1e-12f, .x = b->x, .residual = b->w,
+                                   .drop = &d, .gamma = b->work, .beta = b->work + c->n, .y = b->y, .xhat = b->z,
+                                   .rstd = b->small, .mask = b->mask};
+    b->dev->op->residual_layernorm_forward(b->dev, &n);
 }
 
 static void run_layernorm_backward(struct bench *b, const struct call *c)
 {
-    struct rp_dropout d = dropout(128);
-    b->dev->op->layernorm_backward(b->dev, b->y, b->z, b->work, b->work + c->n, b->work + 2 * c->n, b->w, NULL, b->x, b->small,
-                                   b->work + 3 * c->n, b->mask, &d, (int)c->m, (int)c->n, b->work + 4 * c->n);
+    const struct rp_dropout d = dropout(128);
+    const struct rp_layernorm_grad g = {.rows = (int)c->m, .width = (int)c->n, .dy = b->w, .xhat = b->x,
+                                        .rstd = b->small, .gamma = b->work + 3 * c->n, .drop = &d, .mask = b->mask,
+                                        .dz = b->y, .dx = b->z, .dgamma = b->work, .dbeta = b->work + c->n,
+                                        .dbias = b->work + 2 * c->n, .work = b->work + 4 * c->n};
+    b->dev->op->layernorm_backward(b->dev, &g);
 }
 
 static void run_gelu(struct bench *b, const struct call *c)
@@ -142,14 +149,20 @@ static void run_conv_weights(struct bench *b, const struct call *c)
 
 static void run_batch_norm(struct bench *b, const struct call *c)
 {
-    b->dev->op->batchnorm_forward(b->dev, b->y, b->small, b->small + c->n, b->x, b->small + 2 * c->n, b->small + 3 * c->n,
-                                  b->small + 4 * c->n, NULL, 1e-5f, 1, (int)c->m, (int)c->n, b->work);
+    const struct rp_batchnorm n = {.rows = (int)c->m, .width = (int)c->n, .eps = 1e-5f, .relu = 1, .x = b->x,
+                                   .mean = b->small + 2 * c->n, .gamma = b->small + 3 * c->n,
+                                   .beta = b->small + 4 * c->n, .y = b->y, .var = b->small, .rstd = b->small + c->n,
+                                   .work = b->work};
+    b->dev->op->batchnorm_forward(b->dev, &n);
 }
 
 static void run_batch_norm_backward(struct bench *b, const struct call *c)
 {
-    b->dev->op->batchnorm_backward(b->dev, b->z, NULL, b->small, b->small + c->n, b->w, b->x, b->y, b->small + 2 * c->n,
-                                   b->small + 3 * c->n, b->small + 4 * c->n, (int)c->m, (int)c->n, b->work);
+    const struct rp_batchnorm_grad g = {.rows = (int)c->m, .width = (int)c->n, .dy = b->w, .x = b->x, .y = b->y,
+                                        .mean = b->small + 2 * c->n, .rstd = b->small + 3 * c->n,
+                                        .gamma = b->small + 4 * c->n, .dx = b->z, .dgamma = b->small,
+                                        .dbeta = b->small + c->n, .work = b->work};
+    b->dev->op->batchnorm_backward(b->dev, &g);
 }
 
 static void run_norm(struct bench *b, const struct call *c)

@@ -307,16 +307,26 @@ static struct rp_dropout norm_dropout(const struct gpt *m, const struct gpt_norm
     return rp_net_dropout(&m->net, n->site >= 0 ? m->hidden_dropout : 0, n->site, m->seq);
 }
 
+/* y and xhat of the norm of x. */
+static void norm_alone(const struct gpt *m, const struct gpt_norm *n, const float *x)
+{
+    const struct rp_layernorm a = {.rows = m->rows, .width = m->hidden, .eps = m->eps, .x = x, .gamma = n->w,
+                                   .beta = n->b, .y = m->y, .xhat = n->xhat, .rstd = n->rstd};
+    m->net.dev->op->layernorm_forward(m->net.dev, &a);
+}
+
 /* z = residual + the branch's output in n->xhat; y. sum NULL: z is not needed. */
 static void add_norm(const struct gpt *m, const struct gpt_norm *n, float *sum, const float *residual)
 {
-    struct rp_dev *dev = m->net.dev;
-    struct rp_dropout drop = norm_dropout(m, n);
-    if (n->site < 0)
-        dev->op->layernorm_forward(dev, m->y, n->xhat, n->rstd, residual, n->w, n->b, m->eps, m->rows, m->hidden);
-    else
-        dev->op->residual_layernorm_forward(dev, m->y, sum, n->xhat, n->rstd, n->mask, n->xhat, residual, &drop, n->w, n->b, m->eps,
-                                            m->rows, m->hidden);
+    if (n->site < 0) {
+        norm_alone(m, n, residual);
+        return;
+    }
+    const struct rp_dropout drop = norm_dropout(m, n);
+    const struct rp_layernorm a = {.rows = m->rows, .width = m->hidden, .eps = m->eps, .x = n->xhat,
+                                   .residual = residual, .drop = &drop, .gamma = n->w, .beta = n->b, .y = m->y,
+                                   .xhat = n->xhat, .rstd = n->rstd, .z = sum, .mask = n->mask};
+    m->net.dev->op->residual_layernorm_forward(m->net.dev, &a);
 }
 
 /* z of layer l's input. */
@@ -419,11 +429,17 @@ static int forward(struct rp_net *net, const struct rp_input *input, struct rp_e
 /* y is the gradient of the norm's output: adds to z, makes dt, and the gradient of the bias in the branch before. first: z is empty. */
 static void norm_backward(const struct gpt *m, const struct gpt_norm *n, float *branch_bias, int first)
 {
-    struct rp_dev *dev = m->net.dev;
-    struct rp_dropout drop = norm_dropout(m, n);
-    dev->op->layernorm_backward(dev, m->z, n->site < 0 ? NULL : m->dt, rp_net_grad(&m->net, n->w), rp_net_grad(&m->net, n->b),
-                                n->site < 0 ? NULL : branch_bias, m->y, first ? NULL : m->z, n->xhat, n->rstd, n->w, n->mask,
-                                n->site < 0 ? NULL : &drop, m->rows, m->hidden, m->net.work);
+    const struct rp_dropout drop = norm_dropout(m, n);
+    struct rp_layernorm_grad g = {.rows = m->rows, .width = m->hidden, .dy = m->y, .add = first ? NULL : m->z,
+                                  .xhat = n->xhat, .rstd = n->rstd, .gamma = n->w, .mask = n->mask, .dz = m->z,
+                                  .dgamma = rp_net_grad(&m->net, n->w), .dbeta = rp_net_grad(&m->net, n->b),
+                                  .work = m->net.work};
+    if (n->site >= 0) {
+        g.drop = &drop;
+        g.dx = m->dt;
+        g.dbias = branch_bias;
+    }
+    m->net.dev->op->layernorm_backward(m->net.dev, &g);
 }
 
 /* The output of a norm again, in y. */
@@ -437,7 +453,6 @@ static void compute_again(struct gpt *m, int l)
 {
     const struct gpt_layer *a = &m->layer[l];
     const struct rp_attention at = attention_of(m, l);
-    struct rp_dev *dev = m->net.dev;
     if (m->recompute == RP_RECOMPUTE_selective) {
         rp_nn_attention_context(&m->net, &a->attention, &at, NULL);
         rp_nn_mlp_activate(&m->net, &a->mlp);
@@ -445,7 +460,7 @@ static void compute_again(struct gpt *m, int l)
     if (m->recompute != RP_RECOMPUTE_full)
         return;
     const float *z = input_of(m, l);
-    dev->op->layernorm_forward(dev, m->y, a->norm1.xhat, a->norm1.rstd, z, a->norm1.w, a->norm1.b, m->eps, m->rows, m->hidden);
+    norm_alone(m, &a->norm1, z);
     rp_nn_attention_forward(&m->net, &a->attention, &at, a->norm2.xhat, m->y);
     add_norm(m, &a->norm2, NULL, z);
     rp_nn_mlp_inner(&m->net, &a->mlp, m->y);

@@ -341,12 +341,21 @@ static void convolve(struct resnet *m, struct conv_norm *a, const float *in)
     dev->op->conv_forward(dev, a->x, rp_net_statistic(&m->net, a->running_mean), in, a->w, &a->c, m->net.work);
 }
 
+/* The arguments of the norm of a's x. */
+static struct rp_batchnorm norm_of(const struct resnet *m, const struct conv_norm *a, float *y, const float *add,
+                                   int relu)
+{
+    return (struct rp_batchnorm){.rows = (int)rp_conv_rows(&a->c), .width = a->c.out_c, .eps = m->eps, .relu = relu,
+                                 .x = a->x, .mean = rp_net_statistic(&m->net, a->running_mean), .gamma = a->gamma,
+                                 .beta = a->beta, .add = add, .y = y, .var = rp_net_statistic(&m->net, a->running_var),
+                                 .rstd = a->rstd, .work = m->net.work};
+}
+
 /* y = norm of a's x, + add. */
 static void normalise(struct resnet *m, const struct conv_norm *a, float *y, const float *add, int relu)
 {
-    struct rp_dev *dev = m->net.dev;
-    dev->op->batchnorm_forward(dev, y, rp_net_statistic(&m->net, a->running_var), a->rstd, a->x, rp_net_statistic(&m->net, a->running_mean),
-                               a->gamma, a->beta, add, m->eps, relu, (int)rp_conv_rows(&a->c), a->c.out_c, m->net.work);
+    const struct rp_batchnorm n = norm_of(m, a, y, add, relu);
+    m->net.dev->op->batchnorm_forward(m->net.dev, &n);
 }
 
 static void block_forward(struct resnet *m, struct resnet_block *k, const float *x)
@@ -446,10 +455,12 @@ static int measure(struct rp_net *net, struct rp_input *input, struct rp_err *er
 /* dx (may be dy) = gradient of a's x; y: its output, where a relu follows, or NULL. add: gradient of what was added, or NULL. */
 static void norm_backward(struct resnet *m, const struct conv_norm *a, float *dx, float *add, const float *dy, const float *y)
 {
-    struct rp_dev *dev = m->net.dev;
-    dev->op->batchnorm_backward(dev, dx, add, rp_net_grad(&m->net, a->gamma), rp_net_grad(&m->net, a->beta), dy, a->x, y,
-                                rp_net_statistic(&m->net, a->running_mean), a->rstd, a->gamma, (int)rp_conv_rows(&a->c), a->c.out_c,
-                                m->net.work);
+    const struct rp_batchnorm_grad g = {.rows = (int)rp_conv_rows(&a->c), .width = a->c.out_c, .dy = dy, .x = a->x,
+                                        .y = y, .mean = rp_net_statistic(&m->net, a->running_mean), .rstd = a->rstd,
+                                        .gamma = a->gamma, .dx = dx, .dadd = add,
+                                        .dgamma = rp_net_grad(&m->net, a->gamma),
+                                        .dbeta = rp_net_grad(&m->net, a->beta), .work = m->net.work};
+    m->net.dev->op->batchnorm_backward(m->net.dev, &g);
 }
 
 static void weight_gradient(struct resnet *m, const struct conv_norm *a, const float *dy, const float *x)
@@ -464,10 +475,9 @@ static void input_gradient(struct resnet *m, const struct conv_norm *a, float *d
 
 static void recompute_norm(struct resnet *m, const struct conv_norm *a)
 {
-    struct rp_dev *dev = m->net.dev;
+    const struct rp_batchnorm n = norm_of(m, a, a->y, NULL, 1);
     if (m->recompute != RP_RECOMPUTE_none)
-        dev->op->batchnorm_apply(dev, a->y, a->x, rp_net_statistic(&m->net, a->running_mean), a->rstd, a->gamma, a->beta, NULL, 1,
-                                 (int)rp_conv_rows(&a->c), a->c.out_c);
+        m->net.dev->op->batchnorm_apply(m->net.dev, &n);
 }
 
 /* The gradient of the block's output, in *grad, becomes that of its input. */

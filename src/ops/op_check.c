@@ -221,7 +221,11 @@ CASE(layernorm_forward)
 {
     pair x = filled(c, ALL, 3.0f), gamma = filled(c, (size_t)WIDTH, 2.0f), beta = filled(c, (size_t)WIDTH, 2.0f);
     pair y = blank(c, ALL), xhat = s->in_place ? x : blank(c, ALL), rstd = blank(c, (size_t)ROWS);
-    BOTH(layernorm_forward, y.of[k], xhat.of[k], rstd.of[k], x.of[k], gamma.of[k], beta.of[k], 1e-12f, ROWS, WIDTH);
+    for (int k = 0; k < sides(c); k++) {
+        const struct rp_layernorm n = {.rows = ROWS, .width = WIDTH, .eps = 1e-12f, .x = x.of[k], .gamma = gamma.of[k],
+                                       .beta = beta.of[k], .y = y.of[k], .xhat = xhat.of[k], .rstd = rstd.of[k]};
+        c->table[k]->layernorm_forward(c->dev[k], &n);
+    }
 }
 
 CASE(residual_layernorm_forward)
@@ -231,8 +235,13 @@ CASE(residual_layernorm_forward)
     pair beta = filled(c, (size_t)WIDTH, 2.0f), y = blank(c, ALL), xhat = s->in_place ? x : blank(c, ALL), rstd = blank(c, (size_t)ROWS);
     struct bytes mask = blank_bytes(c, rp_mask_bytes(ROWS, WIDTH));
     pair z = s->in_place ? residual : blank(c, ALL);
-    BOTH(residual_layernorm_forward, y.of[k], has(s, RP_VARIANT_KEEP_SUM) ? z.of[k] : NULL, xhat.of[k], rstd.of[k], mask.of[k], x.of[k],
-         residual.of[k], &d, gamma.of[k], beta.of[k], 1e-5f, ROWS, WIDTH);
+    for (int k = 0; k < sides(c); k++) {
+        const struct rp_layernorm n = {.rows = ROWS, .width = WIDTH, .eps = 1e-5f, .x = x.of[k],
+                                       .residual = residual.of[k], .drop = &d, .gamma = gamma.of[k], .beta = beta.of[k],
+                                       .y = y.of[k], .xhat = xhat.of[k], .rstd = rstd.of[k],
+                                       .z = has(s, RP_VARIANT_KEEP_SUM) ? z.of[k] : NULL, .mask = mask.of[k]};
+        c->table[k]->residual_layernorm_forward(c->dev[k], &n);
+    }
 }
 
 CASE(layernorm_apply)
@@ -253,13 +262,15 @@ CASE(layernorm_backward)
         dz = add;
     BOTH(dropout_forward, forward.of[k], mask.of[k], x.of[k], &d, ROWS, WIDTH);
     for (int k = 0; k < sides(c); k++) {
-        float *work = work_of(c, k, rp_colsum_work(ROWS, 3l * WIDTH));
-        float *no_dx = s->dropout == 0 && has(s, RP_VARIANT_NO_DX) ? NULL : dx.of[k];
-        float *no_dbias = has(s, RP_VARIANT_NO_DBIAS) ? NULL : dbias.of[k];
-        const struct rp_dropout *no_drop = s->dropout == 0 && has(s, RP_VARIANT_NO_DROP) ? NULL : &d;
-        c->table[k]->layernorm_backward(c->dev[k], dz.of[k], no_dx, dgamma.of[k], dbeta.of[k], no_dbias, dy.of[k],
-                                        has(s, RP_VARIANT_ADD_GRADIENT) ? add.of[k] : NULL, xhat.of[k], rstd.of[k], gamma.of[k], mask.of[k],
-                                        no_drop, ROWS, WIDTH, work);
+        struct rp_layernorm_grad g = {.rows = ROWS, .width = WIDTH, .dy = dy.of[k], .xhat = xhat.of[k],
+                                      .rstd = rstd.of[k], .gamma = gamma.of[k], .mask = mask.of[k], .dz = dz.of[k],
+                                      .dgamma = dgamma.of[k], .dbeta = dbeta.of[k],
+                                      .work = work_of(c, k, rp_colsum_work(ROWS, 3l * WIDTH))};
+        g.add = has(s, RP_VARIANT_ADD_GRADIENT) ? add.of[k] : NULL;
+        g.drop = s->dropout == 0 && has(s, RP_VARIANT_NO_DROP) ? NULL : &d;
+        g.dx = s->dropout == 0 && has(s, RP_VARIANT_NO_DX) ? NULL : dx.of[k];
+        g.dbias = has(s, RP_VARIANT_NO_DBIAS) ? NULL : dbias.of[k];
+        c->table[k]->layernorm_backward(c->dev[k], &g);
     }
 }
 

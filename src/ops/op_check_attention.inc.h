@@ -53,9 +53,11 @@ CASE(attention_backward)
             d_o.of[0][r * width + j] = d_o.of[1][r * width + j] = j % 3 ? 0.0f : -0.0f;
     for (int k = 0; k < sides(c); k++) {
         struct rp_attention a = attention_of(s, keys.of[k], first.of[k]);
-        float *work = work_of(c, k, rp_colsum_work((long)rows, 3 * (long)width));
+        const struct rp_attention_grad g = {.a = &a, .d_o = d_o.of[k], .qkv = qkv.of[k], .o = o.of[k],
+                                            .row_max = top.of[k], .row_inv = inv.of[k], .mask = mask.of[k],
+                                            .dqkv = dqkv.of[k], .dbias = dbias.of[k],
+                                            .work = work_of(c, k, rp_colsum_work((long)rows, 3 * (long)width))};
         c->table[k]->attention_forward(c->dev[k], o.of[k], top.of[k], inv.of[k], mask.of[k], qkv.of[k], &a);
-        c->table[k]->attention_backward(c->dev[k], dqkv.of[k], dbias.of[k], d_o.of[k], o.of[k], top.of[k], inv.of[k], mask.of[k],
-                                        qkv.of[k], &a, work);
+        c->table[k]->attention_backward(c->dev[k], &g);
     }
 }

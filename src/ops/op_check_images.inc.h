@@ -36,10 +36,13 @@ CASE(batchnorm_forward)
     pair x = filled(c, ALL, 3.0f), mean = filled(c, w, 1.0f), gamma = filled(c, w, 2.0f), beta = filled(c, w, 2.0f), add = filled(c, ALL, 2.0f);
     pair y = s->in_place ? x : has(s, RP_VARIANT_OVER_ADDED) ? add : blank(c, ALL), var = blank(c, w), rstd = blank(c, w);
     for (int k = 0; k < sides(c); k++) {
-        float *work = work_of(c, k, rp_colsum_work(ROWS, WIDTH));
-        c->table[k]->batchnorm_forward(c->dev[k], has(s, RP_VARIANT_STATISTICS) ? NULL : y.of[k], var.of[k], rstd.of[k], x.of[k], mean.of[k],
-                                       gamma.of[k], beta.of[k], has(s, RP_VARIANT_ADD_INPUT) ? add.of[k] : NULL, 1e-5f,
-                                       has(s, RP_VARIANT_RELU), ROWS, WIDTH, work);
+        struct rp_batchnorm n = {.rows = ROWS, .width = WIDTH, .eps = 1e-5f, .relu = has(s, RP_VARIANT_RELU),
+                                 .x = x.of[k], .mean = mean.of[k], .gamma = gamma.of[k], .beta = beta.of[k],
+                                 .var = var.of[k], .rstd = rstd.of[k],
+                                 .work = work_of(c, k, rp_colsum_work(ROWS, WIDTH))};
+        n.add = has(s, RP_VARIANT_ADD_INPUT) ? add.of[k] : NULL;
+        n.y = has(s, RP_VARIANT_STATISTICS) ? NULL : y.of[k];
+        c->table[k]->batchnorm_forward(c->dev[k], &n);
     }
 }
 
@@ -48,8 +51,13 @@ CASE(batchnorm_apply)
     size_t w = (size_t)WIDTH;
     pair x = filled(c, ALL, 3.0f), mean = filled(c, w, 1.0f), gamma = filled(c, w, 2.0f), beta = filled(c, w, 2.0f), add = filled(c, ALL, 2.0f);
     pair y = s->in_place ? x : has(s, RP_VARIANT_OVER_ADDED) ? add : blank(c, ALL), rstd = filled_positive(c, w, 2.0f);
-    BOTH(batchnorm_apply, y.of[k], x.of[k], mean.of[k], rstd.of[k], gamma.of[k], beta.of[k],
-         has(s, RP_VARIANT_ADD_INPUT) ? add.of[k] : NULL, has(s, RP_VARIANT_RELU), ROWS, WIDTH);
+    for (int k = 0; k < sides(c); k++) {
+        struct rp_batchnorm n = {.rows = ROWS, .width = WIDTH, .relu = has(s, RP_VARIANT_RELU), .x = x.of[k],
+                                 .mean = mean.of[k], .gamma = gamma.of[k], .beta = beta.of[k], .y = y.of[k],
+                                 .rstd = rstd.of[k]};
+        n.add = has(s, RP_VARIANT_ADD_INPUT) ? add.of[k] : NULL;
+        c->table[k]->batchnorm_apply(c->dev[k], &n);
+    }
 }
 
 CASE(batchnorm_backward)
@@ -59,10 +67,12 @@ CASE(batchnorm_backward)
     pair rstd = filled_positive(c, w, 2.0f), gamma = filled(c, w, 2.0f), dgamma = blank(c, w), dbeta = blank(c, w);
     pair dx = s->in_place ? dy : blank(c, ALL), dadd = !s->in_place && has(s, RP_VARIANT_OVER_ADDED) ? dy : blank(c, ALL);
     for (int k = 0; k < sides(c); k++) {
-        float *work = work_of(c, k, rp_colsum_work(ROWS, 2l * WIDTH));
-        c->table[k]->batchnorm_backward(c->dev[k], dx.of[k], has(s, RP_VARIANT_ADD_INPUT) ? dadd.of[k] : NULL, dgamma.of[k], dbeta.of[k],
-                                        dy.of[k], x.of[k], has(s, RP_VARIANT_RELU) ? y.of[k] : NULL, mean.of[k], rstd.of[k], gamma.of[k],
-                                        ROWS, WIDTH, work);
+        struct rp_batchnorm_grad g = {.rows = ROWS, .width = WIDTH, .dy = dy.of[k], .x = x.of[k], .mean = mean.of[k],
+                                      .rstd = rstd.of[k], .gamma = gamma.of[k], .dx = dx.of[k], .dgamma = dgamma.of[k],
+                                      .dbeta = dbeta.of[k], .work = work_of(c, k, rp_colsum_work(ROWS, 2l * WIDTH))};
+        g.y = has(s, RP_VARIANT_RELU) ? y.of[k] : NULL;
+        g.dadd = has(s, RP_VARIANT_ADD_INPUT) ? dadd.of[k] : NULL;
+        c->table[k]->batchnorm_backward(c->dev[k], &g);
     }
 }
 

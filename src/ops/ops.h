@@ -73,6 +73,38 @@ struct rp_dropout {
     float scale;
 };
 
+/* The arguments of residual_layernorm_forward; layernorm_forward ignores residual, drop, mask and z. */
+struct rp_layernorm {
+    int rows, width;
+    float eps;
+    const float *x;                /* [rows, width] */
+    const float *residual;         /* [rows, width], added to dropout(x) */
+    const struct rp_dropout *drop; /* of x; NULL: no dropout */
+    const float *gamma, *beta;     /* [width] */
+    float *y;                      /* [rows, width] */
+    float *xhat;                   /* [rows, width]; in place: xhat == x */
+    float *rstd;                   /* [rows] */
+    float *z;                      /* [rows, width]: the sum, for a pre-norm layer, or NULL; in place: z == residual */
+    uint8_t *mask;                 /* decisions, rp_mask_bytes(rows, width); unused without dropout */
+};
+
+/* The arguments of layernorm_backward. */
+struct rp_layernorm_grad {
+    int rows, width;
+    const float *dy;               /* [rows, width]: gradient of y */
+    const float *add;              /* [rows, width]: gradient of the normalised sum from its other uses; NULL: none */
+    const float *xhat;             /* [rows, width] */
+    const float *rstd;             /* [rows] */
+    const float *gamma;            /* [width] */
+    const struct rp_dropout *drop; /* of x; NULL or with threshold 0: no dropout */
+    const uint8_t *mask;           /* its decisions */
+    float *dz;                     /* [rows, width]: gradient of the residual; in place: dz == dy, dz == add */
+    float *dx;                     /* [rows, width]: gradient of x; without dropout it may be NULL or equal dz */
+    float *dgamma, *dbeta;         /* [width] */
+    float *dbias;                  /* [width]: colsum(dx), of dz where dx is NULL; NULL: not computed */
+    float *work;                   /* rp_colsum_work(rows, 3 * width) floats */
+};
+
 /* score[q,k] = chain over d of q*k, times scale; m = max over unmasked k, + (+0) so that a zero has one form;
  * e = r_exp(score - m); l = sum128(e) with e = +0 for masked keys; p = e * (1/l); pd = dropout(p);
  * o = chain over k of pd*v, masked keys skipped. causal: keys after q are masked for q, and those before its first key.
@@ -87,6 +119,45 @@ struct rp_attention {
     const int32_t *first_key;        /* [batch, seq], causal only: query q attends to keys first_key[q]..q; never less than the one before;
                                       * NULL: 0 */
     struct rp_dropout drop;          /* rows_per_sample = heads * seq, width = seq; rows of a sample count from first_head * seq */
+};
+
+/* The arguments of attention_backward. qkv, o, row_max, row_inv and mask are those of attention_forward. */
+struct rp_attention_grad {
+    const struct rp_attention *a;
+    const float *d_o;               /* [batch*seq, width]: gradient of o */
+    const float *qkv;               /* [batch*seq, 3*width] */
+    const float *o;                 /* [batch*seq, width] */
+    const float *row_max, *row_inv; /* [batch*heads*seq] */
+    const uint8_t *mask;
+    float *dqkv;                    /* [batch*seq, 3*width] */
+    float *dbias;                   /* [3*width]: colsum(dqkv) */
+    float *work;                    /* rp_colsum_work(batch*seq, 3*width) floats */
+};
+
+/* The arguments of batchnorm_forward; batchnorm_apply reads rstd and ignores eps, var and work. */
+struct rp_batchnorm {
+    int rows, width;
+    float eps;
+    int relu;                         /* y = y > 0 ? y : +0, after `add` */
+    const float *x;                   /* [rows, width] */
+    const float *mean, *gamma, *beta; /* [width] */
+    const float *add;                 /* [rows, width] or NULL */
+    float *y;                         /* [rows, width]; forward, NULL for the statistics alone; in place: y == x, y == add */
+    float *var, *rstd;                /* [width] */
+    float *work;                      /* rp_colsum_work(rows, width) floats */
+};
+
+/* The arguments of batchnorm_backward. In place: dx == dy, dadd == dy, not both. */
+struct rp_batchnorm_grad {
+    int rows, width;
+    const float *dy;                  /* [rows, width]: gradient of y */
+    const float *x;                   /* [rows, width] */
+    const float *y;                   /* [rows, width]: the output, where a relu follows; NULL: no relu */
+    const float *mean, *rstd, *gamma; /* [width] */
+    float *dx;                        /* [rows, width] */
+    float *dadd;                      /* [rows, width]: gradient of what was added, or NULL */
+    float *dgamma, *dbeta;            /* [width] */
+    float *work;                      /* rp_colsum_work(rows, 2 * width) floats */
 };
 
 /* Source rows grouped by the row they are summed into; made on the host by sorting, keys ascending. */
@@ -148,6 +219,17 @@ static inline int rp_op_is_conv(enum rp_op op)
 {
     return op == RP_OP_conv_forward || op == RP_OP_conv_dgrad || op == RP_OP_conv_wgrad || op == RP_OP_maxpool_forward ||
            op == RP_OP_maxpool_backward;
+}
+
+/* The arguments of layernorm_forward for a backend whose residual_layernorm_forward does both. */
+static inline struct rp_layernorm rp_layernorm_plain(const struct rp_layernorm *n)
+{
+    struct rp_layernorm plain = *n;
+    plain.residual = NULL;
+    plain.drop = NULL;
+    plain.z = NULL;
+    plain.mask = NULL;
+    return plain;
 }
 
 /* The literal definition of every operation: plain scalar loops on the host. ops/reference.c. */

@@ -129,11 +129,11 @@ static void ref_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, 
         }
 }
 
-/* One row: z -> y, xhat, rstd. xhat may be z. */
-static void layernorm_row(float *y, float *xhat, float *rstd, const float *z, const float *gamma, const float *beta, float eps,
-                          long width)
+/* Row r: z -> y, xhat, rstd. xhat may be z. */
+static void layernorm_row(const struct rp_layernorm *n, long r, float *xhat, const float *z)
 {
     struct reference_sum128 s;
+    long width = n->width;
     float inv = 1.0f / (float)width;
     sum128_start(&s);
     for (long j = 0; j < width; j++)
@@ -145,35 +145,32 @@ static void layernorm_row(float *y, float *xhat, float *rstd, const float *z, co
         sum128_add(&s, j, d * d);
     }
     float var = sum128_end(&s) * inv;
-    *rstd = 1.0f / __builtin_sqrtf(var + eps);
+    n->rstd[r] = 1.0f / __builtin_sqrtf(var + n->eps);
     for (long j = 0; j < width; j++) {
-        xhat[j] = (z[j] - mean) * *rstd;
-        y[j] = __builtin_fmaf(xhat[j], gamma[j], beta[j]);
+        xhat[j] = (z[j] - mean) * n->rstd[r];
+        n->y[r * width + j] = __builtin_fmaf(xhat[j], n->gamma[j], n->beta[j]);
     }
 }
 
-static void ref_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, float *rstd, const float *x, const float *gamma,
-                                  const float *beta, float eps, int rows, int width)
+static void ref_layernorm_forward(struct rp_dev *dev, const struct rp_layernorm *n)
 {
-    for (long r = 0; r < rows; r++)
-        layernorm_row(y + r * width, xhat + r * width, rstd + r, x + r * width, gamma, beta, eps, width);
+    for (long r = 0, width = n->width; r < n->rows; r++)
+        layernorm_row(n, r, n->xhat + r * width, n->x + r * width);
 }
 
-static void ref_residual_layernorm_forward(struct rp_dev *dev, float *y, float *z, float *xhat, float *rstd, uint8_t *mask, const float *x,
-                                           const float *residual, const struct rp_dropout *drop, const float *gamma, const float *beta,
-                                           float eps, int rows, int width)
+static void ref_residual_layernorm_forward(struct rp_dev *dev, const struct rp_layernorm *n)
 {
-    for (long r = 0; r < rows; r++) {
-        float *sum = xhat + r * width;
+    for (long r = 0, width = n->width; r < n->rows; r++) {
+        float *sum = n->xhat + r * width;
         for (long j = 0; j < width; j++) {
-            float h = x[r * width + j];
-            if (dropout_on(drop))
-                h = decide(mask, drop, 0, r, j, width) ? h * drop->scale : 0.0f;
-            sum[j] = h + residual[r * width + j];
-            if (z)
-                z[r * width + j] = sum[j];
+            float h = n->x[r * width + j];
+            if (dropout_on(n->drop))
+                h = decide(n->mask, n->drop, 0, r, j, width) ? h * n->drop->scale : 0.0f;
+            sum[j] = h + n->residual[r * width + j];
+            if (n->z)
+                n->z[r * width + j] = sum[j];
         }
-        layernorm_row(y + r * width, sum, rstd + r, sum, gamma, beta, eps, width);
+        layernorm_row(n, r, sum, sum);
     }
 }
 
@@ -184,44 +181,42 @@ static void ref_layernorm_apply(struct rp_dev *dev, float *y, const float *xhat,
             y[r * width + j] = __builtin_fmaf(xhat[r * width + j], gamma[j], beta[j]);
 }
 
-static void ref_layernorm_backward(struct rp_dev *dev, float *dz, float *dx, float *dgamma, float *dbeta, float *dbias, const float *dy,
-                                   const float *add, const float *xhat, const float *rstd, const float *gamma, const uint8_t *mask,
-                                   const struct rp_dropout *drop, int rows, int width, float *work)
+static void ref_layernorm_backward(struct rp_dev *dev, const struct rp_layernorm_grad *g)
 {
-    long n = (long)rp_colsum_work(rows, width);
-    float inv = 1.0f / (float)width;
-    for (long r = 0; r < rows; r++) {
+    long width = g->width, n = (long)rp_colsum_work(g->rows, width);
+    float inv = 1.0f / (float)width, *work = g->work;
+    for (long r = 0; r < g->rows; r++) {
         struct reference_sum128 sum1, sum2;
         sum128_start(&sum1);
         sum128_start(&sum2);
         for (long j = 0; j < width; j++) {
-            float g = dy[r * width + j], h = xhat[r * width + j], dh = g * gamma[j];
+            float dy = g->dy[r * width + j], h = g->xhat[r * width + j], dh = dy * g->gamma[j];
             sum128_add(&sum1, j, dh);
             sum128_add(&sum2, j, dh * h);
-            colsum_add(work, r, j, width, g * h);
-            colsum_add(work + n, r, j, width, g);
+            colsum_add(work, r, j, width, dy * h);
+            colsum_add(work + n, r, j, width, dy);
         }
         float s1 = sum128_end(&sum1) * inv, s2 = sum128_end(&sum2) * inv;
         for (long j = 0; j < width; j++) {
             long i = r * width + j;
-            float dh = dy[i] * gamma[j];
-            float d = __builtin_fmaf(-xhat[i], s2, dh - s1) * rstd[r];
-            if (add)
-                d = d + add[i];
+            float dh = g->dy[i] * g->gamma[j];
+            float d = __builtin_fmaf(-g->xhat[i], s2, dh - s1) * g->rstd[r];
+            if (g->add)
+                d = d + g->add[i];
             float e = d;
-            if (dropout_on(drop))
-                e = decided(mask, r, j, width) ? d * drop->scale : 0.0f;
-            dz[i] = d;
-            if (dx)
-                dx[i] = e;
-            if (dbias)
+            if (dropout_on(g->drop))
+                e = decided(g->mask, r, j, width) ? d * g->drop->scale : 0.0f;
+            g->dz[i] = d;
+            if (g->dx)
+                g->dx[i] = e;
+            if (g->dbias)
                 colsum_add(work + 2 * n, r, j, width, e);
         }
     }
-    colsum_tree(dgamma, work, rows, width);
-    colsum_tree(dbeta, work + n, rows, width);
-    if (dbias)
-        colsum_tree(dbias, work + 2 * n, rows, width);
+    colsum_tree(g->dgamma, work, g->rows, width);
+    colsum_tree(g->dbeta, work + n, g->rows, width);
+    if (g->dbias)
+        colsum_tree(g->dbias, work + 2 * n, g->rows, width);
 }
 
 static void ref_dropout_forward(struct rp_dev *dev, float *y, uint8_t *mask, const float *x, const struct rp_dropout *drop,

@@ -81,27 +81,26 @@ static void ref_attention_forward(struct rp_dev *dev, float *o, float *row_max, 
     }
 }
 
-static void ref_attention_backward(struct rp_dev *dev, float *dqkv, float *dbias, const float *d_o, const float *o,
-                                   const float *row_max, const float *row_inv, const uint8_t *mask, const float *qkv,
-                                   const struct rp_attention *a, float *work)
+static void ref_attention_backward(struct rp_dev *dev, const struct rp_attention_grad *g)
 {
+    const struct rp_attention *a = g->a;
     long rows = (long)a->batch * a->seq, width = (long)a->heads * a->head_dim;
     for (long i = 0; i < rows * 3 * width; i++)
-        dqkv[i] = 0.0f;
+        g->dqkv[i] = 0.0f;
     for (long bh = 0; bh < (long)a->batch * a->heads; bh++) {
         struct reference_head h = head_of(a, bh / a->heads, bh % a->heads);
-        const float *x = qkv + h.x0;
-        float *dx = dqkv + h.x0;
+        const float *x = g->qkv + h.x0;
+        float *dx = g->dqkv + h.x0;
         for (long q = 0; q < a->seq; q++) {
-            const float *go = d_o + h.o0 + q * h.width;
-            float big_d = chain(go, o + h.o0 + q * h.width, a->head_dim);
+            const float *go = g->d_o + h.o0 + q * h.width;
+            float big_d = chain(go, g->o + h.o0 + q * h.width, a->head_dim);
             for (long k = 0; k < a->seq; k++) {
                 if (!attended(&h, q, k))
                     continue;
-                float p = r_exp(score(&h, qkv, q, k) - row_max[h.row0 + q]) * row_inv[h.row0 + q];
+                float p = r_exp(score(&h, g->qkv, q, k) - g->row_max[h.row0 + q]) * g->row_inv[h.row0 + q];
                 float dp = chain(go, x + k * h.ld + 2 * h.width, a->head_dim), pd = p;
                 if (dropout_on(&a->drop)) {
-                    int keep = decided(mask, h.row0 + q, k, a->seq);
+                    int keep = decided(g->mask, h.row0 + q, k, a->seq);
                     dp = keep ? dp * a->drop.scale : 0.0f;
                     pd = keep ? p * a->drop.scale : 0.0f;
                 }
@@ -116,6 +115,6 @@ static void ref_attention_backward(struct rp_dev *dev, float *dqkv, float *dbias
         }
     }
     for (long i = 0; i < rows * 3 * width; i++)
-        dqkv[i] = dqkv[i] + 0.0f;
-    ref_colsum(dev, dbias, dqkv, (int)rows, (int)(3 * width), work);
+        g->dqkv[i] = g->dqkv[i] + 0.0f;
+    ref_colsum(dev, g->dbias, g->dqkv, (int)rows, (int)(3 * width), g->work);
 }

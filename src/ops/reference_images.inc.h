@@ -101,59 +101,57 @@ static float normalised(float x, float mean, float rstd)
     return (x - mean) * rstd;
 }
 
-static void ref_batchnorm_apply(struct rp_dev *dev, float *y, const float *x, const float *mean, const float *rstd, const float *gamma,
-                                const float *beta, const float *add, int relu, int rows, int width)
+static void ref_batchnorm_apply(struct rp_dev *dev, const struct rp_batchnorm *n)
 {
-    for (long i = 0; i < (long)rows * width; i++) {
-        const long j = i % width;
-        float v = __builtin_fmaf(normalised(x[i], mean[j], rstd[j]), gamma[j], beta[j]);
-        if (add)
-            v = v + add[i];
-        y[i] = !relu || v > 0.0f ? v : 0.0f;
+    for (long i = 0; i < (long)n->rows * n->width; i++) {
+        const long j = i % n->width;
+        float v = __builtin_fmaf(normalised(n->x[i], n->mean[j], n->rstd[j]), n->gamma[j], n->beta[j]);
+        if (n->add)
+            v = v + n->add[i];
+        n->y[i] = !n->relu || v > 0.0f ? v : 0.0f;
     }
 }
 
-static void ref_batchnorm_forward(struct rp_dev *dev, float *y, float *var, float *rstd, const float *x, const float *mean,
-                                  const float *gamma, const float *beta, const float *add, float eps, int relu, int rows, int width,
-                                  float *work)
+static void ref_batchnorm_forward(struct rp_dev *dev, const struct rp_batchnorm *n)
 {
-    const float inv = 1.0f / (float)rows;
-    for (long r = 0; r < rows; r++)
+    const long width = n->width;
+    const float inv = 1.0f / (float)n->rows;
+    for (long r = 0; r < n->rows; r++)
         for (long j = 0; j < width; j++) {
-            const float d = x[r * width + j] - mean[j];
-            colsum_add(work, r, j, width, d * d);
+            const float d = n->x[r * width + j] - n->mean[j];
+            colsum_add(n->work, r, j, width, d * d);
         }
-    colsum_tree(var, work, rows, width);
+    colsum_tree(n->var, n->work, n->rows, width);
     for (long j = 0; j < width; j++) {
-        var[j] = var[j] * inv;
-        rstd[j] = 1.0f / __builtin_sqrtf(var[j] + eps);
+        n->var[j] = n->var[j] * inv;
+        n->rstd[j] = 1.0f / __builtin_sqrtf(n->var[j] + n->eps);
     }
-    if (y)
-        ref_batchnorm_apply(dev, y, x, mean, rstd, gamma, beta, add, relu, rows, width);
+    if (n->y)
+        ref_batchnorm_apply(dev, n);
 }
 
-static void ref_batchnorm_backward(struct rp_dev *dev, float *dx, float *dadd, float *dgamma, float *dbeta, const float *dy,
-                                   const float *x, const float *y, const float *mean, const float *rstd, const float *gamma, int rows,
-                                   int width, float *work)
+static void ref_batchnorm_backward(struct rp_dev *dev, const struct rp_batchnorm_grad *g)
 {
-    const float inv = 1.0f / (float)rows;
-    float *second = work + rp_colsum_work(rows, width);
+    const long rows = g->rows, width = g->width;
+    const float inv = 1.0f / (float)rows, *y = g->y;
+    float *second = g->work + rp_colsum_work(rows, width);
     for (long r = 0; r < rows; r++)
         for (long j = 0; j < width; j++) {
             const long i = r * width + j;
-            const float dz = y && !(y[i] > 0.0f) ? 0.0f : dy[i];
-            colsum_add(work, r, j, width, dz * normalised(x[i], mean[j], rstd[j]));
+            const float dz = y && !(y[i] > 0.0f) ? 0.0f : g->dy[i];
+            colsum_add(g->work, r, j, width, dz * normalised(g->x[i], g->mean[j], g->rstd[j]));
             colsum_add(second, r, j, width, dz);
         }
-    colsum_tree(dgamma, work, rows, width);
-    colsum_tree(dbeta, second, rows, width);
+    colsum_tree(g->dgamma, g->work, rows, width);
+    colsum_tree(g->dbeta, second, rows, width);
     for (long r = 0; r < rows; r++)
         for (long j = 0; j < width; j++) {
             const long i = r * width + j;
-            const float dz = y && !(y[i] > 0.0f) ? 0.0f : dy[i], s1 = dbeta[j] * inv, s2 = dgamma[j] * inv;
-            if (dadd)
-                dadd[i] = dz;
-            dx[i] = __builtin_fmaf(-normalised(x[i], mean[j], rstd[j]), s2, dz - s1) * (gamma[j] * rstd[j]);
+            const float dz = y && !(y[i] > 0.0f) ? 0.0f : g->dy[i], s1 = g->dbeta[j] * inv, s2 = g->dgamma[j] * inv;
+            if (g->dadd)
+                g->dadd[i] = dz;
+            g->dx[i] = __builtin_fmaf(-normalised(g->x[i], g->mean[j], g->rstd[j]), s2,
+                                      dz - s1) * (g->gamma[j] * g->rstd[j]);
         }
 }
 

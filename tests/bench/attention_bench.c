@@ -58,5 +58,7 @@ void bench_backward(const struct call *c);
 void bench_backward(const struct call *c)
 {
     struct rp_attention a = attention_of(c);
-    rp_cpu_ops(cpu.isa)->attention_backward(&cpu.dev, c->dqkv, c->dbias, c->d_o, c->o, c->row_max, c->row_inv, NULL, c->qkv, &a, c->work);
+    const struct rp_attention_grad g = {.a = &a, .d_o = c->d_o, .qkv = c->qkv, .o = c->o, .row_max = c->row_max,
+                                        .row_inv = c->row_inv, .dqkv = c->dqkv, .dbias = c->dbias, .work = c->work};
+    rp_cpu_ops(cpu.isa)->attention_backward(&cpu.dev, &g);
 }

@@ -166,8 +166,12 @@ static void forward(const struct job *j, const struct rp_ops *op, struct rp_dev 
 
 static void backward(const struct job *j, const struct rp_ops *op, struct rp_dev *dev, int side)
 {
-    op->attention_backward(dev, floats(j, DQKV, side), floats(j, DBIAS, side), floats(j, D_O, side), floats(j, O, side),
-                           floats(j, TOP, side), floats(j, INV, side), decisions(j, side), floats(j, QKV, side), &j->a, j->work);
+    const struct rp_attention_grad g = {.a = &j->a, .d_o = floats(j, D_O, side), .qkv = floats(j, QKV, side),
+                                        .o = floats(j, O, side), .row_max = floats(j, TOP, side),
+                                        .row_inv = floats(j, INV, side), .mask = decisions(j, side),
+                                        .dqkv = floats(j, DQKV, side), .dbias = floats(j, DBIAS, side),
+                                        .work = j->work};
+    op->attention_backward(dev, &g);
 }
 
 /* Tensors from..to - 1 and the decisions, with what lies around them. */
@@ -482,7 +486,9 @@ TEST(a_batch_may_be_empty)
     memset(bias, 0x5a, 3 * 64 * sizeof(float));
     memcpy(before, cuda->launches, sizeof before);
     dev->op->attention_forward(dev, x, x, x, mask, x, &a);
-    dev->op->attention_backward(dev, x, bias, x, x, x, x, mask, x, &a, x);
+    const struct rp_attention_grad g = {.a = &a, .d_o = x, .qkv = x, .o = x, .row_max = x, .row_inv = x, .mask = mask,
+                                        .dqkv = x, .dbias = bias, .work = x};
+    dev->op->attention_backward(dev, &g);
     CHECK(dev->backend->sync(dev, &e) == 0, "%s", e.msg);
     for (int i = 0; i < (int)(3 * 64 * sizeof(float)); i++)
         CHECK(((unsigned char *)bias)[i] == 0x5a, "byte %d is written", i);

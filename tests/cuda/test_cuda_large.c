@@ -104,18 +104,29 @@ TEST(rows)
     BOTH(16, op->dropout_forward(dev, y, mask, x, &all, (int)ROWS, WIDTH),
          op->dropout_forward(dev, small, small_mask, tail, &end, TAIL, WIDTH));
     CHECK(same_end(y, ROWS, small, TAIL, 16, WIDTH), "dropout_forward");
-    BOTH(16, op->residual_layernorm_forward(dev, y, NULL, h, rstd, mask, x, x, &all, gamma, beta, 1e-6f, (int)ROWS, WIDTH),
-         op->residual_layernorm_forward(dev, small, NULL, small_h, small_rstd, small_mask, tail, tail, &end, gamma, beta, 1e-6f, TAIL,
-                                        WIDTH));
+    const struct rp_layernorm n_all = {.rows = (int)ROWS, .width = WIDTH, .eps = 1e-6f, .x = x, .residual = x,
+                                       .drop = &all, .gamma = gamma, .beta = beta, .y = y, .xhat = h, .rstd = rstd,
+                                       .mask = mask};
+    const struct rp_layernorm n_end = {.rows = TAIL, .width = WIDTH, .eps = 1e-6f, .x = tail, .residual = tail,
+                                       .drop = &end, .gamma = gamma, .beta = beta, .y = small, .xhat = small_h,
+                                       .rstd = small_rstd, .mask = small_mask};
+    BOTH(16, op->residual_layernorm_forward(dev, &n_all), op->residual_layernorm_forward(dev, &n_end));
     CHECK(same_end(y, ROWS, small, TAIL, 64, WIDTH) && same_end(h, ROWS, small_h, TAIL, 64, WIDTH), "residual_layernorm_forward");
     CHECK(same_end((float *)(void *)mask, ROWS, (float *)(void *)small_mask, TAIL, 64, WIDTH / 32) && rstd[ROWS - 1] > 0, "its decisions");
     BOTH(16, op->dropout_backward(dev, y, x, mask, &all, (int)ROWS, WIDTH),
          op->dropout_backward(dev, small, tail, small_mask, &end, TAIL, WIDTH));
     CHECK(same_end(y, ROWS, small, TAIL, 16, WIDTH), "dropout_backward");
     const struct rp_dropout none = {.scale = 1};
-    BOTH(
-        8, op->layernorm_backward(dev, y, NULL, sums, sums, sums, x, NULL, h, rstd, gamma, NULL, &none, (int)ROWS, WIDTH, work),
-        op->layernorm_backward(dev, small, NULL, sums, sums, sums, tail, NULL, small_h, small_rstd, gamma, NULL, &none, TAIL, WIDTH, work));
+    const struct rp_layernorm_grad g_all = {.rows = (int)ROWS, .width = WIDTH, .dy = x, .xhat = h, .rstd = rstd,
+                                            .gamma = gamma, .drop = &none, .dz = y, .dgamma = sums, .dbeta = sums,
+                                            .dbias = sums, .work = work};
+    struct rp_layernorm_grad g_end = g_all;
+    g_end.rows = TAIL;
+    g_end.dy = tail;
+    g_end.xhat = small_h;
+    g_end.rstd = small_rstd;
+    g_end.dz = small;
+    BOTH(8, op->layernorm_backward(dev, &g_all), op->layernorm_backward(dev, &g_end));
     CHECK(same_end(y, ROWS, small, TAIL, 64, WIDTH) && y[n - 1] != 0, "layernorm_backward");
     BOTH(6, op->gelu_backward(dev, y, sums, x, x, (int)ROWS, WIDTH, work),
          op->gelu_backward(dev, small, sums, tail, tail, TAIL, WIDTH, work));
@@ -261,9 +272,12 @@ TEST(attention)
     const size_t workspace_bytes = c->workspace_bytes;
     c->block[0].data = (CUdeviceptr)(uintptr_t)room(stats);
     c->workspace_bytes = stats * 4;
-    BOTH(HEADS, dev->op->attention_backward(dev, dqkv, dbias, d_o, o, top, inv, mask, qkv, &all, work),
-         dev->op->attention_backward(dev, small_dqkv, dbias, d_tail, small, small_top, small_top + TAIL * HEADS, small_mask, tail, &end,
-                                     work));
+    const struct rp_attention_grad g_all = {.a = &all, .d_o = d_o, .qkv = qkv, .o = o, .row_max = top, .row_inv = inv,
+                                            .mask = mask, .dqkv = dqkv, .dbias = dbias, .work = work};
+    const struct rp_attention_grad g_end = {.a = &end, .d_o = d_tail, .qkv = tail, .o = small, .row_max = small_top,
+                                            .row_inv = small_top + TAIL * HEADS, .mask = small_mask, .dqkv = small_dqkv,
+                                            .dbias = dbias, .work = work};
+    BOTH(HEADS, dev->op->attention_backward(dev, &g_all), dev->op->attention_backward(dev, &g_end));
     give((void *)(uintptr_t)c->block[0].data, stats); /* NOLINT(performance-no-int-to-ptr) */
     c->block[0].data = workspace;
     c->workspace_bytes = workspace_bytes;
@@ -295,7 +309,10 @@ TEST(a_long_causal_sequence)
         const struct rp_ops *op = k ? dev->op : &rp_reference_ops;
         op->attention_forward(k ? dev : NULL, o[k], top[k], inv[k], mask[k], qkv, &a);
         shim->last = k ? 64 : 0; /* blocks of 32 keys, of at least 32 queries; all that compute D */
-        op->attention_backward(k ? dev : NULL, dqkv[k], dbias, d_o, o[k], top[k], inv[k], mask[k], qkv, &a, work);
+        const struct rp_attention_grad g = {.a = &a, .d_o = d_o, .qkv = qkv, .o = o[k], .row_max = top[k],
+                                            .row_inv = inv[k], .mask = mask[k], .dqkv = dqkv[k], .dbias = dbias,
+                                            .work = work};
+        op->attention_backward(k ? dev : NULL, &g);
         shim->last = 0;
     }
     CHECK(dev->backend->sync(dev, &err) == 0, "%s", err.msg);

@@ -200,10 +200,18 @@ TEST(batch_norm_and_its_gradients)
         for (int i = 0; i < BW * BW; i++)
             w[i] = i / BW == i % BW;
         ref->conv_forward(NULL, y, mean, x, w, &identity, work);
-        ref->batchnorm_forward(NULL, y, var, rstd, x, mean, gamma, beta, added ? add : NULL, 1e-5f, relu, BR, BW, work);
-        ref->batchnorm_apply(NULL, again, x, mean, rstd, gamma, beta, added ? add : NULL, relu, BR, BW);
+        struct rp_batchnorm n = {.rows = BR, .width = BW, .eps = 1e-5f, .relu = relu, .x = x, .mean = mean,
+                                 .gamma = gamma, .beta = beta, .add = added ? add : NULL, .y = y, .var = var,
+                                 .rstd = rstd, .work = work};
+        const struct rp_batchnorm_grad g = {.rows = BR, .width = BW, .dy = dy, .x = x, .y = relu ? y : NULL,
+                                            .mean = mean, .rstd = rstd, .gamma = gamma, .dx = dx,
+                                            .dadd = added ? dadd : NULL, .dgamma = dgamma, .dbeta = dbeta,
+                                            .work = work};
+        ref->batchnorm_forward(NULL, &n);
+        n.y = again;
+        ref->batchnorm_apply(NULL, &n);
         CHECK(!memcmp(y, again, sizeof y), "the output again");
-        ref->batchnorm_backward(NULL, dx, added ? dadd : NULL, dgamma, dbeta, dy, x, relu ? y : NULL, mean, rstd, gamma, BR, BW, work);
+        ref->batchnorm_backward(NULL, &g);
         const struct batch_case e = {x, gamma, beta, added ? add : NULL, dy, relu};
         double total = 0;
         for (int i = 0; i < BN; i++)
@@ -399,15 +407,21 @@ TEST(relu_gives_plus_zero_and_nan_reaches_the_gradient)
 {
     for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
         struct rp_dev *dev = device((enum rp_isa)isa, 2);
-        const float x[3] = {-0.0f, NAN, 1}, mean[3] = {0}, one[3] = {1, 1, 1}, beta[3] = {-0.0f, 0, 0}, dy[3] = {5, 6, NAN};
-        float y[3], dx[3], dgamma[3], dbeta[3], work[6];
+        const float x[3] = {-0.0f, NAN, 1}, mean[3] = {0}, beta[3] = {-0.0f, 0, 0}, dy[3] = {5, 6, NAN};
+        float y[3], dx[3], dgamma[3], dbeta[3], work[6], one[3] = {1, 1, 1};
+        struct rp_batchnorm n = {.rows = 1, .width = 3, .relu = 1, .x = x, .mean = mean, .gamma = one, .beta = beta,
+                                 .y = y, .rstd = one};
+        const struct rp_batchnorm_grad g = {.rows = 1, .width = 3, .dy = dy, .x = one, .y = y, .mean = mean,
+                                            .rstd = one, .gamma = one, .dx = dx, .dgamma = dgamma, .dbeta = dbeta,
+                                            .work = work};
         if (!dev)
             continue;
-        dev->op->batchnorm_apply(dev, y, x, mean, one, one, beta, NULL, 1, 1, 3);
+        dev->op->batchnorm_apply(dev, &n);
         CHECK(y[0] == 0 && !signbit(y[0]) && y[1] == 0 && y[2] == 1, "%s: %g", rp_isa_name((enum rp_isa)isa), (double)y[1]);
-        dev->op->batchnorm_backward(dev, dx, NULL, dgamma, dbeta, dy, one, y, mean, one, one, 1, 3, work);
+        dev->op->batchnorm_backward(dev, &g);
         CHECK(dbeta[0] == 0 && dbeta[1] == 0 && isnan(dbeta[2]), "%g %g %g", (double)dbeta[0], (double)dbeta[1], (double)dbeta[2]);
-        dev->op->batchnorm_apply(dev, y, x, mean, one, one, beta, NULL, 0, 1, 3);
+        n.relu = 0;
+        dev->op->batchnorm_apply(dev, &n);
         CHECK(isnan(y[1]), "a NaN must stay without a relu");
     }
 }
@@ -439,10 +453,15 @@ TEST(reference_bits)
     ref->conv_forward(NULL, y, mean, x, w, &c, work);
     check_digest("convolution", y, sizeof y,
                  "b686a42326269e1beecd7d894c5283930c553552e5993664bf898fe096fdd391");
-    ref->batchnorm_forward(NULL, z, var, rstd, y, mean, gamma, beta, dy, 1e-5f, 1, ROWS, 20, work);
+    const struct rp_batchnorm n = {.rows = ROWS, .width = 20, .eps = 1e-5f, .relu = 1, .x = y, .mean = mean,
+                                   .gamma = gamma, .beta = beta, .add = dy, .y = z, .var = var, .rstd = rstd,
+                                   .work = work};
+    ref->batchnorm_forward(NULL, &n);
     check_digest("batch norm", z, sizeof z,
                  "b2e157c4607c52c4b1fb1b7f9253e8e630505bc4f632120d77817b697d383cdc");
-    ref->batchnorm_backward(NULL, dx, NULL, dgamma, dgamma + 20, dy, y, z, mean, rstd, gamma, ROWS, 20, work);
+    const struct rp_batchnorm_grad g = {.rows = ROWS, .width = 20, .dy = dy, .x = y, .y = z, .mean = mean, .rstd = rstd,
+                                        .gamma = gamma, .dx = dx, .dgamma = dgamma, .dbeta = dgamma + 20, .work = work};
+    ref->batchnorm_backward(NULL, &g);
     check_digest("its gradient", dx, sizeof dx,
                  "3d5dfa5c66d63afd68f6732d18ce3acc6de24fc3cbc1b17ef16da7ce7f89ca01");
     check_digest("its column sums", dgamma, sizeof dgamma,

@@ -65,8 +65,15 @@ TEST(layernorm_gradient)
         fill_noise(beta, LW, 2, 4);
         fill_noise(dy, LR * LW, 1, 5);
         fill_noise(add, LR * LW, 1, 6);
-        ref->residual_layernorm_forward(NULL, y, prenorm ? z : NULL, xhat, rstd, mask, x, residual, &d, gamma, beta, 1e-5f, LR, LW);
-        ref->layernorm_backward(NULL, dz, dx, dgamma, dbeta, dbias, dy, prenorm ? add : NULL, xhat, rstd, gamma, mask, &d, LR, LW, work);
+        const struct rp_layernorm n = {.rows = LR, .width = LW, .eps = 1e-5f, .x = x, .residual = residual, .drop = &d,
+                                       .gamma = gamma, .beta = beta, .y = y, .xhat = xhat, .rstd = rstd,
+                                       .z = prenorm ? z : NULL, .mask = mask};
+        const struct rp_layernorm_grad g = {.rows = LR, .width = LW, .dy = dy, .add = prenorm ? add : NULL,
+                                            .xhat = xhat, .rstd = rstd, .gamma = gamma, .drop = &d, .mask = mask,
+                                            .dz = dz, .dx = dx, .dgamma = dgamma, .dbeta = dbeta, .dbias = dbias,
+                                            .work = work};
+        ref->residual_layernorm_forward(NULL, &n);
+        ref->layernorm_backward(NULL, &g);
         struct norm o = {.gamma = gamma, .beta = beta, .residual = residual, .dy = dy, .add = prenorm ? add : NULL, .mask = on ? mask : NULL,
                          .scale = (double)d.scale, .x = x};
         check_gradient("dx", norm_of_x, &o, x, dx, LR * LW);
@@ -224,7 +231,10 @@ TEST(attention_gradient)
                                  .key_mask = causal ? NULL : keys, .first_key = i >> 1 == 2 ? firsts : NULL,
                                  .drop = {.seed = 3, .rows_per_sample = AH * AS, .threshold = on ? 1u << 30 : 0, .scale = 1.0f / 0.75f}};
         ref->attention_forward(NULL, out, row_max, row_inv, mask, qkv, &a);
-        ref->attention_backward(NULL, dqkv, dbias, d_o, out, row_max, row_inv, mask, qkv, &a, work);
+        const struct rp_attention_grad g = {.a = &a, .d_o = d_o, .qkv = qkv, .o = out, .row_max = row_max,
+                                            .row_inv = row_inv, .mask = mask, .dqkv = dqkv, .dbias = dbias,
+                                            .work = work};
+        ref->attention_backward(NULL, &g);
         struct att o = {d_o, a.key_mask, on ? mask : NULL, a.first_key, (double)a.scale, (double)a.drop.scale};
         check_gradient(a.first_key ? "dqkv, documents" : causal ? "dqkv, causal" : "dqkv", attention_loss, &o, qkv, dqkv, AROWS * 3 * AW);
         for (int r = 0; r < AROWS; r++)
@@ -400,10 +410,15 @@ TEST(reference_bits)
     fill_noise(dx, R * C, 2, 2);
     fill_noise(gamma, C, 2, 3);
     fill_noise(beta, C, 2, 4);
-    ref->residual_layernorm_forward(NULL, y, NULL, xhat, rstd, mask, x, dx, &d, gamma, beta, 1e-12f, R, C);
+    const struct rp_layernorm n = {.rows = R, .width = C, .eps = 1e-12f, .x = x, .residual = dx, .drop = &d,
+                                   .gamma = gamma, .beta = beta, .y = y, .xhat = xhat, .rstd = rstd, .mask = mask};
+    ref->residual_layernorm_forward(NULL, &n);
     check_digest("layer norm", y, sizeof y,
                  "87ede696f0b6d86b6d4361375e78ec635cf523032d11a859c83fa7a341996544");
-    ref->layernorm_backward(NULL, dz, dx, sums, sums + C, sums + 2 * C, y, NULL, xhat, rstd, gamma, mask, &d, R, C, work);
+    const struct rp_layernorm_grad g = {.rows = R, .width = C, .dy = y, .xhat = xhat, .rstd = rstd, .gamma = gamma,
+                                        .drop = &d, .mask = mask, .dz = dz, .dx = dx, .dgamma = sums, .dbeta = sums + C,
+                                        .dbias = sums + 2 * C, .work = work};
+    ref->layernorm_backward(NULL, &g);
     check_digest("its gradient", dx, sizeof dx,
                  "03f1b993725937abf8b2aee42d6e6e266752f951a171bf991fcb87a19ca11079");
     check_digest("its column sums", sums, sizeof sums,
@@ -415,7 +430,10 @@ TEST(reference_bits)
     d.rows_per_sample = HEADS * SEQ;
     struct rp_attention a = {.batch = 1, .seq = SEQ, .heads = HEADS, .head_dim = DIM, .scale = 1.0f / sqrtf(DIM), .key_mask = keys, .drop = d};
     ref->attention_forward(NULL, out, top, inv, decisions, qkv, &a);
-    ref->attention_backward(NULL, dqkv, sums, d_o, out, top, inv, decisions, qkv, &a, work);
+    const struct rp_attention_grad gradient = {.a = &a, .d_o = d_o, .qkv = qkv, .o = out, .row_max = top,
+                                               .row_inv = inv, .mask = decisions, .dqkv = dqkv, .dbias = sums,
+                                               .work = work};
+    ref->attention_backward(NULL, &gradient);
     check_digest("attention", out, sizeof out,
                  "dd3f5130c480b9a35e4251101847515e32c14d53137ad3851b04c6c07c4014cd");
     check_digest("its gradient", dqkv, sizeof dqkv,

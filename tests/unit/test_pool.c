@@ -341,7 +341,10 @@ TEST(parts_of_a_head_write_their_own_rows)
         if (!dev)
             return;
         dev->op->attention_forward(dev, o[side], top[side], inv[side], mask[side], qkv, &a);
-        dev->op->attention_backward(dev, dqkv[side], dbias[side], qkv, o[side], top[side], inv[side], mask[side], qkv, &a, work);
+        const struct rp_attention_grad g = {.a = &a, .d_o = qkv, .qkv = qkv, .o = o[side], .row_max = top[side],
+                                            .row_inv = inv[side], .mask = mask[side], .dqkv = dqkv[side],
+                                            .dbias = dbias[side], .work = work};
+        dev->op->attention_backward(dev, &g);
         rp_backend_cpu.close(dev);
     }
     CHECK(!memcmp(o[0], o[1], sizeof o[0]) && !memcmp(top[0], top[1], sizeof top[0]) && !memcmp(inv[0], inv[1], sizeof inv[0]));

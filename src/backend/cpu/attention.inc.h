@@ -523,17 +523,18 @@ static void cpu_attention_forward(struct rp_dev *dev, float *o, float *row_max, 
     attention_run(&job);
 }
 
-static void cpu_attention_backward(struct rp_dev *dev, float *dqkv, float *dbias, const float *d_o, const float *o,
-                                   const float *row_max, const float *row_inv, const uint8_t *mask, const float *qkv,
-                                   const struct rp_attention *a, float *work)
+static void cpu_attention_backward(struct rp_dev *dev, const struct rp_attention_grad *g)
 {
+    const struct rp_attention *a = g->a;
     int aligned = a->seq % RP_COLSUM_ROWS == 0;
-    struct att_job job = {.cpu = rp_cpu_of(dev), .a = a, .qkv = qkv, .d_o = d_o, .o = o, .out = dqkv, .max_in = row_max,
-                          .inv_in = row_inv, .decided = dropout_on(&a->drop) ? mask : NULL, .work = aligned ? work : NULL,
-                          .decider = decider_of(&a->drop, a->seq), .width = (long)a->heads * a->head_dim};
+    struct att_job job = {.cpu = rp_cpu_of(dev), .a = a, .qkv = g->qkv, .d_o = g->d_o, .o = g->o, .out = g->dqkv,
+                          .max_in = g->row_max, .inv_in = g->row_inv, .decided = dropout_on(&a->drop) ? g->mask : NULL,
+                          .work = aligned ? g->work : NULL, .decider = decider_of(&a->drop, a->seq),
+                          .width = (long)a->heads * a->head_dim};
     attention_run(&job);
     if (aligned)
-        colsum_finish(job.cpu, 1, (float *const[3]){dbias}, (float *const[3]){work}, (long)a->batch * a->seq, 3 * job.width);
+        colsum_finish(job.cpu, 1, (float *const[3]){g->dbias}, (float *const[3]){g->work}, (long)a->batch * a->seq,
+                      3 * job.width);
     else
-        cpu_colsum(dev, dbias, dqkv, a->batch * a->seq, (int)(3 * job.width), work);
+        cpu_colsum(dev, g->dbias, g->dqkv, a->batch * a->seq, (int)(3 * job.width), g->work);
 }

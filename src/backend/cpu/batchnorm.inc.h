@@ -81,30 +81,28 @@ static void batch_apply_part(void *arg, int part, int thread)
     }
 }
 
-static void cpu_batchnorm_apply(struct rp_dev *dev, float *y, const float *x, const float *mean, const float *rstd, const float *gamma,
-                                const float *beta, const float *add, int relu, int rows, int width)
+static void cpu_batchnorm_apply(struct rp_dev *dev, const struct rp_batchnorm *a)
 {
-    struct batch_job o = {.y = y, .x = x, .mean = mean, .rstd = rstd, .gamma = gamma, .beta = beta, .add = add, .relu = relu,
-                          .rows = rows, .width = width};
-    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, RP_COLSUM_ROWS), batch_apply_part, &o);
+    struct batch_job o = {.y = a->y, .x = a->x, .mean = a->mean, .rstd = a->rstd, .gamma = a->gamma, .beta = a->beta,
+                          .add = a->add, .relu = a->relu, .rows = a->rows, .width = a->width};
+    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(a->rows, RP_COLSUM_ROWS), batch_apply_part, &o);
 }
 
-static void cpu_batchnorm_forward(struct rp_dev *dev, float *y, float *var, float *rstd, const float *x, const float *mean,
-                                  const float *gamma, const float *beta, const float *add, float eps, int relu, int rows, int width,
-                                  float *work)
+static void cpu_batchnorm_forward(struct rp_dev *dev, const struct rp_batchnorm *a)
 {
     struct rp_cpu *cpu = rp_cpu_of(dev);
-    struct batch_job o = {.x = x, .mean = mean, .sum = work, .rows = rows, .width = width};
-    const vf inv = vset1(1.0f / (float)rows);
-    rp_pool_run(cpu->pool, blocks_of(rows, RP_COLSUM_ROWS), batch_variance_part, &o);
-    colsum_finish(cpu, 1, (float *const[3]){var}, (float *const[3]){work}, rows, width);
-    EACH_VECTOR((long)width, {
+    struct batch_job o = {.x = a->x, .mean = a->mean, .sum = a->work, .rows = a->rows, .width = a->width};
+    const vf inv = vset1(1.0f / (float)a->rows);
+    float *var = a->var, *rstd = a->rstd;
+    rp_pool_run(cpu->pool, blocks_of(a->rows, RP_COLSUM_ROWS), batch_variance_part, &o);
+    colsum_finish(cpu, 1, (float *const[3]){var}, (float *const[3]){a->work}, a->rows, a->width);
+    EACH_VECTOR((long)a->width, {
         const vf v = vget(var + j, n) * inv;
         vput(var + j, v, n);
-        vput(rstd + j, vset1(1.0f) / vsqrt(v + vset1(eps)), n);
+        vput(rstd + j, vset1(1.0f) / vsqrt(v + vset1(a->eps)), n);
     });
-    if (y)
-        cpu_batchnorm_apply(dev, y, x, mean, rstd, gamma, beta, add, relu, rows, width);
+    if (a->y)
+        cpu_batchnorm_apply(dev, a);
 }
 
 /* Adds dz*xhat and dz of `rows` rows from r0. */
@@ -188,20 +186,21 @@ static void batch_gradient_part(void *arg, int part, int thread)
     }
 }
 
-static void cpu_batchnorm_backward(struct rp_dev *dev, float *dx, float *dadd, float *dgamma, float *dbeta, const float *dy, const float *x,
-                                   const float *y, const float *mean, const float *rstd, const float *gamma, int rows, int width,
-                                   float *work)
+static void cpu_batchnorm_backward(struct rp_dev *dev, const struct rp_batchnorm_grad *g)
 {
     struct rp_cpu *cpu = rp_cpu_of(dev);
-    float *second = work + rp_colsum_work(rows, width), *s1 = work, *s2 = second; /* the sums are done with when these are written */
-    const vf inv = vset1(1.0f / (float)rows);
-    struct batch_job o = {.y = dx, .dadd = dadd, .x = x, .mean = mean, .rstd = rstd, .gamma = gamma, .dy = dy, .kept = y, .sum = work,
-                          .second = second, .s1 = s1, .s2 = s2, .rows = rows, .width = width};
-    rp_pool_run(cpu->pool, blocks_of(rows, RP_COLSUM_ROWS), batch_sums_part, &o);
-    colsum_finish(cpu, 2, (float *const[3]){dgamma, dbeta}, (float *const[3]){work, second}, rows, width);
-    EACH_VECTOR((long)width, {
-        vput(s1 + j, vget(dbeta + j, n) * inv, n);
-        vput(s2 + j, vget(dgamma + j, n) * inv, n);
+    const int blocks = blocks_of(g->rows, RP_COLSUM_ROWS);
+    float *sum = g->work, *second = sum + rp_colsum_work(g->rows, g->width);
+    float *s1 = sum, *s2 = second; /* the sums are done with when these are written */
+    const vf inv = vset1(1.0f / (float)g->rows);
+    struct batch_job o = {.y = g->dx, .dadd = g->dadd, .x = g->x, .mean = g->mean, .rstd = g->rstd, .gamma = g->gamma,
+                          .dy = g->dy, .kept = g->y, .sum = sum, .second = second, .s1 = s1, .s2 = s2, .rows = g->rows,
+                          .width = g->width};
+    rp_pool_run(cpu->pool, blocks, batch_sums_part, &o);
+    colsum_finish(cpu, 2, (float *const[3]){g->dgamma, g->dbeta}, (float *const[3]){sum, second}, g->rows, g->width);
+    EACH_VECTOR((long)g->width, {
+        vput(s1 + j, vget(g->dbeta + j, n) * inv, n);
+        vput(s2 + j, vget(g->dgamma + j, n) * inv, n);
     });
-    rp_pool_run(cpu->pool, blocks_of(rows, RP_COLSUM_ROWS), batch_gradient_part, &o);
+    rp_pool_run(cpu->pool, blocks, batch_gradient_part, &o);
 }

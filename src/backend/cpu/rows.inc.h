@@ -137,12 +137,8 @@ static void cpu_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, 
 /* ---- layer norm ---- */
 
 struct norm_job {
-    float *y, *sum, *xhat, *rstd; /* sum: keeps x + residual, or NULL */
-    uint8_t *mask; /* NULL: no dropout */
-    const float *x, *residual, *gamma, *beta; /* residual NULL: none */
+    const struct rp_layernorm *norm; /* residual NULL: none */
     struct decider decider;
-    float eps;
-    long rows, width;
 };
 
 /* xhat holds z; the row stays in the first-level cache for the three passes. */
@@ -169,7 +165,8 @@ RP_LANE float norm_row(float *y, float *xhat, float mean, const float *gamma, co
 
 static void norm_part(void *arg, int part, int thread)
 {
-    const struct norm_job *o = arg;
+    const struct norm_job *job = arg;
+    const struct rp_layernorm *o = job->norm;
     const long width = o->width, mask_ld = rp_mask_stride(width) / 8;
     (void)thread;
     for (long r = part * 16l; r < o->rows && r < part * 16l + 16; r++) {
@@ -177,10 +174,10 @@ static void norm_part(void *arg, int part, int thread)
         float *z = o->xhat + r * width;
         struct sum128 s;
         sum_start(&s);
-        if (o->mask) {
+        if (dropout_on(o->drop)) {
             uint8_t *bits = o->mask + r * mask_ld;
-            const vf scale = vset1(o->decider.drop->scale);
-            decide_row(bits, &o->decider, r);
+            const vf scale = vset1(o->drop->scale);
+            decide_row(bits, &job->decider, r);
             EACH_VECTOR(width, {
                 vf v = vkeep(bits, j, vget(x + j, n) * scale) + vget(res + j, n);
                 vput(z + j, v, n);
@@ -199,58 +196,45 @@ static void norm_part(void *arg, int part, int thread)
                 s.lane[l] = s.lane[l] + v;
             });
         }
-        if (o->sum)
-            memcpy(o->sum + r * width, z, (size_t)width * sizeof *z);
+        if (o->z)
+            memcpy(o->z + r * width, z, (size_t)width * sizeof *z);
         float mean = sum_end(&s) * (1.0f / (float)width);
         o->rstd[r] = norm_row(o->y + r * width, z, mean, o->gamma, o->beta, o->eps, width);
     }
 }
 
-static void cpu_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, float *rstd, const float *x, const float *gamma,
-                                  const float *beta, float eps, int rows, int width)
+static void cpu_residual_layernorm_forward(struct rp_dev *dev, const struct rp_layernorm *n)
 {
-    struct norm_job o = {.y = y, .xhat = xhat, .rstd = rstd, .x = x, .gamma = gamma, .beta = beta, .eps = eps, .rows = rows,
-                         .width = width};
-    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), norm_part, &o);
+    struct norm_job o = {n, decider_of(n->drop, n->width)};
+    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(n->rows, 16), norm_part, &o);
 }
 
-static void cpu_residual_layernorm_forward(struct rp_dev *dev, float *y, float *z, float *xhat, float *rstd, uint8_t *mask, const float *x,
-                                           const float *residual, const struct rp_dropout *drop, const float *gamma, const float *beta,
-                                           float eps, int rows, int width)
+static void cpu_layernorm_forward(struct rp_dev *dev, const struct rp_layernorm *n)
 {
-    struct norm_job o = {y,   z,    xhat, rstd, dropout_on(drop) ? mask : NULL, x, residual, gamma, beta, decider_of(drop, width),
-                         eps, rows, width};
-    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), norm_part, &o);
+    const struct rp_layernorm plain = rp_layernorm_plain(n);
+    cpu_residual_layernorm_forward(dev, &plain);
 }
 
 static void apply_part(void *arg, int part, int thread)
 {
-    const struct norm_job *o = arg;
+    const struct rp_layernorm *o = arg;
+    const long width = o->width;
     (void)thread;
     for (long r = part * 16l; r < o->rows && r < part * 16l + 16; r++) {
-        float *y = o->y + r * o->width;
-        const float *x = o->x + r * o->width;
-        EACH_VECTOR(o->width, { vput(y + j, vfma(vget(x + j, n), vget(o->gamma + j, n), vget(o->beta + j, n)), n); });
+        float *y = o->y + r * width;
+        const float *x = o->x + r * width;
+        EACH_VECTOR(width, { vput(y + j, vfma(vget(x + j, n), vget(o->gamma + j, n), vget(o->beta + j, n)), n); });
     }
 }
 
 static void cpu_layernorm_apply(struct rp_dev *dev, float *y, const float *xhat, const float *gamma, const float *beta, int rows, int width)
 {
-    struct norm_job o = {.y = y, .x = xhat, .gamma = gamma, .beta = beta, .rows = rows, .width = width};
+    struct rp_layernorm o = {.y = y, .x = xhat, .gamma = gamma, .beta = beta, .rows = rows, .width = width};
     rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), apply_part, &o);
 }
 
-struct norm_back_job {
-    float *dz, *dx;
-    const float *dy, *add, *xhat, *rstd, *gamma;
-    const uint8_t *mask; /* NULL: no dropout */
-    float scale;
-    float *dgamma, *dbeta, *dbias; /* 64-row sums, [block, width]; dbias may be NULL */
-    long rows, width;
-};
-
 /* One row of the 64-row block whose sums are dgamma, dbeta, dbias. */
-RP_LANE void norm_back_row(const struct norm_back_job *o, long r, float *dgamma, float *dbeta, float *dbias)
+RP_LANE void norm_back_row(const struct rp_layernorm_grad *o, long r, float *dgamma, float *dbeta, float *dbias)
 {
     const long width = o->width;
     const float *dy = o->dy + r * width, *xhat = o->xhat + r * width, *gamma = o->gamma;
@@ -269,8 +253,9 @@ RP_LANE void norm_back_row(const struct norm_back_job *o, long r, float *dgamma,
         vf dh = vget(dy + j, n) * vget(gamma + j, n);
         s.lane[l] = s.lane[l] + dh * vget(xhat + j, n);
     });
-    const vf s2 = vset1(sum_end(&s) * inv), rstd = vset1(o->rstd[r]), scale = vset1(o->scale);
-    const uint8_t *bits = o->mask ? o->mask + r * (rp_mask_stride(width) / 8) : NULL;
+    const int drops = dropout_on(o->drop);
+    const vf s2 = vset1(sum_end(&s) * inv), rstd = vset1(o->rstd[r]), scale = vset1(drops ? o->drop->scale : 1.0f);
+    const uint8_t *bits = drops ? o->mask + r * (rp_mask_stride(width) / 8) : NULL;
     float *dz = o->dz + r * width, *dx = o->dx ? o->dx + r * width : NULL;
     const float *add = o->add ? o->add + r * width : NULL;
     EACH_VECTOR(width, {
@@ -287,12 +272,13 @@ RP_LANE void norm_back_row(const struct norm_back_job *o, long r, float *dgamma,
     });
 }
 
+/* 64-row sums of dgamma, dbeta, dbias: in thirds of work, [block, width] each. */
 static void norm_back_part(void *arg, int part, int thread)
 {
-    const struct norm_back_job *o = arg;
-    const long r0 = (long)part * RP_COLSUM_ROWS, at = part * o->width;
-    const size_t bytes = (size_t)o->width * sizeof(float);
-    float *dgamma = o->dgamma + at, *dbeta = o->dbeta + at, *dbias = o->dbias ? o->dbias + at : NULL;
+    const struct rp_layernorm_grad *o = arg;
+    const long r0 = (long)part * RP_COLSUM_ROWS;
+    const size_t bytes = (size_t)o->width * sizeof(float), each = rp_colsum_work(o->rows, o->width);
+    float *dgamma = o->work + (long)part * o->width, *dbeta = dgamma + each, *dbias = o->dbias ? dbeta + each : NULL;
     (void)thread;
     memset(dgamma, 0, bytes);
     memset(dbeta, 0, bytes);
@@ -302,29 +288,14 @@ static void norm_back_part(void *arg, int part, int thread)
         norm_back_row(o, r, dgamma, dbeta, dbias);
 }
 
-static void cpu_layernorm_backward(struct rp_dev *dev, float *dz, float *dx, float *dgamma, float *dbeta, float *dbias, const float *dy,
-                                   const float *add, const float *xhat, const float *rstd, const float *gamma, const uint8_t *mask,
-                                   const struct rp_dropout *drop, int rows, int width, float *work)
+static void cpu_layernorm_backward(struct rp_dev *dev, const struct rp_layernorm_grad *g)
 {
     struct rp_cpu *cpu = rp_cpu_of(dev);
-    size_t each = rp_colsum_work(rows, width);
-    struct norm_back_job o = {.dz = dz,
-                              .dx = dx,
-                              .dy = dy,
-                              .add = add,
-                              .xhat = xhat,
-                              .rstd = rstd,
-                              .gamma = gamma,
-                              .mask = dropout_on(drop) ? mask : NULL,
-                              .scale = dropout_on(drop) ? drop->scale : 1.0f,
-                              .dgamma = work,
-                              .dbeta = work + each,
-                              .dbias = dbias ? work + 2 * each : NULL,
-                              .rows = rows,
-                              .width = width};
-    rp_pool_run(cpu->pool, blocks_of(rows, RP_COLSUM_ROWS), norm_back_part, &o);
-    colsum_finish(cpu, dbias ? 3 : 2, (float *const[3]){dgamma, dbeta, dbias}, (float *const[3]){o.dgamma, o.dbeta, o.dbias}, rows,
-                  width);
+    struct rp_layernorm_grad o = *g;
+    const size_t each = rp_colsum_work(g->rows, g->width);
+    rp_pool_run(cpu->pool, blocks_of(g->rows, RP_COLSUM_ROWS), norm_back_part, &o);
+    colsum_finish(cpu, g->dbias ? 3 : 2, (float *const[3]){g->dgamma, g->dbeta, g->dbias},
+                  (float *const[3]){g->work, g->work + each, g->work + 2 * each}, g->rows, g->width);
 }
 
 /* ---- dropout ---- */

@@ -338,30 +338,31 @@ void rp_cuda_op_attention_forward(struct rp_dev *dev, float *o, float *row_max, 
     rp_cuda_launch(c, way.use->kernel, (struct rp_grid){way.blocks, 1, 1}, way.shared, &args);
 }
 
-void rp_cuda_op_attention_backward(struct rp_dev *dev, float *dqkv, float *dbias, const float *d_o, const float *o, const float *row_max,
-                                   const float *row_inv, const uint8_t *mask, const float *qkv, const struct rp_attention *a, float *work)
+void rp_cuda_op_attention_backward(struct rp_dev *dev, const struct rp_attention_grad *g)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
+    const struct rp_attention *a = g->a;
     const long rows = (long)a->batch * a->seq;
     const int dropout = a->drop.threshold != 0, width = a->heads * a->head_dim;
     if (a->batch == 0)
         return;
     float *big_d = rp_cuda_workspace(c, (size_t)rows * (size_t)a->heads * sizeof(float));
-    check_attention(c, RP_OP_attention_backward, a, mask);
+    check_attention(c, RP_OP_attention_backward, a, g->mask);
     const struct way way = choose_backward(c, a, next_turn(c, RP_OP_attention_backward, a));
     RP_BUG_IF(!way.use);
     struct rp_attention_backward_args args = {
-        .dqkv = dqkv, .d_o = d_o, .big_d = big_d, .row_max = row_max, .row_inv = row_inv, .qkv = qkv, .mask = dropout ? mask : NULL,
-        .keys = a->key_mask, .first = a->first_key, .seq = a->seq, .heads = a->heads, .dim = a->head_dim, .width = width, .ld = 3 * width,
-        .padded = RP_ATT_PADDED(a->seq), .whole = a->head_dim % 4 == 0 && RP_ALIGNED(dqkv, d_o, qkv), .scale = a->scale,
+        .dqkv = g->dqkv, .d_o = g->d_o, .big_d = big_d, .row_max = g->row_max, .row_inv = g->row_inv, .qkv = g->qkv,
+        .mask = dropout ? g->mask : NULL, .keys = a->key_mask, .first = a->first_key, .seq = a->seq, .heads = a->heads,
+        .dim = a->head_dim, .width = width, .ld = 3 * width, .padded = RP_ATT_PADDED(a->seq),
+        .whole = a->head_dim % 4 == 0 && RP_ALIGNED(g->dqkv, g->d_o, g->qkv), .scale = a->scale,
         .keep_scale = dropout ? a->drop.scale : 1.0f, .causal = a->causal};
     const unsigned threads = rp_cuda_kernels[RP_KERNEL_attention_dots].threads;
     RP_LAUNCH(c, attention_dots, ((struct rp_grid){(unsigned)((rows * a->heads + threads - 1) / threads), 1, 1}), 0, .big_d = big_d,
-              .d_o = d_o, .o = o, .rows = (int)rows, .seq = a->seq, .heads = a->heads, .dim = a->head_dim,
-              .whole = a->head_dim % 4 == 0 && RP_ALIGNED(d_o, o));
+              .d_o = g->d_o, .o = g->o, .rows = (int)rows, .seq = a->seq, .heads = a->heads, .dim = a->head_dim,
+              .whole = a->head_dim % 4 == 0 && RP_ALIGNED(g->d_o, g->o));
     if (way.use->is_stream)
         launch_backward_streams(c, a, &way, &args);
     else
         rp_cuda_launch(c, way.use->kernel, (struct rp_grid){way.blocks, 1, 1}, way.shared, &args);
-    rp_cuda_op_colsum(dev, dbias, dqkv, a->batch * a->seq, 3 * width, work);
+    rp_cuda_op_colsum(dev, g->dbias, g->dqkv, a->batch * a->seq, 3 * width, g->work);
 }

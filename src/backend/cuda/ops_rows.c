@@ -75,23 +75,23 @@ void rp_cuda_op_dropout_backward(struct rp_dev *dev, float *dx, const float *dy,
 
 /* ---- layer norm ---- */
 
-void rp_cuda_op_residual_layernorm_forward(struct rp_dev *dev, float *y, float *z, float *xhat, float *rstd, uint8_t *mask, const float *x,
-                                           const float *residual, const struct rp_dropout *drop, const float *gamma, const float *beta,
-                                           float eps, int rows, int width)
+void rp_cuda_op_residual_layernorm_forward(struct rp_dev *dev, const struct rp_layernorm *n)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    int wide = width % 4 == 0 && RP_ALIGNED(y, z, xhat, x, residual, gamma, beta);
+    int wide = n->width % 4 == 0 && RP_ALIGNED(n->y, n->z, n->xhat, n->x, n->residual, n->gamma, n->beta);
     const struct rp_layernorm_forward_args a = {
-        .y = y, .z = z, .xhat = xhat, .rstd = rstd, .mask = mask, .x = x, .residual = residual, .gamma = gamma, .beta = beta,
-        .drop = rp_cuda_drop(drop), .eps = eps, .inv = 1.0f / (float)width, .rows = rows, .width = width, .wide = wide};
-    enum rp_cuda_kernel kernel = wide && width <= RP_NORM_KEPT ? RP_KERNEL_layernorm_kept : RP_KERNEL_layernorm_forward;
-    rp_cuda_launch(c, kernel, warps(kernel, (size_t)rows), 0, &a);
+        .y = n->y, .z = n->z, .xhat = n->xhat, .rstd = n->rstd, .mask = n->mask, .x = n->x, .residual = n->residual,
+        .gamma = n->gamma, .beta = n->beta, .drop = rp_cuda_drop(n->drop), .eps = n->eps,
+        .inv = 1.0f / (float)n->width, .rows = n->rows, .width = n->width, .wide = wide};
+    const int kept = wide && n->width <= RP_NORM_KEPT;
+    enum rp_cuda_kernel kernel = kept ? RP_KERNEL_layernorm_kept : RP_KERNEL_layernorm_forward;
+    rp_cuda_launch(c, kernel, warps(kernel, (size_t)n->rows), 0, &a);
 }
 
-void rp_cuda_op_layernorm_forward(struct rp_dev *dev, float *y, float *xhat, float *rstd, const float *x, const float *gamma,
-                                  const float *beta, float eps, int rows, int width)
+void rp_cuda_op_layernorm_forward(struct rp_dev *dev, const struct rp_layernorm *n)
 {
-    rp_cuda_op_residual_layernorm_forward(dev, y, NULL, xhat, rstd, NULL, x, NULL, NULL, gamma, beta, eps, rows, width);
+    const struct rp_layernorm plain = rp_layernorm_plain(n);
+    rp_cuda_op_residual_layernorm_forward(dev, &plain);
 }
 
 void rp_cuda_op_layernorm_apply(struct rp_dev *dev, float *y, const float *xhat, const float *gamma, const float *beta, int rows, int width)
@@ -112,27 +112,28 @@ static long rows_at_a_time(const struct rp_cuda *c, long rows, int width)
     return (part + RP_COLSUM_ROWS - 1) / RP_COLSUM_ROWS * RP_COLSUM_ROWS;
 }
 
-void rp_cuda_op_layernorm_backward(struct rp_dev *dev, float *dz, float *dx, float *dgamma, float *dbeta, float *dbias, const float *dy,
-                                   const float *add, const float *xhat, const float *rstd, const float *gamma, const uint8_t *mask,
-                                   const struct rp_dropout *drop, int rows, int width, float *work)
+void rp_cuda_op_layernorm_backward(struct rp_dev *dev, const struct rp_layernorm_grad *g)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    struct rp_dropout d = rp_cuda_drop(drop);
+    struct rp_dropout d = rp_cuda_drop(g->drop);
+    const int rows = g->rows, width = g->width;
     float *sums = rp_cuda_workspace(c, (size_t)rows * 2 * sizeof *sums); /* s1 and s2 of each row */
     size_t part = rp_colsum_work(rows, width);
-    int wide = width % 4 == 0 && RP_ALIGNED(dy, xhat, gamma);
+    int wide = width % 4 == 0 && RP_ALIGNED(g->dy, g->xhat, g->gamma);
     float inv = 1.0f / (float)width;
     unsigned threads = rp_cuda_kernels[RP_KERNEL_layernorm_columns].threads, strips = ((unsigned)width + threads - 1) / threads;
     for (long row = 0, most = rows_at_a_time(c, rows, width); row < rows; row += most) {
         long end = rows - row < most ? rows : row + most, blocks = (end - row + RP_COLSUM_ROWS - 1) / RP_COLSUM_ROWS;
-        RP_LAUNCH(c, layernorm_sums, WARPS(layernorm_sums, end - row), 0, .sums = sums, .dy = dy, .xhat = xhat, .gamma = gamma, .row0 = row,
-                  .end = end, .inv = inv, .width = width, .wide = wide);
-        RP_LAUNCH(c, layernorm_columns, ((struct rp_grid){(unsigned)blocks * strips, 1, 1}), RP_COLSUM_ROWS * 4 * sizeof(float),
-                  .dz = dz, .dx = dx == dz ? NULL : dx, .work = work, .dy = dy, .add = add, .xhat = xhat, .rstd = rstd, .gamma = gamma, .sums = sums,
-                  .mask = mask, .part = (long)part, .row0 = row, .end = end, .threshold = d.threshold, .scale = d.scale,
-                  .bias = dbias != NULL, .width = width);
+        RP_LAUNCH(c, layernorm_sums, WARPS(layernorm_sums, end - row), 0, .sums = sums, .dy = g->dy, .xhat = g->xhat,
+                  .gamma = g->gamma, .row0 = row, .end = end, .inv = inv, .width = width, .wide = wide);
+        RP_LAUNCH(c, layernorm_columns, ((struct rp_grid){(unsigned)blocks * strips, 1, 1}),
+                  RP_COLSUM_ROWS * 4 * sizeof(float), .dz = g->dz, .dx = g->dx == g->dz ? NULL : g->dx, .work = g->work,
+                  .dy = g->dy, .add = g->add, .xhat = g->xhat, .rstd = g->rstd, .gamma = g->gamma, .sums = sums,
+                  .mask = g->mask, .part = (long)part, .row0 = row, .end = end, .threshold = d.threshold,
+                  .scale = d.scale, .bias = g->dbias != NULL, .width = width);
     }
-    rp_cuda_column_tree(c, (float *const[3]){dgamma, dbeta, dbias}, dbias ? 3 : 2, work, part, rows, width);
+    rp_cuda_column_tree(c, (float *const[3]){g->dgamma, g->dbeta, g->dbias}, g->dbias ? 3 : 2, g->work, part, rows,
+                        width);
 }
 
 /* ---- rows added up ---- */

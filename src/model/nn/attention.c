@@ -53,8 +53,10 @@ void rp_nn_attention_backward(struct rp_net *m, const struct rp_nn_attention *a,
     const int rows = at->batch * at->seq, h = at->heads * at->head_dim, hidden = h * rp_net_ranks(m);
     rp_linear_wgrad(m->dev, rp_net_grad(m, a->out_w), dy, a->ctx, rows, h, hidden, a->in_first);
     rp_linear_dgrad(m->dev, dctx, dy, a->out_w, NULL, rows, h, hidden, a->in_first);
-    m->dev->op->attention_backward(m->dev, dqkv, rp_net_grad(m, a->qkv_b), dctx, a->ctx, a->row_max, a->row_inv, a->mask, a->qkv, at,
-                                   m->work);
+    const struct rp_attention_grad g = {.a = at, .d_o = dctx, .qkv = a->qkv, .o = a->ctx, .row_max = a->row_max,
+                                        .row_inv = a->row_inv, .mask = a->mask, .dqkv = dqkv,
+                                        .dbias = rp_net_grad(m, a->qkv_b), .work = m->work};
+    m->dev->op->attention_backward(m->dev, &g);
     rp_linear_wgrad(m->dev, rp_net_grad(m, a->qkv_w), dqkv, x, rows, hidden, 3 * h, a->in_first);
     rp_linear_dgrad_parts(m, dx, dqkv, a->qkv_w, add, rows, hidden, 3 * h, a->in_first, 3);
 }

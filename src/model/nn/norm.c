@@ -27,17 +27,22 @@ static struct rp_dropout dropout(const struct rp_net *m, const struct rp_nn_norm
 
 void rp_nn_norm_forward(struct rp_net *m, const struct rp_nn_norm *n, const float *residual)
 {
-    struct rp_dropout drop = dropout(m, n);
+    const struct rp_dropout drop = dropout(m, n);
+    const struct rp_layernorm a = {.rows = n->rows, .width = n->width, .eps = n->eps, .x = n->xhat,
+                                   .residual = residual, .drop = &drop, .gamma = n->w, .beta = n->b, .y = n->y,
+                                   .xhat = n->xhat, .rstd = n->rstd, .mask = n->mask};
     if (n->plain)
-        m->dev->op->layernorm_forward(m->dev, n->y, n->xhat, n->rstd, n->xhat, n->w, n->b, n->eps, n->rows, n->width);
+        m->dev->op->layernorm_forward(m->dev, &a);
     else
-        m->dev->op->residual_layernorm_forward(m->dev, n->y, NULL, n->xhat, n->rstd, n->mask, n->xhat, residual, &drop, n->w, n->b, n->eps,
-                                               n->rows, n->width);
+        m->dev->op->residual_layernorm_forward(m->dev, &a);
 }
 
 void rp_nn_norm_backward(struct rp_net *m, const struct rp_nn_norm *n, float *dy, float *dx, float *dbias)
 {
-    struct rp_dropout drop = dropout(m, n);
-    m->dev->op->layernorm_backward(m->dev, dy, dx, rp_net_grad(m, n->w), rp_net_grad(m, n->b), dbias, dy, NULL, n->xhat, n->rstd, n->w,
-                                   n->mask, &drop, n->rows, n->width, m->work);
+    const struct rp_dropout drop = dropout(m, n);
+    const struct rp_layernorm_grad g = {.rows = n->rows, .width = n->width, .dy = dy, .xhat = n->xhat, .rstd = n->rstd,
+                                        .gamma = n->w, .drop = &drop, .mask = n->mask, .dz = dy, .dx = dx,
+                                        .dgamma = rp_net_grad(m, n->w), .dbeta = rp_net_grad(m, n->b), .dbias = dbias,
+                                        .work = m->work};
+    m->dev->op->layernorm_backward(m->dev, &g);
 }
