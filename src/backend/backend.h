@@ -95,10 +95,11 @@ struct rp_backend {
 
     /* ---- a second queue of operations, for another thread; NULL: the operations of ops/reference.c do on the same memory ---- */
     /* It shares the device's blocks, and has the operations that need no workspace, and sync(); close() it before the device. */
-    struct rp_dev *(*beside)(struct rp_dev *dev, struct rp_err *err);
-    int (*enter)(struct rp_dev *dev, struct rp_err *err); /* in another thread than that of open(), before anything else there */
+    struct rp_dev *(*second_queue)(struct rp_dev *dev, struct rp_err *err);
+    /* in another thread than that of open(), before anything else there */
+    int (*bind_thread)(struct rp_dev *dev, struct rp_err *err);
     /* What dev queues from now on waits for what `first`, the device itself, has queued: called by the thread of `first`. */
-    int (*follow)(struct rp_dev *dev, struct rp_dev *first, struct rp_err *err);
+    int (*wait_for)(struct rp_dev *dev, struct rp_dev *first, struct rp_err *err);
 
     /* ---- for measuring; NULL: not available ---- */
     /* The GEMM whose speed is the device's ceiling: a few milliseconds long, or a few tenths of a second in plain code. Do not change it:

@@ -70,7 +70,7 @@ struct rp_comm_ops {
     void (*connections)(const struct rp_comm *c, struct rp_connections *out);
     /* The same ranks as a communicator for a second thread, with counts of its own: exchanges within one group, in which c has none meanwhile,
      * nor in the world. Buffers of the host. It is c's, and there is one. NULL: only one thread at a time can exchange. */
-    struct rp_comm *(*beside)(struct rp_comm *c);
+    struct rp_comm *(*duplicate)(struct rp_comm *c);
 };
 
 /* rp_comm.lost: another rank, but which one is unknown. */
@@ -86,7 +86,7 @@ struct rp_comm_count {
 
 /* How messages travel, which is the same on all ranks. */
 enum rp_route {
-    RP_ROUTE_HOST,   /* between the memory of hosts; two threads may exchange in different groups (rp_comm_ops.beside) */
+    RP_ROUTE_HOST,   /* between memory of hosts; two threads may exchange in different groups (rp_comm_ops.duplicate) */
     RP_ROUTE_STAGED, /* those of a device with memory of its own pass through its host's */
     RP_ROUTE_DEVICE, /* between devices with memory of their own */
 };

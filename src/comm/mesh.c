@@ -224,7 +224,7 @@ static int exchange_device(struct rp_comm *c, enum rp_group g, const struct rp_t
 static int exchange_duplicate(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n,
                               struct rp_err *err)
 {
-    return exchange(((struct mesh_beside *)c)->m, c, g, t, n, 0, err);
+    return exchange(((struct mesh_duplicate *)c)->m, c, g, t, n, 0, err);
 }
 
 static void close_duplicate(struct rp_comm *c)
@@ -237,11 +237,11 @@ static struct rp_comm *duplicate(struct rp_comm *c)
 {
     static const struct rp_comm_ops op = {.exchange = exchange_duplicate, .close = close_duplicate};
     struct rp_mesh *m = (struct rp_mesh *)c;
-    m->beside = (struct mesh_beside){.comm = *c, .m = m};
-    m->beside.comm.op = &op;
-    m->beside.comm.count = (struct rp_comm_count){0};
-    m->beside.comm.waiting = NULL;
-    return &m->beside.comm;
+    m->duplicate = (struct mesh_duplicate){.comm = *c, .m = m};
+    m->duplicate.comm.op = &op;
+    m->duplicate.comm.count = (struct rp_comm_count){0};
+    m->duplicate.comm.waiting = NULL;
+    return &m->duplicate.comm;
 }
 
 /* ---- the whole ---- */

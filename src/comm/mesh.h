@@ -6,7 +6,7 @@
  * Flow:    rp_mesh_listen() -> the port, which all ranks learn from each other -> rp_mesh_open() on every rank -> rp_comm_exchange()
  *          -> c->op->close().
  * Owner:   rp_mesh_open() takes the listener and copies what its options point to; an attached device is borrowed. One thread at a time
- *          uses a communicator; a second one has op->beside(), for another group.
+ *          uses a communicator; a second one has op->duplicate(), for another group.
  * Extend:  messages of another kind are a magic in mesh_inner.h; a connection's first bytes are in greet.h.
  *
  * Of two ranks the higher one connects to the lower one. A listening rank accepts connections until all ranks are connected: those without

@@ -57,14 +57,14 @@ struct mesh_link {
 };
 
 /* A second communicator of the same ranks, for another thread. */
-struct mesh_beside {
+struct mesh_duplicate {
     struct rp_comm comm;
     struct rp_mesh *m;
 };
 
 struct rp_mesh {
     struct rp_comm comm;
-    struct mesh_beside beside;
+    struct mesh_duplicate duplicate;
     struct rp_mesh_opts opts; /* its pointers: to copies */
     int world, *host;
     struct rp_mesh_peer *peers;
@@ -89,7 +89,7 @@ struct rp_mesh {
 /* One exchange: two of different groups use different links, so each may have a thread. */
 struct mesh_exchange {
     struct rp_mesh *m;
-    struct rp_comm *comm; /* whose exchange it is: the mesh's own, or the one beside */
+    struct rp_comm *comm; /* whose exchange it is: the mesh's own, or its duplicate */
     enum rp_group g;
     const struct rp_transfer *t;
     int *next;            /* [n] the transfer after each one in its direction of its link, -1: none */

@@ -15,7 +15,7 @@
 
 struct rp_overlap {
     struct rp_exchange *x;
-    struct rp_comm *own, *lent; /* the training thread's; what the thread exchanges with: the same, or the one beside it */
+    struct rp_comm *own, *lent; /* the training thread's; what the thread exchanges with: the same, or its duplicate */
     struct rp_dev *side; /* a second queue of the device; NULL: plain */
     struct rp_dev plain; /* operations on the host's memory */
     float *const *block;
@@ -89,7 +89,7 @@ static void *exchange_thread(void *arg)
 {
     struct rp_overlap *o = arg;
     pthread_mutex_lock(&o->lock);
-    o->failed = o->side && o->side->backend->enter(o->side, &o->err) < 0;
+    o->failed = o->side && o->side->backend->bind_thread(o->side, &o->err) < 0;
     o->entered = 1;
     pthread_cond_broadcast(&o->changed);
     while (!o->stop) {
@@ -153,9 +153,10 @@ struct rp_overlap *rp_overlap_new(struct rp_exchange *x, float *const *block, fl
     const struct rp_backend *b = x->dev->backend;
     struct rp_comm *c = x->comm;
     struct rp_overlap *o = rp_alloc(sizeof *o);
-    *o = (struct rp_overlap){.x = x, .own = c, .lent = c->size[RP_GROUP_TENSOR] > 1 ? c->op->beside(c) : c, .block = block, .room = room,
+    struct rp_comm *lent = c->size[RP_GROUP_TENSOR] > 1 ? c->op->duplicate(c) : c;
+    *o = (struct rp_overlap){.x = x, .own = c, .lent = lent, .block = block, .room = room,
                              .plain = {.op = &rp_reference_ops}};
-    if (b->beside && !(o->side = b->beside(x->dev, err))) {
+    if (b->second_queue && !(o->side = b->second_queue(x->dev, err))) {
         free(o);
         return NULL;
     }
@@ -209,7 +210,7 @@ static void announce(struct rp_net *m, int place, void *arg)
     struct rp_err err = {0};
     const int more = from < o->merged;
     merge_buckets(o, from);
-    const int lost = more && o->side && o->side->backend->follow(o->side, o->x->dev, &err) < 0;
+    const int lost = more && o->side && o->side->backend->wait_for(o->side, o->x->dev, &err) < 0;
     pthread_mutex_lock(&o->lock);
     if (!lost)
         o->ready = from;

@@ -5,10 +5,11 @@
  * Flow:    rp_overlap_bucket() decides -> rp_overlap_new(); per step rp_overlap_begin(), backward() of the last micro-batch, which announces
  *          what is final (rp_net_final()), rp_overlap_end(); what is left is exchanged by the training thread (exchange.h).
  * Owner:   between begin() and end() the exchange, its room and its communicator belong to the thread, otherwise to the caller.
- * Extend:  another transport with op->beside needs its route in rp_overlap_bucket() for overlap of tensor-parallel ranks.
+ * Extend:  another transport with op->duplicate needs its route in rp_overlap_bucket() for overlap of
+ *          tensor-parallel ranks.
  *
  * A communicator is used by one thread at a time. Tensor-parallel ranks exchange in every layer of the backward pass: there the thread has one
- * beside it (rp_comm_ops.beside), with which it exchanges in the data-parallel group. These do not overlap:
+ * of its own (rp_comm_ops.duplicate), with which it exchanges in the data-parallel group. These do not overlap:
  *   tensor-parallel ranks on GPUs     NCCL's manual wants two communicators of one device at different times, or they may wait for each other for
  *                                     ever ("Using multiple NCCL communicators concurrently"; NVIDIA/nccl issues 195 and 1174)
  *   pipeline stages > 0               pass on gradients after the backward pass; they are done before the first stage is, which has overlap
@@ -17,8 +18,8 @@
  * much as it would have delayed the exchange after it.
  *
  * The thread has operations of its own, which only add and copy floats: those of ops/reference.c, as the device's belong to the training thread,
- * or a second queue of a GPU (rp_backend.beside), attached to the communicator meanwhile. That queue waits for the gradients of a bucket when the
- * training thread announces them, and the thread gives the communicator back when its queue is empty.
+ * or a second queue of a GPU (rp_backend.second_queue), attached to the communicator meanwhile. That queue waits for
+ * the gradients of a bucket when the training thread announces them, and the thread gives the communicator back when its queue is empty.
  * A failure in it is reported by the next rp_net_alive() of the training thread, or by rp_overlap_end(). While the training thread waits for
  * the thread, it calls rp_comm.waiting() in its place.
  */

@@ -337,7 +337,7 @@ struct queues {
 static void *add_buckets(void *arg)
 {
     struct queues *q = arg;
-    q->failed = q->side->backend->enter(q->side, &q->err) < 0;
+    q->failed = q->side->backend->bind_thread(q->side, &q->err) < 0;
     for (int i = 0; i < BUCKETS && !q->failed; i++) {
         pthread_mutex_lock(&q->lock);
         while (q->ready <= i)
@@ -356,7 +356,7 @@ static struct queues two_queues(void)
     const struct rp_backend *b = q.dev->backend;
     q.x = b->block(q.dev, RP_CLASS_SCRATCH, 2 * BUCKETS * BYTES, &q.err);
     q.y = q.x + BUCKETS * N;
-    q.side = b->beside(q.dev, &q.err);
+    q.side = b->second_queue(q.dev, &q.err);
     CHECK(q.x && q.side, "%s", q.err.msg);
     return q;
 }
@@ -373,7 +373,7 @@ static void second_queue(void)
     for (int i = 0; i < BUCKETS; i++) {
         for (int k = 0; k < 9; k++) /* enough launches for a graph */
             q.dev->op->fill(q.dev, q.x + i * N, (float)(i + k), N);
-        CHECK(b->follow(q.side, q.dev, &err) == 0, "%s", err.msg);
+        CHECK(b->wait_for(q.side, q.dev, &err) == 0, "%s", err.msg);
         pthread_mutex_lock(&q.lock);
         q.ready = i + 1;
         pthread_cond_broadcast(&q.changed);
@@ -404,16 +404,16 @@ static void failing_queue(void)
     static const char *const create[] = {"cuStreamCreate:2", "cuEventCreate:5"}, *const later[] = {"cuEventRecord:1", "cuStreamWaitEvent:1"};
     for (int i = 0; i < 2; i++) {
         setenv("SHIM_FAIL", create[i], 1);
-        CHECK(!b->beside(dev, &err) && err.code == RP_UNAVAILABLE, "%s: %s", create[i], err.msg);
+        CHECK(!b->second_queue(dev, &err) && err.code == RP_UNAVAILABLE, "%s: %s", create[i], err.msg);
     }
     unsetenv("SHIM_FAIL");
-    struct rp_dev *side = b->beside(dev, &err);
+    struct rp_dev *side = b->second_queue(dev, &err);
     for (int i = 0; i < 2; i++) {
         setenv("SHIM_FAIL", later[i], 1);
-        CHECK(b->follow(side, dev, &err) < 0 && err.code == RP_UNAVAILABLE, "%s: %s", later[i], err.msg);
+        CHECK(b->wait_for(side, dev, &err) < 0 && err.code == RP_UNAVAILABLE, "%s: %s", later[i], err.msg);
     }
     setenv("SHIM_FAIL", "cuCtxSetCurrent:2", 1);
-    CHECK(b->enter(side, &err) < 0 && err.code == RP_UNAVAILABLE, "%s", err.msg);
+    CHECK(b->bind_thread(side, &err) < 0 && err.code == RP_UNAVAILABLE, "%s", err.msg);
     unsetenv("SHIM_FAIL");
     CHECK(b->sync(dev, &err) == 0, "%s", err.msg);
     b->close(side);

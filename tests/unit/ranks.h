@@ -32,7 +32,7 @@ struct ranks_world {
 };
 
 /* Another communicator of the same rank, for a second thread. */
-struct ranks_beside {
+struct ranks_duplicate {
     struct rp_comm comm;
     struct ranks_world *world;
 };
@@ -40,7 +40,7 @@ struct ranks_beside {
 struct ranks_comm {
     struct rp_comm comm;
     struct ranks_world *world;
-    struct ranks_beside beside;
+    struct ranks_duplicate duplicate;
     pthread_t thread;
     int result;
     struct rp_err err;
@@ -60,7 +60,7 @@ static inline void ranks_wait(struct ranks_world *w)
 /* One message of each direction and pair at a time: the next one waits until it was taken. */
 static inline int ranks_exchange(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err)
 {
-    struct ranks_world *w = ((struct ranks_beside *)c)->world; /* both begin alike */
+    struct ranks_world *w = ((struct ranks_duplicate *)c)->world; /* both begin alike */
     const int own = c->rank[RP_GROUP_WORLD];
     RP_FREE char *done = rp_alloc((size_t)n + 1); /* 1: posted, 2: complete */
     int left = n;
@@ -117,12 +117,12 @@ static inline void ranks_close(struct rp_comm *c)
     (void)c;
 }
 
-static inline struct rp_comm *ranks_beside(struct rp_comm *c)
+static inline struct rp_comm *ranks_duplicate(struct rp_comm *c)
 {
     struct ranks_comm *rank = (struct ranks_comm *)c;
-    rank->beside = (struct ranks_beside){*c, rank->world};
-    rank->beside.comm.count = (struct rp_comm_count){0};
-    return &rank->beside.comm;
+    rank->duplicate = (struct ranks_duplicate){*c, rank->world};
+    rank->duplicate.comm.count = (struct rp_comm_count){0};
+    return &rank->duplicate.comm;
 }
 
 static inline void *ranks_thread(void *arg)
@@ -143,7 +143,8 @@ static inline void *ranks_thread(void *arg)
 static inline int ranks_run(struct rp_degrees layout, const int *host, int (*run)(struct rp_comm *c, void *arg, struct rp_err *err), void *arg,
                             struct rp_err *err)
 {
-    static const struct rp_comm_ops op = {.exchange = ranks_exchange, .close = ranks_close, .beside = ranks_beside};
+    static const struct rp_comm_ops op = {.exchange = ranks_exchange, .close = ranks_close,
+                                           .duplicate = ranks_duplicate};
     const int n = layout.data * layout.tensor * layout.pipeline;
     RP_BUG_IF(n > RANKS_MAX);
     struct ranks_world *w = rp_alloc(sizeof *w);

@@ -45,7 +45,7 @@ static int run_both(struct rp_comm *c, void *arg, struct rp_err *err)
     pthread_t thread;
     if (rp_comm_barrier(c, RP_GROUP_WORLD, err) < 0)
         return -1;
-    struct second s = {.comm = c->op->beside(c), .run = exchange_shares, .arg = p};
+    struct second s = {.comm = c->op->duplicate(c), .run = exchange_shares, .arg = p};
     c->count = (struct rp_comm_count){0};
     RP_BUG_IF(pthread_create(&thread, NULL, second_thread, &s) != 0);
     const int failed = run_rounds(c, p, others, 2, err) < 0;
@@ -101,7 +101,7 @@ static int disagree(struct rp_comm *c, void *arg, struct rp_err *err)
 
 static int wait_for_ever(struct rp_comm *c, void *arg, struct rp_err *err)
 {
-    struct second s = {.comm = c->op->beside(c), .run = disagree};
+    struct second s = {.comm = c->op->duplicate(c), .run = disagree};
     pthread_t thread;
     (void)arg;
     RP_BUG_IF(pthread_create(&thread, NULL, second_thread, &s) != 0);
@@ -142,7 +142,7 @@ static int wait_for_data(struct rp_comm *c, void *arg, struct rp_err *err)
 static int clash(struct rp_comm *c, void *arg, struct rp_err *err)
 {
     const enum rp_group g = *(const enum rp_group *)arg;
-    struct second s = {.comm = c->op->beside(c), .run = wait_for_data};
+    struct second s = {.comm = c->op->duplicate(c), .run = wait_for_data};
     pthread_t thread;
     if (c->rank[RP_GROUP_DATA] == 1) { /* not before the others have tried */
         usleep(300000);

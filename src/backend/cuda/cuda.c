@@ -130,7 +130,7 @@ static void close_device(struct rp_dev *dev)
     if (!c)
         return;
     if (c->of) {
-        rp_cuda_close_beside(c);
+        rp_cuda_close_second_queue(c);
         return;
     }
     const struct rp_driver *d = c->d;
@@ -427,9 +427,9 @@ const struct rp_backend rp_backend_cuda = {
     .download = download,
     .sync = sync_device,
     .info = info,
-    .beside = rp_cuda_beside,
-    .enter = rp_cuda_enter,
-    .follow = rp_cuda_follow,
+    .second_queue = rp_cuda_second_queue,
+    .bind_thread = rp_cuda_bind_thread,
+    .wait_for = rp_cuda_wait_for,
     .peak_gemm = rp_cuda_peak_gemm,
     .time_begin = rp_cuda_time_begin,
     .time_end = rp_cuda_time_end,

@@ -93,7 +93,7 @@ struct rp_cuda {
     struct rp_cuda_graphs *graphs;    /* launches that are collected and repeated: graph.c; NULL: each goes to the stream at once */
     struct rp_err failed;             /* the first failure since the last report */
     int has_failed;
-    const struct rp_cuda *of;         /* a second queue of this device (beside.c); NULL: the device itself */
+    const struct rp_cuda *of;         /* a second queue of this device (second_queue.c); NULL: the device itself */
     CUevent reached;                  /* of a second queue: what it waits for */
 };
 #define RP_CUDA_PINNED ((size_t)8 << 20)
@@ -139,11 +139,11 @@ void rp_cuda_tree(struct rp_cuda *c, float *sum, const float *work, int rows, lo
 void rp_cuda_column_sums(struct rp_cuda *c, float *work, const float *x, int rows, int width);
 /* mean = such a sum of one part / rows; rstd = 1 / sqrt(mean + eps) unless it is NULL. */
 void rp_cuda_column_mean(struct rp_cuda *c, float *mean, float *rstd, float eps, const float *work, int rows, int width);
-/* The rows of struct rp_backend of these names, in beside.c. */
-struct rp_dev *rp_cuda_beside(struct rp_dev *dev, struct rp_err *err);
-void rp_cuda_close_beside(struct rp_cuda *c);
-int rp_cuda_enter(struct rp_dev *dev, struct rp_err *err);
-int rp_cuda_follow(struct rp_dev *dev, struct rp_dev *first, struct rp_err *err);
+/* The rows of struct rp_backend of these names, in second_queue.c. */
+struct rp_dev *rp_cuda_second_queue(struct rp_dev *dev, struct rp_err *err);
+void rp_cuda_close_second_queue(struct rp_cuda *c);
+int rp_cuda_bind_thread(struct rp_dev *dev, struct rp_err *err);
+int rp_cuda_wait_for(struct rp_dev *dev, struct rp_dev *first, struct rp_err *err);
 /* The GPU that the options name, and its number. */
 int rp_cuda_choose(const struct rp_driver *d, const struct rp_device_opts *o, CUdevice *device, int *ordinal, struct rp_err *err) rp_must_check;
 /* Fills c->kernel from c->image. */

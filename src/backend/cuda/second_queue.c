@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct rp_dev *rp_cuda_beside(struct rp_dev *dev, struct rp_err *err)
+struct rp_dev *rp_cuda_second_queue(struct rp_dev *dev, struct rp_err *err)
 {
     const struct rp_cuda *of = rp_cuda_of(dev);
     struct rp_cuda *c = malloc(sizeof *c);
@@ -28,11 +28,11 @@ struct rp_dev *rp_cuda_beside(struct rp_dev *dev, struct rp_err *err)
     if (r == CUDA_SUCCESS)
         return &c->dev;
     (void)rp_driver_fail(c->d, r, "a second stream of this GPU", err);
-    rp_cuda_close_beside(c);
+    rp_cuda_close_second_queue(c);
     return NULL;
 }
 
-void rp_cuda_close_beside(struct rp_cuda *c)
+void rp_cuda_close_second_queue(struct rp_cuda *c)
 {
     if (c->stream) {
         c->d->cuStreamSynchronize(c->stream);
@@ -43,7 +43,7 @@ void rp_cuda_close_beside(struct rp_cuda *c)
     free(c);
 }
 
-int rp_cuda_enter(struct rp_dev *dev, struct rp_err *err)
+int rp_cuda_bind_thread(struct rp_dev *dev, struct rp_err *err)
 {
     const struct rp_cuda *c = rp_cuda_of(dev);
     const CUresult r = c->d->cuCtxSetCurrent(c->context);
@@ -51,7 +51,7 @@ int rp_cuda_enter(struct rp_dev *dev, struct rp_err *err)
 }
 
 /* An event may be recorded again while streams wait for what it was before. */
-int rp_cuda_follow(struct rp_dev *dev, struct rp_dev *first, struct rp_err *err)
+int rp_cuda_wait_for(struct rp_dev *dev, struct rp_dev *first, struct rp_err *err)
 {
     struct rp_cuda *c = rp_cuda_of(dev), *of = rp_cuda_of(first);
     rp_cuda_flush(of);
