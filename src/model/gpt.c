@@ -198,6 +198,7 @@ static void declare(struct rp_net *net)
                                          RP_OP_gather_rows, RP_OP_copy_columns, RP_OP_add, RP_OP_colsum};
     struct gpt *m = (struct gpt *)net;
     const long r = m->rows, h = m->hidden;
+    const size_t tied = (size_t)m->words * (size_t)h;
     m->layer = rp_net_array(net, m->layers, sizeof *m->layer);
     MATRIX(&m->word, "transformer.wte.weight", m->padded, h, .shard = 1, .least = m->vocab, .stage_again = m->layers + 1);
     MATRIX(&m->position, "transformer.wpe.weight", m->positions, h, .stage = 0);
@@ -206,7 +207,7 @@ static void declare(struct rp_net *net)
     SCALE(&m->last.w, "transformer.ln_f.weight", h, .stage = m->layers + 1);
     BIAS(&m->last.b, "transformer.ln_f.bias", h, .stage = m->layers + 1);
     if (!m->is_first || !m->is_last)
-        rp_net_trade(net, (size_t)m->words * (size_t)h < RP_TIED_PIECE ? (size_t)m->words * (size_t)h : RP_TIED_PIECE);
+        rp_net_reserve_received(net, tied < RP_TIED_PIECE ? tied : RP_TIED_PIECE);
     else
         ADD(RP_SECOND_GRADIENT, .name = "lookups of transformer.wte.weight", .dim = {m->padded, h}, .shard = 1, .of = 0);
     if (m->embedding_dropout > 0)

@@ -33,7 +33,8 @@
 #define RP_LOSS_PARTS_MAX 4
 #define RP_COUNTERS_MAX 3
 #define RP_FIELDS_MAX RP_SAMPLE_FIELDS_MAX
-#define RP_TIED_PIECE ((size_t)1 << 20) /* floats of a tied weight's gradient that stages exchange at once: so many of rp_net_trade() */
+/* Floats of a tied weight's gradient that stages exchange at once: its model declares that many by rp_net_reserve_received(). */
+#define RP_TIED_PIECE ((size_t)1 << 20)
 #define RP_GROUPS_MAX 80 /* counts in an input: of groups, and of each tensor-parallel rank's lookups */
 
 /* A quantity that a step counts in addition to its samples, such as tokens. */
@@ -82,8 +83,8 @@ struct rp_net {
     float **boundary;                            /* device: forward() starts from it and leaves it for the next stage, so does backward() */
     size_t boundary_floats;
     float *partial, *gathered;                   /* device, if parallel > 1: scratch of linear.c, and of shards */
-    float *traded;                               /* device, if ranks divide tensors: parts from other ranks */
-    size_t traded_floats;                        /* the most that was declared */
+    float *received;                             /* device, if ranks divide tensors: parts from other ranks */
+    size_t received_floats;                      /* the most that was declared */
     size_t partial_floats, gathered_floats;      /* the most that was declared */
     size_t work_floats;                          /* the most that was declared */
     int64_t step, micro;                         /* at hand: dropout counts with both, micro over all ranks */
@@ -162,8 +163,8 @@ void rp_net_use_rows(struct rp_net *m, enum rp_op op, long rows, long width); /*
 void rp_net_work(struct rp_net *m, long rows, long width); /* scratch for a column sum of that size */
 /* Scratch of linear.c: sums, and one part gathered. */
 void rp_net_parts(struct rp_net *m, size_t partial, size_t gathered);
-/* Scratch for what other ranks send. */
-void rp_net_trade(struct rp_net *m, size_t floats);
+/* Scratch for what other ranks send: `received`. */
+void rp_net_reserve_received(struct rp_net *m, size_t floats);
 void rp_net_count(struct rp_net *m, int *count); /* a count in the input */
 void rp_net_groups(struct rp_net *m, struct rp_row_groups *g, long keys, long sources); /* rows of the input summed by key */
 

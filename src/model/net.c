@@ -138,9 +138,9 @@ void rp_net_parts(struct rp_net *m, size_t partial, size_t gathered)
     m->gathered_floats = gathered > m->gathered_floats ? gathered : m->gathered_floats;
 }
 
-void rp_net_trade(struct rp_net *m, size_t floats)
+void rp_net_reserve_received(struct rp_net *m, size_t floats)
 {
-    m->traded_floats = floats > m->traded_floats ? floats : m->traded_floats;
+    m->received_floats = floats > m->received_floats ? floats : m->received_floats;
 }
 
 void rp_net_count(struct rp_net *m, int *count)

@@ -115,7 +115,7 @@ static void add_piece(struct rp_train *t, int i, int owner, int user, size_t fro
     int messages = 0;
     for (int d = 0; n && d < data; d++) {
         size_t at, count = clip_share(t, other, d, i, first, first + n, &at);
-        float *x = own == user ? g + at : t->net->traded + (at - from);
+        float *x = own == user ? g + at : t->net->received + (at - from);
         if (count)
             m[messages++] = (struct rp_transfer){rp_parts_world_rank(&t->parts, other, d, t->comm->rank[RP_GROUP_TENSOR]), own == user, x,
                                                  count * sizeof *x};
@@ -124,7 +124,7 @@ static void add_piece(struct rp_train *t, int i, int owner, int user, size_t fro
         return;
     rp_net_exchange(t->net, RP_GROUP_WORLD, m, messages);
     if (own == owner && !t->net->failed.code)
-        t->net->dev->op->add(t->net->dev, g + first, g + first, t->net->traded + (first - from), n);
+        t->net->dev->op->add(t->net->dev, g + first, g + first, t->net->received + (first - from), n);
 }
 
 int rp_pipeline_add_tied(struct rp_train *t, struct rp_err *err)

@@ -63,8 +63,9 @@ void rp_train_declare(struct rp_net *m, struct rp_trained *x, size_t room, float
         rp_tensors_add(l, &(struct rp_tensor){.name = "partial sums", .at = &m->partial, .dim = {(long)m->partial_floats}});
         rp_tensors_add(l, &(struct rp_tensor){.name = "gathered columns", .at = &m->gathered, .dim = {(long)m->gathered_floats}});
     }
-    if (m->traded_floats)
-        rp_tensors_add(l, &(struct rp_tensor){.name = "parts from other ranks", .at = &m->traded, .dim = {(long)m->traded_floats}});
+    if (m->received_floats)
+        rp_tensors_add(l, &(struct rp_tensor){.name = "parts from other ranks", .at = &m->received,
+                                              .dim = {(long)m->received_floats}});
     rp_tensors_end(l);
     const long width = RP_NORM_CHUNK, rows = (long)(m->tensors[RP_WEIGHT].elements / (size_t)width) + 1;
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)

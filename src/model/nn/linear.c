@@ -116,14 +116,14 @@ static void join_push(struct sum_join *j, const struct part_sum *x)
     }
 }
 
-/* Sends every rank its rows of the own nodes, and receives the own rows of its nodes: traded has them in order of ranks. */
-static void trade_nodes(const struct parts *s, const struct part_sum *own, int nodes)
+/* Sends every rank its rows of the own nodes, and receives the own rows of its nodes, in order of ranks. */
+static void all_to_all_nodes(const struct parts *s, const struct part_sum *own, int nodes)
 {
     struct rp_net *m = s->m;
     const int ranks = rp_net_ranks(m), rank = rp_net_rank(m), wide = s->g.n;
     const int from = rp_net_share(m, s->g.m, rank), rows = rp_net_share(m, s->g.m, rank + 1) - from;
     RP_FREE struct rp_transfer *t = rp_alloc(2 * (size_t)ranks * NODES_MAX * sizeof *t);
-    float *to = m->traded;
+    float *to = m->received;
     int n = 0;
     for (int i = 0; i < ranks; i++) {
         struct part_sum node[NODES_MAX];
@@ -144,7 +144,7 @@ static float *join_nodes(const struct parts *s, const struct part_sum *own)
     const int from = rp_net_share(m, s->g.m, rank), rows = rp_net_share(m, s->g.m, rank + 1) - from;
     RP_FREE struct part_sum *stack = rp_alloc((size_t)ranks * NODES_MAX * sizeof *stack);
     struct sum_join j = {.m = m, .node = stack, .size = (size_t)rows * (size_t)s->g.n};
-    float *to = m->traded;
+    float *to = m->received;
     for (int i = 0; i < ranks; i++) {
         struct part_sum node[NODES_MAX];
         const int n = nodes_of(m, i, node);
@@ -199,7 +199,7 @@ static void product(struct rp_net *m, struct rp_gemm *g, int pieces)
         own[k].sum = m->partial + (size_t)k * size;
         part_tree(&s, own[k].lo - rank * s.count, own[k].hi - own[k].lo, own[k].sum, m->partial + (size_t)(k + 1) * size);
     }
-    trade_nodes(&s, own, nodes);
+    all_to_all_nodes(&s, own, nodes);
     finish(&s, g, join_nodes(&s, own), from, rp_net_share(m, g->m, rank + 1) - from);
     RP_FREE int *at = rp_alloc((size_t)(ranks + 1) * sizeof *at);
     for (int i = 0; i <= ranks; i++)
@@ -229,7 +229,7 @@ void rp_linear_use_parts(struct rp_net *m, int rows, int width, int depth, int p
         others += i == rp_net_rank(m) ? 0 : nodes_of(m, i, node);
     const int nodes = rp_net_ranks(m) > 1 ? nodes_of(m, rp_net_rank(m), node) : 1;
     rp_net_parts(m, (size_t)buffers_of(count, nodes) * size, pieces > 1 ? ((size_t)rows + (size_t)width) * (size_t)k : 0);
-    rp_net_trade(m, (size_t)others * (size_t)rows_per_rank(m, rows) * (size_t)width);
+    rp_net_reserve_received(m, (size_t)others * (size_t)rows_per_rank(m, rows) * (size_t)width);
     rp_net_use_rows(m, RP_OP_copy_columns, rows, width);
     rp_net_use_rows(m, RP_OP_bias_add, rows, width);
 }

@@ -70,15 +70,16 @@ void rp_nn_loss_declare(struct rp_net *m, struct rp_nn_loss *l, int rows, int ea
         return;
     rp_tensors_add(&m->tensors[RP_SCRATCH], &(struct rp_tensor){.name = "logits of own rows", .at = &l->whole, .dim = {most, (long)each * ranks}});
     rp_net_use_rows(m, RP_OP_copy_columns, most, each);
-    rp_net_trade(m, (size_t)(ranks - 1) * (size_t)most * (size_t)each);
+    rp_net_reserve_received(m, (size_t)(ranks - 1) * (size_t)most * (size_t)each);
 }
 
-/* Between logits [n, each] of all rows, and the own rows of others' columns in `traded`, one rank after the other. back: from traded. */
-static void trade_columns(struct rp_net *m, float *logits, float *loss, int n, int each, int back)
+/* Every rank sends each other rank its columns of that rank's rows of logits [n, each], and gets that rank's columns of its own rows in
+ * `received`, one rank after the other. back: returns them, with the losses of its own rows. */
+static void all_to_all_columns(struct rp_net *m, float *logits, float *loss, int n, int each, int back)
 {
     const int ranks = rp_net_ranks(m), rank = rp_net_rank(m), from = rp_net_share(m, n, rank), rows = rp_net_share(m, n, rank + 1) - from;
     struct rp_transfer t[4 * RP_TENSOR_RANKS_MAX];
-    float *own = m->traded;
+    float *own = m->received;
     int k = 0;
     for (int i = 0; i < ranks; i++) {
         const int at = rp_net_share(m, n, i), its = rp_net_share(m, n, i + 1) - at;
@@ -95,11 +96,11 @@ static void trade_columns(struct rp_net *m, float *logits, float *loss, int n, i
     rp_net_exchange(m, RP_GROUP_TENSOR, t, k);
 }
 
-/* Between the own rows of all columns in l->whole, and where trade_columns() takes or leaves them. */
+/* Between the own rows of all columns in l->whole, and where all_to_all_columns() takes or leaves them. */
 static void copy_pieces(struct rp_net *m, const struct rp_nn_loss *l, float *own_columns, int rows, int each, int back)
 {
     const long wide = (long)each * rp_net_ranks(m);
-    float *piece = m->traded;
+    float *piece = m->received;
     for (int i = 0; i < rp_net_ranks(m); i++) {
         float *x = i == rp_net_rank(m) ? own_columns : piece, *y = l->whole + (long)i * each;
         if (back)
@@ -118,12 +119,12 @@ void rp_nn_loss(struct rp_net *m, const struct rp_nn_loss *l, float *loss, float
         m->dev->op->softmax_xent(m->dev, loss, logits, each, labels, coef, n, each, m->parallel);
         return;
     }
-    trade_columns(m, logits, loss, n, each, 0);
+    all_to_all_columns(m, logits, loss, n, each, 0);
     if (rows) {
         float *own = logits + (long)from * each;
         copy_pieces(m, l, own, rows, each, 0);
         m->dev->op->softmax_xent(m->dev, loss + from, l->whole, (long)each * ranks, labels + from, coef + from, rows, each * ranks, m->parallel);
         copy_pieces(m, l, own, rows, each, 1);
     }
-    trade_columns(m, logits, loss, n, each, 1);
+    all_to_all_columns(m, logits, loss, n, each, 1);
 }
