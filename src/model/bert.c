@@ -351,7 +351,7 @@ static int layer_backward(struct bert *m, const struct bert_input *in, int l, co
         return -1;
     rp_nn_norm_backward(&m->net, &a->norm1, m->dy, dx, rp_net_grad(&m->net, a->attention.out_b));
     rp_nn_attention_backward(&m->net, &a->attention, &at, m->dy, m->dy, dx, x, a->norm1.xhat, a->mlp.u);
-    rp_net_final(&m->net, l + 1);
+    rp_net_gradients_ready(&m->net, l + 1);
     return rp_net_alive(&m->net, err);
 }
 
@@ -381,7 +381,7 @@ static int backward(struct rp_net *net, const struct rp_input *input, struct rp_
     struct rp_dev *dev = net->dev;
     masked_lm_backward(m);
     next_sentence_backward(m);
-    rp_net_final(net, m->layers + 1);
+    rp_net_gradients_ready(net, m->layers + 1);
     dev->op->fill(dev, m->dy, 0.0f, (size_t)m->rows * (size_t)m->hidden); /* the sum over both heads */
     dev->op->row_sums(dev, m->dy, m->h, &in->by_masked, m->hidden, 0);
     dev->op->row_sums(dev, m->dy, m->cls, &in->by_cls, m->hidden, 1);

@@ -142,17 +142,18 @@ static void declare_layer(struct rp_net *net, struct gpt_layer *a, int l)
     BIAS(&a->mlp.down_b, H "mlp.c_proj.bias", h, AT);
 }
 
-/* place: in forward order, the layer's number or that of the last norm; p: of the branch before */
-static void declare_norm(struct rp_net *net, struct gpt_norm *n, double p, const char *name, const char *rstd, const char *mask, int place,
-                         int shared, int share_mask)
+/* layer: in forward order, which the last norm follows as one more; p: of the branch before */
+static void declare_norm(struct rp_net *net, struct gpt_norm *n, double p, const char *name, const char *rstd,
+                         const char *mask, int layer, int shared, int share_mask)
 {
-    const int l = place <= ((const struct gpt *)net)->layers ? place : 0;
+    const int l = layer <= ((const struct gpt *)net)->layers ? layer : 0;
     const struct gpt *m = (const struct gpt *)net;
-    ACT(&n->xhat, name, m->rows, m->hidden, .layer = l, .stage = place, .shared = shared, .made_by = "gemm or residual_layernorm_forward");
-    ACT(&n->rstd, rstd, m->rows, 0, .layer = l, .stage = place, .shared = shared);
+    ACT(&n->xhat, name, m->rows, m->hidden, .layer = l, .stage = layer, .shared = shared,
+        .made_by = "gemm or residual_layernorm_forward");
+    ACT(&n->rstd, rstd, m->rows, 0, .layer = l, .stage = layer, .shared = shared);
     if (p > 0 && n->site >= 0)
         ADD(RP_ACTIVATION, .at = &n->mask, .name = mask, .dtype = RP_U8, .dim = {(long)rp_mask_bytes(m->rows, m->hidden)}, .layer = l,
-            .stage = place, .shared = share_mask);
+            .stage = layer, .shared = share_mask);
 }
 
 static void declare_activations(struct rp_net *net, struct gpt_layer *a, int l)
@@ -481,7 +482,7 @@ static int layer_backward(struct gpt *m, int l, struct rp_err *err)
     apply_norm(m, &a->norm1);
     rp_nn_attention_backward(&m->net, &a->attention, &at, m->y, NULL, m->dt, m->y, a->mlp.g, a->mlp.u);
     norm_backward(m, &a->norm1, l > m->from ? rp_net_grad(&m->net, m->layer[l - 1].mlp.down_b) : NULL, 0);
-    rp_net_final(&m->net, l + 1);
+    rp_net_gradients_ready(&m->net, l + 1);
     return rp_net_alive(&m->net, err);
 }
 

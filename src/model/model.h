@@ -12,12 +12,13 @@
  * Ranks that divide a model. Weights and activations with a shard axis are declared whole and held in part (tensors.h);
  * rp_net_ranks() divides heads and widths, nn/linear.h joins the sums of parts, nn/vocabulary.h divides an embedding
  * and its logits. A model with layers() has stages: forward() starts from *boundary and leaves it for the next one,
- * backward() too, and a tensor's `stage` is its place. The key parallel.tensor limits the number of ranks that
- * divide tensors; a model without a RULE for it in recipe/agree.c allows one. tests/unit/test_parallel.c compares every
- * layout with one rank.
+ * backward() too, and a tensor's `stage` is its layer in forward order. The key parallel.tensor limits the number of
+ * ranks that divide tensors; a model without a RULE for it in recipe/agree.c allows one. tests/unit/test_parallel.c
+ * compares every layout with one rank.
  *
- * Gradients, early. backward() calls rp_net_final(m, place) when it has written all gradients of that place and of
- * later ones; train/overlap.h then exchanges their buckets. Tests with run.overlap_kib 1 have a bucket for every layer.
+ * Gradients, early. backward() calls rp_net_gradients_ready(m, layer) when it has written all gradients of that layer
+ * and of later ones; train/overlap.h then exchanges their buckets. Tests with run.overlap_kib 1 have a bucket for every
+ * layer.
  */
 #pragma once
 
@@ -55,8 +56,8 @@ struct rp_input {
 };
 
 struct rp_net;
-/* Called in the backward pass when all gradients of weights of `place` and later ones are complete. */
-typedef void (*rp_final_fn)(struct rp_net *m, int place, void *arg);
+/* Called in the backward pass when all gradients of weights of `layer` and later ones are complete. */
+typedef void (*rp_gradients_ready_fn)(struct rp_net *m, int layer, void *arg);
 
 /* An instance of a model; the model's own struct begins with it. */
 struct rp_net {
@@ -79,7 +80,7 @@ struct rp_net {
     int parallel;                                /* tensor-parallel degree of the arithmetic */
     struct rp_comm *comm;                        /* whose place decides which part of the model this is; borrowed */
     struct rp_err failed;                        /* the first exchange that failed, until rp_net_alive() reports it; later ones do nothing */
-    int first, end;                              /* places in forward order: stages pass on `boundary` from one rank to the next */
+    int first, end;                              /* layers in forward order: a stage passes on `boundary` to the next */
     float **boundary;                            /* device: forward() starts from it and leaves it for the next stage, so does backward() */
     size_t boundary_floats;
     float *partial, *gathered;                   /* device, if parallel > 1: scratch of linear.c, and of shards */
@@ -90,8 +91,8 @@ struct rp_net {
     int64_t step, micro;                         /* at hand: dropout counts with both, micro over all ranks */
     rp_alive_fn alive;
     void *alive_arg;
-    rp_final_fn final;                           /* of the last micro-batch, if somebody wants to know; else NULL */
-    void *final_arg;
+    rp_gradients_ready_fn gradients_ready;       /* of the last micro-batch, if somebody wants to know; else NULL */
+    void *gradients_ready_arg;
 };
 
 struct rp_model {
@@ -102,7 +103,7 @@ struct rp_model {
     const struct rp_public *public;                 /* its names in other tools' files; or NULL */
     const char *flops_formula;
     size_t size, input_size;                        /* of its structs */
-    int (*layers)(const struct rp_recipe *r);     /* that pipeline stages divide: places 1 to this number. NULL: one stage only */
+    int (*layers)(const struct rp_recipe *r);     /* that stages divide: 1 to this number. NULL: one stage only */
     void (*configure)(struct rp_net *m, const struct rp_recipe *r); /* sizes; the recipe's keys have been checked */
     void (*declare)(struct rp_net *m);
     void (*declare_input)(struct rp_net *m, struct rp_input *in);
@@ -148,12 +149,12 @@ int rp_stage_begin(int layers, int stages, int stage);
 void rp_net_free(struct rp_net *m);
 int rp_net_alive(const struct rp_net *m, struct rp_err *err) rp_must_check; /* -1 with RP_INTERRUPTED: stop; or an exchange failed */
 int rp_net_exchanged(const struct rp_net *m, struct rp_err *err) rp_must_check; /* -1: an exchange failed */
-/* For backward(), before rp_net_alive(): it will write no gradient of this place and of later ones any more. Optional: what was not announced is
- * complete at the end. */
-static inline void rp_net_final(struct rp_net *m, int place)
+/* For backward(), before rp_net_alive(): it will write no gradient of this layer and of later ones any more. Optional:
+ * what was not announced is complete at the end. */
+static inline void rp_net_gradients_ready(struct rp_net *m, int layer)
 {
-    if (m->final)
-        m->final(m, place, m->final_arg);
+    if (m->gradients_ready)
+        m->gradients_ready(m, layer, m->gradients_ready_arg);
 }
 
 /* -- for declare() -- */

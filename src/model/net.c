@@ -29,7 +29,7 @@ int rp_net_check_ranks(const struct rp_recipe *r, struct rp_degrees ranks, struc
     return 0;
 }
 
-/* The places of this rank's stage, and what its lists of tensors have of the model. Scratch and input belong to all stages. */
+/* The layers of this rank's stage, and what its lists of tensors have of the model (scratch and input: all). */
 static void set_stage(struct rp_net *m, const struct rp_recipe *r)
 {
     static const enum rp_tensor_class staged[] = {RP_WEIGHT, RP_BUFFER, RP_SECOND_GRADIENT, RP_ACTIVATION};

@@ -517,12 +517,12 @@ static int backward(struct rp_net *net, const struct rp_input *input, struct rp_
     rp_linear_wgrad(dev, rp_net_grad(net, m->fc_w), m->logits, m->features, b, f, n, 0);
     rp_linear_dgrad(dev, m->features, m->logits, m->fc_w, NULL, b, f, n, 0);
     dev->op->avgpool_backward(dev, grad, m->features, b, last->out_h * last->out_w, f);
-    rp_net_final(net, m->all + 1);
+    rp_net_gradients_ready(net, m->all + 1);
     for (int i = m->all - 1; i >= 0; i--) {
         if (rp_net_alive(net, err) < 0)
             return -1;
         block_backward(m, &m->block[i], &grad, &other, i ? m->block[i - 1].y : m->pooled);
-        rp_net_final(net, i + 1);
+        rp_net_gradients_ready(net, i + 1);
     }
     dev->op->maxpool_backward(dev, other, grad, m->which, &m->pool);
     norm_backward(m, &m->stem, other, NULL, other, m->stem.y);

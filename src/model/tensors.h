@@ -32,8 +32,8 @@ struct rp_tensor {
     enum rp_dtype dtype;
     long dim[4];        /* row-major; 0: no such dimension. Declared whole; in a list those of this rank's part */
     int layer;          /* from 1: number + 1 of the layer that it belongs to; 0: none */
-    int stage;          /* place in forward order: pipeline stages are ranges of it */
-    int stage_again;    /* of a weight that a later place uses too: that place; the rank of `stage` owns it. 0: none */
+    int stage;          /* layer in forward order, of which pipeline stages are ranges; 0: before the first */
+    int stage_again;    /* of a weight that a later layer uses too: that layer; the rank of `stage` owns it. 0: none */
     int shard;          /* 1 + the axis that tensor-parallel ranks divide; 0: whole on every rank */
     int pieces;         /* of the sharded axis: matrices side by side, each divided; 0: 1 */
     int joined;         /* starts directly after the tensor before */
@@ -62,7 +62,7 @@ struct rp_tensors {
     size_t elements; /* of all tensors, on this rank */
     size_t whole;    /* ... on all ranks, each once */
     int ranks, rank; /* ranks that divide tensors with a shard axis, 0: 1; which of them this is */
-    int first, end;  /* places in forward order that this rank holds: [first, end); end 0: all */
+    int first, end;  /* layers in forward order that this rank holds: [first, end); end 0: all */
 };
 
 #define RP_TENSOR_NAME 128

@@ -69,11 +69,11 @@ static size_t first_owned(const struct rp_tensors *weights)
     return i < weights->n ? weights->t[i].offset / sizeof(float) : weights->bytes / sizeof(float);
 }
 
-/* Buckets end where the place in forward order changes, once they have at least that many floats. */
+/* Buckets end where the layer in forward order changes, once they have at least that many floats. */
 static void fill_buckets(struct rp_shares *s, size_t least)
 {
     const struct rp_tensors *l = s->weights;
-    struct rp_bucket now = {.place = INT_MAX};
+    struct rp_bucket now = {.layer = INT_MAX};
     s->bucket = rp_alloc(((size_t)l->n + 1) * sizeof *s->bucket);
     for (int i = 0, before = INT_MAX; i < l->n; i++) {
         const struct rp_tensor *t = &l->t[i];
@@ -83,9 +83,9 @@ static void fill_buckets(struct rp_shares *s, size_t least)
         if (least && before != INT_MAX && t->stage != before && !t->joined && start - now.lo >= least) {
             now.hi = start;
             s->bucket[s->buckets++] = now;
-            now = (struct rp_bucket){.lo = start, .place = INT_MAX};
+            now = (struct rp_bucket){.lo = start, .layer = INT_MAX};
         }
-        now.place = t->stage < now.place ? t->stage : now.place;
+        now.layer = t->stage < now.layer ? t->stage : now.layer;
         before = t->stage;
     }
     now.hi = l->bytes / sizeof(float); /* with the padding at the end */

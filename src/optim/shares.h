@@ -34,7 +34,7 @@ struct rp_share {
 /* Floats [lo, hi) of the block of weights: whole tensors, and the padding after them. */
 struct rp_bucket {
     size_t lo, hi;
-    int place; /* the first of their places in forward order: when the backward pass has done it, all gradients are final */
+    int layer; /* the first of their layers in forward order: after its backward pass all gradients are complete */
 };
 
 struct rp_shares {

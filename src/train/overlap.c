@@ -200,12 +200,12 @@ static void merge_buckets(struct rp_overlap *o, int from)
             rp_grad_tree_merge_early(o->tree, o->index, e->at, e->floats);
 }
 
-/* As rp_final_fn. */
-static void announce(struct rp_net *m, int place, void *arg)
+/* As rp_gradients_ready_fn. */
+static void announce(struct rp_net *m, int layer, void *arg)
 {
     struct rp_overlap *o = arg;
     int from = o->merged;
-    while (from > 0 && o->x->shares->bucket[from - 1].place >= place)
+    while (from > 0 && o->x->shares->bucket[from - 1].layer >= layer)
         from--;
     struct rp_err err = {0};
     const int more = from < o->merged;
@@ -225,8 +225,8 @@ void rp_overlap_begin(struct rp_overlap *o, struct rp_net *m, const struct rp_gr
     struct rp_comm *c = o->lent;
     rp_exchange_begin(o->x);
     o->x->comm = c;
-    m->final = announce;
-    m->final_arg = o;
+    m->gradients_ready = announce;
+    m->gradients_ready_arg = o;
     pthread_mutex_lock(&o->lock);
     RP_BUG_IF(o->running);
     o->m = m;
@@ -304,7 +304,7 @@ static void add_counts(struct rp_comm *to, struct rp_comm *from)
 int rp_overlap_end(struct rp_overlap *o, int failed, struct rp_err *err)
 {
     struct rp_comm *c = o->lent;
-    o->m->final = NULL;
+    o->m->gradients_ready = NULL;
     if (!failed) {
         merge_buckets(o, 0);
         failed = o->side && o->side->backend->sync(o->x->dev, err) < 0; /* a GPU has all of the backward pass still before it */

@@ -2,8 +2,9 @@
  *
  * What:    a thread that exchanges buckets of gradients (optim/shares.h) as soon as the backward pass has completed them, while the training
  *          thread computes the gradients of earlier layers. The same pieces in the same order as without it: the bits are the same.
- * Flow:    rp_overlap_bucket() decides -> rp_overlap_new(); per step rp_overlap_begin(), backward() of the last micro-batch, which announces
- *          what is final (rp_net_final()), rp_overlap_end(); what is left is exchanged by the training thread (exchange.h).
+ * Flow:    rp_overlap_bucket() decides -> rp_overlap_new(); per step rp_overlap_begin(), backward() of the last
+ *          micro-batch, which announces complete gradients (rp_net_gradients_ready()), rp_overlap_end(); what is left
+ *          is exchanged by the training thread (exchange.h).
  * Owner:   between begin() and end() the exchange, its room and its communicator belong to the thread, otherwise to the caller.
  * Extend:  another transport with op->duplicate needs its route in rp_overlap_bucket() for overlap of
  *          tensor-parallel ranks.

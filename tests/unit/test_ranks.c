@@ -283,7 +283,7 @@ static int wait_for_thread(void *arg)
     const struct trace *is = arg;
     int last = 0;
     for (int i = 0; is->train && i < is->train->sets; i++)
-        last |= is->train->set[i]->final != NULL;
+        last |= is->train->set[i]->gradients_ready != NULL;
     for (int i = 0; last && !atomic_load(&beside) && i < 20000; i++)
         usleep(1000);
     return 0;
@@ -334,7 +334,7 @@ static int stop_rank(void *arg)
 {
     const struct trace *is = arg;
     const struct rp_train *t = is->train;
-    return t && t->comm->rank[RP_GROUP_WORLD] == 0 && t->set[0]->final;
+    return t && t->comm->rank[RP_GROUP_WORLD] == 0 && t->set[0]->gradients_ready;
 }
 
 TEST(a_rank_that_is_stopped_in_the_backward_pass)
