@@ -101,9 +101,17 @@ static int check_share(const struct rp_verify_state *s, struct rp_check_result *
     return rp_check_text(result, "the run achieved %.3f of its GEMM ceiling", share);
 }
 
+/* NULL: no measurement, which is no contradiction. */
+static int is_measured(const struct rp_ceiling_rates *r)
+{
+    return !r || (r->gemm_flops_per_s > 0 && r->copy_bytes_per_s > 0);
+}
+
 int rp_check_ceilings(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_ceiling_facts *is = s->run.facts->ceilings;
+    if (!rp_verify_figures(s)) /* run.json was compared with nothing, and may lack them */
+        return rp_check_note(result, "not compared: the records do not agree with the settings");
     if (rp_verify_follows(s, RP_CHECK_ceilings, err) < 0)
         return -1;
     if (!is)
@@ -113,6 +121,8 @@ int rp_check_ceilings(struct rp_verify_state *s, struct rp_check_result *result,
     if (is->rank != s->run.ranks.slowest)
         return rp_fail(err, RP_MISMATCH, "facts.json: ceilings/rank is %" PRId64 ", but the slowest is rank %d",
                        is->rank, s->run.ranks.slowest);
+    if (!is_measured(s->run.figures->ceilings->before) || !is_measured(s->run.figures->ceilings->after))
+        return rp_fail(err, RP_MISMATCH, "facts.json: ceilings before or after the run have no work, or no time");
     const struct rp_phases *phases = s->run.facts->rank[is->rank].phases_s;
     const double took = sum_repetitions(is->before) + sum_repetitions(is->after);
     if (phases && took > phases->ceilings * CLOCKS_APART + 1e-3)
@@ -244,6 +254,8 @@ static void describe_telemetry(const struct rp_verify_state *s, const struct tel
 int rp_check_telemetry(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     struct telemetry_seen seen = {.without = -1};
+    if (!rp_verify_figures(s))
+        return rp_check_note(result, "not compared: the records do not agree with the settings");
     if (rp_verify_follows(s, RP_CHECK_telemetry, err) < 0)
         return -1;
     for (int i = 0; i < s->run.ranks.ranks; i++) {

@@ -132,6 +132,9 @@ static json_t *roots_of(const struct rp_facts *f, int final)
 static int check_names(const struct rp_facts *f, struct rp_err *err)
 {
     char safe[100];
+    for (int64_t i = 0; i < f->tensor_root_n; i++)
+        if (!*f->tensor_root[i].init && !*f->tensor_root[i].final)
+            return rp_fail(err, RP_MISMATCH, "facts.json: tensor_root/%" PRId64 " has no root", i);
     for (int64_t i = 1; i < f->tensor_root_n; i++)
         if (strcmp(f->tensor_root[i - 1].name, f->tensor_root[i].name) >= 0)
             return rp_fail(err, RP_MISMATCH,

@@ -286,8 +286,9 @@ static void rule_ledger_checked(const struct rp_verify_state *s, struct rules_an
 
 static void rule_max_attempts_before(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const int64_t n = s->run.facts->ledger.earlier;
-    if (n < 0)
+    const struct rp_ledger_facts *is = &s->run.facts->ledger;
+    const int64_t n = is->earlier;
+    if (is->reason || n < 0)
         answer(a, 0, "unknown: the run is in no ledger");
     else
         answer(a, n <= a->rule->number, "%" PRId64 " before it, %" PRId64 " allowed%s%s", n, a->rule->number,

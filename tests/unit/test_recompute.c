@@ -15,8 +15,7 @@ static const char *const claimed[] = {"/recipe_name",
                                       "/ceilings/before/gemm/ns/0",
                                       "/ceilings/after/gemm/ns/0",
                                       "/elapsed_s",
-                                      "/ledger/reason",
-                                      "/ledger/container_layer"};
+                                      "/ledger/reason"};
 static int used[sizeof claimed / sizeof *claimed];
 
 static int is_claimed(const char *path)
