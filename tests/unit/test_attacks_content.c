@@ -65,6 +65,9 @@ static const struct bend summaries[] = {
 };
 
 static const struct bend claims[] = {
+    {"a ledger with a reason and runs before it", FACTS, "/ledger/earlier", "0", SEALED, RP_CHECK_ledger, 5},
+    {"ceilings without work", FACTS, "/ceilings/before/gemm/m", "0", COMPUTED, RP_CHECK_ceilings, 5},
+    {"ceilings without repetitions", FACTS, "/ceilings/after/copy/ns", "[]", COMPUTED, RP_CHECK_ceilings, 5},
     {"a complete run with an excuse", FACTS, "/reason", "\"out of memory\"", SEALED, RP_CHECK_status, 5},
     {"a status of one's own", FACTS, "/status", "\"certified\"", SEALED, RP_CHECK_schema, 4},
     {"other arithmetic", RUN, "/numerics", "\"repro-tf32/1\"", SEALED, RP_CHECK_recipe, 5},
@@ -197,4 +200,24 @@ TEST(attacks_on_summaries)
 TEST(attacks_on_claims)
 {
     ATTACKS(claims);
+}
+
+/* Where records and settings disagree there are no figures to compare run.json with, and it may lack what a check reads. */
+TEST(figures_that_are_compared_with_nothing)
+{
+    static const char telemetry[] = "{\"ranks\": 1, \"sha256\": \"" FX_ROOT "\", \"count\": 1, \"every\": 1, \"period_s\": 0.1, "
+                                    "\"timed\": 1000, \"throttle_samples\": 0, \"throttle\": [], \"energy_j\": null, "
+                                    "\"energy_per_sample_j\": null}";
+    for (int i = 0; i < 2; i++) {
+        struct fx x = fx_new();
+        json_t *steps = json_object_get(json_object_get(x.facts, "recipe"), "measure.timed_steps");
+        json_object_set_new(steps, "value", json_integer(4));
+        json_object_set_new(steps, "origin", json_string("command line"));
+        json_object_del(x.run, "ceilings");
+        if (i)
+            json_object_set_new(json_array_get(json_object_get(x.run, "rank"), 0), "telemetry", json_loads(telemetry, 0, NULL));
+        fx_seal(&x, "attacker", "attack");
+        attack_expect(i ? "telemetry of nothing" : "no ceilings", NULL, RP_CHECK_numbers, 5);
+        fx_fini(&x);
+    }
 }
