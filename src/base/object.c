@@ -1,3 +1,4 @@
+/* Structs described by tables of fields: memory, reading, writing, schema. */
 #include "base/object.h"
 
 #include "base/json.h"

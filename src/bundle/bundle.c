@@ -93,9 +93,9 @@ static int check_version(const struct rp_bundle *b, struct rp_err *err)
 {
     struct rp_err ignored;
     const struct rp_member *run = rp_bundle_find(b, "run.json");
-    RP_JSON *j = run ? rp_json_parse_most(rp_buf_text(&run->bytes), run->bytes.size, RP_BUNDLE_VALUES_MAX, "run.json",
-                                          &ignored)
-                     : NULL;
+    RP_JSON *j =
+        run ? rp_json_parse_most(rp_buf_text(&run->bytes), run->bytes.size, RP_BUNDLE_VALUES_MAX, "run.json", &ignored)
+            : NULL;
     return j ? rp_statement_version(j, "run.json", err) : 0;
 }
 
@@ -151,7 +151,8 @@ static int check_required(const struct rp_bundle *b, struct rp_err *err)
 {
     for (int row = 0; row < ROWS; row++)
         if (rows[row].required && !rp_bundle_find(b, rows[row].name))
-            return check_version(b, err) < 0 ? -1 : rp_fail(err, RP_MALFORMED, "member '%s' is missing", rows[row].name);
+            return check_version(b, err) < 0 ? -1
+                                             : rp_fail(err, RP_MALFORMED, "member '%s' is missing", rows[row].name);
     return 0;
 }
 

@@ -13,7 +13,8 @@ static json_t *schema_of(const char *name, struct rp_err *err)
     if (generated || text)
         return generated ? generated : rp_json_parse(text, size, name, err);
     return rp_fail_null(err, RP_USAGE,
-                        "'%.40s' is no document of a bundle: facts, run, env, step, telemetry or statement", name);
+                        "'%.40s' is not a document of a bundle; it has facts, run, env, step, telemetry or statement",
+                        name);
 }
 
 static int cmd_schema(struct rp_cli *cli, struct rp_err *err)
@@ -34,7 +35,8 @@ const struct rp_command rp_cmd_schema = {
     .summary = "print the JSON Schema of a document of a bundle",
     .details = "NAME is one of these. facts: facts.json, what was said of a run. run: run.json, every figure. env: a "
                "capture. step, telemetry: one line of the records, of the device samples. statement: the payload of "
-               "statement.dsse.json. Names are in snake_case; a value has an SI unit, in its name or as 'unit' in the schema.\n"
+               "statement.dsse.json. Names are in snake_case; a value has an SI unit, in its name or as 'unit' in the "
+               "schema.\n"
                "\n"
                "Examples:\n"
                "  repro schema run | jq '.properties.results'\n",

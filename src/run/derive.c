@@ -1,3 +1,4 @@
+/* run.json: every figure of a run, from the facts, records and captures. */
 #include "run/derive.h"
 
 #include "base/json.h"

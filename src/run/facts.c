@@ -1,3 +1,4 @@
+/* The tables of facts.json and run.json, and their schemas. */
 #include "run/facts.h"
 
 #include "bundle/schema.h"

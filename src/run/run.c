@@ -35,17 +35,21 @@ static int check_lists(const struct rp_facts *a, const struct rp_figures *b, str
         {"run.json: world/ranks", b->world.ranks, a->rank_n},
         {"run.json: world/nodes", b->world.nodes, nodes},
         {"run.json: the length of node", b->node_n, nodes},
-        {"facts.json: layout/data x tensor x pipeline", a->layout.data * a->layout.tensor * a->layout.pipeline, a->rank_n},
+        {"facts.json: layout/data x tensor x pipeline", a->layout.data * a->layout.tensor * a->layout.pipeline,
+         a->rank_n},
     };
     for (size_t i = 0; i < sizeof equal / sizeof *equal; i++)
         if (equal[i].is != equal[i].expected)
-            return rp_fail(err, RP_MALFORMED, "%s is %" PRId64 ", expected %" PRId64, equal[i].what, equal[i].is, equal[i].expected);
+            return rp_fail(err, RP_MALFORMED, "%s is %" PRId64 ", expected %" PRId64, equal[i].what, equal[i].is,
+                           equal[i].expected);
     if (a->rank_n < 1 || nodes > a->rank_n)
         return rp_fail(err, RP_MALFORMED, "facts.json: %" PRId64 " ranks are on %" PRId64 " nodes", a->rank_n, nodes);
     if (b->world.slowest >= b->rank_n)
-        return rp_fail(err, RP_MALFORMED, "run.json: world/slowest is %" PRId64 " of %" PRId64 " ranks", b->world.slowest, b->rank_n);
+        return rp_fail(err, RP_MALFORMED, "run.json: world/slowest is %" PRId64 " of %" PRId64 " ranks",
+                       b->world.slowest, b->rank_n);
     if (a->ceilings && a->ceilings->rank >= a->rank_n)
-        return rp_fail(err, RP_MALFORMED, "facts.json: ceilings/rank is %" PRId64 " of %" PRId64 " ranks", a->ceilings->rank, a->rank_n);
+        return rp_fail(err, RP_MALFORMED, "facts.json: ceilings/rank is %" PRId64 " of %" PRId64 " ranks",
+                       a->ceilings->rank, a->rank_n);
     return 0;
 }
 
@@ -171,7 +175,8 @@ const char *rp_facts_kind(const struct rp_facts *f)
     return rp_rank_kind(f, 0);
 }
 
-static const char *number_text(char out[RP_WHO], int64_t all, const char *before, const char *what, int64_t i, const char *after)
+static const char *number_text(char out[RP_WHO], int64_t all, const char *before, const char *what, int64_t i,
+                               const char *after)
 {
     *out = 0;
     if (all > 1)
@@ -179,12 +184,14 @@ static const char *number_text(char out[RP_WHO], int64_t all, const char *before
     return out;
 }
 
-const char *rp_run_rank_text(char out[RP_WHO], const struct rp_run *r, const char *before, int64_t rank, const char *after)
+const char *rp_run_rank_text(char out[RP_WHO], const struct rp_run *r, const char *before, int64_t rank,
+                             const char *after)
 {
     return number_text(out, r->facts->rank_n, before, "rank", rank, after);
 }
 
-const char *rp_run_node_text(char out[RP_WHO], const struct rp_run *r, const char *before, int64_t node, const char *after)
+const char *rp_run_node_text(char out[RP_WHO], const struct rp_run *r, const char *before, int64_t node,
+                             const char *after)
 {
     return number_text(out, r->nodes, before, "node", node, after);
 }

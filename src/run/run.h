@@ -34,9 +34,9 @@ struct rp_run_documents {
  * nodes do not fit. */
 struct rp_run_documents *rp_run_documents_read(json_t *facts, json_t *figures, struct rp_err *err) rp_must_check;
 struct rp_run_documents *rp_run_documents_use(struct rp_run_documents *d); /* another reference; NULL is fine */
-/* The structs remain, but for the roots of tensors: of many bundles at once. */
+/* Frees the JSON documents and the roots of tensors; the other values remain. For comparisons of many bundles. */
 void rp_run_documents_shrink(struct rp_run_documents *d);
-void rp_run_documents_free(struct rp_run_documents *d);                    /* drops one */
+void rp_run_documents_free(struct rp_run_documents *d); /* drops one */
 /* Both as one document, for renderers: what both have is merged, rank by rank and key by key, so that
  * "/rank/3/device/name" (of facts.json) and "/rank/3/timed_s" (of run.json) stand side by side. Its key "run.json" is
  * that member alone, by which rp_figure() tells the source of a value. Borrowed. */
@@ -66,8 +66,10 @@ const char *rp_facts_kind(const struct rp_facts *f);              /* that of all
 int rp_rank_on_cpu(const struct rp_facts *f, int64_t rank);
 /* "rank 3" or "node 1" between two texts, for messages; "" where the run has only one. */
 #define RP_WHO 64
-const char *rp_run_rank_text(char out[RP_WHO], const struct rp_run *r, const char *before, int64_t rank, const char *after);
-const char *rp_run_node_text(char out[RP_WHO], const struct rp_run *r, const char *before, int64_t node, const char *after);
+const char *rp_run_rank_text(char out[RP_WHO], const struct rp_run *r, const char *before, int64_t rank,
+                             const char *after);
+const char *rp_run_node_text(char out[RP_WHO], const struct rp_run *r, const char *before, int64_t node,
+                             const char *after);
 /* Of a node, before or after the run; NULL: there is none. */
 const json_t *rp_run_capture(const struct rp_run *r, int node, int after);
 double rp_run_expected_samples(const struct rp_run *r, int rank); /* of its device, that its timed window should have */

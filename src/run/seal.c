@@ -1,3 +1,4 @@
+/* facts.json of a run that ended, from what its session and workers know. */
 #include "run/seal.h"
 
 #include "base/build.h"

@@ -14,7 +14,8 @@
 /* ---- changes ---- */
 
 /* Of all changes of a node, also of those beyond the limit of run.json, graded by this program. -1: *err. */
-static int count_important(const struct rp_node_figures *node, const struct rp_captures *of, int most, struct rp_err *err)
+static int count_important(const struct rp_node_figures *node, const struct rp_captures *of, int most,
+                           struct rp_err *err)
 {
     int n = 0;
     for (int64_t i = 0; i < node->change_n; i++)
@@ -59,8 +60,8 @@ int rp_check_changes(struct rp_verify_state *s, struct rp_check_result *result, 
         result->state = RP_CHECK_NOTE;
     if (regraded)
         RP_FORMAT(grades, "; this version grades %d of them differently", regraded);
-    return rp_check_text(result, "%" PRId64 " values of %" PRId64 " node%s, %d of high or medium impact%s%s", values, is->node_n,
-                         rp_s(is->node_n), important, first, grades);
+    return rp_check_text(result, "%" PRId64 " values of %" PRId64 " node%s, %d of high or medium impact%s%s", values,
+                         is->node_n, rp_s(is->node_n), important, first, grades);
 }
 
 /* ---- agreement ---- */

@@ -13,7 +13,7 @@
 /* ---- whose a value is ---- */
 
 enum {
-    NOBODY = -1,
+    NO_CHECK = -1,
     ON_CPU = -2,      /* `memory`, which knows what a CPU allocates */
     GIVEN_LEDGER = -3 /* `ledger`, where --ledger has the entry */
 };
@@ -24,10 +24,10 @@ static const struct owner {
     const char *path;
     int check;
 } of_figures[] = {
-    {"node/*/change/*/impact", NOBODY}, /* grades, which other versions may assign differently */
-    {"node/*/change/*/varies", NOBODY},
-    {"agreement/environment/*/impact", NOBODY},
-    {"agreement/environment/*/varies", NOBODY},
+    {"node/*/change/*/impact", NO_CHECK}, /* grades, which other versions may assign differently */
+    {"node/*/change/*/varies", NO_CHECK},
+    {"agreement/environment/*/impact", NO_CHECK},
+    {"agreement/environment/*/varies", NO_CHECK},
     {"agreement", RP_CHECK_agreement},
     {"rank/*/telemetry", RP_CHECK_telemetry},
     {"telemetry", RP_CHECK_telemetry},
@@ -51,21 +51,21 @@ static const struct owner of_facts[] = {
     {"schema", RP_CHECK_schema},
     {"recipe", RP_CHECK_recipe},
     {"layout", RP_CHECK_ranks},
-    {"plan/available_bytes", NOBODY},
+    {"plan/available_bytes", NO_CHECK},
     {"plan/batch", RP_CHECK_memory},
     {"plan/bytes", RP_CHECK_memory},
     {"plan", ON_CPU},
     {"data", RP_CHECK_data},
     {"tensor_root", RP_CHECK_state_roots},
     {"challenge", RP_CHECK_challenge},
-    {"replicates/bundle", NOBODY},
+    {"replicates/bundle", NO_CHECK},
     {"replicates", RP_CHECK_agreement},
-    {"ledger/overlapping", NOBODY},
-    {"ledger/container_layer", NOBODY},
-    {"ledger/key_made", NOBODY},
-    {"ledger/key_made_known_from", NOBODY},
+    {"ledger/overlapping", NO_CHECK},
+    {"ledger/container_layer", NO_CHECK},
+    {"ledger/key_made", NO_CHECK},
+    {"ledger/key_made_known_from", NO_CHECK},
     {"ledger", GIVEN_LEDGER},
-    {"", NOBODY},
+    {"", NO_CHECK},
 };
 
 static int matches(const char *pattern, const char *path)
@@ -148,8 +148,7 @@ int rp_verify_follows(struct rp_verify_state *s, enum rp_check_id check, struct 
         *err = d->telemetry;
         return -1;
     }
-    if (!d->equal &&
-        rp_check_differ_where(text, sizeof text, s->run.doc->figures_json, d->json, is_owned, check))
+    if (!d->equal && rp_check_differ_where(text, sizeof text, s->run.doc->figures_json, d->json, is_owned, check))
         return rp_fail(err, RP_MISMATCH, "run.json does not follow from the other members: %s", text);
     return 0;
 }
@@ -197,7 +196,7 @@ static int is_covered(const struct rp_verify_state *s, const char *path)
     if (check == GIVEN_LEDGER)
         return s->v->ledger != NULL;
     if (check == ON_CPU)
-        check = rp_rank_on_cpu(s->run.facts, 0) ? RP_CHECK_memory : NOBODY;
+        check = rp_rank_on_cpu(s->run.facts, 0) ? RP_CHECK_memory : NO_CHECK;
     return check >= 0 && s->v->check[check].state == RP_CHECK_PASSED;
 }
 

@@ -134,8 +134,9 @@ int rp_check_same_host(struct rp_verify_state *s, struct rp_check_result *result
         return -1;
     if (without < 0)
         return 0;
-    return rp_check_warn(result, "the captures before and after%s share no value that identifies a machine: that they are "
-                                 "of one host is the signer's word",
+    return rp_check_warn(result,
+                         "the captures before and after%s share no value that identifies a machine: that they are "
+                         "of one host is the signer's word",
                          rp_run_node_text(who, &s->run, " on ", without, ""));
 }
 

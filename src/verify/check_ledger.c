@@ -127,8 +127,9 @@ int rp_check_ledger(struct rp_verify_state *s, struct rp_check_result *result, s
 {
     const struct rp_ledger_facts *is = &s->run.facts->ledger;
     const int entry = is->position > 0 && *is->head && is->earlier >= 0;
-    const int empty = is->position == RP_NO_INTEGER && !*is->head && is->earlier == RP_NO_INTEGER && !is->at && !is->begun &&
-                      !is->key_made && !is->key_made_known_from && is->overlapping == RP_NO_INTEGER && !is->container_layer;
+    const int empty = is->position == RP_NO_INTEGER && !*is->head && is->earlier == RP_NO_INTEGER && !is->at &&
+                      !is->begun && !is->key_made && !is->key_made_known_from && is->overlapping == RP_NO_INTEGER &&
+                      !is->container_layer;
     if (is->reason ? !empty : !entry)
         return rp_fail(err, RP_MISMATCH, "facts.json: 'ledger' is neither an entry nor the reason why there is none");
     if (is->reason)

@@ -32,7 +32,9 @@ static int check_numbers(const struct rp_process_facts *all, int64_t i, struct r
     }
     if (own->host > hosts || own->network_namespace > namespaces)
         return rp_fail(err, RP_MISMATCH,
-                       "facts.json: the host or network namespace of process %" PRId64 " is not numbered after those before it", i);
+                       "facts.json: the host or network namespace of process %" PRId64
+                       " is not numbered after those before it",
+                       i);
     if (local != own->local_rank)
         return rp_fail(err, RP_MISMATCH,
                        "facts.json: the local_rank of process %" PRId64 " is not the number of ranks "
