@@ -351,11 +351,14 @@ json_t *rp_capture_changes(const json_t *before, const json_t *after, struct rp_
     return out;
 }
 
+int rp_change_matters(const char *impact, int varies)
+{
+    return !varies && (strcmp(impact, rp_impact_name(RP_IMPACT_HIGH)) == 0 || strcmp(impact, rp_impact_name(RP_IMPACT_MEDIUM)) == 0);
+}
+
 int rp_capture_important(const json_t *difference)
 {
-    const char *impact = json_string_value(json_object_get(difference, "impact"));
-    return impact && !json_is_true(json_object_get(difference, "volatile")) &&
-           (strcmp(impact, rp_impact_name(RP_IMPACT_HIGH)) == 0 || strcmp(impact, rp_impact_name(RP_IMPACT_MEDIUM)) == 0);
+    return rp_change_matters(rp_json_text_at(difference, "impact"), json_is_true(json_object_get(difference, "volatile")));
 }
 
 json_t *rp_capture_only_here(const json_t *list, const json_t *other)

@@ -33,6 +33,7 @@ json_t *rp_capture_changes(const json_t *before, const json_t *after, struct rp_
 
 /* Is a D or such a change a setting that is likely to change the throughput: of high or medium impact, and not
  * volatile? A figure measured across such a difference describes neither side. */
+int rp_change_matters(const char *impact, int varies);
 int rp_capture_important(const json_t *difference);
 /* The words of `list` that `other` lacks, as a new list; NULL unless both are lists of at most 4096 words. */
 json_t *rp_capture_only_here(const json_t *list, const json_t *other);

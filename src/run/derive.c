@@ -102,11 +102,6 @@ static int derive_changes(struct rp_figures *f, const struct rp_run *r, struct r
     return 0;
 }
 
-int rp_change_matters(const char *impact, int varies)
-{
-    return !varies && (strcmp(impact, "high") == 0 || strcmp(impact, "medium") == 0);
-}
-
 int rp_derive(struct rp_figures *f, const struct rp_run *r, struct rp_err *err)
 {
     const struct rp_model *m = rp_model_of(&r->recipe);

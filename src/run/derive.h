@@ -21,9 +21,6 @@ void rp_derive_telemetry(struct rp_figures *f, int rank, const struct rp_telemet
                          const struct rp_rank_share *share);
 void rp_derive_telemetry_of_all(struct rp_figures *f, const struct rp_facts *facts, const struct rp_records *rs);
 
-/* A setting that is likely to change the throughput: of high or medium impact, and one that does not vary between any
- * two captures. */
-int rp_change_matters(const char *impact, int varies);
 int rp_changes_most(int nodes); /* that run.json lists of a node */
 
 /* ---- parts of rp_derive() ---- */

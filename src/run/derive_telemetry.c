@@ -8,13 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The figures that are spreads of a value. */
-#define SPREADS(X)                                                                                                     \
-    X(clock_sm_hz, "clock_sm_hz", 1)                                                                                   \
-    X(clock_memory_hz, "clock_memory_hz", 1)                                                                           \
-    X(power_w, "power_mw", 1e-3)                                                                                       \
-    X(temperature_c, "temperature_c", 1)                                                                               \
-    X(utilization, "utilization", 1)
+/* Where the figures have the spread of a value; f NULL: NULL. */
+static struct rp_spread **spread_at(struct rp_telemetry_figures *f, const char *name)
+{
+    const struct rp_object_type *type = &rp_type_telemetry_figures;
+    for (int i = 0; f && i < type->n; i++)
+        if (strcmp(type->field[i].name, name) == 0)
+            return (struct rp_spread **)((char *)f + type->field[i].offset);
+    RP_BUG_IF(f != NULL);
+    return NULL;
+}
 
 /* ---- of one rank ---- */
 
@@ -106,9 +109,8 @@ void rp_derive_telemetry(struct rp_figures *f, int rank, const struct rp_telemet
     out->every = s->every;
     out->period_s = RP_TELEMETRY_PERIOD_NS / 1e9;
     out->timed = w.to - w.from;
-#define X(name, key, scale) out->name = spread(s, &w, key, scale);
-    SPREADS(X)
-#undef X
+    for (const struct rp_telemetry_value *v = rp_telemetry_values; v->key; v++)
+        *spread_at(out, v->name) = spread(s, &w, v->key, v->scale);
     derive_throttle(out, s, &w);
     if (out->power_w)
         out->energy_j = out->power_w->mean * ((double)(w.end_ns - w.start_ns) / 1e9);
@@ -116,15 +118,15 @@ void rp_derive_telemetry(struct rp_figures *f, int rank, const struct rp_telemet
 
 /* ---- of all ranks ---- */
 
-/* Of those of the ranks that have any; NULL: none has. offset: of the spread in the figures of a rank. */
-static struct rp_spread *spread_of_all(const struct rp_figures *f, size_t offset)
+/* Of those of the ranks that have any; NULL: none has. */
+static struct rp_spread *spread_of_all(const struct rp_figures *f, const char *name)
 {
     RP_FREE double *median = rp_alloc((size_t)(f->rank_n + 1) * sizeof *median);
     struct rp_spread all = {.min = INFINITY, .max = -INFINITY};
     size_t known = 0;
     for (int64_t i = 0; i < f->rank_n; i++) {
-        const char *of = (const char *)f->rank[i].telemetry;
-        const struct rp_spread *one = of ? *(struct rp_spread *const *)(of + offset) : NULL;
+        struct rp_spread **at = spread_at(f->rank[i].telemetry, name);
+        const struct rp_spread *one = at ? *at : NULL;
         if (!one)
             continue;
         all.min = fmin(all.min, one->min);
@@ -180,9 +182,8 @@ void rp_derive_telemetry_of_all(struct rp_figures *f, const struct rp_facts *fac
     if (f->rank_n > 1)
         rp_sha256_hex(all.sha256, digests.data, digests.size);
     all.period_s = RP_TELEMETRY_PERIOD_NS / 1e9;
-#define X(name, key, scale) all.name = spread_of_all(f, offsetof(struct rp_telemetry_figures, name));
-    SPREADS(X)
-#undef X
+    for (const struct rp_telemetry_value *v = rp_telemetry_values; v->key; v++)
+        *spread_at(&all, v->name) = spread_of_all(f, v->name);
     derive_throttle_of_all(&all, f);
     all.energy_j = joules;
     all.energy_per_sample_j = samples_timed(rs) > 0 ? joules / (double)samples_timed(rs) : NAN;

@@ -101,7 +101,7 @@ static int check_share(const struct rp_verify_state *s, struct rp_check_result *
     return rp_check_text(result, "the run achieved %.3f of its GEMM ceiling", share);
 }
 
-/* NULL: no measurement, which is no contradiction. */
+/* NULL: not measured, which contradicts nothing. */
 static int is_measured(const struct rp_ceiling_rates *r)
 {
     return !r || (r->gemm_flops_per_s > 0 && r->copy_bytes_per_s > 0);

@@ -128,7 +128,7 @@ static json_t *roots_of(const struct rp_facts *f, int final)
     return NULL;
 }
 
-/* A tensor that is listed twice would have a root that nobody recomputes. */
+/* A tensor that is listed twice would have a root that is not recomputed. */
 static int check_names(const struct rp_facts *f, struct rp_err *err)
 {
     char safe[100];
