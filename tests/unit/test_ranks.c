@@ -249,8 +249,8 @@ TEST(a_norm_that_is_not_finite_fails_on_every_rank)
 
 /* ---- overlap with the backward pass ---- */
 
-/* Exchanges of gradients by other threads than those of ranks. */
-static atomic_int beside;
+/* Exchanges of gradients by other threads than those of ranks, and those that were made to fail. */
+static atomic_int beside, broken;
 static _Thread_local int is_rank;
 static int breaks; /* the rank whose thread cannot exchange; -1: none */
 
@@ -262,6 +262,7 @@ static int exchange_watched(struct rp_comm *c, enum rp_group g, const struct rp_
     atomic_fetch_add(&beside, 1);
     if (c->rank[RP_GROUP_WORLD] == breaks) {
         c->lost = 1 - breaks;
+        atomic_fetch_add(&broken, 1);
         return rp_fail(err, RP_UNAVAILABLE, "the wire broke");
     }
     return ranks_exchange(c, g, t, n, err);
@@ -277,14 +278,17 @@ static int run_watched(struct rp_comm *c, void *arg, struct rp_err *err)
     return failed;
 }
 
-/* In the backward pass of the last micro-batch: waits until a thread exchanges. */
+/*
+ * In the backward pass of the last micro-batch: waits until a thread exchanges, or the one that is to fail has. A thread that has not begun
+ * when the backward pass ends leaves the exchange to its rank.
+ */
 static int wait_for_thread(void *arg)
 {
     const struct trace *is = arg;
     int last = 0;
     for (int i = 0; is->train && i < is->train->sets; i++)
         last |= is->train->set[i]->gradients_ready != NULL;
-    for (int i = 0; last && !atomic_load(&beside) && i < 20000; i++)
+    for (int i = 0; last && !atomic_load(breaks < 0 ? &beside : &broken) && i < 20000; i++)
         usleep(1000);
     return 0;
 }
@@ -295,6 +299,7 @@ static struct trial overlapped_trial(struct trial *one, int fails)
     memset(many.trace, 0, sizeof many.trace);
     many.alive = wait_for_thread;
     atomic_store(&beside, 0);
+    atomic_store(&broken, 0);
     breaks = fails;
     fixture_data_now = one->data;
     return many;
