@@ -532,7 +532,7 @@ format:
 fuzz_words_capture := src/capture/fields.def
 fuzz_words_document := tests/fuzz/document.dict
 fuzz_words_import := src/compare/result.def
-fuzz_words_policy := src/verify/policy.def src/verify/checks.def
+fuzz_words_policy := src/verify/policy/policy.def src/verify/checks.def
 fuzz_words_recipe := src/recipe/keys.def
 fuzz_words_rows := src/compare/result.def
 $(BUILD)/corpus/%.dict: FORCE

@@ -6,7 +6,7 @@
 #include "cli/opts.h"
 #include "cli/replay_progress.h"
 #include "sign/challenge.h"
-#include "verify/draw.h"
+#include "verify/challenge/draw.h"
 #include "verify/verify.h"
 
 #include <inttypes.h>

@@ -7,7 +7,7 @@
 #include "recipe/choices.h"
 #include "sign/timestamp.h"
 #include "sign/trust.h"
-#include "verify/policy.h"
+#include "verify/policy/policy.h"
 #include "verify/verify.h"
 
 #include <stdio.h>
@@ -273,7 +273,7 @@ const struct rp_command rp_cmd_verify = {
         "A policy is a YAML file with one rule a line, and every rule must hold; it cannot forgive a failed check. results/policy.yaml is "
         "an example with comments. The rules:\n"
 #define RULE(id, type, example, meaning) "  " #id ": " example "\n      " meaning "\n"
-#include "verify/policy.def"
+#include "verify/policy/policy.def"
 #undef RULE
         "\n"
         "Attempts before the first line of a ledger are unknown: there, and in a ledger that begins a day or more after its key was "

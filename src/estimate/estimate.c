@@ -31,7 +31,7 @@ static const struct gpu_rates {
     double flops, memory;
 } gpus_known[] = {
 #define PEAK(name, sms, units, mhz, gb_per_s, source) {name, (sms) * (units) * 2.0 * (mhz) * 1e6, (gb_per_s) * 1e9},
-#include "verify/peaks.def"
+#include "verify/physics/peaks.def"
 #undef PEAK
 };
 

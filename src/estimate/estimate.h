@@ -3,7 +3,7 @@
  * What:    the time of a step on 1, 8, 16 ... GPUs as a range, and the links of the model against published figures of nccl-tests.
  * Flow:    recipe + struct rp_machine + seconds of a micro-batch -> rp_estimate() for each number of GPUs. Bytes: train/exchange_plan.h.
  * Owner:   tables are static; struct rp_estimate has no pointers to free.
- * Extend:  a machine is a row of machines.def, with its GPU in verify/peaks.def and its links in links.def; a published
+ * Extend:  a machine is a row of machines.def, with its GPU in verify/physics/peaks.def and its links in links.def; a published
  *          figure of nccl-tests is a row of measured.def. tests/unit/test_estimate.c requires that figures lie where
  *          their role says, and that the counted bytes are those that ranks send.
  *

@@ -7,7 +7,7 @@
  * Extend:  another tool's public keys and signatures: a strict reader like minisign.c and a case in
  *          load_foreign_public() of key.c, signing by rp_key_sign(). For a signature in every bundle also a row of
  *          bundle/members.def, a line in add_stock_forms() of bundle/bundle.c and one in rp_check_stock_signatures() of
- *          verify/check_outer.c.
+ *          verify/outer/check_outer.c.
  *
  * OpenSSL reads no configuration file and loads only its default provider; OPENSSL_CONF is ignored.
  */

@@ -75,7 +75,7 @@ int rp_check_differ(char *text, size_t size, const json_t *is, const json_t *exp
 int rp_check_differ_where(char *text, size_t size, const json_t *is, const json_t *expected,
                           int (*counts)(const char *path, int what), int what);
 
-/* ---- check_derived.c ---- */
+/* ---- derive/check_derived.c ---- */
 /* Of two agreements, without grades, which other versions may assign differently. */
 int rp_verify_agreement_differs(char *text, size_t size, const json_t *is, const json_t *expected);
 /* The values of run.json that the check is about, derived again. RP_MISMATCH names the first that differs. */

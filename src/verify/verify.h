@@ -14,7 +14,7 @@
 #include "run/run.h"
 #include "sign/challenge.h"
 #include "sign/key.h"
-#include "verify/replay.h"
+#include "verify/replay/replay.h"
 
 #include <jansson.h>
 
@@ -58,7 +58,7 @@ struct rp_verified {
 void rp_verified_fini(struct rp_verified *kept);
 #define RP_VERIFIED __attribute__((cleanup(rp_verified_fini))) struct rp_verified
 
-struct rp_policy; /* verify/policy.h */
+struct rp_policy; /* verify/policy/policy.h */
 struct rp_tsa_ca; /* sign/timestamp.h */
 
 struct rp_verify_opts {

@@ -16,7 +16,7 @@
 #include "run/agreement.h"
 #include "sign/countersign.h"
 #include "tests/fuzz/patch.h"
-#include "verify/policy.h"
+#include "verify/policy/policy.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* Any bytes as a policy: refused with one line that names its place, or taken. */
-#include "verify/policy.h"
+#include "verify/policy/policy.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

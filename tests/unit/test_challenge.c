@@ -5,7 +5,7 @@
 #include "sign/challenge.h"
 #include "sign/dsse.h"
 #include "sign/trust.h"
-#include "verify/draw.h"
+#include "verify/challenge/draw.h"
 #include "verify/levels.h"
 
 /* A challenge of that moment: the bytes of one made now, with another time, signed again. */

@@ -4,7 +4,7 @@
 #include "tests/unit/world_fixture.h"
 
 #include "run/telemetry.h"
-#include "verify/policy.h"
+#include "verify/policy/policy.h"
 
 #include <math.h>
 

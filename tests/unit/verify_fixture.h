@@ -3,7 +3,7 @@
 
 #include "base/build.h"
 #include "tests/unit/bundle_fixture.h"
-#include "verify/policy.h"
+#include "verify/policy/policy.h"
 
 /* The build record of these tests, in place of the one of librepro.a: what they check does not depend on the state of the checkout. */
 static struct rp_build fx_build = {.version = "1.2.3", .commit = "89abcdef0123456789abcdef0123456789abcdef", .dirty = "clean",

@@ -1,4 +1,4 @@
-#include "verify/states.h"
+#include "verify/replay/states.h"
 
 #include "base/buf.h"
 #include "base/json.h"

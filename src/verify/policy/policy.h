@@ -18,7 +18,7 @@
 
 enum rp_rule_id {
 #define RULE(id, type, example, meaning) RP_RULE_##id,
-#include "verify/policy.def"
+#include "verify/policy/policy.def"
 #undef RULE
     RP_RULE_COUNT
 };

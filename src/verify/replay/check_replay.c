@@ -1,6 +1,6 @@
 /* The check `replay`. */
 #include "base/text.h"
-#include "verify/draw.h"
+#include "verify/challenge/draw.h"
 #include "verify/state.h"
 
 #include <inttypes.h>

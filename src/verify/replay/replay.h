@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "run/facts.h"
 #include "run/records.h"
-#include "verify/states.h"
+#include "verify/replay/states.h"
 
 #include <jansson.h>
 #include <stdint.h>

@@ -6,7 +6,7 @@
 #include "capture/value.h"
 #include "sign/trust.h"
 #include "verify/levels.h"
-#include "verify/policy.h"
+#include "verify/policy/policy.h"
 #include "verify/state.h"
 
 #include <inttypes.h>
@@ -449,7 +449,7 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
 {
     static void (*const rules[])(const struct rp_verify_state *, struct rules_answer *) = {
 #define RULE(id, type, example, meaning) rule_##id,
-#include "verify/policy.def"
+#include "verify/policy/policy.def"
 #undef RULE
     };
     const struct rp_policy *p = s->o->policy;

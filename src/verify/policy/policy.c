@@ -1,5 +1,5 @@
 /* Reading a policy. */
-#include "verify/policy.h"
+#include "verify/policy/policy.h"
 
 #include "base/buf.h"
 #include "base/nearest.h"
@@ -16,7 +16,7 @@
 
 static const struct rp_rule_text texts[] = {
 #define RULE(id, type, example, meaning) {#id, example, meaning, #type[0]},
-#include "verify/policy.def"
+#include "verify/policy/policy.def"
 #undef RULE
 };
 

@@ -31,7 +31,7 @@ static const struct peak {
     const char *source;
 } peaks[] = {
 #define PEAK(name, sms, units, mhz, gb_per_s, source) {name, sms, units, mhz, gb_per_s, source},
-#include "verify/peaks.def"
+#include "verify/physics/peaks.def"
 #undef PEAK
 };
 

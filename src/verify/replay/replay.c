@@ -1,4 +1,4 @@
-#include "verify/replay.h"
+#include "verify/replay/replay.h"
 
 #include "base/clock.h"
 #include "base/json.h"

@@ -1,4 +1,4 @@
-#include "verify/draw.h"
+#include "verify/challenge/draw.h"
 
 /* Steps up to a root, from the step after the root before it. Returns how many parts there are, and part `wanted` in *first and *steps. */
 static uint64_t find_part(int64_t *first, int64_t *steps, const struct rp_records *rs, uint64_t wanted)
