@@ -1,8 +1,8 @@
 /* The ledger: one line for every attempt, good or bad, each bound to the line before it and signed.
  *
  * What:    an append-only file of JSON lines next to the signing key, one for each key. Each bundle cites its line, so publishing the best
- *          of ten runs reveals the other nine. A user can delete the file, but then the next run is in line 1, and a verifier who has seen
- *          a bundle of the old one notices.
+ *          of ten runs reveals the other nine. A user can delete the file, but then the next ledger begins at another time, and a
+ *          verifier who has seen a bundle of the old one notices.
  * Flow:    fields of an attempt -> rp_ledger_append() -> one line, synced to disk; a file -> rp_ledger_read() -> lines that form a chain.
  * Owner:   nothing is open between calls, except `running` of a writer; the caller owns JSON and texts.
  * Extend:  a kind of attempt is a row of RP_LEDGER_EVENTS and a caller that fills its fields; lines may have further keys.
@@ -18,7 +18,8 @@
  * to FILE.torn. While a run goes on, its process holds a lock on byte n of FILE.running.
  *
  * Verifications have a file of their own (rp_ledger_verified_path), in the same form without signatures: "signer" and "ledger"
- * {"position", "head", "at"} are what a bundle claims, and seen.c compares them with those of the next bundle.
+ * {"position", "head", "at", "begun"} are what a bundle claims, and seen.c compares them with those of the next bundle, and with the
+ * lines of a file of its signer.
  */
 #pragma once
 
@@ -137,16 +138,29 @@ struct rp_ledger_standing {
 int rp_ledger_find(const char *path, const struct rp_facts *facts, const char *recipe, const char *signer,
                    struct rp_ledger_standing *place, struct rp_err *err) rp_must_check;
 
+/* How the ledger of a bundle contradicts what was verified here before of its key; a later one replaces an earlier one. */
+enum rp_ledger_conflict_kind {
+    RP_LEDGER_AGREES,
+    RP_LEDGER_LEFT,    /* the bundle is in no ledger, and another bundle of the key cites a line */
+    RP_LEDGER_AFTER,   /* its ledger began after another bundle of the key, which is in no ledger, was verified here */
+    RP_LEDGER_ORDER,   /* the order of both lines contradicts their times */
+    RP_LEDGER_BEGUN,   /* both ledgers began at different times */
+    RP_LEDGER_MISSING, /* the line of the other bundle is not in the file */
+    RP_LEDGER_LINE,    /* one line with two digests or two bundles */
+};
 /* Another bundle of a key that was verified here, and that one ledger cannot have together with this one. */
 struct rp_ledger_conflict {
-    int64_t position;              /* its line; 0: there is no such bundle */
+    enum rp_ledger_conflict_kind kind;
+    int64_t position;              /* its line; 0: it is in no ledger, or there is no such bundle */
     char head[RP_SHA256_HEX];      /* of that line */
+    char begun[32];                /* of its ledger, or "" */
     char statement[RP_SHA256_HEX]; /* of that bundle */
     char at[32];                   /* when it was verified */
+    int64_t beyond;                /* lines cited by other bundles that are later than the last one of the file */
 };
-/* Looks in the record of verifications: the same line with another digest or another bundle, or an order of lines that contradicts the
- * times of both. A record that does not exist has none. */
-int rp_ledger_seen(const char *path, const char *signer, const struct rp_facts *facts, const char *statement,
+/* Looks in the record of verifications, path; one that does not exist has none.
+ * ledger: a file of the signer that has every line that other bundles of its key cite, up to its own last one; NULL: none was given. */
+int rp_ledger_seen(const char *path, const char *ledger, const char *signer, const struct rp_facts *facts, const char *statement,
                    struct rp_ledger_conflict *found, struct rp_err *err) rp_must_check;
 /* "ledger" of the line of a verification; NULL: the run names no place, or facts is NULL. */
 json_t *rp_ledger_claim(const struct rp_facts *facts);

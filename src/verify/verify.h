@@ -112,7 +112,8 @@ struct rp_verification {
     json_t *ledger;                        /* the run's entry in --ledger: {"position", "lines", "attempt", "attempts", "sealed",
                                               "failed", "interrupted", "open", "later", "recorded"}, or NULL if it was not found */
     json_t *forked;                        /* of this bundle and of another one of its key that was verified here: {"positions", "heads",
-                                              "statements": [this, other], "seen_at"}, where one ledger cannot have both; or NULL */
+                                              "statements": [this, other], "seen_at"}, where one ledger cannot have both, positions
+                                              and heads null where one of them is in none; or NULL */
     json_t *scaling;                       /* {"width", "base_width", "speedup": [low, high], "ideal", "efficiency": [low, high], "slack",
                                               "conditions": other differences, "" where there are none} against --baseline, or NULL */
     int original;                          /* the run of --original was verified and compared with this one again */

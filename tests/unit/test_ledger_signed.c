@@ -246,7 +246,7 @@ static int64_t conflict_of(const char *path, const char *key, int64_t position, 
     struct rp_err err = {0};
     struct rp_ledger_ref line = line_at(position, head, at);
     const struct rp_facts run = facts_of(&line);
-    CHECK(rp_ledger_seen(path, key, &run, statement, &c, &err) == 0, "%s", err.msg);
+    CHECK(rp_ledger_seen(path, NULL, key, &run, statement, &c, &err) == 0, "%s", err.msg);
     CHECK(!c.position || (*c.head && *c.statement && *c.at), "what was seen");
     return c.position;
 }
@@ -288,5 +288,94 @@ TEST(a_verifier_remembers_lines)
     struct rp_ledger_conflict c;
     rp_object_init(&off, &rp_type_facts);
     CHECK(!rp_ledger_claim(&off), "a run in no ledger");
-    CHECK(rp_ledger_seen(path, "SHA256:aa", &off, OTHER, &c, &err) == 0 && !c.position, "a run in no ledger");
+    CHECK(rp_ledger_seen(path, NULL, "SHA256:aa", &off, OTHER, &c, &err) == 0 && c.kind == RP_LEDGER_LEFT, "a run in no ledger");
+    CHECK(rp_ledger_seen(path, NULL, "SHA256:bb", &off, OTHER, &c, &err) == 0 && !c.kind, "a run in no ledger, of another key");
+}
+
+/* A bundle as a verifier recorded it; position 0: it is in no ledger. */
+static void remember_line(const char *record, int64_t position, const char *head, const char *at, const char *begun, const char *statement)
+{
+    struct rp_ledger_ref line = line_at(position, head, at), mark;
+    struct rp_err err;
+    RP_FORMAT(line.begun, "%s", begun);
+    const struct rp_facts run = facts_of(&line);
+    json_t *fields = json_pack("{s:s, s:o*, s:{s:s, s:s}}", "signer", "SHA256:aa", "ledger", position ? rp_ledger_claim(&run) : NULL, "bundle",
+                               "name", "a.zst", "statement", statement);
+    CHECK(append_as(record, RP_LEDGER_VERIFIED, NULL, fields, NULL, &mark, &err) == 0, "%s", err.msg);
+}
+
+static struct rp_ledger_conflict find_conflict(const char *record, const char *file, int64_t position, const char *head, const char *at,
+                                               const char *begun, const char *statement)
+{
+    struct rp_ledger_conflict c;
+    struct rp_err err = {0};
+    struct rp_ledger_ref line = line_at(position, head, at);
+    RP_FORMAT(line.begun, "%s", begun);
+    struct rp_facts run = facts_of(&line);
+    CHECK(rp_ledger_seen(record, file, "SHA256:aa", &run, statement, &c, &err) == 0, "%s", err.msg);
+    return c;
+}
+
+#define DAY "2026-11-20T"
+#define NEXT "2026-11-21T"
+
+TEST(ledger_begun_anew_is_noticed_at_any_line)
+{
+    RP_FREE char *in_one = in_dir("seen-in-one.jsonl"), *in_none = in_dir("seen-in-none.jsonl");
+    remember_line(in_one, 5, RECIPE, DAY "12:00:00Z", DAY "09:00:00Z", RECIPE);
+    remember_line(in_none, 0, "", "", "", RECIPE);
+    static const struct {
+        int is_in_one; /* the bundle that was seen */
+        int position;
+        const char *head, *at, *begun, *statement;
+        enum rp_ledger_conflict_kind kind;
+    } cases[] = {
+        {1, 7, OTHER, DAY "13:00:00Z", DAY "09:00:00Z", OTHER, RP_LEDGER_AGREES},
+        {1, 7, OTHER, NEXT "13:00:00Z", NEXT "09:00:00Z", OTHER, RP_LEDGER_BEGUN}, /* lines and times in order: a longer new ledger */
+        {1, 1, OTHER, NEXT "09:00:00Z", NEXT "09:00:00Z", OTHER, RP_LEDGER_BEGUN},
+        {1, 3, OTHER, DAY "10:00:00Z", DAY "09:00:01Z", OTHER, RP_LEDGER_BEGUN},
+        {1, 7, OTHER, NEXT "13:00:00Z", "", OTHER, RP_LEDGER_AGREES}, /* older bundles do not have it */
+        {1, 5, OTHER, NEXT "13:00:00Z", NEXT "09:00:00Z", OTHER, RP_LEDGER_LINE},
+        {1, 1, OTHER, NEXT "09:00:00Z", DAY "09:00:00Z", OTHER, RP_LEDGER_ORDER},
+        {1, 0, "", "", "", OTHER, RP_LEDGER_LEFT},
+        {1, 0, "", "", "", RECIPE, RP_LEDGER_AGREES}, /* the same bundle */
+        {0, 0, "", "", "", OTHER, RP_LEDGER_AGREES},
+        {0, 1, OTHER, "2996-11-20T12:00:00Z", "2996-11-20T12:00:00Z", OTHER, RP_LEDGER_AFTER}, /* seen today */
+        {0, 1, OTHER, DAY "12:00:00Z", "2006-11-20T12:00:00Z", OTHER, RP_LEDGER_AGREES},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *record = cases[i].is_in_one ? in_one : in_none;
+        struct rp_ledger_conflict c =
+            find_conflict(record, NULL, cases[i].position, cases[i].head, cases[i].at, cases[i].begun, cases[i].statement);
+        CHECK(c.kind == cases[i].kind && c.position == (c.kind && cases[i].is_in_one ? 5 : 0), "%zu: %d, line %lld", i, (int)c.kind,
+              (long long)c.position);
+    }
+}
+
+TEST(every_line_that_was_cited_is_in_the_file)
+{
+    RP_FREE char *whole = in_dir("whole.jsonl"), *cut = in_dir("short.jsonl"), *fork = in_dir("fork.jsonl"), *record = in_dir("cited.jsonl");
+    RP_BUF text = {0};
+    struct rp_ledger_ref first = append(whole, RP_LEDGER_STARTED, 0);
+    append(whole, RP_LEDGER_SEALED, 1);
+    slurp(&text, whole);
+    put(cut, text.data, text.size);
+    put(fork, text.data, text.size);
+    struct rp_ledger_ref third = append(whole, RP_LEDGER_STARTED, 0);
+    struct rp_ledger_ref mark;
+    struct rp_err err;
+    CHECK(append_of(fork, RP_LEDGER_STARTED, OTHER, 0, &mark, &err) == 0, "%s", err.msg);
+    remember_line(record, 3, third.head, third.at, first.at, OTHER);
+    remember_line(record, 1, first.head, first.at, first.at, RECIPE);
+    struct rp_ledger_conflict c = find_conflict(record, whole, 1, first.head, first.at, first.at, RECIPE);
+    CHECK(c.kind == RP_LEDGER_AGREES && c.beyond == 0, "%d, %lld", (int)c.kind, (long long)c.beyond);
+    c = find_conflict(record, cut, 1, first.head, first.at, first.at, RECIPE); /* exported before line 3 */
+    CHECK(c.kind == RP_LEDGER_AGREES && c.beyond == 1, "%d, %lld", (int)c.kind, (long long)c.beyond);
+    c = find_conflict(record, fork, 1, first.head, first.at, first.at, RECIPE);
+    CHECK(c.kind == RP_LEDGER_MISSING && c.position == 3, "%d, %lld", (int)c.kind, (long long)c.position);
+    CHECK_STR(c.statement, OTHER);
+    /* a line that was cited long before the file ends, and that it is too short for */
+    remember_line(record, 9, OTHER, "2006-11-20T12:00:00Z", first.at, RP_LEDGER_NOTHING);
+    c = find_conflict(record, whole, 1, first.head, first.at, first.at, RECIPE);
+    CHECK(c.kind == RP_LEDGER_MISSING && c.position == 9, "%d, %lld", (int)c.kind, (long long)c.position);
 }

@@ -49,35 +49,74 @@ static void set_text(const struct rp_verify_state *s, const struct rp_ledger_sta
                       : "");
 }
 
-/* A bundle of this key that was verified here, and whose line cannot be in the same ledger. */
+/* Adds to the text of a check that holds, which becomes a note. */
+static void add_note(struct rp_check_result *result, const char *remark)
+{
+    char had[sizeof result->text];
+    memcpy(had, result->text, sizeof had);
+    if (result->state == RP_CHECK_PASSED)
+        result->state = RP_CHECK_NOTE;
+    rp_check_text(result, "%.400s; %.280s", had, remark);
+}
+
+static void warn_of_conflict(struct rp_verify_state *s, struct rp_check_result *result, const struct rp_ledger_conflict *c)
+{
+    const struct rp_ledger_facts *is = &s->run.facts->ledger;
+    const char *const statement = s->v->statement;
+    RP_FREE char *why = NULL;
+    const int both = is->position > 0 && c->position > 0;
+    switch (c->kind) {
+    case RP_LEDGER_AGREES:
+        return;
+    case RP_LEDGER_LEFT:
+        rp_check_warn(result, "in no ledger (%.200s), but its key has one: bundle %.16s... of this key, verified here at %s, cites line %" PRId64
+                      " (%.16s...)", is->reason, c->statement, c->at, c->position, c->head);
+        break;
+    case RP_LEDGER_AFTER:
+        rp_check_warn(result, "the ledger began at %s, after bundle %.16s... of this key was verified here at %s: that run is in no ledger",
+                      is->begun, c->statement, c->at);
+        break;
+    case RP_LEDGER_MISSING:
+        why = rp_asprintf(", which is not in '%s'", s->o->ledger);
+        break;
+    case RP_LEDGER_BEGUN:
+        why = rp_asprintf(" of a ledger begun %s, and this one began %s", c->begun, is->begun);
+        break;
+    case RP_LEDGER_ORDER:
+        why = rp_strdup(", though their order in time is the other way round");
+        break;
+    case RP_LEDGER_LINE:
+        why = rp_strdup(strcmp(c->head, is->head) == 0 ? ", and one line starts one run" : "");
+        break;
+    }
+    s->v->forked = json_pack("{s:[o,o], s:[o,o], s:[s,s], s:s}", "positions", both ? json_integer(is->position) : json_null(),
+                             both ? json_integer(c->position) : json_null(), "heads", both ? json_string(is->head) : json_null(),
+                             both ? json_string(c->head) : json_null(), "statements", statement, c->statement, "seen_at", c->at);
+    if (why)
+        rp_check_warn(result, "forked or restarted ledger, or one key on two machines: bundle %.16s... cites line %" PRId64 " (%.16s...); "
+                      "bundle %.16s... of this key, verified here at %s, line %" PRId64 " (%.16s...)%s", statement, is->position, is->head,
+                      c->statement, c->at, c->position, c->head, why);
+}
+
+/* Bundles of this key that were verified here: one ledger has their lines and the line of this one. */
 static void compare_with_seen(struct rp_verify_state *s, struct rp_check_result *result)
 {
     struct rp_ledger_conflict c;
     struct rp_err err = {0};
-    char more[160] = "";
+    const char *file = s->run.facts->ledger.position > 0 ? s->o->ledger : NULL;
     if (!s->o->seen)
         return;
-    if (rp_ledger_seen(s->o->seen, s->v->fingerprint, s->run.facts, s->v->statement, &c, &err) < 0) {
-        char had[sizeof result->text];
-        memcpy(had, result->text, sizeof had);
-        if (result->state == RP_CHECK_PASSED)
-            result->state = RP_CHECK_NOTE;
-        rp_check_text(result, "%.300s; not compared with earlier verifications: %.180s", had, err.msg);
+    if (rp_ledger_seen(s->o->seen, file, s->v->fingerprint, s->run.facts, s->v->statement, &c, &err) < 0) {
+        RP_FREE char *remark = rp_asprintf("not compared with earlier verifications: %s", err.msg);
+        add_note(result, remark);
         return;
     }
-    if (!c.position)
-        return;
-    const int64_t position = s->run.facts->ledger.position;
-    const char *head = s->run.facts->ledger.head;
-    if (c.position != position)
-        RP_FORMAT(more, ", though their order in time is the other way round");
-    else if (strcmp(c.head, head) == 0)
-        RP_FORMAT(more, ", and one line starts one run");
-    s->v->forked = json_pack("{s:[I,I], s:[s,s], s:[s,s], s:s}", "positions", (json_int_t)position, (json_int_t)c.position, "heads", head,
-                             c.head, "statements", s->v->statement, c.statement, "seen_at", c.at);
-    rp_check_warn(result, "forked or restarted ledger, or one key on two machines: bundle %.16s... cites line %" PRId64 " (%.16s...); "
-                          "bundle %.16s... of this key, verified here at %s, line %" PRId64 " (%.16s...)%s",
-                  s->v->statement, position, head, c.statement, c.at, c.position, c.head, more);
+    if (c.beyond) {
+        RP_FREE char *remark = rp_asprintf("%" PRId64 " later line%s, cited by bundles of this key that were verified here, %s not in this file",
+                                           c.beyond, rp_s(c.beyond), c.beyond == 1 ? "is" : "are");
+        add_note(result, remark);
+    }
+    warn_of_conflict(s, result, &c);
 }
 
 static int look_up_run(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
@@ -133,9 +172,8 @@ int rp_check_ledger(struct rp_verify_state *s, struct rp_check_result *result, s
     if (is->reason ? !empty : !entry)
         return rp_fail(err, RP_MISMATCH, "facts.json: 'ledger' is neither an entry nor the reason why there is none");
     if (is->reason)
-        return rp_check_note(result, "in no ledger: %.300s%s", is->reason,
-                             s->o->ledger ? "; there is no entry to look up in --ledger" : "");
-    if (find_place(s, result, err) < 0)
+        rp_check_note(result, "in no ledger: %.300s%s", is->reason, s->o->ledger ? "; there is no entry to look up in --ledger" : "");
+    else if (find_place(s, result, err) < 0)
         return -1;
     compare_with_seen(s, result);
     return 0;

@@ -62,6 +62,22 @@ short_run e.zst
 words err.txt 'an older version'
 place e.zst '.position == 1 and .earlier == 0 and .key_made == "2026-01-02T03:04:05Z" and .key_made_known_from == "file"'
 [ "$(check 0 e.zst --no-ledger)" = warning ] || fail "a restarted ledger"
+# which is noticed at any line, and by a file of the signer that lacks the lines of earlier bundles
+for i in 1 2 3; do
+    short_run more$i.zst
+done
+new=$(find "$keys" -name 'ledger-????????????????.jsonl')
+place more3.zst '.position == 7'
+[ "$(check 0 more3.zst --no-ledger)" = warning ] || fail "a restarted ledger that is longer than the old one"
+says_in 'of a ledger begun' out.txt
+[ "$(check 0 more3.zst --ledger "$new" --no-ledger)" = warning ] || fail "a ledger without the lines that were seen"
+cp old.copy theirs.jsonl # of a and b alone
+[ "$(check 0 b.zst --ledger theirs.jsonl --no-ledger)" = note ] || fail "a ledger that was exported before c"
+says_in '1 later line' out.txt
+# a run without the ledger of its key
+short_run none.zst --no-ledger
+[ "$(check 0 none.zst --no-ledger)" = warning ] || fail "a run beside the ledger"
+words out.txt 'its key has one'
 exit_of 0 "$REPRO" ledger check --json
 jq -e '.key_made == "2026-01-02T03:04:05Z"' out.txt >answer.txt || fail "the key's time is not in the ledger"
 exit_of 5 "$REPRO" verify d.zst --ledger "$(find "$keys" -name 'ledger-????????????????.jsonl')" --no-ledger
