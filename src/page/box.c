@@ -45,6 +45,7 @@ static const struct box_line html_lines[N_HTML] = {
     [CHECKS_CLOSED] = CHECKS(""),
     [CHECKS_OPEN] = CHECKS(" open"),
     [FIRST_ROW + RP_CHECK_SKIPPED] = ROW("skipped", "skipped"),
+    [FIRST_ROW + RP_CHECK_NOT_APPLICABLE] = ROW("skipped", "not applicable"),
     [FIRST_ROW + RP_CHECK_PASSED] = ROW("good", "passed"),
     [FIRST_ROW + RP_CHECK_NOTE] = ROW("note", "note"),
     [FIRST_ROW + RP_CHECK_WARNING] = ROW("note", "warning"),
@@ -124,13 +125,14 @@ static void put_facts(struct rp_buf *out, int markdown, const struct rp_verifica
 
 static void put_checks(struct rp_buf *out, const struct rp_verification *v)
 {
-    int count[RP_CHECK_FAILED + 1] = {0};
+    const struct rp_check_counts n = rp_check_counts(v);
     char line[200];
-    for (int i = 0; i < RP_CHECK_COUNT; i++)
-        count[v->check[i].state]++;
-    snprintf(line, sizeof line, "%d checks: %d passed, %d with a note, %d suspicious, %d skipped, %d failed", RP_CHECK_COUNT,
-             count[RP_CHECK_PASSED], count[RP_CHECK_NOTE], count[RP_CHECK_WARNING], count[RP_CHECK_SKIPPED], count[RP_CHECK_FAILED]);
-    put_line(out, &html_lines[count[RP_CHECK_FAILED] ? CHECKS_OPEN : CHECKS_CLOSED], line, "");
+    snprintf(line, sizeof line,
+             "%d of %d applicable checks passed: %d with a note, %d with a warning, %d failed; %d not applicable, %d "
+             "skipped",
+             n.of[RP_CHECK_PASSED], n.applicable, n.of[RP_CHECK_NOTE], n.of[RP_CHECK_WARNING], n.of[RP_CHECK_FAILED],
+             n.of[RP_CHECK_NOT_APPLICABLE], n.of[RP_CHECK_SKIPPED]);
+    put_line(out, &html_lines[n.of[RP_CHECK_FAILED] ? CHECKS_OPEN : CHECKS_CLOSED], line, "");
     for (int i = 0; i < RP_CHECK_COUNT; i++) {
         const struct rp_check_result *r = &v->check[i];
         put_line(out, &html_lines[FIRST_ROW + (int)r->state], r->name, *r->text ? r->text : r->proves);

@@ -193,13 +193,15 @@ static int date(struct rp_buf *out, const json_t *v)
     return 0;
 }
 
-/* A failure stands out in a table. */
+/* A failure stands out in a table, and "n/a" fits its column. */
 static int state(struct rp_buf *out, const json_t *v)
 {
     const char *word = json_string_value(v);
     if (!word)
         return -1;
-    rp_buf_puts(out, strcmp(word, "failed") == 0 ? "FAILED" : word);
+    rp_buf_puts(out, strcmp(word, "failed") == 0           ? "FAILED"
+                     : strcmp(word, "not_applicable") == 0 ? "n/a"
+                                                           : word);
     return 0;
 }
 

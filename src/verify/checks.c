@@ -15,7 +15,7 @@ static const struct {
 #undef VERIFY
 };
 
-static const char *const state_names[] = {"skipped", "passed", "note", "warning", "failed"};
+static const char *const state_names[] = {"skipped", "not_applicable", "passed", "note", "warning", "failed"};
 static const char *const severity_names[] = {"fatal", "fail", "warn", "info"};
 
 const char *rp_verdict_name(enum rp_verdict v)
@@ -54,6 +54,18 @@ enum rp_severity rp_check_severity(int id)
 const char *rp_severity_name(enum rp_severity severity)
 {
     return severity_names[severity];
+}
+
+struct rp_check_counts rp_check_counts(const struct rp_verification *v)
+{
+    struct rp_check_counts n = {0};
+    for (int i = 0; i < RP_CHECK_COUNT; i++) {
+        if (checks[i].severity == RP_SEVERITY_INFO)
+            continue;
+        n.of[v->check[i].state]++;
+        n.applicable += v->check[i].state >= RP_CHECK_PASSED;
+    }
+    return n;
 }
 
 json_t *rp_checks_json(void)

@@ -78,9 +78,8 @@ static void judge_claimed(struct rp_level *l, const struct rp_verification *v)
 struct rp_level rp_level_of(const struct rp_verification *v, enum rp_level_id id)
 {
     struct rp_level l = {.name = names[id]};
-    int holds = v->verdict != RP_VERDICT_FAILED, known = v->check[RP_CHECK_key].state == RP_CHECK_PASSED, passed = 0;
-    for (int i = 0; i < RP_CHECK_COUNT; i++)
-        passed += v->check[i].state == RP_CHECK_PASSED;
+    int holds = v->verdict != RP_VERDICT_FAILED, known = v->check[RP_CHECK_key].state == RP_CHECK_PASSED;
+    const struct rp_check_counts n = rp_check_counts(v);
     if (!holds) {
         RP_FORMAT(l.text, "a check failed");
         return l;
@@ -92,7 +91,8 @@ struct rp_level rp_level_of(const struct rp_verification *v, enum rp_level_id id
         break;
     case RP_LEVEL_consistent:
         l.state = RP_LEVEL_YES;
-        RP_FORMAT(l.text, "figures and plan follow from the signed records: %d check%s passed", passed, rp_s(passed));
+        RP_FORMAT(l.text, "figures and plan follow from the signed records: %d of %d applicable checks passed",
+                  n.of[RP_CHECK_PASSED], n.applicable);
         break;
     case RP_LEVEL_computed:
         judge_computed(&l, v);

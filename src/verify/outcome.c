@@ -11,7 +11,7 @@ void rp_verification_line(struct rp_buf *out, const struct rp_verification *v)
         rp_buf_printf(out, "; the run is marked %s", v->run->facts.status);
 }
 
-#define STATE(pointer) "{" pointer " c:skipped=2,passed=32,note=33,warning=33,FAILED=31 -8} "
+#define STATE(pointer) "{" pointer " c:skipped=2,n/a=2,passed=32,note=33,warning=33,FAILED=31 -8} "
 
 const char rp_verification_text[] =
     "[/checks:[!/later:" STATE("/state") "{/check t -17} [/text:{/text p}][!/text:{/proves p}]\n]]"
@@ -58,17 +58,26 @@ static int list_checks(json_t *list, json_t *warnings, const struct rp_verificat
     return later;
 }
 
+static json_t *counts_json(const struct rp_verification *v)
+{
+    const struct rp_check_counts n = rp_check_counts(v);
+    json_t *j = json_pack("{s:i}", "applicable", n.applicable);
+    for (int state = RP_CHECK_SKIPPED; state <= RP_CHECK_FAILED; state++)
+        json_object_set_new(j, rp_check_state_name((enum rp_check_state)state), json_integer(n.of[state]));
+    return j;
+}
+
 json_t *rp_verification_json(const struct rp_verification *v)
 {
     json_t *list = json_array(), *warnings = json_array();
     const int later = list_checks(list, warnings, v), failed = v->verdict == RP_VERDICT_FAILED;
     RP_BUF line = {0};
     rp_verification_line(&line, v);
-    return json_pack("{s:s, s:s*, s:s*, s:O*, s:O*, s:o, s:o*, s:o, s:o*, s:o*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, "
+    return json_pack("{s:s, s:s*, s:s*, s:O*, s:O*, s:o, s:o, s:o*, s:o, s:o*, s:o*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, "
                      "s:s}",
                      "verdict", rp_verdict_name(v->verdict), "fingerprint", *v->fingerprint ? v->fingerprint : NULL,
                      "signer", *v->signer ? v->signer : NULL, "countersignatures", v->signatures, "timestamps",
-                     v->timestamps, "checks", list, "later",
+                     v->timestamps, "checks", list, "counts", counts_json(v), "later",
                      later ? json_pack("{s:s, s:i}", "state", rp_check_state_name(RP_CHECK_SKIPPED), "checks", later)
                            : NULL,
                      "warnings", warnings, "levels", failed ? NULL : rp_levels_json(v), "timed", timed_json(&v->timed),

@@ -38,8 +38,8 @@ struct rp_verify_state {
     struct rp_verify_other *original, *baseline; /* agreement, scaling; NULL: not given */
 };
 
-/* 0 passed (or a note, a warning or skipped), -1 failed with the message in *err; result->text is the remark of a
- * check that passed. */
+/* 0 passed (or a note, a warning, skipped or not applicable), -1 failed with the message in *err; result->text is the
+ * remark of a check that passed. A check that compared nothing did not pass: it is not applicable. */
 #define VERIFY(id, severity, proves, how)                                                                                       \
     int rp_check_##id(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
 #include "verify/checks.def"
@@ -69,6 +69,8 @@ int rp_check_text(struct rp_check_result *result, const char *fmt, ...) __attrib
 #define rp_check_note(result, ...) ((result)->state = RP_CHECK_NOTE, rp_check_text(result, __VA_ARGS__))
 #define rp_check_warn(result, ...) ((result)->state = RP_CHECK_WARNING, rp_check_text(result, __VA_ARGS__))
 #define rp_check_skip(result, ...) ((result)->state = RP_CHECK_SKIPPED, rp_check_text(result, __VA_ARGS__))
+#define rp_check_not_applicable(result, ...) \
+    ((result)->state = RP_CHECK_NOT_APPLICABLE, rp_check_text(result, __VA_ARGS__))
 /* The first difference of two documents as "results/flops_per_s is 9, expected 3.5". 0 if they are equal. */
 int rp_check_differ(char *text, size_t size, const json_t *is, const json_t *expected);
 /* The same for values at paths that count: counts(path, what). */

@@ -27,6 +27,7 @@ enum rp_check_id {
 
 enum rp_check_state {
     RP_CHECK_SKIPPED, /* not requested, not possible here, or an earlier check failed */
+    RP_CHECK_NOT_APPLICABLE, /* the bundle has nothing that it could check: it never counts, and no policy accepts it */
     RP_CHECK_PASSED,
     RP_CHECK_NOTE, /* passed with a remark: key unknown, data not pinned, run incomplete */
     RP_CHECK_WARNING, /* suspicious; does not change the verdict */
@@ -44,6 +45,13 @@ struct rp_check_result {
     enum rp_check_state state;
     char text[512]; /* what was found; one line, safe to print */
 };
+
+/* Checks by their state; `claims`, which only lists, is not one of them. Applicable: they passed, failed or have a remark. */
+struct rp_check_counts {
+    int of[RP_CHECK_FAILED + 1], applicable;
+};
+struct rp_verification;
+struct rp_check_counts rp_check_counts(const struct rp_verification *v);
 
 /* INCONCLUSIVE: no check failed, but a requested replay could not be completed. */
 enum rp_verdict { RP_VERDICT_FAILED, RP_VERDICT_UNKNOWN_KEY, RP_VERDICT_VERIFIED, RP_VERDICT_INCONCLUSIVE };
@@ -133,7 +141,8 @@ void rp_countersign_text(struct rp_buf *out, const json_t *row);
 int rp_countersign_says(const json_t *row);
 
 /* {"verdict", "fingerprint", "signer", "countersignatures", "timestamps", "checks": [{"check", "severity", "state",
- * "text", "proves", "later": true where an earlier one ended the verification}], "later" (how many, and their state),
+ * "text", "proves", "later": true where an earlier one ended the verification}], "counts": {"applicable", "passed", ...}
+ * (rp_check_counts), "later" (how many, and their state),
  * "warnings": [check], "levels" (levels.h), "timed", "results", "replay", "policy", "ledger", "forked", "scaling",
  * "summary"}, and a template (report/template.h) that shows it. */
 json_t *rp_verification_json(const struct rp_verification *v);

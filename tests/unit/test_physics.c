@@ -254,7 +254,7 @@ TEST(energy_is_power_times_time)
 {
     FX(x);
     records(&x, 8, 5000000123, 1000, natural);
-    computed(&x, RP_CHECK_energy, RP_CHECK_PASSED);
+    computed(&x, RP_CHECK_energy, RP_CHECK_NOT_APPLICABLE);
     x.backend = "cuda";
     x.device = "gpu0 NVIDIA H100 PCIe sm_90";
     for (int i = 0; i < 9; i++)
@@ -344,7 +344,7 @@ TEST(roots_of_tensors_make_the_state_root)
 {
     char root[RP_SHA256_HEX];
     FX(x);
-    computed(&x, RP_CHECK_state_roots, RP_CHECK_NOTE);
+    computed(&x, RP_CHECK_state_roots, RP_CHECK_NOT_APPLICABLE);
     json_t *tensors = tensors_with_root(&x.recipe, root);
     x.done = json_pack("{s:{s:o, s:O}}", "tensor_roots", "init", tensors, "final", tensors);
     computed(&x, RP_CHECK_state_roots, RP_CHECK_FAILED);
@@ -476,7 +476,7 @@ TEST(more_ranks_are_not_more_than_so_many_times_as_fast)
     wide("wide", (struct width){.ranks = 8, .nodes = 2, .percent = 90});
     against_base("base", RP_CHECK_FAILED);
     wide("wide", (struct width){.percent = 100});
-    against_base("base", RP_CHECK_NOTE);
+    against_base("base", RP_CHECK_NOT_APPLICABLE);
 }
 
 TEST(more_gpus_are_not_more_than_so_many_times_as_fast)

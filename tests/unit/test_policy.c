@@ -272,6 +272,7 @@ TEST(what_is_no_policy_is_refused_with_its_place)
     } cases[] = {
         {"", RP_MALFORMED},
         {"# nothing\n", RP_MALFORMED},
+        {"{}\n", RP_USAGE},
         {"- min_steps\n", RP_MALFORMED},
         {"complete: true\nmin_step: 3\n", RP_USAGE},
         {"min_steps: 3\nmin_steps: 4\n", RP_USAGE},

@@ -169,8 +169,8 @@ int rp_check_challenge(struct rp_verify_state *s, struct rp_check_result *result
     if (!m && !is && s->o->challenge)
         return rp_fail(err, RP_MISMATCH, "the run answers no challenge: its bits may be older than the one of --challenge");
     if (!m && !is)
-        return rp_check_skip(result, "the run answers no challenge: it may be of any age, and its speed is the "
-                             "signer's word");
+        return rp_check_not_applicable(result, "the run answers no challenge: it may be of any age, and its speed is "
+                                               "the signer's word");
     if (!m || !is)
         return rp_fail(err, RP_MISMATCH, "%s",
                        m ? "the bundle has a challenge that facts.json does not name"

@@ -157,7 +157,7 @@ int rp_check_agreement(struct rp_verify_state *s, struct rp_check_result *result
     if (!named && s->run.records.keyed)
         return rp_fail(err, RP_MISMATCH, "the records have keyed roots, but this run does not replicate another");
     if (!named)
-        return rp_check_skip(result, "not a replication");
+        return rp_check_not_applicable(result, "not a replication");
     if (is->throughput.replication != s->run.figures->results.throughput.value &&
         !(isnan(is->throughput.replication) && isnan(s->run.figures->results.throughput.value)))
         return rp_fail(err, RP_MISMATCH,

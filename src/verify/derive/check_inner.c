@@ -303,8 +303,10 @@ int rp_check_ranks(struct rp_verify_state *s, struct rp_check_result *result, st
         return -1;
     if (result->state != RP_CHECK_PASSED)
         return 0;
+    if (ranks == 1 && s->run.records.n < 2)
+        return rp_check_not_applicable(result, "one rank, and no step is recorded");
     if (ranks == 1)
-        return rp_check_text(result, "one rank");
+        return rp_check_text(result, "one rank, which trained every sample of its steps");
     const struct rp_rank_share *slow = &s->run.ranks.share[s->run.ranks.slowest];
     const double percent = slow->span_ns ? 100.0 / (double)slow->span_ns : 0;
     char waiting[48] = "unknown how much of that waiting";

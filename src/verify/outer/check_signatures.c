@@ -120,7 +120,7 @@ int rp_check_countersignatures(struct rp_verify_state *s, struct rp_check_result
     if (failed)
         return -1;
     if (n == 0)
-        rp_check_text(result, "none besides the author's signature");
+        rp_check_not_applicable(result, "none besides the author's signature");
     else
         rp_check_text(result, "%d, of which %d by keys in your trust store; listed below", n, trusted);
     return 0;

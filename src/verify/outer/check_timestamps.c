@@ -91,8 +91,8 @@ int rp_check_timestamps(struct rp_verify_state *s, struct rp_check_result *resul
     struct stamp_tally t = {0};
     char when[32];
     if (n == 0)
-        return s->o->tsa_ca ? rp_check_note(result, "none: --tsa-ca had nothing to check")
-                            : rp_check_skip(result, "none; 'repro timestamp' adds them");
+        return rp_check_not_applicable(result, "%s", s->o->tsa_ca ? "none: --tsa-ca had nothing to check"
+                                                                  : "none; 'repro timestamp' adds them");
     if (n > RP_TIMESTAMP_MAX)
         return rp_fail(err, RP_MALFORMED, "%d time stamps; at most %d are accepted", n, RP_TIMESTAMP_MAX);
     s->v->timestamps = json_array();

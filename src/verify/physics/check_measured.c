@@ -56,8 +56,8 @@ static int check_no_ceilings(const struct rp_verify_state *s, struct rp_check_re
     const int asked = json_is_true(rp_facts_setting(s->run.facts, "measure.ceilings"));
     if (asked && rp_facts_complete(s->run.facts))
         return rp_fail(err, RP_MISMATCH, "the settings require ceilings (measure.ceilings), but facts.json has none");
-    return rp_check_text(result,
-                         asked ? "none: the run ended before they were measured" : "turned off (measure.ceilings)");
+    return rp_check_not_applicable(
+        result, asked ? "none: the run ended before they were measured" : "turned off (measure.ceilings)");
 }
 
 /* Exchanges of one level over all ranks took less than half of what their bytes take at the best rate that was measured. In several levels,
@@ -111,7 +111,7 @@ int rp_check_ceilings(struct rp_verify_state *s, struct rp_check_result *result,
 {
     const struct rp_ceiling_facts *is = s->run.facts->ceilings;
     if (!rp_verify_figures(s)) /* run.json was compared with nothing, and may lack them */
-        return rp_check_note(result, "not compared: the records do not agree with the settings");
+        return rp_check_skip(result, "not compared: the records do not agree with the settings");
     if (rp_verify_follows(s, RP_CHECK_ceilings, err) < 0)
         return -1;
     if (!is)
@@ -256,7 +256,7 @@ int rp_check_telemetry(struct rp_verify_state *s, struct rp_check_result *result
 {
     struct telemetry_seen seen = {.without = -1};
     if (!rp_verify_figures(s))
-        return rp_check_note(result, "not compared: the records do not agree with the settings");
+        return rp_check_skip(result, "not compared: the records do not agree with the settings");
     if (rp_verify_follows(s, RP_CHECK_telemetry, err) < 0)
         return -1;
     for (int i = 0; i < s->run.ranks.ranks; i++) {
@@ -270,7 +270,8 @@ int rp_check_telemetry(struct rp_verify_state *s, struct rp_check_result *result
         return 0;
     }
     if (seen.without < 0)
-        return rp_check_text(result, "none: the CPU backend has no telemetry");
-    result->state = rp_facts_complete(s->run.facts) ? RP_CHECK_WARNING : RP_CHECK_NOTE;
-    return rp_check_text(result, "none: %.300s", why_none(s, seen.without));
+        return rp_check_not_applicable(result, "none: the CPU backend has no telemetry");
+    if (!rp_facts_complete(s->run.facts))
+        return rp_check_not_applicable(result, "none: %.300s", why_none(s, seen.without));
+    return rp_check_warn(result, "none: %.300s", why_none(s, seen.without));
 }

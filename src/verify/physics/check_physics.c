@@ -268,10 +268,15 @@ int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, str
         return rp_fail(err, RP_MISMATCH, "the measured ceiling of %.4g FLOP/s exceeds %.4g, the peak of %s", gemm, b.flops, b.what);
     if (b.bytes > 0 && copy > b.bytes)
         return rp_fail(err, RP_MISMATCH, "the measured copies of %.4g bytes/s exceed %.4g, the peak of %s", copy, b.bytes, b.what);
+    if (isnan(run) && isnan(gemm))
+        return rp_check_not_applicable(result, "no step was timed, and no ceiling measured");
     if (all.flops <= 0 || b.flops <= 0)
         return rp_check_note(result, "%s", all.flops <= 0 ? all.what : b.what);
     result->state = all.assumed || b.assumed ? RP_CHECK_NOTE : RP_CHECK_PASSED;
-    return rp_check_text(result, "%.1f %% of the peak of %s%s", isnan(run) ? 0 : 100 * run / all.flops, each, all.what);
+    if (isnan(run))
+        return rp_check_text(result, "no step was timed; the ceiling is %.1f %% of the peak of %s", 100 * gemm / b.flops,
+                             b.what);
+    return rp_check_text(result, "%.1f %% of the peak of %s%s", 100 * run / all.flops, each, all.what);
 }
 
 /* ---- energy ---- */
@@ -325,7 +330,7 @@ int rp_check_energy(struct rp_verify_state *s, struct rp_check_result *result, s
     }
     rp_run_rank_text(who, &s->run, " of ", s->run.ranks.slowest, "");
     if (s->run.telemetry.n == 0 || !(mean > 0))
-        return rp_check_text(result, "none: power%s was not sampled", who);
+        return rp_check_not_applicable(result, "none: power%s was not sampled", who);
     if (!f->telemetry || isnan(f->telemetry->energy_j))
         return rp_check_note(result, "unknown: not every device was sampled");
     const double sum = integrate_power(s, &span), apart = span > 0 ? fabs(sum / span - mean) / mean : 0;
@@ -386,8 +391,10 @@ int rp_check_outliers(struct rp_verify_state *s, struct rp_check_result *result,
             worst = r;
     }
     double longest = worst ? (double)(worst->end_ns - worst->start_ns) / 1e9 : 0;
+    if (limit <= 0)
+        return rp_check_not_applicable(result, "too few timed steps to judge: at least %d are needed", OUTLIER_STEPS);
     if (!found)
-        return rp_check_text(result, limit > 0 ? "none: no timed step took more than %.4g s" : "too few timed steps to judge", limit / 1e9);
+        return rp_check_text(result, "none: no timed step took more than %.4g s", limit / 1e9);
     if (known < found)
         return rp_fail(err, RP_MISMATCH,
                        "%" PRId64 " timed steps took more than %.4g s, %" PRId64 " of them without throttling; step %d took %.4g s", found,

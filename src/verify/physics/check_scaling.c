@@ -126,10 +126,12 @@ static int compare_runs(const struct rp_run *s, const struct rp_run *base, json_
         return rp_check_warn(result, "throughput is in %.40s, that of the baseline in %.40s: they are not compared",
                              t->unit, t_base->unit);
     if (!(least > 0))
-        return rp_check_note(result, "no throughput in one of the two bundles: nothing to compare");
+        return rp_check_not_applicable(result, "no throughput in one of the two bundles: nothing to compare");
     if (n < n_base)
-        return rp_check_note(result, "%" PRId64 " threads or devices, the baseline has %" PRId64 ": verify that one with this as the baseline", n,
-                             n_base);
+        return rp_check_not_applicable(result,
+                                       "%" PRId64 " threads or devices, the baseline has %" PRId64
+                                       ": verify that one with this as the baseline",
+                                       n, n_base);
     find_conditions(conditions, s, base);
     *found = json_pack("{s:I, s:I, s:[f, f], s:f, s:[f, f], s:f, s:s}", "width", (json_int_t)n, "base_width", (json_int_t)n_base, "speedup",
                        least, most, "ideal", ideal, "efficiency", least / ideal, most / ideal, "slack",

@@ -62,7 +62,7 @@ int rp_check_loss(struct rp_verify_state *s, struct rp_check_result *result, str
     int64_t high;
     const struct rp_step_record *first = first_step(&s->run.records);
     if (!first)
-        return rp_check_text(result, "no steps are recorded");
+        return rp_check_not_applicable(result, "no steps are recorded");
     struct rp_loss_expected e = rp_model_expected_loss(&s->run.recipe, first->samples);
     double is = (double)first->loss;
     if (check_range(s, e.guess, &high, err) < 0)
@@ -108,7 +108,7 @@ int rp_check_gradients(struct rp_verify_state *s, struct rp_check_result *result
     if (n >= SAME_STEPS && same == n)
         return rp_fail(err, RP_MISMATCH, "all %" PRId64 " steps have the gradient norm %s: other samples give another", n, hex);
     return n ? rp_check_text(result, "%" PRId64 " norms from %.4g to %.4g", n, least, most)
-             : rp_check_text(result, "no steps are recorded");
+             : rp_check_not_applicable(result, "no steps are recorded");
 }
 
 /* ---- state_roots ---- */
@@ -193,8 +193,12 @@ int rp_check_state_roots(struct rp_verify_state *s, struct rp_check_result *resu
         return -1;
     char cost[120];
     int much = describe_root_time(cost, rs);
+    if (!init && !final)
+        return rp_check_not_applicable(result, "no tensor roots are listed%s", cost);
     result->state = init && final && !much ? RP_CHECK_PASSED : RP_CHECK_NOTE;
-    return rp_check_text(result, "%s%s", init && final ? "before and after the run, recomputed from the tensor roots"
-                                : init ? "before the run only" : final ? "after the run only" : "no tensor roots are listed",
-                                 cost);
+    return rp_check_text(result, "%s%s",
+                         init && final ? "before and after the run, recomputed from the tensor roots"
+                         : init        ? "before the run only"
+                                       : "after the run only",
+                         cost);
 }

@@ -225,12 +225,12 @@ static int read_rule(struct policy_reader *r, int id)
 
 static int read_rules(struct policy_reader *r)
 {
-    for (;;) {
+    for (int n = 0;; n++) {
         struct rp_event e;
         if (read_event(r, &e) < 0)
             return -1;
         if (e.type == YAML_MAPPING_END_EVENT)
-            return 0;
+            return n ? 0 : FAIL(r, &e, "the policy has no rules: it would accept every bundle");
         if (!e.text)
             return FAIL(r, &e, "expected the name of a rule");
         int id = find_name(r, &e, "rule", rule_name, RP_RULE_COUNT);

@@ -439,7 +439,7 @@ static void rule_checks(const struct rp_verify_state *s, struct rules_answer *a)
     for (int i = 0; i < RP_CHECK_COUNT && a->holds; i++) {
         const struct rp_check_result *is = &s->v->check[i];
         int worst = s->o->policy->worst[i];
-        if (worst && ((int)is->state > worst || is->state == RP_CHECK_SKIPPED))
+        if (worst && ((int)is->state > worst || is->state < RP_CHECK_PASSED))
             answer(a, 0, "%s is '%s', allowed is '%s'%s%.150s", is->name, rp_check_state_name(is->state),
                    rp_check_state_name((enum rp_check_state)worst), *is->text ? ": " : "", is->text);
     }
@@ -474,8 +474,6 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
     }
     if (broken)
         return rp_fail(err, RP_MISMATCH, "%d of %d rules %s not hold; %s", broken, rules_given, broken == 1 ? "does" : "do", first);
-    if (!rules_given)
-        return rp_check_note(result, "the policy has no rules");
     if (remarks)
         return rp_check_note(result, rules_given == 1 ? "%d rule holds; %s" : "%d rules hold; %s", rules_given, first);
     return rp_check_text(result, rules_given == 1 ? "%d rule holds" : "%d rules hold", rules_given);

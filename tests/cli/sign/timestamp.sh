@@ -78,7 +78,7 @@ make_bundle a.repro.tar.zst
 cp a.repro.tar.zst sealed.repro.tar.zst
 new_authority rsa rsa
 new_authority ec ec "$(date -u -d '+15 seconds' +%Y%m%d%H%M%SZ)"
-stamps "($state == \"skipped\") and .timestamps == null"
+stamps "($state == \"not_applicable\") and .timestamps == null"
 
 # a request for these bytes
 exit_of 0 "$REPRO" timestamp request a.repro.tar.zst
