@@ -1,17 +1,20 @@
 /* `repro sign`: adds a countersignature to a bundle. */
 #include "base/build.h"
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "cli/amend.h"
 #include "cli/opts.h"
+#include "cli/replay_progress.h"
 #include "sign/countersign.h"
 #include "verify/verify.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 struct sign_opts {
-    const char *role, *note, *replication, *output, *key;
+    const char *role, *note, *replication, *data, *init, *store, *output, *key;
     long passphrase_fd;
     int force;
 };
@@ -20,7 +23,10 @@ struct sign_opts {
 static const struct rp_opt opts[] = {
     RP_OPTION_CHOICE(role, "role", 'r', RP_COUNTERSIGN_ROLES, "your role; default reviewer"),
     RP_OPTION_TEXT(note, "note", 'n', "TEXT", "one line that is signed with it"),
-    RP_OPTION_TEXT(replication, "replication", 0, "FILE", "your replication of it, which a replicator names"),
+    RP_OPT_REPLICATION(replication, "your replication of it, which is replayed to its first state root"),
+    RP_OPTION_TEXT(data, "data", 0, "DIR", "the samples, if the replication used its owner's"),
+    RP_OPTION_TEXT(init, "init", 0, "FILE", "the file that the replication started from"),
+    RP_OPT_STORE(store),
     RP_OPT_OUTPUT(output, "signed bundle to write; default: BUNDLE is replaced"),
     RP_OPT_FORCE(force),
     RP_OPT_KEY(key),
@@ -53,20 +59,67 @@ static int check_signer(const struct rp_verification *v, const char *print, cons
     return 0;
 }
 
-/* The replication that is named: it verifies against this bundle, and the same key signed it. */
-static int take_replication(struct rp_countersignature *c, const char *replication, const char *path, const char *print, struct rp_err *err)
+/* Steps up to the first keyed root after a step; 0: there is none. */
+static int64_t steps_to_keyed_root(const struct rp_records *rs)
+{
+    char keyed[RP_SHA256_HEX];
+    for (int64_t i = 0; i < rs->n; i++) {
+        rp_record_keyed_root(keyed, rs, &rs->r[i]);
+        if (*keyed && rs->r[i].step >= 0)
+            return rs->r[i].step + 1;
+    }
+    return 0;
+}
+
+/* Its first keyed root is computed here: copied roots are those of another key. */
+static int replay_replication(const struct sign_opts *o, const struct rp_verify_opts *vo, int64_t steps, int quiet, struct rp_err *err)
 {
     RP_VERIFICATION v = {0};
-    const struct rp_verify_opts o = {.original = path};
+    struct rp_replay_progress progress = {0};
+    struct rp_verify_opts with = *vo;
+    with.keep = NULL;
+    with.replay = (struct rp_replay_opts){.steps = steps,
+                                          .data = o->data,
+                                          .init = o->init,
+                                          .store = o->store,
+                                          .begin = rp_replay_show_estimate,
+                                          .progress = rp_replay_show_step,
+                                          .arg = &progress};
+    rp_meter_init(&progress.meter, STDERR_FILENO, quiet);
+    rp_interrupt_catch();
+    rp_meter_phase(&progress.meter, "replay", NULL);
+    int failed = rp_verify(&v, o->replication, &with, err) < 0;
+    rp_meter_end(&progress.meter);
+    if (failed)
+        return -1;
+    return v.keyed ? 0 : rp_fail(err, RP_MISMATCH, "no keyed root of it was recomputed");
+}
+
+/* The replication that is named: it verifies against this bundle, has its bits, and the same key signed it and computed a keyed root. */
+static int take_replication(struct rp_countersignature *c, const struct sign_opts *o, const char *path, const char *print, int quiet,
+                            struct rp_err *err)
+{
+    RP_VERIFICATION v = {0};
+    RP_VERIFIED kept = {0};
+    const char *replication = o->replication;
+    const struct rp_verify_opts vo = {.original = path, .keep = &kept};
     if (!replication)
-        return 0;
+        return o->data || o->init ? rp_fail(err, RP_USAGE, "--data and --init are for the replay of --replication: give that too") : 0;
     if (strcmp(c->role, "replicator") != 0)
         return rp_fail(err, RP_USAGE, "--replication: only a replicator names one (--role replicator)");
-    if (rp_verify(&v, replication, &o, err) < 0)
+    if (rp_verify(&v, replication, &vo, err) < 0)
         return rp_wrap(err, err->code == RP_MISMATCH ? "--replication '%s' does not agree with this bundle, the original" : "--replication '%s'",
                        replication);
     if (strcmp(v.fingerprint, print) != 0)
         return rp_fail(err, RP_SIGNATURE, "--replication '%s' is by %s, not by the key that countersigns", replication, v.fingerprint);
+    if (v.run->figures.agreement->bits.equal != 1)
+        return rp_fail(err, RP_MISMATCH, "--replication '%s': its bits are not those of this bundle", replication);
+    int64_t steps = steps_to_keyed_root(&kept.run.records);
+    if (!steps)
+        return rp_fail(err, RP_UNAVAILABLE, "--replication '%s' has no state root after a step, so that nothing shows who computed it: "
+                       "sign without --replication, or repeat the run to its end", replication);
+    if (replay_replication(o, &vo, steps, quiet, err) < 0)
+        return rp_wrap(err, "--replication '%s'", replication);
     snprintf(c->replication, sizeof c->replication, "%s", v.statement);
     return 0;
 }
@@ -118,7 +171,7 @@ static int countersign(struct rp_cli *cli, const char *path, mode_t mode, struct
         return rp_wrap(err, "nothing was signed: the bundle does not verify");
     RP_KEY *k = load_key(cli, o, print, err);
     RP_BUNDLE whole = {0};
-    if (!k || check_signer(&v, print, c.role, err) < 0 || take_replication(&c, o->replication, path, print, err) < 0 ||
+    if (!k || check_signer(&v, print, c.role, err) < 0 || take_replication(&c, o, path, print, cli->quiet, err) < 0 ||
         rp_amend_read(&whole, path, &kept.bundle, err) < 0 || add_members(&whole, json_array_size(v.signatures), &c, k, err) < 0 ||
         rp_amend_write(&whole, to, o->output && !o->force, mode, err) < 0)
         return -1;
@@ -145,7 +198,8 @@ const struct rp_command rp_cmd_sign = {
         "trust; an invalid one fails the bundle. At most 32. The file is replaced atomically.\n"
         "\n"
         "A role is what the signer says. A replicator gives --replication, the bundle of 'repro replicate' made with the same key: it is "
-        "verified against this bundle, and its digest is signed. Without it 'repro verify' and the pages read \"says to be a replicator\".\n"
+        "verified against this bundle, trained again up to its first state root, whose keyed root cannot be copied from another run, and "
+        "its digest is signed. Others read \"says to be a replicator\" until they give that bundle to 'repro verify --replication'.\n"
         "\n"
         "A bundle does not record the number of its countersignatures: a removed one is not detected.\n"
         "\n"

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 struct verify_opts {
-    const char *trust, *policy, *baseline, *data, *init, *state, *store, *isa, *replay, *limit, *ledger, *original;
+    const char *trust, *policy, *baseline, *data, *init, *state, *store, *isa, *replay, *limit, *ledger, *original, *replication;
     const char *challenge, *received, *draw, *tsa_ca;
     long threads;
     int list, no_ledger;
@@ -41,6 +41,7 @@ static const struct rp_opt opts[] = {
     RP_OPTION_TEXT(init, "init", 0, "FILE", "replay: the file that the run started from, or for S:K the state before S"),
     RP_OPTION_TEXT(state, "state", 0, "FILE", "replay: the owner's state at its end (run --save), to compare by element"),
     RP_OPT_ORIGINAL(original),
+    RP_OPT_REPLICATION(replication, "a replication that a countersignature names: compare and replay it too"),
     RP_OPT_LEDGER(ledger),
     RP_OPT_TSA_CA(tsa_ca),
     RP_OPT_NO_LEDGER(no_ledger),
@@ -143,7 +144,7 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
 {
     const struct verify_opts *o = cli->opts;
     const char *const files[][2] = {
-        {"baseline", o->baseline}, {"ledger", o->ledger}, {"original", o->original}, {"tsa-ca", o->tsa_ca}};
+        {"baseline", o->baseline}, {"ledger", o->ledger}, {"original", o->original}, {"replication", o->replication}, {"tsa-ca", o->tsa_ca}};
     if (o->draw && o->replay)
         return rp_fail(err, RP_USAGE, "--draw chooses the steps of the replay, and so does --replay: give one of them");
     char key[RP_FINGERPRINT_SIZE];
@@ -159,6 +160,8 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
     if (o->received && !o->challenge && !o->draw)
         return rp_fail(err, RP_USAGE, "--received is the time until which --challenge is counted, and before which --draw was not made: "
                        "give one of them");
+    if (o->replication && !o->replay && !o->draw)
+        return rp_fail(err, RP_USAGE, "--replication is replayed, since equal bits can be copied: give --replay or --draw too");
     if (o->state && !o->replay && !o->draw)
         return rp_fail(err, RP_USAGE, "--state is compared at the end of a replay: give --replay too");
     return 0;
@@ -195,6 +198,7 @@ static int make_options(struct rp_verify_opts *out, struct inputs *in, struct rp
                                    .ledger = o->ledger,
                                    .seen = in->seen,
                                    .original = o->original,
+                                   .replication = o->replication,
                                    .tsa_ca = in->tsa_ca,
                                    .replay = {.data = o->data,
                                               .init = o->init,
@@ -286,6 +290,10 @@ const struct rp_command rp_cmd_verify = {
         "\n"
         "A replay takes at most an hour and half of the memory that is free; --replay-limit 2h,8G sets other limits. What exceeds them is "
         "not started, or ended, and the verdict is inconclusive. The bundle has no influence on them.\n"
+        "\n"
+        "A countersignature reads \"says to be a replicator\" until --replication gives the bundle that it names: that is verified against "
+        "this one, and the steps of --replay are trained for it too, which recomputes its keyed roots. Those depend on the key that signed "
+        "it and cannot be copied from another run.\n"
         "\n"
         "Time stamps ('repro timestamp') are checked with the certificates of --tsa-ca: at least one must be by an authority of that file, "
         "and the run must not have ended later. Without --tsa-ca they are an unchecked claim. An unsuitable one fails the bundle in any "

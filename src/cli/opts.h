@@ -44,6 +44,7 @@
     RP_OPTION_TEXT(field, "tsa-ca", 0, "FILE", "PEM certificates of the authorities whose time stamps you trust")
 #define RP_OPT_ORIGINAL(field)                                                                                         \
     RP_OPTION_TEXT(field, "original", 0, "BUNDLE", "the run that this one replicates: compare both again")
+#define RP_OPT_REPLICATION(field, help_) RP_OPTION_TEXT(field, "replication", 0, "FILE", help_)
 #define RP_OPT_ROOT(field) RP_OPTION_TEXT(field, "root", 0, "DIR", "read a recorded machine instead of /")
 
 /* Options with which processes become one job (supervise/joining.h); o: the command's field, a struct rp_joining_opts. */

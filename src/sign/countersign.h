@@ -7,7 +7,7 @@
  *             "subject": [{"digest": {"sha256"}, "name": "statement.dsse.json"}]}
  *
  *          The predicate of a replicator may have "replication", the SHA-256 of the statement.dsse.json of a replication by the same key;
- *          `repro sign` verifies that bundle first.
+ *          `repro sign` verifies that bundle first and recomputes a keyed root of it; so does `repro verify --replication`.
  *          The role is a claim of the signer: authorship is decided only by the key of statement.dsse.json.
  * Flow:    struct rp_countersignature + key -> member; member + key -> struct rp_countersignature, after its signature was verified.
  * Owner:   fixed-size structs of the caller.

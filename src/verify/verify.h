@@ -72,6 +72,7 @@ struct rp_tsa_ca; /* sign/timestamp.h */
 struct rp_verify_opts {
     const char *trust;            /* --trust: public key file, fingerprint, or a name in the trust store; NULL: look in the store */
     const char *original;         /* --original: the run that this one replicates; NULL: not compared */
+    const char *replication;      /* --replication: a replication of this bundle that a countersignature names; NULL: none is replayed */
     const char *ledger;           /* --ledger: the signer's ledger, exported; NULL: not looked up */
     const struct rp_tsa_ca *tsa_ca; /* --tsa-ca: whose time stamps are checked; NULL: they are an unchecked claim */
     const char *seen;             /* own record of verifications, for forked ledgers; NULL: not compared */
@@ -101,7 +102,8 @@ struct rp_verification {
     char statement[65];                    /* SHA-256 of statement.dsse.json, which identifies this bundle; "" if there is none */
     char signer[128];                      /* its name in the trust store, or "" */
     json_t *signatures;                    /* countersignatures: [{"number", "valid", "fingerprint", "role", "at", "note", "program",
-                                              "replication" of a replicator who named one, "trusted", "name", "until",
+                                              "replication" of a replicator who named one, "replicated": true where that was given
+                                              and replayed (check agreement), "trusted", "name", "until",
                                               "text": "countersigned as reviewer by SHA256:..."}], or {"number",
                                               "valid": false, "why"}; NULL before they were read */
     json_t *timestamps;                    /* [{"number", "valid", "checked", "time", "not_after", "accuracy_s" or null, "authority",
@@ -136,7 +138,7 @@ void rp_verification_fini(struct rp_verification *v);
 const char *rp_countersign_role(const struct rp_verification *v, const char *fingerprint);
 
 /* Of a row of `signatures`: its text; whether its role is only what the signer says, which it is of an author, and of
- * a replicator who names no replication. */
+ * a replicator unless the replication was given (--replication) and a keyed root of it was recomputed. */
 void rp_countersign_text(struct rp_buf *out, const json_t *row);
 int rp_countersign_says(const json_t *row);
 

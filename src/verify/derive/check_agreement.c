@@ -1,4 +1,5 @@
-/* Differences listed in run.json, made again: between the two captures, and between a replication and its original. */
+/* Differences listed in run.json, made again: between the two captures, and between a replication and its original. A replication that
+ * countersigned this bundle is compared with it. */
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/env_diff.h"
@@ -85,12 +86,14 @@ static int check_settings(const struct rp_facts *first, const struct rp_verify_s
 static int describe_agreement(struct rp_verify_state *s, const struct rp_agreement *a, const char *signer,
                               struct rp_check_result *result)
 {
-    char few[48] = "", ratio[32] = "unknown";
+    char few[48] = "", ratio[32] = "unknown", copied[128] = "";
     const int64_t steps = a->bits.steps, roots = a->bits.roots;
     int important = 0;
     for (int64_t i = 0; i < a->environment_n; i++)
         important += rp_change_matters(a->environment[i].impact, a->environment[i].varies);
-    if (a->bits.equal != 1 || steps == 0 || steps < s->v->original_steps)
+    if (a->bits.equal == 1 && steps > 0 && !s->v->keyed)
+        RP_FORMAT(copied, "; equal bits can be copied: --replay recomputes keyed roots, and none was recomputed here");
+    if (a->bits.equal != 1 || steps == 0 || steps < s->v->original_steps || *copied)
         result->state = RP_CHECK_NOTE;
     if (steps < s->v->original_steps)
         RP_FORMAT(few, " of the original's %" PRId64, s->v->original_steps);
@@ -99,10 +102,10 @@ static int describe_agreement(struct rp_verify_state *s, const struct rp_agreeme
     return rp_check_text(
         result,
         "bits %s over %" PRId64 "%s step%s and %" PRId64 " state root%s, throughput replication / original %s, %" PRId64
-        " environment value%s, %d of high or medium impact; the original is signed by %s%s",
+        " environment value%s, %d of high or medium impact; the original is signed by %s%s%s",
         a->bits.equal == 1 ? "equal" : "NOT EQUAL", steps, few, rp_s(*few ? s->v->original_steps : steps), roots,
         rp_s(roots), ratio, a->environment_n, a->environment_n == 1 ? " differs" : "s differ", important, signer,
-        strcmp(signer, s->v->fingerprint) == 0 ? ", the same key" : "");
+        strcmp(signer, s->v->fingerprint) == 0 ? ", the same key" : "", copied);
 }
 
 /* The "agreement" of run.json against that of the two runs. */
@@ -145,7 +148,59 @@ static int check_original(struct rp_verify_state *s, struct rp_check_result *res
     return s->v->original ? 0 : -1;
 }
 
-int rp_check_agreement(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+/* The valid countersignature that names this replication, by the key that signed it; or NULL. */
+static json_t *find_countersignature(const struct rp_verify_state *s, const struct rp_verification *replication)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(s->v->signatures, i, row)
+        if (json_is_true(json_object_get(row, "valid")) &&
+            strcmp(rp_json_text_at(row, "replication"), replication->statement) == 0 &&
+            strcmp(rp_json_text_at(row, "fingerprint"), replication->fingerprint) == 0)
+            return row;
+    return NULL;
+}
+
+/* --replication: it agrees with this bundle, and its keyed roots were computed again, which only its signer's key could have made. */
+static int judge_replication(struct rp_verify_state *s, const struct rp_verification *r, struct rp_check_result *result, struct rp_err *err)
+{
+    RP_BUF text = {0};
+    const char *had = s->run.facts->replicates ? result->text : "";
+    json_t *row = find_countersignature(s, r);
+    const struct rp_agreement *a = r->run->figures.agreement;
+    if (!row)
+        return rp_fail(err, RP_MISMATCH, "--replication: no countersignature of this bundle names it, statement %.16s... by %s", r->statement,
+                       r->fingerprint);
+    if (a->bits.equal != 1)
+        return rp_fail(err, RP_MISMATCH, "--replication: its bits are not those of this bundle");
+    rp_buf_printf(&text, "%s%sreplicated by %s: bits equal over %" PRId64 " step%s, ", had, *had ? "; " : "", r->fingerprint, a->bits.steps,
+                  rp_s(a->bits.steps));
+    if (!s->run.facts->replicates)
+        result->state = RP_CHECK_PASSED;
+    if (!r->keyed) {
+        result->state = RP_CHECK_NOTE;
+        rp_buf_puts(&text, "which can be copied: no keyed root is among the replayed steps");
+        return rp_check_text(result, "%s", text.data);
+    }
+    rp_buf_printf(&text, "%d keyed root%s recomputed here", (int)r->keyed, rp_s(r->keyed));
+    json_object_set_new(row, "replicated", json_true());
+    RP_BUF line = {0};
+    rp_countersign_text(&line, row);
+    json_object_set_new(row, "text", json_string(line.data));
+    return rp_check_text(result, "%s", text.data);
+}
+
+static int check_replication(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    RP_VERIFICATION r = {0};
+    struct rp_verify_opts o = {.original = s->path, .replay = s->o->replay, .draw = s->o->draw, .received_ns = s->o->received_ns};
+    o.replay.state = NULL; /* of this bundle's owner */
+    if (rp_verify(&r, s->o->replication, &o, err) < 0)
+        return rp_wrap(err, "--replication");
+    return judge_replication(s, &r, result, err);
+}
+
+static int check_as_replication(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_original_facts *named = s->run.facts->replicates;
     const struct rp_agreement *is = s->run.figures->agreement;
@@ -171,4 +226,11 @@ int rp_check_agreement(struct rp_verify_state *s, struct rp_check_result *result
         result,
         "replicates %s, statement %.16s... by %.23s...; give that bundle with --original to check the agreement",
         rp_ascii(name, sizeof name, named->bundle), named->statement, named->signer);
+}
+
+int rp_check_agreement(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    if (check_as_replication(s, result, err) < 0)
+        return -1;
+    return s->o->replication ? check_replication(s, result, err) : 0;
 }

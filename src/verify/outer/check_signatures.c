@@ -67,7 +67,8 @@ void rp_countersign_text(struct rp_buf *out, const json_t *row)
     else
         rp_buf_printf(out, "countersigned as %s by %s", role, print);
     if (*replication)
-        rp_buf_printf(out, " with the replication whose statement has SHA-256 %s", replication);
+        rp_buf_printf(out, " with the replication whose statement has SHA-256 %s%s", replication,
+                      rp_countersign_says(row) ? "" : ", of which keyed roots were recomputed here");
 }
 
 static int signed_before(const json_t *list, const json_t *row)
@@ -142,5 +143,5 @@ const char *rp_countersign_role(const struct rp_verification *v, const char *fin
 int rp_countersign_says(const json_t *row)
 {
     const char *role = rp_json_text_at(row, "role");
-    return strcmp(role, "author") == 0 || (strcmp(role, "replicator") == 0 && !*rp_json_text_at(row, "replication"));
+    return strcmp(role, "author") == 0 || (strcmp(role, "replicator") == 0 && !json_is_true(json_object_get(row, "replicated")));
 }

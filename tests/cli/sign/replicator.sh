@@ -25,6 +25,7 @@ named 5 --key bob.key --role replicator --replication a.repro.tar.zst
 named 3 --key bob.key --role replicator --replication none.repro.tar.zst
 head -c 9000 bobs.repro.tar.zst >cut.repro.tar.zst
 named 4 --key bob.key --role replicator --replication cut.repro.tar.zst
+named 2 --key bob.key --role replicator --data .
 [ ! -e signed.repro.tar.zst ] || fail "something was signed"
 
 named 0 --key bob.key --role replicator --replication bobs.repro.tar.zst
@@ -34,6 +35,20 @@ exit_of 0 "$REPRO" sign signed.repro.tar.zst --key carol.key --role replicator
 [ "$(signatures '.[1] | "\(.role) \(.replication) \(.valid)"' signed.repro.tar.zst)" = "replicator null true" ] || fail "carol names one"
 exit_of 0 "$REPRO" verify signed.repro.tar.zst
 words out.txt '^countersigned'
+# the role counts for who has the replication and computes a keyed root of it
+exit_of 2 "$REPRO" verify signed.repro.tar.zst --replication bobs.repro.tar.zst
+exit_of 3 "$REPRO" verify signed.repro.tar.zst --replication none.repro.tar.zst --replay 1
+exit_of 5 "$REPRO" verify signed.repro.tar.zst --replication others.repro.tar.zst --replay 1
+exit_of 5 "$REPRO" verify a.repro.tar.zst --replication bobs.repro.tar.zst --replay 1
+words
+steps=$("$REPRO" inspect bobs.repro.tar.zst steps/rank0.jsonl | grep -c '"step":')
+exit_of 0 "$REPRO" verify signed.repro.tar.zst --replication bobs.repro.tar.zst --replay "$steps"
+words out.txt '^countersigned'
+words out.txt 'agreement '
+exit_of 0 "$REPRO" verify signed.repro.tar.zst --replication bobs.repro.tar.zst --replay 1 --json # before its first state root
+jq -e '(.checks[] | select(.check == "agreement").state == "note") and (.countersignatures[0] | has("replicated") | not)' out.txt >answer.txt ||
+    fail "a replication of which no keyed root was computed counts"
+exit_of 7 "$REPRO" verify signed.repro.tar.zst --replication bobs.repro.tar.zst --replay 1 --replay-limit 60s,1M
 exit_of 0 "$REPRO" report signed.repro.tar.zst -o page.html
 [ "$(grep -c "$digest" page.html)" -ge 1 ] || fail "the page does not name the replication"
 exit_of 0 "$REPRO" report signed.repro.tar.zst -o page.md
