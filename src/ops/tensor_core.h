@@ -10,7 +10,7 @@
  * Extend:  another family of chips is another row of constants below. A changed constant is another contract.
  *
  * Evidence: tests/ops/test_tensor_core.c compares tc16 with results of an H200 and lists what they leave open: other
- * floors (-131, or below -133) and the sign of a sum of negative zeros. These two, and tc8, follow Hawkeye (arXiv
+ * floors (-131, or below -133) and the sign of a sum of negative zeros. These two, tc8 and tc4 follow Hawkeye (arXiv
  * 2603.20421) and results of other GPUs in MATLAB-tensor-core (north-numerical-computing, model_validation/).
  */
 #pragma once
@@ -25,9 +25,11 @@ struct rp_tc {
     int floor;
 };
 
+#define RP_TC_NO_FLOOR (-400) /* below every exponent */
+#define RP_TC4 {4, 23, RP_TC_NO_FLOOR} /* mma.m8n8k4 of compute capability 7.0; fp16 alone */
 #define RP_TC16 {16, 25, -133}   /* mma.m16n8k16 and wgmma of compute capability 9.0 */
 #define RP_TC16_K8 {8, 25, -133} /* mma.m16n8k8 there */
-#define RP_TC8 {8, 24, -132}     /* both forms of mma of compute capability 8.x */
+#define RP_TC8 {8, 24, -132}     /* both forms of mma of compute capability 8.x; of 7.5 with fp16 */
 
 #define RP_TC_INF UINT32_C(0x7f800000)
 #define RP_TC_NAN UINT32_C(0x7fffffff)

@@ -1,0 +1,486 @@
+/* Packing, and one tile of products as a tensor core sums them; for whichever instruction set this file is compiled
+ * for. tc_gemm.h says why the bits are right.
+ *
+ * Define KERNEL (the table's name), then include. A tile's columns are two groups of two registers of doubles. M and
+ * E are made in 32-bit lanes, one for each column of a group, in the order in which shufps takes the upper halves of
+ * two registers and unpack puts them back (column_lane()); exponent words and signs have 16 bits, and the halves of
+ * a lane belong to the two groups. */
+#include "backend/cpu/tc_tile.h"
+
+#include <immintrin.h>
+#include <string.h>
+
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ && defined __OPTIMIZE__ && !defined __clang__
+#pragma GCC optimize("O3")
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 16")
+
+#if defined __AVX512F__
+#define LANES 8 /* doubles of a register */
+#define ROWS 4
+typedef __m512d vd;
+typedef __m512i vi;
+#define VD(op) _mm512_##op
+#define VI(op) _mm512_##op##_si512
+#else
+#define LANES 4
+#define ROWS 2
+typedef __m256d vd;
+typedef __m256i vi;
+#define VD(op) _mm256_##op
+#define VI(op) _mm256_##op##_si256
+#endif
+#define COLS (4 * LANES)
+#define GROUPS 2 /* of columns: 32-bit lanes of two registers */
+
+/* GCC would load it again at each use: loads are what limits these loops. */
+#define IN_REGISTER(x) __asm__("" : "+v"(x))
+
+INLINE vi load_words(const void *p)
+{
+    return VI(loadu)((const void *)p);
+}
+
+INLINE vd loaded(const double *p)
+{
+    vd x = VD(loadu_pd)(p);
+    IN_REGISTER(x);
+    return x;
+}
+
+/* Bits of each 16-bit lane, of which only the lowest `products` can be set; where 32-bit lanes can be counted, the
+ * bits themselves. */
+INLINE vi count_words(vi words, const int products)
+{
+#if defined __AVX512VPOPCNTDQ__
+    (void)products;
+    return words;
+#else
+#if defined __AVX512F__
+    const vi of_nibble = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
+#else
+    const vi of_nibble = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
+#endif
+    if (products == 4)
+        return VD(shuffle_epi8)(of_nibble, words);
+    const vi nibble = VD(set1_epi8)(15);
+    const vi low = VD(shuffle_epi8)(of_nibble, VI(and)(words, nibble));
+    const vi high = VD(shuffle_epi8)(of_nibble, VI(and)(VD(srli_epi16)(words, 4), nibble));
+    const vi bytes = VD(add_epi8)(low, high);
+    return products == 8 ? bytes : VI(and)(VD(add_epi8)(bytes, VD(srli_epi16)(bytes, 8)), VD(set1_epi16)(255));
+#endif
+}
+
+/* How many terms are negative, in the 32-bit lanes of group g: signs of products in 16-bit lanes, a pair of columns
+ * each, and c's. */
+INLINE vi count_negative(vi words, const int g, vi c)
+{
+    const vi half = g ? VD(srli_epi32)(words, 16) : VI(and)(words, VD(set1_epi32)(0xffff));
+#if defined __AVX512VPOPCNTDQ__
+    return _mm512_popcnt_epi32(_mm512_ternarylogic_epi32(half, c, _mm512_set1_epi32(INT32_MIN), 0xf8));
+#else
+    return VD(add_epi32)(half, VD(srli_epi32)(c, 31));
+#endif
+}
+
+/* ---- packing ---- */
+
+#define ZERO_WORD (-12000) /* of a zero: a sum with it is below every `least`, and no sum of 16 bits wraps */
+#define BIAS 1023          /* of exponents of doubles; in the words of B */
+
+/* Which 32-bit lane of COLS / GROUPS belongs to a column of a group. */
+INLINE int column_lane(int column)
+{
+    const int of_two = column / LANES, place = column % LANES;
+    return 4 * (place / 2) + 2 * of_two + place % 2;
+}
+
+/* A column's 16 bits into the half of its lane that belongs to its group: the low half to the first. */
+INLINE void pair_words(uint16_t *to, const int32_t column[COLS])
+{
+    UNROLL for (int c = 0; c < COLS / GROUPS; c++)
+    {
+        const uint32_t pair = ((uint32_t)column[c] & 0xffff) | (uint32_t)column[COLS / GROUPS + c] << 16;
+        memcpy(to + 2 * column_lane(c), &pair, sizeof pair);
+    }
+}
+
+struct ranges {
+    __m256i least, most, special;
+};
+
+INLINE struct ranges no_range(void)
+{
+    return (struct ranges){_mm256_set1_epi32(9999), _mm256_set1_epi32(-9999), _mm256_setzero_si256()};
+}
+
+static void reduce(struct rp_tc_range *to, struct ranges from)
+{
+    int32_t least[8], most[8], special[8];
+    _mm256_storeu_si256((__m256i *)least, from.least);
+    _mm256_storeu_si256((__m256i *)most, from.most);
+    _mm256_storeu_si256((__m256i *)special, from.special);
+    for (int i = 0; i < 8; i++) {
+        to->least = least[i] < to->least ? least[i] : to->least;
+        to->most = most[i] > to->most ? most[i] : to->most;
+        to->special |= special[i] != 0;
+    }
+}
+
+/* Eight numbers: value times `factor` (of a zero: 2^-300 with its sign), exponent word plus 16 * bias, sign. */
+struct eight {
+    __m256i word, negative;
+};
+
+INLINE struct eight convert_eight(double *value, const uint16_t *x, enum rp_tc_format format, double factor, int bias,
+                                  struct ranges *seen)
+{
+    const int fraction = format == RP_TC_FP16 ? 10 : 7, top = format == RP_TC_FP16 ? 31 : 255;
+    const __m128i half = _mm_loadu_si128((const __m128i *)x);
+    const __m256i bits = _mm256_cvtepu16_epi32(half);
+    const __m256i zero = _mm256_cmpeq_epi32(_mm256_and_si256(bits, _mm256_set1_epi32(0x7fff)), _mm256_setzero_si256());
+    const __m256 number =
+        format == RP_TC_FP16 ? _mm256_cvtph_ps(half) : _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
+    const __m256d sign = _mm256_set1_pd(-0.0);
+    UNROLL for (int h = 0; h < 2; h++)
+    {
+        const __m256d exact = _mm256_cvtps_pd(h ? _mm256_extractf128_ps(number, 1) : _mm256_castps256_ps128(number));
+        const __m256d tiny = _mm256_or_pd(_mm256_and_pd(exact, sign), _mm256_set1_pd(0x1p-300));
+        const __m128i zeros = h ? _mm256_extracti128_si256(zero, 1) : _mm256_castsi256_si128(zero);
+        const __m256d whole = _mm256_blendv_pd(exact, tiny, _mm256_castsi256_pd(_mm256_cvtepi32_epi64(zeros)));
+        _mm256_storeu_pd(value + 4 * h, _mm256_mul_pd(whole, _mm256_set1_pd(factor)));
+    }
+    const __m256i field = _mm256_and_si256(_mm256_srli_epi32(bits, fraction), _mm256_set1_epi32(top));
+    const __m256i exponent =
+        _mm256_sub_epi32(_mm256_max_epi32(field, _mm256_set1_epi32(1)), _mm256_set1_epi32(top / 2));
+    seen->special = _mm256_or_si256(seen->special, _mm256_cmpeq_epi32(field, _mm256_set1_epi32(top)));
+    seen->least = _mm256_min_epi32(seen->least, _mm256_blendv_epi8(exponent, _mm256_set1_epi32(9999), zero));
+    seen->most = _mm256_max_epi32(seen->most, _mm256_blendv_epi8(exponent, _mm256_set1_epi32(-9999), zero));
+    const __m256i word = _mm256_add_epi32(_mm256_slli_epi32(exponent, 4), _mm256_set1_epi32(16 * bias));
+    return (struct eight){_mm256_blendv_epi8(word, _mm256_set1_epi32(ZERO_WORD), zero), _mm256_srli_epi32(bits, 15)};
+}
+
+/* products * width numbers of a block, [step][along]; what does not exist is 0. */
+INLINE void gather(uint16_t *to, int width, const struct rp_tc_source *s, int products, int block)
+{
+    const int steps = s->steps - block * products < products ? s->steps - block * products : products;
+    const uint16_t *from = s->at + (long)block * products * s->step;
+    if (steps < products || s->count < width)
+        memset(to, 0, (size_t)(products * width) * sizeof *to);
+    if (s->along == 1) {
+        for (int k = 0; k < steps; k++)
+            memcpy(to + k * width, from + k * s->step, (size_t)s->count * sizeof *to);
+    } else {
+        for (int i = 0; i < s->count; i++)
+            for (int k = 0; k < steps; k++)
+                to[k * width + i] = from[i * s->along + k * s->step];
+    }
+}
+
+INLINE void pack_a_of(void *dst, const struct rp_tc_source *s, enum rp_tc_format format, const int products, int blocks,
+                      struct rp_tc_range *range)
+{
+    struct ranges seen = no_range();
+    unsigned char *to = dst;
+    uint16_t x[16 * ROWS];
+    for (int block = 0; block < blocks; block++, to += rp_tc_group_bytes(ROWS, products)) {
+        double *value = (double *)to;
+        uint32_t *word = (uint32_t *)(value + products * ROWS), *sign = word + products * ROWS, negative[16 * ROWS];
+        gather(x, ROWS, s, products, block);
+        for (int i = 0; i < products * ROWS; i += 8) {
+            const struct eight e = convert_eight(value + i, x + i, format, 1, 0, &seen);
+            const __m256i low = _mm256_and_si256(e.word, _mm256_set1_epi32(0xffff));
+            _mm256_storeu_si256((__m256i *)(word + i), _mm256_or_si256(low, _mm256_slli_epi32(e.word, 16)));
+            _mm256_storeu_si256((__m256i *)(negative + i), e.negative);
+        }
+        for (int r = 0; r < ROWS; r++) {
+            sign[r] = 0;
+            for (int k = 0; k < products; k++)
+                sign[r] |= negative[k * ROWS + r] << k;
+            sign[r] |= sign[r] << 16;
+        }
+    }
+    reduce(range, seen);
+}
+
+INLINE void pack_b_of(void *dst, const struct rp_tc_source *s, enum rp_tc_format format, const int products, int blocks,
+                      struct rp_tc_range *range)
+{
+    struct ranges seen = no_range();
+    unsigned char *to = dst;
+    uint16_t x[16 * COLS];
+    for (int block = 0; block < blocks; block++, to += rp_tc_panel_bytes(COLS, products)) {
+        double *value = (double *)to;
+        uint16_t *word = (uint16_t *)(value + products * COLS);
+        int32_t negative[COLS] = {0};
+        gather(x, COLS, s, products, block);
+        for (int k = 0; k < products; k++) {
+            int32_t words[COLS];
+            for (int c = 0; c < COLS; c += 8) {
+                const struct eight e =
+                    convert_eight(value + k * COLS + c, x + k * COLS + c, format, 1 + 0x1p-30, BIAS, &seen);
+                const __m256i signs = _mm256_sllv_epi32(e.negative, _mm256_set1_epi32(k));
+                __m256i *sum = (__m256i *)(negative + c);
+                _mm256_storeu_si256((__m256i *)(words + c), e.word);
+                _mm256_storeu_si256(sum, _mm256_or_si256(_mm256_loadu_si256(sum), signs));
+            }
+            pair_words(word + k * COLS, words);
+        }
+        pair_words(word + products * COLS, negative);
+    }
+    reduce(range, seen);
+}
+
+/* One function for each number of products and format, so that the loops above have constant lengths. */
+#define PACK(which)                                                                                                    \
+    static void which(void *dst, const struct rp_tc_source *s, enum rp_tc_format format, int products, int blocks,     \
+                      struct rp_tc_range *range)                                                                       \
+    {                                                                                                                  \
+        if (format == RP_TC_BF16)                                                                                      \
+            products == 16  ? which##_of(dst, s, RP_TC_BF16, 16, blocks, range)                                        \
+            : products == 8 ? which##_of(dst, s, RP_TC_BF16, 8, blocks, range)                                         \
+                            : which##_of(dst, s, RP_TC_BF16, 4, blocks, range);                                        \
+        else                                                                                                           \
+            products == 16  ? which##_of(dst, s, RP_TC_FP16, 16, blocks, range)                                        \
+            : products == 8 ? which##_of(dst, s, RP_TC_FP16, 8, blocks, range)                                         \
+                            : which##_of(dst, s, RP_TC_FP16, 4, blocks, range);                                        \
+    }
+PACK(pack_a)
+PACK(pack_b)
+
+static void load(double *tile, const float *c, long ldc, int rows, int cols, struct rp_tc_range *range)
+{
+    struct ranges seen = no_range();
+    float padded[COLS] = {0};
+    for (int r = 0; r < ROWS; r++, tile += COLS) {
+        const float *from = r < rows ? c + r * ldc : padded;
+        if (r >= rows)
+            memset(padded, 0, sizeof padded);
+        else if (cols < COLS)
+            from = memcpy(padded, from, (size_t)cols * sizeof *padded);
+        for (int j = 0; j < COLS; j += 8) {
+            const __m256i bits = _mm256_loadu_si256((const __m256i *)(from + j));
+            const __m256i size = _mm256_and_si256(bits, _mm256_set1_epi32(INT32_MAX));
+            const __m256i zero = _mm256_cmpeq_epi32(size, _mm256_setzero_si256());
+            const __m256i exponent = _mm256_sub_epi32(_mm256_srli_epi32(size, 23), _mm256_set1_epi32(127));
+            const __m256 number = _mm256_castsi256_ps(_mm256_andnot_si256(zero, bits));
+            seen.least = _mm256_min_epi32(seen.least, _mm256_blendv_epi8(exponent, _mm256_set1_epi32(9999), zero));
+            seen.most = _mm256_max_epi32(seen.most, _mm256_blendv_epi8(exponent, _mm256_set1_epi32(-9999), zero));
+            _mm256_storeu_pd(tile + j, _mm256_cvtps_pd(_mm256_castps256_ps128(number)));
+            _mm256_storeu_pd(tile + j + 4, _mm256_cvtps_pd(_mm256_extractf128_ps(number, 1)));
+        }
+    }
+    reduce(range, seen);
+    range->special = range->most == 128;
+}
+
+static void store(float *c, long ldc, int rows, int cols, const double *tile)
+{
+    float line[COLS];
+    for (int r = 0; r < rows; r++, c += ldc, tile += COLS) {
+        float *to = cols < COLS ? line : c;
+        for (int j = 0; j < COLS; j += 4)
+            _mm_storeu_ps(to + j, _mm256_cvtpd_ps(_mm256_loadu_pd(tile + j)));
+        if (cols < COLS)
+            memcpy(c, line, (size_t)cols * sizeof *c);
+    }
+}
+
+/* ---- the tile ---- */
+
+/* A packed block. */
+struct block {
+    const double *a, *b;
+    const uint32_t *a_word, *a_sign;
+    const uint16_t *b_word, *b_sign;
+};
+
+INLINE struct block block_at(const unsigned char *a, const unsigned char *b, int products)
+{
+    struct block at = {.a = (const double *)a, .b = (const double *)b};
+    at.a_word = (const uint32_t *)(at.a + products * ROWS);
+    at.a_sign = at.a_word + products * ROWS;
+    at.b_word = (const uint16_t *)(at.b + products * COLS);
+    at.b_sign = at.b_word + products * COLS;
+    return at;
+}
+
+/* largest[r] = the largest exponent word of each column's products with row r, of step k. */
+INLINE void compare_step(vi largest[ROWS], const struct block *at, int k)
+{
+    vi word = load_words(at->b_word + k * COLS);
+    IN_REGISTER(word);
+    UNROLL for (int r = 0; r < ROWS; r++) largest[r] =
+        VD(max_epi16)(largest[r], VD(add_epi16)(word, VD(set1_epi32)((int)at->a_word[k * ROWS + r])));
+}
+
+/* start[] = M, and sum[] = M + (negative terms) * q + c. */
+INLINE void start_block(vd sum[ROWS][4], double start[ROWS][COLS], const vi largest[ROWS], const struct block *at,
+                        const double *c, const int products, const int bits, const int general)
+{
+    const vi zero = VI(setzero)();
+    UNROLL for (int r = 0; r < ROWS; r++)
+    {
+        const vi signs = VI(xor)(load_words(at->b_sign), VD(set1_epi32)((int)at->a_sign[r]));
+        const vi words = count_words(signs, products);
+        UNROLL for (int g = 0; g < GROUPS; g++)
+        {
+            const vd c0 = VD(loadu_pd)(c + r * COLS + g * 2 * LANES),
+                     c1 = VD(loadu_pd)(c + r * COLS + g * 2 * LANES + LANES);
+#if defined __AVX512F__
+            const vi upper = _mm512_castps_si512(_mm512_shuffle_ps(_mm512_castpd_ps(c0), _mm512_castpd_ps(c1), 0xdd));
+#else
+            const vi upper = _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castpd_ps(c0), _mm256_castpd_ps(c1), 0xdd));
+#endif
+            vi size = VI(and)(upper, VD(set1_epi32)(INT32_MAX));
+            if (general) { /* a subnormal c has the least exponent of fp32's normal numbers */
+                const vi least = VD(set1_epi32)((BIAS - 126) << 20);
+#if defined __AVX512F__
+                size = _mm512_mask_max_epi32(size, _mm512_test_epi32_mask(size, size), size, least);
+#else
+                size = _mm256_max_epi32(size, _mm256_andnot_si256(_mm256_cmpeq_epi32(size, zero), least));
+#endif
+            }
+            const vi word = VD(max_epi32)(g ? largest[r] : VD(slli_epi32)(largest[r], 16), size);
+            const vi m =
+                VD(add_epi32)(VI(and)(word, VD(set1_epi32)(0x7ff00000)), VD(set1_epi32)(((52 - bits) << 20) | 0x80000));
+            const vi count = count_negative(words, g, upper);
+            double *const m0 = &start[r][g * 2 * LANES];
+            VI(store)((vi *)m0, VD(unpacklo_epi32)(zero, m));
+            VI(store)((vi *)(m0 + LANES), VD(unpackhi_epi32)(zero, m));
+            const vd scale = VD(set1_pd)(1 + 0x1p-27);
+#if defined __AVX512F__
+            sum[r][2 * g] = VD(fmadd_pd)(c0, scale, _mm512_castsi512_pd(VD(unpacklo_epi32)(count, m)));
+            sum[r][2 * g + 1] = VD(fmadd_pd)(c1, scale, _mm512_castsi512_pd(VD(unpackhi_epi32)(count, m)));
+#else
+            sum[r][2 * g] = VD(fmadd_pd)(c0, scale, _mm256_castsi256_pd(VD(unpacklo_epi32)(count, m)));
+            sum[r][2 * g + 1] = VD(fmadd_pd)(c1, scale, _mm256_castsi256_pd(VD(unpackhi_epi32)(count, m)));
+#endif
+        }
+    }
+}
+
+/* c = (sum - M) truncated to 24 bits. Returns whether one left the range of fp32 (general alone). */
+INLINE int end_block(double *c, vd sum[ROWS][4], double start[ROWS][COLS], const int general)
+{
+    int left = 0;
+    UNROLL for (int r = 0; r < ROWS; r++)
+    {
+        UNROLL for (int v = 0; v < 4; v++)
+        {
+            vd s = VD(sub_pd)(sum[r][v], VD(load_pd)(&start[r][v * LANES]));
+#if defined __AVX512F__
+            if (general) { /* + 0: what underflows to -0 would look negative in the next block */
+                left |= _mm512_cmp_pd_mask(_mm512_abs_pd(s), _mm512_set1_pd(0x1p128), _CMP_GE_OQ);
+                s = _mm512_add_pd(_mm512_cvtps_pd(_mm512_cvtpd_ps(s)), _mm512_setzero_pd());
+            } else {
+                s = _mm512_castsi512_pd(
+                    _mm512_and_si512(_mm512_castpd_si512(s), _mm512_set1_epi64(~INT64_C(0x1fffffff))));
+            }
+#else
+            if (general) {
+                const vd size = _mm256_andnot_pd(_mm256_set1_pd(-0.0), s);
+                left |= _mm256_movemask_pd(_mm256_cmp_pd(size, _mm256_set1_pd(0x1p128), _CMP_GE_OQ));
+                s = _mm256_add_pd(_mm256_cvtps_pd(_mm256_cvtpd_ps(s)), _mm256_setzero_pd());
+            } else {
+                s = _mm256_and_pd(s, _mm256_castsi256_pd(_mm256_set1_epi64x(~INT64_C(0x1fffffff))));
+            }
+#endif
+            VD(storeu_pd)(c + r * COLS + v * LANES, s);
+        }
+    }
+    return left;
+}
+
+/* A block of every group, then the next block: a chain waits for its own sum, so that another's products fill the
+ * time. With 32 registers, the exponents of the block after this one are compared between the products, too. */
+#if defined __AVX512F__
+#define AHEAD 1
+#else
+#define AHEAD 0
+#endif
+
+INLINE void compare_block(vi largest[ROWS], const struct block *at, const int products, int least)
+{
+    UNROLL for (int r = 0; r < ROWS; r++) largest[r] = VD(set1_epi16)((short)least);
+    UNROLL for (int k = 0; k < products; k++) compare_step(largest, at, k);
+}
+
+INLINE int tile_of(const struct rp_tc_run *run, const int products, const int bits, const int general)
+{
+    double start[ROWS][COLS] __attribute__((aligned(64)));
+    vi largest[ROWS];
+    const unsigned char *const a = run->a, *const b = run->b;
+    int left = 0, group = 0, block = 0;
+    struct block at = block_at(a, b, products);
+    if (AHEAD)
+        compare_block(largest, &at, products, run->least);
+    for (int left_over = run->blocks * run->groups; left_over > 0; left_over--) {
+        double *const c = run->tile + group * ROWS * COLS;
+        vd sum[ROWS][4];
+        if (++group == run->groups) {
+            group = 0;
+            block++;
+        }
+        const size_t next_a = (size_t)group * run->group_step + (size_t)block * rp_tc_group_bytes(ROWS, products);
+        const struct block next =
+            left_over > 1 ? block_at(a + next_a, b + (size_t)block * rp_tc_panel_bytes(COLS, products), products) : at;
+        if (!AHEAD)
+            compare_block(largest, &at, products, run->least);
+        start_block(sum, start, largest, &at, c, products, bits, general);
+        if (AHEAD) UNROLL
+            for (int r = 0; r < ROWS; r++)
+                largest[r] = VD(set1_epi16)((short)run->least);
+        UNROLL for (int k = 0; k < products; k++)
+        {
+            if (AHEAD)
+                compare_step(largest, &next, k);
+            const double *const p = at.b + k * COLS;
+            const vd b0 = loaded(p), b1 = loaded(p + LANES), b2 = loaded(p + 2 * LANES), b3 = loaded(p + 3 * LANES);
+            UNROLL for (int r = 0; r < ROWS; r++)
+            {
+                const vd x = VD(set1_pd)(at.a[k * ROWS + r]);
+                sum[r][0] = VD(fmadd_pd)(x, b0, sum[r][0]);
+                sum[r][1] = VD(fmadd_pd)(x, b1, sum[r][1]);
+                sum[r][2] = VD(fmadd_pd)(x, b2, sum[r][2]);
+                sum[r][3] = VD(fmadd_pd)(x, b3, sum[r][3]);
+            }
+        }
+        left |= end_block(c, sum, start, general);
+        at = next;
+    }
+    return left;
+}
+
+#define TILE(name, products, bits, general)                                                                            \
+    static __attribute__((noinline)) int name(const struct rp_tc_run *run)                                             \
+    {                                                                                                                  \
+        return tile_of(run, products, bits, general);                                                                  \
+    }
+TILE(tile_4_fast, 4, 23, 0)
+TILE(tile_4_general, 4, 23, 1)
+TILE(tile_8_fast, 8, 24, 0)
+TILE(tile_8_general, 8, 24, 1)
+TILE(tile_16_fast, 16, 25, 0)
+TILE(tile_16_general, 16, 25, 1)
+
+static int tile(const struct rp_tc_run *run, int products, int general)
+{
+    if (products == 4)
+        return (general ? tile_4_general : tile_4_fast)(run);
+    if (products == 8)
+        return (general ? tile_8_general : tile_8_fast)(run);
+    return (general ? tile_16_general : tile_16_fast)(run);
+}
+
+const struct rp_tc_kernel KERNEL = {
+    .rows = ROWS,
+    .cols = COLS,
+    .pack_a = pack_a,
+    .pack_b = pack_b,
+    .load = load,
+    .store = store,
+    .tile = tile,
+};
