@@ -1,5 +1,6 @@
 #!/bin/sh
-# Our matrix products against MKL and OpenBLAS (both from pip, in a virtual environment under the build directory).
+# Our matrix products against MKL and OpenBLAS (both from pip, in a virtual environment under the build directory), and against our own with the sums
+# of a tensor core.
 # usage: gemm.sh [BUILD]      environment: THREADS="1 2"  ISAS="avx512 avx2"  REPEATS=11  CC=gcc
 # Tables go to standard output, raw times to BUILD/bench/gemm-ISA-THREADS.json.
 set -eu
@@ -27,14 +28,18 @@ fi
 # --- ours: the backend's files for products, linked against the system's C library, which can load the peers ---
 flags="-std=gnu11 -O2 -ffp-contract=off -D_GNU_SOURCE -I$top/src"
 cpu=$top/src/backend/cpu
-for source in "$top"/src/base/err.c "$top"/src/base/text.c "$top"/src/base/buf.c "$cpu"/gemm*.c "$cpu"/pool.c "$cpu"/isa.c "$top"/tests/bench/gemm_bench.c; do
+for source in "$top"/src/base/err.c "$top"/src/base/text.c "$top"/src/base/buf.c "$top"/src/base/isa.c "$cpu"/gemm*.c "$cpu"/tc_*.c "$cpu"/pool.c "$cpu"/isa.c "$top"/tests/bench/gemm_bench.c; do
     case $source in
     *_avx2.c) isa="-mavx2 -mfma -mf16c" ;;
     *_avx512.c) isa="-mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512" ;;
     *) isa= ;;
     esac
+    case $source in
+    *_popcount_avx512.c) isa="$isa -mf16c -mavx512vpopcntdq" ;;
+    *_tile_avx512.c) isa="$isa -mf16c" ;;
+    esac
     # shellcheck disable=SC2086
-    ${CC:-gcc} $flags $isa -c "$source" -o "$objects/$(basename "$source" .c).o"
+    ${CC:-gcc} $flags $isa -c "$source" -o "$objects/$(basename "$(dirname "$source")")_$(basename "$source" .c).o"
 done
 ${CC:-gcc} -o "$out/gemm_bench" "$objects"/*.o -ldl -lm -lpthread
 
@@ -64,6 +69,6 @@ for isa in ${ISAS:-avx512 avx2}; do
     for threads in ${THREADS:-1 2}; do
         # shellcheck disable=SC2086
         LD_LIBRARY_PATH="$venv/lib" MKL_THREADING_LAYER=INTEL MKL_INTERFACE_LAYER=LP64 \
-            "$out/gemm_bench" "$isa" "$threads" "${REPEATS:-11}" "$out/gemm-$isa-$threads.json" $peers
+            "$out/gemm_bench" "$isa" "$threads" "${REPEATS:-11}" "$out/gemm-$isa-$threads.json" $peers tc16 tc8 tc4
     done
 done

@@ -1,7 +1,8 @@
 /* Our matrix products against MKL and OpenBLAS, in one process, in random order.
  *
- *     gemm_bench ISA THREADS REPEATS OUT.json NAME=LIBRARY...
+ *     gemm_bench ISA THREADS REPEATS OUT.json NAME=LIBRARY... [tc16] [tc8] [tc4]
  *
+ * tc16, tc8 and tc4 are our own products of fp16 matrices with a tensor core's sums, which cost several times those in fp32.
  * NAME "mkl" is MKL; any other is a core type of OpenBLAS, one copy of the library per name: a second load of the same file would
  * be the first one. All contenders share the matrices. In each repeat they run once each in a new random order, so that a clock
  * that drifts or a neighbour that wakes up meets all of them; a ratio is the median over repeats of (their time / our time).
@@ -10,7 +11,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/tc_gemm.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -29,10 +30,13 @@ typedef void (*sgemm_fn)(int, int, int, int, int, int, float, const float *, int
 struct contender {
     const char *name;
     sgemm_fn sgemm; /* NULL: ours */
+    struct rp_tc tc; /* of ours, if products is not 0 */
 };
 
 static struct contender contender[CONTENDERS];
 static int contenders;
+static const struct rp_tc_kernel *tc_kernel;
+static void *tc_scratch;
 static struct rp_cpu cpu; /* as much of the device as a product needs: no other operation is linked in */
 
 /* BERT-base, 32 sequences of 128 tokens, 20 predictions each; calls in one step. Weights are stored [out, in]. */
@@ -122,9 +126,32 @@ static void load(char *spec, const char *isa, int threads)
     *(void **)&contender[contenders++].sgemm = symbol(library, sgemm);
 }
 
+/* Whether the name is one of the tensor cores'. */
+static int add_tensor_core(const char *name)
+{
+    static const struct contender known[] = {{.name = "tc16", .tc = RP_TC16}, {.name = "tc8", .tc = RP_TC8}, {.name = "tc4", .tc = RP_TC4}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(name, known[i].name) && contenders < CONTENDERS) {
+            contender[contenders++] = known[i];
+            return 1;
+        }
+    return 0;
+}
+
 struct operands {
     float *a, *b, *c;
+    uint16_t *a16, *b16;
 };
+
+static uint16_t *halves(const float *x, size_t n)
+{
+    uint16_t *p = (uint16_t *)matrix((n + 1) / 2, 1);
+    for (size_t i = 0; i < n; i++) {
+        const _Float16 half = (_Float16)x[i];
+        memcpy(p + i, &half, sizeof half);
+    }
+    return p;
+}
 
 static double run(const struct contender *who, const struct shape *s, const struct operands *o)
 {
@@ -132,6 +159,10 @@ static double run(const struct contender *who, const struct shape *s, const stru
     double start = seconds();
     if (who->sgemm) {
         who->sgemm(101, s->ta ? 112 : 111, s->tb ? 112 : 111, s->m, s->n, s->k, 1.0f, o->a, lda, o->b, ldb, 0.0f, o->c, s->n);
+    } else if (who->tc.products) {
+        const struct rp_tc_gemm g = {.format = RP_TC_FP16, .tc = who->tc, .ta = s->ta, .tb = s->tb, .m = s->m, .n = s->n, .k = s->k, .a = o->a16,
+                                     .lda = lda, .b = o->b16, .ldb = ldb, .c = o->c, .ldc = s->n};
+        rp_tc_gemm_run(tc_kernel, cpu.pool, cpu.threads, tc_scratch, &g, NULL);
     } else {
         struct rp_gemm g = {.ta = s->ta, .tb = s->tb, .m = s->m, .n = s->n, .k = s->k, .a = o->a, .lda = lda, .b = o->b, .ldb = ldb};
         g.segment = s->ta ? RP_SEGMENT_WGRAD : rp_segment(s->k);
@@ -163,8 +194,10 @@ struct totals {
 /* time[c][r]: contender c in repeat r */
 static void measure(const struct shape *s, int repeats, double time[CONTENDERS][REPEATS])
 {
-    struct operands o = {matrix((size_t)s->m * (size_t)s->k, 0), matrix((size_t)s->n * (size_t)s->k, 0),
-                         matrix((size_t)s->m * (size_t)s->n, 1)};
+    struct operands o = {.a = matrix((size_t)s->m * (size_t)s->k, 0), .b = matrix((size_t)s->n * (size_t)s->k, 0),
+                         .c = matrix((size_t)s->m * (size_t)s->n, 1)};
+    o.a16 = halves(o.a, (size_t)s->m * (size_t)s->k);
+    o.b16 = halves(o.b, (size_t)s->n * (size_t)s->k);
     for (int r = -1; r < repeats; r++) { /* -1 warms up */
         int order[CONTENDERS];
         for (int c = 0; c < contenders; c++) {
@@ -181,6 +214,8 @@ static void measure(const struct shape *s, int repeats, double time[CONTENDERS][
     free(o.a);
     free(o.b);
     free(o.c);
+    free(o.a16);
+    free(o.b16);
 }
 
 static void report(FILE *json, const struct shape *s, int repeats, double time[CONTENDERS][REPEATS], struct totals *sum, int last)
@@ -195,7 +230,7 @@ static void report(FILE *json, const struct shape *s, int repeats, double time[C
         double x = median(ratio, repeats), t = median(time[c], repeats);
         sum->log_ratio[c] += log(x);
         sum->step[c] += t * s->calls;
-        if (c && x < best)
+        if (c && !contender[c].tc.products && x < best)
             best = x;
         if (c)
             printf(" %10.3f", x);
@@ -232,6 +267,8 @@ static int open_ours(const char *name, int threads, struct rp_err *err)
     cpu.scratch = (unsigned char *)matrix((size_t)threads * cpu.scratch_each / sizeof(float), 1);
     cpu.gemm = rp_cpu_gemm_kernel(cpu.isa);
     cpu.pool = rp_pool_new(threads, err);
+    tc_kernel = rp_tc_kernel(cpu.isa, 1);
+    tc_scratch = matrix((size_t)threads * rp_tc_scratch(tc_kernel) / sizeof(float), 1);
     return cpu.pool ? 0 : -1;
 }
 
@@ -241,7 +278,7 @@ int main(int argc, char **argv)
     struct totals sum = {{0}, 0, {0}};
     struct rp_err err;
     if (argc < 6) {
-        fprintf(stderr, "usage: gemm_bench ISA THREADS REPEATS OUT.json NAME=LIBRARY...\n");
+        fprintf(stderr, "usage: gemm_bench ISA THREADS REPEATS OUT.json NAME=LIBRARY... [tc16] [tc8] [tc4]\n");
         return 2;
     }
     int threads = atoi(argv[2]), repeats = atoi(argv[3]);
@@ -251,7 +288,8 @@ int main(int argc, char **argv)
     }
     contender[contenders++].name = "repro";
     for (int i = 5; i < argc; i++)
-        load(argv[i], argv[1], threads);
+        if (!add_tensor_core(argv[i]))
+            load(argv[i], argv[1], threads);
     if (open_ours(argv[1], threads, &err) < 0) {
         fprintf(stderr, "%s\n", err.msg);
         return 1;
