@@ -235,12 +235,13 @@ int rp_bundle_pack(const struct rp_bundle *b, struct rp_buf *file, struct rp_err
     size_t total = 0;
     for (int i = 0; i < b->n; i++) {
         RP_BUG_IF(b->member[i].left_out);
-        rp_tar_add(&tar, b->member[i].name, b->member[i].bytes.data, b->member[i].bytes.size);
         total += b->member[i].bytes.size;
     }
-    rp_tar_end(&tar);
     if (total > RP_BUNDLE_TOTAL_MAX)
         return rp_fail(err, RP_UNAVAILABLE, "the members have %zu bytes together; a bundle holds %lu at most", total, RP_BUNDLE_TOTAL_MAX);
+    for (int i = 0; i < b->n; i++)
+        rp_tar_add(&tar, b->member[i].name, b->member[i].bytes.data, b->member[i].bytes.size);
+    rp_tar_end(&tar);
     return rp_zst_pack(file, tar.data, tar.size, err);
 }
 

@@ -2,6 +2,8 @@
 /* exhaustive */
 #include "tests/unit/attack.h"
 
+#include "base/text.h"
+
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -151,25 +153,55 @@ static void digest_of(char hex[RP_SHA256_HEX], const struct large *l)
     rp_hex(hex, raw, sizeof raw);
 }
 
-/* An honest bundle but for one large member, and bytes that do not compress where nobody reads them, so that the file is large enough. */
-static void large_bundle(const struct large *l)
+/* Bytes that do not compress where nobody reads them, so that a file with so much content is large enough. */
+static void add_noise(struct rp_bundle *b, uint64_t content)
 {
-    struct rp_bundle b;
-    struct rp_err err;
-    struct writer w;
     RP_BUF noise = {0};
-    RP_FREE char *path = fx_path("bomb");
-    uint64_t state = 1, content = 1024;
-    FX_KEY *key = fx_key("attacker");
-    FX(x);
-    fx_seal(&x, "attacker", "bomb");
-    CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
-    for (uint64_t i = 0; i < l->size / 640; i++) {
+    uint64_t state = 1;
+    for (uint64_t i = 0; i < content / 640; i++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
         uint64_t word = state ^ state >> 29;
         rp_buf_add(&noise, &word, 8);
     }
-    fx_add(&b, "env/node0.hwloc.xml", noise.data, noise.size);
+    fx_add(b, "env/node0.hwloc.xml", noise.data, noise.size);
+}
+
+/* fx_path("bomb"): what is left out of b is that text, again and again. */
+static void write_members(const struct rp_bundle *b, const char *text)
+{
+    struct writer w;
+    uint64_t content = 1024;
+    for (int i = 0; i < b->n; i++)
+        content += 512 + (rp_member_size(&b->member[i]) + 511) / 512 * 512;
+    frame_begin(&w, content);
+    for (int i = 0; i < b->n; i++) {
+        const struct rp_member *m = &b->member[i];
+        RP_BUF tar = {0};
+        if (m->left_out) {
+            rp_tar_add_header(&tar, m->name, m->size);
+            write_frame(&w, tar.data, tar.size, ZSTD_e_continue);
+            repeat(&w, text, m->size);
+            repeat(&w, "", (512 - m->size % 512) % 512);
+        } else {
+            rp_tar_add(&tar, m->name, m->bytes.data, m->bytes.size);
+            write_frame(&w, tar.data, tar.size, ZSTD_e_continue);
+        }
+    }
+    repeat(&w, "", 1024);
+    frame_end(&w);
+}
+
+/* An honest bundle but for one large member. */
+static void large_bundle(const struct large *l)
+{
+    struct rp_bundle b;
+    struct rp_err err;
+    RP_FREE char *path = fx_path("bomb");
+    FX_KEY *key = fx_key("attacker");
+    FX(x);
+    fx_seal(&x, "attacker", "bomb");
+    CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
+    add_noise(&b, l->size);
     struct rp_member *m = (struct rp_member *)rp_bundle_find(&b, l->member);
     rp_buf_fini(&m->bytes);
     m->left_out = 1;
@@ -177,23 +209,7 @@ static void large_bundle(const struct large *l)
     digest_of(m->sha256, l);
     attack_sums(&b, "", key);
     attack_sign(&b, x.facts, x.run, NULL, key);
-    for (int i = 0; i < b.n; i++)
-        content += 512 + (rp_member_size(&b.member[i]) + 511) / 512 * 512;
-    frame_begin(&w, content);
-    for (int i = 0; i < b.n; i++) {
-        RP_BUF tar = {0};
-        if (b.member[i].left_out) {
-            rp_tar_add_header(&tar, b.member[i].name, b.member[i].size);
-            write_frame(&w, tar.data, tar.size, ZSTD_e_continue);
-            repeat(&w, l->text, l->size);
-            repeat(&w, "", (512 - l->size % 512) % 512);
-        } else {
-            rp_tar_add(&tar, b.member[i].name, b.member[i].bytes.data, b.member[i].bytes.size);
-            write_frame(&w, tar.data, tar.size, ZSTD_e_continue);
-        }
-    }
-    repeat(&w, "", 1024);
-    frame_end(&w);
+    write_members(&b, l->text);
     rp_bundle_fini(&b);
 }
 
@@ -221,4 +237,53 @@ TEST(members_that_blow_up)
         large_bundle(&rows[i].large);
         bomb_refused(rows[i].name, rows[i].check, rows[i].check >= RP_CHECK_recipe ? RP_MISMATCH : RP_MALFORMED);
     }
+}
+
+/* An honest bundle with members of zeros, each of `most` bytes at most, so that those that count have `all` bytes together. */
+static void full_bundle(const char *kind, const char *what, uint64_t most, uint64_t all)
+{
+    struct rp_err err;
+    struct rp_bundle b;
+    RP_FREE char *path = fx_path("bomb");
+    const int documents = strcmp(kind, "env/node") == 0;
+    FX(x);
+    fx_seal(&x, "attacker", "bomb");
+    CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
+    add_noise(&b, all);
+    for (int i = 0; i < b.n; i++)
+        if (!documents || (strncmp(b.member[i].name, "steps/", 6) != 0 && !rp_ends_with(b.member[i].name, ".xml")))
+            all -= b.member[i].bytes.size;
+    for (int i = 1; all; i++) {
+        const char *name = rp_member_name((char[RP_MEMBER_NAME]){0}, kind, i, what);
+        fx_add(&b, name, "", 0);
+        struct rp_member *m = (struct rp_member *)rp_bundle_find(&b, name);
+        m->left_out = 1;
+        m->size = all < most ? all : most;
+        all -= m->size;
+    }
+    write_members(&b, "");
+    rp_bundle_fini(&b);
+}
+
+/* Each small enough: as many as a bundle may have, and a byte more. */
+TEST(members_that_are_too_much_together)
+{
+    static const struct {
+        const char *kind, *what;
+        uint64_t most, all;
+    } rows[] = {{"env/node", ".before.json", 4 << 20, 32 << 20}, {"steps/rank", ".jsonl", 256 << 20, 512 << 20}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (uint64_t more = 0; more < 2; more++) {
+            struct rp_err err = {0};
+            struct rp_bundle b;
+            RP_FREE char *path = fx_path("bomb");
+            full_bundle(rows[i].kind, rows[i].what, rows[i].most, rows[i].all + more);
+            int failed = rp_bundle_skim(&b, path, &err) < 0;
+            CHECK(failed == (int)more && (!failed || err.code == RP_MALFORMED), "%s, %d more: %s", rows[i].kind, (int)more, failed ? err.msg : "read");
+            if (failed)
+                said_without_sizes(strchr(err.msg, ':') + 1);
+            else
+                rp_bundle_fini(&b);
+            unlink(path);
+        }
 }

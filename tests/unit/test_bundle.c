@@ -190,6 +190,26 @@ TEST(more_members_than_the_limit_are_refused)
     rp_bundle_fini(&b);
 }
 
+/* 512 MiB and a byte, of which no page is touched. */
+TEST(a_bundle_that_is_too_large_to_be_read_is_not_packed)
+{
+    const size_t most = 256 << 20;
+    struct rp_bundle b = {0};
+    struct rp_err err = {0};
+    RP_BUF file = {0};
+    char *zeros = mmap(NULL, most, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    for (int i = 0; i < 3; i++) {
+        fx_add(&b, RP_OF_RANK(i, ".jsonl"), "", 0);
+        rp_buf_fini(&b.member[i].bytes);
+        b.member[i].bytes = (struct rp_buf){.data = zeros, .size = i < 2 ? most : 1};
+    }
+    CHECK(rp_bundle_pack(&b, &file, &err) < 0 && err.code == RP_UNAVAILABLE && !file.size, "%s", err.msg);
+    for (int i = 0; i < 3; i++)
+        b.member[i].bytes = (struct rp_buf){0};
+    rp_bundle_fini(&b);
+    munmap(zeros, most);
+}
+
 /* ---- hostile frames ---- */
 
 static void frame_refused(const void *data, size_t size)
