@@ -1,8 +1,8 @@
 /* The bootstrap: intervals that can be computed by hand, the same bits for the same seed, and what 95 % means. */
 #include "base/bootstrap.h"
+#include "tests/unit/scatter.h"
 #include "tests/unit/tap.h"
 
-#include <math.h>
 #include <string.h>
 
 TEST(figure_is_the_median_over_groups)
@@ -47,13 +47,6 @@ TEST(interval_has_the_2nd_and_the_98th_of_hundred)
     CHECK(rp_resamples_of(2) == 2000 && rp_resamples_of(50000) == 2000 && rp_resamples_of(50001) == 200, "number");
 }
 
-/* 0 to 1, the same ones in every run. */
-static double uniform(uint64_t *state)
-{
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return ((double)(*state >> 11) + 0.5) / 9007199254740992.0;
-}
-
 /* 200 runs of 50 steps of a known speed: the intervals of about 190 contain it. The standard error is 1.5 %, and the
  * bootstrap of 50 samples is about 1 % too narrow. */
 TEST(interval_contains_the_true_speed_in_95_of_100_runs)
@@ -62,13 +55,13 @@ TEST(interval_contains_the_true_speed_in_95_of_100_runs)
     const int64_t first[] = {0, STEPS};
     const double work[] = {STEPS};
     static double all[RP_RESAMPLES];
-    uint64_t state = 1;
+    struct scatter s = {.state = 1};
     int inside = 0;
     for (int r = 0; r < RUNS; r++) {
         double time[STEPS], interval[2];
-        for (int i = 0; i < STEPS; i++) /* log-normal with the mean 1, as step times: no step is much faster */
-            time[i] = exp(0.2 * sqrt(-2 * log(uniform(&state))) * cos(6.283185307179586 * uniform(&state)) - 0.02);
-        rp_bootstrap_resample(all, RP_RESAMPLES, &(struct rp_bootstrap){1, first, time, work, 1}, state);
+        for (int i = 0; i < STEPS; i++)
+            time[i] = scattered(&s, 0.2);
+        rp_bootstrap_resample(all, RP_RESAMPLES, &(struct rp_bootstrap){1, first, time, work, 1}, s.state);
         rp_bootstrap_interval(interval, all, RP_RESAMPLES);
         inside += interval[0] <= 1 && 1 <= interval[1];
     }

@@ -6,6 +6,7 @@
 #include "report/escape.h"
 #include "verify/verify.h"
 #include "tests/unit/compare_fixture.h"
+#include "tests/unit/scatter.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -70,6 +71,42 @@ TEST(comparable_and_its_interval)
     RP_JSON *other = compared(&rows, RP_COMPARABLE);
     CHECK(!json_equal(c, other), "the samples do not matter");
     rp_rows_fini(&rows);
+}
+
+/* 500 pairs of results of 100 samples each, of which the second is twice as fast: of 100 intervals of their ratio and of an imported result 95
+ * contain the truth, with a standard error of 1. */
+TEST(intervals_contain_the_true_ratio_and_speed_in_95_of_100)
+{
+    enum { PAIRS = 500, SAMPLES = 100 };
+    struct scatter s = {.state = 1};
+    int ratios = 0, results = 0;
+    for (int k = 0; k < PAIRS; k++) {
+        struct rp_rows rows = {0};
+        for (int side = 0; side < 2; side++) {
+            double rate[SAMPLES], seconds = 0;
+            struct rp_result *row = complete(&rows);
+            for (int i = 0; i < SAMPLES; i++) {
+                rate[i] = (side ? 200 : 100) / scattered(&s, 0.2);
+                seconds += 1 / rate[i];
+            }
+            rp_result_samples(row, rate, SAMPLES);
+            row->groups = 1;
+            row->group[0] = SAMPLES;
+            row->throughput = SAMPLES / seconds;
+            free(row->source.sha256);
+            row->source.sha256 = rp_asprintf("%064d", 2 * k + side);
+        }
+        RP_JSON *c = compared(&rows, RP_COMPARABLE);
+        const json_t *ratio = json_object_get(first_pair(c), "ratio");
+        ratios += json_number_value(json_object_get(ratio, "low")) <= 2 && 2 <= json_number_value(json_object_get(ratio, "high"));
+        struct rp_result *row = &rows.row[0];
+        row->source.kind = RP_RESULT_IMPORTED;
+        rp_result_interval(row);
+        results += row->low <= 100 && 100 <= row->high;
+        rp_rows_fini(&rows);
+    }
+    CHECK(ratios >= 465 && ratios <= 485, "%d of %d ratios", ratios, PAIRS);
+    CHECK(results >= 465 && results <= 485, "%d of %d results", results, PAIRS);
 }
 
 static void processor(struct rp_result *row)

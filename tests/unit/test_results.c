@@ -1,5 +1,6 @@
 /* Figures against a second implementation, records that make no sense, and the report's words. */
 #include "tests/unit/bundle_fixture.h"
+#include "tests/unit/scatter.h"
 
 #include "bundle/schema.h"
 #include "run/records.h"
@@ -107,6 +108,59 @@ TEST(throughput_is_samples_over_the_window_not_a_mean_of_rates)
     json_t *ends = (json_t *)rp_json_at(j, "throughput/interval");
     double lo = json_number_value(json_array_get(ends, 0)), hi = json_number_value(json_array_get(ends, 1));
     CHECK(lo == 8 / 6.0 && hi == 8 / 3.0, "%.17g %.17g", lo, hi); /* cycles of 1.5 s and 3 s: both extremes are drawn 1 time in 4 */
+}
+
+/* The smallest time that so many of a hundred steps do not exceed, of steps of 1, 2, 3 ... ms in another order. */
+TEST(percentiles_are_nearest_ranks)
+{
+    static const struct {
+        int n;
+        double median, p90, p99;
+    } rows[] = {{1, 1, 1, 1}, {2, 1.5, 2, 2}, {9, 5, 9, 9}, {10, 5.5, 9, 10}, {11, 6, 10, 11}, {100, 50.5, 90, 99}, {101, 51, 91, 100}, {200, 100.5, 180, 198}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int n = rows[i].n;
+        struct rp_err err = {0};
+        RP_BUF t = {0};
+        for (int k = 0; k < n; k++)
+            fx_step(&t, k, 0, n, 1000000000ll * (k + 1), 1000000ll * ((k * 37 + 5) % n + 1), k == n - 1); /* 37 divides no n */
+        RP_JSON *j = results_of(t.data, n, 1, 0, &err);
+        const json_t *is = json_object_get(j, "step_s");
+        const double ms[] = {1, rows[i].median, rows[i].p90, rows[i].p99, n};
+        static const char *const keys[] = {"min", "median", "p90", "p99", "max"};
+        for (int k = 0; k < 5; k++)
+            CHECK(fabs(1000 * real_at(is, keys[k]) - ms[k]) < 1e-9, "%s of %d steps: %.9g ms, not %.9g", keys[k], n, 1000 * real_at(is, keys[k]), ms[k]);
+    }
+}
+
+/* ---- what 95 % means ---- */
+
+/* 500 runs of steps of 1 s in the mean, scattered as step times are: no step is much faster. The standard error of a share of 95 % is then 1 %. */
+TEST(interval_of_a_run_contains_the_true_speed_in_95_of_100_runs)
+{
+    enum { RUNS = 500, STEPS = 100 };
+    struct rp_recipe r;
+    struct rp_err err = {0};
+    struct scatter s = {.state = 1};
+    int inside = 0, known = 0;
+    static const char yaml[] = "task: {seq_length: 16, max_predictions_per_seq: 2}\ntrain: {batch_size: 4}\n"
+                               "measure: {warmup_steps: 0, timed_steps: 100, repeats: 1}\n";
+    CHECK(rp_recipe_parse(&r, yaml, sizeof yaml - 1, "y", NULL, NULL, 0, &err) == 0, "%s", err.msg);
+    for (int run = 0; run < RUNS; run++) {
+        RP_BUF t = {0};
+        int64_t now = 1;
+        for (int i = 0; i < STEPS; i++) {
+            const int64_t ns = (int64_t)(1e9 * scattered(&s, 0.2));
+            fx_step(&t, i, 0, STEPS, now, ns, i == STEPS - 1);
+            now += ns;
+        }
+        RP_JSON *j = results_of_text(t.data, t.size, &r, 1, 0, &err);
+        const json_t *is = rp_json_at(j, "throughput/interval");
+        known += real_at(rp_json_at(j, "throughput"), "level") == 0.95;
+        inside += json_number_value(json_array_get(is, 0)) <= 4 && 4 <= json_number_value(json_array_get(is, 1));
+    }
+    CHECK(known == RUNS, "%s", err.msg);
+    CHECK(inside >= 465 && inside <= 485, "%d of %d", inside, RUNS);
+    rp_recipe_fini(&r);
 }
 
 /* Steps of 0.9 s in a window and before it: what a step waited counts wherever it was, that of the warm-up nowhere. */
