@@ -3,6 +3,8 @@
 
 #include "tests/unit/trials.h"
 
+#include <math.h>
+
 static struct rp_recipe wide(int overlap_kib)
 {
     struct rp_recipe r = small_recipe();
@@ -68,6 +70,12 @@ static struct rp_estimate_opts bert_on(struct rp_machine *m, struct rp_net **net
     return (struct rp_estimate_opts){.machine = m, .net = *net, .micros = micros, .batch = 2, .micro_s = {0.01, 0.02}};
 }
 
+#define is_near(value, expected) near_to(__LINE__, value, expected)
+static void near_to(int line, double value, double expected)
+{
+    CHECK(fabs(value - expected) <= 1e-9 * fabs(expected), "line %d: %.12g, not %.12g", line, value, expected);
+}
+
 TEST(ranges_of_every_machine)
 {
     for (int i = 0; rp_machine_id(i); i++) {
@@ -106,6 +114,69 @@ TEST(one_host_by_hand)
     CHECK(e.plan.levels == 2 && e.host_ring > 0.7 && e.host_ring < 0.9, "%d levels, %.3f of a ring leave a host", e.plan.levels, e.host_ring);
     CHECK(rp_estimate(&e, &o, 12, &err) < 0 && err.code == RP_USAGE, "a host and a half");
     CHECK(rp_machine_find(&m, "no such", &err) < 0 && err.code == RP_USAGE, "a machine that nobody knows");
+    rp_net_free(net);
+}
+
+/* Links so fast that bytes take no time: what is left are the calls of a step, by the latency of the link and of each peer. */
+TEST(latency_by_hand)
+{
+    static const struct rp_link within = {.latency_us = {10, 20}, .peer_us = {1000, 1000}}, /* which counts between hosts alone */
+        between = {.latency_us = {100, 300}, .peer_us = {2, 5}};
+    const struct rp_range fast = {1e300, 1e300};
+    struct rp_machine m;
+    struct rp_net *net;
+    struct rp_err err;
+    struct rp_estimate e;
+    struct rp_estimate_opts o = bert_on(&m, &net, "dgx-h100", 2);
+    m.within = &within;
+    m.between = &between;
+    m.within_bytes = m.between_bytes = fast;
+    m.memory = 0;
+    /* The last two calls of a step exchange losses and sums for the norm. */
+    CHECK(rp_estimate(&e, &o, 8, &err) == 0 && e.plan.calls_within > 0 && e.plan.calls_between == 0, "8 GPUs of a host");
+    is_near(e.exchange_s.low, 10e-6 * (e.plan.calls_within + 2));
+    is_near(e.exchange_s.high, 20e-6 * (e.plan.calls_within + 2));
+    is_near(e.efficiency.low, 0.02 / (0.02 + e.exchange_s.high)); /* two micro-batches of 10 to 20 ms */
+    is_near(e.efficiency.high, 0.04 / (0.04 + e.exchange_s.low));
+    is_near(e.samples_per_s.low, 2 * 2 * 8 / (0.04 + e.exchange_s.high));
+    is_near(e.samples_per_s.high, 2 * 2 * 8 / (0.02 + e.exchange_s.low));
+    /* 4 hosts: a GPU has a peer in each of 3 others, and 24 others where all exchange with all. */
+    CHECK(rp_estimate(&e, &o, 32, &err) == 0 && e.plan.levels == 2 && e.plan.calls_between > 0, "32 GPUs of 4 hosts");
+    is_near(e.exchange_s.low, 1e-6 * (10 * e.plan.calls_within + (100 + 2 * 3) * e.plan.calls_between + 2 * (100 + 2 * 24)));
+    is_near(e.exchange_s.high, 1e-6 * (20 * e.plan.calls_within + (300 + 5 * 3) * e.plan.calls_between + 2 * (300 + 5 * 24)));
+    /* Nodes are merged in memory, 70 to 92 % as fast as it is. */
+    const struct rp_range before = e.exchange_s;
+    m.memory = 1e9;
+    CHECK(rp_estimate(&e, &o, 32, &err) == 0 && e.plan.merged > 0, "merging");
+    is_near(e.exchange_s.low - before.low, (double)e.plan.merged / (0.92 * 1e9));
+    is_near(e.exchange_s.high - before.high, (double)e.plan.merged / (0.7 * 1e9));
+    rp_net_free(net);
+}
+
+/* At best the gradients are exchanged during the backward pass of the last micro-batch, which is two thirds of it. */
+TEST(what_is_hidden_by_hand)
+{
+    static const struct rp_link none = {0};
+    struct rp_machine m;
+    struct rp_net *net;
+    struct rp_err err;
+    struct rp_estimate e;
+    struct rp_estimate_opts o = bert_on(&m, &net, "dgx-h100", 3);
+    m.within = m.between = &none;
+    m.memory = 0;
+    o.bucket = 1 << 20;
+    for (int slow = 0; slow < 2; slow++) {
+        m.within_bytes = slow ? (struct rp_range){2e9, 4e9} : (struct rp_range){1e13, 2e13};
+        CHECK(rp_estimate(&e, &o, 8, &err) == 0, "%s", err.msg);
+        const double gradients = (double)e.plan.gradients.within / m.within_bytes.high, updated = (double)e.plan.updated.within / m.within_bytes.high;
+        is_near(e.exchange_s.low, gradients + updated);
+        CHECK((gradients > 2.0 / 3 * 0.02) == slow, "%g s of gradients", gradients);
+        is_near(e.hidden_s, slow ? 2.0 / 3 * 0.01 : gradients);
+        is_near(e.samples_per_s.high, 3 * 2 * 8 / (3 * 0.01 + e.exchange_s.low - e.hidden_s));
+        is_near(e.efficiency.high, 3 * 0.02 / (3 * 0.02 + e.exchange_s.low - (slow ? 2.0 / 3 * 0.02 : gradients)));
+        is_near(e.efficiency.low, 3 * 0.01 / (3 * 0.01 + e.exchange_s.high));
+        is_near(e.exchange_s.high, 2 * e.exchange_s.low);
+    }
     rp_net_free(net);
 }
 

@@ -317,6 +317,26 @@ TEST(nccl_bandwidth_follows_from_size_time_and_ranks)
     CHECK_STR(from(doc, 1, "throughput"), "[10,10]");
 }
 
+/* Both figures are rounded where they are printed: 0.2 % and the last digit of the bandwidth, of which large ones have two. */
+TEST(nccl_bandwidth_that_the_log_itself_prints_otherwise_is_noted)
+{
+    static const struct {
+        const char *us, *printed; /* of 8 MB over 4 ranks: 12000 / us */
+        int noted;
+    } rows[] = {{"1200.0", "10.02", 0}, {"1200.0", "10.03", 1}, {"1200.0", "9.98", 0}, {"1200.0", "9.97", 1},
+                {"100.0", "120.30", 0}, {"100.0", "120.31", 1}, {"100.0", "119.69", 1}, {"10.0", "1258", 0}, {"10.0", "1263", 1},
+                {"1200.0", "N/A", 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        RP_BUF text = {0};
+        const char *table = strstr(nccl_text, "     8000000");
+        rp_buf_add(&text, nccl_text, (size_t)(table - nccl_text));
+        rp_buf_printf(&text, "8000000 2000000 float sum -1 %s 1 %s 0 N/A N/A N/A N/A\n", rows[i].us, rows[i].printed);
+        RP_JSON *doc = import_one("nccl", "a.txt", rp_buf_text(&text));
+        if (CHECK(doc, "%s", err.msg))
+            CHECK((*note(doc, 0) != 0) == rows[i].noted, "%s us, %s GB/s: '%s'", rows[i].us, rows[i].printed, note(doc, 0));
+    }
+}
+
 TEST(nccl_of_mpirun_with_tags_is_the_same)
 {
     RP_BUF tagged = {0};
