@@ -291,6 +291,29 @@ TEST(the_page_of_an_honest_bundle_is_well_formed_and_always_the_same)
     CHECK(check_labels(&x, x.facts, &rp_type_facts, "", page.data) > 5, "facts with labels");
 }
 
+/* Nine timed steps in five bins of 10 ms: three, two, one, one, and two, of which one is the upper edge itself. */
+TEST(the_histogram_has_the_steps_of_each_bin)
+{
+    static const int ms[] = {90, 135, 100, 150, 111, 101, 125, 112, 145, 102}; /* the first is the warm-up's */
+    RP_BUF page = {0};
+    FX(x);
+    FX_SET(&x, "measure.timed_steps=9", "measure.repeats=1");
+    rp_buf_fini(&x.steps);
+    rp_buf_puts(&x.steps, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    for (int i = 0; i < 10; i++)
+        fx_step(&x.steps, i, 1, 9, 5000000123ll + i * 160000000ll, ms[i] * 1000000ll, i == 9);
+    x.done = json_pack("{s:{s:f}}", "phases_s", "timed", 1.5);
+    fx_compute(&x);
+    fx_seal(&x, "signer", "nine");
+    page_of(&page, "nine", 0, RP_VERDICT_UNKNOWN_KEY);
+    const char *at = strstr(rp_buf_text(&page), "<figure id=\"b0-histogram\">");
+    if (!CHECK(at, "no histogram"))
+        return;
+    CHECK(strstr(at, "<path class=\"bars s1\" d=\"M0.8 150V0.0H199.2V150M200.8 150V50.0H399.2V150M400.8 150V100.0H599.2V150M600.8 150V100.0H799.2V150"
+                     "M800.8 150V50.0H999.2V150\"/>"), "%.3000s", at);
+    CHECK(strstr(at, "<path class=\"mark\" d=\"M240.0 0V150\"/></svg>"), "%.3000s", at); /* the median, 112 ms */
+}
+
 #undef EVIL
 #define EVIL "\"'><script>alert(1)</script><img src=x onerror=alert(1)>]]>--><!--\xe2\x80\xae\033[2J`; attempt "
 

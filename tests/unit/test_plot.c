@@ -1,0 +1,116 @@
+/* Plots: the coordinates that follow from the data, by hand. */
+#include "page/plot.h"
+#include "tests/unit/tap.h"
+
+#include <math.h>
+
+static void drawn(struct rp_buf *out, const struct rp_plot *p)
+{
+    rp_buf_fini(out);
+    rp_plot(out, p);
+}
+
+/* The path of a class is these commands. */
+static void is_path(const struct rp_buf *plot, const char *class, const char *expected)
+{
+    RP_FREE char *begin = rp_asprintf("<path class=\"%s\" d=\"", class);
+    const char *at = strstr(plot->data, begin), *end = at ? strchr(at + strlen(begin), '"') : NULL;
+    RP_FREE char *is = end ? rp_asprintf("%.*s", (int)(end - at - (int)strlen(begin)), at + strlen(begin)) : rp_strdup("no such path");
+    CHECK_STR(is, expected);
+}
+
+/* Texts of a class of labels, and where each is: "x,y text|...". */
+static void are_labels(const struct rp_buf *plot, const char *svg, const char *place, const char *expected)
+{
+    RP_BUF all = {0};
+    const char *from = strstr(plot->data, svg);
+    RP_FREE char *begin = rp_asprintf("<text %s=\"", place);
+    for (const char *at = from; at && (at = strstr(at, begin)); at++) {
+        const char *value = at + strlen(begin), *text = strchr(at, '>') + 1;
+        rp_buf_printf(&all, "%.*s %.*s|", (int)strcspn(value, "\""), value, (int)strcspn(text, "<"), text);
+    }
+    CHECK_STR(rp_buf_text(&all), expected);
+}
+
+static struct rp_plot plot_of(const struct rp_series *series, size_t n, int height)
+{
+    return (struct rp_plot){.id = "p", .title = "T", .x_label = "seconds", .y_label = "steps", .words = "w", .series = series, .n_series = n, .height = height};
+}
+
+/* Bars from edge to edge, 0.8 units apart from it, over 1000 units and the height of the plot; a bar of nothing is none. */
+TEST(bars_stand_between_their_edges_as_high_as_their_counts)
+{
+    static const double edge[] = {10, 20, 30, 50}, count[] = {2, 0, 4};
+    const struct rp_series bars[] = {{.kind = RP_BARS, .x = edge, .y = count, .n = 3, .class = "s1"}};
+    struct rp_plot p = plot_of(bars, 1, 150);
+    p.from_zero = 1;
+    RP_BUF out = {0};
+    drawn(&out, &p);
+    is_path(&out, "bars s1", "M0.8 150V75.0H249.2V150M500.8 150V0.0H999.2V150");
+    is_path(&out, "grid", "M0 150.0H1000M0 112.5H1000M0 75.0H1000M0 37.5H1000M0 0.0H1000");
+    are_labels(&out, "class=\"area\"", "x", "0.0% 10|25.0% 20|50.0% 30|75.0% 40|100.0% 50|");
+    are_labels(&out, "class=\"ticks\"", "x=\"44\" y", "168.0 0|130.5 1|93.0 2|55.5 3|18.0 4|");
+}
+
+TEST(lines_end_at_gaps_and_the_range_is_that_of_the_data)
+{
+    const double x[] = {0, 1, 2, 3, 4}, y[] = {1, 3, NAN, 5, 2};
+    const struct rp_series line[] = {{.kind = RP_LINE, .x = x, .y = y, .n = 5, .class = "s2"}, {.kind = RP_DOTS, .x = x, .y = y, .n = 5, .class = "s2"}};
+    struct rp_plot p = plot_of(line, 2, 160);
+    RP_BUF out = {0};
+    drawn(&out, &p);
+    is_path(&out, "line s2", "M0.0 160.0L250.0 80.0M750.0 0.0L1000.0 120.0");
+    is_path(&out, "dots s2", "M0.0 160.0h0M250.0 80.0h0M750.0 0.0h0M1000.0 120.0h0");
+    p.from_zero = 1; /* 0 to 5 */
+    drawn(&out, &p);
+    is_path(&out, "line s2", "M0.0 128.0L250.0 64.0M750.0 0.0L1000.0 96.0");
+    p.x0 = -1, p.x1 = 9, p.y0 = 0, p.y1 = 10;
+    drawn(&out, &p);
+    is_path(&out, "line s2", "M100.0 144.0L200.0 112.0M400.0 80.0L500.0 128.0");
+}
+
+TEST(bands_and_marks_are_at_their_values)
+{
+    const double x[] = {0, 10}, y[] = {0, 4};
+    const struct rp_series line[] = {{.kind = RP_LINE, .x = x, .y = y, .n = 2, .class = "s1"}};
+    const struct rp_band band = {2.5, 5, "warm"};
+    const struct rp_mark mark[] = {{7.5, 1, "p90"}, {1, 0, "mean"}};
+    struct rp_plot p = plot_of(line, 1, 200);
+    RP_BUF out = {0};
+    p.band = &band;
+    p.n_bands = 1;
+    p.mark = mark;
+    p.n_marks = 2;
+    drawn(&out, &p);
+    CHECK(strstr(out.data, "<rect class=\"band warm\" x=\"250.0\" y=\"0\" width=\"250.0\" height=\"200\"/>"), "%s", out.data);
+    CHECK(strstr(out.data, "<path class=\"mark\" d=\"M750.0 0V200\"/><path class=\"mark\" d=\"M0 150.0H1000\"/>"), "%s", out.data);
+    CHECK(strstr(out.data, "x=\"75.0%\" y=\"10\" text-anchor=\"middle\">p90<") && strstr(out.data, "x=\"100%\" y=\"159.0\" text-anchor=\"end\">mean<"), "%s", out.data);
+}
+
+TEST(decades_are_as_wide_as_each_other)
+{
+    const double x[] = {1, 10, 1000}, y[] = {2, 0, 3e4}; /* 0 has no logarithm */
+    const struct rp_series line[] = {{.kind = RP_DOTS, .x = x, .y = y, .n = 3, .class = "s1"}};
+    struct rp_plot p = plot_of(line, 1, 100);
+    RP_BUF out = {0};
+    p.log_x = p.log_y = 1;
+    drawn(&out, &p); /* 1 to 1e5: 2 is 0.30103 of a decade, 3e4 4.47712 */
+    is_path(&out, "dots s1", "M0.0 94.0h0M1000.0 10.5h0");
+    are_labels(&out, "class=\"area\"", "x", "0.0% 1|33.3% 10|66.7% 100|100.0% 1k|");
+}
+
+/* Of many points each column of two units has its least and its largest one, in their order. */
+TEST(lines_of_many_points_keep_both_extremes_of_a_column)
+{
+    enum { N = 5001 };
+    static double x[N], y[N];
+    for (int i = 0; i < N; i++) {
+        x[i] = i;
+        y[i] = i == 2502 ? 10 : i == 2507 ? -10 : 0;
+    }
+    const struct rp_series line[] = {{.kind = RP_LINE, .x = x, .y = y, .n = N, .class = "s1"}};
+    struct rp_plot p = plot_of(line, 1, 100);
+    RP_BUF out = {0};
+    drawn(&out, &p);
+    CHECK(strstr(out.data, "L500.4 0.0L501.4 100.0L502.0 50.0"), "%.4000s", out.data + 8000);
+}
