@@ -49,14 +49,14 @@ unexport CPATH C_INCLUDE_PATH LIBRARY_PATH # of this machine's user: the compile
 
 all: $(if $(SAN),$(BUILD)/$(SAN)/repro,$(BUILD)/repro)
 .PHONY: all run check test ptx-check sass-check bench oracle gpu-check gpu-pack lint format fuzz fuzz-all image install clean distclean help deps setup \
-	check-built tests-built FORCE
+	check-built coverage-built tests-built coverage FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
 
 # Goals that set the machine up or only remove things start a make of their own for what they build, so that they work
 # where there is no compiler yet.
-NO_BUILD := run check test ptx-check sass-check bench oracle gpu-check gpu-pack lint format image clean distclean help setup fuzz fuzz-all
+NO_BUILD := run check test coverage ptx-check sass-check bench oracle gpu-check gpu-pack lint format image clean distclean help setup fuzz fuzz-all
 ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 
 # --- what goes in ---------------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ harden := -fPIE -fstack-protector-strong
 avx2 := -mavx2 -mfma -mf16c
 avx512 := -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512
 # gemm_avx512.c has offsets that only become constants from -O2 on.
-isa = $(if $(filter %_avx2.c,$1),$(avx2))$(if $(filter %_avx512.c,$1),$(avx512))$(if $(filter %/gemm_avx512.c,$1), -O2)$(if $(findstring /tc_tile_,$1), -mf16c)$(if $(filter %_popcount_avx512.c,$1), -mavx512vpopcntdq)$(if $(filter asan/src/backend/cpu/%,$2/$1), $(asan_kernels))
+isa = $(if $(filter %_avx2.c,$1),$(avx2))$(if $(filter %_avx512.c,$1),$(avx512))$(if $(filter %/gemm_avx512.c,$1), -O2)$(if $(findstring /tc_tile_,$1), -mf16c)$(if $(filter %_popcount_avx512.c,$1), -mavx512vpopcntdq)$(if $(filter asan/src/backend/cpu/%,$2/$1), $(asan_kernels))$(if $(filter coverage/src/backend/cpu/% coverage/src/ops/%,$2/$1), $(coverage_kernels))
 
 static_libs := -ljpeg -lgit2 -lhttp_parser -lhwloc -larchive -lssl -lcrypto -ljansson -lyaml -llzma -lzstd -lbz2 -llz4 -lz -lpthread -lm
 native_libs := -ljpeg -lgit2 -lhwloc -larchive -lssl -lcrypto -ljansson -lyaml -lzstd -lz -lpthread -lm
@@ -121,9 +121,10 @@ $(gpt_cases): $(BUILD)/recipes/gpt/%.yaml: recipes/gpt/case.in $(gpt_table) env/
 # static    the product: musl, static PIE                            -> BUILD/repro (stripped)
 # native    the same sources with this machine's libraries: valgrind, op tests
 # asan tsan native with sanitizers
+# coverage  native that counts how often a line is reached (make coverage)
 # fuzz      clang's libFuzzer (make fuzz FUZZ=name)
 # Everything of a variant lies in BUILD/VARIANT: objects by source path, gen/, librepro.a (all but main.c), repro, tests.
-variants := static native asan tsan fuzz
+variants := static native asan tsan coverage fuzz
 static_cc := RP_SYSROOT=$(sysroot) env/repro-cc
 static_flags := -O2 $(harden) -ffunction-sections -fdata-sections
 static_ldflags := -static-pie -Wl,--gc-sections,-z,relro,-z,now,-z,noexecstack,--build-id=none
@@ -142,6 +143,12 @@ tsan_flags := -O1 -g1 $(quiet) -fsanitize=thread
 tsan_ldflags := -fsanitize=thread
 # What the tests of threads link, and no more.
 tsan_sources := $(if $(filter tsan,$(SAN)),$(sources),$(filter $(addprefix src/,$(addsuffix /%,base ops sign backend comm data)) src/train/prefetch.c,$(sources)))
+# Kernels are not counted: tests/ops, which compares them, is not among the tests that make coverage runs.
+coverage_cc := $(CC)
+coverage_flags := -O1 -g1 $(quiet) -fprofile-arcs -ftest-coverage -fprofile-update=atomic
+coverage_kernels := -O2 -fno-profile-arcs -fno-test-coverage
+coverage_ldflags := --coverage -Wl,--wrap=_exit,--wrap=_Exit
+coverage_sources := $(sources) tests/coverage/exit.c
 fuzz_cc := clang
 fuzz_flags := -O2 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 fuzz_ldflags := -fsanitize=address,undefined,fuzzer
@@ -465,6 +472,7 @@ asan_tests := $(patsubst %.c,$(BUILD)/asan/%,$(filter tests/unit/%,$(tests)) $(f
 native_tests := $(patsubst %.c,$(BUILD)/native/%,$(filter tests/ops/%,$(tests)))
 tsan_tests := $(patsubst %.c,$(BUILD)/tsan/%,$(wildcard tests/unit/test_pool*.c tests/unit/test_mesh*.c))
 check-built: $(BUILD)/repro $(filter-out %/fuzz/%,$(asan_tests))
+coverage-built: $(BUILD)/coverage/repro $(patsubst %.c,$(BUILD)/coverage/%,$(filter tests/unit/%,$(tests)))
 tests-built: check-built $(BUILD)/native/repro $(BUILD)/asan/repro $(asan_tests) $(native_tests) $(tsan_tests)
 
 # --- installation ---------------------------------------------------------------------------------------------------
@@ -497,6 +505,12 @@ check test:
 	+$(Q)$(MAKE) --no-print-directory $(patsubst test,tests,$@)-built CUDA=$(or $(CUDA),`env/fetch-cuda.sh $(DEPS_DIR) >&2 && echo 1 || \
 		echo "no GPU worker: its tests will be skipped" >&2`)
 	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(JOBS) tests/run.sh $(if $(filter check,$@),--check) $(T)
+coverage:
+	$(Q)env/setup.sh test
+	$(again) coverage-built
+	$(Q)find $(BUILD)/coverage -name '*.gcda' -delete
+	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(JOBS) tests/run.sh --coverage $(T) || failed=1; \
+		tests/coverage/lines.sh $(BUILD) $(RANGES) && [ ! "$$failed" ]
 bench:
 	$(Q)env/setup.sh bench
 	$(again) $(BUILD)/repro $(BUILD)/native/repro $(BUILD)/native/tests/bench/bundle_gen $(BUILD)/native/tests/bench/ranks_bench
@@ -560,6 +574,7 @@ help:
 	@echo 'make run         set up, build, capture, train BERT-base from recipes/bert_fp32, verify the bundle'
 	@echo 'make check       the quick tests: unit tests and lint but the longest, a core of the CLI tests'
 	@echo 'make test        set up, build and run every test (T=PATTERN: some of them); BUILD/test/times has the seconds of each'
+	@echo 'make coverage    the lines of src/ that neither unit tests nor a core of the CLI tests reach, by file (RANGES=1: which; T=PATTERN)'
 	@echo 'make lint        run every linter; make format: clang-format on uncommitted lines'
 	@echo 'make bench       compare speed with PyTorch, MKL and OpenBLAS'
 	@echo 'make oracle      compute the PyTorch vectors again and compare'

@@ -1,10 +1,11 @@
 #!/bin/bash
 # Run the tests. `make test` and `make check` build what they need first.
 #
-#   tests/run.sh [--check | --quick-lint | --lint] [--update] [--slowest] [PATTERN]
+#   tests/run.sh [--check | --coverage | --quick-lint | --lint] [--update] [--slowest] [PATTERN]
 #
 # PATTERN        only tests whose name contains it
 # --check        what `make check` runs: tests/unit and tests/lint/*.sh except what is marked exhaustive, and the shell tests of $core below
+# --coverage     all unit tests and the shell tests of $core, by the programs of BUILD/coverage: what `make coverage` runs
 # --quick-lint   only tests/lint/*.sh;  --lint: also tests/lint/full/*.sh
 # --update       overwrite the golden files: CASE.out and CASE.err of shell tests, and what unit tests write with RP_UPDATE=1
 # --slowest      print the twenty tests that took the most processor time; BUILD/test/times lists all of them
@@ -153,12 +154,13 @@ fi
 
 # --- all tests ------------------------------------------------------------------------------------------------------------
 groups="ptx sass cuda ops build lint unit tsan fuzz cli" # the longest tests first
-pattern='' core='' slowest=''
-usage="usage: tests/run.sh [--check | --quick-lint | --lint] [--update] [--slowest] [PATTERN]"
+pattern='' core='' slowest='' units=asan
+usage="usage: tests/run.sh [--check | --coverage | --quick-lint | --lint] [--update] [--slowest] [PATTERN]"
 while [ $# -gt 0 ]; do
     case $1 in
-    --check)
+    --check | --coverage)
         groups="lint unit cli"
+        [ "$1" = --check ] || { groups="unit cli" units=coverage OUT=$BUILD/coverage/test && export TEST_REPRO=$BUILD/coverage/repro GCOV_ERROR_FILE=/dev/null; }
         core="capture/document cli/exit_status cli/help cli/usage_errors compare/verdicts data/hostile_archives import/export_mllog
             ledger/attempts recipe/origins recipe/refused report/page run/interrupt_early run/result sign/counter verify/policy verify/verdicts"
         for name in $core; do
@@ -180,7 +182,7 @@ members() { # GROUP: the ids of its tests
     case $1 in
     lint) variants="sh" && set -- tests/lint/*.sh ;;
     full) variants="sh" && set -- tests/lint/full/*.sh ;;
-    unit) variants=asan && set -- tests/unit/test_*.c ;;
+    unit) variants=$units && set -- tests/unit/test_*.c ;;
     tsan) variants=tsan && set -- tests/unit/test_pool*.c tests/unit/test_mesh*.c ;;
     ops) variants=native && set -- tests/ops/test_*.c ;;
     cuda) variants=native && set -- tests/cuda/test_*.c ;;
@@ -196,7 +198,7 @@ members() { # GROUP: the ids of its tests
     esac
     for f; do
         [ -f "$f" ] && [[ $f = *"$pattern"* ]] || continue
-        [ -z "$core" ] || [ "$group" = cli ] || ! head -n 30 "$f" | grep -q '^[# /*]*exhaustive[ */]*$' || continue
+        [ -z "$core" ] || [ "$group" = cli ] || [ "$units" = coverage ] || ! head -n 30 "$f" | grep -q '^[# /*]*exhaustive[ */]*$' || continue
         [ "$group" != cuda ] || variants=$(head -n 30 "$f" | sed -n 's/^[# *]*shims: \([a-z0-9 ]*[a-z0-9]\).*/\1/p')
         for variant in ${variants:-native}; do
             [ "$variant" != checked700 ] || [ "${LONG:-0}" != 0 ] || continue # tests/ptx checks every access of that code, compiled

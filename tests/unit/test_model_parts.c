@@ -107,12 +107,9 @@ TEST(query_key_value_are_one_matrix)
 TEST(lists_of_tensors)
 {
     struct rp_tensors l = {0};
-    float *a, *c;
+    float *a[2], *c; /* a[1]: in a copy */
     unsigned char *b, block[256];
-    struct {
-        float *a;
-    } copy;
-    rp_tensors_add(&l, &(struct rp_tensor){.name = "layer %d a", .at = &a, .dim = {3, 5}, .layer = 8});
+    rp_tensors_add(&l, &(struct rp_tensor){.name = "layer %d a", .at = &a[0], .dim = {3, 5}, .layer = 8});
     rp_tensors_add(&l, &(struct rp_tensor){.name = "b", .at = &b, .dtype = RP_U8, .dim = {7}, .room = 65});
     rp_tensors_add(&l, &(struct rp_tensor){.name = "c", .at = &c, .dim = {2}, .joined = 1});
     rp_tensors_end(&l);
@@ -122,10 +119,10 @@ TEST(lists_of_tensors)
     CHECK(rp_tensor_dims(&l.t[0]) == 2 && rp_tensor_bytes(&l.t[0]) == 60 && rp_tensor_bytes(&l.t[1]) == 7, "sizes");
     CHECK(l.t[1].offset == 64 && l.t[2].offset == 129 && l.bytes == 192 && l.elements == 24, "offsets");
     rp_tensors_bind(&l, block, 0);
-    CHECK((void *)a == block && b == block + 64 && (unsigned char *)c == block + 129, "bound");
+    CHECK((void *)a[0] == block && b == block + 64 && (unsigned char *)c == block + 129, "bound");
     l.n = 1;
-    rp_tensors_bind(&l, block + 1, (char *)&copy.a - (char *)&a);
-    CHECK((unsigned char *)copy.a == block + 1 && (void *)a == block, "a copy's pointers are set, and not those that were declared");
+    rp_tensors_bind(&l, block + 1, (char *)&a[1] - (char *)&a[0]);
+    CHECK((unsigned char *)a[1] == block + 1 && (void *)a[0] == block, "a copy's pointers are set, and not those that were declared");
     CHECK(rp_tensors_largest(&l) == 60, "largest");
     rp_tensors_fini(&l);
 }
