@@ -3,8 +3,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "train/safetensors.h"
-#include "train/state.h"
+#include "train/file_order.h"
 #include "train/train.h"
 
 #include <stdlib.h>
@@ -112,7 +111,7 @@ int rp_states_compare(struct rp_state_difference *out, const char *was, const ch
 
 /* ---- root ---- */
 
-/* Shard by shard, as ops/NUMERICS.md has it. t: the tensor in the model; x: its data in the file, whose NaN become one. */
+/* Shard by shard, as ops/NUMERICS.md has it. t: the tensor in the model; x: its data in the order of the model, whose NaN become one. */
 static void sharded_root(unsigned char root[32], const struct rp_tensor *t, int parallel, uint32_t *x)
 {
     const size_t leaf = RP_LEAF_BYTES / sizeof *x, shards = (size_t)rp_tensor_shards(t, parallel), each = t->count / shards;
@@ -148,12 +147,16 @@ static int tensor_root(char hex[RP_SHA256_HEX], const struct rp_st *st, const st
     size_t size = (size_t)(s->end - s->begin);
     struct rp_tensor whole = t ? *t : unknown;
     unsigned char root[32];
-    if (size < sizeof(uint32_t) || (t && size != rp_tensor_bytes(t)))
-        return rp_fail(err, RP_MISMATCH, "'%s', tensor '%s' has %zu bytes", st->path, s->name, size);
+    char safe[100];
+    if (strcmp(s->dtype, "F32") != 0 || !size || (t && size != rp_tensor_bytes(t)))
+        return rp_fail(err, RP_MISMATCH, "'%s', tensor '%s' has %zu bytes of type %s: no state of this model has such a tensor", st->path,
+                       rp_ascii(safe, sizeof safe, s->name), size, s->dtype);
     whole.count = size / sizeof(uint32_t);
-    RP_FREE uint32_t *x = rp_alloc(size);
-    if (rp_st_read(st, s, 0, x, size, err) < 0)
+    RP_FREE uint32_t *x = rp_alloc(size), *file = whole.channels_first ? rp_alloc(size) : NULL;
+    if (rp_st_read(st, s, 0, file ? file : x, size, err) < 0)
         return -1;
+    for (size_t i = 0; file && i < whole.count; i++)
+        x[rp_from_file(&whole, i)] = file[i];
     sharded_root(root, &whole, m->parallel, x);
     rp_hex(hex, root, 32);
     return 0;
