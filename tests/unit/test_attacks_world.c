@@ -222,19 +222,32 @@ TEST(clocks_that_prove_nothing)
     caught(&first, RP_CHECK_schema, RP_MALFORMED);
 }
 
-/* Two machines do not start in the same millisecond. */
+/* The second node started so long after the first. */
+static void set_start(struct fx *j, int64_t offset, int64_t error)
+{
+    set_clock(j, offset, error);
+    for (int i = 2; i < RANKS; i++) {
+        rp_buf_fini(&j->of_rank[i]);
+        write_steps(&j->of_rank[i], i, offset);
+    }
+    set_machine(j->node_before[1], "sha256:" FF_ROOT, 5000.5, 9000000000);
+    set_machine(j->node_after[1], "sha256:" FF_ROOT, 5003.75, 8900000000);
+}
+
+/* Two machines do not start in the same millisecond, where clocks are known as exactly. */
 TEST(machines_with_one_clock)
 {
-    JOB(j);
-    set_clock(&j, 20000, 60000);
-    for (int i = 2; i < RANKS; i++) {
-        rp_buf_fini(&j.of_rank[i]);
-        write_steps(&j.of_rank[i], i, 20000);
+    static const struct {
+        int64_t offset, error;
+        enum rp_check_state state;
+    } rows[] = {{20000, 60000, RP_CHECK_WARNING},   {-20000, 60000, RP_CHECK_WARNING}, {999999, 60000, RP_CHECK_WARNING},
+                {1000000, 60000, RP_CHECK_PASSED},  {20000, 999999, RP_CHECK_WARNING}, {20000, 1000000, RP_CHECK_PASSED}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        JOB(j);
+        set_start(&j, rows[i].offset, rows[i].error);
+        seal(&j);
+        expect_state_of("sealed", RP_CHECK_same_host, rows[i].state);
     }
-    set_machine(j.node_before[1], "sha256:" FF_ROOT, 5000.5, 9000000000);
-    set_machine(j.node_after[1], "sha256:" FF_ROOT, 5003.75, 8900000000);
-    seal(&j);
-    expect_state_of("sealed", RP_CHECK_same_host, RP_CHECK_WARNING);
 }
 
 TEST(clocks_by_which_no_rank_waited_for_another)
@@ -483,6 +496,25 @@ TEST(captures_of_one_machine_are_a_warning)
     expect_state_of("sealed", RP_CHECK_same_host, RP_CHECK_WARNING);
 }
 
+/* As many devices as are compared, of which the last one is on both nodes. */
+TEST(the_last_of_many_gpus_on_two_nodes)
+{
+    JOB(j);
+    json_t *const captures[] = {j.before, j.after, j.node_before[1], j.node_after[1]};
+    for (int i = 0; i < 4; i++) {
+        json_t *devices = json_object();
+        for (int k = 0; k < 512; k++) {
+            char name[8], uuid[32];
+            json_object_set_new(devices, RP_FORMAT(name, "%d", k),
+                                json_pack("{s:{s:s, s:s, s:s}}", "uuid", "state", "ok", "value", RP_FORMAT(uuid, "GPU-%d-%d", k == 511 ? 0 : i / 2, k),
+                                          "source", "NVML"));
+        }
+        json_object_set_new(json_object_get(json_object_get(captures[i], "probes"), "gpu"), "devices", devices);
+    }
+    seal(&j);
+    expect_state_of("sealed", RP_CHECK_same_host, RP_CHECK_WARNING);
+}
+
 TEST(nodes_with_one_gpu)
 {
     JOB(j);
@@ -531,6 +563,31 @@ TEST(captures_of_another_day)
     json_object_set_new(j.node_before[1], "captured_at", json_string("2026-09-20T14:13:20Z"));
     json_object_set_new(j.node_after[1], "captured_at", json_string("2026-09-20T14:13:23Z"));
     caught(&j, RP_CHECK_same_host, RP_MISMATCH);
+}
+
+/* Both lie within 300 s of the run, which was from 14:13:20 to 14:13:22 by the clock of the first node. */
+TEST(captures_at_the_time_of_the_run_by_the_clock_of_their_node)
+{
+    static const struct {
+        const char *before, *after;
+        int64_t ahead_s; /* the clock of the second node */
+        int caught;
+    } rows[] = {{"14:08:21", "14:08:24", 0, 0},   {"14:08:19", "14:08:22", 0, 1},   {"14:18:18", "14:18:21", 0, 0},
+                {"14:18:19", "14:18:22", 0, 1},   {"15:13:20", "15:13:23", 3600, 0}, {"14:13:20", "14:13:23", 3600, 1},
+                {"13:13:20", "13:13:23", -3600, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        JOB(j);
+        RP_FREE char *before = rp_asprintf("2026-09-21T%sZ", rows[i].before), *after = rp_asprintf("2026-09-21T%sZ", rows[i].after);
+        json_object_set_new(j.node_before[1], "captured_at", json_string(before));
+        json_object_set_new(j.node_after[1], "captured_at", json_string(after));
+        json_object_set_new(member_of(j.processes, 1, "clock"), "wall_ns", json_integer(rows[i].ahead_s * 1000000000));
+        if (rows[i].caught) {
+            caught(&j, RP_CHECK_same_host, RP_MISMATCH);
+        } else {
+            seal(&j);
+            expect_state_of("sealed", RP_CHECK_same_host, RP_CHECK_PASSED);
+        }
+    }
 }
 
 TEST(captures_by_another_program)

@@ -55,6 +55,34 @@ TEST(captures_of_every_node_are_checked)
     refused(&x, RP_CHECK_same_host, RP_MISMATCH);
 }
 
+/* Whichever two of three nodes are one machine. */
+TEST(any_two_nodes_with_one_boot_are_one_machine)
+{
+    static const struct {
+        const char *boot; /* of each node */
+        int machines;
+    } rows[] = {{"abc", 3}, {"aac", 2}, {"aba", 2}, {"abb", 2}, {"aaa", 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char rule[24];
+        FX(x);
+        widen(&x, (struct width){.ranks = 3, .nodes = 3, .percent = 125});
+        x.processes = json_pack("[o, o, o]", fx_process(0, 1, 0, 0, 0), fx_process(1, 1, 1, 5000000, 60000), fx_process(2, 1, 2, 9000000, 60000));
+        fx_compute(&x);
+        fx_other_build(&x);
+        for (int node = 0; node < 3; node++) {
+            const char boot[2] = {rows[i].boot[node]};
+            if (node)
+                set_node(&x, node, "host", "boot_id", json_string(boot), json_string(boot));
+            else
+                fx_capture_both(&x, "host", "boot_id", json_string(boot));
+        }
+        fx_derive(&x);
+        expect_state(&x, RP_CHECK_same_host, rows[i].machines == 3 ? RP_CHECK_PASSED : RP_CHECK_WARNING);
+        expect_policy("sealed", RP_FORMAT(rule, "min_nodes: %d\n", rows[i].machines), (struct rp_verify_opts){0}, 1);
+        expect_policy("sealed", RP_FORMAT(rule, "min_nodes: %d\n", rows[i].machines + 1), (struct rp_verify_opts){0}, 0);
+    }
+}
+
 /* Ranks on two machines have the processors of both. */
 TEST(peak_of_several_nodes)
 {
