@@ -71,7 +71,12 @@ static void put_row(struct rp_buf *out, int column, const char *left, const char
     put_filled(out, column, column, right, strlen(right));
 }
 
-/* Paragraphs are filled, indented lines are kept. */
+static int is_item(const char *line)
+{
+    return line[0] == '-' && line[1] == ' ';
+}
+
+/* Paragraphs and items ("- ...") are filled, indented lines are kept. */
 static void put_details(struct rp_buf *out, const char *text)
 {
     while (*text) {
@@ -84,10 +89,10 @@ static void put_details(struct rp_buf *out, const char *text)
         }
         if (*line == ' ') {
             rp_buf_printf(out, "%.*s\n", (int)n, line);
-        } else { /* up to an empty or an indented line */
-            while (text[n] && text[n + 1] && text[n + 1] != '\n' && text[n + 1] != ' ')
+        } else { /* up to an empty or an indented line, or an item */
+            while (text[n] && text[n + 1] && text[n + 1] != '\n' && text[n + 1] != ' ' && !is_item(text + n + 1))
                 n += 1 + strcspn(text + n + 1, "\n");
-            put_filled(out, 0, 0, line, n);
+            put_filled(out, 0, is_item(line) ? 2 : 0, line, n);
         }
         text = line + n + (line[n] == '\n');
     }

@@ -50,7 +50,7 @@ static void put_options(struct rp_buf *out, const struct rp_opt *o)
     }
 }
 
-/* Paragraphs, with indented lines as literal blocks. */
+/* Paragraphs and items ("- ..."), with indented lines as literal blocks. */
 static void put_details(struct rp_buf *out, const char *text)
 {
     int literal = 0;
@@ -63,7 +63,12 @@ static void put_details(struct rp_buf *out, const char *text)
         if (n == 0 && !literal)
             rp_buf_puts(out, ".PP");
         literal = want;
-        put_escaped(out, text, n);
+        if (text[0] == '-' && text[1] == ' ') {
+            rp_buf_puts(out, ".IP \\(bu 2\n");
+            put_escaped(out, text + 2, n - 2);
+        } else {
+            put_escaped(out, text, n);
+        }
         rp_buf_puts(out, "\n");
     }
     if (literal)
