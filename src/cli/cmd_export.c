@@ -67,7 +67,9 @@ static int cmd_export(struct rp_cli *cli, struct rp_err *err)
     struct rp_export_source from = {.verification = &v, .kept = &kept, .name = rp_base_name(cli->argv[1]), .org = o->org,
                                     .status = o->status ? o->status : "research"};
     if (rp_verify(&v, cli->argv[1], &vo, err) < 0)
-        return rp_wrap(err, "'%s' does not verify and is not exported", rp_excerpt(shown, cli->argv[1]));
+        return err->code == RP_IO
+                   ? -1
+                   : rp_wrap(err, "'%s' does not verify and is not exported", rp_excerpt(shown, cli->argv[1]));
     RP_JSON *result = rp_result_to_json(rp_rows_add_verified(&rows, &v, &kept));
     from.result = result;
     return e->write(&text, &from, err) < 0 ? -1 : write_text(cli, &text, err);

@@ -69,7 +69,10 @@ int rp_machine_find(struct rp_machine *out, const char *id, struct rp_err *err)
         out->between_bytes = bytes_of(out->between, (double)out->adapters / out->per_host);
         return 0;
     }
-    return rp_fail(err, RP_USAGE, "no machine '%.40s' is known", id);
+    RP_BUF known = {0};
+    for (int i = 0; i < MACHINES; i++)
+        rp_buf_printf(&known, "%s%s", i ? ", " : "", machines[i].id);
+    return rp_fail(err, RP_USAGE, "unknown machine '%.40s'; expected one of %s", id, rp_buf_text(&known));
 }
 
 /* ---- a step ---- */
