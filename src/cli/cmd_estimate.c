@@ -26,7 +26,7 @@ static const struct rp_opt opts[] = {
      .help = "set any recipe key; see 'repro recipes keys'"},
     RP_OPTION_TEXT(machine, "machine", 'm', "ID", "machine of the list in 'repro help estimate'; default dgx-h100"),
     RP_OPTION_TEXT(gpus, "gpus", 'g', "N,N,...",
-                   "numbers of GPUs, whole hosts from one host on; default 1, one host, two, ... to 1024 GPUs"),
+                   "GPU counts to estimate; above one host, a multiple of its GPUs; default 1, one host, two, ... to 1024"),
     RP_OPTION_INT(per_host, "per-host", 0, 1, 64,
                   "GPUs of a host, each with its own adapter, in place of the machine's"),
     RP_OPTION_TEXT(within, "within", 0, "GB/s", "measured bandwidth of a GPU to others of its host, in each direction"),
@@ -229,8 +229,8 @@ static const char estimate_text[] =
     "compute\t{/micro_batch_s i1*1e3} ms a micro-batch[/measured_on:, measured on {/measured_on t}]"
     "[!/measured_on:: {/machine/share_of_peak i2} of {/machine/peak_flops_per_s d1*1e-12} TFLOP/s in fp32 "
     "({/machine/share_source t})]\n"
-    "exchange\tafter the backward pass[/overlap: at worst; at best gradients during the last micro-batch's, weights "
-    "never][!/overlap: (run.overlap_kib off)]\n"
+    "exchange\tafter the backward pass[/overlap: in the worst case; in the best case, gradients overlap the last backward "
+    "pass; the gather of weights never does][!/overlap: (run.overlap_kib off)]\n"
     "\n"
     "\rGPUs\rhosts\rlevels\rMB in host\rMB to hosts\r/ ring\rhost/ring\rexchange ms\rhidden\r{/sample_unit t}/s\r"
     "efficiency\n"

@@ -49,14 +49,14 @@
 
 /* Options with which processes become one job (supervise/joining.h); o: the command's field, a struct rp_joining_opts. */
 #define RP_JOINING_ROWS(o)                                                                                             \
-    RP_OPTION_TEXT(o.launcher, "launcher", 0, "ID", "which launcher started this process; default by its variables"),  \
+    RP_OPTION_TEXT(o.launcher, "launcher", 0, "ID", "launcher that started this process; default: detected from its variables"),  \
     RP_OPTION_INT(o.nodes, "nodes", 0, 1, RP_JOIN_MAX,                                                                 \
-                  "number of processes, one for each node, where no launcher says it"),                                \
-    RP_OPTION_TEXT(o.node_rank, "node-rank", 0, "N", "number of this process from 0, without a launcher"),             \
+                  "number of nodes, if no launcher sets it"),                                \
+    RP_OPTION_TEXT(o.node_rank, "node-rank", 0, "N", "rank of this node, from 0, if no launcher sets it"),             \
     RP_OPTION_INT(o.ranks_per_node, "ranks-per-node", 0, 1, 4096,                                                      \
-                  "ranks of each process that is one for a node; default 1"),                                          \
-    RP_OPTION_TEXT(o.join, "join", 0, "HOST[:PORT]", "address of rank 0; default what the launcher offers"),           \
-    RP_OPTION_INT(o.port, "port", 0, 1, 65535, "port of rank 0; default by the id of the job"),                        \
+                  "ranks that each node starts; default 1"),                                          \
+    RP_OPTION_TEXT(o.join, "join", 0, "HOST[:PORT]", "address of rank 0; default: from the launcher"),           \
+    RP_OPTION_INT(o.port, "port", 0, 1, 65535, "port of rank 0; default: derived from the job's id"),                        \
     RP_OPTION_TEXT(o.job_key, "job-key", 0, "FILE", "key of the job, - for standard input; default $REPRO_JOB_KEY"),   \
     RP_OPTION_INT(o.key_fd, "job-key-fd", 0, 3, 1023, "read the key of the job from this file descriptor"),            \
-    RP_OPTION_INT(o.timeout, "join-timeout", 0, 1, 86400, "seconds until all processes have to be there; default 120")
+    RP_OPTION_INT(o.timeout, "join-timeout", 0, 1, 86400, "give up if not all processes have joined after N seconds; default 120")

@@ -27,7 +27,7 @@ const struct rp_opt rp_run_opt_table[] = {
     RP_OPTION_TEXT(hosts, "hosts", 0, "NAME[:N],...",
                    "train on these hosts, this one among them; ssh copies and starts the program there, with N ranks each"),
     RP_JOINING_ROWS(joining),
-    RP_OPTION_TEXT(ssh, "ssh", 0, "COMMAND", "with --hosts: words in the place of ssh, such as \"ssh -p 2222\"; default $REPRO_SSH"),
+    RP_OPTION_TEXT(ssh, "ssh", 0, "COMMAND", "with --hosts: command to use instead of ssh, such as \"ssh -p 2222\"; default $REPRO_SSH"),
     RP_OPTION_FLAG(keep_program, "keep-program", 0,
                    "with --hosts: leave the program in the cache of the other hosts; later jobs need no copy"),
     RP_OPTION_FLAG(other_programs, "allow-different-programs", 0, "accept processes of other builds of the same commit; all must have it"),

@@ -16,13 +16,13 @@ int rp_net_check_ranks(const struct rp_recipe *r, struct rp_degrees ranks, struc
     const struct rp_model *model = rp_model_of(r);
     const int layers = model->layers ? model->layers(r) : 1;
     if (ranks.tensor > 1 && !model->layers)
-        return rp_fail(err, RP_USAGE, "%d tensor-parallel ranks: those of %s divide micro-batches alone, as in --layout %dx1x1", ranks.tensor,
+        return rp_fail(err, RP_USAGE, "%d tensor-parallel ranks: %s supports data parallelism only, as in --layout %dx1x1", ranks.tensor,
                        model->name, ranks.data * ranks.tensor * ranks.pipeline);
     if (r->parallel_tensor % ranks.tensor != 0)
         return rp_fail(err, RP_USAGE, "%d tensor-parallel ranks, and parallel.tensor, which fixes the arithmetic, is %lld: choose a divisor of "
                        "it, or --set parallel.tensor=%d", ranks.tensor, (long long)r->parallel_tensor, ranks.tensor);
     if (!model->layers && ranks.pipeline > 1)
-        return rp_fail(err, RP_USAGE, "%d pipeline stages: ranks of %s divide micro-batches alone, as in --layout %dx1x1", ranks.pipeline,
+        return rp_fail(err, RP_USAGE, "%d pipeline stages: %s supports data parallelism only, as in --layout %dx1x1", ranks.pipeline,
                        model->name, ranks.data * ranks.tensor * ranks.pipeline);
     if (ranks.pipeline > layers)
         return rp_fail(err, RP_USAGE, "%d pipeline stages are more than the %d layers of the model", ranks.pipeline, layers);
