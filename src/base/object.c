@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { OR_NULL = 1, OR_ABSENT }; /* or_null of a row */
+
 static void *at(const void *object, const struct rp_object_field *f)
 {
     return (char *)object + f->offset;
@@ -114,6 +116,13 @@ void *rp_object_add(void *list, int64_t *n, const struct rp_object_type *type)
     return one;
 }
 
+void rp_texts_add(char ***list, int64_t *n, char *text)
+{
+    if (!*list || (*n & (*n - 1)) == 0)
+        *list = rp_realloc(*list, (size_t)(*n ? 2 * *n : 1) * sizeof **list);
+    (*list)[(*n)++] = text;
+}
+
 /* ---- reading ---- */
 
 static void read_list(void *object, const struct rp_object_field *f, const json_t *j)
@@ -156,7 +165,8 @@ static void read_field(void *object, const struct rp_object_field *f, const json
         *(char **)to = rp_text_copy(json_string_value(j));
         break;
     case RP_IS_SHA256:
-        snprintf(to, RP_SHA256_HEX, "%s", json_is_string(j) ? json_string_value(j) : "");
+        if (json_string_length(j) == RP_SHA256_HEX - 1)
+            memcpy(to, json_string_value(j), RP_SHA256_HEX);
         break;
     case RP_IS_FLOAT:
         if (rp_float_unhex(to, rp_json_text_at(j, "hex")) < 0)
@@ -218,7 +228,7 @@ static json_t *list_json(const void *object, const struct rp_object_field *f)
 {
     char *const of = *(char *const *)at(object, f);
     const int64_t n = *count_at(object, f);
-    json_t *list = of || f->type != RP_IS_TEXTS ? json_array() : NULL;
+    json_t *list = of || (f->type != RP_IS_TEXTS && f->or_null != OR_ABSENT) ? json_array() : NULL;
     for (int64_t i = 0; i < n; i++)
         json_array_append_new(list, f->type == RP_IS_LIST    ? rp_object_json(of + (size_t)i * f->of->size, f->of)
                                     : f->type == RP_IS_TEXTS ? text_json(((char *const *)of)[i])
@@ -271,7 +281,9 @@ json_t *rp_object_json(const void *object, const struct rp_object_type *type)
     json_t *j = json_object();
     for (int i = 0; i < type->n; i++) {
         json_t *one = rp_object_value(object, &type->field[i]);
-        if (one)
+        if (one && type->field[i].or_null == OR_ABSENT && json_is_null(one))
+            json_decref(one);
+        else if (one)
             json_object_set_new(j, type->field[i].name, one);
     }
     return j;
@@ -305,7 +317,7 @@ static json_t *choice_schema(const struct rp_object_field *f)
         json_array_append_new(words, json_stringn(p, n));
         p += n;
     }
-    if (f->or_null)
+    if (f->or_null == OR_NULL)
         json_array_append_new(words, json_null());
     return json_pack("{s:o}", "enum", words);
 }
@@ -401,7 +413,7 @@ static void allow_null(json_t *schema)
 /* Whether every document has the key. */
 static int is_required(const struct rp_object_field *f)
 {
-    return f->type != RP_IS_PART_OR_NONE && f->type != RP_IS_TEXTS;
+    return f->type != RP_IS_PART_OR_NONE && f->type != RP_IS_TEXTS && f->or_null != OR_ABSENT;
 }
 
 static void add_definition(json_t *defs, const struct rp_object_type *type);
@@ -412,7 +424,7 @@ static json_t *object_schema(json_t *defs, const struct rp_object_type *type)
     for (int i = 0; i < type->n; i++) {
         const struct rp_object_field *f = &type->field[i];
         json_t *is = value_schema(f);
-        if (f->or_null)
+        if (f->or_null == OR_NULL)
             allow_null(is);
         if (*f->meaning)
             json_object_set_new(is, "description", json_string(f->meaning));
@@ -442,8 +454,10 @@ json_t *rp_object_schema(const struct rp_object_type *type, const char *id, cons
     json_t *defs = json_object(), *is = object_schema(defs, type);
     json_object_set_new(is, "$schema", json_string("https://json-schema.org/draft/2020-12/schema"));
     json_object_set_new(is, "title", json_string(title));
-    json_object_set_new(json_object_get(is, "properties"), "schema", json_pack("{s:s}", "const", id));
-    json_array_append_new(json_object_get(is, "required"), json_string("schema"));
+    if (id) {
+        json_object_set_new(json_object_get(is, "properties"), "schema", json_pack("{s:s}", "const", id));
+        json_array_append_new(json_object_get(is, "required"), json_string("schema"));
+    }
     json_object_set_new(is, "$defs", defs);
     return is;
 }

@@ -3,10 +3,12 @@
  * What:    a list in a .def file has objects, smaller ones first, of rows:
  *            OBJECT(id, meaning)                          struct rp_<id>
  *            FIELD(id, name, TYPE, or_null, limit, unit, label, meaning)
- *                                                         one value; or_null 1: null where it is not known
+ *                                                         one value; or_null 1: null where it is not known,
+ *                                                         2: absent there
  *            PART(id, name, of, meaning)                  struct rp_<of> name
  *            PART_OR_NONE(id, name, of, meaning)          struct rp_<of> *name: absent where it is NULL
  *            LIST(id, name, of, limit, meaning)           struct rp_<of> *name; int64_t name_n
+ *            LIST_OR_NONE(id, name, of, limit, meaning)   the same: absent where it is empty
  *            TEXTS(id, name, limit, meaning)              char **name; int64_t name_n: absent where it is NULL
  *            INTEGERS(id, name, limit, meaning)           int64_t *name; int64_t name_n
  *            END(id)
@@ -92,9 +94,11 @@ json_t *rp_object_json(const void *object, const struct rp_object_type *type);
 json_t *rp_object_value(const void *object, const struct rp_object_field *f);
 /* The struct of a PART or PART_OR_NONE; NULL: none. */
 const void *rp_object_part(const void *object, const struct rp_object_field *f);
-/* JSON Schema. id: what its key "schema" must be; title: of the whole. */
+/* JSON Schema. id: what its key "schema" must be, NULL: it has none; title: of the whole. */
 json_t *rp_object_schema(const struct rp_object_type *type, const char *id, const char *title);
 /* An element at the end of a list, initialised: rp_object_add(&x->rank, &x->rank_n, type). */
 void *rp_object_add(void *list, int64_t *n, const struct rp_object_type *type);
 /* rp_strdup() of it, or NULL. */
 char *rp_text_copy(const char *text);
+/* A text at the end of TEXTS, which may still be NULL; the list takes it. */
+void rp_texts_add(char ***list, int64_t *n, char *text);

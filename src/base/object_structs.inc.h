@@ -6,6 +6,7 @@
 #define LIST(id, name, of, limit, meaning)                                                                             \
     struct rp_##of *name;                                                                                              \
     int64_t name##_n;
+#define LIST_OR_NONE LIST
 #define TEXTS(id, name, limit, meaning)                                                                                \
     char **name;                                                                                                       \
     int64_t name##_n;
@@ -22,6 +23,7 @@
 #undef PART
 #undef PART_OR_NONE
 #undef LIST
+#undef LIST_OR_NONE
 #undef TEXTS
 #undef INTEGERS
 #undef END

@@ -49,6 +49,11 @@ size_t rp_plain_size(const char *text, size_t n, int tabs)
     return i;
 }
 
+int rp_same_text(const char *a, const char *b)
+{
+    return a && b && strcmp(a, b) == 0;
+}
+
 int rp_ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), k = strlen(end);

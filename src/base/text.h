@@ -17,6 +17,7 @@ int rp_is_invisible(unsigned c);      /* that, or invisible, so that two texts c
 /* Is the word of len bytes one of the n? RP_IS_IN() counts them itself. */
 int rp_is_in(const char *const *list, size_t n, const char *word, size_t len);
 #define RP_IS_IN(list, word, len) rp_is_in(list, sizeof list / sizeof *list, word, len)
+int rp_same_text(const char *a, const char *b); /* both are there, and equal */
 int rp_ends_with(const char *text, const char *end);
 const char *rp_base_name(const char *path); /* without its folders */
 /* Digits and nothing else, 0..INT64_MAX (may have spaces around); 0 or -1. */

@@ -53,11 +53,12 @@ struct ledger_list {
     size_t last; /* 0: all */
 };
 
-static int collect_line(void *arg, const json_t *line, struct rp_err *err)
+static int collect_line(void *arg, const struct rp_ledger_line *line, const json_t *json, struct rp_err *err)
 {
     struct ledger_list *l = arg;
+    (void)line;
     (void)err;
-    json_array_append(l->lines, (json_t *)line);
+    json_array_append(l->lines, (json_t *)json);
     if (l->last && json_array_size(l->lines) > l->last)
         json_array_remove(l->lines, 0);
     return 0;
@@ -112,16 +113,16 @@ struct ledger_tally {
     int64_t judged, refused, inconclusive; /* judged: lines of verify with any verdict */
 };
 
-static int count_line(void *arg, const json_t *line, struct rp_err *err)
+static int count_line(void *arg, const struct rp_ledger_line *line, const json_t *json, struct rp_err *err)
 {
     struct ledger_tally *t = arg;
-    const char *event = rp_json_text_at(line, "event");
+    (void)json;
     (void)err;
     int64_t *const of[] = {&t->started, &t->sealed, &t->failed, &t->interrupted, &t->judged};
     for (int e = RP_LEDGER_STARTED; e <= RP_LEDGER_VERIFIED; e++)
-        *of[e] += strcmp(event, rp_ledger_event_name((enum rp_ledger_event)e)) == 0;
-    t->refused += strcmp(rp_json_text_at(line, "verdict"), rp_verdict_name(RP_VERDICT_FAILED)) == 0;
-    t->inconclusive += strcmp(rp_json_text_at(line, "verdict"), rp_verdict_name(RP_VERDICT_INCONCLUSIVE)) == 0;
+        *of[e] += strcmp(line->event, rp_ledger_event_name((enum rp_ledger_event)e)) == 0;
+    t->refused += rp_same_text(line->verdict, rp_verdict_name(RP_VERDICT_FAILED));
+    t->inconclusive += rp_same_text(line->verdict, rp_verdict_name(RP_VERDICT_INCONCLUSIVE));
     return 0;
 }
 
@@ -146,12 +147,13 @@ static int parse_head(struct ledger_head *h, const char *text, const char *file,
     return 0;
 }
 
-static int find_head(void *arg, const json_t *line, struct rp_err *err)
+static int find_head(void *arg, const struct rp_ledger_line *line, const json_t *json, struct rp_err *err)
 {
     struct ledger_head *h = arg;
+    (void)json;
     (void)err;
-    if (json_integer_value(json_object_get(line, "n")) == h->position)
-        h->found = strcmp(rp_json_text_at(line, "sha256"), h->head) == 0;
+    if (line->n == h->position)
+        h->found = strcmp(line->sha256, h->head) == 0;
     return 0;
 }
 
@@ -265,10 +267,11 @@ const struct rp_command rp_cmd_ledger_check = {
 
 /* ---- ledger export ---- */
 
-static int export_line(void *arg, const json_t *line, struct rp_err *err)
+static int export_line(void *arg, const struct rp_ledger_line *line, const json_t *json, struct rp_err *err)
 {
+    (void)line;
     (void)err;
-    rp_json_write_line(arg, line);
+    rp_json_write_line(arg, json);
     return 0;
 }
 

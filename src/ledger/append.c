@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/private_file.h"
+#include "base/text.h"
 #include "ledger/inner.h"
 
 #include <errno.h>
@@ -37,7 +38,7 @@ const char *rp_ledger_event_name(enum rp_ledger_event e)
 const char *rp_ledger_end(const char *name)
 {
     for (int e = RP_LEDGER_SEALED; e <= RP_LEDGER_INTERRUPTED; e++)
-        if (strcmp(name, rp_ledger_event_name((enum rp_ledger_event)e)) == 0)
+        if (rp_same_text(name, rp_ledger_event_name((enum rp_ledger_event)e)))
             return rp_ledger_event_name((enum rp_ledger_event)e);
     return NULL;
 }
@@ -120,15 +121,15 @@ struct end {
 };
 
 /* A ledger has one key. */
-static int check_key(const struct target *t, const json_t *line, struct end *e)
+static int check_key(const struct target *t, const struct rp_ledger_line *line, const json_t *json, struct end *e)
 {
     struct rp_err why;
-    e->is_signed = json_object_get(line, "signature") != NULL;
+    e->is_signed = line->signature != NULL;
     if (!e->is_signed)
         return 0;
     if (!t->w->key)
         return fail(t, RP_SIGNATURE, "its lines are signed, and this one would not be");
-    if (rp_ledger_line_check(line, t->w->key, &why) < 0)
+    if (rp_ledger_line_check(line, json, t->w->key, &why) < 0)
         return fail(t, RP_SIGNATURE, "its last line was not signed by the key of this run: it is another key's");
     return 0;
 }
@@ -137,12 +138,16 @@ static int read_last_line(const struct target *t, const char *text, size_t size,
 {
     struct rp_err why;
     const char *before = size > 1 ? memrchr(text, '\n', size - 1) : NULL, *start = before ? before + 1 : text;
-    RP_JSON *line = rp_ledger_line(start, (size_t)(text + size - start), 0, &why);
-    if (!line)
-        return fail(t, RP_MALFORMED, "its last line is damaged; see repro ledger check, and move it aside");
-    e->n = json_integer_value(json_object_get(line, "n"));
-    memcpy(e->head, json_string_value(json_object_get(line, "sha256")), sizeof e->head);
-    return check_key(t, line, e);
+    struct rp_ledger_line line;
+    RP_JSON *json = rp_ledger_line(&line, start, (size_t)(text + size - start), 0, &why);
+    int failed = !json && fail(t, RP_MALFORMED, "its last line is damaged; see repro ledger check, and move it aside") < 0;
+    if (!failed) {
+        e->n = line.n;
+        memcpy(e->head, line.sha256, sizeof e->head);
+        failed = check_key(t, &line, json, e) < 0;
+    }
+    rp_object_fini(&line, &rp_type_ledger_line);
+    return failed ? -1 : 0;
 }
 
 /* The whole ledger: a line has some 400 bytes, so it stays small. */
@@ -201,34 +206,36 @@ struct before {
     struct rp_ledger_ref *mark;         /* the first line and the key */
 };
 
-static void note_key(struct rp_ledger_ref *mark, const json_t *line)
+static void note_key(struct rp_ledger_ref *mark, const struct rp_ledger_line *line)
 {
-    const json_t *key = json_object_get(line, "key");
+    const struct rp_ledger_key *key = line->key;
     if (!*mark->begun)
-        RP_FORMAT(mark->begun, "%s", rp_json_text_at(line, "at"));
+        RP_FORMAT(mark->begun, "%s", line->at ? line->at : "");
     if (!key || *mark->made)
         return;
-    RP_FORMAT(mark->made, "%s", rp_json_text_at(key, "made"));
-    mark->by_file = strcmp(rp_json_text_at(key, "known_from"), "file") == 0;
+    RP_FORMAT(mark->made, "%s", key->made ? key->made : "");
+    mark->by_file = rp_same_text(key->known_from, "file");
 }
 
 static void note_line(struct before *b, const char *text, size_t size)
 {
     struct rp_err ignored;
-    RP_JSON *line = rp_json_parse(text, size, "line", &ignored);
-    const char *event = rp_json_text_at(line, "event");
-    int64_t run = json_integer_value(json_object_get(line, "run"));
-    char start = strcmp(event, rp_ledger_event_name(RP_LEDGER_STARTED)) == 0;
+    struct rp_ledger_line line;
+    RP_JSON *json = rp_json_parse(text, size, "line", &ignored);
+    rp_object_read(&line, &rp_type_ledger_line, json);
+    const int ends = rp_ledger_end(line.event) != NULL;
+    char start = rp_same_text(line.event, rp_ledger_event_name(RP_LEDGER_STARTED));
     b->line++;
-    note_key(b->mark, line);
-    b->starts += start && *b->recipe && strcmp(rp_json_text_at(line, "recipe"), b->recipe) == 0;
+    note_key(b->mark, &line);
+    b->starts += start && *b->recipe && strcmp(line.recipe, b->recipe) == 0;
     if (b->start && b->line == b->start->position)
-        b->started = start && strcmp(rp_json_text_at(line, "sha256"), b->start->head) == 0;
-    else if (b->start && rp_ledger_end(event))
-        b->ended |= run == b->start->position;
-    if (rp_ledger_end(event) && run >= 1 && (uint64_t)run <= b->open.size)
-        b->open.data[run - 1] = 0;
+        b->started = start && strcmp(line.sha256, b->start->head) == 0;
+    else if (b->start && ends)
+        b->ended |= line.run == b->start->position;
+    if (ends && line.run >= 1 && (uint64_t)line.run <= b->open.size)
+        b->open.data[line.run - 1] = 0;
     rp_buf_add(&b->open, &start, 1);
+    rp_object_fini(&line, &rp_type_ledger_line);
 }
 
 /* Of the runs without an end those whose process still marks them; the others were killed. */
@@ -246,9 +253,9 @@ static int64_t count_running(const struct before *b, int fd)
 
 /* Counts the earlier runs of a recipe whose run starts. A run that ends must have started in this file, and must not have an end yet. */
 static int check_earlier_lines(const struct target *t, const char *text, size_t size, const struct rp_ledger_ref *start,
-                               const json_t *line)
+                               const char *recipe)
 {
-    struct before b = {.recipe = rp_json_text_at(line, "recipe"), .start = start, .mark = t->mark};
+    struct before b = {.recipe = recipe, .start = start, .mark = t->mark};
     for (size_t at = 0, n; at < size; at += n + 1) {
         n = (size_t)((const char *)memchr(text + at, '\n', size - at) - text) - at; /* every line before `size` has its newline */
         note_line(&b, text + at, n);
@@ -278,18 +285,20 @@ static int write_line(const struct target *t, int fd, const struct end *e, const
     return io(t, "write to it");
 }
 
-/* What every line has, and the key in the first that is signed. */
+/* What every line has, and the key in the first that is signed; the digest and time of the line for its place. */
 static int make_line(const struct target *t, enum rp_ledger_event event, const struct rp_ledger_ref *start, struct end *e, json_t *line,
-                     struct rp_buf *text, char head[RP_SHA256_HEX])
+                     struct rp_buf *text)
 {
-    char when[32], torn[RP_SHA256_HEX];
+    char torn[RP_SHA256_HEX];
+    struct rp_ledger_line made;
+    struct rp_ledger_ref *mark = t->mark;
     struct rp_err why;
     if (e->torn.size) {
         rp_sha256_hex(torn, e->torn.data, e->torn.size);
         json_object_set_new(line, "torn", json_pack("{s:I, s:s}", "bytes", (json_int_t)e->torn.size, "sha256", torn));
     }
-    rp_rfc3339(when, rp_wall_ns());
-    json_object_set_new(line, "at", json_string(when));
+    rp_rfc3339(mark->at, rp_wall_ns());
+    json_object_set_new(line, "at", json_string(mark->at));
     json_object_set_new(line, "event", json_string(rp_ledger_event_name(event)));
     json_object_set_new(line, "n", json_integer(e->n + 1));
     json_object_set_new(line, "previous", json_string(e->head));
@@ -297,17 +306,19 @@ static int make_line(const struct target *t, enum rp_ledger_event event, const s
         json_object_set_new(line, "run", json_integer(start->position));
     if (t->w->key && !e->is_signed)
         json_object_set_new(line, "key", rp_ledger_key_json(t->w));
-    if (rp_ledger_line_finish(text, line, t->w->key, head, &why) < 0)
+    if (rp_ledger_line_finish(text, line, t->w->key, mark->head, &why) < 0)
         return fail(t, why.code, "%s", why.msg);
-    note_key(t->mark, line);
+    rp_object_read(&made, &rp_type_ledger_line, line);
+    note_key(mark, &made);
+    rp_object_fini(&made, &rp_type_ledger_line);
     return 0;
 }
 
 static int append(const struct target *t, enum rp_ledger_event event, const struct rp_ledger_ref *start, json_t *line)
 {
-    char head[RP_SHA256_HEX];
     struct end e = {0};
     struct stat st;
+    const char *recipe = json_string_value(json_object_get(line, "recipe"));
     RP_BUF text = {0}, whole = {0};
     if (make_directory(t) < 0)
         return -1;
@@ -317,16 +328,14 @@ static int append(const struct target *t, enum rp_ledger_event event, const stru
         return -1;
     int looks = event == RP_LEDGER_STARTED || start;
     int failed = read_whole(t, fd, &whole) < 0 || find_end(t, &whole, &e) < 0 ||
-                 (looks && check_earlier_lines(t, whole.data, (size_t)e.size, start, line) < 0) || keep_aside(t, fd, &e) < 0 ||
-                 make_line(t, event, start, &e, line, &text, head) < 0;
+                 (looks && check_earlier_lines(t, whole.data, (size_t)e.size, start, recipe ? recipe : "") < 0) || keep_aside(t, fd, &e) < 0 ||
+                 make_line(t, event, start, &e, line, &text) < 0;
     rp_buf_fini(&e.torn);
     if (failed || write_line(t, fd, &e, &text) < 0)
         return -1;
     if (is_new)
         rp_sync_directory_of(t->path);
     t->mark->position = e.n + 1;
-    memcpy(t->mark->head, head, sizeof head);
-    RP_FORMAT(t->mark->at, "%s", rp_json_text_at(line, "at"));
     if (event == RP_LEDGER_STARTED && t->w->running >= 0 && rp_ledger_running_mark(t->w->running, t->mark->position) < 0)
         t->mark->overlapping = -1;
     return 0;

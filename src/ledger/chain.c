@@ -19,7 +19,7 @@
 struct reading {
     const char *path;
     struct rp_ledger_summary *s;
-    int (*each)(void *arg, const json_t *line, struct rp_err *err);
+    rp_ledger_each *each;
     void *arg;
     struct rp_buf runs; /* a byte for each line: enum read_run */
     struct rp_key_pair *key; /* of the first signed line */
@@ -28,10 +28,10 @@ struct reading {
 /* A run ends once. Otherwise a line added at the end could turn a failed attempt into a sealed one. */
 enum read_run { RUN_NONE, RUN_OPEN, RUN_ENDED };
 
-static int check_run(struct reading *r, const json_t *line, struct rp_err *err)
+static int check_run(struct reading *r, const struct rp_ledger_line *line, struct rp_err *err)
 {
-    const char *event = json_string_value(json_object_get(line, "event"));
-    int64_t run = json_integer_value(json_object_get(line, "run"));
+    const char *event = line->event;
+    const int64_t run = line->run;
     int start = strcmp(event, rp_ledger_event_name(RP_LEDGER_STARTED)) == 0;
     char state = start ? RUN_OPEN : RUN_NONE;
     if (rp_ledger_end(event)) {
@@ -49,43 +49,49 @@ static int check_run(struct reading *r, const json_t *line, struct rp_err *err)
 }
 
 /* From the first signed line on all are, by the key that it has. */
-static int check_signature(struct reading *r, const json_t *line, struct rp_err *err)
+static int check_signature(struct reading *r, const struct rp_ledger_line *line, const json_t *json, struct rp_err *err)
 {
     struct rp_ledger_summary *s = r->s;
     int first = !r->key;
-    if (first && !json_object_get(line, "signature")) {
+    if (first && !line->signature) {
         s->unsigned_lines++;
         return 0;
     }
-    if (!first && json_object_get(line, "key"))
+    if (!first && line->key)
         return rp_fail(err, RP_MALFORMED, "it brings a key, and a line before it has one");
-    if (first && !(r->key = rp_ledger_line_key(line, err)))
+    if (first && !(r->key = rp_ledger_line_key(line->key, err)))
         return -1;
-    if (rp_ledger_line_check(line, r->key, err) < 0)
+    if (rp_ledger_line_check(line, json, r->key, err) < 0)
         return -1;
     if (first) {
         rp_key_fingerprint(r->key, s->key);
-        RP_FORMAT(s->made, "%s", rp_json_text_at(line, "key/made"));
-        s->by_file = strcmp(rp_json_text_at(line, "key/known_from"), "file") == 0;
+        RP_FORMAT(s->made, "%s", line->key->made ? line->key->made : "");
+        s->by_file = rp_same_text(line->key->known_from, "file");
     }
     return 0;
 }
 
-static int check_line(struct reading *r, const char *text, size_t size, struct rp_err *err)
+static int take_line(struct reading *r, const struct rp_ledger_line *line, const json_t *json, struct rp_err *err)
 {
-    RP_JSON *line = rp_ledger_line(text, size, r->s->lines + 1, err);
-    if (!line)
-        return -1;
-    if (strcmp(json_string_value(json_object_get(line, "previous")), r->s->head) != 0)
+    if (strcmp(line->previous, r->s->head) != 0)
         return rp_fail(err, RP_MISMATCH, "it does not follow from the line before it: lines were changed, removed or inserted");
-    if (check_signature(r, line, err) < 0 || check_run(r, line, err) < 0)
+    if (check_signature(r, line, json, err) < 0 || check_run(r, line, err) < 0)
         return -1;
-    RP_FORMAT(r->s->at, "%s", rp_json_text_at(line, "at"));
+    RP_FORMAT(r->s->at, "%s", line->at);
     if (!r->s->lines)
         memcpy(r->s->begun, r->s->at, sizeof r->s->begun);
-    memcpy(r->s->head, json_string_value(json_object_get(line, "sha256")), sizeof r->s->head);
+    memcpy(r->s->head, line->sha256, sizeof r->s->head);
     r->s->lines++;
-    return r->each ? r->each(r->arg, line, err) : 0;
+    return r->each ? r->each(r->arg, line, json, err) : 0;
+}
+
+static int check_line(struct reading *r, const char *text, size_t size, struct rp_err *err)
+{
+    struct rp_ledger_line line;
+    RP_JSON *json = rp_ledger_line(&line, text, size, r->s->lines + 1, err);
+    const int failed = !json || take_line(r, &line, json, err) < 0;
+    rp_object_fini(&line, &rp_type_ledger_line);
+    return failed ? -1 : 0;
 }
 
 static int read_lines(struct reading *r, int fd, struct rp_err *err)
@@ -135,8 +141,7 @@ static int is_bundle(int fd)
     return pread(fd, begin, sizeof begin, 0) == sizeof begin && memcmp(begin, "\x28\xb5\x2f\xfd", sizeof begin) == 0;
 }
 
-int rp_ledger_read(const char *path, int (*each)(void *arg, const json_t *line, struct rp_err *err), void *arg,
-                   struct rp_ledger_summary *s, struct rp_err *err)
+int rp_ledger_read(const char *path, rp_ledger_each *each, void *arg, struct rp_ledger_summary *s, struct rp_err *err)
 {
     const struct timespec nap = {.tv_nsec = 10000000};
     struct reading r = {.path = path, .s = s, .each = each, .arg = arg};

@@ -1,5 +1,4 @@
 /* The place of a run in a ledger, and what else was tried with its recipe. */
-#include "base/json.h"
 #include "base/text.h"
 #include "ledger/ledger.h"
 #include "run/facts.h"
@@ -25,18 +24,17 @@ struct find_search {
     int found;
 };
 
-static int note_start(struct find_search *s, const json_t *line, int64_t n, struct rp_err *err)
+static int note_start(struct find_search *s, const struct rp_ledger_line *line, struct rp_err *err)
 {
-    if (n == s->position) {
-        s->found = 1;
-        if (strcmp(rp_json_text_at(line, "recipe"), s->recipe) != 0)
-            return rp_fail(err, RP_MISMATCH, "it started another recipe, %.16s..., than the run that names it, %.16s...",
-                           rp_json_text_at(line, "recipe"), s->recipe);
-    }
-    if (strcmp(rp_json_text_at(line, "recipe"), s->recipe) == 0) {
+    const int same = strcmp(line->recipe, s->recipe) == 0;
+    s->found |= line->n == s->position;
+    if (line->n == s->position && !same)
+        return rp_fail(err, RP_MISMATCH, "it started another recipe, %.16s..., than the run that names it, %.16s...", line->recipe,
+                       s->recipe);
+    if (same) {
         if (s->n == 0 || (s->n >= 16 && (s->n & (s->n - 1)) == 0))
             s->attempt = rp_realloc(s->attempt, (size_t)(s->n ? 2 * s->n : 16) * sizeof *s->attempt);
-        s->attempt[s->n++] = (struct attempt){.n = n};
+        s->attempt[s->n++] = (struct attempt){.n = line->n};
     }
     return 0;
 }
@@ -47,49 +45,47 @@ static int by_line(const void *a, const void *b)
     return (x->n > y->n) - (x->n < y->n);
 }
 
-static void note_end(struct find_search *s, const json_t *line)
+static void note_end(struct find_search *s, const struct rp_ledger_line *line)
 {
-    const char *end = rp_ledger_end(rp_json_text_at(line, "event"));
-    int64_t run = json_integer_value(json_object_get(line, "run"));
-    const struct attempt key = {.n = run};
+    const char *end = rp_ledger_end(line->event);
+    const struct attempt key = {.n = line->run};
     struct attempt *of = end && s->n ? bsearch(&key, s->attempt, (size_t)s->n, sizeof *of, by_line) : NULL;
     if (!of)
         return;
     of->end = end;
-    if (run != s->position)
+    if (line->run != s->position)
         return;
     snprintf(s->place->end, sizeof s->place->end, "%s", end);
-    snprintf(s->place->statement, sizeof s->place->statement, "%s", rp_json_text_at(json_object_get(line, "bundle"), "statement"));
+    snprintf(s->place->statement, sizeof s->place->statement, "%s", line->bundle ? line->bundle->statement : "");
 }
 
 /* Runs of any recipe that went on while it did. Of one without an end nobody knows how long. */
-static void note_overlap(struct find_search *s, const json_t *line, int64_t n, int start)
+static void note_overlap(struct find_search *s, const struct rp_ledger_line *line, int start)
 {
-    int64_t run = json_integer_value(json_object_get(line, "run"));
-    if (n <= s->position)
+    if (line->n <= s->position)
         return;
     if (start)
         s->during++;
-    if (!rp_ledger_end(rp_json_text_at(line, "event")))
+    if (!rp_ledger_end(line->event))
         return;
-    s->place->before += run < s->position;
-    if (run == s->position)
+    s->place->before += line->run < s->position;
+    if (line->run == s->position)
         s->place->during = s->during;
 }
 
-static int note_line(void *arg, const json_t *line, struct rp_err *err)
+static int note_line(void *arg, const struct rp_ledger_line *line, const json_t *json, struct rp_err *err)
 {
     struct find_search *s = arg;
-    int64_t n = json_integer_value(json_object_get(line, "n"));
-    int start = strcmp(rp_json_text_at(line, "event"), rp_ledger_event_name(RP_LEDGER_STARTED)) == 0;
-    if (n == s->position && (!start || strcmp(rp_json_text_at(line, "sha256"), s->head) != 0))
+    const int start = strcmp(line->event, rp_ledger_event_name(RP_LEDGER_STARTED)) == 0;
+    (void)json;
+    if (line->n == s->position && (!start || strcmp(line->sha256, s->head) != 0))
         return rp_fail(err, RP_MISMATCH, "it is not the line that the run names, %.16s...: another ledger, or one that was rewritten",
                        s->head);
-    if (n == s->position)
-        s->place->is_unsigned = !json_object_get(line, "signature");
-    note_overlap(s, line, n, start);
+    if (line->n == s->position)
+        s->place->is_unsigned = !line->signature;
+    note_overlap(s, line, start);
     if (start)
-        return note_start(s, line, n, err);
+        return note_start(s, line, err);
     note_end(s, line);
     return 0;
 }

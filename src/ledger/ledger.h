@@ -11,27 +11,26 @@
  *   {"at":"2026-11-21T12:18:09Z","event":"started","n":57,"previous":HEX,"recipe":HEX,"recipe_name":"bert_fp32","sha256":HEX,
  *    "signature":BASE64}
  * n counts from 1; sha256 is that of the line without this key (`jq -cS 'del(.sha256)' | sha256sum`), previous the sha256 of the line
- * before and zeros in the first. The signature is Ed25519 over the line without both (`jq -cS 'del(.sha256, .signature)'`). The first
- * signed line has "key" {"public": DER in base64, "made": when, "known_from": "creation" | "file"}; every line after it is signed by that
- * key. Further keys: "run" (n of the line that started what ends here: once, and of a run of this file), "bundle" {"name", "statement"},
- * "exit", "verdict", "check", "replicates", "torn" {"bytes", "sha256"}: an incomplete line that a crash left at the end of the file, moved
- * to FILE.torn. While a run goes on, its process holds a lock on byte n of FILE.running.
+ * before and zeros in the first. The signature is Ed25519 over the line without both (`jq -cS 'del(.sha256, .signature)'`), by the key
+ * of the first signed line. line.def lists the keys. While a run goes on, its process holds a lock on byte n of FILE.running.
  *
- * Verifications have a file of their own (rp_ledger_verified_path), in the same form without signatures: "signer" and "ledger"
- * {"position", "head", "at", "begun"} are what a bundle claims, and seen.c compares them with those of the next bundle, and with the
- * lines of a file of its signer.
+ * Verifications have a file of their own (rp_ledger_verified_path), in the same form without signatures: "signer" and "ledger" are what
+ * a bundle claims, and seen.c compares them with those of the next bundle, and with the lines of a file of its signer.
  */
 #pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/hash.h"
+#include "base/object.h"
 #include "sign/key.h"
 
 #include <jansson.h>
 #include <stdint.h>
 
 struct rp_facts; /* run/facts.h */
+
+#define RP_OBJECT_LIST "ledger/line.def"
+#include "base/object_structs.inc.h"
 
 #define RP_LEDGER_LINE_MAX 8192
 #define RP_LEDGER_ASIDE ".torn"
@@ -50,7 +49,7 @@ enum rp_ledger_event {
 #undef X
 };
 const char *rp_ledger_event_name(enum rp_ledger_event e);
-/* The event of that name if it ends a run, else NULL. */
+/* The event of that name, which may be NULL, if it ends a run, else NULL. */
 const char *rp_ledger_end(const char *name);
 
 /* ---- places ---- */
@@ -113,15 +112,13 @@ struct rp_ledger_summary {
     uint64_t torn;            /* bytes after the last line that has an end */
     uint64_t aside;           /* bytes in FILE.torn */
 };
+/* Reads one line; json: with the keys that line.def does not have. */
+typedef int rp_ledger_each(void *arg, const struct rp_ledger_line *line, const json_t *json, struct rp_err *err);
 /* Passes every line in order to each(), unless that is NULL. Stops at the first bad line: RP_MISMATCH if a digest is wrong, or if the line
  * ends a run that no line before it started or that has ended; RP_SIGNATURE: a signature is wrong; RP_MALFORMED if it is not a line of a
  * ledger, is not signed after one that is, or the last one is torn; *s is about the lines before. */
-int rp_ledger_read(const char *path, int (*each)(void *arg, const json_t *line, struct rp_err *err), void *arg,
-                   struct rp_ledger_summary *s, struct rp_err *err) rp_must_check;
-
-/* One line of text with its newline, checked by itself, without its signature; NULL with *err. The position is checked against n, the rest
- * of the chain by the caller. */
-json_t *rp_ledger_line(const char *text, size_t size, int64_t n, struct rp_err *err) rp_must_check;
+int rp_ledger_read(const char *path, rp_ledger_each *each, void *arg, struct rp_ledger_summary *s, struct rp_err *err) rp_must_check;
+json_t *rp_ledger_line_schema(void); /* JSON Schema of a line */
 
 /* A run that names its place ("ledger" of facts.json), found in a ledger. */
 struct rp_ledger_standing {

@@ -1,6 +1,6 @@
 /* What was verified here before, against a bundle: a ledger that only grows has one beginning, one line at each position, and later lines
  * at later times. */
-#include "base/json.h"
+#include "base/text.h"
 #include "ledger/ledger.h"
 #include "run/facts.h"
 
@@ -70,19 +70,20 @@ static void note_conflict(struct rp_ledger_conflict *found, enum rp_ledger_confl
     RP_FORMAT(found->at, "%s", other->verified);
 }
 
-static int note_verification(void *arg, const json_t *line, struct rp_err *err)
+static int note_verification(void *arg, const struct rp_ledger_line *line, const json_t *json, struct rp_err *err)
 {
     struct seen_search *s = arg;
-    const json_t *is = json_object_get(line, "ledger");
-    struct seen_line other = {.position = json_integer_value(json_object_get(is, "position"))};
+    const struct rp_ledger_claim *is = line->ledger;
+    struct seen_line other = {.position = is ? is->position : 0};
+    (void)json;
     (void)err;
-    if (strcmp(rp_json_text_at(line, "signer"), s->signer) != 0)
+    if (!rp_same_text(line->signer, s->signer))
         return 0;
-    RP_FORMAT(other.head, "%s", rp_json_text_at(is, "head"));
-    RP_FORMAT(other.begun, "%s", rp_json_text_at(is, "begun"));
-    RP_FORMAT(other.at, "%s", rp_json_text_at(is, "at"));
-    RP_FORMAT(other.statement, "%s", rp_json_text_at(line, "bundle/statement"));
-    RP_FORMAT(other.verified, "%s", rp_json_text_at(line, "at"));
+    RP_FORMAT(other.head, "%s", is ? is->head : "");
+    RP_FORMAT(other.begun, "%s", is && is->begun ? is->begun : "");
+    RP_FORMAT(other.at, "%s", is && is->at ? is->at : "");
+    RP_FORMAT(other.statement, "%s", line->bundle ? line->bundle->statement : "");
+    RP_FORMAT(other.verified, "%s", line->at);
     note_conflict(s->found, compare_lines(s, &other), &other);
     if (other.position < 1)
         return 0;
@@ -98,13 +99,13 @@ static int by_position(const void *a, const void *b)
     return (x->position > y->position) - (x->position < y->position);
 }
 
-static int compare_line_of_file(void *arg, const json_t *line, struct rp_err *err)
+static int compare_line_of_file(void *arg, const struct rp_ledger_line *line, const json_t *json, struct rp_err *err)
 {
     struct seen_search *s = arg;
-    int64_t n = json_integer_value(json_object_get(line, "n"));
+    (void)json;
     (void)err;
-    for (; s->next < s->n && s->line[s->next].position <= n; s->next++)
-        if (strcmp(s->line[s->next].head, rp_json_text_at(line, "sha256")) != 0)
+    for (; s->next < s->n && s->line[s->next].position <= line->n; s->next++)
+        if (strcmp(s->line[s->next].head, line->sha256) != 0)
             note_conflict(s->found, RP_LEDGER_MISSING, &s->line[s->next]);
     return 0;
 }
