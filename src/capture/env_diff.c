@@ -4,34 +4,38 @@
 #include "base/json.h"
 #include "base/sort.h"
 #include "capture/fields.h"
+#include "capture/value.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define RP_OBJECT_LIST "capture/env_diff.def"
+#include "base/object_tables.inc.h"
 
 #define WORDS_MAX 4096 /* of lists that are compared word by word */
 #define PATH_BYTES 1024 /* of names on the way to a value */
 #define ROUGHLY 0.01
 
+/* A value or group of one of the two documents. */
+struct side {
+    const json_t *json;
+    struct rp_leaf leaf;
+};
+
 struct compare_walk {
     struct rp_buf path; /* names with RP_FIELD_SEPARATOR between them */
     int same_hiding;    /* both documents hide with the same salt, or neither hides */
-    int each;           /* groups are not summed up, and only identical values are equal: this result must never change */
+    int each;           /* groups are not summed up, only identical values are equal, and `different` has all: this result must never
+                           change */
     const json_t *columns[2]; /* of the two topology matrices */
-    json_t *different, *one_side, *not_comparable, *unknown;
-    json_int_t equal, absent;
+    struct rp_capture_comparison *out;
     struct rp_err *err;
 };
 
-enum known { MISSING, ABSENT, UNKNOWN, KNOWN, GROUP };
-
-static enum known kind_of(const json_t *node)
+static struct side side_of(const json_t *json)
 {
-    const char *state = json_string_value(json_object_get(node, "state"));
-    if (!node)
-        return MISSING;
-    if (!state)
-        return GROUP;
-    return strcmp(state, "ok") == 0 ? KNOWN : strcmp(state, "absent") == 0 ? ABSENT : UNKNOWN;
+    return (struct side){json, rp_leaf(json)};
 }
 
 static char *shown_path(const struct compare_walk *w)
@@ -115,34 +119,32 @@ static int is_same_value(const struct compare_walk *w, const struct rp_field *f,
 }
 
 /* Both are known, and whatever their field means they are the same: most values of two captures. */
-static int is_identical(const json_t *a, const json_t *b)
+static int is_identical(const struct rp_leaf *a, const struct rp_leaf *b)
 {
-    const json_t *x = json_object_get(a, "unit"), *y = json_object_get(b, "unit");
-    return json_equal(json_object_get(a, "value"), json_object_get(b, "value")) && (x == y || json_equal(x, y));
+    return json_equal(a->value, b->value) && strcmp(a->unit, b->unit) == 0;
 }
 
 /* Both known values. */
-static int is_same(const struct compare_walk *w, const struct rp_field *f, const json_t *a, const json_t *b)
+static int is_same(const struct compare_walk *w, const struct rp_field *f, const struct rp_leaf *a, const struct rp_leaf *b)
 {
-    return is_same_value(w, f, json_object_get(a, "value"), json_object_get(b, "value")) &&
-           (w->each || json_equal(json_object_get(a, "unit"), json_object_get(b, "unit")) ||
-            (!json_object_get(a, "unit") && !json_object_get(b, "unit")));
+    return is_same_value(w, f, a->value, b->value) && (w->each || strcmp(a->unit, b->unit) == 0);
 }
 
 /* One has the limit "max", the other has no such limit: neither is limited. */
-static int is_unlimited(const struct compare_walk *w, const json_t *a, const json_t *b)
+static int is_unlimited(const struct compare_walk *w, const struct rp_leaf *a, const struct rp_leaf *b)
 {
-    const char *max = json_string_value(json_object_get(kind_of(a) == KNOWN ? a : b, "value"));
-    return !w->each && max && strcmp(max, "max") == 0 && (kind_of(a) == ABSENT || kind_of(b) == ABSENT);
+    const char *max = json_string_value(a->kind == RP_LEAF_KNOWN ? a->value : b->value);
+    return !w->each && max && strcmp(max, "max") == 0 && (a->kind == RP_LEAF_ABSENT || b->kind == RP_LEAF_ABSENT);
 }
 
 static json_int_t count_known(const json_t *node)
 {
+    const enum rp_leaf_kind kind = rp_leaf(node).kind;
     json_int_t n = 0;
     const char *key;
     json_t *child;
-    if (kind_of(node) != GROUP)
-        return kind_of(node) == KNOWN;
+    if (kind != RP_LEAF_GROUP)
+        return kind == RP_LEAF_KNOWN;
     json_object_foreach((json_t *)node, key, child) /* jansson iterates over non-const objects only */
         n += count_known(child);
     return n;
@@ -150,44 +152,57 @@ static json_int_t count_known(const json_t *node)
 
 /* ---- the lists ---- */
 
-static json_t *side_json(const json_t *node)
+static json_t *side_json(const struct side *s)
 {
     static const char *const kept[] = {"state", "value", "unit"};
-    if (!node)
+    if (!s->json)
         return json_null();
-    if (kind_of(node) == GROUP)
-        return json_pack("{s:I}", "values", count_known(node));
+    if (s->leaf.kind == RP_LEAF_GROUP)
+        return json_pack("{s:I}", "values", count_known(s->json));
     json_t *out = json_object();
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-        json_object_set(out, kept[i], json_object_get(node, kept[i])); /* nothing for a key that is not there */
+        json_object_set(out, kept[i], json_object_get(s->json, kept[i])); /* nothing for a key that is not there */
     return out;
 }
 
-/* Of two rows of the matrix with the same columns: which cells differ. NULL: nothing of that kind. */
-static json_t *differing_cells(const struct compare_walk *w, const json_t *a, const json_t *b)
+static char *word_of(const json_t *list, size_t i)
 {
-    const json_t *x = json_object_get(a, "value"), *y = json_object_get(b, "value");
-    size_t n = json_array_size(x);
+    const char *text = json_string_value(json_array_get(list, i));
+    return rp_strdup(text ? text : "");
+}
+
+/* Of two rows of the matrix with the same columns: which cells differ. */
+static void add_cells(struct rp_difference *d, const struct compare_walk *w, const json_t *x, const json_t *y)
+{
+    const size_t n = json_array_size(x);
     if (w->each || !n || !is_ordered(w) || json_array_size(y) != n || !json_equal(w->columns[0], w->columns[1]) ||
         json_array_size(w->columns[0]) < n) /* the affinities have a place for each GPU only, and these come first */
-        return NULL;
-    json_t *out = json_array();
+        return;
     for (size_t i = 0; i < n; i++)
-        if (!json_equal(json_array_get(x, i), json_array_get(y, i)))
-            json_array_append_new(out, json_pack("{s:O, s:O, s:O}", "to", json_array_get(w->columns[0], i), "a", json_array_get(x, i), "b",
-                                                 json_array_get(y, i)));
-    return out;
+        if (!json_equal(json_array_get(x, i), json_array_get(y, i))) {
+            struct rp_cell_difference *cell = rp_object_add(&d->cells, &d->cells_n, &rp_type_cell_difference);
+            *cell = (struct rp_cell_difference){word_of(w->columns[0], i), word_of(x, i), word_of(y, i)};
+        }
 }
 
-static void list_difference(const struct compare_walk *w, json_t *where, const struct rp_field *f, const json_t *a, const json_t *b)
+enum list { DIFFERENT, ONE_SIDE, NOT_COMPARABLE };
+
+static void list_difference(const struct compare_walk *w, enum list where, const struct rp_field *f, const struct side *a,
+                            const struct side *b)
 {
-    RP_FREE char *path = shown_path(w);
-    json_t *d = json_pack("{s:s, s:s?, s:s, s:b, s:o, s:o}", "field", path, "pattern", f ? f->pattern : NULL, "impact",
-                          rp_impact_name(f ? f->impact : RP_IMPACT_MEDIUM), "volatile", f && f->moment, "a", side_json(a), "b", side_json(b));
-    json_t *which = differing_cells(w, a, b);
-    if (which)
-        json_object_set_new(d, "cells", which);
-    json_array_append_new(where, d);
+    struct rp_capture_comparison *out = w->out;
+    struct rp_difference **const lists[] = {&out->different, &out->one_side, &out->not_comparable};
+    int64_t *const counts[] = {&out->different_n, &out->one_side_n, &out->not_comparable_n};
+    const enum list to = w->each ? DIFFERENT : where;
+    struct rp_difference *d = rp_object_add(lists[to], counts[to], &rp_type_difference);
+    d->field = shown_path(w);
+    d->pattern = rp_text_copy(f ? f->pattern : NULL);
+    d->impact = rp_strdup(rp_impact_name(f ? f->impact : RP_IMPACT_MEDIUM));
+    d->varies = f && f->moment;
+    d->why = rp_strdup(f ? f->why : "");
+    d->a = side_json(a);
+    d->b = side_json(b);
+    add_cells(d, w, a->leaf.value, b->leaf.value);
 }
 
 /* Things and variables are listed by their names: what is not listed is not there. A missing field of a fixed name was not looked for. */
@@ -199,70 +214,70 @@ static int is_listed_by_name(const struct rp_field *f)
 }
 
 /* Something is known on one side, or a whole group is there. */
-static void list_one(struct compare_walk *w, const struct rp_field *f, const json_t *a, const json_t *b)
+static void list_one(struct compare_walk *w, const struct rp_field *f, const struct side *a, const struct side *b)
 {
-    enum known least = kind_of(a) < kind_of(b) ? kind_of(a) : kind_of(b);
-    int differs = least == ABSENT || (least == MISSING && is_listed_by_name(f)) || least == KNOWN;
+    const enum rp_leaf_kind least = a->leaf.kind < b->leaf.kind ? a->leaf.kind : b->leaf.kind;
+    int differs = least == RP_LEAF_ABSENT || (least == RP_LEAF_MISSING && is_listed_by_name(f)) || least == RP_LEAF_KNOWN;
     int other_name = !w->same_hiding && holds_interface(w->path.data);
-    list_difference(w, other_name ? w->not_comparable : differs ? w->different : w->one_side, f, a, b);
+    list_difference(w, other_name ? NOT_COMPARABLE : differs ? DIFFERENT : ONE_SIDE, f, a, b);
 }
 
-static void compare_values(struct compare_walk *w, const json_t *a, const json_t *b)
+static void compare_values(struct compare_walk *w, const struct side *a, const struct side *b)
 {
-    enum known ka = kind_of(a), kb = kind_of(b);
-    const json_t *va = json_object_get(a, "value"), *vb = json_object_get(b, "value");
-    if (ka == KNOWN && kb == KNOWN ? is_identical(a, b) : is_unlimited(w, a, b))
-        w->equal++;
-    else if (ka == KNOWN || kb == KNOWN) {
+    struct rp_capture_comparison *out = w->out;
+    const enum rp_leaf_kind ka = a->leaf.kind, kb = b->leaf.kind;
+    const json_t *va = a->leaf.value, *vb = b->leaf.value;
+    if (ka == RP_LEAF_KNOWN && kb == RP_LEAF_KNOWN ? is_identical(&a->leaf, &b->leaf) : is_unlimited(w, &a->leaf, &b->leaf))
+        out->equal++;
+    else if (ka == RP_LEAF_KNOWN || kb == RP_LEAF_KNOWN) {
         const struct rp_field *f = rp_field_find(w->path.data, RP_FIELD_SEPARATOR);
         if (ka != kb)
             list_one(w, f, a, b);
-        else if (is_same(w, f, a, b))
-            w->equal++;
+        else if (is_same(w, f, &a->leaf, &b->leaf))
+            out->equal++;
         else
-            list_difference(w, !w->same_hiding && (holds_hash(va) || holds_hash(vb)) ? w->not_comparable : w->different, f, a, b);
-    } else if (ka <= ABSENT && kb <= ABSENT)
-        w->absent++;
-    else {
-        RP_FREE char *path = shown_path(w);
-        json_array_append_new(w->unknown, json_string(path));
-    }
+            list_difference(w, !w->same_hiding && (holds_hash(va) || holds_hash(vb)) ? NOT_COMPARABLE : DIFFERENT, f, a, b);
+    } else if (ka <= RP_LEAF_ABSENT && kb <= RP_LEAF_ABSENT)
+        out->absent++;
+    else if (!w->each)
+        rp_texts_add(&out->unknown, &out->unknown_n, shown_path(w));
 }
 
 /* ---- the walk ---- */
 
-static int compare_nodes(struct compare_walk *w, const json_t *a, const json_t *b);
+static int compare_nodes(struct compare_walk *w, const struct side *a, const struct side *b);
 
 static int compare_child(struct compare_walk *w, const char *name, const json_t *a, const json_t *b)
 {
+    const struct side x = side_of(a), y = side_of(b);
     size_t end = w->path.size;
     if (end + strlen(name) + 2 > PATH_BYTES)
         return rp_fail(w->err, RP_MALFORMED, "a value whose names have more than %d bytes: no capture has such", PATH_BYTES);
     rp_buf_puts(&w->path, end ? (const char[]){RP_FIELD_SEPARATOR, 0} : "");
     rp_buf_puts(&w->path, name);
-    int rc = compare_nodes(w, a, b);
+    int rc = compare_nodes(w, &x, &y);
     w->path.size = end;
     w->path.data[end] = 0;
     return rc;
 }
 
 /* The child of that name; the value itself where the other document has a group in its place. */
-static const json_t *child_of(const json_t *node, const char *name)
+static const json_t *child_of(const struct side *s, const char *name)
 {
-    return kind_of(node) == GROUP ? json_object_get(node, name) : node;
+    return s->leaf.kind == RP_LEAF_GROUP ? json_object_get(s->json, name) : s->json;
 }
 
-static int compare_children(struct compare_walk *w, const json_t *a, const json_t *b)
+static int compare_children(struct compare_walk *w, const struct side *a, const struct side *b)
 {
-    const json_t *sides[] = {a, b};
+    const struct side *const sides[] = {a, b};
     size_t n = 0;
     int rc = 0;
     const char *key;
     json_t *child;
-    RP_FREE const char **name = rp_alloc((json_object_size(a) + json_object_size(b) + 1) * sizeof *name);
+    RP_FREE const char **name = rp_alloc((json_object_size(a->json) + json_object_size(b->json) + 1) * sizeof *name);
     for (int i = 0; i < 2; i++)
-        if (kind_of(sides[i]) == GROUP)
-            json_object_foreach((json_t *)sides[i], key, child)
+        if (sides[i]->leaf.kind == RP_LEAF_GROUP)
+            json_object_foreach((json_t *)sides[i]->json, key, child)
                 name[n++] = key;
     rp_sort_text(name, n);
     for (size_t i = 0; i < n && rc == 0; i++)
@@ -271,14 +286,15 @@ static int compare_children(struct compare_walk *w, const json_t *a, const json_
     return rc;
 }
 
-static int compare_nodes(struct compare_walk *w, const json_t *a, const json_t *b)
+static int compare_nodes(struct compare_walk *w, const struct side *a, const struct side *b)
 {
-    if (kind_of(a) != GROUP && kind_of(b) != GROUP) {
+    const enum rp_leaf_kind ka = a->leaf.kind, kb = b->leaf.kind;
+    if (ka != RP_LEAF_GROUP && kb != RP_LEAF_GROUP) {
         compare_values(w, a, b);
         return 0;
     }
-    const struct rp_field *f = w->each || kind_of(a) == kind_of(b) ? NULL : rp_field_find(w->path.data, RP_FIELD_SEPARATOR);
-    if (f && count_known(a) + count_known(b) > 0) {
+    const struct rp_field *f = w->each || ka == kb ? NULL : rp_field_find(w->path.data, RP_FIELD_SEPARATOR);
+    if (f && count_known(a->json) + count_known(b->json) > 0) {
         list_one(w, f, a, b);
         return 0;
     }
@@ -288,12 +304,12 @@ static int compare_nodes(struct compare_walk *w, const json_t *a, const json_t *
 /* Whether equal texts have equal hashes in both. */
 static int hide_alike(const json_t *a, const json_t *b)
 {
-    return json_is_true(json_object_get(a, "identified")) == json_is_true(json_object_get(b, "identified")) &&
-           json_equal(json_object_get(a, "salt"), json_object_get(b, "salt"));
+    return json_is_true(rp_json_at(a, "identified")) == json_is_true(rp_json_at(b, "identified")) &&
+           strcmp(rp_json_text_at(a, "salt"), rp_json_text_at(b, "salt")) == 0;
 }
 
 /* Probes that did not run on one side are named and left out. */
-static int compare_probes(struct compare_walk *w, const json_t *a, const json_t *b, json_t *not_captured)
+static int compare_probes(struct compare_walk *w, const json_t *a, const json_t *b)
 {
     const json_t *const sides[] = {a, b};
     RP_JSON *one = json_object(), *other = json_object();
@@ -304,51 +320,39 @@ static int compare_probes(struct compare_walk *w, const json_t *a, const json_t 
             if (json_object_get(sides[1 - i], key))
                 json_object_set(i ? other : one, key, probe);
             else
-                json_array_append_new(not_captured, json_string(key));
-    return compare_children(w, one, other);
+                rp_texts_add(&w->out->not_captured, &w->out->not_captured_n, rp_strdup(key));
+    const struct side x = side_of(one), y = side_of(other);
+    return compare_children(w, &x, &y);
 }
 
-/* Both documents into w's lists. */
-static int walk_both(struct compare_walk *w, const json_t *a, const json_t *b, json_t *not_captured)
+static int walk_both(struct rp_capture_comparison *out, const json_t *a, const json_t *b, int each, struct rp_err *err)
 {
-    const json_t *const both[] = {a, b};
-    w->same_hiding = hide_alike(a, b);
-    for (int i = 0; i < 2; i++) {
-        w->columns[i] = rp_json_at(both[i], "probes/topology/matrix/columns/value");
-    }
-    rp_buf_puts(&w->path, "");
-    int rc = compare_probes(w, json_object_get(a, "probes"), json_object_get(b, "probes"), not_captured);
-    rp_buf_fini(&w->path);
+    struct compare_walk w = {.each = each, .out = out, .err = err, .same_hiding = hide_alike(a, b)};
+    const json_t *const probes[] = {rp_json_at(a, "probes"), rp_json_at(b, "probes")};
+    rp_object_init(out, &rp_type_capture_comparison);
+    out->unknown = rp_alloc(sizeof *out->unknown); /* listed also where they are empty */
+    out->not_captured = rp_alloc(sizeof *out->not_captured);
+    for (int i = 0; i < 2; i++)
+        w.columns[i] = rp_known(probes[i], "topology.matrix.columns");
+    rp_buf_puts(&w.path, "");
+    int rc = compare_probes(&w, probes[0], probes[1]);
+    rp_buf_fini(&w.path);
     return rc;
 }
 
-json_t *rp_capture_compare(const json_t *a, const json_t *b, struct rp_err *err)
+int rp_capture_compare(struct rp_capture_comparison *out, const json_t *a, const json_t *b, struct rp_err *err)
 {
-    struct compare_walk w = {
-        .err = err, .different = json_array(), .one_side = json_array(), .not_comparable = json_array(), .unknown = json_array()};
-    json_t *not_captured = json_array();
-    int rc = walk_both(&w, a, b, not_captured);
-    json_t *out = json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "different", w.different, "one_side", w.one_side, "not_comparable",
-                            w.not_comparable, "unknown", w.unknown, "not_captured", not_captured, "equal", w.equal, "absent", w.absent);
-    if (rc < 0)
-        rp_json_decref(&out);
-    return out;
+    return walk_both(out, a, b, 0, err);
 }
 
-json_t *rp_capture_changes(const json_t *before, const json_t *after, struct rp_err *err)
+int rp_capture_changes(struct rp_capture_comparison *out, const json_t *before, const json_t *after, struct rp_err *err)
 {
-    RP_JSON *all = json_array(), *unknown = json_array();
-    struct compare_walk w = {.err = err, .each = 1, .different = all, .one_side = all, .not_comparable = all, .unknown = unknown};
-    size_t k;
-    json_t *d;
-    if (walk_both(&w, before, after, unknown) < 0)
-        return NULL;
-    json_t *out = json_array();
-    json_array_foreach(all, k, d)
-        json_array_append_new(out, json_pack("{s:O, s:O, s:O, s:O, s:O}", "field", json_object_get(d, "field"), "impact",
-                                             json_object_get(d, "impact"), "volatile", json_object_get(d, "volatile"), "before",
-                                             json_object_get(d, "a"), "after", json_object_get(d, "b")));
-    return out;
+    return walk_both(out, before, after, 1, err);
+}
+
+void rp_capture_comparison_fini(struct rp_capture_comparison *c)
+{
+    rp_object_fini(c, &rp_type_capture_comparison);
 }
 
 int rp_change_matters(const char *impact, int varies)
@@ -356,9 +360,9 @@ int rp_change_matters(const char *impact, int varies)
     return !varies && (strcmp(impact, rp_impact_name(RP_IMPACT_HIGH)) == 0 || strcmp(impact, rp_impact_name(RP_IMPACT_MEDIUM)) == 0);
 }
 
-int rp_capture_important(const json_t *difference)
+int rp_capture_important(const struct rp_difference *d)
 {
-    return rp_change_matters(rp_json_text_at(difference, "impact"), json_is_true(json_object_get(difference, "volatile")));
+    return rp_change_matters(d->impact, d->varies);
 }
 
 json_t *rp_capture_only_here(const json_t *list, const json_t *other)

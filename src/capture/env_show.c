@@ -19,64 +19,60 @@ static void show_words(struct rp_buf *out, const json_t *list)
 }
 
 /* The cells of a row that differ: "GPU3 NV1, GPU4 NV2". */
-static void show_cells(struct rp_buf *out, const json_t *cells, const char *side)
+static void show_cells(struct rp_buf *out, const struct rp_difference *d, int of_b)
 {
-    size_t i;
-    json_t *c;
-    json_array_foreach((json_t *)cells, i, c)
-        rp_buf_printf(out, "%s%s %s", i ? ", " : "", rp_json_text_at(c, "to"), rp_json_text_at(c, side));
+    for (int64_t i = 0; i < d->cells_n; i++)
+        rp_buf_printf(out, "%s%s %s", i ? ", " : "", d->cells[i].to, of_b ? d->cells[i].b : d->cells[i].a);
 }
 
 /* One side of a difference on one line, of any length. `exact`: with every digit. */
 static void show_side(struct rp_buf *out, const json_t *side, int exact)
 {
     static const char *const scaled[] = {"B", "Hz", "MHz", "bit/s"};
-    const json_t *v = json_object_get(side, "value"), *n = json_object_get(side, "values");
-    const char *state = rp_json_text_at(side, "state"), *unit = rp_json_text_at(side, "unit");
+    const struct rp_leaf leaf = rp_leaf(side);
+    const json_t *v = leaf.value;
     char number[32];
     if (!json_is_object(side))
         rp_buf_puts(out, "(not there)");
-    else if (n)
-        rp_buf_printf(out, "(%lld value%s)", (long long)json_integer_value(n), rp_s(json_integer_value(n)));
-    else if (strcmp(state, "ok") != 0)
-        rp_buf_printf(out, "(%s)", state);
+    else if (leaf.kind == RP_LEAF_GROUP)
+        rp_buf_printf(out, "(%lld value%s)", rp_json_integer_at(side, "values"), rp_s(rp_json_integer_at(side, "values")));
+    else if (leaf.kind != RP_LEAF_KNOWN)
+        rp_buf_printf(out, "(%s)", leaf.state);
     else if (json_is_array(v))
         show_words(out, v);
     else if (json_is_string(v))
         rp_buf_puts(out, *json_string_value(v) ? json_string_value(v) : "(empty)");
-    else if (!exact && RP_IS_IN(scaled, unit, strlen(unit))) {
-        rp_show_number(number, json_number_value(v), unit);
+    else if (!exact && RP_IS_IN(scaled, leaf.unit, strlen(leaf.unit))) {
+        rp_show_number(number, json_number_value(v), leaf.unit);
         rp_buf_puts(out, number);
     } else {
         if (json_is_integer(v))
             rp_buf_printf(out, "%lld", (long long)json_integer_value(v));
         else
             rp_buf_printf(out, "%.9g", json_number_value(v));
-        rp_buf_printf(out, "%s%s", *unit ? " " : "", unit);
+        rp_buf_printf(out, "%s%s", *leaf.unit ? " " : "", leaf.unit);
     }
 }
 
-void rp_capture_show_sides(struct rp_buf text[2], const json_t *difference)
+void rp_capture_show_sides(struct rp_buf text[2], const struct rp_difference *d)
 {
-    static const char *const names[] = {"a", "b"};
-    const json_t *cells = json_object_get(difference, "cells");
-    const int is_row = strncmp(rp_json_text_at(difference, "field"), "topology.matrix.", 16) == 0;
+    const json_t *const sides[] = {d->a, d->b};
+    const int is_row = strncmp(d->field, "topology.matrix.", 16) == 0;
     for (int exact = 0; exact < 2; exact++) { /* with every digit where the texts would be the same */
         if (exact && strcmp(rp_buf_text(&text[0]), rp_buf_text(&text[1])) != 0)
             break;
         for (int i = 0; i < 2; i++) {
-            const json_t *side = json_object_get(difference, names[i]), *other = json_object_get(difference, names[1 - i]);
-            RP_JSON *rest = is_row ? NULL : rp_capture_only_here(json_object_get(side, "value"), json_object_get(other, "value"));
+            RP_JSON *rest = is_row ? NULL : rp_capture_only_here(rp_leaf(sides[i]).value, rp_leaf(sides[1 - i]).value);
             text[i].size = 0;
-            if (cells)
-                show_cells(&text[i], cells, names[i]);
+            if (d->cells_n)
+                show_cells(&text[i], d, i);
             else if (rest && !json_array_size(rest))
                 rp_buf_puts(&text[i], "(nothing of its own)");
             else if (rest) {
                 rp_buf_puts(&text[i], "only here: ");
                 show_words(&text[i], rest);
             } else
-                show_side(&text[i], side, exact);
+                show_side(&text[i], sides[i], exact);
         }
     }
 }

@@ -17,21 +17,52 @@ const json_t *rp_value_at(const json_t *group, const char *path)
     return group;
 }
 
+static const char *text_of(const json_t *value, const char *key)
+{
+    const char *text = json_string_value(json_object_get(value, key));
+    return text ? text : "";
+}
+
+struct rp_leaf rp_leaf(const json_t *value)
+{
+    struct rp_leaf leaf = {.state = text_of(value, "state"), .unit = ""};
+    if (!*leaf.state) {
+        leaf.kind = value ? RP_LEAF_GROUP : RP_LEAF_MISSING;
+    } else if (strcmp(leaf.state, "ok") == 0) {
+        leaf.kind = RP_LEAF_KNOWN;
+        leaf.value = json_object_get(value, "value");
+        leaf.unit = text_of(value, "unit");
+    } else {
+        leaf.kind = strcmp(leaf.state, "absent") == 0 ? RP_LEAF_ABSENT : RP_LEAF_UNKNOWN;
+    }
+    return leaf;
+}
+
 const json_t *rp_group(const json_t *group, const char *path)
 {
     const json_t *at = rp_value_at(group, path);
-    return json_is_object(at) && !json_is_string(json_object_get(at, "state")) ? at : NULL;
+    return json_is_object(at) && rp_leaf(at).kind == RP_LEAF_GROUP ? at : NULL;
 }
 
 const char *rp_state_at(const json_t *group, const char *path)
 {
-    const char *state = json_string_value(json_object_get(rp_value_at(group, path), "state"));
-    return state ? state : "absent";
+    const char *state = rp_leaf(rp_value_at(group, path)).state;
+    return *state ? state : "absent";
+}
+
+const char *rp_detail_at(const json_t *group, const char *path)
+{
+    return text_of(rp_value_at(group, path), "detail");
+}
+
+const char *rp_source_at(const json_t *group, const char *path)
+{
+    return text_of(rp_value_at(group, path), "source");
 }
 
 const json_t *rp_known(const json_t *group, const char *path)
 {
-    return strcmp(rp_state_at(group, path), "ok") == 0 ? json_object_get(rp_value_at(group, path), "value") : NULL;
+    return rp_leaf(rp_value_at(group, path)).value;
 }
 
 const char *rp_known_text(const json_t *group, const char *path)

@@ -81,7 +81,7 @@ static json_t *load_capture(const char *path, struct rp_err *err)
 /* ---- showing ---- */
 
 /* "a  |  b" */
-static void show_sides(struct rp_buf *out, const json_t *d)
+static void show_sides(struct rp_buf *out, const struct rp_difference *d)
 {
     struct rp_buf side[2] = {{0}, {0}};
     char shown[SHOWN];
@@ -92,113 +92,110 @@ static void show_sides(struct rp_buf *out, const json_t *d)
     }
 }
 
+/* Differences in the order in which they are shown. */
+struct shown_list {
+    const struct rp_difference **of;
+    int64_t n;
+};
+
 /* Different fields of one row with the same two sides, as those of eight GPUs, are one line. */
-static size_t run_length(const json_t *list, size_t at)
+static int64_t run_length(const struct shown_list *list, int64_t at)
 {
-    const json_t *first = json_array_get(list, at), *pattern = json_object_get(first, "pattern");
-    size_t n = 1;
-    for (; json_is_string(pattern) && at + n < json_array_size(list); n++) {
-        const json_t *next = json_array_get(list, at + n);
-        if (!json_equal(pattern, json_object_get(next, "pattern")) ||
-            !json_equal(json_object_get(first, "a"), json_object_get(next, "a")) ||
-            !json_equal(json_object_get(first, "b"), json_object_get(next, "b")))
+    const struct rp_difference *first = list->of[at];
+    int64_t n = 1;
+    for (; at + n < list->n; n++) {
+        const struct rp_difference *next = list->of[at + n];
+        if (!rp_same_text(first->pattern, next->pattern) || !json_equal(first->a, next->a) || !json_equal(first->b, next->b))
             break;
     }
     return n;
 }
 
 /* The names for the "*" of the row in n fields: "gpu0, gpu1 and 6 more". */
-static void show_things(struct rp_buf *out, const json_t *list, size_t at, size_t n)
+static void show_things(struct rp_buf *out, const struct rp_difference *const *list, int64_t n)
 {
-    const char *pattern = rp_json_text_at(json_array_get(list, at), "pattern"), *star = strrchr(pattern, '*');
-    size_t head = strcspn(pattern, "*"), tail = star ? strlen(star + 1) : 0, i = 0, begin = out->size;
+    const char *pattern = list[0]->pattern, *star = strrchr(pattern, '*');
+    size_t head = strcspn(pattern, "*"), tail = star ? strlen(star + 1) : 0, begin = out->size;
+    int64_t i = 0;
     for (; i < n && out->size - begin <= 48; i++) {
         char name[72];
-        const char *f = rp_json_text_at(json_array_get(list, at + i), "field");
+        const char *f = list[i]->field;
         RP_FREE char *part = rp_asprintf("%.*s", (int)(strlen(f) - head - tail), f + head);
         rp_buf_printf(out, "%s%s", i ? ", " : " (", rp_excerpt(name, part));
     }
     if (i < n)
-        rp_buf_printf(out, " and %zu more", n - i);
+        rp_buf_printf(out, " and %lld more", (long long)(n - i));
     rp_buf_puts(out, ")");
 }
 
-static const struct rp_field *row_of(const json_t *d)
-{
-    const struct rp_field *f = rp_fields;
-    const char *pattern = rp_json_text_at(d, "pattern");
-    while (f->pattern && strcmp(f->pattern, pattern) != 0)
-        f++;
-    return f->pattern ? f : NULL;
-}
-
-static void show_list(struct rp_buf *out, const char *title, const json_t *list, int with_why)
+static void show_list(struct rp_buf *out, const char *title, const struct shown_list *list, int with_why)
 {
     char shown[SHOWN];
-    const struct rp_field *last = NULL;
-    if (json_array_size(list) == 0)
+    const char *last = NULL;
+    if (list->n == 0)
         return;
     rp_buf_printf(out, "\n%s\n", title);
-    for (size_t i = 0, n; i < json_array_size(list); i += n) {
-        const json_t *d = json_array_get(list, i);
-        const struct rp_field *f = row_of(d);
+    for (int64_t i = 0, n; i < list->n; i += n) {
+        const struct rp_difference *d = list->of[i];
         n = run_length(list, i);
-        rp_buf_printf(out, "  %s", n > 1 ? f->pattern : rp_excerpt(shown, rp_json_text_at(d, "field")));
+        rp_buf_printf(out, "  %s", n > 1 ? d->pattern : rp_excerpt(shown, d->field));
         if (n > 1)
-            show_things(out, list, i, n);
+            show_things(out, &list->of[i], n);
         rp_buf_puts(out, "\n      ");
         show_sides(out, d);
-        if (with_why && !(f && f == last))
-            rp_buf_printf(out, "      %s\n",
-                          f ? f->why : "unknown field: it may matter");
-        last = f;
+        if (with_why && !rp_same_text(d->pattern, last))
+            rp_buf_printf(out, "      %s\n", d->pattern ? d->why : "unknown field: it may matter");
+        last = d->pattern;
     }
 }
 
-static void show_names(struct rp_buf *out, const char *title, const json_t *list)
+static void show_names(struct rp_buf *out, const char *title, char *const *name, int64_t n)
 {
     char shown[SHOWN];
-    size_t i, at = 80;
-    json_t *v;
-    if (json_array_size(list) == 0)
+    size_t at = 80;
+    if (n == 0)
         return;
     rp_buf_printf(out, "\n%s", title);
-    json_array_foreach((json_t *)list, i, v) {
-        rp_excerpt(shown, json_is_string(v) ? json_string_value(v) : rp_json_text_at(v, "field"));
+    for (int64_t i = 0; i < n; i++) {
+        rp_excerpt(shown, name[i]);
         at += strlen(shown) + 2;
         if (at > 80) {
             rp_buf_puts(out, "\n  ");
             at = strlen(shown) + 4;
         }
-        rp_buf_printf(out, "%s%s", shown, i + 1 < json_array_size(list) ? ", " : "");
+        rp_buf_printf(out, "%s%s", shown, i + 1 < n ? ", " : "");
     }
     rp_buf_puts(out, "\n");
 }
 
-/* The differences of one impact, or the volatile ones, in the order of their rows, so that equal differences of several things are next
- * to each other; those without a row last. */
-static json_t *select_differences(const json_t *list, const char *impact, int moment)
+static void show_fields(struct rp_buf *out, const char *title, const struct shown_list *list)
 {
-    size_t i;
-    json_t *out = json_array(), *d, *rows = json_object();
-    json_array_foreach((json_t *)list, i, d) {
-        const char *pattern = rp_json_text_at(d, "pattern");
-        if ((!moment && strcmp(rp_json_text_at(d, "impact"), impact) != 0) || json_is_true(json_object_get(d, "volatile")) != moment)
-            continue;
-        if (!json_object_get(rows, pattern))
-            json_object_set_new(rows, pattern, json_array());
-        json_array_append(json_object_get(rows, pattern), d);
-    }
-    for (const struct rp_field *f = rp_fields; f->pattern; f++)
-        json_array_extend(out, json_object_get(rows, f->pattern));
-    json_array_extend(out, json_object_get(rows, ""));
-    json_decref(rows);
-    return out;
+    RP_FREE char **name = rp_alloc((size_t)(list->n + 1) * sizeof *name);
+    for (int64_t i = 0; i < list->n; i++)
+        name[i] = list->of[i]->field;
+    show_names(out, title, name, list->n);
 }
 
-static size_t count_of(const json_t *doc, const char *list)
+static int of_row(const struct rp_difference *d, const char *pattern)
 {
-    return json_array_size(json_object_get(doc, list));
+    return pattern ? rp_same_text(d->pattern, pattern) : !d->pattern;
+}
+
+/* Those of one impact, or the volatile ones (impact NULL), in the order of their rows, so that equal differences of several things are next
+ * to each other; those without a row last. Without `sorted` all of them, as they are. */
+static struct shown_list select_differences(const struct rp_difference *list, int64_t n, int sorted, const char *impact)
+{
+    struct shown_list out = {.of = rp_alloc((size_t)(n + 1) * sizeof *out.of)};
+    const struct rp_field *f = rp_fields;
+    for (int64_t i = 0; i < n && !sorted; i++)
+        out.of[out.n++] = &list[i];
+    for (int last = !sorted; !last; f++) {
+        last = !f->pattern;
+        for (int64_t i = 0; i < n; i++)
+            if (of_row(&list[i], f->pattern) && list[i].varies == !impact && (!impact || strcmp(list[i].impact, impact) == 0))
+                out.of[out.n++] = &list[i];
+    }
+    return out;
 }
 
 /* The last line counts what was not compared: that nothing important differs does not mean that the machines are the
@@ -208,53 +205,56 @@ static const char end_text[] =
     "[/not_compared: ({/not_compared t} of high or medium impact)]]"
     "[/probes:, {/probes t} probe{/probes s} on one side only]\n";
 
-static void show_all(struct rp_buf *out, const json_t *doc)
+static void show_all(struct rp_buf *out, const struct rp_capture_comparison *c, const json_t *doc)
 {
     static const struct {
         const char *impact, *title;
-    } grades[] = {
-        {"high", "HIGH: moves throughput"}, {"medium", "MEDIUM: often moves throughput"}, {"low", "LOW: seldom moves throughput"}};
-    const json_t *different = json_object_get(doc, "different");
+    } grades[] = {{"high", "HIGH: moves throughput"},
+                  {"medium", "MEDIUM: often moves throughput"},
+                  {"low", "LOW: seldom moves throughput"},
+                  {"none", "Different, without known influence:"},
+                  {NULL, "Of the moment of each capture:"}};
     rp_show(out, RP_FILL_TEXT, doc,
             "A  {/a/name t}, captured {/a/captured_at t}\nB  {/b/name t}, captured {/b/captured_at t}\n");
-    for (int i = 0; i < 3; i++) {
-        RP_JSON *list = select_differences(different, grades[i].impact, 0);
-        show_list(out, grades[i].title, list, 1);
+    for (int i = 0; i < 5; i++) {
+        struct shown_list list = select_differences(c->different, c->different_n, 1, grades[i].impact);
+        if (i == 3)
+            show_fields(out, grades[i].title, &list);
+        else
+            show_list(out, grades[i].title, &list, i < 3);
+        free(list.of);
     }
-    RP_JSON *none = select_differences(different, "none", 0), *moment = select_differences(different, "", 1);
-    show_names(out, "Different, without known influence:", none);
-    show_list(out, "Of the moment of each capture:", moment, 0);
-    show_list(out, "Known on one side only:", json_object_get(doc, "one_side"), 0);
-    show_names(out, "Cannot be compared, hidden with different salts or on one side only:", json_object_get(doc, "not_comparable"));
-    show_names(out, "Unknown on both sides, which does not mean equal:", json_object_get(doc, "unknown"));
-    show_names(out, "Probes that ran on one side only:", json_object_get(doc, "not_captured"));
+    struct shown_list one = select_differences(c->one_side, c->one_side_n, 0, NULL);
+    struct shown_list hidden = select_differences(c->not_comparable, c->not_comparable_n, 0, NULL);
+    show_list(out, "Known on one side only:", &one, 0);
+    show_fields(out, "Cannot be compared, hidden with different salts or on one side only:", &hidden);
+    free(one.of);
+    free(hidden.of);
+    show_names(out, "Unknown on both sides, which does not mean equal:", c->unknown, c->unknown_n);
+    show_names(out, "Probes that ran on one side only:", c->not_captured, c->not_captured_n);
     rp_show(out, RP_FILL_TEXT, doc, end_text);
 }
 
 /* ---- the command ---- */
 
-/* How many important settings differ. Adds to the document: the reasons, and the numbers of values that could not be
- * compared, of important ones among them, and of probes that ran on one side only. */
-static int weigh_differences(json_t *doc)
+/* How many important settings of a list differ. */
+static int count_important(const struct rp_difference *list, int64_t n)
 {
-    static const char *const lists[] = {"different", "one_side", "not_comparable"};
-    const json_t *unknown = json_object_get(doc, "unknown");
-    int important = 0, unknown_important = 0;
-    for (int k = 0; k < 3; k++)
-        for (size_t i = 0; i < count_of(doc, lists[k]); i++) {
-            json_t *d = json_array_get(json_object_get(doc, lists[k]), i);
-            const struct rp_field *f = row_of(d);
-            json_object_set_new(d, "why", json_string(f ? f->why : ""));
-            *(k ? &unknown_important : &important) += rp_capture_important(d);
-        }
-    for (size_t i = 0; i < json_array_size(unknown); i++) {
-        const struct rp_field *f = rp_field_find(json_string_value(json_array_get(unknown, i)), '.');
-        unknown_important += f && !f->moment && f->impact >= RP_IMPACT_MEDIUM;
-    }
-    const size_t undecided = count_of(doc, "one_side") + count_of(doc, "not_comparable") + json_array_size(unknown);
-    json_object_update_new(doc, json_pack("{s:i, s:I, s:I}", "not_compared", unknown_important, "undecided",
-                                          (json_int_t)undecided, "probes", (json_int_t)count_of(doc, "not_captured")));
+    int important = 0;
+    for (int64_t i = 0; i < n; i++)
+        important += rp_capture_important(&list[i]);
     return important;
+}
+
+/* Of high or medium impact, and not compared. */
+static int count_not_compared(const struct rp_capture_comparison *c)
+{
+    int n = count_important(c->one_side, c->one_side_n) + count_important(c->not_comparable, c->not_comparable_n);
+    for (int64_t i = 0; i < c->unknown_n; i++) {
+        const struct rp_field *f = rp_field_find(c->unknown[i], '.');
+        n += f && !f->moment && f->impact >= RP_IMPACT_MEDIUM;
+    }
+    return n;
 }
 
 struct diff_opts {
@@ -270,38 +270,40 @@ static const struct rp_opt opts[] = {
 static json_t *head_json(const char *path, const json_t *env)
 {
     char shown[72];
-    return json_pack("{s:s, s:O}", "name", rp_excerpt(shown, path), "captured_at", json_object_get(env, "captured_at"));
+    return json_pack("{s:s, s:s}", "name", rp_excerpt(shown, path), "captured_at", rp_json_text_at(env, "captured_at"));
 }
 
 static int cmd_capture_diff(struct rp_cli *cli, struct rp_err *err)
 {
     const struct diff_opts *o = cli->opts;
+    RP_CAPTURE_COMPARISON c = {0};
+    RP_BUF text = {0};
     if (strcmp(cli->argv[0], "-") == 0 && strcmp(cli->argv[1], "-") == 0)
         return rp_fail(err, RP_USAGE, "standard input can be only one of the two");
     RP_JSON *a = load_capture(cli->argv[0], err), *b = a ? load_capture(cli->argv[1], err) : NULL;
-    RP_JSON *doc = b ? rp_capture_compare(a, b, err) : NULL;
-    RP_BUF text = {0};
-    if (!doc)
+    if (!b || rp_capture_compare(&c, a, b, err) < 0)
         return -1;
-    if (count_of(doc, "not_captured") == json_object_size(json_object_get(a, "probes")) + json_object_size(json_object_get(b, "probes")))
+    if ((size_t)c.not_captured_n == json_object_size(rp_json_at(a, "probes")) + json_object_size(rp_json_at(b, "probes")))
         return rp_fail(err, RP_USAGE, "the two captures have no probe in common: nothing can be compared");
-    json_object_set_new(doc, "a", head_json(cli->argv[0], a));
-    json_object_set_new(doc, "b", head_json(cli->argv[1], b));
-    int important = weigh_differences(doc);
+    const int important = count_important(c.different, c.different_n), values = count_not_compared(&c);
+    RP_JSON *doc = rp_object_json(&c, &rp_type_capture_comparison);
+    json_object_update_new(doc, json_pack("{s:o, s:o, s:i, s:I, s:I}", "a", head_json(cli->argv[0], a), "b", head_json(cli->argv[1], b),
+                                          "not_compared", values, "undecided",
+                                          (json_int_t)(c.one_side_n + c.not_comparable_n + c.unknown_n), "probes",
+                                          (json_int_t)c.not_captured_n));
     if (cli->json) {
         cli->result = json_incref(doc);
     } else {
-        show_all(&text, doc);
+        show_all(&text, &c, doc);
         rp_cli_print(&text);
     }
     if (important)
         return rp_fail(err, RP_MISMATCH, "%d %s of high or medium impact %s", important, important == 1 ? "value" : "values",
                        important == 1 ? "differs" : "differ");
-    const long long values = rp_json_integer_at(doc, "not_compared"), probes = rp_json_integer_at(doc, "probes");
-    if (o->strict && (values || probes))
+    if (o->strict && (values || c.not_captured_n))
         return rp_fail(err, RP_MISMATCH,
-                       "--strict: %lld value%s of high or medium impact and %lld probe%s could not be compared", values,
-                       rp_s(values), probes, rp_s(probes));
+                       "--strict: %d value%s of high or medium impact and %lld probe%s could not be compared", values, rp_s(values),
+                       (long long)c.not_captured_n, rp_s(c.not_captured_n));
     return 0;
 }
 

@@ -91,19 +91,18 @@ static int compare_rows(struct rp_cli *cli, struct rp_rows *rows, struct rp_err 
     if (left_out && rows->n < 2)
         return rp_fail(err, RP_MISMATCH, "not comparable: none of the other %d results is of %s, they are of %s (--all compares them)",
                        left_out, rows->row->model, rp_buf_text(&models));
-    RP_JSON *doc = rp_compare(rows, &verdict, err);
-    if (!doc)
+    RP_COMPARISON c = {0};
+    if (rp_compare(&c, rows, &verdict, err) < 0)
         return -1;
-    if (left_out)
-        json_object_set_new(doc, "left_out", json_integer(left_out));
+    c.left_out = left_out ? left_out : RP_NO_INTEGER;
     if (cli->json) {
-        cli->result = json_incref(doc);
+        cli->result = rp_comparison_json(&c);
     } else {
         RP_DOC out = {0};
         if (format_of(o->format) == RP_DOC_CSV)
-            rp_compare_flat(&out, rows, doc);
+            rp_compare_flat(&out, rows, &c);
         else
-            rp_compare_show(&out, rows, doc);
+            rp_compare_show(&out, rows, &c);
         print_doc(&out, format_of(o->format));
     }
     if (verdict == RP_NOT_COMPARABLE)

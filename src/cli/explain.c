@@ -48,7 +48,7 @@ static int matches_name(const struct rp_field *f, const char *field)
 static json_t *as_json(const struct rp_field *f, int is_exact)
 {
     return json_pack("{s:s, s:b, s:s, s:b, s:s, s:s, s:s}", "field", f->pattern, "exact", is_exact, "impact",
-                     rp_impact_name(f->impact), "volatile", f->moment, "meaning", f->meaning, "source", f->source,
+                     rp_impact_name(f->impact), "varies", f->moment, "meaning", f->meaning, "source", f->source,
                      "why", f->why);
 }
 
@@ -56,7 +56,7 @@ static const char text[] =
     "[/fields:[/exact:{/field t}\n"
     "  meaning  {/meaning p}\n"
     "  source   {/source p}\n"
-    "  impact   {/impact t}[/volatile:, differs between any two moments]\n"
+    "  impact   {/impact t}[/varies:, differs between any two moments]\n"
     "[/why:  why      {/why p}\n]]]"
     "[/others:\n]"
     "[/fields:[!/exact:{/field t}\t{/impact t}\t{/meaning p}\n]]";

@@ -94,12 +94,12 @@ static void put_difference(struct rp_doc *d, const struct rp_result *published, 
     const struct rp_rows pair = {.row = two, .n = 2};
     enum rp_comparable verdict;
     struct rp_err err;
-    RP_JSON *c = rp_compare(&pair, &verdict, &err);
-    const json_t *list = rp_json_at(c, "pairs/0/confounders");
-    struct rp_line line = {.row = row, .base = published};
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        line.entry = json_array_get(list, i);
-        rp_layout_cells(d, RP_TABLE_gpt_confounders, 0, &line);
+    RP_COMPARISON c = {0};
+    if (rp_compare(&c, &pair, &verdict, &err) < 0)
+        return;
+    for (int64_t i = 0; i < c.pairs->confounders_n; i++) {
+        RP_JSON *entry = rp_object_json(&c.pairs->confounders[i], &rp_type_confounding);
+        rp_layout_cells(d, RP_TABLE_gpt_confounders, 0, &(struct rp_line){.row = row, .base = published, .entry = entry});
     }
 }
 

@@ -1,15 +1,18 @@
 #include "compare/compare.h"
 
 #include "base/bootstrap.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "compare/layout.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#define RP_OBJECT_LIST "compare/comparison.def"
+#include "base/object_tables.inc.h"
 
 #define COMPARED_MAX 1000 /* results at once: each is a table of its own against the first */
 #define MODELS_NAMED 10
@@ -67,11 +70,12 @@ static int has_sizes(const struct rp_result *a, const struct rp_result *b)
 
 #define NO_MODEL "the work is unknown without the name of the model: name it with 'repro import --set model=NAME'"
 
-static void add_confounder(json_t *list, const char *key, const char *name, const char *kind, const char *state, const char *a,
+static void add_confounder(struct rp_pair *pair, const char *key, const char *name, const char *kind, const char *state, const char *a,
                            const char *b, const char *why)
 {
-    json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:s}", "key", key, "name", name, "kind", kind, "state", state,
-                                          "a", *a ? json_string(a) : json_null(), "b", *b ? json_string(b) : json_null(), "why", why));
+    struct rp_confounding *one = rp_object_add(&pair->confounders, &pair->confounders_n, &rp_type_confounding);
+    *one = (struct rp_confounding){rp_strdup(key), rp_strdup(name), rp_strdup(kind), rp_strdup(state), rp_text_copy(*a ? a : NULL),
+                                   rp_text_copy(*b ? b : NULL), rp_strdup(why)};
 }
 
 static int in_images(const struct rp_result *row)
@@ -135,7 +139,7 @@ static enum rp_comparable worse_of(enum rp_comparable a, enum rp_comparable b)
     return a > b ? a : b;
 }
 
-static enum rp_comparable compare_properties(json_t *list, const struct rp_result *a, const struct rp_result *b)
+static enum rp_comparable compare_properties(struct rp_pair *pair, const struct rp_result *a, const struct rp_result *b)
 {
     enum rp_comparable verdict = RP_COMPARABLE;
     char x[RP_RESULT_TEXT_MAX + 1], y[RP_RESULT_TEXT_MAX + 1];
@@ -149,7 +153,7 @@ static enum rp_comparable compare_properties(json_t *list, const struct rp_resul
         int equal = known && (c->scope == MUCH ? is_near(x, y) : is_equal(x, y)) && !is_disturbed(c, x);
         if (equal || is_ignored(c, a, x, b, y) || !applies(c, a, b))
             continue;
-        add_confounder(list, c->key, c->name, kind_names[c->kind], known ? "differs" : "unknown", x, y,
+        add_confounder(pair, c->key, c->name, kind_names[c->kind], known ? "differs" : "unknown", x, y,
                  vague ? VAGUE : !known && c->scope == REQUIRED ? NO_MODEL : c->why);
         int is_fatal = (known && c->kind == WORK) || (c->scope == REQUIRED && (!*x || !*y));
         verdict = worse_of(verdict, is_fatal ? RP_NOT_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS);
@@ -179,26 +183,26 @@ static int has_evidence(const struct rp_result *row)
     return row->source.kind == RP_RESULT_BUNDLE && row->source.signed_by && !row->source.note;
 }
 
-static enum rp_comparable compare_evidence(json_t *list, const struct rp_result *a, const struct rp_result *b)
+static enum rp_comparable compare_evidence(struct rp_pair *pair, const struct rp_result *a, const struct rp_result *b)
 {
     char x[RP_RESULT_TEXT_MAX * 2], y[RP_RESULT_TEXT_MAX * 2];
     if (has_evidence(a) && has_evidence(b))
         return RP_COMPARABLE;
     evidence_text(x, sizeof x, a);
     evidence_text(y, sizeof y, b);
-    add_confounder(list, "evidence", "evidence", "method", "unsigned", x, y, "a figure without records cannot be checked");
+    add_confounder(pair, "evidence", "evidence", "method", "unsigned", x, y, "a figure without records cannot be checked");
     return RP_COMPARABLE_WITH_RESERVATIONS;
 }
 
-static enum rp_comparable name_machines(json_t *list, const char *key, const char *state, struct rp_machines_named *named, const char *what,
-                                        const char *why)
+static enum rp_comparable name_machines(struct rp_pair *pair, const char *key, const char *state, struct rp_machines_named *named,
+                                        const char *what, const char *why)
 {
     int any = named->n > 0;
     if (any) {
         RP_FREE char *name = rp_asprintf("environment (%zu %s of high effect%s)", named->n, named->n == 1 ? "value" : "values", what);
         rp_sanitize(named->a.data);
         rp_sanitize(named->b.data);
-        add_confounder(list, key, name, "machine", state, named->a.data, named->b.data, why);
+        add_confounder(pair, key, name, "machine", state, named->a.data, named->b.data, why);
     }
     rp_buf_fini(&named->a);
     rp_buf_fini(&named->b);
@@ -206,25 +210,25 @@ static enum rp_comparable name_machines(json_t *list, const char *key, const cha
 }
 
 /* Differences of the machines that no other confounder covers. */
-static json_t *compare_machines(json_t *list, const struct rp_result *a, const struct rp_result *b, enum rp_comparable *verdict,
-                                struct rp_err *err)
+static int compare_machines(struct rp_pair *pair, const struct rp_result *a, const struct rp_result *b, enum rp_comparable *verdict,
+                            struct rp_err *err)
 {
     struct rp_machines_high high = {0};
-    json_t *env = rp_compare_machines(&high, a, b, list, err);
-    *verdict = worse_of(*verdict, name_machines(list, "environment", "differs", &high.differs, "",
+    const int failed = rp_compare_machines(pair, &high, a, b, err);
+    *verdict = worse_of(*verdict, name_machines(pair, "environment", "differs", &high.differs, "",
                                                 "captured before the runs: each of them affects throughput"));
-    *verdict = worse_of(*verdict, name_machines(list, "environment_unknown", "unknown", &high.unknown, ", not comparable",
+    *verdict = worse_of(*verdict, name_machines(pair, "environment_unknown", "unknown", &high.unknown, ", not comparable",
                                                 "known for one machine only: they may differ"));
-    return env;
+    return failed;
 }
 
 /* A ratio needs the same unit on both sides. */
-static enum rp_comparable compare_units(json_t *list, const struct rp_result *a, const struct rp_result *b)
+static enum rp_comparable compare_units(struct rp_pair *pair, const struct rp_result *a, const struct rp_result *b)
 {
     const char *x = a->unit ? a->unit : "", *y = b->unit ? b->unit : "";
     if (*x && *y && strcmp(x, y) == 0)
         return RP_COMPARABLE;
-    add_confounder(list, "throughput", "unit", "work", *x && *y ? "differs" : "unknown", x, y,
+    add_confounder(pair, "throughput", "unit", "work", *x && *y ? "differs" : "unknown", x, y,
                    "the units of the figures differ or are unknown");
     return RP_NOT_COMPARABLE;
 }
@@ -250,17 +254,18 @@ static double width_ratio(const struct rp_result *a, const struct rp_result *b)
 }
 
 /* *base: resamples of the first result, made when they are first needed. */
-static json_t *ratio_of(const struct rp_result *a, const struct rp_result *b, double **base)
+static struct rp_ratio *ratio_of(const struct rp_result *a, const struct rp_result *b, double **base)
 {
-    double r = b->throughput / a->throughput;
-    json_t *j = json_pack("{s:f}", "value", r);
+    struct rp_ratio *r = rp_alloc(sizeof *r);
+    rp_object_init(r, &rp_type_ratio);
+    r->value = b->throughput / a->throughput;
     const double width = width_ratio(a, b);
     if (width > 0 && (width < 1 || width > 1))
-        json_object_set_new(j, "per_device", json_real(r / width));
+        r->per_device = r->value / width;
     const char *why = no_interval(a, b);
     if (why) {
-        json_object_set_new(j, "no_interval", json_string(why));
-        return j;
+        r->no_interval = rp_strdup(why);
+        return r;
     }
     if (!*base)
         *base = rp_result_resample(a, rp_resamples_of(a->samples), 1);
@@ -268,11 +273,11 @@ static json_t *ratio_of(const struct rp_result *a, const struct rp_result *b, do
     const int n = rp_resamples_of(a->samples > b->samples ? a->samples : b->samples);
     RP_FREE double *all = rp_result_resample(b, n, 0);
     rp_bootstrap_ratio(interval, all, *base, n);
-    json_object_set_new(j, "low", json_real(interval[0]));
-    json_object_set_new(j, "high", json_real(interval[1]));
-    json_object_set_new(j, "level", json_real(RP_BOOTSTRAP_LEVEL));
-    json_object_set_new(j, "replicates", json_integer(n));
-    return j;
+    r->low = interval[0];
+    r->high = interval[1];
+    r->level = RP_BOOTSTRAP_LEVEL;
+    r->replicates = n;
+    return r;
 }
 
 /* ---- other models ---- */
@@ -302,28 +307,24 @@ int rp_compare_narrow(struct rp_rows *rows, struct rp_buf *models)
 
 /* ---- all pairs ---- */
 
-static json_t *compare_pair(const struct rp_rows *rows, int i, double **base, enum rp_comparable *verdict, struct rp_err *err)
+static int compare_pair(struct rp_pair *pair, const struct rp_rows *rows, int i, double **base, enum rp_comparable *verdict,
+                        struct rp_err *err)
 {
     const struct rp_result *a = rows->row, *b = &rows->row[i];
-    json_t *list = json_array();
-    *verdict = compare_units(list, a, b);
+    pair->b = i;
+    *verdict = compare_units(pair, a, b);
     if (!is_one_bundle(a, b))
-        *verdict = worse_of(*verdict, compare_properties(list, a, b));
-    RP_JSON *env = NULL;
-    if (a->environment && b->environment && !(env = compare_machines(list, a, b, verdict, err))) {
-        json_decref(list);
-        return NULL;
-    }
-    *verdict = worse_of(*verdict, compare_evidence(list, a, b));
-    json_t *j = json_pack("{s:i, s:i, s:s, s:o}", "a", 0, "b", i, "verdict", rp_comparable_text(*verdict), "confounders", list);
+        *verdict = worse_of(*verdict, compare_properties(pair, a, b));
+    if (a->environment && b->environment && compare_machines(pair, a, b, verdict, err) < 0)
+        return -1;
+    *verdict = worse_of(*verdict, compare_evidence(pair, a, b));
+    pair->verdict = rp_strdup(rp_comparable_text(*verdict));
     if (*verdict == RP_NOT_COMPARABLE)
-        json_object_set_new(j, "no_ratio", json_string("not comparable"));
+        pair->no_ratio = rp_strdup("not comparable");
     else
-        json_object_set_new(j, "ratio", ratio_of(a, b, base));
-    if (env)
-        json_object_set(j, "environment", env);
-    rp_compare_labelled(j, a, b);
-    return j;
+        pair->ratio = ratio_of(a, b, base);
+    rp_compare_labelled(pair, a, b);
+    return 0;
 }
 
 /* Whether b is a again: a bundle by its statement, an imported result by its log, its place in it and its figure, any other by its file and
@@ -340,65 +341,76 @@ static int is_one_result(const struct rp_result *a, const struct rp_result *b)
     return (isnan(a->throughput) && isnan(b->throughput)) || a->throughput == b->throughput;
 }
 
+static void add_note(struct rp_comparison *out, char *text)
+{
+    rp_texts_add(&out->notes, &out->notes_n, text);
+}
+
 /* Oddities of a single result. */
-static void notes_of(json_t *notes, const struct rp_rows *rows, int i)
+static void add_notes(struct rp_comparison *out, const struct rp_rows *rows, int i)
 {
     const struct rp_result *row = &rows->row[i];
     double own = rp_result_estimate(row);
-    char text[RP_RESULT_TEXT_MAX + 100];
-    if (row->source.note && row->source.kind != RP_RESULT_PUBLISHED) {
-        snprintf(text, sizeof text, "%d: %s", i + 1, row->source.note);
-        json_array_append_new(notes, json_string(text));
-    }
-    if (!isnan(own) && !isnan(row->throughput) && !rp_result_is_of_samples(row)) {
-        snprintf(text, sizeof text, "%d: its figure is %.8g, but the median over repeats of its samples is %.8g", i + 1,
-                 row->throughput, own);
-        json_array_append_new(notes, json_string(text));
-    }
+    if (row->source.note && row->source.kind != RP_RESULT_PUBLISHED)
+        add_note(out, rp_asprintf("%d: %s", i + 1, row->source.note));
+    if (!isnan(own) && !isnan(row->throughput) && !rp_result_is_of_samples(row))
+        add_note(out, rp_asprintf("%d: its figure is %.8g, but the median over repeats of its samples is %.8g", i + 1,
+                                  row->throughput, own));
     const int64_t ranks = rp_result_ranks(row);
     if (ranks > 0 && row->data_parallel > 0 && row->tensor_parallel > 0 && row->pipeline_parallel > 0 &&
-        (double)row->data_parallel * (double)row->tensor_parallel * (double)row->pipeline_parallel > (double)ranks) {
-        snprintf(text, sizeof text,
-                 "%d: the arithmetic of %lld x %lld x %lld ranks (data x tensor x pipeline), computed by %lld", i + 1,
-                 (long long)row->data_parallel, (long long)row->tensor_parallel, (long long)row->pipeline_parallel,
-                 (long long)ranks);
-        json_array_append_new(notes, json_string(text));
-    }
+        (double)row->data_parallel * (double)row->tensor_parallel * (double)row->pipeline_parallel > (double)ranks)
+        add_note(out, rp_asprintf("%d: the arithmetic of %lld x %lld x %lld ranks (data x tensor x pipeline), computed by %lld", i + 1,
+                                  (long long)row->data_parallel, (long long)row->tensor_parallel, (long long)row->pipeline_parallel,
+                                  (long long)ranks));
     for (int k = 0; k < i && k < 100; k++)
         if (is_one_result(row, &rows->row[k])) {
-            snprintf(text, sizeof text, "%d is the same result as %d", i + 1, k + 1);
-            json_array_append_new(notes, json_string(text));
+            add_note(out, rp_asprintf("%d is the same result as %d", i + 1, k + 1));
             break;
         }
 }
 
-json_t *rp_compare(const struct rp_rows *rows, enum rp_comparable *verdict, struct rp_err *err)
+static json_t *row_json(const struct rp_result *row)
 {
-    RP_JSON *pairs = json_array(), *list = json_array(), *notes = json_array();
+    const double tokens = rp_result_tokens(row);
+    json_t *j = rp_result_to_json(row);
+    if (!isnan(tokens))
+        json_object_set_new(j, "tokens_per_s", json_real(tokens));
+    return j;
+}
+
+void rp_comparison_fini(struct rp_comparison *c)
+{
+    rp_object_fini(c, &rp_type_comparison);
+}
+
+json_t *rp_comparison_json(const struct rp_comparison *c)
+{
+    json_t *j = rp_object_json(c, &rp_type_comparison);
+    json_object_set_new(j, "schema", json_string(RP_COMPARISON_SCHEMA));
+    return j;
+}
+
+int rp_compare(struct rp_comparison *out, const struct rp_rows *rows, enum rp_comparable *verdict, struct rp_err *err)
+{
     RP_FREE double *base = NULL;
+    rp_object_init(out, &rp_type_comparison);
     *verdict = RP_COMPARABLE;
     if (rows->n < 2)
-        return rp_fail_null(err, RP_USAGE, "a comparison needs two results: name another bundle, document or published:NAME");
+        return rp_fail(err, RP_USAGE, "a comparison needs two results: name another bundle, document or published:NAME");
     if (rows->n > COMPARED_MAX)
-        return rp_fail_null(err, RP_USAGE, "%d results, but at most %d can be compared: select some with FILE#key=value", rows->n,
-                            COMPARED_MAX);
+        return rp_fail(err, RP_USAGE, "%d results, but at most %d can be compared: select some with FILE#key=value", rows->n,
+                       COMPARED_MAX);
+    out->rows = json_array();
+    out->notes = rp_alloc(sizeof *out->notes); /* listed also where there is none */
     for (int i = 0; i < rows->n; i++) {
-        const double tokens = rp_result_tokens(&rows->row[i]);
-        json_t *row = rp_result_to_json(&rows->row[i]);
-        if (!isnan(tokens))
-            json_object_set_new(row, "tokens_per_s", json_real(tokens));
-        json_array_append_new(list, row);
-        notes_of(notes, rows, i);
-        if (i == 0)
-            continue;
-        enum rp_comparable one;
-        json_t *j = compare_pair(rows, i, &base, &one, err);
-        if (!j)
-            return NULL;
-        json_array_append_new(pairs, j);
+        enum rp_comparable one = RP_COMPARABLE;
+        json_array_append_new(out->rows, row_json(&rows->row[i]));
+        add_notes(out, rows, i);
+        if (i && compare_pair(rp_object_add(&out->pairs, &out->pairs_n, &rp_type_pair), rows, i, &base, &one, err) < 0)
+            return -1;
         *verdict = worse_of(*verdict, one);
     }
-    json_t *scaling = rp_scaling(rows, notes);
-    return json_pack("{s:s, s:s, s:O, s:O, s:o, s:O}", "schema", "repro-compare/1", "verdict", rp_comparable_text(*verdict), "rows",
-                     list, "pairs", pairs, "scaling", scaling, "notes", notes);
+    out->verdict = rp_strdup(rp_comparable_text(*verdict));
+    rp_scaling(out, rows);
+    return 0;
 }

@@ -1,15 +1,21 @@
 /* Comparison: are results comparable, and if so, by how much do they differ?
  *
  * What:    a verdict per pair with all confounders, then ratios with bootstrap intervals, scaling, differences of machines.
- * Flow:    struct rp_rows -> rp_compare() -> one JSON document -> rp_compare_show() for people.
- * Owner:   the caller owns the document; the rows are borrowed.
- * Extend:  a confounder is one row of confounders.def. Facts and figures that have a label in run/facts.def or
+ * Flow:    struct rp_rows -> rp_compare() -> struct rp_comparison -> JSON, or rp_compare_show() for people.
+ * Owner:   the caller owns the comparison and frees it with rp_comparison_fini(); the rows are borrowed.
+ * Extend:  a confounder is one row of confounders.def, what a comparison has one of comparison.def. Facts and figures that have a label in run/facts.def or
  *          run/figures.def are compared.
  */
 #pragma once
 
-#include "report/doc.h"
+#include "capture/env_diff.h"
 #include "compare/result.h"
+#include "report/doc.h"
+
+#define RP_OBJECT_LIST "compare/comparison.def"
+#include "base/object_structs.inc.h"
+
+#define RP_COMPARISON_SCHEMA "repro-compare/1"
 
 struct rp_run; /* run/run.h */
 
@@ -20,21 +26,14 @@ const char *rp_comparable_text(enum rp_comparable verdict); /* "comparable", ...
  * result chosen by a selector stays. models: the models removed, "gpt, resnet50-v1.5". */
 int rp_compare_narrow(struct rp_rows *rows, struct rp_buf *models);
 
-/* Every row against the first:
- * {"schema": "repro-compare/1", "verdict", "rows": [row...],
- *  "pairs": [{"a": 0, "b": i, "verdict",
- *             "confounders": [{"key", "name", "kind", "state": "differs" | "unknown" | "unsigned", "a", "b", "why"}],
- *             "ratio": {"value": b / a, "per_device", "low", "high", "level", "replicates", "no_interval"}, "no_ratio": why not,
- *             "environment": {"important": [D...], "other", "not_compared"},
- *             "facts": [{"name", "unit", "a", "b"}], of bundles: labelled values of facts.json that differ,
- *             "figures": [the same], all of run.json}],
- *  "scaling": [{"row", "base", "devices", "base_devices", "speedup", "efficiency", "global_batch": "constant" | "proportional" to the
- *               devices | "other", "claimed"}], "notes": [text...]}
- * and "left_out", how many results, where --all was not given and some are of another model.
- * Unknown values are null. *verdict is the worst of all pairs. */
-json_t *rp_compare(const struct rp_rows *rows, enum rp_comparable *verdict, struct rp_err *err) rp_must_check;
-void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const json_t *comparison);
-void rp_compare_flat(struct rp_doc *out, const struct rp_rows *rows, const json_t *comparison); /* one table: for CSV */
+void rp_comparison_fini(struct rp_comparison *c);
+#define RP_COMPARISON __attribute__((cleanup(rp_comparison_fini))) struct rp_comparison
+json_t *rp_comparison_json(const struct rp_comparison *c);
+
+/* Every row against the first. *verdict is the worst of all pairs. *out is finished by the caller, also after a failure. */
+int rp_compare(struct rp_comparison *out, const struct rp_rows *rows, enum rp_comparable *verdict, struct rp_err *err) rp_must_check;
+void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const struct rp_comparison *c);
+void rp_compare_flat(struct rp_doc *out, const struct rp_rows *rows, const struct rp_comparison *c); /* one table: for CSV */
 
 /* n bootstrap resamples of the figure, those of a base with another seed; free() it. Needs row->samples >= 1. */
 double *rp_result_resample(const struct rp_result *row, int n, int is_base);
@@ -52,21 +51,22 @@ struct rp_machines_named {
 struct rp_machines_high {
     struct rp_machines_named differs, unknown; /* unknown: known on one side only, or not in a comparable form */
 };
-/* The machines before the runs, of two rows that have captures: "environment" of a pair. *high: zeroed and freed by the caller. */
-json_t *rp_compare_machines(struct rp_machines_high *high, const struct rp_result *a, const struct rp_result *b, const json_t *confounders,
-                            struct rp_err *err) rp_must_check;
+/* The machines before the runs, of two rows that have captures: "environment" of a pair with its confounders. *high: zeroed and freed by
+ * the caller. */
+int rp_compare_machines(struct rp_pair *pair, struct rp_machines_high *high, const struct rp_result *a, const struct rp_result *b,
+                        struct rp_err *err) rp_must_check;
 
 /* "facts" and "figures" of a pair of bundles, which has its "confounders": every row of facts.def and figures.def that
  * has a label. */
-void rp_compare_labelled(json_t *pair, const struct rp_result *a, const struct rp_result *b);
+void rp_compare_labelled(struct rp_pair *pair, const struct rp_result *a, const struct rp_result *b);
 
 /* The other load during a run on processors, of its first node that had some, or "none", by the limits of doctor's
  * check of load. */
 void rp_result_other_work(struct rp_result *row, const struct rp_run *run);
 
-/* Speed-ups of rows that differ in nothing but the number of devices, against the fewest of them: "scaling" of a comparison. Bundles may
- * also differ in the layout of their ranks and in the micro-batches of a step, which the table shows. notes: oddities are added. */
-json_t *rp_scaling(const struct rp_rows *rows, json_t *notes);
-/* Adds why a bundle is not in that list: how it differs from the bundle that is most like it. */
-void rp_scaling_explain(const struct rp_rows *rows, const json_t *list, json_t *notes);
-void rp_scaling_table(struct rp_doc *d, const struct rp_rows *rows, const json_t *list);
+/* Speed-ups of rows that differ in nothing but the number of devices, against the fewest of them: "scaling" of a comparison, whose notes
+ * get oddities. Bundles may also differ in the layout of their ranks and in the micro-batches of a step, which the table shows. */
+void rp_scaling(struct rp_comparison *out, const struct rp_rows *rows);
+/* Adds to the notes why a bundle is not in that list: how it differs from the bundle that is most like it. */
+void rp_scaling_explain(struct rp_comparison *out, const struct rp_rows *rows);
+void rp_scaling_table(struct rp_doc *d, const struct rp_rows *rows, const struct rp_scaling_entry *list, int64_t n);

@@ -23,12 +23,12 @@ static const void *part_of(const void *object, const struct rp_object_field *f)
 
 /* Digests and times differ between any two runs; what begins with the name of a listed confounder ("data": "data
  * digest") is shown there. */
-static int is_covered(const struct rp_object_field *f, const json_t *confounders)
+static int is_covered(const struct rp_object_field *f, const struct rp_pair *pair)
 {
     if (f->type == RP_IS_SHA256 || f->type == RP_IS_TIME || strcmp(f->unit, "s") == 0)
         return 1;
-    for (size_t i = 0; i < json_array_size(confounders); i++) {
-        const char *name = rp_json_text_at(json_array_get(confounders, i), "name");
+    for (int64_t i = 0; i < pair->confounders_n; i++) {
+        const char *name = pair->confounders[i].name;
         const size_t n = strlen(name);
         if (n && strncmp(f->label, name, n) == 0 && (f->label[n] == 0 || f->label[n] == ' '))
             return 1;
@@ -36,29 +36,28 @@ static int is_covered(const struct rp_object_field *f, const json_t *confounders
     return 0;
 }
 
-/* confounders: only values that differ, and that these do not cover; NULL: all. */
-static void add_labelled(json_t *list, const struct rp_object_type *type, const void *a, const void *b, const json_t *confounders)
+/* Those of run.json with figures; else those of facts.json that differ, and that no confounder covers. */
+static void add_labelled(struct rp_pair *pair, int figures, const struct rp_object_type *type, const void *a, const void *b)
 {
     for (int i = 0; i < type->n; i++) {
         const struct rp_object_field *f = &type->field[i];
         if (f->type == RP_IS_PART || f->type == RP_IS_PART_OR_NONE)
-            add_labelled(list, f->of, part_of(a, f), part_of(b, f), confounders);
+            add_labelled(pair, figures, f->of, part_of(a, f), part_of(b, f));
         if (!*f->label)
             continue;
         RP_JSON *x = value_of(a, f), *y = value_of(b, f);
-        if ((x || y) && !(confounders && (json_equal(x, y) || is_covered(f, confounders))))
-            json_array_append_new(list, json_pack("{s:s, s:s*, s:O?, s:O?}", "name", f->label, "unit",
-                                                  *f->unit ? f->unit : NULL, "a", x, "b", y));
+        if ((!x && !y) || (!figures && (json_equal(x, y) || is_covered(f, pair))))
+            continue;
+        struct rp_labelled *one = figures ? rp_object_add(&pair->figures, &pair->figures_n, &rp_type_labelled)
+                                          : rp_object_add(&pair->facts, &pair->facts_n, &rp_type_labelled);
+        *one = (struct rp_labelled){rp_strdup(f->label), rp_text_copy(*f->unit ? f->unit : NULL), json_incref(x), json_incref(y)};
     }
 }
 
-void rp_compare_labelled(json_t *pair, const struct rp_result *a, const struct rp_result *b)
+void rp_compare_labelled(struct rp_pair *pair, const struct rp_result *a, const struct rp_result *b)
 {
     if (!a->run || !b->run)
         return;
-    json_t *facts = json_array(), *figures = json_array();
-    add_labelled(facts, &rp_type_facts, &a->run->facts, &b->run->facts, json_object_get(pair, "confounders"));
-    add_labelled(figures, &rp_type_figures, &a->run->figures, &b->run->figures, NULL);
-    json_object_set_new(pair, "facts", facts);
-    json_object_set_new(pair, "figures", figures);
+    add_labelled(pair, 0, &rp_type_facts, &a->run->facts, &b->run->facts);
+    add_labelled(pair, 1, &rp_type_figures, &a->run->figures, &b->run->figures);
 }

@@ -37,24 +37,24 @@ static int begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-static int is_high(const json_t *difference)
+static int is_high(const struct rp_difference *d)
 {
-    return strcmp(rp_json_text_at(difference, "impact"), rp_impact_name(RP_IMPACT_HIGH)) == 0;
+    return strcmp(d->impact, rp_impact_name(RP_IMPACT_HIGH)) == 0;
 }
 
-static int is_named(const json_t *list, const char *key)
+static int is_named(const struct rp_pair *pair, const char *key)
 {
-    for (size_t i = 0; i < json_array_size(list); i++)
-        if (strcmp(rp_json_text_at(json_array_get(list, i), "key"), key) == 0)
+    for (int64_t i = 0; i < pair->confounders_n; i++)
+        if (strcmp(pair->confounders[i].key, key) == 0)
             return 1;
     return 0;
 }
 
 /* By the pattern of the field, in which names of devices are '*'. */
-static int is_covered(const json_t *list, const char *pattern)
+static int is_covered(const struct rp_pair *pair, const char *pattern)
 {
     for (size_t i = 0; i < sizeof covered / sizeof *covered; i++)
-        if (begins(pattern, covered[i].fields) && is_named(list, covered[i].key))
+        if (begins(pattern, covered[i].fields) && is_named(pair, covered[i].key))
             return 1;
     return 0;
 }
@@ -71,13 +71,14 @@ static int is_of_gpus(const char *pattern)
 static void put_value(struct rp_buf *out, const json_t *side)
 {
     RP_BUF text = {0};
-    const json_t *value = json_object_get(side, "value");
+    const struct rp_leaf leaf = rp_leaf(side);
+    const json_t *value = leaf.value;
     if (json_is_array(value) || json_is_object(value))
         rp_buf_printf(&text, "(%zu entries)", json_array_size(value) + json_object_size(value));
-    else if (value && !json_is_null(value))
+    else if (value)
         rp_json_write_plain(&text, value);
     else
-        rp_buf_puts(&text, *rp_json_text_at(side, "state") ? rp_json_text_at(side, "state") : "absent");
+        rp_buf_puts(&text, *leaf.state ? leaf.state : "absent");
     size_t n = strcspn(rp_buf_text(&text), "\n");
     rp_buf_printf(out, "%.*s%s", (int)(n < VALUE_BYTES ? n : VALUE_BYTES), rp_buf_text(&text), n < VALUE_BYTES ? "" : "...");
 }
@@ -98,13 +99,13 @@ static void name_both(struct rp_machines_named *to, const char *field, const jso
 }
 
 /* The differences of a list that are reservations: of high effect, about hardware that these runs used, and not covered already. */
-static void name_list(struct rp_machines_named *to, const json_t *list, const json_t *confounders, int no_gpus)
+static void name_list(struct rp_machines_named *to, const struct rp_difference *list, int64_t n, const struct rp_pair *pair, int no_gpus)
 {
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *d = json_array_get(list, i);
-        const char *pattern = rp_json_text_at(d, "pattern");
-        if (rp_capture_important(d) && is_high(d) && !is_covered(confounders, pattern) && !(no_gpus && is_of_gpus(pattern)))
-            name_both(to, rp_json_text_at(d, "field"), json_object_get(d, "a"), json_object_get(d, "b"));
+    for (int64_t i = 0; i < n; i++) {
+        const struct rp_difference *d = &list[i];
+        const char *pattern = d->pattern ? d->pattern : "";
+        if (rp_capture_important(d) && is_high(d) && !is_covered(pair, pattern) && !(no_gpus && is_of_gpus(pattern)))
+            name_both(to, d->field, d->a, d->b);
     }
 }
 
@@ -119,53 +120,57 @@ static int probe_is_high(const char *name)
 }
 
 /* A probe that is missing on one side is a reservation too. */
-static void name_missing(struct rp_machines_named *to, const json_t *names, const struct rp_result *a, const json_t *confounders,
-                         int no_gpus)
+static void name_missing(struct rp_machines_named *to, const struct rp_capture_comparison *c, const struct rp_result *a,
+                         const struct rp_pair *pair, int no_gpus)
 {
-    RP_JSON *there = json_pack("{s:s}", "value", "captured"), *not_there = json_pack("{s:s}", "value", "not captured");
-    const json_t *probes = json_object_get(a->environment, "probes");
-    for (size_t i = 0; i < json_array_size(names); i++) {
-        const char *name = json_string_value(json_array_get(names, i));
+    RP_JSON *there = json_pack("{s:s, s:s}", "state", "ok", "value", "captured");
+    RP_JSON *not_there = json_pack("{s:s, s:s}", "state", "ok", "value", "not captured");
+    for (int64_t i = 0; i < c->not_captured_n; i++) {
+        const char *name = c->not_captured[i];
         RP_FREE char *pattern = rp_asprintf("%s.", name);
-        int in_a = json_object_get(probes, name) != NULL;
-        if (probe_is_high(name) && !is_covered(confounders, pattern) && !(no_gpus && is_of_gpus(pattern)))
+        const int in_a = rp_value_at(rp_json_at(a->environment, "probes"), name) != NULL;
+        if (probe_is_high(name) && !is_covered(pair, pattern) && !(no_gpus && is_of_gpus(pattern)))
             name_both(to, name, in_a ? there : not_there, in_a ? not_there : there);
     }
 }
 
-static json_t *list_differences(const json_t *compared)
+/* Takes those that are listed. */
+static struct rp_machine_comparison *list_differences(struct rp_capture_comparison *c)
 {
-    const json_t *different = json_object_get(compared, "different");
-    json_t *important = json_array();
-    size_t other = 0, more = 0;
+    struct rp_machine_comparison *out = rp_alloc(sizeof *out);
+    rp_object_init(out, &rp_type_machine_comparison);
     for (int high = 1; high >= 0; high--)
-        for (size_t i = 0; i < json_array_size(different); i++) {
-            json_t *d = json_array_get(different, i);
-            if (!rp_capture_important(d))
-                other += high;
-            else if (is_high(d) == high && json_array_size(important) < LISTED)
-                json_array_append(important, d);
-            else
-                more += is_high(d) == high;
+        for (int64_t i = 0; i < c->different_n; i++) {
+            struct rp_difference *d = &c->different[i];
+            if (!d->field)
+                continue; /* taken */
+            if (!rp_capture_important(d)) {
+                out->other += high;
+            } else if (is_high(d) == high && out->important_n < LISTED) {
+                struct rp_difference *to = rp_object_add(&out->important, &out->important_n, &rp_type_difference);
+                *to = *d;
+                rp_object_init(d, &rp_type_difference);
+            } else {
+                out->more += is_high(d) == high;
+            }
         }
-    return json_pack("{s:o, s:I, s:I, s:I}", "important", important, "more", (json_int_t)more, "other", (json_int_t)other, "not_compared",
-                     (json_int_t)(json_array_size(json_object_get(compared, "one_side")) +
-                                  json_array_size(json_object_get(compared, "not_comparable")) +
-                                  json_array_size(json_object_get(compared, "not_captured"))));
+    out->not_compared = c->one_side_n + c->not_comparable_n + c->not_captured_n;
+    return out;
 }
 
-json_t *rp_compare_machines(struct rp_machines_high *high, const struct rp_result *a, const struct rp_result *b, const json_t *confounders,
-                            struct rp_err *err)
+int rp_compare_machines(struct rp_pair *pair, struct rp_machines_high *high, const struct rp_result *a, const struct rp_result *b,
+                        struct rp_err *err)
 {
-    RP_JSON *c = rp_capture_compare(a->environment, b->environment, err);
+    RP_CAPTURE_COMPARISON c = {0};
     const int no_gpus = a->gpus_per_node == 0 && b->gpus_per_node == 0;
-    if (!c)
-        return NULL;
-    name_list(&high->differs, json_object_get(c, "different"), confounders, no_gpus);
-    name_list(&high->unknown, json_object_get(c, "one_side"), confounders, no_gpus);
-    name_list(&high->unknown, json_object_get(c, "not_comparable"), confounders, no_gpus);
-    name_missing(&high->unknown, json_object_get(c, "not_captured"), a, confounders, no_gpus);
-    return list_differences(c);
+    if (rp_capture_compare(&c, a->environment, b->environment, err) < 0)
+        return -1;
+    name_list(&high->differs, c.different, c.different_n, pair, no_gpus);
+    name_list(&high->unknown, c.one_side, c.one_side_n, pair, no_gpus);
+    name_list(&high->unknown, c.not_comparable, c.not_comparable_n, pair, no_gpus);
+    name_missing(&high->unknown, &c, a, pair, no_gpus);
+    pair->environment = list_differences(&c);
+    return 0;
 }
 
 /* ---- other work ---- */
@@ -189,7 +194,7 @@ static struct machine_load load_after(struct machine_load m, const struct rp_nod
 {
     for (int64_t i = 0; i < node->change_n; i++) {
         const struct rp_change *one = &node->change[i];
-        const json_t *value = json_object_get(one->after, "value");
+        const json_t *value = rp_leaf(one->after).value;
         double *to = strcmp(one->field, "kernel.load_1min") == 0       ? &m.load
                      : strcmp(one->field, "kernel.tasks_running") == 0 ? &m.running
                                                                        : NULL;
@@ -218,7 +223,7 @@ static int64_t threads_on(const struct rp_facts *f, int node)
 /* "load 5.02 before the run, 6 tasks running", "none", or NULL: unknown; free() it. */
 static char *other_work_of(const struct rp_run *run, int node)
 {
-    const json_t *probes = json_object_get(rp_run_capture(run, node, 0), "probes");
+    const json_t *probes = rp_json_at(rp_run_capture(run, node, 0), "probes");
     const char *online = rp_known_text(probes, "cpu.online");
     const int cpus = online ? rp_parse_cpus(online, NULL, RP_MAX_CPUS) : 0;
     const struct machine_load before = load_before(probes);

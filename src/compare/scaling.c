@@ -73,40 +73,41 @@ static const char *batch_of(const struct rp_result *row, const struct rp_result 
     return of_row == of_base ? "proportional" : "other";
 }
 
+static void add_note(struct rp_comparison *out, char *text)
+{
+    rp_texts_add(&out->notes, &out->notes_n, text);
+}
+
 /* Against the first row, which has the fewest devices. */
-static void add_series(json_t *out, json_t *notes, const struct rp_rows *rows, const struct scaling_place *p, int n)
+static void add_series(struct rp_comparison *out, const struct rp_rows *rows, const struct scaling_place *p, int n)
 {
     const struct rp_result *base = &rows->row[p->row];
     if (p[n - 1].devices == p->devices)
         return;
     for (int i = 0; i < n; i++) {
         const struct rp_result *row = &rows->row[p[i].row];
-        double speedup = row->throughput / base->throughput, shape = (double)p[i].devices / (double)p->devices;
-        json_t *one = json_pack("{s:i, s:i, s:I, s:I, s:f, s:f}", "row", p[i].row, "base", p->row, "devices", (json_int_t)p[i].devices,
-                                "base_devices", (json_int_t)p->devices, "speedup", speedup, "efficiency", speedup / shape);
-        if (batch_of(row, base))
-            json_object_set_new(one, "global_batch", json_string(batch_of(row, base)));
-        if (!isnan(row->speedup))
-            json_object_set_new(one, "claimed", json_real(row->speedup));
-        json_array_append_new(out, one);
-        char text[200];
-        if (!isnan(row->speedup) && p->devices == 1 && fabs(row->speedup - speedup) > 0.0051) {
-            snprintf(text, sizeof text, "%d: its source has speed-up %.4g, but its figures give %.6g / %.6g = %.4g", p[i].row + 1,
-                     row->speedup, row->throughput, base->throughput, speedup);
-            json_array_append_new(notes, json_string(text));
-        }
-        if (speedup > shape * 1.005) {
-            snprintf(text, sizeof text, "%d: %lld devices are %.4g times as fast as %lld: more than ideal scaling",
-                     p[i].row + 1, (long long)p[i].devices, speedup, (long long)p->devices);
-            json_array_append_new(notes, json_string(text));
-        }
+        const double speedup = row->throughput / base->throughput, shape = (double)p[i].devices / (double)p->devices;
+        struct rp_scaling_entry *one = rp_object_add(&out->scaling, &out->scaling_n, &rp_type_scaling_entry);
+        *one = (struct rp_scaling_entry){.row = p[i].row,
+                                         .base = p->row,
+                                         .devices = p[i].devices,
+                                         .base_devices = p->devices,
+                                         .speedup = speedup,
+                                         .efficiency = speedup / shape,
+                                         .global_batch = rp_text_copy(batch_of(row, base)),
+                                         .claimed = row->speedup};
+        if (!isnan(row->speedup) && p->devices == 1 && fabs(row->speedup - speedup) > 0.0051)
+            add_note(out, rp_asprintf("%d: its source has speed-up %.4g, but its figures give %.6g / %.6g = %.4g", p[i].row + 1,
+                                      row->speedup, row->throughput, base->throughput, speedup));
+        if (speedup > shape * 1.005)
+            add_note(out, rp_asprintf("%d: %lld devices are %.4g times as fast as %lld: more than ideal scaling", p[i].row + 1,
+                                      (long long)p[i].devices, speedup, (long long)p->devices));
     }
 }
 
-json_t *rp_scaling(const struct rp_rows *rows, json_t *notes)
+void rp_scaling(struct rp_comparison *out, const struct rp_rows *rows)
 {
     int n = 0;
-    json_t *out = json_array();
     RP_FREE struct scaling_place *place = rp_alloc((size_t)(rows->n + 1) * sizeof *place);
     for (int i = 0; i < rows->n; i++)
         if (rows->row[i].devices > 0 && !isnan(rows->row[i].throughput))
@@ -115,21 +116,18 @@ json_t *rp_scaling(const struct rp_rows *rows, json_t *notes)
     for (int from = 0, to; from < n; from = to) {
         for (to = from + 1; to < n && strcmp(place[to].series, place[from].series) == 0; to++)
             ;
-        add_series(out, notes, rows, place + from, to - from);
+        add_series(out, rows, place + from, to - from);
     }
     for (int i = 0; i < n; i++)
         free(place[i].series);
-    return out;
 }
 
 /* ---- what is in no series ---- */
 
-static int is_listed(const json_t *list, int row)
+static int is_listed(const struct rp_comparison *c, int row)
 {
-    size_t i;
-    json_t *s;
-    json_array_foreach((json_t *)list, i, s)
-        if (rp_json_integer_at(s, "row") == row)
+    for (int64_t i = 0; i < c->scaling_n; i++)
+        if (c->scaling[i].row == row)
             return 1;
     return 0;
 }
@@ -149,13 +147,13 @@ static int list_differences(struct rp_buf *out, const struct rp_result *a, const
     return n;
 }
 
-void rp_scaling_explain(const struct rp_rows *rows, const json_t *list, json_t *notes)
+void rp_scaling_explain(struct rp_comparison *out, const struct rp_rows *rows)
 {
     for (int i = 0; i < rows->n; i++) {
         const struct rp_result *row = &rows->row[i];
         RP_BUF best = {0};
         int least = 0, nearest = -1;
-        if (row->source.kind != RP_RESULT_BUNDLE || is_listed(list, i))
+        if (row->source.kind != RP_RESULT_BUNDLE || is_listed(out, i))
             continue;
         for (int k = 0; k < rows->n; k++) {
             RP_BUF text = {0};
@@ -170,68 +168,58 @@ void rp_scaling_explain(const struct rp_rows *rows, const json_t *list, json_t *
             best = text;
             text = (struct rp_buf){0};
         }
-        RP_FREE char *note = nearest < 0 ? NULL : rp_asprintf("%d is left out: it differs from %d in %s", i + 1, nearest + 1, rp_buf_text(&best));
-        if (note)
-            json_array_append_new(notes, json_string(note));
+        if (nearest >= 0)
+            add_note(out, rp_asprintf("%d is left out: it differs from %d in %s", i + 1, nearest + 1, rp_buf_text(&best)));
     }
 }
 
 /* ---- as a table ---- */
 
 /* Whether a result of the list is a run of several ranks: only those have what the last columns show. */
-static int has_ranks(const struct rp_rows *rows, const json_t *list)
+static int has_ranks(const struct rp_rows *rows, const struct rp_scaling_entry *list, int64_t n)
 {
-    size_t i;
-    json_t *s;
-    json_array_foreach((json_t *)list, i, s)
-        if (rp_result_ranks(&rows->row[rp_json_integer_at(s, "row")]) > 1)
+    for (int64_t i = 0; i < n; i++)
+        if (rp_result_ranks(&rows->row[list[i].row]) > 1)
             return 1;
     return 0;
 }
 
-void rp_scaling_table(struct rp_doc *d, const struct rp_rows *rows, const json_t *list)
+void rp_scaling_table(struct rp_doc *d, const struct rp_rows *rows, const struct rp_scaling_entry *list, int64_t n)
 {
-    const int ranks = has_ranks(rows, list);
+    const int ranks = has_ranks(rows, list, n);
     rp_layout_begin(d, RP_TABLE_scaling, ranks);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *s = json_array_get(list, i);
-        const int row = (int)rp_json_integer_at(s, "row");
-        rp_layout_cells(d, RP_TABLE_scaling, ranks, &(struct rp_line){.row = &rows->row[row], .entry = s, .number = row + 1});
+    for (int64_t i = 0; i < n; i++) {
+        RP_JSON *entry = rp_object_json(&list[i], &rp_type_scaling_entry);
+        rp_layout_cells(d, RP_TABLE_scaling, ranks,
+                        &(struct rp_line){.row = &rows->row[list[i].row], .entry = entry, .number = list[i].row + 1});
     }
 }
 
-/* The entries of one series have the same base. */
-static json_t *series_from(const json_t *list, size_t *at)
+/* The n entries of one series, which have the same base. */
+static void put_series(struct rp_doc *d, const struct rp_rows *rows, const struct rp_scaling_entry *series, int64_t n)
 {
-    json_t *out = json_array();
-    const long long base = rp_json_integer_at(json_array_get(list, *at), "base");
-    for (; *at < json_array_size(list) && rp_json_integer_at(json_array_get(list, *at), "base") == base; ++*at)
-        json_array_append(out, json_array_get(list, *at));
-    return out;
-}
-
-static void put_series(struct rp_doc *d, const struct rp_rows *rows, const json_t *series)
-{
-    const struct rp_result *base = &rows->row[rp_json_integer_at(json_array_get(series, 0), "base")];
+    const struct rp_result *base = &rows->row[series->base];
     RP_FREE char *hardware = rp_result_hardware(base);
     rp_doc_heading(d, "%s, %s", base->model ? base->model : RP_UNKNOWN, base->precision ? base->precision : RP_UNKNOWN);
     RP_FREE char *count = base->threads > 0 ? NULL : rp_asprintf("%lld of ", (long long)base->devices);
     rp_doc_title(d, "Against %s%s, in %s", count ? count : "", hardware ? hardware : "unknown hardware",
                  base->unit ? base->unit : RP_UNKNOWN);
-    rp_scaling_table(d, rows, series);
+    rp_scaling_table(d, rows, series, n);
 }
 
 void rp_scaling_put(struct rp_doc *d, const struct rp_rows *rows)
 {
-    RP_JSON *notes = json_array(), *list = rp_scaling(rows, notes);
-    for (size_t i = 0; i < json_array_size(list);) {
-        RP_JSON *series = series_from(list, &i);
-        put_series(d, rows, series);
+    RP_COMPARISON c = {0};
+    rp_scaling(&c, rows);
+    for (int64_t from = 0, to; from < c.scaling_n; from = to) {
+        for (to = from + 1; to < c.scaling_n && c.scaling[to].base == c.scaling[from].base; to++)
+            ;
+        put_series(d, rows, &c.scaling[from], to - from);
     }
-    if (json_array_size(list) < (size_t)rows->n)
-        rp_doc_line(d, "Results without another of the same work on other numbers of devices, which are left out: %zu.",
-                    (size_t)rows->n - json_array_size(list));
-    rp_scaling_explain(rows, list, notes);
-    for (size_t i = 0; i < json_array_size(notes); i++)
-        rp_doc_line(d, "%s", json_string_value(json_array_get(notes, i)));
+    if (c.scaling_n < rows->n)
+        rp_doc_line(d, "Results without another of the same work on other numbers of devices, which are left out: %lld.",
+                    (long long)(rows->n - c.scaling_n));
+    rp_scaling_explain(&c, rows);
+    for (int64_t i = 0; i < c.notes_n; i++)
+        rp_doc_line(d, "%s", c.notes[i]);
 }

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/env_diff.h"
+#include "capture/value.h"
 #include "compare/layout.h"
 #include "report/figure.h"
 
@@ -21,13 +22,13 @@ static void put_results(struct rp_doc *d, const struct rp_rows *rows)
         rp_layout_cells(d, RP_TABLE_results, tokens, &(struct rp_line){.row = &rows->row[i], .number = i + 1});
 }
 
-static void put_pairs(struct rp_doc *d, const struct rp_rows *rows, const json_t *list)
+static void put_pairs(struct rp_doc *d, const struct rp_rows *rows, const struct rp_comparison *c)
 {
     rp_layout_begin(d, RP_TABLE_pairs, 0);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *p = json_array_get(list, i);
-        const int row = (int)rp_json_integer_at(p, "b");
-        rp_layout_cells(d, RP_TABLE_pairs, 0, &(struct rp_line){.row = &rows->row[row], .entry = p, .number = row + 1});
+    for (int64_t i = 0; i < c->pairs_n; i++) {
+        RP_JSON *entry = rp_object_json(&c->pairs[i], &rp_type_pair);
+        const int64_t row = c->pairs[i].b;
+        rp_layout_cells(d, RP_TABLE_pairs, 0, &(struct rp_line){.row = &rows->row[row], .entry = entry, .number = row + 1});
     }
 }
 
@@ -35,18 +36,15 @@ static void put_pairs(struct rp_doc *d, const struct rp_rows *rows, const json_t
 
 /* A confounder and the results that it has the same values for. */
 struct cause {
-    const json_t *c;
+    const struct rp_confounding *c;
     struct rp_buf where; /* "2-5, 7" */
     int first, last;     /* of the current range */
 };
 
-static int is_same(const json_t *a, const json_t *b)
+static int is_same(const struct rp_confounding *a, const struct rp_confounding *b)
 {
-    static const char *const parts[] = {"key", "state", "a", "b"};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strcmp(rp_json_text_at(a, parts[i]), rp_json_text_at(b, parts[i])) != 0)
-            return 0;
-    return 1;
+    return strcmp(a->key, b->key) == 0 && strcmp(a->state, b->state) == 0 && (rp_same_text(a->a, b->a) || a->a == b->a) &&
+           (rp_same_text(a->b, b->b) || a->b == b->b);
 }
 
 static void close_range(struct cause *c)
@@ -58,12 +56,12 @@ static void close_range(struct cause *c)
 }
 
 /* Adds a confounder of a result; those of one property are kept together. */
-static void add_cause(struct cause **list, int *n, const json_t *c, int result)
+static void add_cause(struct cause **list, int *n, const struct rp_confounding *c, int result)
 {
     int place = *n;
     for (int i = 0; i < *n; i++) {
         struct cause *old = &(*list)[i];
-        if (strcmp(rp_json_text_at(old->c, "key"), rp_json_text_at(c, "key")) == 0)
+        if (strcmp(old->c->key, c->key) == 0)
             place = i + 1;
         if (!is_same(old->c, c))
             continue;
@@ -80,87 +78,77 @@ static void add_cause(struct cause **list, int *n, const json_t *c, int result)
     ++*n;
 }
 
-static void put_confounders(struct rp_doc *d, const json_t *list)
+static void put_confounders(struct rp_doc *d, const struct rp_comparison *c)
 {
     struct cause *causes = NULL;
     int n = 0;
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *p = json_array_get(list, i), *c = json_object_get(p, "confounders");
-        for (size_t k = 0; k < json_array_size(c); k++)
-            add_cause(&causes, &n, json_array_get(c, k), (int)rp_json_integer_at(p, "b") + 1);
-    }
+    for (int64_t i = 0; i < c->pairs_n; i++)
+        for (int64_t k = 0; k < c->pairs[i].confounders_n; k++)
+            add_cause(&causes, &n, &c->pairs[i].confounders[k], (int)c->pairs[i].b + 1);
     if (n)
         rp_doc_table(d, "confounder|kind|result 1|the other|results|why it matters");
     for (int i = 0; i < n; i++) {
-        const json_t *c = causes[i].c;
+        const struct rp_confounding *one = causes[i].c;
         close_range(&causes[i]);
-        rp_doc_cell(d, "%s", rp_json_text_at(c, "name"));
-        rp_doc_cell(d, "%s", rp_json_text_at(c, "kind"));
-        rp_doc_text(d, rp_json_text_at(c, "a"), RP_UNKNOWN);
-        rp_doc_text(d, rp_json_text_at(c, "b"), RP_UNKNOWN);
+        rp_doc_cell(d, "%s", one->name);
+        rp_doc_cell(d, "%s", one->kind);
+        rp_doc_text(d, one->a, RP_UNKNOWN);
+        rp_doc_text(d, one->b, RP_UNKNOWN);
         rp_doc_cell(d, "%s", rp_buf_text(&causes[i].where));
-        rp_doc_cell(d, "%s", rp_json_text_at(c, "why"));
+        rp_doc_cell(d, "%s", one->why);
         rp_buf_fini(&causes[i].where);
     }
     free(causes);
 }
 
-/* ---- scaling and machines ---- */
-
-static void put_scaling(struct rp_doc *d, const struct rp_rows *rows, const json_t *list)
-{
-    if (!json_array_size(list))
-        return;
-    rp_doc_heading(d, "Speed-up and efficiency");
-    rp_scaling_table(d, rows, list);
-}
+/* ---- machines ---- */
 
 /* A value of one machine; of a list only what the other one lacks: "only here: avx512_bf16 amx_tile". */
 static void put_side(struct rp_doc *d, const json_t *side, const json_t *other)
 {
     RP_BUF text = {0};
-    const json_t *value = json_object_get(side, "value");
-    RP_JSON *words = json_is_string(json_array_get(value, 0)) ? rp_capture_only_here(value, json_object_get(other, "value")) : NULL;
-    const char *unit = rp_json_text_at(side, "unit");
+    const struct rp_leaf leaf = rp_leaf(side);
+    RP_JSON *words = rp_capture_only_here(leaf.value, rp_leaf(other).value);
+    json_t *word;
+    size_t i;
     if (words && !json_array_size(words))
         rp_buf_puts(&text, "nothing that the other lacks");
-    for (size_t i = 0; i < json_array_size(words); i++)
-        rp_buf_printf(&text, "%s%s", i ? " " : "only here: ", rp_json_text_at(json_array_get(words, i), ""));
-    if (!words && value)
-        rp_json_write_plain(&text, value);
-    if (!value || json_is_null(value))
-        rp_doc_text(d, rp_json_text_at(side, "state"), "absent");
+    json_array_foreach(words, i, word)
+        rp_buf_printf(&text, "%s%s", i ? " " : "only here: ", json_string_value(word));
+    if (!words && leaf.value)
+        rp_json_write_plain(&text, leaf.value);
+    if (!leaf.value)
+        rp_doc_text(d, leaf.state, "absent");
     else
-        rp_doc_cell(d, "%s%s%s", rp_buf_text(&text), *unit ? " " : "", unit);
+        rp_doc_cell(d, "%s%s%s", rp_buf_text(&text), *leaf.unit ? " " : "", leaf.unit);
 }
 
-static void put_machines(struct rp_doc *d, const json_t *list)
+static void put_machines(struct rp_doc *d, const struct rp_comparison *c)
 {
     int begun = 0;
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *p = json_array_get(list, i), *important = rp_json_at(p, "environment/important");
-        for (size_t k = 0; k < json_array_size(important); k++) {
-            const json_t *one = json_array_get(important, k);
+    for (int64_t i = 0; i < c->pairs_n; i++) {
+        const struct rp_machine_comparison *e = c->pairs[i].environment;
+        for (int64_t k = 0; e && k < e->important_n; k++) {
+            const struct rp_difference *one = &e->important[k];
             if (!begun++) {
                 rp_doc_heading(d, "Differences between the machines, by their likely effect");
                 rp_doc_table(d, "##|effect|field|result 1|the other");
             }
-            rp_doc_cell(d, "%lld", rp_json_integer_at(p, "b") + 1);
-            rp_doc_cell(d, "%s", rp_json_text_at(one, "impact"));
-            rp_doc_cell(d, "%s", rp_json_text_at(one, "field"));
-            put_side(d, json_object_get(one, "a"), json_object_get(one, "b"));
-            put_side(d, json_object_get(one, "b"), json_object_get(one, "a"));
+            rp_doc_cell(d, "%lld", (long long)c->pairs[i].b + 1);
+            rp_doc_cell(d, "%s", one->impact);
+            rp_doc_cell(d, "%s", one->field);
+            put_side(d, one->a, one->b);
+            put_side(d, one->b, one->a);
         }
     }
-    for (size_t i = 0; i < json_array_size(list) && json_array_size(list) <= 10; i++) {
-        const json_t *p = json_array_get(list, i), *e = json_object_get(p, "environment");
+    for (int64_t i = 0; i < c->pairs_n && c->pairs_n <= 10; i++) {
+        const struct rp_machine_comparison *e = c->pairs[i].environment;
         if (e)
             rp_doc_line(
                 d,
-                "%lld against 1: %zu values of high or medium effect differ, %lld others; %lld could not be compared. 'repro capture "
+                "%lld against 1: %lld values of high or medium effect differ, %lld others; %lld could not be compared. 'repro capture "
                 "diff' lists all.",
-                rp_json_integer_at(p, "b") + 1, json_array_size(json_object_get(e, "important")) + (size_t)rp_json_integer_at(e, "more"),
-                rp_json_integer_at(e, "other"), rp_json_integer_at(e, "not_compared"));
+                (long long)c->pairs[i].b + 1, (long long)(e->important_n + e->more), (long long)e->other, (long long)e->not_compared);
     }
 }
 
@@ -176,24 +164,24 @@ static void show_value(struct rp_buf *out, const json_t *value, const char *unit
 }
 
 /* Values that look equal in these digits are left to --json. */
-static void put_facts(struct rp_doc *d, const json_t *list)
+static void put_facts(struct rp_doc *d, const struct rp_comparison *c)
 {
     int begun = 0;
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *p = json_array_get(list, i), *facts = json_object_get(p, "facts");
-        for (size_t k = 0; k < json_array_size(facts); k++) {
-            const json_t *one = json_array_get(facts, k);
+    for (int64_t i = 0; i < c->pairs_n; i++) {
+        const struct rp_pair *p = &c->pairs[i];
+        for (int64_t k = 0; k < p->facts_n; k++) {
+            const struct rp_labelled *one = &p->facts[k];
             RP_BUF first = {0}, other = {0};
-            show_value(&first, json_object_get(one, "a"), rp_json_text_at(one, "unit"));
-            show_value(&other, json_object_get(one, "b"), rp_json_text_at(one, "unit"));
+            show_value(&first, one->a, one->unit ? one->unit : "");
+            show_value(&other, one->b, one->unit ? one->unit : "");
             if (rp_buf_is(&other, first.data, first.size))
                 continue;
             if (!begun++) {
                 rp_doc_title(d, "Facts that differ");
                 rp_doc_table(d, "##|fact|result 1|the other");
             }
-            rp_doc_cell(d, "%lld", rp_json_integer_at(p, "b") + 1);
-            rp_doc_cell(d, "%s", rp_json_text_at(one, "name"));
+            rp_doc_cell(d, "%lld", (long long)p->b + 1);
+            rp_doc_cell(d, "%s", one->name);
             rp_doc_text(d, rp_buf_text(&first), RP_UNKNOWN);
             rp_doc_text(d, rp_buf_text(&other), RP_UNKNOWN);
         }
@@ -202,60 +190,56 @@ static void put_facts(struct rp_doc *d, const json_t *list)
 
 /* ---- the whole comparison ---- */
 
-static void put_headline(struct rp_doc *d, const json_t *c)
+static void put_headline(struct rp_doc *d, const struct rp_comparison *c)
 {
     int count[3] = {0};
-    const json_t *list = json_object_get(c, "pairs");
-    size_t n = json_array_size(list);
-    for (size_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < c->pairs_n; i++)
         for (int v = 0; v < 3; v++)
-            count[v] += strcmp(rp_json_text_at(json_array_get(list, i), "verdict"), rp_comparable_text((enum rp_comparable)v)) == 0;
-    if (n == 1)
-        rp_doc_heading(d, "%s", rp_json_text_at(c, "verdict"));
+            count[v] += strcmp(c->pairs[i].verdict, rp_comparable_text((enum rp_comparable)v)) == 0;
+    if (c->pairs_n == 1)
+        rp_doc_heading(d, "%s", c->verdict);
     else
-        rp_doc_heading(d, "%s (%zu results against the first: %d comparable, %d with reservations, %d not)", rp_json_text_at(c, "verdict"),
-                       n, count[0], count[1], count[2]);
+        rp_doc_heading(d, "%s (%lld results against the first: %d comparable, %d with reservations, %d not)", c->verdict,
+                       (long long)c->pairs_n, count[0], count[1], count[2]);
 }
 
-void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const json_t *comparison)
+void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const struct rp_comparison *c)
 {
-    const json_t *list = json_object_get(comparison, "pairs"), *notes = json_object_get(comparison, "notes");
-    put_headline(out, comparison);
-    if (rp_json_integer_at(comparison, "left_out"))
-        rp_doc_line(out, "%lld result%s of other models left out (--all shows them)", rp_json_integer_at(comparison, "left_out"),
-                    rp_s(rp_json_integer_at(comparison, "left_out")));
+    put_headline(out, c);
+    if (c->left_out > 0)
+        rp_doc_line(out, "%lld result%s of other models left out (--all shows them)", (long long)c->left_out, rp_s(c->left_out));
     put_results(out, rows);
-    put_pairs(out, rows, list);
-    put_confounders(out, list);
-    put_facts(out, list);
-    put_scaling(out, rows, json_object_get(comparison, "scaling"));
-    put_machines(out, list);
-    if (json_array_size(notes))
+    put_pairs(out, rows, c);
+    put_confounders(out, c);
+    put_facts(out, c);
+    if (c->scaling_n) {
+        rp_doc_heading(out, "Speed-up and efficiency");
+        rp_scaling_table(out, rows, c->scaling, c->scaling_n);
+    }
+    put_machines(out, c);
+    if (c->notes_n)
         rp_doc_heading(out, "Notes");
-    for (size_t i = 0; i < json_array_size(notes); i++)
-        rp_doc_line(out, "%s", rp_json_text_at(json_array_get(notes, i), ""));
+    for (int64_t i = 0; i < c->notes_n; i++)
+        rp_doc_line(out, "%s", c->notes[i]);
 }
 
 /* ---- one line per result, for programs that do not read JSON ---- */
 
 /* What a comparison has about result i: its pair, and its place in a series. */
-static json_t *entry_of(const json_t *comparison, int i)
+static json_t *entry_of(const struct rp_comparison *c, int i)
 {
-    const json_t *scaling = json_object_get(comparison, "scaling");
-    json_t *entry = json_object();
-    if (i)
-        json_object_update(entry, json_array_get(json_object_get(comparison, "pairs"), (size_t)i - 1));
-    for (size_t k = 0; k < json_array_size(scaling); k++)
-        if (rp_json_integer_at(json_array_get(scaling, k), "row") == i)
-            json_object_update(entry, json_array_get(scaling, k));
+    json_t *entry = i ? rp_object_json(&c->pairs[i - 1], &rp_type_pair) : json_object();
+    for (int64_t k = 0; k < c->scaling_n; k++)
+        if (c->scaling[k].row == i)
+            json_object_update_new(entry, rp_object_json(&c->scaling[k], &rp_type_scaling_entry));
     return entry;
 }
 
-void rp_compare_flat(struct rp_doc *out, const struct rp_rows *rows, const json_t *comparison)
+void rp_compare_flat(struct rp_doc *out, const struct rp_rows *rows, const struct rp_comparison *c)
 {
     rp_layout_begin(out, RP_TABLE_flat, 0);
     for (int i = 0; i < rows->n; i++) {
-        RP_JSON *entry = entry_of(comparison, i);
+        RP_JSON *entry = entry_of(c, i);
         rp_layout_cells(out, RP_TABLE_flat, 0, &(struct rp_line){.row = &rows->row[i], .entry = entry, .number = i + 1});
     }
 }

@@ -103,13 +103,14 @@ static void put_scaling(struct rp_buf *out, const struct rp_shown_bundle *b, int
     RP_DOC table = {.as = RP_FILL_HTML};
     for (int i = 0; i < n; i++)
         rp_rows_add_verified(&rows, b[i].v, b[i].kept);
-    RP_JSON *notes = json_array(), *list = rp_scaling(&rows, notes);
-    if (!json_array_size(list))
+    RP_COMPARISON c = {0};
+    rp_scaling(&c, &rows);
+    if (!c.scaling_n)
         return;
     rp_doc_title(&table, "Speed-up and efficiency against the fewest devices");
-    rp_scaling_table(&table, &rows, list);
-    for (size_t i = 0; i < json_array_size(notes); i++)
-        rp_doc_line(&table, "%s", json_string_value(json_array_get(notes, i)));
+    rp_scaling_table(&table, &rows, c.scaling, c.scaling_n);
+    for (int64_t i = 0; i < c.notes_n; i++)
+        rp_doc_line(&table, "%s", c.notes[i]);
     rp_doc_write(out, &table, RP_DOC_HTML);
 }
 

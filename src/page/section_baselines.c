@@ -11,18 +11,16 @@
 #define SHOWN_MAX 24
 
 /* Confounders by name: first those that differ, then those that are unknown. */
-static void put_confounders(struct rp_buf *out, const json_t *pair)
+static void put_confounders(struct rp_buf *out, const struct rp_pair *pair)
 {
     static const char *const states[] = {"differs", "unknown"}, *const words[] = {"differs in: ", "unknown: "};
     for (int k = 0; k < 2; k++) {
-        size_t i;
-        json_t *c;
         int n = 0;
-        json_array_foreach(json_object_get(pair, "confounders"), i, c) {
-            if (strcmp(rp_json_text_at(c, "state"), states[k]) != 0)
+        for (int64_t i = 0; i < pair->confounders_n; i++) {
+            if (strcmp(pair->confounders[i].state, states[k]) != 0)
                 continue;
             rp_buf_puts(out, n++ ? ", " : words[k]);
-            rp_html_text(out, rp_json_text_at(c, "name"));
+            rp_html_text(out, pair->confounders[i].name);
         }
         rp_buf_puts(out, n && k == 0 ? "<br>" : "");
     }
@@ -60,7 +58,7 @@ static void put_details(struct rp_buf *out, const struct rp_result *row)
     rp_buf_puts(out, "</span></th><td class=\"r\">");
 }
 
-static void put_results(struct rp_section *s, const struct rp_rows *rows, const json_t *compared)
+static void put_results(struct rp_section *s, const struct rp_rows *rows, const struct rp_comparison *c)
 {
     double most = 0;
     int shown = rows->n < SHOWN_MAX ? rows->n : SHOWN_MAX;
@@ -85,7 +83,7 @@ static void put_results(struct rp_section *s, const struct rp_rows *rows, const 
         put_bar(s->out, row->throughput, most, i ? "c1" : "c0");
         rp_buf_puts(s->out, "<td class=\"why\">");
         if (i)
-            put_confounders(s->out, json_array_get(json_object_get(compared, "pairs"), (size_t)i - 1));
+            put_confounders(s->out, &c->pairs[i - 1]);
         rp_buf_puts(s->out, "</td></tr>\n");
     }
     rp_html_table_end(s->out);
@@ -105,9 +103,9 @@ void rp_section_baselines(struct rp_section *s)
         RP_FREE char *what = rp_asprintf("published:%s#model=%s,precision=fp32,devices=1", tables[i], model);
         (void)!rp_rows_load(&rows, what, &o, &err); /* a table without such results adds none */
     }
-    RP_JSON *compared = rows.n > 1 && isfinite(rows.row[0].throughput) ? rp_compare(&rows, &verdict, &err) : NULL;
-    if (compared) {
-        put_results(s, &rows, compared);
+    RP_COMPARISON c = {0};
+    if (rows.n > 1 && isfinite(rows.row[0].throughput) && rp_compare(&c, &rows, &verdict, &err) == 0) {
+        put_results(s, &rows, &c);
         rp_buf_puts(s->out, "<p class=\"note\">File names and lines refer to results/published. The bars alone are not a comparison: <code>"
                             "repro compare BUNDLE published:dlperf_v100</code> gives ratios, and each confounder with both values and the "
                             "reason why it matters.</p>\n");

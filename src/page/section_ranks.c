@@ -138,10 +138,10 @@ struct node_differences {
     int n, left_out;
 };
 
-static void add_difference(struct node_differences *all, const json_t *d, int node, int nodes)
+static void add_difference(struct node_differences *all, const struct rp_difference *d, int node, int nodes)
 {
     struct rp_buf side[2] = {{0}, {0}};
-    const char *field = rp_json_text_at(d, "field");
+    const char *field = d->field;
     int i = 0;
     rp_capture_show_sides(side, d);
     while (i < all->n && (strcmp(all->one[i].field, field) != 0 || strcmp(all->one[i].there, rp_buf_text(&side[1])) != 0))
@@ -151,7 +151,7 @@ static void add_difference(struct node_differences *all, const json_t *d, int no
         if (i == all->n) {
             *one = (struct node_difference){.field = rp_strdup(field), .here = rp_strdup(rp_buf_text(&side[0])),
                                             .there = rp_strdup(rp_buf_text(&side[1])), .in = rp_alloc((size_t)nodes)};
-            RP_FORMAT(one->impact, "%s", rp_json_text_at(d, "impact"));
+            RP_FORMAT(one->impact, "%s", d->impact);
             all->n++;
         }
         one->in[node] = 1;
@@ -164,17 +164,17 @@ static void add_difference(struct node_differences *all, const json_t *d, int no
 
 static void find_differences(struct node_differences *all, const struct rp_verified *kept)
 {
-    static const char *const lists[] = {"different", "one_side"};
     struct rp_err ignored;
     for (int node = 1; node < kept->run.nodes; node++) {
-        const json_t *before = kept->run.node[node].before;
-        RP_JSON *c = before ? rp_capture_compare(kept->run.node[0].before, before, &ignored) : NULL;
-        size_t i;
-        json_t *one;
-        for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
-            json_array_foreach(json_object_get(c, lists[k]), i, one)
-                if (rp_capture_important(one))
-                    add_difference(all, one, node, kept->run.nodes);
+        RP_CAPTURE_COMPARISON c = {0};
+        if (!kept->run.node[node].before ||
+            rp_capture_compare(&c, kept->run.node[0].before, kept->run.node[node].before, &ignored) < 0)
+            continue;
+        for (int64_t i = 0; i < c.different_n + c.one_side_n; i++) {
+            const struct rp_difference *one = i < c.different_n ? &c.different[i] : &c.one_side[i - c.different_n];
+            if (rp_capture_important(one))
+                add_difference(all, one, node, kept->run.nodes);
+        }
     }
 }
 

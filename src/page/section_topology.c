@@ -372,9 +372,9 @@ static void draw_machine(struct rp_section *s)
 /* ---- several nodes ---- */
 
 /* Does a drawing show the value that differs? */
-static int is_drawn(const json_t *difference)
+static int is_drawn(const struct rp_difference *d)
 {
-    const char *field = rp_json_text_at(difference, "field");
+    const char *field = d->field;
     static const char *const devices[] = {"gpu.devices.", "rdma.", "network.interfaces."};
     static const char *const values[] = {".numa_affinity", ".numa_node", ".pcie_width", ".pcie_generation_max", ".driver", ".remote_type"};
     static const char *const processors[] = {"topology.",  "cpu.sockets",       "cpu.cores",    "cpu.threads",
@@ -384,7 +384,7 @@ static int is_drawn(const json_t *difference)
         of_device |= strncmp(field, devices[i], strlen(devices[i])) == 0;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         shown |= of_device && rp_ends_with(field, values[i]);
-    for (size_t i = 0; i < sizeof processors / sizeof *processors && !json_is_true(json_object_get(difference, "volatile")); i++)
+    for (size_t i = 0; i < sizeof processors / sizeof *processors && !d->varies; i++)
         shown |= strncmp(field, processors[i], strlen(processors[i])) == 0;
     return shown;
 }
@@ -392,16 +392,14 @@ static int is_drawn(const json_t *difference)
 /* Would they be drawn alike? What `repro capture diff` takes for equal is equal here. */
 static int is_alike(const json_t *a, const json_t *b)
 {
-    static const char *const lists[] = {"different", "one_side"};
     struct rp_err ignored;
-    RP_JSON *c = rp_capture_compare(a, b, &ignored);
-    size_t i;
-    json_t *one;
-    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
-        json_array_foreach(json_object_get(c, lists[k]), i, one)
-            if (is_drawn(one))
-                return 0;
-    return c != NULL;
+    RP_CAPTURE_COMPARISON c = {0};
+    if (rp_capture_compare(&c, a, b, &ignored) < 0)
+        return 0;
+    for (int64_t i = 0; i < c.different_n + c.one_side_n; i++)
+        if (is_drawn(i < c.different_n ? &c.different[i] : &c.one_side[i - c.different_n]))
+            return 0;
+    return 1;
 }
 
 enum { NOT_DRAWN = -1 };

@@ -5,6 +5,7 @@
 #include "base/sort.h"
 #include "base/text.h"
 #include "capture/env_diff.h"
+#include "capture/value.h"
 #include "run/derive.h"
 
 #include <inttypes.h>
@@ -161,28 +162,23 @@ static void compare_settings(struct rp_agreement *out, const struct rp_facts *fi
 
 static int hidden(const json_t *side)
 {
-    const char *text = json_string_value(json_object_get(side, "value"));
+    const char *text = json_string_value(rp_leaf(side).value);
     return text && strncmp(text, "sha256:", 7) == 0;
 }
 
 static int compare_environments(struct rp_agreement *out, const json_t *first, const json_t *here, struct rp_err *err)
 {
-    RP_JSON *all = rp_capture_changes(first, here, err);
-    const json_t *d;
-    size_t i;
-    if (!all)
+    RP_CAPTURE_COMPARISON all = {0};
+    if (rp_capture_changes(&all, first, here, err) < 0)
         return -1;
-    json_array_foreach(all, i, d) {
-        json_t *a = json_object_get(d, "before"), *b = json_object_get(d, "after");
-        if (hidden(a) && hidden(b))
+    for (int64_t i = 0; i < all.different_n; i++) {
+        const struct rp_difference *d = &all.different[i];
+        if (hidden(d->a) && hidden(d->b))
             continue;
         struct rp_capture_difference *one =
             rp_object_add(&out->environment, &out->environment_n, &rp_type_capture_difference);
-        one->field = rp_strdup(rp_json_text_at(d, "field"));
-        one->impact = rp_strdup(rp_json_text_at(d, "impact"));
-        one->varies = json_is_true(json_object_get(d, "volatile"));
-        one->original = json_incref(a);
-        one->replication = json_incref(b);
+        *one = (struct rp_capture_difference){rp_strdup(d->field), rp_strdup(d->impact), d->varies, json_incref(d->a),
+                                              json_incref(d->b)};
     }
     return 0;
 }

@@ -78,25 +78,18 @@ int rp_changes_most(int nodes)
 
 static int derive_changes(struct rp_figures *f, const struct rp_run *r, struct rp_err *err)
 {
-    const size_t most = (size_t)rp_changes_most(r->nodes);
+    const int most = rp_changes_most(r->nodes);
     for (int i = 0; i < r->nodes; i++) {
         struct rp_node_figures *node = rp_object_add(&f->node, &f->node_n, &rp_type_node_figures);
         if (!r->node[i].before || !r->node[i].after)
             continue;
-        RP_JSON *all = rp_capture_changes(r->node[i].before, r->node[i].after, err);
-        const json_t *one;
-        size_t k;
-        if (!all)
+        RP_CAPTURE_COMPARISON all = {0};
+        if (rp_capture_changes(&all, r->node[i].before, r->node[i].after, err) < 0)
             return -1;
-        json_array_foreach(all, k, one) {
-            if (k >= most)
-                break;
+        for (int64_t k = 0; k < all.different_n && k < most; k++) {
+            const struct rp_difference *d = &all.different[k];
             struct rp_change *c = rp_object_add(&node->change, &node->change_n, &rp_type_change);
-            c->field = rp_strdup(rp_json_text_at(one, "field"));
-            c->impact = rp_strdup(rp_json_text_at(one, "impact"));
-            c->varies = json_is_true(json_object_get(one, "volatile"));
-            c->before = json_deep_copy(json_object_get(one, "before"));
-            c->after = json_deep_copy(json_object_get(one, "after"));
+            *c = (struct rp_change){rp_strdup(d->field), rp_strdup(d->impact), d->varies, json_deep_copy(d->a), json_deep_copy(d->b)};
         }
     }
     return 0;

@@ -38,12 +38,11 @@ static void use(struct rp_rows *rows)
         must(isnan(row->throughput) || (row->throughput > 0 && row->throughput <= RP_RESULT_NUMBER_MAX && row->unit));
         must(!row->source.signed_by && !row->source.verdict && row->source.kind != RP_RESULT_BUNDLE);
     }
-    json_t *c = rows->n >= 2 && rows->n < 50 ? rp_compare(rows, &verdict, &err) : NULL;
-    if (c) {
+    RP_COMPARISON c = {0};
+    if (rows->n >= 2 && rows->n < 50 && rp_compare(&c, rows, &verdict, &err) == 0) {
         must(verdict != RP_COMPARABLE); /* without signed records there is always a reservation */
-        rp_compare_show(&d, rows, c);
+        rp_compare_show(&d, rows, &c);
         written(&d);
-        json_decref(c);
     }
     for (const struct rp_layout *l = rp_layouts; l->name; l++) {
         rp_layout_write(&d, l->name, rows);

@@ -43,10 +43,10 @@ static json_t *compared(const struct rp_rows *rows, enum rp_comparable expected)
 {
     struct rp_err err;
     enum rp_comparable verdict;
-    json_t *j = rp_compare(rows, &verdict, &err);
-    CHECK(j, "%s", err.msg);
-    CHECK(j && verdict == expected, "%s", rp_comparable_text(verdict));
-    return j;
+    RP_COMPARISON c = {0};
+    CHECK(rp_compare(&c, rows, &verdict, &err) == 0, "%s", err.msg);
+    CHECK(verdict == expected, "%s", rp_comparable_text(verdict));
+    return rp_comparison_json(&c);
 }
 
 static const json_t *first_pair(const json_t *c)
@@ -621,16 +621,21 @@ TEST(labelled_facts_and_figures_are_compared)
     *(char **)when = rp_strdup("2026-09-22T00:00:00Z");
     add_written(&rows, a);
     add_written(&rows, b);
-    RP_JSON *pair = json_pack("{s:[]}", "confounders");
-    rp_compare_labelled(pair, &rows.row[0], &rows.row[1]);
+    struct rp_pair of;
+    rp_object_init(&of, &rp_type_pair);
+    rp_compare_labelled(&of, &rows.row[0], &rows.row[1]);
+    RP_JSON *pair = rp_object_json(&of, &rp_type_pair);
+    rp_object_fini(&of, &rp_type_pair);
     CHECK(rp_json_integer_at(named(pair, "facts", of_facts->label), "b") == 77, "not compared: %s", of_facts->label);
     CHECK(json_array_size(json_object_get(pair, "facts")) == 1, "other facts differ too");
     CHECK(!named(pair, "facts", time->label), "a time of day is compared");
     CHECK(rp_json_integer_at(named(pair, "figures", of_figures->label), "b") == 77, "not side by side: %s",
           of_figures->label);
-    json_object_set_new(pair, "confounders", json_pack("[{s:s}]", "name", of_facts->label));
-    rp_compare_labelled(pair, &rows.row[0], &rows.row[1]);
-    CHECK(!json_array_size(json_object_get(pair, "facts")), "a confounder is listed twice");
+    struct rp_confounding *named_already = rp_object_add(&of.confounders, &of.confounders_n, &rp_type_confounding);
+    named_already->name = rp_strdup(of_facts->label);
+    rp_compare_labelled(&of, &rows.row[0], &rows.row[1]);
+    CHECK(!of.facts_n, "a confounder is listed twice");
+    rp_object_fini(&of, &rp_type_pair);
     rp_rows_fini(&rows);
 }
 

@@ -200,24 +200,29 @@ static json_t *document(const char *salt, const char *probes)
 /* "different: field impact; ...\nequal 1" of two documents */
 static char *verdict(const char *salt, const char *a, const char *other_salt, const char *b)
 {
-    static const char *const lists[] = {"different", "one_side", "not_comparable", "unknown", "not_captured"};
     struct rp_err err = {0};
     RP_BUF out = {0};
-    RP_JSON *one = document(salt, a), *other = document(other_salt, b), *doc = rp_capture_compare(one, other, &err);
-    if (!doc)
+    RP_CAPTURE_COMPARISON c = {0};
+    RP_JSON *one = document(salt, a), *other = document(other_salt, b);
+    if (rp_capture_compare(&c, one, other, &err) < 0)
         return rp_asprintf("error %d: %s", err.code, err.msg);
+    const struct {
+        const char *name;
+        const struct rp_difference *list;
+        int64_t n;
+    } lists[] = {{"different", c.different, c.different_n},
+                 {"one_side", c.one_side, c.one_side_n},
+                 {"not_comparable", c.not_comparable, c.not_comparable_n}};
     rp_buf_puts(&out, "");
-    for (int i = 0; i < 5; i++)
-        for (size_t k = 0; k < json_array_size(json_object_get(doc, lists[i])); k++) {
-            const json_t *d = json_array_get(json_object_get(doc, lists[i]), k);
-            if (json_is_string(d))
-                rp_buf_printf(&out, "%s %s; ", lists[i], json_string_value(d));
-            else
-                rp_buf_printf(&out, "%s %s %s%s; ", lists[i], json_string_value(json_object_get(d, "field")),
-                              json_string_value(json_object_get(d, "impact")), json_is_true(json_object_get(d, "volatile")) ? " now" : "");
-        }
-    rp_buf_printf(&out, "equal %d absent %d", (int)json_integer_value(json_object_get(doc, "equal")),
-                  (int)json_integer_value(json_object_get(doc, "absent")));
+    for (int i = 0; i < 3; i++)
+        for (int64_t k = 0; k < lists[i].n; k++)
+            rp_buf_printf(&out, "%s %s %s%s; ", lists[i].name, lists[i].list[k].field, lists[i].list[k].impact,
+                          lists[i].list[k].varies ? " now" : "");
+    for (int64_t k = 0; k < c.unknown_n; k++)
+        rp_buf_printf(&out, "unknown %s; ", c.unknown[k]);
+    for (int64_t k = 0; k < c.not_captured_n; k++)
+        rp_buf_printf(&out, "not_captured %s; ", c.not_captured[k]);
+    rp_buf_printf(&out, "equal %d absent %d", (int)c.equal, (int)c.absent);
     return rp_buf_take(&out);
 }
 
@@ -268,8 +273,9 @@ TEST(changes_of_a_run_know_no_tolerance)
     static const char before[] = "\"memory\": {\"total\": " IN("1000000", "B") "}, \"container\": {\"cpu_limit\": " OK("\"max\"") "}";
     static const char after[] = "\"memory\": {\"total\": " IN("999999", "B") "}, \"container\": {\"cpu_limit\": " NOT("absent") "}";
     struct rp_err err;
-    RP_JSON *a = document("1", before), *b = document("1", after), *list = rp_capture_changes(a, b, &err);
-    CHECK(json_array_size(list) == 2, "%zu changes", json_array_size(list));
+    RP_CAPTURE_COMPARISON c = {0};
+    RP_JSON *a = document("1", before), *b = document("1", after);
+    CHECK(rp_capture_changes(&c, a, b, &err) == 0 && c.different_n == 2, "%d changes", (int)c.different_n);
 }
 
 TEST(cells_of_the_matrix_that_differ)
@@ -280,14 +286,15 @@ TEST(cells_of_the_matrix_that_differ)
     static const char other[] = MATRIX("[\"GPU0\", \"GPU2\", \"GPU1\"]", "[\"X\", \"NV2\", \"NV1\"]");
     struct rp_err err;
     RP_BUF text = {0};
+    RP_CAPTURE_COMPARISON turned = {0}, moved = {0};
     RP_JSON *one = document("1", a), *two = document("1", b), *three = document("1", other);
-    RP_JSON *doc = rp_capture_compare(one, two, &err), *moved = rp_capture_compare(one, three, &err);
-    const json_t *d = json_array_get(json_object_get(doc, "different"), 0);
+    CHECK(rp_capture_compare(&turned, one, two, &err) == 0 && rp_capture_compare(&moved, one, three, &err) == 0, "%s", err.msg);
+    RP_JSON *d = rp_object_json(turned.different, &rp_type_difference);
     rp_json_write_line(&text, json_object_get(d, "cells"));
     text.data[strcspn(text.data, "\n")] = 0;
     CHECK_STR(text.data, "[{\"a\":\"NV1\",\"b\":\"NV2\",\"to\":\"GPU1\"},{\"a\":\"NV2\",\"b\":\"NV1\",\"to\":\"GPU2\"}]");
-    CHECK(json_array_size(json_object_get(moved, "different")) == 2, "the columns differ too");
-    CHECK(!json_object_get(json_array_get(json_object_get(moved, "different"), 1), "cells"), "cells of other columns");
+    CHECK(moved.different_n == 2, "the columns differ too");
+    CHECK(!moved.different[1].cells_n, "cells of other columns");
 }
 
 TEST(what_is_not_known_is_not_called_equal)
@@ -355,12 +362,13 @@ TEST(changes_of_a_run_are_single_values)
     RP_BUF text = {0};
     RP_JSON *before = document("1", "\"gpu\": {\"devices\": {\"gpu0\": {\"name\": " OK("\"n\"") ", \"power_limit\": " OK(
                                         "300") "}}, \"worker\": " OK("\"present\"") "}");
-    RP_JSON *after = document("1", "\"gpu\": {\"worker\": " NOT("error") "}"), *list = rp_capture_changes(before, after, &err);
-    CHECK(json_array_size(list) == 3, "%zu changes", json_array_size(list));
-    rp_json_write_line(&text, list);
-    CHECK(strstr(text.data, "\"after\":null,\"before\":{\"state\":\"ok\",\"value\":300},\"field\":\"gpu.devices.gpu0.power_limit\","
-                            "\"impact\":\"high\",\"volatile\":false"),
+    RP_JSON *after = document("1", "\"gpu\": {\"worker\": " NOT("error") "}"), *all = NULL;
+    RP_CAPTURE_COMPARISON list = {0}, none = {0};
+    CHECK(rp_capture_changes(&list, before, after, &err) == 0 && list.different_n == 3, "%d changes", (int)list.different_n);
+    all = rp_object_json(&list, &rp_type_capture_comparison);
+    rp_json_write_line(&text, all);
+    CHECK(strstr(text.data, "{\"a\":{\"state\":\"ok\",\"value\":300},\"b\":null,\"field\":\"gpu.devices.gpu0.power_limit\","
+                            "\"impact\":\"high\","),
           "%s", text.data);
-    RP_JSON *none = rp_capture_changes(before, before, &err);
-    CHECK(json_array_size(none) == 0, "a document differs from itself");
+    CHECK(rp_capture_changes(&none, before, before, &err) == 0 && none.different_n == 0, "a document differs from itself");
 }

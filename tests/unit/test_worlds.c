@@ -43,22 +43,20 @@ TEST(worlds_of_one_work_scale_against_the_smallest)
     enum rp_comparable verdict;
     RP_ROWS rows = {0};
     load_worlds(&rows);
-    RP_JSON *c = rp_compare(&rows, &verdict, &err);
-    const json_t *list = json_object_get(c, "scaling");
+    RP_COMPARISON c = {0};
+    CHECK(rp_compare(&c, &rows, &verdict, &err) == 0, "%s", err.msg);
     static const struct {
         long long row, devices;
         double speedup;
     } expected[] = {{1, 1, 1}, {0, 2, 1.6}, {2, 8, 5}};
-    CHECK(json_array_size(list) == 3, "%zu worlds", json_array_size(list));
-    for (size_t i = 0; i < 3; i++) {
-        const json_t *s = json_array_get(list, i);
-        CHECK(rp_json_integer_at(s, "row") == expected[i].row && rp_json_integer_at(s, "devices") == expected[i].devices &&
-                  rp_json_integer_at(s, "base") == 1,
-              "world %zu: row %lld", i, rp_json_integer_at(s, "row"));
-        CHECK(is_near(rp_json_number_at(s, "speedup"), expected[i].speedup), "%g", rp_json_number_at(s, "speedup"));
-        CHECK(is_near(rp_json_number_at(s, "efficiency"), expected[i].speedup / (double)expected[i].devices), "%g",
-              rp_json_number_at(s, "efficiency"));
-        CHECK_STR(rp_json_text_at(s, "global_batch"), i ? "proportional" : "constant");
+    CHECK(c.scaling_n == 3, "%lld worlds", (long long)c.scaling_n);
+    for (int64_t i = 0; i < 3 && c.scaling_n == 3; i++) {
+        const struct rp_scaling_entry *s = &c.scaling[i];
+        CHECK(s->row == expected[i].row && s->devices == expected[i].devices && s->base == 1, "world %lld: row %lld", (long long)i,
+              (long long)s->row);
+        CHECK(is_near(s->speedup, expected[i].speedup), "%g", s->speedup);
+        CHECK(is_near(s->efficiency, expected[i].speedup / (double)expected[i].devices), "%g", s->efficiency);
+        CHECK_STR(s->global_batch, i ? "proportional" : "constant");
     }
     const struct rp_result *eight = &rows.row[2];
     CHECK(eight->slowest_rank == 0 && eight->slowest_node == 0 && eight->nodes == 2 && eight->devices == 8, "rank %lld",
@@ -77,7 +75,8 @@ TEST(worlds_as_tables)
     RP_ROWS rows = {0};
     RP_DOC layout = {0}, flat = {0};
     load_worlds(&rows);
-    RP_JSON *c = rp_compare(&rows, &verdict, &err);
+    RP_COMPARISON c = {0};
+    CHECK(rp_compare(&c, &rows, &verdict, &err) == 0, "%s", err.msg);
     rp_layout_write(&layout, "scaling", &rows);
     RP_JSON *j = rp_doc_json(&layout);
     const json_t *table = NULL;
@@ -98,7 +97,7 @@ TEST(worlds_as_tables)
         CHECK(strstr(text.data, "62.5 %") && strstr(text.data, "8x1x1"), "%s", text.data);
     }
     RP_BUF csv = {0};
-    rp_compare_flat(&flat, &rows, c);
+    rp_compare_flat(&flat, &rows, &c);
     rp_doc_write(&csv, &flat, RP_DOC_CSV);
     CHECK(strstr(csv.data, "global_batch_scaling,exchange_share,wait_share,slowest_rank,slowest_node\n") && strstr(csv.data, ",proportional,"),
           "%s", csv.data);
@@ -144,26 +143,25 @@ TEST(other_ways_to_scale)
         row->throughput = runs[i].rate;
         row->unit = rp_strdup("sequences/s");
     }
-    RP_JSON *list = rp_scaling(&rows, notes);
+    RP_COMPARISON c = {0};
+    rp_scaling(&c, &rows);
     static const struct {
         long long row, base;
         const char *batch;
     } expected[] = {{0, 0, "constant"}, {1, 0, "constant"}, {2, 0, "other"}, {4, 0, ""}};
-    CHECK(json_array_size(list) == 4, "%zu", json_array_size(list));
-    for (size_t i = 0; i < 4; i++) {
-        const json_t *s = json_array_get(list, i);
-        CHECK(rp_json_integer_at(s, "row") == expected[i].row && rp_json_integer_at(s, "base") == expected[i].base, "%zu: %lld", i,
-              rp_json_integer_at(s, "row"));
-        CHECK_STR(rp_json_text_at(s, "global_batch"), expected[i].batch);
+    CHECK(c.scaling_n == 4, "%lld", (long long)c.scaling_n);
+    for (int64_t i = 0; i < 4 && c.scaling_n == 4; i++) {
+        const struct rp_scaling_entry *s = &c.scaling[i];
+        CHECK(s->row == expected[i].row && s->base == expected[i].base, "%lld: %lld", (long long)i, (long long)s->row);
+        CHECK_STR(s->global_batch ? s->global_batch : "", expected[i].batch);
     }
-    CHECK(json_array_size(notes) == 1, "%zu notes", json_array_size(notes)); /* 90 of 8 */
+    CHECK(c.notes_n == 1, "%lld notes", (long long)c.notes_n); /* 90 of 8 */
 }
 
 /* What the table leaves out is compared with what is most like it; results of others are of other work anyway. */
 TEST(why_a_bundle_is_not_in_the_table)
 {
     RP_ROWS rows = {0};
-    RP_JSON *notes = json_array(), *ignored = json_array();
     static const struct {
         int64_t devices, hidden;
         const char *isa;
@@ -178,11 +176,13 @@ TEST(why_a_bundle_is_not_in_the_table)
         row->unit = rp_strdup("sequences/s");
     }
     rp_rows_add(&rows)->throughput = 10;
-    RP_JSON *list = rp_scaling(&rows, ignored);
-    rp_scaling_explain(&rows, list, notes);
-    CHECK(json_array_size(list) == 2 && json_array_size(notes) == 2, "%zu rows, %zu notes", json_array_size(list), json_array_size(notes));
-    for (size_t i = 0; i < json_array_size(notes); i++)
-        SAID(json_string_value(json_array_get(notes, i)));
+    RP_COMPARISON c = {0};
+    rp_scaling(&c, &rows);
+    const int64_t before = c.notes_n;
+    rp_scaling_explain(&c, &rows);
+    CHECK(c.scaling_n == 2 && c.notes_n == before + 2, "%lld rows, %lld notes", (long long)c.scaling_n, (long long)c.notes_n);
+    for (int64_t i = before; i < c.notes_n; i++)
+        SAID(c.notes[i]);
 }
 
 /* ---- exchanges ---- */

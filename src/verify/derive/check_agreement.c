@@ -23,10 +23,11 @@ static int count_important(const struct rp_node_figures *node, const struct rp_c
         n += rp_change_matters(node->change[i].impact, node->change[i].varies);
     if (node->change_n < most)
         return n;
-    RP_JSON *all = rp_capture_changes(of->before, of->after, err);
-    for (size_t i = (size_t)node->change_n; i < json_array_size(all); i++)
-        n += rp_capture_important(json_array_get(all, i)) != 0;
-    return all ? n : -1;
+    RP_CAPTURE_COMPARISON all = {0};
+    const int failed = rp_capture_changes(&all, of->before, of->after, err) < 0;
+    for (int64_t i = node->change_n; i < all.different_n; i++)
+        n += rp_capture_important(&all.different[i]);
+    return failed ? -1 : n;
 }
 
 static int count_regraded(const struct rp_node_figures *is, const struct rp_node_figures *again)

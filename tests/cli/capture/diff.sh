@@ -28,7 +28,7 @@ words out.txt 'threads|release'
 says_in "$(jq -r '.probes.cpu.flags.value[0]' a.json)  |  (" out.txt
 ! grep -q "$(printf '\033')" out.txt || fail "a control character reaches the terminal"
 exit_of 5 "$REPRO" capture diff a.json b.json --json
-[ "$(jq -r '[.different[] | select(.volatile | not) | .field] | sort | join(" ")' out.txt)" = "cpu.flags cpu.threads kernel.release" ] ||
+[ "$(jq -r '[.different[] | select(.varies | not) | .field] | sort | join(" ")' out.txt)" = "cpu.flags cpu.threads kernel.release" ] ||
     fail "the JSON lists $(cat out.txt)"
 [ "$(jq -r '.error.exit, .a.name, (.different[0].why | length > 0)' out.txt | tr '\n' ' ')" = '5 a.json true ' ] || fail "no error in the JSON"
 bend '.probes.cpu.flags.value = []'

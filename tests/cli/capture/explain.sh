@@ -24,5 +24,5 @@ exit_of 2 "$REPRO" capture --explain "$(printf 'a\033[31mb')"
 exit_of 2 "$REPRO" capture --explain ''
 
 "$REPRO" capture --explain gpu.devices.gpu0.power_limit --json >out.json
-[ "$(jq -r '.fields[0] | .field, .impact, .volatile' out.json | tr '\n' ' ')" = 'gpu.devices.*.power_limit high false ' ] || fail "the JSON says $(cat out.json)"
+[ "$(jq -r '.fields[0] | .field, .impact, .varies' out.json | tr '\n' ' ')" = 'gpu.devices.*.power_limit high false ' ] || fail "the JSON says $(cat out.json)"
 [ "$("$REPRO" capture --explain gpu --json | jq '.fields | length')" -gt 80 ] || fail "too few fields of the GPU"
