@@ -1,6 +1,7 @@
 /* NVIDIA DLLogger: `DLLL {"timestamp": "1600180153.47", "elapsedtime": "1.2", "datetime": "...", "type": "LOG", "step": [0, 20],
  * "data": {"train.total_ips": 10007.3}}`. A step is a number, [epoch, step], [] for the summary, or "PARAMETER" for settings. Which
  * metric is the rate differs from model to model: rp_rate_rank(). What "batch_size" counts differs too, so it is not used. */
+#include "base/text.h"
 #include "import/import.h"
 #include "import/scan.h"
 #include "import/tagged.h"
@@ -33,21 +34,14 @@ struct dllogger {
     int64_t summary_line;
 };
 
-static void take_unit(struct dllogger *s, const json_t *j)
-{
-    const char *metric = json_string_value(json_object_get(j, "metric"));
-    const char *unit = json_string_value(json_object_get(json_object_get(j, "metadata"), "unit"));
-    if (metric && unit && *s->rate && strcmp(metric, s->rate) == 0 && rp_unit_of(unit))
-        s->rate_unit = rp_unit_of(unit);
-}
-
 /* METADATA comes before the first step: the unit of every metric that may turn out to be the rate has to be kept. */
-static void take_metadata(struct dllogger *s, const json_t *j)
+static void take_metadata(struct dllogger *s, const struct rp_dllogger_entry *e)
 {
-    const char *metric = json_string_value(json_object_get(j, "metric"));
-    if (metric && !*s->rate && rp_rate_rank(metric) >= 0)
-        snprintf(s->rate, sizeof s->rate, "%s", metric);
-    take_unit(s, j);
+    const char *unit = e->metadata.unit;
+    if (e->metric && !*s->rate && rp_rate_rank(e->metric) >= 0)
+        snprintf(s->rate, sizeof s->rate, "%s", e->metric);
+    if (unit && *s->rate && rp_same_text(e->metric, s->rate) && rp_unit_of(unit))
+        s->rate_unit = rp_unit_of(unit);
 }
 
 static double rate_of(struct dllogger *s, const json_t *data)
@@ -67,20 +61,19 @@ static double rate_of(struct dllogger *s, const json_t *data)
     return *s->rate ? rp_tagged_real(json_object_get(data, s->rate)) : NAN;
 }
 
-static double time_of(struct rp_import_source *src, const json_t *j)
+static double time_of(struct rp_import_source *src, const struct rp_dllogger_entry *e)
 {
-    double t = rp_tagged_real(json_object_get(j, "timestamp"));
-    const char *text = json_string_value(json_object_get(j, "datetime"));
+    double t = rp_tagged_real(e->timestamp);
     if (isnan(t))
-        t = rp_tagged_real(json_object_get(j, "elapsedtime"));
-    if (isnan(t) && (!text || rp_scan_stamp(text, &t, &src->window.of_day) < 0))
+        t = rp_tagged_real(e->elapsedtime);
+    if (isnan(t) && (!e->datetime || rp_scan_stamp(e->datetime, &t, &src->window.of_day) < 0))
         t = NAN;
     return isfinite(t) && fabs(t) < 1e12 ? t : NAN;
 }
 
-static int take_log(struct rp_import_source *src, struct dllogger *s, const json_t *j, struct rp_err *err)
+static int take_log(struct rp_import_source *src, struct dllogger *s, const struct rp_dllogger_entry *e, struct rp_err *err)
 {
-    const json_t *step = json_object_get(j, "step"), *data = json_object_get(j, "data");
+    const json_t *step = e->step, *data = e->data;
     const json_t *last = json_is_array(step) ? json_array_get(step, json_array_size(step) - 1) : step;
     if (json_is_string(step)) {
         for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++)
@@ -97,7 +90,7 @@ static int take_log(struct rp_import_source *src, struct dllogger *s, const json
     }
     if (!json_is_integer(last) || (json_is_array(step) && json_array_size(step) == 1)) /* the end of an epoch */
         return 0;
-    struct rp_step one = {.epoch = -1, .step = json_integer_value(last), .time = time_of(src, j), .duration = NAN, .rate = rate};
+    struct rp_step one = {.epoch = -1, .step = json_integer_value(last), .time = time_of(src, e), .duration = NAN, .rate = rate};
     if (json_is_array(step))
         one.epoch = json_integer_value(json_array_get(step, 0));
     return rp_window_step(&src->window, &one, &src->lines, err);
@@ -107,14 +100,15 @@ static int dllogger_line(struct rp_import_source *src, void *state, char *line, 
 {
     struct dllogger *s = state;
     (void)size;
-    json_t *j = rp_tagged(&s->tagged, &src->lines, line, "DLLL ");
-    const char *type = json_string_value(json_object_get(j, "type"));
+    struct rp_dllogger_entry e;
     int failed = 0;
-    if (type && strcmp(type, "METADATA") == 0)
-        take_metadata(s, j);
-    else if (type && strcmp(type, "LOG") == 0)
-        failed = take_log(src, s, j, err) < 0;
-    json_decref(j);
+    if (!rp_tagged(&e, &rp_type_dllogger_entry, &s->tagged, &src->lines, line, "DLLL "))
+        return 0;
+    if (rp_same_text(e.type, "METADATA"))
+        take_metadata(s, &e);
+    else if (rp_same_text(e.type, "LOG"))
+        failed = take_log(src, s, &e, err) < 0;
+    rp_object_fini(&e, &rp_type_dllogger_entry);
     return failed ? -1 : 0;
 }
 

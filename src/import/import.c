@@ -49,11 +49,7 @@ int rp_import_add(struct rp_import_source *s, struct rp_imported *d, struct rp_e
         return rp_lines_fail(&s->lines, err, "more than %d results", RP_IMPORT_ROWS_MAX);
     if ((im->n & (im->n - 1)) == 0) /* room doubles */
         im->draft = rp_realloc(im->draft, (size_t)(im->n ? 2 * im->n : 1) * sizeof *im->draft);
-    json_t *source = json_pack("{s:s, s:s, s:s}", "kind", "imported", "file", s->name, "format", im->importer->name);
-    const json_t *at = json_object_get(d->from, "throughput");
-    if (json_is_array(at))
-        json_object_set(source, "line", json_array_get(at, 0));
-    json_object_set_new(d->row, "source", source);
+    d->file = rp_strdup(s->name);
     im->draft[im->n++] = *d;
     *d = (struct rp_imported){0};
     return 0;
@@ -81,11 +77,9 @@ static void add_source(struct rp_import_source *s)
         s->import->sources = json_array();
     json_array_append_new(s->import->sources, json_pack("{s:s, s:s, s:I, s:I}", "file", s->name, "sha256", hex, "bytes",
                                                         (json_int_t)s->lines.bytes, "lines", (json_int_t)s->lines.number));
-    for (int i = 0; i < s->import->n; i++) { /* the results of this file have no digest yet */
-        json_t *source = json_object_get(s->import->draft[i].row, "source");
-        if (!json_object_get(source, "sha256"))
-            json_object_set_new(source, "sha256", json_string(hex));
-    }
+    for (int i = 0; i < s->import->n; i++) /* the results of this file have no digest yet */
+        if (!*s->import->draft[i].sha256)
+            memcpy(s->import->draft[i].sha256, hex, sizeof hex);
 }
 
 static int is_case(const char *p, size_t n) /* "2n8g" */
@@ -153,67 +147,62 @@ int rp_import_memory(struct rp_import *im, const char *path, const void *data, s
 
 /* ---- the document ---- */
 
-static double value_of(const struct rp_imported *d)
+/* Where a row comes from: `draft`, or several files. */
+static json_t *source_of(const struct rp_import *im, const struct rp_imported *d, int several)
 {
-    return json_real_value(json_object_get(json_object_get(d->row, "throughput"), "value"));
+    json_t *source = json_pack("{s:s, s:s, s:s, s:s*}", "kind", "imported", "file", d->file, "format", im->importer->name, "note",
+                               d->note.size ? d->note.data : NULL);
+    if (!several && d->line)
+        json_object_set_new(source, "line", json_integer(d->line));
+    if (!several)
+        json_object_set_new(source, "sha256", json_string(d->sha256));
+    return source;
 }
 
 /* Draft i and its repeats as one row: the median over the files, with the samples of all. */
-static json_t *merged(const struct rp_import *im, int i, const int *of, json_t *links)
+static json_t *merged(const struct rp_import *im, int i, const int *of)
 {
     RP_FREE double *value = rp_alloc((size_t)im->n * sizeof *value);
-    json_t *row = json_copy(im->draft[i].row), *samples = json_array(), *groups = json_array(), *source = json_object();
-    char how[160];
+    const struct rp_imported *first = &im->draft[i];
+    json_t *row = json_copy(first->row), *samples = json_array(), *groups = json_array(), *links = json_array();
     int n = 0;
     for (int j = i; j < im->n; j++) {
         if (of[j] != i)
             continue;
         const json_t *list = json_object_get(im->draft[j].row, "samples");
-        value[n++] = value_of(&im->draft[j]);
+        value[n++] = im->draft[j].value;
         if (list)
             json_array_extend(samples, (json_t *)list);
         else
             json_array_append_new(samples, json_real(value[n - 1]));
         json_array_append_new(groups, json_integer(list ? (json_int_t)json_array_size(list) : 1));
-        json_array_append(links, json_object_get(json_object_get(im->draft[j].row, "source"), "file"));
+        json_array_append_new(links, json_string(im->draft[j].file));
     }
-    const char *unit = json_string_value(json_object_get(json_object_get(row, "throughput"), "unit"));
-    snprintf(how, sizeof how, "median over %d logs of: %s", n, json_string_value(json_object_get(row, "estimator")));
-    json_object_set_new(row, "throughput", json_pack("{s:f, s:s}", "value", rp_median(value, (size_t)n), "unit", unit));
-    json_object_set_new(row, "estimator", json_string(how));
-    json_object_set_new(row, "samples", samples);
-    json_object_set_new(row, "sample_groups", groups);
-    json_object_set_new(source, "kind", json_string("imported"));
-    json_object_set_new(source, "format", json_string(im->importer->name));
-    json_object_set(source, "file", json_array_get(links, 0));
-    json_object_set_new(row, "source", source);
-    json_object_set(row, "links", links);
+    RP_FREE char *how = rp_asprintf("median over %d logs of: %.120s", n, rp_imported_get_text(first, "estimator"));
+    json_object_update_new(row, json_pack("{s:{s:f, s:s}, s:s, s:o, s:o, s:o}", "throughput", "value", rp_median(value, (size_t)n),
+                                          "unit", first->unit, "estimator", how, "samples", samples, "sample_groups", groups, "links",
+                                          links));
     return row;
 }
 
 static json_t *evidence(const struct rp_imported *d)
 {
-    json_t *e = json_pack("{s:O, s:O}", "file", json_object_get(json_object_get(d->row, "source"), "file"), "from", d->from);
+    json_t *e = json_pack("{s:s, s:O, s:s*}", "file", d->file, "from", d->from, "note", d->note.size ? d->note.data : NULL);
     if (d->extra)
         json_object_update(e, d->extra);
-    if (d->note.size)
-        json_object_set_new(e, "note", json_string(d->note.data));
-    const json_t *value = json_object_get(d->row, "throughput");
-    if (value)
-        json_object_set(e, "throughput", (json_t *)value);
+    if (d->line)
+        json_object_set_new(e, "throughput", json_pack("{s:f, s:s}", "value", d->value, "unit", d->unit));
     return e;
 }
 
 /* of[j]: the first draft that j repeats; j itself if it is not a repeat. */
 static void find_repeats(const struct rp_import *im, int *of)
 {
-    RP_JSON *first = json_object();
     for (int j = 0; j < im->n; j++) {
-        const struct rp_imported *d = &im->draft[j];
-        const json_t *seen = d->same ? json_object_get(first, d->same) : NULL;
-        of[j] = seen ? (int)json_integer_value(seen) : j;
-        if (d->same && !seen)
-            json_object_set_new(first, d->same, json_integer(j));
+        of[j] = j;
+        for (int i = 0; i < j && im->draft[j].same && of[j] == j; i++)
+            if (of[i] == i && rp_same_text(im->draft[i].same, im->draft[j].same))
+                of[j] = i;
     }
 }
 
@@ -229,14 +218,10 @@ static json_t *rows_of(const struct rp_import *im, json_t *figures)
     }
     for (int i = 0; i < im->n; i++) {
         const struct rp_imported *d = &im->draft[i];
-        RP_JSON *links = json_array();
         if (of[i] != i)
             continue;
-        json_t *row = size[i] > 1 ? merged(im, i, of, links) : json_copy(d->row);
-        json_t *source = json_deep_copy(json_object_get(row, "source"));
-        if (d->note.size)
-            json_object_set_new(source, "note", json_string(d->note.data));
-        json_object_set_new(row, "source", source);
+        json_t *row = size[i] > 1 ? merged(im, i, of) : json_copy(d->row);
+        json_object_set_new(row, "source", source_of(im, d, size[i] > 1));
         json_array_append_new(rows, row);
     }
     return rows;
@@ -255,9 +240,8 @@ json_t *rp_import_document(const struct rp_import *im, const struct rp_import_op
         rp_sanitize(text);
         json_array_append_new(given, json_string(text));
     }
-    if (json_array_size(im->sources) == 1) {
-        json_object_set(provenance, "file", json_object_get(json_array_get(im->sources, 0), "file"));
-        json_object_set(provenance, "sha256", json_object_get(json_array_get(im->sources, 0), "sha256"));
-    }
+    if (json_array_size(im->sources) == 1)
+        json_object_update_new(provenance, json_pack("{s:s, s:s}", "file", rp_json_text_at(im->sources, "0/file"), "sha256",
+                                                     rp_json_text_at(im->sources, "0/sha256")));
     return json_pack("{s:s, s:o, s:o, s:b}", "schema", "repro-imported/1", "provenance", provenance, "rows", rows, "unsigned", 1);
 }

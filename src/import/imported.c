@@ -36,6 +36,7 @@ void rp_imported_fini(struct rp_imported *d)
     json_decref(d->extra);
     rp_buf_fini(&d->note);
     free(d->same);
+    free(d->file);
     *d = (struct rp_imported){0};
 }
 
@@ -145,6 +146,9 @@ const char *rp_imported_get_text(const struct rp_imported *d, const char *key)
 void rp_imported_throughput(struct rp_imported *d, double value, const char *unit, int64_t first_line, int64_t last_line)
 {
     init_draft(d);
+    d->value = value;
+    d->line = first_line;
+    RP_FORMAT(d->unit, "%s", unit);
     json_object_set_new(d->row, "throughput", json_pack("{s:f, s:s}", "value", value, "unit", unit));
     json_object_set_new(d->from, "throughput", json_pack("[I, I]", (json_int_t)first_line, (json_int_t)last_line));
 }

@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/hash.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -19,9 +20,14 @@
 #define RP_DRAFT_GIVEN (-1) /* from the command line */
 
 struct rp_imported {
-    json_t *row;   /* {"label", ..., "throughput", "samples", "source"}; an absent key is unknown */
+    json_t *row;   /* {"label", ..., "throughput", "samples"}; an absent key is unknown */
     json_t *from;  /* key -> number of a line, [first, last], "name of the file" or "command line" */
     json_t *extra; /* {"printed": {"value", "unit", "count"}: the log's own rate, "window": {"steps", "seconds"}}; NULL: nothing */
+    double value;       /* the throughput; NaN, or 0 in a new one: none */
+    char unit[40];      /* of it */
+    int64_t line;       /* its first; 0: none */
+    char *file;         /* name of the log */
+    char sha256[RP_SHA256_HEX]; /* of its bytes, once it is read */
     struct rp_buf note;
     char *same; /* drafts of several files with the same text here are repeats of one result; NULL: not a repeat */
 };

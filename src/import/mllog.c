@@ -4,6 +4,7 @@
  * benchmarks, so it is not used. */
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "import/import.h"
 #include "import/tagged.h"
 
@@ -55,20 +56,18 @@ static int mllog_begin(struct rp_import_source *src, void *state, struct rp_err 
 }
 
 /* Samples up to an end of a block, or steps if it has nothing else; NaN: neither. */
-static double count_of(struct mllog *s, const json_t *metadata)
+static double count_of(struct mllog *s, const struct rp_mllog_metadata *metadata)
 {
-    double samples = rp_tagged_real(json_object_get(metadata, "samples_count"));
-    double steps = rp_tagged_real(json_object_get(metadata, "step_num"));
+    double samples = rp_tagged_real(metadata->samples_count), steps = rp_tagged_real(metadata->step_num);
     if (!s->blocks && isnan(s->open_at))
         s->in_steps = isnan(samples);
     double v = s->in_steps ? steps : samples;
     return v >= 0 && v < 1e15 ? v : NAN;
 }
 
-static void block_start(struct mllog *s, double ms, const json_t *metadata, int64_t line)
+static void block_start(struct mllog *s, double ms, const struct rp_mllog_metadata *metadata, int64_t line)
 {
-    const char *phase = json_string_value(json_object_get(metadata, "phase"));
-    if (phase && strcmp(phase, "warm-up") == 0) { /* as `repro export` marks it */
+    if (rp_same_text(metadata->phase, "warm-up")) { /* as `repro export` marks it */
         s->warmups++;
         return;
     }
@@ -77,10 +76,10 @@ static void block_start(struct mllog *s, double ms, const json_t *metadata, int6
     s->open_line = line;
 }
 
-static void block_stop(struct mllog *s, double ms, const json_t *metadata, int64_t line)
+static void block_stop(struct mllog *s, double ms, const struct rp_mllog_metadata *metadata, int64_t line)
 {
     double end = count_of(s, metadata), seconds = (ms - s->open_at) / 1000, samples = end - s->open_count;
-    double exact = rp_tagged_real(json_object_get(metadata, "duration_ns")) / 1e9; /* as `repro export` has it; times are whole ms */
+    double exact = rp_tagged_real(metadata->duration_ns) / 1e9;
     if (exact > 0 && fabs(exact - seconds) <= 0.002)
         seconds = exact;
     if (samples > 0 && seconds > 0) {
@@ -98,9 +97,8 @@ static void block_stop(struct mllog *s, double ms, const json_t *metadata, int64
     s->open_at = s->open_count = NAN;
 }
 
-static void take_text(char *to, size_t size, const json_t *v)
+static void take_text(char *to, size_t size, const char *text)
 {
-    const char *text = json_string_value(v);
     if (text && !*to)
         snprintf(to, size, "%s", text);
 }
@@ -123,9 +121,8 @@ static void take_result(struct rp_imported *d, const json_t *result, int64_t lin
         rp_tagged_fact(d, f->key, json_object_get(result, f->key), line);
 }
 
-static void take_benchmark(struct rp_imported *d, const json_t *value, const json_t *metadata, int64_t line)
+static void take_benchmark(struct rp_imported *d, const json_t *value, const json_t *result, int64_t line)
 {
-    const json_t *result = json_object_get(metadata, "result");
     const char *name = json_string_value(value);
     if (json_object_get(result, "model")) {
         take_result(d, result, line);
@@ -140,10 +137,12 @@ static void take_benchmark(struct rp_imported *d, const json_t *value, const jso
     rp_imported_text(d, "model", name ? name : "", line);
 }
 
-static void take_event(struct mllog *s, struct rp_imported *d, const char *key, const json_t *j, int64_t line)
+static void take_event(struct mllog *s, struct rp_imported *d, const struct rp_mllog_event *e, int64_t line)
 {
-    const json_t *value = json_object_get(j, "value"), *metadata = json_object_get(j, "metadata");
-    double ms = rp_tagged_real(json_object_get(j, "time_ms"));
+    const char *key = e->key;
+    const json_t *value = e->value;
+    const struct rp_mllog_metadata *metadata = &e->metadata;
+    double ms = rp_tagged_real(e->time_ms);
     ms = ms > 0 && ms < 1e15 ? ms : NAN;
     if (strcmp(key, "block_start") == 0 || strcmp(key, "epoch_start") == 0) {
         if (isnan(s->open_at)) /* an epoch inside a block is not another */
@@ -155,13 +154,13 @@ static void take_event(struct mllog *s, struct rp_imported *d, const char *key, 
         s->run_start = isnan(s->run_start) ? ms : s->run_start;
     } else if (strcmp(key, "run_stop") == 0) {
         s->run_stop = ms;
-        take_text(s->status, sizeof s->status, json_object_get(metadata, "status"));
+        take_text(s->status, sizeof s->status, metadata->status);
     } else if (strcmp(key, "eval_accuracy") == 0) {
         s->quality = rp_tagged_real(value);
     } else if (strcmp(key, "submission_org") == 0) {
-        take_text(s->org, sizeof s->org, value);
+        take_text(s->org, sizeof s->org, json_string_value(value));
     } else if (strcmp(key, "submission_platform") == 0) {
-        take_text(s->platform, sizeof s->platform, value);
+        take_text(s->platform, sizeof s->platform, json_string_value(value));
     } else if (strcmp(key, "tracked_stats") == 0) {
         double rate = rp_tagged_real(json_object_get(value, "throughput"));
         if (rate > 0 && rate < 1e15) {
@@ -172,7 +171,7 @@ static void take_event(struct mllog *s, struct rp_imported *d, const char *key, 
     } else if (strcmp(key, "opt_gradient_clip_norm") == 0) {
         take_clipping(d, value, line);
     } else if (strcmp(key, "submission_benchmark") == 0) {
-        take_benchmark(d, value, metadata, line);
+        take_benchmark(d, value, metadata->result, line);
     } else {
         for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
             if (strcmp(facts[i].key, key) == 0)
@@ -185,11 +184,12 @@ static int mllog_line(struct rp_import_source *src, void *state, char *line, siz
     struct mllog *s = state;
     (void)size;
     (void)err;
-    json_t *j = rp_tagged(&s->tagged, &src->lines, line, ":::MLLOG ");
-    const char *key = json_string_value(json_object_get(j, "key"));
-    if (key)
-        take_event(s, &src->draft, key, j, src->lines.number);
-    json_decref(j);
+    struct rp_mllog_event e;
+    if (!rp_tagged(&e, &rp_type_mllog_event, &s->tagged, &src->lines, line, ":::MLLOG "))
+        return 0;
+    if (e.key)
+        take_event(s, &src->draft, &e, src->lines.number);
+    rp_object_fini(&e, &rp_type_mllog_event);
     return 0;
 }
 

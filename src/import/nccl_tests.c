@@ -234,54 +234,49 @@ static int nccl_line(struct rp_import_source *src, void *state, char *line, size
 
 /* ---- JSON ---- */
 
-static void take_config(struct rp_import_source *src, struct nccl *s, const json_t *doc)
+static void take_config(struct rp_import_source *src, struct nccl *s, const struct rp_nccl_document *doc)
 {
-    const json_t *config = json_object_get(doc, "config"), *devices = json_object_get(config, "devices");
-    const char *program = json_string_value(json_array_get(json_object_get(doc, "args"), 0));
-    size_t i;
-    json_t *one;
-    if (program)
-        take_collective(s, program);
-    s->iterations = json_integer_value(json_object_get(config, "iterations"));
-    json_array_foreach((json_t *)devices, i, one) {
-        const char *host = json_string_value(json_object_get(one, "hostname")),
-                   *info = json_string_value(json_object_get(one, "device_info"));
-        take_rank(src, s, host ? host : "", host ? strlen(host) : 0, info ? info : "", 1);
+    if (doc->args_n && doc->args[0])
+        take_collective(s, doc->args[0]);
+    s->iterations = doc->config.iterations;
+    for (int64_t i = 0; i < doc->config.devices_n; i++) {
+        const struct rp_nccl_device *d = &doc->config.devices[i];
+        take_rank(src, s, d->hostname ? d->hostname : "", d->hostname ? strlen(d->hostname) : 0, d->device_info ? d->device_info : "", 1);
     }
 }
 
-static int json_cell(struct rp_import_source *src, struct nccl *s, const json_t *one, const char *key, struct rp_err *err)
+static int json_cell(struct rp_import_source *src, struct nccl *s, const struct rp_nccl_result *one, int in_place, struct rp_err *err)
 {
-    const json_t *cell = json_object_get(one, key), *time = json_object_get(cell, "time");
-    const char *type = json_string_value(json_object_get(one, "type")), *op = json_string_value(json_object_get(one, "redop"));
-    double size = rp_tagged_real(json_object_get(one, "size"));
+    const struct rp_nccl_cell *cell = in_place ? one->in_place : one->out_of_place;
+    double size = rp_tagged_real(one->size);
     if (!cell)
         return 0;
     if (!(size >= 0 && size < 1e15))
         return rp_lines_fail(&src->lines, err, "result %" PRId64 " has no 'size' in bytes", s->rows + 1);
     struct result r = {.size = (int64_t)size,
                        .line = 1,
-                       .type = type ? type : "",
-                       .op = op ? op : "",
-                       .us = rp_tagged_real(time ? time : json_object_get(cell, "cpu_time")),
-                       .busbw = rp_tagged_real(json_object_get(cell, "bus_bw")),
-                       .wrong = rp_tagged_real(json_object_get(cell, "nwrong")),
-                       .in_place = strcmp(key, "in_place") == 0};
+                       .type = one->type ? one->type : "",
+                       .op = one->redop ? one->redop : "",
+                       .us = rp_tagged_real(cell->time ? cell->time : cell->cpu_time),
+                       .busbw = rp_tagged_real(cell->bus_bw),
+                       .wrong = rp_tagged_real(cell->nwrong),
+                       .in_place = in_place};
     return put_result(src, s, &r, err);
 }
 
 static int read_json(struct rp_import_source *src, struct nccl *s, struct rp_err *err)
 {
-    RP_JSON *doc = rp_json_parse(s->json.data, s->json.size, src->lines.name, err);
-    size_t i;
-    json_t *one;
-    if (!doc)
+    struct rp_nccl_document doc;
+    RP_JSON *json = rp_json_parse(s->json.data, s->json.size, src->lines.name, err);
+    if (!json)
         return -1;
-    take_config(src, s, doc);
-    json_array_foreach(json_object_get(doc, "results"), i, one)
-        if (json_cell(src, s, one, "out_of_place", err) < 0 || json_cell(src, s, one, "in_place", err) < 0)
-            return -1;
-    return 0;
+    rp_object_read(&doc, &rp_type_nccl_document, json);
+    take_config(src, s, &doc);
+    int failed = 0;
+    for (int64_t i = 0; i < doc.results_n && !failed; i++)
+        failed = json_cell(src, s, &doc.results[i], 0, err) < 0 || json_cell(src, s, &doc.results[i], 1, err) < 0;
+    rp_object_fini(&doc, &rp_type_nccl_document);
+    return failed ? -1 : 0;
 }
 
 static int nccl_end(struct rp_import_source *src, void *state, struct rp_err *err)

@@ -5,24 +5,29 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-json_t *rp_tagged(struct rp_tagged *t, const struct rp_lines *at, const char *line, const char *tag)
+#define RP_OBJECT_LIST "import/foreign.def"
+#include "base/object_tables.inc.h"
+
+int rp_tagged(void *object, const struct rp_object_type *type, struct rp_tagged *t, const struct rp_lines *at, const char *line,
+              const char *tag)
 {
     struct rp_err ignored;
     const char *json = rp_scan_after(line, tag);
     if (!json)
-        return NULL;
-    json_t *j = rp_json_parse(json, strlen(json), "line", &ignored);
-    if (json_is_object(j)) {
-        t->good++;
-        return j;
+        return 0;
+    RP_JSON *j = rp_json_parse(json, strlen(json), "line", &ignored);
+    if (!json_is_object(j)) {
+        if (!t->damaged++)
+            t->first_damaged = at->number;
+        return 0;
     }
-    json_decref(j);
-    if (!t->damaged++)
-        t->first_damaged = at->number;
-    return NULL;
+    rp_object_read(object, type, j);
+    t->good++;
+    return 1;
 }
 
 int rp_tagged_end(const struct rp_tagged *t, const struct rp_lines *at, const char *tag, struct rp_imported *d, struct rp_err *err)

@@ -132,11 +132,8 @@ static void put_samples(const struct rp_window *w, struct rp_imported *d, double
 
 void rp_window_disagree(struct rp_imported *d, double printed, const char *unit, const char *where)
 {
-    const json_t *t = json_object_get(d->row, "throughput");
-    const char *of = json_string_value(json_object_get(t, "unit"));
-    double ratio = printed / json_number_value(json_object_get(t, "value")), length = (double)rp_imported_get(d, "sequence_length");
-    if (!of)
-        return;
+    const char *of = d->unit;
+    double ratio = printed / d->value, length = (double)rp_imported_get(d, "sequence_length");
     if (strcmp(unit, "tokens/s") == 0 && strcmp(of, "sequences/s") == 0 && length > 0)
         ratio /= length;
     else if (strcmp(unit, of) != 0)
