@@ -68,7 +68,7 @@ static int add_value(struct rp_buf *out, const json_t *group, const char *path)
 {
     int bare = *path == '#';
     const json_t *v = rp_known(group, path += bare);
-    const char *unit = bare ? NULL : json_string_value(json_object_get(rp_value_at(group, path), "unit"));
+    const char *unit = bare ? "" : rp_leaf(rp_value_at(group, path)).unit;
     char number[32];
     if (json_is_number(v)) {
         rp_show_number(number, json_number_value(v), unit);
@@ -122,18 +122,14 @@ static void put_form(struct summary_page *p, const char *label, const char *form
 
 static void show_warnings(struct summary_page *p, const json_t *env)
 {
-    RP_JSON *found = rp_doctor(env);
-    int n = 0;
-    for (size_t i = 0; i < json_array_size(found); i++) {
-        const json_t *f = json_array_get(found, i);
-        const char *severity = json_string_value(json_object_get(f, "severity"));
-        RP_FREE char *text = rp_asprintf("%s: %s", json_string_value(json_object_get(f, "what")),
-                                         json_string_value(json_object_get(f, "value")));
-        if (strcmp(severity, "note") == 0)
-            continue;
-        rp_buf_printf(p->out, "%-*s", LABEL, severity);
+    RP_FINDINGS found;
+    rp_doctor(&found, env);
+    const int64_t n = found.stop + found.slow;
+    for (int64_t i = 0; i < n; i++) {
+        const struct rp_finding *f = &found.findings[i];
+        RP_FREE char *text = rp_asprintf("%s: %s", f->what, f->value);
+        rp_buf_printf(p->out, "%-*s", LABEL, f->severity);
         add_wrapped(p->out, LABEL, LABEL, text);
-        n++;
     }
     if (n)
         rp_buf_printf(p->out, "%*sremedies: repro doctor\n\n", LABEL, "");
@@ -247,7 +243,7 @@ static void add_range(struct rp_buf *out, const json_t *const *gpu, int n, const
     for (int i = 0; i < n; i++) {
         if (rp_known_number(gpu[i], field, &x) < 0)
             continue;
-        unit = json_string_value(json_object_get(rp_value_at(gpu[i], field), "unit"));
+        unit = rp_leaf(rp_value_at(gpu[i], field)).unit;
         low = known && low < x ? low : x;
         high = known && high > x ? high : x;
         known = 1;
@@ -323,7 +319,7 @@ static void show_gpu_state(struct summary_page *p, const json_t *const *gpu, int
 static void show_gpus(struct summary_page *p)
 {
     const json_t *gpu[MAX_GPUS];
-    const char *name, *why = json_string_value(json_object_get(rp_value_at(p->probes, "gpu.worker"), "detail"));
+    const char *name, *why = rp_detail_at(p->probes, "gpu.worker");
     json_t *one;
     int n = 0;
     p->section = "GPU";
@@ -345,7 +341,7 @@ static void show_gpus(struct summary_page *p)
          json_object_size(rp_group(p->probes, "cuda.toolkits")) || (rp_group(p->probes, "nvidia") && !rp_group(p->probes, "cpu"))))
         put_fact(p, "driver", "no NVIDIA driver");
     put_form(p, "NCCL", "{gpu.nccl_version}");
-    if (why && strcmp(rp_state_at(p->probes, "gpu.worker"), "error") != 0 && (n || rp_known(p->probes, "nvidia.version")))
+    if (*why && strcmp(rp_state_at(p->probes, "gpu.worker"), "error") != 0 && (n || rp_known(p->probes, "nvidia.version")))
         put_fact(p, "not queried", why);
 }
 
@@ -401,10 +397,8 @@ static void show_storage(struct summary_page *p)
         }
         double turns;
         add_form(&text, at, "{filesystem}|{free} free of {total}|on {device}");
-        if (disk) {
-            const json_t *d = json_object_get(rp_value_at(all, "disks"), disk);
-            add_form(&text, d, "{model}");
-        }
+        if (disk)
+            add_form(&text, json_object_get(rp_value_at(all, "disks"), disk), "{model}");
         if (rp_known_number(at, "rotational", &turns) == 0 && text.size && !is_virtual_disk(disk))
             rp_buf_puts(&text, turns > 0 ? ", spinning" : ", flash");
         put_text(p, places[i][0], &text);
@@ -448,7 +442,7 @@ static void show_sources(struct summary_page *p)
     p->section = "sources";
     json_object_foreach((json_t *)rp_group(p->probes, "git"), name, one) {
         int here = strcmp(name, "workdir") == 0;
-        const char *why = json_string_value(json_object_get(rp_value_at(one, "commit"), "detail")), *layout = rp_known_text(one, "layout");
+        const char *why = rp_detail_at(one, "commit"), *layout = rp_known_text(one, "layout");
         RP_BUF text = {0};
         add_form(&text, one, form);
         if (layout && strcmp(layout, "bare") == 0)
@@ -457,7 +451,7 @@ static void show_sources(struct summary_page *p)
             rp_buf_printf(&text, "%sno commit yet", text.size ? ", " : "");
         if (text.size)
             put_fact(p, here ? "working dir" : name, text.data);
-        else if (why)
+        else if (*why)
             put_fact(p, here ? "working dir" : name, why);
         else if (!here) /* requested by --repo */
             put_fact(p, name, "no git repository");
@@ -467,10 +461,11 @@ static void show_sources(struct summary_page *p)
 /* Counts the values below `at` by their state: an object with a state is one, any other is a group of them. */
 static void count_states(const json_t *at, int known[4], int depth)
 {
-    const char *name, *state = json_string_value(json_object_get(at, "state"));
+    const struct rp_leaf is = rp_leaf(at);
+    const char *name;
     json_t *child;
-    if (state)
-        known[rp_state_named(state)]++;
+    if (*is.state)
+        known[rp_state_named(is.state)]++;
     else if (json_is_object(at) && depth <= 8)
         json_object_foreach((json_t *)at, name, child) /* jansson iterates over non-const objects only */
             count_states(child, known, depth + 1);
@@ -516,7 +511,7 @@ static void show_counts(struct summary_page *p)
 
 void rp_capture_summary(struct rp_buf *out, const json_t *env)
 {
-    struct summary_page p = {.out = out, .probes = json_object_get(env, "probes")};
+    struct summary_page p = {.out = out, .probes = rp_json_at(env, "probes")};
     show_warnings(&p, env);
     show_host(&p);
     show_container(&p);

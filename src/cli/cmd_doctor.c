@@ -164,14 +164,6 @@ static json_t *try_here(void)
 
 /* ---- the command ---- */
 
-static json_t *count_findings(const json_t *found, const char *severity)
-{
-    int n = 0;
-    for (size_t i = 0; i < json_array_size(found); i++)
-        n += strcmp(rp_json_text_at(json_array_get(found, i), "severity"), severity) == 0;
-    return json_integer(n);
-}
-
 static int cmd_doctor(struct rp_cli *cli, struct rp_err *err)
 {
     const struct doctor_opts *o = cli->opts;
@@ -181,12 +173,11 @@ static int cmd_doctor(struct rp_cli *cli, struct rp_err *err)
         return -1;
     if (!o->root)
         json_object_set_new(json_object_get(env, "probes"), "here", try_here());
-    RP_JSON *found = rp_doctor(env);
-    rp_cli_return(cli,
-                  json_pack("{s:O, s:o, s:o, s:o}", "findings", found, "stop", count_findings(found, "stop"), "slow",
-                            count_findings(found, "slow"), "note", count_findings(found, "note")),
+    RP_FINDINGS found;
+    rp_doctor(&found, env);
+    rp_cli_return(cli, rp_object_json(&found, &rp_type_findings),
                   RP_DOCTOR_TEXT "[/findings/0/check:\n]stop {/stop t}, slow {/slow t}, note {/note t}\n");
-    return rp_doctor_stops(found)
+    return rp_doctor_stops(&found)
                ? rp_fail(err, RP_UNAVAILABLE, "no run would work here: see the findings of severity stop")
                : 0;
 }

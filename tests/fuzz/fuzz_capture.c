@@ -111,9 +111,10 @@ static int is_capture(const json_t *doc)
 static void show(const json_t *doc)
 {
     RP_BUF page = {0}, text = {0};
-    RP_JSON *findings = rp_doctor(doc);
+    RP_FINDINGS found;
+    rp_doctor(&found, doc);
     rp_capture_summary(&page, doc);
-    RP_JSON *document = json_pack("{s:O}", "findings", findings);
+    RP_JSON *document = rp_object_json(&found, &rp_type_findings);
     rp_show(&text, RP_FILL_TEXT, document, RP_DOCTOR_TEXT);
     printable(&page);
     printable(&text);

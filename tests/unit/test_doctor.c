@@ -52,7 +52,18 @@ static json_t *examine(const char *probes)
         *quote = '"';
     RP_JSON *env = json_loads(text, 0, NULL);
     CHECK(env != NULL, "%s", probes);
-    return rp_doctor(env);
+    RP_FINDINGS found;
+    rp_doctor(&found, env);
+    RP_JSON *document = rp_object_json(&found, &rp_type_findings);
+    return json_incref(json_object_get(document, "findings"));
+}
+
+static int stops(const json_t *findings)
+{
+    RP_FINDINGS found;
+    RP_JSON *document = json_pack("{s:O}", "findings", findings);
+    rp_object_read(&found, &rp_type_findings, document);
+    return rp_doctor_stops(&found);
 }
 
 /* Lines of at most 80 columns; the matrix is nvidia-smi's. */
@@ -85,9 +96,10 @@ static void check_machine(const char *name)
     RP_BUF text = {0};
     RP_JSON *env = rp_capture(&o, &err);
     CHECK(env != NULL, "%s", err.msg);
-    RP_JSON *findings = rp_doctor(env);
-    tally(findings);
-    RP_JSON *document = json_pack("{s:O}", "findings", findings);
+    RP_FINDINGS found;
+    rp_doctor(&found, env);
+    RP_JSON *document = rp_object_json(&found, &rp_type_findings);
+    tally(json_object_get(document, "findings"));
     rp_show(&text, RP_FILL_TEXT, document, RP_DOCTOR_TEXT);
     golden(file, &text);
     if (!in_other_test(name)) {
@@ -109,10 +121,10 @@ static void check_here(void)
                            "'ssh': {'state': 'ok', 'value': 'none'}, 'gpu_worker': {'state': 'ok', 'value': 'no'}}}");
     RP_JSON *fresh = examine("{'here': {'key': {'state': 'ok', 'value': 'none yet'}, 'store': {'state': 'ok', 'value': 'No'},"
                              "'store_named': {'state': 'ok', 'value': 'no'}, 'ssh': {'state': 'ok', 'value': 'REPRO_SSH names no program'}}}");
-    CHECK(json_array_size(good) == 0 && !rp_doctor_stops(good), "%zu findings", json_array_size(good));
+    CHECK(json_array_size(good) == 0 && !stops(good), "%zu findings", json_array_size(good));
     CHECK(has(bad, "key", "stop") && has(bad, "store", "stop") && has(bad, "output", "stop") && has(bad, "monotonic", "stop"), "stops");
-    CHECK(has(bad, "worker", "note") && has(bad, "launcher", "stop") && has(bad, "ssh", "note") && json_array_size(bad) == 7 && rp_doctor_stops(bad), "%zu findings", json_array_size(bad));
-    CHECK(has(fresh, "key", "note") && has(fresh, "store", "note") && has(fresh, "ssh", "note") && !rp_doctor_stops(fresh), "a first run makes its key");
+    CHECK(has(bad, "worker", "note") && has(bad, "launcher", "stop") && has(bad, "ssh", "note") && json_array_size(bad) == 7 && stops(bad), "%zu findings", json_array_size(bad));
+    CHECK(has(fresh, "key", "note") && has(fresh, "store", "note") && has(fresh, "ssh", "note") && !stops(fresh), "a first run makes its key");
     tally(good);
     tally(bad);
 }
@@ -249,7 +261,7 @@ TEST(nothing_known_is_nothing_found)
     static const char *const empty[] = {"{}", "[]", "null", "{'cpu': [], 'gpu': {'devices': 3}, 'limits': {'memlock': 'x'}}"};
     for (size_t i = 0; i < sizeof empty / sizeof *empty; i++) {
         RP_JSON *findings = examine(empty[i]);
-        CHECK(json_array_size(findings) == 0 && !rp_doctor_stops(findings), "%s: %zu findings", empty[i], json_array_size(findings));
+        CHECK(json_array_size(findings) == 0 && !stops(findings), "%s: %zu findings", empty[i], json_array_size(findings));
     }
 }
 

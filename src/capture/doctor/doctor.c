@@ -3,7 +3,11 @@
 #include "base/json.h"
 #include "base/text.h"
 
+#include <stddef.h>
 #include <string.h>
+
+#define RP_OBJECT_LIST "capture/doctor/findings.def"
+#include "base/object_tables.inc.h"
 
 static const struct {
     const char *id, *concerns, *what;
@@ -15,43 +19,45 @@ static const struct {
 #undef DOCTOR
 };
 
-static const char *const severities[] = {"stop", "slow", "note"};
-enum { SEVERITIES = sizeof severities / sizeof *severities };
-
 void rp_doctor_report(struct rp_doctor *d, enum rp_doctor_severity severity, const char *remedy, const char *value, ...)
 {
+    static const char *const names[] = {"stop", "slow", "note"};
+    struct rp_findings *out = d->found;
+    int64_t *const counts[] = {&out->stop, &out->slow, &out->note};
+    int64_t at = 0;
     char text[256];
     RP_FORMAT_ARGS(text, value);
     rp_sanitize(text); /* it may contain a text of a driver, and be cut within a character */
-    json_array_append_new(d->found, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "check", d->check, "severity", severities[severity],
-                                              "concerns", d->concerns, "what", d->what, "value", text, "remedy", remedy));
+    for (int i = 0; i <= (int)severity; i++)
+        at += *counts[i];
+    (void)rp_object_add(&out->findings, &out->findings_n, &rp_type_finding);
+    memmove(&out->findings[at + 1], &out->findings[at], (size_t)(out->findings_n - 1 - at) * sizeof *out->findings);
+    out->findings[at] = (struct rp_finding){rp_strdup(d->check), rp_strdup(names[severity]), rp_strdup(d->concerns),
+                                            rp_strdup(d->what), rp_strdup(text), rp_strdup(remedy)};
+    ++*counts[severity];
 }
 
-json_t *rp_doctor(const json_t *env)
+void rp_doctor(struct rp_findings *out, const json_t *env)
 {
-    json_t *found = json_array(), *sorted = json_array(), *finding;
-    struct rp_doctor d = {.probes = json_object_get(env, "probes"), .found = found};
-    size_t k;
+    struct rp_doctor d = {.probes = rp_json_at(env, "probes"), .found = out};
+    rp_object_init(out, &rp_type_findings);
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
         d.check = checks[i].id;
         d.concerns = checks[i].concerns;
         d.what = checks[i].what;
         checks[i].run(&d);
     }
-    for (int s = 0; s < SEVERITIES; s++)
-        json_array_foreach(found, k, finding)
-            if (strcmp(rp_json_text_at(finding, "severity"), severities[s]) == 0)
-                json_array_append(sorted, finding);
-    json_decref(found);
-    return sorted;
 }
 
-int rp_doctor_stops(const json_t *findings)
+void rp_findings_fini(struct rp_findings *f)
 {
-    for (size_t i = 0; i < json_array_size(findings); i++) {
-        const json_t *f = json_array_get(findings, i);
-        if (strcmp(rp_json_text_at(f, "severity"), "stop") == 0 && strcmp(rp_json_text_at(f, "concerns"), "run") == 0)
+    rp_object_fini(f, &rp_type_findings);
+}
+
+int rp_doctor_stops(const struct rp_findings *f)
+{
+    for (int64_t i = 0; i < f->findings_n; i++)
+        if (strcmp(f->findings[i].severity, "stop") == 0 && strcmp(f->findings[i].concerns, "run") == 0)
             return 1;
-    }
     return 0;
 }

@@ -122,13 +122,12 @@ void rp_doctor_nodes(struct rp_doctor *d)
 
 void rp_doctor_worker(struct rp_doctor *d)
 {
-    const json_t *worker = rp_value_at(d->probes, "gpu.worker");
-    const char *state = rp_state_at(d->probes, "gpu.worker"), *why = json_string_value(json_object_get(worker, "detail"));
+    const char *state = rp_state_at(d->probes, "gpu.worker"), *why = rp_detail_at(d->probes, "gpu.worker");
     if (strcmp(state, "error") == 0)
-        rp_doctor_report(d, RP_DOCTOR_STOP, "dmesg | grep -i -e nvrm -e xid", "%.220s", why ? why : "it failed");
+        rp_doctor_report(d, RP_DOCTOR_STOP, "dmesg | grep -i -e nvrm -e xid", "%.220s", *why ? why : "it failed");
     else if (rp_known_is(d->probes, "here.gpu_worker", "no"))
         rp_doctor_report(d, gpu_wanted(d) ? RP_DOCTOR_STOP : RP_DOCTOR_NOTE, "make CUDA=1", "this build has none: it sees no GPU");
-    else if (worker && why && gpu_wanted(d))
+    else if (*why && gpu_wanted(d))
         rp_doctor_report(d, RP_DOCTOR_STOP, "use a system with glibc 2.28 or newer", "%.220s", why);
 }
 
@@ -220,7 +219,7 @@ static void look_at(const struct gpu_check *c, const json_t *gpu, struct rp_buf 
     if (c->kind == COUNT && rp_known_number(gpu, c->field, &a) == 0 && a > 0)
         rp_buf_printf(&found, "%.0f %s", a, c->other);
     if (c->kind == BELOW && rp_known_number(gpu, c->field, &a) == 0 && rp_known_number(gpu, c->other, &b) == 0 && a < b) {
-        const char *unit = rp_json_text_at(rp_value_at(gpu, c->field), "unit");
+        const char *unit = rp_leaf(rp_value_at(gpu, c->field)).unit;
         char now[32], most[32];
         rp_show_number(now, a, unit);
         rp_show_number(most, b, unit);
