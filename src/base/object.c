@@ -355,10 +355,12 @@ static json_t *list_schema(const struct rp_object_field *f)
                                         : json_pack("{s:s}", "type", f->type == RP_IS_TEXTS ? "string" : "integer"));
     if (f->type == RP_IS_INTEGERS)
         json_object_set_new(json_object_get(j, "items"), "minimum", json_integer(0));
+    char *rest = NULL;
+    const long long most = strtoll(f->limit, &rest, 10), of_item = strtoll(rest, NULL, 10);
     if (f->type == RP_IS_TEXTS)
-        json_object_set_new(json_object_get(j, "items"), "maxLength", json_integer(4096));
+        json_object_set_new(json_object_get(j, "items"), "maxLength", json_integer(of_item ? of_item : 4096));
     if (*f->limit)
-        json_object_set_new(j, "maxItems", json_integer(strtoll(f->limit, NULL, 10)));
+        json_object_set_new(j, "maxItems", json_integer(most));
     return j;
 }
 

@@ -9,7 +9,8 @@
  *            PART_OR_NONE(id, name, of, meaning)          struct rp_<of> *name: absent where it is NULL
  *            LIST(id, name, of, limit, meaning)           struct rp_<of> *name; int64_t name_n
  *            LIST_OR_NONE(id, name, of, limit, meaning)   the same: absent where it is empty
- *            TEXTS(id, name, limit, meaning)              char **name; int64_t name_n: absent where it is NULL
+ *            TEXTS(id, name, limit, meaning)              char **name; int64_t name_n: absent where it is NULL;
+ *                                                         limit: of texts, and after a blank of characters of one
  *            INTEGERS(id, name, limit, meaning)           int64_t *name; int64_t name_n
  *            END(id)
  *          A label makes the value a row of reports and pages, and of comparisons where it differs.

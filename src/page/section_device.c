@@ -23,14 +23,14 @@ struct device_columns {
 static struct device_columns times_of(const struct rp_section *s)
 {
     struct device_columns d = {.n = (size_t)s->telemetry->n, .t = rp_alloc(((size_t)s->telemetry->n + 1) * sizeof(double))};
-    d.start_ns = (double)rp_sample_ns(s->telemetry, 0);
+    d.start_ns = (double)s->telemetry->sample->ns;
     for (int64_t i = 0; i < s->records->n; i++)
         if (s->records->r[i].step >= 0) {
             d.start_ns = (double)s->records->r[i].start_ns;
             break;
         }
     for (size_t i = 0; i < d.n; i++)
-        d.t[i] = ((double)rp_sample_ns(s->telemetry, (int64_t)i) - d.start_ns) / 1e9;
+        d.t[i] = ((double)s->telemetry->sample[i].ns - d.start_ns) / 1e9;
     d.step = RP_TELEMETRY_PERIOD_NS / 1e9 * (double)(s->telemetry->every > 0 ? s->telemetry->every : 1);
     return d;
 }
@@ -38,10 +38,9 @@ static struct device_columns times_of(const struct rp_section *s)
 /* Is sample i throttled, for this reason or, NULL, for any that is not harmless? */
 static int throttled(const struct rp_telemetry *s, size_t i, const char *reason)
 {
-    size_t k;
-    json_t *word;
-    json_array_foreach(json_object_get(json_array_get(s->line, i), "throttle"), k, word)
-        if (reason ? strcmp(json_string_value(word), reason) == 0 : !rp_throttle_is_harmless(json_string_value(word)))
+    const struct rp_device_sample *one = &s->sample[i];
+    for (int64_t k = 0; k < one->throttle_n; k++)
+        if (reason ? strcmp(one->throttle[k], reason) == 0 : !rp_throttle_is_harmless(one->throttle[k]))
             return 1;
     return 0;
 }
@@ -62,21 +61,20 @@ static size_t bands_of(struct rp_band *band, const struct rp_section *s, const s
 
 static void put_csv(struct rp_buf *out, const struct rp_section *s, const struct device_columns *d)
 {
-    size_t k;
-    json_t *word;
     rp_buf_puts(out, "seconds");
     for (const struct rp_telemetry_value *v = rp_telemetry_values; v->key; v++)
         rp_buf_printf(out, ",%s", v->key);
     rp_buf_puts(out, ",throttle\n");
     for (size_t i = 0; i < d->n; i++) {
+        const struct rp_device_sample *one = &s->telemetry->sample[i];
         RP_BUF words = {0};
         rp_buf_printf(out, "%.9f", d->t[i]);
         for (const struct rp_telemetry_value *v = rp_telemetry_values; v->key; v++) {
             rp_buf_puts(out, ",");
-            rp_csv_number(out, rp_json_number_at(json_array_get(s->telemetry->line, i), v->key));
+            rp_csv_number(out, rp_sample_value(one, v->key));
         }
-        json_array_foreach(json_object_get(json_array_get(s->telemetry->line, i), "throttle"), k, word)
-            rp_buf_printf(&words, "%s%s", k ? " " : "", json_string_value(word));
+        for (int64_t k = 0; k < one->throttle_n; k++)
+            rp_buf_printf(&words, "%s%s", k ? " " : "", one->throttle[k]);
         rp_buf_puts(out, ",");
         rp_csv_text(out, rp_buf_text(&words));
         rp_buf_puts(out, "\n");
@@ -94,7 +92,7 @@ static void plot_quantity(struct rp_section *s, const struct device_columns *d, 
     char id[48], words[300];
     double low = INFINITY, high = -INFINITY, *y = rp_alloc((d->n + 1) * sizeof *y);
     for (size_t i = 0; i < d->n; i++) {
-        y[i] = rp_json_number_at(json_array_get(s->telemetry->line, i), q->key) * q->scale;
+        y[i] = rp_sample_value(&s->telemetry->sample[i], q->key) * q->scale;
         if (isfinite(y[i]))
             low = fmin(low, y[i]), high = fmax(high, y[i]);
     }

@@ -5,6 +5,7 @@
 #include "base/sort.h"
 #include "run/telemetry.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,9 +31,9 @@ struct telemetry_window {
 static struct telemetry_window window_of(const struct rp_telemetry *s, int64_t start_ns, int64_t end_ns)
 {
     struct telemetry_window w = {.start_ns = start_ns, .end_ns = end_ns};
-    while (w.from < s->n && (w.start_ns < 0 || rp_sample_ns(s, w.from) < w.start_ns))
+    while (w.from < s->n && (w.start_ns < 0 || s->sample[w.from].ns < w.start_ns))
         w.from++;
-    for (w.to = w.from; w.to < s->n && rp_sample_ns(s, w.to) <= w.end_ns;)
+    for (w.to = w.from; w.to < s->n && s->sample[w.to].ns <= w.end_ns;)
         w.to++;
     return w;
 }
@@ -45,10 +46,10 @@ static struct rp_spread *spread(const struct rp_telemetry *s, const struct telem
     double sum = 0;
     RP_FREE double *v = rp_alloc((size_t)(w->to - w->from + 1) * sizeof *v);
     for (int64_t i = w->from; i < w->to; i++) {
-        const json_t *x = json_object_get(json_array_get(s->line, (size_t)i), key);
-        if (!x)
+        const double x = rp_sample_value(&s->sample[i], key);
+        if (isnan(x))
             continue;
-        v[n] = json_number_value(x) * scale;
+        v[n] = x * scale;
         sum += v[n++];
     }
     if (!n)
@@ -76,13 +77,11 @@ static struct rp_throttle_share *throttle_row(struct rp_telemetry_figures *out, 
 static void derive_throttle(struct rp_telemetry_figures *out, const struct rp_telemetry *s,
                             const struct telemetry_window *w)
 {
-    json_t *word;
-    size_t k;
     for (int64_t i = w->from; i < w->to; i++) {
-        const json_t *list = json_object_get(json_array_get(s->line, (size_t)i), "throttle");
-        out->throttle_samples += list != NULL;
-        json_array_foreach((json_t *)list, k, word)
-            throttle_row(out, json_string_value(word))->share += 1;
+        const struct rp_device_sample *one = &s->sample[i];
+        out->throttle_samples += one->throttle != NULL;
+        for (int64_t k = 0; k < one->throttle_n; k++)
+            throttle_row(out, one->throttle[k])->share += 1;
     }
     for (int64_t i = 0; i < out->throttle_n; i++)
         out->throttle[i].share /= (double)out->throttle_samples;

@@ -1,4 +1,4 @@
-/* The tables of facts.json and run.json, and their schemas. */
+/* The tables of facts.json, run.json and device samples, and their schemas. */
 #include "run/facts.h"
 
 #include "bundle/schema.h"
@@ -11,6 +11,8 @@
 #include "base/object_tables.inc.h"
 #define RP_OBJECT_LIST "run/figures.def"
 #include "base/object_tables.inc.h"
+#define RP_OBJECT_LIST "run/sample.def"
+#include "base/object_tables.inc.h"
 
 static const struct {
     const char *name, *id, *title;
@@ -18,6 +20,7 @@ static const struct {
 } documents[] = {
     {"facts", RP_FACTS_SCHEMA, "facts.json: what was said of a run", &rp_type_facts},
     {"run", RP_FIGURES_SCHEMA, "run.json: every figure of a run", &rp_type_figures},
+    {"telemetry", NULL, "One line of steps/rankN.telemetry.jsonl", &rp_type_device_sample},
 };
 #define DOCUMENTS (sizeof documents / sizeof *documents)
 
@@ -45,7 +48,9 @@ const struct rp_schema *rp_facts_schema(const char *name, struct rp_err *err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, compile);
-    const size_t i = strcmp(documents[0].name, name) == 0 ? 0 : 1;
+    size_t i = 0;
+    while (strcmp(documents[i].name, name) != 0)
+        RP_BUG_IF(++i == DOCUMENTS);
     if (!compiled[i])
         *err = failure;
     return compiled[i];

@@ -1,10 +1,10 @@
-/* The structs of facts.json and run.json: facts.def and figures.def.
+/* The structs of facts.json, run.json and device samples: facts.def, figures.def and sample.def.
  *
  * What:    struct rp_facts, what was said of a run, and struct rp_figures, what follows from it, with the structs of
  *          their parts.
  * Flow:    facts.json -> struct rp_facts; rp_derive() -> struct rp_figures -> run.json.
  * Owner:   rp_object_fini() of base/object.h frees them.
- * Extend:  a row of facts.def or figures.def.
+ * Extend:  a row of facts.def, figures.def or sample.def.
  */
 #pragma once
 
@@ -32,7 +32,9 @@ struct rp_schema; /* bundle/schema.h */
 #include "base/object_structs.inc.h"
 #define RP_OBJECT_LIST "run/figures.def"
 #include "base/object_structs.inc.h"
+#define RP_OBJECT_LIST "run/sample.def"
+#include "base/object_structs.inc.h"
 
-/* Of "facts" or "run", compiled once; not to be freed. */
+/* Of "facts", "run" or "telemetry" (one line), compiled once; not to be freed. */
 const struct rp_schema *rp_facts_schema(const char *name, struct rp_err *err) rp_must_check;
 json_t *rp_facts_schema_json(const char *name); /* the JSON Schema; NULL: another name */

@@ -17,19 +17,23 @@
 
 /* ---- during the run ---- */
 
-static int64_t integer(const json_t *line, const char *key)
+static void free_samples(struct rp_device_sample *list, int64_t n)
 {
-    return json_integer_value(json_object_get(line, key));
+    for (int64_t i = 0; i < n; i++)
+        rp_object_fini(&list[i], &rp_type_device_sample);
+    free(list);
 }
 
 /* Keeps every second one. */
 static void thin_out(struct rp_sampling *s)
 {
-    json_t *half = json_array();
-    for (size_t i = 0; i < json_array_size(s->line); i += 2)
-        json_array_append(half, json_array_get(s->line, i));
-    json_decref(s->line);
-    s->line = half;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < s->n; i++)
+        if (i % 2)
+            rp_object_fini(&s->sample[i], &rp_type_device_sample);
+        else
+            s->sample[kept++] = s->sample[i];
+    s->n = kept;
     s->every *= 2;
 }
 
@@ -44,43 +48,45 @@ int64_t rp_telemetry_most(int ranks)
 void rp_sampling_add(struct rp_sampling *s, const json_t *body)
 {
     struct rp_err err;
+    const struct rp_schema *schema = rp_facts_schema("telemetry", &err);
     const char *reason = json_string_value(json_object_get(body, "reason"));
     const int64_t most = s->most ? s->most : RP_TELEMETRY_MAX;
+    struct rp_device_sample one = {.n = -1};
     if (*s->reason)
         return;
-    if (!s->line) {
-        s->line = json_array();
-        s->every = 1;
-        s->schema = rp_schema_load("telemetry", &err);
-    }
+    s->every = s->every ? s->every : 1;
     if (reason) {
         rp_ascii(s->reason, sizeof s->reason, *reason ? reason : "the GPU worker gave no reason");
         return;
     }
-    if (!s->schema || rp_schema_check(s->schema, body, "telemetry", &err) < 0 || integer(body, "n") != s->next ||
-        integer(body, "ns") <= s->last_ns) {
+    if (schema && rp_schema_check(schema, body, "telemetry", &err) == 0)
+        rp_object_read(&one, &rp_type_device_sample, body);
+    if (one.n != s->next || one.ns <= s->last_ns) {
         snprintf(s->reason, sizeof s->reason, "the GPU worker sent something that is not a device sample");
+        rp_object_fini(&one, &rp_type_device_sample);
         return;
     }
-    s->last_ns = integer(body, "ns");
-    if (s->next++ % s->every != 0)
+    s->last_ns = one.ns;
+    if (s->next++ % s->every != 0) {
+        rp_object_fini(&one, &rp_type_device_sample);
         return;
-    json_array_append(s->line, (json_t *)body);
-    if ((int64_t)json_array_size(s->line) > most)
+    }
+    *(struct rp_device_sample *)rp_object_add(&s->sample, &s->n, &rp_type_device_sample) = one;
+    if (s->n > most)
         thin_out(s);
 }
 
 void rp_sampling_write(struct rp_buf *out, const struct rp_sampling *s)
 {
-    size_t i;
-    json_t *line;
-    json_array_foreach(s->line, i, line)
+    for (int64_t i = 0; i < s->n; i++) {
+        RP_JSON *line = rp_object_json(&s->sample[i], &rp_type_device_sample);
         rp_json_write_line(out, line);
+    }
 }
 
 void rp_sampling_fini(struct rp_sampling *s)
 {
-    json_decref(s->line);
+    free_samples(s->sample, s->n);
     *s = (struct rp_sampling){0};
 }
 
@@ -88,13 +94,17 @@ void rp_sampling_fini(struct rp_sampling *s)
 
 void rp_telemetry_fini(struct rp_telemetry *s)
 {
-    json_decref(s->line);
+    free_samples(s->sample, s->n);
     *s = (struct rp_telemetry){0};
 }
 
-int64_t rp_sample_ns(const struct rp_telemetry *s, int64_t i)
+double rp_sample_value(const struct rp_device_sample *s, const char *key)
 {
-    return integer(json_array_get(s->line, (size_t)i), "ns");
+    const struct rp_object_field *f = rp_type_device_sample.field;
+    while (strcmp(f->name, key) != 0)
+        f++;
+    const int64_t value = *(const int64_t *)((const char *)s + f->offset);
+    return value == RP_NO_INTEGER ? NAN : (double)value;
 }
 
 int rp_throttle_is_harmless(const char *reason)
@@ -118,23 +128,23 @@ static int add_line(struct rp_telemetry *s, const struct rp_schema *schema, int 
     rp_json_write_line(&again, line);
     if (!rp_buf_is(&again, text, size))
         return rp_fail(err, RP_MALFORMED, "%s is not written as this program writes it (order, white space, numbers)", what);
-    int64_t n = integer(line, "n");
-    if (s->n == 1)
-        s->every = n;
-    if (n != s->n * s->every || s->every < 1 || (s->every & (s->every - 1)))
-        return rp_fail(err, RP_MISMATCH, "%s is device sample %" PRId64 ": some are missing before it", what, n);
-    if (s->n && integer(line, "ns") <= rp_sample_ns(s, s->n - 1))
+    struct rp_device_sample *one = rp_object_add(&s->sample, &s->n, &rp_type_device_sample);
+    rp_object_read(one, &rp_type_device_sample, line);
+    const int64_t before = s->n - 1;
+    if (before == 1)
+        s->every = one->n;
+    if (one->n != before * s->every || s->every < 1 || (s->every & (s->every - 1)))
+        return rp_fail(err, RP_MISMATCH, "%s is device sample %" PRId64 ": some are missing before it", what, one->n);
+    if (before && one->ns <= one[-1].ns)
         return rp_fail(err, RP_MISMATCH, "%s was taken before the one before it", what);
-    json_array_append(s->line, line);
-    s->n++;
     return 0;
 }
 
 int rp_telemetry_parse(struct rp_telemetry *out, int rank, int ranks, const char *text, size_t size, struct rp_err *err)
 {
     const int64_t most = rp_telemetry_most(ranks);
-    const struct rp_schema *schema = rp_schema_load("telemetry", err);
-    *out = (struct rp_telemetry){.line = json_array(), .every = 1};
+    const struct rp_schema *schema = rp_facts_schema("telemetry", err);
+    *out = (struct rp_telemetry){.every = 1};
     rp_sha256_hex(out->sha256, text, size);
     int failed = !schema;
     for (size_t at = 0, n; at < size && !failed; at += n) {

@@ -5,10 +5,9 @@
  * Flow:    TELEMETRY frames -> struct rp_sampling -> lines -> struct rp_telemetry, with the step records -> figures
  *          (derive.h).
  * Owner:   both structs own what they hold; *_fini().
- * Extend:  a value is a row of rp_nvml_sample_rows (gpu/nvml_table.c), a property in
- *          bundle/schemas/telemetry.schema.json, a figure (telemetry_figures in figures.def, SPREADS in
- *          derive_telemetry.c), and a row of rp_telemetry_values in telemetry.c, which makes it a row of tables and a
- *          column of the file for download.
+ * Extend:  a value is a row of rp_nvml_sample_rows (gpu/nvml_table.c), of sample.def, of telemetry_figures in
+ *          figures.def, and of rp_telemetry_values in telemetry.c, which makes it a row of tables and a column of the
+ *          file for download.
  *
  * A line:
  * {"n":3,"ns":..,"clock_sm_hz":..,"clock_memory_hz":..,"power_mw":..,"temperature_c":..,"throttle":["sw_power_cap"],
@@ -26,6 +25,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/hash.h"
+#include "run/facts.h"
 #include "run/records.h"
 
 #include <jansson.h>
@@ -35,10 +35,10 @@
 #define RP_TELEMETRY_PERIOD_S (RP_TELEMETRY_PERIOD_NS / 1e9)
 
 struct rp_sampling {
-    json_t *line;          /* array of those kept, or NULL */
+    struct rp_device_sample *sample; /* those kept */
+    int64_t n;
     int64_t next, last_ns; /* the number of the next one; the time of the last one */
     int64_t every, most;   /* most: 0 for RP_TELEMETRY_MAX */
-    const struct rp_schema *schema;
     char reason[256]; /* why there are none, or no more; else "" */
 };
 /* One TELEMETRY frame. An invalid one is not kept, nor anything after it. */
@@ -55,7 +55,7 @@ struct rp_telemetry_value {
 extern const struct rp_telemetry_value rp_telemetry_values[]; /* ended by a row without a key */
 
 struct rp_telemetry {
-    json_t *line; /* array, every line as it is */
+    struct rp_device_sample *sample;
     int64_t n, every;
     char sha256[RP_SHA256_HEX];
 };
@@ -65,5 +65,5 @@ int64_t rp_telemetry_most(int ranks);
  * missing. */
 int rp_telemetry_parse(struct rp_telemetry *out, int rank, int ranks, const char *text, size_t size, struct rp_err *err) rp_must_check;
 void rp_telemetry_fini(struct rp_telemetry *s);
-int64_t rp_sample_ns(const struct rp_telemetry *s, int64_t i);
+double rp_sample_value(const struct rp_device_sample *s, const char *key); /* by rp_telemetry_values; NaN: unknown */
 int rp_throttle_is_harmless(const char *reason); /* unrelated to heat or power: idleness, or a setting */

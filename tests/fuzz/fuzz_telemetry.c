@@ -12,8 +12,8 @@ static void derive(const struct rp_telemetry *s)
     rp_object_init(&f, &rp_type_figures);
     (void)rp_object_add(&f.rank, &f.rank_n, &rp_type_rank_figures);
     if (s->n) {
-        share.from_ns = rp_sample_ns(s, 0);
-        share.span_ns = rp_sample_ns(s, s->n - 1) - share.from_ns;
+        share.from_ns = s->sample->ns;
+        share.span_ns = s->sample[s->n - 1].ns - share.from_ns;
     }
     rp_derive_telemetry(&f, 0, s, &share);
     must(f.rank[0].telemetry->timed == s->n);
@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct rp_err err = {0};
     struct rp_telemetry s;
     RP_BUF text = {0}, lines = {0};
-    if (!schema && !(schema = rp_schema_load("telemetry", &err)))
+    if (!schema && !(schema = rp_facts_schema("telemetry", &err)))
         abort();
     rp_buf_add(&text, data, size);
     if (rp_telemetry_parse(&s, 0, 1, rp_buf_text(&text), size, &err) < 0) {
@@ -35,8 +35,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     for (int64_t i = 0; i < s.n; i++) {
-        const json_t *line = json_array_get(s.line, (size_t)i);
-        if (rp_schema_check(schema, line, "line", &err) < 0 || (i && rp_sample_ns(&s, i) <= rp_sample_ns(&s, i - 1)))
+        RP_JSON *line = rp_object_json(&s.sample[i], &rp_type_device_sample);
+        if (rp_schema_check(schema, line, "line", &err) < 0 || (i && s.sample[i].ns <= s.sample[i - 1].ns))
             abort();
         rp_json_write_line(&lines, line);
     }

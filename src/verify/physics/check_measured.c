@@ -138,7 +138,7 @@ static int check_times(const struct rp_verify_state *s, int rank, const struct r
 {
     const struct rp_rank_share *share = &s->run.ranks.share[rank];
     const double elapsed = s->run.facts->elapsed_s;
-    double first = (double)rp_sample_ns(is, 0) / 1e9, last = (double)rp_sample_ns(is, is->n - 1) / 1e9, begin = first, end = last;
+    double first = (double)is->sample->ns / 1e9, last = (double)is->sample[is->n - 1].ns / 1e9, begin = first, end = last;
     if ((double)((is->n - 1) * is->every) * RP_TELEMETRY_PERIOD_S >
         (last - first) * WALL_DRIFT + 2 * RP_TELEMETRY_PERIOD_S)
         return rp_fail(err, RP_MISMATCH, "%" PRId64 " device samples in %.3f s: they are taken every %.1f s",

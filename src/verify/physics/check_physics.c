@@ -289,11 +289,11 @@ static double integrate_power(const struct rp_verify_state *s, double *span)
     rp_run_window(&s->run, &from, &to);
     *span = 0;
     for (int64_t i = 0; i < s->run.telemetry.n; i++) {
-        const json_t *v = json_object_get(json_array_get(s->run.telemetry.line, (size_t)i), "power_mw");
-        int64_t ns = rp_sample_ns(&s->run.telemetry, i);
-        if (!v || ns < from || ns > to)
+        const struct rp_device_sample *one = &s->run.telemetry.sample[i];
+        const int64_t ns = one->ns;
+        if (one->power_mw == RP_NO_INTEGER || ns < from || ns > to)
             continue;
-        double now = json_number_value(v) / 1e3, step = last < 0 ? 0 : (double)(ns - last) / 1e9;
+        double now = (double)one->power_mw / 1e3, step = last < 0 ? 0 : (double)(ns - last) / 1e9;
         sum += (power + now) / 2 * step;
         *span += step;
         power = now;
@@ -362,15 +362,14 @@ static double outlier_limit(const struct rp_records *rs)
 /* A sample during the step, or the next one, has a throttle reason. *at: the sample to begin with, for the next step. */
 static int is_explained(const struct rp_verify_state *s, const struct rp_step_record *r, int64_t *at)
 {
-    while (*at < s->run.telemetry.n && rp_sample_ns(&s->run.telemetry, *at) < r->start_ns)
+    while (*at < s->run.telemetry.n && s->run.telemetry.sample[*at].ns < r->start_ns)
         ++*at;
     for (int64_t i = *at; i < s->run.telemetry.n; i++) {
-        size_t k;
-        const json_t *reason;
-        json_array_foreach(json_object_get(json_array_get(s->run.telemetry.line, (size_t)i), "throttle"), k, reason)
-            if (!rp_throttle_is_harmless(json_string_value(reason)))
+        const struct rp_device_sample *one = &s->run.telemetry.sample[i];
+        for (int64_t k = 0; k < one->throttle_n; k++)
+            if (!rp_throttle_is_harmless(one->throttle[k]))
                 return 1;
-        if (rp_sample_ns(&s->run.telemetry, i) > r->end_ns)
+        if (one->ns > r->end_ns)
             break;
     }
     return 0;

@@ -73,7 +73,7 @@ static void find_conditions(char *out, const struct rp_run *s, const struct rp_r
     *out = 0;
     json_object_foreach(f->recipe, key, entry)
         if (!is_free(key))
-            add_condition(out, key, unequal(json_object_get(entry, "value"), rp_facts_setting(b, key)));
+            add_condition(out, key, unequal(rp_recorded(entry).value, rp_facts_setting(b, key)));
     add_condition(out, "micro-batches between two updates", micro_batches_of(f) > micro_batches_of(b));
     add_condition(out, "batch size", f->plan.batch != b->plan.batch);
     add_condition(out, "backend", strcmp(f->backend, b->backend) != 0);

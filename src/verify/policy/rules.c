@@ -415,7 +415,7 @@ static void rule_no_throttling(const struct rp_verify_state *s, struct rules_ans
             return;
     }
     for (int64_t i = 0; i < s->run.telemetry.n; i++)
-        silent += !json_is_array(json_object_get(json_array_get(s->run.telemetry.line, (size_t)i), "throttle"));
+        silent += !s->run.telemetry.sample[i].throttle;
     answer(a, 1, "none in %" PRId64 " device samples, by the signer's own account",
            s->run.figures->telemetry ? s->run.figures->telemetry->timed : 0);
     for (int i = 0; i < s->run.ranks.ranks && a->holds; i++)
