@@ -109,9 +109,9 @@ static void take_overrides(struct set *set, const struct rp_original *first)
     const char *key;
     json_t *entry;
     json_object_foreach(first->v->run->facts.recipe, key, entry) {
-        const char *origin = json_string_value(json_object_get(entry, "origin"));
-        RP_FREE char *value = rp_recipe_value_text(json_object_get(entry, "value"));
-        if (strcmp(origin, rp_origin_name(RP_FROM_COMMAND_LINE)) == 0 && !rp_agreement_free(key))
+        const struct rp_recorded is = rp_recorded(entry);
+        RP_FREE char *value = rp_recipe_value_text(is.value);
+        if (strcmp(is.origin, rp_origin_name(RP_FROM_COMMAND_LINE)) == 0 && !rp_agreement_free(key))
             set_add(set, rp_asprintf("%s=%s", key, value));
     }
 }
@@ -131,11 +131,11 @@ static int complete_settings(struct set *set, const struct rp_recipe *r, const s
             continue;
         RP_FREE char *value = strcmp(key, "train.batch_size") == 0
                                   ? rp_asprintf("%" PRId64, f->plan.batch)
-                                  : rp_recipe_value_text(json_object_get(entry, "value"));
+                                  : rp_recipe_value_text(rp_recorded(entry).value);
         set_add(set, rp_asprintf("%s=%s", key, value));
     }
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        const char *here = json_string_value(json_object_get(json_object_get(is, files[i]), "value"));
+        const char *here = json_string_value(rp_recorded(json_object_get(is, files[i])).value);
         if (here && *here && !is_set(set, files[i]))
             set_add(set, rp_asprintf("%s=", files[i]));
     }

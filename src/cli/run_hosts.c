@@ -44,8 +44,8 @@ static json_t *config_of(const struct rp_recipe *r)
     json_t *config = json_object(), *entry;
     const char *key;
     json_object_foreach(all, key, entry)
-        if (strcmp(rp_json_text_at(entry, "origin"), rp_origin_name(RP_FROM_CONFIG)) == 0)
-            json_object_set(config, key, json_object_get(entry, "value"));
+        if (strcmp(rp_recorded(entry).origin, rp_origin_name(RP_FROM_CONFIG)) == 0)
+            json_object_set(config, key, (json_t *)rp_recorded(entry).value);
     return config;
 }
 

@@ -3,7 +3,8 @@
  * What:    a verdict per pair with all confounders, then ratios with bootstrap intervals, scaling, differences of machines.
  * Flow:    struct rp_rows -> rp_compare() -> struct rp_comparison -> JSON, or rp_compare_show() for people.
  * Owner:   the caller owns the comparison and frees it with rp_comparison_fini(); the rows are borrowed.
- * Extend:  a confounder is one row of confounders.def, what a comparison has one of comparison.def. Facts and figures that have a label in run/facts.def or
+ * Extend:  a confounder is one row of confounders.def, what a comparison has one of comparison.def. Facts and
+ *          figures that have a label in run/facts.def or
  *          run/figures.def are compared.
  */
 #pragma once

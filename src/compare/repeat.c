@@ -55,11 +55,11 @@ static void add_settings(struct rp_buf *line, const struct rp_facts *f)
     const char *key;
     json_t *entry;
     json_object_foreach(f->recipe, key, entry) {
-        const char *origin = rp_json_text_at(entry, "origin");
+        const struct rp_recorded is = rp_recorded(entry);
         RP_BUF text = {0};
-        if (RP_IS_IN(others, origin, strlen(origin)))
+        if (RP_IS_IN(others, is.origin, strlen(is.origin)))
             continue;
-        rp_json_write_plain(&text, json_object_get(entry, "value"));
+        rp_json_write_plain(&text, is.value);
         RP_FREE char *pair = rp_asprintf("%s=%s", key, rp_buf_text(&text)), *word = rp_shell_word(pair);
         rp_buf_printf(line, " --set %s", word);
     }

@@ -66,7 +66,7 @@ RP_SECTIONS(SECTION)
 void rp_section_fill(struct rp_section *s, const char *html);
 /* The same; a pointer that begins with "~" is one of the slowest rank: {~/device/isa t}. */
 void rp_section_fill_slowest(struct rp_section *s, const char *html);
-void rp_section_table(struct rp_section *s, void (*table)(struct rp_doc *, const json_t *)); /* of report/tables.h */
+void rp_section_table(struct rp_section *s, void (*table)(struct rp_doc *, struct rp_run_documents *)); /* of report/tables.h */
 /* A link to download bytes that are inside the page; kind: "step". */
 void rp_section_download(struct rp_section *s, const struct rp_buf *csv, const char *kind, const char *source);
 /* A value of the run that is neither null nor empty; a pointer may begin with "~" too. */

@@ -2,6 +2,7 @@
 #include "page/section.h"
 
 #include "base/json.h"
+#include "capture/value.h"
 #include "report/tables.h"
 
 #include <string.h>
@@ -57,7 +58,7 @@ void rp_section_environment(struct rp_section *s)
                                             : "Before the run; values that are unknown or absent are left out",
                   "part|what|value");
     for (size_t i = 0; i < sizeof environment / sizeof *environment; i++) {
-        if (strcmp(rp_json_text_at(rp_pointer(s->before, environment[i][2]), "state"), "ok") != 0)
+        if (rp_leaf(rp_pointer(s->before, environment[i][2])).kind != RP_LEAF_KNOWN)
             continue;
         rp_buf_printf(s->out, "<tr><td>%s</td><th scope=\"row\">%s</th><td>", strcmp(group, environment[i][0]) ? environment[i][0] : "",
                       environment[i][1]);
@@ -76,7 +77,7 @@ void rp_section_settings(struct rp_section *s)
 {
     const struct rp_member *recipe = rp_bundle_find(&s->b->kept->bundle, "recipe.yaml");
     RP_DOC d = {.as = RP_FILL_HTML};
-    rp_table_overrides(&d, s->run);
+    rp_table_overrides(&d, s->b->v->run);
     if (!d.n)
         rp_doc_line(&d, "All settings are those of the recipe.");
     rp_doc_write(s->out, &d, RP_DOC_HTML);

@@ -188,7 +188,7 @@ void rp_section_steps(struct rp_section *s)
     }
     rp_section_table(s, rp_table_windows);
     rp_section_table(s, rp_table_figures);
-    if (!rp_table_has_steps_for(s->run, "/p99"))
+    if (!rp_table_has_steps_for(s->figures, "/p99"))
         rp_buf_printf(s->out,
                       "<p class=\"note\">The 90th percentile needs %d timed steps, the 99th %d: with fewer steps they equal the "
                       "longest step.</p>\n",

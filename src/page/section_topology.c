@@ -120,8 +120,7 @@ static void place_boxes(struct drawing *d)
 static const char *link_between(const json_t *probes, const struct drawing *d, int i, int j)
 {
     const json_t *columns = rp_known(probes, "topology.matrix.columns");
-    const json_t *row = json_object_get(rp_group(probes, "topology.matrix.rows"), d->box[i].name);
-    const json_t *cells = json_object_get(row, "value");
+    const json_t *cells = rp_leaf(json_object_get(rp_group(probes, "topology.matrix.rows"), d->box[i].name)).value;
     for (size_t k = 0; k < json_array_size(columns); k++) {
         const char *name = json_string_value(json_array_get(columns, k));
         if (name && strcmp(name, d->box[j].name) == 0)
@@ -277,13 +276,12 @@ static void put_matrix(struct rp_section *s, const json_t *probes)
         rp_buf_puts(s->out, "<tr><th scope=\"row\">");
         rp_html_text(s->out, name);
         rp_buf_puts(s->out, "</th>");
-        for (i = 0; i < json_array_size(json_object_get(row, "value")); i++) {
+        json_array_foreach((json_t *)rp_leaf(row).value, i, cell) {
             RP_BUF pointer = {0};
             rp_buf_puts(&pointer, "/probes/topology/matrix/rows");
             rp_pointer_add(&pointer, name);
             rp_buf_printf(&pointer, "/value/%zu", i);
-            rp_buf_printf(s->out, "<td%s>",
-                          links_of(json_string_value(json_array_get(json_object_get(row, "value"), i))) ? " class=\"nv\"" : "");
+            rp_buf_printf(s->out, "<td%s>", links_of(json_string_value(cell)) ? " class=\"nv\"" : "");
             rp_before_figure(s, rp_buf_text(&pointer), "t");
             rp_buf_puts(s->out, "</td>");
         }
@@ -309,7 +307,7 @@ static void put_processors(struct rp_section *s)
     };
     rp_html_table(s->out, "Processors of the machine", "what|value");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (strcmp(rp_json_text_at(rp_pointer(s->before, rows[i][1]), "state"), "ok") != 0)
+        if (rp_leaf(rp_pointer(s->before, rows[i][1])).kind != RP_LEAF_KNOWN)
             continue;
         rp_buf_printf(s->out, "<tr><th scope=\"row\">%s</th><td>", rows[i][0]);
         rp_before_figure(s, rows[i][1], "u");

@@ -40,10 +40,10 @@ void rp_section_fill_slowest(struct rp_section *s, const char *html)
     rp_section_fill(s, rp_buf_text(&text));
 }
 
-void rp_section_table(struct rp_section *s, void (*table)(struct rp_doc *, const json_t *))
+void rp_section_table(struct rp_section *s, void (*table)(struct rp_doc *, struct rp_run_documents *))
 {
     RP_DOC d = {.as = RP_FILL_HTML};
-    table(&d, s->run);
+    table(&d, s->b->v->run);
     rp_doc_write(s->out, &d, RP_DOC_HTML);
 }
 
@@ -132,7 +132,7 @@ static void put_headline(struct rp_section *s)
             of = " of the slowest rank";
         else if (s->facts->rank_n > 1 && rp_ends_with(cards[i].name, " memory"))
             of = ", the most of any rank";
-        if (!rp_section_has(s, pointer) || !rp_table_has_steps_for(s->run, pointer))
+        if (!rp_section_has(s, pointer) || !rp_table_has_steps_for(s->figures, pointer))
             continue;
         RP_FREE char *card = rp_asprintf("<div><dt>%s%s</dt><dd>{%s %s} <span class=\"unit\">%s</span></dd></div>\n",
                                          cards[i].name, of, pointer, cards[i].form, cards[i].unit);
@@ -184,9 +184,8 @@ static void put_summary(struct rp_section *s)
 
 const char *rp_page_title(const struct rp_facts *f)
 {
-    const json_t *title = json_object_get(f->recipe, "title");
-    const char *text = rp_json_text_at(title, "value");
-    return *text && strcmp(rp_json_text_at(title, "origin"), "recipe") == 0 ? text : NULL;
+    const char *text = json_string_value(rp_facts_setting(f, "title"));
+    return text && *text && strcmp(rp_facts_origin(f, "title"), "recipe") == 0 ? text : NULL;
 }
 
 void rp_section_bundle(struct rp_section *s)

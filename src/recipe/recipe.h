@@ -80,6 +80,12 @@ int rp_recipe_blame(const struct rp_recipe *r, const char *key, struct rp_err *e
 /* {"train.batch_size": {"value": 32, "origin": "recipe"}, ...} for every key of the model. A text that is not set is null, a list is
  * an array, batch_size max is "max"; reals are exact. A key that is LATER in keys.def is there only if something set it. */
 json_t *rp_recipe_to_json(const struct rp_recipe *r);
+/* An entry of that form, which may be NULL; origin: "" where there is none. */
+struct rp_recorded {
+    const json_t *value;
+    const char *origin;
+};
+struct rp_recorded rp_recorded(const json_t *entry);
 /* Adds the LATER keys with their defaults. */
 void rp_recipe_complete(json_t *recipe);
 /* The reverse, checked like a recipe; for the worker and for replay. Exactly the keys of the model must be present, LATER ones may be

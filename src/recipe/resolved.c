@@ -44,7 +44,7 @@ static int set_from_json(struct rp_recipe *r, const char *name, const json_t *en
         return rp_key_unknown(name, err);
     if (rp_key_refuse(r, k, err) < 0)
         return -1;
-    const json_t *value = json_object_get(entry, "value");
+    const json_t *value = rp_recorded(entry).value;
     if (!value || json_object_size(entry) != 2)
         return rp_fail(err, RP_MALFORMED, "%s: expected {\"value\", \"origin\"}", name);
     if (rp_json_str(entry, "origin", &origin, name, err) < 0)
@@ -106,12 +106,17 @@ char *rp_recipe_value_text(const json_t *v)
     return rp_strdup(rp_buf_text(&words));
 }
 
+struct rp_recorded rp_recorded(const json_t *entry)
+{
+    return (struct rp_recorded){json_object_get(entry, "value"), rp_json_text_at(entry, "origin")};
+}
+
 void rp_recipe_hide_folders(json_t *recipe)
 {
     static const char *const files[] = {"run.save", "run.init", "data.path", "model.config"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         json_t *entry = json_object_get(recipe, files[i]);
-        const char *path = json_string_value(json_object_get(entry, "value"));
+        const char *path = json_string_value(rp_recorded(entry).value);
         if (!path || !strchr(path, '/'))
             continue;
         RP_FREE char *name = rp_strdup(path);

@@ -138,14 +138,11 @@ static int hex_float(struct rp_buf *out, const json_t *v, int with_hex)
 /* {"state": "ok", "value", "unit"} of a capture, the number scaled to a handy unit. */
 static int captured(struct rp_buf *out, const json_t *leaf)
 {
-    const json_t *v = json_object_get(leaf, "value");
-    const char *unit = json_string_value(json_object_get(leaf, "unit"));
+    const struct rp_leaf is = rp_leaf(leaf);
     char text[32];
-    if (strcmp(rp_json_text_at(leaf, "state"), "ok") != 0)
-        return -1;
-    if (!json_is_number(v) || !unit)
-        return plain(out, v);
-    rp_show_number(text, json_number_value(v), unit);
+    if (!json_is_number(is.value) || !*is.unit)
+        return plain(out, is.value);
+    rp_show_number(text, json_number_value(is.value), is.unit);
     rp_buf_puts(out, text);
     return 0;
 }
@@ -153,8 +150,8 @@ static int captured(struct rp_buf *out, const json_t *leaf)
 /* The same in the unit of the capture; the state where nothing is known. */
 static int captured_raw(struct rp_buf *out, const json_t *leaf)
 {
-    const json_t *v = json_object_get(leaf, "value");
-    const char *unit = rp_json_text_at(leaf, "unit"), *state = rp_json_text_at(leaf, "state");
+    const struct rp_leaf is = rp_leaf(leaf);
+    const json_t *v = is.value;
     if (json_is_real(v))
         rp_buf_printf(out, "%.9g", json_real_value(v));
     else if (json_is_boolean(v))
@@ -162,9 +159,9 @@ static int captured_raw(struct rp_buf *out, const json_t *leaf)
     else if (json_is_array(v) && !json_array_size(v))
         rp_buf_puts(out, "none");
     else if (plain(out, v) < 0)
-        return *state ? rp_buf_puts(out, state), 0 : -1;
-    if (*unit && !json_is_array(v))
-        rp_buf_printf(out, " %.16s%s", unit, strlen(unit) > 16 ? "..." : "");
+        return *is.state ? rp_buf_puts(out, is.state), 0 : -1;
+    if (*is.unit && !json_is_array(v))
+        rp_buf_printf(out, " %.16s%s", is.unit, strlen(is.unit) > 16 ? "..." : "");
     return 0;
 }
 
@@ -250,7 +247,7 @@ static const char *member_with(const json_t *document, const char *member, const
 /* What a form shows: all of its digits. */
 static const json_t *exact_value(const json_t *v, const char *form)
 {
-    return *form == 'u' ? json_object_get(v, "value") : *form == 'x' || *form == 'h' ? json_object_get(v, "hex") : v;
+    return *form == 'u' ? rp_leaf(v).value : *form == 'x' || *form == 'h' ? json_object_get(v, "hex") : v;
 }
 
 int rp_figure(struct rp_buf *out, const json_t *document, const char *member, const char *pointer, const char *form)

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/sort.h"
 #include "base/text.h"
+#include "capture/value.h"
 #include "report/escape.h"
 #include "report/tables.h"
 #include "report/words.h"
@@ -24,10 +25,10 @@ static void put_doc(struct rp_buf *out, struct rp_doc *d)
     rp_doc_fini(d);
 }
 
-static void put_table(struct rp_buf *out, const struct rp_run *r, void (*table)(struct rp_doc *, const json_t *))
+static void put_table(struct rp_buf *out, const struct rp_run *r, void (*table)(struct rp_doc *, struct rp_run_documents *))
 {
     struct rp_doc d = {.as = RP_FILL_MD};
-    table(&d, rp_run_shown(r->doc));
+    table(&d, r->doc);
     put_doc(out, &d);
 }
 
@@ -179,7 +180,7 @@ static void put_device(struct rp_buf *out, const struct rp_run *r)
 static void put_overrides(struct rp_buf *out, const struct rp_run *r)
 {
     struct rp_doc d = {.as = RP_FILL_MD};
-    rp_table_overrides(&d, rp_run_shown(r->doc));
+    rp_table_overrides(&d, r->doc);
     fill(out, r,
          "## Settings\n\n`recipe.yaml` has SHA-256 {/recipe_sha256 t}; `facts.json` lists every key with its origin. ");
     rp_buf_puts(out, d.n ? "Overridden:\n\n" : "Nothing was overridden.\n\n");
@@ -204,13 +205,14 @@ static void flatten(struct rp_doc *d, const json_t *node, const char *path)
     size_t n;
     RP_FREE const char **names = sorted_keys(node, &n);
     for (size_t i = 0; i < n; i++) {
-        const json_t *part = json_object_get(node, names[i]), *value = json_object_get(part, "value");
+        const json_t *part = json_object_get(node, names[i]);
+        const struct rp_leaf is = rp_leaf(part);
         if (!json_is_object(part))
             continue;
         RP_FREE char *name = rp_asprintf("%s%s%.200s", path, *path ? "." : "", names[i]);
-        if (!json_is_string(json_object_get(part, "state"))) {
+        if (is.kind == RP_LEAF_GROUP) {
             flatten(d, part, name);
-        } else if (strcmp(rp_json_text_at(part, "state"), "ok") == 0 && !json_is_object(value) && !json_is_array(value)) {
+        } else if (is.kind == RP_LEAF_KNOWN && !json_is_array(is.value)) {
             rp_doc_cell(d, "%s", name);
             rp_doc_figure(d, part, "", "r", "");
         }
@@ -224,7 +226,7 @@ static void put_machine(struct rp_buf *out, const struct rp_run *r)
     rp_buf_puts(out, r->nodes > 1 ? "## Machine before the run: node 0\n\n" : "## Machine before the run\n\n");
     rp_buf_puts(out, "Lists, and values that could not be read, are in `env/`.\n\n");
     rp_doc_table(&d, "|");
-    flatten(&d, json_object_get(rp_run_capture(r, 0, 0), "probes"), "");
+    flatten(&d, rp_json_at(rp_run_capture(r, 0, 0), "probes"), "");
     put_doc(out, &d);
     rp_buf_puts(out, "## What changed during the run\n\n");
     put_table(out, r, rp_table_changes);

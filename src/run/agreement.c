@@ -122,7 +122,7 @@ int rp_agreement_free(const char *key)
 
 static json_t *value_of(const json_t *recipe, const char *key)
 {
-    return json_object_get(json_object_get(recipe, key), "value");
+    return (json_t *)rp_recorded(json_object_get(recipe, key)).value; /* for another reference */
 }
 
 int rp_agreement_same(const char *key, const struct rp_facts *original, const json_t *here_recipe, int64_t here_batch)

@@ -386,7 +386,12 @@ int rp_facts_complete(const struct rp_facts *f)
 
 const json_t *rp_facts_setting(const struct rp_facts *f, const char *key)
 {
-    return json_object_get(json_object_get(f->recipe, key), "value");
+    return rp_recorded(json_object_get(f->recipe, key)).value;
+}
+
+const char *rp_facts_origin(const struct rp_facts *f, const char *key)
+{
+    return rp_recorded(json_object_get(f->recipe, key)).origin;
 }
 
 int64_t rp_facts_parallel(const struct rp_facts *f)
@@ -429,7 +434,7 @@ const char *rp_facts_changed_setting(const struct rp_facts *f, const char **by)
     const char *key;
     json_t *entry;
     json_object_foreach(f->recipe, key, entry) {
-        const char *origin = json_string_value(json_object_get(entry, "origin"));
+        const char *origin = rp_recorded(entry).origin;
         const int configured = strcmp(origin, rp_origin_name(RP_FROM_CONFIG)) == 0;
         int harmless = strcmp(origin, rp_origin_name(RP_FROM_COMMAND_LINE)) != 0 && !configured;
         for (size_t i = 0; i < sizeof free_of / sizeof *free_of; i++)

@@ -101,6 +101,7 @@ const char *rp_rank_device_text(char text[RP_DEVICE_TEXT], const struct rp_facts
 int rp_facts_complete(const struct rp_facts *f); /* it reached its end */
 /* The recorded value of a key of the recipe, or NULL. */
 const json_t *rp_facts_setting(const struct rp_facts *f, const char *key);
+const char *rp_facts_origin(const struct rp_facts *f, const char *key); /* "recipe", "command line", ...; "": it has no such key */
 /* A degree of parallelism decides the arithmetic, whatever number of ranks computes it: the product of the degrees of
  * a run. */
 int64_t rp_facts_parallel(const struct rp_facts *f);

@@ -52,7 +52,7 @@ static void add_settings(json_t *facts, const struct rp_recipe *r)
     json_t *entry;
     json_object_foreach(all, key, entry)
     {
-        RP_FREE char *name = rp_asprintf("setting %s", key), *value = rp_recipe_value_text(json_object_get(entry, "value"));
+        RP_FREE char *name = rp_asprintf("setting %s", key), *value = rp_recipe_value_text(rp_recorded(entry).value);
         if (strncmp(key, "run.", 4) != 0)
             json_object_set_new(facts, name, json_string(value));
     }

@@ -196,13 +196,30 @@ TEST(figure_of_both_documents_names_the_one_that_has_it)
     json_decref(d.shown);
 }
 
+/* A run whose run.json has those nodes. */
+static void with_nodes(struct rp_run_documents *d, const char *node)
+{
+    RP_FREE char *text = rp_asprintf("{\"node\": %s}", node);
+    *d = (struct rp_run_documents){.facts_json = json_object(), .figures_json = json_loads(text, 0, NULL)};
+    CHECK(d->figures_json, "%s", text);
+    rp_object_read(&d->figures, &rp_type_figures, d->figures_json);
+}
+
+static void without(struct rp_run_documents *d)
+{
+    rp_object_fini(&d->figures, &rp_type_figures);
+    json_decref(d->facts_json);
+    json_decref(d->figures_json);
+    json_decref(d->shown);
+}
+
 /* The same table in each format: foreign text is escaped for it, and a figure names its source only on a page. */
 TEST(shared_tables)
 {
-    RP_JSON *run = json_loads("{\"node\": [{\"change\": [{\"field\": \"a_<b>\", \"impact\": \"high\", \"before\": "
-                              "{\"state\": \"ok\", \"value\": 2048, \"unit\": \"B\"}, \"after\": {\"state\": \"denied\", "
-                              "\"value\": null}}, {\"field\": \"x\", \"impact\": \"none\"}]}]}",
-                              0, NULL);
+    struct rp_run_documents run;
+    with_nodes(&run, "[{\"change\": [{\"field\": \"a_<b>\", \"impact\": \"high\", \"before\": {\"state\": \"ok\", "
+                     "\"value\": 2048, \"unit\": \"B\"}, \"after\": {\"state\": \"denied\", \"value\": null}}, "
+                     "{\"field\": \"x\", \"impact\": \"none\"}]}]");
     static const struct {
         enum rp_fill as;
         enum rp_doc_format format;
@@ -215,21 +232,23 @@ TEST(shared_tables)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_doc d = {.as = cases[i].as};
         RP_BUF out = {0};
-        rp_table_changes(&d, run);
+        rp_table_changes(&d, &run);
         rp_doc_write(&out, &d, cases[i].format);
         CHECK(strstr(rp_buf_text(&out), cases[i].row), "%s", rp_buf_text(&out));
         rp_doc_fini(&d);
     }
+    without(&run);
 }
 
 TEST(changes_of_several_nodes_name_their_node_and_the_important_ones_are_first)
 {
-    RP_JSON *run = json_loads("{\"node\": [{\"change\": [{\"field\": \"a\", \"impact\": \"low\"}]}, {\"change\": [{\"field\": "
-                              "\"b\", \"impact\": \"high\", \"varies\": true}]}]}",
-                              0, NULL);
+    struct rp_run_documents run;
+    with_nodes(&run, "[{\"change\": [{\"field\": \"a\", \"impact\": \"low\"}]}, "
+                     "{\"change\": [{\"field\": \"b\", \"impact\": \"high\", \"varies\": true}]}]");
     struct rp_doc d = {0};
     RP_BUF out = {0};
-    rp_table_changes(&d, run);
+    rp_table_changes(&d, &run);
+    without(&run);
     rp_doc_write(&out, &d, RP_DOC_CSV);
     rp_doc_fini(&d);
     CHECK_STR(rp_buf_text(&out), "field,node,impact,before,after\nb,1,\"high, varies\",\"'-\",\"'-\"\na,0,low,\"'-\",\"'-\"\n");
@@ -252,7 +271,7 @@ static void check_sources(const struct fx *x, const char *page)
 }
 
 /* Every value with a label is a row; returns how many. */
-static int check_labels(const struct fx *x, const json_t *document, const struct rp_object_type *type, const char *at, const char *page)
+static int check_labels(const struct rp_figures *figures, const json_t *document, const struct rp_object_type *type, const char *at, const char *page)
 {
     int rows = 0;
     for (int i = 0; i < type->n; i++) {
@@ -260,8 +279,8 @@ static int check_labels(const struct fx *x, const json_t *document, const struct
         RP_FREE char *pointer = rp_asprintf("%s/%s", at, f->name), *row = rp_asprintf("<tr><th scope=\"row\">%s</th>", f->label);
         const json_t *v = rp_pointer(document, pointer);
         if (f->type == RP_IS_PART || f->type == RP_IS_PART_OR_NONE)
-            rows += check_labels(x, document, f->of, pointer, page);
-        if (!*f->label || !v || json_is_null(v) || !rp_table_has_steps_for(x->run, pointer))
+            rows += check_labels(figures, document, f->of, pointer, page);
+        if (!*f->label || !v || json_is_null(v) || !rp_table_has_steps_for(figures, pointer))
             continue;
         CHECK(count(page, row) == 1, "%s, labelled '%s', is in %d rows", pointer, f->label, count(page, row));
         rows++;
@@ -287,8 +306,11 @@ TEST(the_page_of_an_honest_bundle_is_well_formed_and_always_the_same)
     fx_report(&report, &x);
     CHECK(rp_ends_with(rp_buf_text(&markdown), rp_buf_text(&report)), "the report is not below the box");
     check_sources(&x, page.data);
-    CHECK(check_labels(&x, x.run, &rp_type_figures, "", page.data) > 15, "figures with labels");
-    CHECK(check_labels(&x, x.facts, &rp_type_facts, "", page.data) > 5, "facts with labels");
+    struct rp_figures f;
+    rp_object_read(&f, &rp_type_figures, x.run);
+    CHECK(check_labels(&f, x.run, &rp_type_figures, "", page.data) > 15, "figures with labels");
+    CHECK(check_labels(&f, x.facts, &rp_type_facts, "", page.data) > 5, "facts with labels");
+    rp_object_fini(&f, &rp_type_figures);
 }
 
 /* Nine timed steps in five bins of 10 ms: three, two, one, one, and two, of which one is the upper edge itself. */

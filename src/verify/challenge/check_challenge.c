@@ -110,7 +110,7 @@ static int depends_on_seeds(const struct rp_verify_state *s)
     json_t *entry;
     int depends = !rp_verify_starts_from_file(s) || s->run.recipe.data_shuffle;
     json_object_foreach(s->run.facts->recipe, key, entry) {
-        const json_t *value = json_object_get(entry, "value");
+        const json_t *value = rp_recorded(entry).value;
         depends |= strstr(key, "dropout") && strncmp(key, "seed.", strlen("seed.")) != 0 && json_number_value(value) > 0;
         depends |= strcmp(key, "data.augment") == 0 && strcmp(json_string_value(value), "none") != 0;
     }

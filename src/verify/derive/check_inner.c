@@ -163,12 +163,12 @@ static json_t *resolve_again(const struct rp_verify_state *s, int *overrides, in
     int n = 0;
     char **set = rp_alloc((json_object_size(s->run.facts->recipe) + 1) * sizeof *set);
     json_object_foreach(s->run.facts->recipe, key, entry) {
-        const char *origin = json_string_value(json_object_get(entry, "origin"));
-        if (strcmp(origin, rp_origin_name(RP_FROM_CONFIG)) == 0)
-            json_object_set(config, key, json_object_get(entry, "value"));
-        if (strcmp(origin, rp_origin_name(RP_FROM_COMMAND_LINE)) != 0)
+        const struct rp_recorded is = rp_recorded(entry);
+        if (strcmp(is.origin, rp_origin_name(RP_FROM_CONFIG)) == 0)
+            json_object_set(config, key, (json_t *)is.value);
+        if (strcmp(is.origin, rp_origin_name(RP_FROM_COMMAND_LINE)) != 0)
             continue;
-        RP_FREE char *value = rp_recipe_value_text(json_object_get(entry, "value"));
+        RP_FREE char *value = rp_recipe_value_text(is.value);
         set[n++] = rp_asprintf("%s=%s", key, value);
     }
     if (rp_recipe_parse_again(&r, rp_buf_text(yaml), yaml->size, "recipe.yaml", config, s->run.facts->backend,
