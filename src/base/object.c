@@ -2,6 +2,7 @@
 #include "base/object.h"
 
 #include "base/json.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +126,12 @@ void rp_texts_add(char ***list, int64_t *n, char *text)
 
 /* ---- reading ---- */
 
+/* Whether every document has the key. */
+static int is_required(const struct rp_object_field *f)
+{
+    return f->type != RP_IS_PART_OR_NONE && f->type != RP_IS_TEXTS && f->or_null != OR_ABSENT;
+}
+
 static void read_list(void *object, const struct rp_object_field *f, const json_t *j)
 {
     const int64_t n = (int64_t)json_array_size(j);
@@ -203,6 +210,87 @@ void rp_object_read(void *object, const struct rp_object_type *type, const json_
         if (one && !json_is_null(one))
             read_field(object, &type->field[i], one);
     }
+}
+
+static int is_list_of(const json_t *j, json_type type)
+{
+    const json_t *one;
+    size_t i;
+    json_array_foreach((json_t *)j, i, one)
+        if (json_typeof(one) != type)
+            return 0;
+    return json_is_array(j);
+}
+
+/* What the value of a field has to be, if it is not; NULL: it is. */
+static const char *not_fitting(const struct rp_object_field *f, const json_t *j)
+{
+    switch (f->type) {
+    case RP_IS_COUNT:
+        if (!json_is_integer(j) || json_integer_value(j) < 0)
+            return "a whole number from 0";
+        return *f->limit && json_integer_value(j) > strtoll(f->limit, NULL, 10) ? "in range" : NULL;
+    case RP_IS_INTEGER:
+        return json_is_integer(j) ? NULL : "an integer";
+    case RP_IS_NUMBER:
+    case RP_IS_SIGNED:
+        return json_is_number(j) ? NULL : "a number";
+    case RP_IS_BOOL:
+        return json_is_boolean(j) ? NULL : "true or false";
+    case RP_IS_SHA256:
+        return json_is_string(j) && rp_is_sha256(json_string_value(j)) ? NULL : "64 hex digits";
+    case RP_IS_FLOAT:
+    case RP_IS_PART:
+    case RP_IS_PART_OR_NONE:
+        return json_is_object(j) ? NULL : "an object";
+    case RP_IS_INTERVAL:
+    case RP_IS_LIST:
+        return is_list_of(j, f->type == RP_IS_LIST ? JSON_OBJECT : JSON_REAL) ? NULL : "a list";
+    case RP_IS_TEXTS:
+        return is_list_of(j, JSON_STRING) ? NULL : "a list of texts";
+    case RP_IS_INTEGERS:
+        return is_list_of(j, JSON_INTEGER) ? NULL : "a list of integers";
+    case RP_IS_JSON:
+        return strstr(f->limit, "\"array\"") && !json_is_array(j)     ? "a list"
+               : strstr(f->limit, "\"object\"") && !json_is_object(j) ? "an object"
+                                                                      : NULL;
+    default:
+        return json_is_string(j) && (!*f->limit || f->type != RP_IS_TEXT ||
+                                     json_string_length(j) <= (size_t)strtoll(f->limit, NULL, 10))
+                   ? NULL
+                   : "a text";
+    }
+}
+
+static int check_object(const struct rp_object_type *type, const json_t *j, const char *what, struct rp_err *err)
+{
+    for (int i = 0; i < type->n; i++) {
+        const struct rp_object_field *f = &type->field[i];
+        const json_t *one = json_object_get(j, f->name), *item;
+        size_t k;
+        if (!one && is_required(f))
+            return rp_fail(err, RP_MALFORMED, "%s: '%s' is missing", what, f->name);
+        if (!one || (json_is_null(one) && f->or_null))
+            continue;
+        const char *expected = not_fitting(f, one);
+        if (expected)
+            return rp_fail(err, RP_MALFORMED, "%s: '%s' is not %s", what, f->name, expected);
+        if ((f->type == RP_IS_PART || f->type == RP_IS_PART_OR_NONE) && check_object(f->of, one, what, err) < 0)
+            return -1;
+        json_array_foreach((json_t *)(f->type == RP_IS_LIST ? one : NULL), k, item)
+            if (check_object(f->of, item, what, err) < 0)
+                return -1;
+    }
+    return 0;
+}
+
+int rp_object_take(void *object, const struct rp_object_type *type, const json_t *j, const char *what, struct rp_err *err)
+{
+    rp_object_init(object, type);
+    if (check_object(type, j, what, err) < 0)
+        return -1;
+    rp_object_read(object, type, j);
+    return 0;
 }
 
 /* ---- writing ---- */
@@ -410,12 +498,6 @@ static void allow_null(json_t *schema)
         json_object_set_new(schema, "type", json_pack("[O, s]", type, "null"));
     else if (json_is_array(type))
         json_array_append_new(type, json_string("null"));
-}
-
-/* Whether every document has the key. */
-static int is_required(const struct rp_object_field *f)
-{
-    return f->type != RP_IS_PART_OR_NONE && f->type != RP_IS_TEXTS && f->or_null != OR_ABSENT;
 }
 
 static void add_definition(json_t *defs, const struct rp_object_type *type);

@@ -90,6 +90,10 @@ void rp_object_init(void *object, const struct rp_object_type *type);
 void rp_object_fini(void *object, const struct rp_object_type *type);
 /* Fills *object with the values of a document that follows rp_object_schema(). */
 void rp_object_read(void *object, const struct rp_object_type *type, const json_t *j);
+/* The same of a message from another process: RP_MALFORMED with `what` ("JOIN") where a value is missing, of another
+ * type or out of range; other keys are ignored. The object can be finished in any case. */
+int rp_object_take(void *object, const struct rp_object_type *type, const json_t *j, const char *what, struct rp_err *err)
+    rp_must_check;
 json_t *rp_object_json(const void *object, const struct rp_object_type *type);
 /* The value of a field as the document has it; NULL: absent. Owned by the caller. */
 json_t *rp_object_value(const void *object, const struct rp_object_field *f);

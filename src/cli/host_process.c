@@ -11,18 +11,22 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define RP_OBJECT_LIST "cli/host_order.def"
+#include "base/object_structs.inc.h"
+#define RP_OBJECT_LIST "cli/host_order.def"
+#include "base/object_tables.inc.h"
 
 enum { ORDER_S = 60, LOOK_MS = 50, LAST_S = 6, PLACES_MAX = 8 };
 
 struct host_process {
     struct rp_joining_place place;
     struct rp_run_opts o;
-    json_t *order; /* HOST */
-    const json_t *config;
-    const char *name, *text; /* of the recipe */
+    struct rp_host_order order; /* HOST */
     struct rp_buf in;
     pthread_mutex_t lock;
     json_t *meet; /* MEET; NULL: not here yet */
@@ -74,7 +78,7 @@ static int check_input(void *arg, struct rp_err *err)
     if (!__atomic_load_n(&h->lost, __ATOMIC_ACQUIRE))
         return 0;
     return rp_fail(err, RP_UNAVAILABLE, "host %s: the ssh connection that started its process has ended",
-                   rp_json_text_at(h->order, "name"));
+                   h->order.name);
 }
 
 static int start_watching(struct host_process *h, struct rp_err *err)
@@ -93,7 +97,7 @@ static void put_ssh_client(json_t *where)
 {
     const char *connection = getenv("SSH_CONNECTION");
     char client[80];
-    if (!connection || json_is_true(json_object_get(where, "given")))
+    if (!connection || json_is_true(rp_json_at(where, "given")))
         return;
     snprintf(client, sizeof client, "%.*s", (int)strcspn(connection, " "), connection);
     json_array_insert_new(json_object_get(where, "addresses"), 0, json_string(client));
@@ -122,66 +126,47 @@ static json_t *learn_place(void *arg, uint64_t deadline, struct rp_err *err)
 
 /* ---- who it is ---- */
 
-static int take_settings(struct host_process *h, struct rp_err *err)
+static void take_order(struct host_process *h)
 {
-    const json_t *set = rp_json_arr(h->order, "set", "HOST", err);
-    if (!set)
-        return -1;
-    h->o.set.item = rp_alloc((json_array_size(set) + 1) * sizeof *h->o.set.item);
-    for (size_t i = 0; i < json_array_size(set); i++) {
-        const char *one = json_string_value(json_array_get(set, i));
-        if (!one)
-            return rp_fail(err, RP_MALFORMED, "HOST: a setting is not a text");
-        h->o.set.item[h->o.set.n++] = one;
-    }
-    return 0;
-}
-
-static int take_order(struct host_process *h, struct rp_err *err)
-{
-    const char *key;
-    int64_t timeout;
-    const json_t *recipe = rp_json_obj(h->order, "recipe", "HOST", err);
-    if (!recipe || rp_json_str(h->order, "key", &key, "HOST", err) < 0 ||
-        rp_json_int(h->order, "index", &h->place.index, "HOST", err) < 0 ||
-        rp_json_int(h->order, "size", &h->place.size, "HOST", err) < 0 ||
-        rp_json_int(h->order, "ranks", &h->place.ranks, "HOST", err) < 0 || rp_json_int(h->order, "timeout", &timeout, "HOST", err) < 0 ||
-        rp_json_str(recipe, "name", &h->name, "HOST", err) < 0 || rp_json_str(recipe, "text", &h->text, "HOST", err) < 0 ||
-        take_settings(h, err) < 0)
-        return -1;
-    if (rp_unhex(h->place.key.bytes, sizeof h->place.key.bytes, key) < 0)
-        return rp_fail(err, RP_MALFORMED, "HOST: the key of the job is not 64 hex digits");
-    json_object_del(h->order, "key");
+    const struct rp_host_order *order = &h->order;
+    RP_BUG_IF(rp_unhex(h->place.key.bytes, sizeof h->place.key.bytes, order->key) < 0);
+    explicit_bzero(h->order.key, sizeof h->order.key);
     h->place.key.source = "--hosts";
+    h->place.index = order->index;
+    h->place.size = order->size;
+    h->place.ranks = order->ranks;
     h->place.talk = (struct rp_rendezvous_talk){.arg = h, .learn = learn_place};
     h->place.check = check_input;
     h->place.arg = h;
-    h->config = json_object_get(recipe, "config");
-    h->o.store = json_string_value(json_object_get(h->order, "store"));
-    h->o.identify = json_is_true(json_object_get(h->order, "identify"));
-    h->o.other_programs = json_is_true(json_object_get(h->order, "different"));
-    h->o.joining.timeout = (long)timeout;
+    h->o.set.item = rp_alloc((size_t)(order->set_n + 1) * sizeof *h->o.set.item);
+    for (int64_t i = 0; i < order->set_n; i++)
+        h->o.set.item[h->o.set.n++] = order->set[i];
+    h->o.store = order->store;
+    h->o.identify = order->identify;
+    h->o.other_programs = order->different;
+    h->o.joining.timeout = (long)order->timeout;
     h->o.joining.place = &h->place;
-    return 0;
 }
 
 static int read_order(struct host_process *h, struct rp_err *err)
 {
     enum rp_frame type;
+    RP_JSON *body = NULL;
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
-    if (RP_RETRY(poll(&p, 1, ORDER_S * 1000)) < 1 || !read_frame(h, &type, &h->order) || type != RP_FRAME_HOST)
+    if (RP_RETRY(poll(&p, 1, ORDER_S * 1000)) < 1 || !read_frame(h, &type, &body) || type != RP_FRAME_HOST)
         return rp_fail(err, RP_MALFORMED, "only 'repro run --hosts' starts this process, on another host: an argument is missing");
-    const char *directory = json_string_value(json_object_get(h->order, "directory"));
-    if (directory && chdir(directory) < 0)
-        return take_order(h, err); /* of use with a shared file system only */
-    return take_order(h, err);
+    if (rp_object_take(&h->order, &rp_type_host_order, body, "HOST", err) < 0)
+        return -1;
+    take_order(h);
+    (void)!(h->order.directory && chdir(h->order.directory) < 0); /* of use with a shared file system only */
+    return 0;
 }
 
 static int load_text(const struct rp_run_from *from, struct rp_recipe *r, const char *backend, const char *const *set, int n,
                      struct rp_err *err)
 {
-    const struct host_process *h = (const void *)from->where;
-    return rp_recipe_parse_again(r, h->text, strlen(h->text), h->name, h->config, backend, set, n, err);
+    const struct rp_host_recipe *recipe = &((const struct host_process *)(const void *)from->where)->order.recipe;
+    return rp_recipe_parse_again(r, recipe->text, strlen(recipe->text), recipe->name, recipe->config, backend, set, n, err);
 }
 
 /* ---- the process ---- */

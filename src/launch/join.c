@@ -113,10 +113,13 @@ int rp_join_broadcast(struct rp_join *j, enum rp_frame type, const json_t *body,
 
 /* ---- clocks ---- */
 
-static int answer_clock(struct rp_join *j, struct rp_join_link *l, const json_t *body, struct rp_err *err)
+int rp_join_answer_clock(const struct rp_join *j, struct rp_join_link *l, const json_t *body, struct rp_err *err)
 {
-    RP_JSON *answer = json_pack("{s:O, s:I, s:I}", "id", json_object_get(body, "id") ? json_object_get(body, "id") : json_null(), "wall",
-                                (json_int_t)j->wall(), "monotonic", (json_int_t)rp_now_ns());
+    struct rp_join_time t;
+    rp_object_read(&t, &rp_type_join_time, body);
+    t.wall = (int64_t)j->wall();
+    t.monotonic = (int64_t)rp_now_ns();
+    RP_JSON *answer = rp_object_json(&t, &rp_type_join_time);
     return rp_join_link_send(l, RP_FRAME_CLOCK, answer, err);
 }
 
@@ -124,13 +127,15 @@ static int answer_clock(struct rp_join *j, struct rp_join_link *l, const json_t 
 static void take_clock(struct rp_join *j, struct rp_join_link *l, struct rp_job_member *m, const json_t *body)
 {
     const uint64_t wall = j->wall(), monotonic = rp_now_ns();
-    if (!l->asked_monotonic || rp_json_integer_at(body, "id") != j->clocks)
+    struct rp_join_time t;
+    rp_object_read(&t, &rp_type_join_time, body);
+    if (!l->asked_monotonic || t.id != j->clocks)
         return;
     const int64_t trip = (int64_t)(monotonic - l->asked_monotonic), error = trip / 2 + 1;
     if (m->clock.error_ns < 0 || error < m->clock.error_ns)
         m->clock = (struct rp_clock_offset){
-            .wall_ns = rp_json_integer_at(body, "wall") - (int64_t)(l->asked_wall + (wall - l->asked_wall) / 2),
-            .monotonic_ns = rp_json_integer_at(body, "monotonic") - (int64_t)(l->asked_monotonic + (uint64_t)trip / 2),
+            .wall_ns = t.wall - (int64_t)(l->asked_wall + (wall - l->asked_wall) / 2),
+            .monotonic_ns = t.monotonic - (int64_t)(l->asked_monotonic + (uint64_t)trip / 2),
             .error_ns = error};
     l->asked_monotonic = 0;
 }
@@ -163,7 +168,7 @@ static int take_frame(struct rp_join *j, int link, enum rp_frame type, json_t *b
     if (type == RP_FRAME_BEAT)
         return 0;
     if (type == RP_FRAME_CLOCK && !j->lead)
-        return answer_clock(j, l, body, err);
+        return rp_join_answer_clock(j, l, body, err);
     if (type == RP_FRAME_CLOCK) {
         take_clock(j, l, &j->member[member], body);
         return 0;
@@ -334,7 +339,10 @@ static int open_links(struct rp_join *j, const struct rp_join_opts *o, json_t *o
 {
     enum { CLOCK_ROUNDS = 8, CLOCK_MS = 5000 };
     if (j->members == 1) {
-        rp_join_make_world(j, &own);
+        struct rp_join_request mine;
+        rp_object_read(&mine, &rp_type_join_request, own);
+        rp_join_make_world(j, &mine);
+        rp_object_fini(&mine, &rp_type_join_request);
         return 0;
     }
     if (!j->lead)

@@ -111,13 +111,6 @@ static struct rp_channel *reach_leader(struct follow *s, struct rp_err *err)
     }
 }
 
-static int answer_clock(const struct rp_join *j, struct rp_join_link *l, const json_t *body, struct rp_err *err)
-{
-    RP_JSON *answer = json_pack("{s:I, s:I, s:I}", "id", (json_int_t)rp_json_integer_at(body, "id"), "wall", (json_int_t)j->wall(),
-                                "monotonic", (json_int_t)rp_now_ns());
-    return rp_join_link_send(l, RP_FRAME_CLOCK, answer, err);
-}
-
 /* JOINED, DROPPED, or 0: nothing is decided. */
 static int hear_leader(struct follow *s, struct rp_join_link *l, struct rp_err *err)
 {
@@ -136,7 +129,7 @@ static int hear_leader(struct follow *s, struct rp_join_link *l, struct rp_err *
             *err = s->j->failed;
             return -1;
         }
-        if (got && type == RP_FRAME_CLOCK && answer_clock(s->j, l, body, err) < 0)
+        if (got && type == RP_FRAME_CLOCK && rp_join_answer_clock(s->j, l, body, err) < 0)
             broken = 1;
     } while (got);
     /* A client of TLS 1.3 has finished before the server reads its last message: an end before rank 0 said anything is

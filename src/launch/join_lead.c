@@ -18,12 +18,13 @@ enum {
     REFUSE_MS = 1000
 };
 
-/* A connection; join is NULL until its JOIN arrived. */
+/* A connection; join is NULL until its JOIN arrived; said: its values, which judge_all() checks. */
 struct newcomer {
     struct rp_join_link link;
     int proved;
     uint64_t until;
     json_t *join;
+    struct rp_join_request said;
 };
 
 struct join_leader {
@@ -40,6 +41,7 @@ static void drop_newcomer(struct join_leader *s, int i)
 {
     rp_join_link_close(&s->all[i].link);
     json_decref(s->all[i].join);
+    rp_object_fini(&s->all[i].said, &rp_type_join_request);
     s->all[i] = s->all[--s->n];
 }
 
@@ -116,6 +118,7 @@ static int hear_newcomer(struct join_leader *s, struct newcomer *c, uint64_t now
         return rp_fail(err, RP_UNAVAILABLE, "a process at %s left again before all were there", c->link.address);
     if (got && type == RP_FRAME_JOIN && !c->join) {
         c->join = json_incref(body);
+        rp_object_read(&c->said, &rp_type_join_request, body);
         if (s->refusal)
             return refuse_newcomer(c, s->refusal, err);
     }
@@ -150,7 +153,7 @@ static void lead_round(struct join_leader *s)
 
 static int64_t index_of(const struct newcomer *c)
 {
-    return c->join ? rp_json_integer_at(c->join, "index") : -1;
+    return c->join ? c->said.index : -1;
 }
 
 /* "2, 5-7"; the number of processes that did not join */
@@ -197,9 +200,9 @@ static int wait_for_all(struct join_leader *s, struct rp_err *err)
 
 /* ---- judging ---- */
 
-static int compare_facts(const struct newcomer *c, const json_t *own, const char *who, struct rp_err *err)
+static int compare_facts(const struct newcomer *c, const struct rp_join_request *own, const char *who, struct rp_err *err)
 {
-    const json_t *mine = json_object_get(own, "facts"), *theirs = json_object_get(c->join, "facts");
+    const json_t *mine = own->facts, *theirs = c->said.facts;
     for (int turn = 0; turn < 2; turn++) { /* what only one of them has is found from its side */
         const char *name;
         json_t *ignored;
@@ -218,12 +221,12 @@ static int compare_facts(const struct newcomer *c, const json_t *own, const char
 static void describe_newcomer(const struct newcomer *c, char out[200])
 {
     char name[72];
-    snprintf(out, 200, "process %lld (%s, %s)", (long long)index_of(c), rp_excerpt(name, rp_json_text_at(c->join, "name")),
+    snprintf(out, 200, "process %lld (%s, %s)", (long long)index_of(c), rp_excerpt(name, c->said.name ? c->said.name : ""),
              c->link.address);
 }
 
 /* Each is checked by itself, against the leader, and against the others of the same number. */
-static int judge_all(const struct join_leader *s, const json_t *own, struct rp_err *err)
+static int judge_all(const struct join_leader *s, const struct rp_join_request *own, struct rp_err *err)
 {
     const int n = s->j->members;
     RP_FREE int *by_index = rp_alloc((size_t)n * sizeof *by_index);
@@ -233,7 +236,10 @@ static int judge_all(const struct join_leader *s, const json_t *own, struct rp_e
         if (!c->join)
             continue;
         describe_newcomer(c, who);
-        if (rp_join_check(c->join, n, err) < 0)
+        struct rp_join_request checked;
+        const int malformed = rp_join_check(&checked, c->join, n, err) < 0;
+        rp_object_fini(&checked, &rp_type_join_request);
+        if (malformed)
             return rp_wrap(err, "%s", c->link.address);
         const int64_t index = index_of(c);
         if (index != rp_channel_peer(c->link.channel))
@@ -275,20 +281,20 @@ static void refuse_all(struct join_leader *s, const struct rp_err *why)
 }
 
 /* The links, in the order of the processes. */
-static void keep_links(struct join_leader *s, json_t *own)
+static void keep_links(struct join_leader *s, const struct rp_join_request *own)
 {
     struct rp_join *j = s->j;
-    RP_FREE json_t **joins = rp_alloc((size_t)j->members * sizeof(json_t *));
+    RP_FREE struct rp_join_request *joins = rp_alloc((size_t)j->members * sizeof *joins); /* borrowed */
     j->links = j->members - 1;
     j->link = rp_alloc((size_t)j->links * sizeof *j->link);
-    joins[0] = own;
+    joins[0] = *own;
     for (int i = 0; i < s->n; i++) {
         const int64_t index = index_of(&s->all[i]);
         if (index < 0)
             continue;
         j->link[index - 1] = s->all[i].link;
         s->all[i].link = (struct rp_join_link){.channel = NULL};
-        joins[index] = s->all[i].join;
+        joins[index] = s->all[i].said;
         RP_FORMAT(j->member[index].address, "%s", j->link[index - 1].address);
     }
     rp_join_make_world(j, joins);
@@ -309,16 +315,19 @@ static int listen_for_job(struct rp_rendezvous *r, int *port, struct rp_err *err
 int rp_join_lead(struct rp_join *j, const struct rp_join_opts *o, json_t *own, struct rp_err *err)
 {
     struct join_leader s = {.j = j, .o = o};
+    struct rp_join_request mine;
     int port;
     RP_FD listener = listen_for_job(o->where, &port, err);
     if (listener < 0 || rp_rendezvous_publish(o->where, port, o->deadline, err) < 0)
         return -1;
     s.listener = listener;
-    int failed = wait_for_all(&s, err) < 0 || judge_all(&s, own, err) < 0;
+    rp_object_read(&mine, &rp_type_join_request, own);
+    int failed = wait_for_all(&s, err) < 0 || judge_all(&s, &mine, err) < 0;
     if (failed)
         refuse_all(&s, err);
     else
-        keep_links(&s, own);
+        keep_links(&s, &mine);
+    rp_object_fini(&mine, &rp_type_join_request);
     while (s.n)
         drop_newcomer(&s, s.n - 1);
     free(s.all);

@@ -7,9 +7,13 @@
  */
 #pragma once
 
+#include "base/object.h"
 #include "comm/channel.h"
 #include "launch/address.h"
 #include "launch/join.h"
+
+#define RP_OBJECT_LIST "launch/join.def"
+#include "base/object_structs.inc.h"
 
 struct rp_join_link {
     struct rp_channel *channel;   /* NULL: closed */
@@ -38,10 +42,12 @@ int rp_join_lead(struct rp_join *j, const struct rp_join_opts *o, json_t *own, s
 int rp_join_follow(struct rp_join *j, const struct rp_join_opts *o, json_t *own, struct rp_err *err) rp_must_check;
 /* join_world.c: what a process says of itself; members from JOIN messages, and as a WORLD message and back. */
 json_t *rp_join_describe(const struct rp_join_opts *o, const char *machine);
-int rp_join_check(const json_t *join, int size, struct rp_err *err) rp_must_check; /* the form of a JOIN message */
+/* The form of a JOIN message; the caller finishes *m in any case. */
+int rp_join_check(struct rp_join_request *m, const json_t *join, int size, struct rp_err *err) rp_must_check;
 /* joins: of all processes, by index. Numbers hosts, places and ranks. */
-void rp_join_make_world(struct rp_join *j, json_t *const *joins);
+void rp_join_make_world(struct rp_join *j, const struct rp_join_request *joins);
 json_t *rp_join_world_json(const struct rp_join *j);
 int rp_join_parse_world(struct rp_join *j, const json_t *world, struct rp_err *err) rp_must_check;
+int rp_join_answer_clock(const struct rp_join *j, struct rp_join_link *l, const json_t *body, struct rp_err *err) rp_must_check; /* CLOCK */
 json_t *rp_join_reason(const struct rp_err *reason); /* body of ABORT */
 int rp_join_read_reason(const json_t *body, struct rp_err *err); /* and back: -1, as rp_fail() */

@@ -6,10 +6,14 @@
 #include "comm/secret.h"
 #include "launch/join_link.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+
+#define RP_OBJECT_LIST "launch/join.def"
+#include "base/object_tables.inc.h"
 
 enum { RANKS_MAX = 4096, ID_SIZE = 17 };
 
@@ -58,69 +62,54 @@ json_t *rp_join_describe(const struct rp_join_opts *o, const char *given)
     return j;
 }
 
-int rp_join_check(const json_t *join, int size, struct rp_err *err)
+int rp_join_check(struct rp_join_request *m, const json_t *join, int size, struct rp_err *err)
 {
-    int64_t protocol, index, all, ranks;
-    const char *host, *place, *name;
+    int64_t protocol;
+    rp_object_init(m, &rp_type_join_request);
     if (rp_json_int(join, "protocol", &protocol, "JOIN", err) < 0)
         return -1;
     if (protocol != RP_JOIN_PROTOCOL)
         return rp_fail(err, RP_MISMATCH,
                        "a process joins with version %lld of the protocol, this program has %d: they are not the same build",
                        (long long)protocol, RP_JOIN_PROTOCOL);
-    if (rp_json_int(join, "index", &index, "JOIN", err) < 0 || rp_json_int(join, "size", &all, "JOIN", err) < 0 ||
-        rp_json_int(join, "ranks", &ranks, "JOIN", err) < 0 || rp_json_str(join, "host", &host, "JOIN", err) < 0 ||
-        rp_json_str(join, "place", &place, "JOIN", err) < 0 || rp_json_str(join, "name", &name, "JOIN", err) < 0 ||
-        !rp_json_obj(join, "facts", "JOIN", err) || !rp_json_arr(join, "addresses", "JOIN", err))
+    if (rp_object_take(m, &rp_type_join_request, join, "JOIN", err) < 0)
         return -1;
-    if (ranks < 1 || ranks > RANKS_MAX)
-        return rp_fail(err, RP_USAGE, "process %lld brings %lld ranks, expected 1 to %d", (long long)index, (long long)ranks, RANKS_MAX);
-    if (all != size)
-        return rp_fail(err, RP_USAGE, "process %lld is one of %lld, process 0 one of %d: they are not of one start", (long long)index,
-                       (long long)all, size);
-    if (index < 0 || index >= size)
-        return rp_fail(err, RP_USAGE, "a process joins as number %lld, expected 1 to %d", (long long)index, size - 1);
+    if (m->ranks < 1 || m->ranks > RANKS_MAX)
+        return rp_fail(err, RP_USAGE, "process %lld brings %lld ranks, expected 1 to %d", (long long)m->index, (long long)m->ranks, RANKS_MAX);
+    if (m->size != size)
+        return rp_fail(err, RP_USAGE, "process %lld is one of %lld, process 0 one of %d: they are not of one start", (long long)m->index,
+                       (long long)m->size, size);
+    if (m->index >= size)
+        return rp_fail(err, RP_USAGE, "a process joins as number %lld, expected 1 to %d", (long long)m->index, size - 1);
     return 0;
 }
 
 /* ---- all of them ---- */
 
-static void set_text(char *out, size_t size, const json_t *join, const char *key)
-{
-    rp_ascii(out, size, rp_json_text_at(join, key));
-}
-
-/* The number of the first process with the same id, else the next one. */
-static int number_id(json_t *const *joins, const char *key, int i, const int *number, int *next)
-{
-    for (int k = 0; k < i; k++)
-        if (strcmp(rp_json_text_at(joins[k], key), rp_json_text_at(joins[i], key)) == 0)
-            return number[k];
-    return (*next)++;
-}
-
-void rp_join_make_world(struct rp_join *j, json_t *const *joins)
+void rp_join_make_world(struct rp_join *j, const struct rp_join_request *joins)
 {
     const size_t n = (size_t)j->members;
-    RP_FREE int *host = rp_alloc(n * sizeof *host), *place = rp_alloc(n * sizeof *place);
     RP_FREE int *in_place = rp_alloc(n * sizeof *in_place); /* ranks, by number of the place */
     int hosts = 0, places = 0;
     j->world = 0;
     for (int i = 0; i < j->members; i++) {
         struct rp_job_member *m = &j->member[i];
-        host[i] = number_id(joins, "host", i, host, &hosts);
-        place[i] = number_id(joins, "place", i, place, &places);
+        m->host = m->place = -1;
+        for (int k = 0; k < i && m->place < 0; k++) { /* the numbers of the first process with the same ids */
+            m->host = m->host < 0 && strcmp(joins[k].host, joins[i].host) == 0 ? j->member[k].host : m->host;
+            m->place = strcmp(joins[k].place, joins[i].place) == 0 ? j->member[k].place : -1;
+        }
+        m->host = m->host < 0 ? hosts++ : m->host;
+        m->place = m->place < 0 ? places++ : m->place;
         m->index = i;
         m->first_rank = j->world;
-        m->ranks = (int)rp_json_integer_at(joins[i], "ranks");
-        m->host = host[i];
-        m->place = place[i];
-        m->local_rank = in_place[place[i]];
+        m->ranks = (int)joins[i].ranks;
+        m->local_rank = in_place[m->place];
         m->clock.error_ns = i ? -1 : 0;
-        set_text(m->name, sizeof m->name, joins[i], "name");
-        m->addresses = json_incref(json_object_get(joins[i], "addresses"));
-        m->about = json_incref(json_object_get(joins[i], "about"));
-        in_place[place[i]] += m->ranks;
+        rp_ascii(m->name, sizeof m->name, joins[i].name);
+        m->addresses = json_incref(joins[i].addresses);
+        m->about = json_incref(joins[i].about);
+        in_place[m->place] += m->ranks;
         j->world += m->ranks;
     }
 }
@@ -136,10 +125,10 @@ json_t *rp_join_to_json(const struct rp_join *j)
     json_t *all = json_array();
     for (int i = 0; i < j->members; i++) {
         const struct rp_job_member *m = &j->member[i];
-        const json_t *program = rp_is_sha256(rp_json_text_at(m->about, "program")) ? json_object_get(m->about, "program") : NULL;
-        json_array_append_new(all, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:O*}", "index", m->index, "first_rank", m->first_rank,
+        const char *program = rp_json_text_at(m->about, "program");
+        json_array_append_new(all, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:s*}", "index", m->index, "first_rank", m->first_rank,
                                              "ranks", m->ranks, "host", m->host, "network_namespace", m->place, "local_rank", m->local_rank, "clock",
-                                             clock_json(&m->clock), "program", program));
+                                             clock_json(&m->clock), "program", rp_is_sha256(program) ? program : NULL));
     }
     return all;
 }
@@ -158,43 +147,43 @@ json_t *rp_join_world_json(const struct rp_join *j)
     return json_pack("{s:o}", "members", all);
 }
 
-static int parse_member(struct rp_job_member *m, const json_t *one, int i, int world, struct rp_err *err)
+static int take_member(struct rp_job_member *m, const struct rp_join_member *one, int i, int world, struct rp_err *err)
 {
-    static const char *const keys[] = {"index", "first_rank", "ranks", "host", "network_namespace", "local_rank"};
-    int *const out[] = {&m->index, &m->first_rank, &m->ranks, &m->host, &m->place, &m->local_rank};
-    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
-        int64_t n;
-        if (rp_json_int(one, keys[k], &n, "WORLD", err) < 0)
-            return -1;
-        if (n < 0 || n > INT32_MAX)
-            return rp_fail(err, RP_MALFORMED, "WORLD: %s is out of range", keys[k]);
-        *out[k] = (int)n;
-    }
-    if (m->index != i || m->first_rank != world || m->ranks < 1 || m->ranks > RANKS_MAX)
+    if (one->index != i || one->first_rank != world || one->ranks < 1 || one->ranks > RANKS_MAX)
         return rp_fail(err, RP_MALFORMED, "WORLD: the ranks of process %d are not those after process %d", i, i - 1);
-    set_text(m->name, sizeof m->name, one, "name");
-    set_text(m->address, sizeof m->address, one, "address");
-    m->addresses = json_incref(json_object_get(one, "addresses"));
-    m->about = json_incref(json_object_get(one, "about"));
-    m->clock = (struct rp_clock_offset){rp_json_integer_at(one, "clock/wall_ns"), rp_json_integer_at(one, "clock/monotonic_ns"),
-                                        rp_json_integer_at(one, "clock/error_ns")};
+    m->index = i;
+    m->first_rank = world;
+    m->ranks = (int)one->ranks;
+    m->host = (int)one->host;
+    m->place = (int)one->network_namespace;
+    m->local_rank = (int)one->local_rank;
+    rp_ascii(m->name, sizeof m->name, one->name);
+    rp_ascii(m->address, sizeof m->address, one->address);
+    m->addresses = json_incref(one->addresses);
+    m->about = json_incref(one->about);
+    m->clock = (struct rp_clock_offset){one->clock.wall_ns, one->clock.monotonic_ns, one->clock.error_ns};
+    return 0;
+}
+
+static int take_members(struct rp_join *j, const struct rp_join_world *w, struct rp_err *err)
+{
+    if (w->members_n != j->members)
+        return rp_fail(err, RP_MALFORMED, "WORLD has %lld processes, expected %d", (long long)w->members_n, j->members);
+    j->world = 0;
+    for (int i = 0; i < j->members; i++) {
+        if (take_member(&j->member[i], &w->members[i], i, j->world, err) < 0)
+            return -1;
+        j->world += j->member[i].ranks;
+    }
     return 0;
 }
 
 int rp_join_parse_world(struct rp_join *j, const json_t *world, struct rp_err *err)
 {
-    const json_t *all = rp_json_arr(world, "members", "WORLD", err);
-    if (!all)
-        return -1;
-    if (json_array_size(all) != (size_t)j->members)
-        return rp_fail(err, RP_MALFORMED, "WORLD has %zu processes, expected %d", json_array_size(all), j->members);
-    j->world = 0;
-    for (int i = 0; i < j->members; i++) {
-        if (parse_member(&j->member[i], json_array_get(all, (size_t)i), i, j->world, err) < 0)
-            return -1;
-        j->world += j->member[i].ranks;
-    }
-    return 0;
+    struct rp_join_world w;
+    const int failed = rp_object_take(&w, &rp_type_join_world, world, "WORLD", err) < 0 || take_members(j, &w, err) < 0;
+    rp_object_fini(&w, &rp_type_join_world);
+    return failed ? -1 : 0;
 }
 
 /* ---- texts ---- */
@@ -208,11 +197,13 @@ json_t *rp_join_reason(const struct rp_err *reason)
 
 int rp_join_read_reason(const json_t *body, struct rp_err *err)
 {
-    const char *message = json_string_value(json_object_get(body, "message"));
-    const json_int_t code = json_integer_value(json_object_get(body, "code"));
-    RP_FREE char *text = rp_strdup(message ? message : "the job was ended without a reason");
+    struct rp_join_reason r;
+    rp_object_read(&r, &rp_type_join_reason, body);
+    RP_FREE char *text = rp_strdup(r.message ? r.message : "the job was ended without a reason");
+    const enum rp_code code = r.code > RP_OK && r.code <= RP_INTERRUPTED ? (enum rp_code)r.code : RP_UNAVAILABLE;
+    rp_object_fini(&r, &rp_type_join_reason);
     rp_sanitize(text);
-    return rp_fail(err, code > RP_OK && code <= RP_INTERRUPTED ? (enum rp_code)code : RP_UNAVAILABLE, "%s", text);
+    return rp_fail(err, code, "%s", text);
 }
 
 const char *rp_join_ranks(const struct rp_job_member *m, char out[48])

@@ -45,12 +45,14 @@ static void as_join(const json_t *join)
     struct rp_err err = {0};
     struct rp_job_member members[2] = {{0}};
     struct rp_join j = {.own = 0, .members = 2, .member = members, .lead = 1};
-    if (rp_join_check(join, 2, &err) < 0) {
+    struct rp_join_request said;
+    if (rp_join_check(&said, join, 2, &err) < 0) {
+        rp_object_fini(&said, &rp_type_join_request);
         must_be_refusal(&err);
         return;
     }
-    json_t *both[2] = {(json_t *)join, (json_t *)join};
-    rp_join_make_world(&j, both);
+    rp_join_make_world(&j, (const struct rp_join_request[]){said, said});
+    rp_object_fini(&said, &rp_type_join_request);
     must(j.world >= 2 && members[1].first_rank == members[0].ranks && members[1].local_rank == members[0].ranks);
     RP_JSON *world = rp_join_world_json(&j);
     for (int i = 0; i < 2; i++) {
