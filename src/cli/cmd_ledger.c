@@ -192,7 +192,7 @@ static json_t *check_json(const char *path, int good, const struct rp_ledger_sum
                      "s:I, s:I, s:s*}",
                      "ledger", rp_cli_path(path), "good", good, "lines", (json_int_t)s->lines, "head", s->head, "key",
                      *s->key ? s->key : NULL, "key_made", *s->made ? s->made : NULL, "key_made_by_file", s->by_file,
-                     "unsigned", (json_int_t)s->unsigned_lines, "begun", *s->begun ? s->begun : NULL, "started",
+                     "unsigned_lines", (json_int_t)s->unsigned_lines, "begun", *s->begun ? s->begun : NULL, "started",
                      (json_int_t)t->started, "sealed", (json_int_t)t->sealed, "failed", (json_int_t)t->failed,
                      "interrupted", (json_int_t)t->interrupted, "without_end",
                      (json_int_t)(t->started - t->sealed - t->failed - t->interrupted), "checked",
@@ -204,7 +204,7 @@ static json_t *check_json(const char *path, int good, const struct rp_ledger_sum
 static const char check_text[] =
     "{/lines t} line{/lines s}, chain intact, head {/head t}\n"
     "[/key:signed by {/key t}[/key_made:, made {/key_made t}][/key_made_by_file: (time of its file)]"
-    "[/unsigned:; the first {/unsigned t} not signed, as by older versions]\nbegun {/begun t}\n]"
+    "[/unsigned_lines:; the first {/unsigned_lines t} not signed, as by older versions]\nbegun {/begun t}\n]"
     "[!/key:[/started:not signed, as by older versions: anyone with access to the file could have written it\n]]"
     "[/started:{/started t} run{/started s} started: {/sealed t} sealed, {/failed t} failed, {/interrupted t} "
     "interrupted, {/without_end t} without an end (killed, or still running)\n]"

@@ -255,7 +255,7 @@ static void print_result(const struct rp_run_session *r)
 {
     const struct rp_outcome *o = &r->outcome;
     const json_t *run = r->run ? r->run->figures_json : NULL;
-    json_t *j = json_pack("{s:o, s:s, s:I, s:O?, s:O*}", "bundle", rp_cli_path(r->output.path), "status",
+    json_t *j = json_pack("{s:o, s:s, s:I, s:O*, s:O*}", "bundle", rp_cli_path(r->output.path), "status",
                           rp_run_status_name(o->status), "steps", (json_int_t)o->steps_done, "results",
                           json_object_get(run, "results"), "agreement", json_object_get(run, "agreement"));
     const double tokens = r->run ? rp_figures_tokens(&r->run->figures) : 0;
