@@ -17,4 +17,5 @@ fi
 "$repro" verify "$bundle"
 echo
 echo "The bundle: $(realpath "$bundle")"
-echo "Anybody can check it: repro verify $(basename "$bundle"), or with stock tools the verify.sh inside."
+echo "Others check it with your public key, which 'repro key show' prints: repro verify $(basename "$bundle") --trust KEY.pem,"
+echo "or with stock tools and the verify.sh inside."

@@ -59,7 +59,7 @@ void rp_cli_return(struct rp_cli *cli, json_t *document, const char *template)
     RP_BUF text = {0};
     json_decref(cli->result);
     cli->result = document;
-    if (cli->json)
+    if (cli->json || cli->silent)
         return;
     rp_show(&text, rp_use_colour(STDOUT_FILENO) ? RP_FILL_COLOURED : RP_FILL_TEXT, document, template);
     rp_cli_print(&text);
@@ -153,6 +153,8 @@ void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err)
         print_result(cli, doc);
     }
     note_loss(fflush(stdout) != 0);
+    if (cli->silent)
+        return;
     int colour = rp_use_colour(STDERR_FILENO);
     fprintf(stderr, "%srepro:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "", err->msg);
 }

@@ -67,7 +67,7 @@ static int cmd_export(struct rp_cli *cli, struct rp_err *err)
     struct rp_export_source from = {.verification = &v, .kept = &kept, .name = rp_base_name(cli->argv[1]), .org = o->org,
                                     .status = o->status ? o->status : "research"};
     if (rp_verify(&v, cli->argv[1], &vo, err) < 0)
-        return err->code == RP_IO
+        return err->code == RP_IO || err->code == RP_VERSION /* it was not checked */
                    ? -1
                    : rp_wrap(err, "'%s' does not verify and is not exported", rp_excerpt(shown, cli->argv[1]));
     RP_JSON *result = rp_result_to_json(rp_rows_add_verified(&rows, &v, &kept));

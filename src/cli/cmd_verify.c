@@ -20,7 +20,7 @@ struct verify_opts {
     const char *trust, *policy, *baseline, *data, *init, *state, *store, *isa, *replay, *limit, *ledger, *original, *replication;
     const char *challenge, *received, *draw, *tsa_ca;
     long threads;
-    int list, no_ledger;
+    int any_key, list, no_ledger;
 };
 
 #define STEPS_MAX 1000000000
@@ -28,6 +28,7 @@ struct verify_opts {
 #define AT(field) offsetof(struct verify_opts, field)
 static const struct rp_opt opts[] = {
     RP_OPT_TRUST(trust),
+    RP_OPTION_FLAG(any_key, "any-key", 0, "accept any signer; without it an unknown key ends with status 8"),
     RP_OPTION_TEXT(policy, "policy", 'p', "FILE", "YAML rules that the bundle must meet: signer, age, recipe, steps"),
     RP_OPTION_TEXT(replay, "replay", 'r', "K|S:K", "train the first K steps again and compare bits, or K steps from step S on"),
     RP_OPTION_TEXT(limit, "replay-limit", 0, "TIME[,MEMORY]", "replay: most time and memory, as 30m,8G; default 1h, half of what is free"),
@@ -150,6 +151,8 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
     char key[RP_FINGERPRINT_SIZE];
     if (cli->argc < 1)
         return rp_fail(err, RP_USAGE, "missing operand: repro verify BUNDLE; 'repro help verify' explains it");
+    if (o->trust && o->any_key)
+        return rp_fail(err, RP_USAGE, "--trust names the signer, and --any-key accepts every one: give one of them");
     if (o->trust && rp_trust_resolve(key, o->trust, err) < 0)
         return rp_wrap(err, "--trust");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
@@ -191,6 +194,7 @@ static int make_options(struct rp_verify_opts *out, struct inputs *in, struct rp
 {
     const struct verify_opts *o = in->o;
     *out = (struct rp_verify_opts){.trust = o->trust,
+                                   .any_key = o->any_key,
                                    .policy = o->policy ? &in->policy : NULL,
                                    .challenge = o->challenge ? &in->challenge : NULL,
                                    .draw = o->draw ? &in->draw : NULL,
@@ -224,7 +228,7 @@ static int run_checks(struct rp_verification *v, const struct rp_cli *cli, const
     if (replay)
         rp_interrupt_catch();
     rp_meter_phase(meter, "replay", NULL);
-    int failed = rp_verify(v, cli->argv[0], vo, err) < 0;
+    int failed = rp_verify(v, cli->argv[0], vo, err) < 0 || rp_verdict_accepts(v, err) < 0;
     rp_meter_end(meter);
     return failed ? -1 : 0;
 }
@@ -252,6 +256,7 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     int failed = run_checks(&v, cli, &vo, &progress.meter, err) < 0;
     if (v.check[RP_CHECK_container].state == RP_CHECK_FAILED && err->code == RP_IO) /* the file could not be read: there is no verdict */
         return -1;
+    cli->silent = cli->quiet; /* there is a verdict, and its status says it */
     add_ledger_entry(cli, &v, failed ? rp_exit_status(err->code) : 0);
     rp_cli_return(cli, rp_verification_json(&v), rp_verification_text);
     return failed ? -1 : 0;
@@ -262,8 +267,9 @@ const struct rp_command rp_cmd_verify = {
     .operands = "BUNDLE | --list",
     .summary = "check a bundle: signature, digests, figures, replay",
     .details =
-        "Prints a table of checks and one verdict: verified (with a note if the key is unknown), failed, or "
-        "inconclusive if a replay was requested and could not be completed. After it stands what that covers: "
+        "Prints a table of checks and one verdict: verified, with what keeps it from status 0 (an unknown key, a run that ended early, "
+        "a broken policy), failed, inconclusive if a replay was requested and could not be completed, or not checked, for a bundle of "
+        "another version. It is followed by what it covers: "
         "authentic (signed by a key that you trust), consistent (what follows from the signed records was recomputed), "
         "computed (steps trained again here), timed (bounded by a clock that is not the signer's: 'repro help "
         "challenge'), and claimed: the rest, above all the speed and the machine, which no signature proves. Nothing "
@@ -305,8 +311,11 @@ const struct rp_command rp_cmd_verify = {
         "cites and the file of --ledger lacks. So is a run in no ledger whose key has one, and a ledger that began after a run of its key "
         "was verified here.\n"
         "\n"
-        "Exit status 0: every check passed, even if the key is unknown; with --trust it means that this key signed. 4: the bundle is "
-        "malformed; 5: a recomputed value differs, or the policy does not hold; 6: signature or key; 7: inconclusive.\n"
+        "Exit status 0: no check failed, the run reached its end, and the key that signed is the one of --trust, one of signed_by in "
+        "the policy, one in your trust store, or your own. 8: as 0, but the key is unknown; --any-key makes that 0. 10: as 0, but the "
+        "run failed or ended early. 9: no check failed, but the bundle breaks rules of the policy. 7: inconclusive. 11: written by "
+        "another version of repro, so nothing was checked. 4: the bundle is malformed; 5: a recomputed value differs; 6: signature or "
+        "key. Where several apply, the status is the first of 4 to 6, 11, 7, 9, 8, 10.\n"
         "\n"
         "Examples:\n"
         "  repro verify bert_fp32.repro.tar.zst\n"

@@ -397,13 +397,25 @@ static int fill_unverified(struct rp_result *row, const char *path, struct rp_er
     return failed ? -1 : 0;
 }
 
+/* -1; --unverified is offered only where it would help. The caller discards the row. */
+static int refuse_unverified(struct rp_result *row, const char *path, const struct rp_err *why, struct rp_err *err)
+{
+    struct rp_err unread;
+    const int readable = fill_unverified(row, path, &unread) == 0;
+    *err = *why;
+    if (why->code == RP_IO || why->code == RP_VERSION)
+        return -1;
+    return rp_wrap(err, "'%s' does not verify, so it is not compared%s", path,
+                   readable ? " (--unverified compares it anyway)" : "");
+}
+
 struct rp_result *rp_rows_add_verified(struct rp_rows *rows, const struct rp_verification *v, const struct rp_verified *kept)
 {
     struct rp_result *row = rp_rows_add(rows);
     row->source.kind = RP_RESULT_BUNDLE;
     fill(row, &kept->run, NULL);
     set_text(&row->source.signed_by, v->fingerprint);
-    row->source.key_known = v->verdict == RP_VERDICT_VERIFIED;
+    row->source.key_known = v->standing >= RP_STANDING_TRUSTED;
     rp_result_complete(row);
     return row;
 }
@@ -428,14 +440,13 @@ int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_
         rp_levels_line(&verdict, &v);
         set_text(&row->source.verdict, rp_buf_text(&verdict));
         set_text(&row->source.statement, v.statement);
-        row->source.key_known = v.verdict == RP_VERDICT_VERIFIED;
+        row->source.key_known = v.standing >= RP_STANDING_TRUSTED;
     } else if (o->unverified) {
         snprintf(text, sizeof text, "NOT VERIFIED: %.400s", why.msg);
         set_text(&row->source.verdict, text);
         rc = fill_unverified(row, path, err);
     } else {
-        *err = why;
-        rc = rp_wrap(err, "'%s' does not verify, so it is not compared (--unverified compares it anyway)", path);
+        rc = refuse_unverified(row, path, &why, err);
     }
     if (rc < 0 || rp_sha256_file(sha256, path, NULL, err) < 0)
         return -1;

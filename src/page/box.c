@@ -100,13 +100,16 @@ static void put_facts(struct rp_buf *out, int markdown, const struct rp_verifica
     size_t i;
     json_t *row;
     fact(out, markdown, "by repro %s, commit %s", build->version, build->commit);
-    if (v->verdict == RP_VERDICT_FAILED) {
-        fact(out, markdown, "a check failed: the contents of this bundle are not shown");
+    if (!rp_verdict_shows(v->verdict)) {
+        fact(out, markdown, "%s: the contents of this bundle are not shown",
+             v->verdict == RP_VERDICT_FAILED ? "a check failed" : "nothing was checked");
         return;
     }
     if (*v->signer)
         fact(out, markdown, "the signer is '%s' in the trust store of the author", v->signer);
-    else if (v->verdict == RP_VERDICT_UNKNOWN_KEY)
+    else if (v->standing == RP_STANDING_OWN)
+        fact(out, markdown, "signed by the author's own key");
+    else if (v->standing == RP_STANDING_UNKNOWN)
         fact(out, markdown, "the key is not in the trust store of the author: obtain the signer's fingerprint by other means");
     json_array_foreach(v->signatures, i, row) {
         int trusted = json_is_true(json_object_get(row, "trusted"));
@@ -142,10 +145,11 @@ static void put_checks(struct rp_buf *out, const struct rp_verification *v)
 
 void rp_box(struct rp_buf *out, const struct rp_shown_bundle *b, int n, int markdown)
 {
-    static const int banners[] = {BAD, WARN, GOOD, WARN};
     rp_buf_puts(out, box_open[markdown]);
     for (int i = 0; i < n; i++) {
-        int partial = b[i].v->verdict == RP_VERDICT_VERIFIED && !rp_facts_complete(&b[i].v->run->facts);
+        const int banner = b[i].v->verdict == RP_VERDICT_FAILED     ? BAD
+                           : b[i].v->verdict == RP_VERDICT_VERIFIED ? GOOD
+                                                                    : WARN;
         RP_BUF line = {0};
         if (n > 1 && b[i].kept) /* what was signed names it, not the file */
             rp_buf_printf(&line, "bundle %d, statement %.16s, recipe %.200s: ", i + 1, b[i].v->statement,
@@ -155,8 +159,7 @@ void rp_box(struct rp_buf *out, const struct rp_shown_bundle *b, int n, int mark
         rp_verification_line(&line, b[i].v);
         if (markdown)
             put_line(out, &markdown_lines[MD_BLANK], "", "");
-        put_line(out, markdown ? &markdown_lines[MD_VERDICT] : &html_lines[partial ? WARN : banners[b[i].v->verdict]], rp_buf_text(&line),
-                 "");
+        put_line(out, markdown ? &markdown_lines[MD_VERDICT] : &html_lines[banner], rp_buf_text(&line), "");
         put_facts(out, markdown, b[i].v);
         if (!markdown)
             put_checks(out, b[i].v);

@@ -20,7 +20,7 @@ int rp_page_bundles_add(struct rp_page_bundles *all, const char *path, struct rp
     o.keep = &all->kept[i];
     int failed = rp_verify(&all->v[i], path, &o, err) < 0;
     all->b[i] = (struct rp_shown_bundle){.name = path, .v = &all->v[i]};
-    if (all->v[i].verdict != RP_VERDICT_FAILED)
+    if (rp_verdict_shows(all->v[i].verdict))
         all->b[i].kept = &all->kept[i];
     return failed ? -1 : 0;
 }

@@ -21,7 +21,7 @@
 struct rp_shown_bundle {
     const char *name; /* as given by the user: for messages */
     const struct rp_verification *v;
-    const struct rp_verified *kept; /* NULL where v->verdict is FAILED */
+    const struct rp_verified *kept; /* NULL unless rp_verdict_shows(v->verdict) */
 };
 
 /* The bundles of a report, each verified: heap, zeroed; rp_page_bundles_free() for cleanup. */

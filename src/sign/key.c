@@ -502,6 +502,22 @@ char *rp_key_default_path(struct rp_err *err)
     return own && *own ? rp_strdup(own) : rp_config_path("key.pem", err);
 }
 
+int rp_key_own(char fingerprint[RP_FINGERPRINT_SIZE], struct rp_err *err)
+{
+    __attribute__((cleanup(secret_freep))) struct secret *s = rp_alloc(sizeof *s);
+    RP_FREE char *path = rp_key_default_path(err);
+    enum form form;
+    if (!path || read_private(s, &form, path, err) < 0)
+        return -1;
+    if (form == PEM_ENCRYPTED)
+        return rp_fail(err, RP_UNAVAILABLE, "key '%s' is encrypted", path);
+    RP_KEY *k = rp_key_load(path, -1, err);
+    if (!k)
+        return -1;
+    rp_key_fingerprint(k, fingerprint);
+    return 0;
+}
+
 struct rp_key_pair *rp_key_load_or_create(const char *path, int passphrase_fd, int *created, struct rp_err *err)
 {
     struct stat st;

@@ -3,7 +3,30 @@
 #include "base/json.h"
 #include "base/text.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#define VERSION 4 /* of run.json, as RP_PREDICATE_TYPE and RP_FIGURES_SCHEMA name it */
+
+/* 5 of "repro-run/5" or "urn:repro:run:5"; 0: it is not of a later version. */
+static long later_version(const json_t *j)
+{
+    static const char *const names[][2] = {{"schema", "repro-run/"},
+                                           {"schema", "repro-facts/"},
+                                           {"predicate/schema", "repro-run/"},
+                                           {"predicateType", "urn:repro:run:"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *is = rp_json_text_at(j, names[i][0]);
+        const size_t n = strlen(names[i][1]);
+        char *end;
+        if (strncmp(is, names[i][1], n) != 0 || is[n] < '1' || is[n] > '9')
+            continue;
+        const long version = strtol(is + n, &end, 10);
+        if (!*end && version > VERSION && version < 1000)
+            return version;
+    }
+    return 0;
+}
 
 int rp_statement_version(const json_t *j, const char *what, struct rp_err *err)
 {
@@ -15,11 +38,15 @@ int rp_statement_version(const json_t *j, const char *what, struct rp_err *err)
     for (size_t i = 0; i < sizeof old / sizeof *old; i++)
         if (strcmp(rp_json_text_at(j, "schema"), old[i].schema) == 0 ||
             strcmp(rp_json_text_at(j, "predicate/schema"), old[i].schema) == 0 || strcmp(rp_json_text_at(j, "predicateType"), old[i].type) == 0)
-            return rp_fail(err, RP_MALFORMED,
-                           "%s is version %zu (%s); this program reads version 4; a program built from commit %s reads "
-                           "it",
-                           what, i + 1, old[i].schema, old[i].commit);
-    return 0;
+            return rp_fail(err, RP_VERSION,
+                           "written by an older version of repro: %s is version %zu (%s), and this program reads version "
+                           "%d; a program built from commit %s reads it",
+                           what, i + 1, old[i].schema, VERSION, old[i].commit);
+    const long later = later_version(j);
+    return later ? rp_fail(err, RP_VERSION,
+                           "written by a newer version of repro: %s is version %ld, and this program reads version %d",
+                           what, later, VERSION)
+                 : 0;
 }
 
 static void copy(json_t *to, const json_t *from, const char *const *keys, size_t n)

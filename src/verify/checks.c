@@ -18,17 +18,42 @@ static const struct {
 static const char *const state_names[] = {"skipped", "not_applicable", "passed", "note", "warning", "failed"};
 static const char *const severity_names[] = {"fatal", "fail", "warn", "info"};
 
+static const struct {
+    enum rp_code code;
+    const char *name, *text;
+} verdicts[] = {
+#define X(id, code, name, text) {code, name, text},
+    RP_VERDICTS(X)
+#undef X
+};
+
 const char *rp_verdict_name(enum rp_verdict v)
 {
-    static const char *const names[] = {"failed", "verified-unknown-key", "verified", "inconclusive"};
-    return names[v];
+    return verdicts[v].name;
 }
 
 const char *rp_verdict_text(enum rp_verdict v)
 {
-    static const char *const texts[] = {"FAILED", "verified, but the key is unknown", "verified",
-                                        "inconclusive: a requested check could not be completed; no check failed"};
-    return texts[v];
+    return verdicts[v].text;
+}
+
+const char *rp_standing_name(enum rp_standing s)
+{
+    static const char *const names[] = {"unknown", "any", "trusted", "own"};
+    return names[s];
+}
+
+int rp_verdict_accepts(const struct rp_verification *v, struct rp_err *err)
+{
+    const enum rp_code code = verdicts[v->verdict].code;
+    if (v->verdict == RP_VERDICT_UNKNOWN_KEY)
+        return rp_fail(err, code,
+                       "the key that signed, %s, is unknown here: name it with --trust if you know that it is the signer's, or "
+                       "accept any with --any-key",
+                       v->fingerprint);
+    if (v->verdict == RP_VERDICT_INCOMPLETE)
+        return rp_fail(err, code, "the run is marked %s", v->run->facts.status);
+    return 0;
 }
 
 const char *rp_check_state_name(enum rp_check_state state)
@@ -60,7 +85,7 @@ struct rp_check_counts rp_check_counts(const struct rp_verification *v)
 {
     struct rp_check_counts n = {0};
     for (int i = 0; i < RP_CHECK_COUNT; i++) {
-        if (checks[i].severity == RP_SEVERITY_INFO)
+        if (checks[i].severity == RP_SEVERITY_INFO || i == RP_CHECK_policy)
             continue;
         n.of[v->check[i].state]++;
         n.applicable += v->check[i].state >= RP_CHECK_PASSED;

@@ -1,5 +1,6 @@
 #include "verify/levels.h"
 
+#include "base/json.h"
 #include "base/text.h"
 #include "verify/state.h"
 
@@ -78,10 +79,10 @@ static void judge_claimed(struct rp_level *l, const struct rp_verification *v)
 struct rp_level rp_level_of(const struct rp_verification *v, enum rp_level_id id)
 {
     struct rp_level l = {.name = names[id]};
-    int holds = v->verdict != RP_VERDICT_FAILED, known = v->check[RP_CHECK_key].state == RP_CHECK_PASSED;
+    const int known = v->standing >= RP_STANDING_TRUSTED;
     const struct rp_check_counts n = rp_check_counts(v);
-    if (!holds) {
-        RP_FORMAT(l.text, "a check failed");
+    if (!rp_verdict_shows(v->verdict)) {
+        RP_FORMAT(l.text, v->verdict == RP_VERDICT_FAILED ? "a check failed" : "not checked");
         return l;
     }
     switch (id) {
@@ -129,14 +130,41 @@ static void name_failed(struct rp_buf *out, const struct rp_verification *v)
         rp_buf_printf(out, " and %d other check%s", n - 1, rp_s(n - 1));
 }
 
+/* " (min_steps, complete)" */
+static void name_broken_rules(struct rp_buf *out, const struct rp_verification *v)
+{
+    size_t i;
+    json_t *rule;
+    const char *between = " (";
+    json_array_foreach(v->policy, i, rule)
+        if (!json_is_true(json_object_get(rule, "holds"))) {
+            rp_buf_printf(out, "%s%s", between, rp_json_text_at(rule, "rule"));
+            between = ", ";
+        }
+    rp_buf_puts(out, ")");
+}
+
+static void put_verdict(struct rp_buf *out, const struct rp_verification *v)
+{
+    rp_buf_puts(out, rp_verdict_text(v->verdict));
+    if (v->verdict == RP_VERDICT_FAILED)
+        name_failed(out, v);
+    else if (v->verdict < RP_VERDICT_POLICY)
+        rp_buf_printf(out, ": %s", v->why);
+    else if (v->verdict == RP_VERDICT_POLICY)
+        name_broken_rules(out, v);
+    else if (v->standing == RP_STANDING_ANY)
+        rp_buf_puts(out, ", by any key");
+    else if (v->standing == RP_STANDING_OWN)
+        rp_buf_puts(out, ", signed by your own key");
+}
+
 void rp_levels_line(struct rp_buf *out, const struct rp_verification *v)
 {
     int n = 0;
     enum rp_level_state reached[RP_LEVEL_claimed];
-    rp_buf_puts(out, rp_verdict_text(v->verdict));
-    if (v->verdict == RP_VERDICT_FAILED)
-        name_failed(out, v);
-    if (v->verdict != RP_VERDICT_VERIFIED && v->verdict != RP_VERDICT_UNKNOWN_KEY)
+    put_verdict(out, v);
+    if (v->verdict < RP_VERDICT_POLICY)
         return;
     const char *unit = v->run->figures.results.throughput.unit;
     rp_buf_puts(out, ": ");

@@ -29,5 +29,6 @@ struct rp_level {
 struct rp_level rp_level_of(const struct rp_verification *v, enum rp_level_id id);
 int rp_level_find(const char *name); /* -1: none has that name */
 json_t *rp_levels_json(const struct rp_verification *v); /* {"authentic": {"reached": "yes", "text"}, ...}, "claimed" without "reached" */
-/* "verified: authentic, consistent, computed in part; claimed: speed, machine, other losses"; "FAILED" and "inconclusive..." as they are. */
+/* "verified: authentic, consistent, computed in part; claimed: speed, machine, other losses"; "FAILED: digests and 2
+ * other checks", "not checked: why" and "inconclusive...: why" name no level. */
 void rp_levels_line(struct rp_buf *out, const struct rp_verification *v);

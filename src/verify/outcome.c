@@ -7,7 +7,7 @@
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v)
 {
     rp_levels_line(out, v);
-    if (v->verdict != RP_VERDICT_FAILED && !rp_facts_complete(&v->run->facts))
+    if (rp_verdict_shows(v->verdict) && !rp_facts_complete(&v->run->facts))
         rp_buf_printf(out, "; the run is marked %s", v->run->facts.status);
 }
 
@@ -70,18 +70,19 @@ static json_t *counts_json(const struct rp_verification *v)
 json_t *rp_verification_json(const struct rp_verification *v)
 {
     json_t *list = json_array(), *warnings = json_array();
-    const int later = list_checks(list, warnings, v), failed = v->verdict == RP_VERDICT_FAILED;
+    const int later = list_checks(list, warnings, v), shows = rp_verdict_shows(v->verdict);
     RP_BUF line = {0};
     rp_verification_line(&line, v);
-    return json_pack("{s:s, s:s*, s:s*, s:O*, s:O*, s:o, s:o, s:o*, s:o, s:o*, s:o*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, "
+    return json_pack("{s:s, s:s*, s:s*, s:s*, s:O*, s:O*, s:o, s:o, s:o*, s:o, s:o*, s:o*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, "
                      "s:s}",
-                     "verdict", rp_verdict_name(v->verdict), "fingerprint", *v->fingerprint ? v->fingerprint : NULL,
+                     "verdict", rp_verdict_name(v->verdict), "standing",
+                     *v->fingerprint ? rp_standing_name(v->standing) : NULL, "fingerprint", *v->fingerprint ? v->fingerprint : NULL,
                      "signer", *v->signer ? v->signer : NULL, "countersignatures", v->signatures, "timestamps",
                      v->timestamps, "checks", list, "counts", counts_json(v), "later",
                      later ? json_pack("{s:s, s:i}", "state", rp_check_state_name(RP_CHECK_SKIPPED), "checks", later)
                            : NULL,
-                     "warnings", warnings, "levels", failed ? NULL : rp_levels_json(v), "timed", timed_json(&v->timed),
-                     "results", failed || !v->run ? NULL : json_object_get(v->run->figures_json, "results"), "replay",
+                     "warnings", warnings, "levels", shows ? rp_levels_json(v) : NULL, "timed", timed_json(&v->timed),
+                     "results", shows && v->run ? json_object_get(v->run->figures_json, "results") : NULL, "replay",
                      v->replay, "policy", v->policy, "ledger", v->ledger, "forked", v->forked, "scaling", v->scaling,
                      "summary", line.data);
 }

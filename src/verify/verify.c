@@ -84,17 +84,43 @@ static int run_check(struct rp_verify_state *s, int i, struct rp_err *err)
     const int replays = i == RP_CHECK_replay || (i == RP_CHECK_agreement && err->code == RP_UNAVAILABLE);
     if (err->code == RP_MISMATCH && rp_check_severity(i) == RP_SEVERITY_WARN)
         r->state = RP_CHECK_WARNING;
+    else if (err->code == RP_VERSION || (err->code != RP_MISMATCH && replays))
+        r->state = RP_CHECK_SKIPPED;
     else
-        r->state = err->code != RP_MISMATCH && replays ? RP_CHECK_SKIPPED : RP_CHECK_FAILED;
+        r->state = RP_CHECK_FAILED;
     return -1;
 }
 
+/* How many checks did not pass, by what that does to the verdict. */
 struct verify_tally {
-    int failed, incomplete;
+    int failed, other_version, incomplete, policy;
 };
 
+/* The bundle of --original or --baseline may be of another version too: then it is the request that cannot be completed. */
+static int *tally_of(struct verify_tally *t, int check, enum rp_check_state state, enum rp_code code)
+{
+    if (state == RP_CHECK_FAILED)
+        return code == RP_POLICY ? &t->policy : &t->failed;
+    return code == RP_VERSION && rp_check_severity(check) == RP_SEVERITY_FATAL ? &t->other_version : &t->incomplete;
+}
+
+static enum rp_verdict verdict_of(const struct verify_tally *t, const struct rp_verify_state *s)
+{
+    if (t->failed)
+        return RP_VERDICT_FAILED;
+    if (t->other_version)
+        return RP_VERDICT_OTHER_VERSION;
+    if (t->incomplete)
+        return RP_VERDICT_INCONCLUSIVE;
+    if (t->policy)
+        return RP_VERDICT_POLICY;
+    if (s->v->standing == RP_STANDING_UNKNOWN)
+        return RP_VERDICT_UNKNOWN_KEY;
+    return rp_facts_complete(s->run.facts) ? RP_VERDICT_VERIFIED : RP_VERDICT_INCOMPLETE;
+}
+
 /* A replay is not started for a bundle that failed. If one could not be completed, the verdict is inconclusive instead
- * of failed. *err: the first failure, or if there is none what kept the replay from its end. */
+ * of failed. *err: the most serious failure, of several the first. */
 static void run_checks(struct rp_verify_state *s, struct verify_tally *t, struct rp_err *err)
 {
     int stopped = 0;
@@ -109,10 +135,10 @@ static void run_checks(struct rp_verify_state *s, struct verify_tally *t, struct
         }
         if (run_check(s, i, &e) == 0 || r->state == RP_CHECK_WARNING)
             continue;
-        int failed = r->state == RP_CHECK_FAILED;
-        if (!t->failed && (failed || !t->incomplete))
+        int *tally = tally_of(t, i, r->state, e.code);
+        if (!t->failed && !*tally && (tally == &t->failed || !t->incomplete))
             *err = e;
-        ++*(failed ? &t->failed : &t->incomplete);
+        ++*tally;
         stopped |= rp_check_severity(i) == RP_SEVERITY_FATAL;
     }
 }
@@ -125,16 +151,17 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
     for (int i = 0; i < RP_CHECK_COUNT; i++)
         v->check[i] = (struct rp_check_result){.name = rp_check_name(i), .proves = rp_check_proves(i)};
     run_checks(&s, &t, err);
-    v->verdict = t.failed ? RP_VERDICT_FAILED
-                 : t.incomplete ? RP_VERDICT_INCONCLUSIVE
-                 : v->check[RP_CHECK_key].state == RP_CHECK_PASSED ? RP_VERDICT_VERIFIED : RP_VERDICT_UNKNOWN_KEY;
+    v->verdict = verdict_of(&t, &s);
     if (v->verdict == RP_VERDICT_INCONCLUSIVE && err->code != RP_INTERRUPTED && err->code != RP_BUG)
         err->code = RP_UNAVAILABLE; /* one exit status, whatever kept the check from its end */
     v->run = rp_run_documents_use(s.run.doc);
-    if (o->keep && v->verdict != RP_VERDICT_FAILED)
+    if (o->keep && rp_verdict_shows(v->verdict))
         move_kept(o->keep, &s);
     state_fini(&s);
-    return t.failed || t.incomplete ? -1 : 0;
+    if (v->verdict >= RP_VERDICT_UNKNOWN_KEY)
+        return 0;
+    snprintf(v->why, sizeof v->why, "%s", err->msg);
+    return -1;
 }
 
 void rp_verification_fini(struct rp_verification *v)

@@ -46,17 +46,41 @@ struct rp_check_result {
     char text[512]; /* what was found; one line, safe to print */
 };
 
-/* Checks by their state; `claims`, which only lists, is not one of them. Applicable: they passed, failed or have a remark. */
+/* Checks of the bundle by their state: without `policy`, which are the verifier's rules, and `claims`, which only lists.
+ * Applicable: they passed, failed or have a remark. */
 struct rp_check_counts {
     int of[RP_CHECK_FAILED + 1], applicable;
 };
 struct rp_verification;
 struct rp_check_counts rp_check_counts(const struct rp_verification *v);
 
-/* INCONCLUSIVE: no check failed, but a requested replay could not be completed. */
-enum rp_verdict { RP_VERDICT_FAILED, RP_VERDICT_UNKNOWN_KEY, RP_VERDICT_VERIFIED, RP_VERDICT_INCONCLUSIVE };
-const char *rp_verdict_name(enum rp_verdict v); /* in JSON: "failed", "verified-unknown-key", "verified", "inconclusive" */
-const char *rp_verdict_text(enum rp_verdict v); /* "FAILED", "verified, but the key is unknown", "verified", ... */
+/* Every verdict, the most serious first: a bundle gets the first one that applies.
+ * X(id, exit status by its code, name in JSON, text); the code of FAILED and INCONCLUSIVE is that of the check. */
+#define RP_VERDICTS(X)                                                                                                 \
+    X(FAILED, RP_MISMATCH, "failed", "FAILED")                                                                         \
+    X(OTHER_VERSION, RP_VERSION, "other-version", "not checked")                                                       \
+    X(INCONCLUSIVE, RP_UNAVAILABLE, "inconclusive",                                                                    \
+      "inconclusive: a requested check could not be completed; no check failed")                                       \
+    X(POLICY, RP_POLICY, "policy-broken", "verified, but your policy does not hold")                                   \
+    X(UNKNOWN_KEY, RP_UNKNOWN_KEY, "verified-unknown-key", "verified, but the key is unknown")                         \
+    X(INCOMPLETE, RP_INCOMPLETE, "verified-incomplete", "verified, but the run did not reach its end")                 \
+    X(VERIFIED, RP_OK, "verified", "verified")
+enum rp_verdict {
+#define X(id, code, name, text) RP_VERDICT_##id,
+    RP_VERDICTS(X)
+#undef X
+};
+const char *rp_verdict_name(enum rp_verdict v);
+const char *rp_verdict_text(enum rp_verdict v);
+/* FAILED and OTHER_VERSION: nothing in the bundle is shown. */
+static inline int rp_verdict_shows(enum rp_verdict v)
+{
+    return v > RP_VERDICT_OTHER_VERSION;
+}
+
+/* Whose key signed: nobody's here; anybody's, as with --any-key; one that the verifier named or trusts; the verifier's own. */
+enum rp_standing { RP_STANDING_UNKNOWN, RP_STANDING_ANY, RP_STANDING_TRUSTED, RP_STANDING_OWN };
+const char *rp_standing_name(enum rp_standing s); /* "unknown", "any", "trusted", "own" */
 
 /* The parsed parts of a verified bundle: the bytes that the checks read, so that the file is not read a second time. */
 struct rp_verified {
@@ -71,6 +95,7 @@ struct rp_tsa_ca; /* sign/timestamp.h */
 
 struct rp_verify_opts {
     const char *trust;            /* --trust: public key file, fingerprint, or a name in the trust store; NULL: look in the store */
+    int any_key;                  /* --any-key: an unknown key is accepted */
     const char *original;         /* --original: the run that this one replicates; NULL: not compared */
     const char *replication;      /* --replication: a replication of this bundle that a countersignature names; NULL: none is replayed */
     const char *ledger;           /* --ledger: the signer's ledger, exported; NULL: not looked up */
@@ -82,7 +107,7 @@ struct rp_verify_opts {
     int64_t received_ns;          /* --received: when the bundle was there, since 1970; 0: now */
     const struct rp_challenge *draw; /* --draw: draws the steps of the replay; NULL: replay.first and replay.steps do */
     const char *baseline;         /* --baseline: another bundle, for the speed-up; or NULL */
-    struct rp_verified *keep;     /* NULL, or zeroed: filled unless the verdict is FAILED */
+    struct rp_verified *keep;     /* NULL, or zeroed: filled where rp_verdict_shows() */
 };
 
 /* What clocks other than the signer's say: all samples of the run were computed between two moments. */
@@ -100,6 +125,7 @@ struct rp_verification {
     enum rp_verdict verdict;
     char fingerprint[RP_FINGERPRINT_SIZE]; /* of the key that signed; "" before that is known */
     char statement[65];                    /* SHA-256 of statement.dsse.json, which identifies this bundle; "" if there is none */
+    enum rp_standing standing;             /* of that key */
     char signer[128];                      /* its name in the trust store, or "" */
     json_t *signatures;                    /* countersignatures: [{"number", "valid", "fingerprint", "role", "at", "note", "program",
                                               "replication" of a replicator who named one, "replicated": true where that was given
@@ -119,6 +145,7 @@ struct rp_verification {
     struct rp_timed timed;
     json_t *replay;                        /* rp_replay_json(), or NULL without a replay */
     json_t *policy;                        /* [{"rule", "holds", "text"}] of the given policy, or NULL */
+    char why[512];                         /* of OTHER_VERSION and INCONCLUSIVE, and of FAILED the first failure; or "" */
     json_t *ledger;                        /* the run's entry in --ledger: {"position", "lines", "attempt", "attempts", "sealed",
                                               "failed", "interrupted", "open", "later", "recorded"}, or NULL if it was not found */
     json_t *forked;                        /* of this bundle and of another one of its key that was verified here: {"positions", "heads",
@@ -130,8 +157,11 @@ struct rp_verification {
     int64_t original_steps;                /* that the original trained */
 };
 
-/* 0: verified, also by an unknown key. -1: *err has the code and message of the first failed check. *v is always filled. */
+/* 0: verified, also by an unknown key, and a run that did not reach its end. -1: *err has the code and message of the
+ * first failed check, or of what the verdict says. *v is always filled. */
 int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err) rp_must_check;
+/* 0 where the verdict is VERIFIED; -1 and *err for one of those that rp_verify() accepts: what `verify` ends with. */
+int rp_verdict_accepts(const struct rp_verification *v, struct rp_err *err) rp_must_check;
 void rp_verification_fini(struct rp_verification *v);
 #define RP_VERIFICATION __attribute__((cleanup(rp_verification_fini))) struct rp_verification
 /* Of the first valid countersignature by that key; NULL: none. */
@@ -142,7 +172,7 @@ const char *rp_countersign_role(const struct rp_verification *v, const char *fin
 void rp_countersign_text(struct rp_buf *out, const json_t *row);
 int rp_countersign_says(const json_t *row);
 
-/* {"verdict", "fingerprint", "signer", "countersignatures", "timestamps", "checks": [{"check", "severity", "state",
+/* {"verdict", "standing" (of the key), "fingerprint", "signer", "countersignatures", "timestamps", "checks": [{"check", "severity", "state",
  * "text", "proves", "later": true where an earlier one ended the verification}], "counts": {"applicable", "passed", ...}
  * (rp_check_counts), "later" (how many, and their state),
  * "warnings": [check], "levels" (levels.h), "timed", "results", "replay", "policy", "ledger", "forked", "scaling",

@@ -60,9 +60,55 @@ TEST(rules_hold_or_are_broken)
     broken("checks: {key: passed}");
     broken("checks: {replay: warning}");
     broken("min_steps: 7\nmin_repeats: 3\ncomplete: true\n");
-    set_path(x.facts, "tool/dirty", json_string("dirty"));
+    set_path(x.facts, "tool/dirty", json_string("dirty")); /* and not so in the captures */
     seal(&x);
-    broken("clean_tree: true");
+    CHECK(expect_policy("policy", "clean_tree: true", (struct rp_verify_opts){0}, 0) == RP_VERDICT_FAILED, "a failed check is hidden");
+}
+
+/* Whoever signed_by names is known to the verifier, who wrote the policy; other rules name nobody. */
+TEST(policy_that_names_the_signer_makes_the_key_known)
+{
+    char print[RP_FINGERPRINT_SIZE], rules[200];
+    FX(x);
+    FX_KEY *k = fx_key("signer");
+    rp_key_fingerprint(k, print);
+    seal(&x);
+    struct rp_verify_opts any = {.any_key = 1};
+    RP_FORMAT(rules, "signed_by: [\"%s\"]", print);
+    CHECK(expect_policy("policy", rules, (struct rp_verify_opts){0}, 1) == RP_VERDICT_VERIFIED, "named");
+    CHECK(expect_policy("policy", "complete: true", (struct rp_verify_opts){0}, 1) == RP_VERDICT_UNKNOWN_KEY, "not named");
+    CHECK(expect_policy("policy", "complete: true", any, 1) == RP_VERDICT_VERIFIED, "any");
+    CHECK(expect_policy("policy", "levels: [authentic]", any, 0) == RP_VERDICT_POLICY, "any key is not authentic");
+    RP_FORMAT(rules, "signed_by: [\"%s\"]\nchecks: {key: passed}\nlevels: [authentic]", print);
+    holds(rules, NULL);
+}
+
+/* All broken rules are named, also where their reasons do not fit the message. */
+TEST(every_broken_rule_is_named)
+{
+    static const char rules[] = "min_steps: 1000\nmin_repeats: 1000\nmin_ranks: 1000\nmin_nodes: 1000\nmin_efficiency_percent: 80\n"
+                                "replayed: 1000\nin_ledger: true\nledger_checked: true\nmax_attempts_before: 0\n"
+                                "max_failed_before: 0\nbits_equal: true\nthroughput_within_percent: 5\ncomplete: true\n";
+    static const char *const names[] = {"min_steps", "min_repeats", "min_ranks", "min_nodes", "min_efficiency_percent", "replayed",
+                                        "in_ledger", "ledger_checked", "max_attempts_before", "max_failed_before", "bits_equal",
+                                        "throughput_within_percent"};
+    struct rp_policy p;
+    struct rp_verification v;
+    struct rp_err err;
+    RP_BUF line = {0};
+    RP_FREE char *path = fx_path("policy");
+    FX(x);
+    seal(&x);
+    CHECK(parse(&p, rules, &err) == 0, "%s", err.msg);
+    struct rp_verify_opts o = {.policy = &p};
+    CHECK(rp_verify(&v, path, &o, &err) < 0 && err.code == RP_POLICY, "%s", err.msg);
+    rp_verification_line(&line, &v);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        CHECK(strstr(err.msg, names[i]) && strstr(rp_buf_text(&line), names[i]), "%s: %s; %s", names[i], err.msg, rp_buf_text(&line));
+    CHECK(!strstr(rp_buf_text(&line), "complete"), "a rule that holds: %s", rp_buf_text(&line));
+    CHECK(json_array_size(v.policy) == 13, "%zu rules", json_array_size(v.policy));
+    rp_verification_fini(&v);
+    rp_policy_fini(&p);
 }
 
 static void git_of(struct fx *x, const char *repo, const char *name, const char *state, json_t *value)

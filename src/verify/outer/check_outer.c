@@ -6,6 +6,7 @@
 #include "sign/minisign.h"
 #include "sign/statement.h"
 #include "sign/trust.h"
+#include "verify/policy/policy.h"
 #include "verify/state.h"
 
 #include <string.h>
@@ -18,7 +19,7 @@ int rp_check_container(struct rp_verify_state *s, struct rp_check_result *result
     if ((s->fd = rp_open_regular(s->path, err)) < 0)
         return -1;
     if (rp_bundle_scan(&s->bundle, s->fd, err) < 0)
-        return rp_wrap(err, "bundle '%s'", s->path);
+        return err->code == RP_VERSION ? -1 : rp_wrap(err, "bundle '%s'", s->path);
     const struct rp_member *statement = rp_bundle_find(&s->bundle, "statement.dsse.json");
     rp_member_sha256(s->v->statement, statement);
     for (int i = 0; i < s->bundle.n; i++)
@@ -62,6 +63,26 @@ static int check_named_key(struct rp_verify_state *s, struct rp_check_result *re
                                       "policy with countersigned_by", role, v->fingerprint);
 }
 
+/* A key that nobody named and the trust store lacks: it may be the verifier's own. */
+static int check_own_key(struct rp_verify_state *s, struct rp_check_result *result)
+{
+    char own[RP_FINGERPRINT_SIZE], encrypted[240] = "";
+    struct rp_err why = {0};
+    const int none = rp_key_own(own, &why) < 0;
+    if (!none && strcmp(own, s->v->fingerprint) == 0) {
+        s->v->standing = RP_STANDING_OWN;
+        return rp_check_text(result, "your own key");
+    }
+    if (s->o->any_key)
+        return rp_check_note(result, "unknown, and accepted as any key is (--any-key)");
+    if (none && why.code == RP_UNAVAILABLE)
+        RP_FORMAT(encrypted, "; your own was not compared: %.200s", why.msg);
+    return rp_check_note(result,
+                         "unknown: get the fingerprint from the signer, compare it with the one above, then give it with --trust "
+                         "or 'repro key trust'%s",
+                         encrypted);
+}
+
 /* The key inside the bundle proves nothing: it is compared with --trust, or else looked up in the user's trust store. */
 int rp_check_key(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
@@ -71,16 +92,26 @@ int rp_check_key(struct rp_verify_state *s, struct rp_check_result *result, stru
     int found = rp_trust_find(v->fingerprint, name, until, &why);
     if (found > 0)
         memcpy(v->signer, name, sizeof name);
-    if (s->o->trust)
-        return check_named_key(s, result, err);
-    if (found > 0)
+    if (s->o->trust) {
+        if (check_named_key(s, result, err) < 0)
+            return -1;
+        v->standing = RP_STANDING_TRUSTED;
+        return 0;
+    }
+    if (found > 0) {
+        v->standing = RP_STANDING_TRUSTED;
         return rp_check_text(result, "in your trust store as '%s'%s%s", name, *until ? " until " : "", until);
+    }
+    if (s->o->policy && rp_policy_names(s->o->policy, v->fingerprint)) {
+        v->standing = RP_STANDING_TRUSTED;
+        return rp_check_text(result, "named by signed_by of your policy");
+    }
+    v->standing = s->o->any_key ? RP_STANDING_ANY : RP_STANDING_UNKNOWN;
     if (*name)
         return rp_check_note(result, "no longer trusted: your trust store had it as '%s' until %s", name, until);
     if (found < 0 && why.code != RP_USAGE) /* RP_USAGE: no home directory, so no store */
         return rp_check_note(result, "unknown; the trust store cannot be read completely: %.300s", why.msg);
-    return rp_check_note(result, "unknown: get the fingerprint from the signer, compare it with the one above, then give it with --trust "
-                                 "or 'repro key trust'");
+    return check_own_key(s, result);
 }
 
 int rp_check_statement(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)

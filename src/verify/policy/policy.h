@@ -39,6 +39,8 @@ struct rp_policy {
 int rp_policy_parse(struct rp_policy *out, const char *data, size_t size, const char *file, struct rp_err *err) rp_must_check;
 int rp_policy_load(struct rp_policy *out, const char *path, struct rp_err *err) rp_must_check;
 void rp_policy_fini(struct rp_policy *p);
+/* Is it the fingerprint of one of `signed_by`? */
+int rp_policy_names(const struct rp_policy *p, const char *fingerprint);
 /* A row of policy.def. */
 struct rp_rule_text {
     const char *id, *example, *meaning;

@@ -1,4 +1,5 @@
 /* The rules of a policy, each against the findings of the other checks. */
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/embed.h"
 #include "base/json.h"
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define REASONS_BYTES 420 /* of a message of 512; longer ones are only in the list of rules */
 #define DAY_S 86400.0
 #define CLOCKS_S 300.0 /* clocks of two machines differ by less; policy.def names it too */
 
@@ -30,22 +32,34 @@ static void answer(struct rules_answer *a, int holds, const char *fmt, ...)
     a->holds = holds;
 }
 
-static void rule_signed_by(const struct rp_verify_state *s, struct rules_answer *a)
+/* The word of `signed_by` whose key it is; NULL: none, and why one of them could not be read. */
+static const char *find_signer(const struct rp_rule *rule, const char *fingerprint, struct rp_err *why)
 {
     char print[RP_FINGERPRINT_SIZE];
-    struct rp_err err = {0};
-    for (int i = 0; i < a->rule->n; i++) {
+    for (int i = 0; i < rule->n; i++) {
         struct rp_err e = {0};
-        if (rp_trust_resolve(print, a->rule->word[i], &e) < 0) {
-            err = e;
-            continue;
-        }
-        if (strcmp(print, s->v->fingerprint) == 0) {
-            answer(a, 1, "'%.64s'", a->rule->word[i]);
-            return;
-        }
+        if (rp_trust_resolve(print, rule->word[i], &e) < 0)
+            *why = e;
+        else if (strcmp(print, fingerprint) == 0)
+            return rule->word[i];
     }
-    answer(a, 0, "signed by %s, which is not in the list%s%.220s", s->v->fingerprint, *err.msg ? "; " : "", err.msg);
+    return NULL;
+}
+
+int rp_policy_names(const struct rp_policy *p, const char *fingerprint)
+{
+    struct rp_err why = {0};
+    return find_signer(&p->rule[RP_RULE_signed_by], fingerprint, &why) != NULL;
+}
+
+static void rule_signed_by(const struct rp_verify_state *s, struct rules_answer *a)
+{
+    struct rp_err err = {0};
+    const char *word = find_signer(a->rule, s->v->fingerprint, &err);
+    if (word)
+        answer(a, 1, "'%.64s'", word);
+    else
+        answer(a, 0, "signed by %s, which is not in the list%s%.220s", s->v->fingerprint, *err.msg ? "; " : "", err.msg);
 }
 
 static void rule_countersigned_by(const struct rp_verify_state *s, struct rules_answer *a)
@@ -455,6 +469,7 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
     const struct rp_policy *p = s->o->policy;
     int rules_given = 0, broken = 0, remarks = 0;
     char first[480] = "";
+    RP_BUF names = {0}, reasons = {0}; /* of the broken rules */
     if (!p)
         return rp_check_skip(result, "not requested; --policy FILE gives the rules that the bundle must meet");
     s->v->policy = json_array();
@@ -467,13 +482,16 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
         rules[i](s, &a);
         rp_ascii(safe, sizeof safe, a.text);
         json_array_append_new(s->v->policy, json_pack("{s:s, s:b, s:s}", "rule", rp_rule_text(i)->id, "holds", a.holds, "text", safe));
-        if (a.holds && a.remark && !broken && !remarks++)
+        if (a.holds && a.remark && !remarks++)
             RP_FORMAT(first, "%s: %s", rp_rule_text(i)->id, safe);
-        if (!a.holds && !broken++)
-            snprintf(first, sizeof first, "%s: %s", rp_rule_text(i)->id, safe);
+        if (!a.holds) {
+            rp_buf_printf(&names, "%s%s", broken ? ", " : "", rp_rule_text(i)->id);
+            rp_buf_printf(&reasons, "%s%s: %s", broken++ ? "; " : "", rp_rule_text(i)->id, safe);
+        }
     }
     if (broken)
-        return rp_fail(err, RP_MISMATCH, "%d of %d rules %s not hold; %s", broken, rules_given, broken == 1 ? "does" : "do", first);
+        return rp_fail(err, RP_POLICY, "%d of %d rule%s of your policy %s broken: %s", broken, rules_given, rp_s(rules_given),
+                       broken == 1 ? "is" : "are", rp_buf_text(reasons.size <= REASONS_BYTES ? &reasons : &names));
     if (remarks)
         return rp_check_note(result, rules_given == 1 ? "%d rule holds; %s" : "%d rules hold; %s", rules_given, first);
     return rp_check_text(result, rules_given == 1 ? "%d rule holds" : "%d rules hold", rules_given);

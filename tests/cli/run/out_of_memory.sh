@@ -15,7 +15,7 @@ for extra in $(seq 0 4 80); do # MiB
     met=$extra
     grep -qE 'cannot map|cannot start|no memory|out of memory|limit allows' err.txt || { cat err.txt >&2; fail "no word of memory"; }
     "$REPRO" inspect b.repro.tar.zst facts.json | jq -e '.status == "failed" and (.reason | length > 0)' >answer.txt || fail "not marked failed"
-    "$REPRO" verify b.repro.tar.zst >verify.txt 2>&1 || { cat verify.txt >&2; fail "the sealed bundle does not verify"; }
+    verified b.repro.tar.zst
 done
 [ "$status" = 0 ] || { cat err.txt >&2; fail "$extra MiB more than planned are not enough"; }
 [ -n "$met" ] || fail "no limit was met in the worker: nothing was tested"

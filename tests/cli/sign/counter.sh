@@ -66,7 +66,7 @@ store="$XDG_CONFIG_HOME/repro/trust"
 printf 'repro-trust/1\nuntil: 2001-01-01\n' >entry
 digest=$(cat entry me.pem | sha256sum)
 { cat entry && echo "sha256: ${digest%% *}" && cat me.pem; } >"$store/author.pem"
-exit_of 0 "$REPRO" verify b.repro.tar.zst
+exit_of 8 "$REPRO" verify b.repro.tar.zst
 words out.txt 'countersigned|trust|until'
 tail -n 1 out.txt
 exit_of 6 "$REPRO" verify b.repro.tar.zst --trust author

@@ -106,16 +106,16 @@ exit_of 0 "$REPRO" challenge answer a.repro.tar.zst --draw early -o early.state
 early=
 [ ! -e early.state ] || early="--init early.state"
 # shellcheck disable=SC2086
-exit_of 5 "$REPRO" verify a.repro.tar.zst --challenge c1 --received file --draw early $early --policy mine.yaml
+exit_of 9 "$REPRO" verify a.repro.tar.zst --challenge c1 --received file --draw early $early --policy mine.yaml
 # shellcheck disable=SC2086
 exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1 --received file --draw early $early
 level timed
 # shellcheck disable=SC2086
 exit_of 0 "$REPRO" verify a.repro.tar.zst --challenge c1 --received file --draw c2 $init --policy mine.yaml
 # shellcheck disable=SC2086
-exit_of 5 "$REPRO" verify a.repro.tar.zst --challenge c1 --draw c2 $init --policy mine.yaml
-exit_of 5 "$REPRO" verify a.repro.tar.zst --challenge c1 --policy mine.yaml
-exit_of 5 "$REPRO" verify a.repro.tar.zst --challenge c1 --replay 1 --policy mine.yaml # the first steps are what a cheat would compute
+exit_of 9 "$REPRO" verify a.repro.tar.zst --challenge c1 --draw c2 $init --policy mine.yaml
+exit_of 9 "$REPRO" verify a.repro.tar.zst --challenge c1 --policy mine.yaml
+exit_of 9 "$REPRO" verify a.repro.tar.zst --challenge c1 --replay 1 --policy mine.yaml # the first steps are what a cheat would compute
 exit_of 2 "$REPRO" verify a.repro.tar.zst --draw c2 --replay 1
 printf 'levels: [consistent, claimed]\n' >mine.yaml
 exit_of 2 "$REPRO" verify a.repro.tar.zst --policy mine.yaml
