@@ -188,7 +188,8 @@ static int table_line(struct rp_import_source *src, struct nccl *s, char *line, 
     if (n != named)
         return rp_lines_fail(&src->lines, err, "%d columns, but the head line names %d", n, named);
     struct result r = {.line = src->lines.number, .type = "", .op = "", .us = NAN, .algbw = NAN, .busbw = NAN, .wrong = NAN};
-    if (!rp_scan_count(word[0], &r.size))
+    const char *end = rp_scan_count(word[0], &r.size);
+    if (!end || *end)
         return rp_lines_fail(&src->lines, err, "the size is not a number of bytes");
     for (int i = 1; i <= s->columns; i++) {
         const char *name = i < s->columns ? s->column[i] : "time"; /* the end closes the last cell */

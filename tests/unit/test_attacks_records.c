@@ -57,6 +57,8 @@ static const struct bend times[] = {
     {"larger steps than the recipe's", STEPS, "\"samples\":4", "\"samples\":8", SEALED, RP_CHECK_numbers, 5},
     {"longer sequences than the recipe's", STEPS, "\"padded_tokens\":64", "\"padded_tokens\":512", SEALED, RP_CHECK_numbers, 5},
     {"another learning rate", STEPS, "\"learning_rate\":9", "\"learning_rate\":8", SEALED, RP_CHECK_numbers, 5},
+    {"a part of the loss below zero", STEPS, "\"loss_parts\":{\"mlm\":\"0x1.9p+2\",\"nsp\":\"0x0p+0\"}",
+     "\"loss_parts\":{\"mlm\":\"0x1.ap+2\",\"nsp\":\"-0x1p-2\"}", COMPUTED, RP_CHECK_loss, 5},
     {"a lower loss, figures left", STEPS, FX_LOSS("0x1.9p+2"), FX_LOSS("0x1.8p+2"), SEALED, RP_CHECK_numbers, 5},
     {"no first state", STEPS, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n", "", SEALED,
      RP_CHECK_numbers, 5},

@@ -196,6 +196,51 @@ TEST(a_member_more)
     }
 }
 
+/* A statement of the attacker's own instead of the honest one. */
+static void state_instead(struct rp_bundle *b, const struct rp_key_pair *key, json_t *statement)
+{
+    RP_BUF payload = {0};
+    rp_json_write(&payload, statement);
+    json_decref(statement);
+    attack_sign(b, NULL, NULL, &payload, key);
+    attack_pack(b);
+}
+
+TEST(statements_of_another_form)
+{
+    static const struct {
+        const char *name, *statement;
+    } rows[] = {{"a list", "[]"}, {"subjects that are texts", "{\"_type\": \"https://in-toto.io/Statement/v1\", \"subject\": [\"run.json\"]}"}};
+    FX_KEY *key = fx_key("signer");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct rp_bundle b;
+        FX(x);
+        open_honest(&x, &b, "signer");
+        state_instead(&b, key, json_loads(rows[i].statement, 0, NULL));
+        attack_expect(rows[i].name, NULL, RP_CHECK_statement, 4);
+        rp_bundle_fini(&b);
+    }
+}
+
+TEST(subjects_in_another_order)
+{
+    struct rp_err err;
+    struct rp_bundle b;
+    struct rp_envelope e;
+    FX_KEY *key = fx_key("signer");
+    FX(x);
+    open_honest(&x, &b, "signer");
+    const struct rp_buf *is = attack_bytes(&b, DSSE);
+    CHECK(rp_dsse_parse(&e, is->data, is->size, &err) == 0, "%s", err.msg);
+    json_t *statement = rp_json_parse(e.payload.data, e.payload.size, DSSE, &err), *subject = json_object_get(statement, "subject");
+    json_array_append(subject, json_array_get(subject, 0));
+    json_array_remove(subject, 0);
+    rp_envelope_fini(&e);
+    state_instead(&b, key, statement);
+    attack_expect("the first subject last", NULL, RP_CHECK_digests, 5);
+    rp_bundle_fini(&b);
+}
+
 static void swap_members(struct rp_bundle *a, struct rp_bundle *b, const char *name)
 {
     struct rp_buf *p = attack_bytes(a, name), *q = attack_bytes(b, name), t = *p;

@@ -469,6 +469,66 @@ TEST(exchanges_that_do_not_follow)
     caught(&j, RP_CHECK_ranks, RP_MISMATCH);
 }
 
+/* The records of every rank without a key and its value, digits alone. */
+static void take_out(struct fx *j, const char *key)
+{
+    for (int i = 0; i < RANKS; i++) {
+        RP_BUF out = {0};
+        const char *at = j->of_rank[i].data, *next;
+        for (; (next = strstr(at, key)); at = next + strlen(key) + strspn(next + strlen(key), "0123456789") + 1)
+            rp_buf_add(&out, at, (size_t)(next - at));
+        rp_buf_puts(&out, at);
+        rp_buf_fini(&j->of_rank[i]);
+        j->of_rank[i] = out;
+        out = (struct rp_buf){0};
+    }
+}
+
+/* wait_ns, the last key of a record, and exchange_ns, of which it is a part. */
+TEST(ranks_that_do_not_say_what_their_exchanges_took)
+{
+    JOB(j);
+    for (int i = 0; i < RANKS; i++)
+        for (char *at = j.of_rank[i].data; (at = strstr(at, ",\"wait_ns\":"));)
+            memmove(at, strchr(at, '}'), strlen(strchr(at, '}')) + 1);
+    for (int i = 0; i < RANKS; i++)
+        j.of_rank[i].size = strlen(j.of_rank[i].data);
+    take_out(&j, "\"exchange_ns\":");
+    caught(&j, RP_CHECK_ranks, RP_MISMATCH);
+}
+
+TEST(a_rank_without_its_records)
+{
+    struct rp_err err;
+    struct rp_bundle b;
+    FX_KEY *key = fx_key("signer");
+    JOB(j);
+    seal(&j);
+    RP_FREE char *path = fx_path("sealed");
+    CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
+    int at = 0;
+    while (strcmp(b.member[at].name, "steps/rank3.jsonl") != 0)
+        at++;
+    free(b.member[at].name);
+    rp_buf_fini(&b.member[at].bytes);
+    memmove(&b.member[at], &b.member[at + 1], (size_t)(--b.n - at) * sizeof *b.member);
+    attack_sums(&b, "", key);
+    attack_sign(&b, j.facts, j.run, NULL, key);
+    attack_pack(&b);
+    attack_expect("a rank without its records", NULL, RP_CHECK_schema, 4);
+    rp_bundle_fini(&b);
+}
+
+/* Nothing says where they ran. */
+TEST(nodes_without_processes)
+{
+    JOB(j);
+    fx_compute(&j);
+    json_object_set_new(j.facts, "process", json_array());
+    json_object_del(j.facts, "launch");
+    refused(&j, RP_CHECK_ranks, RP_MISMATCH);
+}
+
 TEST(a_rank_without_its_exchange)
 {
     JOB(j);

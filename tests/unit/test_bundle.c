@@ -210,6 +210,42 @@ TEST(a_bundle_that_is_too_large_to_be_read_is_not_packed)
     munmap(zeros, most);
 }
 
+/* What is not kept is read again, and then has to be what it was. */
+static int count_piece(void *to, const char *data, size_t size, struct rp_err *err)
+{
+    (void)data, (void)err;
+    *(size_t *)to += size;
+    return 0;
+}
+
+TEST(a_member_that_changes_while_it_is_verified_is_noticed)
+{
+    static const char name[] = "env/node0.hwloc.xml";
+    const size_t size = 3 << 20;
+    RP_FREE char *path = fx_path("changing"), *bytes = rp_alloc(size);
+    for (int changed = 0; changed < 2; changed++) {
+        struct rp_err err = {0};
+        struct rp_bundle b, scanned;
+        FX_KEY *key = fx_key("signer");
+        RP_BUF first = {0}, second = {0};
+        size_t seen = 0;
+        FX(x);
+        fx_members(&b, &x);
+        fx_add(&b, name, bytes, size);
+        CHECK(rp_bundle_seal(&b, key, &first, &err) == 0, "%s", err.msg);
+        ((struct rp_buf *)&rp_bundle_find(&b, name)->bytes)->data[size / 2] = 1;
+        CHECK(rp_bundle_pack(&b, &second, &err) == 0 && rp_write_file(path, first.data, first.size, 0600, &err) == 0, "%s", err.msg);
+        RP_FD fd = open(path, O_RDWR | O_CLOEXEC);
+        CHECK(rp_bundle_scan(&scanned, fd, &err) == 0 && rp_bundle_find(&scanned, name)->left_out, "%s", err.msg);
+        if (changed)
+            CHECK(ftruncate(fd, 0) == 0 && pwrite(fd, second.data, second.size, 0) == (ssize_t)second.size, "not written");
+        int failed = rp_bundle_again(fd, rp_bundle_find(&scanned, name), count_piece, &seen, &err) < 0;
+        CHECK(failed == changed && seen == size && (!failed || err.code == RP_MISMATCH), "%zu bytes: %s", seen, err.msg);
+        rp_bundle_fini(&scanned);
+        rp_bundle_fini(&b);
+    }
+}
+
 /* ---- hostile frames ---- */
 
 static void frame_refused(const void *data, size_t size)
@@ -311,6 +347,20 @@ TEST(content_of_many_windows_comes_out_as_it_went_in)
 }
 
 /* Blocks without content between any others, of which some are stored as they are and some are not. */
+/* In a window that is smaller than either size: only counting tells. */
+TEST(a_frame_with_more_content_than_it_records_is_refused)
+{
+    RP_BUF tar = {0}, file = {0};
+    far_matches(&tar, 300 << 10, 1000);
+    frame_of(&file, &tar, 10, 1, 0);
+    CHECK(((unsigned char)file.data[4] & 0xe0) == 0x80, "four bytes of content size and one of a window were expected: %02x", file.data[4]);
+    for (uint32_t less = 1024; less < tar.size; less *= 3) {
+        const uint32_t size = (uint32_t)tar.size - less;
+        memcpy(file.data + 6, &size, sizeof size);
+        frame_refused(file.data, file.size);
+    }
+}
+
 TEST(blocks_of_nothing_between_others_are_no_harm)
 {
     RP_BUF tar = {0}, file = {0}, padded = {0};

@@ -216,6 +216,44 @@ TEST(less_time_outside_than_inside_is_refused)
     expect_bound("2026-09-21T14:13:21Z", RP_MISMATCH); /* it took 2.5 s */
 }
 
+/* Who gave one challenge does not accept the answer to another one, or none. */
+TEST(an_answer_to_another_challenge_is_refused)
+{
+    RP_BUF other = {0};
+    FX(x);
+    answer(&x, "2026-09-21T14:13:00Z");
+    fx_seal(&x, "signer", "answered");
+    make_challenge(&other, "lab", "2026-09-21T14:13:00Z");
+    fx_again(&x);
+    fx_seal(&x, "signer", "unasked");
+    static const char *const files[] = {"answered", "unasked"};
+    for (int i = 0; i < 2; i++) {
+        struct rp_challenge c = read_challenge(&other);
+        struct rp_verify_opts o = {.challenge = &c, .received_ns = rp_rfc3339_seconds("2026-09-21T14:13:40Z") * 1000000000};
+        RP_VERIFICATION v = {0};
+        struct rp_err err = {0};
+        RP_FREE char *path = fx_path(files[i]);
+        CHECK(rp_verify(&v, path, &o, &err) < 0 && err.code == RP_MISMATCH, "%s: %s", files[i], err.msg);
+        CHECK(v.check[RP_CHECK_challenge].state == RP_CHECK_FAILED, "%s: %s", files[i], v.check[RP_CHECK_challenge].text);
+        SAID(err.msg);
+    }
+}
+
+TEST(nothing_is_drawn_of_a_run_without_roots_between_its_steps)
+{
+    RP_BUF file = {0}, steps = {0};
+    struct rp_records rs = {0};
+    struct rp_err err = {0};
+    int64_t first, n;
+    fx_dir();
+    make_challenge(&file, "lab", "2026-09-21T14:00:00Z");
+    struct rp_challenge c = read_challenge(&file);
+    fx_records_until(&steps, 1, 3, 2, 5);
+    CHECK(rp_records_parse(&rs, steps.data, steps.size, &err) == 0, "%s", err.msg);
+    CHECK(rp_draw_part(&first, &n, &rs, &c, FX_ROOT, &err) < 0 && err.code == RP_UNAVAILABLE, "%s", err.msg);
+    rp_records_fini(&rs);
+}
+
 /* ---- runs that answer a public value ---- */
 
 static void answer_public_value(struct fx *x)

@@ -415,6 +415,11 @@ TEST(errors_have_a_place_and_a_remedy)
         {"nccl", "# nothing\n"},
         {"nccl", "{\"results\": [{\"out_of_place\": {\"time\": 1}}]}"},
         {"nccl", "{"},
+        {"csv", "step,\"time\n1,2\n"},
+        {"csv", "step,\"time\"x\n1,2\n"},
+        {"mllog", ":::MLLOG {\"time_ms\": 1, \"key\": \"x\", \"value\": 1, \"metadata\": {}}\n"},
+        {"nccl", "# size count type redop time algbw busbw\n1x 3 float sum 1 1 1\n"},
+        {"nccl", "# size count type redop time algbw busbw\n99999999999999999999 3 float sum 1 1 1\n"},
     };
     RP_BUF messages = {0};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -423,6 +428,37 @@ TEST(errors_have_a_place_and_a_remedy)
         rp_buf_printf(&messages, "%s\n", err.msg);
     }
     golden("tests/unit/import_messages.txt", &messages);
+}
+
+TEST(tables_have_a_number_of_columns)
+{
+    for (int columns = 256; columns < 258; columns++) {
+        RP_BUF text = {0};
+        rp_buf_puts(&text, "step,time");
+        for (int i = 2; i < columns; i++)
+            rp_buf_printf(&text, ",c%d", i);
+        rp_buf_puts(&text, "\n");
+        for (int row = 0; row < 3; row++) {
+            rp_buf_printf(&text, "%d,1", row);
+            for (int i = 2; i < columns; i++)
+                rp_buf_puts(&text, ",");
+            rp_buf_puts(&text, "\n");
+        }
+        static const char *set[] = {"global_batch=10"};
+        struct rp_import_opts o = {.from = -1, .to = -1, .set = set, .sets = 1};
+        RP_JSON *doc = import_with("csv", &(struct file){"t.csv", rp_buf_text(&text)}, 1, &o);
+        CHECK(columns > 256 ? !doc && err.code == RP_MALFORMED : doc != NULL, "%d columns: %s", columns, err.msg);
+    }
+}
+
+TEST(logs_are_regular_files)
+{
+    static const char *const paths[] = {"/", "/dev/null", "/nowhere/at/all"};
+    struct rp_lines l;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        CHECK(rp_lines_open(&l, paths[i], "log.txt", &err) < 0 && err.code == RP_IO && strstr(err.msg, "log.txt"), "%s: %s", paths[i], err.msg);
+        rp_lines_fini(&l);
+    }
 }
 
 /* Every line of a file that is read in pieces, the ends of the pieces wherever they fall, is the line of the same bytes in memory. */

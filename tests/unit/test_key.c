@@ -226,6 +226,12 @@ TEST(keys_that_others_can_read_and_files_that_are_no_keys_are_refused)
         CHECK(chmod(key, open_modes[i]) == 0, "chmod");
         expect_unloadable(key, RP_USAGE);
     }
+    static const char *const kinds[] = {"EC", "RSA", "DSA", "OPENSSH"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        RP_FREE char *pem = rp_asprintf("-----BEGIN %s PRIVATE KEY-----\nAAAA\n-----END %s PRIVATE KEY-----\n", kinds[i], kinds[i]);
+        RP_FREE char *other = private_file(kinds[i], pem, 0600);
+        expect_unloadable(other, RP_MALFORMED);
+    }
     RP_FREE char *garbage = private_file("garbage", "hello", 0600), *none = fx_path("none");
     RP_FREE char *damaged = private_file("damaged", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", 0600);
     text.data[text.size / 2] ^= 1;
@@ -247,6 +253,7 @@ TEST(keys_that_others_can_read_and_files_that_are_no_keys_are_refused)
     RP_FREE char *public = private_file("public", pub.data, 0644);
     expect_unloadable(public, RP_MALFORMED);
     REFUSED(!rp_key_load_public(text.data, text.size, "that", &err), err.msg);
+    REFUSED(!rp_key_load_public(big, 20000, "that", &err) && err.code == RP_MALFORMED, err.msg);
     EVP_PKEY *x = EVP_PKEY_Q_keygen(NULL, NULL, "X25519");
     BIO *bio = BIO_new(BIO_s_mem());
     char *pem;
@@ -523,6 +530,32 @@ TEST(the_default_key_is_made_once)
 }
 
 /* Eight processes start at once without a key: all end with the same one. */
+/* Neither a place of its own nor a home. */
+TEST(keys_need_a_directory_by_an_absolute_path)
+{
+    static const struct {
+        const char *xdg, *home, *path;
+    } rows[] = {{NULL, NULL, NULL}, {"", "", NULL}, {"keys", NULL, NULL}, {NULL, "keys", NULL}, {"keys", "/h", "/h/.config/repro/x"},
+                {"/k", "/h", "/k/repro/x"}, {"", "/h", "/h/.config/repro/x"}};
+    RP_FREE char *xdg = rp_strdup(getenv("XDG_CONFIG_HOME") ? getenv("XDG_CONFIG_HOME") : ""), *home = rp_strdup(getenv("HOME") ? getenv("HOME") : "");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct rp_err err = {0};
+        unsetenv("XDG_CONFIG_HOME");
+        unsetenv("HOME");
+        if (rows[i].xdg)
+            setenv("XDG_CONFIG_HOME", rows[i].xdg, 1);
+        if (rows[i].home)
+            setenv("HOME", rows[i].home, 1);
+        RP_FREE char *path = rp_config_path("x", &err);
+        if (rows[i].path)
+            CHECK_STR(path, rows[i].path);
+        else
+            CHECK(!path && err.code == RP_USAGE, "%zu: %s", i, path ? path : err.msg);
+    }
+    setenv("XDG_CONFIG_HOME", xdg, 1);
+    setenv("HOME", home, 1);
+}
+
 TEST(racing_first_runs_agree_on_one_key)
 {
     RP_FREE char *config = fx_path("race");

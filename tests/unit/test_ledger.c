@@ -135,6 +135,32 @@ TEST(lines_of_two_ledgers_do_not_make_one)
     REFUSED(failed < 0 && err.code == RP_MISMATCH && s.lines == 1, err.msg);
 }
 
+/* Neither lines of JSON objects nor a file that has lines. */
+TEST(files_that_are_no_ledgers)
+{
+    static const struct {
+        const char *text;
+        int repeats; /* of its last byte */
+        enum rp_code code;
+    } rows[] = {{"[1]\n", 1, RP_MALFORMED},          {"\"x\"\n", 1, RP_MALFORMED},       {"{\"a\": \"x", 8300, RP_MALFORMED},
+                {"{\"a\": \"x", 40000, RP_MALFORMED}, {"\x28\xb5\x2f\xfd", 1, RP_USAGE}, {"\n", 2, RP_MALFORMED}};
+    RP_FREE char *path = in_dir("none.jsonl"), *directory = in_dir("");
+    struct rp_ledger_summary s;
+    struct rp_err err;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        RP_BUF text = {0};
+        const size_t n = strlen(rows[i].text);
+        rp_buf_puts(&text, rows[i].text);
+        for (int k = 1; k < rows[i].repeats; k++)
+            rp_buf_add(&text, rows[i].text + n - 1, 1);
+        if (rows[i].repeats == 8300) /* a line with its end */
+            rp_buf_puts(&text, "\"}\n");
+        put(path, text.data, text.size);
+        CHECK(read_it(path, &s, &err) < 0 && err.code == rows[i].code, "%zu: %s", i, err.msg);
+    }
+    CHECK(read_it(directory, &s, &err) < 0 && err.code == RP_IO, "%s", err.msg);
+}
+
 TEST(forged_lines)
 {
     static const char *const bad[] = {

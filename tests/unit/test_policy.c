@@ -25,6 +25,19 @@ static void seal(const struct fx *x)
     fx_seal(x, "signer", "policy");
 }
 
+TEST(policies_have_a_size)
+{
+    struct rp_policy p;
+    struct rp_err err;
+    RP_FREE char *text = rp_alloc((64 << 10) + 2);
+    memset(text, '\n', (64 << 10) + 1);
+    memcpy(text, "complete: true", 14);
+    CHECK(parse(&p, text, &err) < 0 && err.code == RP_MALFORMED, "%s", err.msg);
+    text[64 << 10] = 0;
+    CHECK(parse(&p, text, &err) == 0, "%s", err.msg);
+    rp_policy_fini(&p);
+}
+
 TEST(rules_hold_or_are_broken)
 {
     char print[RP_FINGERPRINT_SIZE];

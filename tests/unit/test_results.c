@@ -337,6 +337,71 @@ TEST(records_that_make_no_sense_are_refused_with_their_line)
     bent("\"input_ns\":0", "\"input_ns\":0.5", RP_MALFORMED);
     bent("\"learning_rate\":9", "\"learning_rate\":-9", RP_MALFORMED);
     bent("\"learning_rate\":9", "\"learning_rate\":7", RP_MISMATCH);
+    bent("\"learning_rate\":9.9999899999999998e-05", "\"learning_rate\":1234567890123456789", RP_MALFORMED); /* a whole number */
+    bent("\"end_ns\":1100,", "\"end_ns\":1100,\"exchange_ns\":101,", RP_MISMATCH);  /* longer than the step */
+    bent("\"end_ns\":1100,", "\"end_ns\":1100,\"exchange_ns\":60,", RP_MALFORMED);  /* in one step only */
+    bent("\"samples\":4,\"start_ns\":2000", "\"samples\":5,\"start_ns\":2000", RP_MISMATCH);
+}
+
+/* Every place where `from` stands. */
+static void replace_all(struct rp_buf *text, const char *from, const char *to)
+{
+    RP_BUF out = {0};
+    const char *at = rp_buf_text(text), *next;
+    for (; *from && (next = strstr(at, from)); at = next + strlen(from)) {
+        rp_buf_add(&out, at, (size_t)(next - at));
+        rp_buf_puts(&out, to);
+    }
+    rp_buf_puts(&out, at);
+    rp_buf_fini(text);
+    *text = out;
+    out = (struct rp_buf){0};
+}
+
+/* The second of two ranks, whose records are those of the first but for some texts. */
+TEST(ranks_that_disagree_are_refused_with_their_file)
+{
+    static const char first[] = "0x1.9p+2", root[] = FX_ROOT;
+    static const struct {
+        const char *what, *from, *to, *also, *to_also;
+    } rows[] = {
+        {"the loss", first, "0x1.8p+2", "", ""},
+        {"parts of the same sum", "\"loss_parts\":{\"mlm\":\"0x1.9p+2\",\"nsp\":\"0x0p+0\"}", "\"loss_parts\":{\"mlm\":\"0x1.8p+2\",\"nsp\":\"0x1p-2\"}", "", ""},
+        {"the norm", "\"grad_norm\":\"0x1.2p+1\"", "\"grad_norm\":\"0x1.3p+1\"", "", ""},
+        {"the learning rate", "\"learning_rate\":9.9999899999999998e-05", "\"learning_rate\":9e-05", "", ""},
+        {"the phase", "\"phase\":\"timed\"", "\"phase\":\"warm-up\"", "", ""},
+        {"the repeat", "\"repeat\":0", "\"repeat\":1", "", ""},
+        {"the state", root, "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", "", ""},
+        {"no state root", "\"root_ns\":50,", "", "\"state_root\":\"" FX_ROOT "\",", ""},
+        {"names of counters", "\"tokens\"", "\"words\"", "", ""},
+        {"names of parts", "\"nsp\"", "\"sop\"", "", ""},
+    };
+    for (size_t i = 0; i <= sizeof rows / sizeof *rows; i++) {
+        struct rp_all_ranks a;
+        struct rp_records all = {0}, one = {0}, other = {.rank = 1};
+        struct rp_err err = {0};
+        RP_BUF t = {0};
+        const int shorter = i == sizeof rows / sizeof *rows;
+        fx_step(&t, 0, 0, 2, 1000, 100, 50);
+        fx_step(&t, 1, 0, 2, 2000, 100, 50);
+        CHECK(rp_records_parse(&one, t.data, t.size, &err) == 0, "%s", err.msg);
+        replace_all(&t, "\"rank\":0", "\"rank\":1");
+        if (shorter) {
+            t.size = (size_t)(strchr(t.data, '\n') + 1 - t.data);
+        } else {
+            replace_all(&t, rows[i].from, rows[i].to);
+            replace_all(&t, rows[i].also, rows[i].to_also);
+        }
+        const char *what = shorter ? "a record less" : rows[i].what;
+        struct rp_records_in in = {.out = &other};
+        CHECK(rp_records_piece(&in, t.data, t.size, &err) == 0 && rp_records_end(&in, root, &err) == 0, "%s: %s", what, err.msg);
+        rp_all_ranks_init(&a, (struct rp_degrees){2, 1, 1});
+        CHECK(rp_all_ranks_add(&a, &all, &one, &err) == 0, "%s: %s", what, err.msg);
+        CHECK(rp_all_ranks_add(&a, &all, &other, &err) < 0 && err.code == RP_MISMATCH && strstr(err.msg, "steps/rank1.jsonl"), "%s: %s", what, err.msg);
+        rp_records_fini(&other);
+        rp_records_fini(&all);
+        rp_all_ranks_fini(&a);
+    }
 }
 
 TEST(a_complete_run_has_all_its_steps_and_both_roots)

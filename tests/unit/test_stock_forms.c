@@ -159,4 +159,15 @@ TEST(what_is_wrong_is_said_with_the_line)
         rp_buf_puts(&longest, "x");
     rp_buf_puts(&longest, strchr(signify_public, '\n'));
     REFUSED(!rp_key_load_public(longest.data, longest.size, "that", &err), err.msg);
+    /* the third line of minisign, with a byte more than it reads */
+    static const char head[] = "trusted comment: ";
+    RP_BUF trusted = {0};
+    FX_KEY *m = key_of(minisign_public);
+    const char *third = strstr(minisign_hashed, head);
+    rp_buf_add(&trusted, minisign_hashed, (size_t)(third - minisign_hashed));
+    rp_buf_puts(&trusted, head);
+    for (size_t i = strlen(head); i < 8193; i++)
+        rp_buf_puts(&trusted, "x");
+    rp_buf_puts(&trusted, strchr(third, '\n'));
+    REFUSED(rp_minisign_check(trusted.data, trusted.size, m, "hello\n", 6, "sig", &err) < 0 && err.code == RP_MALFORMED, err.msg);
 }

@@ -182,4 +182,15 @@ TEST(lines_of_all_ranks_are_bounded)
     } cases[] = {{1, 8192}, {8, 8192}, {9, 4096}, {16, 4096}, {32, 2048}, {1000, 64}, {9999, 64}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         CHECK(rp_telemetry_most(cases[i].ranks) == cases[i].most, "%d ranks keep %lld lines", cases[i].ranks, (long long)rp_telemetry_most(cases[i].ranks));
+    for (int n = 64; n < 66; n++) {
+        struct rp_telemetry t;
+        struct rp_err err = {0};
+        RP_BUF lines = {0};
+        for (int k = 0; k < n; k++)
+            rp_buf_printf(&lines, "{\"n\":%d,\"ns\":%d,\"power_mw\":300000,\"throttle\":[]}\n", k, 5000 + 100 * k);
+        int failed = rp_telemetry_parse(&t, 999, 1000, lines.data, lines.size, &err) < 0;
+        CHECK(failed == (n > 64) && (!failed || err.code == RP_MISMATCH), "%d lines: %s", n, err.msg);
+        if (!failed)
+            rp_telemetry_fini(&t);
+    }
 }
