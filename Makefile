@@ -402,7 +402,7 @@ $1_line := $$($1_cc) $(common) $$($1_flags)
 # The line of the compiler, its version, and the file lists: a change of any rebuilds what depends on it.
 $(BUILD)/$1/flags: FORCE
 	$$(Q)mkdir -p $$(@D)/gen
-	$$(Q)printf '%s\n' '$$($1_line) $$($1_ldflags) $(avx2) $(avx512) $(if $(filter asan,$1),$(asan_kernels))' "`$$(or $$(filter clang,$$($1_cc)),$(CC)) --version | sed 1q`" | $$(call if_changed,$$@)
+	$$(Q)printf '%s\n' '$$($1_line) $$($1_ldflags) $(avx2) $(avx512) $($1_kernels)' "`$$(or $$(filter clang,$$($1_cc)),$(CC)) --version | sed 1q`" | $$(call if_changed,$$@)
 $(BUILD)/$1/gen/files: FORCE | $(BUILD)/$1/flags
 	$$(Q)printf '%s\n' $(sources) $(embedded) $(gpt_cases) $($1_gpu) | $$(call if_changed,$$@)
 
@@ -459,6 +459,8 @@ endef
 comma := ,
 helpers = $(patsubst %.c,$(BUILD)/$1/%.o,$(filter-out tests/$2/test_% tests/$2/fuzz_%,$(wildcard tests/$2/*.c)))
 $(foreach v,$(variants),$(eval $(call variant,$v)))
+# Kernels read nothing of a stranger, and clang does not compile the assembler of gemm_avx512.c.
+$(patsubst %.c,$(BUILD)/fuzz/%.o,$(wildcard src/backend/cpu/*.c)): private fuzz_line = $(native_line)
 -include $(foreach v,$(variants),$(wildcard $(BUILD)/$v/src/*.d $(BUILD)/$v/src/*/*.d $(BUILD)/$v/src/*/*/*.d $(BUILD)/$v/gen/*.d \
 	$(BUILD)/$v/tests/*/*.d))
 
