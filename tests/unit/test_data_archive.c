@@ -218,11 +218,31 @@ TEST(kinds_that_are_refused)
         {"d/l", AE_IFLNK, "../../escaped", 0, 0, 0},
         {"d/l", AE_IFLNK, "x/../../..", 0, 0, 0},
         {"d/l", AE_IFLNK, "x/..", 0, 0, 0},
+        {"d/l", AE_IFLNK, "bell\a", 0, 0, 0},
     };
     for (size_t i = 0; i < sizeof c / sizeof *c; i++)
         refused(make("kind.tar", "pax", NULL, &c[i], 1), NULL);
     const struct member fine = {"d/l", AE_IFLNK, "../d/x", 0, 0, 0};
     CHECK(unpack(make("fine.tar", "pax", NULL, &fine, 1), scratch("out"), NULL) == 0, "%s", err.msg);
+}
+
+/* Kinds that a tar cannot have: the mode of a member of a zip, in its central directory. */
+TEST(kinds_of_a_zip_that_are_refused)
+{
+    static const unsigned modes[] = {0140644, 0150644, 0020644};
+    const struct member m = {"odd", 0, "x", 0, 0, 0};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        RP_BUF zip = {0};
+        const char *path = make("odd.zip", "zip", NULL, &m, 1);
+        CHECK(rp_read_file(&zip, path, 1 << 20, &err) == 0, "%s", err.msg);
+        char *entry = memmem(zip.data, zip.size, "PK\1\2", 4);
+        if (!CHECK(entry, "no central directory"))
+            return;
+        entry[5] = 3; /* made by Unix */
+        entry[40] = (char)modes[i];
+        entry[41] = (char)(modes[i] >> 8);
+        refused(put_file("odd.zip", zip.data, zip.size), NULL);
+    }
 }
 
 TEST(names_that_collide)

@@ -238,6 +238,29 @@ TEST(probe_finds_the_lengths)
     close_data(d);
 }
 
+/* Lengths follow from the first record: a list of nothing has none, and one of another kind neither. */
+TEST(probe_refuses_fields_without_a_length)
+{
+    struct rp_sample_field f[RP_SAMPLE_FIELDS_MAX];
+    const struct rp_data_format *format = rp_data_format_find("bert_tfrecord");
+    int64_t ids[4] = {1, 2, 3, 4};
+    struct rp_example_bytes text = {(const unsigned char *)"x", 1};
+    const struct rp_example_field rows[][2] = {
+        {{.name = "input_ids", .want = RP_EXAMPLE_INT64, .out.i64 = ids, .count = 4}},
+        {{.name = "masked_lm_positions", .want = RP_EXAMPLE_INT64, .out.i64 = ids, .count = 4}},
+        {{.name = "input_ids", .want = RP_EXAMPLE_INT64, .out.i64 = ids, .count = 0}, {.name = "masked_lm_positions", .want = RP_EXAMPLE_INT64, .out.i64 = ids, .count = 4}},
+        {{.name = "input_ids", .want = RP_EXAMPLE_BYTES, .out.bytes = &text, .count = 1}, {.name = "masked_lm_positions", .want = RP_EXAMPLE_INT64, .out.i64 = ids, .count = 4}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        RP_BUF message = {0}, file = {0};
+        int n;
+        rp_example_write(&message, (struct rp_example_field *)(uintptr_t)rows[i], rows[i][1].name ? 2 : 1);
+        rp_tfrecord_append(&file, message.data, message.size);
+        CHECK(format->probe(put_file("odd.tfrecord", file.data, file.size), &(struct rp_data_opts){0}, f, &n, &err) < 0 && err.code == RP_MALFORMED,
+              "%zu: %s", i, err.msg);
+    }
+}
+
 static int stop_at_once(void *arg, int64_t done, int64_t all)
 {
     (void)arg;

@@ -187,6 +187,37 @@ TEST(vocabularies_that_disagree_are_refused)
         rp_bpe_free(b);
     }
     CHECK(!rp_bpe_load(scratch("none.json"), VECTORS "merges.txt", &err) && err.code == RP_IO);
+    REFUSED(!rp_bpe_load(put_file("list.json", "[]", 2), VECTORS "merges.txt", &err) && err.code == RP_MALFORMED, err.msg);
+    REFUSED(!rp_bpe_load(VECTORS "vocab.json", put_file("nul.txt", "t h\0\n", 5), &err) && err.code == RP_MALFORMED, err.msg);
+}
+
+/* tokenizer.json with another value at a place. */
+TEST(values_of_a_tokenizer_that_are_refused)
+{
+    static const struct {
+        const char *in, *key, *value; /* NULL: nothing there */
+        int at;
+    } rows[] = {{"model/merges", NULL, "7", 0},      {"model/merges", NULL, "[\"t\"]", 1}, {"model/merges", NULL, "\"th\"", 1},
+                {"added_tokens/0", "id", NULL, 0},   {"added_tokens/0", "id", "\"0\"", 0}, {"added_tokens/0", "content", NULL, 0},
+                {"added_tokens/0", "content", "7", 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        RP_BUF file = {0}, out = {0};
+        CHECK(rp_read_file(&file, VECTORS "tokenizer.json", 1 << 20, &err) == 0, "%s", err.msg);
+        RP_JSON *j = rp_json_parse(file.data, file.size, "t", &err);
+        json_t *in = (json_t *)rp_json_at(j, rows[i].in), *value = rows[i].value ? json_loads(rows[i].value, JSON_DECODE_ANY, NULL) : NULL;
+        if (!CHECK(in, "no %s", rows[i].in))
+            continue;
+        if (!rows[i].key)
+            json_array_set_new(in, (size_t)rows[i].at, value);
+        else if (value)
+            json_object_set_new(in, rows[i].key, value);
+        else
+            json_object_del(in, rows[i].key);
+        rp_json_write(&out, j);
+        struct rp_bpe *b = rp_bpe_load_tokenizer(put_file("bent.json", out.data, out.size), &err);
+        REFUSED(!b && err.code == RP_MALFORMED, err.msg);
+        rp_bpe_free(b);
+    }
 }
 
 /* Merges as lists of two, as newer versions write them, or as one text. */

@@ -359,6 +359,17 @@ TEST(messages_that_are_not_images)
     rp_example_write(&message, field, 2);
     rp_tfrecord_append(&tf, message.data, message.size);
     REFUSED(check_path("imagenet_tfrecord", put_file("m.tfrecord", tf.data, tf.size), &o, NULL) < 0, err.msg);
+    struct rp_example_bytes image = {(const unsigned char *)"x", 1};
+    struct rp_example_field labels[] = {{.name = "image/class/label", .want = RP_EXAMPLE_INT64, .out.i64 = two, .count = 2},
+                                        {.name = "image/encoded", .want = RP_EXAMPLE_BYTES, .out.bytes = &image, .count = 1}};
+    message.size = tf.size = 0;
+    rp_example_write(&message, labels, 2);
+    rp_tfrecord_append(&tf, message.data, message.size);
+    REFUSED(check_path("imagenet_tfrecord", put_file("m.tfrecord", tf.data, tf.size), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
+    put_le(&of, 9, 8);
+    rp_buf_puts(&of, "short");
+    REFUSED(check_path("ofrecord", put_file("part-1", of.data, of.size), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
+    of.size = 0;
     put_le(&of, 7, 8);
     rp_buf_puts(&of, "\x0a\x09truncated");
     REFUSED(check_path("ofrecord", put_file("part-1", of.data, of.size), &o, NULL) < 0, err.msg);
@@ -421,6 +432,38 @@ TEST(recordio_and_its_index)
     mkdir(scratch("alone"), 0777);
     put_file("alone/train.rec", rec.data, rec.size);
     REFUSED(check_path("recordio", scratch("alone"), &o, NULL) < 0 && err.code == RP_IO, err.msg);
+}
+
+/* One part, with these three bits before its length. */
+TEST(parts_of_recordio_that_are_no_record)
+{
+    static const struct {
+        unsigned kind;
+        uint32_t length;
+        const char *data;
+    } rows[] = {{4, 4, "abcd"}, {7, 4, "abcd"}, {0, 0x1fffffff, "abcd"}, {1, 4, "abcd"}, {2, 4, "abcd"}, {3, 4, "abcd"}, {0, 4, "abcd"}, {0, 400, "abcd"}};
+    struct rp_data_opts o = options(1);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        RP_BUF rec = {0};
+        put_le(&rec, 0xced7230a, 4);
+        put_le(&rec, rows[i].kind << 29 | rows[i].length, 4);
+        rp_buf_puts(&rec, rows[i].data);
+        put_file("p.rec", rec.data, rec.size);
+        put_file("p.idx", "1\t0\n", 4);
+        REFUSED(check_path("recordio", scratch("p.rec"), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
+    }
+}
+
+/* A hole of a gigabyte is read as no image. */
+TEST(a_file_that_is_too_large_for_an_image)
+{
+    struct rp_data_opts o = options(1);
+    mkdir(scratch("large"), 0777);
+    mkdir(scratch("large/a"), 0777);
+    const char *path = put_file("large/a/x.jpg", "x", 1);
+    CHECK(truncate(path, 1 << 30) == 0, "no hole");
+    REFUSED(check_path("image_folder", scratch("large"), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
+    unlink(scratch("large/a/x.jpg"));
 }
 
 TEST(lists_of_files)

@@ -175,6 +175,143 @@ static void refuse_response(TS_RESP *r)
     REFUSED(read_stamp(&t, &response, &err) == RP_MALFORMED, err.msg);
 }
 
+/* The signed content with one change; that the signature does not hold any more is found later. */
+static void bend_content(TS_RESP *r, void (*bend)(TS_TST_INFO *info), const char *after)
+{
+    ASN1_OCTET_STRING *content = TS_RESP_get_token(r)->d.sign->contents->d.other->value.octet_string;
+    const unsigned char *p = ASN1_STRING_get0_data(content);
+    TS_TST_INFO *info = d2i_TS_TST_INFO(NULL, &p, ASN1_STRING_length(content));
+    unsigned char *der = NULL;
+    RP_BUF all = {0};
+    if (bend)
+        bend(info);
+    const int n = i2d_TS_TST_INFO(info, &der);
+    rp_buf_add(&all, der, (size_t)n);
+    rp_buf_puts(&all, after);
+    ASN1_OCTET_STRING_set(content, (const unsigned char *)all.data, (int)all.size);
+    OPENSSL_free(der);
+    TS_TST_INFO_free(info);
+}
+
+static void bend_extension(TS_TST_INFO *info)
+{
+    X509_EXTENSION *e = X509V3_EXT_conf_nid(NULL, NULL, NID_key_usage, "critical,digitalSignature");
+    TS_TST_INFO_add_ext(info, e, -1);
+    X509_EXTENSION_free(e);
+}
+
+static void bend_version(TS_TST_INFO *info)
+{
+    TS_TST_INFO_set_version(info, 2);
+}
+
+static void bend_serial(TS_TST_INFO *info)
+{
+    BIGNUM *large = BN_new();
+    BN_set_bit(large, 400);
+    ASN1_INTEGER *n = BN_to_ASN1_INTEGER(large, NULL);
+    TS_TST_INFO_set_serial(info, n);
+    ASN1_INTEGER_free(n);
+    BN_free(large);
+}
+
+static void bend_accuracy(TS_TST_INFO *info)
+{
+    TS_ACCURACY *a = TS_ACCURACY_new();
+    ASN1_INTEGER *n = ASN1_INTEGER_new();
+    ASN1_INTEGER_set(n, 1000);
+    TS_ACCURACY_set_millis(a, n);
+    TS_TST_INFO_set_accuracy(info, a);
+    ASN1_INTEGER_free(n);
+    TS_ACCURACY_free(a);
+}
+
+static void bend_time(TS_TST_INFO *info, const char *text)
+{
+    ASN1_GENERALIZEDTIME *t = ASN1_GENERALIZEDTIME_new();
+    ASN1_STRING_set(t, text, -1);
+    TS_TST_INFO_set_time(info, t);
+    ASN1_GENERALIZEDTIME_free(t);
+}
+
+static void bend_too_early(TS_TST_INFO *info)
+{
+    bend_time(info, "19691231235959Z");
+}
+
+static void bend_too_late(TS_TST_INFO *info)
+{
+    bend_time(info, "22640101000000Z");
+}
+
+static void bend_no_day(TS_TST_INFO *info)
+{
+    bend_time(info, "20230230000000Z");
+}
+
+static void bend_no_zone(TS_TST_INFO *info)
+{
+    bend_time(info, "20230228000000");
+}
+
+TEST(contents_that_no_token_has_are_refused)
+{
+    static void (*const bends[])(TS_TST_INFO *) = {bend_extension, bend_version, bend_serial, bend_accuracy, bend_too_early, bend_too_late, bend_no_day,
+                                                   bend_no_zone};
+    RP_BUF request = {0};
+    struct rp_err err = {0};
+    TSA a = {0};
+    tsa_make(&a, (struct tsa_kind){.key = "EC"});
+    CHECK(rp_timestamp_request(&request, &statement, &err) == 0, "%s", err.msg);
+    for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
+        TS_RESP *r = tsa_answer(&a, &request, (struct tsa_stamp){0});
+        bend_content(r, bends[i], "");
+        refuse_response(r);
+    }
+    TS_RESP *r = tsa_answer(&a, &request, (struct tsa_stamp){0});
+    bend_content(r, NULL, "x");
+    refuse_response(r);
+    r = tsa_answer(&a, &request, (struct tsa_stamp){0}); /* signed twice by the same */
+    STACK_OF(PKCS7_SIGNER_INFO) *signers = TS_RESP_get_token(r)->d.sign->signer_info;
+    sk_PKCS7_SIGNER_INFO_push(signers, PKCS7_SIGNER_INFO_new());
+    PKCS7_SIGNER_INFO *second = sk_PKCS7_SIGNER_INFO_value(signers, 1), *first = sk_PKCS7_SIGNER_INFO_value(signers, 0);
+    unsigned char *der = NULL;
+    const int n = i2d_PKCS7_SIGNER_INFO(first, &der);
+    const unsigned char *p = der;
+    d2i_PKCS7_SIGNER_INFO(&second, &p, n);
+    sk_PKCS7_SIGNER_INFO_set(signers, 1, second);
+    OPENSSL_free(der);
+    refuse_response(r);
+    TS_STATUS_INFO *granted = TS_STATUS_INFO_new(); /* a status alone */
+    TS_STATUS_INFO_set_status(granted, 0);
+    r = TS_RESP_new();
+    TS_RESP_set_status_info(r, granted);
+    TS_STATUS_INFO_free(granted);
+    refuse_response(r);
+}
+
+/* Who takes the authority's certificate for that of its CA is told which one is meant. */
+TEST(the_authoritys_own_certificate_is_no_ca)
+{
+    RP_BUF response = {0}, pem = {0};
+    struct rp_timestamp t;
+    struct rp_err err = {0};
+    TSA a = {0};
+    char *text;
+    tsa_make(&a, (struct tsa_kind){.key = "EC"});
+    stamp(&response, &a, &statement, (struct tsa_stamp){0});
+    BIO *b = BIO_new(BIO_s_mem());
+    PEM_write_bio_X509(b, a.certificate);
+    const long n = BIO_get_mem_data(b, &text);
+    rp_buf_add(&pem, text, (size_t)n);
+    BIO_free(b);
+    put_file("own.pem", pem.data, pem.size);
+    RP_TSA_CA *ca = rp_tsa_ca_load(scratch("own.pem"), &err);
+    if (!CHECK(ca && read_stamp(&t, &response, &err) == RP_OK, "%s", err.msg))
+        return;
+    CHECK(check_stamp(&t, &response, ca, &err) == RP_SIGNATURE && strstr(err.msg, "CN=intermediate"), "%s", err.msg);
+}
+
 TEST(responses_without_a_usable_token_are_refused)
 {
     RP_BUF request = {0}, many = {0};
