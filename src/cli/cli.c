@@ -131,16 +131,24 @@ static void print_json(const json_t *j)
     rp_cli_print(&text);
 }
 
-/* What a command returns says whose document it is: "repro-key-show-output/1". Documents of bundles have a schema of their own. */
+const char *rp_cli_output_id(char out[80], const char *command)
+{
+    int version = 1;
+    for (const struct rp_command *const *c = rp_commands; *c; c++)
+        if (strcmp((*c)->name, command) == 0 && (*c)->output)
+            version = (*c)->output;
+    snprintf(out, 80, "repro-%.40s-output/%d", command, version);
+    for (char *p = out; *p; p++)
+        *p = *p == ' ' ? '-' : *p;
+    return out;
+}
+
+/* What a command returns says whose document it is. Documents of bundles have a schema of their own. */
 static void print_result(const struct rp_cli *cli, json_t *document)
 {
-    char id[64];
-    if (json_is_object(document) && !json_object_get(document, "schema") && !json_object_get(document, "$schema")) {
-        snprintf(id, sizeof id, "repro-%s-output/1", cli->command ? cli->command->name : "help");
-        for (char *p = id; *p; p++)
-            *p = *p == ' ' ? '-' : *p;
-        json_object_set_new(document, "schema", json_string(id));
-    }
+    char id[80];
+    if (json_is_object(document) && !json_object_get(document, "schema") && !json_object_get(document, "$schema"))
+        json_object_set_new(document, "schema", json_string(rp_cli_output_id(id, cli->command ? cli->command->name : "help")));
     print_json(document);
 }
 

@@ -63,6 +63,7 @@ struct rp_command {
     int (*run)(struct rp_cli *cli, struct rp_err *err); /* 0, or -1 with *err (printed by rp_cli_main); NULL: a group */
     /* Options from `more` on are only in `repro help COMMAND`, and --help calls them `more_are`; NULL: none. */
     const char *more, *more_are;
+    int output; /* version of the document that it returns; 0: the first */
 };
 
 extern const struct rp_command *const rp_commands[]; /* ended by NULL; subcommands follow their group */
@@ -71,6 +72,8 @@ int rp_cli_main(int argc, char **argv); /* returns the exit status */
 
 /* The text on stderr, and with --json {"error": {"code", "exit", "message"}} on stdout, merged into a cli->result. */
 void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err);
+/* Of a command's document: "repro-key-show-output/1". */
+const char *rp_cli_output_id(char out[80], const char *command);
 /* Takes a command's document as its result and, without --json, prints it by a template (report/template.h). */
 void rp_cli_return(struct rp_cli *cli, json_t *document, const char *template);
 /* What a command made, as the last line of its text, for scripts: as it is, also where it is not UTF-8. */

@@ -101,10 +101,10 @@ static json_t *allow_error(json_t *schema)
 
 static json_t *json_of(const struct schema *s, struct rp_err *err)
 {
-    char name[64], id[80];
+    char id[80];
     size_t size = 0;
     if (s->type) {
-        json_t *j = rp_object_schema(s->type, s->id ? s->id : RP_FORMAT(id, "repro-%s/1", name_of(name, s)), s->title);
+        json_t *j = rp_object_schema(s->type, s->id ? s->id : rp_cli_output_id(id, s->name), s->title);
         if (s->open)
             json_object_del(j, "additionalProperties");
         return allow_error(j);

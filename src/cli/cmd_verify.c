@@ -325,5 +325,6 @@ const struct rp_command rp_cmd_verify = {
     .opts_size = sizeof(struct verify_opts),
     .more = "store",
     .more_are = "where and how a replay is computed",
+    .output = 2,
     .run = cmd_verify,
 };

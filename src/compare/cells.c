@@ -54,7 +54,8 @@ static char *status_of(const struct rp_line *c)
         return rp_asprintf("%s, unsigned", rp_result_kind_name(s->kind));
     if (!s->signed_by)
         return rp_strdup(s->verdict ? s->verdict : "");
-    return rp_strdup(s->key_known ? "signed, consistent; speed claimed" : "consistent, key unknown; speed claimed");
+    return rp_asprintf("%s%s%s; speed claimed", s->key_known ? "signed, consistent" : "consistent, key unknown",
+                       s->warnings ? ", with warnings: " : "", s->warnings ? s->warnings : "");
 }
 
 /* FILE or FILE:LINE, and the names of raw logs */

@@ -178,9 +178,15 @@ static void evidence_text(char *out, size_t size, const struct rp_result *row)
 }
 
 /* Signed, verified and complete: the figure follows from records. The key may be unknown. */
-static int has_evidence(const struct rp_result *row)
+static int has_records(const struct rp_result *row)
 {
     return row->source.kind == RP_RESULT_BUNDLE && row->source.signed_by && !row->source.note;
+}
+
+/* And no check found what is suspicious. */
+static int has_evidence(const struct rp_result *row)
+{
+    return has_records(row) && !row->source.warnings;
 }
 
 static enum rp_comparable compare_evidence(struct rp_pair *pair, const struct rp_result *a, const struct rp_result *b)
@@ -190,7 +196,9 @@ static enum rp_comparable compare_evidence(struct rp_pair *pair, const struct rp
         return RP_COMPARABLE;
     evidence_text(x, sizeof x, a);
     evidence_text(y, sizeof y, b);
-    add_confounder(pair, "evidence", "evidence", "method", "unsigned", x, y, "a figure without records cannot be checked");
+    add_confounder(pair, "evidence", "evidence", "method", "unsigned", x, y,
+                   has_records(a) && has_records(b) ? "a check found what an honest run rarely has"
+                                                    : "a figure without records cannot be checked");
     return RP_COMPARABLE_WITH_RESERVATIONS;
 }
 

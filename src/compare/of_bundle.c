@@ -441,6 +441,9 @@ int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_
         set_text(&row->source.verdict, rp_buf_text(&verdict));
         set_text(&row->source.statement, v.statement);
         row->source.key_known = v.standing >= RP_STANDING_TRUSTED;
+        RP_BUF warnings = {0};
+        rp_level_warnings(&warnings, &v);
+        set_text(&row->source.warnings, rp_buf_text(&warnings));
     } else if (o->unverified) {
         snprintf(text, sizeof text, "NOT VERIFIED: %.400s", why.msg);
         set_text(&row->source.verdict, text);

@@ -105,6 +105,7 @@ void rp_result_fini(struct rp_result *row)
     free(row->source.signed_by);
     free(row->source.note);
     free(row->source.statement);
+    free(row->source.warnings);
     free(row->source.verdict);
     json_decref(row->environment);
     rp_run_documents_free(row->run);

@@ -35,6 +35,7 @@ struct rp_result_source {
     int64_t number;                                  /* in the imported document, from 1; -1: it is of none */
     int key_known;                                   /* of a bundle: verified with a key that is trusted */
     char *statement;                                 /* of a bundle that verified: the digest that names it; NULL */
+    char *warnings;                                  /* of a bundle: names of checks with a warning; NULL: none */
     char *verdict;                                   /* of a bundle: "verified", "verified, but the key is unknown", "not verified: ..." */
 };
 

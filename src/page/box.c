@@ -116,6 +116,9 @@ static void put_facts(struct rp_buf *out, int markdown, const struct rp_verifica
         fact(out, markdown, "%s, %s%s%s", rp_json_text_at(row, "text"),
              trusted ? "trusted as '" : "which is not trusted there", trusted ? rp_json_text_at(row, "name") : "", trusted ? "'" : "");
     }
+    for (int k = 0; k < RP_CHECK_COUNT; k++)
+        if (v->check[k].state == RP_CHECK_WARNING)
+            fact(out, markdown, "warning of the check %s: %s", v->check[k].name, v->check[k].text);
     for (int id = RP_LEVEL_computed; id < RP_LEVEL_COUNT; id++) {
         struct rp_level l = rp_level_of(v, (enum rp_level_id)id);
         fact(out, markdown, "%s: %s", l.name, l.text);
@@ -147,9 +150,8 @@ void rp_box(struct rp_buf *out, const struct rp_shown_bundle *b, int n, int mark
 {
     rp_buf_puts(out, box_open[markdown]);
     for (int i = 0; i < n; i++) {
-        const int banner = b[i].v->verdict == RP_VERDICT_FAILED     ? BAD
-                           : b[i].v->verdict == RP_VERDICT_VERIFIED ? GOOD
-                                                                    : WARN;
+        const int clean = b[i].v->verdict == RP_VERDICT_VERIFIED && !rp_check_counts(b[i].v).of[RP_CHECK_WARNING];
+        const int banner = b[i].v->verdict == RP_VERDICT_FAILED ? BAD : clean ? GOOD : WARN;
         RP_BUF line = {0};
         if (n > 1 && b[i].kept) /* what was signed names it, not the file */
             rp_buf_printf(&line, "bundle %d, statement %.16s, recipe %.200s: ", i + 1, b[i].v->statement,

@@ -93,6 +93,8 @@ static void put_overview_row(struct rp_buf *out, const struct rp_shown_bundle *b
     rp_section_hardware(&s);
     rp_buf_puts(out, "<span class=\"below\">");
     rp_section_how(&s);
+    rp_buf_puts(out, "</span><span class=\"below\">");
+    rp_section_place(&s);
     rp_section_fill(&s, "</span></td><td class=\"r\">{/plan/batch d0}</td></tr>\n");
 }
 
@@ -170,7 +172,7 @@ void rp_page_html(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
 static void put_markdown(struct rp_section *s)
 {
     const struct rp_ledger_facts *ledger = &s->facts->ledger;
-    char device[RP_DEVICE_TEXT];
+    char device[RP_DEVICE_TEXT], place[RP_PLACE_TEXT];
     size_t i;
     json_t *row;
     rp_buf_printf(s->out, "> statement SHA-256 `%s`, signed by %s\n", s->digest, s->b->v->fingerprint);
@@ -186,6 +188,8 @@ static void put_markdown(struct rp_section *s)
         rp_buf_puts(s->out, ">\n> the ledger begins with this run: earlier ones, if there were any, are not in it\n");
     rp_buf_puts(s->out, ">\n> ran on `");
     rp_md_code(s->out, rp_rank_device_text(device, s->facts, s->rank));
+    rp_buf_puts(s->out, "`: `");
+    rp_md_code(s->out, rp_run_place_text(place, &s->b->kept->run));
     rp_buf_puts(s->out, "`, started at `");
     rp_md_code(s->out, s->facts->started_at);
     rp_buf_puts(s->out, "`\n\n");

@@ -77,4 +77,5 @@ int rp_before_figure(struct rp_section *s, const char *pointer, const char *form
 struct rp_section rp_section_of_node(const struct rp_section *s, int node); /* the same, with the capture of another node */
 /* What trained, and how: its name where it has one; its instruction set and threads, or its compute capability. */
 void rp_section_hardware(struct rp_section *s);
+void rp_section_place(struct rp_section *s); /* numbers of ranks and nodes */
 void rp_section_how(struct rp_section *s);

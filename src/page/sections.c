@@ -158,6 +158,12 @@ void rp_section_how(struct rp_section *s)
         rp_section_fill_slowest(s, ", device {~/device/index d0}, compute capability {~/device/compute_capability t}");
 }
 
+/* With several ranks, `how` is that of the slowest. */
+void rp_section_place(struct rp_section *s)
+{
+    rp_section_fill(s, "ranks: {/world/ranks d0}, nodes: {/world/nodes d0}");
+}
+
 /* What was run, and on what. */
 static void put_summary(struct rp_section *s)
 {
@@ -174,7 +180,9 @@ static void put_summary(struct rp_section *s)
     rp_section_hardware(s);
     rp_buf_puts(s->out, "</b> (");
     rp_section_how(s);
-    rp_section_fill(s, "): batch size {/plan/batch d0}");
+    rp_buf_puts(s->out, "), ");
+    rp_section_place(s);
+    rp_section_fill(s, ": batch size {/plan/batch d0}");
     if (rp_section_has(s, "/recipe/task.seq_length/value"))
         rp_section_fill(s, ", sequence length {/recipe/task.seq_length/value d0}");
     rp_section_fill(s, ", {/model/parameters d0} parameters, in strict fp32 ({/numerics t}). From {/started_at t} to "

@@ -334,6 +334,41 @@ int64_t rp_run_devices(const struct rp_run *r)
     return strcmp(r->facts->backend, "cpu") == 0 ? threads_of(r) : gpus_of(r);
 }
 
+/* The name of the devices of ranks on processors, or of the others; several: with " and others". */
+static void name_devices(char *out, size_t size, const struct rp_facts *f, int on_cpu)
+{
+    const char *first = NULL;
+    int others = 0;
+    for (int64_t i = 0; i < f->rank_n; i++) {
+        const struct rp_device_facts *d = f->rank[i].device;
+        if (!d || !*d->name || rp_rank_on_cpu(f, i) != on_cpu)
+            continue;
+        first = first ? first : d->name;
+        others |= strcmp(first, d->name) != 0;
+    }
+    snprintf(out, size, "%.60s%s", first ? first : on_cpu ? "unknown processors" : "unknown GPUs", others ? " and others" : "");
+}
+
+const char *rp_run_place_text(char out[RP_PLACE_TEXT], const struct rp_run *r)
+{
+    const struct rp_facts *f = r->facts;
+    char text[RP_PLACE_TEXT], gpus[100], processors[100];
+    int64_t on_cpu = 0;
+    for (int64_t i = 0; i < f->rank_n; i++)
+        on_cpu += rp_rank_on_cpu(f, i);
+    const int64_t devices = rp_run_devices(r), on_gpu = f->rank_n - on_cpu;
+    name_devices(gpus, sizeof gpus, f, 0);
+    name_devices(processors, sizeof processors, f, 1);
+    int n = snprintf(text, sizeof text, "%" PRId64 " rank%s on %d node%s: ", f->rank_n, rp_s(f->rank_n), r->nodes, rp_s(r->nodes));
+    if (!on_gpu)
+        snprintf(text + n, sizeof text - (size_t)n, "%" PRId64 " thread%s of %s", devices, rp_s(devices), processors);
+    else if (!on_cpu)
+        snprintf(text + n, sizeof text - (size_t)n, "%" PRId64 " x %s", devices, gpus);
+    else
+        snprintf(text + n, sizeof text - (size_t)n, "%" PRId64 " on %s, %" PRId64 " on %s", on_gpu, gpus, on_cpu, processors);
+    return rp_ascii(out, RP_PLACE_TEXT, text);
+}
+
 int64_t rp_facts_threads(const struct rp_facts *f)
 {
     int64_t all = 0;

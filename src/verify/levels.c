@@ -72,8 +72,23 @@ static void judge_claimed(struct rp_level *l, const struct rp_verification *v)
     const struct rp_throughput_figures *t = &v->run->figures.results.throughput;
     char speed[80] = "";
     if (!isnan(t->value))
-        RP_FORMAT(speed, "%.3f %s, ", t->value, t->unit);
-    RP_FORMAT(l->text, "the signer's word: %sstep times, device, captures, place in the ledger", speed);
+        RP_FORMAT(speed, "%.3f %s by ", t->value, t->unit);
+    RP_FORMAT(l->text, "the signer's word: %s%s; step times, captures, place in the ledger", speed, v->place.text);
+}
+
+/* Of the checks in that state. Returns how many those are. */
+static int name_checks(struct rp_buf *out, const struct rp_verification *v, enum rp_check_state state, const char *between)
+{
+    int n = 0;
+    for (int i = 0; i < RP_CHECK_COUNT; i++)
+        if (v->check[i].state == state)
+            rp_buf_printf(out, "%s%s", n++ ? between : "", v->check[i].name);
+    return n;
+}
+
+void rp_level_warnings(struct rp_buf *out, const struct rp_verification *v)
+{
+    name_checks(out, v, RP_CHECK_WARNING, ", ");
 }
 
 struct rp_level rp_level_of(const struct rp_verification *v, enum rp_level_id id)
@@ -81,6 +96,7 @@ struct rp_level rp_level_of(const struct rp_verification *v, enum rp_level_id id
     struct rp_level l = {.name = names[id]};
     const int known = v->standing >= RP_STANDING_TRUSTED;
     const struct rp_check_counts n = rp_check_counts(v);
+    RP_BUF warnings = {0};
     if (!rp_verdict_shows(v->verdict)) {
         RP_FORMAT(l.text, v->verdict == RP_VERDICT_FAILED ? "a check failed" : "not checked");
         return l;
@@ -91,9 +107,14 @@ struct rp_level rp_level_of(const struct rp_verification *v, enum rp_level_id id
         RP_FORMAT(l.text, "signed by %s, %.300s", v->fingerprint, known ? v->check[RP_CHECK_key].text : "which is unknown here");
         break;
     case RP_LEVEL_consistent:
-        l.state = RP_LEVEL_YES;
-        RP_FORMAT(l.text, "figures and plan follow from the signed records: %d of %d applicable checks passed",
-                  n.of[RP_CHECK_PASSED], n.applicable);
+        l.state = n.of[RP_CHECK_WARNING] ? RP_LEVEL_PART : RP_LEVEL_YES;
+        name_checks(&warnings, v, RP_CHECK_WARNING, ", ");
+        RP_FORMAT(l.text, "figures and plan follow from the signed records: %d of %d applicable checks passed%s%.200s",
+                  n.of[RP_CHECK_PASSED], n.applicable,
+                  !n.of[RP_CHECK_WARNING]      ? ""
+                  : n.of[RP_CHECK_WARNING] > 1 ? "; with warnings: "
+                                               : "; with a warning: ",
+                  rp_buf_text(&warnings));
         break;
     case RP_LEVEL_computed:
         judge_computed(&l, v);
@@ -159,6 +180,14 @@ static void put_verdict(struct rp_buf *out, const struct rp_verification *v)
         rp_buf_puts(out, ", signed by your own key");
 }
 
+/* " with 2 warnings (same_host, outliers)" */
+static void put_warnings(struct rp_buf *out, const struct rp_verification *v)
+{
+    RP_BUF which = {0};
+    const int n = name_checks(&which, v, RP_CHECK_WARNING, ", ");
+    rp_buf_printf(out, " with %d warning%s (%s)", n, rp_s(n), rp_buf_text(&which));
+}
+
 void rp_levels_line(struct rp_buf *out, const struct rp_verification *v)
 {
     int n = 0;
@@ -172,7 +201,11 @@ void rp_levels_line(struct rp_buf *out, const struct rp_verification *v)
         struct rp_level l = rp_level_of(v, (enum rp_level_id)i);
         reached[i] = l.state;
         if (l.state != RP_LEVEL_NO)
-            rp_buf_printf(out, "%s%s%s", n++ ? ", " : "", l.name, l.state == RP_LEVEL_PART ? " in part" : "");
+            rp_buf_printf(out, "%s%s", n++ ? ", " : "", l.name);
+        if (i == RP_LEVEL_consistent && l.state == RP_LEVEL_PART)
+            put_warnings(out, v);
+        else if (l.state == RP_LEVEL_PART)
+            rp_buf_puts(out, " in part");
     }
     rp_buf_puts(out, "; claimed: ");
     if (reached[RP_LEVEL_timed] == RP_LEVEL_YES)

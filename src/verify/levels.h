@@ -17,8 +17,8 @@
 #define RP_LEVEL_ID(name) RP_LEVEL_##name,
 enum rp_level_id { RP_LEVELS(RP_LEVEL_ID) RP_LEVEL_COUNT };
 
-/* PART, of computed: some of the steps; of timed: those that were replayed are not drawn by a challenge, so the others may be made up. CLAIMED
- * has neither yes nor no. */
+/* PART, of consistent: with warnings; of computed: some of the steps; of timed: those that were replayed are not drawn by a
+ * challenge, so the others may be made up. CLAIMED has neither yes nor no. */
 enum rp_level_state { RP_LEVEL_NO, RP_LEVEL_PART, RP_LEVEL_YES };
 struct rp_level {
     const char *name;
@@ -27,6 +27,7 @@ struct rp_level {
 };
 
 struct rp_level rp_level_of(const struct rp_verification *v, enum rp_level_id id);
+void rp_level_warnings(struct rp_buf *out, const struct rp_verification *v); /* "same_host, outliers": checks with a warning */
 int rp_level_find(const char *name); /* -1: none has that name */
 json_t *rp_levels_json(const struct rp_verification *v); /* {"authentic": {"reached": "yes", "text"}, ...}, "claimed" without "reached" */
 /* "verified: authentic, consistent, computed in part; claimed: speed, machine, other losses"; "FAILED: digests and 2

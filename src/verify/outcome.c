@@ -67,22 +67,63 @@ static json_t *counts_json(const struct rp_verification *v)
     return j;
 }
 
+/* Where it ran, by the signer's account; NULL: unknown. */
+static json_t *device_json(const struct rp_verification *v)
+{
+    const struct rp_verified_place *p = &v->place;
+    if (!*p->text)
+        return NULL;
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:s}", "kind", rp_facts_kind(&v->run->facts), "ranks", (json_int_t)p->ranks,
+                     "nodes", (json_int_t)p->nodes, "machines", (json_int_t)p->machines, "devices", (json_int_t)p->devices,
+                     "text", p->text);
+}
+
+/* Of what was run; nothing in a bundle that failed is shown. */
+static void add_run(json_t *j, const struct rp_verification *v)
+{
+    if (!v->run || !rp_verdict_shows(v->verdict))
+        return;
+    json_object_set_new(j, "recipe", json_string(v->run->facts.recipe_name));
+    json_object_set_new(j, "recipe_sha256", json_string(v->run->figures.recipe_sha256));
+    json_object_set_new(j, "status", json_string(v->run->facts.status));
+    json_object_set_new(j, "device", device_json(v));
+    json_object_set_new(j, "levels", rp_levels_json(v));
+    json_object_set(j, "results", json_object_get(v->run->figures_json, "results"));
+}
+
+static void add_text(json_t *j, const char *key, const char *text)
+{
+    if (*text)
+        json_object_set_new(j, key, json_string(text));
+}
+
 json_t *rp_verification_json(const struct rp_verification *v)
 {
-    json_t *list = json_array(), *warnings = json_array();
-    const int later = list_checks(list, warnings, v), shows = rp_verdict_shows(v->verdict);
+    json_t *j = json_pack("{s:s}", "verdict", rp_verdict_name(v->verdict)), *list = json_array(), *warnings = json_array();
+    const int later = list_checks(list, warnings, v);
     RP_BUF line = {0};
     rp_verification_line(&line, v);
-    return json_pack("{s:s, s:s*, s:s*, s:s*, s:O*, s:O*, s:o, s:o, s:o*, s:o, s:o*, s:o*, s:O*, s:O*, s:O*, s:O*, s:O*, s:O*, "
-                     "s:s}",
-                     "verdict", rp_verdict_name(v->verdict), "standing",
-                     *v->fingerprint ? rp_standing_name(v->standing) : NULL, "fingerprint", *v->fingerprint ? v->fingerprint : NULL,
-                     "signer", *v->signer ? v->signer : NULL, "countersignatures", v->signatures, "timestamps",
-                     v->timestamps, "checks", list, "counts", counts_json(v), "later",
-                     later ? json_pack("{s:s, s:i}", "state", rp_check_state_name(RP_CHECK_SKIPPED), "checks", later)
-                           : NULL,
-                     "warnings", warnings, "levels", shows ? rp_levels_json(v) : NULL, "timed", timed_json(&v->timed),
-                     "results", shows && v->run ? json_object_get(v->run->figures_json, "results") : NULL, "replay",
-                     v->replay, "policy", v->policy, "ledger", v->ledger, "forked", v->forked, "scaling", v->scaling,
-                     "summary", line.data);
+    json_object_set_new(j, "summary", json_string(rp_buf_text(&line)));
+    add_text(j, "why", v->why);
+    add_text(j, "bundle", v->bundle);
+    add_text(j, "statement", v->statement);
+    add_text(j, "fingerprint", v->fingerprint);
+    if (*v->fingerprint)
+        add_text(j, "standing", rp_standing_name(v->standing));
+    add_text(j, "signer", v->signer);
+    add_run(j, v);
+    json_object_set_new(j, "checks", list);
+    json_object_set_new(j, "counts", counts_json(v));
+    if (later)
+        json_object_set_new(j, "later", json_pack("{s:s, s:i}", "state", rp_check_state_name(RP_CHECK_SKIPPED), "checks", later));
+    json_object_set_new(j, "warnings", warnings);
+    json_object_set_new(j, "timed", timed_json(&v->timed)); /* where there is none, jansson adds nothing */
+    json_object_set(j, "countersignatures", v->signatures);
+    json_object_set(j, "timestamps", v->timestamps);
+    json_object_set(j, "replay", v->replay);
+    json_object_set(j, "policy", v->policy);
+    json_object_set(j, "ledger", v->ledger);
+    json_object_set(j, "forked", v->forked);
+    json_object_set(j, "scaling", v->scaling);
+    return j;
 }

@@ -1,8 +1,10 @@
 #include "verify/verify.h"
 
 #include "base/buf.h"
+#include "base/text.h"
 #include "verify/state.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,6 +145,19 @@ static void run_checks(struct rp_verify_state *s, struct verify_tally *t, struct
     }
 }
 
+static void describe_place(struct rp_verified_place *out, const struct rp_run *r)
+{
+    *out = (struct rp_verified_place){.ranks = r->facts->rank_n,
+                             .nodes = r->nodes,
+                             .devices = rp_run_devices(r),
+                             .machines = rp_verify_machines(r)};
+    rp_run_place_text(out->text, r);
+    const size_t n = strlen(out->text);
+    if (out->machines < out->nodes)
+        snprintf(out->text + n, sizeof out->text - n, "; by their captures the nodes are %" PRId64 " machine%s", out->machines,
+                 rp_s(out->machines));
+}
+
 int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err)
 {
     struct rp_verify_state s = {.path = path, .o = o, .v = v, .fd = -1};
@@ -150,11 +165,15 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
     *v = (struct rp_verification){0};
     for (int i = 0; i < RP_CHECK_COUNT; i++)
         v->check[i] = (struct rp_check_result){.name = rp_check_name(i), .proves = rp_check_proves(i)};
+    RP_FORMAT(v->bundle, "%.255s", rp_base_name(path));
+    rp_sanitize(v->bundle);
     run_checks(&s, &t, err);
     v->verdict = verdict_of(&t, &s);
     if (v->verdict == RP_VERDICT_INCONCLUSIVE && err->code != RP_INTERRUPTED && err->code != RP_BUG)
         err->code = RP_UNAVAILABLE; /* one exit status, whatever kept the check from its end */
     v->run = rp_run_documents_use(s.run.doc);
+    if (v->run && rp_verdict_shows(v->verdict))
+        describe_place(&v->place, &s.run);
     if (o->keep && rp_verdict_shows(v->verdict))
         move_kept(o->keep, &s);
     state_fini(&s);

@@ -124,6 +124,7 @@ struct rp_verification {
     struct rp_check_result check[RP_CHECK_COUNT];
     enum rp_verdict verdict;
     char fingerprint[RP_FINGERPRINT_SIZE]; /* of the key that signed; "" before that is known */
+    char bundle[256];                      /* the name of its file */
     char statement[65];                    /* SHA-256 of statement.dsse.json, which identifies this bundle; "" if there is none */
     enum rp_standing standing;             /* of that key */
     char signer[128];                      /* its name in the trust store, or "" */
@@ -143,6 +144,11 @@ struct rp_verification {
     char drawn_by[RP_CHALLENGER];          /* whose that is, in words */
     char own_setting[64];                  /* what the run has of its own, and no recipe of this program: a key, "recipe.yaml"; or "" */
     struct rp_timed timed;
+    struct rp_verified_place {
+        int64_t ranks, nodes, devices; /* GPUs, or threads of processors */
+        int64_t machines;              /* that the nodes are, by their captures */
+        char text[RP_PLACE_TEXT];      /* rp_run_place_text(), and how many machines where fewer than nodes; "": unknown */
+    } place;                           /* where it ran, by the signer's account */
     json_t *replay;                        /* rp_replay_json(), or NULL without a replay */
     json_t *policy;                        /* [{"rule", "holds", "text"}] of the given policy, or NULL */
     char why[512];                         /* of OTHER_VERSION and INCONCLUSIVE, and of FAILED the first failure; or "" */

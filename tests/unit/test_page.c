@@ -5,6 +5,7 @@
 #include "report/escape.h"
 #include "report/figure.h"
 #include "report/tables.h"
+#include "verify/levels.h"
 
 /* ---- a strict reader of the HTML that pages are made of ---- */
 
@@ -377,7 +378,39 @@ TEST(a_hostile_bundle_cannot_add_markup)
     CHECK(ran && end && end < strstr(markdown.data, "\n# "), "no machine above the report");
     if (end)
         *end = 0;
-    CHECK(ran && count(ran, "`") == 4 && !strpbrk(ran, "<\033"), "markup of a stranger: %s", ran ? ran : "");
+    CHECK(ran && count(ran, "`") == 6 && !strpbrk(ran, "<\033"), "markup of a stranger: %s", ran ? ran : "");
+    rp_verification_fini(&v);
+}
+
+/* A warning of any check is in the line, in the levels, in the document and in the head of a page, which is not green. */
+TEST(warning_of_every_check_reaches_line_levels_and_page)
+{
+    struct rp_verification v;
+    struct rp_verified kept = {0};
+    struct rp_verify_opts o = {.any_key = 1, .keep = &kept};
+    struct rp_err err;
+    FX(x);
+    fx_seal(&x, "signer", "warned");
+    RP_FREE char *path = fx_path("warned");
+    CHECK(rp_verify(&v, path, &o, &err) == 0 && v.verdict == RP_VERDICT_VERIFIED, "%s", err.msg);
+    CHECK(rp_level_of(&v, RP_LEVEL_consistent).state == RP_LEVEL_YES, "a warning to begin with");
+    for (int i = 0; i < RP_CHECK_policy; i++) { /* policy and claims cannot be warnings */
+        const enum rp_check_state was = v.check[i].state;
+        RP_BUF line = {0}, page = {0}, markdown = {0};
+        v.check[i].state = RP_CHECK_WARNING;
+        rp_verification_line(&line, &v);
+        RP_FREE char *named = rp_asprintf("consistent with 1 warning (%s)", v.check[i].name);
+        CHECK(strstr(rp_buf_text(&line), named), "%s: %s", v.check[i].name, rp_buf_text(&line));
+        const struct rp_level l = rp_level_of(&v, RP_LEVEL_consistent);
+        CHECK(l.state == RP_LEVEL_PART && strstr(l.text, v.check[i].name), "%s: %s", v.check[i].name, l.text);
+        struct rp_shown_bundle b = {.name = "warned", .v = &v, .kept = &kept};
+        rp_page_html(&page, &b, 1);
+        rp_page_markdown(&markdown, &b, 1);
+        CHECK(strstr(rp_buf_text(&page), named) && strstr(rp_buf_text(&markdown), named), "%s: not in the head", v.check[i].name);
+        CHECK(strstr(page.data, "class=\"verdict warn\"") && !strstr(page.data, "class=\"verdict good\""), "%s: green", v.check[i].name);
+        v.check[i].state = was;
+    }
+    rp_verified_fini(&kept);
     rp_verification_fini(&v);
 }
 

@@ -254,7 +254,11 @@ static void rule_levels(const struct rp_verify_state *s, struct rules_answer *a)
         struct rp_level l = rp_level_of(s->v, (enum rp_level_id)(id < 0 ? RP_LEVEL_claimed : id));
         if (l.state == RP_LEVEL_NO || (id == RP_LEVEL_timed && l.state != RP_LEVEL_YES))
             answer(a, 0, "not %.24s: %.300s", a->rule->word[i], l.text);
+        else if (id == RP_LEVEL_consistent && l.state == RP_LEVEL_PART)
+            a->remark = 1;
     }
+    if (a->holds && a->remark)
+        answer(a, 1, "all in the list; consistent with warnings");
 }
 
 static void rule_replayed(const struct rp_verify_state *s, struct rules_answer *a)
