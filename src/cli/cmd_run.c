@@ -159,7 +159,8 @@ static int capture_after(struct rp_run_session *r, struct rp_err *err)
         return 0;
     if (r->outcome.status == RP_RUN_COMPLETE) {
         r->outcome.status = gone.code == RP_INTERRUPTED ? RP_RUN_INCOMPLETE : RP_RUN_FAILED;
-        r->outcome.reason = gone;
+        r->outcome.reason.err = gone;
+        rp_run_reason_at(&r->outcome.reason, -1, "capturing the hosts after the run");
     }
     return 0;
 }
@@ -306,7 +307,7 @@ static void train_model(struct rp_run_session *r)
 static int judge_run(struct rp_run_session *r, struct rp_err *err)
 {
     if (r->outcome.status != RP_RUN_COMPLETE) {
-        *err = r->outcome.reason;
+        *err = r->outcome.reason.err;
         return -1;
     }
     if (rp_run_output_judge(&r->output, err) < 0)

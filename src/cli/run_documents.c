@@ -80,11 +80,14 @@ static void seal_facts(const struct rp_run_session *r, struct rp_facts *facts)
                          **done = rp_alloc((size_t)o->ranks * sizeof *done);
     RP_FREE const char **no_telemetry = rp_alloc((size_t)o->ranks * sizeof *no_telemetry);
     for (int i = 0; i < o->ranks; i++) {
-        const char *reason = o->rank[i].telemetry.reason;
+        const char *why = o->rank[i].telemetry.reason;
         hello[i] = o->rank[i].hello;
         done[i] = o->rank[i].done;
-        no_telemetry[i] = *reason ? reason : NULL;
+        no_telemetry[i] = *why ? why : NULL;
     }
+    RP_BUF reason = {0};
+    if (o->status != RP_RUN_COMPLETE)
+        rp_run_reason_text(&reason, &o->reason);
     RP_JSON *launch = j->several ? rp_launch_to_json(&j->joining.launch) : NULL;
     RP_JSON *processes = j->several ? rp_join_to_json(&j->joining.join) : NULL;
     RP_JSON *challenge = r->o->challenge ? rp_challenge_json(&r->challenge) : NULL;
@@ -92,7 +95,7 @@ static void seal_facts(const struct rp_run_session *r, struct rp_facts *facts)
     RP_JSON *replicates = r->from->first ? rp_original_json(r->from->first) : NULL;
     rp_facts_seal(facts, &(struct rp_seal){
                              .status = rp_run_status_name(o->status),
-                             .reason = o->status == RP_RUN_COMPLETE ? NULL : o->reason.msg,
+                             .reason = o->status == RP_RUN_COMPLETE ? NULL : rp_buf_text(&reason),
                              .started_ns = r->started_ns,
                              .ended_ns = r->ended_ns,
                              .recipe = &r->recipe,

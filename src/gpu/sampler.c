@@ -51,6 +51,7 @@ static void send_sample(const json_t *body)
     pthread_mutex_unlock(&sampler.lock);
 }
 
+/* Published: neither the words of the driver nor the path of a file. */
 static void send_reason(const char *reason)
 {
     RP_JSON *body = json_pack("{s:s}", "reason", reason);
@@ -73,13 +74,13 @@ static json_t *values_of(const struct rp_nvml *lib, nvmlDevice_t dev)
 static int open_device(struct rp_nvml *lib, nvmlDevice_t *dev)
 {
     char text[400];
-    const char *source = "", *words;
+    const char *source = "";
     if (!*sampler.address) {
         send_reason("the driver gives no PCI address of the device");
         return -1;
     }
     if (rp_nvml_load(lib) < 0) {
-        send_reason(lib->so.err.msg);
+        send_reason("libnvidia-ml.so.1 cannot be loaded");
         return -1;
     }
     nvmlReturn_t rc = rp_nvml_init(lib, &source);
@@ -87,8 +88,7 @@ static int open_device(struct rp_nvml *lib, nvmlDevice_t *dev)
         rc = rp_nvml_device_at(lib, sampler.address, dev, &source);
     if (rc == NVML_SUCCESS)
         return 0;
-    words = lib->error_string ? lib->error_string(rc) : NULL;
-    send_reason(RP_FORMAT(text, "%s: NVML error %d: %.200s", source, (int)rc, words ? words : "no words for it"));
+    send_reason(RP_FORMAT(text, "%s: NVML error %d", source, (int)rc));
     return -1;
 }
 

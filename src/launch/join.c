@@ -67,6 +67,7 @@ static void tell_all(struct rp_join *j, int except, const struct rp_err *reason)
 static int end_job(struct rp_join *j, int link, struct rp_err *err)
 {
     j->failed = *err;
+    j->lost = member_of(j, link);
     if (j->lead)
         tell_all(j, link, err);
     return -1;

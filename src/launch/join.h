@@ -58,6 +58,7 @@ struct rp_join {
     int own, members, world; /* index of this process; processes; ranks of all of them */
     struct rp_job_member *member;
     uint64_t strangers;      /* connections to the leader that proved nothing */
+    int lost;                /* of the leader: the process that is gone or ended the job; 0: none */
     /* private: */
     int lead, links;
     struct rp_join_link *link; /* leader: of process i + 1; else one, to the leader */

@@ -113,7 +113,11 @@ struct rp_recorded rp_recorded(const json_t *entry)
 
 void rp_recipe_hide_folders(json_t *recipe)
 {
-    static const char *const files[] = {"run.save", "run.init", "data.path", "model.config"};
+    static const char *const files[] = {"run.init", "data.path", "model.config"};
+    json_t *save = json_object_get(recipe, "run.save");
+    const char *to = json_string_value(json_object_get(save, "value"));
+    if (to && *to) /* a file of this machine that no reader has; its form is that of its name */
+        json_object_set_new(save, "value", json_string(to[strlen(to) - 1] == '/' ? "SAVED/" : "SAVED"));
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         json_t *entry = json_object_get(recipe, files[i]);
         const char *path = json_string_value(rp_recorded(entry).value);

@@ -13,7 +13,7 @@
 #include "train/train.h"
 
 struct rp_seal {
-    const char *status, *reason;   /* reason: why it is not complete; NULL: it is */
+    const char *status, *reason;   /* reason: why it is not complete, without names (rp_run_reason_text); NULL: it is */
     uint64_t started_ns, ended_ns; /* wall clock */
     const struct rp_recipe *recipe;
     int identified;      /* names of folders are not hidden */

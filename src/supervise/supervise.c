@@ -207,11 +207,13 @@ static void word_stop(const struct watch *w)
 {
     struct rp_outcome *o = w->o;
     const long long n = (long long)o->steps_done;
+    char place[96];
     if (w->full)
-        rp_fail(&o->reason, RP_INTERRUPTED,
+        rp_fail(&o->reason.err, RP_INTERRUPTED,
                 "ended after %lld step%s: a bundle holds no more records; run fewer steps (--steps), or several runs", n, rp_s(n));
     else
-        rp_fail(&o->reason, RP_INTERRUPTED, "interrupted after %lld step%s%s%s", n, rp_s(n), *w->stopped_by ? ", on " : "", w->stopped_by);
+        rp_fail(&o->reason.err, RP_INTERRUPTED, "interrupted after %lld step%s%s%s", n, rp_s(n), *w->stopped_by ? ", on " : "", w->stopped_by);
+    rp_run_reason_at(&o->reason, -1, RP_FORMAT(place, "after %lld step%s%s", n, rp_s(n), w->full ? ": a bundle holds no more records" : ""));
 }
 
 void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_degrees degrees, const struct rp_job_world *world,
@@ -223,7 +225,8 @@ void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_degr
                       .step_samples = job->batch * rp_recipe_micro_batches(job->recipe)};
     for (int i = 0; i < ranks; i++)
         o->rank[i].telemetry.most = rp_telemetry_most(ranks);
-    w.group = rp_workers_start(job, degrees, world, &o->reason);
+    rp_run_reason_at(&o->reason, -1, "starting the workers");
+    w.group = rp_workers_start(job, degrees, world, &o->reason.err);
     if (!w.group) {
         o->status = RP_RUN_FAILED;
         return;

@@ -30,7 +30,7 @@ struct rp_rank_outcome {
 
 struct rp_outcome {
     enum rp_run_status status;
-    struct rp_err reason; /* of incomplete and failed */
+    struct rp_run_reason reason; /* of incomplete and failed */
     int ranks;
     struct rp_rank_outcome *rank; /* [ranks] */
     int64_t steps_done;           /* by every rank */

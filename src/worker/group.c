@@ -38,6 +38,7 @@ struct rp_group_of_workers {
     int first;   /* rank of the first */
     int leads;   /* lets ranks find each other */
     int connected; /* PEERS was sent */
+    int lost;       /* once `join` has failed: the first rank of the process that is gone; -1: unknown */
     int stop_asked; /* the number of the process that asked, plus one */
     struct rp_join *join; /* NULL: all are here */
     struct member *m;
@@ -295,8 +296,10 @@ static int read_join(struct rp_group_of_workers *g, int *rank, enum rp_frame *ty
     for (int i = 0; got < 0 && i < g->n; i++) /* its message names who is gone */
         if (g->m[i].process)
             mark_failed(g, i, &err, -1);
-    if (got < 0)
+    if (got < 0) {
+        g->lost = g->join->lost ? g->join->member[g->join->lost].first_rank : -1;
         g->join = NULL;
+    }
     return 0;
 }
 
@@ -410,7 +413,55 @@ static int find_witness(const struct rp_group_of_workers *g, int blamed)
     return witness;
 }
 
-void rp_workers_reason(const struct rp_group_of_workers *g, struct rp_err *err)
+/* A word of a PHASE or ALIVE frame, which may have come from another host: one of ours, or "". */
+static const char *own_word(const char *word)
+{
+    static const char *const words[] = {"ceilings", "initialising", "warm-up", "timed", "saving", "state root"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i], word) == 0)
+            return words[i];
+    return "";
+}
+
+/* "initialising", "timed after step 3", "timed after step 3, state root" */
+static const char *phase_of(const struct member *m, char out[96])
+{
+    char step[32] = "";
+    const char *phase = own_word(m->phase), *in = own_word(m->in);
+    if (m->step >= 0)
+        snprintf(step, sizeof step, " after step %lld", m->step);
+    snprintf(out, 96, "%s%s%s%s", *phase ? phase : "opening the device", step, *in ? ", " : "", in);
+    return out;
+}
+
+void rp_run_reason_at(struct rp_run_reason *r, int rank, const char *place)
+{
+    r->rank = rank;
+    RP_FORMAT(r->place, "%s", place);
+}
+
+void rp_run_reason_text(struct rp_buf *out, const struct rp_run_reason *r)
+{
+    rp_buf_puts(out, rp_code_name(r->err.code));
+    if (r->rank >= 0)
+        rp_buf_printf(out, ", rank %d", r->rank);
+    if (*r->place)
+        rp_buf_printf(out, ", %s", r->place);
+    if (r->err.code != RP_INTERRUPTED)
+        rp_buf_printf(out, ": %s", rp_code_meaning(r->err.code));
+}
+
+/* The rank of the group, by its place in it; alone it needs no number. Once a process is gone, all ranks of other processes fail. */
+static void set_rank(struct rp_run_reason *r, const struct rp_group_of_workers *g, int at, const struct member *saw)
+{
+    char place[96];
+    int rank = g->n > 1 || g->join ? g->first + at : -1;
+    if (!g->join && g->m[at].process)
+        rank = g->lost;
+    rp_run_reason_at(r, rank, phase_of(saw, place));
+}
+
+void rp_workers_reason(const struct rp_group_of_workers *g, struct rp_run_reason *r)
 {
     char who[240];
     int first = -1, most = -1, blamed = -1;
@@ -432,24 +483,15 @@ void rp_workers_reason(const struct rp_group_of_workers *g, struct rp_err *err)
             first = i;
     const struct member *m = &g->m[first >= 0 ? first : witness >= 0 ? witness : 0];
     if (g->n == 1 && !g->join)
-        *err = m->err;
+        r->err = m->err;
     else if (first >= 0)
-        (void)rp_fail(err, m->err.code, "%s%s", who_of(g, first, who), m->err.msg);
+        (void)rp_fail(&r->err, m->err.code, "%s%s", who_of(g, first, who), m->err.msg);
     else
-        (void)rp_fail(err, m->err.code, "%sgone; rank %d: %s", who_of(g, blamed, who), g->first + witness, m->err.msg);
+        (void)rp_fail(&r->err, m->err.code, "%sgone; rank %d: %s", who_of(g, blamed, who), g->first + witness, m->err.msg);
+    set_rank(r, g, first >= 0 ? first : blamed, m);
 }
 
-/* "initialising", "timed after step 3", "timed after step 3, state root" */
-static const char *phase_of(const struct member *m, char out[96])
-{
-    char step[32] = "";
-    if (m->step >= 0)
-        snprintf(step, sizeof step, " after step %lld", m->step);
-    snprintf(out, 96, "%s%s%s%s", *m->phase ? m->phase : "opening the device", step, *m->in ? ", " : "", m->in);
-    return out;
-}
-
-int rp_workers_hung(const struct rp_group_of_workers *g, uint64_t limit_ns, struct rp_err *err)
+int rp_workers_hung(const struct rp_group_of_workers *g, uint64_t limit_ns, struct rp_run_reason *r)
 {
     const uint64_t now = rp_now_ns();
     char who[240], phase[96];
@@ -459,13 +501,14 @@ int rp_workers_hung(const struct rp_group_of_workers *g, uint64_t limit_ns, stru
             continue;
         const long long s = (long long)(limit_ns / 1000000000u);
         if (g->n == 1)
-            (void)rp_fail(err, RP_UNAVAILABLE,
+            (void)rp_fail(&r->err, RP_UNAVAILABLE,
                           "the worker was silent for %lld s (%s) and counts as hung (run.hang_seconds); it was killed",
                           s, phase_of(&g->m[i], phase));
         else
-            (void)rp_fail(err, RP_UNAVAILABLE,
+            (void)rp_fail(&r->err, RP_UNAVAILABLE,
                           "%ssilent for %lld s (%s): it counts as hung (run.hang_seconds), and all ranks were killed",
                           who_of(g, i, who), s, phase_of(&g->m[i], phase));
+        set_rank(r, g, i, &g->m[i]);
         return 1;
     }
     return 0;

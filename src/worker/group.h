@@ -20,6 +20,18 @@
 
 struct rp_group_of_workers;
 
+/* Why a run ended early. People get the message, which may name hosts, addresses and files; documents, which are published, get
+ * rp_run_reason_text(): the code, the rank and the place, in words of this program. */
+struct rp_run_reason {
+    struct rp_err err;
+    int rank;       /* of several: the one that failed; -1: none, or unknown */
+    char place[96]; /* "timed after step 3, state root"; "": before a phase */
+};
+/* Sets rank and place; the message stays. */
+void rp_run_reason_at(struct rp_run_reason *r, int rank, const char *place);
+/* "unavailable, rank 3, timed after step 3: not possible on this machine: ..." */
+void rp_run_reason_text(struct rp_buf *out, const struct rp_run_reason *r);
+
 /* The ranks of a job that this process starts, and what they have in common. */
 struct rp_own_ranks {
     struct rp_rank_of of; /* rank: unused */
@@ -52,9 +64,9 @@ int rp_workers_asked_to_stop(const struct rp_group_of_workers *g, char who[200])
 /* A worker of this process that ended without a word, each once: 1, its rank and what happened to it. */
 int rp_workers_take_gone(struct rp_group_of_workers *g, int *rank, struct rp_err *reason);
 /* Why, naming the rank if there are several. */
-void rp_workers_reason(const struct rp_group_of_workers *g, struct rp_err *err);
-/* A rank was silent for longer than limit_ns: 1, and *err names it. */
-int rp_workers_hung(const struct rp_group_of_workers *g, uint64_t limit_ns, struct rp_err *err);
+void rp_workers_reason(const struct rp_group_of_workers *g, struct rp_run_reason *r);
+/* A rank was silent for longer than limit_ns: 1, and *r names it. */
+int rp_workers_hung(const struct rp_group_of_workers *g, uint64_t limit_ns, struct rp_run_reason *r);
 void rp_workers_stop(struct rp_group_of_workers *g); /* sends STOP to all */
 /* Ends those of this process that have sent DONE or FAILED in order, kills the others, and frees the group. */
 void rp_workers_end(struct rp_group_of_workers *g);

@@ -655,7 +655,7 @@ TEST(settings_that_are_paths_lose_their_folders)
                                            {"/", "/"},
                                            {"", ""},
                                            {"../marker/start.safetensors", "start.safetensors"}};
-    static const char *const keys[] = {"run.save", "run.init", "data.path", "model.config"};
+    static const char *const keys[] = {"run.init", "data.path", "model.config"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
             RP_JSON *j =
@@ -664,4 +664,10 @@ TEST(settings_that_are_paths_lose_their_folders)
             CHECK_STR(json_string_value(json_object_get(json_object_get(j, keys[k]), "value")), cases[i][1]);
             CHECK_STR(json_string_value(json_object_get(json_object_get(j, "title"), "value")), "a/b");
         }
+    static const char *const saved[][2] = {{"marker.safetensors", "SAVED"}, {"a/marker", "SAVED"}, {"marker/", "SAVED/"}, {"SAVED", "SAVED"}, {"", ""}};
+    for (size_t i = 0; i < sizeof saved / sizeof *saved; i++) {
+        RP_JSON *j = json_pack("{s:{s:s}}", "run.save", "value", saved[i][0]);
+        rp_recipe_hide_folders(j);
+        CHECK_STR(json_string_value(json_object_get(json_object_get(j, "run.save"), "value")), saved[i][1]);
+    }
 }

@@ -75,10 +75,20 @@ static int may_hold_password(const char *path, const struct rp_buf *bytes)
     return rp_is_secret_file(path) || rp_has_password(rp_buf_text(bytes), bytes->size);
 }
 
-/* "SHA-256 path", "- path" without a digest, "withheld path" */
-static char *file_line(const struct rp_probe *p, int secret, const char *sha256, const char *path)
+/* The name of a file that git does not know, and so was never published. */
+static char *hidden_name(const struct rp_probe *p, const char *path)
 {
-    RP_FREE char *name = rp_public_name(p, "path", path);
+    char hidden[RP_HIDDEN];
+    if (p->opts->identify || rp_is_secret_name(path))
+        return rp_public_name(p, "path", path);
+    rp_hide(p, "path", path, hidden);
+    return rp_strdup(hidden);
+}
+
+/* "SHA-256 path", "- path" without a digest, "withheld path" */
+static char *file_line(const struct rp_probe *p, int secret, const char *sha256, const char *path, int is_tracked)
+{
+    RP_FREE char *name = is_tracked ? rp_public_name(p, "path", path) : hidden_name(p, path);
     rp_sanitize(name);
     return rp_asprintf("%s %s", secret ? "withheld" : *sha256 ? sha256 : "-", name);
 }
@@ -99,7 +109,7 @@ static int add_changed(struct changes *c, const git_diff_delta *d)
         c->modified--;
     } else {
         int secret = may_hold_password(path, &from) || may_hold_password(path, &to.bytes);
-        RP_FREE char *line = file_line(c->j->p, secret, to.sha256, path);
+        RP_FREE char *line = file_line(c->j->p, secret, to.sha256, path, 1);
         rp_buf_printf(&text, "%c %s\n", letter, line);
         rp_sha256_update(&c->hash, text.data, text.size);
         text.data[text.size - 1] = 0;
@@ -138,7 +148,7 @@ static void add_untracked(struct changes *c, const char *path)
         if (rp_git_read_new(&file, c->j->repo, path, c->j->deadline) < 0)
             *file.sha256 = 0;
     }
-    RP_FREE char *line = file_line(c->j->p, may_hold_password(path, &file.bytes), file.sha256, path);
+    RP_FREE char *line = file_line(c->j->p, may_hold_password(path, &file.bytes), file.sha256, path, 0);
     rp_git_add_line(c->unknown, line);
     rp_buf_fini(&file.bytes);
 }

@@ -24,6 +24,25 @@ static const char *const engine_names[] = {
     "kubernetes.io~projected", "kubernetes.io~secret",
 };
 
+/* And on this side, where a container or a user mounts: names of systems, engines and job managers, and plain words that name nobody.
+ * Numbers at their end are kept: "data2". */
+static const char *const point_names[] = {
+    ".containerenv", ".dockerenv", "acpi", "app", "aux", "bert", "bin", "binfmt_misc", "bios", "boot", "bpf", "build",
+    "bus", "cache", "cgroup", "checkpoint", "checkpoints", "code", "config", "configfs", "configs", "console",
+    "container", "containers", "containerenv", "corpus", "cpu", "data", "dataset", "datasets", "debug", "dev", "disk",
+    "docker", "docker-init", "docker.sock", "efi", "efivars", "etc", "firmware", "fs", "fuse", "gpt", "home",
+    "hostname", "hosts", "hugepages", "init", "input", "kcore", "kernel", "keys", "kubernetes.io", "latency_stats",
+    "lib", "local", "localtime", "lock", "log", "logs", "loop", "media", "memory", "misc", "mnt", "model", "models",
+    "mqueue", "mpi", "munge", "net", "netns", "nfs", "opt", "output", "outputs", "podinfo", "podman-init", "proc",
+    "project", "projects", "pstore", "pts", "raid", "repro.yaml", "resnet", "resolv.conf", "results", "rootfs",
+    "root", "run", "sbin", "scratch", "secrets", "security", "serviceaccount", "share", "shared", "shm", "slurm",
+    "snap", "snapshots", "src", "srv", "ssd", "storage", "store", "sys", "sysrq-trigger", "systemd",
+    "termination-log", "test", "timer_list", "tmp", "tracing", "train", "udev", "user", "usr", "var", "volume",
+    "volumes", "wd", "work", "workdir", "workspace", "x86_64-linux-gnu", "aarch64-linux-gnu",
+};
+/* Files that a driver's runtime mounts. */
+static const char *const driver_files[] = {"libcuda", "libnv", "nvidia", "nvoptix", "libcudadebugger"};
+
 /* Options that say how a file system works, with values of plain words and numbers. */
 static const char *const kept_options[] = {
     "acl", "acregmax", "acregmin", "actimeo", "agcount", "allocsize", "async", "atime", "attr2", "autodefrag", "barrier", "cache", "commit",
@@ -69,13 +88,40 @@ static int is_harmless(const char *word, size_t n)
     return n <= NAME_MAX && !rp_is_secret_name(text) && !rp_is_identity(text);
 }
 
-/* The parts of a path, hiding what is not allowed: all but engine_names (host's side), or what follows a directory of persons and what
- * looks like a credential. That of a credential is hidden from --identify too. */
+static int is_point_name(const char *word, size_t n)
+{
+    size_t plain = n;
+    for (size_t i = 0; i < sizeof driver_files / sizeof *driver_files; i++)
+        if (n >= strlen(driver_files[i]) && memcmp(word, driver_files[i], strlen(driver_files[i])) == 0)
+            return 1;
+    while (plain > 1 && word[plain - 1] >= '0' && word[plain - 1] <= '9')
+        plain--;
+    return n <= 2 || RP_IS_IN(point_names, word, n) || RP_IS_IN(point_names, word, plain);
+}
+
+#define NAME_HIDDEN "name-" /* and 12 hexadecimal digits of its salted hash: mounts stay apart, and the same in both captures */
+
+/* What is hidden already stays as it is when it is read from a record. */
+static void hide_name(const struct rp_probe *p, struct rp_buf *out, const char *name)
+{
+    char hash[RP_HIDDEN];
+    const size_t begin = strlen(NAME_HIDDEN);
+    if (strncmp(name, NAME_HIDDEN, begin) == 0 && strlen(name) == begin + 12 && strspn(name + begin, "0123456789abcdef") == 12) {
+        rp_buf_puts(out, name);
+        return;
+    }
+    rp_hide_as(p, "container.mount", name, hash);
+    rp_buf_printf(out, NAME_HIDDEN "%.12s", hash + strlen("sha256:"));
+}
+
+/* The parts of a path, hiding what is not allowed: all but engine_names (host's side) or point_names (this side), what follows a directory
+ * of persons, and what looks like a credential. That of a credential is hidden from --identify too. */
 static void redact_path(const struct rp_probe *p, struct rp_buf *out, const char *path, size_t size, int host_side)
 {
     const char *end = path + size, *before = path;
     size_t before_len = 0;
-    int open = p->opts->identify;
+    const int open = p->opts->identify;
+    const int is_kernels = strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0 || strncmp(path, "/dev/", 5) == 0;
     if (size && *path != '/') { /* "net:[4026531840]" of a namespace, "pipe:[1]" */
         if (open && memchr(path, '[', size))
             rp_buf_add(out, path, size);
@@ -90,10 +136,13 @@ static void redact_path(const struct rp_probe *p, struct rp_buf *out, const char
         int keep = !n || RP_IS_IN(engine_names, word, n);
         if (!keep && open)
             keep = !rp_is_secret_name(text);
-        else if (!keep && !host_side)
-            keep = !rp_is_persons_directory(before, before_len) && is_harmless(word, n);
+        const int named = !keep && !open && !host_side && !rp_is_persons_directory(before, before_len) && is_harmless(word, n);
+        keep |= named && (is_point_name(word, n) || is_kernels);
         rp_buf_add(out, "/", 1);
-        rp_buf_add(out, keep ? word : hidden, keep ? n : sizeof hidden - 1);
+        if (named && !keep)
+            hide_name(p, out, text);
+        else
+            rp_buf_add(out, keep ? word : hidden, keep ? n : sizeof hidden - 1);
         before = word;
         before_len = n;
         at = word + n;

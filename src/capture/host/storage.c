@@ -203,7 +203,10 @@ static void put_place(struct rp_probe *p, const char *name)
     rp_mounts_read(&mounts, p);
     json_t *obj = json_object();
     const char *path = json_string_value(json_object_get(answer, "path"));
-    const struct rp_mount *m = path ? rp_mounts_holding(&mounts, path) : NULL;
+    char shown[PATH_MAX];
+    if (path)
+        rp_hide_path(p, path, shown); /* records of older versions show more */
+    const struct rp_mount *m = path ? rp_mounts_holding(&mounts, shown) : NULL;
     if (m) {
         const char *const values[] = {m->point, m->root, m->type, m->options, m->super, m->source};
         for (int i = 0; i < 6; i++)

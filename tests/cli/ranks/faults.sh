@@ -20,7 +20,7 @@ begin() { # OPTION...: four ranks that train for hours, $parent and their proces
 process_of() { # RANK
     echo "$ranks" | sed -n "$(($1 + 1))p"
 }
-ends() { # EXIT_STATUS STATUS REASON: $parent, within 10 s from now
+ends() { # EXIT_STATUS STATUS REASON WORD: $parent, within 10 s from now; WORD is in its messages
     began=$(milliseconds) status=0
     wait "$parent" || status=$?
     took=$(($(milliseconds) - began))
@@ -31,6 +31,7 @@ ends() { # EXIT_STATUS STATUS REASON: $parent, within 10 s from now
     # shellcheck disable=SC2086
     none_left $ranks
     status_of endless.repro.tar.zst "$2" "$3"
+    says_in "$4" err.txt
     verified endless.repro.tar.zst
     prefix_of honest.repro.tar.zst endless.repro.tar.zst 4
     steps=$((steps + steps_before - 1))
@@ -38,27 +39,27 @@ ends() { # EXIT_STATUS STATUS REASON: $parent, within 10 s from now
 for rank in 0 2; do
     begin
     kill -KILL "$(process_of $rank)"
-    ends 7 failed "rank $rank\\b.*memory"
+    ends 7 failed "unavailable, rank $rank, timed after step" memory
 done
 begin
 kill -SEGV "$(process_of 3)"
-ends 70 failed 'rank 3\b.*signal'
+ends 70 failed 'bug, rank 3, timed after step' signal
 for rank in 0 1; do
     begin --set run.hang_seconds=3
     kill -STOP "$(process_of $rank)"
-    ends 7 failed "rank $rank\\b.*run.hang_seconds"
+    ends 7 failed "unavailable, rank $rank, timed after step" run.hang_seconds
 done
 begin
 kill -INT "$parent"
-ends 130 incomplete interrupted
+ends 130 incomplete 'interrupted, after [0-9]+ steps?$' interrupted
 begin
 kill -TERM "$parent"
-ends 130 incomplete interrupted
+ends 130 incomplete 'interrupted, after [0-9]+ steps?$' interrupted
 # Ctrl-C in a terminal goes to all of them.
 begin
 # shellcheck disable=SC2086
 kill -INT "$parent" $ranks
-ends 130 incomplete interrupted
+ends 130 incomplete 'interrupted, after [0-9]+ steps?$' interrupted
 # The parent dies: so do its ranks.
 begin
 kill -KILL "$parent"

@@ -62,7 +62,8 @@ for host in 0 1 2; do start_host $host --steps 2 --layout 8x1x1; done
 start_host 3 --steps 2 --layout 2x1x2
 ended 60000
 [ "$statuses" = "5 5 5 5 " ] || { tail -n 2 err?.txt >&2; fail "two layouts: $statuses"; }
-status_of job.repro.tar.zst failed layout
+status_of job.repro.tar.zst failed 'mismatch, rank'
+says_in layout err0.txt
 
 # What ends a job of hours. $1 is in the message of the failed check.
 report() {

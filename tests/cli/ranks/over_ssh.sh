@@ -164,7 +164,8 @@ verified job.repro.tar.zst
 start_job
 kill "$(cat play/h1.relay)"
 job_ends 7 10000 "ssh breaks"
-status_of job.repro.tar.zst failed 'h1'
+status_of job.repro.tar.zst failed '^unavailable, rank 1, timed'
+says_in h1 err.txt
 start_job
 kill -INT "$job"
 job_ends 130 10000 "Ctrl-C"

@@ -56,11 +56,11 @@ fault() {
     host=$picked
     pick 2
     rank=$(children "$(member_of "$host")" | sed -n "$((picked + 1))p") # nothing if it has not begun
-    whom="ranks? ($((2 * host))|$((2 * host + 1)))\\b|192\\.0\\.2\\.$((host + 1))\\b"
+    whom="ranks? ($((2 * host))|$((2 * host + 1)))\\b"
     pick 11
     # A host that is cut off from process 0 is to blame; if it is process 0's own host, those that it cannot reach are.
     [ "$host$picked" != 06 ] && [ "$host$picked" != 08 ] && [ "$host$picked" != 03 ] || whom='rank'
-    [ "$picked" != 7 ] || whom='ranks? [4-7]\b|192\.0\.2\.[34]'
+    [ "$picked" != 7 ] || whom='ranks? [4-7]\b'
     case $picked in
     0) what="kill a rank of host $host" && kill -KILL "$rank" 2>/dev/null ;;
     1) what="kill the process of host $host" && kill -KILL "$(member_of "$host")" 2>/dev/null && killed="$killed $host" ;;

@@ -17,7 +17,7 @@ stopped() {
     [ "$(jq -r .status record.json)" = failed ] || fail "the bundle is marked $(jq -r .status record.json)"
     verified bad.repro.tar.zst
     words
-    jq -e --arg text "$(sed -n 's/^repro: //p' err.txt)" '.reason == $text' record.json >/dev/null || fail "the bundle does not say why"
+    jq -e '.reason | startswith("mismatch, ") and endswith("numbers are not finite")' record.json >/dev/null || fail "the bundle does not say why"
 }
 tensor=bert.encoder.layer.1.output.dense.weight
 stopped $tensor '\000\000\200\177'
