@@ -1,6 +1,7 @@
 #!/bin/sh
-# Checks a bundle with stock tools only: tar, zstd, sha256sum, base64, jq, openssl 3 (and cat, grep, head, mktemp, rm, sed, tail, tr, wc);
-# where signify or minisign is installed, with that too.
+# Checks a bundle with stock tools only: tar, zstd, sha256sum, base64, jq 1.6, openssl 3 (and cat, cmp, dd, grep, head, mktemp, rm, sed, tail,
+# tr, wc, xargs, which may be those of busybox); where signify or minisign is installed, with that too. What a tool here cannot do is
+# found by examples before the bundle is read: it is no finding about the bundle, and the exit status is 2. Exit status 1: FAILED.
 #
 #   sh verify.sh BUNDLE.repro.tar.zst [PUBLIC_KEY.pem]
 #   sh verify.sh DIRECTORY [PUBLIC_KEY.pem]              an unpacked bundle
@@ -20,8 +21,13 @@ fail() {
     exit 1
 }
 
-for tool in tar zstd sha256sum base64 jq openssl; do
-    command -v "$tool" >/dev/null || fail "this script needs $tool"
+needs() {
+    echo "NOT CHECKED: this script needs $*" >&2
+    exit 2
+}
+
+for tool in tar zstd sha256sum base64 jq openssl cat cmp dd grep head mktemp rm sed tail tr wc xargs; do
+    command -v "$tool" >/dev/null || needs "$tool"
 done
 if [ $# = 0 ]; then
     case $0 in */*) set -- "${0%/*}" ;; *) set -- . ;; esac
@@ -30,19 +36,49 @@ fi
 [ $# = 1 ] || [ $# = 2 ] || fail "usage: sh verify.sh BUNDLE [PUBLIC_KEY.pem]"
 bundle=$1
 key=${2-}
-[ -z "$key" ] || openssl pkey -pubin -in "$key" -noout 2>/dev/null || fail "'$key' cannot be read as a public key (PEM)"
-[ -z "${TSA_CA-}" ] || openssl x509 -in "$TSA_CA" -noout 2>/dev/null || fail "TSA_CA: '$TSA_CA' cannot be read as a certificate (PEM)"
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 130' INT TERM HUP
 
+# Examples of what is used below. The signature is the second of RFC 8032, 7.1, over the letter r.
+try_tools() (
+    cd "$tmp"
+    printf r >r
+    [ "$(sha256sum <r)" = "454349e422f05297191ead13e21d3db520e5abef52055e4964b82fb213f593a1  -" ] &&
+        [ "$(printf 'r\n' | xargs sha256sum)" = "454349e422f05297191ead13e21d3db520e5abef52055e4964b82fb213f593a1  r" ] || needs "sha256sum"
+    echo MCowBQYDK2VwAyEAPUAXw+hDiVqStwqnTRt+vJyYLM8uxJaMwM1V8Sr0Zgw= >64
+    base64 -d <64 >pub 2>/dev/null && echo kqAJqfDUyrhyDoILX2QlQKKye1QWUD+Ps3YiI+vbadoIWsHkPhWZbkWPNhPQ8R2MOHsurrQwKu6wDSkWErsMAA== | base64 -d >sig && [ "$(($(wc -c <pub) + $(wc -c <sig)))" = 108 ] ||
+        needs "base64 -d"
+    [ "$(printf 'a@\000b' | tr '@\000' '!@')" = 'a!@b' ] && [ "$(printf abcd | tail -c +2 | head -c 2)" = bc ] || needs "head -c, tail -c and tr"
+    [ "$(printf 'a\001b' | tr -c ' -~' '?')" = 'a?b' ] || needs "tr -c"
+    printf 'abcdefgh' >abc
+    exec 3<abc
+    [ "$(dd bs=2 count=1 <&3 2>/dev/null)" = ab ] && [ "$(dd bs=2 skip=1 count=1 <&3 2>/dev/null)" = ef ] || needs "dd"
+    tar -cf r.tar r && mkdir try && tar -x -o -f r.tar -C try 2>/dev/null && cmp -s r try/r || needs "tar -x -o"
+    zstd -q -c r >r.zst 2>/dev/null && [ "$(frames_of r.zst)" = "1 0" ] && [ "$(zstd -dcq <r.zst)" = r ] || needs "zstd with -l"
+    jq -e -n --rawfile r r '($r | ltrimstr("x")) == "r" and ($r | test("^[a-z]$"))' >/dev/null 2>&1 || needs "jq 1.6 or later"
+    { echo "-----BEGIN PUBLIC KEY-----" && cat 64 && echo "-----END PUBLIC KEY-----"; } >pem
+    openssl pkeyutl -verify -pubin -inkey pem -rawin -in r -sigfile sig >/dev/null 2>&1 || needs "openssl 3, whose pkeyutl verifies Ed25519"
+    [ -z "${TSA_CA-}" ] || [ "$(seconds_of "Nov  7 18:00:01.5 2026 GMT")" = 1794074401 ] || needs "a jq that reads dates, for TSA_CA"
+    rm -r r r.tar r.zst abc 64 pub sig pem try
+)
+# "Nov  7 18:00:01.5 2026 GMT", as openssl prints it, in seconds since 1970
+seconds_of() {
+    jq -n -r --arg at "$1" '$at | sub("[.][0-9]+"; "") | strptime("%b %d %H:%M:%S %Y GMT") | mktime' 2>/dev/null || :
+}
+frames_of() { # a .zst: how many frames, and how many that are skipped
+    zstd -l -- "$1" 2>/dev/null | sed -n '2s/^ *\([0-9]*\)  *\([0-9]*\) .*/\1 \2/p'
+}
+try_tools || exit
+[ -z "$key" ] || openssl pkey -pubin -in "$key" -noout 2>/dev/null || fail "'$key' cannot be read as a public key (PEM)"
+[ -z "${TSA_CA-}" ] || openssl x509 -in "$TSA_CA" -noout 2>/dev/null || fail "TSA_CA: '$TSA_CA' cannot be read as a certificate (PEM)"
+
 # One frame, nothing before or after it, with at most 100 times its size and 4 MiB of content.
 unpack_frame() {
     [ -f "$bundle" ] || fail "bundle '$bundle' does not exist"
     cat <"$bundle" >"$tmp/zst"
-    frames=$(zstd -l -- "$tmp/zst" 2>/dev/null | sed -n '2s/^ *\([0-9]*\)  *\([0-9]*\) .*/\1 \2/p')
-    [ "$frames" = "1 0" ] || fail "'$bundle' is not one whole zstd frame"
+    [ "$(frames_of "$tmp/zst")" = "1 0" ] || fail "'$bundle' is not one whole zstd frame"
     most=$(($(wc -c <"$tmp/zst") * 100 + 4194304))
     { zstd -dcq <"$tmp/zst" 2>/dev/null || : >"$tmp/damaged"; } | head -c $((most + 1)) >"$tmp/tar"
     size=$(($(wc -c <"$tmp/tar")))
@@ -54,29 +90,35 @@ unpack_frame() {
 # each zero byte:   name 100 | mode 8 | uid 8 | gid 8 | size 12 | time 12 | sum 8 | type | link 100 | "ustar" @ "00" | 247 of @
 at_signs() { printf "%0$1d" 0 | tr 0 @; }
 check_archive() {
-    at=0 members=0
+    at=0 members=0 skip=0
     links=$(at_signs 100) rest=$(at_signs 247)
     : >"$tmp/names"
-    while [ $((at + 1024)) -lt "$size" ] && [ "$members" -lt 1000 ]; do
-        header=$(tail -c +$((at + 1)) "$tmp/tar" | head -c 512 | tr '@\000' '!@')
+    exec 3<"$tmp/tar" # every dd goes on where the last one ended
+    while [ $((at + 1024)) -lt "$size" ] && [ "$members" -lt 2848 ]; do # RP_BUNDLE_MEMBERS_MAX
+        header=$(dd bs=512 skip="$skip" count=1 <&3 2>/dev/null | tr '@\000' '!@')
         name=${header%%@*}
         case $name in '' | /* | .* | *..* | *//* | */ | *[!A-Za-z0-9._/]*) fail "the archive has a member with a name that no bundle has" ;; esac
-        [ ${#name} -lt 100 ] || fail "the archive has a member with a name that no bundle has"
-        head=$name$(at_signs $((100 - ${#name})))0000644@0000000@0000000@
-        bytes=${header#"$head"}
+        after=${header#"$name"}
+        zeros=${after%%[!@]*}
+        [ ${#name} -lt 100 ] && [ $((${#name} + ${#zeros})) = 100 ] || fail "the archive has a member with a name that no bundle has"
+        after=${after#"$zeros"}
+        head=0000644@0000000@0000000@
+        bytes=${after#"$head"}
         bytes=${bytes%%@*}
-        case $header in
+        case $after in
         "$head$bytes@00000000000@"??????"@ 0${links}ustar@00$rest") ;;
         *) fail "'$name' is not a plain file as a bundle has them" ;;
         esac
         case $bytes in ???????????) ;; *) fail "'$name' has no size" ;; esac
         case $bytes in *[!0-7]*) fail "'$name' has no size" ;; esac
-        at=$((at + 512 + (0$bytes + 511) / 512 * 512))
+        skip=$(((0$bytes + 511) / 512))
+        at=$((at + 512 + skip * 512))
         members=$((members + 1))
         printf '%s\n' "$name" >>"$tmp/names"
     done
+    exec 3<&-
     [ $((at + 1024)) = "$size" ] && [ "$(tail -c 1024 "$tmp/tar" | tr -d '\000' | wc -c)" -eq 0 ] ||
-        fail "the archive is not as large as its members need"
+        fail "the archive is not as large as its members need, or has more of them than any bundle"
 }
 
 if [ -d "$bundle" ]; then
@@ -90,7 +132,7 @@ else
     unpack_frame
     check_archive
     mkdir "$dir"
-    tar -xf "$tmp/tar" -C "$dir" --no-same-owner || fail "'$bundle' cannot be unpacked"
+    tar -x -o -f "$tmp/tar" -C "$dir" || fail "'$bundle' cannot be unpacked"
 fi
 
 # An envelope: its payload, in $tmp/payload, and the signature over PAE(type, payload) by that key. Nothing of it is believed before.
@@ -123,7 +165,7 @@ while [ -f "$dir/signatures/$n.dsse.json" ]; do
     n=$((n + 1))
 done
 
-# Time stamps: an authority's word, unless there is its certificate; that is checked for the time of the token, as GNU date reads it.
+# Time stamps: an authority's word, unless there is its certificate; that is checked for the time of the token.
 stamps=0
 while [ -f "$dir/timestamps/$stamps.tsr" ]; do
     stamp=$dir/timestamps/$stamps.tsr
@@ -132,7 +174,7 @@ while [ -f "$dir/timestamps/$stamps.tsr" ]; do
     } 2>/dev/null || fail "timestamps/$stamps.tsr is not a time stamp"
     when=$(sed -n 's/^Time stamp: //p' "$tmp/stamp" | tr -c ' -~\n' '?' | head -n 1)
     if [ -n "${TSA_CA-}" ]; then
-        openssl ts -verify -in "$stamp" -data "$dir/statement.dsse.json" -CAfile "$TSA_CA" -attime "$(date -u -d "$when" +%s)" >/dev/null 2>&1 ||
+        openssl ts -verify -in "$stamp" -data "$dir/statement.dsse.json" -CAfile "$TSA_CA" -attime "$(seconds_of "$when")" >/dev/null 2>&1 ||
             fail "timestamps/$stamps.tsr is not about this bundle, or not by an authority of '$TSA_CA'"
         echo "OK time-stamped $when"
     else
@@ -149,13 +191,19 @@ fi
 check_envelope "$dir/statement.dsse.json" "$key"
 echo "OK signature by $print"
 
+differing() { # two lists of digests: the first name where they differ
+    jq -n -r --rawfile a "$1" --rawfile b "$2" '[($a | split("\n")), ($b | split("\n"))] | transpose | map(select(.[0] != .[1]))[0][0][66:]'
+}
+
 # The statement: what was signed.
 jq -e '._type == "https://in-toto.io/Statement/v1" and .predicateType == "urn:repro:run:4"
        and (.subject | length) > 0
        and all(.subject[]; (.name | test("^[A-Za-z0-9][A-Za-z0-9._/]*$") and (contains("..") | not)) and (.digest.sha256 | test("^[0-9a-f]{64}$")))' \
     "$tmp/payload" >/dev/null || fail "the payload is not a statement about a run"
 jq -r '.subject[] | .digest.sha256 + "  " + .name' "$tmp/payload" >"$tmp/sums"
-(cd "$dir" && sha256sum -c --strict --quiet "$tmp/sums") || fail "a file is missing or not the one that was signed"
+jq -r '.subject[].name' "$tmp/payload" >"$tmp/subjects"
+(cd "$dir" && xargs sha256sum <"$tmp/subjects") >"$tmp/are" 2>/dev/null || fail "a file that was signed is missing"
+cmp -s "$tmp/sums" "$tmp/are" || fail "a file is not the one that was signed: $(differing "$tmp/sums" "$tmp/are")"
 echo "OK digest of $(wc -l <"$tmp/sums") files"
 jq -e -n --argjson n "$n" --argjson stamps "$stamps" --slurpfile statement "$tmp/payload" --rawfile names "$tmp/names" \
     '($names | split("\n") | map(ltrimstr("./") | select(. != "" and (endswith("/") | not))) | sort)

@@ -93,3 +93,41 @@ for format in ustar pax gnu; do
     tar --format=$format -cf x.tar -C good .
     packed "tar's own form $format"
 done
+
+# As many members as a bundle of the most ranks and nodes has, and one more.
+archive() { # COUNT SIZE: members of SIZE blocks, in the form of a bundle's
+    awk -v n="$1" -v blocks="$2" 'BEGIN {
+        for (i = 0; i < 256; i++) code[sprintf("%c", i)] = i
+        zeros = sprintf("%512s", ""); gsub(" ", "@", zeros)
+        for (i = 0; i < n; i++) {
+            name = sprintf("steps/rank%d.jsonl", i)
+            head = name substr(zeros, 1, 100 - length(name)) "0000644@0000000@0000000@" sprintf("%011o@", blocks * 512) "00000000000@"
+            tail = "0" substr(zeros, 1, 100) "ustar@00" substr(zeros, 1, 247)
+            text = head tail
+            sum = 8 * 32
+            for (k = 1; k <= length(text); k++) {
+                c = substr(text, k, 1)
+                sum += c == "@" ? 0 : code[c]
+            }
+            printf "%s%06o@ %s", head, sum, tail
+            for (k = 0; k < blocks; k++) printf "%s", zeros
+        }
+        printf "%s%s", zeros, zeros
+    }' | tr @ '\000' >x.tar
+    zstd -q -f -1 x.tar -o x.zst
+}
+members() { # WORDS COUNT SIZE
+    archive "$2" "$3"
+    began=$(date +%s)
+    exit_of 1 ${shell:-sh} verify.sh x.zst me.pem
+    says_in "FAILED: $1" err.txt
+    [ $(($(date +%s) - began)) -lt 60 ] || fail "$2 members take $(($(date +%s) - began)) s"
+}
+most=$(($(sed -n 's/^#define RP_BUNDLE_RANKS_MAX \([0-9]*\).*/\1/p' "$TOP/src/bundle/bundle.h") * 2 +
+    $(sed -n 's/^#define RP_BUNDLE_NODES_MAX \([0-9]*\).*/\1/p' "$TOP/src/bundle/bundle.h") * 3 + 32))
+members "statement.dsse.json is missing" 1001 0
+members "statement.dsse.json is missing" "$most" 1
+members "the archive is not as large" $((most + 1)) 0
+command -v busybox >answer.txt || exit 0
+shell="busybox sh"
+members "statement.dsse.json is missing" "$most" 1

@@ -67,3 +67,47 @@ jq -r .payload good/statement.dsse.json | base64 -d | jq --arg sum "${sum%% *}" 
 jq --arg payload "$(base64 -w 0 payload)" '.payload = $payload' good/statement.dsse.json >bad/statement.dsse.json
 exit_of 1 sh verify.sh bad me.pem
 words err.txt FAILED
+
+# With busybox's tools alone, besides those that it does not have; and what a tool cannot do is said, and is no finding.
+tools() { # FOLDER: a PATH of busybox's tools and those that it does not have
+    mkdir "$1"
+    for tool in $(busybox --list); do
+        ln -s "$(command -v busybox)" "$1/$tool"
+    done
+    for tool in jq zstd openssl; do
+        ln -s "$(command -v $tool)" "$1/$tool"
+    done
+}
+if command -v busybox >answer.txt; then
+    tools small
+    exit_of 0 env PATH="$PWD/small" busybox sh verify.sh a.repro.tar.zst me.pem
+    says 'OK no other files'
+    exit_of 0 env PATH="$PWD/small" busybox sh verify.sh good me.pem
+    for member in run.json steps/rank0.jsonl; do
+        fresh
+        printf x >>"bad/$member"
+        exit_of 1 env PATH="$PWD/small" busybox sh verify.sh bad me.pem
+        says "FAILED: a file is not the one that was signed: $member"
+    done
+    exit_of 1 env PATH="$PWD/small" busybox sh verify.sh a.repro.tar.zst other.pem
+    exit_of 1 env PATH="$PWD/small" busybox sh verify.sh cut.zst me.pem
+fi
+# Each tool as one that is missing, that does nothing, and that refuses every option.
+for tool in tar zstd sha256sum base64 jq openssl cat cmp dd grep head mktemp rm sed tail tr wc xargs; do
+    for kind in missing false; do
+        rm -rf lacking
+        mkdir lacking
+        for one in tar zstd sha256sum base64 jq openssl cat cmp dd grep head mktemp rm sed tail tr wc xargs sh env; do
+            [ "$one" = "$tool" ] || ln -s "$(command -v "$one")" "lacking/$one"
+        done
+        if [ $kind = false ]; then
+            printf '#!/bin/sh\necho "unrecognized option" >&2\nexit 1\n' >"lacking/$tool"
+            chmod +x "lacking/$tool"
+        fi
+        status=0
+        env PATH="$PWD/lacking" /bin/sh verify.sh a.repro.tar.zst me.pem >out.txt 2>err.txt || status=$?
+        ! grep -q FAILED out.txt err.txt || { cat err.txt >&2; fail "$tool, $kind: the bundle is called forged"; }
+        [ $kind = false ] || [ "$status" = 2 ] || { cat err.txt >&2; fail "$tool, $kind: status $status"; }
+        [ "$status" != 0 ] || [ "$tool" = grep ] || [ "$tool" = rm ] || { cat out.txt >&2; fail "$tool, $kind: it is verified without it"; }
+    done
+done
