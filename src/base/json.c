@@ -68,42 +68,79 @@ json_t *rp_json_parse_most(const char *data, size_t size, int64_t values, const 
     return j;
 }
 
-json_t *rp_json_parse_own(const char *data, size_t size, int64_t values, int *own, const char *what, struct rp_err *err)
+/* ---- writing ---- */
+
+struct json_output {
+    struct rp_buf *out;
+    int shortest, in_text;
+};
+
+/* Of a real in 17 digits the shortest text that is the same number, in jansson's form: "0.95", "1.0", "1e-7". */
+static void add_shortest(struct rp_buf *out, const char *bytes, size_t size)
 {
-    RP_BUF again = {0};
-    json_t *j = rp_json_parse_most(data, size, values, what, err);
-    if (j)
-        rp_json_write(&again, j);
-    *own = j && rp_buf_is(&again, data, size);
-    return j;
+    char given[40], text[40];
+    RP_FORMAT(given, "%.*s", (int)(size < sizeof given ? size : sizeof given - 1), bytes);
+    const double x = strtod(given, NULL);
+    int digits = 15;
+    do
+        snprintf(text, sizeof text, "%.*g", digits, x);
+    while (++digits <= 17 && (strtod(text, NULL) < x || strtod(text, NULL) > x));
+    const size_t mantissa = strcspn(text, "e");
+    rp_buf_add(out, text, mantissa);
+    if (!text[mantissa]) {
+        rp_buf_puts(out, strchr(text, '.') ? "" : ".0");
+        return;
+    }
+    const char *exponent = text + mantissa + 1;
+    rp_buf_printf(out, "e%s%s", *exponent == '-' ? "-" : "", exponent + strspn(exponent, "+-0"));
 }
 
-static int append(const char *bytes, size_t size, void *buf)
+/* jansson passes a text between two calls with one quote each, and a number in one call. */
+static int append(const char *bytes, size_t size, void *arg)
 {
-    rp_buf_add(buf, bytes, size);
+    struct json_output *o = arg;
+    const int is_real = !o->in_text && (*bytes == '-' || (*bytes >= '0' && *bytes <= '9')) && (memchr(bytes, '.', size) || memchr(bytes, 'e', size));
+    o->in_text ^= size == 1 && *bytes == '"';
+    if (o->shortest && is_real && size > 16)
+        add_shortest(o->out, bytes, size);
+    else
+        rp_buf_add(o->out, bytes, size);
     return 0;
 }
 
-static void dump(struct rp_buf *out, const json_t *j, size_t flags)
+static void dump(struct rp_buf *out, const json_t *j, size_t flags, int shortest)
 {
-    int failed = json_dump_callback(j, append, out, flags | JSON_SORT_KEYS | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
+    struct json_output o = {.out = out, .shortest = shortest};
+    int failed = json_dump_callback(j, append, &o, flags | JSON_SORT_KEYS | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
     RP_BUG_IF(failed); /* only a NULL or cyclic document, or no memory */
     rp_buf_add(out, "\n", 1);
 }
 
 void rp_json_write(struct rp_buf *out, const json_t *j)
 {
-    dump(out, j, JSON_INDENT(2));
+    dump(out, j, JSON_INDENT(2), 1);
 }
 
 void rp_json_write_ascii(struct rp_buf *out, const json_t *j)
 {
-    dump(out, j, JSON_INDENT(2) | JSON_ENSURE_ASCII);
+    dump(out, j, JSON_INDENT(2) | JSON_ENSURE_ASCII, 1);
 }
 
 void rp_json_write_line(struct rp_buf *out, const json_t *j)
 {
-    dump(out, j, JSON_COMPACT);
+    dump(out, j, JSON_COMPACT, 0);
+}
+
+json_t *rp_json_parse_own(const char *data, size_t size, int64_t values, int *own, const char *what, struct rp_err *err)
+{
+    json_t *j = rp_json_parse_most(data, size, values, what, err);
+    *own = 0;
+    for (int shortest = 1; j && !*own && shortest >= 0; shortest--) { /* older versions wrote 17 digits */
+        RP_BUF again = {0};
+        dump(&again, j, JSON_INDENT(2), shortest);
+        *own = rp_buf_is(&again, data, size);
+    }
+    return j;
 }
 
 void rp_json_write_plain(struct rp_buf *out, const json_t *j)
@@ -112,7 +149,7 @@ void rp_json_write_plain(struct rp_buf *out, const json_t *j)
         rp_buf_puts(out, json_string_value(j));
         return;
     }
-    dump(out, j, JSON_COMPACT);
+    dump(out, j, JSON_COMPACT, 1);
     out->data[--out->size] = 0;
 }
 

@@ -19,12 +19,13 @@ void rp_json_decref(json_t **j);
 json_t *rp_json_parse(const char *data, size_t size, const char *what, struct rp_err *err) rp_must_check;
 /* The same for at most that many values, each of which may take 200 bytes: for documents from others, where memory is bounded. */
 json_t *rp_json_parse_most(const char *data, size_t size, int64_t values, const char *what, struct rp_err *err) rp_must_check;
-/* The same; *own: whether the text is exactly what rp_json_write() makes of the document. */
+/* The same; *own: whether the text is exactly what rp_json_write() makes of the document, or made of it before it wrote the shortest
+ * reals. */
 json_t *rp_json_parse_own(const char *data, size_t size, int64_t values, int *own, const char *what, struct rp_err *err) rp_must_check;
-/* Sorted keys, two-space indent, reals with 17 digits, "\n" at the end: equal documents are equal bytes. */
+/* Sorted keys, two-space indent, the shortest reals that are the same numbers, "\n" at the end: equal documents are equal bytes. */
 void rp_json_write(struct rp_buf *out, const json_t *j);
 void rp_json_write_ascii(struct rp_buf *out, const json_t *j); /* other characters as \u escapes: safe for a terminal */
-void rp_json_write_line(struct rp_buf *out, const json_t *j); /* compact, one line, "\n": JSON lines */
+void rp_json_write_line(struct rp_buf *out, const json_t *j); /* compact, one line, reals with 17 digits, "\n": JSON lines */
 void rp_json_write_plain(struct rp_buf *out, const json_t *j); /* the same without "\n"; a string as it is */
 
 /* obj.key must exist and have that type; `what` names the document. */

@@ -89,21 +89,15 @@ int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err
 
 char *rp_recipe_value_text(const json_t *v)
 {
-    RP_BUF words = {0};
+    RP_BUF text = {0};
     size_t i;
     const json_t *word;
-    if (json_is_string(v))
-        return rp_strdup(json_string_value(v));
-    if (json_is_integer(v))
-        return rp_asprintf("%" JSON_INTEGER_FORMAT, json_integer_value(v));
-    if (json_is_real(v))
-        return rp_asprintf("%.17g", json_real_value(v));
-    if (json_is_boolean(v))
-        return rp_strdup(json_is_true(v) ? "true" : "false");
-    rp_buf_puts(&words, "");
+    rp_buf_puts(&text, "");
+    if (!json_is_array(v) && v && !json_is_null(v))
+        rp_json_write_plain(&text, v);
     json_array_foreach((json_t *)v, i, word)
-        rp_buf_printf(&words, "%s%s", i ? "," : "", json_is_string(word) ? json_string_value(word) : "");
-    return rp_strdup(rp_buf_text(&words));
+        rp_buf_printf(&text, "%s%s", i ? "," : "", json_is_string(word) ? json_string_value(word) : "");
+    return rp_buf_take(&text);
 }
 
 struct rp_recorded rp_recorded(const json_t *entry)

@@ -35,25 +35,12 @@ static const struct {
     {"gelu_python", RP_ACTIVATION_gelu},
 };
 
-/* With the fewest digits that read back as the same numbers. */
-static void write_short(struct rp_buf *out, const json_t *j, size_t flags)
-{
-    for (size_t digits = 1; digits <= 17; digits++) {
-        const size_t how = flags | JSON_SORT_KEYS | JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits), n = json_dumpb(j, NULL, 0, how);
-        RP_FREE char *text = rp_alloc(n + 1);
-        RP_BUG_IF(json_dumpb(j, text, n, how) != n);
-        RP_JSON *again = json_loadb(text, n, JSON_DECODE_ANY, NULL);
-        if (digits == 17 || json_equal(again, j)) {
-            rp_buf_add(out, text, n);
-            return;
-        }
-    }
-}
-
 static const char *excerpt(char out[72], const json_t *j)
 {
     RP_BUF text = {0};
-    write_short(&text, j, JSON_COMPACT);
+    rp_buf_puts(&text, json_is_string(j) ? "\"" : "");
+    rp_json_write_plain(&text, j);
+    rp_buf_puts(&text, json_is_string(j) ? "\"" : "");
     return rp_excerpt(out, rp_buf_text(&text));
 }
 
@@ -185,6 +172,5 @@ void rp_public_config_write(struct rp_buf *out, const struct rp_recipe *r)
         json_object_set_new(config, "eos_token_id", known ? json_incref(end) : json_null());
         json_decref(end);
     }
-    write_short(out, config, JSON_INDENT(2));
-    rp_buf_add(out, "\n", 1);
+    rp_json_write(out, config);
 }

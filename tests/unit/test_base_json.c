@@ -107,6 +107,30 @@ TEST(reals_survive)
     }
 }
 
+/* Texts and whole numbers stay as they are; documents of older versions, with 17 digits, are our own too. */
+TEST(reals_are_written_as_short_as_they_can_be)
+{
+    static const char old[] = "{\n  \"0.94999999999999996\": \"0.94999999999999996\",\n  \"n\": 1764260000000000000,\n  \"x\": [\n    "
+                              "0.94999999999999996,\n    -1.0000000000000001e-05,\n    1.0000000000000001e+300,\n    "
+                              "123456789012345680.0,\n    0.33333333333333331,\n    1.0\n  ]\n}\n";
+    struct rp_err e;
+    RP_BUF once = {0}, again = {0};
+    int own = 0;
+    RP_JSON *j = rp_json_parse(old, sizeof old - 1, "old", &e);
+    CHECK(j, "%s", e.msg);
+    rp_json_write(&once, j);
+    CHECK_STR(once.data, "{\n  \"0.94999999999999996\": \"0.94999999999999996\",\n  \"n\": 1764260000000000000,\n  \"x\": [\n    0.95,\n    "
+                         "-1e-5,\n    1e300,\n    1.2345678901234568e17,\n    0.3333333333333333,\n    1.0\n  ]\n}\n");
+    RP_JSON *k = rp_json_parse_own(once.data, once.size, 1000, &own, "new", &e);
+    CHECK(own && json_equal(j, k), "not the same numbers");
+    rp_json_write(&again, k);
+    CHECK(rp_buf_is(&again, once.data, once.size), "written in two ways");
+    RP_JSON *written_before = rp_json_parse_own("{\n  \"x\": 0.94999999999999996\n}\n", 31, 1000, &own, "old", &e);
+    CHECK(written_before && own, "refused: the form of older versions");
+    RP_JSON *neither = rp_json_parse_own("{\n  \"x\": 0.949999999999999960\n}\n", 32, 1000, &own, "neither", &e);
+    CHECK(neither && !own, "taken: another form");
+}
+
 TEST(getters_name_what_they_want)
 {
     struct rp_err e;
