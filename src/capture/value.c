@@ -55,11 +55,6 @@ const char *rp_detail_at(const json_t *group, const char *path)
     return text_of(rp_value_at(group, path), "detail");
 }
 
-const char *rp_source_at(const json_t *group, const char *path)
-{
-    return text_of(rp_value_at(group, path), "source");
-}
-
 const json_t *rp_known(const json_t *group, const char *path)
 {
     return rp_leaf(rp_value_at(group, path)).value;

@@ -30,9 +30,8 @@ int rp_known_has(const json_t *group, const char *path, const char *word); /* is
 const char *rp_known_lacks(const json_t *group, const char *path, const char *const *words);
 const char *rp_state_at(const json_t *group, const char *path); /* "ok" ...; "absent" where there is nothing */
 
-/* Why a value is not known, and where it comes from; "" where it does not say. */
+/* Why a value is not known; "" where it does not say. */
 const char *rp_detail_at(const json_t *group, const char *path);
-const char *rp_source_at(const json_t *group, const char *path);
 
 /* "31.0 GiB", "2.70 GHz", "400 Gbit/s", "12" by its unit, which may be NULL. */
 void rp_show_number(char out[32], double number, const char *unit);

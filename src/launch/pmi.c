@@ -12,11 +12,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-int rp_pmi_is_here(void)
-{
-    return (getenv("PMI_PORT") && getenv("PMI_ID")) || getenv("PMI_FD");
-}
-
 static int pmi_fail(struct rp_pmi *p, const char *why, struct rp_err *err)
 {
     rp_closep(&p->fd);

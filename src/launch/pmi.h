@@ -25,7 +25,6 @@ struct rp_pmi {
     size_t used;
 };
 
-int rp_pmi_is_here(void); /* are the variables set? */
 /* deadline: rp_now_ns(). RP_UNAVAILABLE: nobody answers, or not with PMI. */
 int rp_pmi_open(struct rp_pmi *p, uint64_t deadline, struct rp_err *err) rp_must_check;
 int rp_pmi_put(struct rp_pmi *p, const char *key, const char *value, uint64_t deadline, struct rp_err *err) rp_must_check;

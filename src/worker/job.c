@@ -2,12 +2,19 @@
 #include "worker/job.h"
 
 #include "base/json.h"
+#include "base/object.h"
 #include "base/text.h"
 #include "worker/worker.h"
 #include "worker/rank.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define RP_OBJECT_LIST "worker/job.def"
+#include "base/object_structs.inc.h"
+#define RP_OBJECT_LIST "worker/job.def"
+#include "base/object_tables.inc.h"
 
 /* Of the memory that is left, what this process takes until the worker of a run has taken its own: captures, data, page tables. */
 #define RESERVE(available) ((32u << 20) + (available) / 64)
@@ -26,50 +33,43 @@ const char *rp_step_key_name(enum rp_step_key key)
 
 static json_t *encode_rank(const struct rp_rank_of *r)
 {
-    char key[2 * sizeof r->key + 1];
+    struct rp_job_place p = {0};
+    const int n = r ? rp_degrees_world(r->degrees) : 0;
     if (!r)
         return NULL;
-    json_t *hosts = json_array(), *gpus = json_array();
-    for (int i = 0; i < rp_degrees_world(r->degrees); i++) {
-        json_array_append_new(hosts, json_integer(r->host[i]));
-        json_array_append_new(gpus, json_integer(r->gpu[i]));
+    p = (struct rp_job_place){.rank = r->rank, .data = r->degrees.data, .tensor = r->degrees.tensor, .pipeline = r->degrees.pipeline,
+                              .hosts = rp_alloc((size_t)n * sizeof *p.hosts), .hosts_n = n, .gpus = rp_alloc((size_t)n * sizeof *p.gpus),
+                              .gpus_n = n, .id = rp_strdup(r->id), .address = rp_strdup(r->address)};
+    for (int i = 0; i < n; i++) {
+        p.hosts[i] = r->host[i];
+        p.gpus[i] = r->gpu[i];
     }
-    rp_hex(key, r->key, sizeof r->key);
-    json_t *j = json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:s, s:s, s:s}", "rank", r->rank, "data", r->degrees.data, "tensor",
-                          r->degrees.tensor, "pipeline", r->degrees.pipeline, "hosts", hosts, "gpus", gpus, "id", r->id, "key", key,
-                          "address", r->address);
-    explicit_bzero(key, sizeof key);
+    rp_hex(p.key, r->key, sizeof r->key);
+    json_t *j = rp_object_json(&p, &rp_type_job_place);
+    explicit_bzero(p.key, sizeof p.key);
+    rp_object_fini(&p, &rp_type_job_place);
     return j;
 }
 
-static int decode_rank(struct rp_rank_of *r, const json_t *j, struct rp_err *err)
+/* NULL: not that of a rank. */
+static struct rp_rank_of *rank_of(const struct rp_job_place *p, struct rp_err *err)
 {
-    static const char what[] = "job: world";
-    int64_t rank, data, tensor, pipeline;
-    const char *id, *key, *address;
-    if (rp_json_int(j, "rank", &rank, what, err) < 0 || rp_json_int(j, "data", &data, what, err) < 0 ||
-        rp_json_int(j, "tensor", &tensor, what, err) < 0 || rp_json_int(j, "pipeline", &pipeline, what, err) < 0 ||
-        rp_json_str(j, "id", &id, what, err) < 0 || rp_json_str(j, "key", &key, what, err) < 0 ||
-        rp_json_str(j, "address", &address, what, err) < 0)
-        return -1;
-    const json_t *hosts = json_object_get(j, "hosts"), *gpus = json_object_get(j, "gpus");
-    const int64_t most = 9999, world = data > 0 && tensor > 0 && pipeline > 0 && data <= most && tensor <= most && pipeline <= most
-                                           ? data * tensor * pipeline : 0;
-    if (world < 1 || world > most || rank < 0 || rank >= world || (int64_t)json_array_size(hosts) != world ||
-        (int64_t)json_array_size(gpus) != world || rp_unhex(r->key, sizeof r->key, key) < 0 || strlen(id) >= sizeof r->id ||
-        strlen(address) >= sizeof r->address)
-        return rp_fail(err, RP_MALFORMED, "%s: not that of a rank", what);
-    r->rank = (int)rank;
-    r->degrees = (struct rp_degrees){(int)data, (int)tensor, (int)pipeline};
+    const int64_t world = p->data * p->tensor * p->pipeline;
+    if (world < 1 || world > 9999 || p->rank >= world || p->hosts_n != world || p->gpus_n != world)
+        return rp_fail_null(err, RP_MALFORMED, "job: world: not that of a rank");
+    struct rp_rank_of *r = rp_alloc(sizeof *r);
+    r->rank = (int)p->rank;
+    r->degrees = (struct rp_degrees){(int)p->data, (int)p->tensor, (int)p->pipeline};
     r->host = rp_alloc((size_t)world * sizeof *r->host);
     r->gpu = rp_alloc((size_t)world * sizeof *r->gpu);
-    for (int i = 0; i < (int)world; i++) {
-        r->host[i] = (int)json_integer_value(json_array_get(hosts, (size_t)i));
-        r->gpu[i] = json_integer_value(json_array_get(gpus, (size_t)i)) > 0;
+    for (int64_t i = 0; i < world; i++) {
+        r->host[i] = (int)p->hosts[i];
+        r->gpu[i] = p->gpus[i] > 0;
     }
-    memcpy(r->id, id, strlen(id) + 1);
-    memcpy(r->address, address, strlen(address) + 1);
-    return 0;
+    RP_BUG_IF(rp_unhex(r->key, sizeof r->key, p->key) < 0);
+    RP_FORMAT(r->id, "%s", p->id);
+    RP_FORMAT(r->address, "%s", p->address);
+    return r;
 }
 
 void rp_rank_of_free(struct rp_rank_of *r)
@@ -89,33 +89,32 @@ json_t *rp_job_encode(const struct rp_job *job)
                      encode_rank(job->rank));
 }
 
+static int take_job(struct rp_job *job, const struct rp_job_message *m, const struct rp_backend *const *backends, struct rp_err *err)
+{
+    job->backend = rp_backend_find(backends, m->backend);
+    if (!job->backend)
+        return rp_fail(err, RP_MALFORMED, "job: this worker has no backend '%.64s'", m->backend);
+    job->recipe = rp_alloc(sizeof *job->recipe);
+    if (rp_recipe_from_json(job->recipe, m->recipe, err) < 0)
+        return rp_wrap(err, "job");
+    job->data = rp_strdup(m->data);
+    job->batch = m->batch;
+    job->steps = m->steps;
+    job->root_key = rp_text_copy(m->root_key);
+    return m->world && !(job->rank = rank_of(m->world, err)) ? -1 : 0;
+}
+
 int rp_job_decode(struct rp_job *job, const json_t *j, const struct rp_backend *const *backends, struct rp_err *err)
 {
-    const char *data, *backend;
+    struct rp_job_message m;
     *job = (struct rp_job){0};
-    json_t *recipe = rp_json_obj(j, "recipe", "job", err);
-    if (!recipe || rp_json_str(j, "data", &data, "job", err) < 0 || rp_json_str(j, "backend", &backend, "job", err) < 0 ||
-        rp_json_int(j, "batch", &job->batch, "job", err) < 0 || rp_json_int(j, "steps", &job->steps, "job", err) < 0)
-        return -1;
-    job->backend = rp_backend_find(backends, backend);
-    if (!job->backend)
-        return rp_fail(err, RP_MALFORMED, "job: this worker has no backend '%.64s'", backend);
-    job->recipe = rp_alloc(sizeof *job->recipe);
-    if (rp_recipe_from_json(job->recipe, recipe, err) < 0) {
+    const int failed = rp_object_take(&m, &rp_type_job_message, j, "job", err) < 0 || take_job(job, &m, backends, err) < 0;
+    if (m.world)
+        explicit_bzero(m.world->key, sizeof m.world->key);
+    rp_object_fini(&m, &rp_type_job_message);
+    if (failed)
         rp_job_fini(job);
-        return rp_wrap(err, "job");
-    }
-    job->data = rp_strdup(data);
-    const char *key = json_string_value(json_object_get(j, "root_key"));
-    job->root_key = key ? rp_strdup(key) : NULL;
-    if (!json_object_get(j, "world"))
-        return 0;
-    struct rp_rank_of *rank = rp_alloc(sizeof *rank);
-    job->rank = rank;
-    if (decode_rank(rank, json_object_get(j, "world"), err) == 0)
-        return 0;
-    rp_job_fini(job);
-    return -1;
+    return failed ? -1 : 0;
 }
 
 void rp_job_fini(struct rp_job *job)

@@ -1,7 +1,7 @@
-/* What a launcher puts into variables, and what another process of the job sends: lists of hosts and tasks, addresses, JOIN and WORLD. What is
+/* What a launcher puts into variables, and what another process of the job sends: lists of hosts, addresses, JOIN and WORLD. What is
  * accepted has bounds, every host of a list can be taken, and what is refused is one line.
  *
- *   "J{...}"   a JOIN message, the leader being one of two      "W{...}"   a WORLD message of two      else a list, tasks and an address */
+ *   "J{...}"   a JOIN message, the leader being one of two      "W{...}"   a WORLD message of two      else a list and an address */
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -13,7 +13,7 @@ static void as_list(const char *text)
 {
     struct rp_err err = {0};
     char host[RP_HOST_MAX + 1];
-    int64_t nodes, n = rp_hostlist_count(text, "LIST", &err);
+    int64_t n = rp_hostlist_count(text, "LIST", &err);
     if (n < 0)
         must_be_refusal(&err);
     must(n <= RP_HOSTLIST_MAX);
@@ -23,11 +23,6 @@ static void as_list(const char *text)
         else
             must(*host && rp_plain_size(host, strlen(host), 0) == strlen(host) && !strpbrk(host, "[], "));
     }
-    n = rp_tasks_total(text, &nodes, "TASKS", &err);
-    if (n < 0)
-        must_be_refusal(&err);
-    else
-        must(n <= RP_HOSTLIST_MAX && nodes <= RP_HOSTLIST_MAX && rp_tasks_at(text, nodes - 1, "TASKS", &err) >= 0 && rp_tasks_at(text, nodes, "TASKS", &err) < 0);
 }
 
 static void as_address(const char *text)

@@ -1,4 +1,4 @@
-/* Slurm's lists of hosts and tasks, and addresses. */
+/* Slurm's lists of hosts, and addresses. */
 #include "base/buf.h"
 #include "launch/address.h"
 #include "launch/hostlist.h"
@@ -54,18 +54,6 @@ TEST(refused)
     name[sizeof name - 1] = 0;
     REFUSED(rp_hostlist_at(host, name, 0, "LIST", &err) < 0, err.msg);
     CHECK(rp_hostlist_count("a[0-262143]", "LIST", &err) == RP_HOSTLIST_MAX, "the largest list");
-}
-
-TEST(tasks)
-{
-    struct rp_err err = {0};
-    int64_t nodes;
-    CHECK(rp_tasks_total("2(x3),1", &nodes, "TASKS", &err) == 7 && nodes == 4, "in all");
-    CHECK(rp_tasks_at("2(x3),1", 2, "TASKS", &err) == 2 && rp_tasks_at("2(x3),1", 3, "TASKS", &err) == 1 && rp_tasks_at("8", 0, "TASKS", &err) == 8, "of a node");
-    REFUSED(rp_tasks_at("2(x3),1", 4, "TASKS", &err) < 0, err.msg);
-    static const char *const lists[] = {"", "2(", "2(x", "2(x3", "2(x0)", "2(3)", "2,", ",2", "2 3", "-1", "2(x3)1", "262145", "2(x262144)"};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        CHECK(rp_tasks_total(lists[i], &nodes, "TASKS", &err) < 0 && err.code == RP_MALFORMED, "'%s'", lists[i]);
 }
 
 TEST(addresses)
