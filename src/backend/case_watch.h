@@ -10,20 +10,20 @@
 
 #include <jansson.h>
 
-struct rp_progress {
+struct rp_case_watch {
     /* number: of the operation's case or of the row, from 1 */
     void (*begin)(void *arg, const char *op, int number, const char *shape);
     void (*done)(void *arg, const json_t *row);
     void *arg;
 };
 
-static inline void rp_progress_begin(const struct rp_progress *p, const char *op, int number, const char *shape)
+static inline void rp_case_watch_begin(const struct rp_case_watch *p, const char *op, int number, const char *shape)
 {
     if (p && p->begin)
         p->begin(p->arg, op, number, shape);
 }
 
-static inline void rp_progress_done(const struct rp_progress *p, const json_t *row)
+static inline void rp_case_watch_done(const struct rp_case_watch *p, const json_t *row)
 {
     if (p && p->done)
         p->done(p->arg, row);

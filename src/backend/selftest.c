@@ -149,19 +149,19 @@ static const char *shape_text(char out[SHAPE_TEXT], enum rp_op op, const struct 
 
 /* The row of one operation; difference: the first one's description. */
 static void add_row(json_t *report, enum rp_op op, const char *isa, int cases, int failed,
-                    const struct rp_err *difference, const struct rp_progress *progress)
+                    const struct rp_err *difference, const struct rp_case_watch *progress)
 {
     json_t *row = json_pack("{s:s, s:s, s:i, s:i}", "op", rp_op_info[op].name, "isa", isa, "cases", cases, "failed",
                             failed);
     if (failed)
         json_object_set_new(row, "difference", json_string(difference->msg));
     json_array_append_new(report, row);
-    rp_progress_done(progress, row);
+    rp_case_watch_done(progress, row);
 }
 
 /* One operation in all shapes, on one device; -1: the device failed, and *first is how. The row has the cases that were
  * compared; it is left out if the device failed before any of them differed. */
-static int test_op(struct rp_dev *dev, enum rp_op op, const char *isa, const struct rp_progress *progress,
+static int test_op(struct rp_dev *dev, enum rp_op op, const char *isa, const struct rp_case_watch *progress,
                    json_t *report, struct rp_err *first)
 {
     const struct rp_backend *b = dev->backend;
@@ -172,7 +172,7 @@ static int test_op(struct rp_dev *dev, enum rp_op op, const char *isa, const str
     for (; shape_of(op, b->shared != NULL, cases, &shape); cases++) {
         struct rp_err e = {0};
         char text[SHAPE_TEXT];
-        rp_progress_begin(progress, rp_op_info[op].name, cases + 1, shape_text(text, op, &shape));
+        rp_case_watch_begin(progress, rp_op_info[op].name, cases + 1, shape_text(text, op, &shape));
         if (rp_ops_compare(b->shared ? &memory : NULL, dev->op, dev, op, &shape, &e) == 0)
             continue;
         rp_wrap(&e, "%s, case %d (%s)", isa, cases + 1, text);
@@ -189,7 +189,7 @@ static int test_op(struct rp_dev *dev, enum rp_op op, const char *isa, const str
     return is_over ? -1 : 0;
 }
 
-int rp_ops_selftest_device(struct rp_dev *dev, const char *isa, const struct rp_progress *progress, json_t *report,
+int rp_ops_selftest_device(struct rp_dev *dev, const char *isa, const struct rp_case_watch *progress, json_t *report,
                            struct rp_err *err)
 {
     struct rp_err first = {0};

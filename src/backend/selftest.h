@@ -9,15 +9,15 @@
 #pragma once
 
 #include "backend/backend.h"
-#include "backend/progress.h"
+#include "backend/case_watch.h"
 
 #include <jansson.h>
 
 /* The CPU backend in every usable instruction set. -1 if anything differs: *err names the first operation and element. */
-int rp_ops_selftest(const struct rp_progress *progress, json_t **report, struct rp_err *err) rp_must_check;
+int rp_ops_selftest(const struct rp_case_watch *progress, json_t **report, struct rp_err *err) rp_must_check;
 /* Opens a device with the workspace of these sizes. */
 struct rp_dev *rp_ops_selftest_open(const struct rp_backend *b, const struct rp_device_opts *o, struct rp_err *err) rp_must_check;
 /* The same for an open device; appends rows with this isa to the report. Another code than RP_MISMATCH: the device
  * itself failed, in the case that the last begin() named, and nothing after it was compared. */
-int rp_ops_selftest_device(struct rp_dev *dev, const char *isa, const struct rp_progress *progress, json_t *report,
+int rp_ops_selftest_device(struct rp_dev *dev, const char *isa, const struct rp_case_watch *progress, json_t *report,
                            struct rp_err *err) rp_must_check;

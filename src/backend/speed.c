@@ -352,11 +352,11 @@ static const char *shape_text(char out[SHAPE_TEXT], const struct call *c)
     return out;
 }
 
-static int measure(struct bench *b, const struct call *c, const struct rp_progress *progress)
+static int measure(struct bench *b, const struct call *c, const struct rp_case_watch *progress)
 {
     char shape[SHAPE_TEXT], op[80];
     snprintf(op, sizeof op, "%s%s%s", c->what, *c->name ? ", " : "", c->name);
-    rp_progress_begin(progress, op, (int)json_array_size(b->rows) + 1, shape_text(shape, c));
+    rp_case_watch_begin(progress, op, (int)json_array_size(b->rows) + 1, shape_text(shape, c));
     double s[WINDOWS], once = timed(b, c, 1); /* the first loads the kernel */
     if (once >= 0)
         once = timed(b, c, 1);
@@ -374,7 +374,7 @@ static int measure(struct bench *b, const struct call *c, const struct rp_progre
                             "seconds", rp_median(s, (size_t)windows), "flops", c->flops, "bytes", c->bytes, "calls",
                             (json_int_t)(calls * windows));
     json_array_append_new(b->rows, row);
-    rp_progress_done(progress, row);
+    rp_case_watch_done(progress, row);
     return 0;
 }
 
@@ -427,7 +427,7 @@ struct rp_dev *rp_ops_speed_open(const struct rp_backend *b, const struct rp_dev
 }
 
 int rp_ops_speed(struct rp_dev *dev, const struct rp_device_opts *o, double seconds, int (*stop)(void),
-                 const struct rp_progress *progress, json_t **rows, struct rp_err *err)
+                 const struct rp_case_watch *progress, json_t **rows, struct rp_err *err)
 {
     struct bench b = {.dev = dev, .seconds = seconds, .rows = json_array(), .err = err};
     struct call calls[CALLS];
@@ -437,7 +437,7 @@ int rp_ops_speed(struct rp_dev *dev, const struct rp_device_opts *o, double seco
     n += causal(calls + n);
     n += convolutions(calls + n);
     RP_BUG_IF(n > CALLS);
-    rp_progress_begin(progress, "filling the tensors", 1, "");
+    rp_case_watch_begin(progress, "filling the tensors", 1, "");
     int failed = prepare(&b) < 0;
     for (int i = 0; i < n && !failed && !(stop && stop()); i++)
         failed = is_supported(dev->backend, o, &calls[i], &use) && measure(&b, &calls[i], progress) < 0;

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "backend/backend.h"
-#include "backend/progress.h"
+#include "backend/case_watch.h"
 
 #include <jansson.h>
 
@@ -19,4 +19,4 @@ struct rp_dev *rp_ops_speed_open(const struct rp_backend *b, const struct rp_dev
 /* seconds: about how long one row takes. stop: returns nonzero to end early; may be NULL. -1: the device failed in the
  * row that the last begin() names; *rows has those before. */
 int rp_ops_speed(struct rp_dev *dev, const struct rp_device_opts *o, double seconds, int (*stop)(void),
-                 const struct rp_progress *progress, json_t **rows, struct rp_err *err) rp_must_check;
+                 const struct rp_case_watch *progress, json_t **rows, struct rp_err *err) rp_must_check;

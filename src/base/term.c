@@ -39,22 +39,22 @@ int rp_columns(int fd)
     return 80;
 }
 
-void rp_meter_init(struct rp_meter *m, int fd, int quiet)
+void rp_progress_init(struct rp_progress *m, int fd, int quiet)
 {
-    *m = (struct rp_meter){.fd = fd, .quiet = quiet, .every = 10, .tty = capable(fd), .colour = rp_use_colour(fd)};
+    *m = (struct rp_progress){.fd = fd, .quiet = quiet, .every = 10, .tty = capable(fd), .colour = rp_use_colour(fd)};
     m->width = rp_columns(fd);
     m->start_ns = rp_now_ns();
 }
 
 /* Progress is a courtesy: a closed or full stderr must not end a run. */
-static void put(const struct rp_meter *m, const char *text)
+static void put(const struct rp_progress *m, const char *text)
 {
     if (rp_write_all(m->fd, text, strlen(text)) < 0)
         return;
 }
 
 /* Show `line` in place of the one on the screen, cut to the width so that it never wraps. */
-static void rewrite(struct rp_meter *m, const char *line)
+static void rewrite(struct rp_progress *m, const char *line)
 {
     char out[LINE_MAX_BYTES + 32];
     m->width = rp_columns(m->fd); /* the window may have been resized */
@@ -62,7 +62,7 @@ static void rewrite(struct rp_meter *m, const char *line)
     m->open = 1;
 }
 
-static void full_line(struct rp_meter *m, const char *line)
+static void full_line(struct rp_progress *m, const char *line)
 {
     char out[LINE_MAX_BYTES + 32];
     snprintf(out, sizeof out, "%s%s\n", m->open ? "\r\033[K" : "", line);
@@ -70,7 +70,7 @@ static void full_line(struct rp_meter *m, const char *line)
     put(m, out);
 }
 
-void rp_meter_phase(struct rp_meter *m, const char *phase, const char *detail)
+void rp_progress_phase(struct rp_progress *m, const char *phase, const char *detail)
 {
     char line[LINE_MAX_BYTES];
     snprintf(m->phase, sizeof m->phase, "%s", phase ? phase : "");
@@ -97,7 +97,7 @@ static void time_left(char *out, size_t size, double s)
         snprintf(out, size, "  %ld:%02ld left", n / 60, n % 60);
 }
 
-void rp_meter_step(struct rp_meter *m, int step, int total, float loss, double rate, const char *unit, double eta_s)
+void rp_progress_step(struct rp_progress *m, int step, int total, float loss, double rate, const char *unit, double eta_s)
 {
     char line[LINE_MAX_BYTES], left[48], speed[64] = "", losses[32] = "";
     uint64_t now = rp_now_ns();
@@ -118,7 +118,7 @@ void rp_meter_step(struct rp_meter *m, int step, int total, float loss, double r
         full_line(m, line);
 }
 
-void rp_meter_note(struct rp_meter *m, const char *fmt, ...)
+void rp_progress_note(struct rp_progress *m, const char *fmt, ...)
 {
     char line[LINE_MAX_BYTES];
     RP_FORMAT_ARGS(line, fmt);
@@ -127,7 +127,7 @@ void rp_meter_note(struct rp_meter *m, const char *fmt, ...)
         full_line(m, line);
 }
 
-void rp_meter_end(struct rp_meter *m)
+void rp_progress_end(struct rp_progress *m)
 {
     if (m->open)
         put(m, "\n");

@@ -25,13 +25,13 @@ static json_t *bundle_json(const char *path, const char *statement)
 
 /* Problems of the ledger are progress messages and never fail the command. */
 static void append_entry(struct rp_ledger_writer *w, enum rp_ledger_event e, const struct rp_ledger_ref *start, json_t *fields,
-                         struct rp_ledger_ref *mark, struct rp_meter *meter)
+                         struct rp_ledger_ref *mark, struct rp_progress *progress)
 {
     struct rp_err why = {0};
     if (rp_ledger_append(w, e, start, fields, mark, &why) < 0)
-        rp_meter_note(meter, "%s: %s", e == RP_LEDGER_VERIFIED ? "this verification is not recorded" : "not in the ledger", why.msg);
+        rp_progress_note(progress, "%s: %s", e == RP_LEDGER_VERIFIED ? "this verification is not recorded" : "not in the ledger", why.msg);
     if (mark->torn)
-        rp_meter_note(meter,
+        rp_progress_note(progress,
                       "the ledger ended in %" PRIu64 " bytes of a torn line, as after a crash: kept in '%s" RP_LEDGER_ASIDE "'",
                       mark->torn, w->path);
 }
@@ -46,17 +46,17 @@ static uint64_t made_at(const struct rp_attempt_key *key)
                ? 0 : (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
 }
 
-static void note_new_ledger(const struct rp_attempt *a, struct rp_meter *meter)
+static void note_new_ledger(const struct rp_attempt *a, struct rp_progress *progress)
 {
     RP_FREE char *old = a->writer.named ? NULL : rp_ledger_old_path();
-    rp_meter_note(meter, "this run begins a new ledger, '%s'", a->path);
+    rp_progress_note(progress, "this run begins a new ledger, '%s'", a->path);
     if (old)
-        rp_meter_note(meter, "an older version of this program kept its ledger in '%s': it is not continued, but 'repro ledger list FILE' "
+        rp_progress_note(progress, "an older version of this program kept its ledger in '%s': it is not continued, but 'repro ledger list FILE' "
                              "reads it", old);
 }
 
 void rp_attempt_start(struct rp_attempt *a, int off, const struct rp_attempt_key *key, const char *recipe_sha256, const char *recipe_name,
-                      const char *replicates, struct rp_meter *meter)
+                      const char *replicates, struct rp_progress *progress)
 {
     char print[RP_FINGERPRINT_SIZE];
     *a = (struct rp_attempt){.off = off, .recipe = rp_strdup(recipe_sha256), .recipe_name = rp_strdup(recipe_name)};
@@ -67,15 +67,15 @@ void rp_attempt_start(struct rp_attempt *a, int off, const struct rp_attempt_key
         return;
     append_entry(&a->writer, RP_LEDGER_STARTED, NULL,
                  json_pack("{s:s, s:o, s:s*}", "recipe", recipe_sha256, "recipe_name", name_json(recipe_name), "replicates", replicates),
-                 &a->mark, meter);
+                 &a->mark, progress);
     if (a->mark.position == 1)
-        note_new_ledger(a, meter);
+        note_new_ledger(a, progress);
     if (a->mark.overlapping > 0)
-        rp_meter_note(meter, "%" PRId64 " other %s in progress with this key: this machine may be shared, and the bundle says so",
+        rp_progress_note(progress, "%" PRId64 " other %s in progress with this key: this machine may be shared, and the bundle says so",
                       a->mark.overlapping, a->mark.overlapping == 1 ? "run is" : "runs are");
     a->on_layer = a->mark.position && rp_ledger_is_on_layer(a->path);
     if (a->on_layer)
-        rp_meter_note(meter, "attempts are recorded in '%s', on this container's own layer, and are lost with it: mount a volume there",
+        rp_progress_note(progress, "attempts are recorded in '%s', on this container's own layer, and are lost with it: mount a volume there",
                       a->path);
 }
 
@@ -100,14 +100,14 @@ json_t *rp_attempt_json(const struct rp_attempt *a)
 }
 
 void rp_attempt_end(struct rp_attempt *a, enum rp_ledger_event e, const char *bundle, const char *statement, int exit_status,
-                    struct rp_meter *meter)
+                    struct rp_progress *progress)
 {
     struct rp_ledger_ref mark;
     if (a->off || a->mark.position == 0) /* no entry for the start */
         return;
     json_t *fields = json_pack("{s:s, s:o, s:i, s:o*}", "recipe", a->recipe, "recipe_name", name_json(a->recipe_name), "exit", exit_status,
                                "bundle", bundle ? bundle_json(bundle, statement) : NULL);
-    append_entry(&a->writer, e, &a->mark, fields, &mark, meter);
+    append_entry(&a->writer, e, &a->mark, fields, &mark, progress);
 }
 
 void rp_attempt_fini(struct rp_attempt *a)
@@ -120,7 +120,7 @@ void rp_attempt_fini(struct rp_attempt *a)
     *a = (struct rp_attempt){0};
 }
 
-void rp_attempt_verified(const char *bundle, const struct rp_verification *v, int exit_status, struct rp_meter *meter)
+void rp_attempt_verified(const char *bundle, const struct rp_verification *v, int exit_status, struct rp_progress *progress)
 {
     struct rp_ledger_ref mark;
     struct rp_err why = {0};
@@ -135,9 +135,9 @@ void rp_attempt_verified(const char *bundle, const struct rp_verification *v, in
                   "recipe", v->run ? v->run->figures.recipe_sha256 : NULL, "exit", exit_status, "signer",
                   v->run ? v->fingerprint : NULL, "ledger", rp_ledger_claim(v->run ? &v->run->facts : NULL));
     if (path) {
-        append_entry(&w, RP_LEDGER_VERIFIED, NULL, fields, &mark, meter);
+        append_entry(&w, RP_LEDGER_VERIFIED, NULL, fields, &mark, progress);
     } else {
-        rp_meter_note(meter, "this verification is not recorded: %s", why.msg);
+        rp_progress_note(progress, "this verification is not recorded: %s", why.msg);
         json_decref(fields);
     }
 }

@@ -167,7 +167,7 @@ static int write_state(struct rp_cli *cli, int64_t first, const struct rp_verifi
     const struct challenge_opts *o = cli->opts;
     struct rp_replay_result r;
     struct rp_replay_progress p = {0};
-    rp_meter_init(&p.meter, STDERR_FILENO, cli->quiet);
+    rp_progress_init(&p.line, STDERR_FILENO, cli->quiet);
     const struct rp_replay_opts ro = {.steps = first,
                                       .data = o->data,
                                       .init = o->init,
@@ -179,9 +179,9 @@ static int write_state(struct rp_cli *cli, int64_t first, const struct rp_verifi
                                       .progress = rp_replay_show_step,
                                       .arg = &p};
     rp_interrupt_catch();
-    rp_meter_phase(&p.meter, "recomputing", NULL);
+    rp_progress_phase(&p.line, "recomputing", NULL);
     int failed = rp_replay(&r, kept->run.facts, &kept->run.records, &ro, err) < 0;
-    rp_meter_end(&p.meter);
+    rp_progress_end(&p.line);
     if (!failed && r.diverged)
         return rp_fail(err, RP_MISMATCH, "no state is handed over: step %" PRId64 " gives other bits here (%s)", r.step,
                        r.quantity);

@@ -290,7 +290,7 @@ static int make_estimate(struct estimate_session *s, const char *where, struct r
     s->model.micros = s->recipe.train_accumulation_steps;
     s->model.batch = s->recipe.train_batch_size;
     struct rp_comm several = {.lost = -1, .route = RP_ROUTE_DEVICE};
-    rp_comm_place(&several, 0, (struct rp_degrees){2, 1, 1});
+    rp_comm_set_coords(&several, 0, (struct rp_degrees){2, 1, 1});
     s->model.bucket = rp_overlap_bucket(&s->recipe, &several);
     const int n = s->o->gpus ? parse_sizes(gpus, s->o->gpus, err) : default_sizes(gpus, s->machine.per_host);
     if (n < 0)

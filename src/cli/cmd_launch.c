@@ -93,14 +93,14 @@ static void add_met(json_t *result, const struct rp_join *j)
 static int meet_others(struct rp_cli *cli, struct rp_joining *j, json_t *result, struct rp_err *err)
 {
     const struct launch_opts *o = cli->opts;
-    struct rp_meter meter;
+    struct rp_progress progress;
     RP_JSON *facts = json_pack("{s:s}", "commit of repro", rp_build_record()->commit);
     if (o->recipe)
         json_object_set_new(facts, "recipe", json_string(o->recipe));
     const int ranks = j->launch.kind == RP_LAUNCH_NODES && j->launch.ranks_per_node > 0 ? (int)j->launch.ranks_per_node : 1;
-    rp_meter_init(&meter, STDERR_FILENO, cli->quiet);
-    int failed = rp_joining_open(j, &o->joining, ranks, facts, NULL, &meter, err) < 0;
-    rp_meter_end(&meter);
+    rp_progress_init(&progress, STDERR_FILENO, cli->quiet);
+    int failed = rp_joining_open(j, &o->joining, ranks, facts, NULL, &progress, err) < 0;
+    rp_progress_end(&progress);
     if (failed)
         return -1;
     json_t *where = j->launch.size > 1 ? json_pack("{s:s, s:i}", "source", j->where.source, "port", j->where.port) : json_null();

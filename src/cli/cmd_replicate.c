@@ -195,17 +195,17 @@ static int cmd_replicate(struct rp_cli *cli, struct rp_err *err)
     const struct rp_run_opts *o = cli->opts;
     RP_VERIFICATION v = {0};
     RP_VERIFIED kept = {0};
-    struct rp_meter meter;
+    struct rp_progress progress;
     const struct rp_verify_opts vo = {.trust = o->trust, .keep = &kept};
     const struct rp_original first = {.path = cli->argv[0], .v = &v, .kept = &kept};
     const struct rp_run_from from = {.load = load_first, .first = &first};
-    rp_meter_init(&meter, STDERR_FILENO, cli->quiet);
+    rp_progress_init(&progress, STDERR_FILENO, cli->quiet);
     if (rp_verify(&v, cli->argv[0], &vo, err) < 0)
         return rp_wrap(err, "the original is not replicated");
     RP_BUF line = {0};
     rp_verification_line(&line, &v);
-    rp_meter_note(&meter, "original, signed by %s: %s", v.fingerprint, rp_buf_text(&line));
-    rp_meter_end(&meter);
+    rp_progress_note(&progress, "original, signed by %s: %s", v.fingerprint, rp_buf_text(&line));
+    rp_progress_end(&progress);
     return check_files(o, &first, err) < 0 ? -1 : rp_run(cli, o, &from, err);
 }
 

@@ -20,7 +20,7 @@ static void run_fini(struct rp_run_session *r)
     free(r->host_xml);
     rp_run_job_fini(&r->job_of_many);
     rp_run_hosts_fini(&r->elsewhere);
-    rp_meter_end(&r->meter);
+    rp_progress_end(&r->progress);
     rp_recipe_fini(&r->recipe);
     rp_run_output_fini(&r->output);
     rp_data_set_fini(&r->data);
@@ -72,9 +72,9 @@ static int load_key(struct rp_run_session *r, struct rp_err *err)
     if (r->o->challenge && rp_recipe_challenge(&r->recipe, r->challenge.nonce, print, err) < 0)
         return rp_wrap(err, "--challenge");
     if (r->key_created)
-        rp_meter_note(&r->meter, "made a new signing key, %s", print);
+        rp_progress_note(&r->progress, "made a new signing key, %s", print);
     else
-        rp_meter_note(&r->meter, "signing key %s", print);
+        rp_progress_note(&r->progress, "signing key %s", print);
     return 0;
 }
 
@@ -105,7 +105,7 @@ static int unpack_data(struct rp_run_session *r, struct rp_err *err)
 {
     if (r->data.path)
         return 0;
-    rp_meter_phase(&r->meter, "unpacking", NULL);
+    rp_progress_phase(&r->progress, "unpacking", NULL);
     return rp_data_prepare(&r->recipe, r->o->store, &r->data, err) < 0 ? rp_wrap(err, "data") : 0;
 }
 
@@ -167,28 +167,28 @@ static int capture_after(struct rp_run_session *r, struct rp_err *err)
 
 static int prepare_run(struct rp_run_session *r, struct rp_err *err)
 {
-    rp_meter_note(&r->meter, "recipe: %s", r->recipe.source_name);
+    rp_progress_note(&r->progress, "recipe: %s", r->recipe.source_name);
     if (rp_run_degrees_of(&r->recipe) > rp_degrees_world(r->degrees))
-        rp_meter_note(&r->meter,
+        rp_progress_note(&r->progress,
                       "the arithmetic of %lld x %lld x %lld ranks (data x tensor x pipeline), computed by %d",
                       (long long)r->recipe.parallel_data, (long long)r->recipe.parallel_tensor,
                       (long long)r->recipe.parallel_pipeline, rp_degrees_world(r->degrees));
     int index;
     const int here = rp_world_ranks_here(&r->place, &index), cpus = rp_cpu_count("/");
     if (!r->backend->separate_memory && here > cpus)
-        rp_meter_note(&r->meter, "%d ranks on %d processor%s of this machine: they take turns", here, cpus, rp_s(cpus));
+        rp_progress_note(&r->progress, "%d ranks on %d processor%s of this machine: they take turns", here, cpus, rp_s(cpus));
     if (*r->passed.msg && has_nvidia())
-        rp_meter_note(&r->meter, "no GPU is used: %s", r->passed.msg + strcspn(r->passed.msg, " ") + 1);
+        rp_progress_note(&r->progress, "no GPU is used: %s", r->passed.msg + strcspn(r->passed.msg, " ") + 1);
     if (r->recipe.ignored)
-        rp_meter_note(&r->meter, "ignored keys of model.config, which do not affect the mathematics: %s",
+        rp_progress_note(&r->progress, "ignored keys of model.config, which do not affect the mathematics: %s",
                       r->recipe.ignored);
     const int64_t most = rp_records_most(rp_degrees_world(r->degrees));
     if (rp_job_steps(&r->recipe) >= most) /* the initial state is a record too */
-        rp_meter_note(&r->meter,
+        rp_progress_note(&r->progress,
                       "the recipe has %lld steps, and a bundle holds %lld: the run will end there, marked incomplete",
                       (long long)rp_job_steps(&r->recipe), (long long)most - 1);
     if (rp_run_output_choose(&r->output, r->o->output, r->o->force, r->recipe.source_name, r->started_ns, err) < 0 ||
-        rp_run_check_checkpoints(&r->recipe, r->o->force, &r->meter, &r->checkpoint, err) < 0 ||
+        rp_run_check_checkpoints(&r->recipe, r->o->force, &r->progress, &r->checkpoint, err) < 0 ||
         rp_run_make_plan(r, err) < 0 || rp_run_check_room(&r->recipe, &r->plan, err) < 0 ||
         load_key(r, err) < 0)
         return -1;
@@ -203,19 +203,19 @@ static int seal_run(struct rp_run_session *r, struct rp_err *err)
 {
     struct rp_bundle b = {0};
     rp_interrupt_settle();
-    rp_meter_phase(&r->meter, "sealing", NULL);
+    rp_progress_phase(&r->progress, "sealing", NULL);
     if (capture_after(r, err) < 0)
         return -1;
     rp_run_job_tend(&r->job_of_many);
     RP_BUF file = {0};
     int failed = rp_run_add_documents(r, &b, err) < 0 || rp_bundle_seal(&b, r->key, &file, err) < 0 ||
-                 rp_run_output_write(&r->output, r->o->force, &file, &r->meter, err) < 0;
+                 rp_run_output_write(&r->output, r->o->force, &file, &r->progress, err) < 0;
     if (!failed) {
         const struct rp_member *m = rp_bundle_find(&b, "statement.dsse.json");
         rp_member_sha256(r->statement, m);
     }
     rp_bundle_fini(&b);
-    rp_meter_end(&r->meter);
+    rp_progress_end(&r->progress);
     return failed ? rp_wrap(err, "sealing '%s'", r->output.path) : 0;
 }
 
@@ -224,7 +224,7 @@ static void end_attempt(struct rp_run_session *r, int exit_status)
     enum rp_ledger_event e = r->outcome.status == RP_RUN_INCOMPLETE                    ? RP_LEDGER_INTERRUPTED
                              : r->outcome.status == RP_RUN_COMPLETE && *r->statement ? RP_LEDGER_SEALED
                                                                                       : RP_LEDGER_FAILED;
-    rp_attempt_end(&r->attempt, e, *r->statement ? r->output.path : NULL, r->statement, exit_status, &r->meter);
+    rp_attempt_end(&r->attempt, e, *r->statement ? r->output.path : NULL, r->statement, exit_status, &r->progress);
 }
 
 /* Different bits are sealed like any other result, and reported. */
@@ -295,11 +295,11 @@ static void train_model(struct rp_run_session *r)
     }
     const struct rp_attempt_key key = {r->key, r->key_file, r->key_created};
     rp_attempt_start(&r->attempt, r->o->no_ledger, &key, r->recipe.sha256, r->recipe.source_name,
-                     r->from->first ? r->from->first->v->statement : NULL, &r->meter);
+                     r->from->first ? r->from->first->v->statement : NULL, &r->progress);
     rp_run_job_untend(&r->job_of_many);
     struct rp_joining *joining = &r->job_of_many.joining;
     const struct rp_job_world world = {&joining->join, joining->key.bytes, joining->where.job};
-    rp_supervise(&r->outcome, &r->job, r->degrees, r->job_of_many.several ? &world : NULL, &r->meter);
+    rp_supervise(&r->outcome, &r->job, r->degrees, r->job_of_many.several ? &world : NULL, &r->progress);
     r->ended_ns = r->started_ns + (rp_now_ns() - r->begun_ns);
 }
 
@@ -332,7 +332,7 @@ static int join_job(struct rp_run_session *r, struct rp_err *err)
     struct rp_run_job *j = &r->job_of_many;
     r->joining = r->o->joining;
     if (r->o->hosts) {
-        if (rp_run_hosts_start(&r->elsewhere, r->o, &r->recipe, &r->meter, err) < 0)
+        if (rp_run_hosts_start(&r->elsewhere, r->o, &r->recipe, &r->progress, err) < 0)
             return -1;
         r->joining.place = &r->elsewhere.place;
     }
@@ -346,7 +346,7 @@ static int join_job(struct rp_run_session *r, struct rp_err *err)
                                          .samples = r->data.digest,
                                          .backend = r->backend->name,
                                          .other_programs = r->o->other_programs};
-    if (rp_run_job_join(j, &r->joining, &what, &r->meter, err) < 0)
+    if (rp_run_job_join(j, &r->joining, &what, &r->progress, err) < 0)
         return -1;
     r->hosts = rp_run_job_hosts(j);
     r->host_before = rp_alloc((size_t)r->hosts * sizeof *r->host_before);
@@ -366,7 +366,7 @@ static int follow_job(struct rp_run_session *r, struct rp_err *err)
                                      .data = r->data.path,
                                      .layout = r->o->layout,
                                      .identify = r->o->identify,
-                                     .meter = &r->meter,
+                                     .progress = &r->progress,
                                      .check = p ? p->check : NULL,
                                      .check_arg = p ? p->arg : NULL};
     return rp_run_job_follow(&r->job_of_many, &o, err);
@@ -376,7 +376,7 @@ int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_
 {
     __attribute__((cleanup(run_fini))) struct rp_run_session r = {
         .cli = cli, .o = o, .from = from, .started_ns = rp_wall_ns(), .begun_ns = rp_now_ns()};
-    rp_meter_init(&r.meter, STDERR_FILENO, cli->quiet);
+    rp_progress_init(&r.progress, STDERR_FILENO, cli->quiet);
     if (o->challenge && rp_challenge_load(&r.challenge, &r.challenge_bytes, o->challenge, err) < 0)
         return rp_wrap(err, "--challenge");
     if (load_recipe(&r, err) < 0)

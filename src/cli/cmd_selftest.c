@@ -244,7 +244,7 @@ static int cmd_selftest(struct rp_cli *cli, struct rp_err *err)
     const struct selftest_opts *o = cli->opts;
     if (o->speed)
         return measure_speed(cli, o, err);
-    const struct rp_progress progress = {.done = is_verbose(cli, o) ? print_row_done : NULL};
+    const struct rp_case_watch progress = {.done = is_verbose(cli, o) ? print_row_done : NULL};
     struct rp_err first = {0}, e = {0};
     json_t *doc = json_pack("{s:[]}", "operations");
     RP_JSON *ops = NULL;

@@ -85,11 +85,11 @@ static int replay_replication(const struct sign_opts *o, const struct rp_verify_
                                           .begin = rp_replay_show_estimate,
                                           .progress = rp_replay_show_step,
                                           .arg = &progress};
-    rp_meter_init(&progress.meter, STDERR_FILENO, quiet);
+    rp_progress_init(&progress.line, STDERR_FILENO, quiet);
     rp_interrupt_catch();
-    rp_meter_phase(&progress.meter, "replay", NULL);
+    rp_progress_phase(&progress.line, "replay", NULL);
     int failed = rp_verify(&v, o->replication, &with, err) < 0;
-    rp_meter_end(&progress.meter);
+    rp_progress_end(&progress.line);
     if (failed)
         return -1;
     return v.keyed ? 0 : rp_fail(err, RP_MISMATCH, "no keyed root of it was recomputed");

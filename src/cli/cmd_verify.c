@@ -220,26 +220,26 @@ static int make_options(struct rp_verify_opts *out, struct inputs *in, struct rp
 }
 
 /* Ctrl-C is caught for a replay only: the other checks are short. */
-static int run_checks(struct rp_verification *v, const struct rp_cli *cli, const struct rp_verify_opts *vo, struct rp_meter *meter,
+static int run_checks(struct rp_verification *v, const struct rp_cli *cli, const struct rp_verify_opts *vo, struct rp_progress *progress,
                       struct rp_err *err)
 {
     int replay = vo->replay.steps > 0 || vo->draw;
-    rp_meter_init(meter, STDERR_FILENO, cli->quiet || !replay);
+    rp_progress_init(progress, STDERR_FILENO, cli->quiet || !replay);
     if (replay)
         rp_interrupt_catch();
-    rp_meter_phase(meter, "replay", NULL);
+    rp_progress_phase(progress, "replay", NULL);
     int failed = rp_verify(v, cli->argv[0], vo, err) < 0 || rp_verdict_accepts(v, err) < 0;
-    rp_meter_end(meter);
+    rp_progress_end(progress);
     return failed ? -1 : 0;
 }
 
 static void add_ledger_entry(const struct rp_cli *cli, const struct rp_verification *v, int exit_status)
 {
     const struct verify_opts *o = cli->opts;
-    struct rp_meter meter;
-    rp_meter_init(&meter, STDERR_FILENO, cli->quiet);
+    struct rp_progress progress;
+    rp_progress_init(&progress, STDERR_FILENO, cli->quiet);
     if (!o->no_ledger)
-        rp_attempt_verified(cli->argv[0], v, exit_status, &meter);
+        rp_attempt_verified(cli->argv[0], v, exit_status, &progress);
 }
 
 static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
@@ -253,7 +253,7 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     struct rp_replay_progress progress = {0};
     if (check_arguments(cli, err) < 0 || load_inputs(&in, err) < 0 || make_options(&vo, &in, &progress, err) < 0)
         return -1;
-    int failed = run_checks(&v, cli, &vo, &progress.meter, err) < 0;
+    int failed = run_checks(&v, cli, &vo, &progress.line, err) < 0;
     if (v.check[RP_CHECK_container].state == RP_CHECK_FAILED && err->code == RP_IO) /* the file could not be read: there is no verdict */
         return -1;
     cli->silent = cli->quiet; /* there is a verdict, and its status says it */

@@ -15,7 +15,7 @@ void rp_replay_show_estimate(void *arg, int64_t first, int64_t steps, const doub
         snprintf(time, sizeof time, ", %.*f to %.*f s here", seconds[0] < 9.5, seconds[0], seconds[0] < 9.5, seconds[1]);
     if (steps > 1)
         snprintf(to, sizeof to, "s %" PRId64 " to", first);
-    rp_meter_note(&p->meter, "replay: step%s %" PRId64 "%s", to, first + steps - 1, time);
+    rp_progress_note(&p->line, "replay: step%s %" PRId64 "%s", to, first + steps - 1, time);
     p->start_ns = rp_now_ns();
 }
 
@@ -24,7 +24,7 @@ int rp_replay_show_step(void *arg, int64_t step, int64_t steps)
     struct rp_replay_progress *p = arg;
     double each = (double)(rp_now_ns() - p->start_ns) / 1e9 / (double)(step ? step : 1);
     if (step > p->shown)
-        rp_meter_step(&p->meter, (int)step, (int)steps, NAN, 0, "", each * (double)(steps - step));
+        rp_progress_step(&p->line, (int)step, (int)steps, NAN, 0, "", each * (double)(steps - step));
     p->shown = step;
     return rp_interrupted();
 }

@@ -1,8 +1,8 @@
 /* The progress of a replay on the terminal: what `verify` and `challenge answer` share.
  *
  * What:    callbacks for struct rp_replay_opts: an estimate of the time before the first step, then one line that counts steps.
- * Flow:    rp_replay() -> begin, progress -> struct rp_meter.
- * Owner:   the caller's struct, whose meter it has initialised and ends.
+ * Flow:    rp_replay() -> begin, progress -> struct rp_progress.
+ * Owner:   the caller's struct, whose line it has initialised and ends.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct rp_replay_progress {
-    struct rp_meter meter;
+    struct rp_progress line;
     int64_t shown; /* steps; the replay also calls between steps */
     uint64_t start_ns;
 };

@@ -92,35 +92,35 @@ static void add_names(struct rp_buf *out, const json_t *names)
         rp_buf_printf(out, "%s%s", i ? ", " : "", json_string_value(name));
 }
 
-static void note_names(struct rp_meter *meter, const char *before, const json_t *names)
+static void note_names(struct rp_progress *progress, const char *before, const json_t *names)
 {
     RP_BUF text = {0};
     if (!json_array_size(names))
         return;
     add_names(&text, names);
-    rp_meter_note(meter, "%s: %s", before, rp_buf_text(&text));
+    rp_progress_note(progress, "%s: %s", before, rp_buf_text(&text));
 }
 
-static void note_checkpoint(struct rp_meter *meter, const json_t *found)
+static void note_checkpoint(struct rp_progress *progress, const json_t *found)
 {
     const char *class = json_string_value(json_object_get(found, "class"));
     const json_t *types = json_object_get(found, "types");
     if (json_is_true(json_object_get(found, "optimizer_state")))
-        rp_meter_note(meter, "--init: weights and optimizer state after %lld step%s", rp_json_integer_at(found, "steps"),
+        rp_progress_note(progress, "--init: weights and optimizer state after %lld step%s", rp_json_integer_at(found, "steps"),
                       rp_s(rp_json_integer_at(found, "steps")));
     else
-        rp_meter_note(meter, "--init: weights without optimizer state, which starts at 0");
+        rp_progress_note(progress, "--init: weights without optimizer state, which starts at 0");
     if (json_array_size(types) > 1 || strcmp(rp_json_text_at(types, "0"), "F32") != 0)
-        note_names(meter, "--init: types of its tensors, all widened exactly to fp32", types);
+        note_names(progress, "--init: types of its tensors, all widened exactly to fp32", types);
     if (class) {
         RP_FREE char *before = rp_asprintf("--init: a file of %s; initialised from seed.init instead", class);
-        note_names(meter, before, json_object_get(found, "initialised"));
+        note_names(progress, before, json_object_get(found, "initialised"));
     }
-    note_names(meter, "config.json: ignored, they do not affect the arithmetic", json_object_get(found, "config_ignored"));
-    note_names(meter, "config.json: unknown settings, not compared", json_object_get(found, "config_unknown"));
+    note_names(progress, "config.json: ignored, they do not affect the arithmetic", json_object_get(found, "config_ignored"));
+    note_names(progress, "config.json: unknown settings, not compared", json_object_get(found, "config_unknown"));
 }
 
-int rp_run_check_checkpoints(const struct rp_recipe *r, int force, struct rp_meter *meter, json_t **found, struct rp_err *err)
+int rp_run_check_checkpoints(const struct rp_recipe *r, int force, struct rp_progress *progress, json_t **found, struct rp_err *err)
 {
     const char *init = r->run_init, *save = r->run_save;
     if (init && *init && rp_checkpoint_check(init, r, found, err) < 0) {
@@ -129,7 +129,7 @@ int rp_run_check_checkpoints(const struct rp_recipe *r, int force, struct rp_met
         return rp_wrap(err, "--init");
     }
     if (*found)
-        note_checkpoint(meter, *found);
+        note_checkpoint(progress, *found);
     if (!save || !*save)
         return 0;
     return check_save(save, r->origin[RP_KEY_run_save] != RP_FROM_COMMAND_LINE, force, err);

@@ -126,7 +126,7 @@ static int start_others(struct rp_run_hosts *h, const struct rp_hosts *all, cons
     return h->ssh ? 0 : -1;
 }
 
-int rp_run_hosts_start(struct rp_run_hosts *h, const struct rp_run_opts *o, const struct rp_recipe *r, struct rp_meter *meter,
+int rp_run_hosts_start(struct rp_run_hosts *h, const struct rp_run_opts *o, const struct rp_recipe *r, struct rp_progress *progress,
                        struct rp_err *err)
 {
     __attribute__((cleanup(rp_hosts_fini))) struct rp_hosts all;
@@ -142,10 +142,10 @@ int rp_run_hosts_start(struct rp_run_hosts *h, const struct rp_run_opts *o, cons
     h->place.check = check_processes;
     h->place.arg = h;
     rp_interrupt_catch();
-    rp_meter_phase(meter, "starting", "on other hosts, over ssh");
+    rp_progress_phase(progress, "starting", "on other hosts, over ssh");
     if (start_others(h, &all, order, o, err) < 0)
         return -1;
-    rp_meter_note(meter, "the program runs on %d other host%s", all.n - 1, rp_s(all.n - 1));
+    rp_progress_note(progress, "the program runs on %d other host%s", all.n - 1, rp_s(all.n - 1));
     return 0;
 }
 

@@ -22,7 +22,7 @@ struct rp_run_hosts {
     int failed;
 };
 
-int rp_run_hosts_start(struct rp_run_hosts *h, const struct rp_run_opts *o, const struct rp_recipe *r, struct rp_meter *meter,
+int rp_run_hosts_start(struct rp_run_hosts *h, const struct rp_run_opts *o, const struct rp_recipe *r, struct rp_progress *progress,
                        struct rp_err *err) rp_must_check;
 void rp_run_hosts_expect_end(struct rp_run_hosts *h, int failed); /* before the others hear that the job is over */
 void rp_run_hosts_fini(struct rp_run_hosts *h);                   /* waits for them */

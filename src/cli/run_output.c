@@ -74,7 +74,7 @@ int rp_run_output_choose(struct rp_run_output *out, const char *given, int force
 }
 
 /* Writes out->path, or the next free name. */
-static int write_new(struct rp_run_output *out, const struct rp_buf *file, struct rp_meter *meter, struct rp_err *err)
+static int write_new(struct rp_run_output *out, const struct rp_buf *file, struct rp_progress *progress, struct rp_err *err)
 {
     RP_FREE char *wanted = rp_strdup(out->path);
     for (int i = 2; rp_write_new_file(out->path, file->data, file->size, 0644, err) < 0; i++) {
@@ -84,23 +84,23 @@ static int write_new(struct rp_run_output *out, const struct rp_buf *file, struc
         out->taken = 1;
     }
     if (out->taken)
-        rp_meter_note(meter, "'%s' appeared during the run and was not replaced; the bundle is '%s'", wanted, out->path);
+        rp_progress_note(progress, "'%s' appeared during the run and was not replaced; the bundle is '%s'", wanted, out->path);
     return 0;
 }
 
-int rp_run_output_write(struct rp_run_output *out, int force, const struct rp_buf *file, struct rp_meter *meter, struct rp_err *err)
+int rp_run_output_write(struct rp_run_output *out, int force, const struct rp_buf *file, struct rp_progress *progress, struct rp_err *err)
 {
-    if ((force ? rp_write_file(out->path, file->data, file->size, 0644, err) : write_new(out, file, meter, err)) == 0)
+    if ((force ? rp_write_file(out->path, file->data, file->size, 0644, err) : write_new(out, file, progress, err)) == 0)
         return 0;
     struct rp_err ignored;
     const char *tmp = getenv("TMPDIR");
     RP_FREE char *wanted = rp_strdup(out->path);
     replace_path(out, rp_asprintf("%s/%s", tmp && *tmp ? tmp : "/tmp", rp_base_name(wanted)));
-    if (write_new(out, file, meter, &ignored) < 0) {
+    if (write_new(out, file, progress, &ignored) < 0) {
         replace_path(out, rp_strdup(wanted));
         return -1;
     }
-    rp_meter_note(meter, "'%s' cannot be written any more; the bundle is '%s'", wanted, out->path);
+    rp_progress_note(progress, "'%s' cannot be written any more; the bundle is '%s'", wanted, out->path);
     out->unwritable = *err;
     return 0;
 }

@@ -58,7 +58,7 @@ int rp_run_choose_layout(struct rp_run_session *r, struct rp_err *err)
         return rp_fail(err, RP_USAGE,
                        "run.transport nccl connects GPUs, and these ranks train on processors: leave it at auto");
     r->place = (struct rp_comm){.lost = -1, .host = r->rank_host, .route = rp_world_route(&r->recipe, gpus)};
-    rp_comm_place(&r->place, 0, r->degrees);
+    rp_comm_set_coords(&r->place, 0, r->degrees);
     r->device = rp_job_device(&r->recipe);
     if (!r->device.threads && rp_degrees_world(r->degrees) > 1)
         r->device.threads = rp_world_cpus(&r->place);

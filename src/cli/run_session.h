@@ -76,7 +76,7 @@ struct rp_run_session {
     struct rp_records records; /* of all ranks, as one list */
     struct rp_job job;
     struct rp_outcome outcome;
-    struct rp_meter meter;
+    struct rp_progress progress;
     struct rp_attempt attempt;
     char root_key[RP_SHA256_HEX];  /* of a replication */
     char statement[RP_SHA256_HEX]; /* of the written bundle, or "" */

@@ -13,7 +13,7 @@ const char *rp_group_name(enum rp_group g)
     return names[g];
 }
 
-void rp_comm_place(struct rp_comm *c, int rank, struct rp_degrees l)
+void rp_comm_set_coords(struct rp_comm *c, int rank, struct rp_degrees l)
 {
     const int t = rank % l.tensor, d = rank / l.tensor % l.data, p = rank / l.tensor / l.data, stage = l.data * l.tensor;
     const int world[RP_GROUPS] = {[RP_GROUP_WORLD] = rank, [RP_GROUP_DATA] = d, [RP_GROUP_TENSOR] = t, [RP_GROUP_PIPELINE] = p};

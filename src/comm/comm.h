@@ -2,7 +2,7 @@
  *
  * What:    ranks, groups of them and exchanges: many messages at once. No transport adds numbers: sums over ranks are nodes of a canonical tree
  *          (optim/grad_tree.h) that the receiving rank merges, so that no library decides the order.
- * Flow:    a transport -> struct rp_comm -> rp_comm_place(); buffers in, the same out: of the host, except for
+ * Flow:    a transport -> struct rp_comm -> rp_comm_set_coords(); buffers in, the same out: of the host, except for
  *          rp_comm_exchange_device(), whose device was attached.
  * Owner:   the caller that opens a communicator closes it; buffers are borrowed.
  * Extend:  a transport is a file with a struct rp_comm_ops, whose exchange() takes many messages at once. Collectives
@@ -110,7 +110,7 @@ struct rp_comm {
 struct rp_comm *rp_comm_self(void); /* a world of one */
 
 /* Sets the ranks, sizes and members of all groups. The product of the layout is the world. */
-void rp_comm_place(struct rp_comm *c, int rank, struct rp_degrees layout);
+void rp_comm_set_coords(struct rp_comm *c, int rank, struct rp_degrees layout);
 static inline int rp_comm_world_rank(const struct rp_comm *c, enum rp_group g, int member)
 {
     return c->first[g] + member * c->stride[g];

@@ -284,8 +284,8 @@ int rp_mesh_connected(struct rp_degrees l, int sparse, int a, int b)
     struct rp_comm x = {0}, y = {0};
     if (a == b)
         return 0;
-    rp_comm_place(&x, a, l);
-    rp_comm_place(&y, b, l);
+    rp_comm_set_coords(&x, a, l);
+    rp_comm_set_coords(&y, b, l);
     for (int g = RP_GROUP_WORLD + 1; g < RP_GROUPS; g++)
         if (x.first[g] == y.first[g] && x.size[g] > 1)
             return 1;
@@ -364,7 +364,7 @@ struct rp_comm *rp_mesh_open(const struct rp_mesh_opts *o, struct rp_err *err)
     copy_options(m, o);
     m->comm = (struct rp_comm){.op = &op, .lost = -1, .transport = "sockets", .host = m->host, .waiting = o->waiting,
                                .waiting_arg = o->waiting_arg};
-    rp_comm_place(&m->comm, o->rank, o->layout);
+    rp_comm_set_coords(&m->comm, o->rank, o->layout);
     rp_mesh_memory(&memory, o->layout, m->host, o->rank, o->sparse);
     m->spin = ranks_here(m) <= (int)sysconf(_SC_NPROCESSORS_ONLN);
     m->greet = (struct rp_greet_opts){.channel = {.key = m->key, .purpose = "data", .job = m->job, .own = o->rank},

@@ -86,7 +86,7 @@ static json_t *kernels_of(const struct rp_dev *dev)
 static int run_report(struct rp_dev *dev, enum rp_frame type, const struct rp_device_opts *o, const json_t *question,
                       struct rp_err *err)
 {
-    static const struct rp_progress progress = {.begin = send_case, .done = send_row};
+    static const struct rp_case_watch progress = {.begin = send_case, .done = send_row};
     RP_JSON *rows = NULL;
     if (type == RP_FRAME_SPEED)
         return rp_ops_speed(dev, o, json_number_value(json_object_get(question, "seconds")), NULL, &progress, &rows,

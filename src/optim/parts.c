@@ -14,7 +14,7 @@ void rp_parts_init(struct rp_parts *p, const struct rp_recipe *r, struct rp_comm
                            .shares = rp_alloc((size_t)stages * sizeof *p->shares)};
     for (int s = 0; s < stages; s++) {
         p->place[s].host = comm->host;
-        rp_comm_place(&p->place[s], rp_parts_world_rank(p, s, comm->rank[RP_GROUP_DATA], comm->rank[RP_GROUP_TENSOR]),
+        rp_comm_set_coords(&p->place[s], rp_parts_world_rank(p, s, comm->rank[RP_GROUP_DATA], comm->rank[RP_GROUP_TENSOR]),
                       (struct rp_degrees){p->data, p->ranks, stages});
         p->net[s] = rp_net_new_on(r, 1, &p->place[s]);
         rp_shares_init(&p->shares[s], &p->net[s]->tensors[RP_WEIGHT], p->parallel, &p->place[s], bucket);

@@ -47,15 +47,15 @@ int rp_joining_detect(struct rp_joining *j, const struct rp_joining_opts *o, str
     return 0;
 }
 
-static int show_waiting(void *meter, const char *line)
+static int show_waiting(void *progress, const char *line)
 {
-    if (meter)
-        rp_meter_phase(meter, "joining", line);
+    if (progress)
+        rp_progress_phase(progress, "joining", line);
     return 0;
 }
 
 int rp_joining_open(struct rp_joining *j, const struct rp_joining_opts *o, int ranks, const json_t *facts, const json_t *about,
-                    struct rp_meter *meter, struct rp_err *err)
+                    struct rp_progress *progress, struct rp_err *err)
 {
     const struct rp_rendezvous_opts r = {.join = o->join, .port = o->port, .talk = o->place ? &o->place->talk : NULL};
     const uint64_t deadline = rp_now_ns() + (uint64_t)(o->timeout ? o->timeout : TIMEOUT_S) * 1000000000u;
@@ -67,7 +67,7 @@ int rp_joining_open(struct rp_joining *j, const struct rp_joining_opts *o, int r
                                       .about = about,
                                       .deadline = deadline,
                                       .waiting = show_waiting,
-                                      .waiting_arg = meter,
+                                      .waiting_arg = progress,
                                       .check = o->place ? o->place->check : NULL,
                                       .check_arg = o->place ? o->place->arg : NULL,
                                       .machine = getenv("REPRO_HOST")};

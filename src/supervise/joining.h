@@ -37,7 +37,7 @@ struct rp_joining {
 
 /* Fills launch and key; nothing is sent. launch.size is 1: one process (kind RP_LAUNCH_ALONE or a job of one). */
 int rp_joining_detect(struct rp_joining *j, const struct rp_joining_opts *o, struct rp_err *err) rp_must_check;
-/* ranks: those that this process brings. facts, about: as in rp_join_opts. Progress goes to the meter. */
+/* ranks: those that this process brings. facts, about: as in rp_join_opts. Progress goes to `progress`. */
 int rp_joining_open(struct rp_joining *j, const struct rp_joining_opts *o, int ranks, const json_t *facts, const json_t *about,
-                    struct rp_meter *meter, struct rp_err *err) rp_must_check;
+                    struct rp_progress *progress, struct rp_err *err) rp_must_check;
 void rp_joining_fini(struct rp_joining *j);

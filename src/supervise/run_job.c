@@ -83,17 +83,17 @@ static json_t *facts_of(const struct rp_run_job_opts *what, const char *program)
     return facts;
 }
 
-int rp_run_job_join(struct rp_run_job *j, const struct rp_joining_opts *o, const struct rp_run_job_opts *what, struct rp_meter *meter,
+int rp_run_job_join(struct rp_run_job *j, const struct rp_joining_opts *o, const struct rp_run_job_opts *what, struct rp_progress *progress,
                     struct rp_err *err)
 {
     char program[RP_SHA256_HEX];
     program_digest(program);
     RP_JSON *facts = facts_of(what, program), *about = json_pack("{s:s, s:s}", "program", program, "backend", what->backend);
-    if (rp_joining_open(&j->joining, o, j->ranks, facts, about, meter, err) < 0)
+    if (rp_joining_open(&j->joining, o, j->ranks, facts, about, progress, err) < 0)
         return -1;
     const struct rp_join *join = &j->joining.join;
     char ranks[48];
-    rp_meter_note(meter, "process %d of %d, %s of %d", join->own, join->members, rp_join_ranks(&join->member[join->own], ranks), join->world);
+    rp_progress_note(progress, "process %d of %d, %s of %d", join->own, join->members, rp_join_ranks(&join->member[join->own], ranks), join->world);
     return 0;
 }
 

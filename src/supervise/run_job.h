@@ -35,7 +35,7 @@ struct rp_run_job_opts {
 
 /* ranks: --ranks, 0: not given. RP_USAGE: a launcher and --ranks both say how many there are. */
 int rp_run_job_detect(struct rp_run_job *j, const struct rp_joining_opts *o, int ranks, struct rp_err *err) rp_must_check;
-int rp_run_job_join(struct rp_run_job *j, const struct rp_joining_opts *o, const struct rp_run_job_opts *what, struct rp_meter *meter,
+int rp_run_job_join(struct rp_run_job *j, const struct rp_joining_opts *o, const struct rp_run_job_opts *what, struct rp_progress *progress,
                     struct rp_err *err) rp_must_check;
 void rp_run_job_fini(struct rp_run_job *j);
 void rp_run_job_tend(struct rp_run_job *j);
@@ -64,7 +64,7 @@ struct rp_follow_opts {
     int identify;
     int (*check)(void *arg, struct rp_err *err); /* -1: the job is over, with *err; NULL: none */
     void *check_arg;
-    struct rp_meter *meter;
+    struct rp_progress *progress;
 };
 /* Until process 0 ends the job. */
 int rp_run_job_follow(struct rp_run_job *j, const struct rp_follow_opts *o, struct rp_err *err) rp_must_check;

@@ -53,7 +53,7 @@ int rp_outcome_record(struct rp_rank_outcome *o, int ranks, const json_t *record
 struct watch {
     struct rp_outcome *o;
     const struct rp_job *job;
-    struct rp_meter *meter;
+    struct rp_progress *progress;
     const char *unit;
     struct rp_group_of_workers *group;
     int64_t step_samples; /* of all ranks */
@@ -79,7 +79,7 @@ static void show_step(struct watch *w, const json_t *record)
         w->step_samples = json_integer_value(json_object_get(record, "samples"));
     double s = (double)(end - w->phase_start_ns) * 1e-9;
     int64_t all = rp_job_steps(w->job->recipe), left = (w->job->steps > 0 && w->job->steps < all ? w->job->steps : all) - w->o->rank[0].steps_done;
-    rp_meter_step(w->meter, (int)w->phase_done, (int)w->phase_steps, loss,
+    rp_progress_step(w->progress, (int)w->phase_done, (int)w->phase_steps, loss,
                   s > 0 ? (double)(w->phase_done * w->step_samples) / s : 0, w->unit, s / (double)w->phase_done * (double)left);
 }
 
@@ -104,9 +104,9 @@ static void on_hello(struct watch *w, int rank, json_t *body)
     o->hello = json_incref(body);
     rp_device_text(text, json_object_get(body, "device"));
     if (w->o->ranks == 1)
-        rp_meter_note(w->meter, "device: %s, %s", rp_json_text_at(body, "backend"), text);
+        rp_progress_note(w->progress, "device: %s, %s", rp_json_text_at(body, "backend"), text);
     else if (rank == 0)
-        rp_meter_note(w->meter, "device of rank 0 of %d: %s, %s", w->o->ranks, rp_json_text_at(body, "backend"), text);
+        rp_progress_note(w->progress, "device of rank 0 of %d: %s, %s", w->o->ranks, rp_json_text_at(body, "backend"), text);
 }
 
 static void on_frame(struct watch *w, int rank, enum rp_frame type, json_t *body)
@@ -121,7 +121,7 @@ static void on_frame(struct watch *w, int rank, enum rp_frame type, json_t *body
             break;
         w->phase_steps = json_integer_value(json_object_get(body, "steps"));
         w->phase_done = 0;
-        rp_meter_phase(w->meter, json_string_value(json_object_get(body, "phase")), NULL);
+        rp_progress_phase(w->progress, json_string_value(json_object_get(body, "phase")), NULL);
         break;
     case RP_FRAME_STEP:
         on_step(w, rank, body);
@@ -143,7 +143,7 @@ static void stop_all(struct watch *w, const char *note)
 {
     w->stop_ns = rp_now_ns();
     w->o->status = RP_RUN_INCOMPLETE;
-    rp_meter_note(w->meter, "%s", note);
+    rp_progress_note(w->progress, "%s", note);
     rp_workers_stop(w->group);
 }
 
@@ -217,11 +217,11 @@ static void word_stop(const struct watch *w)
 }
 
 void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_degrees degrees, const struct rp_job_world *world,
-                  struct rp_meter *meter)
+                  struct rp_progress *progress)
 {
     const int ranks = rp_degrees_world(degrees);
     *o = (struct rp_outcome){.status = RP_RUN_COMPLETE, .ranks = ranks, .rank = rp_alloc((size_t)ranks * sizeof *o->rank)};
-    struct watch w = {.o = o, .job = job, .meter = meter, .unit = rp_model_of(job->recipe)->sample_unit,
+    struct watch w = {.o = o, .job = job, .progress = progress, .unit = rp_model_of(job->recipe)->sample_unit,
                       .step_samples = job->batch * rp_recipe_micro_batches(job->recipe)};
     for (int i = 0; i < ranks; i++)
         o->rank[i].telemetry.most = rp_telemetry_most(ranks);
@@ -252,5 +252,5 @@ void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_degr
     o->steps_done = o->rank[0].steps_done;
     if (o->status == RP_RUN_INCOMPLETE)
         word_stop(&w);
-    rp_meter_end(meter);
+    rp_progress_end(progress);
 }

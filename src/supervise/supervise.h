@@ -44,5 +44,5 @@ void rp_outcome_trim(struct rp_outcome *o, int64_t steps);
 
 /* Always fills *o; never fails itself. world: the other processes of the job; NULL: all ranks run on this machine. */
 void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_degrees degrees, const struct rp_job_world *world,
-                  struct rp_meter *meter);
+                  struct rp_progress *progress);
 void rp_outcome_fini(struct rp_outcome *o);

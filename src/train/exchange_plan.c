@@ -34,7 +34,7 @@ static void count_rank(struct rp_exchange_plan *out, const struct rp_net *m, int
     struct rp_exchange_bytes updated = {0};
     uint64_t merged = 0;
     int calls[2] = {0};
-    rp_comm_place(&comm, rank, (struct rp_degrees){out->ranks, 1, 1});
+    rp_comm_set_coords(&comm, rank, (struct rp_degrees){out->ranks, 1, 1});
     rp_shares_init(&shares, &m->tensors[RP_WEIGHT], m->parallel, &comm, bucket);
     rp_exchange_open(&x, m, &shares, micros * out->ranks);
     for (int i = 0; i < x.levels; i++) {

@@ -96,7 +96,7 @@ struct rp_exchange_sizes {
     int overlaps;                       /* part of it during the backward pass */
 };
 struct rp_exchange_sizes rp_train_exchange(const struct rp_train *t);
-/* The same of a rank at that place (rp_comm_place()), without a device; train.batch_size is a number. */
+/* The same of a rank with those coordinates (rp_comm_set_coords()), without a device; train.batch_size is a number. */
 int rp_train_exchange_at(struct rp_exchange_sizes *out, const struct rp_recipe *r, struct rp_comm *place, struct rp_err *err) rp_must_check;
 /* As rp_state_root(): per-tensor roots into *tensors ({"name": "hex"}) unless NULL. */
 int rp_train_root(struct rp_train *t, char hex[65], json_t **tensors, struct rp_err *err) rp_must_check;

@@ -25,7 +25,7 @@ void rp_world_place(struct rp_comm *c, const struct rp_rank_of *rank, const stru
     for (int i = 0; i < rp_degrees_world(rank->degrees); i++)
         gpus += rank->gpu[i];
     *c = (struct rp_comm){.host = rank->host, .route = rp_world_route(r, gpus)};
-    rp_comm_place(c, rank->rank, rank->degrees);
+    rp_comm_set_coords(c, rank->rank, rank->degrees);
 }
 
 int rp_world_gpus_here(const struct rp_rank_of *rank, int *index)

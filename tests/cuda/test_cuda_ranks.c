@@ -80,7 +80,7 @@ static int run_rank(int rank, int *lost, struct rp_err *err)
     struct rp_device_opts o = {.device = getenv("TEST_DEVICE")};
     char device[RP_DEVICE_NUMBER];
     json_t *about = NULL;
-    rp_comm_place(&placed, rank, now->layout);
+    rp_comm_set_coords(&placed, rank, now->layout);
     if (load_libraries(err) < 0 || rp_nccl_ranks.choose(&of, &o, 0, device, err) < 0)
         return -1;
     o.device = *device ? device : o.device;

@@ -240,7 +240,7 @@ static json_t *fx_connections(const struct fx *x, int rank)
 static struct rp_comm fx_place(const struct fx *x, const int *host, int rank)
 {
     struct rp_comm place = {.lost = -1, .host = host};
-    rp_comm_place(&place, rank, (struct rp_degrees){fx_ranks(x), 1, 1});
+    rp_comm_set_coords(&place, rank, (struct rp_degrees){fx_ranks(x), 1, 1});
     return place;
 }
 

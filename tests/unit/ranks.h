@@ -153,7 +153,7 @@ static inline int ranks_run(struct rp_degrees layout, const int *host, int (*run
     int failed = 0;
     for (int i = 0; i < n; i++) {
         c[i] = (struct ranks_comm){.comm = {.op = &op, .transport = "threads", .host = host}, .world = w};
-        rp_comm_place(&c[i].comm, i, layout);
+        rp_comm_set_coords(&c[i].comm, i, layout);
         RP_BUG_IF(pthread_create(&c[i].thread, NULL, ranks_thread, &c[i]) != 0);
     }
     for (int i = 0; i < n; i++)

@@ -1,4 +1,4 @@
-/* The meter: plain lines into a pipe, one rewriting line on a terminal, and what the environment can say about it. */
+/* The line of progress: plain lines into a pipe, one rewriting line on a terminal, and what the environment can say about it. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* pseudo terminals */
 #endif
@@ -17,15 +17,15 @@
 /* What a run of 25 steps prints to fd; the other end is read from `from`. */
 static void show(int fd, int from, int quiet, struct rp_buf *out)
 {
-    struct rp_meter m;
+    struct rp_progress m;
     char bytes[8192];
-    rp_meter_init(&m, fd, quiet);
-    rp_meter_phase(&m, "warm-up", NULL);
-    rp_meter_phase(&m, "timed", "now");
+    rp_progress_init(&m, fd, quiet);
+    rp_progress_phase(&m, "warm-up", NULL);
+    rp_progress_phase(&m, "timed", "now");
     for (int i = 1; i <= 25; i++)
-        rp_meter_step(&m, i, 25, 7.25f, 3.5, "sequences", 3725 - i);
-    rp_meter_note(&m, "a note");
-    rp_meter_end(&m);
+        rp_progress_step(&m, i, 25, 7.25f, 3.5, "sequences", 3725 - i);
+    rp_progress_note(&m, "a note");
+    rp_progress_end(&m);
     fcntl(from, F_SETFL, O_NONBLOCK);
     for (ssize_t n; (n = read(from, bytes, sizeof bytes)) > 0;)
         rp_buf_add(out, bytes, (size_t)n);
@@ -84,14 +84,14 @@ TEST(plain_lines)
 
 TEST(unknown_is_not_shown)
 {
-    struct rp_meter m;
+    struct rp_progress m;
     char bytes[256] = {0};
     int p[2];
     CHECK(pipe(p) == 0, "pipe");
-    rp_meter_init(&m, p[1], 0);
-    rp_meter_step(&m, 0, 2, NAN, 0, "", -1);
-    rp_meter_step(&m, 1, 2, NAN, 0, "", -1);
-    rp_meter_end(&m);
+    rp_progress_init(&m, p[1], 0);
+    rp_progress_step(&m, 0, 2, NAN, 0, "", -1);
+    rp_progress_step(&m, 1, 2, NAN, 0, "", -1);
+    rp_progress_end(&m);
     CHECK(read(p[0], bytes, sizeof bytes - 1) > 0, "nothing was printed");
     CHECK_STR(bytes, "  step 1/2\n");
     close(p[0]);
@@ -133,11 +133,11 @@ TEST(a_note_has_nothing_that_a_terminal_obeys)
 {
     int p[2];
     char out[256] = "";
-    struct rp_meter m;
+    struct rp_progress m;
     CHECK(pipe(p) == 0, "pipe");
-    rp_meter_init(&m, p[1], 0);
-    rp_meter_note(&m, "%s", "\033]0;title\a caf\xc3\xa9 \xc2\x9b" "31m \xc2\xa0 \x7f.yaml\r");
-    rp_meter_phase(&m, "reading", "\033[2J");
+    rp_progress_init(&m, p[1], 0);
+    rp_progress_note(&m, "%s", "\033]0;title\a caf\xc3\xa9 \xc2\x9b" "31m \xc2\xa0 \x7f.yaml\r");
+    rp_progress_phase(&m, "reading", "\033[2J");
     CHECK(read(p[0], out, sizeof out - 1) > 0, "nothing came");
     CHECK(strcmp(out, "?]0;title? caf\xc3\xa9 ??31m \xc2\xa0 ?.yaml?\nreading ?[2J\n") == 0, "%s", out);
     close(p[0]);
@@ -146,11 +146,11 @@ TEST(a_note_has_nothing_that_a_terminal_obeys)
 
 TEST(closed_stderr_is_survived)
 {
-    struct rp_meter m;
-    rp_meter_init(&m, -1, 0);
-    rp_meter_phase(&m, "timed", NULL);
-    rp_meter_step(&m, 1, 1, 1, 0, "sequences", -1);
-    rp_meter_end(&m);
+    struct rp_progress m;
+    rp_progress_init(&m, -1, 0);
+    rp_progress_phase(&m, "timed", NULL);
+    rp_progress_step(&m, 1, 1, 1, 0, "sequences", -1);
+    rp_progress_end(&m);
     CHECK(!m.open, "no line is open");
 }
 

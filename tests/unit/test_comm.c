@@ -29,14 +29,14 @@ TEST(members_of_groups)
     struct rp_comm c = {0};
     const struct rp_degrees layout = {.data = 3, .tensor = 2, .pipeline = 4};
     for (int rank = 0; rank < 24; rank++) {
-        rp_comm_place(&c, rank, layout);
+        rp_comm_set_coords(&c, rank, layout);
         CHECK(c.size[RP_GROUP_WORLD] == 24 && c.rank[RP_GROUP_WORLD] == rank, "world of rank %d", rank);
         CHECK(c.rank[RP_GROUP_TENSOR] == rank % 2 && c.rank[RP_GROUP_DATA] == rank / 2 % 3 && c.rank[RP_GROUP_PIPELINE] == rank / 6,
               "place of rank %d", rank);
         for (int g = 0; g < RP_GROUPS; g++)
             CHECK(rp_comm_world_rank(&c, (enum rp_group)g, c.rank[g]) == rank, "group %d of rank %d", g, rank);
     }
-    rp_comm_place(&c, 9, layout); /* stage 1, data 1, tensor 1 */
+    rp_comm_set_coords(&c, 9, layout); /* stage 1, data 1, tensor 1 */
     CHECK(rp_comm_world_rank(&c, RP_GROUP_DATA, 2) == 11, "data");
     CHECK(rp_comm_world_rank(&c, RP_GROUP_TENSOR, 0) == 8, "tensor");
     CHECK(rp_comm_world_rank(&c, RP_GROUP_PIPELINE, 3) == 21, "stage");

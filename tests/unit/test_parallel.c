@@ -278,7 +278,7 @@ static void check_layouts(struct rp_recipe recipe, int64_t micros, const struct 
         compare(&one.trace[0], &many, by[i], text);
         for (int k = 0; k < by[i].data * by[i].tensor * by[i].pipeline; k++) {
             struct rp_comm place = {.lost = -1};
-            rp_comm_place(&place, k, by[i]);
+            rp_comm_set_coords(&place, k, by[i]);
             const int overlaps = by[i].data > 1 && place.rank[RP_GROUP_PIPELINE] == 0;
             CHECK(many.trace[k].overlaps == overlaps, "%s: rank %d %s during its backward pass", text, k,
                   overlaps ? "does not exchange" : "exchanges");
@@ -461,7 +461,7 @@ static struct rp_plan plan_on(const struct rp_recipe *r, struct rp_degrees by, i
     struct rp_err err = {0};
     struct rp_comm c = {.lost = -1};
     struct rp_plan plan = {0};
-    rp_comm_place(&c, rank, by);
+    rp_comm_set_coords(&c, rank, by);
     CHECK(rp_train_size(&plan, r, &c, &reference_backend, &(struct rp_device_opts){0}, &err) == 0, "%s", err.msg);
     return plan;
 }

@@ -145,7 +145,7 @@ TEST(bytes_that_leave_a_host)
             struct rp_comm c = {.host = host};
             struct rp_shares shares;
             struct rp_exchange x;
-            rp_comm_place(&c, i, (struct rp_degrees){hosts * 8, 1, 1});
+            rp_comm_set_coords(&c, i, (struct rp_degrees){hosts * 8, 1, 1});
             rp_shares_init(&shares, &m->tensors[RP_WEIGHT], 1, &c, 0); /* in more buckets these few weights are too few for 32 ranks */
             rp_exchange_open(&x, m, &shares, 32);
             CHECK(x.levels == 2, "levels");
@@ -408,7 +408,7 @@ static struct rp_plan plan_of(const struct rp_recipe *r, int ranks, int rank)
     struct rp_err err = {0};
     struct rp_comm c = {.lost = -1};
     struct rp_plan plan = {0};
-    rp_comm_place(&c, rank, data_ranks(ranks));
+    rp_comm_set_coords(&c, rank, data_ranks(ranks));
     CHECK(rp_train_size(&plan, r, &c, &reference_backend, &(struct rp_device_opts){0}, &err) == 0, "%s", err.msg);
     return plan;
 }

@@ -2,7 +2,7 @@
 
 #include "backend/cpu/cpu.h"
 
-int rp_ops_selftest(const struct rp_progress *progress, json_t **report, struct rp_err *err)
+int rp_ops_selftest(const struct rp_case_watch *progress, json_t **report, struct rp_err *err)
 {
     const struct rp_backend *cpu = &rp_backend_cpu;
     struct rp_err first = {0}, e;

@@ -66,7 +66,7 @@ static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64
     struct rp_comm place = {.lost = -1, .host = host, .route = rp_run_route(&s->run)};
     for (int i = 0; i < n; i++)
         host[i] = (int)s->run.facts->rank[i].node;
-    rp_comm_place(&place, 0, s->run.ranks.degrees);
+    rp_comm_set_coords(&place, 0, s->run.ranks.degrees);
     return rp_train_size(plan, &sized, &place, &rp_backend_cpu, o, &ignored);
 }
 

@@ -99,7 +99,7 @@ static int check_exchange(const struct rp_verify_state *s, int i, const int *hos
 {
     const struct rp_exchange_facts *is = s->run.facts->rank[i].exchange;
     struct rp_comm place = {.lost = -1, .host = host, .route = rp_run_route(&s->run)};
-    rp_comm_place(&place, i, s->run.ranks.degrees);
+    rp_comm_set_coords(&place, i, s->run.ranks.degrees);
     struct rp_exchange_sizes x;
     struct rp_err why;
     if (rp_train_exchange_at(&x, &s->run.recipe, &place, &why) < 0) {
