@@ -99,6 +99,42 @@ TEST(attacks_by_leaving_out_what_every_gpu_leaves_behind)
     warned(&x, "no times of the device", RP_CHECK_time);
 }
 
+TEST(another_gpu_than_the_settings_require)
+{
+    static const struct {
+        const char *asked;
+        int holds;
+    } rows[] = {{"0", 1}, {"1", 0}, {"10", 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        FX(x);
+        on_gpu(&x);
+        json_object_set_new(json_object_get(x.facts, "recipe"), "run.device", json_pack("{s:s, s:s}", "value", rows[i].asked, "origin", "command line"));
+        fx_derive(&x);
+        if (rows[i].holds)
+            expect_state(&x, RP_CHECK_environment, RP_CHECK_PASSED);
+        else
+            refused(&x, RP_CHECK_environment, RP_MISMATCH);
+    }
+}
+
+TEST(telemetry_without_a_line)
+{
+    struct rp_err err;
+    struct rp_bundle b;
+    FX_KEY *key = fx_key("signer");
+    FX(x);
+    on_gpu(&x);
+    fx_seal(&x, "signer", "sealed");
+    RP_FREE char *path = fx_path("sealed");
+    CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
+    rp_buf_fini(attack_bytes(&b, "steps/rank0.telemetry.jsonl"));
+    attack_sums(&b, "", key);
+    attack_sign(&b, x.facts, x.run, NULL, key);
+    attack_pack(&b);
+    attack_expect("telemetry without a line", NULL, RP_CHECK_telemetry, 4);
+    rp_bundle_fini(&b);
+}
+
 TEST(attacks_with_a_backend_of_another_version)
 {
     FX(x);

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "launch/join.h"
 #include "launch/join_link.h"
+#include "launch/rendezvous.h"
 #include "tests/unit/tap.h"
 
 /* One value of a good message, at a pointer; NULL: it is not there. */
@@ -72,5 +73,43 @@ TEST(forms_of_world)
             json_decref(member[k].addresses);
             json_decref(member[k].about);
         }
+    }
+}
+
+/* What process 0 says of where it listens, to those that it started. */
+static json_t *learn(void *arg, uint64_t deadline, struct rp_err *err)
+{
+    (void)deadline, (void)err;
+    return json_loads(arg, 0, NULL);
+}
+
+TEST(places_that_process_0_cannot_be_at)
+{
+    static const struct {
+        const char *where;
+        int good;
+    } rows[] = {{"{\"port\": 61440, \"addresses\": [\"127.0.0.1\"]}", 1}, {"{\"port\": 0, \"addresses\": [\"127.0.0.1\"]}", 0},
+                {"{\"port\": 65536, \"addresses\": [\"127.0.0.1\"]}", 0}, {"{\"port\": -1, \"addresses\": [\"127.0.0.1\"]}", 0},
+                {"{\"port\": 61440, \"addresses\": []}", 0},              {"{\"port\": 61440}", 0},
+                {"{}", 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct rp_rendezvous_talk talk = {.arg = (void *)(uintptr_t)rows[i].where, .learn = learn};
+        struct rp_rendezvous r = {.pmi = {.fd = -1}, .talk = &talk};
+        struct rp_err err = {0};
+        const int failed = rp_rendezvous_learn(&r, 0, &err) < 0;
+        CHECK(failed == !rows[i].good && (!failed || err.code == RP_MALFORMED), "%s: %s", rows[i].where, err.msg);
+        rp_rendezvous_fini(&r);
+    }
+}
+
+TEST(sizes_that_no_job_has)
+{
+    static const int64_t sizes[] = {0, -1, RP_JOIN_MAX + 1, INT64_MAX};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const struct rp_launch launch = {.rank = 0, .size = sizes[i]};
+        const struct rp_join_opts o = {.launch = &launch};
+        struct rp_join j;
+        struct rp_err err = {0};
+        CHECK(rp_join_open(&j, &o, &err) < 0 && err.code == RP_USAGE, "%lld: %s", (long long)sizes[i], err.msg);
     }
 }

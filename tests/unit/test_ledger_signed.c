@@ -46,6 +46,33 @@ TEST(the_first_line_has_the_key_and_every_line_its_signature)
     CHECK_STR(s.begun, rp_json_text_at(first, "at"));
 }
 
+/* A line that seems to be signed by a key that cannot be read. */
+TEST(the_key_of_the_first_line_has_one_form)
+{
+    static const char *const bad[] = {"null", "{}", "7", "{\"public\": \"AAAA\"}", "{\"made\": \"yesterday\"}", "{\"known_from\": \"hearsay\"}",
+                                      "{\"public\": 7}"};
+    RP_FREE char *path = in_dir("key.jsonl"), *bent = in_dir("key-bent.jsonl");
+    struct rp_ledger_summary s;
+    struct rp_err err = {0};
+    struct rp_ledger_ref mark;
+    struct rp_ledger_writer w = {.path = path, .named = 1, .key = ledger_key("mine.pem"), .made_ns = 1790000000000000000u, .by_file = 1, .running = -1};
+    CHECK(rp_ledger_append(&w, RP_LEDGER_STARTED, NULL, json_pack("{s:s}", "recipe", RECIPE), &mark, &err) == 0, "%s", err.msg);
+    rp_closep(&w.running);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        RP_BUF text = {0};
+        json_t *line = line_of(path, 1), *change = json_loads(bad[i], JSON_DECODE_ANY, NULL);
+        if (json_is_object(change) && json_object_size(change))
+            json_object_update(json_object_get(line, "key"), change);
+        else
+            json_object_set(line, "key", change);
+        json_decref(change);
+        json_object_del(line, "sha256");
+        forge(&text, line, RP_LEDGER_NOTHING);
+        put(bent, text.data, text.size);
+        CHECK(read_it(bent, &s, &err) < 0 && err.code == RP_MALFORMED, "%s: %s", bad[i], err.msg);
+    }
+}
+
 TEST(one_key_writes_one_ledger)
 {
     RP_FREE char *path = in_dir("one-key.jsonl"), *old = in_dir("old.jsonl");

@@ -98,6 +98,53 @@ static void record(struct rp_buf *out, int rank, int one_host)
     close(b[0]);
 }
 
+/* A rank of another host connects to somebody who has the key, but says something else where a rank says welcome; NULL: who ends the connection. */
+static enum rp_code meet(const char *welcome)
+{
+    const struct rp_greet_opts own = greet_as(1, "job-1", mesh_key), other = greet_as(0, "job-1", mesh_key);
+    struct rp_greeting c;
+    struct rp_err err = {0}, ignored;
+    int s[2], r = 0, said = 0;
+    size_t n;
+    RP_BUG_IF(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, s));
+    CHECK(rp_greet_start(&c, &own, s[0], 1, 0, 0, &err) == 0, "%s", err.msg);
+    struct rp_channel *server = rp_channel_accept(s[1], &other.channel, NULL, NULL, &ignored);
+    for (int i = 0; i < 200 && r == 0; i++) {
+        if (!said && rp_channel_handshake(server, &ignored) == 1) {
+            said = welcome ? rp_channel_write(server, welcome, RP_GREET_WELCOME, &n, &ignored) == 0 && n == RP_GREET_WELCOME
+                           : rp_channel_end(server, &ignored) >= 0;
+            CHECK(said, "%s", ignored.msg);
+        }
+        if (said)
+            (void)!rp_channel_flush(server, &ignored);
+        r = rp_greet_step(&c, &err);
+    }
+    rp_greet_end(&c);
+    rp_channel_free(server);
+    return r < 0 ? err.code : r ? RP_OK : RP_BUG;
+}
+
+TEST(welcomes)
+{
+    CHECK(meet("RPL5\0\0\0\0") == RP_OK, "an honest one");
+    CHECK(meet("RPL6\0\0\0\0") == RP_MALFORMED && meet("RPL5\0\0\0\1") == RP_MALFORMED, "others");
+    CHECK(meet(NULL) == RP_UNAVAILABLE, "none");
+}
+
+/* A listener to whom nobody says anything. */
+TEST(connections_that_end_without_a_byte)
+{
+    const struct rp_greet_opts own = greet_as(0, "job-1", mesh_key);
+    struct rp_greeting g;
+    struct rp_err err = {0};
+    int s[2];
+    RP_BUG_IF(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, s));
+    CHECK(rp_greet_start(&g, &own, s[0], 0, -1, 0, &err) == 0 && rp_greet_step(&g, &err) == 0, "%s", err.msg);
+    close(s[1]);
+    CHECK(rp_greet_step(&g, &err) < 0 && err.code == RP_UNAVAILABLE, "%s", err.msg);
+    rp_greet_end(&g);
+}
+
 static int run_barrier(struct rp_comm *c, void *arg, struct rp_err *err)
 {
     (void)arg;
