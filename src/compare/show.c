@@ -22,11 +22,20 @@ static void put_results(struct rp_doc *d, const struct rp_rows *rows)
         rp_layout_cells(d, RP_TABLE_results, tokens, &(struct rp_line){.row = &rows->row[i], .number = i + 1});
 }
 
+/* Of a pair what columns show. */
+static json_t *pair_json(const struct rp_pair *pair)
+{
+    struct rp_pair brief = *pair;
+    brief.facts_n = brief.figures_n = 0;
+    brief.environment = NULL;
+    return rp_object_json(&brief, &rp_type_pair);
+}
+
 static void put_pairs(struct rp_doc *d, const struct rp_rows *rows, const struct rp_comparison *c)
 {
     rp_layout_begin(d, RP_TABLE_pairs, 0);
     for (int64_t i = 0; i < c->pairs_n; i++) {
-        RP_JSON *entry = rp_object_json(&c->pairs[i], &rp_type_pair);
+        RP_JSON *entry = pair_json(&c->pairs[i]);
         const int64_t row = c->pairs[i].b;
         rp_layout_cells(d, RP_TABLE_pairs, 0, &(struct rp_line){.row = &rows->row[row], .entry = entry, .number = row + 1});
     }
@@ -228,7 +237,7 @@ void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const struc
 /* What a comparison has about result i: its pair, and its place in a series. */
 static json_t *entry_of(const struct rp_comparison *c, int i)
 {
-    json_t *entry = i ? rp_object_json(&c->pairs[i - 1], &rp_type_pair) : json_object();
+    json_t *entry = i ? pair_json(&c->pairs[i - 1]) : json_object();
     for (int64_t k = 0; k < c->scaling_n; k++)
         if (c->scaling[k].row == i)
             json_object_update_new(entry, rp_object_json(&c->scaling[k], &rp_type_scaling_entry));
