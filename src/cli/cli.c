@@ -110,6 +110,15 @@ int rp_cli_write_output(const struct rp_cli *cli, const char *path, int force, c
     return (force || is_device(path) ? rp_write_file : rp_write_new_file)(path, text->data, text->size, 0644, err);
 }
 
+int rp_cli_check_bundle_output(const char *path, int force, struct rp_err *err)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return rp_fail(err, RP_USAGE, "--output: '%s' is a %s; a bundle is written to a regular file: choose another name", path,
+                       S_ISDIR(st.st_mode) ? "folder" : S_ISFIFO(st.st_mode) ? "pipe" : S_ISSOCK(st.st_mode) ? "socket" : "device");
+    return rp_cli_check_output(path, force, err);
+}
+
 int rp_cli_check_output(const char *path, int force, struct rp_err *err)
 {
     struct stat st;

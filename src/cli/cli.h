@@ -86,6 +86,8 @@ int rp_cli_has_stdout(void); /* 0: the process was started without one: no summa
 /* Before the work begins: --output names a new file, with `force` an existing one, or a device such as /dev/null; never
  * a pipe, which would wait for a reader. */
 int rp_cli_check_output(const char *path, int force, struct rp_err *err) rp_must_check;
+/* The same for a bundle, which replaces a file or is a new one: no device either. */
+int rp_cli_check_bundle_output(const char *path, int force, struct rp_err *err) rp_must_check;
 /* The whole file or nothing; without `force` only devices exist already. path NULL: stdout, but not with --json. */
 int rp_cli_write_output(const struct rp_cli *cli, const char *path, int force, const struct rp_buf *text,
                         struct rp_err *err) rp_must_check;

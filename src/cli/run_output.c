@@ -66,9 +66,7 @@ int rp_run_output_choose(struct rp_run_output *out, const char *given, int force
     RP_FREE char *first = rp_strdup(out->path); /* another run may have started in this second */
     for (int i = 2; !out->named && !force && i <= NUMBERS_MAX && lstat(out->path, &st) == 0; i++)
         replace_path(out, numbered_name(first, i));
-    if (!force && stat(out->path, &st) == 0 && S_ISCHR(st.st_mode))
-        return rp_fail(err, RP_USAGE, "'%s' exists; choose another name with --output, or give --force", out->path);
-    if (rp_cli_check_output(out->path, force, err) < 0)
+    if (rp_cli_check_bundle_output(out->path, force, err) < 0)
         return -1;
     return rp_run_can_create(out->path, err) < 0 ? rp_wrap(err, "the bundle (--output chooses another place)") : 0;
 }

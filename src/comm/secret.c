@@ -4,8 +4,11 @@
 #include "base/buf.h"
 #include "base/hash.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #define BLOCK 64 /* of SHA-256 */
 
@@ -78,4 +81,11 @@ int rp_secret_random(void *out, size_t size, struct rp_err *err)
         done += (size_t)n;
     }
     return 0;
+}
+
+void rp_secret_stay_out_of_cores(void)
+{
+    RP_FD fd = open("/proc/self/coredump_filter", O_WRONLY | O_CLOEXEC); /* kinds of mappings, core(5); inherited, through exec too */
+    if (fd < 0 || write(fd, "0\n", 2) != 2)
+        prctl(PR_SET_DUMPABLE, 0);
 }

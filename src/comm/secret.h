@@ -21,3 +21,6 @@ int rp_secret_equal(const void *a, const void *b, size_t size); /* in time that 
 /* 1 to `max` letters, digits, '.', '_' and '-': what a context names a job or a purpose with. */
 int rp_secret_is_name(const char *s, size_t max);
 int rp_secret_random(void *out, size_t size, struct rp_err *err) rp_must_check;
+/* Before a secret comes: a core file of this process and of those that it starts has no memory at all. Not by PR_SET_DUMPABLE, which also
+ * takes /proc/self/environ and /proc/self/fd from a user who is not root; that is the second choice, where /proc is not there. */
+void rp_secret_stay_out_of_cores(void);

@@ -26,6 +26,7 @@ void rp_job_key_hex(char out[RP_JOB_KEY_HEX], const struct rp_job_key *k)
 int rp_job_key_new(struct rp_job_key *k, struct rp_err *err)
 {
     *k = (struct rp_job_key){.source = "new"};
+    rp_secret_stay_out_of_cores();
     return rp_secret_random(k->bytes, sizeof k->bytes, err);
 }
 
@@ -133,6 +134,7 @@ int rp_job_key_load(struct rp_job_key *k, const struct rp_job_key_opts *o, struc
 {
     const char *offered = rp_job_key_offered();
     *k = (struct rp_job_key){.source = NULL};
+    rp_secret_stay_out_of_cores();
     int variable = offered && strcmp(offered, "REPRO_JOB_KEY") == 0;
     if (variable && (o->fd > 0 || o->file)) { /* not used, and not left to children either */
         char *value = getenv("REPRO_JOB_KEY");

@@ -5,7 +5,8 @@
  * Owner:   rp_job_key_fini() wipes it; RP_JOB_KEY does that at the end of a scope.
  * Extend:  another source is a function here; no message contains any part of a key.
  *
- * REPRO_JOB_KEY is overwritten in the environment after it was read: children and /proc/PID/environ do not have it. A file belongs to this
+ * REPRO_JOB_KEY is overwritten in the environment after it was read: children and /proc/PID/environ do not have it. Core files of processes
+ * that have a key contain no memory (rp_secret_stay_out_of_cores). A file belongs to this
  * user or to root and is readable by its owner only, as for ssh. One exception: a file of root in memory (tmpfs), as Kubernetes mounts a
  * Secret (mode 0644 by default, through links in its directory); who can read it is a matter of that container.
  */

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "comm/secret.h"
 #include "worker/worker.h"
 
 #include <poll.h>
@@ -81,6 +82,7 @@ static int make_rank(struct rp_rank_of *r, const struct rp_job *job, struct rp_d
         return 0;
     }
     snprintf(r->address, sizeof r->address, "127.0.0.1");
+    rp_secret_stay_out_of_cores();
     if (getrandom(r->key, sizeof r->key, 0) != sizeof r->key || getrandom(id, sizeof id, 0) != sizeof id)
         return rp_fail(err, RP_UNAVAILABLE, "no random numbers for the key of the ranks");
     rp_hex(r->id, id, sizeof id);

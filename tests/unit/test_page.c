@@ -133,6 +133,16 @@ TEST(cells_of_csv_are_no_formulas)
         rp_csv_text(&out, cases[i][0]);
         CHECK_STR(rp_buf_text(&out), cases[i][1]);
     }
+    /* what NFKC maps to = + - @, and blanks before a sign */
+    static const char *const signs[] = {"\uff1d", "\uff0b", "\uff0d", "\uff20", "\ufe66", "\ufe62", "\ufe63", "\ufe6b", "\u207a", "\u207b",
+                                        "\u207c", "\u208a", "\u208b", "\u208c", "\u2212", " =",     "\u00a0=", "\u3000+", "\u200b@", "\ufeff=",
+                                        "  -",    "\n=",    " \uff1d"};
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
+        RP_BUF out = {0};
+        RP_FREE char *cell = rp_asprintf("%s1+cmd|' /C calc'!A0", signs[i]);
+        rp_csv_text(&out, cell);
+        CHECK(strncmp(rp_buf_text(&out), "\"'", 2) == 0 && out.data[out.size - 1] == '"', "%zu: %s", i, rp_buf_text(&out));
+    }
 }
 
 TEST(figures_are_found_and_formed)

@@ -13,6 +13,11 @@ later() { # SECONDS after the challenge was made
 "$REPRO" challenge show --json c1 >c1.json
 [ "$(jq -r .by c1.json)" = "$(sed -n 2p key.txt)" ] || fail "another key signed the challenge"
 [ "$(jq -r .nonce c1.json)" != "$("$REPRO" challenge show --json early | jq -r .nonce)" ] || fail "two challenges have one nonce"
+# a key that is made for it is named, once
+exit_of 0 env XDG_CONFIG_HOME="$PWD/nobody" "$REPRO" challenge new -o first
+says_in "made a new signing key, $("$REPRO" challenge show --json first | jq -r .by)" err.txt
+exit_of 0 env XDG_CONFIG_HOME="$PWD/nobody" "$REPRO" challenge new -o second
+! grep -q 'new signing key' err.txt || fail "the key is made again"
 
 # Public values: the work of a block is checked, the signature of a round is not.
 cp -r "$TOP/tests/vectors/public_values" values

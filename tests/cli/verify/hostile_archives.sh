@@ -119,6 +119,7 @@ archive() { # COUNT SIZE: members of SIZE blocks, in the form of a bundle's
 members() { # WORDS COUNT SIZE
     archive "$2" "$3"
     began=$(date +%s)
+    # shellcheck disable=SC2086 # several words
     exit_of 1 ${shell:-sh} verify.sh x.zst me.pem
     says_in "FAILED: $1" err.txt
     [ $(($(date +%s) - began)) -lt 60 ] || fail "$2 members take $(($(date +%s) - began)) s"
