@@ -9,12 +9,12 @@
 #include "base/text.h"
 #include "cli/help.h"
 #include "cli/parse.h"
-#include "report/template.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -61,8 +61,19 @@ void rp_cli_return(struct rp_cli *cli, json_t *document, const char *template)
     cli->result = document;
     if (cli->json || cli->silent)
         return;
-    rp_show(&text, rp_use_colour(STDOUT_FILENO) ? RP_FILL_COLOURED : RP_FILL_TEXT, document, template);
+    rp_show(&text, rp_cli_fill(), document, template);
     rp_cli_print(&text);
+}
+
+enum rp_fill rp_cli_fill(void)
+{
+    return rp_use_colour(STDOUT_FILENO) ? RP_FILL_COLOURED : RP_FILL_TEXT;
+}
+
+int rp_cli_width(void)
+{
+    const char *columns = getenv("COLUMNS");
+    return isatty(STDOUT_FILENO) || (columns && *columns) ? rp_columns(STDOUT_FILENO) : 0;
 }
 
 void rp_cli_print_path(const struct rp_cli *cli, const char *path)

@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "report/template.h"
 
 #include <jansson.h>
 #include <stddef.h>
@@ -80,6 +81,9 @@ void rp_cli_return(struct rp_cli *cli, json_t *document, const char *template);
 void rp_cli_print_path(const struct rp_cli *cli, const char *path);
 /* A path, or a text with one, for a document: cleaned where it is not UTF-8; null for NULL. */
 json_t *rp_cli_path(const char *path);
+/* Characters in a line of standard output: of the terminal, elsewhere $COLUMNS; 0: unlimited. */
+int rp_cli_width(void);
+enum rp_fill rp_cli_fill(void); /* a text, for a terminal with colours */
 /* Writes to standard output; rp_cli_main() reports errors. */
 void rp_cli_print(const struct rp_buf *b);
 int rp_cli_has_stdout(void); /* 0: the process was started without one: no summary is printed besides a file */

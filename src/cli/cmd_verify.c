@@ -20,7 +20,7 @@ struct verify_opts {
     const char *trust, *policy, *baseline, *data, *init, *state, *store, *isa, *replay, *limit, *ledger, *original, *replication;
     const char *challenge, *received, *draw, *tsa_ca;
     long threads;
-    int any_key, list, no_ledger;
+    int any_key, all, list, no_ledger;
 };
 
 #define STEPS_MAX 1000000000
@@ -46,6 +46,7 @@ static const struct rp_opt opts[] = {
     RP_OPT_LEDGER(ledger),
     RP_OPT_TSA_CA(tsa_ca),
     RP_OPT_NO_LEDGER(no_ledger),
+    RP_OPTION_FLAG(all, "all", 'a', "print every check; default only those that failed, have a remark or were requested"),
     RP_OPTION_FLAG(list, "list", 'l', "list every check with its id, severity, what it proves and how; reads no bundle"),
     RP_OPT_STORE(store),
     RP_OPTION_CHOICE(isa, "isa", 0, RP_CHOICES(RP_ISAS), "replay: instruction set, which does not change the bits"),
@@ -125,7 +126,6 @@ static int list_checks(struct rp_cli *cli, struct rp_err *err)
 
 /* What the options name, read before the bundle. */
 struct inputs {
-    const char *bundle; /* its name */
     const struct verify_opts *o;
     struct rp_policy policy;
     struct rp_tsa_ca *tsa_ca;
@@ -165,6 +165,13 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
                        "give one of them");
     if (o->replication && !o->replay && !o->draw)
         return rp_fail(err, RP_USAGE, "--replication is replayed, since equal bits can be copied: give --replay or --draw too");
+    const char *const of_one[][2] = {{"original", o->original},       {"replication", o->replication}, {"challenge", o->challenge},
+                                     {"draw", o->draw}, {"init", o->init}, {"state", o->state}};
+    for (size_t i = 0; i < sizeof of_one / sizeof *of_one; i++)
+        if (of_one[i][1] && cli->argc > 1)
+            return rp_fail(err, RP_USAGE, "--%s is about one bundle: give one BUNDLE, not %d", of_one[i][0], cli->argc);
+    if (o->received && strcmp(o->received, "file") == 0 && strcmp(cli->argv[0], "-") == 0)
+        return rp_fail(err, RP_USAGE, "--received=file: standard input has no time; give it as 2026-11-23T12:00:00Z");
     if (o->state && !o->replay && !o->draw)
         return rp_fail(err, RP_USAGE, "--state is compared at the end of a replay: give --replay too");
     return 0;
@@ -190,7 +197,8 @@ static int load_inputs(struct inputs *in, struct rp_err *err)
     return in->o->policy ? rp_policy_load(&in->policy, in->o->policy, err) : 0;
 }
 
-static int make_options(struct rp_verify_opts *out, struct inputs *in, struct rp_replay_progress *progress, struct rp_err *err)
+static int make_options(struct rp_verify_opts *out, struct inputs *in, const char *bundle, struct rp_replay_progress *progress,
+                        struct rp_err *err)
 {
     const struct verify_opts *o = in->o;
     *out = (struct rp_verify_opts){.trust = o->trust,
@@ -214,32 +222,99 @@ static int make_options(struct rp_verify_opts *out, struct inputs *in, struct rp
                                               .progress = rp_replay_show_step,
                                               .arg = progress}};
     if ((o->limit && parse_limit(&out->replay, o->limit, err) < 0) ||
-        (o->received && parse_received(&out->received_ns, o->received, in->bundle, err) < 0))
+        (o->received && parse_received(&out->received_ns, o->received, bundle, err) < 0))
         return -1;
     return o->replay ? parse_replay(&out->replay, o->replay, err) : 0;
 }
 
 /* Ctrl-C is caught for a replay only: the other checks are short. */
-static int run_checks(struct rp_verification *v, const struct rp_cli *cli, const struct rp_verify_opts *vo, struct rp_progress *progress,
-                      struct rp_err *err)
+static int run_checks(struct rp_verification *v, const struct rp_cli *cli, const char *bundle, const struct rp_verify_opts *vo,
+                      struct rp_progress *progress, struct rp_err *err)
 {
     int replay = vo->replay.steps > 0 || vo->draw;
     rp_progress_init(progress, STDERR_FILENO, cli->quiet || !replay);
     if (replay)
         rp_interrupt_catch();
     rp_progress_phase(progress, "replay", NULL);
-    int failed = rp_verify(v, cli->argv[0], vo, err) < 0 || rp_verdict_accepts(v, err) < 0;
+    int failed = rp_verify(v, bundle, vo, err) < 0 || rp_verdict_accepts(v, err) < 0;
     rp_progress_end(progress);
     return failed ? -1 : 0;
 }
 
-static void add_ledger_entry(const struct rp_cli *cli, const struct rp_verification *v, int exit_status)
+static void add_ledger_entry(const struct rp_cli *cli, const struct rp_verification *v, const char *bundle, int exit_status)
 {
     const struct verify_opts *o = cli->opts;
     struct rp_progress progress;
     rp_progress_init(&progress, STDERR_FILENO, cli->quiet);
     if (!o->no_ledger)
-        rp_attempt_verified(cli->argv[0], v, exit_status, &progress);
+        rp_attempt_verified(bundle, v, exit_status, &progress);
+}
+
+static void print_verification(const struct rp_cli *cli, const json_t *document, const char *bundle, int first)
+{
+    const struct verify_opts *o = cli->opts;
+    RP_BUF text = {0};
+    if (!first)
+        rp_buf_puts(&text, "\n");
+    rp_verification_text(&text, rp_cli_fill(), document, cli->argc > 1 ? bundle : NULL, o->all, rp_cli_width());
+    rp_cli_print(&text);
+}
+
+/* One bundle; *document: what is known of it, NULL where it could not be read, and there is no verdict. */
+static int verify_bundle(struct rp_cli *cli, struct inputs *in, const char *bundle, json_t **document, struct rp_err *err)
+{
+    RP_VERIFICATION v = {0};
+    struct rp_verify_opts vo;
+    struct rp_replay_progress progress = {0};
+    *document = NULL;
+    if (make_options(&vo, in, bundle, &progress, err) < 0)
+        return -1;
+    const int failed = run_checks(&v, cli, bundle, &vo, &progress.line, err) < 0;
+    const int status = failed ? rp_exit_status(err->code) : 0;
+    if (v.check[RP_CHECK_container].state == RP_CHECK_FAILED && err->code == RP_IO)
+        return -1;
+    add_ledger_entry(cli, &v, bundle, status);
+    *document = rp_verification_json(&v);
+    json_object_set_new(*document, "exit", json_integer(status));
+    return failed ? -1 : 0;
+}
+
+/* The status is that of the first bundle that does not end with 0. With --quiet a verdict is told by it alone. */
+static int verify_bundles(struct rp_cli *cli, struct inputs *in, struct rp_err *err)
+{
+    json_t *list = json_array(), *document;
+    int failed = 0;
+    for (int i = 0; i < cli->argc; i++) {
+        struct rp_err e = {0};
+        const int bad = verify_bundle(cli, in, cli->argv[i], &document, &e) < 0;
+        if (bad && !failed++) {
+            *err = e;
+            cli->silent = cli->quiet && document;
+            if (document && cli->argc > 1)
+                failed = rp_wrap(err, "%s", cli->argv[i]) < 0;
+        }
+        if (!document && e.code == RP_USAGE) { /* of an option, not of a bundle */
+            json_decref(list);
+            return -1;
+        }
+        if (document && !cli->json && !cli->quiet)
+            print_verification(cli, document, cli->argv[i], i == 0);
+        if (!document && failed > 1)
+            fprintf(stderr, "repro: %s\n", e.msg);
+        if (!document && cli->argc > 1)
+            document = json_pack("{s:o, s:i, s:s}", "bundle", rp_cli_path(cli->argv[i]), "exit", rp_exit_status(e.code), "why", e.msg);
+        if (document)
+            json_array_append_new(list, document);
+        if (e.code == RP_INTERRUPTED)
+            break;
+    }
+    if (cli->argc > 1)
+        cli->result = json_pack("{s:o}", "bundles", list);
+    else if (json_array_size(list))
+        cli->result = json_incref(json_array_get(list, 0));
+    if (cli->argc == 1)
+        json_decref(list);
+    return failed ? -1 : 0;
 }
 
 static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
@@ -247,29 +322,24 @@ static int cmd_verify(struct rp_cli *cli, struct rp_err *err)
     const struct verify_opts *o = cli->opts;
     if (o->list)
         return list_checks(cli, err);
-    RP_VERIFICATION v = {0};
-    __attribute__((cleanup(inputs_fini))) struct inputs in = {.bundle = cli->argv[0], .o = o};
-    struct rp_verify_opts vo;
-    struct rp_replay_progress progress = {0};
-    if (check_arguments(cli, err) < 0 || load_inputs(&in, err) < 0 || make_options(&vo, &in, &progress, err) < 0)
+    __attribute__((cleanup(inputs_fini))) struct inputs in = {.o = o};
+    if (check_arguments(cli, err) < 0 || load_inputs(&in, err) < 0)
         return -1;
-    int failed = run_checks(&v, cli, &vo, &progress.line, err) < 0;
-    if (v.check[RP_CHECK_container].state == RP_CHECK_FAILED && err->code == RP_IO) /* the file could not be read: there is no verdict */
-        return -1;
-    cli->silent = cli->quiet; /* there is a verdict, and its status says it */
-    add_ledger_entry(cli, &v, failed ? rp_exit_status(err->code) : 0);
-    rp_cli_return(cli, rp_verification_json(&v), rp_verification_text);
-    return failed ? -1 : 0;
+    return verify_bundles(cli, &in, err);
 }
 
 const struct rp_command rp_cmd_verify = {
     .name = "verify",
-    .operands = "BUNDLE | --list",
+    .operands = "BUNDLE... | --list",
     .summary = "check a bundle: signature, digests, figures, replay",
     .details =
-        "Prints a table of checks and one verdict: verified, with what keeps it from status 0 (an unknown key, a run that ended early, "
+        "BUNDLE is a file, - for standard input, or a directory into which a bundle was unpacked; of several each has its verdict, and "
+        "the exit status is that of the first that is not 0. --quiet prints nothing: the status is the answer.\n"
+        "\n"
+        "Prints the verdict in the first line: verified, with what keeps it from status 0 (an unknown key, a run that ended early, "
         "a broken policy), failed, inconclusive if a replay was requested and could not be completed, or not checked, for a bundle of "
-        "another version. It is followed by what it covers: "
+        "another version. Then come the checks that failed, warn or "
+        "have a remark, and those that an option asked for (--all: every check), and what the verdict covers: "
         "authentic (signed by a key that you trust), consistent (what follows from the signed records was recomputed), "
         "computed (steps trained again here), timed (bounded by a clock that is not the signer's: 'repro help "
         "challenge'), and claimed: the rest, above all the speed and the machine, which no signature proves. Nothing "
@@ -278,7 +348,8 @@ const struct rp_command rp_cmd_verify = {
         "end in .pem is a name in that store: write ./FILE for a file in the working directory.\n"
         "\n"
         "Each check has a stable id; --list prints what each one proves, how, and what its failure means. A warning does not change the "
-        "verdict. The last row, claims, lists the values that no check recomputes: they rest on the signer's word.\n"
+        "exit status, but the verdict names it. A check that had nothing to check is not applicable (n/a): it does not count as passed. "
+        "The last row, claims, lists the values that no check recomputes: they rest on the signer's word.\n"
         "\n"
         "A policy is a YAML file with one rule a line, and every rule must hold; it cannot forgive a failed check. results/policy.yaml is "
         "an example with comments. The rules:\n"
@@ -319,6 +390,7 @@ const struct rp_command rp_cmd_verify = {
         "\n"
         "Examples:\n"
         "  repro verify bert_fp32.repro.tar.zst\n"
+        "  repro verify - --trust their-key.pem -q <run.repro.tar.zst && echo accepted\n"
         "  repro verify bert_fp32.repro.tar.zst --trust their-key.pem --replay 2\n"
         "  repro verify answer.repro.tar.zst --trust their-key.pem --challenge mine.challenge --received file\n",
     .opts = opts,

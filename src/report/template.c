@@ -163,10 +163,33 @@ void rp_fill(struct rp_buf *out, enum rp_fill as, const json_t *document, const 
 #define GAP 2     /* between columns; an empty one has none */
 #define WIDEST 80 /* a longer cell pushes the rest of its line to the right, not that of every line */
 
-/* One line: measures its cells, or adds them to `out`. Returns the next line. */
-static const char *lay_line(struct rp_buf *out, size_t wide[COLUMNS_MAX], const char *at)
+/* The words of the last cell of a line, which begins in that column, below each other within the width. */
+static void wrap_cell(struct rp_buf *out, const char *text, size_t size, size_t column, size_t width)
+{
+    const size_t indent = !column ? 2 : column <= width / 2 ? column : 4;
+    const char *end = text + size;
+    for (size_t at = column, first = 1; text < end; first = 0) {
+        const size_t n = strcspn(text, " \t\r\n"), bytes = n < (size_t)(end - text) ? n : (size_t)(end - text);
+        const size_t word = count_characters(text, bytes);
+        if (!first && at + 1 + word > width) {
+            rp_buf_printf(out, "\n%*s", (int)indent, "");
+            at = indent;
+        } else if (!first) {
+            rp_buf_puts(out, " ");
+            at++;
+        }
+        rp_buf_add(out, text, bytes);
+        at += word;
+        text += bytes + (text + bytes < end);
+    }
+}
+
+/* One line: measures its cells, or adds them to `out`, the last one wrapped to `width` unless that is 0. Returns the
+ * next line. */
+static const char *lay_line(struct rp_buf *out, size_t wide[COLUMNS_MAX], size_t line_width, const char *at)
 {
     int owed = 0; /* blanks, which are added if anything follows */
+    size_t column = 0;
     for (int i = 0; i == 0 || *at == '\t' || *at == '\r'; i++) {
         RP_BUG_IF(i == COLUMNS_MAX);
         const int right = *at == '\r';
@@ -177,7 +200,13 @@ static const char *lay_line(struct rp_buf *out, size_t wide[COLUMNS_MAX], const 
         const int gap = width < wide[i] ? (int)(wide[i] - width) : 0;
         owed += right ? gap : 0;
         if (out && n) {
-            rp_buf_printf(out, "%*s%.*s", owed, "", (int)n, at);
+            rp_buf_printf(out, "%*s", owed, "");
+            column += (size_t)owed;
+            if (line_width && at[n] != '\t' && at[n] != '\r' && column + width > line_width)
+                wrap_cell(out, at, n, column, line_width);
+            else
+                rp_buf_add(out, at, n);
+            column += width;
             owed = 0;
         }
         owed += (right ? 0 : gap) + (wide[i] ? GAP : 0);
@@ -196,15 +225,20 @@ static int has_cells(const char *line)
 
 void rp_show(struct rp_buf *out, enum rp_fill as, const json_t *document, const char *template)
 {
+    rp_show_wrapped(out, as, document, template, 0);
+}
+
+void rp_show_wrapped(struct rp_buf *out, enum rp_fill as, const json_t *document, const char *template, int width)
+{
     RP_BUF text = {0};
     rp_fill(&text, as, document, "", template);
     for (const char *line = rp_buf_text(&text), *end; *line;) {
         size_t wide[COLUMNS_MAX] = {0};
         for (end = line; has_cells(end);)
-            end = lay_line(NULL, wide, end);
+            end = lay_line(NULL, wide, 0, end);
         if (end == line)
-            line = lay_line(out, wide, line);
+            line = lay_line(out, wide, (size_t)width, line);
         while (line < end)
-            line = lay_line(out, wide, line);
+            line = lay_line(out, wide, (size_t)width, line);
     }
 }

@@ -30,3 +30,6 @@ void rp_fill(struct rp_buf *out, enum rp_fill as, const json_t *document, const 
  * cell is aligned to the right; a line may begin with one. Lines of cells that follow each other are a table, its
  * columns as wide as their cells; those of more than 80 characters do not count. */
 void rp_show(struct rp_buf *out, enum rp_fill as, const json_t *document, const char *template);
+/* The last cell of a line that is longer than `width` characters is wrapped between words, below where it begins; 0:
+ * no line is. */
+void rp_show_wrapped(struct rp_buf *out, enum rp_fill as, const json_t *document, const char *template, int width);

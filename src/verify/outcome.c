@@ -1,8 +1,13 @@
 /* What a verification found: the document and its text. */
 #include "base/clock.h"
+#include "base/json.h"
+#include "base/text.h"
 #include "sign/timestamp.h"
 #include "verify/levels.h"
 #include "verify/state.h"
+
+#include <inttypes.h>
+#include <string.h>
 
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v)
 {
@@ -11,20 +16,99 @@ void rp_verification_line(struct rp_buf *out, const struct rp_verification *v)
         rp_buf_printf(out, "; the run is marked %s", v->run->facts.status);
 }
 
-#define STATE(pointer) "{" pointer " c:skipped=2,n/a=2,passed=32,note=33,warning=33,FAILED=31 -8} "
+#define STATE(pointer) "{" pointer " c:skipped=2,n/a=2,passed=32,note=33,warning=33,broken=31,FAILED=31}"
 
-const char rp_verification_text[] =
-    "[/checks:[!/later:" STATE("/state") "{/check t -17} [/text:{/text p}][!/text:{/proves p}]\n]]"
-    "[/later/checks:" STATE("/later/state") "{/later/checks t} later checks: they depend on the one that failed\n]"
-    "[/warnings/0:\nwarnings: [/warnings:[#:, ]{ t}]\n]"
-    "[/levels/claimed/text:[/results/throughput/value:\n{/results/throughput/value d3} {/results/throughput/unit t}, "
-    "last loss {/results/loss_last h}\n]"
-    "signed by {/fingerprint t}[/signer: ({/signer t})]\n"
+static const char text_template[] =
+    "[/name:{/name p}: ]{/summary p}\n"
+    "[/any:\n][/rows:" STATE("/state") "\t{/check t}\t[/text:{/text p}][!/text:{/proves p}]\n]"
+    "[/later/checks:" STATE("/later/state") "\t\t{/later/checks t} later checks: they depend on the one that failed\n]"
+    "[/rest:\n{/rest p}\n]"
+    "[/levels/claimed/text:\n[/results/throughput/value:{/results/throughput/value d3} {/results/throughput/unit t}, "
+    "last loss {/results/loss_last h}; {/device/text p}\n]"
+    "signed by {/fingerprint t}[/signer: ({/signer t})]\n]"
     "[/countersignatures:{/text p} ([/trusted:{/name t}][!/trusted:[/name:'{/name t}', no longer trusted since "
     "{/until t}][!/name:key unknown]]) on {/at a}[/note:: {/note q}]\n]"
     "[/timestamps:" RP_TIMESTAMP_TEXT "[!/checked: (not checked)]\n]"
-    "\n[/levels:{@ t -11} [/reached:{/reached t -5}][!/reached:     ] {/text p}\n]]"
-    "\n{/summary p}\n";
+    "[/levels/claimed/text:\n][/levels:{@ t}\t[/reached:{/reached t}]\t{/text p}\n]";
+
+/* Is the row shown without --all? `claims` is the level `claimed` in full. */
+static int is_worth_showing(const json_t *row)
+{
+    static const char *const states[] = {"note", "warning", "failed"};
+    const char *state = rp_json_text_at(row, "state");
+    int worth = json_is_true(json_object_get(row, "requested"));
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++)
+        worth |= strcmp(state, states[i]) == 0;
+    return worth && strcmp(rp_json_text_at(row, "severity"), "info") != 0;
+}
+
+/* A broken policy has a word of its own, and a row for each broken rule. */
+static void add_row(json_t *rows, json_t *row, const json_t *policy)
+{
+    size_t i;
+    json_t *rule;
+    if (strcmp(rp_json_text_at(row, "check"), "policy") != 0 || strcmp(rp_json_text_at(row, "state"), "failed") != 0) {
+        json_array_append(rows, row);
+        return;
+    }
+    json_array_foreach((json_t *)policy, i, rule)
+        if (!json_is_true(json_object_get(rule, "holds")))
+            json_array_append_new(rows, json_pack("{s:s, s:O, s:O}", "state", "broken", "check", json_object_get(rule, "rule"),
+                                                  "text", json_object_get(rule, "text")));
+}
+
+/* "25 more checks passed; not applicable: energy, outliers; skipped: replay" */
+static void describe_rest(struct rp_buf *out, const json_t *hidden)
+{
+    static const struct {
+        const char *state, *words;
+    } named[] = {{"not_applicable", "not applicable"}, {"skipped", "skipped"}};
+    size_t i;
+    json_t *row;
+    int64_t passed = 0;
+    json_array_foreach((json_t *)hidden, i, row)
+        passed += strcmp(rp_json_text_at(row, "state"), "passed") == 0;
+    rp_buf_printf(out, "%" PRId64 " more check%s passed", passed, rp_s(passed));
+    for (size_t k = 0; k < sizeof named / sizeof *named; k++) {
+        int n = 0;
+        json_array_foreach((json_t *)hidden, i, row) {
+            if (strcmp(rp_json_text_at(row, "state"), named[k].state) != 0 || strcmp(rp_json_text_at(row, "check"), "policy") == 0)
+                continue;
+            if (!n++)
+                rp_buf_printf(out, "; %s: %s", named[k].words, rp_json_text_at(row, "check"));
+            else
+                rp_buf_printf(out, ", %s", rp_json_text_at(row, "check"));
+        }
+    }
+    rp_buf_puts(out, " (--all)");
+}
+
+void rp_verification_text(struct rp_buf *out, enum rp_fill as, const json_t *document, const char *name, int all, int width)
+{
+    RP_JSON *shown = json_copy((json_t *)document), *hidden = json_array();
+    json_t *rows = json_array(), *row;
+    size_t i;
+    json_array_foreach(json_object_get(document, "checks"), i, row) {
+        if (json_is_true(json_object_get(row, "later")))
+            continue;
+        if (all || is_worth_showing(row))
+            add_row(rows, row, json_object_get(document, "policy"));
+        else if (strcmp(rp_json_text_at(row, "severity"), "info") != 0)
+            json_array_append(hidden, row);
+    }
+    json_object_set_new(shown, "rows", rows);
+    json_object_set_new(shown, "any", json_boolean(json_array_size(rows) > 0));
+    if (!all)
+        json_object_del(shown, "later");
+    if (json_array_size(hidden) && json_object_get(document, "levels")) {
+        RP_BUF rest = {0};
+        describe_rest(&rest, hidden);
+        json_object_set_new(shown, "rest", json_string(rp_buf_text(&rest)));
+    }
+    if (name)
+        json_object_set_new(shown, "name", json_string(name));
+    rp_show_wrapped(out, as, shown, text_template, width);
+}
 
 static json_t *timed_json(const struct rp_timed *t)
 {
@@ -50,6 +134,8 @@ static int list_checks(json_t *list, json_t *warnings, const struct rp_verificat
         json_array_append_new(list, row);
         if (ended)
             json_object_set_new(row, "later", json_true());
+        if (r->requested)
+            json_object_set_new(row, "requested", json_true());
         later += ended;
         if (r->state == RP_CHECK_WARNING)
             json_array_append_new(warnings, json_string(r->name));

@@ -59,14 +59,25 @@ static void move_kept(struct rp_verified *kept, struct rp_verify_state *s)
     s->run = (struct rp_run){0};
 }
 
+/* By an option of its own. */
 static int is_requested(const struct rp_verify_opts *o, int check)
 {
     switch (check) {
     case RP_CHECK_replay: return o->replay.steps > 0 || o->draw;
     case RP_CHECK_scaling: return o->baseline != NULL;
     case RP_CHECK_policy: return o->policy != NULL;
-    default: return 1;
+    case RP_CHECK_agreement: return o->original || o->replication;
+    case RP_CHECK_ledger: return o->ledger != NULL;
+    case RP_CHECK_challenge: return o->challenge != NULL;
+    case RP_CHECK_timestamps: return o->tsa_ca != NULL;
+    default: return 0;
     }
+}
+
+/* Without its option such a check has nothing to do. */
+static int needs_request(int check)
+{
+    return check == RP_CHECK_replay || check == RP_CHECK_scaling || check == RP_CHECK_policy;
 }
 
 /* Runs a check and fills its row; -1 if it did not pass. */
@@ -132,7 +143,7 @@ static void run_checks(struct rp_verify_state *s, struct verify_tally *t, struct
         s->v->run = s->run.doc;
         s->v->verdict = t->failed ? RP_VERDICT_FAILED : RP_VERDICT_VERIFIED; /* so far, for the levels of a policy */
         if (stopped || (t->failed && i == RP_CHECK_replay)) {
-            rp_check_text(r, "%s", is_requested(s->o, i) ? "not run: an earlier check failed" : "not requested");
+            rp_check_text(r, "%s", r->requested || !needs_request(i) ? "not run: an earlier check failed" : "not requested");
             continue;
         }
         if (run_check(s, i, &e) == 0 || r->state == RP_CHECK_WARNING)
@@ -164,7 +175,8 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
     struct verify_tally t = {0};
     *v = (struct rp_verification){0};
     for (int i = 0; i < RP_CHECK_COUNT; i++)
-        v->check[i] = (struct rp_check_result){.name = rp_check_name(i), .proves = rp_check_proves(i)};
+        v->check[i] = (struct rp_check_result){
+            .name = rp_check_name(i), .proves = rp_check_proves(i), .requested = is_requested(o, i)};
     RP_FORMAT(v->bundle, "%.255s", rp_base_name(path));
     rp_sanitize(v->bundle);
     run_checks(&s, &t, err);

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "bundle/bundle.h"
 #include "recipe/recipe.h"
+#include "report/template.h"
 #include "run/run.h"
 #include "sign/challenge.h"
 #include "sign/key.h"
@@ -43,6 +44,7 @@ json_t *rp_checks_json(void);
 struct rp_check_result {
     const char *name, *proves; /* static; name: the id of checks.def */
     enum rp_check_state state;
+    int requested; /* by an option: its result is an answer, whatever it is */
     char text[512]; /* what was found; one line, safe to print */
 };
 
@@ -178,12 +180,11 @@ const char *rp_countersign_role(const struct rp_verification *v, const char *fin
 void rp_countersign_text(struct rp_buf *out, const json_t *row);
 int rp_countersign_says(const json_t *row);
 
-/* {"verdict", "standing" (of the key), "fingerprint", "signer", "countersignatures", "timestamps", "checks": [{"check", "severity", "state",
- * "text", "proves", "later": true where an earlier one ended the verification}], "counts": {"applicable", "passed", ...}
- * (rp_check_counts), "later" (how many, and their state),
- * "warnings": [check], "levels" (levels.h), "timed", "results", "replay", "policy", "ledger", "forked", "scaling",
- * "summary"}, and a template (report/template.h) that shows it. */
+/* The document of `verify --json`, without its schema: cli/outputs.def has its keys, and levels.h those of "levels". */
 json_t *rp_verification_json(const struct rp_verification *v);
-extern const char rp_verification_text[];
-/* The summary, which is the last line of the text. */
+/* The document as text: the verdict in the first line; then the checks that failed, warn, have a remark or were requested, or with
+ * `all` every one; then figures, signatures and levels. name: before the verdict, of one of several bundles; NULL: none. width: of
+ * the lines, 0 for unlimited. */
+void rp_verification_text(struct rp_buf *out, enum rp_fill as, const json_t *document, const char *name, int all, int width);
+/* The summary, which is the first line of the text. */
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v);

@@ -46,7 +46,7 @@ jq -e '.tensor_root | map({(.name): .init}) | add | has("input.scale") and has("
     fail "tensors of the state: $(jq -c '[.tensor_root[].name]' first/facts.json)"
 jq -se 'map(select(.step >= 0)) | all(.[]; (has("loss_parts") or has("counters")) | not)' first/steps/rank0.jsonl >/dev/null || fail "records"
 "$repro" inspect first.zst >inspect.txt || fail "inspect"
-"$repro" verify first.zst --replay 3 --data images.raw >verify.txt 2>verify.err || { cat verify.txt verify.err >&2; fail "verify"; }
+"$repro" verify first.zst --all --replay 3 --data images.raw >verify.txt 2>verify.err || { cat verify.txt verify.err >&2; fail "verify"; }
 grep -q '^passed *replay' verify.txt || fail "replay: $(grep replay verify.txt)"
 grep -q '^passed *loss' verify.txt || fail "loss: $(grep loss verify.txt)"
 "$repro" report first.zst -o page.html 2>/dev/null && grep -q 'images/s' page.html || fail "page"
@@ -94,7 +94,7 @@ sed -i 's/^    derive_model(&f->model, m);/&\n    f->thrown_away_s = r->facts->e
 rebuild "a fact and a figure more"
 for run in a b; do
     "$repro" run bert_tiny_fp32 --steps 2 --set measure.ceilings=false -o $run.zst >run.txt 2>run.err || { cat run.err >&2; fail "run $run"; }
-    "$repro" verify $run.zst >verify.txt 2>verify.err || { cat verify.txt verify.err >&2; fail "verify $run"; }
+    "$repro" verify --all $run.zst >verify.txt 2>verify.err || { cat verify.txt verify.err >&2; fail "verify $run"; }
 done
 grep -q 'of facts.json.* thrown_away' verify.txt || fail "the fact is no claim: $(grep claims verify.txt)"
 "$repro" inspect a.zst facts.json | jq -e '.thrown_away > 0' >/dev/null || fail "facts.json lacks the fact"

@@ -305,7 +305,7 @@ static void show(const struct rp_verification *v)
 {
     RP_BUF text = {0}, ascii = {0};
     RP_JSON *j = rp_verification_json(v);
-    rp_show(&text, RP_FILL_TEXT, j, rp_verification_text);
+    rp_verification_text(&text, RP_FILL_TEXT, j, NULL, 1, 0);
     printable(rp_buf_text(&text), 1);
     rp_json_write_ascii(&ascii, j);
     for (int i = 0; i < RP_CHECK_COUNT; i++)

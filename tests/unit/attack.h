@@ -58,7 +58,7 @@ static __attribute__((unused)) void attack_expect_named(const char *name, const 
     CHECK(!names || strstr(err.msg, names), "%s: the message does not name %s: %s", name, names, err.msg);
     RP_BUF text = {0};
     RP_JSON *document = rp_verification_json(&v);
-    rp_show(&text, RP_FILL_TEXT, document, rp_verification_text);
+    rp_verification_text(&text, RP_FILL_TEXT, document, NULL, 1, 0);
     if (status && !trust)
         said_without_sizes(err.msg);
     CHECK(!strpbrk(err.msg, "\n\033") && !strchr(text.data, 033), "%s: a terminal obeys the message", name);

@@ -45,6 +45,28 @@ TEST(state_is_coloured_on_a_terminal)
     COLOURED("{\"t\": \"\\u001b[31mpassed\"}", "{/t c:passed=32}", " [31mpassed");
 }
 
+static void check_wrapped(int line, int width, const char *template, const char *expected)
+{
+    RP_BUF text = {0};
+    json_t *document = json_object();
+    rp_show_wrapped(&text, RP_FILL_TEXT, document, template, width);
+    json_decref(document);
+    if (strcmp(rp_buf_text(&text), expected) != 0)
+        CHECK(0, "line %d: '%s'", line, rp_buf_text(&text));
+}
+
+TEST(last_cell_is_wrapped_below_its_beginning)
+{
+    check_wrapped(__LINE__, 12, "a\tone two three\n", "a  one two\n   three\n");
+    check_wrapped(__LINE__, 10, "a\tone two three\n", "a  one two\n   three\n"); /* to the last column */
+    check_wrapped(__LINE__, 9, "a\tone two three\n", "a  one\n   two\n   three\n");
+    check_wrapped(__LINE__, 0, "a\tone two three\n", "a  one two three\n");
+    check_wrapped(__LINE__, 10, "one two three four\nx\n", "one two\n  three\n  four\nx\n");
+    check_wrapped(__LINE__, 8, "name of it\tone two\n", "name of it  one\n    two\n"); /* its column is too far to the right */
+    check_wrapped(__LINE__, 4, "unbreakable x\n", "unbreakable\n  x\n");
+    check_wrapped(__LINE__, 7, "\u00e4\u00e4\u00e4 \u00e4\u00e4\u00e4 b\n", "\u00e4\u00e4\u00e4 \u00e4\u00e4\u00e4\n  b\n"); /* characters, not bytes */
+}
+
 TEST(interval_of_equal_ends_is_one_number)
 {
     SHOWN("{\"r\": [1.04e9, 1.01e9]}", "{/r i1*1e-9} {/r i2*1e-9}", "1.0 1.04 - 1.01");

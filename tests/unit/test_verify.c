@@ -138,7 +138,7 @@ TEST(runs_that_did_not_end_verify_and_say_so)
     CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
     RP_BUF text = {0};
     RP_JSON *j = rp_verification_json(&v);
-    rp_show(&text, RP_FILL_TEXT, j, rp_verification_text);
+    rp_verification_text(&text, RP_FILL_TEXT, j, NULL, 1, 0);
     CHECK(!strchr(text.data, 27), "%s", text.data);
     SAID(text.data); /* every line of a verification */
     CHECK_STR(rp_json_text_at(j, "verdict"), "verified-unknown-key");

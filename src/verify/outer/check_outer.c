@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "bundle/pack.h"
+#include "bundle/source.h"
 #include "bundle/schema.h"
 #include "sign/minisign.h"
 #include "sign/statement.h"
@@ -16,7 +17,10 @@
 int rp_check_container(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     size_t total = 0;
-    if ((s->fd = rp_open_regular(s->path, err)) < 0)
+    struct rp_bundle_source source;
+    const int opened = rp_bundle_source_open(&source, s->path, err);
+    s->fd = source.fd;
+    if (opened < 0)
         return -1;
     if (rp_bundle_scan(&s->bundle, s->fd, err) < 0)
         return err->code == RP_VERSION ? -1 : rp_wrap(err, "bundle '%s'", s->path);
@@ -24,6 +28,8 @@ int rp_check_container(struct rp_verify_state *s, struct rp_check_result *result
     rp_member_sha256(s->v->statement, statement);
     for (int i = 0; i < s->bundle.n; i++)
         total += rp_member_size(&s->bundle.member[i]);
+    if (source.unpacked)
+        return rp_check_not_applicable(result, "an unpacked directory: %d members, %zu bytes", s->bundle.n, total);
     return rp_check_text(result, "%d members, %zu bytes", s->bundle.n, total);
 }
 

@@ -40,5 +40,5 @@ case $bundle in DP_8x1x1_16_1536x16-*.repro.tar.zst) ;; *) fail "the bundle is '
 "$REPRO" inspect "$bundle" recipe.yaml >recipe.yaml
 "$REPRO" recipes show gpt/DP_8x1x1_16_1536x16 | cmp - recipe.yaml
 documents "$bundle" | jq -e '.facts.recipe_name == "embedded:gpt/DP_8x1x1_16_1536x16" and .run.results.samples_per_step == 16' >answer.txt || fail "another name or batch"
-"$REPRO" verify "$bundle" >verified.txt
+"$REPRO" verify --all "$bundle" >verified.txt
 grep -q '^passed *recipe  *recipes/gpt/DP_8x1x1_16_1536x16.yaml of this program, ' verified.txt || { cat verified.txt >&2; fail "not this program's recipe"; }

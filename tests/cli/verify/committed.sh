@@ -6,7 +6,7 @@ for bundle in "$TOP"/results/*/*.repro.tar.zst; do
     [ -f "$bundle" ] || continue
     n=$((n + 1))
     exit_of 0 "$REPRO" verify "$bundle" --trust "$(dirname "$bundle")/key.pem"
-    case $(tail -n 1 out.txt) in "verified: "*) ;; *) cat out.txt >&2; fail "$bundle: not verified" ;; esac
+    case $(head -n 1 out.txt) in "verified: "*) ;; *) cat out.txt >&2; fail "$bundle: not verified" ;; esac
     ! grep "read it before you run it" out.txt || fail "$bundle: verify.sh is of no version that is known"
 done
 [ "$n" -ge 1 ] || fail "no bundle found"

@@ -7,7 +7,7 @@ verdict() { # STATUS VERDICT STANDING ARGUMENT...: the status, the document and 
     exit_of "$status" "$REPRO" verify --json "$@"
     jq -e --arg verdict "$verdict" --arg standing "$standing" --argjson status "$status" '.verdict == $verdict and (.standing // "none") == $standing and
         (.error.exit // 0) == $status' out.txt >answer.txt || fail "verify $*: $(jq -c '[.verdict, .standing, .error]' out.txt)"
-    echo "$status $verdict $standing: $(sed -E 's/[0-9a-f]{16,}/DIGEST/g; s/[0-9.]+ MiB/N MiB/g; s/[0-9]{5,} bytes/N bytes/g' err.txt)"
+    echo "$status $verdict $standing: $(sed -E 's/[0-9a-f]{16,}/DIGEST/g; s/[0-9.]+ MiB/N MiB/g; s/[0-9]{4,}/N/g' err.txt)"
 }
 stranger() { # COMMAND...: with another home, so without these keys
     mkdir -p stranger

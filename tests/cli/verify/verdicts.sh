@@ -34,7 +34,7 @@ check 4 container longer
 check 4 container twice
 { head -c $((size / 2)) a.repro.tar.zst; printf 'XX'; tail -c +$((size / 2 + 3)) a.repro.tar.zst; } >changed
 exit_of 4 "$REPRO" verify changed
-[ "$(tail -n 1 out.txt)" = "FAILED: container" ] || fail "the last line does not name the check: $(tail -n 1 out.txt)"
+[ "$(head -n 1 out.txt)" = "FAILED: container" ] || fail "the first line does not name the check: $(head -n 1 out.txt)"
 exit_of 4 "$REPRO" verify changed --replay 1 --json
 jq -e '(.checks[] | select(.check == "replay").text) != (.checks[] | select(.check == "policy").text)' out.txt >answer.txt ||
     fail "a check that nobody requested is described as one that was"
