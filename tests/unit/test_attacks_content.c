@@ -234,3 +234,17 @@ TEST(figures_that_are_compared_with_nothing)
         fx_fini(&x);
     }
 }
+
+/* A line has as many before it as its number says. */
+TEST(more_runs_before_a_line_than_there_are_lines)
+{
+    for (int earlier = 2; earlier < 4; earlier++) {
+        FX(x);
+        fx_set_ledger(&x, json_pack("{s:i, s:s, s:i, s:s, s:s}", "position", 3, "head", FX_ROOT, "earlier", earlier, "at", "2026-09-21T14:13:19Z", "begun",
+                                    "2026-09-21T12:00:00Z"));
+        if (earlier < 3)
+            accepted(&x);
+        else
+            refused(&x, RP_CHECK_ledger, RP_MISMATCH);
+    }
+}

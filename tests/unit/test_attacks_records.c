@@ -116,3 +116,12 @@ TEST(attacks_on_captures)
 {
     ATTACKS(captures);
 }
+
+/* Only a replication has them: its key is that of the original's statement. */
+TEST(keyed_roots_of_a_run_that_replicates_nothing)
+{
+    FX(x);
+    fx_keyed(&x.steps);
+    fx_compute(&x);
+    refused(&x, RP_CHECK_agreement, RP_MISMATCH);
+}

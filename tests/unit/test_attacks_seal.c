@@ -57,7 +57,7 @@ static const struct bend changed[] = {
     {"a signature of zeros", DSSE, "/signatures/0/sig", "\"" ZEROS43 ZEROS43 "==\"", LEFT, RP_CHECK_signature, 6},
     {"a signature of 66 bytes", DSSE, "/signatures/0/sig", "\"" ZEROS43 ZEROS43 "AA\"", LEFT, RP_CHECK_signature, 4},
     {"an empty signature", DSSE, "/signatures/0/sig", "\"\"", LEFT, RP_CHECK_signature, 4},
-    {"a signature without padding", DSSE, "==\"", "\"", LEFT, RP_CHECK_signature, 4},
+    {"a signature without padding", DSSE, "==\"\n", "\"\n", LEFT, RP_CHECK_signature, 4},
     {"no key id", DSSE, "/signatures/0/keyid", NULL, LEFT, RP_CHECK_signature, 4},
     {"an empty key id", DSSE, "/signatures/0/keyid", "\"\"", LEFT, RP_CHECK_signature, 6},
     {"somebody else's key id", DSSE, "/signatures/0/keyid", "\"SHA256:" FX_ROOT "\"", LEFT, RP_CHECK_signature, 6},

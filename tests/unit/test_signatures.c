@@ -192,6 +192,20 @@ TEST(statements_about_a_bundle_have_one_form)
     refused_with("predicate/note", json_string(huge), RP_MALFORMED);
 }
 
+TEST(words_that_are_no_statement)
+{
+    static const char *const payloads[] = {"[]", "\"x\"", "7", "{}", "", "{", "null"};
+    FX_KEY *k = fx_key("bob");
+    struct rp_buf of = {.data = (char *)"x", .size = 1};
+    for (size_t i = 0; i < sizeof payloads / sizeof *payloads; i++) {
+        struct rp_countersignature c;
+        struct rp_err err = {0};
+        RP_BUF envelope = {0};
+        CHECK(rp_dsse_seal(&envelope, payloads[i], strlen(payloads[i]), k, &err) == 0, "%s", err.msg);
+        CHECK(rp_countersign_open(&c, envelope.data, envelope.size, &of, k, &err) < 0 && err.code == RP_MALFORMED, "'%s': %s", payloads[i], err.msg);
+    }
+}
+
 TEST(signatures_that_do_not_hold_fail_the_bundle)
 {
     struct rp_bundle b;
