@@ -426,8 +426,28 @@ TEST(gpus_of_two_nodes_verify)
     for (int i = 0; i < RANKS; i++) {
         set_device(&j, i, RP_FORMAT(gpu, "gpu%d NVIDIA H100 PCIe sm_90", i % 2));
     }
+    fx_capture_both(&j, "nvidia", "version", json_string("570.86.10"));
+    for (int i = 0; i < 2; i++)
+        fx_capture_value(second[i], "nvidia", "version", json_string("570.9"));
     seal(&j);
     accept("sealed", NULL, RP_VERDICT_UNKNOWN_KEY);
+    const struct rp_verify_opts none = {0};
+    static const struct {
+        const char *rule;
+        int holds;
+    } rules[] = {
+        {"min_devices: 4", 1}, {"min_devices: 5", 0},  {"device_models: [NVIDIA H200, NVIDIA H100 PCIe]", 1},
+        {"min_driver: 570", 1}, {"min_driver: 570.9", 1}, {"min_driver: 570.10", 0}, /* the second node's is older: 9 < 10 */
+        {"min_driver: 571", 0}, {"device_models: [NVIDIA H200]", 0},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        expect_policy("sealed", rules[i].rule, none, rules[i].holds);
+    for (int i = 0; i < 2; i++) { /* not captured: as what is absent in the fixture */
+        json_t *probes = json_object_get(second[i], "probes");
+        json_object_set(json_object_get(probes, "nvidia"), "version", json_object_get(json_object_get(probes, "cpu"), "vendor"));
+    }
+    seal(&j);
+    expect_policy("sealed", "min_driver: 1", none, 0);
 }
 
 static void set_clocks_of_cores(struct fx *j, double hz)
@@ -615,6 +635,7 @@ TEST(nodes_of_one_machine_count_once)
     copy_captures(&j);
     seal(&j);
     expect_policy("sealed", "min_nodes: 2\n", (struct rp_verify_opts){0}, 0);
+    expect_policy("sealed", "min_devices: 1\n", (struct rp_verify_opts){0}, 0); /* they may be counted twice */
 }
 
 TEST(captures_of_another_day)

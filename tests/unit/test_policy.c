@@ -323,6 +323,73 @@ TEST(what_happened_to_a_run_breaks_rules)
     fx_fini(&x);
 }
 
+/* Every rule of the list: its example is accepted, and a value of any other form is refused with file, line and rule. */
+TEST(every_rule_takes_its_example_and_no_other_form)
+{
+    static const char *const others[] = {"{a: b}", "[[a]]", "-1", "2.5.", "570", "570 / s", "[\"\"]", "true", "word", "0", "[0]", "[1.5]"};
+    for (int id = 0; id < RP_RULE_COUNT; id++) {
+        const struct rp_rule_text *t = rp_rule_text(id);
+        struct rp_policy p;
+        struct rp_err err;
+        RP_FREE char *text = rp_asprintf("complete: true\n%s: %s\n", t->id, strcmp(t->id, "programs") == 0 ? "[" FX_ROOT "]" : t->example);
+        const int again = strcmp(t->id, "complete") == 0; /* given twice */
+        CHECK((parse(&p, text, &err) == 0) == !again && (again || p.rule[id].line == 2), "%s: %s", text, err.msg);
+        rp_policy_fini(&p);
+        int refused = 0;
+        for (size_t i = 0; i < sizeof others / sizeof *others && !again; i++) {
+            RP_FREE char *other = rp_asprintf("complete: true\n%s: %s\n", t->id, others[i]);
+            if (parse(&p, other, &err) < 0) {
+                refused++;
+                CHECK(strstr(err.msg, "p.yaml:2:") == err.msg && (strstr(err.msg, t->id) || t->type == 'M'), "%s: %s", other, err.msg);
+            }
+            rp_policy_fini(&p);
+        }
+        CHECK(again || refused >= 6, "%s takes nearly anything: %d of %zu refused", t->id, refused, sizeof others / sizeof *others);
+    }
+}
+
+/* The words that somebody tries first lead to the rule. */
+TEST(word_of_a_buyer_leads_to_its_rule)
+{
+    static const char *const cases[][2] = {{"age", "max_age_days"},         {"nodes", "min_nodes"},       {"devices", "min_devices"},
+                                           {"throughput", "min_throughput"}, {"driver", "min_driver"},     {"batch", "batch_sizes"},
+                                           {"precision", "precisions"},     {"recipe", "recipes"},        {"level", "levels"},
+                                           {"device_model", "device_models"}, {"min_troughput", "min_throughput"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_policy p;
+        struct rp_err err;
+        RP_FREE char *text = rp_asprintf("complete: true\n\n%s: 1\n", cases[i][0]), *named = rp_asprintf("'%s'?", cases[i][1]);
+        CHECK(parse(&p, text, &err) < 0 && strstr(err.msg, "p.yaml:3:1: ") == err.msg && strstr(err.msg, named), "%s: %s", cases[i][0],
+              err.msg);
+        rp_policy_fini(&p);
+    }
+}
+
+TEST(what_was_bought_is_what_ran)
+{
+    FX(x);
+    fx_capture_both(&x, "nvidia", "version", json_string("570.86.10"));
+    x.device = "gpu0 NVIDIA H200 sm_90";
+    seal(&x);
+    static const struct {
+        const char *rule;
+        int holds;
+    } cases[] = {
+        {"min_devices: 1", 1},         {"min_devices: 2", 0},          {"precisions: [bf16, fp32]", 1}, {"precisions: [bf16]", 0},
+        {"batch_sizes: [2, 4]", 1},    {"batch_sizes: [2, 40]", 0},    {"min_throughput: 1 sequences/s", 1},
+        {"min_throughput: 1e3 sequences/s", -1}, {"min_throughput: 1000 sequences/s", 0}, {"min_throughput: 1 images/s", 0},
+        {"min_driver: 1", 0} /* on processors */, {"device_models: [NVIDIA H200]", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_policy p;
+        struct rp_err err;
+        if (cases[i].holds < 0)
+            CHECK(parse(&p, cases[i].rule, &err) < 0, "%s", cases[i].rule);
+        else
+            expect_policy("policy", cases[i].rule, (struct rp_verify_opts){0}, cases[i].holds);
+    }
+}
+
 TEST(what_is_no_policy_is_refused_with_its_place)
 {
     static const struct {

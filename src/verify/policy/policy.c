@@ -87,6 +87,16 @@ static int is_check(const char *text)
     return 0;
 }
 
+/* The shortest name that has the word in it, as max_age_days has "age"; NULL: none. */
+static const char *find_longer(const char *word, const char *(*name)(int), int n)
+{
+    const char *best = NULL;
+    for (int i = 0; i < n && strlen(word) >= 3; i++)
+        if (strstr(name(i), word) && (!best || strlen(name(i)) < strlen(best)))
+            best = name(i);
+    return best;
+}
+
 /* The index of the name, or -1 with the nearest one in the message. */
 static int find_name(struct policy_reader *r, const struct rp_event *e, const char *kind, const char *(*name)(int), int n)
 {
@@ -98,8 +108,11 @@ static int find_name(struct policy_reader *r, const struct rp_event *e, const ch
         if (*name(i))
             rp_nearest_try(&nearest, name(i));
     }
+    if (!nearest.best || strstr(nearest.best, e->text))
+        nearest.best = find_longer(e->text, name, n);
     if (name == rule_name && is_check(e->text)) {
-        FAIL(r, e, "'%s' is a check, not a rule: write 'checks: {%s: passed}'", e->text, e->text);
+        FAIL(r, e, "'%s' is a check, not a rule: write 'checks: {%s: passed}'%s%s%s", e->text, e->text,
+             nearest.best ? ", or did you mean the rule '" : "", nearest.best ? nearest.best : "", nearest.best ? "'?" : "");
         return -1;
     }
     for (size_t i = 0; name == check_name && i < sizeof removed / sizeof *removed; i++)
@@ -121,6 +134,9 @@ static int fail_value(struct policy_reader *r, const struct rp_event *e, const s
                                                         : t->type == 'E' ? "a list of levels"
                                                         : t->type == 'D' ? "a list of SHA-256, 64 lower-case hex digits each as sha256sum "
                                                                            "prints them,"
+                                                        : t->type == 'W' ? "a list of whole numbers from 1 to 1000000000"
+                                                        : t->type == 'R' ? "a positive number and its unit, a second,"
+                                                        : t->type == 'V' ? "a version, numbers with dots,"
                                                         : t->type == 'I' ? "a whole number from 1 to 1000000000"
                                                         : t->type == 'N' ? "a whole number from 0 to 1000000000"
                                                         : t->type == 'B' ? "true, or leave the rule out,"
@@ -137,6 +153,42 @@ static int read_number(struct policy_reader *r, const struct rp_event *e, const 
         return fail_value(r, e, t);
     rule->number = v;
     return 0;
+}
+
+static void take_word(struct rp_rule *rule, const char *word)
+{
+    rule->word = rp_realloc(rule->word, (size_t)(rule->n + 1) * sizeof *rule->word);
+    rule->word[rule->n++] = rp_strdup(word);
+}
+
+/* "570 sequences/s" */
+static int read_rate(struct policy_reader *r, const struct rp_event *e, const struct rp_rule_text *t, struct rp_rule *rule)
+{
+    char *unit = e->text;
+    if (*e->text >= '0' && *e->text <= '9' && e->text[strspn(e->text, "0123456789.")] == ' ')
+        rule->rate = strtod(e->text, &unit);
+    const size_t letters = *unit == ' ' ? strspn(unit + 1, "abcdefghijklmnopqrstuvwxyz") : 0;
+    if (!(rule->rate > 0) || rule->rate > 1e15 || !letters || letters > 20 || strcmp(unit + 1 + letters, "/s") != 0)
+        return fail_value(r, e, t);
+    take_word(rule, unit + 1);
+    return 0;
+}
+
+static int read_version(struct policy_reader *r, const struct rp_event *e, const struct rp_rule_text *t, struct rp_rule *rule)
+{
+    const char *v = e->text;
+    const size_t n = strlen(v);
+    if (!n || n > 30 || strspn(v, "0123456789.") != n || v[0] == '.' || v[n - 1] == '.' || strstr(v, ".."))
+        return fail_value(r, e, t);
+    take_word(rule, v);
+    return 0;
+}
+
+/* From 1, as printed: without zeros before it. */
+static int is_count(const char *word)
+{
+    const size_t n = strlen(word);
+    return n && n < 11 && strspn(word, "0123456789") == n && *word != '0' && strtoll(word, NULL, 10) <= NUMBER_MAX;
 }
 
 static int read_flag(struct policy_reader *r, const struct rp_event *e, const struct rp_rule_text *t, struct rp_rule *rule)
@@ -164,7 +216,7 @@ static int read_list(struct policy_reader *r, const struct rp_event *start, cons
         if (e.type == YAML_SEQUENCE_END_EVENT)
             break;
         if (e.type != YAML_SCALAR_EVENT || !*e.text || rule->n == RP_POLICY_WORDS || (t->type == 'D' && !rp_is_sha256(e.text)) ||
-            (t->type == 'E' && !is_level(e.text))) {
+            (t->type == 'E' && !is_level(e.text)) || (t->type == 'W' && !is_count(e.text))) {
             rp_event_fini(&e);
             return fail_value(r, &e, t);
         }
@@ -213,7 +265,9 @@ static int read_rule(struct policy_reader *r, int id)
     rule->col = e.col;
     if (e.type == YAML_SCALAR_EVENT && strchr("INB", t->type))
         failed = t->type != 'B' ? read_number(r, &e, t, rule) : read_flag(r, &e, t, rule);
-    else if (e.type == YAML_SEQUENCE_START_EVENT && strchr("LDE", t->type))
+    else if (e.type == YAML_SCALAR_EVENT && strchr("RV", t->type))
+        failed = (t->type == 'R' ? read_rate : read_version)(r, &e, t, rule);
+    else if (e.type == YAML_SEQUENCE_START_EVENT && strchr("LDEW", t->type))
         failed = read_list(r, &e, t, rule);
     else if (e.type == YAML_MAPPING_START_EVENT && t->type == 'M')
         failed = read_checks(r, &e);

@@ -26,7 +26,8 @@ enum rp_rule_id {
 struct rp_rule {
     int line, col; /* of its value; line 0: not given */
     int64_t number; /* of I, N and B */
-    char **word;    /* [n] of L */
+    double rate;    /* of R; its unit is the word */
+    char **word;    /* [n] of L, E, D, W, R and V */
     int n;
 };
 

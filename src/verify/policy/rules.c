@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define REASONS_BYTES 420 /* of a message of 512; longer ones are only in the list of rules */
@@ -116,10 +117,10 @@ static void rule_recipes(const struct rp_verify_state *s, struct rules_answer *a
         unknown ? "; this program has no recipe '" : "", unknown ? unknown : "", unknown ? "'" : "");
 }
 
-static int is_listed(const char *digest, const struct rules_answer *a)
+static int is_listed(const char *word, const struct rules_answer *a)
 {
     for (int i = 0; i < a->rule->n; i++)
-        if (strcmp(digest, a->rule->word[i]) == 0)
+        if (strcmp(word, a->rule->word[i]) == 0)
             return 1;
     return 0;
 }
@@ -227,6 +228,103 @@ static void rule_min_nodes(const struct rp_verify_state *s, struct rules_answer 
                n, machines, rp_s(machines), a->rule->number);
     else
         answer(a, n >= a->rule->number, "%" PRId64 " node%s, at least %" PRId64 " required", n, rp_s(n), a->rule->number);
+}
+
+static void rule_min_devices(const struct rp_verify_state *s, struct rules_answer *a)
+{
+    const int64_t n = rp_run_devices(&s->run), machines = rp_verify_machines(&s->run);
+    const char *kind = rp_facts_kind(s->run.facts);
+    const char *what = strcmp(kind, "cpu") == 0 ? "thread" : strcmp(kind, "cuda") == 0 ? "GPU" : "device";
+    if (machines < s->run.nodes)
+        answer(a, 0, "unknown: %d nodes are %" PRId64 " machine%s by their captures, so that devices may be counted twice", s->run.nodes,
+               machines, rp_s(machines));
+    else
+        answer(a, n >= a->rule->number, "%" PRId64 " %s%s, at least %" PRId64 " required", n, what, rp_s(n), a->rule->number);
+}
+
+static void rule_device_models(const struct rp_verify_state *s, struct rules_answer *a)
+{
+    const struct rp_facts *f = s->run.facts;
+    char who[RP_WHO];
+    for (int64_t i = 0; i < f->rank_n; i++) {
+        const char *name = f->rank[i].device ? f->rank[i].device->name : "";
+        rp_run_rank_text(who, &s->run, "", i, ": ");
+        if (!*name || !is_listed(name, a)) {
+            answer(a, 0, *name ? "%s'%.64s' is not in the list" : "%sunknown: the device has no name%.0s", who, name);
+            return;
+        }
+    }
+    answer(a, 1, "all in the list, by the signer's own account");
+}
+
+/* Numbers between dots are compared one by one; a missing one is 0. */
+static int version_is_less(const char *a, const char *b)
+{
+    while (*a || *b) {
+        char *after_a, *after_b;
+        const long long x = strtoll(a, &after_a, 10), y = strtoll(b, &after_b, 10);
+        if (x != y)
+            return x < y;
+        a = after_a + (*after_a == '.');
+        b = after_b + (*after_b == '.');
+        if (after_a == a && after_b == b) /* neither goes on with a number */
+            break;
+    }
+    return 0;
+}
+
+static void rule_min_driver(const struct rp_verify_state *s, struct rules_answer *a)
+{
+    const char *least = a->rule->word[0];
+    char where[RP_WHO];
+    answer(a, 0, "no rank ran on a GPU");
+    for (int64_t i = 0; i < s->run.facts->rank_n; i++) {
+        const int node = (int)s->run.facts->rank[i].node;
+        const char *is = rp_known_text(rp_run_capture(&s->run, node, 0), "probes.nvidia.version");
+        if (rp_rank_on_cpu(s->run.facts, i))
+            continue;
+        rp_run_node_text(where, &s->run, " on ", node, "");
+        if (!is || *is < '0' || *is > '9')
+            answer(a, 0, "unknown: the driver was not captured%s", where);
+        else
+            answer(a, !version_is_less(is, least), "%.32s%s, at least %s required", is, where, least);
+        if (!a->holds)
+            return;
+    }
+}
+
+static void rule_precisions(const struct rp_verify_state *s, struct rules_answer *a)
+{
+    const char *is = json_string_value(rp_facts_setting(s->run.facts, "train.precision"));
+    const int listed = is && is_listed(is, a);
+    answer(a, listed, listed ? "'%.32s'" : "'%.32s' is not in the list", is ? is : "unknown");
+}
+
+static void rule_batch_sizes(const struct rp_verify_state *s, struct rules_answer *a)
+{
+    char is[24];
+    RP_FORMAT(is, "%" PRId64, s->run.facts->plan.batch);
+    answer(a, is_listed(is, a), is_listed(is, a) ? "%s" : "%s is not in the list", is);
+}
+
+static void rule_min_throughput(const struct rp_verify_state *s, struct rules_answer *a)
+{
+    const struct rp_throughput_figures *t = &s->run.figures->results.throughput;
+    const char *unit = a->rule->word[0];
+    const double tokens = rp_figures_tokens(s->run.figures);
+    double least = isnan(t->interval[0]) ? t->value : t->interval[0];
+    if (isnan(t->value)) {
+        answer(a, 0, "unknown: no step was timed");
+        return;
+    }
+    if (strcmp(unit, "tokens/s") == 0 && tokens > 0)
+        least *= tokens / t->value;
+    else if (strcmp(unit, t->unit) != 0) {
+        answer(a, 0, "the run is measured in %.24s", t->unit);
+        return;
+    }
+    answer(a, least >= a->rule->rate, "%.6g %s%s, at least %.6g required; the signer's word", least, unit,
+           isnan(t->interval[0]) ? "" : ", the lower end of its interval", a->rule->rate);
 }
 
 static void rule_min_efficiency_percent(const struct rp_verify_state *s, struct rules_answer *a)
