@@ -1,18 +1,16 @@
 #!/bin/sh
 # timeout: 900
-# The session of README.md: its command prints the lines that stand there, at 110 columns.
-# Without LONG=1 the step is trained again in the instruction set of this machine, ten seconds instead of two minutes: the words are the same.
-# With --update the block is written again.
+# The session of README.md: its commands print the lines that stand there, at 100 columns. With --update the block is written again.
 . "$TEST_DIR/common.inc"
 awk '/^## A session/ { section = 1 } section && /^```/ { if (block++) exit; next } block == 1' "$TOP/README.md" >session
-command=$(sed -n '1s|^\$ build/repro ||p' session)
-[ "$command" ] || fail "README.md has no session that begins with '\$ build/repro'"
-[ "${LONG:-0}" != 0 ] || command=$(echo "$command" | sed 's/ --isa [a-z0-9]*//')
+folder=$(sed -n 's|^\$ cd ||p' session)
+command=$(sed -n 's|^\$ repro ||p' session)
+[ "$folder" ] && [ "$command" ] || fail "README.md has no session that begins with '\$ cd FOLDER' and '\$ repro COMMAND'"
 status=0
 # shellcheck disable=SC2086 # the words of a command line
-(cd "$TOP" && COLUMNS=110 "$REPRO" $command) >should 2>err.txt || status=$?
+(cd "$TOP/$folder" && COLUMNS=100 "$REPRO" $command) >should 2>err.txt || status=$?
 [ "$status" = 0 ] || { cat should err.txt >&2; fail "'$command' exits with $status"; }
-sed 1d session >is
+sed 1,2d session >is
 if [ "${UPDATE:-}" ]; then
     awk '
         /^## A session/ { section = 1 }
