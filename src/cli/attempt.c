@@ -32,8 +32,8 @@ static void append_entry(struct rp_ledger_writer *w, enum rp_ledger_event e, con
         rp_progress_note(progress, "%s: %s", e == RP_LEDGER_VERIFIED ? "this verification is not recorded" : "not in the ledger", why.msg);
     if (mark->torn)
         rp_progress_note(progress,
-                      "the ledger ended in %" PRIu64 " bytes of a torn line, as after a crash: kept in '%s" RP_LEDGER_ASIDE "'",
-                      mark->torn, w->path);
+                         "the ledger ended in %" PRIu64 " bytes of a torn line, as after a crash: kept in '%s" RP_LEDGER_ASIDE "'",
+                         mark->torn, w->path);
 }
 
 /* When the key was made: now, or as old as its file is. */
@@ -72,11 +72,11 @@ void rp_attempt_start(struct rp_attempt *a, int off, const struct rp_attempt_key
         note_new_ledger(a, progress);
     if (a->mark.overlapping > 0)
         rp_progress_note(progress, "%" PRId64 " other %s in progress with this key: this machine may be shared, and the bundle says so",
-                      a->mark.overlapping, a->mark.overlapping == 1 ? "run is" : "runs are");
+                         a->mark.overlapping, a->mark.overlapping == 1 ? "run is" : "runs are");
     a->on_layer = a->mark.position && rp_ledger_is_on_layer(a->path);
     if (a->on_layer)
         rp_progress_note(progress, "attempts are recorded in '%s', on this container's own layer, and are lost with it: mount a volume there",
-                      a->path);
+                         a->path);
 }
 
 json_t *rp_attempt_json(const struct rp_attempt *a)

@@ -170,9 +170,9 @@ static int prepare_run(struct rp_run_session *r, struct rp_err *err)
     rp_progress_note(&r->progress, "recipe: %s", r->recipe.source_name);
     if (rp_run_degrees_of(&r->recipe) > rp_degrees_world(r->degrees))
         rp_progress_note(&r->progress,
-                      "the arithmetic of %lld x %lld x %lld ranks (data x tensor x pipeline), computed by %d",
-                      (long long)r->recipe.parallel_data, (long long)r->recipe.parallel_tensor,
-                      (long long)r->recipe.parallel_pipeline, rp_degrees_world(r->degrees));
+                         "the arithmetic of %lld x %lld x %lld ranks (data x tensor x pipeline), computed by %d",
+                         (long long)r->recipe.parallel_data, (long long)r->recipe.parallel_tensor,
+                         (long long)r->recipe.parallel_pipeline, rp_degrees_world(r->degrees));
     int index;
     const int here = rp_world_ranks_here(&r->place, &index), cpus = rp_cpu_count("/");
     if (!r->backend->separate_memory && here > cpus)
@@ -181,12 +181,12 @@ static int prepare_run(struct rp_run_session *r, struct rp_err *err)
         rp_progress_note(&r->progress, "no GPU is used: %s", r->passed.msg + strcspn(r->passed.msg, " ") + 1);
     if (r->recipe.ignored)
         rp_progress_note(&r->progress, "ignored keys of model.config, which do not affect the mathematics: %s",
-                      r->recipe.ignored);
+                         r->recipe.ignored);
     const int64_t most = rp_records_most(rp_degrees_world(r->degrees));
     if (rp_job_steps(&r->recipe) >= most) /* the initial state is a record too */
         rp_progress_note(&r->progress,
-                      "the recipe has %lld steps, and a bundle holds %lld: the run will end there, marked incomplete",
-                      (long long)rp_job_steps(&r->recipe), (long long)most - 1);
+                         "the recipe has %lld steps, and a bundle holds %lld: the run will end there, marked incomplete",
+                         (long long)rp_job_steps(&r->recipe), (long long)most - 1);
     if (rp_run_output_choose(&r->output, r->o->output, r->o->force, r->recipe.source_name, r->started_ns, err) < 0 ||
         rp_run_check_checkpoints(&r->recipe, r->o->force, &r->progress, &r->checkpoint, err) < 0 ||
         rp_run_make_plan(r, err) < 0 || rp_run_check_room(&r->recipe, &r->plan, err) < 0 ||

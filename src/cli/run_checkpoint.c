@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cli/run_output.h"
 #include "recipe/keys.h"
+#include "run/facts.h"
 #include "train/checkpoint.h"
 
 #include <errno.h>
@@ -84,40 +85,32 @@ static int check_save(const char *save, int foreign, int force, struct rp_err *e
 }
 
 /* "a, b, c" */
-static void add_names(struct rp_buf *out, const json_t *names)
-{
-    size_t i;
-    const json_t *name;
-    json_array_foreach((json_t *)names, i, name)
-        rp_buf_printf(out, "%s%s", i ? ", " : "", json_string_value(name));
-}
-
-static void note_names(struct rp_progress *progress, const char *before, const json_t *names)
+static void note_names(struct rp_progress *progress, const char *before, char *const *name, int64_t n)
 {
     RP_BUF text = {0};
-    if (!json_array_size(names))
-        return;
-    add_names(&text, names);
-    rp_progress_note(progress, "%s: %s", before, rp_buf_text(&text));
+    for (int64_t i = 0; i < n; i++)
+        rp_buf_printf(&text, "%s%s", i ? ", " : "", name[i]);
+    if (n)
+        rp_progress_note(progress, "%s: %s", before, rp_buf_text(&text));
 }
 
 static void note_checkpoint(struct rp_progress *progress, const json_t *found)
 {
-    const char *class = json_string_value(json_object_get(found, "class"));
-    const json_t *types = json_object_get(found, "types");
-    if (json_is_true(json_object_get(found, "optimizer_state")))
-        rp_progress_note(progress, "--init: weights and optimizer state after %lld step%s", rp_json_integer_at(found, "steps"),
-                      rp_s(rp_json_integer_at(found, "steps")));
+    struct rp_init_facts is;
+    rp_object_read(&is, &rp_type_init_facts, found);
+    if (is.optimizer_state)
+        rp_progress_note(progress, "--init: weights and optimizer state after %lld step%s", (long long)is.steps, rp_s(is.steps));
     else
         rp_progress_note(progress, "--init: weights without optimizer state, which starts at 0");
-    if (json_array_size(types) > 1 || strcmp(rp_json_text_at(types, "0"), "F32") != 0)
-        note_names(progress, "--init: types of its tensors, all widened exactly to fp32", types);
-    if (class) {
-        RP_FREE char *before = rp_asprintf("--init: a file of %s; initialised from seed.init instead", class);
-        note_names(progress, before, json_object_get(found, "initialised"));
+    if (is.types_n > 1 || !is.types_n || strcmp(is.types[0], "F32") != 0)
+        note_names(progress, "--init: types of its tensors, all widened exactly to fp32", is.types, is.types_n);
+    if (is.class) {
+        RP_FREE char *before = rp_asprintf("--init: a file of %s; initialised from seed.init instead", is.class);
+        note_names(progress, before, is.initialised, is.initialised_n);
     }
-    note_names(progress, "config.json: ignored, they do not affect the arithmetic", json_object_get(found, "config_ignored"));
-    note_names(progress, "config.json: unknown settings, not compared", json_object_get(found, "config_unknown"));
+    note_names(progress, "config.json: ignored, they do not affect the arithmetic", is.config_ignored, is.config_ignored_n);
+    note_names(progress, "config.json: unknown settings, not compared", is.config_unknown, is.config_unknown_n);
+    rp_object_fini(&is, &rp_type_init_facts);
 }
 
 int rp_run_check_checkpoints(const struct rp_recipe *r, int force, struct rp_progress *progress, json_t **found, struct rp_err *err)

@@ -75,16 +75,14 @@ struct rp_class_bytes rp_class_bytes_of(const struct rp_plan *p)
     };
 }
 
+/* What its worker said first and last has the names of facts.def. */
 static void seal_rank(struct rp_rank_facts *out, const struct rp_seal *s, int i)
 {
-    const json_t *hello = s->hello[i], *done = s->done[i], *rss = json_object_get(done, "peak_rss_bytes");
+    RP_JSON *said = json_object();
+    json_object_update(said, (json_t *)s->hello[i]); /* nothing where it is NULL */
+    json_object_update(said, (json_t *)s->done[i]);
+    rp_object_read(out, &rp_type_rank_facts, said);
     out->node = s->host ? s->host[i] : 0;
-    out->device = part_of(json_object_get(hello, "device"), &rp_type_device_facts);
-    out->cpus = rp_text_copy(json_string_value(json_object_get(hello, "cpus")));
-    out->peak_rss_bytes = json_is_integer(rss) ? json_integer_value(rss) : RP_NO_INTEGER;
-    out->device_bytes = part_of(json_object_get(done, "device_bytes"), &rp_type_device_bytes);
-    out->exchange = part_of(json_object_get(done, "exchange"), &rp_type_exchange_facts);
-    out->phases_s = part_of(json_object_get(done, "phases_s"), &rp_type_phases);
     out->no_telemetry = s->no_telemetry ? as_text(s->no_telemetry[i]) : NULL;
 }
 
