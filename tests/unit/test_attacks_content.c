@@ -248,3 +248,13 @@ TEST(more_runs_before_a_line_than_there_are_lines)
             refused(&x, RP_CHECK_ledger, RP_MISMATCH);
     }
 }
+
+/* Both documents say so. */
+TEST(more_nodes_than_ranks)
+{
+    FX(x);
+    set_path(x.facts, "rank/0/node", json_integer(1));
+    set_path(x.run, "world/nodes", json_integer(2));
+    json_array_append_new(json_object_get(x.run, "node"), json_pack("{s:[]}", "change"));
+    refused(&x, RP_CHECK_schema, RP_MALFORMED);
+}

@@ -215,6 +215,24 @@ TEST(checkpoints_of_another_model)
     fixture_fini(&f);
 }
 
+/* Whole numbers of the same size: of all tensors, of one moment. */
+TEST(types_that_a_state_does_not_have)
+{
+    struct fixture f;
+    struct rp_train *m = small(&f, 1);
+    char name[RP_TENSOR_NAME];
+    int64_t step;
+    struct rp_err err = {0};
+    rp_tensor_name(name, &m->state.weights->t[1]);
+    RP_FREE char *from = rp_asprintf("\"optimizer.m.%s\":{\"dtype\":\"F32\"", name), *to = rp_asprintf("\"optimizer.m.%s\":{\"dtype\":\"I32\"", name);
+    save(m, scratch("types"), 3);
+    edit(scratch("types"), scratch("integers"), "\"dtype\":\"F32\"", "\"dtype\":\"I32\"");
+    CHECK(load(m, scratch("integers"), &step, &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "F16 or BF16"), "%s", err.msg);
+    edit(scratch("types"), scratch("moment"), from, to);
+    CHECK(load(m, scratch("moment"), &step, &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "optimizer.m."), "%s", err.msg);
+    fixture_fini(&f);
+}
+
 /* A parameter or a moment that is no number is found where it stands, before any step. */
 TEST(numbers_that_are_not_finite)
 {
