@@ -509,9 +509,11 @@ check test:
 	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(JOBS) tests/run.sh $(if $(filter check,$@),--check) $(T)
 coverage:
 	$(Q)env/setup.sh test
-	$(again) coverage-built
+	$(again) $(if $(FUZZ),$(patsubst %,$(BUILD)/coverage/tests/fuzz/fuzz_%,$(FUZZ)),coverage-built)
 	$(Q)find $(BUILD)/coverage -name '*.gcda' -delete
-	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(JOBS) tests/run.sh --coverage $(T) || failed=1; \
+	$(Q)failed=; $(if $(FUZZ),for name in $(FUZZ); do mkdir -p $(BUILD)/corpus/$$name; $(BUILD)/coverage/tests/fuzz/fuzz_$$name \
+		tests/fuzz/corpus/$$name $(BUILD)/corpus/$$name 2>/dev/null || failed=1; done, \
+		BUILD=$(abspath $(BUILD)) JOBS=$(JOBS) tests/run.sh --coverage $(T) || failed=1); \
 		tests/coverage/lines.sh $(BUILD) $(RANGES) && [ ! "$$failed" ]
 bench:
 	$(Q)env/setup.sh bench
@@ -577,6 +579,7 @@ help:
 	@echo 'make check       the quick tests: unit tests and lint but the longest, a core of the CLI tests'
 	@echo 'make test        set up, build and run every test (T=PATTERN: some of them); BUILD/test/times has the seconds of each'
 	@echo 'make coverage    the lines of src/ that neither unit tests nor a core of the CLI tests reach, by file (RANGES=1: which; T=PATTERN)'
+	@echo '                 FUZZ="NAME...": in their place, the lines that the inputs of these fuzz targets do not reach'
 	@echo 'make lint        run every linter; make format: clang-format on uncommitted lines'
 	@echo 'make bench       compare speed with PyTorch, MKL and OpenBLAS'
 	@echo 'make oracle      compute the PyTorch vectors again and compare'
