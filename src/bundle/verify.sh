@@ -47,8 +47,8 @@ try_tools() (
     printf r >r
     [ "$(sha256sum <r)" = "454349e422f05297191ead13e21d3db520e5abef52055e4964b82fb213f593a1  -" ] &&
         [ "$(printf 'r\n' | xargs sha256sum)" = "454349e422f05297191ead13e21d3db520e5abef52055e4964b82fb213f593a1  r" ] || needs "sha256sum"
-    echo MCowBQYDK2VwAyEAPUAXw+hDiVqStwqnTRt+vJyYLM8uxJaMwM1V8Sr0Zgw= >64
-    base64 -d <64 >pub 2>/dev/null && echo kqAJqfDUyrhyDoILX2QlQKKye1QWUD+Ps3YiI+vbadoIWsHkPhWZbkWPNhPQ8R2MOHsurrQwKu6wDSkWErsMAA== | base64 -d >sig && [ "$(($(wc -c <pub) + $(wc -c <sig)))" = 108 ] ||
+    echo MCowBQYDK2VwAyEAPUAXw+hDiVqStwqnTRt+vJyYLM8uxJaMwM1V8Sr0Zgw= >public
+    base64 -d <public >pub 2>/dev/null && echo kqAJqfDUyrhyDoILX2QlQKKye1QWUD+Ps3YiI+vbadoIWsHkPhWZbkWPNhPQ8R2MOHsurrQwKu6wDSkWErsMAA== | base64 -d >sig && [ "$(($(wc -c <pub) + $(wc -c <sig)))" = 108 ] ||
         needs "base64 -d"
     [ "$(printf 'a@\000b' | tr '@\000' '!@')" = 'a!@b' ] && [ "$(printf abcd | tail -c +2 | head -c 2)" = bc ] || needs "head -c, tail -c and tr"
     [ "$(printf 'a\001b' | tr -c ' -~' '?')" = 'a?b' ] || needs "tr -c"
@@ -58,10 +58,10 @@ try_tools() (
     tar -cf r.tar r && mkdir try && tar -x -o -f r.tar -C try 2>/dev/null && cmp -s r try/r || needs "tar -x -o"
     zstd -q -c r >r.zst 2>/dev/null && [ "$(frames_of r.zst)" = "1 0" ] && [ "$(zstd -dcq <r.zst)" = r ] || needs "zstd with -l"
     jq -e -n --rawfile r r '($r | ltrimstr("x")) == "r" and ($r | test("^[a-z]$"))' >/dev/null 2>&1 || needs "jq 1.6 or later"
-    { echo "-----BEGIN PUBLIC KEY-----" && cat 64 && echo "-----END PUBLIC KEY-----"; } >pem
+    { echo "-----BEGIN PUBLIC KEY-----" && cat public && echo "-----END PUBLIC KEY-----"; } >pem
     openssl pkeyutl -verify -pubin -inkey pem -rawin -in r -sigfile sig >/dev/null 2>&1 || needs "openssl 3, whose pkeyutl verifies Ed25519"
     [ -z "${TSA_CA-}" ] || [ "$(seconds_of "Nov  7 18:00:01.5 2026 GMT")" = 1794074401 ] || needs "a jq that reads dates, for TSA_CA"
-    rm -r r r.tar r.zst abc 64 pub sig pem try
+    rm -r r r.tar r.zst abc public pub sig pem try
 )
 # "Nov  7 18:00:01.5 2026 GMT", as openssl prints it, in seconds since 1970
 seconds_of() {

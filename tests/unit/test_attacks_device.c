@@ -46,7 +46,8 @@ static void on_gpu(struct fx *x)
     steps = (struct rp_buf){0};
     for (int i = 0; i < 9; i++)
         rp_buf_printf(&x->telemetry, "{\"n\":%d,\"ns\":%lld,\"power_mw\":300000,\"throttle\":[]}\n", i, 5000000200ll + 100000100ll * i);
-    json_int_t reserved = (json_int_t)x->doc->facts.plan.total_bytes;
+    const struct rp_plan_facts *plan = &x->doc->facts.plan; /* of a processor: with the host's memory */
+    json_int_t reserved = (json_int_t)(plan->total_bytes - plan->host_bytes - plan->decoder_bytes - plan->connection_bytes);
     x->done = json_pack("{s:{s:I, s:I}}", "device_bytes", "reserved", reserved, "used", reserved);
     fx_compute(x);
 }
@@ -88,6 +89,19 @@ TEST(attacks_by_leaving_out_what_every_gpu_leaves_behind)
     x.no_telemetry = "NVML hangs";
     fx_compute(&x);
     warned(&x, "no samples and a reason", RP_CHECK_telemetry);
+    fx_again(&x);
+    on_gpu(&x);
+    json_object_set_new(fx_rank(&x, 0), "no_telemetry", json_string("NVML hangs"));
+    warned(&x, "all samples and a reason", RP_CHECK_telemetry);
+    fx_again(&x);
+    on_gpu(&x);
+    struct rp_verification v;
+    struct rp_err err = {0};
+    RP_FREE char *path = fx_path("attack");
+    json_object_set_new((json_t *)rp_json_at(x.facts, "plan"), "total_bytes", json_integer(4711));
+    fx_seal(&x, "attacker", "attack");
+    CHECK(rp_verify(&v, path, &(struct rp_verify_opts){0}, &err) < 0 && v.check[RP_CHECK_environment].state == RP_CHECK_FAILED, "%s", err.msg);
+    rp_verification_fini(&v);
     fx_again(&x);
     RP_BUF plain = {0};
     rp_buf_add(&plain, x.steps.data, x.steps.size);

@@ -70,7 +70,8 @@ TEST(a_device_does_not_work_longer_than_its_step)
 TEST(memory_of_the_device_fits_the_plan)
 {
     FX(x);
-    const int64_t total = x.doc->facts.plan.total_bytes;
+    const struct rp_plan_facts *plan = &x.doc->facts.plan; /* of a processor: with the host's memory */
+    const int64_t total = plan->total_bytes - plan->host_bytes - plan->decoder_bytes - plan->connection_bytes;
     x.done =
         json_pack("{s:{s:I, s:I}}", "device_bytes", "reserved", (json_int_t)total, "used", (json_int_t)total + 4096);
     fx_compute(&x);

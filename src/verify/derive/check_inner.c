@@ -353,13 +353,28 @@ static int check_skipped(const struct rp_verify_state *s, struct rp_err *err)
                    known ? "recorded" : "null");
 }
 
+/* The types of tensors that a file of --init can have, each once. */
+static int check_init_types(const struct rp_verify_state *s, struct rp_err *err)
+{
+    static const char *const types[] = {"F32", "F16", "BF16"};
+    const struct rp_init_facts *is = s->run.facts->init;
+    for (int64_t i = 0; is && i < is->types_n; i++) {
+        int known = RP_IS_IN(types, is->types[i], strlen(is->types[i]));
+        for (int64_t k = 0; k < i; k++)
+            known = known && strcmp(is->types[i], is->types[k]) != 0;
+        if (!known)
+            return rp_fail(err, RP_MISMATCH, "facts.json: init/types/%" PRId64 " is not one of F32, F16 and BF16, or is there twice", i);
+    }
+    return 0;
+}
+
 int rp_check_data(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_data_facts *data = &s->run.facts->data;
     const char *wanted = json_string_value(rp_facts_setting(s->run.facts, "data.sha256"));
     const char *own = json_string_value(rp_facts_setting(s->run.facts, "data.path"));
     const char *archive = json_string_value(rp_facts_setting(s->run.facts, "data.archive"));
-    if (check_skipped(s, err) < 0)
+    if (check_skipped(s, err) < 0 || check_init_types(s, err) < 0)
         return -1;
     if (!data->pinned)
         return rp_check_note(result, "not pinned: the owner's own samples, digest %s", data->digest);

@@ -66,6 +66,9 @@ static int check_launch(const struct rp_facts *f, struct rp_err *err)
 static int check_processes(const struct rp_verify_state *s, struct rp_err *err)
 {
     const struct rp_facts *f = s->run.facts;
+    if (f->rank_n == 1 && (f->launch || f->process_n || f->rank[0].exchange))
+        return rp_fail(err, RP_MISMATCH, "facts.json has '%s', which is of several ranks, and the run has one",
+                       f->rank[0].exchange ? "exchange" : f->launch ? "launch" : "process");
     if (check_launch(f, err) < 0)
         return -1;
     for (int64_t i = 0; i < f->rank_n && !f->process_n; i++)

@@ -252,6 +252,16 @@ static void describe_telemetry(const struct rp_verify_state *s, const struct tel
                       of, *throttled ? "; throttled: " : ", no throttling", throttled);
 }
 
+/* A rank that has all its samples has no reason why there are none. */
+static void warn_of_reason(const struct rp_verify_state *s, struct rp_check_result *result)
+{
+    for (int i = 0; i < s->run.ranks.ranks && result->state != RP_CHECK_WARNING; i++) {
+        const int complete = s->run.figures->rank[i].telemetry && !rp_run_lacks_samples(&s->run, i);
+        if (complete && s->run.facts->rank[i].no_telemetry)
+            rp_check_warn(result, "rank %d has its telemetry, and a reason why it has none: %.200s", i, why_none(s, i));
+    }
+}
+
 int rp_check_telemetry(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     struct telemetry_seen seen = {.without = -1};
@@ -267,6 +277,7 @@ int rp_check_telemetry(struct rp_verify_state *s, struct rp_check_result *result
     }
     if (seen.with) {
         describe_telemetry(s, &seen, result);
+        warn_of_reason(s, result);
         return 0;
     }
     if (seen.without < 0)
