@@ -49,7 +49,7 @@ static void show_layout(struct rp_cli *cli, struct rp_doc *d)
 {
     const struct compare_opts *o = cli->opts;
     if (cli->json)
-        cli->result = json_pack("{s:s, s:s, s:o}", "schema", "repro-layout/1", "layout", o->layout, "blocks", rp_doc_json(d));
+        cli->result = json_pack("{s:s, s:s, s:o}", "schema", RP_LAYOUT_SCHEMA, "layout", o->layout, "blocks", rp_doc_json(d));
     else
         print_doc(d, format_of(o->format));
 }

@@ -35,6 +35,8 @@ static const struct schema {
     {.name = "statement", .title = "payload of statement.dsse.json"},
     {.name = "ledger", .title = "one line of a ledger, or of the record of verifications"},
     {"compare", "repro compare --json", &rp_type_comparison, RP_COMPARISON_SCHEMA, 0},
+    {"layout", "repro compare --layout --json", &rp_type_layout_answer, RP_LAYOUT_SCHEMA, 0},
+    {"imported", "what 'repro import' writes", &rp_type_imported_answer, RP_IMPORTED_SCHEMA, 1},
 #define OUTPUT(command, returned) {.name = command, .title = "repro " command " --json", .type = &rp_type_##returned}
     OUTPUT("run", run_answer),
     OUTPUT("replicate", run_answer),

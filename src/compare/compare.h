@@ -17,6 +17,7 @@
 #include "base/object_structs.inc.h"
 
 #define RP_COMPARISON_SCHEMA "repro-compare/1"
+#define RP_LAYOUT_SCHEMA "repro-layout/1" /* tables of a layout */
 
 struct rp_run; /* run/run.h */
 

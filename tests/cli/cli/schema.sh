@@ -63,6 +63,11 @@ follows doctor-output doctor.json
 used="$used doctor"
 "$REPRO" compare a.repro.tar.zst b.repro.tar.zst --json >compare.json
 follows compare compare.json
+"$REPRO" compare a.repro.tar.zst published:dlperf_v100 --layout dlperf --json >layout.json
+follows layout layout.json
+printf 'step,throughput\n1,10\n2,11\n3,12\n' >log.csv
+exit_of 0 "$REPRO" import csv log.csv --unit sequences/s -o imported.json
+follows imported imported.json
 returns 0 capture-diff capture diff a.repro.tar.zst b.repro.tar.zst
 # members
 for member in facts.json run.json env/node0.before.json steps/rank0.jsonl; do "$REPRO" inspect a.repro.tar.zst $member >"$(basename $member)"; done
