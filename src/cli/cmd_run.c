@@ -159,8 +159,9 @@ static int capture_after(struct rp_run_session *r, struct rp_err *err)
         return 0;
     if (r->outcome.status == RP_RUN_COMPLETE) {
         r->outcome.status = gone.code == RP_INTERRUPTED ? RP_RUN_INCOMPLETE : RP_RUN_FAILED;
+        const struct rp_join *join = &r->job_of_many.joining.join;
         r->outcome.reason.err = gone;
-        rp_run_reason_at(&r->outcome.reason, -1, "capturing the hosts after the run");
+        rp_run_reason_at(&r->outcome.reason, join->lost ? (int)join->member[join->lost].first_rank : -1, "capturing the hosts after the run");
     }
     return 0;
 }

@@ -48,7 +48,9 @@ nothing_named() {
     found=$(zstd -dcq "$bundle" | tar -xOf - | grep -aoi 'plantq[0-9a-z]*' | sort -u | tr '\n' ' ')
     [ -z "$found" ] || { zstd -dcq "$bundle" | tar -xOf - | grep -ai plantq | cut -c 1-300 | head -n 5 >&2; fail "$1: the bundle has $found"; }
     [ $# -lt 3 ] || grep -qF "$3" err.txt || { cat err.txt >&2; fail "$1: people do not read $3, so nothing was tested"; }
-    "$REPRO" verify "$bundle" --no-ledger >verify.txt 2>&1 || { cat verify.txt >&2; fail "$1: the bundle does not verify"; }
+    verified=0
+    "$REPRO" verify "$bundle" --no-ledger >verify.txt 2>&1 || verified=$?
+    case $2-$verified in complete-0 | failed-10 | incomplete-10) ;; *) cat verify.txt >&2 && fail "$1: the bundle does not verify: $verified" ;; esac
     rm -f "$bundle"
 }
 # begin PHASE OPTION...: a run without an end, as $parent and $worker
