@@ -6,7 +6,14 @@
 set -euo pipefail
 build=$1
 ranges=${2:-}
-find "$build/coverage/src" -name '*.gcno' -print0 | sort -z | xargs -0 gcov --stdout 2>"$build/coverage/gcov.err" |
+notes_of() { # of sources that are still there
+    local notes source
+    while IFS= read -r notes; do
+        source=${notes#"$build/coverage/"}
+        [ ! -f "${source%.gcno}.c" ] || printf '%s\0' "$notes"
+    done < <(find "$build/coverage/src" -name '*.gcno' | sort)
+}
+notes_of | xargs -0 gcov --stdout 2>"$build/coverage/gcov.err" |
     awk -v ranges="$ranges" '
     { split($0, part, ":"); count = part[1]; line = part[2] + 0; gsub(/ /, "", count) }
     line == 0 { if (part[3] == "Source") file = part[4]; next }
