@@ -241,6 +241,15 @@ RP_FN float r_normal(uint32_t word)
     return t * (w < 5.0f ? p : q);
 }
 
+/* Two words of randomness -> w, moved by less than 2^-10 of itself and by less than `scale`. */
+RP_FN float r_perturbed(float w, const uint32_t word[2], float scale)
+{
+    float u = (float)((int32_t)(word[0] >> 8) - (1 << 23)) * 0x1p-33f;
+    float v = (float)((int32_t)(word[1] >> 8) - (1 << 23)) * 0x1p-23f;
+    float step = scale * v;
+    return __builtin_fmaf(w, u, w) + step;
+}
+
 /* Name, SHA-256 of the outputs for all inputs 0 .. 2^32-1 in ascending order (little-endian words, NaN as 0x7fc00000), and the same
  * for every RP_FUNCTION_STRIDE-th input from 0. */
 #define RP_FUNCTION_STRIDE 4093

@@ -521,6 +521,19 @@ CASE(init_normal)
     BOTH(init_normal, w.of[k], ALL, 0.02f, 0xfedcba9876543210ull ^ s->seed, 9, !has(s, RP_VARIANT_WHOLE_NORMAL));
 }
 
+CASE(perturb)
+{
+    struct rp_perturbation p = {
+        .seed = 0xfedcba9876543210ull ^ s->seed, .root = 300, .tensor = 9, .scale = 0x1p-15f, .parts = 1, .run = ALL};
+    pair w = filled(c, ALL, 1.0f);
+    if (has(s, RP_VARIANT_DIVIDED)) { /* element numbers of more than 32 bits */
+        p.parts = 1u << 30;
+        p.part = p.parts - 2;
+        p.run = s->width;
+    }
+    BOTH(perturb, w.of[k], ALL, &p);
+}
+
 /* NaN of unusual kinds and an infinity. */
 static void plant_nonfinite(struct ctx *c, pair x, size_t n)
 {

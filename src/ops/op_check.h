@@ -43,6 +43,7 @@ enum rp_variant {
     RP_VARIANT_RELU = 1, RP_VARIANT_ADD_INPUT = 2, RP_VARIANT_STATISTICS = 4, RP_VARIANT_OVER_ADDED = 8,
     RP_VARIANT_NESTEROV = 1, RP_VARIANT_ADAPT = 4,                             /* sgd_update, lars_update */
     RP_VARIANT_WHOLE_NORMAL = 1,                                               /* init_normal: not truncated */
+    RP_VARIANT_DIVIDED = 1,                                                    /* perturb: of a part of a tensor */
     RP_VARIANT_NONFINITE = 1,                                                  /* evidence: some NaN and infinities among the values */
 };
 

@@ -192,6 +192,16 @@ struct rp_lars {
     int adapt, nesterov;
 };
 
+/* What moves every weight after a state root of a run that answers a challenge. Element j of a rank's part is element
+ * e = (j / run * parts + part) * run + j % run of the whole tensor; parts 1: e = j. */
+struct rp_perturbation {
+    uint64_t seed;
+    uint32_t root, tensor; /* steps trained before the root; number of the weight */
+    float scale;           /* 2^-10 times the standard deviation of the initialisation */
+    uint32_t parts, part;
+    size_t run;            /* at least 1 */
+};
+
 struct rp_dev;
 
 #ifndef __CUDACC_RTC__

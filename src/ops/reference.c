@@ -524,6 +524,16 @@ static void ref_init_normal(struct rp_dev *dev, float *w, size_t n, float std, u
     }
 }
 
+static void ref_perturb(struct rp_dev *dev, float *w, size_t n, const struct rp_perturbation *p)
+{
+    for (size_t j = 0; j < n; j++) {
+        const uint64_t e = p->parts == 1 ? j : ((uint64_t)(j / p->run) * p->parts + p->part) * p->run + j % p->run;
+        uint32_t x[4] = {(uint32_t)(e / 2), (uint32_t)(e / 2 >> 32), p->root, p->tensor};
+        rp_philox(x, p->seed);
+        w[j] = r_perturbed(w[j], x + 2 * (e % 2), p->scale);
+    }
+}
+
 /* ---- evidence ---- */
 
 static void ref_digest_leaves(struct rp_dev *dev, uint8_t *leaves, const float *x, size_t n)

@@ -40,7 +40,7 @@ void rp_train_share_state(struct rp_shares *s, const struct rp_recipe *r, const 
 void rp_train_declare(struct rp_net *m, struct rp_trained *x, size_t room, float **room_at)
 {
     static const enum rp_op whole[] = {RP_OP_add, RP_OP_fill, RP_OP_square_sums, RP_OP_tree_sum, RP_OP_init_normal,
-                                       RP_OP_digest_leaves, RP_OP_find_nonfinite};
+                                       RP_OP_perturb, RP_OP_digest_leaves, RP_OP_find_nonfinite};
     struct rp_tensors *l = &m->tensors[RP_SCRATCH];
     long chunks = 0;
     size_t weight = rp_state_leaves(&m->tensors[RP_WEIGHT], m->parallel), buffer = rp_state_leaves(&m->tensors[RP_BUFFER], m->parallel);

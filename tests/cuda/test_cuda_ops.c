@@ -121,6 +121,7 @@ static void sizes_of(int op, int *cases, int *failed)
         {RP_OP_tree_sum, 300, 1023, 0}, {RP_OP_tree_sum, 8, 8192, 1}, {RP_OP_tree_sum, 1, 8193, 1},
         {RP_OP_tree_sum, 511, 8192, 0}, {RP_OP_row_sums, 511 * 512 - 3, 1, 1},
         {RP_OP_init_normal, 600, 1021, 0}, {RP_OP_init_normal, 600, 1021, 1},
+        {RP_OP_perturb, 600, 1021, 0}, {RP_OP_perturb, 600, 1021, 1},
         {RP_OP_digest_leaves, 1, 4096, 0}, {RP_OP_digest_leaves, 1, 4096 + 12, 1}, {RP_OP_digest_leaves, 1, 4096 + 13, 0},
         {RP_OP_digest_leaves, 1, 4096 + 14, 1}, {RP_OP_digest_leaves, 1, 4096 + 15, 0},
         {RP_OP_digest_leaves, 1, 4096 + 16, 1}, {RP_OP_digest_leaves, 34, 4097, 1},

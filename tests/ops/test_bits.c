@@ -289,9 +289,10 @@ TEST(small_probabilities)
 /* A whole micro-batch's worth of tensor, so that parts outnumber threads in every operation on whole tensors. */
 TEST(large_tensors)
 {
-    static const int whole[] = {RP_OP_sgd_update, RP_OP_lars_update, RP_OP_running_update, RP_OP_scale_pixels,
-                                RP_OP_add, RP_OP_fill, RP_OP_square_sums, RP_OP_tree_sum, RP_OP_adam_update, RP_OP_lamb_direction,
-                                RP_OP_lamb_apply, RP_OP_init_normal, RP_OP_digest_leaves, RP_OP_find_nonfinite, RP_OP_weighted_sum};
+    static const int whole[] = {RP_OP_sgd_update,  RP_OP_lars_update,    RP_OP_running_update, RP_OP_scale_pixels,
+                                RP_OP_add,         RP_OP_fill,           RP_OP_square_sums,    RP_OP_tree_sum,
+                                RP_OP_adam_update, RP_OP_lamb_direction, RP_OP_lamb_apply,     RP_OP_init_normal,
+                                RP_OP_perturb,     RP_OP_digest_leaves,  RP_OP_find_nonfinite, RP_OP_weighted_sum};
     for (int i = 0; i < COUNT(whole); i++)
         for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
             struct rp_op_shape s = {.rows = 331, .width = 301, .variant = (unsigned)i, .seed = 77};

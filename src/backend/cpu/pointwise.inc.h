@@ -409,6 +409,63 @@ static void cpu_init_normal(struct rp_dev *dev, float *w, size_t n, float std, u
     rp_pool_run(rp_cpu_of(dev)->pool, (int)((n + 4 * INIT_COUNTERS - 1) / (4 * INIT_COUNTERS)), init_part, &o);
 }
 
+/* ---- perturbation ---- */
+
+#define PERTURB_COUNTERS 256
+
+struct perturb_job {
+    float *w;
+    size_t n, piece; /* elements of a part of the work */
+    const struct rp_perturbation *p;
+};
+
+/* Elements [e, e + n) of the whole tensor, at most 2 * PERTURB_COUNTERS - 1. */
+static void perturb_elements(float *w, const struct rp_perturbation *p, uint64_t e, size_t n)
+{
+    uint32_t x[4][PERTURB_COUNTERS], k0 = (uint32_t)p->seed, k1 = (uint32_t)(p->seed >> 32);
+    const int counters = (int)((e + n - 1) / 2 - e / 2) + 1;
+    for (int i = 0; i < counters; i++) {
+        x[0][i] = (uint32_t)(e / 2 + (uint64_t)i);
+        x[1][i] = (uint32_t)((e / 2 + (uint64_t)i) >> 32);
+        x[2][i] = p->root;
+        x[3][i] = p->tensor;
+    }
+    for (int r = 0; r < 10; r++, k0 += RP_PHILOX_W0, k1 += RP_PHILOX_W1)
+        for (int i = 0; i < counters; i++) {
+            uint64_t p0 = (uint64_t)RP_PHILOX_M0 * x[0][i], p1 = (uint64_t)RP_PHILOX_M1 * x[2][i];
+            x[0][i] = (uint32_t)(p1 >> 32) ^ x[1][i] ^ k0;
+            x[1][i] = (uint32_t)p1;
+            x[2][i] = (uint32_t)(p0 >> 32) ^ x[3][i] ^ k1;
+            x[3][i] = (uint32_t)p0;
+        }
+    for (size_t j = 0; j < n; j++) {
+        const size_t k = (size_t)(e % 2) + j;
+        const uint32_t word[2] = {x[2 * (k % 2)][k / 2], x[2 * (k % 2) + 1][k / 2]};
+        w[j] = r_perturbed(w[j], word, p->scale);
+    }
+}
+
+/* A piece may lie in several runs. */
+static void perturb_part(void *arg, int part, int thread)
+{
+    const struct perturb_job *o = arg;
+    const struct rp_perturbation *p = o->p;
+    size_t j = (size_t)part * o->piece, end = j + o->piece < o->n ? j + o->piece : o->n, n;
+    (void)thread;
+    for (; j < end; j += n) {
+        const size_t left = p->parts == 1 ? end - j : p->run - j % p->run;
+        const uint64_t e = p->parts == 1 ? j : ((uint64_t)(j / p->run) * p->parts + p->part) * p->run + j % p->run;
+        n = left < end - j ? left : end - j;
+        perturb_elements(o->w + j, p, e, n);
+    }
+}
+
+static void cpu_perturb(struct rp_dev *dev, float *w, size_t n, const struct rp_perturbation *p)
+{
+    struct perturb_job o = {w, n, 2 * PERTURB_COUNTERS - 2, p};
+    rp_pool_run(rp_cpu_of(dev)->pool, (int)((n + o.piece - 1) / o.piece), perturb_part, &o);
+}
+
 /* ---- not finite ---- */
 
 struct finite_job {

@@ -348,6 +348,14 @@ struct rp_init_normal_args {
     int truncated, wide;
 };
 
+/* runs: of this part before w; n and p.run are below 2^32 unless p.parts is 1 */
+struct rp_perturb_args {
+    float *w;
+    size_t n;
+    uint64_t runs;
+    struct rp_perturbation p;
+};
+
 /* ---- evidence.cu ---- */
 
 struct rp_digest_leaves_args {

@@ -62,3 +62,14 @@ void rp_cuda_op_init_normal(struct rp_dev *dev, float *w, size_t n, float std, u
     RP_LAUNCH(c, init_normal, SPREAD4(c, init_normal, n), 0, .w = w, .n = n, .std = std, .seed = seed, .tensor = tensor,
               .truncated = truncated, .wide = RP_ALIGNED(w));
 }
+
+void rp_cuda_op_perturb(struct rp_dev *dev, float *w, size_t n, const struct rp_perturbation *p)
+{
+    struct rp_cuda *c = rp_cuda_of(dev);
+    RP_BUG_IF(p->run == 0 || (p->parts != 1 && p->run > UINT32_MAX));
+    const size_t most = p->parts == 1 ? n : UINT32_MAX / p->run * p->run; /* whole runs */
+    for (size_t first = 0, m; first < n; first += m) {
+        m = n - first < most ? n - first : most;
+        RP_LAUNCH(c, perturb, SPREAD4(c, perturb, m), 0, .w = w + first, .n = m, .runs = first / p->run, .p = *p);
+    }
+}

@@ -199,3 +199,21 @@ RP_KERNEL(init_normal)
 {
     RP_EACH4(&a, a.n, a.wide, init4);
 }
+
+RP_DEVICE float perturbed(const rp_args_perturb *a, size_t j, float w)
+{
+    const struct rp_perturbation *p = &a->p;
+    const uint32_t run = (uint32_t)p->run, at = (uint32_t)j; /* of a part both have 32 bits: division of 64 takes a call */
+    uint64_t e = j;
+    if (p->parts != 1)
+        e = ((a->runs + at / run) * p->parts + p->part) * run + at % run;
+    uint32_t x[4] = {(uint32_t)(e / 2), (uint32_t)(e / 2 >> 32), p->root, p->tensor};
+    rp_philox(x, p->seed);
+    const uint32_t word[2] = {e % 2 ? x[2] : x[0], e % 2 ? x[3] : x[1]};
+    return r_perturbed(w, word, p->scale);
+}
+RP_KERNEL(perturb)
+{
+    for (size_t j = rp_thread(); j < a.n; j += rp_threads())
+        a.w[j] = perturbed(&a, j, a.w[j]);
+}
