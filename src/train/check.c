@@ -15,18 +15,36 @@ static int read_first_sample(struct rp_dataset *d, const struct rp_sample_field 
     return failed ? -1 : 0;
 }
 
-int rp_train_check_data(const struct rp_recipe *r, int64_t batch, const char *path, struct rp_err *err)
+static struct rp_dataset *open_data(struct rp_sample_field *field, int *fields, const struct rp_recipe *r,
+                                    int64_t batch, const char *path, struct rp_err *err)
 {
-    const struct rp_data_format *format = rp_data_format_of(r);
-    struct rp_sample_field field[RP_FIELDS_MAX];
     struct rp_data_opts opts = rp_data_opts_of(r, rp_recipe_micro_batches(r) * batch);
     struct rp_net *m = rp_net_new(r, batch);
-    int fields = m->model->fields(m, field);
+    *fields = m->model->fields(m, field);
     rp_net_free(m);
-    struct rp_dataset *d = format->open(path, field, fields, &opts, err);
+    return rp_data_format_of(r)->open(path, field, *fields, &opts, err);
+}
+
+int rp_train_check_data(const struct rp_recipe *r, int64_t batch, const char *path, struct rp_err *err)
+{
+    struct rp_sample_field field[RP_FIELDS_MAX];
+    int fields;
+    struct rp_dataset *d = open_data(field, &fields, r, batch, path, err);
     if (!d)
         return -1;
-    int failed = !format->working_bytes && read_first_sample(d, field, fields, err) < 0;
-    format->close(d);
+    int failed = !d->format->working_bytes && read_first_sample(d, field, fields, err) < 0;
+    d->format->close(d);
     return failed ? -1 : 0;
+}
+
+int rp_train_count_samples(int64_t *n, const struct rp_recipe *r, int64_t batch, const char *path, struct rp_err *err)
+{
+    struct rp_sample_field field[RP_FIELDS_MAX];
+    int fields;
+    struct rp_dataset *d = open_data(field, &fields, r, batch, path, err);
+    if (!d)
+        return -1;
+    *n = d->format->count(d);
+    d->format->close(d);
+    return 0;
 }

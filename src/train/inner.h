@@ -43,6 +43,7 @@ struct rp_train {
     struct rp_train_input in;
     int64_t micros, first, own; /* micro-batches of a step over all ranks; the first of this rank's, and how many those are */
     int64_t base, done;         /* steps before the file of --init was written; steps completed in all */
+    uint64_t perturbation;      /* seed.perturbation */
     size_t bucket;              /* floats, of rp_overlap_bucket() */
     struct rp_shares shares;    /* which data-parallel rank sums what; state.shares: which has what of the trained state */
     struct rp_exchange exchange; /* with other data-parallel ranks; unused in a group of one */

@@ -74,36 +74,54 @@ static float deviation(const struct rp_net *m, const struct rp_tensor *t)
     return t->scale > 0 ? (float)((double)std * t->scale) : std;
 }
 
-/* Of a weight that ranks divide: a rank's elements have the numbers that they have in the whole, which are neighbours in runs alone. */
-static int draw_part(struct rp_net *m, const struct rp_state_entry *e, uint32_t tensor, struct rp_err *err)
+static int is_normal(const struct rp_tensor *t)
 {
-    const float std = deviation(m, e->t);
-    const int truncated = e->t->init == RP_INIT_TRUNCATED_NORMAL;
-    RP_FREE float *w = rp_alloc(e->t->count * sizeof *w);
+    return t->init == RP_INIT_TRUNCATED_NORMAL || t->init == RP_INIT_NORMAL;
+}
+
+float rp_train_deviation(const struct rp_net *m, const struct rp_tensor *t)
+{
+    const float std = is_normal(t)                 ? deviation(m, t)
+                      : t->init == RP_INIT_UNIFORM ? (float)sqrt(1.0 / (3.0 * (double)t->fan))
+                                                   : 0;
+    return std > 0 ? std : 0x1p-5f;
+}
+
+void rp_train_initial(float *w, const struct rp_net *m, const struct rp_tensor *t, int number, size_t first, size_t n)
+{
+    const float std = deviation(m, t), bound = t->fan ? sqrtf(1.0f / (float)t->fan) : 0;
     uint64_t drawn = UINT64_MAX;
-    uint32_t x[4];
-    for (size_t i = 0; i < e->t->count; i++) {
-        const uint64_t element = rp_tensor_whole_element(e->t, rp_net_rank(m), i), quad = element / 4;
+    uint32_t x[4] = {0};
+    if (!is_normal(t) && t->init != RP_INIT_UNIFORM) {
+        for (size_t i = 0; i < n; i++)
+            w[i] = t->init == RP_INIT_ONE ? 1.0f : 0.0f;
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t element = first + i, quad = element / 4;
         if (quad != drawn) {
-            const uint32_t counter[4] = {(uint32_t)quad, (uint32_t)(quad >> 32), RP_PHILOX_INIT, tensor};
+            const uint32_t counter[4] = {(uint32_t)quad, (uint32_t)(quad >> 32), RP_PHILOX_INIT, (uint32_t)number};
             memcpy(x, counter, sizeof x);
             rp_philox(x, m->seed_init);
             drawn = quad;
         }
-        w[i] = std * (truncated ? r_truncated_normal(x[element % 4]) : r_normal(x[element % 4]));
+        const uint32_t word = x[element % 4];
+        if (t->init == RP_INIT_UNIFORM)
+            w[i] = bound * ((float)(2 * (int32_t)(word >> 8) + 1 - (1 << 24)) * 0x1p-24f);
+        else
+            w[i] = std * (t->init == RP_INIT_TRUNCATED_NORMAL ? r_truncated_normal(word) : r_normal(word));
     }
-    return m->dev->backend->upload(m->dev, e->x, w, e->t->count * sizeof *w, err);
 }
 
-/* Drawn here and not by the device: a few values once, and one rounding each. */
-static int draw_uniform(struct rp_net *m, const struct rp_state_entry *e, uint32_t tensor, struct rp_err *err)
+/* Drawn here and not by the device: the few values of a uniform tensor, once, and those of a tensor that ranks divide,
+ * whose elements have the numbers that they have in the whole, which are neighbours in runs alone. */
+static int draw_here(struct rp_net *m, const struct rp_state_entry *e, int number, struct rp_err *err)
 {
-    const float bound = sqrtf(1.0f / (float)e->t->fan);
+    const size_t run = rp_tensor_whole_run(e->t);
     RP_FREE float *w = rp_alloc(e->t->count * sizeof *w);
-    for (size_t i = 0; i < e->t->count; i++) {
-        uint32_t x[4] = {(uint32_t)(i / 4), (uint32_t)((uint64_t)(i / 4) >> 32), RP_PHILOX_INIT, tensor};
-        rp_philox(x, m->seed_init);
-        w[i] = bound * ((float)(2 * (int32_t)(x[i % 4] >> 8) + 1 - (1 << 24)) * 0x1p-24f);
+    for (size_t i = 0, n; i < e->t->count; i += n) {
+        n = run < e->t->count - i ? run : e->t->count - i;
+        rp_train_initial(w + i, m, e->t, number, rp_tensor_whole_element(e->t, rp_net_rank(m), i), n);
     }
     return m->dev->backend->upload(m->dev, e->x, w, e->t->count * sizeof *w, err);
 }
@@ -117,17 +135,13 @@ static int initialise(struct rp_train *t, struct rp_err *err)
         rp_state_entry_at(&e, &t->state, i);
         if (!e.t->count)
             continue;
-        const int normal = e.t->init == RP_INIT_TRUNCATED_NORMAL || e.t->init == RP_INIT_NORMAL;
-        if (normal && e.t->ranks > 1) {
-            if (draw_part(m, &e, (uint32_t)i, err) < 0)
+        if (e.t->init == RP_INIT_UNIFORM || (is_normal(e.t) && e.t->ranks > 1)) {
+            if (draw_here(m, &e, i, err) < 0)
                 return -1;
-        } else if (normal)
+        } else if (is_normal(e.t))
             m->dev->op->init_normal(m->dev, e.x, e.t->count, deviation(m, e.t), m->seed_init, (uint32_t)i,
                                     e.t->init == RP_INIT_TRUNCATED_NORMAL);
-        else if (e.t->init == RP_INIT_UNIFORM) {
-            if (draw_uniform(m, &e, (uint32_t)i, err) < 0)
-                return -1;
-        } else
+        else
             m->dev->op->fill(m->dev, e.x, e.t->init == RP_INIT_ONE ? 1.0f : 0.0f, e.t->count);
     }
     return m->dev->backend->sync(m->dev, err);
@@ -171,6 +185,7 @@ struct rp_train *rp_train_open(const struct rp_train_opts *o, struct rp_err *err
     t->sets = rp_pipeline_sets(comm, t->own);
     t->set = rp_alloc((size_t)t->sets * sizeof *t->set);
     t->net = t->set[0] = rp_net_new_on(o->recipe, o->plan->batch, comm);
+    t->perturbation = (uint64_t)o->recipe->seed_perturbation;
     t->net->dev = o->dev;
     t->net->alive = o->alive;
     t->net->alive_arg = o->alive_arg;
@@ -262,6 +277,25 @@ int rp_train_root(struct rp_train *t, char hex[65], json_t **tensors, struct rp_
 int rp_train_keyed_root(struct rp_train *t, char hex[65], const char *key, struct rp_err *err)
 {
     return rp_state_keyed_root(hex, &t->state, key, err);
+}
+
+int rp_train_perturb(struct rp_train *t, struct rp_err *err)
+{
+    const struct rp_net *m = t->net;
+    struct rp_perturbation p = {.seed = t->perturbation, .root = (uint32_t)t->done};
+    if (!p.seed)
+        return 0;
+    for (int i = 0; i < t->state.weights->n; i++) {
+        const struct rp_tensor *w = &t->state.weights->t[i];
+        p.tensor = (uint32_t)i;
+        p.scale = rp_train_deviation(m, w) * 0x1p-10f;
+        p.parts = (uint32_t)w->ranks;
+        p.part = w->ranks > 1 ? (uint32_t)rp_net_rank(m) : 0;
+        p.run = rp_tensor_whole_run(w);
+        if (w->count)
+            m->dev->op->perturb(m->dev, rp_tensor_in(t->state.w, w), w->count, &p);
+    }
+    return m->dev->backend->sync(m->dev, err);
 }
 
 int rp_train_root_of(const struct rp_recipe *r, const json_t *tensors, char hex[65], struct rp_err *err)

@@ -65,6 +65,10 @@ int rp_train_size(struct rp_plan *plan, const struct rp_recipe *r, struct rp_com
  * have them by construction: of those only the files are opened. */
 int rp_train_check_data(const struct rp_recipe *r, int64_t batch, const char *path, struct rp_err *err) rp_must_check;
 
+/* Samples of an epoch, at least 1. */
+int rp_train_count_samples(int64_t *n, const struct rp_recipe *r, int64_t batch, const char *path,
+                           struct rp_err *err) rp_must_check;
+
 struct rp_train;
 
 struct rp_train_opts {
@@ -102,6 +106,14 @@ int rp_train_exchange_at(struct rp_exchange_sizes *out, const struct rp_recipe *
 int rp_train_root(struct rp_train *t, char hex[65], json_t **tensors, struct rp_err *err) rp_must_check;
 /* As rp_state_keyed_root(). */
 int rp_train_keyed_root(struct rp_train *t, char hex[65], const char *key, struct rp_err *err) rp_must_check;
+/* After a root, if the recipe has seed.perturbation: moves every weight as ops/NUMERICS.md has it. What is saved
+ * afterwards is no longer the state of that root. */
+int rp_train_perturb(struct rp_train *t, struct rp_err *err) rp_must_check;
+/* The deviation that the initialisation of a weight has; 1/32 of constant ones. */
+float rp_train_deviation(const struct rp_net *m, const struct rp_tensor *t);
+/* Elements [first, first + n) of the whole weight of that number, as the recipe's seed initialises it; m: without a
+ * device. */
+void rp_train_initial(float *w, const struct rp_net *m, const struct rp_tensor *t, int number, size_t first, size_t n);
 /* That root from those of the tensors, as a bundle lists them, without a device. RP_MISMATCH: other tensors than the recipe's. */
 int rp_train_root_of(const struct rp_recipe *r, const json_t *tensors, char hex[65], struct rp_err *err) rp_must_check;
 int rp_train_save(struct rp_train *t, const char *path, const struct rp_recipe *r, struct rp_err *err) rp_must_check;

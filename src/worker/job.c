@@ -84,9 +84,10 @@ void rp_rank_of_free(struct rp_rank_of *r)
 
 json_t *rp_job_encode(const struct rp_job *job)
 {
-    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:s*, s:o*}", "recipe", rp_recipe_to_json(job->recipe), "backend", job->backend->name, "data",
-                     job->data, "batch", (json_int_t)job->batch, "steps", (json_int_t)job->steps, "root_key", job->root_key, "world",
-                     encode_rank(job->rank));
+    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:b, s:s*, s:o*}", "recipe", rp_recipe_to_json(job->recipe),
+                     "backend", job->backend->name, "data", job->data, "batch", (json_int_t)job->batch, "first",
+                     (json_int_t)job->first, "steps", (json_int_t)job->steps, "counts", job->counts, "root_key",
+                     job->root_key, "world", encode_rank(job->rank));
 }
 
 static int take_job(struct rp_job *job, const struct rp_job_message *m, const struct rp_backend *const *backends, struct rp_err *err)
@@ -99,6 +100,8 @@ static int take_job(struct rp_job *job, const struct rp_job_message *m, const st
         return rp_wrap(err, "job");
     job->data = rp_strdup(m->data);
     job->batch = m->batch;
+    job->first = m->first;
+    job->counts = m->counts > 0 && !job->backend->separate_memory;
     job->steps = m->steps;
     job->root_key = rp_text_copy(m->root_key);
     return m->world && !(job->rank = rank_of(m->world, err)) ? -1 : 0;

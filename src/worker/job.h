@@ -23,6 +23,7 @@
  *   DONE   {"peak_rss_bytes", "skipped_samples": rp_train_skipped(), "phases_s": {...}, "stopped": bool,
  *           "tensor_roots": {"init": {...}, "final": {...}},
  *           "device_bytes": {"reserved", "used"} (where the device has memory of its own),
+ *           "products": {"all", "spared"} of all steps (of a job that counts them),
  *           "ceilings": {"before", "after": as in ceilings.h, or null} (unless the recipe turns them off)}
  *   FAILED {"code": "mismatch", "message", "step"}, with "lost": the rank, if it failed because that one is gone; -2: one of the others
  * With several ranks DONE also has "exchange": {"connections": as in facts.json, "levels", "bytes_per_step", "bytes_per_step_between_hosts",
@@ -72,6 +73,8 @@ struct rp_job {
     char *data;               /* directory, file or glob of the samples */
     int64_t batch;            /* batch size if the recipe has max, else 0 */
     const char *root_key;     /* of a replication: rp_agreement_key(), for keyed roots; NULL: none. Owned if decoded */
+    int64_t first;            /* of a replay: the step of the run that is step 0 here; state roots depend on it */
+    int counts;               /* products that need not be computed (train/products.h), on a CPU */
     int64_t steps;            /* stop after this many steps in all; 0: as in the recipe. Replay uses it. */
 };
 

@@ -1,6 +1,7 @@
 /* The worker's side: one job, from its JOB frame to DONE. run_phases() lists its phases. */
 #include "base/clock.h"
 #include "base/json.h"
+#include "train/products.h"
 #include "worker/measure_ceilings.h"
 #include "worker/measure_exchange.h"
 #include "worker/job.h"
@@ -287,6 +288,8 @@ static int open_training(struct loop *l, struct rp_err *err)
     leave_phase(l, "initialising", t0);
     if (l->train)
         l->exchange = rp_train_exchange(l->train);
+    if (l->train && l->job.counts)
+        rp_products_begin(l->dev);
     return l->train ? 0 : -1;
 }
 
@@ -351,8 +354,17 @@ static json_t *step_record(const struct loop *l, const struct rp_step_result *s,
     return record;
 }
 
-/* Adds the state root to the record; the roots of the tensors are kept as `which` for the bundle. */
-static int take_root(struct loop *l, json_t *record, const char *which, struct rp_err *err)
+/* Whether the run, of which this may be a replay of some steps, has a root when `steps` of them are done, in addition
+ * to the one at its end. */
+static int has_root(const struct loop *l, int64_t steps)
+{
+    const int64_t every = l->job.recipe->evidence_state_root_every, done = l->job.first + steps;
+    return every > 0 ? done % every == 0 : done == 0;
+}
+
+/* Adds the state root to the record; the roots of the tensors are kept as `which` for the bundle. perturbs: the state
+ * goes on from there. */
+static int take_root(struct loop *l, json_t *record, const char *which, int perturbs, struct rp_err *err)
 {
     char hex[65];
     json_t *tensors = NULL;
@@ -366,6 +378,8 @@ static int take_root(struct loop *l, json_t *record, const char *which, struct r
             return -1;
         add_value(record, RP_STEP_keyed_root, json_string(keyed));
     }
+    if (perturbs && rp_train_perturb(l->train, err) < 0)
+        return -1;
     uint64_t ns = rp_now_ns() - t0;
     add_value(record, RP_STEP_state_root, json_string(hex));
     add_integer(record, RP_STEP_root_ns, (int64_t)ns);
@@ -391,7 +405,6 @@ static void add_exchange(json_t *record, const struct loop *l, const struct rp_c
 
 static int train_step(struct loop *l, int64_t last, struct rp_err *err)
 {
-    const struct rp_recipe *r = l->job.recipe;
     const struct rp_backend *b = l->backend;
     struct rp_step_result s = {0};
     uint64_t device_ns = 0;
@@ -410,10 +423,9 @@ static int train_step(struct loop *l, int64_t last, struct rp_err *err)
     add_exchange(record, l, &before);
     if (b->time_end)
         add_integer(record, RP_STEP_device_ns, (int64_t)device_ns);
-    int every = r->evidence_state_root_every > 0 && (l->step + 1) % r->evidence_state_root_every == 0;
-    if (l->step == last || every)
-        if (take_root(l, record, l->step == last ? "final" : NULL, err) < 0)
-            return -1;
+    if (l->step == last ? take_root(l, record, "final", 0, err) < 0
+                        : has_root(l, l->step + 1) && take_root(l, record, NULL, 1, err) < 0)
+        return -1;
     send_frame(l, RP_FRAME_STEP, json_incref(record));
     return 0;
 }
@@ -423,7 +435,7 @@ static int train_all_steps(struct loop *l, struct rp_err *err)
     const struct rp_recipe *r = l->job.recipe;
     int64_t all = rp_job_steps(r), n = l->job.steps > 0 && l->job.steps < all ? l->job.steps : all;
     RP_JSON *init = begin_record(l, "init");
-    if (take_root(l, init, "init", err) < 0)
+    if (take_root(l, init, "init", has_root(l, 0), err) < 0)
         return -1;
     send_frame(l, RP_FRAME_STEP, json_incref(init));
     if (rp_comm_barrier(l->comm, RP_GROUP_WORLD, err) < 0) /* so that no rank waits for another in its first step */
@@ -508,13 +520,23 @@ static json_t *exchange_json(const struct loop *l)
                      "sent_bytes_by_group", sent);
 }
 
+/* NULL: they were not counted. */
+static json_t *products_json(const struct loop *l)
+{
+    if (!l->job.counts)
+        return NULL;
+    const struct rp_products p = rp_products_end(l->dev);
+    return json_pack("{s:f, s:f}", "all", p.all, "spared", p.spared);
+}
+
 static void send_done(struct loop *l)
 {
     const json_t *ceilings = json_object_size(l->ceilings) ? l->ceilings : NULL;
-    send_frame(l, RP_FRAME_DONE, json_pack("{s:I, s:I, s:O, s:b, s:O, s:O*, s:O*, s:o*}", "peak_rss_bytes", (json_int_t)l->peak_rss,
-                                           "skipped_samples", (json_int_t)l->skipped, "phases_s", l->phases, "stopped", l->stop,
-                                           "tensor_roots", l->roots, "device_bytes", l->device_bytes, "ceilings", ceilings, "exchange",
-                                           exchange_json(l)));
+    send_frame(l, RP_FRAME_DONE,
+               json_pack("{s:I, s:I, s:O, s:b, s:O, s:O*, s:O*, s:o*, s:o*}", "peak_rss_bytes", (json_int_t)l->peak_rss,
+                         "skipped_samples", (json_int_t)l->skipped, "phases_s", l->phases, "stopped", l->stop,
+                         "tensor_roots", l->roots, "device_bytes", l->device_bytes, "ceilings", ceilings, "exchange",
+                         exchange_json(l), "products", products_json(l)));
 }
 
 static int run_phases(struct loop *l, const json_t *job, const struct rp_backend *const *backends, struct rp_err *err)

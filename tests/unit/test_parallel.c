@@ -320,6 +320,16 @@ TEST(training_on_all_kinds_of_ranks)
     CHECK_LAYOUTS(lamb, 3, "LAMB", {2, 2, 2});
 }
 
+/* Embeddings, rows, columns and copies of a tied embedding: an element is moved by its number in the whole tensor. */
+TEST(perturbations_do_not_depend_on_the_layout)
+{
+    struct rp_recipe r = wide_gpt(4, 3), lamb = wide_gpt(2, 2);
+    lamb.optimizer_name = RP_OPTIMIZER_lamb;
+    r.seed_perturbation = lamb.seed_perturbation = 0x1234567890abcll;
+    CHECK_LAYOUTS(r, 8, "perturbed", {2, 2, 2}, {1, 4, 3}, {3, 2, 3});
+    CHECK_LAYOUTS(lamb, 3, "perturbed, LAMB", {2, 2, 2});
+}
+
 TEST(replicated_optimizer_state_in_layouts)
 {
     struct rp_recipe r = wide_gpt(2, 2), lamb = wide_gpt(1, 2);

@@ -60,6 +60,13 @@ TEST(bert_on_any_number_of_ranks)
     check_worlds(wide_bert(), 8, (const int[]){2, 3, 8, 0}, "8 micro-batches");
 }
 
+TEST(perturbations_on_any_number_of_ranks)
+{
+    struct rp_recipe r = wide_bert();
+    r.seed_perturbation = 99;
+    check_worlds(r, 8, (const int[]){2, 3, 0}, "perturbed");
+}
+
 TEST(bert_with_an_odd_number_of_micro_batches)
 {
     check_worlds(wide_bert(), 13, (const int[]){4, 13, 0}, "13 micro-batches");

@@ -45,7 +45,7 @@ struct trial {
 
 FIXTURE int train(struct rp_train *t, struct rp_comm *c, struct trial *trial, struct trace *is, struct rp_err *err)
 {
-    if (rp_train_root(t, is->root[0], NULL, err) < 0)
+    if (rp_train_root(t, is->root[0], NULL, err) < 0 || rp_train_perturb(t, err) < 0)
         return -1;
     for (int step = 0; step < STEPS; step++) {
         struct rp_step_result s;
@@ -60,7 +60,8 @@ FIXTURE int train(struct rp_train *t, struct rp_comm *c, struct trial *trial, st
         const int at = trial->wrong && c->rank[RP_GROUP_WORLD] == 1 && step == 0 ? rp_tensors_find(t->state.weights, trial->wrong) : -1;
         if (at >= 0)
             rp_tensor_in(t->state.w, &t->state.weights->t[at])[0] += 1;
-        if (rp_train_root(t, is->root[step + 1], step == STEPS - 1 ? &is->tensors : NULL, err) < 0)
+        if (rp_train_root(t, is->root[step + 1], step == STEPS - 1 ? &is->tensors : NULL, err) < 0 ||
+            (step < STEPS - 1 && rp_train_perturb(t, err) < 0))
             return -1;
     }
     if (rp_train_keyed_root(t, is->keyed, "a key", err) < 0)
