@@ -69,7 +69,7 @@ static int load_key(struct rp_run_session *r, struct rp_err *err)
     if (!r->key_file)
         return -1;
     rp_key_fingerprint(r->key, print);
-    if (r->o->challenge && rp_recipe_challenge(&r->recipe, r->challenge.nonce, print, err) < 0)
+    if (r->o->challenge && rp_recipe_challenge(&r->recipe, r->challenge.nonce, r->challenge.parts, print, err) < 0)
         return rp_wrap(err, "--challenge");
     if (r->key_created)
         rp_progress_note(&r->progress, "made a new signing key, %s", print);

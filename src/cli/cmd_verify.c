@@ -19,7 +19,7 @@
 struct verify_opts {
     const char *trust, *policy, *baseline, *data, *init, *state, *store, *isa, *replay, *limit, *ledger, *original, *replication;
     const char *challenge, *received, *draw, *tsa_ca;
-    long threads;
+    long threads, draws;
     int any_key, all, list, no_ledger;
 };
 
@@ -30,24 +30,32 @@ static const struct rp_opt opts[] = {
     RP_OPT_TRUST(trust),
     RP_OPTION_FLAG(any_key, "any-key", 0, "accept any signer; without it an unknown key ends with status 8"),
     RP_OPTION_TEXT(policy, "policy", 'p', "FILE", "YAML rules that the bundle must meet: signer, age, recipe, steps"),
-    RP_OPTION_TEXT(replay, "replay", 'r', "K|S:K", "train the first K steps again and compare bits, or K steps from step S on"),
-    RP_OPTION_TEXT(limit, "replay-limit", 0, "TIME[,MEMORY]", "replay: most time and memory, as 30m,8G; default 1h, half of what is free"),
-    RP_OPTION_TEXT(challenge, "challenge", 0, "FILE", "the challenge that you made: the run must answer it, which bounds its time"),
-    RP_OPTION_TEXT(received, "received", 0, "TIME|file", "when the bundle came, as 2026-11-23T12:00:00Z or its file's time; default now"),
-    RP_OPTION_TEXT(draw, "draw", 0, "FILE", "replay the part that this challenge draws, made after the bundle came"),
+    RP_OPTION_TEXT(replay, "replay", 'r', "K|S:K",
+                   "train the first K steps again and compare bits, or K steps from step S on"),
+    RP_OPTION_TEXT(limit, "replay-limit", 0, "TIME[,MEMORY]",
+                   "replay: most time and memory, as 30m,8G; default 1h, half of what is free"),
+    RP_OPTION_TEXT(challenge, "challenge", 0, "FILE",
+                   "the challenge that you made: the run must answer it, which bounds its time"),
+    RP_OPTION_TEXT(received, "received", 0, "TIME|file",
+                   "when the bundle came, as 2026-11-23T12:00:00Z or its file's time; default now"),
+    RP_OPTION_TEXT(draw, "draw", 0, "FILE", "replay the parts that this challenge draws, made after the bundle came"),
+    RP_OPTION_INT(draws, "draws", 0, 1, RP_PARTS_MOST, "how many parts; default 7, enough of 64 for the level timed"),
     RP_OPTION_TEXT(baseline, "baseline", 0, "BUNDLE",
                    "run on fewer threads or devices: fail if the speed-up exceeds ideal; must be "
                    "signed by the key of --trust where that is given"),
     RP_OPTION_TEXT(data, "data", 0, "DIR", "replay: the samples, if the run used its owner's"),
-    RP_OPTION_TEXT(init, "init", 0, "FILE", "replay: the file that the run started from, or for S:K the state before S"),
-    RP_OPTION_TEXT(state, "state", 0, "FILE", "replay: the owner's state at its end (run --save), to compare by element"),
+    RP_OPTION_TEXT(init, "init", 0, "FILE",
+                   "replay: file that the run started from; of S:K or --draw the state before"),
+    RP_OPTION_TEXT(state, "state", 0, "FILE",
+                   "replay: the owner's state at its end (run --save), to compare by element"),
     RP_OPT_ORIGINAL(original),
     RP_OPT_REPLICATION(replication, "a replication that a countersignature names: compare and replay it too"),
     RP_OPT_LEDGER(ledger),
     RP_OPT_TSA_CA(tsa_ca),
     RP_OPT_NO_LEDGER(no_ledger),
     RP_OPTION_FLAG(all, "all", 'a', "print every check; default only those that failed, have a remark or were requested"),
-    RP_OPTION_FLAG(list, "list", 'l', "list every check with its id, severity, what it proves and how; reads no bundle"),
+    RP_OPTION_FLAG(list, "list", 'l',
+                   "list every check with its id, severity, what it proves and how; reads no bundle"),
     RP_OPT_STORE(store),
     RP_OPTION_CHOICE(isa, "isa", 0, RP_CHOICES(RP_ISAS), "replay: instruction set, which does not change the bits"),
     RP_OPTION_INT(threads, "threads", 0, 0, 4096, "replay: number of threads; the bits do not depend on it"),
@@ -172,7 +180,9 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
             return rp_fail(err, RP_USAGE, "--%s is about one bundle: give one BUNDLE, not %d", of_one[i][0], cli->argc);
     if (o->received && strcmp(o->received, "file") == 0 && strcmp(cli->argv[0], "-") == 0)
         return rp_fail(err, RP_USAGE, "--received=file: standard input has no time; give it as 2026-11-23T12:00:00Z");
-    if (o->state && !o->replay && !o->draw)
+    if (o->draws && !o->draw)
+        return rp_fail(err, RP_USAGE, "--draws is how many parts --draw draws: give --draw too");
+    if (o->state && !o->replay)
         return rp_fail(err, RP_USAGE, "--state is compared at the end of a replay: give --replay too");
     return 0;
 }
@@ -206,6 +216,7 @@ static int make_options(struct rp_verify_opts *out, struct inputs *in, const cha
                                    .policy = o->policy ? &in->policy : NULL,
                                    .challenge = o->challenge ? &in->challenge : NULL,
                                    .draw = o->draw ? &in->draw : NULL,
+                                   .draws = (int)o->draws,
                                    .baseline = o->baseline,
                                    .ledger = o->ledger,
                                    .seen = in->seen,

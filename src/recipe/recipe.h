@@ -98,11 +98,12 @@ char *rp_recipe_value_text(const json_t *value);
 /* Sets one key, as --set does. Checks only the value; load, parse and from_json check keys against each other. */
 int rp_recipe_set(struct rp_recipe *r, const char *key, const char *value, enum rp_origin origin, struct rp_err *err) rp_must_check;
 
-/* What a challenge sets, after everything else: every seed.* of the model is the first 52 bits (31 of seed.data with data.order megatron) of
- * SHA-256("repro-seed/1\n" NONCE "\n" SIGNER "\n" SHA-256 of the recipe "\n" KEY "\n"), and evidence.state_root_every, where it is 0, a
- * sixteenth of the steps. nonce: 64 hex digits; signer: fingerprint, so that an answer cannot be copied. RP_USAGE: a seed was set on the
- * command line. */
-int rp_recipe_challenge(struct rp_recipe *r, const char *nonce, const char *signer, struct rp_err *err) rp_must_check;
+/* What a challenge sets, after everything else: every seed.* of the model is the first 52 bits (31 of seed.data with
+ * data.order megatron) of SHA-256("repro-seed/1\n" NONCE "\n" SIGNER "\n" SHA-256 of the recipe "\n" KEY "\n"), and
+ * evidence.state_root_every the steps divided by `parts`, rounded down, at least 1. nonce: 64 hex digits; signer:
+ * fingerprint, so that an answer cannot be copied. RP_USAGE: one of these keys was set on the command line. */
+int rp_recipe_challenge(struct rp_recipe *r, const char *nonce, int64_t parts, const char *signer,
+                        struct rp_err *err) rp_must_check;
 
 /* The key table, for the command line and the documentation. */
 struct rp_key {

@@ -1,11 +1,11 @@
-/* What a challenge sets: seeds that nobody could know before its nonce, and enough state roots to replay any part. */
+/* What a challenge sets: seeds that nobody could know before its nonce, and the state roots that divide the run into
+ * parts. */
 #include "base/hash.h"
 #include "recipe/keys.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define ROOTS 16 /* parts that a run is divided into by its state roots, if the recipe takes none */
 #define BITS 52  /* of a seed: whole numbers below 2^53 */
 #define NUMPY_BITS 31
 
@@ -24,20 +24,21 @@ static int set_number(struct rp_recipe *r, const char *key, uint64_t value, stru
     return rp_recipe_set(r, key, text, RP_FROM_CHALLENGE, err);
 }
 
-int rp_recipe_challenge(struct rp_recipe *r, const char *nonce, const char *signer, struct rp_err *err)
+int rp_recipe_challenge(struct rp_recipe *r, const char *nonce, int64_t parts, const char *signer, struct rp_err *err)
 {
-    int64_t steps = r->measure_warmup_steps + r->measure_repeats * r->measure_timed_steps;
+    static const char roots[] = "evidence.state_root_every";
+    int64_t steps = r->measure_warmup_steps + r->measure_repeats * r->measure_timed_steps, every = steps / parts;
     for (int k = 0; k < RP_KEY_COUNT; k++) {
         const char *key = rp_key_at(k)->name;
-        if (strncmp(key, "seed.", strlen("seed.")) != 0 || !rp_key_applies(r, k))
+        const int is_seed = strncmp(key, "seed.", strlen("seed.")) == 0;
+        if ((!is_seed && strcmp(key, roots) != 0) || !rp_key_applies(r, k))
             continue;
         if (r->origin[k] == RP_FROM_COMMAND_LINE)
             return rp_fail(err, RP_USAGE, "%s is set by the challenge: remove it from the command line", key);
         int bits = k == RP_KEY_seed_data && r->data_order == RP_DATA_ORDER_megatron ? NUMPY_BITS : BITS;
-        if (set_number(r, key, derive(nonce, signer, r->sha256, key, bits), err) < 0)
+        if (set_number(r, key, is_seed ? derive(nonce, signer, r->sha256, key, bits) : (uint64_t)(every ? every : 1),
+                       err) < 0)
             return -1;
     }
-    if (r->evidence_state_root_every > 0)
-        return 0;
-    return set_number(r, "evidence.state_root_every", (uint64_t)((steps + ROOTS - 1) / ROOTS), err);
+    return 0;
 }

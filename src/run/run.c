@@ -463,21 +463,25 @@ void rp_run_window(const struct rp_run *r, int64_t *from, int64_t *to)
         }
 }
 
-const char *rp_facts_changed_setting(const struct rp_facts *f, const char **by)
+const char *rp_setting_changed_by(const char *key, const json_t *entry)
 {
     static const char *const free_of[] = {"run.", "measure.", "evidence."};
+    const char *origin = rp_recorded(entry).origin;
+    for (size_t i = 0; i < sizeof free_of / sizeof *free_of; i++)
+        if (strncmp(key, free_of[i], strlen(free_of[i])) == 0 && strcmp(key, "run.init") != 0)
+            return NULL;
+    if (strcmp(origin, rp_origin_name(RP_FROM_CONFIG)) == 0)
+        return "a model.config";
+    return strcmp(origin, rp_origin_name(RP_FROM_COMMAND_LINE)) == 0 ? "the command line" : NULL;
+}
+
+const char *rp_facts_changed_setting(const struct rp_facts *f, const char **by)
+{
     const char *key;
     json_t *entry;
-    json_object_foreach(f->recipe, key, entry) {
-        const char *origin = rp_recorded(entry).origin;
-        const int configured = strcmp(origin, rp_origin_name(RP_FROM_CONFIG)) == 0;
-        int harmless = strcmp(origin, rp_origin_name(RP_FROM_COMMAND_LINE)) != 0 && !configured;
-        for (size_t i = 0; i < sizeof free_of / sizeof *free_of; i++)
-            harmless |= strncmp(key, free_of[i], strlen(free_of[i])) == 0 && strcmp(key, "run.init") != 0;
-        *by = configured ? "a model.config" : "the command line";
-        if (!harmless)
+    json_object_foreach(f->recipe, key, entry)
+        if ((*by = rp_setting_changed_by(key, entry)))
             return key;
-    }
     return NULL;
 }
 

@@ -112,6 +112,8 @@ int64_t rp_figures_steps(const struct rp_figures *f);                   /* warm-
 void rp_run_window(const struct rp_run *r, int64_t *from, int64_t *to); /* start and end of the timed steps, or -1 */
 /* A setting that differs from the recipe and is not about where and how long to run, and what set it; NULL: none. */
 const char *rp_facts_changed_setting(const struct rp_facts *f, const char **by);
+/* The same for one key with its recorded value and origin; NULL: it is the recipe's. */
+const char *rp_setting_changed_by(const char *key, const json_t *entry);
 int rp_facts_same_build(
     const struct rp_facts *f); /* a clean build of the commit of this program made it, and this one is clean */
 /* Whole days between the making of its signer's key and the first line of the ledger; 0: less than one, or unknown. */

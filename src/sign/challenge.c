@@ -8,6 +8,7 @@
 #include "sign/public_value.h"
 #include "sign/statement.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -16,14 +17,16 @@
 
 struct challenge_text {
     char nonce[RP_SHA256_HEX], at[32], program[64], note[201];
+    int64_t parts;
     struct rp_buf pem;
 };
 
 static void write_payload(struct rp_buf *out, const struct challenge_text *t)
 {
-    RP_JSON *j = json_pack("{s:s, s:[{s:s, s:{s:s}}], s:s, s:{s:s, s:s, s:s, s:s}}", "_type", RP_STATEMENT_TYPE, "subject", "name", "nonce",
-                           "digest", "sha256", t->nonce, "predicateType", RP_CHALLENGE_TYPE, "predicate", "at", t->at, "key",
-                           rp_buf_text(&t->pem), "note", t->note, "program", t->program);
+    RP_JSON *j = json_pack("{s:s, s:[{s:s, s:{s:s}}], s:s, s:{s:s, s:s, s:s, s:I, s:s}}", "_type", RP_STATEMENT_TYPE,
+                           "subject", "name", "nonce", "digest", "sha256", t->nonce, "predicateType", RP_CHALLENGE_TYPE,
+                           "predicate", "at", t->at, "key", rp_buf_text(&t->pem), "note", t->note, "parts",
+                           (json_int_t)t->parts, "program", t->program);
     RP_BUG_IF(!j);
     rp_json_write(out, j);
 }
@@ -33,11 +36,20 @@ static int is_note(const char *text)
     return strlen(text) < sizeof ((struct rp_challenge *)0)->note && rp_plain_size(text, strlen(text), 0) == strlen(text);
 }
 
-int rp_challenge_make(struct rp_buf *out, const char *note, const struct rp_key_pair *key, struct rp_err *err)
+static int is_parts(int64_t parts)
+{
+    return parts >= RP_PARTS_LEAST && parts <= RP_PARTS_MOST;
+}
+
+int rp_challenge_make(struct rp_buf *out, const char *note, int64_t parts, const struct rp_key_pair *key,
+                      struct rp_err *err)
 {
     unsigned char random[RP_SHA256_SIZE];
-    struct challenge_text t = {0};
+    struct challenge_text t = {.parts = parts};
     RP_BUF payload = {0};
+    if (!is_parts(parts))
+        return rp_fail(err, RP_USAGE, "a run is divided into %d to %d parts, not %" PRId64, RP_PARTS_LEAST,
+                       RP_PARTS_MOST, parts);
     if (!is_note(note))
         return rp_fail(err, RP_USAGE, "a note is one line of at most 200 bytes of UTF-8, without control characters");
     if (getrandom(random, sizeof random, 0) != sizeof random)
@@ -77,10 +89,13 @@ static int read_payload(struct challenge_text *t, const struct rp_buf *payload, 
         copy_text(t->program, sizeof t->program, j, "predicate/program", err) < 0 ||
         copy_text(t->note, sizeof t->note, j, "predicate/note", err) < 0)
         return -1;
+    t->parts = rp_json_integer_at(j, "predicate/parts");
     rp_buf_puts(&t->pem, rp_json_text_at(j, "predicate/key"));
-    if (!rp_is_sha256(t->nonce) || rp_rfc3339_seconds(t->at) < 0 || rp_rfc3339_seconds(t->at) > SECONDS_MAX || !is_note(t->note) ||
+    if (!rp_is_sha256(t->nonce) || !is_parts(t->parts) || rp_rfc3339_seconds(t->at) < 0 ||
+        rp_rfc3339_seconds(t->at) > SECONDS_MAX || !is_note(t->note) ||
         rp_plain_size(t->program, strlen(t->program), 0) != strlen(t->program))
-        return rp_fail(err, RP_MALFORMED, "challenge: its nonce, time, note or program has another form than this program writes");
+        return rp_fail(err, RP_MALFORMED,
+                       "challenge: its nonce, time, note, parts or program has another form than this program writes");
     write_payload(&again, t);
     return rp_buf_is(&again, payload->data, payload->size)
                ? 0
@@ -97,6 +112,7 @@ static int read_envelope(struct rp_challenge *c, struct challenge_text *t, const
     snprintf(c->kind, sizeof c->kind, "repro");
     memcpy(c->nonce, t->nonce, sizeof c->nonce);
     memcpy(c->note, t->note, sizeof c->note);
+    c->parts = t->parts;
     c->made_ns = (uint64_t)rp_rfc3339_seconds(t->at) * 1000000000u;
     rp_key_fingerprint(key, c->by);
     snprintf(c->checked, sizeof c->checked, "signed by the challenger's key");
@@ -111,6 +127,7 @@ static int read_public_value(struct rp_challenge *c, const void *data, size_t si
     snprintf(c->kind, sizeof c->kind, "%s", v.kind);
     rp_hex(c->nonce, v.nonce, sizeof v.nonce);
     c->made_ns = (uint64_t)(v.time_ns - v.early_ns);
+    c->parts = RP_PARTS_LEAST;
     c->proved = v.proved;
     snprintf(c->note, sizeof c->note, "%s", v.name);
     snprintf(c->checked, sizeof c->checked, "%s; %s", v.checked, v.claimed);
@@ -154,13 +171,13 @@ json_t *rp_challenge_json(const struct rp_challenge *c)
 {
     char made_at[32];
     rp_rfc3339(made_at, c->made_ns);
-    return json_pack("{s:s, s:s, s:s, s:s, s:s*}", "kind", c->kind, "sha256", c->sha256, "nonce", c->nonce, "made_at", made_at, "by",
-                     *c->by ? c->by : NULL);
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s*}", "kind", c->kind, "sha256", c->sha256, "nonce", c->nonce,
+                     "made_at", made_at, "parts", (json_int_t)c->parts, "by", *c->by ? c->by : NULL);
 }
 
-uint64_t rp_challenge_draw(const struct rp_challenge *c, const char *statement, uint64_t parts)
+uint64_t rp_challenge_draw(const struct rp_challenge *c, const char *statement, int i, uint64_t n)
 {
     RP_BUF text = {0};
-    rp_buf_printf(&text, "repro-draw/1\n%s\n%s\n", c->nonce, statement);
-    return rp_sha256_word(text.data, text.size) % parts;
+    rp_buf_printf(&text, "repro-draw/2\n%s\n%s\n%d\n", c->nonce, statement, i);
+    return rp_sha256_word(text.data, text.size) % n;
 }

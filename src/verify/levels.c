@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "verify/challenge/draw.h"
 #include "verify/state.h"
 
 #include <inttypes.h>
@@ -20,51 +21,100 @@ int rp_level_find(const char *name)
     return -1;
 }
 
+double rp_level_undetected(const struct rp_verification *v)
+{
+    if (v->run && v->replayed >= rp_figures_steps(&v->run->figures) && v->replayed > 0)
+        return 0;
+    return v->drawn && v->replayed > 0 ? v->undetected : 1;
+}
+
 static void judge_computed(struct rp_level *l, const struct rp_verification *v)
 {
     int64_t all = rp_figures_steps(&v->run->figures), last = v->replay_from + v->replayed - 1;
-    char to[32] = "", drawn[240] = "";
-    if (last > v->replay_from)
-        RP_FORMAT(to, " to %" PRId64, last);
+    char which[64] = "", drawn[240] = "";
+    if (v->replayed_parts > 1)
+        RP_FORMAT(which, "%" PRId64 " of %" PRId64 " parts", v->replayed_parts, v->parts);
+    else if (last > v->replay_from)
+        RP_FORMAT(which, "%" PRId64 " to %" PRId64, v->replay_from, last);
+    else
+        RP_FORMAT(which, "%" PRId64, v->replay_from);
     if (v->drawn)
         RP_FORMAT(drawn, ", drawn by a challenge made after the bundle, by %s", v->drawn_by);
     l->state = !v->replayed ? RP_LEVEL_NO : v->replayed >= all ? RP_LEVEL_YES : RP_LEVEL_PART;
     if (l->state == RP_LEVEL_YES)
         RP_FORMAT(l->text, "all %" PRId64 " step%s trained again here, with the same bits", all, rp_s(all));
     else if (l->state == RP_LEVEL_PART)
-        RP_FORMAT(l->text, "%" PRId64 " of %" PRId64 " steps (%" PRId64 "%s%s) trained again here, with the same bits", v->replayed, all,
-                  v->replay_from, to, drawn);
+        RP_FORMAT(l->text, "%" PRId64 " of %" PRId64 " steps (%s%s) trained again here, with the same bits",
+                  v->replayed, all, which, drawn);
     else
         RP_FORMAT(l->text, "no step trained again here: --replay K");
 }
 
-/* Without a replay nothing shows that there was work to time; the first steps alone are what a cheat would compute; and a recipe of the signer's
- * own may leave little to compute. */
+/* "of 64 parts 7 were drawn: a run that skipped half of its work would pass with a probability of 1 in 184" */
+static void describe_odds(char *out, size_t size, const struct rp_verification *v)
+{
+    const double p = rp_level_undetected(v);
+    *out = 0;
+    if (!v->drawn || p >= 1 || !v->parts)
+        return;
+    if (p > 0)
+        snprintf(out, size,
+                 "of %" PRId64 " parts %" PRId64
+                 " were drawn: a run that skipped half of its work would pass with a probability of "
+                 "1 in %.0f",
+                 v->parts, v->replayed_parts, floor(1 / p));
+    else
+        snprintf(out, size,
+                 "of %" PRId64 " parts %" PRId64 " were drawn: a run that skipped half of its work would not pass",
+                 v->parts, v->replayed_parts);
+}
+
+/* Why work may have been saved, as "if ..., "; "": it was not. Without a replay nothing shows that there was work to
+ * time; the first steps alone are what a cheat would compute; and a recipe of the signer's own may leave little to
+ * compute. */
+static void find_condition(char *out, size_t size, const struct rp_verification *v)
+{
+    const double p = rp_level_undetected(v);
+    *out = 0;
+    if (!v->replayed)
+        snprintf(out, size, "if the steps were computed (--draw, --replay), ");
+    else if (p >= 1)
+        snprintf(out, size, "if all steps were computed (--draw, made after --received), ");
+    else if (p > RP_ODDS_MOST)
+        snprintf(out, size,
+                 "if all steps were computed (at most 1 in %.0f is accepted: draw more parts with --draws), ",
+                 1 / RP_ODDS_MOST);
+    else if (v->timed.claimed)
+        snprintf(out, size, "if the public value was published as given (its signature was not checked), ");
+    else if (*v->own_setting)
+        snprintf(out, size, "if %s of the signer's own leaves the work of a known recipe, ", v->own_setting);
+    else if (v->from_file)
+        snprintf(out, size, "if the file that the run starts from leaves the work of an ordinary state, ");
+    else if (v->needed > 0 && v->needed < RP_NEEDED_LEAST)
+        snprintf(out, size,
+                 "if products with a factor of 0 or without effect were computed (%.0f %% of those of an untrained "
+                 "state are needed), ",
+                 100 * v->needed);
+    else if (v->repeated > RP_REPEATED_MOST)
+        snprintf(out, size,
+                 "if samples that a step has twice were computed twice (%.0f %% of all, without dropout or crops), ",
+                 100 * v->repeated);
+}
+
 static void judge_timed(struct rp_level *l, const struct rp_verification *v)
 {
     const struct rp_timed *t = &v->timed;
-    struct rp_level computed = {0};
-    char unless[140] = "";
-    judge_computed(&computed, v);
-    l->state = t->rate <= 0 ? RP_LEVEL_NO : computed.state;
-    if (computed.state == RP_LEVEL_NO)
-        RP_FORMAT(unless, "if the steps were computed (--draw, --replay), ");
-    else if (computed.state == RP_LEVEL_PART && !v->drawn)
-        RP_FORMAT(unless, "if all steps were computed (--draw, made after --received), ");
-    else if (l->state != RP_LEVEL_NO && t->claimed)
-        RP_FORMAT(unless, "if the public value was published as given (its signature was not checked), ");
-    else if (l->state != RP_LEVEL_NO && *v->own_setting)
-        RP_FORMAT(unless, "if %s of the signer's own leaves the work of a known recipe, ", v->own_setting);
-    else if (l->state != RP_LEVEL_NO)
-        l->state = RP_LEVEL_YES;
-    if (l->state == RP_LEVEL_YES && *unless)
-        l->state = RP_LEVEL_PART;
-    if (t->rate <= 0)
+    char unless[180], odds[180];
+    if (t->rate <= 0) {
         RP_FORMAT(l->text, "%s", *t->before_by ? t->before_by : "the run answers no challenge: only its signer's clock bounds it");
-    else
-        RP_FORMAT(l->text, "%sat least %.4g %s over the whole run: %" PRId64 " samples in at most %.0f s, %s, %.60s",
-                  unless, t->rate, v->run->figures.results.throughput.unit, t->samples, t->seconds, t->before_by,
-                  t->after_by);
+        return;
+    }
+    find_condition(unless, sizeof unless, v);
+    describe_odds(odds, sizeof odds, v);
+    l->state = !v->replayed ? RP_LEVEL_NO : *unless ? RP_LEVEL_PART : RP_LEVEL_YES;
+    RP_FORMAT(l->text, "%sat least %.4g %s over the whole run: %" PRId64 " samples in at most %.0f s, %s, %.60s%s%s",
+              unless, t->rate, v->run->figures.results.throughput.unit, t->samples, t->seconds, t->before_by,
+              t->after_by, *odds ? "; " : "", odds);
 }
 
 static void judge_claimed(struct rp_level *l, const struct rp_verification *v)

@@ -110,15 +110,16 @@ void rp_verification_text(struct rp_buf *out, enum rp_fill as, const json_t *doc
     rp_show_wrapped(out, as, shown, text_template, width);
 }
 
-static json_t *timed_json(const struct rp_timed *t)
+static json_t *timed_json(const struct rp_verification *v)
 {
+    const struct rp_timed *t = &v->timed;
     char from[32], to[32];
     if (t->rate <= 0)
         return NULL;
     rp_rfc3339(from, (uint64_t)t->not_before_ns);
     rp_rfc3339(to, (uint64_t)t->not_after_ns);
-    return json_pack("{s:s, s:s, s:f, s:I, s:f}", "not_before", from, "not_after", to, "seconds", t->seconds, "samples",
-                     (json_int_t)t->samples, "samples_per_s", t->rate);
+    return json_pack("{s:s, s:s, s:f, s:I, s:f, s:f}", "not_before", from, "not_after", to, "seconds", t->seconds,
+                     "samples", (json_int_t)t->samples, "samples_per_s", t->rate, "undetected", rp_level_undetected(v));
 }
 
 /* Adds every check, and the names of those with a warning. Returns the number of those that were not run after a fatal
@@ -203,7 +204,7 @@ json_t *rp_verification_json(const struct rp_verification *v)
     if (later)
         json_object_set_new(j, "later", json_pack("{s:s, s:i}", "state", rp_check_state_name(RP_CHECK_SKIPPED), "checks", later));
     json_object_set_new(j, "warnings", warnings);
-    json_object_set_new(j, "timed", timed_json(&v->timed)); /* where there is none, jansson adds nothing */
+    json_object_set_new(j, "timed", timed_json(v)); /* where there is none, jansson adds nothing */
     json_object_set(j, "countersignatures", v->signatures);
     json_object_set(j, "timestamps", v->timestamps);
     json_object_set(j, "replay", v->replay);

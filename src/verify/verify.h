@@ -107,7 +107,8 @@ struct rp_verify_opts {
     const struct rp_policy *policy; /* NULL: none */
     const struct rp_challenge *challenge; /* --challenge: the one that the run must answer; NULL: any */
     int64_t received_ns;          /* --received: when the bundle was there, since 1970; 0: now */
-    const struct rp_challenge *draw; /* --draw: draws the steps of the replay; NULL: replay.first and replay.steps do */
+    const struct rp_challenge *draw; /* --draw: draws the parts of the replay; NULL: replay.first and replay.steps do */
+    int draws;                    /* --draws: how many parts; 0: RP_DRAWS. Of several, replay.init is a directory */
     const char *baseline;         /* --baseline: another bundle, for the speed-up; or NULL */
     struct rp_verified *keep;     /* NULL, or zeroed: filled where rp_verdict_shows() */
 };
@@ -141,8 +142,14 @@ struct rp_verification {
                                               authority of --tsa-ca; 0: none */
     struct rp_run_documents *run;          /* facts.json and run.json once digests and schema passed, else NULL */
     int64_t replay_from, replayed;         /* how many steps were replayed with equal bits, and the first of them */
+    int64_t parts, replayed_parts;         /* of --draw: of the run, and of those the replayed ones; else 0 */
     int64_t keyed;                         /* keyed roots of a replication that were recomputed, after a step */
     int drawn;                             /* by a challenge (--draw) made after the bundle came */
+    double undetected;                     /* of --draw: how likely it misses a run that skipped half of its steps */
+    double needed;                         /* products of a step from a state handed over, of those of an untrained
+                                              one: the least; 0: not counted */
+    int from_file;                         /* the run starts from a file, whose weights may be anything */
+    double repeated;                       /* share of samples that their step has twice, without dropout or crops */
     char drawn_by[RP_CHALLENGER];          /* whose that is, in words */
     char own_setting[64];                  /* what the run has of its own, and no recipe of this program: a key, "recipe.yaml"; or "" */
     struct rp_timed timed;

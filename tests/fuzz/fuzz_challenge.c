@@ -34,15 +34,17 @@ static void check(const void *data, size_t size)
         must_be_refusal(&err);
         return;
     }
-    must(rp_is_sha256(c.nonce) && rp_is_sha256(c.sha256) && rp_plain_size(c.note, strlen(c.note), 0) == strlen(c.note));
+    must(c.parts >= RP_PARTS_LEAST && c.parts <= RP_PARTS_MOST && rp_is_sha256(c.nonce) && rp_is_sha256(c.sha256) &&
+         rp_plain_size(c.note, strlen(c.note), 0) == strlen(c.note));
     must(rp_plain_size(c.checked, strlen(c.checked), 0) == strlen(c.checked) && *c.kind);
     must(rp_challenge_read(&again, data, size, &err) == 0 && memcmp(&c, &again, sizeof c) == 0);
     RP_JSON *j = rp_challenge_json(&c);
     must(json_is_object(j));
     for (uint64_t parts = 1; parts < 5; parts++)
-        must(rp_challenge_draw(&c, c.sha256, parts) < parts);
+        must(rp_challenge_draw(&c, c.sha256, 0, parts) < parts);
     struct rp_recipe r;
-    must(rp_recipe_load(&r, "bert_tiny_fp32", NULL, NULL, 0, &err) == 0 && rp_recipe_challenge(&r, c.nonce, "SHA256:", &err) == 0);
+    must(rp_recipe_load(&r, "bert_tiny_fp32", NULL, NULL, 0, &err) == 0 &&
+         rp_recipe_challenge(&r, c.nonce, c.parts, "SHA256:", &err) == 0);
     rp_recipe_fini(&r);
 }
 

@@ -63,8 +63,10 @@ static void fx_step(struct rp_buf *out, int step, int warm, int timed, int64_t s
                   root_ns ? "\"state_root\":\"" FX_ROOT "\"," : "", step);
 }
 
-/* Steps of 100 ms and a little, 1 ms apart, of which 0.3 ms wait for samples; state roots before the first and after
- * the last; the first n of them. */
+/* Steps between state roots, in addition to those before the first and after the last; 0: none. */
+static int fx_root_every;
+
+/* Steps of 100 ms and a little, 1 ms apart, of which 0.3 ms wait for samples; state roots; the first n of them. */
 static void fx_records_until(struct rp_buf *out, int warm, int timed, int repeats, int n)
 {
     int64_t now = 5000000000;
@@ -74,7 +76,8 @@ static void fx_records_until(struct rp_buf *out, int warm, int timed, int repeat
     for (int i = 0; i < n; i++) {
         int64_t ns = 100000000 + 1000003 * ((i % 7) * (i % 7) % 7);
         fx_input_ns = 300000 + 1001 * i;
-        fx_step(out, i, warm, timed, now, ns, i + 1 == all ? 2000000 : 0);
+        const int64_t root_ns = fx_root_every && (i + 1) % fx_root_every == 0 ? 500000 : 0;
+        fx_step(out, i, warm, timed, now, ns, i + 1 == all ? 2000000 : root_ns);
         now += ns + 1000000;
     }
     fx_input_ns = 0;

@@ -43,12 +43,15 @@ static const char yaml[] = "model: {vocab_size: 2048, hidden_size: 16, num_hidde
                            "measure: {warmup_steps: 1, timed_steps: 2, repeats: 1}\n";
 
 static const char *root_key; /* of the runs of work(): NULL, or as of a replication */
+static int64_t first_step;   /* of the run: its number for step 0 of work() */
 
 struct real {
     struct rp_recipe recipe;
     struct rp_buf steps;
     json_t *facts; /* facts.json, which tests copy and bend */
     char *data;
+    const char *setting; /* of its command line; or NULL */
+    const char *middle, *last; /* files of its states after two steps and at the end */
 };
 
 /* So many steps (0: all) through the worker, saving to `save`; the records, and what the worker says last (owned by the caller). */
@@ -58,7 +61,7 @@ static json_t *work(struct rp_recipe *r, const char *data, int64_t steps, const 
     json_t *done = NULL;
     if (rp_recipe_set(r, "run.save", save, RP_FROM_COMMAND_LINE, err) < 0)
         return NULL;
-    struct rp_job job = {.recipe = r, .backend = &rp_backend_cpu, .data = (char *)data, .batch = 2, .steps = steps, .root_key = root_key};
+    struct rp_job job = {.recipe = r, .backend = &rp_backend_cpu, .data = (char *)data, .batch = 2, .first = first_step, .steps = steps, .root_key = root_key};
     RP_JSON *body = rp_job_encode(&job);
     if (rp_worker_start(&w, body, err) < 0)
         return NULL;
@@ -85,9 +88,9 @@ static int train(struct real *x, struct rp_err *err)
 {
     struct rp_data_set set;
     RP_BUF two = {0};
-    RP_FREE char *setting = rp_asprintf("data.path=%s", x->data), *save = fx_path("owner.safetensors"), *middle = fx_path("middle.safetensors");
-    const char *sets[] = {setting};
-    if (rp_recipe_parse(&x->recipe, yaml, sizeof yaml - 1, "small.yaml", "cpu", sets, 1, err) < 0 || rp_data_prepare(&x->recipe, NULL, &set, err) < 0)
+    RP_FREE char *setting = rp_asprintf("data.path=%s", x->data), *save = fx_path(x->last), *middle = fx_path(x->middle);
+    const char *sets[] = {setting, x->setting};
+    if (rp_recipe_parse(&x->recipe, yaml, sizeof yaml - 1, "small.yaml", "cpu", sets, x->setting ? 2 : 1, err) < 0 || rp_data_prepare(&x->recipe, NULL, &set, err) < 0)
         return -1;
     const struct rp_plan plan = fx_plan(&x->recipe, NULL);
     RP_JSON *data = json_pack("{s:b, s:s}", "pinned", 0, "digest", set.digest);
@@ -114,13 +117,17 @@ static int train(struct real *x, struct rp_err *err)
 
 static struct real x_real;
 
+static struct real x_moved; /* perturbed() */
+
 static void forget(void) /* for the leak checker */
 {
-    struct real *x = &x_real;
-    rp_recipe_fini(&x->recipe);
-    rp_buf_fini(&x->steps);
-    json_decref(x->facts);
-    free(x->data);
+    struct real *all[] = {&x_real, &x_moved};
+    for (int i = 0; i < 2; i++) {
+        rp_recipe_fini(&all[i]->recipe);
+        rp_buf_fini(&all[i]->steps);
+        json_decref(all[i]->facts);
+    }
+    free(x_real.data);
 }
 
 static struct real *real(void)
@@ -133,6 +140,8 @@ static struct real *real(void)
     RP_FREE char *cache = fx_path("cache");
     setenv("XDG_CACHE_HOME", cache, 1);
     x->data = fx_path("samples");
+    x->middle = "middle.safetensors";
+    x->last = "owner.safetensors";
     int failed = rp_make_directory(rp_generator_find("bert"), &o, x->data, 0, &err) < 0 || train(x, &err) < 0;
     CHECK(!failed, "%s", err.msg);
     if (failed)
@@ -291,6 +300,50 @@ TEST(a_replay_begins_in_the_middle_from_the_state_there)
           (long long)r.agreed);
 }
 
+/* A run that answers a challenge, as its worker sees it. */
+static struct real *perturbed(void)
+{
+    struct real *x = &x_moved;
+    struct rp_err err = {0};
+    if (!x->facts) {
+        *x = (struct real){.setting = "seed.perturbation=77", .middle = "moved.safetensors", .last = "moved_last.safetensors",
+                           .data = real()->data};
+        CHECK(train(x, &err) == 0, "%s", err.msg);
+    }
+    return x;
+}
+
+static int replay_perturbed(struct rp_replay_result *r, const char *steps, int64_t first, const char *init, struct rp_products *untrained,
+                            struct rp_err *err)
+{
+    RP_FREE char *from = init ? fx_path(init) : NULL;
+    struct rp_replay_opts o = {.first = first, .steps = 9, .data = real()->data, .init = from, .untrained = untrained, .threads = 1};
+    *err = (struct rp_err){0};
+    return replay_with(r, perturbed()->facts, steps, &o, err);
+}
+
+/* The roots are over the weights before they are moved, so the state of --save has the recorded one, and a replay from it moves them too. */
+TEST(a_perturbed_run_replays_from_its_seeds_and_from_its_states)
+{
+    struct real *x = perturbed();
+    struct rp_replay_result r;
+    struct rp_products untrained = {0};
+    struct rp_err err;
+    CHECK(strcmp(x->steps.data, real()->steps.data) != 0, "weights are not perturbed");
+    CHECK(replay_perturbed(&r, x->steps.data, 0, NULL, &untrained, &err) == 0, "%s", err.msg);
+    CHECK(!r.diverged && r.steps == STEPS && r.roots == 3 && !r.reached && untrained.all == 0, "diverged %d in %s", r.diverged,
+          r.diverged ? r.quantity : "");
+    CHECK(replay_perturbed(&r, x->steps.data, 2, "moved.safetensors", &untrained, &err) == 0, "%s", err.msg);
+    CHECK(!r.diverged && r.steps == 1 && r.start_root, "diverged %d in %s", r.diverged, r.diverged ? r.quantity : "");
+    CHECK(r.reached && r.reach.used > 0 && r.reach.used <= 1, "%g of the bound in %s", r.reach.used, r.reach.tensor);
+    CHECK(r.products.all > 0 && untrained.all > 0 && rp_products_needed(&r.products) > 0.9 * rp_products_needed(&untrained),
+          "%g of %g products are spared", r.products.spared, r.products.all);
+    RP_JSON *j = rp_replay_json(&r);
+    CHECK(json_number_value(rp_json_at(j, "state_before/reach")) == r.reach.used, "json");
+    CHECK(replay_perturbed(&r, x->steps.data, 2, "middle.safetensors", &untrained, &err) == 0 && r.diverged, "the state of another run: %s", err.msg);
+    CHECK(replay_perturbed(&r, x->steps.data, 2, "moved.safetensors", NULL, &err) == 0 && !r.diverged && !r.reached, "%s", err.msg);
+}
+
 /* The 4 bytes of an element of a saved state, and every file's state root along with them. */
 static void bend(const char *file, const char *as, const char *tensor, int64_t element, int64_t last)
 {
@@ -305,6 +358,76 @@ static void bend(const char *file, const char *as, const char *tensor, int64_t e
     bytes.data[st.data + t->begin + (uint64_t)last * 4] ^= 1;
     rp_st_close(&st);
     CHECK(rp_write_file(to, bytes.data, bytes.size, 0644, &err) == 0, "%s", err.msg);
+}
+
+/* The n-th line of the records as JSON, from 0. */
+static json_t *record_line(const struct rp_buf *steps, int n)
+{
+    struct rp_err err;
+    const char *at = rp_buf_text(steps);
+    while (n--)
+        at = strchr(at, '\n') + 1;
+    json_t *j = rp_json_parse(at, strcspn(at, "\n"), "record", &err);
+    CHECK(j, "%s", err.msg);
+    return j;
+}
+
+/* A run that was honest for two steps, then went on from a state of its owner's making: the records have its root and what follows from it. */
+static void continue_from(struct rp_buf *out, const struct real *x, const char *state)
+{
+    struct rp_err err = {0};
+    struct rp_data_set set;
+    struct rp_recipe r;
+    RP_BUF again = {0};
+    RP_FREE char *init = fx_path(state);
+    CHECK(rp_recipe_from_json(&r, json_object_get(x->facts, "recipe"), &err) == 0, "%s", err.msg);
+    CHECK(rp_recipe_set(&r, "data.path", x->data, RP_FROM_COMMAND_LINE, &err) == 0 &&
+              rp_recipe_set(&r, "run.init", init, RP_FROM_COMMAND_LINE, &err) == 0 && rp_data_prepare(&r, NULL, &set, &err) == 0, "%s", err.msg);
+    first_step = 2;
+    RP_JSON *done = work(&r, set.path, 1, "", &again, &err);
+    first_step = 0;
+    CHECK(done, "%s", err.msg);
+    RP_JSON *before = record_line(&again, 0), *last = record_line(&again, 1), *second = record_line(&x->steps, 2);
+    json_object_set(second, "state_root", json_object_get(before, "state_root"));
+    json_object_set_new(last, "step", json_integer(2));
+    json_object_set_new(last, "phase", json_string("timed"));
+    for (int i = 0; i < 2; i++) {
+        RP_JSON *line = record_line(&x->steps, i);
+        rp_json_write_line(out, line);
+    }
+    rp_json_write_line(out, second);
+    rp_json_write_line(out, last);
+    rp_recipe_fini(&r);
+    rp_data_set_fini(&set);
+}
+
+/* Sets an element of a saved state. */
+static void set_element(const char *file, const char *as, const char *tensor, float value)
+{
+    struct rp_err err;
+    struct rp_st st;
+    RP_BUF bytes = {0};
+    RP_FREE char *from = fx_path(file), *to = fx_path(as);
+    CHECK(rp_read_file(&bytes, from, 1 << 24, &err) == 0 && rp_st_open(&st, from, &err) == 0, "%s", err.msg);
+    memcpy(bytes.data + st.data + rp_st_find(&st, tensor)->begin, &value, sizeof value);
+    rp_st_close(&st);
+    CHECK(rp_write_file(to, bytes.data, bytes.size, 0644, &err) == 0, "%s", err.msg);
+}
+
+TEST(a_state_out_of_reach_is_found_though_all_bits_follow_from_it)
+{
+    static const char *const bias = "bert.encoder.layer.0.intermediate.dense.bias";
+    struct rp_replay_result r;
+    struct rp_products untrained = {0};
+    struct rp_err err;
+    RP_BUF steps = {0};
+    const struct real *x = perturbed();
+    set_element("moved.safetensors", "dead.safetensors", bias, -50);
+    continue_from(&steps, x, "dead.safetensors");
+    CHECK(replay_perturbed(&r, rp_buf_text(&steps), 2, "dead.safetensors", &untrained, &err) == 0, "%s", err.msg);
+    CHECK(!r.diverged && r.start_root && r.steps == 1, "diverged %d in %s", r.diverged, r.diverged ? r.quantity : "");
+    CHECK(r.reached && r.reach.used > 1 && strcmp(r.reach.tensor, bias) == 0 && r.reach.element == 0 && r.reach.is == -50, "%g of the bound in %s",
+          r.reach.used, r.reach.tensor);
 }
 
 TEST(a_divergence_is_narrowed_to_elements_where_the_owner_gives_the_state)

@@ -194,7 +194,8 @@ static int judge_replication(struct rp_verify_state *s, const struct rp_verifica
 static int check_replication(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     RP_VERIFICATION r = {0};
-    struct rp_verify_opts o = {.original = s->path, .replay = s->o->replay, .draw = s->o->draw, .received_ns = s->o->received_ns};
+    struct rp_verify_opts o = {.original = s->path, .replay = s->o->replay, .draw = s->o->draw,
+                               .draws = s->o->draws, .received_ns = s->o->received_ns};
     o.replay.state = NULL; /* of this bundle's owner */
     if (rp_verify(&r, s->o->replication, &o, err) < 0)
         return rp_wrap(err, "--replication");

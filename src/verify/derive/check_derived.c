@@ -261,7 +261,9 @@ static void describe_replayed(char out[120], const struct rp_verify_state *s)
     const int64_t steps = rp_records_steps(&s->run.records), from = s->v->replay_from, again = s->v->replayed;
     static const char what[] = "; counters, losses, gradient norms and state roots";
     *out = 0;
-    if (again == 0 && steps > 0)
+    if (s->v->replayed_parts > 1 && again < steps)
+        snprintf(out, 120, "%s except of %" PRId64 " parts", what, s->v->replayed_parts);
+    else if (again == 0 && steps > 0)
         snprintf(out, 120, "%s unless replayed", what);
     else if (again == 1 && steps > 1 && !from)
         snprintf(out, 120, "%s after the first step", what);

@@ -173,8 +173,9 @@ static json_t *resolve_again(const struct rp_verify_state *s, int *overrides, in
     }
     if (rp_recipe_parse_again(&r, rp_buf_text(yaml), yaml->size, "recipe.yaml", config, s->run.facts->backend,
                               (const char *const *)set, n, err) == 0) {
-        const char *nonce = s->run.facts->challenge ? s->run.facts->challenge->nonce : NULL;
-        out = nonce && rp_recipe_challenge(&r, nonce, s->v->fingerprint, err) < 0 ? NULL : rp_recipe_to_json(&r);
+        const struct rp_challenge_facts *c = s->run.facts->challenge;
+        out =
+            c && rp_recipe_challenge(&r, c->nonce, c->parts, s->v->fingerprint, err) < 0 ? NULL : rp_recipe_to_json(&r);
         rp_recipe_fini(&r);
     }
     *overrides = n;
@@ -217,11 +218,15 @@ static int check_other_recipe(const struct rp_verify_state *s, const char *name,
  * to the model, not the work on a sample. */
 static const char *find_own_setting(const struct rp_verify_state *s, const struct rp_embed *same)
 {
-    static const char *const sizes[] = {"train.batch_size", "train.accumulation_steps"};
-    const char *by, *key = rp_facts_changed_setting(s->run.facts, &by);
+    const char *key;
+    json_t *entry;
     if (!same)
         return "recipe.yaml";
-    return key && strcmp(key, sizes[0]) != 0 && strcmp(key, sizes[1]) != 0 ? key : NULL;
+    json_object_foreach(s->run.facts->recipe, key, entry)
+        if (strcmp(key, "train.batch_size") != 0 && strcmp(key, "train.accumulation_steps") != 0 &&
+            rp_setting_changed_by(key, entry))
+            return key;
+    return NULL;
 }
 
 /* recipe.yaml gives the recorded settings, and these what run.json says of model and arithmetic. *n: set on the

@@ -139,6 +139,7 @@ static int fail_value(struct policy_reader *r, const struct rp_event *e, const s
                                                         : t->type == 'V' ? "a version, numbers with dots,"
                                                         : t->type == 'I' ? "a whole number from 1 to 1000000000"
                                                         : t->type == 'N' ? "a whole number from 0 to 1000000000"
+                                                        : t->type == 'P' ? "a probability from 0 to 1"
                                                         : t->type == 'B' ? "true, or leave the rule out,"
                                                                          : "a mapping of checks",
                 t->example);
@@ -189,6 +190,16 @@ static int is_count(const char *word)
 {
     const size_t n = strlen(word);
     return n && n < 11 && strspn(word, "0123456789") == n && *word != '0' && strtoll(word, NULL, 10) <= NUMBER_MAX;
+}
+
+static int read_share(struct policy_reader *r, const struct rp_event *e, const struct rp_rule_text *t,
+                      struct rp_rule *rule)
+{
+    const int is_number =
+        e->plain && *e->text >= '0' && *e->text <= '9' && strspn(e->text, "0123456789.e-") == strlen(e->text);
+    char *end = NULL;
+    rule->share = is_number ? strtod(e->text, &end) : -1;
+    return is_number && !*end && rule->share <= 1 ? 0 : fail_value(r, e, t);
 }
 
 static int read_flag(struct policy_reader *r, const struct rp_event *e, const struct rp_rule_text *t, struct rp_rule *rule)
@@ -263,8 +274,10 @@ static int read_rule(struct policy_reader *r, int id)
         return -1;
     rule->line = e.line;
     rule->col = e.col;
-    if (e.type == YAML_SCALAR_EVENT && strchr("INB", t->type))
-        failed = t->type != 'B' ? read_number(r, &e, t, rule) : read_flag(r, &e, t, rule);
+    if (e.type == YAML_SCALAR_EVENT && strchr("INPB", t->type))
+        failed = t->type == 'B'   ? read_flag(r, &e, t, rule)
+                 : t->type == 'P' ? read_share(r, &e, t, rule)
+                                  : read_number(r, &e, t, rule);
     else if (e.type == YAML_SCALAR_EVENT && strchr("RV", t->type))
         failed = (t->type == 'R' ? read_rate : read_version)(r, &e, t, rule);
     else if (e.type == YAML_SEQUENCE_START_EVENT && strchr("LDEW", t->type))

@@ -27,6 +27,7 @@ struct rp_rule {
     int line, col; /* of its value; line 0: not given */
     int64_t number; /* of I, N and B */
     double rate;    /* of R; its unit is the word */
+    double share;   /* of P */
     char **word;    /* [n] of L, E, D, W, R and V */
     int n;
 };

@@ -359,6 +359,13 @@ static void rule_levels(const struct rp_verify_state *s, struct rules_answer *a)
         answer(a, 1, "all in the list; consistent with warnings");
 }
 
+static void rule_max_undetected(const struct rp_verify_state *s, struct rules_answer *a)
+{
+    const double p = rp_level_undetected(s->v);
+    answer(a, p <= a->rule->share, "%.4g, at most %.4g allowed%s", p, a->rule->share,
+           p <= a->rule->share ? "" : " (--draw, --draws)");
+}
+
 static void rule_replayed(const struct rp_verify_state *s, struct rules_answer *a)
 {
     answer(a, s->v->replayed >= a->rule->number, "%" PRId64 " step%s replayed, at least %" PRId64 " required%s", s->v->replayed,

@@ -1,9 +1,11 @@
 /* The check `replay`. */
+#include "base/clock.h"
 #include "base/text.h"
 #include "verify/challenge/draw.h"
 #include "verify/state.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -80,7 +82,7 @@ static const char *draw_weakness(const struct rp_verify_state *s)
     return made >= came && made >= ended ? NULL : "its challenge was made before the bundle came";
 }
 
-/* Whether the part was drawn, and by whom. */
+/* Whether the parts were drawn, and by whom. */
 static void judge_draw(struct rp_verify_state *s, struct rp_check_result *result)
 {
     const char *why = s->o->draw ? draw_weakness(s) : NULL;
@@ -91,46 +93,168 @@ static void judge_draw(struct rp_verify_state *s, struct rp_check_result *result
         rp_check_text(result, "%.340s; not a draw that counts: %s", result->text, why);
 }
 
-/* --draw: the part between two state roots that the challenge draws for this bundle. */
-static int draw_steps(const struct rp_verify_state *s, struct rp_replay_opts *o, struct rp_err *err)
+/* The parts to replay: those that --draw draws for this bundle, or the one of --replay. RP_UNAVAILABLE: there is none.
+ */
+static int choose_parts(struct rp_draw *d, const struct rp_verify_state *s, struct rp_err *err)
 {
-    return rp_draw_part(&o->first, &o->steps, &s->run.records, s->o->draw, s->v->statement, err);
+    if (s->o->draw)
+        return rp_draw_parts(d, &s->run.records, s->o->draw, s->v->statement, s->o->draws ? s->o->draws : RP_DRAWS,
+                             err);
+    d->part = rp_alloc(sizeof *d->part);
+    *d->part = (struct rp_part){s->o->replay.first, s->o->replay.steps};
+    d->n = s->o->replay.steps > 0;
+    return 0;
 }
 
-int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+/* All parts as one result: *all has those before. */
+static void add_result(struct rp_replay_result *all, const struct rp_replay_result *r)
 {
-    struct rp_replay_result r;
+    struct rp_replay_result sum = *r;
+    sum.first = all->first;
+    sum.steps += all->steps;
+    sum.roots += all->roots;
+    sum.keyed += all->keyed;
+    sum.start_root &= all->start_root;
+    *all = sum;
+}
+
+/* The file with the state before part i: --init, or one in that directory; *path: free it. Of several parts the first
+ * step needs none, unless the run started from a file. */
+static int find_state(char **path, const struct rp_verify_state *s, const struct rp_draw *d, int i, struct rp_err *err)
+{
+    const char *init = s->o->replay.init;
+    const int64_t first = d->part[i].first;
+    char *in = s->o->draw ? rp_replay_state_path(init, first) : NULL;
+    *path = in ? in : init && d->n == 1 ? rp_strdup(init) : NULL;
+    if (*path || !init || (first == 0 && !rp_verify_starts_from_file(s)))
+        return 0;
+    return rp_fail(err, RP_UNAVAILABLE,
+                   "--init: '%s' has no " RP_STATE_OF_STEP ": the signer writes the states before %d parts with 'repro "
+                   "challenge answer --draws %d'%s",
+                   init, first, d->n, d->n, first ? "" : ", and hands over the file that the run started from");
+}
+
+/* One part after the other, within the limit of time for all; *all: the sum, or the one that failed or diverged.
+ * *needed: as of struct rp_verification. */
+static int replay_parts(struct rp_replay_result *all, double *needed, const struct rp_verify_state *s,
+                        const struct rp_draw *d, struct rp_err *err)
+{
     struct rp_replay_opts o = s->o->replay;
-    char all[48], times[160];
-    if (s->o->draw && draw_steps(s, &o, err) < 0)
-        return -1;
+    const uint64_t start = rp_now_ns(), limit = o.limit_ns ? o.limit_ns : RP_REPLAY_LIMIT_NS;
+    struct rp_products untrained = {0};
     o.before = s->run.node[0].before;
     o.signer = s->v->fingerprint;
-    if (o.steps <= 0)
+    o.untrained = &untrained;
+    for (int i = 0; i < d->n; i++) {
+        struct rp_replay_result r;
+        RP_FREE char *state = NULL;
+        const uint64_t spent = rp_now_ns() - start;
+        o.first = d->part[i].first;
+        o.steps = d->part[i].steps;
+        if (find_state(&state, s, d, i, err) < 0)
+            return -1;
+        o.init = state;
+        o.limit_ns = spent < limit ? limit - spent : 1;
+        if (rp_replay(&r, s->run.facts, &s->run.records, &o, err) < 0)
+            return d->n > 1 ? rp_wrap(err, "replay of part %d of %d", i + 1, d->n) : rp_wrap(err, "replay");
+        if (i == 0)
+            *all = r;
+        else
+            add_result(all, &r);
+        if (r.diverged || (r.state_compared && r.state.tensors) || (r.reached && r.reach.used > 1)) {
+            *all = r;
+            return 0;
+        }
+        if (r.products.all > 0)
+            *needed = fmin(*needed, rp_products_needed(&r.products) / rp_products_needed(&untrained));
+    }
+    return 0;
+}
+
+/* The first weight of a state handed over that training cannot have moved so far. */
+static int fail_unreachable(const struct rp_replay_result *r, struct rp_err *err)
+{
+    const struct rp_reach *x = &r->reach;
+    char element[256];
+    if (x->element >= 0)
+        snprintf(element, sizeof element, "element %" PRId64 " of '%s' begins as %.4g and is %.4g", x->element,
+                 x->tensor, x->initial, x->is);
+    else
+        snprintf(element, sizeof element, "'%s' is at a distance of %.4g from its beginning", x->tensor, x->is);
+    return rp_fail(err, RP_MISMATCH,
+                   "the state before step %" PRId64 " cannot be reached from the seeds of the run: %s; %" PRId64
+                   " steps move it by at most %.3g",
+                   r->first, element, r->first, x->far);
+}
+
+static void describe_equal(const struct rp_verify_state *s, const struct rp_draw *d, const struct rp_replay_result *r,
+                           struct rp_check_result *result)
+{
+    char all[48], times[160];
+    const char *whole = r->state_compared ? "; every element of the last state" : "";
+    if (d->n > 1)
+        rp_check_text(result, "bit-equal: %" PRId64 " step%s in %d of %" PRId64 " parts and %" PRId64 " state root%s%s",
+                      r->steps, rp_s(r->steps), d->n, d->parts, r->roots, rp_s(r->roots), describe_times(times, r));
+    else if (r->first == 0)
+        rp_check_text(result, "bit-equal: %" PRId64 " step%s and %" PRId64 " state root%s%s%s%s", r->steps,
+                      rp_s(r->steps), r->roots, rp_s(r->roots), describe_limit(all, &s->o->replay, r), whole,
+                      describe_times(times, r));
+    else
+        rp_check_text(
+            result, "bit-equal: %" PRId64 " step%s from step %" PRId64 " on and %" PRId64 " state root%s%s%s%s%s",
+            r->steps, rp_s(r->steps), r->first, r->roots, rp_s(r->roots), describe_limit(all, &s->o->replay, r),
+            r->start_root ? "; --init has the recorded root"
+                          : "; no root was recorded there, --init is checked only by the losses after it",
+            whole, describe_times(times, r));
+}
+
+static json_t *result_json(const struct rp_replay_result *r, const struct rp_draw *d)
+{
+    json_t *j = rp_replay_json(r);
+    if (d->parts && !r->diverged)
+        json_object_set_new(j, "drawn",
+                            json_pack("{s:I, s:o, s:f}", "of", (json_int_t)d->parts, "parts", rp_draw_list(d),
+                                      "undetected", d->undetected));
+    return j;
+}
+
+static int check_parts(struct rp_verify_state *s, const struct rp_draw *d, struct rp_check_result *result,
+                       struct rp_err *err)
+{
+    struct rp_replay_result r;
+    double needed = INFINITY;
+    if (d->n == 0)
         return rp_check_skip(result, "not requested; --replay K trains the first K steps again");
-    if (rp_replay(&r, s->run.facts, &s->run.records, &o, err) < 0)
-        return rp_wrap(err, "replay");
-    s->v->replay = rp_replay_json(&r);
+    if (replay_parts(&r, &needed, s, d, err) < 0)
+        return -1;
+    s->v->replay = result_json(&r, d);
     if (r.diverged)
         return fail_diverged(&r, result, err);
     if (r.state_compared && r.state.tensors) { /* equal roots and different states: a defect */
         describe_divergence(&r, result);
         return rp_fail(err, RP_BUG, "the states have equal roots and differ");
     }
+    if (r.reached && r.reach.used > 1)
+        return fail_unreachable(&r, err);
     s->v->replay_from = r.first;
     s->v->replayed = r.steps;
     s->v->keyed = r.keyed;
-    if (r.first == 0)
-        rp_check_text(result, "bit-equal: %" PRId64 " step%s and %" PRId64 " state root%s%s%s%s", r.steps, rp_s(r.steps), r.roots,
-                      rp_s(r.roots), describe_limit(all, &o, &r),
-                     r.state_compared ? "; every element of the last state" : "", describe_times(times, &r));
-    else
-        rp_check_text(result, "bit-equal: %" PRId64 " step%s from step %" PRId64 " on and %" PRId64 " state root%s%s%s%s%s", r.steps,
-                      rp_s(r.steps), r.first,
-                     r.roots, rp_s(r.roots), describe_limit(all, &o, &r),
-                     r.start_root ? "; --init has the recorded root" : "; no root was recorded there, --init is checked only by the losses "
-                                                                       "after it",
-                     r.state_compared ? "; every element of the last state" : "", describe_times(times, &r));
+    s->v->parts = d->parts;
+    s->v->replayed_parts = d->parts ? d->n : 0;
+    s->v->undetected = d->undetected;
+    s->v->needed = isfinite(needed) ? needed : 0;
+    s->v->from_file = rp_verify_starts_from_file(s);
+    s->v->repeated = r.samples ? (double)r.repeated / (double)r.samples : 0;
+    describe_equal(s, d, &r, result);
+    if (s->v->needed > 0)
+        rp_check_text(result, "%.400s; %.1f %% of the products of an untrained state are needed", result->text,
+                      100 * s->v->needed);
     judge_draw(s, result);
     return 0;
+}
+
+int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    RP_DRAW d = {0};
+    return choose_parts(&d, s, err) < 0 || check_parts(s, &d, result, err) < 0 ? -1 : 0;
 }

@@ -8,11 +8,14 @@
 #include "run/agreement.h"
 #include "run/run.h"
 #include "train/safetensors.h"
+#include "verify/replay/samples.h"
 #include "worker/measure_ceilings.h"
 #include "worker/job.h"
 #include "worker/worker.h"
 
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +25,7 @@
 #define PROBE_NS 400000000         /* of GEMM for the estimate: longer than scheduling quanta of other work */
 #define OF_BEST 0.9                /* a step hardly achieves more of the fastest GEMM, */
 #define OF_MEAN 0.7                /* and hardly less of their mean under the same load */
-#define LIMIT_NS (3600 * (uint64_t)1000000000)
+#define COUNTED_SAMPLES 8           /* of a step whose products are counted: shares do not depend on how many */
 #define STOP_GRACE_NS 20000000000ull /* for the worker to report its tensor roots after a divergence */
 
 struct replay {
@@ -42,13 +45,6 @@ struct replay {
     uint64_t end_ns, limit_bytes; /* when it has to be over; most memory, RP_MEMORY_UNKNOWN: no limit */
 };
 
-/* The worker counts its steps from 0. If its roots would fall on other steps than the run's, it takes all roots. */
-static int needs_all_roots(const struct replay *p)
-{
-    int64_t every = p->recipe.evidence_state_root_every;
-    return every > 0 && p->o->first % every != 0;
-}
-
 /* The default of the key: how long a silent worker is awaited is not the bundle's choice. */
 static const char *default_hang_seconds(int model)
 {
@@ -58,6 +54,15 @@ static const char *default_hang_seconds(int model)
         if (strcmp(k[i].name, "run.hang_seconds") == 0)
             return rp_key_default(&k[i], model);
     return NULL;
+}
+
+/* Keys with values that are this verifier's; value NULL: not set. */
+static int set_local(struct rp_recipe *r, const char *const (*local)[2], int n, struct rp_err *err)
+{
+    for (int i = 0; i < n; i++)
+        if (local[i][1] && rp_recipe_set(r, local[i][0], local[i][1], RP_FROM_COMMAND_LINE, err) < 0)
+            return -1;
+    return 0;
 }
 
 /* The recorded recipe without the owner's files, device and patience: a bundle must not choose what is read, written or used here. */
@@ -87,12 +92,8 @@ static int local_recipe(struct replay *p, struct rp_err *err)
                                     {"run.backend", "auto"},
                                     {"run.isa", p->o->isa ? p->o->isa : "auto"},
                                     {"run.threads", threads},
-                                    {"run.hang_seconds", default_hang_seconds(p->recipe.workload)},
-                                    {"evidence.state_root_every", needs_all_roots(p) ? "1" : NULL}};
-    for (size_t i = 0; i < sizeof local / sizeof *local; i++)
-        if (local[i][1] && rp_recipe_set(&p->recipe, local[i][0], local[i][1], RP_FROM_COMMAND_LINE, err) < 0)
-            return -1;
-    return 0;
+                                    {"run.hang_seconds", default_hang_seconds(p->recipe.workload)}};
+    return set_local(&p->recipe, local, (int)(sizeof local / sizeof *local), err);
 }
 
 /* The record of a step of the run, or of the state before the first. */
@@ -180,7 +181,7 @@ static int check_memory(struct replay *p, const struct rp_backend *b, const stru
 
 static double limit_seconds(const struct replay *p)
 {
-    return (double)(p->o->limit_ns ? p->o->limit_ns : LIMIT_NS) / 1e9;
+    return (double)(p->o->limit_ns ? p->o->limit_ns : RP_REPLAY_LIMIT_NS) / 1e9;
 }
 
 /* The worker is ended if it takes more memory than planned, or the time is over. A divergence that was found before stands. */
@@ -199,6 +200,24 @@ static int check_limits(const struct replay *p, uint64_t now, struct rp_err *err
     return 0;
 }
 
+/* Samples that their step has twice, over all steps of the run. */
+static int count_samples(struct replay *p, int64_t batch, struct rp_err *err)
+{
+    const int64_t n = batch * rp_recipe_micro_batches(&p->recipe);
+    int64_t records;
+    if (rp_samples_are_distinct(&p->recipe))
+        return 0;
+    if (rp_train_count_samples(&records, &p->recipe, batch, p->data.path, err) < 0)
+        return -1;
+    for (int64_t i = 0; i < p->records->n; i++) {
+        if (p->records->r[i].step < 0)
+            continue;
+        p->out->samples += n;
+        p->out->repeated += rp_samples_repeated(&p->recipe, p->records->r[i].step, n, records);
+    }
+    return 0;
+}
+
 static int prepare(struct replay *p, struct rp_err *err)
 {
     struct rp_plan plan;
@@ -213,6 +232,8 @@ static int prepare(struct replay *p, struct rp_err *err)
         return -1;
     if (strcmp(p->data.digest, digest) != 0)
         return rp_fail(err, RP_MISMATCH, "the samples here have the digest %.24s..., those of the run %.24s...", p->data.digest, digest);
+    if (count_samples(p, batch, err) < 0)
+        return rp_wrap(err, "counting the samples of a step");
     const struct rp_backend *b = rp_job_backend(&p->recipe, &passed, err);
     struct rp_device_opts device = rp_job_device(&p->recipe);
     if (!b || rp_job_plan(&plan, &p->recipe, batch, NULL, b, &device, err) < 0)
@@ -228,7 +249,8 @@ static int prepare(struct replay *p, struct rp_err *err)
                        "%" PRId64 " step%s at least %.0f s here, the limit is %.0f s: replay fewer, or allow more "
                        "with --replay-limit TIME",
                        p->steps, p->steps == 1 ? " takes" : "s take", seconds[0], limit_seconds(p));
-    struct rp_job job = {.recipe = &p->recipe, .backend = b, .data = p->data.path, .batch = batch, .steps = p->steps};
+    struct rp_job job = {.recipe = &p->recipe, .backend = b, .data = p->data.path, .batch = batch, .first = p->o->first,
+                         .steps = p->steps};
     char root_key[RP_SHA256_HEX];
     if (p->records->keyed && p->o->signer && p->run->replicates) {
         rp_agreement_key(root_key, p->o->signer, p->run->replicates->statement);
@@ -488,6 +510,82 @@ static int clamp_steps(struct replay *p, struct rp_err *err)
     return 0;
 }
 
+/* ---- whether a state that was handed over costs the work of others ---- */
+
+/* The products of one step of a few samples from the state `init`, or NULL: from the recipe's own, before step `first`
+ * of the run. */
+static int count_products(struct rp_products *out, struct replay *p, const char *init, int64_t first,
+                          struct rp_err *err)
+{
+    char batch[24];
+    const int64_t most = p->run->plan.batch < COUNTED_SAMPLES ? p->run->plan.batch : COUNTED_SAMPLES;
+    struct rp_recipe r;
+    json_t *done = NULL;
+    if (rp_recipe_from_json(&r, p->run->recipe, err) < 0)
+        return -1;
+    snprintf(batch, sizeof batch, "%" PRId64, most);
+    const char *const local[][2] = {{"run.device", ""},
+                                    {"data.path", p->o->data ? p->o->data : ""},
+                                    {"run.init", init ? init : ""},
+                                    {"run.save", ""},
+                                    {"measure.ceilings", "false"},
+                                    {"run.backend", "cpu"},
+                                    {"run.isa", p->o->isa ? p->o->isa : "auto"},
+                                    {"train.batch_size", batch},
+                                    {"train.accumulation_steps", "1"},
+                                    {"parallel.data", "1"}};
+    struct rp_job job = {
+        .recipe = &r, .backend = &rp_backend_cpu, .data = p->data.path, .first = first, .steps = 1, .counts = 1};
+    int failed = set_local(&r, local, (int)(sizeof local / sizeof *local), err) < 0;
+    r.run_threads = p->o->threads;
+    struct rp_process w = {.pid = -1, .fd = -1};
+    failed = failed || rp_job_start(&w, &job, err) < 0;
+    while (!failed && !done) {
+        enum rp_frame type;
+        json_t *body;
+        int got = rp_process_next(&w, POLL_MS, &type, &body, err);
+        failed = got < 0 || (got > 0 && type == RP_FRAME_FAILED && rp_frame_failure(body, err) < 0);
+        if (!failed && p->o->progress && p->o->progress(p->o->arg, p->steps, p->steps))
+            failed = rp_fail(err, RP_INTERRUPTED, "interrupted") < 0;
+        if (!failed && rp_now_ns() > p->end_ns)
+            failed = rp_fail(err, RP_UNAVAILABLE, "not done within %.0f s: allow more with --replay-limit TIME",
+                             limit_seconds(p)) < 0;
+        if (got > 0 && type == RP_FRAME_DONE)
+            done = json_incref(body);
+        json_decref(body);
+    }
+    rp_process_kill(&w);
+    rp_recipe_fini(&r);
+    const json_t *products = json_object_get(done, "products");
+    *out = (struct rp_products){json_number_value(json_object_get(products, "all")),
+                                json_number_value(json_object_get(products, "spared"))};
+    json_decref(done);
+    return failed ? -1 : 0;
+}
+
+/* Of a run that answers a challenge and starts from its seeds, and a part after its first. */
+static int judge_state(struct replay *p, struct rp_err *err)
+{
+    const char *from_file = json_string_value(rp_facts_setting(p->run, "run.init"));
+    struct rp_products *untrained = p->o->untrained;
+    struct rp_recipe r;
+    if (!untrained || p->out->diverged || p->o->first == 0 || !p->recipe.seed_perturbation || (from_file && *from_file))
+        return 0;
+    if (rp_recipe_from_json(&r, p->run->recipe, err) < 0)
+        return -1;
+    int failed = rp_reach_check(&p->out->reach, p->o->init, &r, p->records, p->o->first, err) < 0;
+    rp_recipe_fini(&r);
+    if (failed)
+        return rp_wrap(err, "--init");
+    p->out->reached = 1;
+    if (p->out->reach.used > 1)
+        return 0;
+    if (untrained->all <= 0 && count_products(untrained, p, NULL, 0, err) < 0)
+        return rp_wrap(err, "counting the products of an untrained state");
+    return count_products(&p->out->products, p, p->o->init, p->o->first, err) < 0 ? rp_wrap(err, "counting products")
+                                                                                  : 0;
+}
+
 static int train(struct replay *p, struct rp_err *err)
 {
     if (clamp_steps(p, err) < 0 || (p->o->state && make_state_file(p, err) < 0) || prepare(p, err) < 0 || watch(p, err) < 0)
@@ -495,7 +593,16 @@ static int train(struct replay *p, struct rp_err *err)
     name_tensor(p);
     if (!p->out->diverged && p->out->steps < p->steps)
         return rp_fail(err, RP_BUG, "the worker ended after %" PRId64 " of %" PRId64 " steps", p->out->steps, p->steps);
-    return compare_states(p, err);
+    return compare_states(p, err) < 0 ? -1 : judge_state(p, err);
+}
+
+char *rp_replay_state_path(const char *init, int64_t first)
+{
+    char *path = init ? rp_asprintf("%s/" RP_STATE_OF_STEP, init, first) : NULL;
+    if (path && access(path, F_OK) == 0)
+        return path;
+    free(path);
+    return NULL;
 }
 
 int rp_replay(struct rp_replay_result *out, const struct rp_facts *run, const struct rp_records *records,
@@ -503,7 +610,7 @@ int rp_replay(struct rp_replay_result *out, const struct rp_facts *run, const st
 {
     struct replay p = {.o = o, .out = out, .run = run, .records = records, .worker = {.pid = -1, .fd = -1}, .idle = is_idle()};
     *out = (struct rp_replay_result){.first = o->first, .agreed = -1};
-    p.end_ns = rp_now_ns() + (o->limit_ns ? o->limit_ns : LIMIT_NS);
+    p.end_ns = rp_now_ns() + (o->limit_ns ? o->limit_ns : RP_REPLAY_LIMIT_NS);
     int failed = train(&p, err);
     pid_t worker = p.worker.pid;
     rp_process_kill(&p.worker);
@@ -527,6 +634,12 @@ json_t *rp_replay_json(const struct rp_replay_result *r)
                                                          "recorded", r->recorded, "here", r->here));
     if (r->diverged && r->agreed >= 0)
         json_object_set_new(out, "equal_before_step", json_integer((json_int_t)r->agreed));
+    if (r->reached)
+        json_object_set_new(out, "state_before",
+                            json_pack("{s:f, s:s}", "reach", fmin(r->reach.used, DBL_MAX), "tensor", r->reach.tensor));
+    if (r->reached && r->products.all > 0)
+        json_object_set_new(json_object_get(out, "state_before"), "products_needed",
+                            json_real(rp_products_needed(&r->products)));
     if (*r->tensor)
         json_object_set_new(out, "tensors", json_pack("{s:s, s:I}", "first", r->tensor, "differ", (json_int_t)r->tensors));
     if (r->state_compared && d->tensors)

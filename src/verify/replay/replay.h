@@ -15,9 +15,12 @@
 #include "base/err.h"
 #include "run/facts.h"
 #include "run/records.h"
+#include "train/products.h"
+#include "verify/challenge/reach.h"
 #include "verify/replay/states.h"
 
 #include <jansson.h>
+#include <inttypes.h>
 #include <stdint.h>
 
 struct rp_replay_opts {
@@ -30,6 +33,9 @@ struct rp_replay_opts {
     const char *store;   /* content-addressed store, NULL: the default */
     const char *signer;   /* fingerprint: of a replication its keyed roots are compared; NULL: they are not */
     const json_t *before; /* the capture of the run; or NULL */
+    /* Of a run that answers a challenge, whether the state `init` is one to which training can have come, and how many
+     * products it spares. In: of an untrained state, or zeros; out: counted. NULL: not looked at. */
+    struct rp_products *untrained;
     const char *isa;     /* one of RP_ISAS, or NULL */
     int64_t threads;     /* 0: all */
     uint64_t limit_ns, limit_bytes; /* most time and host memory for it, whatever the bundle asks for; 0: an hour, half of what is free */
@@ -55,7 +61,18 @@ struct rp_replay_result {
     int same_device;       /* trained by a CPU of the model, instruction set and threads of the run, otherwise idle */
     int state_compared;    /* whether `state` was compared */
     struct rp_state_difference state;
+    int reached;               /* `reach` and `products` were found */
+    struct rp_reach reach;
+    struct rp_products products; /* of a step from the state before the first */
+    int64_t samples, repeated; /* of all steps; of those, samples that their step has twice (samples.h) */
 };
+
+#define RP_REPLAY_LIMIT_NS (3600 * (uint64_t)1000000000) /* where limit_ns is 0 */
+
+#define RP_STATE_OF_STEP "step-%" PRId64 ".safetensors"
+/* Where the state before step `first` is, if `init` is a directory of states for several parts (`challenge answer`):
+ * free it. NULL: there is none of that name, and `init` is what it is. */
+char *rp_replay_state_path(const char *init, int64_t first);
 
 /* 0: trained; see out->diverged. -1: not possible here, or not within the limits (RP_UNAVAILABLE, RP_IO, ...). */
 int rp_replay(struct rp_replay_result *out, const struct rp_facts *run, const struct rp_records *records,

@@ -1,5 +1,6 @@
 #!/bin/sh
 # A run answers a challenge: its seeds follow from it, whoever made it bounds the time, and what it draws is replayed from a state handed over.
+# timeout: 600
 . "$TEST_DIR/common.inc"
 level() { # NAME: its state in the last --json
     jq -r --arg name "$1" '"\($name): \(.levels[$name].reached)"' out.txt
@@ -30,6 +31,8 @@ exit_of 4 "$REPRO" challenge show key.txt
 
 exit_of 2 "$REPRO" run bert_tiny_fp32 --challenge c1 --set seed.data=7 -o no.repro.tar.zst
 words
+exit_of 2 "$REPRO" run bert_tiny_fp32 --challenge c1 --set evidence.state_root_every=2 -o no.repro.tar.zst
+exit_of 2 "$REPRO" challenge new -o no --parts 63
 exit_of 4 "$REPRO" run bert_tiny_fp32 --challenge key.txt -o no.repro.tar.zst
 : >empty
 exit_of 4 "$REPRO" run bert_tiny_fp32 --challenge empty -o no.repro.tar.zst
@@ -48,7 +51,7 @@ four_steps a.repro.tar.zst --challenge c1
 four_steps plain.repro.tar.zst
 while [ "$(date +%s)" -le "$(stat -c %Z a.repro.tar.zst)" ]; do sleep 0.1; done # times are whole seconds
 "$REPRO" challenge new -o c2 --key theirs.pem -q # after the bundle came
-for seed in init data dropout; do
+for seed in init data dropout perturbation; do
     "$REPRO" inspect a.repro.tar.zst facts.json | jq -r --arg key "seed.$seed" '"\($key) \(.recipe[$key].origin)"'
 done
 [ "$("$REPRO" inspect a.repro.tar.zst run.json | jq -r .results.loss_first.hex)" != \
@@ -81,60 +84,68 @@ exit_of 0 "$REPRO" verify --json kept.repro.tar.zst --challenge c1 --received fi
 jq -e --arg changed "$(date -u -d "@$(stat -c %Z kept.repro.tar.zst)" +%Y-%m-%dT%H:%M:%SZ)" '.timed.not_after >= $changed' out.txt >answer.txt ||
     fail "not the change time: $(jq -c .timed out.txt)"
 
-# A part that is drawn: its state is handed over, and another state is refused.
-exit_of 0 "$REPRO" challenge draw --json a.repro.tar.zst --draw c2
-from=$(jq .from out.txt) steps=$(jq .steps out.txt)
+# Parts that are drawn: their states are handed over, and another state is refused. Each of the four steps is a part.
+exit_of 0 "$REPRO" challenge draw --json a.repro.tar.zst --draw c2 --draws 1
+from=$(jq '.parts[0].from' out.txt) steps=$(jq .steps out.txt)
 [ "$steps" = 1 ] && [ "$from" -le 3 ] || fail "drew $from:$steps"
-exit_of 0 "$REPRO" challenge draw a.repro.tar.zst --draw c2
+jq -e '.of == 4 and .undetected == 0.5' out.txt >answer.txt || fail "the odds of one of four parts: $(cat out.txt)"
+exit_of 0 "$REPRO" challenge draw a.repro.tar.zst --draw c2 --draws 1
 { [ "$(cat out.txt)" = "$from:$steps" ] && grep -q 'verify .*--draw' err.txt; } || fail "no remedy beside $(cat out.txt): $(cat err.txt)"
 exit_of 0 "$REPRO" challenge draw a.repro.tar.zst --draw c2 -q
 [ ! -s err.txt ] || fail "-q: $(cat err.txt)"
-exit_of 0 "$REPRO" challenge answer a.repro.tar.zst --draw c2 -o state
+[ "$(cat out.txt)" = "$(printf '0:1\n1:1\n2:1\n3:1')" ] || fail "not all of fewer parts than are drawn: $(cat out.txt)"
+exit_of 0 "$REPRO" challenge answer a.repro.tar.zst --draw c2 --draws 1 -o state
 mkfifo pipe
-exit_of 2 "$REPRO" challenge answer a.repro.tar.zst --draw c2 -o pipe
+exit_of 2 "$REPRO" challenge answer a.repro.tar.zst --draw c2 --draws 1 -o pipe
 [ -p pipe ] || fail "the pipe was replaced"
+exit_of 2 "$REPRO" challenge answer a.repro.tar.zst --draw c2 --draws 3 -o key.txt # no directory
 init=
 [ "$from" = 0 ] || init="--init state"
 # shellcheck disable=SC2086 # no words, or two
-exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1 --received file --draw c2 $init
+exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1 --received file --draw c2 --draws 1 $init
+level timed # one of four is not enough
+level computed
+[ "$(jq .replay.from out.txt)" = "$from" ] || fail "another part was replayed"
+printf 'levels: [consistent, computed, timed]\nmax_undetected: 0.01\n' >mine.yaml
+exit_of 0 "$REPRO" challenge answer --json a.repro.tar.zst --draw c2 --draws 3 -o states
+jq -e '(.parts | length) == 3 and (.states | length) >= 2' out.txt >answer.txt || fail "no states of three parts: $(cat out.txt)"
+exit_of 2 "$REPRO" challenge answer a.repro.tar.zst --draw c2 --draws 3 -o states # they are there
+three="--received file --draw c2 --draws 3 --init states"
+# shellcheck disable=SC2086
+exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1 $three --policy mine.yaml
 level timed
 level computed
-cp out.txt drawn.txt
-# shellcheck disable=SC2086 # when it came is only the prover's word: a known draw and a bundle that is dated back
-exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1 --draw c2 $init
-level timed
-mv drawn.txt out.txt
-[ "$(jq .replay.from out.txt)" = "$from" ] || fail "another part was replayed"
-printf 'levels: [consistent, computed, timed]\n' >mine.yaml
+jq -e '.replay.steps == 3 and .replay.drawn.of == 4 and .replay.drawn.undetected == 0 and .replay.state_before.reach < 1 and
+    .replay.state_before.products_needed > 0.5' out.txt >answer.txt || fail "not three parts: $(jq -c .replay out.txt)"
+# shellcheck disable=SC2086
+exit_of 9 "$REPRO" verify a.repro.tar.zst --challenge c1 --draw c2 --draws 3 --init states --json --policy mine.yaml
+level timed # when it came is only the prover's word: a known draw and a bundle that is dated back
 # What a value draws that was there before the bundle is an ordinary replay.
-exit_of 0 "$REPRO" challenge answer a.repro.tar.zst --draw early -o early.state
-early=
-[ ! -e early.state ] || early="--init early.state"
-# shellcheck disable=SC2086
-exit_of 9 "$REPRO" verify a.repro.tar.zst --challenge c1 --received file --draw early $early --policy mine.yaml
-# shellcheck disable=SC2086
-exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1 --received file --draw early $early
+exit_of 0 "$REPRO" challenge answer a.repro.tar.zst --draw early --draws 3 -o early.states
+exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1 --received file --draw early --draws 3 --init early.states
 level timed
-# shellcheck disable=SC2086
-exit_of 0 "$REPRO" verify a.repro.tar.zst --challenge c1 --received file --draw c2 $init --policy mine.yaml
-# shellcheck disable=SC2086
-exit_of 9 "$REPRO" verify a.repro.tar.zst --challenge c1 --draw c2 $init --policy mine.yaml
 exit_of 9 "$REPRO" verify a.repro.tar.zst --challenge c1 --policy mine.yaml
 exit_of 9 "$REPRO" verify a.repro.tar.zst --challenge c1 --replay 1 --policy mine.yaml # the first steps are what a cheat would compute
+printf 'max_undetected: 0.49\n' >mine.yaml
+# shellcheck disable=SC2086
+exit_of 9 "$REPRO" verify a.repro.tar.zst --challenge c1 --received file --draw c2 --draws 1 $init --policy mine.yaml
+printf 'max_undetected: 1.5\n' >mine.yaml
+exit_of 2 "$REPRO" verify a.repro.tar.zst --policy mine.yaml
 exit_of 2 "$REPRO" verify a.repro.tar.zst --draw c2 --replay 1
+exit_of 2 "$REPRO" verify a.repro.tar.zst --draws 2 --replay 1
 printf 'levels: [consistent, claimed]\n' >mine.yaml
 exit_of 2 "$REPRO" verify a.repro.tar.zst --policy mine.yaml
 n=0
 while [ "$from" = 0 ] && [ "$n" -lt 40 ]; do # until a part is drawn that needs a state
     n=$((n + 1))
     "$REPRO" challenge new -o c3 -f --key theirs.pem -q
-    from=$("$REPRO" challenge draw --json a.repro.tar.zst --draw c3 | jq .from)
+    from=$("$REPRO" challenge draw --json a.repro.tar.zst --draw c3 --draws 1 | jq '.parts[0].from')
     mv c3 c2
 done
-exit_of 0 "$REPRO" challenge answer a.repro.tar.zst --draw c2 -o drawn.state
-exit_of 2 "$REPRO" challenge answer a.repro.tar.zst --draw c2 -o drawn.state # it is there
+exit_of 0 "$REPRO" challenge answer a.repro.tar.zst --draw c2 --draws 1 -o drawn.state
+exit_of 2 "$REPRO" challenge answer a.repro.tar.zst --draw c2 --draws 1 -o drawn.state # it is there
 four_steps b.repro.tar.zst --save other
-exit_of 5 "$REPRO" verify a.repro.tar.zst --challenge c1 --draw c2 --init other
+exit_of 5 "$REPRO" verify a.repro.tar.zst --challenge c1 --draw c2 --draws 1 --init other
 
 # No seed changes a bit of a run that starts from a file and neither shuffles nor drops anything.
 four_steps c.repro.tar.zst --challenge c1 --init other --set data.shuffle=false --set model.hidden_dropout_prob=0 \
@@ -143,7 +154,7 @@ exit_of 0 "$REPRO" verify --json c.repro.tar.zst --challenge c1
 jq -e '.timed == null and any(.checks[]; .check == "challenge" and .state == "warning")' out.txt >/dev/null || fail "a bound on bits that may be older"
 
 # A setting of the signer's own may leave little to compute.
-four_steps d.repro.tar.zst --challenge c1 --set model.initializer_range=0
+four_steps d.repro.tar.zst --challenge c1 --set train.batch_size=4 --set model.initializer_range=0
 exit_of 0 "$REPRO" verify --json d.repro.tar.zst --challenge c1 --replay 4
 level timed
 jq -e '.levels.timed.text | contains("model.initializer_range")' out.txt >/dev/null || fail "the setting is not named"
@@ -156,9 +167,6 @@ while [ "$(date +%s)" -le "$(stat -c %Z e.repro.tar.zst)" ]; do sleep 0.1; done
 exit_of 0 "$REPRO" verify --json e.repro.tar.zst --challenge own --received file --replay 4
 level timed
 jq -e '.timed == null' out.txt >answer.txt || fail "a bound by the signer's own challenge"
-exit_of 0 "$REPRO" challenge answer a.repro.tar.zst --draw own2 -o own.state
-own=
-[ ! -e own.state ] || own="--init own.state"
-# shellcheck disable=SC2086
-exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1 --received file --draw own2 $own
+exit_of 0 "$REPRO" challenge answer a.repro.tar.zst --draw own2 --draws 3 -o own.states
+exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1 --received file --draw own2 --draws 3 --init own.states
 level timed
