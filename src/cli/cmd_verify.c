@@ -290,7 +290,17 @@ static int verify_bundle(struct rp_cli *cli, struct inputs *in, const char *bund
     return failed ? -1 : 0;
 }
 
-/* The status is that of the first bundle that does not end with 0. With --quiet a verdict is told by it alone. */
+/* Of several bundles' statuses the one that is told: smaller is worse. */
+static size_t rank_of_status(int status)
+{
+    static const int worst_first[] = {130, 70, 4, 5, 6, 3, 11, 7, 9, 8, 10};
+    size_t i = 0;
+    while (i < sizeof worst_first / sizeof *worst_first && worst_first[i] != status)
+        i++;
+    return i;
+}
+
+/* The status is that of the worst bundle. With --quiet a verdict is told by it alone. */
 static int verify_bundles(struct rp_cli *cli, struct inputs *in, struct rp_err *err)
 {
     json_t *list = json_array(), *document;
@@ -298,11 +308,11 @@ static int verify_bundles(struct rp_cli *cli, struct inputs *in, struct rp_err *
     for (int i = 0; i < cli->argc; i++) {
         struct rp_err e = {0};
         const int bad = verify_bundle(cli, in, cli->argv[i], &document, &e) < 0;
-        if (bad && !failed++) {
+        if (bad && (!failed++ || rank_of_status(rp_exit_status(e.code)) < rank_of_status(rp_exit_status(err->code)))) {
             *err = e;
             cli->silent = cli->quiet && document;
             if (document && cli->argc > 1)
-                failed = rp_wrap(err, "%s", cli->argv[i]) < 0;
+                (void)rp_wrap(err, "%s", cli->argv[i]);
         }
         if (!document && e.code == RP_USAGE) { /* of an option, not of a bundle */
             json_decref(list);
@@ -314,13 +324,15 @@ static int verify_bundles(struct rp_cli *cli, struct inputs *in, struct rp_err *
             fprintf(stderr, "repro: %s\n", e.msg);
         if (!document && cli->argc > 1)
             document = json_pack("{s:o, s:i, s:s}", "bundle", rp_cli_path(cli->argv[i]), "exit", rp_exit_status(e.code), "why", e.msg);
+        else if (cli->argc > 1)
+            json_object_set_new(document, "bundle", rp_cli_path(cli->argv[i]));
         if (document)
             json_array_append_new(list, document);
         if (e.code == RP_INTERRUPTED)
             break;
     }
     if (cli->argc > 1)
-        cli->result = json_pack("{s:o}", "bundles", list);
+        cli->result = json_pack("{s:o, s:i}", "bundles", list, "exit", failed ? rp_exit_status(err->code) : 0);
     else if (json_array_size(list))
         cli->result = json_incref(json_array_get(list, 0));
     if (cli->argc == 1)
@@ -345,7 +357,7 @@ const struct rp_command rp_cmd_verify = {
     .summary = "check a bundle: signature, digests, figures, replay",
     .details =
         "BUNDLE is a file, - for standard input, or a directory into which a bundle was unpacked; of several each has its verdict, and "
-        "the exit status is that of the first that is not 0. --quiet prints nothing: the status is the answer.\n"
+        "the exit status is that of the worst. --quiet prints nothing: the status is the answer.\n"
         "\n"
         "Prints the verdict in the first line: verified, with what keeps it from status 0 (an unknown key, a run that ended early, "
         "a broken policy), failed, inconclusive if a replay was requested and could not be completed, or not checked, for a bundle of "
