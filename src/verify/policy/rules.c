@@ -346,16 +346,19 @@ static void rule_min_efficiency_percent(const struct rp_verify_state *s, struct 
 
 static void rule_levels(const struct rp_verify_state *s, struct rules_answer *a)
 {
+    RP_BUF broken = {0};
     answer(a, 1, "all in the list");
-    for (int i = 0; i < a->rule->n && a->holds; i++) {
+    for (int i = 0; i < a->rule->n; i++) {
         int id = rp_level_find(a->rule->word[i]);
         struct rp_level l = rp_level_of(s->v, (enum rp_level_id)(id < 0 ? RP_LEVEL_claimed : id));
         if (l.state == RP_LEVEL_NO || (id == RP_LEVEL_timed && l.state != RP_LEVEL_YES))
-            answer(a, 0, "not %.24s: %.300s", a->rule->word[i], l.text);
+            rp_buf_printf(&broken, "%snot %.24s: %.150s", broken.size ? "; " : "", a->rule->word[i], l.text);
         else if (id == RP_LEVEL_consistent && l.state == RP_LEVEL_PART)
             a->remark = 1;
     }
-    if (a->holds && a->remark)
+    if (broken.size)
+        answer(a, 0, "%s", rp_buf_text(&broken));
+    else if (a->remark)
         answer(a, 1, "all in the list; consistent with warnings");
 }
 
@@ -558,14 +561,17 @@ static void rule_no_warnings(const struct rp_verify_state *s, struct rules_answe
 
 static void rule_checks(const struct rp_verify_state *s, struct rules_answer *a)
 {
+    RP_BUF broken = {0}; /* the text of each check stands in its own row */
     answer(a, 1, "all as required");
-    for (int i = 0; i < RP_CHECK_COUNT && a->holds; i++) {
+    for (int i = 0; i < RP_CHECK_COUNT; i++) {
         const struct rp_check_result *is = &s->v->check[i];
         int worst = s->o->policy->worst[i];
         if (worst && ((int)is->state > worst || is->state < RP_CHECK_PASSED))
-            answer(a, 0, "%s is '%s', allowed is '%s'%s%.150s", is->name, rp_check_state_name(is->state),
-                   rp_check_state_name((enum rp_check_state)worst), *is->text ? ": " : "", is->text);
+            rp_buf_printf(&broken, "%s%s is '%s', allowed is '%s'", broken.size ? "; " : "", is->name,
+                          rp_check_state_name(is->state), rp_check_state_name((enum rp_check_state)worst));
     }
+    if (broken.size)
+        answer(a, 0, "%s", rp_buf_text(&broken));
 }
 
 int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
