@@ -143,7 +143,10 @@ static void run_checks(struct rp_verify_state *s, struct verify_tally *t, struct
         s->v->run = s->run.doc;
         s->v->verdict = t->failed ? RP_VERDICT_FAILED : RP_VERDICT_VERIFIED; /* so far, for the levels of a policy */
         if (stopped || (t->failed && i == RP_CHECK_replay)) {
-            rp_check_text(r, "%s", r->requested || !needs_request(i) ? "not run: an earlier check failed" : "not requested");
+            rp_check_text(r, "%s",
+                          !r->requested && needs_request(i) ? "not requested"
+                          : t->other_version                ? "not run: the bundle is of another version"
+                                                            : "not run: an earlier check failed");
             continue;
         }
         if (run_check(s, i, &e) == 0 || r->state == RP_CHECK_WARNING)
