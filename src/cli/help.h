@@ -22,7 +22,7 @@
     X("XDG_CACHE_HOME", "parent of repro/, the store when REPRO_STORE is not set; default ~/.cache")                   \
     X("TMPDIR", "directory for a bundle whose own place can no longer be written; default /tmp")                          \
     X("NO_COLOR", "when not empty: no colour")                                                                         \
-    X("COLUMNS", "width of the progress line")                                                                         \
+    X("COLUMNS", "width of the progress line and of wrapped text")                                                                         \
     X("TERM", "dumb: plain lines instead of a progress line that rewrites itself")
 
 /* --help: at most 25 lines of 100 columns, one line for each option or subcommand, its help up to the first semicolon. */

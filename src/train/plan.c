@@ -15,8 +15,8 @@ int rp_train_check_ranks(const struct rp_recipe *r, const struct rp_comm *c, str
     if (c->size[RP_GROUP_DATA] > micros)
         return rp_fail(err, RP_USAGE,
                        "%d ranks divide a step by its micro-batches, and the recipe has %lld of them (train.accumulation_steps * "
-                       "parallel.data): start at most %lld ranks, or raise train.accumulation_steps",
-                       c->size[RP_GROUP_DATA], (long long)micros, (long long)micros);
+                       "parallel.data): start at most %lld rank%s, or raise train.accumulation_steps",
+                       c->size[RP_GROUP_DATA], (long long)micros, (long long)micros, micros == 1 ? "" : "s");
     return rp_net_check_ranks(r, (struct rp_degrees){c->size[RP_GROUP_DATA], c->size[RP_GROUP_TENSOR], c->size[RP_GROUP_PIPELINE]}, err);
 }
 
