@@ -53,6 +53,8 @@ int rp_verify_places(const struct rp_verify_state *s, struct rp_check_result *re
 
 /* By the signer's own key, or by one that countersigned: its time and nonce are the signer's choice. */
 int rp_verify_own_challenge(const struct rp_verify_state *s, const struct rp_challenge *c);
+/* By the verifier's own key, an independent one of the trust store, or a public value that was checked. */
+int rp_verify_vouched_challenge(const struct rp_verify_state *s, const struct rp_challenge *c);
 /* Who made it: "'lab'" of the trust store, "SHA256:..., which is not in your trust store", or a public value. */
 void rp_verify_challenger(char out[RP_CHALLENGER], const struct rp_verify_state *s, const struct rp_challenge *c);
 /* Places, steps and exchanges; captures of several nodes; how many machines those are. */

@@ -38,6 +38,15 @@ static int is_independent(const struct rp_verify_state *s, const struct rp_chall
     return *c->by && !rp_verify_own_challenge(s, c) && rp_trust_find(c->by, name, until, &none) > 0;
 }
 
+int rp_verify_vouched_challenge(const struct rp_verify_state *s, const struct rp_challenge *c)
+{
+    char name[RP_TRUST_NAME], own[RP_FINGERPRINT_SIZE];
+    struct rp_err none = {0};
+    if (!*c->by)
+        return c->proved;
+    return is_independent(s, c, name) || (rp_key_own(own, &none) == 0 && strcmp(own, c->by) == 0);
+}
+
 void rp_verify_challenger(char out[RP_CHALLENGER], const struct rp_verify_state *s, const struct rp_challenge *c)
 {
     char name[RP_TRUST_NAME] = "";

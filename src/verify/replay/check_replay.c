@@ -75,6 +75,9 @@ static const char *draw_weakness(const struct rp_verify_state *s)
     double came = (double)(s->o->received_ns / 1000000000);
     if (rp_verify_own_challenge(s, c))
         return "its challenge is by the signer's own key or one that countersigned";
+    if (!rp_verify_vouched_challenge(s, c))
+        return "its challenge is neither yours, nor by a key in your trust store, nor a public value that was checked "
+               "here: whoever made it can have chosen the parts";
     if (answered && strcmp(c->sha256, answered->sha256) == 0)
         return "it is the challenge that the run answers";
     if (!s->o->received_ns)
