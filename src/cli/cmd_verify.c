@@ -115,7 +115,10 @@ static int parse_received(int64_t *ns, const char *text, const char *bundle, str
 {
     struct stat st;
     int64_t seconds = rp_rfc3339_seconds(text);
-    if (strcmp(text, "file") == 0 && stat(bundle, &st) == 0)
+    const int of_file = strcmp(text, "file") == 0 && stat(bundle, &st) == 0;
+    if (of_file && S_ISDIR(st.st_mode))
+        return rp_fail(err, RP_USAGE, "--received=file: the time of a directory is not that of its files; give it as 2026-11-23T12:00:00Z");
+    if (of_file)
         seconds = st.st_mtime > st.st_ctime ? st.st_mtime : st.st_ctime; /* copying may keep the first, not the second */
     if (seconds < 0)
         return rp_fail(err, RP_USAGE, "option '--received': '%.40s' is neither a time like 2026-11-23T12:00:00Z nor the word file", text);
@@ -178,8 +181,11 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
     for (size_t i = 0; i < sizeof of_one / sizeof *of_one; i++)
         if (of_one[i][1] && cli->argc > 1)
             return rp_fail(err, RP_USAGE, "--%s is about one bundle: give one BUNDLE, not %d", of_one[i][0], cli->argc);
-    if (o->received && strcmp(o->received, "file") == 0 && strcmp(cli->argv[0], "-") == 0)
+    const int from_stdin = cli->argc > 0 && strcmp(cli->argv[0], "-") == 0;
+    if (o->received && strcmp(o->received, "file") == 0 && from_stdin)
         return rp_fail(err, RP_USAGE, "--received=file: standard input has no time; give it as 2026-11-23T12:00:00Z");
+    if (o->replication && from_stdin)
+        return rp_fail(err, RP_USAGE, "--replication compares with the bundle again: give that as a file");
     if (o->draws && !o->draw)
         return rp_fail(err, RP_USAGE, "--draws is how many parts --draw draws: give --draw too");
     if (o->state && !o->replay)
