@@ -312,7 +312,11 @@ static void rule_min_throughput(const struct rp_verify_state *s, struct rules_an
     const struct rp_throughput_figures *t = &s->run.figures->results.throughput;
     const char *unit = a->rule->word[0];
     const double tokens = rp_figures_tokens(s->run.figures);
-    double least = isnan(t->interval[0]) ? t->value : t->interval[0];
+    const struct rp_rule *levels = &s->o->policy->rule[RP_RULE_levels];
+    int timed = 0;
+    for (int i = 0; i < levels->n; i++)
+        timed |= rp_level_find(levels->word[i]) == RP_LEVEL_timed;
+    double least = timed ? s->v->timed.rate : isnan(t->interval[0]) ? t->value : t->interval[0];
     if (isnan(t->value)) {
         answer(a, 0, "unknown: no step was timed");
         return;
@@ -323,8 +327,11 @@ static void rule_min_throughput(const struct rp_verify_state *s, struct rules_an
         answer(a, 0, "the run is measured in %.24s", t->unit);
         return;
     }
-    answer(a, least >= a->rule->rate, "%.6g %s%s, at least %.6g required; the signer's word", least, unit,
-           isnan(t->interval[0]) ? "" : ", the lower end of its interval", a->rule->rate);
+    answer(a, least >= a->rule->rate, "%.6g %s%s, at least %.6g required%s", least, unit,
+           timed                    ? ", by the challenger's clock"
+           : isnan(t->interval[0]) ? ""
+                                   : ", the lower end of its interval",
+           a->rule->rate, timed ? "" : "; the signer's word");
 }
 
 static void rule_min_efficiency_percent(const struct rp_verify_state *s, struct rules_answer *a)
