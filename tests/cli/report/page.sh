@@ -10,11 +10,11 @@ same_body() { # PAGE PAGE: they differ in the box alone
     sed '/<aside/,/<\/aside>/d' "$2" >body2
     cmp -s body1 body2 || fail "the bodies of $1 and $2 differ"
 }
-same_verdict() { # PAGE OPTION...: the banner of the page is the last line of verify
+same_verdict() { # PAGE OPTION...: the banner of the page is the first line of verify
     page=$1
     shift
     "$REPRO" verify "$bundle" "$@" >verify.txt 2>verify.err || cat verify.err >&2
-    tail -n 1 verify.txt >line
+    head -n 1 verify.txt >line
     sed -n 's|.*class="verdict [^<]*.*<h2>\([^<]*\)</h2>.*|\1|p' "$page" | cmp -s - line || fail "the verdict of $page is not $(cat line)"
 }
 bundle=a.repro.tar.zst
@@ -42,7 +42,7 @@ grep -q 'step_s/p[0-9]' a.html && fail "percentiles of 3 steps"
 grep -qiE '<script|https?://|@import|url\(' a.html && fail "a page that asks others for something"
 # Markdown is the report below the box, made from the bundle alone.
 exit_of 0 "$REPRO" report "$bundle" -o a.md
-says_in "> **\`$("$REPRO" verify "$bundle" --no-ledger 2>verify.err | tail -n 1)\`**" a.md
+says_in "> **\`$("$REPRO" verify "$bundle" --no-ledger 2>verify.err | head -n 1)\`**" a.md
 exit_of 0 "$REPRO" report "$bundle" -o trusted.md --trust key.pem
 sed '1,/^$/d' a.md >body1
 sed '1,/^$/d' trusted.md | cmp -s body1 - || fail "the report below the box depends on whom one trusts"

@@ -35,10 +35,13 @@ head -c 5000 a.zst >cut.zst
 exit_of 0 "$REPRO" verify a.zst a.zst
 [ "$(grep -c '^a.zst: verified' out.txt)" = 2 ] || fail "not two verdicts"
 exit_of 4 "$REPRO" verify a.zst cut.zst none.zst
+# An unknown key (8) does not hide a bundle that is no bundle.
+exit_of 4 "$REPRO" verify -q "$TOP/results/epyc-2core-2026-11-27/gpt_32_ranks.repro.tar.zst" cut.zst
+exit_of 4 "$REPRO" verify a.zst cut.zst none.zst
 says_in 'cut.zst: FAILED: container' out.txt
 says_in "none.zst" err.txt
-exit_of 3 "$REPRO" verify none.zst a.zst cut.zst --json
-jq -e '[.bundles[] | [.bundle, .exit]] == [["none.zst", 3], ["a.zst", 0], ["cut.zst", 4]] and .error.exit == 3' out.txt >answer.txt || fail "$(jq -c . out.txt)"
+exit_of 4 "$REPRO" verify none.zst a.zst cut.zst --json
+jq -e '[.bundles[] | [.bundle, .exit]] == [["none.zst", 3], ["a.zst", 0], ["cut.zst", 4]] and .exit == 4 and .error.exit == 4' out.txt >answer.txt || fail "$(jq -c . out.txt)"
 cp out.txt several.json
 exit_of 0 "$REPRO" schema verify-output several.json
 exit_of 2 "$REPRO" verify a.zst a.zst --original a.zst
