@@ -396,8 +396,10 @@ int rp_check_outliers(struct rp_verify_state *s, struct rp_check_result *result,
         return rp_check_text(result, "none: no timed step took more than %.4g s", limit / 1e9);
     if (known < found)
         return rp_fail(err, RP_MISMATCH,
-                       "%" PRId64 " timed step%s took more than %.4g s, %" PRId64 " of them without throttling; step %d took %.4g s", found, rp_s(found),
-                       limit / 1e9, found - known, worst->step, longest);
-    return rp_check_note(result, "%" PRId64 " timed step%s took more than %.4g s while the device was throttled; step %d took %.4g s", found, rp_s(found),
-                         limit / 1e9, worst->step, longest);
+                       "%" PRId64 " timed step%s took more than %.4g s, %" PRId64
+                       " of them without throttling; step %d took %.4g s",
+                       found, rp_s(found), limit / 1e9, found - known, worst->step, longest);
+    return rp_check_note(result,
+                         "%" PRId64 " timed step%s took more than %.4g s while the device was throttled; step %d took %.4g s",
+                         found, rp_s(found), limit / 1e9, worst->step, longest);
 }
