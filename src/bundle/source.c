@@ -89,7 +89,10 @@ static int pack_folder(int to, const char *path, struct rp_err *err)
     RP_BUF file = {0};
     RP_FREE char *statement = rp_asprintf("%s/statement.dsse.json", path);
     if (access(statement, F_OK) < 0)
-        return rp_fail(err, RP_IO, "'%s' is a directory without an unpacked bundle: it has no statement.dsse.json; for the bundles in it, give DIR/*.repro.tar.zst", path);
+        return rp_fail(err, RP_IO,
+                       "'%s' is a directory without an unpacked bundle: it has no statement.dsse.json; for the bundles in "
+                       "it, give DIR/*.repro.tar.zst",
+                       path);
     int failed = add_folder(&u, path, "", 0, err) < 0 || rp_bundle_pack(&u.bundle, &file, err) < 0;
     if (!failed && rp_write_all(to, rp_buf_text(&file), file.size) < 0)
         failed = rp_fail(err, RP_UNAVAILABLE, "no memory for the bundle: %s", strerror(errno));
