@@ -58,7 +58,7 @@ struct rp_tc_kernel {
                    struct rp_tc_range *range);
     void (*pack_b)(void *dst, const struct rp_tc_source *s, enum rp_tc_format format, int products, int blocks,
                    struct rp_tc_range *range);
-    /* A tile of C to doubles and back; what does not exist is +0. -0 becomes +0, which no result has otherwise. */
+    /* A tile of C to doubles and back; elements outside C are +0. -0 becomes +0: a result is never -0. */
     void (*load)(double *tile, const float *c, long ldc, int rows, int cols, struct rp_tc_range *range);
     void (*store)(float *c, long ldc, int rows, int cols, const double *tile);
     /* tile = chain of blocks from tile. general: any finite operands; then 1 is returned if a result left the range
