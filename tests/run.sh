@@ -87,8 +87,10 @@ compare() { # EXPECTED GOT
         cp "$2" "$1"
         return 0
     fi
-    diff -u "$1" "$2" >>"$log" 2>&1 && return 0
+    diff -u "$1" "$2" >"$scratch/diff" 2>&1 && return 0
+    cat "$scratch/diff" >>"$log"
     fail "differs from ${1#"$TOP"/}"
+    sed -n '3,22s/^/    /p' "$scratch/diff" # where only the output is kept, the log is not
     return 1
 }
 
