@@ -207,3 +207,54 @@ TEST(attacks_with_a_gpu_that_no_capture_has)
     }
     warned(&x, "a worker that crashed", RP_CHECK_environment);
 }
+
+static void name_processor(struct fx *x, const char *device, const char *captured)
+{
+    set_path(x->facts, "rank/0/device/name", json_string(device));
+    fx_capture_both(x, "cpu", "model_name", json_string(captured));
+    fx_derive(x);
+}
+
+/* Also where the capture was made up to agree. */
+TEST(processor_named_as_a_gpu_fails)
+{
+    static const char *const names[] = {"NVIDIA H200", "nvidia h200", "AMD EPYC with NVIDIA H100 80GB HBM3", "Tesla V100-SXM2-32GB",
+                                        "NVIDIA GeForce RTX 4090", "Quadro RTX 8000"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (int agrees = 0; agrees < 2; agrees++) {
+            FX(x);
+            name_processor(&x, names[i], agrees ? names[i] : "AMD EPYC");
+            refused(&x, RP_CHECK_environment, RP_MISMATCH);
+        }
+}
+
+/* An emulator's name is a note, but no policy takes it for the model that was bought. */
+TEST(device_models_takes_the_captured_name_only)
+{
+    static const struct {
+        const char *device, *captured;
+        enum rp_check_state environment;
+        int holds;
+    } cases[] = {{"AMD EPYC 9755", "AMD EPYC 9755", RP_CHECK_PASSED, 1},
+                 {"AMD EPYC 9755", "Intel Xeon (Icelake)", RP_CHECK_NOTE, 0},
+                 {"Intel Xeon (Icelake)", "AMD EPYC 9755", RP_CHECK_NOTE, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        FX(x);
+        name_processor(&x, cases[i].device, cases[i].captured);
+        expect_state(&x, RP_CHECK_environment, cases[i].environment);
+        expect_policy("sealed", "device_models: [AMD EPYC 9755]", (struct rp_verify_opts){0}, cases[i].holds);
+    }
+    FX(x); /* a GPU in a container without NVML: the run is a warning, and its name is the signer's word */
+    on_gpu(&x);
+    fx_seal(&x, "attacker", "attack");
+    expect_policy("attack", "device_models: [NVIDIA H100 PCIe]", (struct rp_verify_opts){0}, 1);
+    json_t *const both[] = {x.before, x.after};
+    for (int k = 0; k < 2; k++) {
+        json_t *gpu = json_object_get(json_object_get(both[k], "probes"), "gpu");
+        json_object_del(gpu, "devices");
+        json_object_set_new(gpu, "worker",
+                            json_pack("{s:s, s:n, s:s, s:s}", "state", "error", "value", "source", "repro-gpu", "detail", "crashed"));
+    }
+    fx_seal(&x, "attacker", "attack");
+    expect_policy("attack", "device_models: [NVIDIA H100 PCIe]", (struct rp_verify_opts){0}, 0);
+}

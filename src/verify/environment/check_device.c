@@ -68,6 +68,20 @@ static int check_gpu(const struct rp_verify_state *s, int rank, const struct rp_
 
 /* ---- processors ---- */
 
+/* What names of GPUs contain and names of x86-64 processors do not; NULL: nothing of it. */
+static const char *find_gpu_name(const char *device)
+{
+    static const char *const names[] = {
+#define PEAK(name, sms, units, mhz, gb_per_s, source) name,
+#include "verify/physics/peaks.def"
+#undef PEAK
+        "NVIDIA", "GeForce", "Quadro"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcasestr(device, names[i]))
+            return names[i];
+    return NULL;
+}
+
 /* The captured CPU has the instruction set that the kernels used. One of another version of this program is a note. */
 static int check_isa(const json_t *capture, const struct rp_device_facts *d, struct rp_check_result *result,
                      struct rp_err *err)
@@ -108,8 +122,13 @@ static int check_cpu(const struct rp_verify_state *s, int rank, const struct rp_
     const json_t *capture = rp_run_capture(&s->run, (int)s->run.facts->rank[rank].node, 0);
     const char *captured = rp_known_text(capture, "probes.cpu.model_name");
     const int64_t threads = json_integer_value(rp_facts_setting(s->run.facts, "run.threads"));
+    const char *gpu = find_gpu_name(d->name);
     char name[72], other[72];
     double here;
+    /* the capture may be made up to agree */
+    if (gpu)
+        return rp_fail(err, RP_MISMATCH, "the run used a CPU, but names it '%s', as only GPUs are named ('%s')",
+                       rp_excerpt(name, d->name), gpu);
     /* emulators and valgrind give programs another CPU than /proc has */
     if (captured && *d->name && strcmp(captured, d->name) != 0 && result->state == RP_CHECK_PASSED)
         rp_check_note(result, "the run used '%s', but the captured CPU is '%s'", rp_excerpt(name, d->name),
@@ -123,6 +142,16 @@ static int check_cpu(const struct rp_verify_state *s, int rank, const struct rp_
 }
 
 /* ---- any device ---- */
+
+int rp_verify_captured_device(const struct rp_verify_state *s, int rank, const char **captured)
+{
+    const struct rp_rank_facts *r = &s->run.facts->rank[rank];
+    const json_t *capture = rp_run_capture(&s->run, (int)r->node, 0);
+    const char *cpu = rp_known_text(capture, "probes.cpu.model_name");
+    const int on_cpu = rp_rank_on_cpu(s->run.facts, rank);
+    *captured = on_cpu ? cpu : NULL;
+    return r->device && (on_cpu ? rp_same_text(cpu, r->device->name) : has_gpu(capture, r->device->name));
+}
 
 /* It has the values of its kind, and none of another. */
 static int has_form(const struct rp_device_facts *d)

@@ -242,17 +242,25 @@ static void rule_min_devices(const struct rp_verify_state *s, struct rules_answe
         answer(a, n >= a->rule->number, "%" PRId64 " %s%s, at least %" PRId64 " required", n, what, rp_s(n), a->rule->number);
 }
 
+/* Listed names count where the capture has them too: a processor's name may honestly differ, but is then only the signer's word. */
 static void rule_device_models(const struct rp_verify_state *s, struct rules_answer *a)
 {
     const struct rp_facts *f = s->run.facts;
     char who[RP_WHO];
     for (int64_t i = 0; i < f->rank_n; i++) {
-        const char *name = f->rank[i].device ? f->rank[i].device->name : "";
+        const char *name = f->rank[i].device ? f->rank[i].device->name : "", *cpu;
         rp_run_rank_text(who, &s->run, "", i, ": ");
-        if (!*name || !is_listed(name, a)) {
-            answer(a, 0, *name ? "%s'%.64s' is not in the list" : "%sunknown: the device has no name%.0s", who, name);
-            return;
-        }
+        if (!*name)
+            answer(a, 0, "%sunknown: the device has no name", who);
+        else if (!is_listed(name, a))
+            answer(a, 0, "%s'%s' is not in the list", who, name);
+        else if (rp_verify_captured_device(s, (int)i, &cpu))
+            continue;
+        else if (cpu)
+            answer(a, 0, "%s'%s' is in the list, but the captured CPU is '%s'", who, name, cpu);
+        else
+            answer(a, 0, "%sunknown: '%s' is in the list, but the capture names no such device", who, name);
+        return;
     }
     answer(a, 1, "all in the list, by the signer's own account");
 }
