@@ -16,7 +16,7 @@ struct attempt {
 
 struct find_search {
     int64_t position;
-    const char *head, *recipe;
+    const char *head, *at, *recipe;
     struct rp_ledger_standing *place;
     struct attempt *attempt; /* in the order of the ledger */
     int64_t n;
@@ -81,6 +81,8 @@ static int note_line(void *arg, const struct rp_ledger_line *line, const json_t 
     if (line->n == s->position && (!start || strcmp(line->sha256, s->head) != 0))
         return rp_fail(err, RP_MISMATCH, "it is not the line that the run names, %.16s...: another ledger, or one that was rewritten",
                        s->head);
+    if (line->n == s->position && s->at && !rp_same_text(line->at, s->at))
+        return rp_fail(err, RP_MISMATCH, "it is of %s, and the run records %s", line->at ? line->at : "no time", s->at);
     if (line->n == s->position)
         s->place->is_unsigned = !line->signature;
     note_overlap(s, line, start);
@@ -116,6 +118,12 @@ static int check_summary(const char *path, const struct rp_ledger_summary *sum, 
     if (is->begun && strcmp(is->begun, sum->begun) != 0)
         return rp_fail(err, RP_MISMATCH, "the run records a ledger that begins at %s, ledger '%s' begins at %s",
                        is->begun, path, sum->begun);
+    if (is->key_made && strcmp(is->key_made, sum->made) != 0)
+        return rp_fail(err, RP_MISMATCH, "the run records a key made at %s, ledger '%s' one made at %s", is->key_made, path,
+                       *sum->made ? sum->made : "an unknown time");
+    if (is->key_made_known_from && strcmp(is->key_made_known_from, sum->by_file ? "file" : "creation") != 0)
+        return rp_fail(err, RP_MISMATCH, "the run knows when its key was made from its %s, ledger '%s' from its %s",
+                       is->key_made_known_from, path, sum->by_file ? "file" : "creation");
     return 0;
 }
 
@@ -124,7 +132,7 @@ int rp_ledger_find(const char *path, const struct rp_facts *facts, const char *r
 {
     struct rp_ledger_summary sum;
     const struct rp_ledger_facts *is = &facts->ledger;
-    struct find_search s = {.position = is->position, .head = is->head, .recipe = recipe, .place = place};
+    struct find_search s = {.position = is->position, .head = is->head, .at = is->at, .recipe = recipe, .place = place};
     *place = (struct rp_ledger_standing){.position = is->position};
     if (is->position < 1)
         return rp_fail(err, RP_MISMATCH, "the run names no place in a ledger: %s", is->reason ? is->reason : "");

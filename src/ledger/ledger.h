@@ -78,6 +78,8 @@ struct rp_ledger_writer {
     int running;                   /* set by the append of a start: a descriptor that marks the run as in progress; -1: none. Close it */
 };
 
+#define RP_LEDGER_CLOCK_S 300 /* what a clock may have been set back between two runs */
+
 /* The place of one line. */
 struct rp_ledger_ref {
     int64_t position;         /* 0: nothing was appended */

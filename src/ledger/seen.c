@@ -10,8 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CLOCK_S 300 /* what a clock may have been set back between two runs */
-
 /* What another bundle of the key cites. */
 struct seen_line {
     int64_t position; /* 0: it is in no ledger */
@@ -39,7 +37,7 @@ static int64_t seconds_of(const char *text)
 static int is_later(const char *a, const char *b)
 {
     int64_t x = seconds_of(a), y = seconds_of(b);
-    return x >= 0 && y >= 0 && x > y + CLOCK_S;
+    return x >= 0 && y >= 0 && x > y + RP_LEDGER_CLOCK_S;
 }
 
 static enum rp_ledger_conflict_kind compare_lines(const struct seen_search *s, const struct seen_line *other)

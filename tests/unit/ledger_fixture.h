@@ -141,5 +141,6 @@ static __attribute__((unused)) struct rp_facts facts_of(struct rp_ledger_ref *st
     RP_FORMAT(f.ledger.head, "%s", start->head);
     f.ledger.at = *start->at ? start->at : NULL;
     f.ledger.begun = *start->begun ? start->begun : NULL;
+    f.ledger.key_made = *start->made ? start->made : NULL;
     return f;
 }

@@ -1,6 +1,7 @@
 /* Bundles with all that puts a run into context: a ledger, a run that they replicate, a countersignature. */
 #pragma once
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "ledger/ledger.h"
 #include "page/page.h"
@@ -69,7 +70,7 @@ static void append(const char *path, enum rp_ledger_event e, json_t *fields, str
     struct rp_err err = {0};
     const struct rp_ledger_ref start = *mark, *of = rp_ledger_end(rp_ledger_event_name(e)) ? &start : NULL;
     FX_KEY *key = fx_key(ledger_signer);
-    struct rp_ledger_writer w = {.path = path, .named = 1, .key = key, .made_ns = 1790000000000000000u, .by_file = 1, .running = -1};
+    struct rp_ledger_writer w = {.path = path, .named = 1, .key = key, .made_ns = rp_wall_ns(), .by_file = 1, .running = -1};
     CHECK(rp_ledger_append(&w, e, of, fields, mark, &err) == 0, "%s", err.msg);
     rp_closep(&w.running);
 }
@@ -81,6 +82,10 @@ static void say_ledger(struct fx *x, const struct rp_ledger_ref *mark)
     set_path(x->facts, "ledger/position", json_integer((json_int_t)mark->position));
     set_path(x->facts, "ledger/head", json_string(mark->head));
     set_path(x->facts, "ledger/earlier", json_integer((json_int_t)mark->earlier));
+    set_path(x->facts, "ledger/at", json_string(mark->at));
+    set_path(x->facts, "ledger/begun", json_string(mark->begun));
+    set_path(x->facts, "ledger/key_made", json_string(mark->made));
+    set_path(x->facts, "ledger/key_made_known_from", json_string("file"));
 }
 
 static void countersign(const char *file, const char *to)

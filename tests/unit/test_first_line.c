@@ -6,8 +6,8 @@
 
 static json_t *entry(int position, const char *head)
 {
-    return json_pack("{s:i, s:s, s:i, s:s, s:s}", "position", position, "head", head, "earlier", 0, "at", "2026-11-21T06:27:54Z", "begun",
-                     "2026-11-21T06:27:54Z");
+    return json_pack("{s:i, s:s, s:i, s:s, s:s, s:s, s:s}", "position", position, "head", head, "earlier", 0, "at", "2026-11-21T06:27:54Z",
+                     "begun", "2026-11-21T06:27:54Z", "key_made", "2026-11-21T06:27:53Z", "key_made_known_from", "creation");
 }
 
 static void make_bundle(const char *file, json_t *ledger)
@@ -100,6 +100,42 @@ TEST(a_ledger_that_begins_long_after_its_key_is_a_note_at_every_line)
         judge("late.zst", "in_ledger: true\nmax_attempts_before: 0", NULL, cases[i].late ? RP_CHECK_NOTE : RP_CHECK_PASSED);
         judge("late.zst", "checks: {ledger: passed}", NULL, cases[i].late ? RP_CHECK_FAILED : RP_CHECK_PASSED);
     }
+}
+
+/* What an attacker leaves out or bends, so that nothing tells that the ledger was begun anew. */
+TEST(ledger_without_its_beginning_does_not_pass)
+{
+    static const struct {
+        int position;
+        const char *key, *value; /* NULL: null */
+        enum rp_check_state is;
+    } cases[] = {{3, "begun", NULL, RP_CHECK_FAILED},
+                 {1, "begun", NULL, RP_CHECK_FAILED},
+                 {3, "at", NULL, RP_CHECK_FAILED},
+                 {3, "key_made_known_from", NULL, RP_CHECK_FAILED}, /* half of what is known of the key */
+                 {3, "key_made", NULL, RP_CHECK_FAILED},
+                 {1, "begun", "2026-11-21T06:00:00Z", RP_CHECK_FAILED}, /* the first line is the beginning */
+                 {3, "begun", "2026-11-21T06:00:00Z", RP_CHECK_NOTE}, /* before its key */
+                 {3, "begun", "2026-11-21T06:27:00Z", RP_CHECK_PASSED},
+                 {3, "begun", "2026-11-21T06:32:54Z", RP_CHECK_PASSED}, /* a clock that was set back */
+                 {3, "begun", "2026-11-21T06:32:55Z", RP_CHECK_WARNING},
+                 {3, "key_made", "2026-11-21T06:32:55Z", RP_CHECK_WARNING},
+                 {3, "key_made", "2030-01-01T00:00:00Z", RP_CHECK_WARNING}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        FX(x);
+        json_t *is = entry(cases[i].position, HEAD);
+        json_object_set_new(is, cases[i].key, cases[i].value ? json_string(cases[i].value) : json_null());
+        fx_set_ledger(&x, is);
+        expect_state(&x, RP_CHECK_ledger, cases[i].is);
+    }
+    json_t *unknown = entry(3, HEAD);
+    json_object_del(unknown, "key_made");
+    json_object_del(unknown, "key_made_known_from");
+    make_bundle("unknown.zst", unknown);
+    expect_state_of("unknown.zst", RP_CHECK_ledger, RP_CHECK_NOTE);
+    judge("unknown.zst", "in_ledger: true", NULL, RP_CHECK_NOTE);
+    judge("unknown.zst", "max_attempts_before: 0", NULL, RP_CHECK_NOTE);
+    judge("unknown.zst", "checks: {ledger: passed}", NULL, RP_CHECK_FAILED);
 }
 
 /* As `verify` keeps it. */

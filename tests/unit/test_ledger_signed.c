@@ -190,6 +190,20 @@ TEST(lines_keep_their_places)
     run.ledger.begun = (char[]){"2020-01-01T00:00:00Z"};
     failed = rp_ledger_find(path, &run, RECIPE, print_of("mine.pem"), &place, &err);
     CHECK(failed < 0 && err.code == RP_MISMATCH, "%s", err.msg);
+    /* other times than the ledger has: of the line, and of the key */
+    char other[] = "2020-01-01T00:00:00Z";
+    run = facts_of(&last);
+    run.ledger.at = other;
+    failed = rp_ledger_find(path, &run, RECIPE, print_of("mine.pem"), &place, &err);
+    CHECK(failed < 0 && err.code == RP_MISMATCH && strstr(err.msg, "records 2020-01-01T00:00:00Z"), "%s", err.msg);
+    run = facts_of(&last);
+    run.ledger.key_made = other;
+    failed = rp_ledger_find(path, &run, RECIPE, print_of("mine.pem"), &place, &err);
+    CHECK(failed < 0 && err.code == RP_MISMATCH && strstr(err.msg, "key made at 2020-01-01T00:00:00Z"), "%s", err.msg);
+    run = facts_of(&last);
+    run.ledger.key_made_known_from = s.by_file ? "creation" : "file";
+    failed = rp_ledger_find(path, &run, RECIPE, print_of("mine.pem"), &place, &err);
+    CHECK(failed < 0 && err.code == RP_MISMATCH && strstr(err.msg, "from its"), "%s", err.msg);
 }
 
 static struct rp_ledger_ref begin(const char *path, struct rp_ledger_writer *w)

@@ -62,8 +62,6 @@ static const struct owner of_facts[] = {
     {"replicates", RP_CHECK_agreement},
     {"ledger/overlapping", NO_CHECK},
     {"ledger/container_layer", NO_CHECK},
-    {"ledger/key_made", NO_CHECK},
-    {"ledger/key_made_known_from", NO_CHECK},
     {"ledger", GIVEN_LEDGER},
     {"", NO_CHECK},
 };

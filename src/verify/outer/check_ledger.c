@@ -21,12 +21,16 @@ static void add_remarks(const struct rp_verify_state *s, const struct rp_ledger_
         rp_buf_puts(out, "; the ledger begins with this run: earlier ones, if there were any, are not in it");
         if (is->key_made)
             rp_buf_printf(out, " (key made %s%s)", is->key_made, by_file);
-    } else if (gap)
+    } else if (!is->key_made)
+        rp_buf_puts(out, "; when its key was made is not recorded: runs before the ledger began, if there were any, are not in it");
+    else if (gap)
         rp_buf_printf(out,
                       "; the ledger begins %" PRId64
                       " day%s after its key was made (%s%s): runs of that time, if there were any, "
                       "are not in it",
                       gap, rp_s(gap), is->key_made, by_file);
+    else if (rp_rfc3339_seconds(is->key_made) > rp_rfc3339_seconds(is->begun) + RP_LEDGER_CLOCK_S)
+        rp_buf_printf(out, "; the ledger began before its key was made (%s%s)", is->key_made, by_file);
     if (others > 0)
         rp_buf_printf(out, "; %" PRId64 " other %s in progress when it began: the machine may have been shared", others,
                       others == 1 ? "run of this ledger was" : "runs of this ledger were");
@@ -34,6 +38,23 @@ static void add_remarks(const struct rp_verify_state *s, const struct rp_ledger_
         rp_buf_printf(out, "; %" PRId64 " began before it ended", p->during);
     if (p && p->is_unsigned)
         rp_buf_puts(out, "; its line is not signed, as by older versions");
+}
+
+/* The first line is the ledger's beginning, later lines and runs come after it, and a key is there before what it signs. A clock that was
+ * set back does not make an honest run fail. */
+static void check_times(const struct rp_verify_state *s, struct rp_check_result *result)
+{
+    const struct rp_ledger_facts *is = &s->run.facts->ledger;
+    const struct {
+        const char *earlier, *what;
+    } times[] = {{is->begun, "the ledger began"}, {is->key_made, "its key was made"}};
+    const int64_t at = rp_rfc3339_seconds(is->at);
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        if (times[i].earlier && rp_rfc3339_seconds(times[i].earlier) > at + RP_LEDGER_CLOCK_S) {
+            rp_check_warn(result, "line %" PRId64 " is of %s, but %s at %s: forked or restarted ledger, or a clock that was set back",
+                          is->position, is->at, times[i].what, times[i].earlier);
+            return;
+        }
 }
 
 static void set_text(const struct rp_verify_state *s, const struct rp_ledger_standing *p, struct rp_check_result *result,
@@ -165,7 +186,8 @@ static int find_place(struct rp_verify_state *s, struct rp_check_result *result,
 int rp_check_ledger(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_ledger_facts *is = &s->run.facts->ledger;
-    const int entry = is->position > 0 && *is->head && is->earlier >= 0;
+    const int entry = is->position > 0 && *is->head && is->earlier >= 0 && is->at && is->begun &&
+                      !is->key_made == !is->key_made_known_from && (is->position > 1 || strcmp(is->at, is->begun) == 0);
     const int empty = is->position == RP_NO_INTEGER && !*is->head && is->earlier == RP_NO_INTEGER && !is->at &&
                       !is->begun && !is->key_made && !is->key_made_known_from && is->overlapping == RP_NO_INTEGER &&
                       !is->container_layer;
@@ -175,6 +197,8 @@ int rp_check_ledger(struct rp_verify_state *s, struct rp_check_result *result, s
         rp_check_note(result, "in no ledger: %.300s%s", is->reason, s->o->ledger ? "; there is no entry to look up in --ledger" : "");
     else if (find_place(s, result, err) < 0)
         return -1;
+    if (!is->reason)
+        check_times(s, result);
     compare_with_seen(s, result);
     return 0;
 }

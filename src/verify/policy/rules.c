@@ -390,13 +390,17 @@ static void rule_replayed(const struct rp_verify_state *s, struct rules_answer *
            rp_s(s->v->replayed), a->rule->number, s->v->replayed < a->rule->number ? " (--replay)" : "");
 }
 
-/* A first line has nothing before it, even if the ledger was begun anew; neither has one that began long after its key was made. The rules
- * hold; `checks: {ledger: passed}` refuses such a run. */
+/* A first line has nothing before it, even if the ledger was begun anew; neither has one that began long after its key was made, or nobody
+ * says how long. The rules hold; `checks: {ledger: passed}` refuses such a run. */
 static const char *first_line(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const int first = s->run.facts->ledger.position == 1;
-    a->remark = first || rp_facts_ledger_gap(s->run.facts);
-    return first ? "; the ledger begins with this run" : a->remark ? "; the ledger begins long after its key was made" : "";
+    const struct rp_ledger_facts *is = &s->run.facts->ledger;
+    const char *why = is->position == 1                     ? "; the ledger begins with this run"
+                      : !is->key_made                       ? "; when the ledger's key was made is not recorded"
+                      : rp_facts_ledger_gap(s->run.facts) ? "; the ledger begins long after its key was made"
+                                                            : "";
+    a->remark = *why != 0;
+    return why;
 }
 
 static void rule_in_ledger(const struct rp_verify_state *s, struct rules_answer *a)
