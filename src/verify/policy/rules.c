@@ -23,13 +23,15 @@
 struct rules_answer {
     const struct rp_rule *rule;
     int holds, remark; /* remark: it holds, but not without a word about it */
-    char text[400];
+    char *text;        /* whole: digests and names are what the reader compares with the policy */
 };
 
 static void answer(struct rules_answer *a, int holds, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static void answer(struct rules_answer *a, int holds, const char *fmt, ...)
 {
-    RP_FORMAT_ARGS(a->text, fmt);
+    char *had = a->text;
+    RP_ASPRINTF_ARGS(a->text, fmt);
+    free(had);
     a->holds = holds;
 }
 
@@ -58,9 +60,9 @@ static void rule_signed_by(const struct rp_verify_state *s, struct rules_answer 
     struct rp_err err = {0};
     const char *word = find_signer(a->rule, s->v->fingerprint, &err);
     if (word)
-        answer(a, 1, "'%.64s'", word);
+        answer(a, 1, "'%s'", word);
     else
-        answer(a, 0, "signed by %s, which is not in the list%s%.220s", s->v->fingerprint, *err.msg ? "; " : "", err.msg);
+        answer(a, 0, "signed by %s, which is not in the list%s%s", s->v->fingerprint, *err.msg ? "; " : "", err.msg);
 }
 
 static void rule_countersigned_by(const struct rp_verify_state *s, struct rules_answer *a)
@@ -70,9 +72,9 @@ static void rule_countersigned_by(const struct rp_verify_state *s, struct rules_
     for (int i = 0; i < a->rule->n; i++) {
         struct rp_err err = {0};
         if (rp_trust_resolve(print, a->rule->word[i], &err) < 0)
-            answer(a, 0, "'%.64s': %.300s", a->rule->word[i], err.msg);
+            answer(a, 0, "'%s': %s", a->rule->word[i], err.msg);
         else if (!rp_countersign_role(s->v, print))
-            answer(a, 0, "'%.64s' did not countersign", a->rule->word[i]);
+            answer(a, 0, "'%s' did not countersign", a->rule->word[i]);
         if (!a->holds)
             return;
     }
@@ -109,11 +111,11 @@ static void rule_recipes(const struct rp_verify_state *s, struct rules_answer *a
         if (recipe_digest(digest, a->rule->word[i]) < 0)
             unknown = a->rule->word[i];
         else if (strcmp(digest, is) == 0) {
-            answer(a, !changed, changed ? "'%.64s', but %s set %.64s" : "'%.64s'", a->rule->word[i], by, changed);
+            answer(a, !changed, changed ? "'%s', but %s set %s" : "'%s'", a->rule->word[i], by, changed);
             return;
         }
     }
-    answer(a, 0, "recipe.yaml has SHA-256 %.16s..., which is not in the list%s%.64s%s", is,
+    answer(a, 0, "recipe.yaml has SHA-256 %s, which is not in the list%s%s%s", is,
         unknown ? "; this program has no recipe '" : "", unknown ? unknown : "", unknown ? "'" : "");
 }
 
@@ -129,11 +131,11 @@ static int is_listed(const char *word, const struct rules_answer *a)
 static int check_digest(const char *is, const char *where, struct rules_answer *a)
 {
     if (is && is_listed(is, a)) {
-        answer(a, 1, "%.16s..., by the signer's own account", is);
+        answer(a, 1, "%s, by the signer's own account", is);
         return 0;
     }
     if (is)
-        answer(a, 0, "the program that ran%s has SHA-256 %.64s, which is not in the list", where, is);
+        answer(a, 0, "the program that ran%s has SHA-256 %s, which is not in the list", where, is);
     else
         answer(a, 0, "the program's digest was not captured%s", where);
     return -1;
@@ -164,12 +166,12 @@ static int check_repository(const char *name, const char *where, const json_t *v
     double modified = 0, submodules = 0;
     int none = strcmp(state, "absent") == 0 && rp_value_at(values, "modified");
     if (rp_known_number(values, "modified", &modified) < 0 && !none)
-        answer(a, 0, "unknown: whether the repository '%.64s'%s was changed is '%.16s'", name, where,
+        answer(a, 0, "unknown: whether the repository '%s'%s was changed is '%s'", name, where,
             rp_value_at(values, "modified") ? state : "not captured");
     else if (rp_known_number(values, "submodules_changed", &submodules) < 0 && strcmp(below, "absent") != 0)
-        answer(a, 0, "unknown: whether submodules of the repository '%.64s'%s were changed is '%.16s'", name, where, below);
+        answer(a, 0, "unknown: whether submodules of the repository '%s'%s were changed is '%s'", name, where, below);
     else if (modified > 0 || submodules > 0)
-        answer(a, 0, "%.0f files and %.0f submodules of the repository '%.64s'%s were modified", modified, submodules, name, where);
+        answer(a, 0, "%.0f files and %.0f submodules of the repository '%s'%s were modified", modified, submodules, name, where);
     else
         return 0;
     return -1;
@@ -179,7 +181,7 @@ static void rule_clean_tree(const struct rp_verify_state *s, struct rules_answer
 {
     const char *tool = s->run.facts->tool.dirty, *name;
     if (strcmp(tool, "clean") != 0) {
-        answer(a, 0, "the program was built from a tree that is '%.32s'", tool);
+        answer(a, 0, "the program was built from a tree that is '%s'", tool);
         return;
     }
     answer(a, 1, "built from a clean tree, by the signer's own account");
@@ -295,7 +297,7 @@ static void rule_min_driver(const struct rp_verify_state *s, struct rules_answer
         if (!is || *is < '0' || *is > '9')
             answer(a, 0, "unknown: the driver was not captured%s", where);
         else
-            answer(a, !version_is_less(is, least), "%.32s%s, at least %s required", is, where, least);
+            answer(a, !version_is_less(is, least), "%s%s, at least %s required", is, where, least);
         if (!a->holds)
             return;
     }
@@ -305,7 +307,7 @@ static void rule_precisions(const struct rp_verify_state *s, struct rules_answer
 {
     const char *is = json_string_value(rp_facts_setting(s->run.facts, "train.precision"));
     const int listed = is && is_listed(is, a);
-    answer(a, listed, listed ? "'%.32s'" : "'%.32s' is not in the list", is ? is : "unknown");
+    answer(a, listed, listed ? "'%s'" : "'%s' is not in the list", is ? is : "unknown");
 }
 
 static void rule_batch_sizes(const struct rp_verify_state *s, struct rules_answer *a)
@@ -332,7 +334,7 @@ static void rule_min_throughput(const struct rp_verify_state *s, struct rules_an
     if (strcmp(unit, "tokens/s") == 0 && tokens > 0)
         least *= tokens / t->value;
     else if (strcmp(unit, t->unit) != 0) {
-        answer(a, 0, "the run is measured in %.24s", t->unit);
+        answer(a, 0, "the run is measured in %s", t->unit);
         return;
     }
     answer(a, least >= a->rule->rate, "%.6g %s%s, at least %.6g required%s", least, unit,
@@ -354,7 +356,7 @@ static void rule_min_efficiency_percent(const struct rp_verify_state *s, struct 
         answer(a, 0, "not compared with a baseline of fewer threads or devices: see the check 'scaling'");
         return;
     }
-    answer(a, least >= (double)a->rule->number, "%.1f %%, at least %" PRId64 " required%s%.150s", least, a->rule->number,
+    answer(a, least >= (double)a->rule->number, "%.1f %%, at least %" PRId64 " required%s%s", least, a->rule->number,
            *conditions ? "; other differences: " : "", conditions);
     a->remark = *conditions != 0;
 }
@@ -367,7 +369,7 @@ static void rule_levels(const struct rp_verify_state *s, struct rules_answer *a)
         int id = rp_level_find(a->rule->word[i]);
         struct rp_level l = rp_level_of(s->v, (enum rp_level_id)(id < 0 ? RP_LEVEL_claimed : id));
         if (l.state == RP_LEVEL_NO || (id == RP_LEVEL_timed && l.state != RP_LEVEL_YES))
-            rp_buf_printf(&broken, "%snot %.24s: %.150s", broken.size ? "; " : "", a->rule->word[i], l.text);
+            rp_buf_printf(&broken, "%snot %s: %s", broken.size ? "; " : "", a->rule->word[i], l.text);
         else if (id == RP_LEVEL_consistent && l.state == RP_LEVEL_PART)
             a->remark = 1;
     }
@@ -409,7 +411,7 @@ static void rule_in_ledger(const struct rp_verify_state *s, struct rules_answer 
     if (is->position > 0)
         answer(a, 1, "line %" PRId64 "%s", is->position, first_line(s, a));
     else
-        answer(a, 0, "in no ledger: %.180s", is->reason ? is->reason : "");
+        answer(a, 0, "in no ledger: %s", is->reason ? is->reason : "");
 }
 
 /* Why the ledger is unknown. A given one that lacks the entry fails the check `ledger` first. */
@@ -544,7 +546,7 @@ static void gpu_throttling(const struct rp_verify_state *s, int rank, struct rul
         answer(a, 0, "%sunknown: too few device samples (%" PRId64 ")", who, is->timed);
     for (int64_t i = 0; i < is->throttle_n; i++)
         if (!rp_throttle_is_harmless(is->throttle[i].reason))
-            answer(a, 0, "%s%.40s in %.1f %% of the device samples", who, is->throttle[i].reason,
+            answer(a, 0, "%s%s in %.1f %% of the device samples", who, is->throttle[i].reason,
                    100 * is->throttle[i].share);
 }
 
@@ -575,7 +577,7 @@ static void rule_no_warnings(const struct rp_verify_state *s, struct rules_answe
     answer(a, 1, "none");
     for (int i = 0; i < RP_CHECK_policy; i++)
         if (s->v->check[i].state == RP_CHECK_WARNING)
-            answer(a, 0, "%s: %.180s", s->v->check[i].name, s->v->check[i].text);
+            answer(a, 0, "%s: %s", s->v->check[i].name, s->v->check[i].text);
 }
 
 static void rule_checks(const struct rp_verify_state *s, struct rules_answer *a)
@@ -602,22 +604,22 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
     };
     const struct rp_policy *p = s->o->policy;
     int rules_given = 0, broken = 0, remarks = 0;
-    char first[480] = "";
-    RP_BUF names = {0}, reasons = {0}; /* of the broken rules */
+    RP_BUF names = {0}, reasons = {0}, first = {0}; /* of the broken rules; the first remark of one that holds */
     if (!p)
         return rp_check_skip(result, "not requested; --policy FILE gives the rules that the bundle must meet");
     s->v->policy = json_array();
     for (int i = 0; i < RP_RULE_COUNT; i++) {
         struct rules_answer a = {.rule = &p->rule[i]};
-        char safe[sizeof a.text];
         if (!p->rule[i].line)
             continue;
         rules_given++;
         rules[i](s, &a);
-        rp_ascii(safe, sizeof safe, a.text);
+        const size_t size = strlen(a.text) + 1;
+        RP_FREE char *text = a.text, *safe = rp_alloc(size);
+        rp_ascii(safe, size, text);
         json_array_append_new(s->v->policy, json_pack("{s:s, s:b, s:s}", "rule", rp_rule_text(i)->id, "holds", a.holds, "text", safe));
         if (a.holds && a.remark && !remarks++)
-            RP_FORMAT(first, "%s: %s", rp_rule_text(i)->id, safe);
+            rp_buf_printf(&first, "%s: %s", rp_rule_text(i)->id, safe);
         if (!a.holds) {
             rp_buf_printf(&names, "%s%s", broken ? ", " : "", rp_rule_text(i)->id);
             rp_buf_printf(&reasons, "%s%s: %s", broken++ ? "; " : "", rp_rule_text(i)->id, safe);
@@ -627,6 +629,7 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
         return rp_fail(err, RP_POLICY, "%d of %d rule%s of your policy %s broken: %s", broken, rules_given, rp_s(rules_given),
                        broken == 1 ? "is" : "are", rp_buf_text(reasons.size <= REASONS_BYTES ? &reasons : &names));
     if (remarks)
-        return rp_check_note(result, rules_given == 1 ? "%d rule holds; %s" : "%d rules hold; %s", rules_given, first);
+        return rp_check_note(result, rules_given == 1 ? "%d rule holds; %s" : "%d rules hold; %s", rules_given,
+                             first.size <= REASONS_BYTES ? rp_buf_text(&first) : "with a remark (--json has it)");
     return rp_check_text(result, rules_given == 1 ? "%d rule holds" : "%d rules hold", rules_given);
 }
