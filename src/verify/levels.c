@@ -224,6 +224,8 @@ static void put_verdict(struct rp_buf *out, const struct rp_verification *v)
         rp_buf_printf(out, ": %s", v->why);
     else if (v->verdict == RP_VERDICT_POLICY)
         name_broken_rules(out, v);
+    else if (v->verdict == RP_VERDICT_INCOMPLETE && v->standing == RP_STANDING_UNKNOWN)
+        rp_buf_puts(out, ", and the key is unknown");
     else if (v->standing == RP_STANDING_ANY)
         rp_buf_puts(out, ", by any key");
     else if (v->standing == RP_STANDING_OWN)

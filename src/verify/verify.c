@@ -127,9 +127,9 @@ static enum rp_verdict verdict_of(const struct verify_tally *t, const struct rp_
         return RP_VERDICT_INCONCLUSIVE;
     if (t->policy)
         return RP_VERDICT_POLICY;
-    if (s->v->standing == RP_STANDING_UNKNOWN)
-        return RP_VERDICT_UNKNOWN_KEY;
-    return rp_facts_complete(s->run.facts) ? RP_VERDICT_VERIFIED : RP_VERDICT_INCOMPLETE;
+    if (!rp_facts_complete(s->run.facts))
+        return RP_VERDICT_INCOMPLETE;
+    return s->v->standing == RP_STANDING_UNKNOWN ? RP_VERDICT_UNKNOWN_KEY : RP_VERDICT_VERIFIED;
 }
 
 /* A replay is not started for a bundle that failed. If one could not be completed, the verdict is inconclusive instead
@@ -192,7 +192,7 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
     if (o->keep && rp_verdict_shows(v->verdict))
         move_kept(o->keep, &s);
     state_fini(&s);
-    if (v->verdict >= RP_VERDICT_UNKNOWN_KEY)
+    if (v->verdict > RP_VERDICT_POLICY)
         return 0;
     snprintf(v->why, sizeof v->why, "%s", err->msg);
     return -1;

@@ -57,15 +57,17 @@ struct rp_verification;
 struct rp_check_counts rp_check_counts(const struct rp_verification *v);
 
 /* Every verdict, the most serious first: a bundle gets the first one that applies.
- * X(id, exit status by its code, name in JSON, text); the code of FAILED and INCONCLUSIVE is that of the check. */
+ * X(id, exit status by its code, name in JSON, text); the code of FAILED and INCONCLUSIVE is that of the check.
+ * INCOMPLETE comes before UNKNOWN_KEY: whose key it is depends on the reader, who may not care (--any-key), but nothing makes a run
+ * that ended early a whole one. */
 #define RP_VERDICTS(X)                                                                                                 \
     X(FAILED, RP_MISMATCH, "failed", "FAILED")                                                                         \
     X(OTHER_VERSION, RP_VERSION, "other-version", "not checked")                                                       \
     X(INCONCLUSIVE, RP_UNAVAILABLE, "inconclusive",                                                                    \
       "inconclusive: a requested check could not be completed; no check failed")                                       \
     X(POLICY, RP_POLICY, "policy-broken", "verified, but your policy does not hold")                                   \
-    X(UNKNOWN_KEY, RP_UNKNOWN_KEY, "verified-unknown-key", "verified, but the key is unknown")                         \
     X(INCOMPLETE, RP_INCOMPLETE, "verified-incomplete", "verified, but the run did not reach its end")                 \
+    X(UNKNOWN_KEY, RP_UNKNOWN_KEY, "verified-unknown-key", "verified, but the key is unknown")                         \
     X(VERIFIED, RP_OK, "verified", "verified")
 enum rp_verdict {
 #define X(id, code, name, text) RP_VERDICT_##id,

@@ -322,7 +322,7 @@ static enum rp_verdict judge(const char *path, struct rp_verify_opts o, int memb
     enum rp_verdict verdict = v.verdict;
     for (int i = 0; i < RP_CHECK_COUNT; i++)
         refused += v.check[i].state == RP_CHECK_FAILED;
-    MUST((rc < 0) == (verdict < RP_VERDICT_UNKNOWN_KEY) && verdict != RP_VERDICT_INCONCLUSIVE);
+    MUST((rc < 0) == (verdict <= RP_VERDICT_POLICY) && verdict != RP_VERDICT_INCONCLUSIVE);
     MUST((rc < 0) == (refused > 0 || verdict == RP_VERDICT_OTHER_VERSION));
     MUST(rc == 0 || (err.code != RP_OK && err.code != RP_BUG && err.code != RP_IO && *err.msg));
     printable(err.msg, 0);

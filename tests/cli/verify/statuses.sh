@@ -31,14 +31,17 @@ stranger verdict 0 verified trusted a.zst --policy named.yaml
 verdict 9 policy-broken own a.zst --policy strict.yaml
 stranger verdict 9 policy-broken unknown a.zst --policy strict.yaml
 jq -e '[.policy[] | select(.holds | not).rule] == ["min_steps", "min_repeats"]' out.txt >answer.txt || fail "which rules are broken"
-# A run that ended early, by its own key and by another's: the key comes first.
+# A run that ended early, by its own key and by another's: whose key it is does not hide that, and is said, too.
 "$REPRO" run bert_tiny_fp32 --threads 1 --steps 100000 -o early.zst >run.txt 2>&1 &
 pid=$!
 wait_until $pid grep -q timed run.txt
 kill -INT $pid
 wait $pid || [ $? = 130 ] || { cat run.txt; fail "the run was not interrupted"; }
 verdict 10 verified-incomplete own early.zst
-stranger verdict 8 verified-unknown-key unknown early.zst
+stranger verdict 10 verified-incomplete unknown early.zst
+jq -e '.summary | startswith("verified, but the run did not reach its end, and the key is unknown:")' out.txt >answer.txt || fail "the key: $(cat out.txt)"
+stranger exit_of 10 "$REPRO" verify a.zst early.zst
+stranger exit_of 10 "$REPRO" verify early.zst a.zst
 stranger verdict 10 verified-incomplete any early.zst --any-key
 # A replay that cannot be completed, and a bundle of an older version.
 verdict 7 inconclusive own a.zst --replay 1 --replay-limit 1s,1M
