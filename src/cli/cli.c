@@ -172,6 +172,20 @@ static void print_result(const struct rp_cli *cli, json_t *document)
     print_json(document);
 }
 
+static size_t rank_of_status(int status)
+{
+    static const int worst_first[] = {130, 70, 4, 5, 6, 3, 11, 7, 9, 10, 8};
+    size_t i = 0;
+    while (i < sizeof worst_first / sizeof *worst_first && worst_first[i] != status)
+        i++;
+    return i;
+}
+
+int rp_cli_is_worse(enum rp_code code, enum rp_code than)
+{
+    return rank_of_status(rp_exit_status(code)) < rank_of_status(rp_exit_status(than));
+}
+
 void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err)
 {
     if (cli->json) {

@@ -77,6 +77,8 @@ void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err);
 const char *rp_cli_output_id(char out[80], const char *command);
 /* Takes a command's document as its result and, without --json, prints it by a template (report/template.h). */
 void rp_cli_return(struct rp_cli *cli, json_t *document, const char *template);
+/* Of two bundles' errors, whether the status of the first is the worse news. */
+int rp_cli_is_worse(enum rp_code code, enum rp_code than);
 /* What a command made, as the last line of its text, for scripts: as it is, also where it is not UTF-8. */
 void rp_cli_print_path(const struct rp_cli *cli, const char *path);
 /* A path, or a text with one, for a document: cleaned where it is not UTF-8; null for NULL. */

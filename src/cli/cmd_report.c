@@ -10,7 +10,7 @@
 
 struct report_opts {
     const char *output, *trust, *format, *ledger, *original;
-    int force;
+    int force, any_key;
 };
 
 #define AT(field) offsetof(struct report_opts, field)
@@ -19,6 +19,7 @@ static const struct rp_opt opts[] = {
     RP_OPT_FORCE(force),
     RP_OPTION_CHOICE(format, "format", 0, "html|md", "html or Markdown; default by the ending of --output, else html"),
     RP_OPT_TRUST(trust),
+    RP_OPT_ANY_KEY(any_key),
     RP_OPT_LEDGER(ledger),
     RP_OPT_ORIGINAL(original),
     {0},
@@ -36,20 +37,35 @@ static int choose_format(const struct report_opts *o, int json, int *markdown, s
     return o->output ? rp_cli_check_output(o->output, o->force, err) : 0;
 }
 
-/* An unreadable file or a bad --trust ends the command without a report. *first: what the first bundle that fails is refused for. */
-static int verify_bundles(struct rp_page_bundles *s, const struct rp_cli *cli, struct rp_err *first, struct rp_err *err)
+/* The verdict as `verify` prints it. */
+static void print_verdict(const struct rp_shown_bundle *b)
+{
+    RP_BUF line = {0};
+    char name[512];
+    rp_verification_line(&line, b->v);
+    fprintf(stderr, "%s: %s\n", rp_ascii(name, sizeof name, b->name), rp_buf_text(&line));
+}
+
+/* An unreadable file or a bad --trust ends the command without a report. *worst: of the bundles that `verify` would not end with 0 for. */
+static int verify_bundles(struct rp_page_bundles *s, const struct rp_cli *cli, struct rp_err *worst, struct rp_err *err)
 {
     const struct report_opts *o = cli->opts;
-    const struct rp_verify_opts vo = {.trust = o->trust, .ledger = o->ledger, .original = o->original};
+    const struct rp_verify_opts vo = {.trust = o->trust, .any_key = o->any_key, .ledger = o->ledger, .original = o->original};
     for (int i = 0; i < cli->argc; i++) {
         struct rp_err why = {0};
-        if (rp_page_bundles_add(s, cli->argv[i], vo, &why) == 0)
-            continue;
-        if (why.code == RP_IO || why.code == RP_USAGE) {
+        const int failed = rp_page_bundles_add(s, cli->argv[i], vo, &why) < 0;
+        if (failed && (why.code == RP_IO || why.code == RP_USAGE)) {
             *err = why;
             return -1;
         }
-        *first = first->code == RP_OK ? why : *first;
+        if (!cli->quiet && !cli->json)
+            print_verdict(&s->b[i]);
+        if (!failed && rp_verdict_accepts(&s->v[i], &why) == 0)
+            continue;
+        if (cli->argc > 1)
+            (void)rp_wrap(&why, "%s", cli->argv[i]);
+        if (worst->code == RP_OK || rp_cli_is_worse(why.code, worst->code))
+            *worst = why;
     }
     return 0;
 }
@@ -74,12 +90,6 @@ static int write_page(struct rp_cli *cli, const struct rp_page_bundles *s, const
         return -1;
     if (cli->json)
         cli->result = summary_json(s, &page, markdown, o->output);
-    for (int i = 0; i < s->n && o->output && !cli->json; i++) {
-        RP_BUF line = {0};
-        char name[512];
-        rp_verification_line(&line, &s->v[i]);
-        printf("%s: %s\n", rp_ascii(name, sizeof name, s->b[i].name), rp_buf_text(&line));
-    }
     if (o->output && !cli->json)
         printf("%s\n", o->output);
     return 0;
@@ -88,8 +98,10 @@ static int write_page(struct rp_cli *cli, const struct rp_page_bundles *s, const
 static int cmd_report(struct rp_cli *cli, struct rp_err *err)
 {
     const struct report_opts *o = cli->opts;
-    struct rp_err first = {0};
+    struct rp_err worst = {0};
     int markdown;
+    if (o->trust && o->any_key)
+        return rp_fail(err, RP_USAGE, "--trust names the signer, and --any-key accepts every one: give one of them");
     if (cli->argc > RP_PAGE_BUNDLES)
         return rp_fail(err, RP_USAGE, "a report has at most %d bundles; 'repro compare' takes more", RP_PAGE_BUNDLES);
     if (cli->argc > 1 && (o->ledger || o->original))
@@ -98,11 +110,11 @@ static int cmd_report(struct rp_cli *cli, struct rp_err *err)
         choose_format(o, cli->json, &markdown, err) < 0)
         return -1;
     __attribute__((cleanup(rp_page_bundles_free))) struct rp_page_bundles *s = rp_alloc(sizeof *s);
-    if (verify_bundles(s, cli, &first, err) < 0 || write_page(cli, s, o, markdown, err) < 0)
+    if (verify_bundles(s, cli, &worst, err) < 0 || write_page(cli, s, o, markdown, err) < 0)
         return -1;
-    if (first.code == RP_OK)
+    if (worst.code == RP_OK)
         return 0;
-    *err = first;
+    *err = worst;
     return -1;
 }
 
@@ -117,8 +129,9 @@ const struct rp_command rp_cmd_report = {
         "topology, environment, the commands that check it, and the raw data as CSV. The Markdown report has the same figures as "
         "tables, below the box.\n"
         "\n"
-        "A bundle that fails is shown with its failed checks only, and the exit status is that of 'repro verify'. An unknown key and a "
-        "run that did not reach its end are named in the box and do not change the status.\n"
+        "The report is written whatever the verdict, of a bundle that fails with its failed checks only. Each verdict is printed on "
+        "standard error, and the exit status is that of 'repro verify', of several bundles the worst: 8 if the key is unknown, which "
+        "--any-key makes 0, and 10 if the run did not reach its end.\n"
         "\n"
         "Every figure names its source. The body is a function of the bundle, without a date: made again by the same "
         "version of repro it has the same bytes.\n"

@@ -28,7 +28,7 @@ struct verify_opts {
 #define AT(field) offsetof(struct verify_opts, field)
 static const struct rp_opt opts[] = {
     RP_OPT_TRUST(trust),
-    RP_OPTION_FLAG(any_key, "any-key", 0, "accept any signer; without it an unknown key ends with status 8"),
+    RP_OPT_ANY_KEY(any_key),
     RP_OPTION_TEXT(policy, "policy", 'p', "FILE", "YAML rules that the bundle must meet: signer, age, recipe, steps"),
     RP_OPTION_TEXT(replay, "replay", 'r', "K|S:K",
                    "train the first K steps again and compare bits, or K steps from step S on"),
@@ -296,16 +296,6 @@ static int verify_bundle(struct rp_cli *cli, struct inputs *in, const char *bund
     return failed ? -1 : 0;
 }
 
-/* Of several bundles' statuses the one that is told: smaller is worse. */
-static size_t rank_of_status(int status)
-{
-    static const int worst_first[] = {130, 70, 4, 5, 6, 3, 11, 7, 9, 8, 10};
-    size_t i = 0;
-    while (i < sizeof worst_first / sizeof *worst_first && worst_first[i] != status)
-        i++;
-    return i;
-}
-
 /* The status is that of the worst bundle. With --quiet a verdict is told by it alone. */
 static int verify_bundles(struct rp_cli *cli, struct inputs *in, struct rp_err *err)
 {
@@ -314,7 +304,7 @@ static int verify_bundles(struct rp_cli *cli, struct inputs *in, struct rp_err *
     for (int i = 0; i < cli->argc; i++) {
         struct rp_err e = {0};
         const int bad = verify_bundle(cli, in, cli->argv[i], &document, &e) < 0;
-        if (bad && (!failed++ || rank_of_status(rp_exit_status(e.code)) < rank_of_status(rp_exit_status(err->code)))) {
+        if (bad && (!failed++ || rp_cli_is_worse(e.code, err->code))) {
             *err = e;
             cli->silent = cli->quiet && document;
             if (document && cli->argc > 1)

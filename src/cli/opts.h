@@ -28,6 +28,8 @@
 #define RP_OPT_TRUST(field)                                                                                            \
     RP_OPTION_TEXT(field, "trust", 't', "KEY|FILE",                                                                    \
                    "required signer: fingerprint, public key file or name of 'repro key trust'")
+#define RP_OPT_ANY_KEY(field)                                                                                          \
+    RP_OPTION_FLAG(field, "any-key", 0, "accept any signer; without it an unknown key ends with status 8")
 #define RP_OPT_KEY(field) \
     RP_OPTION_TEXT(field, "key", 'k', "FILE", "private key in PEM form; default $REPRO_KEY or ~/.config/repro/key.pem")
 #define RP_OPT_PASSPHRASE_FD(field)                                                                                    \

@@ -57,6 +57,27 @@ exit_of 4 "$REPRO" report "$bundle" longer.repro.tar.zst -o both.html
 says_in "FAILED: container</h2>" both.html
 ! grep -q '<h2>[^<]*longer' both.html || fail "a bundle that failed is named by its file"
 grep -q '<section class="bundle"' both.html || fail "no figures of the bundle that did not fail"
+# The page is written whatever the verdict, which stands on stderr; the status is that of verify.
+stranger() { # COMMAND...: without these keys
+    mkdir -p stranger
+    HOME=$PWD/stranger XDG_CONFIG_HOME=$PWD/stranger/.config "$@"
+}
+stranger exit_of 8 "$REPRO" report "$bundle" -o unknown.html
+says_in "$bundle: verified, but the key is unknown: " err.txt
+says_in '<section class="bundle"' unknown.html
+[ "$(cat out.txt)" = unknown.html ] || fail "standard output has more than the file: $(cat out.txt)"
+stranger exit_of 8 "$REPRO" report "$bundle" --format md
+says_in "$bundle: verified, but the key is unknown: " err.txt
+says_in '# ' out.txt
+stranger exit_of 8 "$REPRO" report --json "$bundle"
+jq -e '.bundles[0].verdict == "verified-unknown-key" and .error.exit == 8' out.txt >answer.txt || fail "the document of report"
+stranger exit_of 0 "$REPRO" report "$bundle" --any-key -o any.html
+stranger exit_of 0 "$REPRO" report "$bundle" --trust key.pem -f -o any.html
+stranger exit_of 2 "$REPRO" report "$bundle" --trust key.pem --any-key -f -o any.html
+stranger exit_of 8 "$REPRO" report "$bundle" tiny.repro.tar.zst -o strange.html
+[ "$(grep -c ': verified, but the key is unknown: ' err.txt)" = 2 ] || fail "two verdicts: $(cat err.txt)"
+stranger exit_of 4 "$REPRO" report "$bundle" longer.repro.tar.zst -f -o strange.html
+stranger exit_of 8 "$REPRO" report -q "$bundle" -f -o strange.html
 # Several bundles.
 exit_of 0 "$REPRO" report "$bundle" tiny.repro.tar.zst -o two.html
 [ "$(grep -c '<section class="bundle"' two.html)" = 2 ] || fail "not the sections of two bundles"
