@@ -124,6 +124,9 @@ static int draw_parts(struct rp_draw *d, struct rp_verification *v, struct rp_ve
         return rp_wrap(err, "--draw");
     if (rp_verify(v, cli->argv[0], &vo, err) < 0)
         return rp_wrap(err, "'%s' does not verify", cli->argv[0]);
+    const char *why = rp_draw_weakness(&c, kept->run.facts, v->fingerprint);
+    if (why && !cli->quiet)
+        fprintf(stderr, "this draw will not count: %s\n", why);
     return rp_draw_parts(d, &kept->run.records, &c, v->statement, o->draws ? (int)o->draws : RP_DRAWS, err);
 }
 
@@ -290,10 +293,12 @@ static int cmd_challenge_answer(struct rp_cli *cli, struct rp_err *err)
         return -1;
     json_t *j = draw_json(&d);
     json_object_set(j, "states", written);
-    rp_cli_return(
-        cli, j,
-        "[/states/0:the states before these parts, for 'repro verify --draw FILE --init STATES':\n[/states:{ p}\n]]"
-        "[!/states/0:the part begins with the first step, and needs no state\n]");
+    RP_FREE char *text = rp_asprintf("[/states/0:the states before these parts, for 'repro verify --received file --draw FILE --draws %d "
+                                     "--init %s':\n[/states:{ p}\n]]"
+                                     "[!/states/0:the part begins with the first step, and needs no state: 'repro verify --received file "
+                                     "--draw FILE --draws %d'\n]",
+                                     d.n, d.n > 1 ? "STATES" : "STATE", d.n);
+    rp_cli_return(cli, j, text);
     return 0;
 }
 

@@ -236,6 +236,7 @@ static int make_options(struct rp_verify_opts *out, struct inputs *in, const cha
                                               .isa = o->isa,
                                               .threads = o->threads,
                                               .begin = rp_replay_show_estimate,
+                                              .remark = rp_replay_show_remark,
                                               .progress = rp_replay_show_step,
                                               .arg = progress}};
     if ((o->limit && parse_limit(&out->replay, o->limit, err) < 0) ||

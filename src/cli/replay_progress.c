@@ -19,6 +19,12 @@ void rp_replay_show_estimate(void *arg, int64_t first, int64_t steps, const doub
     p->start_ns = rp_now_ns();
 }
 
+void rp_replay_show_remark(void *arg, const char *text)
+{
+    struct rp_replay_progress *p = arg;
+    rp_progress_note(&p->line, "replay: %s", text);
+}
+
 int rp_replay_show_step(void *arg, int64_t step, int64_t steps)
 {
     struct rp_replay_progress *p = arg;

@@ -2,8 +2,10 @@
 #include "verify/challenge/draw.h"
 
 #include "base/buf.h"
+#include "run/run.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* All parts in order. Returns how many there are; *out: the caller frees it. */
 static int64_t list_parts(struct rp_part **out, const struct rp_records *rs)
@@ -52,6 +54,16 @@ static double miss(int64_t parts, int64_t skipped, int draws)
     for (int i = 0; i < draws && p > 0; i++)
         p *= parts - skipped > i ? (double)(parts - skipped - i) / (double)(parts - i) : 0;
     return p;
+}
+
+const char *rp_draw_weakness(const struct rp_challenge *c, const struct rp_facts *run, const char *signer)
+{
+    const struct rp_challenge_facts *answered = run->challenge;
+    if (strcmp(c->by, signer) == 0)
+        return "its challenge is by the signer's own key or one that countersigned";
+    if (answered && strcmp(c->sha256, answered->sha256) == 0)
+        return "it is the challenge that the run answers";
+    return (double)c->made_ns / 1e9 < rp_wall_time(run->ended_at) ? "its challenge was made before the bundle came" : NULL;
 }
 
 int rp_draw_parts(struct rp_draw *out, const struct rp_records *records, const struct rp_challenge *c,

@@ -70,19 +70,30 @@ static const char *describe_times(char out[160], const struct rp_replay_result *
 static const char *draw_weakness(const struct rp_verify_state *s)
 {
     const struct rp_challenge *c = s->o->draw;
-    const struct rp_challenge_facts *answered = s->run.facts->challenge;
-    double ended = rp_wall_time(s->run.facts->ended_at), made = (double)c->made_ns / 1e9;
-    double came = (double)(s->o->received_ns / 1000000000);
-    if (rp_verify_own_challenge(s, c))
-        return "its challenge is by the signer's own key or one that countersigned";
+    const char *why = rp_draw_weakness(c, s->run.facts, s->v->fingerprint);
+    if (why || rp_verify_own_challenge(s, c))
+        return why ? why : "its challenge is by the signer's own key or one that countersigned";
     if (!rp_verify_vouched_challenge(s, c))
         return "its challenge is neither yours, nor by a key in your trust store, nor a public value that was checked "
                "here: whoever made it can have chosen the parts";
-    if (answered && strcmp(c->sha256, answered->sha256) == 0)
-        return "it is the challenge that the run answers";
     if (!s->o->received_ns)
         return "without --received, the bundle may be younger than its challenge";
-    return made >= came && made >= ended ? NULL : "its challenge was made before the bundle came";
+    return c->made_ns / 1000000000 >= (uint64_t)s->o->received_ns / 1000000000 ? NULL : "its challenge was made before the bundle came";
+}
+
+/* Before the replay, which takes its time: what it will not show. */
+static void warn_of_draw(const struct rp_verify_state *s, const struct rp_draw *d)
+{
+    const struct rp_replay_opts *o = &s->o->replay;
+    const char *why = s->o->draw ? draw_weakness(s) : NULL;
+    RP_FREE char *text = why ? rp_asprintf("this draw will not count: %s", why)
+                         : d->undetected > RP_ODDS_MOST
+                             ? rp_asprintf("this draw will not reach the level timed in full: with %d of %" PRId64 " parts a run that skipped "
+                                           "half of its work passes with 1 in %.0f, and at most 1 in %.0f is accepted (--draws)",
+                                           d->n, d->parts, floor(1 / d->undetected), 1 / RP_ODDS_MOST)
+                             : NULL;
+    if (text && o->remark)
+        o->remark(o->arg, text);
 }
 
 /* Whether the parts were drawn, and by whom. */
@@ -228,6 +239,7 @@ static int check_parts(struct rp_verify_state *s, const struct rp_draw *d, struc
     double needed = INFINITY;
     if (d->n == 0)
         return rp_check_skip(result, "not requested; --replay K trains the first K steps again");
+    warn_of_draw(s, d);
     if (replay_parts(&r, &needed, s, d, err) < 0)
         return -1;
     s->v->replay = result_json(&r, d);

@@ -41,6 +41,8 @@ struct rp_replay_opts {
     uint64_t limit_ns, limit_bytes; /* most time and host memory for it, whatever the bundle asks for; 0: an hour, half of what is free */
     /* Before the first step; seconds: estimated shortest and longest time, NULL if unknown. May be NULL. */
     void (*begin)(void *arg, int64_t first, int64_t steps, const double seconds[2]);
+    /* By the check that replays: before it does, what the replay will not show. May be NULL. */
+    void (*remark)(void *arg, const char *text);
     /* Several times a second, with the steps compared so far; nonzero stops with RP_INTERRUPTED. May be NULL. */
     int (*progress)(void *arg, int64_t step, int64_t steps);
     void *arg;

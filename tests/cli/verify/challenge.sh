@@ -117,6 +117,38 @@ level timed
 level computed
 jq -e '.replay.steps == 3 and .replay.drawn.of == 4 and .replay.drawn.undetected == 0 and .replay.state_before.reach < 1 and
     .replay.state_before.products_needed > 0.5' out.txt >answer.txt || fail "not three parts: $(jq -c .replay out.txt)"
+# Every state is looked at before the first part is trained: one that is cut, of another model, of another step or without its slots.
+last=$(ls states | sort -t- -k2n | tail -n 1)
+step=${last#step-} step=${step%.safetensors}
+refused_state() { # STATUS: with bent/$last in the place of the last state
+    # shellcheck disable=SC2086
+    exit_of "$1" "$REPRO" verify a.repro.tar.zst --challenge c1 --received file --draw c2 --draws 3 --init bent
+    ! grep -q 'replay: step' err.txt || fail "a part was trained before bent/$last was looked at: $(cat err.txt)"
+    says_in "$last" err.txt
+}
+cp -r states bent
+head -c -4 "states/$last" >"bent/$last"
+refused_state 7
+"$REPRO" run bert_tiny_fp32 --threads 1 --steps 1 --set model.num_hidden_layers=1 --set measure.warmup_steps=0 --set measure.repeats=1 \
+    --save small -o small.repro.tar.zst >run.txt 2>&1 || { cat run.txt >&2; fail "no run of a smaller model"; }
+cp small "bent/$last"
+refused_state 7
+four_steps longer.repro.tar.zst --save longer
+cp longer "bent/$last"
+refused_state 5
+says_in "is a state after 4 steps, not the one before step $step" err.txt
+rm "bent/$last"
+refused_state 7
+# That a draw will not count is said before its parts are trained, by verify and by who answers it.
+# shellcheck disable=SC2086
+exit_of 9 "$REPRO" verify a.repro.tar.zst --challenge c1 --draw c2 --draws 3 --init states --policy mine.yaml
+[ "$(grep -E -o 'will not count|replay: step' err.txt | head -n 1)" = "will not count" ] || fail "after the replay: $(cat err.txt)"
+exit_of 0 "$REPRO" challenge draw a.repro.tar.zst --draw early --draws 3
+says_in 'will not count: its challenge was made before' err.txt
+exit_of 0 "$REPRO" challenge draw a.repro.tar.zst --draw c1 --draws 3
+says_in 'will not count: it is the challenge that the run answers' err.txt
+exit_of 0 "$REPRO" challenge draw a.repro.tar.zst --draw c2 --draws 3
+! grep -q 'will not count' err.txt || fail "an honest draw: $(cat err.txt)"
 # shellcheck disable=SC2086
 exit_of 9 "$REPRO" verify a.repro.tar.zst --challenge c1 --draw c2 --draws 3 --init states --json --policy mine.yaml
 level timed # when it came is only the prover's word: a known draw and a bundle that is dated back
@@ -143,6 +175,7 @@ while [ "$from" = 0 ] && [ "$n" -lt 40 ]; do # until a part is drawn that needs 
     mv c3 c2
 done
 exit_of 0 "$REPRO" challenge answer a.repro.tar.zst --draw c2 --draws 1 -o drawn.state
+says_in "repro verify --received file --draw FILE --draws 1 --init STATE'" out.txt
 exit_of 2 "$REPRO" challenge answer a.repro.tar.zst --draw c2 --draws 1 -o drawn.state # it is there
 four_steps b.repro.tar.zst --save other
 exit_of 5 "$REPRO" verify a.repro.tar.zst --challenge c1 --draw c2 --draws 1 --init other
