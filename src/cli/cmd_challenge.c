@@ -288,7 +288,11 @@ static int cmd_challenge_answer(struct rp_cli *cli, struct rp_err *err)
     if (!o->output)
         return rp_fail(err, RP_USAGE,
                        "--output is missing: the directory for the states, or with --draws 1 the file for the state");
-    if (draw_parts(&d, &v, &kept, cli, err) < 0 || prepare_output(o, &d, err) < 0 ||
+    if (draw_parts(&d, &v, &kept, cli, err) < 0)
+        return -1;
+    if (o->init && rp_replay_check_state(kept.run.facts, o->init, 0, err) < 0)
+        return rp_wrap(err, "--init");
+    if (prepare_output(o, &d, err) < 0 ||
         write_states(written, cli, &d, &kept, err) < 0)
         return -1;
     json_t *j = draw_json(&d);

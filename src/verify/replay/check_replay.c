@@ -148,6 +148,19 @@ static int find_state(char **path, const struct rp_verify_state *s, const struct
                    init, first, d->n, d->n, first ? "" : ", and hands over the file that the run started from");
 }
 
+/* Every state that is needed is there and fits, before the first part is trained. */
+static int check_states(const struct rp_verify_state *s, const struct rp_draw *d, struct rp_err *err)
+{
+    for (int i = 0; i < d->n; i++) {
+        RP_FREE char *state = NULL;
+        if (find_state(&state, s, d, i, err) < 0)
+            return -1;
+        if (state && rp_replay_check_state(s->run.facts, state, d->part[i].first, err) < 0)
+            return rp_wrap(err, "--init");
+    }
+    return 0;
+}
+
 /* One part after the other, within the limit of time for all; *all: the sum, or the one that failed or diverged.
  * *needed: as of struct rp_verification. */
 static int replay_parts(struct rp_replay_result *all, double *needed, const struct rp_verify_state *s,
@@ -240,7 +253,7 @@ static int check_parts(struct rp_verify_state *s, const struct rp_draw *d, struc
     if (d->n == 0)
         return rp_check_skip(result, "not requested; --replay K trains the first K steps again");
     warn_of_draw(s, d);
-    if (replay_parts(&r, &needed, s, d, err) < 0)
+    if (check_states(s, d, err) < 0 || replay_parts(&r, &needed, s, d, err) < 0)
         return -1;
     s->v->replay = result_json(&r, d);
     if (r.diverged)

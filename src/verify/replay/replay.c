@@ -7,6 +7,7 @@
 #include "data/store.h"
 #include "run/agreement.h"
 #include "run/run.h"
+#include "train/checkpoint.h"
 #include "train/safetensors.h"
 #include "verify/replay/samples.h"
 #include "worker/measure_ceilings.h"
@@ -603,6 +604,25 @@ char *rp_replay_state_path(const char *init, int64_t first)
         return path;
     free(path);
     return NULL;
+}
+
+int rp_replay_check_state(const struct rp_facts *run, const char *init, int64_t first, struct rp_err *err)
+{
+    const char *from_file = json_string_value(rp_facts_setting(run, "run.init"));
+    struct rp_recipe r;
+    json_t *found = NULL;
+    if (rp_recipe_from_json(&r, run->recipe, err) < 0)
+        return -1;
+    int failed = rp_checkpoint_check(init, &r, &found, err) < 0;
+    const int64_t steps = json_integer_value(json_object_get(found, "steps"));
+    if (!failed && first > 0 && !json_is_true(json_object_get(found, "optimizer_state")))
+        failed = rp_fail(err, RP_MISMATCH, "'%s' has no optimizer state, and cannot be the state before step %" PRId64, init, first) < 0;
+    if (!failed && first > 0 && steps != first && !(from_file && *from_file)) /* whose steps before the run count, too */
+        failed = rp_fail(err, RP_MISMATCH, "'%s' is a state after %" PRId64 " step%s, not the one before step %" PRId64, init, steps,
+                         rp_s(steps), first) < 0;
+    json_decref(found);
+    rp_recipe_fini(&r);
+    return failed ? -1 : 0;
 }
 
 int rp_replay(struct rp_replay_result *out, const struct rp_facts *run, const struct rp_records *records,
