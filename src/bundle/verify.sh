@@ -15,14 +15,21 @@
 set -eu
 LC_ALL=C
 export LC_ALL
+unset CDPATH TAR_OPTIONS # of the caller: cd would go elsewhere, tar would do something else
+
+# One line that a terminal does not obey: operands are names that somebody else may have chosen, and some echos interpret backslashes.
+say() {
+    printf '%s' "$*" | tr -c ' -~' '?'
+    printf '\n'
+}
 
 fail() {
-    echo "FAILED: $*" >&2
+    say "FAILED: $*" >&2
     exit 1
 }
 
 needs() {
-    echo "NOT CHECKED: this script needs $*" >&2
+    printf 'NOT CHECKED: this script needs %s\n' "$*" >&2
     exit 2
 }
 
@@ -36,6 +43,8 @@ fi
 [ $# = 1 ] || [ $# = 2 ] || fail "usage: sh verify.sh BUNDLE [PUBLIC_KEY.pem]"
 bundle=$1
 key=${2-}
+case $bundle in -*) bundle=./$bundle ;; esac
+case $key in -*) key=./$key ;; esac
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -123,7 +132,7 @@ check_archive() {
 
 if [ -d "$bundle" ]; then
     dir=$bundle
-    (cd "$dir" && tar -cf - .) >"$tmp/tar" || fail "cannot read '$bundle'"
+    (cd "$dir" && tar -cf - .) >"$tmp/tar" 2>/dev/null || fail "cannot read '$bundle'"
     tar -tvf "$tmp/tar" >"$tmp/list"
     tar -tf "$tmp/tar" >"$tmp/names"
     [ "$(jq -R 'select(test("^[-d]") | not)' "$tmp/list")" = "" ] || fail "the bundle holds something that is not a plain file"
@@ -138,7 +147,7 @@ fi
 # An envelope: its payload, in $tmp/payload, and the signature over PAE(type, payload) by that key. Nothing of it is believed before.
 type=application/vnd.in-toto+json
 check_envelope() { # FILE KEY
-    jq -e --arg type "$type" '.payloadType == $type and (.signatures | length) == 1' "$1" >/dev/null ||
+    jq -e --arg type "$type" '.payloadType == $type and (.signatures | length) == 1' "$1" >/dev/null 2>&1 ||
         fail "${1##*/} is not a DSSE envelope of type $type with one signature"
     jq -j '.payload' "$1" | base64 -d >"$tmp/payload" || fail "the payload is not base64"
     jq -j '.signatures[0].sig' "$1" | base64 -d >"$tmp/sig" || fail "the signature is not base64"
@@ -176,9 +185,9 @@ while [ -f "$dir/timestamps/$stamps.tsr" ]; do
     if [ -n "${TSA_CA-}" ]; then
         openssl ts -verify -in "$stamp" -data "$dir/statement.dsse.json" -CAfile "$TSA_CA" -attime "$(seconds_of "$when")" >/dev/null 2>&1 ||
             fail "timestamps/$stamps.tsr is not about this bundle, or not by an authority of '$TSA_CA'"
-        echo "OK time-stamped $when"
+        say "OK time-stamped $when"
     else
-        echo "NOT CHECKED timestamps/$stamps.tsr says $when; TSA_CA=FILE names its authority's certificate" >&2
+        say "NOT CHECKED timestamps/$stamps.tsr says $when; TSA_CA=FILE names its authority's certificate" >&2
     fi
     stamps=$((stamps + 1))
 done
@@ -224,7 +233,7 @@ for form in sig minisig; do
     fi
     command -v "$tool" >/dev/null || continue
     {
-        echo "untrusted comment: from $key" | tr -c ' -~\n' '?'
+        say "untrusted comment: from $key"
         { printf Ed && sed -n 2p "$signature" | base64 -d | tail -c +3 | head -c 8 && tail -c 32 "$tmp/der"; } | base64
     } >"$tmp/$form.pub"
     "$tool" -V -q -p "$tmp/$form.pub" -m "$dir/SHA256SUMS" -x "$signature" >/dev/null 2>&1 || fail "$tool does not accept $signature"

@@ -167,13 +167,21 @@ int rp_check_digests(struct rp_verify_state *s, struct rp_check_result *result, 
     return rp_check_text(result, "%d members have their signed digests", n_is);
 }
 
-/* SHA-256 of the verify.sh of earlier versions, which sealed bundles have: a script that is changed leaves its old digest here. */
-static int is_earlier_script(const struct rp_member *m)
+/* What the verify.sh of an earlier version lacks, which sealed bundles have; NULL: it is of none. A script that is changed leaves its old
+ * digest here. */
+static const char *find_earlier_script(const struct rp_member *m)
 {
-    static const char *const earlier[] = {"90bf7017f7e010d25ccecf7bdac633b12785276f4d22dfe4ee53322a5cfc2e02"};
+    static const struct {
+        const char *sha256, *lacks;
+    } earlier[] = {{"90bf7017f7e010d25ccecf7bdac633b12785276f4d22dfe4ee53322a5cfc2e02",
+                    "takes no more than 1,000 members, needs GNU's sha256sum and obeys CDPATH"},
+                   {"9b665170d7dc5b1448fa3f4efd383968228f9a2bd406fae0b8c783d9d55789c0", "obeys CDPATH"}};
     char hex[RP_SHA256_HEX];
     rp_member_sha256(hex, m);
-    return RP_IS_IN(earlier, hex, strlen(hex));
+    for (size_t i = 0; i < sizeof earlier / sizeof *earlier; i++)
+        if (strcmp(earlier[i].sha256, hex) == 0)
+            return earlier[i].lacks;
+    return NULL;
 }
 
 int rp_check_helper_files(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
@@ -188,8 +196,9 @@ int rp_check_helper_files(struct rp_verify_state *s, struct rp_check_result *res
     m = rp_bundle_find(&s->bundle, "verify.sh");
     if (rp_buf_is(&m->bytes, script, size))
         return 0;
-    if (is_earlier_script(m))
-        return rp_check_text(result, "verify.sh is that of an earlier version, which takes no more than 1,000 members and needs GNU's sha256sum");
+    const char *lacks = find_earlier_script(m);
+    if (lacks)
+        return rp_check_text(result, "verify.sh is that of an earlier version, which %s", lacks);
     return rp_check_note(result, "verify.sh is not the script of this version: read it before you run it");
 }
 

@@ -25,6 +25,37 @@ mkdir good
 tar --zstd -xf a.repro.tar.zst -C good
 exit_of 0 sh verify.sh good me.pem
 (cd good && sha256sum -c --quiet SHA256SUMS) || fail "SHA256SUMS"
+# Names that a terminal would obey, by themselves or by an echo that interprets backslashes: of the bundle, the key and the certificate.
+esc=$(printf '\033')
+for name in "evil$esc[2J" 'evil\033[2J' "evil
+OK signature by SHA256:0"; do
+    exit_of 1 sh verify.sh "$name" me.pem
+    cp err.txt all.txt
+    exit_of 1 sh verify.sh a.repro.tar.zst "$name"
+    cat err.txt >>all.txt
+    exit_of 1 env TSA_CA="$name" sh verify.sh a.repro.tar.zst me.pem
+    cat err.txt >>all.txt
+    mkdir "$name"
+    exit_of 1 sh verify.sh "$name" me.pem
+    cat err.txt >>all.txt
+    [ "$(wc -l <all.txt)" = 4 ] && [ "$(grep -c '^FAILED: ' all.txt)" = 4 ] || fail "a name becomes a line: $(cat all.txt)"
+    ! grep -q '[^ -~]' all.txt || fail "a terminal obeys a name: $(cat -v all.txt)"
+    rmdir "$name"
+done
+# A directory is the one that is named, not another one of CDPATH; names may begin with a minus.
+mkdir elsewhere
+cp -R good elsewhere/other
+cp -R good other
+printf x >>other/run.json
+exit_of 1 env CDPATH="$PWD/elsewhere" sh verify.sh other me.pem
+printf x >>elsewhere/other/run.json
+cp good/run.json other/run.json
+exit_of 0 env CDPATH="$PWD/elsewhere" sh verify.sh other me.pem
+cp a.repro.tar.zst ./-a.zst
+cp me.pem ./-me.pem
+exit_of 0 sh verify.sh -a.zst -me.pem
+mv other ./-other
+exit_of 0 sh verify.sh -other -me.pem
 fresh() { rm -rf bad && cp -R good bad; }
 for member in facts.json run.json recipe.yaml env/node0.before.json steps/rank0.jsonl key.pem SHA256SUMS verify.sh; do
     fresh
