@@ -118,7 +118,7 @@ level computed
 jq -e '.replay.steps == 3 and .replay.drawn.of == 4 and .replay.drawn.undetected == 0 and .replay.state_before.reach < 1 and
     .replay.state_before.products_needed > 0.5' out.txt >answer.txt || fail "not three parts: $(jq -c .replay out.txt)"
 # Every state is looked at before the first part is trained: one that is cut, of another model, of another step or without its slots.
-last=$(ls states | sort -t- -k2n | tail -n 1)
+for file in states/*; do last=${file##*/}; done
 step=${last#step-} step=${step%.safetensors}
 refused_state() { # STATUS: with bent/$last in the place of the last state
     # shellcheck disable=SC2086
