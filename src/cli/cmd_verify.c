@@ -371,8 +371,9 @@ const struct rp_command rp_cmd_verify = {
         "exit status, but the verdict names it. A check that had nothing to check is not applicable (n/a): it does not count as passed. "
         "The last row, claims, lists the values that no check recomputes: they rest on the signer's word.\n"
         "\n"
-        "A policy is a YAML file with one rule a line, and every rule must hold; it cannot forgive a failed check. results/policy.yaml is "
-        "an example with comments. The rules:\n"
+        "A policy is a YAML file with one rule a line, and every rule must hold; it cannot forgive a failed check. Rules, checks, levels, "
+        "recipes and signers of unknown names are refused with status 2 before the bundle is read, all at once. results/policy.yaml is an "
+        "example with comments. The rules:\n"
 #define RULE(id, type, example, meaning) "  " #id ": " example "\n      " meaning "\n"
 #include "verify/policy/policy.def"
 #undef RULE

@@ -56,7 +56,7 @@ TEST(rules_hold_or_are_broken)
     holds("max_age_days: 1000000", NULL);
     holds(own, NULL);
     broken("recipes: [bert_fp32]");
-    broken("recipes: [bert_hoax]");
+    broken("recipes: [gpt/DP_8x1x1_16_1536x16]");
     holds("programs: [" FX_ROOT "]", NULL);
     broken("programs: [ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff]");
     broken("clean_tree: true");
@@ -388,6 +388,43 @@ TEST(what_was_bought_is_what_ran)
         else
             expect_policy("policy", cases[i].rule, (struct rp_verify_opts){0}, cases[i].holds);
     }
+}
+
+/* One message for all that has to be mended, each with its place. */
+TEST(every_error_of_a_policy_is_named_at_once)
+{
+    static const struct {
+        const char *text;
+        const char *named[6];
+    } cases[] = {
+        {"min_step: 3\nchecks: {kee: passed, data: fine}\nlevels: [consistent, computd]\ncomplete: true\nrecipes: [bert_fp23]\n",
+         {"p.yaml:1:1: unknown rule 'min_step': did you mean 'min_steps'?", "; 2:10: unknown check 'kee': did you mean 'key'?",
+          "; 2:29: checks: data:", "; 3:22: levels: unknown level 'computd': did you mean 'computed'?",
+          "; 5:11: recipes: 'bert_fp23' is neither", "did you mean 'bert_fp32'?"}},
+        {"precisions: [fp23, bf16]\nmin_steps: 0\nmin_steps: 4\nprograms: [abc, [d], {e: f}]\n",
+         {"p.yaml:1:14: precisions: unknown precision 'fp23': did you mean 'fp32'?", "; 2:12: min_steps:", "; 3:1: min_steps is given twice",
+          "; 4:12: programs:"}},
+        {"no_such: {a: [b, {c: d}], e: f}\nmin_steps: [3]\nin_ledger: false\nmin_nodes: 0\n",
+         {"p.yaml:1:1: unknown rule 'no_such'", "; 2:12: min_steps:", "; 3:12: in_ledger:", "; 4:12: min_nodes:"}},
+        {"min_step: 3\nlevels: [claimed]\ncomplete: !!bool true\n",
+         {"p.yaml:1:1: unknown rule 'min_step'", "; 2:10: levels: nothing can require 'claimed'", "; 3:11: "}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_policy p;
+        struct rp_err err;
+        CHECK(parse(&p, cases[i].text, &err) < 0 && err.code == RP_USAGE, "%s", err.msg);
+        for (int k = 0; k < 6 && cases[i].named[k]; k++)
+            CHECK(strstr(err.msg, cases[i].named[k]) != NULL, "'%s' is not in: %s", cases[i].named[k], err.msg);
+        CHECK(!strchr(err.msg, '\n') && strlen(err.msg) < sizeof err.msg - 1, "%s", err.msg);
+        SAID(err.msg);
+        rp_policy_fini(&p);
+    }
+    RP_BUF many = {0}; /* more than a message has room for: they are counted */
+    struct rp_policy p;
+    struct rp_err err;
+    for (int i = 0; i < 60; i++)
+        rp_buf_printf(&many, "no_such_rule_%d: 1\n", i);
+    CHECK(parse(&p, many.data, &err) < 0 && strstr(err.msg, "more") && strlen(err.msg) < sizeof err.msg - 1, "%s", err.msg);
 }
 
 TEST(what_is_no_policy_is_refused_with_its_place)

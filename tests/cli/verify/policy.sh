@@ -22,6 +22,12 @@ policy 9 'checks: {replay: note}\n' a.repro.tar.zst
 policy 9 'max_failed_before: 0\n' a.repro.tar.zst
 printf 'min_steps: 1\nmin_stops: 1\n' >mine.yaml
 refuse 2 a.repro.tar.zst -p mine.yaml
+# Names of signers that this machine does not know: of the trust store, of a file. All of them at once, before the bundle is read.
+printf 'complete: true\nsigned_by: [nobody, ./none.pem]\ncountersigned_by: [SHA256:abc]\n' >mine.yaml
+exit_of 2 "$REPRO" verify none.zst -p mine.yaml
+says_in "mine.yaml:2:12: signed_by: 'nobody' is not a public key file, a fingerprint or a name in the trust store" err.txt
+says_in "; 2:12: signed_by: " err.txt
+says_in "; 3:19: countersigned_by: 'SHA256:abc' is not a fingerprint" err.txt
 printf 'checks: {report_file: note}\n' >mine.yaml # of earlier programs
 refuse 2 a.repro.tar.zst -p mine.yaml
 refuse 3 a.repro.tar.zst -p none.yaml
