@@ -73,21 +73,24 @@ static int time_once(struct probe *p, void (*work)(struct probe *), uint64_t *ns
     return b->time_end ? b->time_end(p->dev, ns, err) : 0;
 }
 
-/* The times of repetitions, for about `budget` ns; NULL: it failed, or a stop was requested. */
+/* The times of repetitions, for about `budget` ns; NULL: it failed, or a stop was requested. The first one, which touches pages and loads
+ * kernels, never counts; after one that was longer than the budget, a device that is slow needs only one more. */
 static json_t *repeat(struct probe *p, void (*work)(struct probe *), uint64_t budget, struct rp_err *err)
 {
     json_t *all = json_array();
     uint64_t begin = 0, ns = 0;
-    for (int i = -1; i < REPETITIONS_MAX && (i < REPETITIONS_MIN || rp_now_ns() - begin < budget); i++) {
+    int least = REPETITIONS_MIN;
+    for (int i = -1; i < REPETITIONS_MAX && (i < least || rp_now_ns() - begin < budget); i++) {
         if ((p->alive && p->alive(p->alive_arg)) || time_once(p, work, &ns, err) < 0) {
             json_decref(all);
             return NULL;
         }
-        if (i >= 0 || ns > budget) /* the first one, which touches pages and loads kernels, counts only if it is long */
+        if (i >= 0) {
             json_array_append_new(all, json_integer((json_int_t)ns));
-        if (i < 0 && ns > budget)
-            break;
-        begin = i < 0 ? rp_now_ns() : begin;
+            continue;
+        }
+        least = ns > budget ? 1 : least;
+        begin = rp_now_ns();
     }
     return all;
 }

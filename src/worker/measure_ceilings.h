@@ -3,7 +3,7 @@
  * What:    the backend's GEMM of one fixed shape, copies inside its memory, and copies from the host.
  * Flow:    an open device that holds no blocks -> {"clock": "host" | "device", "gemm": {"m", "n", "k", "calls", "ns": [..]},
  *          "copy": {"bytes", "calls", "ns"}, "host_to_device": the same, if there is such a link}. ns: how long each repetition of
- *          `times` calls took. run/derive_ceilings.c makes figures of them.
+ *          `times` calls took, without a first one that warms up. run/derive_ceilings.c makes figures of them.
  * Owner:   the caller owns the result; blocks are released.
  * Extend:  another ceiling is a function like copies(), its repetitions in run/facts.def and run/seal.c, its rate in
  *          run/figures.def and run/derive_ceilings.c.

@@ -369,6 +369,40 @@ static int stop_after(void *arg)
     return ++asked > *(const int *)arg;
 }
 
+#define COLD_NS 300000000
+static int cold; /* 1: the next copy of a whole block takes so long */
+static void copy_slowly_at_first(struct rp_dev *dev, void *to, const void *from, size_t bytes)
+{
+    if (cold && bytes == 1000001 / 256 * 256) {
+        nanosleep(&(struct timespec){.tv_nsec = COLD_NS}, NULL);
+        cold = 0;
+    }
+    rp_backend_cpu.copy(dev, to, from, bytes);
+}
+
+/* A first copy that takes longer than there is time for is not the ceiling. */
+TEST(cold_copy_is_no_ceiling)
+{
+    struct rp_err err;
+    struct rp_device_opts o = {.threads = 1};
+    const struct rp_op_use use = {.op = RP_OP_gemm, .rows = 64};
+    struct rp_dev *dev = rp_backend_open(&rp_backend_cpu, &o, &use, 1, &err);
+    CHECK(dev, "%s", err.msg);
+    struct rp_backend backend = *dev->backend;
+    const struct rp_backend *const own = dev->backend;
+    backend.copy = copy_slowly_at_first;
+    dev->backend = &backend;
+    const struct rp_ceiling_size s = {.gemm = {33, 65, 31}, .times = 1, .copy = 1000001, .gemm_ns = 1, .copy_ns = COLD_NS / 10};
+    cold = 1;
+    RP_JSON *is = rp_ceilings(dev, &s, NULL, NULL, &err);
+    const json_t *ns = json_object_get(json_object_get(is, "copy"), "ns");
+    CHECK(!cold && json_array_size(ns) > 1, "%zu copies", json_array_size(ns));
+    for (size_t i = 0; i < json_array_size(ns); i++)
+        CHECK(json_integer_value(json_array_get(ns, i)) < COLD_NS, "%lld ns", (long long)json_integer_value(json_array_get(ns, i)));
+    dev->backend = own;
+    dev->backend->close(dev);
+}
+
 TEST(ceilings_of_the_processors_are_measured)
 {
     struct rp_err err;
