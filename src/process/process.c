@@ -318,6 +318,7 @@ static int report_end(struct rp_process *w, struct rp_err *err)
     int status = 0, gone = reap(w->pid, &status, 2000); /* it closed the socket: it has two seconds to end */
     char said[256];
     const char *name = w->name, *hint = w->errors < 0 ? "; see --plan and the memory limit of this machine or container" : "";
+    w->ended = gone ? status : 0;
     if (!gone)
         kill_and_reap(w);
     last_words(w, said);

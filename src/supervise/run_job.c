@@ -337,9 +337,9 @@ static int pass_on(struct following *f, int rank, enum rp_frame type, json_t *bo
 static int report_failures(struct following *f, struct rp_err *err)
 {
     struct rp_err reason;
-    int rank;
-    while (f->group && rp_workers_take_gone(f->group, &rank, &reason)) {
-        RP_JSON *body = json_pack("{s:i, s:s, s:i}", "code", (int)reason.code, "message", reason.msg, "step", -1);
+    int rank, ended;
+    while (f->group && rp_workers_take_gone(f->group, &rank, &ended, &reason)) {
+        RP_JSON *body = json_pack("{s:i, s:s, s:i, s:i}", "code", (int)reason.code, "message", reason.msg, "step", -1, "ended", ended);
         if (pass_on(f, rank, RP_FRAME_FAILED, body, err) < 0)
             return -1;
     }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/wait.h>
 
 #define LOOK_NS 1000000000u /* how often a silent worker is looked at */
 
@@ -236,7 +237,9 @@ static void take_frame(struct rp_group_of_workers *g, int at, enum rp_frame type
     m->finished |= type == RP_FRAME_DONE;
     if (type == RP_FRAME_FAILED) {
         const json_t *lost = json_object_get(body, "lost");
+        const int64_t ended = json_integer_value(json_object_get(body, "ended"));
         (void)rp_frame_failure(body, &err);
+        m->worker.ended = ended > 0 && ended <= UINT16_MAX ? (int)ended : 0;
         mark_failed(g, at, &err, json_is_integer(lost) ? (int)json_integer_value(lost) : -1);
     }
 }
@@ -354,13 +357,14 @@ int rp_workers_next(struct rp_group_of_workers *g, int timeout_ms, int *rank, en
     return g->join ? read_join(g, rank, type, body) : 0;
 }
 
-int rp_workers_take_gone(struct rp_group_of_workers *g, int *rank, struct rp_err *reason)
+int rp_workers_take_gone(struct rp_group_of_workers *g, int *rank, int *ended, struct rp_err *reason)
 {
     for (int i = 0; i < g->n; i++) {
         if (!g->m[i].gone || g->m[i].told)
             continue;
         g->m[i].told = 1;
         *rank = g->first + i;
+        *ended = g->m[i].worker.ended;
         *reason = g->m[i].err;
         return 1;
     }
@@ -449,6 +453,10 @@ void rp_run_reason_text(struct rp_buf *out, const struct rp_run_reason *r)
         rp_buf_printf(out, ", rank %d", r->rank);
     if (*r->place)
         rp_buf_printf(out, ", %s", r->place);
+    if (r->ended && WIFSIGNALED(r->ended))
+        rp_buf_printf(out, ", signal %d", WTERMSIG(r->ended));
+    else if (r->ended)
+        rp_buf_printf(out, ", exit status %d", WEXITSTATUS(r->ended));
     if (r->err.code != RP_INTERRUPTED)
         rp_buf_printf(out, ": %s", rp_code_meaning(r->err.code));
 }
@@ -491,6 +499,7 @@ void rp_workers_reason(const struct rp_group_of_workers *g, struct rp_run_reason
     else
         (void)rp_fail(&r->err, m->err.code, "%sgone; rank %d: %s", who_of(g, blamed, who), g->first + witness, m->err.msg);
     set_rank(r, g, first >= 0 ? first : blamed, m);
+    r->ended = first >= 0 || blamed < 0 ? m->worker.ended : g->m[blamed].worker.ended;
 }
 
 int rp_workers_hung(const struct rp_group_of_workers *g, uint64_t limit_ns, struct rp_run_reason *r)

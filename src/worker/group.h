@@ -26,10 +26,11 @@ struct rp_run_reason {
     struct rp_err err;
     int rank;       /* of several: the one that failed; -1: none, or unknown */
     char place[96]; /* "timed after step 3, state root"; "": before a phase */
+    int ended;      /* of a worker that ended without a word: as in struct rp_process */
 };
 /* Sets rank and place; the message stays. */
 void rp_run_reason_at(struct rp_run_reason *r, int rank, const char *place);
-/* "unavailable, rank 3, timed after step 3: not possible on this machine: ..." */
+/* "unavailable, rank 3, timed after step 3, signal 9: not possible on this machine: ..." */
 void rp_run_reason_text(struct rp_buf *out, const struct rp_run_reason *r);
 
 /* The ranks of a job that this process starts, and what they have in common. */
@@ -61,8 +62,8 @@ int rp_workers_finished(const struct rp_group_of_workers *g); /* every rank has 
 int rp_workers_failed(const struct rp_group_of_workers *g);   /* a rank has failed, or is gone */
 /* By a signal to another process of the job; who: its ranks and host. */
 int rp_workers_asked_to_stop(const struct rp_group_of_workers *g, char who[200]);
-/* A worker of this process that ended without a word, each once: 1, its rank and what happened to it. */
-int rp_workers_take_gone(struct rp_group_of_workers *g, int *rank, struct rp_err *reason);
+/* A worker of this process that ended without a word, each once: 1, its rank, how it ended (struct rp_process) and what happened to it. */
+int rp_workers_take_gone(struct rp_group_of_workers *g, int *rank, int *ended, struct rp_err *reason);
 /* Why, naming the rank if there are several. */
 void rp_workers_reason(const struct rp_group_of_workers *g, struct rp_run_reason *r);
 /* A rank was silent for longer than limit_ns: 1, and *r names it. */

@@ -6,6 +6,7 @@
 #include "run/agreement.h"
 #include "data/synthetic/make.h"
 #include "train/safetensors.h"
+#include "worker/group.h"
 #include "worker/worker.h"
 
 #include <errno.h>
@@ -572,5 +573,23 @@ TEST(a_workers_account_of_its_failure_is_taken_apart)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         RP_JSON *odd = json_pack("{s:I}", "code", wrong[i]);
         REFUSED(rp_frame_failure(odd, &err) < 0 && err.code == RP_BUG, err.msg);
+    }
+}
+
+/* What a bundle has of it: how a worker ended is a number, and no word of another program is in it. */
+TEST(reason_of_a_failed_run_has_the_signal_or_exit_status)
+{
+    static const struct {
+        int ended;
+        const char *has; /* NULL: neither */
+    } cases[] = {{SIGSEGV, ", rank 2, timed after step 3, signal 11: "}, {SIGKILL | 0x80, ", signal 9: "}, {7 << 8, ", exit status 7: "}, {0, NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_run_reason r = {.ended = cases[i].ended};
+        RP_BUF text = {0};
+        (void)rp_fail(&r.err, RP_BUG, "/home/alice said so");
+        rp_run_reason_at(&r, 2, "timed after step 3");
+        rp_run_reason_text(&text, &r);
+        CHECK(cases[i].has ? strstr(text.data, cases[i].has) != NULL : !strstr(text.data, "signal") && !strstr(text.data, "status"), "%s", text.data);
+        CHECK(!strstr(text.data, "alice"), "%s", text.data);
     }
 }

@@ -39,11 +39,11 @@ ends() { # EXIT_STATUS STATUS REASON WORD: $parent, within 10 s from now; WORD i
 for rank in 0 2; do
     begin
     kill -KILL "$(process_of $rank)"
-    ends 7 failed "unavailable, rank $rank, timed after step" memory
+    ends 7 failed "unavailable, rank $rank, timed after step [0-9]+(, [a-z ]+)?, signal 9: " memory
 done
 begin
 kill -SEGV "$(process_of 3)"
-ends 70 failed 'bug, rank 3, timed after step' signal
+ends 70 failed 'bug, rank 3, timed after step [0-9]+(, [a-z ]+)?, signal 11: ' signal
 for rank in 0 1; do
     begin --set run.hang_seconds=3
     kill -STOP "$(process_of $rank)"
