@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "bundle/pack.h"
+#include "bundle/source.h"
 #include "sign/countersign.h"
 #include "sign/dsse.h"
 #include "sign/key.h"
@@ -365,10 +366,10 @@ int rp_bundle_scan(struct rp_bundle *b, int fd, struct rp_err *err)
 static int open_path(struct rp_bundle *b, const char *path, int lean, struct rp_err *err)
 {
     *b = (struct rp_bundle){0};
-    RP_FD fd = rp_open_regular(path, err);
-    if (fd < 0)
+    RP_BUNDLE_SOURCE from = {.fd = -1};
+    if (rp_bundle_source_open(&from, path, err) < 0)
         return -1;
-    return read_from(b, rp_unpack_file(fd, TAR_MAX, err), lean, err) < 0 ? rp_wrap(err, "bundle '%s'", path) : 0;
+    return read_from(b, rp_unpack_file(from.fd, TAR_MAX, err), lean, err) < 0 ? rp_wrap(err, "bundle '%s'", path) : 0;
 }
 
 int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err)

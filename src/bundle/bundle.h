@@ -53,13 +53,13 @@ struct rp_key_pair; /* sign/key.h */
 int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, struct rp_buf *file, struct rp_err *err) rp_must_check;
 /* Packs the members as they are: for a bundle that was read and got another countersignature or time stamp. */
 int rp_bundle_pack(const struct rp_bundle *b, struct rp_buf *file, struct rp_err *err) rp_must_check;
-/* Strict: regular files only, known metadata, plain names, no duplicates, canonical order, every required member, nothing after the
+/* path: as of rp_bundle_source_open(). Strict: regular files only, known metadata, plain names, no duplicates, canonical order, every required member, nothing after the
  * end; otherwise RP_MALFORMED. The contents of members are not checked. */
 int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err) rp_must_check;
 
 /* The same from a descriptor, with bounded memory: only the digests of large records and of a large hwloc file are kept. */
 int rp_bundle_scan(struct rp_bundle *b, int fd, struct rp_err *err) rp_must_check;
-int rp_bundle_skim(struct rp_bundle *b, const char *path, struct rp_err *err) rp_must_check; /* likewise, of a file */
+int rp_bundle_skim(struct rp_bundle *b, const char *path, struct rp_err *err) rp_must_check; /* likewise, by path */
 /* The bytes of a member of rp_bundle_scan(), in pieces. What was left out is read again from the same descriptor, with RP_MISMATCH at the
  * end if the bytes changed: the result of `piece` must not be used before this returns 0. */
 int rp_bundle_again(int fd, const struct rp_member *m, int (*piece)(void *to, const char *data, size_t size, struct rp_err *err), void *to,

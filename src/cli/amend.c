@@ -17,6 +17,11 @@ static int lock_file(const char *path, struct stat *st, struct rp_err *err)
         RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (fd < 0 || fstat(fd, st) < 0)
             return rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
+        if (S_ISDIR(st->st_mode))
+            return rp_fail(err, RP_USAGE,
+                           "'%s' is a directory, and something is added to a bundle only as a file: give the .repro.tar.zst that was "
+                           "unpacked into it",
+                           path);
         if (!S_ISREG(st->st_mode))
             return rp_fail(err, RP_MALFORMED, "'%s' is not a regular file", path);
         while (flock(fd, LOCK_EX) < 0 && errno == EINTR) { /* some file systems have no locks */

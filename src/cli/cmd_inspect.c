@@ -134,7 +134,8 @@ const struct rp_command rp_cmd_inspect = {
     .name = "inspect",
     .operands = "BUNDLE [MEMBER]",
     .summary = "list the members of a bundle, or print one",
-    .details = "Nothing is verified: the output is what the bundle claims. A member is printed byte for byte; on a "
+    .details = "BUNDLE is a file, - for standard input, or a directory into which a bundle was unpacked. "
+               "Nothing is verified: the output is what the bundle claims. A member is printed byte for byte; on a "
                "terminal, control characters are replaced by '?'.\n"
                "\n"
                "Examples:\n"

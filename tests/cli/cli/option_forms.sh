@@ -17,5 +17,5 @@ same -s measure.timed_steps=1 -s train.batch_size=3
 [ "$("$REPRO" --json -q run --batch-size 3 --plan -- bert_tiny_fp32 | jq .batch)" = 3 ] || fail "flags before the command, -- before the operand"
 exit_of 3 "$REPRO" verify -- --help
 says "'--help'"
-exit_of 3 "$REPRO" inspect -
+exit_of 4 "$REPRO" inspect - </dev/null
 says "'-'"

@@ -33,6 +33,17 @@ tar --zstd -xf sealed.repro.tar.zst -C one
 tar --zstd -xf b.repro.tar.zst -C two
 rm -r two/signatures
 diff -r one two || fail "signing changed a member"
+# A directory is shown as verify takes it, and nothing is added to one.
+"$REPRO" inspect sealed.repro.tar.zst | sed 1d >whole.txt
+exit_of 0 "$REPRO" inspect one
+sed 1d out.txt | cmp - whole.txt || fail "inspect shows the directory as another bundle: $(cat out.txt)"
+exit_of 0 "$REPRO" inspect one facts.json
+cmp out.txt one/facts.json || fail "a member of a directory"
+exit_of 0 "$REPRO" inspect - facts.json <sealed.repro.tar.zst
+cmp out.txt one/facts.json || fail "a member from standard input"
+exit_of 2 "$REPRO" sign one --key bob.key
+says_in 'give the .repro.tar.zst that was unpacked into it' err.txt
+exit_of 2 "$REPRO" timestamp attach one bob.pem
 if command -v openssl >/dev/null && openssl version | grep -q '^OpenSSL 3'; then
     "$REPRO" key show --form pem >me.pem
     exit_of 0 sh one/verify.sh b.repro.tar.zst me.pem
