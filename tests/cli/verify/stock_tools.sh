@@ -27,7 +27,7 @@ exit_of 0 sh verify.sh good me.pem
 (cd good && sha256sum -c --quiet SHA256SUMS) || fail "SHA256SUMS"
 # Names that a terminal would obey, by themselves or by an echo that interprets backslashes: of the bundle, the key and the certificate.
 esc=$(printf '\033')
-for name in "evil$esc[2J" 'evil\033[2J' "evil
+for name in "evil${esc}[2J" 'evil\033[2J' "evil
 OK signature by SHA256:0"; do
     exit_of 1 sh verify.sh "$name" me.pem
     cp err.txt all.txt
