@@ -97,10 +97,21 @@ int rp_use_check(const struct rp_op_use *u, const char *backend, struct rp_err *
                : rp_use_limit(u, "elements", elements, ELEMENTS_MOST, err);
 }
 
+/* The reason why a backend cannot compute in an arithmetic; NULL: it can. */
+static int check_numerics(const struct rp_backend *b, const struct rp_device_opts *o, struct rp_err *err)
+{
+    if (rp_is_mixed(o->numerics) && !b->mixed)
+        return rp_fail(err, RP_UNAVAILABLE, "the %s backend computes in strict fp32 alone, not in %s: take --backend cpu, or set "
+                       "train.precision to fp32", b->name, rp_numerics_name(o->numerics));
+    return 0;
+}
+
 int rp_backend_ask(const struct rp_backend *b, const struct rp_device_opts *o, const struct rp_op_use *use, int n, size_t *workspace,
                    struct rp_err *err)
 {
     *workspace = 0;
+    if (check_numerics(b, o, err) < 0)
+        return -1;
     for (int i = 0; i < n; i++) {
         if (b->supports(o, &use[i], err) < 0)
             return -1;

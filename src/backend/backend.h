@@ -30,6 +30,7 @@ struct rp_device_opts {
     const char *isa; /* cpu: one of RP_ISAS; NULL: auto */
     int threads;     /* cpu: 0 = every CPU this process may use */
     const char *device; /* cuda: a number from 0 or a UUID ("GPU-..."); NULL or "": the first */
+    enum rp_numerics numerics; /* the arithmetic of a run; 0: strict fp32 */
     int answer_s; /* of a remote backend: seconds in which its worker must answer; 0: the limit of worker/gpu_proxy.c */
 };
 
@@ -58,12 +59,6 @@ int rp_device_from_json(struct rp_device_info *out, const json_t *j); /* 0; -1 f
 #define RP_DEVICE_TEXT 240
 const char *rp_device_text(char text[RP_DEVICE_TEXT], const json_t *j);
 
-struct rp_dev {
-    const struct rp_backend *backend;
-    const struct rp_ops *op;
-    /* the backend's own fields follow */
-};
-
 struct rp_gemm_shape {
     int rows, width, depth; /* m, n, k */
 };
@@ -71,6 +66,7 @@ struct rp_gemm_shape {
 struct rp_backend {
     const char *name, *summary;
     int separate_memory; /* memory() is the device's own, not the process's */
+    int mixed;  /* computes in mixed precision too */
     int remote; /* this program cannot open it: a worker answers for it and trains on it (worker/gpu_proxy.c) */
     /* NULL if usable here, else the reason (static text): "no AVX2", "no driver" */
     const char *(*unavailable)(const struct rp_device_opts *o);

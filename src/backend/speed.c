@@ -167,7 +167,7 @@ static void run_batch_norm_backward(struct bench *b, const struct call *c)
 
 static void run_norm(struct bench *b, const struct call *c)
 {
-    b->dev->op->square_sums(b->dev, b->small, b->x, (size_t)c->m * (size_t)c->n);
+    b->dev->op->square_sums(b->dev, b->small, b->x, 1.0f, (size_t)c->m * (size_t)c->n);
 }
 
 static void run_digest(struct bench *b, const struct call *c)

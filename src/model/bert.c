@@ -385,6 +385,7 @@ static int backward(struct rp_net *net, const struct rp_input *input, struct rp_
     dev->op->fill(dev, m->dy, 0.0f, (size_t)m->rows * (size_t)m->hidden); /* the sum over both heads */
     dev->op->row_sums(dev, m->dy, m->h, &in->by_masked, m->hidden, 0);
     dev->op->row_sums(dev, m->dy, m->cls, &in->by_cls, m->hidden, 1);
+    rp_net_store(net, m->dy, (size_t)m->rows * (size_t)m->hidden);
     for (int l = m->layers - 1; l >= 0; l--)
         if (layer_backward(m, in, l, l ? m->layer[l - 1].norm2.y : m->norm0.y, err) < 0)
             return -1;

@@ -369,7 +369,7 @@ static void head_block(struct gpt *m, const struct gpt_input *in, int i, int n)
     const int h = m->hidden, v = m->words;
     float *y = m->y + (long)i * h, *g = rp_net_grad(&m->net, m->word);
     const struct rp_gemm wgrad = {.ta = 1, .m = v, .n = h, .k = n, .segment = RP_SEGMENT_WGRAD, .a = m->logits, .lda = v, .b = y, .ldb = h,
-                                  .c = g, .ldc = h, .add = i ? g : NULL, .ldadd = h};
+                                  .c = g, .ldc = h, .add = i ? g : NULL, .ldadd = h, .f32 = 1};
     rp_linear_forward(dev, m->logits, y, m->word, NULL, n, h, v, 0);
     rp_nn_loss(&m->net, &m->xent, m->loss + i, m->logits, in->labels + i, in->coef + i, n, v);
     dev->op->gemm(dev, &wgrad);
@@ -393,6 +393,7 @@ static void pass_on(struct gpt *m)
     if (drop.threshold)
         dev->op->dropout_forward(dev, m->dt, m->mask_out, m->dt, &drop, m->rows, m->hidden);
     dev->op->add(dev, m->z, m->z, m->dt, (size_t)m->rows * (size_t)m->hidden);
+    rp_net_store(&m->net, m->z, (size_t)m->rows * (size_t)m->hidden);
 }
 
 /* Where the output of layer l goes. */

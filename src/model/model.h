@@ -74,7 +74,11 @@ struct rp_net {
     struct rp_op_use *use;                       /* calls of operations, each once: backends check them for support and memory */
     int uses;
     void *array;
-    float *w, *g;                                /* blocks of weights and buffers; of the micro-batch's gradient, second gradients, statistics */
+    float *w;                                    /* block of weights, as operations take them */
+    float *g;                                    /* of the micro-batch's gradient, second gradients, statistics */
+    float *masters;                              /* weights and buffers as they are trained; in mixed precision w is a copy, rounded (train.h) */
+    float loss_scale;                            /* factor of the loss's gradient, a power of two; 1: none */
+    int watches_overflow, overflowed;            /* whether backward() may end at the first gradient that is not finite; it did */
     float *loss;                                 /* device: [loss parts] of the micro-batch */
     float *work;                                 /* device: scratch for column sums */
     int parallel;                                /* tensor-parallel degree of the arithmetic */
@@ -151,8 +155,11 @@ int rp_net_alive(const struct rp_net *m, struct rp_err *err) rp_must_check; /* -
 int rp_net_exchanged(const struct rp_net *m, struct rp_err *err) rp_must_check; /* -1: an exchange failed */
 /* For backward(), before rp_net_alive(): it will write no gradient of this layer and of later ones any more. Optional:
  * what was not announced is complete at the end. */
+void rp_net_watch_overflow(struct rp_net *m, int layer);
 static inline void rp_net_gradients_ready(struct rp_net *m, int layer)
 {
+    if (m->watches_overflow)
+        rp_net_watch_overflow(m, layer);
     if (m->gradients_ready)
         m->gradients_ready(m, layer, m->gradients_ready_arg);
 }
@@ -190,6 +197,12 @@ void rp_net_exchange(struct rp_net *m, enum rp_group g, const struct rp_transfer
 void rp_net_gather_rows(struct rp_net *m, float *x, const int *at, long width);
 /* site: number of the dropout within the model, part of the random counter */
 struct rp_dropout rp_net_dropout(const struct rp_net *m, double p, int site, int rows_per_sample);
+/* What an operation that does not round (ops.def) has written, as it is stored. */
+static inline void rp_net_store(const struct rp_net *m, float *x, size_t n)
+{
+    if (rp_is_mixed(m->dev->numerics))
+        m->dev->op->round_stored(m->dev, x, x, n);
+}
 /* Where the gradient of weight w goes. */
 static inline float *rp_net_grad(const struct rp_net *m, const float *w)
 {
@@ -203,7 +216,7 @@ static inline float *rp_net_second_grad(const struct rp_net *m, int i)
 /* Where a micro-batch's statistic goes, of which a buffer is the running mean. */
 static inline float *rp_net_statistic(const struct rp_net *m, const float *buffer)
 {
-    return m->g + m->tensors[RP_SECOND_GRADIENT].bytes / sizeof(float) + (buffer - m->w);
+    return m->g + m->tensors[RP_SECOND_GRADIENT].bytes / sizeof(float) + (buffer - m->masters);
 }
 /* Floats of a block of gradients. */
 static inline size_t rp_net_gradient_floats(const struct rp_net *m)

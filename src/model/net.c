@@ -61,6 +61,7 @@ struct rp_net *rp_net_new_on(const struct rp_recipe *r, int64_t batch, struct rp
     m->model = model;
     m->batch = batch;
     m->parallel = (int)r->parallel_tensor;
+    m->loss_scale = 1.0f;
     m->seed_init = (uint64_t)r->seed_init;
     m->seed_dropout = (uint64_t)r->seed_dropout;
     m->init_range = (float)r->model_initializer_range;
@@ -100,9 +101,22 @@ int rp_net_alive(const struct rp_net *m, struct rp_err *err)
 {
     if (rp_net_exchanged(m, err) < 0)
         return -1;
+    if (m->overflowed)
+        return rp_fail(err, RP_MISMATCH, "the gradient is not finite");
     if (m->alive && m->alive(m->alive_arg))
         return rp_fail(err, RP_INTERRUPTED, "stopped in the middle of a step");
     return 0;
+}
+
+void rp_net_watch_overflow(struct rp_net *m, int layer)
+{
+    const struct rp_tensors *l = &m->tensors[RP_WEIGHT];
+    for (int i = 0; i < l->n && !m->overflowed; i++) {
+        int64_t at = -1;
+        if (l->t[i].stage == layer && l->t[i].count)
+            m->dev->op->find_nonfinite(m->dev, &at, rp_tensor_in(m->g, &l->t[i]), l->t[i].count);
+        m->overflowed = at >= 0;
+    }
 }
 
 void *rp_net_array(struct rp_net *m, long n, size_t size)

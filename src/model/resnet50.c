@@ -391,7 +391,7 @@ static void squared_weights(struct resnet *m)
         const struct rp_tensor *t = &l->t[i];
         if (rp_name_excluded(rp_tensor_name(name, t), m->excluded))
             continue;
-        dev->op->square_sums(dev, chunk, rp_tensor_in(m->net.w, t), t->count);
+        dev->op->square_sums(dev, chunk, rp_tensor_in(m->net.masters, t), 1.0f, t->count);
         dev->op->tree_sum(dev, tensor + n++, chunk, (t->count + RP_NORM_CHUNK - 1) / RP_NORM_CHUNK);
     }
     dev->op->tree_sum(dev, chunk, tensor, (size_t)n);
@@ -407,9 +407,10 @@ static void classify(struct resnet *m, const struct resnet_input *in, const stru
     rp_linear_forward(dev, m->logits, m->features, m->fc_w, m->fc_b, b, f, n, 0);
     dev->op->argmax_rows(dev, m->best, m->logits, n, b, n);
     if (m->smoothing > 0)
-        dev->op->softmax_xent_smoothed(dev, m->loss, m->logits, n, in->label, in->coef, b, n, m->smoothing);
+        dev->op->softmax_xent_smoothed(dev, m->loss, m->logits, n, in->label, in->coef, m->net.loss_scale, b, n,
+                                       m->smoothing);
     else
-        dev->op->softmax_xent(dev, m->loss, m->logits, n, in->label, in->coef, b, n, 1);
+        dev->op->softmax_xent(dev, m->loss, m->logits, n, in->label, in->coef, m->net.loss_scale, b, n, 1);
     dev->op->weighted_sum(dev, m->net.loss, m->loss, in->coef, b);
 }
 

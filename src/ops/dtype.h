@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 /* X(id, bytes of an element) */
-#define RP_DTYPES(X) X(F32, 4) X(I32, 4) X(U8, 1)
+#define RP_DTYPES(X) X(F32, 4) X(I32, 4) X(U8, 1) X(F16, 2) X(BF16, 2)
 
 enum rp_dtype {
 #define X(id, bytes) RP_##id,

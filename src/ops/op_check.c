@@ -203,6 +203,7 @@ CASE(gemm)
         g.bias = has(s, RP_VARIANT_BIAS) ? bias.of[k] : NULL;
         if (has(s, RP_VARIANT_ADD))
             g.add = s->in_place ? out.of[k] : add.of[k];
+        g.f32 = s->seed % 2 || has(s, RP_VARIANT_ODD_C);
         c->table[k]->gemm(c->dev[k], &g);
     }
 }
@@ -404,12 +405,19 @@ CASE(row_sums)
     }
 }
 
+/* Strict fp32 has none. */
+static float loss_scale(const struct ctx *c)
+{
+    return rp_is_mixed(c->dev[0]->numerics) ? 1024.0f : 1.0f;
+}
+
 CASE(softmax_xent)
 {
     long ld = WIDTH + 3;
     pair z = filled(c, (size_t)ROWS * (size_t)ld, 9.0f), loss = blank(c, (size_t)ROWS), coef = filled(c, (size_t)ROWS, 0.01f);
     struct ints labels = indices(c, (size_t)ROWS, WIDTH);
-    BOTH(softmax_xent, loss.of[k], z.of[k], ld, labels.of[k], coef.of[k], ROWS, WIDTH, s->shards ? s->shards : 1);
+    BOTH(softmax_xent, loss.of[k], z.of[k], ld, labels.of[k], coef.of[k], loss_scale(c), ROWS, WIDTH,
+         s->shards ? s->shards : 1);
 }
 
 CASE(softmax_xent_smoothed)
@@ -417,7 +425,8 @@ CASE(softmax_xent_smoothed)
     long ld = WIDTH + 3;
     pair z = filled(c, (size_t)ROWS * (size_t)ld, 9.0f), loss = blank(c, (size_t)ROWS), coef = filled(c, (size_t)ROWS, 0.01f);
     struct ints labels = indices(c, (size_t)ROWS, WIDTH);
-    BOTH(softmax_xent_smoothed, loss.of[k], z.of[k], ld, labels.of[k], coef.of[k], ROWS, WIDTH, 0.1f);
+    BOTH(softmax_xent_smoothed, loss.of[k], z.of[k], ld, labels.of[k], coef.of[k], loss_scale(c), ROWS, WIDTH,
+         0.1f);
 }
 
 #include "ops/op_check_images.inc.h"
@@ -448,10 +457,16 @@ CASE(fill)
     BOTH(fill, dst.of[k], 0.7f, ALL);
 }
 
+CASE(round_stored)
+{
+    pair src = filled(c, ALL, s->variant & 1 ? 70000.0f : 2.0f), dst = s->in_place ? src : blank(c, ALL);
+    BOTH(round_stored, dst.of[k], src.of[k], ALL);
+}
+
 CASE(square_sums)
 {
     pair x = filled(c, ALL, 2.0f), out = blank(c, ALL / RP_NORM_CHUNK + 1);
-    BOTH(square_sums, out.of[k], x.of[k], ALL);
+    BOTH(square_sums, out.of[k], x.of[k], 1.0f / loss_scale(c), ALL);
 }
 
 CASE(tree_sum)
@@ -607,7 +622,8 @@ static void give_back(const struct ctx *c, const struct tensor *t)
 int rp_ops_compare(const struct rp_op_memory *memory, const struct rp_ops *ops, struct rp_dev *dev, enum rp_op op,
                    const struct rp_op_shape *s, struct rp_err *err)
 {
-    struct ctx c = {.table = {&rp_reference_ops, ops}, .dev = {NULL, dev}, .memory = memory, .shape = s,
+    struct rp_dev reference = {.op = &rp_reference_ops, .numerics = dev->numerics};
+    struct ctx c = {.table = {&rp_reference_ops, ops}, .dev = {&reference, dev}, .memory = memory, .shape = s,
                     .seed = s->seed * 64 + (uint64_t)op};
     cases[op](&c, s);
     int r = c.failed.code == RP_OK && memory ? memory->wait(dev, &c.failed) : 0;

@@ -10,7 +10,7 @@
 #include "ops/tree.h"
 
 #ifndef __CUDACC_RTC__
-#include "ops/dtype.h"
+#include "ops/numerics.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,6 +23,7 @@
 #define RP_CONV_CHAIN 512       /* weight gradient of a convolution: chains of this many rows, added in order ... */
 #define RP_CONV_GROUP 4096      /* ... up to this many; a balanced tree over such groups */
 #define RP_COLSUM_ROWS 64       /* rows per sequential block of a column sum */
+#define RP_LOW_CHAIN 8192       /* mixed precision: the longest chain of k-steps */
 #define RP_NORM_CHUNK 4096      /* elements per chunk of a global norm */
 #define RP_LEAF_BYTES 16384     /* bytes per leaf of a state root */
 
@@ -35,7 +36,11 @@ static inline int rp_segment(int k)
 /* C[i,j] = add[i,j]? + (bias[j]? + (chains of fma over k, + (+0.0f))).
  * ta: A is stored [k,m] instead of [m,k]; tb: B is stored [n,k] instead of [k,n].
  * segment 0: one chain over k; L: chains of L k-steps (the last shorter), their sums added in order.
- * Order of the epilogue, each one rounding: s = chains + (+0.0f); s = s + bias[j]; s = s + add[i,j]. `add` may be `c`. */
+ * Order of the epilogue, each one rounding: s = chains + (+0.0f); s = s + bias[j]; s = s + add[i,j]. `add` may be `c`.
+ * Mixed precision: A and B are rounded to 16 bits, chains are rp_tc_chain() over k-steps that are padded with zeros to
+ * whole blocks, and `segment` is not read: with ta, a weight gradient, chains of rp_low_segment(m, n, k) k-steps are
+ * added in a balanced tree; else chains of RP_LOW_CHAIN in order. The last step of the epilogue rounds to 16 bits,
+ * unless f32. */
 struct rp_gemm {
     int ta, tb, m, n, k, segment;
     const float *a;
@@ -47,6 +52,7 @@ struct rp_gemm {
     const float *bias; /* [n] or NULL */
     const float *add;  /* [m, ldadd] or NULL */
     long ldadd;
+    int f32; /* mixed precision: C is not rounded to 16 bits: a weight gradient, a part of a sum */
 };
 
 /* A convolution of NHWC images, or a window that moves like one. Output pixel (oh, ow) takes input pixels (oh*stride + kh - pad_top,
@@ -55,7 +61,10 @@ struct rp_gemm {
  * dgrad, per input element: a chain over k = (kh, kw, oc), in segments by rp_segment(kernel_h * kernel_w * out_c); k is counted whether or not
  * a term exists, and terms without an output pixel are +0.
  * wgrad, per weight: chains of RP_CONV_CHAIN rows (n, oh, ow), n slowest, added in order within groups of RP_CONV_GROUP rows; a balanced tree
- * adds the groups. Terms outside the image are +0. */
+ * adds the groups. Terms outside the image are +0.
+ * Mixed precision: as products of that many k-steps by struct rp_gemm. Forward: channels are padded with zeros to
+ * rp_low_channels(in_c) and the taps of each kh to rp_low_row(); dgrad: so are kw and out_c; wgrad: chains over rows, in
+ * segments by rp_low_segment(out_c, taps, rows). */
 struct rp_conv {
     int batch, in_h, in_w, in_c, out_h, out_w, out_c, kernel_h, kernel_w, stride, pad_top, pad_left;
 };
@@ -109,7 +118,9 @@ struct rp_layernorm_grad {
  * e = r_exp(score - m); l = sum128(e) with e = +0 for masked keys; p = e * (1/l); pd = dropout(p);
  * o = chain over k of pd*v, masked keys skipped. causal: keys after q are masked for q, and those before its first key.
  * Backward: D = chain over d of do*o; dpd = chain over d of do*v; ds = (p * (dropout'(dpd) - D)) * scale;
- * dq = chain over k of ds*k; dk = chain over q of ds*q; dv = chain over q of pd*do; masked keys have dk = dv = +0. */
+ * dq = chain over k of ds*k; dk = chain over q of ds*q; dv = chain over q of pd*do; masked keys have dk = dv = +0.
+ * Mixed precision streams over tiles of RP_LOW_KEYS keys: NUMERICS.md. */
+#define RP_LOW_KEYS 64
 struct rp_attention {
     int batch, seq, heads, head_dim; /* width = heads * head_dim */
     int first_head;                  /* its number within the sample, which dropout counts with: others are on other ranks */
@@ -205,6 +216,15 @@ struct rp_perturbation {
 struct rp_dev;
 
 #ifndef __CUDACC_RTC__
+struct rp_backend;
+struct rp_ops;
+struct rp_dev {
+    const struct rp_backend *backend;
+    const struct rp_ops *op;
+    enum rp_numerics numerics; /* the arithmetic of its operations */
+    /* the backend's own fields follow */
+};
+
 enum rp_op {
 #define OP(name, types, args) RP_OP_##name,
 #include "ops/ops.def"
@@ -258,6 +278,26 @@ static inline size_t rp_colsum_work(long rows, long width)
     return (size_t)((rows + RP_COLSUM_ROWS - 1) / RP_COLSUM_ROWS) * (size_t)width;
 }
 
+
+/* Mixed precision: k-steps of a chain of a weight gradient [m, n] over k rows. */
+static inline int rp_low_segment(int m, int n, int k)
+{
+    const long units = ((m + 127l) / 128) * ((n + 127l) / 128);
+    long pieces = 1;
+    while (units * pieces < 192 && k >= 2048 * pieces)
+        pieces *= 2;
+    const long length = (k + 64 * pieces - 1) / (64 * pieces) * 64;
+    return (int)(length < 64 ? 64 : length < RP_LOW_CHAIN ? length : RP_LOW_CHAIN);
+}
+/* Mixed precision: channels of a pixel, and k-steps of a row of taps, with the zeros that fill blocks. */
+static inline int rp_low_channels(int channels)
+{
+    return channels < 16 ? (channels + 3) / 4 * 4 : (channels + 15) / 16 * 16;
+}
+static inline int rp_low_row(int kernel_w, int channels)
+{
+    return (kernel_w * rp_low_channels(channels) + 15) / 16 * 16;
+}
 
 static inline long rp_conv_rows(const struct rp_conv *c)
 {

@@ -1,11 +1,14 @@
-/* The literal definition of every operation of repro-fp32/1: plain loops over scalars, one rounding per operator. This file is
- * the specification, with its parts reference_attention.inc.h and reference_images.inc.h; a backend may compute in any way that produces the
+/* The literal definition of every operation: plain loops over scalars, one rounding per operator. This file is
+ * the specification, with its parts reference_low.inc.h (products in mixed precision), reference_attention.inc.h and
+ * reference_images.inc.h; a backend may compute in any way that produces the
  * same bits. Compiled without contraction. */
 #include "ops/ops.h"
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "ops/functions.h"
+#include "ops/low.h"
 #include "ops/philox.h"
 
 #include <string.h>
@@ -63,6 +66,10 @@ static void colsum_add(float *work, long row, long j, long width, float x)
     *w = (row % RP_COLSUM_ROWS == 0 ? 0.0f : *w) + x;
 }
 
+/* ---- what is stored ---- */
+
+#include "ops/reference_low.inc.h"
+
 /* ---- dropout decisions ---- */
 
 static int dropout_on(const struct rp_dropout *d)
@@ -94,6 +101,10 @@ static int decided(const uint8_t *mask, long row, long col, long width)
 
 static void ref_gemm(struct rp_dev *dev, const struct rp_gemm *g)
 {
+    if (is_mixed(dev)) {
+        low_gemm(dev, g);
+        return;
+    }
     int length = g->segment ? g->segment : g->k;
     for (long i = 0; i < g->m; i++)
         for (long j = 0; j < g->n; j++) {
@@ -125,12 +136,12 @@ static void ref_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, 
             float x = word[(long)ids[r] * width + j];
             if (type)
                 x = x + type[(long)type_ids[r] * width + j];
-            z[r * width + j] = x + position[(position_ids ? position_ids[r] : r % seq) * width + j];
+            z[r * width + j] = stored(dev, x + position[(position_ids ? position_ids[r] : r % seq) * width + j]);
         }
 }
 
 /* Row r: z -> y, xhat, rstd. xhat may be z. */
-static void layernorm_row(const struct rp_layernorm *n, long r, float *xhat, const float *z)
+static void layernorm_row(const struct rp_dev *dev, const struct rp_layernorm *n, long r, float *xhat, const float *z)
 {
     struct reference_sum128 s;
     long width = n->width;
@@ -148,14 +159,14 @@ static void layernorm_row(const struct rp_layernorm *n, long r, float *xhat, con
     n->rstd[r] = 1.0f / __builtin_sqrtf(var + n->eps);
     for (long j = 0; j < width; j++) {
         xhat[j] = (z[j] - mean) * n->rstd[r];
-        n->y[r * width + j] = __builtin_fmaf(xhat[j], n->gamma[j], n->beta[j]);
+        n->y[r * width + j] = stored(dev, __builtin_fmaf(xhat[j], n->gamma[j], n->beta[j]));
     }
 }
 
 static void ref_layernorm_forward(struct rp_dev *dev, const struct rp_layernorm *n)
 {
     for (long r = 0, width = n->width; r < n->rows; r++)
-        layernorm_row(n, r, n->xhat + r * width, n->x + r * width);
+        layernorm_row(dev, n, r, n->xhat + r * width, n->x + r * width);
 }
 
 static void ref_residual_layernorm_forward(struct rp_dev *dev, const struct rp_layernorm *n)
@@ -166,11 +177,11 @@ static void ref_residual_layernorm_forward(struct rp_dev *dev, const struct rp_l
             float h = n->x[r * width + j];
             if (dropout_on(n->drop))
                 h = decide(n->mask, n->drop, 0, r, j, width) ? h * n->drop->scale : 0.0f;
-            sum[j] = h + n->residual[r * width + j];
+            sum[j] = stored(dev, h + n->residual[r * width + j]);
             if (n->z)
                 n->z[r * width + j] = sum[j];
         }
-        layernorm_row(n, r, sum, sum);
+        layernorm_row(dev, n, r, sum, sum);
     }
 }
 
@@ -178,7 +189,7 @@ static void ref_layernorm_apply(struct rp_dev *dev, float *y, const float *xhat,
 {
     for (long r = 0; r < rows; r++)
         for (long j = 0; j < width; j++)
-            y[r * width + j] = __builtin_fmaf(xhat[r * width + j], gamma[j], beta[j]);
+            y[r * width + j] = stored(dev, __builtin_fmaf(xhat[r * width + j], gamma[j], beta[j]));
 }
 
 static void ref_layernorm_backward(struct rp_dev *dev, const struct rp_layernorm_grad *g)
@@ -206,7 +217,8 @@ static void ref_layernorm_backward(struct rp_dev *dev, const struct rp_layernorm
             float e = d;
             if (dropout_on(g->drop))
                 e = decided(g->mask, r, j, width) ? d * g->drop->scale : 0.0f;
-            g->dz[i] = d;
+            e = stored(dev, e);
+            g->dz[i] = stored(dev, d);
             if (g->dx)
                 g->dx[i] = e;
             if (g->dbias)
@@ -227,7 +239,7 @@ static void ref_dropout_forward(struct rp_dev *dev, float *y, uint8_t *mask, con
             float v = x[r * width + j];
             if (dropout_on(drop))
                 v = decide(mask, drop, 0, r, j, width) ? v * drop->scale : 0.0f;
-            y[r * width + j] = v;
+            y[r * width + j] = stored(dev, v);
         }
 }
 
@@ -239,14 +251,14 @@ static void ref_dropout_backward(struct rp_dev *dev, float *dx, const float *dy,
             float v = dy[r * width + j];
             if (dropout_on(drop))
                 v = decided(mask, r, j, width) ? v * drop->scale : 0.0f;
-            dx[r * width + j] = v;
+            dx[r * width + j] = stored(dev, v);
         }
 }
 
 static void ref_gelu_forward(struct rp_dev *dev, float *g, const float *u, int rows, int width)
 {
     for (long i = 0; i < (long)rows * width; i++)
-        g[i] = r_gelu(u[i]);
+        g[i] = stored(dev, r_gelu(u[i]));
 }
 
 static void ref_gelu_backward(struct rp_dev *dev, float *du, float *dbias, const float *dg, const float *u, int rows, int width,
@@ -255,7 +267,7 @@ static void ref_gelu_backward(struct rp_dev *dev, float *du, float *dbias, const
     for (long r = 0; r < rows; r++)
         for (long j = 0; j < width; j++) {
             long i = r * width + j;
-            du[i] = dg[i] * r_gelu_grad(u[i]);
+            du[i] = stored(dev, dg[i] * r_gelu_grad(u[i]));
             colsum_add(work, r, j, width, du[i]);
         }
     colsum_tree(dbias, work, rows, width);
@@ -264,7 +276,7 @@ static void ref_gelu_backward(struct rp_dev *dev, float *du, float *dbias, const
 static void ref_gelu_tanh_forward(struct rp_dev *dev, float *g, const float *u, int rows, int width)
 {
     for (long i = 0; i < (long)rows * width; i++)
-        g[i] = r_gelu_tanh(u[i]);
+        g[i] = stored(dev, r_gelu_tanh(u[i]));
 }
 
 static void ref_gelu_tanh_backward(struct rp_dev *dev, float *du, float *dbias, const float *dg, const float *u, int rows, int width,
@@ -273,7 +285,7 @@ static void ref_gelu_tanh_backward(struct rp_dev *dev, float *du, float *dbias, 
     for (long r = 0; r < rows; r++)
         for (long j = 0; j < width; j++) {
             long i = r * width + j;
-            du[i] = dg[i] * r_gelu_tanh_grad(u[i]);
+            du[i] = stored(dev, dg[i] * r_gelu_tanh_grad(u[i]));
             colsum_add(work, r, j, width, du[i]);
         }
     colsum_tree(dbias, work, rows, width);
@@ -282,7 +294,7 @@ static void ref_gelu_tanh_backward(struct rp_dev *dev, float *du, float *dbias, 
 static void ref_tanh_forward(struct rp_dev *dev, float *y, const float *x, int rows, int width)
 {
     for (long i = 0; i < (long)rows * width; i++)
-        y[i] = r_tanh(x[i]);
+        y[i] = stored(dev, r_tanh(x[i]));
 }
 
 static void ref_tanh_backward(struct rp_dev *dev, float *dx, float *dbias, const float *dy, const float *y, int rows, int width,
@@ -291,7 +303,7 @@ static void ref_tanh_backward(struct rp_dev *dev, float *dx, float *dbias, const
     for (long r = 0; r < rows; r++)
         for (long j = 0; j < width; j++) {
             long i = r * width + j;
-            dx[i] = dy[i] * __builtin_fmaf(-y[i], y[i], 1.0f);
+            dx[i] = stored(dev, dy[i] * __builtin_fmaf(-y[i], y[i], 1.0f));
             colsum_add(work, r, j, width, dx[i]);
         }
     colsum_tree(dbias, work, rows, width);
@@ -309,7 +321,7 @@ static void ref_bias_add(struct rp_dev *dev, float *y, const float *x, const flo
 {
     for (long r = 0; r < rows; r++)
         for (long j = 0; j < width; j++)
-            y[r * width + j] = x[r * width + j] + bias[j];
+            y[r * width + j] = stored(dev, x[r * width + j] + bias[j]);
 }
 
 /* ---- attention ---- */
@@ -374,10 +386,11 @@ static float sum_of_shards(float *z, float m, long shards, long each)
     return sum128_end(&sum);
 }
 
-static void ref_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef, int n,
-                             int classes, int shards)
+static void ref_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef,
+                             float scale, int n, int classes, int shards)
 {
     for (long i = 0; i < n; i++) {
+        const float each = coef[i] * scale;
         float *z = logits + i * ld, m = -__builtin_inff();
         for (long c = 0; c < classes; c++)
             m = z[c] > m ? z[c] : m;
@@ -386,12 +399,12 @@ static void ref_softmax_xent(struct rp_dev *dev, float *loss, float *logits, lon
         float l = sum_of_shards(z, m, shards, classes / shards), inv = 1.0f / l;
         loss[i] = r_log(l) - at_label;
         for (long c = 0; c < classes; c++)
-            z[c] = (z[c] * inv - (c == labels[i] ? 1.0f : 0.0f)) * coef[i];
+            z[c] = stored(dev, (z[c] * inv - (c == labels[i] ? 1.0f : 0.0f)) * each);
     }
 }
 
 static void ref_softmax_xent_smoothed(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef,
-                                      int n, int classes, float smoothing)
+                                      float scale, int n, int classes, float smoothing)
 {
     const float share = 1.0f / (float)classes, rest = 1.0f - smoothing, each = smoothing * share;
     for (long i = 0; i < n; i++) {
@@ -407,7 +420,7 @@ static void ref_softmax_xent_smoothed(struct rp_dev *dev, float *loss, float *lo
         const float l = sum_of_shards(z, m, 1, classes), inv = 1.0f / l, log = r_log(l);
         loss[i] = __builtin_fmaf(smoothing, log - (mean - m), rest * (log - at_label));
         for (long c = 0; c < classes; c++)
-            z[c] = (z[c] * inv - each - (c == labels[i] ? rest : 0.0f)) * coef[i];
+            z[c] = stored(dev, (z[c] * inv - each - (c == labels[i] ? rest : 0.0f)) * (coef[i] * scale));
     }
 }
 
@@ -434,13 +447,19 @@ static void ref_fill(struct rp_dev *dev, float *dst, float value, size_t n)
         dst[i] = value;
 }
 
-static void ref_square_sums(struct rp_dev *dev, float *out, const float *x, size_t n)
+static void ref_round_stored(struct rp_dev *dev, float *dst, const float *src, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[i] = stored(dev, src[i]);
+}
+
+static void ref_square_sums(struct rp_dev *dev, float *out, const float *x, float factor, size_t n)
 {
     for (size_t c = 0; c * RP_NORM_CHUNK < n; c++) {
         struct reference_sum128 sum;
         sum128_start(&sum);
         for (size_t i = c * RP_NORM_CHUNK; i < n && i < (c + 1) * RP_NORM_CHUNK; i++)
-            sum128_add(&sum, (long)i, x[i] * x[i]);
+            sum128_add(&sum, (long)i, (x[i] * factor) * (x[i] * factor));
         out[c] = sum128_end(&sum);
     }
 }

@@ -26,6 +26,61 @@ static void chains_add(struct reference_chains *c, float a, float b, long segmen
         chains_end(c, segment ? segment : all);
 }
 
+/* The output pixel that takes input pixel i at place k of the window, or -1. */
+static long output_of(long i, long pad, long k, long stride, long size)
+{
+    const long at = i + pad - k;
+    return at < 0 || at % stride || at / stride >= size ? -1 : at / stride;
+}
+
+/* ---- mixed precision: one term of each sum, k counted with the zeros that fill blocks ---- */
+
+struct low_conv {
+    const struct rp_conv *c;
+    const float *x, *dy, *w;
+};
+
+static struct low_term forward_term(const void *product, long r, long o, long k)
+{
+    const struct low_conv *p = product;
+    const struct rp_conv *c = p->c;
+    const long row = rp_low_row(c->kernel_w, c->in_c), each = rp_low_channels(c->in_c);
+    const long kh = k / row, kw = k % row / each, i = k % row % each;
+    const long n = r / (c->out_h * c->out_w), oh = r / c->out_w % c->out_h, ow = r % c->out_w;
+    if (kw >= c->kernel_w || i >= c->in_c)
+        return (struct low_term){0.0f, 0.0f};
+    return (struct low_term){pixel_at(p->x, n, oh * c->stride + kh - c->pad_top, ow * c->stride + kw - c->pad_left, i, c->in_h,
+                                      c->in_w, c->in_c),
+                             p->w[((o * c->kernel_h + kh) * c->kernel_w + kw) * c->in_c + i]};
+}
+
+static struct low_term dgrad_term(const void *product, long pixel, long i, long k)
+{
+    const struct low_conv *p = product;
+    const struct rp_conv *c = p->c;
+    const long row = rp_low_row(c->kernel_w, c->out_c), each = rp_low_channels(c->out_c);
+    const long kh = k / row, kw = k % row / each, o = k % row % each;
+    const long n = pixel / (c->in_h * c->in_w), ih = pixel / c->in_w % c->in_h, iw = pixel % c->in_w;
+    const long oh = output_of(ih, c->pad_top, kh, c->stride, c->out_h), ow = output_of(iw, c->pad_left, kw, c->stride, c->out_w);
+    if (kw >= c->kernel_w || o >= c->out_c)
+        return (struct low_term){0.0f, 0.0f};
+    return (struct low_term){oh < 0 || ow < 0 ? 0.0f : p->dy[((n * c->out_h + oh) * c->out_w + ow) * c->out_c + o],
+                             p->w[((o * c->kernel_h + kh) * c->kernel_w + kw) * c->in_c + i]};
+}
+
+/* Of output channel o and tap e. */
+static struct low_term wgrad_term(const void *product, long o, long e, long r)
+{
+    const struct low_conv *p = product;
+    const struct rp_conv *c = p->c;
+    const long kh = e / c->in_c / c->kernel_w, kw = e / c->in_c % c->kernel_w, oh = r / c->out_w % c->out_h, ow = r % c->out_w;
+    return (struct low_term){p->dy[r * c->out_c + o],
+                             pixel_at(p->x, r / (c->out_h * c->out_w), oh * c->stride + kh - c->pad_top,
+                                      ow * c->stride + kw - c->pad_left, e % c->in_c, c->in_h, c->in_w, c->in_c)};
+}
+
+/* ---- convolution ---- */
+
 static void ref_conv_forward(struct rp_dev *dev, float *y, float *mean, const float *x, const float *w, const struct rp_conv *c,
                              float *work)
 {
@@ -34,12 +89,15 @@ static void ref_conv_forward(struct rp_dev *dev, float *y, float *mean, const fl
         for (long o = 0; o < c->out_c; o++) {
             const long n = r / (c->out_h * c->out_w), oh = r / c->out_w % c->out_h, ow = r % c->out_w;
             struct reference_chains s = {0};
-            for (long k = 0; k < taps; k++) {
+            for (long k = 0; k < taps && !is_mixed(dev); k++) {
                 const long kh = k / c->in_c / c->kernel_w, kw = k / c->in_c % c->kernel_w;
                 const float a = pixel_at(x, n, oh * c->stride + kh - c->pad_top, ow * c->stride + kw - c->pad_left, k % c->in_c, c->in_h,
                                          c->in_w, c->in_c);
                 chains_add(&s, a, w[o * taps + k], rp_segment((int)taps), taps);
             }
+            if (is_mixed(dev))
+                s.total = stored(dev, low_sum(dev, forward_term, &(struct low_conv){c, x, NULL, w}, r, o,
+                                              (long)c->kernel_h * rp_low_row(c->kernel_w, c->in_c)));
             y[r * c->out_c + o] = s.total;
             if (mean)
                 colsum_add(work, r, o, c->out_c, s.total);
@@ -50,13 +108,6 @@ static void ref_conv_forward(struct rp_dev *dev, float *y, float *mean, const fl
         mean[o] = mean[o] * (1.0f / (float)rows);
 }
 
-/* The output pixel that takes input pixel i at place k of the window, or -1. */
-static long output_of(long i, long pad, long k, long stride, long size)
-{
-    const long at = i + pad - k;
-    return at < 0 || at % stride || at / stride >= size ? -1 : at / stride;
-}
-
 static void ref_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const float *w, const float *add, const struct rp_conv *c)
 {
     const long terms = (long)c->kernel_h * c->kernel_w * c->out_c, pixels = (long)c->batch * c->in_h * c->in_w;
@@ -64,21 +115,26 @@ static void ref_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const
         for (long i = 0; i < c->in_c; i++) {
             const long n = p / (c->in_h * c->in_w), ih = p / c->in_w % c->in_h, iw = p % c->in_w;
             struct reference_chains s = {0};
-            for (long k = 0; k < terms; k++) {
+            for (long k = 0; k < terms && !is_mixed(dev); k++) {
                 const long tap = k / c->out_c, o = k % c->out_c;
                 const long oh = output_of(ih, c->pad_top, tap / c->kernel_w, c->stride, c->out_h);
                 const long ow = output_of(iw, c->pad_left, tap % c->kernel_w, c->stride, c->out_w);
                 const float a = oh < 0 || ow < 0 ? 0.0f : dy[((n * c->out_h + oh) * c->out_w + ow) * c->out_c + o];
                 chains_add(&s, a, w[(o * c->kernel_h * c->kernel_w + tap) * c->in_c + i], rp_segment((int)terms), terms);
             }
-            dx[p * c->in_c + i] = add ? s.total + add[p * c->in_c + i] : s.total;
+            if (is_mixed(dev))
+                s.total = low_sum(dev, dgrad_term, &(struct low_conv){c, NULL, dy, w}, p, i,
+                                  (long)c->kernel_h * rp_low_row(c->kernel_w, c->out_c));
+            dx[p * c->in_c + i] = stored(dev, add ? s.total + add[p * c->in_c + i] : s.total);
         }
 }
 
 static void ref_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const float *x, const struct rp_conv *c, float *work)
 {
     const long rows = rp_conv_rows(c), taps = rp_conv_taps(c), all = c->out_c * taps, groups = (rows + RP_CONV_GROUP - 1) / RP_CONV_GROUP;
-    for (long e = 0; e < all; e++) {
+    for (long e = 0; is_mixed(dev) && e < all; e++)
+        dw[e] = low_weight(dev, wgrad_term, &(struct low_conv){c, x, dy, NULL}, e / taps, e % taps, c->out_c, (int)taps, (int)rows);
+    for (long e = 0; !is_mixed(dev) && e < all; e++) {
         const long o = e / taps, kh = e % taps / c->in_c / c->kernel_w, kw = e % taps / c->in_c % c->kernel_w;
         for (long g = 0; g < groups; g++) {
             const long end = rows < (g + 1) * RP_CONV_GROUP ? rows : (g + 1) * RP_CONV_GROUP;
@@ -108,7 +164,7 @@ static void ref_batchnorm_apply(struct rp_dev *dev, const struct rp_batchnorm *n
         float v = __builtin_fmaf(normalised(n->x[i], n->mean[j], n->rstd[j]), n->gamma[j], n->beta[j]);
         if (n->add)
             v = v + n->add[i];
-        n->y[i] = !n->relu || v > 0.0f ? v : 0.0f;
+        n->y[i] = stored(dev, !n->relu || v > 0.0f ? v : 0.0f);
     }
 }
 
@@ -150,8 +206,8 @@ static void ref_batchnorm_backward(struct rp_dev *dev, const struct rp_batchnorm
             const float dz = y && !(y[i] > 0.0f) ? 0.0f : g->dy[i], s1 = g->dbeta[j] * inv, s2 = g->dgamma[j] * inv;
             if (g->dadd)
                 g->dadd[i] = dz;
-            g->dx[i] = __builtin_fmaf(-normalised(g->x[i], g->mean[j], g->rstd[j]), s2,
-                                      dz - s1) * (g->gamma[j] * g->rstd[j]);
+            g->dx[i] = stored(dev, __builtin_fmaf(-normalised(g->x[i], g->mean[j], g->rstd[j]), s2,
+                                                  dz - s1) * (g->gamma[j] * g->rstd[j]));
         }
 }
 
@@ -186,7 +242,7 @@ static void ref_maxpool_backward(struct rp_dev *dev, float *dx, const float *dy,
             if (oh >= 0 && ow >= 0 && which[at] == k)
                 s = s + dy[at];
         }
-        dx[i] = s;
+        dx[i] = stored(dev, s);
     }
 }
 
@@ -198,7 +254,7 @@ static void ref_avgpool_forward(struct rp_dev *dev, float *y, const float *x, in
         sum128_start(&s);
         for (long p = 0; p < pixels; p++)
             sum128_add(&s, p, x[(i / width * pixels + p) * width + i % width]);
-        y[i] = sum128_end(&s) * inv;
+        y[i] = stored(dev, sum128_end(&s) * inv);
     }
 }
 
@@ -206,14 +262,14 @@ static void ref_avgpool_backward(struct rp_dev *dev, float *dx, const float *dy,
 {
     const float inv = 1.0f / (float)pixels;
     for (long i = 0; i < (long)batch * pixels * width; i++)
-        dx[i] = dy[i / width / pixels * width + i % width] * inv;
+        dx[i] = stored(dev, dy[i / width / pixels * width + i % width] * inv);
 }
 
 static void ref_scale_pixels(struct rp_dev *dev, float *x, const uint8_t *pixel, const float *scale, const float *shift, size_t n,
                              int width)
 {
     for (size_t i = 0; i < n * (size_t)width; i++)
-        x[i] = __builtin_fmaf((float)pixel[i], scale[i % (size_t)width], shift[i % (size_t)width]);
+        x[i] = stored(dev, __builtin_fmaf((float)pixel[i], scale[i % (size_t)width], shift[i % (size_t)width]));
 }
 
 static void ref_argmax_rows(struct rp_dev *dev, int32_t *index, const float *x, long ld, int n, int classes)

@@ -146,17 +146,17 @@ const float *rp_trained_shard(const struct rp_trained *x, const struct rp_tensor
 }
 
 /* Square sums of the own chunks of weight i, to their places in out, which has all of the tensor's. */
-static void chunk_sums(const struct rp_trained *x, int i, const float *data, float *out)
+static void chunk_sums(const struct rp_trained *x, int i, const float *data, float factor, float *out)
 {
     struct rp_run_of_chunks run[RP_SHARDS_MAX];
     const struct rp_tensor *t = &x->weights->t[i];
     const int ranges = rp_tensor_shards_are_ranges(t, x->parallel), runs = rp_shares_runs(&x->shares, i, run);
     for (int k = 0; ranges && k < runs; k++)
-        x->dev->op->square_sums(x->dev, out + run[k].chunk, data + run[k].first, run[k].count);
+        x->dev->op->square_sums(x->dev, out + run[k].chunk, data + run[k].first, factor, run[k].count);
     for (int shard = 0; !ranges && runs && shard < rp_tensor_shards(t, x->parallel); shard++) {
         size_t n;
         const float *part = rp_trained_shard(x, t, data, shard, &n);
-        x->dev->op->square_sums(x->dev, out, part, n);
+        x->dev->op->square_sums(x->dev, out, part, factor, n);
         out += (n + RP_NORM_CHUNK - 1) / RP_NORM_CHUNK;
     }
 }
@@ -189,11 +189,11 @@ static size_t gather_parts(const struct rp_trained *x, float *sums, struct rp_er
 }
 
 /* Square sums of all chunks of a block; with several ranks each computes its own. Returns their number, or 0 on failure. */
-static size_t all_chunk_sums(const struct rp_trained *x, float *block, float *out, struct rp_err *err)
+static size_t all_chunk_sums(const struct rp_trained *x, float *block, float factor, float *out, struct rp_err *err)
 {
     size_t chunks = 0;
     for (int i = 0; i < x->weights->n; i++) {
-        chunk_sums(x, i, rp_tensor_in(block, &x->weights->t[i]), out + chunks);
+        chunk_sums(x, i, rp_tensor_in(block, &x->weights->t[i]), factor, out + chunks);
         chunks += own_chunks(x, i);
     }
     if (x->shares.n > 1 &&
@@ -202,9 +202,9 @@ static size_t all_chunk_sums(const struct rp_trained *x, float *block, float *ou
     return x->parts && rp_parts_are_several(x->parts) ? gather_parts(x, out, err) : chunks;
 }
 
-int rp_global_norm(float *norm, const struct rp_trained *x, float inv_micros, struct rp_err *err)
+int rp_global_norm(float *norm, const struct rp_trained *x, float unscale, float inv_micros, struct rp_err *err)
 {
-    const size_t chunks = all_chunk_sums(x, x->g, x->chunks, err);
+    const size_t chunks = all_chunk_sums(x, x->g, unscale, x->chunks, err);
     float sum;
     if (!chunks)
         return -1;
@@ -224,7 +224,7 @@ static double power(double x, int64_t n)
     return r;
 }
 
-static struct rp_adam adam_of(const struct rp_optim *o, int64_t t, float grad_scale)
+static struct rp_adam adam_of(const struct rp_optim *o, int64_t t, int64_t updates, float grad_scale)
 {
     struct rp_adam a = {
         .grad_scale = grad_scale,
@@ -237,8 +237,8 @@ static struct rp_adam adam_of(const struct rp_optim *o, int64_t t, float grad_sc
         .bias_correction = o->bias_correction,
     };
     if (a.bias_correction) {
-        a.correct1 = (float)(1.0 / (1.0 - power(o->beta1, t)));
-        a.correct2 = (float)(1.0 / (1.0 - power(o->beta2, t)));
+        a.correct1 = (float)(1.0 / (1.0 - power(o->beta1, updates)));
+        a.correct2 = (float)(1.0 / (1.0 - power(o->beta2, updates)));
     }
     return a;
 }
@@ -268,9 +268,9 @@ static struct own_part own_part_of(const struct rp_trained *x, int i)
     return p;
 }
 
-static int adamw(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float grad_scale, struct rp_err *err)
+static int adamw(const struct rp_optim *o, const struct rp_trained *x, int64_t t, int64_t updates, float grad_scale, struct rp_err *err)
 {
-    struct rp_adam a = adam_of(o, t, grad_scale);
+    struct rp_adam a = adam_of(o, t, updates, grad_scale);
     (void)err;
     for (int i = 0; i < x->weights->n; i++) {
         const struct own_part p = own_part_of(x, i);
@@ -286,8 +286,8 @@ static int gather_trust_sums(const struct rp_trained *x, struct rp_err *err)
 {
     if (!has_peers(x))
         return 0;
-    size_t chunks = all_chunk_sums(x, x->w, x->chunks, err);
-    return chunks && all_chunk_sums(x, x->g, x->chunks + chunks, err) ? 0 : -1;
+    size_t chunks = all_chunk_sums(x, x->w, 1.0f, x->chunks, err);
+    return chunks && all_chunk_sums(x, x->g, 1.0f, x->chunks + chunks, err) ? 0 : -1;
 }
 
 /* sums = {sum of w*w, sum of g*g}, or zeros for a tensor that is not adapted: the ratio is then 1. before: chunks of the tensors before. */
@@ -302,9 +302,9 @@ static void trust_sums(const struct rp_trained *x, int i, size_t before, size_t 
         op->tree_sum(x->dev, &x->sums[0], x->chunks + before, chunks);
         op->tree_sum(x->dev, &x->sums[1], x->chunks + all + before, chunks);
     } else {
-        chunk_sums(x, i, rp_tensor_in(x->w, t), x->chunks);
+        chunk_sums(x, i, rp_tensor_in(x->w, t), 1.0f, x->chunks);
         op->tree_sum(x->dev, &x->sums[0], x->chunks, chunks);
-        chunk_sums(x, i, rp_tensor_in(x->g, t), x->chunks);
+        chunk_sums(x, i, rp_tensor_in(x->g, t), 1.0f, x->chunks);
         op->tree_sum(x->dev, &x->sums[1], x->chunks, chunks);
     }
 }
@@ -317,9 +317,9 @@ static size_t all_chunks(const struct rp_trained *x)
     return n;
 }
 
-static int lamb(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float grad_scale, struct rp_err *err)
+static int lamb(const struct rp_optim *o, const struct rp_trained *x, int64_t t, int64_t updates, float grad_scale, struct rp_err *err)
 {
-    struct rp_adam a = adam_of(o, t, grad_scale);
+    struct rp_adam a = adam_of(o, t, updates, grad_scale);
     const size_t all = all_chunks(x);
     size_t before = 0;
     for (int i = 0; i < x->weights->n; i++) {
@@ -340,8 +340,9 @@ static int lamb(const struct rp_optim *o, const struct rp_trained *x, int64_t t,
     return 0;
 }
 
-static int sgd(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float grad_scale, struct rp_err *err)
+static int sgd(const struct rp_optim *o, const struct rp_trained *x, int64_t t, int64_t updates, float grad_scale, struct rp_err *err)
 {
+    (void)updates;
     struct rp_sgd a = {.grad_scale = grad_scale, .lr = (float)rp_learning_rate(o, t), .momentum = (float)o->momentum, .nesterov = o->nesterov};
     (void)err;
     for (int i = 0; i < x->weights->n; i++) {
@@ -353,8 +354,9 @@ static int sgd(const struct rp_optim *o, const struct rp_trained *x, int64_t t, 
     return 0;
 }
 
-static int lars(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float grad_scale, struct rp_err *err)
+static int lars(const struct rp_optim *o, const struct rp_trained *x, int64_t t, int64_t updates, float grad_scale, struct rp_err *err)
 {
+    (void)updates;
     struct rp_lars a = {.grad_scale = grad_scale, .lr = (float)rp_learning_rate(o, t), .momentum = (float)o->momentum,
                         .eeta = (float)o->trust, .eps = (float)o->eps, .nesterov = o->nesterov};
     const size_t all = all_chunks(x);
@@ -405,7 +407,7 @@ static float clip_factor(const struct rp_optim *o, float norm)
     return c < 1.0f ? c : 1.0f;
 }
 
-int rp_optim_step(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float norm, float inv_micros, struct rp_err *err)
+int rp_optim_step(const struct rp_optim *o, const struct rp_trained *x, int64_t t, int64_t updates, float norm, float inv_micros, struct rp_err *err)
 {
-    return o->optimizer->update(o, x, t, inv_micros * clip_factor(o, norm), err);
+    return o->optimizer->update(o, x, t, updates, inv_micros * clip_factor(o, norm), err);
 }

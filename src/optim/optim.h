@@ -28,6 +28,7 @@
 #include "backend/backend.h"
 #include "base/err.h"
 #include "model/tensors.h"
+#include "optim/loss_scale.h"
 #include "optim/parts.h"
 #include "recipe/recipe.h"
 
@@ -42,7 +43,7 @@ struct rp_trained;
 struct rp_optimizer {
     const char *name;
     const char *slot[RP_SLOTS_MAX + 1]; /* state for each weight, by its name in checkpoints and state roots; ended by NULL */
-    int (*update)(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float grad_scale, struct rp_err *err);
+    int (*update)(const struct rp_optim *o, const struct rp_trained *x, int64_t t, int64_t updates, float grad_scale, struct rp_err *err);
     int adapts; /* uses norms of each tensor */
     enum rp_op use[RP_OPTIMIZER_USES_MAX]; /* its operations over whole tensors, for the memory plan; the norm's are everyone's */
     int uses;
@@ -62,6 +63,7 @@ struct rp_trained {
     float *chunks;   /* one per 4096-element chunk of every weight; two arrays where several ranks adapt each tensor (LAMB, LARS) */
     float *sums;     /* 4 floats */
     uint8_t *leaves; /* digests of one tensor's leaves, for state roots */
+    struct rp_loss_scale scale; /* of the next step; its counts are those of the whole training */
     int parallel;    /* tensor-parallel degree: shards of a tensor with an axis to divide, one after the other */
     float *gathered; /* one shard of columns */
 };
@@ -92,7 +94,9 @@ struct rp_optim rp_schedule_of(const struct rp_recipe *r);      /* what rp_learn
 double rp_learning_rate(const struct rp_optim *o, int64_t t); /* t counts from 1 */
 double rp_cos_pi(double x);                                   /* cos(pi x) for x in [0, 1], the same bits everywhere */
 
-/* Norm of the mean gradient; inv_micros = 1/G. */
-int rp_global_norm(float *norm, const struct rp_trained *x, float inv_micros, struct rp_err *err) rp_must_check;
-/* One update of the own share, t from 1. In LAMB the gradient block becomes the update direction. */
-int rp_optim_step(const struct rp_optim *o, const struct rp_trained *x, int64_t t, float norm, float inv_micros, struct rp_err *err) rp_must_check;
+/* Norm of the mean gradient; inv_micros = 1/G; unscale: the inverse of the loss scale. */
+int rp_global_norm(float *norm, const struct rp_trained *x, float unscale, float inv_micros, struct rp_err *err) rp_must_check;
+/* One update of the own share. t, from 1: which step it is for the schedule; updates: which update, for the bias correction. inv_micros: 1/G,
+ * over the loss scale. In LAMB the gradient block becomes the update direction. */
+int rp_optim_step(const struct rp_optim *o, const struct rp_trained *x, int64_t t, int64_t updates, float norm, float inv_micros,
+                  struct rp_err *err) rp_must_check;

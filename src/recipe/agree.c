@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "recipe/keys.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -184,10 +185,43 @@ static int check_images(const struct rp_recipe *r, int *key, struct rp_err *err)
     return 0;
 }
 
+static int is_power_of_two(double x)
+{
+    int exponent;
+    return frexp(x, &exponent) == 0.5;
+}
+
+/* What only mixed precision has is refused elsewhere, so that nobody takes it for an effect. */
+static int check_precision(const struct rp_recipe *r, int *key, struct rp_err *err)
+{
+    static const int scaling[] = {RP_KEY_train_loss_scale,         RP_KEY_train_loss_scale_initial,     RP_KEY_train_loss_scale_window,
+                                  RP_KEY_train_loss_scale_hysteresis, RP_KEY_train_loss_scale_minimum, RP_KEY_train_loss_scale_growth_form,
+                                  RP_KEY_optimizer_on_overflow};
+    const char *precision = rp_choice_name(RP_PRECISIONS, r->train_precision);
+    if (r->train_precision == RP_PRECISION_fp32 && r->train_tensor_core != RP_TENSOR_CORE_auto)
+        REFUSE(train_tensor_core, "train.tensor_core %s: strict fp32 has no tensor cores; set train.precision to fp16 or bf16",
+               rp_choice_name(RP_TENSOR_CORES, r->train_tensor_core));
+    if (r->train_precision == RP_PRECISION_bf16 && r->train_tensor_core == RP_TENSOR_CORE_tc4)
+        REFUSE(train_tensor_core, "train.tensor_core tc4: those tensor cores have no bf16; choose tc8, tc16 or train.precision fp16");
+    for (size_t i = 0; r->train_precision != RP_PRECISION_fp16 && i < sizeof scaling / sizeof *scaling; i++)
+        if (r->origin[scaling[i]] != RP_FROM_DEFAULT) {
+            *key = scaling[i];
+            return rp_fail(err, RP_USAGE, "%s is for train.precision fp16; with %s no loss is scaled", rp_key_at(scaling[i])->name, precision);
+        }
+    if (!is_power_of_two(r->train_loss_scale_initial))
+        REFUSE(train_loss_scale_initial, "train.loss_scale_initial %g is not a power of two, as 65536", r->train_loss_scale_initial);
+    if (!is_power_of_two(r->train_loss_scale_minimum))
+        REFUSE(train_loss_scale_minimum, "train.loss_scale_minimum %g is not a power of two, as 1", r->train_loss_scale_minimum);
+    if (r->train_loss_scale_minimum > r->train_loss_scale_initial)
+        REFUSE(train_loss_scale_minimum, "train.loss_scale_minimum %g is more than train.loss_scale_initial %g",
+               r->train_loss_scale_minimum, r->train_loss_scale_initial);
+    return 0;
+}
+
 int rp_recipe_check(const struct rp_recipe *r, int *key, struct rp_err *err)
 {
     if (check_rules(r, key, err) < 0 || check_vocabulary(r, key, err) < 0 || check_parallel(r, key, err) < 0 ||
-        check_training(r, key, err) < 0 || check_images(r, key, err) < 0)
+        check_training(r, key, err) < 0 || check_precision(r, key, err) < 0 || check_images(r, key, err) < 0)
         return -1;
     return check_device(r, key, err) < 0 || check_data(r, key, err) < 0 ? -1 : check_tokens(r, key, err);
 }

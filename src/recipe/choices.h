@@ -13,7 +13,11 @@
 #define RP_ACTIVATIONS(X) X(gelu) X(gelu_tanh)
 #define RP_RECOMPUTES(X) X(none) X(selective) X(full)
 #define RP_CLIP_FORMS(X) X(norm) X(norm_plus_epsilon)
-#define RP_PRECISIONS(X) X(fp32)
+#define RP_PRECISIONS(X) X(fp32) X(fp16) X(bf16)
+#define RP_TENSOR_CORES(X) X(auto) X(tc4) X(tc8) X(tc16)
+#define RP_LOSS_SCALES(X) X(none) X(fixed) X(dynamic)
+#define RP_GROWTH_FORMS(X) X(always) X(if_finite)
+#define RP_ON_OVERFLOWS(X) X(hold) X(advance)
 #define RP_OPTIMIZERS(X) X(adamw) X(lamb) X(sgd) X(lars)
 #define RP_DECAY_FORMS(X) X(decay) X(loss)
 #define RP_OPTIMIZER_STATES(X) X(sharded) X(replicated)
@@ -44,6 +48,14 @@ enum rp_recompute { RP_RECOMPUTES(RP_IN_RECOMPUTE) RP_RECOMPUTE_COUNT };
 enum rp_clip_form { RP_CLIP_FORMS(RP_IN_CLIP_FORM) };
 #define RP_IN_PRECISION(name) RP_PRECISION_##name,
 enum rp_precision { RP_PRECISIONS(RP_IN_PRECISION) };
+#define RP_IN_TENSOR_CORE(name) RP_TENSOR_CORE_##name,
+enum rp_tensor_core { RP_TENSOR_CORES(RP_IN_TENSOR_CORE) };
+#define RP_IN_LOSS_SCALE(name) RP_LOSS_SCALE_##name,
+enum rp_loss_scale_id { RP_LOSS_SCALES(RP_IN_LOSS_SCALE) };
+#define RP_IN_GROWTH_FORM(name) RP_GROWTH_FORM_##name,
+enum rp_growth_form { RP_GROWTH_FORMS(RP_IN_GROWTH_FORM) };
+#define RP_IN_ON_OVERFLOW(name) RP_ON_OVERFLOW_##name,
+enum rp_on_overflow { RP_ON_OVERFLOWS(RP_IN_ON_OVERFLOW) };
 #define RP_IN_OPTIMIZER(name) RP_OPTIMIZER_##name,
 enum rp_optimizer_id { RP_OPTIMIZERS(RP_IN_OPTIMIZER) RP_OPTIMIZER_COUNT };
 #define RP_IN_DECAY_FORM(name) RP_DECAY_FORM_##name,

@@ -256,3 +256,16 @@ int rp_recipe_parse_again(struct rp_recipe *r, const char *data, size_t size, co
     rp_buf_add(&source, data, size);
     return rp_recipe_from_source(r, &source, name, &from, backend, set, n_set, err);
 }
+
+enum rp_numerics rp_recipe_numerics(const struct rp_recipe *r)
+{
+    static const enum rp_numerics of[][4] = { /* by tensor cores */
+        [RP_PRECISION_fp32] = {RP_NUMERICS_fp32_1, RP_NUMERICS_fp32_1, RP_NUMERICS_fp32_1, RP_NUMERICS_fp32_1},
+        [RP_PRECISION_fp16] = {[RP_TENSOR_CORE_auto] = RP_NUMERICS_fp16_tc16_0, [RP_TENSOR_CORE_tc4] = RP_NUMERICS_fp16_tc4_0,
+                               [RP_TENSOR_CORE_tc8] = RP_NUMERICS_fp16_tc8_0, [RP_TENSOR_CORE_tc16] = RP_NUMERICS_fp16_tc16_0},
+        /* tc4 is refused: agree.c */
+        [RP_PRECISION_bf16] = {[RP_TENSOR_CORE_auto] = RP_NUMERICS_bf16_tc16_0, [RP_TENSOR_CORE_tc4] = RP_NUMERICS_bf16_tc8_0,
+                               [RP_TENSOR_CORE_tc8] = RP_NUMERICS_bf16_tc8_0, [RP_TENSOR_CORE_tc16] = RP_NUMERICS_bf16_tc16_0},
+    };
+    return of[r->train_precision][r->train_tensor_core];
+}

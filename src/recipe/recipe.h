@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "ops/numerics.h"
 #include "recipe/choices.h"
 
 #include <jansson.h>
@@ -51,6 +52,9 @@ struct rp_recipe {
 };
 
 void rp_recipe_fini(struct rp_recipe *r);
+
+/* The arithmetic that it fixes. */
+enum rp_numerics rp_recipe_numerics(const struct rp_recipe *r);
 
 /* Micro-batches of a step, over all ranks. */
 static inline int64_t rp_recipe_micro_batches(const struct rp_recipe *r)

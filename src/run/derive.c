@@ -15,8 +15,7 @@
 
 const char *rp_numerics_of(const struct rp_recipe *r)
 {
-    static const enum rp_numerics of_precision[] = {RP_NUMERICS_fp32_1}; /* as train.precision is chosen */
-    return rp_numerics_name(of_precision[r->train_precision]);
+    return rp_numerics_name(rp_recipe_numerics(r));
 }
 
 static void derive_model(struct rp_model_figures *out, const struct rp_model *m)

@@ -176,6 +176,27 @@ static int step_of(const struct rp_st *st, int64_t *step, struct rp_err *err)
     return 0;
 }
 
+/* The loss scale goes on where the file was saved. A file of a run without one begins it. */
+static int scale_of(struct rp_checkpoint *c, const struct rp_st *in, struct rp_err *err)
+{
+    const char *text = rp_st_metadata(in, RP_CHECKPOINT_SCALE);
+    struct rp_loss_scale *s = &c->scale;
+    long long count[4];
+    int end = 0;
+    if (!text)
+        return 0;
+    if (strlen(text) > 100 || sscanf(text, "%a %lld %lld %lld %lld%n", &s->scale, &count[0], &count[1], &count[2], &count[3], &end) != 5 ||
+        text[end] || !(s->scale > 0) || frexpf(s->scale, &end) != 0.5f || count[0] < 0 || count[1] < 0 || count[2] < 0 ||
+        count[3] < 0 || count[3] > c->step || count[0] > c->step || count[1] > c->step || count[2] > c->step)
+        return rp_fail(err, RP_MALFORMED, "'%s' has no valid \"" RP_CHECKPOINT_SCALE "\" in its metadata: expected a power of two and "
+                       "four counts of at most %lld steps", in->path, (long long)c->step);
+    s->good = count[0];
+    s->bad = count[1];
+    s->at_minimum = count[2];
+    s->skipped = count[3];
+    return 0;
+}
+
 /* Slots of another optimizer may have the same names and shapes; those of another moment do not belong to these weights. */
 static int check_slots(struct rp_checkpoint *c, const struct rp_trained *state, struct rp_err *err)
 {
@@ -189,7 +210,7 @@ static int check_slots(struct rp_checkpoint *c, const struct rp_trained *state, 
                        in->path, saved, here);
     if (!c->slots)
         return 0;
-    if (step_of(in, &c->step, err) < 0)
+    if (step_of(in, &c->step, err) < 0 || scale_of(c, in, err) < 0)
         return -1;
     if (in == &c->weights)
         return 0;
@@ -272,6 +293,8 @@ int rp_checkpoint_open(struct rp_checkpoint *c, const char *path, const struct r
 {
     *c = (struct rp_checkpoint){.weights = {.fd = -1}, .optimizer = {.fd = -1}, .public = rp_model_of(r)->public,
                                 .n = rp_state_entries(state)};
+    const struct rp_loss_scale_rule rule = rp_loss_scale_rule_of(r);
+    c->scale = rp_loss_scale_begin(&rule);
     c->at = rp_alloc((size_t)c->n * sizeof *c->at);
     if (open_files(c, path, r, err) == 0 && match_all(c, state, err) == 0)
         return 0;

@@ -26,6 +26,8 @@
 #define RP_CHECKPOINT_WEIGHTS "model.safetensors"
 #define RP_CHECKPOINT_CONFIG "config.json"
 #define RP_CHECKPOINT_OPTIMIZER "optimizer.safetensors"
+/* In the metadata of optimizer slots, with a dynamic loss scale: "scale good bad at_minimum skipped" of struct rp_loss_scale. */
+#define RP_CHECKPOINT_SCALE "loss_scale"
 
 struct rp_checkpoint_match {
     const struct rp_st *in;       /* NULL: the files do not have it */
@@ -41,6 +43,7 @@ struct rp_checkpoint {
     const char *class;               /* whose files lack them; NULL: none are lacking */
     int slots;                       /* the files have optimizer slots */
     int64_t step;                    /* that the slots have seen; 0 without them */
+    struct rp_loss_scale scale;      /* after that step; as it begins without them */
     json_t *ignored, *unknown;       /* names in config.json; NULL: it was not read */
 };
 

@@ -18,6 +18,8 @@
 #define PIECE ((size_t)1 << 20) /* bytes copied at a time from device to file */
 
 struct saver {
+    enum rp_numerics numerics;
+    int scales; /* the loss */
     struct rp_st_writer w;
     int writes; /* this is the rank that does */
     const struct rp_trained *state;
@@ -126,10 +128,14 @@ static int save_tensor(struct saver *s, const struct rp_state_entry *e, struct r
 /* optimizer: of the slots in the file; NULL: it has none. */
 static json_t *metadata_of(const struct saver *s, const char *optimizer)
 {
-    char text[32];
+    const struct rp_loss_scale *x = &s->state->scale;
+    char text[32], scale[120];
     snprintf(text, sizeof text, "%lld", (long long)s->step);
-    return json_pack("{s:s, s:s, s:s, s:s*}", "format", "pt", "step", text, "numerics", rp_numerics_name(RP_NUMERICS_fp32_1), "optimizer",
-                     optimizer);
+    if (s->scales)
+        snprintf(scale, sizeof scale, "%a %lld %lld %lld %lld", (double)x->scale, (long long)x->good, (long long)x->bad,
+                 (long long)x->at_minimum, (long long)x->skipped);
+    return json_pack("{s:s, s:s, s:s, s:s*, s:s*}", "format", "pt", "step", text, "numerics",
+                     rp_numerics_name(s->numerics), RP_CHECKPOINT_SCALE, s->scales ? scale : NULL, "optimizer", optimizer);
 }
 
 /* A file of `n` entries from number `first` on. */
@@ -190,7 +196,8 @@ int rp_checkpoint_save(const char *path, const struct rp_recipe *r, const struct
                        void *alive_arg, struct rp_err *err)
 {
     RP_FREE float *piece = rp_alloc(PIECE), *part = rp_alloc(PIECE);
-    struct saver s = {.writes = state->parts->comm->rank[RP_GROUP_WORLD] == 0, .state = state, .step = step, .piece = piece, .part = part,
+    struct saver s = {.writes = state->parts->comm->rank[RP_GROUP_WORLD] == 0, .state = state, .step = step, .numerics = rp_recipe_numerics(r),
+                      .scales = rp_loss_scale_rule_of(r).is_dynamic, .piece = piece, .part = part,
                       .alive = alive, .alive_arg = alive_arg};
     if (state->dev->backend->sync(state->dev, err) < 0)
         return -1;

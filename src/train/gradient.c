@@ -13,6 +13,9 @@ static struct rp_net *at_micro(struct rp_train *t, int64_t i, int64_t step, floa
     m->step = step;
     m->micro = t->first + i;
     m->g = block;
+    m->loss_scale = t->state.scale.scale;
+    m->watches_overflow = t->scale_rule.is_dynamic;
+    m->overflowed = 0;
     return m;
 }
 
@@ -36,7 +39,13 @@ int rp_train_forward(struct rp_train *t, int64_t i, int64_t step, float *block, 
 int rp_train_backward(struct rp_train *t, int64_t i, int64_t step, float *block, struct rp_err *err)
 {
     struct rp_net *m = at_micro(t, i, step, block);
-    return m->model->backward(m, rp_train_view(t, i), err) < 0 ? -1 : m->dev->backend->sync(m->dev, err);
+    if (m->model->backward(m, rp_train_view(t, i), err) < 0) {
+        if (!m->overflowed)
+            return -1;
+        /* the step's norm is not finite whatever the rest of this gradient is: it need not be computed */
+        m->dev->op->fill(m->dev, m->g, INFINITY, m->tensors[RP_WEIGHT].bytes / sizeof(float));
+    }
+    return m->dev->backend->sync(m->dev, err);
 }
 
 /* ---- where the first NaN or Inf is ---- */

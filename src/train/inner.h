@@ -43,6 +43,8 @@ struct rp_train {
     struct rp_train_input in;
     int64_t micros, first, own; /* micro-batches of a step over all ranks; the first of this rank's, and how many those are */
     int64_t base, done;         /* steps before the file of --init was written; steps completed in all */
+    struct rp_loss_scale_rule scale_rule;
+    float *rounded;             /* mixed precision: the weights as operations take them, laid out as state.w; else NULL */
     uint64_t perturbation;      /* seed.perturbation */
     size_t bucket;              /* floats, of rp_overlap_bucket() */
     struct rp_shares shares;    /* which data-parallel rank sums what; state.shares: which has what of the trained state */

@@ -125,7 +125,9 @@ static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t bat
     rp_train_share_state(&state, r, m, bucket);
     rp_exchange_open(&exchange, m, &shares, micros);
     rp_train_declare(m, &trained, exchange.room, &room);
-    p->bytes[RP_CLASS_PARAMETERS] = t[RP_WEIGHT].bytes + t[RP_BUFFER].bytes;
+    struct rp_device_opts device = *o;
+    device.numerics = rp_recipe_numerics(r);
+    p->bytes[RP_CLASS_PARAMETERS] = t[RP_WEIGHT].bytes * (rp_is_mixed(device.numerics) ? 2 : 1) + t[RP_BUFFER].bytes;
     p->bytes[RP_CLASS_GRADIENTS] = rp_net_gradient_floats(m) * sizeof(float) * (uint64_t)rp_train_blocks(&exchange, comm);
     p->bytes[RP_CLASS_OPTIMIZER] = rp_shares_slots(&state) * sizeof(float) * (uint64_t)rp_optimizer_slots(rp_optimizer_of(r));
     rp_exchange_close(&exchange);
@@ -142,7 +144,7 @@ static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t bat
     p->flops_formula = m->model->flops_formula;
     p->hardware_flops_per_sample = p->flops_per_sample + (m->model->recompute_flops ? m->model->recompute_flops(m) : 0);
     p->hardware_flops_formula = m->model->recompute_formula;
-    int failed = rp_backend_ask(backend, o, m->use, m->uses, &workspace, err) < 0;
+    int failed = rp_backend_ask(backend, &device, m->use, m->uses, &workspace, err) < 0;
     rp_net_free(m);
     if (failed)
         return -1;

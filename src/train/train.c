@@ -36,8 +36,9 @@ static void bind_sets(struct rp_train *t, const struct rp_train_opts *o, void *s
             m->alive_arg = o->alive_arg;
             rp_train_declare(m, &unused, t->exchange.room, &room);
         }
-        m->w = t->state.w;
-        rp_tensors_bind(&m->tensors[RP_WEIGHT], t->state.w, 0);
+        m->w = t->rounded ? t->rounded : t->state.w;
+        m->masters = t->state.w;
+        rp_tensors_bind(&m->tensors[RP_WEIGHT], m->w, 0);
         rp_tensors_bind(&m->tensors[RP_BUFFER], t->state.buffer, 0);
         rp_tensors_bind_set(&m->tensors[RP_ACTIVATION], t->activations, i, t->sets);
         rp_tensors_bind(&m->tensors[RP_SCRATCH], scratch, 0);
@@ -62,6 +63,8 @@ static int allocate(struct rp_train *t, const struct rp_train_opts *o, struct rp
         t->gradient[i] = t->gradient[0] + (size_t)i * rp_net_gradient_floats(t->net);
     t->state.g = t->gradient[0];
     t->state.buffer = t->state.w + floats;
+    if (rp_is_mixed(o->dev->numerics))
+        t->rounded = t->state.buffer + list[RP_BUFFER].bytes / sizeof(float);
     bind_sets(t, o, scratch);
     t->state.parallel = t->net->parallel;
     t->state.gathered = t->net->gathered;
@@ -147,6 +150,25 @@ static int initialise(struct rp_train *t, struct rp_err *err)
     return m->dev->backend->sync(m->dev, err);
 }
 
+/* The weights as operations take them: matrices and embeddings rounded, vectors as they are. */
+static void round_weights(struct rp_train *t)
+{
+    const struct rp_net *m = t->net;
+    const struct rp_tensors *l = t->state.weights;
+    for (int i = 0; t->rounded && i < l->n; i++) {
+        const struct rp_tensor *w = &l->t[i];
+        const float *from = rp_tensor_in(t->state.w, w);
+        float *to = rp_tensor_in(t->rounded, w);
+        const size_t row = (size_t)1 << 30;
+        if (rp_tensor_dims(w) > 1 && w->count)
+            m->dev->op->round_stored(m->dev, to, from, w->count);
+        for (size_t at = 0; rp_tensor_dims(w) == 1 && at < w->count; at += row) {
+            const long n = (long)(w->count - at < row ? w->count - at : row);
+            m->dev->op->copy_columns(m->dev, to + at, n, from + at, n, 1, (int)n);
+        }
+    }
+}
+
 /* What the files lack keeps its initialisation. */
 static int load_checkpoint(struct rp_train *t, const char *path, const struct rp_recipe *r, struct rp_err *err)
 {
@@ -155,6 +177,7 @@ static int load_checkpoint(struct rp_train *t, const char *path, const struct rp
         return -1;
     int failed = (c.lacks && initialise(t, err) < 0) || rp_checkpoint_load(&c, &t->state, err) < 0;
     t->done = t->base = c.step;
+    t->state.scale = c.scale;
     rp_checkpoint_close(&c);
     return failed ? -1 : 0;
 }
@@ -167,9 +190,15 @@ static int train_start(struct rp_train *t, const struct rp_train_opts *o, struct
     if (rp_overlap_here(t->bucket, t->comm) && !(t->overlap = rp_overlap_new(&t->exchange, t->gradient, t->room, err)))
         return -1;
     rp_optim_init(&t->optim, o->recipe, t->state.weights);
-    if (!init || !*init)
-        return initialise(t, err);
-    return load_checkpoint(t, init, o->recipe, err) < 0 ? rp_wrap(err, "--init") : 0;
+    t->scale_rule = rp_loss_scale_rule_of(o->recipe);
+    t->state.scale = rp_loss_scale_begin(&t->scale_rule);
+    if (!init || !*init) {
+        if (initialise(t, err) < 0)
+            return -1;
+    } else if (load_checkpoint(t, init, o->recipe, err) < 0)
+        return rp_wrap(err, "--init");
+    round_weights(t);
+    return o->dev->backend->sync(o->dev, err);
 }
 
 struct rp_train *rp_train_open(const struct rp_train_opts *o, struct rp_err *err)
@@ -237,19 +266,38 @@ static void update_buffers(struct rp_train *t, float inv)
     }
 }
 
+/* An overflow is told by the norm, which every rank computes: all of them skip the step or none. */
+static int update_weights(struct rp_train *t, int64_t at, struct rp_step_result *out, float inv, struct rp_err *err)
+{
+    const float mean = 1.0f / t->state.scale.scale * inv; /* of the gradient: exact factors of two, and 1/G */
+    const int overflow = !isfinite(out->grad_norm);
+    const int64_t scheduled = rp_loss_scale_scheduled(&t->state.scale, &t->scale_rule, at + 1);
+    if (overflow && !t->scale_rule.is_dynamic)
+        return rp_train_report_gradient(t, at, err);
+    if (!overflow && (rp_optim_step(&t->optim, &t->state, scheduled, at + 1 - t->state.scale.skipped, out->grad_norm, mean, err) < 0 ||
+                      (t->comm->size[RP_GROUP_DATA] > 1 && !t->replicated && rp_exchange_block(&t->exchange, t->state.w, err) < 0) ||
+                      rp_pipeline_return_tied(t, err) < 0))
+        return -1;
+    out->overflow = overflow;
+    rp_loss_scale_next(&t->state.scale, &t->scale_rule, overflow);
+    if (rp_loss_scale_fails(&t->state.scale))
+        return rp_fail(err, RP_MISMATCH, "step %lld: the gradient overflowed in each of the last %d steps, with the least loss scale %g; "
+                       "a lower learning rate, a smaller train.loss_scale_minimum or train.precision bf16 may help",
+                       (long long)at, RP_OVERFLOWS_MOST, (double)t->scale_rule.minimum);
+    if (!overflow)
+        round_weights(t);
+    return 0;
+}
+
 int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, struct rp_err *err)
 {
     int64_t at = t->base + step;
     float inv = 1.0f / (float)t->micros;
     struct rp_losses sum;
-    *out = (struct rp_step_result){.samples = t->own * t->net->batch, .learning_rate = rp_learning_rate(&t->optim, at + 1)};
-    if (rp_train_gradient(t, at, &sum, err) < 0 || rp_global_norm(&out->grad_norm, &t->state, inv, err) < 0)
-        return -1;
-    if (!isfinite(out->grad_norm))
-        return rp_train_report_gradient(t, at, err);
-    if (rp_optim_step(&t->optim, &t->state, at + 1, out->grad_norm, inv, err) < 0 ||
-        (t->comm->size[RP_GROUP_DATA] > 1 && !t->replicated && rp_exchange_block(&t->exchange, t->state.w, err) < 0) ||
-        rp_pipeline_return_tied(t, err) < 0)
+    *out = (struct rp_step_result){.samples = t->own * t->net->batch, .loss_scale = t->state.scale.scale};
+    out->learning_rate = rp_learning_rate(&t->optim, rp_loss_scale_scheduled(&t->state.scale, &t->scale_rule, at + 1));
+    if (rp_train_gradient(t, at, &sum, err) < 0 || rp_global_norm(&out->grad_norm, &t->state, 1.0f / t->state.scale.scale, inv, err) < 0 ||
+        update_weights(t, at, out, inv, err) < 0)
         return -1;
     update_buffers(t, inv);
     out->loss = sum.loss * inv;
@@ -295,6 +343,7 @@ int rp_train_perturb(struct rp_train *t, struct rp_err *err)
         if (w->count)
             m->dev->op->perturb(m->dev, rp_tensor_in(t->state.w, w), w->count, &p);
     }
+    round_weights(t);
     return m->dev->backend->sync(m->dev, err);
 }
 

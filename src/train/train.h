@@ -44,6 +44,8 @@ struct rp_step_result {
     float loss, grad_norm;         /* loss: mean over micro-batches; norm before clipping */
     float part[RP_LOSS_PARTS_MAX]; /* parts of loss, as the model lists them */
     double learning_rate;
+    float loss_scale; /* of this step; 1 without */
+    int overflow;     /* the norm is not finite, and no weight changed */
     int64_t samples, counter[RP_COUNTERS_MAX]; /* counters as the model lists them */
 };
 

@@ -141,7 +141,14 @@ struct rp_device_opts rp_job_device(const struct rp_recipe *r)
     return (struct rp_device_opts){.isa = rp_choice_name(RP_ISAS, r->run_isa),
                                    .threads = (int)r->run_threads,
                                    .device = r->run_device,
-                                   .answer_s = (int)r->run_hang_seconds};
+                                   .answer_s = (int)r->run_hang_seconds,
+                                   .numerics = rp_recipe_numerics(r)};
+}
+
+/* NULL if it can train this recipe here, else the reason. */
+static const char *unusable(const struct rp_backend *b, const struct rp_device_opts *o)
+{
+    return rp_is_mixed(o->numerics) && !b->mixed ? "it computes in strict fp32 alone" : b->unavailable(o);
 }
 
 /* A GPU that is named is meant: nothing else trains in its place. */
@@ -152,7 +159,7 @@ static const struct rp_backend *named_device(const struct rp_recipe *r, const st
     if (r->run_backend == RP_BACKEND_cpu)
         return rp_fail_null(err, RP_USAGE, "run.device names GPU '%s', and run.backend is cpu: leave one of them out", shown);
     const struct rp_backend *b = rp_backend_find(rp_backends, rp_choice_name(RP_BACKENDS, RP_BACKEND_cuda));
-    const char *reason = b ? b->unavailable(o) : "this build has no backend for GPUs";
+    const char *reason = b ? unusable(b, o) : "this build has no backend for GPUs";
     return reason ? rp_fail_null(err, RP_UNAVAILABLE, "GPU '%s' cannot be used here: %s; without run.device (--device) the CPU can train",
                                  shown, reason)
                   : (void *)b;
@@ -167,11 +174,11 @@ const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_err
         return named_device(r, &o, err);
     if (r->run_backend != RP_BACKEND_auto) {
         const struct rp_backend *b = rp_backend_find(rp_backends, name);
-        reason = b ? b->unavailable(&o) : "this build has no such backend";
+        reason = b ? unusable(b, &o) : "this build has no such backend";
         return reason ? rp_fail_null(err, RP_UNAVAILABLE, "backend '%s' cannot be used here: %s", name, reason) : (void *)b;
     }
     for (const struct rp_backend *const *b = rp_backends; *b; b++) {
-        reason = (*b)->unavailable(&o);
+        reason = unusable(*b, &o);
         if (!reason)
             return *b;
         (void)rp_fail(passed, RP_UNAVAILABLE, "%s: %s", (*b)->name, reason);

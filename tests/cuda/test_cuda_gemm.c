@@ -91,7 +91,7 @@ static struct rp_gemm product(const struct sample *s, int there)
 #define OF(x) (there ? (x).there : (x).here)
     struct rp_gemm g = {s->ta, s->tb, s->m, s->n, s->k, s->segment, OF(a_data) + s->offset, pitch(s->ta ? s->m : s->k, s->slack),
                         OF(b_data) + s->offset, pitch(s->tb ? s->k : s->n, s->slack), OF(c_data) + 64 + s->offset, pitch(s->n, s->slack),
-                        s->bias ? OF(bias_data) + s->offset : NULL, NULL, pitch(s->n, s->slack)};
+                        s->bias ? OF(bias_data) + s->offset : NULL, NULL, pitch(s->n, s->slack), 0};
     if (s->add)
         g.add = s->in_place ? g.c : OF(add_data) + s->offset;
     return g;

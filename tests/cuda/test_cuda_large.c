@@ -150,8 +150,8 @@ TEST(softmax_over_the_vocabulary)
         last[i] = small[i] = (float)(i % 97) / 9.0f;
     labels[N - 1] = CLASSES - 1;
     coef[N - 1] = 0.5f;
-    BOTH(1, dev->op->softmax_xent(dev, loss, z, CLASSES, labels, coef, N, CLASSES, 1),
-         dev->op->softmax_xent(dev, loss + N, small, CLASSES, labels + N - 1, coef + N - 1, 1, CLASSES, 1));
+    BOTH(1, dev->op->softmax_xent(dev, loss, z, CLASSES, labels, coef, 1.0f, N, CLASSES, 1),
+         dev->op->softmax_xent(dev, loss + N, small, CLASSES, labels + N - 1, coef + N - 1, 1.0f, 1, CLASSES, 1));
     CHECK(memcmp(last, small, sizeof *small * CLASSES) == 0 && loss[N - 1] == loss[N] && loss[N] > 0);
     give(z, (size_t)N * CLASSES);
 }

@@ -307,7 +307,7 @@ TEST(smoothed_cross_entropy_and_its_gradient)
     memcpy(logits, z, sizeof z);
     for (int i = 0; i < XN * XC; i++)
         x[i] = (double)z[i];
-    ref->softmax_xent_smoothed(NULL, loss, logits, XC, labels, coef, XN, XC, 0.1f);
+    ref->softmax_xent_smoothed(NULL, loss, logits, XC, labels, coef, 1.0f, XN, XC, 0.1f);
     ref->weighted_sum(NULL, &total, loss, coef, XN);
     check_gradient("dlogits", smoothed_loss, coef, z, logits, XN * XC);
     CHECK(fabs((double)total - smoothed_loss(x, coef)) < 1e-6 * fabs(smoothed_loss(x, coef)), "%a", (double)total);
@@ -472,7 +472,7 @@ TEST(reference_bits)
     ref->conv_dgrad(NULL, x, dx, w, NULL, &c);
     check_digest("data gradient", x, sizeof x,
                  "db07c6a807297e0e8095b94ad59ff946314cbad5bc44a2d6a9fa99d6f6cdcd71");
-    ref->softmax_xent_smoothed(NULL, loss, logits, CLASSES, label, coef, 3, CLASSES, 0.1f);
+    ref->softmax_xent_smoothed(NULL, loss, logits, CLASSES, label, coef, 1.0f, 3, CLASSES, 0.1f);
     check_digest("smoothed loss", loss, sizeof loss,
                  "b735f7059794739a43808b790daf4127727ec47eb5fddecd82a5f69f421c3905");
     check_digest("its gradient", logits, sizeof logits,

@@ -277,7 +277,7 @@ TEST(cross_entropy_gradient_and_value)
     for (int shards = 1; shards <= 7; shards += shards == 1 ? 2 : 4) { /* 1, 3, 7 */
         fill_noise(z, XN * XC, 5, 1);
         memcpy(logits, z, sizeof z);
-        ref->softmax_xent(NULL, loss, logits, XC, labels, coef, XN, XC, shards);
+        ref->softmax_xent(NULL, loss, logits, XC, labels, coef, 1.0f, XN, XC, shards);
         ref->weighted_sum(NULL, &total, loss, coef, XN);
         for (int i = 0; i < XN * XC; i++)
             x[i] = (double)z[i];
@@ -302,7 +302,7 @@ TEST(cross_entropy_sums_shards_in_a_tree)
             lane[c % 128] = lane[c % 128] + e[s * 200 + c];
         ref->weighted_sum(NULL, &sum[s], lane, (float[128]){[0 ... 127] = 1}, 128);
     }
-    ref->softmax_xent(NULL, &loss, z, C, &label, &one, 1, C, 3);
+    ref->softmax_xent(NULL, &loss, z, C, &label, &one, 1.0f, 1, C, 3);
     CHECK(loss == r_log((sum[0] + sum[1]) + sum[2]) - 0.0f, "%a", (double)loss);
 }
 
@@ -371,9 +371,9 @@ TEST(special_values)
         CHECK(at == 4500, "%lld", (long long)at);
         dev->op->find_nonfinite(dev, &at, x, 0);
         CHECK(at == -1);
-        dev->op->square_sums(dev, &y, &nan, 1);
+        dev->op->square_sums(dev, &y, &nan, 1.0f, 1);
         CHECK(isnan(y), "a NaN must reach the norm");
-        dev->op->softmax_xent(dev, &loss, z, 3, &label, &one, 1, 3, 1);
+        dev->op->softmax_xent(dev, &loss, z, 3, &label, &one, 1.0f, 1, 3, 1);
         CHECK(isnan(loss), "a NaN among the logits must reach the loss");
         uint8_t a[32], b[32];
         uint32_t odd = 0xffc0dead;

@@ -245,12 +245,12 @@ TEST(sgd_as_pytorch_and_its_exemptions)
             float norm;
             const double want = draw_gradients(&s), clip = clipped && want > 3 ? 3 / want : 1;
             const double lr = t <= 2 ? 0.1 * t : 0.1 * (1 + cos(pi * (t - 2) / 8));
-            CHECK(rp_global_norm(&norm, &s.x, 1.0f / MICROS, &err) == 0 && is_near((double)norm, want, 1e-6 * want), "norm %g, not %g",
+            CHECK(rp_global_norm(&norm, &s.x, 1.0f, 1.0f / MICROS, &err) == 0 && is_near((double)norm, want, 1e-6 * want), "norm %g, not %g",
                   (double)norm, want);
             CHECK(want > 4, "it is clipped where it can be");
             for (int i = 0; i < WEIGHTS; i++) /* the shortcut's norm has a name without bn: it decays */
                 torch_sgd(&s, i, lr, 0.875, nesterov, !all && (i == 1 || i == 4) ? 0 : 0.05, clip);
-            CHECK(rp_optim_step(&s.o, &s.x, t, norm, 1.0f / MICROS, &err) == 0, "%s", err.msg);
+            CHECK(rp_optim_step(&s.o, &s.x, t, t, norm, 1.0f / MICROS, &err) == 0, "%s", err.msg);
             compare_world(&s, t, 2e-7 * (t + 1));
         }
         world_close(&s);
@@ -298,7 +298,7 @@ TEST(lars_as_mlperf_and_its_skip_list)
             for (int i = 0; i < WEIGHTS; i++)
                 mlperf_lars(&s, i, 8 * (1 - t / 10.0) * (1 - t / 10.0), 0.9, nesterov, i == 1 || i == 2 || i == 4);
             struct rp_err err;
-            CHECK(rp_optim_step(&s.o, &s.x, t, 0, 1.0f / MICROS, &err) == 0, "%s", err.msg);
+            CHECK(rp_optim_step(&s.o, &s.x, t, t, 0, 1.0f / MICROS, &err) == 0, "%s", err.msg);
             compare_world(&s, t, 2e-6 * (t + 1));
         }
         world_close(&s);

@@ -402,9 +402,13 @@ TEST(every_key_survives_json)
             snprintf(value, sizeof value, "lamb"); /* others are those of resnet50 */
         if (strcmp(k[i].name, "schedule.decay") == 0)
             snprintf(value, sizeof value, "cosine"); /* step, too */
+        if (strncmp(k[i].name, "train.loss_scale_", 17) == 0 && k[i].type == 'F')
+            snprintf(value, sizeof value, "%s", strstr(k[i].name, "minimum") ? "2" : "4096"); /* powers of two */
         snprintf(set0, sizeof set0, "%s=%s", k[i].name, value);
-        const char *const set[] = {set0};
-        CHECK(rp_recipe_parse(&r, base, strlen(base), "t.yaml", "cpu", set, 1, &err) == 0, "%s: %s", set0, err.msg);
+        const char *const set[] = {set0, "train.precision=fp16"};
+        const int is_mixed = strncmp(k[i].name, "train.loss_scale", 16) == 0 || strcmp(k[i].name, "train.tensor_core") == 0 ||
+                             strcmp(k[i].name, "optimizer.on_overflow") == 0; /* refused in strict fp32 */
+        CHECK(rp_recipe_parse(&r, base, strlen(base), "t.yaml", "cpu", set, 1 + is_mixed, &err) == 0, "%s: %s", set0, err.msg);
         RP_JSON *j = rp_recipe_to_json(&r);
         CHECK(strcmp(origin(j, k[i].name), "command line") == 0, "%s", k[i].name);
         round_trip(&r, set0);

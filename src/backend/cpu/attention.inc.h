@@ -519,6 +519,10 @@ static void cpu_attention_forward(struct rp_dev *dev, float *o, float *row_max, 
     struct att_job job = {.cpu = rp_cpu_of(dev), .a = a, .qkv = qkv, .out = o, .row_max = row_max, .row_inv = row_inv,
                           .mask = dropout_on(&a->drop) ? mask : NULL, .decider = decider_of(&a->drop, a->seq),
                           .width = (long)a->heads * a->head_dim};
+    if (rp_is_mixed(dev->numerics)) {
+        low_attention_forward(dev, o, row_max, row_inv, mask, qkv, a);
+        return;
+    }
     job.decider.before = (long)a->first_head * a->seq;
     attention_run(&job);
 }
@@ -531,6 +535,10 @@ static void cpu_attention_backward(struct rp_dev *dev, const struct rp_attention
                           .max_in = g->row_max, .inv_in = g->row_inv, .decided = dropout_on(&a->drop) ? g->mask : NULL,
                           .work = aligned ? g->work : NULL, .decider = decider_of(&a->drop, a->seq),
                           .width = (long)a->heads * a->head_dim};
+    if (rp_is_mixed(dev->numerics)) {
+        low_attention_backward(dev, g);
+        return;
+    }
     attention_run(&job);
     if (aligned)
         colsum_finish(job.cpu, 1, (float *const[3]){g->dbias}, (float *const[3]){g->work}, (long)a->batch * a->seq,

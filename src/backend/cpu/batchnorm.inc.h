@@ -86,6 +86,7 @@ static void cpu_batchnorm_apply(struct rp_dev *dev, const struct rp_batchnorm *a
     struct batch_job o = {.y = a->y, .x = a->x, .mean = a->mean, .rstd = a->rstd, .gamma = a->gamma, .beta = a->beta,
                           .add = a->add, .relu = a->relu, .rows = a->rows, .width = a->width};
     rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(a->rows, RP_COLSUM_ROWS), batch_apply_part, &o);
+    low_store(dev, a->y, (size_t)a->rows * (size_t)a->width);
 }
 
 static void cpu_batchnorm_forward(struct rp_dev *dev, const struct rp_batchnorm *a)
@@ -203,4 +204,5 @@ static void cpu_batchnorm_backward(struct rp_dev *dev, const struct rp_batchnorm
         vput(s2 + j, vget(g->dgamma + j, n) * inv, n);
     });
     rp_pool_run(cpu->pool, blocks, batch_gradient_part, &o);
+    low_store(dev, g->dx, (size_t)g->rows * (size_t)g->width);
 }

@@ -400,11 +400,18 @@ static void cpu_conv_forward(struct rp_dev *dev, float *y, float *mean, const fl
                          .runs_w = 1, .pixels = c->kernel_w, .dh = -c->pad_top, .dw = -c->pad_left, .dh_run = 1, .w = w, .n = c->out_c,
                          .segment = rp_segment((int)taps), .out = y, .out_h = c->out_h, .out_w = c->out_w, .out_step = 1,
                          .sums = mean ? work : NULL};
-    conv_run(&o);
+    const int low = rp_is_mixed(dev->numerics);
+    if (low)
+        low_conv_forward(dev, y, x, w, c);
+    else
+        conv_run(&o);
     if (!mean)
         return;
     const vf inv = vset1(1.0f / (float)rows);
-    colsum_finish(cpu, 1, (float *const[3]){mean}, (float *const[3]){work}, rows, c->out_c);
+    if (low)
+        cpu_colsum(dev, mean, y, (int)rows, c->out_c, work);
+    else
+        colsum_finish(cpu, 1, (float *const[3]){mean}, (float *const[3]){work}, rows, c->out_c);
     EACH_VECTOR((long)c->out_c, { vput(mean + j, vget(mean + j, n) * inv, n); });
 }
 
@@ -423,6 +430,10 @@ static void cpu_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const
 {
     struct rp_cpu *cpu = rp_cpu_of(dev);
     const long stride = c->stride, taps = (long)c->kernel_h * c->kernel_w;
+    if (rp_is_mixed(dev->numerics)) {
+        low_conv_dgrad(dev, dx, dy, w, add, c);
+        return;
+    }
     for (long class = 0; class < stride * stride; class++) {
         const long h0 = class / stride, w0 = class % stride, kh = conv_first_tap(h0, c->pad_top, stride),
                    kw = conv_first_tap(w0, c->pad_left, stride), runs_w = conv_pieces(kw, c->kernel_w, stride);

@@ -210,6 +210,10 @@ static void cpu_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const
     struct rp_cpu *cpu = rp_cpu_of(dev);
     struct wgrad_job o = {.cpu = cpu, .kernel = cpu->gemm, .c = c, .dy = dy, .x = x, .rows = rp_conv_rows(c), .taps = rp_conv_taps(c)};
     const long groups = blocks_of(o.rows, RP_CONV_GROUP);
+    if (rp_is_mixed(dev->numerics)) {
+        low_conv_wgrad(dev, dw, dy, x, c);
+        return;
+    }
     RP_BUG_IF(cpu->scratch_each < rp_cpu_conv_private());
     o.out = groups > 1 ? work : dw;
     o.panels = conv_panels_of(o.kernel, o.taps);

@@ -2,6 +2,7 @@
 #include "backend/cpu/cpu.h"
 
 #include "backend/cpu/limits.h"
+#include "backend/cpu/low.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -65,6 +66,12 @@ static size_t needs(const struct rp_device_opts *o, const struct rp_op_use *u)
                   : rp_use_is_attention(u)     ? rp_cpu_attention_scratch(u->seq, u->head_dim)
                   : u->op == RP_OP_row_sums    ? RP_CPU_ROW_SUMS_SCRATCH
                                                : 0;
+    if (rp_is_mixed(o->numerics)) {
+        const int isa = rp_isa_from_name(o->isa);
+        const size_t low = rp_cpu_low_scratch(isa < 0 ? RP_ISA_scalar : (enum rp_isa)isa, threads_of(o), u);
+        each = is_convolution(u->op) || u->op == RP_OP_gemm || rp_use_is_attention(u)
+                   ? (low + (size_t)threads_of(o) - 1) / (size_t)threads_of(o) : each;
+    }
     return (size_t)threads_of(o) * round_up(each, HUGE_PAGE);
 }
 
@@ -121,6 +128,8 @@ static struct rp_dev *open_device(const struct rp_device_opts *o, size_t workspa
     c->scratch_each = workspace / (size_t)c->threads / HUGE_PAGE * HUGE_PAGE;
     c->allowed = memory(o);
     c->gemm = rp_cpu_gemm_kernel(c->isa);
+    c->tc = rp_tc_kernel(c->isa, 1);
+    c->dev.numerics = o->numerics;
     c->dev.backend = &rp_backend_cpu;
     c->dev.op = rp_cpu_ops(c->isa);
     c->scratch = map(c, rp_class_name(RP_CLASS_BACKEND), (size_t)c->threads * c->scratch_each, err);
@@ -205,6 +214,7 @@ static void info(const struct rp_dev *dev, struct rp_device_info *out)
 const struct rp_backend rp_backend_cpu = {
     .name = "cpu",
     .summary = "this machine's processors: AVX-512, AVX2 or plain code, the same bits",
+    .mixed = 1,
     .unavailable = unavailable,
     .supports = supports,
     .needs = needs,

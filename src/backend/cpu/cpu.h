@@ -28,6 +28,7 @@ typedef void (*rp_part_fn)(void *arg, int part, int thread);
 void rp_pool_run(struct rp_pool *p, int parts, rp_part_fn fn, void *arg);
 
 struct rp_gemm_kernel; /* gemm.h */
+struct rp_tc_kernel;   /* tc_gemm.h */
 
 struct rp_cpu {
     struct rp_dev dev;
@@ -35,6 +36,7 @@ struct rp_cpu {
     struct rp_pool *pool;
     int threads;
     const struct rp_gemm_kernel *gemm;
+    const struct rp_tc_kernel *tc; /* products in mixed precision; NULL: scalar */
     uint64_t allowed;       /* bytes this process might still take when the device was opened */
     uint64_t reserved;      /* bytes taken since, scratch included */
     unsigned char *scratch; /* threads * scratch_each bytes, 2 MiB aligned, huge pages where they can be had */

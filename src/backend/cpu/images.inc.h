@@ -107,6 +107,7 @@ static void cpu_maxpool_backward(struct rp_dev *dev, float *dx, const float *dy,
 {
     struct pool_job o = {.dx = dx, .dy = dy, .chosen = which, .c = c};
     rp_pool_run(rp_cpu_of(dev)->pool, c->batch * c->in_h, maxpool_gradient_part, &o);
+    low_store(dev, dx, (size_t)c->batch * (size_t)c->in_h * (size_t)c->in_w * (size_t)c->in_c);
 }
 
 /* ---- average pooling ---- */
@@ -140,6 +141,7 @@ static void cpu_avgpool_forward(struct rp_dev *dev, float *y, const float *x, in
 {
     struct mean_job o = {y, x, pixels, width};
     rp_pool_run(rp_cpu_of(dev)->pool, batch * blocks_of(width, W), avgpool_part, &o);
+    low_store(dev, y, (size_t)batch * (size_t)width);
 }
 
 static void avgpool_gradient_part(void *arg, int part, int thread)
@@ -157,6 +159,7 @@ static void cpu_avgpool_backward(struct rp_dev *dev, float *dx, const float *dy,
 {
     struct mean_job o = {dx, dy, pixels, width};
     rp_pool_run(rp_cpu_of(dev)->pool, batch, avgpool_gradient_part, &o);
+    low_store(dev, dx, (size_t)batch * (size_t)pixels * (size_t)width);
 }
 
 /* ---- bytes to floats ---- */
@@ -198,6 +201,7 @@ static void cpu_scale_pixels(struct rp_dev *dev, float *x, const uint8_t *pixel,
         o.shift[i] = shift[i % width];
     }
     rp_pool_run(rp_cpu_of(dev)->pool, (int)((o.n + PIXEL_PART - 1) / PIXEL_PART), pixel_part, &o);
+    low_store(dev, x, o.n);
 }
 
 /* ---- the largest class ---- */

@@ -1,4 +1,4 @@
-/* All operations except gemm, for the instruction set of the file that includes this: once per instruction set, so without a guard. */
+/* All operations, for the instruction set of the file that includes this: once per instruction set, so without a guard. */
 #include "backend/cpu/lanes.h"
 
 #include "backend/cpu/ops_isa.h"
@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "backend/cpu/philox.inc.h"
+#include "backend/cpu/low_round.inc.h"
 #include "backend/cpu/rows.inc.h"
 
 #include "backend/cpu/pointwise.inc.h"
@@ -15,6 +16,8 @@
 #include "backend/cpu/exp.inc.h"
 
 #include "backend/cpu/chains.inc.h"
+#include "backend/cpu/low_product.inc.h"
+#include "backend/cpu/low_attention.inc.h"
 #include "backend/cpu/attention.inc.h"
 #include "backend/cpu/loss.inc.h"
 
@@ -23,7 +26,6 @@
 #include "backend/cpu/conv_weights.inc.h"
 #include "backend/cpu/images.inc.h"
 
-#define cpu_gemm rp_cpu_gemm
 #define cpu_digest_leaves rp_cpu_digest_leaves
 const struct rp_ops RP_ISA_NAME(rp_cpu_ops) = {
 #define OP(name, types, args) .name = cpu_##name,

@@ -7,7 +7,8 @@ struct xent_job {
     const float *coef;
     long classes;
     int shards;
-    float smoothing;
+    float smoothing, scale;
+    const struct rp_arithmetic *low; /* NULL: strict fp32 */
 };
 
 static float row_max(const float *z, long width)
@@ -53,7 +54,7 @@ static float sum_of_shards(float *z, float m, long shards, long each)
 static void xent_part(void *arg, int part, int thread)
 {
     const struct xent_job *o = arg;
-    float *z = o->logits + part * o->ld, coef = o->coef[part];
+    float *z = o->logits + part * o->ld, coef = o->coef[part] * o->scale;
     const long classes = o->classes, label = o->labels[part];
     float m = row_max(z, classes), at_label = z[label] - m;
     (void)thread;
@@ -61,12 +62,14 @@ static void xent_part(void *arg, int part, int thread)
     o->loss[part] = r_log(sum) - at_label;
     EACH_VECTOR(classes, { vput(z + j, (vget(z + j, n) * vset1(inv)) * vset1(coef), n); });
     z[label] = (e_label * inv - 1.0f) * coef;
+    if (o->low)
+        low_round_row(z, z, classes, o->low->format);
 }
 
-static void cpu_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef, int n,
-                             int classes, int shards)
+static void cpu_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef,
+                             float scale, int n, int classes, int shards)
 {
-    struct xent_job o = {loss, logits, ld, labels, coef, classes, shards, 0.0f};
+    struct xent_job o = {loss, logits, ld, labels, coef, classes, shards, 0.0f, scale, low_of(dev)};
     rp_pool_run(rp_cpu_of(dev)->pool, n, xent_part, &o);
 }
 
@@ -74,7 +77,7 @@ static void xent_smoothed_part(void *arg, int part, int thread)
 {
     const struct xent_job *o = arg;
     float *z = o->logits + part * o->ld;
-    const float coef = o->coef[part], a = o->smoothing, share = 1.0f / (float)o->classes, rest = 1.0f - a, each = a * share;
+    const float coef = o->coef[part] * o->scale, a = o->smoothing, share = 1.0f / (float)o->classes, rest = 1.0f - a, each = a * share;
     const long classes = o->classes, label = o->labels[part];
     struct sum128 s;
     (void)thread;
@@ -85,12 +88,14 @@ static void xent_smoothed_part(void *arg, int part, int thread)
     o->loss[part] = __builtin_fmaf(a, log - (mean - m), rest * (log - at_label));
     EACH_VECTOR(classes, { vput(z + j, (vget(z + j, n) * vset1(inv) - vset1(each)) * vset1(coef), n); });
     z[label] = (e_label * inv - each - rest) * coef;
+    if (o->low)
+        low_round_row(z, z, classes, o->low->format);
 }
 
 static void cpu_softmax_xent_smoothed(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef,
-                                      int n, int classes, float smoothing)
+                                      float scale, int n, int classes, float smoothing)
 {
-    struct xent_job o = {loss, logits, ld, labels, coef, classes, 1, smoothing};
+    struct xent_job o = {loss, logits, ld, labels, coef, classes, 1, smoothing, scale, low_of(dev)};
     rp_pool_run(rp_cpu_of(dev)->pool, n, xent_smoothed_part, &o);
 }
 

@@ -81,6 +81,7 @@ RP_LANE void act_backward_block(const struct act_job *o, int part, void (*run)(f
     {                                                                                                                                      \
         struct act_job o = {.out = y, .x = x, .rows = rows, .width = width};                                                               \
         rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(o.rows *o.width, RUN), name##_part, &o);                                               \
+        low_store(dev, y, (size_t)rows * (size_t)width);                                                                                   \
     }                                                                                                                                      \
     static void name##_backward_part(void *arg, int part, int thread)                                                                      \
     {                                                                                                                                      \
@@ -92,7 +93,11 @@ RP_LANE void act_backward_block(const struct act_job *o, int part, void (*run)(f
     {                                                                                                                                      \
         struct act_job o = {dx, dy, kept, work, rows, width};                                                                              \
         rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, RP_COLSUM_ROWS), name##_backward_part, &o);                                      \
-        colsum_finish(rp_cpu_of(dev), 1, (float *const[3]){dbias}, (float *const[3]){work}, rows, width);                                  \
+        if (rp_is_mixed(dev->numerics)) {                                                                                                  \
+            low_store(dev, dx, (size_t)rows * (size_t)width);                                                                              \
+            cpu_colsum(dev, dbias, dx, rows, width, work); /* of what is stored */                                                         \
+        } else                                                                                                                             \
+            colsum_finish(rp_cpu_of(dev), 1, (float *const[3]){dbias}, (float *const[3]){work}, rows, width);                              \
     }
 ACTIVATION(gelu)
 ACTIVATION(gelu_tanh)
@@ -160,15 +165,15 @@ static void square_part(void *arg, int part, int thread)
     (void)thread;
     sum_start(&s);
     EACH_VECTOR(count, {
-        vf v = vget(x + j, n);
+        vf v = vget(x + j, n) * vset1(o->value);
         s.lane[l] = s.lane[l] + v * v;
     });
     o->w[part] = sum_end(&s);
 }
 
-static void cpu_square_sums(struct rp_dev *dev, float *out, const float *x, size_t n)
+static void cpu_square_sums(struct rp_dev *dev, float *out, const float *x, float factor, size_t n)
 {
-    struct tensor_job o = {.w = out, .a = x, .n = n};
+    struct tensor_job o = {.w = out, .a = x, .value = factor, .n = n};
     rp_pool_run(rp_cpu_of(dev)->pool, (int)((n + RP_NORM_CHUNK - 1) / RP_NORM_CHUNK), square_part, &o);
 }
 

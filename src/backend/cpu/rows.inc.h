@@ -99,6 +99,7 @@ static void cpu_bias_add(struct rp_dev *dev, float *y, const float *x, const flo
 {
     struct rows_job o = {.cpu = rp_cpu_of(dev), .out = y, .in = x, .bias = bias, .rows = rows, .width = width};
     rp_pool_run(o.cpu->pool, blocks_of(rows, 16), bias_part, &o);
+    low_store(dev, y, (size_t)rows * (size_t)width);
 }
 
 /* ---- embedding ---- */
@@ -132,6 +133,7 @@ static void cpu_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, 
 {
     struct embed_job o = {z, ids, type_ids, position_ids, word, type, position, rows, seq, width};
     rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), embed_part, &o);
+    low_store(dev, z, (size_t)rows * (size_t)width);
 }
 
 /* ---- layer norm ---- */
@@ -203,10 +205,35 @@ static void norm_part(void *arg, int part, int thread)
     }
 }
 
+static void cpu_add(struct rp_dev *dev, float *dst, const float *a, const float *b, size_t n);
+/* dst = dropout(src). */
+static void drop_rows(struct rp_dev *dev, float *dst, uint8_t *mask, const float *src, const struct rp_dropout *drop, int rows, int width);
+
+/* The sum is stored before it is normalised. */
+static void low_residual_layernorm(struct rp_dev *dev, const struct rp_layernorm *n)
+{
+    const size_t all = (size_t)n->rows * (size_t)n->width;
+    struct rp_layernorm plain = rp_layernorm_plain(n);
+    plain.x = n->xhat;
+    drop_rows(dev, n->xhat, n->mask, n->x, n->drop, n->rows, n->width);
+    cpu_add(dev, n->xhat, n->xhat, n->residual, all);
+    low_store(dev, n->xhat, all);
+    if (n->z)
+        memcpy(n->z, n->xhat, all * sizeof *n->z);
+    struct norm_job o = {&plain, decider_of(NULL, n->width)};
+    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(n->rows, 16), norm_part, &o);
+    low_store(dev, n->y, all);
+}
+
 static void cpu_residual_layernorm_forward(struct rp_dev *dev, const struct rp_layernorm *n)
 {
     struct norm_job o = {n, decider_of(n->drop, n->width)};
+    if (n->residual && rp_is_mixed(dev->numerics)) {
+        low_residual_layernorm(dev, n);
+        return;
+    }
     rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(n->rows, 16), norm_part, &o);
+    low_store(dev, n->y, (size_t)n->rows * (size_t)n->width);
 }
 
 static void cpu_layernorm_forward(struct rp_dev *dev, const struct rp_layernorm *n)
@@ -231,6 +258,7 @@ static void cpu_layernorm_apply(struct rp_dev *dev, float *y, const float *xhat,
 {
     struct rp_layernorm o = {.y = y, .x = xhat, .gamma = gamma, .beta = beta, .rows = rows, .width = width};
     rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), apply_part, &o);
+    low_store(dev, y, (size_t)rows * (size_t)width);
 }
 
 /* One row of the 64-row block whose sums are dgamma, dbeta, dbias. */
@@ -292,10 +320,17 @@ static void cpu_layernorm_backward(struct rp_dev *dev, const struct rp_layernorm
 {
     struct rp_cpu *cpu = rp_cpu_of(dev);
     struct rp_layernorm_grad o = *g;
-    const size_t each = rp_colsum_work(g->rows, g->width);
+    const size_t each = rp_colsum_work(g->rows, g->width), all = (size_t)g->rows * (size_t)g->width;
+    if (rp_is_mixed(dev->numerics)) /* sums are over what is stored */
+        o.dbias = NULL;
     rp_pool_run(cpu->pool, blocks_of(g->rows, RP_COLSUM_ROWS), norm_back_part, &o);
-    colsum_finish(cpu, g->dbias ? 3 : 2, (float *const[3]){g->dgamma, g->dbeta, g->dbias},
+    low_store(dev, g->dz, all);
+    if (g->dx && g->dx != g->dz)
+        low_store(dev, g->dx, all);
+    colsum_finish(cpu, o.dbias ? 3 : 2, (float *const[3]){g->dgamma, g->dbeta, g->dbias},
                   (float *const[3]){g->work, g->work + each, g->work + 2 * each}, g->rows, g->width);
+    if (g->dbias && !o.dbias)
+        cpu_colsum(dev, g->dbias, g->dx ? g->dx : g->dz, g->rows, g->width, g->work);
 }
 
 /* ---- dropout ---- */
@@ -330,11 +365,17 @@ static void dropout_part(void *arg, int part, int thread)
     }
 }
 
+static void drop_rows(struct rp_dev *dev, float *dst, uint8_t *mask, const float *src, const struct rp_dropout *drop, int rows, int width)
+{
+    struct dropout_job o = {dst, src, mask, NULL, decider_of(drop, width), rows, width};
+    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), dropout_part, &o);
+}
+
 static void cpu_dropout_forward(struct rp_dev *dev, float *y, uint8_t *mask, const float *x, const struct rp_dropout *drop,
                                 int rows, int width)
 {
-    struct dropout_job o = {y, x, mask, NULL, decider_of(drop, width), rows, width};
-    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), dropout_part, &o);
+    drop_rows(dev, y, mask, x, drop, rows, width);
+    low_store(dev, y, (size_t)rows * (size_t)width);
 }
 
 static void cpu_dropout_backward(struct rp_dev *dev, float *dx, const float *dy, const uint8_t *mask,
@@ -342,6 +383,7 @@ static void cpu_dropout_backward(struct rp_dev *dev, float *dx, const float *dy,
 {
     struct dropout_job o = {dx, dy, NULL, mask, decider_of(drop, width), rows, width};
     rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), dropout_part, &o);
+    low_store(dev, dx, (size_t)rows * (size_t)width);
 }
 
 /* ---- gathering rows and adding them up ---- */

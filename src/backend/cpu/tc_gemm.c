@@ -292,7 +292,11 @@ void rp_tc_gemm_run(const struct rp_tc_kernel *kernel, struct rp_pool *pool, int
             memset(g->c + i * g->ldc, 0, (size_t)g->n * sizeof *g->c);
         return;
     }
-    rp_pool_run(pool, tasks, run_task, &job);
+    if (pool)
+        rp_pool_run(pool, tasks, run_task, &job);
+    else
+        for (int i = 0; i < tasks; i++)
+            run_task(&job, i, 0);
     if (paths) {
         paths->fast += job.fast;
         paths->general += job.general;

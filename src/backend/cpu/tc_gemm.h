@@ -51,6 +51,7 @@ struct rp_tc_kernel; /* tc_tile.h */
 const struct rp_tc_kernel *rp_tc_kernel(enum rp_isa isa, int popcount);
 /* Bytes of scratch that every thread needs, a multiple of 64. */
 size_t rp_tc_scratch(const struct rp_tc_kernel *kernel);
-/* scratch: threads * rp_tc_scratch() bytes, 64-byte aligned. paths: counted up if not NULL. */
+/* scratch: threads * rp_tc_scratch() bytes, 64-byte aligned. pool NULL: this thread alone. paths: counted up if not
+ * NULL. */
 void rp_tc_gemm_run(const struct rp_tc_kernel *kernel, struct rp_pool *pool, int threads, void *scratch,
                     const struct rp_tc_gemm *g, struct rp_tc_paths *paths);

@@ -1,10 +1,11 @@
 /* The losses, and the best class of a row. */
 #include "backend/cuda/cuda.h"
 
-void rp_cuda_op_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef, int n,
-                             int classes, int shards)
+void rp_cuda_op_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef,
+                             float scale, int n, int classes, int shards)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
+    RP_BUG_IF(scale != 1.0f); /* strict fp32 alone */
     const struct rp_grid rows = {(unsigned)n, 1, 1};
     RP_BUG_IF(shards < 1 || shards > RP_XENT_SHARDS_MOST || classes % shards != 0);
     if (shards > 1)
@@ -22,9 +23,10 @@ void rp_cuda_op_weighted_sum(struct rp_dev *dev, float *out, const float *loss, 
 }
 
 void rp_cuda_op_softmax_xent_smoothed(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef,
-                                      int n, int classes, float smoothing)
+                                      float scale, int n, int classes, float smoothing)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
+    RP_BUG_IF(scale != 1.0f);
     const float share = 1.0f / (float)classes;
     RP_LAUNCH(c, softmax_xent_smoothed, ((struct rp_grid){(unsigned)n, 1, 1}), 128 * sizeof(float), .loss = loss, .logits = logits,
               .ld = ld, .labels = labels, .coef = coef, .smoothing = smoothing, .rest = 1.0f - smoothing, .share = share,

@@ -41,6 +41,16 @@ void rp_cuda_op_copy_columns(struct rp_dev *dev, float *dst, long ldd, const flo
               .cols = cols, .wide = wide);
 }
 
+/* Strict fp32 stores what it is given. */
+void rp_cuda_op_round_stored(struct rp_dev *dev, float *dst, const float *src, size_t n)
+{
+    const size_t most = (size_t)1 << 30;
+    for (size_t i = 0, part; dst != src && i < n; i += part) {
+        part = n - i < most ? n - i : most;
+        rp_cuda_op_copy_columns(dev, dst + i, (long)part, src + i, (long)part, 1, (int)part);
+    }
+}
+
 void rp_cuda_op_bias_add(struct rp_dev *dev, float *y, const float *x, const float *bias, int rows, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);

@@ -19,7 +19,7 @@ void rp_nn_classifier_forward(struct rp_net *m, const struct rp_nn_classifier *c
                               const float *coef)
 {
     rp_linear_forward(m->dev, c->logits, x, c->w, c->b, c->rows, c->width, c->classes, 0);
-    m->dev->op->softmax_xent(m->dev, c->loss, c->logits, c->classes, labels, coef, c->rows, c->classes, 1);
+    m->dev->op->softmax_xent(m->dev, c->loss, c->logits, c->classes, labels, coef, m->loss_scale, c->rows, c->classes, 1);
     m->dev->op->weighted_sum(m->dev, sum, c->loss, coef, c->rows);
 }
 

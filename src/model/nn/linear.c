@@ -50,6 +50,7 @@ static void part_product(const struct parts *s, int p, float *out)
     else
         g.b += (long)p * g.k * g.ldb;
     g.c = out;
+    g.f32 = 1;
     s->m->dev->op->gemm(s->m->dev, &g);
 }
 
@@ -174,6 +175,8 @@ static void finish(const struct parts *s, const struct rp_gemm *g, const float *
         op->add(s->m->dev, c, sum, g->add + (long)from * g->n, (size_t)rows * (size_t)g->n);
     else
         op->copy_columns(s->m->dev, c, g->ldc, sum, g->n, rows, g->n);
+    if (!g->bias)
+        rp_net_store(s->m, c, (size_t)rows * (size_t)g->n);
 }
 
 /* In parts: the operands are not needed again when c is written, so that c may be one of them only with add. */

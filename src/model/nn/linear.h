@@ -55,9 +55,9 @@ static inline void rp_linear_dgrad(struct rp_dev *dev, float *dx, const float *d
 static inline void rp_linear_wgrad(struct rp_dev *dev, float *dw, const float *dy, const float *x, int rows, int in, int out, int in_first)
 {
     struct rp_gemm g = {.ta = 1, .m = out, .n = in, .k = rows, .segment = RP_SEGMENT_WGRAD, .a = dy, .lda = out, .b = x, .ldb = in,
-                        .c = dw, .ldc = in};
+                        .c = dw, .ldc = in, .f32 = 1};
     struct rp_gemm t = {.ta = 1, .m = in, .n = out, .k = rows, .segment = RP_SEGMENT_WGRAD, .a = x, .lda = in, .b = dy, .ldb = out,
-                        .c = dw, .ldc = out};
+                        .c = dw, .ldc = out, .f32 = 1};
     dev->op->gemm(dev, in_first ? &t : &g);
 }
 

@@ -116,14 +116,15 @@ void rp_nn_loss(struct rp_net *m, const struct rp_nn_loss *l, float *loss, float
 {
     const int ranks = rp_net_ranks(m), rank = rp_net_rank(m), from = rp_net_share(m, n, rank), rows = rp_net_share(m, n, rank + 1) - from;
     if (ranks == 1) {
-        m->dev->op->softmax_xent(m->dev, loss, logits, each, labels, coef, n, each, m->parallel);
+        m->dev->op->softmax_xent(m->dev, loss, logits, each, labels, coef, m->loss_scale, n, each, m->parallel);
         return;
     }
     all_to_all_columns(m, logits, loss, n, each, 0);
     if (rows) {
         float *own = logits + (long)from * each;
         copy_pieces(m, l, own, rows, each, 0);
-        m->dev->op->softmax_xent(m->dev, loss + from, l->whole, (long)each * ranks, labels + from, coef + from, rows, each * ranks, m->parallel);
+        m->dev->op->softmax_xent(m->dev, loss + from, l->whole, (long)each * ranks, labels + from, coef + from, m->loss_scale, rows,
+                                 each * ranks, m->parallel);
         copy_pieces(m, l, own, rows, each, 1);
     }
     all_to_all_columns(m, logits, loss, n, each, 1);
