@@ -58,6 +58,7 @@ static void put_heading(struct rp_buf *out, const struct rp_run *r)
 /* The row in the layout of the published reports. */
 static void put_headline(struct rp_buf *out, const struct rp_run *r)
 {
+    char devices[RP_PLACE_TEXT];
     fill(out, r,
          "| model | precision | batch size per device | accumulation | sequence length | devices | throughput "
          "({/results/throughput/unit t}) | 95 % interval |\n|---|---|---:|---:|---:|---:|---:|---|\n| {/model/name t}");
@@ -66,7 +67,9 @@ static void put_headline(struct rp_buf *out, const struct rp_run *r)
              ", {/recipe/model.num_hidden_layers/value d0} layers, hidden size {/recipe/model.hidden_size/value d0}");
     fill(out, r,
          " | strict fp32 | {/plan/batch d0} | {/recipe/train.accumulation_steps/value t} | "
-         "{/recipe/task.seq_length/value t} | {/world/ranks d0} {/backend t} | **{/results/throughput/value d3}** | ");
+         "{/recipe/task.seq_length/value t} | ");
+    rp_md_text(out, rp_run_devices_text(devices, r));
+    fill(out, r, " | **{/results/throughput/value d3}** | ");
     fill(out, r,
          isnan(r->figures->results.throughput.interval[0])
              ? "-"

@@ -349,24 +349,31 @@ static void name_devices(char *out, size_t size, const struct rp_facts *f, int o
     snprintf(out, size, "%.60s%s", first ? first : on_cpu ? "unknown processors" : "unknown GPUs", others ? " and others" : "");
 }
 
-const char *rp_run_place_text(char out[RP_PLACE_TEXT], const struct rp_run *r)
+const char *rp_run_devices_text(char out[RP_PLACE_TEXT], const struct rp_run *r)
 {
     const struct rp_facts *f = r->facts;
-    char text[RP_PLACE_TEXT], gpus[100], processors[100];
+    char text[RP_PLACE_TEXT], gpus[80], processors[80];
     int64_t on_cpu = 0;
     for (int64_t i = 0; i < f->rank_n; i++)
         on_cpu += rp_rank_on_cpu(f, i);
     const int64_t devices = rp_run_devices(r), on_gpu = f->rank_n - on_cpu;
     name_devices(gpus, sizeof gpus, f, 0);
     name_devices(processors, sizeof processors, f, 1);
-    int n = snprintf(text, sizeof text, "%" PRId64 " rank%s on %d node%s: ", f->rank_n, rp_s(f->rank_n), r->nodes, rp_s(r->nodes));
     if (!on_gpu)
-        snprintf(text + n, sizeof text - (size_t)n, "%" PRId64 " thread%s of %s", devices, rp_s(devices), processors);
+        RP_FORMAT(text, "%" PRId64 " thread%s of %s", devices, rp_s(devices), processors);
     else if (!on_cpu)
-        snprintf(text + n, sizeof text - (size_t)n, "%" PRId64 " x %s", devices, gpus);
+        RP_FORMAT(text, "%" PRId64 " x %s", devices, gpus);
     else
-        snprintf(text + n, sizeof text - (size_t)n, "%" PRId64 " on %s, %" PRId64 " on %s", on_gpu, gpus, on_cpu, processors);
+        RP_FORMAT(text, "%" PRId64 " on %s, %" PRId64 " on %s", on_gpu, gpus, on_cpu, processors);
     return rp_ascii(out, RP_PLACE_TEXT, text);
+}
+
+const char *rp_run_place_text(char out[RP_PLACE_TEXT], const struct rp_run *r)
+{
+    char devices[RP_PLACE_TEXT];
+    snprintf(out, RP_PLACE_TEXT, "%" PRId64 " rank%s on %d node%s: %s", r->facts->rank_n, rp_s(r->facts->rank_n), r->nodes,
+             rp_s(r->nodes), rp_run_devices_text(devices, r));
+    return out;
 }
 
 int64_t rp_facts_threads(const struct rp_facts *f)

@@ -88,8 +88,10 @@ int rp_run_processors(const struct rp_run *r, int node, int most);
 /* Devices that compute at once: GPUs, of which several ranks may share one, or threads, of each node at most those that
  * it has. */
 int64_t rp_run_devices(const struct rp_run *r);
-/* "32 ranks on 4 nodes: 8 threads of AMD EPYC", "8 ranks on 1 node: 8 x NVIDIA H200"; printable ASCII. */
+/* "8 threads of AMD EPYC", "8 x NVIDIA H200"; and with ranks and nodes before it:
+ * "32 ranks on 4 nodes: 8 threads of AMD EPYC", "8 ranks on 1 node: 8 x NVIDIA H200"; printable ASCII. */
 #define RP_PLACE_TEXT 240
+const char *rp_run_devices_text(char out[RP_PLACE_TEXT], const struct rp_run *r);
 const char *rp_run_place_text(char out[RP_PLACE_TEXT], const struct rp_run *r);
 /* Of ranks on processors, which may have different ones: threads of all, 0: unknown; their instruction set or "mixed",
  * NULL: unknown. */

@@ -581,7 +581,7 @@ TEST(the_report_repeats_run_json_and_nothing_acts_in_it)
 {
     struct rp_err err;
     char number[64];
-    RP_BUF text = {0}, again = {0}, title = {0}, backend = {0}, failed = {0};
+    RP_BUF text = {0}, again = {0}, title = {0}, device = {0}, failed = {0};
     FX(x);
     json_object_clear(json_object_get(json_object_get(x.before, "probes"), "program")); /* every build is another */
     fx_report(&text, &x);
@@ -594,12 +594,12 @@ TEST(the_report_repeats_run_json_and_nothing_acts_in_it)
     fx_report(&title, &x);
     CHECK(strncmp(title.data, "# a \\# b \\[2J\\`c\\`\n", 19) == 0 && !strchr(title.data, 27), "%.40s", title.data);
     /* CSI, C1, bidi override and isolate, mark */
-    json_object_set_new(x.facts, "backend", json_string("\033[31m\302\233\342\200\256\342\201\246\330\234"));
-    fx_report(&backend, &x);
-    CHECK(strstr(backend.data, "\\[31m") && !strchr(backend.data, 27) && !strstr(backend.data, "\302\233") &&
-              !strstr(backend.data, "\342\200\256") && !strstr(backend.data, "\342\201\246") &&
-              !strstr(backend.data, "\330\234"),
-          "the terminal obeys the backend's name");
+    set_path(x.facts, "rank/0/device/name", json_string("\033[31m\302\233\342\200\256\342\201\246\330\234"));
+    fx_report(&device, &x);
+    CHECK(strstr(device.data, "\\[31m") && !strchr(device.data, 27) && !strstr(device.data, "\302\233") &&
+              !strstr(device.data, "\342\200\256") && !strstr(device.data, "\342\201\246") &&
+              !strstr(device.data, "\330\234"),
+          "the terminal obeys the device's name");
     CHECK(fx_documents(&x, "failed", "the worker crashed", &err) == 0, "%s", err.msg);
     fx_report(&failed, &x);
     CHECK(strncmp(failed.data, "# FAILED RUN: tiny\n", 19) == 0, "%.80s", failed.data);
