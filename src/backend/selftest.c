@@ -148,11 +148,11 @@ static const char *shape_text(char out[SHAPE_TEXT], enum rp_op op, const struct 
 }
 
 /* The row of one operation; difference: the first one's description. */
-static void add_row(json_t *report, enum rp_op op, const char *isa, int cases, int failed,
+static void add_row(json_t *report, enum rp_op op, const char *isa, enum rp_numerics n, int cases, int failed,
                     const struct rp_err *difference, const struct rp_case_watch *progress)
 {
-    json_t *row = json_pack("{s:s, s:s, s:i, s:i}", "op", rp_op_info[op].name, "isa", isa, "cases", cases, "failed",
-                            failed);
+    json_t *row = json_pack("{s:s, s:s, s:s, s:i, s:i}", "op", rp_op_info[op].name, "isa", isa, "numerics",
+                            rp_numerics_name(n), "cases", cases, "failed", failed);
     if (failed)
         json_object_set_new(row, "difference", json_string(difference->msg));
     json_array_append_new(report, row);
@@ -175,7 +175,8 @@ static int test_op(struct rp_dev *dev, enum rp_op op, const char *isa, const str
         rp_case_watch_begin(progress, rp_op_info[op].name, cases + 1, shape_text(text, op, &shape));
         if (rp_ops_compare(b->shared ? &memory : NULL, dev->op, dev, op, &shape, &e) == 0)
             continue;
-        rp_wrap(&e, "%s, case %d (%s)", isa, cases + 1, text);
+        rp_wrap(&e, "%s%s%s, case %d (%s)", rp_is_mixed(dev->numerics) ? rp_numerics_name(dev->numerics) : "",
+                rp_is_mixed(dev->numerics) ? ", " : "", isa, cases + 1, text);
         is_over = e.code != RP_MISMATCH;
         if (first->code == RP_OK || is_over)
             *first = e;
@@ -185,7 +186,7 @@ static int test_op(struct rp_dev *dev, enum rp_op op, const char *isa, const str
             difference = e;
     }
     if (!is_over || failed)
-        add_row(report, op, isa, cases, failed, &difference, progress);
+        add_row(report, op, isa, dev->numerics, cases, failed, &difference, progress);
     return is_over ? -1 : 0;
 }
 

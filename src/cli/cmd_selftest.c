@@ -13,7 +13,7 @@
 #include <string.h>
 
 struct selftest_opts {
-    int verbose, speed;
+    int verbose, speed, tensor_core;
     const char *backend, *device;
 };
 
@@ -24,6 +24,8 @@ static const struct rp_opt opts[] = {
                      "what to test; auto: the CPU, and a GPU where one can be used"),
     RP_OPTION_FLAG(speed, "speed", 0,
                    "measure speed instead; GEMMs of BERT-base, attention and memory-bound operations at real size"),
+    RP_OPTION_FLAG(tensor_core, "tensor-core", 0,
+                   "mixed precision: every operation with the sums of each kind of tensor core, on the CPU (a minute or two)"),
     RP_OPTION_TEXT(device, "device", 0, "GPU", "the GPU: a number from 0 or a UUID; default the first one"),
     {0},
 };
@@ -87,6 +89,13 @@ static void print_gpu_row_done(const json_t *row)
     print_row_done(NULL, row);
 }
 
+/* Two rows of one instruction set in one arithmetic. */
+static int is_with(const json_t *a, const json_t *b)
+{
+    return strcmp(rp_json_text_at(a, "isa"), rp_json_text_at(b, "isa")) == 0 &&
+           strcmp(rp_json_text_at(a, "numerics"), rp_json_text_at(b, "numerics")) == 0;
+}
+
 /* Rows of one instruction set follow each other, those of the GPU last. is_stopped: the GPU failed before all
  * operations were compared. */
 static json_t *tested_json(const json_t *rows, int is_stopped)
@@ -94,14 +103,16 @@ static json_t *tested_json(const json_t *rows, int is_stopped)
     json_t *list = json_array();
     const size_t n = json_array_size(rows);
     for (size_t i = 0, end; i < n; i = end) {
-        const char *isa = rp_json_text_at(json_array_get(rows, i), "isa");
+        const json_t *begin = json_array_get(rows, i);
+        const char *isa = rp_json_text_at(begin, "isa"), *numerics = rp_json_text_at(begin, "numerics");
         long long cases = 0, failed = 0;
-        for (end = i; end < n && strcmp(rp_json_text_at(json_array_get(rows, end), "isa"), isa) == 0; end++) {
+        for (end = i; end < n && is_with(begin, json_array_get(rows, end)); end++) {
             cases += rp_json_integer_at(json_array_get(rows, end), "cases");
             failed += rp_json_integer_at(json_array_get(rows, end), "failed");
         }
         const char *verdict = failed ? "FAILED" : is_stopped && strcmp(isa, "cuda") == 0 ? "STOPPED" : "good";
-        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:I}", "isa", isa, "verdict", verdict, "operations",
+        json_array_append_new(list, json_pack("{s:s, s:s*, s:s, s:I, s:I, s:I}", "isa", isa, "numerics",
+                                              strcmp(numerics, rp_numerics_name(RP_NUMERICS_fp32_1)) == 0 ? NULL : numerics, "verdict", verdict, "operations",
                                               (json_int_t)(end - i), "cases", (json_int_t)cases, "failed",
                                               (json_int_t)failed));
     }
@@ -111,7 +122,7 @@ static json_t *tested_json(const json_t *rows, int is_stopped)
 static const char text[] =
     "SHA-256\t[/SHA-256:good][!/SHA-256:FAILED]\n"
     "Ed25519\t[/Ed25519:good][!/Ed25519:FAILED]\n"
-    "[/tested:{/isa t}\t{/verdict t}: {/operations t} operations, {/cases t} cases, {/failed t} failed\n]"
+    "[/tested:{/isa t}[/numerics:, {/numerics t}]\t{/verdict t}: {/operations t} operations, {/cases t} cases, {/failed t} failed\n]"
     "[/cuda:cuda\tnot tested: {/cuda t}\n]"
     "[/operations:[/failed:FAILED\t{/op t}, {/isa t}: {/failed t} of {/cases t} cases; first: {/difference p}\n]]";
 
@@ -252,11 +263,11 @@ static int cmd_selftest(struct rp_cli *cli, struct rp_err *err)
         first = e;
     if (note_result(doc, "Ed25519", check_ed25519(&e) < 0) && first.code == RP_OK)
         first = e;
-    if (!is_wanted(o, "cuda") && rp_ops_selftest(&progress, &ops, &e) < 0 && first.code == RP_OK)
+    if (!is_wanted(o, "cuda") && rp_ops_selftest(o->tensor_core, &progress, &ops, &e) < 0 && first.code == RP_OK)
         first = e;
     if (ops)
         json_array_extend(json_object_get(doc, "operations"), ops);
-    if (!is_wanted(o, "cpu") && test_gpu(cli, o, doc, &e) < 0 && first.code == RP_OK)
+    if (!is_wanted(o, "cpu") && !o->tensor_core && test_gpu(cli, o, doc, &e) < 0 && first.code == RP_OK)
         first = e;
     json_object_set_new(doc, "tested",
                         tested_json(json_object_get(doc, "operations"), json_object_get(doc, "stopped") != NULL));
@@ -274,6 +285,8 @@ const struct rp_command rp_cmd_selftest = {
     .details = "Runs every operation on small odd sizes with every usable instruction set, and on a GPU if one can be "
                "used, and compares each bit with the scalar definition; SHA-256 and Ed25519 with published vectors. "
                "Takes a few seconds. Exit status 5 if anything differs.\n"
+               "--tensor-core does so in mixed precision, with the sums of products of each kind of tensor core "
+               "(train.tensor_core): on the CPU, which emulates them.\n"
                "A GPU that hangs, or whose driver fails, ends the test with another status (7 for a hang); the message "
                "names operation, case and shape, and so does \"stopped\" with --json. A minute without a report counts "
                "as a hang, before the first case five minutes; RP_GPU_TIMEOUT_MS=20000 in the environment makes it "

@@ -2,23 +2,33 @@
 
 #include "backend/cpu/cpu.h"
 
-int rp_ops_selftest(const struct rp_case_watch *progress, json_t **report, struct rp_err *err)
+/* In one arithmetic; *first is set if anything differs and it was not set before. */
+static int test_numerics(enum rp_numerics n, const struct rp_case_watch *progress, json_t *report, struct rp_err *first, struct rp_err *err)
 {
     const struct rp_backend *cpu = &rp_backend_cpu;
-    struct rp_err first = {0}, e;
-    *report = json_array();
+    struct rp_err e;
     for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
         const char *name = rp_isa_name((enum rp_isa)isa);
-        struct rp_device_opts o = {.isa = name, .threads = 2};
+        struct rp_device_opts o = {.isa = name, .threads = 2, .numerics = n};
         if (!rp_isa_usable((enum rp_isa)isa))
             continue;
         struct rp_dev *dev = rp_ops_selftest_open(cpu, &o, err);
         if (!dev)
             return -1;
-        if (rp_ops_selftest_device(dev, name, progress, *report, &e) < 0 && first.code == RP_OK)
-            first = e;
+        if (rp_ops_selftest_device(dev, name, progress, report, &e) < 0 && first->code == RP_OK)
+            *first = e;
         cpu->close(dev);
     }
+    return 0;
+}
+
+int rp_ops_selftest(int mixed, const struct rp_case_watch *progress, json_t **report, struct rp_err *err)
+{
+    struct rp_err first = {0};
+    *report = json_array();
+    for (int n = 0; n < RP_NUMERICS_COUNT; n++)
+        if (rp_is_mixed((enum rp_numerics)n) == mixed && test_numerics((enum rp_numerics)n, progress, *report, &first, err) < 0)
+            return -1;
     if (first.code == RP_OK)
         return 0;
     *err = first;
