@@ -25,7 +25,7 @@ static const struct rp_opt opts[] = {
     RP_OPTION_FLAG(speed, "speed", 0,
                    "measure speed instead; GEMMs of BERT-base, attention and memory-bound operations at real size"),
     RP_OPTION_FLAG(tensor_core, "tensor-core", 0,
-                   "mixed precision: every operation with the sums of each kind of tensor core, on the CPU (a minute or two)"),
+                   "mixed precision, with the sums of each kind of tensor core; on the CPU, a minute or two"),
     RP_OPTION_TEXT(device, "device", 0, "GPU", "the GPU: a number from 0 or a UUID; default the first one"),
     {0},
 };

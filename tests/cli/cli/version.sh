@@ -7,7 +7,7 @@
 grep -q '^repro [0-9]' version.txt || fail "no version"
 grep -q 'repro-fp32/1' version.txt || fail "no version of the arithmetic"
 "$REPRO" version --json >version.json
-jq -e '.version and .numerics == ["repro-fp32/1"] and .compiler and (.commit | type == "string") and (.dirty | type == "boolean")' version.json >answer.txt ||
+jq -e '.version and (.numerics | length == 6 and .[0] == "repro-fp32/1" and .[5] == "repro-bf16-tc16/0") and .compiler and (.commit | type == "string") and (.dirty | type == "boolean")' version.json >answer.txt ||
     { cat version.json >&2; fail "fields are missing"; }
 jq -e '.isa | index("scalar")' version.json >answer.txt || fail "the scalar instruction set is always usable"
 for dependency in "openssl|libssl" libjpeg libarchive jansson libgit2 hwloc zlib zstd; do
