@@ -78,7 +78,8 @@ struct rp_net {
     float *g;                                    /* of the micro-batch's gradient, second gradients, statistics */
     float *masters;                              /* weights and buffers as they are trained; in mixed precision w is a copy, rounded (train.h) */
     float loss_scale;                            /* factor of the loss's gradient, a power of two; 1: none */
-    int watches_overflow, overflowed;            /* whether backward() may end at the first gradient that is not finite; it did */
+    int watches_overflow;                        /* backward() may end at the first layer whose gradient is not finite */
+    int overflowed;                              /* 0, or 1 + that layer: from it on gradients are complete */
     float *loss;                                 /* device: [loss parts] of the micro-batch */
     float *work;                                 /* device: scratch for column sums */
     int parallel;                                /* tensor-parallel degree of the arithmetic */

@@ -115,7 +115,7 @@ void rp_net_watch_overflow(struct rp_net *m, int layer)
         int64_t at = -1;
         if (l->t[i].stage == layer && l->t[i].count)
             m->dev->op->find_nonfinite(m->dev, &at, rp_tensor_in(m->g, &l->t[i]), l->t[i].count);
-        m->overflowed = at >= 0;
+        m->overflowed = at >= 0 ? layer + 1 : 0;
     }
 }
 

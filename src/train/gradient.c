@@ -14,7 +14,9 @@ static struct rp_net *at_micro(struct rp_train *t, int64_t i, int64_t step, floa
     m->micro = t->first + i;
     m->g = block;
     m->loss_scale = t->state.scale.scale;
-    m->watches_overflow = t->scale_rule.is_dynamic;
+    /* ranks that exchange within the backward pass go through all of it */
+    m->watches_overflow =
+        t->scale_rule.is_dynamic && t->comm->size[RP_GROUP_TENSOR] == 1 && t->comm->size[RP_GROUP_PIPELINE] == 1;
     m->overflowed = 0;
     return m;
 }
@@ -36,15 +38,25 @@ int rp_train_forward(struct rp_train *t, int64_t i, int64_t step, float *block, 
     return m->model->measure ? m->model->measure(m, rp_train_view(t, i), err) : 0;
 }
 
+/* The step's norm is not finite whatever gradients of earlier layers are: they need not be computed. Those that are
+ * complete may be on their way to other ranks already (overlap.h). */
+static void fill_earlier(struct rp_net *m)
+{
+    const struct rp_tensors *l = &m->tensors[RP_WEIGHT];
+    for (int i = 0; i < l->n; i++)
+        if (l->t[i].stage < m->overflowed - 1 && l->t[i].count)
+            m->dev->op->fill(m->dev, rp_tensor_in(m->g, &l->t[i]), INFINITY, l->t[i].count);
+}
+
 int rp_train_backward(struct rp_train *t, int64_t i, int64_t step, float *block, struct rp_err *err)
 {
     struct rp_net *m = at_micro(t, i, step, block);
-    if (m->model->backward(m, rp_train_view(t, i), err) < 0) {
-        if (!m->overflowed)
-            return -1;
-        /* the step's norm is not finite whatever the rest of this gradient is: it need not be computed */
-        m->dev->op->fill(m->dev, m->g, INFINITY, m->tensors[RP_WEIGHT].bytes / sizeof(float));
-    }
+    const int failed = m->model->backward(m, rp_train_view(t, i), err) < 0;
+    if (failed && !m->overflowed)
+        return -1;
+    if (failed)
+        fill_earlier(m);
+    m->overflowed = 0;
     return m->dev->backend->sync(m->dev, err);
 }
 

@@ -279,6 +279,8 @@ static int update_weights(struct rp_train *t, int64_t at, struct rp_step_result 
                       rp_pipeline_return_tied(t, err) < 0))
         return -1;
     out->overflow = overflow;
+    if (overflow) /* Inf or NaN depends on where the backward pass ended */
+        out->grad_norm = INFINITY;
     rp_loss_scale_next(&t->state.scale, &t->scale_rule, overflow);
     if (rp_loss_scale_fails(&t->state.scale))
         return rp_fail(err, RP_MISMATCH, "step %lld: the gradient overflowed in each of the last %d steps, with the least loss scale %g; "
