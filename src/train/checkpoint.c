@@ -166,39 +166,66 @@ static int match_slots(struct rp_checkpoint *c, const struct rp_state_entry *e, 
     return 0;
 }
 
+/* A count in the metadata. -1: it is not there, or not a number of at most `most`. */
+static int64_t count_of(const struct rp_st *st, const char *key, int64_t most)
+{
+    const char *text = rp_st_metadata(st, key);
+    char *end = NULL;
+    const int64_t n = text && *text >= '0' && *text <= '9' ? strtoll(text, &end, 10) : -1;
+    return n < 0 || *end || n > most ? -1 : n;
+}
+
 static int step_of(const struct rp_st *st, int64_t *step, struct rp_err *err)
 {
-    const char *text = rp_st_metadata(st, "step");
-    char *end;
-    *step = text && *text >= '0' && *text <= '9' ? strtoll(text, &end, 10) : -1;
-    if (*step < 0 || *end || *step > 1000000000)
+    *step = count_of(st, "step", 1000000000);
+    if (*step < 0)
         return rp_fail(err, RP_MALFORMED, "'%s' belongs to optimizer moments, but has no valid \"step\" in its metadata", st->path);
     return 0;
 }
 
-/* The loss scale goes on where the file was saved. A file of a run without one begins it. */
-static int scale_of(struct rp_checkpoint *c, const struct rp_st *in, struct rp_err *err)
+/* A power of two, and counts that `step` steps can have. */
+static int is_possible(const struct rp_loss_scale *s, int64_t step)
+{
+    int exponent;
+    return s->scale > 0 && frexpf(s->scale, &exponent) == 0.5f && s->good >= 0 && s->good <= step - s->skipped &&
+           s->bad >= 0 && s->bad <= s->skipped && s->at_minimum >= 0 && s->at_minimum <= s->bad;
+}
+
+/* A dynamic loss scale goes on where the file was saved. Any other begins, and so does one that the file lacks. */
+static int scale_of(struct rp_checkpoint *c, const struct rp_st *in, const struct rp_loss_scale_rule *rule,
+                    struct rp_err *err)
 {
     const char *text = rp_st_metadata(in, RP_CHECKPOINT_SCALE);
-    struct rp_loss_scale *s = &c->scale;
-    long long count[4];
+    struct rp_loss_scale s = rp_loss_scale_begin(rule);
+    long long good, bad, at_minimum;
     int end = 0;
+    if (rp_st_metadata(in, RP_CHECKPOINT_SKIPPED) && (s.skipped = count_of(in, RP_CHECKPOINT_SKIPPED, c->step)) < 0)
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s' has no valid \"" RP_CHECKPOINT_SKIPPED
+                       "\" in its metadata: expected at most its %lld steps",
+                       in->path, (long long)c->step);
+    c->scale = s;
     if (!text)
         return 0;
-    if (strlen(text) > 100 || sscanf(text, "%a %lld %lld %lld %lld%n", &s->scale, &count[0], &count[1], &count[2], &count[3], &end) != 5 ||
-        text[end] || !(s->scale > 0) || frexpf(s->scale, &end) != 0.5f || count[0] < 0 || count[1] < 0 || count[2] < 0 ||
-        count[3] < 0 || count[3] > c->step || count[0] > c->step || count[1] > c->step || count[2] > c->step)
-        return rp_fail(err, RP_MALFORMED, "'%s' has no valid \"" RP_CHECKPOINT_SCALE "\" in its metadata: expected a power of two and "
-                       "four counts of at most %lld steps", in->path, (long long)c->step);
-    s->good = count[0];
-    s->bad = count[1];
-    s->at_minimum = count[2];
-    s->skipped = count[3];
+    const int fits = strlen(text) <= 100;
+    const int n = fits ? sscanf(text, "%a %lld %lld %lld%n", &s.scale, &good, &bad, &at_minimum, &end) : 0;
+    if (n == 4) {
+        s.good = good;
+        s.bad = bad;
+        s.at_minimum = at_minimum;
+    }
+    if (n != 4 || text[end] || !is_possible(&s, c->step))
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s' has no valid \"" RP_CHECKPOINT_SCALE "\" in its metadata: expected a power of two and counts "
+                       "of good steps, overflows and overflows at the least scale, of %lld steps, %lld of them skipped",
+                       in->path, (long long)c->step, (long long)s.skipped);
+    c->scale = rule->is_dynamic ? s : c->scale;
     return 0;
 }
 
 /* Slots of another optimizer may have the same names and shapes; those of another moment do not belong to these weights. */
-static int check_slots(struct rp_checkpoint *c, const struct rp_trained *state, struct rp_err *err)
+static int check_slots(struct rp_checkpoint *c, const struct rp_trained *state, const struct rp_loss_scale_rule *rule,
+                       struct rp_err *err)
 {
     const struct rp_st *in = c->optimizer.fd >= 0 ? &c->optimizer : &c->weights;
     const char *saved = rp_st_metadata(in, "optimizer"), *here = state->optimizer->name;
@@ -210,7 +237,7 @@ static int check_slots(struct rp_checkpoint *c, const struct rp_trained *state, 
                        in->path, saved, here);
     if (!c->slots)
         return 0;
-    if (step_of(in, &c->step, err) < 0 || scale_of(c, in, err) < 0)
+    if (step_of(in, &c->step, err) < 0 || scale_of(c, in, rule, err) < 0)
         return -1;
     if (in == &c->weights)
         return 0;
@@ -223,14 +250,15 @@ static int check_slots(struct rp_checkpoint *c, const struct rp_trained *state, 
                                      in->path, (long long)c->step, c->weights.path, (long long)step);
 }
 
-static int match_all(struct rp_checkpoint *c, const struct rp_trained *state, struct rp_err *err)
+static int match_all(struct rp_checkpoint *c, const struct rp_trained *state, const struct rp_loss_scale_rule *rule,
+                     struct rp_err *err)
 {
     RP_FREE struct rp_state_entry *e = rp_alloc((size_t)c->n * sizeof *e);
     for (int i = 0; i < c->n; i++)
         rp_state_entry_at(&e[i], state, i);
-    if (match_weights(c, e, err) < 0 || match_slots(c, e, err) < 0 || check_slots(c, state, err) < 0 ||
-        refuse_unexpected(c, &c->weights, err) < 0 || (c->optimizer.fd >= 0 && refuse_unexpected(c, &c->optimizer, err) < 0) ||
-        judge_lacking(c, e, err) < 0)
+    if (match_weights(c, e, err) < 0 || match_slots(c, e, err) < 0 || check_slots(c, state, rule, err) < 0 ||
+        refuse_unexpected(c, &c->weights, err) < 0 ||
+        (c->optimizer.fd >= 0 && refuse_unexpected(c, &c->optimizer, err) < 0) || judge_lacking(c, e, err) < 0)
         return -1;
     for (int i = 0; i < c->n; i++)
         if (c->at[i].in && check_tensor(c->at[i].in, c->at[i].s, &e[i], err) < 0)
@@ -296,7 +324,7 @@ int rp_checkpoint_open(struct rp_checkpoint *c, const char *path, const struct r
     const struct rp_loss_scale_rule rule = rp_loss_scale_rule_of(r);
     c->scale = rp_loss_scale_begin(&rule);
     c->at = rp_alloc((size_t)c->n * sizeof *c->at);
-    if (open_files(c, path, r, err) == 0 && match_all(c, state, err) == 0)
+    if (open_files(c, path, r, err) == 0 && match_all(c, state, &rule, err) == 0)
         return 0;
     rp_checkpoint_close(c);
     return -1;

@@ -26,8 +26,10 @@
 #define RP_CHECKPOINT_WEIGHTS "model.safetensors"
 #define RP_CHECKPOINT_CONFIG "config.json"
 #define RP_CHECKPOINT_OPTIMIZER "optimizer.safetensors"
-/* In the metadata of optimizer slots, with a dynamic loss scale: "scale good bad at_minimum skipped" of struct rp_loss_scale. */
+/* In the metadata of optimizer slots: of a dynamic loss scale "scale good bad at_minimum" of struct rp_loss_scale; and how
+ * many steps changed no weight, if any, since the updates are counted on by runs without a loss scale too. */
 #define RP_CHECKPOINT_SCALE "loss_scale"
+#define RP_CHECKPOINT_SKIPPED "skipped_steps"
 
 struct rp_checkpoint_match {
     const struct rp_st *in;       /* NULL: the files do not have it */

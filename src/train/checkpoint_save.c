@@ -19,7 +19,7 @@
 
 struct saver {
     enum rp_numerics numerics;
-    int scales; /* the loss */
+    int scales; /* the loss, dynamically */
     struct rp_st_writer w;
     int writes; /* this is the rank that does */
     const struct rp_trained *state;
@@ -129,13 +129,14 @@ static int save_tensor(struct saver *s, const struct rp_state_entry *e, struct r
 static json_t *metadata_of(const struct saver *s, const char *optimizer)
 {
     const struct rp_loss_scale *x = &s->state->scale;
-    char text[32], scale[120];
+    char text[32], scale[100], skipped[32];
     snprintf(text, sizeof text, "%lld", (long long)s->step);
-    if (s->scales)
-        snprintf(scale, sizeof scale, "%a %lld %lld %lld %lld", (double)x->scale, (long long)x->good, (long long)x->bad,
-                 (long long)x->at_minimum, (long long)x->skipped);
-    return json_pack("{s:s, s:s, s:s, s:s*, s:s*}", "format", "pt", "step", text, "numerics",
-                     rp_numerics_name(s->numerics), RP_CHECKPOINT_SCALE, s->scales ? scale : NULL, "optimizer", optimizer);
+    snprintf(scale, sizeof scale, "%a %lld %lld %lld", (double)x->scale, (long long)x->good, (long long)x->bad,
+             (long long)x->at_minimum);
+    snprintf(skipped, sizeof skipped, "%lld", (long long)x->skipped);
+    return json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:s*}", "format", "pt", "step", text, "numerics",
+                     rp_numerics_name(s->numerics), RP_CHECKPOINT_SCALE, s->scales ? scale : NULL,
+                     RP_CHECKPOINT_SKIPPED, x->skipped ? skipped : NULL, "optimizer", optimizer);
 }
 
 /* A file of `n` entries from number `first` on. */
