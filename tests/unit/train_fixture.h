@@ -1,6 +1,7 @@
 /* What the tests of training share: a device made of the literal definitions, a small model, and samples from a counter.
  *
- * What:    fixture_device("reference" | an instruction set, threads), small_recipe(), fixture_open().
+ * What:    fixture_device("reference" | an instruction set, threads), fixture_device_for() a recipe in its arithmetic,
+ *          small_recipe(), fixture_open().
  * Flow:    recipe -> struct fixture with an opened trainer, samples in every slot.
  * Owner:   the test closes what it opens: fixture_fini() or fixture_close().
  */
@@ -104,6 +105,27 @@ FIXTURE struct rp_dev *fixture_device(const char *isa, int threads, int max_seq,
     struct rp_dev *dev = b && !b->unavailable(&o) ? rp_backend_open(b, &o, use, 2, &err) : NULL;
     if (!dev)
         printf("# no %s here\n", isa);
+    return dev;
+}
+
+/* The same for one rank of a recipe, in its arithmetic, with the workspace of the plan that it makes. NULL: this
+ * machine has none, and *err is empty; or *err says what failed. */
+FIXTURE struct rp_dev *fixture_device_for(const struct rp_recipe *r, struct rp_comm *c, const char *isa, int threads,
+                                          struct rp_plan *plan, struct rp_err *err)
+{
+    const int literal = !strcmp(isa, "reference");
+    const struct rp_backend *b = literal ? &reference_backend : &rp_backend_cpu;
+    const struct rp_device_opts o = {
+        .isa = literal ? NULL : isa, .threads = threads, .numerics = rp_recipe_numerics(r)};
+    if (!literal && b->unavailable(&o)) {
+        printf("# no %s here\n", isa);
+        return NULL;
+    }
+    if (rp_train_size(plan, r, c, b, &o, err) < 0)
+        return NULL;
+    struct rp_dev *dev = literal ? fixture_device(isa, threads, 1, 1) : b->open(&o, plan->bytes[RP_CLASS_BACKEND], err);
+    if (dev)
+        dev->numerics = o.numerics;
     return dev;
 }
 
@@ -276,12 +298,9 @@ struct fixture {
 FIXTURE int fixture_open(struct fixture *f, const struct rp_recipe *r, const char *isa, int threads, uint32_t seed,
                          const struct fixture_data *data, struct rp_err *err)
 {
-    struct rp_device_opts o = {.isa = isa, .threads = threads};
     *f = (struct fixture){.dev = NULL};
     *err = (struct rp_err){0};
-    int rows = (int)(r->train_batch_size * r->task_seq_length);
-    f->dev = fixture_device(isa, threads, (int)r->task_seq_length, rows);
-    if (!f->dev || rp_train_size(&f->plan, r, NULL, f->dev->backend, &o, err) < 0)
+    if (!(f->dev = fixture_device_for(r, NULL, isa, threads, &f->plan, err)))
         return -1;
     fixture_data_now = data ? *data : samples_new(r, seed);
     f->t = rp_train_open(&(struct rp_train_opts){.recipe = r, .plan = &f->plan, .dev = f->dev, .format = &fixture_format}, err);

@@ -75,14 +75,13 @@ FIXTURE int run_rank(struct rp_comm *c, void *arg, struct rp_err *err)
     struct trace *is = &trial->trace[c->rank[RP_GROUP_WORLD]];
     struct rp_plan plan;
     const struct trial_device usual = {"avx2", 1}, *d = trial->device ? &trial->device[c->rank[RP_GROUP_WORLD] % trial->devices] : &usual;
-    struct rp_device_opts o = {.isa = d->isa, .threads = d->threads}; /* where there is none, the definitions: they take longer */
-    struct rp_dev *dev = fixture_device(d->isa, d->threads, (int)trial->recipe.task_seq_length, 64);
-    dev = dev ? dev : fixture_device("reference", 1, 0, 0);
     *is = (struct trace){0};
-    if (rp_train_size(&plan, &trial->recipe, c, dev->backend, &o, err) < 0) {
-        fixture_close(dev);
+    *err = (struct rp_err){0};
+    struct rp_dev *dev = fixture_device_for(&trial->recipe, c, d->isa, d->threads, &plan, err);
+    if (!dev && !err->code) /* none here: the definitions, which take longer */
+        dev = fixture_device_for(&trial->recipe, c, "reference", 1, &plan, err);
+    if (!dev)
         return -1;
-    }
     struct rp_train *t = rp_train_open(&(struct rp_train_opts){.recipe = &trial->recipe, .plan = &plan, .dev = dev, .comm = c,
                                                                .format = trial->format, .alive = trial->alive, .alive_arg = is}, err);
     is->train = t;
