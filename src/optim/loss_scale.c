@@ -2,9 +2,14 @@
 
 #include <math.h>
 
+int rp_loss_is_scaled(const struct rp_recipe *r)
+{
+    return r->train_precision == RP_PRECISION_fp16 && r->train_loss_scale != RP_LOSS_SCALE_none;
+}
+
 struct rp_loss_scale_rule rp_loss_scale_rule_of(const struct rp_recipe *r)
 {
-    if (r->train_precision != RP_PRECISION_fp16 || r->train_loss_scale == RP_LOSS_SCALE_none)
+    if (!rp_loss_is_scaled(r))
         return (struct rp_loss_scale_rule){.initial = 1, .minimum = 1, .window = 1, .hysteresis = 1};
     return (struct rp_loss_scale_rule){
         .is_dynamic = r->train_loss_scale == RP_LOSS_SCALE_dynamic,

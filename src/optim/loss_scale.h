@@ -34,6 +34,8 @@ struct rp_loss_scale {
     int64_t skipped; /* steps that changed no weight, of all so far */
 };
 
+/* The loss of its steps has a scale, dynamic or fixed: their records say so (worker/step.def). */
+int rp_loss_is_scaled(const struct rp_recipe *r);
 struct rp_loss_scale_rule rp_loss_scale_rule_of(const struct rp_recipe *r);
 /* Before the first step. */
 struct rp_loss_scale rp_loss_scale_begin(const struct rp_loss_scale_rule *rule);

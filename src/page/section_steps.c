@@ -34,7 +34,7 @@ static struct steps columns_of(const struct rp_records *rs)
         c.number[c.n] = (double)r->step;
         c.seconds[c.n] = (double)(r->end_ns - r->start_ns) / 1e9;
         c.loss[c.n] = (double)r->loss;
-        c.norm[c.n++] = (double)r->grad_norm;
+        c.norm[c.n++] = r->overflow ? NAN : (double)r->grad_norm;
         c.warm += !r->timed;
     }
     return c;
@@ -58,6 +58,8 @@ static void put_csv(struct rp_buf *out, const struct rp_records *rs)
     rp_buf_puts(out, "rank,step,phase,repeat,start_s,seconds,device_s,input_s,samples,learning_rate,loss,loss_hex,grad_norm,grad_norm_hex");
     for (int c = 0; c < rs->counter.n; c++)
         rp_buf_printf(out, ",%s", rs->counter.name[c]);
+    if (first < rs->n && rs->r[first].scale)
+        rp_buf_puts(out, ",loss_scale,overflow");
     for (int64_t i = first; i < rs->n; i++) {
         const struct rp_step_record *r = &rs->r[i];
         rp_buf_printf(out, "\n%d,%d,%s,%d,%.9f,%.9f,", rs->rank, r->step, r->timed ? "timed" : "warm-up", r->repeat,
@@ -72,6 +74,11 @@ static void put_csv(struct rp_buf *out, const struct rp_records *rs)
         put_exact(out, r->grad_norm);
         for (int c = 0; c < rs->counter.n; c++)
             rp_buf_printf(out, ",%" PRIu32, rp_record_counts(rs, r)[c]);
+        if (r->scale) {
+            rp_buf_puts(out, ",");
+            rp_csv_number(out, (double)rp_record_loss_scale(r));
+            rp_buf_printf(out, ",%d", r->overflow);
+        }
     }
     rp_buf_puts(out, "\n");
 }
@@ -205,15 +212,22 @@ static void plot_curve(struct rp_section *s, const struct steps *c, const double
 {
     char id[48], words[300];
     double low = INFINITY, high = -INFINITY;
-    size_t gaps = 0;
+    size_t first = c->n, last = 0, gaps = 0;
     for (size_t i = 0; i < c->n; i++)
-        if (isfinite(y[i]))
+        if (isfinite(y[i])) {
             low = fmin(low, y[i]), high = fmax(high, y[i]);
-        else
+            first = first < i ? first : i;
+            last = i;
+        } else
             gaps++;
+    if (first == c->n) {
+        rp_section_fill(s, "<p>The gradient overflowed in every step, and no weight changed.</p>\n");
+        return;
+    }
     snprintf(id, sizeof id, "b%d-%s", s->index, name);
-    snprintf(words, sizeof words, "%.6g at the first step, %.6g at the last, between %.6g and %.6g over %zu step%s%s", y[0], y[c->n - 1],
-             low, high, c->n, rp_s((int64_t)c->n), gaps ? "; gaps are values that are not finite." : ".");
+    snprintf(words, sizeof words, "%.6g at %s step, %.6g at the last, between %.6g and %.6g over %zu step%s%s", y[first],
+             first ? "the first such" : "the first", y[last], low, high, c->n - gaps, rp_s((int64_t)(c->n - gaps)),
+             gaps ? "; gaps are steps whose gradient overflowed, which changed no weight." : ".");
     struct rp_series line[] = {{.kind = RP_LINE, .x = c->number, .y = y, .n = c->n, .class = class},
                                {.kind = RP_DOTS, .x = c->number, .y = y, .n = c->n <= 100 ? c->n : 0, .class = class}};
     struct rp_plot p = {

@@ -68,6 +68,8 @@ static struct rp_bit_difference *differ(const struct rp_records *as, const struc
         if (k >= 0 && bits_of(rp_record_loss_parts(as, a)[i]) != bits_of(rp_record_loss_parts(bs, b)[k]))
             return floats_differ(a->step, as->part.name[i], rp_record_loss_parts(as, a)[i], rp_record_loss_parts(bs, b)[k]);
     }
+    if (a->scale && b->scale && a->scale != b->scale)
+        return floats_differ(a->step, "loss_scale", rp_record_loss_scale(a), rp_record_loss_scale(b));
     if (a->step >= 0 && bits_of(a->loss) != bits_of(b->loss))
         return floats_differ(a->step, "loss", a->loss, b->loss);
     if (a->step >= 0 && bits_of(a->grad_norm) != bits_of(b->grad_norm))

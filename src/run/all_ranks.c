@@ -134,6 +134,8 @@ static int agree(const struct rp_records *all, const struct rp_records *one, int
                                          "one of them has a state root", one->rank, i + 1);
     if (memcmp(&x->loss, &y->loss, sizeof x->loss) != 0)
         return differ_float(one, y, "loss", y->loss, x->loss, err);
+    if (x->scale != y->scale || x->overflow != y->overflow)
+        return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl: step %d: another loss_scale or overflow than on rank 0", one->rank, y->step);
     if (memcmp(&x->grad_norm, &y->grad_norm, sizeof x->grad_norm) != 0)
         return differ_float(one, y, "grad_norm", y->grad_norm, x->grad_norm, err);
     if (x->learning_rate < y->learning_rate || x->learning_rate > y->learning_rate)

@@ -99,7 +99,7 @@ int rp_derive(struct rp_figures *f, const struct rp_run *r, struct rp_err *err)
     const struct rp_model *m = rp_model_of(&r->recipe);
     const int complete = strcmp(r->facts->status, "complete") == 0;
     rp_object_init(f, &rp_type_figures);
-    if (rp_records_match(&r->records, &r->recipe, complete, err) < 0 || derive_work(&f->model, &r->recipe, err) < 0 ||
+    if (rp_records_match(&r->records, &r->recipe, r->facts->init, complete, err) < 0 || derive_work(&f->model, &r->recipe, err) < 0 ||
         derive_changes(f, r, err) < 0)
         return -1;
     f->numerics = rp_strdup(rp_numerics_of(&r->recipe));

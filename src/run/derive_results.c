@@ -242,7 +242,7 @@ static void derive_device_time(struct rp_results *out, const struct timed_window
 
 static void derive_evidence(struct rp_results *out, const struct rp_records *rs)
 {
-    const struct rp_step_record *first = NULL, *last = NULL, *root0 = NULL, *root1 = NULL;
+    const struct rp_step_record *first = NULL, *last = NULL, *norm0 = NULL, *norm1 = NULL, *root0 = NULL, *root1 = NULL;
     int64_t roots = 0, root_ns = 0, timed = 0, steps = 0;
     for (int64_t i = 0; i < rs->n; i++) {
         const struct rp_step_record *r = &rs->r[i];
@@ -256,6 +256,10 @@ static void derive_evidence(struct rp_results *out, const struct rp_records *rs)
             continue;
         first = first ? first : r;
         last = r;
+        if (!r->overflow) {
+            norm0 = norm0 ? norm0 : r;
+            norm1 = r;
+        }
         steps++;
         timed += r->timed;
     }
@@ -271,8 +275,30 @@ static void derive_evidence(struct rp_results *out, const struct rp_records *rs)
     out->samples_per_step = first->samples;
     out->loss_first = first->loss;
     out->loss_last = last->loss;
-    out->grad_norm_first = first->grad_norm;
-    out->grad_norm_last = last->grad_norm;
+    if (norm0) {
+        out->grad_norm_first = norm0->grad_norm;
+        out->grad_norm_last = norm1->grad_norm;
+    }
+}
+
+static void derive_loss_scaling(struct rp_results *out, const struct rp_records *rs)
+{
+    struct rp_loss_scaling *is = NULL;
+    for (int64_t i = 0; i < rs->n; i++) {
+        const struct rp_step_record *r = &rs->r[i];
+        if (!r->scale)
+            continue;
+        if (!is) {
+            is = out->loss_scaling = rp_alloc(sizeof *is);
+            rp_object_init(is, &rp_type_loss_scaling);
+            is->initial = rp_record_loss_scale(r);
+        }
+        is->final = rp_record_loss_scale(r);
+        is->skipped += r->overflow;
+        is->skipped_timed += r->overflow && r->timed;
+    }
+    if (is && out->steps.timed)
+        is->skipped_share = (double)is->skipped_timed / (double)out->steps.timed;
 }
 
 void rp_derive_results(struct rp_figures *f, const struct rp_records *rs, const struct rp_model *m)
@@ -281,6 +307,7 @@ void rp_derive_results(struct rp_figures *f, const struct rp_records *rs, const 
     int n;
     struct timed_window *w = windows(rs, &n);
     derive_evidence(out, rs);
+    derive_loss_scaling(out, rs);
     derive_throughput(out, w, n, rs->sha256, m);
     derive_step_times(out, rs);
     derive_input(&out->input, rs);

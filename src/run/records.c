@@ -16,6 +16,7 @@
 
 #define PARTS_OFF 1e-4     /* of the loss: how far its parts may be from it */
 #define PART_ROUNDED 1e-3 /* where the loss is near zero */
+#define SCALE_LEAST (-149) /* exponent of the least float; rp_step_record.scale 1 stands for it */
 #define DEVICE_CLOCK_NS 2000   /* how much longer a step may be by the device's clock, */
 #define DEVICE_CLOCK_PART 1000 /* and one part in this many */
 
@@ -46,6 +47,11 @@ void rp_record_keyed_root(char out[RP_SHA256_HEX], const struct rp_records *rs, 
     *out = 0;
     if (r->root && rs->keyed)
         rp_hex(out, rs->keyed[r->root - 1], RP_SHA256_SIZE);
+}
+
+float rp_record_loss_scale(const struct rp_step_record *r)
+{
+    return ldexpf(1, (int)r->scale - 1 + SCALE_LEAST);
 }
 
 const uint32_t *rp_record_counts(const struct rp_records *rs, const struct rp_step_record *r)
@@ -221,7 +227,8 @@ static int field_is(const struct field *f, const char *text)
     return f->size == (int)strlen(text) && memcmp(f->value, text, (size_t)f->size) == 0;
 }
 
-static int parse_float(float *x, const struct field *f, struct records_line *l, const char *name, struct rp_err *err)
+/* may_be_inf: "inf" is a value of it. */
+static int parse_any_float(float *x, const struct field *f, int may_be_inf, struct records_line *l, const char *name, struct rp_err *err)
 {
     char text[32] = "", again[32];
     if (check_type(f, 's', l, name, err) < 0)
@@ -230,12 +237,17 @@ static int parse_float(float *x, const struct field *f, struct records_line *l, 
         memcpy(text, f->value, (size_t)f->size);
     if (rp_float_unhex(x, text) < 0)
         return rp_fail(err, RP_MALFORMED, "%s: '%s' is not a hex float like 0x1.8p+1", line_place(l), name);
-    if (!isfinite(*x))
+    if (!isfinite(*x) && !(may_be_inf && *x > 0))
         return rp_fail(err, RP_MISMATCH, "%s: '%s' is %s; training would have stopped there", line_place(l), name, text);
     rp_float_hex(again, *x);
     if (strcmp(again, text) != 0)
         return rp_fail(err, RP_MALFORMED, "%s: '%s' is '%s', which this program writes as '%s'", line_place(l), name, text, again);
     return 0;
+}
+
+static int parse_float(float *x, const struct field *f, struct records_line *l, const char *name, struct rp_err *err)
+{
+    return parse_any_float(x, f, 0, l, name, err);
 }
 
 static int parse_whole(int64_t *out, const struct field *f, struct records_line *l, const char *name, int64_t least, int64_t most,
@@ -406,6 +418,29 @@ static int parse_overlap(struct rp_records *rs, const struct rp_step_record *r, 
     return 0;
 }
 
+/* The loss scale, whether the gradient overflowed, and its norm, which is infinite then and only then. */
+static int parse_scaling(struct rp_step_record *r, struct records_line *l, struct rp_err *err)
+{
+    const int scaled = l->f[RP_STEP_loss_scale].type || l->f[RP_STEP_overflow].type;
+    int64_t overflow = 0;
+    int exponent = 0;
+    float scale;
+    if (scaled && (check_keys(l, RP_WHEN_SCALED, ~0u, "a run with a loss scale", err) < 0 ||
+                   parse_whole_key(&overflow, l, RP_STEP_overflow, 1, err) < 0 ||
+                   parse_any_float(&scale, &l->f[RP_STEP_loss_scale], 1, l, "loss_scale", err) < 0))
+        return -1;
+    if (scaled && !(scale > 0 && (isinf(scale) || frexpf(scale, &exponent) == 0.5f)))
+        return rp_fail(err, RP_MISMATCH, "%s: 'loss_scale' is %a, which is not a power of two", line_place(l), (double)scale);
+    if (scaled)
+        r->scale = isinf(scale) ? 128 - SCALE_LEAST + 1 : (uint32_t)(exponent - SCALE_LEAST);
+    r->overflow = overflow != 0;
+    if (parse_any_float(&r->grad_norm, &l->f[RP_STEP_grad_norm], r->overflow, l, "grad_norm", err) < 0)
+        return -1;
+    if (r->overflow && isfinite(r->grad_norm))
+        return rp_fail(err, RP_MISMATCH, "%s: 'overflow' is 1, but 'grad_norm' is the finite number %a", line_place(l), (double)r->grad_norm);
+    return 0;
+}
+
 static int parse_values(struct rp_step_record *r, struct records_line *l, struct rp_err *err)
 {
     int64_t repeat, samples;
@@ -417,7 +452,7 @@ static int parse_values(struct rp_step_record *r, struct records_line *l, struct
     if (l->f[RP_STEP_device_ns].type && parse_whole_key(&r->device_ns, l, RP_STEP_device_ns, INT64_MAX, err) < 0)
         return -1;
     if (parse_whole_key(&r->end_ns, l, RP_STEP_end_ns, INT64_MAX, err) < 0 ||
-        parse_float(&r->grad_norm, &l->f[RP_STEP_grad_norm], l, "grad_norm", err) < 0 ||
+        parse_scaling(r, l, err) < 0 ||
         parse_whole_key(&r->input_ns, l, RP_STEP_input_ns, INT64_MAX, err) < 0 || parse_learning_rate(r, l, err) < 0 ||
         parse_float(&r->loss, &l->f[RP_STEP_loss], l, "loss", err) < 0 || parse_whole_key(&repeat, l, RP_STEP_repeat, INT32_MAX, err) < 0 ||
         parse_whole_key(&samples, l, RP_STEP_samples, UINT32_MAX, err) < 0 ||
@@ -546,7 +581,7 @@ static int add_line(struct rp_records_in *in, const char *text, size_t size, str
             memcpy(rs->keyed[rs->roots], roots.keyed, sizeof roots.keyed);
         }
         memcpy(rs->root[rs->roots++], roots.state, sizeof roots.state);
-        r.root = (uint32_t)rs->roots & INT32_MAX;
+        r.root = (uint32_t)rs->roots & ((1u << 21) - 1);
     }
     rs->r = grow_array(rs->r, rs->n, &in->room, sizeof *rs->r);
     rs->loss_part = add_named(rs->loss_part, rs->n, &in->parts_room, parts, (size_t)rs->part.n * sizeof *parts);

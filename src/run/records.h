@@ -43,8 +43,12 @@ struct rp_step_record {
     int32_t step, repeat; /* step -1: the state before the first step, which has only a root */
     uint32_t samples;
     uint32_t timed : 1;
-    uint32_t root : 31; /* index in rp_records.root, from 1; 0: none was taken */
+    uint32_t overflow : 1; /* it changed no weight, and grad_norm is infinite */
+    uint32_t scale : 9;    /* of the loss, for rp_record_loss_scale(); 0: it has none */
+    uint32_t root : 21;    /* index in rp_records.root, from 1; 0: none was taken; at most RP_RECORDS_MAX */
 };
+/* Of a step that has one: a power of two. */
+float rp_record_loss_scale(const struct rp_step_record *r);
 
 #define RP_NAMES_MAX (RP_COUNTERS_MAX > RP_LOSS_PARTS_MAX ? RP_COUNTERS_MAX : RP_LOSS_PARTS_MAX)
 struct rp_record_names { /* of the first step, and so of all: in ascending order */
@@ -92,9 +96,11 @@ int rp_records_piece(void *in, const char *data, size_t size, struct rp_err *err
 int rp_records_end(struct rp_records_in *in, const char *sha256, struct rp_err *err) rp_must_check;
 
 /* Do they agree with the recipe and its model: phases, repeats, samples per step, names of loss parts and counters,
- * bounds of counters, learning rates (unless the run started from a file, whose earlier steps are not recorded), state
- * roots; complete: all steps, and roots at both ends. */
-int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, int complete, struct rp_err *err) rp_must_check;
+ * bounds of counters, learning rates (unless the run started from a file, whose earlier steps are not recorded), loss
+ * scales, state roots; complete: all steps, and roots at both ends. init: the files that it started from, or NULL. */
+struct rp_init_facts; /* run/facts.h */
+int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, const struct rp_init_facts *init, int complete,
+                     struct rp_err *err) rp_must_check;
 int64_t rp_records_steps(const struct rp_records *rs); /* the number of the last step, plus 1 */
 void rp_records_fini(struct rp_records *rs);
 

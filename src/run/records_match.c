@@ -1,20 +1,70 @@
 /* Do step records follow from the recipe and its model? */
+#include "optim/loss_scale.h"
 #include "optim/optim.h"
+#include "run/facts.h"
 #include "run/records.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
-/* The recipe's schedule at a step that counts from 0. */
-static double scheduled(const struct rp_recipe *r, int64_t step)
+/* The loss scale before a step, which follows from the steps before it. */
+struct scaling {
+    int is_scaled;
+    struct rp_loss_scale_rule rule;
+    struct rp_loss_scale now;
+};
+
+/* Where it begins: as the recipe has it, or where the file of --init goes on. */
+static int scaling_of(struct scaling *out, const struct rp_recipe *r, const struct rp_init_facts *init, struct rp_err *err)
 {
-    const struct rp_optim o = rp_schedule_of(r);
-    return rp_learning_rate(&o, step + 1);
+    const struct rp_loss_scale_facts *is = init ? init->loss_scale : NULL;
+    int exponent;
+    out->is_scaled = rp_loss_is_scaled(r);
+    out->rule = rp_loss_scale_rule_of(r);
+    out->now = rp_loss_scale_begin(&out->rule);
+    if (is && (!out->is_scaled || !init->optimizer_state))
+        return rp_fail(err, RP_MISMATCH, "facts.json: init/loss_scale is there, but %s",
+                       out->is_scaled ? "the files have no optimizer state" : "the settings scale no loss");
+    if (!is)
+        return init && init->optimizer_state && out->is_scaled
+                   ? rp_fail(err, RP_MISMATCH, "facts.json: init/loss_scale is missing: the run goes on from optimizer state, with a loss scale")
+                   : 0;
+    if (!(is->scale > 0) || !isfinite(is->scale) || frexpf(is->scale, &exponent) != 0.5f || is->skipped > init->steps ||
+        is->good > init->steps - is->skipped || is->bad > is->skipped || is->at_minimum > is->bad)
+        return rp_fail(err, RP_MISMATCH, "facts.json: init/loss_scale is not a power of two with counts that %" PRId64 " steps can have",
+                       init->steps);
+    if (!out->rule.is_dynamic && is->scale != out->rule.initial)
+        return rp_fail(err, RP_MISMATCH, "facts.json: init/loss_scale/scale is %g, but the settings fix it at %g", (double)is->scale,
+                       (double)out->rule.initial);
+    out->now = (struct rp_loss_scale){is->scale, is->good, is->bad, is->at_minimum, is->skipped};
+    return 0;
 }
 
-static int rate_matches(const struct rp_step_record *s, const struct rp_recipe *r, struct rp_err *err)
+/* Whether a step has the scale that follows from the overflows before it; then what it does to the scale of the next. */
+static int scale_matches(struct scaling *x, const struct rp_step_record *s, struct rp_err *err)
 {
-    double expected = scheduled(r, s->step);
+    if (!x->is_scaled)
+        return s->scale ? rp_fail(err, RP_MISMATCH, "step %d has a loss_scale, but the settings scale no loss", s->step) : 0;
+    if (!s->scale)
+        return rp_fail(err, RP_MISMATCH, "step %d has no loss_scale and overflow, which every step of a run with train.loss_scale has", s->step);
+    if (rp_record_loss_scale(s) != x->now.scale)
+        return rp_fail(err, RP_MISMATCH, "step %d has the loss scale %g; by the overflows of the steps before it is %g", s->step,
+                       (double)rp_record_loss_scale(s), (double)x->now.scale);
+    if (s->overflow && !x->rule.is_dynamic)
+        return rp_fail(err, RP_MISMATCH, "step %d overflowed: with a fixed loss scale the run ends there", s->step);
+    rp_loss_scale_next(&x->now, &x->rule, s->overflow);
+    if (rp_loss_scale_fails(&x->now))
+        return rp_fail(err, RP_MISMATCH, "step %d is the last of %d that overflowed at the least loss scale: the run ends there", s->step,
+                       RP_OVERFLOWS_MOST);
+    return 0;
+}
+
+/* The recipe's schedule at a step that counts from 0; a step that changed no weight may not count. */
+static int rate_matches(const struct rp_step_record *s, const struct rp_recipe *r, const struct scaling *x, struct rp_err *err)
+{
+    const struct rp_optim o = rp_schedule_of(r);
+    const double expected = rp_learning_rate(&o, rp_loss_scale_scheduled(&x->now, &x->rule, s->step + 1));
     if ((r->run_init && *r->run_init) || s->learning_rate == expected)
         return 0;
     return rp_fail(err, RP_MISMATCH, "step %d has the learning rate %.17g; the recipe's schedule gives %.17g", s->step,
@@ -81,7 +131,8 @@ static int counters_match(const struct counting *c, const struct rp_records *rs,
     return 0;
 }
 
-int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, int complete, struct rp_err *err)
+int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, const struct rp_init_facts *init, int complete,
+                     struct rp_err *err)
 {
     int64_t first = rs->n && rs->r[0].step < 0, steps = rs->n - first;
     int64_t all = r->measure_warmup_steps + r->measure_repeats * r->measure_timed_steps;
@@ -90,6 +141,9 @@ int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, int
     if (complete && (!first || !rs->r[rs->n - 1].root))
         return rp_fail(err, RP_MISMATCH, "a complete run has a state root before its first and after its last step");
     struct counting counting = {0};
+    struct scaling scaling;
+    if (scaling_of(&scaling, r, init, err) < 0)
+        return -1;
     if (steps && counting_of(&counting, rs, r, err) < 0)
         return -1;
     for (int64_t i = first; i < rs->n; i++) {
@@ -110,7 +164,8 @@ int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, int
         if (expected && s->samples != expected)
             return rp_fail(err, RP_MISMATCH, "step %d trained %u samples; the recipe gives %" PRId64, s->step,
                            s->samples, expected);
-        if (counters_match(&counting, rs, s, err) < 0 || root_matches(s, r, all, err) < 0 || rate_matches(s, r, err) < 0)
+        if (counters_match(&counting, rs, s, err) < 0 || root_matches(s, r, all, err) < 0 || rate_matches(s, r, &scaling, err) < 0 ||
+            scale_matches(&scaling, s, err) < 0)
             return -1;
     }
     return 0;

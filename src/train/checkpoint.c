@@ -340,7 +340,15 @@ void rp_checkpoint_close(struct rp_checkpoint *c)
     *c = (struct rp_checkpoint){.weights = {.fd = -1}, .optimizer = {.fd = -1}};
 }
 
-static json_t *describe(const struct rp_checkpoint *c, const struct rp_trained *state)
+static json_t *scale_json(const struct rp_loss_scale *s)
+{
+    char hex[32];
+    rp_float_hex(hex, s->scale);
+    return json_pack("{s:{s:s, s:f}, s:I, s:I, s:I, s:I}", "scale", "hex", hex, "value", (double)s->scale, "good", (json_int_t)s->good,
+                     "bad", (json_int_t)s->bad, "at_minimum", (json_int_t)s->at_minimum, "skipped", (json_int_t)s->skipped);
+}
+
+static json_t *describe(const struct rp_checkpoint *c, const struct rp_trained *state, int scaled)
 {
     json_t *names = json_array(), *types = json_array();
     static const char *const all[] = {"F32", "F16", "BF16"};
@@ -356,8 +364,9 @@ static json_t *describe(const struct rp_checkpoint *c, const struct rp_trained *
     for (int k = 0; k < 3; k++)
         if (has[k])
             json_array_append_new(types, json_string(all[k]));
-    return json_pack("{s:b, s:I, s:s*, s:o, s:o, s:O*, s:O*}", "optimizer_state", c->slots, "steps", (json_int_t)c->step, "class", c->class,
-                     "initialised", names, "types", types, "config_ignored", c->ignored, "config_unknown", c->unknown);
+    return json_pack("{s:b, s:I, s:s*, s:o, s:o, s:O*, s:O*, s:o*}", "optimizer_state", c->slots, "steps", (json_int_t)c->step, "class",
+                     c->class, "initialised", names, "types", types, "config_ignored", c->ignored, "config_unknown", c->unknown,
+                     "loss_scale", scaled && c->slots ? scale_json(&c->scale) : NULL);
 }
 
 int rp_checkpoint_check(const char *path, const struct rp_recipe *r, json_t **found, struct rp_err *err)
@@ -367,7 +376,7 @@ int rp_checkpoint_check(const char *path, const struct rp_recipe *r, json_t **fo
     struct rp_checkpoint c;
     int failed = rp_checkpoint_open(&c, path, r, &s, err) < 0;
     if (!failed && found)
-        *found = describe(&c, &s);
+        *found = describe(&c, &s, rp_loss_is_scaled(r));
     if (!failed)
         rp_checkpoint_close(&c);
     rp_net_free(m);

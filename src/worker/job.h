@@ -50,7 +50,7 @@ const char *rp_step_key_name(enum rp_step_key key);
 /* In which records a key of step.def is. */
 enum rp_step_when {
     RP_WHEN_ALWAYS = 1, RP_WHEN_STEPS = 2, RP_WHEN_ROOTS = 4, RP_WHEN_CLOCK = 8, RP_WHEN_MODEL = 16, RP_WHEN_KEYED = 32, RP_WHEN_RANKED = 64,
-    RP_WHEN_WAITS = 128, RP_WHEN_OVERLAPPED = 256
+    RP_WHEN_WAITS = 128, RP_WHEN_OVERLAPPED = 256, RP_WHEN_SCALED = 512
 };
 
 /* One of several ranks. */

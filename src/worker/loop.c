@@ -1,6 +1,7 @@
 /* The worker's side: one job, from its JOB frame to DONE. run_phases() lists its phases. */
 #include "base/clock.h"
 #include "base/json.h"
+#include "optim/loss_scale.h"
 #include "train/products.h"
 #include "worker/measure_ceilings.h"
 #include "worker/measure_exchange.h"
@@ -9,6 +10,7 @@
 #include "worker/rank.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -346,10 +348,14 @@ static json_t *step_record(const struct loop *l, const struct rp_step_result *s,
     add_integer(record, RP_STEP_start_ns, (int64_t)start);
     add_integer(record, RP_STEP_end_ns, (int64_t)end);
     add_value(record, RP_STEP_loss, hex_of(s->loss));
-    add_value(record, RP_STEP_grad_norm, hex_of(s->grad_norm));
+    add_value(record, RP_STEP_grad_norm, hex_of(s->overflow ? INFINITY : s->grad_norm));
     add_integer(record, RP_STEP_input_ns, (int64_t)rp_train_input_ns(l->train));
     add_value(record, RP_STEP_learning_rate, json_real(s->learning_rate));
     add_integer(record, RP_STEP_samples, s->samples);
+    if (rp_loss_is_scaled(r)) {
+        add_value(record, RP_STEP_loss_scale, hex_of(s->loss_scale));
+        add_integer(record, RP_STEP_overflow, s->overflow);
+    }
     add_named(record, rp_model_of(r), s);
     return record;
 }

@@ -19,7 +19,7 @@ static json_t *results_of_text(const char *text, size_t size, const struct rp_re
         return NULL;
     rp_object_init(&figures, &rp_type_figures);
     figures.model.flops_per_sample = flops;
-    if (rp_records_match(&records, r, complete, err) == 0) {
+    if (rp_records_match(&records, r, NULL, complete, err) == 0) {
         rp_derive_results(&figures, &records, rp_model_of(r));
         j = rp_object_json(&figures.results, &rp_type_results);
     }

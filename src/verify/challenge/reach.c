@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "model/model.h"
+#include "optim/loss_scale.h"
 #include "train/checkpoint.h"
 #include "train/file_order.h"
 #include "train/train.h"
@@ -39,6 +40,7 @@ static int by_value(const void *a, const void *b)
 /* What bounds one step. */
 struct step_bound {
     double lr, ratio, norm; /* ratio: of |m| / (sqrt(v) + eps); norm: of the clipped gradient */
+    int skipped;            /* its gradient overflowed: it moves nothing, the slots included */
 };
 
 /* Norms, at most NORM_MEDIANS times their median. */
@@ -49,7 +51,9 @@ static void list_norms(struct step_bound *step, const struct rp_records *rs, con
     for (int64_t i = 0; i < rs->n; i++) {
         const struct rp_step_record *r = &rs->r[i];
         double x = (double)r->grad_norm;
-        if (r->step < 0)
+        if (r->overflow && r->step < steps)
+            step[r->step].skipped = 1;
+        if (r->step < 0 || r->overflow)
             continue;
         if (o->clip > 0 && x > (double)o->clip)
             x = (double)o->clip;
@@ -130,7 +134,8 @@ static void bound_weight(struct weight_bound *b, const struct rp_optim *o, const
     for (int64_t t = 1; t <= steps; t++) {
         if (r->seed_perturbation && (every > 0 ? (t - 1) % every == 0 : t == 1))
             perturb(b);
-        advance(b, o, (enum rp_optimizer_id)r->optimizer_name, &step[t - 1]);
+        if (!step[t - 1].skipped)
+            advance(b, o, (enum rp_optimizer_id)r->optimizer_name, &step[t - 1]);
     }
 }
 
@@ -228,9 +233,12 @@ static int compare_all(struct rp_reach *out, const struct rp_checkpoint *c, cons
     rp_optim_init(&o, r, l);
     RP_FREE struct step_bound *step = rp_alloc((size_t)(steps + 1) * sizeof *step);
     list_norms(step, records, &o, steps);
+    const struct rp_loss_scale_rule rule = rp_loss_scale_rule_of(r);
+    struct rp_loss_scale scale = rp_loss_scale_begin(&rule);
     for (int64_t t = 1; t <= steps; t++) {
-        step[t - 1].lr = rp_learning_rate(&o, t);
-        step[t - 1].ratio = adam_ratio(&o, t);
+        step[t - 1].lr = rp_learning_rate(&o, rp_loss_scale_scheduled(&scale, &rule, t));
+        step[t - 1].ratio = adam_ratio(&o, t - scale.skipped);
+        rp_loss_scale_next(&scale, &rule, step[t - 1].skipped);
     }
     for (int i = 0; i < l->n && !failed; i++) {
         const int elementwise =

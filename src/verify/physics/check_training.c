@@ -86,10 +86,13 @@ int rp_check_gradients(struct rp_verify_state *s, struct rp_check_result *result
 {
     const struct rp_records *rs = &s->run.records;
     const struct rp_step_record *first = NULL;
-    int64_t n = 0, same = 0;
+    int64_t n = 0, same = 0, skipped = 0;
     double least = INFINITY, most = 0;
     for (int64_t i = 0; i < rs->n; i++) {
         const struct rp_step_record *r = &rs->r[i];
+        skipped += r->overflow;
+        if (r->overflow) /* its norm is infinite: run/records.c */
+            continue;
         double norm = r->step < 0 ? 1 : (double)r->grad_norm;
         if (!(norm > 0) || !isfinite(norm))
             return rp_fail(err, RP_MISMATCH, "step %d: gradient norm %.6g; expected a positive number", r->step,
@@ -107,8 +110,14 @@ int rp_check_gradients(struct rp_verify_state *s, struct rp_check_result *result
         rp_float_hex(hex, first->grad_norm);
     if (n >= SAME_STEPS && same == n)
         return rp_fail(err, RP_MISMATCH, "all %" PRId64 " steps have the gradient norm %s: other samples give another", n, hex);
-    return n ? rp_check_text(result, "%" PRId64 " norms from %.4g to %.4g", n, least, most)
-             : rp_check_not_applicable(result, "no steps are recorded");
+    if (n + skipped == 0)
+        return rp_check_not_applicable(result, "no steps are recorded");
+    if (n == 0)
+        return rp_check_note(result, "the gradients of all %" PRId64 " steps overflowed: no weight changed", skipped);
+    char and[64] = "";
+    if (skipped)
+        RP_FORMAT(and, "; %" PRId64 " step%s overflowed and changed no weight", skipped, rp_s(skipped));
+    return rp_check_text(result, "%" PRId64 " norms from %.4g to %.4g%s", n, least, most, and);
 }
 
 /* ---- state_roots ---- */
@@ -182,10 +191,67 @@ static int describe_root_time(char text[120], const struct rp_records *rs)
     return share > ROOTS_MUCH;
 }
 
+/* ---- steps that change no weight ---- */
+
+/* Running statistics move in every step: a tensor of that name is one. */
+static int is_statistic(const struct rp_net *m, const char *name)
+{
+    char own[RP_TENSOR_NAME];
+    for (int i = 0; i < m->tensors[RP_BUFFER].n; i++) {
+        rp_tensor_name(own, &m->tensors[RP_BUFFER].t[i]);
+        if (strcmp(own, name) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* After a run without a single update every other tensor is what it was. */
+static int check_unchanged_tensors(const struct rp_verify_state *s, const struct rp_net *m, struct rp_err *err)
+{
+    char safe[100];
+    for (int64_t i = 0; i < s->run.facts->tensor_root_n; i++) {
+        const struct rp_tensor_root *t = &s->run.facts->tensor_root[i];
+        if (*t->init && *t->final && strcmp(t->init, t->final) != 0 && !is_statistic(m, t->name))
+            return rp_fail(err, RP_MISMATCH, "every step overflowed and changed no weight, but the roots of '%s' before and after them differ",
+                           rp_ascii(safe, sizeof safe, t->name));
+    }
+    return 0;
+}
+
+/* Two roots with nothing but overflows between them are equal, but where statistics run or weights are perturbed. */
+static int check_skips(const struct rp_verify_state *s, struct rp_err *err)
+{
+    const struct rp_records *rs = &s->run.records;
+    const struct rp_step_record *before = NULL;
+    char was[RP_SHA256_HEX], is[RP_SHA256_HEX];
+    int updates = 0, all = 0, failed = 0;
+    if (!s->run.figures->results.loss_scaling || s->run.recipe.seed_perturbation)
+        return 0;
+    struct rp_net *m = rp_net_new(&s->run.recipe, 1);
+    for (int64_t i = 0; i < rs->n && !failed; i++) {
+        const struct rp_step_record *r = &rs->r[i];
+        updates += r->step >= 0 && !r->overflow;
+        all += r->step >= 0 && !r->overflow;
+        if (!r->root)
+            continue;
+        rp_record_root(is, rs, r);
+        if (before && !updates && !m->tensors[RP_BUFFER].n && strcmp(was, is) != 0)
+            failed = rp_fail(err, RP_MISMATCH, "steps %d to %d overflowed and changed no weight, but the state root after step %d is "
+                             "%.16s..., before them it was %.16s...", before->step + 1, r->step, r->step, is, was) < 0;
+        before = r;
+        memcpy(was, is, sizeof was);
+        updates = 0;
+    }
+    if (!failed && !all && rs->n && rs->r[0].step < 0)
+        failed = check_unchanged_tensors(s, m, err) < 0;
+    rp_net_free(m);
+    return failed ? -1 : 0;
+}
+
 int rp_check_state_roots(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_records *rs = &s->run.records;
-    if (check_names(s->run.facts, err) < 0)
+    if (check_names(s->run.facts, err) < 0 || check_skips(s, err) < 0)
         return -1;
     int init = check_root(s, 0, rs->n && rs->r[0].step < 0 ? &rs->r[0] : NULL, err);
     int final = init < 0 ? -1 : check_root(s, 1, rs->n ? &rs->r[rs->n - 1] : NULL, err);

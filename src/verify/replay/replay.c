@@ -318,7 +318,7 @@ static void compare_step(struct replay *p, const json_t *body)
     const struct rp_step_record *r = find_record(p, step);
     if (!r)
         return;
-    char rate[32] = "", loss[32] = "", norm[32] = "", root[RP_SHA256_HEX], keyed[RP_SHA256_HEX];
+    char rate[32] = "", scale[32] = "", loss[32] = "", overflow[4] = "", norm[32] = "", root[RP_SHA256_HEX], keyed[RP_SHA256_HEX];
     rp_record_root(root, p->records, r);
     rp_record_keyed_root(keyed, p->records, r);
     if (own >= 0) {
@@ -326,11 +326,16 @@ static void compare_step(struct replay *p, const json_t *body)
         rp_float_hex(loss, r->loss);
         rp_float_hex(norm, r->grad_norm);
     }
+    if (r->scale) {
+        rp_float_hex(scale, rp_record_loss_scale(r));
+        snprintf(overflow, sizeof overflow, "%d", r->overflow);
+    }
     const struct {
         const char *key, *was;
-    } rows[] = {{"learning_rate", rate}, {"loss", loss}, {"grad_norm", norm}, {"keyed_root", keyed}, {"state_root", root}};
+    } rows[] = {{"learning_rate", rate}, {"loss_scale", scale}, {"loss", loss}, {"overflow", overflow}, {"grad_norm", norm},
+              {"keyed_root", keyed}, {"state_root", root}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (i == 1 && own >= 0) {
+        if (rows[i].was == loss && own >= 0) {
             compare_counters(p, body, step, r);
             compare_loss_parts(p, body, step, r);
         }
