@@ -189,6 +189,37 @@ static void try_cheap(struct training *x, const char *what, const char *from, in
         CHECK(needed < RP_NEEDED_LEAST, "%s, dead: %.1f %% are counted", what, 100 * needed);
 }
 
+/* A state whose weights are honest, and one slot is not: the next step moves the weight as far as one likes. */
+static void try_slots(struct training *x, const char *what, const char *from)
+{
+    static const float made_up[] = {1e10f, -1e10f, 1.0f};
+    RP_FREE char *path = rp_strdup(scratch("slots.safetensors"));
+    const int adam = x->recipe.optimizer_name == RP_OPTIMIZER_adamw || x->recipe.optimizer_name == RP_OPTIMIZER_lamb;
+    for (size_t k = 0; k < sizeof made_up / sizeof *made_up; k++) {
+        struct rp_st st;
+        struct rp_err err;
+        RP_BUF bytes = {0};
+        CHECK(rp_read_file(&bytes, from, 1 << 26, &err) == 0 && rp_st_open(&st, from, &err) == 0, "%s", err.msg);
+        const struct rp_st_tensor *m = NULL, *v = NULL;
+        for (int i = 0; i < st.n && !m; i++) /* the first slot of a weight with several elements */
+            if (strncmp(st.t[i].name, adam ? "optimizer.m." : "optimizer.momentum.", adam ? 12 : 19) == 0 && st.t[i].end - st.t[i].begin > 64)
+                m = &st.t[i];
+        RP_FREE char *of = rp_asprintf("optimizer.v.%s", m ? m->name + (adam ? 12 : 19) : "");
+        v = adam ? rp_st_find(&st, of) : NULL;
+        CHECK(m && (v || !adam), "no slots");
+        const float zero = 0;
+        if (v) /* its m is the most that a gradient can leave, in the third case with v as if there had been none */
+            memcpy(bytes.data + st.data + v->begin + 8, &zero, sizeof zero);
+        const float huge = made_up[k] * (adam ? 1 : 1e6f);
+        memcpy(bytes.data + st.data + m->begin + 8, &huge, sizeof huge);
+        CHECK(rp_write_file(path, bytes.data, bytes.size, 0644, &err) == 0, "%s", err.msg);
+        const struct rp_reach is = reach(x, path);
+        CHECK(is.used > 1 && strcmp(is.tensor, m->name) == 0 && is.element == (adam ? 2 : -1), "%s: %g of the bound, element %lld of '%s'", what,
+              is.used, (long long)is.element, is.tensor);
+        rp_st_close(&st);
+    }
+}
+
 static void try_training(struct training *x, const char *what)
 {
     RP_FREE char *path = rp_strdup(scratch("state.safetensors"));
@@ -201,6 +232,7 @@ static void try_training(struct training *x, const char *what)
            100 * needed, 100 * untrained);
     CHECK(is.used > 0.001 && is.used <= 1, "%s: an honest state takes %g of its bound in '%s'", what, is.used, is.tensor);
     CHECK(needed > 0.95 && needed < 1.05, "%s: an honest state needs %.1f %%", what, 100 * needed);
+    try_slots(x, what, path);
     for (int i = 0; i < (int)(sizeof cheap / sizeof *cheap); i++)
         if (x->format != &noise_format || cheap[i].make != make_one_hot) /* it has no attention */
             try_cheap(x, what, path, i, untrained);

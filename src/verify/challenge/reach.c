@@ -18,6 +18,7 @@
 #define ROUNDED 0x1p-22         /* of a weight, in a step or a perturbation: a few units in its last place */
 #define NORM_MEDIANS                                                                                                   \
     64 /* a recorded norm counts up to so many medians of all: one that is made up moves the bound no further */
+#define TINY 1e-16 /* of a slot m, whose v may be 0 by underflow: over epsilon it moves nothing */
 #define PERTURBED (0x1p-10 * (1 + 0x1p-10))
 
 /* How far a weight can be: of an element, or of a tensor by norms. */
@@ -66,14 +67,20 @@ static void list_norms(struct step_bound *step, const struct rp_records *rs, con
         step[i].norm = fmin(step[i].norm, NORM_MEDIANS * all[n / 2]);
 }
 
-/* What bounds |m| / (sqrt(v) + eps) after t steps. */
-static double adam_ratio(const struct rp_optim *o, int64_t t)
+/* What bounds |m| / sqrt(v) after t steps. */
+static double slot_ratio(const struct rp_optim *o, int64_t t)
 {
     if (o->beta2 <= 0)
         return INFINITY;
     const double q = o->beta1 * o->beta1 / o->beta2, n = (double)t;
     const double sum = fabs(q - 1) < 1e-9 ? n : (1 - pow(q, n)) / (1 - q);
-    const double c = (1 - o->beta1) / sqrt(1 - o->beta2) * sqrt(sum);
+    return (1 - o->beta1) / sqrt(1 - o->beta2) * sqrt(sum);
+}
+
+/* The same with what the rule makes of both. */
+static double adam_ratio(const struct rp_optim *o, int64_t t)
+{
+    const double n = (double)t, c = slot_ratio(o, t);
     return o->bias_correction ? c / (1 - pow(o->beta1, n)) * sqrt(1 - pow(o->beta2, n)) : c;
 }
 
@@ -224,6 +231,51 @@ static double initial_norm(const struct rp_net *m, int number)
     return sqrt(squares);
 }
 
+/* ---- slots ---- */
+
+/* The slots of a weight, as in the file: bounds have no order. */
+struct slots {
+    const struct rp_checkpoint_match *at[RP_SLOTS_MAX];
+    const char *name; /* of the first */
+    double ratio;     /* of adamw and lamb; else 0 */
+    double norm;      /* of the momentum of sgd and lars */
+};
+
+static void note_slot(struct rp_reach *out, const struct slots *s, const struct rp_tensor *t, int64_t element, double is, double far)
+{
+    char name[RP_TENSOR_NAME];
+    if (out->used > 1)
+        return;
+    note_worst(out, t, element, 0, is, isfinite(is) ? fabs(is) : INFINITY, far);
+    rp_tensor_name(name, t);
+    RP_FORMAT(out->tensor, "optimizer.%s.%s", s->name, name);
+}
+
+/* One that is made up, such as a huge m with v of 0, makes the next step move its weight as far as one likes, after this state was looked
+ * at. A huge v only stops it. */
+static int compare_slots(struct rp_reach *out, const struct slots *s, const struct rp_tensor *t, struct rp_err *err)
+{
+    const size_t room = t->count < PIECE ? t->count : PIECE;
+    const int both = s->ratio > 0;
+    RP_FREE float *m = rp_alloc(room * sizeof *m), *v = rp_alloc((both ? room : 1) * sizeof *v);
+    double squares = 0;
+    for (size_t first = 0, n; first < t->count; first += n) {
+        n = t->count - first < room ? t->count - first : room;
+        if (rp_st_read_floats(s->at[0]->in, s->at[0]->s, first, m, n, err) < 0 ||
+            (both && rp_st_read_floats(s->at[1]->in, s->at[1]->s, first, v, n, err) < 0))
+            return -1;
+        for (size_t i = 0; i < n; i++) {
+            const double is = (double)m[i], far = both ? MARGIN * s->ratio * sqrt((double)v[i]) + TINY : INFINITY;
+            squares += is * is;
+            if (!(fabs(is) <= far))
+                note_slot(out, s, t, (int64_t)(first + i), is, isnan(far) ? 0 : far);
+        }
+    }
+    if (!both && !(sqrt(squares) <= MARGIN * s->norm + TINY))
+        note_slot(out, s, t, -1, sqrt(squares), MARGIN * s->norm + TINY);
+    return 0;
+}
+
 static int compare_all(struct rp_reach *out, const struct rp_checkpoint *c, const struct rp_net *m,
                        const struct rp_recipe *r, const struct rp_records *records, int64_t steps, struct rp_err *err)
 {
@@ -253,6 +305,12 @@ static int compare_all(struct rp_reach *out, const struct rp_checkpoint *c, cons
         b.start = b.by_norm ? initial_norm(m, i) : 0;
         bound_weight(&b, &o, r, step, steps);
         failed = compare_weight(out, &b, m, i, &c->at[i], err) < 0;
+        struct slots s = {.name = o.optimizer->slot[0], .norm = b.momentum,
+                          .ratio = rp_optimizer_slots(o.optimizer) > 1 ? slot_ratio(&o, steps) : 0};
+        for (int k = 0; k < rp_optimizer_slots(o.optimizer); k++)
+            s.at[k] = &c->at[l->n + m->tensors[RP_BUFFER].n + k * l->n + i];
+        if (!failed && s.at[0] && s.at[0]->in)
+            failed = compare_slots(out, &s, &l->t[i], err) < 0;
     }
     rp_optim_fini(&o);
     return failed ? -1 : 0;
