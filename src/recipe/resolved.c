@@ -105,21 +105,18 @@ struct rp_recorded rp_recorded(const json_t *entry)
     return (struct rp_recorded){json_object_get(entry, "value"), rp_json_text_at(entry, "origin")};
 }
 
-void rp_recipe_hide_folders(json_t *recipe)
+void rp_recipe_hide_paths(json_t *recipe)
 {
-    static const char *const files[] = {"run.init", "data.path", "model.config"};
-    json_t *save = json_object_get(recipe, "run.save");
-    const char *to = json_string_value(json_object_get(save, "value"));
-    if (to && *to) /* a file of this machine that no reader has; its form is that of its name */
-        json_object_set_new(save, "value", json_string(to[strlen(to) - 1] == '/' ? "SAVED/" : "SAVED"));
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        json_t *entry = json_object_get(recipe, files[i]);
+    /* of this machine: no reader has the file, and digests and roots identify what was in it */
+    static const struct {
+        const char *key, *shown;
+    } paths[] = {{"run.save", "SAVED"}, {"run.init", "GIVEN"}, {"data.path", "OWN"}, {"model.config", "GIVEN"}};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        json_t *entry = json_object_get(recipe, paths[i].key);
         const char *path = json_string_value(rp_recorded(entry).value);
-        if (!path || !strchr(path, '/'))
-            continue;
-        RP_FREE char *name = rp_strdup(path);
-        for (size_t n = strlen(name); n > 1 && name[n - 1] == '/'; n--)
-            name[n - 1] = 0;
-        json_object_set_new(entry, "value", json_string(name[1] ? rp_base_name(name) : name));
+        const int is_folder = i == 0 && path && *path && path[strlen(path) - 1] == '/'; /* what --save means by it */
+        RP_FREE char *shown = rp_asprintf("%s%s", paths[i].shown, is_folder ? "/" : "");
+        if (path && *path)
+            json_object_set_new(entry, "value", json_string(shown));
     }
 }

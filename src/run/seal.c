@@ -146,7 +146,7 @@ void rp_facts_seal(struct rp_facts *out, const struct rp_seal *s)
     out->recipe_name = file_name(s->recipe->source_name);
     out->recipe = rp_recipe_to_json(s->recipe);
     if (!s->identified)
-        rp_recipe_hide_folders(out->recipe);
+        rp_recipe_hide_paths(out->recipe);
     out->backend = rp_strdup(s->backend);
     rp_object_read(&out->data, &rp_type_data_facts, s->data);
     if (s->recipe->data_skip_damaged && json_is_integer(skipped))

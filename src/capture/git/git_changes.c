@@ -21,8 +21,8 @@ struct changes {
     const git_diff_delta **delta; /* by path, n of them */
     size_t n;
     int64_t modified, untracked, withheld, hashed; /* hashed: bytes of untracked files */
-    json_t *changed, *unknown; /* "M SHA-256 path", "SHA-256 path" */
-    struct rp_sha256 hash;     /* of the lines of all changed files */
+    json_t *changed, *unknown; /* "M SHA-256 path", "SHA-256 path", paths hidden unless --identify */
+    struct rp_sha256 hash;     /* of the lines of all changed files, with their paths */
 };
 
 static int in_time(const git_diff *d, const char *old_path, const char *new_path, void *ctx)
@@ -75,7 +75,7 @@ static int may_hold_password(const char *path, const struct rp_buf *bytes)
     return rp_is_secret_file(path) || rp_has_password(rp_buf_text(bytes), bytes->size);
 }
 
-/* The name of a file that git does not know, and so was never published. */
+/* Names of files are hidden: of those that git does not know, and of its own, since a repository need not be public. */
 static char *hidden_name(const struct rp_probe *p, const char *path)
 {
     char hidden[RP_HIDDEN];
@@ -85,12 +85,12 @@ static char *hidden_name(const struct rp_probe *p, const char *path)
     return rp_strdup(hidden);
 }
 
-/* "SHA-256 path", "- path" without a digest, "withheld path" */
-static char *file_line(const struct rp_probe *p, int secret, const char *sha256, const char *path, int is_tracked)
+/* "SHA-256 path", "- path" without a digest, "withheld path". Takes the name. */
+static char *file_line(int secret, const char *sha256, char *name)
 {
-    RP_FREE char *name = is_tracked ? rp_public_name(p, "path", path) : hidden_name(p, path);
-    rp_sanitize(name);
-    return rp_asprintf("%s %s", secret ? "withheld" : *sha256 ? sha256 : "-", name);
+    RP_FREE char *own = name;
+    rp_sanitize(own);
+    return rp_asprintf("%s %s", secret ? "withheld" : *sha256 ? sha256 : "-", own);
 }
 
 /* One changed file into the list and the digest. 0, or -1 when it cannot be read. */
@@ -109,12 +109,14 @@ static int add_changed(struct changes *c, const git_diff_delta *d)
         c->modified--;
     } else {
         int secret = may_hold_password(path, &from) || may_hold_password(path, &to.bytes);
-        RP_FREE char *line = file_line(c->j->p, secret, to.sha256, path, 1);
+        /* with the path, so that whoever has the files gets the same digest */
+        RP_FREE char *line = file_line(secret, to.sha256, rp_public_name(c->j->p, "path", path)),
+                     *hidden = file_line(secret, to.sha256, hidden_name(c->j->p, path));
         rp_buf_printf(&text, "%c %s\n", letter, line);
         rp_sha256_update(&c->hash, text.data, text.size);
-        text.data[text.size - 1] = 0;
+        RP_FREE char *shown = rp_asprintf("%c %s", letter, hidden);
         if (json_array_size(c->changed) < MAX_CHANGED)
-            rp_git_add_line(c->changed, text.data);
+            rp_git_add_line(c->changed, shown);
         c->withheld += secret;
     }
     rp_buf_fini(&to.bytes);
@@ -148,7 +150,7 @@ static void add_untracked(struct changes *c, const char *path)
         if (rp_git_read_new(&file, c->j->repo, path, c->j->deadline) < 0)
             *file.sha256 = 0;
     }
-    RP_FREE char *line = file_line(c->j->p, may_hold_password(path, &file.bytes), file.sha256, path, 0);
+    RP_FREE char *line = file_line(may_hold_password(path, &file.bytes), file.sha256, hidden_name(c->j->p, path));
     rp_git_add_line(c->unknown, line);
     rp_buf_fini(&file.bytes);
 }

@@ -240,8 +240,8 @@ static int check_resolved(struct rp_verify_state *s, int *n, int *configured, st
         return rp_wrap(err, "resolving recipe.yaml again");
     }
     RP_JSON *is = json_deep_copy(s->run.facts->recipe);
-    rp_recipe_hide_folders(is); /* recipe.yaml may have folders that facts.json has not */
-    rp_recipe_hide_folders(again);
+    rp_recipe_hide_paths(is); /* recipe.yaml may have names that facts.json has not */
+    rp_recipe_hide_paths(again);
     if (rp_check_differ(text, sizeof text, is, again))
         return rp_fail(err, RP_MISMATCH, "facts.json does not follow from recipe.yaml: recipe/%s", text);
     return rp_verify_follows(s, RP_CHECK_recipe, err);

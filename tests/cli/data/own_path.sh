@@ -4,9 +4,9 @@
 "$REPRO" data make bert own --sequences 64 >out.txt
 exit_of 0 "$REPRO" run bert_tiny_fp32 --steps 1 --set data.path=own -o own.repro.tar.zst
 path_in() { zstd -dcq "$1" | tar -xOf - facts.json | jq -r '.recipe."data.path".value + " " + (.recipe."run.save".value // "none")'; }
-# In the bundle, a path of data is the name of its last part, and one of --save has no name at all, unless its owner is to be known; a recipe that names folders still resolves to it.
+# In the bundle, paths of data and of --save have no name at all, unless their owner is to be known; a recipe that names folders still resolves to it.
 exit_of 0 "$REPRO" run bert_tiny_fp32 --steps 1 --set "data.path=$PWD/own/" --save "$PWD/kept.safetensors" -o hidden.repro.tar.zst
-[ "$(path_in hidden.repro.tar.zst)" = "own SAVED" ] || fail "$(path_in hidden.repro.tar.zst)"
+[ "$(path_in hidden.repro.tar.zst)" = "OWN SAVED" ] || fail "$(path_in hidden.repro.tar.zst)"
 exit_of 0 "$REPRO" verify hidden.repro.tar.zst
 exit_of 0 "$REPRO" verify hidden.repro.tar.zst --replay 1 --data own
 exit_of 0 "$REPRO" run bert_tiny_fp32 --steps 1 --identify --set "data.path=$PWD/own" -o clear.repro.tar.zst
@@ -14,7 +14,7 @@ exit_of 0 "$REPRO" run bert_tiny_fp32 --steps 1 --identify --set "data.path=$PWD
 exit_of 0 "$REPRO" verify clear.repro.tar.zst
 sed "s|^  archive:.*|  path: $PWD/own|; /^  sha256:/d" "$TOP/recipes/bert_tiny_fp32.yaml" >mine.yaml
 exit_of 0 "$REPRO" run mine.yaml --steps 1 -o mine.repro.tar.zst
-[ "$(path_in mine.repro.tar.zst)" = "own none" ] || fail "$(path_in mine.repro.tar.zst)"
+[ "$(path_in mine.repro.tar.zst)" = "OWN none" ] || fail "$(path_in mine.repro.tar.zst)"
 exit_of 0 "$REPRO" verify mine.repro.tar.zst
 "$REPRO" inspect own.repro.tar.zst facts.json >record.json
 jq -e '.data.pinned == false and .data.archive == null' record.json >answer.txt || fail "marked as pinned"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Names of hosts, users, folders and files are planted wherever a run can fail or a capture looks. Messages to people have them; no member
-# of a complete, interrupted, cut-off or failed bundle has one. What a reader needs is published: the last part of run.init and data.path.
+# of a complete, interrupted, cut-off or failed bundle has one: neither run.init and data.path nor the files that git knows.
 # timeout: 240
 . "$TEST_DIR/common.inc"
 [ "$(id -u)" = 0 ] || skip "only root can plant names of hosts and mounts"
@@ -31,6 +31,8 @@ mount -t tmpfs "$mnt1" "$cwd" && mkdir -p "/mnt/$mnt1" "/mnt/$mnt2" "$cwd/$bind"
 mount -t tmpfs -o size=1m "$mnt2" "/mnt/$mnt1" && mount --bind "$top/$data" "/mnt/$mnt2"
 cd "$cwd" || exit 1
 git init -q . && git -c user.name=a -c user.email=a@b.c commit -q --allow-empty -m first
+plant
+mkdir "$name.d" && echo x >"$name.d/$name" && git add . && git -c user.name=a -c user.email=a@b.c commit -q -m second && echo y >"$name.d/$name"
 for _ in $(seq 19); do
     plant
     mkdir "$name.d" && echo y >"$name.d/$name"
@@ -78,17 +80,21 @@ run_once() { # OPTION...
 "$REPRO" recipes show bert_tiny_fp32 >"$top/$recipe/bert.yaml" 2>answer.txt || "$REPRO" recipes list >answer.txt
 run_once --save "$top/$saves/$save.safetensors" || { cat err.txt >&2; fail "no run"; }
 nothing_named complete complete
-cp "$top/$saves/$save.safetensors" "$top/$init/start.safetensors"
-run_once --init "$top/$init/start.safetensors" --save "$top/$saves/$save/" || { cat err.txt >&2; fail "no run from a file"; }
+plant
+start=$top/$init/$name.safetensors
+cp "$top/$saves/$save.safetensors" "$start"
+run_once --init "$start" --save "$top/$saves/$save/" || { cat err.txt >&2; fail "no run from a file"; }
 nothing_named "complete, from a file" complete
 "$REPRO" data unpack bert_sample.tar.zst >unpacked.txt
-mkdir "$top/$data/samples"
+plant
+samples=$top/$data/$name
+mkdir "$samples"
 find "$(sed -n '$p' unpacked.txt)" -name '*.tfrecord' >samples.txt
 while read -r one; do
     plant
-    cp "$one" "$top/$data/samples/$name.tfrecord"
+    cp "$one" "$samples/$name.tfrecord"
 done <samples.txt
-run_once --set "data.path=$top/$data/samples" || { cat err.txt >&2; fail "no run of own samples"; }
+run_once --set "data.path=$samples" || { cat err.txt >&2; fail "no run of own samples"; }
 nothing_named "complete, own samples" complete
 
 # ---- interrupted and cut off ----
@@ -109,10 +115,10 @@ begin timed --set run.hang_seconds=2
 kill -STOP "$worker"
 ends hung failed
 # numbers that are not finite: the message names the file
-header=$(od -An -tu8 -N8 "$top/$init/start.safetensors" | tr -d ' ')
-offset=$(tail -c +9 "$top/$init/start.safetensors" | head -c "$header" | jq '.["bert.encoder.layer.1.output.dense.weight"].data_offsets[0]')
-printf '\000\000\200\177' | dd of="$top/$init/start.safetensors" bs=1 seek=$((8 + header + offset)) conv=notrunc 2>answer.txt
-run_once --init "$top/$init/start.safetensors" && fail "numbers that are not finite train"
+header=$(od -An -tu8 -N8 "$start" | tr -d ' ')
+offset=$(tail -c +9 "$start" | head -c "$header" | jq '.["bert.encoder.layer.1.output.dense.weight"].data_offsets[0]')
+printf '\000\000\200\177' | dd of="$start" bs=1 seek=$((8 + header + offset)) conv=notrunc 2>answer.txt
+run_once --init "$start" && fail "numbers that are not finite train"
 nothing_named "not finite" failed "$init"
 # the place of --save is full, or gone
 run_once --save "/mnt/$mnt1/$save.safetensors" && fail "a full disk holds a checkpoint" || :
@@ -122,8 +128,8 @@ steps=40 begin warm-up --set model.num_hidden_layers=4 --save "$top/$saves/$name
 rm -rf "${top:?}/$saves/$name"
 ends "the folder of --save is gone" failed "$save"
 # samples that change while they are read
-begin timed --set "data.path=$top/$data/samples"
-for one in "$top/$data/samples"/*; do
+begin timed --set "data.path=$samples"
+for one in "$samples"/*; do
     : >"$one"
 done
 sleep 1
