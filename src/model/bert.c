@@ -379,6 +379,9 @@ static int backward(struct rp_net *net, const struct rp_input *input, struct rp_
     struct bert *m = (struct bert *)net;
     const struct bert_input *in = (const struct bert_input *)input;
     struct rp_dev *dev = net->dev;
+    rp_net_watch_logits(net, m->mlm.logits, (size_t)m->slots * (size_t)m->vocab);
+    if (rp_net_alive(net, err) < 0)
+        return -1;
     masked_lm_backward(m);
     next_sentence_backward(m);
     rp_net_gradients_ready(net, m->layers + 1);

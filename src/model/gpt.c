@@ -372,6 +372,9 @@ static void head_block(struct gpt *m, const struct gpt_input *in, int i, int n)
                                   .c = g, .ldc = h, .add = i ? g : NULL, .ldadd = h, .f32 = 1};
     rp_linear_forward(dev, m->logits, y, m->word, NULL, n, h, v, 0);
     rp_nn_loss(&m->net, &m->xent, m->loss + i, m->logits, in->labels + i, in->coef + i, n, v);
+    rp_net_watch_logits(&m->net, m->logits, (size_t)n * (size_t)v);
+    if (m->net.overflowed)
+        return;
     dev->op->gemm(dev, &wgrad);
     rp_linear_dgrad_parts(&m->net, y, m->logits, m->word, NULL, n, h, v, 0, 1);
 }
@@ -420,7 +423,7 @@ static int forward(struct rp_net *net, const struct rp_input *input, struct rp_e
     add_norm(m, &m->last, NULL, m->z);
     for (int i = 0; i < m->rows; i += BLOCK) {
         head_block(m, in, i, m->rows - i < BLOCK ? m->rows - i : BLOCK);
-        if (rp_net_alive(net, err) < 0)
+        if (!net->overflowed && rp_net_alive(net, err) < 0)
             return -1;
     }
     net->dev->op->weighted_sum(net->dev, net->loss, m->loss, in->coef, m->rows);
@@ -520,6 +523,8 @@ static int backward(struct rp_net *net, const struct rp_input *input, struct rp_
     struct gpt *m = (struct gpt *)net;
     float *bias = rp_net_grad(net, m->layer[m->to - 1].mlp.down_b);
     m->first_key = ((const struct gpt_input *)input)->first_keys;
+    if (rp_net_alive(net, err) < 0)
+        return -1;
     if (m->is_last)
         norm_backward(m, &m->last, bias, 1);
     else

@@ -79,7 +79,7 @@ struct rp_net {
     float *masters;                              /* weights and buffers as they are trained; in mixed precision w is a copy, rounded (train.h) */
     float loss_scale;                            /* factor of the loss's gradient, a power of two; 1: none */
     int watches_overflow;                        /* backward() may end at the first layer whose gradient is not finite */
-    int overflowed;                              /* 0, or 1 + that layer: from it on gradients are complete */
+    int overflowed;                              /* 0, or 1 + that layer: from it on gradients are complete; INT_MAX: none is */
     float *loss;                                 /* device: [loss parts] of the micro-batch */
     float *work;                                 /* device: scratch for column sums */
     int parallel;                                /* tensor-parallel degree of the arithmetic */
@@ -157,6 +157,9 @@ int rp_net_exchanged(const struct rp_net *m, struct rp_err *err) rp_must_check; 
 /* For backward(), before rp_net_alive(): it will write no gradient of this layer and of later ones any more. Optional:
  * what was not announced is complete at the end. */
 void rp_net_watch_overflow(struct rp_net *m, int layer);
+/* The same of the gradient of logits, from which every weight's follows: before products over values that are not finite, which take a CPU tens
+ * of times as long. */
+void rp_net_watch_logits(struct rp_net *m, const float *gradient, size_t n);
 static inline void rp_net_gradients_ready(struct rp_net *m, int layer)
 {
     if (m->watches_overflow)

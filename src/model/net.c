@@ -119,6 +119,14 @@ void rp_net_watch_overflow(struct rp_net *m, int layer)
     }
 }
 
+void rp_net_watch_logits(struct rp_net *m, const float *gradient, size_t n)
+{
+    int64_t at = -1;
+    if (m->watches_overflow && !m->overflowed)
+        m->dev->op->find_nonfinite(m->dev, &at, gradient, n);
+    m->overflowed = at >= 0 ? INT_MAX : m->overflowed;
+}
+
 void *rp_net_array(struct rp_net *m, long n, size_t size)
 {
     RP_BUG_IF(m->array);

@@ -514,6 +514,9 @@ static int backward(struct rp_net *net, const struct rp_input *input, struct rp_
     const int b = (int)net->batch, f = last->out_c, n = m->classes;
     float *grad = m->grad, *other = m->other;
     (void)input;
+    rp_net_watch_logits(net, m->logits, (size_t)b * (size_t)n);
+    if (rp_net_alive(net, err) < 0)
+        return -1;
     dev->op->colsum(dev, rp_net_grad(net, m->fc_b), m->logits, b, n, net->work);
     rp_linear_wgrad(dev, rp_net_grad(net, m->fc_w), m->logits, m->features, b, f, n, 0);
     rp_linear_dgrad(dev, m->features, m->logits, m->fc_w, NULL, b, f, n, 0);

@@ -17,7 +17,6 @@ static struct rp_net *at_micro(struct rp_train *t, int64_t i, int64_t step, floa
     /* ranks that exchange within the backward pass go through all of it */
     m->watches_overflow =
         t->scale_rule.is_dynamic && t->comm->size[RP_GROUP_TENSOR] == 1 && t->comm->size[RP_GROUP_PIPELINE] == 1;
-    m->overflowed = 0;
     return m;
 }
 
@@ -26,6 +25,7 @@ int rp_train_forward(struct rp_train *t, int64_t i, int64_t step, float *block, 
     struct rp_net *m = at_micro(t, i, step, block);
     int parts = rp_model_loss_parts(m->model), n = parts ? parts : 1;
     *l = (struct rp_losses){0};
+    m->overflowed = 0;
     if (m->model->forward(m, rp_train_view(t, i), err) < 0 || m->dev->backend->sync(m->dev, err) < 0)
         return -1;
     if (!m->loss) /* other stages follow */
