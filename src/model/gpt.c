@@ -63,6 +63,7 @@ struct gpt {
     struct gpt_layer *layer;
     struct gpt_norm last;
     uint8_t *mask0, *mask_out; /* decisions of the dropout of embeddings, and of the last branch of a stage that others follow */
+    float *rstd_out;           /* scratch of such a stage */
     struct rp_nn_loss xent;
     float *z, *y, *dt;    /* [R, H] */
     float *logits, *loss; /* [BLOCK, V/t], [R] */
@@ -221,9 +222,11 @@ static void declare(struct rp_net *net)
     m->last.site = 3 * m->layers;
     declare_norm(net, &m->last, m->hidden_dropout, "output, normalised", "output rstd", "output mask", m->layers + 1, 0, 0);
     declare_head(net);
-    if (!m->is_last && m->hidden_dropout > 0)
+    if (!m->is_last && m->hidden_dropout > 0) {
         ADD(RP_ACTIVATION, .at = &m->mask_out, .name = "mask of a stage's output", .dtype = RP_U8, .dim = {(long)rp_mask_bytes(r, h)},
             .stage = net->first);
+        ADD(RP_SCRATCH, .at = &m->rstd_out, .name = "rstd of a stage's output", .dim = {r});
+    }
     ADD(RP_SCRATCH, .at = &m->y, .name = "output of a norm", .dim = {r, h});
     ADD(RP_SCRATCH, .at = &m->dt, .name = "gradient of a branch's output", .dim = {r, h});
     rp_net_work(net, r, 3 * h);
@@ -392,9 +395,15 @@ static void begin(struct gpt *m, const struct gpt_input *in)
 static void pass_on(struct gpt *m)
 {
     struct rp_dev *dev = m->net.dev;
-    struct rp_dropout drop = rp_net_dropout(&m->net, m->hidden_dropout, 3 * m->to, m->seq);
-    if (drop.threshold)
-        dev->op->dropout_forward(dev, m->dt, m->mask_out, m->dt, &drop, m->rows, m->hidden);
+    const struct rp_dropout drop = rp_net_dropout(&m->net, m->hidden_dropout, 3 * m->to, m->seq);
+    const struct gpt_norm *any = &m->layer[m->to - 1].norm2;
+    const struct rp_layernorm sum = {.rows = m->rows, .width = m->hidden, .eps = m->eps, .x = m->dt, .residual = m->z,
+                                     .drop = &drop, .gamma = any->w, .beta = any->b, .y = m->y, .xhat = m->dt,
+                                     .rstd = m->rstd_out, .z = m->z, .mask = m->mask_out};
+    if (drop.threshold) { /* as the norm that follows makes it on one rank: one rounding, after the addition */
+        dev->op->residual_layernorm_forward(dev, &sum);
+        return;
+    }
     dev->op->add(dev, m->z, m->z, m->dt, (size_t)m->rows * (size_t)m->hidden);
     rp_net_store(&m->net, m->z, (size_t)m->rows * (size_t)m->hidden);
 }

@@ -214,11 +214,11 @@ static void ref_layernorm_backward(struct rp_dev *dev, const struct rp_layernorm
             float d = __builtin_fmaf(-g->xhat[i], s2, dh - s1) * g->rstd[r];
             if (g->add)
                 d = d + g->add[i];
+            d = stored(dev, d);
             float e = d;
             if (dropout_on(g->drop))
-                e = decided(g->mask, r, j, width) ? d * g->drop->scale : 0.0f;
-            e = stored(dev, e);
-            g->dz[i] = stored(dev, d);
+                e = stored(dev, decided(g->mask, r, j, width) ? d * g->drop->scale : 0.0f);
+            g->dz[i] = d;
             if (g->dx)
                 g->dx[i] = e;
             if (g->dbias)

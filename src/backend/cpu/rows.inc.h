@@ -316,16 +316,26 @@ static void norm_back_part(void *arg, int part, int thread)
         norm_back_row(o, r, dgamma, dbeta, dbias);
 }
 
+static void cpu_dropout_backward(struct rp_dev *dev, float *dx, const float *dy, const uint8_t *mask, const struct rp_dropout *drop,
+                                 int rows, int width);
+
 static void cpu_layernorm_backward(struct rp_dev *dev, const struct rp_layernorm_grad *g)
 {
     struct rp_cpu *cpu = rp_cpu_of(dev);
     struct rp_layernorm_grad o = *g;
     const size_t each = rp_colsum_work(g->rows, g->width), all = (size_t)g->rows * (size_t)g->width;
-    if (rp_is_mixed(dev->numerics)) /* sums are over what is stored */
+    const int drops_stored = rp_is_mixed(dev->numerics) && g->dx && dropout_on(g->drop);
+    if (rp_is_mixed(dev->numerics)) /* sums are over what is stored, and dx is of the dz that is */
         o.dbias = NULL;
+    if (drops_stored) {
+        o.dx = NULL;
+        o.drop = NULL;
+    }
     rp_pool_run(cpu->pool, blocks_of(g->rows, RP_COLSUM_ROWS), norm_back_part, &o);
     low_store(dev, g->dz, all);
-    if (g->dx && g->dx != g->dz)
+    if (drops_stored)
+        cpu_dropout_backward(dev, g->dx, g->dz, g->mask, g->drop, g->rows, g->width);
+    else if (g->dx && g->dx != g->dz)
         low_store(dev, g->dx, all);
     colsum_finish(cpu, o.dbias ? 3 : 2, (float *const[3]){g->dgamma, g->dbeta, g->dbias},
                   (float *const[3]){g->work, g->work + each, g->work + 2 * each}, g->rows, g->width);
