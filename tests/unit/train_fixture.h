@@ -79,6 +79,7 @@ static uint64_t reference_memory(const struct rp_device_opts *o)
 
 static const struct rp_backend reference_backend = {
     .name = "reference",
+    .mixed = 1,
     .close = reference_close,
     .block = reference_block,
     .supports = reference_supports,
