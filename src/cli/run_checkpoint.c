@@ -125,6 +125,9 @@ int rp_run_check_checkpoints(const struct rp_recipe *r, int force, struct rp_pro
         note_checkpoint(progress, *found);
     if (!save || !*save)
         return 0;
+    if (r->run_save_precision != RP_PRECISION_fp32 && !rp_checkpoint_is_directory(save))
+        return rp_fail(err, RP_USAGE, "run.save_precision %s is for a directory, as --save %s/; a file has the optimizer state too, and stays fp32",
+                       rp_choice_name(RP_PRECISIONS, r->run_save_precision), save);
     return check_save(save, r->origin[RP_KEY_run_save] != RP_FROM_COMMAND_LINE, force, err);
 }
 
@@ -140,7 +143,7 @@ int rp_run_check_room(const struct rp_recipe *r, const struct rp_plan *plan, str
     RP_FREE char *dir = stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? rp_strdup(path) : rp_folder_of(path);
     if (statvfs(dir, &fs) < 0 || fs.f_blocks == 0) /* unknown */
         return 0;
-    uint64_t need = plan->bytes[RP_CLASS_PARAMETERS] + plan->bytes[RP_CLASS_OPTIMIZER];
+    uint64_t need = plan->parameters * sizeof(float) + (r->run_save_precision == RP_PRECISION_fp32 ? plan->bytes[RP_CLASS_OPTIMIZER] : 0);
     if ((double)fs.f_bavail * (double)fs.f_frsize >= (double)need)
         return 0;
     return rp_fail(err, RP_IO, "--save: '%s' will take %.1f MiB, and %.1f MiB are free there; free some space or name another place", save,

@@ -3,6 +3,7 @@
  * With several ranks, rank 0 writes the files, and every rank walks the same entries in the same pieces to send it what it alone has. */
 #include "base/buf.h"
 #include "base/text.h"
+#include "ops/low.h"
 #include "ops/numerics.h"
 #include "train/checkpoint.h"
 #include "train/file_order.h"
@@ -18,6 +19,7 @@
 #define PIECE ((size_t)1 << 20) /* bytes copied at a time from device to file */
 
 struct saver {
+    enum rp_precision precision; /* of the weights */
     enum rp_numerics numerics;
     int scales; /* the loss, dynamically */
     struct rp_st_writer w;
@@ -97,6 +99,22 @@ static int fetch(struct saver *s, const struct rp_state_entry *e, size_t first, 
     return 0;
 }
 
+/* What a file has of n floats, in place; returns bytes. */
+static size_t as_saved(const struct saver *s, float *x, size_t n)
+{
+    const enum rp_tc_format format = s->precision == RP_PRECISION_bf16 ? RP_TC_BF16 : RP_TC_FP16;
+    unsigned char *out = (unsigned char *)x;
+    if (s->precision == RP_PRECISION_fp32)
+        return n * sizeof *x;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        const uint16_t low = rp_low_of(format, bits);
+        memcpy(out + i * sizeof low, &low, sizeof low);
+    }
+    return n * sizeof(uint16_t);
+}
+
 /* Its elements in another order: all in memory. */
 static int save_convolution(struct saver *s, const struct rp_state_entry *e, struct rp_err *err)
 {
@@ -107,7 +125,7 @@ static int save_convolution(struct saver *s, const struct rp_state_entry *e, str
             return -1;
     for (size_t i = 0; i < e->t->count; i++)
         file[i] = here[rp_from_file(e->t, i)];
-    return s->writes ? rp_st_append(&s->w, file, bytes, err) : 0;
+    return s->writes ? rp_st_append(&s->w, file, as_saved(s, file, e->t->count), err) : 0;
 }
 
 static int save_tensor(struct saver *s, const struct rp_state_entry *e, struct rp_err *err)
@@ -119,7 +137,7 @@ static int save_tensor(struct saver *s, const struct rp_state_entry *e, struct r
         size_t n = e->t->whole - at < most ? e->t->whole - at : most;
         if (s->alive && s->alive(s->alive_arg))
             return rp_fail(err, RP_INTERRUPTED, "stopped while saving");
-        if (fetch(s, e, at, s->piece, n, err) < 0 || (s->writes && rp_st_append(&s->w, s->piece, n * sizeof(float), err) < 0))
+        if (fetch(s, e, at, s->piece, n, err) < 0 || (s->writes && rp_st_append(&s->w, s->piece, as_saved(s, s->piece, n), err) < 0))
             return -1;
     }
     return 0;
@@ -148,6 +166,7 @@ static int save_entries(struct saver *s, const char *path, int first, int n, con
     for (int i = 0; i < n; i++) {
         rp_state_entry_at(&e[i], s->state, first + i);
         list[i] = rp_in_file(&e[i]);
+        list[i].dtype = s->precision == RP_PRECISION_fp32 ? list[i].dtype : s->precision == RP_PRECISION_fp16 ? "F16" : "BF16";
     }
     int failed = s->writes && rp_st_create(&s->w, path, list, n, metadata, err) < 0;
     json_decref(metadata);
@@ -184,7 +203,7 @@ static int save_directory(struct saver *s, const char *dir, const struct rp_reci
         return rp_fail(err, RP_IO, "cannot replace '%s': %s", slots, strerror(errno));
     if (save_entries(s, file, 0, weights, NULL, err) < 0 || (s->writes && save_config(dir, r, err) < 0))
         return -1;
-    return n > weights ? save_entries(s, slots, weights, n - weights, s->state->optimizer->name, err) : 0;
+    return n > weights && s->precision == RP_PRECISION_fp32 ? save_entries(s, slots, weights, n - weights, s->state->optimizer->name, err) : 0;
 }
 
 int rp_checkpoint_is_directory(const char *path)
@@ -197,9 +216,12 @@ int rp_checkpoint_save(const char *path, const struct rp_recipe *r, const struct
                        void *alive_arg, struct rp_err *err)
 {
     RP_FREE float *piece = rp_alloc(PIECE), *part = rp_alloc(PIECE);
-    struct saver s = {.writes = state->parts->comm->rank[RP_GROUP_WORLD] == 0, .state = state, .step = step, .numerics = rp_recipe_numerics(r),
+    struct saver s = {.writes = state->parts->comm->rank[RP_GROUP_WORLD] == 0, .state = state, .step = step, .numerics = rp_recipe_numerics(r), .precision = (enum rp_precision)r->run_save_precision,
                       .scales = rp_loss_scale_rule_of(r).is_dynamic, .piece = piece, .part = part,
                       .alive = alive, .alive_arg = alive_arg};
+    if (s.precision != RP_PRECISION_fp32 && !rp_checkpoint_is_directory(path))
+        return rp_fail(err, RP_USAGE, "run.save_precision %s is for a directory: '%s' is a file, which has the optimizer state too; name '%s/'",
+                       rp_choice_name(RP_PRECISIONS, s.precision), path, path);
     if (state->dev->backend->sync(state->dev, err) < 0)
         return -1;
     return rp_checkpoint_is_directory(path) ? save_directory(&s, path, r, err)

@@ -160,8 +160,10 @@ static json_t *saved_value(const struct rp_public_setting *s, const struct rp_re
 
 void rp_public_config_write(struct rp_buf *out, const struct rp_recipe *r)
 {
+    static const char *const types[] = {[RP_PRECISION_fp32] = "float32", [RP_PRECISION_fp16] = "float16", [RP_PRECISION_bf16] = "bfloat16"};
     const struct rp_public *p = rp_model_of(r)->public;
-    RP_JSON *config = json_pack("{s:[s], s:s, s:s}", "architectures", p->class, "model_type", p->type, "torch_dtype", "float32");
+    RP_JSON *config = json_pack("{s:[s], s:s, s:s}", "architectures", p->class, "model_type", p->type, "torch_dtype",
+                                types[r->run_save_precision]);
     for (const struct rp_public_setting *s = p->setting; s->name; s++)
         if (s->kind != RP_SETTING_ONLY)
             json_object_set_new(config, s->name, saved_value(s, r));

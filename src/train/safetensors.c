@@ -250,7 +250,9 @@ static json_t *header_of(struct rp_st_tensor *t, int n, const json_t *metadata)
     if (metadata)
         json_object_set_new(header, "__metadata__", json_deep_copy(metadata));
     for (int i = 0; i < n; i++) {
-        uint64_t bytes = 4;
+        const char *dtype = t[i].dtype ? t[i].dtype : "F32";
+        uint64_t bytes = strcmp(dtype, "F32") == 0 ? 4 : 2;
+        RP_BUG_IF(t[i].dtype && !rp_st_is_float(&t[i]));
         json_t *shape = json_array();
         for (int d = 0; d < t[i].dims; d++) {
             bytes *= (uint64_t)t[i].shape[d];
@@ -258,7 +260,7 @@ static json_t *header_of(struct rp_st_tensor *t, int n, const json_t *metadata)
         }
         t[i].begin = at;
         t[i].end = at += bytes;
-        json_object_set_new(header, t[i].name, json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets",
+        json_object_set_new(header, t[i].name, json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype, "shape", shape, "data_offsets",
                                                          (json_int_t)t[i].begin, (json_int_t)t[i].end));
     }
     return header;

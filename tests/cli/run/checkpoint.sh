@@ -26,6 +26,17 @@ exit_of 0 "$REPRO" verify on_dir.zst
 make_bundle no_slots.zst --init made/model.safetensors
 [ "$(recorded no_slots.zst '.init.optimizer_state')" = false ] || fail "moments of a file without them"
 
+# Weights in 16 bits, for other tools: half the bytes, no state to continue from, and they load.
+for type in fp16 bf16; do
+    make_bundle "low_$type.zst" --save "$type/" --set run.save_precision=$type
+    [ "$(find $type -type f | sort | tr '\n' ' ')" = "$type/config.json $type/model.safetensors " ] || fail "$(find $type)"
+    [ "$(($(wc -c <made/model.safetensors) / 1000))" -gt "$(($(wc -c <$type/model.safetensors) * 19 / 10000))" ] || fail "$type is not half as large"
+    make_bundle "from_$type.zst" --init $type
+    [ "$(recorded "from_$type.zst" '.init.types[], .init.optimizer_state')" = "$(printf '%s\nfalse' "$(echo $type | sed "s/fp16/F16/; s/bf16/BF16/")")" ] ||
+        fail "$type: $(recorded "from_$type.zst" .init)"
+done
+[ "$(jq -r .torch_dtype bf16/config.json fp16/config.json | tr '\n' ' ')" = "bfloat16 float16 " ] || fail "config.json has another type"
+
 before=$(entries)
 [ "$before" -gt 0 ] || fail "no ledger found"
 refused() { # STATUS OPTION...
@@ -44,6 +55,7 @@ refused 2 --save made
 mkdir -p taken/model.safetensors
 refused 2 --save taken --force
 refused 3 --save missing/dir/
+refused 2 --save low.safetensors --set run.save_precision=bf16
 # A recipe of somebody else makes no directory outside, also not through a link.
 mkdir elsewhere here
 ln -s ../elsewhere here/out
