@@ -127,6 +127,7 @@ TEST(token_files_that_are_refused)
     open_fails("tokens", put_tokens("x.bin", 2, 0, 0), NULL, RP_MALFORMED);
     open_fails("tokens", put_tokens("x.bin", 2, 0, 9), &(struct rp_data_opts){.token_bytes = 3}, RP_USAGE);
     open_fails("tokens", scratch("none"), NULL, RP_IO);
+    open_fails("tokens", put_llmc("x.bin", gpt2, 10, 0, 10), NULL, RP_MALFORMED); /* its header would be tokens */
 }
 
 TEST(tokens_beyond_the_vocabulary_are_named)

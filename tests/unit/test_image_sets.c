@@ -434,6 +434,30 @@ TEST(recordio_and_its_index)
     REFUSED(check_path("recordio", scratch("alone"), &o, NULL) < 0 && err.code == RP_IO, err.msg);
 }
 
+/* Sizes that no record has, of files that take no room on the disk. */
+TEST(recordio_of_a_size_that_is_refused_before_it_is_read)
+{
+    struct rp_data_opts o = options(1);
+    RP_BUF rec = {0}, idx = {0};
+    make_images();
+    add_recordio(&rec, &idx, &jpeg[1], 1, 0, 2);
+    mkdir(scratch("large"), 0777);
+    put_file("large/a.rec", rec.data, rec.size);
+    put_file("large/a.idx", idx.data, idx.size);
+    CHECK(truncate(scratch("large/a.idx"), (1l << 30) + 1) == 0, "no sparse file");
+    REFUSED(check_path("recordio", scratch("large"), &o, NULL) < 0 && err.code == RP_MALFORMED &&
+                strstr(err.msg, "more than 1073741824 bytes"),
+            err.msg);
+    put_file("large/a.idx", idx.data, idx.size);
+    const uint32_t head[2] = {0xced7230a, 65u << 20}; /* one part of 65 MiB */
+    put_file("large/a.rec", head, sizeof head);
+    CHECK(truncate(scratch("large/a.rec"), (66l << 20)) == 0, "no sparse file");
+    REFUSED(check_path("recordio", scratch("large"), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
+    const uint32_t first[3] = {0xced7230a, 1u << 29 | 4, 0}; /* the first part of several, and no other */
+    put_file("large/a.rec", first, sizeof first);
+    REFUSED(check_path("recordio", scratch("large"), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
+}
+
 /* One part, with these three bits before its length. */
 TEST(parts_of_recordio_that_are_no_record)
 {

@@ -129,6 +129,27 @@ static void signed_wrong(struct rp_bundle *b, enum rp_code code)
     expect("signed", NULL, RP_VERDICT_FAILED, RP_CHECK_countersignatures, code);
 }
 
+/* The same key in other bytes would have another digest, and two signatures of one person would look like those of
+ * two. */
+TEST(key_of_a_countersignature_in_another_form_is_refused)
+{
+    static const char *const forms[][2] = {
+        {"", "\n"}, {"bob's key\n", ""}, {"", "-----BEGIN PUBLIC KEY-----\n"}, {"", NULL}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        struct rp_bundle b;
+        begin_amended(&b);
+        countersign(&b, 0, "bob", "reviewer");
+        struct rp_buf *pem = (struct rp_buf *)(uintptr_t)&rp_bundle_find(&b, "signatures/0.pem")->bytes;
+        RP_BUF other = {0};
+        rp_buf_printf(&other, "%s%s%s", forms[i][0], rp_buf_text(pem), forms[i][1] ? forms[i][1] : "");
+        if (!forms[i][1])
+            other.size--; /* without the line end */
+        rp_buf_fini(pem);
+        rp_buf_add(pem, other.data, other.size);
+        signed_wrong(&b, RP_MALFORMED);
+    }
+}
+
 /* The envelope of a payload that no honest program writes, by `key`. */
 static void put_payload(struct rp_bundle *b, const char *key, json_t *statement)
 {
