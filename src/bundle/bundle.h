@@ -53,8 +53,9 @@ struct rp_key_pair; /* sign/key.h */
 int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, struct rp_buf *file, struct rp_err *err) rp_must_check;
 /* Packs the members as they are: for a bundle that was read and got another countersignature or time stamp. */
 int rp_bundle_pack(const struct rp_bundle *b, struct rp_buf *file, struct rp_err *err) rp_must_check;
-/* path: as of rp_bundle_source_open(). Strict: regular files only, known metadata, plain names, no duplicates, canonical
- * order, every required member, nothing after the end; otherwise RP_MALFORMED. The contents of members are not checked. */
+/* path: as of rp_bundle_source_open(). Strict: regular files only, known metadata, plain names, no duplicates,
+ * canonical order, every required member, nothing after the end; otherwise RP_MALFORMED. The contents of members are
+ * not checked. */
 int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err) rp_must_check;
 
 /* The same from a descriptor, with bounded memory: only the digests of large records and of a large hwloc file are kept. */

@@ -19,8 +19,8 @@ static int lock_file(const char *path, struct stat *st, struct rp_err *err)
             return rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
         if (S_ISDIR(st->st_mode))
             return rp_fail(err, RP_USAGE,
-                           "'%s' is a directory, and something is added to a bundle only as a file: give the .repro.tar.zst that was "
-                           "unpacked into it",
+                           "'%s' is a directory, and something is added to a bundle only as a file: give the "
+                           ".repro.tar.zst that was unpacked into it",
                            path);
         if (!S_ISREG(st->st_mode))
             return rp_fail(err, RP_MALFORMED, "'%s' is not a regular file", path);

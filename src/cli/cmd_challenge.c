@@ -297,11 +297,12 @@ static int cmd_challenge_answer(struct rp_cli *cli, struct rp_err *err)
         return -1;
     json_t *j = draw_json(&d);
     json_object_set(j, "states", written);
-    RP_FREE char *text = rp_asprintf("[/states/0:the states before these parts, for 'repro verify --received file --draw FILE --draws %d "
-                                     "--init %s':\n[/states:{ p}\n]]"
-                                     "[!/states/0:the part begins with the first step, and needs no state: 'repro verify --received file "
-                                     "--draw FILE --draws %d'\n]",
-                                     d.n, d.n > 1 ? "STATES" : "STATE", d.n);
+    RP_FREE char *text = rp_asprintf(
+        "[/states/0:the states before these parts, for 'repro verify --received file --draw FILE --draws %d --init "
+        "%s':\n[/states:{ p}\n]]"
+        "[!/states/0:the part begins with the first step, and needs no state: 'repro verify --received file --draw "
+        "FILE --draws %d'\n]",
+        d.n, d.n > 1 ? "STATES" : "STATE", d.n);
     rp_cli_return(cli, j, text);
     return 0;
 }

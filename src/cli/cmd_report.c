@@ -46,11 +46,13 @@ static void print_verdict(const struct rp_shown_bundle *b)
     fprintf(stderr, "%s: %s\n", rp_ascii(name, sizeof name, b->name), rp_buf_text(&line));
 }
 
-/* An unreadable file or a bad --trust ends the command without a report. *worst: of the bundles that `verify` would not end with 0 for. */
+/* An unreadable file or a bad --trust ends the command without a report. *worst: of the bundles that `verify` would
+ * not end with 0 for. */
 static int verify_bundles(struct rp_page_bundles *s, const struct rp_cli *cli, struct rp_err *worst, struct rp_err *err)
 {
     const struct report_opts *o = cli->opts;
-    const struct rp_verify_opts vo = {.trust = o->trust, .any_key = o->any_key, .ledger = o->ledger, .original = o->original};
+    const struct rp_verify_opts vo = {
+        .trust = o->trust, .any_key = o->any_key, .ledger = o->ledger, .original = o->original};
     for (int i = 0; i < cli->argc; i++) {
         struct rp_err why = {0};
         const int failed = rp_page_bundles_add(s, cli->argv[i], vo, &why) < 0;
@@ -129,9 +131,9 @@ const struct rp_command rp_cmd_report = {
         "topology, environment, the commands that check it, and the raw data as CSV. The Markdown report has the same figures as "
         "tables, below the box.\n"
         "\n"
-        "The report is written whatever the verdict, of a bundle that fails with its failed checks only. Each verdict is printed on "
-        "standard error, and the exit status is that of 'repro verify', of several bundles the worst: 8 if the key is unknown, which "
-        "--any-key makes 0, and 10 if the run did not reach its end.\n"
+        "The report is written whatever the verdict, of a bundle that fails with its failed checks only. Each verdict "
+        "is printed on standard error, and the exit status is that of 'repro verify', of several bundles the worst: 8 "
+        "if the key is unknown, which --any-key makes 0, and 10 if the run did not reach its end.\n"
         "\n"
         "Every figure names its source. The body is a function of the bundle, without a date: made again by the same "
         "version of repro it has the same bytes.\n"

@@ -224,7 +224,8 @@ char *rp_result_hardware(const struct rp_result *row)
 {
     if (!row->device_model || row->threads < 1)
         return row->device_model ? rp_strdup(row->device_model) : NULL;
-    const long long here = row->devices > 0 && row->devices < row->threads ? row->devices : row->threads; /* several ranks may share them */
+    const int shared = row->devices > 0 && row->devices < row->threads; /* by several ranks */
+    const long long here = shared ? row->devices : row->threads;
     return rp_asprintf("%lld thread%s of %s", here, rp_s(here), row->device_model);
 }
 

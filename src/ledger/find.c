@@ -119,8 +119,8 @@ static int check_summary(const char *path, const struct rp_ledger_summary *sum, 
         return rp_fail(err, RP_MISMATCH, "the run records a ledger that begins at %s, ledger '%s' begins at %s",
                        is->begun, path, sum->begun);
     if (is->key_made && strcmp(is->key_made, sum->made) != 0)
-        return rp_fail(err, RP_MISMATCH, "the run records a key made at %s, ledger '%s' one made at %s", is->key_made, path,
-                       *sum->made ? sum->made : "an unknown time");
+        return rp_fail(err, RP_MISMATCH, "the run records a key made at %s, ledger '%s' one made at %s", is->key_made,
+                       path, *sum->made ? sum->made : "an unknown time");
     if (is->key_made_known_from && strcmp(is->key_made_known_from, sum->by_file ? "file" : "creation") != 0)
         return rp_fail(err, RP_MISMATCH, "the run knows when its key was made from its %s, ledger '%s' from its %s",
                        is->key_made_known_from, path, sum->by_file ? "file" : "creation");

@@ -81,7 +81,7 @@ struct rp_process {
     struct rp_buf in;       /* bytes not decoded yet */
     const char *name;       /* in messages */
     int errors;             /* the read end of a program's stderr; -1: the process writes to ours */
-    int ended;              /* how it left before its last frame, as waitpid() has it; 0: it did not, or with status 0 */
+    int ended; /* how it left before its last frame, as waitpid() has it; 0: it did not, or with status 0 */
     int has_tool;           /* pid is a tool that starts the program, and the group of both */
 };
 /* Starts this executable again with the one argument `arg`; nothing is sent to it. otherwise: run in the child if the file cannot be

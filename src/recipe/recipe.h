@@ -95,7 +95,8 @@ void rp_recipe_complete(json_t *recipe);
 /* The reverse, checked like a recipe; for the worker and for replay. Exactly the keys of the model must be present, LATER ones may be
  * absent. source, source_name and sha256 stay empty. */
 int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err) rp_must_check;
-/* In that form, of settings that name files of the user only that they do: "OWN", "GIVEN", "SAVED", or "SAVED/" for a folder. */
+/* In that form, of settings that name files of the user only that they do: "OWN", "GIVEN", "SAVED", or "SAVED/" for a
+ * folder. */
 void rp_recipe_hide_paths(json_t *recipe);
 /* One value of that form as text for --set (free it). */
 char *rp_recipe_value_text(const json_t *value);

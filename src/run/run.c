@@ -371,8 +371,8 @@ const char *rp_run_devices_text(char out[RP_PLACE_TEXT], const struct rp_run *r)
 const char *rp_run_place_text(char out[RP_PLACE_TEXT], const struct rp_run *r)
 {
     char devices[RP_PLACE_TEXT];
-    snprintf(out, RP_PLACE_TEXT, "%" PRId64 " rank%s on %d node%s: %s", r->facts->rank_n, rp_s(r->facts->rank_n), r->nodes,
-             rp_s(r->nodes), rp_run_devices_text(devices, r));
+    snprintf(out, RP_PLACE_TEXT, "%" PRId64 " rank%s on %d node%s: %s", r->facts->rank_n, rp_s(r->facts->rank_n),
+             r->nodes, rp_s(r->nodes), rp_run_devices_text(devices, r));
     return out;
 }
 

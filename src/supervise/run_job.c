@@ -339,7 +339,8 @@ static int report_failures(struct following *f, struct rp_err *err)
     struct rp_err reason;
     int rank, ended;
     while (f->group && rp_workers_take_gone(f->group, &rank, &ended, &reason)) {
-        RP_JSON *body = json_pack("{s:i, s:s, s:i, s:i}", "code", (int)reason.code, "message", reason.msg, "step", -1, "ended", ended);
+        RP_JSON *body = json_pack("{s:i, s:s, s:i, s:i}", "code", (int)reason.code, "message", reason.msg, "step", -1,
+                                  "ended", ended);
         if (pass_on(f, rank, RP_FRAME_FAILED, body, err) < 0)
             return -1;
     }

@@ -53,8 +53,9 @@ int rp_verdict_accepts(const struct rp_verification *v, struct rp_err *err)
                        "accept any with --any-key",
                        v->fingerprint);
     if (v->verdict == RP_VERDICT_INCOMPLETE)
-        return rp_fail(err, code, "the run is marked %s%s%s%s", v->run->facts.status, unknown ? "; the key that signed, " : "",
-                       unknown ? v->fingerprint : "", unknown ? ", is unknown here, too (--trust)" : "");
+        return rp_fail(err, code, "the run is marked %s%s%s%s", v->run->facts.status,
+                       unknown ? "; the key that signed, " : "", unknown ? v->fingerprint : "",
+                       unknown ? ", is unknown here, too (--trust)" : "");
     return 0;
 }
 

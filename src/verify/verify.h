@@ -58,8 +58,8 @@ struct rp_check_counts rp_check_counts(const struct rp_verification *v);
 
 /* Every verdict, the most serious first: a bundle gets the first one that applies.
  * X(id, exit status by its code, name in JSON, text); the code of FAILED and INCONCLUSIVE is that of the check.
- * INCOMPLETE comes before UNKNOWN_KEY: whose key it is depends on the reader, who may not care (--any-key), but nothing makes a run
- * that ended early a whole one. */
+ * INCOMPLETE comes before UNKNOWN_KEY: whose key it is depends on the reader, who may not care (--any-key), but
+ * nothing makes a run that ended early a whole one. */
 #define RP_VERDICTS(X)                                                                                                 \
     X(FAILED, RP_MISMATCH, "failed", "FAILED")                                                                         \
     X(OTHER_VERSION, RP_VERSION, "other-version", "not checked")                                                       \

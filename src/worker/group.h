@@ -62,7 +62,8 @@ int rp_workers_finished(const struct rp_group_of_workers *g); /* every rank has 
 int rp_workers_failed(const struct rp_group_of_workers *g);   /* a rank has failed, or is gone */
 /* By a signal to another process of the job; who: its ranks and host. */
 int rp_workers_asked_to_stop(const struct rp_group_of_workers *g, char who[200]);
-/* A worker of this process that ended without a word, each once: 1, its rank, how it ended (struct rp_process) and what happened to it. */
+/* A worker of this process that ended without a word, each once: 1, its rank, how it ended (struct rp_process) and
+ * what happened to it. */
 int rp_workers_take_gone(struct rp_group_of_workers *g, int *rank, int *ended, struct rp_err *reason);
 /* Why, naming the rank if there are several. */
 void rp_workers_reason(const struct rp_group_of_workers *g, struct rp_run_reason *r);

@@ -25,7 +25,8 @@
  *           "device_bytes": {"reserved", "used"} (where the device has memory of its own),
  *           "products": {"all", "spared"} of all steps (of a job that counts them),
  *           "ceilings": {"before", "after": as in ceilings.h, or null} (unless the recipe turns them off)}
- *   FAILED {"code": "mismatch", "message", "step"}, with "lost": the rank, if it failed because that one is gone; -2: one of the others;
+ *   FAILED {"code": "mismatch", "message", "step"}, with "lost": the rank, if it failed because that one is gone; -2:
+ *          one of the others;
  *          of a worker that ended without a word, by the process that started it, with "ended" of struct rp_process
  * With several ranks DONE also has "exchange": {"connections": as in facts.json, "levels", "bytes_per_step", "bytes_per_step_between_hosts",
  * "sent_bytes"}: sent by this rank.

@@ -73,8 +73,9 @@ static int time_once(struct probe *p, void (*work)(struct probe *), uint64_t *ns
     return b->time_end ? b->time_end(p->dev, ns, err) : 0;
 }
 
-/* The times of repetitions, for about `budget` ns; NULL: it failed, or a stop was requested. The first one, which touches pages and loads
- * kernels, never counts; after one that was longer than the budget, a device that is slow needs only one more. */
+/* The times of repetitions, for about `budget` ns; NULL: it failed, or a stop was requested. The first one, which
+ * touches pages and loads kernels, never counts; after one that was longer than the budget, a device that is slow
+ * needs only one more. */
 static json_t *repeat(struct probe *p, void (*work)(struct probe *), uint64_t budget, struct rp_err *err)
 {
     json_t *all = json_array();

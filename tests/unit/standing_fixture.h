@@ -70,7 +70,8 @@ static void append(const char *path, enum rp_ledger_event e, json_t *fields, str
     struct rp_err err = {0};
     const struct rp_ledger_ref start = *mark, *of = rp_ledger_end(rp_ledger_event_name(e)) ? &start : NULL;
     FX_KEY *key = fx_key(ledger_signer);
-    struct rp_ledger_writer w = {.path = path, .named = 1, .key = key, .made_ns = rp_wall_ns(), .by_file = 1, .running = -1};
+    struct rp_ledger_writer w = {
+        .path = path, .named = 1, .key = key, .made_ns = rp_wall_ns(), .by_file = 1, .running = -1};
     CHECK(rp_ledger_append(&w, e, of, fields, mark, &err) == 0, "%s", err.msg);
     rp_closep(&w.running);
 }

@@ -87,8 +87,8 @@ static int tap_is_now(const char *text)
     return at && at <= now && at > now - 600;
 }
 
-/* One line; what differs every time is masked: digests, the time, names of temporary directories, numbers that are sizes of this machine, and the size
- * of a bundle, in which every line of verify.sh counts. */
+/* One line; what differs every time is masked: digests, the time, names of temporary directories, numbers that are
+ * sizes of this machine, and the size of a bundle, in which every line of verify.sh counts. */
 __attribute__((unused)) static void tap_said(const char *text)
 {
     static const char sized[] = "members, ";

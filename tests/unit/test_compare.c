@@ -520,7 +520,8 @@ TEST(hardware_of_a_run_has_its_threads)
     struct rp_rows rows = {0};
     RP_FREE char *text = rp_result_hardware(run_on(&rows, "isa=avx512 threads=1", NULL));
     CHECK_STR(text, "1 thread of Xeon (model 6/207/8)");
-    struct rp_result shared = {.device_model = (char[]){"Xeon"}, .threads = 32, .devices = 8}; /* of 32 ranks on a machine of 8 */
+    struct rp_result shared = {
+        .device_model = (char[]){"Xeon"}, .threads = 32, .devices = 8}; /* of 32 ranks on a machine of 8 */
     RP_FREE char *of_ranks = rp_result_hardware(&shared);
     CHECK_STR(of_ranks, "8 threads of Xeon");
     rp_rows_fini(&rows);

@@ -6,8 +6,9 @@
 
 static json_t *entry(int position, const char *head)
 {
-    return json_pack("{s:i, s:s, s:i, s:s, s:s, s:s, s:s}", "position", position, "head", head, "earlier", 0, "at", "2026-11-21T06:27:54Z",
-                     "begun", "2026-11-21T06:27:54Z", "key_made", "2026-11-21T06:27:53Z", "key_made_known_from", "creation");
+    return json_pack("{s:i, s:s, s:i, s:s, s:s, s:s, s:s}", "position", position, "head", head, "earlier", 0, "at",
+                     "2026-11-21T06:27:54Z", "begun", "2026-11-21T06:27:54Z", "key_made", "2026-11-21T06:27:53Z",
+                     "key_made_known_from", "creation");
 }
 
 static void make_bundle(const char *file, json_t *ledger)

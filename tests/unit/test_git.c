@@ -68,7 +68,8 @@ TEST(as_git_says)
     const char *changed = lines(open, "changed_files");
     rp_sha256_hex(hex, changed, strlen(changed));
     CHECK_STR(text(env, "changes_sha256"), hex); /* also where the paths are hidden */
-    CHECK(!strstr(lines(env, "changed_files"), "with space") && !strstr(lines(env, "changed_files"), "slide"), "%s", lines(env, "changed_files"));
+    CHECK(!strstr(lines(env, "changed_files"), "with space") && !strstr(lines(env, "changed_files"), "slide"), "%s",
+          lines(env, "changed_files"));
     CHECK_STR(lines(open, "changed_files"),
               said("cd r; for f in 'M a' 'D b' 'A bin' 'A d/f' 'A link' 'M slide' 'A with space'; do n=${f#??}; "
                    "case $n in b) s=- ;; link) s=$(printf a | sha256sum | cut -c -64) ;; *) s=$(sha256sum <\"$n\" | cut -c -64) ;; esac; "
@@ -221,11 +222,13 @@ TEST(secrets_never_show)
     rp_json_write(&shown, env);
     CHECK(!strstr(shown.data, "marker"), "%.80s", strstr(shown.data, "marker"));
     RP_JSON *clear = capture_identified();
-    CHECK(strstr(lines(clear, "changed_files"), "M cde1925e8f892f5ddaadebfecbdd060398f5d76d3d19224f60d08343d3bbde20 c\n") != NULL, "%s",
-          lines(clear, "changed_files"));
+    CHECK(strstr(lines(clear, "changed_files"),
+                 "M cde1925e8f892f5ddaadebfecbdd060398f5d76d3d19224f60d08343d3bbde20 c\n") != NULL,
+          "%s", lines(clear, "changed_files"));
     CHECK(number(env, "withheld") == 3 && number(env, "modified") == 4, "%lld withheld", number(env, "withheld"));
-    CHECK(strstr(lines(clear, "changed_files"), "M withheld .env\n") && strstr(lines(clear, "changed_files"), "M withheld k/id_rsa\n"), "%s",
-          lines(clear, "changed_files"));
+    CHECK(strstr(lines(clear, "changed_files"), "M withheld .env\n") &&
+              strstr(lines(clear, "changed_files"), "M withheld k/id_rsa\n"),
+          "%s", lines(clear, "changed_files"));
     CHECK(strncmp(text(env, "url"), "sha256:", 7) == 0 && !strstr(shown.data, "//host"), "a host shows: %s", text(env, "url"));
     CHECK_STR(text(clear, "url"), "https://host/x"); /* and still no login */
 }

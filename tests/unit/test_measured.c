@@ -392,13 +392,15 @@ TEST(cold_copy_is_no_ceiling)
     const struct rp_backend *const own = dev->backend;
     backend.copy = copy_slowly_at_first;
     dev->backend = &backend;
-    const struct rp_ceiling_size s = {.gemm = {33, 65, 31}, .times = 1, .copy = 1000001, .gemm_ns = 1, .copy_ns = COLD_NS / 10};
+    const struct rp_ceiling_size s = {
+        .gemm = {33, 65, 31}, .times = 1, .copy = 1000001, .gemm_ns = 1, .copy_ns = COLD_NS / 10};
     cold = 1;
     RP_JSON *is = rp_ceilings(dev, &s, NULL, NULL, &err);
     const json_t *ns = json_object_get(json_object_get(is, "copy"), "ns");
     CHECK(!cold && json_array_size(ns) > 1, "%zu copies", json_array_size(ns));
     for (size_t i = 0; i < json_array_size(ns); i++)
-        CHECK(json_integer_value(json_array_get(ns, i)) < COLD_NS, "%lld ns", (long long)json_integer_value(json_array_get(ns, i)));
+        CHECK(json_integer_value(json_array_get(ns, i)) < COLD_NS, "%lld ns",
+              (long long)json_integer_value(json_array_get(ns, i)));
     dev->backend = own;
     dev->backend->close(dev);
 }

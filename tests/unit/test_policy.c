@@ -397,13 +397,15 @@ TEST(every_error_of_a_policy_is_named_at_once)
         const char *text;
         const char *named[6];
     } cases[] = {
-        {"min_step: 3\nchecks: {kee: passed, data: fine}\nlevels: [consistent, computd]\ncomplete: true\nrecipes: [bert_fp23]\n",
-         {"p.yaml:1:1: unknown rule 'min_step': did you mean 'min_steps'?", "; 2:10: unknown check 'kee': did you mean 'key'?",
+        {"min_step: 3\nchecks: {kee: passed, data: fine}\nlevels: [consistent, computd]\ncomplete: true\nrecipes: "
+         "[bert_fp23]\n",
+         {"p.yaml:1:1: unknown rule 'min_step': did you mean 'min_steps'?",
+          "; 2:10: unknown check 'kee': did you mean 'key'?",
           "; 2:29: checks: data:", "; 3:22: levels: unknown level 'computd': did you mean 'computed'?",
           "; 5:11: recipes: 'bert_fp23' is neither", "did you mean 'bert_fp32'?"}},
         {"precisions: [fp23, bf16]\nmin_steps: 0\nmin_steps: 4\nprograms: [abc, [d], {e: f}]\n",
-         {"p.yaml:1:14: precisions: unknown precision 'fp23': did you mean 'fp32'?", "; 2:12: min_steps:", "; 3:1: min_steps is given twice",
-          "; 4:12: programs:"}},
+         {"p.yaml:1:14: precisions: unknown precision 'fp23': did you mean 'fp32'?",
+          "; 2:12: min_steps:", "; 3:1: min_steps is given twice", "; 4:12: programs:"}},
         {"no_such: {a: [b, {c: d}], e: f}\nmin_steps: [3]\nin_ledger: false\nmin_nodes: 0\n",
          {"p.yaml:1:1: unknown rule 'no_such'", "; 2:12: min_steps:", "; 3:12: in_ledger:", "; 4:12: min_nodes:"}},
         {"min_step: 3\nlevels: [claimed]\ncomplete: !!bool true\n",
@@ -424,7 +426,8 @@ TEST(every_error_of_a_policy_is_named_at_once)
     struct rp_err err;
     for (int i = 0; i < 60; i++)
         rp_buf_printf(&many, "no_such_rule_%d: 1\n", i);
-    CHECK(parse(&p, many.data, &err) < 0 && strstr(err.msg, "more") && strlen(err.msg) < sizeof err.msg - 1, "%s", err.msg);
+    CHECK(parse(&p, many.data, &err) < 0 && strstr(err.msg, "more") && strlen(err.msg) < sizeof err.msg - 1, "%s",
+          err.msg);
 }
 
 TEST(what_is_no_policy_is_refused_with_its_place)

@@ -202,7 +202,8 @@ static void try_slots(struct training *x, const char *what, const char *from)
         CHECK(rp_read_file(&bytes, from, 1 << 26, &err) == 0 && rp_st_open(&st, from, &err) == 0, "%s", err.msg);
         const struct rp_st_tensor *m = NULL, *v = NULL;
         for (int i = 0; i < st.n && !m; i++) /* the first slot of a weight with several elements */
-            if (strncmp(st.t[i].name, adam ? "optimizer.m." : "optimizer.momentum.", adam ? 12 : 19) == 0 && st.t[i].end - st.t[i].begin > 64)
+            if (strncmp(st.t[i].name, adam ? "optimizer.m." : "optimizer.momentum.", adam ? 12 : 19) == 0 &&
+                st.t[i].end - st.t[i].begin > 64)
                 m = &st.t[i];
         RP_FREE char *of = rp_asprintf("optimizer.v.%s", m ? m->name + (adam ? 12 : 19) : "");
         v = adam ? rp_st_find(&st, of) : NULL;
@@ -214,8 +215,8 @@ static void try_slots(struct training *x, const char *what, const char *from)
         memcpy(bytes.data + st.data + m->begin + 8, &huge, sizeof huge);
         CHECK(rp_write_file(path, bytes.data, bytes.size, 0644, &err) == 0, "%s", err.msg);
         const struct rp_reach is = reach(x, path);
-        CHECK(is.used > 1 && strcmp(is.tensor, m->name) == 0 && is.element == (adam ? 2 : -1), "%s: %g of the bound, element %lld of '%s'", what,
-              is.used, (long long)is.element, is.tensor);
+        CHECK(is.used > 1 && strcmp(is.tensor, m->name) == 0 && is.element == (adam ? 2 : -1),
+              "%s: %g of the bound, element %lld of '%s'", what, is.used, (long long)is.element, is.tensor);
         rp_st_close(&st);
     }
 }

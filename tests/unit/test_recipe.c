@@ -652,16 +652,18 @@ TEST(lamb_states_its_batch)
 
 TEST(settings_that_are_paths_lose_their_folders)
 {
-    static const char *const cases[] = {"/home/marker/data/wiki", "marker/*.tfrecord", "own", "/", "../marker/start.safetensors"};
+    static const char *const cases[] = {"/home/marker/data/wiki", "marker/*.tfrecord", "own", "/",
+                                        "../marker/start.safetensors"};
     static const char *const keys[][2] = {{"run.init", "GIVEN"}, {"data.path", "OWN"}, {"model.config", "GIVEN"}};
     for (size_t i = 0; i <= sizeof cases / sizeof *cases; i++)
         for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
             const int none = i == sizeof cases / sizeof *cases;
-            RP_JSON *j = json_pack("{s:{s:s}, s:{s:s}, s:{s:n}}", keys[k][0], "value", none ? "" : cases[i], "title", "value", "a/b",
-                                   "train.x", "value");
+            RP_JSON *j = json_pack("{s:{s:s}, s:{s:s}, s:{s:n}}", keys[k][0], "value", none ? "" : cases[i], "title",
+                                   "value", "a/b", "train.x", "value");
             for (int again = 0; again < 2; again++) { /* as verify does with what is hidden already */
                 rp_recipe_hide_paths(j);
-                CHECK_STR(json_string_value(json_object_get(json_object_get(j, keys[k][0]), "value")), none ? "" : keys[k][1]);
+                CHECK_STR(json_string_value(json_object_get(json_object_get(j, keys[k][0]), "value")),
+                          none ? "" : keys[k][1]);
             }
             CHECK_STR(json_string_value(json_object_get(json_object_get(j, "title"), "value")), "a/b");
         }

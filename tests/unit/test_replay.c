@@ -582,14 +582,19 @@ TEST(reason_of_a_failed_run_has_the_signal_or_exit_status)
     static const struct {
         int ended;
         const char *has; /* NULL: neither */
-    } cases[] = {{SIGSEGV, ", rank 2, timed after step 3, signal 11: "}, {SIGKILL | 0x80, ", signal 9: "}, {7 << 8, ", exit status 7: "}, {0, NULL}};
+    } cases[] = {{SIGSEGV, ", rank 2, timed after step 3, signal 11: "},
+                 {SIGKILL | 0x80, ", signal 9: "},
+                 {7 << 8, ", exit status 7: "},
+                 {0, NULL}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_run_reason r = {.ended = cases[i].ended};
         RP_BUF text = {0};
         (void)rp_fail(&r.err, RP_BUG, "/home/alice said so");
         rp_run_reason_at(&r, 2, "timed after step 3");
         rp_run_reason_text(&text, &r);
-        CHECK(cases[i].has ? strstr(text.data, cases[i].has) != NULL : !strstr(text.data, "signal") && !strstr(text.data, "status"), "%s", text.data);
+        CHECK(cases[i].has ? strstr(text.data, cases[i].has) != NULL
+                           : !strstr(text.data, "signal") && !strstr(text.data, "status"),
+              "%s", text.data);
         CHECK(!strstr(text.data, "alice"), "%s", text.data);
     }
 }

@@ -63,7 +63,8 @@ const char *rp_draw_weakness(const struct rp_challenge *c, const struct rp_facts
         return "its challenge is by the signer's own key or one that countersigned";
     if (answered && strcmp(c->sha256, answered->sha256) == 0)
         return "it is the challenge that the run answers";
-    return (double)c->made_ns / 1e9 < rp_wall_time(run->ended_at) ? "its challenge was made before the bundle came" : NULL;
+    return (double)c->made_ns / 1e9 < rp_wall_time(run->ended_at) ? "its challenge was made before the bundle came"
+                                                                  : NULL;
 }
 
 int rp_draw_parts(struct rp_draw *out, const struct rp_records *records, const struct rp_challenge *c,

@@ -36,7 +36,8 @@ struct rp_draw {
     double undetected;
 };
 
-/* Why a draw by that challenge will not count, from what everybody knows: the run, and the key that signed it. NULL: nothing of the kind. */
+/* Why a draw by that challenge will not count, from what everybody knows: the run, and the key that signed it. NULL:
+ * nothing of the kind. */
 const char *rp_draw_weakness(const struct rp_challenge *c, const struct rp_facts *run, const char *signer);
 /* `draws` of the parts, or all where there are fewer. RP_UNAVAILABLE: the run has no state root after a step.
  * statement: SHA-256 of statement.dsse.json, in hex. */

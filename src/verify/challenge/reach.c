@@ -241,7 +241,8 @@ struct slots {
     double norm;      /* of the momentum of sgd and lars */
 };
 
-static void note_slot(struct rp_reach *out, const struct slots *s, const struct rp_tensor *t, int64_t element, double is, double far)
+static void note_slot(struct rp_reach *out, const struct slots *s, const struct rp_tensor *t, int64_t element,
+                      double is, double far)
 {
     char name[RP_TENSOR_NAME];
     if (out->used > 1)
@@ -251,8 +252,8 @@ static void note_slot(struct rp_reach *out, const struct slots *s, const struct 
     RP_FORMAT(out->tensor, "optimizer.%s.%s", s->name, name);
 }
 
-/* One that is made up, such as a huge m with v of 0, makes the next step move its weight as far as one likes, after this state was looked
- * at. A huge v only stops it. */
+/* One that is made up, such as a huge m with v of 0, makes the next step move its weight as far as one likes, after
+ * this state was looked at. A huge v only stops it. */
 static int compare_slots(struct rp_reach *out, const struct slots *s, const struct rp_tensor *t, struct rp_err *err)
 {
     const size_t room = t->count < PIECE ? t->count : PIECE;

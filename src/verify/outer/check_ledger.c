@@ -22,7 +22,8 @@ static void add_remarks(const struct rp_verify_state *s, const struct rp_ledger_
         if (is->key_made)
             rp_buf_printf(out, " (key made %s%s)", is->key_made, by_file);
     } else if (!is->key_made)
-        rp_buf_puts(out, "; when its key was made is not recorded: runs before the ledger began, if there were any, are not in it");
+        rp_buf_puts(out, "; when its key was made is not recorded: runs before the ledger began, if there were any, "
+                         "are not in it");
     else if (gap)
         rp_buf_printf(out,
                       "; the ledger begins %" PRId64
@@ -40,8 +41,8 @@ static void add_remarks(const struct rp_verify_state *s, const struct rp_ledger_
         rp_buf_puts(out, "; its line is not signed, as by older versions");
 }
 
-/* The first line is the ledger's beginning, later lines and runs come after it, and a key is there before what it signs. A clock that was
- * set back does not make an honest run fail. */
+/* The first line is the ledger's beginning, later lines and runs come after it, and a key is there before what it
+ * signs. A clock that was set back does not make an honest run fail. */
 static void check_times(const struct rp_verify_state *s, struct rp_check_result *result)
 {
     const struct rp_ledger_facts *is = &s->run.facts->ledger;
@@ -51,7 +52,9 @@ static void check_times(const struct rp_verify_state *s, struct rp_check_result 
     const int64_t at = rp_rfc3339_seconds(is->at);
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         if (times[i].earlier && rp_rfc3339_seconds(times[i].earlier) > at + RP_LEDGER_CLOCK_S) {
-            rp_check_warn(result, "line %" PRId64 " is of %s, but %s at %s: forked or restarted ledger, or a clock that was set back",
+            rp_check_warn(result,
+                          "line %" PRId64
+                          " is of %s, but %s at %s: forked or restarted ledger, or a clock that was set back",
                           is->position, is->at, times[i].what, times[i].earlier);
             return;
         }

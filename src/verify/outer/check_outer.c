@@ -167,8 +167,8 @@ int rp_check_digests(struct rp_verify_state *s, struct rp_check_result *result, 
     return rp_check_text(result, "%d members have their signed digests", n_is);
 }
 
-/* What the verify.sh of an earlier version lacks, which sealed bundles have; NULL: it is of none. A script that is changed leaves its old
- * digest here. */
+/* What the verify.sh of an earlier version lacks, which sealed bundles have; NULL: it is of none. A script that is
+ * changed leaves its old digest here. */
 static const char *find_earlier_script(const struct rp_member *m)
 {
     static const struct {

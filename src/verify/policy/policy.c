@@ -1,5 +1,5 @@
-/* Reading a policy. What is wrong in one rule does not hide the rest: all of it is refused at once. Only where the file is no YAML of this
- * kind, what follows cannot be read. */
+/* Reading a policy. What is wrong in one rule does not hide the rest: all of it is refused at once. Only where the
+ * file is no YAML of this kind, what follows cannot be read. */
 #include "verify/policy/policy.h"
 
 #include "base/buf.h"
@@ -134,7 +134,8 @@ static int find_index(const char *word, const char *(*name)(int), int n)
 }
 
 /* The index of the rule or check, or -1 with an error noted. */
-static int find_name(struct policy_reader *r, const struct rp_event *e, const char *kind, const char *(*name)(int), int n)
+static int find_name(struct policy_reader *r, const struct rp_event *e, const char *kind, const char *(*name)(int),
+                     int n)
 {
     char shown[72];
     const int found = find_index(e->text, name, n);
@@ -142,7 +143,8 @@ static int find_name(struct policy_reader *r, const struct rp_event *e, const ch
         return found;
     for (size_t i = 0; name == check_name && i < sizeof removed / sizeof *removed; i++)
         if (strcmp(removed[i][0], e->text) == 0) {
-            NOTE(r, e, "this program has no check '%s' any more: remove it from the policy; %s", removed[i][0], removed[i][1]);
+            NOTE(r, e, "this program has no check '%s' any more: remove it from the policy; %s", removed[i][0],
+                 removed[i][1]);
             return -1;
         }
     const char *near = find_nearest(e->text, name, n);
@@ -150,8 +152,8 @@ static int find_name(struct policy_reader *r, const struct rp_event *e, const ch
         NOTE(r, e, "'%s' is a check, not a rule: write 'checks: {%s: passed}'%s%s%s", e->text, e->text,
              near ? ", or did you mean the rule '" : "", near ? near : "", near ? "'?" : "");
     else
-        NOTE(r, e, "unknown %s '%s'%s%s%s", kind, rp_excerpt(shown, e->text), near ? ": did you mean '" : "", near ? near : "",
-             near ? "'?" : "");
+        NOTE(r, e, "unknown %s '%s'%s%s%s", kind, rp_excerpt(shown, e->text), near ? ": did you mean '" : "",
+             near ? near : "", near ? "'?" : "");
     return -1;
 }
 
@@ -303,7 +305,8 @@ static int count_embedded(void)
     return n;
 }
 
-/* Nothing that this program knows by another spelling; a precision that it does not know may be one of a later version. */
+/* Nothing that this program knows by another spelling; a precision that it does not know may be one of a later
+ * version. */
 static int check_word(struct policy_reader *r, const struct rp_event *e, int rule)
 {
     char shown[72];
@@ -318,17 +321,21 @@ static int check_word(struct policy_reader *r, const struct rp_event *e, int rul
             if (nearest.best && nearest.best != had)
                 nearest.best = RP_FORMAT(best, "%s", name);
         }
-        return NOTE(r, e, "recipes: '%s' is neither a recipe of this program nor a SHA-256 of one%s%s%s", rp_excerpt(shown, word),
-                    *best ? ": did you mean '" : "", best, *best ? "'?" : "; 'repro recipes' lists them");
+        return NOTE(r, e, "recipes: '%s' is neither a recipe of this program nor a SHA-256 of one%s%s%s",
+                    rp_excerpt(shown, word), *best ? ": did you mean '" : "", best,
+                    *best ? "'?" : "; 'repro recipes' lists them");
     }
     if (rule == RP_RULE_precisions && find_index(word, precision_name, PRECISIONS) < 0) {
         const char *near = find_nearest(word, precision_name, PRECISIONS);
-        return near ? NOTE(r, e, "precisions: unknown precision '%s': did you mean '%s'?", rp_excerpt(shown, word), near) : 0;
+        return near ? NOTE(r, e, "precisions: unknown precision '%s': did you mean '%s'?", rp_excerpt(shown, word),
+                           near)
+                    : 0;
     }
     if (rule == RP_RULE_levels && find_index(word, level_name, RP_LEVEL_COUNT) < 0) {
         const char *near = find_nearest(word, level_name, RP_LEVEL_COUNT);
-        return NOTE(r, e, "levels: %s '%s'%s%s%s", strcmp(word, "claimed") == 0 ? "nothing can require" : "unknown level",
-                    rp_excerpt(shown, word), near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
+        return NOTE(r, e, "levels: %s '%s'%s%s%s",
+                    strcmp(word, "claimed") == 0 ? "nothing can require" : "unknown level", rp_excerpt(shown, word),
+                    near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
     }
     return 0;
 }
@@ -381,7 +388,8 @@ static int read_checks(struct policy_reader *r, const struct rp_event *start)
                 state = i;
         rp_event_fini(&value);
         if (id >= 0 && !state)
-            NOTE(r, &value, "checks: %s: expected passed, note or warning: the worst that is allowed", rp_check_name(id));
+            NOTE(r, &value, "checks: %s: expected passed, note or warning: the worst that is allowed",
+                 rp_check_name(id));
         if (skip_rest(r, value.type) < 0)
             return -1;
         if (id >= 0)
@@ -461,8 +469,8 @@ int rp_policy_parse(struct rp_policy *out, const char *data, size_t size, const 
     return failed ? -1 : 0;
 }
 
-/* A name that is in no trust store, or a key file that is not there, is not another signer: it matches nobody. One that has expired is for
- * the rule itself. */
+/* A name that is in no trust store, or a key file that is not there, is not another signer: it matches nobody. One
+ * that has expired is for the rule itself. */
 static int check_signers(const struct rp_policy *p, const char *file, struct rp_err *err)
 {
     static const int rules[] = {RP_RULE_signed_by, RP_RULE_countersigned_by};
@@ -477,8 +485,8 @@ static int check_signers(const struct rp_policy *p, const char *file, struct rp_
             if (errors.size && errors.size + strlen(why.msg) > ERRORS_BYTES)
                 left_out++;
             else
-                rp_buf_printf(&errors, "%s%d:%d: %s: %s", errors.size ? "; " : "", p->rule[rules[i]].line, p->rule[rules[i]].col,
-                              texts[rules[i]].id, why.msg);
+                rp_buf_printf(&errors, "%s%d:%d: %s: %s", errors.size ? "; " : "", p->rule[rules[i]].line,
+                              p->rule[rules[i]].col, texts[rules[i]].id, why.msg);
         }
     if (!errors.size)
         return 0;

@@ -166,7 +166,8 @@ static int check_repository(const char *name, const char *where, const json_t *v
     else if (rp_known_number(values, "submodules_changed", &submodules) < 0 && strcmp(below, "absent") != 0)
         answer(a, 0, "unknown: whether submodules of the repository '%s'%s were changed is '%s'", name, where, below);
     else if (modified > 0 || submodules > 0)
-        answer(a, 0, "%.0f files and %.0f submodules of the repository '%s'%s were modified", modified, submodules, name, where);
+        answer(a, 0, "%.0f files and %.0f submodules of the repository '%s'%s were modified", modified, submodules,
+               name, where);
     else
         return 0;
     return -1;
@@ -239,7 +240,8 @@ static void rule_min_devices(const struct rp_verify_state *s, struct rules_answe
         answer(a, n >= a->rule->number, "%" PRId64 " %s%s, at least %" PRId64 " required", n, what, rp_s(n), a->rule->number);
 }
 
-/* Listed names count where the capture has them too: a processor's name may honestly differ, but is then only the signer's word. */
+/* Listed names count where the capture has them too: a processor's name may honestly differ, but is then only the
+ * signer's word. */
 static void rule_device_models(const struct rp_verify_state *s, struct rules_answer *a)
 {
     const struct rp_facts *f = s->run.facts;
@@ -387,8 +389,8 @@ static void rule_replayed(const struct rp_verify_state *s, struct rules_answer *
            rp_s(s->v->replayed), a->rule->number, s->v->replayed < a->rule->number ? " (--replay)" : "");
 }
 
-/* A first line has nothing before it, even if the ledger was begun anew; neither has one that began long after its key was made, or nobody
- * says how long. The rules hold; `checks: {ledger: passed}` refuses such a run. */
+/* A first line has nothing before it, even if the ledger was begun anew; neither has one that began long after its
+ * key was made, or nobody says how long. The rules hold; `checks: {ledger: passed}` refuses such a run. */
 static const char *first_line(const struct rp_verify_state *s, struct rules_answer *a)
 {
     const struct rp_ledger_facts *is = &s->run.facts->ledger;

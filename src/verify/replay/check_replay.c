@@ -78,7 +78,9 @@ static const char *draw_weakness(const struct rp_verify_state *s)
                "here: whoever made it can have chosen the parts";
     if (!s->o->received_ns)
         return "without --received, the bundle may be younger than its challenge";
-    return c->made_ns / 1000000000 >= (uint64_t)s->o->received_ns / 1000000000 ? NULL : "its challenge was made before the bundle came";
+    return c->made_ns / 1000000000 >= (uint64_t)s->o->received_ns / 1000000000
+               ? NULL
+               : "its challenge was made before the bundle came";
 }
 
 /* Before the replay, which takes its time: what it will not show. */
@@ -86,12 +88,13 @@ static void warn_of_draw(const struct rp_verify_state *s, const struct rp_draw *
 {
     const struct rp_replay_opts *o = &s->o->replay;
     const char *why = s->o->draw ? draw_weakness(s) : NULL;
-    RP_FREE char *text = why ? rp_asprintf("this draw will not count: %s", why)
-                         : d->undetected > RP_ODDS_MOST
-                             ? rp_asprintf("this draw will not reach the level timed in full: with %d of %" PRId64 " parts a run that skipped "
-                                           "half of its work passes with 1 in %.0f, and at most 1 in %.0f is accepted (--draws)",
-                                           d->n, d->parts, floor(1 / d->undetected), 1 / RP_ODDS_MOST)
-                             : NULL;
+    RP_FREE char *text =
+        why ? rp_asprintf("this draw will not count: %s", why)
+        : d->undetected > RP_ODDS_MOST
+            ? rp_asprintf("this draw will not reach the level timed in full: with %d of %" PRId64 " parts a run that "
+                          "skipped half of its work passes with 1 in %.0f, and at most 1 in %.0f is accepted (--draws)",
+                          d->n, d->parts, floor(1 / d->undetected), 1 / RP_ODDS_MOST)
+            : NULL;
     if (text && o->remark)
         o->remark(o->arg, text);
 }

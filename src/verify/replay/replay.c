@@ -621,10 +621,14 @@ int rp_replay_check_state(const struct rp_facts *run, const char *init, int64_t 
     int failed = rp_checkpoint_check(init, &r, &found, err) < 0;
     const int64_t steps = json_integer_value(json_object_get(found, "steps"));
     if (!failed && first > 0 && !json_is_true(json_object_get(found, "optimizer_state")))
-        failed = rp_fail(err, RP_MISMATCH, "'%s' has no optimizer state, and cannot be the state before step %" PRId64, init, first) < 0;
-    if (!failed && first > 0 && steps != first && !(from_file && *from_file)) /* whose steps before the run count, too */
-        failed = rp_fail(err, RP_MISMATCH, "'%s' is a state after %" PRId64 " step%s, not the one before step %" PRId64, init, steps,
-                         rp_s(steps), first) < 0;
+        failed =
+            rp_fail(err, RP_MISMATCH, "'%s' has no optimizer state, and cannot be the state before step %" PRId64,
+                    init, first) < 0;
+    if (!failed && first > 0 && steps != first &&
+        !(from_file && *from_file)) /* whose steps before the run count, too */
+        failed =
+            rp_fail(err, RP_MISMATCH, "'%s' is a state after %" PRId64 " step%s, not the one before step %" PRId64,
+                    init, steps, rp_s(steps), first) < 0;
     json_decref(found);
     rp_recipe_fini(&r);
     return failed ? -1 : 0;

@@ -76,9 +76,10 @@ struct rp_replay_result {
  * free it. NULL: there is none of that name, and `init` is what it is. */
 char *rp_replay_state_path(const char *init, int64_t first);
 
-/* Whether the file `init` can be the state before step `first`, by its headers: the tensors of the run's model and optimizer, with their
- * shapes, after that many steps. RP_MISMATCH, RP_MALFORMED or RP_IO. */
-int rp_replay_check_state(const struct rp_facts *run, const char *init, int64_t first, struct rp_err *err) rp_must_check;
+/* Whether the file `init` can be the state before step `first`, by its headers: the tensors of the run's model and
+ * optimizer, with their shapes, after that many steps. RP_MISMATCH, RP_MALFORMED or RP_IO. */
+int rp_replay_check_state(const struct rp_facts *run, const char *init, int64_t first,
+                          struct rp_err *err) rp_must_check;
 /* 0: trained; see out->diverged. -1: not possible here, or not within the limits (RP_UNAVAILABLE, RP_IO, ...). */
 int rp_replay(struct rp_replay_result *out, const struct rp_facts *run, const struct rp_records *records,
               const struct rp_replay_opts *o, struct rp_err *err) rp_must_check;
