@@ -154,6 +154,9 @@ static int time_by_bundle(struct estimate_session *s, const char *path, struct r
                        "--from: the bundle has another model or batch (%.4g FLOPs a sample, %lld samples) than the "
                        "recipe (%.4g, %lld)",
                        flops, (long long)f->plan.batch, s->flops, (long long)s->recipe.train_batch_size);
+    if (strcmp(v.run->figures.numerics, rp_numerics_name(rp_recipe_numerics(&s->recipe))) != 0)
+        return rp_fail(err, RP_MISMATCH, "--from: the bundle was computed in %s, the recipe is in %s", v.run->figures.numerics,
+                       rp_numerics_name(rp_recipe_numerics(&s->recipe)));
     const double size = (double)s->recipe.train_batch_size;
     const int sure = !isnan(t->interval[0]);
     s->model.micro_s.low = size / (sure ? t->interval[1] : t->value);
@@ -282,6 +285,10 @@ static int make_estimate(struct estimate_session *s, const char *where, struct r
     int gpus[SIZES_MAX];
     if (choose_machine(s, err) < 0 || load_recipe_to_scale(s, where, err) < 0)
         return -1;
+    if (rp_is_mixed(rp_recipe_numerics(&s->recipe)) && !s->o->from)
+        return rp_fail(err, RP_USAGE, "train.precision %s: no GPU was measured with it, and the share of a tensor core's peak that "
+                       "training reaches is unknown: give --from a bundle, or --set train.precision=fp32",
+                       rp_choice_name(RP_PRECISIONS, s->recipe.train_precision));
     time_by_peak(s);
     if (s->o->from && time_by_bundle(s, s->o->from, err) < 0)
         return -1;

@@ -64,11 +64,14 @@ refused() { # OPTION...
     exit_of 2 "$REPRO" estimate "$@"
 }
 exit_of 5 "$REPRO" estimate bert_fp32 --from one.repro.tar.zst --within 10 --between 1
+exit_of 5 "$REPRO" estimate --json $(recipe_of) --set train.precision=bf16 --from one.repro.tar.zst --within 10 --between 1
+words
 refused
 refused bert_fp32 --check
 refused bert_fp32 --from one.repro.tar.zst # processors, and links of GPUs
 refused bert_fp32 --from job.repro.tar.zst --within 10 --between 1 # several ranks
 refused bert_fp32 --machine abacus
+refused bert_fp32 --set train.precision=fp16 # no share of a peak was measured
 refused bert_fp32 --gpus 12
 refused bert_fp32 --gpus 8,,
 refused bert_fp32 --gpus 2048
