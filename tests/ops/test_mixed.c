@@ -3,6 +3,8 @@
 #include "ops/op_check.h"
 #include "tests/ops/device.h"
 
+#include <stdlib.h>
+
 static const struct rp_op_shape rows[] = {
     {.rows = 1, .width = 1, .depth = 1, .batch = 1, .seq = 1, .heads = 1, .head_dim = 1, .dropout = 0.1f},
     {.rows = 5, .width = 33, .depth = 77, .batch = 2, .seq = 7, .heads = 2, .head_dim = 5, .in_place = 1, .variant = 3},
@@ -181,5 +183,23 @@ TEST(a_rounding_too_early_or_too_late_is_seen)
     wrong.gelu_backward = early_gelu_backward;
     CHECK(differing(dev, &wrong, RP_OP_gemm, &err) > 0);
     CHECK(differing(dev, &wrong, RP_OP_gelu_backward, &err) > 0 && strstr(err.msg, "tensor 3"), "%s", err.msg);
+    rp_backend_cpu.close(dev);
+}
+
+TEST(the_product_whose_speed_is_measured_fits_into_any_models_scratch)
+{
+    const struct rp_device_opts o = {.threads = 2, .numerics = RP_NUMERICS_bf16_tc16_0};
+    const struct rp_op_use use = {.op = RP_OP_gemm, .rows = 1, .width = 1, .depth = 1};
+    struct rp_err err = {0};
+    struct rp_dev *dev = rp_backend_open(&rp_backend_cpu, &o, &use, 1, &err);
+    CHECK(dev, "%s", err.msg);
+    const struct rp_gemm_shape s = dev->backend->peak_gemm(dev);
+    float *x = calloc((size_t)(s.rows + s.width) * (size_t)s.depth + (size_t)s.rows * (size_t)s.width, sizeof *x);
+    float *b = x + (size_t)s.rows * (size_t)s.depth, *c = b + (size_t)s.width * (size_t)s.depth;
+    x[0] = b[0] = 3.0f;
+    dev->op->gemm(dev, &(struct rp_gemm){.tb = 1, .m = s.rows, .n = s.width, .k = s.depth, .a = x, .lda = s.depth, .b = b, .ldb = s.depth,
+                                         .c = c, .ldc = s.width});
+    CHECK(c[0] == 9.0f && c[1] == 0.0f, "%g, %g", (double)c[0], (double)c[1]);
+    free(x);
     rp_backend_cpu.close(dev);
 }

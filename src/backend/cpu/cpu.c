@@ -52,10 +52,26 @@ static int is_convolution(enum rp_op op)
     return op == RP_OP_conv_forward || op == RP_OP_conv_dgrad || op == RP_OP_conv_wgrad;
 }
 
+static struct rp_gemm_shape peak_shape(int threads)
+{
+    return (struct rp_gemm_shape){.rows = 512 * ((threads + 7) / 8), .width = 1024, .depth = 768};
+}
+
 /* The share of each thread, since the workspace is the same for all; the weights are packed behind the last thread's own. */
 static size_t conv_scratch(const struct rp_op_use *u, size_t threads)
 {
     return rp_cpu_conv_private() + (rp_cpu_conv_shared(&u->conv, u->op) + threads - 1) / threads;
+}
+
+/* Of all threads together. The product whose speed is measured has any model's device for it. */
+static size_t low_scratch(const struct rp_device_opts *o, const struct rp_op_use *u)
+{
+    const int known = rp_isa_from_name(o->isa), threads = threads_of(o);
+    const enum rp_isa isa = known < 0 ? RP_ISA_scalar : (enum rp_isa)known;
+    const struct rp_gemm_shape p = peak_shape(threads);
+    const struct rp_op_use peak = {.op = RP_OP_gemm, .rows = p.rows, .width = p.width, .depth = p.depth};
+    const size_t own = rp_cpu_low_scratch(isa, threads, u), most = u->op == RP_OP_gemm ? rp_cpu_low_scratch(isa, threads, &peak) : 0;
+    return own > most ? own : most;
 }
 
 /* Of each thread whole huge pages, so that no two threads share one. */
@@ -66,12 +82,8 @@ static size_t needs(const struct rp_device_opts *o, const struct rp_op_use *u)
                   : rp_use_is_attention(u)     ? rp_cpu_attention_scratch(u->seq, u->head_dim)
                   : u->op == RP_OP_row_sums    ? RP_CPU_ROW_SUMS_SCRATCH
                                                : 0;
-    if (rp_is_mixed(o->numerics)) {
-        const int isa = rp_isa_from_name(o->isa);
-        const size_t low = rp_cpu_low_scratch(isa < 0 ? RP_ISA_scalar : (enum rp_isa)isa, threads_of(o), u);
-        each = is_convolution(u->op) || u->op == RP_OP_gemm || rp_use_is_attention(u)
-                   ? (low + (size_t)threads_of(o) - 1) / (size_t)threads_of(o) : each;
-    }
+    if (rp_is_mixed(o->numerics) && (is_convolution(u->op) || u->op == RP_OP_gemm || rp_use_is_attention(u)))
+        each = (low_scratch(o, u) + (size_t)threads_of(o) - 1) / (size_t)threads_of(o);
     return (size_t)threads_of(o) * round_up(each, HUGE_PAGE);
 }
 
@@ -160,8 +172,7 @@ static int copy(struct rp_dev *dev, void *dst, const void *src, size_t bytes, st
 
 static struct rp_gemm_shape peak_gemm(const struct rp_dev *dev)
 {
-    const struct rp_cpu *c = (const struct rp_cpu *)dev;
-    return (struct rp_gemm_shape){.rows = 512 * ((c->threads + 7) / 8), .width = 1024, .depth = 768};
+    return peak_shape(((const struct rp_cpu *)dev)->threads);
 }
 
 #define COPY_PART ((size_t)1 << 20)
