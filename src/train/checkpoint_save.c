@@ -216,9 +216,10 @@ int rp_checkpoint_save(const char *path, const struct rp_recipe *r, const struct
                        void *alive_arg, struct rp_err *err)
 {
     RP_FREE float *piece = rp_alloc(PIECE), *part = rp_alloc(PIECE);
-    struct saver s = {.writes = state->parts->comm->rank[RP_GROUP_WORLD] == 0, .state = state, .step = step, .numerics = rp_recipe_numerics(r), .precision = (enum rp_precision)r->run_save_precision,
-                      .scales = rp_loss_scale_rule_of(r).is_dynamic, .piece = piece, .part = part,
-                      .alive = alive, .alive_arg = alive_arg};
+    struct saver s = {.writes = state->parts->comm->rank[RP_GROUP_WORLD] == 0, .state = state, .step = step,
+                      .numerics = rp_recipe_numerics(r), .precision = (enum rp_precision)r->run_save_precision,
+                      .scales = rp_loss_scale_rule_of(r).is_dynamic, .piece = piece, .part = part, .alive = alive,
+                      .alive_arg = alive_arg};
     if (s.precision != RP_PRECISION_fp32 && !rp_checkpoint_is_directory(path))
         return rp_fail(err, RP_USAGE, "run.save_precision %s is for a directory: '%s' is a file, which has the optimizer state too; name '%s/'",
                        rp_choice_name(RP_PRECISIONS, s.precision), path, path);

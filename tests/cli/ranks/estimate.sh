@@ -64,6 +64,7 @@ refused() { # OPTION...
     exit_of 2 "$REPRO" estimate "$@"
 }
 exit_of 5 "$REPRO" estimate bert_fp32 --from one.repro.tar.zst --within 10 --between 1
+# shellcheck disable=SC2046
 exit_of 5 "$REPRO" estimate --json $(recipe_of) --set train.precision=bf16 --from one.repro.tar.zst --within 10 --between 1
 says "computed in repro-fp32/1, the recipe is in repro-bf16-tc16/0"
 refused
