@@ -1,10 +1,14 @@
 #!/bin/sh
 # Write the recipe of one case of the GPT report of 2021 to stdout: recipes/gpt/case.in with the values of results/published/gpt_v100.csv.
-# usage: gen-gpt-case.sh CASE
+# usage: gen-gpt-case.sh CASE[_fp16]      without an ending: strict fp32. Lines that begin with @fp16@ or @fp32@ are of one of them.
 # To add a case: a row of that table; the build makes its recipe.
 # The vocabulary is padded to a multiple of 128 times the tensor-parallel degree, as Megatron-LM does.
 set -eu
-awk -F, -v name="$1" '
+case $1 in
+*_fp16) precision=fp16 ;;
+*) precision=fp32 ;;
+esac
+awk -F, -v name="${1%_fp16}" -v precision=$precision '
 function substitute(line,    key) {
     for (key in text)
         gsub("@" key "@", text[key], line)
@@ -31,7 +35,7 @@ FNR == 1 {
     }
     h = of["hidden_size"]; l = of["layers"]; unit = 128 * of["tensor_parallel"]
     v = int((50257 + unit - 1) / unit) * unit
-    text["case"] = name; text["published"] = published "."
+    text["precision"] = precision; text["case"] = name; text["published"] = published "."
     text["data"] = of["data_parallel"]; text["tensor"] = of["tensor_parallel"]; text["pipeline"] = of["pipeline_parallel"]
     text["micro"] = of["micro_batch"]; text["accumulation"] = of["accumulation"]; text["global"] = of["global_batch"]
     text["layers"] = l; text["hidden"] = h; text["heads"] = of["attention_heads"]; text["inner"] = 4 * h; text["vocabulary"] = v
@@ -42,5 +46,10 @@ FNR == 1 {
     text["steps"] = of["global_batch"] <= 16 ? 100 : of["global_batch"] <= 64 ? 20 : 5
 }
 /^# +- devices: / && text["devices"] == 1 { next }
+/^@fp[0-9]+@/ {
+    if (index($0, "@" precision "@") != 1)
+        next
+    sub(/^@fp[0-9]+@/, "")
+}
 { print substitute($0) }
 ' results/published/gpt_v100.csv recipes/gpt/case.in

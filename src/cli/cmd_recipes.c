@@ -7,30 +7,48 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Those of a group, or all; with the number of recipes in each group. */
+#define SECTIONS "[/sections:[/later:\n]{/model t}, {/precision t}\n[/recipes:  {/name t}\t{/title t}\n]]"
+
+/* Begins a section of the list, unless the recipe before was of the same model and precision. */
+static json_t *section_of(json_t *sections, const struct rp_recipe_name *r, const struct rp_recipe_name *before)
+{
+    const size_t n = json_array_size(sections);
+    if (n && strcmp(r->model, before->model) == 0 && strcmp(r->precision, before->precision) == 0)
+        return json_object_get(json_array_get(sections, n - 1), "recipes");
+    json_t *recipes = json_array();
+    json_array_append_new(sections, json_pack("{s:s, s:s, s:b, s:o}", "model", r->model, "precision", r->precision,
+                                              "later", n > 0, "recipes", recipes));
+    return recipes;
+}
+
+/* Those of a group, or all; with the number of recipes in each group, and what a list shows in sections. */
 static json_t *recipes_json(const char *group)
 {
     int n;
-    const struct rp_recipe_name *r = rp_recipe_names(&n);
-    json_t *list = json_array(), *groups = json_object();
+    const struct rp_recipe_name *r = rp_recipe_names(&n), *before = NULL;
+    json_t *list = json_array(), *groups = json_object(), *sections = json_array();
     for (int i = 0; i < n; i++, r++) {
         if (group && (!r->group || strcmp(r->group, group) != 0))
             continue;
-        json_array_append_new(list,
-                              json_pack("{s:s, s:s, s:s*}", "name", r->name, "title", r->title, "group", r->group));
+        json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:s*}", "name", r->name, "title", r->title, "model", r->model,
+                                "precision", r->precision, "group", r->group);
+        json_array_append_new(list, one);
+        if (group || !r->group) {
+            json_array_append(section_of(sections, r, before), one);
+            before = r;
+        }
         if (r->group)
             json_object_set_new(groups, r->group,
                                 json_integer(json_integer_value(json_object_get(groups, r->group)) + 1));
     }
-    return json_pack("{s:o, s:o}", "recipes", list, "groups", groups);
+    return json_pack("{s:o, s:o, s:o}", "recipes", list, "groups", groups, "sections", sections);
 }
 
 static int cmd_recipes(struct rp_cli *cli, struct rp_err *err)
 {
     (void)err;
     rp_cli_return(cli, recipes_json(NULL),
-                  "[/recipes:[!/group:{/name t}\t{/title t}\n]]"
-                  "[/groups:{@ t}/...\t{ t} recipes, listed by 'repro recipes list {@ t}'\n]");
+                  SECTIONS "[/groups:\n{@ t}/...: { t} recipes, listed by 'repro recipes list {@ t}'\n]");
     return 0;
 }
 
@@ -39,7 +57,7 @@ const struct rp_command rp_cmd_recipes = {
     .operands = "",
     .summary = "list the embedded recipes; explain the keys of a recipe",
     .details = "Any of these names works wherever a RECIPE is asked for, with no other file at hand. The recipes of a "
-               "group, such as the 18 cases of the GPT report of 2021, take one line here; 'recipes list' and --json "
+               "group, such as the cases of the GPT report of 2021, take one line here; 'recipes list' and --json "
                "name each.\n",
     .run = cmd_recipes,
 };
@@ -58,7 +76,7 @@ static int cmd_recipes_list(struct rp_cli *cli, struct rp_err *err)
     if (!json_object_get(groups, cli->argv[0]))
         return rp_fail(err, RP_USAGE, "no group of recipes '%s': expected one of %s", rp_excerpt(shown, cli->argv[0]),
                        rp_buf_text(&names));
-    rp_cli_return(cli, recipes_json(cli->argv[0]), "[/recipes:{/name t}\t{/title t}\n]");
+    rp_cli_return(cli, recipes_json(cli->argv[0]), SECTIONS);
     return 0;
 }
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MAX_EMBEDDED = 64 };
+enum { MAX_EMBEDDED = 128 };
 
 /* Length of the bare name in "recipes/bert_fp32.yaml" or "recipes/gpt/CASE.yaml", where it is "gpt/CASE". */
 static size_t bare_name(const char *member, const char **start)
@@ -35,6 +35,29 @@ static char *first_comment(const char *data, size_t size)
     return size && data[0] == '#' ? rp_asprintf("%.*s", (int)n, data + start) : rp_strdup("");
 }
 
+/* The value of a key of an embedded recipe, which writes it on a line of its own: "\nworkload: bert\n". free() it. */
+static char *written_value(const char *data, size_t size, const char *key)
+{
+    const char *at = memmem(data, size, key, strlen(key));
+    size_t n = 0;
+    if (!at)
+        return rp_strdup("");
+    for (at += strlen(key); at + n < data + size && at[n] > ' ';)
+        n++;
+    return rp_asprintf("%.*s", (int)n, at);
+}
+
+/* By model and precision, fp32 first; in the order of the table otherwise, which is that of names. */
+static int compare_names(const void *a, const void *b)
+{
+    const struct rp_recipe_name *x = a, *y = b;
+    int order = (x->group != NULL) - (y->group != NULL);
+    order = order ? order : strcmp(x->model, y->model);
+    order = order ? order : (strcmp(y->precision, "fp32") == 0) - (strcmp(x->precision, "fp32") == 0);
+    order = order ? order : strcmp(y->precision, x->precision);
+    return order ? order : strcmp(x->name, y->name);
+}
+
 static int is_recipe(const struct rp_embed *e)
 {
     size_t n = strlen(e->name);
@@ -52,11 +75,15 @@ const struct rp_recipe_name *rp_recipe_names(int *n)
             size_t bare = bare_name(e->name, &start);
             if (!is_recipe(e))
                 continue;
-            const char *slash = memchr(start, '/', bare);
-            names[count++] = (struct rp_recipe_name){.name = rp_asprintf("%.*s", (int)bare, start),
-                                                     .group = slash ? rp_asprintf("%.*s", (int)(slash - start), start) : NULL,
-                                                     .title = first_comment((const char *)e->data, e->size)};
+            const char *slash = memchr(start, '/', bare), *data = (const char *)e->data;
+            names[count++] = (struct rp_recipe_name){
+                .name = rp_asprintf("%.*s", (int)bare, start),
+                .group = slash ? rp_asprintf("%.*s", (int)(slash - start), start) : NULL,
+                .title = first_comment(data, e->size),
+                .model = written_value(data, e->size, "\nworkload: "),
+                .precision = written_value(data, e->size, "\n  precision: ")};
         }
+        qsort(names, (size_t)count, sizeof *names, compare_names);
     }
     *n = count;
     return names;
@@ -76,24 +103,19 @@ static const struct rp_embed *find_embedded(const char *where)
 
 static int not_found(const char *where, struct rp_err *err)
 {
-    RP_BUF names = {0};
     const char *start;
     char shown[72];
     int n;
     const struct rp_recipe_name *r = rp_recipe_names(&n);
     bare_name(where, &start);
     struct rp_nearest near = {.word = start};
-    for (int i = 0; i < n; i++) {
-        const char *group = r[i].group;
+    for (int i = 0; i < n; i++)
         rp_nearest_try(&near, r[i].name);
-        if (!group)
-            rp_buf_printf(&names, "%s%s", i ? ", " : "", r[i].name);
-        else if (i == 0 || !r[i - 1].group || strcmp(r[i - 1].group, group) != 0)
-            rp_buf_printf(&names, "%s%s/...", i ? ", " : "", group);
-    }
-    return rp_fail(err, RP_IO, "no recipe '%s': not a file, with or without .yaml, and not embedded (%s)%s%s%s",
-                   rp_excerpt(shown, where), n ? names.data : "none is", near.best ? "; did you mean '" : "",
-                   near.best ? near.best : "", near.best ? "'?" : "");
+    return rp_fail(err, RP_IO,
+                   "no recipe '%s': not a file, with or without .yaml, and not embedded; 'repro recipes' lists those that "
+                   "are%s%s%s",
+                   rp_excerpt(shown, where), near.best ? "; did you mean '" : "", near.best ? near.best : "",
+                   near.best ? "'?" : "");
 }
 
 /* 1: `path` exists and is not a directory, 0: it is not a file, -1: unknown. */

@@ -122,9 +122,11 @@ const char *rp_key_default(const struct rp_key *k, int model); /* of enum rp_mod
 char *rp_key_models(const struct rp_key *k);              /* "bert, gpt" (free it) */
 int rp_model_parse(const char *name, struct rp_err *err); /* enum rp_model_id; -1: RP_USAGE names the nearest one */
 
-/* Embedded recipes: names ("bert_fp32", "gpt/CASE"), first comment line of each. The recipes of a group follow one another. */
+/* Embedded recipes: names ("bert_fp32", "gpt/CASE"), first comment line of each, by model, precision and name; those of a
+ * group are the last. */
 struct rp_recipe_name {
     const char *name, *title;
-    const char *group; /* "gpt"; NULL: none */
+    const char *model, *precision; /* as the recipe writes them; "": it does not */
+    const char *group;             /* "gpt"; NULL: none */
 };
 const struct rp_recipe_name *rp_recipe_names(int *n);

@@ -607,6 +607,13 @@ static void check_case(const char *name, const struct rp_recipe *r)
               r->optimizer_clip_form == RP_CLIP_FORM_norm_plus_epsilon && r->schedule_total_steps == 320000 &&
               r->schedule_warmup_steps == 3200 && r->schedule_min_learning_rate == 1e-5 && r->optimizer_learning_rate == 1.5e-4 &&
               r->model_embedding_dropout_prob == 0.1, "%s: what all cases share", name);
+    const int is_fp16 = strlen(name) > 5 && strcmp(name + strlen(name) - 5, "_fp16") == 0;
+    CHECK(r->train_precision == (is_fp16 ? RP_PRECISION_fp16 : RP_PRECISION_fp32), "%s: its precision", name);
+    CHECK(!is_fp16 || (r->train_loss_scale == RP_LOSS_SCALE_dynamic && r->train_loss_scale_initial == 0x1p32 &&
+                       r->train_loss_scale_window == 1000 && r->train_loss_scale_hysteresis == 2 &&
+                       r->train_loss_scale_minimum == 1 && r->train_loss_scale_growth_form == RP_GROWTH_FORM_always &&
+                       r->optimizer_on_overflow == RP_ON_OVERFLOW_hold),
+          "%s: its loss scale is Megatron-LM's", name);
 }
 
 TEST(cases_of_the_gpt_report)
@@ -631,7 +638,7 @@ TEST(cases_of_the_gpt_report)
         round_trip(&r, names[i].name);
         rp_recipe_fini(&r);
     }
-    CHECK(cases == 18 && accumulated == 4 && other_heads == 1, "%d cases, %d of them accumulate", cases, accumulated);
+    CHECK(cases == 36 && accumulated == 8 && other_heads == 2, "%d cases, %d of them accumulate", cases, accumulated);
 }
 
 TEST(lamb_states_its_batch)

@@ -19,14 +19,14 @@ expect "--isa" repro run --is
 expect "avx2 avx512" repro run x --isa av
 expect "avx2 avx512" repro run x --isa = av
 expect "auto scalar avx2 avx512" repro run --isa =
-expect "bert_tiny_fp32" repro run bert_t
+expect "bert_tiny_fp32 bert_tiny_fp16 bert_tiny_bf16" repro run bert_t
 expect "gpt" repro recipes keys g
 expect "gpt" repro recipes list ""
-expect "gpt/MP_PP_1x8x4_512_2304x24" repro run gpt/MP_PP
+expect "gpt/MP_PP_1x8x4_512_2304x24 gpt/MP_PP_1x8x4_512_2304x24_fp16" repro run gpt/MP_PP
 expect "--encrypt" repro key new --enc
 expect "replicate report recipes" repro help re
 touch bert_t.yaml "with blank"
-expect "bert_tiny_fp32 bert_t.yaml" repro run bert_t
+expect "bert_tiny_fp32 bert_tiny_fp16 bert_tiny_bf16 bert_t.yaml" repro run bert_t
 expect "with blank" repro verify wi
 expect "with blank" repro verify --trust wi
 "$REPRO" help --json >table.json

@@ -1,12 +1,12 @@
 #!/bin/sh
-# The cases of the GPT report, made small, with as many ranks as their degrees have: the same bits as one rank. Every sixth of the 18, and with
-# LONG=1 all of them.
+# The cases of the GPT report in fp32 and fp16, made small, with as many ranks as their degrees have: the same bits as one rank. Every ninth of
+# the 36, and with LONG=1 all of them.
 # timeout: 900
 # exhaustive
 . "$TEST_DIR/common.inc"
-cases=0 every=6
+cases=0 every=9
 [ "${LONG:-0}" = 0 ] || every=1
-for name in $("$REPRO" recipes list gpt | cut -d ' ' -f 1); do
+for name in $("$REPRO" recipes list gpt | sed -n 's/^  \([^ ]*\).*/\1/p'); do
     cases=$((cases + 1))
     [ $((cases % every)) = 0 ] || continue
     degrees=$(echo "$name" | sed -nE 's/.*_([0-9]+x[0-9]+x[0-9]+)_.*/\1/p')
@@ -26,4 +26,4 @@ for name in $("$REPRO" recipes list gpt | cut -d ' ' -f 1); do
     jq -e --arg d "$degrees" '.run.world.ranks == 1 or (.facts.layout | "\(.data)x\(.tensor)x\(.pipeline)" == $d)' bits.json >answer.txt || fail "another layout than $degrees"
     verified many.repro.tar.zst
 done
-[ "$cases" = 18 ] || fail "$cases cases"
+[ "$cases" = 36 ] || fail "$cases cases"
