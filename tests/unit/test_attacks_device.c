@@ -226,6 +226,9 @@ TEST(processor_named_as_a_gpu_fails)
             name_processor(&x, names[i], agrees ? names[i] : "AMD EPYC");
             refused(&x, RP_CHECK_environment, RP_MISMATCH);
         }
+    FX(x); /* the captured name is the one that compare shows */
+    name_processor(&x, "AMD EPYC", "NVIDIA H200");
+    refused(&x, RP_CHECK_environment, RP_MISMATCH);
 }
 
 /* An emulator's name is a note, but no policy takes it for the model that was bought. */
