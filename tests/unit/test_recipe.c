@@ -641,6 +641,29 @@ TEST(cases_of_the_gpt_report)
     CHECK(cases == 36 && accumulated == 8 && other_heads == 2, "%d cases, %d of them accumulate", cases, accumulated);
 }
 
+/* With the section of each backend too; a name says its precision. */
+TEST(every_embedded_recipe_loads)
+{
+    static const char *const backends[] = {"cpu", "cuda"};
+    int n;
+    const struct rp_recipe_name *names = rp_recipe_names(&n);
+    for (int i = 0; i < 2 * n; i++) {
+        struct rp_recipe r;
+        struct rp_err err;
+        const struct rp_recipe_name *name = &names[i / 2];
+        if (!CHECK(rp_recipe_load(&r, name->name, backends[i % 2], NULL, 0, &err) == 0, "%s on %s: %s", name->name,
+                   backends[i % 2], err.msg))
+            continue;
+        const char *precision = rp_choice_name(RP_PRECISIONS, r.train_precision);
+        CHECK(strcmp(name->model, rp_choice_name(RP_MODELS, r.workload)) == 0 &&
+                  strcmp(name->precision, precision) == 0,
+              "%s is listed as %s, %s", name->name, name->model, name->precision);
+        CHECK(strstr(name->name, precision) || (name->group && r.train_precision == RP_PRECISION_fp32), "%s is in %s",
+              name->name, precision);
+        rp_recipe_fini(&r);
+    }
+}
+
 TEST(lamb_states_its_batch)
 {
     struct rp_recipe r;
