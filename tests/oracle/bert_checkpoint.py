@@ -100,8 +100,7 @@ def records(path, count):
 
 
 def losses(net, samples):
-    """Masked-LM and next-sentence loss by the public model, in double."""
-    net.double().eval()
+    """Masked-LM and next-sentence loss by the public model."""
     x = {key: torch.tensor([s[key] for s in samples]) for key in samples[0]}
     hidden, pooled = net.bert(input_ids=x["input_ids"], token_type_ids=x["segment_ids"], attention_mask=x["input_mask"],
                               return_dict=False)[:2]
@@ -113,16 +112,23 @@ def losses(net, samples):
     return words, torch.nn.functional.cross_entropy(pair, x["next_sentence_labels"].flatten())
 
 
+def double_losses(net, samples):
+    return losses(net.double().eval(), samples)
+
+
+def tiny():
+    return BertConfig(vocab_size=30522, hidden_size=128, num_hidden_layers=2, num_attention_heads=2, intermediate_size=512,
+                      hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, pad_token_id=None)
+
+
 def truth(checkpoint, samples):
     """Loss and gradients by the public model, in double."""
-    config = BertConfig(vocab_size=30522, hidden_size=128, num_hidden_layers=2, num_attention_heads=2, intermediate_size=512,
-                        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, pad_token_id=None)
-    net = BertForPreTraining(config)
+    net = BertForPreTraining(tiny())
     result = net.load_state_dict(load_file(checkpoint), strict=False)
     tied = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "bert.embeddings.position_ids"}
     if result.unexpected_keys or set(result.missing_keys) - tied:
         sys.exit(f"names differ: unexpected {result.unexpected_keys}, missing {result.missing_keys}")
-    loss = sum(losses(net, samples))
+    loss = sum(double_losses(net, samples))
     loss.backward()
     return loss.item(), {name: p.grad for name, p in net.named_parameters()}
 
@@ -152,12 +158,12 @@ def away(repro, scratch, corpus, samples):
     for name, dtype in ("half", torch.float16), ("brain", torch.bfloat16):
         load(BertForPreTraining, scratch / "ours").to(dtype).save_pretrained(scratch / name)
     save_file(old_names(saved), scratch / "old.safetensors", metadata={"format": "pt"})
-    words, pair = (x.item() for x in losses(load(BertForPreTraining, scratch / "ours"), samples))
+    words, pair = (x.item() for x in double_losses(load(BertForPreTraining, scratch / "ours"), samples))
     for what in "theirs", "masked", "encoder", "half", "brain", "old.safetensors":
         step = run(repro, scratch, corpus, 1, "--init", scratch / what)[-1]
         is_words, is_pair = (float.fromhex(step["loss_parts"][part]) for part in ("mlm", "nsp"))
         if what in ("half", "brain"):
-            words, pair = (x.item() for x in losses(load(BertForPreTraining, scratch / what), samples))
+            words, pair = (x.item() for x in double_losses(load(BertForPreTraining, scratch / what), samples))
         off = [abs(is_words - words) / words, abs(is_pair - pair) / pair]
         if what == "encoder":
             off = [0.0]  # both heads are this program's
@@ -166,7 +172,7 @@ def away(repro, scratch, corpus, samples):
         print(f"checkpoint {what}: masked-LM loss {is_words:.7f}, next-sentence loss {is_pair:.7f}, worst difference {max(off):.3g}")
         if max(off) > 2e-6:
             sys.exit(f"{what}: transformers has {words!r} and {pair!r}")
-        words, pair = (x.item() for x in losses(load(BertForPreTraining, scratch / "ours"), samples))
+        words, pair = (x.item() for x in double_losses(load(BertForPreTraining, scratch / "ours"), samples))
     with_state, without = (run(repro, scratch, corpus, 1, "--init", scratch / what) for what in ("ours", "theirs"))
     if with_state[0]["state_root"] == without[0]["state_root"]:
         sys.exit("the optimizer state of a directory makes no difference")
@@ -200,4 +206,5 @@ def main():
     print(f"checkpoint: loss {ours:.7f}, PyTorch {loss:.7f}; {len(gradients)} gradient tensors, worst difference {worst:.3g}")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -81,7 +81,7 @@ def model(c, checkpoint):
     return net.double().eval()
 
 
-def documents(c, ids):
+def documents(c, ids, dtype):
     """Positions and attention of sequences with several documents, as Megatron-LM describes its options: every end-of-document token
     cuts what comes after it from itself and everything before, and there the positions begin again."""
     batch, seq = ids.shape
@@ -93,7 +93,7 @@ def documents(c, ids):
                 positions[b, end + 1:] = torch.arange(seq - end - 1)
             if c["apart"]:
                 seen[b, end + 1:, :end + 1] = False
-    mask = torch.zeros(batch, 1, seq, seq, dtype=torch.float64).masked_fill(~seen[:, None], torch.finfo(torch.float64).min)
+    mask = torch.zeros(batch, 1, seq, seq, dtype=dtype).masked_fill(~seen[:, None], torch.finfo(dtype).min)
     return {"position_ids": positions, "attention_mask": mask}
 
 
@@ -103,7 +103,7 @@ def losses(c, net, tokens, step):
         first = (step * c["micros"] + micro) * c["batch"]
         rows = torch.tensor([tokens[(first + b) * c["seq"]:(first + b + 1) * c["seq"] + 1] for b in range(c["batch"])])
         ids = rows[:, :-1]
-        logits = net(ids, **documents(c, ids)).logits
+        logits = net(ids, **documents(c, ids, net.dtype)).logits
         each = torch.nn.functional.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten(), reduction="none")
         mask = (ids != EOD).double().flatten() if c["eod"] else torch.ones_like(each)
         yield (each * mask).sum() / mask.sum() / c["micros"]
@@ -223,4 +223,5 @@ def main():
     public(repro, scratch)
 
 
-main()
+if __name__ == "__main__":
+    main()

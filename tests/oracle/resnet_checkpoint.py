@@ -137,17 +137,22 @@ def buffers(net):
     return {n: b.clone() for n, b in net.named_buffers() if "running" in n}
 
 
+def batch_of(c, net, samples, micro):
+    """Images and labels of a micro-batch, numbered over all steps."""
+    batch = [samples[(micro * c["batch"] + b) % len(samples)] for b in range(c["batch"])]
+    x = torch.tensor(numpy.stack([pixels for _, _, pixels in batch])).double()
+    x = ((x - torch.tensor(MEAN).double()) / torch.tensor(STD).double()).permute(0, 3, 1, 2).to(net.fc.weight.dtype)
+    return x, torch.tensor([label for label, _, _ in batch])
+
+
 def gradients(c, net, samples, step):
     """The mean over micro-batches, whose statistics are their own; running statistics move by their mean, once."""
     net.zero_grad()
     total, before, moved = 0.0, buffers(net), {}
     for micro in range(c["micros"]):
-        first = (step * c["micros"] + micro) * c["batch"]
-        batch = [samples[(first + b) % len(samples)] for b in range(c["batch"])]
-        x = torch.tensor(numpy.stack([pixels for _, _, pixels in batch])).double()
-        x = ((x - torch.tensor(MEAN).double()) / torch.tensor(STD).double()).permute(0, 3, 1, 2).to(net.fc.weight.dtype)
+        x, labels = batch_of(c, net, samples, step * c["micros"] + micro)
         net.load_state_dict(before, strict=False)
-        loss = F.cross_entropy(net(x), torch.tensor([label for label, _, _ in batch]), label_smoothing=c["smoothing"]) / c["micros"]
+        loss = F.cross_entropy(net(x), labels, label_smoothing=c["smoothing"]) / c["micros"]
         loss.backward()
         total += loss.item()
         for name, value in buffers(net).items():
@@ -277,4 +282,5 @@ def main():
     public(repro, scratch)
 
 
-main()
+if __name__ == "__main__":
+    main()
