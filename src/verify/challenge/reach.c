@@ -293,6 +293,7 @@ static int compare_all(struct rp_reach *out, const struct rp_checkpoint *c, cons
         step[t - 1].ratio = adam_ratio(&o, t - scale.skipped);
         rp_loss_scale_next(&scale, &rule, step[t - 1].skipped);
     }
+    const int64_t updates = steps > scale.skipped ? steps - scale.skipped : 1;
     for (int i = 0; i < l->n && !failed; i++) {
         const int elementwise =
             r->optimizer_name == RP_OPTIMIZER_adamw || (r->optimizer_name == RP_OPTIMIZER_lamb && o.excluded[i]);
@@ -307,7 +308,7 @@ static int compare_all(struct rp_reach *out, const struct rp_checkpoint *c, cons
         bound_weight(&b, &o, r, step, steps);
         failed = compare_weight(out, &b, m, i, &c->at[i], err) < 0;
         struct slots s = {.name = o.optimizer->slot[0], .norm = b.momentum,
-                          .ratio = rp_optimizer_slots(o.optimizer) > 1 ? slot_ratio(&o, steps) : 0};
+                          .ratio = rp_optimizer_slots(o.optimizer) > 1 ? slot_ratio(&o, updates) : 0};
         for (int k = 0; k < rp_optimizer_slots(o.optimizer); k++)
             s.at[k] = &c->at[l->n + m->tensors[RP_BUFFER].n + k * l->n + i];
         if (!failed && s.at[0] && s.at[0]->in)
