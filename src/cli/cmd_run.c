@@ -246,6 +246,7 @@ static const char result_text[] =
     "{/results/throughput/interval/1 d3}][/tokens_per_s:, {/tokens_per_s d1} tokens/s]\n]"
     "[/ranks_of_arithmetic:arithmetic of {/ranks_of_arithmetic t} ranks, computed by {/ranks t}: not their speed\n]"
     "[/results/loss_first/hex:loss {/results/loss_first x} at the first step, {/results/loss_last x} at the last\n]"
+    "[/precision:in {/precision t}\n]"
     "[/agreement/bits/steps:bits {/agreement/bits/equal e} over {/agreement/bits/steps t} steps and "
     "{/agreement/bits/roots t} state roots\n]"
     "[/agreement/throughput/ratio:throughput here / original {/agreement/throughput/ratio d3}"
@@ -260,6 +261,9 @@ static void print_result(const struct rp_run_session *r)
     json_t *j = json_pack("{s:o, s:s, s:I, s:O*, s:O*}", "bundle", rp_cli_path(r->output.path), "status",
                           rp_run_status_name(o->status), "steps", (json_int_t)o->steps_done, "results",
                           json_object_get(run, "results"), "agreement", json_object_get(run, "agreement"));
+    char precision[RP_PRECISION_TEXT] = "";
+    if (r->run && *rp_figures_precision(precision, &r->run->figures))
+        json_object_set_new(j, "precision", json_string(precision));
     const double tokens = r->run ? rp_figures_tokens(&r->run->figures) : 0;
     const int64_t arithmetic = r->run ? rp_facts_parallel(&r->run->facts) : 0,
                   ranks = r->run ? r->run->facts.rank_n : 0;

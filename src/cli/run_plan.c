@@ -115,6 +115,7 @@ static const char plan_text[] =
     "[/available_bytes:usable here\r{/available_bytes d1/1048576}\n]"
     "[!/available_bytes:usable here: unknown, /proc is not mounted\n]"
     "batch size {/batch t}[/available_bytes:, largest that fits {/max_batch t}], parameters {/parameters t}\n"
+    "[/precision:arithmetic: {/precision t}, with copies of the weights in 16 bits\n]"
     "[/ranks:GPUs of [/gpus:[#: / ]{/gb t}] GB: fits [/gpus:[#: / ][/fits:yes][!/fits:no]]; "
     "largest batch [/gpus:[#: / ]{/max_batch t}]\n]"
     "[/recompute:[!#:\non these GPUs:\ntrain.recompute\t\ractivations MiB\rtotal MiB\tlargest batch, as above\t"
@@ -137,6 +138,11 @@ int rp_run_show_plan(struct rp_run_session *r, struct rp_err *err)
     if (!fit && !r->plan.total)
         return -1;
     int on_gpus = plan_on_gpus(fits, &n, r, &ignored) == 0; /* of some sizes no GPU can be planned */
-    rp_cli_return(r->cli, on_gpus ? plan_json(r, fits, n) : rp_plan_to_json(&r->plan), plan_text);
+    json_t *j = on_gpus ? plan_json(r, fits, n) : rp_plan_to_json(&r->plan);
+    const struct rp_figures arithmetic = {.numerics = (char *)rp_numerics_of(&r->recipe)};
+    char precision[RP_PRECISION_TEXT];
+    if (*rp_figures_precision(precision, &arithmetic))
+        json_object_set_new(j, "precision", json_string(precision));
+    rp_cli_return(r->cli, j, plan_text);
     return fit ? 0 : -1;
 }

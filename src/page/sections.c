@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "report/escape.h"
 #include "report/tables.h"
 
 #include <string.h>
@@ -111,6 +112,7 @@ static void put_headline(struct rp_section *s)
         {"step, median", "/results/step_s/median", "d4", "s"},
         {"step, 90th percentile", "/results/step_s/p90", "d4", "s"},
         {"last loss", "/results/loss_last", "x", ""},
+        {"timed steps that changed no weight", "/results/loss_scaling/skipped_share", "d1*100", "%"},
         {"GEMM", "/results/flops_per_s", "d1/1e9", "GFLOP/s"},
         {"GEMM, recomputation included", "/results/hardware_flops_per_s", "d1/1e9", "GFLOP/s"},
         {"of the device's own ceiling", "/ceilings/gemm_share", "d1*100", "%"},
@@ -185,8 +187,10 @@ static void put_summary(struct rp_section *s)
     rp_section_fill(s, ": batch size {/plan/batch d0}");
     if (rp_section_has(s, "/recipe/task.seq_length/value"))
         rp_section_fill(s, ", sequence length {/recipe/task.seq_length/value d0}");
-    rp_section_fill(s, ", {/model/parameters d0} parameters, in strict fp32 ({/numerics t}). From {/started_at t} to "
-                       "{/ended_at t}. Signed by <code>");
+    char precision[RP_PRECISION_TEXT];
+    rp_section_fill(s, ", {/model/parameters d0} parameters, in ");
+    rp_html_text(s->out, *rp_figures_precision(precision, s->figures) ? precision : "strict fp32");
+    rp_section_fill(s, " ({/numerics t}). From {/started_at t} to {/ended_at t}. Signed by <code>");
     rp_buf_printf(s->out, "%s</code>.</p>\n", s->b->v->fingerprint);
 }
 

@@ -55,6 +55,21 @@ static void put_heading(struct rp_buf *out, const struct rp_run *r)
         rp_buf_puts(out, "The data are not from a pinned archive: a replication needs the same files.\n\n");
 }
 
+/* Of mixed precision. */
+static void put_arithmetic(struct rp_buf *out, const struct rp_run *r)
+{
+    const struct rp_loss_scaling *is = r->figures->results.loss_scaling;
+    fill(out, r, "{/numerics t} is mixed precision, ");
+    rp_md_text(out, rp_numerics_what(r->figures->numerics));
+    rp_buf_puts(out, ": activations, their gradients and the weights of products have 16 bits, master weights, moments, gradients of "
+                     "weights and their exchange, norms and statistics 32; the same bits on every machine that computes it.\n");
+    if (is && is->skipped_timed)
+        fill(out, r,
+             "{/results/loss_scaling/skipped_timed d0} of {/results/steps/timed d0} timed steps, "
+             "{/results/loss_scaling/skipped_share d1*100} %, changed no weight, because their gradient overflowed; the throughput "
+             "counts their samples.\n");
+}
+
 /* The row in the layout of the published reports. */
 static void put_headline(struct rp_buf *out, const struct rp_run *r)
 {
@@ -65,8 +80,11 @@ static void put_headline(struct rp_buf *out, const struct rp_run *r)
     if (json_integer_value(rp_facts_setting(r->facts, "model.num_hidden_layers")))
         fill(out, r,
              ", {/recipe/model.num_hidden_layers/value d0} layers, hidden size {/recipe/model.hidden_size/value d0}");
+    char precision[RP_PRECISION_TEXT];
+    rp_buf_puts(out, " | ");
+    rp_md_text(out, *rp_figures_precision(precision, r->figures) ? precision : "strict fp32");
     fill(out, r,
-         " | strict fp32 | {/plan/batch d0} | {/recipe/train.accumulation_steps/value t} | "
+         " | {/plan/batch d0} | {/recipe/train.accumulation_steps/value t} | "
          "{/recipe/task.seq_length/value t} | ");
     rp_md_text(out, rp_run_devices_text(devices, r));
     fill(out, r, " | **{/results/throughput/value d3}** | ");
@@ -79,10 +97,15 @@ static void put_headline(struct rp_buf *out, const struct rp_run *r)
         fill(out, r,
              "That is {/results/counters/0/per_s d1} tokens/s, with {/recipe/task.seq_length/value t} tokens in every "
              "sequence.\n");
+    if (!*precision)
+        fill(out, r,
+             "Strict fp32 is IEEE binary32 in the canonical order {/numerics t}: no TF32, no reduced precision, and the "
+             "same "
+             "bits on every machine.\n");
+    else
+        put_arithmetic(out, r);
     fill(out, r,
-         "Strict fp32 is IEEE binary32 in the canonical order {/numerics t}: no TF32, no reduced precision, and the "
-         "same "
-         "bits on every machine.\nThroughput is the " RP_WORDS_ESTIMATOR "; the window is the " RP_WORDS_WINDOW ".\n"
+         "Throughput is the " RP_WORDS_ESTIMATOR "; the window is the " RP_WORDS_WINDOW ".\n"
          "Interval: " RP_WORDS_BOOTSTRAP " ({/results/throughput/resamples d0} resamples).\n\n");
 }
 

@@ -425,7 +425,7 @@ static int parse_scaling(struct rp_step_record *r, struct records_line *l, struc
     int64_t overflow = 0;
     int exponent = 0;
     float scale;
-    if (scaled && (check_keys(l, RP_WHEN_SCALED, ~0u, "a run with a loss scale", err) < 0 ||
+    if (scaled && (check_keys(l, RP_WHEN_SCALED, ~0u, "any kind in a run with a loss scale", err) < 0 ||
                    parse_whole_key(&overflow, l, RP_STEP_overflow, 1, err) < 0 ||
                    parse_any_float(&scale, &l->f[RP_STEP_loss_scale], 1, l, "loss_scale", err) < 0))
         return -1;

@@ -512,3 +512,53 @@ double rp_wall_time(const char *time)
     const int64_t s = rp_rfc3339_seconds(time);
     return s < 0 ? NAN : (double)s;
 }
+
+/* ---- arithmetic ---- */
+
+/* RP_NUMERICS_COUNT: this program does not know it. */
+static int find_numerics(const char *name)
+{
+    int n = 0;
+    while (n < RP_NUMERICS_COUNT && strcmp(rp_numerics_name((enum rp_numerics)n), name) != 0)
+        n++;
+    return n;
+}
+
+const char *rp_numerics_what(const char *name)
+{
+    static const char *const what[RP_NUMERICS_COUNT + 1] = {
+#define NUMERICS(id, name, storage, sums, replayable, what) what,
+#include "ops/numerics.def"
+#undef NUMERICS
+        ""};
+    return what[find_numerics(name)];
+}
+
+static void add_scaling(char out[RP_PRECISION_TEXT], const struct rp_results *r)
+{
+    const struct rp_loss_scaling *is = r->loss_scaling;
+    size_t n = strlen(out);
+    n += (size_t)snprintf(out + n, RP_PRECISION_TEXT - n, ", loss scale %.17g", (double)is->initial);
+    if (is->final < is->initial || is->final > is->initial)
+        n += (size_t)snprintf(out + n, RP_PRECISION_TEXT - n, " to %.17g", (double)is->final);
+    if (is->skipped)
+        n += (size_t)snprintf(out + n, RP_PRECISION_TEXT - n, ", %" PRId64 " step%s skipped", is->skipped, rp_s(is->skipped));
+    if (is->skipped_timed)
+        snprintf(out + n, RP_PRECISION_TEXT - n, " (%" PRId64 " of %" PRId64 " timed ones)", is->skipped_timed, r->steps.timed);
+}
+
+const char *rp_figures_precision(char out[RP_PRECISION_TEXT], const struct rp_figures *f)
+{
+    const int n = f->numerics ? find_numerics(f->numerics) : RP_NUMERICS_fp32_1;
+    const struct rp_arithmetic *is = n < RP_NUMERICS_COUNT ? rp_arithmetic_of((enum rp_numerics)n) : NULL;
+    *out = 0;
+    if (is && is->storage == RP_F32)
+        return out;
+    if (is)
+        snprintf(out, RP_PRECISION_TEXT, "%s, tc%d", is->storage == RP_F16 ? "fp16" : "bf16", is->tc.products);
+    else
+        snprintf(out, RP_PRECISION_TEXT, "%.31s", f->numerics);
+    if (f->results.loss_scaling)
+        add_scaling(out, &f->results);
+    return out;
+}

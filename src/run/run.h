@@ -124,4 +124,10 @@ int64_t rp_facts_ledger_gap(const struct rp_facts *f);
 double rp_figures_tokens(const struct rp_figures *f);
 /* Seconds since 1970 of a time of a document that passed its schema; NaN for a date that does not exist. */
 double rp_wall_time(const char *time);
+/* The arithmetic and what was scaled: "fp16, tc16, loss scale 65536 to 131072, 3 steps skipped (2 of 16 timed ones)";
+ * "" of strict fp32. */
+#define RP_PRECISION_TEXT 160
+const char *rp_figures_precision(char out[RP_PRECISION_TEXT], const struct rp_figures *f);
+/* What numerics.def says of an arithmetic; "": this program does not know it. */
+const char *rp_numerics_what(const char *name);
 const char *rp_numerics_of(const struct rp_recipe *r); /* the arithmetic that follows from the recipe: "repro-fp32/1" */

@@ -120,10 +120,12 @@ static void judge_timed(struct rp_level *l, const struct rp_verification *v)
 static void judge_claimed(struct rp_level *l, const struct rp_verification *v)
 {
     const struct rp_throughput_figures *t = &v->run->figures.results.throughput;
-    char speed[80] = "";
+    char speed[80] = "", precision[RP_PRECISION_TEXT];
     if (!isnan(t->value))
         RP_FORMAT(speed, "%.3f %s by ", t->value, t->unit);
-    RP_FORMAT(l->text, "the signer's word: %s%s; step times, captures, place in the ledger", speed, v->place.text);
+    rp_figures_precision(precision, &v->run->figures);
+    RP_FORMAT(l->text, "the signer's word: %s%s%s%s; step times, captures, place in the ledger", speed, v->place.text,
+              *precision ? ", in " : "", precision);
 }
 
 /* Of the checks in that state. Returns how many those are. */

@@ -11,9 +11,12 @@
 
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v)
 {
+    char precision[RP_PRECISION_TEXT];
     rp_levels_line(out, v);
     if (rp_verdict_shows(v->verdict) && !rp_facts_complete(&v->run->facts))
         rp_buf_printf(out, "; the run is marked %s", v->run->facts.status);
+    if (rp_verdict_shows(v->verdict) && *rp_figures_precision(precision, &v->run->figures))
+        rp_buf_printf(out, "; in %s", precision);
 }
 
 #define STATE(pointer) "{" pointer " c:skipped=2,n/a=2,passed=32,note=33,warning=33,broken=31,FAILED=31}"
@@ -24,7 +27,7 @@ static const char text_template[] =
     "[/later/checks:" STATE("/later/state") "\t\t{/later/checks t} later checks: they depend on the one that failed\n]"
     "[/rest:\n{/rest p}\n]"
     "[/levels/claimed/text:\n[/results/throughput/value:{/results/throughput/value d3} {/results/throughput/unit t}, "
-    "last loss {/results/loss_last h}; {/device/text p}\n]"
+    "last loss {/results/loss_last h}; [/precision:{/precision t}; ]{/device/text p}\n]"
     "signed by {/fingerprint t}[/signer: ({/signer t})]\n]"
     "[/countersignatures:{/text p} ([/trusted:{/name t}][!/trusted:[/name:'{/name t}', no longer trusted since "
     "{/until t}][!/name:key unknown]]) on {/at a}[/note:: {/note q}]\n]"
@@ -168,11 +171,14 @@ static json_t *device_json(const struct rp_verification *v)
 /* Of what was run; nothing in a bundle that failed is shown. */
 static void add_run(json_t *j, const struct rp_verification *v)
 {
+    char precision[RP_PRECISION_TEXT];
     if (!v->run || !rp_verdict_shows(v->verdict))
         return;
     json_object_set_new(j, "recipe", json_string(v->run->facts.recipe_name));
     json_object_set_new(j, "recipe_sha256", json_string(v->run->figures.recipe_sha256));
     json_object_set_new(j, "status", json_string(v->run->facts.status));
+    if (*rp_figures_precision(precision, &v->run->figures))
+        json_object_set_new(j, "precision", json_string(precision));
     json_object_set_new(j, "device", device_json(v));
     json_object_set_new(j, "levels", rp_levels_json(v));
     json_object_set(j, "results", json_object_get(v->run->figures_json, "results"));
