@@ -30,7 +30,7 @@ static const struct gpu_rates {
     const char *name;
     double flops, memory;
 } gpus_known[] = {
-#define PEAK(name, sms, units, mhz, gb_per_s, source) {name, (sms) * (units) * 2.0 * (mhz) * 1e6, (gb_per_s) * 1e9},
+#define PEAK(name, sms, units, tensor, mhz, gb_per_s, source) {name, (sms) * (units) * 2.0 * (mhz) * 1e6, (gb_per_s) * 1e9},
 #include "verify/physics/peaks.def"
 #undef PEAK
 };

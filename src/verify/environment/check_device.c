@@ -1,8 +1,10 @@
 /* The device of a rank: kind, name, instruction set and threads against the captures of its node and the settings. */
+#include "base/build.h"
 #include "base/isa.h"
 #include "base/text.h"
 #include "capture/value.h"
 #include "verify/state.h"
+#include "worker/worker.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -41,6 +43,38 @@ static int lists_no_gpu(const json_t *capture)
             !rp_group(capture, "probes.gpu.devices"));
 }
 
+/* The sums of mixed precision are those of one kind of tensor core: whether a GPU of that compute capability has it. */
+static int has_tensor_core(const struct rp_arithmetic *is, int major, int minor)
+{
+    const int capability = 10 * major + minor;
+    switch (is->tc.products) {
+    case 4:
+        return capability == 70 || capability == 72;
+    case 8:
+        return capability >= (is->format == RP_TC_BF16 ? 80 : 75) && capability < 90;
+    default:
+        return capability >= 90;
+    }
+}
+
+static int check_arithmetic(const struct rp_verify_state *s, const struct rp_device_facts *d, struct rp_err *err)
+{
+    const enum rp_numerics n = rp_recipe_numerics(&s->run.recipe);
+    const struct rp_backend *b = rp_backend_find(rp_backends, d->kind);
+    const char *version = rp_build_record()->version;
+    int major = 0, minor = 0;
+    char safe[72];
+    if (!rp_is_mixed(n))
+        return 0;
+    if (sscanf(d->compute_capability, "%3d.%3d", &major, &minor) != 2 || !has_tensor_core(rp_arithmetic_of(n), major, minor))
+        return rp_fail(err, RP_MISMATCH, "the run was in %s, which '%s' of compute capability %.8s cannot compute (train.tensor_core)",
+                       rp_numerics_name(n), rp_excerpt(safe, d->name), d->compute_capability);
+    if (b && !b->mixed && strcmp(s->run.facts->tool.version, version) == 0)
+        return rp_fail(err, RP_MISMATCH, "the run was in %s on '%s', but repro %s computes in strict fp32 alone on GPUs",
+                       rp_numerics_name(n), rp_excerpt(safe, d->name), version);
+    return 0;
+}
+
 /* Both captures have the GPU, unless they could list none. Rank 0 has the number that was asked for; the ranks after it
  * choose. */
 static int check_gpu(const struct rp_verify_state *s, int rank, const struct rp_device_facts *d,
@@ -49,6 +83,8 @@ static int check_gpu(const struct rp_verify_state *s, int rank, const struct rp_
     const int node = (int)s->run.facts->rank[rank].node;
     const char *asked = rank ? NULL : setting_text(s, "run.device");
     char safe[72];
+    if (check_arithmetic(s, d, err) < 0)
+        return -1;
     for (int after = 0; after < 2; after++) {
         const json_t *capture = rp_run_capture(&s->run, node, after);
         if (has_gpu(capture, d->name))
@@ -72,7 +108,7 @@ static int check_gpu(const struct rp_verify_state *s, int rank, const struct rp_
 static const char *find_gpu_name(const char *device)
 {
     static const char *const names[] = {
-#define PEAK(name, sms, units, mhz, gb_per_s, source) name,
+#define PEAK(name, sms, units, tensor, mhz, gb_per_s, source) name,
 #include "verify/physics/peaks.def"
 #undef PEAK
         "NVIDIA", "GeForce", "Quadro"};

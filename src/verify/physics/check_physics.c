@@ -27,10 +27,10 @@
 
 static const struct peak {
     const char *name;
-    double sms, units, mhz, gb_per_s;
+    double sms, units, tensor, mhz, gb_per_s;
     const char *source;
 } peaks[] = {
-#define PEAK(name, sms, units, mhz, gb_per_s, source) {name, sms, units, mhz, gb_per_s, source},
+#define PEAK(name, sms, units, tensor, mhz, gb_per_s, source) {name, sms, units, tensor, mhz, gb_per_s, source},
 #include "verify/physics/peaks.def"
 #undef PEAK
 };
@@ -63,6 +63,26 @@ static double units_of(const char *capability)
     return 128;
 }
 
+/* FLOP of the tensor cores of a multiprocessor in a cycle by compute capability; the highest number if it is unknown. */
+static double tensor_of(const char *capability)
+{
+    static const struct {
+        const char *capability;
+        double flop;
+    } known[] = {{"6.0", 0},    {"6.1", 0},    {"7.0", 1024}, {"7.2", 1024}, {"7.5", 1024}, {"8.0", 2048},
+                 {"8.6", 1024}, {"8.9", 1024}, {"9.0", 4096}, {"12.0", 1024}};
+    for (size_t i = 0; capability && i < sizeof known / sizeof *known; i++)
+        if (strcmp(capability, known[i].capability) == 0)
+            return known[i].flop;
+    return 8192;
+}
+
+/* FLOP that a multiprocessor does in a cycle, in the arithmetic of the run: with its tensor cores in mixed precision. */
+static double flop_in_a_cycle(const struct rp_verify_state *s, double units, double tensor)
+{
+    return rp_is_mixed(rp_recipe_numerics(&s->run.recipe)) ? fmax(2 * units, tensor) : 2 * units;
+}
+
 /* A rank: its device, NULL where it did not report one, and the captures of its node. */
 struct place {
     const struct rp_device_facts *device;
@@ -82,7 +102,7 @@ static struct place place_of(const struct rp_verify_state *s, int rank)
 }
 
 /* The fastest captured GPU of that name: which of several trained is not recorded. */
-static void bound_by_capture(struct bound *out, const struct place *p, const char *name)
+static void bound_by_capture(struct bound *out, const struct rp_verify_state *s, const struct place *p, const char *name)
 {
     const char *number;
     json_t *gpu;
@@ -91,22 +111,23 @@ static void bound_by_capture(struct bound *out, const struct place *p, const cha
         double sms, hz;
         if (!rp_known_is(gpu, "name", name) || rp_known_number(gpu, "sm_count", &sms) < 0 || rp_known_number(gpu, "clock_sm_max", &hz) < 0)
             continue;
-        double flops = sms * units_of(rp_known_text(gpu, "compute_capability")) * 2 * hz;
+        const char *capability = rp_known_text(gpu, "compute_capability");
+        double flops = sms * flop_in_a_cycle(s, units_of(capability), tensor_of(capability)) * hz;
         out->flops = flops > out->flops ? flops : out->flops;
         snprintf(out->what, sizeof out->what, "%.64s with %.0f multiprocessors at %.0f MHz, as captured", name, sms, hz / 1e6);
     }
 }
 
-static void gpu_bound(struct bound *out, const struct place *p)
+static void gpu_bound(struct bound *out, const struct rp_verify_state *s, const struct place *p)
 {
     const char *name = p->device ? p->device->name : "";
     const struct peak *known = *name ? find_peak(name) : NULL;
     if (known) {
-        out->flops = known->sms * known->units * 2 * known->mhz * 1e6 * DATA_SHEET;
+        out->flops = known->sms * flop_in_a_cycle(s, known->units, known->tensor) * known->mhz * 1e6 * DATA_SHEET;
         out->bytes = known->gb_per_s * 1e9 * DATA_SHEET;
         snprintf(out->what, sizeof out->what, "%.64s (%.80s)", known->name, known->source);
     } else if (*name)
-        bound_by_capture(out, p, name);
+        bound_by_capture(out, s, p, name);
     if (out->flops <= 0)
         snprintf(out->what, sizeof out->what, "the peak of '%.64s' is neither listed nor captured", name);
 }
@@ -196,7 +217,7 @@ static struct bound bound_of(const struct rp_verify_state *s, int rank, int all)
     struct cpu_ranks of = {0};
     const struct place p = place_of(s, rank);
     if (!rp_rank_on_cpu(s->run.facts, rank)) {
-        gpu_bound(&b, &p);
+        gpu_bound(&b, s, &p);
         return b;
     }
     for (int i = 0; all && i < s->run.ranks.ranks; i++)

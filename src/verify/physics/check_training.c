@@ -236,8 +236,8 @@ static int check_skips(const struct rp_verify_state *s, struct rp_err *err)
             continue;
         rp_record_root(is, rs, r);
         if (before && !updates && !m->tensors[RP_BUFFER].n && strcmp(was, is) != 0)
-            failed = rp_fail(err, RP_MISMATCH, "steps %d to %d overflowed and changed no weight, but the state root after step %d is "
-                             "%.16s..., before them it was %.16s...", before->step + 1, r->step, r->step, is, was) < 0;
+            failed = rp_fail(err, RP_MISMATCH, "from step %d to step %d every gradient overflowed and no weight changed, but the state "
+                             "root before them is %.16s..., after them %.16s...", before->step + 1, r->step, was, is) < 0;
         before = r;
         memcpy(was, is, sizeof was);
         updates = 0;
