@@ -33,7 +33,7 @@ static int64_t batch_of(const char *model, int column)
 static int column_of(const struct rp_result *row)
 {
     for (int c = 0; c < 4; c++)
-        if (rp_result_is(row->precision, columns[c].precision) && rp_result_is(row->batch_mode, "max") == columns[c].is_max &&
+        if (rp_result_is(rp_result_precision(row), columns[c].precision) && rp_result_is(row->batch_mode, "max") == columns[c].is_max &&
             (columns[c].is_max || row->batch_per_device == batch_of(row->model ? row->model : "", c)))
             return c;
     return -1;

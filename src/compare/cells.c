@@ -241,6 +241,7 @@ static char *text_of_word(const struct rp_line *c, const char *word, const char 
     while (0)
 #define NUMBER(x) number_text(x, form)
     WORD("name", rp_result_name(row));
+    WORD("arithmetic_shown", copy_of(row->arithmetic ? row->arithmetic : row->precision));
     WORD("hardware", rp_result_hardware(row));
     WORD("throughput", throughput_of(c));
     WORD("rate", rp_asprintf("%s %s", rp_result_figure(text, row->throughput, is_published), row->unit ? row->unit : ""));

@@ -51,6 +51,24 @@ static int is_equal(const char *a, const char *b)
     return *a && *b && !*end_a && !*end_b && x == y;
 }
 
+/* Chips whose tensor cores have no bf16: there amp is fp16. */
+static int lacks_bf16(const char *device)
+{
+    static const char *const names[] = {"V100", "TITAN V", "Tesla T4"};
+    int lacks = device && strcmp(device, "T4") == 0;
+    for (size_t i = 0; device && i < sizeof names / sizeof *names; i++)
+        lacks |= strstr(device, names[i]) != NULL;
+    return lacks;
+}
+
+/* What published tables name amp is mixed precision of fp16, or of bf16 where the device has it. */
+static int is_same_precision(const struct rp_result *a, const struct rp_result *b)
+{
+    const struct rp_result *amp = rp_result_is(a->precision, "amp") ? a : b, *other = amp == a ? b : a;
+    return rp_result_is(amp->precision, "amp") &&
+           (rp_result_is(other->precision, "fp16") || (rp_result_is(other->precision, "bf16") && !lacks_bf16(amp->device_model)));
+}
+
 /* A report may name only the family of its model: "NAME" of "NAME-base", "NAME2-124m" and "NAME of 2 x 128". */
 static int less_exact(const char *a, const char *b)
 {
@@ -127,10 +145,13 @@ static int is_disturbed(const struct confounder *c, const char *value)
     return strcmp(c->key, "other_work") == 0 && strcmp(value, "none") != 0;
 }
 
-/* An unknown value that does not count: it is unknown on both sides, or only bundles have it. */
+/* An unknown value that does not count: it is unknown on both sides, or only bundles have it. Steps that were skipped
+ * count: who does not tell may have skipped none, and strict fp32 does. */
 static int is_ignored(const struct confounder *c, const struct rp_result *a, const char *x, const struct rp_result *b, const char *y)
 {
     int bundles = a->source.kind == RP_RESULT_BUNDLE && b->source.kind == RP_RESULT_BUNDLE;
+    if (strcmp(c->key, "skipped_steps") == 0 && (a->skipped_steps > 0 || b->skipped_steps > 0))
+        return (!*x || !*y) && (rp_result_is(a->precision, "fp32") || rp_result_is(b->precision, "fp32"));
     return (!*x || !*y) && (c->scope == KNOWN || (c->scope == MUCH && (!bundles || *x == *y)));
 }
 
@@ -151,6 +172,7 @@ static enum rp_comparable compare_properties(struct rp_pair *pair, const struct 
         if (vague && has_sizes(a, b))
             continue;
         int equal = known && (c->scope == MUCH ? is_near(x, y) : is_equal(x, y)) && !is_disturbed(c, x);
+        equal |= strcmp(c->key, "precision") == 0 && is_same_precision(a, b);
         if (equal || is_ignored(c, a, x, b, y) || !applies(c, a, b))
             continue;
         add_confounder(pair, c->key, c->name, kind_names[c->kind], known ? "differs" : "unknown", x, y,

@@ -90,3 +90,9 @@ int rp_result_is(const char *property, const char *text)
 {
     return property && strcasecmp(property, text) == 0;
 }
+
+const char *rp_result_precision(const struct rp_result *row)
+{
+    const int mixed = rp_result_is(row->precision, "fp16") || rp_result_is(row->precision, "bf16");
+    return mixed ? "amp" : row->precision;
+}

@@ -74,3 +74,5 @@ void rp_layout_names_fini(struct rp_layout_names *names);
 
 char *rp_result_name(const struct rp_result *row); /* framework, and the variant of a published table: "OneFlow, no gradient clipping" */
 int rp_result_is(const char *property, const char *text); /* equal, ignoring case; NULL is equal to nothing */
+/* As reports name it: amp of fp16 and bf16, which stand beside it; NULL: unknown. */
+const char *rp_result_precision(const struct rp_result *row);

@@ -85,6 +85,29 @@ static void name_model(char *text, size_t size, const struct rp_result *row, con
         snprintf(text, size, "%.20s of %" PRId64 " parameters", name, row->parameters);
 }
 
+/* Of mixed precision, in which frameworks differ in more than their type. */
+static void set_mixed(struct rp_result *row, const struct rp_run *run, const struct rp_recipe *r)
+{
+    const struct rp_figures arithmetic = {.numerics = run->figures->numerics};
+    const struct rp_loss_scaling *is = run->figures->results.loss_scaling;
+    char text[RP_PRECISION_TEXT];
+    if (!*rp_figures_precision(text, &arithmetic))
+        return;
+    set_text(&row->arithmetic, text);
+    set_text(&row->gradient_exchange, "fp32");
+    set_json(&row->logits, rp_facts_setting(run->facts, "train.precision"));
+    set_text(&row->weight_rounding, "to nearest, from fp32 masters");
+    row->skipped_steps = is ? is->skipped_share : 0;
+    if (!is)
+        snprintf(text, sizeof text, "none");
+    else if (r->train_loss_scale == RP_LOSS_SCALE_fixed)
+        snprintf(text, sizeof text, "fixed at %.17g", r->train_loss_scale_initial);
+    else
+        snprintf(text, sizeof text, "dynamic from %.17g, window %" PRId64 ", hysteresis %" PRId64, r->train_loss_scale_initial,
+                 r->train_loss_scale_window, r->train_loss_scale_hysteresis);
+    set_text(&row->loss_scaling, text);
+}
+
 static void set_model(struct rp_result *row, const struct rp_run *run)
 {
     struct rp_recipe r = {0};
@@ -105,6 +128,7 @@ static void set_model(struct rp_result *row, const struct rp_run *run)
         if (m->task)
             set_text(&row->task, m->task);
         set_padding(row, &r, m);
+        set_mixed(row, run, &r);
     }
     rp_recipe_fini(&r);
     set_text(&row->model, text);

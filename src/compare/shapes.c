@@ -23,13 +23,13 @@ struct shapes_plan {
 /* The report has a table per fixed batch size, and one for the largest that fits, whatever that is. */
 static int section_of(struct rp_layout_names *names, const struct rp_result *row)
 {
-    const char *model = row->model ? row->model : RP_UNKNOWN, *precision = row->precision ? row->precision : RP_UNKNOWN;
+    const char *model = row->model ? row->model : RP_UNKNOWN, *precision = rp_result_precision(row);
     char batch[32] = RP_UNKNOWN;
     if (rp_result_is(row->batch_mode, "max"))
         RP_FORMAT(batch, "max");
     else if (row->batch_per_device >= 0)
         RP_FORMAT(batch, "%" PRId64, row->batch_per_device);
-    return rp_layout_names_add(names, "%s, %s, batch size per device: %s", model, precision, batch);
+    return rp_layout_names_add(names, "%s, %s, batch size per device: %s", model, precision ? precision : RP_UNKNOWN, batch);
 }
 
 static const char *hardware_of(const struct rp_result *row)
@@ -45,7 +45,8 @@ static int series_of(struct shapes_plan *p, const struct rp_result *row)
     if (rp_result_is(row->batch_mode, "max") && row->batch_per_device >= 0)
         RP_FORMAT(batch, ", bsz=%" PRId64, row->batch_per_device);
     int several = p->hardware.n > 1;
-    return rp_layout_names_add(&p->series, "%s%s%s%s", name, batch, several ? ", " : "",
+    return rp_layout_names_add(&p->series, "%s%s%s%s%s%s", name, row->arithmetic ? ", " : "",
+                               row->arithmetic ? row->arithmetic : "", batch, several ? ", " : "",
                                several ? hardware_of(row) : "");
 }
 

@@ -99,8 +99,9 @@ void rp_section_baselines(struct rp_section *s)
     enum rp_comparable verdict;
     const struct rp_result *mine = rp_rows_add_verified(&rows, s->b->v, s->b->kept);
     RP_FREE char *model = rp_strdup(mine->model ? mine->model : "");
+    const int mixed = rp_is_mixed(rp_recipe_numerics(&s->b->kept->run.recipe));
     for (size_t i = 0; *model && i < sizeof tables / sizeof *tables; i++) {
-        RP_FREE char *what = rp_asprintf("published:%s#model=%s,precision=fp32,devices=1", tables[i], model);
+        RP_FREE char *what = rp_asprintf("published:%s#model=%s,precision=%s,devices=1", tables[i], model, mixed ? "amp" : "fp32");
         (void)!rp_rows_load(&rows, what, &o, &err); /* a table without such results adds none */
     }
     RP_COMPARISON c = {0};
@@ -110,6 +111,7 @@ void rp_section_baselines(struct rp_section *s)
                             "repro compare BUNDLE published:dlperf_v100</code> gives ratios, and each confounder with both values and the "
                             "reason why it matters.</p>\n");
     } else {
-        rp_buf_puts(s->out, "<p>No evidence: the embedded tables have no results of this model on one device in fp32.</p>\n");
+        rp_buf_printf(s->out, "<p>No evidence: the embedded tables have no results of this model on one device in %s.</p>\n",
+                      mixed ? "mixed precision" : "fp32");
     }
 }
