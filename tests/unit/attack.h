@@ -5,8 +5,8 @@
  * Owner:   the caller's.
  * Extend:  an attack is a row with a name of its own, the check that must detect it and its exit status, in the file of
  *          its kind: form (frame, tar, names), seal (envelope, statement, key); signed again by the attacker: content,
- *          records, images, device; of several ranks: world. Bundles that exhaust memory or time are in test_bombs.c,
- *          archives against verify.sh in tests/cli/verify/hostile_archives.sh. tests/bench/bundle_gen.c makes valid
+ *          records, images, device, scale (mixed precision); of several ranks: world. Bundles that exhaust memory or
+ *          time are in test_bombs.c, archives against verify.sh in tests/cli/verify/hostile_archives.sh. tests/bench/bundle_gen.c makes valid
  *          bundles of any size. A parser of untrusted input has a target in tests/fuzz/.
  */
 #pragma once
