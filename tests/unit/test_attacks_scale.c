@@ -363,6 +363,49 @@ TEST(arithmetic_that_a_device_cannot_compute)
     }
 }
 
+/* The state of one check of the sealed attack, whatever the others find. */
+static enum rp_check_state state_of(enum rp_check_id id, char text[512])
+{
+    struct rp_verification v;
+    struct rp_verify_opts o = {0};
+    struct rp_err err;
+    RP_FREE char *path = fx_path("attack");
+    (void)!rp_verify(&v, path, &o, &err);
+    const enum rp_check_state state = v.check[id].state;
+    snprintf(text, 512, "%s", v.check[id].text);
+    rp_verification_fini(&v);
+    return state;
+}
+
+/* An H100 PCIe has 51 TFLOP/s in fp32 and 819 with its tensor cores; a processor emulates them, and has no other peak. */
+TEST(the_peak_of_mixed_precision_is_that_of_tensor_cores)
+{
+    static const struct {
+        const char *device, *core;
+        int64_t ns; /* of 805 MFLOP */
+        enum rp_check_state state;
+    } cases[] = {{"gpu0 NVIDIA H100 PCIe sm_90", "train.tensor_core=tc16", 5000, RP_CHECK_PASSED},
+                 {"gpu0 NVIDIA H100 PCIe sm_90", "train.tensor_core=tc16", 900, RP_CHECK_FAILED},
+                 {"gpu0 NVIDIA H100 PCIe sm_90", NULL, 20000, RP_CHECK_PASSED},
+                 {"gpu0 NVIDIA H100 PCIe sm_90", NULL, 5000, RP_CHECK_FAILED},
+                 {"gpu0 NVIDIA A100-SXM4-40GB sm_80", "train.tensor_core=tc8", 2700, RP_CHECK_PASSED},
+                 {"gpu0 NVIDIA A100-SXM4-40GB sm_80", "train.tensor_core=tc8", 2400, RP_CHECK_FAILED},
+                 {"isa=avx2 threads=1", "train.tensor_core=tc16", 5000, RP_CHECK_FAILED}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        FX(x);
+        x.device = cases[i].device;
+        x.backend = *x.device == 'g' ? "cuda" : "cpu";
+        x.done = json_pack("{s:o}", "ceilings", fx_ceilings(cases[i].ns, cases[i].ns));
+        if (cases[i].core)
+            make_with(&x, &cases[i].core, 1);
+        else
+            fx_compute(&x);
+        fx_seal(&x, "attacker", "attack");
+        CHECK(state_of(RP_CHECK_peak, text) == cases[i].state, "%s, %lld ns: %s", cases[i].device, (long long)cases[i].ns, text);
+    }
+}
+
 /* The right tensor core is not enough: this version of the program has no kernels for it. */
 TEST(mixed_precision_on_a_gpu_by_a_program_that_has_none)
 {

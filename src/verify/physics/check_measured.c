@@ -60,6 +60,13 @@ static int check_no_ceilings(const struct rp_verify_state *s, struct rp_check_re
         result, asked ? "none: the run ended before they were measured" : "turned off (measure.ceilings)");
 }
 
+/* Of the timed steps: one that overflowed exchanges no weights. */
+static double updates_share(const struct rp_verify_state *s)
+{
+    const struct rp_loss_scaling *is = s->run.figures->results.loss_scaling;
+    return is && is->skipped_share > 0 ? 1 - is->skipped_share : 1;
+}
+
 /* Exchanges of one level over all ranks took less than half of what their bytes take at the best rate that was measured. In several levels,
  * and within groups, a rank's neighbours may be nearer than all ranks are. */
 static int exchanges_are_fast(const struct rp_verify_state *s, struct rp_check_result *result)
@@ -67,7 +74,7 @@ static int exchanges_are_fast(const struct rp_verify_state *s, struct rp_check_r
     const struct rp_exchange_achieved *x = s->run.figures->ceilings->exchange;
     const struct rp_exchange_facts *of = s->run.facts->rank[s->run.ranks.slowest].exchange;
     if (!x || !of || of->levels != 1 || s->run.ranks.degrees.tensor * s->run.ranks.degrees.pipeline > 1 ||
-        !(x->measured_s < x->least_s * EXCHANGE_LEAST))
+        !(x->measured_s < x->least_s * EXCHANGE_LEAST * updates_share(s)))
         return 0;
     rp_check_warn(
         result, "exchanges took %.4g ms a step, and their bytes at least %.4g ms at the highest rate that was measured",

@@ -2,11 +2,12 @@
 # The loss scale of a run whose gradients overflow follows a table computed by hand, also through --save and --init; replay finds the same.
 . "$TEST_DIR/common.inc"
 need jq
+micros=1
 # A model of one layer of width 16: an overflow is computed by plain loops.
 tiny() { # OUT STEPS OPTION...
     out=$1 steps=$2
     shift 2
-    exit_of 0 "$REPRO" run bert_tiny_fp32 -o "$out" --threads 1 --batch-size 1 --set train.precision=fp16 --set train.accumulation_steps=1 \
+    exit_of 0 "$REPRO" run bert_tiny_fp32 -o "$out" --threads 1 --batch-size 1 --set train.precision=fp16 --set train.accumulation_steps="$micros" \
         --set train.loss_scale_window=3 --set model.num_hidden_layers=1 --set model.hidden_size=16 --set model.num_attention_heads=2 \
         --set model.intermediate_size=16 --set schedule.warmup_steps=50 --set evidence.state_root_every=2 --set measure.ceilings=false \
         --set measure.warmup_steps=2 --set measure.repeats=1 --set measure.timed_steps=$((steps - 2)) "$@"
@@ -54,11 +55,20 @@ cmp parts.txt whole.txt || fail "the continued run has other bits"
     fail "$("$REPRO" inspect second.zst facts.json | jq -c .init)"
 [ "$("$REPRO" inspect first.zst facts.json | jq -c .init)" = null ] || fail "a run from a seed has a state of the scale"
 
+# Two ranks skip the same steps, in which they exchange no weights.
+micros=2
+tiny one_rank.zst 10
+tiny two_ranks.zst 10 --ranks 2
+[ "$(scales one_rank.zst)" = "$(scales two_ranks.zst)" ] || fail "ranks: $(scales two_ranks.zst); one rank $(scales one_rank.zst)"
+scales two_ranks.zst | grep -q '!' || fail "no step overflowed: $(scales two_ranks.zst)"
+
 # Everything is found again by a replay, and what verify shows names the arithmetic.
-for bundle in one.zst two.zst whole.zst; do
+for bundle in one.zst two.zst whole.zst two_ranks.zst; do
     exit_of 0 "$REPRO" verify "$bundle" --replay 24
     says_in 'bit-equal' out.txt
 done
+exit_of 0 "$REPRO" verify whole.zst --replay 10:14 --init state.safetensors
+says_in 'bit-equal: 14 steps from step 10 on' out.txt
 exit_of 0 "$REPRO" verify second.zst --replay 14 --init state.safetensors --json
 jq -e '.replay.equal and .replay.steps == 14 and (.precision | startswith("fp16, tc16, loss scale 65536 to 131072, 3 steps skipped"))' out.txt >answer.txt ||
     fail "$(jq -c '.replay, .precision' out.txt)"
