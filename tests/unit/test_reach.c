@@ -307,3 +307,25 @@ TEST(the_bound_of_an_untrained_state_is_that_of_its_perturbations)
     samples_free(&x.data);
     rp_recipe_fini(&x.recipe);
 }
+
+/* A state of six updates is out of reach of a run whose steps all overflowed; each one that did brings the bound nearer. */
+TEST(steps_that_overflowed_move_no_weight)
+{
+    struct training x = {.recipe = small_recipe(), .format = &fixture_format};
+    RP_FREE char *path = rp_strdup(scratch("updates.safetensors"));
+    x.recipe.seed_perturbation = 77;
+    x.recipe.evidence_state_root_every = EVERY;
+    x.data = samples_new(&x.recipe, 7);
+    train(&x, path);
+    const struct rp_reach honest = reach(&x, path);
+    CHECK(honest.used <= 1, "six updates of six: %g in '%s'", honest.used, honest.tensor);
+    for (int skipped = 1; skipped <= STEPS; skipped++) {
+        x.record[skipped - 1].overflow = 1;
+        x.record[skipped - 1].grad_norm = INFINITY;
+        const struct rp_reach is = reach(&x, path);
+        CHECK(is.used >= honest.used && !isnan(is.used), "%d skipped: %g of the bound", skipped, is.used);
+        CHECK(skipped < STEPS || is.used > 1, "six updates of none: %g in '%s'", is.used, is.tensor);
+    }
+    samples_free(&x.data);
+    rp_recipe_fini(&x.recipe);
+}
