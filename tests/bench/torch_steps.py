@@ -20,7 +20,8 @@ def arguments(description, **sizes):
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (sizes | {"steps": 3, "warmup": 1, "threads": 0}).items():
         parser.add_argument("--" + name, type=int, default=default)
-    parser.add_argument("--variant", choices=["eager", "compile"], default="eager")
+    parser.add_argument("--variant", choices=["eager", "compile", "bf16"], default="eager",
+                        help="bf16: autocast of the forward pass")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--tf32", action="store_true", help="let a GPU's matrix products round their operands: not strict fp32")
     return parser.parse_args()
@@ -42,7 +43,8 @@ def measure(a, net, optimizer, sample, clip):
     seconds, loss = [], 0.0
     for _ in range(a.warmup + a.steps):
         start = time.perf_counter()
-        loss = loss_of(*sample)
+        with torch.autocast(torch.device(a.device).type, torch.bfloat16, enabled=a.variant == "bf16"):
+            loss = loss_of(*sample)
         loss.backward()
         if clip:
             nn.utils.clip_grad_norm_(net.parameters(), clip)

@@ -1,6 +1,8 @@
 #!/bin/sh
 # BERT-base, GPT-2 124M or ResNet-50 training, strict fp32, against PyTorch: they take turns, so that a drifting clock or a busy neighbour meets both.
-# usage: training.sh bert|gpt|resnet50 [BUILD]      environment: THREADS=2 ROUNDS=3 STEPS=3 BATCH=32 (of gpt 4) VARIANTS="eager compile"
+# amp: BERT-base in bf16, whose sums of a tensor core we compute in software, against PyTorch's bf16 autocast and its fp32.
+# usage: training.sh bert|gpt|resnet50|amp [BUILD]      environment: THREADS=2 ROUNDS=3 STEPS=3 BATCH=32 (of gpt 4, of amp 8)
+#        VARIANTS="eager compile" (of amp "eager bf16")
 # The table goes to standard output, raw records to BUILD/bench/MODEL.jsonl: one object per program and round.
 set -eu
 
@@ -11,8 +13,11 @@ case $model in
 bert) recipe=bert_fp32 default=32 ;;
 gpt) recipe=gpt2_124m_fp32 default=4 ;;
 resnet50) recipe=resnet50_fp32 default=32 ;;
-*) echo "training.sh: unknown model '$model', expected bert, gpt or resnet50" >&2; exit 2 ;;
+amp) recipe=bert_bf16 default=8 ;;
+*) echo "training.sh: unknown model '$model', expected bert, gpt, resnet50 or amp" >&2; exit 2 ;;
 esac
+script=$model variants='eager compile'
+[ "$model" != amp ] || script=bert variants='eager bf16'
 out=$build/bench
 venv=$build/peers
 threads=${THREADS:-2} rounds=${ROUNDS:-3} steps=${STEPS:-3} batch=${BATCH:-$default}
@@ -43,7 +48,7 @@ ours() {
 }
 
 peer() {
-    LD_PRELOAD=$jemalloc "$venv/bin/python" "$top/tests/bench/${model}_torch.py" --threads "$threads" --batch "$batch" --steps "$steps" \
+    LD_PRELOAD=$jemalloc "$venv/bin/python" "$top/tests/bench/${script}_torch.py" --threads "$threads" --batch "$batch" --steps "$steps" \
         --variant "$1"
 }
 
@@ -53,7 +58,7 @@ printf 'PyTorch %s, allocator %s\n' "$("$venv/bin/python" -c 'import torch; prin
 round=1
 while [ "$round" -le "$rounds" ]; do
     # shellcheck disable=SC2086
-    for who in $(printf '%s\n' repro ${VARIANTS:-eager compile} | shuf); do # a new order every round
+    for who in $(printf '%s\n' repro ${VARIANTS:-$variants} | shuf); do # a new order every round
         case $who in
         repro) ours "$round" ;;
         *) peer "$who" ;;
