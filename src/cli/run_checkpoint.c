@@ -98,8 +98,11 @@ static void note_checkpoint(struct rp_progress *progress, const json_t *found)
 {
     struct rp_init_facts is;
     rp_object_read(&is, &rp_type_init_facts, found);
+    char scale[64] = "";
+    if (is.loss_scale)
+        RP_FORMAT(scale, "; the loss scale goes on with %.17g", (double)is.loss_scale->scale);
     if (is.optimizer_state)
-        rp_progress_note(progress, "--init: weights and optimizer state after %lld step%s", (long long)is.steps, rp_s(is.steps));
+        rp_progress_note(progress, "--init: weights and optimizer state after %lld step%s%s", (long long)is.steps, rp_s(is.steps), scale);
     else
         rp_progress_note(progress, "--init: weights without optimizer state, which starts at 0");
     if (is.types_n > 1 || !is.types_n || strcmp(is.types[0], "F32") != 0)
