@@ -16,6 +16,7 @@
 
 #define PARTS_OFF 1e-4     /* of the loss: how far its parts may be from it */
 #define PART_ROUNDED 1e-3 /* where the loss is near zero */
+_Static_assert(RP_RECORDS_MAX < 1 << 21, "rp_step_record.root has 21 bits");
 #define SCALE_LEAST (-149) /* exponent of the least float; rp_step_record.scale 1 stands for it */
 #define DEVICE_CLOCK_NS 2000   /* how much longer a step may be by the device's clock, */
 #define DEVICE_CLOCK_PART 1000 /* and one part in this many */
