@@ -225,7 +225,8 @@ static void declare(struct rp_net *net)
     if (!m->is_last && m->hidden_dropout > 0) {
         ADD(RP_ACTIVATION, .at = &m->mask_out, .name = "mask of a stage's output", .dtype = RP_U8, .dim = {(long)rp_mask_bytes(r, h)},
             .stage = net->first);
-        ADD(RP_SCRATCH, .at = &m->rstd_out, .name = "rstd of a stage's output", .dim = {r});
+        if (net->is_mixed)
+            ADD(RP_SCRATCH, .at = &m->rstd_out, .name = "rstd of a stage's output", .dim = {r});
     }
     ADD(RP_SCRATCH, .at = &m->y, .name = "output of a norm", .dim = {r, h});
     ADD(RP_SCRATCH, .at = &m->dt, .name = "gradient of a branch's output", .dim = {r, h});
@@ -400,10 +401,12 @@ static void pass_on(struct gpt *m)
     const struct rp_layernorm sum = {.rows = m->rows, .width = m->hidden, .eps = m->eps, .x = m->dt, .residual = m->z,
                                      .drop = &drop, .gamma = any->w, .beta = any->b, .y = m->y, .xhat = m->dt,
                                      .rstd = m->rstd_out, .z = m->z, .mask = m->mask_out};
-    if (drop.threshold) { /* as the norm that follows makes it on one rank: one rounding, after the addition */
+    if (drop.threshold && m->net.is_mixed) { /* as the norm that follows makes it on one rank: one rounding, after the addition */
         dev->op->residual_layernorm_forward(dev, &sum);
         return;
     }
+    if (drop.threshold)
+        dev->op->dropout_forward(dev, m->dt, m->mask_out, m->dt, &drop, m->rows, m->hidden);
     dev->op->add(dev, m->z, m->z, m->dt, (size_t)m->rows * (size_t)m->hidden);
     rp_net_store(&m->net, m->z, (size_t)m->rows * (size_t)m->hidden);
 }

@@ -64,6 +64,7 @@ struct rp_net {
     const struct rp_model *model;
     struct rp_dev *dev;                          /* NULL while only sizes are asked for */
     int64_t batch;                               /* samples of a micro-batch */
+    int is_mixed;                                /* it computes in mixed precision */
     uint64_t seed_init, seed_dropout;
     float running_momentum;                      /* of buffers with a statistic */
     float init_range;                            /* standard deviation of normal weights without fan */

@@ -64,8 +64,9 @@ static void put_csv(struct rp_buf *out, const struct rp_records *rs)
         const struct rp_step_record *r = &rs->r[i];
         rp_buf_printf(out, "\n%d,%d,%s,%d,%.9f,%.9f,", rs->rank, r->step, r->timed ? "timed" : "warm-up", r->repeat,
                       (double)(r->start_ns - rs->r[first].start_ns) / 1e9, (double)(r->end_ns - r->start_ns) / 1e9);
-        if (r->device_ns >= 0)
-            rp_buf_printf(out, "%.9f", (double)r->device_ns / 1e9);
+        const int64_t device_ns = rp_record_times(rs, r).device_ns;
+        if (device_ns >= 0)
+            rp_buf_printf(out, "%.9f", (double)device_ns / 1e9);
         rp_buf_printf(out, ",%.9f,%" PRIu32 ",", (double)r->input_ns / 1e9, r->samples);
         rp_csv_number(out, r->learning_rate);
         rp_buf_puts(out, ",");

@@ -54,8 +54,9 @@ static void keep_times(struct rp_all_ranks *a, const struct rp_records *rs)
         if (r->step < 0)
             continue;
         seconds_of(a, a->n, RP_RANK_STEP)[at] = seconds_or_none(r->end_ns - r->start_ns);
-        seconds_of(a, a->n, RP_RANK_EXCHANGE)[at] = seconds_or_none(r->exchange_ns);
-        seconds_of(a, a->n, RP_RANK_WAIT)[at++] = seconds_or_none(r->wait_ns);
+        const struct rp_record_times t = rp_record_times(rs, r);
+        seconds_of(a, a->n, RP_RANK_EXCHANGE)[at] = seconds_or_none(t.exchange_ns);
+        seconds_of(a, a->n, RP_RANK_WAIT)[at++] = seconds_or_none(t.wait_ns);
     }
 }
 
@@ -64,19 +65,20 @@ static struct rp_rank_share share_of(const struct rp_records *rs)
     struct rp_rank_share s = {.overlap_ns = rs->overlaps ? rs->overlap_ns : -1, .from_ns = -1};
     for (int64_t i = 0; i < rs->n; i++) {
         const struct rp_step_record *r = &rs->r[i];
+        const struct rp_record_times t = rp_record_times(rs, r);
         if (r->step >= 0) {
             s.begun_ns = s.samples ? s.begun_ns : r->start_ns;
             s.ended_ns = r->end_ns;
             s.samples = r->samples;
         }
-        if (r->step >= 0 && r->wait_ns < 0)
+        if (r->step >= 0 && t.wait_ns < 0)
             s.wait_ns = -1;
         if (!r->timed)
             continue;
         s.from_ns = s.from_ns < 0 ? r->start_ns : s.from_ns;
         s.span_ns = r->end_ns - s.from_ns;
-        s.exchange_ns += r->exchange_ns > 0 ? r->exchange_ns : 0;
-        s.wait_ns += s.wait_ns >= 0 ? r->wait_ns : 0;
+        s.exchange_ns += t.exchange_ns > 0 ? t.exchange_ns : 0;
+        s.wait_ns += s.wait_ns >= 0 ? t.wait_ns : 0;
     }
     memcpy(s.sha256, rs->sha256, sizeof s.sha256);
     return s;
@@ -178,10 +180,11 @@ static void take_times(struct rp_records *all, const struct rp_records *one)
         to->end_ns = from->end_ns;
         to->root_ns = from->root_ns;
         to->input_ns = from->input_ns;
-        to->device_ns = from->device_ns;
-        to->exchange_ns = from->exchange_ns;
-        to->wait_ns = from->wait_ns;
     }
+    if (!all->times && one->times)
+        all->times = rp_alloc((size_t)all->n * sizeof *all->times);
+    for (int64_t i = 0; all->times && i < all->n; i++)
+        all->times[i] = rp_record_times(one, &one->r[i]);
 }
 
 static int same_names(const struct rp_record_names *a, const struct rp_record_names *b)

@@ -14,7 +14,6 @@
 /* One timed window: consecutive records of one repeat. */
 struct timed_window {
     const struct rp_step_record *r;
-    int64_t *cycle; /* [n]: nanoseconds from the start of a step to the start of the next */
     int64_t n, samples, counter[RP_COUNTERS_MAX]; /* as the records name them */
     int64_t ns, root_ns, gap_ns; /* ns: without root_ns; gap_ns: part of ns that is outside every step */
 };
@@ -29,16 +28,21 @@ int64_t rp_cycle_ns(const struct rp_step_record *r, const struct rp_step_record 
     return next ? next->start_ns - r->start_ns - r->root_ns : r->end_ns - r->start_ns;
 }
 
+/* From the start of step i of the window to the start of the next; they sum to w->ns. */
+static int64_t cycle_ns(const struct timed_window *w, int64_t i)
+{
+    return rp_cycle_ns(&w->r[i], i + 1 < w->n ? &w->r[i + 1] : NULL);
+}
+
 static struct timed_window window_of(const struct rp_records *rs, const struct rp_step_record *r, int64_t n)
 {
-    struct timed_window w = {.r = r, .n = n, .cycle = rp_alloc((size_t)n * sizeof *w.cycle)};
+    struct timed_window w = {.r = r, .n = n};
     int64_t busy = 0;
     for (int64_t i = 0; i < n; i++) {
-        w.cycle[i] = rp_cycle_ns(&r[i], i + 1 < n ? &r[i + 1] : NULL); /* they sum to w.ns */
         w.samples += r[i].samples;
         for (int c = 0; c < rs->counter.n; c++)
             w.counter[c] += rp_record_counts(rs, &r[i])[c];
-        w.ns += w.cycle[i];
+        w.ns += cycle_ns(&w, i);
         w.root_ns += i + 1 < n ? r[i].root_ns : 0;
         busy += r[i].end_ns - r[i].start_ns;
     }
@@ -61,13 +65,6 @@ static struct timed_window *windows(const struct rp_records *rs, int *n)
         all[(*n)++] = window_of(rs, r, steps);
     }
     return all;
-}
-
-static void windows_free(struct timed_window *w, int n)
-{
-    for (int i = 0; i < n; i++)
-        free(w[i].cycle);
-    free(w);
 }
 
 static uint64_t seed_of(const char *sha256)
@@ -97,7 +94,7 @@ static void resample(double *out, int n, const struct timed_window *w, int count
     RP_FREE double *time = rp_alloc((size_t)steps * sizeof *time);
     for (int i = 0; i < count; i++)
         for (int64_t k = 0; k < w[i].n; k++)
-            time[first[i] + k] = (double)w[i].cycle[k]; /* sums are exact: below 2^53 ns, which are 104 days */
+            time[first[i] + k] = (double)cycle_ns(&w[i], k); /* sums are exact: below 2^53 ns, which are 104 days */
     rp_bootstrap_resample(out, n, &(struct rp_bootstrap){count, first, time, work, 1e9}, seed_of(sha256));
 }
 
@@ -171,8 +168,9 @@ static void derive_input(struct rp_input_figures *out, const struct rp_records *
             continue;
         s[n++] = seconds(rs->r[i].input_ns);
         waited += rs->r[i].input_ns;
-        several |= rs->r[i].exchange_ns >= 0;
-        exchanged += rs->r[i].exchange_ns >= 0 ? rs->r[i].exchange_ns : 0;
+        const int64_t exchange_ns = rp_record_times(rs, &rs->r[i]).exchange_ns;
+        several |= exchange_ns >= 0;
+        exchanged += exchange_ns >= 0 ? exchange_ns : 0;
         all += rs->r[i].input_ns + rs->r[i].end_ns - rs->r[i].start_ns;
     }
     const double exchange = n ? (double)exchanged / (double)all : 0;
@@ -223,14 +221,15 @@ static void derive_rates(struct rp_results *out, const struct rp_records *rs, co
 }
 
 /* Of a device with a clock of its own. */
-static void derive_device_time(struct rp_results *out, const struct timed_window *w, int n)
+static void derive_device_time(struct rp_results *out, const struct rp_records *rs, const struct timed_window *w, int n)
 {
     int64_t device = 0, ns = 0;
     for (int i = 0; i < n; i++) {
         for (int64_t k = 0; k < w[i].n; k++) {
-            if (w[i].r[k].device_ns < 0)
+            const int64_t its = rp_record_times(rs, &w[i].r[k]).device_ns;
+            if (its < 0)
                 return;
-            device = device > INT64_MAX - w[i].r[k].device_ns ? INT64_MAX : device + w[i].r[k].device_ns;
+            device = device > INT64_MAX - its ? INT64_MAX : device + its;
         }
         ns += w[i].ns;
     }
@@ -312,8 +311,8 @@ void rp_derive_results(struct rp_figures *f, const struct rp_records *rs, const 
     derive_step_times(out, rs);
     derive_input(&out->input, rs);
     derive_rates(out, rs, w, n, m, &f->model);
-    derive_device_time(out, w, n);
-    windows_free(w, n);
+    derive_device_time(out, rs, w, n);
+    free(w);
 }
 
 int rp_results_resample(double *out, int n, const struct rp_records *rs)
@@ -324,6 +323,6 @@ int rp_results_resample(double *out, int n, const struct rp_records *rs)
         steps += w[i].n > 1 ? 2 : 1;
     if (steps >= 2)
         resample(out, n, w, count, rs->sha256);
-    windows_free(w, count);
+    free(w);
     return steps >= 2;
 }

@@ -29,6 +29,7 @@ int64_t rp_records_steps(const struct rp_records *rs)
 void rp_records_fini(struct rp_records *rs)
 {
     free(rs->r);
+    free(rs->times);
     free(rs->root);
     free(rs->keyed);
     free(rs->loss_part);
@@ -53,6 +54,13 @@ void rp_record_keyed_root(char out[RP_SHA256_HEX], const struct rp_records *rs, 
 float rp_record_loss_scale(const struct rp_step_record *r)
 {
     return ldexpf(1, (int)r->scale - 1 + SCALE_LEAST);
+}
+
+static const struct rp_record_times no_times = {-1, -1, -1};
+
+struct rp_record_times rp_record_times(const struct rp_records *rs, const struct rp_step_record *r)
+{
+    return rs->times ? rs->times[r - rs->r] : no_times;
 }
 
 const uint32_t *rp_record_counts(const struct rp_records *rs, const struct rp_step_record *r)
@@ -391,29 +399,31 @@ static int parse_root(struct rp_step_record *r, struct record_roots *roots, cons
 }
 
 /* The device's clock has a resolution of half a microsecond, and another quartz than the host's. */
-static int check_device_time(const struct rp_step_record *r, struct records_line *l, struct rp_err *err)
+static int check_device_time(const struct rp_step_record *r, const struct rp_record_times *t, struct records_line *l,
+                             struct rp_err *err)
 {
     int64_t step = r->end_ns - r->start_ns;
-    if (step > 0 && r->device_ns > step && r->device_ns - step > DEVICE_CLOCK_NS + step / DEVICE_CLOCK_PART)
+    if (step > 0 && t->device_ns > step && t->device_ns - step > DEVICE_CLOCK_NS + step / DEVICE_CLOCK_PART)
         return rp_fail(err, RP_MISMATCH, "%s: the step took %" PRId64 " ns, but the device worked on it for %" PRId64 " ns", line_place(l),
-                       step, r->device_ns);
+                       step, t->device_ns);
     return 0;
 }
 
 /* overlap_ns and exchange_ns are of different times. */
-static int parse_overlap(struct rp_records *rs, const struct rp_step_record *r, struct records_line *l, struct rp_err *err)
+static int parse_overlap(struct rp_records *rs, const struct rp_step_record *r, const struct rp_record_times *t,
+                         struct records_line *l, struct rp_err *err)
 {
     int64_t ns;
     if (!l->f[RP_STEP_overlap_ns].type)
         return 0;
     if (parse_whole_key(&ns, l, RP_STEP_overlap_ns, INT64_MAX, err) < 0)
         return -1;
-    if (r->exchange_ns < 0)
+    if (t->exchange_ns < 0)
         return rp_fail(err, RP_MALFORMED, "%s: it has overlap_ns, but no exchange_ns", line_place(l));
-    if (r->end_ns > r->start_ns && ns > r->end_ns - r->start_ns - r->exchange_ns)
+    if (r->end_ns > r->start_ns && ns > r->end_ns - r->start_ns - t->exchange_ns)
         return rp_fail(err, RP_MISMATCH, "%s: the step took %" PRId64 " ns, with %" PRId64 " ns in exchanges and %" PRId64 " ns in others "
                        "beside the backward pass",
-                       line_place(l), r->end_ns - r->start_ns, r->exchange_ns, ns);
+                       line_place(l), r->end_ns - r->start_ns, t->exchange_ns, ns);
     rs->overlaps = 1;
     rs->overlap_ns += r->timed ? ns : 0;
     return 0;
@@ -442,15 +452,14 @@ static int parse_scaling(struct rp_step_record *r, struct records_line *l, struc
     return 0;
 }
 
-static int parse_values(struct rp_step_record *r, struct records_line *l, struct rp_err *err)
+static int parse_values(struct rp_step_record *r, struct rp_record_times *t, struct records_line *l, struct rp_err *err)
 {
     int64_t repeat, samples;
-    r->device_ns = r->exchange_ns = r->wait_ns = -1;
     const int waits = l->f[RP_STEP_wait_ns].type != 0, ranked = l->f[RP_STEP_exchange_ns].type || waits;
-    if ((ranked && parse_whole_key(&r->exchange_ns, l, RP_STEP_exchange_ns, INT64_MAX, err) < 0) ||
-        (waits && parse_whole_key(&r->wait_ns, l, RP_STEP_wait_ns, INT64_MAX, err) < 0))
+    if ((ranked && parse_whole_key(&t->exchange_ns, l, RP_STEP_exchange_ns, INT64_MAX, err) < 0) ||
+        (waits && parse_whole_key(&t->wait_ns, l, RP_STEP_wait_ns, INT64_MAX, err) < 0))
         return -1;
-    if (l->f[RP_STEP_device_ns].type && parse_whole_key(&r->device_ns, l, RP_STEP_device_ns, INT64_MAX, err) < 0)
+    if (l->f[RP_STEP_device_ns].type && parse_whole_key(&t->device_ns, l, RP_STEP_device_ns, INT64_MAX, err) < 0)
         return -1;
     if (parse_whole_key(&r->end_ns, l, RP_STEP_end_ns, INT64_MAX, err) < 0 ||
         parse_scaling(r, l, err) < 0 ||
@@ -485,8 +494,9 @@ static int parse_phase(struct rp_step_record *r, struct records_line *l, int *in
 }
 
 /* roots: filled, and r->root is 1, if the record has one. learn: this is the first step. */
-static int parse_record(struct rp_step_record *r, struct record_roots *roots, float parts[RP_NAMES_MAX],
-                        uint32_t counts[RP_NAMES_MAX], struct rp_records *rs, int learn, struct records_line *l, struct rp_err *err)
+static int parse_record(struct rp_step_record *r, struct rp_record_times *t, struct record_roots *roots,
+                        float parts[RP_NAMES_MAX], uint32_t counts[RP_NAMES_MAX], struct rp_records *rs, int learn,
+                        struct records_line *l, struct rp_err *err)
 {
     const unsigned init_keys = RP_WHEN_ALWAYS | RP_WHEN_ROOTS;
     int init = 0;
@@ -494,15 +504,15 @@ static int parse_record(struct rp_step_record *r, struct record_roots *roots, fl
         return -1;
     if (init)
         return check_keys(l, init_keys, init_keys | RP_WHEN_KEYED, "init", err) < 0 ? -1 : parse_root(r, roots, rs, l, err);
-    if (check_keys(l, RP_WHEN_STEPS, ~0u, r->timed ? "timed" : "warm-up", err) < 0 || parse_values(r, l, err) < 0 ||
+    if (check_keys(l, RP_WHEN_STEPS, ~0u, r->timed ? "timed" : "warm-up", err) < 0 || parse_values(r, t, l, err) < 0 ||
         parse_loss_parts(parts, r, rs, learn, l, err) < 0 || parse_counters(counts, rs, learn, l, err) < 0 ||
         parse_root(r, roots, rs, l, err) < 0)
         return -1;
-    if ((r->exchange_ns >= 0 && r->end_ns > r->start_ns && r->exchange_ns > r->end_ns - r->start_ns) ||
-        r->wait_ns > (r->exchange_ns > 0 ? r->exchange_ns : 0))
+    if ((t->exchange_ns >= 0 && r->end_ns > r->start_ns && t->exchange_ns > r->end_ns - r->start_ns) ||
+        t->wait_ns > (t->exchange_ns > 0 ? t->exchange_ns : 0))
         return rp_fail(err, RP_MISMATCH, "%s: the step took %" PRId64 " ns, of which %" PRId64 " ns in exchanges, of which %" PRId64
-                                         " ns waiting", line_place(l), r->end_ns - r->start_ns, r->exchange_ns, r->wait_ns);
-    return parse_overlap(rs, r, l, err) < 0 ? -1 : check_device_time(r, l, err);
+                                         " ns waiting", line_place(l), r->end_ns - r->start_ns, t->exchange_ns, t->wait_ns);
+    return parse_overlap(rs, r, t, l, err) < 0 ? -1 : check_device_time(r, t, l, err);
 }
 
 /* ---- all lines ---- */
@@ -522,8 +532,10 @@ static int check_pause(const struct rp_step_record *before, const struct rp_step
 }
 
 /* r follows before, or is the first: steps count up by one, time does not run backwards, what lies between steps fits there. */
-static int check_order(const struct rp_step_record *before, const struct rp_step_record *r, struct records_line *l, struct rp_err *err)
+static int check_order(const struct rp_records *rs, const struct rp_step_record *r, const struct rp_record_times *t,
+                       struct records_line *l, struct rp_err *err)
 {
+    const struct rp_step_record *before = rs->n ? &rs->r[rs->n - 1] : NULL;
     int32_t expected = before ? before->step + 1 : r->step < 0 ? -1 : 0;
     if (r->step != expected)
         return rp_fail(err, RP_MALFORMED, "%s: step %d; expected %d", line_place(l), r->step, expected);
@@ -532,7 +544,8 @@ static int check_order(const struct rp_step_record *before, const struct rp_step
     if (r->end_ns <= r->start_ns)
         return rp_fail(err, RP_MISMATCH, "%s: step %d ends before it starts", line_place(l), r->step);
     before = before && before->step >= 0 ? before : NULL;
-    if (before && ((before->exchange_ns < 0) != (r->exchange_ns < 0) || (before->wait_ns < 0) != (r->wait_ns < 0)))
+    const struct rp_record_times was = before ? rp_record_times(rs, before) : no_times;
+    if (before && ((was.exchange_ns < 0) != (t->exchange_ns < 0) || (was.wait_ns < 0) != (t->wait_ns < 0)))
         return rp_fail(err, RP_MALFORMED, "%s: some steps have times of exchanges and waiting, and others do not", line_place(l));
     if (before && r->start_ns < before->end_ns)
         return rp_fail(err, RP_MISMATCH, "%s: step %d starts before step %d ends", line_place(l), r->step, before->step);
@@ -561,10 +574,25 @@ static void *add_named(void *array, int64_t n, int64_t *room, const void *values
     return array;
 }
 
+/* Those of record n; the records before the first that has some have none. */
+static void add_times(struct rp_records_in *in, const struct rp_record_times *t)
+{
+    struct rp_records *rs = in->out;
+    const int is_first = !rs->times;
+    if (is_first && t->exchange_ns < 0 && t->wait_ns < 0 && t->device_ns < 0)
+        return;
+    while (in->times_room <= rs->n)
+        rs->times = grow_array(rs->times, in->times_room, &in->times_room, sizeof *rs->times);
+    for (int64_t i = 0; is_first && i < rs->n; i++)
+        rs->times[i] = no_times;
+    rs->times[rs->n] = *t;
+}
+
 static int add_line(struct rp_records_in *in, const char *text, size_t size, struct rp_err *err)
 {
     struct rp_records *rs = in->out;
     struct rp_step_record r = {0};
+    struct rp_record_times times = no_times;
     struct records_line l = {.number = rs->n + 1, .rank = rs->rank};
     struct record_roots roots;
     float parts[RP_NAMES_MAX] = {0};
@@ -572,8 +600,8 @@ static int add_line(struct rp_records_in *in, const char *text, size_t size, str
     int learn = !rs->n || (rs->n == 1 && rs->r[0].step < 0);
     if (rs->n == RP_RECORDS_MAX)
         return rp_fail(err, RP_MALFORMED, "%s: more than %d records", line_place(&l), RP_RECORDS_MAX);
-    if (scan_line(&l, text, size, err) < 0 || parse_record(&r, &roots, parts, counts, rs, learn, &l, err) < 0 ||
-        check_order(rs->n ? &rs->r[rs->n - 1] : NULL, &r, &l, err) < 0)
+    if (scan_line(&l, text, size, err) < 0 || parse_record(&r, &times, &roots, parts, counts, rs, learn, &l, err) < 0 ||
+        check_order(rs, &r, &times, &l, err) < 0)
         return -1;
     if (r.root) {
         rs->root = grow_array(rs->root, rs->roots, &in->roots_room, sizeof *rs->root);
@@ -585,6 +613,7 @@ static int add_line(struct rp_records_in *in, const char *text, size_t size, str
         r.root = (uint32_t)rs->roots & ((1u << 21) - 1);
     }
     rs->r = grow_array(rs->r, rs->n, &in->room, sizeof *rs->r);
+    add_times(in, &times);
     rs->loss_part = add_named(rs->loss_part, rs->n, &in->parts_room, parts, (size_t)rs->part.n * sizeof *parts);
     rs->count = add_named(rs->count, rs->n, &in->counts_room, counts, (size_t)rs->counter.n * sizeof *counts);
     rs->r[rs->n++] = r;

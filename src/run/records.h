@@ -7,7 +7,7 @@
  * Extend:  a key is a row of worker/step.def, a field here where figures need it, and a property in
  *          bundle/schemas/step.schema.json.
  *
- * A run of RP_RECORDS_MAX steps with a state root at each takes 46 MiB here: verify's limit is 64 MiB, so the size of
+ * A run of RP_RECORDS_MAX steps with a state root at each takes 43 MiB here: verify's limit is 64 MiB, so the size of
  * a record matters.
  */
 #pragma once
@@ -34,10 +34,6 @@ static inline int64_t rp_records_most(int64_t ranks)
 struct rp_step_record {
     int64_t start_ns, end_ns, root_ns;
     int64_t input_ns; /* waiting for samples, before start_ns */
-    /* of one of several ranks: in exchanges, and of that waiting for others; -1: unknown */
-    int64_t exchange_ns, wait_ns;
-    /* from the first to the last work of the step by the device's clock; -1: it has no clock of its own */
-    int64_t device_ns;
     double learning_rate;
     float loss, grad_norm;
     int32_t step, repeat; /* step -1: the state before the first step, which has only a root */
@@ -46,6 +42,11 @@ struct rp_step_record {
     uint32_t overflow : 1; /* it changed no weight, and grad_norm is infinite */
     uint32_t scale : 9;    /* of the loss, for rp_record_loss_scale(); 0: it has none */
     uint32_t root : 21;    /* index in rp_records.root, from 1; 0: none was taken; at most RP_RECORDS_MAX */
+};
+/* Times that only some runs have; -1: unknown. */
+struct rp_record_times {
+    int64_t exchange_ns, wait_ns; /* of one of several ranks: in exchanges, and of that waiting for others */
+    int64_t device_ns; /* from the first to the last work of the step by the clock of the device, which has its own */
 };
 /* Of a step that has one: a power of two. */
 float rp_record_loss_scale(const struct rp_step_record *r);
@@ -58,6 +59,7 @@ struct rp_record_names { /* of the first step, and so of all: in ascending order
 struct rp_records {
     int rank;
     struct rp_step_record *r;
+    struct rp_record_times *times; /* [n]; NULL: no record has any */
     int64_t n;
     struct rp_record_names part, counter;
     float *loss_part; /* [n][part.n] */
@@ -69,6 +71,7 @@ struct rp_records {
     int64_t overlap_ns; /* so long in timed steps; a sum, because records are many */
     char sha256[RP_SHA256_HEX]; /* of the bytes */
 };
+struct rp_record_times rp_record_times(const struct rp_records *rs, const struct rp_step_record *r);
 /* in the order of rs->part */
 const float *rp_record_loss_parts(const struct rp_records *rs, const struct rp_step_record *r);
 /* in the order of rs->counter */
@@ -88,7 +91,7 @@ int rp_records_parse_rank(struct rp_records *out, int rank, const char *text, si
  * with the digest of all bytes, which the caller computes. After a failure *out is empty. */
 struct rp_records_in {
     struct rp_records *out;
-    int64_t room, roots_room, keyed_room, parts_room, counts_room;
+    int64_t room, times_room, roots_room, keyed_room, parts_room, counts_room;
     size_t held; /* bytes of an incomplete line */
     char line[RP_RECORD_LINE_MAX];
 };

@@ -151,12 +151,13 @@ int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, con
         int64_t timed = s->step - r->measure_warmup_steps, repeat = timed < 0 ? 0 : timed / r->measure_timed_steps;
         if ((int)s->timed != (timed >= 0) || s->repeat != repeat)
             return rp_fail(err, RP_MISMATCH, "step %d is recorded in another phase or repeat than the recipe gives it", s->step);
-        if ((s->device_ns < 0) != (rs->r[first].device_ns < 0))
+        const struct rp_record_times t = rp_record_times(rs, s), t0 = rp_record_times(rs, &rs->r[first]);
+        if ((t.device_ns < 0) != (t0.device_ns < 0))
             return rp_fail(err, RP_MISMATCH, "step %d has %s time of the device, and the first step %s", s->step,
-                           s->device_ns < 0 ? "no" : "a", s->device_ns < 0 ? "has one" : "has none");
-        if ((s->exchange_ns < 0) != (rs->r[first].exchange_ns < 0))
+                           t.device_ns < 0 ? "no" : "a", t.device_ns < 0 ? "has one" : "has none");
+        if ((t.exchange_ns < 0) != (t0.exchange_ns < 0))
             return rp_fail(err, RP_MISMATCH, "step %d has %s time in exchanges, and the first step %s", s->step,
-                           s->exchange_ns < 0 ? "no" : "a", s->exchange_ns < 0 ? "has one" : "has none");
+                           t.exchange_ns < 0 ? "no" : "a", t.exchange_ns < 0 ? "has one" : "has none");
         if (s->samples != rs->r[first].samples)
             return rp_fail(err, RP_MISMATCH, "step %d trained %u samples, the first %u", s->step, s->samples,
                            rs->r[first].samples);

@@ -90,7 +90,7 @@ static void long_records(struct rp_records *rs, int64_t n)
 {
     *rs = (struct rp_records){.r = rp_alloc((size_t)n * sizeof *rs->r), .n = n, .sha256 = RECIPE};
     for (int64_t i = 0; i < n; i++)
-        rs->r[i] = (struct rp_step_record){.start_ns = i * 1000000, .end_ns = i * 1000000 + 900000 + i % 7, .device_ns = -1, .step = (int32_t)i,
+        rs->r[i] = (struct rp_step_record){.start_ns = i * 1000000, .end_ns = i * 1000000 + 900000 + i % 7, .step = (int32_t)i,
                                       .repeat = 1, .samples = 1, .timed = 1};
 }
 

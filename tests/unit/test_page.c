@@ -482,7 +482,9 @@ TEST(csv_of_too_many_steps_is_left_out)
     struct rp_step_record *was = s.kept.run.records.r;
     int64_t n_was = s.kept.run.records.n;
     struct rp_step_record *r = rp_alloc((size_t)(n + 1) * sizeof *r);
+    struct rp_record_times *times = rp_alloc((size_t)(n + 1) * sizeof *times), *times_was = s.kept.run.records.times;
     uint32_t *count_was = s.kept.run.records.count;
+    s.kept.run.records.times = times;
     s.kept.run.records.count = rp_alloc((size_t)(n + 1) * (size_t)s.kept.run.records.counter.n * sizeof *count_was);
     memset(s.kept.run.records.count, 255, (size_t)(n + 1) * (size_t)s.kept.run.records.counter.n * sizeof *count_was);
     for (int64_t i = 0; i <= n; i++) {
@@ -491,7 +493,7 @@ TEST(csv_of_too_many_steps_is_left_out)
         r[i].repeat = 399999;
         r[i].start_ns = i * 86400000000123;
         r[i].end_ns = r[i].start_ns + 86399000000123;
-        r[i].device_ns = 86398000000123;
+        times[i] = (struct rp_record_times){-1, -1, 86398000000123};
         r[i].samples = 4294967295u;
         r[i].learning_rate = 1.0 / 3e-5 / (double)(i + 7);
         r[i].loss = r[i].grad_norm = 1.0f / 3;
@@ -508,6 +510,8 @@ TEST(csv_of_too_many_steps_is_left_out)
     s.kept.run.records.n = n_was;
     free(s.kept.run.records.count);
     s.kept.run.records.count = count_was;
+    s.kept.run.records.times = times_was;
+    free(times);
     free(r);
     shown_fini(&s);
 }

@@ -290,7 +290,7 @@ static int check_rank(const struct rp_verify_state *s, int i, struct rp_err *err
 static int check_exchange_times(const struct rp_verify_state *s, struct rp_err *err)
 {
     for (int64_t i = 0; i < s->run.records.n && s->run.ranks.ranks > 1; i++)
-        if (s->run.records.r[i].step >= 0 && s->run.records.r[i].exchange_ns < 0)
+        if (s->run.records.r[i].step >= 0 && rp_record_times(&s->run.records, &s->run.records.r[i]).exchange_ns < 0)
             return rp_fail(err, RP_MISMATCH, "step %d lacks exchange_ns, the time in exchanges with other ranks",
                            s->run.records.r[i].step);
     return 0;

@@ -163,7 +163,8 @@ static int check_clock(const struct rp_verify_state *s, struct rp_err *err)
     const struct rp_ceiling_times *const times[] = {c ? c->before : NULL, c ? c->after : NULL};
     if (rp_rank_on_cpu(s->run.facts, s->run.ranks.slowest))
         for (int64_t i = 0; i < s->run.records.n; i++)
-            if (s->run.records.r[i].step >= 0 && s->run.records.r[i].device_ns >= 0)
+            if (s->run.records.r[i].step >= 0 &&
+                rp_record_times(&s->run.records, &s->run.records.r[i]).device_ns >= 0)
                 return rp_fail(err, RP_MISMATCH, "step %d has a device_ns; the CPU backend has no clock of its own",
                                s->run.records.r[i].step);
     for (int i = 0; i < 2; i++)
