@@ -276,8 +276,9 @@ TEST(exchanges_beside_the_backward_pass)
 {
     struct rp_records rs;
     struct rp_err err = {0};
-    CHECK(parse_exchanges(&rs, 60, 40, &err) == 0 && rs.overlaps && rs.overlap_ns == 40 && rs.r[0].exchange_ns == 60 && rs.r[0].wait_ns == 7, "%s",
-          err.msg);
+    CHECK(parse_exchanges(&rs, 60, 40, &err) == 0 && rs.overlaps && rs.overlap_ns == 40, "%s", err.msg);
+    const struct rp_record_times t = rp_record_times(&rs, &rs.r[0]);
+    CHECK(t.exchange_ns == 60 && t.wait_ns == 7 && t.device_ns == -1, "%lld, %lld", (long long)t.exchange_ns, (long long)t.wait_ns);
     rp_records_fini(&rs);
     CHECK(parse_exchanges(&rs, 60, 41, &err) < 0 && err.code == RP_MISMATCH, "more than the step: %s", err.msg);
     CHECK(parse_exchanges(&rs, 60, -1, &err) < 0 && err.code == RP_MALFORMED, "negative: %s", err.msg);
