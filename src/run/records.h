@@ -99,7 +99,7 @@ int rp_records_piece(void *in, const char *data, size_t size, struct rp_err *err
 int rp_records_end(struct rp_records_in *in, const char *sha256, struct rp_err *err) rp_must_check;
 
 /* Do they agree with the recipe and its model: phases, repeats, samples per step, names of loss parts and counters,
- * bounds of counters, learning rates (unless the run started from a file, whose earlier steps are not recorded), loss
+ * bounds of counters, learning rates (of a run that started from a file, unless init is unknown), loss
  * scales, state roots; complete: all steps, and roots at both ends. init: the files that it started from, or NULL. */
 struct rp_init_facts; /* run/facts.h */
 int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, const struct rp_init_facts *init, int complete,

@@ -61,11 +61,14 @@ static int scale_matches(struct scaling *x, const struct rp_step_record *s, stru
 }
 
 /* The recipe's schedule at a step that counts from 0; a step that changed no weight may not count. */
-static int rate_matches(const struct rp_step_record *s, const struct rp_recipe *r, const struct scaling *x, struct rp_err *err)
+static int rate_matches(const struct rp_step_record *s, const struct rp_recipe *r, const struct rp_init_facts *init,
+                        const struct scaling *x, struct rp_err *err)
 {
     const struct rp_optim o = rp_schedule_of(r);
-    const double expected = rp_learning_rate(&o, rp_loss_scale_scheduled(&x->now, &x->rule, s->step + 1));
-    if ((r->run_init && *r->run_init) || s->learning_rate == expected)
+    const int from_file = r->run_init && *r->run_init;
+    const int64_t before = from_file && init && init->optimizer_state ? init->steps : 0;
+    const double expected = rp_learning_rate(&o, rp_loss_scale_scheduled(&x->now, &x->rule, before + s->step + 1));
+    if ((from_file && !init) || s->learning_rate == expected)
         return 0;
     return rp_fail(err, RP_MISMATCH, "step %d has the learning rate %.17g; the recipe's schedule gives %.17g", s->step,
                    s->learning_rate, expected);
@@ -165,7 +168,7 @@ int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, con
         if (expected && s->samples != expected)
             return rp_fail(err, RP_MISMATCH, "step %d trained %u samples; the recipe gives %" PRId64, s->step,
                            s->samples, expected);
-        if (counters_match(&counting, rs, s, err) < 0 || root_matches(s, r, all, err) < 0 || rate_matches(s, r, &scaling, err) < 0 ||
+        if (counters_match(&counting, rs, s, err) < 0 || root_matches(s, r, all, err) < 0 || rate_matches(s, r, init, &scaling, err) < 0 ||
             scale_matches(&scaling, s, err) < 0)
             return -1;
     }
