@@ -48,6 +48,8 @@ struct rp_verify_state {
 /* The device of a rank against the captures of its node and the settings. */
 int rp_verify_device(const struct rp_verify_state *s, int rank, struct rp_check_result *result,
                      struct rp_err *err) rp_must_check;
+/* What names of GPUs contain and names of x86-64 processors do not, of a device's name; NULL: nothing of it. */
+const char *rp_verify_gpu_name(const char *device);
 /* Whether the capture before the run has a device of that name. *captured: the name of its CPU, for a rank on
  * processors; else NULL. */
 int rp_verify_captured_device(const struct rp_verify_state *s, int rank, const char **captured);

@@ -104,8 +104,7 @@ static int check_gpu(const struct rp_verify_state *s, int rank, const struct rp_
 
 /* ---- processors ---- */
 
-/* What names of GPUs contain and names of x86-64 processors do not; NULL: nothing of it. */
-static const char *find_gpu_name(const char *device)
+const char *rp_verify_gpu_name(const char *device)
 {
     static const char *const names[] = {
 #define PEAK(name, sms, units, tensor, mhz, gb_per_s, source) name,
@@ -162,9 +161,9 @@ static int check_cpu(const struct rp_verify_state *s, int rank, const struct rp_
     char name[72], other[72];
     double here;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) /* also where both were made up to agree */
-        if (find_gpu_name(names[i]))
+        if (rp_verify_gpu_name(names[i]))
             return rp_fail(err, RP_MISMATCH, "the run used a CPU, but %s it '%s', as only GPUs are named ('%s')",
-                           i ? "the capture names" : "names", rp_excerpt(name, names[i]), find_gpu_name(names[i]));
+                           i ? "the capture names" : "names", rp_excerpt(name, names[i]), rp_verify_gpu_name(names[i]));
     /* emulators and valgrind give programs another CPU than /proc has */
     if (captured && *d->name && strcmp(captured, d->name) != 0 && result->state == RP_CHECK_PASSED)
         rp_check_note(result, "the run used '%s', but the captured CPU is '%s'", rp_excerpt(name, d->name),

@@ -220,6 +220,12 @@ int rp_check_environment(struct rp_verify_state *s, struct rp_check_result *resu
         return rp_fail(err, RP_MISMATCH, "the settings require the backend '%.64s', but facts.json has another", asked);
     if (strspn(backend, "abcdefghijklmnopqrstuvwxyz") != strlen(backend))
         return rp_fail(err, RP_MISMATCH, "'%s' is not the name of a backend", rp_excerpt(safe, backend));
+    for (int64_t i = 0; i < s->run.facts->rank_n; i++) { /* whatever the backend */
+        const struct rp_device_facts *d = s->run.facts->rank[i].device;
+        if (d && rp_rank_on_cpu(s->run.facts, i) && rp_verify_gpu_name(d->name))
+            return rp_fail(err, RP_MISMATCH, "the run used a CPU, but names it '%s', as only GPUs are named ('%s')",
+                           rp_excerpt(safe, d->name), rp_verify_gpu_name(d->name));
+    }
     if (!is_cpu && strcmp(backend, "cuda") != 0)
         return rp_check_warn(result, "the backend '%s' is not of this version: whether its device fits the captures is not known here",
                              backend);
