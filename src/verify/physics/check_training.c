@@ -113,7 +113,9 @@ int rp_check_gradients(struct rp_verify_state *s, struct rp_check_result *result
     if (n + skipped == 0)
         return rp_check_not_applicable(result, "no steps are recorded");
     if (n == 0)
-        return rp_check_note(result, "the gradients of all %" PRId64 " steps overflowed: no weight changed", skipped);
+        return rp_check_warn(result, "the gradients of all %" PRId64 " steps overflowed: no weight changed", skipped);
+    if (skipped > n) /* the time of a step that ends early is no time of training */
+        return rp_check_warn(result, "%" PRId64 " of %" PRId64 " steps overflowed and changed no weight", skipped, n + skipped);
     char and[64] = "";
     if (skipped)
         RP_FORMAT(and, "; %" PRId64 " step%s overflowed and changed no weight", skipped, rp_s(skipped));

@@ -202,8 +202,10 @@ static void rule_complete(const struct rp_verify_state *s, struct rules_answer *
 
 static void rule_min_steps(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    const int64_t n = s->run.figures->results.steps.timed;
-    answer(a, n >= a->rule->number, "%" PRId64 " timed step%s, at least %" PRId64 " required", n, rp_s(n), a->rule->number);
+    const struct rp_loss_scaling *scaling = s->run.figures->results.loss_scaling;
+    const int64_t n = s->run.figures->results.steps.timed - (scaling ? scaling->skipped_timed : 0);
+    answer(a, n >= a->rule->number, "%" PRId64 " timed step%s%s, at least %" PRId64 " required", n, rp_s(n),
+           scaling ? " that changed weights" : "", a->rule->number);
 }
 
 static void rule_min_repeats(const struct rp_verify_state *s, struct rules_answer *a)
