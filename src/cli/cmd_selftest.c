@@ -254,6 +254,8 @@ static int note_result(json_t *doc, const char *what, int failed)
 static int cmd_selftest(struct rp_cli *cli, struct rp_err *err)
 {
     const struct selftest_opts *o = cli->opts;
+    if (o->tensor_core && (o->speed || o->device || is_wanted(o, "cuda")))
+        return rp_fail(err, RP_USAGE, "--tensor-core compares what the CPU emulates: leave --speed, --device and --backend cuda out");
     if (o->speed)
         return measure_speed(cli, o, err);
     const struct rp_case_watch progress = {.done = is_verbose(cli, o) ? print_row_done : NULL};
