@@ -122,7 +122,8 @@ members() { # WORDS COUNT SIZE
     # shellcheck disable=SC2086 # several words
     exit_of 1 ${shell:-sh} verify.sh x.zst me.pem
     says_in "FAILED: $1" err.txt
-    [ $(($(date +%s) - began)) -lt 60 ] || fail "$2 members take $(($(date +%s) - began)) s"
+    # ten seconds alone; a loaded machine took 80; work that grows with the square of the members took minutes alone
+    [ $(($(date +%s) - began)) -lt 200 ] || fail "$2 members take $(($(date +%s) - began)) s"
 }
 most=$(($(sed -n 's/^#define RP_BUNDLE_RANKS_MAX \([0-9]*\).*/\1/p' "$TOP/src/bundle/bundle.h") * 2 +
     $(sed -n 's/^#define RP_BUNDLE_NODES_MAX \([0-9]*\).*/\1/p' "$TOP/src/bundle/bundle.h") * 3 + 32))
