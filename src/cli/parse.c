@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROWS_MAX 128 /* options of one command */
+#define ROWS_MAX 320 /* options of a command, with the keys of recipes that have none */
 
 const struct rp_opt rp_opts_common[] = {
     {.name = "json", .type = RP_OPT_FLAG, .offset = offsetof(struct rp_cli, json),
@@ -89,6 +89,7 @@ static int store_int(const struct rp_opt *o, long *out, const char *value, struc
 static int store_value(struct parser *p, const struct rp_opt *o, void *base, const char *value, struct rp_err *err)
 {
     void *field = (char *)base + o->offset;
+    RP_BUG_IF(base == p->cli->opts && o - p->own >= ROWS_MAX);
     if (base == p->cli->opts && o->type != RP_OPT_FLAG && o->type != RP_OPT_LIST && p->seen[o - p->own]++)
         return rp_fail(err, RP_USAGE, "option '--%s' is given twice", o->name);
     struct rp_opt_list *list = field;
