@@ -1,3 +1,4 @@
+/* The rule of the loss scale: loss_scale.h. */
 #include "optim/loss_scale.h"
 
 #include <math.h>
