@@ -77,7 +77,7 @@ struct rp_net {
     void *array;
     float *w;                                    /* block of weights, as operations take them */
     float *g;                                    /* of the micro-batch's gradient, second gradients, statistics */
-    float *masters;                              /* weights and buffers as they are trained; in mixed precision w is a copy, rounded (train.h) */
+    float *masters;                              /* weights and buffers as they are trained; in mixed precision w is a rounded copy (train.c) */
     float loss_scale;                            /* factor of the loss's gradient, a power of two; 1: none */
     int watches_overflow;                        /* backward() may end at the first layer whose gradient is not finite */
     int overflowed;                              /* 0, or 1 + that layer: from it on gradients are complete; INT_MAX: none is */

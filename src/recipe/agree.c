@@ -191,7 +191,7 @@ static int is_power_of_two(double x)
     return frexp(x, &exponent) == 0.5;
 }
 
-/* What only mixed precision has is refused elsewhere, so that nobody takes it for an effect. */
+/* Keys of mixed precision are refused in other recipes, where they have no effect. */
 static int check_precision(const struct rp_recipe *r, int *key, struct rp_err *err)
 {
     static const int scaling[] = {RP_KEY_train_loss_scale,         RP_KEY_train_loss_scale_initial,     RP_KEY_train_loss_scale_window,

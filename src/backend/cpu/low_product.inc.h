@@ -232,10 +232,9 @@ static struct low_conv_room low_conv_room(struct rp_cpu *cpu, size_t image, size
     return r;
 }
 
-static struct low_product low_conv_product(struct rp_dev *dev, const struct rp_conv *c)
+static struct low_product low_conv_product(struct rp_dev *dev)
 {
     const struct rp_arithmetic *arithmetic = rp_arithmetic_of(dev->numerics);
-    (void)c;
     return (struct low_product){.cpu = rp_cpu_of(dev), .length = RP_LOW_CHAIN, .g = {.format = arithmetic->format, .tc = arithmetic->tc}};
 }
 
@@ -247,7 +246,7 @@ static void low_check_room(const struct rp_cpu *cpu, const struct rp_conv *c, en
 static void low_conv_forward(struct rp_dev *dev, float *y, const float *x, const float *w, const struct rp_conv *c)
 {
     struct rp_cpu *cpu = rp_cpu_of(dev);
-    struct low_product p = low_conv_product(dev, c);
+    struct low_product p = low_conv_product(dev);
     const long inputs = (long)c->batch * c->in_h * c->in_w, rows = rp_conv_rows(c), row = rp_low_row(c->kernel_w, c->in_c);
     const long k = c->kernel_h * row, most = rp_cpu_low_pixels(k);
     const struct low_conv_room room = low_conv_room(cpu, (size_t)(inputs * c->in_c), (size_t)(c->out_c * k), (size_t)(most * k));
@@ -275,7 +274,7 @@ static void low_conv_forward(struct rp_dev *dev, float *y, const float *x, const
 static void low_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const float *w, const float *add, const struct rp_conv *c)
 {
     struct rp_cpu *cpu = rp_cpu_of(dev);
-    struct low_product p = low_conv_product(dev, c);
+    struct low_product p = low_conv_product(dev);
     const long inputs = (long)c->batch * c->in_h * c->in_w, rows = rp_conv_rows(c), row = rp_low_row(c->kernel_w, c->out_c);
     const long k = c->kernel_h * row, most = rp_cpu_low_pixels(k);
     const struct low_conv_room room = low_conv_room(cpu, (size_t)(rows * c->out_c), (size_t)(k * c->in_c), (size_t)(most * k));
@@ -305,7 +304,7 @@ static void low_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const
 static void low_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const float *x, const struct rp_conv *c)
 {
     struct rp_cpu *cpu = rp_cpu_of(dev);
-    struct low_product p = low_conv_product(dev, c);
+    struct low_product p = low_conv_product(dev);
     const long inputs = (long)c->batch * c->in_h * c->in_w, rows = rp_conv_rows(c), taps = rp_conv_taps(c);
     const long length = rp_low_segment(c->out_c, (int)taps, (int)rows), pieces = (rows + length - 1) / length;
     const struct low_conv_room room = low_conv_room(cpu, (size_t)(inputs * c->in_c), (size_t)(rows * c->out_c), (size_t)(length * taps));

@@ -114,7 +114,7 @@ int rp_check_gradients(struct rp_verify_state *s, struct rp_check_result *result
         return rp_check_not_applicable(result, "no steps are recorded");
     if (n == 0)
         return rp_check_warn(result, "the gradients of all %" PRId64 " steps overflowed: no weight changed", skipped);
-    if (skipped > n) /* the time of a step that ends early is no time of training */
+    if (skipped > n) /* such a step ends early: its time is not that of training */
         return rp_check_warn(result, "%" PRId64 " of %" PRId64 " steps overflowed and changed no weight", skipped, n + skipped);
     char and[64] = "";
     if (skipped)
