@@ -76,6 +76,8 @@ TEST(planted_faults_are_found)
         {"early_return", "some threads of a block returned while others wait at a barrier"},
         {"behind_block", "reads memory outside of every block of the driver"},
         {"before_block", "writes memory outside of every block of the driver"},
+        {"lane_is_missing", "a lane of the warp is not there or has returned"},
+        {"matrix_not_shown", "nothing orders them"},
     };
     for (int i = 0; i < COUNT(faults); i++) {
         char said[512] = "";

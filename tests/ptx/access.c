@@ -55,7 +55,7 @@ static void *any_at(const struct simt_warp *w, u32 pc, u32 lane, const struct pt
     }
 }
 
-static u64 address_of(const struct simt_warp *w, const struct ptx_insn *i, u32 lane)
+u64 ptx_address_of(const struct simt_warp *w, const struct ptx_insn *i, u32 lane)
 {
     u64 base = i->s[0] < 0 ? 0 : i->wide_s ? simt_row64(w, i->s[0])[lane] : simt_row32(w, i->s[0])[lane];
     return base + (u64)i->imm;
@@ -90,7 +90,7 @@ static u64 get(const struct simt_warp *w, s32 place, int is_wide, u32 lane)
 void ptx_load(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
 {
     EACH_LANE(m) {
-        const u8 *p = any_at(w, pc, lane, i, address_of(w, i, lane));
+        const u8 *p = any_at(w, pc, lane, i, ptx_address_of(w, i, lane));
         for (int k = 0; k < i->vec; k++) {
             u64 x = 0;
             if (i->d[k] < 0)
@@ -112,7 +112,7 @@ void ptx_load(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
 void ptx_store(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
 {
     EACH_LANE(m) {
-        u8 *p = any_at(w, pc, lane, i, address_of(w, i, lane));
+        u8 *p = any_at(w, pc, lane, i, ptx_address_of(w, i, lane));
         for (int k = 0; k < i->vec; k++) {
             u64 x = get(w, i->s[1 + k], i->wide_value, lane);
             memcpy(p + k * i->bytes, &x, i->bytes);
@@ -124,7 +124,7 @@ void ptx_atomic(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
 {
     enum ptx_type t = (enum ptx_type)i->type;
     EACH_LANE(m) {
-        u8 *p = any_at(w, pc, lane, i, address_of(w, i, lane));
+        u8 *p = any_at(w, pc, lane, i, ptx_address_of(w, i, lane));
         u64 old = 0, b = ptx_extend(get(w, i->s[1], i->wide_value, lane), t);
         memcpy(&old, p, i->bytes);
         old = ptx_extend(old, t);
@@ -147,7 +147,7 @@ void ptx_copy(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
 {
     struct simt_copy *c = simt_new_copy(w, pc, m, i->bytes);
     EACH_LANE(m) {
-        c->to[lane] = (u32)address_of(w, i, lane);
+        c->to[lane] = (u32)ptx_address_of(w, i, lane);
         c->from[lane] = simt_row64(w, i->s[1])[lane] + (u64)i->imm2;
         c->inside[lane] = i->s[2] < 0 ? i->bytes : simt_row32(w, i->s[2])[lane];
     }

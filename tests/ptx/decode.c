@@ -5,6 +5,8 @@
  */
 #include "tests/ptx/ptx.h"
 
+#include "tests/shim/matrix.h"
+
 #include <string.h>
 
 static struct simt_kernel *kernel;
@@ -261,9 +263,32 @@ static void decode_setp(void)
     }
 }
 
+/* cvt.rn.f16.f32, cvt.rn.bf16x2.f32, cvt.f32.f16 ...; 0: another conversion */
+static int decode_cvt_low(void)
+{
+    static const char *const low[] = {".f16", ".bf16", ".f16x2", ".bf16x2", NULL};
+    char *const begin = modifiers;
+    const int to_low = take(".rn"), from_low = !to_low && take(".f32"), which = to_low || from_low ? take_one_of(low) : -1;
+    if (which < 0 || (from_low && which >= 2)) {
+        modifiers = begin;
+        return 0;
+    }
+    const int numbers = which >= 2 ? 2 : 1;
+    if (to_low)
+        must_take(".f32");
+    expect_operands(1 + numbers);
+    insn->op = to_low ? OP_TO_LOW : OP_FROM_LOW;
+    insn->from = which % 2 ? RP_TC_BF16 : RP_TC_FP16;
+    insn->d[0] = destination(&operand[0], to_low && numbers == 1 ? W16 : W32);
+    take_sources(&operand[1], numbers, from_low ? W16 : W32);
+    return 1;
+}
+
 static void decode_cvt(void)
 {
     static const char *const rounds[] = {".rn", ".rni", ".rzi", ".rmi", ".rpi", NULL};
+    if (decode_cvt_low())
+        return;
     insn->how = (u8)(take_one_of(rounds) + 1);
     enum ptx_type to = take_type(), from = take_type();
     int rounds_to_integer = insn->how >= R_NEAR_INTEGER;
@@ -294,7 +319,7 @@ static void decode_cvta(void)
     insn->s[0] = source(&operand[1], W64);
 }
 
-/* mov.b64 {a, b}, %rd; mov.b64 %rd, {a, b}; mov.u32 %r, %tid.x: the other moves are rows */
+/* mov.b64 {a, b}, %rd; mov.b64 %rd, {a, b}, the same of b32 and halves; mov.u32 %r, %tid.x: the other moves are rows */
 static void decode_mov(void)
 {
     enum ptx_type t = take_type();
@@ -308,16 +333,21 @@ static void decode_mov(void)
         insn->d[0] = destination(&operand[0], W32);
         return;
     }
-    if (vector->kind != K_VECTOR || vector->parts != 2 || ptx_width_of(t) != W64)
+    const enum ptx_width whole = ptx_width_of(t), half = whole == W64 ? W32 : W16;
+    if (vector->kind != K_VECTOR || vector->parts != 2 || (whole != W64 && whole != W32))
         simt_refuse("a vector of another size");
+    for (int k = 0; k < 2; k++)
+        if (vector->part[k].kind == K_REGISTER && vector->part[k].width != half)
+            simt_refuse("'%s' is not half of the other operand", vector->part[k].name);
     insn->op = vector == operand ? OP_UNPACK : OP_PACK;
+    insn->type = whole == W64 ? T_U64 : T_U32;
     if (insn->op == OP_PACK) {
-        insn->d[0] = destination(&operand[0], W64);
-        take_sources(vector->part, 2, W32);
+        insn->d[0] = destination(&operand[0], whole);
+        take_sources(vector->part, 2, half);
     } else {
-        insn->s[0] = source(&operand[1], W64);
-        insn->d[0] = destination(&vector->part[0], W32);
-        insn->d[1] = destination(&vector->part[1], W32);
+        insn->s[0] = source(&operand[1], whole);
+        insn->d[0] = destination(&vector->part[0], half);
+        insn->d[1] = destination(&vector->part[1], half);
     }
 }
 
@@ -504,6 +534,70 @@ static void decode_vote(void)
     insn->s[3] = source(&operand[2], W32);
 }
 
+/* ---- matrices ---- */
+
+static void take_registers(const struct ptx_operand *o, int n, s32 *places, int are_written)
+{
+    if (n == 1 ? o->kind != K_REGISTER && (o->kind != K_VECTOR || o->parts != 1) : o->kind != K_VECTOR || o->parts != n)
+        simt_refuse("%d registers of a matrix are expected", n);
+    for (int k = 0; k < n; k++) {
+        const struct ptx_operand *each = o->kind == K_VECTOR ? &o->part[k] : o;
+        places[k] = are_written ? destination(each, W32) : source(each, W32);
+        if (places[k] < 0)
+            simt_refuse("a matrix without a register");
+    }
+}
+
+/* mma.sync of fp16 or bf16 with sums in fp32: d, then a, b and c in s; how: the layout, imm: the shape */
+static void decode_mma(void)
+{
+    static const char *const shapes[] = {".m8n8k4", ".m16n8k8", ".m16n8k16", NULL}, *const layouts[] = {".row", ".col", NULL},
+                      *const formats[] = {".f16", ".bf16", NULL};
+    struct rp_tc tc;
+    must_take(".sync");
+    must_take(".aligned");
+    const int shape = take_one_of(shapes), a = take_one_of(layouts), b = take_one_of(layouts);
+    must_take(".f32");
+    const int format = take_one_of(formats), again = take_one_of(formats);
+    must_take(".f32");
+    if (shape < 0 || a < 0 || b < 0 || format < 0 || format != again || (shape != SHIM_M8N8K4 && (a != 0 || b != 1)) ||
+        (shape == SHIM_M8N8K4 && format != 0) || (format == 1 && ptx_target() < 80))
+        simt_refuse("a product of matrices of another kind");
+    if (!shim_tc_of((enum shim_form)shape, ptx_target(), &tc))
+        simt_refuse("products of matrices of this shape are not one instruction of sm_%d", ptx_target());
+    expect_operands(4);
+    insn->imm = shape;
+    insn->how = (u8)((a == 1 ? SHIM_A_BY_COLUMNS : 0) | (b == 0 ? SHIM_B_BY_ROWS : 0));
+    insn->from = format ? RP_TC_BF16 : RP_TC_FP16;
+    const enum shim_form f = (enum shim_form)shape;
+    const int n[] = {shim_registers_a(f), shim_registers_b(f), shim_registers_c(f)};
+    take_registers(&operand[0], n[2], insn->d, 1);
+    take_registers(&operand[1], n[0], insn->s, 0);
+    take_registers(&operand[2], n[1], insn->s + n[0], 0);
+    take_registers(&operand[3], n[2], insn->s + n[0] + n[1], 0);
+}
+
+/* vec: matrices; how: transposed */
+static void decode_ldmatrix(void)
+{
+    static const char *const numbers[] = {".x1", ".x2", ".x4", NULL};
+    must_take(".sync");
+    must_take(".aligned");
+    must_take(".m8n8");
+    const int n = take_one_of(numbers);
+    insn->how = (u8)take(".trans");
+    must_take(".shared");
+    must_take(".b16");
+    if (n < 0 || ptx_target() < 75)
+        simt_refuse("matrices of another number, or before sm_75");
+    expect_operands(2);
+    insn->vec = (u8)(1 << n);
+    insn->bytes = 16;
+    insn->space = S_SHARED;
+    take_registers(&operand[0], insn->vec, insn->d, 1);
+    take_address(&operand[1], S_SHARED, 0);
+}
+
 static void decode_bar(void)
 {
     int is_warp = take(".warp");
@@ -532,7 +626,8 @@ static const struct {
               {"red", OP_NONE, decode_red},       {"cp", OP_NONE, decode_cp},        {"fence", OP_FENCE, decode_fence}, {"membar", OP_FENCE, decode_fence},
               {"bra", OP_BRANCH, decode_bra},     {"ret", OP_EXIT, decode_ret},      {"exit", OP_EXIT, decode_ret},     {"shfl", OP_SHUFFLE, decode_shfl},
               {"vote", OP_VOTE, decode_vote},     {"bar", OP_NONE, decode_bar},      {"barrier", OP_NONE, decode_bar},  {"trap", OP_TRAP, decode_trap},
-              {"nanosleep", OP_SLEEP, decode_nanosleep}};
+              {"nanosleep", OP_SLEEP, decode_nanosleep},
+              {"mma", OP_MULTIPLY, decode_mma},   {"ldmatrix", OP_LOAD_MATRIX, decode_ldmatrix}};
 
 void ptx_decode(struct simt_kernel *k, struct ptx_insn *to, char *opcode, struct ptx_operand *of, int n)
 {

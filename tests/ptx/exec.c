@@ -4,6 +4,7 @@
  * Compile with -ffp-contract=off: each operation rounds once.
  */
 #include "ops/functions.h"
+#include "ops/low.h"
 #include "tests/ptx/ptx.h"
 
 #define NAN_BITS 0x7fffffffu
@@ -91,6 +92,22 @@ static void convert(const struct simt_warp *w, const struct ptx_insn *i, u32 m)
             simt_row64(w, i->d[0])[lane] = x;
         else
             simt_row32(w, i->d[0])[lane] = (u32)x;
+    }
+}
+
+/* Two numbers: the first is the upper half. */
+static void convert_low(const struct simt_warp *w, const struct ptx_insn *i, u32 m)
+{
+    const enum rp_tc_format f = (enum rp_tc_format)i->from;
+    EACH_LANE(m) {
+        u32 x = simt_row32(w, i->s[0])[lane];
+        if (i->op == OP_FROM_LOW)
+            x = rp_low_value(f, (u16)x);
+        else if (i->s[1] < 0)
+            x = rp_low_of(f, x);
+        else
+            x = (u32)rp_low_of(f, x) << 16 | rp_low_of(f, simt_row32(w, i->s[1])[lane]);
+        simt_row32(w, i->d[0])[lane] = x;
     }
 }
 
@@ -185,15 +202,19 @@ static void compare(const struct simt_warp *w, const struct ptx_insn *i, u32 m)
 static void pack_or_unpack(const struct simt_warp *w, const struct ptx_insn *i, u32 m)
 {
     EACH_LANE(m) {
+        if (i->type == T_U32 && i->op == OP_PACK) {
+            simt_row32(w, i->d[0])[lane] = simt_row32(w, i->s[1])[lane] << 16 | (u16)simt_row32(w, i->s[0])[lane];
+            continue;
+        }
         if (i->op == OP_PACK) {
             simt_row64(w, i->d[0])[lane] = (u64)simt_row32(w, i->s[1])[lane] << 32 | simt_row32(w, i->s[0])[lane];
             continue;
         }
-        u64 x = simt_row64(w, i->s[0])[lane];
-        if (i->d[0] >= 0)
-            simt_row32(w, i->d[0])[lane] = (u32)x;
-        if (i->d[1] >= 0)
-            simt_row32(w, i->d[1])[lane] = (u32)(x >> 32);
+        const int bits = i->type == T_U32 ? 16 : 32;
+        u64 x = bits == 16 ? simt_row32(w, i->s[0])[lane] : simt_row64(w, i->s[0])[lane];
+        for (int k = 0; k < 2; k++)
+            if (i->d[k] >= 0)
+                simt_row32(w, i->d[k])[lane] = (u32)(x >> k * bits & (~0ull >> (64 - bits)));
     }
 }
 
@@ -240,6 +261,10 @@ static void others(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
         break;
     case OP_CONVERT:
         convert(w, i, m);
+        break;
+    case OP_TO_LOW:
+    case OP_FROM_LOW:
+        convert_low(w, i, m);
         break;
     case OP_TO_SPACE:
     case OP_TO_GENERIC:

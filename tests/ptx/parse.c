@@ -264,6 +264,11 @@ void ptx_want_label(const char *name)
     add_label(&wanted, &n_wanted, name, kernel->n);
 }
 
+int ptx_target(void)
+{
+    return target;
+}
+
 static void resolve_labels(void)
 {
     int end = line;
@@ -288,7 +293,9 @@ static struct ptx_insn *new_insn(void)
         kernel->code = simt_grow(kernel->code, kernel->room * sizeof *kernel->code);
     }
     struct ptx_insn *i = &kernel->code[kernel->n];
-    *i = (struct ptx_insn){.d = {-1, -1, -1, -1}, .s = {-1, -1, -1, -1, -1}, .pd = {-1, -1}, .ps = {-1, -1}, .guard = -1, .line = line};
+    *i = (struct ptx_insn){.pd = {-1, -1}, .ps = {-1, -1}, .guard = -1, .line = line};
+    memset(i->d, 0xff, sizeof i->d);
+    memset(i->s, 0xff, sizeof i->s);
     return i;
 }
 

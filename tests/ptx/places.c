@@ -74,10 +74,10 @@ static void find_uses(struct flow *f)
     for (u32 n = 0; n < f->k->n; n++) {
         const struct ptx_insn *i = &f->k->code[n];
         u64 *uses = &f->uses[f->block_of[n] * f->words], *defines = &f->defines[f->block_of[n] * f->words];
-        for (int k = 0; k < 5; k++)
+        for (int k = 0; k < PTX_SOURCES; k++)
             if (i->s[k] >= 0 && !has(defines, (u32)i->s[k] / SIMT_ROW))
                 add(uses, (u32)i->s[k] / SIMT_ROW);
-        for (int k = 0; k < 4; k++) {
+        for (int k = 0; k < PTX_RESULTS; k++) {
             u32 row = (u32)i->d[k] / SIMT_ROW;
             if (i->d[k] < 0)
                 continue;
@@ -135,10 +135,10 @@ static void find_lives(struct flow *f)
         f->life[n] = (struct life){~0u, 0, -1};
     for (u32 n = 0; n < f->k->n; n++) {
         const struct ptx_insn *i = &f->k->code[n];
-        for (int k = 0; k < 5; k++)
+        for (int k = 0; k < PTX_SOURCES; k++)
             if (i->s[k] >= 0)
                 extend(f, (u32)i->s[k] / SIMT_ROW, n);
-        for (int k = 0; k < 4; k++)
+        for (int k = 0; k < PTX_RESULTS; k++)
             if (i->d[k] >= 0)
                 extend(f, (u32)i->d[k] / SIMT_ROW, n);
     }
@@ -216,9 +216,9 @@ void ptx_share_places(struct simt_kernel *k)
     find_lives(&f);
     k->arena = pack(&f);
     for (u32 n = 0; n < k->n; n++) {
-        for (int i = 0; i < 5; i++)
+        for (int i = 0; i < PTX_SOURCES; i++)
             move(&f, &k->code[n].s[i]);
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < PTX_RESULTS; i++)
             move(&f, &k->code[n].d[i]);
     }
     for (u32 i = 0; i < k->constants; i++)

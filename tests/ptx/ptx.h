@@ -12,6 +12,8 @@
 
 enum ptx_width { W_NONE, W_PRED, W16, W32, W64 };
 enum ptx_type { T_NONE, T_U8, T_S8, T_U16, T_S16, T_U32, T_S32, T_U64, T_S64, T_F32, T_PRED };
+#define PTX_RESULTS 8  /* of an instruction; mma.m8n8k4 has most ... */
+#define PTX_SOURCES 12 /* ... of both */
 enum ptx_space { S_GENERIC, S_GLOBAL, S_SHARED, S_LOCAL, S_CONST, S_PARAM };
 
 enum ptx_op {
@@ -30,6 +32,8 @@ enum ptx_op {
     OP_PACK,
     OP_UNPACK,
     OP_CONVERT,
+    OP_TO_LOW,   /* to fp16 or bf16, one number or two */
+    OP_FROM_LOW,
     OP_TO_SPACE,
     OP_TO_GENERIC,
     OP_LOAD,
@@ -45,6 +49,8 @@ enum ptx_op {
     OP_TRAP,
     OP_SHUFFLE, /* from here on: instructions at which threads of a warp or block meet */
     OP_VOTE,
+    OP_MULTIPLY,    /* mma.sync */
+    OP_LOAD_MATRIX, /* ldmatrix */
     OP_WARP_BARRIER,
     OP_BLOCK_BARRIER,
 };
@@ -57,14 +63,15 @@ enum ptx_special { X_TID, X_NTID = 3, X_CTAID = 6, X_NCTAID = 9, X_LANEID = 12, 
 
 struct ptx_insn {
     u8 op, type;
-    u8 from;                /* source type of a conversion */
-    u8 how;                 /* comparison, rounding, kind of a shuffle, vote, atomic or special register */
+    u8 from;                /* source type of a conversion; format of 16 bits */
+    u8 how;                 /* comparison, rounding, kind of a shuffle, vote, atomic or special register; layout of matrices */
     u8 join;                /* of a comparison with predicate ps[0] */
     u8 space, bytes, vec;   /* memory: bytes of an element, elements */
     u8 order, is_nc;        /* memory order; ld.global.nc */
     u8 wide_d, wide_s;      /* registers of 64 bits: d (a load's, a conversion's), s (the address, a conversion's, a store's values) */
     u8 wide_value;
-    s32 d[4], s[5];         /* places that are written and read; -1: none. A store: s[0] the address, then values */
+    s32 d[PTX_RESULTS];     /* places that are written; -1: none */
+    s32 s[PTX_SOURCES];     /* that are read. A store: s[0] the address, then values */
     s32 pd[2], ps[2];       /* predicates that are written and read */
     u32 flip, guard_flip;   /* ps[0] negated; the guard negated */
     s32 guard;              /* @%p, -1: none */
@@ -98,6 +105,7 @@ void ptx_decode(struct simt_kernel *k, struct ptx_insn *insn, char *opcode, stru
 s32 ptx_constant_place(struct simt_kernel *k, u64 value, enum ptx_width width);
 u64 ptx_symbol(const char *name); /* its address */
 void ptx_want_label(const char *name); /* target of the instruction that is decoded */
+int ptx_target(void);                   /* 80: of compute_80 */
 enum ptx_type ptx_type_named(const char *name);
 enum ptx_width ptx_width_of(enum ptx_type t);
 int ptx_bytes_of(enum ptx_type t);
@@ -111,4 +119,8 @@ void ptx_load(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m);
 void ptx_store(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m);
 void ptx_atomic(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m);
 void ptx_copy(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m);
+u64 ptx_address_of(const struct simt_warp *w, const struct ptx_insn *i, u32 lane);
 u64 ptx_extend(u64 x, enum ptx_type t); /* to 64 bits, by its type */
+/* matrix.c: instructions of a whole warp. */
+void ptx_multiply(const struct simt_warp *w, u32 pc);
+void ptx_load_matrix(const struct simt_warp *w, u32 pc);

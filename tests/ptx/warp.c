@@ -13,7 +13,10 @@ static int is_complete(const struct simt_warp *w, const struct simt_group *g)
 {
     const struct ptx_insn *i = &w->kernel->code[g->pc];
     u32 named = w->live;
-    if (i->op != OP_BLOCK_BARRIER) {
+    if (i->op == OP_MULTIPLY || i->op == OP_LOAD_MATRIX) {
+        if (w->live != ~0u)
+            simt_fault(w, g->pc, __builtin_ctz(~w->live), "a lane is missing: the whole warp has to be here");
+    } else if (i->op != OP_BLOCK_BARRIER) {
         const u32 *mask = simt_row32(w, i->s[3]);
         named = mask[__builtin_ctz(g->mask)];
         EACH_LANE(g->mask)
@@ -61,6 +64,12 @@ static int meet(struct simt_warp *w)
             break;
         case OP_VOTE:
             vote(w, g);
+            break;
+        case OP_MULTIPLY:
+            ptx_multiply(w, g->pc);
+            break;
+        case OP_LOAD_MATRIX:
+            ptx_load_matrix(w, g->pc);
             break;
         case OP_WARP_BARRIER:
             w->epoch++;

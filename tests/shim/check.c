@@ -109,14 +109,14 @@ static void look(const void *address, size_t bytes, int kind, const void *caller
     fault(" outside of every block of the driver", -1, kind, at, caller);
 }
 
-static void look_at_copy(const void *to, const void *from, size_t bytes, int landed)
+static void look_at_copy(const void *to, const void *from, size_t inside, size_t bytes, int landed)
 {
     const void *caller = __builtin_return_address(0);
     struct word *w = &words[shim_now.resident][(size_t)((const unsigned char *)to - shim_now.shared) / 4];
     for (size_t i = 0; i < bytes / 4 && landed; i++)
         w[i].copying = 0;
-    if (from)
-        look(from, bytes, READ, caller);
+    if (inside)
+        look(from, inside, READ, caller);
     look(to, bytes, WRITE, caller);
     for (size_t i = 0; i < bytes / 4 && !landed; i++) {
         w[i].copying = shim_now.block;

@@ -232,14 +232,14 @@ EXPORT CUresult cuDeviceGetPCIBusId(char *text, int size, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-static int capability(void)
+int shim_capability(void)
 {
-    return (int)shim_number("SHIM_CAPABILITY", __CUDA_ARCH__ >= 800 ? 90 : 70);
+    return (int)shim_number("SHIM_CAPABILITY", __CUDA_ARCH__ >= 800 ? 90 : __CUDA_ARCH__ / 10);
 }
 
 int shim_shared_most(void)
 {
-    int is = capability(), most = (int)shim_number("SHIM_SHARED", 0);
+    int is = shim_capability(), most = (int)shim_number("SHIM_SHARED", 0);
     if (most)
         return most;
     if (is / 10 == 9 || is / 10 == 10)
@@ -253,10 +253,10 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdev
     (void)device;
     switch ((int)which) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-        *value = capability() / 10;
+        *value = shim_capability() / 10;
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-        *value = capability() % 10;
+        *value = shim_capability() % 10;
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
         *value = (int)shim_number("SHIM_MULTIPROCESSORS", 4);

@@ -19,6 +19,7 @@ extern uint64_t shim_used;    /* bytes of the GPU */
 extern CUresult shim_broken;  /* a failure that stays, as after a lost device */
 
 uint64_t shim_free(void);    /* bytes of it that are left */
+int shim_capability(void);
 int shim_shared_most(void); /* bytes that a block may have */
 uint64_t shim_number(const char *variable, uint64_t otherwise);
 CUresult shim_enter(const char *function, long *count, int needs_context);

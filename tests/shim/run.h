@@ -52,8 +52,8 @@ struct shim_place {
 };
 extern struct shim_place shim_now;
 void shim_fault(const char *what); /* stop this launch with a message (static text); does not return */
-/* NULL, or called when an asynchronous copy starts (from: NULL for zeros) and when it has landed. */
-extern void (*shim_on_copy)(const void *to, const void *from, size_t bytes, int landed);
+/* NULL, or called when an asynchronous copy starts, of `inside` bytes and zeros after them, and when it has landed. */
+extern void (*shim_on_copy)(const void *to, const void *from, size_t inside, size_t bytes, int landed);
 
 /* The memory of the GPU (memory.c): aligned to 256 bytes, with whatever was there before. */
 void *shim_take(size_t bytes, int host); /* host: page-locked memory of the host, which the GPU reaches too */

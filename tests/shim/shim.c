@@ -1,10 +1,10 @@
 /* The scheduler: fibers, meetings, resident blocks. */
-#include "tests/shim/run.h"
+#include "tests/shim/driver.h"
+#include "tests/shim/matrix.h"
 #ifdef SHIM_CHECKED
 #include "tests/shim/planted.h"
 #endif
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -16,9 +16,9 @@
 enum state { READY, SPINNING, AT_BLOCK, AT_WARP, DONE };
 
 struct copy {
-    float *to;
-    const float *from;
-    int n, inside, group, landed;
+    unsigned char *to;
+    const unsigned char *from;
+    int bytes, inside, group, landed; /* inside: bytes that are not zeros */
 };
 
 struct fiber {
@@ -28,6 +28,7 @@ struct fiber {
     int line;
     unsigned id;
     uint64_t value;
+    void *offer; /* to the other lanes of its warp */
     int copies, group;
     struct copy *copy;
 };
@@ -44,7 +45,7 @@ struct block {
 struct shim_options shim_options = {.resident = 1, .seed = 1};
 struct shim_dim threadIdx, blockIdx, blockDim, gridDim;
 struct shim_place shim_now;
-void (*shim_on_copy)(const void *to, const void *from, size_t bytes, int landed);
+void (*shim_on_copy)(const void *to, const void *from, size_t inside, size_t bytes, int landed);
 
 static struct block *resident[SHIM_RESIDENT];
 static struct block *now;    /* the block that runs */
@@ -53,6 +54,7 @@ static void *scheduler;      /* its stack pointer */
 static const char *fault;
 static unsigned threads;
 static size_t shared_bytes, args_bytes;
+static int capability; /* of the device, at this launch */
 static uint32_t stamps;
 static void (*body)(const void *args);
 static const void *body_args;
@@ -133,6 +135,67 @@ uint32_t shim_ballot(int predicate, const char *where, int line)
     return bits;
 }
 
+/* The first lane that goes on after all have come does the work for its warp; `offer` is on the stack of each until they meet again. */
+struct lane_of_product {
+    float *d;
+    const uint32_t *a, *b;
+    int is_done;
+};
+
+/* Offers of all 32 lanes. */
+static void meet_whole_warp(void *offer, void **offers, const char *where, int line)
+{
+    me->offer = offer;
+    yield(AT_WARP, where, line);
+    struct fiber *first = &now->fiber[me->id & ~31u];
+    for (unsigned lane = 0; lane < 32; lane++) {
+        if ((me->id & ~31u) + lane >= threads || first[lane].state == DONE)
+            shim_fault("a lane of the warp is not there or has returned, and a matrix takes all");
+        offers[lane] = first[lane].offer;
+    }
+}
+
+void shim_mma(int form, unsigned layout, int format, float *d, const uint32_t *a, const uint32_t *b, const char *where, int line)
+{
+    struct lane_of_product own = {d, a, b, 0}, *lane[SHIM_LANES];
+    struct shim_product p = {.form = (enum shim_form)form, .layout = layout, .format = (enum rp_tc_format)format};
+    struct shim_registers r;
+    if (!shim_tc_of(p.form, capability, &p.tc))
+        shim_fault("this device has no such product of matrices");
+    meet_whole_warp(&own, (void **)lane, where, line);
+    if (!own.is_done) {
+        for (int l = 0; l < SHIM_LANES; l++) {
+            for (int i = 0; i < shim_registers_a(p.form); i++)
+                r.a[i][l] = lane[l]->a[i];
+            for (int i = 0; i < shim_registers_b(p.form); i++)
+                r.b[i][l] = lane[l]->b[i];
+            for (int i = 0; i < shim_registers_c(p.form); i++)
+                r.c[i][l] = __float_as_uint(lane[l]->d[i]);
+        }
+        shim_multiply(&p, &r);
+        for (int l = 0; l < SHIM_LANES; l++) {
+            for (int i = 0; i < shim_registers_c(p.form); i++)
+                lane[l]->d[i] = __uint_as_float(r.c[i][l]);
+            lane[l]->is_done = 1;
+        }
+    }
+    yield(AT_WARP, where, line);
+}
+
+void shim_spread(uint32_t *d, const void *row, int matrices, int is_transposed, const char *where, int line)
+{
+    uint16_t own[8], (*offer[SHIM_LANES])[8], rows[SHIM_LANES][8];
+    memcpy(own, row, sizeof own);
+    if (capability < 75)
+        shim_fault("this device has no ldmatrix");
+    meet_whole_warp(&own, (void **)offer, where, line);
+    for (int l = 0; l < SHIM_LANES; l++)
+        memcpy(rows[l], *offer[l], sizeof rows[l]);
+    for (int j = 0; j < matrices; j++)
+        d[j] = shim_matrix_register((const uint16_t(*)[8])rows, j, (int)(me->id & 31u), is_transposed);
+    yield(AT_WARP, where, line);
+}
+
 void shim_trap(void)
 {
     shim_fault("the kernel ended itself: it is not made for this architecture");
@@ -148,27 +211,29 @@ void shim_spin(void)
 
 static void land(struct copy *c)
 {
-    for (int i = 0; i < c->n && !c->landed; i++)
-        c->to[i] = c->inside ? c->from[i] : 0.0f;
+    for (int i = 0; i < c->bytes && !c->landed; i++)
+        c->to[i] = i < c->inside ? c->from[i] : 0;
     c->landed = 1;
 }
 
-static void start_copy(void *to, const void *from, int n, int inside)
+static void start_copy(void *to, const void *from, int bytes, int inside)
 {
-    struct copy c = {to, from, n, inside, me->group, 0};
+    struct copy c = {to, from, bytes, inside, me->group, 0};
     unsigned char *p = to;
-    if (((uintptr_t)to | (uintptr_t)from) & (4 * (size_t)n - 1))
+    if (inside < 0 || inside > bytes || inside % 2)
+        shim_fault("an asynchronous copy takes more bytes than it has, or half a number");
+    if (((uintptr_t)to | (uintptr_t)from) & ((size_t)bytes - 1))
         shim_fault("an asynchronous copy is not aligned to its size");
-    if (p < now->shared || p + 4 * n > now->shared + shared_bytes)
+    if (p < now->shared || p + bytes > now->shared + shared_bytes)
         shim_fault("an asynchronous copy writes outside of shared memory");
     if (shim_on_copy)
-        shim_on_copy(to, inside ? from : NULL, 4 * (size_t)n, 0);
+        shim_on_copy(to, from, (size_t)inside, (size_t)bytes, 0);
     if (!shim_options.late)
         land(&c);
     if (c.landed && !shim_on_copy)
         return;
-    for (int i = 0; i < n && !c.landed; i++)
-        c.to[i] = NAN;
+    if (!c.landed)
+        memset(c.to, 0xff, (size_t)bytes); /* NaN in every format */
     if (me->copies == COPIES)
         shim_fault("too many asynchronous copies that nobody waits for");
     if (!me->copy)
@@ -178,22 +243,27 @@ static void start_copy(void *to, const void *from, int n, int inside)
 
 void rp_copy16(void *to, const void *from)
 {
-    start_copy(to, from, 4, 1);
+    start_copy(to, from, 16, 16);
 }
 
 void rp_copy4(void *to, const void *from)
 {
-    start_copy(to, from, 1, 1);
+    start_copy(to, from, 4, 4);
 }
 
 void rp_copy4_or_zero(void *to, const void *from, int inside)
 {
-    start_copy(to, from, 1, inside);
+    start_copy(to, from, 4, inside ? 4 : 0);
 }
 
 void rp_copy16_or_zero(void *to, const void *from, int inside)
 {
-    start_copy(to, from, 4, inside);
+    start_copy(to, from, 16, inside ? 16 : 0);
+}
+
+void rp_copy16_part(void *to, const void *from, int bytes)
+{
+    start_copy(to, from, 16, bytes);
 }
 
 void rp_copy_commit(void)
@@ -209,7 +279,7 @@ void rp_copy_wait(int newest)
         if (me->copy[i].group < me->group - newest) {
             land(&me->copy[i]);
             if (shim_on_copy)
-                shim_on_copy(me->copy[i].to, NULL, 4 * (size_t)me->copy[i].n, 1);
+                shim_on_copy(me->copy[i].to, NULL, 0, (size_t)me->copy[i].bytes, 1);
         }
     for (int i = 0; i < me->copies; i++)
         if (me->copy[i].group >= me->group - newest)
@@ -444,6 +514,7 @@ const char *shim_launch(const char *kernel, struct shim_dim grid, struct shim_di
     shim_random_state = shim_options.seed;
     body = kernels[i].run;
     body_args = args;
+    capability = shim_capability();
     args_bytes = kernels[i].args;
     run_grid();
     return fault;

@@ -112,17 +112,37 @@ void shim_spin(void); /* let others run: called by every look at memory that ano
 #define __any_sync(mask, p) (shim_ballot(p, __FILE__, __LINE__) != 0)
 #define __all_sync(mask, p) (shim_ballot(!(p), __FILE__, __LINE__) == 0)
 
+/* ---- matrices: by all lanes of a warp, see matrix.h ---- */
+
+/* d = a * b + d with the arithmetic of the device; form and layout are those of matrix.h */
+void shim_mma(int form, unsigned layout, int format, float *d, const uint32_t *a, const uint32_t *b, const char *where, int line);
+void shim_spread(uint32_t *d, const void *row, int matrices, int is_transposed, const char *where, int line);
+#define rp_mma_m16n8k16(d, a, b, format) shim_mma(2, 0, format, d, a, b, __FILE__, __LINE__)
+#define rp_mma_m16n8k8(d, a, b, format) shim_mma(1, 0, format, d, a, b, __FILE__, __LINE__)
+#define rp_mma_m8n8k4(d, a, b, layout) shim_mma(0, layout, 0, d, a, b, __FILE__, __LINE__)
+/* Each lane reads its row by itself, where check.c sees it. */
+#define SHIM_LDMATRIX(d, from, matrices, is_transposed)                                                                \
+    do {                                                                                                               \
+        const uint4 row_ = SHIM_LANE < 8 * (matrices) || __CUDA_ARCH__ <= 750 ? *(const uint4 *)(const void *)(from)  \
+                                                                              : make_uint4(0, 0, 0, 0);               \
+        shim_spread(d, &row_, matrices, is_transposed, __FILE__, __LINE__);                                           \
+    } while (0)
+#define rp_ldmatrix_x4(d, from) SHIM_LDMATRIX(d, from, 4, 0)
+#define rp_ldmatrix_x4_trans(d, from) SHIM_LDMATRIX(d, from, 4, 1)
+
 /* ---- memory ---- */
 
 void rp_copy16(void *to, const void *from);
 void rp_copy4(void *to, const void *from);
 void rp_copy4_or_zero(void *to, const void *from, int inside);
 void rp_copy16_or_zero(void *to, const void *from, int inside);
+void rp_copy16_part(void *to, const void *from, int bytes); /* an even number; zeros after them */
 typedef float *rp_smem;
 #define rp_smem_of(p) (p)
 #define RP_SMEM_AFTER(place, floats) ((place) + (floats))
 #define rp_smem_at(place, floats) ((place) + (floats))
 #define rp_copy16_to(to, floats, from) rp_copy16((to) + (floats), from)
+#define rp_copy16_part_to(to, floats, from, bytes) rp_copy16_part((to) + (floats), from, bytes)
 #define rp_copy4_to(to, floats, from) rp_copy4((to) + (floats), from)
 #define rp_copy16_or_zero_to(to, floats, from, inside) rp_copy16_or_zero((to) + (floats), from, inside)
 #define rp_copy4_or_zero_to(to, floats, from, inside) rp_copy4_or_zero((to) + (floats), from, inside)

@@ -95,7 +95,7 @@ void simt_copy_start(struct simt_warp *w, struct simt_copy *c)
             simt_fault(w, c->pc, (int)lane, "copies %u bytes from %#llx, which is not aligned", c->bytes,
                        (unsigned long long)from);
         for (u32 done = 0; done < inside; done += 4)
-            simt_global_at(w, c->pc, lane, from + done, 4, "copies from");
+            simt_global_at(w, c->pc, lane, from + done, inside - done < 4 ? 2 : 4, "copies from");
         if (inside)
             simt_check_order(w, c->pc, lane, from, inside, READ, "copies from");
         memset(simt_shared_at(w, c->pc, lane, c->to[lane], c->bytes, WRITE, "copies to"), 0xff, c->bytes);
