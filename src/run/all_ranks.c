@@ -2,6 +2,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "optim/grad_tree.h"
 #include "run/records.h"
 
 #include <inttypes.h>
@@ -12,7 +13,8 @@
 void rp_all_ranks_init(struct rp_all_ranks *a, struct rp_degrees degrees)
 {
     const int ranks = degrees.data * degrees.tensor * degrees.pipeline;
-    *a = (struct rp_all_ranks){.degrees = degrees, .ranks = ranks, .share = rp_alloc((size_t)ranks * sizeof *a->share)};
+    *a = (struct rp_all_ranks){.degrees = degrees, .ranks = ranks, .share = rp_alloc((size_t)ranks * sizeof *a->share),
+                               .micro = rp_alloc((size_t)degrees.data * sizeof *a->micro)};
 }
 
 void rp_all_ranks_fini(struct rp_all_ranks *a)
@@ -21,6 +23,9 @@ void rp_all_ranks_fini(struct rp_all_ranks *a)
     free(a->clock);
     free(a->span);
     free(a->seconds);
+    for (int i = 0; a->micro && i < a->degrees.data; i++)
+        free(a->micro[i].loss);
+    free(a->micro);
     *a = (struct rp_all_ranks){0};
 }
 
@@ -213,6 +218,72 @@ static int join(struct rp_all_ranks *a, struct rp_records *all, const struct rp_
     return 0;
 }
 
+/* ---- losses of micro-batches ---- */
+
+/* Those of rank a->n, which has as many records as the first: ranks that share a model have the same. They move out of *one. */
+static int take_micros(struct rp_all_ranks *a, struct rp_records *one, struct rp_err *err)
+{
+    struct rp_rank_micros *m = &a->micro[a->n / a->degrees.tensor % a->degrees.data];
+    const int is_first = a->n < a->degrees.tensor * a->degrees.data && a->n % a->degrees.tensor == 0;
+    if (!is_first && m->n != one->micros)
+        return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl: a step has %d micro_losses, on a rank with the same samples %d", one->rank,
+                       one->micros, m->n);
+    for (int64_t i = 0; !is_first && m->n && i < one->n; i++)
+        if (one->r[i].step >= 0 && memcmp(m->loss + i * m->n, rp_record_micro_losses(one, &one->r[i]), (size_t)m->n * sizeof *m->loss) != 0)
+            return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl: step %d: other micro_losses than on a rank with the same samples",
+                           one->rank, one->r[i].step);
+    if (is_first) {
+        *m = (struct rp_rank_micros){one->micros, one->micro_loss};
+        one->micro_loss = NULL;
+    }
+    return 0;
+}
+
+/* A step's loss is the balanced tree over those of its micro-batches, times 1/n. */
+static int check_mean(const struct rp_records *all, const struct rp_step_record *r, struct rp_err *err)
+{
+    const float *micro = rp_record_micro_losses(all, r);
+    struct rp_grad_tree tree;
+    struct rp_losses sum;
+    rp_grad_tree_init(&tree, NULL, NULL, RP_GRADIENT_BLOCKS, 0);
+    for (int i = 0; i < all->micros; i++)
+        rp_grad_tree_push(&tree, i, &(struct rp_losses){.loss = micro[i]});
+    rp_grad_tree_finish(&tree, &sum);
+    const float mean = sum.loss * (1.0f / (float)all->micros);
+    if (memcmp(&mean, &r->loss, sizeof mean) == 0)
+        return 0;
+    return rp_fail(err, RP_MISMATCH, "step %d: the mean of its %d micro_losses is %a, its loss is %a", r->step, all->micros, (double)mean,
+                   (double)r->loss);
+}
+
+/* Of all ranks, in their order, which is that of the samples. */
+static int join_micros(struct rp_all_ranks *a, struct rp_records *all, struct rp_err *err)
+{
+    const int ranks = a->degrees.data;
+    int64_t micros = 0, lacking = 0;
+    for (int i = 0; i < ranks; i++) {
+        micros += a->micro[i].n;
+        lacking += a->micro[i].n == 0;
+    }
+    if (micros && (lacking || micros > RP_MICRO_LOSSES_STEP || micros * all->n > RP_MICRO_LOSSES_RUN))
+        return rp_fail(err, RP_MISMATCH, "%s", lacking ? "some ranks have micro_losses, and others do not"
+                                                       : "the ranks have more micro_losses than a run may have");
+    all->micros = (int)micros;
+    all->micro_loss = ranks == 1 ? a->micro[0].loss : micros ? rp_alloc((size_t)(micros * all->n) * sizeof *all->micro_loss) : NULL;
+    for (int64_t i = 0, at = 0; ranks > 1 && micros && i < all->n; i++)
+        for (int k = 0; k < ranks; at += a->micro[k++].n)
+            memcpy(all->micro_loss + at, a->micro[k].loss + i * a->micro[k].n, (size_t)a->micro[k].n * sizeof *all->micro_loss);
+    for (int k = 0; k < ranks; k++) {
+        if (ranks > 1)
+            free(a->micro[k].loss);
+        a->micro[k].loss = NULL;
+    }
+    for (int64_t i = 0; micros && i < all->n; i++)
+        if (all->r[i].step >= 0 && check_mean(all, &all->r[i], err) < 0)
+            return -1;
+    return 0;
+}
+
 int rp_all_ranks_add(struct rp_all_ranks *a, struct rp_records *all, struct rp_records *one, struct rp_err *err)
 {
     RP_BUG_IF(a->n >= a->ranks);
@@ -221,16 +292,21 @@ int rp_all_ranks_add(struct rp_all_ranks *a, struct rp_records *all, struct rp_r
         add_spans(a, one, a->n ? all->n : one->n);
     if (a->keep)
         keep_times(a, one);
+    if ((a->n && join(a, all, one, err) < 0) || take_micros(a, one, err) < 0) {
+        rp_records_fini(one);
+        return -1;
+    }
     if (a->n == 0) {
         *all = *one;
         *one = (struct rp_records){.rank = one->rank};
     } else {
-        int failed = join(a, all, one, err) < 0;
         rp_records_fini(one);
-        if (failed)
-            return -1;
     }
-    if (++a->n < a->ranks || a->ranks == 1)
+    if (++a->n < a->ranks)
+        return 0;
+    if (join_micros(a, all, err) < 0)
+        return -1;
+    if (a->ranks == 1)
         return 0;
     RP_BUF digests = {0};
     for (int i = 0; i < a->ranks; i++)

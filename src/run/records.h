@@ -17,12 +17,13 @@
 #include "comm/comm.h"
 #include "model/model.h"
 #include "recipe/recipe.h"
+#include "worker/job.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 #define RP_RECORDS_MAX 400000
-#define RP_RECORD_LINE_MAX 1024
+#define RP_RECORD_LINE_MAX (1024 + 17 * RP_MICRO_LOSSES_STEP) /* with the longest hex float and a blank for each */
 /* The limit of records for each rank: verify compares one rank with the others, and has two in memory; those of all
  * have to fit into a bundle (RP_BUNDLE_TOTAL_MAX), at some 300 bytes a line. */
 static inline int64_t rp_records_most(int64_t ranks)
@@ -64,6 +65,8 @@ struct rp_records {
     struct rp_record_names part, counter;
     float *loss_part; /* [n][part.n] */
     uint32_t *count;  /* [n][counter.n] */
+    int micros;       /* of a step, whose losses were recorded one by one; 0: they were not */
+    float *micro_loss; /* [n][micros]: of this rank's; after rp_all_ranks_add() of all */
     unsigned char (*root)[RP_SHA256_SIZE];
     unsigned char (*keyed)[RP_SHA256_SIZE]; /* keyed_root of each root, of a replication; else NULL */
     int64_t roots;
@@ -76,6 +79,8 @@ struct rp_record_times rp_record_times(const struct rp_records *rs, const struct
 const float *rp_record_loss_parts(const struct rp_records *rs, const struct rp_step_record *r);
 /* in the order of rs->counter */
 const uint32_t *rp_record_counts(const struct rp_records *rs, const struct rp_step_record *r);
+/* of a step: [rs->micros] */
+const float *rp_record_micro_losses(const struct rp_records *rs, const struct rp_step_record *r);
 /* its index there, or -1 */
 int rp_step_name_index(const struct rp_record_names *names, const char *name);
 /* "" if none was taken */
@@ -91,7 +96,7 @@ int rp_records_parse_rank(struct rp_records *out, int rank, const char *text, si
  * with the digest of all bytes, which the caller computes. After a failure *out is empty. */
 struct rp_records_in {
     struct rp_records *out;
-    int64_t room, times_room, roots_room, keyed_room, parts_room, counts_room;
+    int64_t room, times_room, roots_room, keyed_room, parts_room, counts_room, micro_room;
     size_t held; /* bytes of an incomplete line */
     char line[RP_RECORD_LINE_MAX];
 };
@@ -143,11 +148,15 @@ struct rp_all_ranks {
     struct rp_rank_share *share; /* [ranks] */
     struct rp_rank_clock *clock; /* [ranks], of the caller until rp_all_ranks_fini(); NULL: spans are not wanted */
     struct rp_step_span *span;   /* [records], as far as clocks are known; NULL without clocks */
+    struct rp_rank_micros {
+        int n;                   /* micro-batches of each step */
+        float *loss;             /* [records][n] */
+    } *micro;                    /* [data-parallel ranks], until all ranks are there */
 };
 void rp_all_ranks_init(struct rp_all_ranks *a, struct rp_degrees degrees);
 /* Rank a->n: the first becomes *all, the others are added to it. *one is emptied. RP_MISMATCH: a rank disagrees with
- * the first, named with step and quantity. After the last one all->sha256 is that of the digests of all ranks, one a
- * line. */
+ * the first, or a loss is not the mean of those of its micro-batches, named with step and quantity. After the last one
+ * all->sha256 is that of the digests of all ranks, one a line. */
 int rp_all_ranks_add(struct rp_all_ranks *a, struct rp_records *all, struct rp_records *one, struct rp_err *err) rp_must_check;
 void rp_all_ranks_fini(struct rp_all_ranks *a);
 /* [a->steps], which is not 0 */

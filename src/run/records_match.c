@@ -168,6 +168,9 @@ int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, con
         if (expected && s->samples != expected)
             return rp_fail(err, RP_MISMATCH, "step %d trained %u samples; the recipe gives %" PRId64, s->step,
                            s->samples, expected);
+        if (rs->micros && rs->micros != rp_recipe_micro_batches(r))
+            return rp_fail(err, RP_MISMATCH, "step %d has %d micro_losses; the recipe gives %" PRId64 " micro-batches", s->step,
+                           rs->micros, rp_recipe_micro_batches(r));
         if (counters_match(&counting, rs, s, err) < 0 || root_matches(s, r, all, err) < 0 || rate_matches(s, r, init, &scaling, err) < 0 ||
             scale_matches(&scaling, s, err) < 0)
             return -1;

@@ -42,6 +42,7 @@ struct rp_train {
     struct rp_parts parts;      /* of all ranks */
     struct rp_train_input in;
     int64_t micros, first, own; /* micro-batches of a step over all ranks; the first of this rank's, and how many those are */
+    float *micro_loss;          /* [own] of the step at hand */
     int64_t base, done;         /* steps before the file of --init was written; steps completed in all */
     struct rp_loss_scale_rule scale_rule;
     float *rounded;             /* mixed precision: the weights as operations take them, laid out as state.w; else NULL */

@@ -158,7 +158,7 @@ int rp_train_input_open(struct rp_train *t, const struct rp_train_opts *o, struc
         RP_BUG_IF(x && (x->dtype != in->field[k].dtype || rp_tensor_bytes(x) != column_bytes(t, k)));
     }
     /* While a device with memory of its own works, the next step's input is prepared. */
-    int prefetch = o->dev->backend->separate_memory && bytes * (uint64_t)t->own <= PREFETCH_BYTES;
+    int prefetch = o->dev->backend->separate_memory && !o->micros && bytes * (uint64_t)t->own <= PREFETCH_BYTES;
     in->staging = prefetch ? (int)t->own : 1;
     in->host = rp_alloc((size_t)in->staging * bytes);
     in->views = views_of(t, in->slot, t->own);

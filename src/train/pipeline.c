@@ -41,6 +41,7 @@ static int forward(struct rp_train *t, int64_t i, int64_t step, struct rp_grad_t
 {
     if (transfer(t, -1, 0, i, err) < 0 || rp_train_forward(t, i, step, rp_grad_tree_leaf(tree), l, err) < 0)
         return -1;
+    t->micro_loss[i] = l->loss;
     return isfinite(l->loss) ? rp_train_check_output(t, i, err) : rp_train_report_loss(t, i, err);
 }
 
@@ -83,13 +84,14 @@ int rp_pipeline_sum(struct rp_train *t, int64_t step, struct rp_grad_tree *tree,
 
 int rp_pipeline_share_losses(struct rp_train *t, struct rp_losses *sum, struct rp_err *err)
 {
-    const int stages = t->comm->size[RP_GROUP_PIPELINE], own = t->comm->rank[RP_GROUP_PIPELINE];
-    RP_FREE struct rp_transfer *m = rp_alloc((size_t)stages * sizeof *m);
+    const int stages = t->comm->size[RP_GROUP_PIPELINE], own = t->comm->rank[RP_GROUP_PIPELINE], is_last = own == stages - 1;
+    const size_t micros = (size_t)t->own * sizeof *t->micro_loss;
+    RP_FREE struct rp_transfer *m = rp_alloc(2 * (size_t)stages * sizeof *m);
     int n = 0;
-    for (int s = 0; own == stages - 1 && s < own; s++)
-        m[n++] = (struct rp_transfer){s, 1, sum, sizeof *sum};
-    if (own < stages - 1)
-        m[n++] = (struct rp_transfer){stages - 1, 0, sum, sizeof *sum};
+    for (int s = is_last ? 0 : stages - 1; s < (is_last ? own : stages); s++) {
+        m[n++] = (struct rp_transfer){s, is_last, sum, sizeof *sum};
+        m[n++] = (struct rp_transfer){s, is_last, t->micro_loss, micros};
+    }
     return rp_comm_exchange(t->comm, RP_GROUP_PIPELINE, m, n, err);
 }
 

@@ -22,7 +22,7 @@
 int rp_pipeline_sets(const struct rp_comm *c, int64_t own);
 /* The own micro-batches, as far as the tree merges them. */
 int rp_pipeline_sum(struct rp_train *t, int64_t step, struct rp_grad_tree *tree, struct rp_err *err) rp_must_check;
-/* The last stage's losses, on every stage. */
+/* The losses of the last stage, the sum and those of its micro-batches, on every stage. */
 int rp_pipeline_share_losses(struct rp_train *t, struct rp_losses *sum, struct rp_err *err) rp_must_check;
 /* Weights that two stages use: the gradient of the second user is added to the own share of the owner's. */
 int rp_pipeline_add_tied(struct rp_train *t, struct rp_err *err) rp_must_check;

@@ -201,6 +201,17 @@ static int train_start(struct rp_train *t, const struct rp_train_opts *o, struct
     return o->dev->backend->sync(o->dev, err);
 }
 
+/* The micro-batches of a step, and this rank's. Single ones take the place of a step that has only one. */
+static void divide_micros(struct rp_train *t, const struct rp_train_opts *o)
+{
+    const int rank = t->comm->rank[RP_GROUP_DATA], ranks = t->comm->size[RP_GROUP_DATA];
+    RP_BUG_IF(o->micros && (t->comm->size[RP_GROUP_WORLD] > 1 || rp_recipe_micro_batches(o->recipe) > 1));
+    t->micros = o->micros ? o->micros : rp_recipe_micro_batches(o->recipe);
+    t->first = rp_first_micro(t->micros, rank, ranks);
+    t->own = o->micros ? 1 : rp_first_micro(t->micros, rank + 1, ranks) - t->first;
+    t->micro_loss = rp_alloc((size_t)t->own * sizeof *t->micro_loss);
+}
+
 struct rp_train *rp_train_open(const struct rp_train_opts *o, struct rp_err *err)
 {
     struct rp_comm *comm = o->comm ? o->comm : rp_comm_self();
@@ -208,9 +219,7 @@ struct rp_train *rp_train_open(const struct rp_train_opts *o, struct rp_err *err
         return NULL;
     struct rp_train *t = rp_alloc(sizeof *t);
     t->comm = comm;
-    t->micros = rp_recipe_micro_batches(o->recipe);
-    t->first = rp_first_micro(t->micros, t->comm->rank[RP_GROUP_DATA], t->comm->size[RP_GROUP_DATA]);
-    t->own = rp_first_micro(t->micros, t->comm->rank[RP_GROUP_DATA] + 1, t->comm->size[RP_GROUP_DATA]) - t->first;
+    divide_micros(t, o);
     t->sets = rp_pipeline_sets(comm, t->own);
     t->set = rp_alloc((size_t)t->sets * sizeof *t->set);
     t->net = t->set[0] = rp_net_new_on(o->recipe, o->plan->batch, comm);
@@ -225,7 +234,7 @@ struct rp_train *rp_train_open(const struct rp_train_opts *o, struct rp_err *err
     rp_parts_init(&t->parts, o->recipe, comm, t->bucket);
     rp_shares_init(&t->shares, t->state.weights, t->net->parallel, comm, t->bucket);
     rp_train_share_state(&t->state.shares, o->recipe, t->net, t->bucket);
-    rp_exchange_open(&t->exchange, t->net, &t->shares, t->micros);
+    rp_exchange_open(&t->exchange, t->net, &t->shares, rp_recipe_micro_batches(o->recipe));
     t->gradients = rp_train_blocks(&t->exchange, t->comm);
     rp_train_declare(t->net, &t->state, t->exchange.room, &t->room);
     if (train_start(t, o, err) == 0)
@@ -248,6 +257,7 @@ void rp_train_close(struct rp_train *t)
     for (int i = 0; i < t->sets; i++)
         rp_net_free(t->set[i]);
     free(t->set);
+    free(t->micro_loss);
     free(t);
 }
 
@@ -296,7 +306,8 @@ int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, 
     int64_t at = t->base + step;
     float inv = 1.0f / (float)t->micros;
     struct rp_losses sum;
-    *out = (struct rp_step_result){.samples = t->own * t->net->batch, .loss_scale = t->state.scale.scale};
+    *out = (struct rp_step_result){.samples = t->own * t->net->batch, .loss_scale = t->state.scale.scale,
+                                   .micro_loss = t->micro_loss, .micros = t->own};
     out->learning_rate = rp_learning_rate(&t->optim, rp_loss_scale_scheduled(&t->state.scale, &t->scale_rule, at + 1));
     if (rp_train_gradient(t, at, &sum, err) < 0 || rp_global_norm(&out->grad_norm, &t->state, 1.0f / t->state.scale.scale, inv, err) < 0 ||
         update_weights(t, at, out, inv, err) < 0)
@@ -310,6 +321,19 @@ int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, 
             out->counter[k] += rp_train_view(t, i)->counter[k];
     t->done = at + 1;
     return t->net->dev->backend->sync(t->net->dev, err);
+}
+
+int rp_train_micro_loss(struct rp_train *t, int64_t micro, float *loss, struct rp_err *err)
+{
+    struct rp_losses l;
+    RP_BUG_IF(t->own != 1 || micro < 0 || micro >= t->micros);
+    t->first = micro;
+    if (rp_train_load(t, 0, err) < 0 || rp_train_forward(t, 0, t->base, t->gradient[0], &l, err) < 0)
+        return -1;
+    if (!isfinite(l.loss))
+        return rp_train_report_loss(t, 0, err);
+    *loss = l.loss;
+    return 0;
 }
 
 /* ---- evidence ---- */

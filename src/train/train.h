@@ -47,6 +47,8 @@ struct rp_step_result {
     float loss_scale; /* of this step; 1 without */
     int overflow;     /* the norm is not finite, and no weight changed */
     int64_t samples, counter[RP_COUNTERS_MAX]; /* counters as the model lists them */
+    const float *micro_loss; /* [micros] of this rank's micro-batches; the trainer's, until the next step */
+    int64_t micros;
 };
 
 /* Whether these ranks can divide the work of the recipe. RP_USAGE: not, with the most that can. */
@@ -80,6 +82,8 @@ struct rp_train_opts {
     struct rp_comm *comm;                /* NULL: a world of one */
     const char *data;                    /* directory, file or glob that holds the samples */
     const struct rp_data_format *format;
+    int64_t micros;                      /* 0: whole steps. Else a step has that many micro-batches, whatever the recipe has, and only
+                                          * rp_train_micro_loss() is used, on one rank */
     rp_alive_fn alive;                   /* or NULL */
     void *alive_arg;
 };
@@ -94,6 +98,8 @@ uint64_t rp_train_input_ns(const struct rp_train *t);
 /* Damaged records of the steps loaded so far, each replaced by another one (data.skip_damaged). */
 int64_t rp_train_skipped(const struct rp_train *t);
 int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, struct rp_err *err) rp_must_check;
+/* The loss of micro-batch `micro` of the first step, which changes nothing of the state: its forward pass. */
+int rp_train_micro_loss(struct rp_train *t, int64_t micro, float *loss, struct rp_err *err) rp_must_check;
 /* What a rank exchanges in a step within its data-parallel group: gradients, and weights or merged gradients. What tensor-parallel ranks and
  * stages exchange is not in it: rp_comm.sent_in counts all. */
 struct rp_exchange_sizes {

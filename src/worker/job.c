@@ -84,10 +84,28 @@ void rp_rank_of_free(struct rp_rank_of *r)
 
 json_t *rp_job_encode(const struct rp_job *job)
 {
-    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:b, s:s*, s:o*}", "recipe", rp_recipe_to_json(job->recipe),
-                     "backend", job->backend->name, "data", job->data, "batch", (json_int_t)job->batch, "first",
-                     (json_int_t)job->first, "steps", (json_int_t)job->steps, "counts", job->counts, "root_key",
-                     job->root_key, "world", encode_rank(job->rank));
+    json_t *micro = json_array();
+    for (int64_t i = 0; i < job->n_micro; i++)
+        json_array_append_new(micro, json_integer((json_int_t)job->micro_batch[i]));
+    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:b, s:s*, s:o*}", "recipe",
+                     rp_recipe_to_json(job->recipe), "backend", job->backend->name, "data", job->data, "batch",
+                     (json_int_t)job->batch, "first", (json_int_t)job->first, "steps", (json_int_t)job->steps, "micros",
+                     (json_int_t)job->micros, "micro_batches", micro, "counts", job->counts, "root_key", job->root_key,
+                     "world", encode_rank(job->rank));
+}
+
+/* The micro-batches that a job is about, if it is about single ones. */
+static int take_micro_batches(struct rp_job *job, const struct rp_job_message *m, struct rp_err *err)
+{
+    job->micros = m->micros;
+    job->n_micro = m->micro_batches_n;
+    job->micro_batch = rp_alloc((size_t)job->n_micro * sizeof *job->micro_batch);
+    for (int64_t i = 0; i < job->n_micro; i++) {
+        job->micro_batch[i] = m->micro_batches[i];
+        if (job->micro_batch[i] < 0 || job->micro_batch[i] >= job->micros)
+            return rp_fail(err, RP_MALFORMED, "job: micro_batches: a step has no micro-batch %lld", (long long)job->micro_batch[i]);
+    }
+    return 0;
 }
 
 static int take_job(struct rp_job *job, const struct rp_job_message *m, const struct rp_backend *const *backends, struct rp_err *err)
@@ -104,6 +122,8 @@ static int take_job(struct rp_job *job, const struct rp_job_message *m, const st
     job->counts = m->counts > 0 && !job->backend->separate_memory;
     job->steps = m->steps;
     job->root_key = rp_text_copy(m->root_key);
+    if (take_micro_batches(job, m, err) < 0)
+        return -1;
     return m->world && !(job->rank = rank_of(m->world, err)) ? -1 : 0;
 }
 
@@ -126,6 +146,7 @@ void rp_job_fini(struct rp_job *job)
         rp_recipe_fini(job->recipe);
     free(job->recipe);
     free(job->data);
+    free(job->micro_batch);
     free((char *)(uintptr_t)job->root_key);
     rp_rank_of_free((struct rp_rank_of *)(uintptr_t)job->rank);
     *job = (struct rp_job){0};
@@ -134,6 +155,12 @@ void rp_job_fini(struct rp_job *job)
 int64_t rp_job_steps(const struct rp_recipe *r)
 {
     return r->measure_warmup_steps + r->measure_repeats * r->measure_timed_steps;
+}
+
+int rp_job_has_micro_losses(const struct rp_recipe *r)
+{
+    const int64_t micros = rp_recipe_micro_batches(r);
+    return micros > 1 && micros <= RP_MICRO_LOSSES_STEP && rp_job_steps(r) <= RP_MICRO_LOSSES_RUN / micros;
 }
 
 struct rp_device_opts rp_job_device(const struct rp_recipe *r)

@@ -18,6 +18,7 @@
  *   PHASE  {"phase": "ceilings" | "initialising" | "warm-up" | "timed" | "saving", "steps": planned steps of the phase}
  *   STEP   one record as in run/records.h, first {"step": -1, "phase": "init", "rank": 0, "state_root", "root_ns"}; with root_key also
  *          "keyed_root" next to each "state_root"
+ *          of a job of micro-batches, after the init record: {"micro_batch": number, "loss"} of each, in order
  *   ALIVE  {}, {"waiting": the rank whose messages it waits for}, or {"in": "state root"}: what begins within a phase
  *   TELEMETRY  one line as in run/telemetry.h, from another thread, or {"reason": why there are none}
  *   DONE   {"peak_rss_bytes", "skipped_samples": rp_train_skipped(), "phases_s": {...}, "stopped": bool,
@@ -48,10 +49,14 @@ enum rp_step_key {
     RP_STEP_KEYS
 };
 const char *rp_step_key_name(enum rp_step_key key);
+/* The most micro-batches of a step, over all ranks, and of all steps together, whose losses are recorded one by one: a
+ * line of records is read as a whole, and verify has all of these losses in memory, 4 bytes each. */
+#define RP_MICRO_LOSSES_STEP 4096
+#define RP_MICRO_LOSSES_RUN (8ll << 20)
 /* In which records a key of step.def is. */
 enum rp_step_when {
     RP_WHEN_ALWAYS = 1, RP_WHEN_STEPS = 2, RP_WHEN_ROOTS = 4, RP_WHEN_CLOCK = 8, RP_WHEN_MODEL = 16, RP_WHEN_KEYED = 32, RP_WHEN_RANKED = 64,
-    RP_WHEN_WAITS = 128, RP_WHEN_OVERLAPPED = 256, RP_WHEN_SCALED = 512
+    RP_WHEN_WAITS = 128, RP_WHEN_OVERLAPPED = 256, RP_WHEN_SCALED = 512, RP_WHEN_MICROS = 1024
 };
 
 /* One of several ranks. */
@@ -78,6 +83,10 @@ struct rp_job {
     int64_t first;            /* of a replay: the step of the run that is step 0 here; state roots depend on it */
     int counts;               /* products that need not be computed (train/products.h), on a CPU */
     int64_t steps;            /* stop after this many steps in all; 0: as in the recipe. Replay uses it. */
+    int64_t micros;           /* 0, or the micro-batches of a step, of which a replay computes the losses of those with the numbers
+                               * micro_batch[n_micro]; the recipe has one a step then */
+    int64_t *micro_batch;     /* owned if decoded */
+    int64_t n_micro;
 };
 
 json_t *rp_job_encode(const struct rp_job *job);
@@ -88,6 +97,8 @@ void rp_rank_of_free(struct rp_rank_of *r);
 
 /* The steps of the recipe: warm-up + repeats * timed. */
 int64_t rp_job_steps(const struct rp_recipe *r);
+/* Whether its step records have the losses of single micro-batches: there are several in a step, and not too many. */
+int rp_job_has_micro_losses(const struct rp_recipe *r);
 
 /* The device options of a recipe: run.isa, run.threads, run.device. They point into the recipe. */
 struct rp_device_opts rp_job_device(const struct rp_recipe *r);

@@ -286,7 +286,8 @@ static int open_training(struct loop *l, struct rp_err *err)
     uint64_t t0 = rp_now_ns();
     enter_phase(l, "initialising", 0);
     l->train = rp_train_open(&(struct rp_train_opts){.recipe = r, .plan = &l->plan, .dev = l->dev, .comm = l->comm, .data = l->job.data,
-                                                     .format = rp_data_format_of(r), .alive = report_alive, .alive_arg = l}, err);
+                                                     .format = rp_data_format_of(r), .micros = l->job.micros, .alive = report_alive,
+                                                     .alive_arg = l}, err);
     leave_phase(l, "initialising", t0);
     if (l->train)
         l->exchange = rp_train_exchange(l->train);
@@ -339,6 +340,17 @@ static void add_named(json_t *record, const struct rp_model *m, const struct rp_
     json_decref(counters);
 }
 
+static json_t *micro_losses(const struct rp_step_result *s)
+{
+    RP_BUF text = {0};
+    char one[32];
+    for (int64_t i = 0; i < s->micros; i++) {
+        rp_float_hex(one, s->micro_loss[i]);
+        rp_buf_printf(&text, "%s%s", i ? " " : "", one);
+    }
+    return json_stringn(text.data, text.size);
+}
+
 static json_t *step_record(const struct loop *l, const struct rp_step_result *s, uint64_t start, uint64_t end)
 {
     const struct rp_recipe *r = l->job.recipe;
@@ -356,6 +368,8 @@ static json_t *step_record(const struct loop *l, const struct rp_step_result *s,
         add_value(record, RP_STEP_loss_scale, hex_of(s->loss_scale));
         add_integer(record, RP_STEP_overflow, s->overflow);
     }
+    if (rp_job_has_micro_losses(r))
+        add_value(record, RP_STEP_micro_losses, micro_losses(s));
     add_named(record, rp_model_of(r), s);
     return record;
 }
@@ -436,14 +450,40 @@ static int train_step(struct loop *l, int64_t last, struct rp_err *err)
     return 0;
 }
 
-static int train_all_steps(struct loop *l, struct rp_err *err)
+/* The state before the first step. */
+static int record_beginning(struct loop *l, struct rp_err *err)
 {
-    const struct rp_recipe *r = l->job.recipe;
-    int64_t all = rp_job_steps(r), n = l->job.steps > 0 && l->job.steps < all ? l->job.steps : all;
     RP_JSON *init = begin_record(l, "init");
     if (take_root(l, init, "init", has_root(l, 0), err) < 0)
         return -1;
     send_frame(l, RP_FRAME_STEP, json_incref(init));
+    return 0;
+}
+
+/* Of a replay: single micro-batches of the first step. */
+static int compute_micro_batches(struct loop *l, struct rp_err *err)
+{
+    uint64_t t0 = rp_now_ns();
+    float loss;
+    enter_phase(l, "timed", 1);
+    for (int64_t i = 0; i < l->job.n_micro && !report_alive(l); i++) {
+        const int64_t micro = l->job.micro_batch[i];
+        if (rp_train_micro_loss(l->train, micro, &loss, err) < 0)
+            return l->stop ? 0 : -1;
+        send_frame(l, RP_FRAME_STEP, json_pack("{s:I, s:o}", "micro_batch", (json_int_t)micro, "loss", hex_of(loss)));
+    }
+    leave_phase(l, "timed", t0);
+    return 0;
+}
+
+static int train_all_steps(struct loop *l, struct rp_err *err)
+{
+    const struct rp_recipe *r = l->job.recipe;
+    int64_t all = rp_job_steps(r), n = l->job.steps > 0 && l->job.steps < all ? l->job.steps : all;
+    if (record_beginning(l, err) < 0)
+        return -1;
+    if (l->job.micros)
+        return compute_micro_batches(l, err);
     if (rp_comm_barrier(l->comm, RP_GROUP_WORLD, err) < 0) /* so that no rank waits for another in its first step */
         return -1;
     for (l->step = 0; l->step < n && !report_alive(l); l->step++) {

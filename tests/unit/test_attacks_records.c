@@ -34,7 +34,7 @@ static const struct bend forms[] = {
     {"a first state with a time", STEPS, "\"phase\":\"init\"", "\"end_ns\":1,\"phase\":\"init\"", SEALED, RP_CHECK_schema, 4},
     {"a first state that is a step", STEPS, "\"step\":-1", "\"step\":0", SEALED, RP_CHECK_schema, 4},
     {"a step of 2 to the 32 and 3", STEPS, "\"step\":3}", "\"step\":4294967299}", SEALED, RP_CHECK_schema, 4},
-    {"a line of two thousand bytes", STEPS, "\"mlm\":\"0x1.9p+2\"",
+    {"a part of the loss with two thousand digits", STEPS, "\"mlm\":\"0x1.9p+2\"",
      "\"mlm\":\"0x1.9p+2" FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT
          FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT FF_ROOT "\"",
      SEALED, RP_CHECK_schema, 4},

@@ -175,7 +175,7 @@ static int in_list(const json_t *list, const char *word)
 static const char *type_of(const char *form)
 {
     static const char *const types[][2] = {{"PHASE", ""},        {"FLOAT", "#/$defs/float"}, {"NORM", "#/$defs/float"}, {"DIGEST", "#/$defs/sha256"}, {"REAL", "number"},
-                                           {"RANK", "#/$defs/rank"}, {"PARTS", "object"},    {"COUNTERS", "object"}};
+                                           {"RANK", "#/$defs/rank"}, {"PARTS", "object"},    {"FLOATS", "string"},    {"COUNTERS", "object"}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(types[i][0], form) == 0)
             return types[i][1];
