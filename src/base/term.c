@@ -97,7 +97,7 @@ static void time_left(char *out, size_t size, double s)
         snprintf(out, size, "  %ld:%02ld left", n / 60, n % 60);
 }
 
-void rp_progress_step(struct rp_progress *m, int step, int total, float loss, double rate, const char *unit, double eta_s)
+void rp_progress_step(struct rp_progress *m, const char *what, int step, int total, float loss, double rate, const char *unit, double eta_s)
 {
     char line[LINE_MAX_BYTES], left[48], speed[64] = "", losses[32] = "";
     uint64_t now = rp_now_ns();
@@ -111,7 +111,7 @@ void rp_progress_step(struct rp_progress *m, int step, int total, float loss, do
     if (loss == loss)
         snprintf(losses, sizeof losses, "  loss %.4f", (double)loss);
     time_left(left, sizeof left, step < total ? eta_s : -1);
-    snprintf(line, sizeof line, "%s  step %d/%d%s%s%s", m->phase, step, total, losses, speed, left);
+    snprintf(line, sizeof line, "%s  %s %d/%d%s%s%s", m->phase, what, step, total, losses, speed, left);
     if (m->tty)
         rewrite(m, line);
     else

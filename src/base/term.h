@@ -18,8 +18,8 @@ struct rp_progress {
 
 void rp_progress_init(struct rp_progress *m, int fd, int quiet);
 void rp_progress_phase(struct rp_progress *m, const char *phase, const char *detail); /* "unpacking", "warm-up", ... */
-/* step of total in this phase, from 1; loss NaN, rate 0 (samples/s) and eta_s < 0: unknown, not shown */
-void rp_progress_step(struct rp_progress *m, int step, int total, float loss, double rate, const char *unit, double eta_s);
+/* step of total in this phase, from 1, of what: "step", "micro-batch"; loss NaN, rate 0 (samples/s) and eta_s < 0: unknown, not shown */
+void rp_progress_step(struct rp_progress *m, const char *what, int step, int total, float loss, double rate, const char *unit, double eta_s);
 void rp_progress_note(struct rp_progress *m, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* a full line above */
 void rp_progress_end(struct rp_progress *m); /* leaves the cursor at the start of a fresh line */
 

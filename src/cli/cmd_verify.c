@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 struct verify_opts {
-    const char *trust, *policy, *baseline, *data, *init, *state, *store, *isa, *replay, *limit, *ledger, *original, *replication;
+    const char *trust, *policy, *baseline, *data, *init, *state, *store, *isa, *replay, *replay_micro, *limit, *ledger, *original, *replication;
     const char *challenge, *received, *draw, *tsa_ca;
     long threads, draws;
     int any_key, all, list, no_ledger;
@@ -32,6 +32,8 @@ static const struct rp_opt opts[] = {
     RP_OPTION_TEXT(policy, "policy", 'p', "FILE", "YAML rules that the bundle must meet: signer, age, recipe, steps"),
     RP_OPTION_TEXT(replay, "replay", 'r', "K|S:K",
                    "train the first K steps again and compare bits, or K steps from step S on"),
+    RP_OPTION_TEXT(replay_micro, "replay-micro", 0, "N|S:N",
+                   "replay: forward passes of N micro-batches of step 0, or of S; for steps too long for --replay"),
     RP_OPTION_TEXT(limit, "replay-limit", 0, "TIME[,MEMORY]",
                    "replay: most time and memory, as 30m,8G; default 1h, half of what is free"),
     RP_OPTION_TEXT(challenge, "challenge", 0, "FILE",
@@ -74,12 +76,27 @@ static int parse_count(int64_t *out, const char *text, char end, const char **re
     return 0;
 }
 
-static int parse_replay(struct rp_replay_opts *o, const char *text, struct rp_err *err)
+/* "N", or "S:N": a number, and where to begin. */
+static int parse_from(int64_t *first, int64_t *n, const char *text)
 {
     const char *count = text;
-    if (strchr(text, ':') && parse_count(&o->first, text, ':', &count, 0) < 0)
-        count = "";
-    if (parse_count(&o->steps, count, 0, &count, 1) == 0)
+    if (strchr(text, ':') && parse_count(first, text, ':', &count, 0) < 0)
+        return -1;
+    return parse_count(n, count, 0, &count, 1);
+}
+
+static int parse_replay_micro(struct rp_replay_opts *o, const char *text, struct rp_err *err)
+{
+    o->steps = 1;
+    if (parse_from(&o->first, &o->micros, text) == 0)
+        return 0;
+    return rp_fail(err, RP_USAGE, "option '--replay-micro': '%.40s' is neither a number of micro-batches from 1 to %d nor S:N, N of step S",
+                   text, STEPS_MAX);
+}
+
+static int parse_replay(struct rp_replay_opts *o, const char *text, struct rp_err *err)
+{
+    if (parse_from(&o->first, &o->steps, text) == 0)
         return 0;
     return rp_fail(err, RP_USAGE, "option '--replay': '%.40s' is neither a number of steps from 1 to %d nor S:K, K steps from step S on",
                    text, STEPS_MAX);
@@ -159,6 +176,9 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
         {"baseline", o->baseline}, {"ledger", o->ledger}, {"original", o->original}, {"replication", o->replication}, {"tsa-ca", o->tsa_ca}};
     if (o->draw && o->replay)
         return rp_fail(err, RP_USAGE, "--draw chooses the steps of the replay, and so does --replay: give one of them");
+    if (o->replay_micro && (o->draw || o->replay))
+        return rp_fail(err, RP_USAGE, "--replay-micro computes parts of one step, --%s trains whole steps: give one of them",
+                       o->draw ? "draw" : "replay");
     char key[RP_FINGERPRINT_SIZE];
     if (cli->argc < 1)
         return rp_fail(err, RP_USAGE, "missing operand: repro verify BUNDLE; 'repro help verify' explains it");
@@ -169,7 +189,7 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (rp_cli_check_readable(files[i][0], files[i][1], err) < 0)
             return -1;
-    if (o->limit && !o->replay && !o->draw)
+    if (o->limit && !o->replay && !o->replay_micro && !o->draw)
         return rp_fail(err, RP_USAGE, "--replay-limit is for a replay: give --replay too");
     if (o->received && !o->challenge && !o->draw)
         return rp_fail(err, RP_USAGE, "--received is the time until which --challenge is counted, and before which --draw was not made: "
@@ -242,7 +262,9 @@ static int make_options(struct rp_verify_opts *out, struct inputs *in, const cha
     if ((o->limit && parse_limit(&out->replay, o->limit, err) < 0) ||
         (o->received && parse_received(&out->received_ns, o->received, bundle, err) < 0))
         return -1;
-    return o->replay ? parse_replay(&out->replay, o->replay, err) : 0;
+    return o->replay         ? parse_replay(&out->replay, o->replay, err)
+           : o->replay_micro ? parse_replay_micro(&out->replay, o->replay_micro, err)
+                             : 0;
 }
 
 /* Ctrl-C is caught for a replay only: the other checks are short. */
@@ -386,6 +408,11 @@ const struct rp_command rp_cmd_verify = {
         "(evidence.state_root_every). With --state the replay continues after a divergence, and its end is compared with the owner's "
         "state, element by element.\n"
         "\n"
+        "--replay-micro N is for a step that is too long to train here: of its micro-batches, N are chosen at random, and their forward "
+        "passes must give the recorded losses, of which the step's loss is the mean. They show that these losses follow from the state "
+        "before the step, which needs the memory of one micro-batch; gradients are not compared, and the level computed stays as it is. "
+        "S:N is for step S, with --init as above.\n"
+        "\n"
         "A replay takes at most an hour and half of the memory that is free; --replay-limit 2h,8G sets other limits. What exceeds them is "
         "not started, or ended, and the verdict is inconclusive. The bundle has no influence on them.\n"
         "\n"
@@ -415,6 +442,7 @@ const struct rp_command rp_cmd_verify = {
         "  repro verify bert_fp32.repro.tar.zst\n"
         "  repro verify - --trust their-key.pem -q <run.repro.tar.zst && echo accepted\n"
         "  repro verify bert_fp32.repro.tar.zst --trust their-key.pem --replay 2\n"
+        "  repro verify bert_lamb_fp16.repro.tar.zst --trust their-key.pem --replay-micro 3\n"
         "  repro verify answer.repro.tar.zst --trust their-key.pem --challenge mine.challenge --received file\n",
     .opts = opts,
     .opts_size = sizeof(struct verify_opts),

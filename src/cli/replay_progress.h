@@ -17,6 +17,6 @@ struct rp_replay_progress {
 };
 
 /* .begin, .remark and .progress of struct rp_replay_opts; arg is a struct rp_replay_progress. */
-void rp_replay_show_estimate(void *arg, int64_t first, int64_t steps, const double seconds[2]);
+void rp_replay_show_estimate(void *arg, const char *work, const double seconds[2]);
 void rp_replay_show_remark(void *arg, const char *text);
-int rp_replay_show_step(void *arg, int64_t step, int64_t steps);
+int rp_replay_show_step(void *arg, const char *what, int64_t step, int64_t steps);

@@ -79,7 +79,7 @@ static void show_step(struct watch *w, const json_t *record)
         w->step_samples = json_integer_value(json_object_get(record, "samples"));
     double s = (double)(end - w->phase_start_ns) * 1e-9;
     int64_t all = rp_job_steps(w->job->recipe), left = (w->job->steps > 0 && w->job->steps < all ? w->job->steps : all) - w->o->rank[0].steps_done;
-    rp_progress_step(w->progress, (int)w->phase_done, (int)w->phase_steps, loss,
+    rp_progress_step(w->progress, "step", (int)w->phase_done, (int)w->phase_steps, loss,
                      s > 0 ? (double)(w->phase_done * w->step_samples) / s : 0, w->unit, s / (double)w->phase_done * (double)left);
 }
 

@@ -46,6 +46,9 @@ static void judge_computed(struct rp_level *l, const struct rp_verification *v)
     else if (l->state == RP_LEVEL_PART)
         RP_FORMAT(l->text, "%" PRId64 " of %" PRId64 " steps (%s%s) trained again here, with the same bits",
                   v->replayed, all, which, drawn);
+    else if (v->micros)
+        RP_FORMAT(l->text, "no step trained again here, only %" PRId64 " of %" PRId64 " forward passes of step %" PRId64 ": --replay K",
+                  v->micros, v->of_micros, v->replay_from);
     else
         RP_FORMAT(l->text, "no step trained again here: --replay K");
 }

@@ -144,6 +144,7 @@ struct rp_verification {
                                               authority of --tsa-ca; 0: none */
     struct rp_run_documents *run;          /* facts.json and run.json once digests and schema passed, else NULL */
     int64_t replay_from, replayed;         /* how many steps were replayed with equal bits, and the first of them */
+    int64_t micros, of_micros;             /* of --replay-micro: micro-batches of step replay_from with equal losses, and all of it; else 0 */
     int64_t parts, replayed_parts;         /* of --draw: of the run, and of those the replayed ones; else 0 */
     int64_t keyed;                         /* keyed roots of a replication that were recomputed, after a step */
     int drawn;                             /* by a challenge (--draw) made after the bundle came */

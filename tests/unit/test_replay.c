@@ -1,175 +1,10 @@
 /* Replay of a small real run: equal, or the first step, quantity and tensor that differ; and nothing of the owner's is touched. */
 /* exhaustive */
-#include "tests/unit/bundle_fixture.h"
-
-#include "data/store.h"
-#include "run/agreement.h"
-#include "data/synthetic/make.h"
-#include "train/safetensors.h"
-#include "worker/group.h"
-#include "worker/worker.h"
+#include "tests/unit/replay_fixture.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
-
-#define STEPS 3
-
-#define BALLAST "RP_TEST_BALLAST" /* in the environment: MiB that the worker takes besides what it needs */
-
-static void take_ballast(void)
-{
-    const char *text = getenv(BALLAST);
-    size_t size = (text ? strtoul(text, NULL, 10) : 0) << 20;
-    void *ballast = size ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : NULL;
-    if (size && ballast != MAP_FAILED)
-        memset(ballast, 1, size);
-}
-
-/* Replay starts this same program again as its worker. */
-__attribute__((constructor)) static void worker(int argc, char **argv)
-{
-    if (argc != 2 || strcmp(argv[1], RP_WORKER_ARG) != 0)
-        return;
-    take_ballast();
-    exit(rp_worker_main(RP_PROCESS_FD));
-}
-
-static const char yaml[] = "model: {vocab_size: 2048, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, "
-                           "max_position_embeddings: 16}\n"
-                           "task: {seq_length: 16, max_predictions_per_seq: 2}\n"
-                           "train: {batch_size: 2}\n"
-                           "evidence: {state_root_every: 2}\n"
-                           "run: {threads: 1}\n"
-                           "measure: {warmup_steps: 1, timed_steps: 2, repeats: 1}\n";
-
-static const char *root_key; /* of the runs of work(): NULL, or as of a replication */
-static int64_t first_step;   /* of the run: its number for step 0 of work() */
-
-struct real {
-    struct rp_recipe recipe;
-    struct rp_buf steps;
-    json_t *facts; /* facts.json, which tests copy and bend */
-    char *data;
-    const char *setting; /* of its command line; or NULL */
-    const char *middle, *last; /* files of its states after two steps and at the end */
-};
-
-/* So many steps (0: all) through the worker, saving to `save`; the records, and what the worker says last (owned by the caller). */
-static json_t *work(struct rp_recipe *r, const char *data, int64_t steps, const char *save, struct rp_buf *out, struct rp_err *err)
-{
-    struct rp_process w;
-    json_t *done = NULL;
-    if (rp_recipe_set(r, "run.save", save, RP_FROM_COMMAND_LINE, err) < 0)
-        return NULL;
-    struct rp_job job = {.recipe = r, .backend = &rp_backend_cpu, .data = (char *)data, .batch = 2, .first = first_step, .steps = steps, .root_key = root_key};
-    RP_JSON *body = rp_job_encode(&job);
-    if (rp_worker_start(&w, body, err) < 0)
-        return NULL;
-    while (!done) {
-        enum rp_frame type;
-        json_t *frame;
-        int got = rp_process_next(&w, 60000, &type, &frame, err);
-        if (got > 0 && type == RP_FRAME_STEP)
-            rp_json_write_line(out, frame);
-        if (got > 0 && type == RP_FRAME_DONE)
-            done = json_incref(frame);
-        if (got > 0 && type == RP_FRAME_FAILED)
-            got = rp_fail(err, RP_BUG, "%s", json_string_value(json_object_get(frame, "message")));
-        json_decref(frame);
-        if (got <= 0)
-            break;
-    }
-    rp_process_kill(&w);
-    return done;
-}
-
-/* Train once and write facts.json as `run` does; before that two steps only, whose state is kept. */
-static int train(struct real *x, struct rp_err *err)
-{
-    struct rp_data_set set;
-    RP_BUF two = {0};
-    RP_FREE char *setting = rp_asprintf("data.path=%s", x->data), *save = fx_path(x->last), *middle = fx_path(x->middle);
-    const char *sets[] = {setting, x->setting};
-    if (rp_recipe_parse(&x->recipe, yaml, sizeof yaml - 1, "small.yaml", "cpu", sets, x->setting ? 2 : 1, err) < 0 || rp_data_prepare(&x->recipe, NULL, &set, err) < 0)
-        return -1;
-    const struct rp_plan plan = fx_plan(&x->recipe, NULL);
-    RP_JSON *data = json_pack("{s:b, s:s}", "pinned", 0, "digest", set.digest);
-    RP_JSON *half = work(&x->recipe, set.path, 2, middle, &two, err), *done = half ? work(&x->recipe, set.path, 0, save, &x->steps, err) : NULL;
-    if (!done)
-        return -1;
-    const json_t *hello[] = {NULL}, *last[] = {done};
-    struct rp_facts facts;
-    rp_facts_seal(&facts, &(struct rp_seal){.status = "complete",
-                                            .recipe = &x->recipe,
-                                            .data = data,
-                                            .plan = &plan,
-                                            .backend = "cpu",
-                                            .degrees = {1, 1, 1},
-                                            .hello = hello,
-                                            .done = last,
-                                            .started_ns = FX_START,
-                                            .ended_ns = FX_START});
-    x->facts = rp_object_json(&facts, &rp_type_facts);
-    rp_object_fini(&facts, &rp_type_facts);
-    rp_data_set_fini(&set);
-    return 0;
-}
-
-static struct real x_real;
-
-static struct real x_moved; /* perturbed() */
-
-static void forget(void) /* for the leak checker */
-{
-    struct real *all[] = {&x_real, &x_moved};
-    for (int i = 0; i < 2; i++) {
-        rp_recipe_fini(&all[i]->recipe);
-        rp_buf_fini(&all[i]->steps);
-        json_decref(all[i]->facts);
-    }
-    free(x_real.data);
-}
-
-static struct real *real(void)
-{
-    struct real *x = &x_real;
-    struct rp_err err = {0};
-    struct rp_make_opts o = {.seed = 5, .sequences = 32, .seq_length = 16, .max_predictions_per_seq = 2, .vocab_size = 2048, .shards = 1};
-    if (x->facts)
-        return x;
-    RP_FREE char *cache = fx_path("cache");
-    setenv("XDG_CACHE_HOME", cache, 1);
-    x->data = fx_path("samples");
-    x->middle = "middle.safetensors";
-    x->last = "owner.safetensors";
-    int failed = rp_make_directory(rp_generator_find("bert"), &o, x->data, 0, &err) < 0 || train(x, &err) < 0;
-    CHECK(!failed, "%s", err.msg);
-    if (failed)
-        exit(1);
-    atexit(forget);
-    return x;
-}
-
-static int replay_with(struct rp_replay_result *r, const json_t *facts, const char *steps,
-                       const struct rp_replay_opts *o, struct rp_err *err)
-{
-    struct rp_records records;
-    struct rp_facts of;
-    if (rp_records_parse(&records, steps, strlen(steps), err) < 0)
-        return -1;
-    rp_object_read(&of, &rp_type_facts, facts);
-    int failed = rp_replay(r, &of, &records, o, err);
-    rp_object_fini(&of, &rp_type_facts);
-    rp_records_fini(&records);
-    return failed;
-}
-
-static int replay(struct rp_replay_result *r, const json_t *facts, const char *steps, int64_t n, struct rp_err *err)
-{
-    struct rp_replay_opts o = {.steps = n, .data = real()->data, .threads = 1};
-    return replay_with(r, facts, steps, &o, err);
-}
 
 TEST(an_honest_run_replays_bit_for_bit_and_writes_nothing)
 {
@@ -185,22 +20,6 @@ TEST(an_honest_run_replays_bit_for_bit_and_writes_nothing)
           "one step: %s", err.msg);
     CHECK(access(owner, F_OK) < 0, "a replay wrote the file that the bundle named");
     CHECK(rename(kept, owner) == 0, "%s", kept);
-}
-
-/* The records with the n-th hex text after `key` changed: of a number the last digit, so that the parts of a loss still add up to it. */
-static char *bent_records(const struct real *x, const char *key, int n)
-{
-    char *text = rp_strdup(x->steps.data), *at = text;
-    for (int i = 0; i <= n && at; i++)
-        at = strstr(at + 1, key);
-    CHECK(at, "no %s", key);
-    if (at) {
-        at = strstr(at, "\":\"") + 3;
-        if (strncmp(at, "0x1.", 4) == 0)
-            at = strchr(at, 'p') - 1;
-        *at = *at == '8' ? 'c' : '8';
-    }
-    return text;
 }
 
 TEST(the_first_divergence_is_named)
@@ -304,14 +123,7 @@ TEST(a_replay_begins_in_the_middle_from_the_state_there)
 /* A run that answers a challenge, as its worker sees it. */
 static struct real *perturbed(void)
 {
-    struct real *x = &x_moved;
-    struct rp_err err = {0};
-    if (!x->facts) {
-        *x = (struct real){.setting = "seed.perturbation=77", .middle = "moved.safetensors", .last = "moved_last.safetensors",
-                           .data = real()->data};
-        CHECK(train(x, &err) == 0, "%s", err.msg);
-    }
-    return x;
+    return changed("seed.perturbation=77");
 }
 
 static int replay_perturbed(struct rp_replay_result *r, const char *steps, int64_t first, const char *init, struct rp_products *untrained,
@@ -334,7 +146,7 @@ TEST(a_perturbed_run_replays_from_its_seeds_and_from_its_states)
     CHECK(replay_perturbed(&r, x->steps.data, 0, NULL, &untrained, &err) == 0, "%s", err.msg);
     CHECK(!r.diverged && r.steps == STEPS && r.roots == 3 && !r.reached && untrained.all == 0, "diverged %d in %s", r.diverged,
           r.diverged ? r.quantity : "");
-    CHECK(replay_perturbed(&r, x->steps.data, 2, "moved.safetensors", &untrained, &err) == 0, "%s", err.msg);
+    CHECK(replay_perturbed(&r, x->steps.data, 2, "changed.safetensors", &untrained, &err) == 0, "%s", err.msg);
     CHECK(!r.diverged && r.steps == 1 && r.start_root, "diverged %d in %s", r.diverged, r.diverged ? r.quantity : "");
     CHECK(r.reached && r.reach.used > 0 && r.reach.used <= 1, "%g of the bound in %s", r.reach.used, r.reach.tensor);
     CHECK(r.products.all > 0 && untrained.all > 0 && rp_products_needed(&r.products) > 0.9 * rp_products_needed(&untrained),
@@ -342,7 +154,7 @@ TEST(a_perturbed_run_replays_from_its_seeds_and_from_its_states)
     RP_JSON *j = rp_replay_json(&r);
     CHECK(json_number_value(rp_json_at(j, "state_before/reach")) == r.reach.used, "json");
     CHECK(replay_perturbed(&r, x->steps.data, 2, "middle.safetensors", &untrained, &err) == 0 && r.diverged, "the state of another run: %s", err.msg);
-    CHECK(replay_perturbed(&r, x->steps.data, 2, "moved.safetensors", NULL, &err) == 0 && !r.diverged && !r.reached, "%s", err.msg);
+    CHECK(replay_perturbed(&r, x->steps.data, 2, "changed.safetensors", NULL, &err) == 0 && !r.diverged && !r.reached, "%s", err.msg);
 }
 
 /* The 4 bytes of an element of a saved state, and every file's state root along with them. */
@@ -423,7 +235,7 @@ TEST(a_state_out_of_reach_is_found_though_all_bits_follow_from_it)
     struct rp_err err;
     RP_BUF steps = {0};
     const struct real *x = perturbed();
-    set_element("moved.safetensors", "dead.safetensors", bias, -50);
+    set_element("changed.safetensors", "dead.safetensors", bias, -50);
     continue_from(&steps, x, "dead.safetensors");
     CHECK(replay_perturbed(&r, rp_buf_text(&steps), 2, "dead.safetensors", &untrained, &err) == 0, "%s", err.msg);
     CHECK(!r.diverged && r.start_root && r.steps == 1, "diverged %d in %s", r.diverged, r.diverged ? r.quantity : "");
@@ -460,10 +272,10 @@ TEST(a_divergence_is_narrowed_to_elements_where_the_owner_gives_the_state)
 }
 
 /* Stops the worker, this program's only child: as one that hangs. */
-static int hang(void *arg, int64_t step, int64_t steps)
+static int hang(void *arg, const char *what, int64_t step, int64_t steps)
 {
     pid_t *worker = arg;
-    (void)step, (void)steps;
+    (void)what, (void)step, (void)steps;
     RP_FREE char *path = rp_asprintf("/proc/self/task/%d/children", (int)getpid());
     FILE *f = *worker ? NULL : fopen(path, "re");
     if (f && fscanf(f, "%d", worker) == 1)

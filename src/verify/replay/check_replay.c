@@ -30,6 +30,11 @@ static void describe_divergence(const struct rp_replay_result *r, struct rp_chec
 static int fail_diverged(const struct rp_replay_result *r, struct rp_check_result *result, struct rp_err *err)
 {
     char agreed[96] = "";
+    if (r->micro >= 0)
+        return rp_fail(err, RP_MISMATCH,
+                       "step %" PRId64 ": the loss of micro-batch %" PRId64 " is recorded as %.24s, here it is %.24s%s", r->step,
+                       r->micro, r->recorded, r->here,
+                       r->start_root || r->first == 0 ? "" : "; no root was recorded to check --init, the state before");
     describe_divergence(r, result);
     if (r->step < r->first && r->first > 0)
         return rp_fail(err, RP_MISMATCH,
@@ -217,6 +222,27 @@ static int fail_unreachable(const struct rp_replay_result *r, struct rp_err *err
                    r->first, element, r->first, x->far);
 }
 
+/* "17, 803 and 911"; of many the first. */
+static char *list_micro_batches(const struct rp_replay_result *r)
+{
+    RP_BUF text = {0};
+    const int64_t shown = r->micros > 12 ? 10 : r->micros;
+    for (int64_t i = 0; i < shown; i++)
+        rp_buf_printf(&text, "%s%" PRId64, i == 0 ? "" : i == r->micros - 1 ? " and " : ", ", r->micro_batch[i]);
+    return r->micros > shown ? rp_asprintf("%s and %" PRId64 " more", text.data, r->micros - shown) : rp_strdup(text.data);
+}
+
+/* Single micro-batches prove no step: the level stays what it is. */
+static void describe_micro_batches(const struct rp_replay_result *r, struct rp_check_result *result)
+{
+    RP_FREE char *list = list_micro_batches(r);
+    rp_check_text(result, "bit-equal: the loss%s of %" PRId64 " of %" PRId64 " micro-batches of step %" PRId64
+                          ", chosen here (%s): forward passes%s; gradients are compared by --replay only",
+                  r->micros == 1 ? "" : "es", r->micros, r->of_micros, r->first, list,
+                  r->start_root ? r->first ? ", from a state with the recorded root" : ""
+                                : ", from --init, of which no root was recorded");
+}
+
 static void describe_equal(const struct rp_verify_state *s, const struct rp_draw *d, const struct rp_replay_result *r,
                            struct rp_check_result *result)
 {
@@ -248,40 +274,54 @@ static json_t *result_json(const struct rp_replay_result *r, const struct rp_dra
     return j;
 }
 
-static int check_parts(struct rp_verify_state *s, const struct rp_draw *d, struct rp_check_result *result,
-                       struct rp_err *err)
+/* What the replay showed, for the verdict and in words. */
+static int judge_result(struct rp_verify_state *s, const struct rp_draw *d, const struct rp_replay_result *r, double needed,
+                        struct rp_check_result *result, struct rp_err *err)
 {
-    struct rp_replay_result r;
-    double needed = INFINITY;
-    if (d->n == 0)
-        return rp_check_skip(result, "not requested; --replay K trains the first K steps again");
-    warn_of_draw(s, d);
-    if (check_states(s, d, err) < 0 || replay_parts(&r, &needed, s, d, err) < 0)
-        return -1;
-    s->v->replay = result_json(&r, d);
-    if (r.diverged)
-        return fail_diverged(&r, result, err);
-    if (r.state_compared && r.state.tensors) { /* equal roots and different states: a defect */
-        describe_divergence(&r, result);
+    s->v->replay = result_json(r, d);
+    if (r->diverged)
+        return fail_diverged(r, result, err);
+    if (r->state_compared && r->state.tensors) { /* equal roots and different states: a defect */
+        describe_divergence(r, result);
         return rp_fail(err, RP_BUG, "the states have equal roots and differ");
     }
-    if (r.reached && r.reach.used > 1)
-        return fail_unreachable(&r, err);
-    s->v->replay_from = r.first;
-    s->v->replayed = r.steps;
-    s->v->keyed = r.keyed;
+    if (r->reached && r->reach.used > 1)
+        return fail_unreachable(r, err);
+    s->v->replay_from = r->first;
+    if (r->of_micros) {
+        s->v->micros = r->micros;
+        s->v->of_micros = r->of_micros;
+        describe_micro_batches(r, result);
+        return 0;
+    }
+    s->v->replayed = r->steps;
+    s->v->keyed = r->keyed;
     s->v->parts = d->parts;
     s->v->replayed_parts = d->parts ? d->n : 0;
     s->v->undetected = d->undetected;
     s->v->needed = isfinite(needed) ? needed : 0;
     s->v->from_file = rp_verify_starts_from_file(s);
-    s->v->repeated = r.samples ? (double)r.repeated / (double)r.samples : 0;
-    describe_equal(s, d, &r, result);
+    s->v->repeated = r->samples ? (double)r->repeated / (double)r->samples : 0;
+    describe_equal(s, d, r, result);
     if (s->v->needed > 0)
         rp_check_text(result, "%.400s; %.1f %% of the products of an untrained state are needed", result->text,
                       100 * s->v->needed);
     judge_draw(s, result);
     return 0;
+}
+
+static int check_parts(struct rp_verify_state *s, const struct rp_draw *d, struct rp_check_result *result,
+                       struct rp_err *err)
+{
+    struct rp_replay_result r = {0};
+    double needed = INFINITY;
+    if (d->n == 0)
+        return rp_check_skip(result, "not requested; --replay K trains the first K steps again");
+    warn_of_draw(s, d);
+    const int failed = check_states(s, d, err) < 0 || replay_parts(&r, &needed, s, d, err) < 0 ||
+                       judge_result(s, d, &r, needed, result, err) < 0;
+    rp_replay_result_fini(&r);
+    return failed ? -1 : 0;
 }
 
 int rp_check_replay(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)

@@ -1,9 +1,10 @@
-#include "verify/replay/replay.h"
+#include "verify/replay/inner.h"
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/value.h"
+#include "data/shuffle.h"
 #include "data/store.h"
 #include "run/agreement.h"
 #include "run/run.h"
@@ -20,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #define POLL_MS 200
@@ -28,23 +30,6 @@
 #define OF_MEAN 0.7                /* and hardly less of their mean under the same load */
 #define COUNTED_SAMPLES 8           /* of a step whose products are counted: shares do not depend on how many */
 #define STOP_GRACE_NS 20000000000ull /* for the worker to report its tensor roots after a divergence */
-
-struct replay {
-    const struct rp_replay_opts *o;
-    struct rp_replay_result *out;
-    const struct rp_facts *run;
-    const struct rp_records *records;
-    struct rp_recipe recipe;
-    struct rp_data_set data;
-    struct rp_process worker;
-    int64_t steps;     /* to train */
-    char *dir, *saved; /* temporary file of the state that is compared with the owner's, or NULL */
-    json_t *roots;     /* per tensor, of this replay */
-    int done, idle;    /* idle: nothing else ran here before */
-    int64_t ns[2], timed; /* sums over steps but the first: recorded, here */
-    uint64_t stop_ns; /* when the worker was asked to stop, or 0 */
-    uint64_t end_ns, limit_bytes; /* when it has to be over; most memory, RP_MEMORY_UNKNOWN: no limit */
-};
 
 /* The default of the key: how long a silent worker is awaited is not the bundle's choice. */
 static const char *default_hang_seconds(int model)
@@ -67,7 +52,7 @@ static int set_local(struct rp_recipe *r, const char *const (*local)[2], int n, 
 }
 
 /* The recorded recipe without the owner's files, device and patience: a bundle must not choose what is read, written or used here. */
-static int local_recipe(struct replay *p, struct rp_err *err)
+static int local_recipe(struct rp_replaying *p, struct rp_err *err)
 {
     const char *own = json_string_value(rp_facts_setting(p->run, "data.path"));
     const char *init = json_string_value(rp_facts_setting(p->run, "run.init"));
@@ -97,19 +82,12 @@ static int local_recipe(struct replay *p, struct rp_err *err)
     return set_local(&p->recipe, local, (int)(sizeof local / sizeof *local), err);
 }
 
-/* The record of a step of the run, or of the state before the first. */
-static const struct rp_step_record *find_record(const struct replay *p, int64_t step)
-{
-    int64_t at = step - p->records->r[0].step; /* steps count up by one from the first record */
-    return at >= 0 && at < p->records->n ? &p->records->r[at] : NULL;
-}
-
 /* --state has the root that was recorded after the last replayed step. */
-static int check_state(const struct replay *p, struct rp_err *err)
+static int check_state(const struct rp_replaying *p, struct rp_err *err)
 {
     char root[RP_SHA256_HEX], was[RP_SHA256_HEX] = "";
     int64_t last = p->o->first + p->steps - 1;
-    const struct rp_step_record *r = find_record(p, last);
+    const struct rp_step_record *r = rp_replay_record(p, last);
     if (r)
         rp_record_root(was, p->records, r);
     if (!*was)
@@ -123,13 +101,20 @@ static int check_state(const struct replay *p, struct rp_err *err)
     return 0;
 }
 
+/* FLOPs of what is computed: a forward pass has a third of those of a step. */
+static double work_of(const struct rp_replaying *p, const struct rp_plan *plan)
+{
+    const double samples = (double)plan->batch * plan->flops_per_sample;
+    return p->of_micros ? samples * (double)p->n_micro / 3 : samples * (double)(rp_recipe_micro_batches(&p->recipe) * p->steps);
+}
+
 /* Shortest and longest time in seconds, from some GEMMs here and the FLOPs of the steps; -1: unknown, as for the device of a GPU worker. */
-static int estimate(double seconds[2], const struct replay *p, const struct rp_backend *b, const struct rp_device_opts *o,
+static int estimate(double seconds[2], const struct rp_replaying *p, const struct rp_backend *b, const struct rp_device_opts *o,
                     const struct rp_plan *plan)
 {
     struct rp_err err;
     struct rp_dev *dev = b->remote ? NULL : b->open(o, plan->bytes[RP_CLASS_BACKEND], &err);
-    double flops = (double)(plan->batch * rp_recipe_micro_batches(&p->recipe) * p->steps) * plan->flops_per_sample, best = 0, all = 0;
+    double flops = work_of(p, plan), best = 0, all = 0;
     const json_t *ns;
     size_t i;
     if (!dev)
@@ -164,7 +149,7 @@ static const char *show_bytes(char out[32], uint64_t bytes)
 }
 
 /* The plan's memory of this process and its worker; a device's own memory is limited by the device. */
-static int check_memory(struct replay *p, const struct rp_backend *b, const struct rp_plan *plan, struct rp_err *err)
+static int check_memory(struct rp_replaying *p, const struct rp_backend *b, const struct rp_plan *plan, struct rp_err *err)
 {
     char needs[32], limit[32];
     uint64_t most = p->o->limit_bytes, needed = b->separate_memory ? plan->host + plan->decoders : plan->total;
@@ -180,20 +165,36 @@ static int check_memory(struct replay *p, const struct rp_backend *b, const stru
                    show_bytes(needs, needed), show_bytes(limit, most), p->o->limit_bytes ? "" : " (half of what is free)");
 }
 
-static double limit_seconds(const struct replay *p)
+/* What is counted: "step", "steps", "micro-batches"; how many are done, and how many there are to do. */
+static const char *unit(const struct rp_replaying *p, int64_t n)
+{
+    return p->of_micros ? n == 1 ? "micro-batch" : "micro-batches" : n == 1 ? "step" : "steps";
+}
+
+static int64_t done(const struct rp_replaying *p)
+{
+    return p->of_micros ? p->out->micros : p->out->steps;
+}
+
+static int64_t to_do(const struct rp_replaying *p)
+{
+    return p->of_micros ? p->n_micro : p->steps;
+}
+
+static double limit_seconds(const struct rp_replaying *p)
 {
     return (double)(p->o->limit_ns ? p->o->limit_ns : RP_REPLAY_LIMIT_NS) / 1e9;
 }
 
 /* The worker is ended if it takes more memory than planned, or the time is over. A divergence that was found before stands. */
-static int check_limits(const struct replay *p, uint64_t now, struct rp_err *err)
+static int check_limits(const struct rp_replaying *p, uint64_t now, struct rp_err *err)
 {
     char takes[32], limit[32];
     uint64_t bytes = rp_process_memory(&p->worker);
     if (now > p->end_ns)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "not done within %.0f s, ended after %" PRId64 " of %" PRId64 " step%s: allow more with --replay-limit TIME",
-                       limit_seconds(p), p->out->steps, p->steps, rp_s(p->steps));
+                       "not done within %.0f s, ended after %" PRId64 " of %" PRId64 " %s: allow more with --replay-limit TIME",
+                       limit_seconds(p), done(p), to_do(p), unit(p, to_do(p)));
     if (bytes > p->limit_bytes)
         return rp_fail(err, RP_UNAVAILABLE,
                        "the worker took %s of memory, the limit is %s: raise it with --replay-limit TIME,MEMORY",
@@ -202,7 +203,7 @@ static int check_limits(const struct replay *p, uint64_t now, struct rp_err *err
 }
 
 /* Samples that their step has twice, over all steps of the run. */
-static int count_samples(struct replay *p, int64_t batch, struct rp_err *err)
+static int count_samples(struct rp_replaying *p, int64_t batch, struct rp_err *err)
 {
     const int64_t n = batch * rp_recipe_micro_batches(&p->recipe);
     int64_t records;
@@ -219,7 +220,49 @@ static int count_samples(struct replay *p, int64_t batch, struct rp_err *err)
     return 0;
 }
 
-static int prepare(struct replay *p, struct rp_err *err)
+/* Which micro-batches: those that are the first ones in a random order. */
+static int draw_micro_batches(struct rp_replaying *p, struct rp_err *err)
+{
+    uint64_t seed;
+    int64_t *micro = rp_alloc((size_t)p->n_micro * sizeof *micro);
+    p->out->micro_batch = micro;
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
+        return rp_fail(err, RP_IO, "no random numbers from the kernel");
+    for (int64_t i = 0, n = 0; i < p->of_micros; i++)
+        if (rp_shuffle((uint64_t)i, (uint64_t)p->of_micros, seed, 0) < (uint64_t)p->n_micro)
+            micro[n++] = i;
+    return 0;
+}
+
+/* Single micro-batches of a step: the recipe here has steps of one. */
+static int choose_micro_batches(struct rp_replaying *p, struct rp_err *err)
+{
+    static const char *const one[][2] = {{"train.accumulation_steps", "1"}, {"parallel.data", "1"}};
+    const int64_t micros = rp_recipe_micro_batches(&p->recipe);
+    if (!p->o->micros)
+        return 0;
+    if (!p->records->micros)
+        return rp_fail(err, RP_UNAVAILABLE, "the records have no losses of single micro-batches: %s; --replay trains whole steps",
+                       micros == 1 ? "a step of the run has only one" : "the run had too many, or was made by an earlier version");
+    p->of_micros = p->out->of_micros = micros;
+    p->n_micro = p->o->micros < micros ? p->o->micros : micros;
+    return draw_micro_batches(p, err) < 0 ? -1 : set_local(&p->recipe, one, (int)(sizeof one / sizeof *one), err);
+}
+
+/* "steps 4 to 6", "2 of 1024 micro-batches of step 0" */
+static const char *describe_work(char out[96], const struct rp_replaying *p)
+{
+    const int64_t first = p->o->first;
+    if (p->of_micros)
+        snprintf(out, 96, "%" PRId64 " of %" PRId64 " micro-batches of step %" PRId64, p->n_micro, p->of_micros, first);
+    else if (p->steps > 1)
+        snprintf(out, 96, "steps %" PRId64 " to %" PRId64, first, first + p->steps - 1);
+    else
+        snprintf(out, 96, "step %" PRId64, first);
+    return out;
+}
+
+static int prepare(struct rp_replaying *p, struct rp_err *err)
 {
     struct rp_plan plan;
     struct rp_err passed;
@@ -235,6 +278,8 @@ static int prepare(struct replay *p, struct rp_err *err)
         return rp_fail(err, RP_MISMATCH, "the samples here have the digest %.24s..., those of the run %.24s...", p->data.digest, digest);
     if (count_samples(p, batch, err) < 0)
         return rp_wrap(err, "counting the samples of a step");
+    if (choose_micro_batches(p, err) < 0)
+        return -1;
     const struct rp_backend *b = rp_job_backend(&p->recipe, &passed, err);
     struct rp_device_opts device = rp_job_device(&p->recipe);
     if (!b || rp_job_plan(&plan, &p->recipe, batch, NULL, b, &device, err) < 0)
@@ -242,142 +287,23 @@ static int prepare(struct replay *p, struct rp_err *err)
     if (check_memory(p, b, &plan, err) < 0)
         return -1;
     double seconds[2];
+    char work[96];
     int known = estimate(seconds, p, b, &device, &plan) == 0;
     if (p->o->begin)
-        p->o->begin(p->o->arg, p->o->first, p->steps, known ? seconds : NULL);
+        p->o->begin(p->o->arg, describe_work(work, p), known ? seconds : NULL);
     if (known && seconds[0] > limit_seconds(p))
         return rp_fail(err, RP_UNAVAILABLE,
-                       "%" PRId64 " step%s at least %.0f s here, the limit is %.0f s: replay fewer, or allow more "
+                       "%" PRId64 " %s take%s at least %.0f s here, the limit is %.0f s: replay fewer, or allow more "
                        "with --replay-limit TIME",
-                       p->steps, p->steps == 1 ? " takes" : "s take", seconds[0], limit_seconds(p));
+                       to_do(p), unit(p, to_do(p)), to_do(p) == 1 ? "s" : "", seconds[0], limit_seconds(p));
     struct rp_job job = {.recipe = &p->recipe, .backend = b, .data = p->data.path, .batch = batch, .first = p->o->first,
-                         .steps = p->steps};
+                         .steps = p->steps, .micros = p->of_micros, .micro_batch = p->out->micro_batch, .n_micro = p->n_micro};
     char root_key[RP_SHA256_HEX];
     if (p->records->keyed && p->o->signer && p->run->replicates) {
         rp_agreement_key(root_key, p->o->signer, p->run->replicates->statement);
         job.root_key = root_key;
     }
     return rp_job_start(&p->worker, &job, err);
-}
-
-static void compare_value(struct replay *p, int64_t step, const char *quantity, const char *was, const char *is)
-{
-    struct rp_replay_result *out = p->out;
-    if (out->diverged || strcmp(was, is) == 0)
-        return;
-    out->diverged = 1;
-    out->step = step;
-    out->quantity = quantity;
-    snprintf(out->recorded, sizeof out->recorded, "%s", was);
-    snprintf(out->here, sizeof out->here, "%s", is);
-}
-
-static void compare_counters(struct replay *p, const json_t *body, int64_t step, const struct rp_step_record *r)
-{
-    const struct rp_model *m = rp_model_of(&p->recipe);
-    for (int i = 0; i < rp_model_counters(m); i++) {
-        char was[24] = "", is[24];
-        int at = rp_step_name_index(&p->records->counter, m->counter[i].name);
-        const json_t *here = json_object_get(json_object_get(body, "counters"), m->counter[i].name);
-        if (at >= 0)
-            snprintf(was, sizeof was, "%" PRIu32, rp_record_counts(p->records, r)[at]);
-        snprintf(is, sizeof is, "%" JSON_INTEGER_FORMAT, json_integer_value(here));
-        compare_value(p, step, m->counter[i].name, was, is);
-    }
-}
-
-static void compare_loss_parts(struct replay *p, const json_t *body, int64_t step, const struct rp_step_record *r)
-{
-    const struct rp_model *m = rp_model_of(&p->recipe);
-    for (int i = 0; i < rp_model_loss_parts(m); i++) {
-        char was[32] = "";
-        int at = rp_step_name_index(&p->records->part, m->loss_part[i]);
-        const char *is = json_string_value(json_object_get(json_object_get(body, "loss_parts"), m->loss_part[i]));
-        if (at >= 0)
-            rp_float_hex(was, rp_record_loss_parts(p->records, r)[at]);
-        compare_value(p, step, m->loss_part[i], was, is ? is : "");
-    }
-}
-
-/* The first step of several is left out: it warms up. */
-static void add_times(struct replay *p, const json_t *body, const struct rp_step_record *r)
-{
-    if (p->out->steps == 1)
-        p->ns[0] = p->ns[1] = p->timed = 0;
-    p->ns[0] += r->end_ns - r->start_ns;
-    p->ns[1] += rp_json_integer_at(body, "end_ns") - rp_json_integer_at(body, "start_ns");
-    p->timed++;
-    for (int i = 0; i < 2; i++)
-        p->out->step_s[i] = (double)p->ns[i] / 1e9 / (double)p->timed;
-}
-
-/* One record against the recorded one, in the order of the computation. */
-static void compare_step(struct replay *p, const json_t *body)
-{
-    int64_t own = json_integer_value(json_object_get(body, "step")), step = p->o->first + own;
-    const struct rp_step_record *r = find_record(p, step);
-    if (!r)
-        return;
-    char rate[32] = "", scale[32] = "", loss[32] = "", overflow[4] = "", norm[32] = "", root[RP_SHA256_HEX], keyed[RP_SHA256_HEX];
-    rp_record_root(root, p->records, r);
-    rp_record_keyed_root(keyed, p->records, r);
-    if (own >= 0) {
-        snprintf(rate, sizeof rate, "%.17g", r->learning_rate);
-        rp_float_hex(loss, r->loss);
-        rp_float_hex(norm, r->grad_norm);
-    }
-    if (r->scale) {
-        rp_float_hex(scale, rp_record_loss_scale(r));
-        snprintf(overflow, sizeof overflow, "%d", r->overflow);
-    }
-    const struct {
-        const char *key, *was;
-    } rows[] = {{"learning_rate", rate}, {"loss_scale", scale}, {"loss", loss}, {"overflow", overflow}, {"grad_norm", norm},
-              {"keyed_root", keyed}, {"state_root", root}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].was == loss && own >= 0) {
-            compare_counters(p, body, step, r);
-            compare_loss_parts(p, body, step, r);
-        }
-        const json_t *v = json_object_get(body, rows[i].key);
-        char number[32];
-        if (!v || !*rows[i].was)
-            continue; /* not taken at this step, here or there */
-        if (json_is_real(v))
-            snprintf(number, sizeof number, "%.17g", json_real_value(v));
-        else
-            snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
-        compare_value(p, step, rows[i].key, rows[i].was, json_is_string(v) ? json_string_value(v) : number);
-        p->out->keyed += own >= 0 && strcmp(rows[i].key, "keyed_root") == 0;
-        if (strcmp(rows[i].key, "state_root") != 0)
-            continue;
-        p->out->roots++;
-        p->out->start_root |= own < 0;
-        if (!p->out->diverged)
-            p->out->agreed = step + 1;
-    }
-    if (own >= 0)
-        add_times(p, body, r);
-    p->out->steps += own >= 0;
-}
-
-/* The first divergent tensor, if both sides have tensor roots of that state. */
-static void name_tensor(struct replay *p)
-{
-    struct rp_replay_result *out = p->out;
-    if (!out->diverged || strcmp(out->quantity, "state_root") != 0)
-        return;
-    const int first = out->step < 0, last = out->step == p->records->r[p->records->n - 1].step;
-    const json_t *ours = first || last ? json_object_get(p->roots, first ? "init" : "final") : NULL;
-    for (int64_t i = 0; ours && i < p->run->tensor_root_n; i++) {
-        const struct rp_tensor_root *theirs = &p->run->tensor_root[i];
-        const char *root = first ? theirs->init : theirs->final,
-                   *here = json_string_value(json_object_get(ours, theirs->name));
-        if (!*root || (here && strcmp(here, root) == 0))
-            continue;
-        if (!out->tensors++)
-            rp_ascii(out->tensor, sizeof out->tensor, theirs->name);
-    }
 }
 
 /* The kernel's name of this CPU, as in a capture. */
@@ -398,7 +324,7 @@ static int is_captured_cpu(const json_t *before)
 }
 
 /* All ranks of the run together had the instruction set and threads that this one has. */
-static int is_same_device(const struct replay *p, const json_t *body)
+static int is_same_device(const struct rp_replaying *p, const json_t *body)
 {
     struct rp_device_info here;
     const char *isa = rp_facts_isa(p->run);
@@ -414,12 +340,12 @@ static int is_idle(void)
     return getloadavg(&load, 1) == 1 && load < 0.1 * (double)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-static int on_frame(struct replay *p, enum rp_frame type, const json_t *body, struct rp_err *err)
+static int on_frame(struct rp_replaying *p, enum rp_frame type, const json_t *body, struct rp_err *err)
 {
     if (type == RP_FRAME_HELLO) {
         p->out->same_device = p->idle && is_same_device(p, body);
     } else if (type == RP_FRAME_STEP) {
-        compare_step(p, body);
+        rp_replay_compare_step(p, body);
     } else if (type == RP_FRAME_DONE) {
         p->roots = json_incref(json_object_get(body, "tensor_roots"));
         p->done = 1;
@@ -430,11 +356,11 @@ static int on_frame(struct replay *p, enum rp_frame type, const json_t *body, st
 }
 
 /* Interruption, divergence and hangs: 1 done, 0 continue, -1 failed. */
-static int check_progress(struct replay *p, struct rp_err *err)
+static int check_progress(struct rp_replaying *p, struct rp_err *err)
 {
     uint64_t now = rp_now_ns();
-    if (p->o->progress && p->o->progress(p->o->arg, p->out->steps, p->steps))
-        return rp_fail(err, RP_INTERRUPTED, "interrupted after %" PRId64 " step%s", p->out->steps, rp_s(p->out->steps));
+    if (p->o->progress && p->o->progress(p->o->arg, unit(p, 1), done(p), to_do(p)))
+        return rp_fail(err, RP_INTERRUPTED, "interrupted after %" PRId64 " %s", done(p), unit(p, done(p)));
     if (p->out->diverged && !p->stop_ns && !p->saved) {
         p->stop_ns = now;
         rp_process_stop(&p->worker);
@@ -448,7 +374,7 @@ static int check_progress(struct replay *p, struct rp_err *err)
     return 0;
 }
 
-static int watch(struct replay *p, struct rp_err *err)
+static int watch(struct rp_replaying *p, struct rp_err *err)
 {
     while (!p->done) {
         enum rp_frame type;
@@ -467,7 +393,7 @@ static int watch(struct replay *p, struct rp_err *err)
 
 /* ---- the owner's state, element by element ---- */
 
-static int make_state_file(struct replay *p, struct rp_err *err)
+static int make_state_file(struct rp_replaying *p, struct rp_err *err)
 {
     const char *tmp = getenv("TMPDIR");
     p->dir = rp_asprintf("%s/repro-replay-XXXXXX", tmp && *tmp ? tmp : "/tmp");
@@ -481,7 +407,7 @@ static int make_state_file(struct replay *p, struct rp_err *err)
     return 0;
 }
 
-static void remove_state_file(struct replay *p, pid_t worker)
+static void remove_state_file(struct rp_replaying *p, pid_t worker)
 {
     if (p->dir) {
         RP_FREE char *cut = rp_st_temporary(p->saved, worker);
@@ -493,7 +419,7 @@ static void remove_state_file(struct replay *p, pid_t worker)
     free(p->saved);
 }
 
-static int compare_states(struct replay *p, struct rp_err *err)
+static int compare_states(struct rp_replaying *p, struct rp_err *err)
 {
     if (!p->saved || (p->out->diverged && access(p->saved, R_OK) < 0))
         return 0;
@@ -504,13 +430,13 @@ static int compare_states(struct replay *p, struct rp_err *err)
 }
 
 /* Sets p->steps; fails if there are none. */
-static int clamp_steps(struct replay *p, struct rp_err *err)
+static int clamp_steps(struct rp_replaying *p, struct rp_err *err)
 {
     int64_t all = p->records->n ? p->records->r[p->records->n - 1].step + 1 : 0, left = all - p->o->first;
     if (all < 1)
         return rp_fail(err, RP_UNAVAILABLE, "the run has no recorded steps");
     if (left < 1)
-        return rp_fail(err, RP_USAGE, "--replay begins with step %" PRId64 ", but the run has the steps 0 to %" PRId64, p->o->first,
+        return rp_fail(err, RP_USAGE, "the replay begins with step %" PRId64 ", but the run has the steps 0 to %" PRId64, p->o->first,
                        all - 1);
     p->steps = p->o->steps < left ? p->o->steps : left;
     return 0;
@@ -520,7 +446,7 @@ static int clamp_steps(struct replay *p, struct rp_err *err)
 
 /* The products of one step of a few samples from the state `init`, or NULL: from the recipe's own, before step `first`
  * of the run. */
-static int count_products(struct rp_products *out, struct replay *p, const char *init, int64_t first,
+static int count_products(struct rp_products *out, struct rp_replaying *p, const char *init, int64_t first,
                           struct rp_err *err)
 {
     char batch[24];
@@ -551,7 +477,7 @@ static int count_products(struct rp_products *out, struct replay *p, const char 
         json_t *body;
         int got = rp_process_next(&w, POLL_MS, &type, &body, err);
         failed = got < 0 || (got > 0 && type == RP_FRAME_FAILED && rp_frame_failure(body, err) < 0);
-        if (!failed && p->o->progress && p->o->progress(p->o->arg, p->steps, p->steps))
+        if (!failed && p->o->progress && p->o->progress(p->o->arg, unit(p, 1), p->steps, p->steps))
             failed = rp_fail(err, RP_INTERRUPTED, "interrupted") < 0;
         if (!failed && rp_now_ns() > p->end_ns)
             failed = rp_fail(err, RP_UNAVAILABLE, "not done within %.0f s: allow more with --replay-limit TIME",
@@ -570,7 +496,7 @@ static int count_products(struct rp_products *out, struct replay *p, const char 
 }
 
 /* Of a run that answers a challenge and starts from its seeds, and a part after its first. */
-static int judge_state(struct replay *p, struct rp_err *err)
+static int judge_state(struct rp_replaying *p, struct rp_err *err)
 {
     const char *from_file = json_string_value(rp_facts_setting(p->run, "run.init"));
     struct rp_products *untrained = p->o->untrained;
@@ -592,13 +518,15 @@ static int judge_state(struct replay *p, struct rp_err *err)
                                                                                   : 0;
 }
 
-static int train(struct replay *p, struct rp_err *err)
+static int train(struct rp_replaying *p, struct rp_err *err)
 {
     if (clamp_steps(p, err) < 0 || (p->o->state && make_state_file(p, err) < 0) || prepare(p, err) < 0 || watch(p, err) < 0)
         return -1;
-    name_tensor(p);
-    if (!p->out->diverged && p->out->steps < p->steps)
-        return rp_fail(err, RP_BUG, "the worker ended after %" PRId64 " of %" PRId64 " steps", p->out->steps, p->steps);
+    rp_replay_name_tensor(p);
+    if (!p->out->diverged && done(p) < to_do(p))
+        return rp_fail(err, RP_BUG, "the worker ended after %" PRId64 " of %" PRId64 " %s", done(p), to_do(p), unit(p, to_do(p)));
+    if (p->of_micros)
+        return 0;
     return compare_states(p, err) < 0 ? -1 : judge_state(p, err);
 }
 
@@ -637,8 +565,8 @@ int rp_replay_check_state(const struct rp_facts *run, const char *init, int64_t 
 int rp_replay(struct rp_replay_result *out, const struct rp_facts *run, const struct rp_records *records,
               const struct rp_replay_opts *o, struct rp_err *err)
 {
-    struct replay p = {.o = o, .out = out, .run = run, .records = records, .worker = {.pid = -1, .fd = -1}, .idle = is_idle()};
-    *out = (struct rp_replay_result){.first = o->first, .agreed = -1};
+    struct rp_replaying p = {.o = o, .out = out, .run = run, .records = records, .worker = {.pid = -1, .fd = -1}, .idle = is_idle()};
+    *out = (struct rp_replay_result){.first = o->first, .agreed = -1, .micro = -1};
     p.end_ns = rp_now_ns() + (o->limit_ns ? o->limit_ns : RP_REPLAY_LIMIT_NS);
     int failed = train(&p, err);
     pid_t worker = p.worker.pid;
@@ -648,6 +576,21 @@ int rp_replay(struct rp_replay_result *out, const struct rp_facts *run, const st
     rp_data_set_fini(&p.data);
     json_decref(p.roots);
     return failed;
+}
+
+void rp_replay_result_fini(struct rp_replay_result *r)
+{
+    free(r->micro_batch);
+    r->micro_batch = NULL;
+}
+
+/* Which micro-batches of the first step were compared. */
+static json_t *micros_json(const struct rp_replay_result *r)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; i < r->micros; i++)
+        json_array_append_new(list, json_integer((json_int_t)r->micro_batch[i]));
+    return json_pack("{s:I, s:o}", "of", (json_int_t)r->of_micros, "numbers", list);
 }
 
 json_t *rp_replay_json(const struct rp_replay_result *r)
@@ -661,6 +604,10 @@ json_t *rp_replay_json(const struct rp_replay_result *r)
     if (r->diverged)
         json_object_set_new(out, "divergence", json_pack("{s:I, s:s, s:s, s:s}", "step", (json_int_t)r->step, "quantity", r->quantity,
                                                          "recorded", r->recorded, "here", r->here));
+    if (r->of_micros)
+        json_object_set_new(out, "micro_batches", micros_json(r));
+    if (r->micro >= 0)
+        json_object_set_new(json_object_get(out, "divergence"), "micro_batch", json_integer((json_int_t)r->micro));
     if (r->diverged && r->agreed >= 0)
         json_object_set_new(out, "equal_before_step", json_integer((json_int_t)r->agreed));
     if (r->reached)

@@ -5,10 +5,14 @@
  * Flow:    facts.json + records -> worker -> equal, or the first divergent step, quantity and tensor, and with `state`
  *          the elements.
  * Owner:   nothing outlives the call.
- * Extend:  another recorded quantity is one row in compare_step().
+ * Extend:  another recorded quantity is one row in rp_replay_compare_step().
  *
  * Step S + i of the run is step i of the worker, which starts from the state before step S: the recipe's initialisation
  * where S is 0, else the file `init`, which must have the root recorded there.
+ *
+ * A step of thousands of micro-batches is checked in parts: the forward passes of some, drawn here at random so that
+ * nobody could foresee them, must give the losses that were recorded of them. Gradients are not compared then: it shows
+ * that those losses follow from the state before the step, not that the step was trained.
  */
 #pragma once
 
@@ -26,6 +30,7 @@
 struct rp_replay_opts {
     int64_t first;       /* S: the step to begin with */
     int64_t steps;       /* how many to train again */
+    int64_t micros;      /* not 0: of the first of these steps, the losses of that many micro-batches, chosen here, are computed instead */
     const char *data;    /* the samples, if the run used its owner's (data.path); NULL: the pinned archive */
     const char *init;    /* the state before step `first`: the file that the run started from, or one saved then */
     const char *state;   /* the owner's state after the last of these steps, to compare element by element; or NULL */
@@ -39,21 +44,24 @@ struct rp_replay_opts {
     const char *isa;     /* one of RP_ISAS, or NULL */
     int64_t threads;     /* 0: all */
     uint64_t limit_ns, limit_bytes; /* most time and host memory for it, whatever the bundle asks for; 0: an hour, half of what is free */
-    /* Before the first step; seconds: estimated shortest and longest time, NULL if unknown. May be NULL. */
-    void (*begin)(void *arg, int64_t first, int64_t steps, const double seconds[2]);
+    /* Before the first step; work: "steps 0 to 3"; seconds: estimated shortest and longest time, NULL if unknown. May be NULL. */
+    void (*begin)(void *arg, const char *work, const double seconds[2]);
     /* By the check that replays: before it does, what the replay will not show. May be NULL. */
     void (*remark)(void *arg, const char *text);
-    /* Several times a second, with the steps compared so far; nonzero stops with RP_INTERRUPTED. May be NULL. */
-    int (*progress)(void *arg, int64_t step, int64_t steps);
+    /* Several times a second, with how many are compared so far of what: "step" or "micro-batch"; nonzero stops with RP_INTERRUPTED. May be NULL. */
+    int (*progress)(void *arg, const char *what, int64_t done, int64_t to_do);
     void *arg;
 };
 
 struct rp_replay_result {
     int64_t keyed;         /* keyed roots after a step that were compared */
     int64_t first, steps, roots;  /* the first step; how many steps and roots were compared */
+    int64_t micros, of_micros;    /* how many losses of micro-batches were compared, and how many the step has; 0: whole steps */
+    int64_t *micro_batch;         /* [micros] their numbers, ascending */
     int start_root;        /* the state before the first step has the recorded root; 0: none was recorded */
     int diverged;          /* 0: bit-equal */
     int64_t step;          /* first divergent step; first - 1: the state before it */
+    int64_t micro;         /* its micro-batch, if `quantity` is micro_losses; else -1 */
     int64_t agreed;        /* the state before this step had the recorded root; -1: none was compared before the divergence */
     const char *quantity;  /* "loss", "grad_norm", "state_root", ... static */
     char recorded[72], here[72];
@@ -83,4 +91,5 @@ int rp_replay_check_state(const struct rp_facts *run, const char *init, int64_t 
 /* 0: trained; see out->diverged. -1: not possible here, or not within the limits (RP_UNAVAILABLE, RP_IO, ...). */
 int rp_replay(struct rp_replay_result *out, const struct rp_facts *run, const struct rp_records *records,
               const struct rp_replay_opts *o, struct rp_err *err) rp_must_check;
+void rp_replay_result_fini(struct rp_replay_result *r);
 json_t *rp_replay_json(const struct rp_replay_result *r);

@@ -1,0 +1,36 @@
+/* Shared by the files of the replay.
+ *
+ * What:    struct rp_replaying, one call of rp_replay(), and the comparison of what the worker sends with the records.
+ * Flow:    replay.c starts the worker and reads its frames -> replay_compare.c -> struct rp_replay_result.
+ * Owner:   rp_replay() owns everything in it.
+ */
+#pragma once
+
+#include "data/store.h"
+#include "process/process.h"
+#include "verify/replay/replay.h"
+
+struct rp_replaying {
+    const struct rp_replay_opts *o;
+    struct rp_replay_result *out;
+    const struct rp_facts *run;
+    const struct rp_records *records;
+    struct rp_recipe recipe;
+    struct rp_data_set data;
+    struct rp_process worker;
+    int64_t steps;     /* to train */
+    int64_t of_micros, n_micro; /* micro-batches of a step, and of those to compute; 0: whole steps are trained */
+    char *dir, *saved; /* temporary file of the state that is compared with the owner's, or NULL */
+    json_t *roots;     /* per tensor, of this replay */
+    int done, idle;    /* idle: nothing else ran here before */
+    int64_t ns[2], timed; /* sums over steps but the first: recorded, here */
+    uint64_t stop_ns; /* when the worker was asked to stop, or 0 */
+    uint64_t end_ns, limit_bytes; /* when it has to be over; most memory, RP_MEMORY_UNKNOWN: no limit */
+};
+
+/* The record of a step of the run, or of the state before the first; NULL: there is none. */
+const struct rp_step_record *rp_replay_record(const struct rp_replaying *p, int64_t step);
+/* One record against the recorded one, in the order of the computation. */
+void rp_replay_compare_step(struct rp_replaying *p, const json_t *body);
+/* Does nothing unless a state root differs: the first divergent tensor, if both sides have tensor roots of that state. */
+void rp_replay_name_tensor(struct rp_replaying *p);
