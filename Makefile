@@ -62,7 +62,8 @@ ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 # --- what goes in ---------------------------------------------------------------------------------------------------
 sources := $(filter-out src/gpu/% src/backend/cuda/%,$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))) src/backend/cuda/needs.c
 embedded := LICENSE $(sort $(filter-out %.md %/,$(wildcard recipes/*.yaml recipes/*.json recipes/*.tar.* recipes/*.zip \
-	src/*/*.sh src/*/*.css src/*/*/*.json src/*/*/*.in results/published/*.csv results/published/*.json)))
+	src/*/*.sh src/*/*.css src/*/*/*.json src/*/*/*.in results/published/*.csv results/published/*.json \
+	results/published/tensor_core/*)))
 # The cases of the GPT report of 2021: a recipe of fp32 and one of fp16 for each name of its table, embedded as recipes/gpt/NAME.yaml.
 gpt_table := results/published/gpt_v100.csv
 gpt_cases := $(addprefix $(BUILD)/recipes/gpt/,$(addsuffix .yaml,$(shell sed '1d;s/,.*//' $(gpt_table) | uniq | sed 'p;s/$$/_fp16/')))

@@ -28,7 +28,7 @@ static json_t *dirty_json(const struct rp_build *b)
 
 static int print_licenses(struct rp_cli *cli, struct rp_err *err)
 {
-    static const char *const names[] = {"LICENSE", "LICENSES.txt"};
+    static const char *const names[] = {"LICENSE", "LICENSES.txt", "results/published/tensor_core/LICENSE"};
     RP_BUF text = {0};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const struct rp_embed *e = rp_embed_find(names[i]);

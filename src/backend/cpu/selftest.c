@@ -1,6 +1,23 @@
 #include "backend/selftest.h"
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/tc_recorded.h"
+
+/* In mixed precision: products that were recorded on GPUs with these sums. */
+static void test_recorded(enum rp_isa isa, enum rp_numerics n, const struct rp_case_watch *progress, json_t *report, struct rp_err *first)
+{
+    const struct rp_arithmetic *a = rp_arithmetic_of(n);
+    struct rp_err difference = {0};
+    const struct rp_tc_recorded is = rp_tc_compare_recorded(isa, a->format, a->tc, &difference);
+    json_t *row = json_pack("{s:s, s:s, s:s, s:i, s:i}", "op", "recorded_products", "isa", rp_isa_name(isa), "numerics",
+                            rp_numerics_name(n), "cases", is.cases, "failed", is.failed);
+    if (is.failed)
+        json_object_set_new(row, "difference", json_string(difference.msg));
+    if (is.failed && first->code == RP_OK)
+        *first = difference;
+    json_array_append_new(report, row);
+    rp_case_watch_done(progress, row);
+}
 
 /* In one arithmetic; *first is set if anything differs and it was not set before. */
 static int test_numerics(enum rp_numerics n, const struct rp_case_watch *progress, json_t *report, struct rp_err *first, struct rp_err *err)
@@ -18,6 +35,8 @@ static int test_numerics(enum rp_numerics n, const struct rp_case_watch *progres
         if (rp_ops_selftest_device(dev, name, progress, report, &e) < 0 && first->code == RP_OK)
             *first = e;
         cpu->close(dev);
+        if (rp_is_mixed(n))
+            test_recorded((enum rp_isa)isa, n, progress, report, first);
     }
     return 0;
 }
