@@ -235,6 +235,27 @@ static void attack_with(struct fx *x, const struct changes *c)
     attack_expect(c->name, NULL, c->check, c->status);
 }
 
+/* A run that goes on from a file with a loss scale, in which both forms of the scale are there. */
+TEST(a_scale_of_a_file_in_two_forms)
+{
+    static const char *const from[] = {"run.init=theirs.safetensors"};
+    for (int wrong = 0; wrong < 2; wrong++) {
+        FX(x);
+        make_with(&x, from, 1);
+        json_object_set_new(x.facts, "init",
+                            json_pack("{s:b, s:i, s:n, s:[], s:[s], s:[], s:[], s:{s:{s:s, s:f}, s:i, s:i, s:i, s:i}}", "optimizer_state", 1, "steps", 0,
+                                      "class", "initialised", "types", "F32", "config_ignored", "config_unknown", "loss_scale", "scale", "hex",
+                                      "0x1p+16", "value", 65536.0, "good", 0, "bad", 0, "at_minimum", 0, "skipped", 0));
+        fx_derive(&x);
+        if (wrong)
+            set_path(x.facts, "init/loss_scale/scale/value", json_real(1.0));
+        if (wrong)
+            refused(&x, RP_CHECK_data, RP_MISMATCH);
+        else
+            accepted(&x);
+    }
+}
+
 static const struct changes hidden[] = {
     {"a skip hidden behind a norm that was invented", STEPS,
      {{"\"grad_norm\":\"inf\"", "\"grad_norm\":\"0x1.1p+1\""}, {SCALE("0x1p+16", "1"), SCALE("0x1p+16", "0")}}, RP_CHECK_numbers, 5},

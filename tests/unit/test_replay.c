@@ -2,6 +2,8 @@
 /* exhaustive */
 #include "tests/unit/replay_fixture.h"
 
+#include "train/checkpoint.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -90,6 +92,36 @@ TEST(what_cannot_be_replayed_says_why)
     RP_JSON *huge = json_deep_copy(x->facts);
     json_object_set_new(json_object_get(huge, "plan"), "batch", json_integer(16777216));
     CHECK(replay(&r, huge, x->steps.data, 1, &err) < 0 && strstr(err.msg, "batch"), "a plan of terabytes: %s", err.msg);
+}
+
+/* What facts.json has of the file of --init, in a run that started from it. */
+TEST(the_file_that_a_run_started_from_is_the_one_it_described)
+{
+    static const struct {
+        const char *key, *value;
+    } lies[] = {{"steps", "7"}, {"class", "\"BertForEverything\""}, {"types", "[\"BF16\"]"}, {"optimizer_state", "false"}};
+    const struct real *x = real();
+    struct rp_recipe r;
+    struct rp_err err = {0};
+    json_t *found = NULL;
+    RP_FREE char *init = fx_path("middle.safetensors");
+    RP_JSON *facts = json_deep_copy(x->facts);
+    CHECK(rp_recipe_from_json(&r, json_object_get(facts, "recipe"), &err) == 0 && rp_checkpoint_check(init, &r, &found, &err) == 0, "%s",
+          err.msg);
+    rp_recipe_fini(&r);
+    json_object_set_new(json_object_get(json_object_get(facts, "recipe"), "run.init"), "value", json_string("theirs.safetensors"));
+    json_object_set_new(facts, "init", found);
+    for (size_t i = 0; i <= sizeof lies / sizeof *lies; i++) {
+        const int honest = i == sizeof lies / sizeof *lies;
+        struct rp_facts of;
+        RP_JSON *bent = json_deep_copy(facts);
+        if (!honest)
+            json_object_set_new(json_object_get(bent, "init"), lies[i].key, json_loads(lies[i].value, JSON_DECODE_ANY, NULL));
+        rp_object_read(&of, &rp_type_facts, bent);
+        const int rc = rp_replay_check_state(&of, init, 0, &err);
+        CHECK(honest ? rc == 0 : rc < 0 && err.code == RP_MISMATCH && strstr(err.msg, lies[i].key), "%zu: %s", i, err.msg);
+        rp_object_fini(&of, &rp_type_facts);
+    }
 }
 
 static int middle_with(struct rp_replay_result *r, const char *steps, int64_t first, int64_t n, const char *init, const char *state, struct rp_err *err)

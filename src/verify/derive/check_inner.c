@@ -373,13 +373,24 @@ static int check_init_types(const struct rp_verify_state *s, struct rp_err *err)
     return 0;
 }
 
+/* Both forms of the loss scale of that file are one number. */
+static int check_init_scale(const struct rp_verify_state *s, struct rp_err *err)
+{
+    const struct rp_init_facts *is = s->run.facts->init;
+    const json_t *value = rp_json_at(s->run.doc->facts_json, "init/loss_scale/scale/value");
+    if (!is || !is->loss_scale || json_number_value(value) == (double)is->loss_scale->scale)
+        return 0;
+    return rp_fail(err, RP_MISMATCH, "facts.json: init/loss_scale/scale is %.9g as a number, but %.9g by its bits", json_number_value(value),
+                   (double)is->loss_scale->scale);
+}
+
 int rp_check_data(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_data_facts *data = &s->run.facts->data;
     const char *wanted = json_string_value(rp_facts_setting(s->run.facts, "data.sha256"));
     const char *own = json_string_value(rp_facts_setting(s->run.facts, "data.path"));
     const char *archive = json_string_value(rp_facts_setting(s->run.facts, "data.archive"));
-    if (check_skipped(s, err) < 0 || check_init_types(s, err) < 0)
+    if (check_skipped(s, err) < 0 || check_init_types(s, err) < 0 || check_init_scale(s, err) < 0)
         return -1;
     if (!data->pinned)
         return rp_check_note(result, "not pinned: the owner's own samples, digest %s", data->digest);

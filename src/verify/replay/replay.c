@@ -539,6 +539,23 @@ char *rp_replay_state_path(const char *init, int64_t first)
     return NULL;
 }
 
+/* What facts.json has of the file that the run started from is what is in the file. */
+static int check_init_facts(const struct rp_facts *run, const json_t *found, const char *init, struct rp_err *err)
+{
+    struct rp_init_facts is;
+    const char *name;
+    json_t *value;
+    rp_object_read(&is, &rp_type_init_facts, found);
+    RP_JSON *here = rp_object_json(&is, &rp_type_init_facts), *was = rp_object_json(run->init, &rp_type_init_facts);
+    rp_object_fini(&is, &rp_type_init_facts);
+    json_object_foreach(here, name, value)
+        if (!json_equal(value, json_object_get(was, name)))
+            return rp_fail(err, RP_MISMATCH, "facts.json: init/%s is not that of '%s'", name, init);
+    return json_object_size(here) == json_object_size(was)
+               ? 0
+               : rp_fail(err, RP_MISMATCH, "facts.json: init has more than '%s'", init);
+}
+
 int rp_replay_check_state(const struct rp_facts *run, const char *init, int64_t first, struct rp_err *err)
 {
     const char *from_file = json_string_value(rp_facts_setting(run, "run.init"));
@@ -557,6 +574,8 @@ int rp_replay_check_state(const struct rp_facts *run, const char *init, int64_t 
         failed =
             rp_fail(err, RP_MISMATCH, "'%s' is a state after %" PRId64 " step%s, not the one before step %" PRId64,
                     init, steps, rp_s(steps), first) < 0;
+    if (!failed && first == 0 && from_file && *from_file && run->init)
+        failed = check_init_facts(run, found, init, err) < 0;
     json_decref(found);
     rp_recipe_fini(&r);
     return failed ? -1 : 0;
