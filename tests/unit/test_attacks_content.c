@@ -263,6 +263,30 @@ TEST(more_runs_before_a_line_than_there_are_lines)
     }
 }
 
+/* The line was written before the run ended, at a time that there was. */
+TEST(a_line_of_the_ledger_at_another_time)
+{
+    static const struct {
+        const char *at, *begun;
+        enum rp_check_state state;
+    } rows[] = {{"2026-09-21T14:13:19Z", "2026-09-21T12:00:00Z", RP_CHECK_NOTE},
+                {"2026-09-21T14:18:00Z", "2026-09-21T12:00:00Z", RP_CHECK_NOTE}, /* clocks are set back */
+                {"2026-09-21T14:19:00Z", "2026-09-21T12:00:00Z", RP_CHECK_WARNING},
+                {"2026-09-31T14:13:19Z", "2026-09-21T12:00:00Z", RP_CHECK_FAILED},
+                {"2026-09-21T14:13:19Z", "2026-02-30T12:00:00Z", RP_CHECK_FAILED}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        FX(x);
+        fx_set_ledger(&x, json_pack("{s:i, s:s, s:i, s:i, s:s, s:s}", "position", 3, "head", FX_ROOT, "earlier", 2, "overlapping", 0, "at",
+                                    rows[i].at, "begun", rows[i].begun));
+        if (rows[i].state == RP_CHECK_FAILED) {
+            refused(&x, RP_CHECK_ledger, RP_MISMATCH);
+            continue;
+        }
+        fx_seal(&x, "signer", "sealed");
+        expect_state_of("sealed", RP_CHECK_ledger, rows[i].state);
+    }
+}
+
 /* Both documents say so. */
 TEST(more_nodes_than_ranks)
 {

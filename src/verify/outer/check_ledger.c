@@ -41,15 +41,18 @@ static void add_remarks(const struct rp_verify_state *s, const struct rp_ledger_
         rp_buf_puts(out, "; its line is not signed, as by older versions");
 }
 
-/* The first line is the ledger's beginning, later lines and runs come after it, and a key is there before what it
- * signs. A clock that was set back does not make an honest run fail. */
+/* The first line is the ledger's beginning, later lines and runs come after it, a key is there before what it signs, and
+ * the line before the run ends. A clock that was set back does not make an honest run fail. */
 static void check_times(const struct rp_verify_state *s, struct rp_check_result *result)
 {
     const struct rp_ledger_facts *is = &s->run.facts->ledger;
     const struct {
         const char *earlier, *what;
     } times[] = {{is->begun, "the ledger began"}, {is->key_made, "its key was made"}};
-    const int64_t at = rp_rfc3339_seconds(is->at);
+    const int64_t at = rp_rfc3339_seconds(is->at), ended = rp_rfc3339_seconds(s->run.facts->ended_at);
+    if (at > ended + RP_LEDGER_CLOCK_S)
+        rp_check_warn(result, "line %" PRId64 " is of %s, after the end of the run at %s, which it was written before: a clock that was set back",
+                      is->position, is->at, s->run.facts->ended_at);
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         if (times[i].earlier && rp_rfc3339_seconds(times[i].earlier) > at + RP_LEDGER_CLOCK_S) {
             rp_check_warn(result,
@@ -186,6 +189,16 @@ static int find_place(struct rp_verify_state *s, struct rp_check_result *result,
     return 0;
 }
 
+/* No month has a day 32. */
+static int check_dates(const struct rp_ledger_facts *is, struct rp_err *err)
+{
+    const char *const dates[][2] = {{"at", is->at}, {"begun", is->begun}, {"key_made", is->key_made}};
+    for (size_t i = 0; i < sizeof dates / sizeof *dates; i++)
+        if (dates[i][1] && rp_rfc3339_seconds(dates[i][1]) < 0)
+            return rp_fail(err, RP_MISMATCH, "facts.json: ledger/%s is %.20s, a date that does not exist", dates[i][0], dates[i][1]);
+    return 0;
+}
+
 int rp_check_ledger(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_ledger_facts *is = &s->run.facts->ledger;
@@ -196,6 +209,8 @@ int rp_check_ledger(struct rp_verify_state *s, struct rp_check_result *result, s
                       !is->container_layer;
     if (is->reason ? !empty : !entry)
         return rp_fail(err, RP_MISMATCH, "facts.json: 'ledger' is neither an entry nor the reason why there is none");
+    if (check_dates(is, err) < 0)
+        return -1;
     if (is->reason)
         rp_check_note(result, "in no ledger: %.300s%s", is->reason, s->o->ledger ? "; there is no entry to look up in --ledger" : "");
     else if (find_place(s, result, err) < 0)
