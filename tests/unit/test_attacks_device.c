@@ -219,7 +219,7 @@ static void name_processor(struct fx *x, const char *device, const char *capture
 TEST(processor_named_as_a_gpu_fails)
 {
     static const char *const names[] = {"NVIDIA H200", "nvidia h200", "AMD EPYC with NVIDIA H100 80GB HBM3", "Tesla V100-SXM2-32GB",
-                                        "NVIDIA GeForce RTX 4090", "Quadro RTX 8000"};
+                                        "NVIDIA GeForce RTX 4090", "Quadro RTX 8000", "H200", "AMD Instinct MI300X", "mi300x"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         for (int agrees = 0; agrees < 2; agrees++) {
             FX(x);
@@ -240,6 +240,8 @@ TEST(device_models_takes_the_captured_name_only)
         int holds;
     } cases[] = {{"AMD EPYC 9755", "AMD EPYC 9755", RP_CHECK_PASSED, 1},
                  {"AMD EPYC 9755", "Intel Xeon (Icelake)", RP_CHECK_NOTE, 0},
+                 {"", "AMD EPYC 9755", RP_CHECK_NOTE, 0},
+                 {"AMD A10-7850K with Radeon Graphics", "AMD A10-7850K with Radeon Graphics", RP_CHECK_PASSED, 0},
                  {"Intel Xeon (Icelake)", "AMD EPYC 9755", RP_CHECK_NOTE, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         FX(x);

@@ -110,7 +110,8 @@ const char *rp_verify_gpu_name(const char *device)
 #define PEAK(name, sms, units, tensor, mhz, gb_per_s, source) name,
 #include "verify/physics/peaks.def"
 #undef PEAK
-        "NVIDIA", "GeForce", "Quadro"};
+        "NVIDIA", "GeForce", "Quadro", "H100", "H200", "H800", "B100", "B200", "B300", "A100", "A800", "V100", "P100",
+        "Instinct", "MI100", "MI210", "MI250", "MI300", "MI325", "MI350", "MI355", "Gaudi"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcasestr(device, names[i]))
             return names[i];
@@ -165,7 +166,7 @@ static int check_cpu(const struct rp_verify_state *s, int rank, const struct rp_
             return rp_fail(err, RP_MISMATCH, "the run used a CPU, but %s it '%s', as only GPUs are named ('%s')",
                            i ? "the capture names" : "names", rp_excerpt(name, names[i]), rp_verify_gpu_name(names[i]));
     /* emulators and valgrind give programs another CPU than /proc has */
-    if (captured && *d->name && strcmp(captured, d->name) != 0 && result->state == RP_CHECK_PASSED)
+    if (captured && strcmp(captured, d->name) != 0 && result->state == RP_CHECK_PASSED)
         rp_check_note(result, "the run used '%s', but the captured CPU is '%s'", rp_excerpt(name, d->name),
                       rp_excerpt(other, captured));
     if (check_isa(capture, d, result, err) < 0)
