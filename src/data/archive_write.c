@@ -55,9 +55,8 @@ static int add_member(struct archive *a, const struct rp_archive_member *m)
     return failed ? -1 : 0;
 }
 
-int rp_archive_write(const char *path, const struct rp_archive_member *member, int n, struct rp_err *err)
+int rp_archive_make(struct rp_buf *out, const char *path, const struct rp_archive_member *member, int n, struct rp_err *err)
 {
-    RP_BUF bytes = {0};
     struct archive *a = archive_write_new();
     if (!a)
         return rp_fail(err, RP_UNAVAILABLE, "out of memory");
@@ -65,7 +64,7 @@ int rp_archive_write(const char *path, const struct rp_archive_member *member, i
     archive_write_set_bytes_in_last_block(a, 1);
     int failed = choose(a, path, err) < 0, broken = 0;
     if (!failed) {
-        broken = archive_write_open(a, &bytes, NULL, on_write, NULL) != ARCHIVE_OK;
+        broken = archive_write_open(a, out, NULL, on_write, NULL) != ARCHIVE_OK;
         for (int i = 0; i < n && !broken; i++)
             broken = add_member(a, &member[i]) < 0;
         broken = broken || archive_write_close(a) != ARCHIVE_OK;
@@ -73,5 +72,11 @@ int rp_archive_write(const char *path, const struct rp_archive_member *member, i
     if (broken)
         failed = rp_fail(err, RP_UNAVAILABLE, "cannot make '%s': %s", path, archive_error_string(a)) < 0;
     archive_write_free(a);
-    return failed ? -1 : rp_write_file(path, bytes.data, bytes.size, 0666, err);
+    return failed ? -1 : 0;
+}
+
+int rp_archive_write(const char *path, const struct rp_archive_member *member, int n, struct rp_err *err)
+{
+    RP_BUF bytes = {0};
+    return rp_archive_make(&bytes, path, member, n, err) < 0 ? -1 : rp_write_file(path, bytes.data, bytes.size, 0666, err);
 }

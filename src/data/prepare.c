@@ -4,6 +4,7 @@
 #include "data/embedded_data.h"
 #include "data/files.h"
 #include "data/store.h"
+#include "data/synthetic/make.h"
 
 #include "base/buf.h"
 #include "base/hash.h"
@@ -79,6 +80,22 @@ static int find_unpacked(const struct rp_recipe *r, const char *store, struct rp
     return 0;
 }
 
+/* The embedded sample of BERT for the lengths of the recipe, into the store. */
+static int remake_sample(const struct rp_recipe *r, const char *store, struct rp_data_set *out, struct rp_err *err)
+{
+    const struct rp_generator *g = rp_generator_find("bert");
+    struct rp_make_opts o = {.seq_length = (long)r->task_seq_length, .max_predictions_per_seq = (long)r->task_max_predictions};
+    struct rp_archive_source s = {.name = "the sample for other lengths", .fd = -1};
+    RP_BUF tar = {0};
+    char hex[65];
+    if (rp_make_options(&o, g, err) < 0 || rp_make_archive_bytes(&tar, g, &o, "sample.tar", err) < 0)
+        return rp_wrap(err, "the sample for task.seq_length %lld", (long long)r->task_seq_length);
+    s.data = tar.data;
+    s.size = tar.size;
+    rp_sha256_hex(hex, rp_buf_text(&tar), tar.size);
+    return rp_store_add(&s, hex, store, &out->path, err);
+}
+
 static int prepare_archive(const struct rp_recipe *r, const char *store, struct rp_data_set *out, struct rp_err *err)
 {
     struct rp_archive_source s;
@@ -95,7 +112,10 @@ static int prepare_archive(const struct rp_recipe *r, const char *store, struct 
     if (check_pin(r, s.name, hex, err) < 0)
         return -1;
     RP_FREE char *where = rp_store_path(store, &named);
-    if (rp_store_add(&s, hex, where, &out->path, err) < 0) {
+    if (rp_embedded_is_remade(r)) {
+        if (remake_sample(r, where, out, err) < 0)
+            return -1;
+    } else if (rp_store_add(&s, hex, where, &out->path, err) < 0) {
         /* no default store is writable: read an embedded archive from memory */
         if (named || path || err->code != RP_IO)
             return -1;

@@ -110,12 +110,11 @@ int rp_make_directory(const struct rp_generator *g, const struct rp_make_opts *o
     return 0;
 }
 
-int rp_make_archive(const struct rp_generator *g, const struct rp_make_opts *o, const char *path, int force, struct rp_err *err)
+int rp_make_archive_bytes(struct rp_buf *out, const struct rp_generator *g, const struct rp_make_opts *o, const char *path,
+                          struct rp_err *err)
 {
     char name[64];
     int files = file_count(g), n = 0, failed = 0;
-    if (!force && rp_refuse_existing(path, err) < 0)
-        return -1;
     struct rp_archive_member *member = rp_alloc((size_t)(o->shards * files) * sizeof *member);
     for (int i = 0; i < o->shards && !failed; i++) {
         struct rp_buf bytes[RP_SHARD_FILES_MAX] = {{0}};
@@ -126,7 +125,15 @@ int rp_make_archive(const struct rp_generator *g, const struct rp_make_opts *o, 
             member[n++] = (struct rp_archive_member){rp_strdup(name), (unsigned char *)rp_buf_take(&bytes[k]), size};
         }
     }
-    failed = failed || rp_archive_write(path, member, n, err) < 0;
+    failed = failed || rp_archive_make(out, path, member, n, err) < 0;
     rp_archive_members_free(member, n);
     return failed ? -1 : 0;
+}
+
+int rp_make_archive(const struct rp_generator *g, const struct rp_make_opts *o, const char *path, int force, struct rp_err *err)
+{
+    RP_BUF bytes = {0};
+    if (!force && rp_refuse_existing(path, err) < 0)
+        return -1;
+    return rp_make_archive_bytes(&bytes, g, o, path, err) < 0 ? -1 : rp_write_file(path, bytes.data, bytes.size, 0666, err);
 }

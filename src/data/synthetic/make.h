@@ -42,6 +42,9 @@ int rp_refuse_existing(const char *path, struct rp_err *err) rp_must_check; /* R
 /* Writes all shards into dir, which is made if needed. RP_USAGE if a file exists, unless force. */
 int rp_make_directory(const struct rp_generator *g, const struct rp_make_opts *o, const char *dir, int force,
                       struct rp_err *err) rp_must_check;
+/* All shards as one archive in memory, compressed by the ending of `path`. */
+int rp_make_archive_bytes(struct rp_buf *out, const struct rp_generator *g, const struct rp_make_opts *o, const char *path,
+                          struct rp_err *err) rp_must_check;
 /* Writes all shards as one archive, "bert_sample.tar.xz". The tar inside is the same bytes everywhere; the compressed bytes depend on the
  * compressor's version. */
 int rp_make_archive(const struct rp_generator *g, const struct rp_make_opts *o, const char *path, int force,
