@@ -36,10 +36,14 @@ int rp_edit_distance(const char *a, const char *b)
 void rp_nearest_try(struct rp_nearest *n, const char *name)
 {
     int length = (int)strlen(n->word), distance = rp_edit_distance(n->word, name), limit = 1 + (int)strlen(name) / 4;
-    if (length >= 3 && strncmp(n->word, name, (size_t)length) == 0)
+    const int begins = length >= 3 && strncmp(n->word, name, (size_t)length) == 0;
+    if (begins && n->begins && strlen(name) < strlen(n->best)) /* "bert" is rather bert_fp32 than bert_adam_fp32 */
+        n->best = name;
+    if (begins)
         distance = 1;
     if (distance > limit || distance >= length || (n->best && distance >= n->distance))
         return;
     n->best = name;
     n->distance = distance;
+    n->begins = begins;
 }

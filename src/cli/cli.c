@@ -105,6 +105,18 @@ int rp_cli_check_readable(const char *option, const char *path, struct rp_err *e
     return 0;
 }
 
+int rp_cli_read_input(struct rp_buf *out, size_t most, struct rp_err *err)
+{
+    char block[65536];
+    ssize_t n;
+    while ((n = RP_RETRY(read(STDIN_FILENO, block, sizeof block))) > 0) {
+        if (out->size + (size_t)n > most)
+            return rp_fail(err, RP_MALFORMED, "standard input has more than %zu bytes", most);
+        rp_buf_add(out, block, (size_t)n);
+    }
+    return n < 0 ? rp_fail(err, RP_IO, "cannot read standard input: %s", strerror(errno)) : 0;
+}
+
 static int is_device(const char *path)
 {
     struct stat st;

@@ -97,5 +97,8 @@ int rp_cli_check_bundle_output(const char *path, int force, struct rp_err *err) 
 /* The whole file or nothing; without `force` only devices exist already. path NULL: stdout, but not with --json. */
 int rp_cli_write_output(const struct rp_cli *cli, const char *path, int force, const struct rp_buf *text,
                         struct rp_err *err) rp_must_check;
+/* Standard input to its end, for an operand "-"; RP_MALFORMED: it has more than `most` bytes. */
+#define RP_CLI_INPUT "stdin" /* its name in messages */
+int rp_cli_read_input(struct rp_buf *out, size_t most, struct rp_err *err) rp_must_check;
 /* The file that --OPTION names (NULL: none) can be read: a mistyped name is reported before the work begins. */
 int rp_cli_check_readable(const char *option, const char *path, struct rp_err *err) rp_must_check;

@@ -111,6 +111,44 @@ const struct rp_command rp_cmd_recipes_show = {
     .run = cmd_recipes_show,
 };
 
+static int load_all(struct rp_recipe *r, struct rp_mistakes *m, const char *where, struct rp_err *err)
+{
+    RP_BUF text = {0};
+    if (strcmp(where, "-") != 0)
+        return rp_recipe_load_all(r, m, where, err);
+    if (rp_cli_read_input(&text, RP_RECIPE_MAX, err) < 0)
+        return rp_wrap(err, "recipe");
+    return rp_recipe_parse_all(r, m, rp_buf_text(&text), text.size, RP_CLI_INPUT, err);
+}
+
+static int cmd_recipes_check(struct rp_cli *cli, struct rp_err *err)
+{
+    struct rp_recipe r = {0};
+    struct rp_mistakes m = {.n = 0};
+    json_t *list = json_array();
+    const int failed = load_all(&r, &m, cli->argv[0], err) < 0;
+    rp_recipe_fini(&r);
+    for (int i = 0; i < m.n; i++)
+        json_array_append_new(list, json_string(m.item[i].msg));
+    rp_cli_return(cli, json_pack("{s:o}", "mistakes", list), "[/mistakes:{ t}\n]");
+    if (failed && m.n && err->code == RP_USAGE)
+        return rp_fail(err, RP_USAGE, "'%.200s' has %d mistake%s", cli->argv[0], m.n, rp_s(m.n));
+    return failed ? -1 : 0;
+}
+
+const struct rp_command rp_cmd_recipes_check = {
+    .name = "recipes check",
+    .operands = "RECIPE",
+    .summary = "list all mistakes of a recipe; nothing is trained",
+    .details = "RECIPE is a file, with or without .yaml, the name of an embedded recipe, or - for standard input. Each mistake is one "
+               "line with its place. Exit status 2: there are some. What depends on the machine, such as memory, 'repro run "
+               "RECIPE --plan' shows.\n"
+               "\n"
+               "Examples:\n"
+               "  repro recipes check mine.yaml\n",
+    .run = cmd_recipes_check,
+};
+
 /* "whole number 1..512", "adamw|lamb" */
 static void describe_form(char *out, size_t size, const struct rp_key *k)
 {

@@ -59,6 +59,7 @@ static const struct schema {
     OUTPUT("recipes", recipes_answer),
     OUTPUT("recipes list", recipes_answer),
     OUTPUT("recipes show", recipes_show_answer),
+    OUTPUT("recipes check", recipes_check_answer),
     OUTPUT("recipes keys", recipes_keys_answer),
     OUTPUT("data list", data_list_answer),
     {"data check", "repro data check --json", &rp_type_data_check_answer, NULL, 1},

@@ -30,21 +30,15 @@ static const struct rule {
     RULE(FOR(resnet50), schedule_steps_per_epoch, AT_MOST, schedule_total_steps),
 };
 
-static int check_rules(const struct rp_recipe *r, int *key, struct rp_err *err)
+static int check_rule(const struct rp_recipe *r, const struct rule *u, int *key, struct rp_err *err)
 {
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        const struct rule *u = &rules[i];
-        if (!(u->models & 1u << r->workload))
-            continue;
-        long long a = rp_key_int(r, u->a), b = rp_key_int(r, u->b);
-        int multiple = u->relation == MULTIPLE_OF;
-        if (multiple ? a % b == 0 : a <= b)
-            continue;
-        *key = multiple ? u->b : u->a;
-        return rp_fail(err, RP_USAGE, "%s %lld is %s %s %lld", rp_key_at(u->a)->name, a, multiple ? "not divisible by" : "more than",
-                       rp_key_at(u->b)->name, b);
-    }
-    return 0;
+    const long long a = rp_key_int(r, u->a), b = rp_key_int(r, u->b);
+    const int multiple = u->relation == MULTIPLE_OF;
+    if (!(u->models & 1u << r->workload) || (multiple ? a % b == 0 : a <= b))
+        return 0;
+    *key = multiple ? u->b : u->a;
+    return rp_fail(err, RP_USAGE, "%s %lld is %s %s %lld", rp_key_at(u->a)->name, a, multiple ? "not divisible by" : "more than",
+                   rp_key_at(u->b)->name, b);
 }
 
 /* Whether all three numbers are the recipe's own. If the command line or the backend section changed one, train.global_batch_size remains
@@ -218,10 +212,12 @@ static int check_precision(const struct rp_recipe *r, int *key, struct rp_err *e
     return 0;
 }
 
-int rp_recipe_check(const struct rp_recipe *r, int *key, struct rp_err *err)
+int rp_recipe_check(const struct rp_recipe *r, int check, int *key, struct rp_err *err)
 {
-    if (check_rules(r, key, err) < 0 || check_vocabulary(r, key, err) < 0 || check_parallel(r, key, err) < 0 ||
-        check_training(r, key, err) < 0 || check_precision(r, key, err) < 0 || check_images(r, key, err) < 0)
-        return -1;
-    return check_device(r, key, err) < 0 || check_data(r, key, err) < 0 ? -1 : check_tokens(r, key, err);
+    static int (*const checks[])(const struct rp_recipe *, int *, struct rp_err *) = {
+        check_vocabulary, check_parallel, check_training, check_precision, check_images, check_device, check_data, check_tokens};
+    const int n_rules = sizeof rules / sizeof *rules, n = sizeof checks / sizeof *checks;
+    if (check < n_rules)
+        return check_rule(r, &rules[check], key, err);
+    return check < n_rules + n ? checks[check - n_rules](r, key, err) : 1;
 }

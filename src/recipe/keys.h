@@ -57,12 +57,16 @@ struct rp_config_source {
     const char *dir_of;     /* a file in the same directory */
     const json_t *recorded; /* {"model.hidden_size": 1024, ...}: no file is read */
 };
+/* Whether reading goes on after a failure in that line: with a list of mistakes it is added to that; m NULL: never. */
+int rp_mistake(struct rp_mistakes *m, const struct rp_err *err, int line);
+
 /* rp_recipe_parse() of *source, which it owns from then on, also on failure. */
 int rp_recipe_from_source(struct rp_recipe *r, struct rp_buf *source, const char *name, const struct rp_config_source *config,
-                          const char *backend, const char *const *set, int n_set, struct rp_err *err) rp_must_check;
+                          const char *backend, const char *const *set, int n_set, struct rp_mistakes *m,
+                          struct rp_err *err) rp_must_check;
 
-/* Checks keys against each other. *key: the row to blame. */
-int rp_recipe_check(const struct rp_recipe *r, int *key, struct rp_err *err) rp_must_check;
+/* Check number `check`, from 0, of keys against each other. *key: the row to blame. 1: there is no such check. */
+int rp_recipe_check(const struct rp_recipe *r, int check, int *key, struct rp_err *err) rp_must_check;
 
 /* bert_config.json at `path`: its values into the model.* rows that `skip` does not mark, with origin model.config. */
 int rp_recipe_config(struct rp_recipe *r, const char *path, const char *skip, struct rp_err *err) rp_must_check;

@@ -101,21 +101,38 @@ static const struct rp_embed *find_embedded(const char *where)
     return NULL;
 }
 
+static struct rp_nearest nearest_name(const char *word)
+{
+    int n;
+    const struct rp_recipe_name *r = rp_recipe_names(&n);
+    struct rp_nearest near = {.word = word};
+    for (int i = 0; i < n; i++)
+        rp_nearest_try(&near, r[i].name);
+    return near;
+}
+
+/* The name that was probably meant: a misspelt one, or else that of the model with which `word` begins, as "bert-base". */
+static const char *meant_name(const char *word)
+{
+    enum { MISSPELT = 2 };
+    RP_FREE char *begin = rp_asprintf("%.*s", (int)strcspn(word, "_-."), word);
+    const struct rp_nearest whole = nearest_name(word);
+    if (whole.best && whole.distance <= MISSPELT)
+        return whole.best;
+    const struct rp_nearest model = nearest_name(begin);
+    return model.best ? model.best : whole.best;
+}
+
 static int not_found(const char *where, struct rp_err *err)
 {
     const char *start;
     char shown[72];
-    int n;
-    const struct rp_recipe_name *r = rp_recipe_names(&n);
     bare_name(where, &start);
-    struct rp_nearest near = {.word = start};
-    for (int i = 0; i < n; i++)
-        rp_nearest_try(&near, r[i].name);
+    const char *meant = meant_name(start);
     return rp_fail(err, RP_IO,
-                   "no recipe '%s': not a file, with or without .yaml, and not embedded; 'repro recipes' lists those that "
-                   "are%s%s%s",
-                   rp_excerpt(shown, where), near.best ? "; did you mean '" : "", near.best ? near.best : "",
-                   near.best ? "'?" : "");
+                   "no recipe '%s': not a file, with or without .yaml, and not embedded ('repro recipes' lists the embedded "
+                   "ones)%s%s%s",
+                   rp_excerpt(shown, where), meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "");
 }
 
 /* 1: `path` exists and is not a directory, 0: it is not a file, -1: unknown. */
@@ -129,8 +146,8 @@ static int is_file(const char *path, struct rp_err *err)
     return rp_fail(err, RP_IO, "cannot read recipe '%.200s': %s", path, strerror(errno));
 }
 
-int rp_recipe_load(struct rp_recipe *r, const char *where, const char *backend, const char *const *set, int n_set,
-                   struct rp_err *err)
+static int load(struct rp_recipe *r, const char *where, const char *backend, const char *const *set, int n_set,
+                struct rp_mistakes *m, struct rp_err *err)
 {
     struct rp_buf source = {0};
     *r = (struct rp_recipe){0};
@@ -146,7 +163,8 @@ int rp_recipe_load(struct rp_recipe *r, const char *where, const char *backend, 
             rp_buf_fini(&source);
             return rp_wrap(err, "recipe");
         }
-        return rp_recipe_from_source(r, &source, path, &(struct rp_config_source){.dir_of = path}, backend, set, n_set, err);
+        return rp_recipe_from_source(r, &source, path, &(struct rp_config_source){.dir_of = path}, backend, set, n_set, m,
+                                     err);
     }
     const struct rp_embed *e = find_embedded(where);
     if (!e)
@@ -155,5 +173,16 @@ int rp_recipe_load(struct rp_recipe *r, const char *where, const char *backend, 
     size_t n = bare_name(e->name, &start);
     RP_FREE char *name = rp_asprintf("embedded:%.*s", (int)n, start);
     rp_buf_add(&source, e->data, e->size);
-    return rp_recipe_from_source(r, &source, name, NULL, backend, set, n_set, err);
+    return rp_recipe_from_source(r, &source, name, NULL, backend, set, n_set, m, err);
+}
+
+int rp_recipe_load(struct rp_recipe *r, const char *where, const char *backend, const char *const *set, int n_set,
+                   struct rp_err *err)
+{
+    return load(r, where, backend, set, n_set, NULL, err);
+}
+
+int rp_recipe_load_all(struct rp_recipe *r, struct rp_mistakes *m, const char *where, struct rp_err *err)
+{
+    return load(r, where, NULL, NULL, 0, m, err);
 }

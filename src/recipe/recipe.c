@@ -75,6 +75,21 @@ int rp_recipe_blame(const struct rp_recipe *r, const char *key, struct rp_err *e
     return at->line ? rp_at(r->source_name, at->line, at->col, err) : rp_wrap(err, "%.160s", r->source_name);
 }
 
+int rp_mistake(struct rp_mistakes *m, const struct rp_err *err, int line)
+{
+    /* A file that is not of the form of recipes, or cannot be read, ends the reading. */
+    if (!m || err->code != RP_USAGE || m->n >= RP_MISTAKES_MAX)
+        return 0;
+    int i = m->n++;
+    for (; i > 0 && m->line[i - 1] > line; i--) {
+        m->item[i] = m->item[i - 1];
+        m->line[i] = m->line[i - 1];
+    }
+    m->item[i] = *err;
+    m->line[i] = line;
+    return 1;
+}
+
 static void clear_key(struct rp_recipe *r, int key)
 {
     struct rp_value none = {0};
@@ -106,11 +121,16 @@ static int check_shorter(const struct rp_recipe *r, const struct rp_setting *s, 
 }
 
 /* Every section is checked, whether it applies here or not. They are applied after all keys of the recipe, wherever they are written. */
-static int apply_sections(struct rp_recipe *r, const struct rp_settings *s, const char *backend, struct rp_err *err)
+static int apply_sections(struct rp_recipe *r, const struct rp_settings *s, const char *backend, struct rp_mistakes *m,
+                          struct rp_err *err)
 {
-    for (int i = 0; i < s->n; i++)
-        if (s->item[i].backend >= 0 && check_shorter(r, &s->item[i], err) < 0)
-            return rp_at(r->source_name, s->item[i].value.line, s->item[i].value.col, err);
+    for (int i = 0; i < s->n; i++) {
+        if (s->item[i].backend < 0 || check_shorter(r, &s->item[i], err) == 0)
+            continue;
+        (void)rp_at(r->source_name, s->item[i].value.line, s->item[i].value.col, err);
+        if (!rp_mistake(m, err, s->item[i].value.line))
+            return -1;
+    }
     for (int i = 0; i < s->n; i++) {
         const struct rp_setting *it = &s->item[i];
         if (it->backend >= 0 && backend && strcmp(rp_choice_name(RP_BACKENDS, it->backend), backend) == 0 &&
@@ -126,7 +146,8 @@ static int apply_config(struct rp_recipe *r, const char *path, const struct rp_c
     return from && from->recorded ? rp_recipe_config_recorded(r, from->recorded, skip, err) : rp_recipe_config(r, path, skip, err);
 }
 
-static int apply_keys(struct rp_recipe *r, const struct rp_settings *s, const struct rp_config_source *from, struct rp_err *err)
+static int apply_keys(struct rp_recipe *r, const struct rp_settings *s, const struct rp_config_source *from,
+                      struct rp_mistakes *m, struct rp_err *err)
 {
     char in_file[RP_KEY_COUNT] = {0};
     const struct rp_setting *config = NULL;
@@ -134,7 +155,7 @@ static int apply_keys(struct rp_recipe *r, const struct rp_settings *s, const st
         const struct rp_setting *it = &s->item[i];
         if (it->backend >= 0 || it->key == RP_KEY_workload) /* apply_model() */
             continue;
-        if (set_from_file(r, it, RP_FROM_RECIPE, err) < 0)
+        if (set_from_file(r, it, RP_FROM_RECIPE, err) < 0 && !rp_mistake(m, err, it->value.line))
             return -1;
         in_file[it->key] = 1;
         if (it->key == RP_KEY_model_config && r->model_config)
@@ -194,47 +215,68 @@ static int apply_command_line(struct rp_recipe *r, const struct rp_config_source
 /* ---- all of it ---- */
 
 /* The model decides which keys exist, so it is applied first, wherever it is written. */
-static int apply_model(struct rp_recipe *r, const struct rp_settings *s, const char *const *set, int n_set, struct rp_err *err)
+static int apply_model(struct rp_recipe *r, const struct rp_settings *s, const char *const *set, int n_set,
+                       struct rp_mistakes *m, struct rp_err *err)
 {
     char given[RP_KEY_COUNT] = {0};
     for (int i = 0; i < s->n; i++)
         if (s->item[i].key == RP_KEY_workload && set_from_file(r, &s->item[i], RP_FROM_RECIPE, err) < 0)
-            return -1;
+            return -1; /* which keys there are is unknown */
     for (int i = 0; i < n_set; i++)
         if (strncmp(set[i], "workload=", strlen("workload=")) == 0 && set_from_text(r, set[i], given, err) < 0)
             return -1;
     rp_recipe_model_defaults(r);
-    for (int i = 0; i < s->n; i++)
-        if (rp_key_refuse(r, s->item[i].key, err) < 0)
-            return rp_at(r->source_name, s->item[i].name.line, s->item[i].name.col, err);
+    for (int i = 0; i < s->n; i++) {
+        if (rp_key_refuse(r, s->item[i].key, err) == 0)
+            continue;
+        (void)rp_at(r->source_name, s->item[i].name.line, s->item[i].name.col, err);
+        if (!rp_mistake(m, err, s->item[i].name.line))
+            return -1;
+    }
+    return 0;
+}
+
+/* Keys that agree in themselves, against each other. */
+static int check_agreement(struct rp_recipe *r, struct rp_mistakes *m, struct rp_err *err)
+{
+    int key = 0, state;
+    for (int i = 0; (state = rp_recipe_check(r, i, &key, err)) <= 0; i++) {
+        if (state == 0)
+            continue;
+        (void)rp_recipe_blame(r, rp_key_at(key)->name, err);
+        if (!rp_mistake(m, err, r->place[key].line))
+            return -1;
+    }
     return 0;
 }
 
 static int apply_all(struct rp_recipe *r, const struct rp_config_source *from, const char *backend, const char *const *set, int n_set,
-                     struct rp_err *err)
+                     struct rp_mistakes *m, struct rp_err *err)
 {
     struct rp_settings settings;
-    int key = 0;
-    if (rp_yaml_read(&settings, rp_buf_text(&r->source), r->source.size, r->source_name, err) < 0)
+    if (rp_yaml_read(&settings, rp_buf_text(&r->source), r->source.size, r->source_name, m, err) < 0)
         return -1;
-    int failed = apply_model(r, &settings, set, n_set, err) < 0 || apply_keys(r, &settings, from, err) < 0 ||
-                 apply_sections(r, &settings, backend, err) < 0;
+    int failed = apply_model(r, &settings, set, n_set, m, err) < 0 || apply_keys(r, &settings, from, m, err) < 0 ||
+                 apply_sections(r, &settings, backend, m, err) < 0;
     rp_settings_fini(&settings);
     if (failed || apply_command_line(r, from, set, n_set, err) < 0)
         return -1;
-    return rp_recipe_check(r, &key, err) < 0 ? rp_recipe_blame(r, rp_key_at(key)->name, err) : 0;
+    return check_agreement(r, m, err);
 }
 
 int rp_recipe_from_source(struct rp_recipe *r, struct rp_buf *source, const char *name, const struct rp_config_source *config,
-                          const char *backend, const char *const *set, int n_set, struct rp_err *err)
+                          const char *backend, const char *const *set, int n_set, struct rp_mistakes *m, struct rp_err *err)
 {
     rp_recipe_defaults(r);
     r->source = *source;
     *source = (struct rp_buf){0};
     r->source_name = rp_strdup(name);
     rp_sha256_hex(r->sha256, rp_buf_text(&r->source), r->source.size);
-    if (apply_all(r, config, backend, set, n_set, err) == 0)
+    const int failed = apply_all(r, config, backend, set, n_set, m, err) < 0;
+    if (!failed && !(m && m->n))
         return 0;
+    if (failed) /* the one that ended the reading, if it is a mistake of the recipe */
+        (void)rp_mistake(m, err, 0);
     rp_recipe_fini(r);
     return -1;
 }
@@ -254,7 +296,18 @@ int rp_recipe_parse_again(struct rp_recipe *r, const char *data, size_t size, co
     if (size > RP_RECIPE_MAX)
         return rp_fail(err, RP_MALFORMED, "%.160s: %zu bytes: a recipe has at most %u", name, size, RP_RECIPE_MAX);
     rp_buf_add(&source, data, size);
-    return rp_recipe_from_source(r, &source, name, &from, backend, set, n_set, err);
+    return rp_recipe_from_source(r, &source, name, &from, backend, set, n_set, NULL, err);
+}
+
+int rp_recipe_parse_all(struct rp_recipe *r, struct rp_mistakes *m, const char *data, size_t size, const char *name,
+                        struct rp_err *err)
+{
+    struct rp_buf source = {0};
+    *r = (struct rp_recipe){0};
+    if (size > RP_RECIPE_MAX)
+        return rp_fail(err, RP_MALFORMED, "%.160s: %zu bytes: a recipe has at most %u", name, size, RP_RECIPE_MAX);
+    rp_buf_add(&source, data, size);
+    return rp_recipe_from_source(r, &source, name, NULL, NULL, NULL, 0, m, err);
 }
 
 enum rp_numerics rp_recipe_numerics(const struct rp_recipe *r)

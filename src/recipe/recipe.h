@@ -24,6 +24,7 @@ const char *rp_origin_name(enum rp_origin o); /* "default", "recipe", "model.con
 
 #define RP_BATCH_MAX 0 /* train.batch_size: max */
 #define RP_KEYS_MAX 160
+#define RP_RECIPE_MAX (256u << 10) /* bytes of a recipe */
 
 struct rp_place { /* of a text in a recipe, from 1; line 0: not in the file */
     int line, col;
@@ -77,6 +78,21 @@ int rp_recipe_parse(struct rp_recipe *r, const char *data, size_t size, const ch
  * model.config in the bytes or in `set`; no file is read. */
 int rp_recipe_parse_again(struct rp_recipe *r, const char *data, size_t size, const char *name, const json_t *config, const char *backend,
                           const char *const *set, int n_set, struct rp_err *err) rp_must_check;
+
+/* All mistakes of a recipe, as rp_recipe_parse() and rp_recipe_load() would report one after the other; n 0: none. An
+ * item's message begins with "file:line:column: " where it has a place. */
+#define RP_MISTAKES_MAX 64
+struct rp_mistakes { /* in the order of the file */
+    struct rp_err item[RP_MISTAKES_MAX];
+    int line[RP_MISTAKES_MAX]; /* 0: of none */
+    int n;
+};
+/* As rp_recipe_load(), but reads on after a mistake. 0: *r is right, and the caller's; -1: m->n > 0, or *err is set
+ * because it could not be read at all. */
+int rp_recipe_load_all(struct rp_recipe *r, struct rp_mistakes *m, const char *where, struct rp_err *err) rp_must_check;
+/* The same from bytes; name is used in messages. */
+int rp_recipe_parse_all(struct rp_recipe *r, struct rp_mistakes *m, const char *data, size_t size, const char *name,
+                        struct rp_err *err) rp_must_check;
 
 /* Prefixes a message with "file:line:column: " of a key's value, or with the file's name; returns -1. */
 int rp_recipe_blame(const struct rp_recipe *r, const char *key, struct rp_err *err);

@@ -78,8 +78,12 @@ int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err
     for (int k = 0; k < RP_KEY_COUNT && !failed; k++)
         if (rp_key_applies(r, k) && !rp_key_is_later(k) && !json_object_get(j, rp_key_at(k)->name))
             failed = rp_fail(err, RP_MALFORMED, "%s is missing", rp_key_at(k)->name);
-    if (!failed)
-        failed = rp_recipe_check(r, &key, err);
+    for (int i = 0; !failed; i++) {
+        const int state = rp_recipe_check(r, i, &key, err);
+        if (state > 0)
+            break;
+        failed = state;
+    }
     if (!failed)
         return 0;
     rp_recipe_fini(r);

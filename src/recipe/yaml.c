@@ -19,6 +19,9 @@ struct yaml_reader {
     int depth;
     char *seen[MAX_SECTIONS]; /* sections that were opened: each once */
     int n_seen;
+    struct rp_mistakes *mistakes; /* NULL: the first one ends the reading */
+    int broken;               /* an event failed: what follows is unknown */
+    int events_read, open;    /* events so far; mappings and lists that have not ended */
 };
 
 void rp_settings_fini(struct rp_settings *s)
@@ -30,6 +33,28 @@ void rp_settings_fini(struct rp_settings *s)
 }
 
 #define FAIL(r, e, code, ...) RP_EVENT_FAIL(&(r)->events, e, code, __VA_ARGS__)
+
+static int next_event(struct yaml_reader *r, struct rp_event *e)
+{
+    if (rp_events_next(&r->events, e) < 0)
+        return -(r->broken = 1);
+    r->events_read++;
+    r->open += e->type == YAML_MAPPING_START_EVENT || e->type == YAML_SEQUENCE_START_EVENT;
+    r->open -= e->type == YAML_MAPPING_END_EVENT || e->type == YAML_SEQUENCE_END_EVENT;
+    return 0;
+}
+
+/* Reads on to the end of a value that is wrong: `before` events came before it, in `open` mappings. */
+static int skip_value(struct yaml_reader *r, int before, int open)
+{
+    while (r->events_read == before || r->open > open) {
+        struct rp_event e;
+        if (next_event(r, &e) < 0)
+            return -1;
+        rp_event_fini(&e);
+    }
+    return 0;
+}
 
 /* ---- names ---- */
 
@@ -145,7 +170,7 @@ static int read_list(struct yaml_reader *r, const struct rp_event *start, int ke
         return wrong_form(r, start, key, ", found a list", "", "");
     for (int n = 0;; n++) {
         struct rp_event e;
-        if (rp_events_next(&r->events, &e) < 0)
+        if (next_event(r, &e) < 0)
             return -1;
         if (e.type == YAML_SEQUENCE_END_EVENT)
             break;
@@ -175,7 +200,7 @@ static int read_value(struct yaml_reader *r, const struct rp_event *at, const ch
                     key_name);
     r->name = (struct rp_place){at->line, at->col};
     struct rp_event e;
-    if (rp_events_next(&r->events, &e) < 0)
+    if (next_event(r, &e) < 0)
         return -1;
     if (e.type == YAML_MAPPING_START_EVENT && key < 0) {
         size_t n = strlen(r->path);
@@ -204,10 +229,11 @@ static int read_mapping(struct yaml_reader *r) /* recursion is bounded by enter_
     while (!failed) {
         struct rp_event e;
         char shown[72];
-        if (rp_events_next(&r->events, &e) < 0)
+        if (next_event(r, &e) < 0)
             return -1;
         if (e.type == YAML_MAPPING_END_EVENT)
             break;
+        const int before = r->events_read, open = r->open;
         RP_FREE char *name = rp_asprintf("%s%s%s", r->path, *r->path ? "." : "", e.text ? e.text : "");
         if (!e.text) /* not a scalar */
             failed = FAIL(r, &e, RP_USAGE, "expected a key's name");
@@ -217,15 +243,19 @@ static int read_mapping(struct yaml_reader *r) /* recursion is bounded by enter_
             failed = FAIL(r, &e, RP_USAGE, "unknown key '%s'", rp_excerpt(shown, e.text));
         else
             failed = read_value(r, &e, name);
+        const int has_text = e.text != NULL;
         rp_event_fini(&e);
+        if (failed && has_text && !r->broken && rp_mistake(r->mistakes, r->events.err, e.line))
+            failed = skip_value(r, before, open);
     }
     r->depth--;
     return failed;
 }
 
-int rp_yaml_read(struct rp_settings *out, const char *data, size_t size, const char *file, struct rp_err *err)
+int rp_yaml_read(struct rp_settings *out, const char *data, size_t size, const char *file, struct rp_mistakes *m,
+                 struct rp_err *err)
 {
-    struct yaml_reader r = {.out = out};
+    struct yaml_reader r = {.out = out, .mistakes = m, .open = 1}; /* the outermost mapping */
     *out = (struct rp_settings){0};
     if (size > RP_RECIPE_MAX) {
         rp_fail(err, RP_MALFORMED, "%zu bytes: a recipe has at most %u", size, RP_RECIPE_MAX);

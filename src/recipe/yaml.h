@@ -18,8 +18,6 @@
 
 #include <stddef.h>
 
-#define RP_RECIPE_MAX (256u << 10) /* bytes of a recipe */
-
 struct rp_setting {
     int key;     /* row of keys.def */
     int backend; /* enum rp_backend_id, or -1: not in a backend section */
@@ -33,5 +31,7 @@ struct rp_settings {
 };
 
 void rp_settings_fini(struct rp_settings *s);
-/* file: name in messages, which read "file:line:column: ..." */
-int rp_yaml_read(struct rp_settings *out, const char *data, size_t size, const char *file, struct rp_err *err) rp_must_check;
+/* file: name in messages, which read "file:line:column: ...". With a list of mistakes, a key or value that is wrong is
+ * added to it and left out. */
+int rp_yaml_read(struct rp_settings *out, const char *data, size_t size, const char *file, struct rp_mistakes *m,
+                 struct rp_err *err) rp_must_check;

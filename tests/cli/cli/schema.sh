@@ -29,6 +29,7 @@ returns 0 recipes recipes
 returns 0 recipes-list recipes list gpt
 returns 0 recipes-show recipes show bert_tiny_fp32
 returns 0 recipes-keys recipes keys
+returns 0 recipes-check recipes check bert_tiny_fp32
 returns 0 version version
 returns 0 help help
 returns 0 schema schema
