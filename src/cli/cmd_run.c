@@ -1,7 +1,7 @@
 /* `repro run`: trains a recipe and seals the bundle; `replicate` uses the same code. */
 #include "cli/run_session.h"
 
-#include "backend/cpu/limits.h"
+#include "report/escape.h"
 
 #include <inttypes.h>
 
@@ -22,6 +22,9 @@ static void run_fini(struct rp_run_session *r)
     rp_run_hosts_fini(&r->elsewhere);
     rp_progress_end(&r->progress);
     rp_recipe_fini(&r->recipe);
+    free(r->own_set);
+    for (int i = 0; i < r->implied_n; i++)
+        free(r->implied[i]);
     rp_run_output_fini(&r->output);
     rp_data_set_fini(&r->data);
     rp_buf_fini(&r->hwloc_xml);
@@ -36,26 +39,6 @@ static void run_fini(struct rp_run_session *r)
     rp_attempt_fini(&r->attempt);
     rp_key_free(r->key);
     free(r->key_file);
-}
-
-static int load_recipe(struct rp_run_session *r, struct rp_err *err)
-{
-    int n, failed;
-    char **set = rp_run_settings(r->o, &n);
-    /* The backend section that applies depends on the backend, which a key may name: hence the recipe is read twice. */
-    failed = r->from->load(r->from, &r->recipe, NULL, (const char *const *)set, n, err) < 0;
-    if (!failed) {
-        r->backend = rp_job_backend(&r->recipe, &r->passed, err);
-        failed = !r->backend;
-        rp_recipe_fini(&r->recipe);
-        memset(&r->recipe, 0, sizeof r->recipe);
-    }
-    if (!failed)
-        failed = r->from->load(r->from, &r->recipe, r->backend->name, (const char *const *)set, n, err) < 0;
-    for (int i = 0; i < n; i++)
-        free(set[i]);
-    free(set);
-    return failed ? -1 : 0;
 }
 
 static int load_key(struct rp_run_session *r, struct rp_err *err)
@@ -166,6 +149,15 @@ static int capture_after(struct rp_run_session *r, struct rp_err *err)
     return 0;
 }
 
+static void note_time(struct rp_run_session *r)
+{
+    char time[RP_TIME_TEXT];
+    double seconds[2];
+    if (rp_run_estimate(seconds, r) == 0)
+        rp_progress_note(&r->progress, "training: %lld steps, %s here", (long long)rp_job_steps(&r->recipe),
+                         rp_run_time_text(time, seconds));
+}
+
 static int prepare_run(struct rp_run_session *r, struct rp_err *err)
 {
     rp_progress_note(&r->progress, "recipe: %s", r->recipe.source_name);
@@ -174,10 +166,7 @@ static int prepare_run(struct rp_run_session *r, struct rp_err *err)
                          "the arithmetic of %lld x %lld x %lld ranks (data x tensor x pipeline), computed by %d",
                          (long long)r->recipe.parallel_data, (long long)r->recipe.parallel_tensor,
                          (long long)r->recipe.parallel_pipeline, rp_degrees_world(r->degrees));
-    int index;
-    const int here = rp_world_ranks_here(&r->place, &index), cpus = rp_cpu_count("/");
-    if (!r->backend->separate_memory && here > cpus)
-        rp_progress_note(&r->progress, "%d ranks on %d processor%s of this machine: they take turns", here, cpus, rp_s(cpus));
+    rp_run_note_processors(r);
     if (*r->passed.msg && has_nvidia())
         rp_progress_note(&r->progress, "no GPU is used: %s", r->passed.msg + strcspn(r->passed.msg, " ") + 1);
     if (r->recipe.ignored)
@@ -193,10 +182,12 @@ static int prepare_run(struct rp_run_session *r, struct rp_err *err)
         rp_run_make_plan(r, err) < 0 || rp_run_check_room(&r->recipe, &r->plan, err) < 0 ||
         load_key(r, err) < 0)
         return -1;
+    rp_run_note_batch(r);
     if (unpack_data(r, err) < 0)
         return -1;
     if (check_data(r, err) < 0)
         return -1;
+    note_time(r);
     return capture_before(r, err);
 }
 
@@ -244,6 +235,7 @@ static const char result_text[] =
     "[/results/throughput/value:{/results/throughput/value d3} {/results/throughput/unit t}"
     "[/results/throughput/interval/0:, 95 % interval {/results/throughput/interval/0 d3} to "
     "{/results/throughput/interval/1 d3}][/tokens_per_s:, {/tokens_per_s d1} tokens/s]\n]"
+    "[/place:{/place t}\n]"
     "[/ranks_of_arithmetic:arithmetic of {/ranks_of_arithmetic t} ranks, computed by {/ranks t}: not their speed\n]"
     "[/results/loss_first/hex:loss {/results/loss_first x} at the first step, {/results/loss_last x} at the last\n]"
     "[/precision:in {/precision t}\n]"
@@ -270,8 +262,10 @@ static void print_result(const struct rp_run_session *r)
     if (tokens > 0)
         json_object_set_new(j, "tokens_per_s", json_real(tokens));
     if (arithmetic > ranks)
-        json_object_update_new(
-            j, json_pack("{s:I, s:I}", "ranks", (json_int_t)ranks, "ranks_of_arithmetic", (json_int_t)arithmetic));
+        json_object_set_new(j, "ranks_of_arithmetic", json_integer(arithmetic));
+    if (*r->where)
+        json_object_update_new(j, json_pack("{s:s, s:I, s:I, s:s}", "place", r->where, "ranks", (json_int_t)ranks, "nodes",
+                                            (json_int_t)rp_facts_nodes(&r->run->facts), "devices", r->devices));
     rp_cli_return(r->cli, j, result_text);
     rp_cli_print_path(r->cli, r->output.path);
 }
@@ -320,6 +314,19 @@ static int judge_run(struct rp_run_session *r, struct rp_err *err)
     return judge_agreement(r, err);
 }
 
+/* On stderr: the last line of stdout is the bundle's path. */
+static void print_next(struct rp_run_session *r)
+{
+    const char *path = r->output.path;
+    const size_t n = strlen(path) - (rp_ends_with(path, RP_BUNDLE_ENDING) ? strlen(RP_BUNDLE_ENDING) : 0);
+    RP_FREE char *page = rp_asprintf("%.*s.html", (int)n, path), *from = rp_shell_word(path), *to = rp_shell_word(page);
+    if (r->cli->json)
+        return;
+    fflush(stdout);
+    rp_progress_note(&r->progress, "next: repro verify %s", from);
+    rp_progress_note(&r->progress, "      repro report %s -o %s", from, to);
+}
+
 static int train_and_seal(struct rp_run_session *r, struct rp_err *err)
 {
     if (before_training(r, err) < 0)
@@ -328,7 +335,10 @@ static int train_and_seal(struct rp_run_session *r, struct rp_err *err)
     if (seal_run(r, err) < 0)
         return -1;
     print_result(r);
-    return rp_run_output_verify(&r->output, err) < 0 ? -1 : judge_run(r, err);
+    if (rp_run_output_verify(&r->output, err) < 0)
+        return -1;
+    print_next(r);
+    return judge_run(r, err);
 }
 
 /* Alone, nothing happens. */
@@ -380,11 +390,12 @@ static int follow_job(struct rp_run_session *r, struct rp_err *err)
 int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from, struct rp_err *err)
 {
     __attribute__((cleanup(run_fini))) struct rp_run_session r = {
-        .cli = cli, .o = o, .from = from, .started_ns = rp_wall_ns(), .begun_ns = rp_now_ns()};
+        .cli = cli, .own = *o, .from = from, .started_ns = rp_wall_ns(), .begun_ns = rp_now_ns()};
+    r.o = &r.own;
     rp_progress_init(&r.progress, STDERR_FILENO, cli->quiet);
     if (o->challenge && rp_challenge_load(&r.challenge, &r.challenge_bytes, o->challenge, err) < 0)
         return rp_wrap(err, "--challenge");
-    if (load_recipe(&r, err) < 0)
+    if (rp_run_load_recipe(&r, err) < 0)
         return -1;
     if (o->plan)
         return rp_run_choose_layout(&r, err) < 0 ? -1 : rp_run_show_plan(&r, err);
@@ -402,13 +413,36 @@ int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_
 static int load_operand(const struct rp_run_from *from, struct rp_recipe *r, const char *backend,
                         const char *const *set, int n, struct rp_err *err)
 {
+    if (from->text)
+        return rp_recipe_parse(r, rp_buf_text(from->text), from->text->size, RP_CLI_INPUT, backend, set, n, err);
     return rp_recipe_load(r, from->where, backend, set, n, err);
+}
+
+/* A recipe with several mistakes: the message has one, and where the others are. */
+static void count_mistakes(const struct rp_run_from *from, struct rp_err *err)
+{
+    struct rp_recipe r = {0};
+    struct rp_mistakes m = {.n = 0};
+    struct rp_err ignored;
+    if (err->code != RP_USAGE || from->text || rp_recipe_load_all(&r, &m, from->where, &ignored) == 0)
+        rp_recipe_fini(&r);
+    else if (m.n > 1) {
+        const struct rp_err first = *err;
+        (void)rp_fail(err, RP_USAGE, "%s; %d mistakes in all: repro recipes check %s", first.msg, m.n, from->where);
+    }
 }
 
 static int cmd_run(struct rp_cli *cli, struct rp_err *err)
 {
-    const struct rp_run_from from = {.load = load_operand, .where = cli->argv[0]};
-    return rp_run(cli, cli->opts, &from, err);
+    RP_BUF text = {0};
+    const int piped = strcmp(cli->argv[0], "-") == 0;
+    if (piped && rp_cli_read_input(&text, RP_RECIPE_MAX, err) < 0)
+        return rp_wrap(err, "recipe");
+    const struct rp_run_from from = {.load = load_operand, .where = cli->argv[0], .text = piped ? &text : NULL};
+    if (rp_run(cli, cli->opts, &from, err) == 0)
+        return 0;
+    count_mistakes(&from, err);
+    return -1;
 }
 
 const struct rp_command rp_cmd_run = {
@@ -416,16 +450,17 @@ const struct rp_command rp_cmd_run = {
     .operands = "RECIPE",
     .summary = "train a recipe, measure it, and seal a signed bundle",
     .details =
-        "RECIPE is a file, with or without .yaml, or the name of an embedded recipe ('repro recipes' lists them). "
-        "Any other name is reported as a missing file (exit status 3). The last line of standard output is the path "
-        "of the bundle.\n"
+        "RECIPE is a file, with or without .yaml, the name of an embedded recipe ('repro recipes' lists them), or - for "
+        "standard input. Any other name is reported as a missing file (exit status 3). The last line of standard output "
+        "is the path of the bundle.\n"
         "\n"
         "Interrupting: Ctrl-C ends the run within a second and seals the measurements, marked incomplete; before "
         "training begins there is nothing to seal. A second Ctrl-C exits at once and writes nothing. If the worker "
         "crashes, hangs or is killed, the bundle is marked failed, and the exit status shows the reason.\n"
         "\n"
         "Several ranks:\n"
-        "- --ranks N starts N processes on this machine. Each uses a GPU of its own, or its share of the CPUs.\n"
+        "- --ranks N starts N processes on this machine. Each uses a GPU of its own, or its share of the CPUs. If a step "
+        "has fewer micro-batches than ranks, each rank keeps the batch of the recipe, and the step grows.\n"
         "- Under mpirun, mpiexec, srun, torchrun or in a Kubernetes Job, and with --nodes, --node-rank and --join, "
         "every process is one rank; with --ranks-per-node M it starts M. 'repro help launch' shows a command line "
         "for each.\n"
@@ -471,7 +506,8 @@ const struct rp_command rp_cmd_run = {
         "other addresses of this machine, or only the one of --join.\n"
         "- The job ends when a host, its process or its ssh ends.\n"
         "\n"
-        "Planning: --plan sizes one rank here and on GPUs of 16, 32, 80 and 141 GB; no GPU is needed. A recipe with "
+        "Planning: --plan estimates how long training takes on the CPUs here, and sizes one rank here and on GPUs of 16, "
+        "32, 80 and 141 GB; no GPU is needed. A recipe with "
         "more degrees of parallelism than ranks keeps the arithmetic, and the bits, of all of them; its speed is "
         "that of the ranks that run. For each thread that decodes images the plan reserves memory for one image of "
         "2000 x 1500 pixels in a single scan; progressive images need up to 3 more bytes per pixel.\n"
@@ -506,7 +542,7 @@ const struct rp_command rp_cmd_run = {
         "  repro run bert_fp32 --hosts localhost:4,node2:4 --set train.accumulation_steps=8\n",
     .opts = rp_run_opt_table,
     .opts_size = sizeof(struct rp_run_opts),
-    .more = "hosts",
-    .more_are = "options for jobs of several processes",
+    .more = "store",
+    .more_are = "rare options and those of jobs",
     .run = cmd_run,
 };

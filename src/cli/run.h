@@ -25,6 +25,7 @@ struct rp_run_from {
     int (*load)(const struct rp_run_from *from, struct rp_recipe *r, const char *backend, const char *const *set, int n,
                 struct rp_err *err);
     const char *where;             /* operand of `run` */
+    const struct rp_buf *text;     /* of standard input, for the operand "-"; NULL: where names the recipe */
     const struct rp_original *first;  /* NULL: not a replication */
 };
 int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from, struct rp_err *err) rp_must_check;

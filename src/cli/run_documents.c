@@ -147,6 +147,10 @@ static int derive_figures(struct rp_run_session *r, const struct rp_captures *no
     if (rp_derive(&d->figures, &is, err) < 0 || add_telemetry(r, &d->figures, b, err) < 0)
         return -1;
     rp_derive_telemetry_of_all(&d->figures, &d->facts, &r->records);
+    if (d->facts.rank_n) {
+        rp_run_place_text(r->where, &is);
+        rp_run_devices_text(r->devices, &is);
+    }
     return derive_agreement(r, d, err);
 }
 

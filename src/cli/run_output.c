@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ENDING ".repro.tar.zst"
 #define NUMBERS_MAX 1000 /* names tried after one that exists */
 
 /* "bert_fp32-20261121T064001Z.repro.tar.zst": the recipe's name without folders and ending */
@@ -23,14 +22,14 @@ static char *default_name(const char *recipe_name, uint64_t started_ns)
     const char *name = rp_base_name(recipe_name), *colon = name == recipe_name ? strrchr(name, ':') : NULL;
     name = colon ? colon + 1 : name;
     size_t len = strlen(name) - (rp_ends_with(name, ".yaml") ? 5 : 0);
-    return rp_asprintf("%.*s-%.4s%.2s%.2sT%.2s%.2s%.2sZ" ENDING, (int)len, name, time, time + 5, time + 8, time + 11,
+    return rp_asprintf("%.*s-%.4s%.2s%.2sT%.2s%.2s%.2sZ" RP_BUNDLE_ENDING, (int)len, name, time, time + 5, time + 8, time + 11,
                        time + 14, time + 17);
 }
 
 /* "a.repro.tar.zst" -> "a-2.repro.tar.zst" */
 static char *numbered_name(const char *path, int i)
 {
-    const char *ending = rp_ends_with(path, ENDING) ? ENDING : "";
+    const char *ending = rp_ends_with(path, RP_BUNDLE_ENDING) ? RP_BUNDLE_ENDING : "";
     return rp_asprintf("%.*s-%d%s", (int)(strlen(path) - strlen(ending)), path, i, ending);
 }
 

@@ -9,6 +9,8 @@
 #include "base/buf.h"
 #include "base/term.h"
 
+#define RP_BUNDLE_ENDING ".repro.tar.zst" /* of names that `run` chooses */
+
 struct rp_run_output {
     char *path;
     int named;                /* by the user */

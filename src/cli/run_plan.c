@@ -2,7 +2,7 @@
 #include "cli/run_session.h"
 
 /* "2x4x1": data, tensor, pipeline. */
-static int parse_layout(struct rp_degrees *d, const char *text, struct rp_err *err)
+int rp_run_parse_layout(struct rp_degrees *d, const char *text, struct rp_err *err)
 {
     char end;
     char shown[72];
@@ -17,7 +17,7 @@ static int parse_layout(struct rp_degrees *d, const char *text, struct rp_err *e
 
 /* Without --layout the ranks divide tensors and layers as the recipe does, if their number allows it, and else
  * micro-batches alone. */
-static struct rp_degrees default_layout(const struct rp_recipe *r, int n)
+struct rp_degrees rp_run_default_layout(const struct rp_recipe *r, int n)
 {
     const int tensor = (int)r->parallel_tensor, pipeline = (int)r->parallel_pipeline;
     if (n % (tensor * pipeline) == 0)
@@ -35,13 +35,13 @@ int rp_run_choose_layout(struct rp_run_session *r, struct rp_err *err)
     const int n = r->job_of_many.several ? r->job_of_many.joining.join.world : here > 1 ? here : 1;
     r->degrees = (struct rp_degrees){1, 1, 1};
     if (r->o->layout) {
-        if (parse_layout(&r->degrees, r->o->layout, err) < 0)
+        if (rp_run_parse_layout(&r->degrees, r->o->layout, err) < 0)
             return -1;
         if ((r->o->ranks || n > 1 || r->job_of_many.several) && rp_degrees_world(r->degrees) != n)
             return rp_fail(err, RP_USAGE, "--layout %s is a layout of %d ranks, and there are %d", r->o->layout,
                            rp_degrees_world(r->degrees), n);
     } else if (n > 1) {
-        r->degrees = default_layout(&r->recipe, n);
+        r->degrees = rp_run_default_layout(&r->recipe, n);
     }
     if (!r->job_of_many.several && rp_degrees_world(r->degrees) > RP_RANKS_MAX)
         return rp_fail(err, RP_USAGE, "--layout %s: at most %d ranks on one machine", r->o->layout, RP_RANKS_MAX);
@@ -115,6 +115,7 @@ static const char plan_text[] =
     "[/available_bytes:usable here\r{/available_bytes d1/1048576}\n]"
     "[!/available_bytes:usable here: unknown, /proc is not mounted\n]"
     "batch size {/batch t}[/available_bytes:, largest that fits {/max_batch t}], parameters {/parameters t}\n"
+    "[/training:training: {/steps t} steps, {/training t} here\n]"
     "[/precision:arithmetic: {/precision t}, with copies of the weights in 16 bits\n]"
     "[/ranks:GPUs of [/gpus:[#: / ]{/gb t}] GB: fits [/gpus:[#: / ][/fits:yes][!/fits:no]]; "
     "largest batch [/gpus:[#: / ]{/max_batch t}]\n]"
@@ -140,9 +141,16 @@ int rp_run_show_plan(struct rp_run_session *r, struct rp_err *err)
     int on_gpus = plan_on_gpus(fits, &n, r, &ignored) == 0; /* of some sizes no GPU can be planned */
     json_t *j = on_gpus ? plan_json(r, fits, n) : rp_plan_to_json(&r->plan);
     const struct rp_figures arithmetic = {.numerics = (char *)rp_numerics_of(&r->recipe)};
-    char precision[RP_PRECISION_TEXT];
+    char precision[RP_PRECISION_TEXT], time[RP_TIME_TEXT];
+    double seconds[2];
     if (*rp_figures_precision(precision, &arithmetic))
         json_object_set_new(j, "precision", json_string(precision));
+    rp_run_note_processors(r);
+    rp_run_note_batch(r);
+    if (fit && rp_run_estimate(seconds, r) == 0)
+        json_object_update_new(j, json_pack("{s:I, s:[f, f], s:s}", "steps", (json_int_t)rp_job_steps(&r->recipe),
+                                            "training_s", seconds[0], seconds[1], "training",
+                                            rp_run_time_text(time, seconds)));
     rp_cli_return(r->cli, j, plan_text);
     return fit ? 0 : -1;
 }

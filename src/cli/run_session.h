@@ -36,6 +36,7 @@
 #include "supervise/supervise.h"
 #include "worker/fits.h"
 #include "worker/job.h"
+#include "worker/pace.h"
 #include "worker/rank.h"
 
 #include <stdio.h>
@@ -45,7 +46,12 @@
 
 struct rp_run_session {
     struct rp_cli *cli;
-    const struct rp_run_opts *o;
+    const struct rp_run_opts *o; /* own */
+    struct rp_run_opts own;      /* the command line, and settings that it implies */
+    const char **own_set;        /* of own, once there are any */
+    char *implied[2];            /* "train.accumulation_steps=8", "title=..." */
+    int implied_n;
+    int64_t own_batch;           /* samples of a step without the command line; 0: as many as fit, or unknown */
     const struct rp_run_from *from;
     struct rp_recipe recipe;
     const struct rp_backend *backend;
@@ -78,13 +84,30 @@ struct rp_run_session {
     struct rp_outcome outcome;
     struct rp_progress progress;
     struct rp_attempt attempt;
+    char where[RP_PLACE_TEXT];     /* it trained: ranks, nodes, devices; "" before the bundle is made */
+    char devices[RP_PLACE_TEXT];
     char root_key[RP_SHA256_HEX];  /* of a replication */
     char statement[RP_SHA256_HEX]; /* of the written bundle, or "" */
     uint64_t begun_ns;             /* monotonic clock at the start */
     uint64_t started_ns, ended_ns; /* wall clock at the start, and that plus the monotonic duration */
 };
 
+/* ---- run_recipe.c ---- */
+
+/* The recipe with the command line, and the backend; RP_USAGE and others as rp_recipe_load(). */
+int rp_run_load_recipe(struct rp_run_session *r, struct rp_err *err) rp_must_check;
+/* Notes, once the run is planned: a batch that changes under a fixed learning rate; more threads than processors. */
+void rp_run_note_batch(struct rp_run_session *r);
+void rp_run_note_processors(struct rp_run_session *r);
+/* Shortest and longest time of all steps; -1: unknown, as on a GPU and in mixed precision. */
+int rp_run_estimate(double seconds[2], const struct rp_run_session *r);
+#define RP_TIME_TEXT 64
+const char *rp_run_time_text(char out[RP_TIME_TEXT], const double seconds[2]); /* "about 40 to 60 s" */
+
 /* ---- run_plan.c ---- */
+
+int rp_run_parse_layout(struct rp_degrees *d, const char *text, struct rp_err *err) rp_must_check; /* "2x4x1" */
+struct rp_degrees rp_run_default_layout(const struct rp_recipe *r, int n); /* of n ranks, without --layout */
 
 /* How the ranks of the run divide the work, and whether they can. */
 int rp_run_choose_layout(struct rp_run_session *r, struct rp_err *err) rp_must_check;

@@ -11,8 +11,8 @@
 #include "train/checkpoint.h"
 #include "train/safetensors.h"
 #include "verify/replay/samples.h"
-#include "worker/measure_ceilings.h"
 #include "worker/job.h"
+#include "worker/pace.h"
 #include "worker/worker.h"
 
 #include <float.h>
@@ -26,8 +26,6 @@
 
 #define POLL_MS 200
 #define PROBE_NS 400000000         /* of GEMM for the estimate: longer than scheduling quanta of other work */
-#define OF_BEST 0.9                /* a step hardly achieves more of the fastest GEMM, */
-#define OF_MEAN 0.7                /* and hardly less of their mean under the same load */
 #define COUNTED_SAMPLES 8           /* of a step whose products are counted: shares do not depend on how many */
 #define STOP_GRACE_NS 20000000000ull /* for the worker to report its tensor roots after a divergence */
 
@@ -108,36 +106,11 @@ static double work_of(const struct rp_replaying *p, const struct rp_plan *plan)
     return p->of_micros ? samples * (double)p->n_micro / 3 : samples * (double)(rp_recipe_micro_batches(&p->recipe) * p->steps);
 }
 
-/* Shortest and longest time in seconds, from some GEMMs here and the FLOPs of the steps; -1: unknown, as for the device of a GPU worker. */
+/* Shortest and longest time in seconds; -1: unknown. */
 static int estimate(double seconds[2], const struct rp_replaying *p, const struct rp_backend *b, const struct rp_device_opts *o,
                     const struct rp_plan *plan)
 {
-    struct rp_err err;
-    struct rp_dev *dev = b->remote ? NULL : b->open(o, plan->bytes[RP_CLASS_BACKEND], &err);
-    double flops = work_of(p, plan), best = 0, all = 0;
-    const json_t *ns;
-    size_t i;
-    if (!dev)
-        return -1;
-    struct rp_ceiling_size size = rp_ceiling_size(dev, plan);
-    size.gemm_ns = PROBE_NS;
-    size.copy = (size_t)1 << 20;
-    size.copy_ns = 1;
-    RP_JSON *raw = rp_ceilings(dev, &size, NULL, NULL, &err);
-    dev->backend->close(dev);
-    const json_t *times = json_object_get(json_object_get(raw, "gemm"), "ns");
-    json_array_foreach((json_t *)times, i, ns)
-    {
-        double one = json_number_value(ns) / 1e9;
-        best = i == 0 || one < best ? one : best;
-        all += one;
-    }
-    if (best <= 0)
-        return -1;
-    double steps = flops / (2.0 * size.gemm.rows * size.gemm.width * size.gemm.depth * size.times); /* as a number of GEMMs */
-    seconds[0] = steps * best / OF_BEST;
-    seconds[1] = steps * all / (double)i / OF_MEAN;
-    return 0;
+    return rp_pace(seconds, b, o, plan, work_of(p, plan), PROBE_NS);
 }
 
 /* ---- the verifier's limits ---- */

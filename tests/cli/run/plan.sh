@@ -5,6 +5,7 @@
 grep -q parameters plan.txt || fail "no parameters row"
 [ -z "$(find . -name '*.repro.tar*')" ] || fail "a bundle was written"
 "$REPRO" run bert_fp32 --plan --json | grep -q '"total_bytes"' || fail "no JSON plan"
+grep -q '^training: 7 steps, about [0-9.]* to [0-9.]* [a-z]* here$' plan.txt || { cat plan.txt >&2; fail "no time"; }
 # GPUs of four sizes, planned without one; of gpt also each way to recompute, and the ranks whose arithmetic one computes
 "$REPRO" run gpt_tiny_fp32 --plan >plan.txt
 grep -q '^GPUs of 16 / 32 / 80 / 141 GB: fits yes / yes / yes / yes; largest batch ' plan.txt || fail "no GPUs"

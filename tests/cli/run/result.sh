@@ -5,11 +5,21 @@
 bundle=$(tail -n 1 out.txt)
 [ -f "$bundle" ] || fail "no bundle at '$bundle'"
 case $bundle in bert_tiny_fp32-*Z.repro.tar.zst) ;; *) fail "name '$bundle'" ;; esac
+# the two commands that come next are ready to run, and end in the text of messages; --quiet and --json leave them out
+sed -n 's/^next: //p; s/^      repro/repro/p' err.txt >next.txt
+[ "$(wc -l <next.txt)" = 2 ] || fail "no next commands"
+sed "s|^repro|'$REPRO'|" next.txt >next.sh
+sh -eu next.sh >answer.txt 2>&1 || { cat answer.txt >&2; fail "the next commands fail"; }
+[ -s "${bundle%.repro.tar.zst}.html" ] || fail "no page"
+grep -q '^training: [0-9]* steps, about [0-9.]* to [0-9.]* s here$' err.txt || fail "no estimate before training"
+grep -q '^1 rank on 1 node: [0-9]* threads\{0,1\} of ' out.txt || fail "ranks and devices are not named"
 if grep -q "$(printf '[\033\r]')" err.txt; then fail "terminal control bytes without a terminal"; fi
 "$REPRO" verify "$bundle" >verify.txt || { cat verify.txt >&2; fail "does not verify"; }
-"$REPRO" run bert_tiny_fp32 --steps 2 --set evidence.state_root_every=1 --json -o j.repro.tar.zst >json.txt 2>/dev/null
+"$REPRO" run bert_tiny_fp32 --steps 2 --set evidence.state_root_every=1 --json -o j.repro.tar.zst >json.txt 2>messages.txt
+jq -e '.ranks == 1 and .nodes == 1 and (.devices | test("thread")) and .place == "1 rank on 1 node: " + .devices' json.txt >answer.txt || fail "no place in --json"
 jq -e '.results.throughput | .value > 0 and .unit == "sequences/s"' json.txt >answer.txt || fail "no throughput in --json"
 "$REPRO" verify --replay 2 j.repro.tar.zst >verify.txt || { cat verify.txt >&2; fail "does not replay"; }
+! grep -q '^next' messages.txt || fail "next commands with --json"
 # Both captures hide alike, and what changed between them is listed and shown.
 for when in before after; do "$REPRO" inspect j.repro.tar.zst env/node0.$when.json >$when.json; done
 [ "$(jq .salt before.json)" = "$(jq .salt after.json)" ] || fail "the captures have different salts"
