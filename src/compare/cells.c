@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static char *copy_of(const char *text)
@@ -164,11 +165,10 @@ static char *global_batch_scaling_of(const struct rp_line *c)
 
 static char *ratio_interval_of(const struct rp_line *c)
 {
-    const char *no_interval = rp_json_text_at(c->entry, "ratio/no_interval"), *no_ratio = rp_json_text_at(c->entry, "no_ratio");
     double low = rp_json_number_at(c->entry, "ratio/low"), high = rp_json_number_at(c->entry, "ratio/high");
     char a[32], b[32];
     if (isnan(low))
-        return rp_asprintf("none: %s", *no_interval ? no_interval : no_ratio);
+        return c->entry && *rp_json_text_at(c->entry, "ratio/no_interval") ? rp_strdup("no samples") : NULL;
     return rp_asprintf("%s to %s", rp_result_figure(a, low, 0), rp_result_figure(b, high, 0));
 }
 
@@ -181,6 +181,25 @@ static char *confounders_of(const struct rp_line *c)
     for (size_t i = 0; i < n; i++)
         rp_buf_printf(&text, "%s%s", i ? ", " : "", rp_json_text_at(json_array_get(list, i), "name"));
     return n ? rp_buf_take(&text) : list ? rp_strdup("none") : NULL;
+}
+
+/* "large: hardware +7": the first of the largest effect, and how many others; "none"; of the first result nothing. */
+static char *gravest_of(const struct rp_line *c)
+{
+    const json_t *list = json_object_get(c->entry, "confounders"), *first = json_array_get(list, 0);
+    const size_t n = json_array_size(list);
+    char more[32] = "";
+    if (!n)
+        return list ? rp_strdup("none") : NULL;
+    if (n > 1)
+        RP_FORMAT(more, " +%zu", n - 1);
+    return rp_asprintf("%s: %.24s%s", rp_json_text_at(first, "effect"), rp_json_text_at(first, "name"), more);
+}
+
+/* Of a bundle, whose framework is this program, its file. */
+static char *title_of(const struct rp_result *row)
+{
+    return row->source.kind == RP_RESULT_BUNDLE && row->source.file ? rp_strdup(rp_base_name(row->source.file)) : rp_result_name(row);
 }
 
 /* ---- a GPT ---- */
@@ -271,6 +290,8 @@ static char *text_of_word(const struct rp_line *c, const char *word, const char 
     WORD("global_batch_scaling", global_batch_scaling_of(c));
     WORD("ratio_interval", ratio_interval_of(c));
     WORD("confounders", confounders_of(c));
+    WORD("gravest", gravest_of(c));
+    WORD("title", title_of(row));
     WORD("case", copy_of(c->base->label));
     WORD("size", row->layers > 0 ? rp_asprintf("%" PRId64 "x%" PRId64, row->hidden_size, row->layers) : NULL);
     WORD("tflops_published", NUMBER(row->source.kind == RP_RESULT_BUNDLE ? NAN : row->tflops_per_device));
@@ -308,7 +329,7 @@ static const struct {
 
 struct layout_column {
     char title[64], word[48], form[4], missing[16];
-    int optional, number;
+    int optional, number, varying;
 };
 
 static const char *take_part(char *out, size_t size, const char *from, const char *ends)
@@ -326,9 +347,10 @@ static int next_column(struct layout_column *c, const char **at, enum rp_layout_
     const char *p = *at ? *at : tables[table].columns;
     if (*at && !*p)
         return 0;
-    *c = (struct layout_column){.optional = *p == '+'};
-    c->number = p[c->optional] == '#';
-    p = take_part(c->title, sizeof c->title, p + c->optional + c->number, "=|");
+    *c = (struct layout_column){.optional = *p == '+', .varying = *p == '*'};
+    p += c->optional + c->varying;
+    c->number = *p == '#';
+    p = take_part(c->title, sizeof c->title, p + c->number, "=|");
     RP_FORMAT(c->word, "%.47s", c->title);
     RP_FORMAT(c->missing, "%s", tables[table].missing);
     if (*p == '=')
@@ -363,6 +385,48 @@ void rp_layout_cells(struct rp_doc *d, enum rp_layout_table table, int optional,
         if (optional || !c.optional)
             rp_doc_text(d, text, line->row ? c.missing : RP_NO_EVIDENCE);
     }
+}
+
+/* The cell of all lines, "" where nothing is known of any; free() it. NULL: they differ. */
+static char *common_cell(const struct layout_column *c, const struct rp_line *line, int n)
+{
+    char *first = text_of(line, c->word, c->form);
+    first = first ? first : rp_strdup("");
+    for (int i = 1; i < n && first; i++) {
+        RP_FREE char *text = text_of(&line[i], c->word, c->form);
+        if (strcmp(text ? text : "", first) == 0)
+            continue;
+        free(first);
+        first = NULL;
+    }
+    return first;
+}
+
+void rp_layout_varying(struct rp_doc *d, enum rp_layout_table table, const struct rp_line *line, int n)
+{
+    enum { COLUMNS_MAX = 32 };
+    struct layout_column c, kept[COLUMNS_MAX];
+    RP_BUF common = {0};
+    int columns = 0;
+    for (const char *at = NULL; next_column(&c, &at, table);) {
+        RP_FREE char *cell = c.varying ? common_cell(&c, line, n) : NULL;
+        if (cell && !*cell)
+            continue;
+        if (cell)
+            rp_buf_printf(&common, "%s%s %s", common.size ? ", " : "", c.title, cell);
+        else if (columns < COLUMNS_MAX)
+            kept[columns++] = c;
+    }
+    if (common.size)
+        rp_doc_line(d, "all: %s", rp_buf_text(&common));
+    rp_doc_table(d, NULL);
+    for (int k = 0; k < columns; k++)
+        rp_doc_column(d, kept[k].number, "%s", kept[k].title);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < columns; k++) {
+            RP_FREE char *text = text_of(&line[i], kept[k].word, kept[k].form);
+            rp_doc_text(d, text, kept[k].missing);
+        }
 }
 
 void rp_layout_turned(struct rp_doc *d, enum rp_layout_table table, const struct rp_line *line)

@@ -21,17 +21,24 @@
 enum compare_kind { WORK, SETTING, METHOD, MACHINE };
 enum scope { REQUIRED, ALWAYS, TOKENS, PROCESSORS, GPUS, COLLECTIVES, KNOWN, MUCH };
 
+enum effect { SMALL, MODERATE, LARGE };
+
 static const struct confounder {
     const char *key, *name, *why;
     enum compare_kind kind;
     enum scope scope;
+    enum effect effect;
 } confounders[] = {
-#define CONFOUNDER(key, name, kind, scope, why) {#key, name, why, kind, scope},
+#define CONFOUNDER(key, name, kind, scope, effect, why) {#key, name, why, kind, scope, effect},
 #include "compare/confounders.def"
 #undef CONFOUNDER
 };
 
 static const char *const kind_names[] = {"work", "setting", "method", "machine"};
+static const char *const effect_names[] = {"small", "moderate", "large"};
+/* Of the distance of two results: one large effect is further than any number of smaller ones. A value that is unknown
+ * may be the same: it counts half. */
+static const int effect_distance[] = {1, 30, 1000};
 
 const char *rp_comparable_text(enum rp_comparable verdict)
 {
@@ -88,12 +95,31 @@ static int has_sizes(const struct rp_result *a, const struct rp_result *b)
 
 #define NO_MODEL "the work is unknown without the name of the model: name it with 'repro import --set model=NAME'"
 
-static void add_confounder(struct rp_pair *pair, const char *key, const char *name, const char *kind, const char *state, const char *a,
-                           const char *b, const char *why)
+static int effect_of(const char *name)
 {
-    struct rp_confounding *one = rp_object_add(&pair->confounders, &pair->confounders_n, &rp_type_confounding);
-    *one = (struct rp_confounding){rp_strdup(key), rp_strdup(name), rp_strdup(kind), rp_strdup(state), rp_text_copy(*a ? a : NULL),
-                                   rp_text_copy(*b ? b : NULL), rp_strdup(why)};
+    int i = LARGE;
+    while (i > SMALL && strcmp(effect_names[i], name) != 0)
+        i--;
+    return i;
+}
+
+/* Before those of a smaller effect. */
+static void add_confounder(struct rp_pair *pair, const struct confounder *c, const char *state, const char *a, const char *b)
+{
+    rp_object_add(&pair->confounders, &pair->confounders_n, &rp_type_confounding);
+    struct rp_confounding *list = pair->confounders;
+    int64_t i = pair->confounders_n - 1;
+    for (; i > 0 && effect_of(list[i - 1].effect) < (int)c->effect; i--)
+        list[i] = list[i - 1];
+    list[i] = (struct rp_confounding){.key = rp_strdup(c->key),
+                                      .name = rp_strdup(c->name),
+                                      .kind = rp_strdup(kind_names[c->kind]),
+                                      .state = rp_strdup(state),
+                                      .effect = rp_strdup(effect_names[c->effect]),
+                                      .a = rp_text_copy(*a ? a : NULL),
+                                      .b = rp_text_copy(*b ? b : NULL),
+                                      .why = rp_strdup(c->why)};
+    pair->distance += 2 * effect_distance[c->effect] / (strcmp(state, "unknown") == 0 ? 2 : 1);
 }
 
 static int in_images(const struct rp_result *row)
@@ -139,7 +165,7 @@ static int is_near(const char *a, const char *b)
     return x <= y * MUCH_MORE && y <= x * MUCH_MORE;
 }
 
-/* Other work is a reservation even if both machines have the same load. */
+/* Other work is a reservation even if both machines have the same load, though not a difference. */
 static int is_disturbed(const struct confounder *c, const char *value)
 {
     return strcmp(c->key, "other_work") == 0 && strcmp(value, "none") != 0;
@@ -171,12 +197,13 @@ static enum rp_comparable compare_properties(struct rp_pair *pair, const struct 
         int vague = strcmp(c->key, "model") == 0 && !is_equal(x, y) && less_exact(x, y), known = *x && *y && !vague;
         if (vague && has_sizes(a, b))
             continue;
-        int equal = known && (c->scope == MUCH ? is_near(x, y) : is_equal(x, y)) && !is_disturbed(c, x);
+        int equal = known && (c->scope == MUCH ? is_near(x, y) : is_equal(x, y));
         equal |= strcmp(c->key, "precision") == 0 && is_same_precision(a, b);
-        if (equal || is_ignored(c, a, x, b, y) || !applies(c, a, b))
+        if ((equal && !is_disturbed(c, x)) || is_ignored(c, a, x, b, y) || !applies(c, a, b))
             continue;
-        add_confounder(pair, c->key, c->name, kind_names[c->kind], known ? "differs" : "unknown", x, y,
-                 vague ? VAGUE : !known && c->scope == REQUIRED ? NO_MODEL : c->why);
+        struct confounder one = *c;
+        one.why = vague ? VAGUE : !known && c->scope == REQUIRED ? NO_MODEL : c->why;
+        add_confounder(pair, &one, equal ? "equal" : known ? "differs" : "unknown", x, y);
         int is_fatal = (known && c->kind == WORK) || (c->scope == REQUIRED && (!*x || !*y));
         verdict = worse_of(verdict, is_fatal ? RP_NOT_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS);
     }
@@ -218,9 +245,10 @@ static enum rp_comparable compare_evidence(struct rp_pair *pair, const struct rp
         return RP_COMPARABLE;
     evidence_text(x, sizeof x, a);
     evidence_text(y, sizeof y, b);
-    add_confounder(pair, "evidence", "evidence", "method", "unsigned", x, y,
-                   has_records(a) && has_records(b) ? "a check found what an honest run rarely has"
-                                                    : "a figure without records cannot be checked");
+    const char *why = has_records(a) && has_records(b) ? "a check found what an honest run rarely has"
+                                                       : "a figure without records cannot be checked";
+    add_confounder(pair, &(struct confounder){.key = "evidence", .name = "evidence", .why = why, .kind = METHOD, .effect = MODERATE},
+                   "unsigned", x, y);
     return RP_COMPARABLE_WITH_RESERVATIONS;
 }
 
@@ -232,7 +260,8 @@ static enum rp_comparable name_machines(struct rp_pair *pair, const char *key, c
         RP_FREE char *name = rp_asprintf("environment (%zu %s of high effect%s)", named->n, named->n == 1 ? "value" : "values", what);
         rp_sanitize(named->a.data);
         rp_sanitize(named->b.data);
-        add_confounder(pair, key, name, "machine", state, named->a.data, named->b.data, why);
+        add_confounder(pair, &(struct confounder){.key = key, .name = name, .why = why, .kind = MACHINE, .effect = MODERATE}, state,
+                       rp_buf_text(&named->a), rp_buf_text(&named->b));
     }
     rp_buf_fini(&named->a);
     rp_buf_fini(&named->b);
@@ -258,8 +287,10 @@ static enum rp_comparable compare_units(struct rp_pair *pair, const struct rp_re
     const char *x = a->unit ? a->unit : "", *y = b->unit ? b->unit : "";
     if (*x && *y && strcmp(x, y) == 0)
         return RP_COMPARABLE;
-    add_confounder(pair, "throughput", "unit", "work", *x && *y ? "differs" : "unknown", x, y,
-                   "the units of the figures differ or are unknown");
+    add_confounder(pair,
+                   &(struct confounder){.key = "throughput", .name = "unit", .kind = WORK, .effect = LARGE,
+                                        .why = "the units of the figures differ or are unknown"},
+                   *x && *y ? "differs" : "unknown", x, y);
     return RP_NOT_COMPARABLE;
 }
 
@@ -397,6 +428,38 @@ static void add_notes(struct rp_comparison *out, const struct rp_rows *rows, int
             add_note(out, rp_asprintf("%d is the same result as %d", i + 1, k + 1));
             break;
         }
+}
+
+/* The nearest first; of those the one with the closest figure; in the order of the rows otherwise. */
+static int compare_distance(const void *a, const void *b)
+{
+    const struct rp_pair *x = a, *y = b;
+    if (x->distance != y->distance)
+        return x->distance < y->distance ? -1 : 1;
+    return x->b < y->b ? -1 : 1;
+}
+
+static int compare_ratios(const void *a, const void *b)
+{
+    const struct rp_pair *x = a, *y = b;
+    const double p = x->ratio ? x->ratio->value : -1, q = y->ratio ? y->ratio->value : -1;
+    if (p < q || p > q)
+        return p > q ? -1 : 1;
+    return x->b < y->b ? -1 : 1;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct rp_pair *x = a, *y = b;
+    return x->b < y->b ? -1 : x->b > y->b;
+}
+
+void rp_compare_sort(struct rp_comparison *c, enum rp_compare_order order)
+{
+    static int (*const by[])(const void *, const void *) = {
+        [RP_ORDER_nearest] = compare_distance, [RP_ORDER_ratio] = compare_ratios, [RP_ORDER_given] = compare_places};
+    if (c->pairs_n > 1)
+        qsort(c->pairs, (size_t)c->pairs_n, sizeof *c->pairs, by[order]);
 }
 
 static json_t *row_json(const struct rp_result *row)

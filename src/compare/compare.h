@@ -34,7 +34,12 @@ json_t *rp_comparison_json(const struct rp_comparison *c);
 
 /* Every row against the first. *verdict is the worst of all pairs. *out is finished by the caller, also after a failure. */
 int rp_compare(struct rp_comparison *out, const struct rp_rows *rows, enum rp_comparable *verdict, struct rp_err *err) rp_must_check;
-void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const struct rp_comparison *c);
+/* The order of pairs. nearest: those with the fewest and smallest confounders; ratio: the highest. */
+#define RP_COMPARE_ORDERS "nearest|ratio|given"
+enum rp_compare_order { RP_ORDER_nearest, RP_ORDER_ratio, RP_ORDER_given };
+void rp_compare_sort(struct rp_comparison *c, enum rp_compare_order order);
+/* Text and Markdown. why: all confounders, facts and machines that differ, which a single pair has anyway. */
+void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const struct rp_comparison *c, int why);
 void rp_compare_flat(struct rp_doc *out, const struct rp_rows *rows, const struct rp_comparison *c); /* one table: for CSV */
 
 /* n bootstrap resamples of the figure, those of a base with another seed; free() it. Needs row->samples >= 1. */

@@ -55,6 +55,8 @@ struct rp_line {
 void rp_layout_begin(struct rp_doc *d, enum rp_layout_table table, int optional);
 void rp_layout_columns(struct rp_doc *d, enum rp_layout_table table, int optional, const char *prefix);
 void rp_layout_cells(struct rp_doc *d, enum rp_layout_table table, int optional, const struct rp_line *line);
+/* The whole table, without the columns marked '*' whose cells are the same in all lines: a paragraph before it has these. */
+void rp_layout_varying(struct rp_doc *d, enum rp_layout_table table, const struct rp_line *line, int n);
 /* A line for each column, title and value; with the state of a captured value that is not known. */
 void rp_layout_turned(struct rp_doc *d, enum rp_layout_table table, const struct rp_line *line);
 

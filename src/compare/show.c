@@ -12,15 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put_results(struct rp_doc *d, const struct rp_rows *rows)
-{
-    int tokens = 0;
-    for (int i = 0; i < rows->n; i++)
-        tokens |= !isnan(rp_result_tokens(&rows->row[i]));
-    rp_layout_begin(d, RP_TABLE_results, tokens);
-    for (int i = 0; i < rows->n; i++)
-        rp_layout_cells(d, RP_TABLE_results, tokens, &(struct rp_line){.row = &rows->row[i], .number = i + 1});
-}
+#define PAIRS_SHOWN 20   /* results against the first, without --why */
+#define SCALING_SHOWN 20 /* lines of a series, without --why: more are the publishers' own */
 
 /* Of a pair what columns show. */
 static json_t *pair_json(const struct rp_pair *pair)
@@ -31,14 +24,21 @@ static json_t *pair_json(const struct rp_pair *pair)
     return rp_object_json(&brief, &rp_type_pair);
 }
 
-static void put_pairs(struct rp_doc *d, const struct rp_rows *rows, const struct rp_comparison *c)
+/* The first result, and the others in the order of the pairs; at most so many of them. */
+static void put_results(struct rp_doc *d, const struct rp_rows *rows, const struct rp_comparison *c, int64_t most)
 {
-    rp_layout_begin(d, RP_TABLE_pairs, 0);
-    for (int64_t i = 0; i < c->pairs_n; i++) {
-        RP_JSON *entry = pair_json(&c->pairs[i]);
-        const int64_t row = c->pairs[i].b;
-        rp_layout_cells(d, RP_TABLE_pairs, 0, &(struct rp_line){.row = &rows->row[row], .entry = entry, .number = row + 1});
+    const int n = (int)(c->pairs_n < most ? c->pairs_n : most) + 1;
+    RP_FREE struct rp_line *line = rp_alloc((size_t)n * sizeof *line);
+    RP_FREE json_t **entry = rp_alloc((size_t)n * sizeof *entry);
+    line[0] = (struct rp_line){.row = rows->row, .number = 1};
+    for (int i = 1; i < n; i++) {
+        const int64_t row = c->pairs[i - 1].b;
+        entry[i] = pair_json(&c->pairs[i - 1]);
+        line[i] = (struct rp_line){.row = &rows->row[row], .entry = entry[i], .number = row + 1};
     }
+    rp_layout_varying(d, RP_TABLE_results, line, n);
+    for (int i = 1; i < n; i++)
+        json_decref(entry[i]);
 }
 
 /* ---- confounders ---- */
@@ -95,15 +95,18 @@ static void put_confounders(struct rp_doc *d, const struct rp_comparison *c)
         for (int64_t k = 0; k < c->pairs[i].confounders_n; k++)
             add_cause(&causes, &n, &c->pairs[i].confounders[k], (int)c->pairs[i].b + 1);
     if (n)
-        rp_doc_table(d, "confounder|kind|result 1|the other|results|why it matters");
+        rp_doc_table(d, c->pairs_n > 1 ? "confounder|effect|kind|result 1|the other|results|why it matters"
+                                       : "confounder|effect|kind|result 1|the other|why it matters");
     for (int i = 0; i < n; i++) {
         const struct rp_confounding *one = causes[i].c;
         close_range(&causes[i]);
         rp_doc_cell(d, "%s", one->name);
+        rp_doc_cell(d, "%s", one->effect);
         rp_doc_cell(d, "%s", one->kind);
         rp_doc_text(d, one->a, RP_UNKNOWN);
         rp_doc_text(d, one->b, RP_UNKNOWN);
-        rp_doc_cell(d, "%s", rp_buf_text(&causes[i].where));
+        if (c->pairs_n > 1)
+            rp_doc_cell(d, "%s", rp_buf_text(&causes[i].where));
         rp_doc_cell(d, "%s", one->why);
         rp_buf_fini(&causes[i].where);
     }
@@ -212,20 +215,28 @@ static void put_headline(struct rp_doc *d, const struct rp_comparison *c)
                        (long long)c->pairs_n, count[0], count[1], count[2]);
 }
 
-void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const struct rp_comparison *c)
+/* Without `why` a comparison of many is its table, and where the rest is. */
+void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const struct rp_comparison *c, int why)
 {
+    const int whole = why || c->pairs_n == 1;
     put_headline(out, c);
     if (c->left_out > 0)
         rp_doc_line(out, "%lld result%s of other models left out (--all shows them)", (long long)c->left_out, rp_s(c->left_out));
-    put_results(out, rows);
-    put_pairs(out, rows, c);
-    put_confounders(out, c);
-    put_facts(out, c);
-    if (c->scaling_n) {
+    put_results(out, rows, c, whole ? c->pairs_n : PAIRS_SHOWN);
+    if (whole) {
+        put_confounders(out, c);
+        put_facts(out, c);
+    } else {
+        if (c->pairs_n > PAIRS_SHOWN)
+            rp_doc_line(out, "%lld more results, which --why lists, as do --format csv and --json", (long long)c->pairs_n - PAIRS_SHOWN);
+        rp_doc_line(out, "reservations by the effect that they can have; --why lists all, with both values");
+    }
+    if (c->scaling_n && (whole || c->scaling_n <= SCALING_SHOWN)) {
         rp_doc_heading(out, "Speed-up and efficiency");
         rp_scaling_table(out, rows, c->scaling, c->scaling_n);
     }
-    put_machines(out, c);
+    if (whole)
+        put_machines(out, c);
     if (c->notes_n)
         rp_doc_heading(out, "Notes");
     for (int64_t i = 0; i < c->notes_n; i++)
@@ -237,7 +248,10 @@ void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const struc
 /* What a comparison has about result i: its pair, and its place in a series. */
 static json_t *entry_of(const struct rp_comparison *c, int i)
 {
-    json_t *entry = i ? pair_json(&c->pairs[i - 1]) : json_object();
+    json_t *entry = json_object();
+    for (int64_t k = 0; k < c->pairs_n; k++)
+        if (c->pairs[k].b == i)
+            json_object_update_new(entry, pair_json(&c->pairs[k]));
     for (int64_t k = 0; k < c->scaling_n; k++)
         if (c->scaling[k].row == i)
             json_object_update_new(entry, rp_object_json(&c->scaling[k], &rp_type_scaling_entry));

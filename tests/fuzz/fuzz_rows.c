@@ -41,7 +41,7 @@ static void use(struct rp_rows *rows)
     RP_COMPARISON c = {0};
     if (rows->n >= 2 && rows->n < 50 && rp_compare(&c, rows, &verdict, &err) == 0) {
         must(verdict != RP_COMPARABLE); /* without signed records there is always a reservation */
-        rp_compare_show(&d, rows, &c);
+        rp_compare_show(&d, rows, &c, 1);
         written(&d);
     }
     for (const struct rp_layout *l = rp_layouts; l->name; l++) {

@@ -45,7 +45,7 @@ printf '{"schema": "repro-imported/1", "rows": [{"model": "bert-base", "throughp
     "samples": [160, 133.33333333333334]}]}' >i.json # the second is harmonic: 2 / (1 / 160 + 1 / 133.3)
 jq -c '.rows[0].sample_groups = [2]' i.json >j.json
 exit_of 0 "$REPRO" compare "$BUNDLE" j.json
-grep -q '145\.45 .*133\.33 .*160\.00' out.txt || { cat out.txt >&2; fail "no interval of the samples"; }
+grep -q ' 145\.45 ' out.txt && grep -q ' 133\.33 to 160\.00$' out.txt || { cat out.txt >&2; fail "no interval of the samples"; }
 says_not "145.4545"
 exit_of 3 "$REPRO" compare "$BUNDLE" nothing
 exit_of 4 "$REPRO" compare "$BUNDLE" "$TOP/LICENSE"
@@ -75,5 +75,5 @@ cmp once.txt out.txt || fail "the same comparison twice gives other bytes"
 # within the width that COLUMNS names, the figures whole
 COLUMNS=70 exit_of 0 "$REPRO" compare "$BUNDLE" "$FIRST"
 words out.txt ' --format md'
-says "152.89 sequences/s"
+says " 152.89"
 awk 'length > 70 && /  / {exit 1}' out.txt || fail "a table is wider than the terminal"
