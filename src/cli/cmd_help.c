@@ -12,8 +12,8 @@ struct help_opts {
 
 #define AT(field) offsetof(struct help_opts, field)
 static const struct rp_opt opts[] = {
-    RP_OPTION_FLAG(man, "man", 0, "print the man page"),
-    RP_OPTION_CHOICE(completion, "completion", 0, "bash|zsh", "print the completion script of a shell"),
+    RP_OPTION_FLAG(man, "man", 0, "print the man page; with COMMAND the page of that command"),
+    RP_OPTION_CHOICE(completion, "completion", 0, "bash|zsh|fish", "print the completion script of a shell"),
     {0},
 };
 
@@ -22,10 +22,19 @@ static int cmd_help(struct rp_cli *cli, struct rp_err *err)
     const struct help_opts *o = cli->opts;
     RP_BUF out = {0};
     int used = 0;
-    if (o->man)
+    const struct rp_command *c = cli->argc ? rp_cli_find(cli->argv, cli->argc, &used, err) : NULL;
+    if (cli->argc && !c)
+        return -1;
+    if (used < cli->argc)
+        return rp_fail(err, RP_USAGE, "'%s' has no subcommand '%s'", cli->argv[0], cli->argv[used]);
+    if (o->man && c)
+        rp_man_command(&out, c);
+    else if (o->man)
         rp_man_page(&out);
     else if (o->completion && strcmp(o->completion, "zsh") == 0)
         rp_completion_zsh(&out);
+    else if (o->completion && strcmp(o->completion, "fish") == 0)
+        rp_completion_fish(&out);
     else if (o->completion)
         rp_completion_bash(&out);
     if (o->man || o->completion) {
@@ -35,11 +44,6 @@ static int cmd_help(struct rp_cli *cli, struct rp_err *err)
             rp_cli_print(&out);
         return 0;
     }
-    const struct rp_command *c = cli->argc ? rp_cli_find(cli->argv, cli->argc, &used, err) : NULL;
-    if (cli->argc && !c)
-        return -1;
-    if (used < cli->argc)
-        return rp_fail(err, RP_USAGE, "'%s' has no subcommand '%s'", cli->argv[0], cli->argv[used]);
     if (cli->json) {
         cli->result = rp_help_json(c);
         return 0;
@@ -61,7 +65,9 @@ const struct rp_command rp_cmd_help = {
                "\n"
                "Examples:\n"
                "  repro help key new\n"
-               "  . <(repro help --completion bash)\n",
+               "  repro help run --man | man -l -\n"
+               "  . <(repro help --completion bash)\n"
+               "  repro help --completion fish >~/.config/fish/completions/repro.fish\n",
     .opts = opts,
     .opts_size = sizeof(struct help_opts),
     .run = cmd_help,

@@ -4,6 +4,7 @@
 #include "bundle/schema.h"
 #include "capture/doctor/doctor.h"
 #include "cli/cli.h"
+#include "cli/help.h"
 #include "compare/compare.h"
 #include "ledger/ledger.h"
 #include "run/facts.h"
@@ -87,6 +88,13 @@ static const char *name_of(char name[64], const struct schema *s)
     for (char *p = name; *p; p++)
         *p = *p == ' ' ? '-' : *p;
     return name;
+}
+
+void rp_schema_names(struct rp_buf *out)
+{
+    char name[64];
+    for (size_t i = 0; i < SCHEMAS; i++)
+        rp_buf_printf(out, " %s", name_of(name, &schemas[i]));
 }
 
 /* A command that fails returns "error", and perhaps not all of the rest. */

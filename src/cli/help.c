@@ -216,11 +216,7 @@ void rp_help_top(struct rp_buf *out)
 #define X(name, text) put_row(out, 20, name, text);
     RP_ENVIRONMENT(X)
 #undef X
-    rp_buf_puts(out, "\nFirst steps:\n"
-                     "  repro run bert_tiny_fp32      a small model, seconds\n"
-                     "  repro run bert_fp32           BERT-base, minutes\n"
-                     "  repro recipes                 all recipes: BERT, GPT and ResNet-50\n"
-                     "  repro verify FILE             check the result, or a bundle that you received\n");
+    rp_buf_puts(out, "\n" RP_FIRST_STEPS);
 }
 
 static json_t *options_json(const struct rp_opt *o)

@@ -25,6 +25,25 @@
     X("COLUMNS", "width of the progress line and of wrapped text")                                                                         \
     X("TERM", "dumb: plain lines instead of a progress line that rewrites itself")
 
+#define RP_FILES(X)                                                                                                    \
+    X("~/.config/repro/key.pem", "the signing key, made by 'repro key new' or the first run; never publish it")        \
+    X("~/.config/repro/ledger-*.jsonl", "the ledger of attempts of each key")                                          \
+    X("~/.config/repro/trust/", "public keys of 'repro key trust'")                                                    \
+    X("~/.config/repro/verified.jsonl", "bundles that were verified here")                                             \
+    X("~/.cache/repro/", "unpacked data archives")
+
+/* Paragraphs of `details`. */
+#define RP_FIRST_STEPS                                                                                                 \
+    "First steps:\n"                                                                                                   \
+    "  repro run bert_tiny_fp32      a small model, seconds\n"                                                         \
+    "  repro run bert_fp32           BERT-base, minutes\n"                                                             \
+    "  repro recipes                 all recipes: BERT, GPT and ResNet-50\n"                                           \
+    "  repro verify FILE             check the result, or a bundle that you received\n"                                \
+    "\n"                                                                                                               \
+    "In a container, with volumes for bundles and for the key (podman: with --userns keep-id):\n"                      \
+    "  docker run --rm --gpus all -u \"$(id -u):$(id -g)\" -v \"$PWD:/work\" \\\n"                                      \
+    "    -v repro-key:/key repro:VERSION-cuda run bert_fp32\n"
+
 /* --help: at most 25 lines of 100 columns, one line for each option or subcommand, its help up to the first semicolon. */
 void rp_help_screen(struct rp_buf *out, const struct rp_command *c);
 void rp_help_top_screen(struct rp_buf *out);
@@ -34,8 +53,12 @@ void rp_help_top(struct rp_buf *out);
 json_t *rp_help_json(const struct rp_command *only); /* the table of commands, or that command and its subcommands */
 
 void rp_man_page(struct rp_buf *out);
+void rp_man_command(struct rp_buf *out, const struct rp_command *c); /* a page of its own: repro-run(1) */
 void rp_completion_bash(struct rp_buf *out);
 void rp_completion_zsh(struct rp_buf *out);
+void rp_completion_fish(struct rp_buf *out);
+
+void rp_schema_names(struct rp_buf *out); /* " facts run ...", of cmd_schema.c */
 
 /* Shared by help and completion. */
 const char *rp_opt_arg(const struct rp_opt *o);     /* "FILE", "a|b|c", NULL for flags */

@@ -91,6 +91,33 @@ static void put_command(struct rp_buf *out, const struct rp_command *c)
     put_options(out, c->opts);
 }
 
+/* ---- sections that every page has ---- */
+
+static void put_row(struct rp_buf *out, const char *name, const char *text)
+{
+    rp_buf_puts(out, ".TP\n\\fB");
+    puts_escaped(out, name);
+    rp_buf_puts(out, "\\fR\n");
+    puts_escaped(out, text);
+    rp_buf_puts(out, "\n");
+}
+
+static void put_ends(struct rp_buf *out)
+{
+    rp_buf_puts(out, ".SH EXIT STATUS\n");
+#define X(code, status, text) rp_buf_printf(out, ".TP\n\\fB%d\\fR\n%s\n", status, text);
+    RP_CODES(X)
+#undef X
+    rp_buf_puts(out, ".SH FILES\n");
+#define X(name, text) put_row(out, name, text);
+    RP_FILES(X)
+    rp_buf_puts(out, ".SH ENVIRONMENT\n");
+    RP_ENVIRONMENT(X)
+#undef X
+}
+
+/* ---- pages ---- */
+
 void rp_man_page(struct rp_buf *out)
 {
     rp_buf_puts(out, ".TH REPRO 1 \"\" \"repro\" \"User Commands\"\n.SH NAME\nrepro \\- " RP_TAGLINE "\n"
@@ -99,12 +126,50 @@ void rp_man_page(struct rp_buf *out)
         put_command(out, *c);
     rp_buf_puts(out, ".SH OPTIONS OF EVERY COMMAND\n");
     put_options(out, rp_opts_common);
-    rp_buf_puts(out, ".SH EXIT STATUS\n");
-#define X(code, status, text) rp_buf_printf(out, ".TP\n\\fB%d\\fR\n%s\n", status, text);
-    RP_CODES(X)
-#undef X
-    rp_buf_puts(out, ".SH ENVIRONMENT\n");
-#define X(name, text) rp_buf_puts(out, ".TP\n\\fB" name "\\fR\n"), puts_escaped(out, text), rp_buf_puts(out, "\n");
-    RP_ENVIRONMENT(X)
-#undef X
+    rp_buf_puts(out, ".SH EXAMPLES\n");
+    put_details(out, RP_FIRST_STEPS);
+    put_ends(out);
+}
+
+/* Of a command, and of the subcommands of a group. Its examples, the last part of `details`, are a section of their own. */
+static void put_sections(struct rp_buf *out, const struct rp_command *c)
+{
+    static const char begin[] = "Examples:\n";
+    const char *details = c->details ? c->details : "", *examples = strstr(details, begin);
+    RP_FREE char *text = rp_asprintf("%.*s", (int)(examples ? (size_t)(examples - details) : strlen(details)), details);
+    rp_buf_puts(out, ".SH DESCRIPTION\n");
+    puts_escaped(out, c->summary);
+    rp_buf_puts(out, ".\n");
+    if (*text)
+        put_details(out, text);
+    for (const struct rp_command *const *s = rp_commands; *s; s++)
+        if (rp_command_is_sub(*s, c))
+            put_command(out, *s);
+    rp_buf_puts(out, ".SH OPTIONS\n");
+    put_options(out, c->opts);
+    put_options(out, rp_opts_common);
+    if (!examples)
+        return;
+    rp_buf_puts(out, ".SH EXAMPLES\n");
+    put_details(out, examples + strlen(begin));
+}
+
+void rp_man_command(struct rp_buf *out, const struct rp_command *c)
+{
+    RP_FREE char *name = rp_asprintf("repro-%s", c->name);
+    for (char *p = name; *p; p++)
+        *p = *p == ' ' ? '-' : *p;
+    rp_buf_puts(out, ".TH ");
+    for (const char *p = name; *p; p++)
+        rp_buf_printf(out, "%c", toupper((unsigned char)*p));
+    rp_buf_puts(out, " 1 \"\" \"repro\" \"User Commands\"\n.SH NAME\n");
+    puts_escaped(out, name);
+    rp_buf_puts(out, " \\- ");
+    puts_escaped(out, c->summary);
+    rp_buf_printf(out, "\n.SH SYNOPSIS\n.B repro %s\n", c->name);
+    puts_escaped(out, c->operands);
+    rp_buf_puts(out, " [\\fIoptions\\fR]\n");
+    put_sections(out, c);
+    put_ends(out);
+    rp_buf_puts(out, ".SH SEE ALSO\nrepro(1)\n");
 }

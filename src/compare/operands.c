@@ -1,5 +1,6 @@
 /* The operands of `compare`, recognized by their contents, with the selector after '#'. */
 #include "compare/compare.h"
+#include "compare/published.h"
 #include "compare/layout.h"
 
 #include "base/embed.h"
@@ -117,14 +118,13 @@ static const char *table_name(const char *path, size_t *n)
     return path + head;
 }
 
-/* "dlperf_v100, gpt_v100, ..." */
-static void names(char *out, size_t size)
+void rp_published_names(struct rp_buf *out, const char *before)
 {
-    size_t o = 0, n = 0;
+    size_t n = 0;
     for (const struct rp_embed *e = rp_embed_table; e->name; e++) {
         const char *name = table_name(e->name, &n);
-        if (name && o < size)
-            o += (size_t)snprintf(out + o, size - o, "%s%.*s", o ? ", " : "", (int)n, name);
+        if (name)
+            rp_buf_printf(out, "%s%.*s", before, (int)n, name);
     }
 }
 
@@ -158,12 +158,14 @@ static int load_published(struct rp_rows *rows, const char *given, struct rp_err
 {
     RP_FREE char *name = rp_asprintf("%.*s", (int)(strlen(given) - (rp_ends_with(given, ".csv") ? 4 : 0)), given);
     int first = rows->n;
-    char sha256[RP_SHA256_HEX], list[200] = "none", shown[72];
+    char sha256[RP_SHA256_HEX], shown[72];
+    RP_BUF list = {0};
     RP_FREE char *path = rp_asprintf(FOLDER "%s.csv", name);
     const struct rp_embed *e = rp_embed_find(path);
     if (!e) {
-        names(list, sizeof list);
-        return rp_fail(err, RP_USAGE, "no published results '%s': expected one of %s", rp_excerpt(shown, name), list);
+        rp_published_names(&list, ", ");
+        return rp_fail(err, RP_USAGE, "no published results '%s': expected one of %s", rp_excerpt(shown, name),
+                       list.size ? rp_buf_text(&list) + 2 : "none");
     }
     rp_sha256_hex(sha256, e->data, e->size);
     if (rp_rows_from_csv(rows, (const char *)e->data, e->size, path, sha256, err) < 0)

@@ -10,7 +10,7 @@ if command -v groff >/dev/null; then
 fi
 sed 's/\\-/-/g; s/\\f[BRI]//g' repro.1 >plain.txt
 "$REPRO" help --json >table.json
-for section in NAME SYNOPSIS COMMANDS "EXIT STATUS" ENVIRONMENT; do
+for section in NAME SYNOPSIS COMMANDS EXAMPLES "EXIT STATUS" FILES ENVIRONMENT; do
     grep -q "^\.SH $section" plain.txt || fail "no section $section"
 done
 commands | while read -r name; do
@@ -22,3 +22,17 @@ done
 for status in $(jq -r '.exit_status | keys[]' table.json); do
     grep -qx "$status" plain.txt || fail "exit status $status is missing"
 done
+# A page for each command, with the sections of a man page.
+commands | while read -r name; do
+    # shellcheck disable=SC2086
+    "$REPRO" help $name --man >one.1
+    for section in NAME SYNOPSIS DESCRIPTION OPTIONS "EXIT STATUS" FILES ENVIRONMENT "SEE ALSO"; do
+        grep -q "^\.SH $section" one.1 || fail "repro help $name --man has no section $section"
+    done
+    if command -v groff >/dev/null; then
+        groff -man -Tutf8 -ww -z one.1 2>warnings.txt || fail "groff fails on $name"
+        [ ! -s warnings.txt ] || { cat warnings.txt >&2; fail "groff warns of $name"; }
+    fi
+done
+"$REPRO" help run --man >one.1
+grep -q '^.SH EXAMPLES' one.1 && grep -q '^.TH REPRO-RUN 1' one.1 && ! grep -q '^Examples:' one.1 || fail "the examples of run are no section"
