@@ -3,6 +3,12 @@
 #   scratch   nothing but the program
 #   cuda      the program on BASE, for machines with NVIDIA GPUs: the container runtime adds the driver's libraries
 #
+# In both it is /usr/local/bin/repro, as in every manifest of 'repro launch'. Bundles are written to /work, key and ledger
+# to /key, so that a folder of bundles can be published: both have to be volumes. It needs no root, no other writable
+# place and no user of the image:
+#
+#   docker run --rm --gpus all --read-only -u $(id -u):$(id -g) -v "$PWD:/work" -v repro-key:/key repro:VERSION-cuda run bert_fp32
+#
 # BUILDER is a Debian 12; the program is the same bytes whatever it is built in, as long as the compiler is the same.
 ARG BUILDER=debian:bookworm-slim
 ARG BASE=nvidia/cuda:12.9.1-base-ubuntu22.04
@@ -21,6 +27,8 @@ COPY . .
 ARG COMMIT=unknown
 ARG DIRTY=unknown
 RUN make -s CUDA=${CUDA} COMMIT=${COMMIT} DIRTY=${DIRTY} DEPS_DIR=${DEPS_DIR} && build/repro version
+# Folders for the volumes, which take their modes: any user of a container may write there.
+RUN mkdir -p /image/usr/local/bin && cp build/repro /image/usr/local/bin/repro && mkdir -m 1777 /image/work /image/key
 
 FROM ${BASE} AS cuda
 ARG VERSION=unknown
@@ -30,8 +38,10 @@ LABEL org.opencontainers.image.title="repro" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${COMMIT}"
 ENV NVIDIA_VISIBLE_DEVICES=all \
-    NVIDIA_DRIVER_CAPABILITIES=compute,utility
-COPY --from=build /src/build/repro /usr/local/bin/repro
+    NVIDIA_DRIVER_CAPABILITIES=compute,utility \
+    HOME=/work XDG_CONFIG_HOME=/key XDG_CACHE_HOME=/work/.cache
+COPY --from=build /image/ /
+WORKDIR /work
 ENTRYPOINT ["/usr/local/bin/repro"]
 
 FROM scratch AS scratch-image
@@ -41,5 +51,7 @@ LABEL org.opencontainers.image.title="repro" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${COMMIT}"
-COPY --from=build /src/build/repro /repro
-ENTRYPOINT ["/repro"]
+ENV PATH=/usr/local/bin HOME=/work XDG_CONFIG_HOME=/key XDG_CACHE_HOME=/work/.cache
+COPY --from=build /image/ /
+WORKDIR /work
+ENTRYPOINT ["/usr/local/bin/repro"]

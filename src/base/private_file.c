@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define OTHERS_WRITE (S_IWGRP | S_IWOTH)
@@ -43,4 +44,11 @@ int rp_private_check(const struct stat *st, const char *path, const char *what, 
         return rp_fail(err, RP_USAGE, "others can replace %s (mode %04o of its directory): run chmod go-w '%s', or move it", what,
                        (unsigned)(in.st_mode & 07777), dir);
     return 0;
+}
+
+int rp_private_in_memory(int fd, const struct stat *st)
+{
+    enum { TMPFS = 0x01021994, RAMFS = 0x858458f6 };
+    struct statfs s;
+    return st->st_uid == 0 && fstatfs(fd, &s) == 0 && ((unsigned long)s.f_type == TMPFS || (unsigned long)s.f_type == RAMFS);
 }

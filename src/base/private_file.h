@@ -18,3 +18,6 @@
 int rp_private_open(const char *path, const char *what, struct rp_err *err) rp_must_check;
 /* RP_USAGE: others may change the file with this status, or replace it. */
 int rp_private_check(const struct stat *st, const char *path, const char *what, struct rp_err *err) rp_must_check;
+/* A file of root in memory (tmpfs), as a Secret of Kubernetes is mounted: it may be readable by
+ * others in the pod, because that is how a process of another user gets it. */
+int rp_private_in_memory(int fd, const struct stat *st);

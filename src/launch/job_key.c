@@ -7,11 +7,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #define KEY "the job's key"
-enum { TMPFS = 0x01021994, RAMFS = 0x858458f6, OTHERS_READ = 0077 };
+enum { OTHERS_READ = 0077 };
 
 void rp_job_key_fini(struct rp_job_key *k)
 {
@@ -75,12 +74,6 @@ static int read_descriptor(struct rp_job_key *k, int fd, const char *source, str
     return result;
 }
 
-static int is_in_memory(int fd)
-{
-    struct statfs s;
-    return fstatfs(fd, &s) == 0 && ((unsigned long)s.f_type == TMPFS || (unsigned long)s.f_type == RAMFS);
-}
-
 static int read_key_file(struct rp_job_key *k, const char *path, const char *source, struct rp_err *err)
 {
     struct stat st;
@@ -92,7 +85,7 @@ static int read_key_file(struct rp_job_key *k, const char *path, const char *sou
         return rp_fail(err, RP_USAGE, KEY " '%s' is not a regular file", path);
     if (rp_private_check(&st, real, KEY, err) < 0)
         return -1;
-    if ((st.st_mode & OTHERS_READ) && !(st.st_uid == 0 && is_in_memory(fd)))
+    if ((st.st_mode & OTHERS_READ) && !rp_private_in_memory(fd, &st))
         return rp_fail(err, RP_USAGE, KEY " can be read by others (mode %04o): run chmod 600 '%s' and make a new key",
                        (unsigned)(st.st_mode & 07777), path);
     return read_descriptor(k, fd, source, err);

@@ -158,6 +158,7 @@ struct secret {
     char data[KEY_FILE_MAX];
     size_t size;
     struct stat st;
+    int in_memory; /* a mounted Secret */
 };
 static void secret_freep(struct secret **s)
 {
@@ -175,6 +176,7 @@ static int read_secret_file(struct secret *s, const char *path, struct rp_err *e
         return rp_fail(err, RP_IO, "cannot open key '%s': %s", path, strerror(errno));
     if (!S_ISREG(s->st.st_mode))
         return rp_fail(err, RP_MALFORMED, "key '%s' is not a regular file", path);
+    s->in_memory = rp_private_in_memory(fd, &s->st);
     for (;;) {
         ssize_t n = RP_RETRY(read(fd, s->data + s->size, sizeof s->data - s->size));
         if (n < 0)
@@ -319,7 +321,7 @@ static int read_private(struct secret *s, enum form *form, const char *path, str
         return fail_no_key(s->data, s->size, what, expected, err);
     if (only_one_block(s->data, s->size, what, err) < 0)
         return -1;
-    if (s->st.st_mode & 077) /* checked last: for a file that is not a key, chmod would be the wrong advice */
+    if (s->st.st_mode & (s->in_memory ? 007 : 077)) /* checked last: for a file that is not a key, chmod would be the wrong advice */
         return rp_fail(err, RP_USAGE,
                        "key '%s' can be read by others (mode %04o): run chmod 600 '%s'; make a new key if it "
                        "may have been read",

@@ -53,7 +53,11 @@ made_by='[.compiler, .commit, .dirty]'
 for image in repro:1.2.3 repro:1.2.3-cuda; do
     container=$(buildah from --pull=never "$image")
     root=$(buildah mount "$container")
-    case $image in *-cuda) program=/usr/local/bin/repro ;; *) program=/repro ;; esac
+    program=/usr/local/bin/repro # in every image, as in the manifests of 'repro launch'
+    buildah inspect --type image "$image" | jq -e '.OCIv1.config | .WorkingDir == "/work" and .Entrypoint == ["/usr/local/bin/repro"] and
+        (.Env | index("HOME=/work") and index("XDG_CONFIG_HOME=/key") and any(.[]; startswith("PATH=") and contains("/usr/local/bin")))' >/dev/null ||
+        fail "the working directory, home or path of $image"
+    [ "$(stat -c %a "$root/work" "$root/key" | sort -u)" = 1777 ] || fail "not every user may write to the volumes of $image"
     chroot "$root" $program version --json >version.json || fail "the program of $image does not run"
     jq -e --arg cuda "$cuda" '(.gpu_worker != null) == ($cuda == "1")' version.json >/dev/null || fail "the GPU worker of $image"
     jq -e --arg c "$commit" '.commit == $c' version.json >/dev/null || fail "the commit of $image: $(jq .commit version.json)"

@@ -7,6 +7,15 @@ kinds=$(sed -n 's/^ *\([a-z0-9-]*\): .*/\1/p' help.txt)
 for kind in $kinds; do
     exit_of 0 "$REPRO" launch "$kind" --image i --nodes 3 --ranks-per-node 4 --name job --recipe gpt/DP_8x1x1_16_1536x16
     mv out.txt form.txt
+    # One signer and one ledger for all jobs of a cluster; the key is never in the folder of bundles.
+    case $kind in
+    k8s-* | kubeflow-*)
+        grep -q 'REPRO_KEY.*/run/signer/key.pem' form.txt && grep -q 'REPRO_LEDGER.*/out/ledger.jsonl' form.txt && grep -q repro-signer form.txt ||
+            fail "$kind has a signer for each job"
+        [ "$(grep -c 'mountPath: /run/repro, ' form.txt)" = "$(grep -c 'mountPath: /run/signer/key.pem, subPath' form.txt)" ] || fail "$kind mounts no signer"
+        ;;
+    sbatch-*) grep -q '\$config/repro' form.txt || fail "$kind has a signer for each job" ;;
+    esac
     grep -q gpt/DP_8x1x1_16_1536x16 form.txt || fail "$kind has no recipe"
     case $(head -c 2 form.txt) in '#!') sh -n form.txt || fail "$kind is no script" ;; esac
     exit_of 0 "$REPRO" launch "$kind" --image i --nodes 3 --ranks-per-node 4 --name job --recipe gpt/DP_8x1x1_16_1536x16 --json
@@ -65,3 +74,12 @@ exit_of 2 "$REPRO" launch whoami --nodes 2 --join 127.0.0.1:61399 --job-key key 
 chmod 644 key
 exit_of 2 "$REPRO" launch whoami --job-key key
 words
+# A signing key as a Secret is mounted: in memory, of root, for its group too; elsewhere such a key is refused.
+if [ "$(id -u)" = 0 ] && [ "$(stat -f -c %T /dev/shm 2>/dev/null)" = tmpfs ] && folder=$(mktemp -d /dev/shm/repro.XXXXXX); then
+    trap 'rm -rf "$folder"' EXIT
+    exit_of 0 "$REPRO" key new -o "$folder/key.pem"
+    chmod 0440 "$folder/key.pem"
+    exit_of 0 "$REPRO" key show "$folder/key.pem"
+    chmod 0444 "$folder/key.pem"
+    exit_of 2 "$REPRO" key show "$folder/key.pem"
+fi
