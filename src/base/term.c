@@ -2,8 +2,11 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/text.h"
 
+#include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +73,20 @@ static void full_line(struct rp_progress *m, const char *line)
     put(m, out);
 }
 
+/* One line of JSON, which takes `event`. */
+static void put_event(const struct rp_progress *m, json_t *event)
+{
+    RP_BUF line = {0};
+    rp_json_write_line(&line, event);
+    put(m, rp_buf_text(&line));
+    json_decref(event);
+}
+
+static json_t *number_or_null(double x, int known)
+{
+    return known && isfinite(x) ? json_real(x) : json_null();
+}
+
 void rp_progress_phase(struct rp_progress *m, const char *phase, const char *detail)
 {
     char line[LINE_MAX_BYTES];
@@ -78,6 +95,10 @@ void rp_progress_phase(struct rp_progress *m, const char *phase, const char *det
     m->last_ns = 0;
     if (m->quiet)
         return;
+    if (m->json) {
+        put_event(m, json_pack("{s:s, s:s, s:s*}", "event", "phase", "phase", m->phase, "detail", detail));
+        return;
+    }
     rp_sanitize(RP_FORMAT(line, "%s%s%s", m->phase, detail ? " " : "", detail ? detail : ""));
     if (m->tty)
         rewrite(m, line);
@@ -103,9 +124,15 @@ void rp_progress_step(struct rp_progress *m, const char *what, int step, int tot
     uint64_t now = rp_now_ns();
     if (m->quiet)
         return;
-    if (m->tty ? step < total && now - m->last_ns < REDRAW_NS : step < 1 || (step != 1 && step != total && step % m->every != 0))
+    if (m->tty || m->json ? step < total && now - m->last_ns < REDRAW_NS : step < 1 || (step != 1 && step != total && step % m->every != 0))
         return;
     m->last_ns = now;
+    if (m->json) {
+        put_event(m, json_pack("{s:s, s:s, s:i, s:i, s:o, s:o, s:s, s:o}", "event", "step", "phase", m->phase, "step", step, "steps", total,
+                               "loss", number_or_null((double)loss, loss == loss), "rate", number_or_null(rate, rate > 0), "unit",
+                               RP_FORMAT(speed, "%s/s", unit), "left_s", number_or_null(eta_s, eta_s >= 0 && step < total)));
+        return;
+    }
     if (rate > 0)
         snprintf(speed, sizeof speed, "  %.*f %s/s", rate < 100 ? 2 : 0, rate, unit);
     if (loss == loss)
@@ -123,7 +150,9 @@ void rp_progress_note(struct rp_progress *m, const char *fmt, ...)
     char line[LINE_MAX_BYTES];
     RP_FORMAT_ARGS(line, fmt);
     rp_sanitize(line);
-    if (!m->quiet)
+    if (m->json && !m->quiet)
+        put_event(m, json_pack("{s:s, s:s}", "event", "note", "text", line));
+    else if (!m->quiet)
         full_line(m, line);
 }
 

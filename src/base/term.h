@@ -1,6 +1,6 @@
 /* The terminal: width, colour, and one line of progress that rewrites itself.
  *
- * What:    a line of progress on stderr: a rewriting line on a terminal, plain lines elsewhere.
+ * What:    a line of progress on stderr: a rewriting line on a terminal, plain lines elsewhere; or JSON lines for programs.
  * Flow:    phase/step updates in -> bytes on stderr. NO_COLOR, COLUMNS and TERM=dumb are respected.
  * Extend:  another field on the line goes into rp_progress_step().
  */
@@ -14,6 +14,7 @@ struct rp_progress {
     char phase[32];
     uint64_t start_ns, last_ns;
     int open; /* a rewriting line is on the screen */
+    int json; /* set by the caller: every line is an object with "event": "phase", "step" or "note" */
 };
 
 void rp_progress_init(struct rp_progress *m, int fd, int quiet);

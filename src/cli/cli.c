@@ -209,6 +209,14 @@ void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err)
     note_loss(fflush(stdout) != 0);
     if (cli->silent)
         return;
+    if (cli->events) {
+        RP_JSON *event = json_pack("{s:s, s:s, s:i, s:s}", "event", "error", "code", rp_code_name(err->code), "exit",
+                                   rp_exit_status(err->code), "message", err->msg);
+        RP_BUF line = {0};
+        rp_json_write_line(&line, event);
+        fputs(rp_buf_text(&line), stderr);
+        return;
+    }
     int colour = rp_use_colour(STDERR_FILENO);
     fprintf(stderr, "%srepro:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "", err->msg);
 }

@@ -44,6 +44,7 @@ extern const struct rp_opt rp_opts_common[];
 struct rp_cli {           /* what every command gets */
     int json, quiet;      /* --json: the result as one JSON document on stdout; --quiet: no progress */
     int help;             /* --help was seen: the command does not run */
+    int events;           /* stderr has one JSON object a line: errors too */
     int silent;           /* the exit status is the answer: no text is printed, not even why it is not 0 */
     int argc;             /* operands left after options */
     const char **argv;

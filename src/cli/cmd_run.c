@@ -149,6 +149,19 @@ static int capture_after(struct rp_run_session *r, struct rp_err *err)
     return 0;
 }
 
+/* What a container loses at its end, unless a volume is mounted there. The ledger, next to the key, is named when it is written to. */
+static void note_layers(struct rp_run_session *r)
+{
+    if (rp_ledger_is_on_layer(r->output.path))
+        rp_progress_note(&r->progress,
+                         "the bundle '%s' will be on this container's own layer, and is lost with it: mount a volume there (-v "
+                         "\"$PWD:/work\" -w /work), or give -o to a place on one",
+                         r->output.path);
+    if (r->o->no_ledger && rp_ledger_is_on_layer(r->key_file))
+        rp_progress_note(&r->progress, "the key '%s' is on this container's own layer, and is lost with it: mount a volume there",
+                         r->key_file);
+}
+
 static void note_time(struct rp_run_session *r)
 {
     char time[RP_TIME_TEXT];
@@ -182,6 +195,7 @@ static int prepare_run(struct rp_run_session *r, struct rp_err *err)
         rp_run_make_plan(r, err) < 0 || rp_run_check_room(&r->recipe, &r->plan, err) < 0 ||
         load_key(r, err) < 0)
         return -1;
+    note_layers(r);
     rp_run_note_batch(r);
     if (unpack_data(r, err) < 0)
         return -1;
@@ -393,6 +407,7 @@ int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_
         .cli = cli, .own = *o, .from = from, .started_ns = rp_wall_ns(), .begun_ns = rp_now_ns()};
     r.o = &r.own;
     rp_progress_init(&r.progress, STDERR_FILENO, cli->quiet);
+    r.progress.json = cli->events = o->progress && strcmp(o->progress, "json") == 0;
     if (o->challenge && rp_challenge_load(&r.challenge, &r.challenge_bytes, o->challenge, err) < 0)
         return rp_wrap(err, "--challenge");
     if (rp_run_load_recipe(&r, err) < 0)
@@ -505,6 +520,11 @@ const struct rp_command rp_cmd_run = {
         "- Process 0 listens on any port, or on --port. The others try the address from which ssh came, then the "
         "other addresses of this machine, or only the one of --join.\n"
         "- The job ends when a host, its process or its ssh ends.\n"
+        "\n"
+        "Progress: --progress json writes one object a line to standard error: {\"event\": \"phase\", \"phase\"}, {\"event\": "
+        "\"step\", \"phase\", \"step\", \"steps\", \"loss\", \"rate\", \"unit\", \"left_s\"}, {\"event\": \"note\", \"text\"} and, if "
+        "the run fails, {\"event\": \"error\", \"code\", \"exit\", \"message\"}. What is unknown is null. Steps follow at most every "
+        "0.1 s; --quiet leaves only the error. With --json standard output has the result.\n"
         "\n"
         "Planning: --plan estimates how long training takes on the CPUs here, and sizes one rank here and on GPUs of 16, "
         "32, 80 and 141 GB; no GPU is needed. A recipe with "

@@ -12,7 +12,7 @@
 
 struct rp_run_opts {
     struct rp_opt_list set;
-    const char *key, *output, *store, *challenge, *layout, *trust; /* trust: of `replicate` alone */
+    const char *key, *output, *store, *challenge, *layout, *progress, *trust; /* trust: of `replicate` alone */
     struct rp_joining_opts joining; /* of `run` alone, as the following */
     const char *hosts, *ssh;
     int keep_program, other_programs;
@@ -34,6 +34,7 @@ struct rp_run_opts {
     RP_OPTION_INT(ranks, "ranks", 0, 1, RP_RANKS_MAX, "train with N ranks on this machine: each a GPU or part of the processors"),         \
     RP_OPTION_TEXT(layout, "layout", 0, "DxTxP", "ranks that divide micro-batches, tensors (gpt) and layers (gpt)"),                  \
     RP_OPT_FORCE(force), RP_OPT_KEY(key), RP_OPT_NO_LEDGER(no_ledger), RP_OPT_STORE(store),                     \
+    RP_OPTION_CHOICE(progress, "progress", 0, "text|json", "messages on standard error as text, or as one JSON object a line"), \
     RP_OPT_PASSPHRASE_FD(passphrase_fd), RP_OPT_IDENTIFY(identify)
 #define RP_RUN_CHALLENGE RP_OPTION_TEXT(challenge, "challenge", 0, "FILE", "derive the seeds from this challenge or public value")
 

@@ -111,8 +111,8 @@ refused() { # REMEDY OPTION...
     says "$remedy"
     [ ! -e refused.repro.tar.zst ] || fail "a bundle of a run that was refused"
 }
-refused train.accumulation_steps bert_tiny_fp32 --ranks 3
-refused train.accumulation_steps resnet50_tiny_fp32 --ranks 100
+refused train.accumulation_steps bert_tiny_fp32 --set train.accumulation_steps=2 --ranks 3
+refused train.accumulation_steps resnet50_tiny_fp32 --set train.accumulation_steps=2 --ranks 100
 refused DATAxTENSORxPIPELINE bert_tiny_fp32 --layout 1x2
 refused DATAxTENSORxPIPELINE bert_tiny_fp32 --layout 2x0x1
 refused DATAxTENSORxPIPELINE bert_tiny_fp32 --layout 2x1x1x1
