@@ -397,13 +397,14 @@ int rp_check_data(struct rp_verify_state *s, struct rp_check_result *result, str
     if (!wanted || strcmp(data->archive_sha256, wanted) != 0 || !data->archive || !archive ||
         strcmp(data->archive, archive) != 0 || (own && *own))
         return rp_fail(err, RP_MISMATCH, "facts.json marks the samples as pinned, but the settings do not pin them");
-    if (rp_embedded_is_remade(&s->run.recipe))
+    const char *here = rp_embedded_digest(data->archive_sha256);
+    const int other = here && strcmp(here, data->digest) != 0;
+    if (other && rp_embedded_is_remade(&s->run.recipe))
         return rp_check_note(result,
                              "pinned, archive %s, made again for task.seq_length %" PRId64
                              "; the digest of its samples is checked only by --replay",
                              data->archive_sha256, s->run.recipe.task_seq_length);
-    const char *here = rp_embedded_digest(data->archive_sha256);
-    if (here && strcmp(here, data->digest) != 0)
+    if (other)
         return rp_fail(err, RP_MISMATCH, "the samples of archive %.16s... have the digest %s, facts.json has %.64s",
                        data->archive_sha256, here, data->digest);
     if (here)
