@@ -465,6 +465,14 @@ $(patsubst %.c,$(BUILD)/fuzz/%.o,$(wildcard src/backend/cpu/*.c)): private fuzz_
 -include $(foreach v,$(variants),$(wildcard $(BUILD)/$v/src/*.d $(BUILD)/$v/src/*/*.d $(BUILD)/$v/src/*/*/*.d $(BUILD)/$v/gen/*.d \
 	$(BUILD)/$v/tests/*/*.d))
 
+# For editors: how the native variant compiles every file.
+compile_commands.json: FORCE
+	$(file >$@.new,[)
+	$(foreach s,$(sources) $(tests),$(file >>$@.new,$(if $(filter $s,$(firstword $(sources))),,$(comma)){"directory": \
+		"$(CURDIR)"$(comma) "file": "$s"$(comma) "command": "$(native_line) $(call isa,$s,native) -c $s"}))
+	$(file >>$@.new,])
+	$(Q)mv $@.new $@
+
 $(BUILD)/repro: $(BUILD)/static/repro
 	$(call say,STRIP,$@)
 	$(Q)strip -o $@.new $< && mv $@.new $@
@@ -590,6 +598,7 @@ help:
 	@echo 'make sass-check  execute the machine code of every architecture from sm_75 on on the CPU, and report what was executed'
 	@echo 'make gpu-check   on a machine with an NVIDIA GPU: all checks that need one, in half an hour at most'
 	@echo 'make gpu-pack    gpu-check in one file for a machine without a checkout: BUILD/gpu-check.tar.gz'
+	@echo 'make compile_commands.json   how every file is compiled, for editors and clang tools'
 	@echo 'make image       container images, with docker or buildah (BASE=IMAGE)'
 	@echo 'make install     PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make clean       remove build outputs except dependencies; make distclean: everything'
