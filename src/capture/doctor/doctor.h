@@ -34,6 +34,9 @@ struct rp_doctor {
 void rp_doctor_report(struct rp_doctor *d, enum rp_doctor_severity severity, const char *remedy, const char *value, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* What a container cannot change, such as the clock of its host, is not reported there. */
+int rp_doctor_in_container(const struct rp_doctor *d);
+
 void rp_doctor_gpus(struct rp_doctor *d);
 #define DOCTOR(id, concerns, what) void rp_doctor_##id(struct rp_doctor *d);
 #define DOCTOR_GPU(id, what)

@@ -14,12 +14,6 @@
 #define SLOW RP_DOCTOR_SLOW
 #define NOTE RP_DOCTOR_NOTE
 
-static int in_container(const struct rp_doctor *d)
-{
-    const char *engine = rp_known_text(d->probes, "container.engine");
-    return engine && strcmp(engine, "none seen") != 0;
-}
-
 static const char *module_version(const struct rp_doctor *d)
 {
     return rp_known_text(d->probes, "nvidia.version");
@@ -60,7 +54,7 @@ static int has_cuda(const struct rp_doctor *d)
 
 void rp_doctor_driver(struct rp_doctor *d)
 {
-    const char *remedy = in_container(d) ? IN_CONTAINER : DRIVER;
+    const char *remedy = rp_doctor_in_container(d) ? IN_CONTAINER : DRIVER;
     if (module_version(d) || json_object_size(rp_group(d->probes, "gpu.devices")) > 0)
         return;
     if (rp_known_text(d->probes, "nvidia.modules.nouveau"))
@@ -99,7 +93,7 @@ void rp_doctor_libraries(struct rp_doctor *d)
     json_object_foreach((json_t *)rp_group(d->probes, "cuda.libraries"), name, library) {
         const char *version = rp_known_text(library, "version");
         if (module && version && strncmp(name, "libnvidia-ml.so", 15) == 0 && strcmp(module, version) != 0)
-            rp_doctor_report(d, STOP, in_container(d) ? "remove NVIDIA's driver packages from the image" : "reboot # or reload it",
+            rp_doctor_report(d, STOP, rp_doctor_in_container(d) ? "remove NVIDIA's driver packages from the image" : "reboot # or reload it",
                     "%s is %s, the kernel module %s", name, version, module);
     }
 }
@@ -107,7 +101,7 @@ void rp_doctor_libraries(struct rp_doctor *d)
 void rp_doctor_nodes(struct rp_doctor *d)
 {
     static const char *const needed[] = {"nvidiactl", "nvidia-uvm"};
-    const char *remedy = in_container(d) ? IN_CONTAINER : "nvidia-modprobe -c 0 -u # as root";
+    const char *remedy = rp_doctor_in_container(d) ? IN_CONTAINER : "nvidia-modprobe -c 0 -u # as root";
     /* The driver of another kernel, as in WSL, has no nodes here. */
     if (!module_version(d) || !rp_known_text(d->probes, "nvidia.flavour"))
         return;
@@ -274,7 +268,7 @@ void rp_doctor_fabric(struct rp_doctor *d)
 {
     rp_doctor_gpus(d);
     if (rp_known(d->probes, "nvidia.nvswitches") && strcmp(rp_state_at(d->probes, "nvidia.fabric_manager"), "absent") == 0 &&
-        !in_container(d))
+        !rp_doctor_in_container(d))
         rp_doctor_report(d, RP_DOCTOR_STOP, "systemctl start nvidia-fabricmanager", "NVSwitches without nvidia-fabricmanager");
 }
 
@@ -321,7 +315,7 @@ void rp_doctor_shm(struct rp_doctor *d)
         return;
     rp_show_number(text, size, "B");
     rp_doctor_report(d, gpu_wanted(d) ? RP_DOCTOR_SLOW : RP_DOCTOR_NOTE,
-            in_container(d) ? "docker run --shm-size=16g" : "mount -o remount,size=16g /dev/shm", "%s", text);
+            rp_doctor_in_container(d) ? "docker run --shm-size=16g" : "mount -o remount,size=16g /dev/shm", "%s", text);
 }
 
 void rp_doctor_memlock(struct rp_doctor *d)
@@ -331,5 +325,5 @@ void rp_doctor_memlock(struct rp_doctor *d)
     if (rp_known_number(d->probes, "limits.memlock.soft", &limit) < 0 || !(gpu_wanted(d) || active_rdma(d)))
         return;
     rp_show_number(text, limit, "B");
-    rp_doctor_report(d, RP_DOCTOR_SLOW, in_container(d) ? "docker run --ulimit memlock=-1" : "ulimit -l unlimited", "%s", text);
+    rp_doctor_report(d, RP_DOCTOR_SLOW, rp_doctor_in_container(d) ? "docker run --ulimit memlock=-1" : "ulimit -l unlimited", "%s", text);
 }

@@ -69,10 +69,18 @@ void rp_doctor_launcher(struct rp_doctor *d)
     }
 }
 
-/* Starts processes on other hosts; everything else works without. */
+int rp_doctor_in_container(const struct rp_doctor *d)
+{
+    const char *engine = rp_known_text(d->probes, "container.engine");
+    return engine && strcmp(engine, "none seen") != 0;
+}
+
+/* Starts processes on other hosts; everything else works without, and an image may have none on purpose. */
 void rp_doctor_ssh(struct rp_doctor *d)
 {
     const char *ssh = rp_known_text(d->probes, "here.ssh");
+    if (ssh && strcmp(ssh, "none") == 0 && rp_doctor_in_container(d))
+        return;
     if (ssh && strcmp(ssh, "none") == 0)
         rp_doctor_report(d, RP_DOCTOR_NOTE, "install OpenSSH's client, or set REPRO_SSH, if runs are to have --hosts", "none in PATH");
     else if (ssh && strncmp(ssh, "REPRO_SSH", 9) == 0)
@@ -148,7 +156,8 @@ void rp_doctor_clock(struct rp_doctor *d)
 
 void rp_doctor_synchronized(struct rp_doctor *d)
 {
-    if (rp_known_is(d->probes, "clock.synchronized", "no"))
+    /* A container has the clock of its host, and cannot set it. */
+    if (rp_known_is(d->probes, "clock.synchronized", "no") && !rp_doctor_in_container(d))
         rp_doctor_report(d, RP_DOCTOR_NOTE, "timedatectl set-ntp true", "not synchronized: dates in bundles may be wrong");
 }
 

@@ -22,7 +22,7 @@ is key ''
 unusable() { # MODE: bad.pem
     chmod "$1" bad.pem
     exit_of 7 env REPRO_KEY=bad.pem "$REPRO" doctor
-    words out.txt '^stop  '
+    words out.txt '^stop  ' | sed 's/  */ /g'
 }
 echo no key at all >bad.pem
 unusable 644
@@ -42,7 +42,7 @@ END
 exit_of 0 env REPRO_KEY=locked.pem "$REPRO" doctor --json </dev/null
 is key ''
 exit_of 7 env HOME=/dev/null/none XDG_CONFIG_HOME= "$REPRO" doctor
-words out.txt '^stop  '
+words out.txt '^stop  ' | sed 's/  */ /g'
 words
 exit_of 7 env HOME=/dev/null/none XDG_CONFIG_HOME= "$REPRO" doctor --json
 is key stop
