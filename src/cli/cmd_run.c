@@ -152,7 +152,7 @@ static int capture_after(struct rp_run_session *r, struct rp_err *err)
 /* What a container loses at its end, unless a volume is mounted there. The ledger, next to the key, is named when it is written to. */
 static void note_layers(struct rp_run_session *r)
 {
-    if (rp_ledger_is_on_layer(r->output.path))
+    if (!r->output.piped && rp_ledger_is_on_layer(r->output.path))
         rp_progress_note(&r->progress,
                          "the bundle '%s' will be on this container's own layer, and is lost with it: mount a volume there (-v "
                          "\"$PWD:/work\" -w /work), or give -o to a place on one",
@@ -259,8 +259,8 @@ static const char result_text[] =
     "[/agreement/throughput/interval/0:, 95 % interval {/agreement/throughput/interval/0 d3} to "
     "{/agreement/throughput/interval/1 d3}]\n]";
 
-/* The last line of stdout is the bundle's path, also of a failed run. */
-static void print_result(const struct rp_run_session *r)
+/* The last line of stdout is the bundle's path, also of a failed run; a bundle that is written to stdout has it alone. */
+static void print_result(struct rp_run_session *r)
 {
     const struct rp_outcome *o = &r->outcome;
     const json_t *run = r->run ? r->run->figures_json : NULL;
@@ -280,6 +280,15 @@ static void print_result(const struct rp_run_session *r)
     if (*r->where)
         json_object_update_new(j, json_pack("{s:s, s:I, s:I, s:s}", "place", r->where, "ranks", (json_int_t)ranks, "nodes",
                                             (json_int_t)rp_facts_nodes(&r->run->facts), "devices", r->devices));
+    if (r->output.piped) {
+        RP_BUF text = {0};
+        rp_show(&text, RP_FILL_TEXT, j, result_text);
+        json_decref(j);
+        rp_progress_end(&r->progress);
+        if (!r->cli->quiet)
+            fputs(rp_buf_text(&text), stderr);
+        return;
+    }
     rp_cli_return(r->cli, j, result_text);
     rp_cli_print_path(r->cli, r->output.path);
 }
@@ -334,7 +343,7 @@ static void print_next(struct rp_run_session *r)
     const char *path = r->output.path;
     const size_t n = strlen(path) - (rp_ends_with(path, RP_BUNDLE_ENDING) ? strlen(RP_BUNDLE_ENDING) : 0);
     RP_FREE char *page = rp_asprintf("%.*s.html", (int)n, path), *from = rp_shell_word(path), *to = rp_shell_word(page);
-    if (r->cli->json)
+    if (r->cli->json || r->output.piped)
         return;
     fflush(stdout);
     rp_progress_note(&r->progress, "next: repro verify %s", from);
@@ -406,6 +415,8 @@ int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_
     __attribute__((cleanup(run_fini))) struct rp_run_session r = {
         .cli = cli, .own = *o, .from = from, .started_ns = rp_wall_ns(), .begun_ns = rp_now_ns()};
     r.o = &r.own;
+    if (cli->json && o->output && strcmp(o->output, "-") == 0)
+        return rp_fail(err, RP_USAGE, "--output - and --json both write to standard output: leave one of them out");
     rp_progress_init(&r.progress, STDERR_FILENO, cli->quiet);
     r.progress.json = cli->events = o->progress && strcmp(o->progress, "json") == 0;
     if (o->challenge && rp_challenge_load(&r.challenge, &r.challenge_bytes, o->challenge, err) < 0)
@@ -467,7 +478,7 @@ const struct rp_command rp_cmd_run = {
     .details =
         "RECIPE is a file, with or without .yaml, the name of an embedded recipe ('repro recipes' lists them), or - for "
         "standard input. Any other name is reported as a missing file (exit status 3). The last line of standard output "
-        "is the path of the bundle.\n"
+        "is the path of the bundle; with -o - standard output is the bundle.\n"
         "\n"
         "Interrupting: Ctrl-C ends the run within a second and seals the measurements, marked incomplete; before "
         "training begins there is nothing to seal. A second Ctrl-C exits at once and writes nothing. If the worker "

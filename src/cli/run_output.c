@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,13 +51,35 @@ int rp_run_can_create(const char *path, struct rp_err *err)
     return 0;
 }
 
+static int choose_pipe(struct rp_run_output *out, struct rp_err *err)
+{
+    if (isatty(STDOUT_FILENO) || !rp_cli_has_stdout())
+        return rp_fail(err, RP_USAGE, "--output -: a bundle is binary: redirect standard output to a file or a pipe");
+    out->named = out->piped = 1;
+    out->path = rp_strdup("-");
+    return 0;
+}
+
+/* A pipe that is closed by now is a lost bundle. */
+static int write_pipe(struct rp_run_output *out, const struct rp_buf *file, struct rp_err *err)
+{
+    const int fd = memfd_create("bundle", MFD_CLOEXEC);
+    if (fd > 0 && rp_write_all(fd, file->data, file->size) == 0)
+        out->memory = fd;
+    else if (fd >= 0)
+        close(fd);
+    if (rp_write_all(STDOUT_FILENO, file->data, file->size) == 0)
+        return 0;
+    return rp_fail(err, RP_IO, "cannot write the bundle to standard output: %s", strerror(errno));
+}
+
 int rp_run_output_choose(struct rp_run_output *out, const char *given, int force, const char *recipe_name, uint64_t started_ns,
                          struct rp_err *err)
 {
     struct stat st;
     RP_FREE char *own = default_name(recipe_name, started_ns);
     if (given && strcmp(given, "-") == 0)
-        return rp_fail(err, RP_USAGE, "--output: a bundle is not written to standard output; write ./- for a file of that name");
+        return choose_pipe(out, err);
     out->named = given && !(stat(given, &st) == 0 && S_ISDIR(st.st_mode));
     if (out->named)
         out->path = rp_strdup(given);
@@ -87,6 +110,8 @@ static int write_new(struct rp_run_output *out, const struct rp_buf *file, struc
 
 int rp_run_output_write(struct rp_run_output *out, int force, const struct rp_buf *file, struct rp_progress *progress, struct rp_err *err)
 {
+    if (out->piped)
+        return write_pipe(out, file, err);
     if ((force ? rp_write_file(out->path, file->data, file->size, 0644, err) : write_new(out, file, progress, err)) == 0)
         return 0;
     struct rp_err ignored;
@@ -116,7 +141,10 @@ int rp_run_output_verify(const struct rp_run_output *out, struct rp_err *err)
     struct rp_err why = {0};
     RP_VERIFICATION v = {0};
     const struct rp_verify_opts o = {0};
-    if (rp_verify(&v, out->path, &o, &why) == 0)
+    RP_FREE char *path = out->memory ? rp_asprintf("/proc/self/fd/%d", out->memory) : rp_strdup(out->path);
+    if (out->piped && access(path, R_OK) < 0) /* no /proc */
+        return 0;
+    if (rp_verify(&v, path, &o, &why) == 0)
         return 0;
     return rp_fail(err, RP_BUG, "'%s' is sealed, but does not verify: %s; if 'repro selftest' finds this device right, please report it "
                                 "with that file", out->path, why.msg);
@@ -126,4 +154,6 @@ void rp_run_output_fini(struct rp_run_output *out)
 {
     free(out->path);
     out->path = NULL;
+    if (out->memory)
+        close(out->memory);
 }

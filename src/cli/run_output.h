@@ -1,7 +1,8 @@
 /* The file that a run's bundle is written to.
  *
  * What:    its name, chosen and tested before training, and the fallbacks hours later.
- * Flow:    --output, recipe name, start time -> path; bytes -> path, "path-2" if it exists by then, or $TMPDIR if it cannot be written.
+ * Flow:    --output, recipe name, start time -> path; bytes -> path, or standard output for "-";
+ *          "path-2" if it exists by then, or $TMPDIR if it cannot be written.
  * Owner:   rp_run_output_fini() frees the path.
  */
 #pragma once
@@ -14,6 +15,8 @@
 struct rp_run_output {
     char *path;
     int named;                /* by the user */
+    int piped;                /* to standard output: path is "-" */
+    int memory;               /* piped: a file in memory with the bundle, for its verification; 0: none */
     int taken;                /* the name appeared while the run trained: path is another */
     struct rp_err unwritable; /* why path is in $TMPDIR, or "" */
 };

@@ -8,8 +8,6 @@ says --force
 exit_of 2 "$REPRO" run bert_tiny_fp32 --steps 1 -o late.repro.tar.zst --save there
 [ "$(cat there)" = precious ] || fail "--save replaced the file"
 says --force
-exit_of 2 "$REPRO" run bert_tiny_fp32 --steps 1 -o -
-[ ! -e - ] || fail "a file with the name of standard output was made"
 # With --force, still nothing that is no file is replaced by one: a directory, a device, a link.
 mkdir -p dir/model.safetensors
 ln -s there link
