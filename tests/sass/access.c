@@ -1,7 +1,7 @@
 /* Loads, stores, atomics and copies of machine code. Every address passes tests/simt/memory.c. */
 #include "tests/sass/sass.h"
 
-static u64 address(const struct simt_warp *w, const struct sass_insn *i, int k, u32 lane)
+u64 sass_address(const struct simt_warp *w, const struct sass_insn *i, int k, u32 lane)
 {
     u64 base = sass_row(w, i->base[k])[lane], uniform = sass_row(w, i->uniform[k])[lane];
     int is_wide = i->flags & EXTENDED && !(i->op == SASS_LDGSTS && k == 0);
@@ -15,7 +15,7 @@ static u64 address(const struct simt_warp *w, const struct sass_insn *i, int k, 
 
 static void *global(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 lane, const char *verb)
 {
-    u64 a = address(w, i, 0, lane);
+    u64 a = sass_address(w, i, 0, lane);
     void *p = simt_global_at(w, pc, lane, a, i->bytes, verb);
     simt_check_order(w, pc, lane, a, i->bytes, (enum simt_access)i->order, verb);
     return p;
@@ -24,7 +24,7 @@ static void *global(const struct simt_warp *w, u32 pc, const struct sass_insn *i
 static void *shared(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 lane, enum simt_access kind,
                     const char *verb)
 {
-    return simt_shared_at(w, pc, lane, address(w, i, 0, lane), i->bytes, kind, verb);
+    return simt_shared_at(w, pc, lane, sass_address(w, i, 0, lane), i->bytes, kind, verb);
 }
 
 static void load(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
@@ -70,7 +70,7 @@ static void load_constant(const struct simt_warp *w, u32 pc, const struct sass_i
     int words = i->bytes / 4;
     for (int k = 0; k < words; k++)
         EACH_LANE(m)
-    word[k][lane] = sass_constant(w, pc, lane, i->bank, address(w, i, 0, lane) + 4 * (u64)k);
+    word[k][lane] = sass_constant(w, pc, lane, i->bank, sass_address(w, i, 0, lane) + 4 * (u64)k);
     for (int k = 0; k < words; k++)
         sass_put(w, i->d + (i->d == SASS_ROW(ROW_SINK) ? 0 : SASS_ROW(k)), m, word[k]);
 }
@@ -106,16 +106,22 @@ static void atomic(const struct simt_warp *w, u32 pc, const struct sass_insn *i,
     }
 }
 
-/* Of lanes whose predicate is false zeros are copied. */
+/* Of lanes whose predicate is false zeros are copied. With .ZFILL the last bytes are zeros, as many as the address is beyond its alignment:
+ * so ptxas passes the number of bytes of cp.async. */
 static void copy(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
 {
     struct simt_copy *c = simt_new_copy(w, pc, m, i->bytes);
     u32 inside = sass_get(w, i, 0);
     EACH_LANE(m)
     {
-        c->to[lane] = (u32)address(w, i, 0, lane);
-        c->from[lane] = address(w, i, 1, lane);
+        c->to[lane] = (u32)sass_address(w, i, 0, lane);
+        c->from[lane] = sass_address(w, i, 1, lane);
         c->inside[lane] = inside >> lane & 1 ? i->bytes : 0;
+        if (i->flags & ZERO_FILL && c->inside[lane]) {
+            const u32 zeros = (u32)c->from[lane] & (i->bytes - 1u);
+            c->inside[lane] -= zeros;
+            c->from[lane] -= zeros;
+        }
     }
     simt_copy_start(w, c);
 }

@@ -1,5 +1,6 @@
 /* Instructions: a mnemonic with its modifiers, and which operands it takes (ops.def), into struct sass_insn. */
 #include "tests/sass/sass.h"
+#include "tests/shim/matrix.h"
 
 #include <math.h>
 #include <string.h>
@@ -36,14 +37,15 @@ static const struct {
     {"32", BYTES, 4}, {"64", BYTES, 8}, {"128", BYTES, 16}, {"WIDE", FLAGS, WIDE}, {"HI", FLAGS, HI},
     {"X", FLAGS, X}, {"EX", FLAGS, EX}, {"SX32", FLAGS, SX32}, {"FTZ", FLAGS, FTZ}, {"L", FLAGS, LEFT},
     {"R", NOTHING, 0}, {"W", FLAGS, WRAP}, {"SH", FLAGS, SHIFT}, {"E", FLAGS, EXTENDED}, {"STRONG", FLAGS, STRONG},
-    {"DIV", FLAGS, DIVERGED}, {"RELU", FLAGS, RELU}, {"WARP", NOTHING, 0},
+    {"DIV", FLAGS, DIVERGED}, {"RELU", FLAGS, RELU}, {"ZFILL", FLAGS, ZERO_FILL}, {"BF16", FLAGS, BRAIN}, {"MT88", FLAGS, TRANSPOSED}, {"WARP", NOTHING, 0},
     {"COLLECTIVE", NOTHING, 0}, {"ALL", FLAGS, EVERY_LANE},
     /* what the operands show, what only concerns speed, or what is so here in any case */
     {"MOV", NOTHING, 0}, {"SHL", NOTHING, 0}, {"IADD", NOTHING, 0}, {"LUT", NOTHING, 0}, {"MMA", NOTHING, 0},
     {"NTZ", NOTHING, 0}, {"U", NOTHING, 0}, {"SYS", NOTHING, 0}, {"GPU", NOTHING, 0}, {"SC", NOTHING, 0},
     {"CONSTANT", NOTHING, 0}, {"BYPASS", NOTHING, 0}, {"IVALL", NOTHING, 0}, {"TRAP", NOTHING, 0},
     {"REL", NOTHING, 0}, {"NOINC", NOTHING, 0}, {"NODEC", NOTHING, 0}, {"RECONVERGENT", NOTHING, 0},
-    {"RELIABLE", NOTHING, 0}, {"SYNC", NOTHING, 0}, {"DEFER_BLOCKING", NOTHING, 0},
+    {"RELIABLE", NOTHING, 0}, {"SYNC", NOTHING, 0}, {"DEFER_BLOCKING", NOTHING, 0}, {"M88", NOTHING, 0}, {"F16", NOTHING, 0},
+    {"PACK_AB", NOTHING, 0},
     /* clang-format on */
 };
 
@@ -65,6 +67,10 @@ static int modify_specially(struct sass_insn *i, const char *name, size_t n)
         i->how = *name == 'A' ? H_AND : *name == 'X' ? H_XOR : H_OR;
     else if (i->op == SASS_DEPBAR && n == 2)
         return 1;
+    else if (i->op == SASS_HMMA && *name == '1')
+        i->imm = n == 5 ? SHIM_M16N8K16 : SHIM_M16N8K8;
+    else if (i->op == SASS_LDSM && n <= 2) /* 4 matrices of numbers of 16 bits */
+        i->bytes = 16;
     else
         return 0;
     return 1;
@@ -348,6 +354,18 @@ static void check(const struct sass_unit *u, struct sass_insn *i, const char *mn
         i->s[0] = sass_number_row(u->k, half_bits(o[3].real) << 16 | half_bits(o[4].real));
         i->sign[0] = 0;
     }
+    if ((i->op == SASS_HMMA || i->op == SASS_LDSM) && (i->sign[0] | i->sign[1] | i->sign[2]))
+        simt_refuse("a negated matrix");
+    if (i->op == SASS_LDSM && !strstr(mnemonic, "88.4"))
+        simt_refuse("matrices of another number");
+    if (i->op == SASS_HMMA && (i->imm != SHIM_M16N8K16 || !strstr(mnemonic, ".F32")) && strcmp(mnemonic, "HMMA.1688.F32") != 0)
+        simt_refuse("a product of matrices of another kind");
+    if (i->op == SASS_HADD2 && (operand[1].base != SASS_ROW(ROW_ZERO) || operand[1].sign != NEGATED || i->sign[1] || i->byte[1] < 5 ||
+                                strcmp(mnemonic, "HADD2.F32") != 0)) /* only as a conversion: -0 + number */
+        simt_refuse("arithmetic in half precision");
+    for (int k = 0; k < 4; k++)
+        if (i->byte[k] > 4 && i->op != SASS_HADD2)
+            simt_refuse("half of a register");
     if (i->ps[0] == PRED_FALSE && (i->op == SASS_BRA || i->op == SASS_LDGSTS))
         i->ps[0] = PRED_TRUE;
     if (!i->bytes)

@@ -201,6 +201,7 @@ static void read_modified(struct sass_operand *o)
             o->byte = (u8)(at[2] - '0' + 1);
             at += 3;
         }
+        o->byte = is_next(".H0_H0") ? 5 : is_next(".H1_H1") ? 6 : o->byte;
         is_next(".reuse");
     } else if (is_next("c[") || is_next("cx[")) {
         at--;

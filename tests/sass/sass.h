@@ -63,7 +63,10 @@ enum {
     DIVERGED = 4096,
     EVERY_LANE = 8192,
     UNIFORM = 16384,
-    RELU = 32768 /* a negative result is 0 */
+    RELU = 32768, /* a negative result is 0 */
+    ZERO_FILL = 65536,  /* LDGSTS: the low bits of the address count the zeros at the end */
+    BRAIN = 131072,     /* bf16 */
+    TRANSPOSED = 262144
 };
 enum { NEGATED = 1, ABSOLUTE = 2, INVERTED = 4 };
 
@@ -73,7 +76,7 @@ struct sass_insn {
     u32 flags;
     s32 d, s[4];     /* rows; the row of an operand that is not there is RZ */
     u8 sign[4];      /* NEGATED, ABSOLUTE, INVERTED */
-    u8 byte[4];      /* .B0 to .B3: 1 to 4 */
+    u8 byte[4];      /* .B0 to .B3: 1 to 4; .H0_H0, .H1_H1: 5, 6 */
     u8 pd[2], ps[3]; /* predicates; SINK, TRUE or FALSE where there is none */
     u32 flip[3];     /* of ps */
     u8 guard, barrier, bank;
@@ -144,6 +147,8 @@ int sass_float(const struct simt_warp *w, const struct sass_insn *i,
                u32 m); /* 0: not an instruction of floating point */
 /* 0: not an instruction of memory */
 int sass_access(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m);
+u64 sass_address(const struct simt_warp *w, const struct sass_insn *i, int k, u32 lane);
+int sass_matrix(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m); /* 0: not one of matrices or 16 bits */
 u32 sass_constant(const struct simt_warp *w, u32 pc, u32 lane, u32 bank, u64 at); /* a word of constant memory */
 
 static inline u32 *sass_row(const struct simt_warp *w, s32 place)
