@@ -118,7 +118,7 @@ static int supports(const struct rp_device_opts *o, const struct rp_op_use *u, s
     const struct cuda_answer *a = answer_for(o);
     if (*a->why.msg) /* without a GPU there are no limits */
         return rp_use_check(u, "cuda", err);
-    return rp_cuda_supports(&a->gpu, u, err);
+    return rp_cuda_supports(&a->gpu, o->numerics, u, err);
 }
 
 static uint64_t memory(const struct rp_device_opts *o)

@@ -3,11 +3,14 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { LEAST_FFMA = 64, BEHIND = 2 };
+enum { LEAST_FFMA = 64, BEHIND = 2, LEAST_HMMA = 16 };
 
 /* Bits 0 to 8 are the operation, 9 to 11 how its operands come. */
 enum operation {
     FFMA = 0x023,
+    HMMA_QUADS = 0x036, /* of sm_70: a quarter of mma.m8n8k4 */
+    LOAD_MATRIX = 0x03b,
+    HMMA = 0x03c,
     BRANCH = 0x147,
     LOAD_GLOBAL = 0x181,
     LOAD_LOCAL = 0x183,
@@ -141,5 +144,64 @@ int sass_main_loop(struct sass_loop *out, const unsigned char *code, size_t byte
     }
     if (best)
         describe(out, best, best_end, arch);
+    return best != NULL;
+}
+
+/* ---- tensor cores ---- */
+
+int sass_tensor_rate(int arch)
+{
+    return arch < 80 ? 512 : arch == 80 ? 1024 : arch < 90 ? 512 : arch == 90 ? 2048 : arch < 120 ? 4096 : 512;
+}
+
+static int products_of(const struct instruction *from, const struct instruction *to)
+{
+    return count(from, to, HMMA) + count(from, to, HMMA_QUADS);
+}
+
+static int bytes_of_lane(const struct instruction *i)
+{
+    return has_16_bytes(i) ? 16 : (i->high >> 9 & 7) == 5 ? 8 : 4;
+}
+
+static void describe_products(struct sass_product_loop *out, const struct instruction *from, const struct instruction *to, int arch)
+{
+    const int each = arch < 75 ? 256 : arch < 80 ? 1024 : 2048; /* multiply-adds of an HMMA */
+    double shared = 0;
+    *out = (struct sass_product_loop){.instructions = (int)(to - from),
+                                      .products = products_of(from, to),
+                                      .loads = count(from, to, LOAD_MATRIX) + count(from, to, LOAD_SHARED),
+                                      .copies = count(from, to, COPY_SHARED) + count(from, to, STORE_SHARED),
+                                      .local = count(from, to, LOAD_LOCAL) + count(from, to, STORE_LOCAL)};
+    for (const struct instruction *i = from; i < to; i++)
+        shared += operation(i) == LOAD_MATRIX || operation(i) == COPY_SHARED                        ? 4
+                  : operation(i) == LOAD_SHARED || operation(i) == STORE_SHARED ? bytes_of_lane(i) / 4.0
+                                                                                : 0;
+    const double busy = out->products * (double)each / (sass_tensor_rate(arch) / 4.0);
+    const double least = 4 * shared > out->instructions ? 4 * shared : out->instructions;
+    out->bound = busy / (busy > least ? busy : least);
+}
+
+int sass_product_loop(struct sass_product_loop *out, const unsigned char *code, size_t bytes, int arch)
+{
+    const struct instruction *all = (const void *)code, *best = NULL, *best_end = NULL;
+    const int64_t n = (int64_t)(bytes / sizeof *all);
+    int64_t inner = -1;
+    int most = LEAST_HMMA - 1;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t start = operation(&all[i]) == BRANCH ? i + 1 + jump(&all[i], arch) : n;
+        if (start < 0 || start > i || start <= inner)
+            continue;
+        const int products = products_of(&all[start], &all[i + 1]);
+        if (products >= LEAST_HMMA)
+            inner = i;
+        if (products > most) {
+            most = products;
+            best = &all[start];
+            best_end = &all[i + 1];
+        }
+    }
+    if (best)
+        describe_products(out, best, best_end, arch);
     return best != NULL;
 }

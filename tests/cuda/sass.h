@@ -21,5 +21,16 @@ struct sass_loop {
     double bound; /* share of the arithmetic's peak that the loop can reach; of the smaller peak on sm_70, 75 and 80 */
 };
 
+/* The main loop of a product with tensor cores: the innermost one with most HMMA. The same model: a partition's tensor core needs some cycles
+ * for each HMMA, four matrices by ldmatrix or a copy of 16 bytes a lane are 4 cycles of shared memory. */
+struct sass_product_loop {
+    int instructions, products, loads, copies, local;
+    double bound; /* share of the tensor cores' peak that the loop can reach */
+};
+/* 0: there is no loop with 16 HMMA. arch: 90 */
+int sass_product_loop(struct sass_product_loop *out, const unsigned char *code, size_t bytes, int arch);
+/* Multiply-adds of 16-bit numbers with sums in fp32 that a multiprocessor does in a cycle, of the data sheets; GeForce has half. */
+int sass_tensor_rate(int arch);
+
 /* 0: there is no loop with 64 FFMA. arch: 90 */
 int sass_main_loop(struct sass_loop *out, const unsigned char *code, size_t bytes, int arch);

@@ -535,13 +535,13 @@ TEST(a_kernel_fits_whatever_is_supported)
         int ids[2];
         rp_cuda_attention_rows(&c, &a, &ids[0], &ids[1]);
         if (has == 65536 && dim == 256 && seq > 512) {
-            CHECK(rp_cuda_supports(&c.gpu, &u, &e) < 0 && e.code == RP_UNAVAILABLE && !ids[0], "kernel %d", ids[0]);
+            CHECK(rp_cuda_supports(&c.gpu, RP_NUMERICS_fp32_1, &u, &e) < 0 && e.code == RP_UNAVAILABLE && !ids[0], "kernel %d", ids[0]);
             continue;
         }
-        CHECK(rp_cuda_supports(&c.gpu, &u, &e) == 0, "%zu: %s", has, e.msg);
+        CHECK(rp_cuda_supports(&c.gpu, RP_NUMERICS_fp32_1, &u, &e) == 0, "%zu: %s", has, e.msg);
         CHECK(ids[0] && forward_shared(&s, ids[0]) <= has, "kernel %d for %d keys of %d columns", ids[0], seq, dim);
         u.op = RP_OP_attention_backward;
-        CHECK(rp_cuda_supports(&c.gpu, &u, &e) == 0, "%zu: %s", has, e.msg);
+        CHECK(rp_cuda_supports(&c.gpu, RP_NUMERICS_fp32_1, &u, &e) == 0, "%zu: %s", has, e.msg);
         CHECK(ids[1] && backward_shared(&s, ids[1]) <= has, "kernel %d for %d keys of %d columns, backward", ids[1], seq, dim);
     }
 }

@@ -213,7 +213,7 @@ TEST(convolutions)
     float *last = x + (rows - PIXELS) * CHANNELS, *small = room(PIXELS * CHANNELS);
     const struct rp_op_use use = {.op = RP_OP_conv_wgrad, .conv = all};
     struct rp_err err = {0};
-    CHECK(rp_cuda_supports(&rp_cuda_of(dev)->gpu, &use, &err) == 0, "%s", err.msg);
+    CHECK(rp_cuda_supports(&rp_cuda_of(dev)->gpu, RP_NUMERICS_fp32_1, &use, &err) == 0, "%s", err.msg);
     one.batch = 1;
     for (long row = rows - PIXELS + TAIL; row <= rows; row += TAIL)
         fill_tail(x, row, CHANNELS, (unsigned)(rows - row));

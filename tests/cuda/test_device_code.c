@@ -194,6 +194,26 @@ static void launch_products(struct rp_cuda *c, float *x)
     c->gemm_forced.tile = 0;
 }
 
+/* Products in mixed precision, in every arithmetic of the device: whole, and in segments. */
+static void launch_low_products(struct rp_cuda *c, float *x)
+{
+    int usable;
+    for (int n = 0; n < RP_NUMERICS_COUNT; n++)
+        for (int tile = 1; rp_cuda_gemm16_tile(c, tile, &usable); tile++)
+            for (int form = 0; form < 4; form++) {
+                const int ta = form >> 1, tb = form & 1, k = form == 2 ? 4096 : 256;
+                const struct rp_gemm g = {.ta = ta, .tb = tb, .m = 128, .n = 128, .k = k, .a = x, .lda = ta ? 128 : k, .b = x,
+                                          .ldb = tb ? k : 128, .c = x, .ldc = 128, .f32 = 1};
+                if (!usable || !rp_is_mixed((enum rp_numerics)n) || !rp_cuda_has_arithmetic(c->gpu.capability, (enum rp_numerics)n))
+                    continue;
+                c->dev.numerics = (enum rp_numerics)n;
+                c->gemm_forced.tile = tile;
+                c->dev.op->gemm(&c->dev, &g);
+            }
+    c->dev.numerics = RP_NUMERICS_fp32_1;
+    c->gemm_forced.tile = 0;
+}
+
 /* The same for convolutions; and a weight gradient of two groups. */
 static void launch_convs(struct rp_cuda *c, float *x)
 {
@@ -221,6 +241,7 @@ static int launch_everything(struct rp_err *err)
     if (!x)
         return -1;
     launch_products(rp_cuda_of(dev), x);
+    launch_low_products(rp_cuda_of(dev), x);
     launch_convs(rp_cuda_of(dev), x);
     for (int op = 0; op < RP_OP_COUNT; op++) {
         const char *name = rp_op_info[op].name;

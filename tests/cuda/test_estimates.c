@@ -80,6 +80,109 @@ static void tile_table(struct rp_buf *out, const struct loops *loops)
     }
 }
 
+/* ---- products with tensor cores ---- */
+
+static const struct {
+    const char *name;
+    int from, before;
+} tiles16[] = {
+#define TILE16(name, threads, blocks, rows, columns, down, across, a_by_k, b_by_k, from, before) {"gemm16_f16_" #name, from, before},
+#include "backend/cuda/gemm16.def"
+#undef TILE16
+};
+enum { TILES16 = sizeof tiles16 / sizeof *tiles16 };
+static const int archs16[] = {70, 75, 80, 89, 90, 100, 120};
+enum { ARCHS16 = sizeof archs16 / sizeof *archs16 };
+static struct loops16 {
+    int arch;
+    struct sass_product_loop loop[TILES16];
+} loops16[ARCHS16];
+
+static void add_kernel16(void *user, const char *kernel, const unsigned char *code, size_t bytes)
+{
+    struct loops16 *l = user;
+    for (int i = 0; i < TILES16; i++)
+        if (strncmp(kernel, "rp_", 3) == 0 && strcmp(kernel + 3, tiles16[i].name) == 0 && l->arch >= tiles16[i].from && l->arch < tiles16[i].before) {
+            CHECK(sass_product_loop(&l->loop[i], code, bytes, l->arch), "%s for sm_%d: no main loop is found", kernel, l->arch);
+            CHECK(!l->loop[i].local, "%s for sm_%d: local memory in the loop", kernel, l->arch);
+        }
+}
+
+static void tile16_table(struct rp_buf *out)
+{
+    rp_buf_puts(out, "\nProducts in mixed precision, of fp16; with bf16 loops are the same. Per cent of the main loop's instructions that are HMMA,\n"
+                     "and per cent of the tensor cores' peak that the model of tests/cuda/sass.h allows. By mma.sync no more than about 62 per\n"
+                     "cent of it can be had on sm_90, and a fifth or a quarter on sm_100, as others have measured. The loops contain the code for\n"
+                     "operands that are not aligned, which others jump over: they can reach more.\n\nkernel                ");
+    for (int i = 0; i < ARCHS16; i++)
+        rp_buf_printf(out, "%*ssm_%d", archs16[i] < 100 ? 6 : 5, "", archs16[i]);
+    rp_buf_puts(out, "\n");
+    for (int t = 0; t < TILES16; t++) {
+        rp_buf_printf(out, "%-22s", tiles16[t].name);
+        for (int i = 0; i < ARCHS16; i++)
+            if (loops16[i].loop[t].products)
+                rp_buf_printf(out, "  %3.0f %4.0f", 100.0 * loops16[i].loop[t].products / loops16[i].loop[t].instructions,
+                              100.0 * loops16[i].loop[t].bound);
+            else
+                rp_buf_puts(out, "    -    -");
+        rp_buf_puts(out, "\n");
+    }
+}
+
+/* cap: what mma.sync reaches of the peak at most */
+static const struct {
+    const char *name;
+    int arch, multiprocessors, shared;
+    double ghz, terabytes, cap;
+} tensor_gpus[] = {{"V100", 70, 80, 98304, 1.53, 0.9, 1},
+                   {"A100", 80, 108, 166912, 1.41, 1.555, 1},
+                   {"H100", 90, 132, 232448, 1.83, 3.35, 0.62},
+                   {"B200", 100, 148, 232448, 1.85, 8.0, 0.25}};
+enum { TENSOR_GPUS = sizeof tensor_gpus / sizeof *tensor_gpus };
+
+/* The longer of the arithmetic, by the tile that is taken and what its loop allows, and of reading A and B and writing C once. */
+static void low_product_row(struct rp_buf *out, struct rp_gemm g)
+{
+    const double bytes = 2.0 * ((double)g.m * g.k + (double)g.n * g.k) + (g.ta ? 4.0 : 2.0) * g.m * g.n;
+    rp_buf_printf(out, "%s %5d x %5d x %5d", g.ta ? "TN" : g.tb ? "NT" : "NN", g.m, g.n, g.k);
+    for (int i = 0; i < TENSOR_GPUS; i++) {
+        const struct rp_cuda_image image = {.arch = tensor_gpus[i].arch};
+        const struct rp_cuda c = {.image = &image, .multiprocessors = tensor_gpus[i].multiprocessors,
+                                  .gpu.shared_max = (size_t)tensor_gpus[i].shared, .workspace_bytes = RP_CUDA_GEMM_WORKSPACE};
+        const int rate = sass_tensor_rate(tensor_gpus[i].arch);
+        const struct rp_cuda_gemm how = rp_cuda_gemm16_choice(&c, &g, rate);
+        double share = 0;
+        int usable;
+        for (int a = 0; a < ARCHS16; a++)
+            share = archs16[a] == tensor_gpus[i].arch ? loops16[a].loop[how.tile - 1].bound : share;
+        share = share < tensor_gpus[i].cap ? share : tensor_gpus[i].cap;
+        const double work = (double)g.m * g.n * g.k, ideal = work / ((double)rate * tensor_gpus[i].multiprocessors);
+        const double seconds = how.cycles / share / tensor_gpus[i].ghz * 1e-9, moving = bytes / tensor_gpus[i].terabytes * 1e-12;
+        CHECK(how.cycles >= ideal * 0.999, "%s is expected to do %dx%dx%d faster than it can", tensor_gpus[i].name, g.m, g.n, g.k);
+        rp_buf_printf(out, "  %-11s %4.0f%c", rp_cuda_gemm16_tile(&c, how.tile, &usable), 2e-12 * work / (seconds > moving ? seconds : moving),
+                      moving > seconds ? 'm' : ' ');
+    }
+    rp_buf_puts(out, "\n");
+}
+
+static void low_product_table(struct rp_buf *out)
+{
+    rp_buf_puts(out, "\nBERT-base in mixed precision, 8192 rows, and a product of 8192 cubed: the tile that is taken and TFLOP/s by that bound,\n"
+                     "in whole rounds of blocks; m: memory is slower. Nothing of this was measured.\n\n");
+    rp_buf_printf(out, "%22s", "");
+    for (int i = 0; i < TENSOR_GPUS; i++)
+        rp_buf_printf(out, "  %-4s (%4.0f)       ", tensor_gpus[i].name,
+                      2e-3 * sass_tensor_rate(tensor_gpus[i].arch) * tensor_gpus[i].multiprocessors * tensor_gpus[i].ghz);
+    rp_buf_puts(out, "\n");
+    for (int i = 0; i < 4; i++) {
+        const int in = i == 3 ? 3072 : 768, width = (int[]){2304, 768, 3072, 768}[i];
+        low_product_row(out, (struct rp_gemm){.tb = 1, .m = 8192, .n = width, .k = in});
+        low_product_row(out, (struct rp_gemm){.m = 8192, .n = in, .k = width});
+        low_product_row(out, (struct rp_gemm){.ta = 1, .m = width, .n = in, .k = 8192});
+    }
+    low_product_row(out, (struct rp_gemm){.tb = 1, .m = 8192, .n = 8192, .k = 8192});
+}
+
 /* ---- products ---- */
 
 static const struct {
@@ -418,6 +521,12 @@ TEST(products_are_as_fast_as_in_the_table_by_estimate)
     for (int i = 0; i < ARCHS; i++)
         if (access(device_code(path, archs[i], "gemm"), R_OK) != 0)
             SKIP("not all architectures were built (ARCHS): tests/build/device_code.sh compares the text of the others");
+    for (int i = 0; i < ARCHS16; i++) {
+        loops16[i].arch = archs16[i];
+        if (access(device_code(path, archs16[i], "gemm16"), R_OK) != 0)
+            SKIP("not all architectures were built (ARCHS): tests/build/device_code.sh compares the text of the others");
+        CHECK(code_each_text(path, add_kernel16, &loops16[i], &err) == 0, "%s", err.msg);
+    }
     for (int i = 0; i < ARCHS; i++) {
         loops[i].arch = archs[i];
         CHECK(code_each_text(device_code(path, archs[i], "gemm"), add_kernel, &loops[i], &err) == 0, "%s", err.msg);
@@ -446,6 +555,8 @@ TEST(products_are_as_fast_as_in_the_table_by_estimate)
                         "kernel (of backward in streams: that of dk and dv), useful work in per cent of peak, TFLOP/s; "
                         "what streams keep comes from memory.\n\n");
     attention_table(&table, attention);
+    tile16_table(&table);
+    low_product_table(&table);
     rp_buf_puts(&table, "\nThe loss, if a row is read and written once:\n\n");
     loss_table(&table);
     expect_table(TABLE, &table);

@@ -30,7 +30,7 @@ fault() { # NAME WHAT-IS-REPORTED UNIT FILE OLD NEW FLAGS OPERATIONS VARIABLE=VA
         fail "$name does not compile: $(tail -n 3 compiled.txt)"
     cp "$TOP/src/backend/cuda/$file" "tree/src/backend/cuda/$file"
     (cd "$TOP" && env PTX_STRICT=0 PTX_DIR="$OLDPWD/ptx" SHIM_CAPABILITY=80 OPS="$operations" "$@" timeout 300 \
-        "$BUILD/native/tests/cuda/test_cuda_ops") >run.txt 2>&1 || status=$?
+        "$BUILD/native/tests/cuda/${TEST:-test_cuda_ops}") >run.txt 2>&1 || status=$?
     if [ "$name" = none ]; then
         [ $status = 0 ] || { tail -n 20 run.txt >&2 && fail "without a fault something is found"; }
         return
@@ -50,7 +50,24 @@ fault wait differ gemm gemm.cuh 'rp_copy_wait(STAGES - 2)' 'rp_copy_wait(STAGES 
 fault release 'nothing orders them' gemm device.h st.release.gpu.u32 st.relaxed.gpu.u32 "$flags" gemm RP_CUDA_GEMM=rotate PTX_RACES=1
 fault fence 'nothing orders them' gemm device.h 'asm volatile("fence.acq_rel.gpu;" ::: "memory");' ';' "$flags" gemm \
     RP_CUDA_GEMM=rotate PTX_RACES=1
+product() { # NAME WHAT-IS-REPORTED FILE OLD NEW VARIABLE=VALUE...: of products in mixed precision
+    local name=$1 report=$2 file=$3 old=$4 new=$5
+    shift 5
+    TEST=test_cuda_gemm16 fault "$name" "$report" gemm16 "$file" "$old" "$new" "$flags" gemm GEMM16=80 "$@"
+}
+product k-halves differ tensor_core.cuh '2 * slice + (lane >> 4)' '2 * slice + 1 - (lane >> 4)'
+product trans differ tensor_core.cuh 'rp_ldmatrix_x4_trans(f,' 'rp_ldmatrix_x4(f,'
+product bias differ gemm16.cuh '    if (g->bias) {' '    x = g->f32 ? x : tc_value(tc_round(x, format), format);
+    if (g->bias) {'
+product segment differ gemm16.cuh '(int)blockIdx.y * g->length' '(int)blockIdx.y * (g->length - 64)'
 [ "${LONG:-0}" != 0 ] || exit 0
+product front differ gemm16.cuh 'x->from = by_k ? from' 'x->from = by_k ? from - (k0 == 0 ? 0 : 8)'
+product slices differ gemm16.cuh 'fa[slice] + i * TC_FRAGMENT, fb[slice]' 'fa[1 - slice] + i * TC_FRAGMENT, fb[1 - slice]'
+product tree differ gemm16.cu 'if (g->in_tree) {
+                gemm16_count' 'if (g->in_tree && g->segments < 3) {
+                gemm16_count'
+product stage 'nothing orders them' gemm16.cuh '__syncthreads(); /* stage n is complete, and the one before has been read */' ';' PTX_RACES=1
+product copies differ gemm16.cuh 'rp_copy_wait(GEMM16_STAGES - 2)' 'rp_copy_wait(GEMM16_STAGES - 1)'
 fault lane differ rows lanes.cuh '__shfl_xor_sync(RP_ALL_LANES, give, 8)' '__shfl_xor_sync(RP_ALL_LANES, give, 4)' "$flags" layernorm_forward
 fault size 'the host gives' whole kernels.h 'const float *a, *b;
     size_t n;' 'const float *a, *b;

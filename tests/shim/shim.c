@@ -1,4 +1,5 @@
 /* The scheduler: fibers, meetings, resident blocks. */
+#include "ops/low.h"
 #include "tests/shim/driver.h"
 #include "tests/shim/matrix.h"
 #ifdef SHIM_CHECKED
@@ -180,6 +181,15 @@ void shim_mma(int form, unsigned layout, int format, float *d, const uint32_t *a
         }
     }
     yield(AT_WARP, where, line);
+}
+
+uint32_t shim_low_of(int format, float x)
+{
+    return rp_low_of((enum rp_tc_format)format, __float_as_uint(x));
+}
+float shim_low_value(int format, uint32_t bits)
+{
+    return __uint_as_float(rp_low_value((enum rp_tc_format)format, (uint16_t)bits));
 }
 
 void shim_spread(uint32_t *d, const void *row, int matrices, int is_transposed, const char *where, int line)

@@ -120,6 +120,10 @@ void shim_spread(uint32_t *d, const void *row, int matrices, int is_transposed, 
 #define rp_mma_m16n8k16(d, a, b, format) shim_mma(2, 0, format, d, a, b, __FILE__, __LINE__)
 #define rp_mma_m16n8k8(d, a, b, format) shim_mma(1, 0, format, d, a, b, __FILE__, __LINE__)
 #define rp_mma_m8n8k4(d, a, b, layout) shim_mma(0, layout, 0, d, a, b, __FILE__, __LINE__)
+uint32_t shim_low_of(int format, float x);
+float shim_low_value(int format, uint32_t bits);
+#define tc_round(x, format) shim_low_of(format, x)
+#define tc_value(bits, format) shim_low_value(format, bits)
 /* Each lane reads its row by itself, where check.c sees it. */
 #define SHIM_LDMATRIX(d, from, matrices, is_transposed)                                                                \
     do {                                                                                                               \

@@ -38,7 +38,8 @@ TEST(every_operation_is_supported_in_its_types_and_no_other)
             struct rp_op_use u = sized((enum rp_op)op);
             struct rp_err e = {0}, f = {0};
             u.dtype = types[t];
-            int computes = (int)(rp_op_info[op].types >> types[t] & 1), on_cpu = ask_cpu(u, &e), on_gpu = rp_cuda_supports(&gpu, &u, &f);
+            int computes = (int)(rp_op_info[op].types >> types[t] & 1), on_cpu = ask_cpu(u, &e),
+                on_gpu = rp_cuda_supports(&gpu, RP_NUMERICS_fp32_1, &u, &f);
             CHECK((on_cpu == 0) == computes && (on_gpu == 0) == computes, "%s in %s", rp_op_info[op].name, rp_dtype_name(types[t]));
             CHECK(computes == (types[t] == RP_F32), "%s in %s", rp_op_info[op].name, rp_dtype_name(types[t]));
             if (computes)
@@ -85,13 +86,47 @@ TEST(sizes_that_kernels_cannot_count_are_refused)
     for (int i = 0; i < COUNT(cases); i++) {
         struct rp_op_use u = cases[i].use;
         struct rp_err e = {0};
-        CHECK(rp_cuda_supports(&gpu, &u, &e) == 0, "case %d on a GPU: %s", i, e.msg);
+        CHECK(rp_cuda_supports(&gpu, RP_NUMERICS_fp32_1, &u, &e) == 0, "case %d on a GPU: %s", i, e.msg);
         CHECK(ask_cpu(u, &e) == 0, "case %d: %s", i, e.msg);
         *(int *)(void *)((char *)&u + cases[i].field) += 1;
-        CHECK(rp_cuda_supports(&gpu, &u, &e) < 0 && e.code == RP_UNAVAILABLE, "case %d: one more is supported on a GPU", i);
+        CHECK(rp_cuda_supports(&gpu, RP_NUMERICS_fp32_1, &u, &e) < 0 && e.code == RP_UNAVAILABLE,
+              "case %d: one more is supported on a GPU", i);
         CHECK(strstr(e.msg, rp_op_info[u.op].name) == e.msg && strchr(e.msg, ';'), "case %d has no operation or no remedy: %s", i, e.msg);
         CHECK((ask_cpu(u, &e) == 0) == cases[i].cpu_can, "case %d on a CPU: %s", i, e.msg);
     }
+}
+
+TEST(a_gpu_refuses_the_arithmetic_of_another_family)
+{
+    static const struct {
+        int capability;
+        unsigned has; /* a bit for each row of numerics.def */
+    } families[] = {{70, 1u << RP_NUMERICS_fp16_tc4_0},
+                    {75, 1u << RP_NUMERICS_fp16_tc8_0},
+                    {80, 1u << RP_NUMERICS_fp16_tc8_0 | 1u << RP_NUMERICS_bf16_tc8_0},
+                    {89, 1u << RP_NUMERICS_fp16_tc8_0 | 1u << RP_NUMERICS_bf16_tc8_0},
+                    {90, 1u << RP_NUMERICS_fp16_tc16_0 | 1u << RP_NUMERICS_bf16_tc16_0},
+                    {120, 1u << RP_NUMERICS_fp16_tc16_0 | 1u << RP_NUMERICS_bf16_tc16_0}};
+    const struct rp_op_use u = {.op = RP_OP_gemm, .rows = 64, .width = 64, .depth = 64};
+    for (int i = 0; i < COUNT(families); i++)
+        for (int n = 1; n < RP_NUMERICS_COUNT; n++) {
+            const struct rp_cuda_gpu other = {.capability = families[i].capability, .shared_max = 98304};
+            struct rp_err e = {0};
+            const int is_supported = rp_cuda_supports(&other, (enum rp_numerics)n, &u, &e) == 0;
+            CHECK(is_supported == (int)(families[i].has >> n & 1), "%s on %d: %s", rp_numerics_name((enum rp_numerics)n), other.capability, e.msg);
+            CHECK(is_supported || (e.code == RP_UNAVAILABLE && strstr(e.msg, rp_numerics_name((enum rp_numerics)n))), "%s", e.msg);
+        }
+}
+
+/* The results of the chains of a row are in the workspace together. */
+TEST(a_gpu_refuses_products_of_more_chains_than_its_workspace_holds)
+{
+    struct rp_op_use u = {.op = RP_OP_gemm, .rows = 1, .width = 1 << 20, .depth = 8 * RP_LOW_CHAIN};
+    struct rp_err e = {0};
+    CHECK(rp_cuda_supports(&gpu, RP_NUMERICS_bf16_tc8_0, &u, &e) == 0, "%s", e.msg);
+    u.depth++;
+    CHECK(rp_cuda_supports(&gpu, RP_NUMERICS_bf16_tc8_0, &u, &e) < 0 && strstr(e.msg, "bytes of results of a row"), "%s", e.msg);
+    CHECK(rp_cuda_supports(&gpu, RP_NUMERICS_fp32_1, &u, &e) == 0, "%s", e.msg);
 }
 
 /* Windows of one pixel are GEMMs; the chains of any weight gradient may be added in turns, which need the semaphores. */
@@ -111,7 +146,7 @@ TEST(a_refusal_names_operation_shape_limit_and_remedy)
 {
     struct rp_op_use u = {.op = RP_OP_attention_forward, .batch = 1, .seq = 9000, .heads = 12, .head_dim = 1024};
     struct rp_err e = {0};
-    REFUSED(rp_cuda_supports(&gpu, &u, &e) < 0, e.msg);
+    REFUSED(rp_cuda_supports(&gpu, RP_NUMERICS_fp32_1, &u, &e) < 0, e.msg);
     u.seq = (1 << 24) + 1;
     CHECK(ask_cpu(u, &e) < 0 && e.code == RP_UNAVAILABLE && strstr(e.msg, "16777216") && strstr(e.msg, "task.seq_length"), "%s", e.msg);
 }

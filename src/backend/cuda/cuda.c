@@ -385,7 +385,7 @@ const struct rp_cuda_gpu *rp_cuda_gpu_of(const struct rp_device_opts *o, struct 
 static int supports(const struct rp_device_opts *o, const struct rp_op_use *u, struct rp_err *err)
 {
     const struct rp_cuda_gpu *gpu = rp_cuda_gpu_of(o, err);
-    return gpu ? rp_cuda_supports(gpu, u, err) : -1;
+    return gpu ? rp_cuda_supports(gpu, o->numerics, u, err) : -1;
 }
 
 /* As captures write it. */

@@ -170,6 +170,12 @@ const char *rp_cuda_kernel(const struct rp_dev *dev, int number, uint64_t *launc
 
 /* "64x128_nt", or NULL past the last; numbers from 1. usable: compiled for this GPU. */
 const char *rp_cuda_gemm_tile(const struct rp_cuda *c, int number, int *usable);
+/* The same of gemm16.def. */
+const char *rp_cuda_gemm16_tile(const struct rp_cuda *c, int number, int *usable);
+/* gemm() of mixed precision: ops_gemm16.c. A and B have 16 bits, C and add too unless f32. */
+void rp_cuda_gemm16(struct rp_cuda *c, const struct rp_gemm *g);
+/* Tile and estimated cycles, if a multiprocessor does as many multiply-adds in a cycle. */
+struct rp_cuda_gemm rp_cuda_gemm16_choice(const struct rp_cuda *c, const struct rp_gemm *g, int rate);
 /* Tile and mode for a GEMM: from its shape and alignment, and the device's architecture, multiprocessors and shared
  * memory alone. group: 0, or as for rp_cuda_gemm_groups(). */
 struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp_gemm *g, int group);

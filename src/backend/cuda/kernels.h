@@ -505,3 +505,7 @@ struct rp_attention_backward_args {
     int seq, heads, dim, width, ld, padded, blocks, whole, causal, head, from, span;
     float scale, keep_scale;
 };
+
+#if !defined(__CUDACC__) || defined(RP_TENSOR_CORES)
+#include "backend/cuda/kernels16.h"
+#endif

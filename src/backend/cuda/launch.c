@@ -67,13 +67,23 @@ static int is_other_tile(const struct rp_cuda *c, const char *name, const char *
     return 0;
 }
 
+/* Whether it computes in mixed precision and the device does not, or a tile of that is not compiled for this GPU. */
+static int is_other_arithmetic(const struct rp_cuda *c, const char *name)
+{
+    static const char *const format[] = {"_f16", "_bf16"}, *const prefix[] = {"gemm16_f16_", "gemm16_bf16_"};
+    const enum rp_tc_format own = rp_arithmetic_of(c->dev.numerics)->format;
+    if (strncmp(name, "gemm16_", strlen("gemm16_")) != 0)
+        return 0;
+    return !rp_is_mixed(c->dev.numerics) || !strstr(name, format[own]) || is_other_tile(c, name, prefix[own], rp_cuda_gemm16_tile);
+}
+
 const char *rp_cuda_kernel(const struct rp_dev *dev, int number, uint64_t *launches)
 {
     const struct rp_cuda *c = (const struct rp_cuda *)dev;
     for (int i = 0; i < RP_CUDA_KERNELS; i++) {
         const char *name = rp_cuda_kernels[i].name + strlen("rp_");
         if (is_other_tile(c, name, "gemm_", rp_cuda_gemm_tile) || is_other_tile(c, name, "conv_", rp_cuda_conv_tile) ||
-            number-- > 0)
+            is_other_arithmetic(c, name) || number-- > 0)
             continue;
         *launches = c->launches[i];
         return name;

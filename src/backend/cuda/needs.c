@@ -77,13 +77,28 @@ static int supports_conv(const struct rp_op_use *u, struct rp_err *err)
                : 0;
 }
 
-int rp_cuda_supports(const struct rp_cuda_gpu *gpu, const struct rp_op_use *u, struct rp_err *err)
+/* A product of mixed precision: its arithmetic is the GPU's, and the workspace holds a row of the results of all chains, whichever operand is
+ * transposed. */
+static int supports_low_gemm(const struct rp_cuda_gpu *gpu, enum rp_numerics n, const struct rp_op_use *u, struct rp_err *err)
+{
+    const int chains = rp_cuda_low_segments(u->depth, RP_LOW_CHAIN),
+              pieces = rp_cuda_low_segments(u->depth, rp_low_segment(u->rows, u->width, u->depth)), segments = chains > pieces ? chains : pieces;
+    if (!rp_cuda_has_arithmetic(gpu->capability, n))
+        return rp_use_refuse(u, err, "cannot be computed as %s has it by GPUs of compute capability %d.%d; set train.tensor_core to auto, or use "
+                                     "--backend cpu", rp_numerics_name(n), gpu->capability / 10, gpu->capability % 10);
+    return rp_use_limit(u, "chains of a product", segments, RP_CUDA_LOW_SEGMENTS, err) < 0 ||
+                   rp_use_limit(u, "bytes of results of a row", (double)rp_cuda_low_row_bytes(u->width, segments), RP_CUDA_GEMM_WORKSPACE, err) < 0
+               ? -1
+               : 0;
+}
+
+int rp_cuda_supports(const struct rp_cuda_gpu *gpu, enum rp_numerics n, const struct rp_op_use *u, struct rp_err *err)
 {
     if (rp_use_check(u, "cuda", err) < 0)
         return -1;
     switch (u->op) {
     case RP_OP_gemm:
-        return supports_gemm(u, err);
+        return rp_is_mixed(n) && supports_low_gemm(gpu, n, u, err) < 0 ? -1 : supports_gemm(u, err);
     case RP_OP_attention_forward:
     case RP_OP_attention_backward:
         return supports_attention(gpu, u, err);

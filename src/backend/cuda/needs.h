@@ -19,7 +19,28 @@ struct rp_cuda_gpu {
     size_t shared_max;   /* bytes of dynamic shared memory a block may have */
 };
 
-int rp_cuda_supports(const struct rp_cuda_gpu *gpu, const struct rp_op_use *u, struct rp_err *err) rp_must_check;
+/* Mixed precision: chains of a product, at most 2^12, and bytes of a row of their results in the workspace; 0 for one chain. */
+#define RP_CUDA_LOW_SEGMENTS 4095
+static inline int rp_cuda_low_segments(int k, int length)
+{
+    return k > length ? (k - 1) / length + 1 : 1;
+}
+static inline int64_t rp_cuda_low_pitch(int n)
+{
+    return ((int64_t)n + 3) / 4 * 4;
+}
+static inline size_t rp_cuda_low_row_bytes(int n, int segments)
+{
+    return segments > 1 ? (size_t)segments * (size_t)rp_cuda_low_pitch(n) * sizeof(float) : 0;
+}
+/* Whether products of matrices are in this arithmetic on GPUs of that capability, or of code compiled for it. */
+static inline int rp_cuda_has_arithmetic(int capability, enum rp_numerics n)
+{
+    const struct rp_arithmetic *a = rp_arithmetic_of(n);
+    const int products = capability >= 90 ? 16 : capability >= 75 ? 8 : 4;
+    return !rp_is_mixed(n) || (a->tc.products == products && (a->format == RP_TC_FP16 || capability >= 80));
+}
+int rp_cuda_supports(const struct rp_cuda_gpu *gpu, enum rp_numerics n, const struct rp_op_use *u, struct rp_err *err) rp_must_check;
 size_t rp_cuda_needs(const struct rp_device_opts *o, const struct rp_op_use *u);
 /* Bytes of pd and ds of 64 keys of a head: the layout of struct rp_attention_backward_args, which
  * launch_backward_streams() divides and head_of() in attention_stream_backward.cu addresses; they change together. */

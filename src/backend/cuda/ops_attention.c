@@ -311,7 +311,7 @@ static void check_attention(const struct rp_cuda *c, enum rp_op op, const struct
 {
     const struct rp_op_use use = {.op = op, .batch = a->batch, .seq = a->seq, .heads = a->heads, .head_dim = a->head_dim};
     struct rp_err err;
-    RP_BUG_IF(rp_cuda_supports(&c->gpu, &use, &err) < 0 || ((uintptr_t)mask & 3));
+    RP_BUG_IF(rp_cuda_supports(&c->gpu, c->dev.numerics, &use, &err) < 0 || ((uintptr_t)mask & 3));
 }
 
 void rp_cuda_op_attention_forward(struct rp_dev *dev, float *o, float *row_max, float *row_inv, uint8_t *mask, const float *qkv,

@@ -281,6 +281,10 @@ struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp
 void rp_cuda_op_gemm(struct rp_dev *dev, const struct rp_gemm *g)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
+    if (rp_is_mixed(dev->numerics)) {
+        rp_cuda_gemm16(c, g);
+        return;
+    }
     struct rp_gemm_args all = rp_cuda_gemm_arguments(g, 0);
     int64_t fit = (int64_t)(c->workspace_bytes / ((size_t)part_pitch(&all) * sizeof(float)));
     int64_t band = all.segments > 1 && g->add == g->c ? fit : INT32_MAX;

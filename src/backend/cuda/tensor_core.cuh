@@ -18,6 +18,9 @@
  */
 #pragma once
 
+#ifndef RP_SHIM
+#define RP_TENSOR_CORES /* before device.h: kernels16.def is wanted */
+#endif
 #include "backend/cuda/device.h"
 
 #define TC_FP16 0 /* enum rp_tc_format */
@@ -90,3 +93,140 @@ RP_DEVICE void rp_ldmatrix_x4_trans(uint32_t *d, rp_smem from)
 #endif
 }
 #endif
+
+/* ---- 16-bit numbers ---- */
+
+#ifndef RP_SHIM
+/* Rounded to nearest, as bits in the low half. */
+RP_DEVICE uint32_t tc_round(float x, int format)
+{
+    uint16_t bits = 0;
+#if __CUDA_ARCH__ >= 800
+    if (format == TC_BF16)
+        asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    else
+#endif
+        asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+}
+RP_DEVICE float tc_value(uint32_t bits, int format)
+{
+    float x;
+    if (format == TC_BF16)
+        return __uint_as_float(bits << 16);
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"((uint16_t)bits));
+    return x;
+}
+#endif
+
+/* ---- fragments and tiles ---- */
+
+#define TC_DEPTH RP_GEMM16_DEPTH /* k-steps of an operand's tile in shared memory */
+#define TC_PIECE 8  /* numbers of 16 bytes */
+
+#if __CUDA_ARCH__ >= 750
+#define TC_FRAGMENT 4 /* registers of 16 rows and 16 k-steps */
+#define TC_TURN_K(line) ((line) >> 1 & 3)
+#define TC_TURN_ROWS(line) ((line)&7)
+#else
+#define TC_FRAGMENT 8
+#define TC_TURN_K(line) (((line) >> 1 & 1) | ((line) >> 2 & 2))
+#define TC_TURN_ROWS(line) (((line)&3) * 2)
+#endif
+
+/* Where piece `piece` of line `line` is, in floats from the tile's begin. rows: of the tile. */
+RP_DEVICE int tc_place(int by_k, int rows, int line, int piece)
+{
+    return by_k ? 4 * (line * (TC_DEPTH / TC_PIECE) + (piece ^ TC_TURN_K(line)))
+                : 4 * (line * (rows / TC_PIECE) + (piece ^ TC_TURN_ROWS(line)));
+}
+
+#if __CUDA_ARCH__ < 750
+/* The row of the tile that a lane has of A, or its column of B: quads 0 to 3 have the quarters. */
+RP_DEVICE int tc_quarter(int lane, int is_b)
+{
+    return is_b ? lane >> 3 & 1 : lane >> 2 & 1;
+}
+RP_DEVICE void tc_load_quads(uint32_t *f, rp_smem tile, int by_k, int rows, int row, int slice, int is_b)
+{
+    const int lane = (int)(threadIdx.x % RP_WARP), above = lane >> 4, quarter = tc_quarter(lane, is_b);
+    RP_UNROLL
+    for (int i = 0; by_k && i < 2; i++) {
+        const int line = row + (lane & 3) + 4 * above + 8 * quarter;
+        const uint4 v = *(const uint4 *)(const void *)rp_smem_at(tile, tc_place(1, rows, line, 2 * slice + i));
+        f[4 * i] = v.x;
+        f[4 * i + 1] = v.y;
+        f[4 * i + 2] = v.z;
+        f[4 * i + 3] = v.w;
+    }
+    RP_UNROLL
+    for (int q = 0; !by_k && q < 4; q++) {
+        const int line = 16 * slice + 4 * q + (lane & 3);
+        const int place = tc_place(0, rows, line, row / TC_PIECE + quarter) + 2 * above;
+        const uint2 v = *(const uint2 *)(const void *)rp_smem_at(tile, place);
+        f[2 * q] = v.x;
+        f[2 * q + 1] = v.y;
+    }
+}
+#endif
+
+/* The fragment of rows row to row + 15, a multiple of 16, and k-steps 16 * slice to 16 * slice + 15. Columns of B are rows. */
+RP_DEVICE void tc_load(uint32_t *f, rp_smem tile, int by_k, int rows, int row, int slice, int is_b)
+{
+#if __CUDA_ARCH__ >= 750
+    const int lane = (int)(threadIdx.x % RP_WARP);
+    (void)is_b;
+    if (by_k)
+        rp_ldmatrix_x4(f, RP_SMEM_AFTER(tile, tc_place(1, rows, row + (lane & 15), 2 * slice + (lane >> 4))));
+    else
+        rp_ldmatrix_x4_trans(f, RP_SMEM_AFTER(tile, tc_place(0, rows, 16 * slice + (lane & 7) + 8 * (lane >> 4),
+                                                             row / TC_PIECE + (lane >> 3 & 1))));
+#else
+    tc_load_quads(f, tile, by_k, rows, row, slice, is_b);
+#endif
+}
+
+/* c = a * b + c, 16 k-steps, in ascending order where the instruction takes fewer */
+RP_DEVICE void tc_multiply(float *c, const uint32_t *a, const uint32_t *b, int a_by_k, int b_by_k, int format)
+{
+#if __CUDA_ARCH__ >= 800
+    (void)a_by_k, (void)b_by_k;
+    RP_UNROLL
+    for (int half = 0; half < 2; half++) {
+        const uint32_t columns[2] = {b[half], b[half + 2]};
+        rp_mma_m16n8k16(c + 4 * half, a, columns, format);
+    }
+#elif __CUDA_ARCH__ >= 750
+    (void)a_by_k, (void)b_by_k;
+    RP_UNROLL
+    for (int half = 0; half < 2; half++) {
+        rp_mma_m16n8k8(c + 4 * half, a, b + half, format);
+        rp_mma_m16n8k8(c + 4 * half, a + 2, b + half + 2, format);
+    }
+#else
+    (void)format;
+    RP_UNROLL
+    for (int q = 0; q < 4; q++)
+        rp_mma_m8n8k4(c, a + 2 * q, b + 2 * q, (a_by_k ? 0 : 1) | (b_by_k ? 0 : 2));
+#endif
+}
+
+/* Row and first column of c[2 * pair] and c[2 * pair + 1] in a lane's tile, pair < 4. */
+RP_DEVICE int tc_row(int pair)
+{
+    const int lane = (int)(threadIdx.x % RP_WARP);
+#if __CUDA_ARCH__ >= 750
+    return lane / 4 + 8 * (pair & 1);
+#else
+    return (lane & 1) + 2 * (pair & 1) + 4 * (lane >> 4) + 8 * tc_quarter(lane, 0);
+#endif
+}
+RP_DEVICE int tc_column(int pair)
+{
+    const int lane = (int)(threadIdx.x % RP_WARP);
+#if __CUDA_ARCH__ >= 750
+    return 2 * (lane % 4) + 8 * (pair >> 1);
+#else
+    return (lane & 2) + 4 * (pair >> 1) + 8 * tc_quarter(lane, 1);
+#endif
+}

@@ -5,7 +5,7 @@
 #
 # For each architecture: every operation against its definition on GPUs of 1, 4 and 132 multiprocessors, with every kernel in turn, in other
 # orders, with the code for lanes that came apart and for quotients near the ends of the range, with reciprocals that are wrong in the last
-# place; the tests of operations, attention and matrix products of the CUDA backend; a training step of each model against the CPU backend.
+# place; the tests of operations, attention and matrix products, also in mixed precision, of the CUDA backend; a training step of each model against the CPU backend.
 # JOBS parts at a time. At the end what was executed of each kernel (tests/simt/coverage.sh). Status 0 if nothing differs, at least 95 % were
 # executed, and not_executed.txt has the rest. SASS_COVERAGE=DIRECTORY keeps what was executed.
 set -u
@@ -35,6 +35,7 @@ for arch; do
         part "$arch selftest, apart" selftest "$arch" SASS_DIVERGED=1 SASS_SLOW=1 $every
         part "$arch selftest, reversed" selftest "$arch" SASS_RACES=1 SHIM_ORDER=1
         part "$arch selftest, scrambled" selftest "$arch" SHIM_ORDER=2 SHIM_RESIDENT=5 SHIM_SEED=7 SASS_ERROR=1 $every
+        part "$arch gemm16" gemm16 "$arch" SASS_RACES=1
         part "$arch bert" same_steps "$arch" bert_tiny_fp32 $short 2
         part "$arch gpt" small_gpt "$arch" 1 1 --set train.recompute=selective
         part "$arch resnet50" same_steps "$arch" resnet50_tiny_fp32 $short 2 --set task.image_size=32
