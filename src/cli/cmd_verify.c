@@ -33,7 +33,7 @@ static const struct rp_opt opts[] = {
     RP_OPTION_TEXT(replay, "replay", 'r', "K|S:K",
                    "train the first K steps again and compare bits, or K steps from step S on"),
     RP_OPTION_TEXT(replay_micro, "replay-micro", 0, "N|S:N",
-                   "replay: forward passes of N micro-batches of step 0, or of S; for steps too long for --replay"),
+                   "replay: forward passes of N micro-batches of step 0, or of step S"),
     RP_OPTION_TEXT(limit, "replay-limit", 0, "TIME[,MEMORY]",
                    "replay: most time and memory, as 30m,8G; default 1h, half of what is free"),
     RP_OPTION_TEXT(challenge, "challenge", 0, "FILE",
@@ -408,10 +408,8 @@ const struct rp_command rp_cmd_verify = {
         "(evidence.state_root_every). With --state the replay continues after a divergence, and its end is compared with the owner's "
         "state, element by element.\n"
         "\n"
-        "--replay-micro N is for a step that is too long to train here: of its micro-batches, N are chosen at random, and their forward "
-        "passes must give the recorded losses, of which the step's loss is the mean. They show that these losses follow from the state "
-        "before the step, which needs the memory of one micro-batch; gradients are not compared, and the level computed stays as it is. "
-        "S:N is for step S, with --init as above.\n"
+        "--replay-micro is for steps too long to train here: forward passes of N micro-batches, chosen at random, must give "
+        "the recorded losses. Gradients are not compared, and the level computed stays as it is.\n"
         "\n"
         "A replay takes at most an hour and half of the memory that is free; --replay-limit 2h,8G sets other limits. What exceeds them is "
         "not started, or ended, and the verdict is inconclusive. The bundle has no influence on them.\n"
@@ -442,7 +440,6 @@ const struct rp_command rp_cmd_verify = {
         "  repro verify bert_fp32.repro.tar.zst\n"
         "  repro verify - --trust their-key.pem -q <run.repro.tar.zst && echo accepted\n"
         "  repro verify bert_fp32.repro.tar.zst --trust their-key.pem --replay 2\n"
-        "  repro verify bert_lamb_fp16.repro.tar.zst --trust their-key.pem --replay-micro 3\n"
         "  repro verify answer.repro.tar.zst --trust their-key.pem --challenge mine.challenge --received file\n",
     .opts = opts,
     .opts_size = sizeof(struct verify_opts),
