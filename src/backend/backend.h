@@ -66,7 +66,7 @@ struct rp_gemm_shape {
 struct rp_backend {
     const char *name, *summary;
     int separate_memory; /* memory() is the device's own, not the process's */
-    int mixed;  /* computes in mixed precision too */
+    size_t mixed; /* bytes of a stored element in mixed precision; 0: it computes in strict fp32 alone */
     int remote; /* this program cannot open it: a worker answers for it and trains on it (worker/gpu_proxy.c) */
     /* NULL if usable here, else the reason (static text): "no AVX2", "no driver" */
     const char *(*unavailable)(const struct rp_device_opts *o);
@@ -133,6 +133,11 @@ int rp_use_check(const struct rp_op_use *u, const char *backend, struct rp_err *
 int rp_use_refuse(const struct rp_op_use *u, struct rp_err *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Refuses a call that has `is` of `what`, if that is more than `most`. */
 int rp_use_limit(const struct rp_op_use *u, const char *what, double is, double most, struct rp_err *err) rp_must_check;
+/* Bytes of an element of a stored tensor on its devices. */
+static inline size_t rp_stored_bytes(const struct rp_backend *b, enum rp_numerics n)
+{
+    return rp_is_mixed(n) && b->mixed ? b->mixed : sizeof(float);
+}
 static inline int rp_use_is_attention(const struct rp_op_use *u)
 {
     return u->op == RP_OP_attention_forward || u->op == RP_OP_attention_backward;

@@ -18,7 +18,7 @@
 
 struct bench {
     struct rp_dev *dev;
-    float *x, *y, *z, *w; /* ELEMENTS floats each, random */
+    void *x, *y, *z, *w;  /* ELEMENTS floats each, random */
     float *work, *small;  /* column sums; vectors */
     uint8_t *mask, *keys;
     double seconds;
@@ -85,7 +85,7 @@ static void run_layernorm(struct bench *b, const struct call *c)
 {
     const struct rp_dropout d = dropout(128);
     const struct rp_layernorm n = {.rows = (int)c->m, .width = (int)c->n, .eps = 1e-12f, .x = b->x, .residual = b->w,
-                                   .drop = &d, .gamma = b->work, .beta = b->work + c->n, .y = b->y, .xhat = b->z,
+                                   .drop = &d, .gamma = b->work, .beta = b->work + c->n, .y = b->y, .kept = b->z,
                                    .rstd = b->small, .mask = b->mask};
     b->dev->op->residual_layernorm_forward(b->dev, &n);
 }
@@ -93,7 +93,7 @@ static void run_layernorm(struct bench *b, const struct call *c)
 static void run_layernorm_backward(struct bench *b, const struct call *c)
 {
     const struct rp_dropout d = dropout(128);
-    const struct rp_layernorm_grad g = {.rows = (int)c->m, .width = (int)c->n, .dy = b->w, .xhat = b->x,
+    const struct rp_layernorm_grad g = {.rows = (int)c->m, .width = (int)c->n, .dy = b->w, .kept = b->x,
                                         .rstd = b->small, .gamma = b->work + 3 * c->n, .drop = &d, .mask = b->mask,
                                         .dz = b->y, .dx = b->z, .dgamma = b->work, .dbeta = b->work + c->n,
                                         .dbias = b->work + 2 * c->n, .work = b->work + 4 * c->n};
@@ -385,7 +385,7 @@ static void *block(struct bench *b, size_t bytes)
 
 static int prepare(struct bench *b)
 {
-    float **large[] = {&b->x, &b->y, &b->z, &b->w};
+    void **large[] = {&b->x, &b->y, &b->z, &b->w};
     /* more than the sums of batch norm's 64-row blocks and of the groups of any convolution above */
     size_t work = rp_colsum_work(ROWS, 3 * INNER) + 8 * INNER, small = 24 * ROWS,
         mask = rp_mask_bytes(12 * ROWS, 512);

@@ -9,8 +9,9 @@
  * slot has weight 0); nsp = weighted_sum with coef 1/B; loss = mlm + nsp.
  *
  * dy [R, H] is the gradient of the current layer's output: layer norm's backward leaves the residual's gradient in it, and the data
- * gradient that joins the residual is added to it. Tensors that are no longer needed are overwritten: norm2.y by the gradient of a
- * dropout's input, mlp.g by gradients of g and u, norm1.xhat by the gradient of ctx, mlp.u by that of qkv. */
+ * gradient that joins the residual is added to it. In mixed precision the gradients of both heads are added in fp32 first
+ * (sum). Tensors that are no longer needed are overwritten: norm2.y by the gradient of a dropout's input, mlp.g by gradients
+ * of g and u, norm1.kept by the gradient of ctx, mlp.u by that of qkv. */
 #include "base/buf.h"
 #include "model/declare.h"
 #include "model/nn/attention.h"
@@ -36,15 +37,17 @@ struct bert {
     float eps;
     double hidden_dropout, attention_dropout;
     enum rp_activation act;
-    float *word, *position, *type;                /* [V, H], [positions, H], [types, H] */
-    float *pool_w, *pool_b, *mlm_w, *mlm_b;       /* [H, H], [H] */
+    rp_stored *word, *position, *type;            /* [V, H], [positions, H], [types, H] */
+    rp_stored *pool_w, *mlm_w;                    /* [H, H] */
+    float *pool_b, *mlm_b;                        /* [H] */
     struct bert_layer *layer;
     struct rp_nn_norm norm0, mlm_norm;            /* of embeddings, whose y enters layer 0; of the transform, [M, H] */
     uint8_t *mask0;
-    float *h, *tu;                                /* [M, H]: gathered rows, transform before GELU */
-    float *cls, *pool;                            /* [B, H] */
+    rp_stored *h, *tu;                            /* [M, H]: gathered rows, transform before GELU */
+    rp_stored *cls, *pool;                        /* [B, H] */
     struct rp_nn_classifier mlm, nsp;             /* mlm.w is the word embedding */
-    float *dy, *dpool;                            /* scratch [R, H], [B, H] */
+    rp_stored *dy, *dpool;                        /* scratch [R, H], [B, H] */
+    float *sum;                                   /* [R, H]; mixed precision alone */
 };
 
 struct bert_input {
@@ -124,7 +127,7 @@ static void declare_layer_activations(struct rp_net *net, struct bert_layer *a, 
     rp_nn_norm_declare(net, &a->norm1, "layer %d attention output, normalised", "layer %d attention output",
                        "gemm or residual_layernorm_forward", l);
     a->mlp.act = m->act;
-    rp_nn_mlp_declare(net, &a->mlp, m->rows, m->hidden, m->inner, (size_t)m->rows * 3 * (size_t)m->hidden * sizeof(float), l);
+    rp_nn_mlp_declare(net, &a->mlp, m->rows, m->hidden, m->inner, (size_t)m->rows * 3 * (size_t)m->hidden, l);
     rp_nn_norm_declare(net, &a->norm2, "layer %d feed-forward output, normalised", "layer %d feed-forward output",
                        "gemm or residual_layernorm_forward", l);
 }
@@ -156,7 +159,7 @@ static void declare_weights(struct rp_net *net)
 static void declare(struct rp_net *net)
 {
     static const enum rp_op row_ops[] = {RP_OP_embed_forward, RP_OP_dropout_forward, RP_OP_dropout_backward, RP_OP_tanh_forward,
-                                         RP_OP_tanh_backward, RP_OP_gather_rows, RP_OP_row_sums};
+                                         RP_OP_tanh_backward, RP_OP_gather_rows, RP_OP_row_sums, RP_OP_round_stored};
     struct bert *m = (struct bert *)net;
     long r = m->rows, h = m->hidden, n = m->slots, b = m->batch;
     m->layer = rp_net_array(net, m->layers, sizeof *m->layer);
@@ -177,10 +180,12 @@ static void declare(struct rp_net *net)
     ACT(&m->cls, "rows of first tokens", b, h, AT);
     ACT(&m->pool, "pooled output", b, h, AT, .made_by = "tanh_forward");
     rp_nn_classifier_declare(net, &m->nsp, "next-sentence logits", "next-sentence loss", m->layers + 1);
-    ACT(&net->loss, "losses", 2, 0, AT);
+    NUMBERS(&net->loss, "losses", 2, AT);
 #undef AT
-    ADD(RP_SCRATCH, .at = &m->dy, .name = "gradient of a layer's output", .dim = {r, h});
-    ADD(RP_SCRATCH, .at = &m->dpool, .name = "gradient of the pooled output", .dim = {b, h});
+    ADD(RP_SCRATCH, .at = &m->dy, .name = "gradient of a layer's output", .dtype = RP_STORED, .dim = {r, h});
+    ADD(RP_SCRATCH, .at = &m->dpool, .name = "gradient of the pooled output", .dtype = RP_STORED, .dim = {b, h});
+    if (net->is_mixed)
+        ADD(RP_SCRATCH, .at = &m->sum, .name = "sum of the heads' gradients", .dim = {r, h});
     rp_net_work(net, n, 3 * h);
     rp_linear_use(net, m->slots, m->hidden, m->hidden, 0);
     rp_linear_use(net, m->batch, m->hidden, m->hidden, 0);
@@ -261,35 +266,35 @@ static void embed(struct bert *m, const struct bert_input *in)
 {
     struct rp_dev *dev = m->net.dev;
     struct rp_dropout drop = rp_net_dropout(&m->net, m->hidden_dropout, 0, m->seq);
-    dev->op->embed_forward(dev, m->norm0.xhat, in->ids, in->types, NULL, m->word, m->type, m->position, m->rows, m->seq, m->hidden);
+    dev->op->embed_forward(dev, m->norm0.kept, in->ids, in->types, NULL, m->word, m->type, m->position, m->rows, m->seq, m->hidden);
     rp_nn_norm_forward(&m->net, &m->norm0, NULL);
     if (drop.threshold)
         dev->op->dropout_forward(dev, m->norm0.y, m->mask0, m->norm0.y, &drop, m->rows, m->hidden);
 }
 
-static const float *layer_forward(struct bert *m, const struct bert_input *in, int l, const float *x)
+static const rp_stored *layer_forward(struct bert *m, const struct bert_input *in, int l, const rp_stored *x)
 {
     struct bert_layer *a = &m->layer[l];
     struct rp_attention at = attention_of(m, in, l);
-    rp_nn_attention_forward(&m->net, &a->attention, &at, a->norm1.xhat, x);
+    rp_nn_attention_forward(&m->net, &a->attention, &at, a->norm1.kept, x);
     rp_nn_norm_forward(&m->net, &a->norm1, x);
-    rp_nn_mlp_forward(&m->net, &a->mlp, a->norm2.xhat, a->norm1.y);
+    rp_nn_mlp_forward(&m->net, &a->mlp, a->norm2.kept, a->norm1.y);
     rp_nn_norm_forward(&m->net, &a->norm2, a->norm1.y);
     return a->norm2.y;
 }
 
-static void masked_lm(struct bert *m, const struct bert_input *in, const float *x)
+static void masked_lm(struct bert *m, const struct bert_input *in, const rp_stored *x)
 {
     struct rp_dev *dev = m->net.dev;
     int n = m->slots, h = m->hidden;
     dev->op->gather_rows(dev, m->h, x, in->masked, n, h);
     rp_linear_forward(dev, m->tu, m->h, m->mlm_w, m->mlm_b, n, h, h, 0);
-    rp_nn_gelu_forward(dev, m->act, m->mlm_norm.xhat, m->tu, n, h);
+    rp_nn_gelu_forward(dev, m->act, m->mlm_norm.kept, m->tu, n, h);
     rp_nn_norm_forward(&m->net, &m->mlm_norm, NULL);
     rp_nn_classifier_forward(&m->net, &m->mlm, &m->net.loss[0], m->mlm_norm.y, in->labels, in->coef);
 }
 
-static void next_sentence(struct bert *m, const struct bert_input *in, const float *x)
+static void next_sentence(struct bert *m, const struct bert_input *in, const rp_stored *x)
 {
     struct rp_dev *dev = m->net.dev;
     dev->op->gather_rows(dev, m->cls, x, in->cls, m->batch, m->hidden);
@@ -302,7 +307,7 @@ static int forward(struct rp_net *net, const struct rp_input *input, struct rp_e
 {
     struct bert *m = (struct bert *)net;
     const struct bert_input *in = (const struct bert_input *)input;
-    const float *x = m->norm0.y;
+    const rp_stored *x = m->norm0.y;
     m->mlm.w = m->word;
     embed(m, in);
     for (int l = 0; l < m->layers; l++) {
@@ -320,10 +325,10 @@ static void masked_lm_backward(struct bert *m)
     const struct rp_net *net = &m->net;
     struct rp_dev *dev = net->dev;
     int n = m->slots, h = m->hidden;
-    float *dt = m->mlm_norm.y; /* last read for the decoder's weight gradient */
+    rp_stored *dt = m->mlm_norm.y; /* last read for the decoder's weight gradient */
     rp_nn_classifier_backward(&m->net, &m->mlm, dt, dt);
     rp_nn_norm_backward(&m->net, &m->mlm_norm, dt, NULL, NULL);
-    rp_nn_gelu_backward(dev, m->act, dt, rp_net_grad(net, m->mlm_b), dt, m->tu, n, h, net->work);
+    rp_nn_gelu_backward(dev, m->act, dt, rp_net_vector_grad(net, m->mlm_b), dt, m->tu, n, h, net->work);
     rp_linear_wgrad(dev, rp_net_grad(net, m->mlm_w), dt, m->h, n, h, h, 0);
     rp_linear_dgrad(dev, m->h, dt, m->mlm_w, NULL, n, h, h, 0);
 }
@@ -334,23 +339,23 @@ static void next_sentence_backward(struct bert *m)
     struct rp_dev *dev = net->dev;
     int n = m->batch, h = m->hidden;
     rp_nn_classifier_backward(&m->net, &m->nsp, m->dpool, m->pool);
-    dev->op->tanh_backward(dev, m->dpool, rp_net_grad(net, m->pool_b), m->dpool, m->pool, n, h, net->work);
+    dev->op->tanh_backward(dev, m->dpool, rp_net_vector_grad(net, m->pool_b), m->dpool, m->pool, n, h, net->work);
     rp_linear_wgrad(dev, rp_net_grad(net, m->pool_w), m->dpool, m->cls, n, h, h, 0);
     rp_linear_dgrad(dev, m->cls, m->dpool, m->pool_w, NULL, n, h, h, 0);
 }
 
 /* x [R, H]: the layer's input. Leaves its gradient in m->dy. */
-static int layer_backward(struct bert *m, const struct bert_input *in, int l, const float *x, struct rp_err *err)
+static int layer_backward(struct bert *m, const struct bert_input *in, int l, const rp_stored *x, struct rp_err *err)
 {
     struct bert_layer *a = &m->layer[l];
     struct rp_attention at = attention_of(m, in, l);
-    float *dx = a->norm2.y; /* no longer used by the layer above and the heads */
-    rp_nn_norm_backward(&m->net, &a->norm2, m->dy, dx, rp_net_grad(&m->net, a->mlp.down_b));
+    rp_stored *dx = a->norm2.y; /* no longer used by the layer above and the heads */
+    rp_nn_norm_backward(&m->net, &a->norm2, m->dy, dx, rp_net_vector_grad(&m->net, a->mlp.down_b));
     rp_nn_mlp_backward(&m->net, &a->mlp, m->dy, m->dy, dx, a->norm1.y);
     if (rp_net_alive(&m->net, err) < 0)
         return -1;
-    rp_nn_norm_backward(&m->net, &a->norm1, m->dy, dx, rp_net_grad(&m->net, a->attention.out_b));
-    rp_nn_attention_backward(&m->net, &a->attention, &at, m->dy, m->dy, dx, x, a->norm1.xhat, a->mlp.u);
+    rp_nn_norm_backward(&m->net, &a->norm1, m->dy, dx, rp_net_vector_grad(&m->net, a->attention.out_b));
+    rp_nn_attention_backward(&m->net, &a->attention, &at, m->dy, m->dy, dx, x, a->norm1.kept, a->mlp.u);
     rp_net_gradients_ready(&m->net, l + 1);
     return rp_net_alive(&m->net, err);
 }
@@ -361,7 +366,8 @@ static void embed_backward(struct bert *m, const struct bert_input *in)
     const struct rp_net *net = &m->net;
     struct rp_dev *dev = net->dev;
     struct rp_dropout drop = rp_net_dropout(net, m->hidden_dropout, 0, m->seq);
-    float *dz = m->dy, *position = rp_net_grad(net, m->position), *type = rp_net_grad(net, m->type);
+    rp_stored *dz = m->dy;
+    float *position = rp_net_grad(net, m->position), *type = rp_net_grad(net, m->type);
     if (drop.threshold) {
         dz = m->norm0.y; /* last read by layer 0's weight gradient */
         dev->op->dropout_backward(dev, dz, m->dy, m->mask0, &drop, m->rows, m->hidden);
@@ -374,21 +380,31 @@ static void embed_backward(struct bert *m, const struct bert_input *in)
     dev->op->row_sums(dev, type, dz, &in->by_type, m->hidden, 0);
 }
 
+/* dy: the sum of what both heads read of the last layer's output. */
+static void add_heads(struct bert *m, const struct bert_input *in)
+{
+    const struct rp_net *net = &m->net;
+    struct rp_dev *dev = net->dev;
+    const size_t all = (size_t)m->rows * (size_t)m->hidden;
+    float *sum = net->is_mixed ? m->sum : rp_net_strict(net, m->dy);
+    dev->op->fill(dev, sum, 0.0f, all);
+    dev->op->row_sums(dev, sum, m->h, &in->by_masked, m->hidden, 0);
+    dev->op->row_sums(dev, sum, m->cls, &in->by_cls, m->hidden, 1);
+    if (net->is_mixed)
+        dev->op->round_stored(dev, m->dy, sum, NULL, all);
+}
+
 static int backward(struct rp_net *net, const struct rp_input *input, struct rp_err *err)
 {
     struct bert *m = (struct bert *)net;
     const struct bert_input *in = (const struct bert_input *)input;
-    struct rp_dev *dev = net->dev;
     rp_net_watch_logits(net, m->mlm.logits, (size_t)m->slots * (size_t)m->vocab);
     if (rp_net_alive(net, err) < 0)
         return -1;
     masked_lm_backward(m);
     next_sentence_backward(m);
     rp_net_gradients_ready(net, m->layers + 1);
-    dev->op->fill(dev, m->dy, 0.0f, (size_t)m->rows * (size_t)m->hidden); /* the sum over both heads */
-    dev->op->row_sums(dev, m->dy, m->h, &in->by_masked, m->hidden, 0);
-    dev->op->row_sums(dev, m->dy, m->cls, &in->by_cls, m->hidden, 1);
-    rp_net_store(net, m->dy, (size_t)m->rows * (size_t)m->hidden);
+    add_heads(m, in);
     for (int l = m->layers - 1; l >= 0; l--)
         if (layer_backward(m, in, l, l ? m->layer[l - 1].norm2.y : m->norm0.y, err) < 0)
             return -1;

@@ -4,9 +4,10 @@
  *
  * Dropout sites: 0 embeddings; layer l from 0: 3l+1 attention probabilities, 3l+2 attention output, 3l+3 feed-forward output.
  *
- * z [R, H] is the sum of residuals. Every norm adds the output of the branch before it to z, keeps the normalised sum (xhat), and writes
- * y [R, H], which all norms share: backward makes it again from xhat. In the backward pass z is the gradient of the sum and dt [R, H]
- * that of the branch's output; y is overwritten by the gradient of y; mlp.g by those of g, u and ctx, mlp.u by that of qkv.
+ * z [R, H] is the sum of residuals. Every norm adds the output of the branch before it to z, keeps the normalised sum (kept), and writes
+ * y [R, H], which all norms share: backward makes it again from what was kept. In the backward pass z is the gradient of the
+ * sum and dt [R, H] that of the branch's output; y is overwritten by the gradient of y; mlp.g by those of g, u and ctx, mlp.u
+ * by that of qkv.
  *
  * Logits exist for BLOCK rows at a time. As their loss needs no other row, their gradients are computed at once, in the forward pass: the
  * weight gradient of each block is one chain (RP_SEGMENT_WGRAD rows) added to that of the blocks before it.
@@ -35,9 +36,10 @@
 /* y = norm of z after it received the output of a branch */
 struct gpt_norm {
     float *w, *b;       /* [H] */
-    float *xhat, *rstd; /* [R, H], [R] */
+    rp_stored *kept;    /* [R, H], see struct rp_layernorm; the branch's output is written to it */
+    float *mean, *rstd; /* [R]; mean in mixed precision alone */
     uint8_t *mask;      /* decisions of the branch's dropout */
-    float *z;           /* the sum: the net's, or this layer's own if layers are computed again */
+    rp_stored *z;       /* the sum: the net's, or this layer's own if layers are computed again */
     int site;           /* of the branch's dropout; -1: no branch comes before, z has been computed */
 };
 
@@ -59,14 +61,15 @@ struct gpt {
     const int32_t *first_key; /* of the micro-batch, see struct rp_attention; NULL: documents attend to those before them */
     enum rp_recompute recompute;
     enum rp_activation act;
-    float *word, *position; /* [V, H], [positions, H] */
+    rp_stored *word, *position; /* [V, H], [positions, H] */
     struct gpt_layer *layer;
     struct gpt_norm last;
     uint8_t *mask0, *mask_out; /* decisions of the dropout of embeddings, and of the last branch of a stage that others follow */
-    float *rstd_out;           /* scratch of such a stage */
+    float *mean_out, *rstd_out; /* scratch of such a stage */
     struct rp_nn_loss xent;
-    float *z, *y, *dt;    /* [R, H] */
-    float *logits, *loss; /* [BLOCK, V/t], [R] */
+    rp_stored *z, *y, *dt; /* [R, H] */
+    rp_stored *logits;     /* [BLOCK, V/t] */
+    float *loss;           /* [R] */
 };
 
 struct gpt_input {
@@ -144,14 +147,16 @@ static void declare_layer(struct rp_net *net, struct gpt_layer *a, int l)
 }
 
 /* layer: in forward order, which the last norm follows as one more; p: of the branch before */
-static void declare_norm(struct rp_net *net, struct gpt_norm *n, double p, const char *name, const char *rstd,
-                         const char *mask, int layer, int shared, int share_mask)
+static void declare_norm(struct rp_net *net, struct gpt_norm *n, double p, const char *name, const char *mean,
+                         const char *rstd, const char *mask, int layer, int shared, int share_mask)
 {
     const int l = layer <= ((const struct gpt *)net)->layers ? layer : 0;
     const struct gpt *m = (const struct gpt *)net;
-    ACT(&n->xhat, name, m->rows, m->hidden, .layer = l, .stage = layer, .shared = shared,
+    ACT(&n->kept, name, m->rows, m->hidden, .layer = l, .stage = layer, .shared = shared,
         .made_by = "gemm or residual_layernorm_forward");
-    ACT(&n->rstd, rstd, m->rows, 0, .layer = l, .stage = layer, .shared = shared);
+    if (net->is_mixed)
+        NUMBERS(&n->mean, mean, m->rows, .layer = l, .stage = layer, .shared = shared);
+    NUMBERS(&n->rstd, rstd, m->rows, .layer = l, .stage = layer, .shared = shared);
     if (p > 0 && n->site >= 0)
         ADD(RP_ACTIVATION, .at = &n->mask, .name = mask, .dtype = RP_U8, .dim = {(long)rp_mask_bytes(m->rows, m->hidden)}, .layer = l,
             .stage = layer, .shared = share_mask);
@@ -169,12 +174,13 @@ static void declare_activations(struct rp_net *net, struct gpt_layer *a, int l)
     a->mlp.act = m->act;
     if (full)
         ACT(&a->norm1.z, "layer %d input", m->rows, m->hidden, AT);
-    declare_norm(net, &a->norm1, m->hidden_dropout, "layer %d input, normalised", "layer %d input rstd", "layer %d input mask", l, full, 0);
+    declare_norm(net, &a->norm1, m->hidden_dropout, "layer %d input, normalised", "layer %d input mean", "layer %d input rstd",
+                 "layer %d input mask", l, full, 0);
     rp_nn_attention_declare(net, &a->attention, &at, m->attention_dropout, l);
-    declare_norm(net, &a->norm2, m->hidden_dropout, "layer %d attention output, normalised", "layer %d attention output rstd",
-                 "layer %d attention output mask", l, full, full);
+    declare_norm(net, &a->norm2, m->hidden_dropout, "layer %d attention output, normalised", "layer %d attention output mean",
+                 "layer %d attention output rstd", "layer %d attention output mask", l, full, full);
     rp_nn_mlp_declare(net, &a->mlp, m->rows, m->hidden, m->inner,
-                      (size_t)m->rows * 3 * (size_t)(m->hidden / rp_net_ranks(net)) * sizeof(float), l);
+                      (size_t)m->rows * 3 * (size_t)(m->hidden / rp_net_ranks(net)), l);
 }
 #undef AT
 
@@ -183,8 +189,8 @@ static void declare_head(struct rp_net *net)
     struct gpt *m = (struct gpt *)net;
     const int rows = m->rows < BLOCK ? m->rows : BLOCK, h = m->hidden, v = m->words;
     ACT(&m->logits, "logits", rows, m->padded, .stage = m->layers + 1, .shard = 2);
-    ACT(&m->loss, "loss of each token", m->rows, 0, .stage = m->layers + 1, .made_by = "gemm or softmax_xent");
-    ACT(&net->loss, "loss", 1, 0, .stage = m->layers + 1);
+    NUMBERS(&m->loss, "loss of each token", m->rows, .stage = m->layers + 1, .made_by = "gemm or softmax_xent");
+    NUMBERS(&net->loss, "loss", 1, .stage = m->layers + 1);
     rp_linear_use(net, rows, h, v, 0);
     if (m->rows % BLOCK)
         rp_linear_use(net, m->rows % BLOCK, h, v, 0);
@@ -197,7 +203,7 @@ static void declare(struct rp_net *net)
 {
     static const enum rp_op row_ops[] = {RP_OP_embed_forward, RP_OP_dropout_forward, RP_OP_dropout_backward, RP_OP_layernorm_forward,
                                          RP_OP_residual_layernorm_forward, RP_OP_layernorm_backward, RP_OP_layernorm_apply, RP_OP_row_sums,
-                                         RP_OP_gather_rows, RP_OP_copy_columns, RP_OP_add, RP_OP_colsum};
+                                         RP_OP_gather_rows, RP_OP_copy_columns, RP_OP_add_stored, RP_OP_colsum};
     struct gpt *m = (struct gpt *)net;
     const long r = m->rows, h = m->hidden;
     const size_t tied = (size_t)m->words * (size_t)h;
@@ -216,20 +222,22 @@ static void declare(struct rp_net *net)
         ADD(RP_ACTIVATION, .at = &m->mask0, .name = "mask of embeddings", .dtype = RP_U8, .dim = {(long)rp_mask_bytes(r, h)});
     ACT(&m->z, "sum of residuals", r, h, .stage = net->first, .made_by = "embed_forward or residual_layernorm_forward");
     net->boundary = &m->z;
-    net->boundary_floats = (size_t)r * (size_t)h;
+    net->boundary_elements = (size_t)r * (size_t)h;
     for (int l = 0; l < m->layers; l++)
         declare_activations(net, &m->layer[l], l + 1);
     m->last.site = 3 * m->layers;
-    declare_norm(net, &m->last, m->hidden_dropout, "output, normalised", "output rstd", "output mask", m->layers + 1, 0, 0);
+    declare_norm(net, &m->last, m->hidden_dropout, "output, normalised", "output mean", "output rstd", "output mask", m->layers + 1, 0, 0);
     declare_head(net);
     if (!m->is_last && m->hidden_dropout > 0) {
         ADD(RP_ACTIVATION, .at = &m->mask_out, .name = "mask of a stage's output", .dtype = RP_U8, .dim = {(long)rp_mask_bytes(r, h)},
             .stage = net->first);
-        if (net->is_mixed)
+        if (net->is_mixed) {
+            ADD(RP_SCRATCH, .at = &m->mean_out, .name = "mean of a stage's output", .dim = {r});
             ADD(RP_SCRATCH, .at = &m->rstd_out, .name = "rstd of a stage's output", .dim = {r});
+        }
     }
-    ADD(RP_SCRATCH, .at = &m->y, .name = "output of a norm", .dim = {r, h});
-    ADD(RP_SCRATCH, .at = &m->dt, .name = "gradient of a branch's output", .dim = {r, h});
+    ADD(RP_SCRATCH, .at = &m->y, .name = "output of a norm", .dtype = RP_STORED, .dim = {r, h});
+    ADD(RP_SCRATCH, .at = &m->dt, .name = "gradient of a branch's output", .dtype = RP_STORED, .dim = {r, h});
     rp_net_work(net, r, 3 * h);
     for (size_t i = 0; i < sizeof row_ops / sizeof *row_ops; i++)
         rp_net_use_rows(net, row_ops[i], r, h);
@@ -313,30 +321,30 @@ static struct rp_dropout norm_dropout(const struct gpt *m, const struct gpt_norm
     return rp_net_dropout(&m->net, n->site >= 0 ? m->hidden_dropout : 0, n->site, m->seq);
 }
 
-/* y and xhat of the norm of x. */
-static void norm_alone(const struct gpt *m, const struct gpt_norm *n, const float *x)
+/* y of the norm of x, and what it keeps. */
+static void norm_alone(const struct gpt *m, const struct gpt_norm *n, const rp_stored *x)
 {
     const struct rp_layernorm a = {.rows = m->rows, .width = m->hidden, .eps = m->eps, .x = x, .gamma = n->w,
-                                   .beta = n->b, .y = m->y, .xhat = n->xhat, .rstd = n->rstd};
+                                   .beta = n->b, .y = m->y, .kept = n->kept, .mean = n->mean, .rstd = n->rstd};
     m->net.dev->op->layernorm_forward(m->net.dev, &a);
 }
 
-/* z = residual + the branch's output in n->xhat; y. sum NULL: z is not needed. */
-static void add_norm(const struct gpt *m, const struct gpt_norm *n, float *sum, const float *residual)
+/* z = residual + the branch's output in n->kept; y. sum NULL: z is not needed. */
+static void add_norm(const struct gpt *m, const struct gpt_norm *n, rp_stored *sum, const rp_stored *residual)
 {
     if (n->site < 0) {
         norm_alone(m, n, residual);
         return;
     }
     const struct rp_dropout drop = norm_dropout(m, n);
-    const struct rp_layernorm a = {.rows = m->rows, .width = m->hidden, .eps = m->eps, .x = n->xhat,
+    const struct rp_layernorm a = {.rows = m->rows, .width = m->hidden, .eps = m->eps, .x = n->kept,
                                    .residual = residual, .drop = &drop, .gamma = n->w, .beta = n->b, .y = m->y,
-                                   .xhat = n->xhat, .rstd = n->rstd, .z = sum, .mask = n->mask};
+                                   .kept = n->kept, .mean = n->mean, .rstd = n->rstd, .z = sum, .mask = n->mask};
     m->net.dev->op->residual_layernorm_forward(m->net.dev, &a);
 }
 
 /* z of layer l's input. */
-static float *input_of(const struct gpt *m, int l)
+static rp_stored *input_of(const struct gpt *m, int l)
 {
     return m->recompute == RP_RECOMPUTE_full ? m->layer[l].norm1.z : m->z;
 }
@@ -346,7 +354,7 @@ static void embed(struct gpt *m, const struct gpt_input *in)
     struct rp_dev *dev = m->net.dev;
     struct rp_dropout drop = rp_net_dropout(&m->net, m->embedding_dropout, 0, m->seq);
     const int divided = rp_net_ranks(&m->net) > 1;
-    float *z = input_of(m, 0);
+    rp_stored *z = input_of(m, 0);
     if (divided)
         rp_nn_lookup_rows(&m->net, &in->lookup, m->y, m->word, m->hidden);
     dev->op->embed_forward(dev, z, divided ? in->lookup.place : in->ids, NULL, in->positions, divided ? m->y : m->word, NULL, m->position,
@@ -355,13 +363,13 @@ static void embed(struct gpt *m, const struct gpt_input *in)
         dev->op->dropout_forward(dev, z, m->mask0, z, &drop, m->rows, m->hidden);
 }
 
-/* From the output of the layer before, in norm1.xhat, to this layer's, in out. */
-static void layer_forward(struct gpt *m, int l, float *out)
+/* From the output of the layer before, in norm1.kept, to this layer's, in out. */
+static void layer_forward(struct gpt *m, int l, rp_stored *out)
 {
     const struct gpt_layer *a = &m->layer[l];
     const struct rp_attention at = attention_of(m, l);
     add_norm(m, &a->norm1, input_of(m, l), l > m->from ? m->z : input_of(m, l));
-    rp_nn_attention_forward(&m->net, &a->attention, &at, a->norm2.xhat, m->y);
+    rp_nn_attention_forward(&m->net, &a->attention, &at, a->norm2.kept, m->y);
     add_norm(m, &a->norm2, m->z, input_of(m, l));
     rp_nn_mlp_forward(&m->net, &a->mlp, out, m->y);
 }
@@ -371,9 +379,10 @@ static void head_block(struct gpt *m, const struct gpt_input *in, int i, int n)
 {
     struct rp_dev *dev = m->net.dev;
     const int h = m->hidden, v = m->words;
-    float *y = m->y + (long)i * h, *g = rp_net_grad(&m->net, m->word);
+    rp_stored *y = rp_stored_at(dev, m->y, (long)i * h);
+    float *g = rp_net_grad(&m->net, m->word);
     const struct rp_gemm wgrad = {.ta = 1, .m = v, .n = h, .k = n, .segment = RP_SEGMENT_WGRAD, .a = m->logits, .lda = v, .b = y, .ldb = h,
-                                  .c = g, .ldc = h, .add = i ? g : NULL, .ldadd = h, .f32 = 1};
+                                  .c32 = g, .ldc = h, .add32 = i ? g : NULL, .ldadd = h};
     rp_linear_forward(dev, m->logits, y, m->word, NULL, n, h, v, 0);
     rp_nn_loss(&m->net, &m->xent, m->loss + i, m->logits, in->labels + i, in->coef + i, n, v);
     rp_net_watch_logits(&m->net, m->logits, (size_t)n * (size_t)v);
@@ -383,13 +392,19 @@ static void head_block(struct gpt *m, const struct gpt_input *in, int i, int n)
     rp_linear_dgrad_parts(&m->net, y, m->logits, m->word, NULL, n, h, v, 0, 1);
 }
 
+static void copy_rows(const struct gpt *m, rp_stored *to, const rp_stored *from)
+{
+    struct rp_dev *dev = m->net.dev;
+    dev->op->copy_columns(dev, to, m->hidden, from, m->hidden, m->rows, m->hidden, (int)dev->stored_bytes);
+}
+
 /* The first stage makes z, the others have it from the stage before. */
 static void begin(struct gpt *m, const struct gpt_input *in)
 {
     if (m->is_first)
         embed(m, in);
     else if (m->recompute == RP_RECOMPUTE_full)
-        m->net.dev->op->copy_columns(m->net.dev, input_of(m, m->from), m->hidden, m->z, m->hidden, m->rows, m->hidden);
+        copy_rows(m, input_of(m, m->from), m->z);
 }
 
 /* z of the next stage: the sum with the output of the last branch, in dt. */
@@ -399,22 +414,21 @@ static void pass_on(struct gpt *m)
     const struct rp_dropout drop = rp_net_dropout(&m->net, m->hidden_dropout, 3 * m->to, m->seq);
     const struct gpt_norm *any = &m->layer[m->to - 1].norm2;
     const struct rp_layernorm sum = {.rows = m->rows, .width = m->hidden, .eps = m->eps, .x = m->dt, .residual = m->z,
-                                     .drop = &drop, .gamma = any->w, .beta = any->b, .y = m->y, .xhat = m->dt,
-                                     .rstd = m->rstd_out, .z = m->z, .mask = m->mask_out};
+                                     .drop = &drop, .gamma = any->w, .beta = any->b, .y = m->y, .kept = m->dt,
+                                     .mean = m->mean_out, .rstd = m->rstd_out, .z = m->z, .mask = m->mask_out};
     if (drop.threshold && m->net.is_mixed) { /* as the norm that follows makes it on one rank: one rounding, after the addition */
         dev->op->residual_layernorm_forward(dev, &sum);
         return;
     }
     if (drop.threshold)
         dev->op->dropout_forward(dev, m->dt, m->mask_out, m->dt, &drop, m->rows, m->hidden);
-    dev->op->add(dev, m->z, m->z, m->dt, (size_t)m->rows * (size_t)m->hidden);
-    rp_net_store(&m->net, m->z, (size_t)m->rows * (size_t)m->hidden);
+    dev->op->add_stored(dev, m->z, m->z, m->dt, (size_t)m->rows * (size_t)m->hidden);
 }
 
 /* Where the output of layer l goes. */
-static float *output_of(const struct gpt *m, int l)
+static rp_stored *output_of(const struct gpt *m, int l)
 {
-    return l + 1 < m->to ? m->layer[l + 1].norm1.xhat : m->is_last ? m->last.xhat : m->dt;
+    return l + 1 < m->to ? m->layer[l + 1].norm1.kept : m->is_last ? m->last.kept : m->dt;
 }
 
 static int forward(struct rp_net *net, const struct rp_input *input, struct rp_err *err)
@@ -449,8 +463,8 @@ static void norm_backward(const struct gpt *m, const struct gpt_norm *n, float *
 {
     const struct rp_dropout drop = norm_dropout(m, n);
     struct rp_layernorm_grad g = {.rows = m->rows, .width = m->hidden, .dy = m->y, .add = first ? NULL : m->z,
-                                  .xhat = n->xhat, .rstd = n->rstd, .gamma = n->w, .mask = n->mask, .dz = m->z,
-                                  .dgamma = rp_net_grad(&m->net, n->w), .dbeta = rp_net_grad(&m->net, n->b),
+                                  .kept = n->kept, .mean = n->mean, .rstd = n->rstd, .gamma = n->w, .mask = n->mask,
+                                  .dz = m->z, .dgamma = rp_net_vector_grad(&m->net, n->w), .dbeta = rp_net_vector_grad(&m->net, n->b),
                                   .work = m->net.work};
     if (n->site >= 0) {
         g.drop = &drop;
@@ -463,7 +477,9 @@ static void norm_backward(const struct gpt *m, const struct gpt_norm *n, float *
 /* The output of a norm again, in y. */
 static void apply_norm(const struct gpt *m, const struct gpt_norm *n)
 {
-    m->net.dev->op->layernorm_apply(m->net.dev, m->y, n->xhat, n->w, n->b, m->rows, m->hidden);
+    const struct rp_layernorm a = {.rows = m->rows, .width = m->hidden, .gamma = n->w, .beta = n->b, .y = m->y, .kept = n->kept,
+                                   .mean = n->mean, .rstd = n->rstd};
+    m->net.dev->op->layernorm_apply(m->net.dev, &a);
 }
 
 /* What the layer's forward pass made and did not keep. */
@@ -477,9 +493,9 @@ static void compute_again(struct gpt *m, int l)
     }
     if (m->recompute != RP_RECOMPUTE_full)
         return;
-    const float *z = input_of(m, l);
+    const rp_stored *z = input_of(m, l);
     norm_alone(m, &a->norm1, z);
-    rp_nn_attention_forward(&m->net, &a->attention, &at, a->norm2.xhat, m->y);
+    rp_nn_attention_forward(&m->net, &a->attention, &at, a->norm2.kept, m->y);
     add_norm(m, &a->norm2, NULL, z);
     rp_nn_mlp_inner(&m->net, &a->mlp, m->y);
 }
@@ -492,12 +508,12 @@ static int layer_backward(struct gpt *m, int l, struct rp_err *err)
     compute_again(m, l);
     apply_norm(m, &a->norm2);
     rp_nn_mlp_backward(&m->net, &a->mlp, m->y, NULL, m->dt, m->y);
-    norm_backward(m, &a->norm2, rp_net_grad(&m->net, a->attention.out_b), 0);
+    norm_backward(m, &a->norm2, rp_net_vector_grad(&m->net, a->attention.out_b), 0);
     if (rp_net_alive(&m->net, err) < 0)
         return -1;
     apply_norm(m, &a->norm1);
     rp_nn_attention_backward(&m->net, &a->attention, &at, m->y, NULL, m->dt, m->y, a->mlp.g, a->mlp.u);
-    norm_backward(m, &a->norm1, l > m->from ? rp_net_grad(&m->net, m->layer[l - 1].mlp.down_b) : NULL, 0);
+    norm_backward(m, &a->norm1, l > m->from ? rp_net_vector_grad(&m->net, m->layer[l - 1].mlp.down_b) : NULL, 0);
     rp_net_gradients_ready(&m->net, l + 1);
     return rp_net_alive(&m->net, err);
 }
@@ -526,14 +542,14 @@ static void take_back(struct gpt *m, float *bias)
     if (drop.threshold)
         dev->op->dropout_backward(dev, m->dt, m->z, m->mask_out, &drop, m->rows, m->hidden);
     else
-        dev->op->copy_columns(dev, m->dt, m->hidden, m->z, m->hidden, m->rows, m->hidden);
+        copy_rows(m, m->dt, m->z);
     dev->op->colsum(dev, bias, m->dt, m->rows, m->hidden, m->net.work);
 }
 
 static int backward(struct rp_net *net, const struct rp_input *input, struct rp_err *err)
 {
     struct gpt *m = (struct gpt *)net;
-    float *bias = rp_net_grad(net, m->layer[m->to - 1].mlp.down_b);
+    float *bias = rp_net_vector_grad(net, m->layer[m->to - 1].mlp.down_b);
     m->first_key = ((const struct gpt_input *)input)->first_keys;
     if (rp_net_alive(net, err) < 0)
         return -1;

@@ -75,9 +75,9 @@ struct rp_net {
     struct rp_op_use *use;                       /* calls of operations, each once: backends check them for support and memory */
     int uses;
     void *array;
-    float *w;                                    /* block of weights, as operations take them */
+    rp_stored *w;                                /* copies of matrices as operations take them, laid out as masters; strict fp32: masters */
     float *g;                                    /* of the micro-batch's gradient, second gradients, statistics */
-    float *masters;                              /* weights and buffers as they are trained; in mixed precision w is a rounded copy (train.c) */
+    float *masters;                              /* block of weights and buffers as they are trained */
     float loss_scale;                            /* factor of the loss's gradient, a power of two; 1: none */
     int watches_overflow;                        /* backward() may end at the first layer whose gradient is not finite */
     int overflowed;                              /* 0, or 1 + that layer: from it on gradients are complete; INT_MAX: none is */
@@ -87,10 +87,11 @@ struct rp_net {
     struct rp_comm *comm;                        /* whose place decides which part of the model this is; borrowed */
     struct rp_err failed;                        /* the first exchange that failed, until rp_net_alive() reports it; later ones do nothing */
     int first, end;                              /* layers in forward order: a stage passes on `boundary` to the next */
-    float **boundary;                            /* device: forward() starts from it and leaves it for the next stage, so does backward() */
-    size_t boundary_floats;
-    float *partial, *gathered;                   /* device, if parallel > 1: scratch of linear.c, and of shards */
-    float *received;                             /* device, if ranks divide tensors: parts from other ranks */
+    rp_stored **boundary;                        /* device: forward() starts from it and leaves it for the next stage, so does backward() */
+    size_t boundary_elements;
+    float *partial;                              /* device, if parallel > 1: scratch of linear.c */
+    void *gathered;                              /* likewise: stored tensors of linear.c, floats of shards */
+    void *received;                              /* device, if ranks divide tensors: parts from other ranks */
     size_t received_floats;                      /* the most that was declared */
     size_t partial_floats, gathered_floats;      /* the most that was declared */
     size_t work_floats;                          /* the most that was declared */
@@ -145,8 +146,11 @@ int rp_model_counters(const struct rp_model *m);
 
 /* An instance of the recipe's model with its tensors declared; `batch` of them a micro-batch. */
 struct rp_net *rp_net_new(const struct rp_recipe *r, int64_t batch);
-/* The part of it that belongs to a place among ranks, which rp_net_check_ranks() has allowed. */
-struct rp_net *rp_net_new_on(const struct rp_recipe *r, int64_t batch, struct rp_comm *c);
+/* The part of it that belongs to a place among ranks, which rp_net_check_ranks() has allowed, for a device whose stored
+ * elements have that many bytes (rp_stored_bytes()). */
+struct rp_net *rp_net_new_on(const struct rp_recipe *r, int64_t batch, struct rp_comm *c, size_t stored_bytes);
+/* Sets the pointers to weights: to masters, and those to matrices to the copies in w. */
+void rp_net_bind_weights(struct rp_net *m, float *masters, rp_stored *w);
 /* Tensor ranks divide parallel.tensor, and every stage has a layer; else RP_USAGE. */
 int rp_net_check_ranks(const struct rp_recipe *r, struct rp_degrees ranks, struct rp_err *err) rp_must_check;
 /* The first layer, from 0, of a stage: L layers over P stages begin at ceil(stage * L / P), so that sizes differ by at most one and the last
@@ -160,7 +164,7 @@ int rp_net_exchanged(const struct rp_net *m, struct rp_err *err) rp_must_check; 
 void rp_net_watch_overflow(struct rp_net *m, int layer);
 /* The same of the gradient of logits, from which every weight's follows: before products over values that are not finite, which take a CPU tens
  * of times as long. */
-void rp_net_watch_logits(struct rp_net *m, const float *gradient, size_t n);
+void rp_net_watch_logits(struct rp_net *m, const rp_stored *gradient, size_t n);
 static inline void rp_net_gradients_ready(struct rp_net *m, int layer)
 {
     if (m->watches_overflow)
@@ -199,19 +203,24 @@ static inline int rp_net_share(const struct rp_net *m, int n, int i)
 /* rp_comm_exchange_device() after all operations before it; a failure is shown by rp_net_alive(). */
 void rp_net_exchange(struct rp_net *m, enum rp_group g, const struct rp_transfer *t, int n);
 /* Rank i of the tensor group has rows [at[i], at[i + 1]) of x, `width` wide, and gets the others. */
-void rp_net_gather_rows(struct rp_net *m, float *x, const int *at, long width);
+void rp_net_gather_rows(struct rp_net *m, rp_stored *x, const int *at, long width);
 /* site: number of the dropout within the model, part of the random counter */
 struct rp_dropout rp_net_dropout(const struct rp_net *m, double p, int site, int rows_per_sample);
-/* What an operation that does not round (ops.def) has written, as it is stored. */
-static inline void rp_net_store(const struct rp_net *m, float *x, size_t n)
+/* x as the fp32 numbers that it is in strict fp32. */
+static inline float *rp_net_strict(const struct rp_net *m, rp_stored *x)
 {
-    if (rp_is_mixed(m->dev->numerics))
-        m->dev->op->round_stored(m->dev, x, x, n);
+    RP_BUG_IF(rp_is_mixed(m->dev->numerics));
+    return (float *)(void *)x;
 }
-/* Where the gradient of weight w goes. */
-static inline float *rp_net_grad(const struct rp_net *m, const float *w)
+/* Where the gradient of a matrix goes. */
+static inline float *rp_net_grad(const struct rp_net *m, const rp_stored *w)
 {
-    return m->g + (w - m->w);
+    return m->g + ((const char *)w - (const char *)m->w) / (ptrdiff_t)m->dev->stored_bytes;
+}
+/* That of a bias, or of scales or shifts of a norm. */
+static inline float *rp_net_vector_grad(const struct rp_net *m, const float *w)
+{
+    return m->g + (w - m->masters);
 }
 /* That of second gradient i. */
 static inline float *rp_net_second_grad(const struct rp_net *m, int i)

@@ -50,10 +50,10 @@ static void set_stage(struct rp_net *m, const struct rp_recipe *r)
 
 struct rp_net *rp_net_new(const struct rp_recipe *r, int64_t batch)
 {
-    return rp_net_new_on(r, batch, rp_comm_self());
+    return rp_net_new_on(r, batch, rp_comm_self(), sizeof(float));
 }
 
-struct rp_net *rp_net_new_on(const struct rp_recipe *r, int64_t batch, struct rp_comm *c)
+struct rp_net *rp_net_new_on(const struct rp_recipe *r, int64_t batch, struct rp_comm *c, size_t stored_bytes)
 {
     const struct rp_model *model = rp_model_of(r);
     struct rp_net *m = rp_alloc(model->size);
@@ -67,6 +67,8 @@ struct rp_net *rp_net_new_on(const struct rp_recipe *r, int64_t batch, struct rp
     m->seed_dropout = (uint64_t)r->seed_dropout;
     m->init_range = (float)r->model_initializer_range;
     m->input = rp_alloc(model->input_size);
+    for (int k = 0; k < RP_TENSOR_CLASSES; k++)
+        m->tensors[k].stored_bytes = stored_bytes;
     set_stage(m, r);
     model->configure(m, r);
     model->declare(m);
@@ -77,6 +79,14 @@ struct rp_net *rp_net_new_on(const struct rp_recipe *r, int64_t batch, struct rp
             RP_BUG_IF(m->tensors[k].t[i].dtype != RP_F32); /* state roots, checkpoints and optimizers take them for floats */
     }
     return m;
+}
+
+void rp_net_bind_weights(struct rp_net *m, float *masters, rp_stored *w)
+{
+    m->masters = masters;
+    m->w = w;
+    rp_tensors_bind(&m->tensors[RP_WEIGHT], masters, 0);
+    rp_tensors_bind_copies(&m->tensors[RP_WEIGHT], w, m->dev->stored_bytes);
 }
 
 void rp_net_free(struct rp_net *m)
@@ -120,11 +130,11 @@ void rp_net_watch_overflow(struct rp_net *m, int layer)
     }
 }
 
-void rp_net_watch_logits(struct rp_net *m, const float *gradient, size_t n)
+void rp_net_watch_logits(struct rp_net *m, const rp_stored *gradient, size_t n)
 {
     int64_t at = -1;
     if (m->watches_overflow && !m->overflowed)
-        m->dev->op->find_nonfinite(m->dev, &at, gradient, n);
+        m->dev->op->find_nonfinite_stored(m->dev, &at, gradient, n);
     m->overflowed = at >= 0 ? INT_MAX : m->overflowed;
 }
 
@@ -205,15 +215,16 @@ void rp_net_exchange(struct rp_net *m, enum rp_group g, const struct rp_transfer
         m->failed = err;
 }
 
-void rp_net_gather_rows(struct rp_net *m, float *x, const int *at, long width)
+void rp_net_gather_rows(struct rp_net *m, rp_stored *x, const int *at, long width)
 {
     const int own = rp_net_rank(m), ranks = rp_net_ranks(m);
+    const size_t row = (size_t)width * m->dev->stored_bytes;
     RP_FREE struct rp_transfer *t = rp_alloc(2 * (size_t)ranks * sizeof *t);
     int n = 0;
     for (int i = 0; i < ranks; i++)
         if (i != own) {
-            t[n++] = (struct rp_transfer){i, 1, x + at[own] * width, (size_t)(at[own + 1] - at[own]) * (size_t)width * sizeof *x};
-            t[n++] = (struct rp_transfer){i, 0, x + at[i] * width, (size_t)(at[i + 1] - at[i]) * (size_t)width * sizeof *x};
+            t[n++] = (struct rp_transfer){i, 1, (char *)x + (size_t)at[own] * row, (size_t)(at[own + 1] - at[own]) * row};
+            t[n++] = (struct rp_transfer){i, 0, (char *)x + (size_t)at[i] * row, (size_t)(at[i + 1] - at[i]) * row};
         }
     rp_net_exchange(m, RP_GROUP_TENSOR, t, n);
 }

@@ -29,13 +29,15 @@
 /* A convolution and its batch norm. */
 struct conv_norm {
     struct rp_conv c;
-    float *w, *gamma, *beta, *running_mean, *running_var; /* [out, kh, kw, in], [out] ... */
-    float *x, *y, *rstd;                                  /* [B, P, out] before and after the norm; [out]. y NULL: written elsewhere */
+    rp_stored *w;                                     /* [out, kh, kw, in] */
+    float *gamma, *beta, *running_mean, *running_var; /* [out] */
+    rp_stored *x, *y;                                 /* [B, P, out] before and after the norm. y NULL: written elsewhere */
+    float *rstd;                                      /* [out] */
 };
 
 struct resnet_block {
     struct conv_norm conv[3], shortcut; /* of which out_c is 0 if there is none */
-    float *y;
+    rp_stored *y;
 };
 
 struct resnet {
@@ -47,17 +49,19 @@ struct resnet {
     enum rp_conv_init init;
     enum rp_recompute recompute;
     float scale[3], shift[3];                   /* of pixels */
-    float *image;                               /* [B, size, size, 3] */
+    rp_stored *image;                           /* [B, size, size, 3] */
     struct conv_norm stem;
     struct rp_conv pool;
-    float *pooled;                              /* what enters the first block */
+    rp_stored *pooled;                          /* what enters the first block */
     uint8_t *which;                             /* places of the largest values */
     struct resnet_block *block;
-    float *features, *logits, *loss;            /* [B, C], [B, classes], [B] */
+    rp_stored *features, *logits;               /* [B, C], [B, classes] */
+    float *loss;                                /* [B] */
     int32_t *best;                              /* [B] */
-    float *fc_w, *fc_b;
-    float *grad, *other, *inner[2];             /* scratch */
-    size_t grad_floats, inner_floats[2], dw_floats; /* the most that it holds */
+    rp_stored *fc_w;                            /* [classes, C] */
+    float *fc_b;
+    rp_stored *grad, *other, *inner[2];         /* scratch */
+    size_t grad_elements, inner_elements[2], dw_floats; /* the most that it holds */
     float *dw_work, *squares, *half;            /* scratch of weight gradients; of the squared weights */
 };
 
@@ -81,12 +85,12 @@ static struct rp_conv window(const struct resnet *m, int in, int in_c, int out_c
     return c;
 }
 
-static size_t in_floats(const struct rp_conv *c)
+static size_t in_elements(const struct rp_conv *c)
 {
     return (size_t)c->batch * (size_t)c->in_h * (size_t)c->in_w * (size_t)c->in_c;
 }
 
-static size_t out_floats(const struct rp_conv *c)
+static size_t out_elements(const struct rp_conv *c)
 {
     return (size_t)rp_conv_rows(c) * (size_t)c->out_c;
 }
@@ -105,9 +109,9 @@ static void lay_out_block(struct resnet *m, struct resnet_block *k, int g, int b
     k->conv[2].c = window(m, k->conv[1].c.out_h, width, out, 1, 1);
     if (!b)
         k->shortcut.c = window(m, size, in, out, 1, stride);
-    m->grad_floats = larger(m->grad_floats, larger(in_floats(&k->conv[0].c), out_floats(&k->conv[2].c)));
+    m->grad_elements = larger(m->grad_elements, larger(in_elements(&k->conv[0].c), out_elements(&k->conv[2].c)));
     for (int i = 0; i < 2; i++)
-        m->inner_floats[i] = larger(m->inner_floats[i], out_floats(&k->conv[i].c));
+        m->inner_elements[i] = larger(m->inner_elements[i], out_elements(&k->conv[i].c));
     for (int i = 0; i < 4; i++) {
         const struct conv_norm *a = i < 3 ? &k->conv[i] : &k->shortcut;
         m->dw_floats = larger(m->dw_floats, a->c.out_c ? rp_conv_wgrad_work(&a->c) : 0);
@@ -119,7 +123,7 @@ static void lay_out(struct resnet *m)
 {
     m->stem.c = window(m, m->size, 3, m->width, 7, 2);
     m->pool = window(m, m->stem.c.out_h, m->width, m->width, 3, 2);
-    m->grad_floats = out_floats(&m->stem.c);
+    m->grad_elements = out_elements(&m->stem.c);
     m->dw_floats = rp_conv_wgrad_work(&m->stem.c);
     int in = m->width, size = m->pool.out_h, n = 0;
     for (int g = 0; g < GROUPS; g++)
@@ -195,7 +199,7 @@ static void declare_conv(struct rp_net *net, struct conv_norm *a, const struct c
     ADD(RP_BUFFER, .at = &a->running_mean, .name = name->mean, .dim = {n}, .statistic = 1, AT);
     ADD(RP_BUFFER, .at = &a->running_var, .name = name->var, .dim = {n}, .init = RP_INIT_ONE,
         .statistic = rows > 1 ? (double)rows / (double)(rows - 1) : 1, AT);
-    ADD(RP_ACTIVATION, .at = &a->x, .name = "output of a convolution", .dim = {rows, n}, .made_by = "conv_forward", AT);
+    ADD(RP_ACTIVATION, .at = &a->x, .name = "output of a convolution", .dtype = RP_STORED, .dim = {rows, n}, .made_by = "conv_forward", AT);
     ADD(RP_ACTIVATION, .at = &a->rstd, .name = "1 / deviation", .dim = {n}, .made_by = "batchnorm_forward", AT);
     rp_net_use(net, (struct rp_op_use){.op = RP_OP_conv_forward, .conv = *c});
     rp_net_use(net, (struct rp_op_use){.op = RP_OP_conv_wgrad, .conv = *c});
@@ -213,7 +217,8 @@ static void declare_output(struct rp_net *net, struct conv_norm *a, int k, int l
     const struct resnet *m = (const struct resnet *)net;
     static const char *const names[] = {"output of a block's first norm", "output of a block's second norm"};
     const int shared = m->recompute != RP_RECOMPUTE_none;
-    ADD(RP_ACTIVATION, .at = &a->y, .name = names[k], .dim = {(long)(shared ? m->inner_floats[k] : out_floats(&a->c))},
+    ADD(RP_ACTIVATION, .at = &a->y, .name = names[k], .dtype = RP_STORED,
+        .dim = {(long)(shared ? m->inner_elements[k] : out_elements(&a->c))},
         .made_by = shared ? NULL : "batchnorm_forward", .shared = shared, AT);
 }
 
@@ -243,8 +248,8 @@ static void declare_block(struct rp_net *net, struct resnet_block *k, int g, int
     }
     if (k->shortcut.c.out_c)
         declare_conv(net, &k->shortcut, &name[3], layer, stage, 0);
-    ADD(RP_ACTIVATION, .at = &k->y, .name = "output of a block", .dim = {(long)out_floats(&k->conv[2].c)}, .made_by = "batchnorm_forward",
-        AT);
+    ADD(RP_ACTIVATION, .at = &k->y, .name = "output of a block", .dtype = RP_STORED, .dim = {(long)out_elements(&k->conv[2].c)},
+        .made_by = "batchnorm_forward", AT);
 }
 #undef AT
 
@@ -257,9 +262,9 @@ static void declare_head(struct rp_net *net, int features)
     BIAS(&m->fc_b, "fc.bias", m->classes, .stage = m->all + 1, .init = m->fc_uniform ? RP_INIT_UNIFORM : RP_INIT_ZERO, .fan = features);
     ACT(&m->features, "features of an image", b, features, .stage = m->all + 1, .made_by = "avgpool_forward");
     ACT(&m->logits, "logits", b, m->classes, .stage = m->all + 1);
-    ACT(&m->loss, "loss of each image", b, 0, .stage = m->all + 1, .made_by = "gemm or softmax_xent");
+    NUMBERS(&m->loss, "loss of each image", b, .stage = m->all + 1, .made_by = "gemm or softmax_xent");
     ADD(RP_ACTIVATION, .at = &m->best, .name = "classes with the largest logits", .dtype = RP_I32, .dim = {b}, .stage = m->all + 1);
-    ACT(&net->loss, "losses", 2, 0, .stage = m->all + 1);
+    NUMBERS(&net->loss, "losses", 2, .stage = m->all + 1);
     rp_linear_use(net, (int)b, features, m->classes, 0);
     rp_net_use_rows(net, m->smoothing > 0 ? RP_OP_softmax_xent_smoothed : RP_OP_softmax_xent, b, m->classes);
     rp_net_use_rows(net, RP_OP_argmax_rows, b, m->classes);
@@ -280,15 +285,16 @@ static void declare(struct rp_net *net)
     declare_conv(net, &m->stem, &stem, 0, 0, 0);
     ACT(&m->stem.y, "output of the stem", rp_conv_rows(&m->stem.c), m->width, .made_by = "batchnorm_forward");
     ACT(&m->pooled, "pooled stem", rp_conv_rows(&m->pool), m->width, .made_by = "maxpool_forward");
-    ADD(RP_ACTIVATION, .at = &m->which, .name = "places of the largest", .dtype = RP_U8, .dim = {(long)out_floats(&m->pool)});
+    ADD(RP_ACTIVATION, .at = &m->which, .name = "places of the largest", .dtype = RP_U8, .dim = {(long)out_elements(&m->pool)});
     for (int g = 0, n = 0; g < GROUPS; g++)
         for (int b = 0; b < m->blocks[g]; b++, n++)
             declare_block(net, &m->block[n], g, b, n + 1);
     declare_head(net, last->out_c);
-    ADD(RP_SCRATCH, .at = &m->grad, .name = "gradient of a block's output", .dim = {(long)m->grad_floats});
-    ADD(RP_SCRATCH, .at = &m->other, .name = "gradient inside a block", .dim = {(long)m->grad_floats}); /* the two change roles */
-    ADD(RP_SCRATCH, .at = &m->inner[0], .name = "gradient of the first norm", .dim = {(long)m->inner_floats[0]});
-    ADD(RP_SCRATCH, .at = &m->inner[1], .name = "gradient of the second norm", .dim = {(long)m->inner_floats[1]});
+    ADD(RP_SCRATCH, .at = &m->grad, .name = "gradient of a block's output", .dtype = RP_STORED, .dim = {(long)m->grad_elements});
+    ADD(RP_SCRATCH, .at = &m->other, .name = "gradient inside a block", .dtype = RP_STORED,
+        .dim = {(long)m->grad_elements}); /* the two change roles */
+    ADD(RP_SCRATCH, .at = &m->inner[0], .name = "gradient of the first norm", .dtype = RP_STORED, .dim = {(long)m->inner_elements[0]});
+    ADD(RP_SCRATCH, .at = &m->inner[1], .name = "gradient of the second norm", .dtype = RP_STORED, .dim = {(long)m->inner_elements[1]});
     if (m->dw_floats)
         ADD(RP_SCRATCH, .at = &m->dw_work, .name = "groups of weight gradients", .dim = {(long)m->dw_floats});
     if (m->decay_loss > 0) {
@@ -335,14 +341,14 @@ static int prepare(const struct rp_net *net, struct rp_input *input, void *const
 /* ---- forward ---- */
 
 /* x and statistics of a. */
-static void convolve(struct resnet *m, struct conv_norm *a, const float *in)
+static void convolve(struct resnet *m, struct conv_norm *a, const rp_stored *in)
 {
     struct rp_dev *dev = m->net.dev;
     dev->op->conv_forward(dev, a->x, rp_net_statistic(&m->net, a->running_mean), in, a->w, &a->c, m->net.work);
 }
 
 /* The arguments of the norm of a's x. */
-static struct rp_batchnorm norm_of(const struct resnet *m, const struct conv_norm *a, float *y, const float *add,
+static struct rp_batchnorm norm_of(const struct resnet *m, const struct conv_norm *a, rp_stored *y, const rp_stored *add,
                                    int relu)
 {
     return (struct rp_batchnorm){.rows = (int)rp_conv_rows(&a->c), .width = a->c.out_c, .eps = m->eps, .relu = relu,
@@ -352,15 +358,15 @@ static struct rp_batchnorm norm_of(const struct resnet *m, const struct conv_nor
 }
 
 /* y = norm of a's x, + add. */
-static void normalise(struct resnet *m, const struct conv_norm *a, float *y, const float *add, int relu)
+static void normalise(struct resnet *m, const struct conv_norm *a, rp_stored *y, const rp_stored *add, int relu)
 {
     const struct rp_batchnorm n = norm_of(m, a, y, add, relu);
     m->net.dev->op->batchnorm_forward(m->net.dev, &n);
 }
 
-static void block_forward(struct resnet *m, struct resnet_block *k, const float *x)
+static void block_forward(struct resnet *m, struct resnet_block *k, const rp_stored *x)
 {
-    const float *add = x, *in = x;
+    const rp_stored *add = x, *in = x;
     if (k->shortcut.c.out_c) {
         convolve(m, &k->shortcut, x);
         normalise(m, &k->shortcut, k->y, NULL, 0);
@@ -399,7 +405,7 @@ static void squared_weights(struct resnet *m)
     dev->op->weighted_sum(dev, m->net.loss + 1, chunk, m->half, 1);
 }
 
-static void classify(struct resnet *m, const struct resnet_input *in, const struct rp_conv *last, const float *x)
+static void classify(struct resnet *m, const struct resnet_input *in, const struct rp_conv *last, const rp_stored *x)
 {
     struct rp_dev *dev = m->net.dev;
     const int b = (int)m->net.batch, f = last->out_c, n = m->classes;
@@ -423,7 +429,7 @@ static int forward(struct rp_net *net, const struct rp_input *input, struct rp_e
     convolve(m, &m->stem, m->image);
     normalise(m, &m->stem, m->stem.y, NULL, 1);
     dev->op->maxpool_forward(dev, m->pooled, m->which, m->stem.y, &m->pool);
-    const float *x = m->pooled;
+    const rp_stored *x = m->pooled;
     for (int i = 0; i < m->all; i++) {
         if (rp_net_alive(net, err) < 0)
             return -1;
@@ -454,22 +460,23 @@ static int measure(struct rp_net *net, struct rp_input *input, struct rp_err *er
 /* ---- backward ---- */
 
 /* dx (may be dy) = gradient of a's x; y: its output, where a relu follows, or NULL. add: gradient of what was added, or NULL. */
-static void norm_backward(struct resnet *m, const struct conv_norm *a, float *dx, float *add, const float *dy, const float *y)
+static void norm_backward(struct resnet *m, const struct conv_norm *a, rp_stored *dx, rp_stored *add, const rp_stored *dy,
+                          const rp_stored *y)
 {
     const struct rp_batchnorm_grad g = {.rows = (int)rp_conv_rows(&a->c), .width = a->c.out_c, .dy = dy, .x = a->x,
                                         .y = y, .mean = rp_net_statistic(&m->net, a->running_mean), .rstd = a->rstd,
                                         .gamma = a->gamma, .dx = dx, .dadd = add,
-                                        .dgamma = rp_net_grad(&m->net, a->gamma),
-                                        .dbeta = rp_net_grad(&m->net, a->beta), .work = m->net.work};
+                                        .dgamma = rp_net_vector_grad(&m->net, a->gamma),
+                                        .dbeta = rp_net_vector_grad(&m->net, a->beta), .work = m->net.work};
     m->net.dev->op->batchnorm_backward(m->net.dev, &g);
 }
 
-static void weight_gradient(struct resnet *m, const struct conv_norm *a, const float *dy, const float *x)
+static void weight_gradient(struct resnet *m, const struct conv_norm *a, const rp_stored *dy, const rp_stored *x)
 {
     m->net.dev->op->conv_wgrad(m->net.dev, rp_net_grad(&m->net, a->w), dy, x, &a->c, m->dw_work);
 }
 
-static void input_gradient(struct resnet *m, const struct conv_norm *a, float *dx, const float *dy, const float *add)
+static void input_gradient(struct resnet *m, const struct conv_norm *a, rp_stored *dx, const rp_stored *dy, const rp_stored *add)
 {
     m->net.dev->op->conv_dgrad(m->net.dev, dx, dy, a->w, add, &a->c);
 }
@@ -482,7 +489,7 @@ static void recompute_norm(struct resnet *m, const struct conv_norm *a)
 }
 
 /* The gradient of the block's output, in *grad, becomes that of its input. */
-static void block_backward(struct resnet *m, const struct resnet_block *k, float **grad, float **other, const float *x)
+static void block_backward(struct resnet *m, const struct resnet_block *k, rp_stored **grad, rp_stored **other, const rp_stored *x)
 {
     const struct conv_norm *a = k->conv;
     recompute_norm(m, &a[0]);
@@ -499,7 +506,7 @@ static void block_backward(struct resnet *m, const struct resnet_block *k, float
         norm_backward(m, &k->shortcut, *grad, NULL, *grad, NULL);
         weight_gradient(m, &k->shortcut, *grad, x);
         input_gradient(m, &k->shortcut, *other, *grad, NULL);
-        float *t = *grad;
+        rp_stored *t = *grad;
         *grad = *other;
         *other = t;
     }
@@ -512,12 +519,12 @@ static int backward(struct rp_net *net, const struct rp_input *input, struct rp_
     struct rp_dev *dev = net->dev;
     const struct rp_conv *last = &m->block[m->all - 1].conv[2].c;
     const int b = (int)net->batch, f = last->out_c, n = m->classes;
-    float *grad = m->grad, *other = m->other;
+    rp_stored *grad = m->grad, *other = m->other;
     (void)input;
     rp_net_watch_logits(net, m->logits, (size_t)b * (size_t)n);
     if (rp_net_alive(net, err) < 0)
         return -1;
-    dev->op->colsum(dev, rp_net_grad(net, m->fc_b), m->logits, b, n, net->work);
+    dev->op->colsum(dev, rp_net_vector_grad(net, m->fc_b), m->logits, b, n, net->work);
     rp_linear_wgrad(dev, rp_net_grad(net, m->fc_w), m->logits, m->features, b, f, n, 0);
     rp_linear_dgrad(dev, m->features, m->logits, m->fc_w, NULL, b, f, n, 0);
     dev->op->avgpool_backward(dev, grad, m->features, b, last->out_h * last->out_w, f);

@@ -35,6 +35,7 @@ void rp_tensors_add(struct rp_tensors *l, const struct rp_tensor *t)
     }
     struct rp_tensor *x = &l->t[l->n++];
     *x = *t;
+    x->each = t->dtype != RP_STORED ? rp_dtype_bytes(t->dtype) : l->stored_bytes ? l->stored_bytes : sizeof(float);
     x->whole = 1;
     for (int i = 0; i < 4 && t->dim[i]; i++)
         x->whole *= (size_t)t->dim[i];
@@ -47,13 +48,13 @@ void rp_tensors_add(struct rp_tensors *l, const struct rp_tensor *t)
     }
     for (int i = 0; x->shared && i < l->n - 1; i++)
         if (l->t[i].shared && l->t[i].count && !strcmp(l->t[i].name, x->name)) {
-            RP_BUG_IF(l->t[i].count != x->count || l->t[i].room != x->room);
+            RP_BUG_IF(l->t[i].count != x->count || l->t[i].each != x->each || l->t[i].room != x->room);
             x->offset = l->t[i].offset;
             return;
         }
-    size_t bytes = rp_tensor_bytes(x), *end = x->shared ? &l->shared : &l->bytes;
+    size_t *end = x->shared ? &l->shared : &l->bytes;
     x->offset = x->joined ? *end : ALIGN(*end);
-    *end = x->offset + (bytes > x->room ? bytes : x->room);
+    *end = x->offset + (x->count > x->room ? x->count : x->room) * x->each;
     l->elements += x->count;
 }
 
@@ -77,6 +78,13 @@ void rp_tensors_bind(const struct rp_tensors *l, void *block, ptrdiff_t delta)
 {
     for (int i = 0; i < l->n; i++)
         bind_to(&l->t[i], l->t[i].count ? (char *)block + l->t[i].offset : NULL, delta);
+}
+
+void rp_tensors_bind_copies(const struct rp_tensors *l, void *block, size_t each)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->t[i].count && rp_tensor_dims(&l->t[i]) > 1)
+            bind_to(&l->t[i], (char *)block + l->t[i].offset / l->t[i].each * each, 0);
 }
 
 size_t rp_tensors_set_bytes(const struct rp_tensors *l, int sets)
@@ -112,7 +120,7 @@ int rp_tensor_dims(const struct rp_tensor *t)
 
 size_t rp_tensor_bytes(const struct rp_tensor *t)
 {
-    return t->count * rp_dtype_bytes(t->dtype);
+    return t->count * t->each;
 }
 
 const char *rp_tensor_name(char out[RP_TENSOR_NAME], const struct rp_tensor *t)

@@ -29,7 +29,7 @@ enum rp_init { RP_INIT_ZERO, RP_INIT_ONE, RP_INIT_NORMAL, RP_INIT_TRUNCATED_NORM
 struct rp_tensor {
     const char *name;   /* public name of a weight or buffer, a description of others; %d: the number of the layer */
     void *at;           /* the pointer to set, a T ** */
-    enum rp_dtype dtype;
+    enum rp_dtype dtype; /* RP_STORED: rp_stored of ops.h, with as many bytes as the list says */
     long dim[4];        /* row-major; 0: no such dimension. Declared whole; in a list those of this rank's part */
     int layer;          /* from 1: number + 1 of the layer that it belongs to; 0: none */
     int stage;          /* layer in forward order, of which pipeline stages are ranges; 0: before the first */
@@ -46,10 +46,11 @@ struct rp_tensor {
     int shared;         /* one memory for all layers: takes the place of the tensor of the same name that was declared before. Used within one
                          * forward or backward pass of a layer only: sets of activations share it too, it follows all others in the block */
     long least;         /* the fewest rows that a file may have; missing rows are 0; 0: all rows */
-    size_t room;        /* least bytes: what overwrites it may be larger */
+    size_t room;        /* least elements: what overwrites it may be larger */
     const char *made_by; /* operations that write it, for reports of NaN; NULL: not searched */
     /* set by rp_tensors_add(): */
     size_t offset, count; /* bytes from the start of the block; elements on this rank, 0: a tensor of other stages */
+    size_t each;          /* bytes of an element */
     size_t whole;         /* elements on all ranks */
     int ranks;            /* that divide it; 1: whole */
 };
@@ -57,6 +58,7 @@ struct rp_tensor {
 struct rp_tensors {
     struct rp_tensor *t;
     int n, cap;
+    size_t stored_bytes; /* of an element of type RP_STORED, of the device that will hold it; 0: 4 */
     size_t bytes;    /* of one block */
     size_t shared;   /* of that, at the end: tensors that are shared */
     size_t elements; /* of all tensors, on this rank */
@@ -71,6 +73,9 @@ void rp_tensors_add(struct rp_tensors *l, const struct rp_tensor *t);
 void rp_tensors_end(struct rp_tensors *l); /* after the last: places what is shared, rounds the block up to 64 bytes */
 /* Sets every pointer. delta: bytes from the struct whose pointers were declared to the one to set, a copy of it; 0: itself. */
 void rp_tensors_bind(const struct rp_tensors *l, void *block, ptrdiff_t delta);
+/* Sets those of matrices and what has more dimensions to copies of them as operations take them: element i of the list's block
+ * at element i of `block`, of `each` bytes. */
+void rp_tensors_bind_copies(const struct rp_tensors *l, void *block, size_t each);
 /* Blocks of `sets` sets: shared tensors once. Where set i has a tensor; and sets all pointers to those of set i. */
 size_t rp_tensors_set_bytes(const struct rp_tensors *l, int sets);
 void *rp_tensors_in_set(const struct rp_tensors *l, void *block, int set, int sets, const struct rp_tensor *t);

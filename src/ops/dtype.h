@@ -16,6 +16,7 @@ enum rp_dtype {
 #define X(id, bytes) RP_##id,
     RP_DTYPES(X)
 #undef X
+    RP_STORED /* of a tensor in a model's lists: as the device stores results of operations (rp_stored of ops.h) */
 };
 /* Sets of them: RP_IN_F32 | RP_IN_U8 */
 enum {

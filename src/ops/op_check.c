@@ -1,5 +1,6 @@
 /* One case per operation, see op_check.h: it makes each tensor twice with equal contents and runs the reference on the first copies and the
  * device on the second; then rp_ops_compare() compares the copies. */
+#define RP_STORED_TYPE float
 #include "ops/op_check.h"
 
 #include "base/buf.h"
@@ -199,11 +200,16 @@ CASE(gemm)
     pair out = filled(c, (size_t)ldc * (size_t)m, 1.0f), bias = filled(c, (size_t)n, 1.0f), add = filled(c, (size_t)ldc * (size_t)m, 1.0f);
     for (int k = 0; k < sides(c); k++) {
         struct rp_gemm g = {.ta = ta, .tb = tb, .m = m, .n = n, .k = d, .segment = s->segment, .a = a.of[k], .lda = lda, .b = b.of[k],
-                            .ldb = ldb, .c = out.of[k], .ldc = ldc, .ldadd = ldc};
+                            .ldb = ldb, .ldc = ldc, .ldadd = ldc};
+        const float *addend = !has(s, RP_VARIANT_ADD) ? NULL : s->in_place ? out.of[k] : add.of[k];
         g.bias = has(s, RP_VARIANT_BIAS) ? bias.of[k] : NULL;
-        if (has(s, RP_VARIANT_ADD))
-            g.add = s->in_place ? out.of[k] : add.of[k];
-        g.f32 = s->seed % 2 || has(s, RP_VARIANT_ODD_C);
+        if (s->seed % 2 || has(s, RP_VARIANT_ODD_C)) {
+            g.c32 = out.of[k];
+            g.add32 = addend;
+        } else {
+            g.c = out.of[k];
+            g.add = addend;
+        }
         c->table[k]->gemm(c->dev[k], &g);
     }
 }
@@ -221,10 +227,11 @@ CASE(embed_forward)
 CASE(layernorm_forward)
 {
     pair x = filled(c, ALL, 3.0f), gamma = filled(c, (size_t)WIDTH, 2.0f), beta = filled(c, (size_t)WIDTH, 2.0f);
-    pair y = blank(c, ALL), xhat = s->in_place ? x : blank(c, ALL), rstd = blank(c, (size_t)ROWS);
+    pair y = blank(c, ALL), kept = s->in_place ? x : blank(c, ALL), mean = blank(c, (size_t)ROWS), rstd = blank(c, (size_t)ROWS);
     for (int k = 0; k < sides(c); k++) {
         const struct rp_layernorm n = {.rows = ROWS, .width = WIDTH, .eps = 1e-12f, .x = x.of[k], .gamma = gamma.of[k],
-                                       .beta = beta.of[k], .y = y.of[k], .xhat = xhat.of[k], .rstd = rstd.of[k]};
+                                       .beta = beta.of[k], .y = y.of[k], .kept = kept.of[k], .mean = mean.of[k],
+                                       .rstd = rstd.of[k]};
         c->table[k]->layernorm_forward(c->dev[k], &n);
     }
 }
@@ -233,13 +240,14 @@ CASE(residual_layernorm_forward)
 {
     struct rp_dropout d = dropout_of(s, sample_rows(s));
     pair x = filled(c, ALL, 3.0f), residual = filled(c, ALL, 3.0f), gamma = filled(c, (size_t)WIDTH, 2.0f);
-    pair beta = filled(c, (size_t)WIDTH, 2.0f), y = blank(c, ALL), xhat = s->in_place ? x : blank(c, ALL), rstd = blank(c, (size_t)ROWS);
+    pair beta = filled(c, (size_t)WIDTH, 2.0f), y = blank(c, ALL), kept = s->in_place ? x : blank(c, ALL);
+    pair mean = blank(c, (size_t)ROWS), rstd = blank(c, (size_t)ROWS);
     struct bytes mask = blank_bytes(c, rp_mask_bytes(ROWS, WIDTH));
     pair z = s->in_place ? residual : blank(c, ALL);
     for (int k = 0; k < sides(c); k++) {
         const struct rp_layernorm n = {.rows = ROWS, .width = WIDTH, .eps = 1e-5f, .x = x.of[k],
                                        .residual = residual.of[k], .drop = &d, .gamma = gamma.of[k], .beta = beta.of[k],
-                                       .y = y.of[k], .xhat = xhat.of[k], .rstd = rstd.of[k],
+                                       .y = y.of[k], .kept = kept.of[k], .mean = mean.of[k], .rstd = rstd.of[k],
                                        .z = has(s, RP_VARIANT_KEEP_SUM) ? z.of[k] : NULL, .mask = mask.of[k]};
         c->table[k]->residual_layernorm_forward(c->dev[k], &n);
     }
@@ -247,24 +255,29 @@ CASE(residual_layernorm_forward)
 
 CASE(layernorm_apply)
 {
-    pair xhat = filled(c, ALL, 2.0f), gamma = filled(c, (size_t)WIDTH, 2.0f), beta = filled(c, (size_t)WIDTH, 2.0f), y = blank(c, ALL);
-    BOTH(layernorm_apply, y.of[k], xhat.of[k], gamma.of[k], beta.of[k], ROWS, WIDTH);
+    pair kept = filled(c, ALL, 2.0f), gamma = filled(c, (size_t)WIDTH, 2.0f), beta = filled(c, (size_t)WIDTH, 2.0f), y = blank(c, ALL);
+    pair mean = filled(c, (size_t)ROWS, 1.0f), rstd = filled_positive(c, (size_t)ROWS, 2.0f);
+    for (int k = 0; k < sides(c); k++) {
+        const struct rp_layernorm n = {.rows = ROWS, .width = WIDTH, .gamma = gamma.of[k], .beta = beta.of[k], .y = y.of[k],
+                                       .kept = kept.of[k], .mean = mean.of[k], .rstd = rstd.of[k]};
+        c->table[k]->layernorm_apply(c->dev[k], &n);
+    }
 }
 
 CASE(layernorm_backward)
 {
     struct rp_dropout d = dropout_of(s, sample_rows(s));
     size_t w = (size_t)WIDTH;
-    pair dy = filled(c, ALL, 2.0f), xhat = filled(c, ALL, 2.0f), rstd = filled_positive(c, (size_t)ROWS, 2.0f), gamma = filled(c, w, 2.0f);
+    pair dy = filled(c, ALL, 2.0f), kept = filled(c, ALL, 2.0f), rstd = filled_positive(c, (size_t)ROWS, 2.0f), gamma = filled(c, w, 2.0f);
     pair dz = s->in_place ? dy : blank(c, ALL), dx = blank(c, ALL), dgamma = blank(c, w), dbeta = blank(c, w), dbias = blank(c, w);
     struct bytes mask = blank_bytes(c, rp_mask_bytes(ROWS, WIDTH));
-    pair x = filled(c, ALL, 1.0f), forward = blank(c, ALL), add = filled(c, ALL, 2.0f);
+    pair x = filled(c, ALL, 1.0f), forward = blank(c, ALL), add = filled(c, ALL, 2.0f), mean = filled(c, (size_t)ROWS, 1.0f);
     if (has(s, RP_VARIANT_ADD_OVER))
         dz = add;
     BOTH(dropout_forward, forward.of[k], mask.of[k], x.of[k], &d, ROWS, WIDTH);
     for (int k = 0; k < sides(c); k++) {
-        struct rp_layernorm_grad g = {.rows = ROWS, .width = WIDTH, .dy = dy.of[k], .xhat = xhat.of[k],
-                                      .rstd = rstd.of[k], .gamma = gamma.of[k], .mask = mask.of[k], .dz = dz.of[k],
+        struct rp_layernorm_grad g = {.rows = ROWS, .width = WIDTH, .dy = dy.of[k], .kept = kept.of[k],
+                                      .mean = mean.of[k], .rstd = rstd.of[k], .gamma = gamma.of[k], .mask = mask.of[k], .dz = dz.of[k],
                                       .dgamma = dgamma.of[k], .dbeta = dbeta.of[k],
                                       .work = work_of(c, k, rp_colsum_work(ROWS, 3l * WIDTH))};
         g.add = has(s, RP_VARIANT_ADD_GRADIENT) ? add.of[k] : NULL;
@@ -373,7 +386,7 @@ CASE(copy_columns)
     const int aligned = has(s, RP_VARIANT_ALIGNED), at = aligned ? 4 : 1;
     const long lds = WIDTH + (aligned ? 4 : 3), ldd = WIDTH + (aligned ? 8 : 5);
     pair src = filled(c, (size_t)lds * (size_t)ROWS, 2.0f), dst = filled(c, (size_t)ldd * (size_t)ROWS, 2.0f);
-    BOTH(copy_columns, dst.of[k] + at, ldd, src.of[k] + at, lds, ROWS, WIDTH);
+    BOTH(copy_columns, dst.of[k] + at, ldd, src.of[k] + at, lds, ROWS, WIDTH, sizeof(float));
 }
 
 /* Keys ascending with gaps, by default groups of 1, 2, 3, ... rows. */
@@ -459,8 +472,14 @@ CASE(fill)
 
 CASE(round_stored)
 {
-    pair src = filled(c, ALL, s->variant & 1 ? 70000.0f : 2.0f), dst = s->in_place ? src : blank(c, ALL);
-    BOTH(round_stored, dst.of[k], src.of[k], ALL);
+    pair src = filled(c, ALL, s->variant & 1 ? 70000.0f : 2.0f), add = filled(c, ALL, 2.0f), dst = s->in_place ? add : blank(c, ALL);
+    BOTH(round_stored, dst.of[k], src.of[k], s->in_place ? add.of[k] : NULL, ALL);
+}
+
+CASE(add_stored)
+{
+    pair a = filled(c, ALL, 2.0f), b = filled(c, ALL, 2.0f), dst = s->in_place ? a : blank(c, ALL);
+    BOTH(add_stored, dst.of[k], a.of[k], b.of[k], ALL);
 }
 
 CASE(square_sums)
@@ -576,6 +595,15 @@ CASE(find_nonfinite)
     if (has(s, RP_VARIANT_NONFINITE))
         plant_nonfinite(c, x, ALL);
     BOTH(find_nonfinite, (int64_t *)(void *)index.of[k], x.of[k], ALL);
+}
+
+CASE(find_nonfinite_stored)
+{
+    pair x = filled(c, ALL, 2.0f);
+    struct bytes index = blank_bytes(c, sizeof(int64_t));
+    if (has(s, RP_VARIANT_NONFINITE))
+        plant_nonfinite(c, x, ALL);
+    BOTH(find_nonfinite_stored, (int64_t *)(void *)index.of[k], x.of[k], ALL);
 }
 
 static void (*const cases[RP_OP_COUNT])(struct ctx *c, const struct rp_op_shape *s) = {

@@ -17,6 +17,15 @@
 #endif
 
 
+/* An element of a stored tensor (ops.def). What it is belongs to the device: the files of a device and of its kernels define
+ * RP_STORED_TYPE as its type before they include this; for all others it is incomplete, so that they neither read stored
+ * tensors nor do arithmetic on their addresses, for which there is rp_stored_at(). */
+#ifdef RP_STORED_TYPE
+typedef RP_STORED_TYPE rp_stored;
+#else
+typedef struct rp_stored rp_stored;
+#endif
+
 #define RP_SEGMENT_WGRAD 512    /* weight gradient: chains of this many rows, added in order */
 #define RP_SEGMENT_LONG 2048    /* forward and data gradient with K > RP_CHAIN_MAX: chains of this many */
 #define RP_CHAIN_MAX 4096       /* ... up to here: one chain */
@@ -39,20 +48,21 @@ static inline int rp_segment(int k)
  * Order of the epilogue, each one rounding: s = chains + (+0.0f); s = s + bias[j]; s = s + add[i,j]. `add` may be `c`.
  * Mixed precision: A and B are rounded to 16 bits, chains are rp_tc_chain() over k-steps that are padded with zeros to
  * whole blocks, and `segment` is not read: with ta, a weight gradient, chains of rp_low_segment(m, n, k) k-steps are
- * added in a balanced tree; else chains of RP_LOW_CHAIN in order. The last step of the epilogue rounds to 16 bits,
- * unless f32. */
+ * added in a balanced tree; else chains of RP_LOW_CHAIN in order. The last step of the epilogue rounds to 16 bits
+ * what goes to `c`, and nothing that goes to `c32`. */
 struct rp_gemm {
     int ta, tb, m, n, k, segment;
-    const float *a;
+    const rp_stored *a;
     long lda;
-    const float *b;
+    const rp_stored *b;
     long ldb;
-    float *c;
+    rp_stored *c; /* the result, as it is stored; NULL: in c32 */
+    float *c32;   /* the result in fp32, a weight gradient or a part of a sum; NULL: in c */
     long ldc;
-    const float *bias; /* [n] or NULL */
-    const float *add;  /* [m, ldadd] or NULL */
+    const float *bias;    /* [n] or NULL */
+    const rp_stored *add; /* with c: [m, ldadd] or NULL */
+    const float *add32;   /* with c32, likewise */
     long ldadd;
-    int f32; /* mixed precision: C is not rounded to 16 bits: a weight gradient, a part of a sum */
 };
 
 /* A convolution of NHWC images, or a window that moves like one. Output pixel (oh, ow) takes input pixels (oh*stride + kh - pad_top,
@@ -82,33 +92,36 @@ struct rp_dropout {
     float scale;
 };
 
-/* The arguments of residual_layernorm_forward; layernorm_forward ignores residual, drop, mask and z. */
+/* The arguments of residual_layernorm_forward; layernorm_forward ignores residual, drop, mask and z; layernorm_apply reads
+ * kept, mean, rstd, gamma and beta. */
 struct rp_layernorm {
     int rows, width;
     float eps;
-    const float *x;                /* [rows, width] */
-    const float *residual;         /* [rows, width], added to dropout(x) */
+    const rp_stored *x;            /* [rows, width] */
+    const rp_stored *residual;     /* [rows, width], added to dropout(x) */
     const struct rp_dropout *drop; /* of x; NULL: no dropout */
     const float *gamma, *beta;     /* [width] */
-    float *y;                      /* [rows, width] */
-    float *xhat;                   /* [rows, width]; in place: xhat == x */
+    rp_stored *y;                  /* [rows, width] */
+    rp_stored *kept;               /* [rows, width]: xhat; in mixed precision, which does not round xhat, the sum that is
+                                    * normalised, of which xhat is computed again. In place: kept == x */
+    float *mean;                   /* [rows]: mixed precision alone */
     float *rstd;                   /* [rows] */
-    float *z;                      /* [rows, width]: the sum, for a pre-norm layer, or NULL; in place: z == residual */
+    rp_stored *z;                  /* [rows, width]: the sum, for a pre-norm layer, or NULL; in place: z == residual */
     uint8_t *mask;                 /* decisions, rp_mask_bytes(rows, width); unused without dropout */
 };
 
 /* The arguments of layernorm_backward. */
 struct rp_layernorm_grad {
     int rows, width;
-    const float *dy;               /* [rows, width]: gradient of y */
-    const float *add;              /* [rows, width]: gradient of the normalised sum from its other uses; NULL: none */
-    const float *xhat;             /* [rows, width] */
-    const float *rstd;             /* [rows] */
+    const rp_stored *dy;           /* [rows, width]: gradient of y */
+    const rp_stored *add;          /* [rows, width]: gradient of the normalised sum from its other uses; NULL: none */
+    const rp_stored *kept;         /* [rows, width], with mean and rstd [rows]: of struct rp_layernorm */
+    const float *mean, *rstd;
     const float *gamma;            /* [width] */
     const struct rp_dropout *drop; /* of x; NULL or with threshold 0: no dropout */
     const uint8_t *mask;           /* its decisions */
-    float *dz;                     /* [rows, width]: gradient of the residual; in place: dz == dy, dz == add */
-    float *dx;                     /* [rows, width]: gradient of x; without dropout it may be NULL or equal dz */
+    rp_stored *dz;                 /* [rows, width]: gradient of the residual; in place: dz == dy, dz == add */
+    rp_stored *dx;                 /* [rows, width]: gradient of x; without dropout it may be NULL or equal dz */
     float *dgamma, *dbeta;         /* [width] */
     float *dbias;                  /* [width]: colsum(dx), of dz where dx is NULL; NULL: not computed */
     float *work;                   /* rp_colsum_work(rows, 3 * width) floats */
@@ -135,12 +148,12 @@ struct rp_attention {
 /* The arguments of attention_backward. qkv, o, row_max, row_inv and mask are those of attention_forward. */
 struct rp_attention_grad {
     const struct rp_attention *a;
-    const float *d_o;               /* [batch*seq, width]: gradient of o */
-    const float *qkv;               /* [batch*seq, 3*width] */
-    const float *o;                 /* [batch*seq, width] */
+    const rp_stored *d_o;           /* [batch*seq, width]: gradient of o */
+    const rp_stored *qkv;           /* [batch*seq, 3*width] */
+    const rp_stored *o;             /* [batch*seq, width] */
     const float *row_max, *row_inv; /* [batch*heads*seq] */
     const uint8_t *mask;
-    float *dqkv;                    /* [batch*seq, 3*width] */
+    rp_stored *dqkv;                /* [batch*seq, 3*width] */
     float *dbias;                   /* [3*width]: colsum(dqkv) */
     float *work;                    /* rp_colsum_work(batch*seq, 3*width) floats */
 };
@@ -150,10 +163,10 @@ struct rp_batchnorm {
     int rows, width;
     float eps;
     int relu;                         /* y = y > 0 ? y : +0, after `add` */
-    const float *x;                   /* [rows, width] */
+    const rp_stored *x;               /* [rows, width] */
     const float *mean, *gamma, *beta; /* [width] */
-    const float *add;                 /* [rows, width] or NULL */
-    float *y;                         /* [rows, width]; forward, NULL for the statistics alone; in place: y == x, y == add */
+    const rp_stored *add;             /* [rows, width] or NULL */
+    rp_stored *y;                     /* [rows, width]; forward, NULL for the statistics alone; in place: y == x, y == add */
     float *var, *rstd;                /* [width] */
     float *work;                      /* rp_colsum_work(rows, width) floats */
 };
@@ -161,12 +174,12 @@ struct rp_batchnorm {
 /* The arguments of batchnorm_backward. In place: dx == dy, dadd == dy, not both. */
 struct rp_batchnorm_grad {
     int rows, width;
-    const float *dy;                  /* [rows, width]: gradient of y */
-    const float *x;                   /* [rows, width] */
-    const float *y;                   /* [rows, width]: the output, where a relu follows; NULL: no relu */
+    const rp_stored *dy;              /* [rows, width]: gradient of y */
+    const rp_stored *x;               /* [rows, width] */
+    const rp_stored *y;               /* [rows, width]: the output, where a relu follows; NULL: no relu */
     const float *mean, *rstd, *gamma; /* [width] */
-    float *dx;                        /* [rows, width] */
-    float *dadd;                      /* [rows, width]: gradient of what was added, or NULL */
+    rp_stored *dx;                    /* [rows, width] */
+    rp_stored *dadd;                  /* [rows, width]: gradient of what was added, or NULL */
     float *dgamma, *dbeta;            /* [width] */
     float *work;                      /* rp_colsum_work(rows, 2 * width) floats */
 };
@@ -222,8 +235,15 @@ struct rp_dev {
     const struct rp_backend *backend;
     const struct rp_ops *op;
     enum rp_numerics numerics; /* the arithmetic of its operations */
+    size_t stored_bytes;       /* of an element of a stored tensor: 4, in mixed precision 2 if it keeps 16 bits */
     /* the backend's own fields follow */
 };
+
+/* Element i of a stored tensor. */
+static inline rp_stored *rp_stored_at(const struct rp_dev *dev, const rp_stored *x, long i)
+{
+    return (rp_stored *)((char *)(uintptr_t)x + i * (long)dev->stored_bytes);
+}
 
 enum rp_op {
 #define OP(name, types, args) RP_OP_##name,

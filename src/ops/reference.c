@@ -2,6 +2,7 @@
  * the specification, with its parts reference_low.inc.h (products in mixed precision), reference_attention.inc.h and
  * reference_images.inc.h; a backend may compute in any way that produces the
  * same bits. Compiled without contraction. */
+#define RP_STORED_TYPE float /* values of 16 bits lie in memory as the fp32 numbers that they are */
 #include "ops/ops.h"
 
 #include "base/buf.h"
@@ -118,11 +119,7 @@ static void ref_gemm(struct rp_dev *dev, const struct rp_gemm *g)
                 s = s + 0.0f;
                 total = k0 == 0 ? s : total + s;
             }
-            if (g->bias)
-                total = total + g->bias[j];
-            if (g->add)
-                total = total + g->add[i * g->ldadd + j];
-            g->c[i * g->ldc + j] = total;
+            gemm_end(dev, g, i, j, total);
         }
 }
 
@@ -140,8 +137,14 @@ static void ref_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, 
         }
 }
 
-/* Row r: z -> y, xhat, rstd. xhat may be z. */
-static void layernorm_row(const struct rp_dev *dev, const struct rp_layernorm *n, long r, float *xhat, const float *z)
+/* xhat of element i of row r, from what was kept. */
+static float xhat_of(const struct rp_dev *dev, const rp_stored *kept, const float *mean, const float *rstd, long r, long i)
+{
+    return is_mixed(dev) ? (kept[i] - mean[r]) * rstd[r] : kept[i];
+}
+
+/* Row r: z -> y, statistics, what is kept, which may be z. */
+static void layernorm_row(const struct rp_dev *dev, const struct rp_layernorm *n, long r, const float *z)
 {
     struct reference_sum128 s;
     long width = n->width;
@@ -157,22 +160,25 @@ static void layernorm_row(const struct rp_dev *dev, const struct rp_layernorm *n
     }
     float var = sum128_end(&s) * inv;
     n->rstd[r] = 1.0f / __builtin_sqrtf(var + n->eps);
+    if (is_mixed(dev))
+        n->mean[r] = mean;
     for (long j = 0; j < width; j++) {
-        xhat[j] = (z[j] - mean) * n->rstd[r];
-        n->y[r * width + j] = stored(dev, __builtin_fmaf(xhat[j], n->gamma[j], n->beta[j]));
+        const float xhat = (z[j] - mean) * n->rstd[r];
+        n->kept[r * width + j] = is_mixed(dev) ? z[j] : xhat;
+        n->y[r * width + j] = stored(dev, __builtin_fmaf(xhat, n->gamma[j], n->beta[j]));
     }
 }
 
 static void ref_layernorm_forward(struct rp_dev *dev, const struct rp_layernorm *n)
 {
     for (long r = 0, width = n->width; r < n->rows; r++)
-        layernorm_row(dev, n, r, n->xhat + r * width, n->x + r * width);
+        layernorm_row(dev, n, r, n->x + r * width);
 }
 
 static void ref_residual_layernorm_forward(struct rp_dev *dev, const struct rp_layernorm *n)
 {
     for (long r = 0, width = n->width; r < n->rows; r++) {
-        float *sum = n->xhat + r * width;
+        float *sum = n->kept + r * width;
         for (long j = 0; j < width; j++) {
             float h = n->x[r * width + j];
             if (dropout_on(n->drop))
@@ -181,15 +187,17 @@ static void ref_residual_layernorm_forward(struct rp_dev *dev, const struct rp_l
             if (n->z)
                 n->z[r * width + j] = sum[j];
         }
-        layernorm_row(dev, n, r, sum, sum);
+        layernorm_row(dev, n, r, sum);
     }
 }
 
-static void ref_layernorm_apply(struct rp_dev *dev, float *y, const float *xhat, const float *gamma, const float *beta, int rows, int width)
+static void ref_layernorm_apply(struct rp_dev *dev, const struct rp_layernorm *n)
 {
-    for (long r = 0; r < rows; r++)
-        for (long j = 0; j < width; j++)
-            y[r * width + j] = stored(dev, __builtin_fmaf(xhat[r * width + j], gamma[j], beta[j]));
+    for (long r = 0, width = n->width; r < n->rows; r++)
+        for (long j = 0; j < width; j++) {
+            const float xhat = xhat_of(dev, n->kept, n->mean, n->rstd, r, r * width + j);
+            n->y[r * width + j] = stored(dev, __builtin_fmaf(xhat, n->gamma[j], n->beta[j]));
+        }
 }
 
 static void ref_layernorm_backward(struct rp_dev *dev, const struct rp_layernorm_grad *g)
@@ -201,7 +209,8 @@ static void ref_layernorm_backward(struct rp_dev *dev, const struct rp_layernorm
         sum128_start(&sum1);
         sum128_start(&sum2);
         for (long j = 0; j < width; j++) {
-            float dy = g->dy[r * width + j], h = g->xhat[r * width + j], dh = dy * g->gamma[j];
+            float dy = g->dy[r * width + j], dh = dy * g->gamma[j];
+            float h = xhat_of(dev, g->kept, g->mean, g->rstd, r, r * width + j);
             sum128_add(&sum1, j, dh);
             sum128_add(&sum2, j, dh * h);
             colsum_add(work, r, j, width, dy * h);
@@ -211,7 +220,7 @@ static void ref_layernorm_backward(struct rp_dev *dev, const struct rp_layernorm
         for (long j = 0; j < width; j++) {
             long i = r * width + j;
             float dh = g->dy[i] * g->gamma[j];
-            float d = __builtin_fmaf(-g->xhat[i], s2, dh - s1) * g->rstd[r];
+            float d = __builtin_fmaf(-xhat_of(dev, g->kept, g->mean, g->rstd, r, i), s2, dh - s1) * g->rstd[r];
             if (g->add)
                 d = d + g->add[i];
             d = stored(dev, d);
@@ -337,11 +346,10 @@ static void ref_gather_rows(struct rp_dev *dev, float *y, const float *x, const 
             y[i * width + j] = x[(long)index[i] * width + j];
 }
 
-static void ref_copy_columns(struct rp_dev *dev, float *dst, long ldd, const float *src, long lds, int rows, int cols)
+static void ref_copy_columns(struct rp_dev *dev, void *dst, long ldd, const void *src, long lds, int rows, int cols, int bytes)
 {
     for (long r = 0; r < rows; r++)
-        for (long j = 0; j < cols; j++)
-            dst[r * ldd + j] = src[r * lds + j];
+        memcpy((char *)dst + r * ldd * bytes, (const char *)src + r * lds * bytes, (size_t)cols * (size_t)bytes);
 }
 
 static float row_tree(const float *src, const int32_t *source, long n, long j, long width)
@@ -447,10 +455,16 @@ static void ref_fill(struct rp_dev *dev, float *dst, float value, size_t n)
         dst[i] = value;
 }
 
-static void ref_round_stored(struct rp_dev *dev, float *dst, const float *src, size_t n)
+static void ref_round_stored(struct rp_dev *dev, float *dst, const float *src, const float *add, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        dst[i] = stored(dev, src[i]);
+        dst[i] = stored(dev, add ? src[i] + add[i] : src[i]);
+}
+
+static void ref_add_stored(struct rp_dev *dev, float *dst, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        dst[i] = stored(dev, a[i] + b[i]);
 }
 
 static void ref_square_sums(struct rp_dev *dev, float *out, const float *x, float factor, size_t n)
@@ -577,6 +591,11 @@ static void ref_find_nonfinite(struct rp_dev *dev, int64_t *index, const float *
     for (size_t i = 0; i < n && *index < 0; i++)
         if ((r_bits(x[i]) & 0x7f800000u) == 0x7f800000u)
             *index = (int64_t)i;
+}
+
+static void ref_find_nonfinite_stored(struct rp_dev *dev, int64_t *index, const float *x, size_t n)
+{
+    ref_find_nonfinite(dev, index, x, n);
 }
 
 const struct rp_ops rp_reference_ops = {

@@ -16,6 +16,20 @@ static float stored(const struct rp_dev *dev, float x)
     return is_mixed(dev) ? r_float(rp_low_value(rp_arithmetic_of(dev->numerics)->format, low_of(dev, x))) : x;
 }
 
+/* The end of element (i, j) of a product: bias, addend, and what is stored of it. */
+static void gemm_end(const struct rp_dev *dev, const struct rp_gemm *g, long i, long j, float s)
+{
+    const float *add = g->c32 ? g->add32 : g->add;
+    if (g->bias)
+        s = s + g->bias[j];
+    if (add)
+        s = s + add[i * g->ldadd + j];
+    if (g->c32)
+        g->c32[i * g->ldc + j] = s;
+    else
+        g->c[i * g->ldc + j] = stored(dev, s);
+}
+
 /* A chain of products that grows term by term, from c. low_end() pads the last block with zeros. */
 struct low_chain {
     const struct rp_arithmetic *arithmetic;
@@ -105,11 +119,7 @@ static void low_gemm(const struct rp_dev *dev, const struct rp_gemm *g)
 {
     for (long i = 0; i < g->m; i++)
         for (long j = 0; j < g->n; j++) {
-            float s = g->ta ? low_weight(dev, gemm_term, g, i, j, g->m, g->n, g->k) : low_sum(dev, gemm_term, g, i, j, g->k);
-            if (g->bias)
-                s = s + g->bias[j];
-            if (g->add)
-                s = s + g->add[i * g->ldadd + j];
-            g->c[i * g->ldc + j] = g->f32 ? s : stored(dev, s);
+            const float s = g->ta ? low_weight(dev, gemm_term, g, i, j, g->m, g->n, g->k) : low_sum(dev, gemm_term, g, i, j, g->k);
+            gemm_end(dev, g, i, j, s);
         }
 }

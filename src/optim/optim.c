@@ -141,7 +141,8 @@ const float *rp_trained_shard(const struct rp_trained *x, const struct rp_tensor
     const long rows = axis ? t->dim[0] : 1, cols = (long)t->count / rows, each = cols / pieces / shards;
     RP_BUG_IF(axis > 1 || t->dim[axis + 1]); /* the last axis of a vector or matrix */
     for (int k = 0; k < pieces; k++)
-        x->dev->op->copy_columns(x->dev, x->gathered + k * each, pieces * each, data + (k * shards + i) * each, cols, (int)rows, (int)each);
+        x->dev->op->copy_columns(x->dev, x->gathered + k * each, pieces * each, data + (k * shards + i) * each, cols, (int)rows, (int)each,
+                                 sizeof *data);
     return x->gathered;
 }
 

@@ -16,7 +16,7 @@ void rp_parts_init(struct rp_parts *p, const struct rp_recipe *r, struct rp_comm
         p->place[s].host = comm->host;
         rp_comm_set_coords(&p->place[s], rp_parts_world_rank(p, s, comm->rank[RP_GROUP_DATA], comm->rank[RP_GROUP_TENSOR]),
                       (struct rp_degrees){p->data, p->ranks, stages});
-        p->net[s] = rp_net_new_on(r, 1, &p->place[s]);
+        p->net[s] = rp_net_new_on(r, 1, &p->place[s], sizeof(float)); /* for its weights */
         rp_shares_init(&p->shares[s], &p->net[s]->tensors[RP_WEIGHT], p->parallel, &p->place[s], bucket);
     }
 }

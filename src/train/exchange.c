@@ -311,7 +311,7 @@ static int send_part(struct rp_exchange *x, const struct rp_exchange_level *l, s
 
 static void copy_floats(struct rp_dev *dev, float *to, const float *from, size_t n)
 {
-    dev->op->copy_columns(dev, to, (long)n, from, (long)n, 1, (int)n);
+    dev->op->copy_columns(dev, to, (long)n, from, (long)n, 1, (int)n, sizeof *to);
 }
 
 /* Merges the nodes of one run; those that are left go to block[0], block[1], ... last: the tree is complete. */

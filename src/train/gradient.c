@@ -75,7 +75,7 @@ static const char *not_finite(char text[80], const struct rp_net *m)
 
 /* Searches one list in order: -1 and *err if a tensor contains one, else 0. block: of `sets` sets, of which this is one. made_by: replaces
  * that of the tensors, unless NULL. */
-static int report_list(const struct rp_net *m, const struct rp_tensors *list, float *block, int set, int sets, const char *made_by,
+static int report_list(const struct rp_net *m, const struct rp_tensors *list, void *block, int set, int sets, const char *made_by,
                        struct rp_err *err)
 {
     for (int i = 0; i < list->n; i++) {
@@ -83,7 +83,9 @@ static int report_list(const struct rp_net *m, const struct rp_tensors *list, fl
         const char *op = made_by ? made_by : x->made_by;
         char name[RP_TENSOR_NAME], what[80];
         int64_t at = -1;
-        if (op && x->count)
+        if (op && x->count && x->dtype == RP_STORED)
+            m->dev->op->find_nonfinite_stored(m->dev, &at, rp_tensors_in_set(list, block, set, sets, x), x->count);
+        else if (op && x->count)
             m->dev->op->find_nonfinite(m->dev, &at, rp_tensors_in_set(list, block, set, sets, x), x->count);
         if (at >= 0)
             return rp_fail(err, RP_MISMATCH,
@@ -100,7 +102,7 @@ int rp_train_check_output(const struct rp_train *t, int64_t i, struct rp_err *er
     int64_t at = -1;
     if (m->loss)
         return 0;
-    m->dev->op->find_nonfinite(m->dev, &at, *m->boundary, m->boundary_floats);
+    m->dev->op->find_nonfinite_stored(m->dev, &at, *m->boundary, m->boundary_elements);
     return at < 0 ? 0 : rp_train_report_loss(t, i, err);
 }
 

@@ -45,7 +45,7 @@ struct rp_train {
     float *micro_loss;          /* [own] of the step at hand */
     int64_t base, done;         /* steps before the file of --init was written; steps completed in all */
     struct rp_loss_scale_rule scale_rule;
-    float *rounded;             /* mixed precision: the weights as operations take them, laid out as state.w; else NULL */
+    rp_stored *rounded;         /* mixed precision: the matrices as operations take them, laid out as state.w; else NULL */
     uint64_t perturbation;      /* seed.perturbation */
     size_t bucket;              /* floats, of rp_overlap_bucket() */
     struct rp_shares shares;    /* which data-parallel rank sums what; state.shares: which has what of the trained state */
@@ -53,7 +53,7 @@ struct rp_train {
     struct rp_overlap *overlap; /* or NULL */
     int replicated;             /* the state: every rank updates all weights */
     float *room;                /* of the exchange */
-    float *activations;         /* block of all sets, for the search for NaN */
+    void *activations;          /* block of all sets, for the search for NaN */
     float *gradient[RP_GRADIENT_BLOCKS];
     int gradients;
 };

@@ -19,7 +19,7 @@ static int message(const struct rp_train *t, struct rp_transfer *m, int by, int 
     const int peer = t->comm->rank[RP_GROUP_PIPELINE] + by;
     if (peer < 0 || peer >= t->comm->size[RP_GROUP_PIPELINE])
         return 0;
-    *m = (struct rp_transfer){peer, send, *net->boundary, net->boundary_floats * sizeof(float)};
+    *m = (struct rp_transfer){peer, send, *net->boundary, net->boundary_elements * net->dev->stored_bytes};
     return 1;
 }
 
@@ -113,11 +113,12 @@ static void add_piece(struct rp_train *t, int i, int owner, int user, size_t fro
     const int own = t->parts.own, other = own == owner ? user : owner, data = t->parts.data, me = t->comm->rank[RP_GROUP_DATA];
     float *g = rp_tensor_in(t->gradient[0], &t->state.weights->t[i]);
     RP_FREE struct rp_transfer *m = rp_alloc((size_t)data * sizeof *m);
+    float *const received = t->net->received;
     size_t first, n = clip_share(t, own, me, i, from, to, &first);
     int messages = 0;
     for (int d = 0; n && d < data; d++) {
         size_t at, count = clip_share(t, other, d, i, first, first + n, &at);
-        float *x = own == user ? g + at : t->net->received + (at - from);
+        float *x = own == user ? g + at : received + (at - from);
         if (count)
             m[messages++] = (struct rp_transfer){rp_parts_world_rank(&t->parts, other, d, t->comm->rank[RP_GROUP_TENSOR]), own == user, x,
                                                  count * sizeof *x};
@@ -126,7 +127,7 @@ static void add_piece(struct rp_train *t, int i, int owner, int user, size_t fro
         return;
     rp_net_exchange(t->net, RP_GROUP_WORLD, m, messages);
     if (own == owner && !t->net->failed.code)
-        t->net->dev->op->add(t->net->dev, g + first, g + first, t->net->received + (first - from), n);
+        t->net->dev->op->add(t->net->dev, g + first, g + first, received + (first - from), n);
 }
 
 int rp_pipeline_add_tied(struct rp_train *t, struct rp_err *err)

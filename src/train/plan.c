@@ -111,7 +111,8 @@ static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t bat
 {
     struct rp_trained trained = {.optimizer = rp_optimizer_of(r)};
     struct rp_plan sized = {0}, *p = &sized;
-    struct rp_net *m = rp_net_new_on(r, batch, comm);
+    const size_t stored_bytes = rp_stored_bytes(backend, rp_recipe_numerics(r));
+    struct rp_net *m = rp_net_new_on(r, batch, comm, stored_bytes);
     const struct rp_tensors *t = m->tensors;
     const int64_t micros = rp_recipe_micro_batches(r);
     const int rank = comm->rank[RP_GROUP_DATA], ranks = comm->size[RP_GROUP_DATA];
@@ -127,7 +128,9 @@ static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t bat
     rp_train_declare(m, &trained, exchange.room, &room);
     struct rp_device_opts device = *o;
     device.numerics = rp_recipe_numerics(r);
-    p->bytes[RP_CLASS_PARAMETERS] = t[RP_WEIGHT].bytes * (rp_is_mixed(device.numerics) ? 2 : 1) + t[RP_BUFFER].bytes;
+    p->bytes[RP_CLASS_PARAMETERS] = t[RP_WEIGHT].bytes + t[RP_BUFFER].bytes;
+    if (rp_is_mixed(device.numerics)) /* copies of matrices */
+        p->bytes[RP_CLASS_PARAMETERS] += t[RP_WEIGHT].bytes / sizeof(float) * stored_bytes;
     p->bytes[RP_CLASS_GRADIENTS] = rp_net_gradient_floats(m) * sizeof(float) * (uint64_t)rp_train_blocks(&exchange, comm);
     p->bytes[RP_CLASS_OPTIMIZER] = rp_shares_slots(&state) * sizeof(float) * (uint64_t)rp_optimizer_slots(rp_optimizer_of(r));
     rp_exchange_close(&exchange);
@@ -193,7 +196,7 @@ int rp_train_exchange_at(struct rp_exchange_sizes *out, const struct rp_recipe *
     int64_t most;
     if (begin(&unused, &most, r, err) < 0 || rp_train_check_ranks(r, place, err) < 0)
         return -1;
-    struct rp_net *m = rp_net_new_on(r, r->train_batch_size, place);
+    struct rp_net *m = rp_net_new_on(r, r->train_batch_size, place, sizeof(float)); /* for its weights */
     struct rp_shares shares;
     struct rp_exchange x;
     const size_t bucket = rp_overlap_bucket(r, place);

@@ -1,4 +1,5 @@
 /* Operations that count their products before the device's own compute them. */
+#define RP_STORED_TYPE float /* counted are those of devices that keep stored tensors as fp32 numbers, in this memory */
 #include "train/products.h"
 
 #include "base/buf.h"
@@ -68,7 +69,7 @@ static void count_gemm(struct rp_dev *dev, const struct rp_gemm *g)
         again += idle[i] == 2;
     }
     the.op->gemm(dev, g);
-    for (long i = 0; i < g->m && g->bias && !g->add; i++)
+    for (long i = 0; i < g->m && g->c && g->bias && !g->add; i++)
         absorbed += idle[i] ? 0 : count_absorbed(g->c, g->ldc, g->bias, i, g->n);
     the.depth = g->k;
     add_products(all, all - needed + again * g->n * g->k + absorbed * g->k);
@@ -183,7 +184,7 @@ double rp_products_needed(const struct rp_products *p)
 
 void rp_products_begin(struct rp_dev *dev)
 {
-    RP_BUG_IF(dev->backend->separate_memory);
+    RP_BUG_IF(dev->backend->separate_memory || dev->stored_bytes != sizeof(rp_stored));
     the.op = dev->op;
     the.sum = (struct rp_products){0};
     the.counting = *dev->op;

@@ -30,15 +30,13 @@ static void bind_sets(struct rp_train *t, const struct rp_train_opts *o, void *s
         struct rp_trained unused = {.optimizer = t->state.optimizer};
         float *room;
         if (i) {
-            m = t->set[i] = rp_net_new_on(o->recipe, o->plan->batch, t->comm);
+            m = t->set[i] = rp_net_new_on(o->recipe, o->plan->batch, t->comm, o->dev->stored_bytes);
             m->dev = o->dev;
             m->alive = o->alive;
             m->alive_arg = o->alive_arg;
             rp_train_declare(m, &unused, t->exchange.room, &room);
         }
-        m->w = t->rounded ? t->rounded : t->state.w;
-        m->masters = t->state.w;
-        rp_tensors_bind(&m->tensors[RP_WEIGHT], m->w, 0);
+        rp_net_bind_weights(m, t->state.w, t->rounded ? t->rounded : (rp_stored *)(void *)t->state.w);
         rp_tensors_bind(&m->tensors[RP_BUFFER], t->state.buffer, 0);
         rp_tensors_bind_set(&m->tensors[RP_ACTIVATION], t->activations, i, t->sets);
         rp_tensors_bind(&m->tensors[RP_SCRATCH], scratch, 0);
@@ -64,7 +62,7 @@ static int allocate(struct rp_train *t, const struct rp_train_opts *o, struct rp
     t->state.g = t->gradient[0];
     t->state.buffer = t->state.w + floats;
     if (rp_is_mixed(o->dev->numerics))
-        t->rounded = t->state.buffer + list[RP_BUFFER].bytes / sizeof(float);
+        t->rounded = (rp_stored *)(void *)((char *)t->state.buffer + list[RP_BUFFER].bytes);
     bind_sets(t, o, scratch);
     t->state.parallel = t->net->parallel;
     t->state.gathered = t->net->gathered;
@@ -150,22 +148,16 @@ static int initialise(struct rp_train *t, struct rp_err *err)
     return m->dev->backend->sync(m->dev, err);
 }
 
-/* The weights as operations take them: matrices and embeddings rounded, vectors as they are. */
+/* The copies that operations take, of matrices and embeddings; vectors they take as they are. */
 static void round_weights(struct rp_train *t)
 {
-    const struct rp_net *m = t->net;
+    struct rp_dev *dev = t->net->dev;
     const struct rp_tensors *l = t->state.weights;
     for (int i = 0; t->rounded && i < l->n; i++) {
         const struct rp_tensor *w = &l->t[i];
-        const float *from = rp_tensor_in(t->state.w, w);
-        float *to = rp_tensor_in(t->rounded, w);
-        const size_t row = (size_t)1 << 30;
         if (rp_tensor_dims(w) > 1 && w->count)
-            m->dev->op->round_stored(m->dev, to, from, w->count);
-        for (size_t at = 0; rp_tensor_dims(w) == 1 && at < w->count; at += row) {
-            const long n = (long)(w->count - at < row ? w->count - at : row);
-            m->dev->op->copy_columns(m->dev, to + at, n, from + at, n, 1, (int)n);
-        }
+            dev->op->round_stored(dev, rp_stored_at(dev, t->rounded, (long)(w->offset / w->each)), rp_tensor_in(t->state.w, w), NULL,
+                                  w->count);
     }
 }
 
@@ -222,7 +214,7 @@ struct rp_train *rp_train_open(const struct rp_train_opts *o, struct rp_err *err
     divide_micros(t, o);
     t->sets = rp_pipeline_sets(comm, t->own);
     t->set = rp_alloc((size_t)t->sets * sizeof *t->set);
-    t->net = t->set[0] = rp_net_new_on(o->recipe, o->plan->batch, comm);
+    t->net = t->set[0] = rp_net_new_on(o->recipe, o->plan->batch, comm, o->dev->stored_bytes);
     t->perturbation = (uint64_t)o->recipe->seed_perturbation;
     t->net->dev = o->dev;
     t->net->alive = o->alive;

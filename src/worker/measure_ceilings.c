@@ -38,8 +38,10 @@ struct rp_ceiling_size rp_ceiling_size(const struct rp_dev *dev, const struct rp
 static void products(struct probe *p)
 {
     const struct rp_gemm_shape *s = &p->size.gemm;
-    struct rp_gemm g = {.m = s->rows, .n = s->width, .k = s->depth, .a = p->a, .lda = s->depth,
-                        .b = p->a + (size_t)s->rows * (size_t)s->depth, .ldb = s->width, .c = p->b, .ldc = s->width};
+    const rp_stored *a = (const rp_stored *)(const void *)p->a;
+    struct rp_gemm g = {.m = s->rows, .n = s->width, .k = s->depth, .a = a, .lda = s->depth,
+                        .b = rp_stored_at(p->dev, a, (long)s->rows * s->depth), .ldb = s->width,
+                        .c = (rp_stored *)(void *)p->b, .ldc = s->width};
     for (int i = 0; i < p->size.times; i++)
         p->dev->op->gemm(p->dev, &g);
 }

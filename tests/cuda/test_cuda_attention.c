@@ -2,6 +2,7 @@
  * of all kinds, scores far apart, products that are subnormal or -0, tensors that are not aligned. All give the bits of the definition
  * and write nothing else; where accesses are checked, nothing else is read.
  * shims: 800 700 checked checked700 */
+#define RP_STORED_TYPE float
 #include "backend/cuda/attention.h"
 #include "tests/cuda/gpu.h"
 #include "tests/ops/define.h"

@@ -2,6 +2,7 @@
  * GEMM, on sizes at which chains, groups, images and channels end within a tile. All give the bits of the definition
  * and leave the semaphores at 0. And which kernels are launched for which window.
  * shims: 800 700 checked checked700 */
+#define RP_STORED_TYPE float
 #include "base/buf.h"
 #include "ops/op_check.h"
 #include "tests/cuda/alone.h"

@@ -1,6 +1,7 @@
 /* The matrix product on the GPU in every way it can be done: each tile of gemm.def, each way to add segments, on shapes that fit no tile,
  * aligned and not. All give the bits of the definition, write nothing else, and leave the semaphores at 0.
  * shims: 800 700 checked checked700 */
+#define RP_STORED_TYPE float
 #include "tests/cuda/gpu.h"
 #include "tests/ops/define.h"
 #include "tests/unit/tap.h"
@@ -89,9 +90,10 @@ static void fill(struct rp_dev *dev, int kind)
 static struct rp_gemm product(const struct sample *s, int there)
 {
 #define OF(x) (there ? (x).there : (x).here)
-    struct rp_gemm g = {s->ta, s->tb, s->m, s->n, s->k, s->segment, OF(a_data) + s->offset, pitch(s->ta ? s->m : s->k, s->slack),
-                        OF(b_data) + s->offset, pitch(s->tb ? s->k : s->n, s->slack), OF(c_data) + 64 + s->offset, pitch(s->n, s->slack),
-                        s->bias ? OF(bias_data) + s->offset : NULL, NULL, pitch(s->n, s->slack), 0};
+    struct rp_gemm g = {.ta = s->ta, .tb = s->tb, .m = s->m, .n = s->n, .k = s->k, .segment = s->segment, .a = OF(a_data) + s->offset,
+                        .lda = pitch(s->ta ? s->m : s->k, s->slack), .b = OF(b_data) + s->offset,
+                        .ldb = pitch(s->tb ? s->k : s->n, s->slack), .c = OF(c_data) + 64 + s->offset, .ldc = pitch(s->n, s->slack),
+                        .bias = s->bias ? OF(bias_data) + s->offset : NULL, .ldadd = pitch(s->n, s->slack)};
     if (s->add)
         g.add = s->in_place ? g.c : OF(add_data) + s->offset;
     return g;

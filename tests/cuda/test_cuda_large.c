@@ -1,6 +1,7 @@
 /* Tensors of more than 2^31 elements, as the largest batch of a GPU with 141 GB has them: no offset and no grid is cut to 32 bits. The
  * memory is only addresses; of each grid the last blocks run, and what they make of the last rows is what a small tensor with the same
  * rows gives. timeout: 120 */
+#define RP_STORED_TYPE float
 #include "tests/cuda/gpu.h"
 #include "tests/unit/tap.h"
 
@@ -105,10 +106,10 @@ TEST(rows)
          op->dropout_forward(dev, small, small_mask, tail, &end, TAIL, WIDTH));
     CHECK(same_end(y, ROWS, small, TAIL, 16, WIDTH), "dropout_forward");
     const struct rp_layernorm n_all = {.rows = (int)ROWS, .width = WIDTH, .eps = 1e-6f, .x = x, .residual = x,
-                                       .drop = &all, .gamma = gamma, .beta = beta, .y = y, .xhat = h, .rstd = rstd,
+                                       .drop = &all, .gamma = gamma, .beta = beta, .y = y, .kept = h, .rstd = rstd,
                                        .mask = mask};
     const struct rp_layernorm n_end = {.rows = TAIL, .width = WIDTH, .eps = 1e-6f, .x = tail, .residual = tail,
-                                       .drop = &end, .gamma = gamma, .beta = beta, .y = small, .xhat = small_h,
+                                       .drop = &end, .gamma = gamma, .beta = beta, .y = small, .kept = small_h,
                                        .rstd = small_rstd, .mask = small_mask};
     BOTH(16, op->residual_layernorm_forward(dev, &n_all), op->residual_layernorm_forward(dev, &n_end));
     CHECK(same_end(y, ROWS, small, TAIL, 64, WIDTH) && same_end(h, ROWS, small_h, TAIL, 64, WIDTH), "residual_layernorm_forward");
@@ -117,13 +118,13 @@ TEST(rows)
          op->dropout_backward(dev, small, tail, small_mask, &end, TAIL, WIDTH));
     CHECK(same_end(y, ROWS, small, TAIL, 16, WIDTH), "dropout_backward");
     const struct rp_dropout none = {.scale = 1};
-    const struct rp_layernorm_grad g_all = {.rows = (int)ROWS, .width = WIDTH, .dy = x, .xhat = h, .rstd = rstd,
+    const struct rp_layernorm_grad g_all = {.rows = (int)ROWS, .width = WIDTH, .dy = x, .kept = h, .rstd = rstd,
                                             .gamma = gamma, .drop = &none, .dz = y, .dgamma = sums, .dbeta = sums,
                                             .dbias = sums, .work = work};
     struct rp_layernorm_grad g_end = g_all;
     g_end.rows = TAIL;
     g_end.dy = tail;
-    g_end.xhat = small_h;
+    g_end.kept = small_h;
     g_end.rstd = small_rstd;
     g_end.dz = small;
     BOTH(8, op->layernorm_backward(dev, &g_all), op->layernorm_backward(dev, &g_end));

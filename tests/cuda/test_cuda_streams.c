@@ -1,5 +1,6 @@
 /* Work on streams that a driver does as late as it may, or at random moments: the backend waits wherever it has to. The faults that this
  * has to find are planted first. timeout: 120 */
+#define RP_STORED_TYPE float
 #include "tests/cuda/alone.h"
 
 #include "ops/op_check.h"

@@ -1,6 +1,7 @@
 /* The compiled device code keeps the arithmetic's promises: in PTX every instruction rounds once and every fused multiply-add is one that
  * the sources write; in machine code there is none besides; nothing spills. Registers and occupancy are those of kernels.txt, which
  * RP_UPDATE=1 writes. BUILD in the environment is where the code is. */
+#define RP_STORED_TYPE float
 #include "backend/cuda/cuda.h"
 #include "backend/speed.h"
 #include "base/buf.h"

@@ -66,10 +66,10 @@ TEST(layernorm_gradient)
         fill_noise(dy, LR * LW, 1, 5);
         fill_noise(add, LR * LW, 1, 6);
         const struct rp_layernorm n = {.rows = LR, .width = LW, .eps = 1e-5f, .x = x, .residual = residual, .drop = &d,
-                                       .gamma = gamma, .beta = beta, .y = y, .xhat = xhat, .rstd = rstd,
+                                       .gamma = gamma, .beta = beta, .y = y, .kept = xhat, .rstd = rstd,
                                        .z = prenorm ? z : NULL, .mask = mask};
         const struct rp_layernorm_grad g = {.rows = LR, .width = LW, .dy = dy, .add = prenorm ? add : NULL,
-                                            .xhat = xhat, .rstd = rstd, .gamma = gamma, .drop = &d, .mask = mask,
+                                            .kept = xhat, .rstd = rstd, .gamma = gamma, .drop = &d, .mask = mask,
                                             .dz = dz, .dx = dx, .dgamma = dgamma, .dbeta = dbeta, .dbias = dbias,
                                             .work = work};
         ref->residual_layernorm_forward(NULL, &n);
@@ -86,7 +86,7 @@ TEST(layernorm_gradient)
             int keep = !on || (mask[j / LW * 16 + j % LW / 8] >> (j % LW & 7) & 1);
             CHECK(z[j] == (keep ? (on ? x[j] * d.scale : x[j]) : 0) + residual[j], "element %d of the sum is %a", j, (double)z[j]);
         }
-        ref->layernorm_apply(NULL, dz, xhat, gamma, beta, LR, LW);
+        ref->layernorm_apply(NULL, &(struct rp_layernorm){.rows = LR, .width = LW, .gamma = gamma, .beta = beta, .y = dz, .kept = xhat});
         CHECK(!memcmp(dz, y, sizeof y), "a layer norm's output again");
     }
 }
@@ -411,11 +411,11 @@ TEST(reference_bits)
     fill_noise(gamma, C, 2, 3);
     fill_noise(beta, C, 2, 4);
     const struct rp_layernorm n = {.rows = R, .width = C, .eps = 1e-12f, .x = x, .residual = dx, .drop = &d,
-                                   .gamma = gamma, .beta = beta, .y = y, .xhat = xhat, .rstd = rstd, .mask = mask};
+                                   .gamma = gamma, .beta = beta, .y = y, .kept = xhat, .rstd = rstd, .mask = mask};
     ref->residual_layernorm_forward(NULL, &n);
     check_digest("layer norm", y, sizeof y,
                  "87ede696f0b6d86b6d4361375e78ec635cf523032d11a859c83fa7a341996544");
-    const struct rp_layernorm_grad g = {.rows = R, .width = C, .dy = y, .xhat = xhat, .rstd = rstd, .gamma = gamma,
+    const struct rp_layernorm_grad g = {.rows = R, .width = C, .dy = y, .kept = xhat, .rstd = rstd, .gamma = gamma,
                                         .drop = &d, .mask = mask, .dz = dz, .dx = dx, .dgamma = sums, .dbeta = sums + C,
                                         .dbias = sums + 2 * C, .work = work};
     ref->layernorm_backward(NULL, &g);

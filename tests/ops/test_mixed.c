@@ -1,5 +1,6 @@
 /* Operations in mixed precision: every one on every instruction set, in every arithmetic of numerics.def, against the reference, bit for bit;
  * and that another arithmetic, or a rounding too early, is seen. `selftest --tensor-core` compares the larger shapes of backend/selftest.c. */
+#define RP_STORED_TYPE float
 #include "ops/op_check.h"
 #include "tests/ops/device.h"
 
@@ -156,11 +157,12 @@ static void early_gemm(struct rp_dev *dev, const struct rp_gemm *g)
     struct rp_gemm plain = *g;
     plain.bias = NULL;
     dev->op->gemm(dev, &plain);
+    float *c = g->c ? g->c : g->c32;
     for (long i = 0; g->bias && i < g->m; i++)
         for (long j = 0; j < g->n; j++)
-            g->c[i * g->ldc + j] += g->bias[j];
-    for (long i = 0; !g->f32 && i < g->m; i++)
-        dev->op->round_stored(dev, g->c + i * g->ldc, g->c + i * g->ldc, (size_t)g->n);
+            c[i * g->ldc + j] += g->bias[j];
+    for (long i = 0; g->c && i < g->m; i++)
+        dev->op->round_stored(dev, g->c + i * g->ldc, g->c + i * g->ldc, NULL, (size_t)g->n);
 }
 
 /* The sums over rows are of what was not rounded. */
@@ -171,7 +173,7 @@ static void early_gelu_backward(struct rp_dev *dev, float *du, float *dbias, con
     dev->numerics = RP_NUMERICS_fp32_1;
     dev->op->gelu_backward(dev, du, dbias, dg, u, rows_, width, work);
     dev->numerics = own;
-    dev->op->round_stored(dev, du, du, (size_t)rows_ * (size_t)width);
+    dev->op->round_stored(dev, du, du, NULL, (size_t)rows_ * (size_t)width);
 }
 
 TEST(a_rounding_too_early_or_too_late_is_seen)

@@ -21,6 +21,7 @@
 #endif
 #define RP_ASYNC (__CUDA_ARCH__ >= 800)
 
+#define RP_STORED_TYPE float /* as device.h has it */
 #define RP_DEVICE static inline __attribute__((always_inline, unused))
 #define RP_UNROLL
 #define RP_NO_UNROLL

@@ -49,7 +49,7 @@ static void piece_open(struct piece *p, const struct single *s, struct rp_comm *
 {
     const struct rp_device_opts o = {.isa = s->isa, .threads = 1};
     struct rp_err err = {0};
-    *p = (struct piece){.net = rp_net_new_on(s->recipe, s->recipe->train_batch_size, c)};
+    *p = (struct piece){.net = rp_net_new_on(s->recipe, s->recipe->train_batch_size, c, sizeof(float))};
     struct rp_net *m = p->net;
     struct rp_tensors *list = m->tensors;
     p->state.optimizer = rp_optimizer_of(s->recipe);
@@ -57,9 +57,9 @@ static void piece_open(struct piece *p, const struct single *s, struct rp_comm *
     p->dev = s->isa ? rp_backend_open(&rp_backend_cpu, &o, m->use, m->uses, &err) : fixture_device("reference", 1, 1, 1);
     CHECK(p->dev, "%s", err.msg);
     m->dev = p->dev;
-    m->w = piece_block(p, RP_CLASS_PARAMETERS, list[RP_WEIGHT].bytes);
+    float *w = piece_block(p, RP_CLASS_PARAMETERS, list[RP_WEIGHT].bytes);
     p->g = m->g = piece_block(p, RP_CLASS_GRADIENTS, rp_net_gradient_floats(m) * sizeof *p->g);
-    rp_tensors_bind(&list[RP_WEIGHT], m->w, 0);
+    rp_net_bind_weights(m, w, (rp_stored *)(void *)w);
     rp_tensors_bind(&list[RP_ACTIVATION], piece_block(p, RP_CLASS_ACTIVATIONS, list[RP_ACTIVATION].bytes), 0);
     rp_tensors_bind(&list[RP_SCRATCH], piece_block(p, RP_CLASS_SCRATCH, list[RP_SCRATCH].bytes), 0);
     rp_tensors_bind(&list[RP_INPUT], piece_block(p, RP_CLASS_INPUT, list[RP_INPUT].bytes), 0);
@@ -68,7 +68,7 @@ static void piece_open(struct piece *p, const struct single *s, struct rp_comm *
         const struct rp_tensor *t = &list[RP_WEIGHT].t[i], *whole = &s->train->state.weights->t[i];
         CHECK(t->whole == whole->count && t->count * (size_t)t->ranks == (t->count ? whole->count : 0), "%s", t->name);
         for (size_t j = 0; j < t->count; j++)
-            rp_tensor_in(m->w, t)[j] = rp_tensor_in(s->train->state.w, whole)[rp_tensor_whole_element(t, rp_net_rank(m), j)];
+            rp_tensor_in(w, t)[j] = rp_tensor_in(s->train->state.w, whole)[rp_tensor_whole_element(t, rp_net_rank(m), j)];
     }
 }
 
@@ -82,7 +82,8 @@ static int pass(struct rp_net *m, int send, int by, struct rp_err *err)
 {
     const int stage = m->comm->rank[RP_GROUP_PIPELINE], peer = stage + by;
     if (peer >= 0 && peer < m->comm->size[RP_GROUP_PIPELINE])
-        rp_net_exchange(m, RP_GROUP_PIPELINE, &(struct rp_transfer){peer, send, *m->boundary, m->boundary_floats * sizeof(float)}, 1);
+        rp_net_exchange(m, RP_GROUP_PIPELINE, &(struct rp_transfer){peer, send, *m->boundary,
+                                                                    m->boundary_elements * m->dev->stored_bytes}, 1);
     return rp_net_alive(m, err);
 }
 

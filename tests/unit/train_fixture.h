@@ -1,6 +1,6 @@
 /* What the tests of training share: a device made of the literal definitions, a small model, and samples from a counter.
  *
- * What:    fixture_device("reference" | an instruction set, threads), fixture_device_for() a recipe in its arithmetic,
+ * What:    fixture_device("reference" | "narrow" | an instruction set, threads), fixture_device_for() a recipe in its arithmetic,
  *          small_recipe(), fixture_open().
  * Flow:    recipe -> struct fixture with an opened trainer, samples in every slot.
  * Owner:   the test closes what it opens: fixture_fini() or fixture_close().
@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "base/buf.h"
+#include "tests/unit/narrow_device.h"
 #include "train/inner.h"
 
 #include <stdio.h>
@@ -21,6 +22,7 @@
 
 struct reference_device {
     struct rp_dev dev;
+    struct rp_ops narrow;
     void *block[16];
     int blocks;
 };
@@ -77,27 +79,26 @@ static uint64_t reference_memory(const struct rp_device_opts *o)
     return (uint64_t)1 << 30;
 }
 
-static const struct rp_backend reference_backend = {
-    .name = "reference",
-    .mixed = 1,
-    .close = reference_close,
-    .block = reference_block,
-    .supports = reference_supports,
-    .needs = reference_needs,
-    .memory = reference_memory,
-    .upload = reference_copy,
-    .download = reference_copy,
-    .sync = reference_sync,
-};
+#define REFERENCE_BACKEND(called, bytes)                                                                               \
+    {                                                                                                                  \
+        .name = called, .mixed = bytes, .close = reference_close, .block = reference_block,                            \
+        .supports = reference_supports, .needs = reference_needs, .memory = reference_memory,                          \
+        .upload = reference_copy, .download = reference_copy, .sync = reference_sync,                                  \
+    }
+static const struct rp_backend reference_backend = REFERENCE_BACKEND("reference", sizeof(float));
+static const struct rp_backend narrow_backend = REFERENCE_BACKEND("narrow", sizeof(uint16_t)); /* narrow_device.h */
 
 /* NULL when this machine cannot: the caller skips that device. */
 FIXTURE struct rp_dev *fixture_device(const char *isa, int threads, int max_seq, int max_rows)
 {
     struct rp_err err;
-    if (!strcmp(isa, "reference")) {
+    if (!strcmp(isa, "reference") || !strcmp(isa, "narrow")) {
+        const int narrow = !strcmp(isa, "narrow");
         struct reference_device *r = rp_alloc(sizeof *r);
-        r->dev.backend = &reference_backend;
-        r->dev.op = &rp_reference_ops;
+        r->narrow = narrow_ops();
+        r->dev.backend = narrow ? &narrow_backend : &reference_backend;
+        r->dev.op = narrow ? &r->narrow : &rp_reference_ops;
+        r->dev.stored_bytes = narrow ? sizeof(uint16_t) : sizeof(float);
         return &r->dev;
     }
     const struct rp_backend *b = &rp_backend_cpu;
@@ -114,8 +115,8 @@ FIXTURE struct rp_dev *fixture_device(const char *isa, int threads, int max_seq,
 FIXTURE struct rp_dev *fixture_device_for(const struct rp_recipe *r, struct rp_comm *c, const char *isa, int threads,
                                           struct rp_plan *plan, struct rp_err *err)
 {
-    const int literal = !strcmp(isa, "reference");
-    const struct rp_backend *b = literal ? &reference_backend : &rp_backend_cpu;
+    const int narrow = !strcmp(isa, "narrow"), literal = narrow || !strcmp(isa, "reference");
+    const struct rp_backend *b = narrow ? &narrow_backend : literal ? &reference_backend : &rp_backend_cpu;
     const struct rp_device_opts o = {
         .isa = literal ? NULL : isa, .threads = threads, .numerics = rp_recipe_numerics(r)};
     if (!literal && b->unavailable(&o)) {

@@ -142,6 +142,7 @@ static struct rp_dev *open_device(const struct rp_device_opts *o, size_t workspa
     c->gemm = rp_cpu_gemm_kernel(c->isa);
     c->tc = rp_tc_kernel(c->isa, 1);
     c->dev.numerics = o->numerics;
+    c->dev.stored_bytes = sizeof(rp_stored);
     c->dev.backend = &rp_backend_cpu;
     c->dev.op = rp_cpu_ops(c->isa);
     c->scratch = map(c, rp_class_name(RP_CLASS_BACKEND), (size_t)c->threads * c->scratch_each, err);
@@ -225,7 +226,7 @@ static void info(const struct rp_dev *dev, struct rp_device_info *out)
 const struct rp_backend rp_backend_cpu = {
     .name = "cpu",
     .summary = "this machine's processors: AVX-512, AVX2 or plain code, the same bits",
-    .mixed = 1,
+    .mixed = sizeof(rp_stored),
     .unavailable = unavailable,
     .supports = supports,
     .needs = needs,

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#define RP_STORED_TYPE float /* values of 16 bits lie in memory as the fp32 numbers that they are */
 #include "backend/backend.h"
 #include "base/isa.h"
 #include "recipe/choices.h"

@@ -121,7 +121,7 @@ static void low_gemm(struct rp_dev *dev, const struct rp_gemm *g)
     RP_BUG_IF(rp_cpu_low_tiles(cpu->isa, cpu->threads) + a_bytes + b_bytes + rp_cpu_low_partial(g->m, g->n, g->k) >
               (size_t)cpu->threads * cpu->scratch_each);
     const long a_rows = g->ta ? g->k : g->m, b_rows = g->tb ? g->n : g->k;
-    struct low_product p = {.cpu = cpu, .c = g->c, .ldc = g->ldc, .bias = g->bias, .add = g->add, .ldadd = g->ldadd, .f32 = g->f32};
+    struct low_product p = {.cpu = cpu, .c = g->c, .ldc = g->ldc, .bias = g->bias, .add = g->add, .ldadd = g->ldadd, .f32 = g->c32 != NULL};
     p.length = g->ta ? rp_low_segment(g->m, g->n, g->k) : RP_LOW_CHAIN;
     p.tree = g->ta;
     p.g = (struct rp_tc_gemm){.format = arithmetic->format, .tc = arithmetic->tc, .ta = g->ta, .tb = g->tb, .m = g->m, .n = g->n, .k = g->k};
@@ -134,10 +134,15 @@ static void low_gemm(struct rp_dev *dev, const struct rp_gemm *g)
 
 static void cpu_gemm(struct rp_dev *dev, const struct rp_gemm *g)
 {
+    struct rp_gemm h = *g;
+    if (g->c32) { /* in memory the same */
+        h.c = g->c32;
+        h.add = g->add32;
+    }
     if (rp_is_mixed(dev->numerics))
-        low_gemm(dev, g);
+        low_gemm(dev, &h);
     else
-        rp_cpu_gemm(dev, g);
+        rp_cpu_gemm(dev, &h);
 }
 
 /* ---- convolution: products of gathered pixels ---- */

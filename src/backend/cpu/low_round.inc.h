@@ -120,7 +120,7 @@ static void low_round_part(void *arg, int part, int thread)
     low_round_row(o->dst + at, o->src + at, left < LOW_RUN ? (long)left : LOW_RUN, o->format);
 }
 
-static void cpu_round_stored(struct rp_dev *dev, float *dst, const float *src, size_t n)
+static void low_round(struct rp_dev *dev, float *dst, const float *src, size_t n)
 {
     struct low_round_job o = {dst, src, n, rp_arithmetic_of(dev->numerics)->format};
     if (rp_is_mixed(dev->numerics))
@@ -132,5 +132,21 @@ static void cpu_round_stored(struct rp_dev *dev, float *dst, const float *src, s
 /* What the kernel of strict fp32 has computed, as it is stored; nothing in strict fp32. */
 static void low_store(struct rp_dev *dev, float *x, size_t n)
 {
-    cpu_round_stored(dev, x, x, n);
+    low_round(dev, x, x, n);
+}
+
+static void cpu_add(struct rp_dev *dev, float *dst, const float *a, const float *b, size_t n);
+
+static void cpu_add_stored(struct rp_dev *dev, float *dst, const float *a, const float *b, size_t n)
+{
+    cpu_add(dev, dst, a, b, n);
+    low_store(dev, dst, n);
+}
+
+static void cpu_round_stored(struct rp_dev *dev, float *dst, const float *src, const float *add, size_t n)
+{
+    if (add)
+        cpu_add_stored(dev, dst, src, add, n);
+    else
+        low_round(dev, dst, src, n);
 }

@@ -506,3 +506,8 @@ static void cpu_find_nonfinite(struct rp_dev *dev, int64_t *index, const float *
     int64_t first = atomic_load(&o.first);
     *index = first < (int64_t)n ? first : -1;
 }
+
+static void cpu_find_nonfinite_stored(struct rp_dev *dev, int64_t *index, const float *x, size_t n)
+{
+    cpu_find_nonfinite(dev, index, x, n);
+}

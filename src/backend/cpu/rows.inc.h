@@ -141,16 +141,17 @@ static void cpu_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, 
 struct norm_job {
     const struct rp_layernorm *norm; /* residual NULL: none */
     struct decider decider;
+    int keeps_sum; /* in mixed precision */
 };
 
-/* xhat holds z; the row stays in the first-level cache for the three passes. */
-RP_LANE float norm_row(float *y, float *xhat, float mean, const float *gamma, const float *beta, float eps, long width)
+/* kept holds z, and then xhat unless keeps_sum; the row stays in the first-level cache for the three passes. */
+RP_LANE float norm_row(float *y, float *kept, float mean, const float *gamma, const float *beta, float eps, long width, const int keeps_sum)
 {
     struct sum128 s;
     const vf vmean = vset1(mean);
     sum_start(&s);
     EACH_VECTOR(width, {
-        vf d = vget(xhat + j, n) - vmean;
+        vf d = vget(kept + j, n) - vmean;
         d = n == W ? d : vfirst(d, n);
         s.lane[l] = s.lane[l] + d * d;
     });
@@ -158,8 +159,9 @@ RP_LANE float norm_row(float *y, float *xhat, float mean, const float *gamma, co
     float rstd = 1.0f / __builtin_sqrtf(var + eps);
     const vf vrstd = vset1(rstd);
     EACH_VECTOR(width, {
-        vf h = (vget(xhat + j, n) - vmean) * vrstd;
-        vput(xhat + j, h, n);
+        vf h = (vget(kept + j, n) - vmean) * vrstd;
+        if (!keeps_sum)
+            vput(kept + j, h, n);
         vput(y + j, vfma(h, vget(gamma + j, n), vget(beta + j, n)), n);
     });
     return rstd;
@@ -173,7 +175,7 @@ static void norm_part(void *arg, int part, int thread)
     (void)thread;
     for (long r = part * 16l; r < o->rows && r < part * 16l + 16; r++) {
         const float *x = o->x + r * width, *res = o->residual ? o->residual + r * width : NULL;
-        float *z = o->xhat + r * width;
+        float *z = o->kept + r * width;
         struct sum128 s;
         sum_start(&s);
         if (dropout_on(o->drop)) {
@@ -201,11 +203,14 @@ static void norm_part(void *arg, int part, int thread)
         if (o->z)
             memcpy(o->z + r * width, z, (size_t)width * sizeof *z);
         float mean = sum_end(&s) * (1.0f / (float)width);
-        o->rstd[r] = norm_row(o->y + r * width, z, mean, o->gamma, o->beta, o->eps, width);
+        if (job->keeps_sum) {
+            o->mean[r] = mean;
+            o->rstd[r] = norm_row(o->y + r * width, z, mean, o->gamma, o->beta, o->eps, width, 1);
+        } else
+            o->rstd[r] = norm_row(o->y + r * width, z, mean, o->gamma, o->beta, o->eps, width, 0);
     }
 }
 
-static void cpu_add(struct rp_dev *dev, float *dst, const float *a, const float *b, size_t n);
 /* dst = dropout(src). */
 static void drop_rows(struct rp_dev *dev, float *dst, uint8_t *mask, const float *src, const struct rp_dropout *drop, int rows, int width);
 
@@ -214,20 +219,19 @@ static void low_residual_layernorm(struct rp_dev *dev, const struct rp_layernorm
 {
     const size_t all = (size_t)n->rows * (size_t)n->width;
     struct rp_layernorm plain = rp_layernorm_plain(n);
-    plain.x = n->xhat;
-    drop_rows(dev, n->xhat, n->mask, n->x, n->drop, n->rows, n->width);
-    cpu_add(dev, n->xhat, n->xhat, n->residual, all);
-    low_store(dev, n->xhat, all);
+    plain.x = n->kept;
+    drop_rows(dev, n->kept, n->mask, n->x, n->drop, n->rows, n->width);
+    cpu_add_stored(dev, n->kept, n->kept, n->residual, all);
     if (n->z)
-        memcpy(n->z, n->xhat, all * sizeof *n->z);
-    struct norm_job o = {&plain, decider_of(NULL, n->width)};
+        memcpy(n->z, n->kept, all * sizeof *n->z);
+    struct norm_job o = {&plain, decider_of(NULL, n->width), 1};
     rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(n->rows, 16), norm_part, &o);
     low_store(dev, n->y, all);
 }
 
 static void cpu_residual_layernorm_forward(struct rp_dev *dev, const struct rp_layernorm *n)
 {
-    struct norm_job o = {n, decider_of(n->drop, n->width)};
+    struct norm_job o = {n, decider_of(n->drop, n->width), rp_is_mixed(dev->numerics)};
     if (n->residual && rp_is_mixed(dev->numerics)) {
         low_residual_layernorm(dev, n);
         return;
@@ -242,35 +246,52 @@ static void cpu_layernorm_forward(struct rp_dev *dev, const struct rp_layernorm 
     cpu_residual_layernorm_forward(dev, &plain);
 }
 
-static void apply_part(void *arg, int part, int thread)
+/* xhat from what was kept: the sum that was normalised if of_sum. */
+RP_LANE vf xhat_of(const float *kept, vf mean, vf rstd, long n, const int of_sum)
 {
-    const struct rp_layernorm *o = arg;
-    const long width = o->width;
-    (void)thread;
-    for (long r = part * 16l; r < o->rows && r < part * 16l + 16; r++) {
-        float *y = o->y + r * width;
-        const float *x = o->x + r * width;
-        EACH_VECTOR(width, { vput(y + j, vfma(vget(x + j, n), vget(o->gamma + j, n), vget(o->beta + j, n)), n); });
-    }
+    vf h = vget(kept, n);
+    if (of_sum)
+        h = (h - mean) * rstd;
+    return of_sum && n != W ? vfirst(h, n) : h;
 }
 
-static void cpu_layernorm_apply(struct rp_dev *dev, float *y, const float *xhat, const float *gamma, const float *beta, int rows, int width)
+RP_LANE void apply_row(const struct rp_layernorm *o, long r, const int of_sum)
 {
-    struct rp_layernorm o = {.y = y, .x = xhat, .gamma = gamma, .beta = beta, .rows = rows, .width = width};
-    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), apply_part, &o);
-    low_store(dev, y, (size_t)rows * (size_t)width);
+    const vf mean = vset1(of_sum ? o->mean[r] : 0.0f), rstd = vset1(of_sum ? o->rstd[r] : 0.0f);
+    float *y = o->y + r * o->width;
+    const float *kept = o->kept + r * o->width;
+    EACH_VECTOR(o->width, { vput(y + j, vfma(xhat_of(kept + j, mean, rstd, n, of_sum), vget(o->gamma + j, n), vget(o->beta + j, n)), n); });
+}
+
+static void apply_part(void *arg, int part, int thread)
+{
+    const struct norm_job *o = arg;
+    (void)thread;
+    for (long r = part * 16l; r < o->norm->rows && r < part * 16l + 16; r++)
+        if (o->keeps_sum)
+            apply_row(o->norm, r, 1);
+        else
+            apply_row(o->norm, r, 0);
+}
+
+static void cpu_layernorm_apply(struct rp_dev *dev, const struct rp_layernorm *n)
+{
+    struct norm_job o = {.norm = n, .keeps_sum = rp_is_mixed(dev->numerics)};
+    rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(n->rows, 16), apply_part, &o);
+    low_store(dev, n->y, (size_t)n->rows * (size_t)n->width);
 }
 
 /* One row of the 64-row block whose sums are dgamma, dbeta, dbias. */
-RP_LANE void norm_back_row(const struct rp_layernorm_grad *o, long r, float *dgamma, float *dbeta, float *dbias)
+RP_LANE void norm_back_row(const struct rp_layernorm_grad *o, long r, float *dgamma, float *dbeta, float *dbias, const int of_sum)
 {
     const long width = o->width;
-    const float *dy = o->dy + r * width, *xhat = o->xhat + r * width, *gamma = o->gamma;
+    const float *dy = o->dy + r * width, *kept = o->kept + r * width, *gamma = o->gamma;
     const float inv = 1.0f / (float)width;
+    const vf mean = vset1(of_sum ? o->mean[r] : 0.0f), rstd = vset1(o->rstd[r]);
     struct sum128 s;
     sum_start(&s);
     EACH_VECTOR(width, {
-        vf g = vget(dy + j, n), h = vget(xhat + j, n);
+        vf g = vget(dy + j, n), h = xhat_of(kept + j, mean, rstd, n, of_sum);
         s.lane[l] = s.lane[l] + g * vget(gamma + j, n);
         vput(dgamma + j, vget(dgamma + j, n) + g * h, n);
         vput(dbeta + j, vget(dbeta + j, n) + g, n);
@@ -279,16 +300,16 @@ RP_LANE void norm_back_row(const struct rp_layernorm_grad *o, long r, float *dga
     sum_start(&s);
     EACH_VECTOR(width, {
         vf dh = vget(dy + j, n) * vget(gamma + j, n);
-        s.lane[l] = s.lane[l] + dh * vget(xhat + j, n);
+        s.lane[l] = s.lane[l] + dh * xhat_of(kept + j, mean, rstd, n, of_sum);
     });
     const int drops = dropout_on(o->drop);
-    const vf s2 = vset1(sum_end(&s) * inv), rstd = vset1(o->rstd[r]), scale = vset1(drops ? o->drop->scale : 1.0f);
+    const vf s2 = vset1(sum_end(&s) * inv), scale = vset1(drops ? o->drop->scale : 1.0f);
     const uint8_t *bits = drops ? o->mask + r * (rp_mask_stride(width) / 8) : NULL;
     float *dz = o->dz + r * width, *dx = o->dx ? o->dx + r * width : NULL;
     const float *add = o->add ? o->add + r * width : NULL;
     EACH_VECTOR(width, {
         vf dh = vget(dy + j, n) * vget(gamma + j, n);
-        vf d = vfnma(vget(xhat + j, n), s2, dh - s1) * rstd;
+        vf d = vfnma(xhat_of(kept + j, mean, rstd, n, of_sum), s2, dh - s1) * rstd;
         if (add)
             d = d + vget(add + j, n);
         vf e = bits ? vkeep(bits, j, d * scale) : d;
@@ -313,7 +334,10 @@ static void norm_back_part(void *arg, int part, int thread)
     if (dbias)
         memset(dbias, 0, bytes);
     for (long r = r0; r < o->rows && r < r0 + RP_COLSUM_ROWS; r++)
-        norm_back_row(o, r, dgamma, dbeta, dbias);
+        if (o->mean)
+            norm_back_row(o, r, dgamma, dbeta, dbias, 1);
+        else
+            norm_back_row(o, r, dgamma, dbeta, dbias, 0);
 }
 
 static void cpu_dropout_backward(struct rp_dev *dev, float *dx, const float *dy, const uint8_t *mask, const struct rp_dropout *drop,
@@ -327,6 +351,8 @@ static void cpu_layernorm_backward(struct rp_dev *dev, const struct rp_layernorm
     const int drops_stored = rp_is_mixed(dev->numerics) && g->dx && dropout_on(g->drop);
     if (rp_is_mixed(dev->numerics)) /* sums are over what is stored, and dx is of the dz that is */
         o.dbias = NULL;
+    else
+        o.mean = NULL; /* xhat was kept */
     if (drops_stored) {
         o.dx = NULL;
         o.drop = NULL;
@@ -420,9 +446,9 @@ static void cpu_gather_rows(struct rp_dev *dev, float *y, const float *x, const 
 }
 
 struct columns_job {
-    float *dst;
-    const float *src;
-    long ldd, lds, rows, cols;
+    char *dst;
+    const char *src;
+    long ldd, lds, rows, cols; /* in bytes */
 };
 
 static void columns_part(void *arg, int part, int thread)
@@ -430,12 +456,12 @@ static void columns_part(void *arg, int part, int thread)
     const struct columns_job *o = arg;
     (void)thread;
     for (long r = part * 32l; r < o->rows && r < part * 32l + 32; r++)
-        memcpy(o->dst + r * o->ldd, o->src + r * o->lds, (size_t)o->cols * sizeof *o->dst);
+        memcpy(o->dst + r * o->ldd, o->src + r * o->lds, (size_t)o->cols);
 }
 
-static void cpu_copy_columns(struct rp_dev *dev, float *dst, long ldd, const float *src, long lds, int rows, int cols)
+static void cpu_copy_columns(struct rp_dev *dev, void *dst, long ldd, const void *src, long lds, int rows, int cols, int bytes)
 {
-    struct columns_job o = {dst, src, ldd, lds, rows, cols};
+    struct columns_job o = {dst, src, ldd * bytes, lds * bytes, rows, (long)cols * bytes};
     rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 32), columns_part, &o);
 }
 

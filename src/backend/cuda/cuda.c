@@ -205,6 +205,8 @@ static int prepare(struct rp_cuda *c, const struct rp_device_opts *o, size_t wor
     c->graphs = graphs && strcmp(graphs, "0") == 0 ? NULL : rp_cuda_graphs_new();
     c->dev.backend = &rp_backend_cuda;
     c->dev.op = &cuda_ops;
+    c->dev.numerics = o->numerics;
+    c->dev.stored_bytes = sizeof(float);
     return 0;
 }
 

@@ -127,6 +127,11 @@ void *rp_cuda_workspace(struct rp_cuda *c, size_t bytes);
 /* Whether all of these are multiples of 16 bytes, as float4 requires. NULL is. */
 int rp_cuda_aligned(const void *const *pointer, size_t n);
 #define RP_ALIGNED(...) rp_cuda_aligned((const void *const[]){__VA_ARGS__}, sizeof((const void *const[]){__VA_ARGS__}) / sizeof(void *))
+/* For kernels of strict fp32 alone. */
+static inline float *rp_cuda_floats(const rp_stored *x)
+{
+    return (float *)(uintptr_t)x;
+}
 static inline struct rp_dropout rp_cuda_drop(const struct rp_dropout *d)
 {
     return d ? *d : (struct rp_dropout){.threshold = 0};
@@ -136,7 +141,7 @@ void rp_cuda_column_tree(struct rp_cuda *c, float *const sum[3], int parts, cons
 /* sum[column] = tree over the rows of work[rows][width]. */
 void rp_cuda_tree(struct rp_cuda *c, float *sum, const float *work, int rows, long width);
 /* The beginning of one: work[block * width + column]. */
-void rp_cuda_column_sums(struct rp_cuda *c, float *work, const float *x, int rows, int width);
+void rp_cuda_column_sums(struct rp_cuda *c, float *work, const rp_stored *x, int rows, int width);
 /* mean = such a sum of one part / rows; rstd = 1 / sqrt(mean + eps) unless it is NULL. */
 void rp_cuda_column_mean(struct rp_cuda *c, float *mean, float *rstd, float eps, const float *work, int rows, int width);
 /* The rows of struct rp_backend of these names, in second_queue.c. */

@@ -147,6 +147,7 @@ RP_DEVICE void rp_store_release(unsigned *p, unsigned v)
 #if defined(__CUDACC__) && !defined(RP_SHIM)
 #define inline __device__ __forceinline__ /* static inline functions of src/ops would be host functions */
 #endif
+#define RP_STORED_TYPE float
 #include "backend/cuda/kernels.h"
 
 #ifndef RP_SHIM

@@ -1,6 +1,7 @@
 /* The argument structs of kernels.def: the host fills one and launches, the kernel gets it by value as `a`.
  *
- * What:    plain structs of pointers to device memory and sizes; at most 4 KiB each.
+ * What:    plain structs of pointers to device memory and sizes; at most 4 KiB each. rp_stored is what the kernel is
+ *          compiled for (device.h); a kernel of strict fp32 alone has float *.
  * Flow:    ops_*.c -> rp_cuda_launch() -> RP_KERNEL(name).    Owner: none; pointers are the device's.
  * Extend:  a struct here, a row in kernels.def, RP_KERNEL(name) in a .cu file, the launch in ops_*.c.
  */
@@ -14,27 +15,27 @@
 
 /* type NULL: not added */
 struct rp_embed_forward_args {
-    float *z;
+    rp_stored *z;
     const int32_t *ids, *type_ids, *position_ids; /* position_ids NULL: row % seq */
-    const float *word, *type, *position;
+    const rp_stored *word, *type, *position;
     int rows, seq, width, wide;
 };
 struct rp_gather_rows_args {
-    float *y;
-    const float *x;
+    rp_stored *y;
+    const rp_stored *x;
     const int32_t *index;
     int n, width, wide;
 };
 struct rp_dropout_forward_args {
-    float *y;
+    rp_stored *y;
     uint8_t *mask;
-    const float *x;
+    const rp_stored *x;
     struct rp_dropout drop;
     int rows, width, wide;
 };
 struct rp_dropout_backward_args {
-    float *dx;
-    const float *dy;
+    rp_stored *dx;
+    const rp_stored *dy;
     const uint8_t *mask;
     struct rp_dropout drop;
     int rows, width, wide;
@@ -42,16 +43,19 @@ struct rp_dropout_backward_args {
 /* z = dropout(x) + residual (NULL: none), stored unless z is NULL, then the norm of z. layernorm_kept: `wide` rows of at most RP_NORM_KEPT columns */
 #define RP_NORM_KEPT 1024
 struct rp_layernorm_forward_args {
-    float *y, *z, *xhat, *rstd;
+    rp_stored *y, *z, *kept;
+    float *rstd;
     uint8_t *mask;
-    const float *x, *residual, *gamma, *beta;
+    const rp_stored *x, *residual;
+    const float *gamma, *beta;
     struct rp_dropout drop;
     float eps, inv; /* inv: 1 / width */
     int rows, width, wide;
 };
 struct rp_layernorm_apply_args {
-    float *y;
-    const float *xhat, *gamma, *beta;
+    rp_stored *y;
+    const rp_stored *kept;
+    const float *gamma, *beta;
     int rows, width, wide;
 };
 struct rp_copy_columns_args {
@@ -61,14 +65,15 @@ struct rp_copy_columns_args {
     int rows, cols, wide;
 };
 struct rp_bias_add_args {
-    float *y;
+    rp_stored *y;
     const float *x, *bias;
     int rows, width, wide;
 };
 /* sums[2 * row] = s1, sums[2 * row + 1] = s2 for rows row0 .. end - 1 */
 struct rp_layernorm_sums_args {
     float *sums;
-    const float *dy, *xhat, *gamma;
+    const rp_stored *dy, *kept;
+    const float *gamma;
     long row0, end;
     float inv;
     int width, wide;
@@ -76,8 +81,10 @@ struct rp_layernorm_sums_args {
 /* The same rows, row0 a multiple of 64: dz, with `add` added unless it is NULL, dx (NULL: not computed), and
  * work[p * part + block * width + column], the sums over 64 rows of p = 0: dgamma, 1: dbeta, 2: dbias. threshold 0: no dropout. */
 struct rp_layernorm_columns_args {
-    float *dz, *dx, *work;
-    const float *dy, *add, *xhat, *rstd, *gamma, *sums;
+    rp_stored *dz, *dx;
+    float *work;
+    const rp_stored *dy, *add, *kept;
+    const float *rstd, *gamma, *sums;
     const uint8_t *mask;
     long part, row0, end;
     uint32_t threshold;
@@ -89,7 +96,7 @@ struct rp_layernorm_columns_args {
 #define RP_GROUP_LEVELS 3 /* of a binary counter up to 64 / 8 */
 struct rp_row_sums_args {
     float *dst;
-    const float *src;
+    const rp_stored *src;
     const int32_t *key, *start, *source;
     int n, width, add, wide;
 };
@@ -97,7 +104,7 @@ struct rp_row_sums_args {
  * each warp, and RP_TREE_FLOATS. */
 struct rp_row_sums_long_args {
     float *dst;
-    const float *src;
+    const rp_stored *src;
     const int32_t *key, *start, *source;
     int n, width, add, small, columns;
 };
@@ -117,43 +124,46 @@ struct rp_column_tree_args {
 /* ---- pointwise.cu ---- */
 
 struct rp_gelu_forward_args {
-    float *g;
-    const float *u;
+    rp_stored *g;
+    const rp_stored *u;
     size_t n;
     int wide;
 };
 struct rp_tanh_forward_args {
-    float *y;
-    const float *x;
+    rp_stored *y;
+    const rp_stored *x;
     size_t n;
     int wide;
 };
 /* The tanh forms of GELU: as for the erf forms */
 struct rp_gelu_tanh_forward_args {
-    float *g;
-    const float *u;
+    rp_stored *g;
+    const rp_stored *u;
     size_t n;
     int wide;
 };
 /* Gradients, and work[block * width + column], their sums over 64 rows */
 struct rp_gelu_backward_args {
-    float *du, *work;
-    const float *dg, *u;
+    rp_stored *du;
+    float *work;
+    const rp_stored *dg, *u;
     int rows, width;
 };
 struct rp_gelu_tanh_backward_args {
-    float *du, *work;
-    const float *dg, *u;
+    rp_stored *du;
+    float *work;
+    const rp_stored *dg, *u;
     int rows, width;
 };
 struct rp_tanh_backward_args {
-    float *dx, *work;
-    const float *dy, *y;
+    rp_stored *dx;
+    float *work;
+    const rp_stored *dy, *y;
     int rows, width;
 };
 struct rp_colsum_args {
     float *work;
-    const float *x;
+    const rp_stored *x;
     int rows, width;
 };
 
@@ -162,13 +172,15 @@ struct rp_colsum_args {
 /* work[block * width + column]: sums over 64 rows of (x - mean)^2 */
 struct rp_batchnorm_squares_args {
     float *work;
-    const float *x, *mean;
+    const rp_stored *x;
+    const float *mean;
     int rows, width;
 };
 /* work[p * part + block * width + column]: of p = 0: dz * xhat, 1: dz; y NULL: no ReLU */
 struct rp_batchnorm_sums_args {
     float *work;
-    const float *dy, *x, *y, *mean, *rstd;
+    const rp_stored *dy, *x, *y;
+    const float *mean, *rstd;
     long part;
     int rows, width;
 };
@@ -181,14 +193,16 @@ struct rp_column_mean_args {
 };
 /* quads: rows times the fours of a row, the last of which may be shorter; less than 2^32. Tensors that may be NULL as in ops.def. */
 struct rp_batchnorm_apply_args {
-    float *y;
-    const float *x, *mean, *rstd, *gamma, *beta, *add;
+    rp_stored *y;
+    const rp_stored *x, *add;
+    const float *mean, *rstd, *gamma, *beta;
     size_t quads;
     int relu, width, wide;
 };
 struct rp_batchnorm_backward_args {
-    float *dx, *dadd;
-    const float *dy, *x, *y, *mean, *rstd, *gamma, *dgamma, *dbeta;
+    rp_stored *dx, *dadd;
+    const rp_stored *dy, *x, *y;
+    const float *mean, *rstd, *gamma, *dgamma, *dbeta;
     size_t quads;
     float inv;
     int width, wide;
@@ -198,16 +212,16 @@ struct rp_batchnorm_backward_args {
 
 /* quads as above, of the pixels that are written; `wide` includes `which` */
 struct rp_maxpool_forward_args {
-    float *y;
+    rp_stored *y;
     uint8_t *which;
-    const float *x;
+    const rp_stored *x;
     size_t quads;
     struct rp_conv conv;
     int wide;
 };
 struct rp_maxpool_backward_args {
-    float *dx;
-    const float *dy;
+    rp_stored *dx;
+    const rp_stored *dy;
     const uint8_t *which;
     size_t quads;
     struct rp_conv conv;
@@ -216,21 +230,21 @@ struct rp_maxpool_backward_args {
 /* A block for each image and RP_WARP channels. Shared memory: RP_AVGPOOL_FLOATS. */
 #define RP_AVGPOOL_FLOATS (128 * 32)
 struct rp_avgpool_forward_args {
-    float *y;
-    const float *x;
+    rp_stored *y;
+    const rp_stored *x;
     float inv;
     int pixels, width;
 };
 struct rp_avgpool_backward_args {
-    float *dx;
-    const float *dy;
+    rp_stored *dx;
+    const rp_stored *dy;
     size_t quads;
     float inv;
     int pixels, width, wide;
 };
 /* n: elements; wide: x and pixel are aligned */
 struct rp_scale_pixels_args {
-    float *x;
+    rp_stored *x;
     const uint8_t *pixel;
     size_t n;
     float scale[4], shift[4];
@@ -242,7 +256,8 @@ struct rp_scale_pixels_args {
 /* A block for each row. Shared memory: RP_XENT_FLOATS. */
 #define RP_XENT_FLOATS (2 * 4096 + 128)
 struct rp_softmax_xent_args {
-    float *loss, *logits;
+    rp_stored *logits;
+    float *loss;
     long ld;
     const int32_t *labels;
     const float *coef;
@@ -252,7 +267,8 @@ struct rp_softmax_xent_args {
 #define RP_XENT_SHARDS_MOST 128
 #define RP_XENT_SHARDS_FLOATS (RP_XENT_SHARDS_MOST + 1024)
 struct rp_softmax_xent_shards_args {
-    float *loss, *logits;
+    rp_stored *logits;
+    float *loss;
     long ld;
     const int32_t *labels;
     const float *coef;
@@ -267,7 +283,8 @@ struct rp_weighted_sum_args {
 
 /* A block for each row. rest: 1 - smoothing; share: 1 / classes; each: smoothing * share. Shared memory: 128 floats. */
 struct rp_softmax_xent_smoothed_args {
-    float *loss, *logits;
+    rp_stored *logits;
+    float *loss;
     long ld;
     const int32_t *labels;
     const float *coef;
@@ -277,7 +294,7 @@ struct rp_softmax_xent_smoothed_args {
 /* A warp for each of n rows. */
 struct rp_argmax_rows_args {
     int32_t *index;
-    const float *x;
+    const rp_stored *x;
     long ld;
     int n, classes;
 };

@@ -167,7 +167,7 @@ size_t rp_cuda_needs(const struct rp_device_opts *o, const struct rp_op_use *u)
                    : u->op == RP_OP_layernorm_backward ? (size_t)u->rows * 2 * sizeof(float) /* two sums of each row */
                    : u->op == RP_OP_attention_forward  ? forward_workspace(u)
                    : u->op == RP_OP_attention_backward ? backward_workspace(u)
-                   : u->op == RP_OP_find_nonfinite     ? sizeof(uint64_t)
+                   : u->op == RP_OP_find_nonfinite || u->op == RP_OP_find_nonfinite_stored ? sizeof(uint64_t)
                    : u->op == RP_OP_conv_wgrad         ? sizeof(unsigned) /* the semaphores alone */
                                                        : 0;
     (void)o;

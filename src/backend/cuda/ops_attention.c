@@ -314,7 +314,7 @@ static void check_attention(const struct rp_cuda *c, enum rp_op op, const struct
     RP_BUG_IF(rp_cuda_supports(&c->gpu, c->dev.numerics, &use, &err) < 0 || ((uintptr_t)mask & 3));
 }
 
-void rp_cuda_op_attention_forward(struct rp_dev *dev, float *o, float *row_max, float *row_inv, uint8_t *mask, const float *qkv,
+void rp_cuda_op_attention_forward(struct rp_dev *dev, rp_stored *o, float *row_max, float *row_inv, uint8_t *mask, const rp_stored *qkv,
                                   const struct rp_attention *a)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
@@ -327,8 +327,8 @@ void rp_cuda_op_attention_forward(struct rp_dev *dev, float *o, float *row_max, 
     const long all = tiles(a, way.use->rows);
     const size_t slabs = (size_t)way.blocks * (size_t)way.kept * RP_ATT_TILE_BYTES(way.use->rows);
     const struct rp_attention_forward_args args = {
-        .o = o, .row_max = row_max, .row_inv = row_inv, .slabs = slabs ? rp_cuda_workspace(c, slabs) : NULL,
-        .mask = mask, .qkv = qkv, .keys = a->key_mask, .first = a->first_key, .seed = a->drop.seed, .seq = a->seq,
+        .o = rp_cuda_floats(o), .row_max = row_max, .row_inv = row_inv, .slabs = slabs ? rp_cuda_workspace(c, slabs) : NULL,
+        .mask = mask, .qkv = rp_cuda_floats(qkv), .keys = a->key_mask, .first = a->first_key, .seed = a->drop.seed, .seq = a->seq,
         .heads = a->heads, .first_head = a->first_head, .dim = a->head_dim, .width = width, .ld = 3 * width,
         .padded = RP_ATT_PADDED(a->seq), .blocks = (int)(all / a->batch / a->heads), .tiles = (int)all,
         .kept_tiles = way.kept,
@@ -351,14 +351,16 @@ void rp_cuda_op_attention_backward(struct rp_dev *dev, const struct rp_attention
     const struct way way = choose_backward(c, a, next_turn(c, RP_OP_attention_backward, a));
     RP_BUG_IF(!way.use);
     struct rp_attention_backward_args args = {
-        .dqkv = g->dqkv, .d_o = g->d_o, .big_d = big_d, .row_max = g->row_max, .row_inv = g->row_inv, .qkv = g->qkv,
+        .dqkv = rp_cuda_floats(g->dqkv), .d_o = rp_cuda_floats(g->d_o), .big_d = big_d, .row_max = g->row_max,
+        .row_inv = g->row_inv, .qkv = rp_cuda_floats(g->qkv),
         .mask = dropout ? g->mask : NULL, .keys = a->key_mask, .first = a->first_key, .seq = a->seq, .heads = a->heads,
         .dim = a->head_dim, .width = width, .ld = 3 * width, .padded = RP_ATT_PADDED(a->seq),
         .whole = a->head_dim % 4 == 0 && RP_ALIGNED(g->dqkv, g->d_o, g->qkv), .scale = a->scale,
         .keep_scale = dropout ? a->drop.scale : 1.0f, .causal = a->causal};
     const unsigned threads = rp_cuda_kernels[RP_KERNEL_attention_dots].threads;
     RP_LAUNCH(c, attention_dots, ((struct rp_grid){(unsigned)((rows * a->heads + threads - 1) / threads), 1, 1}), 0, .big_d = big_d,
-              .d_o = g->d_o, .o = g->o, .rows = (int)rows, .seq = a->seq, .heads = a->heads, .dim = a->head_dim,
+              .d_o = rp_cuda_floats(g->d_o), .o = rp_cuda_floats(g->o), .rows = (int)rows, .seq = a->seq, .heads = a->heads,
+              .dim = a->head_dim,
               .whole = a->head_dim % 4 == 0 && RP_ALIGNED(g->d_o, g->o));
     if (way.use->is_stream)
         launch_backward_streams(c, a, &way, &args);

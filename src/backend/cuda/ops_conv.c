@@ -265,7 +265,7 @@ static void conv_launch_tiles(struct rp_cuda *c, const struct conv_task *j, stru
     rp_cuda_launch(c, t->kernel, (struct rp_grid){(unsigned)blocks, 1, 1}, conv_count_bytes(c, t, j), a);
 }
 
-void rp_cuda_op_conv_forward(struct rp_dev *dev, float *y, float *mean, const float *x, const float *w, const struct rp_conv *v,
+void rp_cuda_op_conv_forward(struct rp_dev *dev, rp_stored *y, float *mean, const rp_stored *x, const rp_stored *w, const struct rp_conv *v,
                              float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
@@ -277,7 +277,8 @@ void rp_cuda_op_conv_forward(struct rp_dev *dev, float *y, float *mean, const fl
         conv_begin_gemm(c);
     } else {
         struct rp_conv_args a = {
-            .c = y, .a = x, .b = w, .images = v->batch, .height = v->in_h, .width = v->in_w, .channels = v->in_c, .to_height = v->out_h,
+            .c = rp_cuda_floats(y), .a = rp_cuda_floats(x), .b = rp_cuda_floats(w), .images = v->batch, .height = v->in_h,
+            .width = v->in_w, .channels = v->in_c, .to_height = v->out_h,
             .to_width = v->out_w, .columns = v->out_c, .step = v->stride, .direction = 1, .to_step = 1, .tap_step = 1,
             .kernel_w = v->kernel_w, .taps = v->kernel_h * v->kernel_w, .by_channels = RP_CONV_BY(v->in_c),
             .wide = v->out_c % 4 == 0 && RP_ALIGNED(y)};
@@ -291,7 +292,8 @@ void rp_cuda_op_conv_forward(struct rp_dev *dev, float *y, float *mean, const fl
     rp_cuda_column_mean(c, mean, NULL, 0, work, rows, v->out_c);
 }
 
-void rp_cuda_op_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const float *w, const float *add, const struct rp_conv *v)
+void rp_cuda_op_conv_dgrad(struct rp_dev *dev, rp_stored *dx, const rp_stored *dy, const rp_stored *w, const rp_stored *add,
+                           const struct rp_conv *v)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     const struct conv_task j = conv_make_task(RP_OP_conv_dgrad, v, RP_ALIGNED(w, dx, add));
@@ -302,7 +304,8 @@ void rp_cuda_op_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const
         return;
     }
     struct rp_conv_args a = {
-        .c = dx, .a = dy, .b = w, .add = add, .images = v->batch, .height = v->out_h, .width = v->out_w, .channels = v->out_c,
+        .c = rp_cuda_floats(dx), .a = rp_cuda_floats(dy), .b = rp_cuda_floats(w), .add = rp_cuda_floats(add),
+        .images = v->batch, .height = v->out_h, .width = v->out_w, .channels = v->out_c,
         .to_height = v->in_h, .to_width = v->in_w, .columns = v->in_c, .step = 1, .direction = -1, .to_step = v->stride,
         .tap_step = v->stride, .kernel_w = v->kernel_w, .taps = v->kernel_h * v->kernel_w, .by_channels = RP_CONV_BY(v->out_c),
         .wide = v->in_c % 4 == 0 && RP_ALIGNED(dx, add)};
@@ -320,22 +323,22 @@ static void conv_launch_wgrad(struct rp_cuda *c, const struct conv_task *j, stru
     rp_cuda_launch(c, t->kernel, (struct rp_grid){blocks, 1, 1}, size.shared, a);
 }
 
-void rp_cuda_op_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const float *x, const struct rp_conv *v, float *work)
+void rp_cuda_op_conv_wgrad(struct rp_dev *dev, float *dw, const rp_stored *dy, const rp_stored *x, const struct rp_conv *v, float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     const struct conv_task j = conv_make_task(RP_OP_conv_wgrad, v, RP_ALIGNED(dy, x, dw, work));
     const int groups = j.gemm.groups;
     const size_t n = (size_t)j.gemm.m * (size_t)j.gemm.n;
     float *to = groups > 1 ? work : dw;
-    struct rp_gemm g = {.a = dy, .b = x, .c = to};
+    struct rp_gemm g = {.a = dy, .b = x, .c32 = to};
     if (conv_check_gemm(c, v, &j, &g)) {
         rp_cuda_gemm_groups(c, &g, RP_CONV_GROUP);
         conv_begin_gemm(c);
     } else {
         struct rp_conv_wgrad_args a = {
             .g = j.gemm, .conv = *v, .by_out_h = RP_CONV_BY(v->out_h), .by_out_w = RP_CONV_BY(v->out_w)};
-        a.g.a = dy;
-        a.g.b = x;
+        a.g.a = rp_cuda_floats(dy);
+        a.g.b = rp_cuda_floats(x);
         a.g.c = a.g.part = to;
         a.g.ldpart = a.g.ldc;
         a.g.semaphores = c->semaphores;

@@ -27,3 +27,8 @@ void rp_cuda_op_find_nonfinite(struct rp_dev *dev, int64_t *index, const float *
     if (dev->backend->download(dev, &found, first, sizeof found, &err) == 0)
         *index = (int64_t)found;
 }
+
+void rp_cuda_op_find_nonfinite_stored(struct rp_dev *dev, int64_t *index, const rp_stored *x, size_t n)
+{
+    rp_cuda_op_find_nonfinite(dev, index, rp_cuda_floats(x), n);
+}

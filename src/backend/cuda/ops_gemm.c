@@ -262,7 +262,8 @@ struct rp_gemm_args rp_cuda_gemm_arguments(const struct rp_gemm *g, int group)
 {
     const int segment = g->segment && g->segment < g->k ? g->segment : g->k > 0 ? g->k : 1;
     const int groups = group ? segments_of(g->k, group) : 1, group_k = groups > 1 ? group : g->k;
-    return (struct rp_gemm_args){.a = g->a, .b = g->b, .c = g->c, .bias = g->bias, .add = g->add, .lda = g->lda, .ldb = g->ldb,
+    return (struct rp_gemm_args){.a = rp_cuda_floats(g->a), .b = rp_cuda_floats(g->b), .c = g->c32 ? g->c32 : rp_cuda_floats(g->c),
+                                 .bias = g->bias, .add = g->c32 ? g->add32 : rp_cuda_floats(g->add), .lda = g->lda, .ldb = g->ldb,
                                  .ldc = g->ldc, .ldadd = g->ldadd, .ta = g->ta, .tb = g->tb, .m = g->m, .n = g->n, .k = g->k,
                                  .segment = segment, .segments = segments_of(group_k, segment), .groups = groups,
                                  .group_k = group_k,
@@ -287,14 +288,14 @@ void rp_cuda_op_gemm(struct rp_dev *dev, const struct rp_gemm *g)
     }
     struct rp_gemm_args all = rp_cuda_gemm_arguments(g, 0);
     int64_t fit = (int64_t)(c->workspace_bytes / ((size_t)part_pitch(&all) * sizeof(float)));
-    int64_t band = all.segments > 1 && g->add == g->c ? fit : INT32_MAX;
+    int64_t band = all.segments > 1 && all.add == all.c ? fit : INT32_MAX;
     band -= band > 64 ? band % 64 : 0; /* keeps the alignment */
     RP_BUG_IF(band < 1);
     for (int64_t i = 0; i < g->m; i += band) {
         struct rp_gemm_args x = all;
         x.a += i * (g->ta ? 1 : g->lda);
         x.c += i * g->ldc;
-        x.add = g->add ? g->add + i * g->ldadd : NULL;
+        x.add = all.add ? all.add + i * g->ldadd : NULL;
         x.m = (int)(g->m - i < band ? g->m - i : band);
         launch_gemm(c, &x);
     }
@@ -303,6 +304,6 @@ void rp_cuda_op_gemm(struct rp_dev *dev, const struct rp_gemm *g)
 void rp_cuda_gemm_groups(struct rp_cuda *c, const struct rp_gemm *g, int group)
 {
     struct rp_gemm_args x = rp_cuda_gemm_arguments(g, group);
-    RP_BUG_IF(g->bias || g->add || (x.groups > 1 && group % x.segment));
+    RP_BUG_IF(x.bias || x.add || (x.groups > 1 && group % x.segment));
     launch_gemm(c, &x);
 }

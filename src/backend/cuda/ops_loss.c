@@ -1,7 +1,7 @@
 /* The losses, and the best class of a row. */
 #include "backend/cuda/cuda.h"
 
-void rp_cuda_op_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef,
+void rp_cuda_op_softmax_xent(struct rp_dev *dev, float *loss, rp_stored *logits, long ld, const int32_t *labels, const float *coef,
                              float scale, int n, int classes, int shards)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
@@ -22,7 +22,7 @@ void rp_cuda_op_weighted_sum(struct rp_dev *dev, float *out, const float *loss, 
     RP_LAUNCH(c, weighted_sum, ((struct rp_grid){1, 1, 1}), 128 * sizeof(float), .out = out, .loss = loss, .coef = coef, .n = n);
 }
 
-void rp_cuda_op_softmax_xent_smoothed(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef,
+void rp_cuda_op_softmax_xent_smoothed(struct rp_dev *dev, float *loss, rp_stored *logits, long ld, const int32_t *labels, const float *coef,
                                       float scale, int n, int classes, float smoothing)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
@@ -33,7 +33,7 @@ void rp_cuda_op_softmax_xent_smoothed(struct rp_dev *dev, float *loss, float *lo
               .each = smoothing * share, .classes = classes);
 }
 
-void rp_cuda_op_argmax_rows(struct rp_dev *dev, int32_t *index, const float *x, long ld, int n, int classes)
+void rp_cuda_op_argmax_rows(struct rp_dev *dev, int32_t *index, const rp_stored *x, long ld, int n, int classes)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     const unsigned warps = rp_cuda_kernels[RP_KERNEL_argmax_rows].threads / 32;

@@ -15,8 +15,8 @@ static size_t pieces(int rows, int width)
     return (size_t)rows * (((size_t)width + 127) / 128);
 }
 
-void rp_cuda_op_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, const int32_t *type_ids, const int32_t *position_ids,
-                              const float *word, const float *type, const float *position, int rows, int seq, int width)
+void rp_cuda_op_embed_forward(struct rp_dev *dev, rp_stored *z, const int32_t *ids, const int32_t *type_ids, const int32_t *position_ids,
+                              const rp_stored *word, const rp_stored *type, const rp_stored *position, int rows, int seq, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     int wide = width % 4 == 0 && RP_ALIGNED(z, word, type, position);
@@ -25,7 +25,7 @@ void rp_cuda_op_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, 
               .wide = wide);
 }
 
-void rp_cuda_op_gather_rows(struct rp_dev *dev, float *y, const float *x, const int32_t *index, int n, int width)
+void rp_cuda_op_gather_rows(struct rp_dev *dev, rp_stored *y, const rp_stored *x, const int32_t *index, int n, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     int wide = width % 4 == 0 && RP_ALIGNED(y, x);
@@ -33,8 +33,9 @@ void rp_cuda_op_gather_rows(struct rp_dev *dev, float *y, const float *x, const 
               .width = width, .wide = wide);
 }
 
-void rp_cuda_op_copy_columns(struct rp_dev *dev, float *dst, long ldd, const float *src, long lds, int rows, int cols)
+void rp_cuda_op_copy_columns(struct rp_dev *dev, void *dst, long ldd, const void *src, long lds, int rows, int cols, int bytes)
 {
+    RP_BUG_IF(bytes != sizeof(float));
     struct rp_cuda *c = rp_cuda_of(dev);
     int wide = cols % 4 == 0 && ldd % 4 == 0 && lds % 4 == 0 && RP_ALIGNED(dst, src);
     RP_LAUNCH(c, copy_columns, WARPS(copy_columns, pieces(rows, cols)), 0, .dst = dst, .src = src, .ldd = ldd, .lds = lds, .rows = rows,
@@ -42,16 +43,26 @@ void rp_cuda_op_copy_columns(struct rp_dev *dev, float *dst, long ldd, const flo
 }
 
 /* Strict fp32 stores what it is given. */
-void rp_cuda_op_round_stored(struct rp_dev *dev, float *dst, const float *src, size_t n)
+void rp_cuda_op_round_stored(struct rp_dev *dev, rp_stored *dst, const float *src, const rp_stored *add, size_t n)
 {
     const size_t most = (size_t)1 << 30;
-    for (size_t i = 0, part; dst != src && i < n; i += part) {
+    float *to = rp_cuda_floats(dst);
+    if (add) {
+        rp_cuda_op_add(dev, to, src, rp_cuda_floats(add), n);
+        return;
+    }
+    for (size_t i = 0, part; i < n; i += part) {
         part = n - i < most ? n - i : most;
-        rp_cuda_op_copy_columns(dev, dst + i, (long)part, src + i, (long)part, 1, (int)part);
+        rp_cuda_op_copy_columns(dev, to + i, (long)part, src + i, (long)part, 1, (int)part, sizeof *src);
     }
 }
 
-void rp_cuda_op_bias_add(struct rp_dev *dev, float *y, const float *x, const float *bias, int rows, int width)
+void rp_cuda_op_add_stored(struct rp_dev *dev, rp_stored *dst, const rp_stored *a, const rp_stored *b, size_t n)
+{
+    rp_cuda_op_add(dev, rp_cuda_floats(dst), rp_cuda_floats(a), rp_cuda_floats(b), n);
+}
+
+void rp_cuda_op_bias_add(struct rp_dev *dev, rp_stored *y, const float *x, const float *bias, int rows, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     int wide = width % 4 == 0 && RP_ALIGNED(y, x, bias);
@@ -61,8 +72,8 @@ void rp_cuda_op_bias_add(struct rp_dev *dev, float *y, const float *x, const flo
 
 /* ---- dropout ---- */
 
-void rp_cuda_op_dropout_forward(struct rp_dev *dev, float *y, uint8_t *mask, const float *x, const struct rp_dropout *drop, int rows,
-                                int width)
+void rp_cuda_op_dropout_forward(struct rp_dev *dev, rp_stored *y, uint8_t *mask, const rp_stored *x,
+                                const struct rp_dropout *drop, int rows, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     struct rp_dropout d = rp_cuda_drop(drop);
@@ -72,7 +83,7 @@ void rp_cuda_op_dropout_forward(struct rp_dev *dev, float *y, uint8_t *mask, con
                   .rows = rows, .width = width, .wide = wide);
 }
 
-void rp_cuda_op_dropout_backward(struct rp_dev *dev, float *dx, const float *dy, const uint8_t *mask, const struct rp_dropout *drop,
+void rp_cuda_op_dropout_backward(struct rp_dev *dev, rp_stored *dx, const rp_stored *dy, const uint8_t *mask, const struct rp_dropout *drop,
                                  int rows, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
@@ -88,9 +99,9 @@ void rp_cuda_op_dropout_backward(struct rp_dev *dev, float *dx, const float *dy,
 void rp_cuda_op_residual_layernorm_forward(struct rp_dev *dev, const struct rp_layernorm *n)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    int wide = n->width % 4 == 0 && RP_ALIGNED(n->y, n->z, n->xhat, n->x, n->residual, n->gamma, n->beta);
+    int wide = n->width % 4 == 0 && RP_ALIGNED(n->y, n->z, n->kept, n->x, n->residual, n->gamma, n->beta);
     const struct rp_layernorm_forward_args a = {
-        .y = n->y, .z = n->z, .xhat = n->xhat, .rstd = n->rstd, .mask = n->mask, .x = n->x, .residual = n->residual,
+        .y = n->y, .z = n->z, .kept = n->kept, .rstd = n->rstd, .mask = n->mask, .x = n->x, .residual = n->residual,
         .gamma = n->gamma, .beta = n->beta, .drop = rp_cuda_drop(n->drop), .eps = n->eps,
         .inv = 1.0f / (float)n->width, .rows = n->rows, .width = n->width, .wide = wide};
     const int kept = wide && n->width <= RP_NORM_KEPT;
@@ -104,16 +115,16 @@ void rp_cuda_op_layernorm_forward(struct rp_dev *dev, const struct rp_layernorm 
     rp_cuda_op_residual_layernorm_forward(dev, &plain);
 }
 
-void rp_cuda_op_layernorm_apply(struct rp_dev *dev, float *y, const float *xhat, const float *gamma, const float *beta, int rows, int width)
+void rp_cuda_op_layernorm_apply(struct rp_dev *dev, const struct rp_layernorm *n)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    int wide = width % 4 == 0 && RP_ALIGNED(y, xhat, gamma, beta);
-    RP_LAUNCH(c, layernorm_apply, WARPS(layernorm_apply, pieces(rows, width)), 0, .y = y, .xhat = xhat, .gamma = gamma, .beta = beta,
-              .rows = rows, .width = width, .wide = wide);
+    int wide = n->width % 4 == 0 && RP_ALIGNED(n->y, n->kept, n->gamma, n->beta);
+    RP_LAUNCH(c, layernorm_apply, WARPS(layernorm_apply, pieces(n->rows, n->width)), 0, .y = n->y, .kept = n->kept,
+              .gamma = n->gamma, .beta = n->beta, .rows = n->rows, .width = n->width, .wide = wide);
 }
 
-/* Rows of dy and xhat that stay in the L2 cache between two kernels, a multiple of 64; all rows if that would be too few to keep the
- * multiprocessors busy. */
+/* Rows of dy and of what was kept that stay in the L2 cache between two kernels, a multiple of 64; all rows if that would be
+ * too few to keep the multiprocessors busy. */
 static long rows_at_a_time(const struct rp_cuda *c, long rows, int width)
 {
     size_t bytes = (size_t)rows * (size_t)width * 8, most = c->l2 / 4 * 3 + 1; /* a virtual GPU may report an L2 of 0 */
@@ -129,16 +140,16 @@ void rp_cuda_op_layernorm_backward(struct rp_dev *dev, const struct rp_layernorm
     const int rows = g->rows, width = g->width;
     float *sums = rp_cuda_workspace(c, (size_t)rows * 2 * sizeof *sums); /* s1 and s2 of each row */
     size_t part = rp_colsum_work(rows, width);
-    int wide = width % 4 == 0 && RP_ALIGNED(g->dy, g->xhat, g->gamma);
+    int wide = width % 4 == 0 && RP_ALIGNED(g->dy, g->kept, g->gamma);
     float inv = 1.0f / (float)width;
     unsigned threads = rp_cuda_kernels[RP_KERNEL_layernorm_columns].threads, strips = ((unsigned)width + threads - 1) / threads;
     for (long row = 0, most = rows_at_a_time(c, rows, width); row < rows; row += most) {
         long end = rows - row < most ? rows : row + most, blocks = (end - row + RP_COLSUM_ROWS - 1) / RP_COLSUM_ROWS;
-        RP_LAUNCH(c, layernorm_sums, WARPS(layernorm_sums, end - row), 0, .sums = sums, .dy = g->dy, .xhat = g->xhat,
+        RP_LAUNCH(c, layernorm_sums, WARPS(layernorm_sums, end - row), 0, .sums = sums, .dy = g->dy, .kept = g->kept,
                   .gamma = g->gamma, .row0 = row, .end = end, .inv = inv, .width = width, .wide = wide);
         RP_LAUNCH(c, layernorm_columns, ((struct rp_grid){(unsigned)blocks * strips, 1, 1}),
                   RP_COLSUM_ROWS * 4 * sizeof(float), .dz = g->dz, .dx = g->dx == g->dz ? NULL : g->dx, .work = g->work,
-                  .dy = g->dy, .add = g->add, .xhat = g->xhat, .rstd = g->rstd, .gamma = g->gamma, .sums = sums,
+                  .dy = g->dy, .add = g->add, .kept = g->kept, .rstd = g->rstd, .gamma = g->gamma, .sums = sums,
                   .mask = g->mask, .part = (long)part, .row0 = row, .end = end, .threshold = d.threshold,
                   .scale = d.scale, .bias = g->dbias != NULL, .width = width);
     }
@@ -149,7 +160,8 @@ void rp_cuda_op_layernorm_backward(struct rp_dev *dev, const struct rp_layernorm
 /* ---- rows added up ---- */
 
 /* Long groups: narrow strips of columns if there are few groups, so that there are enough blocks. */
-static void sum_long_groups(struct rp_cuda *c, float *dst, const float *src, const struct rp_row_groups *g, int width, int add, int small)
+static void sum_long_groups(struct rp_cuda *c, float *dst, const rp_stored *src, const struct rp_row_groups *g, int width,
+                            int add, int small)
 {
     size_t columns = g->n < 16 ? 8 : 16, warps_each = rp_cuda_kernels[RP_KERNEL_row_sums_long].threads / 32;
     unsigned strips = (unsigned)(((size_t)width + columns - 1) / columns);
@@ -160,7 +172,7 @@ static void sum_long_groups(struct rp_cuda *c, float *dst, const float *src, con
               .small = small, .columns = (int)columns);
 }
 
-void rp_cuda_op_row_sums(struct rp_dev *dev, float *dst, const float *src, const struct rp_row_groups *groups, int width, int add)
+void rp_cuda_op_row_sums(struct rp_dev *dev, float *dst, const rp_stored *src, const struct rp_row_groups *groups, int width, int add)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     int wide = width % 4 == 0 && RP_ALIGNED(dst, src), small = groups->n > 4 ? RP_GROUP_SMALL : 0;

@@ -74,7 +74,7 @@ RP_KERNEL(layernorm_apply)
     struct piece p;
     if (!piece_of(&p, a.rows, a.width))
         return;
-    float4 h = rp_get4(a.xhat + p.at, p.n, a.wide), g = rp_get4(a.gamma + p.column, p.n, a.wide), b = rp_get4(a.beta + p.column, p.n, a.wide);
+    float4 h = rp_get4(a.kept + p.at, p.n, a.wide), g = rp_get4(a.gamma + p.column, p.n, a.wide), b = rp_get4(a.beta + p.column, p.n, a.wide);
     rp_put4(a.y + p.at, make_float4(fmaf(h.x, g.x, b.x), fmaf(h.y, g.y, b.y), fmaf(h.z, g.z, b.z), fmaf(h.w, g.w, b.w)), p.n, a.wide);
 }
 
@@ -253,7 +253,7 @@ RP_KERNEL(layernorm_kept)
     float var = rp_sum128(sum) * a.inv, rstd = 1.0f / sqrtf(var + a.eps);
     if (rp_lane() == 0)
         a.rstd[r.row] = rstd;
-    float *y = a.y + r.at, *xhat = a.xhat + r.at;
+    float *y = a.y + r.at, *xhat = a.kept + r.at;
     const float *gamma = a.gamma + r.first, *beta = a.beta + r.first;
     RP_UNROLL
     for (int c = 0; c < KEPT; c++)
@@ -278,21 +278,21 @@ RP_KERNEL(layernorm_forward)
             v = rp_add4(v, rp_get4(a.residual + r.at + j, r.n - j, a.wide));
         if (a.z)
             rp_put4(a.z + r.at + j, v, r.n - j, a.wide);
-        rp_put4(a.xhat + r.at + j, v, r.n - j, a.wide);
+        rp_put4(a.kept + r.at + j, v, r.n - j, a.wide);
         sum = rp_add4(sum, v);
     }
     float mean = rp_sum128(sum) * a.inv;
     sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     for (int j = 0; j < r.n; j += RP_PIECE) {
-        float4 d = norm_centred(rp_get4(a.xhat + r.at + j, r.n - j, a.wide), mean, r.n - j, a.wide);
+        float4 d = norm_centred(rp_get4(a.kept + r.at + j, r.n - j, a.wide), mean, r.n - j, a.wide);
         sum = rp_add4(sum, rp_mul4(d, d));
     }
     float var = rp_sum128(sum) * a.inv, rstd = 1.0f / sqrtf(var + a.eps);
     if (rp_lane() == 0)
         a.rstd[r.row] = rstd;
     for (int j = 0; j < r.n; j += RP_PIECE) {
-        float4 d = norm_centred(rp_get4(a.xhat + r.at + j, r.n - j, a.wide), mean, r.n - j, a.wide);
-        norm_output(a.y + r.at + j, a.xhat + r.at + j, a.gamma + r.first + j, a.beta + r.first + j, d, rstd, r.n - j, a.wide);
+        float4 d = norm_centred(rp_get4(a.kept + r.at + j, r.n - j, a.wide), mean, r.n - j, a.wide);
+        norm_output(a.y + r.at + j, a.kept + r.at + j, a.gamma + r.first + j, a.beta + r.first + j, d, rstd, r.n - j, a.wide);
     }
 }
 
@@ -302,7 +302,7 @@ RP_DEVICE void norm_sums(const rp_args_layernorm_sums *a, long row, int wide)
     RP_UNROLL_BY(2)
     for (int j = 4 * rp_lane(); j < a->width; j += RP_PIECE) {
         int n = a->width - j;
-        float4 dy = rp_get4(a->dy + row * a->width + j, n, wide), h = rp_get4(a->xhat + row * a->width + j, n, wide);
+        float4 dy = rp_get4(a->dy + row * a->width + j, n, wide), h = rp_get4(a->kept + row * a->width + j, n, wide);
         float4 dh = rp_mul4(dy, rp_get4(a->gamma + j, n, wide));
         sum1 = rp_add4(sum1, dh);
         sum2 = rp_add4(sum2, rp_mul4(dh, h));
@@ -328,9 +328,9 @@ RP_KERNEL(layernorm_sums)
 
 /* One column of 64 rows. Pointers: at the next row. */
 struct column {
-    const float *dy, *add, *xhat; /* add may be NULL */
+    const rp_stored *dy, *add, *kept; /* add may be NULL */
     const uint32_t *mask; /* the word with the column's decision */
-    float *dz, *dx;       /* dx may be NULL without dropout */
+    rp_stored *dz, *dx;   /* dx may be NULL without dropout */
     long ld, mask_ld;
     float gamma, dgamma, dbeta, dbias;
     int bit;
@@ -342,10 +342,10 @@ RP_DEVICE void norm_columns(struct column *c, const float4 *about, int n, float 
     float g[PREFETCH], h[PREFETCH], more[PREFETCH];
     uint32_t kept[PREFETCH];
     RP_UNROLL
-    for (int k = 0; k < ahead; k++, c->dy += c->ld, c->xhat += c->ld, c->mask += c->mask_ld) {
+    for (int k = 0; k < ahead; k++, c->dy += c->ld, c->kept += c->ld, c->mask += c->mask_ld) {
         more[k] = add && k < n ? c->add[k * c->ld] : 0.0f;
         g[k] = k < n ? *c->dy : 0.0f;
-        h[k] = k < n ? *c->xhat : 0.0f;
+        h[k] = k < n ? *c->kept : 0.0f;
         kept[k] = dropout && k < n ? *c->mask : 0;
     }
     if (add)
@@ -389,7 +389,7 @@ RP_KERNEL(layernorm_columns)
     long at = row0 * a.width + column, out = block * a.width + column;
     long mask_ld = rp_mask_stride(a.width) / 32;
     const uint32_t *mask = (const uint32_t *)(const void *)a.mask + row0 * mask_ld + column / 32;
-    struct column c = {a.dy + at, a.add ? a.add + at : 0, a.xhat + at, mask, a.dz + at, a.dx ? a.dx + at : 0, a.width, mask_ld, a.gamma[column], 0.0f, 0.0f, 0.0f,
+    struct column c = {a.dy + at, a.add ? a.add + at : 0, a.kept + at, mask, a.dz + at, a.dx ? a.dx + at : 0, a.width, mask_ld, a.gamma[column], 0.0f, 0.0f, 0.0f,
                        column & 31};
     const int ahead = a.add ? PREFETCH / 2 : PREFETCH; /* three loads for each row would take too many registers */
     for (int i = 0; i < rows; i += ahead)

@@ -8,7 +8,8 @@ void rp_nn_attention_declare(struct rp_net *m, struct rp_nn_attention *a, const 
     const long rows = (long)at->batch * at->seq, h = (long)at->heads * at->head_dim, scores = rows * at->heads;
     const long hidden = h * rp_net_ranks(m);
     const int again = a->recompute != RP_RECOMPUTE_none, all = a->recompute == RP_RECOMPUTE_full;
-    rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d query, key, value", .at = &a->qkv, .dim = {rows, 3 * hidden}, .layer = layer,
+    rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d query, key, value", .at = &a->qkv, .dtype = RP_STORED,
+                                          .dim = {rows, 3 * hidden}, .layer = layer,
                                           .stage = layer, .shard = 2, .shared = all, .made_by = "gemm"});
     rp_tensors_add(l,
                    &(struct rp_tensor){.name = "layer %d row maxima", .at = &a->row_max, .dim = {scores}, .layer = layer, .stage = layer,
@@ -18,7 +19,8 @@ void rp_nn_attention_declare(struct rp_net *m, struct rp_nn_attention *a, const 
     if (p > 0)
         rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d attention mask", .at = &a->mask, .dtype = RP_U8, .layer = layer,
                                               .stage = layer, .shared = again, .dim = {(long)rp_mask_bytes(scores, at->seq)}});
-    rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d attention context", .at = &a->ctx, .dim = {rows, hidden}, .layer = layer,
+    rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d attention context", .at = &a->ctx, .dtype = RP_STORED,
+                                          .dim = {rows, hidden}, .layer = layer,
                                           .stage = layer, .shard = 2, .shared = again, .made_by = "attention_forward"});
     rp_net_work(m, rows, 3 * h);
     rp_linear_use(m, (int)rows, (int)hidden, 3 * (int)h, a->in_first);
@@ -32,7 +34,7 @@ void rp_nn_attention_declare(struct rp_net *m, struct rp_nn_attention *a, const 
     rp_net_use(m, u);
 }
 
-void rp_nn_attention_context(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, const float *x)
+void rp_nn_attention_context(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, const rp_stored *x)
 {
     const int rows = at->batch * at->seq, h = at->heads * at->head_dim, hidden = h * rp_net_ranks(m);
     if (x)
@@ -40,22 +42,23 @@ void rp_nn_attention_context(struct rp_net *m, const struct rp_nn_attention *a, 
     m->dev->op->attention_forward(m->dev, a->ctx, a->row_max, a->row_inv, a->mask, a->qkv, at);
 }
 
-void rp_nn_attention_forward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, float *y, const float *x)
+void rp_nn_attention_forward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, rp_stored *y,
+                             const rp_stored *x)
 {
     const int rows = at->batch * at->seq, h = at->heads * at->head_dim, hidden = h * rp_net_ranks(m);
     rp_nn_attention_context(m, a, at, x);
     rp_linear_forward_parts(m, y, a->ctx, a->out_w, a->out_b, rows, h, hidden, a->in_first);
 }
 
-void rp_nn_attention_backward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, float *dx, const float *add,
-                              const float *dy, const float *x, float *dctx, float *dqkv)
+void rp_nn_attention_backward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, rp_stored *dx,
+                              const rp_stored *add, const rp_stored *dy, const rp_stored *x, rp_stored *dctx, rp_stored *dqkv)
 {
     const int rows = at->batch * at->seq, h = at->heads * at->head_dim, hidden = h * rp_net_ranks(m);
     rp_linear_wgrad(m->dev, rp_net_grad(m, a->out_w), dy, a->ctx, rows, h, hidden, a->in_first);
     rp_linear_dgrad(m->dev, dctx, dy, a->out_w, NULL, rows, h, hidden, a->in_first);
     const struct rp_attention_grad g = {.a = at, .d_o = dctx, .qkv = a->qkv, .o = a->ctx, .row_max = a->row_max,
                                         .row_inv = a->row_inv, .mask = a->mask, .dqkv = dqkv,
-                                        .dbias = rp_net_grad(m, a->qkv_b), .work = m->work};
+                                        .dbias = rp_net_vector_grad(m, a->qkv_b), .work = m->work};
     m->dev->op->attention_backward(m->dev, &g);
     rp_linear_wgrad(m->dev, rp_net_grad(m, a->qkv_w), dqkv, x, rows, hidden, 3 * h, a->in_first);
     rp_linear_dgrad_parts(m, dx, dqkv, a->qkv_w, add, rows, hidden, 3 * h, a->in_first, 3);

@@ -10,20 +10,22 @@
 #include "model/model.h"
 
 struct rp_nn_attention {
-    float *qkv_w, *qkv_b, *out_w, *out_b; /* [3H, H], [3H], [H, H], [H]; in_first: [H, 3H] */
-    float *qkv, *ctx;                     /* [R, 3H], [R, H] */
-    float *row_max, *row_inv;             /* [R * heads] */
-    uint8_t *mask;                        /* dropout decisions, a bit each */
-    int in_first;                         /* see linear.h */
-    enum rp_recompute recompute;          /* what all layers share, because backward computes it again: all but qkv, or all */
+    rp_stored *qkv_w, *out_w;    /* [3H, H], [H, H]; in_first: [H, 3H] */
+    float *qkv_b, *out_b;        /* [3H], [H] */
+    rp_stored *qkv, *ctx;        /* [R, 3H], [R, H] */
+    float *row_max, *row_inv;    /* [R * heads] */
+    uint8_t *mask;               /* dropout decisions, a bit each */
+    int in_first;                /* see linear.h */
+    enum rp_recompute recompute; /* what all layers share, because backward computes it again: all but qkv, or all */
 };
 
 /* a: complete except for pointers; at: of this rank's heads. Activations of layer `layer` (from 1); p: dropout of probabilities. */
 void rp_nn_attention_declare(struct rp_net *m, struct rp_nn_attention *a, const struct rp_attention *at, double p, int layer);
 /* Everything up to ctx; x NULL: from qkv, which is there. */
-void rp_nn_attention_context(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, const float *x);
-void rp_nn_attention_forward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, float *y, const float *x);
+void rp_nn_attention_context(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, const rp_stored *x);
+void rp_nn_attention_forward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, rp_stored *y,
+                             const rp_stored *x);
 /* dx = gradient of x + add. dctx [R, H/t] and dqkv [R, 3H/t] are scratch; the caller, which computed dy, computes the gradient of out_b.
  * add may be NULL or dx itself; dx may be x. */
-void rp_nn_attention_backward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, float *dx, const float *add,
-                              const float *dy, const float *x, float *dctx, float *dqkv);
+void rp_nn_attention_backward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, rp_stored *dx,
+                              const rp_stored *add, const rp_stored *dy, const rp_stored *x, rp_stored *dctx, rp_stored *dqkv);

@@ -5,7 +5,8 @@
 void rp_nn_classifier_declare(struct rp_net *m, struct rp_nn_classifier *c, const char *logits, const char *loss, int stage)
 {
     struct rp_tensors *l = &m->tensors[RP_ACTIVATION];
-    rp_tensors_add(l, &(struct rp_tensor){.name = logits, .at = &c->logits, .dim = {c->rows, c->classes}, .stage = stage, .shard = 2});
+    rp_tensors_add(l, &(struct rp_tensor){.name = logits, .at = &c->logits, .dtype = RP_STORED, .dim = {c->rows, c->classes},
+                                          .stage = stage, .shard = 2});
     rp_tensors_add(l, &(struct rp_tensor){.name = loss, .at = &c->loss, .dim = {c->rows}, .stage = stage,
                                           .made_by = "gemm or softmax_xent"});
     rp_net_work(m, c->rows, c->classes);
@@ -15,7 +16,7 @@ void rp_nn_classifier_declare(struct rp_net *m, struct rp_nn_classifier *c, cons
     rp_net_use_rows(m, RP_OP_weighted_sum, c->rows, 1);
 }
 
-void rp_nn_classifier_forward(struct rp_net *m, const struct rp_nn_classifier *c, float *sum, const float *x, const int32_t *labels,
+void rp_nn_classifier_forward(struct rp_net *m, const struct rp_nn_classifier *c, float *sum, const rp_stored *x, const int32_t *labels,
                               const float *coef)
 {
     rp_linear_forward(m->dev, c->logits, x, c->w, c->b, c->rows, c->width, c->classes, 0);
@@ -23,10 +24,10 @@ void rp_nn_classifier_forward(struct rp_net *m, const struct rp_nn_classifier *c
     m->dev->op->weighted_sum(m->dev, sum, c->loss, coef, c->rows);
 }
 
-void rp_nn_classifier_backward(struct rp_net *m, const struct rp_nn_classifier *c, float *dx, const float *x)
+void rp_nn_classifier_backward(struct rp_net *m, const struct rp_nn_classifier *c, rp_stored *dx, const rp_stored *x)
 {
     if (c->b)
-        m->dev->op->colsum(m->dev, rp_net_grad(m, c->b), c->logits, c->rows, c->classes, m->work);
+        m->dev->op->colsum(m->dev, rp_net_vector_grad(m, c->b), c->logits, c->rows, c->classes, m->work);
     rp_linear_wgrad(m->dev, rp_net_grad(m, c->w), c->logits, x, c->rows, c->width, c->classes, 0);
     rp_linear_dgrad(m->dev, dx, c->logits, c->w, NULL, c->rows, c->width, c->classes, 0);
 }

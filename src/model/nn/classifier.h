@@ -9,15 +9,15 @@
 #include "model/model.h"
 
 struct rp_nn_classifier {
-    float *w, *b;          /* [C, H], [C] */
-    float *logits, *loss;  /* [R, C], [R] */
+    rp_stored *w, *logits; /* [C, H], [R, C] */
+    float *b, *loss;       /* [C], [R] */
     int rows, width, classes;
 };
 
 /* c: complete except for pointers. logits, loss: names of these tensors, which belong to `stage`. */
 void rp_nn_classifier_declare(struct rp_net *m, struct rp_nn_classifier *c, const char *logits, const char *loss, int stage);
 /* *sum = weighted_sum(coef, loss), on the device */
-void rp_nn_classifier_forward(struct rp_net *m, const struct rp_nn_classifier *c, float *sum, const float *x, const int32_t *labels,
+void rp_nn_classifier_forward(struct rp_net *m, const struct rp_nn_classifier *c, float *sum, const rp_stored *x, const int32_t *labels,
                               const float *coef);
 /* dx [R, H] may be x. */
-void rp_nn_classifier_backward(struct rp_net *m, const struct rp_nn_classifier *c, float *dx, const float *x);
+void rp_nn_classifier_backward(struct rp_net *m, const struct rp_nn_classifier *c, rp_stored *dx, const rp_stored *x);

@@ -28,30 +28,33 @@ struct part_sum {
 };
 
 /* Own part p of a matrix [rows, k] whose k columns are `pieces` matrices side by side: gathered if there are several. */
-static const float *part_of(const struct parts *s, const float *x, long *ld, int rows, int p, float *gathered)
+static const rp_stored *part_of(const struct parts *s, const rp_stored *x, long *ld, int rows, int p, rp_stored *gathered)
 {
+    struct rp_dev *dev = s->m->dev;
     const long each = s->g.k / s->count / s->pieces, wide = each * s->pieces;
     if (s->pieces == 1)
-        return x + p * each;
+        return rp_stored_at(dev, x, p * each);
     for (int i = 0; i < s->pieces; i++)
-        s->m->dev->op->copy_columns(s->m->dev, gathered + i * each, wide, x + (i * s->count + p) * each, *ld, rows, (int)each);
+        dev->op->copy_columns(dev, rp_stored_at(dev, gathered, i * each), wide, rp_stored_at(dev, x, (i * s->count + p) * each), *ld, rows,
+                              (int)each, (int)dev->stored_bytes);
     *ld = wide;
     return gathered;
 }
 
 static void part_product(const struct parts *s, int p, float *out)
 {
+    struct rp_dev *dev = s->m->dev;
     struct rp_gemm g = s->g;
     g.k /= s->count;
     g.segment = rp_segment(g.k);
     g.a = part_of(s, s->g.a, &g.lda, g.m, p, s->m->gathered);
     if (g.tb)
-        g.b = part_of(s, s->g.b, &g.ldb, g.n, p, s->m->gathered + (long)g.m * g.k);
+        g.b = part_of(s, s->g.b, &g.ldb, g.n, p, rp_stored_at(dev, s->m->gathered, (long)g.m * g.k));
     else
-        g.b += (long)p * g.k * g.ldb;
-    g.c = out;
-    g.f32 = 1;
-    s->m->dev->op->gemm(s->m->dev, &g);
+        g.b = rp_stored_at(dev, g.b, (long)p * g.k * g.ldb);
+    g.c = NULL;
+    g.c32 = out;
+    dev->op->gemm(dev, &g);
 }
 
 /* The tree over own parts lo to lo + n - 1 into `out`, with scratch from `spare` on. */
@@ -165,18 +168,15 @@ static float *join_nodes(const struct parts *s, const struct part_sum *own)
 /* Rows of c from their sum, with bias or addend. */
 static void finish(const struct parts *s, const struct rp_gemm *g, const float *sum, int from, int rows)
 {
-    const struct rp_ops *op = s->m->dev->op;
-    float *c = g->c + (long)from * g->n;
+    struct rp_dev *dev = s->m->dev;
+    const long at = (long)from * g->n;
+    rp_stored *c = rp_stored_at(dev, g->c, at);
     if (!rows)
         return;
     if (g->bias)
-        op->bias_add(s->m->dev, c, sum, g->bias, rows, g->n);
-    else if (g->add)
-        op->add(s->m->dev, c, sum, g->add + (long)from * g->n, (size_t)rows * (size_t)g->n);
+        dev->op->bias_add(dev, c, sum, g->bias, rows, g->n);
     else
-        op->copy_columns(s->m->dev, c, g->ldc, sum, g->n, rows, g->n);
-    if (!g->bias)
-        rp_net_store(s->m, c, (size_t)rows * (size_t)g->n);
+        dev->op->round_stored(dev, c, sum, g->add ? rp_stored_at(dev, g->add, at) : NULL, (size_t)rows * (size_t)g->n);
 }
 
 /* In parts: the operands are not needed again when c is written, so that c may be one of them only with add. */
@@ -191,7 +191,8 @@ static void product(struct rp_net *m, struct rp_gemm *g, int pieces)
         return;
     }
     RP_BUG_IF(g->ldc != g->n || (g->add && g->ldadd != g->n) || (g->add && g->bias));
-    s.g.bias = s.g.add = NULL;
+    s.g.bias = NULL;
+    s.g.add = NULL;
     if (ranks == 1) {
         part_tree(&s, 0, s.count, m->partial, m->partial + size);
         finish(&s, g, m->partial, 0, g->m);
@@ -235,17 +236,18 @@ void rp_linear_use_parts(struct rp_net *m, int rows, int width, int depth, int p
     rp_net_reserve_received(m, (size_t)others * (size_t)rows_per_rank(m, rows) * (size_t)width);
     rp_net_use_rows(m, RP_OP_copy_columns, rows, width);
     rp_net_use_rows(m, RP_OP_bias_add, rows, width);
+    rp_net_use_rows(m, RP_OP_round_stored, rows, width);
 }
 
-void rp_linear_forward_parts(struct rp_net *m, float *y, const float *x, const float *w, const float *b, int rows, int in, int out,
-                             int in_first)
+void rp_linear_forward_parts(struct rp_net *m, rp_stored *y, const rp_stored *x, const rp_stored *w, const float *b, int rows,
+                             int in, int out, int in_first)
 {
     struct rp_gemm g = rp_linear_forward_gemm(y, x, w, b, rows, in, out, in_first);
     product(m, &g, 1);
 }
 
-void rp_linear_dgrad_parts(struct rp_net *m, float *dx, const float *dy, const float *w, const float *add, int rows, int in, int out,
-                           int in_first, int pieces)
+void rp_linear_dgrad_parts(struct rp_net *m, rp_stored *dx, const rp_stored *dy, const rp_stored *w, const rp_stored *add,
+                           int rows, int in, int out, int in_first, int pieces)
 {
     struct rp_gemm g = rp_linear_dgrad_gemm(dx, dy, w, add, rows, in, out, in_first);
     product(m, &g, pieces);

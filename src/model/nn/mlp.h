@@ -9,28 +9,30 @@
 #include "model/model.h"
 
 struct rp_nn_mlp {
-    float *up_w, *up_b, *down_w, *down_b; /* [I, H], [I], [H, I], [H]; in_first: [H, I], [I, H] */
-    float *u, *g;                         /* [R, I] before and after GELU */
-    int rows, hidden, inner;              /* inner: of this rank */
-    int in_first;                         /* see linear.h */
+    rp_stored *up_w, *down_w;    /* [I, H], [H, I]; in_first: [H, I], [I, H] */
+    float *up_b, *down_b;        /* [I], [H] */
+    rp_stored *u, *g;            /* [R, I] before and after GELU */
+    int rows, hidden, inner;     /* inner: of this rank */
+    int in_first;                /* see linear.h */
     enum rp_activation act;
-    enum rp_recompute recompute;          /* what all layers share, because backward computes it again: g, or u and g */
+    enum rp_recompute recompute; /* what all layers share, because backward computes it again: g, or u and g */
 };
 
 /* GELU in the form that model.hidden_act names. */
 void rp_nn_gelu_use(struct rp_net *m, enum rp_activation act, long rows, long width);
-void rp_nn_gelu_forward(struct rp_dev *dev, enum rp_activation act, float *g, const float *u, int rows, int width);
-void rp_nn_gelu_backward(struct rp_dev *dev, enum rp_activation act, float *du, float *dbias, const float *dg, const float *u, int rows,
-                         int width, float *work);
+void rp_nn_gelu_forward(struct rp_dev *dev, enum rp_activation act, rp_stored *g, const rp_stored *u, int rows, int width);
+void rp_nn_gelu_backward(struct rp_dev *dev, enum rp_activation act, rp_stored *du, float *dbias, const rp_stored *dg,
+                         const rp_stored *u, int rows, int width, float *work);
 
 /* a: complete except for pointers and sizes. Activations of layer `layer` (from 1). inner: of all ranks; room: least
- * bytes of u, for what overwrites it; g has at least [R, H/t]. */
+ * elements of u, for what overwrites it; g has at least [R, H/t]. */
 void rp_nn_mlp_declare(struct rp_net *m, struct rp_nn_mlp *a, int rows, int hidden, int inner, size_t room, int layer);
 /* g from u. */
 void rp_nn_mlp_activate(struct rp_net *m, const struct rp_nn_mlp *a);
 /* u from x, and g. */
-void rp_nn_mlp_inner(struct rp_net *m, const struct rp_nn_mlp *a, const float *x);
-void rp_nn_mlp_forward(struct rp_net *m, const struct rp_nn_mlp *a, float *y, const float *x);
+void rp_nn_mlp_inner(struct rp_net *m, const struct rp_nn_mlp *a, const rp_stored *x);
+void rp_nn_mlp_forward(struct rp_net *m, const struct rp_nn_mlp *a, rp_stored *y, const rp_stored *x);
 /* dx = gradient of x + add; g is overwritten by a gradient. The caller, which computed dy, computes the gradient of down_b. add may be NULL
  * or dx itself; dx may be x. */
-void rp_nn_mlp_backward(struct rp_net *m, const struct rp_nn_mlp *a, float *dx, const float *add, const float *dy, const float *x);
+void rp_nn_mlp_backward(struct rp_net *m, const struct rp_nn_mlp *a, rp_stored *dx, const rp_stored *add, const rp_stored *dy,
+                        const rp_stored *x);

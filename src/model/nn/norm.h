@@ -10,7 +10,8 @@
 
 struct rp_nn_norm {
     float *w, *b;            /* [H] */
-    float *xhat, *rstd, *y;  /* [R, H], [R], [R, H]; x is written to xhat */
+    rp_stored *kept, *y;     /* [R, H]; x is written to kept, see struct rp_layernorm */
+    float *mean, *rstd;      /* [R]; mean in mixed precision alone */
     uint8_t *mask;           /* dropout decisions */
     int rows, width, plain;
     int stage;               /* 0: that of the layer */
@@ -19,11 +20,11 @@ struct rp_nn_norm {
     double p;
 };
 
-/* n: complete except for pointers. Activations of layer `layer` (from 1; 0: none), with the names of xhat and y, and the operations that
- * write xhat. */
+/* n: complete except for pointers. Activations of layer `layer` (from 1; 0: none), with the names of kept and y, and the operations that
+ * write kept. */
 void rp_nn_norm_declare(struct rp_net *m, struct rp_nn_norm *n, const char *normalised, const char *name, const char *made_by, int layer);
-/* Input: xhat. residual: NULL if plain. */
-void rp_nn_norm_forward(struct rp_net *m, const struct rp_nn_norm *n, const float *residual);
+/* Input: kept. residual: NULL if plain. */
+void rp_nn_norm_forward(struct rp_net *m, const struct rp_nn_norm *n, const rp_stored *residual);
 /* dy becomes the gradient of the residual, dx (another tensor) that of x, dbias its column sums. Plain: dy becomes that of x; dx, dbias
  * NULL. */
-void rp_nn_norm_backward(struct rp_net *m, const struct rp_nn_norm *n, float *dy, float *dx, float *dbias);
+void rp_nn_norm_backward(struct rp_net *m, const struct rp_nn_norm *n, rp_stored *dy, rp_stored *dx, float *dbias);

@@ -4,7 +4,7 @@
  *   rank 0: A of all rows          rank 1: B of all rows
  *   rank 0: A B of the first half  rank 1: A B of the second      all to all; softmax_xent
  *   rank 0: dA of all rows         rank 1: dB of all rows         all to all
- * Both take V/t floats of each row, about as many bytes as one layer of a model whose vocabulary is 32 times as large as its width. */
+ * Both take V/t elements of each row, about as many bytes as one layer of a model whose vocabulary is 32 times as large as its width. */
 #include "model/nn/vocabulary.h"
 
 #include "base/buf.h"
@@ -43,14 +43,14 @@ void rp_nn_lookup_prepare(const struct rp_net *m, struct rp_nn_lookup *l, const 
     }
 }
 
-void rp_nn_lookup_rows(struct rp_net *m, const struct rp_nn_lookup *l, float *x, const float *part, int width)
+void rp_nn_lookup_rows(struct rp_net *m, const struct rp_nn_lookup *l, rp_stored *x, const rp_stored *part, int width)
 {
     const int rank = rp_net_rank(m);
     int at[RP_TENSOR_RANKS_MAX + 1] = {0};
     for (int i = 0; i < rp_net_ranks(m); i++)
         at[i + 1] = at[i] + l->count[i];
     if (l->count[rank])
-        m->dev->op->gather_rows(m->dev, x + (long)at[rank] * width, part, l->own, l->count[rank], width);
+        m->dev->op->gather_rows(m->dev, rp_stored_at(m->dev, x, (long)at[rank] * width), part, l->own, l->count[rank], width);
     rp_net_gather_rows(m, x, at, width);
 }
 
@@ -68,26 +68,28 @@ void rp_nn_loss_declare(struct rp_net *m, struct rp_nn_loss *l, int rows, int ea
     rp_net_use_rows(m, RP_OP_softmax_xent, ranks > 1 ? most : rows, (long)each * ranks);
     if (ranks == 1)
         return;
-    rp_tensors_add(&m->tensors[RP_SCRATCH], &(struct rp_tensor){.name = "logits of own rows", .at = &l->whole, .dim = {most, (long)each * ranks}});
+    rp_tensors_add(&m->tensors[RP_SCRATCH], &(struct rp_tensor){.name = "logits of own rows", .at = &l->whole, .dtype = RP_STORED,
+                                                                  .dim = {most, (long)each * ranks}});
     rp_net_use_rows(m, RP_OP_copy_columns, most, each);
     rp_net_reserve_received(m, (size_t)(ranks - 1) * (size_t)most * (size_t)each);
 }
 
 /* Every rank sends each other rank its columns of that rank's rows of logits [n, each], and gets that rank's columns of its own rows in
  * `received`, one rank after the other. back: returns them, with the losses of its own rows. */
-static void all_to_all_columns(struct rp_net *m, float *logits, float *loss, int n, int each, int back)
+static void all_to_all_columns(struct rp_net *m, rp_stored *logits, float *loss, int n, int each, int back)
 {
     const int ranks = rp_net_ranks(m), rank = rp_net_rank(m), from = rp_net_share(m, n, rank), rows = rp_net_share(m, n, rank + 1) - from;
     struct rp_transfer t[4 * RP_TENSOR_RANKS_MAX];
-    float *own = m->received;
+    const size_t row = (size_t)each * m->dev->stored_bytes;
+    char *own = m->received;
     int k = 0;
     for (int i = 0; i < ranks; i++) {
         const int at = rp_net_share(m, n, i), its = rp_net_share(m, n, i + 1) - at;
         if (i == rank)
             continue;
-        t[k++] = (struct rp_transfer){i, !back, logits + (long)at * each, (size_t)its * (size_t)each * sizeof *own};
-        t[k++] = (struct rp_transfer){i, back, own, (size_t)rows * (size_t)each * sizeof *own};
-        own += (long)rows * each;
+        t[k++] = (struct rp_transfer){i, !back, (char *)logits + (size_t)at * row, (size_t)its * row};
+        t[k++] = (struct rp_transfer){i, back, own, (size_t)rows * row};
+        own += (size_t)rows * row;
         if (!back)
             continue;
         t[k++] = (struct rp_transfer){i, 1, loss + from, (size_t)rows * sizeof *loss};
@@ -97,22 +99,25 @@ static void all_to_all_columns(struct rp_net *m, float *logits, float *loss, int
 }
 
 /* Between the own rows of all columns in l->whole, and where all_to_all_columns() takes or leaves them. */
-static void copy_pieces(struct rp_net *m, const struct rp_nn_loss *l, float *own_columns, int rows, int each, int back)
+static void copy_pieces(struct rp_net *m, const struct rp_nn_loss *l, rp_stored *own_columns, int rows, int each, int back)
 {
+    struct rp_dev *dev = m->dev;
+    const int bytes = (int)dev->stored_bytes;
     const long wide = (long)each * rp_net_ranks(m);
-    float *piece = m->received;
+    rp_stored *piece = m->received;
     for (int i = 0; i < rp_net_ranks(m); i++) {
-        float *x = i == rp_net_rank(m) ? own_columns : piece, *y = l->whole + (long)i * each;
+        rp_stored *x = i == rp_net_rank(m) ? own_columns : piece, *y = rp_stored_at(dev, l->whole, (long)i * each);
         if (back)
-            m->dev->op->copy_columns(m->dev, x, each, y, wide, rows, each);
+            dev->op->copy_columns(dev, x, each, y, wide, rows, each, bytes);
         else
-            m->dev->op->copy_columns(m->dev, y, wide, x, each, rows, each);
-        piece += i == rp_net_rank(m) ? 0 : (long)rows * each;
+            dev->op->copy_columns(dev, y, wide, x, each, rows, each, bytes);
+        if (i != rp_net_rank(m))
+            piece = rp_stored_at(dev, piece, (long)rows * each);
     }
 }
 
-void rp_nn_loss(struct rp_net *m, const struct rp_nn_loss *l, float *loss, float *logits, const int32_t *labels, const float *coef, int n,
-                int each)
+void rp_nn_loss(struct rp_net *m, const struct rp_nn_loss *l, float *loss, rp_stored *logits, const int32_t *labels,
+                const float *coef, int n, int each)
 {
     const int ranks = rp_net_ranks(m), rank = rp_net_rank(m), from = rp_net_share(m, n, rank), rows = rp_net_share(m, n, rank + 1) - from;
     if (ranks == 1) {
@@ -121,7 +126,7 @@ void rp_nn_loss(struct rp_net *m, const struct rp_nn_loss *l, float *loss, float
     }
     all_to_all_columns(m, logits, loss, n, each, 0);
     if (rows) {
-        float *own = logits + (long)from * each;
+        rp_stored *own = rp_stored_at(m->dev, logits, (long)from * each);
         copy_pieces(m, l, own, rows, each, 0);
         m->dev->op->softmax_xent(m->dev, loss + from, l->whole, (long)each * ranks, labels + from, coef + from, m->loss_scale, rows,
                                  each * ranks, m->parallel);

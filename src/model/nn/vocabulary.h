@@ -24,14 +24,14 @@ void rp_nn_lookup_declare(struct rp_net *m, struct rp_nn_lookup *l, int rows);
 /* ids of `rows` lookups; each: rows of a rank's part. */
 void rp_nn_lookup_prepare(const struct rp_net *m, struct rp_nn_lookup *l, const int32_t *ids, int rows, int each);
 /* x [R, width] gets the row of lookup i as its row place[i]; part: this rank's rows. */
-void rp_nn_lookup_rows(struct rp_net *m, const struct rp_nn_lookup *l, float *x, const float *part, int width);
+void rp_nn_lookup_rows(struct rp_net *m, const struct rp_nn_lookup *l, rp_stored *x, const rp_stored *part, int width);
 
 /* Scratch of rp_nn_loss(); declared if ranks divide the vocabulary. */
 struct rp_nn_loss {
-    float *whole; /* [R/t, V] */
+    rp_stored *whole; /* [R/t, V] */
 };
 /* rows: the most of a call; each: columns of a rank's part. */
 void rp_nn_loss_declare(struct rp_net *m, struct rp_nn_loss *l, int rows, int each);
 /* softmax_xent over this rank's columns of the logits [n, each], which become their own gradient; loss [n] of all rows. */
-void rp_nn_loss(struct rp_net *m, const struct rp_nn_loss *l, float *loss, float *logits, const int32_t *labels, const float *coef, int n,
-                int each);
+void rp_nn_loss(struct rp_net *m, const struct rp_nn_loss *l, float *loss, rp_stored *logits, const int32_t *labels,
+                const float *coef, int n, int each);

@@ -8,7 +8,8 @@
 struct mlp {
     struct rp_net net;
     int pixels, hidden, classes, batch;
-    float *w, *b, *u, *g, *dg;
+    rp_stored *w, *x, *u, *g, *dg; /* x: the pixels as they are stored */
+    float *b;
     struct rp_nn_classifier head;
 };
 
@@ -44,14 +45,18 @@ static void declare(struct rp_net *net)
                                            .stage = 1});
     add(net, RP_WEIGHT, (struct rp_tensor){.name = "output.bias", .at = &m->head.b, .dim = {m->classes}, .stage = 1});
     add(net, RP_BUFFER, (struct rp_tensor){.name = "input.scale", .dim = {3}, .init = RP_INIT_ONE});
-    add(net, RP_ACTIVATION, (struct rp_tensor){.name = "hidden", .at = &m->u, .dim = {m->batch, m->hidden}, .made_by = "gemm"});
-    add(net, RP_ACTIVATION, (struct rp_tensor){.name = "hidden after GELU", .at = &m->g, .dim = {m->batch, m->hidden},
+    add(net, RP_ACTIVATION, (struct rp_tensor){.name = "pixels", .at = &m->x, .dtype = RP_STORED, .dim = {m->batch, m->pixels},
+                                               .made_by = "round_stored"});
+    add(net, RP_ACTIVATION, (struct rp_tensor){.name = "hidden", .at = &m->u, .dtype = RP_STORED, .dim = {m->batch, m->hidden},
+                                               .made_by = "gemm"});
+    add(net, RP_ACTIVATION, (struct rp_tensor){.name = "hidden after GELU", .at = &m->g, .dtype = RP_STORED, .dim = {m->batch, m->hidden},
                                                .made_by = "gelu_forward"});
     rp_nn_classifier_declare(net, &m->head, "logits", "loss", 1);
     add(net, RP_ACTIVATION, (struct rp_tensor){.name = "mean loss", .at = &net->loss, .dim = {1}});
-    add(net, RP_SCRATCH, (struct rp_tensor){.name = "gradient of hidden", .at = &m->dg, .dim = {m->batch, m->hidden}});
+    add(net, RP_SCRATCH, (struct rp_tensor){.name = "gradient of hidden", .at = &m->dg, .dtype = RP_STORED, .dim = {m->batch, m->hidden}});
     rp_net_work(net, m->batch, m->hidden);
     rp_linear_use(net, m->batch, m->pixels, m->hidden, 0);
+    rp_net_use_rows(net, RP_OP_round_stored, m->batch, m->pixels);
     rp_net_use_rows(net, RP_OP_gelu_forward, m->batch, m->hidden);
     rp_net_use_rows(net, RP_OP_gelu_backward, m->batch, m->hidden);
 }
@@ -89,7 +94,8 @@ static int forward(struct rp_net *net, const struct rp_input *input, struct rp_e
 {
     struct mlp *m = (struct mlp *)net;
     const struct mlp_input *in = (const struct mlp_input *)input;
-    rp_linear_forward(net->dev, m->u, in->x, m->w, m->b, m->batch, m->pixels, m->hidden, 0);
+    net->dev->op->round_stored(net->dev, m->x, in->x, NULL, (size_t)m->batch * (size_t)m->pixels);
+    rp_linear_forward(net->dev, m->u, m->x, m->w, m->b, m->batch, m->pixels, m->hidden, 0);
     net->dev->op->gelu_forward(net->dev, m->g, m->u, m->batch, m->hidden);
     rp_nn_classifier_forward(net, &m->head, net->loss, m->g, in->labels, in->coef);
     return rp_net_alive(net, err);
@@ -98,10 +104,10 @@ static int forward(struct rp_net *net, const struct rp_input *input, struct rp_e
 static int backward(struct rp_net *net, const struct rp_input *input, struct rp_err *err)
 {
     struct mlp *m = (struct mlp *)net;
-    const struct mlp_input *in = (const struct mlp_input *)input;
+    (void)input;
     rp_nn_classifier_backward(net, &m->head, m->dg, m->g);
-    net->dev->op->gelu_backward(net->dev, m->dg, rp_net_grad(net, m->b), m->dg, m->u, m->batch, m->hidden, net->work);
-    rp_linear_wgrad(net->dev, rp_net_grad(net, m->w), m->dg, in->x, m->batch, m->pixels, m->hidden, 0);
+    net->dev->op->gelu_backward(net->dev, m->dg, rp_net_vector_grad(net, m->b), m->dg, m->u, m->batch, m->hidden, net->work);
+    rp_linear_wgrad(net->dev, rp_net_grad(net, m->w), m->dg, m->x, m->batch, m->pixels, m->hidden, 0);
     return rp_net_alive(net, err);
 }
 
