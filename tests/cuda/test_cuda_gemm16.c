@@ -1,6 +1,7 @@
 /* GEMM in mixed precision on the GPU: every tile of gemm16.def, both formats, in the arithmetic of each family, on shapes that fit no tile,
  * aligned and not, and with segments of k. All give the bits of ops/reference_low.inc.h and write nothing else.
  * shims: 800 700 ptx */
+#define RP_STORED_TYPE float
 #include "ops/low.h"
 #include "tests/cuda/gpu.h"
 #include "tests/ops/define.h"
@@ -108,7 +109,7 @@ static int compare(const struct sample *s, int tile)
     struct rp_err e = {0};
     const size_t o = (size_t)s->offset, front = 64 + o;
     struct rp_gemm g = {.ta = s->ta, .tb = s->tb, .m = s->m, .n = s->n, .k = s->k, .lda = pitch(s->ta ? s->m : s->k, s->slack),
-                        .ldb = pitch(s->tb ? s->k : s->n, s->slack), .ldc = pitch(s->n, s->slack), .f32 = s->f32};
+                        .ldb = pitch(s->tb ? s->k : s->n, s->slack), .ldc = pitch(s->n, s->slack)};
     g.ldadd = g.ldc;
     const size_t all = front + (size_t)s->m * (size_t)g.ldc + 64;
     int usable;
@@ -130,6 +131,11 @@ static int compare(const struct sample *s, int tile)
         g.bias = bias_data.value + o, there.bias = moved(&bias_data, o, 1);
     if (s->add)
         g.add = s->in_place ? g.c : add_data.value + front, there.add = s->in_place ? there.c : moved(&add_data, front, s->f32);
+    if (s->f32) {
+        g.c32 = g.c, there.c32 = there.c, g.add32 = g.add, there.add32 = there.add;
+        g.c = there.c = NULL;
+        g.add = there.add = NULL;
+    }
     c->gemm_forced.tile = tile;
     dev->op->gemm(dev, &there);
     c->gemm_forced.tile = 0;

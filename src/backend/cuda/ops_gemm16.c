@@ -107,7 +107,9 @@ static void launch(struct rp_cuda *c, const struct tile16 *t, struct rp_gemm16_a
 void rp_cuda_gemm16(struct rp_cuda *c, const struct rp_gemm *g)
 {
     const struct rp_arithmetic *of = rp_arithmetic_of(c->dev.numerics);
-    const size_t element = g->f32 ? sizeof(float) : sizeof(uint16_t);
+    const size_t element = g->c32 ? sizeof(float) : sizeof(uint16_t);
+    char *const c_at = g->c32 ? (char *)g->c32 : (char *)g->c;
+    const char *const add = g->c32 ? (const char *)g->add32 : (const char *)g->add;
     const int length = length_of(g), segments = rp_cuda_low_segments(g->k, length);
     const size_t row = rp_cuda_low_row_bytes(g->n, segments);
     int64_t band = row ? (int64_t)(c->workspace_bytes / row) : INT32_MAX;
@@ -118,13 +120,13 @@ void rp_cuda_gemm16(struct rp_cuda *c, const struct rp_gemm *g)
     c->gemms++;
     c->gemm_done = (struct rp_cuda_gemm){.tile = (int)(t - tiles) + 1};
     struct rp_gemm16_args x = {.bias = g->bias, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .ldadd = g->ldadd, .ldpart = rp_cuda_low_pitch(g->n),
-                               .n = g->n, .k = g->k, .length = length, .segments = segments, .f32 = g->f32, .in_tree = g->ta,
+                               .n = g->n, .k = g->k, .length = length, .segments = segments, .f32 = g->c32 != NULL, .in_tree = g->ta,
                                .b = (const uint16_t *)(const void *)g->b};
     x.fast_b = is_aligned(x.b, g->ldb, sizeof(uint16_t), 8);
     for (int64_t i = 0; i < g->m; i += band) {
         x.a = (const uint16_t *)(const void *)g->a + i * (g->ta ? 1 : g->lda);
-        x.c = (char *)g->c + (size_t)(i * g->ldc) * element;
-        x.add = g->add ? (const char *)g->add + (size_t)(i * g->ldadd) * element : NULL;
+        x.c = c_at + (size_t)(i * g->ldc) * element;
+        x.add = add ? add + (size_t)(i * g->ldadd) * element : NULL;
         x.m = (int)(g->m - i < band ? g->m - i : band);
         x.fast_a = is_aligned(x.a, g->lda, sizeof(uint16_t), 8);
         x.pairs = is_aligned(x.c, g->ldc, element, 2);
