@@ -256,8 +256,8 @@ TEST(every_tile_has_the_bits_of_the_reference_in_the_arithmetic_of_each_family)
         const int is_of_source = is_checked ? capability[i] == 80 : is_old ? capability[i] == 70 : capability[i] == 80 || capability[i] == 90;
         if (!is_ptx && !is_sass && !is_of_source)
             continue;
-        if (is_ptx && capability[i] != 130 && !getenv("PTX_DIR")) {
-            snprintf(ptx, sizeof ptx, "%s/gpu/device/compute_%d", build ? build : "build", capability[i]);
+        if (is_ptx && !getenv("PTX_DIR")) {
+            snprintf(ptx, sizeof ptx, "%s/gpu/device/compute_%d", build ? build : "build", capability[i] == 130 ? 100 : capability[i]);
             if (access(ptx, R_OK) != 0)
                 continue;
         }

@@ -204,7 +204,7 @@ static void launch_low_products(struct rp_cuda *c, float *x)
             for (int form = 0; form < 4; form++) {
                 const int ta = form >> 1, tb = form & 1, k = form == 2 ? 4096 : 256;
                 const struct rp_gemm g = {.ta = ta, .tb = tb, .m = 128, .n = 128, .k = k, .a = x, .lda = ta ? 128 : k, .b = x,
-                                          .ldb = tb ? k : 128, .c = x, .ldc = 128, .f32 = 1};
+                                          .ldb = tb ? k : 128, .c32 = x, .ldc = 128};
                 if (!usable || !rp_is_mixed((enum rp_numerics)n) || !rp_cuda_has_arithmetic(c->gpu.capability, (enum rp_numerics)n))
                     continue;
                 c->dev.numerics = (enum rp_numerics)n;
