@@ -41,18 +41,15 @@ static void add_remarks(const struct rp_verify_state *s, const struct rp_ledger_
         rp_buf_puts(out, "; its line is not signed, as by older versions");
 }
 
-/* The first line is the ledger's beginning, later lines and runs come after it, a key is there before what it signs, and
- * the line before the run ends. A clock that was set back does not make an honest run fail. */
+/* The first line is the ledger's beginning, later lines and runs come after it, and a key is there before what it
+ * signs. A clock that was set back does not make an honest run fail. */
 static void check_times(const struct rp_verify_state *s, struct rp_check_result *result)
 {
     const struct rp_ledger_facts *is = &s->run.facts->ledger;
     const struct {
         const char *earlier, *what;
     } times[] = {{is->begun, "the ledger began"}, {is->key_made, "its key was made"}};
-    const int64_t at = rp_rfc3339_seconds(is->at), ended = rp_rfc3339_seconds(s->run.facts->ended_at);
-    if (at > ended + RP_LEDGER_CLOCK_S)
-        rp_check_warn(result, "line %" PRId64 " is of %s, after the end of the run at %s, which it was written before: a clock that was set back",
-                      is->position, is->at, s->run.facts->ended_at);
+    const int64_t at = rp_rfc3339_seconds(is->at);
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         if (times[i].earlier && rp_rfc3339_seconds(times[i].earlier) > at + RP_LEDGER_CLOCK_S) {
             rp_check_warn(result,
