@@ -1,5 +1,5 @@
-/* Every operation in every instruction set this CPU has, on several numbers of threads, against the literal definition: bit for bit. */
-/* timeout: 900 */
+/* Every operation in every instruction set this CPU has, on several numbers of threads, against the literal definition: bit for bit.
+ * timeout: 900 */
 #include "backend/cpu/ops_isa.h"
 #include "base/buf.h"
 #include "ops/op_check.h"

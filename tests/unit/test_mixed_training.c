@@ -1,5 +1,5 @@
-/* Training in mixed precision: instruction sets, threads, layouts of ranks and recomputation have one set of bits. */
-/* timeout: 600 */
+/* Training in mixed precision: instruction sets, threads, layouts of ranks and recomputation have one set of bits.
+ * timeout: 900 */
 #include "backend/cpu/cpu.h"
 #include "tests/unit/noise_images.h"
 #include "tests/unit/trials.h"
