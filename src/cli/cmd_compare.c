@@ -41,7 +41,7 @@ static enum rp_doc_format format_of(const char *name)
     return !name || strcmp(name, "text") == 0 ? RP_DOC_TEXT : strcmp(name, "md") == 0 ? RP_DOC_MD : RP_DOC_CSV;
 }
 
-/* piped: the width where there is no terminal and no COLUMNS; 0: unlimited. */
+/* Without a terminal and COLUMNS, text is `piped` columns wide; 0: as wide as it is. */
 static void print_doc(struct rp_doc *d, enum rp_doc_format format, int piped)
 {
     RP_BUF text = {0};

@@ -24,7 +24,7 @@ static json_t *pair_json(const struct rp_pair *pair)
     return rp_object_json(&brief, &rp_type_pair);
 }
 
-/* The first result, and the others in the order of the pairs; at most so many of them. */
+/* Shows the first result, then at most `most` others in the order of the pairs. */
 static void put_results(struct rp_doc *d, const struct rp_rows *rows, const struct rp_comparison *c, int64_t most)
 {
     const int n = (int)(c->pairs_n < most ? c->pairs_n : most) + 1;

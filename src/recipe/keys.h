@@ -65,7 +65,8 @@ int rp_recipe_from_source(struct rp_recipe *r, struct rp_buf *source, const char
                           const char *backend, const char *const *set, int n_set, struct rp_mistakes *m,
                           struct rp_err *err) rp_must_check;
 
-/* Check number `check`, from 0, of keys against each other. *key: the row to blame. 1: there is no such check. */
+/* Runs one of the checks that compare keys with each other; `check` counts from 0. *key: the key at fault. Returns 1 where there
+ * are no more checks. */
 int rp_recipe_check(const struct rp_recipe *r, int check, int *key, struct rp_err *err) rp_must_check;
 
 /* bert_config.json at `path`: its values into the model.* rows that `skip` does not mark, with origin model.config. */

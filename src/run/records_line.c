@@ -1,3 +1,4 @@
+/* The reader of one line of step records. */
 #include "run/records_line.h"
 
 #include "base/json.h"

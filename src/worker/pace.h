@@ -3,6 +3,7 @@
  * What:    an estimate for people, for `run`, `run --plan` and `verify --replay`.
  * Flow:    a plan for a device of this program + FLOPs -> shortest and longest time in seconds.
  * Owner:   the device is opened and closed here; it must not be open already.
+ * Extend:  another use passes the FLOPs of what it computes; the shares of a GEMM's speed are in pace.c.
  */
 #pragma once
 

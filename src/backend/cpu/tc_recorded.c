@@ -1,3 +1,4 @@
+/* Reads the recorded products from the embedded files, and compares definition and kernel with them. */
 #include "backend/cpu/tc_recorded.h"
 
 #include "base/buf.h"

@@ -10,9 +10,9 @@
  * Step S + i of the run is step i of the worker, which starts from the state before step S: the recipe's initialisation
  * where S is 0, else the file `init`, which must have the root recorded there.
  *
- * A step of thousands of micro-batches is checked in parts: the forward passes of some, drawn here at random so that
- * nobody could foresee them, must give the losses that were recorded of them. Gradients are not compared then: it shows
- * that those losses follow from the state before the step, not that the step was trained.
+ * A step of thousands of micro-batches is checked in parts. A few are drawn at random, so that the signer cannot foresee
+ * which, and their forward passes must give the recorded losses. Gradients are not compared: equal losses show that they
+ * follow from the state before the step, not that the step was trained.
  */
 #pragma once
 
