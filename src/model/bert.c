@@ -398,7 +398,7 @@ static int backward(struct rp_net *net, const struct rp_input *input, struct rp_
 {
     struct bert *m = (struct bert *)net;
     const struct bert_input *in = (const struct bert_input *)input;
-    rp_net_watch_logits(net, m->mlm.logits, (size_t)m->slots * (size_t)m->vocab);
+    rp_net_watch_gradient(net, m->mlm.logits, (size_t)m->slots * (size_t)m->vocab);
     if (rp_net_alive(net, err) < 0)
         return -1;
     masked_lm_backward(m);

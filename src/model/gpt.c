@@ -385,7 +385,7 @@ static void head_block(struct gpt *m, const struct gpt_input *in, int i, int n)
                                   .c32 = g, .ldc = h, .add32 = i ? g : NULL, .ldadd = h};
     rp_linear_forward(dev, m->logits, y, m->word, NULL, n, h, v, 0);
     rp_nn_loss(&m->net, &m->xent, m->loss + i, m->logits, in->labels + i, in->coef + i, n, v);
-    rp_net_watch_logits(&m->net, m->logits, (size_t)n * (size_t)v);
+    rp_net_watch_gradient(&m->net, m->logits, (size_t)n * (size_t)v);
     if (m->net.overflowed)
         return;
     dev->op->gemm(dev, &wgrad);

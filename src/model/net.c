@@ -119,23 +119,39 @@ int rp_net_alive(const struct rp_net *m, struct rp_err *err)
     return 0;
 }
 
+/* Of the tensors that are whole on every tensor-parallel rank: those are the same there, so that all ranks stop at the same layer. */
 void rp_net_watch_overflow(struct rp_net *m, int layer)
 {
     const struct rp_tensors *l = &m->tensors[RP_WEIGHT];
     for (int i = 0; i < l->n && !m->overflowed; i++) {
         int64_t at = -1;
-        if (l->t[i].stage == layer && l->t[i].count)
+        if (l->t[i].stage == layer && l->t[i].count && l->t[i].ranks == 1)
             m->dev->op->find_nonfinite(m->dev, &at, rp_tensor_in(m->g, &l->t[i]), l->t[i].count);
         m->overflowed = at >= 0 ? layer + 1 : 0;
     }
 }
 
-void rp_net_watch_logits(struct rp_net *m, const rp_stored *gradient, size_t n)
+/* Whether any tensor-parallel rank says yes. */
+static int any_rank(struct rp_net *m, int yes)
+{
+    const int ranks = rp_net_ranks(m);
+    RP_FREE int *all = rp_alloc((size_t)ranks * sizeof *all);
+    if (ranks == 1 || m->failed.code)
+        return yes;
+    if (rp_comm_all_gather(m->comm, RP_GROUP_TENSOR, all, &yes, sizeof yes, &m->failed) < 0)
+        return 0;
+    for (int i = 0; i < ranks; i++)
+        yes |= all[i];
+    return yes;
+}
+
+void rp_net_watch_gradient(struct rp_net *m, const rp_stored *gradient, size_t n)
 {
     int64_t at = -1;
-    if (m->watches_overflow && !m->overflowed)
-        m->dev->op->find_nonfinite_stored(m->dev, &at, gradient, n);
-    m->overflowed = at >= 0 ? INT_MAX : m->overflowed;
+    if (!m->watches_overflow || m->overflowed)
+        return;
+    m->dev->op->find_nonfinite_stored(m->dev, &at, gradient, n);
+    m->overflowed = any_rank(m, at >= 0) ? INT_MAX : 0;
 }
 
 void *rp_net_array(struct rp_net *m, long n, size_t size)

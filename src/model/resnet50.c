@@ -521,7 +521,7 @@ static int backward(struct rp_net *net, const struct rp_input *input, struct rp_
     const int b = (int)net->batch, f = last->out_c, n = m->classes;
     rp_stored *grad = m->grad, *other = m->other;
     (void)input;
-    rp_net_watch_logits(net, m->logits, (size_t)b * (size_t)n);
+    rp_net_watch_gradient(net, m->logits, (size_t)b * (size_t)n);
     if (rp_net_alive(net, err) < 0)
         return -1;
     dev->op->colsum(dev, rp_net_vector_grad(net, m->fc_b), m->logits, b, n, net->work);

@@ -14,9 +14,7 @@ static struct rp_net *at_micro(struct rp_train *t, int64_t i, int64_t step, floa
     m->micro = t->first + i;
     m->g = block;
     m->loss_scale = t->state.scale.scale;
-    /* ranks that exchange within the backward pass go through all of it */
-    m->watches_overflow =
-        t->scale_rule.is_dynamic && t->comm->size[RP_GROUP_TENSOR] == 1 && t->comm->size[RP_GROUP_PIPELINE] == 1;
+    m->watches_overflow = t->scale_rule.is_dynamic;
     return m;
 }
 
@@ -38,24 +36,30 @@ int rp_train_forward(struct rp_train *t, int64_t i, int64_t step, float *block, 
     return m->model->measure ? m->model->measure(m, rp_train_view(t, i), err) : 0;
 }
 
-/* The step's norm is not finite whatever gradients of earlier layers are: they need not be computed. Those that are
- * complete may be on their way to other ranks already (overlap.h). */
-static void fill_earlier(struct rp_net *m)
+/* The step's norm is not finite whatever gradients of earlier layers are: they need not be computed, here or on the stages
+ * before, which an infinity tells. Those that are complete may be on their way to other ranks already (overlap.h). */
+static void end_early(struct rp_net *m)
 {
     const struct rp_tensors *l = &m->tensors[RP_WEIGHT];
     for (int i = 0; i < l->n; i++)
         if (l->t[i].stage < m->overflowed - 1 && l->t[i].count)
             m->dev->op->fill(m->dev, rp_tensor_in(m->g, &l->t[i]), INFINITY, l->t[i].count);
+    if (m->boundary) {
+        m->dev->op->fill(m->dev, m->work, INFINITY, 1);
+        m->dev->op->round_stored(m->dev, *m->boundary, m->work, NULL, 1);
+    }
 }
 
 int rp_train_backward(struct rp_train *t, int64_t i, int64_t step, float *block, struct rp_err *err)
 {
     struct rp_net *m = at_micro(t, i, step, block);
+    if (!m->loss)
+        rp_net_watch_gradient(m, *m->boundary, m->boundary_elements);
     const int failed = m->model->backward(m, rp_train_view(t, i), err) < 0;
     if (failed && !m->overflowed)
         return -1;
     if (failed)
-        fill_earlier(m);
+        end_early(m);
     m->overflowed = 0;
     return m->dev->backend->sync(m->dev, err);
 }

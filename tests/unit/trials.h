@@ -40,6 +40,7 @@ struct trial {
     int devices;
     const char *wrong; /* NULL, or the name of a tensor that rank 1 disturbs after the first step */
     rp_alive_fn alive; /* or NULL; its argument is the trace of the rank */
+    void (*opened)(struct rp_dev *dev, int rank); /* or NULL: called by the thread of the rank before it trains */
     struct trace trace[RANKS_MAX];
 };
 
@@ -82,6 +83,8 @@ FIXTURE int run_rank(struct rp_comm *c, void *arg, struct rp_err *err)
         dev = fixture_device_for(&trial->recipe, c, "reference", 1, &plan, err);
     if (!dev)
         return -1;
+    if (trial->opened)
+        trial->opened(dev, c->rank[RP_GROUP_WORLD]);
     struct rp_train *t = rp_train_open(&(struct rp_train_opts){.recipe = &trial->recipe, .plan = &plan, .dev = dev, .comm = c,
                                                                .format = trial->format, .alive = trial->alive, .alive_arg = is}, err);
     is->train = t;
