@@ -21,6 +21,7 @@
 #   SAN=asan|tsan  with the target `all`: that native build, BUILD/SAN/repro, instead of the static program
 #   T=PATTERN      with `test` or `check`: only tests whose name contains it; LONG=1: everything that takes minutes
 #   PREFIX, DESTDIR  with `install`, default /usr/local and nothing
+#   REPRO_KEY=FILE with `dist`: the private key that signs the release
 #   BASE=IMAGE     with `image`: the base of the image for GPU users
 VERSION := 0.1.0
 
@@ -48,7 +49,7 @@ export LC_ALL := C
 unexport CPATH C_INCLUDE_PATH LIBRARY_PATH # of this machine's user: the compiler would look there
 
 all: $(if $(SAN),$(BUILD)/$(SAN)/repro,$(BUILD)/repro)
-.PHONY: all run check test ptx-check sass-check bench oracle gpu-check gpu-pack lint format fuzz fuzz-all image install clean distclean help deps setup \
+.PHONY: all run check test ptx-check sass-check bench oracle gpu-check gpu-pack lint format fuzz fuzz-all image install dist clean distclean help deps setup \
 	check-built coverage-built tests-built coverage FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -164,8 +165,8 @@ static_libs_dir := $(sysroot)/lib
 #   BUILD/gpu/gen/images.c, .S  the table of all of them
 #   BUILD/gpu/about.txt         for the build record: CUDA's version, digest and size of the program
 #   BUILD/gpu/images.txt        and the compiler, digests and sizes of the device code
-ifeq ($(MAKECMDGOALS),install)
-CUDA ?= $(shell grep -qs repro-gpu $(BUILD)/static/gen/files && echo 1) # what was built is installed
+ifneq ($(filter install dist,$(MAKECMDGOALS)),)
+CUDA ?= $(shell grep -qs repro-gpu $(BUILD)/static/gen/files && echo 1) # what was built is installed or released
 endif
 ifneq ($(filter-out 0,$(CUDA)),)
 gpu := $(BUILD)/gpu
@@ -501,6 +502,12 @@ install: $(BUILD)/repro
 	$(Q)install -D -m 644 LICENSE $(share)/doc/repro/LICENSE
 	$(Q)install -D -m 644 $(BUILD)/static/gen/LICENSES.txt $(share)/doc/repro/LICENSES.txt
 
+# The files of a release, in BUILD/dist: env/dist.sh lists them.
+dist: $(BUILD)/repro
+	$(call say,DIST,$(BUILD)/dist)
+	$(Q)env/dist.sh $(BUILD)/dist $< $(BUILD)/static/gen/deps.txt $(VERSION) $(COMMIT) $(DIRTY) $(firstword $(subst -, ,$(shell $(CC) -dumpmachine))) \
+		$(if $(static_gpu),CUDA=1) $(foreach v,ARCHS NVCC,$(if $(filter command line,$(origin $v)),'$v=$($v)'))
+
 endif
 
 # --- goals that start a make of their own ---------------------------------------------------------------------------
@@ -601,6 +608,7 @@ help:
 	@echo 'make compile_commands.json   how every file is compiled, for editors and clang tools'
 	@echo 'make image       container images, with docker or buildah (BASE=IMAGE)'
 	@echo 'make install     PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make dist        files of a release in $(BUILD)/dist: program, completions, man page, checksums, SBOM, provenance; signed with REPRO_KEY'
 	@echo 'make clean       remove build outputs except dependencies; make distclean: everything'
 	@echo
 	@sed -n '/^# Variables/,/^VERSION/s/^# \{0,1\}//p' Makefile
