@@ -1,8 +1,12 @@
 #!/bin/sh
 # timeout: 900
-# The session of README.md: its commands print the lines that stand there, at 100 columns. With --update the block is written again.
+# README.md, "A session": its commands print the lines that stand there, at 100 columns. With --update the block is written
+# again. "A run": the same, with the losses to their last digit; speed, machine and time are masked.
 . "$TEST_DIR/common.inc"
-awk '/^## A session/ { section = 1 } section && /^```/ { if (block++) exit; next } block == 1' "$TOP/README.md" >session
+block() { # HEADING: the first block of code below it
+    awk -v h="## $1" '$0 == h { section = 1 } section && /^```/ { if (n++) exit; next } n == 1' "$TOP/README.md"
+}
+block "A session" >session
 folder=$(sed -n 's|^\$ cd ||p' session)
 command=$(sed -n 's|^\$ repro ||p' session)
 [ "$folder" ] && [ "$command" ] || fail "README.md has no session that begins with '\$ cd FOLDER' and '\$ repro COMMAND'"
@@ -23,3 +27,18 @@ fi
 # A time is another one everywhere.
 for file in is should; do sed -Ei 's/[0-9]+(\.[0-9]+)? (ms|s|min|h)\b/TIME/g' $file; done
 diff -u is should >&2 || fail "README.md: the session has other lines than 'repro $command' prints; tests/run.sh --update cli/verify/readme writes them"
+
+# The speed, the machine and the time are others everywhere; the losses are not.
+masked() {
+    sed -E '1s/[0-9]+(\.[0-9]+)?/N/g; 2s/[0-9]+ threads? of .*/THREADS/; 4s/[0-9]{8}T[0-9]{6}Z/TIME/' "$@"
+}
+block "A run" >run
+command=$(sed -n '1s|^\$ repro ||p' run)
+[ "$command" ] || fail "README.md has no run that begins with '\$ repro COMMAND'"
+sed 1d run | masked >is
+# shellcheck disable=SC2086 # the words of a command line
+"$REPRO" $command >out.txt 2>err.txt || { cat err.txt >&2; fail "'$command' fails"; }
+masked out.txt >should
+[ "$(wc -l <should)" = 4 ] || fail "'$command' prints other lines: $(cat out.txt)"
+diff -u is should >&2 || fail "README.md: 'A run' has other lines than 'repro $command' prints"
+[ -s "$(tail -n 1 out.txt)" ] || fail "no bundle has the name that '$command' prints last"
