@@ -198,20 +198,24 @@ int rp_cli_is_worse(enum rp_code code, enum rp_code than)
     return rank_of_status(rp_exit_status(code)) < rank_of_status(rp_exit_status(than));
 }
 
+json_t *rp_cli_error_json(const struct rp_err *err)
+{
+    return json_pack("{s:s, s:i, s:s}", "code", rp_code_name(err->code), "exit", rp_exit_status(err->code), "message", err->msg);
+}
+
 void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err)
 {
     if (cli->json) {
-        RP_JSON *doc = json_is_object(cli->result) ? json_incref(cli->result) : json_object();
-        json_object_set_new(doc, "error", json_pack("{s:s, s:i, s:s}", "code", rp_code_name(err->code), "exit",
-                                                    rp_exit_status(err->code), "message", err->msg));
+        RP_JSON *doc = json_is_object(cli->result) ? json_incref(cli->result) : json_pack("{s:s}", "schema", RP_ERROR_SCHEMA);
+        json_object_set_new(doc, "error", rp_cli_error_json(err));
         print_result(cli, doc);
     }
     note_loss(fflush(stdout) != 0);
     if (cli->silent)
         return;
     if (cli->events) {
-        RP_JSON *event = json_pack("{s:s, s:s, s:i, s:s}", "event", "error", "code", rp_code_name(err->code), "exit",
-                                   rp_exit_status(err->code), "message", err->msg);
+        RP_JSON *event = rp_cli_error_json(err);
+        json_object_set_new(event, "event", json_string("error"));
         RP_BUF line = {0};
         rp_json_write_line(&line, event);
         fputs(rp_buf_text(&line), stderr);

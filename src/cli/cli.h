@@ -72,8 +72,11 @@ extern const struct rp_command *const rp_commands[]; /* ended by NULL; subcomman
 
 int rp_cli_main(int argc, char **argv); /* returns the exit status */
 
-/* The text on stderr, and with --json {"error": {"code", "exit", "message"}} on stdout, merged into a cli->result. */
+/* The text on stderr, and with --json {"error": {"code", "exit", "message"}} on stdout, merged into a cli->result. Where
+ * there is no result, the schema of the document is RP_ERROR_SCHEMA, whatever the command. */
+#define RP_ERROR_SCHEMA "repro-error/1"
 void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err);
+json_t *rp_cli_error_json(const struct rp_err *err); /* what "error" has */
 /* Of a command's document: "repro-key-show-output/1". */
 const char *rp_cli_output_id(char out[80], const char *command);
 /* Takes a command's document as its result and, without --json, prints it by a template (report/template.h). */

@@ -35,6 +35,7 @@ static const struct schema {
     {.name = "env", .title = "env/nodeN.*.json, and what 'repro capture' writes"},
     {.name = "statement", .title = "payload of statement.dsse.json"},
     {.name = "ledger", .title = "one line of a ledger, or of the record of verifications"},
+    {.name = "error", .title = "a command with --json that fails and returns nothing else"},
     {"compare", "repro compare --json", &rp_type_comparison, RP_COMPARISON_SCHEMA, 0},
     {"layout", "repro compare --layout --json", &rp_type_layout_answer, RP_LAYOUT_SCHEMA, 0},
     {"imported", "what 'repro import' writes", &rp_type_imported_answer, RP_IMPORTED_SCHEMA, 1},
@@ -97,15 +98,25 @@ void rp_schema_names(struct rp_buf *out)
         rp_buf_printf(out, " %s", name_of(name, &schemas[i]));
 }
 
+static json_t *error_schema(void)
+{
+    return json_pack("{s:s, s:[s, s, s], s:b, s:{s:{s:s}, s:{s:s}, s:{s:s}}}", "type", "object", "required", "code", "exit", "message",
+                     "additionalProperties", 0, "properties", "code", "type", "string", "exit", "type", "integer", "message", "type",
+                     "string");
+}
+
+static json_t *error_document(void)
+{
+    return json_pack("{s:s, s:s, s:[s, s], s:b, s:{s:o, s:{s:s}}}", "title", "an error", "type", "object", "required", "error", "schema",
+                     "additionalProperties", 0, "properties", "error", error_schema(), "schema", "const", RP_ERROR_SCHEMA);
+}
+
 /* A command that fails returns "error", and perhaps not all of the rest. */
 static json_t *allow_error(json_t *schema)
 {
     json_t *required = json_incref(json_object_get(schema, "required"));
     json_object_del(schema, "required");
-    json_object_set_new(json_object_get(schema, "properties"), "error",
-                        json_pack("{s:s, s:[s, s, s], s:{s:{s:s}, s:{s:s}, s:{s:s}}}", "type", "object", "required", "code", "exit",
-                                  "message", "properties", "code", "type", "string", "exit", "type", "integer", "message", "type",
-                                  "string"));
+    json_object_set_new(json_object_get(schema, "properties"), "error", error_schema());
     json_object_set_new(schema, "anyOf", json_pack("[{s:[s, s]}, {s:o}]", "required", "error", "schema", "required", required));
     return schema;
 }
@@ -120,6 +131,8 @@ static json_t *json_of(const struct schema *s, struct rp_err *err)
             json_object_del(j, "additionalProperties");
         return allow_error(j);
     }
+    if (strcmp(s->name, "error") == 0)
+        return error_document();
     json_t *generated = strcmp(s->name, "ledger") == 0 ? rp_ledger_line_schema() : rp_facts_schema_json(s->name);
     const char *text = generated ? NULL : rp_schema_text(s->name, &size);
     return generated ? generated : rp_json_parse(text, size, s->name, err);

@@ -1,4 +1,5 @@
 /* `repro verify`: checks a bundle and prints one verdict. */
+#include "base/build.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "cli/attempt.h"
@@ -300,6 +301,13 @@ static void print_verification(const struct rp_cli *cli, const json_t *document,
     rp_cli_print(&text);
 }
 
+/* The build that verified. */
+static json_t *program_json(void)
+{
+    const struct rp_build *b = rp_build_record();
+    return json_pack("{s:s, s:s, s:s}", "version", b->version, "commit", b->commit, "dirty", b->dirty);
+}
+
 /* One bundle; *document: what is known of it, NULL where it could not be read, and there is no verdict. */
 static int verify_bundle(struct rp_cli *cli, struct inputs *in, const char *bundle, json_t **document, struct rp_err *err)
 {
@@ -315,8 +323,15 @@ static int verify_bundle(struct rp_cli *cli, struct inputs *in, const char *bund
         return -1;
     add_ledger_entry(cli, &v, bundle, status);
     *document = rp_verification_json(&v);
-    json_object_set_new(*document, "exit", json_integer(status));
     return failed ? -1 : 0;
+}
+
+/* What the document of a bundle has whether or not there is a verdict. */
+static void complete_document(json_t *document, const char *bundle, const struct rp_err *e)
+{
+    json_object_set_new(document, "bundle", rp_cli_path(bundle));
+    json_object_set_new(document, "exit", json_integer(rp_exit_status(e->code)));
+    json_object_set_new(document, "program", program_json());
 }
 
 /* The status is that of the worst bundle. With --quiet a verdict is told by it alone. */
@@ -341,21 +356,21 @@ static int verify_bundles(struct rp_cli *cli, struct inputs *in, struct rp_err *
             print_verification(cli, document, cli->argv[i], i == 0);
         if (!document && failed > 1)
             fprintf(stderr, "repro: %s\n", e.msg);
-        if (!document && cli->argc > 1)
-            document = json_pack("{s:o, s:i, s:s}", "bundle", rp_cli_path(cli->argv[i]), "exit", rp_exit_status(e.code), "why", e.msg);
-        else if (cli->argc > 1)
-            json_object_set_new(document, "bundle", rp_cli_path(cli->argv[i]));
-        if (document)
-            json_array_append_new(list, document);
+        if (!document)
+            document = json_object();
+        complete_document(document, cli->argv[i], &e);
+        if (bad && cli->argc > 1)
+            json_object_set_new(document, "error", rp_cli_error_json(&e));
+        json_array_append_new(list, document);
         if (e.code == RP_INTERRUPTED)
             break;
     }
     if (cli->argc > 1)
         cli->result = json_pack("{s:o, s:i}", "bundles", list, "exit", failed ? rp_exit_status(err->code) : 0);
-    else if (json_array_size(list))
+    else {
         cli->result = json_incref(json_array_get(list, 0));
-    if (cli->argc == 1)
         json_decref(list);
+    }
     return failed ? -1 : 0;
 }
 

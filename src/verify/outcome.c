@@ -180,6 +180,8 @@ static void add_run(json_t *j, const struct rp_verification *v)
     if (*rp_figures_precision(precision, &v->run->figures))
         json_object_set_new(j, "precision", json_string(precision));
     json_object_set_new(j, "device", device_json(v));
+    json_object_set_new(j, "sealed_by", json_pack("{s:s, s:s, s:s}", "version", v->run->facts.tool.version, "commit",
+                                                  v->run->facts.tool.commit, "dirty", v->run->facts.tool.dirty));
     json_object_set_new(j, "levels", rp_levels_json(v));
     json_object_set(j, "results", json_object_get(v->run->figures_json, "results"));
 }

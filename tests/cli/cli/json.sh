@@ -14,8 +14,8 @@ while read -r name; do
         # shellcheck disable=SC2086 # a subcommand is two words
         if [ $order = before ]; then exit_of 2 "$REPRO" --json $name --no-such-option; else exit_of 2 "$REPRO" $name --no-such-option --json; fi
         one_document "$name"
-        jq -e '.error.code == "usage" and .error.exit == 2 and (.error.message | contains("--no-such-option"))' out.txt >answer.txt ||
-            { cat out.txt >&2; fail "'$name' reports no error"; }
+        jq -e '.error.code == "usage" and .error.exit == 2 and (.error.message | contains("--no-such-option"))
+            and .schema == "repro-error/1"' out.txt >answer.txt || { cat out.txt >&2; fail "'$name' reports no error"; }
         says --no-such-option
     done
 done <names.txt

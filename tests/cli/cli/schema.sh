@@ -34,7 +34,10 @@ returns 0 version version
 returns 0 help help
 returns 0 schema schema
 returns 0 capture capture --explain gpu.count
-returns 2 verify verify
+exit_of 2 "$REPRO" verify --json
+mv out.txt error.json
+follows error error.json
+exit_of 4 "$REPRO" schema verify-output error.json
 returns 0 launch launch whoami
 returns 0 launch launch key
 returns 0 estimate estimate gpt/DP_8x1x1_16_1536x16

@@ -42,9 +42,22 @@ says_in 'cut.zst: FAILED: container' out.txt
 says_in "none.zst" err.txt
 exit_of 4 "$REPRO" verify none.zst a.zst cut.zst --json
 jq -e '[.bundles[] | [.bundle, .exit]] == [["none.zst", 3], ["a.zst", 0], ["cut.zst", 4]] and .exit == 4 and .error.exit == 4' out.txt >answer.txt || fail "$(jq -c . out.txt)"
+jq -e '[.bundles[].error | .code, .exit] == ["io", 3, null, null, "malformed", 4]' out.txt >answer.txt || fail "$(jq -c . out.txt)"
 cp out.txt several.json
 exit_of 0 "$REPRO" schema verify-output several.json
 exit_of 2 "$REPRO" verify a.zst a.zst --original a.zst
+# The document of one bundle names it, its digest, both programs, its status and where it ran, whatever the verdict.
+"$REPRO" inspect a.zst statement.dsse.json | sha256sum | cut -d' ' -f1 >digest.txt
+jq -e --arg d "$(cat digest.txt)" --arg c "$("$REPRO" version --json | jq -r .commit)" '.bundle == "a.zst" and .statement == $d
+    and .program.commit == $c and .sealed_by.commit == $c and .exit == 0 and .device.ranks == 1 and .device.devices == 1
+    and .device.nodes == 1 and has("error") == false' a.json >answer.txt || fail "what the document names: $(jq -c 'del(.checks)' a.json)"
+for case in "3 none.zst" "4 cut.zst"; do
+    exit_of "${case% *}" "$REPRO" verify "${case#* }" --json
+    jq -e --arg b "${case#* }" --argjson s "${case% *}" '.bundle == $b and .exit == $s and .error.exit == $s and (.error.message | length) > 0
+        and (.program.version | length) > 0 and .schema == "repro-verify-output/2"' out.txt >answer.txt || fail "$case: $(jq -c . out.txt)"
+    cp out.txt one.json
+    exit_of 0 "$REPRO" schema verify-output one.json
+done
 # Standard input.
 exit_of 0 sh -c '"$REPRO" verify - <a.zst'
 says_in 'verified, signed by your own key' out.txt
