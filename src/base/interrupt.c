@@ -31,3 +31,8 @@ void rp_interrupt_settle(void)
 {
     settled = 1;
 }
+
+void rp_interrupt_resume(void)
+{
+    settled = 0;
+}

@@ -10,3 +10,5 @@ void rp_interrupt_catch(void);
 int rp_interrupted(void);
 /* The rest is short and must be completed: the first signal has no further effect, the second still ends the process at once. */
 void rp_interrupt_settle(void);
+/* What rp_interrupt_settle() began is complete, and more follows: a signal that arrived since counts. */
+void rp_interrupt_resume(void);

@@ -1,4 +1,5 @@
 /* `repro run`: trains a recipe and seals the bundle; `replicate` uses the same code. */
+#include "cli/run_scan.h"
 #include "cli/run_session.h"
 
 #include "report/escape.h"
@@ -465,7 +466,8 @@ static int cmd_run(struct rp_cli *cli, struct rp_err *err)
     if (piped && rp_cli_read_input(&text, RP_RECIPE_MAX, err) < 0)
         return rp_wrap(err, "recipe");
     const struct rp_run_from from = {.load = load_operand, .where = cli->argv[0], .text = piped ? &text : NULL};
-    if (rp_run(cli, cli->opts, &from, err) == 0)
+    const int scan = rp_run_is_scan(cli->opts);
+    if ((scan ? rp_run_scan : rp_run)(cli, cli->opts, &from, err) == 0)
         return 0;
     count_mistakes(&from, err);
     return -1;
@@ -477,8 +479,8 @@ const struct rp_command rp_cmd_run = {
     .summary = "train a recipe, measure it, and seal a signed bundle",
     .details =
         "RECIPE is a file, with or without .yaml, the name of an embedded recipe ('repro recipes' lists them), or - for "
-        "standard input. Any other name is reported as a missing file (exit status 3). The last line of standard output "
-        "is the path of the bundle; with -o - standard output is the bundle.\n"
+        "standard input. Any other name is a missing file (exit status 3). The last line of standard output is the path "
+        "of the bundle; with -o - standard output is the bundle.\n"
         "\n"
         "Interrupting: Ctrl-C ends the run within a second and seals the measurements, marked incomplete; before "
         "training begins there is nothing to seal. A second Ctrl-C exits at once and writes nothing. If the worker "
@@ -502,7 +504,7 @@ const struct rp_command rp_cmd_run = {
         "is marked failed and names the rank.\n"
         "- All processes must run the same program, compared by SHA-256. --allow-different-programs, given to all of "
         "them, accepts other builds of the same commit and records their digests.\n"
-        "- REPRO_HOST=NAME makes processes of one machine count as different hosts, for tests.\n"
+        "- REPRO_HOST=NAME: for tests, processes of one machine count as different hosts.\n"
         "\n"
         "Communication:\n"
         "- Connections between hosts are encrypted and authenticated with the key of the job.\n"
@@ -537,6 +539,10 @@ const struct rp_command rp_cmd_run = {
         "the run fails, {\"event\": \"error\", \"code\", \"exit\", \"message\"}. What is unknown is null. Steps follow at most every "
         "0.1 s; --quiet leaves only the error. With --json standard output has the result.\n"
         "\n"
+        "Series: --scan KEY=V1,V2,... makes a run for each value, several --scan one for each combination; --runs N "
+        "repeats them in turn. Each run seals a bundle. The table has medians, and spread: highest minus lowest over "
+        "median. If a run fails, the others follow, and the exit status is that of the worst.\n"
+        "\n"
         "Planning: --plan estimates how long training takes on the CPUs here, and sizes one rank here and on GPUs of 16, "
         "32, 80 and 141 GB; no GPU is needed. A recipe with "
         "more degrees of parallelism than ranks keeps the arithmetic, and the bits, of all of them; its speed is "
@@ -568,8 +574,8 @@ const struct rp_command rp_cmd_run = {
         "Examples:\n"
         "  repro run bert_tiny_fp32\n"
         "  repro run recipes/bert_fp32 --set train.batch_size=8 --steps 3\n"
+        "  repro run bert_fp32 --scan train.batch_size=8,16,32 --runs 3\n"
         "  repro run bert_fp32 --plan\n"
-        "  repro run gpt/DP_8x1x1_16_1536x16 --plan\n"
         "  repro run bert_fp32 --hosts localhost:4,node2:4 --set train.accumulation_steps=8\n",
     .opts = rp_run_opt_table,
     .opts_size = sizeof(struct rp_run_opts),

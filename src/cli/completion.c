@@ -66,7 +66,7 @@ static void put_keys(struct rp_buf *out)
 /* Of values that are names of a list. */
 static void value_words(struct rp_buf *out, const struct rp_opt *o)
 {
-    if (strcmp(o->name, "set") == 0 && strcmp(o->arg, "KEY=VALUE") == 0)
+    if ((strcmp(o->name, "set") == 0 && strcmp(o->arg, "KEY=VALUE") == 0) || strcmp(o->name, "scan") == 0)
         put_keys(out);
     else if (strcmp(o->name, "recipe") == 0)
         put_recipes(out);

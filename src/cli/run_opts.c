@@ -18,6 +18,9 @@
 const struct rp_opt rp_run_opt_table[] = {
     {.name = "set", .letter = 's', .type = RP_OPT_LIST, .offset = AT(set), .arg = "KEY=VALUE",
      .help = "set any recipe key; see 'repro recipes keys'"},
+    {.name = "scan", .type = RP_OPT_LIST, .offset = AT(scan), .arg = "KEY=V1,V2,...",
+     .help = "one run for each value of a key, and one table"},
+    RP_OPTION_INT(runs, "runs", 0, 1, 100, "repeat the run, or each run of --scan"),
 #define KEY(name_, field, type_, models, def, lo_, hi_, choices_, flag, help_) \
     RP_OPTION_TEXT(field, flag, 0, sizeof(choices_) > 1 ? choices_ : ARG_##type_, help_),
 #include "recipe/keys.def"

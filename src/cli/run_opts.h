@@ -11,7 +11,8 @@
 #include "supervise/joining.h"
 
 struct rp_run_opts {
-    struct rp_opt_list set;
+    struct rp_opt_list set, scan; /* scan and runs: of `run` alone */
+    long runs; /* 0: not given */
     const char *key, *output, *store, *challenge, *layout, *progress, *trust; /* trust: of `replicate` alone */
     struct rp_joining_opts joining; /* of `run` alone, as the following */
     const char *hosts, *ssh;
