@@ -181,6 +181,10 @@ const char *rp_cuda_gemm16_tile(const struct rp_cuda *c, int number, int *usable
 void rp_cuda_gemm16(struct rp_cuda *c, const struct rp_gemm *g);
 /* Tile and estimated cycles, if a multiprocessor does as many multiply-adds in a cycle. */
 struct rp_cuda_gemm rp_cuda_gemm16_choice(const struct rp_cuda *c, const struct rp_gemm *g, int rate);
+/* Attention in mixed precision: ops_attention16.c. The gradient of the bias is left to the caller. */
+void rp_cuda_attention16_forward(struct rp_cuda *c, rp_stored *o, float *row_max, float *row_inv, uint8_t *mask, const rp_stored *qkv,
+                                 const struct rp_attention *a);
+void rp_cuda_attention16_backward(struct rp_cuda *c, const struct rp_attention_grad *g);
 /* Tile and mode for a GEMM: from its shape and alignment, and the device's architecture, multiprocessors and shared
  * memory alone. group: 0, or as for rp_cuda_gemm_groups(). */
 struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp_gemm *g, int group);

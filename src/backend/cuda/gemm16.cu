@@ -82,6 +82,7 @@ RP_KERNEL(gemm16_sum_bf16)
 #if __CUDA_ARCH__ >= 800
     gemm16_sum(&a, TC_BF16);
 #else
+    (void)a;
     RP_TRAP();
 #endif
 }

@@ -59,33 +59,11 @@ RP_DEVICE void gemm16_begin(struct gemm16_side *x, const uint16_t *from, int64_t
                    : from + (k0 + x->line) * pitch + row0 + TC_PIECE * x->piece;
 }
 
-RP_DEVICE int gemm16_limit(int x, int most)
-{
-    return x < 0 ? 0 : x < most ? x : most;
-}
-
 /* How many numbers of piece i are inside of the matrix; left: k-steps of the segment from this stage on. */
 RP_DEVICE int gemm16_inside(const struct gemm16_side *x, int by_k, int lines, int i, int left)
 {
     const int line = x->line + i * lines, limit = by_k ? x->rows : left;
-    return line < limit ? gemm16_limit((by_k ? left : x->rows) - TC_PIECE * x->piece, TC_PIECE) : 0;
-}
-
-/* Number by number, or 16 bytes at once. */
-RP_DEVICE uint4 gemm16_gather(const uint16_t *from, int inside, int fast)
-{
-    uint32_t v[TC_PIECE / 2] = {0, 0, 0, 0};
-    if (fast && inside == TC_PIECE)
-        return *(const uint4 *)(const void *)from;
-    RP_UNROLL
-    for (int i = 0; i < TC_PIECE; i++)
-        v[i / 2] |= i < inside ? (uint32_t)from[i] << 16 * (i % 2) : 0;
-    return make_uint4(v[0], v[1], v[2], v[3]);
-}
-
-RP_DEVICE void gemm16_put(rp_smem tile, int place, uint4 v)
-{
-    *(uint4 *)(void *)rp_smem_at(tile, place) = v;
+    return line < limit ? tc_limit((by_k ? left : x->rows) - TC_PIECE * x->piece, TC_PIECE) : 0;
 }
 
 /* The thread's pieces of a stage, to the stage or to `held`. */
@@ -103,13 +81,13 @@ RP_DEVICE void gemm16_copy(struct gemm16_side *x, uint4 *held, rp_smem tile, int
     RP_NO_UNROLL
     for (int i = 0; !x->fast && i < pieces; i++) {
         const int inside = gemm16_inside(x, by_k, lines, i, left);
-        gemm16_put(tile, tc_place(by_k, tile_rows, x->line + i * lines, x->piece), gemm16_gather(x->from + i * x->next, inside, 0));
+        tc_put(tile, tc_place(by_k, tile_rows, x->line + i * lines, x->piece), tc_gather(x->from + i * x->next, inside, 0));
     }
 #else
     (void)tile;
     RP_UNROLL
     for (int i = 0; i < pieces; i++)
-        held[i] = gemm16_gather(x->from + i * x->next, gemm16_inside(x, by_k, lines, i, left), x->fast);
+        held[i] = tc_gather(x->from + i * x->next, gemm16_inside(x, by_k, lines, i, left), x->fast);
 #endif
     x->from += x->stage;
 }
@@ -120,7 +98,7 @@ RP_DEVICE void gemm16_release(const struct gemm16_side *x, const uint4 *held, rp
     const int lines = gemm16_lines(by_k, tile_rows, threads), pieces = tile_rows * TC_DEPTH / TC_PIECE / threads;
     RP_UNROLL
     for (int i = 0; i < pieces; i++)
-        gemm16_put(tile, tc_place(by_k, tile_rows, x->line + i * lines, x->piece), held[i]);
+        tc_put(tile, tc_place(by_k, tile_rows, x->line + i * lines, x->piece), held[i]);
 }
 #endif
 

@@ -21,3 +21,47 @@ struct rp_gemm16_args {
     int m, n, k, length, segments, f32, fast_a, fast_b, pairs; /* pairs: two numbers of C and of add are aligned */
     int in_tree;
 };
+
+/* See struct rp_attention. width: heads * dim; ld: of qkv, 3 * width; padded: rp_mask_stride(seq); blocks: of RP_ATT16_LINES queries, per
+ * head, or in a backward pass of keys; fast: 16 bytes of a head's columns are aligned in qkv; pairs: so are two numbers of the result. */
+#define RP_ATT16_THREADS 128
+#define RP_ATT16_LINES 64       /* queries, or keys, of a block; keys of a tile */
+#define RP_ATT16_DIM 128        /* most columns of a head */
+#define RP_ATT16_STAGES_ASYNC 2 /* with asynchronous copies; without, one */
+struct rp_attention16_args {
+    uint16_t *o;
+    float *row_max, *row_inv;
+    uint8_t *mask; /* written when threshold != 0 */
+    const uint16_t *qkv;
+    const uint8_t *keys;  /* NULL: all */
+    const int32_t *first; /* first key of each query of each sample; NULL: 0 */
+    uint64_t seed;
+    int seq, heads, first_head, dim, width, ld, padded, blocks, fast, pairs, causal;
+    float scale, keep_scale;
+    uint32_t step, site, first_sample, threshold;
+};
+/* fast_o: as fast, of d_o */
+struct rp_attention16_backward_args {
+    uint16_t *dqkv;
+    const uint16_t *qkv, *d_o;
+    const float *row_max, *row_inv, *big_d;
+    const uint8_t *mask, *keys; /* mask: NULL without dropout; keys: NULL: all */
+    const int32_t *first;
+    int seq, heads, dim, width, ld, padded, blocks, fast, fast_o, pairs, causal;
+    float scale, keep_scale;
+};
+/* big_d[row of row_max] = sum128 over a head's columns of d_o * o; rows: of d_o */
+struct rp_attention16_dots_args {
+    float *big_d;
+    const uint16_t *d_o, *o;
+    int rows, seq, heads, dim;
+};
+/* Bytes of shared memory of blocks for heads of `width` columns, 64 or 128, with that many stages; sm_70 passes sums through more. */
+#define RP_ATT16_TILE(lines, width) ((size_t)(lines) * (width) * 2)
+#define RP_ATT16_AROUND(arch) ((arch) < 75 ? (size_t)4 * 16 * 20 * 4 : 0)
+#define RP_ATT16_FORWARD_SHARED(width, stages, arch)                                                                   \
+    ((size_t)(1 + 2 * (stages)) * RP_ATT16_TILE(RP_ATT16_LINES, width) + RP_ATT16_AROUND(arch))
+#define RP_ATT16_BACKWARD_SHARED(width, stages, arch)                                                                  \
+    (2 * RP_ATT16_TILE(RP_ATT16_LINES, width) +                                                                        \
+     (size_t)(stages) * (2 * RP_ATT16_TILE(RP_ATT16_LINES * 64 / (width), width) + (size_t)RP_ATT16_LINES * 25) +      \
+     RP_ATT16_AROUND(arch))

@@ -41,6 +41,30 @@ static int supports_attention(const struct rp_cuda_gpu *gpu, const struct rp_op_
     return rp_use_limit(u, "rows of scores", scores, INT32_MAX, err);
 }
 
+/* Mixed precision: its arithmetic is the GPU's. */
+static int supports_arithmetic(const struct rp_cuda_gpu *gpu, enum rp_numerics n, const struct rp_op_use *u, struct rp_err *err)
+{
+    if (rp_cuda_has_arithmetic(gpu->capability, n))
+        return 0;
+    return rp_use_refuse(u, err, "cannot be computed as %s has it by GPUs of compute capability %d.%d; set train.tensor_core to auto, or use "
+                                 "--backend cpu", rp_numerics_name(n), gpu->capability / 10, gpu->capability % 10);
+}
+
+/* Of mixed precision, in which a head's columns are in registers. */
+static int supports_low_attention(const struct rp_cuda_gpu *gpu, enum rp_numerics n, const struct rp_op_use *u, struct rp_err *err)
+{
+    const double rows = (double)u->batch * u->heads * u->seq, sample = 3.0 * u->heads * u->head_dim * u->seq;
+    if (supports_arithmetic(gpu, n, u, err) < 0)
+        return -1;
+    if (u->head_dim > RP_ATT16_DIM)
+        return rp_use_refuse(u, err, "has heads of %d columns, at most %d in mixed precision on GPUs; set train.precision to fp32, or use "
+                                     "--backend cpu", u->head_dim, RP_ATT16_DIM);
+    if (sample > INT32_MAX)
+        return rp_use_refuse(u, err, "and %d heads has %.0f numbers in a sample, at most %d can be counted on GPUs; shorten "
+                                     "task.seq_length, or use --backend cpu", u->heads, sample, INT32_MAX);
+    return rp_use_limit(u, "rows of scores", rows, INT32_MAX, err);
+}
+
 /* A block for each tile; the workspace holds at least one row. */
 static int supports_gemm(const struct rp_op_use *u, struct rp_err *err)
 {
@@ -77,15 +101,14 @@ static int supports_conv(const struct rp_op_use *u, struct rp_err *err)
                : 0;
 }
 
-/* A product of mixed precision: its arithmetic is the GPU's, and the workspace holds a row of the results of all chains, whichever operand is
+/* A product of mixed precision: the workspace holds a row of the results of all chains, whichever operand is
  * transposed. */
 static int supports_low_gemm(const struct rp_cuda_gpu *gpu, enum rp_numerics n, const struct rp_op_use *u, struct rp_err *err)
 {
     const int chains = rp_cuda_low_segments(u->depth, RP_LOW_CHAIN),
               pieces = rp_cuda_low_segments(u->depth, rp_low_segment(u->rows, u->width, u->depth)), segments = chains > pieces ? chains : pieces;
-    if (!rp_cuda_has_arithmetic(gpu->capability, n))
-        return rp_use_refuse(u, err, "cannot be computed as %s has it by GPUs of compute capability %d.%d; set train.tensor_core to auto, or use "
-                                     "--backend cpu", rp_numerics_name(n), gpu->capability / 10, gpu->capability % 10);
+    if (supports_arithmetic(gpu, n, u, err) < 0)
+        return -1;
     return rp_use_limit(u, "chains of a product", segments, RP_CUDA_LOW_SEGMENTS, err) < 0 ||
                    rp_use_limit(u, "bytes of results of a row", (double)rp_cuda_low_row_bytes(u->width, segments), RP_CUDA_GEMM_WORKSPACE, err) < 0
                ? -1
@@ -101,7 +124,7 @@ int rp_cuda_supports(const struct rp_cuda_gpu *gpu, enum rp_numerics n, const st
         return rp_is_mixed(n) && supports_low_gemm(gpu, n, u, err) < 0 ? -1 : supports_gemm(u, err);
     case RP_OP_attention_forward:
     case RP_OP_attention_backward:
-        return supports_attention(gpu, u, err);
+        return rp_is_mixed(n) ? supports_low_attention(gpu, n, u, err) : supports_attention(gpu, u, err);
     case RP_OP_conv_forward:
     case RP_OP_conv_dgrad:
     case RP_OP_conv_wgrad:
@@ -149,11 +172,16 @@ static size_t forward_workspace(const struct rp_op_use *u)
                    rp_cuda_attention_workspace(u->seq));
 }
 
+/* D of the backward pass, aligned. */
+static size_t dots_bytes(const struct rp_op_use *u)
+{
+    return ((size_t)u->batch * (size_t)u->heads * (size_t)u->seq * sizeof(float) + 255) / 256 * 256;
+}
+
 /* D, and pd and ds of all keys, but at least of 64. */
 static size_t backward_workspace(const struct rp_op_use *u)
 {
-    const size_t heads = (size_t)u->batch * (size_t)u->heads, strip = rp_cuda_attention_strip(u->seq);
-    const size_t d = (heads * (size_t)u->seq * sizeof(float) + 255) / 256 * 256,
+    const size_t heads = (size_t)u->batch * (size_t)u->heads, strip = rp_cuda_attention_strip(u->seq), d = dots_bytes(u),
                  all = heads * (((size_t)u->seq + 63) / 64) * strip;
     const size_t most = rp_cuda_attention_workspace(u->seq);
     return d + smaller(all, d + strip < most ? most - d : strip);
@@ -162,14 +190,14 @@ static size_t backward_workspace(const struct rp_op_use *u)
 size_t rp_cuda_needs(const struct rp_device_opts *o, const struct rp_op_use *u)
 {
     const int may_be = u->op == RP_OP_conv_forward || u->op == RP_OP_conv_dgrad || u->op == RP_OP_conv_wgrad;
+    const int is_low = rp_is_mixed(o->numerics);
     const int is_gemm = u->op == RP_OP_gemm || (may_be && rp_cuda_is_pointwise(&u->conv));
     size_t bytes = is_gemm                             ? RP_CUDA_GEMM_WORKSPACE
                    : u->op == RP_OP_layernorm_backward ? (size_t)u->rows * 2 * sizeof(float) /* two sums of each row */
-                   : u->op == RP_OP_attention_forward  ? forward_workspace(u)
-                   : u->op == RP_OP_attention_backward ? backward_workspace(u)
+                   : u->op == RP_OP_attention_forward  ? is_low ? 0 : forward_workspace(u)
+                   : u->op == RP_OP_attention_backward ? is_low ? dots_bytes(u) : backward_workspace(u)
                    : u->op == RP_OP_find_nonfinite || u->op == RP_OP_find_nonfinite_stored ? sizeof(uint64_t)
                    : u->op == RP_OP_conv_wgrad         ? sizeof(unsigned) /* the semaphores alone */
                                                        : 0;
-    (void)o;
     return bytes ? (bytes + 255) / 256 * 256 + RP_CUDA_SEMAPHORE_BYTES : 0;
 }

@@ -322,6 +322,10 @@ void rp_cuda_op_attention_forward(struct rp_dev *dev, rp_stored *o, float *row_m
     if (a->batch == 0)
         return;
     check_attention(c, RP_OP_attention_forward, a, mask);
+    if (rp_is_mixed(dev->numerics)) {
+        rp_cuda_attention16_forward(c, o, row_max, row_inv, mask, qkv, a);
+        return;
+    }
     const struct way way = choose_forward(c, a, next_turn(c, RP_OP_attention_forward, a));
     RP_BUG_IF(!way.use);
     const long all = tiles(a, way.use->rows);
@@ -346,6 +350,12 @@ void rp_cuda_op_attention_backward(struct rp_dev *dev, const struct rp_attention
     const int dropout = a->drop.threshold != 0, width = a->heads * a->head_dim;
     if (a->batch == 0)
         return;
+    if (rp_is_mixed(dev->numerics)) {
+        check_attention(c, RP_OP_attention_backward, a, g->mask);
+        rp_cuda_attention16_backward(c, g);
+        rp_cuda_op_colsum(dev, g->dbias, g->dqkv, a->batch * a->seq, 3 * width, g->work);
+        return;
+    }
     float *big_d = rp_cuda_workspace(c, (size_t)rows * (size_t)a->heads * sizeof(float));
     check_attention(c, RP_OP_attention_backward, a, g->mask);
     const struct way way = choose_backward(c, a, next_turn(c, RP_OP_attention_backward, a));

@@ -4,9 +4,10 @@
  *          read from shared memory. One source for three instructions; which one is used is the arithmetic (ops/tensor_core.h).
  * Flow:    shared memory -> tc_load() -> tc_multiply() -> tc_row(), tc_column(): where the floats of a lane are.
  *
- * An operand is in shared memory in one of two ways, in pieces of 16 bytes:
+ * An operand is in shared memory in one of three ways, in pieces of 16 bytes:
  *   by k      lines are its rows, 32 k-steps of 64 bytes: four pieces
  *   by rows   lines are k-steps, `rows` of the tile: rows / 8 pieces
+ *   by lines  lines are its rows, `rows` k-steps: what another product has by rows
  * A piece is moved within its line, so that neither the copies nor the loads of fragments have bank conflicts: piece p of line
  * n is at p ^ TC_TURN_K(n), or p ^ TC_TURN_ROWS(n).
  *
@@ -122,7 +123,10 @@ RP_DEVICE float tc_value(uint32_t bits, int format)
 /* ---- fragments and tiles ---- */
 
 #define TC_DEPTH RP_GEMM16_DEPTH /* k-steps of an operand's tile in shared memory */
-#define TC_PIECE 8  /* numbers of 16 bytes */
+#define TC_PIECE 8               /* numbers of 16 bytes */
+#define TC_BY_ROWS 0
+#define TC_BY_K 1
+#define TC_BY_LINES 2
 
 #if __CUDA_ARCH__ >= 750
 #define TC_FRAGMENT 4 /* registers of 16 rows and 16 k-steps */
@@ -134,11 +138,33 @@ RP_DEVICE float tc_value(uint32_t bits, int format)
 #define TC_TURN_ROWS(line) (((line)&3) * 2)
 #endif
 
-/* Where piece `piece` of line `line` is, in floats from the tile's begin. rows: of the tile. */
+/* Where piece `piece` of line `line` is, in floats from the tile's begin. rows: of the tile, or numbers of a line. */
 RP_DEVICE int tc_place(int by_k, int rows, int line, int piece)
 {
-    return by_k ? 4 * (line * (TC_DEPTH / TC_PIECE) + (piece ^ TC_TURN_K(line)))
-                : 4 * (line * (rows / TC_PIECE) + (piece ^ TC_TURN_ROWS(line)));
+    return by_k == TC_BY_K ? 4 * (line * (TC_DEPTH / TC_PIECE) + (piece ^ TC_TURN_K(line)))
+                           : 4 * (line * (rows / TC_PIECE) + (piece ^ TC_TURN_ROWS(line)));
+}
+
+RP_DEVICE int tc_limit(int x, int most)
+{
+    return x < 0 ? 0 : x < most ? x : most;
+}
+
+/* Number by number, or 16 bytes at once. */
+RP_DEVICE uint4 tc_gather(const uint16_t *from, int inside, int fast)
+{
+    uint32_t v[TC_PIECE / 2] = {0, 0, 0, 0};
+    if (fast && inside == TC_PIECE)
+        return *(const uint4 *)(const void *)from;
+    RP_UNROLL
+    for (int i = 0; i < TC_PIECE; i++)
+        v[i / 2] |= i < inside ? (uint32_t)from[i] << 16 * (i % 2) : 0;
+    return make_uint4(v[0], v[1], v[2], v[3]);
+}
+
+RP_DEVICE void tc_put(rp_smem tile, int place, uint4 v)
+{
+    *(uint4 *)(void *)rp_smem_at(tile, place) = v;
 }
 
 #if __CUDA_ARCH__ < 750
@@ -153,7 +179,7 @@ RP_DEVICE void tc_load_quads(uint32_t *f, rp_smem tile, int by_k, int rows, int 
     RP_UNROLL
     for (int i = 0; by_k && i < 2; i++) {
         const int line = row + (lane & 3) + 4 * above + 8 * quarter;
-        const uint4 v = *(const uint4 *)(const void *)rp_smem_at(tile, tc_place(1, rows, line, 2 * slice + i));
+        const uint4 v = *(const uint4 *)(const void *)rp_smem_at(tile, tc_place(by_k, rows, line, 2 * slice + i));
         f[4 * i] = v.x;
         f[4 * i + 1] = v.y;
         f[4 * i + 2] = v.z;
@@ -177,7 +203,7 @@ RP_DEVICE void tc_load(uint32_t *f, rp_smem tile, int by_k, int rows, int row, i
     const int lane = (int)(threadIdx.x % RP_WARP);
     (void)is_b;
     if (by_k)
-        rp_ldmatrix_x4(f, RP_SMEM_AFTER(tile, tc_place(1, rows, row + (lane & 15), 2 * slice + (lane >> 4))));
+        rp_ldmatrix_x4(f, RP_SMEM_AFTER(tile, tc_place(by_k, rows, row + (lane & 15), 2 * slice + (lane >> 4))));
     else
         rp_ldmatrix_x4_trans(f, RP_SMEM_AFTER(tile, tc_place(0, rows, 16 * slice + (lane & 7) + 8 * (lane >> 4),
                                                              row / TC_PIECE + (lane >> 3 & 1))));
