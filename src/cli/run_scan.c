@@ -28,7 +28,7 @@ struct scan_axis {
 struct scan {
     struct scan_axis axis[AXES_MAX];
     int axes, settings, runs; /* runs of each setting */
-    json_t **run;             /* [runs * settings] the document of each run, NULL before it began; of setting s: run[i * settings + s] */
+    json_t **run;             /* run[i * settings + s]: the document of run i of setting s; NULL before it began */
     struct rp_err worst;
     int failed;
 };
@@ -48,7 +48,8 @@ static int parse_axis(struct scan_axis *a, const char *text, struct rp_err *err)
     a->text = rp_strdup(text);
     char *rest = strchr(a->text, '=');
     if (!rest || rest == a->text)
-        return rp_fail(err, RP_USAGE, "--scan '%s': expected KEY=V1,V2,..., such as train.batch_size=8,16,32", rp_excerpt(shown, text));
+        return rp_fail(err, RP_USAGE, "--scan '%s': expected KEY=V1,V2,..., such as train.batch_size=8,16,32",
+                       rp_excerpt(shown, text));
     *rest++ = 0;
     a->key = a->text;
     for (char *value; (value = strsep(&rest, ","));) {
@@ -85,8 +86,8 @@ static void settings_text(struct rp_buf *out, const struct scan *s, int setting)
 }
 
 /* The command line of one setting. `text` and `item` are freed by the caller after use. */
-static void options_of(struct rp_run_opts *out, char *text[AXES_MAX], const char ***item, const struct scan *s, int setting,
-                       const struct rp_run_opts *o)
+static void options_of(struct rp_run_opts *out, char *text[AXES_MAX], const char ***item, const struct scan *s,
+                       int setting, const struct rp_run_opts *o)
 {
     *out = *o;
     *item = rp_alloc((size_t)(o->set.n + s->axes + 1) * sizeof **item);
@@ -130,10 +131,13 @@ static int check_options(const struct rp_run_opts *o, struct rp_err *err)
 {
     struct rp_launch launch;
     if (o->output)
-        return rp_fail(err, RP_USAGE, "--output names one bundle, and --scan and --runs make several, here: change the directory instead");
+        return rp_fail(err, RP_USAGE, "--output names one bundle: --scan and --runs write several, to this directory");
     if (o->plan || o->run_save || o->challenge || o->hosts)
         return rp_fail(err, RP_USAGE, "--%s is for one run: leave --scan and --runs out",
-                       o->plan ? "plan" : o->run_save ? "save" : o->challenge ? "challenge" : "hosts");
+                       o->plan        ? "plan"
+                       : o->run_save  ? "save"
+                       : o->challenge ? "challenge"
+                                      : "hosts");
     if (rp_launch_detect(&launch, NULL, err) < 0)
         return -1;
     if ((launch.kind != RP_LAUNCH_ALONE && launch.size != 1) || o->joining.nodes > 1)
@@ -172,7 +176,8 @@ static void note(const struct rp_cli *cli, const struct rp_run_opts *o, const ch
 }
 
 /* Run `i` of all. Its document is kept, with the error where it failed. */
-static void run_one(struct scan *s, int i, struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from)
+static void run_one(struct scan *s, int i, struct rp_cli *cli, const struct rp_run_opts *o,
+                    const struct rp_run_from *from)
 {
     struct rp_cli quiet = *cli; /* its result is a row of the table */
     struct rp_run_opts one;
@@ -183,7 +188,8 @@ static void run_one(struct scan *s, int i, struct rp_cli *cli, const struct rp_r
     quiet.json = 1;
     quiet.result = NULL;
     settings_text(&setting, s, i % s->settings);
-    rp_buf_printf(&line, "run %d of %d%s%s", i + 1, s->runs * s->settings, setting.size ? ": " : "", rp_buf_text(&setting));
+    rp_buf_printf(&line, "run %d of %d%s%s", i + 1, s->runs * s->settings, setting.size ? ": " : "",
+                  rp_buf_text(&setting));
     note(cli, o, rp_buf_text(&line));
     options_of(&one, text, &item, s, i % s->settings, o);
     const int failed = rp_run(&quiet, &one, from, &e) < 0;
@@ -211,7 +217,8 @@ static json_t *row_json(const struct scan *s, int setting)
     size_t n = 0;
     for (int i = 0; i < s->runs; i++) {
         const json_t *run = s->run[i * s->settings + setting], *results = json_object_get(run, "results"),
-                     *throughput = json_object_get(results, "throughput"), *value = json_object_get(throughput, "value");
+                     *throughput = json_object_get(results, "throughput"),
+                     *value = json_object_get(throughput, "value");
         if (json_object_get(run, "bundle"))
             json_array_append(bundles, json_object_get(run, "bundle"));
         if (!json_is_number(value) || json_object_get(run, "error"))
@@ -220,12 +227,14 @@ static json_t *row_json(const struct scan *s, int setting)
         unit = rp_json_text_at(throughput, "unit");
         loss = json_object_get(results, "loss_last");
     }
-    json_t *row = json_pack("{s:o, s:I, s:o}", "settings", settings_json(s, setting), "runs", (json_int_t)n, "bundles", bundles);
+    json_t *row =
+        json_pack("{s:o, s:I, s:o}", "settings", settings_json(s, setting), "runs", (json_int_t)n, "bundles", bundles);
     if (!n)
         return row;
     const double median = rp_median(figure, n); /* sorts */
-    json_object_update_new(row, json_pack("{s:s, s:f, s:f, s:f, s:f, s:O}", "unit", unit, "median", median, "lowest", figure[0], "highest",
-                                          figure[n - 1], "spread", (figure[n - 1] - figure[0]) / median, "loss_last", loss));
+    json_object_update_new(row, json_pack("{s:s, s:f, s:f, s:f, s:f, s:O}", "unit", unit, "median", median, "lowest",
+                                          figure[0], "highest", figure[n - 1], "spread",
+                                          (figure[n - 1] - figure[0]) / median, "loss_last", loss));
     return row;
 }
 

@@ -505,5 +505,6 @@ int rp_compare(struct rp_comparison *out, const struct rp_rows *rows, enum rp_co
     }
     out->verdict = rp_strdup(rp_comparable_text(*verdict));
     rp_scaling(out, rows);
+    rp_fleet(out, rows);
     return 0;
 }

@@ -71,6 +71,11 @@ void rp_compare_labelled(struct rp_pair *pair, const struct rp_result *a, const 
  * check of load. */
 void rp_result_other_work(struct rp_result *row, const struct rp_run *run);
 
+/* Median, spread and outliers of the most numerous results of one kind: "fleet" of a comparison. At least four, not of a
+ * published table. by_digest: outliers are named by their statement, not by their file. */
+void rp_fleet(struct rp_comparison *out, const struct rp_rows *rows);
+void rp_fleet_show(struct rp_doc *d, const struct rp_rows *rows, const struct rp_fleet *f /* or NULL */, int by_digest);
+
 /* Speed-ups of rows that differ in nothing but the number of devices, against the fewest of them: "scaling" of a comparison, whose notes
  * get oddities. Bundles may also differ in the layout of their ranks and in the micro-batches of a step, which the table shows. */
 void rp_scaling(struct rp_comparison *out, const struct rp_rows *rows);

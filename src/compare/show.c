@@ -223,6 +223,7 @@ void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const struc
     if (c->left_out > 0)
         rp_doc_line(out, "%lld result%s of other models left out (--all shows them)", (long long)c->left_out, rp_s(c->left_out));
     put_results(out, rows, c, whole ? c->pairs_n : PAIRS_SHOWN);
+    rp_fleet_show(out, rows, c->fleet, 0);
     if (whole) {
         put_confounders(out, c);
         put_facts(out, c);

@@ -99,6 +99,16 @@ static void put_overview_row(struct rp_buf *out, const struct rp_shown_bundle *b
 }
 
 /* Bundles of one work on different numbers of devices. The numbers of results are those of the bundles on the page. */
+/* Median, spread and outliers of bundles of one kind. */
+static void put_fleet(struct rp_buf *out, const struct rp_rows *rows, enum rp_doc_format format)
+{
+    RP_DOC d = {.as = format == RP_DOC_HTML ? RP_FILL_HTML : RP_FILL_TEXT};
+    RP_COMPARISON c = {0};
+    rp_fleet(&c, rows);
+    rp_fleet_show(&d, rows, c.fleet, 1);
+    rp_doc_write(out, &d, format);
+}
+
 static void put_scaling(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
 {
     RP_ROWS rows = {0};
@@ -106,6 +116,7 @@ static void put_scaling(struct rp_buf *out, const struct rp_shown_bundle *b, int
     for (int i = 0; i < n; i++)
         rp_rows_add_verified(&rows, b[i].v, b[i].kept);
     RP_COMPARISON c = {0};
+    put_fleet(out, &rows, RP_DOC_HTML);
     rp_scaling(&c, &rows);
     if (!c.scaling_n)
         return;
@@ -205,6 +216,10 @@ void rp_page_markdown(struct rp_buf *out, const struct rp_shown_bundle *b, int n
     rp_box(out, b, n, 1);
     if (!shown)
         rp_buf_puts(out, "Nothing is shown of a bundle that failed; `repro verify` lists the failed checks.\n");
+    RP_ROWS rows = {0};
+    for (int i = 0; i < shown; i++)
+        rp_rows_add_verified(&rows, kept[i].v, kept[i].kept);
+    put_fleet(out, &rows, RP_DOC_MD);
     for (int i = 0; i < shown; i++) {
         rp_buf_puts(out, i ? "\n---\n\n" : "");
         rp_section_init(&s, out, i + 1, &kept[i]);

@@ -8,12 +8,13 @@ exit_of 0 "$REPRO" run bert_tiny_fp32 $small --scan train.batch_size=1,2 --scan 
 says "run 8 of 8: train.batch_size=2 seed.data=8"
 cp out.txt scan.json
 exit_of 0 "$REPRO" schema run-output scan.json
-jq -e '(.scan | length) == 4 and (.runs | length) == 8 and (.scan | all(.runs == 2 and (.bundles | length) == 2 and .unit == "sequences/s"))
+jq -e '(.scan | length) == 4 and (.runs | length) == 8
     and ([.scan[].bundles[]] | length == (unique | length))
-    and ([.scan[].settings | [."train.batch_size", ."seed.data"]] == [["1", "7"], ["1", "8"], ["2", "7"], ["2", "8"]])' scan.json >answer.txt ||
+    and (.scan | all(.runs == 2 and (.bundles | length) == 2 and .unit == "sequences/s"))
+    and [.scan[].settings | ."train.batch_size" + " " + ."seed.data"] == ["1 7", "1 8", "2 7", "2 8"]' scan.json >answer.txt ||
     fail "the rows: $(jq -c '.scan, (.runs | length)' scan.json)"
 # the repetitions of a setting are spread over the whole time
-jq -e '[.runs[].settings."train.batch_size"] == ["1", "1", "2", "2", "1", "1", "2", "2"]' scan.json >answer.txt || fail "the order"
+jq -e '[.runs[].settings."train.batch_size"] | add == "11221122"' scan.json >answer.txt || fail "the order"
 # figures and settings are those of the bundles
 i=0
 while [ $i -lt 4 ]; do
@@ -21,8 +22,10 @@ while [ $i -lt 4 ]; do
     while read -r bundle; do
         verified "$bundle" --no-ledger
         "$REPRO" inspect "$bundle" run.json >run.json
-        "$REPRO" inspect "$bundle" facts.json | jq -r '.recipe | [."train.batch_size".value, ."seed.data".value] | map(tostring) | .[]' >is.txt
-        jq -r ".scan[$i].settings | .\"train.batch_size\", .\"seed.data\"" scan.json | cmp -s - is.txt || fail "$bundle has other settings"
+        "$REPRO" inspect "$bundle" facts.json >facts.json
+        jq -r '.recipe | ."train.batch_size".value, ."seed.data".value' facts.json >is.txt
+        jq -r ".scan[$i].settings | .\"train.batch_size\", .\"seed.data\"" scan.json | cmp -s - is.txt ||
+            fail "$bundle has other settings"
         jq .results.throughput.value run.json
     done <bundles.txt | jq -s --slurpfile s scan.json --argjson i $i 'sort as $v | ($s[0].scan[$i]) as $row
         | ($row.median - ($v[0] + $v[1]) / 2 | fabs) < 1e-9 and $row.lowest == $v[0] and $row.highest == $v[1]
@@ -34,7 +37,8 @@ done
 # shellcheck disable=SC2086
 exit_of 7 "$REPRO" run bert_tiny_fp32 $small --scan train.batch_size=1,60000 -q
 says "1 of 2 runs failed: train.batch_size=60000"
-[ "$(sed -n 1p out.txt | tr -s ' ')" = "train.batch_size runs median unit lowest highest spread last loss" ] || fail "the head: $(cat out.txt)"
+[ "$(sed -n 1p out.txt | tr -s ' ')" = "train.batch_size runs median unit lowest highest spread last loss" ] ||
+    fail "the head: $(cat out.txt)"
 sed -n 2p out.txt | grep -q '^1 .* 1  .*sequences/s .* 0\.0 %' || fail "the row of the run: $(cat out.txt)"
 sed -n 3p out.txt | grep -q '^60000  *0 ' || fail "the row of the failure: $(cat out.txt)"
 [ "$(wc -l <out.txt)" = 4 ] || fail "other lines: $(cat out.txt)"
@@ -50,9 +54,9 @@ wait $pid || status=$?
 ! grep -q 'run 2 of 2' err.txt || fail "another run begins after Ctrl-C"
 [ -s "$(tail -n 1 out.txt)" ] || fail "no bundle of the interrupted run"
 # Mistakes are found before the first run.
-for args in "--scan train.batch_size=1,x" "--scan nothing=1,2" "--scan train.batch_size" "--scan train.batch_size=1,,2" "--scan =1" \
-    "--runs 0" "--runs 2 -o x.zst" "--runs 2 --plan" "--runs 2 --save x" "--scan train.batch_size=1,2 --batch-size 4" \
-    "--scan seed.data=1,2 --hosts localhost,b"; do
+for args in "--scan train.batch_size=1,x" "--scan nothing=1,2" "--scan train.batch_size" "--scan =1" "--runs 0" \
+    "--scan train.batch_size=1,,2" "--runs 2 -o x.zst" "--runs 2 --plan" "--runs 2 --save x" \
+    "--scan train.batch_size=1,2 --batch-size 4" "--scan seed.data=1,2 --hosts localhost,b"; do
     # shellcheck disable=SC2086
     exit_of 2 "$REPRO" run bert_tiny_fp32 $args
     ! grep -q 'run 1 of' err.txt || fail "'$args' is found late"
