@@ -69,6 +69,11 @@ struct rp_command {
 };
 
 extern const struct rp_command *const rp_commands[]; /* ended by NULL; subcommands follow their group */
+struct rp_command_section {
+    const struct rp_command *first;
+    const char *title;
+};
+extern const struct rp_command_section rp_command_sections[]; /* of the help, in the order of the commands; ended by NULL */
 
 int rp_cli_main(int argc, char **argv); /* returns the exit status */
 

@@ -133,15 +133,19 @@ static int is_listed(const struct rp_command *c, const struct rp_command *group)
     return group ? rp_command_is_sub(c, group) : !rp_command_is_sub(c, NULL);
 }
 
-static void put_command_lines(struct rp_buf *out, const struct rp_command *group)
+/* titles: of all commands, where they are listed under them; or NULL. */
+static void put_command_lines(struct rp_buf *out, const struct rp_command *group, const struct rp_command_section *titles)
 {
     size_t column = COMMAND_COLUMN - 2;
     for (const struct rp_command *const *c = rp_commands; *c; c++)
         if (is_listed(*c, group) && strlen((*c)->name) + 2 > column)
             column = strlen((*c)->name) + 2;
-    for (const struct rp_command *const *c = rp_commands; *c; c++)
+    for (const struct rp_command *const *c = rp_commands; *c; c++) {
+        if (titles && *c == titles->first)
+            rp_buf_printf(out, "%s%s:\n", *c == *rp_commands ? "" : "\n", titles++->title);
         if (is_listed(*c, group))
             rp_buf_printf(out, "  %-*s%s\n", (int)column, (*c)->name, (*c)->summary);
+    }
 }
 
 /* The options from here on are only in `repro help COMMAND`. */
@@ -170,7 +174,7 @@ void rp_help_screen(struct rp_buf *out, const struct rp_command *c)
         const char *end = strstr(o->help, "; ");
         rp_buf_printf(out, "  %-*s  %.*s\n", SCREEN_COLUMN - 4, name, end ? (int)(end - o->help) : (int)strlen(o->help), o->help);
     }
-    put_command_lines(out, c);
+    put_command_lines(out, c, NULL);
     if (c->more_are)
         rp_buf_printf(out, "\nAlso --json, -q/--quiet, -h/--help, and %s: repro help %s\n", c->more_are, c->name);
     else
@@ -187,7 +191,7 @@ void rp_help_command(struct rp_buf *out, const struct rp_command *c)
         rp_buf_puts(out, "\n");
         put_details(out, c->details);
     }
-    put_command_lines(&subcommands, c);
+    put_command_lines(&subcommands, c, NULL);
     if (subcommands.size)
         rp_buf_printf(out, "\nCommands:\n%s", rp_buf_text(&subcommands));
     rp_buf_puts(out, "\nOptions:\n");
@@ -198,14 +202,14 @@ void rp_help_command(struct rp_buf *out, const struct rp_command *c)
 void rp_help_top_screen(struct rp_buf *out)
 {
     rp_buf_puts(out, "Usage: repro COMMAND [options]   " RP_TAGLINE "\n");
-    put_command_lines(out, NULL);
+    put_command_lines(out, NULL, NULL);
     rp_buf_puts(out, "repro COMMAND --help: its options; repro help COMMAND: explanation; repro help: everything\n");
 }
 
 void rp_help_top(struct rp_buf *out)
 {
-    rp_buf_puts(out, "Usage: repro COMMAND [options]\n\nrepro " RP_TAGLINE ".\n\nCommands:\n");
-    put_command_lines(out, NULL);
+    rp_buf_puts(out, "Usage: repro COMMAND [options]\n\nrepro " RP_TAGLINE ".\n\n");
+    put_command_lines(out, NULL, rp_command_sections);
     rp_buf_puts(out, "\nOptions of every command:\n");
     put_option_rows(out, rp_opts_common);
     rp_buf_puts(out, "\nExit status:\n");

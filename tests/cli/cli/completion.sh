@@ -24,7 +24,7 @@ expect "gpt" repro recipes keys g
 expect "gpt" repro recipes list ""
 expect "gpt/MP_PP_1x8x4_512_2304x24 gpt/MP_PP_1x8x4_512_2304x24_fp16" repro run gpt/MP_PP
 expect "--encrypt" repro key new --enc
-expect "replicate report recipes" repro help re
+expect "report replicate recipes" repro help re
 # names of lists: keys of --set, published tables, kinds, formats, probes, fields, schemas
 expect "train.batch_size=" repro run x --set train.bat
 expect "train.batch_size=" repro estimate -s train.bat

@@ -13,6 +13,16 @@ cat top.txt
 "$REPRO" verify --list
 "$REPRO" help >all.txt
 fits all.txt 100 100
+section() { # TITLE: its commands
+    awk -v t="$1:" '$0 == t { in_it = 1; next } !NF { in_it = 0 } in_it { print $1 }' all.txt | paste -sd' '
+}
+[ "$(section 'Run and check')" = "run verify report compare doctor" ] || fail "the first section: $(section 'Run and check')"
+for name in sign key ledger challenge; do
+    section 'Evidence and keys' | grep -qw $name || fail "$name is not among 'Evidence and keys'"
+done
+for name in data recipes launch estimate; do
+    section 'Data, jobs and the machine' | grep -qw $name || fail "$name is not among 'Data, jobs and the machine'"
+done
 "$REPRO" help --json >table.json
 for status in $(jq -r '.exit_status | keys[]' table.json); do
     grep -q "^  $status  *[a-z]" all.txt || fail "exit status $status is not in the help"
