@@ -166,7 +166,10 @@ void rp_help_screen(struct rp_buf *out, const struct rp_command *c)
 {
     put_usage(out, c);
     put_sentence(out, c->summary);
-    rp_buf_puts(out, count_options(c) > SCREEN_OPTIONS ? "" : "\n");
+    RP_BUF subcommands = {0};
+    const int n = count_options(c);
+    put_command_lines(&subcommands, c, NULL);
+    rp_buf_puts(out, n <= SCREEN_OPTIONS && (n || subcommands.size) ? "\n" : "");
     for (const struct rp_opt *o = c->opts; o && o->name && !is_first_of_more(c, o); o++) {
         if (!*o->name)
             continue;
@@ -174,7 +177,7 @@ void rp_help_screen(struct rp_buf *out, const struct rp_command *c)
         const char *end = strstr(o->help, "; ");
         rp_buf_printf(out, "  %-*s  %.*s\n", SCREEN_COLUMN - 4, name, end ? (int)(end - o->help) : (int)strlen(o->help), o->help);
     }
-    put_command_lines(out, c, NULL);
+    rp_buf_puts(out, rp_buf_text(&subcommands));
     if (c->more_are)
         rp_buf_printf(out, "\nAlso --json, -q/--quiet, -h/--help, and %s: repro help %s\n", c->more_are, c->name);
     else

@@ -187,7 +187,7 @@ static void add_labelled(struct rp_doc *d, struct rp_run_documents *r, const str
         RP_FREE char *pointer = rp_asprintf("%s/%s", at, f->name);
         if (f->type == RP_IS_PART || f->type == RP_IS_PART_OR_NONE)
             add_labelled(d, r, f->of, pointer);
-        else if (*f->label && (!on_page(d) || rp_table_has_steps_for(&r->figures, pointer)))
+        else if (*f->label && rp_table_has_steps_for(&r->figures, pointer))
             add_field(d, rp_run_shown(r), f, pointer);
     }
 }
