@@ -5,6 +5,8 @@
 
 #include <limits.h>
 
+static const struct rp_device_opts strict;
+
 #define MIB ((size_t)1 << 20)
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
@@ -133,13 +135,13 @@ TEST(a_gpu_refuses_products_of_more_chains_than_its_workspace_holds)
 TEST(only_convolutions_that_are_gemms_need_a_workspace)
 {
     struct rp_op_use u = {.op = RP_OP_conv_dgrad, .conv = {8, 14, 14, 256, 14, 14, 64, 1, 1, 1, 0, 0}};
-    CHECK(rp_cuda_needs(NULL, &u) > RP_CUDA_GEMM_WORKSPACE, "%zu bytes", rp_cuda_needs(NULL, &u));
+    CHECK(rp_cuda_needs(&strict, &u) > RP_CUDA_GEMM_WORKSPACE, "%zu bytes", rp_cuda_needs(&strict, &u));
     u.op = RP_OP_conv_wgrad;
-    CHECK(rp_cuda_needs(NULL, &u) > RP_CUDA_GEMM_WORKSPACE, "%zu bytes", rp_cuda_needs(NULL, &u));
+    CHECK(rp_cuda_needs(&strict, &u) > RP_CUDA_GEMM_WORKSPACE, "%zu bytes", rp_cuda_needs(&strict, &u));
     u.conv = (struct rp_conv){8, 14, 14, 256, 14, 14, 64, 3, 3, 1, 1, 1};
-    CHECK(rp_cuda_needs(NULL, &u) == 256 + RP_CUDA_SEMAPHORE_BYTES, "%zu bytes", rp_cuda_needs(NULL, &u));
+    CHECK(rp_cuda_needs(&strict, &u) == 256 + RP_CUDA_SEMAPHORE_BYTES, "%zu bytes", rp_cuda_needs(&strict, &u));
     u = (struct rp_op_use){.op = RP_OP_conv_forward, .conv = {8, 14, 14, 256, 7, 7, 64, 1, 1, 2, 0, 0}};
-    CHECK(rp_cuda_needs(NULL, &u) == 0, "%zu bytes", rp_cuda_needs(NULL, &u));
+    CHECK(rp_cuda_needs(&strict, &u) == 0, "%zu bytes", rp_cuda_needs(&strict, &u));
 }
 
 TEST(a_refusal_names_operation_shape_limit_and_remedy)
@@ -214,7 +216,7 @@ TEST(gpus_need_a_workspace_behind_which_counters_lie)
         {{.op = RP_OP_attention_backward, .seq = 512}, 0},
     };
     for (int i = 0; i < COUNT(cases); i++)
-        CHECK(rp_cuda_needs(NULL, &cases[i].use) == cases[i].bytes, "case %d: %zu bytes", i, rp_cuda_needs(NULL, &cases[i].use));
+        CHECK(rp_cuda_needs(&strict, &cases[i].use) == cases[i].bytes, "case %d: %zu bytes", i, rp_cuda_needs(&strict, &cases[i].use));
 }
 
 TEST(the_workspace_is_the_most_that_a_call_needs)
