@@ -181,6 +181,12 @@ const char *rp_cuda_gemm16_tile(const struct rp_cuda *c, int number, int *usable
 void rp_cuda_gemm16(struct rp_cuda *c, const struct rp_gemm *g);
 /* Tile and estimated cycles, if a multiprocessor does as many multiply-adds in a cycle. */
 struct rp_cuda_gemm rp_cuda_gemm16_choice(const struct rp_cuda *c, const struct rp_gemm *g, int rate);
+/* Bytes of shared memory of a tile of gemm16.cuh. */
+size_t rp_cuda_gemm16_shared(const struct rp_cuda *c, int rows, int columns);
+/* Convolutions in mixed precision, without the mean of the outputs: ops_conv16.c. */
+void rp_cuda_conv16_forward(struct rp_cuda *c, rp_stored *y, const rp_stored *x, const rp_stored *w, const struct rp_conv *v);
+void rp_cuda_conv16_dgrad(struct rp_cuda *c, rp_stored *dx, const rp_stored *dy, const rp_stored *w, const rp_stored *add, const struct rp_conv *v);
+void rp_cuda_conv16_wgrad(struct rp_cuda *c, float *dw, const rp_stored *dy, const rp_stored *x, const struct rp_conv *v);
 /* Attention in mixed precision: ops_attention16.c. The gradient of the bias is left to the caller. */
 void rp_cuda_attention16_forward(struct rp_cuda *c, rp_stored *o, float *row_max, float *row_inv, uint8_t *mask, const rp_stored *qkv,
                                  const struct rp_attention *a);

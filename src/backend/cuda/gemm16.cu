@@ -4,9 +4,9 @@
 #define GEMM16_KERNEL(kernel, format, rows, columns, down, across, a_by_k, b_by_k, from, before)                       \
     RP_KERNEL(kernel)                                                                                                  \
     {                                                                                                                  \
-        const struct gemm16_shape s = {rows, columns, down, across, a_by_k, b_by_k, format};                           \
+        const struct gemm16_shape s = {rows, columns, down, across, a_by_k, b_by_k, format, 0, 0};                     \
         if (__CUDA_ARCH__ >= 10 * (from) && __CUDA_ARCH__ < 10 * (before))                                             \
-            gemm16_block(&a, &s);                                                                                      \
+            gemm16_block(&a, &s, 0);                                                                                   \
         else                                                                                                           \
             RP_TRAP();                                                                                                 \
     }

@@ -16,9 +16,19 @@
 #define GEMM16_STAGES (RP_ASYNC ? RP_GEMM16_STAGES_ASYNC : RP_GEMM16_STAGES_HELD)
 #define GEMM16_MOST 4   /* tiles of 16 that a warp has down or across */
 #define GEMM16_PIECES 8 /* that a thread copies of an operand's stage, at most */
+#define CONV16_LINES 4
+
+/* How the pieces of an operand are found: a constant. */
+enum {
+    GEMM16_MATRIX,
+    CONV16_IMAGE,     /* by k: pixels that the taps of a row of C meet, forward or backward */
+    CONV16_FILTERS,   /* by k: the taps of an output channel */
+    CONV16_TRANSPOSE, /* by rows: of a tap and output channel the input channels */
+    CONV16_PIXELS     /* by rows: of an output pixel the taps of its window */
+};
 
 struct gemm16_shape {
-    int rows, columns, down, across, a_by_k, b_by_k, format;
+    int rows, columns, down, across, a_by_k, b_by_k, format, gather_a, gather_b;
 };
 RP_DEVICE int gemm16_threads(const struct gemm16_shape *s)
 {
@@ -37,12 +47,18 @@ struct gemm16_side {
     const uint16_t *first, *from; /* some element of the matrix; the thread's first piece of the stage that is copied next */
     int64_t stage, next;          /* elements to the next stage, to the thread's next piece */
     int line, piece, rows, fast;  /* rows: of the matrix from the tile's first one on */
+    /* of a convolution, which conv16.cuh has: */
+    const struct rp_conv16_args *conv;
+    int k, row;                                          /* of the stage that is copied next; row of the tile's first line or number */
+    int h[CONV16_LINES], w[CONV16_LINES], at[CONV16_LINES]; /* of an image by k: of each line, the pixel under tap 0, and its image */
 };
 
 RP_DEVICE int gemm16_lines(int by_k, int rows, int threads)
 {
     return threads / (by_k ? TC_DEPTH / TC_PIECE : rows / TC_PIECE);
 }
+
+#include "backend/cuda/conv16.cuh"
 
 RP_DEVICE void gemm16_begin(struct gemm16_side *x, const uint16_t *from, int64_t pitch, int by_k, int tile_rows, int threads, int row0,
                             int rows, int k0, int fast)
@@ -66,30 +82,70 @@ RP_DEVICE int gemm16_inside(const struct gemm16_side *x, int by_k, int lines, in
     return line < limit ? tc_limit((by_k ? left : x->rows) - TC_PIECE * x->piece, TC_PIECE) : 0;
 }
 
+/* A piece of a convolution's operand number by number; +0 outside of the image. */
+RP_DEVICE uint4 gemm16_gather_taps(const struct gemm16_side *x, int gather, int by_k, int lines, int i, int inside)
+{
+    const int line = x->line + i * lines, across = TC_PIECE * x->piece;
+    uint4 v = make_uint4(0, 0, 0, 0);
+    RP_NO_UNROLL
+    for (int n = 0; n < inside; n++) {
+        const int at = by_k ? conv16_offset(x, gather, i, x->k + across + n, x->row + line) : conv16_offset(x, gather, i, x->k + line, x->row + across + n);
+        const uint32_t bits = at < 0 ? 0 : (uint32_t)x->first[at] << 16 * (n % 2);
+        v.x |= n / 2 == 0 ? bits : 0;
+        v.y |= n / 2 == 1 ? bits : 0;
+        v.z |= n / 2 == 2 ? bits : 0;
+        v.w |= n / 2 == 3 ? bits : 0;
+    }
+    return v;
+}
+
+/* Piece i of a stage; *inside: how many numbers of it there are. fast: all or none. */
+RP_DEVICE const uint16_t *gemm16_piece(const struct gemm16_side *x, int gather, int by_k, int lines, int i, int left, int *inside)
+{
+    *inside = gemm16_inside(x, by_k, lines, i, left);
+    if (gather == GEMM16_MATRIX)
+        return *inside ? x->from + i * x->next : x->first;
+    const int line = x->line + i * lines, across = TC_PIECE * x->piece;
+    const int at = by_k ? conv16_offset(x, gather, i, x->k + across, x->row + line) : conv16_offset(x, gather, i, x->k + line, x->row + across);
+    *inside = at < 0 ? 0 : *inside;
+    return x->first + (*inside ? at : 0);
+}
+
+RP_DEVICE uint4 gemm16_get_piece(const struct gemm16_side *x, int gather, int by_k, int lines, int i, int left, int fast)
+{
+    int inside;
+    if (gather != GEMM16_MATRIX && !fast)
+        return gemm16_gather_taps(x, gather, by_k, lines, i, gemm16_inside(x, by_k, lines, i, left));
+    const uint16_t *const from = gemm16_piece(x, gather, by_k, lines, i, left, &inside);
+    return tc_gather(from, inside, fast);
+}
+
 /* The thread's pieces of a stage, to the stage or to `held`. */
-RP_DEVICE void gemm16_copy(struct gemm16_side *x, uint4 *held, rp_smem tile, int by_k, int tile_rows, int threads, int left)
+RP_DEVICE void gemm16_copy(struct gemm16_side *x, uint4 *held, rp_smem tile, int by_k, int gather, int tile_rows, int threads, int left)
 {
     const int lines = gemm16_lines(by_k, tile_rows, threads), pieces = tile_rows * TC_DEPTH / TC_PIECE / threads;
 #if RP_ASYNC
     (void)held;
     RP_UNROLL
     for (int i = 0; x->fast && i < pieces; i++) {
-        const int inside = gemm16_inside(x, by_k, lines, i, left);
-        rp_copy16_part_to(tile, tc_place(by_k, tile_rows, x->line + i * lines, x->piece), inside ? x->from + i * x->next : x->first,
-                          2 * inside);
+        int inside;
+        const uint16_t *const from = gemm16_piece(x, gather, by_k, lines, i, left, &inside);
+        rp_copy16_part_to(tile, tc_place(by_k, tile_rows, x->line + i * lines, x->piece), from, 2 * inside);
     }
+    RP_UNROLL
+    for (int i = 0; gather == CONV16_IMAGE && !x->fast && i < pieces; i++) /* lines are in registers, of constant numbers */
+        tc_put(tile, tc_place(by_k, tile_rows, x->line + i * lines, x->piece), gemm16_get_piece(x, gather, by_k, lines, i, left, 0));
     RP_NO_UNROLL
-    for (int i = 0; !x->fast && i < pieces; i++) {
-        const int inside = gemm16_inside(x, by_k, lines, i, left);
-        tc_put(tile, tc_place(by_k, tile_rows, x->line + i * lines, x->piece), tc_gather(x->from + i * x->next, inside, 0));
-    }
+    for (int i = 0; gather != CONV16_IMAGE && !x->fast && i < pieces; i++)
+        tc_put(tile, tc_place(by_k, tile_rows, x->line + i * lines, x->piece), gemm16_get_piece(x, gather, by_k, lines, i, left, 0));
 #else
     (void)tile;
     RP_UNROLL
     for (int i = 0; i < pieces; i++)
-        held[i] = tc_gather(x->from + i * x->next, gemm16_inside(x, by_k, lines, i, left), x->fast);
+        held[i] = gemm16_get_piece(x, gather, by_k, lines, i, left, x->fast);
 #endif
     x->from += x->stage;
+    x->k += TC_DEPTH;
 }
 
 #if !RP_ASYNC
@@ -131,8 +187,9 @@ RP_DEVICE void gemm16_stage(float *sum, rp_smem a, rp_smem b, const struct gemm1
 RP_DEVICE void gemm16_copy_both(struct gemm16_side *a, struct gemm16_side *b, uint4 *held, rp_smem stage, const struct gemm16_shape *s,
                                 int left)
 {
-    gemm16_copy(a, held, stage, s->a_by_k, s->rows, gemm16_threads(s), left);
-    gemm16_copy(b, held + GEMM16_PIECES, RP_SMEM_AFTER(stage, gemm16_floats(s->rows)), s->b_by_k, s->columns, gemm16_threads(s), left);
+    gemm16_copy(a, held, stage, s->a_by_k, s->gather_a, s->rows, gemm16_threads(s), left);
+    gemm16_copy(b, held + GEMM16_PIECES, RP_SMEM_AFTER(stage, gemm16_floats(s->rows)), s->b_by_k, s->gather_b, s->columns, gemm16_threads(s),
+                left);
 }
 
 #if RP_ASYNC
@@ -276,7 +333,7 @@ RP_DEVICE void gemm16_tile(int *row, int *column, const struct rp_gemm16_args *g
     *column = rest / high * s->columns;
 }
 
-RP_DEVICE void gemm16_block(const struct rp_gemm16_args *g, const struct gemm16_shape *s)
+RP_DEVICE void gemm16_block(const struct rp_gemm16_args *g, const struct gemm16_shape *s, const struct rp_conv16_args *conv)
 {
     const int tiles = s->rows / s->down / 16, tiles_across = s->columns / s->across / 16;
     const int k0 = (int)blockIdx.y * g->length, steps = g->k - k0 < g->length ? g->k - k0 : g->length;
@@ -289,6 +346,8 @@ RP_DEVICE void gemm16_block(const struct rp_gemm16_args *g, const struct gemm16_
         sum[i] = 0.0f;
     gemm16_begin(&a, g->a, g->lda, s->a_by_k, s->rows, gemm16_threads(s), row, g->m, k0, g->fast_a);
     gemm16_begin(&b, g->b, g->ldb, s->b_by_k, s->columns, gemm16_threads(s), column, g->n, k0, g->fast_b);
+    conv16_begin(&a, conv, s->gather_a, s->rows, gemm16_threads(s), row, k0);
+    conv16_begin(&b, conv, s->gather_b, s->columns, gemm16_threads(s), column, k0);
     gemm16_chains(sum, &a, &b, s, steps);
     gemm16_epilogue(g, sum, s, row, column);
 }

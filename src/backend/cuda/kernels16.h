@@ -22,6 +22,17 @@ struct rp_gemm16_args {
     int in_tree;
 };
 
+/* A convolution as the product g of operands that are gathered: see conv16.cuh. g.a: the image, or dy of a weight gradient; g.b: the
+ * weights, or the image of a weight gradient. */
+struct rp_conv16_args {
+    struct rp_gemm16_args g;
+    int height, width, channels;   /* of the gathered image */
+    int to_height, to_width;       /* of that whose pixels are rows of C, or k-steps */
+    int depth, each, row;          /* channels of a tap, with padding, and k-steps of a row of taps */
+    int kernel_h, kernel_w, stride, pad_top, pad_left, backward, first_row; /* backward: taps go back from a pixel; row of C that is row 0 of g */
+    unsigned by_to_height, by_to_width, by_row, by_each, by_taps, by_channels, by_stride; /* RP_CONV_BY; taps: kernel_w * channels */
+};
+
 /* See struct rp_attention. width: heads * dim; ld: of qkv, 3 * width; padded: rp_mask_stride(seq); blocks: of RP_ATT16_LINES queries, per
  * head, or in a backward pass of keys; fast: 16 bytes of a head's columns are aligned in qkv; pairs: so are two numbers of the result. */
 #define RP_ATT16_THREADS 128

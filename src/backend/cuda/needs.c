@@ -101,6 +101,25 @@ static int supports_conv(const struct rp_op_use *u, struct rp_err *err)
                : 0;
 }
 
+/* Mixed precision, in addition: k-steps and rows that are divided, and the workspace holds a row of the results of all chains. */
+static int supports_low_conv(const struct rp_cuda_gpu *gpu, enum rp_numerics n, const struct rp_op_use *u, struct rp_err *err)
+{
+    const struct rp_conv *v = &u->conv;
+    const int channels = v->in_c > v->out_c ? v->in_c : v->out_c, taps = rp_conv_taps(v), rows = (int)rp_conv_rows(v);
+    const double row = rp_low_row(v->kernel_w, channels), pixels = (double)v->batch * v->in_h * v->in_w;
+    const int is_weight = u->op == RP_OP_conv_wgrad, width = is_weight ? taps : u->op == RP_OP_conv_dgrad ? v->in_c : v->out_c;
+    const int segments = is_weight ? rp_cuda_low_segments(rows, rp_low_segment(v->out_c, taps, rows))
+                                   : rp_cuda_low_segments((int)(v->kernel_h * row), RP_LOW_CHAIN);
+    if (supports_arithmetic(gpu, n, u, err) < 0 || supports_conv(u, err) < 0)
+        return -1;
+    return rp_use_limit(u, "k-steps of a window x of a row", v->kernel_h * row * row, UINT32_MAX, err) < 0 ||
+                   rp_use_limit(u, "pixels x those of a side", pixels * larger(v->in_h, v->in_w), UINT32_MAX, err) < 0 ||
+                   rp_use_limit(u, "chains of a product", segments, RP_CUDA_LOW_SEGMENTS, err) < 0 ||
+                   rp_use_limit(u, "bytes of results of a row", (double)rp_cuda_low_row_bytes(width, segments), RP_CUDA_GEMM_WORKSPACE, err) < 0
+               ? -1
+               : 0;
+}
+
 /* A product of mixed precision: the workspace holds a row of the results of all chains, whichever operand is
  * transposed. */
 static int supports_low_gemm(const struct rp_cuda_gpu *gpu, enum rp_numerics n, const struct rp_op_use *u, struct rp_err *err)
@@ -128,7 +147,7 @@ int rp_cuda_supports(const struct rp_cuda_gpu *gpu, enum rp_numerics n, const st
     case RP_OP_conv_forward:
     case RP_OP_conv_dgrad:
     case RP_OP_conv_wgrad:
-        return supports_conv(u, err);
+        return rp_is_mixed(n) ? supports_low_conv(gpu, n, u, err) : supports_conv(u, err);
     case RP_OP_maxpool_forward:
     case RP_OP_maxpool_backward:
         return rp_use_limit(u, "fours of channels", larger((double)u->conv.in_h * u->conv.in_w, (double)u->conv.out_h * u->conv.out_w) *
@@ -191,7 +210,7 @@ size_t rp_cuda_needs(const struct rp_device_opts *o, const struct rp_op_use *u)
 {
     const int may_be = u->op == RP_OP_conv_forward || u->op == RP_OP_conv_dgrad || u->op == RP_OP_conv_wgrad;
     const int is_low = rp_is_mixed(o->numerics);
-    const int is_gemm = u->op == RP_OP_gemm || (may_be && rp_cuda_is_pointwise(&u->conv));
+    const int is_gemm = u->op == RP_OP_gemm || (may_be && (is_low || rp_cuda_is_pointwise(&u->conv)));
     size_t bytes = is_gemm                             ? RP_CUDA_GEMM_WORKSPACE
                    : u->op == RP_OP_layernorm_backward ? (size_t)u->rows * 2 * sizeof(float) /* two sums of each row */
                    : u->op == RP_OP_attention_forward  ? is_low ? 0 : forward_workspace(u)

@@ -272,7 +272,9 @@ void rp_cuda_op_conv_forward(struct rp_dev *dev, rp_stored *y, float *mean, cons
     const int rows = (int)rp_conv_rows(v);
     const struct conv_task j = conv_make_task(RP_OP_conv_forward, v, 1);
     struct rp_gemm g = {.a = x, .b = w, .c = y};
-    if (conv_check_gemm(c, v, &j, &g)) {
+    if (rp_is_mixed(dev->numerics)) {
+        rp_cuda_conv16_forward(c, y, x, w, v);
+    } else if (conv_check_gemm(c, v, &j, &g)) {
         rp_cuda_op_gemm(dev, &g);
         conv_begin_gemm(c);
     } else {
@@ -298,6 +300,10 @@ void rp_cuda_op_conv_dgrad(struct rp_dev *dev, rp_stored *dx, const rp_stored *d
     struct rp_cuda *c = rp_cuda_of(dev);
     const struct conv_task j = conv_make_task(RP_OP_conv_dgrad, v, RP_ALIGNED(w, dx, add));
     struct rp_gemm g = {.a = dy, .b = w, .c = dx, .add = add};
+    if (rp_is_mixed(dev->numerics)) {
+        rp_cuda_conv16_dgrad(c, dx, dy, w, add, v);
+        return;
+    }
     if (conv_check_gemm(c, v, &j, &g)) {
         rp_cuda_op_gemm(dev, &g);
         conv_begin_gemm(c);
@@ -331,6 +337,10 @@ void rp_cuda_op_conv_wgrad(struct rp_dev *dev, float *dw, const rp_stored *dy, c
     const size_t n = (size_t)j.gemm.m * (size_t)j.gemm.n;
     float *to = groups > 1 ? work : dw;
     struct rp_gemm g = {.a = dy, .b = x, .c32 = to};
+    if (rp_is_mixed(dev->numerics)) {
+        rp_cuda_conv16_wgrad(c, dw, dy, x, v);
+        return;
+    }
     if (conv_check_gemm(c, v, &j, &g)) {
         rp_cuda_gemm_groups(c, &g, RP_CONV_GROUP);
         conv_begin_gemm(c);

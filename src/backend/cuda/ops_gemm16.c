@@ -25,12 +25,17 @@ const char *rp_cuda_gemm16_tile(const struct rp_cuda *c, int number, int *usable
     return number >= 1 && number <= TILES ? tiles[number - 1].name : NULL;
 }
 
-static size_t shared_bytes(const struct rp_cuda *c, const struct tile16 *t)
+size_t rp_cuda_gemm16_shared(const struct rp_cuda *c, int rows, int columns)
 {
     const int stages = c->image->arch >= 80 ? RP_GEMM16_STAGES_ASYNC : RP_GEMM16_STAGES_HELD;
-    const size_t copies = (size_t)stages * (size_t)(t->rows + t->columns) * RP_GEMM16_DEPTH * sizeof(uint16_t);
-    const size_t band = (size_t)RP_GEMM16_BAND * (size_t)(t->columns + RP_GEMM16_PAD) * sizeof(float);
+    const size_t copies = (size_t)stages * (size_t)(rows + columns) * RP_GEMM16_DEPTH * sizeof(uint16_t);
+    const size_t band = (size_t)RP_GEMM16_BAND * (size_t)(columns + RP_GEMM16_PAD) * sizeof(float);
     return copies > band ? copies : band;
+}
+
+static size_t shared_bytes(const struct rp_cuda *c, const struct tile16 *t)
+{
+    return rp_cuda_gemm16_shared(c, t->rows, t->columns);
 }
 
 static int fits(const struct rp_cuda *c, const struct tile16 *t, const struct rp_gemm *g)
