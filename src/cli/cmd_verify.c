@@ -9,6 +9,7 @@
 #include "sign/timestamp.h"
 #include "sign/trust.h"
 #include "verify/policy/policy.h"
+#include "verify/provenance.h"
 #include "verify/verify.h"
 
 #include <stdio.h>
@@ -297,7 +298,10 @@ static void print_verification(const struct rp_cli *cli, const json_t *document,
     RP_BUF text = {0};
     if (!first)
         rp_buf_puts(&text, "\n");
-    rp_verification_text(&text, rp_cli_fill(), document, cli->argc > 1 ? bundle : NULL, o->all, rp_cli_width());
+    if (!json_object_get(document, "provenance"))
+        rp_verification_text(&text, rp_cli_fill(), document, cli->argc > 1 ? bundle : NULL, o->all, rp_cli_width());
+    else
+        rp_show(&text, rp_cli_fill(), document, rp_provenance_text);
     rp_cli_print(&text);
 }
 
@@ -308,6 +312,21 @@ static json_t *program_json(void)
     return json_pack("{s:s, s:s, s:s}", "version", b->version, "commit", b->commit, "dirty", b->dirty);
 }
 
+/* The provenance of a release instead of a bundle: what else is about a bundle is refused. */
+static int verify_release(struct rp_cli *cli, const char *path, json_t **document, struct rp_err *err)
+{
+    const struct verify_opts *o = cli->opts;
+    const char *const of_bundles[][2] = {
+        {"policy", o->policy},     {"replay", o->replay},     {"replay-micro", o->replay_micro}, {"challenge", o->challenge},
+        {"draw", o->draw},         {"baseline", o->baseline}, {"original", o->original},         {"replication", o->replication},
+        {"ledger", o->ledger},     {"tsa-ca", o->tsa_ca}};
+    *document = NULL;
+    for (size_t i = 0; i < sizeof of_bundles / sizeof *of_bundles; i++)
+        if (of_bundles[i][1])
+            return rp_fail(err, RP_USAGE, "--%s is about a bundle, and '%s' is the provenance of a release", of_bundles[i][0], path);
+    return rp_provenance_verify(document, path, o->trust, o->any_key, err);
+}
+
 /* One bundle; *document: what is known of it, NULL where it could not be read, and there is no verdict. */
 static int verify_bundle(struct rp_cli *cli, struct inputs *in, const char *bundle, json_t **document, struct rp_err *err)
 {
@@ -315,6 +334,8 @@ static int verify_bundle(struct rp_cli *cli, struct inputs *in, const char *bund
     struct rp_verify_opts vo;
     struct rp_replay_progress progress = {0};
     *document = NULL;
+    if (rp_provenance_is(bundle))
+        return verify_release(cli, bundle, document, err);
     if (make_options(&vo, in, bundle, &progress, err) < 0)
         return -1;
     const int failed = run_checks(&v, cli, bundle, &vo, &progress.line, err) < 0;
@@ -390,8 +411,9 @@ const struct rp_command rp_cmd_verify = {
     .operands = "BUNDLE... | --list",
     .summary = "check a bundle: signature, digests, figures, replay",
     .details =
-        "BUNDLE is a file, - for standard input, or a directory into which a bundle was unpacked; of several each has its verdict, and "
-        "the exit status is that of the worst. --quiet prints nothing: the status is the answer.\n"
+        "BUNDLE is a file, - for standard input, the directory of an unpacked bundle, or the provenance of a release "
+        "(*.intoto.dsse.json). Each has its verdict; the exit status is that of the worst. --quiet prints "
+        "nothing: the status is the answer.\n"
         "\n"
         "Prints the verdict in the first line: verified, with what keeps it from status 0 (an unknown key, a run that ended early, "
         "a broken policy), failed, inconclusive if a replay was requested and could not be completed, or not checked, for a bundle of "

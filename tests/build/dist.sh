@@ -4,7 +4,8 @@
 # serial
 . "$TOP/tests/common.inc"
 need make jq openssl sha256sum base64
-"$REPRO" key new -o signer.pem >key.txt 2>&1 || fail "no key: $(cat key.txt)"
+"$REPRO" key new >key.txt 2>&1 || fail "no key: $(cat key.txt)"
+cp "$HOME/.config/repro/key.pem" signer.pem
 of_build() { # KEY
     "$REPRO" version --json | jq -r --arg k "$1" '.[$k]'
 }
@@ -57,8 +58,39 @@ jq -r '.subject[] | .digest.sha256 + "  " + .name' statement.json >subjects.txt
 (cd dist && sha256sum -c --strict --quiet ../subjects.txt)
 says_in "  $name" subjects.txt
 
-# SBOM: every row of the lock, nothing else but the compiler's library and what the GPU worker needs
+# provenance, with this program
 bom=dist/$name.spdx.json
+name_of_envelope=${envelope#dist/}
+in_dist() { # STATUS ARGUMENT...: verify in a copy of the folder
+    want=$1
+    shift
+    exit_of "$want" env -C dist "$REPRO" verify "$name_of_envelope" "$@"
+}
+in_dist 0
+says_in "verified: 7 of 7 files are those of the release" out.txt
+in_dist 0 --trust key.pem --json
+jq -e --arg c "$(of_build commit)" '.verdict == "verified" and .exit == 0 and .provenance.commit == $c
+    and ([.provenance.files[].state] | unique) == ["passed"]' out.txt >answer.txt || fail "the document: $(cat out.txt)"
+cp out.txt verified.json
+exit_of 0 "$REPRO" schema verify-output verified.json
+"$REPRO" key new -o other.pem >/dev/null 2>&1
+"$REPRO" key show --form pem other.pem >other.pub
+in_dist 6 --trust "$PWD/other.pub"
+in_dist 2 --replay 1
+HOME=$PWD/nobody XDG_CONFIG_HOME=$PWD/nobody in_dist 8
+HOME=$PWD/nobody XDG_CONFIG_HOME=$PWD/nobody in_dist 0 --any-key
+cp -r dist changed_dist
+echo >>changed_dist/repro.1
+rm changed_dist/_repro
+exit_of 5 "$REPRO" verify "changed_dist/$name_of_envelope"
+says_in "FAILED: 5 of 7 files are those of the release" out.txt
+grep -Eq '^FAILED +repro\.1$' out.txt && grep -Eq '^missing +_repro$' out.txt || fail "which: $(cat out.txt)"
+sed 's/"payload": "ewog/"payload": "ewoh/' "dist/$name_of_envelope" >"changed_dist/$name_of_envelope"
+exit_of 6 "$REPRO" verify "changed_dist/$name_of_envelope"
+exit_of 4 "$REPRO" verify "$bom"
+says "neither a bundle nor the provenance of a release"
+
+# SBOM: every row of the lock, nothing else but the compiler's library and what the GPU worker needs
 jq -e '.spdxVersion == "SPDX-2.3" and .dataLicense == "CC0-1.0"
     and (.packages | all(.SPDXID and .downloadLocation and .licenseDeclared))
     and ([.packages[].SPDXID] | length == (unique | length))
