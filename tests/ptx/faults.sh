@@ -50,17 +50,30 @@ fault wait differ gemm gemm.cuh 'rp_copy_wait(STAGES - 2)' 'rp_copy_wait(STAGES 
 fault release 'nothing orders them' gemm device.h st.release.gpu.u32 st.relaxed.gpu.u32 "$flags" gemm RP_CUDA_GEMM=rotate PTX_RACES=1
 fault fence 'nothing orders them' gemm device.h 'asm volatile("fence.acq_rel.gpu;" ::: "memory");' ';' "$flags" gemm \
     RP_CUDA_GEMM=rotate PTX_RACES=1
-product() { # NAME WHAT-IS-REPORTED FILE OLD NEW VARIABLE=VALUE...: of products in mixed precision
-    local name=$1 report=$2 file=$3 old=$4 new=$5
-    shift 5
-    TEST=test_cuda_gemm16 fault "$name" "$report" gemm16 "$file" "$old" "$new" "$flags" gemm GEMM16=80 "$@"
+mixed() { # UNIT NAME WHAT-IS-REPORTED FILE OLD NEW VARIABLE=VALUE...: of mixed precision
+    local unit=$1 name=$2 report=$3 file=$4 old=$5 new=$6
+    shift 6
+    TEST=test_cuda_$unit fault "$name" "$report" "$unit" "$file" "$old" "$new" "$flags" - "${unit^^}=80" "$@"
+}
+product() { # as mixed(), of products of matrices
+    mixed gemm16 "$@"
 }
 product k-halves differ tensor_core.cuh '2 * slice + (lane >> 4)' '2 * slice + 1 - (lane >> 4)'
 product trans differ tensor_core.cuh 'rp_ldmatrix_x4_trans(f,' 'rp_ldmatrix_x4(f,'
 product bias differ gemm16.cuh '    if (g->bias) {' '    x = g->f32 ? x : tc_value(tc_round(x, format), format);
     if (g->bias) {'
 product segment differ gemm16.cuh '(int)blockIdx.y * g->length' '(int)blockIdx.y * (g->length - 64)'
+mixed attention16 rescale differ attention16.cuh 'factor[i >> 1 & 1];' 'factor[0];'
+mixed attention16 gradient differ attention16.cuh '(p * (d - about.z)) * b->a->scale' 'p * ((d - about.z) * b->a->scale)'
+mixed conv16 padding differ conv16.cuh ' && t.c < v->depth' ''
 [ "${LONG:-0}" != 0 ] || exit 0
+mixed attention16 decisions differ attention16.cuh 'bits[r] >> (4' 'bits[1 - r] >> (4'
+mixed attention16 sums differ attention16.cuh 'fmaf(f->sum[r], rescale[r], part)' 'f->sum[r] * rescale[r] + part'
+mixed attention16 keys differ attention16.cuh 'h->causal ? q + 1 : h->seq' 'h->causal ? q + 2 : h->seq'
+mixed attention16 tiles 'nothing orders them' attention16.cuh '__syncthreads(); /* tile n is complete, and the one before has been read */' ';' PTX_RACES=1
+mixed attention16 copies differ attention16.cuh 'rp_copy_wait(0);' ';'
+mixed conv16 stride differ conv16.cuh 'to * stride != at' '0'
+mixed conv16 taps differ conv16.cuh 't.w < v->kernel_w && ' ''
 product front differ gemm16.cuh 'x->from = by_k ? from' 'x->from = by_k ? from - (k0 == 0 ? 0 : 8)'
 product slices differ gemm16.cuh 'fa[slice] + i * TC_FRAGMENT, fb[slice]' 'fa[1 - slice] + i * TC_FRAGMENT, fb[1 - slice]'
 product tree differ gemm16.cu 'if (g->in_tree) {
