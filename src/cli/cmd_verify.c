@@ -412,8 +412,7 @@ const struct rp_command rp_cmd_verify = {
     .summary = "check a bundle: signature, digests, figures, replay",
     .details =
         "BUNDLE is a file, - for standard input, the directory of an unpacked bundle, or the provenance of a release "
-        "(*.intoto.dsse.json). Each has its verdict; the exit status is that of the worst. --quiet prints "
-        "nothing: the status is the answer.\n"
+        "(*.intoto.dsse.json). Each has its verdict; the exit status is that of the worst. --quiet prints nothing.\n"
         "\n"
         "Prints the verdict in the first line: verified, with what keeps it from status 0 (an unknown key, a run that ended early, "
         "a broken policy), failed, inconclusive if a replay was requested and could not be completed, or not checked, for a bundle of "
