@@ -63,8 +63,15 @@ static const char text[] =
 
 static int unknown_field(const char *field, struct rp_err *err)
 {
+    static const char *const probes[] = {
+#define PROBE(name) #name,
+#include "capture/probes.def"
+#undef PROBE
+    };
     char shown[72];
     struct rp_nearest near = {.word = field}, last = {.word = last_name(field)};
+    for (size_t i = 0; i < sizeof probes / sizeof *probes; i++)
+        rp_nearest_try(&near, probes[i]);
     for (const struct rp_field *f = rp_fields; f->pattern; f++) {
         rp_nearest_try(&near, f->pattern);
         rp_nearest_try(&last, last_name(f->pattern));

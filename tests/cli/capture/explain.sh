@@ -19,6 +19,8 @@ words
 exit_of 2 "$REPRO" capture --explain gpu.devices.gpu0.nonsense
 exit_of 2 "$REPRO" capture --explain xyzzy.zzzzzzzzzzzzzz
 words
+exit_of 2 "$REPRO" capture --explain clok
+words
 exit_of 2 "$REPRO" capture --explain "$(printf 'a\033[31mb')"
 ! grep -q "$(printf '\033')" err.txt || fail "a control character reaches the terminal"
 exit_of 2 "$REPRO" capture --explain ''
