@@ -1,7 +1,7 @@
 /* Convolutions in mixed precision: products of gathered operands. A window of one pixel without stride and padding is a product of matrices. */
 #include "backend/cuda/cuda.h"
 
-enum direction { FORWARD, DGRAD, WGRAD };
+enum conv16_direction { FORWARD, DGRAD, WGRAD };
 
 static const struct tile {
     int size, blocks, from;
@@ -38,7 +38,7 @@ static const struct tile *choose(const struct rp_cuda *c, const struct rp_gemm16
 }
 
 /* Results of segments are in the workspace until all are there: many are computed in bands of rows of C. */
-static void launch(struct rp_cuda *c, struct rp_conv16_args *a, enum direction direction)
+static void launch(struct rp_cuda *c, struct rp_conv16_args *a, enum conv16_direction direction)
 {
     const struct rp_gemm16_args all = a->g;
     const int is_bf16 = rp_arithmetic_of(c->dev.numerics)->format == RP_TC_BF16;
