@@ -53,6 +53,8 @@ struct rp_op_memory {
     void (*give)(struct rp_dev *dev, void *data);
     int (*wait)(struct rp_dev *dev, struct rp_err *err); /* until the operations are done */
 };
+/* Whether it reads or writes stored tensors. */
+int rp_op_is_stored(enum rp_op op);
 /* memory: NULL if the device accesses all memory. */
 int rp_ops_compare(const struct rp_op_memory *memory, const struct rp_ops *ops, struct rp_dev *dev, enum rp_op op,
                    const struct rp_op_shape *s, struct rp_err *err) rp_must_check;
