@@ -363,6 +363,8 @@ static void check(const struct sass_unit *u, struct sass_insn *i, const char *mn
     if (i->op == SASS_HADD2 && (operand[1].base != SASS_ROW(ROW_ZERO) || operand[1].sign != NEGATED || i->sign[1] || i->byte[1] < 5 ||
                                 strcmp(mnemonic, "HADD2.F32") != 0)) /* only as a conversion: -0 + number */
         simt_refuse("arithmetic in half precision");
+    if (i->op == SASS_F2F && strcmp(mnemonic, "F2F.BF16.F32") != 0 && strcmp(mnemonic, "F2F.F16.F32") != 0)
+        simt_refuse("a conversion of another kind");
     for (int k = 0; k < 4; k++)
         if (i->byte[k] > 4 && i->op != SASS_HADD2)
             simt_refuse("half of a register");

@@ -52,6 +52,13 @@ static void pack(const struct simt_warp *w, const struct sass_insn *i, u32 m)
     PUT((u32)rp_low_of(format_of(i), a[l]) << 16 | rp_low_of(format_of(i), b[l]))
 }
 
+/* The lower half; what the upper one has then is not known. */
+static void round_low(const struct simt_warp *w, const struct sass_insn *i, u32 m)
+{
+    SOURCES(floats);
+    PUT(0x5a5a0000u | rp_low_of(format_of(i), a[l]))
+}
+
 static void unpack(const struct simt_warp *w, const struct sass_insn *i, u32 m)
 {
     const u32 *from = sass_row(w, i->s[1]);
@@ -69,6 +76,9 @@ int sass_matrix(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u3
         return 1;
     case SASS_F2FP:
         pack(w, i, m);
+        return 1;
+    case SASS_F2F:
+        round_low(w, i, m);
         return 1;
     case SASS_HADD2:
         unpack(w, i, m);

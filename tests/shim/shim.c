@@ -1,4 +1,5 @@
 /* The scheduler: fibers, meetings, resident blocks. */
+#include "backend/cuda/kernels.h"
 #include "ops/low.h"
 #include "tests/shim/driver.h"
 #include "tests/shim/matrix.h"

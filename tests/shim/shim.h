@@ -21,7 +21,6 @@
 #endif
 #define RP_ASYNC (__CUDA_ARCH__ >= 800)
 
-#define RP_STORED_TYPE float /* as device.h has it */
 #define RP_DEVICE static inline __attribute__((always_inline, unused))
 #define RP_UNROLL
 #define RP_NO_UNROLL
@@ -186,17 +185,13 @@ static inline unsigned long long atomicMin(unsigned long long *p, unsigned long 
 
 /* ---- kernels ---- */
 
-#include "backend/cuda/kernels.h"
-
-#define KERNEL(name, args, threads, blocks) typedef struct args rp_args_##name;
-#include "backend/cuda/kernels.def"
-#undef KERNEL
-
-/* Defines void shim_kernel_NAME(const void *args), which shim.c finds by the list of kernels. */
-#define RP_KERNEL(name)                                                                                                \
+/* Defines void shim_kernel_NAME(const void *args), which shim.c finds by the list of kernels; device.h has RP_NAME(). */
+#define RP_KERNEL(name) SHIM_KERNEL(name, RP_NAME(name))
+#define SHIM_KERNEL(name, symbol) SHIM_KERNEL_CALLED(name, symbol)
+#define SHIM_KERNEL_CALLED(name, symbol)                                                                               \
     static inline void rp_body_##name(const rp_args_##name a);                                                         \
-    void shim_kernel_##name(const void *args);                                                                         \
-    void shim_kernel_##name(const void *args)                                                                          \
+    void shim_kernel_##symbol(const void *args);                                                                       \
+    void shim_kernel_##symbol(const void *args)                                                                        \
     {                                                                                                                  \
         rp_body_##name(*(const rp_args_##name *)args);                                                                 \
     }                                                                                                                  \

@@ -11,6 +11,7 @@
  * SHIM_ORDER=0 runs the threads of a warp in lockstep as far as they can be, 1 the last group first, 2 groups, warps and blocks at random, a
  * random number of instructions each.
  */
+#include "backend/cuda/kernels.h"
 #include "tests/simt/simt.h"
 
 #include <setjmp.h>

@@ -6,6 +6,7 @@
 #include "backend/cuda/device.h"
 
 #include "backend/cuda/lanes.cuh"
+#include "backend/cuda/stored.cuh"
 #include "backend/cuda/strip.cuh"
 #include "backend/cuda/tree.cuh"
 #include "ops/ops.h"
@@ -28,7 +29,7 @@ RP_DEVICE float passed(float dy, float y)
 RP_KERNEL(batchnorm_squares)
 {
     const struct strip s = strip_of(a.rows, a.width);
-    const float *x = a.x + s.at;
+    const rp_stored *x = a.x + s.at;
     const long ld = a.width;
     if (!s.rows)
         return;
@@ -37,7 +38,7 @@ RP_KERNEL(batchnorm_squares)
         float v[PREFETCH];
         RP_UNROLL
         for (int k = 0; k < PREFETCH; k++, x += ld)
-            v[k] = i + k < s.rows ? *x : mean;
+            v[k] = i + k < s.rows ? rp_stored_get(x) : mean;
         RP_UNROLL
         for (int k = 0; k < PREFETCH; k++) {
             float d = v[k] - mean;
@@ -50,7 +51,7 @@ RP_KERNEL(batchnorm_squares)
 /* relu: a.y is read */
 RP_DEVICE void backward_sums(const rp_args_batchnorm_sums *a, const struct strip *s, int relu)
 {
-    const float *dy = a->dy + s->at, *x = a->x + s->at, *y = relu ? a->y + s->at : (const float *)NULL;
+    const rp_stored *dy = a->dy + s->at, *x = a->x + s->at, *y = relu ? a->y + s->at : (const rp_stored *)NULL;
     const long ld = a->width;
     const float mean = a->mean[s->column], rstd = a->rstd[s->column];
     float dgamma = 0.0f, dbeta = 0.0f;
@@ -58,10 +59,10 @@ RP_DEVICE void backward_sums(const rp_args_batchnorm_sums *a, const struct strip
         float g[PREFETCH_BACKWARD], v[PREFETCH_BACKWARD];
         RP_UNROLL
         for (int k = 0; k < PREFETCH_BACKWARD; k++, dy += ld, x += ld) {
-            g[k] = i + k < s->rows ? *dy : 0.0f;
-            v[k] = i + k < s->rows ? *x : 0.0f;
+            g[k] = i + k < s->rows ? rp_stored_get(dy) : 0.0f;
+            v[k] = i + k < s->rows ? rp_stored_get(x) : 0.0f;
             if (relu) {
-                g[k] = i + k < s->rows ? passed(g[k], *y) : 0.0f;
+                g[k] = i + k < s->rows ? passed(g[k], rp_stored_get(y)) : 0.0f;
                 y += ld;
             }
         }
@@ -86,6 +87,7 @@ RP_KERNEL(batchnorm_sums)
         backward_sums(&a, &s, 0);
 }
 
+#ifndef RP_STORE
 /* The tree over the blocks' sums, divided by the rows; and, where a variance is wanted, what rows are scaled by. */
 RP_KERNEL(column_mean)
 {
@@ -98,6 +100,7 @@ RP_KERNEL(column_mean)
     if (a.rstd)
         a.rstd[first + warp] = 1.0f / sqrtf(mean + a.eps);
 }
+#endif
 
 /* ---- whole tensors: four neighbouring channels of a row at a time ---- */
 
@@ -136,12 +139,13 @@ RP_DEVICE float4 passed4(float4 dy, float4 y)
 RP_DEVICE void apply4(const rp_args_batchnorm_apply *a, struct quad q, int wide)
 {
     const int c = q.column;
-    float4 h = normalised4(rp_get4(a->x + q.at, q.n, wide), rp_get4(a->mean + c, q.n, wide), rp_get4(a->rstd + c, q.n, wide));
+    float4 h = normalised4(rp_stored_get4(a->x + q.at, q.n, wide), rp_get4(a->mean + c, q.n, wide),
+                           rp_get4(a->rstd + c, q.n, wide));
     float4 g = rp_get4(a->gamma + c, q.n, wide), b = rp_get4(a->beta + c, q.n, wide);
     float4 v = make_float4(fmaf(h.x, g.x, b.x), fmaf(h.y, g.y, b.y), fmaf(h.z, g.z, b.z), fmaf(h.w, g.w, b.w));
     if (a->add)
-        v = rp_add4(v, rp_get4(a->add + q.at, q.n, wide));
-    rp_put4(a->y + q.at, a->relu ? passed4(v, v) : v, q.n, wide);
+        v = rp_add4(v, rp_stored_get4(a->add + q.at, q.n, wide));
+    rp_stored_put4(a->y + q.at, a->relu ? passed4(v, v) : v, q.n, wide);
 }
 RP_KERNEL(batchnorm_apply)
 {
@@ -157,15 +161,15 @@ RP_DEVICE void backward4(const rp_args_batchnorm_backward *a, struct quad q, int
 {
     const int c = q.column;
     const float4 inv = make_float4(a->inv, a->inv, a->inv, a->inv), rstd = rp_get4(a->rstd + c, q.n, wide);
-    float4 dz = rp_get4(a->dy + q.at, q.n, wide);
+    float4 dz = rp_stored_get4(a->dy + q.at, q.n, wide);
     if (a->y)
-        dz = passed4(dz, rp_get4(a->y + q.at, q.n, wide));
-    float4 h = normalised4(rp_get4(a->x + q.at, q.n, wide), rp_get4(a->mean + c, q.n, wide), rstd);
+        dz = passed4(dz, rp_stored_get4(a->y + q.at, q.n, wide));
+    float4 h = normalised4(rp_stored_get4(a->x + q.at, q.n, wide), rp_get4(a->mean + c, q.n, wide), rstd);
     float4 s1 = rp_mul4(rp_get4(a->dbeta + c, q.n, wide), inv), s2 = rp_mul4(rp_get4(a->dgamma + c, q.n, wide), inv);
     float4 scale = rp_mul4(rp_get4(a->gamma + c, q.n, wide), rstd);
     if (a->dadd)
-        rp_put4(a->dadd + q.at, dz, q.n, wide);
-    rp_put4(a->dx + q.at,
+        rp_stored_put4(a->dadd + q.at, dz, q.n, wide);
+    rp_stored_put4(a->dx + q.at,
             make_float4(gradient(dz.x, h.x, s1.x, s2.x, scale.x), gradient(dz.y, h.y, s1.y, s2.y, scale.y),
                         gradient(dz.z, h.z, s1.z, s2.z, scale.z), gradient(dz.w, h.w, s1.w, s2.w, scale.w)),
             q.n, wide);

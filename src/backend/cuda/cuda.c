@@ -206,7 +206,7 @@ static int prepare(struct rp_cuda *c, const struct rp_device_opts *o, size_t wor
     c->dev.backend = &rp_backend_cuda;
     c->dev.op = &cuda_ops;
     c->dev.numerics = o->numerics;
-    c->dev.stored_bytes = sizeof(float);
+    c->dev.stored_bytes = rp_is_mixed(o->numerics) ? sizeof(uint16_t) : sizeof(float);
     return 0;
 }
 

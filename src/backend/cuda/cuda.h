@@ -43,7 +43,7 @@ struct rp_cuda_image {
 };
 extern const struct rp_cuda_image rp_cuda_images[];
 extern const int rp_cuda_image_count;
-#define RP_CUDA_MODULES 16 /* parts at most */
+#define RP_CUDA_MODULES 32 /* parts at most */
 /* The image for a device of this compute capability (90 for 9.0): machine code of the same major version and the largest minor one that is
  * not above; else the newest PTX that is not above; else NULL. */
 const struct rp_cuda_image *rp_cuda_image_for(int capability);
@@ -119,6 +119,20 @@ void rp_cuda_launch_now(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp
 void rp_cuda_launch(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args);
 #define RP_LAUNCH(c, name, grid, shared, ...)                                                                          \
     rp_cuda_launch(c, RP_KERNEL_##name, grid, shared, &(const struct rp_##name##_args){__VA_ARGS__})
+/* The kernel for the device's type of stored tensors. Arguments of mixed precision begin with those of strict fp32, so
+ * that the same launch serves both. */
+#define RP_STORED_KERNEL(c, name)                                                                                      \
+    rp_cuda_of_store(c, RP_KERNEL_##name, RP_KERNEL_##name##_f16, RP_KERNEL_##name##_bf16)
+#define RP_LAUNCH_STORED(c, name, grid, shared, ...)                                                                   \
+    rp_cuda_launch(c, RP_STORED_KERNEL(c, name), grid, shared, &(const struct rp_##name##_args){__VA_ARGS__})
+enum rp_cuda_kernel rp_cuda_of_store(const struct rp_cuda *c, enum rp_cuda_kernel fp32, enum rp_cuda_kernel f16,
+                                     enum rp_cuda_kernel bf16);
+/* For kernels that strict fp32 does not have. */
+#define RP_LOW_KERNEL(c, name) rp_cuda_of_store(c, RP_CUDA_KERNELS, RP_KERNEL_##name##_f16, RP_KERNEL_##name##_bf16)
+#define RP_LAUNCH_LOW(c, name, grid, shared, ...)                                                                      \
+    rp_cuda_launch(c, RP_LOW_KERNEL(c, name), grid, shared, &(const struct rp_##name##_args){__VA_ARGS__})
+/* Whether an image for this architecture has the kernel: those on bf16 are compiled for capabilities that have it. */
+int rp_cuda_is_compiled(enum rp_cuda_kernel kernel, int arch);
 /* Blocks for n items, one thread each, at most `most` blocks a multiprocessor: the kernel strides over the rest. */
 struct rp_grid rp_cuda_spread(const struct rp_cuda *c, enum rp_cuda_kernel kernel, size_t n);
 #define SPREAD4(c, name, n) rp_cuda_spread(c, RP_KERNEL_##name, ((n) + 3) / 4) /* four elements for each thread */

@@ -147,19 +147,40 @@ RP_DEVICE void rp_store_release(unsigned *p, unsigned v)
 #if defined(__CUDACC__) && !defined(RP_SHIM)
 #define inline __device__ __forceinline__ /* static inline functions of src/ops would be host functions */
 #endif
+
+/* RP_STORE: f16 or bf16, the type of stored tensors (stored.cuh); fp32 if it is not defined. With it the kernels are those
+ * of stored.def, and their names end with it. */
+#ifdef RP_STORE
+#define RP_STORED_TYPE uint16_t
+#define RP_KERNELS "backend/cuda/stored.def"
+#define STORED(name, args, threads, blocks) KERNEL(name, args, threads, blocks)
+#define RP_NAME(name) RP_NAME_OF(name, RP_STORE)
+#define RP_NAME_OF(name, store) RP_NAME_JOINED(name, store)
+#define RP_NAME_JOINED(name, store) name##_##store
+#else
 #define RP_STORED_TYPE float
+#define RP_KERNELS "backend/cuda/kernels.def"
+#define RP_NAME(name) name
+#endif
+#define TC_FP16 0 /* enum rp_tc_format */
+#define TC_BF16 1
 #include "backend/cuda/kernels.h"
 
 #ifndef RP_SHIM
 /* Threads of a block and blocks of a multiprocessor that the compiler may count on. */
 enum {
 #define KERNEL(name, args, threads, blocks) RP_THREADS_##name = threads, RP_BLOCKS_##name = blocks,
-#include "backend/cuda/kernels.def"
+#include RP_KERNELS
 #undef KERNEL
 };
+#endif
 #define KERNEL(name, args, threads, blocks) typedef struct args rp_args_##name;
-#include "backend/cuda/kernels.def"
+#include RP_KERNELS
 #undef KERNEL
-#define RP_KERNEL(name)                                                                                                \
-    extern "C" __global__ void __launch_bounds__(RP_THREADS_##name, RP_BLOCKS_##name) rp_##name(const __grid_constant__ rp_args_##name a)
+#ifndef RP_SHIM
+#define RP_KERNEL(name) RP_KERNEL_AS(name, RP_NAME(name))
+#define RP_KERNEL_AS(name, symbol) RP_KERNEL_CALLED(name, symbol)
+#define RP_KERNEL_CALLED(name, symbol)                                                                                 \
+    extern "C" __global__ void __launch_bounds__(RP_THREADS_##name, RP_BLOCKS_##name)                                  \
+        rp_##symbol(const __grid_constant__ rp_args_##name a)
 #endif

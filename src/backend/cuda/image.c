@@ -59,7 +59,7 @@ int rp_cuda_load_kernels(struct rp_cuda *c, struct rp_err *err)
         if (load_part(c, &c->image->part[i], err) < 0)
             return -1;
     for (int i = 0; i < RP_CUDA_KERNELS; i++)
-        if (find_kernel(c, i, err) < 0)
+        if (rp_cuda_is_compiled((enum rp_cuda_kernel)i, c->image->arch) && find_kernel(c, i, err) < 0)
             return -1;
     return 0;
 }

@@ -523,6 +523,6 @@ struct rp_attention_backward_args {
     float scale, keep_scale;
 };
 
-#if !defined(__CUDACC__) || defined(RP_TENSOR_CORES)
+#if !defined(__CUDACC__) || defined(RP_TENSOR_CORES) || defined(RP_STORE)
 #include "backend/cuda/kernels16.h"
 #endif

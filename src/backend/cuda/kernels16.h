@@ -1,8 +1,9 @@
 /* The argument structs of kernels16.def. Part of kernels.h, which see. */
 #pragma once
 
-#include "ops/ops.h"
+#include "backend/cuda/kernels.h"
 
+#ifndef RP_STORE /* files have the structs of their own kernels: their text stays the same when others change */
 /* C = sum over k of A * B, + bias + add. A and B have 16 bits, bias 32; C and add 32 if f32, else 16.
  * Blocks are tiles of C (x) and segments of `length` k-steps, the last shorter (y). More than one segment: each is one chain, stored to
  * part[segment][m][ldpart], and gemm16_sum adds them: in order, or in a balanced tree. fast: 16 bytes of an operand are aligned. */
@@ -76,3 +77,73 @@ struct rp_attention16_dots_args {
     (2 * RP_ATT16_TILE(RP_ATT16_LINES, width) +                                                                        \
      (size_t)(stages) * (2 * RP_ATT16_TILE(RP_ATT16_LINES * 64 / (width), width) + (size_t)RP_ATT16_LINES * 25) +      \
      RP_ATT16_AROUND(arch))
+#endif
+
+#ifndef RP_TENSOR_CORES
+/* ---- stored.def: n has what strict fp32 has, which comes first ---- */
+
+struct rp_layernorm_forward16_args {
+    struct rp_layernorm_forward_args n;
+    float *mean; /* of each row; what is kept is z */
+};
+struct rp_layernorm_apply16_args {
+    struct rp_layernorm_apply_args n;
+    const float *mean, *rstd;
+};
+struct rp_layernorm_sums16_args {
+    struct rp_layernorm_sums_args n;
+    const float *mean, *rstd;
+};
+struct rp_layernorm_columns16_args {
+    struct rp_layernorm_columns_args n;
+    const float *mean;
+};
+/* scale: of the loss */
+struct rp_softmax_xent16_args {
+    struct rp_softmax_xent_args n;
+    float scale;
+};
+struct rp_softmax_xent_shards16_args {
+    struct rp_softmax_xent_shards_args n;
+    float scale;
+};
+struct rp_softmax_xent_smoothed16_args {
+    struct rp_softmax_xent_smoothed_args n;
+    float scale;
+};
+
+/* add: NULL, or may be dst */
+struct rp_round_stored_args {
+    rp_stored *dst;
+    const float *src;
+    const rp_stored *add;
+    size_t n;
+    int wide;
+};
+/* dst may be a */
+struct rp_add_stored_args {
+    rp_stored *dst;
+    const rp_stored *a, *b;
+    size_t n;
+    int wide;
+};
+struct rp_copy_stored_args {
+    rp_stored *dst;
+    const rp_stored *src;
+    long ldd, lds;
+    int rows, cols;
+};
+struct rp_find_stored_args {
+    unsigned long long *first; /* all ones */
+    const rp_stored *x;
+    size_t n;
+    int wide;
+};
+struct rp_scaled_squares_args {
+    float *out;
+    const float *x;
+    float factor;
+    size_t n;
+    int wide;
+};
+#endif

@@ -11,6 +11,42 @@ const struct rp_cuda_kernel_info rp_cuda_kernels[RP_CUDA_KERNELS] = {
 #undef KERNEL
 };
 
+enum rp_cuda_kernel rp_cuda_of_store(const struct rp_cuda *c, enum rp_cuda_kernel fp32, enum rp_cuda_kernel f16,
+                                     enum rp_cuda_kernel bf16)
+{
+    const enum rp_dtype storage = rp_arithmetic_of(c->dev.numerics)->storage;
+    const enum rp_cuda_kernel kernel = storage == RP_F32 ? fp32 : storage == RP_F16 ? f16 : bf16;
+    RP_BUG_IF(kernel == RP_CUDA_KERNELS);
+    return kernel;
+}
+
+/* Of a kernel with tensor cores: every image has one of that name. */
+static int has_tensor_cores(const char *name)
+{
+    static const char *const prefix[] = {"rp_gemm16_", "rp_attention16_", "rp_conv16_"};
+    for (size_t i = 0; i < sizeof prefix / sizeof *prefix; i++)
+        if (strncmp(name, prefix[i], strlen(prefix[i])) == 0)
+            return 1;
+    return 0;
+}
+
+/* The type of 16 bits that a kernel is compiled for, by its name; -1: none. */
+static int format_of(const char *name)
+{
+    const size_t n = strlen(name);
+    if (has_tensor_cores(name))
+        return strstr(name, "_bf16") ? RP_TC_BF16 : RP_TC_FP16;
+    if (n > 5 && strcmp(name + n - 5, "_bf16") == 0)
+        return RP_TC_BF16;
+    return n > 4 && strcmp(name + n - 4, "_f16") == 0 ? RP_TC_FP16 : -1;
+}
+
+int rp_cuda_is_compiled(enum rp_cuda_kernel kernel, int arch)
+{
+    const char *name = rp_cuda_kernels[kernel].name;
+    return arch >= 80 || format_of(name) != RP_TC_BF16 || has_tensor_cores(name);
+}
+
 void rp_cuda_failed(struct rp_cuda *c, CUresult r, const char *what)
 {
     if (c->has_failed)
@@ -67,14 +103,16 @@ static int is_other_tile(const struct rp_cuda *c, const char *name, const char *
     return 0;
 }
 
-/* Whether it computes in mixed precision and the device does not, or a tile of that is not compiled for this GPU. */
+/* Whether it computes in mixed precision and the device does not, or as a tile that is not compiled for this GPU. name: with
+ * rp_ */
 static int is_other_arithmetic(const struct rp_cuda *c, const char *name)
 {
-    static const char *const format[] = {"_f16", "_bf16"}, *const prefix[] = {"gemm16_f16_", "gemm16_bf16_"};
-    const enum rp_tc_format own = rp_arithmetic_of(c->dev.numerics)->format;
-    if (strncmp(name, "gemm16_", strlen("gemm16_")) != 0)
+    static const char *const prefix[] = {"gemm16_f16_", "gemm16_bf16_"};
+    const int format = format_of(name), own = (int)rp_arithmetic_of(c->dev.numerics)->format;
+    if (format < 0)
         return 0;
-    return !rp_is_mixed(c->dev.numerics) || !strstr(name, format[own]) || is_other_tile(c, name, prefix[own], rp_cuda_gemm16_tile);
+    return !rp_is_mixed(c->dev.numerics) || format != own ||
+           is_other_tile(c, name + strlen("rp_"), prefix[own], rp_cuda_gemm16_tile);
 }
 
 const char *rp_cuda_kernel(const struct rp_dev *dev, int number, uint64_t *launches)
@@ -83,7 +121,7 @@ const char *rp_cuda_kernel(const struct rp_dev *dev, int number, uint64_t *launc
     for (int i = 0; i < RP_CUDA_KERNELS; i++) {
         const char *name = rp_cuda_kernels[i].name + strlen("rp_");
         if (is_other_tile(c, name, "gemm_", rp_cuda_gemm_tile) || is_other_tile(c, name, "conv_", rp_cuda_conv_tile) ||
-            is_other_arithmetic(c, name) || number-- > 0)
+            is_other_arithmetic(c, rp_cuda_kernels[i].name) || number-- > 0)
             continue;
         *launches = c->launches[i];
         return name;

@@ -3,11 +3,13 @@
 
 void rp_cuda_op_square_sums(struct rp_dev *dev, float *out, const float *x, float factor, size_t n)
 {
-    RP_BUG_IF(factor != 1.0f); /* strict fp32 alone */
     struct rp_cuda *c = rp_cuda_of(dev);
     size_t chunks = (n + RP_NORM_CHUNK - 1) / RP_NORM_CHUNK, warps = rp_cuda_kernels[RP_KERNEL_square_sums].threads / 32;
-    RP_LAUNCH(c, square_sums, ((struct rp_grid){(unsigned)((chunks + warps - 1) / warps), 1, 1}), 0, .out = out, .x = x, .n = n,
-              .wide = RP_ALIGNED(x));
+    const struct rp_grid grid = {(unsigned)((chunks + warps - 1) / warps), 1, 1};
+    if (factor != 1.0f)
+        RP_LAUNCH_LOW(c, scaled_squares, grid, 0, .out = out, .x = x, .factor = factor, .n = n, .wide = RP_ALIGNED(x));
+    else
+        RP_LAUNCH(c, square_sums, grid, 0, .out = out, .x = x, .n = n, .wide = RP_ALIGNED(x));
 }
 
 void rp_cuda_op_tree_sum(struct rp_dev *dev, float *out, const float *x, size_t n)

@@ -5,6 +5,7 @@
 #include "backend/cuda/device.h"
 
 #include "backend/cuda/lanes.cuh"
+#include "backend/cuda/stored.cuh"
 #include "backend/cuda/strip.cuh"
 #include "ops/functions.h"
 #include "ops/ops.h"
@@ -12,8 +13,8 @@
 #define GELU_FORWARD(name, gelu)                                                                                       \
     RP_DEVICE void name##4(const rp_args_##name * a, size_t i, long n, int wide)                                       \
     {                                                                                                                  \
-        float4 u = rp_get4(a->u + i, n, wide);                                                                         \
-        rp_put4(a->g + i, make_float4(gelu(u.x), gelu(u.y), gelu(u.z), gelu(u.w)), n, wide);                           \
+        float4 u = rp_stored_get4(a->u + i, n, wide);                                                                  \
+        rp_stored_put4(a->g + i, make_float4(gelu(u.x), gelu(u.y), gelu(u.z), gelu(u.w)), n, wide);                    \
     }                                                                                                                  \
     RP_KERNEL(name)                                                                                                    \
     {                                                                                                                  \
@@ -24,8 +25,8 @@ GELU_FORWARD(gelu_tanh_forward, r_gelu_tanh)
 
 RP_DEVICE void tanh4(const rp_args_tanh_forward *a, size_t i, long n, int wide)
 {
-    float4 x = rp_get4(a->x + i, n, wide);
-    rp_put4(a->y + i, make_float4(r_tanh(x.x), r_tanh(x.y), r_tanh(x.z), r_tanh(x.w)), n, wide);
+    float4 x = rp_stored_get4(a->x + i, n, wide);
+    rp_stored_put4(a->y + i, make_float4(r_tanh(x.x), r_tanh(x.y), r_tanh(x.z), r_tanh(x.w)), n, wide);
 }
 RP_KERNEL(tanh_forward)
 {
@@ -42,21 +43,22 @@ RP_KERNEL(tanh_forward)
     RP_KERNEL(name)                                                                                                    \
     {                                                                                                                  \
         const struct strip s = strip_of(a.rows, a.width);                                                              \
-        const float *dg = a.dg + s.at, *u = a.u + s.at;                                                                \
+        const rp_stored *dg = a.dg + s.at, *u = a.u + s.at;                                                            \
         const long ld = a.width;                                                                                       \
-        float *du = a.du + s.at, sum = 0.0f;                                                                           \
+        rp_stored *du = a.du + s.at;                                                                                   \
+        float sum = 0.0f;                                                                                              \
         for (int i = 0; i < s.rows; i += PREFETCH) {                                                                   \
             float g[PREFETCH], x[PREFETCH];                                                                            \
             RP_UNROLL                                                                                                  \
             for (int k = 0; k < PREFETCH; k++, dg += ld, u += ld) {                                                    \
-                g[k] = i + k < s.rows ? *dg : 0.0f;                                                                    \
-                x[k] = i + k < s.rows ? *u : 0.0f;                                                                     \
+                g[k] = i + k < s.rows ? rp_stored_get(dg) : 0.0f;                                                      \
+                x[k] = i + k < s.rows ? rp_stored_get(u) : 0.0f;                                                       \
             }                                                                                                          \
             RP_UNROLL                                                                                                  \
             for (int k = 0; k < PREFETCH; k++, du += ld) {                                                             \
-                float d = g[k] * gradient(x[k]);                                                                       \
+                float d = rp_rounded(g[k] * gradient(x[k]));                                                           \
                 if (i + k < s.rows) {                                                                                  \
-                    *du = d;                                                                                           \
+                    rp_stored_put(du, d);                                                                              \
                     sum = sum + d;                                                                                     \
                 }                                                                                                      \
             }                                                                                                          \
@@ -70,21 +72,22 @@ GELU_BACKWARD(gelu_tanh_backward, r_gelu_tanh_grad)
 RP_KERNEL(tanh_backward)
 {
     const struct strip s = strip_of(a.rows, a.width);
-    const float *dy = a.dy + s.at, *y = a.y + s.at;
+    const rp_stored *dy = a.dy + s.at, *y = a.y + s.at;
     const long ld = a.width;
-    float *dx = a.dx + s.at, sum = 0.0f;
+    rp_stored *dx = a.dx + s.at;
+    float sum = 0.0f;
     for (int i = 0; i < s.rows; i += PREFETCH) {
         float g[PREFETCH], t[PREFETCH];
         RP_UNROLL
         for (int k = 0; k < PREFETCH; k++, dy += ld, y += ld) {
-            g[k] = i + k < s.rows ? *dy : 0.0f;
-            t[k] = i + k < s.rows ? *y : 0.0f;
+            g[k] = i + k < s.rows ? rp_stored_get(dy) : 0.0f;
+            t[k] = i + k < s.rows ? rp_stored_get(y) : 0.0f;
         }
         RP_UNROLL
         for (int k = 0; k < PREFETCH; k++, dx += ld) {
-            float d = g[k] * fmaf(-t[k], t[k], 1.0f);
+            float d = rp_rounded(g[k] * fmaf(-t[k], t[k], 1.0f));
             if (i + k < s.rows) {
-                *dx = d;
+                rp_stored_put(dx, d);
                 sum = sum + d;
             }
         }
@@ -96,14 +99,14 @@ RP_KERNEL(tanh_backward)
 RP_KERNEL(colsum)
 {
     const struct strip s = strip_of(a.rows, a.width);
-    const float *x = a.x + s.at;
+    const rp_stored *x = a.x + s.at;
     const long ld = a.width;
     float sum = 0.0f;
     for (int i = 0; i < s.rows; i += PREFETCH_COLSUM) {
         float v[PREFETCH_COLSUM];
         RP_UNROLL
         for (int k = 0; k < PREFETCH_COLSUM; k++, x += ld)
-            v[k] = i + k < s.rows ? *x : 0.0f;
+            v[k] = i + k < s.rows ? rp_stored_get(x) : 0.0f;
         RP_UNROLL
         for (int k = 0; k < PREFETCH_COLSUM; k++)
             sum = sum + v[k]; /* never -0, so +0 for a missing row changes nothing */

@@ -3,6 +3,7 @@
 #include "backend/cuda/device.h"
 
 #include "backend/cuda/lanes.cuh"
+#include "backend/cuda/stored.cuh"
 #include "ops/ops.h"
 
 struct pixel {
@@ -66,7 +67,7 @@ RP_DEVICE void maxpool4(const rp_args_maxpool_forward *a, struct pixel p, int wi
         RP_NO_UNROLL
         for (int kw = w0; kw < w1; kw++) {
             const size_t pixel = ((size_t)p.image * (unsigned)c->in_h + (unsigned)(top + kh)) * (unsigned)c->in_w + (unsigned)(left + kw);
-            const float4 v = rp_get4(a->x + (pixel * (unsigned)c->in_c + (unsigned)p.channel), p.n, wide);
+            const float4 v = rp_stored_get4(a->x + (pixel * (unsigned)c->in_c + (unsigned)p.channel), p.n, wide);
             const unsigned k = (unsigned)(kh * c->kernel_w + kw);
             if (kh == h0 && kw == w0) {
                 f.value = v;
@@ -77,7 +78,7 @@ RP_DEVICE void maxpool4(const rp_args_maxpool_forward *a, struct pixel p, int wi
             take(&f.value.z, &f.place[2], v.z, k);
             take(&f.value.w, &f.place[3], v.w, k);
         }
-    rp_put4(a->y + p.at, f.value, p.n, wide);
+    rp_stored_put4(a->y + p.at, f.value, p.n, wide);
     if (wide)
         *(uint32_t *)(void *)(a->which + p.at) = f.place[0] | f.place[1] << 8 | f.place[2] << 16 | f.place[3] << 24;
     else
@@ -116,14 +117,14 @@ RP_DEVICE void spread4(const rp_args_maxpool_backward *a, struct pixel p, int wi
             const unsigned k = (unsigned)((y - oh * c->stride) * c->kernel_w + x - ow * c->stride);
             const size_t pixel = ((size_t)p.image * (unsigned)c->out_h + (unsigned)oh) * (unsigned)c->out_w + (unsigned)ow;
             const size_t at = pixel * (unsigned)c->out_c + (unsigned)p.channel;
-            const float4 dy = rp_get4(a->dy + at, p.n, wide);
+            const float4 dy = rp_stored_get4(a->dy + at, p.n, wide);
             const uint32_t places = places4(a->which + at, p.n, wide);
             sum.x = if_place(sum.x, dy.x, places, k);
             sum.y = if_place(sum.y, dy.y, places >> 8, k);
             sum.z = if_place(sum.z, dy.z, places >> 16, k);
             sum.w = if_place(sum.w, dy.w, places >> 24, k);
         }
-    rp_put4(a->dx + p.at, sum, p.n, wide);
+    rp_stored_put4(a->dx + p.at, sum, p.n, wide);
 }
 RP_KERNEL(maxpool_backward)
 {
@@ -138,12 +139,12 @@ RP_KERNEL(avgpool_forward)
     const int strips = (a.width + RP_WARP - 1) / RP_WARP, warp = (int)(threadIdx.x / RP_WARP), warps = (int)(blockDim.x / RP_WARP);
     const unsigned image = blockIdx.x / (unsigned)strips;
     const int channel = (int)(blockIdx.x % (unsigned)strips) * RP_WARP + rp_lane();
-    const float *x = a.x + ((size_t)image * (unsigned)a.pixels * (unsigned)a.width + (unsigned)channel);
+    const rp_stored *x = a.x + ((size_t)image * (unsigned)a.pixels * (unsigned)a.width + (unsigned)channel);
     float *sums = RP_SHARED(float) + rp_lane(); /* [128][32] */
     for (int l = warp; l < 128; l += warps) {
         float sum = 0.0f;
         for (int p = l; p < a.pixels && channel < a.width; p += 128)
-            sum = sum + x[(size_t)p * (unsigned)a.width];
+            sum = sum + rp_stored_get(x + (size_t)p * (unsigned)a.width);
         sums[l * RP_WARP] = sum;
     }
     for (int half = 64; half > 0; half /= 2) {
@@ -152,7 +153,7 @@ RP_KERNEL(avgpool_forward)
             sums[l * RP_WARP] = sums[l * RP_WARP] + sums[(l + half) * RP_WARP];
     }
     if (warp == 0 && channel < a.width)
-        a.y[(size_t)image * (unsigned)a.width + (unsigned)channel] = sums[0] * a.inv;
+        rp_stored_put(a.y + ((size_t)image * (unsigned)a.width + (unsigned)channel), sums[0] * a.inv);
 }
 
 RP_DEVICE void average4(const rp_args_avgpool_backward *a, unsigned number, int wide)
@@ -160,8 +161,9 @@ RP_DEVICE void average4(const rp_args_avgpool_backward *a, unsigned number, int 
     const unsigned quads = ((unsigned)a->width + 3) / 4, pixel = number / quads, image = pixel / (unsigned)a->pixels;
     const unsigned channel = (number - pixel * quads) * 4;
     const long n = a->width - (long)channel;
-    const float4 dy = rp_get4(a->dy + ((size_t)image * (unsigned)a->width + channel), n, wide);
-    rp_put4(a->dx + ((size_t)pixel * (unsigned)a->width + channel), rp_mul4(dy, make_float4(a->inv, a->inv, a->inv, a->inv)), n, wide);
+    const float4 dy = rp_stored_get4(a->dy + ((size_t)image * (unsigned)a->width + channel), n, wide);
+    const float4 inv = make_float4(a->inv, a->inv, a->inv, a->inv);
+    rp_stored_put4(a->dx + ((size_t)pixel * (unsigned)a->width + channel), rp_mul4(dy, inv), n, wide);
 }
 RP_KERNEL(avgpool_backward)
 {
@@ -193,6 +195,6 @@ RP_KERNEL(scale_pixels)
         const unsigned first = (unsigned)(i / 4) % period, second = next_channel(first, a.width), third = next_channel(second, a.width);
         const float4 x = make_float4(scaled(&a, v, first), scaled(&a, v >> 8, second), scaled(&a, v >> 16, third),
                                      scaled(&a, v >> 24, next_channel(third, a.width)));
-        rp_put4(a.x + i, x, (long)(a.n - i), wide);
+        rp_stored_put4(a.x + i, x, (long)(a.n - i), wide);
     }
 }

@@ -24,9 +24,6 @@
 #endif
 #include "backend/cuda/device.h"
 
-#define TC_FP16 0 /* enum rp_tc_format */
-#define TC_BF16 1
-
 #ifndef RP_SHIM
 /* d = a * b + d, by all lanes of a warp together */
 RP_DEVICE void rp_mma_m16n8k16(float *d, const uint32_t *a, const uint32_t *b, int format)
@@ -95,30 +92,7 @@ RP_DEVICE void rp_ldmatrix_x4_trans(uint32_t *d, rp_smem from)
 }
 #endif
 
-/* ---- 16-bit numbers ---- */
-
-#ifndef RP_SHIM
-/* Rounded to nearest, as bits in the low half. */
-RP_DEVICE uint32_t tc_round(float x, int format)
-{
-    uint16_t bits = 0;
-#if __CUDA_ARCH__ >= 800
-    if (format == TC_BF16)
-        asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
-    else
-#endif
-        asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
-    return bits;
-}
-RP_DEVICE float tc_value(uint32_t bits, int format)
-{
-    float x;
-    if (format == TC_BF16)
-        return __uint_as_float(bits << 16);
-    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"((uint16_t)bits));
-    return x;
-}
-#endif
+#include "backend/cuda/stored.cuh"
 
 /* ---- fragments and tiles ---- */
 

@@ -11,10 +11,12 @@
  * columns: a power of two, at most the number of warps. Loads are `columns` floats in a row: 8 are a whole sector of 32 bytes. */
 #pragma once
 
+#include "backend/cuda/stored.cuh"
+
 #define RP_TREE_LEAF 8
 
 struct rp_tree {
-    const float *x;        /* row 0, first column of the strip */
+    const rp_stored *x;    /* row 0, first column of the strip */
     const int32_t *source; /* indices of the rows, or NULL: 0, 1, 2 ... */
     long rows, ld;         /* rows >= 1 */
     int columns, inside;   /* inside: columns of the strip within the matrix */
@@ -29,7 +31,7 @@ RP_DEVICE float rp_tree_leaf(const struct rp_tree *t, long row, int column)
     long n = t->rows - row;
     RP_UNROLL
     for (int k = 0; k < RP_TREE_LEAF; k++)
-        v[k] = k < n ? t->x[(t->source ? (long)t->source[row + k] : row + k) * t->ld + column] : 0.0f;
+        v[k] = k < n ? rp_stored_get(t->x + ((t->source ? (long)t->source[row + k] : row + k) * t->ld + column)) : 0.0f;
     RP_UNROLL
     for (int step = 1; step < RP_TREE_LEAF; step *= 2)
         RP_UNROLL

@@ -1,0 +1,3 @@
+/* pointwise.cu for tensors stored as fp16. */
+#define RP_STORE f16
+#include "backend/cuda/pointwise.cu"

@@ -1,0 +1,3 @@
+/* pool.cu for tensors stored as fp16. */
+#define RP_STORE f16
+#include "backend/cuda/pool.cu"

@@ -1,0 +1,3 @@
+/* whole.cu for tensors stored as fp16. */
+#define RP_STORE f16
+#include "backend/cuda/whole.cu"
