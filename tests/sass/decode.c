@@ -323,7 +323,7 @@ static void check(const struct sass_unit *u, struct sass_insn *i, const char *mn
         is_64 = i->op == SASS_IMNMX && (i->type == T_S64 || i->type == T_U64);
     if ((i->op == SASS_ISETP || i->op == SASS_FSETP) && (!i->compare || !i->join))
         simt_refuse("a comparison of another kind");
-    if (is_minmax &&
+    if (is_minmax && !(i->op == SASS_VIMNMX && i->flags & RELU && i->pd[0] == i->pd[1]) &&
         (i->pd[0] != PRED_SINK || i->pd[1] != PRED_SINK || (is_64 && (i->ps[1] % PRED_U != PRED_TRUE || !i->flip[1]))))
         simt_refuse("a minimum with other predicates");
     if (i->op == SASS_LEA && !(i->flags & HI) && (i->flags & (X | SX32)))

@@ -161,6 +161,11 @@ static void smaller_or_larger(const struct simt_warp *w, const struct sass_insn 
         u32 out = ((a[l] ^ flip) < (b[l] ^ flip)) == (smaller >> l & 1) ? a[l] : b[l];
         tc[l] = i->flags & RELU && (s32)out < 0 ? 0 : out;
     }
+    if (i->pd[0] != PRED_SINK) { /* whether the second was taken; where they are equal, either may be said */
+        u32 taken = 0;
+        EACH taken |= (u32)(a[l] == b[l] ? l & 1 : ((a[l] ^ flip) < (b[l] ^ flip)) != (smaller >> l & 1)) << l;
+        sass_set(w, i->pd[0], m, taken);
+    }
     PUT(tc[l])
 }
 

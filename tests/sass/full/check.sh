@@ -37,6 +37,8 @@ for arch; do
         part "$arch selftest, scrambled" selftest "$arch" SHIM_ORDER=2 SHIM_RESIDENT=5 SHIM_SEED=7 SASS_ERROR=1 $every
         part "$arch gemm16" gemm16 "$arch" SASS_RACES=1
         part "$arch stored" stored "$arch" SASS_RACES=1
+        part "$arch attention16" mixed test_cuda_attention16 ATTENTION16 "$arch" SASS_RACES=1
+        part "$arch conv16" mixed test_cuda_conv16 CONV16 "$arch" SASS_RACES=1
         part "$arch bert" same_steps "$arch" bert_tiny_fp32 $short 2
         part "$arch gpt" small_gpt "$arch" 1 1 --set train.recompute=selective
         part "$arch resnet50" same_steps "$arch" resnet50_tiny_fp32 $short 2 --set task.image_size=32
