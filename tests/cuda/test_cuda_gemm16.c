@@ -121,6 +121,33 @@ static void compare_all(int is_short)
         compare_extremes();
 }
 
+/* Tensor cores that keep one bit less or more, or add half as many products at a time. */
+static void prove_others(int is_short)
+{
+    const struct rp_tc own = arithmetic()->tc;
+    const struct rp_tc others[] = {{own.products, own.bits - 1, own.floor}, {own.products, own.bits + 1, own.floor},
+                                   {own.products / 2, own.bits, own.floor}};
+    struct rp_err e = {0};
+    (void)is_short;
+    check(rp_cuda_prove(rp_cuda_of(dev), &e), &e);
+    for (int i = 0; i < COUNT(others); i++) {
+        shim->other = others[i];
+        CHECK(rp_cuda_prove(rp_cuda_of(dev), &e) < 0 && e.code == RP_UNAVAILABLE && strstr(e.msg, "do not compute as"), "%s, other %d: %s",
+              rp_numerics_name(dev->numerics), i, e.msg);
+    }
+    shim->other.products = 0;
+    check(rp_cuda_prove(rp_cuda_of(dev), &e), &e);
+}
+
+TEST(a_gpu_with_other_tensor_cores_is_refused)
+{
+    const char *library = getenv("RP_SHIM_LIBRARY");
+    if (library && !strstr(library, "/800/") && !strstr(library, "/700/"))
+        SKIP("executes the text of products itself");
+    else
+        compare_families("GEMM16", prove_others);
+}
+
 TEST(every_tile_has_the_bits_of_the_reference_in_the_arithmetic_of_each_family)
 {
     compare_families("GEMM16", compare_all);

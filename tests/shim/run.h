@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "ops/tensor_core.h"
 #include "tests/shim/shim.h"
 
 enum shim_order { SHIM_FORWARD, SHIM_REVERSE, SHIM_SCRAMBLED, SHIM_ORDERS };
@@ -16,6 +17,7 @@ struct shim_options {
     int ahead;             /* a warp runs until it waits for its block before the next one does; else all go from meeting to meeting */
     int resident;          /* blocks at a time, at most SHIM_RESIDENT */
     uint64_t seed;         /* of the permutations */
+    struct rp_tc other;    /* products > 0: the sums of its tensor cores, instead of the device's own */
     unsigned last;         /* nonzero: only so many blocks, the last ones of each grid: what is at the end of tensors larger than memory */
     int checked;           /* built with checks of every access (check.c) */
     int strict;            /* with checks: kernels may touch nothing but memory that the driver gave */

@@ -164,6 +164,7 @@ void shim_mma(int form, unsigned layout, int format, float *d, const uint32_t *a
     struct shim_registers r;
     if (!shim_tc_of(p.form, capability, &p.tc))
         shim_fault("this device has no such product of matrices");
+    p.tc = shim_options.other.products ? shim_options.other : p.tc;
     meet_whole_warp(&own, (void **)lane, where, line);
     if (!own.is_done) {
         for (int l = 0; l < SHIM_LANES; l++) {

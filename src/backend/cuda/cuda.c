@@ -206,8 +206,8 @@ static int prepare(struct rp_cuda *c, const struct rp_device_opts *o, size_t wor
     c->dev.backend = &rp_backend_cuda;
     c->dev.op = &cuda_ops;
     c->dev.numerics = o->numerics;
-    c->dev.stored_bytes = rp_is_mixed(o->numerics) ? sizeof(uint16_t) : sizeof(float);
-    return 0;
+    c->dev.stored_bytes = rp_stored_bytes(&rp_backend_cuda, o->numerics);
+    return rp_is_mixed(o->numerics) ? rp_cuda_prove(c, err) : 0;
 }
 
 static struct rp_dev *open_device(const struct rp_device_opts *o, size_t workspace, struct rp_err *err)

@@ -195,6 +195,8 @@ const char *rp_cuda_gemm16_tile(const struct rp_cuda *c, int number, int *usable
 void rp_cuda_gemm16(struct rp_cuda *c, const struct rp_gemm *g);
 /* Tile and estimated cycles, if a multiprocessor does as many multiply-adds in a cycle. */
 struct rp_cuda_gemm rp_cuda_gemm16_choice(const struct rp_cuda *c, const struct rp_gemm *g, int rate);
+/* Whether the GPU adds products as dev.numerics has it: RP_UNAVAILABLE with the first that differs. Uses the workspace. */
+int rp_cuda_prove(struct rp_cuda *c, struct rp_err *err) rp_must_check;
 /* Bytes of shared memory of a tile of gemm16.cuh. */
 size_t rp_cuda_gemm16_shared(const struct rp_cuda *c, int rows, int columns);
 /* Convolutions in mixed precision, without the mean of the outputs: ops_conv16.c. */
