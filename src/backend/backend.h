@@ -31,6 +31,7 @@ struct rp_device_opts {
     int threads;     /* cpu: 0 = every CPU this process may use */
     const char *device; /* cuda: a number from 0 or a UUID ("GPU-..."); NULL or "": the first */
     enum rp_numerics numerics; /* the arithmetic of a run; 0: strict fp32 */
+    int any_tensor_core; /* the same precision with the sums of another family of tensor cores will do */
     int answer_s; /* of a remote backend: seconds in which its worker must answer; 0: the limit of worker/gpu_proxy.c */
 };
 

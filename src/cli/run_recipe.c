@@ -3,6 +3,7 @@
 #include "backend/cpu/limits.h"
 #include "cli/run_session.h"
 #include "recipe/keys.h"
+#include "worker/worker.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -46,6 +47,14 @@ static void imply_micro_batches(struct rp_run_session *r)
                      "%d ranks: the batch of each stays, and a step has %" PRId64 " micro-batches instead of %" PRId64
                      " (train.accumulation_steps=%" PRId64 ")",
                      ranks, wanted * r->recipe.parallel_data, is, wanted);
+}
+
+/* A GPU computes with the sums of its own tensor cores, and the recipe says which those are. */
+static void imply_tensor_core(struct rp_run_session *r)
+{
+    const struct rp_device_opts o = rp_job_device(&r->recipe);
+    if (rp_is_mixed(o.numerics) && o.any_tensor_core && r->backend == &rp_worker_cuda && rp_worker_gpu_tensor_core(&o))
+        add_setting(r, rp_asprintf("train.tensor_core=tc%d", rp_worker_gpu_tensor_core(&o)));
 }
 
 /* Replaces a whole word of the title. */
@@ -115,6 +124,7 @@ static int add_implied(struct rp_run_session *r, struct rp_err *err)
         rp_recipe_fini(&own);
     }
     imply_micro_batches(r);
+    imply_tensor_core(r);
     if (r->implied_n == before)
         return 0;
     rp_recipe_fini(&r->recipe);

@@ -49,7 +49,7 @@ struct rp_run_session {
     const struct rp_run_opts *o; /* own */
     struct rp_run_opts own;      /* the command line, and settings that it implies */
     const char **own_set;        /* of own, once there are any */
-    char *implied[2];            /* "train.accumulation_steps=8", "title=..." */
+    char *implied[3];            /* "train.accumulation_steps=8", "train.tensor_core=tc16", "title=..." */
     int implied_n;
     int64_t own_batch;           /* samples of a step without the command line; 0: as many as fit, or unknown */
     const struct rp_run_from *from;

@@ -110,7 +110,20 @@ static const struct cuda_answer *answer_for(const struct rp_device_opts *o)
 static const char *unavailable(const struct rp_device_opts *o)
 {
     const struct cuda_answer *a = answer_for(o);
-    return *a->why.msg ? a->why.msg : NULL;
+    if (*a->why.msg)
+        return a->why.msg;
+    if (!rp_is_mixed(o->numerics) || rp_cuda_has_arithmetic(a->gpu.capability, o->numerics))
+        return NULL;
+    if (rp_cuda_arithmetic(a->gpu.capability, rp_arithmetic_of(o->numerics)->format) == RP_NUMERICS_fp32_1)
+        return "its tensor cores have no bf16 (train.precision)";
+    return o->any_tensor_core ? NULL : "its tensor cores are others (train.tensor_core)";
+}
+
+int rp_worker_gpu_tensor_core(const struct rp_device_opts *o)
+{
+    const struct cuda_answer *a = answer_for(o);
+    const enum rp_numerics n = rp_cuda_arithmetic(a->gpu.capability, rp_arithmetic_of(o->numerics)->format);
+    return *a->why.msg || !rp_is_mixed(n) ? 0 : rp_arithmetic_of(n)->tc.products;
 }
 
 static int supports(const struct rp_device_opts *o, const struct rp_op_use *u, struct rp_err *err)
@@ -261,6 +274,7 @@ const struct rp_backend rp_worker_cuda = {
     .summary = "NVIDIA GPUs from V100 on: the same bits as the CPU",
     .remote = 1,
     .separate_memory = 1,
+    .mixed = sizeof(uint16_t),
     .unavailable = unavailable,
     .supports = supports,
     .needs = rp_cuda_needs,

@@ -169,7 +169,8 @@ struct rp_device_opts rp_job_device(const struct rp_recipe *r)
                                    .threads = (int)r->run_threads,
                                    .device = r->run_device,
                                    .answer_s = (int)r->run_hang_seconds,
-                                   .numerics = rp_recipe_numerics(r)};
+                                   .numerics = rp_recipe_numerics(r),
+                                   .any_tensor_core = r->train_tensor_core == RP_TENSOR_CORE_auto};
 }
 
 /* NULL if it can train this recipe here, else the reason. */

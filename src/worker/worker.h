@@ -52,6 +52,9 @@ int rp_worker_selftest_gpu(const char *device, struct rp_gpu_report *r, struct r
 /* How fast a GPU is, each row taking about this many seconds. */
 int rp_worker_speed_gpu(const char *device, double seconds, struct rp_gpu_report *r, struct rp_err *err) rp_must_check;
 
+/* Products that tensor cores of the GPU add at a time in the precision of o->numerics: 4, 8 or 16; 0: it has none for it, or is not there. */
+int rp_worker_gpu_tensor_core(const struct rp_device_opts *o);
+
 /* ---- worker side ---- */
 
 /* Run one job from fd until DONE or FAILED. Returns the process's exit status. */

@@ -416,6 +416,7 @@ const struct rp_backend rp_backend_cuda = {
     .name = "cuda",
     .summary = "NVIDIA GPUs from V100 on: the same bits as the CPU",
     .separate_memory = 1,
+    .mixed = sizeof(uint16_t),
     .unavailable = unavailable,
     .supports = supports,
     .needs = rp_cuda_needs,

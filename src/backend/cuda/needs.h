@@ -40,6 +40,15 @@ static inline int rp_cuda_has_arithmetic(int capability, enum rp_numerics n)
     const int products = capability >= 90 ? 16 : capability >= 75 ? 8 : 4;
     return !rp_is_mixed(n) || (a->tc.products == products && (a->format == RP_TC_FP16 || capability >= 80));
 }
+/* The arithmetic of GPUs of that capability with such numbers, or strict fp32: it has none. */
+static inline enum rp_numerics rp_cuda_arithmetic(int capability, enum rp_tc_format format)
+{
+    for (int n = 0; n < RP_NUMERICS_COUNT; n++)
+        if (rp_is_mixed((enum rp_numerics)n) && rp_arithmetic_of((enum rp_numerics)n)->format == format &&
+            rp_cuda_has_arithmetic(capability, (enum rp_numerics)n))
+            return (enum rp_numerics)n;
+    return RP_NUMERICS_fp32_1;
+}
 int rp_cuda_supports(const struct rp_cuda_gpu *gpu, enum rp_numerics n, const struct rp_op_use *u, struct rp_err *err) rp_must_check;
 size_t rp_cuda_needs(const struct rp_device_opts *o, const struct rp_op_use *u);
 /* Bytes of pd and ds of 64 keys of a head: the layout of struct rp_attention_backward_args, which

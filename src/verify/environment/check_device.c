@@ -60,8 +60,6 @@ static int has_tensor_core(const struct rp_arithmetic *is, int major, int minor)
 static int check_arithmetic(const struct rp_verify_state *s, const struct rp_device_facts *d, struct rp_err *err)
 {
     const enum rp_numerics n = rp_recipe_numerics(&s->run.recipe);
-    const struct rp_backend *b = rp_backend_find(rp_backends, d->kind);
-    const char *version = rp_build_record()->version;
     int major = 0, minor = 0;
     char safe[72];
     if (!rp_is_mixed(n))
@@ -69,9 +67,6 @@ static int check_arithmetic(const struct rp_verify_state *s, const struct rp_dev
     if (sscanf(d->compute_capability, "%3d.%3d", &major, &minor) != 2 || !has_tensor_core(rp_arithmetic_of(n), major, minor))
         return rp_fail(err, RP_MISMATCH, "the run was in %s, which '%s' of compute capability %.8s cannot compute (train.tensor_core)",
                        rp_numerics_name(n), rp_excerpt(safe, d->name), d->compute_capability);
-    if (b && !b->mixed && strcmp(s->run.facts->tool.version, version) == 0)
-        return rp_fail(err, RP_MISMATCH, "the run was in %s on '%s', but repro %s computes in strict fp32 alone on GPUs",
-                       rp_numerics_name(n), rp_excerpt(safe, d->name), version);
     return 0;
 }
 
