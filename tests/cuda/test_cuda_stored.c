@@ -1,7 +1,7 @@
 /* Operations on stored tensors of 16 bits on the GPU, fp16 and bf16, against the literal definition: bit for bit, for awkward sizes and some
  * orders of threads. Products have a test of their own (test_cuda_gemm16.c), and so have more shapes of attention and convolutions.
  * OPS="colsum add_stored" limits it to some operations, STORED=80 to one capability.
- * shims: 800 700 ptx */
+ * shims: 800 700 checked ptx */
 #define RP_STORED_TYPE float
 #include "ops/op_check.h"
 #include "tests/cuda/gpu.h"
