@@ -64,10 +64,13 @@ static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64
     const int n = s->run.ranks.ranks;
     RP_FREE int *host = rp_alloc((size_t)n * sizeof *host);
     struct rp_comm place = {.lost = -1, .host = host, .route = rp_run_route(&s->run)};
+    const struct rp_backend *own = rp_backend_find(rp_backends, s->run.facts->backend);
+    struct rp_backend sized_as = rp_backend_cpu; /* but for how the device stores tensors */
+    sized_as.mixed = own && !rp_rank_on_cpu(s->run.facts, 0) ? own->mixed : sized_as.mixed;
     for (int i = 0; i < n; i++)
         host[i] = (int)s->run.facts->rank[i].node;
     rp_comm_set_coords(&place, 0, s->run.ranks.degrees);
-    return rp_train_size(plan, &sized, &place, &rp_backend_cpu, o, &ignored);
+    return rp_train_size(plan, &sized, &place, &sized_as, o, &ignored);
 }
 
 /* The largest batch is the last one that fits into the available memory. */
