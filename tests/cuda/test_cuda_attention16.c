@@ -138,7 +138,7 @@ static void compare_all(int is_short)
     take_bytes(&mask);
     take_bytes(&keys);
     take_bytes(&first);
-    for (int i = 0; i < (is_short && !tap_long() ? 3 : COUNT(samples)); i++)
+    for (int i = 0; i < (tap_long() ? COUNT(samples) : is_short ? 3 : 7); i++)
         compare_sample(&samples[i]);
 }
 

@@ -71,13 +71,13 @@ static void compare_all(int is_short)
     struct matrix *const all[] = {&image, &filter, &result, &gradient, &more, &image_gradient, &filter_gradient};
     struct rp_cuda *c = rp_cuda_of(dev);
     take(all, COUNT(all));
-    for (int i = 0; i < (is_short && !tap_long() ? 4 : COUNT(shapes)); i++) {
+    for (int i = 0; i < (tap_long() ? COUNT(shapes) : is_short ? 4 : 9); i++) {
         const int kh = shapes[i].kh, kw = shapes[i].kw, stride = shapes[i].stride, pad = shapes[i].pad, wide = kw > 1 ? pad : 0;
         const struct rp_conv v = {.batch = shapes[i].batch, .in_h = shapes[i].h, .in_w = shapes[i].w, .in_c = shapes[i].in,
                                   .out_h = (shapes[i].h + 2 * pad - kh) / stride + 1, .out_w = (shapes[i].w + 2 * wide - kw) / stride + 1,
                                   .out_c = shapes[i].out, .kernel_h = kh, .kernel_w = kw, .stride = stride, .pad_top = pad, .pad_left = wide};
         c->gemm_rotates = 1; /* the tile of every call is another one: in all there is an odd number of them */
-        for (int again = 0; again < (is_short || i > 5 ? 1 : 2); again++)
+        for (int again = 0; again < (is_short || i > 2 ? 1 : 2); again++)
                     compare_conv(&v, shapes[i].offset, shapes[i].kind);
     }
     for (int k = 0; k < RP_CUDA_KERNELS; k++) {
