@@ -433,5 +433,5 @@ TEST(mixed_precision_on_a_gpu_with_those_tensor_cores)
     FX(x);
     on_gpu(&x, "train.tensor_core=tc8", "gpu0 NVIDIA A100-SXM4-40GB sm_80");
     fx_seal(&x, "attacker", "attack");
-    CHECK(state_of(RP_CHECK_environment, text) != RP_STATE_failed || !strstr(text, "tc8"), "%s", text);
+    CHECK(state_of(RP_CHECK_environment, text) != RP_CHECK_FAILED || !strstr(text, "tc8"), "%s", text);
 }

@@ -61,7 +61,11 @@ RP_DEVICE struct att16_head att16_head_of(int number, int blocks, const uint8_t 
 RP_DEVICE void att16_copy(rp_smem tile, const uint16_t *from, int64_t pitch, int inside, int dim, int fast, const int lines, const int width)
 {
     const int pieces = width / TC_PIECE;
+#if RP_ASYNC
     RP_UNROLL
+#else
+    RP_UNROLL_BY(2) /* each takes four registers until it is stored */
+#endif
     for (int i = 0; i < lines * pieces / RP_ATT16_THREADS; i++) {
         const int n = (int)threadIdx.x + i * RP_ATT16_THREADS, line = n / pieces, piece = n % pieces;
         const int numbers = line < inside ? tc_limit(dim - TC_PIECE * piece, TC_PIECE) : 0;

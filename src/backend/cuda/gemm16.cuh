@@ -132,9 +132,11 @@ RP_DEVICE void gemm16_copy(struct gemm16_side *x, uint4 *held, rp_smem tile, int
         const uint16_t *const from = gemm16_piece(x, gather, by_k, lines, i, left, &inside);
         rp_copy16_part_to(tile, tc_place(by_k, tile_rows, x->line + i * lines, x->piece), from, 2 * inside);
     }
-    RP_UNROLL
-    for (int i = 0; gather == CONV16_IMAGE && !x->fast && i < pieces; i++) /* lines are in registers, of constant numbers */
-        tc_put(tile, tc_place(by_k, tile_rows, x->line + i * lines, x->piece), gemm16_get_piece(x, gather, by_k, lines, i, left, 0));
+    if (gather == CONV16_IMAGE && !x->fast) {
+        RP_UNROLL
+        for (int i = 0; i < pieces; i++) /* lines are in registers, of constant numbers */
+            tc_put(tile, tc_place(by_k, tile_rows, x->line + i * lines, x->piece), gemm16_get_piece(x, gather, by_k, lines, i, left, 0));
+    }
     RP_NO_UNROLL
     for (int i = 0; gather != CONV16_IMAGE && !x->fast && i < pieces; i++)
         tc_put(tile, tc_place(by_k, tile_rows, x->line + i * lines, x->piece), gemm16_get_piece(x, gather, by_k, lines, i, left, 0));
