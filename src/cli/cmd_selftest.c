@@ -172,7 +172,7 @@ static int is_unusable(const struct rp_gpu_report *r, const struct rp_err *err)
 static int test_gpu(const struct rp_cli *cli, const struct selftest_opts *o, json_t *doc, struct rp_err *err)
 {
     struct rp_gpu_report r = {.done = is_verbose(cli, o) ? print_gpu_row_done : NULL};
-    int failed = rp_worker_selftest_gpu(o->device, &r, err) < 0 ? -1 : 0;
+    int failed = rp_worker_selftest_gpu(o->device, o->tensor_core, &r, err) < 0 ? -1 : 0;
     json_array_extend(json_object_get(doc, "operations"), r.rows);
     if (is_wanted(o, "cuda") || !failed || !is_unusable(&r, err)) {
         note_gpu(cli, o, &r, doc);
@@ -254,8 +254,8 @@ static int note_result(json_t *doc, const char *what, int failed)
 static int cmd_selftest(struct rp_cli *cli, struct rp_err *err)
 {
     const struct selftest_opts *o = cli->opts;
-    if (o->tensor_core && (o->speed || o->device || is_wanted(o, "cuda")))
-        return rp_fail(err, RP_USAGE, "--tensor-core compares what the CPU emulates: leave --speed, --device and --backend cuda out");
+    if (o->tensor_core && o->speed)
+        return rp_fail(err, RP_USAGE, "--tensor-core compares, --speed measures strict fp32: leave one of them out");
     if (o->speed)
         return measure_speed(cli, o, err);
     const struct rp_case_watch progress = {.done = is_verbose(cli, o) ? print_row_done : NULL};
@@ -270,7 +270,7 @@ static int cmd_selftest(struct rp_cli *cli, struct rp_err *err)
         first = e;
     if (ops)
         json_array_extend(json_object_get(doc, "operations"), ops);
-    if (!is_wanted(o, "cpu") && !o->tensor_core && test_gpu(cli, o, doc, &e) < 0 && first.code == RP_OK)
+    if (!is_wanted(o, "cpu") && test_gpu(cli, o, doc, &e) < 0 && first.code == RP_OK)
         first = e;
     json_object_set_new(doc, "tested",
                         tested_json(json_object_get(doc, "operations"), json_object_get(doc, "stopped") != NULL));
@@ -289,8 +289,8 @@ const struct rp_command rp_cmd_selftest = {
                "used, and compares each bit with the scalar definition; SHA-256 and Ed25519 with published vectors. "
                "Takes a few seconds. Exit status 5 if anything differs.\n"
                "--tensor-core does so in mixed precision, with the sums of products of each kind of tensor core "
-               "(train.tensor_core): on the CPU, which emulates them; and products that were recorded on V100, A100, A2, "
-               "Ada, L40S, H100, H200 and B200.\n"
+               "(train.tensor_core): on the CPU, which emulates them, on a GPU with its own; and products that were recorded "
+               "on V100, A100, A2, Ada, L40S, H100, H200 and B200.\n"
                "A GPU that hangs, or whose driver fails, ends the test with another status (7 for a hang); the message "
                "names operation, case and shape, and so does \"stopped\" with --json. A minute without a report counts "
                "as a hang, before the first case five minutes; RP_GPU_TIMEOUT_MS=20000 in the environment makes it "

@@ -95,12 +95,59 @@ static int run_report(struct rp_dev *dev, enum rp_frame type, const struct rp_de
     return rp_ops_selftest_device(dev, dev->backend->name, &progress, rows, err);
 }
 
+/* A GPU in every arithmetic of mixed precision that it has, one after the other; the launches are added up. */
+static int compare_mixed(const struct rp_device_opts *device, json_t *values, struct rp_err *err)
+{
+    static const struct rp_case_watch progress = {.begin = send_case, .done = send_row};
+    const struct rp_cuda_gpu *gpu = rp_cuda_gpu_of(device, err);
+    struct rp_err first = {0};
+    json_t *launched = json_object();
+    json_object_set_new(values, "kernels", launched);
+    for (int n = 0; gpu && n < RP_NUMERICS_COUNT; n++) {
+        struct rp_device_opts o = *device;
+        RP_JSON *rows = json_array();
+        o.numerics = (enum rp_numerics)n;
+        if (!rp_is_mixed(o.numerics) || !rp_cuda_has_arithmetic(gpu->capability, o.numerics))
+            continue;
+        struct rp_dev *dev = rp_ops_selftest_open(&rp_backend_cuda, &o, err);
+        if (!dev)
+            return -1;
+        if (rp_ops_selftest_device(dev, dev->backend->name, &progress, rows, err) < 0 && first.code == RP_OK)
+            first = *err;
+        RP_JSON *kernels = kernels_of(dev);
+        const char *name;
+        json_t *launches;
+        json_object_foreach(kernels, name, launches)
+            json_object_set_new(launched, name, json_integer(json_integer_value(launches) + rp_json_integer_at(launched, name)));
+        dev->backend->close(dev);
+        if (first.code != RP_OK && first.code != RP_MISMATCH)
+            break; /* the device failed */
+    }
+    *err = gpu ? first : *err;
+    return gpu && first.code == RP_OK ? 0 : -1;
+}
+
+static int answer_mixed(const struct rp_device_opts *device, struct rp_err *err)
+{
+    struct rp_err failed = {0};
+    const char *why = rp_backend_cuda.unavailable(device);
+    json_t *values = json_object();
+    if (why)
+        json_object_set_new(values, "unavailable", json_string(why));
+    else if (compare_mixed(device, values, &failed) < 0)
+        json_object_set_new(values, "failed", json_pack("{s:i, s:s}", "code", (int)failed.code, "message", failed.msg));
+    RP_JSON *body = json_pack("{s:s, s:o}", "probe", "selftest", "values", values);
+    return rp_frame_write(RP_PROCESS_FD, RP_FRAME_VALUES, body, err);
+}
+
 /* The answer comes before the device is closed: what was compared is not lost if that hangs. */
 static int answer_report(enum rp_frame type, const json_t *question, struct rp_err *err)
 {
     struct rp_err failed = {0};
     struct rp_device_opts o = {.device = json_string_value(json_object_get(question, "device"))};
     const struct rp_backend *b = &rp_backend_cuda;
+    if (type == RP_FRAME_SELFTEST && json_is_true(json_object_get(question, "tensor_core")))
+        return answer_mixed(&o, err);
     struct rp_dev *dev =
         type == RP_FRAME_SELFTEST ? rp_ops_selftest_open(b, &o, &failed) : rp_ops_speed_open(b, &o, &failed);
     json_t *values = json_object();

@@ -257,9 +257,9 @@ void rp_gpu_report_fini(struct rp_gpu_report *r)
     *r = (struct rp_gpu_report){0};
 }
 
-int rp_worker_selftest_gpu(const char *device, struct rp_gpu_report *r, struct rp_err *err)
+int rp_worker_selftest_gpu(const char *device, int mixed, struct rp_gpu_report *r, struct rp_err *err)
 {
-    RP_JSON *question = json_pack("{s:s}", "device", device ? device : "");
+    RP_JSON *question = json_pack("{s:s, s:b}", "device", device ? device : "", "tensor_core", mixed);
     return query_report(RP_FRAME_SELFTEST, question, r, err);
 }
 

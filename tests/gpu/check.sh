@@ -25,6 +25,7 @@ table='
 ops         selftest   180  every operation against its definition, also with every GEMM and attention kernel in turn
 tensor      tensor      90  bare tensor-core instructions against the model of tensor_core.h, compiled by nvcc
 bits        run        200  runs of every model on GPU and CPU, step by step: losses, norms and state roots
+mixed       run        280  operations and runs in mixed precision, with every kernel of products in turn
 train       run        120  BERT-base b32, GPT-2 124M 4 x 1024 and ResNet-50 b128: samples a second
 bundle      run        150  the recipe bert_fp32 in full, sealed; two of its steps replayed on the CPU
 ranks       run        200  two ranks on the GPU, a GPU and a CPU rank, all GPUs by NCCL: the bits of one rank

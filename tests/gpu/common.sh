@@ -150,9 +150,9 @@ how_it_stopped() { # FILE.json STATUS
 }
 # The self-test. Its JSON is in NAME.json, its messages in NAME.err, $found is one line on what it found.
 # 0: every case is equal.
-selftest() { # NAME SECONDS
+selftest() { # NAME SECONDS OPTION...
     local status=0
-    RP_GPU_TIMEOUT_MS=${hang_seconds}000 within "$2" "$repro" selftest --backend cuda --device "$device" --json \
+    RP_GPU_TIMEOUT_MS=${hang_seconds}000 within "$2" "$repro" selftest --backend cuda --device "$device" --json "${@:3}" \
         >"$1.json" 2>"$1.err" || status=$?
     found=$(jq -r "$stopped_jq"'
         [.operations[]? | select(.failed > 0) | "\(.op) in \(.failed) of \(.cases) cases"] as $wrong

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154,SC2034 # check.sh owns the variables
-# Parts of check.sh that train: bits, ranks, train, sizes, bundle, bundles, recipes.
+# Parts of check.sh that train: bits, mixed, ranks, train, sizes, bundle, bundles, recipes.
 
 # repro run on the GPU, which may be silent for $hang_seconds: results in run.txt, messages in run.err.
 run_on_gpu() { # SECONDS RECIPE OPTION...
@@ -16,7 +16,7 @@ bits_row() { # NAME EQUAL: true, false, or null where one of the runs failed
 }
 # The same run on both backends: losses, norms and state roots of every step.
 same_bits() { # NAME RECIPE OPTION...
-    local name=$1 recipe=$2 backend equal=false
+    local name=$1 recipe=$2 backend core equal=false
     shift 2
     may "$name" || return 0
     set -- "$@" --set evidence.state_root_every=1 --set measure.repeats=1 --set measure.warmup_steps=0 \
@@ -26,6 +26,8 @@ same_bits() { # NAME RECIPE OPTION...
         bits_row "$name" null
         return
     }
+    core=$("$repro" inspect "$name-cuda.repro.tar.zst" facts.json | jq -r '.recipe["train.tensor_core"].value // "auto"')
+    [ "$core" = auto ] || set -- "$@" --set "train.tensor_core=$core" # whose sums the CPU computes
     within 90 "$repro" run "$recipe" --backend cpu --force "$@" -o "$name-cpu.repro.tar.zst" >run.txt 2>run.err || {
         lost "$name on the CPU" $? run.err
         bits_row "$name" null
@@ -58,6 +60,24 @@ part_bits() {
     same_bits documents gpt_tiny_fp32 --set measure.timed_steps=3 --set train.recompute=full --set parallel.tensor=2 \
         --set task.reset_position_ids=true --set task.reset_attention_mask=true --set task.eod_mask_loss=true
     same_bits lamb bert_lamb_fp32 --batch-size 4 --set train.accumulation_steps=1 --set measure.timed_steps=2
+}
+# The same in mixed precision, which the GPU proves to itself before each run: operations with every kernel of products, then runs.
+part_mixed() {
+    local status=0 found
+    may "operations in mixed precision" || return 0
+    RP_CUDA_GEMM=rotate selftest mixed 100 --tensor-core || status=$?
+    if [ $status = 0 ]; then
+        pass "operations in mixed precision: $found"
+    else
+        log mixed.err
+        echo "$found" >mixed.found
+        lost_on_gpu "operations in mixed precision" $status mixed.found "$(how_it_stopped mixed.json $status)"
+    fi
+    same_bits bert_fp16 bert_tiny_fp16 --set measure.timed_steps=10
+    same_bits gpt_fp16 gpt_tiny_fp16 --set measure.timed_steps=5
+    same_bits resnet_fp16 resnet50_tiny_fp16 --set measure.timed_steps=5
+    same_bits bert_bf16 bert_tiny_bf16 --set measure.timed_steps=10
+    same_bits resnet_bf16 resnet50_tiny_bf16 --set measure.timed_steps=5
 }
 
 # Losses, norms and state roots of a rank.

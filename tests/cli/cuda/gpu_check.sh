@@ -3,7 +3,7 @@
 # have the program and the tests' own driver; on the others a script answers in the place of repro, and scripts in that
 # of nvidia-smi, PyTorch, compute-sanitizer, ncu and cuda-gdb, and the two calls of a borrowed machine run from a pack.
 # Half of its processor time are four self-tests.
-# timeout: 300
+# timeout: 400
 . "$TEST_DIR/common.inc"
 check=$TOP/tests/gpu/check.sh
 day() { # NAME EXIT-STATUS VARIABLE=VALUE... COMMAND...
@@ -114,6 +114,7 @@ capture*) echo '{"probes": {"gpu": {"devices": {"gpu0": {"name": {"value": "Play
 selftest*)
     watched || { echo "the GPU worker left early" >&2 && exit 70; }
     echo "${RP_CUDA_GEMM:-chosen} ${RP_CUDA_ATTENTION:-chosen} ${RP_CUDA_GRAPHS:-1} $RP_GPU_TIMEOUT_MS" >>"$CALLS"
+    case "$*" in *--tensor-core*) echo "mixed precision" >>"$CALLS" ;; esac
     a=1 b=0 c=0 wrong=0 status=0 stopped=
     [ -z "${RP_CUDA_GEMM:-}" ] || a=0 b=2
     [ -z "${RP_CUDA_ATTENTION:-}" ] || a=0 c=3
@@ -317,10 +318,14 @@ grep -q 'BAR.SYNC' out.txt || fail "no line of cuda-gdb in the output"
 rm -rf back machine packed temporary/*
 
 # --- the other parts, and what goes wrong ---
-day rest 0 "$check" ./played train ranks sizes recipes
-holds '.about.parts | length == 4 and all(.end == "done")'
+day rest 0 "$check" ./played mixed train ranks sizes recipes
+holds '.about.parts | length == 5 and all(.end == "done")'
+holds '.bits | map(.name) == ["bert_fp16", "gpt_fp16", "resnet_fp16", "bert_bf16", "resnet_bf16"] and all(.equal)'
+grep -qx 'mixed precision' calls || fail "mixed precision was not compared"
 holds '.train | length == 7 and (.[3:] | map("\(.model) \(.asked)")) == ["bert 96", "bert max", "resnet50 max", "bert 64"]'
 holds '.bundles | length == 6'
+day "wrong bits in mixed precision" 1 env DAY=wrong "$check" ./played mixed
+holds '.about.failed == 1 and (.about.failures[0] | contains("mixed precision"))'
 # Every bit is right, and one kernel never ran: a failure, and no reason to drop whole runs.
 day "kernel that never runs" 1 env DAY=never AFTER_FAILED_OPS="sanitizer bits" "$check" ./played ops train
 parts_are ops=done train=done

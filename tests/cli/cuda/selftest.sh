@@ -45,6 +45,13 @@ holds '.kernels | with_entries(select(.key | startswith("gemm_"))) | length > 12
 reported
 says_in "kernels: $(jq -r '.kernels | "\(map(select(. > 0)) | length) of \(length)"' selftest.json) ran" err.txt
 [ "$(cat ending.txt)" = "repro-gpu ended with status 0" ] || fail "the worker did not end in order: $(cat ending.txt)"
+# Mixed precision, with all arithmetics of this GPU: tests/cuda/test_cuda_stored.c compares the same without LONG=1.
+if [ "${LONG:-0}" != 0 ]; then
+    selftest 0 -- --backend cuda --tensor-core
+    holds '[.tested[] | .numerics] == ["repro-fp16-tc16/0", "repro-bf16-tc16/0"] and all(.operations[]; .failed == 0)'
+    holds '.kernels | .["gemm16_f16_64x64_nt"] > 0 and .["attention16_keys_bf16_128"] > 0 and .["conv16_wgrad_f16_64x64"] > 0'
+    reported
+fi
 # One that never ends is killed: the result stands, with a note. Nothing is executed here: operations differ, and all of them are compared.
 export SHIM_IDLE="$PWD/idle.txt"
 selftest 5 SHIM_END_MS=100000 RP_GPU_TIMEOUT_MS=6000 -- --backend cuda
@@ -53,6 +60,9 @@ holds '(.operations | length > 40 and any(.failed > 0)) and (has("stopped") | no
 holds '.operations | all((.failed > 0) == has("difference")) and all(.failed == 0 or (.op as $op | .difference | contains($op)))'
 words err.txt '^repro: note: '
 
+selftest 7 -- --backend cuda --tensor-core
+says_in "the tensor cores of Shim GPU do not compute as repro-fp16-tc16/0 has it: kernel gemm16 " err.txt
+holds '.stopped.op == "opening the device" and .operations == []'
 selftest 7 SHIM_HANG=cuStreamSynchronize:200 RP_GPU_TIMEOUT_MS=6000 -- --backend cuda
 stopped
 selftest 70 SHIM_CRASH=cuStreamSynchronize:200 -- --backend cuda
