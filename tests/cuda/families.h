@@ -1,9 +1,10 @@
-/* Operations of mixed precision on the GPU, in the arithmetic of each family, against their definitions: for tests/cuda/test_cuda_*16.c.
+/* Operations of mixed precision on the GPU, in the arithmetic of each family, against their definitions: for
+ * tests/cuda/test_cuda_*16.c.
  *
- * What:    tensors as the definition takes them (fp32) and as the device stores them (16 bits), and a process for each family and type.
- * Flow:    compare_families() -> the test's function, in each process: take(), fill(), the operation on both sides, is_same().
- * Owner:   tensors are freed with the process.
- * Extend:  capabilities and libraries are those of compare_families().
+ * What:    tensors as the definition takes them (fp32) and as the device stores them (16 bits), and a process for each
+ * family and type. Flow:    compare_families() -> the test's function, in each process: take(), fill(), the operation
+ * on both sides, is_same(). Owner:   tensors are freed with the process. Extend:  capabilities and libraries are those
+ * of compare_families().
  */
 #pragma once
 
@@ -31,8 +32,8 @@ static struct shim_options *shim;
 static unsigned mix;
 
 struct matrix {
-    float *value;  /* as the reference takes it */
-    void *here;    /* the same as the device stores it */
+    float *value; /* as the reference takes it */
+    void *here;   /* the same as the device stores it */
     void *there;
 };
 
@@ -97,7 +98,8 @@ FAMILY void *moved(const struct matrix *x, size_t numbers, int f32)
 FAMILY int is_same(const struct matrix *x, size_t i, int f32)
 {
     const uint32_t expected = bits_of(x->value[i]);
-    const uint32_t got = f32 ? ((const uint32_t *)x->here)[i] : rp_low_value(arithmetic()->format, ((const uint16_t *)x->here)[i]);
+    const uint32_t got =
+        f32 ? ((const uint32_t *)x->here)[i] : rp_low_value(arithmetic()->format, ((const uint16_t *)x->here)[i]);
     return got == expected || ((got & 0x7fffffff) > 0x7f800000 && (expected & 0x7fffffff) > 0x7f800000);
 }
 
@@ -123,8 +125,10 @@ FAMILY void next_order(void)
     shim->seed = mix;
 }
 
-/* In a process of its own: a device is opened once. `ptx`: the directory of its code, where the library executes PTX. */
-FAMILY void compare_family(int capability, enum rp_numerics numerics, const char *ptx, int is_short, void (*compare_all)(int is_short))
+/* In a process of its own: a device is opened once. `ptx`: the directory of its code, where the library executes PTX.
+ */
+FAMILY void compare_family(int capability, enum rp_numerics numerics, const char *ptx, int is_short,
+                           void (*compare_all)(int is_short))
 {
     char number[8];
     int status;
@@ -147,23 +151,28 @@ FAMILY void compare_family(int capability, enum rp_numerics numerics, const char
     CHECK(status == 0, "%s on %d: status %#x", rp_numerics_name(numerics), capability, status);
 }
 
-/* compare_all() for every family that the library can be: by PTX, one of its texts each; of the source, one a library. `only`: a variable
- * of the environment with a capability, in place of all. is_short: where it takes long, not everything. */
+/* compare_all() for every family that the library can be: by PTX, one of its texts each; of the source, one a library.
+ * `only`: a variable of the environment with a capability, in place of all. is_short: where it takes long, not
+ * everything. */
 FAMILY void compare_families(const char *only, void (*compare_all)(int is_short))
 {
     static const int all[] = {70, 75, 80, 90, 130}; /* 130: of a GPU that gets PTX */
     const char *library = getenv("RP_SHIM_LIBRARY"), *build = getenv("BUILD");
-    const int named[] = {getenv(only) ? atoi(getenv(only)) : 0}, *capability = *named ? named : all, count = *named ? 1 : COUNT(all);
+    const int named[] = {getenv(only) ? atoi(getenv(only)) : 0}, *capability = *named ? named : all,
+              count = *named ? 1 : COUNT(all);
     const int is_ptx = library && strstr(library, "/ptx/"), is_checked = library && strstr(library, "/checked/");
     const int is_old = library && strstr(library, "/700/"), is_sass = library && strstr(library, "/sass/");
     int done = 0;
     for (int i = 0; i < count; i++) {
         char ptx[512] = "";
-        const int is_of_source = is_checked ? capability[i] == 80 : is_old ? capability[i] == 70 : capability[i] == 80 || capability[i] == 90;
+        const int is_of_source = is_checked ? capability[i] == 80
+                                 : is_old   ? capability[i] == 70
+                                            : capability[i] == 80 || capability[i] == 90;
         if (!is_ptx && !is_sass && !is_of_source)
             continue;
         if (is_ptx && !getenv("PTX_DIR")) {
-            snprintf(ptx, sizeof ptx, "%s/gpu/device/compute_%d", build ? build : "build", capability[i] == 130 ? 100 : capability[i]);
+            snprintf(ptx, sizeof ptx, "%s/gpu/device/compute_%d", build ? build : "build",
+                     capability[i] == 130 ? 100 : capability[i]);
             if (access(ptx, R_OK) != 0)
                 continue;
         }

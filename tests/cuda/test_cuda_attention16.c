@@ -1,6 +1,5 @@
-/* Attention in mixed precision on the GPU: heads of both widths, aligned and not, sequences that fit no tile, every kind of mask and dropout.
- * All give the bits of ops/reference_attention.inc.h and write nothing else.
- * timeout: 600
+/* Attention in mixed precision on the GPU: heads of both widths, aligned and not, sequences that fit no tile, every
+ * kind of mask and dropout. All give the bits of ops/reference_attention.inc.h and write nothing else. timeout: 600
  * shims: 800 700 ptx */
 #include "tests/cuda/families.h"
 
@@ -52,10 +51,14 @@ static void compare_numbers(const struct sample *s, const struct matrix *x, size
             bad++;
             at = i;
         }
-    CHECK(bad == 0, "%s: %s of %d x %d, %d heads of %d, causal %d, keys %d, first %d, dropout %d, offset %d, kind %d: %zu differ, the first at %zu: "
-          "%a, expected %a", rp_numerics_name(dev->numerics), what, s->batch, s->seq, s->heads, s->dim, s->causal, s->keys, s->first, s->dropout,
-          s->offset, s->kind, bad, at,
-          (double)(f32 ? ((float *)x->here)[at] : float_of(rp_low_value(arithmetic()->format, ((uint16_t *)x->here)[at]))),
+    CHECK(bad == 0,
+          "%s: %s of %d x %d, %d heads of %d, causal %d, keys %d, first %d, dropout %d, offset %d, kind %d: %zu "
+          "differ, the first at %zu: "
+          "%a, expected %a",
+          rp_numerics_name(dev->numerics), what, s->batch, s->seq, s->heads, s->dim, s->causal, s->keys, s->first,
+          s->dropout, s->offset, s->kind, bad, at,
+          (double)(f32 ? ((float *)x->here)[at]
+                       : float_of(rp_low_value(arithmetic()->format, ((uint16_t *)x->here)[at]))),
           (double)x->value[at]);
 }
 
@@ -69,8 +72,8 @@ static void compare_mask(const struct sample *s)
             bad++;
             at = i;
         }
-    CHECK(bad == 0, "decisions of %d x %d, %d heads, causal %d: %zu bytes differ, the first at %zu: %#x, expected %#x", s->batch, s->seq, s->heads,
-          s->causal, bad, at, mask.here[at], mask.value[at]);
+    CHECK(bad == 0, "decisions of %d x %d, %d heads, causal %d: %zu bytes differ, the first at %zu: %#x, expected %#x",
+          s->batch, s->seq, s->heads, s->causal, bad, at, mask.here[at], mask.value[at]);
 }
 
 static void compare_sample(const struct sample *s)
@@ -79,12 +82,23 @@ static void compare_sample(const struct sample *s)
     static float *bias, *bias_work;
     struct rp_dev reference = {.op = &rp_reference_ops, .numerics = dev->numerics};
     struct rp_err e = {0};
-    const size_t o = (size_t)s->offset, rows = (size_t)s->batch * (size_t)s->seq, width = (size_t)s->heads * (size_t)s->dim,
+    const size_t o = (size_t)s->offset, rows = (size_t)s->batch * (size_t)s->seq,
+                 width = (size_t)s->heads * (size_t)s->dim,
                  scores = (size_t)s->batch * (size_t)s->heads * (size_t)s->seq, end = 64;
-    struct rp_attention a = {.batch = s->batch, .seq = s->seq, .heads = s->heads, .head_dim = s->dim, .causal = s->causal, .first_head = 3,
+    struct rp_attention a = {.batch = s->batch,
+                             .seq = s->seq,
+                             .heads = s->heads,
+                             .head_dim = s->dim,
+                             .causal = s->causal,
+                             .first_head = 3,
                              .scale = 1.0f / sqrtf((float)s->dim),
-                             .drop = {.seed = 0x1234567890abcdef + mix, .step = 3, .site = 4, .first_sample = 5, .rows_per_sample = s->heads * s->seq,
-                                      .threshold = s->dropout ? 1u << 30 : 0, .scale = s->dropout ? 1.0f / 0.75f : 1.0f}};
+                             .drop = {.seed = 0x1234567890abcdef + mix,
+                                      .step = 3,
+                                      .site = 4,
+                                      .first_sample = 5,
+                                      .rows_per_sample = s->heads * s->seq,
+                                      .threshold = s->dropout ? 1u << 30 : 0,
+                                      .scale = s->dropout ? 1.0f / 0.75f : 1.0f}};
     struct rp_attention b = a;
     bias = bias ? bias : dev->backend->block(dev, RP_CLASS_SCRATCH, sizeof scratch, &e);
     bias_work = bias_work ? bias_work : dev->backend->block(dev, RP_CLASS_SCRATCH, sizeof work, &e);
@@ -101,18 +115,32 @@ static void compare_sample(const struct sample *s)
     for (size_t i = 0; i < MASK_BYTES; i++)
         mask.value[i] = (uint8_t)random_word();
     send_bytes(&mask);
-    rp_reference_ops.attention_forward(&reference, (rp_stored *)(out.value + o), row_max.value, row_inv.value, mask.value,
-                                       (const rp_stored *)(qkv.value + o), &a);
+    rp_reference_ops.attention_forward(&reference, (rp_stored *)(out.value + o), row_max.value, row_inv.value,
+                                       mask.value, (const rp_stored *)(qkv.value + o), &a);
     dev->op->attention_forward(dev, moved(&out, o, 0), row_max.there, row_inv.there, mask.there, moved(&qkv, o, 0), &b);
     compare_numbers(s, &out, o + rows * width + end, 0, "outputs");
     compare_numbers(s, &row_max, scores + end, 1, "largest scores");
     compare_numbers(s, &row_inv, scores + end, 1, "inverses");
     compare_mask(s);
-    struct rp_attention_grad g = {.a = &a, .dqkv = (rp_stored *)(d_qkv.value + o), .dbias = scratch, .d_o = (const rp_stored *)(d_out.value + o),
-                                  .o = (const rp_stored *)(out.value + o), .qkv = (const rp_stored *)(qkv.value + o), .row_max = row_max.value,
-                                  .row_inv = row_inv.value, .mask = mask.value, .work = work};
-    struct rp_attention_grad h = {.a = &b, .dqkv = moved(&d_qkv, o, 0), .dbias = bias, .d_o = moved(&d_out, o, 0), .o = moved(&out, o, 0),
-                                  .qkv = moved(&qkv, o, 0), .row_max = row_max.there, .row_inv = row_inv.there, .mask = mask.there,
+    struct rp_attention_grad g = {.a = &a,
+                                  .dqkv = (rp_stored *)(d_qkv.value + o),
+                                  .dbias = scratch,
+                                  .d_o = (const rp_stored *)(d_out.value + o),
+                                  .o = (const rp_stored *)(out.value + o),
+                                  .qkv = (const rp_stored *)(qkv.value + o),
+                                  .row_max = row_max.value,
+                                  .row_inv = row_inv.value,
+                                  .mask = mask.value,
+                                  .work = work};
+    struct rp_attention_grad h = {.a = &b,
+                                  .dqkv = moved(&d_qkv, o, 0),
+                                  .dbias = bias,
+                                  .d_o = moved(&d_out, o, 0),
+                                  .o = moved(&out, o, 0),
+                                  .qkv = moved(&qkv, o, 0),
+                                  .row_max = row_max.there,
+                                  .row_inv = row_inv.there,
+                                  .mask = mask.there,
                                   .work = bias_work};
     rp_reference_ops.attention_backward(&reference, &g);
     rp_cuda_attention16_backward(rp_cuda_of(dev), &h);

@@ -64,7 +64,7 @@ product bias differ gemm16.cuh '    if (g->bias) {' '    x = g->f32 ? x : tc_val
     if (g->bias) {'
 product segment differ gemm16.cuh '(int)blockIdx.y * g->length' '(int)blockIdx.y * (g->length - 64)'
 mixed attention16 rescale differ attention16.cuh 'factor[i >> 1 & 1];' 'factor[0];'
-mixed attention16 gradient differ attention16.cuh '(p * (d - about.z)) * b->a->scale' 'p * ((d - about.z) * b->a->scale)'
+mixed attention16 gradient differ attention16.cuh 'kept ? p * b->a->keep_scale : 0.0f' 'kept ? p : 0.0f'
 mixed conv16 padding differ conv16.cuh ' && t.c < v->depth' ''
 stored() { # NAME UNIT FILE OPERATIONS OLD NEW: of stored tensors
     TEST=test_cuda_stored fault "$1" differ "$2" "$3" "$5" "$6" "$flags" "$4" STORED=80
@@ -73,10 +73,8 @@ stored truncated whole_bf16 stored.cuh add_stored 'asm("cvt.rn.bf16.f32 %0, %1;"
     'bits = (uint16_t)(__float_as_uint(x) >> 16);'
 stored unrounded-sum rows_f16 rows.cu residual_layernorm_forward 'rp_rounded4(rp_add4(z[half + c], v[c]))' 'rp_add4(z[half + c], v[c])'
 stored unrounded-bias pointwise_f16 pointwise.cu tanh_backward 'rp_rounded(g[k] * fmaf(-t[k], t[k], 1.0f))' 'g[k] * fmaf(-t[k], t[k], 1.0f)'
-mixed attention16 rescale differ attention16.cuh 'factor[i >> 1 & 1];' 'factor[0];'
-mixed attention16 gradient differ attention16.cuh '(p * (d - about.z)) * b->a->scale' 'p * ((d - about.z) * b->a->scale)'
-mixed conv16 padding differ conv16.cuh ' && t.c < v->depth' ''
 [ "${LONG:-0}" != 0 ] || exit 0
+mixed attention16 order differ attention16.cuh '(p * (d - about.z)) * b->a->scale' 'p * ((d - about.z) * b->a->scale)'
 mixed attention16 decisions differ attention16.cuh 'bits[r] >> (4' 'bits[1 - r] >> (4'
 mixed attention16 sums differ attention16.cuh 'fmaf(f->sum[r], rescale[r], part)' 'f->sum[r] * rescale[r] + part'
 mixed attention16 keys differ attention16.cuh 'h->causal ? q + 1 : h->seq' 'h->causal ? q + 2 : h->seq'
@@ -89,13 +87,6 @@ stored dropped rows_f16 rows.cu layernorm_backward 'd = rp_rounded(d);' ';'
 stored swapped whole_f16 stored.cuh add_stored 'tc_value(v.y & 0xffff, RP_FORMAT)' 'tc_value(v.x >> 16, RP_FORMAT)'
 stored scale loss_bf16 loss.cu softmax_xent '((coef)*a.scale)' '(coef)'
 stored rounded-e loss_f16 loss.cu softmax_xent_smoothed 'l = l + e;' 'l = l + rp_rounded(e);'
-mixed attention16 decisions differ attention16.cuh 'bits[r] >> (4' 'bits[1 - r] >> (4'
-mixed attention16 sums differ attention16.cuh 'fmaf(f->sum[r], rescale[r], part)' 'f->sum[r] * rescale[r] + part'
-mixed attention16 keys differ attention16.cuh 'h->causal ? q + 1 : h->seq' 'h->causal ? q + 2 : h->seq'
-mixed attention16 tiles 'nothing orders them' attention16.cuh '__syncthreads(); /* tile n is complete, and the one before has been read */' ';' PTX_RACES=1
-mixed attention16 copies differ attention16.cuh 'rp_copy_wait(0);' ';'
-mixed conv16 stride differ conv16.cuh 'to * stride != at' '0'
-mixed conv16 taps differ conv16.cuh 't.w < v->kernel_w && ' ''
 product front differ gemm16.cuh 'x->from = by_k ? from' 'x->from = by_k ? from - (k0 == 0 ? 0 : 8)'
 product slices differ gemm16.cuh 'fa[slice] + i * TC_FRAGMENT, fb[slice]' 'fa[1 - slice] + i * TC_FRAGMENT, fb[1 - slice]'
 product tree differ gemm16.cu 'if (g->in_tree) {

@@ -1,4 +1,5 @@
-/* Convolutions in mixed precision: products of gathered operands. A window of one pixel without stride and padding is a product of matrices. */
+/* Convolutions in mixed precision: products of gathered operands. A window of one pixel without stride and padding is a
+ * product of matrices. */
 #include "backend/cuda/cuda.h"
 
 enum conv16_direction { FORWARD, DGRAD, WGRAD };
@@ -7,7 +8,10 @@ static const struct tile {
     int size, blocks, from;
     enum rp_cuda_kernel kernel[3][2]; /* by direction and enum rp_tc_format */
 } tiles[] = {
-#define BOTH(direction, size) {RP_KERNEL_conv16_##direction##_f16_##size##x##size, RP_KERNEL_conv16_##direction##_bf16_##size##x##size}
+#define BOTH(direction, size)                                                                                          \
+    {                                                                                                                  \
+        RP_KERNEL_conv16_##direction##_f16_##size##x##size, RP_KERNEL_conv16_##direction##_bf16_##size##x##size        \
+    }
     {128, 2, 80, {BOTH(forward, 128), BOTH(dgrad, 128), BOTH(wgrad, 128)}},
     {64, 3, 70, {BOTH(forward, 64), BOTH(dgrad, 64), BOTH(wgrad, 64)}},
 #undef BOTH
@@ -17,7 +21,8 @@ static const struct tile {
 /* As rp_cuda_gemm16() estimates it. */
 static double cost(const struct rp_cuda *c, const struct tile *t, const struct rp_gemm16_args *g)
 {
-    const double down = (g->m + t->size - 1) / t->size, across = (g->n + t->size - 1) / t->size, at_once = (double)c->multiprocessors * t->blocks;
+    const double down = (g->m + t->size - 1) / t->size, across = (g->n + t->size - 1) / t->size,
+                 at_once = (double)c->multiprocessors * t->blocks;
     const int64_t rounds = (int64_t)((down * across * g->segments + at_once - 1) / at_once);
     return (double)rounds * t->blocks * t->size * t->size * (t->size < 128 ? 1.5 : 1.0);
 }
@@ -58,7 +63,8 @@ static void launch(struct rp_cuda *c, struct rp_conv16_args *a, enum conv16_dire
         a->first_row = direction == WGRAD ? 0 : (int)i;
         g->part = g->segments > 1 ? rp_cuda_workspace(c, (size_t)g->m * row) : NULL;
         const int64_t down = (g->m + t->size - 1) / t->size, across = (g->n + t->size - 1) / t->size;
-        rp_cuda_launch(c, t->kernel[direction][is_bf16], (struct rp_grid){(unsigned)(down * across), (unsigned)g->segments, 1},
+        rp_cuda_launch(c, t->kernel[direction][is_bf16],
+                       (struct rp_grid){(unsigned)(down * across), (unsigned)g->segments, 1},
                        rp_cuda_gemm16_shared(c, t->size, t->size), a);
         if (g->segments > 1)
             rp_cuda_launch(c, sum, rp_cuda_spread(c, sum, (size_t)g->m * ((size_t)g->n + 1) / 2), 0, g);
@@ -79,10 +85,20 @@ static const uint16_t *numbers(const rp_stored *x)
 static struct rp_conv16_args window(const struct rp_conv *v, int channels)
 {
     const int each = rp_low_channels(channels), row = rp_low_row(v->kernel_w, channels);
-    return (struct rp_conv16_args){.g = {.segments = 1}, .channels = channels, .depth = channels, .each = each, .row = row,
-                                   .kernel_h = v->kernel_h, .kernel_w = v->kernel_w, .stride = v->stride, .pad_top = v->pad_top,
-                                   .pad_left = v->pad_left, .by_row = RP_CONV_BY(row), .by_each = RP_CONV_BY(each),
-                                   .by_taps = RP_CONV_BY(v->kernel_w * channels), .by_channels = RP_CONV_BY(channels),
+    return (struct rp_conv16_args){.g = {.segments = 1},
+                                   .channels = channels,
+                                   .depth = channels,
+                                   .each = each,
+                                   .row = row,
+                                   .kernel_h = v->kernel_h,
+                                   .kernel_w = v->kernel_w,
+                                   .stride = v->stride,
+                                   .pad_top = v->pad_top,
+                                   .pad_left = v->pad_left,
+                                   .by_row = RP_CONV_BY(row),
+                                   .by_each = RP_CONV_BY(each),
+                                   .by_taps = RP_CONV_BY(v->kernel_w * channels),
+                                   .by_channels = RP_CONV_BY(channels),
                                    .by_stride = RP_CONV_BY(v->stride)};
 }
 
@@ -96,12 +112,21 @@ static void set_product(struct rp_gemm16_args *g, long m, int n, long k, int len
     g->ldpart = rp_cuda_low_pitch(n);
 }
 
-void rp_cuda_conv16_forward(struct rp_cuda *c, rp_stored *y, const rp_stored *x, const rp_stored *w, const struct rp_conv *v)
+void rp_cuda_conv16_forward(struct rp_cuda *c, rp_stored *y, const rp_stored *x, const rp_stored *w,
+                            const struct rp_conv *v)
 {
     struct rp_conv16_args a = window(v, v->in_c);
     if (rp_cuda_is_pointwise(v)) {
-        const struct rp_gemm g = {.tb = 1, .m = (int)rp_conv_rows(v), .n = v->out_c, .k = v->in_c, .a = x, .lda = v->in_c, .b = w,
-                                  .ldb = v->in_c, .c = y, .ldc = v->out_c};
+        const struct rp_gemm g = {.tb = 1,
+                                  .m = (int)rp_conv_rows(v),
+                                  .n = v->out_c,
+                                  .k = v->in_c,
+                                  .a = x,
+                                  .lda = v->in_c,
+                                  .b = w,
+                                  .ldb = v->in_c,
+                                  .c = y,
+                                  .ldc = v->out_c};
         rp_cuda_gemm16(c, &g);
         return;
     }
@@ -122,12 +147,22 @@ void rp_cuda_conv16_forward(struct rp_cuda *c, rp_stored *y, const rp_stored *x,
     launch(c, &a, FORWARD);
 }
 
-void rp_cuda_conv16_dgrad(struct rp_cuda *c, rp_stored *dx, const rp_stored *dy, const rp_stored *w, const rp_stored *add, const struct rp_conv *v)
+void rp_cuda_conv16_dgrad(struct rp_cuda *c, rp_stored *dx, const rp_stored *dy, const rp_stored *w,
+                          const rp_stored *add, const struct rp_conv *v)
 {
     struct rp_conv16_args a = window(v, v->out_c);
     if (rp_cuda_is_pointwise(v)) {
-        const struct rp_gemm g = {.m = (int)rp_conv_rows(v), .n = v->in_c, .k = v->out_c, .a = dy, .lda = v->out_c, .b = w, .ldb = v->in_c,
-                                  .c = dx, .ldc = v->in_c, .add = add, .ldadd = v->in_c};
+        const struct rp_gemm g = {.m = (int)rp_conv_rows(v),
+                                  .n = v->in_c,
+                                  .k = v->out_c,
+                                  .a = dy,
+                                  .lda = v->out_c,
+                                  .b = w,
+                                  .ldb = v->in_c,
+                                  .c = dx,
+                                  .ldc = v->in_c,
+                                  .add = add,
+                                  .ldadd = v->in_c};
         rp_cuda_gemm16(c, &g);
         return;
     }
@@ -150,13 +185,22 @@ void rp_cuda_conv16_dgrad(struct rp_cuda *c, rp_stored *dx, const rp_stored *dy,
     launch(c, &a, DGRAD);
 }
 
-void rp_cuda_conv16_wgrad(struct rp_cuda *c, float *dw, const rp_stored *dy, const rp_stored *x, const struct rp_conv *v)
+void rp_cuda_conv16_wgrad(struct rp_cuda *c, float *dw, const rp_stored *dy, const rp_stored *x,
+                          const struct rp_conv *v)
 {
     const int rows = (int)rp_conv_rows(v), taps = rp_conv_taps(v);
     struct rp_conv16_args a = window(v, v->in_c);
     if (rp_cuda_is_pointwise(v)) {
-        const struct rp_gemm g = {.ta = 1, .m = v->out_c, .n = v->in_c, .k = rows, .a = dy, .lda = v->out_c, .b = x, .ldb = v->in_c,
-                                  .c32 = dw, .ldc = v->in_c};
+        const struct rp_gemm g = {.ta = 1,
+                                  .m = v->out_c,
+                                  .n = v->in_c,
+                                  .k = rows,
+                                  .a = dy,
+                                  .lda = v->out_c,
+                                  .b = x,
+                                  .ldb = v->in_c,
+                                  .c32 = dw,
+                                  .ldc = v->in_c};
         rp_cuda_gemm16(c, &g);
         return;
     }

@@ -1,8 +1,10 @@
-/* Before a run in mixed precision: whether this GPU's tensor cores add products as its arithmetic has them (ops/tensor_core.h).
+/* Before a run in mixed precision: whether this GPU's tensor cores add products as its arithmetic has them
+ * (ops/tensor_core.h).
  *
- * Every tile of gemm16.def for this GPU multiplies two matrices of 64 x 48 whose rows and columns are made to tell arithmetics apart: ordinary
- * numbers; one large product among small ones, which are cut off or not; two that cancel with small ones between and around them, within a
- * block and across; numbers below the smallest normal one. A longer product has two chains. Other kernels use the same instruction. */
+ * Every tile of gemm16.def for this GPU multiplies two matrices of 64 x 48 whose rows and columns are made to tell
+ * arithmetics apart: ordinary numbers; one large product among small ones, which are cut off or not; two that cancel
+ * with small ones between and around them, within a block and across; numbers below the smallest normal one. A longer
+ * product has two chains. Other kernels use the same instruction. */
 #include "backend/cuda/cuda.h"
 #include "ops/functions.h"
 #include "ops/low.h"
@@ -11,7 +13,7 @@
 #include <string.h>
 
 enum { SIZE = 64, STEPS = 48, LONG_SIZE = 8, LONG_STEPS = RP_LOW_CHAIN + 16 };
-#define ROOM ((size_t)1 << 20)   /* of the workspace, from its middle on: a product of two chains uses its begin */
+#define ROOM ((size_t)1 << 20) /* of the workspace, from its middle on: a product of two chains uses its begin */
 #define NUMBERS (LONG_SIZE * LONG_STEPS)
 #define LONG_TILE "64x64_nt" /* which every GPU has */
 
@@ -41,7 +43,8 @@ static uint16_t number(struct proof *p, int exponent)
 /* Row `i` of A: one of four kinds. Columns of B are ordinary, or powers of two of both signs. */
 static void fill_row(struct proof *p, uint16_t *row, int i)
 {
-    const int is_bf16 = p->is->format == RP_TC_BF16, kind = i / 16, first = (5 * i) % STEPS, second = (first + 1 + 7 * (i % 5)) % STEPS;
+    const int is_bf16 = p->is->format == RP_TC_BF16, kind = i / 16, first = (5 * i) % STEPS,
+              second = (first + 1 + 7 * (i % 5)) % STEPS;
     for (int k = 0; k < STEPS; k++) {
         row[k] = number(p, kind == 0 ? (int)(next(p) % 3) : kind == 3 ? (is_bf16 ? -100 : -15) : -(int)(next(p) % 14));
         if (kind == 3 && !is_bf16)
@@ -57,7 +60,8 @@ static void fill(struct proof *p)
 {
     for (int i = 0; i < SIZE; i++) {
         fill_row(p, p->a + i * STEPS, i);
-        for (int k = 0; k < STEPS; k++) { /* the same power for large numbers that are to cancel, in half of the columns */
+        for (int k = 0; k < STEPS;
+             k++) { /* the same power for large numbers that are to cancel, in half of the columns */
             const uint32_t power = r_bits(i > 31 && next(p) & 1 ? -1.0f : 1.0f) + ((uint32_t)(i % 4) << 23);
             p->b[i * STEPS + k] = i < 16 ? number(p, 0) : rp_low_of(p->is->format, power);
         }
@@ -88,7 +92,8 @@ static uint32_t expected(const struct proof *p, int i, int j, int steps)
     const uint32_t one = rp_tc_chain(p->is->format, p->is->tc, a, b, 0, first);
     if (first == steps)
         return one;
-    return r_bits(r_float(one) + r_float(rp_tc_chain(p->is->format, p->is->tc, a + first, b + first, 0, steps - first)));
+    return r_bits(r_float(one) +
+                  r_float(rp_tc_chain(p->is->format, p->is->tc, a + first, b + first, 0, steps - first)));
 }
 
 /* One product by a tile, "128x128_nt" and so on. */
@@ -97,10 +102,20 @@ static int prove_tile(struct proof *p, int tile, const char *name, int size, int
     struct rp_cuda *c = p->c;
     const char *form = strchr(name, '_') + 1;
     const int ta = form[0] == 't', tb = form[1] == 't';
-    unsigned char *const room = (unsigned char *)rp_cuda_workspace(c, c->workspace_bytes) + c->workspace_bytes / 2 / 256 * 256;
+    unsigned char *const room =
+        (unsigned char *)rp_cuda_workspace(c, c->workspace_bytes) + c->workspace_bytes / 2 / 256 * 256;
     unsigned char *const b = room + NUMBERS * sizeof(uint16_t), *const out = b + NUMBERS * sizeof(uint16_t);
-    const struct rp_gemm g = {.ta = ta, .tb = tb, .m = size, .n = size, .k = steps, .lda = ta ? size : steps, .ldb = tb ? steps : size,
-                              .ldc = size, .a = (const rp_stored *)(void *)room, .b = (const rp_stored *)(void *)b, .c32 = (float *)(void *)out};
+    const struct rp_gemm g = {.ta = ta,
+                              .tb = tb,
+                              .m = size,
+                              .n = size,
+                              .k = steps,
+                              .lda = ta ? size : steps,
+                              .ldb = tb ? steps : size,
+                              .ldc = size,
+                              .a = (const rp_stored *)(void *)room,
+                              .b = (const rp_stored *)(void *)b,
+                              .c32 = (float *)(void *)out};
     if (send(p, room, p->a, size, steps, ta, err) < 0 || send(p, b, p->b, size, steps, !tb, err) < 0)
         return -1;
     c->gemm_forced.tile = tile;
@@ -111,11 +126,13 @@ static int prove_tile(struct proof *p, int tile, const char *name, int size, int
     for (int i = 0; i < size * size; i++) {
         const uint32_t should = expected(p, i / size, i % size, steps);
         if (p->got[i] != should)
-            return rp_fail(err, RP_UNAVAILABLE,
-                           "the tensor cores of %s do not compute as %s has it: kernel gemm16 %s, product %d of %d k-steps is 0x%08x, not 0x%08x "
-                           "(a 0x%04x 0x%04x .., b 0x%04x 0x%04x ..); set train.precision to fp32, or use --backend cpu",
-                           c->gpu.name, rp_numerics_name(c->dev.numerics), name, i, steps, p->got[i], should, p->a[i / size * steps],
-                           p->a[i / size * steps + 1], p->b[i % size * steps], p->b[i % size * steps + 1]);
+            return rp_fail(
+                err, RP_UNAVAILABLE,
+                "the tensor cores of %s do not compute as %s has it: kernel gemm16 %s, product %d of %d k-steps is "
+                "0x%08x, not 0x%08x "
+                "(a 0x%04x 0x%04x .., b 0x%04x 0x%04x ..); set train.precision to fp32, or use --backend cpu",
+                c->gpu.name, rp_numerics_name(c->dev.numerics), name, i, steps, p->got[i], should,
+                p->a[i / size * steps], p->a[i / size * steps + 1], p->b[i % size * steps], p->b[i % size * steps + 1]);
     }
     return 0;
 }
