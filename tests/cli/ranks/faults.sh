@@ -12,8 +12,8 @@ begin() { # OPTION...: four ranks that train for hours, $parent and their proces
     # shellcheck disable=SC2086
     "$REPRO" run $model --ranks 4 --steps 1000000 -o endless.repro.tar.zst "$@" >out.txt 2>err.txt &
     parent=$!
-    wait_until "$parent" grep -q timed err.txt
-    sleep 0.5 # some steps
+    wait_until "$parent" grep -q 'timed  step' err.txt
+    sleep 0.2 # some more steps
     ranks=$(children "$parent")
     [ "$(echo "$ranks" | wc -l)" = 4 ] || fail "4 ranks are the processes '$ranks'"
 }
