@@ -102,6 +102,18 @@ static struct rp_conv16_args window(const struct rp_conv *v, int channels)
                                    .by_stride = RP_CONV_BY(v->stride)};
 }
 
+/* The image that is gathered, and the one whose pixels are rows or k-steps. */
+static void set_images(struct rp_conv16_args *a, const struct rp_conv *v, int backward)
+{
+    a->backward = backward;
+    a->height = backward ? v->out_h : v->in_h;
+    a->width = backward ? v->out_w : v->in_w;
+    a->to_height = backward ? v->in_h : v->out_h;
+    a->to_width = backward ? v->in_w : v->out_w;
+    a->by_to_height = RP_CONV_BY(a->to_height);
+    a->by_to_width = RP_CONV_BY(a->to_width);
+}
+
 static void set_product(struct rp_gemm16_args *g, long m, int n, long k, int length)
 {
     g->m = (int)m;
@@ -138,12 +150,7 @@ void rp_cuda_conv16_forward(struct rp_cuda *c, rp_stored *y, const rp_stored *x,
     a.g.fast_a = is_aligned(x, 8, v->in_c);
     a.g.fast_b = is_aligned(w, 8, v->in_c);
     a.g.pairs = is_aligned(y, 2, v->out_c);
-    a.height = v->in_h;
-    a.width = v->in_w;
-    a.to_height = v->out_h;
-    a.to_width = v->out_w;
-    a.by_to_height = RP_CONV_BY(v->out_h);
-    a.by_to_width = RP_CONV_BY(v->out_w);
+    set_images(&a, v, 0);
     launch(c, &a, FORWARD);
 }
 
@@ -175,13 +182,7 @@ void rp_cuda_conv16_dgrad(struct rp_cuda *c, rp_stored *dx, const rp_stored *dy,
     a.g.fast_a = is_aligned(dy, 8, v->out_c);
     a.g.fast_b = is_aligned(w, 8, v->in_c);
     a.g.pairs = is_aligned(dx, 2, v->in_c);
-    a.height = v->out_h;
-    a.width = v->out_w;
-    a.to_height = v->in_h;
-    a.to_width = v->in_w;
-    a.by_to_height = RP_CONV_BY(v->in_h);
-    a.by_to_width = RP_CONV_BY(v->in_w);
-    a.backward = 1;
+    set_images(&a, v, 1);
     launch(c, &a, DGRAD);
 }
 
@@ -215,11 +216,6 @@ void rp_cuda_conv16_wgrad(struct rp_cuda *c, float *dw, const rp_stored *dy, con
     a.g.fast_a = is_aligned(dy, 8, v->out_c);
     a.g.fast_b = is_aligned(x, 8, v->in_c);
     a.g.pairs = (uintptr_t)dw % 8 == 0 && taps % 2 == 0;
-    a.height = v->in_h;
-    a.width = v->in_w;
-    a.to_height = v->out_h;
-    a.to_width = v->out_w;
-    a.by_to_height = RP_CONV_BY(v->out_h);
-    a.by_to_width = RP_CONV_BY(v->out_w);
+    set_images(&a, v, 0);
     launch(c, &a, WGRAD);
 }
