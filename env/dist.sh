@@ -154,7 +154,7 @@ spdx() {
     printf '\n  ],\n  "spdxVersion": "SPDX-2.3"\n}\n'
 }
 
-# Whoever builds the commit with these variables, the dependencies and the compiler gets the subjects.
+# Building the commit again with these variables, dependencies and compiler gives the same files.
 provenance() { # VARIABLE=VALUE...
     local file comma='' variable package version_of sha256
     printf '{\n  "_type": "https://in-toto.io/Statement/v1",\n  "predicate": {\n    "buildDefinition": {\n'

@@ -77,8 +77,8 @@ extern const struct rp_command_section rp_command_sections[]; /* of the help, in
 
 int rp_cli_main(int argc, char **argv); /* returns the exit status */
 
-/* The text on stderr, and with --json {"error": {"code", "exit", "message"}} on stdout, merged into a cli->result. Where
- * there is no result, the schema of the document is RP_ERROR_SCHEMA, whatever the command. */
+/* The text on stderr, and with --json {"error": {"code", "exit", "message"}} on stdout, merged into a cli->result. Without a
+ * result, every command prints a document with the schema RP_ERROR_SCHEMA. */
 #define RP_ERROR_SCHEMA "repro-error/1"
 void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err);
 json_t *rp_cli_error_json(const struct rp_err *err); /* what "error" has */

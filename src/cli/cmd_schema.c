@@ -100,15 +100,16 @@ void rp_schema_names(struct rp_buf *out)
 
 static json_t *error_schema(void)
 {
-    return json_pack("{s:s, s:[s, s, s], s:b, s:{s:{s:s}, s:{s:s}, s:{s:s}}}", "type", "object", "required", "code", "exit", "message",
-                     "additionalProperties", 0, "properties", "code", "type", "string", "exit", "type", "integer", "message", "type",
-                     "string");
+    return json_pack("{s:s, s:[s, s, s], s:b, s:{s:{s:s}, s:{s:s}, s:{s:s}}}", "type", "object", "required", "code",
+                     "exit", "message", "additionalProperties", 0, "properties", "code", "type", "string", "exit",
+                     "type", "integer", "message", "type", "string");
 }
 
 static json_t *error_document(void)
 {
-    return json_pack("{s:s, s:s, s:[s, s], s:b, s:{s:o, s:{s:s}}}", "title", "an error", "type", "object", "required", "error", "schema",
-                     "additionalProperties", 0, "properties", "error", error_schema(), "schema", "const", RP_ERROR_SCHEMA);
+    return json_pack("{s:s, s:s, s:[s, s], s:b, s:{s:o, s:{s:s}}}", "title", "an error", "type", "object", "required",
+                     "error", "schema", "additionalProperties", 0, "properties", "error", error_schema(), "schema",
+                     "const", RP_ERROR_SCHEMA);
 }
 
 /* A command that fails returns "error", and perhaps not all of the rest. */

@@ -118,7 +118,8 @@ static int compare_mixed(const struct rp_device_opts *device, json_t *values, st
         const char *name;
         json_t *launches;
         json_object_foreach(kernels, name, launches)
-            json_object_set_new(launched, name, json_integer(json_integer_value(launches) + rp_json_integer_at(launched, name)));
+            json_object_set_new(launched, name,
+                                json_integer(json_integer_value(launches) + rp_json_integer_at(launched, name)));
         dev->backend->close(dev);
         if (first.code != RP_OK && first.code != RP_MISMATCH)
             break; /* the device failed */

@@ -1,3 +1,4 @@
+/* Verifies the provenance of a release: signature, key, and the digests of the files next to the envelope. */
 #include "verify/provenance.h"
 
 #include "base/buf.h"

@@ -13,9 +13,9 @@
 
 /* A file that begins as an envelope does, and no bundle. */
 int rp_provenance_is(const char *path);
-/* The key is the file of `trust`, or the key.pem next to the envelope, looked up like that of a bundle. *document: NULL
- * where there is no verdict. 0: verified; RP_MISMATCH: a file differs or is missing; RP_SIGNATURE, RP_MALFORMED and
- * RP_UNKNOWN_KEY as of a bundle. */
+/* The key is the file of `trust`, or the key.pem next to the envelope, looked up like that of a bundle. *document stays
+ * NULL without a verdict. Returns 0 if verified; errors: RP_MISMATCH if a file differs or is missing; RP_SIGNATURE,
+ * RP_MALFORMED and RP_UNKNOWN_KEY as for a bundle. */
 int rp_provenance_verify(json_t **document, const char *path, const char *trust, int any_key,
                          struct rp_err *err) rp_must_check;
 extern const char rp_provenance_text[]; /* template of the document */

@@ -1,10 +1,12 @@
 /* Operations of mixed precision on the GPU, in the arithmetic of each family, against their definitions: for
- * tests/cuda/test_cuda_*16.c.
+ * test_cuda_*16.c and test_cuda_stored.c.
  *
  * What:    tensors as the definition takes them (fp32) and as the device stores them (16 bits), and a process for each
- * family and type. Flow:    compare_families() -> the test's function, in each process: take(), fill(), the operation
- * on both sides, is_same(). Owner:   tensors are freed with the process. Extend:  capabilities and libraries are those
- * of compare_families().
+ *          family and format.
+ * Flow:    compare_families() -> the test's function, in each process: take(), fill(), next_order(), the operation on
+ *          both sides, count_wrong().
+ * Owner:   tensors are freed with the process.
+ * Extend:  capabilities and libraries are those of compare_families().
  */
 #pragma once
 
@@ -103,6 +105,29 @@ FAMILY int is_same(const struct matrix *x, size_t i, int f32)
     return got == expected || ((got & 0x7fffffff) > 0x7f800000 && (expected & 0x7fffffff) > 0x7f800000);
 }
 
+/* Fetches n numbers: how many are not the reference's, and in *at the first of them. */
+FAMILY size_t count_wrong(const struct matrix *x, size_t n, int f32, size_t *at)
+{
+    struct rp_err e = {0};
+    size_t wrong = 0;
+    *at = 0;
+    check(dev->backend->download(dev, x->here, x->there, n * (f32 ? 4 : 2), &e), &e);
+    for (size_t i = n; i-- > 0;)
+        if (!is_same(x, i, f32)) {
+            wrong++;
+            *at = i;
+        }
+    return wrong;
+}
+
+/* What was fetched, as a number. */
+FAMILY double fetched(const struct matrix *x, size_t i, int f32)
+{
+    if (f32)
+        return (double)((const float *)x->here)[i];
+    return (double)float_of(rp_low_value(arithmetic()->format, ((const uint16_t *)x->here)[i]));
+}
+
 FAMILY void take(struct matrix *const *all, int n)
 {
     struct rp_err e = {0};
@@ -125,8 +150,7 @@ FAMILY void next_order(void)
     shim->seed = mix;
 }
 
-/* In a process of its own: a device is opened once. `ptx`: the directory of its code, where the library executes PTX.
- */
+/* In a process of its own: a device is opened once. `ptx`: the directory of its code, where the library executes PTX. */
 FAMILY void compare_family(int capability, enum rp_numerics numerics, const char *ptx, int is_short,
                            void (*compare_all)(int is_short))
 {
@@ -142,6 +166,7 @@ FAMILY void compare_family(int capability, enum rp_numerics numerics, const char
         setenv("RP_CUDA_GRAPHS", "0", 1);
         dev = gpu_here(&shim);
         dev->numerics = numerics;
+        dev->stored_bytes = sizeof(uint16_t);
         compare_all(is_short);
         printf("# %s on %d: %u compared\n", rp_numerics_name(numerics), capability, mix);
         fflush(NULL);

@@ -1,5 +1,6 @@
 /* Attention in mixed precision on the GPU: heads of both widths, aligned and not, sequences that fit no tile, every
- * kind of mask and dropout. All give the bits of ops/reference_attention.inc.h and write nothing else. timeout: 600
+ * kind of mask and dropout. All give the bits of ops/reference_attention.inc.h and write nothing else.
+ * timeout: 600
  * shims: 800 700 ptx */
 #include "tests/cuda/families.h"
 
@@ -43,23 +44,14 @@ static void draw_masks(const struct sample *s)
 
 static void compare_numbers(const struct sample *s, const struct matrix *x, size_t n, int f32, const char *what)
 {
-    struct rp_err e = {0};
-    size_t bad = 0, at = 0;
-    check(dev->backend->download(dev, x->here, x->there, n * (f32 ? 4 : 2), &e), &e);
-    for (size_t i = n; i-- > 0;)
-        if (!is_same(x, i, f32)) {
-            bad++;
-            at = i;
-        }
+    size_t at;
+    const size_t bad = count_wrong(x, n, f32, &at);
     CHECK(bad == 0,
           "%s: %s of %d x %d, %d heads of %d, causal %d, keys %d, first %d, dropout %d, offset %d, kind %d: %zu "
-          "differ, the first at %zu: "
-          "%a, expected %a",
+          "differ, the first at %zu: %a, expected %a",
           rp_numerics_name(dev->numerics), what, s->batch, s->seq, s->heads, s->dim, s->causal, s->keys, s->first,
           s->dropout, s->offset, s->kind, bad, at,
-          (double)(f32 ? ((float *)x->here)[at]
-                       : float_of(rp_low_value(arithmetic()->format, ((uint16_t *)x->here)[at]))),
-          (double)x->value[at]);
+          fetched(x, at, f32), (double)x->value[at]);
 }
 
 static void compare_mask(const struct sample *s)

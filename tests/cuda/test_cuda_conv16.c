@@ -1,28 +1,22 @@
 /* Convolutions in mixed precision on the GPU: both tiles, windows with and without stride and padding, channels that
  * come in eights and others, sums of several chains. All give the bits of ops/reference_images.inc.h and write nothing
- * else. timeout: 600 shims: 800 700 ptx */
+ * else.
+ * timeout: 600
+ * shims: 800 700 ptx */
 #include "tests/cuda/families.h"
 
 static struct matrix image, filter, result, gradient, more, image_gradient, filter_gradient;
 
 static void compare(const struct rp_conv *v, const struct matrix *x, size_t n, int f32, const char *what)
 {
-    struct rp_err e = {0};
-    size_t bad = 0, at = 0;
-    check(dev->backend->download(dev, x->here, x->there, n * (f32 ? 4 : 2), &e), &e);
-    for (size_t i = n; i-- > 0;)
-        if (!is_same(x, i, f32)) {
-            bad++;
-            at = i;
-        }
+    size_t at;
+    const size_t bad = count_wrong(x, n, f32, &at);
     CHECK(bad == 0,
           "%s: %s of %d x %d x %d x %d to %d, window %d x %d, stride %d, padding %d: %zu of %zu differ, the first at "
           "%zu: %a, expected %a",
           rp_numerics_name(dev->numerics), what, v->batch, v->in_h, v->in_w, v->in_c, v->out_c, v->kernel_h,
           v->kernel_w, v->stride, v->pad_top, bad, n, at,
-          (double)(f32 ? ((float *)x->here)[at]
-                       : float_of(rp_low_value(arithmetic()->format, ((uint16_t *)x->here)[at]))),
-          (double)x->value[at]);
+          fetched(x, at, f32), (double)x->value[at]);
 }
 
 static rp_stored *stored(const struct matrix *x, size_t offset)

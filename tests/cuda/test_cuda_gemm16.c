@@ -20,7 +20,6 @@ static int compare(const struct sample *s, int tile)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     struct rp_dev reference = {.op = &rp_reference_ops, .numerics = dev->numerics};
-    struct rp_err e = {0};
     const size_t o = (size_t)s->offset, front = 64 + o;
     struct rp_gemm g = {.ta = s->ta, .tb = s->tb, .m = s->m, .n = s->n, .k = s->k, .lda = pitch(s->ta ? s->m : s->k, s->slack),
                         .ldb = pitch(s->tb ? s->k : s->n, s->slack), .ldc = pitch(s->n, s->slack)};
@@ -49,19 +48,13 @@ static int compare(const struct sample *s, int tile)
     dev->op->gemm(dev, &there);
     c->gemm_forced.tile = 0;
     rp_reference_ops.gemm(&reference, &g);
-    check(dev->backend->download(dev, c_data.here, c_data.there, all * (s->f32 ? 4 : 2), &e), &e);
-    size_t bad = 0, first = 0;
-    for (size_t i = all; i-- > 0;)
-        if (!is_same(&c_data, i, s->f32)) {
-            bad++;
-            first = i;
-        }
+    size_t first;
+    const size_t bad = count_wrong(&c_data, all, s->f32, &first);
     CHECK(bad == 0, "%s, %s: %d x %d x %d, ta %d tb %d, slack %d offset %d, bias %d add %d in place %d, fp32 %d, kind %d, order %d late %d: "
           "%zu differ, the first at %ld, %ld: %a, expected %a", rp_numerics_name(dev->numerics),
           rp_cuda_gemm16_tile(c, c->gemm_done.tile, &usable), s->m, s->n, s->k, s->ta, s->tb, s->slack, s->offset, s->bias, s->add, s->in_place,
           s->f32, s->kind, (int)shim->order, shim->late, bad, ((long)first - (long)front) / g.ldc, ((long)first - (long)front) % g.ldc,
-          (double)(s->f32 ? ((float *)c_data.here)[first] : float_of(rp_low_value(arithmetic()->format, ((uint16_t *)c_data.here)[first]))),
-          (double)c_data.value[first]);
+          fetched(&c_data, first, s->f32), (double)c_data.value[first]);
     return c->gemm_done.tile;
 }
 

@@ -2,22 +2,9 @@
  * orders of threads. Products have a test of their own (test_cuda_gemm16.c), and so have more shapes of attention and convolutions.
  * OPS="colsum add_stored" limits it to some operations, STORED=80 to one capability.
  * shims: 800 700 checked ptx */
-#define RP_STORED_TYPE float
+#include "tests/cuda/families.h"
+
 #include "ops/op_check.h"
-#include "tests/cuda/gpu.h"
-#include "tests/unit/tap.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
-
-static struct rp_dev *dev;
-static struct shim_options *shim;
-static unsigned cases;
 
 /* Whether it has a kernel for stored tensors, or is another in mixed precision: its last argument is a scale of the loss. */
 static int is_compared(int op)
@@ -35,16 +22,11 @@ static int is_compared(int op)
     return rp_op_is_stored((enum rp_op)op);
 }
 
-static void compare(int op, const struct rp_op_shape *s, unsigned mix, int *failed)
+static void compare(int op, const struct rp_op_shape *s, int *failed)
 {
     const struct rp_op_memory memory = {dev->backend->shared, dev->backend->free_shared, dev->backend->sync};
     struct rp_err e = {0};
-    shim->order = (enum shim_order)(mix % SHIM_ORDERS);
-    shim->late = mix >> 1 & 1;
-    shim->ahead = mix >> 2 & 1;
-    shim->resident = 1 + (int)(mix % 5);
-    shim->seed = mix;
-    cases++;
+    next_order();
     if (rp_ops_compare(&memory, dev->op, dev, (enum rp_op)op, s, &e) == 0 || ++*failed > 3)
         return;
     CHECK(0, "%s, order %d, rows %d width %d, batch %d, dropout %g, variant %u, shards %d, offset %d, small %d, in place %d: %s",
@@ -96,77 +78,38 @@ static int is_attention(int op)
 
 static void compare_operation(int op)
 {
-    const unsigned start = (unsigned)op * 7;
     int failed = 0;
     if (rp_op_is_conv((enum rp_op)op))
         for (int i = 0; i < COUNT(pools); i++)
-            compare(op, &(struct rp_op_shape){.conv = pools[i], .offset = i == 2, .seed = (uint64_t)i}, start + (unsigned)i, &failed);
+            compare(op, &(struct rp_op_shape){.conv = pools[i], .offset = i == 2, .seed = (uint64_t)i}, &failed);
     else
         for (int i = 0; i < (is_attention(op) ? 2 : COUNT(shapes)); i++) {
             struct rp_op_shape s = shapes[i];
             if (op == RP_OP_softmax_xent && s.rows > 5) /* each row takes a thousand threads */
                 s.rows = 5;
-            compare(op, &s, start + (unsigned)i, &failed);
+            compare(op, &s, &failed);
         }
     for (int i = 0; i < COUNT(special); i++)
         if (special[i].op == (enum rp_op)op)
-            compare(op, &special[i].shape, start + (unsigned)i, &failed);
+            compare(op, &special[i].shape, &failed);
     CHECK(failed == 0, "%s: %d cases differ", rp_op_info[op].name, failed);
 }
 
-/* In a process of its own: a device is opened once. ptx: the directory of its code, where the library executes PTX. */
-static void compare_all(int capability, enum rp_numerics numerics, const char *ptx)
+/* Families differ in the sums of products alone: one of each format is enough, unless the environment names another. */
+static void compare_all(int is_short)
 {
-    char number[8];
-    int status;
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        snprintf(number, sizeof number, "%d", capability);
-        setenv("SHIM_CAPABILITY", number, 1);
-        if (ptx)
-            setenv("PTX_DIR", ptx, 1);
-        setenv("SHIM_L2", "65536", 0);    /* layernorm_backward goes over its rows in several parts */
-        dev = gpu_here(&shim);
-        dev->numerics = numerics;
-        dev->stored_bytes = sizeof(uint16_t);
-        for (int op = 0; op < RP_OP_COUNT; op++)
-            if (is_compared(op))
-                compare_operation(op);
-        printf("# %s on %d: %u cases\n", rp_numerics_name(numerics), capability, cases);
-        fflush(NULL);
-        _exit(tap_failures != 0);
-    }
-    waitpid(child, &status, 0);
-    CHECK(status == 0, "%s on %d: status %#x", rp_numerics_name(numerics), capability, status);
+    const int capability = rp_cuda_of(dev)->gpu.capability;
+    (void)is_short;
+    if (!getenv("STORED") && (capability == 75 || capability == 90))
+        return;
+    for (int op = 0; op < RP_OP_COUNT; op++)
+        if (is_compared(op))
+            compare_operation(op);
 }
 
 TEST(every_operation_on_stored_tensors_has_the_bits_of_the_reference)
 {
-    static const int all[] = {70, 80, 130}; /* 130: of a GPU that gets PTX */
-    const char *library = getenv("RP_SHIM_LIBRARY"), *build = getenv("BUILD"), *only = getenv("STORED");
-    const int named[] = {only ? atoi(only) : 0}, *capability = only ? named : all, count = only ? 1 : COUNT(all);
-    const int is_ptx = library && strstr(library, "/ptx/"), is_old = library && strstr(library, "/700/");
-    const int is_sass = library && strstr(library, "/sass/");
-    int done = 0;
-    for (int i = 0; i < count; i++) {
-        char ptx[512] = "";
-        unsigned formats = 0; /* one arithmetic of each: they differ in products alone */
-        if (!is_ptx && !is_sass && capability[i] != (is_old ? 70 : 80))
-            continue;
-        if (is_ptx && !getenv("PTX_DIR")) {
-            snprintf(ptx, sizeof ptx, "%s/gpu/device/compute_%d", build ? build : "build", capability[i] == 130 ? 100 : capability[i]);
-            if (access(ptx, R_OK) != 0)
-                continue;
-        }
-        for (int n = 0; n < RP_NUMERICS_COUNT; n++) {
-            const unsigned format = 1u << rp_arithmetic_of((enum rp_numerics)n)->format;
-            if (!rp_is_mixed((enum rp_numerics)n) || !rp_cuda_has_arithmetic(capability[i], (enum rp_numerics)n) || formats & format)
-                continue;
-            formats |= format;
-            compare_all(capability[i], (enum rp_numerics)n, *ptx ? ptx : NULL);
-            done++;
-        }
-    }
-    CHECK(done > 0, "nothing was compared");
+    setenv("SHIM_L2", "65536", 0); /* layernorm_backward goes over its rows in several parts */
+    setenv("RP_CUDA_GRAPHS", "1", 0);
+    compare_families("STORED", compare_all);
 }

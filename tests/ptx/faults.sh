@@ -63,8 +63,8 @@ product trans differ tensor_core.cuh 'rp_ldmatrix_x4_trans(f,' 'rp_ldmatrix_x4(f
 product bias differ gemm16.cuh '    if (g->bias) {' '    x = g->f32 ? x : tc_value(tc_round(x, format), format);
     if (g->bias) {'
 product segment differ gemm16.cuh '(int)blockIdx.y * g->length' '(int)blockIdx.y * (g->length - 64)'
-mixed attention16 rescale differ attention16.cuh 'factor[i >> 1 & 1];' 'factor[0];'
-mixed attention16 gradient differ attention16.cuh 'kept ? p * b->a->keep_scale : 0.0f' 'kept ? p : 0.0f'
+mixed attention16 rescale differ attention16_forward.cuh 'factor[i >> 1 & 1];' 'factor[0];'
+mixed attention16 gradient differ attention16_backward.cuh 'kept ? p * b->a->keep_scale : 0.0f' 'kept ? p : 0.0f'
 mixed conv16 padding differ conv16.cuh ' && t.c < v->depth' ''
 stored() { # NAME UNIT FILE OPERATIONS OLD NEW: of stored tensors
     TEST=test_cuda_stored fault "$1" differ "$2" "$3" "$5" "$6" "$flags" "$4" STORED=80
@@ -74,12 +74,12 @@ stored truncated whole_bf16 stored.cuh add_stored 'asm("cvt.rn.bf16.f32 %0, %1;"
 stored unrounded-sum rows_f16 rows.cu residual_layernorm_forward 'rp_rounded4(rp_add4(z[half + c], v[c]))' 'rp_add4(z[half + c], v[c])'
 stored unrounded-bias pointwise_f16 pointwise.cu tanh_backward 'rp_rounded(g[k] * fmaf(-t[k], t[k], 1.0f))' 'g[k] * fmaf(-t[k], t[k], 1.0f)'
 [ "${LONG:-0}" != 0 ] || exit 0
-mixed attention16 order differ attention16.cuh '(p * (d - about.z)) * b->a->scale' 'p * ((d - about.z) * b->a->scale)'
-mixed attention16 decisions differ attention16.cuh 'bits[r] >> (4' 'bits[1 - r] >> (4'
-mixed attention16 sums differ attention16.cuh 'fmaf(f->sum[r], rescale[r], part)' 'f->sum[r] * rescale[r] + part'
-mixed attention16 keys differ attention16.cuh 'h->causal ? q + 1 : h->seq' 'h->causal ? q + 2 : h->seq'
-mixed attention16 tiles 'nothing orders them' attention16.cuh '__syncthreads(); /* tile n is complete, and the one before has been read */' ';' PTX_RACES=1
-mixed attention16 copies differ attention16.cuh 'rp_copy_wait(0);' ';'
+mixed attention16 order differ attention16_backward.cuh '(p * (d - about.z)) * b->a->scale' 'p * ((d - about.z) * b->a->scale)'
+mixed attention16 decisions differ attention16_forward.cuh 'bits[r] >> (4' 'bits[1 - r] >> (4'
+mixed attention16 sums differ attention16_forward.cuh 'fmaf(f->sum[r], rescale[r], part)' 'f->sum[r] * rescale[r] + part'
+mixed attention16 keys differ attention16_forward.cuh 'h->causal ? q + 1 : h->seq' 'h->causal ? q + 2 : h->seq'
+mixed attention16 tiles 'nothing orders them' attention16_forward.cuh '__syncthreads(); /* tile n is complete, and the one before has been read */' ';' PTX_RACES=1
+mixed attention16 copies differ attention16_forward.cuh 'rp_copy_wait(0);' ';'
 mixed conv16 stride differ conv16.cuh 'to * stride != at' '0'
 mixed conv16 taps differ conv16.cuh 't.w < v->kernel_w && ' ''
 stored early whole_f16 whole.cu round_stored 'v = rp_add4(v, rp_stored' 'v = rp_add4(rp_rounded4(v), rp_stored'

@@ -1,5 +1,7 @@
 /* Attention with tensor cores: kernels for heads of up to 64 and up to 128 columns, in both formats. */
-#include "backend/cuda/attention16.cuh"
+#include "backend/cuda/attention16_forward.cuh"
+
+#include "backend/cuda/attention16_backward.cuh"
 
 #if __CUDA_ARCH__ >= 800
 #define HAS_BF16 1

@@ -107,7 +107,8 @@ static int supports_low_conv(const struct rp_cuda_gpu *gpu, enum rp_numerics n, 
     const struct rp_conv *v = &u->conv;
     const int channels = v->in_c > v->out_c ? v->in_c : v->out_c, taps = rp_conv_taps(v), rows = (int)rp_conv_rows(v);
     const double row = rp_low_row(v->kernel_w, channels), pixels = (double)v->batch * v->in_h * v->in_w;
-    const int is_weight = u->op == RP_OP_conv_wgrad, width = is_weight ? taps : u->op == RP_OP_conv_dgrad ? v->in_c : v->out_c;
+    const int is_weight = u->op == RP_OP_conv_wgrad, outputs = u->op == RP_OP_conv_dgrad ? v->in_c : v->out_c;
+    const int width = is_weight ? taps : outputs;
     const int segments = is_weight ? rp_cuda_low_segments(rows, rp_low_segment(v->out_c, taps, rows))
                                    : rp_cuda_low_segments((int)(v->kernel_h * row), RP_LOW_CHAIN);
     if (supports_arithmetic(gpu, n, u, err) < 0 || supports_conv(u, err) < 0)

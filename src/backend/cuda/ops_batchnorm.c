@@ -27,8 +27,8 @@ void rp_cuda_op_batchnorm_apply(struct rp_dev *dev, const struct rp_batchnorm *n
     struct rp_cuda *c = rp_cuda_of(dev);
     const size_t quads = quads_of(n->rows, n->width);
     RP_LAUNCH_STORED(c, batchnorm_apply, rp_cuda_spread(c, RP_KERNEL_batchnorm_apply, quads), 0, .y = n->y, .x = n->x,
-                     .mean = n->mean, .rstd = n->rstd, .gamma = n->gamma, .beta = n->beta, .add = n->add, .quads = quads,
-                     .relu = n->relu, .width = n->width,
+                     .mean = n->mean, .rstd = n->rstd, .gamma = n->gamma, .beta = n->beta, .add = n->add,
+                     .quads = quads, .relu = n->relu, .width = n->width,
                      .wide = n->width % 4 == 0 && RP_ALIGNED(n->y, n->x, n->mean, n->rstd, n->gamma, n->beta, n->add));
 }
 
@@ -48,12 +48,12 @@ void rp_cuda_op_batchnorm_backward(struct rp_dev *dev, const struct rp_batchnorm
     const size_t part = rp_colsum_work(g->rows, g->width), quads = quads_of(g->rows, g->width);
     const int wide = g->width % 4 == 0 && RP_ALIGNED(g->dx, g->dadd, g->dy, g->x, g->y, g->mean, g->rstd, g->gamma,
                                                      g->dgamma, g->dbeta);
-    RP_LAUNCH_STORED(c, batchnorm_sums, strips(RP_KERNEL_batchnorm_sums, g->rows, g->width), 0, .work = g->work, .dy = g->dy,
-                     .x = g->x, .y = g->y, .mean = g->mean, .rstd = g->rstd, .part = (long)part, .rows = g->rows,
-                     .width = g->width);
+    RP_LAUNCH_STORED(c, batchnorm_sums, strips(RP_KERNEL_batchnorm_sums, g->rows, g->width), 0, .work = g->work,
+                     .dy = g->dy, .x = g->x, .y = g->y, .mean = g->mean, .rstd = g->rstd, .part = (long)part,
+                     .rows = g->rows, .width = g->width);
     rp_cuda_column_tree(c, (float *const[3]){g->dgamma, g->dbeta}, 2, g->work, part, g->rows, g->width);
     RP_LAUNCH_STORED(c, batchnorm_backward, rp_cuda_spread(c, RP_KERNEL_batchnorm_backward, quads), 0, .dx = g->dx,
-                     .dadd = g->dadd, .dy = g->dy, .x = g->x, .y = g->y, .mean = g->mean, .rstd = g->rstd, .gamma = g->gamma,
-                     .dgamma = g->dgamma, .dbeta = g->dbeta, .quads = quads, .inv = 1.0f / (float)g->rows, .width = g->width,
-                     .wide = wide);
+                     .dadd = g->dadd, .dy = g->dy, .x = g->x, .y = g->y, .mean = g->mean, .rstd = g->rstd,
+                     .gamma = g->gamma, .dgamma = g->dgamma, .dbeta = g->dbeta, .quads = quads,
+                     .inv = 1.0f / (float)g->rows, .width = g->width, .wide = wide);
 }

@@ -35,8 +35,8 @@ void rp_cuda_op_find_nonfinite(struct rp_dev *dev, int64_t *index, const float *
     struct rp_cuda *c = rp_cuda_of(dev);
     unsigned long long *first = find_begin(c);
     if (first)
-        RP_LAUNCH(c, find_nonfinite, rp_cuda_spread(c, RP_KERNEL_find_nonfinite, (n + 3) / 4), 0, .first = first, .x = x, .n = n,
-                  .wide = RP_ALIGNED(x));
+        RP_LAUNCH(c, find_nonfinite, rp_cuda_spread(c, RP_KERNEL_find_nonfinite, (n + 3) / 4), 0, .first = first,
+                  .x = x, .n = n, .wide = RP_ALIGNED(x));
     find_end(dev, index, first);
 }
 
@@ -49,7 +49,7 @@ void rp_cuda_op_find_nonfinite_stored(struct rp_dev *dev, int64_t *index, const 
     }
     unsigned long long *first = find_begin(c);
     if (first)
-        RP_LAUNCH_LOW(c, find_stored, rp_cuda_spread(c, RP_LOW_KERNEL(c, find_stored), (n + 3) / 4), 0, .first = first, .x = x, .n = n,
-                      .wide = RP_ALIGNED(x));
+        RP_LAUNCH_LOW(c, find_stored, rp_cuda_spread(c, RP_LOW_KERNEL(c, find_stored), (n + 3) / 4), 0, .first = first,
+                      .x = x, .n = n, .wide = RP_ALIGNED(x));
     find_end(dev, index, first);
 }

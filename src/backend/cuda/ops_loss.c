@@ -9,13 +9,19 @@ void rp_cuda_op_softmax_xent(struct rp_dev *dev, float *loss, rp_stored *logits,
     RP_BUG_IF(scale != 1.0f && !rp_is_mixed(dev->numerics));
     RP_BUG_IF(shards < 1 || shards > RP_XENT_SHARDS_MOST || classes % shards != 0);
     if (shards > 1) {
-        const struct rp_softmax_xent_shards16_args a = {
-            .n = {.loss = loss, .logits = logits, .ld = ld, .labels = labels, .coef = coef, .shards = shards, .each = classes / shards},
-            .scale = scale};
+        const struct rp_softmax_xent_shards16_args a = {.n = {.loss = loss,
+                                                              .logits = logits,
+                                                              .ld = ld,
+                                                              .labels = labels,
+                                                              .coef = coef,
+                                                              .shards = shards,
+                                                              .each = classes / shards},
+                                                        .scale = scale};
         rp_cuda_launch(c, RP_STORED_KERNEL(c, softmax_xent_shards), rows, RP_XENT_SHARDS_FLOATS * sizeof(float), &a);
     } else {
         const struct rp_softmax_xent16_args a = {
-            .n = {.loss = loss, .logits = logits, .ld = ld, .labels = labels, .coef = coef, .classes = classes}, .scale = scale};
+            .n = {.loss = loss, .logits = logits, .ld = ld, .labels = labels, .coef = coef, .classes = classes},
+            .scale = scale};
         rp_cuda_launch(c, RP_STORED_KERNEL(c, softmax_xent), rows, RP_XENT_FLOATS * sizeof(float), &a);
     }
 }
@@ -32,17 +38,25 @@ void rp_cuda_op_softmax_xent_smoothed(struct rp_dev *dev, float *loss, rp_stored
     struct rp_cuda *c = rp_cuda_of(dev);
     RP_BUG_IF(scale != 1.0f && !rp_is_mixed(dev->numerics));
     const float share = 1.0f / (float)classes;
-    const struct rp_softmax_xent_smoothed16_args a = {
-        .n = {.loss = loss, .logits = logits, .ld = ld, .labels = labels, .coef = coef, .smoothing = smoothing, .rest = 1.0f - smoothing,
-              .share = share, .each = smoothing * share, .classes = classes},
-        .scale = scale};
-    rp_cuda_launch(c, RP_STORED_KERNEL(c, softmax_xent_smoothed), (struct rp_grid){(unsigned)n, 1, 1}, 128 * sizeof(float), &a);
+    const struct rp_softmax_xent_smoothed16_args a = {.n = {.loss = loss,
+                                                            .logits = logits,
+                                                            .ld = ld,
+                                                            .labels = labels,
+                                                            .coef = coef,
+                                                            .smoothing = smoothing,
+                                                            .rest = 1.0f - smoothing,
+                                                            .share = share,
+                                                            .each = smoothing * share,
+                                                            .classes = classes},
+                                                      .scale = scale};
+    rp_cuda_launch(c, RP_STORED_KERNEL(c, softmax_xent_smoothed), (struct rp_grid){(unsigned)n, 1, 1},
+                   128 * sizeof(float), &a);
 }
 
 void rp_cuda_op_argmax_rows(struct rp_dev *dev, int32_t *index, const rp_stored *x, long ld, int n, int classes)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     const unsigned warps = rp_cuda_kernels[RP_KERNEL_argmax_rows].threads / 32;
-    RP_LAUNCH_STORED(c, argmax_rows, ((struct rp_grid){((unsigned)n + warps - 1) / warps, 1, 1}), 0, .index = index, .x = x, .ld = ld, .n = n,
-                     .classes = classes);
+    RP_LAUNCH_STORED(c, argmax_rows, ((struct rp_grid){((unsigned)n + warps - 1) / warps, 1, 1}), 0, .index = index,
+                     .x = x, .ld = ld, .n = n, .classes = classes);
 }

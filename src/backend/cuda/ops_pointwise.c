@@ -19,7 +19,8 @@ void rp_cuda_op_gelu_tanh_forward(struct rp_dev *dev, rp_stored *g, const rp_sto
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     size_t n = (size_t)rows * (size_t)width;
-    RP_LAUNCH_STORED(c, gelu_tanh_forward, SPREAD4(c, gelu_tanh_forward, n), 0, .g = g, .u = u, .n = n, .wide = RP_ALIGNED(g, u));
+    RP_LAUNCH_STORED(c, gelu_tanh_forward, SPREAD4(c, gelu_tanh_forward, n), 0, .g = g, .u = u, .n = n,
+                     .wide = RP_ALIGNED(g, u));
 }
 
 void rp_cuda_op_tanh_forward(struct rp_dev *dev, rp_stored *y, const rp_stored *x, int rows, int width)
@@ -38,8 +39,8 @@ void rp_cuda_op_gelu_backward(struct rp_dev *dev, rp_stored *du, float *dbias, c
                               float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    RP_LAUNCH_STORED(c, gelu_backward, strips(RP_KERNEL_gelu_backward, rows, width), 0, .du = du, .work = work, .dg = dg, .u = u, .rows = rows,
-                     .width = width);
+    RP_LAUNCH_STORED(c, gelu_backward, strips(RP_KERNEL_gelu_backward, rows, width), 0, .du = du, .work = work,
+                     .dg = dg, .u = u, .rows = rows, .width = width);
     end_sum(c, dbias, work, rows, width);
 }
 
@@ -47,8 +48,8 @@ void rp_cuda_op_gelu_tanh_backward(struct rp_dev *dev, rp_stored *du, float *dbi
                                    int rows, int width, float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    RP_LAUNCH_STORED(c, gelu_tanh_backward, strips(RP_KERNEL_gelu_tanh_backward, rows, width), 0, .du = du, .work = work, .dg = dg,
-                     .u = u, .rows = rows, .width = width);
+    RP_LAUNCH_STORED(c, gelu_tanh_backward, strips(RP_KERNEL_gelu_tanh_backward, rows, width), 0, .du = du,
+                     .work = work, .dg = dg, .u = u, .rows = rows, .width = width);
     end_sum(c, dbias, work, rows, width);
 }
 
@@ -56,14 +57,15 @@ void rp_cuda_op_tanh_backward(struct rp_dev *dev, rp_stored *dx, float *dbias, c
                               float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    RP_LAUNCH_STORED(c, tanh_backward, strips(RP_KERNEL_tanh_backward, rows, width), 0, .dx = dx, .work = work, .dy = dy, .y = y, .rows = rows,
-                     .width = width);
+    RP_LAUNCH_STORED(c, tanh_backward, strips(RP_KERNEL_tanh_backward, rows, width), 0, .dx = dx, .work = work,
+                     .dy = dy, .y = y, .rows = rows, .width = width);
     end_sum(c, dbias, work, rows, width);
 }
 
 void rp_cuda_column_sums(struct rp_cuda *c, float *work, const rp_stored *x, int rows, int width)
 {
-    RP_LAUNCH_STORED(c, colsum, strips(RP_KERNEL_colsum, rows, width), 0, .work = work, .x = x, .rows = rows, .width = width);
+    RP_LAUNCH_STORED(c, colsum, strips(RP_KERNEL_colsum, rows, width), 0, .work = work, .x = x, .rows = rows,
+                     .width = width);
 }
 
 void rp_cuda_op_colsum(struct rp_dev *dev, float *dbias, const rp_stored *dy, int rows, int width, float *work)

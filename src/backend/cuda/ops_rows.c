@@ -20,9 +20,9 @@ void rp_cuda_op_embed_forward(struct rp_dev *dev, rp_stored *z, const int32_t *i
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     int wide = width % 4 == 0 && RP_ALIGNED(z, word, type, position);
-    RP_LAUNCH_STORED(c, embed_forward, WARPS(embed_forward, pieces(rows, width)), 0, .z = z, .ids = ids, .type_ids = type_ids,
-                     .position_ids = position_ids, .word = word, .type = type, .position = position, .rows = rows, .seq = seq, .width = width,
-                     .wide = wide);
+    RP_LAUNCH_STORED(c, embed_forward, WARPS(embed_forward, pieces(rows, width)), 0, .z = z, .ids = ids,
+                     .type_ids = type_ids, .position_ids = position_ids, .word = word, .type = type,
+                     .position = position, .rows = rows, .seq = seq, .width = width, .wide = wide);
 }
 
 void rp_cuda_op_gather_rows(struct rp_dev *dev, rp_stored *y, const rp_stored *x, const int32_t *index, int n, int width)
@@ -37,8 +37,8 @@ void rp_cuda_op_copy_columns(struct rp_dev *dev, void *dst, long ldd, const void
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     if (bytes == sizeof(uint16_t)) {
-        RP_LAUNCH_LOW(c, copy_stored, warps(RP_LOW_KERNEL(c, copy_stored), (size_t)rows), 0, .dst = dst, .src = src, .ldd = ldd, .lds = lds,
-                      .rows = rows, .cols = cols);
+        RP_LAUNCH_LOW(c, copy_stored, warps(RP_LOW_KERNEL(c, copy_stored), (size_t)rows), 0, .dst = dst, .src = src,
+                      .ldd = ldd, .lds = lds, .rows = rows, .cols = cols);
         return;
     }
     RP_BUG_IF(bytes != sizeof(float));
@@ -54,8 +54,8 @@ void rp_cuda_op_round_stored(struct rp_dev *dev, rp_stored *dst, const float *sr
     const size_t most = (size_t)1 << 30;
     float *to = rp_cuda_floats(dst);
     if (rp_is_mixed(dev->numerics)) {
-        RP_LAUNCH_LOW(c, round_stored, rp_cuda_spread(c, RP_LOW_KERNEL(c, round_stored), (n + 3) / 4), 0, .dst = dst, .src = src, .add = add,
-                      .n = n, .wide = RP_ALIGNED(dst, src, add));
+        RP_LAUNCH_LOW(c, round_stored, rp_cuda_spread(c, RP_LOW_KERNEL(c, round_stored), (n + 3) / 4), 0, .dst = dst,
+                      .src = src, .add = add, .n = n, .wide = RP_ALIGNED(dst, src, add));
         return;
     }
     if (add) {
@@ -72,8 +72,8 @@ void rp_cuda_op_add_stored(struct rp_dev *dev, rp_stored *dst, const rp_stored *
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     if (rp_is_mixed(dev->numerics))
-        RP_LAUNCH_LOW(c, add_stored, rp_cuda_spread(c, RP_LOW_KERNEL(c, add_stored), (n + 3) / 4), 0, .dst = dst, .a = a, .b = b, .n = n,
-                      .wide = RP_ALIGNED(dst, a, b));
+        RP_LAUNCH_LOW(c, add_stored, rp_cuda_spread(c, RP_LOW_KERNEL(c, add_stored), (n + 3) / 4), 0, .dst = dst,
+                      .a = a, .b = b, .n = n, .wide = RP_ALIGNED(dst, a, b));
     else
         rp_cuda_op_add(dev, rp_cuda_floats(dst), rp_cuda_floats(a), rp_cuda_floats(b), n);
 }
@@ -82,8 +82,8 @@ void rp_cuda_op_bias_add(struct rp_dev *dev, rp_stored *y, const float *x, const
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     int wide = width % 4 == 0 && RP_ALIGNED(y, x, bias);
-    RP_LAUNCH_STORED(c, bias_add, WARPS(bias_add, pieces(rows, width)), 0, .y = y, .x = x, .bias = bias, .rows = rows, .width = width,
-                     .wide = wide);
+    RP_LAUNCH_STORED(c, bias_add, WARPS(bias_add, pieces(rows, width)), 0, .y = y, .x = x, .bias = bias, .rows = rows,
+                     .width = width, .wide = wide);
 }
 
 /* ---- dropout ---- */
@@ -95,8 +95,8 @@ void rp_cuda_op_dropout_forward(struct rp_dev *dev, rp_stored *y, uint8_t *mask,
     struct rp_dropout d = rp_cuda_drop(drop);
     int wide = width % 4 == 0 && RP_ALIGNED(y, x);
     if (d.threshold || y != x)
-        RP_LAUNCH_STORED(c, dropout_forward, WARPS(dropout_forward, pieces(rows, width)), 0, .y = y, .mask = mask, .x = x, .drop = d,
-                         .rows = rows, .width = width, .wide = wide);
+        RP_LAUNCH_STORED(c, dropout_forward, WARPS(dropout_forward, pieces(rows, width)), 0, .y = y, .mask = mask,
+                         .x = x, .drop = d, .rows = rows, .width = width, .wide = wide);
 }
 
 void rp_cuda_op_dropout_backward(struct rp_dev *dev, rp_stored *dx, const rp_stored *dy, const uint8_t *mask, const struct rp_dropout *drop,
@@ -106,8 +106,8 @@ void rp_cuda_op_dropout_backward(struct rp_dev *dev, rp_stored *dx, const rp_sto
     struct rp_dropout d = rp_cuda_drop(drop);
     int wide = width % 4 == 0 && RP_ALIGNED(dx, dy);
     if (d.threshold || dx != dy)
-        RP_LAUNCH_STORED(c, dropout_backward, WARPS(dropout_backward, pieces(rows, width)), 0, .dx = dx, .dy = dy, .mask = mask, .drop = d,
-                         .rows = rows, .width = width, .wide = wide);
+        RP_LAUNCH_STORED(c, dropout_backward, WARPS(dropout_backward, pieces(rows, width)), 0, .dx = dx, .dy = dy,
+                         .mask = mask, .drop = d, .rows = rows, .width = width, .wide = wide);
 }
 
 /* ---- layer norm ---- */
@@ -116,11 +116,22 @@ void rp_cuda_op_residual_layernorm_forward(struct rp_dev *dev, const struct rp_l
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     int wide = n->width % 4 == 0 && RP_ALIGNED(n->y, n->z, n->kept, n->x, n->residual, n->gamma, n->beta);
-    const struct rp_layernorm_forward16_args a = {
-        .n = {.y = n->y, .z = n->z, .kept = n->kept, .rstd = n->rstd, .mask = n->mask, .x = n->x, .residual = n->residual,
-              .gamma = n->gamma, .beta = n->beta, .drop = rp_cuda_drop(n->drop), .eps = n->eps,
-              .inv = 1.0f / (float)n->width, .rows = n->rows, .width = n->width, .wide = wide},
-        .mean = n->mean};
+    const struct rp_layernorm_forward16_args a = {.n = {.y = n->y,
+                                                        .z = n->z,
+                                                        .kept = n->kept,
+                                                        .rstd = n->rstd,
+                                                        .mask = n->mask,
+                                                        .x = n->x,
+                                                        .residual = n->residual,
+                                                        .gamma = n->gamma,
+                                                        .beta = n->beta,
+                                                        .drop = rp_cuda_drop(n->drop),
+                                                        .eps = n->eps,
+                                                        .inv = 1.0f / (float)n->width,
+                                                        .rows = n->rows,
+                                                        .width = n->width,
+                                                        .wide = wide},
+                                                  .mean = n->mean};
     const int kept = wide && n->width <= RP_NORM_KEPT;
     enum rp_cuda_kernel kernel = kept ? RP_STORED_KERNEL(c, layernorm_kept) : RP_STORED_KERNEL(c, layernorm_forward);
     rp_cuda_launch(c, kernel, warps(kernel, (size_t)n->rows), 0, &a);
@@ -136,9 +147,15 @@ void rp_cuda_op_layernorm_apply(struct rp_dev *dev, const struct rp_layernorm *n
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     int wide = n->width % 4 == 0 && RP_ALIGNED(n->y, n->kept, n->gamma, n->beta);
-    const struct rp_layernorm_apply16_args a = {
-        .n = {.y = n->y, .kept = n->kept, .gamma = n->gamma, .beta = n->beta, .rows = n->rows, .width = n->width, .wide = wide},
-        .mean = n->mean, .rstd = n->rstd};
+    const struct rp_layernorm_apply16_args a = {.n = {.y = n->y,
+                                                      .kept = n->kept,
+                                                      .gamma = n->gamma,
+                                                      .beta = n->beta,
+                                                      .rows = n->rows,
+                                                      .width = n->width,
+                                                      .wide = wide},
+                                                .mean = n->mean,
+                                                .rstd = n->rstd};
     rp_cuda_launch(c, RP_STORED_KERNEL(c, layernorm_apply), WARPS(layernorm_apply, pieces(n->rows, n->width)), 0, &a);
 }
 
@@ -164,16 +181,36 @@ void rp_cuda_op_layernorm_backward(struct rp_dev *dev, const struct rp_layernorm
     unsigned threads = rp_cuda_kernels[RP_KERNEL_layernorm_columns].threads, strips = ((unsigned)width + threads - 1) / threads;
     for (long row = 0, most = rows_at_a_time(c, rows, width); row < rows; row += most) {
         long end = rows - row < most ? rows : row + most, blocks = (end - row + RP_COLSUM_ROWS - 1) / RP_COLSUM_ROWS;
-        const struct rp_layernorm_sums16_args first = {
-            .n = {.sums = sums, .dy = g->dy, .kept = g->kept, .gamma = g->gamma, .row0 = row, .end = end, .inv = inv, .width = width,
-                  .wide = wide},
-            .mean = g->mean, .rstd = g->rstd};
+        const struct rp_layernorm_sums16_args first = {.n = {.sums = sums,
+                                                             .dy = g->dy,
+                                                             .kept = g->kept,
+                                                             .gamma = g->gamma,
+                                                             .row0 = row,
+                                                             .end = end,
+                                                             .inv = inv,
+                                                             .width = width,
+                                                             .wide = wide},
+                                                       .mean = g->mean,
+                                                       .rstd = g->rstd};
         rp_cuda_launch(c, RP_STORED_KERNEL(c, layernorm_sums), WARPS(layernorm_sums, end - row), 0, &first);
-        const struct rp_layernorm_columns16_args second = {
-            .n = {.dz = g->dz, .dx = g->dx == g->dz ? NULL : g->dx, .work = g->work, .dy = g->dy, .add = g->add, .kept = g->kept,
-                  .rstd = g->rstd, .gamma = g->gamma, .sums = sums, .mask = g->mask, .part = (long)part, .row0 = row, .end = end,
-                  .threshold = d.threshold, .scale = d.scale, .bias = g->dbias != NULL, .width = width},
-            .mean = g->mean};
+        const struct rp_layernorm_columns16_args second = {.n = {.dz = g->dz,
+                                                                 .dx = g->dx == g->dz ? NULL : g->dx,
+                                                                 .work = g->work,
+                                                                 .dy = g->dy,
+                                                                 .add = g->add,
+                                                                 .kept = g->kept,
+                                                                 .rstd = g->rstd,
+                                                                 .gamma = g->gamma,
+                                                                 .sums = sums,
+                                                                 .mask = g->mask,
+                                                                 .part = (long)part,
+                                                                 .row0 = row,
+                                                                 .end = end,
+                                                                 .threshold = d.threshold,
+                                                                 .scale = d.scale,
+                                                                 .bias = g->dbias != NULL,
+                                                                 .width = width},
+                                                           .mean = g->mean};
         rp_cuda_launch(c, RP_STORED_KERNEL(c, layernorm_columns), (struct rp_grid){(unsigned)blocks * strips, 1, 1},
                        RP_COLSUM_ROWS * 4 * sizeof(float), &second);
     }
@@ -192,8 +229,8 @@ static void sum_long_groups(struct rp_cuda *c, float *dst, const rp_stored *src,
     unsigned share = ((unsigned)c->multiprocessors * 4 + strips - 1) / strips; /* blocks per strip, for 4 on each multiprocessor */
     share = share < (unsigned)g->n ? share : (unsigned)g->n;
     RP_LAUNCH_STORED(c, row_sums_long, ((struct rp_grid){strips, share, 1}),
-                     (warps_each + RP_TREE_FLOATS(warps_each, columns)) * sizeof(float),
-                     .dst = dst, .src = src, .key = g->key, .start = g->start, .source = g->source, .n = g->n, .width = width, .add = add,
+                     (warps_each + RP_TREE_FLOATS(warps_each, columns)) * sizeof(float), .dst = dst, .src = src,
+                     .key = g->key, .start = g->start, .source = g->source, .n = g->n, .width = width, .add = add,
                      .small = small, .columns = (int)columns);
 }
 
@@ -203,8 +240,9 @@ void rp_cuda_op_row_sums(struct rp_dev *dev, float *dst, const rp_stored *src, c
     int wide = width % 4 == 0 && RP_ALIGNED(dst, src), small = groups->n > 4 ? RP_GROUP_SMALL : 0;
     size_t shared = rp_cuda_kernels[RP_KERNEL_row_sums].threads * RP_GROUP_LEVELS * 4 * sizeof(float);
     if (small)
-        RP_LAUNCH_STORED(c, row_sums, WARPS(row_sums, pieces(groups->n, width)), shared, .dst = dst, .src = src, .key = groups->key,
-                         .start = groups->start, .source = groups->source, .n = groups->n, .width = width, .add = add, .wide = wide);
+        RP_LAUNCH_STORED(c, row_sums, WARPS(row_sums, pieces(groups->n, width)), shared, .dst = dst, .src = src,
+                         .key = groups->key, .start = groups->start, .source = groups->source, .n = groups->n,
+                         .width = width, .add = add, .wide = wide);
     sum_long_groups(c, dst, src, groups, width, add, small);
 }
 

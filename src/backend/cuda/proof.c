@@ -60,8 +60,8 @@ static void fill(struct proof *p)
 {
     for (int i = 0; i < SIZE; i++) {
         fill_row(p, p->a + i * STEPS, i);
-        for (int k = 0; k < STEPS;
-             k++) { /* the same power for large numbers that are to cancel, in half of the columns */
+        for (int k = 0; k < STEPS; k++) {
+            /* the same power for large numbers that are to cancel, in half of the columns */
             const uint32_t power = r_bits(i > 31 && next(p) & 1 ? -1.0f : 1.0f) + ((uint32_t)(i % 4) << 23);
             p->b[i * STEPS + k] = i < 16 ? number(p, 0) : rp_low_of(p->is->format, power);
         }
@@ -129,8 +129,7 @@ static int prove_tile(struct proof *p, int tile, const char *name, int size, int
             return rp_fail(
                 err, RP_UNAVAILABLE,
                 "the tensor cores of %s do not compute as %s has it: kernel gemm16 %s, product %d of %d k-steps is "
-                "0x%08x, not 0x%08x "
-                "(a 0x%04x 0x%04x .., b 0x%04x 0x%04x ..); set train.precision to fp32, or use --backend cpu",
+                "0x%08x, not 0x%08x (a 0x%04x 0x%04x .., b 0x%04x 0x%04x ..); set train.precision to fp32, or use --backend cpu",
                 c->gpu.name, rp_numerics_name(c->dev.numerics), name, i, steps, p->got[i], should,
                 p->a[i / size * steps], p->a[i / size * steps + 1], p->b[i % size * steps], p->b[i % size * steps + 1]);
     }

@@ -65,7 +65,7 @@ static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64
     RP_FREE int *host = rp_alloc((size_t)n * sizeof *host);
     struct rp_comm place = {.lost = -1, .host = host, .route = rp_run_route(&s->run)};
     const struct rp_backend *own = rp_backend_find(rp_backends, s->run.facts->backend);
-    struct rp_backend sized_as = rp_backend_cpu; /* but for how the device stores tensors */
+    struct rp_backend sized_as = rp_backend_cpu; /* with the element size of the device's stored tensors */
     sized_as.mixed = own && !rp_rank_on_cpu(s->run.facts, 0) ? own->mixed : sized_as.mixed;
     for (int i = 0; i < n; i++)
         host[i] = (int)s->run.facts->rank[i].node;
