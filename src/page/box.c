@@ -4,6 +4,7 @@
 #include "base/build.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "page/section.h"
 #include "report/escape.h"
 #include "verify/levels.h"
 
@@ -12,7 +13,7 @@
 
 /* [markdown] */
 static const char *const box_open[2] = {
-    "<aside class=\"box\" tabindex=\"0\" aria-labelledby=\"box-title\"><p id=\"box-title\">"
+    "<aside class=\"box\" aria-labelledby=\"box-title\"><p id=\"box-title\">"
     "As verified by the author of this page. <code>repro verify</code> gives your own result.</p>",
     "> As verified by the author of this file. `repro verify` gives your own result."};
 static const char *const box_close[2] = {"\n</aside>\n", "\n\n"};
@@ -22,28 +23,28 @@ struct box_line {
     const char *before, *between, *after;
 };
 
-/* Verdicts differ by shape and by colour: either suffices. */
-#define BANNER(class, shape)                                                                                                           \
-    {"\n<div class=\"verdict " class "\"><svg width=\"28\" height=\"28\" viewBox=\"0 0 24 24\" aria-hidden=\"true\"><circle "          \
-     "cx=\"12\" cy=\"12\" r=\"11\"/><path d=\"" shape "\"/></svg><h2>",                                                                 \
-     NULL, "</h2></div>"}
-#define CHECKS(open)                                                                                                                       \
-    {                                                                                                                                      \
-        "\n<details" open "><summary>", NULL,                                                                                              \
-            "</summary><div class=\"wide\"><table><caption>All checks of repro verify</caption><thead><tr><th scope=\"col\">state"         \
-            "</th><th scope=\"col\">check</th><th scope=\"col\">result</th></tr></thead><tbody>"                                           \
+/* A bundle is one line, its verdict, which opens to the facts and all checks. Verdicts differ by shape and by colour:
+ * either suffices. */
+#define VERDICT(class, shape, open)                                                                                    \
+    {                                                                                                                  \
+        "\n<details class=\"verdict " class "\"" open "><summary><svg width=\"20\" height=\"20\" viewBox=\"0 0 24 "    \
+                                                      "24\" aria-hidden=\"true\">"                                     \
+                                            "<circle cx=\"12\" cy=\"12\" r=\"11\"/><path d=\"" shape "\"/></svg><h2>", \
+            NULL, "</h2></summary>"                                                                                    \
     }
 #define ROW(class, state) \
     {"\n<tr><td class=\"state " class "\">" state "</td><th scope=\"row\">", "</th><td>", "</td></tr>"}
 
-enum { GOOD, WARN, BAD, FACT, CHECKS_CLOSED, CHECKS_OPEN, FIRST_ROW, END = FIRST_ROW + RP_CHECK_FAILED + 1, N_HTML };
+enum { GOOD, WARN, BAD, FACT, CHECKS, FIRST_ROW, END = FIRST_ROW + RP_CHECK_FAILED + 1, N_HTML };
 static const struct box_line html_lines[N_HTML] = {
-    [GOOD] = BANNER("good", "M6 12.5l4 4 8-9"),
-    [WARN] = BANNER("warn", "M12 6v7M12 17h0"),
-    [BAD] = BANNER("bad", "M7 7l10 10M17 7L7 17"),
+    [GOOD] = VERDICT("good", "M6 12.5l4 4 8-9", ""),
+    [WARN] = VERDICT("warn", "M12 6v7M12 17h0", ""),
+    [BAD] = VERDICT("bad", "M7 7l10 10M17 7L7 17", " open"),
     [FACT] = {"\n<p>", NULL, "</p>"},
-    [CHECKS_CLOSED] = CHECKS(""),
-    [CHECKS_OPEN] = CHECKS(" open"),
+    [CHECKS] = {"\n<p>", NULL,
+                "</p><div class=\"wide\" role=\"group\" tabindex=\"0\" aria-label=\"All checks\"><table><caption>All "
+                "checks of repro verify</caption><thead><tr><th scope=\"col\">state</th>"
+                "<th scope=\"col\">check</th><th scope=\"col\">result</th></tr></thead><tbody>"},
     [FIRST_ROW + RP_CHECK_SKIPPED] = ROW("skipped", "skipped"),
     [FIRST_ROW + RP_CHECK_NOT_APPLICABLE] = ROW("skipped", "not applicable"),
     [FIRST_ROW + RP_CHECK_PASSED] = ROW("good", "passed"),
@@ -138,7 +139,7 @@ static void put_checks(struct rp_buf *out, const struct rp_verification *v)
              "skipped",
              n.of[RP_CHECK_PASSED], n.applicable, n.of[RP_CHECK_NOTE], n.of[RP_CHECK_WARNING], n.of[RP_CHECK_FAILED],
              n.of[RP_CHECK_NOT_APPLICABLE], n.of[RP_CHECK_SKIPPED]);
-    put_line(out, &html_lines[n.of[RP_CHECK_FAILED] ? CHECKS_OPEN : CHECKS_CLOSED], line, "");
+    put_line(out, &html_lines[CHECKS], line, "");
     for (int i = 0; i < RP_CHECK_COUNT; i++) {
         const struct rp_check_result *r = &v->check[i];
         put_line(out, &html_lines[FIRST_ROW + (int)r->state], r->name, *r->text ? r->text : r->proves);
@@ -149,15 +150,16 @@ static void put_checks(struct rp_buf *out, const struct rp_verification *v)
 void rp_box(struct rp_buf *out, const struct rp_shown_bundle *b, int n, int markdown)
 {
     rp_buf_puts(out, box_open[markdown]);
+    int number = 0; /* on the page, of those that are shown */
     for (int i = 0; i < n; i++) {
         const int clean = b[i].v->verdict == RP_VERDICT_VERIFIED && !rp_check_counts(b[i].v).of[RP_CHECK_WARNING];
         const int banner = b[i].v->verdict == RP_VERDICT_FAILED ? BAD : clean ? GOOD : WARN;
         RP_BUF line = {0};
         if (n > 1 && b[i].kept) /* what was signed names it, not the file */
-            rp_buf_printf(&line, "bundle %d, statement %.16s, recipe %.200s: ", i + 1, b[i].v->statement,
-                          b[i].v->run->facts.recipe_name);
+            rp_buf_printf(&line, "%d. %.200s (%.12s): ", ++number, rp_page_recipe(&b[i].v->run->facts),
+                          b[i].v->statement);
         else if (n > 1)
-            rp_buf_printf(&line, "bundle %d: ", i + 1);
+            rp_buf_printf(&line, "file %d of %d, not shown: ", i + 1, n);
         rp_verification_line(&line, b[i].v);
         if (markdown)
             put_line(out, &markdown_lines[MD_BLANK], "", "");

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "compare/compare.h"
 #include "page/box.h"
+#include "page/overview.h"
 #include "page/section.h"
 #include "report/report.h"
 
@@ -75,70 +76,6 @@ static void put_head(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
                   rp_buf_text(&style));
 }
 
-/* ---- several bundles ---- */
-
-static void put_overview_row(struct rp_buf *out, const struct rp_shown_bundle *b, int index)
-{
-    struct rp_section s;
-    rp_section_init(&s, out, index, b);
-    rp_buf_printf(out, "<tr data-bundle=\"%s\"><td><a href=\"#b%d\">", s.digest, index);
-    rp_section_fill(&s, "{/recipe_name t}</a><span class=\"below when\">{/started_at t}</span><span class=\"below\">signed by ");
-    rp_html_text(out, b->v->fingerprint);
-    rp_section_fill(&s,
-                    "</span></td><td class=\"r\">{/results/throughput/value d3} <span class=\"unit\">{/results/throughput/unit t}</span>"
-                    "</td><td class=\"r\">");
-    if (rp_section_has(&s, "/results/throughput/interval/1"))
-        rp_section_fill(&s, "{/results/throughput/interval/0 d3} to {/results/throughput/interval/1 d3}");
-    rp_buf_puts(out, "</td><td>");
-    rp_section_hardware(&s);
-    rp_buf_puts(out, "<span class=\"below\">");
-    rp_section_how(&s);
-    rp_buf_puts(out, "</span><span class=\"below\">");
-    rp_section_place(&s);
-    rp_section_fill(&s, "</span></td><td class=\"r\">{/plan/batch d0}</td></tr>\n");
-}
-
-/* Bundles of one work on different numbers of devices. The numbers of results are those of the bundles on the page. */
-/* Median, spread and outliers of bundles of one kind. */
-static void put_fleet(struct rp_buf *out, const struct rp_rows *rows, enum rp_doc_format format)
-{
-    RP_DOC d = {.as = format == RP_DOC_HTML ? RP_FILL_HTML : RP_FILL_TEXT};
-    RP_COMPARISON c = {0};
-    rp_fleet(&c, rows);
-    rp_fleet_show(&d, rows, c.fleet, 1);
-    rp_doc_write(out, &d, format);
-}
-
-static void put_scaling(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
-{
-    RP_ROWS rows = {0};
-    RP_DOC table = {.as = RP_FILL_HTML};
-    for (int i = 0; i < n; i++)
-        rp_rows_add_verified(&rows, b[i].v, b[i].kept);
-    RP_COMPARISON c = {0};
-    put_fleet(out, &rows, RP_DOC_HTML);
-    rp_scaling(&c, &rows);
-    if (!c.scaling_n)
-        return;
-    rp_doc_title(&table, "Speed-up and efficiency against the fewest devices");
-    rp_scaling_table(&table, &rows, c.scaling, c.scaling_n);
-    for (int64_t i = 0; i < c.notes_n; i++)
-        rp_doc_line(&table, "%s", c.notes[i]);
-    rp_doc_write(out, &table, RP_DOC_HTML);
-}
-
-static void put_overview(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
-{
-    rp_buf_puts(out, "<p>The bundles are listed next to each other, not compared: <code>repro compare</code> reports whether they are "
-                     "comparable.</p>\n<div class=\"overview\">");
-    rp_html_table(out, "The bundles", "recipe and start|#throughput|#95 % interval|device|#batch");
-    for (int i = 0; i < n; i++)
-        put_overview_row(out, &b[i], i + 1);
-    rp_html_table_end(out);
-    put_scaling(out, b, n);
-    rp_buf_puts(out, "</div>\n");
-}
-
 /* The bundles that did not fail: the body depends on nothing else of their verification. */
 static int kept_of(struct rp_shown_bundle kept[RP_PAGE_BUNDLES], const struct rp_shown_bundle *b, int n)
 {
@@ -158,25 +95,28 @@ void rp_page_html(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
     rp_buf_puts(out, shown == 1 ? "<header>\n<h1 id=\"b0-title\">" : "<header>\n<h1>");
     put_title(out, kept, shown);
     rp_buf_puts(out, "</h1>\n");
-    rp_box(out, b, n, 0);
     if (shown > 1)
-        put_overview(out, kept, shown);
-    rp_buf_puts(out, "</header>\n");
+        rp_overview(out, kept, shown);
     if (shown == 1) {
         rp_section_init(&s, out, 0, kept);
-        rp_section_contents(&s);
+        rp_section_headline(&s);
     }
+    rp_box(out, b, n, 0);
+    rp_buf_puts(out, "</header>\n");
+    if (shown == 1)
+        rp_section_contents(&s);
     rp_buf_puts(out, "<main id=\"main\">\n");
     if (!shown)
-        rp_buf_puts(out, "<p>Of a bundle that failed, only the checks are shown.</p>\n");
+        rp_buf_puts(out, "<p>Only the checks of a bundle that failed are shown.</p>\n");
     for (int i = 0; i < shown; i++) {
         rp_section_init(&s, out, shown > 1 ? i + 1 : 0, &kept[i]);
         rp_section_bundle(&s);
     }
-    rp_buf_puts(out,
-                "</main>\n<footer><p>A rendering of signed records, made by <code>repro report</code>: no scripts, no network "
-                "requests. Every figure names its source, and <code>repro report</code> makes the same page again, "
-                "except the box at the top.</p></footer>\n</body>\n</html>\n");
+    rp_buf_puts(
+        out,
+        "</main>\n<footer><p>A rendering of signed records, made by <code>repro report</code>: no scripts, no network "
+        "requests. Every figure names its source, and <code>repro report</code> makes the same page again, "
+        "except the box with the verdict.</p></footer>\n</body>\n</html>\n");
 }
 
 /* Signer, device and the report. */
@@ -219,7 +159,7 @@ void rp_page_markdown(struct rp_buf *out, const struct rp_shown_bundle *b, int n
     RP_ROWS rows = {0};
     for (int i = 0; i < shown; i++)
         rp_rows_add_verified(&rows, kept[i].v, kept[i].kept);
-    put_fleet(out, &rows, RP_DOC_MD);
+    rp_overview_fleet(out, &rows, RP_DOC_MD);
     for (int i = 0; i < shown; i++) {
         rp_buf_puts(out, i ? "\n---\n\n" : "");
         rp_section_init(&s, out, i + 1, &kept[i]);

@@ -1,13 +1,17 @@
 #include "page/plot.h"
 
+#include "report/figure.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define BOX 1000.0 /* units of the drawing in x */
 #define COLUMNS 500
+#define HOVERS 60 /* columns with values below the pointer: some 6 kB a plot */
 #define TICKS_MAX 16
 
 struct axis {
@@ -89,7 +93,7 @@ static void axes(const struct rp_plot *p, struct axis *x, struct axis *y)
     range(x, given ? p->x0 : lo[0], given ? p->x1 : hi[0], 0);
     range(y, given_y ? p->y0 : lo[1], given_y ? p->y1 : hi[1], p->from_zero);
     ticks(x, 6, 0, p->x_label && strncmp(p->x_label, "step", 4) == 0 && strlen(p->x_label) == 4);
-    ticks(y, p->height < 130 ? 3 : 5, 1, 0);
+    ticks(y, p->height < 130 ? 3 : 5, !given_y, 0);
 }
 
 /* ---- shapes ---- */
@@ -151,23 +155,33 @@ static void line(struct rp_buf *out, const struct rp_plot *p, const struct rp_se
 }
 
 /* Strokes of no length with round ends; of several in the same place, one is drawn. */
-static void dots(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x, const struct axis *y)
+static void dots_of(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x,
+                    const struct axis *y, int beyond)
 {
     unsigned char *taken = rp_alloc((size_t)(COLUMNS + 1) * 256);
-    rp_buf_printf(out, "<path class=\"dots %s\" d=\"", s->class);
+    RP_BUF path = {0};
     for (size_t i = 0; i < s->n; i++) {
         if (!drawable(x, s->x[i]) || !drawable(y, s->y[i]))
             continue;
         double u = on(x, s->x[i]), v = on(y, s->y[i]);
-        if (u < 0 || u > 1 || v < 0 || v > 1)
+        if (u < 0 || u > 1 || (v < 0 || v > 1) != beyond)
             continue;
+        v = fmin(fmax(v, 0), 1);
         unsigned char *cell = &taken[(size_t)(u * COLUMNS) * 256 + (size_t)(v * 255)];
         if (s->n <= COLUMNS || !*cell)
-            rp_buf_printf(out, "M%.1f %.1fh0", px(x, s->x[i]), py(p, y, s->y[i]));
+            rp_buf_printf(&path, "M%.1f %.1fh0", px(x, s->x[i]), (1 - v) * p->height);
         *cell = 1;
     }
-    rp_buf_puts(out, "\"/>");
+    if (path.size || !beyond)
+        rp_buf_printf(out, "<path class=\"dots %s\" d=\"%s\"/>", beyond ? "beyond" : s->class, rp_buf_text(&path));
     free(taken);
+}
+
+static void dots(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x,
+                 const struct axis *y)
+{
+    dots_of(out, p, s, x, y, 0);
+    dots_of(out, p, s, x, y, 1);
 }
 
 static void bars(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x, const struct axis *y)
@@ -223,6 +237,108 @@ static void grid(struct rp_buf *out, const struct rp_plot *p, const struct axis 
     rp_buf_puts(out, "\"/>");
 }
 
+/* ---- values below the pointer ---- */
+
+static void put_value(struct rp_buf *out, double v)
+{
+    char text[40];
+    snprintf(text, sizeof text, fabs(v) >= 1e5 && fabs(v) < 1e15 ? "%.0f" : "%.6g", v);
+    rp_put_grouped(out, text);
+}
+
+static void put_range(struct rp_buf *out, double low, double high)
+{
+    put_value(out, low);
+    if (high > low) {
+        rp_buf_puts(out, " to ");
+        put_value(out, high);
+    }
+}
+
+/* The least and the most of a series from x = a up to b, and of x there. Returns how many values that are. */
+static size_t extremes(const struct rp_series *s, double a, double b, double x[2], double y[2])
+{
+    size_t n = 0;
+    y[0] = INFINITY, y[1] = -INFINITY;
+    for (size_t i = 0; i < s->n; i++) {
+        if (!(s->x[i] >= a && s->x[i] < b) || !isfinite(s->y[i]))
+            continue;
+        y[0] = fmin(y[0], s->y[i]), y[1] = fmax(y[1], s->y[i]);
+        x[0] = fmin(x[0], s->x[i]), x[1] = fmax(x[1], s->x[i]);
+        n++;
+    }
+    return n;
+}
+
+static void hover_line(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const double y[2])
+{
+    rp_buf_printf(out, "%s%s", s->name ? s->name : "", s->name ? ": " : "");
+    put_range(out, y[0], y[1]);
+    rp_buf_printf(out, "%s%s\n", *p->y_label ? " " : "", p->y_label);
+}
+
+static void hover_column(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, double a, double b)
+{
+    RP_BUF lines = {0};
+    double xs[2] = {INFINITY, -INFINITY}, y[2];
+    for (size_t k = 0; k < p->n_series; k++) {
+        const struct rp_series *s = &p->series[k];
+        if ((k && s->y == p->series[k - 1].y) || s->kind == RP_BARS) /* a line and its dots; bars have their own */
+            continue;
+        if (extremes(s, a, b, xs, y))
+            hover_line(&lines, p, s, y);
+    }
+    if (!lines.size)
+        return;
+    const double from = px(x, fmax(a, x->log ? pow(10, x->lo) : x->lo)),
+                 to = px(x, fmin(b, x->log ? pow(10, x->hi) : x->hi));
+    rp_buf_printf(out, "<rect class=\"hover\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"%d\"><title>%s ", from,
+                  to - from, p->height,
+                  p->x_name    ? p->x_name
+                  : p->x_label ? p->x_label
+                               : "");
+    put_range(out, xs[0], xs[1]);
+    rp_buf_printf(out, "\n%.*s</title></rect>", (int)lines.size - 1, lines.data);
+}
+
+static void hover_bars(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x)
+{
+    for (size_t i = 0; i < s->n && i < COLUMNS; i++) {
+        const double from = px(x, s->x[i]);
+        rp_buf_printf(out, "<rect class=\"hover\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"%d\"><title>", from,
+                      px(x, s->x[i + 1]) - from, p->height);
+        put_range(out, s->x[i], s->x[i + 1]);
+        rp_buf_printf(out, " %s: ", p->x_label ? p->x_label : "");
+        put_value(out, s->y[i]);
+        rp_buf_printf(out, "%s%s</title></rect>", *p->y_label ? " " : "", p->y_label);
+    }
+}
+
+/* A column for every point of the longest series, or columns of equal width. */
+static void hover(struct rp_buf *out, const struct rp_plot *p, const struct axis *x)
+{
+    const struct rp_series *longest = NULL;
+    for (size_t k = 0; k < p->n_series; k++) {
+        if (p->series[k].kind == RP_BARS)
+            hover_bars(out, p, &p->series[k], x);
+        else if (!longest || p->series[k].n > longest->n)
+            longest = &p->series[k];
+    }
+    if (!longest || !longest->n)
+        return;
+    const size_t n = longest->n <= HOVERS ? longest->n : HOVERS;
+    double from = -INFINITY;
+    for (size_t i = 0; i < n; i++) {
+        double share = x->lo + (x->hi - x->lo) * (double)(i + 1) / (double)n;
+        double to = i + 1 == n            ? INFINITY
+                    : longest->n > HOVERS ? (x->log ? pow(10, share) : share)
+                                          : (longest->x[i] + longest->x[i + 1]) / 2;
+        if (to > from)
+            hover_column(out, p, x, from, to);
+        from = fmax(from, to);
+    }
+}
+
 static void shapes(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, const struct axis *y)
 {
     rp_buf_printf(out, "<svg x=\"0\" y=\"14\" width=\"100%%\" height=\"%d\" viewBox=\"0 0 1000 %d\" preserveAspectRatio=\"none\">",
@@ -241,6 +357,7 @@ static void shapes(struct rp_buf *out, const struct rp_plot *p, const struct axi
             rp_buf_printf(out, "<path class=\"mark\" d=\"M%.1f 0V%d\"/>", px(x, p->mark[i].at), p->height);
         else
             rp_buf_printf(out, "<path class=\"mark\" d=\"M0 %.1fH1000\"/>", py(p, y, p->mark[i].at));
+    hover(out, p, x);
     rp_buf_puts(out, "</svg>");
 }
 

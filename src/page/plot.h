@@ -4,9 +4,11 @@
  * Flow:    struct rp_plot (borrowed arrays) -> <figure>.
  * Extend:  another kind of series is a value of enum rp_series_kind and a function in plot.c.
  *
- * The drawing is stretched to the width of the page: shapes are in a box of 1000 units that is scaled in x only, with strokes of
- * constant width; labels are outside of the box, placed by percentages, in the size of the text. So it is legible on a phone and on paper.
- * Lines of many points are drawn by minimum and maximum of each of 500 columns; there is no other smoothing.
+ * The drawing is stretched to the width of the page: shapes are in a box of 1000 units that is scaled in x only, with
+ * strokes of constant width; labels are outside of the box, placed by percentages, in the size of the text. So it is
+ * legible on a phone and on paper. Lines of many points are drawn by minimum and maximum of each of 500 columns; there
+ * is no other smoothing. A dot outside the given range of y is drawn at its edge, in grey. Above everything are at most
+ * 60 invisible columns whose <title> has the values below the pointer.
  */
 #pragma once
 
@@ -20,7 +22,7 @@ struct rp_series {
     enum rp_series_kind kind;
     const double *x, *y; /* values that are not finite are gaps */
     size_t n;
-    const char *class, *name; /* of the style sheet; for the legend, NULL: none */
+    const char *class, *name; /* of the style sheet; for the legend, in HTML, NULL: none */
 };
 struct rp_band { /* in the background, over the whole height */
     double from, to;
@@ -33,6 +35,7 @@ struct rp_mark { /* a line across with a label: of a value of x, or of y */
 };
 struct rp_plot {
     const char *id, *title, *x_label, *y_label; /* texts of this program; id is unique on the page */
+    const char *x_name;                         /* of a value of x below the pointer; NULL: x_label */
     const char *words;                          /* the same as a sentence, for screen readers */
     const struct rp_series *series;
     size_t n_series;

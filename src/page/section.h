@@ -23,6 +23,7 @@
     X(agreement, "Agreement", "Agreement with the replicated run")                                                     \
     X(steps, "Steps", "Throughput and steps")                                                                          \
     X(ranks, "Ranks", "Ranks")                                                                                         \
+    X(phases, "Time", "Where the time went")                                                                           \
     X(loss, "Loss", "Loss")                                                                                            \
     X(device, "Device", "The device during training")                                                                  \
     X(ceilings, "Ceilings", "Ceilings of the device")                                                                  \
@@ -73,9 +74,12 @@ void rp_section_download(struct rp_section *s, const struct rp_buf *csv, const c
 int rp_section_has(const struct rp_section *s, const char *pointer);
 /* The recipe's own title, which --set did not replace: a page has it as the name of the bundle. Else NULL. */
 const char *rp_page_title(const struct rp_facts *f);
+const char *rp_page_recipe(const struct rp_facts *f);                              /* its recipe, without "embedded:" */
 int rp_before_figure(struct rp_section *s, const char *pointer, const char *form); /* of that node's capture before the run */
 struct rp_section rp_section_of_node(const struct rp_section *s, int node); /* the same, with the capture of another node */
 /* What trained, and how: its name where it has one; its instruction set and threads, or its compute capability. */
+/* Throughput first, then the machine: above everything else on the page of a bundle. */
+void rp_section_headline(struct rp_section *s);
 void rp_section_hardware(struct rp_section *s);
 void rp_section_place(struct rp_section *s); /* numbers of ranks and nodes */
 void rp_section_how(struct rp_section *s);

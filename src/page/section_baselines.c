@@ -26,11 +26,36 @@ static void put_confounders(struct rp_buf *out, const struct rp_pair *pair)
     }
 }
 
-static void put_bar(struct rp_buf *out, double value, double most, const char *class)
+/* The common axis of all rows: whole decades. */
+struct decades {
+    double low, high; /* of log10 */
+};
+
+static struct decades decades_of(const struct rp_rows *rows, int shown)
 {
-    rp_buf_printf(out, "<td class=\"lane\"><svg width=\"100%%\" height=\"14\" viewBox=\"0 0 1000 14\" preserveAspectRatio=\"none\" "
-                       "aria-hidden=\"true\"><rect class=\"%s\" width=\"%.1f\" height=\"14\"/></svg></td>",
-                  class, fmax(value / most * 1000, 1));
+    struct decades d = {INFINITY, -INFINITY};
+    for (int i = 0; i < shown; i++)
+        if (rows->row[i].throughput > 0) {
+            d.low = fmin(d.low, floor(log10(rows->row[i].throughput)));
+            d.high = fmax(d.high, ceil(log10(rows->row[i].throughput)));
+        }
+    d.high = fmax(d.high, d.low + 1);
+    return d;
+}
+
+static void put_bar(struct rp_buf *out, double value, const struct decades *d, const char *class)
+{
+    char text[40];
+    rp_buf_puts(
+        out,
+        "<td class=\"lane\"><svg width=\"100%\" height=\"14\" viewBox=\"0 0 1000 14\" preserveAspectRatio=\"none\" "
+        "aria-hidden=\"true\"><title>");
+    rp_put_grouped(out, RP_FORMAT(text, "%.6g", value));
+    rp_buf_printf(out, "</title><rect class=\"%s\" width=\"%.1f\" height=\"14\"/><path class=\"grid\" d=\"", class,
+                  fmax((log10(value) - d->low) / (d->high - d->low) * 1000, 1));
+    for (double at = d->low; at <= d->high; at++)
+        rp_buf_printf(out, "M%.1f 0V14", (at - d->low) / (d->high - d->low) * 1000);
+    rp_buf_puts(out, "\"/></svg></td>");
 }
 
 static void put_name(struct rp_buf *out, const struct rp_result *row)
@@ -60,13 +85,17 @@ static void put_details(struct rp_buf *out, const struct rp_result *row)
 
 static void put_results(struct rp_section *s, const struct rp_rows *rows, const struct rp_comparison *c)
 {
-    double most = 0;
-    int shown = rows->n < SHOWN_MAX ? rows->n : SHOWN_MAX;
-    for (int i = 0; i < shown; i++)
-        most = fmax(most, rows->row[i].throughput);
+    const int shown = rows->n < SHOWN_MAX ? rows->n : SHOWN_MAX;
+    const struct decades d = decades_of(rows, shown);
+    RP_BUF columns = {0};
+    char text[40];
+    rp_buf_puts(&columns, "framework|#throughput|log axis, ");
+    rp_put_grouped(&columns, RP_FORMAT(text, "%.0f to %.0f", pow(10, d.low), pow(10, d.high)));
+    rp_buf_puts(&columns, "|confounders");
     rp_buf_puts(s->out, "<div class=\"published\">");
-    rp_html_table(s->out, "One device, the same model and precision; published figures are unsigned",
-                  "framework|#throughput|comparison|confounders");
+    rp_html_table(s->out,
+                  "One device, the same model and precision, on a logarithmic axis; published figures are unsigned",
+                  rp_buf_text(&columns));
     for (int i = 0; i < shown; i++) {
         const struct rp_result *row = &rows->row[i];
         rp_buf_puts(s->out, "<tr><th scope=\"row\">");
@@ -76,11 +105,11 @@ static void put_results(struct rp_section *s, const struct rp_rows *rows, const 
             rp_buf_puts(s->out, "this run");
         put_details(s->out, row);
         if (i)
-            rp_buf_printf(s->out, "%.6g", row->throughput);
+            rp_put_grouped(s->out, RP_FORMAT(text, "%.6g", row->throughput));
         else
             rp_section_fill(s, "{/results/throughput/value d3} <span class=\"unit\">{/results/throughput/unit t}</span>");
         rp_buf_puts(s->out, "</td>");
-        put_bar(s->out, row->throughput, most, i ? "c1" : "c0");
+        put_bar(s->out, row->throughput, &d, i ? "c1" : "c0");
         rp_buf_puts(s->out, "<td class=\"why\">");
         if (i)
             put_confounders(s->out, &c->pairs[i - 1]);

@@ -104,6 +104,7 @@ static void plot_quantity(struct rp_section *s, const struct device_columns *d, 
         struct rp_plot p = {.id = id,
                             .title = q->title,
                             .x_label = last ? "seconds since the first step began" : NULL,
+                            .x_name = "second",
                             .y_label = q->unit,
                             .words = words,
                             .series = &line,
@@ -149,6 +150,7 @@ static void put_reasons(struct rp_section *s, const struct device_columns *d, st
 void rp_section_device(struct rp_section *s)
 {
     static const struct quantity plots[] = {
+        {"utilization", "load", "Time in which kernels ran", "%", "s1", 1},
         {"clock_sm_hz", "clock", "Clock of the multiprocessors", "MHz", "s1", 1e-6},
         {"power_mw", "power", "Power", "W", "s2", 1e-3},
         {"temperature_c", "temperature", "Temperature", "degrees Celsius", "s3", 1},

@@ -104,16 +104,37 @@ static void put_download(struct rp_section *s)
     rp_section_download(s, &csv, "step", RP_OF_RANK(s->rank, ".jsonl"));
 }
 
+/* What times are shown in: thousandths of a second, where steps are short. */
+struct time_unit {
+    double per_second;
+    const char *name;
+};
+
+static struct time_unit unit_of(const struct steps *c)
+{
+    double most = 0;
+    for (size_t i = c->warm; i < c->n; i++)
+        most = fmax(most, c->seconds[i]);
+    return most > 0 && most < 0.5 ? (struct time_unit){1e3, "milliseconds"} : (struct time_unit){1, "seconds"};
+}
+
+/* The axis of times covers the timed steps alone, so that their spread is seen; a warm-up that took longer is at its
+ * edge. */
 static void plot_steps(struct rp_section *s, const struct steps *c)
 {
     char id[32], words[400];
+    const struct time_unit unit = unit_of(c);
+    RP_FREE double *time = rp_alloc((c->n + 1) * sizeof *time);
     struct rp_series line[] = {
-        {.kind = c->n > 300 ? RP_LINE : RP_DOTS, .x = c->number, .y = c->seconds, .n = c->n, .class = "s1"},
+        {.kind = c->n > 300 ? RP_LINE : RP_DOTS, .x = c->number, .y = time, .n = c->n, .class = "s1"},
     };
     struct rp_band band = {-0.5, (double)c->warm - 0.5, "warm"};
     double low = INFINITY, high = 0;
     size_t at = 0;
-    for (size_t i = c->warm; i < c->n; i++) {
+    for (size_t i = 0; i < c->n; i++) {
+        time[i] = c->seconds[i] * unit.per_second;
+        if (i < c->warm)
+            continue;
         low = fmin(low, c->seconds[i]);
         if (c->seconds[i] > high)
             high = c->seconds[i], at = i;
@@ -121,27 +142,36 @@ static void plot_steps(struct rp_section *s, const struct steps *c)
     snprintf(id, sizeof id, "b%d-series", s->index);
     snprintf(words, sizeof words, "%zu step%s, %zu of them warm-up. Timed steps took %.4g to %.4g s, step %.0f the longest.", c->n,
              rp_s((int64_t)c->n), c->warm, c->n > c->warm ? low : 0, high, c->n > c->warm ? c->number[at] : 0);
+    const double pad = fmax((high - low) * 0.08, high * 0.001);
     struct rp_plot p = {.id = id,
                         .title = "Time of every step",
                         .x_label = "step",
-                        .y_label = "seconds",
+                        .y_label = unit.name,
                         .words = words,
                         .series = line,
                         .n_series = 1,
                         .band = &band,
                         .n_bands = c->warm > 0,
                         .height = 190,
-                        .from_zero = 1,
+                        .from_zero = low > high,
                         .x0 = -0.5,
                         .x1 = c->n ? c->number[c->n - 1] + 0.5 : 0.5};
+    if (low <= high) {
+        p.y0 = fmax(low - pad, 0) * unit.per_second;
+        p.y1 = (high + pad) * unit.per_second;
+    }
     rp_plot(s->out, &p);
     if (c->warm)
-        rp_buf_puts(s->out, "<p class=\"note\">Shaded: warm-up, which is not part of any figure.</p>\n");
+        rp_buf_puts(s->out, "<p class=\"note\">Shaded: warm-up, which is not part of any figure. The axis covers the "
+                            "timed steps and does "
+                            "not begin at 0; a warm-up step outside of it is a grey dot at its edge, or a line that "
+                            "leaves the plot.</p>\n");
     put_download(s);
 }
 
 static void plot_histogram(struct rp_section *s, const struct steps *c)
 {
+    const struct time_unit unit = unit_of(c);
     double edge[BINS_MAX + 1], count[BINS_MAX] = {0}, low = INFINITY, high = -INFINITY, most = 0;
     size_t n = c->n - c->warm, bins = (size_t)ceil(2 * cbrt((double)n));
     char id[32], words[400];
@@ -154,14 +184,16 @@ static void plot_histogram(struct rp_section *s, const struct steps *c)
         low = fmin(low, c->seconds[i]), high = fmax(high, c->seconds[i]);
     double width = high > low ? (high - low) / (double)bins : fmax(high, 1e-9) * 0.01;
     for (size_t i = 0; i <= bins; i++)
-        edge[i] = low + width * (double)i;
+        edge[i] = (low + width * (double)i) * unit.per_second;
     for (size_t i = c->warm; i < c->n; i++) {
         size_t k = (size_t)((c->seconds[i] - low) / width);
         k = k < bins ? k : bins - 1;
         most = fmax(most, ++count[k]);
     }
     const struct rp_step_times *times = s->figures->results.step_s; /* there are timed steps */
-    struct rp_mark marks[] = {{times->median, 1, "median"}, {times->p90, 1, "p90"}, {times->p99, 1, "p99"}};
+    struct rp_mark marks[] = {{times->median * unit.per_second, 1, "median"},
+                              {times->p90 * unit.per_second, 1, "p90"},
+                              {times->p99 * unit.per_second, 1, "p99"}};
     struct rp_series bars = {.kind = RP_BARS, .x = edge, .y = count, .n = bins, .class = "s1"};
     snprintf(id, sizeof id, "b%d-histogram", s->index);
     snprintf(words, sizeof words,
@@ -171,7 +203,7 @@ static void plot_histogram(struct rp_section *s, const struct steps *c)
         snprintf(words + strlen(words), sizeof words - strlen(words), " 90th percentile %.4g s.", times->p90);
     struct rp_plot p = {.id = id,
                         .title = "Distribution of the timed steps",
-                        .x_label = "seconds",
+                        .x_label = unit.name,
                         .y_label = "steps",
                         .words = words,
                         .series = &bars,

@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "capture/value.h"
 #include "report/escape.h"
 #include "report/tables.h"
 
@@ -103,8 +104,37 @@ void rp_section_contents(struct rp_section *s)
 
 /* ---- above the sections ---- */
 
+/* The machine in one row: of several nodes, node 0. */
+static void put_system(struct rp_section *s)
+{
+    static const char *const parts[][3] = {
+        {"machine", "/probes/host/product", ""},
+        {"processor", "/probes/cpu/model_name", ""},
+        {"sockets", "/probes/cpu/sockets", ""},
+        {"cores", "/probes/cpu/cores", ""},
+        {"threads", "/probes/cpu/threads", ""},
+        {"memory", "/probes/memory/total", ""},
+        {"GPUs", "/probes/gpu/count", "/probes/gpu/devices/gpu0/name"},
+        {"driver", "/probes/nvidia/version", ""},
+        {"kernel", "/probes/kernel/release", ""},
+    };
+    rp_buf_puts(s->out, "<dl class=\"system\">");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (rp_leaf(rp_pointer(s->before, parts[i][1])).kind != RP_LEAF_KNOWN)
+            continue;
+        rp_buf_printf(s->out, "<div><dt>%s</dt><dd>", parts[i][0]);
+        rp_before_figure(s, parts[i][1], "u");
+        if (*parts[i][2] && rp_leaf(rp_pointer(s->before, parts[i][2])).kind == RP_LEAF_KNOWN) {
+            rp_buf_puts(s->out, " x ");
+            rp_before_figure(s, parts[i][2], "u");
+        }
+        rp_buf_puts(s->out, "</dd></div>");
+    }
+    rp_section_fill(s, "<div><dt>ranks, nodes</dt><dd>{/world/ranks d0}, {/world/nodes d0}</dd></div></dl>\n");
+}
+
 /* The figures that people look for first. */
-static void put_headline(struct rp_section *s)
+void rp_section_headline(struct rp_section *s)
 {
     static const struct {
         const char *name, *pointer, *form, *unit;
@@ -141,6 +171,7 @@ static void put_headline(struct rp_section *s)
         rp_section_fill_slowest(s, card);
     }
     rp_buf_puts(s->out, "</dl>\n");
+    put_system(s);
 }
 
 void rp_section_hardware(struct rp_section *s)
@@ -200,17 +231,24 @@ const char *rp_page_title(const struct rp_facts *f)
     return text && *text && strcmp(rp_facts_origin(f, "title"), "recipe") == 0 ? text : NULL;
 }
 
+const char *rp_page_recipe(const struct rp_facts *f)
+{
+    static const char embedded[] = "embedded:";
+    return f->recipe_name + (strncmp(f->recipe_name, embedded, strlen(embedded)) == 0 ? strlen(embedded) : 0);
+}
+
 void rp_section_bundle(struct rp_section *s)
 {
     int level = s->index ? 3 : 2;
     rp_buf_printf(s->out, "<section class=\"bundle\" data-bundle=\"%s\" id=\"b%d\" aria-labelledby=\"b%d-title\">\n",
                   s->digest, s->index, s->index);
     if (s->index) {
-        rp_buf_printf(s->out, "<h2 id=\"b%d-title\">", s->index);
+        rp_buf_printf(s->out, "<h2 id=\"b%d-title\">%d. ", s->index, s->index);
         rp_section_fill(s, rp_page_title(s->facts) ? "{/recipe/title/value t}</h2>\n" : "{/recipe_name t}</h2>\n");
     }
+    if (s->index) /* alone on its page it stands at the top of it */
+        rp_section_headline(s);
     put_summary(s);
-    put_headline(s);
     for (size_t i = 0; i < SECTIONS; i++) {
         if (!is_there(s, &sections[i]))
             continue;

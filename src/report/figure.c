@@ -250,18 +250,51 @@ static const json_t *exact_value(const json_t *v, const char *form)
     return *form == 'u' ? rp_leaf(v).value : *form == 'x' || *form == 'h' ? json_object_get(v, "hex") : v;
 }
 
+/* A word that is a decimal number, with commas in its whole part; any other as it is. */
+static void put_word(struct rp_buf *out, const char *word, size_t n)
+{
+    const size_t sign = n && (*word == '-' || *word == '+'), whole = strspn(word + sign, "0123456789");
+    const size_t end = sign + whole, point = end < n && word[end] == '.';
+    const size_t rest = end + point + (point ? strspn(word + end + 1, "0123456789") : 0);
+    for (size_t i = 0; i < n; i++) {
+        if (rest == n && i > sign && i < end && (end - i) % 3 == 0)
+            rp_buf_puts(out, ",");
+        rp_buf_add(out, word + i, 1);
+    }
+}
+
+void rp_put_grouped(struct rp_buf *out, const char *text)
+{
+    for (size_t n; *text; text += n) {
+        n = strcspn(text, " ");
+        put_word(out, text, n);
+        for (; text[n] == ' '; n++)
+            rp_buf_puts(out, " ");
+    }
+}
+
+/* Is it a quantity for a reader, rather than a name, a version or a digest? */
+static int is_quantity(const json_t *v, const char *form)
+{
+    return *form == 'd' || *form == 'i' || ((*form == 'u' || *form == 'r') && json_is_number(rp_leaf(v).value));
+}
+
 int rp_figure(struct rp_buf *out, const json_t *document, const char *member, const char *pointer, const char *form)
 {
-    RP_BUF text = {0}, exact = {0};
+    RP_BUF text = {0}, grouped = {0}, exact = {0};
     const json_t *v = rp_pointer(document, pointer);
     int rc = rp_form(&text, v, form);
+    if (is_quantity(v, form))
+        rp_put_grouped(&grouped, rp_buf_text(&text));
+    else
+        rp_buf_add(&grouped, text.data, text.size);
     (void)!plain(&exact, exact_value(v, form)); /* nothing where it is not a plain value */
     rp_buf_puts(out, rc < 0 ? "<data class=\"none\" value=\"" : "<data value=\"");
     rp_html_text(out, rp_buf_text(&exact));
     rp_buf_printf(out, "\" data-src=\"%s#", member_with(document, member, pointer));
     rp_html(out, pointer, strlen(pointer), 0);
     rp_buf_printf(out, "\" data-form=\"%s\">", form);
-    rp_html_text(out, rc < 0 ? "unknown" : rp_buf_text(&text));
+    rp_html_text(out, rc < 0 ? "unknown" : rp_buf_text(&grouped));
     rp_buf_puts(out, "</data>");
     return rc;
 }

@@ -25,6 +25,11 @@ void rp_pointer_add(struct rp_buf *out, const char *name);
  * of this program. 0, or -1: nothing is known, and nothing is added. */
 int rp_form(struct rp_buf *out, const json_t *value, const char *form);
 
-/* <data> with source, form and exact value; "unknown" and -1 where nothing is known. member: of the document; of
- * rp_run_shown(), whose values are of two members, the one that has the value is named in its place. */
+/* Text in which every number of four digits or more has its thousands separated: "12300 - 4560.75 MB" is
+ * "12,300 - 4,560.75 MB". For people: files of numbers have none. */
+void rp_put_grouped(struct rp_buf *out, const char *text);
+
+/* <data> with source, form and exact value, the text of a quantity grouped; "unknown" and -1 where nothing is known.
+ * member: of the document; of rp_run_shown(), whose values are of two members, the one that has the value is named in
+ * its place. */
 int rp_figure(struct rp_buf *out, const json_t *document, const char *member, const char *pointer, const char *form);

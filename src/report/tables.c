@@ -317,7 +317,7 @@ void rp_table_ceilings(struct rp_doc *d, struct rp_run_documents *r)
         if (!has_rate(run, rows[i].rate))
             continue;
         if (i == 0)
-            rp_doc_fill(d, run, "%s, {%s/m d0}x{%s/n d0}x{%s/k d0}", rows[i].name, shape, shape, shape);
+            rp_doc_fill(d, run, "%s, {%s/m t}x{%s/n t}x{%s/k t}", rows[i].name, shape, shape, shape);
         else
             rp_doc_cell(d, "%s", rows[i].name);
         for (int k = 0; k < 2; k++)

@@ -55,6 +55,27 @@
   for (const e of all('data[data-form^=d],data[data-form=x],.whole,dd .unit'))
     if (seen(e) && e.getClientRects().length > 1) wrong.push(`a figure or a unit breaks: ${name(e)}`);
 
+  // A word of up to 16 letters stays in one line: a column that is too narrow breaks it.
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let n; (n = walker.nextNode());) {
+    if (!seen(n.parentElement) || n.parentElement.closest('pre,code,style,svg,title,.hidden')) continue;
+    for (const m of n.textContent.matchAll(/[A-Za-z]{2,16}/g)) {
+      const r = document.createRange();
+      r.setStart(n, m.index);
+      r.setEnd(n, m.index + m[0].length);
+      const tops = new Set([...r.getClientRects()].map((q) => Math.round(q.top)));
+      const around = n.textContent.slice(m.index).split(/\s/)[0].length + (n.textContent.slice(0, m.index).match(/\S*$/)[0]).length;
+      if (tops.size > 1 && around <= 16) wrong.push(`the word ${m[0]} breaks in ${name(n.parentElement)}`);
+    }
+  }
+  // What a reader looks for first is in the window without scrolling a table.
+  for (const e of all('.cards data,.system dd,.overview td.r'))
+    if (seen(e) && e.getBoundingClientRect().right > width + 1) wrong.push(`pushed off: ${name(e)}`);
+  const verdict = document.querySelector('.verdict'), headline = document.querySelector('.cards,.overview');
+  if (verdict && headline && headline.getBoundingClientRect().top > verdict.getBoundingClientRect().top) wrong.push('the verdict comes before the figures');
+  for (const e of all('.verdict h2'))
+    if (width >= 1000 && e.textContent.length < 140 && e.getBoundingClientRect().height > 30 && !e.closest('[open]')) wrong.push(`a verdict of more than a line: ${name(e)}`);
+
   // colours
   const parse = (text) => {
     const m = text.match(/[\d.]+/g);

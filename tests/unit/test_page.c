@@ -190,6 +190,36 @@ TEST(figures_are_found_and_formed)
     }
 }
 
+TEST(numbers_of_quantities_are_grouped_and_names_are_not)
+{
+    static const char *const cases[][2] = {{"110106428", "110,106,428"},
+                                           {"999", "999"},
+                                           {"1000", "1,000"},
+                                           {"-1234567.125 J", "-1,234,567.125 J"},
+                                           {"12300 - 4560.75 MB", "12,300 - 4,560.75 MB"},
+                                           {"0x1.65ca48p+3", "0x1.65ca48p+3"},
+                                           {"580.159.04", "580.159.04"},
+                                           {"2026-11-27", "2026-11-27"},
+                                           {"avx512 20000", "avx512 20,000"},
+                                           {"", ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        RP_BUF out = {0};
+        rp_put_grouped(&out, cases[i][0]);
+        CHECK_STR(rp_buf_text(&out), cases[i][1]);
+    }
+    RP_JSON *j = json_pack("{s:i, s:s, s:{s:s, s:i, s:s}}", "n", 70222, "name", "20261129", "leaf", "state", "ok",
+                           "value", 192731, "source", "x");
+    static const char *const figures[][3] = {{"/n", "d0", ">70,222<"},
+                                             {"/n", "d1/10", ">7,022.2<"},
+                                             {"/name", "t", ">20261129<"},
+                                             {"/leaf", "r", ">192,731<"}};
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        RP_BUF out = {0};
+        rp_figure(&out, j, "run.json", figures[i][0], figures[i][1]);
+        CHECK(strstr(rp_buf_text(&out), figures[i][2]), "%s", rp_buf_text(&out));
+    }
+}
+
 TEST(figure_of_both_documents_names_the_one_that_has_it)
 {
     struct rp_run_documents d = {.figures_json = json_loads("{\"rank\": [{\"timed_s\": 2.5}], \"none\": null}", 0, NULL),
@@ -274,7 +304,10 @@ static void check_sources(const struct fx *x, const char *page)
         const char *name = strstr(at, source) + sizeof source - 1, *hash = strchr(name, '#'), *end = strchr(name, '"');
         RP_FREE char *member = rp_asprintf("%.*s", (int)(hash - name), name);
         RP_FREE char *pointer = rp_asprintf("%.*s", (int)(end - hash) - 1, hash + 1);
-        const json_t *in = strcmp(member, "run.json") == 0 ? x->run : strcmp(member, "facts.json") == 0 ? x->facts : x->before;
+        const json_t *in = strcmp(member, "run.json") == 0     ? x->run
+                           : strcmp(member, "facts.json") == 0 ? x->facts
+                           : strstr(member, ".after.")         ? x->after
+                                                               : x->before;
         const json_t *v = rp_pointer(in, pointer);
         CHECK(v && !json_is_null(v), "%s#%s", member, pointer);
     }
@@ -324,6 +357,53 @@ TEST(the_page_of_an_honest_bundle_is_well_formed_and_always_the_same)
     rp_object_fini(&f, &rp_type_figures);
 }
 
+/* The figures and the machine stand first, then the verdict, in one line that is folded, then the rest. */
+TEST(page_begins_with_throughput_and_machine)
+{
+    static const char *const order[] = {"<h1 ",
+                                        "<dl class=\"cards\"><div class=\"first\"><dt>throughput</dt>",
+                                        "<dl class=\"system\">",
+                                        "<dt>processor</dt>",
+                                        "<dt>sockets</dt>",
+                                        "<dt>cores</dt>",
+                                        "<dt>memory</dt>",
+                                        "<dt>GPUs</dt><dd>",
+                                        ">8</data>",
+                                        "<dt>driver</dt>",
+                                        "<dt>kernel</dt>",
+                                        "<dt>ranks, nodes</dt>",
+                                        "<aside class=\"box\"",
+                                        "<details class=\"verdict warn\"><summary>",
+                                        "</h2></summary>",
+                                        "<caption>All checks",
+                                        "</details>",
+                                        "</aside>",
+                                        "<nav ",
+                                        "<main ",
+                                        "<figure id=\"b0-timeline\">",
+                                        "<title>timed steps: "};
+    RP_BUF page = {0};
+    FX(x);
+    static const char *const cpu[] = {"sockets", "cores"};
+    fx_capture_both(&x, "cpu", "model_name", json_string("EPYC"));
+    for (int i = 0; i < 2; i++)
+        fx_capture_both(&x, "cpu", cpu[i], json_integer(2));
+    fx_capture_both(&x, "memory", "total", json_integer(1 << 30));
+    fx_capture_both(&x, "kernel", "release", json_string("6.1"));
+    fx_capture_both(&x, "gpu", "count", json_integer(8));
+    fx_capture_both(&x, "nvidia", "version", json_string("580.1"));
+    fx_compute(&x);
+    fx_seal(&x, "signer", "head");
+    page_of(&page, "head", 0, RP_VERDICT_UNKNOWN_KEY);
+    const char *at = rp_buf_text(&page);
+    for (size_t i = 0; i < sizeof order / sizeof *order && at; i++) {
+        const char *next = strstr(at, order[i]);
+        CHECK(next, "'%s' does not follow: %.200s", order[i], at);
+        at = next;
+    }
+    CHECK(count(page.data, "class=\"verdict") == 1 && count(page.data, "<h2>") == 1, "a bundle has one verdict");
+}
+
 /* Nine timed steps in five bins of 10 ms: three, two, one, one, and two, of which one is the upper edge itself. */
 TEST(the_histogram_has_the_steps_of_each_bin)
 {
@@ -344,7 +424,12 @@ TEST(the_histogram_has_the_steps_of_each_bin)
         return;
     CHECK(strstr(at, "<path class=\"bars s1\" d=\"M0.8 150V0.0H199.2V150M200.8 150V50.0H399.2V150M400.8 150V100.0H599.2V150M600.8 150V100.0H799.2V150"
                      "M800.8 150V50.0H999.2V150\"/>"), "%.3000s", at);
-    CHECK(strstr(at, "<path class=\"mark\" d=\"M240.0 0V150\"/></svg>"), "%.3000s", at); /* the median, 112 ms */
+    CHECK(strstr(at, "<path class=\"mark\" d=\"M240.0 0V150\"/>"), "%.3000s", at); /* the median, 112 ms */
+    CHECK(strstr(at, "<title>100 to 110 milliseconds: 3 steps</title>"), "%.3000s", at);
+    /* the axis of every step: 100 to 150 ms and 8 % of that on both sides; the warm-up's 90 ms are at its edge */
+    at = strstr(page.data, "<figure id=\"b0-series\">");
+    CHECK(strstr(at, "M50.0 190.0h0\"/>") && strstr(at, "class=\"dots beyond\""), "%.3000s", at);
+    CHECK(strstr(at, "<title>step 0\n90 milliseconds</title>"), "%.3000s", at);
 }
 
 #undef EVIL
@@ -433,7 +518,7 @@ TEST(a_bundle_that_failed_shows_its_checks_and_nothing_else)
     page_of(&page, "forged", 0, RP_VERDICT_FAILED);
     said_page(&page);
     CHECK(!strstr(page.data, "<data ") && !strstr(page.data, "<dl"), "figures of a failed bundle");
-    CHECK(strstr(page.data, "<details open") && !mistake(page.data), "checks");
+    CHECK(strstr(page.data, "<details class=\"verdict bad\" open>") && !mistake(page.data), "checks");
     page_of(&markdown, "forged", 1, RP_VERDICT_FAILED);
     CHECK(!strstr(markdown.data, "98765"), "%s", markdown.data);
     SAID(markdown.data);

@@ -17,6 +17,7 @@ static char *page_at(const char *name, const char *const *paths, int n)
     for (int i = 0; i < n; i++) {
         struct rp_verify_opts o = {.keep = &kept[i]};
         (void)!rp_verify(&v[i], paths[i], &o, &err);
+        CHECK(rp_verdict_shows(v[i].verdict), "%s has no page: %s", paths[i], err.msg);
         b[i] = (struct rp_shown_bundle){.name = name, .v = &v[i], .kept = v[i].verdict == RP_VERDICT_FAILED ? NULL : &kept[i]};
     }
     rp_page_html(&page, b, n);
@@ -107,7 +108,7 @@ static void sampled_bundle(const char *file)
         char name[16];
         snprintf(name, sizeof name, "gpu%d", i);
         json_object_set_new(devices, name,
-                            json_pack("{s:{s:s, s:s, s:s}, s:{s:s, s:i, s:s}, s:{s:s, s:i, s:s}, s:{s:s, s:s, s:s}}", "name", "state", "ok", "value", "GPU <b>",
+                            json_pack("{s:{s:s, s:s, s:s}, s:{s:s, s:i, s:s}, s:{s:s, s:i, s:s}, s:{s:s, s:s, s:s}}", "name", "state", "ok", "value", i ? "GPU <b>" : "Shim GPU",
                                       "source", "NVML", "pcie_width", "state", "ok", "value", 16, "source", "NVML", "pcie_generation_max", "state", "ok",
                                       "value", 5, "source", "NVML", "numa_affinity", "state", "ok", "value", i < 2 ? "0" : "1", "source", "NVML"));
         snprintf(name, sizeof name, "GPU%d", i);
@@ -120,8 +121,10 @@ static void sampled_bundle(const char *file)
             json_array_append_new(cells, json_string(i == j ? "X" : (i ^ j) == 3 ? "SYS" : "NV2"));
         json_object_set_new(rows, json_string_value(json_array_get(columns, (size_t)i)), json_pack("{s:s, s:o, s:s}", "state", "ok", "value", cells, "source", "NVML"));
     }
-    json_object_set_new(probes, "gpu", json_pack("{s:o}", "devices", devices));
-    json_object_set_new(probes, "topology", json_pack("{s:{s:{s:s, s:O, s:s}, s:o}}", "matrix", "columns", "state", "ok", "value", columns, "source", "NVML", "rows", rows));
+    json_object_set_new(json_object_get(probes, "gpu"), "devices", devices);
+    json_object_set_new(json_object_get(probes, "topology"), "matrix",
+                        json_pack("{s:{s:s, s:O, s:s}, s:o}", "columns", "state", "ok", "value", columns, "source",
+                                  "NVML", "rows", rows));
     json_object_set(json_object_get(x.after, "probes"), "gpu", json_object_get(probes, "gpu"));
     json_object_set(json_object_get(x.after, "probes"), "topology", json_object_get(probes, "topology"));
     x.backend = "cuda";
@@ -158,6 +161,8 @@ TEST(pages_are_quiet_and_accessible_by_day_and_night_in_wide_and_narrow_windows)
     RP_FREE char *one = page_at("one.html", paths, 1), *gpu = page_at("gpu.html", paths + 1, 1), *both = page_at("both.html", paths, 2);
     in_every_window(&b, "one", one);
     in_every_window(&b, "gpu", gpu);
+    RP_JSON *plots = browser_ask(&b, "['load', 'clock', 'power', 'temperature'].every(q => (document.querySelector('#b0-' + q + ' .hover title') || {textContent: ''}).textContent.includes('second'))");
+    CHECK(json_is_true(plots), "load and clock of the device over the run");
     in_every_window(&b, "both", both);
     RP_FREE char *standing = standing_page();
     in_every_window(&b, "standing", standing);
@@ -192,6 +197,13 @@ TEST(roles_names_and_the_verdict_are_what_a_screen_reader_gets)
     CHECK(count_role(tree, "region", "Throughput and steps") == 1 && count_role(tree, "region", "Topology") == 1, "regions");
     CHECK(count_role(tree, "image", NULL) >= 4, "%d drawings", count_role(tree, "image", NULL));
     CHECK(count_role(tree, "link", "every step as CSV") == 1 && count_role(tree, "table", NULL) >= 5, "tables and data");
+    /* bars of published results are as long as their logarithm */
+    RP_JSON *bars = browser_ask(&b, "(() => { const end = document.querySelector('.published thead th:nth-child(3)').textContent.replace(/,/g, '').match(/(\\d+) to (\\d+)/);"
+                                    "const low = Math.log10(end[1]), high = Math.log10(end[2]), rows = [...document.querySelectorAll('.published tbody tr')];"
+                                    "return rows.length > 4 && rows.every(r => { const v = parseFloat(r.querySelector('td.r').textContent.replace(/,/g, ''));"
+                                    "const w = parseFloat(r.querySelector('rect').getAttribute('width'));"
+                                    "return Math.abs(w - Math.max((Math.log10(v) - low) / (high - low) * 1000, 1)) < 0.2 }) })()");
+    CHECK(json_is_true(bars), "lengths of the bars of published results");
     /* the data come out of the page as they are in the bundle */
     RP_JSON *csv = browser_ask(&b, "(() => { const a = document.querySelector('a[download^=steps]'); return atob(a.href.split(',')[1]).split('\\n').length + ' ' + a.download })()");
     CHECK(json_is_string(csv) && strncmp(json_string_value(csv), "9 steps-", 8) == 0, "%s", json_string_value(csv));
@@ -209,9 +221,13 @@ TEST(roles_names_and_the_verdict_are_what_a_screen_reader_gets)
 /* The checks above must be able to fail, and the policy of the page must hold against what somebody puts into one. */
 TEST(what_is_wrong_is_found_and_what_is_foreign_is_stopped)
 {
-    static const char evil[] = "<h4>x</h4><p id=\"main\">y</p><svg></svg><img src=\"https://example.org/x.png\"><script>window.ran=1</script>"
-                               "<a href=\"https://example.org/\">z</a><p style=\"color:red\">w</p>";
-    static const char *const expected[] = {"two elements have the id main", "comes after level", "a drawing without a text", "a link leads to https"};
+    static const char evil[] =
+        "<h4>x</h4><p id=\"main\">y</p><svg></svg><img src=\"https://example.org/x.png\"><script>window.ran=1</script>"
+        "<div class=\"plot\"><b>unbreakable</b></div><a href=\"https://example.org/\">z</a><p "
+        "style=\"color:red\">w</p>";
+    static const char *const expected[] = {"two elements have the id main", "comes after level",
+                                           "a drawing without a text", "a link leads to https",
+                                           "the word unbreakable breaks"};
     struct browser b;
     struct rp_err err;
     if (!browser_program())

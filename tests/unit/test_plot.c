@@ -114,3 +114,57 @@ TEST(lines_of_many_points_keep_both_extremes_of_a_column)
     drawn(&out, &p);
     CHECK(strstr(out.data, "L500.4 0.0L501.4 100.0L502.0 50.0"), "%.4000s", out.data + 8000);
 }
+
+/* Every point, or a sixtieth of the axis, has its values as <title>; a line and the dots on it have them once. */
+TEST(values_below_the_pointer_are_those_of_every_series)
+{
+    enum { N = 600 };
+    static double x[N], y[N];
+    const double few[] = {0, 1, 4}, a[] = {1.5, 2, 1234567}, b[] = {7, NAN, 9};
+    const struct rp_series line[] = {{.kind = RP_LINE, .x = few, .y = a, .n = 3, .class = "s1", .name = "rank 0"},
+                                     {.kind = RP_DOTS, .x = few, .y = a, .n = 3, .class = "s1"},
+                                     {.kind = RP_LINE, .x = few, .y = b, .n = 3, .class = "s2", .name = "rank 1"}};
+    static const char *const expected[] = {
+        "<rect class=\"hover\" x=\"0.0\" y=\"0\" width=\"125.0\" height=\"100\"><title>step 0\nrank 0: 1.5 s\nrank 1: "
+        "7 s</title></rect>",
+        "x=\"125.0\" y=\"0\" width=\"500.0\" height=\"100\"><title>step 1\nrank 0: 2 s</title>",
+        "x=\"625.0\" y=\"0\" width=\"375.0\" height=\"100\"><title>step 4\nrank 0: 1,234,567 s\nrank 1: 9 s</title>"};
+    struct rp_plot p = plot_of(line, 3, 100);
+    RP_BUF out = {0};
+    p.x_label = "step", p.y_label = "s";
+    drawn(&out, &p);
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
+        CHECK(strstr(out.data, expected[i]), "%s is not in %s", expected[i], out.data);
+    for (int i = 0; i < N; i++)
+        x[i] = i, y[i] = i % 10;
+    const struct rp_series many[] = {{.kind = RP_LINE, .x = x, .y = y, .n = N, .class = "s1"}};
+    p.series = many, p.n_series = 1;
+    drawn(&out, &p);
+    int titles = 0;
+    for (const char *at = out.data; (at = strstr(at, "<title>")); at++)
+        titles++;
+    CHECK(titles == 60 && strstr(out.data, "<title>step 0 to 9\n0 to 9 s</title>"), "%d titles", titles);
+    const double edge[] = {1, 2, 4}, count[] = {3, 1};
+    const struct rp_series bars[] = {{.kind = RP_BARS, .x = edge, .y = count, .n = 2, .class = "s1"}};
+    p = plot_of(bars, 1, 100);
+    drawn(&out, &p);
+    CHECK(strstr(out.data, "<title>1 to 2 seconds: 3 steps</title>") &&
+              strstr(out.data, "<title>2 to 4 seconds: 1 steps</title>"),
+          "%s", out.data);
+}
+
+/* What a given range leaves out is not lost: it is at the edge, in another colour. */
+TEST(dots_outside_of_the_range_are_at_its_edge)
+{
+    const double x[] = {0, 1, 2, 3}, y[] = {50, 2, 4, -7};
+    const struct rp_series dots[] = {{.kind = RP_DOTS, .x = x, .y = y, .n = 4, .class = "s1"}};
+    struct rp_plot p = plot_of(dots, 1, 100);
+    RP_BUF out = {0};
+    p.x1 = 4, p.y0 = 0, p.y1 = 4;
+    drawn(&out, &p);
+    is_path(&out, "dots s1", "M250.0 50.0h0M500.0 0.0h0");
+    is_path(&out, "dots beyond", "M0.0 0.0h0M750.0 100.0h0");
+    p.y0 = p.y1 = 0;
+    drawn(&out, &p);
+    CHECK(!strstr(out.data, "beyond"), "a dot outside of the range of the data");
+}

@@ -1,6 +1,8 @@
 /* The context of a run, on its page and for a policy: attempts, the run that it replicates, countersignatures; and pages of several
  * bundles. */
 #include "report/report.h"
+
+#include <math.h>
 #include "tests/unit/standing_fixture.h"
 
 TEST(a_page_has_the_context_of_its_run)
@@ -59,6 +61,30 @@ TEST(a_complete_run_did_not_end_as_failed)
     ledger_signer = "bob.pem";
 }
 
+/* Bars are sorted, each as long as its throughput of the longest interval; losses are in one plot. */
+static void is_sorted(const char *at, const struct rp_shown_bundle b[2])
+{
+    const struct rp_throughput_figures *t[2] = {&b[0].v->run->figures.results.throughput,
+                                                &b[1].v->run->figures.results.throughput};
+    const int first = t[1]->value > t[0]->value;
+    const double most = fmax(fmax(t[0]->value, t[1]->value), fmax(t[0]->interval[1], t[1]->interval[1]));
+    for (int i = 0; i < 2; i++) {
+        const struct rp_throughput_figures *one = t[i ? 1 - first : first];
+        RP_FREE char *link =
+            rp_asprintf("<a href=\"#b%d\">%d. ", 1 + (i ? 1 - first : first), 1 + (i ? 1 - first : first));
+        RP_FREE char *bar = rp_asprintf("<rect class=\"c1\" y=\"3\" width=\"%.1f\"", one->value / most * 1000);
+        RP_FREE char *whisker = rp_asprintf("<path class=\"whisker\" d=\"M%.1f 9H%.1f", one->interval[0] / most * 1000,
+                                            one->interval[1] / most * 1000);
+        for (int k = 0; k < 3 && at; k++) {
+            const char *const part[] = {link, bar, whisker}, *next = strstr(at, part[k]);
+            CHECK(next, "bar %d: '%s' does not follow: %.300s", i, part[k], at);
+            at = next;
+        }
+    }
+    const char *losses = at ? strstr(at, "<figure id=\"losses-1\">") : NULL;
+    CHECK(losses && strstr(losses, "<li class=\"r0\">run 1</li><li class=\"r1\">run 2"), "no losses");
+}
+
 TEST(a_page_of_two_has_both)
 {
     struct shown first, second;
@@ -69,8 +95,9 @@ TEST(a_page_of_two_has_both)
     const struct rp_shown_bundle b[] = {first.b, second.b};
     rp_page_html(&page, b, 2);
     rp_page_markdown(&markdown, b, 2);
-    const char *at = strstr(page.data, "<caption>The bundles"), *line = rp_buf_text(&markdown);
-    CHECK(at, "no overview");
+    const char *at = strstr(page.data, "<caption>Throughput in "), *line = rp_buf_text(&markdown);
+    CHECK(at && at < strstr(page.data, "<aside"), "no overview");
+    is_sorted(at, b);
     for (int i = 0; i < 2; i++) {
         const char *statement = b[i].v->statement;
         RP_FREE char *section = rp_asprintf("<section class=\"bundle\" data-bundle=\"%s\" id=\"b%d\"", statement,
