@@ -130,14 +130,23 @@ struct rp_dev *rp_backend_open(const struct rp_backend *b, const struct rp_devic
 
 /* ---- devices in documents ---- */
 
+static json_t *proof_json(const struct rp_device_proof *p)
+{
+    const int proved = strcmp(p->outcome, "proved") == 0;
+    if (!*p->outcome)
+        return NULL;
+    return json_pack("{s:s, s:s?, s:o}", "outcome", p->outcome, "sums_sha256", proved ? p->sums_sha256 : NULL, "edges",
+                     proved ? json_integer(p->edges) : json_null());
+}
+
 json_t *rp_device_json(const struct rp_device_info *d)
 {
     char capability[24];
     snprintf(capability, sizeof capability, "%d.%d", d->major, d->minor);
     if (strcmp(d->kind, "cpu") == 0)
         return json_pack("{s:s, s:s, s:s, s:i}", "kind", d->kind, "name", d->name, "isa", d->isa, "threads", d->threads);
-    return json_pack("{s:s, s:s, s:i, s:s, s:s*}", "kind", d->kind, "name", d->name, "index", d->index, "compute_capability", capability,
-                     "pci_address", *d->pci_address ? d->pci_address : NULL);
+    return json_pack("{s:s, s:s, s:i, s:s, s:s*, s:o*}", "kind", d->kind, "name", d->name, "index", d->index, "compute_capability", capability,
+                     "pci_address", *d->pci_address ? d->pci_address : NULL, "tensor_core", proof_json(&d->proof));
 }
 
 int rp_device_from_json(struct rp_device_info *out, const json_t *j)

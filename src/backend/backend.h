@@ -10,6 +10,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "ops/ops.h"
 
 #include <jansson.h>
@@ -45,14 +46,22 @@ struct rp_op_use {
     struct rp_conv conv;             /* of a convolution or pool */
 };
 
+/* Whether the tensor cores of a GPU gave the sums of its arithmetic (ops/tensor_probe.h) when it was opened. */
+struct rp_device_proof {
+    char outcome[12];                /* "proved", "unproven": none was computed; "": not in mixed precision */
+    char sums_sha256[RP_SHA256_HEX]; /* proved: rp_tc_probe_digest() of what it computed */
+    int edges;                       /* proved: RP_PROBE_EDGES that differ */
+};
+
 /* An opened device, as documents describe it: {"kind": "cpu", "name", "isa", "threads"} or {"kind": "cuda", "name", "index",
- * "compute_capability": "9.0"}. */
+ * "compute_capability": "9.0"}, in mixed precision with "tensor_core": {"outcome", "sums_sha256", "edges"}. */
 struct rp_device_info {
     char kind[16], name[128]; /* "cpu", "cuda"; the vendor's name for it, "" if unknown */
     char isa[16];             /* of a CPU */
     int threads;              /* of a CPU */
     int index, major, minor;  /* of a GPU: its number, its compute capability */
     char pci_address[24];     /* of a GPU: "0000:65:00.0"; "": unknown */
+    struct rp_device_proof proof; /* of a GPU */
 };
 json_t *rp_device_json(const struct rp_device_info *d);
 int rp_device_from_json(struct rp_device_info *out, const json_t *j); /* 0; -1 for null, and then *out is empty */

@@ -218,10 +218,15 @@ static void put_summary(struct rp_section *s)
     rp_section_fill(s, ": batch size {/plan/batch d0}");
     if (rp_section_has(s, "/recipe/task.seq_length/value"))
         rp_section_fill(s, ", sequence length {/recipe/task.seq_length/value d0}");
-    char precision[RP_PRECISION_TEXT];
+    char precision[RP_PRECISION_TEXT], tensor_cores[RP_TENSOR_CORES_TEXT];
     rp_section_fill(s, ", {/model/parameters d0} parameters, in ");
     rp_html_text(s->out, *rp_figures_precision(precision, s->figures) ? precision : "strict fp32");
-    rp_section_fill(s, " ({/numerics t}). From {/started_at t} to {/ended_at t}. Signed by <code>");
+    rp_section_fill(s, " ({/numerics t}");
+    if (*rp_tensor_cores_text(tensor_cores, s->facts, s->figures)) {
+        rp_buf_puts(s->out, "; ");
+        rp_html_text(s->out, tensor_cores);
+    }
+    rp_section_fill(s, "). From {/started_at t} to {/ended_at t}. Signed by <code>");
     rp_buf_printf(s->out, "%s</code>.</p>\n", s->b->v->fingerprint);
 }
 

@@ -59,10 +59,16 @@ static void put_heading(struct rp_buf *out, const struct rp_run *r)
 static void put_arithmetic(struct rp_buf *out, const struct rp_run *r)
 {
     const struct rp_loss_scaling *is = r->figures->results.loss_scaling;
+    char tensor_cores[RP_TENSOR_CORES_TEXT];
     fill(out, r, "{/numerics t} is mixed precision, ");
     rp_md_text(out, rp_numerics_what(r->figures->numerics));
     rp_buf_puts(out, ": activations, their gradients and the weights of products have 16 bits, master weights, moments, gradients of "
                      "weights and their exchange, norms and statistics 32; the same bits on every machine that computes it.\n");
+    if (*rp_tensor_cores_text(tensor_cores, r->facts, r->figures)) {
+        rp_buf_puts(out, "Start-up test: ");
+        rp_md_text(out, tensor_cores);
+        rp_buf_puts(out, ".\n");
+    }
     if (is && is->skipped_timed)
         fill(out, r,
              "{/results/loss_scaling/skipped_timed d0} of {/results/steps/timed d0} timed steps, "

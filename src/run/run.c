@@ -562,3 +562,19 @@ const char *rp_figures_precision(char out[RP_PRECISION_TEXT], const struct rp_fi
         add_scaling(out, &f->results);
     return out;
 }
+
+const char *rp_tensor_cores_text(char out[RP_TENSOR_CORES_TEXT], const struct rp_facts *f, const struct rp_figures *figures)
+{
+    int64_t all = 0, proved = 0;
+    for (int64_t i = 0; i < f->rank_n; i++) {
+        const struct rp_tensor_core_facts *is = f->rank[i].device ? f->rank[i].device->tensor_core : NULL;
+        all += is != NULL;
+        proved += is && strcmp(is->outcome, "proved") == 0;
+    }
+    *out = 0;
+    if (all && proved == all)
+        snprintf(out, RP_TENSOR_CORES_TEXT, "tensor cores tested before the run: the sums of %.31s", figures->numerics);
+    else if (all)
+        snprintf(out, RP_TENSOR_CORES_TEXT, "tensor cores not tested before the run on %" PRId64 " of %" PRId64 " GPUs", all - proved, all);
+    return out;
+}

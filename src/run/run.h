@@ -128,6 +128,10 @@ double rp_wall_time(const char *time);
  * "" of strict fp32. */
 #define RP_PRECISION_TEXT 160
 const char *rp_figures_precision(char out[RP_PRECISION_TEXT], const struct rp_figures *f);
+/* Whether the GPUs of a run in mixed precision gave the sums of its arithmetic before it began: "tensor cores tested before
+ * the run: the sums of repro-fp16-tc16/0", "tensor cores not tested before the run"; "": it used none. */
+#define RP_TENSOR_CORES_TEXT 160
+const char *rp_tensor_cores_text(char out[RP_TENSOR_CORES_TEXT], const struct rp_facts *f, const struct rp_figures *figures);
 /* What numerics.def says of an arithmetic; "": this program does not know it. */
 const char *rp_numerics_what(const char *name);
 const char *rp_numerics_of(const struct rp_recipe *r); /* the arithmetic that follows from the recipe: "repro-fp32/1" */

@@ -123,12 +123,13 @@ static void judge_timed(struct rp_level *l, const struct rp_verification *v)
 static void judge_claimed(struct rp_level *l, const struct rp_verification *v)
 {
     const struct rp_throughput_figures *t = &v->run->figures.results.throughput;
-    char speed[80] = "", precision[RP_PRECISION_TEXT];
+    char speed[80] = "", precision[RP_PRECISION_TEXT], tensor_cores[RP_TENSOR_CORES_TEXT];
     if (!isnan(t->value))
         RP_FORMAT(speed, "%.3f %s by ", t->value, t->unit);
     rp_figures_precision(precision, &v->run->figures);
-    RP_FORMAT(l->text, "the signer's word: %s%s%s%s; step times, captures, place in the ledger", speed, v->place.text,
-              *precision ? ", in " : "", precision);
+    rp_tensor_cores_text(tensor_cores, &v->run->facts, &v->run->figures);
+    RP_FORMAT(l->text, "the signer's word: %s%s%s%s%s%s; step times, captures, place in the ledger", speed, v->place.text,
+              *precision ? ", in " : "", precision, *tensor_cores ? "; " : "", tensor_cores);
 }
 
 /* Of the checks in that state. Returns how many those are. */

@@ -2,6 +2,7 @@
  * aligned and not, and with segments of k. All give the bits of ops/reference_low.inc.h and write nothing else.
  * shims: 800 700 ptx */
 #include "tests/cuda/families.h"
+#include "ops/tensor_probe.h"
 
 /* slack: pitches beyond the rows: 0 none, 1 to the next multiple of 8, 2 odd; offset: of every matrix, in numbers; kind: of A and B */
 struct sample {
@@ -120,13 +121,28 @@ static void prove_others(int is_short)
     const struct rp_tc own = arithmetic()->tc;
     const struct rp_tc others[] = {{own.products, own.bits - 1, own.floor}, {own.products, own.bits + 1, own.floor},
                                    {own.products / 2, own.bits, own.floor}};
+    struct rp_device_proof *proof = &rp_cuda_of(dev)->proof;
+    const size_t workspace = rp_cuda_of(dev)->workspace_bytes;
+    char digest[RP_SHA256_HEX];
     struct rp_err e = {0};
     (void)is_short;
     check(rp_cuda_prove(rp_cuda_of(dev), &e), &e);
+    rp_tc_probe_digest(digest, dev->numerics);
+    CHECK(strcmp(proof->outcome, "proved") == 0 && strcmp(proof->sums_sha256, digest) == 0 && proof->edges == 0, "%s: %s, %s, %d edges",
+          rp_numerics_name(dev->numerics), proof->outcome, proof->sums_sha256, proof->edges);
+    rp_cuda_of(dev)->workspace_bytes = 1 << 20;
+    check(rp_cuda_prove(rp_cuda_of(dev), &e), &e);
+    CHECK(strcmp(proof->outcome, "unproven") == 0 && !*proof->sums_sha256, "without memory: %s", proof->outcome);
+    rp_cuda_of(dev)->workspace_bytes = workspace;
     for (int i = 0; i < COUNT(others); i++) {
         shim->other = others[i];
         CHECK(rp_cuda_prove(rp_cuda_of(dev), &e) < 0 && e.code == RP_UNAVAILABLE && strstr(e.msg, "do not compute as"), "%s, other %d: %s",
               rp_numerics_name(dev->numerics), i, e.msg);
+    }
+    if (arithmetic()->format == RP_TC_BF16) { /* which training does not meet */
+        shim->other = (struct rp_tc){own.products, own.bits, own.floor + 1};
+        check(rp_cuda_prove(rp_cuda_of(dev), &e), &e);
+        CHECK(strcmp(proof->sums_sha256, digest) == 0 && proof->edges > 0, "another floor: %d edges", proof->edges);
     }
     shim->other.products = 0;
     check(rp_cuda_prove(rp_cuda_of(dev), &e), &e);

@@ -6,6 +6,7 @@
  * a table lists the classes of operands whose digests become wrong. Classes that are younger than the record have the
  * digests of the model in its place: an error that only they show is a rule that the record leaves open. */
 #include "ops/tensor_core.h"
+#include "ops/tensor_probe.h"
 #include "tests/gpu/tensor_operands.h"
 #include "tests/unit/tap.h"
 
@@ -405,4 +406,60 @@ TEST(planted_errors_are_shown_by_the_classes_of_the_table)
             CHECK(strcmp(shown, f == RP_TC_FP16 ? planted[p].fp16 : planted[p].bf16) == 0, "%s, %s: %s",
                   planted[p].name, tensor_format_name(f), shown);
         }
+}
+
+/* ---- the probes of GPUs before a run ---- */
+
+static struct rp_tc_probe probe;
+
+/* Sums that differ with other constants. */
+static int probes_that_show(enum rp_numerics n, enum rp_tc_probe_kind kind, struct rp_tc other)
+{
+    int shown = 0;
+    rp_tc_probe_fill(&probe, n, kind);
+    for (int i = 0; i < probe.rows * probe.rows; i++) {
+        const uint16_t *x = probe.a + i / probe.rows * probe.steps, *y = probe.b + i % probe.rows * probe.steps;
+        shown += !rp_tc_probe_equal(probe.sum[i], rp_tc_chain(rp_arithmetic_of(n)->format, other, x, y, 0, probe.steps));
+    }
+    return shown;
+}
+
+TEST(probes_have_the_digests_that_bundles_have_of_each_contract)
+{
+    static const struct {
+        enum rp_numerics numerics;
+        const char *digest;
+    } known[] = {
+        {RP_NUMERICS_fp16_tc4_0, "5a29fde8303b55fb31af2254020297d87e7d8872eb0484b59fb656be2c6b2461"},
+        {RP_NUMERICS_fp16_tc8_0, "a9dabd89e1ec483b0011383af0155499a2c1b673912979ca2bf60a7ebd588708"},
+        {RP_NUMERICS_fp16_tc16_0, "2519ee243b66f8d0209fa6eb5c2df9f690c50ea21c567c176dcafd739a495061"},
+        {RP_NUMERICS_bf16_tc8_0, "da8249b9471cf4e336fd9bd22d34c17a12ffc1737e9b40531ad191bcc3fe85b7"},
+        {RP_NUMERICS_bf16_tc16_0, "4bada579feada68b2197e9de223f5cc7f40f9604a5e60e9af9467af4e8381743"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        char hex[RP_SHA256_HEX];
+        rp_tc_probe_digest(hex, known[i].numerics);
+        CHECK(strcmp(hex, known[i].digest) == 0, "%s: %s", rp_numerics_name(known[i].numerics), hex);
+    }
+}
+
+TEST(probes_show_other_tensor_cores)
+{
+    for (int n = RP_NUMERICS_fp32_1 + 1; n < RP_NUMERICS_COUNT; n++) {
+        const struct rp_tc own = rp_arithmetic_of((enum rp_numerics)n)->tc;
+        const int is_bf16 = rp_arithmetic_of((enum rp_numerics)n)->format == RP_TC_BF16;
+        const struct rp_tc others[] = {{own.products, own.bits + 1, own.floor}, {own.products, own.bits - 1, own.floor},
+                                       {own.products / 2, own.bits, own.floor}};
+        const struct rp_tc floors[] = {{own.products, own.bits, own.floor + 1}, {own.products, own.bits, own.floor - 1}};
+        CHECK(probes_that_show((enum rp_numerics)n, RP_PROBE_SUMS, own) == 0, "its own");
+        for (int i = 0; i < 3; i++) {
+            const int shown = probes_that_show((enum rp_numerics)n, RP_PROBE_SUMS, others[i]);
+            CHECK(shown > 100, "%s, other %d: %d", rp_numerics_name((enum rp_numerics)n), i, shown);
+        }
+        for (int i = 0; i < 2; i++) { /* sums in the range of training do not depend on it */
+            const int shown = probes_that_show((enum rp_numerics)n, RP_PROBE_EDGES, floors[i]);
+            CHECK(is_bf16 ? shown > 0 : shown == 0, "%s, floor %d: %d", rp_numerics_name((enum rp_numerics)n), i, shown);
+            CHECK(probes_that_show((enum rp_numerics)n, RP_PROBE_SUMS, floors[i]) == 0, "%s, floor %d", rp_numerics_name((enum rp_numerics)n), i);
+        }
+    }
 }

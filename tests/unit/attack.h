@@ -55,7 +55,7 @@ static __attribute__((unused)) void attack_expect_named(const char *name, const 
                                     : status                             ? RP_VERDICT_FAILED
                                                                          : RP_VERDICT_UNKNOWN_KEY;
     CHECK(v.verdict == verdict, "%s: %s", name, rp_verdict_text(v.verdict));
-    CHECK(!names || strstr(err.msg, names), "%s: the message does not name %s: %s", name, names, err.msg);
+    CHECK(!names || strstr(err.msg, names), "%s: the message does not name %s: %s", name, names ? names : "", err.msg);
     RP_BUF text = {0};
     RP_JSON *document = rp_verification_json(&v);
     rp_verification_text(&text, RP_FILL_TEXT, document, NULL, 1, 0);

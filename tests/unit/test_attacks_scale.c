@@ -427,6 +427,67 @@ TEST(the_peak_of_mixed_precision_is_that_of_tensor_cores)
     }
 }
 
+static const struct proof_case {
+    const char *name, *key, *value; /* of the device's "tensor_core"; "" key: the whole; NULL value: none */
+    enum rp_check_state state;
+    const char *names;
+} proofs[] = {
+    {"as it was", "edges", "0", RP_CHECK_PASSED, ""},
+    {"some edges", "edges", "17", RP_CHECK_NOTE, "17 of 4096 sums"},
+    {"not tested", "", "{\"outcome\": \"unproven\", \"sums_sha256\": null, \"edges\": null}", RP_CHECK_WARNING, "were not tested"},
+    {"nothing of them", "", NULL, RP_CHECK_FAILED, "is not recorded"},
+    {"another digest", "sums_sha256", "\"" FX_ROOT "\"", RP_CHECK_FAILED, "no contract that is known here"},
+    {"the digest of another family", "sums_sha256", "\"4bada579feada68b2197e9de223f5cc7f40f9604a5e60e9af9467af4e8381743\"", RP_CHECK_FAILED,
+     "gave the sums of repro-bf16-tc16/0 before the run, not those of repro-fp16-tc16/0"},
+    {"proved without a digest", "sums_sha256", "null", RP_CHECK_FAILED, "does not agree"},
+    {"unproven with a digest", "outcome", "\"unproven\"", RP_CHECK_FAILED, "does not agree"},
+};
+
+TEST(attacks_on_the_test_of_tensor_cores)
+{
+    char text[512];
+    for (size_t i = 0; i < sizeof proofs / sizeof *proofs; i++) {
+        const struct proof_case *r = &proofs[i];
+        FX(x);
+        on_gpu(&x, "train.tensor_core=tc16", "gpu0 NVIDIA H100 PCIe sm_90");
+        const struct rp_plan_facts *plan = &x.doc->facts.plan;
+        const json_int_t reserved = (json_int_t)(plan->total_bytes - plan->host_bytes - plan->decoder_bytes - plan->connection_bytes);
+        x.done = json_pack("{s:{s:I, s:I}}", "device_bytes", "reserved", reserved, "used", reserved);
+        fx_compute(&x);
+        json_t *device = (json_t *)rp_json_at(x.facts, "rank/0/device"), *core = json_object_get(device, "tensor_core"),
+               *value = r->value ? json_loads(r->value, JSON_DECODE_ANY, NULL) : NULL;
+        if (!value)
+            json_object_del(device, "tensor_core");
+        else
+            json_object_set_new(*r->key ? core : device, *r->key ? r->key : "tensor_core", value);
+        fx_derive(&x);
+        fx_seal(&x, "attacker", "attack");
+        const enum rp_check_state state = state_of(RP_CHECK_environment, text);
+        CHECK(state == r->state, "%s: %d, %s", r->name, (int)state, text);
+        CHECK(strstr(text, r->names), "%s: %s", r->name, text);
+        if (*text)
+            SAID(text);
+    }
+}
+
+TEST(tensor_cores_of_a_run_that_has_no_use_for_them)
+{
+    char text[512];
+    const char *const devices[] = {"gpu0 NVIDIA H100 PCIe sm_90", "isa=avx2 threads=1"};
+    const char *const names[] = {"strict fp32, which has no use", "is not a device of the backend"};
+    for (int i = 0; i < 2; i++) {
+        FX(x);
+        x.device = devices[i];
+        x.backend = i ? "cpu" : "cuda";
+        fx_compute(&x);
+        json_object_set_new((json_t *)rp_json_at(x.facts, "rank/0/device"), "tensor_core",
+                            json_pack("{s:s, s:s, s:i}", "outcome", "proved", "sums_sha256", FX_ROOT, "edges", 0));
+        fx_derive(&x);
+        fx_seal(&x, "attacker", "attack");
+        CHECK(state_of(RP_CHECK_environment, text) == RP_CHECK_FAILED && strstr(text, names[i]), "%s", text);
+    }
+}
+
 TEST(mixed_precision_on_a_gpu_with_those_tensor_cores)
 {
     char text[512];

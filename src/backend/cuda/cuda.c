@@ -410,6 +410,7 @@ static void info(const struct rp_dev *dev, struct rp_device_info *out)
     out->index = c->ordinal;
     out->major = c->gpu.capability / 10;
     out->minor = c->gpu.capability % 10;
+    out->proof = c->proof;
 }
 
 const struct rp_backend rp_backend_cuda = {

@@ -90,6 +90,7 @@ struct rp_cuda {
     int half;
     CUevent timer[2];                 /* measure.c */
     int timing;                       /* 1: between time_begin() and time_end(); 2: and timer[1] was recorded */
+    struct rp_device_proof proof;     /* in mixed precision */
     struct rp_cuda_graphs *graphs;    /* launches that are collected and repeated: graph.c; NULL: each goes to the stream at once */
     struct rp_err failed;             /* the first failure since the last report */
     int has_failed;
@@ -195,7 +196,8 @@ const char *rp_cuda_gemm16_tile(const struct rp_cuda *c, int number, int *usable
 void rp_cuda_gemm16(struct rp_cuda *c, const struct rp_gemm *g);
 /* Tile and estimated cycles, if a multiprocessor does as many multiply-adds in a cycle. */
 struct rp_cuda_gemm rp_cuda_gemm16_choice(const struct rp_cuda *c, const struct rp_gemm *g, int rate);
-/* Whether the GPU adds products as dev.numerics has it: RP_UNAVAILABLE with the first that differs. Uses the workspace. */
+/* Whether the GPU adds products as dev.numerics has it: fills c->proof; RP_UNAVAILABLE with the first that differs. Uses the
+ * workspace. */
 int rp_cuda_prove(struct rp_cuda *c, struct rp_err *err) rp_must_check;
 /* Bytes of shared memory of a tile of gemm16.cuh. */
 size_t rp_cuda_gemm16_shared(const struct rp_cuda *c, int rows, int columns);

@@ -56,6 +56,7 @@ static const struct owner of_facts[] = {
     {"plan/bytes", RP_CHECK_memory},
     {"plan", ON_CPU},
     {"data", RP_CHECK_data},
+    {"rank/*/device/tensor_core/sums_sha256", RP_CHECK_environment},
     {"tensor_root", RP_CHECK_state_roots},
     {"challenge", RP_CHECK_challenge},
     {"replicates/bundle", NO_CHECK},

@@ -3,6 +3,7 @@
 #include "base/isa.h"
 #include "base/text.h"
 #include "capture/value.h"
+#include "ops/tensor_probe.h"
 #include "verify/state.h"
 #include "worker/worker.h"
 
@@ -70,6 +71,52 @@ static int check_arithmetic(const struct rp_verify_state *s, const struct rp_dev
     return 0;
 }
 
+/* The name of the contract whose probes have that digest; NULL: none. */
+static const char *find_contract(const char *digest)
+{
+    for (int n = 0; n < RP_NUMERICS_COUNT; n++) {
+        char hex[RP_SHA256_HEX] = "";
+        if (rp_is_mixed((enum rp_numerics)n))
+            rp_tc_probe_digest(hex, (enum rp_numerics)n);
+        if (*hex && strcmp(hex, digest) == 0)
+            return rp_numerics_name((enum rp_numerics)n);
+    }
+    return NULL;
+}
+
+/* What the GPU computed before the run are the sums of the run's arithmetic. */
+static int check_proof(const struct rp_verify_state *s, int rank, const struct rp_device_facts *d,
+                       struct rp_check_result *result, struct rp_err *err)
+{
+    const enum rp_numerics n = rp_recipe_numerics(&s->run.recipe);
+    const struct rp_tensor_core_facts *is = d->tensor_core;
+    const struct rp_device_facts *first = s->run.facts->rank[0].device;
+    char hex[RP_SHA256_HEX];
+    if (!rp_is_mixed(n) || !is)
+        return !rp_is_mixed(n) == !is ? 0
+               : is ? rp_fail(err, RP_MISMATCH, "tensor cores were tested before a run in strict fp32, which has no use for them")
+                    : rp_fail(err, RP_MISMATCH, "whether the GPU's tensor cores gave the sums of %s before the run is not recorded",
+                              rp_numerics_name(n));
+    const int proved = strcmp(is->outcome, "proved") == 0;
+    if (proved != (*is->sums_sha256 != 0) || proved != (is->edges != RP_NO_INTEGER))
+        return rp_fail(err, RP_MISMATCH, "the GPU's tensor cores are '%s', which does not agree with what is recorded of their sums", is->outcome);
+    if (!proved)
+        return rp_check_warn(result, "the GPU's tensor cores were not tested before the run: that they compute %s is the signer's word",
+                             rp_numerics_name(n));
+    const int known = rank && first && first->tensor_core && strcmp(first->tensor_core->sums_sha256, is->sums_sha256) == 0;
+    if (!known)
+        rp_tc_probe_digest(hex, n);
+    if (!known && strcmp(hex, is->sums_sha256) != 0) {
+        const char *other = find_contract(is->sums_sha256);
+        return rp_fail(err, RP_MISMATCH, "the GPU's tensor cores gave the sums of %s before the run, not those of %s",
+                       other ? other : "no contract that is known here", rp_numerics_name(n));
+    }
+    if (is->edges && result->state == RP_CHECK_PASSED)
+        rp_check_note(result, "%" PRId64 " of %d sums of infinities and at the ends of the range, computed by the GPU before "
+                      "the run, are not those of %s", is->edges, RP_PROBE_SUMS_MOST, rp_numerics_name(n));
+    return 0;
+}
+
 /* Both captures have the GPU, unless they could list none. Rank 0 has the number that was asked for; the ranks after it
  * choose. */
 static int check_gpu(const struct rp_verify_state *s, int rank, const struct rp_device_facts *d,
@@ -78,7 +125,7 @@ static int check_gpu(const struct rp_verify_state *s, int rank, const struct rp_
     const int node = (int)s->run.facts->rank[rank].node;
     const char *asked = rank ? NULL : setting_text(s, "run.device");
     char safe[72];
-    if (check_arithmetic(s, d, err) < 0)
+    if (check_arithmetic(s, d, err) < 0 || check_proof(s, rank, d, result, err) < 0)
         return -1;
     for (int after = 0; after < 2; after++) {
         const json_t *capture = rp_run_capture(&s->run, node, after);
@@ -189,7 +236,7 @@ static int has_form(const struct rp_device_facts *d)
 {
     const int cpu = d->isa && d->threads > 0, no_cpu = !d->isa && d->threads == RP_NO_INTEGER,
               gpu = d->index >= 0 && d->compute_capability,
-              no_gpu = d->index == RP_NO_INTEGER && !d->compute_capability && !d->pci_address;
+              no_gpu = d->index == RP_NO_INTEGER && !d->compute_capability && !d->pci_address && !d->tensor_core;
     return strcmp(d->kind, "cpu") == 0 ? cpu && no_gpu : gpu && no_cpu;
 }
 

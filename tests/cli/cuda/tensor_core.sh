@@ -18,6 +18,9 @@ both() { # NAME FAMILY RECIPE OPTION...
     [ "$(wc -l <gpu.jsonl)" -gt 1 ] || fail "$name: no steps"
     [ "$("$REPRO" inspect "$name-gpu.repro.tar.zst" facts.json | jq -r '.recipe["train.tensor_core"].value')" = "$family" ] ||
         fail "$name: the recipe does not name the tensor cores"
+    "$REPRO" inspect "$name-gpu.repro.tar.zst" facts.json >facts.json
+    jq -e '.rank[0].device.tensor_core | .outcome == "proved" and (.sums_sha256 | length == 64) and .edges == 0' facts.json >answer.txt ||
+        fail "$name: the test of its tensor cores is not in the bundle"
 }
 one="--set measure.timed_steps=2 --set train.accumulation_steps=1"
 small="--batch-size 2 --set model.width=8 --set task.image_size=32"
@@ -28,6 +31,12 @@ both overflow tc16 resnet50_tiny_fp16 $one $small --set train.loss_scale_initial
 "$REPRO" inspect overflow-gpu.repro.tar.zst run.json | jq -e '.results.loss_scaling.skipped > 0' >answer.txt || fail "nothing overflowed"
 "$REPRO" verify bert-gpu.repro.tar.zst --replay 1 >verify.txt 2>&1 || { cat verify.txt >&2; fail "the bundle of the GPU does not verify"; }
 says_in "bit-equal" verify.txt
+tested="tensor cores tested before the run: the sums of repro-fp16-tc16/0"
+says_in "; $tested" verify.txt
+"$REPRO" report bert-gpu.repro.tar.zst --any-key -o report.md >out.txt 2>err.txt || fail "no report"
+says_in "Start-up test: $tested" report.md
+"$REPRO" report bert-gpu.repro.tar.zst --any-key -o page.html >out.txt 2>err.txt || fail "no page"
+says_in "; $tested)" page.html
 # Another family is passed over, and a named one is refused.
 on_gpu "$REPRO" run bert_tiny_fp16 $short $one $narrow --batch-size 1 --set train.tensor_core=tc8 -o other.repro.tar.zst >out.txt 2>err.txt || fail "no CPU in its place"
 says_in "device: cpu" err.txt
