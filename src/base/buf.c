@@ -337,8 +337,10 @@ int rp_mkdirs(const char *path, mode_t mode, struct rp_err *err)
         *s = 0;
         if (mkdir(p, mode) < 0) {
             int e = errno; /* EROFS and EACCES are fine too for a parent that exists */
-            if (stat(p, &st) < 0 || !S_ISDIR(st.st_mode))
-                return rp_fail(err, RP_IO, "cannot make directory '%s': %s", p, strerror(e == EEXIST ? ENOTDIR : e));
+            const int is_directory = stat(p, &st) == 0 && S_ISDIR(st.st_mode);
+            errno = e == EEXIST ? ENOTDIR : e;
+            if (!is_directory)
+                return rp_fail(err, RP_IO, "cannot make directory '%s': %s", p, strerror(errno));
         }
         *s = c;
     }

@@ -112,13 +112,16 @@ static int publish_key(const char *tmp, const char *path, struct rp_err *err)
     return rp_fail(err, RP_IO, "cannot create '%s': %s", path, strerror(errno));
 }
 
+#define ELSEWHERE \
+    "name a writable place with REPRO_KEY=FILE, --key FILE of run, or --output of 'key new'; in a container, one on a volume"
+
 static int write_private(const char *path, const char *pem, size_t size, struct rp_err *err)
 {
     RP_FREE char *tmp = rp_asprintf("%s.%ld.new", path, (long)getpid());
     unlink(tmp);
     RP_FD fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
-        return rp_fail(err, RP_IO, "cannot create '%s': %s (another place: --output, or --key of a run)", path, strerror(errno));
+        return rp_fail(err, RP_IO, "cannot create '%s': %s; " ELSEWHERE, path, strerror(errno));
     int failed = 0;
     if (fchmod(fd, 0600) < 0 || rp_write_all(fd, pem, size) < 0 || fsync(fd) < 0)
         failed = rp_fail(err, RP_IO, "cannot write '%s': %s", path, strerror(errno)) < 0;
@@ -136,8 +139,11 @@ int rp_key_create(const char *path, const char *passphrase, struct rp_err *err)
     if (passphrase && !*passphrase)
         return rp_fail(err, RP_USAGE, "the passphrase is empty; leave it out for a key without one");
     RP_FREE char *dir = rp_folder_of(path);
-    if (rp_mkdirs(dir, 0700, err) < 0)
-        return rp_wrap(err, "making a key (another place: --output of 'key new', --key of a run, or REPRO_KEY)");
+    struct rp_err why = {0};
+    if (rp_mkdirs(dir, 0700, &why) < 0) {
+        errno = why.sys;
+        return rp_fail(err, RP_IO, "cannot make the signing key '%s': %s; " ELSEWHERE, path, why.msg);
+    }
     AUTO_PKEY *pkey = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
     AUTO_BIO *bio = BIO_new(BIO_s_secmem());
     if (!pkey || !bio)
@@ -494,8 +500,8 @@ char *rp_config_path(const char *leaf, struct rp_err *err)
         return rp_fail_null(err, RP_USAGE, "%s is '%s', which is not an absolute path, so there is no directory for keys: write all of "
                             "it, or give --key FILE", relative == xdg ? "XDG_CONFIG_HOME" : "HOME", relative);
     return rp_fail_null(err, RP_USAGE,
-                        "neither HOME nor XDG_CONFIG_HOME names a directory for keys; set one, or make a key with "
-                        "'repro key new -o FILE' and give --key FILE");
+                        "neither HOME nor XDG_CONFIG_HOME is set, so there is no directory for keys and ledgers: set one; a key "
+                        "elsewhere is given with --key FILE or REPRO_KEY, one to trust with --trust FILE");
 }
 
 char *rp_key_default_path(struct rp_err *err)

@@ -35,9 +35,12 @@ key=$(buildah run "$container" -- env/deps-key.sh)
 buildah rm "$container" >/dev/null
 real=$(deps_dir)
 mkdir -p "deps/$key"
-cp -rl "$real/$("$TOP/env/deps-key.sh")"/{sysroot,used.lock} "deps/$key/"
+take() { # FILE... FOLDER: links, where both are on one file system
+    cp -rl "$@" 2>/dev/null || cp -r "$@"
+}
+take "$real/$("$TOP/env/deps-key.sh")"/{sysroot,used.lock} "deps/$key/"
 cuda=$("$REPRO" version --json | jq 'if .gpu_worker then 1 else 0 end') # what this build could have, the image can
-[ "$cuda" = 0 ] || cp -rl "$real/device" "$("$TOP/env/fetch-cuda.sh" --dir "$real")" deps/
+[ "$cuda" = 0 ] || take "$real/device" "$("$TOP/env/fetch-cuda.sh" --dir "$real")" deps/
 
 commit=$(git -C tree -c safe.directory="*" rev-parse HEAD 2>/dev/null || echo unknown)
 IMAGE_ARGS="--pull=never --build-arg CUDA=$cuda --build-arg BUILDER=localhost/base --build-arg DEPS_DIR=/mnt/deps --volume $PWD/deps:/mnt/deps:rw" \

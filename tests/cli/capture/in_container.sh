@@ -61,3 +61,25 @@ inside privileged.json --pids-limit 100 --privileged --ipc host --pid host --uts
     fail "podman refuses --privileged: $(tail -n 1 err.txt)"
 expect privileged.json --pids-limit=100 --privileged --ipc=host --pid=host --uts=host
 [ "$(jq -r .probes.security.privileged.value privileged.json)" = yes ] || fail "it is privileged"
+
+# A run without root, without a home, with nothing writable but the two volumes of the images, by a user that the container does not know.
+mkdir -p tree/{work,key} work key
+chmod 1777 work key
+walk() { # FLAG... -- ARGUMENT OF run...
+    flags=()
+    while [ "$1" != -- ]; do
+        flags+=("$1")
+        shift
+    done
+    shift
+    podman run --rm "${lower[@]}" --read-only --workdir /work --env HOME=/work --env XDG_CONFIG_HOME=/key "${flags[@]}" --rootfs "$PWD/tree" /repro run \
+        bert_tiny_fp32 --steps 1 --threads 1 --set measure.warmup_steps=0 --set measure.repeats=1 --set measure.ceilings=false "$@"
+}
+walk --user 4321:8765 --volume "$PWD/work:/work" --volume "$PWD/key:/key" -- >out.txt 2>err.txt || fail "a run in two volumes: $(tail -n 3 err.txt)"
+[ -f work/"$(grep -o '^bert_tiny.*zst$' out.txt)" ] || fail "no bundle in the volume: $(ls work)"
+[ "$(stat -c %u key/repro/key.pem)" = 4321 ] || fail "the key is not in its volume"
+grep -q "lost with" err.txt && fail "volumes are taken for the container's own layer"
+walk --user 4321:8765 --unsetenv-all --volume "$PWD/key:/key:ro" -- --key /key/repro/key.pem -o - >piped.zst 2>err.txt || fail "-o -: $(tail -n 3 err.txt)"
+"$REPRO" verify piped.zst --any-key >out.txt || fail "the bundle of -o - does not verify"
+walk --user 99 -- -o - >piped.zst 2>err.txt && fail "a run without a place for a key"
+grep -q "cannot make the signing key '/key/repro/key.pem': .*Read-only file system; .*REPRO_KEY=FILE.* on a volume" err.txt || fail "what to do is not said: $(cat err.txt)"
