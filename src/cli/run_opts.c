@@ -40,10 +40,10 @@ const struct rp_opt rp_run_opt_table[] = {
 char **rp_run_settings(const struct rp_run_opts *o, int *n)
 {
     static const struct {
-        const char *key;
+        const char *flag;
         size_t offset;
     } keys[] = {
-#define KEY(name, field, type, models, def, lo, hi, choices, flag, help) {name, AT(field)},
+#define KEY(name, field, type, models, def, lo, hi, choices, flag, help) {flag, AT(field)},
 #include "recipe/keys.def"
 #undef KEY
     };
@@ -52,7 +52,7 @@ char **rp_run_settings(const struct rp_run_opts *o, int *n)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const char *value = *(const char *const *)((const char *)o + keys[i].offset);
         if (value)
-            out[(*n)++] = rp_asprintf("%s=%s", keys[i].key, value);
+            out[(*n)++] = rp_asprintf("--%s=%s", keys[i].flag, value);
     }
     for (int i = 0; i < o->set.n; i++)
         out[(*n)++] = rp_strdup(o->set.item[i]);

@@ -173,21 +173,30 @@ static int apply_keys(struct rp_recipe *r, const struct rp_settings *s, const st
 
 /* ---- the command line ---- */
 
+/* The key that has an option of its own of that name, or -1. */
+static int key_of_flag(const char *flag)
+{
+    for (int k = 0; k < RP_KEY_COUNT; k++)
+        if (*flag && strcmp(rp_key_at(k)->flag, flag) == 0)
+            return k;
+    return -1;
+}
+
 static int set_from_text(struct rp_recipe *r, const char *set, char *given, struct rp_err *err)
 {
-    char name[128], shown[72];
+    char word[128], shown[72];
+    const int by_flag = strncmp(set, "--", 2) == 0;
     size_t n = strcspn(set, "=");
-    if (set[n] != '=' || n == 0 || n >= sizeof name)
+    if (set[n] != '=' || n == 0 || n >= sizeof word)
         return rp_fail(err, RP_USAGE, "--set %s: expected KEY=VALUE, like train.batch_size=8", rp_excerpt(shown, set));
-    memcpy(name, set, n);
-    name[n] = 0;
-    int k = rp_key_find(name);
+    memcpy(word, set, n);
+    word[n] = 0;
+    int k = by_flag ? key_of_flag(word + 2) : rp_key_find(word);
+    const char *name = by_flag && k >= 0 ? rp_key_at(k)->name : word;
     if (k >= 0 && given[k])
         return rp_fail(err, RP_USAGE, "%s is set twice on the command line", name);
-    if (rp_recipe_set(r, name, set + n + 1, RP_FROM_COMMAND_LINE, err) < 0) {
-        const char *flag = k >= 0 ? rp_key_at(k)->flag : "";
-        return *flag ? rp_wrap(err, "--%s or --set", flag) : rp_wrap(err, "--set %s", rp_excerpt(shown, set));
-    }
+    if (rp_recipe_set(r, name, set + n + 1, RP_FROM_COMMAND_LINE, err) < 0)
+        return by_flag ? rp_wrap(err, "%s", word) : rp_wrap(err, "--set %s", rp_excerpt(shown, set));
     given[k] = 1;
     r->place[k] = (struct rp_place){0};
     return 0;

@@ -64,9 +64,10 @@ static inline int64_t rp_recipe_micro_batches(const struct rp_recipe *r)
 }
 
 
-/* `where` is a path with or without ".yaml", or the name of an embedded recipe, with or without "recipes/" (a path wins; source_name
- * says which it was). backend: name of the backend whose section applies, NULL: none. set: n_set "key=value" texts from the command
- * line, each key once. On failure nothing is owned by *r. Errors in the file read "file:line:column: ...". */
+/* `where` is a path with or without ".yaml", or the name of an embedded recipe, with or without "recipes/" (a path wins;
+ * source_name says which it was). backend: name of the backend whose section applies, NULL: none. set: n_set texts of
+ * the command line, each key once: "key=value", or "--flag=value" from the option that a key has of its own. On failure
+ * nothing is owned by *r. Errors in the file read "file:line:column: ...". */
 int rp_recipe_load(struct rp_recipe *r, const char *where, const char *backend, const char *const *set, int n_set,
                    struct rp_err *err) rp_must_check;
 /* The same from bytes (a bundle's recipe.yaml, tests, fuzzing); name is used in messages. Bytes have no directory of their own, so
