@@ -2,6 +2,8 @@
 #include "base/build.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
+#include "base/json.h"
+#include "base/text.h"
 #include "cli/attempt.h"
 #include "cli/opts.h"
 #include "cli/replay_progress.h"
@@ -283,11 +285,12 @@ static int run_checks(struct rp_verification *v, const struct rp_cli *cli, const
     return failed ? -1 : 0;
 }
 
+/* Why nothing can be recorded is told once, whatever the number of bundles. */
 static void add_ledger_entry(const struct rp_cli *cli, const struct rp_verification *v, const char *bundle, int exit_status)
 {
     const struct verify_opts *o = cli->opts;
     struct rp_progress progress;
-    rp_progress_init(&progress, STDERR_FILENO, cli->quiet);
+    rp_progress_init(&progress, STDERR_FILENO, cli->quiet || bundle != cli->argv[0]);
     if (!o->no_ledger)
         rp_attempt_verified(bundle, v, exit_status, &progress);
 }
@@ -355,6 +358,31 @@ static void complete_document(json_t *document, const char *bundle, const struct
     json_object_set_new(document, "program", program_json());
 }
 
+/* Of several bundles, the last line: how many have each verdict, and which ones are not fine. */
+static void print_tally(const json_t *list)
+{
+    RP_BUF text = {0};
+    const size_t n = json_array_size(list);
+    rp_buf_printf(&text, "\n%zu bundles:", n);
+    size_t fine = 0, bad = 0;
+    for (size_t i = 0; i < n; i++)
+        fine += json_integer_value(json_object_get(json_array_get(list, i), "exit")) == 0;
+    if (fine)
+        rp_buf_printf(&text, " %zu verified", fine);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *one = json_array_get(list, i);
+        const char *verdict = rp_json_text_at(one, "summary");
+        if (json_integer_value(json_object_get(one, "exit")) == 0)
+            continue;
+        RP_FREE char *name = rp_strdup(rp_json_text_at(one, "bundle"));
+        rp_sanitize(name);
+        rp_buf_printf(&text, "%s %s: %.*s", fine || bad++ ? "," : "", name,
+                      *verdict ? (int)strcspn(verdict, ":") : 8, *verdict ? verdict : "not read");
+    }
+    rp_buf_puts(&text, "\n");
+    rp_cli_print(&text);
+}
+
 /* The status is that of the worst bundle. With --quiet a verdict is told by it alone. */
 static int verify_bundles(struct rp_cli *cli, struct inputs *in, struct rp_err *err)
 {
@@ -366,7 +394,7 @@ static int verify_bundles(struct rp_cli *cli, struct inputs *in, struct rp_err *
         if (bad && (!failed++ || rp_cli_is_worse(e.code, err->code))) {
             *err = e;
             cli->silent = cli->quiet && document;
-            if (document && cli->argc > 1)
+            if (document && cli->argc > 1 && !strstr(err->msg, cli->argv[i]))
                 (void)rp_wrap(err, "%s", cli->argv[i]);
         }
         if (!document && e.code == RP_USAGE) { /* of an option, not of a bundle */
@@ -386,6 +414,8 @@ static int verify_bundles(struct rp_cli *cli, struct inputs *in, struct rp_err *
         if (e.code == RP_INTERRUPTED)
             break;
     }
+    if (cli->argc > 1 && !cli->json && !cli->quiet)
+        print_tally(list);
     if (cli->argc > 1)
         cli->result = json_pack("{s:o, s:i}", "bundles", list, "exit", failed ? rp_exit_status(err->code) : 0);
     else {

@@ -34,7 +34,11 @@ done
 head -c 5000 a.zst >cut.zst
 exit_of 0 "$REPRO" verify a.zst a.zst
 [ "$(grep -c '^a.zst: verified' out.txt)" = 2 ] || fail "not two verdicts"
+[ "$(tail -n 1 out.txt)" = "2 bundles: 2 verified" ] || fail "the last line: $(tail -n 1 out.txt)"
 exit_of 4 "$REPRO" verify a.zst cut.zst none.zst
+[ "$(tail -n 1 out.txt)" = "3 bundles: 1 verified, cut.zst: FAILED, none.zst: not read" ] || fail "the last line: $(tail -n 1 out.txt)"
+env -u HOME -u XDG_CONFIG_HOME "$REPRO" verify a.zst a.zst >out.txt 2>err.txt && fail "whose key is known without a home"
+[ "$(grep -c 'is not recorded' err.txt)" = 1 ] || fail "told once for each bundle: $(cat err.txt)"
 # An unknown key (8) does not hide a bundle that is no bundle.
 exit_of 4 "$REPRO" verify -q "$TOP/results/epyc-2core-2026-11-27/gpt_32_ranks.repro.tar.zst" cut.zst
 exit_of 4 "$REPRO" verify a.zst cut.zst none.zst
