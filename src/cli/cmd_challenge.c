@@ -72,7 +72,7 @@ const struct rp_command rp_cmd_challenge_new = {
     .details = "Send the file to the person who claims a speed, and keep a copy. Its time is read from your clock; the "
                "bound counts from it.\n"
                "\n"
-               "Example:\n"
+               "Examples:\n"
                "  repro challenge new -o mine.challenge --note \"for the H200 offer\"\n",
     .opts = new_opts,
     .opts_size = sizeof(struct challenge_opts),
@@ -183,7 +183,7 @@ const struct rp_command rp_cmd_challenge_draw = {
     .details = "S is the first of K steps between two state roots. The parts are drawn from the nonce of the challenge "
                "and the digest of the bundle, each at most once.\n"
                "\n"
-               "Example:\n"
+               "Examples:\n"
                "  repro challenge draw theirs.repro.tar.zst --draw second.challenge\n",
     .opts = draw_opts,
     .opts_size = sizeof(struct challenge_opts),
@@ -327,7 +327,7 @@ const struct rp_command rp_cmd_challenge_answer = {
         "Trains the steps before those parts again, on any machine, and writes parameters and optimizer state for "
         "the challenger, who replays the parts from them. Each state is a file step-S.safetensors of a directory.\n"
         "\n"
-        "Example:\n"
+        "Examples:\n"
         "  repro challenge answer mine.repro.tar.zst --draw second.challenge -o states\n",
     .opts = answer_opts,
     .opts_size = sizeof(struct challenge_opts),
@@ -402,5 +402,10 @@ const struct rp_command rp_cmd_challenge = {
         "  that nothing else was tried: c1 can be answered several times, and the best sent\n"
         "  the speed without start and end: capture, ceilings and transport count; make the run long\n"
         "  that no part was skipped: fewer than half of them remain likelier than the odds above\n"
-        "  a run from a file (--init) that neither shuffles nor drops anything: no seed changes its bits\n",
+        "  a run from a file (--init) that neither shuffles nor drops anything: no seed changes its bits\n"
+        "\n"
+        "Examples:\n"
+        "  repro challenge new -o c1 --note \"for the H200 offer\"\n"
+        "  repro run bert_fp32 --challenge c1\n"
+        "  repro verify b.repro.tar.zst --trust p.pem --challenge c1 --received file\n",
 };

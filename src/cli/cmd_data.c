@@ -97,7 +97,11 @@ const struct rp_command rp_cmd_data_list = {
     .name = "data list",
     .operands = "[ARCHIVE]",
     .summary = "list what is unpacked and what is embedded, or the members of an archive",
-    .details = "ARCHIVE is a file, or the name of an embedded archive.\n",
+    .details = "ARCHIVE is a file, or the name of an embedded archive.\n"
+               "\n"
+               "Examples:\n"
+               "  repro data list\n"
+               "  repro data list bert_sample.tar.zst\n",
     .opts = store_opts,
     .opts_size = sizeof(struct store_opts),
     .run = cmd_data_list,
@@ -255,7 +259,12 @@ const struct rp_command rp_cmd_data_check = {
                "JPEG images may be gray, RGB, CMYK and progressive, from 1x1 to 2^26 pixels. An EXIF orientation is counted and ignored, "
                "as by torchvision and TensorFlow; OpenCV and newer releases of DALI turn such images. Truncated and damaged images are "
                "refused by name, also larger ones, more than 100 scans, 12 bits per sample, lossless and arithmetic coding, and other "
-               "formats than JPEG.\n",
+               "formats than JPEG.\n"
+               "\n"
+               "Examples:\n"
+               "  repro data check\n"
+               "  repro data check /data/imagenet --format imagenet_tfrecord\n"
+               "  repro data check 'tokens/*.bin' --format tokens --below tokens=50257\n",
     .opts = check_opts,
     .opts_size = sizeof(struct check_opts),
     .run = cmd_data_check,
@@ -282,7 +291,10 @@ const struct rp_command rp_cmd_data_unpack = {
     .operands = "ARCHIVE",
     .summary = "unpack an archive into the store and print the directory",
     .details = "ARCHIVE is a file, or the name of an embedded archive: tar or zip, plain or with gz, xz, zst, lz4 or bz2. It is hashed "
-               "first, unpacked within limits, and renamed into place; the directory is named after its SHA-256.\n",
+               "first, unpacked within limits, and renamed into place; the directory is named after its SHA-256.\n"
+               "\n"
+               "Examples:\n"
+               "  repro data unpack bert_sample.tar.zst\n",
     .opts = unpack_opts,
     .opts_size = sizeof(struct store_opts),
     .run = cmd_data_unpack,
@@ -292,4 +304,8 @@ const struct rp_command rp_cmd_data = {
     .name = "data",
     .operands = "",
     .summary = "list, check, unpack, make and time training data",
+    .details = "Examples:\n"
+               "  repro data list\n"
+               "  repro data make bert corpus\n"
+               "  repro data check corpus --format bert_tfrecord\n",
 };

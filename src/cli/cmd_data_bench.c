@@ -159,7 +159,10 @@ const struct rp_command rp_cmd_data_bench = {
     .operands = "PATH",
     .summary = "measure how many images a second are decoded and cropped",
     .details = "Reads PATH as a run would, in shuffled order with random crops, 64 samples at a time, and reports images per second for "
-               "each number of threads. Files that are not in memory yet make the first figures slower.\n",
+               "each number of threads. Files that are not in memory yet make the first figures slower.\n"
+               "\n"
+               "Examples:\n"
+               "  repro data bench /data/imagenet --format imagenet_tfrecord --threads 1,2,4,8\n",
     .opts = bench_opts,
     .opts_size = sizeof(struct bench_opts),
     .run = cmd_data_bench,

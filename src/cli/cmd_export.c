@@ -90,7 +90,7 @@ const struct rp_command rp_cmd_export = {
         "evaluated (eval_samples is 0, the status aborted). eval_accuracy, which the checker requires, is exp(-loss) of the last training "
         "step, as the log states.\n"
         "\n"
-        "Example:\n"
+        "Examples:\n"
         "  repro export mllog bert_fp32.repro.tar.zst --org 'Some Lab' -o result_0.txt\n",
     .opts = opts,
     .opts_size = sizeof(struct export_opts),

@@ -92,7 +92,11 @@ const struct rp_command rp_cmd_key_new = {
                "at byte 41 of a file of signify, 63 of minisign. Publish the public key that 'repro key show --form' "
                "prints then: it has another number than theirs.\n"
                "  { echo MC4CAQAwBQYDK2VwBCIEIA== | base64 -d; tail -n 1 KEY | base64 -d | tail -c +41 |\n"
-               "  head -c 32; } | openssl pkey -inform DER -out key.pem\n",
+               "  head -c 32; } | openssl pkey -inform DER -out key.pem\n"
+               "\n"
+               "Examples:\n"
+               "  repro key new\n"
+               "  repro key new --encrypt -o lab.pem\n",
     .opts = new_opts,
     .opts_size = sizeof(struct key_opts),
     .run = cmd_key_new,
@@ -254,4 +258,8 @@ const struct rp_command rp_cmd_key = {
     .name = "key",
     .operands = "",
     .summary = "make, show and trust signing keys",
+    .details = "Examples:\n"
+               "  repro key new\n"
+               "  repro key show\n"
+               "  repro key trust alice.pem\n",
 };

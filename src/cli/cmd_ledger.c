@@ -306,7 +306,7 @@ const struct rp_command rp_cmd_ledger_export = {
                "nothing identifies the machine or its users. The chain is exported whole: left-out lines would break "
                "it. " OPERAND_HELP "\n"
                "\n"
-               "Example:\n"
+               "Examples:\n"
                "  repro ledger export -o ledger.jsonl\n",
     .opts = export_opts,
     .opts_size = sizeof(struct ledger_opts),
@@ -366,5 +366,9 @@ const struct rp_command rp_cmd_ledger = {
     .details = "Every attempt becomes a signed line of the ledger next to the key before it trains, and each bundle "
                "cites its line: publishing the best of ten runs reveals the other nine. 'list' shows the lines, "
                "'check' follows the chain, 'export' writes it out to go with a bundle, 'head' prints its last digest, "
-               "which others can sign or time-stamp.\n",
+               "which others can sign or time-stamp.\n"
+               "\n"
+               "Examples:\n"
+               "  repro ledger list\n"
+               "  repro ledger export -o ledger.jsonl\n",
 };

@@ -58,7 +58,11 @@ const struct rp_command rp_cmd_recipes = {
     .summary = "list the embedded recipes; explain the keys of a recipe",
     .details = "Any of these names works wherever a RECIPE is asked for, with no other file at hand. The recipes of a "
                "group, such as the cases of the GPT report of 2021, take one line here; 'recipes list' and --json "
-               "name each.\n",
+               "name each.\n"
+               "\n"
+               "Examples:\n"
+               "  repro recipes\n"
+               "  repro run bert_fp32\n",
     .run = cmd_recipes,
 };
 
@@ -228,6 +232,11 @@ const struct rp_command rp_cmd_recipes_keys = {
     .summary = "explain every key of a recipe: form, range, default, models, option",
     .details =
         "With MODEL, a value of the key 'workload', only the keys of that model; a recipe of it takes no others.\n"
-        "Each can be set on the command line: repro run RECIPE --set KEY=VALUE. What was set is in the bundle.\n",
+        "Each can be set on the command line: repro run RECIPE --set KEY=VALUE. What was set is in the bundle.\n"
+               "\n"
+               "Examples:\n"
+               "  repro recipes keys\n"
+               "  repro recipes keys gpt\n"
+               "  repro run gpt2_124m_fp32 --set train.batch_size=2\n",
     .run = cmd_recipes_keys,
 };

@@ -301,7 +301,12 @@ const struct rp_command rp_cmd_selftest = {
                "they start repro, which is linked statically, and wait for it without end. repro starts them: "
                "RP_GPU_TOOL='compute-sanitizer --tool racecheck' repro selftest --backend cuda. The words are "
                "separated by spaces; what the tool prints goes to standard error. --speed then calls each operation "
-               "only three times. 'repro run' does the same.\n",
+               "only three times. 'repro run' does the same.\n"
+               "\n"
+               "Examples:\n"
+               "  repro selftest\n"
+               "  repro selftest --backend cuda --tensor-core\n"
+               "  repro selftest --speed --json\n",
     .opts = opts,
     .opts_size = sizeof(struct selftest_opts),
     .run = cmd_selftest,

@@ -143,7 +143,12 @@ const struct rp_command rp_cmd_timestamp = {
                "that the run is not older ('repro help challenge'), it bounds the time that the run can have taken.\n"
                "\n"
                "1. repro timestamp request BUNDLE writes what to send, 2. an authority answers it (RFC 3161), 3. repro timestamp attach BUNDLE "
-               "ANSWER adds the answer to the bundle, 4. repro verify BUNDLE --tsa-ca FILE checks it with the authority's root certificate.\n",
+               "ANSWER adds the answer to the bundle, 4. repro verify BUNDLE --tsa-ca FILE checks it with the authority's root certificate.\n"
+               "\n"
+               "Examples:\n"
+               "  repro timestamp request mine.repro.tar.zst -o request.tsq\n"
+               "  repro timestamp attach mine.repro.tar.zst answer.tsr\n"
+               "  repro verify mine.repro.tar.zst --tsa-ca root.pem\n",
 };
 
 const struct rp_command rp_cmd_timestamp_request = {

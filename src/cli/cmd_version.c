@@ -141,7 +141,12 @@ const struct rp_command rp_cmd_version = {
     .operands = "",
     .summary = "print version, commit, compiler and linked libraries",
     .details =
-        "A dependency whose pinned version had left the archive when this was built is shown as fallen forward.\n",
+        "A dependency whose pinned version had left the archive when this was built is shown as fallen forward.\n"
+               "\n"
+               "Examples:\n"
+               "  repro version\n"
+               "  repro version --licenses\n"
+               "  repro version --json\n",
     .opts = opts,
     .opts_size = sizeof(struct version_opts),
     .run = cmd_version,

@@ -117,9 +117,6 @@ static void put_facts(struct rp_buf *out, int markdown, const struct rp_verifica
         fact(out, markdown, "%s, %s%s%s", rp_json_text_at(row, "text"),
              trusted ? "trusted as '" : "which is not trusted there", trusted ? rp_json_text_at(row, "name") : "", trusted ? "'" : "");
     }
-    for (int k = 0; k < RP_CHECK_COUNT; k++)
-        if (v->check[k].state == RP_CHECK_WARNING)
-            fact(out, markdown, "warning of the check %s: %s", v->check[k].name, v->check[k].text);
     for (int id = RP_LEVEL_computed; id < RP_LEVEL_COUNT; id++) {
         struct rp_level l = rp_level_of(v, (enum rp_level_id)id);
         fact(out, markdown, "%s: %s", l.name, l.text);
@@ -128,6 +125,14 @@ static void put_facts(struct rp_buf *out, int markdown, const struct rp_verifica
         put_ledger(out, markdown, v->ledger);
     if (v->original)
         fact(out, markdown, "the original run was verified too, and the agreement of both was computed again");
+}
+
+/* Never folded. */
+static void put_warnings(struct rp_buf *out, int markdown, const struct rp_verification *v)
+{
+    for (int k = 0; k < RP_CHECK_COUNT && rp_verdict_shows(v->verdict); k++)
+        if (v->check[k].state == RP_CHECK_WARNING)
+            fact(out, markdown, "warning of the check %s: %s", v->check[k].name, v->check[k].text);
 }
 
 static void put_checks(struct rp_buf *out, const struct rp_verification *v)
@@ -167,6 +172,7 @@ void rp_box(struct rp_buf *out, const struct rp_shown_bundle *b, int n, int mark
         put_facts(out, markdown, b[i].v);
         if (!markdown)
             put_checks(out, b[i].v);
+        put_warnings(out, markdown, b[i].v);
     }
     rp_buf_puts(out, box_close[markdown]);
 }

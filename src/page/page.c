@@ -136,7 +136,7 @@ static void put_markdown(struct rp_section *s)
                 ">\n> line {/ledger/position d0} of its signer's ledger; runs of this recipe that were "
                 "started before it, according to that ledger: {/ledger/earlier d0}\n");
     if (ledger->position == 1)
-        rp_buf_puts(s->out, ">\n> the ledger begins with this run: earlier ones, if there were any, are not in it\n");
+        rp_buf_puts(s->out, ">\n> the ledger begins with this run: runs before it are not recorded\n");
     rp_buf_puts(s->out, ">\n> ran on `");
     rp_md_code(s->out, rp_rank_device_text(device, s->facts, s->rank));
     rp_buf_puts(s->out, "`: `");

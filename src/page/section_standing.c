@@ -21,7 +21,7 @@ static void put_ledger_remarks(struct rp_section *s)
 {
     const struct rp_ledger_facts *ledger = &s->facts->ledger;
     if (ledger->position == 1)
-        rp_section_fill(s, "<p><b>The ledger begins with this run</b>: earlier ones, if there were any, are not in it.</p>\n");
+        rp_section_fill(s, "<p><b>The ledger begins with this run</b>: runs before it are not recorded.</p>\n");
     if (ledger->begun)
         rp_section_fill(s, "<p>The ledger begins at {/ledger/begun t}.</p>\n");
     if (ledger->key_made)

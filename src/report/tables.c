@@ -147,7 +147,7 @@ static void add_counters(struct rp_doc *d, struct rp_run_documents *r)
         char text[160];
         add_row(d, run, c->name, rate, "d1", RP_FORMAT(text, "%.60s/s", c->name));
         if (c->of)
-            add_row(d, run, RP_FORMAT(text, "%.60s, of %.60s", c->name, c->of), share, "d2*100", "%");
+            add_row(d, run, RP_FORMAT(text, "%.60s, share of %.60s", c->name, c->of), share, "d2*100", "%");
     }
 }
 

@@ -18,17 +18,15 @@ static void add_remarks(const struct rp_verify_state *s, const struct rp_ledger_
     if (p && p->before > others)
         others = p->before;
     if (is->position == 1) {
-        rp_buf_puts(out, "; the ledger begins with this run: earlier ones, if there were any, are not in it");
+        rp_buf_puts(out, "; the ledger begins with this run: runs before it are not recorded");
         if (is->key_made)
             rp_buf_printf(out, " (key made %s%s)", is->key_made, by_file);
     } else if (!is->key_made)
-        rp_buf_puts(out, "; when its key was made is not recorded: runs before the ledger began, if there were any, "
-                         "are not in it");
+        rp_buf_puts(out, "; it is unknown when its key was made: runs before the ledger began are not recorded");
     else if (gap)
         rp_buf_printf(out,
                       "; the ledger begins %" PRId64
-                      " day%s after its key was made (%s%s): runs of that time, if there were any, "
-                      "are not in it",
+                      " day%s after its key was made (%s%s): runs of that time are not recorded",
                       gap, rp_s(gap), is->key_made, by_file);
     else if (rp_rfc3339_seconds(is->key_made) > rp_rfc3339_seconds(is->begun) + RP_LEDGER_CLOCK_S)
         rp_buf_printf(out, "; the ledger began before its key was made (%s%s)", is->key_made, by_file);
@@ -179,9 +177,10 @@ static int find_place(struct rp_verify_state *s, struct rp_check_result *result,
         return rp_fail(err, RP_MISMATCH, "line %" PRId64 " of a ledger cannot have %" PRId64 " runs before it",
                        is->position, is->earlier);
     RP_FREE char *place =
-        rp_asprintf("line %" PRId64 " of the signer's ledger%s%s; earlier runs of this recipe according to the signer: "
-                    "%" PRId64 " (--ledger FILE looks it up)",
-                    is->position, is->begun ? ", begun " : "", is->begun ? is->begun : "", is->earlier);
+        rp_asprintf("line %" PRId64 " of the signer's ledger%s%s; the signer reports %" PRId64
+                    " earlier run%s of this recipe (check with --ledger FILE)",
+                    is->position, is->begun ? ", begun " : "", is->begun ? is->begun : "", is->earlier,
+                    rp_s(is->earlier));
     set_text(s, NULL, result, place);
     return 0;
 }

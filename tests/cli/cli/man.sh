@@ -26,13 +26,18 @@ done
 commands | while read -r name; do
     # shellcheck disable=SC2086
     "$REPRO" help $name --man >one.1
-    for section in NAME SYNOPSIS DESCRIPTION OPTIONS "EXIT STATUS" FILES ENVIRONMENT "SEE ALSO"; do
+    for section in NAME SYNOPSIS DESCRIPTION OPTIONS EXAMPLES "EXIT STATUS" FILES ENVIRONMENT "SEE ALSO"; do
         grep -q "^\.SH $section" one.1 || fail "repro help $name --man has no section $section"
     done
+    # What the examples use exists.
+    sed -n '/^\.SH EXAMPLES/,/^\.SH EXIT/s/\\-/-/gp' one.1 | grep '^repro ' | grep -o ' --[a-z][a-z-]*' | sort -u | while read -r option; do
+        jq -e --arg o "${option#--}" '[.commands[].options[], .common_options[]] | any(.name == $o)' table.json >/dev/null ||
+            fail "the examples of $name have $option, which does not exist"
+    done || exit 1
     if command -v groff >/dev/null; then
         groff -man -Tutf8 -ww -z one.1 2>warnings.txt || fail "groff fails on $name"
         [ ! -s warnings.txt ] || { cat warnings.txt >&2; fail "groff warns of $name"; }
     fi
 done
 "$REPRO" help run --man >one.1
-grep -q '^.SH EXAMPLES' one.1 && grep -q '^.TH REPRO-RUN 1' one.1 && ! grep -q '^Examples:' one.1 || fail "the examples of run are no section"
+grep -q '^.TH REPRO-RUN 1' one.1 && ! grep -q '^Examples:' one.1 || fail "the examples of run are no section"

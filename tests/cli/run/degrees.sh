@@ -12,7 +12,7 @@ grep -q '^[0-9.]* sequences/s, .*, [0-9.]* tokens/s$' out.txt || fail "no tokens
 words report.md arithmetic
 grep -q '^| gpt, 2 layers, hidden size 32 | .* | [0-9]* threads* of [^|]* | ' report.md || fail "other devices than one"
 sed -n 's|[0-9.]* tokens/s|N tokens/s|p' report.md
-sed -n 's/^\(| achieved, recomputation included |\).*/\1/p' report.md
+sed -n 's/^\(| achieved FLOP rate, recomputation included |\).*/\1/p' report.md
 "$REPRO" inspect d.repro.tar.zst --json | jq -e '.claims.ranks_of_arithmetic == 4' >answer.txt || fail "inspect does not name the ranks"
 "$REPRO" inspect d.repro.tar.zst run.json | jq -e '.world.ranks == 1 and .results.samples_per_step == 16 and
     (.results.hardware_flops_per_s / .results.flops_per_s - .model.hardware_flops_per_sample / .model.flops_per_sample | fabs) < 1e-12 and
