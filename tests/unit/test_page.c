@@ -2,9 +2,11 @@
 #include "tests/unit/standing_fixture.h"
 
 #include "base/text.h"
+#include "page/overview.h"
 #include "report/escape.h"
 #include "report/figure.h"
 #include "report/tables.h"
+#include "tests/unit/compare_rows.h"
 #include "verify/levels.h"
 
 /* ---- a strict reader of the HTML that pages are made of ---- */
@@ -553,6 +555,24 @@ TEST(the_box_has_text_only_and_does_not_change_the_body)
         CHECK(*text == '>' && count(text, "`") % 2 == 0 && !strpbrk(text, "<\033\t"), "%s", text);
     }
     shown_fini(&s);
+}
+
+/* The body of a page does not depend on names of files. */
+TEST(outlier_of_a_fleet_is_named_by_its_statement)
+{
+    for (int as = 0; as < 2; as++) {
+        RP_ROWS rows = {0};
+        RP_BUF out = {0};
+        for (int i = 0; i < 5; i++) {
+            struct rp_result *row = complete(&rows);
+            row->throughput = i == 3 ? 50 : 100 + i;
+            row->source.file = rp_asprintf("node%d.zst", i);
+            row->source.statement = rp_asprintf("%d123456789abcdef0", i);
+        }
+        rp_overview_fleet(&out, &rows, as ? RP_DOC_HTML : RP_DOC_MD);
+        CHECK(strstr(rp_buf_text(&out), "outlier: 4 (statement 3123456789abcdef), 50.5 % below the median"), "%s", rp_buf_text(&out));
+        CHECK(!strstr(rp_buf_text(&out), "zst"), "%s", rp_buf_text(&out));
+    }
 }
 
 /* As many records as are written into a page, each as long as they come, and one more. */

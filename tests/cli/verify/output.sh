@@ -62,6 +62,16 @@ for case in "3 none.zst" "4 cut.zst"; do
     cp out.txt one.json
     exit_of 0 "$REPRO" schema verify-output one.json
 done
+jq -e '.verdict == "failed" and (.why | length) > 0 and .why == .error.message' one.json >answer.txt || fail "why it failed: $(jq -c .why one.json)"
+# A key that is trusted by a name.
+"$REPRO" key show | sed -n '/BEGIN/,$p' >key.pem
+mkdir -p other
+(
+    export HOME="$PWD/other" XDG_CONFIG_HOME="$PWD/other/.config"
+    "$REPRO" key trust key.pem --name lab7 >out.txt
+    exit_of 0 "$REPRO" verify a.zst --json
+) || fail "a trusted key"
+jq -e '.signer == "lab7" and .standing == "trusted" and .levels.authentic.reached == "yes"' out.txt >answer.txt || fail "the signer: $(jq -c 'del(.checks)' out.txt)"
 # Standard input.
 exit_of 0 sh -c '"$REPRO" verify - <a.zst'
 says_in 'verified, signed by your own key' out.txt
