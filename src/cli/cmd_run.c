@@ -268,7 +268,12 @@ static void print_result(struct rp_run_session *r)
     json_t *j = json_pack("{s:o, s:s, s:I, s:O*, s:O*}", "bundle", rp_cli_path(r->output.path), "status",
                           rp_run_status_name(o->status), "steps", (json_int_t)o->steps_done, "results",
                           json_object_get(run, "results"), "agreement", json_object_get(run, "agreement"));
-    char precision[RP_PRECISION_TEXT] = "";
+    char precision[RP_PRECISION_TEXT] = "", print[RP_FINGERPRINT_SIZE];
+    if (*r->statement) {
+        rp_key_fingerprint(r->key, print);
+        json_object_update_new(j, json_pack("{s:s, s:s, s:o}", "statement", r->statement, "fingerprint", print, "recipe",
+                                            rp_cli_path(r->recipe.source_name)));
+    }
     if (r->run && *rp_figures_precision(precision, &r->run->figures))
         json_object_set_new(j, "precision", json_string(precision));
     const double tokens = r->run ? rp_figures_tokens(&r->run->figures) : 0;

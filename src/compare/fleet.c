@@ -119,14 +119,25 @@ void rp_fleet(struct rp_comparison *out, const struct rp_rows *rows)
         free(kind[i]);
 }
 
+/* The number of the first result of the fleet's unit with that throughput. */
+static int number_of(const struct rp_rows *rows, const struct rp_fleet *f, double throughput)
+{
+    int i = 0;
+    while (i + 1 < rows->n && !(rows->row[i].throughput == throughput && rows->row[i].unit &&
+                                strcmp(rows->row[i].unit, f->unit) == 0))
+        i++;
+    return i + 1;
+}
+
 void rp_fleet_show(struct rp_doc *d, const struct rp_rows *rows, const struct rp_fleet *f, int by_digest)
 {
     char figure[3][32];
     if (!f)
         return;
-    rp_doc_line(d, "%lld results of the same settings and hardware: median %s %s, %s to %s, spread %.1f %%%s",
+    rp_doc_line(d, "%lld results of the same settings and hardware: median %s %s, %s (%d) to %s (%d), spread %.1f %%%s",
                 (long long)f->results, rp_result_figure(figure[0], f->median, 0), f->unit,
-                rp_result_figure(figure[1], f->lowest, 0), rp_result_figure(figure[2], f->highest, 0), 100 * f->spread,
+                rp_result_figure(figure[1], f->lowest, 0), number_of(rows, f, f->lowest),
+                rp_result_figure(figure[2], f->highest, 0), number_of(rows, f, f->highest), 100 * f->spread,
                 f->outliers_n ? "" : "; no outlier");
     for (int64_t i = 0; i < f->outliers_n; i++) {
         const struct rp_outlier *o = &f->outliers[i];

@@ -273,19 +273,15 @@ void rp_overview_fleet(struct rp_buf *out, const struct rp_rows *rows, enum rp_d
 }
 
 /* Bundles of one work on different numbers of devices. The numbers of results are those of the bundles on the page. */
-static void put_scaling(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
+static void put_scaling(struct rp_buf *out, const struct rp_rows *rows)
 {
-    RP_ROWS rows = {0};
     RP_DOC table = {.as = RP_FILL_HTML};
-    for (int i = 0; i < n; i++)
-        rp_rows_add_verified(&rows, b[i].v, b[i].kept);
     RP_COMPARISON c = {0};
-    rp_overview_fleet(out, &rows, RP_DOC_HTML);
-    rp_scaling(&c, &rows);
+    rp_scaling(&c, rows);
     if (!c.scaling_n)
         return;
     rp_doc_title(&table, "Speed-up and efficiency against the fewest devices");
-    rp_scaling_table(&table, &rows, c.scaling, c.scaling_n);
+    rp_scaling_table(&table, rows, c.scaling, c.scaling_n);
     for (int64_t i = 0; i < c.notes_n; i++)
         rp_doc_line(&table, "%s", c.notes[i]);
     rp_doc_write(out, &table, RP_DOC_HTML);
@@ -294,10 +290,14 @@ static void put_scaling(struct rp_buf *out, const struct rp_shown_bundle *b, int
 void rp_overview(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
 {
     const struct differing d = settings_that_differ(b, n);
+    RP_ROWS rows = {0};
+    for (int i = 0; i < n; i++)
+        rp_rows_add_verified(&rows, b[i].v, b[i].kept);
     rp_buf_puts(out, "<div class=\"overview\">");
     for (int i = 0; i < n; i++)
         if (!seen_before(b, i, unit_of))
             put_throughput(out, b, n, &d, unit_of(&b[i]));
+    rp_overview_fleet(out, &rows, RP_DOC_HTML);
     rp_buf_puts(
         out,
         "<p class=\"note\">The bundles are listed next to each other, not compared: <code>repro compare</code> reports "
@@ -305,6 +305,6 @@ void rp_overview(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
     for (int i = 0; i < n; i++)
         if (!seen_before(b, i, model_of))
             put_losses(out, b, n, i);
-    put_scaling(out, b, n);
+    put_scaling(out, &rows);
     rp_buf_puts(out, "</div>\n");
 }

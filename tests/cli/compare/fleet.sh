@@ -14,7 +14,7 @@ node 3 100
 node 4 80
 node 5 103
 exit_of 0 "$REPRO" compare node1.json node2.json node3.json node4.json node5.json
-says_in '5 results of the same settings and hardware: median 101.00 sequences/s, 80.000 to 103.00, spread 22.8 %' \
+says_in '5 results of the same settings and hardware: median 101.00 sequences/s, 80.000 (4) to 103.00 (5), spread 22.8 %' \
     out.txt
 says_in 'outlier: 4 (node4.csv), 20.8 % below the median' out.txt
 [ "$(grep -c outlier out.txt)" = 1 ] || fail "other outliers"

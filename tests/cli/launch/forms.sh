@@ -12,6 +12,7 @@ for kind in $kinds; do
     k8s-* | kubeflow-*)
         grep -q 'REPRO_KEY.*/run/signer/key.pem' form.txt && grep -q 'REPRO_LEDGER.*/out/ledger.jsonl' form.txt && grep -q repro-signer form.txt ||
             fail "$kind has a signer for each job"
+        [ "$(grep -c REPRO_KEY form.txt)" = "$(grep -c REPRO_LEDGER form.txt)" ] || fail "$kind has a key without a ledger"
         [ "$(grep -c 'mountPath: /run/repro, ' form.txt)" = "$(grep -c 'mountPath: /run/signer/key.pem, subPath' form.txt)" ] || fail "$kind mounts no signer"
         ;;
     sbatch-*) grep -q '\$config/repro' form.txt || fail "$kind has a signer for each job" ;;

@@ -18,6 +18,8 @@ if grep -q "$(printf '[\033\r]')" err.txt; then fail "terminal control bytes wit
 "$REPRO" run bert_tiny_fp32 --steps 2 --set evidence.state_root_every=1 --json -o j.repro.tar.zst >json.txt 2>messages.txt
 jq -e '.ranks == 1 and .nodes == 1 and (.devices | test("thread")) and .place == "1 rank on 1 node: " + .devices' json.txt >answer.txt || fail "no place in --json"
 jq -e '.results.throughput | .value > 0 and .unit == "sequences/s"' json.txt >answer.txt || fail "no throughput in --json"
+"$REPRO" verify j.repro.tar.zst --json | jq -e --slurpfile run json.txt '[.statement, .fingerprint, .recipe] ==
+    ($run[0] | [.statement, .fingerprint, .recipe]) and .recipe != null' >answer.txt || fail "verify names another bundle, key or recipe than run"
 "$REPRO" verify --replay 2 j.repro.tar.zst >verify.txt || { cat verify.txt >&2; fail "does not replay"; }
 ! grep -q '^next' messages.txt || fail "next commands with --json"
 # Both captures hide alike, and what changed between them is listed and shown.
