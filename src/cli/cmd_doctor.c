@@ -62,6 +62,7 @@ static void try_key(json_t *here)
 {
     struct rp_err err = {0};
     RP_FREE char *path = rp_key_default_path(&err);
+    err.msg[strcspn(err.msg, ":")] = 0; /* the remedy has a column of its own */
     const char *why = path ? describe_writable(path) : err.msg;
     if (path && faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0)
         put_here(here, "key", rp_key_check(path, &err) == 0 ? "present" : err.msg);

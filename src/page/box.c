@@ -7,6 +7,7 @@
 #include "page/section.h"
 #include "report/escape.h"
 #include "verify/levels.h"
+#include "verify/state.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -145,9 +146,11 @@ static void put_checks(struct rp_buf *out, const struct rp_verification *v)
              n.of[RP_CHECK_PASSED], n.applicable, n.of[RP_CHECK_NOTE], n.of[RP_CHECK_WARNING], n.of[RP_CHECK_FAILED],
              n.of[RP_CHECK_NOT_APPLICABLE], n.of[RP_CHECK_SKIPPED]);
     put_line(out, &html_lines[CHECKS], line, "");
-    for (int i = 0; i < RP_CHECK_COUNT; i++) {
+    int ended = 0; /* by a failure after which nothing is checked: the last row */
+    for (int i = 0; i < RP_CHECK_COUNT && !ended; i++) {
         const struct rp_check_result *r = &v->check[i];
         put_line(out, &html_lines[FIRST_ROW + (int)r->state], r->name, *r->text ? r->text : r->proves);
+        ended = rp_check_severity(i) == RP_SEVERITY_FATAL && r->state == RP_CHECK_FAILED;
     }
     put_line(out, &html_lines[END], "", "");
 }

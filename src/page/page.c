@@ -95,13 +95,19 @@ void rp_page_html(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
     rp_buf_puts(out, shown == 1 ? "<header>\n<h1 id=\"b0-title\">" : "<header>\n<h1>");
     put_title(out, kept, shown);
     rp_buf_puts(out, "</h1>\n");
+    int failed = 0; /* what failed stands before what did not */
+    for (int i = 0; i < n; i++)
+        failed |= b[i].v->verdict == RP_VERDICT_FAILED;
+    if (failed)
+        rp_box(out, b, n, 0);
     if (shown > 1)
         rp_overview(out, kept, shown);
     if (shown == 1) {
         rp_section_init(&s, out, 0, kept);
         rp_section_headline(&s);
     }
-    rp_box(out, b, n, 0);
+    if (!failed)
+        rp_box(out, b, n, 0);
     rp_buf_puts(out, "</header>\n");
     if (shown == 1)
         rp_section_contents(&s);

@@ -500,8 +500,7 @@ char *rp_config_path(const char *leaf, struct rp_err *err)
         return rp_fail_null(err, RP_USAGE, "%s is '%s', which is not an absolute path, so there is no directory for keys: write all of "
                             "it, or give --key FILE", relative == xdg ? "XDG_CONFIG_HOME" : "HOME", relative);
     return rp_fail_null(err, RP_USAGE,
-                        "neither HOME nor XDG_CONFIG_HOME is set, so there is no directory for keys and ledgers: set one; a key "
-                        "elsewhere is given with --key FILE or REPRO_KEY, one to trust with --trust FILE");
+                        "neither HOME nor XDG_CONFIG_HOME is set: set one, or REPRO_KEY=FILE for a key elsewhere");
 }
 
 char *rp_key_default_path(struct rp_err *err)

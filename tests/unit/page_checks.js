@@ -71,7 +71,7 @@
   // What a reader looks for first is in the window without scrolling a table.
   for (const e of all('.cards data,.system dd,.overview td.r'))
     if (seen(e) && e.getBoundingClientRect().right > width + 1) wrong.push(`pushed off: ${name(e)}`);
-  const verdict = document.querySelector('.verdict'), headline = document.querySelector('.cards,.overview');
+  const verdict = document.querySelector(".verdict.bad") ? null : document.querySelector(".verdict"), headline = document.querySelector('.cards,.overview');
   if (verdict && headline && headline.getBoundingClientRect().top > verdict.getBoundingClientRect().top) wrong.push('the verdict comes before the figures');
   for (const e of all('.verdict h2'))
     if (width >= 1000 && e.textContent.length < 140 && e.getBoundingClientRect().height > 30 && !e.closest('[open]')) wrong.push(`a verdict of more than a line: ${name(e)}`);

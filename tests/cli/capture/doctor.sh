@@ -44,6 +44,8 @@ is key ''
 exit_of 7 env HOME=/dev/null/none XDG_CONFIG_HOME= "$REPRO" doctor
 words out.txt '^stop  ' | sed 's/  */ /g'
 words
+exit_of 7 env -u HOME -u XDG_CONFIG_HOME "$REPRO" doctor
+grep -q '^stop *signing key *neither HOME nor XDG_CONFIG_HOME is set  *export REPRO_KEY=FILE' out.txt || fail "without a home: $(cat out.txt)"
 exit_of 7 env HOME=/dev/null/none XDG_CONFIG_HOME= "$REPRO" doctor --json
 is key stop
 [ "$(jq -r .error.exit out.txt)" = 7 ] || fail "the error is not in the document"

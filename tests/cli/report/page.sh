@@ -55,6 +55,8 @@ says_in '<h2>FAILED: container</h2>' failed.html
 grep -q '<data ' failed.html && fail "figures of a bundle that failed"
 exit_of 4 "$REPRO" report "$bundle" longer.repro.tar.zst -o both.html
 says_in "FAILED: container</h2>" both.html
+[ "$(grep -n '<aside' both.html | cut -d: -f1)" -lt "$(grep -n 'class="cards"' both.html | head -n 1 | cut -d: -f1)" ] || fail "what failed stands after figures"
+! grep -q 'not run: ' both.html || fail "a row for each check after the one that ended it"
 ! grep -q '<h2>[^<]*longer' both.html || fail "a bundle that failed is named by its file"
 grep -q '<section class="bundle"' both.html || fail "no figures of the bundle that did not fail"
 # The page is written whatever the verdict, which stands on stderr; the status is that of verify.
