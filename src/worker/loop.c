@@ -221,6 +221,20 @@ static int connect_devices(struct loop *l, struct rp_err *err)
     return l->device_ranks->connect(c, &world, err);
 }
 
+/* Ranks that divide tensors or layers exchange stored tensors, whose numbers have 16 bits in mixed precision on GPUs and
+ * 32 on processors. */
+static int check_storage(const struct rp_rank_of *rank, const struct rp_recipe *r, struct rp_err *err)
+{
+    int gpus = 0;
+    for (int i = 0; i < rp_degrees_world(rank->degrees); i++)
+        gpus += rank->gpu[i];
+    if (!rp_is_mixed(rp_recipe_numerics(r)) || gpus == 0 || gpus == rp_degrees_world(rank->degrees) ||
+        rank->degrees.tensor * rank->degrees.pipeline == 1)
+        return 0;
+    return rp_fail(err, RP_USAGE, "in mixed precision, ranks on GPUs and on processors can divide micro-batches alone, not tensors or "
+                   "layers: take --layout %dx1x1, or GPUs for all", rp_degrees_world(rank->degrees));
+}
+
 /* One of several ranks: connects it to the others. */
 static int connect_ranks(struct loop *l, struct rp_err *err)
 {
@@ -229,6 +243,8 @@ static int connect_ranks(struct loop *l, struct rp_err *err)
     int port, listener;
     if (!rank)
         return 0;
+    if (check_storage(rank, l->job.recipe, err) < 0)
+        return -1;
     rp_world_place(&l->placed, rank, l->job.recipe);
     rp_world_share_cpus(&l->placed);
     if (l->job.backend->separate_memory) {

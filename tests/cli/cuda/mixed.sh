@@ -58,6 +58,24 @@ start 0 a $gpt --set run.transport=sockets --nodes 2 --layout 1x2x1 --backend cu
 start 1 b $gpt --set run.transport=sockets --nodes 2 --layout 1x2x1 --backend cpu
 finish 2
 like_one job.repro.tar.zst 2
+# In mixed precision they store other numbers of bits: they divide micro-batches alone.
+low="bert_tiny_fp16 $short $width --set measure.timed_steps=1 --set train.accumulation_steps=2 --batch-size 1 --no-ledger
+    --set train.tensor_core=tc16 --set train.loss_scale_initial=1024"
+low_gpt="gpt_tiny_bf16 $short $width --set measure.timed_steps=1 --set train.accumulation_steps=2 --batch-size 1 --set task.seq_length=16
+    --set parallel.tensor=2 --no-ledger --set train.tensor_core=tc16"
+start 0 a $low_gpt --set run.transport=sockets --nodes 2 --layout 1x2x1 --backend cuda
+start 1 b $low_gpt --set run.transport=sockets --nodes 2 --layout 1x2x1 --backend cpu
+for i in 0 1; do
+    eval "wait \"\$process$i\"" && fail "process $i divides tensors of 16 and of 32 bits"
+done
+grep -q "can divide micro-batches alone" err.0 err.1 || { cat err.? >&2; fail "another reason"; }
+if [ "${LONG:-0}" != 0 ]; then
+    "$REPRO" run $low --backend cpu --force -o one.repro.tar.zst >out.txt 2>err.txt || fail "one rank in mixed precision"
+    start 0 a $low --set run.transport=sockets --nodes 2 --backend cuda
+    start 1 b $low --set run.transport=sockets --nodes 2 --backend cpu
+    finish 2
+    like_one job.repro.tar.zst 2
+fi
 exit_of 2 "$REPRO" run $bert --backend cpu --ranks 2 --set run.transport=nccl
 says "nccl connects GPUs"
 no_worker_left
