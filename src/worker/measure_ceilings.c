@@ -120,7 +120,11 @@ static int prepare(struct probe *p, struct rp_err *err)
         more = filled < all - filled ? filled : all - filled;
         p->backend->copy(p->dev, p->a + filled, p->a, more * sizeof(float));
     }
-    return 0;
+    if (rp_is_mixed(p->dev->numerics)) { /* halves of fp32 numbers have infinities and NaN among them */
+        p->dev->op->round_stored(p->dev, (rp_stored *)(void *)p->b, p->a, NULL, m * k + k * n);
+        p->backend->copy(p->dev, p->a, p->b, (m * k + k * n) * p->dev->stored_bytes);
+    }
+    return p->backend->sync(p->dev, err);
 }
 
 static json_t *measure(struct probe *p, struct rp_err *err)

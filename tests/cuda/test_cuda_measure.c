@@ -77,3 +77,44 @@ TEST(ceilings_by_the_device_s_clock)
     const json_t *feed = json_object_get(is, "host_to_device");
     CHECK(json_integer_value(json_object_get(feed, "bytes")) == 19968 && json_array_size(json_object_get(feed, "ns")) >= 1, "no link");
 }
+
+static struct {
+    int calls, operands, bad;
+} seen;
+static void (*own_gemm)(struct rp_dev *dev, const struct rp_gemm *g);
+
+/* Looks at the operands of a product in bf16: numbers as they are drawn, no infinity, NaN or nothing. */
+static void look_at_operands(struct rp_dev *dev, const struct rp_gemm *g)
+{
+    enum { MOST = 4096 };
+    static uint16_t x[MOST];
+    const size_t n = (size_t)(g->m * g->k + g->k * g->n);
+    struct rp_err err = {0};
+    seen.calls++;
+    CHECK(n <= MOST && dev->backend->download(dev, x, g->a, n * sizeof *x, &err) == 0, "%s", err.msg);
+    for (size_t i = 0; i < n; i++, seen.operands++) {
+        const int exponent = (x[i] >> 7 & 0xff) - 127;
+        seen.bad += exponent > 3 || exponent < -24;
+    }
+    own_gemm(dev, g);
+}
+
+TEST(ceilings_of_mixed_precision_are_of_products_of_16_bits)
+{
+    struct rp_err err = {0};
+    (void)gpu_here(NULL); /* the test's libcuda */
+    struct rp_dev *dev = rp_backend_cuda.open(&(struct rp_device_opts){.numerics = RP_NUMERICS_bf16_tc16_0}, (size_t)4 << 20, &err);
+    if (!CHECK(dev, "%s", err.msg))
+        return;
+    const struct rp_ops *const own = dev->op;
+    struct rp_ops looking = *own;
+    own_gemm = own->gemm;
+    looking.gemm = look_at_operands;
+    dev->op = &looking;
+    const struct rp_ceiling_size s = {.gemm = {40, 36, 30}, .times = 1, .copy = 20000, .gemm_ns = 1, .copy_ns = 1};
+    RP_JSON *is = rp_ceilings(dev, &s, NULL, NULL, &err);
+    CHECK(is && seen.calls > 1 && seen.operands == seen.calls * 30 * 76, "%d calls, %s", seen.calls, err.msg);
+    CHECK(seen.bad == 0, "%d of %d operands are none", seen.bad, seen.operands);
+    dev->op = own;
+    rp_backend_cuda.close(dev);
+}
