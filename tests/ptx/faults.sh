@@ -81,6 +81,7 @@ mixed attention16 keys differ attention16_forward.cuh 'h->causal ? q + 1 : h->se
 mixed attention16 tiles 'nothing orders them' attention16_forward.cuh '__syncthreads(); /* tile n is complete, and the one before has been read */' ';' PTX_RACES=1
 mixed attention16 copies differ attention16_forward.cuh 'rp_copy_wait(0);' ';'
 mixed conv16 stride differ conv16.cuh 'to * stride != at' '0'
+mixed conv16 phase differ conv16.cuh 'v->at_w + w * v->step' 'w * v->step'
 mixed conv16 taps differ conv16.cuh 't.w < v->kernel_w && ' ''
 stored early whole_f16 whole.cu round_stored 'v = rp_add4(v, rp_stored' 'v = rp_add4(rp_rounded4(v), rp_stored'
 stored dropped rows_f16 rows.cu layernorm_backward 'd = rp_rounded(d);' ';'

@@ -5,7 +5,9 @@
  * zeros of padding, are no memory: -1.
  *
  *   forward   C[pixel, oc] = image by k * filters by k
- *   dgrad     C[pixel, ic] = image of dy by k * transposed filters: with a stride, taps between pixels of dy are zeros
+ *   dgrad     C[pixel, ic] = image of dy by k * transposed filters. With a stride, taps between pixels of dy are zeros; where they fill
+ *             whole blocks, pixels of a phase, which meet the same taps, are a product of their own without them. That changes no
+ *             chain: blocks of zeros add nothing, and infinite weights end a run in its forward pass
  *   wgrad     C[oc, tap]   = dy by rows * pixels by rows, taps without padding
  */
 
@@ -86,8 +88,16 @@ RP_DEVICE int conv16_offset(const struct gemm16_side *x, int gather, int i, int 
                               t.c, is_there);
     if (gather == CONV16_IMAGE)
         return conv16_element(v, x->at[i], x->h[i] + t.h, x->w[i] + t.w, t.c, is_there);
-    const int tap = t.h * v->kernel_w + t.w, taps = v->kernel_h * v->kernel_w;
+    const int tap = v->tap + t.h * v->tap_down + t.w * v->tap_across;
     if (!is_there)
         return -1;
-    return gather == CONV16_FILTERS ? (row * taps + tap) * v->depth + t.c : (t.c * taps + tap) * v->g.n + row;
+    return gather == CONV16_FILTERS ? (row * v->taps + tap) * v->depth + t.c : (t.c * v->taps + tap) * v->g.n + row;
+}
+
+/* The row of C of row r of a product of a phase. */
+RP_DEVICE int conv16_row(const struct rp_conv16_args *v, int r)
+{
+    const int line = conv16_divide(r, v->by_to_width), image = conv16_divide(line, v->by_to_height);
+    const int w = r - line * v->to_width, h = line - image * v->to_height;
+    return (image * v->all_height + v->at_h + h * v->step) * v->all_width + v->at_w + w * v->step;
 }

@@ -285,12 +285,14 @@ RP_DEVICE void gemm16_finish(const struct rp_gemm16_args *g, int row, int column
     }
 }
 
-RP_DEVICE void gemm16_write(const struct rp_gemm16_args *g, int row, int column, float x, float y, int format)
+/* conv: of a data gradient, else NULL */
+RP_DEVICE void gemm16_write(const struct rp_gemm16_args *g, const struct rp_conv16_args *conv, int row, int column, float x, float y,
+                            int format)
 {
     if (row >= g->m || column >= g->n)
         return;
     if (g->segments == 1) {
-        gemm16_finish(g, row, column, x, y, format);
+        gemm16_finish(g, conv && conv->step > 1 ? conv16_row(conv, row) : row, column, x, y, format);
         return;
     }
     float *const part = g->part + ((int64_t)blockIdx.y * g->m + row) * g->ldpart + column;
@@ -298,7 +300,8 @@ RP_DEVICE void gemm16_write(const struct rp_gemm16_args *g, int row, int column,
 }
 
 /* Bands of RP_GEMM16_BAND rows through shared memory, so that a warp writes whole lines of C. */
-RP_DEVICE void gemm16_epilogue(const struct rp_gemm16_args *g, const float *sum, const struct gemm16_shape *s, int row0, int column0)
+RP_DEVICE void gemm16_epilogue(const struct rp_gemm16_args *g, const struct rp_conv16_args *conv, const float *sum,
+                               const struct gemm16_shape *s, int row0, int column0)
 {
     const int tiles = s->rows / s->down / 16, tiles_across = s->columns / s->across / 16, warp = (int)threadIdx.x / RP_WARP;
     const int row = warp / s->across * 16 * tiles, column = warp % s->across * 16 * tiles_across, pitch = s->columns + RP_GEMM16_PAD;
@@ -321,7 +324,7 @@ RP_DEVICE void gemm16_epilogue(const struct rp_gemm16_args *g, const float *sum,
         for (int i = (int)threadIdx.x; i < RP_GEMM16_BAND * s->columns / 2; i += gemm16_threads(s)) {
             const int line = i / (s->columns / 2), at = i % (s->columns / 2) * 2;
             const float2 v = *(const float2 *)(const void *)(band + line * pitch + at);
-            gemm16_write(g, row0 + first + line, column0 + at, v.x, v.y, s->format);
+            gemm16_write(g, s->gather_b == CONV16_TRANSPOSE ? conv : NULL, row0 + first + line, column0 + at, v.x, v.y, s->format);
         }
     }
 }
@@ -351,5 +354,5 @@ RP_DEVICE void gemm16_block(const struct rp_gemm16_args *g, const struct gemm16_
     conv16_begin(&a, conv, s->gather_a, s->rows, gemm16_threads(s), row, k0);
     conv16_begin(&b, conv, s->gather_b, s->columns, gemm16_threads(s), column, k0);
     gemm16_chains(sum, &a, &b, s, steps);
-    gemm16_epilogue(g, sum, s, row, column);
+    gemm16_epilogue(g, conv, sum, s, row, column);
 }

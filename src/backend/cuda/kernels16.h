@@ -24,13 +24,16 @@ struct rp_gemm16_args {
 };
 
 /* A convolution as the product g of operands that are gathered: see conv16.cuh. g.a: the image, or dy of a weight gradient; g.b: the
- * weights, or the image of a weight gradient. */
+ * weights, or the image of a weight gradient. A data gradient with a stride has a product for the pixels of each phase: those
+ * at_h + n * step, at_w + n * step, which meet taps tap + n * tap_down + n * tap_across. */
 struct rp_conv16_args {
     struct rp_gemm16_args g;
     int height, width, channels;   /* of the gathered image */
     int to_height, to_width;       /* of that whose pixels are rows of C, or k-steps */
     int depth, each, row;          /* channels of a tap, with padding, and k-steps of a row of taps */
     int kernel_h, kernel_w, stride, pad_top, pad_left, backward, first_row; /* backward: taps go back from a pixel; row of C that is row 0 of g */
+    int tap, tap_down, tap_across, taps; /* in the weights: the first, to the next row and column of taps, all of a channel */
+    int step, at_h, at_w, all_height, all_width; /* pixels of C: of a phase, in the whole image */
     unsigned by_to_height, by_to_width, by_row, by_each, by_taps, by_channels, by_stride; /* RP_CONV_BY; taps: kernel_w * channels */
 };
 

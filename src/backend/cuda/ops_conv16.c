@@ -95,6 +95,10 @@ static struct rp_conv16_args window(const struct rp_conv *v, int channels)
                                    .stride = v->stride,
                                    .pad_top = v->pad_top,
                                    .pad_left = v->pad_left,
+                                   .tap_down = v->kernel_w,
+                                   .tap_across = 1,
+                                   .taps = v->kernel_h * v->kernel_w,
+                                   .step = 1,
                                    .by_row = RP_CONV_BY(row),
                                    .by_each = RP_CONV_BY(each),
                                    .by_taps = RP_CONV_BY(v->kernel_w * channels),
@@ -154,6 +158,58 @@ void rp_cuda_conv16_forward(struct rp_cuda *c, rp_stored *y, const rp_stored *x,
     launch(c, &a, FORWARD);
 }
 
+/* One of the two sides of a phase, `phase` of 0 to stride - 1. */
+struct phase_side {
+    int first, pixels; /* the first pixel of x, how many */
+    int taps;          /* from tap `phase` on, `stride` apart */
+    int shift;         /* the pixel of dy that the first pixel meets by tap `phase` */
+};
+
+static struct phase_side phase_of(int phase, int stride, int pad, int pixels, int taps)
+{
+    const int first = (phase + pad * (stride - 1)) % stride;
+    return (struct phase_side){.first = first,
+                         .pixels = first < pixels ? (pixels - first + stride - 1) / stride : 0,
+                         .taps = phase < taps ? (taps - phase + stride - 1) / stride : 0,
+                         .shift = (first + pad - phase) / stride};
+}
+
+/* all: the product of all pixels and taps */
+static void launch_phases(struct rp_cuda *c, const struct rp_conv16_args *all, const struct rp_conv *v)
+{
+    for (int i = 0; i < v->stride * v->stride; i++) {
+        const struct phase_side down = phase_of(i / v->stride, v->stride, v->pad_top, v->in_h, v->kernel_h),
+                          across = phase_of(i % v->stride, v->stride, v->pad_left, v->in_w, v->kernel_w);
+        struct rp_conv16_args a = *all;
+        const int none = down.taps * across.taps == 0;
+        if (down.pixels * across.pixels == 0)
+            continue;
+        a.kernel_h = none ? 0 : down.taps;
+        a.kernel_w = none ? 1 : across.taps;
+        a.row = a.kernel_w * a.each;
+        a.by_row = RP_CONV_BY(a.row);
+        a.stride = 1;
+        a.by_stride = RP_CONV_BY(1);
+        a.pad_top = down.shift;
+        a.pad_left = across.shift;
+        a.tap = i / v->stride * v->kernel_w + i % v->stride;
+        a.tap_down = v->stride * v->kernel_w;
+        a.tap_across = v->stride;
+        a.step = v->stride;
+        a.at_h = down.first;
+        a.at_w = across.first;
+        a.all_height = v->in_h;
+        a.all_width = v->in_w;
+        a.to_height = down.pixels;
+        a.to_width = across.pixels;
+        a.by_to_height = RP_CONV_BY(a.to_height);
+        a.by_to_width = RP_CONV_BY(a.to_width);
+        a.g.m = v->batch * down.pixels * across.pixels;
+        a.g.k = a.kernel_h * a.row;
+        launch(c, &a, DGRAD);
+    }
+}
+
 void rp_cuda_conv16_dgrad(struct rp_cuda *c, rp_stored *dx, const rp_stored *dy, const rp_stored *w,
                           const rp_stored *add, const struct rp_conv *v)
 {
@@ -183,7 +239,10 @@ void rp_cuda_conv16_dgrad(struct rp_cuda *c, rp_stored *dx, const rp_stored *dy,
     a.g.fast_b = is_aligned(w, 8, v->in_c);
     a.g.pairs = is_aligned(dx, 2, v->in_c);
     set_images(&a, v, 1);
-    launch(c, &a, DGRAD);
+    if (v->stride > 1 && a.each % 16 == 0 && a.g.segments == 1)
+        launch_phases(c, &a, v);
+    else
+        launch(c, &a, DGRAD);
 }
 
 void rp_cuda_conv16_wgrad(struct rp_cuda *c, float *dw, const rp_stored *dy, const rp_stored *x,
