@@ -75,9 +75,8 @@ struct set {
 
 static int is_set(const struct set *s, const char *key)
 {
-    size_t n = strlen(key);
     for (int i = 0; i < s->n; i++)
-        if (strncmp(s->item[i], key, n) == 0 && s->item[i][n] == '=')
+        if (rp_setting_is_of(s->item[i], key))
             return 1;
     return 0;
 }

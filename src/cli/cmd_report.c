@@ -125,11 +125,12 @@ const struct rp_command rp_cmd_report = {
     .operands = "BUNDLE...",
     .summary = "write a report of bundles: figures, plots, machine",
     .details =
-        "Verifies each bundle and writes one self-contained HTML file: no scripts, no network requests, no fonts. A box shows the "
-        "verdict and checks of 'repro verify' and the trusted keys; with --ledger and --original also the attempts of the signer and the "
-        "comparison with the original. The body has throughput with its interval, every step, losses, telemetry, ceilings, memory, "
-        "topology, environment, the commands that check it, and the raw data as CSV. The Markdown report has the same figures as "
-        "tables, below the box.\n"
+        "Verifies each bundle and writes one self-contained HTML file: no scripts, no network requests, no fonts. It begins with "
+        "throughput and the machine. The verdict of 'repro verify' is a line that opens to trust and all checks; with --ledger and "
+        "--original also to the attempts of the signer and the comparison with the original. Then follow every step, phases, losses, "
+        "telemetry, ceilings, memory, published results, topology, environment, the commands that check it, and the raw data as CSV. "
+        "The pointer reads values off every plot. Several bundles have one chart, the fastest first, and one plot of losses. The "
+        "Markdown report has the same figures as tables, below the verdict.\n"
         "\n"
         "The report is written whatever the verdict, of a bundle that fails with its failed checks only. Each verdict "
         "is printed on standard error, and the exit status is that of 'repro verify', of several bundles the worst: 8 "

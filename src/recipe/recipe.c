@@ -182,6 +182,15 @@ static int key_of_flag(const char *flag)
     return -1;
 }
 
+int rp_setting_is_of(const char *set, const char *key)
+{
+    char word[128];
+    const size_t n = strcspn(set, "=");
+    snprintf(word, sizeof word, "%.*s", (int)n, set);
+    const int k = strncmp(word, "--", 2) == 0 ? key_of_flag(word + 2) : -1;
+    return strcmp(k >= 0 ? rp_key_at(k)->name : word, key) == 0;
+}
+
 static int set_from_text(struct rp_recipe *r, const char *set, char *given, struct rp_err *err)
 {
     char word[128], shown[72];
@@ -232,7 +241,7 @@ static int apply_model(struct rp_recipe *r, const struct rp_settings *s, const c
         if (s->item[i].key == RP_KEY_workload && set_from_file(r, &s->item[i], RP_FROM_RECIPE, err) < 0)
             return -1; /* which keys there are is unknown */
     for (int i = 0; i < n_set; i++)
-        if (strncmp(set[i], "workload=", strlen("workload=")) == 0 && set_from_text(r, set[i], given, err) < 0)
+        if (rp_setting_is_of(set[i], "workload") && set_from_text(r, set[i], given, err) < 0)
             return -1;
     rp_recipe_model_defaults(r);
     for (int i = 0; i < s->n; i++) {

@@ -117,6 +117,8 @@ int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err
 void rp_recipe_hide_paths(json_t *recipe);
 /* One value of that form as text for --set (free it). */
 char *rp_recipe_value_text(const json_t *value);
+/* Is that text of the command line, "key=value" or "--flag=value", one of that key? */
+int rp_setting_is_of(const char *set, const char *key);
 /* Sets one key, as --set does. Checks only the value; load, parse and from_json check keys against each other. */
 int rp_recipe_set(struct rp_recipe *r, const char *key, const char *value, enum rp_origin origin, struct rp_err *err) rp_must_check;
 
