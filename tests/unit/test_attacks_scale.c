@@ -424,6 +424,8 @@ TEST(the_peak_of_mixed_precision_is_that_of_tensor_cores)
             fx_compute(&x);
         fx_seal(&x, "attacker", "attack");
         CHECK(state_of(RP_CHECK_peak, text) == cases[i].state, "%s, %lld ns: %s", cases[i].device, (long long)cases[i].ns, text);
+        const int on_cores = cases[i].core && *x.device == 'g';
+        CHECK(!on_cores == !strstr(text, "the tensor-core peak of "), "%s: %s", cases[i].device, text);
     }
 }
 

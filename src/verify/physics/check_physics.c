@@ -39,6 +39,7 @@ struct bound {
     double flops, bytes; /* per second; 0: not known */
     char what[160];      /* "NVIDIA H100 PCIe: ...", or why flops is not known */
     int assumed;         /* no clock was captured */
+    const char *peak;    /* whose FLOP/s: "peak", "tensor-core peak" */
 };
 
 static const struct peak *find_peak(const char *name)
@@ -83,6 +84,11 @@ static double flop_in_a_cycle(const struct rp_verify_state *s, double units, dou
     return rp_is_mixed(rp_recipe_numerics(&s->run.recipe)) ? fmax(2 * units, tensor) : 2 * units;
 }
 
+static const char *peak_name(const struct rp_verify_state *s, double units, double tensor)
+{
+    return flop_in_a_cycle(s, units, tensor) > 2 * units ? "tensor-core peak" : "peak";
+}
+
 /* A rank: its device, NULL where it did not report one, and the captures of its node. */
 struct place {
     const struct rp_device_facts *device;
@@ -115,6 +121,7 @@ static void bound_by_capture(struct bound *out, const struct rp_verify_state *s,
         double flops = sms * flop_in_a_cycle(s, units_of(capability), tensor_of(capability)) * hz;
         out->flops = flops > out->flops ? flops : out->flops;
         snprintf(out->what, sizeof out->what, "%.64s with %.0f multiprocessors at %.0f MHz, as captured", name, sms, hz / 1e6);
+        out->peak = peak_name(s, units_of(capability), tensor_of(capability));
     }
 }
 
@@ -126,6 +133,7 @@ static void gpu_bound(struct bound *out, const struct rp_verify_state *s, const 
         out->flops = known->sms * flop_in_a_cycle(s, known->units, known->tensor) * known->mhz * 1e6 * DATA_SHEET;
         out->bytes = known->gb_per_s * 1e9 * DATA_SHEET;
         snprintf(out->what, sizeof out->what, "%.64s (%.80s)", known->name, known->source);
+        out->peak = peak_name(s, known->units, known->tensor);
     } else if (*name)
         bound_by_capture(out, s, p, name);
     if (out->flops <= 0)
@@ -213,7 +221,7 @@ static void cpu_bound(struct bound *out, const struct rp_verify_state *s, int no
 /* Of `rank` and, where `all`, of those that share its processors: a GPU is one rank's. */
 static struct bound bound_of(const struct rp_verify_state *s, int rank, int all)
 {
-    struct bound b = {0};
+    struct bound b = {.peak = "peak"};
     struct cpu_ranks of = {0};
     const struct place p = place_of(s, rank);
     if (!rp_rank_on_cpu(s->run.facts, rank)) {
@@ -284,9 +292,10 @@ int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, str
     if (strcmp(rp_facts_kind(f), "cpu") != 0)
         rp_run_rank_text(each, &s->run, "all ranks, ", 0, " on ");
     if (all.flops > 0 && run > all.flops)
-        return rp_fail(err, RP_MISMATCH, "%.4g FLOP/s exceed %.4g, the peak of %s%s", run, all.flops, each, all.what);
+        return rp_fail(err, RP_MISMATCH, "%.4g FLOP/s exceed %.4g, the %s of %s%s", run, all.flops, all.peak, each, all.what);
     if (b.flops > 0 && gemm > b.flops)
-        return rp_fail(err, RP_MISMATCH, "the measured ceiling of %.4g FLOP/s exceeds %.4g, the peak of %s", gemm, b.flops, b.what);
+        return rp_fail(err, RP_MISMATCH, "the measured ceiling of %.4g FLOP/s exceeds %.4g, the %s of %s", gemm, b.flops, b.peak,
+                       b.what);
     if (b.bytes > 0 && copy > b.bytes)
         return rp_fail(err, RP_MISMATCH, "the measured copies of %.4g bytes/s exceed %.4g, the peak of %s", copy, b.bytes, b.what);
     if (isnan(run) && isnan(gemm))
@@ -295,9 +304,9 @@ int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, str
         return rp_check_note(result, "%s", all.flops <= 0 ? all.what : b.what);
     result->state = all.assumed || b.assumed ? RP_CHECK_NOTE : RP_CHECK_PASSED;
     if (isnan(run))
-        return rp_check_text(result, "no step was timed; the ceiling is %.1f %% of the peak of %s", 100 * gemm / b.flops,
-                             b.what);
-    return rp_check_text(result, "%.1f %% of the peak of %s%s", 100 * run / all.flops, each, all.what);
+        return rp_check_text(result, "no step was timed; the ceiling is %.1f %% of the %s of %s", 100 * gemm / b.flops,
+                             b.peak, b.what);
+    return rp_check_text(result, "%.1f %% of the %s of %s%s", 100 * run / all.flops, all.peak, each, all.what);
 }
 
 /* ---- energy ---- */
