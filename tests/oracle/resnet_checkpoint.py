@@ -14,7 +14,7 @@ A value within rounding of 0 before a relu, or two of a pool within rounding of 
 double, and one such decision moves the gradient by a percent (PyTorch's own float32 is off by as much there). So images are drawn until, in
 double, no decision is closer than NEAR.
 
-Tolerance: 3e-6 of the loss, of statistics and of the norm of all weights; of all gradients 1e-5, of one tensor's 3e-5, because a batch norm over a small batch divides
+Tolerance: 3e-6 of the loss, of statistics and of the norm of all weights; of all gradients 2e-5, of one tensor's 3e-5, because a batch norm over a small batch divides
 by deviations that are near 0, and its gradient is a difference of terms that almost cancel, which amplifies the rounding of the sums before.
 Gradients may be off by more where PyTorch's own in float32 are, by as much as those.
 
@@ -35,7 +35,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from torchvision.models.resnet import Bottleneck, ResNet
 
-TOLERANCE, GRADIENTS, GRADIENT, NEAR = 3e-6, 1e-5, 3e-5, 1e-5
+TOLERANCE, GRADIENTS, GRADIENT, NEAR = 3e-6, 2e-5, 3e-5, 1e-5
 CLASSES = 7
 MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 
