@@ -1,28 +1,36 @@
 /* The literal definition of convolution, batch norm, pooling and pixels: a part of reference.c, which includes it once. */
 
-/* The element of an NHWC image, or +0 outside it. */
+/* The channels of a pixel of an NHWC image, or NULL outside it, where all are +0. */
+static const float *pixel_of(const float *x, long n, long h, long w, long height, long width, long channels)
+{
+    return h < 0 || h >= height || w < 0 || w >= width ? NULL : x + ((n * height + h) * width + w) * channels;
+}
+
 static float pixel_at(const float *x, long n, long h, long w, long c, long height, long width, long channels)
 {
-    return h < 0 || h >= height || w < 0 || w >= width ? 0.0f : x[((n * height + h) * width + w) * channels + c];
+    const float *pixel = pixel_of(x, n, h, w, height, width, channels);
+    return pixel ? pixel[c] : 0.0f;
 }
 
 /* The sum of chains of `segment` terms, 0: of one, that grows term by term; begins as {0}. */
 struct reference_chains {
     float total, s;
-    long terms;
+    long terms, in_chain;
 };
 
 static void chains_end(struct reference_chains *c, long segment)
 {
     c->total = c->terms <= segment ? c->s + 0.0f : c->total + (c->s + 0.0f);
     c->s = 0.0f;
+    c->in_chain = 0;
 }
 
 static void chains_add(struct reference_chains *c, float a, float b, long segment, long all)
 {
     c->s = __builtin_fmaf(a, b, c->s);
     c->terms++;
-    if (c->terms == all || (segment && c->terms % segment == 0))
+    c->in_chain++;
+    if (c->terms == all || c->in_chain == segment)
         chains_end(c, segment ? segment : all);
 }
 
@@ -84,17 +92,19 @@ static struct low_term wgrad_term(const void *product, long o, long e, long r)
 static void ref_conv_forward(struct rp_dev *dev, float *y, float *mean, const float *x, const float *w, const struct rp_conv *c,
                              float *work)
 {
-    const long rows = rp_conv_rows(c), taps = rp_conv_taps(c);
+    const long rows = rp_conv_rows(c), taps = rp_conv_taps(c), segment = rp_segment((int)taps);
     for (long r = 0; r < rows; r++)
         for (long o = 0; o < c->out_c; o++) {
             const long n = r / (c->out_h * c->out_w), oh = r / c->out_w % c->out_h, ow = r % c->out_w;
+            const float *f = w + o * taps;
             struct reference_chains s = {0};
-            for (long k = 0; k < taps && !is_mixed(dev); k++) {
-                const long kh = k / c->in_c / c->kernel_w, kw = k / c->in_c % c->kernel_w;
-                const float a = pixel_at(x, n, oh * c->stride + kh - c->pad_top, ow * c->stride + kw - c->pad_left, k % c->in_c, c->in_h,
-                                         c->in_w, c->in_c);
-                chains_add(&s, a, w[o * taps + k], rp_segment((int)taps), taps);
-            }
+            for (long kh = 0; kh < c->kernel_h && !is_mixed(dev); kh++)
+                for (long kw = 0; kw < c->kernel_w; kw++, f += c->in_c) {
+                    const float *pixel = pixel_of(x, n, oh * c->stride + kh - c->pad_top, ow * c->stride + kw - c->pad_left, c->in_h,
+                                                  c->in_w, c->in_c);
+                    for (long i = 0; i < c->in_c; i++)
+                        chains_add(&s, pixel ? pixel[i] : 0.0f, f[i], segment, taps);
+                }
             if (is_mixed(dev))
                 s.total = stored(dev, low_sum(dev, forward_term, &(struct low_conv){c, x, NULL, w}, r, o,
                                               (long)c->kernel_h * rp_low_row(c->kernel_w, c->in_c)));
@@ -110,17 +120,18 @@ static void ref_conv_forward(struct rp_dev *dev, float *y, float *mean, const fl
 
 static void ref_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const float *w, const float *add, const struct rp_conv *c)
 {
-    const long terms = (long)c->kernel_h * c->kernel_w * c->out_c, pixels = (long)c->batch * c->in_h * c->in_w;
+    const long taps = (long)c->kernel_h * c->kernel_w, terms = taps * c->out_c, segment = rp_segment((int)terms);
+    const long pixels = (long)c->batch * c->in_h * c->in_w;
     for (long p = 0; p < pixels; p++)
         for (long i = 0; i < c->in_c; i++) {
             const long n = p / (c->in_h * c->in_w), ih = p / c->in_w % c->in_h, iw = p % c->in_w;
             struct reference_chains s = {0};
-            for (long k = 0; k < terms && !is_mixed(dev); k++) {
-                const long tap = k / c->out_c, o = k % c->out_c;
+            for (long tap = 0; tap < taps && !is_mixed(dev); tap++) {
                 const long oh = output_of(ih, c->pad_top, tap / c->kernel_w, c->stride, c->out_h);
                 const long ow = output_of(iw, c->pad_left, tap % c->kernel_w, c->stride, c->out_w);
-                const float a = oh < 0 || ow < 0 ? 0.0f : dy[((n * c->out_h + oh) * c->out_w + ow) * c->out_c + o];
-                chains_add(&s, a, w[(o * c->kernel_h * c->kernel_w + tap) * c->in_c + i], rp_segment((int)terms), terms);
+                const float *pixel = pixel_of(dy, n, oh, ow, c->out_h, c->out_w, c->out_c);
+                for (long o = 0; o < c->out_c; o++)
+                    chains_add(&s, pixel ? pixel[o] : 0.0f, w[(o * taps + tap) * c->in_c + i], segment, terms);
             }
             if (is_mixed(dev))
                 s.total = low_sum(dev, dgrad_term, &(struct low_conv){c, NULL, dy, w}, p, i,
@@ -135,15 +146,20 @@ static void ref_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const
     for (long e = 0; is_mixed(dev) && e < all; e++)
         dw[e] = low_weight(dev, wgrad_term, &(struct low_conv){c, x, dy, NULL}, e / taps, e % taps, c->out_c, (int)taps, (int)rows);
     for (long e = 0; !is_mixed(dev) && e < all; e++) {
-        const long o = e / taps, kh = e % taps / c->in_c / c->kernel_w, kw = e % taps / c->in_c % c->kernel_w;
+        const long o = e / taps, kh = e % taps / c->in_c / c->kernel_w, kw = e % taps / c->in_c % c->kernel_w, i = e % c->in_c;
         for (long g = 0; g < groups; g++) {
             const long end = rows < (g + 1) * RP_CONV_GROUP ? rows : (g + 1) * RP_CONV_GROUP;
+            long r = g * RP_CONV_GROUP, n = r / (c->out_h * c->out_w), oh = r / c->out_w % c->out_h, ow = r % c->out_w;
             struct reference_chains s = {0};
-            for (long r = g * RP_CONV_GROUP; r < end; r++) {
-                const long oh = r / c->out_w % c->out_h, ow = r % c->out_w;
-                const float b = pixel_at(x, r / (c->out_h * c->out_w), oh * c->stride + kh - c->pad_top,
-                                         ow * c->stride + kw - c->pad_left, e % c->in_c, c->in_h, c->in_w, c->in_c);
+            for (; r < end; r++) {
+                const float b = pixel_at(x, n, oh * c->stride + kh - c->pad_top, ow * c->stride + kw - c->pad_left, i, c->in_h,
+                                         c->in_w, c->in_c);
                 chains_add(&s, dy[r * c->out_c + o], b, RP_CONV_CHAIN, end - g * RP_CONV_GROUP);
+                if (++ow < c->out_w)
+                    continue;
+                ow = 0;
+                n += oh + 1 == c->out_h;
+                oh = (oh + 1) % c->out_h;
             }
             (groups > 1 ? work + g * all : dw)[e] = s.total;
         }
