@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define IDLE_ROUNDS 100000 /* in which every block only looked at memory: a deadlock */
+#define IDLE_ROUNDS 10000 /* in which every block only looked at memory: a deadlock */
 
 struct shim_options shim_options = {.late = 1, .resident = 4, .ahead = 1, .seed = 1};
 struct simt_launch simt_launch = {.strict = 1};

@@ -62,7 +62,7 @@ int simt_next_group(struct simt_warp *w, u32 avoid, u32 *stop)
 
 long simt_turn(void)
 {
-    return !simt_launch.lockstep && shim_options.order == SHIM_SCRAMBLED ? (long)(shim_random() % 200) : 1 << 30;
+    return !simt_launch.lockstep && shim_options.order == SHIM_SCRAMBLED ? (long)(shim_random() % 200) : 1 << 22;
 }
 
 u32 simt_shuffle(const struct simt_warp *w, u32 pc, u32 mask, int how, const u32 *a, const u32 *b, const u32 *c,
