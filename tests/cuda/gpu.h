@@ -9,3 +9,5 @@
 struct rp_dev *gpu(struct shim_options **options, struct rp_err *err) rp_must_check;
 /* The same; a failure ends the program. */
 struct rp_dev *gpu_here(struct shim_options **options);
+/* Whether case i is compared on this device: GPUs before 8.0 and others share the cases, but with LONG=1. */
+int gpu_turn(struct rp_dev *dev, unsigned i);

@@ -68,6 +68,8 @@ static void rows_of(int op, int *cases, int *failed)
         for (int w = 0; w < COUNT(widths); w++) {
             unsigned mix = (unsigned)(r + 3 * w + 7 * op);
             struct rp_op_shape s = shape_of(row_counts[r], widths[w], mix);
+            if (!gpu_turn(open_gpu(NULL), (unsigned)(r + w)))
+                continue;
             if (op == RP_OP_softmax_xent && row_counts[r] > 31) /* rows are alike, and each takes a thousand threads */
                 continue;
             ++*cases;
@@ -134,8 +136,11 @@ static void sizes_of(int op, int *cases, int *failed)
         s.variant = sizes[i].variant;
         s.dropout = s.variant & 1 ? 0.1f : 0.0f;
         s.shards = op == RP_OP_softmax_xent && sizes[i].width % (int)(s.variant + !s.variant) == 0 ? (int)s.variant : 0;
-        for (s.offset = 0; s.offset < 2; s.offset++, ++*cases)
-            compare(op, &s, (unsigned)(i + s.offset), failed);
+        for (s.offset = 0; s.offset < 2; s.offset++)
+            if (gpu_turn(open_gpu(NULL), (unsigned)(i + s.offset))) {
+                ++*cases;
+                compare(op, &s, (unsigned)(i + s.offset), failed);
+            }
     }
 }
 
@@ -172,18 +177,26 @@ static void convs_of(int op, int *cases, int *failed)
     struct rp_cuda *c = rp_cuda_of(open_gpu(NULL));
     const int pool = op == RP_OP_maxpool_forward || op == RP_OP_maxpool_backward;
     for (int i = 0; i < (pool ? COUNT(pools) : COUNT(convs)); i++)
-        for (unsigned k = tap_long() ? 0 : i & 1; k < 4; k += tap_long() ? 1 : 2, ++*cases) {
+        for (unsigned k = tap_long() ? 0 : i & 1; k < 4; k += tap_long() ? 1 : 2) {
+            if (!gpu_turn(open_gpu(NULL), k / 2 + (unsigned)i / 2))
+                continue;
+            ++*cases;
             struct rp_op_shape s = {.conv = pool ? pools[i] : convs[i], .variant = k, .in_place = k == 2, .offset = k == 3,
                                     .small = k == 1 ? 1 + i % 2 : 0, .seed = k + 1};
             compare(op, &s, k + 5 * (unsigned)i, failed);
         }
-    for (int i = 0; op == RP_OP_conv_wgrad && i < COUNT(long_convs); i++, ++*cases) {
+    for (int i = 0; op == RP_OP_conv_wgrad && i < COUNT(long_convs); i++) {
+        if (!gpu_turn(open_gpu(NULL), (unsigned)i))
+            continue;
+        ++*cases;
         struct rp_op_shape s = {.conv = long_convs[i], .seed = 3};
         compare(op, &s, 3 + (unsigned)i, failed);
     }
     for (int tile = 1, usable; !pool && rp_cuda_conv_tile(c, tile, &usable); tile++)
-        for (int i = 1; i < COUNT(convs) && usable && strncmp(rp_cuda_conv_tile(c, tile, &usable), rp_op_info[op].name + 5, 5) == 0;
-             i++, ++*cases) {
+        for (int i = 1; i < COUNT(convs) && usable && strncmp(rp_cuda_conv_tile(c, tile, &usable), rp_op_info[op].name + 5, 5) == 0; i++) {
+            if (!gpu_turn(open_gpu(NULL), (unsigned)(i + tile)))
+                continue;
+            ++*cases;
             struct rp_op_shape s = {.conv = convs[i], .variant = (unsigned)i, .in_place = i & 1, .seed = 9};
             c->conv_forced = tile;
             compare(op, &s, 3 * (unsigned)(i + tile), failed);
