@@ -47,9 +47,6 @@ fault contraction 'unknown instruction' rows rows.cu "$same" "$same" "${flags/-f
 fault arguments differ optim ../../ops/ops.h 'float grad_scale, lr, beta1' 'float lr, grad_scale, beta1' "$flags" adam_update
 fault barrier 'nothing orders them' gemm gemm.cuh '__syncthreads(); /* the next stage is complete' '/* the next stage is complete' "$flags" gemm PTX_RACES=1
 fault wait differ gemm gemm.cuh 'rp_copy_wait(STAGES - 2)' 'rp_copy_wait(STAGES - 1)' "$flags" gemm
-fault release 'nothing orders them' gemm device.h st.release.gpu.u32 st.relaxed.gpu.u32 "$flags" gemm RP_CUDA_GEMM=rotate PTX_RACES=1
-fault fence 'nothing orders them' gemm device.h 'asm volatile("fence.acq_rel.gpu;" ::: "memory");' ';' "$flags" gemm \
-    RP_CUDA_GEMM=rotate PTX_RACES=1
 mixed() { # UNIT NAME WHAT-IS-REPORTED FILE OLD NEW VARIABLE=VALUE...: of mixed precision
     local unit=$1 name=$2 report=$3 file=$4 old=$5 new=$6
     shift 6
@@ -62,18 +59,21 @@ product k-halves differ tensor_core.cuh '2 * slice + (lane >> 4)' '2 * slice + 1
 product trans differ tensor_core.cuh 'rp_ldmatrix_x4_trans(f,' 'rp_ldmatrix_x4(f,'
 product bias differ gemm16.cuh '    if (g->bias) {' '    x = g->f32 ? x : tc_value(tc_round(x, format), format);
     if (g->bias) {'
-product segment differ gemm16.cuh '(int)blockIdx.y * g->length' '(int)blockIdx.y * (g->length - 64)'
 mixed attention16 rescale differ attention16_forward.cuh 'factor[i >> 1 & 1];' 'factor[0];'
-mixed attention16 gradient differ attention16_backward.cuh 'kept ? p * b->a->keep_scale : 0.0f' 'kept ? p : 0.0f'
 mixed conv16 padding differ conv16.cuh ' && t.c < v->depth' ''
 stored() { # NAME UNIT FILE OPERATIONS OLD NEW: of stored tensors
     TEST=test_cuda_stored fault "$1" differ "$2" "$3" "$5" "$6" "$flags" "$4" STORED=80
 }
 stored truncated whole_bf16 stored.cuh add_stored 'asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));' \
     'bits = (uint16_t)(__float_as_uint(x) >> 16);'
+[ "${LONG:-0}" != 0 ] || exit 0
+fault release 'nothing orders them' gemm device.h st.release.gpu.u32 st.relaxed.gpu.u32 "$flags" gemm RP_CUDA_GEMM=rotate PTX_RACES=1
+fault fence 'nothing orders them' gemm device.h 'asm volatile("fence.acq_rel.gpu;" ::: "memory");' ';' "$flags" gemm \
+    RP_CUDA_GEMM=rotate PTX_RACES=1
+product segment differ gemm16.cuh '(int)blockIdx.y * g->length' '(int)blockIdx.y * (g->length - 64)'
+mixed attention16 gradient differ attention16_backward.cuh 'kept ? p * b->a->keep_scale : 0.0f' 'kept ? p : 0.0f'
 stored unrounded-sum rows_f16 rows.cu residual_layernorm_forward 'rp_rounded4(rp_add4(z[half + c], v[c]))' 'rp_add4(z[half + c], v[c])'
 stored unrounded-bias pointwise_f16 pointwise.cu tanh_backward 'rp_rounded(g[k] * fmaf(-t[k], t[k], 1.0f))' 'g[k] * fmaf(-t[k], t[k], 1.0f)'
-[ "${LONG:-0}" != 0 ] || exit 0
 mixed attention16 order differ attention16_backward.cuh '(p * (d - about.z)) * b->a->scale' 'p * ((d - about.z) * b->a->scale)'
 mixed attention16 decisions differ attention16_forward.cuh 'bits[r] >> (4' 'bits[1 - r] >> (4'
 mixed attention16 sums differ attention16_forward.cuh 'fmaf(f->sum[r], rescale[r], part)' 'f->sum[r] * rescale[r] + part'
