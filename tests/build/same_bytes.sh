@@ -1,5 +1,5 @@
 #!/bin/bash
-# What is compiled in a directory of another name has the bytes of this build: every fourth object of the program and of the GPU worker, and with
+# What is compiled in a directory of another name has the bytes of this build: every eighth object of the program and of the GPU worker, and with
 # LONG=1 both programs, from nothing. Neither paths nor what was built before is in them. The dependencies are shared; that they do not carry
 # paths either is checked on the bytes of the program.
 # timeout: 900
@@ -11,8 +11,8 @@ copy_sources "$at"
 objects=$(cd "$BUILD" && find static/src gpu/src -name '*.o' 2>/dev/null | sort | while read -r object; do
     source=${object#*/}
     [ ! -e "$TOP/${source%.o}.c" ] || echo "$object" # others are left from a source that was removed
-done | awk 'NR % 4 == 1')
-[ "$(wc -w <<<"$objects")" -gt 80 ] || fail "too few objects"
+done | awk 'NR % 8 == 1')
+[ "$(wc -w <<<"$objects")" -gt 40 ] || fail "too few objects"
 # shellcheck disable=SC2046,SC2086 # several words
 make -s -C "$at" DEPS_DIR="$deps" BUILD=elsewhere CUDA="$cuda" $(printf 'elsewhere/%s ' $objects)
 for object in $objects; do
