@@ -2,24 +2,16 @@
 # Compile one file of device code for one architecture.
 #
 #   env/device-code.sh ARCH SOURCE OUT [-DNAME=VALUE]...
-#   env/device-code.sh --key ARCH SOURCE [-DNAME=VALUE]...
+#   env/device-code.sh --keys "ARCH..." SOURCE...
 #
-# The second form prints the key of what would be compiled: where it is the same, so is the code (tests/build/device_code.keys).
+# The second form prints "ARCH NAME KEY" of what would be compiled: where it is the same, so is the code (tests/build/device_code.keys).
 # ARCH is sm_90 (a cubin) or compute_100 (PTX). Beside OUT come OUT.txt, what the compiler and ptxas said, and OUT.d for make.
 # From the environment: NVCC, the compiler, or NVRTC="TOOL LIBRARY" (env/gpu/nvrtc.c); RP_GCC; RP_DEVICE_CACHE, a directory in which
 # results are kept: the matrix kernels take minutes for all architectures, and most builds and checkouts compile the same text. The
 # key covers the text as the preprocessor leaves it, so that a comment costs nothing, the flags and the compiler.
 set -euo pipefail
-only_key=
-[ "$1" != --key ] || { only_key=1 && shift && set -- "$1" "$2" "$(mktemp -u)" "${@:3}"; }
-arch=$1 source=$2 out=$3
-shift 3
 # One rounding for each operator that is written; tests/cuda/test_device_code.c reads what came of it.
 flags="-std=c++17 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -Isrc -I."
-tmp=$(mktemp -d "$out.XXXXXX")
-trap 'rm -rf "$tmp"' EXIT
-trap 'exit 1' HUP INT TERM
-
 if [ -n "${NVCC:-}" ]; then
     compiler=$("$NVCC" --version)
     own=
@@ -28,6 +20,28 @@ else
     compiler=$(grep '^nvidia-cuda-nvrtc' "${library%/lib/*}/sources.txt")
     own=-D__CUDACC_RTC__
 fi
+text() { # ARCH SOURCE OPTION...: as the preprocessor leaves it
+    # shellcheck disable=SC2086
+    "${RP_GCC:-gcc}" -E -P -x c -D__CUDACC__ $own -D__CUDA_ARCH__="${1#*_}0" -Isrc -I. "${@:3}" "$2"
+}
+key() { # ARCH, of standard input
+    { printf '%s\n' "$1" "$flags" "$compiler" && cat; } | sha256sum | cut -c 1-32
+}
+if [ "$1" = --keys ]; then
+    for arch in $2; do
+        for source in "${@:3}"; do
+            name=${source##*/}
+            echo "$arch ${name%.cu} $(text "$arch" "$source" | key "$arch")"
+        done
+    done
+    exit
+fi
+arch=$1 source=$2 out=$3
+shift 3
+tmp=$(mktemp -d "$out.XXXXXX")
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 1' HUP INT TERM
+
 compile() {
     local kind=-ptx
     [ "${arch#sm_}" = "$arch" ] || kind=-cubin
@@ -47,11 +61,8 @@ keep() { # DIRECTORY: whole or not at all
     find "${1%/*}" -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -rf {} + 2>/dev/null || :
 }
 
-# shellcheck disable=SC2086
-"${RP_GCC:-gcc}" -E -P -x c -D__CUDACC__ $own -D__CUDA_ARCH__="${arch#*_}0" -Isrc -I. "$@" -MMD -MP -MT "$out" -MF "$tmp/d" \
-    "$source" -o "$tmp/text"
-key=$({ printf '%s\n' "$arch" "$flags" "$compiler" && cat "$tmp/text"; } | sha256sum | cut -c 1-32)
-[ -z "$only_key" ] || { echo "$key" && exit 0; }
+text "$arch" "$source" "$@" -MMD -MP -MT "$out" -MF "$tmp/d" -o "$tmp/text"
+key=$(key "$arch" <"$tmp/text")
 kept=${RP_DEVICE_CACHE:+$RP_DEVICE_CACHE/$key}
 if [ -n "$kept" ] && [ -e "$kept" ]; then
     touch "$kept"
