@@ -261,8 +261,10 @@ $(gpu)/gen/images_bytes.o: $(gpu)/images.txt $(gpu)/flags
 	$(Q)$(CC) -c $(gpu)/gen/images.S -o $@
 -include $(addsuffix .d,$(device))
 
-# The same with markers, for tests/cuda/test_device_code.c, and the faults that it must find.
-checked := $(foreach a,compute_70 compute_80 compute_90,$(patsubst src/backend/cuda/%.cu,$(gpu)/checked/$a/%,$(device_code)))
+# The PTX behind the machine code, with markers, for tests/cuda/test_device_code.c, and the faults that it must find.
+checked_archs := $(if $(filter sm_70 sm_75,$(archs)),compute_70) $(if $(filter sm_80 sm_86 sm_89,$(archs)),compute_80) \
+	$(if $(filter sm_90,$(archs)),compute_90)
+checked := $(foreach a,$(checked_archs),$(patsubst src/backend/cuda/%.cu,$(gpu)/checked/$a/%,$(device_code)))
 planted := $(patsubst %,$(gpu)/planted/%/planted,sm_80 compute_80)
 define checked_for
 $(gpu)/checked/$1/%: src/backend/cuda/%.cu tests/cuda/checked.cu $(device_tools)
@@ -271,7 +273,7 @@ $(gpu)/checked/$1/%: src/backend/cuda/%.cu tests/cuda/checked.cu $(device_tools)
 	$$(Q)$$(device_env) RP_DEVICE_CACHE=$(abspath $(DEPS_DIR))/device env/device-code.sh $1 tests/cuda/checked.cu $$@ \
 		'-DRP_CHECKED=<backend/cuda/$$*.cu>'
 endef
-$(foreach a,compute_70 compute_80 compute_90,$(eval $(call checked_for,$a)))
+$(foreach a,$(checked_archs),$(eval $(call checked_for,$a)))
 $(planted): $(gpu)/planted/%/planted: tests/cuda/planted.cu tests/cuda/checked.cu $(device_tools)
 	$(Q)mkdir -p $(@D)
 	$(call say,$(firstword $(device_compiler)),$@)

@@ -70,6 +70,15 @@ static int is_built(const char *arch)
     return rp_read_file(&about, path, 1 << 16, &err) == 0 && strstr(about.data, line) != NULL;
 }
 
+/* Whether this build has that PTX, or machine code that it is behind. */
+static int is_needed(const char *ptx)
+{
+    int found = is_built(ptx) && strcmp(ptx, "compute_100") == 0;
+    for (int i = 0; i < ARCHS; i++)
+        found |= strcmp(archs[i].ptx, ptx) == 0 && is_built(archs[i].name);
+    return found;
+}
+
 #define NEEDS_DEVICE_CODE                                                                                                                  \
     if (!is_there())                                                                                                                       \
     SKIP("no device code was built")
@@ -96,6 +105,8 @@ TEST(every_instruction_rounds_once)
     for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
         struct code c = {0};
         int is_marked = strcmp(from[i][0], "checked") == 0, fused = 0;
+        if (!is_needed(from[i][1]))
+            continue;
         read_all(&c, from[i][0], from[i][1], "", code_read_ptx);
         has_all_kernels(&c, from[i][1]);
         for (int k = 0; k < c.n; k++) {
