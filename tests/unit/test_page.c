@@ -192,36 +192,6 @@ TEST(figures_are_found_and_formed)
     }
 }
 
-TEST(numbers_of_quantities_are_grouped_and_names_are_not)
-{
-    static const char *const cases[][2] = {{"110106428", "110,106,428"},
-                                           {"999", "999"},
-                                           {"1000", "1,000"},
-                                           {"-1234567.125 J", "-1,234,567.125 J"},
-                                           {"12300 - 4560.75 MB", "12,300 - 4,560.75 MB"},
-                                           {"0x1.65ca48p+3", "0x1.65ca48p+3"},
-                                           {"580.159.04", "580.159.04"},
-                                           {"2026-11-27", "2026-11-27"},
-                                           {"avx512 20000", "avx512 20,000"},
-                                           {"", ""}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        RP_BUF out = {0};
-        rp_put_grouped(&out, cases[i][0]);
-        CHECK_STR(rp_buf_text(&out), cases[i][1]);
-    }
-    RP_JSON *j = json_pack("{s:i, s:s, s:{s:s, s:i, s:s}}", "n", 70222, "name", "20261129", "leaf", "state", "ok",
-                           "value", 192731, "source", "x");
-    static const char *const figures[][3] = {{"/n", "d0", ">70,222<"},
-                                             {"/n", "d1/10", ">7,022.2<"},
-                                             {"/name", "t", ">20261129<"},
-                                             {"/leaf", "r", ">192,731<"}};
-    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
-        RP_BUF out = {0};
-        rp_figure(&out, j, "run.json", figures[i][0], figures[i][1]);
-        CHECK(strstr(rp_buf_text(&out), figures[i][2]), "%s", rp_buf_text(&out));
-    }
-}
-
 TEST(figure_of_both_documents_names_the_one_that_has_it)
 {
     struct rp_run_documents d = {.figures_json = json_loads("{\"rank\": [{\"timed_s\": 2.5}], \"none\": null}", 0, NULL),
