@@ -317,7 +317,7 @@ tests-built: $(fake_nccl) $(BUILD)/fake/ending.so
 
 # A libcuda.so.1 for tests that executes the device code on the CPU: as sm_80 and later, as older GPUs, and each with every access to memory
 # checked (tests/shim/check.c).
-shim_line := $(CC) $(common) -O2 -g1 -fPIC -fvisibility=hidden -mavx2 -mfma -fsanitize=alignment -fsanitize-undefined-trap-on-error -DRP_SHIM -isystem $(gpu)/include
+shim_line := $(CC) $(common) -O1 -g1 -fPIC -fvisibility=hidden -mavx2 -mfma -fsanitize=alignment -fsanitize-undefined-trap-on-error -DRP_SHIM -isystem $(gpu)/include
 shim_checked := -DSHIM_CHECKED
 shim_watch := -fsanitize=thread --param tsan-instrument-func-entry-exit=0
 define shim
