@@ -114,11 +114,10 @@ static void put_bar(struct rp_section *s, double most)
         "<td class=\"lane\"><svg width=\"100%\" height=\"18\" viewBox=\"0 0 1000 18\" preserveAspectRatio=\"none\" "
         "aria-hidden=\"true\"><title>");
     char text[120];
+    rp_put_grouped(s->out, RP_FORMAT(text, "%.6g", t->value));
+    rp_buf_puts(s->out, isfinite(t->interval[0]) ? ", 95 % interval " : ", no interval");
     if (isfinite(t->interval[0]))
-        rp_put_grouped(s->out,
-                       RP_FORMAT(text, "%.6g , 95 %% interval %.6g to %.6g", t->value, t->interval[0], t->interval[1]));
-    else
-        rp_put_grouped(s->out, RP_FORMAT(text, "%.6g , no interval", t->value));
+        rp_put_grouped(s->out, RP_FORMAT(text, "%.6g to %.6g", t->interval[0], t->interval[1]));
     rp_buf_printf(s->out, "</title><rect class=\"c1\" y=\"3\" width=\"%.1f\" height=\"12\"/>",
                   fmax(throughput_of(s->b) / most * 1000, 1));
     if (isfinite(t->interval[0])) {
