@@ -23,7 +23,7 @@ esac
 (
     cd "$TOP"
     export NVCC='' NVRTC="$BUILD/gpu/nvrtc $cuda/lib/libnvrtc.so.12"
-    # shellcheck disable=SC2046 # several words
+    # shellcheck disable=SC2046,SC2086 # several words
     env/device-code.sh --keys "$all" $(printf 'src/backend/cuda/%s.cu ' $names)
 ) >keys.txt
 keys=$TOP/tests/build/device_code.keys
