@@ -163,11 +163,12 @@ static void note_layers(struct rp_run_session *r)
                          r->key_file);
 }
 
+/* The estimate measures a product. */
 static void note_time(struct rp_run_session *r)
 {
     char time[RP_TIME_TEXT];
     double seconds[2];
-    if (rp_run_estimate(seconds, r) == 0)
+    if (!r->progress.quiet && rp_run_estimate(seconds, r) == 0)
         rp_progress_note(&r->progress, "training: %lld steps, %s here", (long long)rp_job_steps(&r->recipe),
                          rp_run_time_text(time, seconds));
 }
