@@ -46,7 +46,6 @@ fault bounds 'of shared memory of' optim tree.cuh 'stack[top++ * columns] = v;' 
 fault contraction 'unknown instruction' rows rows.cu "$same" "$same" "${flags/-fmad=false/-fmad=true}" layernorm_backward
 fault arguments differ optim ../../ops/ops.h 'float grad_scale, lr, beta1' 'float lr, grad_scale, beta1' "$flags" adam_update
 fault barrier 'nothing orders them' gemm gemm.cuh '__syncthreads(); /* the next stage is complete' '/* the next stage is complete' "$flags" gemm PTX_RACES=1
-fault wait differ gemm gemm.cuh 'rp_copy_wait(STAGES - 2)' 'rp_copy_wait(STAGES - 1)' "$flags" gemm
 mixed() { # UNIT NAME WHAT-IS-REPORTED FILE OLD NEW VARIABLE=VALUE...: of mixed precision
     local unit=$1 name=$2 report=$3 file=$4 old=$5 new=$6
     shift 6
@@ -55,18 +54,19 @@ mixed() { # UNIT NAME WHAT-IS-REPORTED FILE OLD NEW VARIABLE=VALUE...: of mixed 
 product() { # as mixed(), of products of matrices
     mixed gemm16 "$@"
 }
-product k-halves differ tensor_core.cuh '2 * slice + (lane >> 4)' '2 * slice + 1 - (lane >> 4)'
 product trans differ tensor_core.cuh 'rp_ldmatrix_x4_trans(f,' 'rp_ldmatrix_x4(f,'
-product bias differ gemm16.cuh '    if (g->bias) {' '    x = g->f32 ? x : tc_value(tc_round(x, format), format);
-    if (g->bias) {'
 mixed attention16 rescale differ attention16_forward.cuh 'factor[i >> 1 & 1];' 'factor[0];'
-mixed conv16 padding differ conv16.cuh ' && t.c < v->depth' ''
 stored() { # NAME UNIT FILE OPERATIONS OLD NEW: of stored tensors
     TEST=test_cuda_stored fault "$1" differ "$2" "$3" "$5" "$6" "$flags" "$4" STORED=80
 }
 stored truncated whole_bf16 stored.cuh add_stored 'asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));' \
     'bits = (uint16_t)(__float_as_uint(x) >> 16);'
 [ "${LONG:-0}" != 0 ] || exit 0
+fault wait differ gemm gemm.cuh 'rp_copy_wait(STAGES - 2)' 'rp_copy_wait(STAGES - 1)' "$flags" gemm
+product k-halves differ tensor_core.cuh '2 * slice + (lane >> 4)' '2 * slice + 1 - (lane >> 4)'
+product bias differ gemm16.cuh '    if (g->bias) {' '    x = g->f32 ? x : tc_value(tc_round(x, format), format);
+    if (g->bias) {'
+mixed conv16 padding differ conv16.cuh ' && t.c < v->depth' ''
 fault release 'nothing orders them' gemm device.h st.release.gpu.u32 st.relaxed.gpu.u32 "$flags" gemm RP_CUDA_GEMM=rotate PTX_RACES=1
 fault fence 'nothing orders them' gemm device.h 'asm volatile("fence.acq_rel.gpu;" ::: "memory");' ';' "$flags" gemm \
     RP_CUDA_GEMM=rotate PTX_RACES=1

@@ -29,7 +29,7 @@ fault() { # NAME WHAT-IS-REPORTED UNIT KERNEL N PATTERN OLD NEW OPERATIONS VARIA
         rm "sass/$unit.sass"
         plant "$unit" "$kernel" "$n" "$pattern" "$old" "$new"
     fi
-    (cd "$TOP" && env SASS_STRICT=0 SASS_DIR="$OLDPWD/sass" SHIM_CAPABILITY=90 OPS="$operations" "$@" timeout 300 \
+    (cd "$TOP" && env LONG=1 SASS_STRICT=0 SASS_DIR="$OLDPWD/sass" SHIM_CAPABILITY=90 OPS="$operations" "$@" timeout 300 \
         "$BUILD/native/tests/cuda/test_cuda_ops") >run.txt 2>&1 || status=$?
     if [ "$name" = none ]; then
         [ $status = 0 ] || { tail -n 20 run.txt >&2 && fail "without a fault something is found"; }
@@ -54,7 +54,7 @@ fault root "layernorm_forward: .*$element" rows layernorm_forward 1 MUFU.RSQ RSQ
 fault table "digest_leaves: tensor" evidence digest_leaves 2 LOP3.LUT 0x96 0xe8 digest_leaves
 fault product "gather_rows: .*\($element\|a byte outside\)" rows gather_rows 1 ' IMAD R' 'IMAD R' 'IMAD.HI R' gather_rows
 fault register "gemm: .*$element" gemm gemm_64x128_nn 40 ' FFMA ' ', R' ', R1' gemm
-fault wait "gemm: .*$element" gemm gemm_64x128_nt 2 'DEPBAR.LE' ', 0x' ', 0x1' gemm RP_CUDA_GEMM=rotate LONG=1
+fault wait "gemm: .*$element" gemm gemm_64x128_nt 2 'DEPBAR.LE' ', 0x' ', 0x1' gemm RP_CUDA_GEMM=rotate
 fault barrier 'nothing orders them .*LDS' gemm gemm_64x128_nn 2 'BAR.SYNC' 'BAR.SYNC.DEFER_BLOCKING 0x0' NOP gemm SASS_RACES=1
 fault half "gemm: .*$element" gemm gemm_64x128_nn 1 LDGSTS '], desc' '+0x400], desc' gemm
 fault release 'nothing orders them' gemm gemm_128x128_nn 2 MEMBAR MEMBAR.ALL.GPU NOP gemm RP_CUDA_GEMM=rotate SASS_RACES=1
