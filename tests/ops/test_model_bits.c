@@ -151,7 +151,7 @@ TEST(recomputation_changes_no_bit)
 static const struct run {
     const char *isa;
     int threads;
-} short_runs[] = {{"scalar", 2}, {"scalar", 7}, {"avx2", 3}, {"avx512", 1}},
+} short_runs[] = {{"scalar", 7}, {"avx2", 3}, {"avx512", 1}},
   long_runs[] = {{"avx2", 2}, {"avx2", 7}, {"avx512", 1}, {"avx512", 3}};
 
 static void same_on_base(const struct run *runs, int n, int batch, int seq, int predictions)
@@ -168,7 +168,8 @@ static void same_on_base(const struct run *runs, int n, int batch, int seq, int 
         if (!train(i ? &got : &first, &r, runs[i].isa, runs[i].threads, 1))
             continue;
         CHECK(i > 0 || (first.loss[0] > 10 && first.loss[0] < 13), "loss %g: expected about ln 30522 + ln 2", first.loss[0]);
-        CHECK(i == 0 || !memcmp(&got, &first, sizeof got), "%s with %d threads differs from %s with 2", runs[i].isa, runs[i].threads, runs[0].isa);
+        CHECK(i == 0 || !memcmp(&got, &first, sizeof got), "%s with %d threads differs from %s with %d", runs[i].isa, runs[i].threads, runs[0].isa,
+              runs[0].threads);
     }
     rp_recipe_fini(&r);
 }
@@ -176,7 +177,7 @@ static void same_on_base(const struct run *runs, int n, int batch, int seq, int 
 /* One sequence of 16 tokens takes scalar code seconds; two of 128 would take it minutes. */
 TEST(scalar_avx2_and_avx512_agree_on_base)
 {
-    same_on_base(short_runs, 4, 1, 16, 3);
+    same_on_base(short_runs, 3, 1, 16, 3);
 }
 
 TEST(avx2_and_avx512_agree_on_base_at_full_length)
