@@ -4,7 +4,8 @@
 #   env/device-code.sh ARCH SOURCE OUT [-DNAME=VALUE]...
 #   env/device-code.sh --keys "ARCH..." SOURCE...
 #
-# The second form prints "ARCH NAME KEY" of what would be compiled: where it is the same, so is the code (tests/build/device_code.keys).
+# The second form prints "ARCH NAME KEY" of what would be compiled: equal keys mean equal code
+# (tests/build/device_code.keys).
 # ARCH is sm_90 (a cubin) or compute_100 (PTX). Beside OUT come OUT.txt, what the compiler and ptxas said, and OUT.d for make.
 # From the environment: NVCC, the compiler, or NVRTC="TOOL LIBRARY" (env/gpu/nvrtc.c); RP_GCC; RP_DEVICE_CACHE, a directory in which
 # results are kept: the matrix kernels take minutes for all architectures, and most builds and checkouts compile the same text. The

@@ -250,9 +250,8 @@ void rp_section_bundle(struct rp_section *s)
     if (s->index) {
         rp_buf_printf(s->out, "<h2 id=\"b%d-title\">%d. ", s->index, s->index);
         rp_section_fill(s, rp_page_title(s->facts) ? "{/recipe/title/value t}</h2>\n" : "{/recipe_name t}</h2>\n");
+        rp_section_headline(s); /* a bundle alone has it at the top of the page */
     }
-    if (s->index) /* alone on its page it stands at the top of it */
-        rp_section_headline(s);
     put_summary(s);
     for (size_t i = 0; i < SECTIONS; i++) {
         if (!is_there(s, &sections[i]))
