@@ -5,12 +5,13 @@
 #include "data/synthetic/make.h"
 #include "data/text/bpe.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct make_opts {
     struct rp_make_opts data;
     const char *vocab, *merges, *tokenizer;
-    int force;
+    int skip_bad, force;
 };
 #define AT(field) offsetof(struct make_opts, field)
 static const struct rp_opt make_opts[] = {
@@ -20,6 +21,7 @@ static const struct rp_opt make_opts[] = {
     RP_OPTION_TEXT(vocab, "vocab", 0, "FILE", "of texts: GPT-2's vocabulary, vocab.json (encoder.json)"),
     RP_OPTION_TEXT(merges, "merges", 0, "FILE", "of texts: its merges, merges.txt (vocab.bpe)"),
     RP_OPTION_TEXT(tokenizer, "tokenizer", 0, "FILE", "of texts: both in one, tokenizer.json"),
+    RP_OPTION_FLAG(skip_bad, "skip-bad", 0, "of .jsonl texts: leave out lines that cannot be read, and count them"),
     RP_OPT_FORCE(force),
     {0},
 };
@@ -61,7 +63,8 @@ static struct rp_bpe *load_vocabulary(const struct make_opts *o, struct rp_err *
 }
 
 /* The documents of all texts; they stay in memory until the files are written. */
-static int read_texts(const struct make_opts *o, const char **text, int n, struct rp_token_docs *docs, struct rp_err *err)
+static int read_texts(const struct make_opts *o, const char **text, int n, struct rp_token_docs *docs, struct rp_text_skipped *skipped,
+                      struct rp_err *err)
 {
     struct rp_bpe *b = load_vocabulary(o, err);
     int failed = !b;
@@ -70,8 +73,10 @@ static int read_texts(const struct make_opts *o, const char **text, int n, struc
         docs->vocabulary = rp_bpe_vocabulary(b);
     }
     for (int i = 0; i < n && !failed; i++)
-        failed = rp_text_documents(b, text[i], docs, err) < 0;
+        failed = rp_text_documents(b, text[i], docs, o->skip_bad ? skipped : NULL, err) < 0;
     rp_bpe_free(b);
+    if (!failed && docs->n == 0 && skipped->lines)
+        failed = rp_fail(err, RP_MALFORMED, "none of the lines can be read: %s", skipped->first.msg);
     if (!failed && docs->n == 0)
         failed = rp_fail(err, RP_MALFORMED, "'%s'%s: expected text, found no document", text[0], n > 1 ? " and the others" : "");
     return failed ? -1 : 0;
@@ -91,20 +96,24 @@ static int make_from_texts(struct rp_cli *cli, const struct rp_generator *of_for
     const char *path = cli->argv[1];
     struct rp_make_opts made = o->data;
     RP_TOKEN_DOCS docs = {0};
+    struct rp_text_skipped skipped = {0};
     struct rp_generator g = {.name = "text", .format = of_format->format, .documents = &docs,
                              .defaults = {.shards = 1, .token_bytes = of_format->defaults.token_bytes}};
     if (!g.format->make)
         return rp_fail(err, RP_USAGE, "texts do not become data.format %s; choose llmc, tokens or megatron", g.format->name);
-    if (rp_make_options(&made, &g, err) < 0 || read_texts(o, cli->argv + 2, cli->argc - 2, &docs, err) < 0)
+    if (rp_make_options(&made, &g, err) < 0 || read_texts(o, cli->argv + 2, cli->argc - 2, &docs, &skipped, err) < 0)
         return -1;
     made.sequences = docs.n;
     if (made.shards > docs.n)
         return rp_fail(err, RP_USAGE, "--shards %ld is out of range 1..%lld, the number of documents", made.shards, (long long)docs.n);
     if (write_data(&g, &made, path, o->force, err) < 0)
         return -1;
+    if (skipped.lines)
+        fprintf(stderr, "repro: note: %lld line%s left out; the first: %s\n", (long long)skipped.lines, skipped.lines > 1 ? "s" : "",
+                skipped.first.msg);
     rp_cli_return(cli,
-                  json_pack("{s:o, s:s, s:I, s:I, s:I}", "path", rp_cli_path(path), "format", g.format->name,
-                            "documents", (json_int_t)docs.n, "tokens", (json_int_t)docs.ids + docs.n, "shards",
+                  json_pack("{s:o, s:s, s:I, s:I, s:I, s:I}", "path", rp_cli_path(path), "format", g.format->name,
+                            "documents", (json_int_t)docs.n, "skipped", (json_int_t)skipped.lines, "tokens", (json_int_t)docs.ids + docs.n, "shards",
                             (json_int_t)made.shards),
                   "");
     return 0;
@@ -119,8 +128,8 @@ static int make_from_images(struct rp_cli *cli, struct rp_err *err)
     const struct rp_generator none = {.name = "imagenet_tfrecord", .defaults = {.shards = 1}};
     if (cli->argc > 3)
         return rp_fail(err, RP_USAGE, "expected one folder of class folders after '%s'", path);
-    if (o->vocab || o->merges || o->tokenizer)
-        return rp_fail(err, RP_USAGE, "a vocabulary is for texts");
+    if (o->vocab || o->merges || o->tokenizer || o->skip_bad)
+        return rp_fail(err, RP_USAGE, "%s is for texts", o->skip_bad ? "--skip-bad" : "a vocabulary");
     if (is_archive_name(path))
         return rp_fail(err, RP_USAGE, "'%s': images from a folder are written into a directory", path);
     if (rp_make_options(&others, &none, err) < 0 || rp_make_from_folder(cli->argv[2], path, o->force, &made, err) < 0)
@@ -137,9 +146,9 @@ static int make_synthetic(struct rp_cli *cli, const struct rp_generator *g, stru
 {
     const struct make_opts *o = cli->opts;
     struct rp_make_opts made = o->data;
-    if (o->vocab || o->merges || o->tokenizer)
-        return rp_fail(err, RP_USAGE, "a vocabulary is for texts: name them after '%s', or leave it out for a synthetic corpus",
-                       cli->argv[1]);
+    if (o->vocab || o->merges || o->tokenizer || o->skip_bad)
+        return rp_fail(err, RP_USAGE, "%s is for texts: name them after '%s', or leave it out for a synthetic corpus",
+                       o->skip_bad ? "--skip-bad" : "a vocabulary", cli->argv[1]);
     if (rp_make_options(&made, g, err) < 0 || write_data(g, &made, cli->argv[1], o->force, err) < 0)
         return -1;
     rp_cli_return(cli,
@@ -171,7 +180,9 @@ const struct rp_command rp_cmd_data_make = {
                "archive if its name ends in .tar, .tar.gz, .tar.xz, .tar.zst, .tar.bz2 or .tar.lz4. The same options make the same files "
                "on every machine.\n\n"
                "TEXT is UTF-8. Every line of a .jsonl or .json file is an object whose \"text\" is a document, as Megatron-LM's "
-               "preprocess_data.py reads them; any other file is one document. They become the ids that GPT-2's tokenizer gives them with "
+               "preprocess_data.py reads them: NaN, large integers and repeated keys are fine, and a line that Python's json.loads "
+               "refuses, or whose \"text\" is not one, ends the command, or with --skip-bad is left out and counted. Any other file is "
+               "one document. They become the ids that GPT-2's tokenizer gives them with "
                "the vocabulary that you name; <|endoftext|> separates documents: before each in llmc, as llm.c does, after each in tokens "
                "and megatron. In a text it is not special. All ids are held in memory.\n"
                "\n"

@@ -109,9 +109,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 3:
         encode(known, (const char *)data + 1, size - 1);
         break;
-    default: /* a text as a file of lines */
-        if (rp_text_documents(known, put_lines(data + 1, size - 1), &docs, &err) < 0)
+    default: { /* a text as a file of lines */
+        struct rp_text_skipped skipped = {0};
+        const char *texts = put_lines(data + 1, size - 1);
+        if (rp_text_documents(known, texts, &docs, NULL, &err) < 0)
             must_be_refusal(&err);
+        must(rp_text_documents(known, texts, &docs, &skipped, &err) == 0 && (skipped.lines != 0) == (skipped.first.code != RP_OK));
+    }
     }
     return 0;
 }

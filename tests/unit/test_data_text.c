@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "data/text/bpe.h"
+#include "data/text/json_line.h"
 #include "data/text/pretokens.h"
 #include "tests/unit/scratch.h"
 
@@ -57,7 +58,7 @@ static void check_ids(struct rp_bpe *b)
     RP_TOKEN_DOCS docs = {0};
     RP_BUF want = {0};
     int64_t lines = 0;
-    CHECK(rp_text_documents(b, VECTORS "texts.jsonl", &docs, &err) == 0 && rp_text_documents(b, VECTORS "texts.jsonl", &docs, &err) == 0, "%s", err.msg);
+    CHECK(rp_text_documents(b, VECTORS "texts.jsonl", &docs, NULL, &err) == 0 && rp_text_documents(b, VECTORS "texts.jsonl", &docs, NULL, &err) == 0, "%s", err.msg);
     if (!CHECK(rp_read_file(&want, VECTORS "ids.txt", 1 << 20, &err) == 0, "%s", err.msg))
         return;
     for (size_t i = 0; i < want.size; i++)
@@ -91,7 +92,7 @@ TEST(ids_are_those_of_the_public_tokenizer)
 
 static int add_text(struct rp_bpe *b, const char *name, const char *text, size_t n, struct rp_token_docs *docs)
 {
-    return rp_text_documents(b, put_file(name, text, n), docs, &err);
+    return rp_text_documents(b, put_file(name, text, n), docs, NULL, &err);
 }
 
 TEST(files_and_lines_are_documents)
@@ -117,7 +118,79 @@ TEST(files_and_lines_are_documents)
     CHECK(add_text(b, "zero.txt", "a\0b", 3, &docs) == 0 && docs.n == 4 && docs.end[3] - docs.end[2] == 3);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         REFUSED(add_text(b, bad[i].name, bad[i].text, strlen(bad[i].text), &docs) < 0 && err.code == bad[i].code, err.msg);
-    CHECK(rp_text_documents(b, scratch("none.txt"), &docs, &err) < 0 && err.code == RP_IO, "%s", err.msg);
+    CHECK(rp_text_documents(b, scratch("none.txt"), &docs, NULL, &err) < 0 && err.code == RP_IO, "%s", err.msg);
+    rp_bpe_free(b);
+}
+
+/* Lines as Python's json.dumps and other writers of corpora make them: what json.loads of Python 3.11 gives for "text", NULL where it refuses
+ * the line or the text cannot be encoded, and a part of the message. */
+static const struct {
+    const char *line, *text, *why;
+} python_lines[] = {
+    {"{\"text\": \"a\", \"perplexity\": NaN, \"x\": [Infinity, -Infinity], \"id\": 18446744073709551616, \"y\": -1e999}", "a", NULL},
+    {"{\"text\": \"a\", \"meta\": {\"k\": 1, \"k\": 2}, \"text\": \"b\"}\r\n", "b", NULL},
+    {"{\"text\": 1, \"te\\u0078t\": \"\\ud83d\\ude00\\/\\b\\f\\n\\r\\t\\\"\\\\\\u00e9\\u4E2D\"}", "\U0001f600/\b\f\n\r\t\"\\\u00e9\u4e2d", NULL},
+    {"{\"meta\": \"\\ud800\", \"text\": \"\u00e9\"}", "\u00e9", NULL},
+    {" \t{ \"a\" : [ ] , \"b\" : { } , \"c\" : [ { \"text\" : \"no\" } , null , true , false , 0.5E+3 ] , \"text\" : \"yes\" } \n", "yes", NULL},
+    {"{\"text\": \"\\ud800\"}", NULL, "half of a surrogate pair"},
+    {"{\"text\": \"\\ude00\\ud83d\"}", NULL, "half of a surrogate pair"},
+    {"{\"text\": \"\\ud83d\\u0041\"}", NULL, "half of a surrogate pair"},
+    {"{\"text\": \"a\", \"text\": 1}", NULL, "another type"},
+    {"{}", NULL, "found none"},
+    {"", NULL, "an empty line"},
+    {"\xef\xbb\xbf{\"text\": \"a\"}", NULL, "byte order mark"},
+    {"{\"text\": \"a\"} x", NULL, "found 'x'"},
+    {"{\"text\": \"a\",}", NULL, "expected a key in double quotes"},
+    {"{\"text\": \"a\" \"b\": 1}", NULL, "column 14: expected ',' or '}'"},
+    {"{\"text\": \"a\"", NULL, "found the end of the line"},
+    {"{\"text\": \"a", NULL, "found the end of the line"},
+    {"{'text': 'a'}", NULL, "expected a key in double quotes"},
+    {"{\"text\": \"a\tb\"}", NULL, "a control character"},
+    {"{\"text\": \"\\x41\"}", NULL, "after a backslash"},
+    {"{\"text\": \"\\u12g4\"}", NULL, "four hexadecimal digits"},
+    {"{\"text\": \"a\", \"b\": \"\377\"}", NULL, "the byte ff is not UTF-8"},
+    {"{\"text\": \"a\", \"b\": 01}", NULL, "found '1'"},
+    {"{\"text\": \"a\", \"b\": 1.}", NULL, "found '.'"},
+    {"{\"text\": \"a\", \"b\": +1}", NULL, "expected a value"},
+    {"{\"text\": \"a\", \"b\": nan}", NULL, "expected a value"},
+    {"{\"text\": \"a\", \"b\": [1}", NULL, "expected ',' or ']'"},
+    {"[\"text\"]", NULL, "expected an object"},
+};
+
+TEST(lines_are_read_as_by_python)
+{
+    RP_BUF text = {0}, deep = {0};
+    for (size_t i = 0; i < sizeof python_lines / sizeof *python_lines; i++) {
+        const char *line = python_lines[i].line, *want = python_lines[i].text;
+        const int refused = rp_json_line_text(line, strlen(line), &text, &err) < 0;
+        if (want)
+            CHECK(!refused && rp_buf_is(&text, want, strlen(want)), "%s: %s", line, refused ? err.msg : rp_buf_text(&text));
+        else
+            CHECK(refused && err.code == RP_MALFORMED && strstr(err.msg, python_lines[i].why), "%s: %s", line, refused ? err.msg : "read");
+    }
+    CHECK(rp_json_line_text("{\"text\": \"a\\u0000b\"}", 20, &text, &err) == 0 && rp_buf_is(&text, "a\0b", 3));
+    CHECK(rp_json_line_text("{\"text\": \"a\0b\"}", 16, &text, &err) < 0 && strstr(err.msg, "\\u0000"), "%s", err.msg);
+    rp_buf_puts(&deep, "{\"x\": ");
+    for (int i = 0; i < 100000; i++)
+        rp_buf_puts(&deep, "[");
+    CHECK(rp_json_line_text(deep.data, deep.size, &text, &err) < 0 && strstr(err.msg, "nested deeper"), "%s", err.msg);
+}
+
+TEST(lines_that_cannot_be_read_are_left_out_and_counted)
+{
+    static const char lines[] = "{\"text\": \"the\"}\n\n{\"text\": \"\\ud800\"}\nnull\n{\"text\": \"fox\"}\n";
+    struct rp_bpe *b = rp_bpe_load(VECTORS "vocab.json", VECTORS "merges.txt", &err);
+    struct rp_text_skipped skipped = {0};
+    RP_TOKEN_DOCS docs = {0};
+    if (!CHECK(b, "%s", err.msg))
+        return;
+    CHECK(add_text(b, "a.jsonl", lines, strlen(lines), &docs) < 0 && strstr(err.msg, "line 2: an empty line") && strstr(err.msg, "--skip-bad"), "%s",
+          err.msg);
+    docs.ids = 0;
+    docs.n = 0;
+    CHECK(rp_text_documents(b, put_file("a.jsonl", lines, strlen(lines)), &docs, &skipped, &err) == 0 && docs.n == 2 && skipped.lines == 3, "%s", err.msg);
+    CHECK(strstr(skipped.first.msg, "a.jsonl', line 2: an empty line"), "%s", skipped.first.msg);
+    CHECK(rp_text_documents(b, scratch("none.jsonl"), &docs, &skipped, &err) < 0 && err.code == RP_IO, "%s", err.msg);
     rp_bpe_free(b);
 }
 

@@ -25,6 +25,14 @@ uint32_t rp_bpe_eod(const struct rp_bpe *b);
 /* Appends the ids of the text to the last document of `out`. RP_MALFORMED: "byte 17 (from 0) is not UTF-8". */
 int rp_bpe_encode(struct rp_bpe *b, const char *text, size_t n, struct rp_token_docs *out, struct rp_err *err) rp_must_check;
 
+/* Lines that were left out, and why the first of them was. */
+struct rp_text_skipped {
+    int64_t lines;
+    struct rp_err first;
+};
+
 /* Appends the documents of a file: every line of NAME.jsonl or NAME.json is an object whose "text" is one, as preprocess_data.py reads
- * them; any other file is one. Documents without text are left out. */
-int rp_text_documents(struct rp_bpe *b, const char *path, struct rp_token_docs *out, struct rp_err *err) rp_must_check;
+ * them (json_line.h); any other file is one. Documents without text are left out. skipped: lines that cannot be read are left out and
+ * added to it; NULL: they are RP_MALFORMED. */
+int rp_text_documents(struct rp_bpe *b, const char *path, struct rp_token_docs *out, struct rp_text_skipped *skipped,
+                      struct rp_err *err) rp_must_check;

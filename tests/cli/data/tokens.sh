@@ -28,6 +28,16 @@ printf 'then' >two.txt
 "$REPRO" data make megatron m.tar.zst one.txt two.txt $words --shards 2 >out.txt
 [ "$("$REPRO" data list m.tar.zst | wc -l)" = 4 ] || fail "not two pairs"
 
+# a corpus with lines that are no documents: refused, or counted
+printf '{"text": "the fox", "id": 18446744073709551616, "score": NaN}\n\n{"text": "then", "text": "the"}\n' >some.jsonl
+# shellcheck disable=SC2086
+exit_of 4 "$REPRO" data make tokens some some.jsonl $words
+grep -q "'some.jsonl', line 2: .*--skip-bad" err.txt || fail "the line and the option are not named"
+# shellcheck disable=SC2086
+"$REPRO" data make tokens some some.jsonl $words --skip-bad --json >some.json 2>err.txt
+jq -e '.documents == 2 and .skipped == 1' some.json >answer.txt || { cat some.json >&2; fail "wrong counts"; }
+grep -q "1 line left out; the first: 'some.jsonl', line 2" err.txt || fail "the line that was left out is not named"
+
 # synthetic corpora
 "$REPRO" data make gpt synthetic --sequences 20 >out.txt
 "$REPRO" data check synthetic --format llmc --json >check.json
