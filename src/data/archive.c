@@ -1,6 +1,7 @@
 /* Reading: one loop over the entries, the refusals, and three things to do with an entry: unpack, load, list. */
 #include "data/archive.h"
 
+#include "base/foreign.h"
 #include "base/interrupt.h"
 #include "data/archive_tree.h"
 #include "data/names.h"
@@ -54,6 +55,9 @@ static int open_reader(struct archive_reader *r, struct rp_err *err)
     archive_read_support_filter_bzip2(a);
     if (r->s->fd >= 0 && lseek(r->s->fd, 0, SEEK_SET) < 0)
         return rp_fail(err, RP_IO, "cannot be read: %s", strerror(errno));
+    const char *kind = r->s->fd < 0 ? NULL : rp_foreign_kind_fd(r->s->fd);
+    if (kind)
+        return rp_fail(err, RP_MALFORMED, "the file %s", kind);
     int rc = r->s->fd < 0 ? archive_read_open_memory(a, r->s->data, (size_t)r->s->size) : archive_read_open_fd(a, r->s->fd, BLOCK);
     return rc == ARCHIVE_OK ? 0 : fail_archive(r, NOT_AN_ARCHIVE, err);
 }

@@ -1,6 +1,7 @@
 #include "data/files.h"
 
 #include "base/buf.h"
+#include "base/foreign.h"
 #include "base/hash.h"
 #include "base/interrupt.h"
 #include "data/archive.h"
@@ -233,6 +234,17 @@ int rp_files_read(struct rp_files *f, int i, uint64_t offset, void *out, size_t 
     if (n < 0)
         return rp_fail(err, RP_IO, "cannot read '%s': %s", file->name, strerror(errno));
     return (size_t)n == size ? 0 : rp_fail(err, RP_IO, "'%s' became shorter while it was in use", file->name);
+}
+
+int rp_files_check_kind(struct rp_files *f, int i, struct rp_err *err)
+{
+    const struct rp_file *file = &f->file[i];
+    char head[RP_FOREIGN_HEAD];
+    const size_t n = file->size < sizeof head ? (size_t)file->size : sizeof head;
+    if (rp_files_read(f, i, 0, head, n, err) < 0)
+        return -1;
+    const char *kind = rp_foreign_kind(head, n);
+    return kind ? rp_fail(err, RP_MALFORMED, "'%s' %s", file->name, kind) : 0;
 }
 
 static int digest_file(struct rp_files *f, int i, char hex[65], struct rp_err *err)

@@ -36,6 +36,8 @@ struct rp_files {
 int rp_files_open(struct rp_files *f, const char *path, const char *in_name, struct rp_err *err) rp_must_check;
 /* Adds n regular files in their places of the order; after a failure too, *f can be closed. */
 int rp_files_add(struct rp_files *f, char *const *path, int n, struct rp_err *err) rp_must_check;
+/* RP_MALFORMED: file i is not data, but what stands where data should be (base/foreign.h). */
+int rp_files_check_kind(struct rp_files *f, int i, struct rp_err *err) rp_must_check;
 int rp_files_find(const struct rp_files *f, const char *name); /* index, -1: not listed */
 void rp_files_close(struct rp_files *f);
 /* Exactly size bytes at offset of file i. RP_IO also if the file has been truncated or replaced since rp_files_open(). */

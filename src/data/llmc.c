@@ -47,6 +47,8 @@ static int llmc_header(struct rp_files *files, int i, const struct kind **kind, 
     if (rp_files_read(files, i, 0, h, sizeof h, err) < 0)
         return -1;
     const struct kind *k = kind_of(h);
+    if (rp_token_is_npy(h, sizeof h))
+        return rp_fail(err, RP_MALFORMED, "'%s' is an array of numpy: its format is data.format tokens", f->name);
     if (!k)
         return rp_fail(err, RP_MALFORMED, "'%s' begins with %ld, expected llm.c's magic number %ld (GPT-2) or %ld (Llama 3); plain tokens "
                        "without a header are data.format tokens", f->name, (long)h[0], (long)kinds[0].magic, (long)kinds[1].magic);

@@ -198,7 +198,8 @@ static int open_pairs(struct recordio *x, const char *path, struct rp_err *err)
         return -1;
     for (int i = 0; i < x->files.n; i += 2) {
         int64_t first = x->count;
-        if (index_parts(x, i + 1, err) < 0 || compare_index(x, i, first, err) < 0)
+        if (rp_files_check_kind(&x->files, i, err) < 0 || rp_files_check_kind(&x->files, i + 1, err) < 0 ||
+            index_parts(x, i + 1, err) < 0 || compare_index(x, i, first, err) < 0)
             return -1;
     }
     return x->count ? 0 : rp_fail(err, RP_MALFORMED, "'%s' has no records", path);

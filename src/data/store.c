@@ -2,6 +2,7 @@
 #include "data/store.h"
 
 #include "base/buf.h"
+#include "base/foreign.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "data/archive.h"
@@ -177,6 +178,9 @@ int rp_store_open_archive(const char *path, int *fd, struct rp_archive_source *s
     if (!S_ISREG(st.st_mode))
         return rp_fail(err, RP_IO, "archive '%s' is not a regular file", path);
     *s = (struct rp_archive_source){.name = path, .fd = *fd, .size = (uint64_t)st.st_size};
+    const char *kind = rp_foreign_kind_fd(*fd);
+    if (kind)
+        return rp_fail(err, RP_MALFORMED, "archive '%s' %s", path, kind);
     /* The same descriptor is hashed and unpacked, so that replacing the file in between has no effect. */
     return rp_sha256_fd(hex, *fd, path, NULL, err);
 }

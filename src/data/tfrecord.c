@@ -133,6 +133,8 @@ static int index_file(struct rp_tfrecord_set *s, int file, struct rp_err *err)
     const struct rp_framing *f = s->framing;
     uint64_t size = s->files.file[file].size, start = 0, end = 0, length = 0;
     s->first[file] = s->count;
+    if (rp_files_check_kind(&s->files, file, err) < 0)
+        return -1;
     for (uint64_t at = 0; at < size; at += f->head + length + f->tail) {
         uint64_t left = size - at, want = left < f->head ? left : f->head;
         if (at < start || at + want > end) {

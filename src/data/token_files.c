@@ -51,6 +51,9 @@ int rp_token_set_init(struct rp_token_set *s, const struct rp_data_format *forma
         return -1;
     s->range = rp_alloc((size_t)s->files.n * sizeof *s->range);
     s->bytes = rp_alloc(RP_TOKEN_CHUNK * sizeof(int64_t));
+    for (int i = 0; i < s->files.n; i++)
+        if (rp_files_check_kind(&s->files, i, err) < 0)
+            return -1;
     return 0;
 }
 

@@ -61,6 +61,10 @@ void rp_token_probe(const struct rp_data_opts *o, int64_t below, struct rp_sampl
 /* 1: two words that begin a file are those of llm.c's header (llmc.c). */
 int rp_token_is_llmc(const int32_t *header);
 
+/* A file that begins like numpy's NAME.npy; where its tokens are, RP_MALFORMED if they are none (npy.c). */
+int rp_token_is_npy(const void *head, size_t n);
+int rp_token_npy(struct rp_files *files, int i, struct rp_token_range *out, struct rp_err *err) rp_must_check;
+
 /* Data sets of windows. head() fills s->range[i] from file i, whose size it checks. */
 typedef int (*rp_token_head_fn)(struct rp_token_set *s, int i, struct rp_err *err);
 struct rp_dataset *rp_token_windows_open(const struct rp_data_format *format, rp_token_head_fn head, const char *path,

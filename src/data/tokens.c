@@ -1,6 +1,7 @@
-/* Plain files of token ids, uint16 or uint32 (data.token_bytes), little endian, without a header: nanoGPT's train.bin is uint16.
+/* Plain files of token ids, uint16 or uint32 (data.token_bytes), little endian, without a header: nanoGPT's train.bin is uint16. Arrays of
+ * numpy, as build-nanogpt writes its shards, say themselves what they have (npy.c), whatever their name is.
  *
- * Samples are windows inside one file (token_files.h). nanoGPT draws random offsets instead. A directory gives all of its .bin files, also
+ * Samples are windows inside one file (token_files.h). nanoGPT draws random offsets instead. A directory gives all of its .bin and .npy files, also
  * val.bin: data.path names train.bin. */
 #include "data/token_docs.h"
 #include "data/token_files.h"
@@ -8,14 +9,16 @@
 static int tokens_head(struct rp_token_set *s, int i, struct rp_err *err)
 {
     const struct rp_file *f = &s->files.file[i];
+    int32_t header[2];
+    if (f->size >= sizeof header && rp_files_read(&s->files, i, 0, header, sizeof header, err) < 0)
+        return -1;
+    if (f->size >= sizeof header && rp_token_is_npy(header, sizeof header))
+        return rp_token_npy(&s->files, i, &s->range[i], err);
     enum rp_token_type type = s->opts.token_bytes == 4 ? RP_TOKEN_U32 : RP_TOKEN_U16;
     uint64_t width = rp_token_bytes(type);
     if (f->size % width)
         return rp_fail(err, RP_MALFORMED, "'%s' has %llu bytes, not a multiple of the %llu of a token (data.token_bytes): it is truncated, "
                        "or not a file of plain tokens", f->name, (unsigned long long)f->size, (unsigned long long)width);
-    int32_t header[2];
-    if (f->size >= sizeof header && rp_files_read(&s->files, i, 0, header, sizeof header, err) < 0)
-        return -1;
     if (f->size >= sizeof header && rp_token_is_llmc(header))
         return rp_fail(err, RP_MALFORMED, "'%s' begins with the header of llm.c's token files: its format is data.format llmc", f->name);
     s->range[i] = (struct rp_token_range){type, 0, (int64_t)(f->size / width)};
@@ -57,8 +60,8 @@ static int tokens_make(struct rp_buf *file, const struct rp_token_docs *d, int64
 
 const struct rp_data_format rp_data_format_tokens = {
     .name = "tokens",
-    .summary = "plain .bin files of uint16 or uint32 tokens",
-    .in_name = ".bin",
+    .summary = "plain .bin files of uint16 or uint32 tokens, or numpy's .npy",
+    .in_name = ".bin|.npy",
     .endings = {".bin"},
     .make = tokens_make,
     .probe = tokens_probe,

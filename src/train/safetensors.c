@@ -1,6 +1,7 @@
 #include "train/safetensors.h"
 
 #include "base/buf.h"
+#include "base/foreign.h"
 #include "base/json.h"
 #include "base/text.h"
 
@@ -147,6 +148,9 @@ static int open_file(struct rp_st *st, const char *path, struct rp_err *err)
                        (long long)s.st_size, rp_s(s.st_size));
     if (read_exactly(st, 0, word, sizeof word, "the length of its header", err) < 0)
         return -1;
+    const char *kind = rp_foreign_kind_fd(st->fd);
+    if (kind)
+        return rp_fail(err, RP_MALFORMED, "'%s' %s", path, kind);
     for (int i = 7; i >= 0; i--)
         length = length << 8 | word[i];
     if (length > RP_ST_HEADER_MAX || length + 8 > (uint64_t)s.st_size)

@@ -130,6 +130,99 @@ TEST(token_files_that_are_refused)
     open_fails("tokens", put_llmc("x.bin", gpt2, 10, 0, 10), NULL, RP_MALFORMED); /* its header would be tokens */
 }
 
+/* ---- numpy's arrays ---- */
+
+/* As np.save writes them: the header is padded so that the elements begin at a multiple of 64 bytes. */
+static const char *put_npy(const char *name, int version, const char *dictionary, size_t width, int first, int tokens)
+{
+    RP_BUF b = {0};
+    const size_t before = version == 1 ? 10 : 12, n = (before + strlen(dictionary) + 1 + 63) / 64 * 64 - before;
+    rp_buf_add(&b, "\x93NUMPY", 6);
+    add_value(&b, version, 1);
+    add_value(&b, 0, 1);
+    add_value(&b, (int64_t)n, before - 8);
+    rp_buf_printf(&b, "%-*s\n", (int)n - 1, dictionary);
+    for (int i = 0; i < tokens; i++)
+        add_value(&b, first + i, width);
+    return put_file(name, b.data, b.size);
+}
+
+TEST(arrays_of_numpy_are_tokens_of_every_width)
+{
+    static const struct {
+        size_t width;
+        const char *type;
+    } c[] = {{2, "<u2"}, {4, "<u4"}, {4, "<i4"}, {8, "<i8"}};
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        RP_FREE char *a = rp_asprintf("{'descr': '%s', 'fortran_order': False, 'shape': (10,), }", c[i].type);
+        RP_FREE char *b = rp_asprintf("{\"shape\":(13L,),\"descr\":\"%s\",\"fortran_order\":False}", c[i].type);
+        put_npy("w1", 1, a, c[i].width, 0, 10);
+        put_npy("w2", 2, b, c[i].width, 100, 13);
+        check_windows("tokens", NULL);
+        check_windows("tokens", &(struct rp_data_opts){.token_bytes = 4}); /* the file says it itself */
+    }
+    put_tokens("w1", 2, 0, 10); /* next to a plain file */
+    check_windows("tokens", NULL);
+}
+
+TEST(arrays_of_numpy_that_are_no_tokens_are_refused)
+{
+#define ARRAY(type, order, shape) "{'descr': '" type "', 'fortran_order': " order ", 'shape': " shape ", }"
+    static const struct {
+        const char *dictionary, *why;
+    } c[] = {
+        {ARRAY("<f4", "False", "(10,)"), "type <f4, expected uint16"},
+        {ARRAY(">u2", "False", "(10,)"), "type >u2"},
+        {ARRAY("<u2", "False", "(2, 5)"), "reshape(-1)"},
+        {ARRAY("<u2", "False", "()"), "0 dimensions"},
+        {ARRAY("<u2", "True", "(10,)"), "Fortran"},
+        {ARRAY("<u2", "False", "(11,)"), "announces 11 elements of 2 bytes, but has 20 bytes"},
+        {ARRAY("<u2", "False", "(9,)"), "announces 9 elements"},
+        {ARRAY("<u2", "False", "(9223372036854775807, 3)"), "np.save writes them"},
+        {ARRAY("<u2", "maybe", "(10,)"), "np.save writes them"},
+        {"{'descr': [('ids', '<u2')], 'fortran_order': False, 'shape': (10,), }", "type a structure"},
+        {"{'descr': '<u2', 'shape': (10,), }", "np.save writes them"},
+        {"{'descr': '<u2", "np.save writes them"},
+        {"{", "np.save writes them"},
+        {"", "np.save writes them"},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        open_fails("tokens", put_npy("x.npy", 1, c[i].dictionary, 2, 0, 10), NULL, RP_MALFORMED);
+        CHECK(strstr(err.msg, c[i].why), "%s: %s", c[i].dictionary, err.msg);
+    }
+    open_fails("tokens", put_file("x.npy", "\x93NUMPY\4\0\1\0 ", 11), NULL, RP_MALFORMED);
+    open_fails("tokens", put_file("x.npy", "\x93NUMPY\1\0\166\0{", 11), NULL, RP_MALFORMED);
+    open_fails("tokens", put_file("x.npy", "\x93NUMPY\2\0", 8), NULL, RP_MALFORMED);
+    RP_FREE char *array = rp_strdup(put_npy("x.bin", 1, ARRAY("<u2", "False", "(2000,)"), 2, 0, 2000));
+    open_fails("llmc", array, NULL, RP_MALFORMED);
+    CHECK(strstr(err.msg, "data.format tokens"), "%s", err.msg);
+}
+
+/* What a clone without git-lfs and a failed download leave under the name of the file. */
+TEST(pointers_and_pages_in_the_place_of_data_are_named)
+{
+    static const char *const formats[] = {"tokens", "llmc", "bert_tfrecord", "imagenet_tfrecord", "ofrecord"};
+    static const char *const texts[][2] = {
+        {"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n", "git lfs pull"},
+        {"\xef\xbb\xbf\r\n<!DOCTYPE html>\n<html lang=\"en\"><head><title>Sign in</title></head></html>\n", "is a web page"},
+        {"<HTML><body>404</body></HTML>", "is a web page"},
+        {"<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code></Error>", "is an XML document"},
+    };
+    const struct rp_data_opts o = {.image = {.crop.image_size = 8}};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+            struct rp_sample_field f[RP_SAMPLE_FIELDS_MAX] = {{RP_TOKENS_FIELD, RP_I32, N_ROW, 0}};
+            const struct rp_sample_field bert[BERT_FIELDS] = BERT_WANTS(SEQ, PREDICTIONS, VOCAB);
+            const int is_bert = strcmp(formats[i], "bert_tfrecord") == 0, is_image = i > 2;
+            if (is_bert)
+                memcpy(f, bert, sizeof bert);
+            struct rp_dataset *d = rp_data_format_find(formats[i])->open(put_file("part-0", texts[k][0], strlen(texts[k][0])), f,
+                                                                        is_bert ? BERT_FIELDS : !is_image, &o, &err);
+            CHECK(!d && err.code == RP_MALFORMED && strstr(err.msg, texts[k][1]), "%s, %s: %s", formats[i], texts[k][1], d ? "opened" : err.msg);
+            close_data(d);
+        }
+}
+
 TEST(tokens_beyond_the_vocabulary_are_named)
 {
     int32_t row[N_ROW];

@@ -3,6 +3,7 @@
 #include "data/image/jpeg.h"
 
 #include "base/buf.h"
+#include "base/foreign.h"
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -184,6 +185,9 @@ static int refuse_other_format(const uint8_t *p, size_t size, struct rp_err *err
         if (size >= known[i].at + n && memcmp(p + known[i].at, known[i].bytes, n) == 0)
             return rp_fail(err, RP_MALFORMED, "%s image, expected JPEG: convert it", known[i].name);
     }
+    const char *kind = rp_foreign_kind(p, size);
+    if (kind)
+        return rp_fail(err, RP_MALFORMED, "expected JPEG, but the file %s", kind);
     return rp_fail(err, RP_MALFORMED, "not a JPEG image: %zu bytes that do not begin with ff d8 ff", size);
 }
 

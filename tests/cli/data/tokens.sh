@@ -90,3 +90,16 @@ truncate -s -1 megatron/text-00000-of-00001.idx
 refused 4 data check megatron/text-00000-of-00001 --format megatron
 rm megatron/text-00000-of-00001.idx
 refused 3 data check megatron --format megatron
+
+# a clone without git-lfs: the pointer is named wherever data or weights are read
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 1234567\n' 7 >pointer
+mkdir -p images/c0
+for file in images/c0/a.jpg data.tar.zst weights.safetensors a.rec a.idx; do
+    cp pointer "$file"
+done
+for command in "data check images --format image_folder" "data check a.rec --format recordio" "data list data.tar.zst" \
+    "data unpack data.tar.zst" "run gpt_tiny_fp32 --init weights.safetensors --no-ledger -o r.repro.tar.zst"; do
+    # shellcheck disable=SC2086 # several words
+    exit_of 4 "$REPRO" $command
+    says "is a Git LFS pointer, not the file itself: 'git lfs pull' fetches that"
+done
