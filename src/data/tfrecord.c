@@ -124,6 +124,23 @@ static int bad_record(const struct rp_tfrecord_set *s, int file, int64_t in_file
     return rp_wrap(err, "'%s', record %lld (from 0)", s->files.file[file].name, (long long)in_file);
 }
 
+/* How TFRecordOptions(compression_type) compressed a file whose first frame is none, "" if not. As a whole: its records have no places. */
+static const char *compression_of(const unsigned char *head, uint64_t n)
+{
+    const int is_gzip = n > 2 && head[0] == 0x1f && head[1] == 0x8b, is_zlib = n > 2 && head[0] == 0x78 && (head[0] << 8 | head[1]) % 31 == 0;
+    return is_gzip ? "gzip" : is_zlib ? "zlib" : "";
+}
+
+/* The head of a frame that is none. */
+static int refuse_head(const struct rp_tfrecord_set *s, int file, uint64_t at, const unsigned char *head, uint64_t left, struct rp_err *err)
+{
+    const char *by = at ? "" : compression_of(head, left);
+    if (!*by)
+        return bad_record(s, file, s->count - s->first[file], err);
+    return rp_fail(err, RP_MALFORMED, "'%s' is compressed with %s, expected records that can be read one by one: write it without "
+                   "compression_type, or unpack it (%s <FILE >NEW)", s->files.file[file].name, by, *by == 'g' ? "gzip -dc" : "pigz -dcz");
+}
+
 /* Heads of all frames of one file. Those of small records are read through a window, since one system call each would dominate the time;
  * after a large record only the next head is read. */
 static int index_file(struct rp_tfrecord_set *s, int file, struct rp_err *err)
@@ -145,7 +162,7 @@ static int index_file(struct rp_tfrecord_set *s, int file, struct rp_err *err)
                 return -1;
         }
         if (f->length(&length, bytes + (at - start), left, err) < 0)
-            return bad_record(s, file, s->count - s->first[file], err);
+            return refuse_head(s, file, at, bytes + (at - start), left, err);
         add_offset(s, at);
     }
     s->first[file + 1] = s->count;
