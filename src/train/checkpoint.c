@@ -277,21 +277,18 @@ static int exists(const char *dir, const char *name)
 /* The same model in another form, which is not read: how to make this one of it. */
 static int refuse_without_weights(const char *dir, struct rp_err *err)
 {
-    if (exists(dir, RP_CHECKPOINT_WEIGHTS ".index.json"))
-        return rp_fail(err, RP_USAGE,
-                       "'%s' has its weights in several files, which are not read: write one with transformers, "
-                       "from_pretrained('%s').save_pretrained('NEW', max_shard_size='1TB')", dir, dir);
+    const int is_pickled = exists(dir, "pytorch_model.bin") || exists(dir, "pytorch_model.bin" RP_CHECKPOINT_INDEX);
     return rp_fail(err, RP_IO, "'%s' has no %s%s", dir, RP_CHECKPOINT_WEIGHTS,
-                   exists(dir, "pytorch_model.bin") ? ", only pytorch_model.bin: transformers' from_pretrained() and save_pretrained() "
-                                                      "make the former of it"
-                                                    : "");
+                   is_pickled ? ", only pytorch_model.bin: transformers' from_pretrained() and save_pretrained() make the former of it" : "");
 }
 
 static int open_directory(struct rp_checkpoint *c, const char *dir, const struct rp_recipe *r, struct rp_err *err)
 {
     RP_FREE char *weights = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_WEIGHTS), *config = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_CONFIG);
     RP_FREE char *optimizer = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_OPTIMIZER);
-    if (!exists(dir, RP_CHECKPOINT_WEIGHTS))
+    RP_FREE char *index = rp_asprintf("%s" RP_CHECKPOINT_INDEX, weights);
+    const int is_whole = exists(dir, RP_CHECKPOINT_WEIGHTS); /* first, as in transformers */
+    if (!is_whole && !exists(dir, RP_CHECKPOINT_WEIGHTS RP_CHECKPOINT_INDEX))
         return refuse_without_weights(dir, err);
     if (exists(dir, RP_CHECKPOINT_CONFIG)) {
         c->ignored = json_array();
@@ -299,7 +296,7 @@ static int open_directory(struct rp_checkpoint *c, const char *dir, const struct
         if (rp_public_config_check(config, r, c->ignored, c->unknown, err) < 0)
             return -1;
     }
-    if (rp_st_open(&c->weights, weights, err) < 0)
+    if ((is_whole ? rp_st_open(&c->weights, weights, err) : rp_st_open_index(&c->weights, index, err)) < 0)
         return -1;
     return exists(dir, RP_CHECKPOINT_OPTIMIZER) ? rp_st_open(&c->optimizer, optimizer, err) : 0;
 }
@@ -309,11 +306,7 @@ static int open_files(struct rp_checkpoint *c, const char *path, const struct rp
     struct stat st;
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
         return open_directory(c, path, r, err);
-    if (rp_ends_with(path, ".index.json"))
-        return rp_fail(err, RP_USAGE,
-                       "'%s' names several files, which are not read: write one with transformers, save_pretrained('NEW', "
-                       "max_shard_size='1TB')", path);
-    return rp_st_open(&c->weights, path, err);
+    return rp_ends_with(path, RP_CHECKPOINT_INDEX) ? rp_st_open_index(&c->weights, path, err) : rp_st_open(&c->weights, path, err);
 }
 
 int rp_checkpoint_open(struct rp_checkpoint *c, const char *path, const struct rp_recipe *r, const struct rp_trained *state,
@@ -324,10 +317,13 @@ int rp_checkpoint_open(struct rp_checkpoint *c, const char *path, const struct r
     const struct rp_loss_scale_rule rule = rp_loss_scale_rule_of(r);
     c->scale = rp_loss_scale_begin(&rule);
     c->at = rp_alloc((size_t)c->n * sizeof *c->at);
-    if (open_files(c, path, r, err) == 0 && match_all(c, state, &rule, err) == 0)
-        return 0;
-    rp_checkpoint_close(c);
-    return -1;
+    int failed = open_files(c, path, r, err) < 0;
+    if (!failed)
+        rp_st_unwrap_names(&c->weights);
+    failed = failed || match_all(c, state, &rule, err) < 0;
+    if (failed)
+        rp_checkpoint_close(c);
+    return failed ? -1 : 0;
 }
 
 void rp_checkpoint_close(struct rp_checkpoint *c)

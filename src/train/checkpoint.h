@@ -10,9 +10,10 @@
  *
  * Reading: every weight and buffer must be there as F32, F16 or BF16 with its shape, and nothing else may be, except what others' files
  * carry: aliases of tied tensors (which must have the same bytes), ignored buffers. Names may lack the model's prefix or have an old
- * ending, but not both forms in one file. Embeddings may lack padding rows, which are then 0. A class of transformers that has no
- * such head lacks the tensors of it: they keep their initialisation, and the description names them. NaN and Inf are refused. Slots are
- * F32, all there or none is; with them "step" is the number of steps they have seen, and training goes on from there.
+ * ending, but not both forms in one file; all may begin with what wrappers of PyTorch put there. Embeddings may lack padding rows, which
+ * are then 0. A class of transformers that has no such head lacks the tensors of it: they keep their initialisation, and the description
+ * names them. NaN and Inf are refused. Slots are F32, all there or none is; with them "step" is the number of steps they have seen, and
+ * training goes on from there. Weights may be in several files, which an index lists.
  */
 #pragma once
 
@@ -24,6 +25,7 @@
 
 /* Of a directory. */
 #define RP_CHECKPOINT_WEIGHTS "model.safetensors"
+#define RP_CHECKPOINT_INDEX ".index.json" /* after the name: a list of several files, as save_pretrained writes large models */
 #define RP_CHECKPOINT_CONFIG "config.json"
 #define RP_CHECKPOINT_OPTIMIZER "optimizer.safetensors"
 /* In the metadata of optimizer slots: of a dynamic loss scale "scale good bad at_minimum" of struct rp_loss_scale; and how

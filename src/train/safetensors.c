@@ -132,6 +132,21 @@ static int entries_of(struct rp_st *st, uint64_t data_bytes, struct rp_err *err)
     return 0;
 }
 
+/* Checkpoints in other forms, whose first bytes would be too long a header, with the command that makes a safetensors file of them. */
+static int refuse_other_tool(const char *path, const unsigned char *word, struct rp_err *err)
+{
+    const unsigned char llmc[] = {0xc6, 0xd7, 0x34, 0x01}; /* 20240326 */
+    const int is_zip = memcmp(word, "PK\3\4", 4) == 0, is_pickle = word[0] == 0x80 && word[1] >= 2 && word[1] <= 5;
+    if (is_zip || is_pickle)
+        return rp_fail(err, RP_MALFORMED, "'%s' is a file of torch.save (a %s): make a safetensors file of it: python3 -c \"import torch, "
+                       "safetensors.torch as s; s.save_file({k: v.clone().contiguous() for k, v in torch.load('FILE', 'cpu').items()}, "
+                       "'NEW.safetensors')\"", path, is_zip ? "zip" : "pickle");
+    if (memcmp(word, llmc, 4) == 0)
+        return rp_fail(err, RP_MALFORMED, "'%s' is a checkpoint of llm.c: make a directory of transformers of it with llm.c's "
+                       "'python3 dev/eval/export_hf.py --input FILE --output DIR --dtype float32'", path);
+    return 0;
+}
+
 static int open_file(struct rp_st *st, const char *path, struct rp_err *err)
 {
     struct stat s;
@@ -153,6 +168,8 @@ static int open_file(struct rp_st *st, const char *path, struct rp_err *err)
         return rp_fail(err, RP_MALFORMED, "'%s' %s", path, kind);
     for (int i = 7; i >= 0; i--)
         length = length << 8 | word[i];
+    if (length > RP_ST_HEADER_MAX && refuse_other_tool(path, word, err) < 0)
+        return -1;
     if (length > RP_ST_HEADER_MAX || length + 8 > (uint64_t)s.st_size)
         return rp_fail(err, RP_MALFORMED, "'%s' is not a safetensors file, or is truncated: its header should have %llu bytes, "
                        "expected at most %u and less than the file", path, (unsigned long long)length, RP_ST_HEADER_MAX);
@@ -178,8 +195,106 @@ int rp_st_open(struct rp_st *st, const char *path, struct rp_err *err)
     return 0;
 }
 
+/* -- several files -- */
+
+static int find_shard(const struct rp_st *st, const char *path)
+{
+    int i = 0;
+    while (i < st->shards && strcmp(st->shard[i].path, path) != 0)
+        i++;
+    return i;
+}
+
+/* Opens the files that the map names; each once. */
+static int open_shards(struct rp_st *st, const json_t *map, struct rp_err *err)
+{
+    const char *name;
+    json_t *v;
+    json_object_foreach ((json_t *)map, name, v) {
+        const char *file = json_string_value(v);
+        if (!file || !*file || strchr(file, '/'))
+            return bad(st, name, "expected the name of a file next to the index", err);
+        const int folder = (int)(rp_base_name(st->path) - st->path);
+        RP_FREE char *path = rp_asprintf("%.*s%s", folder, st->path, file);
+        if (find_shard(st, path) < st->shards)
+            continue;
+        st->shard = rp_realloc(st->shard, ((size_t)st->shards + 1) * sizeof *st->shard);
+        if (rp_st_open(&st->shard[st->shards], path, err) < 0)
+            return rp_wrap(err, "'%s'", st->path);
+        st->n += st->shard[st->shards++].n;
+    }
+    return 0;
+}
+
+/* One list of all tensors, which has to be the map. */
+static int merge_shards(struct rp_st *st, const json_t *map, struct rp_err *err)
+{
+    int n = 0;
+    st->t = rp_alloc(((size_t)st->n + 1) * sizeof *st->t);
+    for (int k = 0; k < st->shards; k++)
+        for (int i = 0; i < st->shard[k].n; i++) {
+            st->t[n] = st->shard[k].t[i];
+            st->t[n].shard = k;
+            const char *file = json_string_value(json_object_get(map, st->t[n].name));
+            if (!file || strcmp(file, rp_base_name(st->shard[k].path)) != 0)
+                return bad(&st->shard[k], st->t[n].name, "the index does not list it there: do the files belong together?", err);
+            n++;
+        }
+    qsort(st->t, (size_t)n, sizeof *st->t, by_name);
+    const char *name;
+    json_t *v;
+    json_object_foreach ((json_t *)map, name, v)
+        if (!rp_st_find(st, name))
+            return bad(st, name, "the file that should have it lacks it: do the files belong together?", err);
+    return 0;
+}
+
+static int open_index(struct rp_st *st, const char *path, struct rp_err *err)
+{
+    RP_BUF text = {0};
+    st->path = rp_strdup(path);
+    if (rp_read_file(&text, path, RP_ST_HEADER_MAX, err) < 0)
+        return -1;
+    const char *kind = rp_foreign_kind(text.data, text.size);
+    if (kind)
+        return rp_fail(err, RP_MALFORMED, "'%s' %s", path, kind);
+    RP_JSON *index = rp_json_parse(rp_buf_text(&text), text.size, path, err);
+    if (!index)
+        return -1;
+    const json_t *map = json_object_get(index, "weight_map");
+    if (!json_is_object(map) || !json_object_size(map))
+        return rp_fail(err, RP_MALFORMED, "'%s': expected a \"weight_map\" of tensors and their files", path);
+    return open_shards(st, map, err) < 0 ? -1 : merge_shards(st, map, err);
+}
+
+int rp_st_open_index(struct rp_st *st, const char *path, struct rp_err *err)
+{
+    *st = (struct rp_st){.fd = -1};
+    if (open_index(st, path, err) < 0) {
+        rp_st_close(st);
+        return -1;
+    }
+    return 0;
+}
+
+void rp_st_unwrap_names(struct rp_st *st)
+{
+    static const char *const wrappers[] = {"module.", "_orig_mod.", "module."};
+    for (size_t w = 0; w < sizeof wrappers / sizeof *wrappers; w++) {
+        const size_t length = strlen(wrappers[w]);
+        int all = 0;
+        while (all < st->n && strncmp(st->t[all].name, wrappers[w], length) == 0)
+            all++;
+        for (int i = 0; all == st->n && i < st->n; i++) /* the order stays */
+            st->t[i].name += length;
+    }
+}
+
 void rp_st_close(struct rp_st *st)
 {
+    for (int i = 0; i < st->shards; i++)
+        rp_st_close(&st->shard[i]);
+    free(st->shard);
     if (st->fd >= 0)
         close(st->fd);
     json_decref(st->header);
@@ -202,7 +317,8 @@ const char *rp_st_metadata(const struct rp_st *st, const char *key)
 int rp_st_read(const struct rp_st *st, const struct rp_st_tensor *t, uint64_t offset, void *out, size_t size, struct rp_err *err)
 {
     RP_BUG_IF(offset > t->end - t->begin || size > t->end - t->begin - offset);
-    return read_exactly(st, st->data + t->begin + offset, out, size, t->name, err);
+    const struct rp_st *in = st->shards ? &st->shard[t->shard] : st;
+    return read_exactly(in, in->data + t->begin + offset, out, size, t->name, err);
 }
 
 /* IEEE 754 binary16, 1 + 5 + 10 bits. A subnormal m * 2^-24 is (1024 + m) * 2^-24 less 2^-14, both exact in fp32. */

@@ -28,6 +28,7 @@ struct rp_st_tensor {
     int dims;
     int64_t shape[RP_ST_DIMS];
     uint64_t begin, end; /* in the data part */
+    int shard;           /* of rp_st_open_index(): which file has it */
 };
 
 struct rp_st {
@@ -37,9 +38,15 @@ struct rp_st {
     uint64_t data; /* file offset of the data part */
     struct rp_st_tensor *t; /* sorted by name */
     int n;
+    struct rp_st *shard; /* of rp_st_open_index(); then there is no fd and no header */
+    int shards;
 };
 
 int rp_st_open(struct rp_st *st, const char *path, struct rp_err *err) rp_must_check;
+/* The files that NAME.safetensors.index.json lists, as save_pretrained writes large models, as one: {"weight_map": {"TENSOR": "FILE"}}. */
+int rp_st_open_index(struct rp_st *st, const char *path, struct rp_err *err) rp_must_check;
+/* Without what wrappers of PyTorch put before every name: "module." (DistributedDataParallel), "_orig_mod." (compile). */
+void rp_st_unwrap_names(struct rp_st *st);
 void rp_st_close(struct rp_st *st);
 const struct rp_st_tensor *rp_st_find(const struct rp_st *st, const char *name); /* NULL: not there */
 const char *rp_st_metadata(const struct rp_st *st, const char *key);             /* NULL: not there */

@@ -48,13 +48,17 @@ struct form {
     int without_prefix;
     const char *lacks[4];
     const char *dtype;   /* NULL: F32 */
+    const char *wrapper; /* before every name */
+    int shard, shards;   /* only every shards-th tensor; 0: all */
 };
 
 static const char *name_in(char out[RP_TENSOR_NAME], const char *name, const struct form *form)
 {
     const char *at = form->without_prefix && strncmp(name, "bert.", 5) == 0 ? name + 5 : name;
     const char *end = form->old ? strstr(at, "LayerNorm.") : NULL;
-    if (end)
+    if (form->wrapper)
+        snprintf(out, RP_TENSOR_NAME, "%s%s", form->wrapper, at);
+    else if (end)
         snprintf(out, RP_TENSOR_NAME, "%.*sLayerNorm.%s", (int)(end - at), at, strstr(end, "weight") ? "gamma" : "beta");
     else
         snprintf(out, RP_TENSOR_NAME, "%s", at);
@@ -93,7 +97,7 @@ static const char *write_form(struct rp_train *from, const struct form *form, co
     for (int i = 0; i < l->n; i++) {
         char name[RP_TENSOR_NAME], other[RP_TENSOR_NAME];
         float *x = rp_tensor_in(from->state.w, &l->t[i]);
-        if (is_lacking(form, rp_tensor_name(name, &l->t[i])))
+        if (is_lacking(form, rp_tensor_name(name, &l->t[i])) || (form->shards && i % form->shards != form->shard))
             continue;
         RP_FREE uint16_t *half = rp_alloc(l->t[i].count * sizeof *half);
         for (size_t k = 0; form->dtype && k < l->t[i].count; k++) {
@@ -161,6 +165,106 @@ TEST(narrow_weights)
         CHECK(g.t && !memcmp(f.t->state.w, g.t->state.w, f.t->state.weights->bytes), "%s", form.dtype);
         fixture_fini(&f);
         fixture_fini(&g);
+    }
+    rp_recipe_fini(&r);
+}
+
+/* -- several files, wrappers -- */
+
+/* As save_pretrained(max_shard_size=...) writes them: shards and model.safetensors.index.json. */
+static json_t *write_shards(struct rp_train *from, const struct form *like)
+{
+    static const char *const files[] = {"model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors", "model-00003-of-00003.safetensors"};
+    json_t *map = json_object();
+    for (int k = 0; k < 3; k++) {
+        struct form form = *like;
+        form.shard = k;
+        form.shards = 3;
+        write_form(from, &form, files[k]);
+        for (int i = k; i < from->state.weights->n; i += 3) {
+            char name[RP_TENSOR_NAME], other[RP_TENSOR_NAME];
+            json_object_set_new(map, name_in(other, rp_tensor_name(name, &from->state.weights->t[i]), &form), json_string(files[k]));
+        }
+    }
+    return json_pack("{s:{s:i}, s:o}", "metadata", "total_size", 1234, "weight_map", map);
+}
+
+static const char *put_index(const json_t *index)
+{
+    RP_BUF out = {0};
+    rp_json_write(&out, index);
+    return put_file("model.safetensors.index.json", out.data, out.size);
+}
+
+TEST(weights_in_several_files_and_wrapped_names)
+{
+    static const char *const wrappers[] = {NULL, "module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module."};
+    struct rp_recipe r = small_recipe();
+    for (size_t k = 0; k < 2 * sizeof wrappers / sizeof *wrappers; k++) {
+        const struct form form = {.wrapper = wrappers[k / 2]};
+        struct fixture f, g;
+        open_small(&f, &r, 1, NULL);
+        RP_JSON *index = write_shards(f.t, &form);
+        RP_FREE char *path = rp_strdup(k % 2 ? put_index(index) : write_form(f.t, &form, "whole"));
+        open_small(&g, &r, 2, path);
+        CHECK(g.t && !memcmp(f.t->state.w, g.t->state.w, f.t->state.weights->bytes), "%s, %s", path, form.wrapper ? form.wrapper : "plain");
+        fixture_fini(&f);
+        fixture_fini(&g);
+    }
+    rp_recipe_fini(&r);
+}
+
+TEST(indices_that_are_not_of_their_files)
+{
+    static const struct {
+        const char *tensor, *file, *why;
+    } c[] = {
+        {"bert.pooler.dense.bias", NULL, "the index does not list it there"},
+        {"bert.pooler.dense.bias", "model-00001-of-00003.safetensors", "do the files belong together"},
+        {"bert.embeddings.more", "model-00002-of-00003.safetensors", "lacks it"},
+        {"bert.embeddings.more", "model-00004-of-00004.safetensors", "cannot open"},
+        {"bert.embeddings.more", "../model-00002-of-00003.safetensors", "next to the index"},
+        {"bert.embeddings.more", "", "next to the index"},
+    };
+    struct rp_err err = {0};
+    struct rp_recipe r = small_recipe();
+    struct fixture f;
+    open_small(&f, &r, 1, NULL);
+    RP_JSON *index = write_shards(f.t, &(struct form){0});
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        RP_JSON *bent = json_deep_copy(index);
+        if (c[i].file)
+            json_object_set_new(json_object_get(bent, "weight_map"), c[i].tensor, json_string(c[i].file));
+        else
+            json_object_del(json_object_get(bent, "weight_map"), c[i].tensor);
+        CHECK(rp_checkpoint_check(put_index(bent), &r, NULL, &err) < 0 && strstr(err.msg, c[i].why), "case %zu: %s", i, err.msg);
+    }
+    CHECK(rp_checkpoint_check(put_file("x.index.json", "{}", 2), &r, NULL, &err) < 0 && strstr(err.msg, "weight_map"), "%s", err.msg);
+    CHECK(rp_checkpoint_check(put_index(index), &r, NULL, &err) == 0, "%s", err.msg);
+    fixture_fini(&f);
+    rp_recipe_fini(&r);
+}
+
+/* The first bytes of torch.save since 1.6, before, of llm.c's write_model, and of a clone without git-lfs. */
+TEST(checkpoints_of_other_tools_are_named_with_what_converts_them)
+{
+    static const struct {
+        const char *head, *why;
+    } c[] = {
+        {"PK\3\4\0\0\10\10\0\0\0\0\0\0archive/data.pkl", "safetensors.torch"},
+        {"\x80\2\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\2M\xe9\3.", "safetensors.torch"},
+        {"\xc6\xd7\x34\1\3\0\0\0\0\4\0\0\x51\xc4\0\0", "dev/eval/export_hf.py"},
+        {"version https://git-lfs.github.com/spec/v1\noid", "git lfs pull"},
+    };
+    struct rp_err err = {0};
+    struct rp_recipe r = small_recipe();
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        char bytes[64] = "";
+        memcpy(bytes, c[i].head, 16);
+        if (i == 3)
+            snprintf(bytes, sizeof bytes, "%s", c[i].head);
+        REFUSED(rp_checkpoint_check(put_file("weights.bin", bytes, sizeof bytes), &r, NULL, &err) < 0 && err.code == RP_MALFORMED, err.msg);
+        CHECK(strstr(err.msg, c[i].why), "%s", err.msg);
     }
     rp_recipe_fini(&r);
 }
@@ -320,9 +424,9 @@ TEST(parts_of_a_directory)
     CHECK(json_is_false(json_object_get(found, "optimizer_state")) && !json_object_get(found, "config_ignored"));
     CHECK(rename(weights, slots) == 0);
     REFUSED(rp_checkpoint_check(dir, &r, NULL, &err) < 0 && err.code == RP_IO, err.msg);
-    CHECK(rename(slots, index) == 0);
-    REFUSED(rp_checkpoint_check(dir, &r, NULL, &err) < 0 && err.code == RP_USAGE, err.msg);
-    REFUSED(rp_checkpoint_check(index, &r, NULL, &err) < 0 && err.code == RP_USAGE, err.msg);
+    CHECK(rename(slots, index) == 0); /* an index that is none */
+    REFUSED(rp_checkpoint_check(dir, &r, NULL, &err) < 0 && err.code == RP_MALFORMED, err.msg);
+    REFUSED(rp_checkpoint_check(index, &r, NULL, &err) < 0 && err.code == RP_MALFORMED, err.msg);
     fixture_fini(&f);
     rp_recipe_fini(&r);
 }
