@@ -496,16 +496,16 @@ TEST(lists_of_files)
     write_formats();
     make_images();
     /* classes are ordered by their names, although "a-b/" comes before "a/" in paths */
-    static const char *const dirs[] = {"classes", "classes/a", "classes/a-b", "classes/a.b", "classes/.hidden", "classes/empty"};
+    static const char *const dirs[] = {"classes", "classes/a", "classes/a-b", "classes/a.b", "classes/a.b/deep", "classes/a.b/deep/er"};
     for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++)
         mkdir(scratch(dirs[i]), 0777);
     put_file("classes/a/x.jpg", jpeg[0].data, jpeg[0].size);
     put_file("classes/a-b/x.jpg", jpeg[1].data, jpeg[1].size);
+    put_file("classes/a.b/deep/er/x.JPG", jpeg[2].data, jpeg[2].size);
     put_file("classes/a.b/x.JPG", jpeg[2].data, jpeg[2].size);
-    put_file("classes/.hidden/x.jpg", "x", 1);
     struct rp_dataset *d = open_images("image_folder", scratch("classes"), &o);
-    static const int32_t labels[] = {1, 2, 0};
-    for (int i = 0; CHECK(d, "%s", err.msg) && i < 3; i++) {
+    static const int32_t labels[] = {1, 2, 2, 0};
+    for (int i = 0; CHECK(d && d->format->count(d) == 4, "%s", err.msg) && i < 4; i++) {
         static uint8_t image[ROW];
         int32_t label = -1;
         void *const row[] = {image, &label};
@@ -529,6 +529,38 @@ TEST(lists_of_files)
     REFUSED(check_path("imagenet_tfrecord", scratch("one"), &o, NULL) < 0 && err.code == RP_IO, err.msg);
 }
 
+/* What torchvision's ImageFolder (0.21) makes of these folders: IMG_EXTENSIONS at any depth, every folder a class, hidden ones too, and
+ * FileNotFoundError for a class without an image. */
+TEST(what_image_folder_reads_is_read_or_refused)
+{
+    static const char *const others[] = {"b/1.png", "b/1.PPM", "b/1.bmp", "b/1.pgm", "b/1.tif", "b/1.tiff", "b/1.webp", "b/.1.jpg", "b/in/1.png"};
+    struct rp_data_opts o = options(1);
+    make_images();
+    static const char *const dirs[] = {"foreign", "foreign/a", "foreign/b", "foreign/b/in", "foreign/.c", "foreign/c"};
+    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++)
+        mkdir(scratch(dirs[i]), 0777);
+    put_file("foreign/a/x.jpg", jpeg[0].data, jpeg[0].size);
+    put_file("foreign/c/x.jpg", jpeg[0].data, jpeg[0].size);
+    put_file("foreign/top.png", "x", 1); /* in no class */
+    put_file("foreign/a/notes.txt", "x", 1);
+    REFUSED(check_path("image_folder", scratch("foreign"), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
+    CHECK(rmdir(scratch("foreign/.c")) == 0);
+    REFUSED(check_path("image_folder", scratch("foreign"), &o, NULL) < 0 && strstr(err.msg, "foreign/b' has no image"), err.msg);
+    mkdir(scratch("foreign/.c"), 0777);
+    put_file("foreign/b/x.jpg", jpeg[0].data, jpeg[0].size);
+    put_file("foreign/.c/x.jpg", jpeg[0].data, jpeg[0].size);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char name[64];
+        const char *path = put_file(RP_FORMAT(name, "foreign/%s", others[i]), "x", 1);
+        CHECK(check_path("image_folder", scratch("foreign"), &o, NULL) < 0 && strstr(err.msg, "has 1 image that") && strstr(err.msg, others[i]), "%s: %s",
+              others[i], err.msg);
+        unlink(path);
+    }
+    put_file("foreign/b/1.png", "x", 1);
+    put_file("foreign/b/2.png", "x", 1);
+    REFUSED(check_path("image_folder", scratch("foreign"), &o, NULL) < 0 && strstr(err.msg, "has 2 images") && strstr(err.msg, "b/1.png"), err.msg);
+}
+
 /* A sample or a class that cannot be read is not left out. */
 TEST(links_that_lead_nowhere)
 {
@@ -543,7 +575,9 @@ TEST(links_that_lead_nowhere)
         REFUSED(check_path("image_folder", scratch("linked"), &o, NULL) < 0 && err.code == RP_IO, err.msg);
         CHECK(unlink(scratch(names[i])) == 0);
     }
-    CHECK(symlink(".", scratch("linked/a/folder.jpg")) == 0 && check_path("image_folder", scratch("linked"), &o, NULL) == 0, "%s", err.msg);
+    CHECK(symlink("nowhere", scratch("linked/a/notes.txt")) == 0 && check_path("image_folder", scratch("linked"), &o, NULL) == 0, "%s", err.msg);
+    CHECK(symlink(".", scratch("linked/a/folder.jpg")) == 0);
+    REFUSED(check_path("image_folder", scratch("linked"), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
     mkdir(scratch("shards"), 0777);
     put_file("shards/train-00000-of-00002", "", 0);
     CHECK(symlink("nowhere", scratch("shards/train-00001-of-00002")) == 0);
