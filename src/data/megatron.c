@@ -5,9 +5,10 @@
  *     type: 1 uint8, 2 int8, 3 int16, 4 int32, 5 int64, 8 uint16 (6 and 7 are floats)
  *     .bin: the tokens of all sequences, one after the other
  *
- * Samples are those of Megatron-LM's GPTDataset (2.x, commit 8aa4619), which treats every sequence as a document: the sequences of an epoch
+ * Samples are those of Megatron-LM's GPTDataset (core, and 2.x, commit 8aa4619), which treats every sequence as a document: the sequences of an epoch
  * in some order are one row of T tokens, and sample i is its tokens i * seq .. (i + 1) * seq, so neighbours share one. data.split keeps the
- * first sequences only, as many as Megatron-LM's --split gives to training.
+ * first sequences only, as many as Megatron-LM's --split gives to training: in core its share, rounded; in 2.x (data.order megatron_2x) that,
+ * less what the roundings of all three shares have too much.
  *
  * data.order philox: an epoch has (T - 1) / seq samples; sequences and samples have new pinned orders in every epoch (shuffle.h), and
  * without data.shuffle those of the file. Several .bin files are one row, in the order of their names.
@@ -294,7 +295,8 @@ static int read_pairs(struct megatron *m, struct rp_err *err)
 
 /* ---- the split ---- */
 
-/* Sequences for training: get_train_valid_test_split_() of Megatron-LM, whose roundings are those of Python. */
+/* Sequences for training: convert_split_vector_to_split_matrix() of Megatron core, or get_train_valid_test_split_() of 2.x. Roundings are
+ * those of Python, halves to even. */
 static int split_sequences(struct megatron *m, const char *split, struct rp_err *err)
 {
     double share[3] = {0}, sum = 0;
@@ -318,7 +320,7 @@ static int split_sequences(struct megatron *m, const char *split, struct rp_err 
     double all = (double)m->sequences, end = 0;
     for (int k = 0; k < 3; k++)
         end += rint(share[k] / sum * all);
-    m->used = (int64_t)(rint(share[0] / sum * all) - (end - all));
+    m->used = (int64_t)(rint(share[0] / sum * all) - (m->set.opts.order == RP_DATA_ORDER_megatron_2x ? end - all : 0));
     return m->used > 0 ? 0 : rp_fail(err, RP_MALFORMED, "data.split '%.40s' leaves none of %lld sequences for training", split,
                                      (long long)m->sequences);
 }
@@ -406,7 +408,7 @@ static int plan_order(struct megatron *m, struct rp_err *err)
     if (m->tokens <= m->set.seq)
         return rp_fail(err, RP_MALFORMED, "'%s' has %lld tokens in %lld documents, too few for one sample of task.seq_length + 1 = %ld",
                        m->set.files.file[m->bin[0]].name, (long long)m->tokens, (long long)m->documents, m->set.seq + 1);
-    if (m->set.opts.order == RP_DATA_ORDER_megatron)
+    if (m->set.opts.order != RP_DATA_ORDER_philox)
         return plan_megatron(m, err);
     m->set.count = (m->tokens - 1) / m->set.seq;
     m->ordered = m->used;

@@ -115,14 +115,15 @@ static int check_tokens(const struct rp_recipe *r, int *key, struct rp_err *err)
         REFUSE(data_token_bytes, "data.token_bytes 3: expected 2 or 4");
     if (r->data_split && r->data_format != RP_DATA_FORMAT_megatron)
         REFUSE(data_split, "data.split is for data.format megatron; of other formats all tokens are used");
-    if (r->data_order != RP_DATA_ORDER_megatron)
+    const char *order = rp_choice_name(RP_DATA_ORDERS, r->data_order);
+    if (r->data_order == RP_DATA_ORDER_philox)
         return 0;
     if (r->data_format != RP_DATA_FORMAT_megatron)
-        REFUSE(data_order, "data.order megatron is for data.format megatron");
+        REFUSE(data_order, "data.order %s is for data.format megatron", order);
     if (!r->data_shuffle)
-        REFUSE(data_shuffle, "data.order megatron always shuffles: set data.shuffle to true, or data.order to philox");
+        REFUSE(data_shuffle, "data.order %s always shuffles: set data.shuffle to true, or data.order to philox", order);
     if (r->seed_data > UINT32_MAX)
-        REFUSE(seed_data, "data.order megatron: numpy's seeds end at %lld, seed.data is %lld", (long long)UINT32_MAX,
+        REFUSE(seed_data, "data.order %s: numpy's seeds end at %lld, seed.data is %lld", order, (long long)UINT32_MAX,
                (long long)r->seed_data);
     return 0;
 }

@@ -28,7 +28,7 @@
 /* each a struct rp_data_format rp_data_format_<name> */
 #define RP_DATA_FORMATS(X) \
     X(bert_tfrecord) X(llmc) X(tokens) X(megatron) X(imagenet_tfrecord) X(image_folder) X(ofrecord) X(recordio)
-#define RP_DATA_ORDERS(X) X(philox) X(megatron)
+#define RP_DATA_ORDERS(X) X(philox) X(megatron) X(megatron_2x)
 #define RP_AUGMENTS(X) X(crop_flip) X(none)
 #define RP_CROP_LAWS(X) X(torchvision) X(tensorflow)
 #define RP_RESIZE_FILTERS(X) X(triangular) X(linear)

@@ -35,7 +35,7 @@ int rp_recipe_challenge(struct rp_recipe *r, const char *nonce, int64_t parts, c
             continue;
         if (r->origin[k] == RP_FROM_COMMAND_LINE)
             return rp_fail(err, RP_USAGE, "%s is set by the challenge: remove it from the command line", key);
-        int bits = k == RP_KEY_seed_data && r->data_order == RP_DATA_ORDER_megatron ? NUMPY_BITS : BITS;
+        int bits = k == RP_KEY_seed_data && r->data_order != RP_DATA_ORDER_philox ? NUMPY_BITS : BITS;
         if (set_number(r, key, is_seed ? derive(nonce, signer, r->sha256, key, bits) : (uint64_t)(every ? every : 1),
                        err) < 0)
             return -1;

@@ -80,7 +80,7 @@ static void read_orders(const char *format, const char *path, struct rp_data_opt
     read_all(format, path, &o);
     o.shuffle = 1;
     read_all(format, path, &o);
-    o.order = RP_DATA_ORDER_megatron;
+    o.order = o.seed & 128 ? RP_DATA_ORDER_megatron_2x : RP_DATA_ORDER_megatron;
     o.samples = (int64_t)o.seed % 64;
     o.split = o.seed & 64 ? "2,1" : "";
     if (strcmp(format, "megatron") == 0)
