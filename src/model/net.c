@@ -3,12 +3,29 @@
 #include "model/model.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 int rp_stage_begin(int layers, int stages, int stage)
 {
     return (int)(((long)stage * layers + stages - 1) / stages);
+}
+
+/* The other remedy is named only where the model can be divided so (agree.c). */
+static int refuse_tensor_ranks(const struct rp_recipe *r, int ranks, struct rp_err *err)
+{
+    const int64_t divided[] = {r->model_num_attention_heads, r->model_intermediate_size, r->model_padded_vocab_size};
+    char divisors[64] = "", other[48];
+    int is_possible = 1;
+    for (size_t i = 0; i < sizeof divided / sizeof *divided; i++)
+        is_possible = is_possible && divided[i] % ranks == 0;
+    for (int64_t d = 1, n = 0; d <= r->parallel_tensor; d++)
+        if (r->parallel_tensor % d == 0)
+            n += snprintf(divisors + n, sizeof divisors - (size_t)n, "%s%lld", n ? ", " : "", (long long)d);
+    snprintf(other, sizeof other, ", or --set parallel.tensor=%d", ranks);
+    return rp_fail(err, RP_USAGE, "%d tensor-parallel ranks, and parallel.tensor, which fixes the arithmetic, is %lld: choose one of %s%s", ranks,
+                   (long long)r->parallel_tensor, divisors, is_possible ? other : "");
 }
 
 int rp_net_check_ranks(const struct rp_recipe *r, struct rp_degrees ranks, struct rp_err *err)
@@ -19,8 +36,7 @@ int rp_net_check_ranks(const struct rp_recipe *r, struct rp_degrees ranks, struc
         return rp_fail(err, RP_USAGE, "%d tensor-parallel ranks: %s supports data parallelism only, as in --layout %dx1x1", ranks.tensor,
                        model->name, ranks.data * ranks.tensor * ranks.pipeline);
     if (r->parallel_tensor % ranks.tensor != 0)
-        return rp_fail(err, RP_USAGE, "%d tensor-parallel ranks, and parallel.tensor, which fixes the arithmetic, is %lld: choose a divisor of "
-                       "it, or --set parallel.tensor=%d", ranks.tensor, (long long)r->parallel_tensor, ranks.tensor);
+        return refuse_tensor_ranks(r, ranks.tensor, err);
     if (!model->layers && ranks.pipeline > 1)
         return rp_fail(err, RP_USAGE, "%d pipeline stages: %s supports data parallelism only, as in --layout %dx1x1", ranks.pipeline,
                        model->name, ranks.data * ranks.tensor * ranks.pipeline);

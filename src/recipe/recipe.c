@@ -191,6 +191,28 @@ int rp_setting_is_of(const char *set, const char *key)
     return strcmp(k >= 0 ? rp_key_at(k)->name : word, key) == 0;
 }
 
+/* A list as a recipe writes it, "[a, b]" or "[]", or words with commas, as "a,b": free() it. Other texts stay what they are, to be refused. */
+static char *plain_list(const char *text)
+{
+    RP_BUF words = {0};
+    const char *end = text + strlen(text);
+    if (end - text >= 2 && *text == '[' && end[-1] == ']') {
+        text++;
+        end--;
+    }
+    while (text < end) {
+        const char *next = memchr(text, ',', (size_t)(end - text)), *stop = next ? next : end;
+        for (; text < stop && *text == ' '; text++)
+            ;
+        for (; stop > text && stop[-1] == ' '; stop--)
+            ;
+        rp_buf_add(&words, text, (size_t)(stop - text));
+        rp_buf_puts(&words, next ? "," : "");
+        text = next ? next + 1 : end;
+    }
+    return words.size ? rp_buf_take(&words) : rp_strdup("");
+}
+
 static int set_from_text(struct rp_recipe *r, const char *set, char *given, struct rp_err *err)
 {
     char word[128], shown[72];
@@ -204,7 +226,8 @@ static int set_from_text(struct rp_recipe *r, const char *set, char *given, stru
     const char *name = by_flag && k >= 0 ? rp_key_at(k)->name : word;
     if (k >= 0 && given[k])
         return rp_fail(err, RP_USAGE, "%s is set twice on the command line", name);
-    if (rp_recipe_set(r, name, set + n + 1, RP_FROM_COMMAND_LINE, err) < 0)
+    RP_FREE char *value = k >= 0 && rp_key_at(k)->type == 'L' ? plain_list(set + n + 1) : rp_strdup(set + n + 1);
+    if (rp_recipe_set(r, name, value, RP_FROM_COMMAND_LINE, err) < 0)
         return by_flag ? rp_wrap(err, "%s", word) : rp_wrap(err, "--set %s", rp_excerpt(shown, set));
     given[k] = 1;
     r->place[k] = (struct rp_place){0};

@@ -427,6 +427,11 @@ TEST(layouts_that_do_not_fit)
     struct rp_recipe gpt = divided_gpt(4, 2), bert = small_recipe();
     struct rp_err err = {0};
     CHECK(rp_net_check_ranks(&gpt, (struct rp_degrees){1, 3, 1}, &err) < 0 && err.code == RP_USAGE, "3 ranks of degree 4");
+    gpt.model_num_attention_heads = 12; /* --set parallel.tensor=3 would go through if all three can be divided by it */
+    gpt.model_intermediate_size = gpt.model_padded_vocab_size = 96;
+    CHECK(rp_net_check_ranks(&gpt, (struct rp_degrees){1, 3, 1}, &err) < 0 && strstr(err.msg, "choose one of 1, 2, 4, or --set parallel.tensor=3"), "%s", err.msg);
+    gpt.model_intermediate_size = 64;
+    CHECK(rp_net_check_ranks(&gpt, (struct rp_degrees){1, 3, 1}, &err) < 0 && strstr(err.msg, "choose one of 1, 2, 4") && !strstr(err.msg, "--set"), "%s", err.msg);
     CHECK(rp_net_check_ranks(&gpt, (struct rp_degrees){1, 8, 1}, &err) < 0 && err.code == RP_USAGE, "8 ranks of degree 4");
     CHECK(rp_net_check_ranks(&gpt, (struct rp_degrees){1, 4, 3}, &err) < 0 && err.code == RP_USAGE, "3 stages of 2 layers");
     CHECK(rp_net_check_ranks(&bert, (struct rp_degrees){1, 1, 2}, &err) < 0 && err.code == RP_USAGE, "stages of BERT");

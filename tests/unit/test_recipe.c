@@ -304,6 +304,27 @@ TEST(origins_and_the_command_line)
         check_refusal(&bad[i].is, bad[i].set);
 }
 
+/* As a message and a recipe write lists, and as a shell takes words. */
+TEST(lists_on_the_command_line_have_the_form_of_a_recipe_or_commas)
+{
+    static const struct {
+        const char *given, *words; /* NULL: refused */
+    } c[] = {{"[LayerNorm, bias]", "LayerNorm,bias"}, {"LayerNorm, bias", "LayerNorm,bias"}, {"LayerNorm,bias", "LayerNorm,bias"}, {"[bias]", "bias"},
+             {" [ bias ]", NULL}, {"[  a ,b,  c ]", "a,b,c"}, {"[]", ""}, {"", ""}, {"a b", NULL}, {"[a b]", NULL}, {"a,,b", NULL}, {"[a,]", NULL}, {"[a", NULL},
+             {"a]", NULL}, {"[[a]]", NULL}, {"[\"a\"]", NULL}};
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        struct rp_recipe r;
+        struct rp_err err = {0};
+        RP_FREE char *set = rp_asprintf("optimizer.exclude_from_weight_decay=%s", c[i].given);
+        const char *const sets[] = {set};
+        const int failed = rp_recipe_parse(&r, "seed.init: 1\n", 13, "t.yaml", "cpu", sets, 1, &err) < 0;
+        CHECK(failed == !c[i].words && (failed ? err.code == RP_USAGE : strcmp(r.optimizer_exclude ? r.optimizer_exclude : "", c[i].words) == 0), "'%s': %s", c[i].given,
+              failed ? err.msg : r.optimizer_exclude);
+        if (!failed)
+            rp_recipe_fini(&r);
+    }
+}
+
 TEST(numbers_are_exact)
 {
     static const struct {
