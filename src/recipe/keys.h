@@ -70,6 +70,8 @@ int rp_recipe_from_source(struct rp_recipe *r, struct rp_buf *source, const char
 int rp_recipe_check(const struct rp_recipe *r, int check, int *key, struct rp_err *err) rp_must_check;
 
 /* bert_config.json at `path`: its values into the model.* rows that `skip` does not mark, with origin model.config. */
+/* Whether a setting of transformers affects the arithmetic of no model. */
+int rp_config_is_harmless(const char *name);
 int rp_recipe_config(struct rp_recipe *r, const char *path, const char *skip, struct rp_err *err) rp_must_check;
 /* The same from the record of a run. */
 int rp_recipe_config_recorded(struct rp_recipe *r, const json_t *recorded, const char *skip, struct rp_err *err) rp_must_check;

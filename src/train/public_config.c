@@ -9,23 +9,6 @@
 
 #define CONFIG_MAX (256u << 10)
 
-/* Settings of transformers that affect the arithmetic of no model here: names, labels, generation, what a call returns. pad_token_id: a row
- * that no loss depends on gets no gradient anyway. */
-static const char *const harmless[] = {
-    "architectures", "_name_or_path", "transformers_version", "torch_dtype", "dtype", "torchscript", "use_cache", "use_bfloat16",
-    "attn_implementation",
-    "_attn_implementation_autoset", "gradient_checkpointing", "chunk_size_feed_forward", "reorder_and_upcast_attn", "output_attentions",
-    "output_hidden_states", "output_past", "return_dict", "is_encoder_decoder", "finetuning_task", "problem_type", "id2label",
-    "label2id", "num_labels", "_num_labels", "classifier_dropout", "task_specific_params", "tokenizer_class", "prefix", "bos_token_id",
-    "eos_token_id", "pad_token_id", "sep_token_id", "cls_token_id", "mask_token_id", "decoder_start_token_id", "n_ctx", "directionality",
-    "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type", "summary_activation",
-    "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj", "max_length", "min_length", "do_sample",
-    "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty",
-    "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "output_scores",
-    "return_dict_in_generate", "forced_bos_token_id", "forced_eos_token_id", "remove_invalid_values", "exponential_decay_length_penalty",
-    "suppress_tokens", "begin_suppress_tokens", "cross_attention_hidden_size", "tie_encoder_decoder", "tf_legacy_loss",
-};
-
 static const struct {
     const char *name;
     enum rp_activation is;
@@ -111,14 +94,6 @@ static int is_setting(const struct rp_public *p, const char *name)
     return 0;
 }
 
-static int is_harmless(const char *name)
-{
-    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
-        if (strcmp(harmless[i], name) == 0)
-            return 1;
-    return 0;
-}
-
 int rp_public_config_check(const char *path, const struct rp_recipe *r, json_t *ignored, json_t *unknown, struct rp_err *err)
 {
     const struct rp_public *p = rp_model_of(r)->public;
@@ -146,7 +121,7 @@ int rp_public_config_check(const char *path, const struct rp_recipe *r, json_t *
             return -1;
     json_object_foreach (config, name, v)
         if (!is_setting(p, name) && strcmp(name, "model_type") != 0)
-            json_array_append_new(is_harmless(name) ? ignored : unknown, json_string(rp_excerpt(shown, name)));
+            json_array_append_new(rp_config_is_harmless(name) ? ignored : unknown, json_string(rp_excerpt(shown, name)));
     return 0;
 }
 
