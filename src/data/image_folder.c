@@ -56,7 +56,7 @@ static int has_ending(const char *name, const char *const *endings)
 static const char *const jpeg_endings[] = {".jpg", ".jpeg", NULL};
 static const char *const other_endings[] = {".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", NULL}; /* of torchvision's IMG_EXTENSIONS */
 
-struct scan {
+struct folder_scan {
     struct name_list files, classes;
     int direct;  /* images next to the classes */
     long others; /* in classes, that ImageFolder reads, and this program does not */
@@ -64,16 +64,16 @@ struct scan {
     char *gone;  /* a link next to the classes that leads nowhere */
 };
 
-static void scan_fini(struct scan *s)
+static void scan_fini(struct folder_scan *s)
 {
     names_fini(&s->files);
     names_fini(&s->classes);
     free(s->other);
     free(s->gone);
-    *s = (struct scan){0};
+    *s = (struct folder_scan){0};
 }
 
-static void count_other(struct scan *s, const char *path)
+static void count_other(struct folder_scan *s, const char *path)
 {
     if (s->others++ && strcmp(s->other, path) <= 0)
         return;
@@ -87,10 +87,10 @@ struct level { /* a folder and those around it */
     ino_t inode;
 };
 
-static int scan_folder(struct scan *out, const char *dir, const struct level *above, struct rp_err *err);
+static int scan_folder(struct folder_scan *out, const char *dir, const struct level *above, struct rp_err *err);
 
 /* An entry of PATH (above NULL), of which only folders are looked at, or of a class. Owns path. */
-static int scan_entry(struct scan *out, char *path, const char *name, const struct level *above, struct rp_err *err)
+static int scan_entry(struct folder_scan *out, char *path, const char *name, const struct level *above, struct rp_err *err)
 {
     struct stat st = {0};
     const int is_jpeg = has_ending(name, jpeg_endings), is_image = is_jpeg || has_ending(name, other_endings);
@@ -121,7 +121,7 @@ static int scan_entry(struct scan *out, char *path, const char *name, const stru
 }
 
 /* Every entry of a folder; above NULL: of PATH itself. */
-static int scan_entries(struct scan *out, const char *dir, const struct level *level, struct rp_err *err)
+static int scan_entries(struct folder_scan *out, const char *dir, const struct level *level, struct rp_err *err)
 {
     DIR *d = opendir(dir);
     struct dirent *e;
@@ -137,7 +137,7 @@ static int scan_entries(struct scan *out, const char *dir, const struct level *l
     return failed;
 }
 
-static int scan_folder(struct scan *out, const char *dir, const struct level *above, struct rp_err *err)
+static int scan_folder(struct folder_scan *out, const char *dir, const struct level *above, struct rp_err *err)
 {
     struct stat st;
     if (stat(dir, &st) < 0)
@@ -146,7 +146,7 @@ static int scan_folder(struct scan *out, const char *dir, const struct level *ab
 }
 
 /* A class without an image would have a label in ImageFolder, if that did not refuse it. */
-static int scan_class(struct scan *out, const char *dir, struct rp_err *err)
+static int scan_class(struct folder_scan *out, const char *dir, struct rp_err *err)
 {
     const int before = out->files.n;
     const long others = out->others;
@@ -159,14 +159,14 @@ static int scan_class(struct scan *out, const char *dir, struct rp_err *err)
 }
 
 /* The class folders of PATH, or of the one folder in it if that has images only in folders. */
-static int find_classes(struct scan *out, const char *path, struct rp_err *err)
+static int find_classes(struct folder_scan *out, const char *path, struct rp_err *err)
 {
-    struct scan below = {0};
+    struct folder_scan below = {0};
     if (scan_entries(out, path, NULL, err) < 0)
         return -1;
     int failed = out->classes.n == 1 && scan_entries(&below, out->classes.name[0], NULL, err) < 0;
     if (!failed && below.classes.n && !below.direct) {
-        struct scan one = *out;
+        struct folder_scan one = *out;
         *out = below;
         below = one;
     }
@@ -176,7 +176,7 @@ static int find_classes(struct scan *out, const char *path, struct rp_err *err)
     return failed ? -1 : 0;
 }
 
-static int scan_classes(struct scan *out, const char *path, struct rp_err *err)
+static int scan_classes(struct folder_scan *out, const char *path, struct rp_err *err)
 {
     if (find_classes(out, path, err) < 0)
         return -1;
@@ -194,7 +194,7 @@ static int scan_classes(struct scan *out, const char *path, struct rp_err *err)
 
 static int list_images(struct rp_files *f, const char *path, struct rp_err *err)
 {
-    struct scan found = {0};
+    struct folder_scan found = {0};
     struct stat st;
     if (strncmp(path, RP_FILES_EMBEDDED, strlen(RP_FILES_EMBEDDED)) == 0)
         return rp_files_open(f, path, rp_data_format_image_folder.in_name, err);
