@@ -8,6 +8,7 @@
 #include "ops/tensor_core.h"
 #include "ops/tensor_probe.h"
 #include "tests/gpu/tensor_operands.h"
+#include "tests/shim/matrix.h"
 #include "tests/unit/tap.h"
 
 #include <inttypes.h>
@@ -405,6 +406,29 @@ TEST(planted_errors_are_shown_by_the_classes_of_the_table)
                 shown[which] = sets[f][which][planted[p].k == lengths[1]].shows[p] ? letters[which] : '.';
             CHECK(strcmp(shown, f == RP_TC_FP16 ? planted[p].fp16 : planted[p].bf16) == 0, "%s, %s: %s",
                   planted[p].name, tensor_format_name(f), shown);
+        }
+}
+
+/* tests/shim/matrix.h sums blocks in a way of its own, which is faster. */
+TEST(the_emulated_gpu_has_the_sums_of_the_model)
+{
+    static const struct rp_tc tcs[] = {RP_TC4, RP_TC8, RP_TC16_K8, RP_TC16};
+    const int k = lengths[0];
+    for (int f = 0; f < FORMATS; f++)
+        for (int which = 0; which < TENSOR_CLASS_COUNT; which++) {
+            tensor_operands(f, which, k, 1, a, b, c);
+            for (size_t t = 0; t < sizeof tcs / sizeof *tcs; t++) {
+                const struct shim_product p = {.format = (enum rp_tc_format)f, .tc = tcs[t]};
+                int differ = 0;
+                for (int at = 0; at < TENSOR_RESULTS; at++) {
+                    const uint16_t *x = row_at(0, at / TENSOR_COLS), *y = column_at(0, at % TENSOR_COLS);
+                    struct shim_line row, column;
+                    shim_take_apart(&row, x, k, p.format);
+                    shim_take_apart(&column, y, k, p.format);
+                    differ += shim_chain(&p, &row, &column, x, y, c[at], k) != rp_tc_chain(p.format, p.tc, x, y, c[at], k);
+                }
+                CHECK(differ == 0, "%s, %s, blocks of %d: %d sums differ", tensor_format_name(f), tensor_class_name(which), p.tc.products, differ);
+            }
         }
 }
 

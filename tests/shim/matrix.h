@@ -92,12 +92,111 @@ static inline struct shim_element shim_c_at(enum shim_form f, int lane, int i)
     return (struct shim_element){(t & 1) + (i & 2) + 4 * above, (i & 4) + (t & 2) + (i & 1)};
 }
 
+/* A row of A or a column of B, taken apart once for all its products: exponents are those of the last bits, signs 0 or -1. */
+struct shim_line {
+    uint64_t significand[16];
+    int64_t exponent[16], sign[16];
+    int is_special; /* infinities or NaN among them */
+};
+#define SHIM_NO_EXPONENT (-2000) /* of zeros: two of them are below every exponent of a product */
+
+static inline void shim_take_apart(struct shim_line *line, const uint16_t *x, int k, enum rp_tc_format format)
+{
+    line->is_special = 0;
+    for (int i = 0; i < k; i++) {
+        uint32_t significand;
+        int exponent;
+        line->is_special |= rp_tc_split(x[i], format == RP_TC_FP16 ? 10 : 7, format == RP_TC_FP16 ? 5 : 8, &significand, &exponent);
+        line->significand[i] = significand;
+        line->exponent[i] = significand ? exponent : SHIM_NO_EXPONENT;
+        line->sign[i] = -(int64_t)(x[i] >> 15);
+    }
+}
+
+/* The sum of products k0 to k0 + f - 1 of two lines, each truncated to a multiple of 2^least, and its largest exponent; f is 4, 8 or 16. */
+#if defined __AVX2__
+#include <immintrin.h>
+#define SHIM_FOUR(line, i) _mm256_loadu_si256((const __m256i *)&(line)[i])
+static inline int shim_largest(const struct shim_line *a, const struct shim_line *b, int k0, int f)
+{
+    __m256i most = _mm256_set1_epi64x(2 * SHIM_NO_EXPONENT); /* lower halves count */
+    for (int i = k0; i < k0 + f; i += 4)
+        most = _mm256_max_epi32(most, _mm256_add_epi64(SHIM_FOUR(a->exponent, i), SHIM_FOUR(b->exponent, i)));
+    const __m128i two = _mm_max_epi32(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
+    return _mm_cvtsi128_si32(_mm_max_epi32(two, _mm_unpackhi_epi64(two, two)));
+}
+static inline int64_t shim_truncated_sum(const struct shim_line *a, const struct shim_line *b, int k0, int f, int least)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i sum = zero;
+    for (int i = k0; i < k0 + f; i += 4) {
+        const __m256i product = _mm256_mul_epu32(SHIM_FOUR(a->significand, i), SHIM_FOUR(b->significand, i));
+        const __m256i unit = _mm256_add_epi64(SHIM_FOUR(a->exponent, i), SHIM_FOUR(b->exponent, i));
+        const __m256i shift = _mm256_sub_epi64(unit, _mm256_set1_epi64x(least));
+        const __m256i up = _mm256_max_epi32(shift, zero), down = _mm256_max_epi32(_mm256_sub_epi64(zero, shift), zero);
+        const __m256i kept = _mm256_srlv_epi64(_mm256_sllv_epi64(product, up), down);
+        const __m256i sign = _mm256_xor_si256(SHIM_FOUR(a->sign, i), SHIM_FOUR(b->sign, i));
+        sum = _mm256_add_epi64(sum, _mm256_sub_epi64(_mm256_xor_si256(kept, sign), sign));
+    }
+    const __m128i two = _mm_add_epi64(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+    return _mm_cvtsi128_si64(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two)));
+}
+#else
+static inline int shim_largest(const struct shim_line *a, const struct shim_line *b, int k0, int f)
+{
+    int64_t most = 2 * SHIM_NO_EXPONENT;
+    for (int i = k0; i < k0 + f; i++)
+        most = a->exponent[i] + b->exponent[i] > most ? a->exponent[i] + b->exponent[i] : most;
+    return (int)most;
+}
+static inline int64_t shim_truncated_sum(const struct shim_line *a, const struct shim_line *b, int k0, int f, int least)
+{
+    int64_t sum = 0;
+    for (int i = k0; i < k0 + f; i++) {
+        const uint64_t product = a->significand[i] * b->significand[i];
+        const int64_t shift = a->exponent[i] + b->exponent[i] - least, sign = a->sign[i] ^ b->sign[i];
+        const uint64_t kept = shift >= 0 ? product << shift : shift > -64 ? product >> -shift : 0;
+        sum += ((int64_t)kept ^ sign) - sign;
+    }
+    return sum;
+}
+#endif
+
+/* rp_tc_block() of finite numbers. fractions: bits behind the point of a product. */
+static inline uint32_t shim_block(const struct shim_line *a, const struct shim_line *b, int k0, struct rp_tc tc, int fractions, uint32_t c)
+{
+    int largest = shim_largest(a, b, k0, tc.products) + fractions, c_unit;
+    uint32_t significand;
+    rp_tc_split(c, 23, 8, &significand, &c_unit);
+    if (significand && c_unit + 23 > largest)
+        largest = c_unit + 23;
+    const int least = (largest < tc.floor ? tc.floor : largest) - tc.bits;
+    const int shift = c_unit - least;
+    const uint64_t kept = shift >= 0 ? (uint64_t)significand << shift : shift > -64 ? (uint64_t)significand >> -shift : 0;
+    const int64_t addend = !significand ? 0 : c >> 31 ? -(int64_t)kept : (int64_t)kept;
+    return rp_tc_truncate(shim_truncated_sum(a, b, k0, tc.products, least) + addend, least);
+}
+
+/* rp_tc_chain() of k products; x and y are what the lines were made of. */
+static inline uint32_t shim_chain(const struct shim_product *p, const struct shim_line *a, const struct shim_line *b, const uint16_t *x,
+                                  const uint16_t *y, uint32_t c, int k)
+{
+    const int fractions = p->format == RP_TC_FP16 ? 20 : 14;
+    for (int i = 0; i < k; i += p->tc.products)
+        if (a->is_special | b->is_special || (c & RP_TC_INF) == RP_TC_INF || p->tc.products % 4)
+            c = rp_tc_block(p->format, p->tc, x + i, y + i, c);
+        else
+            c = shim_block(a, b, i, p->tc, fractions, c);
+    return c;
+}
+
 /* Product q of a warp; shapes but m8n8k4 have one, of all lanes. */
 static inline void shim_multiply_one(const struct shim_product *p, struct shim_registers *r, int q)
 {
     const enum shim_form f = p->form;
-    const int k = f == SHIM_M8N8K4 ? 4 : f == SHIM_M16N8K8 ? 8 : 16;
+    const int k = f == SHIM_M8N8K4 ? 4 : f == SHIM_M16N8K8 ? 8 : 16, rows = f == SHIM_M8N8K4 ? 8 : 16;
     uint16_t a[16][16], b[8][16];
+    struct shim_line row[16], column[8];
     for (int lane = 0; lane < SHIM_LANES; lane++) {
         if (f == SHIM_M8N8K4 && lane / 4 % 4 != q)
             continue;
@@ -110,12 +209,16 @@ static inline void shim_multiply_one(const struct shim_product *p, struct shim_r
             b[at.column][at.row] = (uint16_t)(r->b[i / 2][lane] >> 16 * (i % 2));
         }
     }
+    for (int i = 0; i < rows; i++)
+        shim_take_apart(&row[i], a[i], k, p->format);
+    for (int i = 0; i < 8; i++)
+        shim_take_apart(&column[i], b[i], k, p->format);
     for (int lane = 0; lane < SHIM_LANES; lane++) {
         if (f == SHIM_M8N8K4 && lane / 4 % 4 != q)
             continue;
         for (int i = 0; i < shim_registers_c(f); i++) {
             const struct shim_element at = shim_c_at(f, lane, i);
-            r->c[i][lane] = rp_tc_chain(p->format, p->tc, a[at.row], b[at.column], r->c[i][lane], k);
+            r->c[i][lane] = shim_chain(p, &row[at.row], &column[at.column], a[at.row], b[at.column], r->c[i][lane], k);
         }
     }
 }
