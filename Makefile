@@ -93,8 +93,8 @@ harden := -fPIE -fstack-protector-strong
 avx2 := -mavx2 -mfma -mf16c
 avx512 := -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512
 # gemm_avx512.c has offsets that only become constants from -O2 on.
-# reference.c, the definition that tests compare with, is several times faster with an instruction for fmaf().
-isa = $(if $(filter %_avx2.c,$1),$(avx2))$(if $(filter native/src/ops/reference.c,$2/$1), -mfma)$(if $(filter %_avx512.c,$1),$(avx512))$(if $(filter %/gemm_avx512.c,$1), -O2)$(if $(findstring /tc_tile_,$1), -mf16c)$(if $(filter %_popcount_avx512.c,$1), -mavx512vpopcntdq)$(if $(filter asan/src/backend/cpu/%,$2/$1), $(asan_kernels))$(if $(filter coverage/src/backend/cpu/% coverage/src/ops/%,$2/$1), $(coverage_kernels))
+# reference.c, the definition that tests compare with, is several times faster with an instruction for fmaf(), and without sanitizers.
+isa = $(if $(filter %_avx2.c,$1),$(avx2))$(if $(filter native/src/ops/reference.c,$2/$1), -mfma)$(if $(filter asan/src/ops/reference.c,$2/$1),$(asan_reference))$(if $(filter %_avx512.c,$1),$(avx512))$(if $(filter %/gemm_avx512.c,$1), -O2)$(if $(findstring /tc_tile_,$1), -mf16c)$(if $(filter %_popcount_avx512.c,$1), -mavx512vpopcntdq)$(if $(filter asan/src/backend/cpu/%,$2/$1), $(asan_kernels))$(if $(filter coverage/src/backend/cpu/% coverage/src/ops/%,$2/$1), $(coverage_kernels))
 
 static_libs := -ljpeg -lgit2 -lhttp_parser -lhwloc -larchive -lssl -lcrypto -ljansson -lyaml -llzma -lzstd -lbz2 -llz4 -lz -lpthread -lm
 native_libs := -ljpeg -lgit2 -lhwloc -larchive -lssl -lcrypto -ljansson -lyaml -lzstd -lz -lpthread -lm
@@ -140,6 +140,7 @@ quiet := -Wno-format-truncation -Wno-maybe-uninitialized -Wno-stringop-truncatio
 asan_cc := $(CC)
 asan_flags := -O1 -g1 $(quiet) -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 asan_kernels := -fno-sanitize=null,pointer-overflow --param asan-instrumentation-with-call-threshold=0
+asan_reference := $(if $(filter-out 0,$(LONG)),,-O2 -mfma -fno-sanitize=all)
 asan_ldflags := -fsanitize=address,undefined
 tsan_cc := $(CC)
 tsan_flags := -O1 -g1 $(quiet) -fsanitize=thread
@@ -156,6 +157,12 @@ fuzz_cc := clang
 fuzz_flags := -O2 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 fuzz_ldflags := -fsanitize=address,undefined,fuzzer
 $(foreach v,$(variants),$(eval $v_libs ?= $(native_libs)))
+# The kernels of the product itself: tests/ops compares the code that ships, and tests with sanitizers are about what is around it. With LONG=1
+# the address sanitizer watches kernels too; without, tests/valgrind does.
+shipped := $(wildcard $(addprefix src/backend/cpu/,ops_*.c gemm_*.c tc_tile_*.c))
+native_shipped := $(shipped)
+tsan_shipped := $(shipped)
+asan_shipped := $(if $(filter-out 0,$(LONG)),,$(shipped))
 static_libs_dir := $(sysroot)/lib
 
 # --- repro-gpu ------------------------------------------------------------------------------------------------------
@@ -316,13 +323,14 @@ $(BUILD)/fake/ending.so: tests/fake/ending.c $(gpu)/flags
 tests-built: $(fake_nccl) $(BUILD)/fake/ending.so
 
 # A libcuda.so.1 for tests that executes the device code on the CPU: as sm_80 and later, as older GPUs, and each with every access to memory
-# checked (tests/shim/check.c).
+# checked (tests/shim/check.c); products and convolutions of 16 bits only with LONG=1: tests/ptx checks those of the compiled code.
 shim_line := $(CC) $(common) -O1 -g1 -fPIC -fvisibility=hidden -mavx2 -mfma -fsanitize=alignment -fsanitize-undefined-trap-on-error -DRP_SHIM -isystem $(gpu)/include
 shim_checked := -DSHIM_CHECKED
 shim_watch := -fsanitize=thread --param tsan-instrument-func-entry-exit=0
 define shim
-shim_$1_objects := $(patsubst %,$(BUILD)/shim/$1/%.o,$(basename $(device_code) $(filter-out $(if $3,,%/check.c),$(wildcard tests/shim/*.c $(if $3,tests/shim/*.cu)))))
-$$(shim_$1_objects): shim_line += -D__CUDA_ARCH__=$2 $3
+shim_$1_objects := $(patsubst %.cu,$(BUILD)/shim/$2/%.o,$5) $(patsubst %,$(BUILD)/shim/$1/%.o,$(basename $(filter-out $5,$(device_code)) $(filter-out $(if $3,,%/check.c),$(wildcard tests/shim/*.c $(if $3,tests/shim/*.cu)))))
+$(BUILD)/shim/$1/%.o: shim_line += -D__CUDA_ARCH__=$2 $3
+$(BUILD)/shim/$1/tests/shim/shim.o: private shim_line += -O3
 $(BUILD)/shim/$1/%.o: %.cu $(gpu)/flags | $(gpu)/include
 	$$(Q)mkdir -p $$(@D)
 	$$(call say,CC,$$@)
@@ -336,11 +344,12 @@ $(BUILD)/shim/$1/libcuda.so.1: $$(shim_$1_objects)
 	$$(Q)$(CC) -shared -Wl,-soname,$$(@F) $$^ -o $$@ -lm
 -include $$(shim_$1_objects:.o=.d)
 endef
+shim_unchecked := $(if $(filter-out 0,$(LONG)),,$(addprefix src/backend/cuda/,gemm16.cu conv16.cu))
 shims := $(patsubst %,$(BUILD)/shim/%/libcuda.so.1,800 700 checked $(if $(filter-out 0,$(LONG)),checked700))
 $(eval $(call shim,800,800))
 $(eval $(call shim,700,700))
-$(eval $(call shim,checked,800,$(shim_checked),$(shim_watch)))
-$(eval $(call shim,checked700,700,$(shim_checked),$(shim_watch)))
+$(eval $(call shim,checked,800,$(shim_checked),$(shim_watch),$(shim_unchecked)))
+$(eval $(call shim,checked700,700,$(shim_checked),$(shim_watch),$(shim_unchecked)))
 
 # A libcuda.so.1 for tests that executes the compiled PTX (tests/ptx), and PTX for it besides what ships.
 ptx_line := $(CC) $(common) -O3 -g -fPIC -fvisibility=hidden -mavx2 -mfma -fno-math-errno -fno-trapping-math -DRP_SHIM -isystem $(gpu)/include
@@ -401,13 +410,14 @@ $(BUILD)/asan/tests/unit/test_gpu_nvml $(BUILD)/asan/tests/unit/test_gpu_telemet
 endif
 
 define variant
-$1_objects := $(patsubst %.c,$(BUILD)/$1/%.o,$(or $($1_sources),$(sources)))
+$1_objects := $(patsubst %.c,$(BUILD)/$1/%.o,$(filter-out $($1_shipped),$(or $($1_sources),$(sources)))) \
+	$(patsubst %.c,$(BUILD)/static/%.o,$(filter $($1_shipped),$(or $($1_sources),$(sources))))
 $1_line := $$($1_cc) $(common) $$($1_flags)
 
 # The line of the compiler, its version, and the file lists: a change of any rebuilds what depends on it.
 $(BUILD)/$1/flags: FORCE
 	$$(Q)mkdir -p $$(@D)/gen
-	$$(Q)printf '%s\n' '$$($1_line) $$($1_ldflags) $(avx2) $(avx512) $($1_kernels)' "`$$(or $$(filter clang,$$($1_cc)),$(CC)) --version | sed 1q`" | $$(call if_changed,$$@)
+	$$(Q)printf '%s\n' '$$($1_line) $$($1_ldflags) $(avx2) $(avx512) $($1_kernels)$(if $($1_shipped), kernels that ship)' "`$$(or $$(filter clang,$$($1_cc)),$(CC)) --version | sed 1q`" | $$(call if_changed,$$@)
 $(BUILD)/$1/gen/files: FORCE | $(BUILD)/$1/flags
 	$$(Q)printf '%s\n' $(sources) $(embedded) $(gpt_cases) $($1_gpu) | $$(call if_changed,$$@)
 
