@@ -125,8 +125,9 @@ finish() { # HOW: what became of the part
     limit) skip "$part: not run after its limit was reached: $dropped" ;;
     *) skip "$part: not run, as the time of the whole check ran out: $dropped" ;;
     esac
-    jq -n --arg name "$part" --arg kind "$kind" --arg how "$1" --argjson ms $(($(now_ms) - part_begin)) \
-        '{name: $name, kind: $kind, end: $how, seconds: ($ms / 1000)}' >>"$root/parts.jsonl"
+    local ms=$(($(now_ms) - part_begin))
+    printf '{"name": "%s", "kind": "%s", "end": "%s", "seconds": %d.%03d}\n' "$part" "$kind" "$1" $((ms / 1000)) $((ms % 1000)) \
+        >>"$root/parts.jsonl"
 }
 while [ ${#queue[@]} -gt 0 ]; do
     [ "$ended" = 0 ] || cut_off

@@ -110,21 +110,21 @@ put() { # NAME FILE: the JSON of a file under a name
     fi
 }
 put_lines() { # NAME FILE: its lines as an array
-    jq -s . "$2" >"$2.array" && put "$1" "$2.array"
-    rm -f "$2.array"
+    if jq --arg name "$1" --slurpfile lines "$2" '.[$name] = $lines' "$root/result.json" >"$root/result.new"; then
+        mv "$root/result.new" "$root/result.json"
+    fi
 }
 put_about() {
     [ -s "$root/parts.jsonl" ] || : >"$root/parts.jsonl"
-    printf '%s\n' ${failures[@]+"${failures[@]}"} | jq -R . >"$root/failures.jsonl"
-    jq -n --argjson passed "$passed" --argjson failed "$failed" --argjson skipped "$skipped" \
+    if jq --argjson passed "$passed" --argjson failed "$failed" --argjson skipped "$skipped" \
         --argjson out "$out_of_time" --argjson hang "$hang_seconds" --argjson left "$left_behind" \
-        --argjson dead "$dead" --arg failures "${#failures[@]}" \
-        --slurpfile version "$root/version.json" --slurpfile parts "$root/parts.jsonl" \
-        --slurpfile list "$root/failures.jsonl" '{version: $version[0], parts: $parts, passed: $passed, failed: $failed,
-            skipped: $skipped, out_of_time: ($out == 1), gpu_dead: ($dead == 1), left_behind: $left, hang_seconds: $hang,
-            failures: (if $failures == "0" then [] else $list end)}' >"$root/about.json"
-    put about "$root/about.json"
-    rm -f "$root/about.json" "$root/failures.jsonl"
+        --argjson dead "$dead" --slurpfile version "$root/version.json" --slurpfile parts "$root/parts.jsonl" \
+        '.about = {version: $version[0], parts: $parts, passed: $passed, failed: $failed, skipped: $skipped,
+            out_of_time: ($out == 1), gpu_dead: ($dead == 1), left_behind: $left, hang_seconds: $hang,
+            failures: $ARGS.positional}' "$root/result.json" --args ${failures[@]+"${failures[@]}"} \
+        >"$root/result.new"; then
+        mv "$root/result.new" "$root/result.json"
+    fi
 }
 # The folder of a part, with the log, the results and the public key of that moment. Bundles are left out where they
 # make it too large.

@@ -126,7 +126,7 @@ part_peers() {
 
 # The ten figures of the end, from result.json. What was not measured is left out there too.
 put_figures() {
-    jq 'def mean: if length > 0 then (map(log) | add / length | exp) * 1000 | round / 1000 else null end;
+    if jq 'def mean: if length > 0 then (map(log) | add / length | exp) * 1000 | round / 1000 else null end;
         def of($peer): [.speed.rows[]?.peers[] | select(.peer == $peer and .of_peer) | .of_peer] | mean;
         def rate($model): [.train[]? | select(.who == "repro" and .model == $model)] | first
             | if . then "\((.tokens_per_s // .samples_per_s) | round)" + if .clock_mhz
@@ -135,7 +135,7 @@ put_figures() {
             | if . then ", ours over \(.who)\(if .strict == false then " (attention in 3xTF32)" else "" end) \(
                 .ours_over_it * 1000 | round / 1000)" else "" end;
         def both($model): rate($model) as $r | best($model) as $b | if $r then $r + $b else null end;
-        {"operations": (if .ops then "\(.ops | map(select(.status == 0)) | length) of \(.ops | length) passes equal, \(
+        .figures = ({"operations": (if .ops then "\(.ops | map(select(.status == 0)) | length) of \(.ops | length) passes equal, \(
             .ops[0].cases) cases, \(.kernels.ran) of \(.kernels.count) kernels compared" else null end),
          "runs equal on GPU and CPU": (if .bits
             then "\(.bits | map(select(.equal)) | length) of \(.bits | length)" else null end),
@@ -156,7 +156,7 @@ put_figures() {
             | if . then "the faster layout of cuDNN \(.)" else null end),
          "sanitizer errors": (if .sanitizer
             then [.sanitizer[] | "\(.tool) \(.errors // "unknown")"] | join(", ") else null end)}
-        | with_entries(select(.value != null))' "$root/result.json" >"$root/figures.json"
-    put figures "$root/figures.json"
-    rm -f "$root/figures.json"
+        | with_entries(select(.value != null)))' "$root/result.json" >"$root/result.new"; then
+        mv "$root/result.new" "$root/result.json"
+    fi
 }
