@@ -3,11 +3,12 @@
 # holds the steps until then, no process left. timeout: 300
 # shellcheck disable=SC2086 # $short is words
 . "$TEST_DIR/common.inc"
+few_words
 broken() { # STATUS STEPS VARIABLE=VALUE OPTION...: the message goes to failures.out
     want=$1 steps=$2 variable=$3
     shift 3
     rm -f run.repro.tar.zst
-    exit_of "$want" on_gpu "$variable" "$REPRO" run bert_tiny_fp32 --backend cuda $short --set measure.timed_steps=2 --batch-size 2 \
+    exit_of "$want" on_gpu "$variable" "$REPRO" run bert_tiny_fp32 --backend cuda $short $bert_few --set measure.timed_steps=2 --batch-size 2 \
         --set train.accumulation_steps=1 "$@" -o run.repro.tar.zst
     words
     [ "$(tail -n 1 out.txt)" = run.repro.tar.zst ] || fail "the last line of stdout is not the bundle"
@@ -21,7 +22,7 @@ count() { # FUNCTION: its calls in a good run
     sed -n "s/^called $1 //p" calls.txt
 }
 # The process that was asked for the device and the one that trains end in order, and give everything back.
-on_gpu SHIM_LOG="$PWD/calls.txt" LD_PRELOAD="$BUILD/fake/ending.so" PLAY_ENDING="$PWD/ending.txt" "$REPRO" run bert_tiny_fp32 --backend cuda $short --set measure.timed_steps=2 --batch-size 2 \
+on_gpu SHIM_LOG="$PWD/calls.txt" LD_PRELOAD="$BUILD/fake/ending.so" PLAY_ENDING="$PWD/ending.txt" "$REPRO" run bert_tiny_fp32 --backend cuda $short $bert_few --set measure.timed_steps=2 --batch-size 2 \
     --set train.accumulation_steps=1 -o good.repro.tar.zst >out.txt 2>err.txt || fail "$(tail -n 1 err.txt)"
 [ "$(sort -u ending.txt)" = "repro-gpu ended with status 0" ] && [ "$(wc -l <ending.txt)" = 2 ] || { cat ending.txt >&2; fail "a worker was killed"; }
 [ "$(count cuGraphLaunch)" -ge 4 ] || { cat calls.txt; fail "a step is no graph"; }
@@ -44,7 +45,7 @@ broken 7 0 SHIM_HANG=cuStreamSynchronize:2 --set run.hang_seconds=2
 unset SHIM_IDLE
 short=$others
 # One that comes when the run is complete costs two seconds, and the worker.
-exit_of 0 on_gpu SHIM_HANG=cuMemFree_v2:1 "$REPRO" run bert_tiny_fp32 --backend cuda $short --set measure.timed_steps=1 --batch-size 2 \
+exit_of 0 on_gpu SHIM_HANG=cuMemFree_v2:1 "$REPRO" run bert_tiny_fp32 --backend cuda $short $bert_few --set measure.timed_steps=1 --batch-size 2 \
     --set train.accumulation_steps=1 -o end.repro.tar.zst
 "$REPRO" inspect end.repro.tar.zst facts.json | jq -e '.status == "complete"' >answer.txt || fail "the run is not complete"
 no_worker_left
@@ -54,7 +55,7 @@ refused() { # VARIABLE=VALUE OPTION...
     variable=$1
     shift
     lines=$(cat ledger-*.jsonl | wc -l)
-    exit_of 7 on_gpu "$variable" "$REPRO" run bert_tiny_fp32 --backend cuda $short "$@" -o run.repro.tar.zst
+    exit_of 7 on_gpu "$variable" "$REPRO" run bert_tiny_fp32 --backend cuda $short $bert_few "$@" -o run.repro.tar.zst
     words
     [ ! -e run.repro.tar.zst ] || fail "a bundle of a run that never began"
     [ "$(cat ledger-*.jsonl | wc -l)" = "$lines" ] || fail "a line in the ledger"

@@ -3,9 +3,10 @@
 # rank, the bundle names each rank's device and verifies; without it the job is refused. Ranks that share a GPU. timeout: 200
 # shellcheck disable=SC2086 # several words
 . "$TEST_DIR/common.inc"
+few_words
 width="--set model.hidden_size=32 --set model.intermediate_size=64 --set model.num_attention_heads=2 --set model.num_hidden_layers=1"
-bert="bert_tiny_fp32 $short $width --set measure.timed_steps=2 --set train.accumulation_steps=4 --batch-size 1 --no-ledger"
-gpt="gpt_tiny_fp32 $short $width --set measure.timed_steps=1 --set train.accumulation_steps=2 --batch-size 1 --set task.seq_length=16
+bert="bert_tiny_fp32 $short $bert_few $width --set measure.timed_steps=2 --set train.accumulation_steps=4 --batch-size 1 --no-ledger"
+gpt="gpt_tiny_fp32 $short $gpt_few $width --set measure.timed_steps=1 --set train.accumulation_steps=2 --batch-size 1 --set task.seq_length=16
     --set parallel.tensor=2 --no-ledger"
 REPRO_JOB_KEY=$("$REPRO" launch key)
 export REPRO_JOB_KEY
@@ -50,7 +51,7 @@ jq -e '[.rank[] | [.node, .device.kind, .device.index]] == [[0, "cpu", null], [0
 "$REPRO" compare job.repro.tar.zst one.repro.tar.zst --json >compared.json || fail "compare"
 jq -e '[.. | objects | select(has("device_model")) | .device_model] | index("GPUs and CPUs") != null' compared.json >answer.txt || fail "compare does not see the devices"
 "$REPRO" report job.repro.tar.zst -o page.html >out.txt 2>&1 || { cat out.txt >&2; fail "report"; }
-"$REPRO" verify job.repro.tar.zst --replay 1 >verify.txt 2>&1 || { cat verify.txt >&2; fail "replay on one rank"; }
+"$REPRO" verify job.repro.tar.zst --replay 1 --data few/bert >verify.txt 2>&1 || { cat verify.txt >&2; fail "replay on one rank"; }
 
 # Tensors divided between a GPU and a processor.
 "$REPRO" run $gpt --backend cpu --force -o one.repro.tar.zst >out.txt 2>err.txt || fail "one rank of gpt"
@@ -59,9 +60,9 @@ start 1 b $gpt --set run.transport=sockets --nodes 2 --layout 1x2x1 --backend cp
 finish 2
 like_one job.repro.tar.zst 2
 # In mixed precision they store other numbers of bits: they divide micro-batches alone.
-low="bert_tiny_fp16 $short $width --set measure.timed_steps=1 --set train.accumulation_steps=2 --batch-size 1 --no-ledger
+low="bert_tiny_fp16 $short $bert_few $width --set measure.timed_steps=1 --set train.accumulation_steps=2 --batch-size 1 --no-ledger
     --set train.tensor_core=tc16 --set train.loss_scale_initial=1024"
-low_gpt="gpt_tiny_bf16 $short $width --set measure.timed_steps=1 --set train.accumulation_steps=2 --batch-size 1 --set task.seq_length=16
+low_gpt="gpt_tiny_bf16 $short $gpt_few $width --set measure.timed_steps=1 --set train.accumulation_steps=2 --batch-size 1 --set task.seq_length=16
     --set parallel.tensor=2 --no-ledger --set train.tensor_core=tc16"
 start 0 a $low_gpt --set run.transport=sockets --nodes 2 --layout 1x2x1 --backend cuda
 start 1 b $low_gpt --set run.transport=sockets --nodes 2 --layout 1x2x1 --backend cpu

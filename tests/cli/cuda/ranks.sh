@@ -5,15 +5,16 @@
 . "$TEST_DIR/common.inc"
 nccl=$BUILD/fake/nccl
 [ -e "$nccl/libnccl.so.2" ] || skip "the library of tests/fake/nccl.c is not built"
+few_words
 on_gpus() { # VARIABLE=VALUE... COMMAND...
     env LD_LIBRARY_PATH="$shim:$nccl" SHIM_DEVICES=4 "$@"
 }
 bits_of() { # BUNDLE [RANK]
     "$REPRO" inspect "$1" "steps/rank${2:-0}.jsonl" | jq -c '{step, loss, loss_parts, grad_norm, state_root}'
 }
-bert="bert_tiny_fp32 $short --set measure.timed_steps=2 --set train.accumulation_steps=3 --batch-size 1 --set model.hidden_size=32
+bert="bert_tiny_fp32 $short $bert_few --set measure.timed_steps=2 --set train.accumulation_steps=3 --batch-size 1 --set model.hidden_size=32
     --set model.intermediate_size=64 --set run.overlap_kib=16"
-gpt="gpt_tiny_fp32 $short --set measure.timed_steps=2 --set train.accumulation_steps=2 --batch-size 1 --set task.seq_length=16
+gpt="gpt_tiny_fp32 $short $gpt_few --set measure.timed_steps=2 --set train.accumulation_steps=2 --batch-size 1 --set task.seq_length=16
     --set model.hidden_size=32 --set model.intermediate_size=128"
 one() { # NAME OPTION...: on one rank of a CPU
     name=$1

@@ -5,10 +5,11 @@
 . "$TEST_DIR/common.inc"
 nccl=$BUILD/fake/nccl
 [ -e "$nccl/libnccl.so.2" ] || skip "the library of tests/fake/nccl.c is not built"
+few_words
 narrow="$short --set measure.timed_steps=1 --batch-size 1 --set train.tensor_core=tc16
     --set model.hidden_size=16 --set model.intermediate_size=32 --set model.num_attention_heads=2 --set model.num_hidden_layers=2"
-bert="bert_tiny_fp16 $narrow --set task.seq_length=32 --set train.loss_scale_initial=1024"
-gpt="gpt_tiny_bf16 $narrow --set task.seq_length=17 --set train.accumulation_steps=2"
+bert="bert_tiny_fp16 $narrow $bert_few --set train.loss_scale_initial=1024"
+gpt="gpt_tiny_bf16 $narrow $gpt_few --set task.seq_length=17 --set train.accumulation_steps=2"
 two="--set train.accumulation_steps=2" four="--set train.accumulation_steps=4"
 bits_of() { # BUNDLE RANK
     "$REPRO" inspect "$1" "steps/rank$2.jsonl" | jq -c '{step, loss, loss_parts, grad_norm, loss_scale, overflow, state_root}'

@@ -5,13 +5,14 @@
 . "$TEST_DIR/common.inc"
 fake=$BUILD/fake/570
 [ -e "$fake/libnvidia-ml.so.1" ] || skip "the library of tests/fake is not built"
+few_words
 cat "$TOP/tests/fake/h100_8.txt" - >machine.txt <<EOF
 gpu* nvmlDeviceGetCurrentClocks* 12
 EOF
 run() { # STATUS VARIABLE OPTION...
     want=$1 variable=$2
     shift 2
-    exit_of "$want" env LD_LIBRARY_PATH="$shim:$fake" RP_FAKE_NVML="$PWD/machine.txt" SHIM_NAME="NVIDIA H100 80GB HBM3" "$variable" "$REPRO" run bert_tiny_fp32 --backend cuda $short \
+    exit_of "$want" env LD_LIBRARY_PATH="$shim:$fake" RP_FAKE_NVML="$PWD/machine.txt" SHIM_NAME="NVIDIA H100 80GB HBM3" "$variable" "$REPRO" run bert_tiny_fp32 --backend cuda $short $bert_few \
         --set measure.timed_steps=2 --batch-size 2 --set train.accumulation_steps=1 "$@" --force -o run.repro.tar.zst
     documents run.repro.tar.zst >both.json
     verified run.repro.tar.zst

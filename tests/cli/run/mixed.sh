@@ -35,7 +35,7 @@ others='resnet50_tiny_fp16:scalar:1 resnet50_tiny_bf16:avx2:3 bert_tiny_bf16:avx
 for other in $others; do
     recipe=${other%%:*} isa=${other#*:}
     threads=${isa#*:} isa=${isa%:*}
-    "$REPRO" selftest --json 2>/dev/null | grep -q "\"$isa\"" || continue
+    grep -qw "$isa" /proc/cpuinfo || [ "$isa" = scalar ] || continue
     { echo "$recipe" && train "$recipe" --isa "$isa" --threads "$threads" --set "train.tensor_core=$(cores "$recipe")"; } >again.txt
     sed -n "/^$recipe\$/,/^root/p" "$golden" | cmp - again.txt || { cat again.txt >&2; fail "$recipe, $isa: other bits"; }
 done

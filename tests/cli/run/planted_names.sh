@@ -39,7 +39,7 @@ for _ in $(seq 19); do
     plant
     echo x >"$name.txt"
 done
-tiny="bert_tiny_fp32 --threads 1 --set measure.ceilings=false"
+tiny="bert_tiny_fp32 --threads 1 --set measure.ceilings=false --set model.hidden_size=32 --set model.intermediate_size=64"
 bundle=$top/$out/b.repro.tar.zst
 # nothing_named CASE STATUS [NAME]: no planted name is in the bundle, which has that status; NAME is in what people read
 nothing_named() {

@@ -19,7 +19,7 @@ train plain.zst --threads 2
 cmp lines.txt "$golden" || { cat lines.txt >&2; fail "other bits than recorded"; }
 grep -q 'images/s' out.txt || fail "the unit: $(cat out.txt)"
 for isa in scalar avx2; do
-    "$REPRO" selftest --json 2>/dev/null | grep -q "\"$isa\"" || continue
+    grep -qw "$isa" /proc/cpuinfo || [ "$isa" = scalar ] || continue
     train again.zst --isa "$isa" --threads 1 --set train.recompute=selective --set data.threads=3
     cmp lines.txt "$golden" || { cat lines.txt >&2; fail "$isa, recompute selective: other bits"; }
     rm again.zst
