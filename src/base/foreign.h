@@ -1,7 +1,9 @@
-/* Files that stand where data should be: what a clone without git-lfs, or a failed download, leaves under the name of the file.
+/* Files that stand where data should be: what a clone without git-lfs, or a failed download, leaves under the name of
+ * the file.
  *
  * What:    a Git LFS pointer or a web page, by its first bytes.
  * Flow:    head of a file -> a sentence for a message, or NULL.
+ * Owner:   nothing is allocated.
  * Extend:  another kind is a row in foreign.c. No format that this program reads may begin so.
  */
 #pragma once

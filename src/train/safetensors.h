@@ -3,8 +3,10 @@
  * What:    a strict, bounded reader and a streaming writer.
  *            u64 length of the header, little endian | header, a JSON object padded with spaces | data
  *            header: {"NAME": {"dtype": "F32", "shape": [..], "data_offsets": [begin, end]}, ..., "__metadata__": {"k": "text"}}
- * Flow:    file -> rp_st_open() checks everything about every tensor -> rp_st_read() in pieces; list -> rp_st_create() -> append -> commit.
- * Owner:   struct rp_st owns the descriptor and the header; struct rp_st_writer owns a temporary file until commit or abort.
+ * Flow:    file -> rp_st_open(), or an index of files -> rp_st_open_index(), which check everything about every tensor ->
+ *          rp_st_read() in pieces; list -> rp_st_create() -> append -> commit.
+ * Owner:   struct rp_st owns the descriptor and the header, or one struct for each file of an index; struct
+ *          rp_st_writer owns a temporary file until commit or abort.
  * Extend:  another dtype is a row of the table in safetensors.c; what a tensor means is up to the caller.
  *
  * Refused, naming the tensor: a header longer than 16 MiB, repeated names, unknown fields, a size that is not shape * dtype, offsets
@@ -28,7 +30,7 @@ struct rp_st_tensor {
     int dims;
     int64_t shape[RP_ST_DIMS];
     uint64_t begin, end; /* in the data part */
-    int shard;           /* of rp_st_open_index(): which file has it */
+    int shard;           /* index into rp_st.shard, 0 for a single file */
 };
 
 struct rp_st {
@@ -38,12 +40,13 @@ struct rp_st {
     uint64_t data; /* file offset of the data part */
     struct rp_st_tensor *t; /* sorted by name */
     int n;
-    struct rp_st *shard; /* of rp_st_open_index(); then there is no fd and no header */
+    struct rp_st *shard; /* opened by rp_st_open_index(): one for each file; fd is -1 and header NULL */
     int shards;
 };
 
 int rp_st_open(struct rp_st *st, const char *path, struct rp_err *err) rp_must_check;
-/* The files that NAME.safetensors.index.json lists, as save_pretrained writes large models, as one: {"weight_map": {"TENSOR": "FILE"}}. */
+/* The files that NAME.safetensors.index.json lists, as save_pretrained writes large models, as one:
+ * {"weight_map": {"TENSOR": "FILE"}}. */
 int rp_st_open_index(struct rp_st *st, const char *path, struct rp_err *err) rp_must_check;
 /* Without what wrappers of PyTorch put before every name: "module." (DistributedDataParallel), "_orig_mod." (compile). */
 void rp_st_unwrap_names(struct rp_st *st);

@@ -126,8 +126,8 @@ finish() { # HOW: what became of the part
     *) skip "$part: not run, as the time of the whole check ran out: $dropped" ;;
     esac
     local ms=$(($(now_ms) - part_begin))
-    printf '{"name": "%s", "kind": "%s", "end": "%s", "seconds": %d.%03d}\n' "$part" "$kind" "$1" $((ms / 1000)) $((ms % 1000)) \
-        >>"$root/parts.jsonl"
+    printf '{"name": "%s", "kind": "%s", "end": "%s", "seconds": %d.%03d}\n' "$part" "$kind" "$1" \
+        $((ms / 1000)) $((ms % 1000)) >>"$root/parts.jsonl"
 }
 while [ ${#queue[@]} -gt 0 ]; do
     [ "$ended" = 0 ] || cut_off

@@ -103,28 +103,23 @@ may() { # WHAT
 }
 
 # --- result.json ---
+edit_result() { # ARGUMENT-OF-JQ...: result.json becomes what jq makes of it; if that fails, it stays
+    if jq "$@" <"$root/result.json" >"$root/result.new"; then mv "$root/result.new" "$root/result.json"; fi
+}
 put() { # NAME FILE: the JSON of a file under a name
-    [ -s "$2" ] || return 0
-    if jq --arg name "$1" --slurpfile new "$2" '.[$name] = $new[0]' "$root/result.json" >"$root/result.new" 2>/dev/null; then
-        mv "$root/result.new" "$root/result.json"
-    fi
+    [ ! -s "$2" ] || edit_result --arg name "$1" --slurpfile new "$2" '.[$name] = $new[0]' 2>/dev/null
 }
 put_lines() { # NAME FILE: its lines as an array
-    if jq --arg name "$1" --slurpfile lines "$2" '.[$name] = $lines' "$root/result.json" >"$root/result.new"; then
-        mv "$root/result.new" "$root/result.json"
-    fi
+    edit_result --arg name "$1" --slurpfile lines "$2" '.[$name] = $lines'
 }
 put_about() {
     [ -s "$root/parts.jsonl" ] || : >"$root/parts.jsonl"
-    if jq --argjson passed "$passed" --argjson failed "$failed" --argjson skipped "$skipped" \
+    edit_result --argjson passed "$passed" --argjson failed "$failed" --argjson skipped "$skipped" \
         --argjson out "$out_of_time" --argjson hang "$hang_seconds" --argjson left "$left_behind" \
         --argjson dead "$dead" --slurpfile version "$root/version.json" --slurpfile parts "$root/parts.jsonl" \
         '.about = {version: $version[0], parts: $parts, passed: $passed, failed: $failed, skipped: $skipped,
             out_of_time: ($out == 1), gpu_dead: ($dead == 1), left_behind: $left, hang_seconds: $hang,
-            failures: $ARGS.positional}' "$root/result.json" --args ${failures[@]+"${failures[@]}"} \
-        >"$root/result.new"; then
-        mv "$root/result.new" "$root/result.json"
-    fi
+            failures: $ARGS.positional}' --args ${failures[@]+"${failures[@]}"}
 }
 # The folder of a part, with the log, the results and the public key of that moment. Bundles are left out where they
 # make it too large.

@@ -126,7 +126,7 @@ part_peers() {
 
 # The ten figures of the end, from result.json. What was not measured is left out there too.
 put_figures() {
-    if jq 'def mean: if length > 0 then (map(log) | add / length | exp) * 1000 | round / 1000 else null end;
+    edit_result 'def mean: if length > 0 then (map(log) | add / length | exp) * 1000 | round / 1000 else null end;
         def of($peer): [.speed.rows[]?.peers[] | select(.peer == $peer and .of_peer) | .of_peer] | mean;
         def rate($model): [.train[]? | select(.who == "repro" and .model == $model)] | first
             | if . then "\((.tokens_per_s // .samples_per_s) | round)" + if .clock_mhz
@@ -156,7 +156,5 @@ put_figures() {
             | if . then "the faster layout of cuDNN \(.)" else null end),
          "sanitizer errors": (if .sanitizer
             then [.sanitizer[] | "\(.tool) \(.errors // "unknown")"] | join(", ") else null end)}
-        | with_entries(select(.value != null)))' "$root/result.json" >"$root/result.new"; then
-        mv "$root/result.new" "$root/result.json"
-    fi
+        | with_entries(select(.value != null)))'
 }

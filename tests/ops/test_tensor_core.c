@@ -425,9 +425,11 @@ TEST(the_emulated_gpu_has_the_sums_of_the_model)
                     struct shim_line row, column;
                     shim_take_apart(&row, x, k, p.format);
                     shim_take_apart(&column, y, k, p.format);
-                    differ += shim_chain(&p, &row, &column, x, y, c[at], k) != rp_tc_chain(p.format, p.tc, x, y, c[at], k);
+                    const uint32_t expected = rp_tc_chain(p.format, p.tc, x, y, c[at], k);
+                    differ += shim_chain(&p, &row, &column, x, y, c[at], k) != expected;
                 }
-                CHECK(differ == 0, "%s, %s, blocks of %d: %d sums differ", tensor_format_name(f), tensor_class_name(which), p.tc.products, differ);
+                CHECK(differ == 0, "%s, %s, blocks of %d: %d sums differ", tensor_format_name(f),
+                      tensor_class_name(which), p.tc.products, differ);
             }
         }
 }

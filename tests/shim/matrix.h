@@ -14,7 +14,7 @@
  *                    C: i is row (t & 1) + (i & 2), 4 more above, column (i & 4) + (t & 2) + (i & 1).
  *          ldmatrix  lanes 8j to 8j + 7 give the addresses of the eight rows of matrix j, 16 bytes each; register j of lane l
  *                    gets elements 2t and 2t + 1 of row g. Transposed: element g of rows 2t and 2t + 1.
- * Flow:    registers of 32 lanes -> shim_multiply(), by the blocks of ops/tensor_core.h -> registers.
+ * Flow:    registers of 32 lanes -> shim_multiply(), with the sums of ops/tensor_core.h -> registers.
  * Owner:   the caller's arrays. The shim, the executor of PTX and that of machine code share this file.
  * Extend:  another shape is a value of enum shim_form with its three maps, and a row of shim_tc_of().
  */
@@ -92,7 +92,8 @@ static inline struct shim_element shim_c_at(enum shim_form f, int lane, int i)
     return (struct shim_element){(t & 1) + (i & 2) + 4 * above, (i & 4) + (t & 2) + (i & 1)};
 }
 
-/* A row of A or a column of B, taken apart once for all its products: exponents are those of the last bits, signs 0 or -1. */
+/* A row of A or a column of B, taken apart once for all its products: exponents are those of the last bits, signs 0
+ * or -1. */
 struct shim_line {
     uint64_t significand[16];
     int64_t exponent[16], sign[16];
@@ -102,18 +103,20 @@ struct shim_line {
 
 static inline void shim_take_apart(struct shim_line *line, const uint16_t *x, int k, enum rp_tc_format format)
 {
+    const int fraction_bits = format == RP_TC_FP16 ? 10 : 7, exponent_bits = format == RP_TC_FP16 ? 5 : 8;
     line->is_special = 0;
     for (int i = 0; i < k; i++) {
         uint32_t significand;
         int exponent;
-        line->is_special |= rp_tc_split(x[i], format == RP_TC_FP16 ? 10 : 7, format == RP_TC_FP16 ? 5 : 8, &significand, &exponent);
+        line->is_special |= rp_tc_split(x[i], fraction_bits, exponent_bits, &significand, &exponent);
         line->significand[i] = significand;
         line->exponent[i] = significand ? exponent : SHIM_NO_EXPONENT;
         line->sign[i] = -(int64_t)(x[i] >> 15);
     }
 }
 
-/* The sum of products k0 to k0 + f - 1 of two lines, each truncated to a multiple of 2^least, and its largest exponent; f is 4, 8 or 16. */
+/* Of products k0 to k0 + f - 1 of two lines, f being 4, 8 or 16: the largest exponent, and the sum with each truncated
+ * to a multiple of 2^least. */
 #if defined __AVX2__
 #include <immintrin.h>
 #define SHIM_FOUR(line, i) _mm256_loadu_si256((const __m256i *)&(line)[i])
@@ -163,7 +166,8 @@ static inline int64_t shim_truncated_sum(const struct shim_line *a, const struct
 #endif
 
 /* rp_tc_block() of finite numbers. fractions: bits behind the point of a product. */
-static inline uint32_t shim_block(const struct shim_line *a, const struct shim_line *b, int k0, struct rp_tc tc, int fractions, uint32_t c)
+static inline uint32_t shim_block(const struct shim_line *a, const struct shim_line *b, int k0, struct rp_tc tc,
+                                  int fractions, uint32_t c)
 {
     int largest = shim_largest(a, b, k0, tc.products) + fractions, c_unit;
     uint32_t significand;
@@ -178,8 +182,8 @@ static inline uint32_t shim_block(const struct shim_line *a, const struct shim_l
 }
 
 /* rp_tc_chain() of k products; x and y are what the lines were made of. */
-static inline uint32_t shim_chain(const struct shim_product *p, const struct shim_line *a, const struct shim_line *b, const uint16_t *x,
-                                  const uint16_t *y, uint32_t c, int k)
+static inline uint32_t shim_chain(const struct shim_product *p, const struct shim_line *a, const struct shim_line *b,
+                                  const uint16_t *x, const uint16_t *y, uint32_t c, int k)
 {
     const int fractions = p->format == RP_TC_FP16 ? 20 : 14;
     for (int i = 0; i < k; i += p->tc.products)
@@ -218,7 +222,8 @@ static inline void shim_multiply_one(const struct shim_product *p, struct shim_r
             continue;
         for (int i = 0; i < shim_registers_c(f); i++) {
             const struct shim_element at = shim_c_at(f, lane, i);
-            r->c[i][lane] = shim_chain(p, &row[at.row], &column[at.column], a[at.row], b[at.column], r->c[i][lane], k);
+            uint32_t *const c = &r->c[i][lane];
+            *c = shim_chain(p, &row[at.row], &column[at.column], a[at.row], b[at.column], *c, k);
         }
     }
 }
