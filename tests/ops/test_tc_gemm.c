@@ -72,8 +72,10 @@ static void define(const struct rp_tc_gemm *g)
 
 static struct tensor_draws draws = {.state = 7};
 
-enum kind { NORMAL, SMALL, WIDE, ZEROS, ANY, LARGE, TINY, KINDS };
-static const char *const kind_names[KINDS] = {"normal", "small", "wide", "zeros", "any bits", "large", "tiny"};
+/* INFINITE: few infinities and zeros among positive numbers, so that infinite, finite and NaN sums are neighbours. */
+enum kind { NORMAL, SMALL, WIDE, ZEROS, ANY, LARGE, TINY, INFINITE, KINDS };
+static const char *const kind_names[KINDS] = {"normal",   "small", "wide", "zeros",
+                                              "any bits", "large", "tiny", "infinite"};
 
 static uint16_t draw(enum rp_tc_format format, enum kind kind)
 {
@@ -94,6 +96,12 @@ static uint16_t draw(enum rp_tc_format format, enum kind kind)
         exponent = tensor_from(&draws, -most - 9, -most / 2 + 4);
     else if (kind == ZEROS && tensor_below(&draws, 3))
         return (uint16_t)(sign << 15);
+    else if (kind == INFINITE) {
+        const int which = tensor_below(&draws, 200);
+        if (which < 4)
+            return which == 0 ? (uint16_t)(sign << 15) : (uint16_t)((which == 1) << 15 | (2 * most + 1) << fraction);
+        return (uint16_t)tensor_pack(0, exponent, f, fraction, exponent_bits);
+    }
     return (uint16_t)tensor_pack(sign, exponent, f, fraction, exponent_bits);
 }
 
@@ -103,6 +111,10 @@ static uint32_t draw_addend(enum kind kind)
         return (uint32_t)tensor_next(&draws);
     if (kind == ZEROS && tensor_below(&draws, 2))
         return tensor_below(&draws, 2) ? RP_TC_SIGN : 0;
+    if (kind == INFINITE && tensor_below(&draws, 8) == 0) {
+        const uint32_t few[] = {RP_TC_INF, RP_TC_SIGN | RP_TC_INF, RP_TC_NAN, RP_TC_SIGN | RP_TC_NAN, RP_TC_INF + 1};
+        return few[tensor_below(&draws, 5)];
+    }
     const int exponent = kind == TINY    ? tensor_from(&draws, -160, -100)
                          : kind == LARGE ? tensor_from(&draws, 100, 127)
                                          : tensor_from(&draws, -20, 4);
@@ -234,6 +246,146 @@ TEST(nothing_to_add)
         }
 }
 
+/* ---- infinities, NaN, overflow ---- */
+
+/* Sixteen bits of either format. */
+enum special { ZERO, ONE, BIG, MOST, INF, QNAN, SNAN, MINUS = 8 }; /* BIG: 2^15 or 2^110 */
+
+static uint16_t special_of(enum rp_tc_format format, int x)
+{
+    const uint32_t fraction = format == RP_TC_FP16 ? 10 : 7, infinite = format == RP_TC_FP16 ? 0x7c00 : 0x7f80;
+    const uint32_t one = format == RP_TC_FP16 ? 0x3c00 : 0x3f80, big = format == RP_TC_FP16 ? 0x7800 : 0x7680;
+    const uint32_t bits[] = {0, one, big, infinite - 1, infinite, infinite | 1u << (fraction - 1), infinite | 1};
+    return (uint16_t)(bits[x % MINUS] | (x & MINUS ? 0x8000u : 0));
+}
+
+#define MINUS_INFINITE (RP_TC_SIGN | RP_TC_INF)
+#define AS_DEFINED 1 /* whatever the definition has */
+
+/* Two products of one element, and its addend. */
+static const struct plant {
+    const char *name;
+    struct {
+        int a, b;
+    } product[2];
+    uint32_t addend, result; /* as it has to be */
+    int bf16;                /* of bf16 alone: no sum of fp16 products overflows */
+} plants[] = {
+    {"infinity in A", {{INF, ONE}, {ONE, ONE}}, 0, RP_TC_INF, 0},
+    {"infinity in B", {{ONE, ONE}, {ONE, INF}}, 0, RP_TC_INF, 0},
+    {"negative infinity in A", {{MINUS | INF, ONE}, {ONE, MINUS | ONE}}, 0, MINUS_INFINITE, 0},
+    {"negative infinity in B", {{MOST, MINUS | INF}, {ONE, ONE}}, 0, MINUS_INFINITE, 0},
+    {"infinity by a negative number", {{ONE, ONE}, {MINUS | MOST, INF}}, 0, MINUS_INFINITE, 0},
+    {"infinity by infinity", {{INF, MINUS | INF}, {MINUS | INF, INF}}, 0, MINUS_INFINITE, 0},
+    {"infinities of both signs", {{INF, ONE}, {INF, MINUS | ONE}}, 0, RP_TC_NAN, 0},
+    {"infinities of both signs in A and B", {{ONE, INF}, {MINUS | INF, MOST}}, 0, RP_TC_NAN, 0},
+    {"infinity by zero", {{INF, ZERO}, {ONE, ONE}}, 0, RP_TC_NAN, 0},
+    {"zero by infinity", {{ONE, ONE}, {ZERO, INF}}, 0, RP_TC_NAN, 0},
+    {"negative infinity by zero", {{ONE, ONE}, {MINUS | INF, ZERO}}, 0, RP_TC_NAN, 0},
+    {"negative zero by infinity", {{MINUS | ZERO, INF}, {ONE, ONE}}, 0, RP_TC_NAN, 0},
+    {"infinity, and infinity by zero", {{INF, ONE}, {INF, ZERO}}, RP_TC_INF, RP_TC_NAN, 0},
+    {"infinity, and zero by zero", {{INF, ONE}, {ZERO, MINUS | ZERO}}, 0, RP_TC_INF, 0},
+    {"NaN in A", {{QNAN, ONE}, {ONE, ONE}}, 0, RP_TC_NAN, 0},
+    {"negative NaN in B", {{ONE, ONE}, {ONE, MINUS | QNAN}}, 0, RP_TC_NAN, 0},
+    {"signalling NaN in A", {{MINUS | SNAN, ONE}, {ONE, ONE}}, 0, RP_TC_NAN, 0},
+    {"signalling NaN in B", {{MOST, SNAN}, {INF, ONE}}, RP_TC_INF, RP_TC_NAN, 0},
+    {"NaN by zero", {{ONE, ONE}, {QNAN, ZERO}}, 0, RP_TC_NAN, 0},
+    {"infinite addend", {{ONE, ONE}, {MINUS | MOST, MOST}}, RP_TC_INF, RP_TC_INF, 0},
+    {"negative infinite addend", {{MOST, MOST}, {ONE, ONE}}, MINUS_INFINITE, MINUS_INFINITE, 0},
+    {"infinite addend and infinity", {{ONE, ONE}, {INF, ONE}}, RP_TC_INF, RP_TC_INF, 0},
+    {"infinite addend and the other infinity", {{ONE, ONE}, {MINUS | INF, ONE}}, RP_TC_INF, RP_TC_NAN, 0},
+    {"infinite addend and infinity by zero", {{ONE, ONE}, {INF, ZERO}}, MINUS_INFINITE, RP_TC_NAN, 0},
+    {"NaN addend", {{ONE, ONE}, {INF, ONE}}, RP_TC_SIGN | RP_TC_INF | 0x400001, RP_TC_NAN, 0},
+    {"signalling NaN addend", {{ONE, ONE}, {ZERO, ZERO}}, RP_TC_INF | 1, RP_TC_NAN, 0},
+    {"largest numbers", {{MOST, MOST}, {MINUS | MOST, MOST}}, 0x3f800000, AS_DEFINED, 0},
+    {"largest addend", {{ONE, ONE}, {ONE, ONE}}, RP_TC_INF - 1, RP_TC_INF - 1, 0},
+    {"overflow", {{MOST, MOST}, {ONE, ONE}}, 0, RP_TC_INF, 1},
+    {"negative overflow", {{ONE, ONE}, {MINUS | MOST, MOST}}, 0, MINUS_INFINITE, 1},
+    {"overflow with the largest addend", {{ONE, ONE}, {ONE, MOST}}, RP_TC_INF - 1, RP_TC_INF, 1},
+    {"overflow of the largest addend by less", {{ONE, ONE}, {MINUS | BIG, ONE}}, MINUS_INFINITE - 1, MINUS_INFINITE, 1},
+    {"overflow and negative infinity", {{MOST, MOST}, {MINUS | INF, ONE}}, 0, AS_DEFINED, 1},
+    {"overflow and infinity", {{INF, ONE}, {MOST, MOST}}, 0, RP_TC_INF, 1},
+    {"overflow and infinity by zero", {{MOST, MOST}, {ZERO, MINUS | INF}}, 0, RP_TC_NAN, 1},
+    {"infinity and negative overflow", {{INF, MOST}, {MINUS | MOST, MOST}}, 0, AS_DEFINED, 1},
+    {"overflows of both signs", {{MOST, MOST}, {MINUS | MOST, MOST}}, 0, AS_DEFINED, 1},
+};
+
+/* The plant at element (i, j), k-steps at[0] and at[1]. The other operands are small and not zero. */
+static void compare_planted(int contract, const struct plant *plant, int i, int j, const int at[2], int k, int form)
+{
+    const enum rp_tc_format format = contracts[contract].format;
+    struct product p =
+        product_new(format, contracts[contract].tc, &(struct shape){9, 37, k, form & 1, form >> 1 & 1, 1, 3}, SMALL);
+    float *const c = p.before + i * p.g.ldc + j;
+    memcpy(c, &plant->addend, sizeof plant->addend);
+    for (int s = 0; s < 2; s++) {
+        p.a[p.g.ta ? at[s] * p.g.lda + i : i * p.g.lda + at[s]] = special_of(format, plant->product[s].a);
+        p.b[p.g.tb ? j * p.g.ldb + at[s] : at[s] * p.g.ldb + j] = special_of(format, plant->product[s].b);
+    }
+    product_define(&p, p.g.tc);
+    p.g.c = p.c;
+    uint32_t is;
+    memcpy(&is, p.expected + i * p.g.ldc + j, sizeof is);
+    CHECK(plant->result == AS_DEFINED || is == plant->result, "%s: %s: the definition has 0x%08x",
+          contracts[contract].name, plant->name, is);
+    for (int which = 0; which < KERNELS; which++) {
+        const struct rp_tc_kernel *kernel;
+        if (!find_kernel(which, &kernel) || (which == 0 && form))
+            continue;
+        memcpy(p.c, p.before, p.bytes);
+        multiply(kernel, 1, &p.g);
+        memcpy(&is, p.c + i * p.g.ldc + j, sizeof is);
+        CHECK(!memcmp(p.c, p.expected, p.bytes), "%s: %s at (%d, %d), k %d and %d of %d, form %d: %s: 0x%08x",
+              contracts[contract].name, plant->name, i, j, at[0], at[1], k, form, kernel_names[which], is);
+    }
+    product_fini(&p);
+}
+
+/* At the first, a middle and the last k-step, in one block, in two and in two k-blocks; at edges of tiles. */
+TEST(planted_infinities_nan_and_overflow)
+{
+    static const int places[][2] = {{0, 0}, {1, 15}, {3, 16}, {4, 31}, {8, 32}, {8, 36}, {2, 7}, {7, 8}};
+    static const struct {
+        int k, at[2];
+    } steps[] = {{83, {0, 82}}, {83, {82, 0}}, {83, {40, 41}}, {300, {0, 299}}, {300, {299, 255}}, {300, {255, 256}}};
+    enum { PLACES = sizeof places / sizeof *places, STEPS = sizeof steps / sizeof *steps };
+    for (int contract = 0; contract < CONTRACTS; contract++)
+        for (size_t x = 0; x < sizeof plants / sizeof *plants; x++)
+            for (int n = 0; n < 2 * STEPS && (!plants[x].bf16 || contracts[contract].format == RP_TC_BF16); n++) {
+                const int *place = places[(n + (int)x) % PLACES];
+                compare_planted(contract, &plants[x], place[0], place[1], steps[n % STEPS].at, steps[n % STEPS].k,
+                                (n + (int)x / 2) % 4);
+            }
+}
+
+/* As after an overflow has spread. */
+TEST(nothing_but_infinities_and_nan)
+{
+    static const int few[][2] = {{QNAN, QNAN},        {INF, INF}, {INF, MINUS | INF},  {SNAN, ZERO},      {INF, ZERO},
+                                 {ZERO, MINUS | INF}, {INF, ONE}, {MINUS | QNAN, ONE}, {ONE, MINUS | INF}};
+    for (int contract = 0; contract < CONTRACTS; contract++)
+        for (size_t x = 0; x < sizeof few / sizeof *few; x++) {
+            const struct shape s = {13, 37, 270, (int)x & 1, (int)x >> 1 & 1, x % 3 == 0, 0};
+            struct product p = product_new(contracts[contract].format, contracts[contract].tc, &s, NORMAL);
+            for (int i = 0; i < s.m * s.k; i++)
+                p.a[i] = special_of(p.g.format, few[x][0]);
+            for (int i = 0; i < s.n * s.k; i++)
+                p.b[i] = special_of(p.g.format, few[x][1]);
+            product_define(&p, p.g.tc);
+            p.g.c = p.c;
+            for (int which = 1; which < KERNELS; which++) {
+                const struct rp_tc_kernel *kernel;
+                if (!find_kernel(which, &kernel))
+                    continue;
+                memcpy(p.c, p.before, p.bytes);
+                multiply(kernel, 2, &p.g);
+                CHECK(!memcmp(p.c, p.expected, p.bytes), "%s, %s, %zu", contracts[contract].name, kernel_names[which],
+                      x);
+            }
+            product_fini(&p);
+        }
+}
+
 /* ---- results of GPUs ---- */
 
 /* Sums of as many products, recorded on so many GPUs; of the others none fits. */
@@ -337,9 +489,9 @@ TEST(paths_are_those_of_the_operands)
 {
     static const struct {
         enum kind kind;
-        int fast, general, scalar; /* whether there are tiles of this path, in bf16; -1: either */
-    } rows[] = {{NORMAL, 1, 0, 0}, {SMALL, 1, 0, 0}, {ZEROS, 1, 0, 0},
-                {TINY, 0, 1, 0},   {ANY, 0, 0, 1},   {LARGE, 0, 0, 1}};
+        int fast, general, invalid; /* whether there are tiles of this path, in bf16; -1: either */
+    } rows[] = {{NORMAL, 1, 0, 0}, {SMALL, 1, 0, 0}, {ZEROS, 1, 0, 0},   {TINY, 0, 1, 0},
+                {ANY, 0, 1, -1},   {LARGE, 0, 1, 0}, {INFINITE, 0, 1, 1}};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
         for (int which = 1; which < KERNELS; which++) {
             const struct rp_tc_kernel *kernel;
@@ -349,9 +501,9 @@ TEST(paths_are_those_of_the_operands)
             if (find_kernel(which, &kernel)) {
                 const struct rp_tc_paths paths = multiply(kernel, 2, &p.g);
                 CHECK((paths.fast > 0) == rows[r].fast && (paths.general > 0) == rows[r].general &&
-                          (paths.scalar > 0) == rows[r].scalar,
+                          (rows[r].invalid < 0 || (paths.invalid > 0) == rows[r].invalid),
                       "%s, %s: %ld, %ld, %ld", kind_names[rows[r].kind], kernel_names[which], (long)paths.fast,
-                      (long)paths.general, (long)paths.scalar);
+                      (long)paths.general, (long)paths.invalid);
             }
             product_fini(&p);
         }

@@ -55,7 +55,7 @@ struct job {
     const struct rp_tc_kernel *kernel;
     unsigned char *scratch;
     int chunks, chunk_cols, part_rows; /* chunk_cols: a multiple of kernel->cols */
-    _Atomic uint64_t fast, general, scalar;
+    _Atomic uint64_t fast, general, invalid;
 };
 
 /* What one thread has packed. */
@@ -72,37 +72,36 @@ struct work {
 
 static const struct rp_tc_range no_range = {.least = 9999, .most = -9999};
 
-/* ---- one element at a time ---- */
+/* ---- without a kernel: one element at a time ---- */
 
 static uint16_t element(const uint16_t *x, long ld, int transposed, long line, long k)
 {
     return transposed ? x[k * ld + line] : x[line * ld + k];
 }
 
-/* k-steps k0.. of an element of C. */
-static void compute_element(const struct rp_tc_gemm *g, long i, long j, int k0, int k, int starts)
+static void compute_element(const struct rp_tc_gemm *g, long i, long j)
 {
     uint16_t a[16], b[16];
     uint32_t c = 0;
     float *const at = g->c + i * g->ldc + j;
-    if (!starts)
+    if (g->continues)
         memcpy(&c, at, sizeof c);
-    for (int p = 0; p < k; p += g->tc.products) {
+    for (int k = 0; k < g->k; k += g->tc.products) {
         for (int s = 0; s < g->tc.products; s++) {
-            const int exists = p + s < k;
-            a[s] = exists ? element(g->a, g->lda, g->ta, i, k0 + p + s) : 0;
-            b[s] = exists ? element(g->b, g->ldb, !g->tb, j, k0 + p + s) : 0;
+            const int exists = k + s < g->k;
+            a[s] = exists ? element(g->a, g->lda, g->ta, i, k + s) : 0;
+            b[s] = exists ? element(g->b, g->ldb, !g->tb, j, k + s) : 0;
         }
         c = rp_tc_block(g->format, g->tc, a, b, c);
     }
     memcpy(at, &c, sizeof c);
 }
 
-static void compute_elements(const struct rp_tc_gemm *g, int i, int rows, int j, int cols, int k0, int k, int starts)
+static void compute_elements(const struct rp_tc_gemm *g, int i, int rows, int j, int cols)
 {
     for (int r = 0; r < rows; r++)
         for (int c = 0; c < cols; c++)
-            compute_element(g, i + r, j + c, k0, k, starts);
+            compute_element(g, i + r, j + c);
 }
 
 /* ---- packing ---- */
@@ -147,7 +146,7 @@ static void pack_a(struct work *w, int i0, int rows)
 
 /* ---- tiles ---- */
 
-enum path { FAST, GENERAL, SCALAR };
+enum path { FAST, GENERAL };
 
 #define SAFE_LEAST                                                                                                     \
     (-101) /* every result is a multiple of 2^(-101 - 25): none is subnormal, none is at the floor of E */
@@ -165,8 +164,6 @@ static int log2_up(int x)
 static enum path choose_path(const struct rp_tc_range *a, const struct rp_tc_range *b, const struct rp_tc_range *c,
                              int k)
 {
-    if (a->special || b->special || c->special)
-        return SCALAR;
     /* a product is below 2^(2 + its exponent) */
     const int far = a->least + b->least >= SAFE_LEAST && a->most + b->most + 2 + log2_up(k) <= SAFE_MOST;
     return far && c->least >= SAFE_LEAST && c->most <= SAFE_MOST ? FAST : GENERAL;
@@ -178,6 +175,19 @@ static int least_word(const struct rp_tc *tc, enum path path)
 {
     const int least = path == FAST ? SAFE_LEAST : tc->floor < -200 ? -200 : tc->floor;
     return (1023 + least) * 16;
+}
+
+/* An infinity times a zero, in the products of group q and panel p. */
+static void mark_invalid(struct work *w, int q, int p)
+{
+    const struct rp_tc_range *const a = &w->a_range[q], *const b = &w->b_range[p];
+    const struct rp_tc_gemm *const g = w->job->g;
+    const struct rp_tc_kernel *const kernel = w->job->kernel;
+    if (!(a->infinite && b->zero) && !(a->zero && b->infinite))
+        return;
+    kernel->mark_invalid(w->tile + q * kernel->rows * kernel->cols, w->a + (size_t)q * (size_t)w->blocks * w->group,
+                         w->b + (size_t)p * (size_t)w->blocks * w->panel, g->format, g->tc.products, w->blocks);
+    w->paths.invalid++;
 }
 
 /* One panel past the packed rows of A. */
@@ -195,6 +205,9 @@ static void pass_panel(struct work *w, int p, int i0, int rows, int j, int cols)
         kernel->load(w->tile + q * kernel->rows * kernel->cols, g->c + i * g->ldc + j, g->ldc,
                      w->starts ? 0 : min(kernel->rows, i0 + rows - i), cols, &c);
         path[q] = choose_path(&w->a_range[q], &w->b_range[p], &c, w->k);
+        w->paths.fast += path[q] == FAST;
+        w->paths.general += path[q] == GENERAL;
+        mark_invalid(w, q, p);
     }
     for (int first = 0; first < w->blocks; first += slice) {
         struct rp_tc_run run = {.b = b + (size_t)first * w->panel,
@@ -207,20 +220,12 @@ static void pass_panel(struct work *w, int p, int i0, int rows, int j, int cols)
             run.groups = 1;
             while (run.groups < TOGETHER && q + run.groups < groups && path[q + run.groups] == path[q])
                 run.groups++;
-            if (path[q] != SCALAR && kernel->tile(&run, g->tc.products, path[q] == GENERAL))
-                for (int r = 0; r < run.groups; r++)
-                    path[q + r] = SCALAR;
+            kernel->tile(&run, g->tc.products, path[q] == GENERAL);
         }
     }
     for (int q = 0; q < groups; q++) {
         const int i = i0 + q * kernel->rows, count = min(kernel->rows, i0 + rows - i);
-        if (path[q] == SCALAR)
-            compute_elements(g, i, count, j, cols, w->k0, w->k, w->starts);
-        else
-            kernel->store(g->c + i * g->ldc + j, g->ldc, count, cols, w->tile + q * kernel->rows * kernel->cols);
-        w->paths.fast += path[q] == FAST;
-        w->paths.general += path[q] == GENERAL;
-        w->paths.scalar += path[q] == SCALAR;
+        kernel->store(g->c + i * g->ldc + j, g->ldc, count, cols, w->tile + q * kernel->rows * kernel->cols);
     }
 }
 
@@ -231,7 +236,7 @@ static void run_task(void *arg, int task, int thread)
     const int i0 = task / job->chunks * job->part_rows, rows = min(job->part_rows, g->m - i0);
     const int j0 = task % job->chunks * job->chunk_cols, cols = min(job->chunk_cols, g->n - j0);
     if (!job->kernel) {
-        compute_elements(g, i0, rows, j0, cols, 0, g->k, !g->continues);
+        compute_elements(g, i0, rows, j0, cols);
         return;
     }
     struct work w = {.job = job, .a = job->scratch + (size_t)thread * rp_tc_scratch(job->kernel)};
@@ -258,7 +263,7 @@ static void run_task(void *arg, int task, int thread)
     _mm_setcsr(mode);
     atomic_fetch_add_explicit(&job->fast, w.paths.fast, memory_order_relaxed);
     atomic_fetch_add_explicit(&job->general, w.paths.general, memory_order_relaxed);
-    atomic_fetch_add_explicit(&job->scalar, w.paths.scalar, memory_order_relaxed);
+    atomic_fetch_add_explicit(&job->invalid, w.paths.invalid, memory_order_relaxed);
 }
 
 /* Packing costs as much as some forty rows or columns more: parts are large, and as many as keep the threads busy to
@@ -300,7 +305,7 @@ void rp_tc_gemm_run(const struct rp_tc_kernel *kernel, struct rp_pool *pool, int
     if (paths) {
         paths->fast += job.fast;
         paths->general += job.general;
-        paths->scalar += job.scalar;
+        paths->invalid += job.invalid;
     }
 }
 

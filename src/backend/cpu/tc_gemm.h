@@ -18,7 +18,13 @@
  *     M beforehand.
  * Zeros are stored as 2^-300 with the sign that was counted: rounded down, they are 0 or -q, as a term of their sign.
  * The addend is one more term, stored as it is and multiplied by 1 + 2^-27. E is the largest sum of exponents, of 16
- * bits each, so that one instruction compares those of 16 or 32 elements. */
+ * bits each, so that one instruction compares those of 16 or 32 elements.
+ *
+ * Infinities and NaN are packed as they are: an fma of doubles does with them what the contract asks for, whatever M
+ * is, and an infinite or NaN sum stays that in the blocks after it. Two cases need more. An infinity times a zero is
+ * NaN, which its stand-in 2^-300 would hide: where a group and a panel have both, the elements that have such a
+ * product are made NaN before the first block. A finite sum of 2^128 or more becomes an infinity at the end of its
+ * block. */
 #pragma once
 
 #include "backend/cpu/cpu.h"
@@ -39,10 +45,10 @@ struct rp_tc_gemm {
 
 /* How many tiles took which path: all of them give the same bits. */
 struct rp_tc_paths {
-    uint64_t
-        fast; /* exponents are so far from their limits that no sum can be subnormal, infinite or at the floor of E */
-    uint64_t general; /* any finite operands: where contracts of two chips might differ (tensor_core.h) */
-    uint64_t scalar;  /* infinities, NaN, overflow: rp_tc_chain() itself */
+    uint64_t fast;    /* exponents of finite terms are so far from their limits that no finite sum can be subnormal,
+                         overflow or be at the floor of E */
+    uint64_t general; /* any operands: where contracts of two chips might differ (tensor_core.h) */
+    uint64_t invalid; /* of these, tiles in which products of an infinity and a zero were looked for */
 };
 
 struct rp_tc_kernel; /* tc_tile.h */

@@ -2,7 +2,7 @@
  *
  * What:    one table of functions per instruction set, the packed forms, and the range of exponents that chooses a
  *          path.
- * Flow:    tc_gemm.c -> pack_a, pack_b, load, tile, store of tc_tile.inc.h.
+ * Flow:    tc_gemm.c -> pack_a, pack_b, load, mark_invalid, tile, store of tc_tile.inc.h.
  *
  *                   packed, for each block of F k-steps: numbers, exponent words, signs
  *   group of A        double[F][rows], uint32_t[F][rows], uint32_t[rows]; words and signs twice, in both halves
@@ -19,10 +19,10 @@
 #define RP_TC_NC 768   /* columns of B packed at once, a multiple of every `cols` */
 #define RP_TC_STEPS 64 /* k-steps of a panel that stay in the first cache while the groups of A pass by */
 
-/* Exponents of the numbers that are not zero: least > most if there is none. */
+/* Of the numbers of a group, a panel or a tile. */
 struct rp_tc_range {
-    int least, most;
-    int special; /* infinities or NaN among them */
+    int least, most;    /* exponents of those that are not zero: least > most if there is none */
+    int infinite, zero; /* whether there are infinities and zeros; of groups and panels */
 };
 
 /* One panel or group of a k-block: element (row r or column r, step s) is source[r * along + s * step]. */
@@ -58,12 +58,16 @@ struct rp_tc_kernel {
                    struct rp_tc_range *range);
     void (*pack_b)(void *dst, const struct rp_tc_source *s, enum rp_tc_format format, int products, int blocks,
                    struct rp_tc_range *range);
-    /* A tile of C to doubles and back; elements outside C are +0. -0 becomes +0: a result is never -0. */
+    /* A tile of C to doubles and back; elements outside C are +0. -0 becomes +0: a result is never -0. `range` is that
+     * of the finite numbers. */
     void (*load)(double *tile, const float *c, long ldc, int rows, int cols, struct rp_tc_range *range);
     void (*store)(float *c, long ldc, int rows, int cols, const double *tile);
-    /* tile = chain of blocks from tile. general: any finite operands; then 1 is returned if a result left the range
-     * of fp32, and the tiles are void. Runs with rounding toward zero. */
-    int (*tile)(const struct rp_tc_run *run, int products, int general);
+    /* NaN to the elements of tile[rows][cols] that have a product of an infinity and a zero in these blocks. */
+    void (*mark_invalid)(double *tile, const void *a, const void *b, enum rp_tc_format format, int products,
+                         int blocks);
+    /* tile = chain of blocks from tile. general: sums may be subnormal, overflow or be at the floor of E. Runs with
+     * rounding toward zero. */
+    void (*tile)(const struct rp_tc_run *run, int products, int general);
 };
 
 extern const struct rp_tc_kernel rp_tc_avx2, rp_tc_avx512, rp_tc_avx512_popcount;

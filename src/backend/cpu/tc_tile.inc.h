@@ -89,6 +89,7 @@ INLINE vi count_negative(vi words, const int g, vi c)
 
 #define ZERO_WORD (-12000) /* of a zero: a sum with it is below every `least`, and no sum of 16 bits wraps */
 #define BIAS 1023          /* of exponents of doubles; in the words of B */
+#define TOP_WORD(format) ((format) == RP_TC_FP16 ? 16 * 16 : 16 * 128) /* of infinities and NaN, without BIAS */
 
 /* Which 32-bit lane of COLS / GROUPS belongs to a column of a group. */
 INLINE int column_lane(int column)
@@ -108,25 +109,26 @@ INLINE void pair_words(uint16_t *to, const int32_t column[COLS])
 }
 
 struct ranges {
-    __m256i least, most, special;
+    __m256i least, most, infinite, zero;
 };
 
 INLINE struct ranges no_range(void)
 {
-    return (struct ranges){_mm256_set1_epi32(9999), _mm256_set1_epi32(-9999), _mm256_setzero_si256()};
+    return (struct ranges){_mm256_set1_epi32(9999), _mm256_set1_epi32(-9999), _mm256_setzero_si256(),
+                           _mm256_setzero_si256()};
 }
 
 static void reduce(struct rp_tc_range *to, struct ranges from)
 {
-    int32_t least[8], most[8], special[8];
+    int32_t least[8], most[8];
     _mm256_storeu_si256((__m256i *)least, from.least);
     _mm256_storeu_si256((__m256i *)most, from.most);
-    _mm256_storeu_si256((__m256i *)special, from.special);
     for (int i = 0; i < 8; i++) {
         to->least = least[i] < to->least ? least[i] : to->least;
         to->most = most[i] > to->most ? most[i] : to->most;
-        to->special |= special[i] != 0;
     }
+    to->infinite |= !_mm256_testz_si256(from.infinite, from.infinite);
+    to->zero |= !_mm256_testz_si256(from.zero, from.zero);
 }
 
 /* Eight numbers: value times `factor` (of a zero: 2^-300 with its sign), exponent word plus 16 * bias, sign. */
@@ -140,7 +142,8 @@ INLINE struct eight convert_eight(double *value, const uint16_t *x, enum rp_tc_f
     const int fraction = format == RP_TC_FP16 ? 10 : 7, top = format == RP_TC_FP16 ? 31 : 255;
     const __m128i half = _mm_loadu_si128((const __m128i *)x);
     const __m256i bits = _mm256_cvtepu16_epi32(half);
-    const __m256i zero = _mm256_cmpeq_epi32(_mm256_and_si256(bits, _mm256_set1_epi32(0x7fff)), _mm256_setzero_si256());
+    const __m256i size = _mm256_and_si256(bits, _mm256_set1_epi32(0x7fff));
+    const __m256i zero = _mm256_cmpeq_epi32(size, _mm256_setzero_si256());
     const __m256 number =
         format == RP_TC_FP16 ? _mm256_cvtph_ps(half) : _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
     const __m256d sign = _mm256_set1_pd(-0.0);
@@ -155,7 +158,8 @@ INLINE struct eight convert_eight(double *value, const uint16_t *x, enum rp_tc_f
     const __m256i field = _mm256_and_si256(_mm256_srli_epi32(bits, fraction), _mm256_set1_epi32(top));
     const __m256i exponent =
         _mm256_sub_epi32(_mm256_max_epi32(field, _mm256_set1_epi32(1)), _mm256_set1_epi32(top / 2));
-    seen->special = _mm256_or_si256(seen->special, _mm256_cmpeq_epi32(field, _mm256_set1_epi32(top)));
+    seen->infinite = _mm256_or_si256(seen->infinite, _mm256_cmpeq_epi32(size, _mm256_set1_epi32(top << fraction)));
+    seen->zero = _mm256_or_si256(seen->zero, zero);
     seen->least = _mm256_min_epi32(seen->least, _mm256_blendv_epi8(exponent, _mm256_set1_epi32(9999), zero));
     seen->most = _mm256_max_epi32(seen->most, _mm256_blendv_epi8(exponent, _mm256_set1_epi32(-9999), zero));
     const __m256i word = _mm256_add_epi32(_mm256_slli_epi32(exponent, 4), _mm256_set1_epi32(16 * bias));
@@ -266,14 +270,14 @@ static void load(double *tile, const float *c, long ldc, int rows, int cols, str
             const __m256i zero = _mm256_cmpeq_epi32(size, _mm256_setzero_si256());
             const __m256i exponent = _mm256_sub_epi32(_mm256_srli_epi32(size, 23), _mm256_set1_epi32(127));
             const __m256 number = _mm256_castsi256_ps(_mm256_andnot_si256(zero, bits));
-            seen.least = _mm256_min_epi32(seen.least, _mm256_blendv_epi8(exponent, _mm256_set1_epi32(9999), zero));
-            seen.most = _mm256_max_epi32(seen.most, _mm256_blendv_epi8(exponent, _mm256_set1_epi32(-9999), zero));
+            const __m256i other = _mm256_or_si256(zero, _mm256_cmpgt_epi32(exponent, _mm256_set1_epi32(127)));
+            seen.least = _mm256_min_epi32(seen.least, _mm256_blendv_epi8(exponent, _mm256_set1_epi32(9999), other));
+            seen.most = _mm256_max_epi32(seen.most, _mm256_blendv_epi8(exponent, _mm256_set1_epi32(-9999), other));
             _mm256_storeu_pd(tile + j, _mm256_cvtps_pd(_mm256_castps256_ps128(number)));
             _mm256_storeu_pd(tile + j + 4, _mm256_cvtps_pd(_mm256_extractf128_ps(number, 1)));
         }
     }
     reduce(range, seen);
-    range->special = range->most == 128;
 }
 
 static void store(float *c, long ldc, int rows, int cols, const double *tile)
@@ -281,8 +285,11 @@ static void store(float *c, long ldc, int rows, int cols, const double *tile)
     float line[COLS];
     for (int r = 0; r < rows; r++, c += ldc, tile += COLS) {
         float *to = cols < COLS ? line : c;
-        for (int j = 0; j < COLS; j += 4)
-            _mm_storeu_ps(to + j, _mm256_cvtpd_ps(_mm256_loadu_pd(tile + j)));
+        for (int j = 0; j < COLS; j += 4) {
+            const __m128 x = _mm256_cvtpd_ps(_mm256_loadu_pd(tile + j));
+            const __m128 nan = _mm_castsi128_ps(_mm_set1_epi32((int)RP_TC_NAN));
+            _mm_storeu_ps(to + j, _mm_blendv_ps(x, nan, _mm_cmpunord_ps(x, x)));
+        }
         if (cols < COLS)
             memcpy(c, line, (size_t)cols * sizeof *c);
     }
@@ -362,10 +369,9 @@ INLINE void start_block(vd sum[ROWS][4], double start[ROWS][COLS], const vi larg
     }
 }
 
-/* c = (sum - M) truncated to 24 bits. Returns whether one left the range of fp32 (general alone). */
-INLINE int end_block(double *c, vd sum[ROWS][4], double start[ROWS][COLS], const int general)
+/* c = (sum - M) truncated to 24 bits; infinities and NaN as they are. */
+INLINE void end_block(double *c, vd sum[ROWS][4], double start[ROWS][COLS], const int general)
 {
-    int left = 0;
     UNROLL for (int r = 0; r < ROWS; r++)
     {
         UNROLL for (int v = 0; v < 4; v++)
@@ -373,7 +379,9 @@ INLINE int end_block(double *c, vd sum[ROWS][4], double start[ROWS][COLS], const
             vd s = VD(sub_pd)(sum[r][v], VD(load_pd)(&start[r][v * LANES]));
 #if defined __AVX512F__
             if (general) { /* + 0: what underflows to -0 would look negative in the next block */
-                left |= _mm512_cmp_pd_mask(_mm512_abs_pd(s), _mm512_set1_pd(0x1p128), _CMP_GE_OQ);
+                const __mmask8 over = _mm512_cmp_pd_mask(_mm512_abs_pd(s), _mm512_set1_pd(0x1p128), _CMP_GE_OQ);
+                const vd sign = _mm512_and_pd(s, _mm512_set1_pd(-0.0));
+                s = _mm512_mask_or_pd(s, over, sign, _mm512_set1_pd(__builtin_inf()));
                 s = _mm512_add_pd(_mm512_cvtps_pd(_mm512_cvtpd_ps(s)), _mm512_setzero_pd());
             } else {
                 s = _mm512_castsi512_pd(
@@ -381,8 +389,9 @@ INLINE int end_block(double *c, vd sum[ROWS][4], double start[ROWS][COLS], const
             }
 #else
             if (general) {
-                const vd size = _mm256_andnot_pd(_mm256_set1_pd(-0.0), s);
-                left |= _mm256_movemask_pd(_mm256_cmp_pd(size, _mm256_set1_pd(0x1p128), _CMP_GE_OQ));
+                const vd sign = _mm256_set1_pd(-0.0), infinite = _mm256_set1_pd(__builtin_inf());
+                const vd over = _mm256_cmp_pd(_mm256_andnot_pd(sign, s), _mm256_set1_pd(0x1p128), _CMP_GE_OQ);
+                s = _mm256_blendv_pd(s, _mm256_or_pd(_mm256_and_pd(s, sign), infinite), over);
                 s = _mm256_add_pd(_mm256_cvtps_pd(_mm256_cvtpd_ps(s)), _mm256_setzero_pd());
             } else {
                 s = _mm256_and_pd(s, _mm256_castsi256_pd(_mm256_set1_epi64x(~INT64_C(0x1fffffff))));
@@ -391,7 +400,41 @@ INLINE int end_block(double *c, vd sum[ROWS][4], double start[ROWS][COLS], const
             VD(storeu_pd)(c + r * COLS + v * LANES, s);
         }
     }
-    return left;
+}
+
+/* NaN to those elements of a tile's row whose lanes of `least`, in the order of exponent words, are 0. */
+INLINE void mark_row(double *row, vi least)
+{
+    uint16_t lane[COLS];
+    VI(storeu)((void *)lane, least);
+    for (int c = 0; c < COLS; c++)
+        if (!lane[2 * column_lane(c % (COLS / GROUPS)) + c / (COLS / GROUPS)])
+            row[c] = __builtin_nan("");
+}
+
+/* Looks for the two sums of exponent words that an infinity and a zero have; BIAS is in the words of B alone. No other
+ * words have these sums but those of NaN and a zero, whose product is NaN anyway. */
+static void mark_invalid(double *tile, const void *a, const void *b, enum rp_tc_format format, int products, int blocks)
+{
+    const vi top_zero = VD(set1_epi16)((short)(TOP_WORD(format) + ZERO_WORD));
+    const vi zero_top = VD(set1_epi16)((short)(ZERO_WORD + TOP_WORD(format) + 16 * BIAS));
+    vi least[ROWS]; /* 0: one of these sums was found */
+    UNROLL for (int r = 0; r < ROWS; r++) least[r] = VD(set1_epi16)(-1);
+    for (int block = 0; block < blocks; block++) {
+        const struct block at =
+            block_at((const unsigned char *)a + (size_t)block * rp_tc_group_bytes(ROWS, products),
+                     (const unsigned char *)b + (size_t)block * rp_tc_panel_bytes(COLS, products), products);
+        for (int k = 0; k < products; k++) {
+            const vi word = load_words(at.b_word + k * COLS);
+            UNROLL for (int r = 0; r < ROWS; r++)
+            {
+                const vi sum = VD(add_epi16)(word, VD(set1_epi32)((int)at.a_word[k * ROWS + r]));
+                least[r] = VD(min_epu16)(least[r], VI(xor)(sum, top_zero));
+                least[r] = VD(min_epu16)(least[r], VI(xor)(sum, zero_top));
+            }
+        }
+    }
+    UNROLL for (int r = 0; r < ROWS; r++) mark_row(tile + r * COLS, least[r]);
 }
 
 /* A block of every group, then the next block: a chain waits for its own sum, so that another's products fill the
@@ -408,12 +451,12 @@ INLINE void compare_block(vi largest[ROWS], const struct block *at, const int pr
     UNROLL for (int k = 0; k < products; k++) compare_step(largest, at, k);
 }
 
-INLINE int tile_of(const struct rp_tc_run *run, const int products, const int bits, const int general)
+INLINE void tile_of(const struct rp_tc_run *run, const int products, const int bits, const int general)
 {
     double start[ROWS][COLS] __attribute__((aligned(64)));
     vi largest[ROWS];
     const unsigned char *const a = run->a, *const b = run->b;
-    int left = 0, group = 0, block = 0;
+    int group = 0, block = 0;
     struct block at = block_at(a, b, products);
     if (AHEAD)
         compare_block(largest, &at, products, run->least);
@@ -448,16 +491,15 @@ INLINE int tile_of(const struct rp_tc_run *run, const int products, const int bi
                 sum[r][3] = VD(fmadd_pd)(x, b3, sum[r][3]);
             }
         }
-        left |= end_block(c, sum, start, general);
+        end_block(c, sum, start, general);
         at = next;
     }
-    return left;
 }
 
 #define TILE(name, products, bits, general)                                                                            \
-    static __attribute__((noinline)) int name(const struct rp_tc_run *run)                                             \
+    static __attribute__((noinline)) void name(const struct rp_tc_run *run)                                            \
     {                                                                                                                  \
-        return tile_of(run, products, bits, general);                                                                  \
+        tile_of(run, products, bits, general);                                                                         \
     }
 TILE(tile_4_fast, 4, 23, 0)
 TILE(tile_4_general, 4, 23, 1)
@@ -466,13 +508,14 @@ TILE(tile_8_general, 8, 24, 1)
 TILE(tile_16_fast, 16, 25, 0)
 TILE(tile_16_general, 16, 25, 1)
 
-static int tile(const struct rp_tc_run *run, int products, int general)
+static void tile(const struct rp_tc_run *run, int products, int general)
 {
     if (products == 4)
-        return (general ? tile_4_general : tile_4_fast)(run);
-    if (products == 8)
-        return (general ? tile_8_general : tile_8_fast)(run);
-    return (general ? tile_16_general : tile_16_fast)(run);
+        (general ? tile_4_general : tile_4_fast)(run);
+    else if (products == 8)
+        (general ? tile_8_general : tile_8_fast)(run);
+    else
+        (general ? tile_16_general : tile_16_fast)(run);
 }
 
 const struct rp_tc_kernel KERNEL = {
@@ -482,5 +525,6 @@ const struct rp_tc_kernel KERNEL = {
     .pack_b = pack_b,
     .load = load,
     .store = store,
+    .mark_invalid = mark_invalid,
     .tile = tile,
 };
