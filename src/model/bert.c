@@ -463,35 +463,12 @@ static const struct rp_lacking lacking[] = {
     {NULL, {NULL}},
 };
 
-static const struct rp_public_setting settings[] = {
-    {"vocab_size", "30522", RP_SETTING_VALUE, "model.vocab_size"},
-    {"hidden_size", "768", RP_SETTING_VALUE, "model.hidden_size"},
-    {"num_hidden_layers", "12", RP_SETTING_VALUE, "model.num_hidden_layers"},
-    {"num_attention_heads", "12", RP_SETTING_VALUE, "model.num_attention_heads"},
-    {"intermediate_size", "3072", RP_SETTING_VALUE, "model.intermediate_size"},
-    {"hidden_act", "\"gelu\"", RP_SETTING_ACTIVATION, "model.hidden_act"},
-    {"hidden_dropout_prob", "0.1", RP_SETTING_VALUE, "model.hidden_dropout_prob"},
-    {"attention_probs_dropout_prob", "0.1", RP_SETTING_VALUE, "model.attention_probs_dropout_prob"},
-    {"max_position_embeddings", "512", RP_SETTING_VALUE, "model.max_position_embeddings"},
-    {"type_vocab_size", "2", RP_SETTING_VALUE, "model.type_vocab_size"},
-    {"layer_norm_eps", "1e-12", RP_SETTING_VALUE, "model.layer_norm_eps"},
-    {"initializer_range", "0.02", RP_SETTING_SAVED, "model.initializer_range"},
-    {"position_embedding_type", "\"absolute\"", RP_SETTING_ONLY, NULL},
-    {"is_decoder", "false", RP_SETTING_ONLY, NULL},
-    {"add_cross_attention", "false", RP_SETTING_ONLY, NULL},
-    {"tie_word_embeddings", "true", RP_SETTING_ONLY, NULL},
-    {"pruned_heads", "{}", RP_SETTING_ONLY, NULL},
-    {NULL, NULL, RP_SETTING_ONLY, NULL},
-};
-
 static const struct rp_public public_form = {
     .class = "BertForPreTraining",
-    .type = "bert",
     .prefix = "bert.",
     .alias = aliases,
     .old = old_endings,
     .lacking = lacking,
-    .setting = settings,
 };
 
 extern const struct rp_model rp_model_bert;

@@ -624,34 +624,11 @@ static const struct rp_alias aliases[] = {
     {NULL, NULL},
 };
 
-static const struct rp_public_setting settings[] = {
-    {"vocab_size", "50257", RP_SETTING_ROWS, "model.padded_vocab_size"},
-    {"n_positions", "1024", RP_SETTING_VALUE, "model.max_position_embeddings"},
-    {"n_embd", "768", RP_SETTING_VALUE, "model.hidden_size"},
-    {"n_layer", "12", RP_SETTING_VALUE, "model.num_hidden_layers"},
-    {"n_head", "12", RP_SETTING_VALUE, "model.num_attention_heads"},
-    {"n_inner", "null", RP_SETTING_INNER, "model.intermediate_size"},
-    {"activation_function", "\"gelu_new\"", RP_SETTING_ACTIVATION, "model.hidden_act"},
-    {"resid_pdrop", "0.1", RP_SETTING_VALUE, "model.hidden_dropout_prob"},
-    {"embd_pdrop", "0.1", RP_SETTING_VALUE, "model.embedding_dropout_prob"},
-    {"attn_pdrop", "0.1", RP_SETTING_VALUE, "model.attention_probs_dropout_prob"},
-    {"layer_norm_epsilon", "1e-5", RP_SETTING_VALUE, "model.layer_norm_eps"},
-    {"initializer_range", "0.02", RP_SETTING_SAVED, "model.initializer_range"},
-    {"scale_attn_weights", "true", RP_SETTING_ONLY, NULL},
-    {"scale_attn_by_inverse_layer_idx", "false", RP_SETTING_ONLY, NULL},
-    {"add_cross_attention", "false", RP_SETTING_ONLY, NULL},
-    {"tie_word_embeddings", "true", RP_SETTING_ONLY, NULL},
-    {"pruned_heads", "{}", RP_SETTING_ONLY, NULL},
-    {NULL, NULL, RP_SETTING_ONLY, NULL},
-};
-
 static const struct rp_public public_form = {
     .class = "GPT2LMHeadModel",
-    .type = "gpt2",
     .end_token = "task.eod_token",
     .prefix = "transformer.",
     .alias = aliases,
-    .setting = settings,
 };
 
 extern const struct rp_model rp_model_gpt;

@@ -53,16 +53,19 @@ const char *rp_key_default(const struct rp_key *k, int model)
     return k->def;
 }
 
-int rp_key_is_later(int key)
+int rp_key_is_later(const struct rp_recipe *r, int key)
 {
-    static const int later[] = {
+    static const struct {
+        unsigned models;
+        int key;
+    } later[] = {
 #define KEY(...)
-#define LATER(field) RP_KEY_##field,
+#define LATER(models, field) {models, RP_KEY_##field},
 #include "recipe/keys.def"
 #undef KEY
     };
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-        if (later[i] == key)
+        if (later[i].key == key && later[i].models >> r->workload & 1u)
             return 1;
     return 0;
 }

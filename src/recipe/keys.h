@@ -31,7 +31,7 @@ void rp_value_store(struct rp_recipe *r, int key, struct rp_value *v, enum rp_or
 
 const struct rp_key *rp_key_at(int key);
 int64_t rp_key_int(const struct rp_recipe *r, int key); /* of an I row */
-int rp_key_is_later(int key); /* LATER in keys.def */
+int rp_key_is_later(const struct rp_recipe *r, int key); /* LATER in keys.def, of its model */
 int rp_key_find(const char *name);                      /* row, or -1 */
 int rp_key_applies(const struct rp_recipe *r, int key); /* whether it is a key of the recipe's model */
 int rp_key_refuse(const struct rp_recipe *r, int key, struct rp_err *err) rp_must_check; /* -1 with RP_USAGE if it is not */
@@ -68,10 +68,3 @@ int rp_recipe_from_source(struct rp_recipe *r, struct rp_buf *source, const char
 /* Runs one of the checks that compare keys with each other; `check` counts from 0. *key: the key at fault. Returns 1 where there
  * are no more checks. */
 int rp_recipe_check(const struct rp_recipe *r, int check, int *key, struct rp_err *err) rp_must_check;
-
-/* bert_config.json at `path`: its values into the model.* rows that `skip` does not mark, with origin model.config. */
-/* Whether a setting of transformers affects the arithmetic of no model. */
-int rp_config_is_harmless(const char *name);
-int rp_recipe_config(struct rp_recipe *r, const char *path, const char *skip, struct rp_err *err) rp_must_check;
-/* The same from the record of a run. */
-int rp_recipe_config_recorded(struct rp_recipe *r, const json_t *recorded, const char *skip, struct rp_err *err) rp_must_check;

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "recipe/events.h"
+#include "recipe/config.h"
 #include "recipe/keys.h"
 #include "recipe/yaml.h"
 

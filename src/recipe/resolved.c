@@ -10,21 +10,10 @@ json_t *rp_recipe_to_json(const struct rp_recipe *r)
 {
     json_t *j = json_object();
     for (int k = 0; k < RP_KEY_COUNT; k++)
-        if (rp_key_applies(r, k) && !(rp_key_is_later(k) && r->origin[k] == RP_FROM_DEFAULT))
+        if (rp_key_applies(r, k) && !(rp_key_is_later(r, k) && r->origin[k] == RP_FROM_DEFAULT))
             json_object_set_new(j, rp_key_at(k)->name,
                                 json_pack("{s:o, s:s}", "value", rp_value_to_json(r, k), "origin", rp_origin_name(r->origin[k])));
     return j;
-}
-
-void rp_recipe_complete(json_t *recipe)
-{
-    struct rp_recipe r;
-    rp_recipe_defaults(&r);
-    for (int k = 0; k < RP_KEY_COUNT; k++)
-        if (rp_key_is_later(k) && !json_object_get(recipe, rp_key_at(k)->name))
-            json_object_set_new(recipe, rp_key_at(k)->name,
-                                json_pack("{s:o, s:s}", "value", rp_value_to_json(&r, k), "origin", rp_origin_name(RP_FROM_DEFAULT)));
-    rp_recipe_fini(&r);
 }
 
 static int origin_of(const char *name)
@@ -59,6 +48,19 @@ static int set_from_json(struct rp_recipe *r, const char *name, const json_t *en
     return failed;
 }
 
+void rp_recipe_complete(json_t *recipe)
+{
+    struct rp_recipe r;
+    struct rp_err err;
+    rp_recipe_defaults(&r);
+    (void)(json_object_get(recipe, "workload") && set_from_json(&r, "workload", json_object_get(recipe, "workload"), &err));
+    for (int k = 0; k < RP_KEY_COUNT; k++)
+        if (rp_key_is_later(&r, k) && !json_object_get(recipe, rp_key_at(k)->name))
+            json_object_set_new(recipe, rp_key_at(k)->name,
+                                json_pack("{s:o, s:s}", "value", rp_value_to_json(&r, k), "origin", rp_origin_name(RP_FROM_DEFAULT)));
+    rp_recipe_fini(&r);
+}
+
 int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err)
 {
     static const char model[] = "workload"; /* first: it decides which keys exist */
@@ -76,7 +78,7 @@ int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err
         failed = set_from_json(r, name, entry, err);
     }
     for (int k = 0; k < RP_KEY_COUNT && !failed; k++)
-        if (rp_key_applies(r, k) && !rp_key_is_later(k) && !json_object_get(j, rp_key_at(k)->name))
+        if (rp_key_applies(r, k) && !rp_key_is_later(r, k) && !json_object_get(j, rp_key_at(k)->name))
             failed = rp_fail(err, RP_MALFORMED, "%s is missing", rp_key_at(k)->name);
     for (int i = 0; !failed; i++) {
         const int state = rp_recipe_check(r, i, &key, err);

@@ -2,21 +2,13 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "recipe/config.h"
 #include "recipe/keys.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define CONFIG_MAX (256u << 10)
-
-static const struct {
-    const char *name;
-    enum rp_activation is;
-} activations[] = {
-    {"gelu", RP_ACTIVATION_gelu},           {"gelu_new", RP_ACTIVATION_gelu_tanh},
-    {"gelu_tanh", RP_ACTIVATION_gelu_tanh}, {"gelu_pytorch_tanh", RP_ACTIVATION_gelu_tanh},
-    {"gelu_python", RP_ACTIVATION_gelu},
-};
 
 static const char *excerpt(char out[72], const json_t *j)
 {
@@ -39,22 +31,14 @@ static int same_value(const json_t *a, const json_t *b)
     return json_is_number(a) && json_is_number(b) ? json_number_value(a) == json_number_value(b) : json_equal(a, b);
 }
 
-static int activation_of(const json_t *v)
-{
-    const char *name = json_string_value(v);
-    for (size_t i = 0; name && i < sizeof activations / sizeof *activations; i++)
-        if (strcmp(name, activations[i].name) == 0)
-            return (int)activations[i].is;
-    return -1;
-}
-
 /* v: of config.json; is: of the recipe, NULL where the kind has none. */
 static int agrees(const struct rp_public_setting *s, const json_t *v, const json_t *is, const struct rp_recipe *r, const json_t *only)
 {
     const char *word = json_string_value(is);
     switch (s->kind) {
     case RP_SETTING_ACTIVATION:
-        return word && activation_of(v) >= 0 && activation_of(v) == activation_of(is);
+        return word && rp_public_activation(json_string_value(v)) >= 0 &&
+               rp_public_activation(json_string_value(v)) == rp_public_activation(word);
     case RP_SETTING_INNER:
         return json_is_null(v) ? json_integer_value(is) == 4 * recipe_integer(r, "model.hidden_size") : same_value(v, is);
     case RP_SETTING_ROWS:
@@ -81,14 +65,14 @@ static int check_setting(const char *path, const struct rp_public_setting *s, co
     if (!s->key)
         return rp_fail(err, RP_USAGE, "'%s': %s is %s; this program computes only %s", path, s->name, excerpt(have, v), excerpt(want, absent));
     return rp_fail(err, RP_USAGE,
-                   "'%s': %s is %s%s, the recipe's %s is %s; set it to that with --set, or name model.safetensors itself: then its shapes "
-                   "alone are compared",
-                   path, s->name, excerpt(have, v), given ? "" : " (absent, the default)", s->key, excerpt(want, is));
+                   "'%s': %s is %s%s, the recipe's %s is %s; take all of them with --set model.config=%s, or name model.safetensors itself: "
+                   "then its shapes alone are compared",
+                   path, s->name, excerpt(have, v), given ? "" : " (absent, the default)", s->key, excerpt(want, is), path);
 }
 
-static int is_setting(const struct rp_public *p, const char *name)
+static int is_setting(const struct rp_recipe *r, const char *name)
 {
-    for (const struct rp_public_setting *s = p->setting; s->name; s++)
+    for (const struct rp_public_setting *s = rp_public_settings(r); s->name; s++)
         if (strcmp(s->name, name) == 0)
             return 1;
     return 0;
@@ -113,14 +97,14 @@ int rp_public_config_check(const char *path, const struct rp_recipe *r, json_t *
     type = json_string_value(json_object_get(config, "model_type"));
     if (!json_is_object(config))
         return rp_fail(err, RP_MALFORMED, "'%s': expected a JSON object", path);
-    if (json_object_get(config, "model_type") && (!type || strcmp(type, p->type) != 0))
+    if (json_object_get(config, "model_type") && (!type || strcmp(type, rp_public_type(r)) != 0))
         return rp_fail(err, RP_USAGE, "'%s': model_type is %s, the recipe trains \"%s\"", path,
-                       excerpt(shown, json_object_get(config, "model_type")), p->type);
-    for (const struct rp_public_setting *s = p->setting; s->name; s++)
+                       excerpt(shown, json_object_get(config, "model_type")), rp_public_type(r));
+    for (const struct rp_public_setting *s = rp_public_settings(r); s->name; s++)
         if (check_setting(path, s, config, r, err) < 0)
             return -1;
     json_object_foreach (config, name, v)
-        if (!is_setting(p, name) && strcmp(name, "model_type") != 0)
+        if (!is_setting(r, name) && strcmp(name, "model_type") != 0)
             json_array_append_new(rp_config_is_harmless(name) ? ignored : unknown, json_string(rp_excerpt(shown, name)));
     return 0;
 }
@@ -130,16 +114,16 @@ static json_t *saved_value(const struct rp_public_setting *s, const struct rp_re
     RP_JSON *is = rp_value_to_json(r, rp_key_find(s->key));
     if (s->kind != RP_SETTING_ACTIVATION)
         return json_incref(is);
-    return json_string(activation_of(is) == RP_ACTIVATION_gelu ? "gelu" : "gelu_new");
+    return json_string(rp_public_activation(json_string_value(is)) == RP_ACTIVATION_gelu ? "gelu" : "gelu_new");
 }
 
 void rp_public_config_write(struct rp_buf *out, const struct rp_recipe *r)
 {
     static const char *const types[] = {[RP_PRECISION_fp32] = "float32", [RP_PRECISION_fp16] = "float16", [RP_PRECISION_bf16] = "bfloat16"};
     const struct rp_public *p = rp_model_of(r)->public;
-    RP_JSON *config = json_pack("{s:[s], s:s, s:s}", "architectures", p->class, "model_type", p->type, "torch_dtype",
+    RP_JSON *config = json_pack("{s:[s], s:s, s:s}", "architectures", p->class, "model_type", rp_public_type(r), "torch_dtype",
                                 types[r->run_save_precision]);
-    for (const struct rp_public_setting *s = p->setting; s->name; s++)
+    for (const struct rp_public_setting *s = rp_public_settings(r); s->name; s++)
         if (s->kind != RP_SETTING_ONLY)
             json_object_set_new(config, s->name, saved_value(s, r));
     if (p->end_token) {

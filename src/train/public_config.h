@@ -3,8 +3,7 @@
  * What:    whether the settings of a published model are those of the recipe; the file that describes a saved one.
  * Flow:    --init DIR: config.json -> rp_public_config_check() -> names of ignored and unknown settings; --save DIR: recipe -> config.json.
  * Owner:   `ignored` and `unknown` are arrays of the caller's.
- * Extend:  a setting that affects the arithmetic of a model is a row of its struct rp_public (model/public.h); one that affects none is a
- *          word in public_config.c.
+ * Extend:  the settings of a model are in recipe/config.c.
  */
 #pragma once
 

@@ -471,6 +471,29 @@ static int check_with(const struct rp_recipe *r, const char *name, const char *v
     return rp_public_config_check(put_file("config.json", edited.data, edited.size), r, ignored, unknown, err);
 }
 
+/* What was saved says all that a recipe has to know: of either model, over a recipe with other sizes. */
+TEST(a_saved_config_is_a_model_config)
+{
+    static const char *const other[] = {"workload: bert\nmodel.hidden_size: 256\ntask.seq_length: 16\ntask.max_predictions_per_seq: 2\n",
+                                        "workload: gpt\nmodel.num_hidden_layers: 7\ntask.seq_length: 16\n"};
+    struct rp_recipe again;
+    struct rp_err err;
+    for (int gpt = 0; gpt < 2; gpt++) {
+        struct rp_recipe r = gpt ? small_gpt() : small_recipe();
+        RP_BUF text = {0};
+        rp_public_config_write(&text, &r);
+        const char *path = put_file("config.json", text.data, text.size);
+        RP_FREE char *set = rp_asprintf("model.config=%s", path);
+        RP_JSON *ignored = json_array(), *unknown = json_array();
+        if (CHECK(rp_recipe_parse(&again, other[gpt], strlen(other[gpt]), "r.yaml", "cpu", (const char *const[]){set}, 1, &err) == 0, "%s", err.msg)) {
+            CHECK(rp_public_config_check(path, &again, ignored, unknown, &err) == 0, "%s", err.msg);
+            CHECK(again.model_hidden_size == r.model_hidden_size && again.model_num_hidden_layers == r.model_num_hidden_layers);
+            rp_recipe_fini(&again);
+        }
+        rp_recipe_fini(&r);
+    }
+}
+
 TEST(settings_that_differ)
 {
     static const struct {
