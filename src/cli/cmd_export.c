@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "cli/opts.h"
 #include "compare/result.h"
-#include "import/export.h"
+#include "export/export.h"
 
 #include <string.h>
 
@@ -82,7 +82,7 @@ const struct rp_command rp_cmd_export = {
     .details =
         "Formats:\n"
 #define EXPORT(id, writes) "  " #id ": " writes "\n"
-#include "import/exporters.def"
+#include "export/exporters.def"
 #undef EXPORT
         "\n"
         "The bundle is verified first, without a replay; one that fails is not exported. The public MLPerf checker "

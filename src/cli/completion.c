@@ -23,7 +23,7 @@ static const char *const probes[] = {
 
 static const char *const exporters[] = {
 #define EXPORT(id, writes) #id,
-#include "import/exporters.def"
+#include "export/exporters.def"
 #undef EXPORT
 };
 

@@ -11,7 +11,7 @@
 
 #include "bundle/schema.h"
 #include "compare/result.h"
-#include "import/export.h"
+#include "export/export.h"
 #include "page/page.h"
 #include "run/agreement.h"
 #include "sign/countersign.h"

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "import/imported.h"
-#include "import/export.h"
+#include "export/export.h"
 #include "import/scan.h"
 #include "verify/levels.h"
 
@@ -21,7 +21,7 @@
 
 const struct rp_exporter rp_exporters[] = {
 #define EXPORT(id, writes) {#id, writes, rp_export_##id},
-#include "import/exporters.def"
+#include "export/exporters.def"
 #undef EXPORT
     {0},
 };

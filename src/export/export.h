@@ -3,7 +3,7 @@
  * What:    one table (exporters.def), one function per format.
  * Flow:    a verified bundle -> text.
  * Owner:   everything except the buffer is borrowed.
- * Extend:  one row in exporters.def and import/export_<id>.c.
+ * Extend:  one row in exporters.def and export/export_<id>.c.
  *
  * Values that a format requires and a bundle lacks are null, or explained in the metadata; nothing is made up.
  */
@@ -27,5 +27,5 @@ struct rp_exporter {
 extern const struct rp_exporter rp_exporters[]; /* ended by a row without a name */
 
 #define EXPORT(id, writes) int rp_export_##id(struct rp_buf *out, const struct rp_export_source *from, struct rp_err *err) rp_must_check;
-#include "import/exporters.def"
+#include "export/exporters.def"
 #undef EXPORT
