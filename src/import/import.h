@@ -33,7 +33,7 @@ struct rp_import_source {   /* one file while it is read */
     const char *name;       /* for documents: its last component, with the one before it where that is "2n8g" */
     struct rp_lines lines;
     struct rp_imported draft;   /* begins with the facts of --set */
-    struct rp_window window; /* that of the options, or all steps except the first */
+    struct rp_log_window window; /* that of the options, or all steps except the first */
 };
 
 struct rp_importer {

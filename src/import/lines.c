@@ -70,9 +70,10 @@ int rp_lines_next(struct rp_lines *l, char **line, size_t *size, struct rp_err *
         if (left > seen)
             end = memchr(l->buf.data + l->at + seen, '\n', left - seen);
         seen = left;
-        if ((end ? (size_t)(end - (l->buf.data + l->at)) : left) > RP_LINE_MAX) {
+        if ((end ? (size_t)(end - (l->buf.data + l->at)) : left) > RP_LOG_LINE_MAX) {
             l->number++;
-            return rp_lines_fail(l, err, "the line is longer than %lu MiB; is this the right file?", RP_LINE_MAX >> 20);
+            return rp_lines_fail(l, err, "the line is longer than %lu MiB; is this the right file?",
+                                 RP_LOG_LINE_MAX >> 20);
         }
         if (end || l->ended)
             break;

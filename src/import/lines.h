@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#define RP_LINE_MAX (4ul << 20) /* nccl-tests writes its whole JSON as one line */
+#define RP_LOG_LINE_MAX (4ul << 20) /* nccl-tests writes its whole JSON as one line */
 
 struct rp_lines {
     const char *name;        /* for messages, borrowed: printable */

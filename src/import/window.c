@@ -13,13 +13,13 @@
 #define HALF_DAY 43200.0
 #define DISAGREE 0.005 /* of the throughput: a larger difference to the log's own figure is noted */
 
-void rp_window_fini(struct rp_window *w)
+void rp_window_fini(struct rp_log_window *w)
 {
     free(w->sample);
     w->sample = NULL;
 }
 
-static void add_sample(struct rp_window *w, double v)
+static void add_sample(struct rp_log_window *w, double v)
 {
     if (w->samples == w->room && w->room < SAMPLES_MAX) {
         w->room = w->room ? 2 * w->room : 64;
@@ -30,7 +30,7 @@ static void add_sample(struct rp_window *w, double v)
     w->samples++;
 }
 
-static int add_time(struct rp_window *w, const struct rp_step *s, const struct rp_lines *at, struct rp_err *err)
+static int add_time(struct rp_log_window *w, const struct rp_step *s, const struct rp_lines *at, struct rp_err *err)
 {
     double t = s->time + w->day;
     if (!(fabs(t) < 1e12))
@@ -54,7 +54,7 @@ static int add_time(struct rp_window *w, const struct rp_step *s, const struct r
     return 0;
 }
 
-static void add_rate(struct rp_window *w, double rate)
+static void add_rate(struct rp_log_window *w, double rate)
 {
     w->rates += rate;
     w->inverse_rates += 1 / rate;
@@ -62,7 +62,7 @@ static void add_rate(struct rp_window *w, double rate)
 }
 
 /* A step inside the window. */
-static int add_step(struct rp_window *w, const struct rp_step *s, const struct rp_lines *at, struct rp_err *err)
+static int add_step(struct rp_log_window *w, const struct rp_step *s, const struct rp_lines *at, struct rp_err *err)
 {
     int has_rate = s->rate > 0 && s->rate < 1e15, has_duration = s->duration > 0 && s->duration < 1e9;
     const int has[] = {0, !isnan(s->time), has_duration, has_rate};
@@ -92,7 +92,7 @@ static int add_step(struct rp_window *w, const struct rp_step *s, const struct r
     return 0;
 }
 
-int rp_window_step(struct rp_window *w, const struct rp_step *s, const struct rp_lines *at, struct rp_err *err)
+int rp_window_step(struct rp_log_window *w, const struct rp_step *s, const struct rp_lines *at, struct rp_err *err)
 {
     if (w->closed)
         return 0;
@@ -117,7 +117,7 @@ int rp_window_step(struct rp_window *w, const struct rp_step *s, const struct rp
     return add_step(w, s, at, err);
 }
 
-static void put_samples(const struct rp_window *w, struct rp_imported *d, double over /* 0: they are rates */)
+static void put_samples(const struct rp_log_window *w, struct rp_imported *d, double over /* 0: they are rates */)
 {
     RP_JSON *list = json_array();
     for (int64_t i = 0; i < w->samples; i++) {
@@ -143,7 +143,7 @@ void rp_window_disagree(struct rp_imported *d, double printed, const char *unit,
 }
 
 /* Keeps the rate that the log itself prints, with a note if it differs. */
-static void put_printed(const struct rp_window *w, struct rp_imported *d, const char *rate_unit)
+static void put_printed(const struct rp_log_window *w, struct rp_imported *d, const char *rate_unit)
 {
     char where[60];
     if (!w->rate_count)
@@ -154,7 +154,8 @@ static void put_printed(const struct rp_window *w, struct rp_imported *d, const 
     rp_window_disagree(d, mean, rate_unit, where);
 }
 
-static void put_window(const struct rp_window *w, struct rp_imported *d, int64_t steps, double seconds, const char *how)
+static void put_window(const struct rp_log_window *w, struct rp_imported *d, int64_t steps, double seconds,
+                       const char *how)
 {
     char text[160];
     snprintf(text, sizeof text, "step %" PRId64 " to step %" PRId64 " of the log", w->first, w->last);
@@ -174,7 +175,7 @@ static void put_window(const struct rp_window *w, struct rp_imported *d, int64_t
         rp_imported_note(d, "%" PRId64 " samples are too many to list", w->samples);
 }
 
-static int fail_empty(const struct rp_window *w, const struct rp_lines *at, struct rp_err *err)
+static int fail_empty(const struct rp_log_window *w, const struct rp_lines *at, struct rp_err *err)
 {
     char range[80];
     if (!w->steps_seen)
@@ -191,8 +192,8 @@ static int fail_empty(const struct rp_window *w, const struct rp_lines *at, stru
                    at->name, range, w->skip_first ? ", without the first of the log" : "");
 }
 
-int rp_window_finish(struct rp_window *w, struct rp_imported *d, const char *unit, const char *rate_unit, const struct rp_lines *at,
-                     struct rp_err *err)
+int rp_window_finish(struct rp_log_window *w, struct rp_imported *d, const char *unit, const char *rate_unit,
+                     const struct rp_lines *at, struct rp_err *err)
 {
     rp_imported_infer(d);
     double batch = (double)rp_imported_get(d, "global_batch"), value = NAN, over = 0, seconds = w->stop - w->start;

@@ -502,11 +502,11 @@ TEST(a_file_has_the_lines_of_its_bytes)
 TEST(a_line_has_a_limit)
 {
     RP_BUF log = {0};
-    char *as = rp_alloc(RP_LINE_MAX + 2);
-    memset(as, 'a', RP_LINE_MAX + 1);
+    char *as = rp_alloc(RP_LOG_LINE_MAX + 2);
+    memset(as, 'a', RP_LOG_LINE_MAX + 1);
     rp_buf_printf(&log, "one\n%s\nstep: 19, a, throughput: 5.0\n", as);
     REFUSED(!import_one("dlperf", "x", log.data), err.msg);
-    as[RP_LINE_MAX] = 0;
+    as[RP_LOG_LINE_MAX] = 0;
     log.size = 0;
     rp_buf_printf(&log, "one\n%s\nstep: 19, a, throughput: 5.0\n", as);
     RP_JSON *doc = import_one("dlperf", "x", log.data);
