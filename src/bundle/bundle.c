@@ -18,10 +18,11 @@
 
 static const struct {
     const char *name;
+    enum rp_bundle_kind of;
     int required;
     const char *meaning;
 } rows[] = {
-#define MEMBER(name, required, meaning) {name, required, meaning},
+#define MEMBER(name, of, required, meaning) {name, RP_BUNDLE_##of, required, meaning},
 #include "bundle/members.def"
 #undef MEMBER
 };
@@ -89,6 +90,13 @@ static int may_be_large(const char *name)
     return rp_ends_with(name, ".xml") || (strncmp(name, "steps/", 6) == 0 && !rp_ends_with(name, ".telemetry.jsonl"));
 }
 
+static size_t most_bytes(const char *name)
+{
+    return may_be_large(name)              ? RP_BUNDLE_MEMBER_MAX
+           : strncmp(name, "log/", 4) == 0 ? RP_BUNDLE_LOG_MAX
+                                           : RP_BUNDLE_DOCUMENT_MAX;
+}
+
 /* Bundles of earlier versions have other members: then their version is what is wrong with them. */
 static int check_version(const struct rp_bundle *b, struct rp_err *err)
 {
@@ -105,7 +113,7 @@ static struct rp_member *insert_member(struct rp_bundle *b, const char *name, si
 {
     char safe[RP_TAR_NAME_MAX + 1];
     int at = member_place(name), i = b->n;
-    size_t most = may_be_large(name) ? RP_BUNDLE_MEMBER_MAX : RP_BUNDLE_DOCUMENT_MAX;
+    size_t most = most_bytes(name);
     rp_ascii(safe, sizeof safe, name);
     if (at < 0 && check_version(b, err) < 0)
         return NULL;
@@ -148,12 +156,27 @@ void rp_member_sha256(char out[RP_SHA256_HEX], const struct rp_member *m)
         rp_sha256_hex(out, m->bytes.data, m->bytes.size);
 }
 
-static int check_required(const struct rp_bundle *b, struct rp_err *err)
+enum rp_bundle_kind rp_bundle_kind(const struct rp_bundle *b)
 {
+    return rp_bundle_find(b, RP_LOG_STDOUT) ? RP_BUNDLE_COMMAND : RP_BUNDLE_RUN;
+}
+
+/* Every required member of its kind, and none of the other kind, which no check would read. */
+static int check_members(const struct rp_bundle *b, struct rp_err *err)
+{
+    const enum rp_bundle_kind kind = rp_bundle_kind(b);
     for (int row = 0; row < ROWS; row++)
-        if (rows[row].required && !rp_bundle_find(b, rows[row].name))
+        if (rows[row].required && (rows[row].of == RP_BUNDLE_ANY || rows[row].of == kind) &&
+            !rp_bundle_find(b, rows[row].name))
             return check_version(b, err) < 0 ? -1
                                              : rp_fail(err, RP_MALFORMED, "member '%s' is missing", rows[row].name);
+    for (int i = 0; i < b->n; i++) {
+        const enum rp_bundle_kind of = rows[member_place(b->member[i].name) / NUMBER_MAX].of;
+        if (of != RP_BUNDLE_ANY && of != kind)
+            return rp_fail(err, RP_MALFORMED, "member '%s' does not belong to the bundle of a %s", b->member[i].name,
+                           kind == RP_BUNDLE_COMMAND ? "command, which has " RP_LOG_STDOUT
+                                                     : "run, which has no " RP_LOG_STDOUT);
+    }
     return 0;
 }
 
@@ -257,7 +280,7 @@ int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, struct rp
         return -1;
     rp_bundle_sums(&sums, b);
     if (rp_bundle_add(b, SUMS, sums.data, sums.size, err) < 0 || add_stock_forms(b, key, &sums, err) < 0 ||
-        add_statement(b, key, err) < 0 || check_required(b, err) < 0)
+        add_statement(b, key, err) < 0 || check_members(b, err) < 0)
         return -1;
     return rp_bundle_pack(b, file, err);
 }
@@ -344,7 +367,7 @@ static int read_members(struct rp_bundle *b, struct bundle_reader *r, struct rp_
         if (kept < 0 || read_member(r, m, size, kept, err) < 0)
             return -1;
     }
-    return more < 0 ? -1 : check_required(b, err);
+    return more < 0 ? -1 : check_members(b, err);
 }
 
 static int read_from(struct rp_bundle *b, struct rp_unpack *from, int lean, struct rp_err *err)

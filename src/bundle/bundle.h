@@ -21,6 +21,7 @@
 #define RP_BUNDLE_MEMBER_MAX (256ul << 20)    /* records of steps, and what hwloc wrote */
 #define RP_BUNDLE_DOCUMENT_MAX (4ul << 20)    /* any other member */
 #define RP_BUNDLE_DOCUMENTS_MAX (32ul << 20)  /* all others together, which are kept in memory */
+#define RP_BUNDLE_LOG_MAX (6ul << 20)         /* a member of log/: three of them leave room for captures */
 #define RP_BUNDLE_TOTAL_MAX (512ul << 20)     /* all members */
 #define RP_BUNDLE_VALUES_MAX 160000           /* of facts.json and of run.json */
 
@@ -35,6 +36,14 @@ struct rp_bundle {
     struct rp_member *member;
     int n;
 };
+
+/* What a bundle is about, by its members: a run of this program, or a command of somebody else that it observed
+ * (`repro exec`), whose figures are those of the command's own log. members.def has the members of each. */
+enum rp_bundle_kind { RP_BUNDLE_ANY, RP_BUNDLE_RUN, RP_BUNDLE_COMMAND };
+enum rp_bundle_kind rp_bundle_kind(const struct rp_bundle *b); /* never ANY */
+#define RP_LOG_STDOUT "log/stdout"                             /* which makes it the bundle of a command */
+#define RP_LOG_STDERR "log/stderr"
+#define RP_LOG_FILE "log/file"
 
 void rp_bundle_fini(struct rp_bundle *b);
 #define RP_BUNDLE __attribute__((cleanup(rp_bundle_fini))) struct rp_bundle
@@ -54,8 +63,8 @@ int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, struct rp
 /* Packs the members as they are: for a bundle that was read and got another countersignature or time stamp. */
 int rp_bundle_pack(const struct rp_bundle *b, struct rp_buf *file, struct rp_err *err) rp_must_check;
 /* path: as of rp_bundle_source_open(). Strict: regular files only, known metadata, plain names, no duplicates,
- * canonical order, every required member, nothing after the end; otherwise RP_MALFORMED. The contents of members are
- * not checked. */
+ * canonical order, every required member of its kind and none of the other, nothing after the end; otherwise
+ * RP_MALFORMED. The contents of members are not checked. */
 int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err) rp_must_check;
 
 /* The same from a descriptor, with bounded memory: only the digests of large records and of a large hwloc file are kept. */

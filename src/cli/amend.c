@@ -36,7 +36,7 @@ int rp_amend_open(char **path, struct stat *st, const char *name, const char *ou
     *path = realpath(name, NULL);
     if (!*path)
         return rp_fail(err, RP_IO, "cannot open '%s': %s", name, strerror(errno));
-    return output && rp_cli_check_bundle_output(output, force, err) < 0 ? -1 : lock_file(*path, st, err);
+    return output && rp_cli_check_bundle_output(output, "--output", force, err) < 0 ? -1 : lock_file(*path, st, err);
 }
 
 int rp_amend_read(struct rp_bundle *whole, const char *path, const struct rp_bundle *verified, struct rp_err *err)

@@ -133,27 +133,37 @@ int rp_cli_write_output(const struct rp_cli *cli, const char *path, int force, c
     return (force || is_device(path) ? rp_write_file : rp_write_new_file)(path, text->data, text->size, 0644, err);
 }
 
-int rp_cli_check_bundle_output(const char *path, int force, struct rp_err *err)
+static int check_output(const char *path, const char *option, int force, struct rp_err *err)
+{
+    struct stat st;
+    if (!*path)
+        return rp_fail(err, RP_USAGE, "%s: the name is empty", option);
+    if (is_device(path))
+        return 0;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return rp_fail(err, RP_USAGE, "'%s' exists and is not a regular file; choose another name with %s", path,
+                       option);
+    if (!force && lstat(path, &st) == 0)
+        return rp_fail(err, RP_USAGE, "'%s' exists; choose another name with %s, or give --force", path, option);
+    return 0;
+}
+
+int rp_cli_check_bundle_output(const char *path, const char *option, int force, struct rp_err *err)
 {
     struct stat st;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return rp_fail(err, RP_USAGE, "--output: '%s' is a %s; a bundle is written to a regular file: choose another name", path,
-                       S_ISDIR(st.st_mode) ? "folder" : S_ISFIFO(st.st_mode) ? "pipe" : S_ISSOCK(st.st_mode) ? "socket" : "device");
-    return rp_cli_check_output(path, force, err);
+        return rp_fail(err, RP_USAGE, "%s: '%s' is a %s; a bundle is written to a regular file: choose another name",
+                       option, path,
+                       S_ISDIR(st.st_mode)    ? "folder"
+                       : S_ISFIFO(st.st_mode) ? "pipe"
+                       : S_ISSOCK(st.st_mode) ? "socket"
+                                              : "device");
+    return check_output(path, option, force, err);
 }
 
 int rp_cli_check_output(const char *path, int force, struct rp_err *err)
 {
-    struct stat st;
-    if (!*path)
-        return rp_fail(err, RP_USAGE, "--output: the name is empty");
-    if (is_device(path))
-        return 0;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return rp_fail(err, RP_USAGE, "'%s' exists and is not a regular file; choose another name with --output", path);
-    if (!force && lstat(path, &st) == 0)
-        return rp_fail(err, RP_USAGE, "'%s' exists; choose another name with --output, or give --force", path);
-    return 0;
+    return check_output(path, "--output", force, err);
 }
 
 static void print_json(const json_t *j)
@@ -296,6 +306,7 @@ int rp_cli_main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is handled like a full disk */
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves must not end a run */
     int status = run_command(&cli, argc, argv, &err) < 0 ? rp_exit_status(err.code) : 0;
+    status = cli.status ? cli.status : status;
     if (flush_stdout() < 0 && status == 0)
         status = rp_exit_status(RP_IO);
     rp_cli_fini(&cli);

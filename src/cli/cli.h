@@ -50,6 +50,7 @@ struct rp_cli {           /* what every command gets */
     const char **argv;
     void *opts;           /* the command's own struct, zeroed, filled */
     const struct rp_command *command;
+    int status; /* of the command that `exec` ran: the exit status, unless it is 0 */
     /* What the command returns. With --json rp_cli_main() prints it. If the command fails, the document gets an "error"
      * member: stdout is always one document. */
     json_t *result;
@@ -101,8 +102,8 @@ int rp_cli_has_stdout(void); /* 0: the process was started without one: no summa
 /* Before the work begins: --output names a new file, with `force` an existing one, or a device such as /dev/null; never
  * a pipe, which would wait for a reader. */
 int rp_cli_check_output(const char *path, int force, struct rp_err *err) rp_must_check;
-/* The same for a bundle, which replaces a file or is a new one: no device either. */
-int rp_cli_check_bundle_output(const char *path, int force, struct rp_err *err) rp_must_check;
+/* The same for a bundle, which replaces a file or is a new one: no device either. option: that names it. */
+int rp_cli_check_bundle_output(const char *path, const char *option, int force, struct rp_err *err) rp_must_check;
 /* The whole file or nothing; without `force` only devices exist already. path NULL: stdout, but not with --json. */
 int rp_cli_write_output(const struct rp_cli *cli, const char *path, int force, const struct rp_buf *text,
                         struct rp_err *err) rp_must_check;

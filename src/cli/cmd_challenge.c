@@ -124,6 +124,8 @@ static int draw_parts(struct rp_draw *d, struct rp_verification *v, struct rp_ve
         return rp_wrap(err, "--draw");
     if (rp_verify(v, cli->argv[0], &vo, err) < 0)
         return rp_wrap(err, "'%s' does not verify", cli->argv[0]);
+    if (rp_verified_run(kept, cli->argv[0], err) < 0)
+        return -1;
     const char *why = rp_draw_weakness(&c, kept->run.facts, v->fingerprint);
     if (why && !cli->quiet)
         fprintf(stderr, "this draw will not count: %s\n", why);

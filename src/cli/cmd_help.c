@@ -59,7 +59,7 @@ static int cmd_help(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_help = {
     .name = "help",
     .operands = "[COMMAND]...",
-    .summary = "explain a command; print the man page or shell completion",
+    .summary = "explain COMMAND, or everything; man page, completion; COMMAND --help: its options",
     .details = "'repro COMMAND --help' prints one line for each option; this prints the whole explanation. With --json: the table of "
                "commands, options and exit statuses, or the part of COMMAND.\n"
                "\n"

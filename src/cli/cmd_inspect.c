@@ -25,7 +25,7 @@ static json_t *member_json(const struct rp_member *m, int with_text)
     return j;
 }
 
-/* A member that follows its schema, "facts" or "run"; NULL: it does not. */
+/* A member that follows its schema, "facts", "run" or those of a command; NULL: it does not. */
 static json_t *parse_member(const struct rp_bundle *b, const char *name, const char *schema_name)
 {
     struct rp_err ignored;
@@ -50,11 +50,32 @@ static void add_values(json_t *out, const json_t *from)
     }
 }
 
+/* The same of a command: its rate is that of its own log. */
+static json_t *command_summary_json(const struct rp_bundle *b)
+{
+    struct rp_err ignored;
+    json_t *out = json_object();
+    RP_JSON *facts = parse_member(b, "facts.json", "command-facts"), *figures = parse_member(b, "run.json", "command");
+    struct rp_run_documents *d = facts && figures ? rp_run_documents_read_command(facts, figures, &ignored) : NULL;
+    if (!d)
+        return out;
+    const char *unit;
+    const double rate = rp_run_throughput(d, &unit);
+    add_values(out, facts);
+    add_values(out, figures);
+    if (!isnan(rate))
+        json_object_set_new(out, "throughput by its own log", json_pack("{s:f, s:s}", "value", rate, "unit", unit));
+    rp_run_documents_free(d);
+    return out;
+}
+
 /* Texts and numbers of the run and of its results; empty if its documents do not follow their schemas. */
 static json_t *summary_json(const struct rp_bundle *b)
 {
     struct rp_err ignored;
     json_t *out = json_object();
+    if (rp_bundle_kind(b) == RP_BUNDLE_COMMAND)
+        return command_summary_json(b);
     char device[RP_DEVICE_TEXT];
     RP_JSON *facts = parse_member(b, "facts.json", "facts"), *figures = parse_member(b, "run.json", "run");
     struct rp_run_documents *d = facts && figures ? rp_run_documents_read(facts, figures, &ignored) : NULL;

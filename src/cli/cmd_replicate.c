@@ -201,6 +201,8 @@ static int cmd_replicate(struct rp_cli *cli, struct rp_err *err)
     rp_progress_init(&progress, STDERR_FILENO, cli->quiet);
     if (rp_verify(&v, cli->argv[0], &vo, err) < 0)
         return rp_wrap(err, "the original is not replicated");
+    if (rp_verified_run(&kept, cli->argv[0], err) < 0)
+        return -1;
     RP_BUF line = {0};
     rp_verification_line(&line, &v);
     rp_progress_note(&progress, "original, signed by %s: %s", v.fingerprint, rp_buf_text(&line));

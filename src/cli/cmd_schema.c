@@ -30,10 +30,13 @@ static const struct schema {
 } schemas[] = {
     {.name = "facts", .title = "facts.json: what was said of a run"},
     {.name = "run", .title = "run.json: every figure of a run"},
+    {.name = "command-facts", .title = "facts.json of a command: what was said of it"},
+    {.name = "command", .title = "run.json of a command: every figure of its log"},
     {.name = "step", .title = "one line of steps/rankN.jsonl"},
     {.name = "telemetry", .title = "one line of steps/rankN.telemetry.jsonl"},
     {.name = "env", .title = "env/nodeN.*.json, and what 'repro capture' writes"},
     {.name = "statement", .title = "payload of statement.dsse.json"},
+    {.name = "command-statement", .title = "the same of a command"},
     {.name = "ledger", .title = "one line of a ledger, or of the record of verifications"},
     {.name = "error", .title = "a command with --json that fails and returns nothing else"},
     {"compare", "repro compare --json", &rp_type_comparison, RP_COMPARISON_SCHEMA, 0},
@@ -41,6 +44,7 @@ static const struct schema {
     {"imported", "what 'repro import' writes", &rp_type_imported_answer, RP_IMPORTED_SCHEMA, 1},
 #define OUTPUT(command, returned) {.name = command, .title = "repro " command " --json", .type = &rp_type_##returned}
     OUTPUT("run", run_answer),
+    OUTPUT("exec", exec_answer),
     OUTPUT("replicate", run_answer),
     OUTPUT("verify", verify_answer),
     OUTPUT("report", report_answer),

@@ -124,7 +124,9 @@ static void put_sentence(struct rp_buf *out, const char *s)
 
 static void put_usage(struct rp_buf *out, const struct rp_command *c)
 {
-    rp_buf_printf(out, "Usage: repro %s%s%s%s [options]\n", c->name, c->run ? "" : " COMMAND", *c->operands ? " " : "", c->operands);
+    const int last = strncmp(c->operands, "-- ", 3) == 0; /* nothing after it is an option */
+    rp_buf_printf(out, "Usage: repro %s%s%s%s%s%s\n", c->name, last ? " [options]" : "", c->run ? "" : " COMMAND",
+                  *c->operands ? " " : "", c->operands, last ? "" : " [options]");
 }
 
 /* group NULL: the commands that are not subcommands. */
@@ -205,8 +207,7 @@ void rp_help_command(struct rp_buf *out, const struct rp_command *c)
 void rp_help_top_screen(struct rp_buf *out)
 {
     rp_buf_puts(out, "Usage: repro COMMAND [options]   " RP_TAGLINE "\n");
-    put_command_lines(out, NULL, NULL);
-    rp_buf_puts(out, "repro COMMAND --help: its options; repro help COMMAND: explanation; repro help: everything\n");
+    put_command_lines(out, NULL, NULL); /* the last one, help, says how to go on */
 }
 
 void rp_help_top(struct rp_buf *out)

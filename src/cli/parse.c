@@ -164,12 +164,16 @@ static int parse_short_options(struct parser *p, char **argv, int *i, int argc, 
     return 0;
 }
 
-/* Of "A [B]" 1 to 2, of "A B..." 2 or more, of "A [B...]" 1 or more, of "A | --option" 0 or 1. */
+/* Of "A [B]" 1 to 2, of "A B..." 2 or more, of "A [B...]" and "-- A [B...]" 1 or more, of "A | --option" 0 or 1. */
 static void count_operands(const char *operands, int *least, int *most)
 {
     *least = *most = 0;
     for (const char *p = operands; *p && *p != '|'; p += strspn(p, " ")) {
         size_t n = strcspn(p, " ");
+        if (n == 2 && strncmp(p, "--", 2) == 0) { /* after which nothing is an option */
+            p += n;
+            continue;
+        }
         *least += *p != '[' && !strchr(p, '|');
         *most = memmem(p, n, "...", 3) ? INT_MAX : *most + 1;
         p += n;

@@ -88,9 +88,10 @@ int rp_run_output_choose(struct rp_run_output *out, const char *given, int force
     RP_FREE char *first = rp_strdup(out->path); /* another run may have started in this second */
     for (int i = 2; !out->named && !force && i <= NUMBERS_MAX && lstat(out->path, &st) == 0; i++)
         replace_path(out, numbered_name(first, i));
-    if (rp_cli_check_bundle_output(out->path, force, err) < 0)
+    const char *option = out->option ? out->option : "--output";
+    if (rp_cli_check_bundle_output(out->path, option, force, err) < 0)
         return -1;
-    return rp_run_can_create(out->path, err) < 0 ? rp_wrap(err, "the bundle (--output chooses another place)") : 0;
+    return rp_run_can_create(out->path, err) < 0 ? rp_wrap(err, "the bundle (%s chooses another place)", option) : 0;
 }
 
 /* Writes out->path, or the next free name. */
@@ -132,7 +133,8 @@ int rp_run_output_judge(const struct rp_run_output *out, struct rp_err *err)
     if (out->unwritable.code != RP_OK)
         return rp_fail(err, RP_IO, "%s; the bundle was saved as '%s'", out->unwritable.msg, out->path);
     if (out->taken && out->named)
-        return rp_fail(err, RP_IO, "the file of --output appeared during the run; the bundle was saved as '%s'", out->path);
+        return rp_fail(err, RP_IO, "the file of %s appeared during the run; the bundle was saved as '%s'",
+                       out->option ? out->option : "--output", out->path);
     return 0;
 }
 

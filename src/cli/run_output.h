@@ -13,6 +13,7 @@
 #define RP_BUNDLE_ENDING ".repro.tar.zst" /* of names that `run` chooses */
 
 struct rp_run_output {
+    const char *option; /* that names it, for messages; NULL: --output */
     char *path;
     int named;                /* by the user */
     int piped;                /* to standard output: path is "-" */

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "capture/value.h"
 #include "report/figure.h"
+#include "run/run.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -51,6 +52,9 @@ static char *throughput_of(const struct rp_line *c)
 static char *status_of(const struct rp_line *c)
 {
     const struct rp_result_source *s = &c->row->source;
+    if (s->kind == RP_RESULT_COMMAND)
+        return rp_asprintf("%s%s%s; " RP_MEASURED_BY_LOG, s->key_known ? "signed" : "signed, key unknown",
+                           s->warnings ? ", with warnings: " : "", s->warnings ? s->warnings : "");
     if (s->kind != RP_RESULT_BUNDLE)
         return rp_asprintf("%s, unsigned", rp_result_kind_name(s->kind));
     if (!s->signed_by)

@@ -220,7 +220,7 @@ static int is_one_bundle(const struct rp_result *a, const struct rp_result *b)
 static void evidence_text(char *out, size_t size, const struct rp_result *row)
 {
     const struct rp_result_source *s = &row->source;
-    if (s->kind == RP_RESULT_BUNDLE)
+    if (s->kind == RP_RESULT_BUNDLE || s->kind == RP_RESULT_COMMAND)
         snprintf(out, size, "%s%s%s", s->verdict ? s->verdict : RP_UNKNOWN, s->note ? "; " : "", s->note ? s->note : "");
     else
         snprintf(out, size, "%s, unsigned", rp_result_kind_name(s->kind));

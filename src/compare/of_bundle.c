@@ -372,6 +372,43 @@ static void fill(struct rp_result *row, const struct rp_run *run, const struct r
     }
 }
 
+/* ---- of a command ---- */
+
+/* The results of its log, as imported ones are, but from signed bytes. */
+static int add_command(struct rp_rows *rows, const struct rp_run *run, struct rp_err *err)
+{
+    const struct rp_run_documents *d = run->doc;
+    const int first = rows->n;
+    if (!d->observed->log || !json_array_size(d->observed->log->result))
+        return rp_fail(err, RP_UNAVAILABLE, "the bundle of the command '%.100s' has no figure: %s", d->command->name,
+                       !d->command->log    ? "no log was named (repro exec --log)"
+                       : !d->observed->log ? "the command wrote no log"
+                                           : "the importer found none in its log ('repro verify' repeats why)");
+    RP_JSON *doc = json_pack("{s:s, s:O}", "schema", RP_IMPORTED_SCHEMA, "rows", d->observed->log->result);
+    if (rp_rows_from_json(rows, doc, rp_command_log_member(d->command), NULL, err) < 0)
+        return -1;
+    for (int i = first; i < rows->n; i++) {
+        struct rp_result *row = &rows->row[i];
+        row->source.kind = RP_RESULT_COMMAND;
+        row->source.line = -1;
+        free(row->source.log_sha256);
+        row->source.log_sha256 = NULL;
+        if (!row->link)
+            row->link = rp_alloc(2 * sizeof *row->link);
+        if (!row->links)
+            set_text(&row->link[row->links++], rp_command_log_member(d->command));
+        if (!row->date)
+            set_text(&row->date, d->command->started_at);
+        row->environment = json_incref(run->node[0].before);
+        if (rp_facts_complete(run->facts))
+            continue;
+        RP_FREE char *note = rp_asprintf("the command is marked %.20s%s%.400s", run->facts->status,
+                                         row->source.note ? "; " : "", row->source.note ? row->source.note : "");
+        set_text(&row->source.note, note);
+    }
+    return 0;
+}
+
 /* ---- verified or not ---- */
 
 static json_t *member_json(const struct rp_bundle *b, const char *name, const struct rp_schema *schema,
@@ -409,12 +446,16 @@ static int read_unverified(struct rp_run *run, const struct rp_bundle *b, struct
     return 0;
 }
 
-/* The members of a bundle that failed, as they are; they must still have the right form. */
+/* The members of a bundle that failed, as they are; they must still have the right form. The log of a command would be
+ * read again: that is what `verify` does. */
 static int fill_unverified(struct rp_result *row, const char *path, struct rp_err *err)
 {
     RP_BUNDLE b = {0};
     struct rp_run run = {0};
-    const int failed = rp_bundle_skim(&b, path, err) < 0 || read_unverified(&run, &b, err) < 0;
+    const int failed = rp_bundle_skim(&b, path, err) < 0 ||
+                       (rp_bundle_kind(&b) == RP_BUNDLE_COMMAND
+                            ? rp_fail(err, RP_UNAVAILABLE, "the bundle of a command is compared only where it verifies")
+                            : read_unverified(&run, &b, err)) < 0;
     if (!failed)
         fill(row, &run, NULL);
     rp_run_fini(&run);
@@ -433,8 +474,33 @@ static int refuse_unverified(struct rp_result *row, const char *path, const stru
                    readable ? " (--unverified compares it anyway)" : "");
 }
 
+/* The first result of its log, or a row with its name alone. */
+static struct rp_result *add_verified_command(struct rp_rows *rows, const struct rp_verification *v,
+                                              const struct rp_verified *kept)
+{
+    struct rp_err ignored;
+    struct rp_rows own = {0};
+    const int none = add_command(&own, &kept->run, &ignored) < 0 || own.n == 0;
+    struct rp_result *row = rp_rows_add(rows);
+    if (!none) {
+        struct rp_result empty = *row;
+        *row = own.row[0];
+        own.row[0] = empty;
+    }
+    rp_rows_fini(&own);
+    row->source.kind = RP_RESULT_COMMAND;
+    if (!row->label)
+        set_text(&row->label, kept->run.doc->command->name);
+    set_text(&row->source.signed_by, v->fingerprint);
+    row->source.key_known = v->standing >= RP_STANDING_TRUSTED;
+    rp_result_complete(row);
+    return row;
+}
+
 struct rp_result *rp_rows_add_verified(struct rp_rows *rows, const struct rp_verification *v, const struct rp_verified *kept)
 {
+    if (kept->run.doc->command)
+        return add_verified_command(rows, v, kept);
     struct rp_result *row = rp_rows_add(rows);
     row->source.kind = RP_RESULT_BUNDLE;
     fill(row, &kept->run, NULL);
@@ -442,6 +508,36 @@ struct rp_result *rp_rows_add_verified(struct rp_rows *rows, const struct rp_ver
     row->source.key_known = v->standing >= RP_STANDING_TRUSTED;
     rp_result_complete(row);
     return row;
+}
+
+/* Who signed, and what the checks proved. */
+static void set_verdict(struct rp_result *row, const struct rp_verification *v)
+{
+    char text[RP_RESULT_TEXT_MAX + 1];
+    RP_BUF verdict = {0}, warnings = {0};
+    snprintf(text, sizeof text, "%s%s%s%s", v->fingerprint, *v->signer ? " (" : "", v->signer, *v->signer ? ")" : "");
+    set_text(&row->source.signed_by, text);
+    rp_levels_line(&verdict, v);
+    set_text(&row->source.verdict, rp_buf_text(&verdict));
+    row->source.key_known = v->standing >= RP_STANDING_TRUSTED;
+    rp_level_warnings(&warnings, v);
+    set_text(&row->source.warnings, rp_buf_text(&warnings));
+}
+
+static int rows_from_command(struct rp_rows *rows, const char *path, const struct rp_verification *v,
+                             const struct rp_verified *kept, struct rp_err *err)
+{
+    char sha256[RP_SHA256_HEX];
+    const int first = rows->n;
+    if (add_command(rows, &kept->run, err) < 0 || rp_sha256_file(sha256, path, NULL, err) < 0)
+        return -1;
+    for (int i = first; i < rows->n; i++) {
+        set_verdict(&rows->row[i], v);
+        set_text(&rows->row[i].source.file, path);
+        set_text(&rows->row[i].source.format, "repro bundle of a command");
+        set_text(&rows->row[i].source.sha256, sha256);
+    }
+    return 0;
 }
 
 int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_result_opts *o, struct rp_err *err)
@@ -452,22 +548,16 @@ int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_
     struct rp_err why = {0};
     char sha256[RP_SHA256_HEX], text[RP_RESULT_TEXT_MAX + 1];
     int failed = rp_verify(&v, path, &vo, &why) < 0, rc = 0;
+    if (!failed && kept.run.doc->command)
+        return rows_from_command(rows, path, &v, &kept, err);
     struct rp_result *row = rp_rows_add(rows);
     row->source.kind = RP_RESULT_BUNDLE;
     set_text(&row->source.file, path);
     set_text(&row->source.format, "repro bundle");
     if (!failed) {
         fill(row, &kept.run, &kept.run.records);
-        snprintf(text, sizeof text, "%s%s%s%s", v.fingerprint, *v.signer ? " (" : "", v.signer, *v.signer ? ")" : "");
-        set_text(&row->source.signed_by, text);
-        RP_BUF verdict = {0};
-        rp_levels_line(&verdict, &v);
-        set_text(&row->source.verdict, rp_buf_text(&verdict));
+        set_verdict(row, &v);
         set_text(&row->source.statement, v.statement);
-        row->source.key_known = v.standing >= RP_STANDING_TRUSTED;
-        RP_BUF warnings = {0};
-        rp_level_warnings(&warnings, &v);
-        set_text(&row->source.warnings, rp_buf_text(&warnings));
     } else if (o->unverified) {
         snprintf(text, sizeof text, "NOT VERIFIED: %.400s", why.msg);
         set_text(&row->source.verdict, text);

@@ -63,7 +63,7 @@ const char *rp_result_nearest_key(const char *key)
 
 const char *rp_result_kind_name(enum rp_result_kind kind)
 {
-    static const char *const names[] = {"imported", "published", "bundle"};
+    static const char *const names[] = {"imported", "published", "bundle", "command"};
     return names[kind];
 }
 

@@ -23,8 +23,9 @@
 #define RP_RESULT_SAMPLES_MAX 100000
 #define RP_IMPORTED_SCHEMA "repro-imported/1"
 
-enum rp_result_kind { RP_RESULT_IMPORTED, RP_RESULT_PUBLISHED, RP_RESULT_BUNDLE };
-const char *rp_result_kind_name(enum rp_result_kind kind); /* "imported", "published", "bundle" */
+/* COMMAND: of the log of a command, in the bundle of `exec`: signed, but measured by the command itself. */
+enum rp_result_kind { RP_RESULT_IMPORTED, RP_RESULT_PUBLISHED, RP_RESULT_BUNDLE, RP_RESULT_COMMAND };
+const char *rp_result_kind_name(enum rp_result_kind kind); /* "imported", "published", "bundle", "command" */
 
 struct rp_run_documents; /* run/run.h */
 struct rp_result_source {
@@ -112,6 +113,7 @@ struct rp_result_opts {
     const char *trust; /* as of `verify --trust`, or NULL */
     int unverified;
 };
+/* Of a run one row, of a command one for each result of its log; RP_UNAVAILABLE: that has none. */
 int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_result_opts *o, struct rp_err *err) rp_must_check;
 /* The same for a bundle that is verified already, without samples: for the published results on a page. */
 struct rp_verification; /* verify/verify.h */

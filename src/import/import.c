@@ -206,7 +206,7 @@ static void find_repeats(const struct rp_import *im, int *of)
     }
 }
 
-static json_t *rows_of(const struct rp_import *im, json_t *figures)
+json_t *rp_import_rows(const struct rp_import *im, json_t *figures)
 {
     json_t *rows = json_array();
     RP_FREE int *of = rp_alloc((size_t)im->n * sizeof *of);
@@ -232,7 +232,7 @@ json_t *rp_import_document(const struct rp_import *im, const struct rp_import_op
     const struct rp_build *b = rp_build_record();
     RP_FREE char *importer = rp_asprintf("repro %s, commit %s", b->version, b->commit);
     json_t *figures = json_array(), *given = json_array();
-    json_t *rows = rows_of(im, figures);
+    json_t *rows = rp_import_rows(im, figures);
     json_t *provenance = json_pack("{s:s, s:s, s:s, s:O*, s:o, s:o}", "format", im->importer->name, "importer", importer, "at", at,
                                    "sources", im->sources, "figures", figures, "given", given);
     for (int i = 0; i < o->sets; i++) {

@@ -57,6 +57,9 @@ struct rp_import {
 int rp_import_file(struct rp_import *im, const char *path, const struct rp_import_opts *o, struct rp_err *err) rp_must_check;
 int rp_import_memory(struct rp_import *im, const char *path, const void *data, size_t size, const struct rp_import_opts *o,
                      struct rp_err *err) rp_must_check;
+/* The rows of the document alone; every figure of each draft, with the line that it comes from, goes to the end of
+ * `evidence`. */
+json_t *rp_import_rows(const struct rp_import *im, json_t *evidence);
 /* The document; at: RFC 3339. Repeats become one row: the median over the files. */
 json_t *rp_import_document(const struct rp_import *im, const struct rp_import_opts *o, const char *at);
 void rp_import_fini(struct rp_import *im);

@@ -19,6 +19,12 @@ static const struct rp_facts *facts_of(const struct rp_shown_bundle *b)
     return &b->v->run->facts;
 }
 
+/* Of a command there are no throughput, losses and settings here: what its log says is in a table of its own. */
+static int is_command(const struct rp_shown_bundle *b)
+{
+    return b->v->run->command != NULL;
+}
+
 static int one_recipe(const struct rp_shown_bundle *b, int n)
 {
     for (int i = 1; i < n; i++)
@@ -286,23 +292,56 @@ static void put_scaling(struct rp_buf *out, const struct rp_rows *rows)
     rp_doc_write(out, &table, RP_DOC_HTML);
 }
 
+void rp_overview_row(struct rp_rows *rows, const struct rp_shown_bundle *b)
+{
+    struct rp_result *row = rp_rows_add_verified(rows, b->v, b->kept);
+    if (is_command(b))
+        row->throughput = NAN;
+}
+
+/* What is not in the bars, because this program did not measure it. */
+static void put_commands(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
+{
+    int any = 0;
+    for (int i = 0; i < n; i++)
+        any |= is_command(&b[i]);
+    if (!any)
+        return;
+    rp_html_table(out, "Commands, each " RP_MEASURED_BY_LOG, "#bundle|command|#throughput|unit");
+    for (int i = 0; i < n; i++) {
+        struct rp_section s;
+        if (!is_command(&b[i]))
+            continue;
+        rp_section_init(&s, out, i + 1, &b[i]);
+        rp_buf_printf(out, "<tr><td class=\"r\">%d</td><th scope=\"row\">", i + 1);
+        rp_section_fill(&s, "{/name t}</th><td class=\"r\">");
+        if (json_array_size(b[i].v->run->observed->log ? b[i].v->run->observed->log->result : NULL) == 1)
+            rp_section_fill(
+                &s, "{/log/result/0/throughput/value d3}</td><td>{/log/result/0/throughput/unit t}</td></tr>\n");
+        else
+            rp_buf_puts(out, "</td><td></td></tr>\n");
+    }
+    rp_html_table_end(out);
+}
+
 void rp_overview(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
 {
     const struct differing d = settings_that_differ(b, n);
     RP_ROWS rows = {0};
     for (int i = 0; i < n; i++)
-        rp_rows_add_verified(&rows, b[i].v, b[i].kept);
+        rp_overview_row(&rows, &b[i]);
     rp_buf_puts(out, "<div class=\"overview\">");
     for (int i = 0; i < n; i++)
-        if (!seen_before(b, i, unit_of))
+        if (!is_command(&b[i]) && !seen_before(b, i, unit_of))
             put_throughput(out, b, n, &d, unit_of(&b[i]));
+    put_commands(out, b, n);
     rp_overview_fleet(out, &rows, RP_DOC_HTML);
     rp_buf_puts(
         out,
         "<p class=\"note\">The bundles are listed next to each other, not compared: <code>repro compare</code> reports "
         "whether they are comparable.</p>\n");
     for (int i = 0; i < n; i++)
-        if (!seen_before(b, i, model_of))
+        if (!is_command(&b[i]) && !seen_before(b, i, model_of))
             put_losses(out, b, n, i);
     put_scaling(out, &rows);
     rp_buf_puts(out, "</div>\n");

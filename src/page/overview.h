@@ -11,6 +11,9 @@
 #include "page/page.h"
 #include "report/doc.h"
 
+/* A row for each bundle, in their order, for fleets and scaling: that of a command has no throughput, which its log
+ * alone has. */
+void rp_overview_row(struct rp_rows *rows, const struct rp_shown_bundle *b);
 void rp_overview(struct rp_buf *out, const struct rp_shown_bundle *b, int n);
 /* Median, spread and outliers of bundles of one kind; nothing where there are too few. */
 void rp_overview_fleet(struct rp_buf *out, const struct rp_rows *rows, enum rp_doc_format format);

@@ -139,14 +139,21 @@ static void put_markdown(struct rp_section *s)
         rp_buf_puts(s->out, ">\n> not in a ledger: the number of earlier attempts is unknown\n");
     else
         rp_fill(s->out, RP_FILL_MD, s->run, RP_RUN,
-                ">\n> line {/ledger/position d0} of its signer's ledger; runs of this recipe that were "
-                "started before it, according to that ledger: {/ledger/earlier d0}\n");
+                s->b->v->run->command
+                    ? ">\n> line {/ledger/position d0} of its signer's ledger; attempts at the same words and inputs "
+                      "before it, according to that ledger: {/ledger/earlier d0}\n"
+                    : ">\n> line {/ledger/position d0} of its signer's ledger; runs of this recipe that were "
+                      "started before it, according to that ledger: {/ledger/earlier d0}\n");
     if (ledger->position == 1)
         rp_buf_puts(s->out, ">\n> the ledger begins with this run: runs before it are not recorded\n");
     rp_buf_puts(s->out, ">\n> ran on `");
-    rp_md_code(s->out, rp_rank_device_text(device, s->facts, s->rank));
-    rp_buf_puts(s->out, "`: `");
-    rp_md_code(s->out, rp_run_place_text(place, &s->b->kept->run));
+    if (s->b->v->run->command) {
+        rp_md_code(s->out, rp_run_machine_text(place, &s->b->kept->run));
+    } else {
+        rp_md_code(s->out, rp_rank_device_text(device, s->facts, s->rank));
+        rp_buf_puts(s->out, "`: `");
+        rp_md_code(s->out, rp_run_place_text(place, &s->b->kept->run));
+    }
     rp_buf_puts(s->out, "`, started at `");
     rp_md_code(s->out, s->facts->started_at);
     rp_buf_puts(s->out, "`\n\n");
@@ -164,7 +171,7 @@ void rp_page_markdown(struct rp_buf *out, const struct rp_shown_bundle *b, int n
         rp_buf_puts(out, "Nothing is shown of a bundle that failed; `repro verify` lists the failed checks.\n");
     RP_ROWS rows = {0};
     for (int i = 0; i < shown; i++)
-        rp_rows_add_verified(&rows, kept[i].v, kept[i].kept);
+        rp_overview_row(&rows, &kept[i]);
     rp_overview_fleet(out, &rows, RP_DOC_MD);
     for (int i = 0; i < shown; i++) {
         rp_buf_puts(out, i ? "\n---\n\n" : "");

@@ -20,6 +20,7 @@
 
 /* In the order of the page. X(id, entry of the contents, heading) */
 #define RP_SECTIONS(X)                                                                                                 \
+    X(command, "Command", "The command, measured by its own log")                                                      \
     X(agreement, "Agreement", "Agreement with the replicated run")                                                     \
     X(steps, "Steps", "Throughput and steps")                                                                          \
     X(ranks, "Ranks", "Ranks")                                                                                         \

@@ -106,11 +106,34 @@ static void put_file_name(struct rp_buf *out, const struct rp_section *s)
     rp_buf_puts(out, ".repro.tar.zst");
 }
 
+static void put_command_repeat(struct rp_section *s, const char *file)
+{
+    rp_buf_printf(
+        s->out,
+        "<p>This page is a rendering and proves nothing by itself; the bundle does. "
+        "These commands check the bundle:</p>\n"
+        "<pre tabindex=\"0\" role=\"region\" aria-label=\"Commands\">"
+        "# signature, digests, every figure again from the log\nrepro verify %s --trust KEY\n\n"
+        "# what the command wrote\nrepro inspect %s log/stdout\n\n"
+        "# make this page again\nrepro report %s -o page.html\n\n"
+        "# with stock tools only\ntar --zstd -xOf %s verify.sh &gt; verify.sh\nsh verify.sh %s KEY.pem\n</pre>\n"
+        "<p>KEY is the signer's public key or fingerprint, obtained by other means than the bundle: the key inside "
+        "shows that "
+        "nothing changed since it was signed, not who signed it. The command itself is not in the bundle, and repro "
+        "cannot repeat "
+        "it.</p>\n",
+        file, file, file, file, file);
+}
+
 void rp_section_repeat(struct rp_section *s)
 {
     RP_BUF name = {0};
     put_file_name(&name, s);
     const char *file = rp_buf_text(&name);
+    if (s->b->v->run->command) {
+        put_command_repeat(s, file);
+        return;
+    }
     rp_buf_printf(
         s->out,
         "<p>This page is a rendering and proves nothing by itself; the bundle does. "

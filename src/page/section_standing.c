@@ -39,9 +39,18 @@ void rp_section_attempts(struct rp_section *s)
         rp_section_fill(s, "<p>This run is not in a ledger, so the number of earlier attempts is unknown: {/ledger/reason t}.</p>\n");
         return;
     }
-    rp_section_fill(s, "<p>The run was started in line {/ledger/position d0} of its signer&#39;s ledger, the line with digest <code>"
-                       "{/ledger/head t}</code>. Runs of this recipe that were started before it, according to that ledger: <b>"
-                       "{/ledger/earlier d0}</b>.</p>\n");
+    rp_section_fill(
+        s,
+        s->b->v->run->command
+            ? "<p>The command was started in line {/ledger/position d0} of its signer&#39;s ledger, the line with "
+              "digest <code>"
+              "{/ledger/head t}</code>. Attempts with the same words and inputs before it, according to that ledger: "
+              "<b>"
+              "{/ledger/earlier d0}</b>.</p>\n"
+            : "<p>The run was started in line {/ledger/position d0} of its signer&#39;s ledger, the line with digest "
+              "<code>"
+              "{/ledger/head t}</code>. Runs of this recipe that were started before it, according to that ledger: <b>"
+              "{/ledger/earlier d0}</b>.</p>\n");
     put_ledger_remarks(s);
     rp_section_fill(s, "<p>The ledger itself is not in the bundle. Request it from the signer: <code>repro "
                        "verify BUNDLE --ledger FILE</code> finds the line and counts how the other attempts ended.</p>\n");

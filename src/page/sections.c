@@ -82,8 +82,18 @@ static const struct section {
 };
 #define SECTIONS (sizeof sections / sizeof *sections)
 
+/* Sections that the bundle of a command has, of which this program trained nothing. */
+static int is_of_command(const struct section *one)
+{
+    return one->write == rp_section_command || one->write == rp_section_topology ||
+           one->write == rp_section_environment || one->write == rp_section_attempts ||
+           one->write == rp_section_signatures || one->write == rp_section_repeat;
+}
+
 static int is_there(const struct rp_section *s, const struct section *one)
 {
+    if (s->b->v->run->command ? !is_of_command(one) : one->write == rp_section_command)
+        return 0;
     if (one->write == rp_section_signatures)
         return json_array_size(s->b->v->signatures) > 0;
     if (one->write == rp_section_ranks)
@@ -130,7 +140,36 @@ static void put_system(struct rp_section *s)
         }
         rp_buf_puts(s->out, "</dd></div>");
     }
-    rp_section_fill(s, "<div><dt>ranks, nodes</dt><dd>{/world/ranks d0}, {/world/nodes d0}</dd></div></dl>\n");
+    if (!s->b->v->run->command)
+        rp_section_fill(s, "<div><dt>ranks, nodes</dt><dd>{/world/ranks d0}, {/world/nodes d0}</dd></div>");
+    rp_buf_puts(s->out, "</dl>\n");
+}
+
+/* Of a command: the rate that its log has, and what this program observed. */
+static void put_command_headline(struct rp_section *s)
+{
+    static const char *const cards[] = {
+        "<div><dt>time of the command</dt><dd>{/wall_s d1} <span class=\"unit\">s</span></dd></div>\n",
+        "<div><dt>peak memory of a process</dt><dd>{/peak_rss_bytes d0/1048576} <span "
+        "class=\"unit\">MiB</span></dd></div>\n",
+    };
+    const struct rp_log_figures *log = s->b->v->run->observed->log;
+    const size_t n = log ? json_array_size(log->result) : 0;
+    rp_buf_puts(s->out, "<dl class=\"cards\"><div class=\"first\"><dt>throughput, " RP_MEASURED_BY_LOG "</dt><dd>");
+    if (n == 1)
+        rp_section_fill(
+            s, "{/log/result/0/throughput/value d3} <span class=\"unit\">{/log/result/0/throughput/unit t}</span>");
+    else if (n)
+        rp_buf_printf(s->out, "%zu results", n);
+    else
+        rp_buf_puts(s->out, "none");
+    rp_buf_puts(s->out, "</dd></div>\n");
+    for (size_t i = 0; i < sizeof cards / sizeof *cards; i++)
+        rp_section_fill(s, cards[i]);
+    if (rp_section_has(s, "/ledger/earlier"))
+        rp_section_fill(s, "<div><dt>earlier attempts</dt><dd>{/ledger/earlier d0}</dd></div>\n");
+    rp_buf_puts(s->out, "</dl>\n");
+    put_system(s);
 }
 
 /* The figures that people look for first. */
@@ -150,6 +189,10 @@ void rp_section_headline(struct rp_section *s)
         {"peak memory", "/peak_rss_bytes", "d0/1048576", "MiB"},
         {"earlier attempts", "/ledger/earlier", "d0", ""},
     };
+    if (s->b->v->run->command) {
+        put_command_headline(s);
+        return;
+    }
     rp_section_fill(s,
                     "<dl class=\"cards\"><div class=\"first\"><dt>throughput</dt><dd>{/results/throughput/value d3} <span class=\"unit\">"
                     "{/results/throughput/unit t}</span><span class=\"below\">");
@@ -197,9 +240,25 @@ void rp_section_place(struct rp_section *s)
     rp_section_fill(s, "ranks: {/world/ranks d0}, nodes: {/world/nodes d0}");
 }
 
+static void put_command_summary(struct rp_section *s)
+{
+    char machine[RP_PLACE_TEXT];
+    if (!rp_facts_complete(s->facts))
+        rp_section_fill(s, "<p class=\"warn\"><b>This command is marked {/status t}</b>: {/reason t}.</p>\n");
+    rp_section_fill(s, "<p>Command {/name t} on a machine with <b>");
+    rp_html_text(s->out, rp_run_machine_text(machine, &s->b->kept->run));
+    rp_section_fill(
+        s, "</b>, of which the command may have used a part. From {/started_at t} to {/ended_at t}. Signed by <code>");
+    rp_buf_printf(s->out, "%s</code>.</p>\n", s->b->v->fingerprint);
+}
+
 /* What was run, and on what. */
 static void put_summary(struct rp_section *s)
 {
+    if (s->b->v->run->command) {
+        put_command_summary(s);
+        return;
+    }
     if (!rp_facts_complete(s->facts))
         rp_section_fill(s,
                         "<p class=\"warn\"><b>This run is marked {/status t}</b>: {/reason t}. The figures cover only the steps that were "
@@ -249,7 +308,9 @@ void rp_section_bundle(struct rp_section *s)
                   s->digest, s->index, s->index);
     if (s->index) {
         rp_buf_printf(s->out, "<h2 id=\"b%d-title\">%d. ", s->index, s->index);
-        rp_section_fill(s, rp_page_title(s->facts) ? "{/recipe/title/value t}</h2>\n" : "{/recipe_name t}</h2>\n");
+        rp_section_fill(s, s->b->v->run->command     ? "{/name t}</h2>\n"
+                           : rp_page_title(s->facts) ? "{/recipe/title/value t}</h2>\n"
+                                                     : "{/recipe_name t}</h2>\n");
         rp_section_headline(s); /* a bundle alone has it at the top of the page */
     }
     put_summary(s);

@@ -276,8 +276,34 @@ static void put_replication(struct rp_buf *out, const struct rp_run *r)
     put_table(out, r, rp_table_differences);
 }
 
+static void put_command(struct rp_buf *out, const struct rp_run *r)
+{
+    const struct rp_facts *f = r->facts;
+    const int complete = rp_facts_complete(f);
+    rp_buf_puts(out, complete                           ? "# "
+                     : strcmp(f->status, "failed") == 0 ? "# FAILED COMMAND: "
+                                                        : "# INTERRUPTED COMMAND: ");
+    fill(out, r, "{/name t}, " RP_MEASURED_BY_LOG "\n\n");
+    if (!complete)
+        fill(out, r, f->reason && *f->reason ? "{/reason t}.\n\n" : "No reason was given.\n\n");
+    put_table(out, r, rp_table_command);
+    put_machine(out, r);
+    rp_buf_puts(
+        out,
+        "## How to verify\n\n"
+        "`repro verify BUNDLE --trust KEY` checks the signature and every digest, and reads every figure above again "
+        "from the log\n"
+        "in the bundle. That the log is true is the word of the signer and of the command. With stock\n"
+        "tools: `sh verify.sh BUNDLE KEY.pem`. The key inside the bundle proves that nothing changed since it was\n"
+        "signed, not who signed it: get the signer's key, or its fingerprint, through another channel.\n");
+}
+
 void rp_report_md(struct rp_buf *out, const struct rp_run *r)
 {
+    if (r->doc->command) {
+        put_command(out, r);
+        return;
+    }
     put_heading(out, r);
     put_headline(out, r);
     put_table(out, r, rp_table_windows);

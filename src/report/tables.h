@@ -33,5 +33,8 @@ void rp_table_changes(struct rp_doc *d, struct rp_run_documents *r);     /* of t
 void rp_table_agreement(struct rp_doc *d, struct rp_run_documents *r);   /* with the run that it replicates */
 void rp_table_differences(struct rp_doc *d, struct rp_run_documents *r); /* between the machines of those two */
 
+/* Of a command: the results of its log, its words and end, its files and streams. */
+void rp_table_command(struct rp_doc *d, struct rp_run_documents *r);
+
 /* The first rank of which telemetry is missing or ended early, and facts.json has the reason; -1: there is none. */
 int64_t rp_without_telemetry(const struct rp_facts *f);

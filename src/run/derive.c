@@ -75,15 +75,16 @@ int rp_changes_most(int nodes)
     return CHANGES / nodes < CHANGES_LEAST ? CHANGES_LEAST : CHANGES / nodes;
 }
 
-static int derive_changes(struct rp_figures *f, const struct rp_run *r, struct rp_err *err)
+int rp_derive_changes(struct rp_node_figures **list, int64_t *n, const struct rp_captures *of, int nodes,
+                      struct rp_err *err)
 {
-    const int most = rp_changes_most(r->nodes);
-    for (int i = 0; i < r->nodes; i++) {
-        struct rp_node_figures *node = rp_object_add(&f->node, &f->node_n, &rp_type_node_figures);
-        if (!r->node[i].before || !r->node[i].after)
+    const int most = rp_changes_most(nodes);
+    for (int i = 0; i < nodes; i++) {
+        struct rp_node_figures *node = rp_object_add(list, n, &rp_type_node_figures);
+        if (!of[i].before || !of[i].after)
             continue;
         RP_CAPTURE_COMPARISON all = {0};
-        if (rp_capture_changes(&all, r->node[i].before, r->node[i].after, err) < 0)
+        if (rp_capture_changes(&all, of[i].before, of[i].after, err) < 0)
             return -1;
         for (int64_t k = 0; k < all.different_n && k < most; k++) {
             const struct rp_difference *d = &all.different[k];
@@ -99,8 +100,9 @@ int rp_derive(struct rp_figures *f, const struct rp_run *r, struct rp_err *err)
     const struct rp_model *m = rp_model_of(&r->recipe);
     const int complete = strcmp(r->facts->status, "complete") == 0;
     rp_object_init(f, &rp_type_figures);
-    if (rp_records_match(&r->records, &r->recipe, r->facts->init, complete, err) < 0 || derive_work(&f->model, &r->recipe, err) < 0 ||
-        derive_changes(f, r, err) < 0)
+    if (rp_records_match(&r->records, &r->recipe, r->facts->init, complete, err) < 0 ||
+        derive_work(&f->model, &r->recipe, err) < 0 ||
+        rp_derive_changes(&f->node, &f->node_n, r->node, r->nodes, err) < 0)
         return -1;
     f->numerics = rp_strdup(rp_numerics_of(&r->recipe));
     memcpy(f->recipe_sha256, r->recipe_sha256, sizeof f->recipe_sha256);

@@ -16,6 +16,15 @@
 /* All figures but telemetry and agreement. RP_MISMATCH: the records do not agree with the settings, or the captures
  * have another form. */
 int rp_derive(struct rp_figures *out, const struct rp_run *r, struct rp_err *err) rp_must_check;
+/* All figures of a command. log: the bytes of the member of log/ that has its figures; NULL: there is none. *why: what
+ * the importer refused, if figures.log.read is false. RP_MISMATCH: this program has no importer of that name. */
+int rp_derive_command(struct rp_command_figures *out, const struct rp_command_facts *facts,
+                      const struct rp_captures *node, const struct rp_buf *log, struct rp_err *why,
+                      struct rp_err *err) rp_must_check;
+/* What figures.recipe_sha256 of a command is: its ledger entries have it. */
+void rp_command_sha256(char out[RP_SHA256_HEX], const struct rp_command_facts *facts);
+/* The member of log/ with the figures; NULL: there is none. */
+const char *rp_command_log_member(const struct rp_command_facts *facts);
 /* Of one rank's device, in the window of its own timed steps; then of all ranks. */
 void rp_derive_telemetry(struct rp_figures *f, int rank, const struct rp_telemetry *s,
                          const struct rp_rank_share *share);
@@ -24,6 +33,9 @@ void rp_derive_telemetry_of_all(struct rp_figures *f, const struct rp_facts *fac
 int rp_changes_most(int nodes); /* that run.json lists of a node */
 
 /* ---- parts of rp_derive() ---- */
+/* Between the captures of each node, added to a list of nodes. */
+int rp_derive_changes(struct rp_node_figures **node, int64_t *n, const struct rp_captures *of, int nodes,
+                      struct rp_err *err) rp_must_check;
 void rp_derive_results(struct rp_figures *f, const struct rp_records *rs, const struct rp_model *m);
 void rp_derive_ceilings(struct rp_figures *f, const struct rp_facts *facts);
 

@@ -1,7 +1,7 @@
 /* The structs of facts.json, run.json and device samples: facts.def, figures.def and sample.def.
  *
  * What:    struct rp_facts, what was said of a run, and struct rp_figures, what follows from it, with the structs of
- *          their parts.
+ *          their parts; of a command of somebody else struct rp_command_facts and struct rp_command_figures.
  * Flow:    facts.json -> struct rp_facts; rp_derive() -> struct rp_figures -> run.json.
  * Owner:   rp_object_fini() of base/object.h frees them.
  * Extend:  a row of facts.def, figures.def or sample.def.
@@ -14,6 +14,8 @@ struct rp_schema; /* bundle/schema.h */
 
 #define RP_FACTS_SCHEMA "repro-facts/4"
 #define RP_FIGURES_SCHEMA "repro-run/4"
+#define RP_COMMAND_FACTS_SCHEMA "repro-command-facts/1" /* of the bundle of a command, likewise */
+#define RP_COMMAND_SCHEMA "repro-command/1"
 
 #define RP_SCHEMA_SETTING "{\"type\": [\"string\", \"number\", \"boolean\", \"array\", \"null\"]}"
 #define RP_SCHEMA_SETTINGS                                                                                             \
@@ -21,6 +23,7 @@ struct rp_schema; /* bundle/schema.h */
     "\"additionalProperties\": false, \"properties\": {\"value\": " RP_SCHEMA_SETTING                                  \
     ", \"origin\": {\"enum\": [\"default\", \"recipe\", "                                                              \
     "\"model.config\", \"backend section\", \"command line\", \"challenge\"]}}}}"
+#define RP_SCHEMA_OBJECTS "{\"type\": \"array\", \"items\": {\"type\": \"object\"}}"
 #define RP_SCHEMA_CAPTURED                                                                                             \
     "{\"type\": \"object\", \"additionalProperties\": false, \"properties\": {\"state\": {\"enum\": [\"ok\", "         \
     "\"absent\", \"denied\", "                                                                                         \
@@ -35,6 +38,6 @@ struct rp_schema; /* bundle/schema.h */
 #define RP_OBJECT_LIST "run/sample.def"
 #include "base/object_structs.inc.h"
 
-/* Of "facts", "run" or "telemetry" (one line), compiled once; not to be freed. */
+/* Of "facts", "run", "command-facts", "command" or "telemetry" (one line), compiled once; not to be freed. */
 const struct rp_schema *rp_facts_schema(const char *name, struct rp_err *err) rp_must_check;
 json_t *rp_facts_schema_json(const char *name); /* the JSON Schema; NULL: another name */

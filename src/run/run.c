@@ -67,6 +67,49 @@ struct rp_run_documents *rp_run_documents_read(json_t *facts, json_t *figures, s
     return NULL;
 }
 
+/* Texts that a command lacks are empty, so that whoever prints them needs no case for it. */
+static void fill_texts(struct rp_run_documents *d)
+{
+    d->facts.recipe_name = rp_strdup(d->command->name);
+    char **const empty[] = {&d->facts.backend,      &d->facts.data.digest,         &d->figures.numerics,
+                            &d->figures.model.name, &d->figures.model.sample_unit, &d->figures.results.throughput.unit};
+    for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
+        *empty[i] = rp_strdup("");
+}
+
+struct rp_run_documents *rp_run_documents_read_command(json_t *facts, json_t *figures, struct rp_err *err)
+{
+    struct rp_run_documents *d = rp_alloc(sizeof *d);
+    *d = (struct rp_run_documents){.references = 1,
+                                   .command = rp_alloc(sizeof *d->command),
+                                   .observed = rp_alloc(sizeof *d->observed),
+                                   .facts_json = json_incref(facts),
+                                   .figures_json = json_incref(figures)};
+    rp_object_read(d->command, &rp_type_command_facts, facts);
+    rp_object_read(d->observed, &rp_type_command_figures, figures);
+    rp_object_read(&d->facts, &rp_type_facts, facts);
+    rp_object_read(&d->figures, &rp_type_figures, figures);
+    fill_texts(d);
+    if (d->figures.node_n == 1)
+        return d;
+    (void)rp_fail(err, RP_MALFORMED, "run.json: the length of node is %" PRId64 ", expected 1", d->figures.node_n);
+    rp_run_documents_free(d);
+    return NULL;
+}
+
+double rp_run_throughput(const struct rp_run_documents *d, const char **unit)
+{
+    const struct rp_log_figures *log = d->observed ? d->observed->log : NULL;
+    *unit = d->command ? "" : d->figures.results.throughput.unit;
+    if (!d->command)
+        return d->figures.results.throughput.value;
+    const json_t *rate = log && json_array_size(log->result) == 1 ? rp_json_at(log->result, "0/throughput") : NULL;
+    if (!json_is_number(json_object_get(rate, "value")))
+        return NAN;
+    *unit = rp_json_text_at(rate, "unit");
+    return json_number_value(json_object_get(rate, "value"));
+}
+
 struct rp_run_documents *rp_run_documents_use(struct rp_run_documents *d)
 {
     if (d)
@@ -99,6 +142,12 @@ void rp_run_documents_free(struct rp_run_documents *d)
     forget_json(d);
     rp_object_fini(&d->facts, &rp_type_facts);
     rp_object_fini(&d->figures, &rp_type_figures);
+    if (d->command) {
+        rp_object_fini(d->command, &rp_type_command_facts);
+        rp_object_fini(d->observed, &rp_type_command_figures);
+    }
+    free(d->command);
+    free(d->observed);
     free(d);
 }
 
@@ -374,6 +423,23 @@ const char *rp_run_place_text(char out[RP_PLACE_TEXT], const struct rp_run *r)
     snprintf(out, RP_PLACE_TEXT, "%" PRId64 " rank%s on %d node%s: %s", r->facts->rank_n, rp_s(r->facts->rank_n),
              r->nodes, rp_s(r->nodes), rp_run_devices_text(devices, r));
     return out;
+}
+
+const char *rp_run_machine_text(char out[RP_PLACE_TEXT], const struct rp_run *r)
+{
+    const json_t *before = rp_run_capture(r, 0, 0);
+    const char *gpu = rp_known_text(before, "probes.gpu.devices.gpu0.name"),
+               *cpu = rp_known_text(before, "probes.cpu.model_name");
+    char text[RP_PLACE_TEXT], gpus[96] = "";
+    double n, threads;
+    if (gpu && rp_known_number(before, "probes.gpu.count", &n) == 0)
+        RP_FORMAT(gpus, "%.0f x %.60s, ", n, gpu);
+    if (rp_known_number(before, "probes.cpu.threads", &threads) < 0)
+        RP_FORMAT(text, "%s%.60s", gpus, cpu ? cpu : "unknown processors");
+    else
+        RP_FORMAT(text, "%s%.0f thread%s of %.60s", gpus, threads, threads == 1 ? "" : "s",
+                  cpu ? cpu : "unknown processors");
+    return rp_ascii(out, RP_PLACE_TEXT, text);
 }
 
 int64_t rp_facts_threads(const struct rp_facts *f)

@@ -8,6 +8,8 @@
  *          references.
  * Extend:  a question that two files have is a function here.
  *
+ * A command that somebody else's program ran (doc->command) has captures and nothing else of these.
+ *
  * A rank and a node are numbers from 0, and exist: rp_run_documents_read() has compared the lists. A run of one rank
  * has rank 0 on node 0. Captures are NULL where a run that failed lacks them.
  */
@@ -27,12 +29,20 @@ struct rp_run_documents {
     int references;
     struct rp_facts facts;
     struct rp_figures figures;
+    /* Of a command of somebody else, else NULL: both members. Then `facts` and `figures` have what these share with a
+     * run (status, times, program, ledger, changes of the machine; recipe_name is the command's name); there are no
+     * ranks, no recipe and no records, and other texts are empty. */
+    struct rp_command_facts *command;
+    struct rp_command_figures *observed;
     json_t *facts_json, *figures_json; /* the same */
     json_t *shown;                     /* rp_run_shown() */
 };
 /* Of two documents that follow their schemas, of which it takes a reference. RP_MALFORMED: their lists of ranks or
  * nodes do not fit. */
 struct rp_run_documents *rp_run_documents_read(json_t *facts, json_t *figures, struct rp_err *err) rp_must_check;
+/* The same of the bundle of a command. */
+struct rp_run_documents *rp_run_documents_read_command(json_t *facts, json_t *figures,
+                                                       struct rp_err *err) rp_must_check;
 struct rp_run_documents *rp_run_documents_use(struct rp_run_documents *d); /* another reference; NULL is fine */
 /* Frees the JSON documents and the roots of tensors; the other values remain. For comparisons of many bundles. */
 void rp_run_documents_shrink(struct rp_run_documents *d);
@@ -93,6 +103,9 @@ int64_t rp_run_devices(const struct rp_run *r);
 #define RP_PLACE_TEXT 240
 const char *rp_run_devices_text(char out[RP_PLACE_TEXT], const struct rp_run *r);
 const char *rp_run_place_text(char out[RP_PLACE_TEXT], const struct rp_run *r);
+/* What the capture before a command found: "8 x NVIDIA H200, 96 threads of AMD EPYC"; which of it the command used is
+ * not known. */
+const char *rp_run_machine_text(char out[RP_PLACE_TEXT], const struct rp_run *r);
 /* Of ranks on processors, which may have different ones: threads of all, 0: unknown; their instruction set or "mixed",
  * NULL: unknown. */
 int64_t rp_facts_threads(const struct rp_facts *f);
@@ -118,6 +131,9 @@ const char *rp_facts_changed_setting(const struct rp_facts *f, const char **by);
 const char *rp_setting_changed_by(const char *key, const json_t *entry);
 int rp_facts_same_build(
     const struct rp_facts *f); /* a clean build of the commit of this program made it, and this one is clean */
+/* The rate of a run, or that of the only result in the log of a command; NaN: unknown. *unit: "" where it is. */
+double rp_run_throughput(const struct rp_run_documents *d, const char **unit);
+#define RP_MEASURED_BY_LOG "measured by its own log" /* what every surface says of the figures of a command */
 /* Whole days between the making of its signer's key and the first line of the ledger; 0: less than one, or unknown. */
 int64_t rp_facts_ledger_gap(const struct rp_facts *f);
 /* The rate of the only counter, tokens, where every sample has the same number of them; else 0. */

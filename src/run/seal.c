@@ -41,7 +41,7 @@ static void *part_of(const json_t *j, const struct rp_object_type *type)
 }
 
 /* The build that ran. Its own digest and what is linked in are in the captures. */
-static void seal_build(struct rp_build_facts *out)
+void rp_build_facts_seal(struct rp_build_facts *out)
 {
     const struct rp_build *b = rp_build_record();
     *out = (struct rp_build_facts){as_text(b->version), as_text(b->commit), as_text(b->dirty), as_text(b->compiler),
@@ -142,7 +142,7 @@ void rp_facts_seal(struct rp_facts *out, const struct rp_seal *s)
     out->started_at = time_text(s->started_ns);
     out->ended_at = time_text(s->ended_ns);
     out->elapsed_s = s->ended_ns > s->started_ns ? (double)(s->ended_ns - s->started_ns) / 1e9 : 0;
-    seal_build(&out->tool);
+    rp_build_facts_seal(&out->tool);
     out->recipe_name = file_name(s->recipe->source_name);
     out->recipe = rp_recipe_to_json(s->recipe);
     if (!s->identified)
@@ -178,6 +178,8 @@ void rp_run_documents_write(struct rp_run_documents *d)
 {
     json_decref(d->facts_json);
     json_decref(d->figures_json);
-    d->facts_json = document(&d->facts, &rp_type_facts, RP_FACTS_SCHEMA);
-    d->figures_json = document(&d->figures, &rp_type_figures, RP_FIGURES_SCHEMA);
+    d->facts_json = d->command ? document(d->command, &rp_type_command_facts, RP_COMMAND_FACTS_SCHEMA)
+                               : document(&d->facts, &rp_type_facts, RP_FACTS_SCHEMA);
+    d->figures_json = d->command ? document(d->observed, &rp_type_command_figures, RP_COMMAND_SCHEMA)
+                                 : document(&d->figures, &rp_type_figures, RP_FIGURES_SCHEMA);
 }

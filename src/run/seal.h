@@ -34,6 +34,7 @@ struct rp_seal {
 };
 void rp_facts_seal(struct rp_facts *out, const struct rp_seal *s);
 
+void rp_build_facts_seal(struct rp_build_facts *out); /* of this program */
 struct rp_class_bytes rp_class_bytes_of(const struct rp_plan *p);
-/* facts_json and figures_json of structs that are filled. */
+/* facts_json and figures_json of structs that are filled: of a run or of a command. */
 void rp_run_documents_write(struct rp_run_documents *d);

@@ -58,8 +58,23 @@ static void copy(json_t *to, const json_t *from, const char *const *keys, size_t
     }
 }
 
+/* Of a command: the rate of its log, if that has one result. */
+static json_t *command_predicate(const json_t *facts, const json_t *run, const char *sha256)
+{
+    static const char *const of_facts[] = {"status", "tool"}, *const of_run[] = {"schema", "recipe_sha256"};
+    const json_t *results = rp_json_at(run, "log/result");
+    json_t *p = json_pack("{s:s, s:s}", "run_sha256", sha256, "measured_by", "log");
+    copy(p, facts, of_facts, sizeof of_facts / sizeof *of_facts);
+    copy(p, run, of_run, sizeof of_run / sizeof *of_run);
+    if (json_array_size(results) == 1)
+        json_object_set(p, "throughput", json_object_get(json_array_get(results, 0), "throughput"));
+    return p;
+}
+
 json_t *rp_statement_predicate(const json_t *facts, const json_t *run, const char *sha256)
 {
+    if (strcmp(rp_json_text_at(run, "schema"), "repro-command/1") == 0)
+        return command_predicate(facts, run, sha256);
     static const char *const of_facts[] = {"status", "tool", "replicates"}, *const of_run[] = {"schema", "numerics"};
     static const char *const of_results[] = {"throughput",       "loss_first",      "loss_last",
                                              "state_root_first", "state_root_last", "records_sha256"};

@@ -9,8 +9,9 @@
 static const struct {
     const char *id, *proves, *how;
     enum rp_severity severity;
+    enum rp_bundle_kind of;
 } checks[] = {
-#define VERIFY(id, severity, proves, how) {#id, proves, how, RP_SEVERITY_##severity},
+#define VERIFY(id, of, severity, proves, how) {#id, proves, how, RP_SEVERITY_##severity, RP_BUNDLE_##of},
 #include "verify/checks.def"
 #undef VERIFY
 };
@@ -77,6 +78,11 @@ const char *rp_check_proves(int id)
 enum rp_severity rp_check_severity(int id)
 {
     return checks[id].severity;
+}
+
+enum rp_bundle_kind rp_check_of(int id)
+{
+    return checks[id].of;
 }
 
 const char *rp_severity_name(enum rp_severity severity)

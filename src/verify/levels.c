@@ -28,8 +28,19 @@ double rp_level_undetected(const struct rp_verification *v)
     return v->drawn && v->replayed > 0 ? v->undetected : 1;
 }
 
+#define NEVER "never of a command: this program did not train it, and its figures are " RP_MEASURED_BY_LOG
+
+static int is_command(const struct rp_verification *v)
+{
+    return v->run && v->run->command;
+}
+
 static void judge_computed(struct rp_level *l, const struct rp_verification *v)
 {
+    if (is_command(v)) {
+        RP_FORMAT(l->text, NEVER);
+        return;
+    }
     int64_t all = rp_figures_steps(&v->run->figures), last = v->replay_from + v->replayed - 1;
     char which[64] = "", drawn[240] = "";
     if (v->replayed_parts > 1)
@@ -108,6 +119,10 @@ static void judge_timed(struct rp_level *l, const struct rp_verification *v)
 {
     const struct rp_timed *t = &v->timed;
     char unless[180], odds[180];
+    if (is_command(v)) {
+        RP_FORMAT(l->text, NEVER);
+        return;
+    }
     if (t->rate <= 0) {
         RP_FORMAT(l->text, "%s", *t->before_by ? t->before_by : "the run answers no challenge: only its signer's clock bounds it");
         return;
@@ -120,8 +135,23 @@ static void judge_timed(struct rp_level *l, const struct rp_verification *v)
               t->after_by, *odds ? "; " : "", odds);
 }
 
+static void judge_claimed_of_command(struct rp_level *l, const struct rp_verification *v)
+{
+    const char *unit;
+    const double rate = rp_run_throughput(v->run, &unit);
+    char speed[160] = "";
+    if (!isnan(rate))
+        RP_FORMAT(speed, "%.3f %.40s, " RP_MEASURED_BY_LOG "; ", rate, unit);
+    RP_FORMAT(l->text, "the signer's word: %swhat the command did and wrote, on %s; captures, place in the ledger",
+              speed, v->place.text);
+}
+
 static void judge_claimed(struct rp_level *l, const struct rp_verification *v)
 {
+    if (is_command(v)) {
+        judge_claimed_of_command(l, v);
+        return;
+    }
     const struct rp_throughput_figures *t = &v->run->figures.results.throughput;
     char speed[80] = "", precision[RP_PRECISION_TEXT], tensor_cores[RP_TENSOR_CORES_TEXT];
     if (!isnan(t->value))
@@ -165,7 +195,9 @@ struct rp_level rp_level_of(const struct rp_verification *v, enum rp_level_id id
     case RP_LEVEL_consistent:
         l.state = n.of[RP_CHECK_WARNING] ? RP_LEVEL_PART : RP_LEVEL_YES;
         name_checks(&warnings, v, RP_CHECK_WARNING, ", ");
-        RP_FORMAT(l.text, "figures and plan follow from the signed records: %d of %d applicable checks passed%s%.200s",
+        RP_FORMAT(l.text, "%s: %d of %d applicable checks passed%s%.200s",
+                  is_command(v) ? "figures follow from the signed log of the command"
+                                : "figures and plan follow from the signed records",
                   n.of[RP_CHECK_PASSED], n.applicable,
                   !n.of[RP_CHECK_WARNING]      ? ""
                   : n.of[RP_CHECK_WARNING] > 1 ? "; with warnings: "
@@ -264,6 +296,12 @@ void rp_levels_line(struct rp_buf *out, const struct rp_verification *v)
             put_warnings(out, v);
         else if (l.state == RP_LEVEL_PART)
             rp_buf_puts(out, " in part");
+    }
+    if (is_command(v)) {
+        rp_buf_puts(out, v->run->observed->log && v->run->observed->log->read
+                             ? "; " RP_MEASURED_BY_LOG "; claimed: the log, machine"
+                             : "; no figure of speed; claimed: machine");
+        return;
     }
     rp_buf_puts(out, "; claimed: ");
     if (reached[RP_LEVEL_timed] == RP_LEVEL_YES)

@@ -7,6 +7,7 @@
 #include "verify/state.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v)
@@ -23,16 +24,26 @@ void rp_verification_line(struct rp_buf *out, const struct rp_verification *v)
 
 static const char text_template[] =
     "[/name:{/name p}: ]{/summary p}\n"
-    "[/any:\n][/rows:" STATE("/state") "\t{/check t}\t[/text:{/text p}][!/text:{/proves p}]\n]"
-    "[/later/checks:" STATE("/later/state") "\t\t{/later/checks t} later checks: they depend on the one that failed\n]"
-    "[/rest:\n{/rest p}\n]"
-    "[/levels/claimed/text:\n[/results/throughput/value:{/results/throughput/value d3} {/results/throughput/unit t}, "
-    "last loss {/results/loss_last h}; [/precision:{/precision t}; ]{/device/text p}\n]"
-    "signed by {/fingerprint t}[/signer: ({/signer t})]\n]"
-    "[/countersignatures:{/text p} ([/trusted:{/name t}][!/trusted:[/name:'{/name t}', no longer trusted since "
-    "{/until t}][!/name:key unknown]]) on {/at a}[/note:: {/note q}]\n]"
-    "[/timestamps:" RP_TIMESTAMP_TEXT "[!/checked: (not checked)]\n]"
-    "[/levels/claimed/text:\n][/levels:{@ t}\t[/reached:{/reached t}]\t{/text p}\n]";
+    "[/any:\n][/rows:" STATE(
+        "/state") "\t{/check t}\t[/text:{/text p}][!/text:{/proves p}]\n]"
+                  "[/later/checks:" STATE(
+                      "/later/state") "\t\t{/later/checks t} later checks: they depend on the one that failed\n]"
+                                      "[/rest:\n{/rest p}\n]"
+                                      "[/levels/claimed/text:\n[/command/name:{/command/name p}, " RP_MEASURED_BY_LOG
+                                      ": "
+                                      "[/command/throughput/value:{/command/throughput/value d3} "
+                                      "{/command/throughput/unit t}][!/command/throughput/value:"
+                                      "{/command/results d0} results]; {/command/machine p}\n]"
+                                      "[/results/throughput/value:{/results/throughput/value d3} "
+                                      "{/results/throughput/unit t}, "
+                                      "last loss {/results/loss_last h}; [/precision:{/precision t}; ]{/device/text "
+                                      "p}\n]"
+                                      "signed by {/fingerprint t}[/signer: ({/signer t})]\n]"
+                                      "[/countersignatures:{/text p} ([/trusted:{/name t}][!/trusted:[/name:'{/name "
+                                      "t}', no longer trusted since "
+                                      "{/until t}][!/name:key unknown]]) on {/at a}[/note:: {/note q}]\n]"
+                                      "[/timestamps:" RP_TIMESTAMP_TEXT "[!/checked: (not checked)]\n]"
+                                      "[/levels/claimed/text:\n][/levels:{@ t}\t[/reached:{/reached t}]\t{/text p}\n]";
 
 /* Is the row shown without --all? `claims` is the level `claimed` in full. */
 static int is_worth_showing(const json_t *row)
@@ -157,15 +168,35 @@ static json_t *counts_json(const struct rp_verification *v)
     return j;
 }
 
-/* Where it ran, by the signer's account; NULL: unknown. */
+/* Where a run ran, by the signer's account; NULL: unknown, or a command. */
 static json_t *device_json(const struct rp_verification *v)
 {
     const struct rp_verified_place *p = &v->place;
     if (!*p->text)
         return NULL;
+    if (v->run->command)
+        return NULL;
     return json_pack("{s:s, s:I, s:I, s:I, s:I, s:s}", "kind", rp_facts_kind(&v->run->facts), "ranks", (json_int_t)p->ranks,
                      "nodes", (json_int_t)p->nodes, "machines", (json_int_t)p->machines, "devices", (json_int_t)p->devices,
                      "text", p->text);
+}
+
+/* Of a command: its words, its end, and the rate of its log where that has one result. */
+static json_t *command_json(const struct rp_run_documents *d, const char *machine)
+{
+    const struct rp_command_facts *c = d->command;
+    const struct rp_log_figures *log = d->observed->log;
+    const char *unit;
+    const double rate = rp_run_throughput(d, &unit);
+    json_t *j =
+        json_pack("{s:s, s:O, s:O, s:O, s:i, s:s}", "name", c->name, "argv", json_object_get(d->facts_json, "argv"),
+                  "exit_status", json_object_get(d->facts_json, "exit_status"), "signal",
+                  json_object_get(d->facts_json, "signal"), "results", log ? (int)json_array_size(log->result) : 0,
+                  "machine", machine);
+    json_object_set_new(j, "log", c->log ? json_string(c->log->format) : json_null());
+    if (!isnan(rate))
+        json_object_set_new(j, "throughput", json_pack("{s:f, s:s}", "value", rate, "unit", unit));
+    return j;
 }
 
 /* Of what was run; nothing in a bundle that failed is shown. */
@@ -184,6 +215,8 @@ static void add_run(json_t *j, const struct rp_verification *v)
                                                   v->run->facts.tool.commit, "dirty", v->run->facts.tool.dirty));
     json_object_set_new(j, "levels", rp_levels_json(v));
     json_object_set(j, "results", json_object_get(v->run->figures_json, "results"));
+    if (v->run->command)
+        json_object_set_new(j, "command", command_json(v->run, v->place.text));
 }
 
 static void add_text(json_t *j, const char *key, const char *text)

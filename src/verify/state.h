@@ -40,7 +40,7 @@ struct rp_verify_state {
 
 /* 0 passed (or a note, a warning, skipped or not applicable), -1 failed with the message in *err; result->text is the
  * remark of a check that passed. A check that compared nothing did not pass: it is not applicable. */
-#define VERIFY(id, severity, proves, how)                                                                                       \
+#define VERIFY(id, of, severity, proves, how)                                                                          \
     int rp_check_##id(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
 #include "verify/checks.def"
 #undef VERIFY
@@ -69,6 +69,7 @@ int rp_verify_nodes(const struct rp_verify_state *s, struct rp_check_result *res
 
 const char *rp_check_proves(int id);
 enum rp_severity rp_check_severity(int id);
+enum rp_bundle_kind rp_check_of(int id); /* the kind of bundle that it is about */
 const char *rp_severity_name(enum rp_severity severity);
 
 /* Printable ASCII into the result's text; 0, so that a check can end with it. The others also set the state. */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 static int (*const checks[])(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) = {
-#define VERIFY(id, severity, proves, how) rp_check_##id,
+#define VERIFY(id, of, severity, proves, how) rp_check_##id,
 #include "verify/checks.def"
 #undef VERIFY
 };
@@ -20,7 +20,7 @@ static struct rp_verify_other *verify_other(const char *path, const char *trust)
 {
     struct rp_verify_other *x = rp_alloc(sizeof *x);
     const struct rp_verify_opts o = {.trust = trust, .keep = &x->kept};
-    x->failed = rp_verify(&x->v, path, &o, &x->err) < 0;
+    x->failed = rp_verify(&x->v, path, &o, &x->err) < 0 || rp_verified_run(&x->kept, path, &x->err) < 0;
     return x;
 }
 
@@ -52,6 +52,16 @@ void rp_verified_fini(struct rp_verified *kept)
     rp_run_fini(&kept->run);
 }
 
+int rp_verified_run(const struct rp_verified *kept, const char *path, struct rp_err *err)
+{
+    char shown[72];
+    if (!kept->run.doc || !kept->run.doc->command)
+        return 0;
+    return rp_fail(err, RP_UNAVAILABLE,
+                   "'%s' is the bundle of a command (repro exec): this program did not train it and cannot repeat it",
+                   rp_excerpt(shown, path));
+}
+
 static void move_kept(struct rp_verified *kept, struct rp_verify_state *s)
 {
     *kept = (struct rp_verified){s->bundle, s->run};
@@ -80,11 +90,28 @@ static int needs_request(int check)
     return check == RP_CHECK_replay || check == RP_CHECK_scaling || check == RP_CHECK_policy;
 }
 
+static int is_command(const struct rp_verify_state *s)
+{
+    return s->run.doc && s->run.doc->command;
+}
+
+/* What only a run can answer: -1 where it was requested, since its answer is missing then. */
+static int leave_out(struct rp_check_result *r, struct rp_err *err)
+{
+    if (!r->requested)
+        return rp_check_not_applicable(r, "a command, which this program did not train");
+    r->state = RP_CHECK_SKIPPED;
+    rp_check_text(r, "a command, which this program did not train, cannot be checked that way");
+    return rp_fail(err, RP_UNAVAILABLE, "%s: %s", r->name, r->text);
+}
+
 /* Runs a check and fills its row; -1 if it did not pass. */
 static int run_check(struct rp_verify_state *s, int i, struct rp_err *err)
 {
     struct rp_check_result *r = &s->v->check[i];
     char more[sizeof r->text];
+    if (is_command(s) && rp_check_of(i) == RP_BUNDLE_RUN)
+        return leave_out(r, err);
     r->state = RP_CHECK_PASSED;
     if (i == RP_CHECK_agreement && s->o->original)
         s->original = verify_other(s->o->original, NULL);
@@ -161,6 +188,11 @@ static void run_checks(struct rp_verify_state *s, struct verify_tally *t, struct
 
 static void describe_place(struct rp_verified_place *out, const struct rp_run *r)
 {
+    if (r->doc->command) {
+        *out = (struct rp_verified_place){.nodes = r->nodes, .machines = rp_verify_machines(r)};
+        rp_run_machine_text(out->text, r);
+        return;
+    }
     *out = (struct rp_verified_place){.ranks = r->facts->rank_n,
                              .nodes = r->nodes,
                              .devices = rp_run_devices(r),

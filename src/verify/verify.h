@@ -20,7 +20,7 @@
 #include <jansson.h>
 
 enum rp_check_id {
-#define VERIFY(id, severity, proves, how) RP_CHECK_##id,
+#define VERIFY(id, of, severity, proves, how) RP_CHECK_##id,
 #include "verify/checks.def"
 #undef VERIFY
     RP_CHECK_COUNT
@@ -92,6 +92,8 @@ struct rp_verified {
     struct rp_run run;
 };
 void rp_verified_fini(struct rp_verified *kept);
+/* -1 and RP_UNAVAILABLE: it is not of a run, so it cannot be replicated, replayed or compared step by step. */
+int rp_verified_run(const struct rp_verified *kept, const char *path, struct rp_err *err) rp_must_check;
 #define RP_VERIFIED __attribute__((cleanup(rp_verified_fini))) struct rp_verified
 
 struct rp_policy; /* verify/policy/policy.h */

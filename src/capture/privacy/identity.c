@@ -149,8 +149,7 @@ static int is_public(const struct rp_probe *p, const char *text)
     return !rp_is_secret("", text) && (p->opts->identify || !rp_is_identity(text));
 }
 
-/* Directories of system files, whose names identify no person. */
-static int is_system_path(const char *path)
+int rp_is_system_path(const char *path)
 {
     static const char *const tops[] = {"/usr/", "/lib/", "/lib64/", "/lib32/", "/bin/", "/sbin/", "/dev/", "/proc/", "/sys/", "/etc/"};
     for (size_t i = 0; i < sizeof tops / sizeof *tops; i++)
@@ -191,7 +190,7 @@ char *rp_public_message(const struct rp_probe *p, const char *text)
         RP_FREE char *word = rp_asprintf("%.*s", (int)n, s);
         int open = p->opts->identify, secret = rp_is_secret_name(word); /* what is about a secret is seen in the whole */
         int person = !open && (is_number_of_something(word, n) || rp_is_identity(word));
-        if (*word == '/' && (secret || person || !(open || is_system_path(word))))
+        if (*word == '/' && (secret || person || !(open || rp_is_system_path(word))))
             rp_buf_puts(&out, "<path>");
         else if (secret || person)
             rp_buf_puts(&out, "<hidden>");

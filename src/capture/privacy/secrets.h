@@ -38,3 +38,11 @@ extern const char rp_withheld[];   /* replaces a name */
 char *rp_public_name(const struct rp_probe *p, const char *key, const char *name);
 /* A message of another program or a library, without paths of persons, identities and credentials. */
 char *rp_public_message(const struct rp_probe *p, const char *text);
+int rp_is_system_path(const char *path); /* in a directory of system files, whose names identify no person */
+/* What a program wrote, into out: words that look like credentials, values of the environment's secret variables and,
+ * unless `identify`, names of persons and machines are replaced by rp_withheld. Numbers stay. Returns how many words
+ * were replaced. */
+int64_t rp_public_output(struct rp_buf *out, const char *text, size_t size, int identify);
+/* A word of a command line, after the word `before` (NULL: none): likewise, and a path outside system folders is its
+ * last part. */
+char *rp_public_argument(const char *before, const char *text, int identify);

@@ -91,6 +91,13 @@ static int is_owned(const char *path, int check)
     return owner_of(of_figures, path) == check;
 }
 
+/* Of a command, whose figures no other check explains but the changes of its machine. */
+static int is_owned_of_command(const char *path, int check)
+{
+    const int owner = owner_of(of_figures, path);
+    return (owner == NO_CHECK || owner == RP_CHECK_changes ? owner : RP_CHECK_numbers) == check;
+}
+
 /* ---- the figures ---- */
 
 struct rp_verify_derived {
@@ -99,6 +106,7 @@ struct rp_verify_derived {
     int failed, equal; /* equal: to run.json, except for an agreement */
     struct rp_err why; /* of the figures that need records and settings to agree */
     struct rp_err telemetry;
+    struct rp_err log; /* why the importer does not read the log of a command; code RP_OK: it does, or there is none */
 };
 
 void rp_verify_derived_free(struct rp_verify_derived *d)
@@ -110,11 +118,32 @@ void rp_verify_derived_free(struct rp_verify_derived *d)
     free(d);
 }
 
+/* From the sealed bytes of the log; `figures` has what checks of captures read. */
+static void derive_command(const struct rp_verify_state *s, struct rp_verify_derived *d)
+{
+    const struct rp_command_facts *facts = s->run.doc->command;
+    const char *name = rp_command_log_member(facts);
+    const struct rp_member *log = name ? rp_bundle_find(&s->bundle, name) : NULL;
+    struct rp_command_figures figures;
+    d->failed = rp_derive_command(&figures, facts, s->run.node, log ? &log->bytes : NULL, &d->log, &d->why) < 0;
+    if (!d->failed) {
+        d->json = rp_object_json(&figures, &rp_type_command_figures);
+        json_object_set_new(d->json, "schema", json_string(RP_COMMAND_SCHEMA));
+        rp_object_read(&d->figures, &rp_type_figures, d->json);
+        d->equal = json_equal(d->json, s->run.doc->figures_json);
+    }
+    rp_object_fini(&figures, &rp_type_command_figures);
+}
+
 static struct rp_verify_derived *derive(struct rp_verify_state *s)
 {
     if (s->derived)
         return s->derived;
     struct rp_verify_derived *d = s->derived = rp_alloc(sizeof *d);
+    if (s->run.doc->command) {
+        derive_command(s, d);
+        return d;
+    }
     d->failed = rp_derive(&d->figures, &s->run, &d->why) < 0;
     if (d->failed)
         return d;
@@ -147,9 +176,35 @@ int rp_verify_follows(struct rp_verify_state *s, enum rp_check_id check, struct 
         *err = d->telemetry;
         return -1;
     }
-    if (!d->equal && rp_check_differ_where(text, sizeof text, s->run.doc->figures_json, d->json, is_owned, check))
+    if (!d->equal && rp_check_differ_where(text, sizeof text, s->run.doc->figures_json, d->json,
+                                           s->run.doc->command ? is_owned_of_command : is_owned, check))
         return rp_fail(err, RP_MISMATCH, "run.json does not follow from the other members: %s", text);
     return 0;
+}
+
+/* What the bundle has of the log of a command, and what the importer made of it. */
+static int check_log(const struct rp_verify_derived *d, const struct rp_run_documents *doc,
+                     struct rp_check_result *result)
+{
+    const struct rp_log_facts *log = doc->command->log;
+    if (!log)
+        return rp_check_not_applicable(result, "no log was named (--log): the bundle has no figure of speed");
+    if (!doc->observed->log)
+        return rp_check_note(result, "the command wrote no log '%.100s'", log->name);
+    if (!doc->observed->log->read)
+        return rp_check_note(result, "the importer '%.31s' finds no figure in the log: %.300s", log->format,
+                             d->log.msg);
+    const struct rp_kept_facts *kept = log->file                          ? log->file
+                                       : strcmp(log->from, "stdout") == 0 ? &doc->command->standard_output
+                                                                          : &doc->command->standard_error;
+    const int64_t n = (int64_t)json_array_size(doc->observed->log->result);
+    if (kept->dropped)
+        return rp_check_note(result,
+                             "%" PRId64 " result%s recomputed from the log, which lacks %" PRId64 " of %" PRId64
+                             " bytes in its middle",
+                             n, rp_s(n), kept->dropped, kept->bytes);
+    return rp_check_text(result, "%" PRId64 " result%s of the command's own log recomputed by the importer '%.31s'", n,
+                         rp_s(n), log->format);
 }
 
 int rp_check_numbers(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
@@ -158,6 +213,8 @@ int rp_check_numbers(struct rp_verify_state *s, struct rp_check_result *result, 
     const struct rp_input_figures *input = &s->run.figures->results.input;
     if (rp_verify_follows(s, RP_CHECK_numbers, err) < 0)
         return -1;
+    if (s->run.doc->command)
+        return check_log(s->derived, s->run.doc, result);
     if (input->limited_by && strcmp(input->limited_by, "input") == 0)
         RP_FORMAT(limit, "; limited by its input, %.1f %% of the timed steps", input->share * 100);
     else if (input->limited_by && strcmp(input->limited_by, "exchange") == 0)
@@ -239,8 +296,9 @@ static int list_claims(struct rp_buf *out, const struct rp_verify_state *s, cons
  * the signer's word, but what is said of a rank by names. */
 static void add_claims(struct rp_buf *out, const struct rp_verify_state *s)
 {
-    for (int i = 0; i < rp_type_facts.n; i++) {
-        const struct rp_object_field *f = &rp_type_facts.field[i];
+    const struct rp_object_type *type = s->run.doc->command ? &rp_type_command_facts : &rp_type_facts;
+    for (int i = 0; i < type->n; i++) {
+        const struct rp_object_field *f = &type->field[i];
         const json_t *v = json_object_get(s->run.doc->facts_json, f->name);
         RP_BUF parts = {0};
         if (!is_said(v) || (!f->of && is_covered(s, f->name)))
@@ -279,6 +337,11 @@ int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, s
     RP_BUF facts = {0};
     (void)err;
     add_claims(&facts, s);
+    if (s->run.doc->command)
+        return rp_check_note(result,
+                             "not recomputed, the signer's word: what the command did, its output and its log, "
+                             "captures; of facts.json %s",
+                             rp_buf_text(&facts));
     describe_replayed(rest, s);
     return rp_check_note(
         result, "not recomputed, the signer's word: when steps began and ended, captures%s%s%s; of facts.json %s",

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "bundle/schema.h"
 #include "data/embedded_data.h"
+#include "run/derive.h"
 #include "run/run.h"
 #include "sign/statement.h"
 #include "verify/state.h"
@@ -41,16 +42,25 @@ static json_t *load_document(const struct rp_verify_state *s, const char *name, 
 
 static int read_documents(struct rp_verify_state *s, struct rp_err *err)
 {
-    RP_JSON *facts = load_document(s, "facts.json", rp_facts_schema("facts", err), RP_BUNDLE_VALUES_MAX, err);
-    RP_JSON *run = facts ? load_document(s, "run.json", rp_facts_schema("run", err), RP_BUNDLE_VALUES_MAX, err) : NULL;
-    s->run.doc = run ? rp_run_documents_read(facts, run, err) : NULL;
+    const int is_command = rp_bundle_kind(&s->bundle) == RP_BUNDLE_COMMAND;
+    RP_JSON *facts = load_document(s, "facts.json", rp_facts_schema(is_command ? "command-facts" : "facts", err),
+                                   RP_BUNDLE_VALUES_MAX, err);
+    RP_JSON *run = facts ? load_document(s, "run.json", rp_facts_schema(is_command ? "command" : "run", err),
+                                         RP_BUNDLE_VALUES_MAX, err)
+                         : NULL;
+    s->run.doc = !run         ? NULL
+                 : is_command ? rp_run_documents_read_command(facts, run, err)
+                              : rp_run_documents_read(facts, run, err);
     if (!s->run.doc)
         return -1;
     s->run.facts = &s->run.doc->facts;
     s->run.figures = &s->run.doc->figures;
-    s->run.nodes = (int)s->run.figures->world.nodes;
+    s->run.nodes = s->run.doc->command ? 1 : (int)s->run.figures->world.nodes;
     s->run.node = rp_alloc((size_t)s->run.nodes * sizeof *s->run.node);
-    rp_sha256_hex(s->run.recipe_sha256, member(s, "recipe.yaml")->data, member(s, "recipe.yaml")->size);
+    if (is_command)
+        rp_command_sha256(s->run.recipe_sha256, s->run.doc->command);
+    else
+        rp_sha256_hex(s->run.recipe_sha256, member(s, "recipe.yaml")->data, member(s, "recipe.yaml")->size);
     return 0;
 }
 
@@ -137,9 +147,41 @@ static int read_nodes(struct rp_verify_state *s, struct rp_err *err)
     return 0;
 }
 
+/* What a member of log/ has, and facts.json says of it: "kept" bytes and those that are left out. */
+static int check_log_member(const struct rp_verify_state *s, const char *name, const struct rp_kept_facts *is,
+                            struct rp_err *err)
+{
+    const struct rp_member *m = rp_bundle_find(&s->bundle, name);
+    if (!m != !is)
+        return rp_fail(err, RP_MALFORMED, "member '%s' is %s, which contradicts facts.json", name,
+                       m ? "there" : "missing");
+    if (is && is->dropped > is->bytes)
+        return rp_fail(err, RP_MALFORMED, "facts.json: of %s more bytes were dropped than there were", name);
+    if (is && !is->hidden && (int64_t)m->bytes.size != is->bytes - is->dropped)
+        return rp_fail(err, RP_MALFORMED, "member '%s' has %zu bytes; by facts.json it has %" PRId64, name,
+                       m->bytes.size, is->bytes - is->dropped);
+    return 0;
+}
+
+static int check_command(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const struct rp_command_facts *c = s->run.doc->command;
+    if (check_log_member(s, RP_LOG_STDOUT, &c->standard_output, err) < 0 ||
+        check_log_member(s, RP_LOG_STDERR, &c->standard_error, err) < 0 ||
+        check_log_member(s, RP_LOG_FILE, c->log ? c->log->file : NULL, err) < 0)
+        return -1;
+    if (!c->argv_n)
+        return rp_fail(err, RP_MALFORMED, "facts.json: argv is missing");
+    return rp_check_text(result, "facts.json, run.json and 2 captures follow their schemas");
+}
+
 int rp_check_schema(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    if (read_documents(s, err) < 0 || check_world(s, err) < 0 || read_nodes(s, err) < 0 || read_records(s, err) < 0)
+    if (read_documents(s, err) < 0 || check_world(s, err) < 0 || read_nodes(s, err) < 0)
+        return -1;
+    if (s->run.doc->command)
+        return check_command(s, result, err);
+    if (read_records(s, err) < 0)
         return -1;
     if (rp_recipe_from_json(&s->run.recipe, s->run.facts->recipe, err) < 0)
         return rp_wrap(err, "facts.json");
@@ -345,6 +387,9 @@ int rp_check_status(struct rp_verify_state *s, struct rp_check_result *result, s
         return rp_check_note(result, "the run is marked %s: %s", f->status, f->reason ? f->reason : "no reason given");
     if (f->reason)
         return rp_fail(err, RP_MISMATCH, "the run is marked complete, but gives a reason for ending early");
+    const struct rp_command_facts *c = s->run.doc->command;
+    if (c && c->exit_status != 0)
+        return rp_fail(err, RP_MISMATCH, "the command is marked complete, but did not exit with status 0");
     return rp_check_text(result, "complete");
 }
 

@@ -216,6 +216,8 @@ int rp_check_environment(struct rp_verify_state *s, struct rp_check_result *resu
     const int is_cpu = strcmp(backend, "cpu") == 0;
     if (check_captures(s, err) < 0)
         return -1;
+    if (s->run.doc->command)
+        return rp_check_text(result, "the captures are complete and of the program that observed the command");
     if (asked && strcmp(asked, "auto") != 0 && strcmp(asked, backend) != 0)
         return rp_fail(err, RP_MISMATCH, "the settings require the backend '%.64s', but facts.json has another", asked);
     if (strspn(backend, "abcdefghijklmnopqrstuvwxyz") != strlen(backend))

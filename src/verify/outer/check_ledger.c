@@ -160,10 +160,11 @@ static int look_up_run(const struct rp_verify_state *s, struct rp_check_result *
         result->state = RP_CHECK_NOTE;
     const char *begun = s->run.facts->ledger.begun;
     RP_FREE char *place = rp_asprintf(
-        "line %" PRId64 " of %" PRId64 "%s%s; runs of this recipe before it: %" PRId64 " (%" PRId64 " sealed, "
+        "line %" PRId64 " of %" PRId64 "%s%s; %s before it: %" PRId64 " (%" PRId64 " sealed, "
         "%" PRId64 " failed, %" PRId64 " interrupted, %" PRId64 " without an end); after it: %" PRId64 "%s",
-        p.position, p.lines, begun ? ", begun " : "", begun ? begun : "", p.earlier, p.sealed, p.failed, p.interrupted,
-        p.open, p.later, *p.statement ? "" : "; its end in this bundle is not recorded");
+        p.position, p.lines, begun ? ", begun " : "", begun ? begun : "",
+        s->run.doc->command ? "attempts at this command" : "runs of this recipe", p.earlier, p.sealed, p.failed,
+        p.interrupted, p.open, p.later, *p.statement ? "" : "; its end in this bundle is not recorded");
     set_text(s, &p, result, place);
     return 0;
 }
@@ -176,11 +177,11 @@ static int find_place(struct rp_verify_state *s, struct rp_check_result *result,
     if (is->earlier >= is->position)
         return rp_fail(err, RP_MISMATCH, "line %" PRId64 " of a ledger cannot have %" PRId64 " runs before it",
                        is->position, is->earlier);
-    RP_FREE char *place =
-        rp_asprintf("line %" PRId64 " of the signer's ledger%s%s; the signer reports %" PRId64
-                    " earlier run%s of this recipe (check with --ledger FILE)",
-                    is->position, is->begun ? ", begun " : "", is->begun ? is->begun : "", is->earlier,
-                    rp_s(is->earlier));
+    RP_FREE char *place = rp_asprintf("line %" PRId64 " of the signer's ledger%s%s; the signer reports %" PRId64
+                                      " earlier %s%s %s (check with --ledger FILE)",
+                                      is->position, is->begun ? ", begun " : "", is->begun ? is->begun : "",
+                                      is->earlier, s->run.doc->command ? "attempt" : "run", rp_s(is->earlier),
+                                      s->run.doc->command ? "at this command" : "of this recipe");
     set_text(s, NULL, result, place);
     return 0;
 }

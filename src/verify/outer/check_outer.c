@@ -128,7 +128,8 @@ int rp_check_statement(struct rp_verify_state *s, struct rp_check_result *result
     s->statement = rp_json_parse_own(payload->data, payload->size, STATEMENT_VALUES, &own, "statement", err);
     if (!s->statement || rp_statement_version(s->statement, "the bundle's statement", err) < 0)
         return -1;
-    const struct rp_schema *schema = rp_schema_load("statement", err);
+    const int is_command = rp_bundle_kind(&s->bundle) == RP_BUNDLE_COMMAND;
+    const struct rp_schema *schema = rp_schema_load(is_command ? "command-statement" : "statement", err);
     if (!schema || rp_schema_check(schema, s->statement, "statement", err) < 0)
         return -1;
     if (!own)

@@ -1,6 +1,7 @@
 /* Wall times, phases and step times against each other. */
 #include "base/clock.h"
 #include "base/json.h"
+#include "capture/value.h"
 #include "verify/state.h"
 
 #include <inttypes.h>
@@ -122,8 +123,33 @@ static int check_wall_times(const struct rp_verify_state *s, double *end, struct
     return 0;
 }
 
+/* Of a command: its dates and captures, and that it had no more processor time than there were processors. */
+static int check_command_time(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
+{
+    const struct rp_command_facts *c = s->run.doc->command;
+    double end, threads;
+    const char *than;
+    if (check_wall_times(s, &end, err) < 0)
+        return -1;
+    if (c->wall_s > c->elapsed_s * CLOCK_DRIFT + WALL_SLACK_S)
+        return rp_fail(err, RP_MISMATCH, "the command took %.3f s, but with the capture before it only %.3f s",
+                       c->wall_s, c->elapsed_s);
+    if (rp_known_number(s->run.node[0].before, "probes.cpu.threads", &threads) == 0 &&
+        c->user_s + c->system_s > threads * (c->wall_s * CLOCK_DRIFT + WALL_SLACK_S))
+        return rp_fail(err, RP_MISMATCH, "the command took %.1f s of processor time in %.1f s on %.0f threads",
+                       c->user_s + c->system_s, c->wall_s, threads);
+    const double late = ended_late(s, end, &than);
+    if (late > 0)
+        return rp_check_warn(
+            result, "the command ended %.0f s after %s: the signer's clock is fast, or its times were invented",
+            late + FAST_S, than);
+    return rp_check_text(result, "the command took %.1f s, between its captures", c->wall_s);
+}
+
 int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
+    if (s->run.doc->command)
+        return check_command_time(s, result, err);
     int64_t n;
     const struct rp_step_record *step = steps_of(&s->run.records, &n);
     const struct rp_phases *phases = s->run.facts->rank[s->run.ranks.slowest].phases_s;

@@ -20,7 +20,7 @@
 #define NUMBER_MAX 1000000000
 
 static const struct rp_rule_text texts[] = {
-#define RULE(id, type, example, meaning) {#id, example, meaning, #type[0]},
+#define RULE(id, of, type, example, meaning) {#id, example, meaning, #type[0], RP_BUNDLE_##of},
 #include "verify/policy/policy.def"
 #undef RULE
 };

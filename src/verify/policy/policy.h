@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "bundle/bundle.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,7 +18,7 @@
 #define RP_POLICY_CHECKS 64          /* at least as many as there are in checks.def */
 
 enum rp_rule_id {
-#define RULE(id, type, example, meaning) RP_RULE_##id,
+#define RULE(id, of, type, example, meaning) RP_RULE_##id,
 #include "verify/policy/policy.def"
 #undef RULE
     RP_RULE_COUNT
@@ -47,5 +48,6 @@ int rp_policy_names(const struct rp_policy *p, const char *fingerprint);
 struct rp_rule_text {
     const char *id, *example, *meaning;
     char type;
+    enum rp_bundle_kind of; /* RP_BUNDLE_RUN: no command meets it */
 };
 const struct rp_rule_text *rp_rule_text(int id);

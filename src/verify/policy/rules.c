@@ -111,7 +111,13 @@ static void rule_recipes(const struct rp_verify_state *s, struct rules_answer *a
             answer(a, !changed, changed ? "'%s', but %s set %s" : "'%s'", a->rule->word[i], by, changed);
             return;
         }
-    answer(a, 0, "recipe.yaml has SHA-256 %s, which is not in the list", is);
+    answer(a, 0, "%s SHA-256 %s, which is not in the list",
+           s->run.doc->command ? "the command and its inputs have" : "recipe.yaml has", is);
+}
+
+static void rule_commands(const struct rp_verify_state *s, struct rules_answer *a)
+{
+    answer(a, 1, s->run.doc->command ? "a command, " RP_MEASURED_BY_LOG : "not of a command");
 }
 
 static int is_listed(const char *word, const struct rules_answer *a)
@@ -319,12 +325,23 @@ static void rule_batch_sizes(const struct rp_verify_state *s, struct rules_answe
 static void rule_min_throughput(const struct rp_verify_state *s, struct rules_answer *a)
 {
     const struct rp_throughput_figures *t = &s->run.figures->results.throughput;
-    const char *unit = a->rule->word[0];
+    const char *unit = a->rule->word[0], *own;
+    const double by_log = rp_run_throughput(s->run.doc, &own);
     const double tokens = rp_figures_tokens(s->run.figures);
     const struct rp_rule *levels = &s->o->policy->rule[RP_RULE_levels];
     int timed = 0;
     for (int i = 0; i < levels->n; i++)
         timed |= rp_level_find(levels->word[i]) == RP_LEVEL_timed;
+    if (s->run.doc->command && !timed) {
+        if (isnan(by_log))
+            answer(a, 0, "unknown: the log of the command has not exactly one result");
+        else if (strcmp(unit, own) != 0)
+            answer(a, 0, "the log of the command is in %.40s", own);
+        else
+            answer(a, by_log >= a->rule->rate, "%.6g %s, at least %.6g required; " RP_MEASURED_BY_LOG, by_log, unit,
+                   a->rule->rate);
+        return;
+    }
     double least = timed ? s->v->timed.rate : isnan(t->interval[0]) ? t->value : t->interval[0];
     if (isnan(t->value)) {
         answer(a, 0, "unknown: no step was timed");
@@ -594,10 +611,25 @@ static void rule_checks(const struct rp_verify_state *s, struct rules_answer *a)
         answer(a, 0, "%s", rp_buf_text(&broken));
 }
 
+/* What only a run can meet, and a bundle of a command at all, which a policy has to allow. 0, or -1 with the answer. */
+static int allows_command(const struct rp_verify_state *s, int rule, struct rules_answer *a)
+{
+    if (!s->run.doc->command || rp_rule_text(rule)->of != RP_BUNDLE_RUN)
+        return 0;
+    answer(a, 0, "the bundle is of a command, which this program did not train");
+    return -1;
+}
+
+/* Nobody who wrote rules for runs meant the log of another program: a bundle of a command needs `commands`. */
+static int is_refused_command(const struct rp_verify_state *s, int rule)
+{
+    return rule == RP_RULE_commands && s->run.doc->command && !s->o->policy->rule[rule].line;
+}
+
 int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     static void (*const rules[])(const struct rp_verify_state *, struct rules_answer *) = {
-#define RULE(id, type, example, meaning) rule_##id,
+#define RULE(id, of, type, example, meaning) rule_##id,
 #include "verify/policy/policy.def"
 #undef RULE
     };
@@ -609,10 +641,13 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
     s->v->policy = json_array();
     for (int i = 0; i < RP_RULE_COUNT; i++) {
         struct rules_answer a = {.rule = &p->rule[i]};
-        if (!p->rule[i].line)
+        if (!p->rule[i].line && !is_refused_command(s, i))
             continue;
         rules_given++;
-        rules[i](s, &a);
+        if (is_refused_command(s, i))
+            answer(&a, 0, "the bundle is of a command, " RP_MEASURED_BY_LOG ": `commands: true` accepts such bundles");
+        else if (allows_command(s, i, &a) == 0)
+            rules[i](s, &a);
         const size_t size = strlen(a.text) + 1;
         RP_FREE char *text = a.text, *safe = rp_alloc(size);
         rp_ascii(safe, size, text);

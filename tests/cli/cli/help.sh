@@ -16,7 +16,7 @@ fits all.txt 100 100
 section() { # TITLE: its commands
     awk -v t="$1:" '$0 == t { in_it = 1; next } !NF { in_it = 0 } in_it { print $1 }' all.txt | paste -sd' '
 }
-[ "$(section 'Run and check')" = "run verify report compare doctor" ] || fail "the first section: $(section 'Run and check')"
+[ "$(section 'Run and check')" = "run exec verify report compare doctor" ] || fail "the first section: $(section 'Run and check')"
 for name in sign key ledger challenge; do
     section 'Evidence and keys' | grep -qw $name || fail "$name is not among 'Evidence and keys'"
 done

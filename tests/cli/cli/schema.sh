@@ -48,11 +48,17 @@ returns 0 data-check data check data
 returns 0 run run bert_tiny_fp32 --plan
 returns 0 run run bert_tiny_fp32 --threads 1 --steps 2 --set measure.warmup_steps=1 --set measure.repeats=1 -q -o a.repro.tar.zst
 returns 0 replicate replicate a.repro.tar.zst -q -o b.repro.tar.zst
+exit_of 0 "$REPRO" exec --json --log csv --unit images/s -q -o e.repro.tar.zst -- printf 'step,throughput\n0,5\n1,5\n2,5\n'
+mv out.txt exec.json
+follows exec-output exec.json
+used="$used exec"
+returns 0 verify verify e.repro.tar.zst
 returns 0 verify verify a.repro.tar.zst --replay 1
 returns 0 verify verify --list
 returns 0 report report a.repro.tar.zst
 returns 0 inspect inspect a.repro.tar.zst
 returns 0 inspect inspect a.repro.tar.zst facts.json
+returns 0 inspect inspect e.repro.tar.zst
 returns 0 sign sign a.repro.tar.zst --key other.pem -o signed.repro.tar.zst --role reviewer
 returns 0 challenge-new challenge new -o c.txt
 returns 0 challenge-show challenge show c.txt

@@ -1,0 +1,590 @@
+/* `repro exec`: a command of somebody else, with captures, its raw output and its own log, in a signed bundle. */
+#include "base/clock.h"
+#include "base/interrupt.h"
+#include "base/json.h"
+#include "base/term.h"
+#include "base/text.h"
+#include "capture/capture.h"
+#include "capture/privacy/secrets.h"
+#include "cli/attempt.h"
+#include "cli/opts.h"
+#include "cli/run_output.h"
+#include "import/import.h"
+#include "import/scan.h"
+#include "run/derive.h"
+#include "run/seal.h"
+#include "supervise/command.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    WORDS_MOST = 4096,       /* of argv, as facts.def has it */
+    WORD_MOST = 4000,        /* bytes of one */
+    WORDS_BYTES = 256 << 10, /* of all */
+    NAME_BYTES = 200,
+    FILES_MOST = 1000
+};
+
+struct exec_opts {
+    const char *log, *unit, *from, *to, *bundle, *key;
+    struct rp_opt_list input, output, set;
+    long passphrase_fd;
+    int force, identify, no_ledger;
+};
+
+#define AT(field) offsetof(struct exec_opts, field)
+static const struct rp_opt opts[] = {
+    RP_OPTION_TEXT(log, "log", 0, "FORMAT[:FILE]",
+                   "importer of its log: of FILE, of :stderr, else of standard output; 'repro help import'"),
+    RP_OPTION_LIST(input, "input", "FILE", "record the digest of this file before the command"),
+    RP_OPTION_LIST(output, "output", "FILE", "record the digest of this file after the command"),
+    RP_OPTION_LIST(set, "set", "KEY=VALUE", "a value that the log lacks; marked as such"),
+    RP_OPTION_CHOICE(unit, "unit", 0, "sequences/s|images/s|tokens/s|samples/s",
+                     "unit of throughput, if the log lacks it"),
+    RP_OPTION_TEXT(from, "from", 0, "STEP", "first step of the timed window; default by the format"),
+    RP_OPTION_TEXT(to, "to", 0, "STEP", "last step of the timed window"),
+    RP_OPTION_TEXT(bundle, "bundle", 'o', "FILE", "bundle to write; default by the command's name and the time"),
+    RP_OPT_FORCE(force),
+    RP_OPT_KEY(key),
+    RP_OPT_PASSPHRASE_FD(passphrase_fd),
+    RP_OPT_IDENTIFY(identify),
+    RP_OPT_NO_LEDGER(no_ledger),
+    {0},
+};
+
+struct exec {
+    struct rp_cli *cli;
+    const struct exec_opts *o;
+    struct rp_progress progress;
+    struct rp_run_documents doc; /* what goes into the bundle; its parts are on the heap */
+    struct rp_command_facts *facts;
+    struct rp_run_output output;
+    struct rp_key_pair *key;
+    char *key_file, *file; /* file: that is executed */
+    const char *log_file;  /* as given; NULL: the log is a stream, or there is none */
+    int key_created;
+    struct rp_captures node;
+    struct rp_buf hwloc_xml;
+    struct rp_command_end end;
+    struct rp_kept log;    /* of log_file */
+    struct rp_buf text[3]; /* sealed bytes of log/stdout, log/stderr and log/file */
+    struct rp_attempt attempt;
+    struct rp_err unread; /* why the importer refuses the log */
+    char statement[RP_SHA256_HEX];
+    uint64_t started_ns, begun_ns;
+};
+
+static void exec_fini(struct exec *x)
+{
+    rp_progress_end(&x->progress);
+    json_decref(x->doc.facts_json);
+    json_decref(x->doc.figures_json);
+    rp_object_fini(x->doc.command, &rp_type_command_facts);
+    rp_object_fini(x->doc.observed, &rp_type_command_figures);
+    free(x->doc.command);
+    free(x->doc.observed);
+    rp_run_output_fini(&x->output);
+    rp_attempt_fini(&x->attempt);
+    rp_key_free(x->key);
+    free(x->key_file);
+    free(x->file);
+    json_decref(x->node.before);
+    json_decref(x->node.after);
+    rp_buf_fini(&x->hwloc_xml);
+    rp_command_end_fini(&x->end);
+    rp_kept_fini(&x->log);
+    for (size_t i = 0; i < sizeof x->text / sizeof *x->text; i++)
+        rp_buf_fini(&x->text[i]);
+}
+
+/* ---- what the user named ---- */
+
+static int read_step(int64_t *out, const char *name, const char *text, struct rp_err *err)
+{
+    char shown[72];
+    if (!text)
+        return 0;
+    const char *end = rp_scan_count(text, out);
+    return end && !*end ? 0
+                        : rp_fail(err, RP_USAGE, "--%s: '%s' is not a step, a whole number from 0", name,
+                                  rp_excerpt(shown, text));
+}
+
+/* A name for documents: at most NAME_BYTES, without folders of persons. */
+static char *public_name(const struct exec *x, const char *path)
+{
+    RP_FREE char *public = rp_public_argument(NULL, path, x->o->identify);
+    const size_t n = strlen(public);
+    char *name = rp_strdup(n > NAME_BYTES ? public + n - NAME_BYTES : public);
+    rp_sanitize(name);
+    return name;
+}
+
+/* What an earlier command left in the file would count as this one's. */
+static int check_no_log(const char *path, struct rp_err *err)
+{
+    struct stat st;
+    if (!*path)
+        return rp_fail(err, RP_USAGE, "--log: the name of the file is empty");
+    if (stat(path, &st) < 0 || (S_ISREG(st.st_mode) && st.st_size == 0))
+        return 0;
+    return rp_fail(err, RP_USAGE, "--log: '%s' exists: move it away, so that what is read is what this command writes",
+                   path);
+}
+
+/* Mistakes in --set are found before the command runs. */
+static int check_settings(const struct exec *x, struct rp_err *err)
+{
+    struct rp_imported draft = {0};
+    int failed = 0;
+    if (x->o->set.n > 64)
+        return rp_fail(err, RP_USAGE, "--set is given %d times; 64 at most", x->o->set.n);
+    for (int i = 0; i < x->o->set.n && !failed; i++)
+        failed = strlen(x->o->set.item[i]) > 400 ? rp_fail(err, RP_USAGE, "--set: a value has more than 400 bytes")
+                                                 : rp_imported_set(&draft, x->o->set.item[i], err);
+    rp_imported_fini(&draft);
+    return failed ? -1 : 0;
+}
+
+/* FORMAT[:FILE]; FILE stderr is the stream, ./stderr a file. */
+static int name_log(struct exec *x, struct rp_err *err)
+{
+    const struct exec_opts *o = x->o;
+    if (!o->log)
+        return o->set.n || o->unit || o->from || o->to
+                   ? rp_fail(err, RP_USAGE, "--set, --unit, --from and --to are about a log: name it with --log")
+                   : 0;
+    const char *colon = strchr(o->log, ':'), *file = colon ? colon + 1 : NULL;
+    RP_FREE char *format = rp_asprintf("%.*s", (int)(colon ? colon - o->log : (long)strlen(o->log)), o->log);
+    if (!rp_importer_find(format, err))
+        return rp_wrap(err, "--log");
+    struct rp_log_facts *log = x->facts->log = rp_alloc(sizeof *log);
+    rp_object_init(log, &rp_type_log_facts);
+    log->format = rp_strdup(format);
+    const int is_error = file && strcmp(file, "stderr") == 0,
+              is_file = file && !is_error && strcmp(file, "stdout") != 0;
+    log->from = rp_strdup(is_file ? "file" : is_error ? "stderr" : "stdout");
+    log->name = is_file ? public_name(x, file) : rp_strdup(x->facts->name);
+    log->unit = rp_text_copy(o->unit);
+    for (int i = 0; i < o->set.n; i++) {
+        char *one = rp_strdup(o->set.item[i]);
+        rp_sanitize(one);
+        rp_texts_add(&log->set, &log->set_n, one);
+    }
+    if (read_step(&log->first_step, "from", o->from, err) < 0 || read_step(&log->last_step, "to", o->to, err) < 0)
+        return -1;
+    if (o->from && o->to && log->first_step >= log->last_step)
+        return rp_fail(err, RP_USAGE, "the timed window is empty: --from %s, --to %s", o->from, o->to);
+    x->log_file = is_file ? file : NULL;
+    return check_settings(x, err) < 0 || (is_file && check_no_log(file, err) < 0) ? -1 : 0;
+}
+
+static int digest_file(struct rp_named_file *f, const char *path, struct rp_err *err)
+{
+    uint64_t size;
+    if (rp_sha256_file(f->sha256, path, &size, err) < 0)
+        return -1;
+    f->bytes = (int64_t)size;
+    return 0;
+}
+
+static int name_files(struct exec *x, struct rp_err *err)
+{
+    const struct rp_opt_list *const lists[] = {&x->o->input, &x->o->output};
+    struct rp_command_facts *facts = x->facts;
+    if (x->o->input.n + x->o->output.n > FILES_MOST)
+        return rp_fail(err, RP_USAGE,
+                       "--input and --output name more than %d files: name an archive, or a list of digests",
+                       FILES_MOST);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < lists[k]->n; i++) {
+            struct stat st;
+            const char *path = lists[k]->item[i];
+            struct rp_named_file *f = rp_object_add(&facts->file, &facts->file_n, &rp_type_named_file);
+            f->role = rp_strdup(k ? "output" : "input");
+            f->name = public_name(x, path);
+            f->existed = stat(path, &st) == 0;
+            if (k && f->existed && !S_ISREG(st.st_mode))
+                return rp_fail(err, RP_USAGE,
+                               "--output: '%s' is not a regular file; name the files in it, or an archive", path);
+            if (!k && f->existed && S_ISDIR(st.st_mode))
+                return rp_fail(err, RP_USAGE, "--input: '%s' is a folder; name the files in it, or an archive", path);
+            if (!k && digest_file(f, path, err) < 0)
+                return rp_wrap(err, "--input");
+        }
+    return 0;
+}
+
+/* argv without what is nobody's business, and bounded. */
+static void name_words(struct exec *x)
+{
+    struct rp_command_facts *facts = x->facts;
+    size_t bytes = 0;
+    for (int i = 0; i < x->cli->argc; i++) {
+        RP_FREE char *word = rp_public_argument(i ? x->cli->argv[i - 1] : NULL, x->cli->argv[i], x->o->identify);
+        const size_t n = strlen(word);
+        if (i == WORDS_MOST - 1 || bytes + n > WORDS_BYTES) {
+            rp_texts_add(&facts->argv, &facts->argv_n, rp_asprintf("... %d more", x->cli->argc - i));
+            return;
+        }
+        bytes += n;
+        char *kept = n > WORD_MOST ? rp_asprintf("%.*s...", WORD_MOST, word) : rp_strdup(word);
+        rp_sanitize(kept);
+        rp_texts_add(&facts->argv, &facts->argv_n, kept);
+    }
+}
+
+/* ---- before ---- */
+
+static int load_key(struct exec *x, struct rp_err *err)
+{
+    char print[RP_FINGERPRINT_SIZE];
+    x->key =
+        rp_key_load_or_create(x->o->key, x->o->passphrase_fd > 0 ? (int)x->o->passphrase_fd : -1, &x->key_created, err);
+    x->key_file = !x->key ? NULL : x->o->key ? rp_strdup(x->o->key) : rp_key_default_path(err);
+    if (!x->key_file)
+        return -1;
+    rp_key_fingerprint(x->key, print);
+    rp_progress_note(&x->progress, x->key_created ? "made a new signing key, %s" : "signing key %s", print);
+    return 0;
+}
+
+/* What is refused here is a mistake and no attempt: no line in the ledger, nothing to seal. */
+static int prepare(struct exec *x, struct rp_err *err)
+{
+    x->file = rp_command_find(x->cli->argv[0], &x->cli->status, err);
+    if (!x->file)
+        return -1;
+    x->cli->status = 0;
+    x->facts->name = public_name(x, rp_base_name(x->cli->argv[0]));
+    x->output.option = "--bundle";
+    if (name_log(x, err) < 0 || name_files(x, err) < 0 ||
+        rp_run_output_choose(&x->output, x->o->bundle, x->o->force, x->facts->name, x->started_ns, err) < 0 ||
+        load_key(x, err) < 0)
+        return -1;
+    struct rp_err ignored;
+    if (rp_sha256_file(x->facts->program_sha256, x->file, NULL, &ignored) < 0)
+        *x->facts->program_sha256 = 0;
+    name_words(x);
+    rp_progress_phase(&x->progress, "capturing", NULL);
+    const struct rp_capture_opts c = {.root = "/", .identify = x->o->identify, .hwloc_xml = &x->hwloc_xml};
+    x->node.before = rp_capture(&c, err);
+    if (!x->node.before)
+        return -1;
+    return rp_interrupted()
+               ? rp_fail(err, RP_INTERRUPTED, "interrupted before the command began, so there is nothing to seal")
+               : 0;
+}
+
+/* ---- after ---- */
+
+static void seal_kept(struct exec *x, int i, const struct rp_kept *k, struct rp_kept_facts *is)
+{
+    RP_BUF raw = {0};
+    rp_kept_text(&raw, &is->dropped, k);
+    is->bytes = k->bytes;
+    is->hidden = rp_public_output(&x->text[i], rp_buf_text(&raw), raw.size, x->o->identify);
+    if (x->text[i].size > RP_BUNDLE_LOG_MAX) { /* what replaces words may be longer than they are */
+        is->dropped += (int64_t)(x->text[i].size - RP_BUNDLE_LOG_MAX);
+        x->text[i].size = RP_BUNDLE_LOG_MAX;
+    }
+}
+
+/* The file of --log as it is now; one that is missing is a finding, not an error. */
+static void read_log_file(struct exec *x)
+{
+    struct rp_err why = {0};
+    struct rp_log_facts *log = x->facts->log;
+    if (!x->log_file)
+        return;
+    if (rp_kept_file(&x->log, x->log_file, &why) < 0) {
+        rp_progress_note(&x->progress, "--log: %s: the bundle has no figure of speed", why.msg);
+        return;
+    }
+    log->file = rp_alloc(sizeof *log->file);
+    rp_object_init(log->file, &rp_type_kept_facts);
+    seal_kept(x, 2, &x->log, log->file);
+}
+
+static void digest_outputs(struct exec *x)
+{
+    int at = x->o->input.n;
+    for (int i = 0; i < x->o->output.n; i++, at++) {
+        struct rp_err why = {0};
+        if (digest_file(&x->facts->file[at], x->o->output.item[i], &why) < 0)
+            rp_progress_note(&x->progress, "--output: %s", why.msg);
+    }
+}
+
+static void describe_end(struct exec *x)
+{
+    const struct rp_command_end *e = &x->end;
+    struct rp_command_facts *f = x->facts;
+    const int complete = e->exit_status == 0;
+    f->status = rp_strdup(complete ? "complete" : e->interrupted ? "incomplete" : "failed");
+    f->exit_status = e->exit_status >= 0 ? e->exit_status : RP_NO_INTEGER;
+    f->signal = e->signal >= 0 ? e->signal : RP_NO_INTEGER;
+    if (!complete) {
+        RP_BUF why = {0};
+        if (e->exit_status >= 0)
+            rp_buf_printf(&why, "the command ended with status %d", e->exit_status);
+        else
+            rp_buf_printf(&why, "the command was ended by signal %d", e->signal);
+        if (e->interrupted)
+            rp_buf_printf(&why, "; signal %d was passed on to it", e->interrupted);
+        f->reason = rp_buf_take(&why);
+    }
+    f->wall_s = e->wall_s;
+    f->user_s = e->user_s;
+    f->system_s = e->system_s;
+    f->peak_rss_bytes = e->peak_rss_bytes;
+    f->no_telemetry = rp_strdup("exec takes no samples of GPUs");
+    x->cli->status = e->exit_status >= 0 ? e->exit_status : 128 + e->signal;
+}
+
+static char *time_text(uint64_t ns)
+{
+    char when[32];
+    rp_rfc3339(when, ns);
+    return rp_strdup(when);
+}
+
+static void fill_facts(struct exec *x, uint64_t ended_ns)
+{
+    struct rp_command_facts *f = x->facts;
+    RP_JSON *ledger = rp_attempt_json(&x->attempt);
+    f->started_at = time_text(x->started_ns);
+    f->ended_at = time_text(ended_ns);
+    f->elapsed_s = (double)(ended_ns - x->started_ns) / 1e9;
+    rp_build_facts_seal(&f->tool);
+    rp_object_read(&f->ledger, &rp_type_ledger_facts, ledger);
+    seal_kept(x, 0, &x->end.out, &f->standard_output);
+    seal_kept(x, 1, &x->end.errors, &f->standard_error);
+    read_log_file(x);
+    digest_outputs(x);
+}
+
+static int add_json(struct rp_bundle *b, const char *name, const json_t *j, struct rp_err *err)
+{
+    RP_BUF text = {0};
+    rp_json_write(&text, j);
+    return rp_bundle_add(b, name, text.data, text.size, err);
+}
+
+static int add_members(struct exec *x, struct rp_bundle *b, struct rp_err *err)
+{
+    static const char *const names[] = {RP_LOG_STDOUT, RP_LOG_STDERR, RP_LOG_FILE};
+    const char *log = rp_command_log_member(x->facts);
+    const struct rp_buf *bytes = NULL;
+    for (int i = 0; i < 3; i++) {
+        if (i == 2 && !(x->facts->log && x->facts->log->file))
+            continue;
+        if (rp_bundle_add(b, names[i], rp_buf_text(&x->text[i]), x->text[i].size, err) < 0)
+            return -1;
+        bytes = log && strcmp(log, names[i]) == 0 ? &x->text[i] : bytes;
+    }
+    if (rp_derive_command(x->doc.observed, x->facts, &x->node, bytes, &x->unread, err) < 0)
+        return -1;
+    rp_run_documents_write(&x->doc);
+    if (add_json(b, "facts.json", x->doc.facts_json, err) < 0 ||
+        add_json(b, "run.json", x->doc.figures_json, err) < 0 ||
+        add_json(b, RP_OF_NODE(0, ".before.json"), x->node.before, err) < 0 ||
+        add_json(b, RP_OF_NODE(0, ".after.json"), x->node.after, err) < 0)
+        return -1;
+    return x->hwloc_xml.size ? rp_bundle_add(b, RP_OF_NODE(0, ".hwloc.xml"), x->hwloc_xml.data, x->hwloc_xml.size, err)
+                             : 0;
+}
+
+static int seal(struct exec *x, struct rp_err *err)
+{
+    struct rp_bundle b = {0};
+    RP_BUF file = {0};
+    int failed = add_members(x, &b, err) < 0 || rp_bundle_seal(&b, x->key, &file, err) < 0 ||
+                 rp_run_output_write(&x->output, x->o->force, &file, &x->progress, err) < 0;
+    if (!failed)
+        rp_member_sha256(x->statement, rp_bundle_find(&b, "statement.dsse.json"));
+    rp_bundle_fini(&b);
+    return failed ? rp_wrap(err, "sealing '%s'", x->output.path) : 0;
+}
+
+static int capture_after(struct exec *x, struct rp_err *err)
+{
+    const char *salt = json_string_value(json_object_get(x->node.before, "salt")); /* hidden values stay comparable */
+    const struct rp_capture_opts c = {.root = "/", .identify = x->o->identify, .salt = salt};
+    rp_progress_phase(&x->progress, "sealing", NULL);
+    x->node.after = rp_capture(&c, err);
+    return x->node.after ? 0 : -1;
+}
+
+/* On stderr: standard output is the command's. */
+static void print_notes(struct exec *x)
+{
+    const struct rp_command_facts *f = x->facts;
+    const char *unit;
+    const double rate = rp_run_throughput(&x->doc, &unit);
+    rp_progress_end(&x->progress);
+    if (f->reason)
+        rp_progress_note(&x->progress, "%s: sealed as %s", f->reason, f->status);
+    if (f->log && x->doc.observed->log && !x->doc.observed->log->read)
+        rp_progress_note(&x->progress, "the importer '%s' finds no figure in the log: %s", f->log->format,
+                         x->unread.msg);
+    else if (!isnan(rate))
+        rp_progress_note(&x->progress, "%.3f %s, " RP_MEASURED_BY_LOG, rate, unit);
+    else if (x->doc.observed->log)
+        rp_progress_note(&x->progress, "%zu results, " RP_MEASURED_BY_LOG,
+                         json_array_size(x->doc.observed->log->result));
+    rp_progress_note(&x->progress, "bundle: %s", x->output.path);
+}
+
+static void return_document(struct exec *x)
+{
+    char print[RP_FINGERPRINT_SIZE];
+    const struct rp_command_facts *f = x->facts;
+    const char *unit;
+    const double rate = rp_run_throughput(&x->doc, &unit);
+    rp_key_fingerprint(x->key, print);
+    json_t *j =
+        json_pack("{s:o, s:s, s:s, s:s, s:s, s:i}", "bundle", rp_cli_path(x->output.path), "statement", x->statement,
+                  "fingerprint", print, "status", f->status, "command", f->name, "exit", x->cli->status);
+    if (!isnan(rate))
+        json_object_set_new(j, "throughput",
+                            json_pack("{s:f, s:s, s:s}", "value", rate, "unit", unit, "measured_by", "log"));
+    json_object_set_new(
+        j, "results",
+        json_integer(x->doc.observed->log ? (json_int_t)json_array_size(x->doc.observed->log->result) : 0));
+    rp_cli_return(x->cli, j, "");
+}
+
+static void end_attempt(struct exec *x, int exit_status)
+{
+    const char *status = x->facts->status;
+    const int sealed = *x->statement != 0;
+    const enum rp_ledger_event e = status && strcmp(status, "incomplete") == 0           ? RP_LEDGER_INTERRUPTED
+                                   : sealed && status && strcmp(status, "complete") == 0 ? RP_LEDGER_SEALED
+                                                                                         : RP_LEDGER_FAILED;
+    rp_attempt_end(&x->attempt, e, sealed ? x->output.path : NULL, x->statement, exit_status, &x->progress);
+}
+
+/* From the line in the ledger on, everything is recorded. */
+static int run_and_seal(struct exec *x, struct rp_err *err)
+{
+    RP_FREE char **argv = rp_alloc(((size_t)x->cli->argc + 1) * sizeof *argv);
+    for (int i = 0; i < x->cli->argc; i++)
+        argv[i] = (char *)x->cli->argv[i];
+    rp_progress_end(&x->progress);
+    fflush(stdout);
+    if (rp_command_run(&x->end, x->file, argv, x->cli->json ? STDERR_FILENO : STDOUT_FILENO, &x->cli->status, err) < 0)
+        return -1;
+    const uint64_t ended_ns = x->started_ns + (rp_now_ns() - x->begun_ns);
+    rp_interrupt_settle(); /* a signal that ended the command does not keep the bundle from being written; the next one
+                              does */
+    describe_end(x);
+    if (capture_after(x, err) < 0)
+        return -1;
+    fill_facts(x, ended_ns);
+    if (seal(x, err) < 0)
+        return -1;
+    print_notes(x);
+    return_document(x);
+    if (rp_run_output_verify(&x->output, err) < 0)
+        return -1;
+    return rp_run_output_judge(&x->output, err);
+}
+
+/* Ctrl-C before and after the command. What was ignored stays ignored (nohup, and SIGINT of background jobs), for the
+ * command too. */
+static void catch_signals(void)
+{
+    static const int caught[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction before[sizeof caught / sizeof *caught];
+    for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
+        sigaction(caught[i], NULL, &before[i]);
+    rp_interrupt_catch();
+    for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
+        if (before[i].sa_handler == SIG_IGN)
+            signal(caught[i], SIG_IGN);
+}
+
+static int cmd_exec(struct rp_cli *cli, struct rp_err *err)
+{
+    __attribute__((cleanup(exec_fini))) struct exec x = {.cli = cli,
+                                                         .o = cli->opts,
+                                                         .started_ns = rp_wall_ns(),
+                                                         .begun_ns = rp_now_ns(),
+                                                         .end = {.exit_status = -1, .signal = -1}};
+    char digest[RP_SHA256_HEX];
+    x.facts = x.doc.command = rp_alloc(sizeof *x.doc.command);
+    x.doc.observed = rp_alloc(sizeof *x.doc.observed);
+    rp_object_init(x.doc.command, &rp_type_command_facts);
+    rp_object_init(x.doc.observed, &rp_type_command_figures);
+    rp_progress_init(&x.progress, STDERR_FILENO, cli->quiet);
+    if (x.o->bundle && strcmp(x.o->bundle, "-") == 0)
+        return rp_fail(err, RP_USAGE, "--bundle -: standard output is the command's; name a file");
+    catch_signals();
+    if (prepare(&x, err) < 0)
+        return -1;
+    rp_command_sha256(digest, x.facts);
+    const struct rp_attempt_key key = {x.key, x.key_file, x.key_created};
+    rp_attempt_start(&x.attempt, x.o->no_ledger, &key, digest, x.facts->name, NULL, &x.progress);
+    const int failed = run_and_seal(&x, err) < 0;
+    end_attempt(&x, cli->status ? cli->status : failed ? rp_exit_status(err->code) : 0);
+    return failed ? -1 : 0;
+}
+
+const struct rp_command rp_cmd_exec = {
+    .name = "exec",
+    .operands = "-- COMMAND [ARG...]",
+    .summary = "run a training of others, and seal its log, output and machine",
+    .details =
+        "The command runs as without repro: in this directory, with this environment and standard input. Its output "
+        "appears at once, and its exit status is that of repro. Standard output and error are pipes: Python needs -u, "
+        "or PYTHONUNBUFFERED=1, to write to them without delay.\n"
+        "\n"
+        "The bundle has captures of the machine before and after (the git state of this directory and the container "
+        "are "
+        "in them), the words of the command, standard output and error, the file of --log, digests of the program and "
+        "of the files of --input and "
+        "--output, times, peak memory and the ledger entry. 'verify', 'report' and 'compare' take it.\n"
+        "\n"
+        "Figures come from the log alone: the importer reads the bytes in the bundle, and 'verify' reads them again. "
+        "What the log says of the speed is the command's own measurement, and every surface says so. Of the levels of "
+        "'repro help verify', authentic and consistent can be reached, computed and timed never. Without --log the "
+        "bundle has no figure of speed.\n"
+        "\n"
+        "--log: FORMAT reads standard output, FORMAT:stderr standard error, FORMAT:FILE a file that the command "
+        "writes, "
+        "which must not exist before. Formats:\n"
+#define FORMAT(id, reads) "  " #id ": " reads "\n"
+#include "import/formats.def"
+#undef FORMAT
+        "\n"
+        "What is kept: of each stream and of the log at most 6 MiB, half from the beginning and half from the end. "
+        "Words "
+        "that look like credentials, the values of secret variables and, without --identify, names of persons and "
+        "machines are replaced by (withheld), in the words of the command too. Numbers stay. Look through a bundle "
+        "before you publish it: 'repro inspect BUNDLE log/stdout'. GPUs are not sampled while the command runs.\n"
+        "\n"
+        "Several processes: let repro start the launcher, as in 'repro exec -- torchrun train.py'. That makes one "
+        "bundle for "
+        "this host; a launcher that starts repro makes one for each process.\n"
+        "\n"
+        "Signals: INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to the command. Whatever ends it, the bundle is "
+        "sealed, "
+        "marked failed or incomplete if the status is not 0. Exit statuses 126 and 127: the command cannot be "
+        "executed, or "
+        "does not exist; then there is no bundle.\n"
+        "\n"
+        "With --json standard output is the result, and the command's goes to standard error.\n"
+        "\n"
+        "Examples:\n"
+        "  repro exec --log dllogger:dllogger.json --input train.py -- python -u train.py --batch 32\n"
+        "  repro exec --log csv:steps.csv --set global_batch=256 --output model.pt -- ./train.sh\n",
+    .opts = opts,
+    .opts_size = sizeof(struct exec_opts),
+    .run = cmd_exec,
+};

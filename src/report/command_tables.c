@@ -1,0 +1,162 @@
+/* A command of somebody else, as reports and pages show it: the results of its log, its words, its end and its files.
+ */
+#include "report/tables.h"
+
+#include "base/json.h"
+#include "report/figure.h"
+#include "run/run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define RESULTS_SHOWN 50
+
+#define POINTER 80
+
+/* "/log/result/3/NAME" */
+static const char *of_result(char out[POINTER], size_t i, const char *name)
+{
+    snprintf(out, POINTER, "/log/result/%zu/%s", i, name);
+    return out;
+}
+
+/* Columns that at least one result has. */
+static const struct {
+    const char *key, *title, *form;
+} columns[] = {
+    {"label", "result", "t"},
+    {"model", "model", "t"},
+    {"task", "task", "t"},
+    {"precision", "precision", "t"},
+    {"global_batch", "samples per step", "d0"},
+    {"devices", "devices, by the log", "d0"},
+    {"throughput/value", "#throughput", "d3"},
+    {"throughput/unit", "unit", "t"},
+    {"timed_window", "timed window", "t"},
+    {"estimator", "estimator", "t"},
+    {"source/note", "remarks of the importer", "t"},
+};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+static int is_said(const json_t *run, size_t n, int column)
+{
+    char at[POINTER];
+    for (size_t i = 0; i < n; i++)
+        if (rp_pointer(run, of_result(at, i, columns[column].key)))
+            return 1;
+    return 0;
+}
+
+static void put_results(struct rp_doc *d, const json_t *run, size_t n)
+{
+    RP_BUF titles = {0};
+    const size_t most = n < RESULTS_SHOWN ? n : RESULTS_SHOWN;
+    for (int k = 0; k < COLUMNS; k++)
+        if (is_said(run, most, k))
+            rp_buf_printf(&titles, "%s%s", titles.size ? "|" : "", columns[k].title);
+    rp_doc_title(d, "Results of the log, " RP_MEASURED_BY_LOG);
+    rp_doc_table(d, rp_buf_text(&titles));
+    for (size_t i = 0; i < most; i++)
+        for (int k = 0; k < COLUMNS; k++) {
+            if (!is_said(run, most, k))
+                continue;
+            char at[POINTER];
+            const char *pointer = of_result(at, i, columns[k].key);
+            if (rp_pointer(run, pointer))
+                rp_doc_figure(d, run, pointer, columns[k].form, "");
+            else
+                rp_doc_cell(d, "%s", "");
+        }
+    if (n > most)
+        rp_doc_line(d, "%zu further results are in run.json.", n - most);
+}
+
+static void put_log(struct rp_doc *d, struct rp_run_documents *r)
+{
+    const struct rp_log_figures *log = r->observed->log;
+    if (!r->command->log)
+        rp_doc_line(d, "No log was named (--log): the bundle has no figure of speed.");
+    else if (!log)
+        rp_doc_line(d, "The command wrote no log '%s': the bundle has no figure of speed.", r->command->log->name);
+    else if (!log->read)
+        rp_doc_line(d, "The importer '%s' finds no figure in the log '%s'; repro verify repeats why.",
+                    r->command->log->format, r->command->log->name);
+    else
+        put_results(d, rp_run_shown(r), json_array_size(log->result));
+}
+
+static void put_row(struct rp_doc *d, const json_t *run, const char *name, const char *pointer, const char *form,
+                    const char *after)
+{
+    const json_t *v = rp_pointer(run, pointer);
+    if (!v || json_is_null(v))
+        return;
+    rp_doc_cell(d, "%s", name);
+    rp_doc_figure(d, run, pointer, form, after);
+}
+
+static void put_kept(struct rp_doc *d, const struct rp_kept_facts *k, const char *name)
+{
+    if (!k)
+        return;
+    rp_doc_cell(d, "%s", name);
+    rp_doc_cell(d, "%" PRId64, k->bytes);
+    rp_doc_cell(d, "%" PRId64, k->dropped);
+    rp_doc_cell(d, "%" PRId64, k->hidden);
+}
+
+static void put_files(struct rp_doc *d, struct rp_run_documents *r)
+{
+    const json_t *run = rp_run_shown(r);
+    if (!r->command->file_n)
+        return;
+    rp_doc_title(d, "Files that were named");
+    rp_doc_table(d, "file|#bytes|SHA-256|before the command");
+    for (int64_t i = 0; i < r->command->file_n; i++) {
+        const struct rp_named_file *f = &r->command->file[i];
+        char at[POINTER];
+        rp_doc_cell(d, "%s: %s", f->role, f->name);
+        if (f->bytes == RP_NO_INTEGER) {
+            rp_doc_cell(d, "%s", "not there");
+            rp_doc_cell(d, "%s", "");
+        } else {
+            rp_doc_figure(d, run, RP_FORMAT(at, "/file/%" PRId64 "/bytes", i), "d0", "");
+            rp_doc_figure(d, run, RP_FORMAT(at, "/file/%" PRId64 "/sha256", i), "t", "");
+        }
+        rp_doc_cell(d, "%s", f->existed ? "there" : "not there");
+    }
+}
+
+void rp_table_command(struct rp_doc *d, struct rp_run_documents *r)
+{
+    const json_t *run = rp_run_shown(r);
+    const struct rp_command_facts *c = r->command;
+    RP_BUF words = {0};
+    rp_doc_line(
+        d,
+        "repro did not train here: it observed a command of somebody else. Every figure of speed is " RP_MEASURED_BY_LOG
+        "; nothing was trained again, and no clock but the signer's bounds it.");
+    put_log(d, r);
+    for (int64_t i = 0; i < c->argv_n; i++)
+        rp_buf_printf(&words, "%s%s", i ? " " : "", c->argv[i]);
+    rp_doc_title(d, "The command: %s", rp_buf_text(&words));
+    rp_doc_table(d, "what|value");
+    put_row(d, run, "status", "/status", "t", "");
+    put_row(d, run, "exit status", "/exit_status", "d0", "");
+    put_row(d, run, "ended by signal", "/signal", "d0", "");
+    put_row(d, run, "time", "/wall_s", "d3", " s");
+    put_row(d, run, "processor time", "/user_s", "d3", " s");
+    put_row(d, run, "processor time of the kernel", "/system_s", "d3", " s");
+    put_row(d, run, "peak memory of a process", "/peak_rss_bytes", "b", "");
+    put_row(d, run, "SHA-256 of the program", "/program_sha256", "t", "");
+    put_row(d, run, "SHA-256 of words and inputs", "/recipe_sha256", "t", "");
+    put_row(d, run, "importer", "/log/format", "t", "");
+    put_row(d, run, "no samples of GPUs", "/no_telemetry", "t", "");
+    put_files(d, r);
+    rp_doc_title(d, "What the bundle has of its output");
+    rp_doc_table(d, "stream|#bytes written|#left out of the middle|#words hidden");
+    put_kept(d, &c->standard_output, "log/stdout");
+    put_kept(d, &c->standard_error, "log/stderr");
+    put_kept(d, c->log ? c->log->file : NULL, "log/file");
+}
