@@ -140,8 +140,10 @@ void rp_table_command(struct rp_doc *d, struct rp_run_documents *r)
     put_log(d, r);
     for (int64_t i = 0; i < c->argv_n; i++)
         rp_buf_printf(&words, "%s%s", i ? " " : "", c->argv[i]);
-    rp_doc_title(d, "The command: %s", rp_buf_text(&words));
+    rp_doc_title(d, "The command");
     rp_doc_table(d, "what|value");
+    rp_doc_cell(d, "%s", "words");
+    rp_doc_cell(d, "%s", rp_buf_text(&words));
     put_row(d, run, "status", "/status", "t", "");
     put_row(d, run, "exit status", "/exit_status", "d0", "");
     put_row(d, run, "ended by signal", "/signal", "d0", "");

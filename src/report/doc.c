@@ -295,7 +295,7 @@ void rp_html_table_end(struct rp_buf *out)
 
 static void html_block(struct rp_buf *out, const struct rp_doc_block *b, const char *caption)
 {
-    RP_BUF columns = {0};
+    RP_BUF columns = {0}, title = {0};
     if (b->kind == RP_DOC_LINE) {
         rp_buf_puts(out, "<p>");
         rp_html(out, b->text, strlen(b->text), 0);
@@ -308,7 +308,9 @@ static void html_block(struct rp_buf *out, const struct rp_doc_block *b, const c
         rp_buf_puts(&columns, b->number[c] ? "#" : "");
         rp_html_text(&columns, b->cell[c].text);
     }
-    rp_html_table(out, caption, rp_buf_text(&columns));
+    if (*caption)
+        rp_html_text(&title, caption); /* it may have words of a signer */
+    rp_html_table(out, rp_buf_text(&title), rp_buf_text(&columns));
     for (size_t i = (size_t)b->columns; i < b->cells; i++) {
         size_t c = i % (size_t)b->columns;
         rp_buf_puts(out, !c ? "<tr><th scope=\"row\">" : b->number[c] ? "<td class=\"r\">" : "<td>");
