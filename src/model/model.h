@@ -65,6 +65,7 @@ struct rp_net {
     struct rp_dev *dev;                          /* NULL while only sizes are asked for */
     int64_t batch;                               /* samples of a micro-batch */
     int is_mixed;                                /* it computes in mixed precision */
+    int gathers_copies;                          /* ... and data-parallel ranks divide the masters: they gather 16-bit copies of matrices */
     uint64_t seed_init, seed_dropout;
     float running_momentum;                      /* of buffers with a statistic */
     float init_range;                            /* standard deviation of normal weights without fan */

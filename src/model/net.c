@@ -79,6 +79,7 @@ struct rp_net *rp_net_new_on(const struct rp_recipe *r, int64_t batch, struct rp
     m->parallel = (int)r->parallel_tensor;
     m->loss_scale = 1.0f;
     m->is_mixed = rp_is_mixed(rp_recipe_numerics(r));
+    m->gathers_copies = m->is_mixed && r->parallel_optimizer_state != RP_OPTIMIZER_STATE_replicated;
     m->seed_init = (uint64_t)r->seed_init;
     m->seed_dropout = (uint64_t)r->seed_dropout;
     m->init_range = (float)r->model_initializer_range;

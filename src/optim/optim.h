@@ -59,6 +59,7 @@ struct rp_trained {
     float *w, *buffer, *g;
     float *slot[RP_SLOTS_MAX]; /* [rp_shares_slots()] of the own share, bucket by bucket */
     struct rp_shares shares;
+    int divided_masters; /* w has current values of matrices in the own share alone (mixed precision; train/exchange.h) */
     const struct rp_parts *parts; /* of all ranks; NULL without a device */
     float *chunks;   /* one per 4096-element chunk of every weight; two arrays where several ranks adapt each tensor (LAMB, LARS) */
     float *sums;     /* 4 floats */

@@ -83,11 +83,12 @@ static int fetch(struct saver *s, const struct rp_state_entry *e, size_t first, 
         return fetch_buffer(s, e, first, x, n, err);
     const int i = (int)(e->t - weights->t), stage = rp_parts_owner(p, i);
     const struct rp_tensor *t = rp_parts_weight(p, stage, i);
+    const int divided = e->slot >= 0 || s->state->divided_masters;
     for (int r = 0; r < t->ranks; r++) {
         const size_t lo = part_before(t, r, first), hi = part_before(t, r, first + n);
-        for (int d = 0; d < (e->slot < 0 ? 1 : p->data); d++) {
+        for (int d = 0; d < (divided ? p->data : 1); d++) {
             size_t from = lo, to = hi;
-            if (e->slot >= 0) {
+            if (divided) {
                 size_t at, count = rp_share_of_tensor(&p->shares[stage], d, t, &at);
                 from = at > lo ? at : lo;
                 to = at + count < hi ? at + count : hi;

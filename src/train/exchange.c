@@ -1,6 +1,7 @@
 #include "train/exchange.h"
 
 #include "base/buf.h"
+#include "ops/low.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,56 @@ static struct rp_extent *extents_of(const struct rp_net *m, size_t lo, size_t hi
     return e;
 }
 
+/* Elements of the block of weights that are sent at once: of matrices copies of 2 bytes, of all others floats. */
+struct updated_run {
+    size_t at, floats, each;
+};
+
+/* The runs of an extent, one after the other. */
+struct updated_walk {
+    const struct rp_tensors *weights;
+    int copies;
+    size_t at, end;
+    int i; /* the tensor to look at next */
+};
+
+static struct updated_walk walk_updated(const struct rp_tensors *weights, int copies, const struct rp_extent *e)
+{
+    return (struct updated_walk){.weights = weights, .copies = copies, .at = e->at, .end = e->at + e->floats};
+}
+
+/* 0: there is none left. */
+static int next_updated(struct updated_walk *w, struct updated_run *run)
+{
+    *run = (struct updated_run){w->at, w->copies ? 0 : w->end - w->at, sizeof(float)};
+    for (; w->copies && w->i < w->weights->n; w->i++) {
+        const struct rp_tensor *t = &w->weights->t[w->i];
+        size_t first;
+        const size_t n = clip_tensor(t, w->at, w->end, &first), at = t->offset / sizeof(float) + first;
+        const size_t each = rp_tensor_dims(t) > 1 ? sizeof(uint16_t) : sizeof(float);
+        if (!n)
+            continue;
+        if (run->floats && run->each != each)
+            break;
+        if (!run->floats)
+            *run = (struct updated_run){.at = at, .each = each};
+        run->floats = at + n - run->at; /* with the padding between tensors */
+    }
+    w->at = run->at + run->floats;
+    return run->floats > 0;
+}
+
+/* As they are sent; *runs: their number. */
+static uint64_t updated_bytes(const struct rp_tensors *weights, int copies, const struct rp_extent *e, size_t *runs)
+{
+    struct updated_walk w = walk_updated(weights, copies, e);
+    struct updated_run run;
+    uint64_t bytes = 0;
+    for (*runs = 0; next_updated(&w, &run); (*runs)++)
+        bytes += run.floats * run.each;
+    return bytes;
+}
+
 /* The shares of members of a level, bucket by bucket. last: as in open_level(). */
 static void list_shares(struct rp_exchange_level *l, const struct rp_net *m, const struct rp_shares *s, int b,
                         int (*last)(const struct rp_shares *s, int rank))
@@ -84,7 +135,9 @@ static void list_shares(struct rp_exchange_level *l, const struct rp_net *m, con
         const size_t lo = rp_share_at(s, s->hosts > 1 && last ? rank % (s->n / s->hosts) : rank, b)->lo;
         const size_t hi = rp_share_at(s, last ? last(s, rank) : rank, b)->hi;
         l->share[k] = extents_of(m, lo, hi, b == 0, &l->floats[k]);
-        l->weights[k] = (struct rp_piece){lo * sizeof(float), (hi - lo) * sizeof(float)};
+        size_t runs;
+        l->updated[k] = (struct rp_extent){lo, hi - lo};
+        l->updated_bytes[k] = updated_bytes(&m->tensors[RP_WEIGHT], m->gathers_copies, &l->updated[k], &runs);
         l->most[b] = l->floats[k] > l->most[b] ? l->floats[k] : l->most[b];
     }
 }
@@ -96,7 +149,8 @@ static void open_level(struct rp_exchange_level *l, const struct rp_net *m, cons
 {
     const size_t shares = (size_t)n * (size_t)s->buckets;
     *l = (struct rp_exchange_level){.n = n, .member = rp_alloc((size_t)n * sizeof *l->member), .share = rp_alloc(shares * sizeof *l->share),
-                                    .floats = rp_alloc(shares * sizeof *l->floats), .weights = rp_alloc(shares * sizeof *l->weights),
+                                    .floats = rp_alloc(shares * sizeof *l->floats), .updated = rp_alloc(shares * sizeof *l->updated),
+                                    .updated_bytes = rp_alloc(shares * sizeof *l->updated_bytes),
                                     .most = rp_alloc((size_t)s->buckets * sizeof *l->most),
                                     .first_node = rp_alloc(((size_t)n + 1) * sizeof *l->first_node),
                                     .node = rp_alloc((size_t)n * RP_GRADIENT_BLOCKS * sizeof *l->node)};
@@ -190,7 +244,7 @@ static void count_bytes(struct rp_exchange *x)
         for (int k = 0; k < x->shares->buckets * l->n; k++) {
             const int member = k % l->n;
             const uint64_t nodes = (uint64_t)(l->first_node[l->own + 1] - l->first_node[l->own]);
-            const uint64_t bytes = nodes * l->floats[k] * sizeof(float) + l->weights[k - member + l->own].bytes;
+            const uint64_t bytes = nodes * l->floats[k] * sizeof(float) + l->updated_bytes[k - member + l->own];
             if (member == l->own)
                 continue;
             x->sent_bytes += bytes;
@@ -218,7 +272,8 @@ static void measure_room(struct rp_exchange *x)
 void rp_exchange_open(struct rp_exchange *x, const struct rp_net *m, const struct rp_shares *shares, int64_t micros)
 {
     RP_FREE struct rp_node *of_host = rp_alloc((size_t)shares->hosts * sizeof *of_host);
-    *x = (struct rp_exchange){.comm = shares->comm, .dev = m->dev, .shares = shares, .blocks = 1, .micros = micros};
+    *x = (struct rp_exchange){.comm = shares->comm, .dev = m->dev, .shares = shares, .copies = m->gathers_copies, .blocks = 1,
+                              .micros = micros};
     if (shares->n == 1)
         return;
     x->bucket = rp_alloc((size_t)shares->buckets * sizeof *x->bucket);
@@ -247,7 +302,8 @@ void rp_exchange_close(struct rp_exchange *x)
         free(l->most);
         free(l->first_node);
         free(l->node);
-        free(l->weights);
+        free(l->updated);
+        free(l->updated_bytes);
     }
     for (int b = 0; x->bucket && b < x->shares->buckets; b++)
         free(x->bucket[b]);
@@ -408,24 +464,97 @@ int rp_exchange_losses(struct rp_exchange *x, const struct rp_grad_tree *own, st
 
 /* ---- weights ---- */
 
-int rp_exchange_block(struct rp_exchange *x, float *block, struct rp_err *err)
+/* Where a run is sent from and received: of copies that a device keeps as fp32 numbers, the upper half of them. */
+static void *updated_at(const struct rp_exchange *x, float *block, rp_stored *copies, const struct updated_run *run)
 {
+    if (run->each == sizeof *block)
+        return block + run->at;
+    return (char *)rp_stored_at(x->dev, copies, (long)run->at) + run->floats * (x->dev->stored_bytes - run->each);
+}
+
+static void add_updated(struct transfers *all, const struct rp_exchange *x, int peer, int send, float *block, rp_stored *copies,
+                        const struct rp_extent *e)
+{
+    struct updated_walk w = walk_updated(x->shares->weights, x->copies, e);
+    struct updated_run run;
+    while (next_updated(&w, &run))
+        all->t[all->n++] = (struct rp_transfer){peer, send, updated_at(x, block, copies, &run), run.floats * run.each};
+}
+
+/* n numbers of 16 bits, which lie there as floats, to their upper half: from the last on, none is overwritten before it is read. */
+static void narrow_run(char *x, size_t n, enum rp_tc_format format)
+{
+    for (size_t i = n; i-- > 0;) {
+        uint32_t bits;
+        memcpy(&bits, x + i * sizeof bits, sizeof bits);
+        const uint16_t low = rp_low_of(format, bits);
+        memcpy(x + (n + i) * sizeof low, &low, sizeof low);
+    }
+}
+
+/* The other way, from the first on. */
+static void widen_run(char *x, size_t n, enum rp_tc_format format)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint16_t low;
+        memcpy(&low, x + (n + i) * sizeof low, sizeof low);
+        const uint32_t bits = rp_low_value(format, low);
+        memcpy(x + i * sizeof bits, &bits, sizeof bits);
+    }
+}
+
+/* The copies of an extent before and after an exchange. A device that keeps 16 bits of them has nothing to do. */
+static void convert_copies(const struct rp_exchange *x, rp_stored *copies, const struct rp_extent *e,
+                           void (*convert)(char *x, size_t n, enum rp_tc_format format))
+{
+    struct updated_walk w = walk_updated(x->shares->weights, x->copies, e);
+    struct updated_run run;
+    if (!x->copies || x->dev->stored_bytes == sizeof(uint16_t))
+        return;
+    RP_BUG_IF(x->dev->backend->separate_memory);
+    while (next_updated(&w, &run))
+        if (run.each == sizeof(uint16_t))
+            convert((char *)rp_stored_at(x->dev, copies, (long)run.at), run.floats, rp_arithmetic_of(x->dev->numerics)->format);
+}
+
+/* The messages of a level are as many, at most. */
+static size_t most_transfers(const struct rp_exchange *x, const struct rp_exchange_level *l)
+{
+    size_t n = 0, runs;
+    for (int k = 0; k < x->shares->buckets * l->n; k++) {
+        (void)updated_bytes(x->shares->weights, x->copies, &l->updated[k], &runs);
+        n += k % l->n == l->own ? runs * (size_t)l->n : runs;
+    }
+    return n;
+}
+
+static int exchange_level(struct rp_exchange *x, const struct rp_exchange_level *l, float *block, rp_stored *copies, struct rp_err *err)
+{
+    RP_FREE struct rp_transfer *t = rp_alloc((most_transfers(x, l) + 1) * sizeof *t);
+    struct transfers all = {.t = t};
+    for (int b = 0; b < x->shares->buckets; b++)
+        convert_copies(x, copies, &l->updated[b * l->n + l->own], narrow_run);
+    for (int step = 1; step < l->n; step++) {
+        const int to = (l->own + step) % l->n, from = (l->own + l->n - step) % l->n;
+        for (int b = 0; b < x->shares->buckets; b++) {
+            add_updated(&all, x, l->member[to], 1, block, copies, &l->updated[b * l->n + l->own]);
+            add_updated(&all, x, l->member[from], 0, block, copies, &l->updated[b * l->n + from]);
+        }
+    }
+    if (rp_comm_exchange_device(x->comm, RP_GROUP_DATA, t, all.n, err) < 0)
+        return -1;
+    for (int k = 0; k < x->shares->buckets * l->n; k++)
+        convert_copies(x, copies, &l->updated[k], widen_run);
+    return 0;
+}
+
+int rp_exchange_block(struct rp_exchange *x, float *block, rp_stored *copies, struct rp_err *err)
+{
+    RP_BUG_IF(!copies != !x->copies);
     if (x->dev->backend->sync(x->dev, err) < 0)
         return -1;
-    for (int level = x->levels - 1; level >= 0; level--) {
-        const struct rp_exchange_level *l = &x->level[level];
-        RP_FREE struct rp_transfer *t = rp_alloc(2 * (size_t)l->n * (size_t)x->shares->buckets * sizeof *t);
-        int n = 0;
-        for (int step = 1; step < l->n; step++) {
-            const int to = (l->own + step) % l->n, from = (l->own + l->n - step) % l->n;
-            for (int b = 0; b < x->shares->buckets; b++) {
-                const struct rp_piece *own = &l->weights[b * l->n + l->own], *other = &l->weights[b * l->n + from];
-                t[n++] = (struct rp_transfer){l->member[to], 1, (char *)block + own->at, own->bytes};
-                t[n++] = (struct rp_transfer){l->member[from], 0, (char *)block + other->at, other->bytes};
-            }
-        }
-        if (rp_comm_exchange_device(x->comm, RP_GROUP_DATA, t, n, err) < 0)
+    for (int level = x->levels - 1; level >= 0; level--)
+        if (exchange_level(x, &x->level[level], block, copies, err) < 0)
             return -1;
-    }
     return 0;
 }

@@ -14,6 +14,10 @@
  * at the same place on the other hosts: two levels, of which only the second sends between hosts. Otherwise every rank exchanges with all.
  * The bits are the same: `levels` and the bytes are evidence, not arithmetic.
  *
+ * In mixed precision operations take 16-bit copies of matrices, and no rank but the owner of a share needs its masters: after an update ranks
+ * gather these copies, 2 bytes an element, and the masters of what is not copied (vectors). A device that keeps 16-bit values as fp32 numbers
+ * sends 2 bytes too, so that all ranks send the same bytes.
+ *
  * Besides the weights, a share has what was summed for the second use of its weights. Sums of statistics (of batch norms) are small: every
  * rank gets them all.
  */
@@ -45,7 +49,8 @@ struct rp_exchange_level {
     size_t *most;             /* [buckets] of the largest share */
     int *first_node;          /* [n + 1] nodes of member i: first_node[i] to first_node[i + 1] - 1 */
     struct rp_node *node;     /* nodes before this level, of all members in order; at most RP_GRADIENT_BLOCKS of each */
-    struct rp_piece *weights; /* [buckets][n] bytes of the block of weights that each has after its update */
+    struct rp_extent *updated; /* [buckets][n] floats of the block of weights that each has after its update */
+    uint64_t *updated_bytes;   /* [buckets][n] of these, as they are sent */
 };
 
 struct rp_exchange {
@@ -55,6 +60,7 @@ struct rp_exchange {
     int levels;
     struct rp_exchange_level level[RP_EXCHANGE_LEVELS]; /* in the order in which gradients are summed */
     struct rp_extent **bucket; /* [buckets] what belongs to each, a list ended by one of 0 floats */
+    int copies;       /* updated matrices are sent as 16-bit copies */
     int blocks;       /* gradient blocks that the lists of nodes need */
     size_t piece;     /* floats of a share that are exchanged at once */
     size_t room;      /* floats for the nodes of all members of a level */
@@ -84,5 +90,6 @@ int rp_exchange_bucket(const struct rp_exchange *x);
 int rp_exchange_piece(struct rp_exchange *x, struct rp_dev *dev, float *const *block, float *room, struct rp_err *err) rp_must_check;
 /* *sum: the sums of losses over all micro-batches, on every rank. */
 int rp_exchange_losses(struct rp_exchange *x, const struct rp_grad_tree *own, struct rp_losses *sum, struct rp_err *err) rp_must_check;
-/* A block with the layout of the weights, of which every rank has computed its share: the shares of all. */
-int rp_exchange_block(struct rp_exchange *x, float *block, struct rp_err *err) rp_must_check;
+/* A block with the layout of the weights, of which every rank has computed its share: the shares of all. copies: of its matrices, as operations
+ * take them, element i at element i; these are gathered, and of the block only the rest. NULL, unless x->copies. */
+int rp_exchange_block(struct rp_exchange *x, float *block, rp_stored *copies, struct rp_err *err) rp_must_check;

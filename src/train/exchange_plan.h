@@ -22,7 +22,8 @@ struct rp_exchange_bytes {
 struct rp_exchange_plan {
     int ranks, hosts, levels;      /* levels 0: one rank */
     uint64_t weights;              /* bytes of all weights: what a ring all-reduce of the gradient reduces */
-    struct rp_exchange_bytes gradients, updated; /* sent by the rank that sends most: nodes of the tree; its share of the new weights */
+    struct rp_exchange_bytes gradients, updated; /* sent by the rank that sends most: nodes of the tree; its share of the new weights,
+                                                     * in mixed precision as 16-bit copies */
     uint64_t merged;               /* bytes that a rank reads and writes to merge nodes, at most */
     int calls_within, calls_between; /* exchanges of many messages at once: within the host only, or also with others */
 };

@@ -77,6 +77,15 @@ static const char *not_finite(char text[80], const struct rp_net *m)
     return text;
 }
 
+static int report_tensor(const struct rp_net *m, const struct rp_tensor *x, int64_t at, const char *made_by, struct rp_err *err)
+{
+    char name[RP_TENSOR_NAME], what[80];
+    return rp_fail(err, RP_MISMATCH,
+                   "step %lld, micro-batch %lld: %s; the first NaN or Inf is in tensor '%s' (element %lld), "
+                   "made by operation %s; a lower learning rate, or --init from finite values, may help",
+                   (long long)m->step, (long long)m->micro, not_finite(what, m), rp_tensor_name(name, x), (long long)at, made_by);
+}
+
 /* Searches one list in order: -1 and *err if a tensor contains one, else 0. block: of `sets` sets, of which this is one. made_by: replaces
  * that of the tensors, unless NULL. */
 static int report_list(const struct rp_net *m, const struct rp_tensors *list, void *block, int set, int sets, const char *made_by,
@@ -85,17 +94,30 @@ static int report_list(const struct rp_net *m, const struct rp_tensors *list, vo
     for (int i = 0; i < list->n; i++) {
         const struct rp_tensor *x = &list->t[i];
         const char *op = made_by ? made_by : x->made_by;
-        char name[RP_TENSOR_NAME], what[80];
         int64_t at = -1;
         if (op && x->count && x->dtype == RP_STORED)
             m->dev->op->find_nonfinite_stored(m->dev, &at, rp_tensors_in_set(list, block, set, sets, x), x->count);
         else if (op && x->count)
             m->dev->op->find_nonfinite(m->dev, &at, rp_tensors_in_set(list, block, set, sets, x), x->count);
         if (at >= 0)
-            return rp_fail(err, RP_MISMATCH,
-                           "step %lld, micro-batch %lld: %s; the first NaN or Inf is in tensor '%s' (element %lld), "
-                           "made by operation %s; a lower learning rate, or --init from finite values, may help",
-                           (long long)m->step, (long long)m->micro, not_finite(what, m), rp_tensor_name(name, x), (long long)at, op);
+            return report_tensor(m, x, at, op, err);
+    }
+    return 0;
+}
+
+/* The weights as operations take them: masters of matrices may be current on other ranks alone. */
+static int report_weights(const struct rp_train *t, const struct rp_net *m, const char *origin, struct rp_err *err)
+{
+    const struct rp_tensors *list = &m->tensors[RP_WEIGHT];
+    for (int i = 0; i < list->n; i++) {
+        const struct rp_tensor *x = &list->t[i];
+        int64_t at = -1;
+        if (x->count && t->rounded && rp_tensor_dims(x) > 1)
+            m->dev->op->find_nonfinite_stored(m->dev, &at, rp_stored_at(m->dev, t->rounded, (long)(x->offset / x->each)), x->count);
+        else if (x->count)
+            m->dev->op->find_nonfinite(m->dev, &at, rp_tensor_in(t->state.w, x), x->count);
+        if (at >= 0)
+            return report_tensor(m, x, at, origin, err);
     }
     return 0;
 }
@@ -115,7 +137,7 @@ int rp_train_report_loss(const struct rp_train *t, int64_t i, struct rp_err *err
     const int set = (int)(i % t->sets);
     const struct rp_net *m = t->set[set];
     const char *origin = m->step == 0 ? "initialisation" : "the optimizer";
-    if (report_list(m, &m->tensors[RP_WEIGHT], t->state.w, 0, 1, origin, err) < 0 ||
+    if (report_weights(t, m, origin, err) < 0 ||
         report_list(m, &m->tensors[RP_BUFFER], t->state.buffer, 0, 1, origin, err) < 0 ||
         report_list(m, &m->tensors[RP_ACTIVATION], t->activations, set, t->sets, NULL, err) < 0)
         return -1;
@@ -207,5 +229,5 @@ int rp_train_gradient(struct rp_train *t, int64_t step, struct rp_losses *sum, s
     if (rp_pipeline_share_losses(t, sum, err) < 0 || rp_pipeline_add_tied(t, err) < 0)
         return -1;
     add_second_gradients(t);
-    return t->replicated ? rp_exchange_block(&t->exchange, t->gradient[0], err) : 0;
+    return t->replicated ? rp_exchange_block(&t->exchange, t->gradient[0], NULL, err) : 0;
 }

@@ -150,7 +150,11 @@ int rp_pipeline_return_tied(struct rp_train *t, struct rp_err *err)
         const struct rp_tensor *w = &t->state.weights->t[i];
         if (user < 0 || (own != owner && own != user))
             continue;
-        const struct rp_transfer m = {own == owner ? user : owner, own == owner, rp_tensor_in(t->state.w, w), rp_tensor_bytes(w)};
+        struct rp_transfer m = {own == owner ? user : owner, own == owner, rp_tensor_in(t->state.w, w), rp_tensor_bytes(w)};
+        if (t->rounded) {
+            m.data = rp_stored_at(t->net->dev, t->rounded, (long)(w->offset / w->each));
+            m.bytes = w->count * t->net->dev->stored_bytes;
+        }
         rp_net_exchange(t->net, RP_GROUP_PIPELINE, &m, 1);
     }
     return rp_net_exchanged(t->net, err);

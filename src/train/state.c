@@ -193,13 +193,13 @@ struct keyed_leaf {
     int owner; /* world rank */
 };
 
-/* The data-parallel rank that has chunk `chunk` of the part of weight i on a rank of this stage; 0 for what all of them have. */
+/* The data-parallel rank that has chunk `chunk` of the part of weight i, or of its slot, on a rank of this stage; 0 for what all of them have. */
 static int data_rank_of(const struct rp_trained *s, int stage, int i, int slot, size_t chunk)
 {
     const struct rp_shares *shares = &s->parts->shares[stage];
     for (int k = 0; k < i; k++)
         chunk += leaves_of(s, rp_parts_weight(s->parts, stage, k));
-    return slot >= 0 ? rp_shares_owner(shares, chunk) : 0;
+    return slot >= 0 || s->divided_masters ? rp_shares_owner(shares, chunk) : 0;
 }
 
 static void choose_keyed_leaf(struct keyed_leaf *l, const struct rp_trained *s, int entry, const char *key)

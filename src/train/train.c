@@ -148,17 +148,26 @@ static int initialise(struct rp_train *t, struct rp_err *err)
     return m->dev->backend->sync(m->dev, err);
 }
 
-/* The copies that operations take, of matrices and embeddings; vectors they take as they are. */
-static void round_weights(struct rp_train *t)
+/* The copies that operations take, of matrices and embeddings; vectors they take as they are. own: of the own share alone. */
+static void round_weights(struct rp_train *t, int own)
 {
     struct rp_dev *dev = t->net->dev;
     const struct rp_tensors *l = t->state.weights;
     for (int i = 0; t->rounded && i < l->n; i++) {
         const struct rp_tensor *w = &l->t[i];
-        if (rp_tensor_dims(w) > 1 && w->count)
-            dev->op->round_stored(dev, rp_stored_at(dev, t->rounded, (long)(w->offset / w->each)), rp_tensor_in(t->state.w, w), NULL,
-                                  w->count);
+        size_t first = 0, n = own ? rp_share_of_tensor(&t->state.shares, t->state.shares.own, w, &first) : w->count;
+        if (rp_tensor_dims(w) > 1 && n)
+            dev->op->round_stored(dev, rp_stored_at(dev, t->rounded, (long)(w->offset / w->each + first)),
+                                  rp_tensor_in(t->state.w, w) + first, NULL, n);
     }
+}
+
+/* Masters of the own share have changed: to all ranks what their operations take. Mixed precision: other ranks keep older masters of matrices. */
+static int spread_weights(struct rp_train *t, struct rp_err *err)
+{
+    const int is_divided = t->comm->size[RP_GROUP_DATA] > 1 && !t->replicated;
+    round_weights(t, 1);
+    return (is_divided && rp_exchange_block(&t->exchange, t->state.w, t->rounded, err) < 0) || rp_pipeline_return_tied(t, err) < 0 ? -1 : 0;
 }
 
 /* What the files lack keeps its initialisation. */
@@ -189,7 +198,7 @@ static int train_start(struct rp_train *t, const struct rp_train_opts *o, struct
             return -1;
     } else if (load_checkpoint(t, init, o->recipe, err) < 0)
         return rp_wrap(err, "--init");
-    round_weights(t);
+    round_weights(t, 0);
     return o->dev->backend->sync(o->dev, err);
 }
 
@@ -228,6 +237,7 @@ struct rp_train *rp_train_open(const struct rp_train_opts *o, struct rp_err *err
     rp_train_share_state(&t->state.shares, o->recipe, t->net, t->bucket);
     rp_exchange_open(&t->exchange, t->net, &t->shares, rp_recipe_micro_batches(o->recipe));
     t->gradients = rp_train_blocks(&t->exchange, t->comm);
+    t->state.divided_masters = t->exchange.copies;
     rp_train_declare(t->net, &t->state, t->exchange.room, &t->room);
     if (train_start(t, o, err) == 0)
         return t;
@@ -277,8 +287,7 @@ static int update_weights(struct rp_train *t, int64_t at, struct rp_step_result 
     if (overflow && !t->scale_rule.is_dynamic)
         return rp_train_report_gradient(t, at, err);
     if (!overflow && (rp_optim_step(&t->optim, &t->state, scheduled, at + 1 - t->state.scale.skipped, out->grad_norm, mean, err) < 0 ||
-                      (t->comm->size[RP_GROUP_DATA] > 1 && !t->replicated && rp_exchange_block(&t->exchange, t->state.w, err) < 0) ||
-                      rp_pipeline_return_tied(t, err) < 0))
+                      spread_weights(t, err) < 0))
         return -1;
     out->overflow = overflow;
     if (overflow) /* Inf or NaN depends on where the backward pass ended */
@@ -288,8 +297,6 @@ static int update_weights(struct rp_train *t, int64_t at, struct rp_step_result 
         return rp_fail(err, RP_MISMATCH, "step %lld: the gradient overflowed in each of the last %d steps, with the least loss scale %g; "
                        "a lower learning rate, a smaller train.loss_scale_minimum or train.precision bf16 may help",
                        (long long)at, RP_OVERFLOWS_MOST, (double)t->scale_rule.minimum);
-    if (!overflow)
-        round_weights(t);
     return 0;
 }
 
@@ -361,7 +368,8 @@ int rp_train_perturb(struct rp_train *t, struct rp_err *err)
         if (w->count)
             m->dev->op->perturb(m->dev, rp_tensor_in(t->state.w, w), w->count, &p);
     }
-    round_weights(t);
+    if (t->rounded && spread_weights(t, err) < 0)
+        return -1;
     return m->dev->backend->sync(m->dev, err);
 }
 
