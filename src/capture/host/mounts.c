@@ -133,7 +133,7 @@ static void redact_path(const struct rp_probe *p, struct rp_buf *out, const char
         const char *word = at + 1, *stop = memchr(word, '/', (size_t)(end - word));
         size_t n = (size_t)((stop ? stop : end) - word);
         RP_FREE char *text = rp_asprintf("%.*s", (int)n, word);
-        int keep = !n || RP_IS_IN(engine_names, word, n);
+        int keep = !n || RP_IS_IN(engine_names, word, n) || strcmp(text, hidden) == 0;
         if (!keep && open)
             keep = !rp_is_secret_name(text);
         const int named = !keep && !open && !host_side && !rp_is_persons_directory(before, before_len) && is_harmless(word, n);

@@ -5,6 +5,15 @@ export OMP_NUM_THREADS=3 MY_SECRET=planted-in-a-variable NCCL_SECRET_TOKEN=plant
 "$REPRO" capture --record machine --json >live.json
 "$REPRO" capture --root machine --json >again.json
 diff live.json again.json >difference.txt || { cat difference.txt >&2 && fail "the record gives another document"; }
+# A name that is hidden in the record is not hidden once more when it is read.
+deep=$PWD/storage/$(echo deep | sha256sum | cut -c 1-64)/shm
+mkdir -p "$deep"
+if unshare -m mount -t tmpfs tmpfs "$deep" 2>answer.txt; then
+    # shellcheck disable=SC2016 # of the shell below
+    unshare -m sh -c 'mount -t tmpfs tmpfs "$1" && "$2" capture --record mounted --json >live.json && "$2" capture --root mounted --json' sh "$deep" "$REPRO" >again.json
+    grep -q '<hidden>/shm' live.json || fail "the mount is not in the document"
+    diff live.json again.json >difference.txt || { cat difference.txt >&2 && fail "the record of a hidden name gives another document"; }
+fi
 for option in "--repo ." --digests --identify; do
     # shellcheck disable=SC2086
     exit_of 2 "$REPRO" capture --root machine $option
