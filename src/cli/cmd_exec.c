@@ -438,6 +438,9 @@ static void print_notes(struct exec *x)
     else if (x->doc.observed->log)
         rp_progress_note(&x->progress, "%zu results, " RP_MEASURED_BY_LOG,
                          json_array_size(x->doc.observed->log->result));
+    if (rp_command_too_short(f, x->doc.observed))
+        rp_progress_note(&x->progress, "the log times %.1f s, but the command took %.1f s: verify warns of that",
+                         rp_command_log_s(x->doc.observed), f->wall_s);
     rp_progress_note(&x->progress, "bundle: %s", x->output.path);
 }
 

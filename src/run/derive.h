@@ -25,6 +25,10 @@ int rp_derive_command(struct rp_command_figures *out, const struct rp_command_fa
 void rp_command_sha256(char out[RP_SHA256_HEX], const struct rp_command_facts *facts);
 /* The member of log/ with the figures; NULL: there is none. */
 const char *rp_command_log_member(const struct rp_command_facts *facts);
+/* The longest time that a result of the log says it was measured over, and whether the command was too short for it:
+ * then the log is of something else, or its times were read as what they are not. 0: the log has no times. */
+double rp_command_log_s(const struct rp_command_figures *figures);
+int rp_command_too_short(const struct rp_command_facts *facts, const struct rp_command_figures *figures);
 /* Of one rank's device, in the window of its own timed steps; then of all ranks. */
 void rp_derive_telemetry(struct rp_figures *f, int rank, const struct rp_telemetry *s,
                          const struct rp_rank_share *share);

@@ -11,6 +11,8 @@
 /* run.json is a document of 4 MiB and 160,000 values; what a log has beyond this is in the log. */
 #define RESULTS_MOST 500
 #define SAMPLES_MOST 20000 /* of all results */
+#define CLOCK_DRIFT 1.01   /* of the clock of the log, which may be a wall clock */
+#define CLOCK_SLACK_S 1.0  /* a log may have whole seconds */
 #define BYTES_MOST (1ul << 20)
 
 void rp_command_sha256(char out[RP_SHA256_HEX], const struct rp_command_facts *facts)
@@ -118,4 +120,21 @@ int rp_derive_command(struct rp_command_figures *out, const struct rp_command_fa
     out->log = rp_alloc(sizeof *out->log);
     rp_object_init(out->log, &rp_type_log_figures);
     return derive_log(out->log, facts->log, log, why, err);
+}
+
+double rp_command_log_s(const struct rp_command_figures *figures)
+{
+    const json_t *one;
+    size_t i;
+    double most = 0;
+    json_array_foreach(figures->log ? figures->log->evidence : NULL, i, one) {
+        const json_t *seconds = rp_json_at(one, "window/seconds");
+        most = json_number_value(seconds) > most ? json_number_value(seconds) : most;
+    }
+    return most;
+}
+
+int rp_command_too_short(const struct rp_command_facts *facts, const struct rp_command_figures *figures)
+{
+    return rp_command_log_s(figures) > facts->wall_s * CLOCK_DRIFT + CLOCK_SLACK_S;
 }

@@ -225,6 +225,18 @@ TEST(log_with_too_many_results_is_not_read_and_samples_are_bounded)
           "30,000 samples are in run.json");
 }
 
+TEST(log_that_times_more_than_the_command_took_is_a_warning)
+{
+    COMMAND(c);
+    command_seal(&c, "signer", "sealed");
+    expect_state_of("sealed", RP_CHECK_time, RP_CHECK_PASSED); /* 1.5 s of 1.5 s */
+    c.facts->wall_s = 0.25;
+    c.facts->user_s = 0.25;
+    derive(&c);
+    command_seal(&c, "signer", "sealed");
+    expect_state_of("sealed", RP_CHECK_time, RP_CHECK_WARNING);
+}
+
 /* ---- what readers see ---- */
 
 static void replace_text(char **to, const char *text)

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "capture/value.h"
+#include "run/derive.h"
 #include "verify/state.h"
 
 #include <inttypes.h>
@@ -143,6 +144,11 @@ static int check_command_time(const struct rp_verify_state *s, struct rp_check_r
         return rp_check_warn(
             result, "the command ended %.0f s after %s: the signer's clock is fast, or its times were invented",
             late + FAST_S, than);
+    if (rp_command_too_short(c, s->run.doc->observed))
+        return rp_check_warn(
+            result,
+            "the log times %.1f s, but the command took %.1f s: it is the log of something else, or was misread",
+            rp_command_log_s(s->run.doc->observed), c->wall_s);
     return rp_check_text(result, "the command took %.1f s, between its captures", c->wall_s);
 }
 
