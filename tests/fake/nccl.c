@@ -13,6 +13,10 @@
  *       system      the communicator fails later: ncclSystemError
  *       remote      the same: ncclRemoteError
  *       size        the sender states other sizes: the receiver fails with ncclInvalidUsage
+ *       lost        what arrives is thrown away: the memory keeps what it had
+ *       swap        the longest message and the longest from another peer, or from the same if there is one, lie at each other's place, as
+ *                   far as both reach
+ *   PLAY_NCCL_LOG=FILE            a line for each group: RANK GROUP MESSAGES
  *   PLAY_NCCL_NOTICE=1            the end of another process makes communicators fail: ncclRemoteError */
 #include "tests/shim/driver.h"
 
@@ -44,6 +48,8 @@ struct group {
     struct ncclComm *comm;
     CUstream stream;
     struct message *first, **last;
+    unsigned char *swapped[2]; /* what changes places at the end */
+    uint64_t swapped_bytes;
     int hangs;
     double not_before;
 };
@@ -197,6 +203,51 @@ static void append(struct message **queue, struct message *m)
     *queue = m;
 }
 
+static void lose_messages(struct group *g)
+{
+    for (struct message *m = g->first; m; m = m->next)
+        if (!m->send && !(m->data = malloc(m->bytes + 1))) /* for good: it is a test */
+            abort();
+}
+
+static void mark_swapped(struct group *g)
+{
+    const struct message *first = NULL, *second = NULL;
+    for (const struct message *m = g->first; m; m = m->next)
+        if (!m->send && (!first || m->bytes > first->bytes))
+            first = m;
+    for (const struct message *m = g->first; m; m = m->next) {
+        const int other = first && m->peer != first->peer, had = second && second->peer != first->peer;
+        if (!m->send && m != first && (!second || other > had || (other == had && m->bytes > second->bytes)))
+            second = m;
+    }
+    if (!second)
+        return;
+    g->swapped[0] = first->data;
+    g->swapped[1] = second->data;
+    g->swapped_bytes = second->bytes < first->bytes ? second->bytes : first->bytes;
+}
+
+static void swap_marked(struct group *g)
+{
+    for (uint64_t i = 0; i < g->swapped_bytes; i++) {
+        const unsigned char x = g->swapped[0][i];
+        g->swapped[0][i] = g->swapped[1][i];
+        g->swapped[1][i] = x;
+    }
+}
+
+static void log_group(const struct ncclComm *c, const struct group *g)
+{
+    const char *path = getenv("PLAY_NCCL_LOG");
+    FILE *f = path && *path ? fopen(path, "a") : NULL;
+    int n = 0;
+    for (const struct message *m = g->first; m; m = m->next)
+        n++;
+    if (f && (fprintf(f, "%d %ld %d\n", c->rank, c->groups, n) < 0 || fclose(f) != 0))
+        abort();
+}
+
 /* On the stream: 1 when all messages of the group have passed. */
 static int run_group(void *data)
 {
@@ -219,6 +270,7 @@ static int run_group(void *data)
     }
     if (left)
         return 0;
+    swap_marked(g);
     c->unfinished--;
     free(g);
     return 1;
@@ -358,6 +410,11 @@ API(int, ncclGroupEnd, (void))
     g->not_before = now() + (double)setting("PLAY_NCCL_DELAY_MS", 0) * 1e-3;
     for (struct message *m = g->first; m && fault(c, c->groups, "size"); m = m->next)
         m->size += m->send ? 4 : 0;
+    if (fault(c, c->groups, "lost"))
+        lose_messages(g);
+    if (fault(c, c->groups, "swap"))
+        mark_swapped(g);
+    log_group(c, g);
     c->unfinished++;
     c->launch = g;
     c->polls = (int)setting("PLAY_NCCL_POLLS", 2);
