@@ -7,6 +7,8 @@
 #   DEPS_DIR=DIR   where the dependencies are built once, default $(BUILD)/deps; several checkouts may share one
 #   DEPS_MIRROR=D  a directory with the sources of env/deps.lock, tried before the network; OFFLINE=1: no network
 #   DEPS_LOCK=FILE another lock file than env/deps.lock
+#   ARCH=aarch64   only on the command line: the program for 64-bit Arm, cross-compiled to BUILD/aarch64; of the goals all, check, deps,
+#                  setup, clean and distclean. Without a GPU worker
 #   STRICT=1       refuse a dependency whose pinned version has left the archive
 #   CUDA=1         with the GPU worker, from the wheels of env/cuda.lock; no CUDA installation needed. Without it the program
 #                  cannot use GPUs and reports that. `make test` and `make check` build it where the wheels can be had; CUDA=0: never
@@ -31,9 +33,39 @@ override BUILD := $(patsubst $(CURDIR)/%,%,$(abspath $(BUILD)))
 DEPS_DIR ?= $(BUILD)/deps
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
-ifeq ($(origin CC),default)
-CC := gcc
+machine := $(shell uname -m)
+ifneq ($(origin ARCH),command line) # kernel developers have it in their environment, with other names
+ARCH := $(machine)
 endif
+ifeq ($(filter x86_64 aarch64,$(ARCH)),)
+$(error ARCH: '$(ARCH)'; the program is built for x86_64 and aarch64)
+endif
+top := $(BUILD)
+ifneq ($(ARCH),$(machine))
+ifneq ($(ARCH),aarch64)
+$(error ARCH=$(ARCH): this machine is $(machine), and only aarch64 is cross-compiled for)
+endif
+cross := aarch64-linux-gnu-
+# Both live side by side. A make below another one has BUILD from its environment as it is here.
+override top := $(BUILD:%/aarch64=%)
+override DEPS_DIR := $(or $(filter-out $(BUILD)/deps,$(DEPS_DIR)),$(top)/deps)
+override BUILD := $(top)/aarch64
+cross_refused := $(filter-out all check deps setup clean distclean help $(BUILD)/%,$(MAKECMDGOALS))
+ifneq ($(cross_refused)$(SAN),)
+$(error ARCH=aarch64: not for $(or $(firstword $(cross_refused)),SAN=$(SAN)), which needs libraries or a processor of aarch64; it builds and \
+	checks the static program: make ARCH=aarch64 [check])
+endif
+endif
+ifeq ($(ARCH),aarch64)
+ifneq ($(filter-out 0,$(CUDA)),)
+$(error CUDA=1 with ARCH=aarch64: repro-gpu is not built for aarch64 yet; leave CUDA=1 out, and the program trains on CPUs there)
+endif
+override CUDA := 0
+endif
+ifeq ($(origin CC),default)
+CC := $(cross)gcc
+endif
+setup := $(if $(cross),aarch64,build)
 # A make below another one shares its jobs.
 ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(JOBS)
@@ -61,7 +93,8 @@ NO_BUILD := run check test coverage ptx-check sass-check bench oracle gpu-check 
 ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 
 # --- what goes in ---------------------------------------------------------------------------------------------------
-sources := $(filter-out src/gpu/% src/backend/cuda/%,$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))) src/backend/cuda/needs.c
+other_machines := $(if $(filter x86_64,$(ARCH)),%_neon.c,%_avx2.c %_avx512.c %/ops_scalar_fma.c)
+sources := $(filter-out src/gpu/% src/backend/cuda/% $(other_machines),$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))) src/backend/cuda/needs.c
 embedded := LICENSE $(sort $(filter-out %.md %/,$(wildcard recipes/*.yaml recipes/*.json recipes/*.tar.* recipes/*.zip \
 	src/*/*.sh src/*/*.css src/*/*/*.json src/*/*/*.in results/published/*.csv results/published/*.json \
 	results/published/tensor_core/*)))
@@ -87,23 +120,27 @@ if_changed = cat >$1.new && if cmp -s $1.new $1; then rm $1.new; else mv $1.new 
 # --- flags ----------------------------------------------------------------------------------------------------------
 warnings := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes -Wstrict-prototypes -Wformat=2 -Wundef
 # GCC on x86 contracts a * b + c at -O2 where FMA is allowed; tests/ops/test_contract.c checks that it would be noticed.
-common := -std=gnu11 -ffp-contract=off -D_GNU_SOURCE -Isrc -I. $(warnings) -ffile-prefix-map=$(CURDIR)=. -fno-record-gcc-switches
+common := -std=gnu11 -ffp-contract=off$(if $(filter aarch64,$(ARCH)), -fsigned-char) -D_GNU_SOURCE -Isrc -I. $(warnings) -ffile-prefix-map=$(CURDIR)=. -fno-record-gcc-switches
 # musl has no checked string functions and Debian 12 no fortify-headers, so _FORTIFY_SOURCE would be a flag without effect here.
 harden := -fPIE -fstack-protector-strong
-avx2 := -mavx2 -mfma -mf16c
+ifeq ($(ARCH),x86_64) # aarch64 always has its vectors, and one instruction for fmaf()
+fma := -mfma
+f16c := -mf16c
+avx2 := -mavx2 $(fma) $(f16c)
 avx512 := -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512
+endif
 # gemm_avx512.c has offsets that only become constants from -O2 on.
 # reference.c, the definition that tests compare with, is several times faster with an instruction for fmaf(), and without sanitizers.
-isa = $(if $(filter %_avx2.c,$1),$(avx2))$(if $(filter native/src/ops/reference.c,$2/$1), -mfma)$(if $(filter asan/src/ops/reference.c,$2/$1),$(asan_reference))$(if $(filter %_avx512.c,$1),$(avx512))$(if $(filter %/gemm_avx512.c,$1), -O2)$(if $(findstring /tc_tile_,$1), -mf16c)$(if $(filter %_popcount_avx512.c,$1), -mavx512vpopcntdq)$(if $(filter asan/src/backend/cpu/%,$2/$1), $(asan_kernels))$(if $(filter coverage/src/backend/cpu/% coverage/src/ops/%,$2/$1), $(coverage_kernels))
+isa = $(if $(filter %_avx2.c,$1),$(avx2))$(if $(filter native/src/ops/reference.c,$2/$1), $(fma))$(if $(filter asan/src/ops/reference.c,$2/$1),$(asan_reference))$(if $(filter %_avx512.c,$1),$(avx512))$(if $(filter %/gemm_avx512.c,$1), -O2)$(if $(findstring /tc_tile_,$1), $(f16c))$(if $(filter %_popcount_avx512.c,$1), -mavx512vpopcntdq)$(if $(filter asan/src/backend/cpu/%,$2/$1), $(asan_kernels))$(if $(filter coverage/src/backend/cpu/% coverage/src/ops/%,$2/$1), $(coverage_kernels))
 
 static_libs := -ljpeg -lgit2 -lhttp_parser -lhwloc -larchive -lssl -lcrypto -ljansson -lyaml -llzma -lzstd -lbz2 -llz4 -lz -lpthread -lm
 native_libs := -ljpeg -lgit2 -lhwloc -larchive -lssl -lcrypto -ljansson -lyaml -lzstd -lz -lpthread -lm
 native_packages := libgit2-dev libhwloc-dev libjpeg62-turbo-dev libarchive-dev libssl-dev libjansson-dev libyaml-dev libzstd-dev zlib1g-dev
 
 # --- dependencies of the static program -----------------------------------------------------------------------------
-deps_key := $(shell RP_GCC='$(CC)' DEPS_LOCK='$(DEPS_LOCK)' env/deps-key.sh)
+deps_key := $(shell RP_GCC='$(CC)' RP_SETUP=$(setup) DEPS_LOCK='$(DEPS_LOCK)' env/deps-key.sh)
 ifeq ($(deps_key),)
-$(error cannot tell the toolchain: run env/setup.sh build)
+$(error cannot tell the toolchain: run env/setup.sh $(setup))
 endif
 sysroot := $(abspath $(DEPS_DIR))/$(deps_key)/sysroot
 $(sysroot)/sources.txt: export JOBS := $(JOBS)
@@ -140,7 +177,7 @@ quiet := -Wno-format-truncation -Wno-maybe-uninitialized -Wno-stringop-truncatio
 asan_cc := $(CC)
 asan_flags := -O1 -g1 $(quiet) -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 asan_kernels := -fno-sanitize=null,pointer-overflow --param asan-instrumentation-with-call-threshold=0
-asan_reference := $(if $(filter-out 0,$(LONG)),,-O2 -mfma -fno-sanitize=all)
+asan_reference := $(if $(filter-out 0,$(LONG)),,-O2 $(fma) -fno-sanitize=all)
 asan_ldflags := -fsanitize=address,undefined
 tsan_cc := $(CC)
 tsan_flags := -O1 -g1 $(quiet) -fsanitize=thread
@@ -159,7 +196,7 @@ fuzz_ldflags := -fsanitize=address,undefined,fuzzer
 $(foreach v,$(variants),$(eval $v_libs ?= $(native_libs)))
 # The kernels of the product itself: tests/ops compares the code that ships, and tests with sanitizers are about what is around it. With LONG=1
 # the address sanitizer watches kernels too; without, tests/valgrind does.
-shipped := $(wildcard $(addprefix src/backend/cpu/,ops_*.c gemm_*.c tc_tile_*.c))
+shipped := $(filter-out $(other_machines),$(wildcard $(addprefix src/backend/cpu/,ops_*.c gemm_*.c tc_tile_*.c)))
 native_shipped := $(shipped)
 tsan_shipped := $(shipped)
 asan_shipped := $(if $(filter-out 0,$(LONG)),,$(shipped))
@@ -448,7 +485,7 @@ $(BUILD)/$1/gen/bytes.o: $(BUILD)/$1/gen/embed.c
 $1_gen := $(BUILD)/$1/gen/build.o $(BUILD)/$1/gen/embed.o $(BUILD)/$1/gen/bytes.o
 $(BUILD)/$1/librepro.a: $$(filter-out $(BUILD)/$1/src/main.o,$$($1_objects)) $$($1_gen) $(BUILD)/$1/gen/files
 	$$(call say,AR,$$@)
-	$$(Q)rm -f $$@ && ar rcsD $$@ $$(filter %.o,$$^)
+	$$(Q)rm -f $$@ && $(cross)ar rcsD $$@ $$(filter %.o,$$^)
 $(BUILD)/$1/repro: $$($1_objects) $$($1_gen) $(BUILD)/$1/gen/files
 	$$(call say,LD,$$@)
 	$$(Q)$$($1_cc) $$(filter-out %fuzzer,$$($1_flags)) $$(subst $$(comma)fuzzer,,$$($1_ldflags)) $$(filter %.o,$$^) -o $$@ $$($1_libs)
@@ -489,7 +526,7 @@ compile_commands.json: FORCE
 
 $(BUILD)/repro: $(BUILD)/static/repro
 	$(call say,STRIP,$@)
-	$(Q)strip -o $@.new $< && mv $@.new $@
+	$(Q)$(cross)strip -o $@.new $< && mv $@.new $@
 
 # What tests/run.sh starts: unit tests and fuzz targets with the address sanitizer, tests of operations at full speed, those of threads with the
 # thread sanitizer. check-built: what its --check needs.
@@ -526,16 +563,26 @@ endif
 # --- goals that start a make of their own ---------------------------------------------------------------------------
 again = +$(Q)$(MAKE) --no-print-directory
 setup:
-	$(Q)env/setup.sh $(if $(filter-out 0,$(CUDA)),cuda,build)
+	$(Q)env/setup.sh $(if $(filter-out 0,$(CUDA)),cuda,$(setup))
 run:
 	$(Q)env/setup.sh build
 	$(again) all SAN=
 	$(Q)env/run.sh $(BUILD)/repro
+ifdef cross
+# Both programs, whose bundles each verifies and replays of the other.
+check:
+	$(Q)env/setup.sh aarch64
+	$(again) all
+	$(again) all ARCH=$(machine) BUILD=$(top) DEPS_DIR=$(DEPS_DIR)
+	$(Q)BUILD=$(abspath $(top)) JOBS=$(JOBS) tests/run.sh build/aarch64
+endif
+ifndef cross
 check test:
 	$(Q)env/setup.sh test
 	+$(Q)$(MAKE) --no-print-directory $(patsubst test,tests,$@)-built CUDA=$(or $(CUDA),`env/fetch-cuda.sh $(DEPS_DIR) >&2 && echo 1 || \
 		echo "no GPU worker: its tests will be skipped" >&2`)
 	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(JOBS) tests/run.sh $(if $(filter check,$@),--check) $(T)
+endif
 coverage:
 	$(Q)env/setup.sh test
 	$(again) $(if $(FUZZ),$(patsubst %,$(BUILD)/coverage/tests/fuzz/fuzz_%,$(FUZZ)),coverage-built)
@@ -605,6 +652,7 @@ distclean:
 help:
 	@echo 'make             build the static program: $(BUILD)/repro'
 	@echo 'make run         set up, build, capture, train BERT-base from recipes/bert_fp32, verify the bundle'
+	@echo 'make ARCH=aarch64   the static program for 64-bit Arm: $(top)/aarch64/repro, without a GPU worker; with check, also tried in an emulator'
 	@echo 'make check       the quick tests: unit tests and lint but the longest, a core of the CLI tests'
 	@echo 'make test        set up, build and run every test (T=PATTERN: some of them); BUILD/test/times has the seconds of each'
 	@echo 'make coverage    the lines of src/ that neither unit tests nor a core of the CLI tests reach, by file (RANGES=1: which; T=PATTERN)'

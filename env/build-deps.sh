@@ -11,7 +11,8 @@
 #
 # A part is built in a temporary directory and gets its name by rename, and so does the sysroot: what has its name is
 # whole, whatever was killed in between, and a later call resumes with the first part that is missing. KEY
-# (env/deps-key.sh) covers the lock, this file and the compiler, so several checkouts may share DEPS_DIR.
+# (env/deps-key.sh) covers the lock, this file and the compiler, so several checkouts and machines may share DEPS_DIR:
+# what is built for is the machine of the compiler, RP_GCC.
 #
 # To add a dependency: its rows in deps.lock, a build_NAME function, NAME in one of the two lanes at the end.
 set -euo pipefail
@@ -22,6 +23,11 @@ key=$("$here/deps-key.sh")
 top=$deps/$key
 jobs=${JOBS:-$(nproc)}
 sysroot=$top/sysroot
+target=$("${RP_GCC:-gcc}" -dumpmachine)
+machine=${target%%-*} # x86_64, aarch64
+builder=$(uname -m)
+tools= # the prefix of binutils
+[ "$machine" = "$builder" ] || tools=$target-
 
 refuse_forward() {
     local line
@@ -53,6 +59,7 @@ unset CFLAGS CPPFLAGS LDFLAGS MAKEFLAGS MFLAGS MAKELEVEL CONFIG_SITE
 # _FORTIFY_SOURCE would be a flag without effect; it is left out here and in the Makefile.
 cflags="-O2 -fPIE -fstack-protector-strong -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables"
 cflags+=" -w"
+for_machine=("--host=$machine-linux-musl" "--build=$builder-linux-gnu" "AR=${tools}ar" "RANLIB=${tools}ranlib" "STRIP=${tools}strip")
 export RP_PREFIX=$tmp # not a flag: OpenSSL keeps its command line in the library
 
 source_file() { # PACKAGE KIND
@@ -85,7 +92,7 @@ compile() { # LIBRARY "FLAGS" FILE...: FILE... into $part/lib/LIBRARY
     mkdir -p objects # what build_NAME has put there becomes part of the library
     # shellcheck disable=SC2016
     printf '%s\n' "$@" | xargs -P "$jobs" -I {} sh -c 'repro-cc $0 -c "$1" -o "objects/$(echo "$1" | tr / _).o"' "$cflags $flags" {}
-    (cd objects && LC_ALL=C ar rcsD "$part/lib/$lib" ./*.o)
+    (cd objects && LC_ALL=C "${tools}ar" rcsD "$part/lib/$lib" ./*.o)
 }
 
 headers() { cp -r "$@" "$part/include/"; }
@@ -98,8 +105,10 @@ notice() { # NAME FILE...
 
 build_uapi() { # the kernel's headers, which musl leaves to the distribution
     mkdir -p "$part/uapi"
-    cp -r /usr/include/linux /usr/include/asm-generic "$part/uapi/"
-    cp -r "/usr/include/$(gcc -print-multiarch)/asm" "$part/uapi/asm"
+    local from=/usr/include asm=/usr/include/$target/asm
+    [ -z "$tools" ] || from=/usr/$target/include asm=/usr/$target/include/asm
+    cp -r "$from/linux" "$from/asm-generic" "$part/uapi/"
+    cp -r "$asm" "$part/uapi/asm"
     # libgcc is part of every program gcc links.
     local f
     for f in /usr/share/doc/gcc-*-base/copyright; do
@@ -109,7 +118,8 @@ build_uapi() { # the kernel's headers, which musl leaves to the distribution
 
 build_musl() {
     unpack musl
-    CC=${RP_GCC:-gcc} CFLAGS="-ffile-prefix-map=$tmp=." ./configure --prefix="$part" --disable-shared --disable-wrapper --enable-optimize >/dev/null
+    CC=${RP_GCC:-gcc} CFLAGS="-ffile-prefix-map=$tmp=." CROSS_COMPILE=$tools \
+        ./configure --prefix="$part" --disable-shared --disable-wrapper --enable-optimize >/dev/null
     make -s -j"$jobs" install-libs install-headers
     notice musl COPYRIGHT
 }
@@ -117,7 +127,8 @@ build_musl() {
 build_openssl() { # libcrypto: digests, Ed25519, key files; libssl: TLS 1.3 between ranks (no-psk is about older versions)
     unpack openssl
     # shellcheck disable=SC2086
-    CC=repro-cc perl Configure linux-x86_64 --prefix=/usr --libdir=lib --openssldir=/etc/ssl no-shared no-dso no-engine no-async \
+    CC=repro-cc AR=${tools}ar RANLIB=${tools}ranlib perl Configure "linux-$machine" --prefix=/usr --libdir=lib --openssldir=/etc/ssl \
+        no-shared no-dso no-engine no-async \
         no-afalgeng no-tests no-makedepend no-legacy no-module no-ui-console no-ssl3 no-tls1 no-tls1_1 no-tls1_2 no-dtls no-comp no-cmp no-cms \
         no-ct no-srp no-psk no-gost no-idea no-md4 no-mdc2 no-rc2 no-rc4 no-rc5 no-rmd160 no-seed no-camellia \
         no-aria no-bf no-cast no-des no-dsa no-whirlpool no-sm2 no-sm3 no-sm4 no-siv no-srtp no-sctp no-ec2m no-rfc3779 \
@@ -148,7 +159,7 @@ build_zstd() {
 
 build_xz() {
     unpack xz-utils
-    ./configure -q --host=x86_64-linux-musl --build=x86_64-linux-gnu --prefix=/usr --disable-shared --disable-xz \
+    ./configure -q "${for_machine[@]}" --prefix=/usr --disable-shared --disable-xz \
         --disable-xzdec --disable-lzmadec --disable-lzmainfo --disable-lzma-links --disable-scripts --disable-doc \
         --disable-nls CC=repro-cc CFLAGS="$cflags"
     make -s -j"$jobs" -C src/liblzma
@@ -173,7 +184,7 @@ build_bzip2() {
 
 build_libarchive() {
     unpack libarchive
-    ./configure -q --host=x86_64-linux-musl --build=x86_64-linux-gnu --prefix=/usr --disable-shared --enable-static \
+    ./configure -q "${for_machine[@]}" --prefix=/usr --disable-shared --enable-static \
         --disable-bsdtar --disable-bsdcpio --disable-bsdcat --disable-acl --disable-xattr --without-xml2 --without-expat \
         --without-openssl --without-nettle --without-mbedtls --without-libb2 --without-iconv --with-zlib --with-zstd \
         --with-lzma --with-bz2lib --with-lz4 CC=repro-cc CFLAGS="$cflags" LDFLAGS="-static -L$stage/lib"
@@ -244,7 +255,7 @@ build_libgit2() { # commits and dirty state of local repositories: no https, ssh
 
 build_hwloc() { # processors, caches, memory and PCI devices from /sys: no plugins, no cpuid, no library of a vendor
     unpack hwloc
-    ./configure -q --host=x86_64-linux-musl --build=x86_64-linux-gnu --prefix=/usr --disable-shared --enable-static \
+    ./configure -q "${for_machine[@]}" --prefix=/usr --disable-shared --enable-static \
         --disable-libxml2 --disable-pci --disable-libudev --disable-cuda --disable-nvml --disable-rsmi --disable-levelzero \
         --disable-opencl --disable-gl --disable-cairo --disable-cpuid --disable-dependency-tracking CC=repro-cc CFLAGS="$cflags"
     make -s -j"$jobs" -C hwloc libhwloc.la
@@ -258,9 +269,9 @@ build_hwloc() { # processors, caches, memory and PCI devices from /sys: no plugi
     notice hwloc COPYING
 }
 
-build_jpeg() { # libjpeg-turbo with its x86-64 assembly; the coders of both entropy methods, as Debian's
+build_jpeg() { # libjpeg-turbo, on x86-64 with its assembly; the coders of both entropy methods, as Debian's
     unpack libjpeg-turbo
-    local v f
+    local v f simd=jsimd_none.c
     v=$(sed -n 's/^set(VERSION \([0-9.]*\))/\1/p' CMakeLists.txt)
     sed -e 's/@JPEG_LIB_VERSION@/62/' -e "s/@VERSION@/$v/" -e 's/@BITS_IN_JSAMPLE@/8/' \
         -e "s/@LIBJPEG_TURBO_VERSION_NUMBER@/$(echo "$v" | awk -F. '{printf "%d%03d%03d", $1, $2, $3}')/" \
@@ -273,12 +284,15 @@ build_jpeg() { # libjpeg-turbo with its x86-64 assembly; the coders of both entr
         return 1 # an option this list does not know
     fi
     mkdir objects
-    for f in simd/x86_64/*.asm; do
-        case $f in *ext-*) continue ;; esac # included by the others
-        nasm -f elf64 -DELF -D__x86_64__ -DPIC -Isimd/nasm/ -Isimd/x86_64/ "$f" -o "objects/$(basename "$f").o"
-    done
+    if [ "$machine" = x86_64 ]; then
+        simd=simd/x86_64/jsimd.c
+        for f in simd/x86_64/*.asm; do
+            case $f in *ext-*) continue ;; esac # included by the others
+            nasm -f elf64 -DELF -D__x86_64__ -DPIC -Isimd/nasm/ -Isimd/x86_64/ "$f" -o "objects/$(basename "$f").o"
+        done
+    fi
     # shellcheck disable=SC2046
-    compile libjpeg.a "-I. -Isimd" simd/x86_64/jsimd.c \
+    compile libjpeg.a "-I. -Isimd" "$simd" \
         $(sed -n '/^set(JPEG_SOURCES/,/)$/p' CMakeLists.txt | sed '/\${/,$d' | grep -o '[a-z0-9]*\.c') jaricom.c jcarith.c jdarith.c
     headers jpeglib.h jconfig.h jmorecfg.h jerror.h
     notice libjpeg-turbo LICENSE.md README.ijg

@@ -2,7 +2,8 @@
 # Install the Debian packages that a purpose needs, only those that are missing: a ready machine needs no network.
 #
 #   env/setup.sh build    the static program
-#   env/setup.sh cuda     the same with the GPU worker: pip fetches the wheels
+#   env/setup.sh aarch64  both static programs, that of this machine and that for 64-bit Arm (make ARCH=aarch64), and an emulator to try it
+#   env/setup.sh cuda     as build, with the GPU worker: pip fetches the wheels
 #   env/setup.sh test     and the tests: native libraries for the sanitizer builds, valgrind, stock tools of verify.sh; if they can be
 #                         had, what makes and tries container images, a browser for pages, and launchers (those tests are skipped without)
 #   env/setup.sh lint     and the linters
@@ -11,6 +12,7 @@
 set -euo pipefail
 
 want_build="gcc libc6-dev linux-libc-dev binutils make nasm git perl patch bzip2 xz-utils ca-certificates"
+want_aarch64="$want_build gcc-aarch64-linux-gnu binutils-aarch64-linux-gnu linux-libc-dev-arm64-cross qemu-user-static jq"
 want_cuda="$want_build python3 python3-venv"
 want_test="$want_cuda pkg-config libssl-dev libarchive-dev libjansson-dev libyaml-dev libgit2-dev libhwloc-dev libzstd-dev libjpeg62-turbo-dev zlib1g-dev
     valgrind shellcheck jq zstd lz4 zip unzip openssl signify-openbsd minisign procps util-linux strace"
@@ -21,11 +23,12 @@ want_lint="$want_test clang clang-tidy clang-format cppcheck"
 optional=
 case ${1:-build} in
 build) want=$want_build ;;
+aarch64) want=$want_aarch64 ;;
 cuda) want=$want_cuda ;;
 test) want=$want_test optional=$optional_test ;;
 lint) want=$want_lint ;;
 bench) want=$want_bench ;;
-*) echo "usage: env/setup.sh build|cuda|test|lint|bench" >&2 && exit 2 ;;
+*) echo "usage: env/setup.sh build|aarch64|cuda|test|lint|bench" >&2 && exit 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null; then

@@ -25,3 +25,13 @@ double rp_isa_most_flops(void)
         most = rows[i].flops > most ? rows[i].flops : most;
     return most;
 }
+
+const char *rp_arm_name(unsigned long implementer, unsigned long part)
+{
+#define PART(of, number, name)                                                                                         \
+    if (implementer == (of) && part == (number))                                                                       \
+        return name;
+#include "base/arm_parts.def"
+#undef PART
+    return NULL;
+}

@@ -5,8 +5,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined __aarch64__
+#include <sys/auxv.h>
+#endif
 
-/* ---- CRC-32C: by the SSE4.2 instruction, or by a table where the CPU lacks it ----
+/* ---- CRC-32C: by an instruction, SSE4.2 or of aarch64, or by a table where the CPU lacks it ----
  *
  * Reflected: bit 31 of the register is the coefficient of x^0. table[b] is the register after byte b. */
 
@@ -33,22 +36,40 @@ uint32_t rp_crc32c_portable(uint32_t crc, const void *data, size_t size)
     return ~crc;
 }
 
-__attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, const unsigned char *p, size_t size)
+#if defined __x86_64__
+#define CRC_TARGET "sse4.2"
+#define CRC_8(crc, word) __builtin_ia32_crc32di(crc, word)
+#define CRC_1(crc, byte) __builtin_ia32_crc32qi((uint32_t)(crc), byte)
+static int has_crc(void)
+{
+    return __builtin_cpu_supports("sse4.2");
+}
+#else
+#define CRC_TARGET "+crc"
+#define CRC_8(crc, word) __builtin_aarch64_crc32cx((uint32_t)(crc), word)
+#define CRC_1(crc, byte) __builtin_aarch64_crc32cb((uint32_t)(crc), byte)
+static int has_crc(void)
+{
+    return (getauxval(AT_HWCAP) & 1u << 7) != 0; /* HWCAP_CRC32 */
+}
+#endif
+
+__attribute__((target(CRC_TARGET))) static uint32_t crc32c_instruction(uint32_t crc, const unsigned char *p, size_t size)
 {
     uint64_t c = ~crc;
     for (; size >= 8; size -= 8, p += 8) {
         uint64_t word;
         memcpy(&word, p, sizeof word);
-        c = __builtin_ia32_crc32di(c, word);
+        c = CRC_8(c, word);
     }
     for (; size; size--, p++)
-        c = __builtin_ia32_crc32qi((uint32_t)c, *p);
+        c = CRC_1(c, *p);
     return ~(uint32_t)c;
 }
 
 uint32_t rp_crc32c(uint32_t crc, const void *data, size_t size)
 {
-    return __builtin_cpu_supports("sse4.2") ? crc32c_sse42(crc, data, size) : rp_crc32c_portable(crc, data, size);
+    return has_crc() ? crc32c_instruction(crc, data, size) : rp_crc32c_portable(crc, data, size);
 }
 
 uint32_t rp_crc32c_mask(uint32_t crc)

@@ -19,9 +19,16 @@ static inline uint32_t random_word(void)
     return (uint32_t)(state >> 32);
 }
 
+#if defined __x86_64__
+#define DEFINE_TARGET __attribute__((target("avx2,fma"), optimize("O3")))
+#define DEFINE_QUICKLY (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+#else
+#define DEFINE_TARGET __attribute__((optimize("O3")))
+#define DEFINE_QUICKLY 1
+#endif
+
 /* s[n] = chains over k of a * b[k, n] + (+0); each product and sum one fma */
-__attribute__((target("avx2,fma"), optimize("O3"))) static inline void define_chains(float *s, const float *a, long step, const float *b,
-                                                                                     int k, int n)
+DEFINE_TARGET static inline void define_chains(float *s, const float *a, long step, const float *b, int k, int n)
 {
     memset(s, 0, (size_t)n * sizeof *s);
     for (int i = 0; i < k; i++)
@@ -34,7 +41,7 @@ __attribute__((target("avx2,fma"), optimize("O3"))) static inline void define_ch
 static inline void define_gemm(const struct rp_gemm *g)
 {
     const int length = g->segment ? g->segment : g->k;
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+    if (!DEFINE_QUICKLY) {
         rp_reference_ops.gemm(NULL, g);
         return;
     }

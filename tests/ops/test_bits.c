@@ -225,6 +225,7 @@ TEST(scalar)
     all_of(RP_ISA_scalar);
 }
 
+#if defined __x86_64__
 /* What a CPU without the FMA instruction runs: the device of this CPU with that table. */
 TEST(scalar_without_fma)
 {
@@ -258,6 +259,12 @@ TEST(avx512)
 {
     all_of(RP_ISA_avx512);
 }
+#else
+TEST(neon)
+{
+    all_of(RP_ISA_neon);
+}
+#endif
 
 /* Scores 0 and x, values 0 and 1: the output is e^x / (1 + e^x). x down to where the result is subnormal, and +0. */
 TEST(small_probabilities)

@@ -210,7 +210,8 @@ TEST(recorded_machines)
                  {"bare_metal_2s", 60, 0, MANY, 0, 0},
                  {"broken", 20, 5, MANY, 20, MANY}, /* missing, denied and garbage */
                  {"dgx_2s", 60, 1, 1, 2, 2},
-                 {"laptop_gpu", 60, 5, MANY, 0, 0}};
+                 {"laptop_gpu", 60, 5, MANY, 0, 0},
+                 {"gh200", 25, 0, MANY, 0, 0}};
     for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
         struct env_counts c;
         check_host(hosts[i].name, &c);

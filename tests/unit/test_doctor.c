@@ -10,7 +10,7 @@
 #include "tests/unit/tap.h"
 
 static const char *const machines[] = {"bare_metal_2s", "broken",           "dgx_2s", "docker_limited_cgroup2", "docker_v100_cgroup1",
-                                       "epyc_2s_cgroup2", "h100_x8",        "kubernetes_pod", "kvm_xeon_cgroup1", "laptop",
+                                       "epyc_2s_cgroup2", "gh200", "h100_x8", "kubernetes_pod", "kvm_xeon_cgroup1", "laptop",
                                        "laptop_gpu",    "no_driver",        "titan_v_x8", "troubled",         "v100_sxm2_x8"};
 static const char *const ids[] = {
 #define DOCTOR(id, concerns, what) #id,

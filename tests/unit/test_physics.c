@@ -220,9 +220,9 @@ TEST(peak_with_an_unknown_instruction_set)
         double ceiling; /* GFLOP/s of rank 0, whose bound is 9.2 */
         enum rp_check_state state;
     } cases[] = {
-        {{"scalar", "neon"}, 9, RP_CHECK_NOTE},
-        {{"scalar", "neon"}, 10, RP_CHECK_FAILED},
-        {{"neon", "scalar"}, 1e6, RP_CHECK_NOTE},
+        {{"scalar", "sve"}, 9, RP_CHECK_NOTE},
+        {{"scalar", "sve"}, 10, RP_CHECK_FAILED},
+        {{"sve", "scalar"}, 1e6, RP_CHECK_NOTE},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_err err = {0};

@@ -1,13 +1,13 @@
 /* The thread pool: every part once, jobs back to back and after sleep, and the state of arithmetic in every thread.
  * Also what the device refuses: memory it has not got, instruction sets it does not know. */
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/float_mode.h"
 #include "backend/cpu/limits.h"
 #include "base/buf.h"
 #include "base/json.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/tap.h"
 
-#include <immintrin.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
@@ -110,7 +110,7 @@ static void read_state(void *arg, int part, int thread)
     nap(1000);
     sigset_t blocked;
     pthread_sigmask(SIG_SETMASK, NULL, &blocked);
-    ((int *)arg)[thread] = (_mm_getcsr() & 0xe040) || sigismember(&blocked, SIGINT) != (thread > 0);
+    ((int *)arg)[thread] = (rp_float_mode() & RP_FLOAT_ARITHMETIC) || sigismember(&blocked, SIGINT) != (thread > 0);
 }
 
 TEST(threads_round_to_nearest_and_leave_signals_to_the_caller)
@@ -124,10 +124,14 @@ TEST(threads_round_to_nearest_and_leave_signals_to_the_caller)
     rp_pool_free(p);
 }
 
-/* Flush-to-zero, denormals-are-zero and another rounding are each a defect that stops the program. */
+/* Flush-to-zero, denormals-are-zero and another rounding are each a defect that stops the program; on aarch64 also the default NaN. */
 TEST(other_arithmetic_is_refused)
 {
+#if defined __x86_64__
     static const unsigned wrong[] = {1u << 15, 1u << 6, 1u << 13, 2u << 13};
+#else
+    static const unsigned wrong[] = {1u << 24, 1u << 25, 1u << 22, 2u << 22};
+#endif
     for (int i = 0; i < 4; i++) {
         fflush(NULL);
         pid_t child = fork();
@@ -135,13 +139,13 @@ TEST(other_arithmetic_is_refused)
             struct rp_err err;
             if (!freopen("/dev/null", "w", stderr))
                 _exit(1);
-            _mm_setcsr(_mm_getcsr() | wrong[i]);
+            rp_float_mode_set(rp_float_mode() | wrong[i]);
             rp_pool_free(rp_pool_new(1, &err));
             _exit(0);
         }
         int status = 0;
         waitpid(child, &status, 0);
-        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 70, "MXCSR bit %#x: status %#x", wrong[i], (unsigned)status);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 70, "bit %#x: status %#x", wrong[i], (unsigned)status);
     }
 }
 
@@ -216,7 +220,10 @@ TEST(instruction_sets_are_those_of_this_cpu)
     struct rp_err err;
     RP_BUF text = {0};
     CHECK(rp_read_file(&text, "/proc/cpuinfo", 1 << 24, &err) == 0, "%s", err.msg);
-    const char *from = strstr(rp_buf_text(&text), "\nflags"), *end = from ? strchr(from + 1, '\n') : NULL;
+    const char *from = strstr(rp_buf_text(&text), "\nflags");
+    if (!from)
+        from = strstr(rp_buf_text(&text), "\nFeatures");
+    const char *end = from ? strchr(from + 1, '\n') : NULL;
     if (!end)
         SKIP("/proc/cpuinfo has no flags");
     RP_FREE char *flags = rp_asprintf("%.*s ", (int)(end - from), from);
@@ -229,8 +236,15 @@ TEST(instruction_sets_are_those_of_this_cpu)
         CHECK(rp_isa_usable((enum rp_isa)i) == all, "%s", isa->name);
         CHECK(rp_isa_from_name(isa->name) == i && isa->flops > 0 && isa->flops <= rp_isa_most_flops(), "%s", isa->name);
     }
-    CHECK(!rp_isa_find("neon") && !rp_isa_find("auto") && !rp_isa_find(""), "known");
-    CHECK_STR(RP_CHOICES(RP_ISAS), "auto|scalar|avx2|avx512");
+    CHECK(!rp_isa_find("sve") && !rp_isa_find("auto") && !rp_isa_find(""), "known");
+    CHECK_STR(RP_CHOICES(RP_ISAS), "auto|scalar|avx2|avx512|neon");
+}
+
+TEST(arm_processors_have_names)
+{
+    CHECK_STR(rp_arm_name(0x41, 0xd4f), "Neoverse-V2");
+    CHECK_STR(rp_arm_name(0x4e, 4), "Carmel");
+    CHECK(!rp_arm_name(0x4e, 0xd4f) && !rp_arm_name(0x41, 0xfff) && !rp_arm_name(0, 0), "known");
 }
 
 TEST(devices_say_what_they_are)

@@ -76,14 +76,14 @@ TEST(unknown_instruction_set_is_a_note)
     x.done = json_pack("{s:o}", "ceilings", fx_ceilings(10000, 10000));
     fx_compute(&x);
     refused(&x, RP_CHECK_peak, RP_MISMATCH);
-    set_path(x.facts, "rank/0/device", fx_device("isa=neon threads=1"));
+    set_path(x.facts, "rank/0/device", fx_device("isa=sve threads=1"));
     fx_derive(&x);
     expect_state(&x, RP_CHECK_environment, RP_CHECK_NOTE);
     expect_state_of("sealed", RP_CHECK_peak, RP_CHECK_NOTE);
     static const char *const rules[] = {"checks: {environment: passed}", "checks: {peak: passed}"};
     for (int i = 0; i < 2; i++)
         expect_policy("sealed", rules[i], (struct rp_verify_opts){0}, 0);
-    set_path(x.facts, "rank/0/device", fx_device("isa=neon threads=4097"));
+    set_path(x.facts, "rank/0/device", fx_device("isa=sve threads=4097"));
     fx_derive(&x);
     refused(&x, RP_CHECK_environment, RP_MISMATCH);
 }

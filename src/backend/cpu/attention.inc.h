@@ -300,7 +300,21 @@ static void output_products(const struct head *x, long from, long to)
         const float *gq = g + q * ld, *yq = y + q * ld;
         long rows = to - q < 8 ? to - q : 8, d = 0;
         float s[8] = {0};
-#if W > 1
+#if W == 4
+        vf low = vset1(0.0f), high = low;
+        for (; rows == 8 && d + 8 <= x->dim; d += 8) {
+            float gt[64], yt[64];
+            transpose_8(gt, 8, gq + d, ld);
+            transpose_8(yt, 8, yq + d, ld);
+            UNROLL for (int i = 0; i < 64; i += 8)
+            {
+                low = vfma(vload(gt + i), vload(yt + i), low);
+                high = vfma(vload(gt + i + 4), vload(yt + i + 4), high);
+            }
+        }
+        vstore(s, low);
+        vstore(s + 4, high);
+#elif W > 1
         __m256 sum = _mm256_setzero_ps();
         for (; rows == 8 && d + 8 <= x->dim; d += 8) {
             float gt[64], yt[64];

@@ -165,7 +165,24 @@ static void pack_rows(float *dst, const float *src, long ld, long rows, long col
     memset(dst + rows * ldd, 0, (size_t)((padded(rows) - rows) * ldd) * sizeof *dst);
 }
 
-#if W > 1
+#if W == 4
+RP_LANE void transpose_4(float *dst, long ldd, const float *src, long ld)
+{
+    const float32x4x2_t a = vtrnq_f32(vld1q_f32(src), vld1q_f32(src + ld)); /* [0] of a: 00 10 02 12 */
+    const float32x4x2_t b = vtrnq_f32(vld1q_f32(src + 2 * ld), vld1q_f32(src + 3 * ld));
+    UNROLL for (int i = 0; i < 2; i++)
+    {
+        vst1q_f32(dst + i * ldd, vcombine_f32(vget_low_f32(a.val[i]), vget_low_f32(b.val[i])));
+        vst1q_f32(dst + (i + 2) * ldd, vcombine_f32(vget_high_f32(a.val[i]), vget_high_f32(b.val[i])));
+    }
+}
+
+/* 8 x 8 floats: dst[j, i] = src[i, j] */
+RP_LANE void transpose_8(float *dst, long ldd, const float *src, long ld)
+{
+    UNROLL for (int i = 0; i < 4; i++) transpose_4(dst + i / 2 * 4 * ldd + i % 2 * 4, ldd, src + i % 2 * 4 * ld + i / 2 * 4, ld);
+}
+#elif W > 1
 /* 8 x 8 floats: dst[j, i] = src[i, j] */
 RP_LANE void transpose_8(float *dst, long ldd, const float *src, long ld)
 {

@@ -225,7 +225,7 @@ static void info(const struct rp_dev *dev, struct rp_device_info *out)
 
 const struct rp_backend rp_backend_cpu = {
     .name = "cpu",
-    .summary = "this machine's processors: AVX-512, AVX2 or plain code, the same bits",
+    .summary = "this machine's processors: AVX-512, AVX2, NEON or plain code, the same bits",
     .mixed = sizeof(rp_stored),
     .unavailable = unavailable,
     .supports = supports,

@@ -17,14 +17,14 @@ int rp_isa_usable(enum rp_isa isa); /* 0 for RP_ISA_auto, which is not an instru
 const char *rp_isa_name(enum rp_isa isa);
 int rp_isa_from_name(const char *name); /* NULL or "auto": the best one; -1: no such name */
 void rp_isa_brand(char out[128]); /* the vendor's name for this CPU, "" if unknown */
-int rp_isa_has_fma(void);               /* scalar code may use the FMA instruction instead of the library's fmaf */
+int rp_isa_chooses_fma(void);            /* of scalar code there are two, and this CPU has the FMA instruction, so not the library's fmaf */
 
 /* Threads that live as long as the pool and sleep (after a short spin) between jobs. */
 struct rp_pool;
 struct rp_pool *rp_pool_new(int threads, struct rp_err *err) rp_must_check; /* the caller is thread 0 */
 void rp_pool_free(struct rp_pool *p);
 /* fn(arg, part, thread) for every part in 0..parts-1, handed out in ascending order to whichever thread is free; returns when all
- * are done. With one thread or one part it runs in the caller. Not reentrant. Each thread checks MXCSR once (RP_BUG otherwise). */
+ * are done. With one thread or one part it runs in the caller. Not reentrant. Each thread checks float_mode.h once (RP_BUG otherwise). */
 typedef void (*rp_part_fn)(void *arg, int part, int thread);
 void rp_pool_run(struct rp_pool *p, int parts, rp_part_fn fn, void *arg);
 
@@ -71,7 +71,13 @@ size_t rp_cpu_conv_shared(const struct rp_conv *c, enum rp_op op);
 
 /* Kernels of an instruction set (base/isa.h) if it is one of this machine, else NULL. */
 #define RP_KERNELS_every(kernels) (kernels)
+#if defined __x86_64__
 #define RP_KERNELS_x86_64(kernels) (kernels)
+#define RP_KERNELS_aarch64(kernels) NULL
+#else
+#define RP_KERNELS_x86_64(kernels) NULL
+#define RP_KERNELS_aarch64(kernels) (kernels)
+#endif
 /* Per instruction set: the table of operations, and the kernel that their gemm runs. NULL: this build has none. */
 const struct rp_ops *rp_cpu_ops(enum rp_isa isa);
 const struct rp_gemm_kernel *rp_cpu_gemm_kernel(enum rp_isa isa);

@@ -27,6 +27,12 @@ RP_LANE vf vexp_below(vf x)
     vf t, n, p = vexp_parts(vmax(vset1(-104.0f), x), &t, &n);
 #if W == 16
     return _mm512_scalef_ps(p, n); /* p * 2^n, rounded once where it is subnormal */
+#elif W == 4
+    const int32x4_t all = vsubq_s32(vreinterpretq_s32_f32(t), vdupq_n_s32(0x4b400000));
+    const int32x4_t half = vshrq_n_s32(all, 1), bias = vdupq_n_s32(127);
+    const int32x4_t first = vshlq_n_s32(vaddq_s32(half, bias), 23);
+    const int32x4_t second = vshlq_n_s32(vaddq_s32(vsubq_s32(all, half), bias), 23);
+    return (p * vreinterpretq_f32_s32(first)) * vreinterpretq_f32_s32(second);
 #else
     __m256i all = _mm256_sub_epi32(_mm256_castps_si256(t), _mm256_set1_epi32(0x4b400000));
     __m256i half = _mm256_srai_epi32(all, 1), bias = _mm256_set1_epi32(127);

@@ -492,7 +492,7 @@ const struct rp_gemm_kernel *rp_cpu_gemm_kernel(enum rp_isa isa)
         RP_ISA_ROWS(ROW, )
 #undef ROW
     };
-    return isa == RP_ISA_scalar && rp_isa_has_fma() ? &rp_gemm_scalar_fma : kernels[isa];
+    return isa == RP_ISA_scalar && rp_isa_chooses_fma() ? RP_KERNELS_x86_64(&rp_gemm_scalar_fma) : kernels[isa];
 }
 
 /* Planes for the rows whose sums a forward product or data gradient keeps apart; short chains have only the smallest ones. */

@@ -1,6 +1,6 @@
 /* The plain kernel: 4 x 8 tiles, one scalar fma at a time. For CPUs without AVX2 and as the thing others are compared with.
  *
- * It exists twice: with the FMA instruction, and with the library's fmaf() where the CPU has none. Both round once, so the bits
+ * It exists twice on x86-64: with the FMA instruction, and with the library's fmaf() where the CPU has none. Both round once, so the bits
  * agree; the second is some fifty times slower. */
 #include "backend/cpu/gemm.h"
 
@@ -43,6 +43,7 @@ static void packed(const struct rp_tile *t, int rows)
     tile(t, rows, 1, RP_GEMM_GROUP);
 }
 
+#if defined __x86_64__
 __attribute__((target("fma"))) static void in_place_fma(const struct rp_tile *t, int rows)
 {
     tile(t, rows, t->lda, 1);
@@ -52,6 +53,7 @@ __attribute__((target("fma"))) static void packed_fma(const struct rp_tile *t, i
 {
     tile(t, rows, 1, RP_GEMM_GROUP);
 }
+#endif
 
 static void copy_row(float *dst, long stride, const float *src, const float *ahead, int panels)
 {
@@ -74,4 +76,6 @@ static void copy_group(float *dst, const float *src, long ld, int k)
 }
 
 const struct rp_gemm_kernel rp_gemm_scalar = {MR, NR, NR, 0, in_place, packed, copy_row, transpose, copy_group};
+#if defined __x86_64__
 const struct rp_gemm_kernel rp_gemm_scalar_fma = {MR, NR, NR, 0, in_place_fma, packed_fma, copy_row, transpose, copy_group};
+#endif

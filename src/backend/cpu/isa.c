@@ -1,11 +1,34 @@
-/* The instruction sets that this CPU has and the operating system supports. */
+/* The instruction sets that this CPU has and the operating system supports, and its name. */
 #include "backend/cpu/cpu.h"
 
-#include <cpuid.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#if defined __x86_64__
+#include <cpuid.h>
+#else
+#include <sys/auxv.h>
+#endif
 
-int rp_isa_has_fma(void)
+/* A flag of /proc/cpuinfo, of which the operating system saves the registers. */
+struct flag {
+    const char *name;
+    bool here;
+};
+
+static bool find_flag(const struct flag *flags, size_t n, const char *name)
+{
+    size_t i = 0;
+    while (i < n && strcmp(flags[i].name, name) != 0)
+        i++;
+    RP_BUG_IF(i == n);
+    return flags[i].here;
+}
+
+#if defined __x86_64__
+
+int rp_isa_chooses_fma(void)
 {
     return __builtin_cpu_supports("fma") != 0;
 }
@@ -16,25 +39,69 @@ static bool has_f16c(void) /* no name in __builtin_cpu_supports() of Clang 14 */
     return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
 }
 
-/* A flag of /proc/cpuinfo, of which the operating system saves the registers. */
 static bool has_flag(const char *flag)
 {
-    const struct {
-        const char *name;
-        bool here;
-    } flags[] = {
+    const struct flag flags[] = {
 #define BUILTIN(name) {name, __builtin_cpu_supports(name) != 0}
         BUILTIN("avx"),      BUILTIN("avx2"),     BUILTIN("fma"),      {"f16c", has_f16c()},
         BUILTIN("avx512f"),  BUILTIN("avx512dq"), BUILTIN("avx512bw"), BUILTIN("avx512vl"),
 #undef BUILTIN
     };
-    const size_t n = sizeof flags / sizeof *flags;
-    size_t i = 0;
-    while (i < n && strcmp(flags[i].name, flag) != 0)
-        i++;
-    RP_BUG_IF(i == n);
-    return flags[i].here;
+    return find_flag(flags, sizeof flags / sizeof *flags, flag);
 }
+
+/* CPUID leaves 0x80000002 to 0x80000004: 48 characters, often padded with blanks. */
+void rp_isa_brand(char out[128])
+{
+    unsigned word[12], most, none;
+    char text[sizeof word + 1] = "";
+    if (__get_cpuid(0x80000000u, &most, &none, &none, &none) && most >= 0x80000004u) {
+        for (unsigned i = 0; i < 3; i++)
+            __get_cpuid(0x80000002u + i, &word[4 * i], &word[4 * i + 1], &word[4 * i + 2], &word[4 * i + 3]);
+        memcpy(text, word, sizeof word);
+    }
+    char *from = text + strspn(text, " ");
+    size_t n = strlen(from);
+    while (n && from[n - 1] == ' ')
+        n--;
+    from[n] = 0;
+    for (char *p = from; *p; p++)
+        if (*p < ' ' || *p > '~')
+            *p = '?';
+    memcpy(out, from, n + 1);
+}
+
+#else
+
+int rp_isa_chooses_fma(void)
+{
+    return 0;
+}
+
+static bool has_flag(const char *flag)
+{
+    const struct flag flags[] = {{"asimd", (getauxval(AT_HWCAP) & 1u << 1) != 0}}; /* HWCAP_ASIMD */
+    return find_flag(flags, sizeof flags / sizeof *flags, flag);
+}
+
+/* MIDR_EL1: implementer in bits 24 to 31, part in bits 4 to 15. Of the first processor, as in /proc/cpuinfo: where there are two kinds,
+ * this thread may be on the other one. Emulators do not have the file. */
+void rp_isa_brand(char out[128])
+{
+    uint64_t midr = 0;
+    char text[32] = "";
+    FILE *f = fopen("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1", "re");
+    if (f && fgets(text, sizeof text, f))
+        midr = strtoull(text, NULL, 16);
+    else if (getauxval(AT_HWCAP) & 1u << 11) /* HWCAP_CPUID: the kernel reads it for programs */
+        __asm__("mrs %0, midr_el1" : "=r"(midr));
+    if (f)
+        fclose(f);
+    const char *name = rp_arm_name(midr >> 24 & 0xff, midr >> 4 & 0xfff);
+    snprintf(out, 128, "%s", name ? name : "");
+}
+
+#endif
 
 int rp_isa_usable(enum rp_isa isa)
 {
@@ -67,25 +134,4 @@ int rp_isa_from_name(const char *name)
         if (!strcmp(name, rp_isa_name((enum rp_isa)isa)))
             return isa;
     return -1;
-}
-
-/* CPUID leaves 0x80000002 to 0x80000004: 48 characters, often padded with blanks. */
-void rp_isa_brand(char out[128])
-{
-    unsigned word[12], most, none;
-    char text[sizeof word + 1] = "";
-    if (__get_cpuid(0x80000000u, &most, &none, &none, &none) && most >= 0x80000004u) {
-        for (unsigned i = 0; i < 3; i++)
-            __get_cpuid(0x80000002u + i, &word[4 * i], &word[4 * i + 1], &word[4 * i + 2], &word[4 * i + 3]);
-        memcpy(text, word, sizeof word);
-    }
-    char *from = text + strspn(text, " ");
-    size_t n = strlen(from);
-    while (n && from[n - 1] == ' ')
-        n--;
-    from[n] = 0;
-    for (char *p = from; *p; p++)
-        if (*p < ' ' || *p > '~')
-            *p = '?';
-    memcpy(out, from, n + 1);
 }

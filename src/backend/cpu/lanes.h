@@ -1,7 +1,7 @@
 /* One vector register of floats, for whichever instruction set this file is compiled for.
  *
  * What:    W lanes of type vf with load, store, fma, max, selection by decision bits; the arithmetic operators are the compiler's.
- * Flow:    kernels written once in *.inc.h become AVX-512 (W = 16), AVX2 (W = 8) or plain scalar code (W = 1).
+ * Flow:    kernels written once in *.inc.h become AVX-512 (W = 16), AVX2 (W = 8), NEON (W = 4) or plain scalar code (W = 1).
  * Extend:  another instruction set is one more block below and one more ops_<isa>.c. Operations must round exactly once:
  *          no approximate reciprocals, no horizontal adds whose order is not written out.
  *
@@ -18,7 +18,11 @@
 #endif
 #endif
 
+#if defined __x86_64__
 #include <immintrin.h>
+#elif defined RP_NEON /* ops_neon.c: the scalar code of that machine has its vectors, too */
+#include <arm_neon.h>
+#endif
 #include <stdint.h>
 #include <string.h>
 
@@ -96,6 +100,67 @@ RP_LANE float vhalve(vf x)
     __m128 b = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
     __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
     return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+
+#elif defined RP_NEON
+
+#define W 4
+#define TILE_ROWS 8
+#define TILE_VECTORS 3
+typedef float32x4_t vf;
+RP_LANE uint32x4_t vfirst_mask(int n)
+{
+    const int32_t lane[4] = {0, 1, 2, 3};
+    return vcgtq_s32(vdupq_n_s32(n), vld1q_s32(lane));
+}
+RP_LANE vf vmasked(vf x, uint32x4_t mask) { return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(x), mask)); }
+RP_LANE vf vset1(float x) { return vdupq_n_f32(x); }
+RP_LANE vf vload(const float *p) { return vld1q_f32(p); }
+RP_LANE void vstore(float *p, vf x) { vst1q_f32(p, x); }
+RP_LANE vf vload_n(const float *p, int n) /* reads no element that does not exist */
+{
+    vf x = vdupq_n_f32(0.0f);
+    if (n > 0)
+        x = vld1q_lane_f32(p, x, 0);
+    if (n > 1)
+        x = vld1q_lane_f32(p + 1, x, 1);
+    if (n > 2)
+        x = vld1q_lane_f32(p + 2, x, 2);
+    return n > 3 ? vld1q_f32(p) : x;
+}
+RP_LANE void vstore_n(float *p, vf x, int n)
+{
+    if (n > 0)
+        vst1q_lane_f32(p, x, 0);
+    if (n > 1)
+        vst1q_lane_f32(p + 1, x, 1);
+    if (n > 2)
+        vst1q_lane_f32(p + 2, x, 2);
+    if (n > 3)
+        vst1q_lane_f32(p + 3, x, 3);
+}
+RP_LANE vf vfirst(vf x, int n) { return vmasked(x, vfirst_mask(n)); }
+RP_LANE void vstream(float *p, vf x) { vst1q_f32(p, x); }
+RP_LANE vf vfma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
+RP_LANE vf vfnma(vf a, vf b, vf c) { return vfmsq_f32(c, a, b); }
+RP_LANE vf vmax(vf a, vf b) { return vbslq_f32(vcgtq_f32(a, b), a, b); } /* as on x86-64: b where one is NaN, or both are zeros */
+RP_LANE vf vsqrt(vf a) { return vsqrtq_f32(a); }
+RP_LANE vf vpositive(vf y, vf x) { return vmasked(x, vcgtq_f32(y, vdupq_n_f32(0.0f))); }
+RP_LANE vf vkeep(const uint8_t *mask, long j, vf x)
+{
+    const uint32_t bit[4] = {1, 2, 4, 8};
+    return vmasked(x, vtstq_u32(vdupq_n_u32((uint32_t)mask[j / 8] >> (j & 7)), vld1q_u32(bit)));
+}
+RP_LANE float vhmax(vf x)
+{
+    const float a = vgetq_lane_f32(x, 0), b = vgetq_lane_f32(x, 1), c = vgetq_lane_f32(x, 2), d = vgetq_lane_f32(x, 3);
+    const float e = a > c ? a : c, f = b > d ? b : d;
+    return e > f ? e : f;
+}
+RP_LANE float vhalve(vf x) /* lanes l + (l + 2), then 1 */
+{
+    const float32x2_t a = vadd_f32(vget_low_f32(x), vget_high_f32(x));
+    return vget_lane_f32(a, 0) + vget_lane_f32(a, 1);
 }
 
 #else

@@ -80,6 +80,31 @@ RP_LANE void low_put(uint16_t *p, vf x, enum rp_tc_format format)
 {
     _mm_storeu_si128((__m128i *)p, low_bits(x, format));
 }
+#elif W == 4
+RP_LANE uint16x4_t low_bits(vf x, enum rp_tc_format format)
+{
+    const uint32x4_t b = vreinterpretq_u32_f32(x), number = vceqq_f32(x, x);
+    uint16x4_t r;
+    if (format == RP_TC_FP16)
+        r = vreinterpret_u16_f16(vcvt_f16_f32(x));
+    else {
+        const uint32x4_t odd = vandq_u32(vshrq_n_u32(b, 16), vdupq_n_u32(1));
+        r = vshrn_n_u32(vaddq_u32(b, vaddq_u32(odd, vdupq_n_u32(0x7fff))), 16);
+    }
+    return vbsl_u16(vmovn_u32(number), r, vdup_n_u16(0x7fff));
+}
+RP_LANE vf low_value(uint16x4_t bits, enum rp_tc_format format)
+{
+    return format == RP_TC_FP16 ? vcvt_f32_f16(vreinterpret_f16_u16(bits)) : vreinterpretq_f32_u32(vshll_n_u16(bits, 16));
+}
+RP_LANE vf low_vector(vf x, enum rp_tc_format format)
+{
+    return low_value(low_bits(x, format), format);
+}
+RP_LANE void low_put(uint16_t *p, vf x, enum rp_tc_format format)
+{
+    vst1_u16(p, low_bits(x, format));
+}
 #else
 RP_LANE vf low_vector(vf x, enum rp_tc_format format) { return low_rounded(x, format); }
 RP_LANE void low_put(uint16_t *p, vf x, enum rp_tc_format format) { *p = rp_low_of(format, r_bits(x)); }

@@ -9,7 +9,7 @@ const struct rp_ops *rp_cpu_ops(enum rp_isa isa)
         RP_ISA_ROWS(ROW, )
 #undef ROW
     };
-    return isa == RP_ISA_scalar && rp_isa_has_fma() ? &rp_cpu_ops_scalar_fma : tables[isa];
+    return isa == RP_ISA_scalar && rp_isa_chooses_fma() ? RP_KERNELS_x86_64(&rp_cpu_ops_scalar_fma) : tables[isa];
 }
 
 /* struct att_scratch: forward q, g, kt, s, v; backward q, g, dq, kt, vt, s, dp, k, dk, dv, big_d; both bias, bits. The larger one, the

@@ -13,9 +13,9 @@
  * longer spin would only take the CPU from other processes.
  */
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/float_mode.h"
 
 #include <errno.h>
-#include <immintrin.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -28,9 +28,6 @@
 
 #define STACK_BYTES (1u << 20)
 #define SPINS 400 /* of about 35 ns to 140 cycles each */
-
-/* MXCSR: denormals-are-zero, rounding control, flush-to-zero. All must be 0: subnormals on, round to nearest. */
-#define MXCSR_ARITHMETIC (1u << 6 | 3u << 13 | 1u << 15)
 
 struct rp_pool {
     int threads;
@@ -49,7 +46,7 @@ struct rp_pool {
 
 static void check_arithmetic(void)
 {
-    RP_BUG_IF(_mm_getcsr() & MXCSR_ARITHMETIC);
+    RP_BUG_IF(rp_float_mode() & RP_FLOAT_ARITHMETIC);
 }
 
 static void sleep_while(atomic_uint *word, unsigned value)
@@ -91,7 +88,7 @@ static void *member_main(void *arg)
             return NULL;
         work(p, m->number);
         for (int i = 0; i < SPINS && atomic_load_explicit(&p->epoch, memory_order_relaxed) == epoch; i++)
-            _mm_pause();
+            rp_spin();
         if (atomic_load(&p->epoch) != epoch)
             continue;
         /* order: sleepers before the kernel compares epoch; publish() changes epoch before it reads sleepers */
@@ -124,7 +121,7 @@ void rp_pool_run(struct rp_pool *p, int parts, rp_part_fn fn, void *arg)
     publish(p, parts - 1);
     work(p, 0);
     for (int i = 0; i < SPINS && atomic_load(&p->done) != (unsigned)parts; i++)
-        _mm_pause();
+        rp_spin();
     unsigned done = atomic_load(&p->done);
     if (done == (unsigned)parts)
         return;

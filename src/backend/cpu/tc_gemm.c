@@ -5,16 +5,14 @@
  * thread packs its own copy of the chunk of B, then RP_TC_MC rows of A at a time, and passes all panels of the chunk
  * by them. A panel goes by in slices of RP_TC_STEPS k-steps that stay in the first cache, while the sums of RP_TC_MC
  * rows wait in doubles. Tasks share nothing. */
+#include "backend/cpu/float_mode.h"
 #include "backend/cpu/tc_tile.h"
 
-#include <immintrin.h>
 #include <stdatomic.h>
 #include <string.h>
 
-#define MXCSR_TOWARD_ZERO 0x6000u
-#define MXCSR_SUBNORMALS 0x8040u /* flush-to-zero and denormals-are-zero: off */
-#define GROUPS_MOST RP_TC_MC     /* groups of A that are packed at once */
-#define TOGETHER 8               /* groups whose chains fill each other's waiting time */
+#define GROUPS_MOST RP_TC_MC /* groups of A that are packed at once */
+#define TOGETHER 8           /* groups whose chains fill each other's waiting time */
 #define PANELS_MOST (RP_TC_NC / 16)
 
 static int min(int a, int b)
@@ -244,8 +242,8 @@ static void run_task(void *arg, int task, int thread)
     w.tile = (double *)(w.b + b_bytes(job->kernel));
     w.group = rp_tc_group_bytes(job->kernel->rows, g->tc.products);
     w.panel = rp_tc_panel_bytes(job->kernel->cols, g->tc.products);
-    const unsigned mode = _mm_getcsr();
-    _mm_setcsr((mode & ~MXCSR_SUBNORMALS) | MXCSR_TOWARD_ZERO);
+    const uint64_t mode = rp_float_mode();
+    rp_float_mode_set((mode & ~(uint64_t)RP_FLOAT_SUBNORMALS) | RP_FLOAT_TOWARD_ZERO);
     for (w.k0 = 0; w.k0 < g->k; w.k0 += RP_TC_KC) {
         w.k = min(RP_TC_KC, g->k - w.k0);
         w.blocks = cut(w.k, g->tc.products);
@@ -260,7 +258,7 @@ static void run_task(void *arg, int task, int thread)
             }
         }
     }
-    _mm_setcsr(mode);
+    rp_float_mode_set(mode);
     atomic_fetch_add_explicit(&job->fast, w.paths.fast, memory_order_relaxed);
     atomic_fetch_add_explicit(&job->general, w.paths.general, memory_order_relaxed);
     atomic_fetch_add_explicit(&job->invalid, w.paths.invalid, memory_order_relaxed);
@@ -311,7 +309,12 @@ void rp_tc_gemm_run(const struct rp_tc_kernel *kernel, struct rp_pool *pool, int
 
 const struct rp_tc_kernel *rp_tc_kernel(enum rp_isa isa, int popcount)
 {
+#if defined __x86_64__
     if (isa == RP_ISA_avx512)
         return popcount && __builtin_cpu_supports("avx512vpopcntdq") ? &rp_tc_avx512_popcount : &rp_tc_avx512;
     return isa == RP_ISA_avx2 ? &rp_tc_avx2 : NULL;
+#else
+    (void)isa, (void)popcount;
+    return NULL;
+#endif
 }

@@ -1,4 +1,5 @@
 /* The processor: what it is, how many of it, its caches, and which of it this process may use. */
+#include "base/isa.h"
 #include "base/json.h"
 #include "base/sort.h"
 #include "capture/container/security.h"
@@ -14,6 +15,16 @@
 
 #define CPU "/sys/devices/system/cpu"
 
+/* Kernels of Arm have no "model name", but the numbers by which tables have one. */
+static void put_arm_name(struct rp_probe *p, const struct rp_text *info)
+{
+    RP_FREE char *model = rp_text_field(info, "model name", ':'), *implementer = rp_text_field(info, "CPU implementer", ':'),
+                 *part = rp_text_field(info, "CPU part", ':');
+    const char *name = implementer && part ? rp_arm_name(strtoul(implementer, NULL, 16), strtoul(part, NULL, 16)) : NULL;
+    if (!model && name)
+        rp_put_str(p->out, "model_name", name, info->path);
+}
+
 /* First processor's block of /proc/cpuinfo; x86 and Arm names differ. */
 static void put_model(struct rp_probe *p, const struct rp_text *info)
 {
@@ -25,6 +36,7 @@ static void put_model(struct rp_probe *p, const struct rp_text *info)
                                             {"address_sizes", "address sizes"}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         rp_put_field(p->out, fields[i][0], info, fields[i][1], ':');
+    put_arm_name(p, info);
 }
 
 static void put_flags(struct rp_probe *p, const struct rp_text *info)

@@ -2,7 +2,9 @@
 
 #include "base/buf.h"
 
+#if defined __x86_64__
 #include <immintrin.h>
+#endif
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,6 +134,7 @@ static int pack_taps(struct rp_resize_taps *t, int inputs, int outputs)
     return 1;
 }
 
+#if defined __x86_64__
 /* One output; groups is a constant where it matters, so that no branch depends on the weights. */
 __attribute__((target("avx2"), always_inline)) static inline uint32_t sum_groups(const uint8_t *p, const __m256i *w, int groups)
 {
@@ -195,13 +198,27 @@ __attribute__((target("avx2"))) static void down_avx2(uint8_t *out, const uint8_
 }
 
 static const struct rp_resize_form forms[] = {{"scalar", 0, across_scalar, down_scalar}, {"avx2", 1, across_avx2, down_avx2}};
+
+static int last_form(void)
+{
+    return __builtin_cpu_supports("avx2") != 0;
+}
+#else
+static const struct rp_resize_form forms[] = {{"scalar", 0, across_scalar, down_scalar}};
+
+static int last_form(void)
+{
+    return 0;
+}
+#endif
+
 static _Atomic(const struct rp_resize_form *) chosen;
 
 int rp_resize_use(const char *name)
 {
-    int avx2 = __builtin_cpu_supports("avx2") != 0;
-    const struct rp_resize_form *form = name ? NULL : &forms[avx2];
-    for (int i = 0; i <= avx2; i++)
+    const int last = last_form();
+    const struct rp_resize_form *form = name ? NULL : &forms[last];
+    for (int i = 0; i <= last; i++)
         if (name && strcmp(forms[i].name, name) == 0)
             form = &forms[i];
     if (form)

@@ -35,7 +35,7 @@ words
 for key in $(jq -r '.keys[].key' keys.json); do
     grep -qx -e "$key" keys.txt || fail "$key is not explained"
 done
-[ "$(jq -r '.keys[] | select(.key == "run.isa").expected' keys.json)" = 'auto|scalar|avx2|avx512' ] || fail "the choices of run.isa"
+[ "$(jq -r '.keys[] | select(.key == "run.isa").expected' keys.json)" = 'auto|scalar|avx2|avx512|neon' ] || fail "the choices of run.isa"
 for model in bert gpt resnet50; do
     jq --arg m "$model" '[.keys[] | select(.models | index($m)).key]' keys.json >expected.txt
     "$REPRO" recipes keys --json "$model" | jq '[.keys[].key]' | cmp - expected.txt
