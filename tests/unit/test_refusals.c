@@ -99,13 +99,14 @@ TEST(operands_of_compare_that_are_nothing_it_knows)
         EXPECT(rp_rows_load(&rows, put_file(files[i].name, files[i].bytes, files[i].size), &o, &err) < 0,
                RP_MALFORMED, "neither a bundle nor");
     }
-    RP_ROWS rows = {0};
-    RP_BUF csv = {0};
-    rp_buf_puts(&csv, "framework,throughput,unit\n");
-    for (int i = 0; i <= RP_ROWS_MAX; i++)
-        rp_buf_puts(&csv, "a,1,images/s\n");
-    EXPECT(rp_rows_from_csv(&rows, csv.data, csv.size, "many.csv", "", &err) < 0, RP_MALFORMED,
-           "more than 10000 results");
+    if (tap_long()) { /* the address sanitizer touches half a gigabyte for it, 25 seconds long */
+        RP_ROWS rows = {0};
+        RP_BUF csv = {0};
+        rp_buf_puts(&csv, "framework,throughput,unit\n");
+        for (int i = 0; i <= RP_ROWS_MAX; i++)
+            rp_buf_puts(&csv, "a,1,images/s\n");
+        EXPECT(rp_rows_from_csv(&rows, csv.data, csv.size, "many.csv", "", &err) < 0, RP_MALFORMED, "more than 10000 results");
+    }
     struct rp_comparison c = {0};
     enum rp_comparable verdict;
     RP_ROWS all = {0};
