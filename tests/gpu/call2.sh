@@ -26,7 +26,7 @@ check() { # PART[:SECONDS]...
 # counters of its warps are printed. It takes at most $gdb_seconds and 14 s.
 where_it_stands() {
     local pass
-    pass=$(sed -n 's/^{"name":"\([a-z]*\)".*"stopped":{.*/\1/p' gpu-check/ops/passes.jsonl 2>/dev/null | head -n 1)
+    pass=$(jq -rR 'fromjson? | select(.stopped) | .name' gpu-check/ops/passes.jsonl 2>/dev/null | head -n 1)
     [ -n "$pass" ] || { echo "cuda-gdb: not run, as no pass of the self-test stopped" && return; }
     command -v cuda-gdb >/dev/null || { echo "there is no cuda-gdb" && return; }
     case $pass in

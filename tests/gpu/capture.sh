@@ -103,7 +103,7 @@ compute_mode|compute_mode|ascii_downcase|
 mig.mode.current|mig_mode|ascii_downcase|
 pci.bus_id|pci_address|ascii_downcase|'
 queries=$(echo "$table" | cut -d '|' -f1 | paste -sd,),uuid,serial
-gpus=$(of '.devices | keys_unsorted | .[]')
+gpus=$(of '.devices | keys[]')
 for gpu in $gpus; do
     index=${gpu#gpu}
     echo "$table" >table.txt
