@@ -15,7 +15,7 @@ want_build="gcc libc6-dev linux-libc-dev binutils make nasm git perl patch bzip2
 want_aarch64="$want_build gcc-aarch64-linux-gnu binutils-aarch64-linux-gnu linux-libc-dev-arm64-cross qemu-user-static jq"
 want_cuda="$want_build python3 python3-venv"
 want_test="$want_cuda pkg-config libssl-dev libarchive-dev libjansson-dev libyaml-dev libgit2-dev libhwloc-dev libzstd-dev libjpeg62-turbo-dev zlib1g-dev
-    valgrind shellcheck jq zstd lz4 zip unzip openssl signify-openbsd minisign procps util-linux strace"
+    valgrind shellcheck jq gojq zstd lz4 zip unzip openssl signify-openbsd minisign procps util-linux strace"
 optional_test="buildah chromium debootstrap podman runc openmpi-bin mpich slurmctld slurmd slurm-client munge"
 want_bench="$want_test libjemalloc2 g++"
 want_lint="$want_test clang clang-tidy clang-format cppcheck"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # `repro sign`: other people's signatures on a bundle, listed by verify and by verify.sh; the file is replaced in one go or not at all.
 . "$TEST_DIR/common.inc"
+PATH=${STOCK_PATH:-$PATH} # verify.sh is for the jq that people have
 need jq
 make_bundle a.repro.tar.zst
 author=$("$REPRO" key show | sed -n 2p)

@@ -1,6 +1,7 @@
 #!/bin/bash
 # signify and minisign check our signatures with keys in their forms; those made or converted by openssl sign bundles.
 . "$TEST_DIR/common.inc"
+PATH=${STOCK_PATH:-$PATH} # verify.sh is for the jq that people have
 need signify-openbsd minisign openssl tar zstd sha256sum base64 jq
 verdict() { # BUNDLE: the check of the two forms, then verified by the key that was named
     exit_of 0 "$REPRO" verify "$1" --all --trust "$2"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # `repro timestamp`: with `openssl ts` as authority, of RSA and of EC, through request, attach, verify and verify.sh.
 . "$TEST_DIR/common.inc"
+PATH=${STOCK_PATH:-$PATH} # verify.sh is for the jq that people have
 need jq openssl
 openssl version | grep -q '^OpenSSL 3' || skip "openssl is not of version 3"
 

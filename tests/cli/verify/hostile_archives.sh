@@ -1,6 +1,7 @@
 #!/bin/sh
 # verify.sh unpacks no more than a bundle can hold, and refuses every archive that is not of the form of a bundle's before it unpacks it.
 . "$TEST_DIR/common.inc"
+PATH=${STOCK_PATH:-$PATH} # verify.sh is for the jq that people have
 need tar zstd sha256sum base64 jq openssl gzip
 openssl version | grep -q '^OpenSSL 3' || skip "openssl is not OpenSSL 3"
 make_bundle a.repro.tar.zst

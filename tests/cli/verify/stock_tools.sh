@@ -1,6 +1,7 @@
 #!/bin/sh
 # verify.sh checks the same with tar, zstd, sha256sum, base64, jq and openssl, and refuses what was changed.
 . "$TEST_DIR/common.inc"
+PATH=${STOCK_PATH:-$PATH} # verify.sh is for the jq that people have
 need tar zstd sha256sum base64 jq openssl
 openssl version | grep -q '^OpenSSL 3' || skip "openssl is not OpenSSL 3"
 make_bundle a.repro.tar.zst
