@@ -18,7 +18,7 @@ expect "show" repro recipes s
 expect "--isa" repro run --is
 expect "avx2 avx512" repro run x --isa av
 expect "avx2 avx512" repro run x --isa = av
-expect "auto scalar avx2 avx512" repro run --isa =
+expect "auto scalar avx2 avx512 neon" repro run --isa =
 expect "bert_tiny_fp32 bert_tiny_fp16 bert_tiny_bf16" repro run bert_t
 expect "gpt" repro recipes keys g
 expect "gpt" repro recipes list ""
