@@ -578,7 +578,7 @@ ifdef cross
 check:
 	$(Q)env/setup.sh aarch64
 	$(again) all
-	$(again) all ARCH=$(machine) BUILD=$(top) DEPS_DIR=$(DEPS_DIR)
+	$(again) all ARCH=$(machine) BUILD=$(top) DEPS_DIR=$(DEPS_DIR) CUDA=$(if $(shell grep -s repro-gpu $(top)/static/gen/files),1)
 	$(Q)BUILD=$(abspath $(top)) JOBS=$(JOBS) tests/run.sh build/aarch64
 endif
 ifndef cross
