@@ -239,6 +239,7 @@ for form in sig minisig; do
     "$tool" -V -q -p "$tmp/$form.pub" -m "$dir/SHA256SUMS" -x "$signature" >/dev/null 2>&1 || fail "$tool does not accept $signature"
     echo "OK signature by the same key, $tool says"
 done
-jq -r '.predicate | "signed, not recomputed: status \(.status), \(.throughput.value) \(.throughput.unit), last loss \(.loss_last.hex); the signature "
+jq -r '.predicate | "signed, not recomputed: status \(.status)" + (if .throughput then ", \(.throughput.value) \(.throughput.unit)" else "" end)
+    + (if .measured_by | not then ", last loss \(.loss_last.hex)" elif .throughput then ", measured by its own log" else "" end) + "; the signature "
     + "and the digests were checked, the figures are the signer\u0027s word"
     | gsub("[^ -~]"; "?")' "$tmp/payload" # a terminal obeys nothing of it
