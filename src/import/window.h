@@ -1,14 +1,13 @@
 /* The timed window of a log: its first and last line, and the throughput between them.
  *
- * What:    steps with the time at their end, with their own duration, or with nothing but a printed rate; throughput
- * from the best of them. Flow:    rp_window_step() for every line with a step -> rp_window_finish() -> throughput,
- * samples, window, estimator of a result. Owner:   struct rp_log_window owns its samples; zero-initialise it,
- * rp_window_fini(). Extend:  another source of time is a branch of rp_window_finish(); it has to be named in the
- * estimator.
+ * What:    steps with the time at their end, with their own duration, or with nothing but a printed rate; throughput from the best of them.
+ * Flow:    rp_window_step() for every line with a step -> rp_window_finish() -> throughput, samples, window, estimator of a result.
+ * Owner:   struct rp_log_window owns its samples; zero-initialise it, rp_window_fini().
+ * Extend:  another source of time is a branch of rp_window_finish(); it has to be named in the estimator.
  *
- * With times:      samples of the steps after the first line of the window, over the seconds between its first line and
- * its last. With durations:  samples of all steps of the window over the sum of their durations. With rates only: their
- * harmonic mean (samples over seconds if every rate covers as many samples), named as such.
+ * With times:      samples of the steps after the first line of the window, over the seconds between its first line and its last.
+ * With durations:  samples of all steps of the window over the sum of their durations.
+ * With rates only: their harmonic mean (samples over seconds if every rate covers as many samples), named as such.
  */
 #pragma once
 

@@ -118,9 +118,8 @@ static void put_command_repeat(struct rp_section *s, const char *file)
         "# make this page again\nrepro report %s -o page.html\n\n"
         "# with stock tools only\ntar --zstd -xOf %s verify.sh &gt; verify.sh\nsh verify.sh %s KEY.pem\n</pre>\n"
         "<p>KEY is the signer's public key or fingerprint, obtained by other means than the bundle: the key inside "
-        "shows that "
-        "nothing changed since it was signed, not who signed it. The command itself is not in the bundle, and repro "
-        "cannot repeat "
+        "shows that nothing changed since it was signed, not who signed it. The command itself is not in the bundle, "
+        "and repro cannot repeat "
         "it.</p>\n",
         file, file, file, file, file);
 }

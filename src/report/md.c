@@ -48,8 +48,8 @@ static void put_heading(struct rp_buf *out, const struct rp_run *r)
     if (rp_facts_parallel(f) > f->rank_n)
         fill(out, r,
              "This run computed the arithmetic of {/recipe/parallel.data/value d0} x {/recipe/parallel.tensor/value "
-             "d0} x "
-             "{/recipe/parallel.pipeline/value d0} ranks (data x tensor x pipeline) on {/world/ranks d0}: the bits are "
+             "d0} x {/recipe/parallel.pipeline/value d0} ranks (data x tensor x pipeline) on {/world/ranks d0}: the "
+             "bits are "
              "those of all ranks, the throughput is that of {/world/ranks d0}.\n\n");
     if (!f->data.pinned)
         rp_buf_puts(out, "The data are not from a pinned archive: a replication needs the same files.\n\n");

@@ -1,9 +1,9 @@
 /* A command of somebody else: run as if nobody watched, while what it writes is copied.
  *
- * What:    starts it, passes its output and our signals on, keeps the beginning and the end of what it writes, and says
- * how it ended. Flow:    argv -> rp_command_run() -> struct rp_command_end. Owner:   rp_command_end_fini() frees what
- * was kept. Extend:  another way in which it can end is a field of struct rp_command_end, and of command_facts in
- * run/facts.def.
+ * What:    starts it, passes its output and our signals on, keeps the beginning and the end of what it writes, and says how it ended.
+ * Flow:    argv -> rp_command_run() -> struct rp_command_end.
+ * Owner:   rp_command_end_fini() frees what was kept.
+ * Extend:  another way in which it can end is a field of struct rp_command_end, and of command_facts in run/facts.def.
  *
  * The command has our standard input, our working directory, environment and process group; its standard output and
  * error are pipes. A signal from a terminal reaches the whole group and is not passed on a second time.
