@@ -17,7 +17,7 @@
 #
 # A test may set these in its first 30 lines:
 #   # timeout: SECONDS   default 300
-#   # serial             run alone
+#   # serial             run after the others, with one more of its kind at most
 #   # exhaustive         takes seconds of processor time to try everything: not in --check (in C: a comment of its own)
 #   # shims: 800 700     for tests/cuda: run once with each BUILD/shim/NAME/libcuda.so.1 (default: 800)
 # LONG=1 in the environment multiplies the timeouts by twelve, for the tests that then do more.
@@ -240,7 +240,7 @@ for group in $groups; do
     done
 done
 [ ${#together[@]} = 0 ] || printf '%s\0' "${together[@]}" | xargs -0 -n 1 -P $((JOBS + 1)) tests/run.sh --one
-[ ${#alone[@]} = 0 ] || printf '%s\0' "${alone[@]}" | xargs -0 -n 1 -P $(((JOBS + 1) / 2)) tests/run.sh --one
+[ ${#alone[@]} = 0 ] || printf '%s\0' "${alone[@]}" | xargs -0 -n 1 -P 2 tests/run.sh --one
 [ ! -f "$OUT/times" ] || awk '{split($3, part, "/"); group = part[2]; cpu[group] += $1; files[group]++}
     END {for (g in cpu) printf "  TEST    %s: %d files, %.0f CPU s\n", g, files[g], cpu[g]}' "$OUT/times" | sort
 if [ -f "$OUT/times" ]; then
