@@ -10,7 +10,6 @@
 #include "cli/opts.h"
 #include "cli/run_output.h"
 #include "import/import.h"
-#include "import/scan.h"
 #include "run/derive.h"
 #include "run/seal.h"
 #include "supervise/command.h"
@@ -104,17 +103,6 @@ static void exec_fini(struct exec *x)
 
 /* ---- what the user named ---- */
 
-static int read_step(int64_t *out, const char *name, const char *text, struct rp_err *err)
-{
-    char shown[72];
-    if (!text)
-        return 0;
-    const char *end = rp_scan_count(text, out);
-    return end && !*end ? 0
-                        : rp_fail(err, RP_USAGE, "--%s: '%s' is not a step, a whole number from 0", name,
-                                  rp_excerpt(shown, text));
-}
-
 /* A name for documents: at most NAME_BYTES, without folders of persons. */
 static char *public_name(const struct exec *x, const char *path)
 {
@@ -176,7 +164,7 @@ static int name_log(struct exec *x, struct rp_err *err)
         rp_sanitize(one);
         rp_texts_add(&log->set, &log->set_n, one);
     }
-    if (read_step(&log->first_step, "from", o->from, err) < 0 || read_step(&log->last_step, "to", o->to, err) < 0)
+    if (rp_import_step(&log->first_step, "from", o->from, err) < 0 || rp_import_step(&log->last_step, "to", o->to, err) < 0)
         return -1;
     if (o->from && o->to && log->first_step >= log->last_step)
         return rp_fail(err, RP_USAGE, "the timed window is empty: --from %s, --to %s", o->from, o->to);
@@ -220,7 +208,7 @@ static int name_files(struct exec *x, struct rp_err *err)
     return 0;
 }
 
-/* argv without what is nobody's business, and bounded. */
+/* argv without credentials and names of persons, and bounded. */
 static void name_words(struct exec *x)
 {
     struct rp_command_facts *facts = x->facts;

@@ -4,7 +4,6 @@
 #include "base/text.h"
 #include "cli/opts.h"
 #include "import/import.h"
-#include "import/scan.h"
 
 #include <stdio.h>
 
@@ -27,23 +26,11 @@ static const struct rp_opt opts[] = {
     {0},
 };
 
-static int step_of(int64_t *out, const char *name, const char *text, struct rp_err *err)
-{
-    char shown[72];
-    *out = -1;
-    if (!text)
-        return 0;
-    const char *end = rp_scan_count(text, out);
-    return end && !*end ? 0
-                        : rp_fail(err, RP_USAGE, "--%s: '%s' is not a step, a whole number from 0", name,
-                                  rp_excerpt(shown, text));
-}
-
 static int read_files(struct rp_import *im, const struct rp_cli *cli, struct rp_import_opts *io, struct rp_err *err)
 {
     const struct import_opts *o = cli->opts;
-    *io = (struct rp_import_opts){.set = o->set.item, .sets = o->set.n, .unit = o->unit};
-    if (step_of(&io->from, "from", o->from, err) < 0 || step_of(&io->to, "to", o->to, err) < 0)
+    *io = (struct rp_import_opts){.from = -1, .to = -1, .set = o->set.item, .sets = o->set.n, .unit = o->unit};
+    if (rp_import_step(&io->from, "from", o->from, err) < 0 || rp_import_step(&io->to, "to", o->to, err) < 0)
         return -1;
     if (io->from >= 0 && io->to >= 0 && io->from >= io->to)
         return rp_fail(err, RP_USAGE, "the timed window is empty: --from %s, --to %s", o->from, o->to);

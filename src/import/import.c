@@ -1,4 +1,5 @@
 #include "import/import.h"
+#include "import/scan.h"
 
 #include "base/build.h"
 #include "base/json.h"
@@ -125,6 +126,14 @@ static int import_source(struct rp_import *im, struct rp_import_source *s, struc
     rp_window_fini(&s->window);
     rp_lines_fini(&s->lines);
     return failed ? -1 : 0;
+}
+
+int rp_import_step(int64_t *out, const char *option, const char *text, struct rp_err *err)
+{
+    char shown[72];
+    const char *end = text ? rp_scan_count(text, out) : "";
+    return end && !*end ? 0
+                        : rp_fail(err, RP_USAGE, "--%s: '%s' is not a step, a whole number from 0", option, rp_excerpt(shown, text));
 }
 
 int rp_import_file(struct rp_import *im, const char *path, const struct rp_import_opts *o, struct rp_err *err)

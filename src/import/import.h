@@ -54,6 +54,8 @@ struct rp_import {
     json_t *sources;   /* [{"file", "sha256", "bytes", "lines"}] */
 };
 
+/* A step of the timed window, from the text of --from or --to; NULL leaves *out as it is. */
+int rp_import_step(int64_t *out, const char *option, const char *text, struct rp_err *err) rp_must_check;
 int rp_import_file(struct rp_import *im, const char *path, const struct rp_import_opts *o, struct rp_err *err) rp_must_check;
 int rp_import_memory(struct rp_import *im, const char *path, const void *data, size_t size, const struct rp_import_opts *o,
                      struct rp_err *err) rp_must_check;

@@ -67,7 +67,7 @@ struct rp_run_documents *rp_run_documents_read(json_t *facts, json_t *figures, s
     return NULL;
 }
 
-/* Texts that a command lacks are empty, so that whoever prints them needs no case for it. */
+/* Texts that a command lacks are empty: what prints them needs no case for it. */
 static void fill_texts(struct rp_run_documents *d)
 {
     d->facts.recipe_name = rp_strdup(d->command->name);

@@ -1,6 +1,4 @@
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* memrchr, pipe2 */
-#endif
+/* Starts a command, copies what it writes while it passes it on, passes signals on, and says how it ended. */
 #include "supervise/command.h"
 
 #include "base/clock.h"

@@ -1,4 +1,4 @@
-/* A command of somebody else: run as if nobody watched, while what it writes is copied.
+/* A program that is not ours, run as without us, while what it writes is copied.
  *
  * What:    starts it, passes its output and our signals on, keeps the beginning and the end of what it writes, and says how it ended.
  * Flow:    argv -> rp_command_run() -> struct rp_command_end.
