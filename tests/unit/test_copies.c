@@ -1,5 +1,6 @@
 /* Mixed precision with divided optimizer state: data-parallel ranks gather 16-bit copies of matrices, and keep masters of their own share.
- * The bits of one rank, half of the bytes, and faults that the comparison has to find. exhaustive */
+ * The bits of one rank, half of the bytes, and faults that the comparison has to find. */
+/* exhaustive */
 #include "tests/unit/mixed_trials.h"
 #include "tests/unit/scratch.h"
 

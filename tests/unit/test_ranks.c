@@ -1,4 +1,5 @@
 /* Data-parallel ranks: the same losses, norms and state roots as one rank, whatever divides the micro-batches and the weights. */
+/* exhaustive */
 #include "ops/philox.h"
 
 #include "tests/unit/noise_images.h"
