@@ -161,7 +161,7 @@ enum rp_bundle_kind rp_bundle_kind(const struct rp_bundle *b)
     return rp_bundle_find(b, RP_LOG_STDOUT) ? RP_BUNDLE_COMMAND : RP_BUNDLE_RUN;
 }
 
-/* Every required member of its kind, and none of the other kind, which no check would read. */
+/* Every required member of its kind. One of the other kind is refused: checks would not read it. */
 static int check_members(const struct rp_bundle *b, struct rp_err *err)
 {
     const enum rp_bundle_kind kind = rp_bundle_kind(b);

@@ -1,11 +1,11 @@
 #include "import/import.h"
-#include "import/scan.h"
 
 #include "base/build.h"
 #include "base/json.h"
 #include "base/nearest.h"
 #include "base/sort.h"
 #include "base/text.h"
+#include "import/scan.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Starts a command, copies what it writes while it passes it on, passes signals on, and says how it ended. */
+/* Starts a command, passes its output and our signals on, keeps a copy of the output, and reports how it ended. */
 #include "supervise/command.h"
 
 #include "base/clock.h"

@@ -1,6 +1,6 @@
 /* A program that is not ours, run as without us, while what it writes is copied.
  *
- * What:    starts it, passes its output and our signals on, keeps the beginning and the end of what it writes, and says how it ended.
+ * What:    starts it, passes its output and our signals on, keeps the beginning and the end of what it writes, and reports how it ended.
  * Flow:    argv -> rp_command_run() -> struct rp_command_end.
  * Owner:   rp_command_end_fini() frees what was kept.
  * Extend:  another way in which it can end is a field of struct rp_command_end, and of command_facts in run/facts.def.

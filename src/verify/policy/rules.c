@@ -620,7 +620,7 @@ static int allows_command(const struct rp_verify_state *s, int rule, struct rule
     return -1;
 }
 
-/* Nobody who wrote rules for runs meant the log of another program: a bundle of a command needs `commands`. */
+/* Rules for runs were not written for the log of another program: a bundle of a command is accepted only with `commands`. */
 static int is_refused_command(const struct rp_verify_state *s, int rule)
 {
     return rule == RP_RULE_commands && s->run.doc->command && !s->o->policy->rule[rule].line;
