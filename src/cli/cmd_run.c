@@ -371,6 +371,19 @@ static int train_and_seal(struct rp_run_session *r, struct rp_err *err)
     return judge_run(r, err);
 }
 
+/* Nothing is signed, kept or added to a ledger. */
+static int profile(struct rp_run_session *r, struct rp_err *err)
+{
+    if (rp_run_choose_layout(r, err) < 0 || rp_run_check_profile(r, err) < 0)
+        return -1;
+    rp_interrupt_catch();
+    rp_run_note_processors(r);
+    if (rp_run_make_plan(r, err) < 0 || rp_run_check_room(&r->recipe, &r->plan, err) < 0 || unpack_data(r, err) < 0 ||
+        check_data(r, err) < 0)
+        return -1;
+    return rp_run_show_profile(r, err);
+}
+
 /* Alone, nothing happens. */
 static int join_job(struct rp_run_session *r, struct rp_err *err)
 {
@@ -430,8 +443,10 @@ int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_
         return rp_wrap(err, "--challenge");
     if (rp_run_load_recipe(&r, err) < 0)
         return -1;
-    if (o->plan)
+    if (o->plan && !o->profile)
         return rp_run_choose_layout(&r, err) < 0 ? -1 : rp_run_show_plan(&r, err);
+    if (o->profile)
+        return profile(&r, err);
     if (join_job(&r, err) < 0)
         return -1;
     if (r.job_of_many.several && r.job_of_many.joining.join.own > 0)
@@ -574,8 +589,8 @@ const struct rp_command rp_cmd_run = {
         "Times in step records: input_ns is the time a step waited for its samples before it began. On CPUs that is "
         "all of reading, decoding and preparing; on a GPU, which prepares the next step during a step, it is the "
         "rest. A run whose timed steps waited 10 % or more of their time is reported as limited by its input, "
-        "otherwise as limited by its device. With several ranks, exchange_ns is the time a step waited for "
-        "exchanges, and overlap_ns the time of exchanges during the backward pass.\n"
+        "else by its device. With several ranks, exchange_ns is the time it waited for "
+        "exchanges, overlap_ns that of those during the backward pass.\n"
         "\n"
         "Examples:\n"
         "  repro run bert_tiny_fp32\n"

@@ -27,6 +27,7 @@ const struct rp_opt rp_run_opt_table[] = {
 #undef KEY
     RP_RUN_CHALLENGE,
     RP_RUN_ROWS,
+    RP_OPTION_FLAG(profile, "profile", 0, "print the time of a step by operation, and stop"),
     RP_OPTION_TEXT(hosts, "hosts", 0, "NAME[:N],...",
                    "train on these hosts, this one among them; ssh copies and starts the program there, with N ranks each"),
     RP_JOINING_ROWS(joining),

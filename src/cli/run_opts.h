@@ -19,7 +19,7 @@ struct rp_run_opts {
     int keep_program, other_programs;
     long passphrase_fd; /* 0: none given (0 is standard input of this process and never a passphrase file) */
     long ranks; /* 0: not given */
-    int plan, force, identify, no_ledger;
+    int plan, profile, force, identify, no_ledger; /* profile: of `run` alone */
     /* by key; NULL where the flag was not given */
 #define KEY(name, field, type, models, def, lo, hi, choices, flag, help) const char *field;
 #include "recipe/keys.def"

@@ -132,9 +132,10 @@ static int check_options(const struct rp_run_opts *o, struct rp_err *err)
     struct rp_launch launch;
     if (o->output)
         return rp_fail(err, RP_USAGE, "--output names one bundle: --scan and --runs write several, to this directory");
-    if (o->plan || o->run_save || o->challenge || o->hosts)
+    if (o->plan || o->profile || o->run_save || o->challenge || o->hosts)
         return rp_fail(err, RP_USAGE, "--%s is for one run: leave --scan and --runs out",
                        o->plan        ? "plan"
+                       : o->profile   ? "profile"
                        : o->run_save  ? "save"
                        : o->challenge ? "challenge"
                                       : "hosts");

@@ -115,6 +115,12 @@ int rp_run_make_plan(struct rp_run_session *r, struct rp_err *err) rp_must_check
 int rp_run_show_plan(struct rp_run_session *r, struct rp_err *err) rp_must_check; /* --plan */
 int64_t rp_run_degrees_of(const struct rp_recipe *r);                             /* ranks whose arithmetic the recipe has */
 
+/* ---- run_profile.c ---- */
+
+int rp_run_check_profile(const struct rp_run_session *r, struct rp_err *err) rp_must_check; /* can it be had? */
+/* --profile: trains, and prints where the time of a step goes; once the run is planned and its data are there. */
+int rp_run_show_profile(struct rp_run_session *r, struct rp_err *err) rp_must_check;
+
 /* ---- run_documents.c ---- */
 
 /* Documents and records. */

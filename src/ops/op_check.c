@@ -614,7 +614,7 @@ CASE(find_nonfinite_stored)
 }
 
 static void (*const cases[RP_OP_COUNT])(struct ctx *c, const struct rp_op_shape *s) = {
-#define OP(name, types, args) case_##name,
+#define OP(name, types, args, names) case_##name,
 #include "ops/ops.def"
 #undef OP
 };

@@ -246,7 +246,7 @@ static inline rp_stored *rp_stored_at(const struct rp_dev *dev, const rp_stored 
 }
 
 enum rp_op {
-#define OP(name, types, args) RP_OP_##name,
+#define OP(name, types, args, names) RP_OP_##name,
 #include "ops/ops.def"
 #undef OP
     RP_OP_COUNT
@@ -258,8 +258,9 @@ struct rp_op_info {
 extern const struct rp_op_info rp_op_info[RP_OP_COUNT]; /* reference.c */
 
 struct rp_ops {
-#define OP(name, types, args) void(*name) RP_OP_ARGS args;
+#define OP(name, types, args, names) void(*name) RP_OP_ARGS args;
 #define RP_OP_ARGS(...) (struct rp_dev * dev, __VA_ARGS__)
+#define RP_OP_CALL(...) (dev, __VA_ARGS__) /* of the names: a call with the arguments of a function by RP_OP_ARGS */
 #include "ops/ops.def"
 #undef OP
 };

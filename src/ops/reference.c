@@ -599,13 +599,13 @@ static void ref_find_nonfinite_stored(struct rp_dev *dev, int64_t *index, const 
 }
 
 const struct rp_ops rp_reference_ops = {
-#define OP(name, types, args) .name = ref_##name,
+#define OP(name, types, args, names) .name = ref_##name,
 #include "ops/ops.def"
 #undef OP
 };
 
 const struct rp_op_info rp_op_info[RP_OP_COUNT] = {
-#define OP(name, types, args) {#name, types},
+#define OP(name, types, args, names) {#name, types},
 #include "ops/ops.def"
 #undef OP
 };

@@ -23,7 +23,7 @@ static double bus_share(double ranks)
     return ranks > 1 ? (ranks - 1) / ranks : 0;
 }
 
-static struct rp_ceiling_rates *rates_of(const struct rp_ceiling_times *t, int64_t ranks)
+struct rp_ceiling_rates *rp_ceiling_rates_of(const struct rp_ceiling_times *t, int64_t ranks)
 {
     if (!t)
         return NULL;
@@ -94,8 +94,8 @@ void rp_derive_ceilings(struct rp_figures *f, const struct rp_facts *facts)
         return;
     struct rp_ceiling_figures *c = f->ceilings = rp_alloc(sizeof *c);
     rp_object_init(c, &rp_type_ceiling_figures);
-    c->before = rates_of(is->before, facts->rank_n);
-    c->after = rates_of(is->after, facts->rank_n);
+    c->before = rp_ceiling_rates_of(is->before, facts->rank_n);
+    c->after = rp_ceiling_rates_of(is->after, facts->rank_n);
     if (best_gemm(c) > 0)
         c->gemm_share = f->results.flops_per_s * share_of_rank(f, facts) / best_gemm(c);
     c->exchange = exchange_achieved(f, c, facts);

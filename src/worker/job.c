@@ -87,11 +87,11 @@ json_t *rp_job_encode(const struct rp_job *job)
     json_t *micro = json_array();
     for (int64_t i = 0; i < job->n_micro; i++)
         json_array_append_new(micro, json_integer((json_int_t)job->micro_batch[i]));
-    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:b, s:s*, s:o*}", "recipe",
+    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:b, s:b, s:s*, s:o*}", "recipe",
                      rp_recipe_to_json(job->recipe), "backend", job->backend->name, "data", job->data, "batch",
                      (json_int_t)job->batch, "first", (json_int_t)job->first, "steps", (json_int_t)job->steps, "micros",
-                     (json_int_t)job->micros, "micro_batches", micro, "counts", job->counts, "root_key", job->root_key,
-                     "world", encode_rank(job->rank));
+                     (json_int_t)job->micros, "micro_batches", micro, "counts", job->counts, "profiles", job->profiles,
+                     "root_key", job->root_key, "world", encode_rank(job->rank));
 }
 
 /* The micro-batches that a job is about, if it is about single ones. */
@@ -120,6 +120,7 @@ static int take_job(struct rp_job *job, const struct rp_job_message *m, const st
     job->batch = m->batch;
     job->first = m->first;
     job->counts = m->counts > 0 && !job->backend->separate_memory;
+    job->profiles = m->profiles > 0 && !job->backend->separate_memory;
     job->steps = m->steps;
     job->root_key = rp_text_copy(m->root_key);
     if (take_micro_batches(job, m, err) < 0)

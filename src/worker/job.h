@@ -25,6 +25,7 @@
  *           "tensor_roots": {"init": {...}, "final": {...}},
  *           "device_bytes": {"reserved", "used"} (where the device has memory of its own),
  *           "products": {"all", "spared"} of all steps (of a job that counts them),
+ *           "profile": as in train/profile.def, of the timed steps (of a job that profiles them),
  *           "ceilings": {"before", "after": as in ceilings.h, or null} (unless the recipe turns them off)}
  *   FAILED {"code": "mismatch", "message", "step"}, with "lost": the rank, if it failed because that one is gone; -2:
  *          one of the others;
@@ -82,6 +83,7 @@ struct rp_job {
     const char *root_key;     /* of a replication: rp_agreement_key(), for keyed roots; NULL: none. Owned if decoded */
     int64_t first;            /* of a replay: the step of the run that is step 0 here; state roots depend on it */
     int counts;               /* products that need not be computed (train/products.h), on a CPU */
+    int profiles;             /* the operations of timed steps (train/profile.h), on a CPU; nothing is saved */
     int64_t steps;            /* stop after this many steps in all; 0: as in the recipe. Replay uses it. */
     int64_t micros;           /* 0, or the micro-batches of a step, of which a replay computes the losses of those with the numbers
                                * micro_batch[n_micro]; the recipe has one a step then */

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "optim/loss_scale.h"
 #include "train/products.h"
+#include "train/profile.h"
 #include "worker/measure_ceilings.h"
 #include "worker/measure_exchange.h"
 #include "worker/job.h"
@@ -450,9 +451,14 @@ static int train_step(struct loop *l, int64_t last, struct rp_err *err)
     uint64_t start = rp_now_ns();
     if (b->time_begin && b->time_begin(l->dev, err) < 0)
         return -1;
+    const int profiles = l->job.profiles && l->step >= l->job.recipe->measure_warmup_steps;
+    if (profiles)
+        rp_profile_begin(l->dev);
     if (rp_train_step(l->train, l->step, &s, err) < 0)
         return -1;
     uint64_t end = rp_now_ns(); /* a step ends with a sync: the device is done */
+    if (profiles)
+        rp_profile_end(l->dev);
     if (b->time_end && b->time_end(l->dev, &device_ns, err) < 0)
         return -1;
     RP_JSON *record = step_record(l, &s, start, end);
@@ -521,7 +527,7 @@ static int save_state(struct loop *l, struct rp_err *err)
 {
     const char *path = l->job.recipe->run_save;
     uint64_t t0 = rp_now_ns();
-    if (!path || !*path || l->stop)
+    if (!path || !*path || l->stop || l->job.profiles)
         return 0;
     enter_phase(l, "saving", 0);
     if (rp_train_save(l->train, path, l->job.recipe, err) < 0 && !l->stop)
@@ -591,14 +597,27 @@ static json_t *products_json(const struct loop *l)
     return json_pack("{s:f, s:f}", "all", p.all, "spared", p.spared);
 }
 
+/* NULL: there is none. */
+static json_t *profile_json(const struct loop *l)
+{
+    struct rp_profile p;
+    if (!l->job.profiles)
+        return NULL;
+    rp_profile_take(&p);
+    json_t *j = rp_object_json(&p, &rp_type_profile);
+    rp_object_fini(&p, &rp_type_profile);
+    return j;
+}
+
 static void send_done(struct loop *l)
 {
     const json_t *ceilings = json_object_size(l->ceilings) ? l->ceilings : NULL;
     send_frame(l, RP_FRAME_DONE,
-               json_pack("{s:I, s:I, s:O, s:b, s:O, s:O*, s:O*, s:o*, s:o*}", "peak_rss_bytes", (json_int_t)l->peak_rss,
+               json_pack("{s:I, s:I, s:O, s:b, s:O, s:O*, s:O*, s:o*, s:o*, s:o*}", "peak_rss_bytes", (json_int_t)l->peak_rss,
                          "skipped_samples", (json_int_t)l->skipped, "phases_s", l->phases, "stopped", l->stop,
                          "tensor_roots", l->roots, "device_bytes", l->device_bytes, "ceilings", ceilings, "exchange",
-                         exchange_json(l), "products", products_json(l)));
+                         exchange_json(l), "products", products_json(l), "profile",
+                         profile_json(l)));
 }
 
 static int run_phases(struct loop *l, const json_t *job, const struct rp_backend *const *backends, struct rp_err *err)

@@ -28,7 +28,7 @@
 
 #define cpu_digest_leaves rp_cpu_digest_leaves
 const struct rp_ops RP_ISA_NAME(rp_cpu_ops) = {
-#define OP(name, types, args) .name = cpu_##name,
+#define OP(name, types, args, names) .name = cpu_##name,
 #include "ops/ops.def"
 #undef OP
 };

@@ -178,7 +178,7 @@ static void *reserve(struct rp_cuda *c, const char *what, size_t bytes, struct r
 }
 
 static const struct rp_ops cuda_ops = {
-#define OP(name, types, args) .name = rp_cuda_op_##name,
+#define OP(name, types, args, names) .name = rp_cuda_op_##name,
 #include "ops/ops.def"
 #undef OP
 };

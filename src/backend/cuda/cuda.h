@@ -255,6 +255,6 @@ unsigned rp_cuda_attention_slabs(const struct rp_cuda *c, const struct rp_attent
 int rp_cuda_attention_part(const struct rp_cuda *c, const struct rp_attention *a, int *heads);
 
 /* Every operation, in ops_*.c; cuda.c makes the table of them. */
-#define OP(name, types, args) void rp_cuda_op_##name RP_OP_ARGS args;
+#define OP(name, types, args, names) void rp_cuda_op_##name RP_OP_ARGS args;
 #include "ops/ops.def"
 #undef OP
