@@ -3,7 +3,7 @@
 
 The same model as ours: post-LN encoder, erf GELU, tied decoder fed by the masked positions only, pooler and next-sentence head,
 dropout 0.1 on hidden states and attention, AdamW, clipping at 1. What makes PyTorch fast here is used: its fused attention, its
-fused optimizer, gradients freed between steps, on a CPU jemalloc preloaded by the caller (training.sh); `compile` tries its compiler too.
+fused optimizer, gradients freed between steps, on a CPU the settings of peer.sh; `compile` tries its compiler too.
 
 torch_steps.py has the options and the timing loop.
 """

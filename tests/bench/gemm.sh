@@ -9,8 +9,7 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 build=${1:-$top/build}
 out=$build/bench
 venv=$build/peers
-objects=$out/objects
-mkdir -p "$out" "$objects"
+mkdir -p "$out"
 
 # --- peers ---
 if [ ! -e "$venv/.gemm-ready" ]; then
@@ -26,22 +25,9 @@ if [ -z "$mkl" ] || [ -z "$openblas" ]; then
 fi
 
 # --- ours: the backend's files for products, linked against the system's C library, which can load the peers ---
-flags="-std=gnu11 -O2 -ffp-contract=off -D_GNU_SOURCE -I$top/src"
-cpu=$top/src/backend/cpu
-for source in "$top"/src/base/err.c "$top"/src/base/text.c "$top"/src/base/buf.c "$top"/src/base/isa.c "$cpu"/gemm*.c "$cpu"/tc_*.c "$cpu"/pool.c "$cpu"/isa.c "$top"/tests/bench/gemm_bench.c; do
-    case $source in
-    *_avx2.c) isa="-mavx2 -mfma -mf16c" ;;
-    *_avx512.c) isa="-mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512" ;;
-    *) isa= ;;
-    esac
-    case $source in
-    *_popcount_avx512.c) isa="$isa -mf16c -mavx512vpopcntdq" ;;
-    *_tile_avx512.c) isa="$isa -mf16c" ;;
-    esac
-    # shellcheck disable=SC2086
-    ${CC:-gcc} $flags $isa -c "$source" -o "$objects/$(basename "$(dirname "$source")")_$(basename "$source" .c).o"
-done
-${CC:-gcc} -o "$out/gemm_bench" "$objects"/*.o -ldl -lm -lpthread
+. "$top/tests/bench/common.inc"
+compile_kernels "$out/objects" "$top/tests/bench/gemm_bench.c"
+${CC:-gcc} -o "$out/gemm_bench" "$out/objects"/*.o -ldl -lm -lpthread
 
 # --- a copy of OpenBLAS per core type, so that one process can hold several ---
 peers_for() {
@@ -57,18 +43,11 @@ peers_for() {
 }
 
 for isa in ${ISAS:-avx512 avx2}; do
-    case $isa in
-    avx512) flag=avx512vl ;;
-    *) flag=$isa ;;
-    esac
-    if ! grep -qw "$flag" /proc/cpuinfo; then
-        echo "gemm.sh: $isa skipped: this CPU has none"
-        continue
-    fi
+    has_isa "$isa" || continue
     peers_for "$isa"
     for threads in ${THREADS:-1 2}; do
         # shellcheck disable=SC2086
-        LD_LIBRARY_PATH="$venv/lib" MKL_THREADING_LAYER=INTEL MKL_INTERFACE_LAYER=LP64 \
+        LD_LIBRARY_PATH="$venv/lib" MKL_THREADING_LAYER=INTEL MKL_INTERFACE_LAYER=LP64 "$top/tests/bench/peer.sh" \
             "$out/gemm_bench" "$isa" "$threads" "${REPEATS:-11}" "$out/gemm-$isa-$threads.json" $peers tc16 tc8 tc4
     done
 done

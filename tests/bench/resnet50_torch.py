@@ -3,7 +3,7 @@
 
 The same model as ours: the stride in the 3x3 convolution, batch norm, label smoothing, SGD with momentum 0.875 and weight decay outside of
 batch norms. What makes PyTorch fast here is used: channels last, its fused optimizer, relu in place, gradients freed between steps, on a CPU
-jemalloc preloaded by the caller (training.sh); `compile` tries its compiler too. The images are in memory: nothing is decoded.
+started by peer.sh; `compile` tries its compiler too. The images are in memory: nothing is decoded.
 
 torch_steps.py has the options and the timing loop.
 """

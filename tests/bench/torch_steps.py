@@ -37,8 +37,20 @@ def prepare(a):
     torch.backends.cudnn.benchmark = True
 
 
+def gemm_rate(a):
+    """FLOP/s of the fastest of some matrix products in fp32: shows a library that does not use its best kernels here."""
+    x, y = torch.randn(2048, 768, device=a.device), torch.randn(768, 2048, device=a.device)
+    best = 0.0
+    for _ in range(8):
+        start = time.perf_counter()
+        torch.mm(x, y)[0, 0].item()  # waits for the device
+        best = max(best, 2.0 * 2048 * 2048 * 768 / (time.perf_counter() - start))
+    return best
+
+
 def measure(a, net, optimizer, sample, clip):
     """Steps on one sample, which the net turns into its loss."""
+    gemm = gemm_rate(a)
     loss_of = torch.compile(net) if a.variant == "compile" else net
     seconds, loss = [], 0.0
     for _ in range(a.warmup + a.steps):
@@ -56,7 +68,7 @@ def measure(a, net, optimizer, sample, clip):
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 if on_cpu else torch.cuda.max_memory_reserved()
     return {"who": "pytorch " + a.variant, "threads": torch.get_num_threads(), "batch": a.batch,
             "seq": getattr(a, "seq", None), "tf32": a.tf32,
-            "device": "cpu" if on_cpu else torch.cuda.get_device_name(a.device), "step_s": seconds[a.warmup:],
+            "device": "cpu" if on_cpu else torch.cuda.get_device_name(a.device), "step_s": seconds[a.warmup:], "gemm_flops_per_s": gemm,
             "loss": loss, "peak_bytes": peak, "torch": torch.__version__, "python": platform.python_version()}
 
 

@@ -2,7 +2,7 @@
 # BERT-base, GPT-2 124M or ResNet-50 training, strict fp32, against PyTorch: they take turns, so that a drifting clock or a busy neighbour meets both.
 # amp: BERT-base in bf16, whose sums of a tensor core we compute in software, against PyTorch's bf16 autocast and its fp32.
 # usage: training.sh bert|gpt|resnet50|amp [BUILD]      environment: THREADS=2 ROUNDS=3 STEPS=3 BATCH=32 (of gpt 4, of amp 8)
-#        VARIANTS="eager compile" (of amp "eager bf16")
+#        VARIANTS="eager compile" (of amp "eager bf16")  PEERS=BUILD/peers
 # The table goes to standard output, raw records to BUILD/bench/MODEL.jsonl: one object per program and round.
 set -eu
 
@@ -19,20 +19,12 @@ esac
 script=$model variants='eager compile'
 [ "$model" != amp ] || script=bert variants='eager bf16'
 out=$build/bench
-venv=$build/peers
+venv=${PEERS:-$build/peers}
 threads=${THREADS:-2} rounds=${ROUNDS:-3} steps=${STEPS:-3} batch=${BATCH:-$default}
 mkdir -p "$out"
 
-if [ ! -e "$venv/.torch-ready" ]; then
-    python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet torch==2.15.0 numpy==2.4.6
-    touch "$venv/.torch-ready"
-fi
-jemalloc=$(find /usr/lib /usr/local/lib -name 'libjemalloc.so.2' 2>/dev/null | head -n 1)
-if [ -z "$jemalloc" ]; then
-    echo "training.sh: no libjemalloc.so.2 (Debian package libjemalloc2): PyTorch would run without its best allocator" >&2
-    exit 1
-fi
+. "$top/tests/bench/common.inc"
+have_torch "$venv"
 
 # One JSON object with the seconds of every timed step, from the step records of the bundle.
 ours() {
@@ -43,16 +35,16 @@ ours() {
     tar --zstd -xOf "$bundle" --wildcards '*steps/rank0.jsonl' | jq -c -s --slurpfile run "$out/run.json" --argjson threads "$threads" \
         '{who: "repro", threads: $threads, batch: ([.[] | select(.phase == "timed")][0].samples),
           step_s: [.[] | select(.phase == "timed") | (.end_ns - .start_ns) / 1e9],
-          peak_bytes: $run[0].peak_rss_bytes, state_roots_s: $run[0].results.state_roots.seconds,
+          gemm_flops_per_s: $run[0].ceilings.before.gemm_flops_per_s, peak_bytes: $run[0].peak_rss_bytes, state_roots_s: $run[0].results.state_roots.seconds,
           around_steps: ($run[0].results.between_steps_s / ([$run[0].results.windows[].seconds] | add))}'
 }
 
 peer() {
-    LD_PRELOAD=$jemalloc "$venv/bin/python" "$top/tests/bench/${script}_torch.py" --threads "$threads" --batch "$batch" --steps "$steps" \
+    "$top/tests/bench/peer.sh" "$venv/bin/python" "$top/tests/bench/${script}_torch.py" --threads "$threads" --batch "$batch" --steps "$steps" \
         --variant "$1"
 }
 
-printf 'PyTorch %s, allocator %s\n' "$("$venv/bin/python" -c 'import torch; print(torch.__version__)')" "$(basename "$jemalloc")"
+printf 'PyTorch %s\n' "$("$top/tests/bench/peer.sh" "$venv/bin/python" -c 'import torch; print(torch.__version__)')"
 [ -e "$out/key.pem" ] || "$build/repro" key new -o "$out/key.pem" >/dev/null
 : >"$out/$model.jsonl"
 round=1
@@ -79,3 +71,4 @@ jq -r -s '
     awk -F '\t' '{ printf "%-16s %6s %9s %8s %8s %12s %8s  %s\n", $1, $2, $3, $4, $5, $6, $7, $8 }'
 jq -r -s 'map(select(.who == "repro")) | "state roots, outside the timed window: \(map(.state_roots_s) | max) s a run; around the steps inside it: \(
     map(.around_steps) | max * 10000 | round / 100) % of its time"' "$out/$model.jsonl"
+jq -r -s 'group_by(.who) | map("\(.[0].who) \(map(.gemm_flops_per_s // 0) | max / 1e9 | round)") | "matrix products alone, GFLOP/s: \(join(", "))"' "$out/$model.jsonl"
