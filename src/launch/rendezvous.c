@@ -242,7 +242,7 @@ static int take_options(struct rp_rendezvous *r, const struct rp_rendezvous_opts
 int rp_rendezvous_find(struct rp_rendezvous *r, struct rp_launch *l, const struct rp_rendezvous_opts *o, uint64_t deadline,
                        struct rp_err *err)
 {
-    *r = (struct rp_rendezvous){.pmi = {.fd = -1}, .talk = o ? o->talk : NULL};
+    *r = (struct rp_rendezvous){.pmi = {.fd = -1}, .keep_pmi = o && o->keep_pmi, .talk = o ? o->talk : NULL};
     const int hydra = l->launcher && strcmp(l->launcher, "mpich") == 0;
     if (hydra && (l->size == 0 || !o || !o->join)) {
         if (rp_pmi_open(&r->pmi, deadline, err) < 0)
@@ -333,7 +333,8 @@ int rp_rendezvous_publish(struct rp_rendezvous *r, int port, uint64_t deadline, 
     rp_buf_printf(&value, "127.0.0.1/%d", port);
     if (rp_pmi_put(&r->pmi, "repro_join", value.data, deadline, err) < 0 || rp_pmi_barrier(&r->pmi, deadline, err) < 0)
         return -1;
-    rp_pmi_close(&r->pmi);
+    if (!r->keep_pmi)
+        rp_pmi_close(&r->pmi);
     return 0;
 }
 
@@ -347,7 +348,8 @@ int rp_rendezvous_learn(struct rp_rendezvous *r, uint64_t deadline, struct rp_er
         return 0;
     if (rp_pmi_barrier(&r->pmi, deadline, err) < 0 || rp_pmi_get(&r->pmi, "repro_join", value, deadline, err) < 0)
         return -1;
-    rp_pmi_close(&r->pmi);
+    if (!r->keep_pmi)
+        rp_pmi_close(&r->pmi);
     char *slash = strchr(value, '/');
     if (!slash || rp_parse_count(slash + 1, &port) < 0 || port < 1 || port > 65535)
         return rp_fail(err, RP_MALFORMED, "rank 0 published no address through mpiexec");

@@ -35,6 +35,7 @@ struct rp_rendezvous_opts {
     const char *join; /* --join HOST[:PORT]; NULL: not given */
     int64_t port;     /* --port; 0: not given */
     const struct rp_rendezvous_talk *talk; /* NULL: process 0 has not started the others */
+    int keep_pmi; /* a program that this one starts may be an MPI program, to which Hydra's PMI is open until the end */
 };
 
 struct rp_rendezvous {
@@ -45,6 +46,7 @@ struct rp_rendezvous {
     int loopback;       /* all processes are on this host: nobody else can connect */
     int given;          /* by a user, who may have forwarded it: rank 0 need not have that address itself */
     struct rp_pmi pmi;
+    int keep_pmi;
     const struct rp_rendezvous_talk *talk; /* borrowed; NULL: none */
 };
 

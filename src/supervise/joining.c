@@ -57,7 +57,8 @@ static int show_waiting(void *progress, const char *line)
 int rp_joining_open(struct rp_joining *j, const struct rp_joining_opts *o, int ranks, const json_t *facts, const json_t *about,
                     struct rp_progress *progress, struct rp_err *err)
 {
-    const struct rp_rendezvous_opts r = {.join = o->join, .port = o->port, .talk = o->place ? &o->place->talk : NULL};
+    const struct rp_rendezvous_opts r = {
+        .join = o->join, .port = o->port, .talk = o->place ? &o->place->talk : NULL, .keep_pmi = o->keep_pmi};
     const uint64_t deadline = rp_now_ns() + (uint64_t)(o->timeout ? o->timeout : TIMEOUT_S) * 1000000000u;
     const struct rp_join_opts opts = {.launch = &j->launch,
                                       .where = &j->where,
