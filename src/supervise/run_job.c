@@ -66,16 +66,26 @@ static void program_digest(char hex[RP_SHA256_HEX])
         snprintf(hex, RP_SHA256_HEX, "unknown");
 }
 
+/* What decides the training comes after the arithmetic: the recipe and its transport, and the samples last, as the
+ * settings name another recipe first. */
+static void add_training(json_t *facts, const struct rp_run_job_opts *what)
+{
+    const int transport = what->recipe->run_transport;
+    json_object_set_new(facts, "arithmetic", json_string(rp_numerics_of(what->recipe)));
+    json_object_set_new(facts, "run.transport", json_string(rp_choice_name(RP_TRANSPORTS, transport)));
+    if (transport != RP_TRANSPORT_sockets)
+        json_object_set_new(facts, "backend (--set run.transport=sockets allows several)", json_string(what->backend));
+    add_settings(facts, what->recipe); /* after the backend, whose section of the recipe may set some */
+    json_object_set_new(facts, "samples", json_string(what->samples));
+}
+
 static json_t *facts_of(const struct rp_run_job_opts *what, const char *program)
 {
     const struct rp_build *b = rp_build_record();
-    json_t *facts = json_pack("{s:s, s:s, s:s, s:s}", "version of repro", b->version, "commit of repro", b->commit,
-                              "state of its sources", b->dirty, "arithmetic", rp_numerics_of(what->recipe));
-    json_object_set_new(facts, "run.transport", json_string(rp_choice_name(RP_TRANSPORTS, what->recipe->run_transport)));
-    if (what->recipe->run_transport != RP_TRANSPORT_sockets)
-        json_object_set_new(facts, "backend (--set run.transport=sockets allows several)", json_string(what->backend));
-    add_settings(facts, what->recipe); /* after the backend, whose section of the recipe may set some */
-    json_object_set_new(facts, "samples", json_string(what->samples)); /* after the settings, which name another recipe first */
+    json_t *facts = json_pack("{s:s, s:s, s:s}", "version of repro", b->version, "commit of repro", b->commit,
+                              "state of its sources", b->dirty);
+    if (what->recipe)
+        add_training(facts, what);
     if (what->other_programs)
         json_object_set_new(facts, "--allow-different-programs", json_string("given"));
     else
@@ -88,7 +98,8 @@ int rp_run_job_join(struct rp_run_job *j, const struct rp_joining_opts *o, const
 {
     char program[RP_SHA256_HEX];
     program_digest(program);
-    RP_JSON *facts = facts_of(what, program), *about = json_pack("{s:s, s:s}", "program", program, "backend", what->backend);
+    RP_JSON *facts = facts_of(what, program), *about = json_pack("{s:s, s:s*}", "program", program, "backend", what->backend);
+    json_object_update(about, (json_t *)what->about);
     if (rp_joining_open(&j->joining, o, j->ranks, facts, about, progress, err) < 0)
         return -1;
     const struct rp_join *join = &j->joining.join;
@@ -232,6 +243,22 @@ void rp_run_job_end(struct rp_run_job *j, const struct rp_err *reason)
 
 /* ---- the others ---- */
 
+int rp_run_job_send_capture(struct rp_run_job *j, const json_t *asked, struct rp_err *err)
+{
+    struct rp_buf xml = {0};
+    const struct rp_capture_opts c = {.root = "/",
+                                      .identify = json_is_true(json_object_get(asked, "identify")),
+                                      .hwloc_xml = &xml,
+                                      .salt = json_string_value(json_object_get(asked, "salt"))};
+    rp_run_job_tend(j);
+    json_t *capture = rp_capture(&c, err);
+    rp_run_job_untend(j);
+    RP_JSON *body =
+        capture ? json_pack("{s:o, s:s*}", "capture", capture, "hwloc", xml.size ? rp_buf_text(&xml) : NULL) : NULL;
+    rp_buf_fini(&xml);
+    return body ? rp_join_send(&j->joining.join, 0, RP_FRAME_CAPTURE, body, err) : -1;
+}
+
 struct following {
     struct rp_run_job *j;
     const struct rp_follow_opts *o;
@@ -239,20 +266,6 @@ struct following {
     struct rp_job job;                 /* decoded, with this process's own places */
     int stop_sent, over;
 };
-
-/* This machine, for process 0. */
-static int send_capture(struct following *f, const json_t *asked, struct rp_err *err)
-{
-    struct rp_buf xml = {0};
-    const struct rp_capture_opts c = {.root = "/", .identify = json_is_true(json_object_get(asked, "identify")), .hwloc_xml = &xml,
-                                      .salt = json_string_value(json_object_get(asked, "salt"))};
-    rp_run_job_tend(f->j);
-    json_t *capture = rp_capture(&c, err);
-    rp_run_job_untend(f->j);
-    RP_JSON *body = capture ? json_pack("{s:o, s:s*}", "capture", capture, "hwloc", xml.size ? rp_buf_text(&xml) : NULL) : NULL;
-    rp_buf_fini(&xml);
-    return body ? rp_join_send(&f->j->joining.join, 0, RP_FRAME_CAPTURE, body, err) : -1;
-}
 
 /* The settings of process 0, except for those of this machine. */
 static int start_ranks(struct following *f, const json_t *body, struct rp_err *err)
@@ -304,7 +317,7 @@ static int take_message(struct following *f, enum rp_frame type, const json_t *b
 {
     switch (type) {
     case RP_FRAME_CAPTURE:
-        return send_capture(f, body, err);
+        return rp_run_job_send_capture(f->j, body, err);
     case RP_FRAME_JOB:
         return start_ranks(f, body, err);
     case RP_FRAME_PEERS:

@@ -27,10 +27,11 @@ struct rp_run_job {
 };
 
 struct rp_run_job_opts {
-    const struct rp_recipe *recipe; /* what this process would train */
+    const struct rp_recipe *recipe; /* what this process would train; NULL: nothing, like the two below */
     const char *samples;            /* digest of the data */
     const char *backend;            /* GPUs exchange by NCCL, processors by sockets: one job has one kind, unless all use sockets */
     int other_programs;             /* --allow-different-programs */
+    const json_t *about;            /* what the others should know besides; NULL: nothing */
 };
 
 /* ranks: --ranks, 0: not given. RP_USAGE: a launcher and --ranks both say how many there are. */
@@ -55,6 +56,9 @@ int rp_run_job_gpus(const struct rp_run_job *j); /* ranks on GPUs */
 void rp_run_job_end(struct rp_run_job *j, const struct rp_err *reason);
 
 /* ---- the others ---- */
+
+/* Captures this machine for process 0, which asked by CAPTURE. */
+int rp_run_job_send_capture(struct rp_run_job *j, const json_t *asked, struct rp_err *err) rp_must_check;
 
 struct rp_follow_opts {
     const struct rp_recipe *recipe; /* as this process loaded it: run.isa, run.threads and the like are its own */
