@@ -24,6 +24,12 @@ RP_GPU_PROBES(X)
 /* The device that trains, every 100 ms, by NVML: samples.c. */
 extern const struct rp_sampler rp_gpu_sampler;
 
+/* Of `exec`: PCI addresses of the GPUs that a command with this environment can use; samples of those at `addresses`, as
+ * TELEMETRY frames that also have "device", the index of the address, until this process ends. */
+#define RP_GPU_WATCHED 64
+json_t *rp_gpu_visible(void);
+void rp_gpu_watch(const json_t *addresses, int fd);
+
 /* Load a library (base/library.h). Where that fails: NULL, the state (absent: there is none; error: there is one that cannot be
  * loaded) and the loader's own words. */
 struct rp_gpu_library {

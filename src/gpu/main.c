@@ -17,6 +17,8 @@
 
 static const struct rp_backend *const backends[] = {&rp_backend_cuda, NULL};
 
+static int order_is_own; /* CUDA_DEVICE_ORDER was not set */
+
 static const struct {
     const char *name;
     json_t *(*values)(void);
@@ -166,6 +168,20 @@ static int answer_report(enum rp_frame type, const json_t *question, struct rp_e
     return sent;
 }
 
+/* {}: the GPUs that a command can use. Its CUDA numbers them as its own environment says. */
+static int answer_sample(const json_t *question, struct rp_err *err)
+{
+    const json_t *devices = json_object_get(question, "devices");
+    if (devices) {
+        rp_gpu_watch(devices, RP_PROCESS_FD);
+        return 0;
+    }
+    if (order_is_own)
+        unsetenv("CUDA_DEVICE_ORDER");
+    RP_JSON *body = json_pack("{s:s, s:{s:o}}", "probe", "sample", "values", "devices", rp_gpu_visible());
+    return rp_frame_write(RP_PROCESS_FD, RP_FRAME_VALUES, body, err);
+}
+
 /* A job is the last thing that a worker does: *status is then what the process ends with. */
 static int handle_frame(enum rp_frame type, const json_t *body, struct rp_buf *in, int *status, struct rp_err *err)
 {
@@ -175,6 +191,8 @@ static int handle_frame(enum rp_frame type, const json_t *body, struct rp_buf *i
         return answer_report(type, body, err);
     if (type == RP_FRAME_JOB)
         *status = rp_worker_train(RP_PROCESS_FD, in, body, backends, &rp_gpu_sampler, &rp_nccl_ranks);
+    if (type == RP_FRAME_SAMPLE)
+        return answer_sample(body, err);
     return type == RP_FRAME_DEVICE ? answer_device(body, err) : 0;
 }
 
@@ -202,6 +220,7 @@ static int handle_next(struct rp_buf *in, int *status, struct rp_err *err)
 static void set_driver_up(void)
 {
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    order_is_own = !getenv("CUDA_DEVICE_ORDER");
     setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0);
 }
 

@@ -1,4 +1,5 @@
-/* Telemetry of the device that trains, every 100 ms, in a separate thread: NVML may be slow or never answer. */
+/* Telemetry of the device that trains, or of those that a command can use, every 100 ms, in a separate thread: NVML may
+ * be slow or never answer. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "gpu/nvml.h"
@@ -12,8 +13,15 @@
 #define PERIOD_NS 100000000u
 #define STOP_NS 300000000u /* for a call of NVML that is under way; then the thread is abandoned */
 
-static struct {
+struct sampled {
     char address[32];
+    nvmlDevice_t dev;
+    int is_open;
+};
+
+static struct {
+    struct sampled *device;
+    int devices, numbered; /* numbered: frames say which of several devices they are about */
     int fd, stop, ended, sent;
     pthread_t thread;
     int running;
@@ -51,11 +59,18 @@ static void send_sample(const json_t *body)
     pthread_mutex_unlock(&sampler.lock);
 }
 
+static void send_of(const struct sampled *d, json_t *body)
+{
+    if (sampler.numbered)
+        json_object_set_new(body, "device", json_integer(d - sampler.device));
+    send_sample(body);
+}
+
 /* Published: neither the words of the driver nor the path of a file. */
-static void send_reason(const char *reason)
+static void send_reason(const struct sampled *d, const char *reason)
 {
     RP_JSON *body = json_pack("{s:s}", "reason", reason);
-    send_sample(body);
+    send_of(d, body);
 }
 
 /* Values that are known, without where they come from. */
@@ -71,43 +86,68 @@ static json_t *values_of(const struct rp_nvml *lib, nvmlDevice_t dev)
     return out;
 }
 
-static int open_device(struct rp_nvml *lib, nvmlDevice_t *dev)
+/* libnvidia-ml once for all; the reason goes to each. */
+static int open_library(struct rp_nvml *lib)
+{
+    const char *source = "";
+    char text[400] = "libnvidia-ml.so.1 cannot be loaded";
+    nvmlReturn_t rc = NVML_SUCCESS;
+    if (rp_nvml_load(lib) == 0) {
+        rc = rp_nvml_init(lib, &source);
+        if (rc == NVML_SUCCESS)
+            return 0;
+        RP_FORMAT(text, "%s: NVML error %d", source, (int)rc);
+    }
+    for (int i = 0; i < sampler.devices; i++)
+        send_reason(&sampler.device[i], text);
+    return -1;
+}
+
+static void open_device(const struct rp_nvml *lib, struct sampled *d)
 {
     char text[400];
     const char *source = "";
-    if (!*sampler.address) {
-        send_reason("the driver gives no PCI address of the device");
-        return -1;
+    const nvmlReturn_t rc = rp_nvml_device_at(lib, d->address, &d->dev, &source);
+    d->is_open = rc == NVML_SUCCESS;
+    if (!d->is_open)
+        send_reason(d, RP_FORMAT(text, "%s: NVML error %d", source, (int)rc));
+}
+
+static void take_sample(const struct rp_nvml *lib, struct sampled *d, json_int_t n)
+{
+    uint64_t now = rp_now_ns();
+    RP_JSON *sample = values_of(lib, d->dev);
+    if (json_object_size(sample) == 0 && n == 0) {
+        d->is_open = 0;
+        send_reason(d, "NVML answers no question about this device");
+        return;
     }
-    if (rp_nvml_load(lib) < 0) {
-        send_reason("libnvidia-ml.so.1 cannot be loaded");
-        return -1;
-    }
-    nvmlReturn_t rc = rp_nvml_init(lib, &source);
-    if (rc == NVML_SUCCESS)
-        rc = rp_nvml_device_at(lib, sampler.address, dev, &source);
-    if (rc == NVML_SUCCESS)
-        return 0;
-    send_reason(RP_FORMAT(text, "%s: NVML error %d", source, (int)rc));
-    return -1;
+    json_object_set_new(sample, "n", json_integer(n));
+    json_object_set_new(sample, "ns", json_integer((json_int_t)now));
+    send_of(d, sample);
+}
+
+static int any_open(void)
+{
+    int open = 0;
+    for (int i = 0; i < sampler.devices; i++)
+        open += sampler.device[i].is_open;
+    return open;
 }
 
 static void *run(void *arg)
 {
     struct rp_nvml lib;
-    nvmlDevice_t dev;
-    int open = open_device(&lib, &dev) == 0;
+    if (!*sampler.device->address)
+        send_reason(sampler.device, "the driver gives no PCI address of the device");
+    else if (open_library(&lib) == 0)
+        for (int i = 0; i < sampler.devices; i++)
+            open_device(&lib, &sampler.device[i]);
     uint64_t next = rp_now_ns();
-    for (json_int_t n = 0; open && !wait_until(next); n++) {
-        uint64_t now = rp_now_ns();
-        RP_JSON *sample = values_of(&lib, dev);
-        if (json_object_size(sample) == 0 && n == 0) {
-            send_reason("NVML answers no question about this device");
-            break;
-        }
-        json_object_set_new(sample, "n", json_integer(n));
-        json_object_set_new(sample, "ns", json_integer((json_int_t)now));
-        send_sample(sample);
+    for (json_int_t n = 0; any_open() && !wait_until(next); n++) {
+        for (int i = 0; i < sampler.devices; i++)
+            if (sampler.device[i].is_open)
+                take_sample(&lib, &sampler.device[i], n);
         next += (rp_now_ns() - next) / PERIOD_NS * PERIOD_NS + PERIOD_NS; /* what was missed is not caught up with */
     }
     pthread_mutex_lock(&sampler.lock);
@@ -117,17 +157,42 @@ static void *run(void *arg)
     return arg;
 }
 
-static void start(const char *pci_address, int fd)
+/* Of the devices that sampler.device has. */
+static void start_thread(int fd)
 {
     pthread_condattr_t monotonic;
-    snprintf(sampler.address, sizeof sampler.address, "%s", pci_address);
     sampler.fd = fd;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&sampler.changed, &monotonic);
     sampler.running = pthread_create(&sampler.thread, NULL, run, NULL) == 0;
-    if (!sampler.running)
-        send_reason("no thread could be started for them");
+    for (int i = 0; !sampler.running && i < sampler.devices; i++)
+        send_reason(&sampler.device[i], "no thread could be started for them");
+}
+
+static void start(const char *pci_address, int fd)
+{
+    static struct sampled one;
+    snprintf(one.address, sizeof one.address, "%s", pci_address);
+    sampler.device = &one;
+    sampler.devices = 1;
+    start_thread(fd);
+}
+
+void rp_gpu_watch(const json_t *addresses, int fd)
+{
+    static struct sampled several[RP_GPU_WATCHED];
+    const json_t *one;
+    size_t i;
+    if (sampler.running || json_array_size(addresses) > RP_GPU_WATCHED)
+        return;
+    json_array_foreach((json_t *)addresses, i, one)
+        snprintf(several[i].address, sizeof several[i].address, "%s", rp_json_text_at(one, ""));
+    sampler.device = several;
+    sampler.devices = (int)json_array_size(addresses);
+    sampler.numbered = 1;
+    if (sampler.devices)
+        start_thread(fd);
 }
 
 static void stop(void)

@@ -35,6 +35,7 @@
     X(RP_FRAME_DEVICE, "device") /* parent to repro-gpu: {"device"}: can it train? VALUES: gpu/main.c */ \
     X(RP_FRAME_SELFTEST, "selftest") /* parent to repro-gpu: {"device"}: compare operations; answers: worker.h */ \
     X(RP_FRAME_SPEED, "speed")       /* parent to repro-gpu: {"device", "seconds"}: measure operations, likewise */ \
+    X(RP_FRAME_SAMPLE, "sample") /* parent to repro-gpu: {}: which GPUs may a command use? {"devices": [...]}: sample these; gpu/watch.c */ \
     X(RP_FRAME_LISTEN, "listen") /* a worker that is one of several ranks: the port where others reach it */                        \
     X(RP_FRAME_PEERS, "peers")   /* parent, to all ranks: where each of them is */                                                  \
     X(RP_FRAME_TELEMETRY, "telemetry") /* repro-gpu while it trains: one line of steps/rank0.telemetry.jsonl, or {"reason"}: why none come */\
@@ -47,6 +48,7 @@
     X(RP_FRAME_BYE, "bye")         /* both: nothing more comes, and that is in order */                                \
     X(RP_FRAME_CAPTURE, "capture") /* leader: {"salt"}: capture this machine; member: {"capture", "hwloc"}, or FAILED */  \
     X(RP_FRAME_RELAY, "relay")     /* member: {"rank", "frame", "body"}: a frame of one of its workers */              \
+    X(RP_FRAME_COMMAND, "command") /* both: of exec, supervise/command_job.h */                                         \
     /* to a process that ssh started, launch/ssh.c */                                                                  \
     X(RP_FRAME_HOST, "host")       /* who it is and what it runs: cli/host_process.c */                                \
     X(RP_FRAME_MEET, "meet")       /* {"port", "addresses", "given"}: where process 0 listens */
