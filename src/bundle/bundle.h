@@ -17,11 +17,12 @@
 /* Limits are checked before training: one that is first met when a bundle is sealed loses the run. */
 #define RP_BUNDLE_RANKS_MAX 1024
 #define RP_BUNDLE_NODES_MAX 256
-#define RP_BUNDLE_MEMBERS_MAX (32 + 2 * RP_BUNDLE_RANKS_MAX + 3 * RP_BUNDLE_NODES_MAX)
+#define RP_BUNDLE_MEMBERS_MAX (32 + 3 * RP_BUNDLE_RANKS_MAX + 3 * RP_BUNDLE_NODES_MAX)
 #define RP_BUNDLE_MEMBER_MAX (256ul << 20)    /* records of steps, and what hwloc wrote */
 #define RP_BUNDLE_DOCUMENT_MAX (4ul << 20)    /* any other member */
 #define RP_BUNDLE_DOCUMENTS_MAX (32ul << 20)  /* all others together, which are kept in memory */
-#define RP_BUNDLE_LOG_MAX (6ul << 20)         /* a member of log/: three of them leave room for captures */
+#define RP_BUNDLE_LOG_MAX (6ul << 20)         /* a member of log/: three of them leave room for captures, */
+#define RP_BUNDLE_OUTPUT_MAX (4ul << 20)      /* which of several processes share this with what is not the log */
 #define RP_BUNDLE_TOTAL_MAX (512ul << 20)     /* all members */
 #define RP_BUNDLE_VALUES_MAX 160000           /* of facts.json and of run.json */
 
@@ -41,8 +42,8 @@ struct rp_bundle {
  * (`repro exec`), whose figures are those of the command's own log. members.def has the members of each. */
 enum rp_bundle_kind { RP_BUNDLE_ANY, RP_BUNDLE_RUN, RP_BUNDLE_COMMAND };
 enum rp_bundle_kind rp_bundle_kind(const struct rp_bundle *b); /* never ANY */
-#define RP_LOG_STDOUT "log/stdout"                             /* which makes it the bundle of a command */
-#define RP_LOG_STDERR "log/stderr"
+#define RP_LOG_STDOUT "log/process0.stdout"                    /* which makes it the bundle of a command */
+#define RP_LOG_STDERR "log/process0.stderr"
 #define RP_LOG_FILE "log/file"
 
 void rp_bundle_fini(struct rp_bundle *b);
@@ -54,6 +55,8 @@ const struct rp_member *rp_bundle_find(const struct rp_bundle *b, const char *na
 const char *rp_member_name(char out[RP_MEMBER_NAME], const char *kind, int number, const char *what);
 #define RP_OF_RANK(rank, what) rp_member_name((char[RP_MEMBER_NAME]){0}, "steps/rank", rank, what) /* until the end of the block */
 #define RP_OF_NODE(node, what) rp_member_name((char[RP_MEMBER_NAME]){0}, "env/node", node, what)
+#define RP_OF_PROCESS(process, what) rp_member_name((char[RP_MEMBER_NAME]){0}, "log/process", process, what)
+#define RP_OF_DEVICE(device) rp_member_name((char[RP_MEMBER_NAME]){0}, "telemetry/device", device, ".jsonl")
 const char *rp_bundle_meaning(const char *name); /* what such a member is, from members.def; "" for an unknown name */
 
 struct rp_key_pair; /* sign/key.h */

@@ -1,18 +1,14 @@
 /* `repro exec`: a command of somebody else, with captures, its raw output and its own log, in a signed bundle. */
+#include "cli/exec.h"
+
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/json.h"
-#include "base/term.h"
 #include "base/text.h"
 #include "capture/capture.h"
 #include "capture/privacy/secrets.h"
-#include "cli/attempt.h"
-#include "cli/opts.h"
-#include "cli/run_output.h"
+#include "capture/value.h"
 #include "import/import.h"
-#include "run/derive.h"
-#include "run/seal.h"
-#include "supervise/command.h"
 
 #include <math.h>
 #include <signal.h>
@@ -25,15 +21,7 @@ enum {
     WORDS_MOST = 4096,       /* of argv, as facts.def has it */
     WORD_MOST = 4000,        /* bytes of one */
     WORDS_BYTES = 256 << 10, /* of all */
-    NAME_BYTES = 200,
-    FILES_MOST = 1000
-};
-
-struct exec_opts {
-    const char *log, *unit, *from, *to, *bundle, *key;
-    struct rp_opt_list input, output, set;
-    long passphrase_fd;
-    int force, identify, no_ledger;
+    NAME_BYTES = 200
 };
 
 #define AT(field) offsetof(struct exec_opts, field)
@@ -53,30 +41,24 @@ static const struct rp_opt opts[] = {
     RP_OPT_PASSPHRASE_FD(passphrase_fd),
     RP_OPT_IDENTIFY(identify),
     RP_OPT_NO_LEDGER(no_ledger),
+    RP_JOINING_ROWS(joining),
+    RP_OPTION_FLAG(other_programs, "allow-different-programs", 0, "the processes may be different files of repro"),
     {0},
 };
 
-struct exec {
-    struct rp_cli *cli;
-    const struct exec_opts *o;
-    struct rp_progress progress;
-    struct rp_run_documents doc; /* what goes into the bundle; its parts are on the heap */
-    struct rp_command_facts *facts;
-    struct rp_run_output output;
-    struct rp_key_pair *key;
-    char *key_file, *file; /* file: that is executed */
-    const char *log_file;  /* as given; NULL: the log is a stream, or there is none */
-    int key_created;
-    struct rp_captures node;
-    struct rp_buf hwloc_xml;
-    struct rp_command_end end;
-    struct rp_kept log;    /* of log_file */
-    struct rp_buf text[3]; /* sealed bytes of log/stdout, log/stderr and log/file */
-    struct rp_attempt attempt;
-    struct rp_err unread; /* why the importer refuses the log */
-    char statement[RP_SHA256_HEX];
-    uint64_t started_ns, begun_ns;
-};
+static void part_fini(struct exec_part *p)
+{
+    rp_object_fini(&p->is, &rp_type_command_process);
+    for (int i = 0; i < EXEC_TEXTS; i++)
+        rp_buf_fini(&p->text[i]);
+    free(p->file);
+    for (int64_t i = 0; i < p->named_n; i++)
+        rp_object_fini(&p->named[i], &rp_type_named_file);
+    free(p->named);
+    for (int i = 0; i < p->devices; i++)
+        rp_buf_fini(&p->device[i].lines);
+    free(p->device);
+}
 
 static void exec_fini(struct exec *x)
 {
@@ -92,13 +74,19 @@ static void exec_fini(struct exec *x)
     rp_key_free(x->key);
     free(x->key_file);
     free(x->file);
-    json_decref(x->node.before);
-    json_decref(x->node.after);
-    rp_buf_fini(&x->hwloc_xml);
+    for (int i = 0; i < x->nodes; i++) {
+        json_decref(x->node[i].before);
+        json_decref(x->node[i].after);
+        rp_buf_fini(&x->hwloc_xml[i]);
+    }
+    free(x->node);
+    free(x->hwloc_xml);
+    for (int i = 0; i < x->parts; i++)
+        part_fini(&x->part[i]);
+    free(x->part);
+    rp_gpu_watch_fini(&x->gpus);
     rp_command_end_fini(&x->end);
-    rp_kept_fini(&x->log);
-    for (size_t i = 0; i < sizeof x->text / sizeof *x->text; i++)
-        rp_buf_fini(&x->text[i]);
+    rp_run_job_fini(&x->job);
 }
 
 /* ---- what the user named ---- */
@@ -172,7 +160,7 @@ static int name_log(struct exec *x, struct rp_err *err)
     return check_settings(x, err) < 0 || (is_file && check_no_log(file, err) < 0) ? -1 : 0;
 }
 
-static int digest_file(struct rp_named_file *f, const char *path, struct rp_err *err)
+int rp_exec_digest_file(struct rp_named_file *f, const char *path, struct rp_err *err)
 {
     uint64_t size;
     if (rp_sha256_file(f->sha256, path, &size, err) < 0)
@@ -184,16 +172,17 @@ static int digest_file(struct rp_named_file *f, const char *path, struct rp_err 
 static int name_files(struct exec *x, struct rp_err *err)
 {
     const struct rp_opt_list *const lists[] = {&x->o->input, &x->o->output};
-    struct rp_command_facts *facts = x->facts;
-    if (x->o->input.n + x->o->output.n > FILES_MOST)
+    struct exec_part *own = x->own;
+    if (x->o->input.n + x->o->output.n > EXEC_FILES_MOST)
         return rp_fail(err, RP_USAGE,
                        "--input and --output name more than %d files: name an archive, or a list of digests",
-                       FILES_MOST);
+                       EXEC_FILES_MOST);
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < lists[k]->n; i++) {
             struct stat st;
             const char *path = lists[k]->item[i];
-            struct rp_named_file *f = rp_object_add(&facts->file, &facts->file_n, &rp_type_named_file);
+            struct rp_named_file *f = rp_object_add(&own->named, &own->named_n, &rp_type_named_file);
+            f->process = 0;
             f->role = rp_strdup(k ? "output" : "input");
             f->name = public_name(x, path);
             f->existed = stat(path, &st) == 0;
@@ -202,7 +191,7 @@ static int name_files(struct exec *x, struct rp_err *err)
                                "--output: '%s' is not a regular file; name the files in it, or an archive", path);
             if (!k && f->existed && S_ISDIR(st.st_mode))
                 return rp_fail(err, RP_USAGE, "--input: '%s' is a folder; name the files in it, or an archive", path);
-            if (!k && digest_file(f, path, err) < 0)
+            if (!k && rp_exec_digest_file(f, path, err) < 0)
                 return rp_wrap(err, "--input");
         }
     return 0;
@@ -211,20 +200,22 @@ static int name_files(struct exec *x, struct rp_err *err)
 /* argv without credentials and names of persons, and bounded. */
 static void name_words(struct exec *x)
 {
-    struct rp_command_facts *facts = x->facts;
+    struct rp_command_process *is = &x->own->is;
     size_t bytes = 0;
     for (int i = 0; i < x->cli->argc; i++) {
         RP_FREE char *word = rp_public_argument(i ? x->cli->argv[i - 1] : NULL, x->cli->argv[i], x->o->identify);
         const size_t n = strlen(word);
         if (i == WORDS_MOST - 1 || bytes + n > WORDS_BYTES) {
-            rp_texts_add(&facts->argv, &facts->argv_n, rp_asprintf("... %d more", x->cli->argc - i));
-            return;
+            rp_texts_add(&is->argv, &is->argv_n, rp_asprintf("... %d more", x->cli->argc - i));
+            break;
         }
         bytes += n;
         char *kept = n > WORD_MOST ? rp_asprintf("%.*s...", WORD_MOST, word) : rp_strdup(word);
         rp_sanitize(kept);
-        rp_texts_add(&facts->argv, &facts->argv_n, kept);
+        rp_texts_add(&is->argv, &is->argv_n, kept);
     }
+    for (int64_t i = 0; rp_exec_leads(x) && i < is->argv_n; i++)
+        rp_texts_add(&x->facts->argv, &x->facts->argv_n, rp_strdup(is->argv[i]));
 }
 
 /* ---- before ---- */
@@ -242,171 +233,113 @@ static int load_key(struct exec *x, struct rp_err *err)
     return 0;
 }
 
-/* What is refused here is a mistake and no attempt: no line in the ledger, nothing to seal. */
+/* Of a process that joins others the GPUs are known by then. */
+static void find_gpus(struct exec *x)
+{
+    if (x->job.several)
+        return;
+    if (json_object_size(rp_group(x->node[0].before, "probes.gpu.devices")))
+        rp_gpu_watch_open(&x->gpus);
+    rp_exec_share_gpus(x);
+}
+
+static int capture_before(struct exec *x, struct rp_err *err)
+{
+    const struct rp_capture_opts c = {.root = "/", .identify = x->o->identify, .hwloc_xml = &x->hwloc_xml[0]};
+    rp_progress_phase(&x->progress, "capturing", NULL);
+    rp_run_job_tend(&x->job);
+    x->node[0].before = rp_capture(&c, err);
+    rp_run_job_untend(&x->job);
+    if (!x->node[0].before || rp_exec_ask_hosts(x, 0, err) < 0)
+        return -1;
+    find_gpus(x);
+    return rp_interrupted()
+               ? rp_fail(err, RP_INTERRUPTED, "interrupted before the command began, so there is nothing to seal")
+               : 0;
+}
+
+/* What is refused here is a mistake and no attempt: no line in the ledger, nothing to seal. A process that does not lead
+ * needs no key and writes no bundle. */
 static int prepare(struct exec *x, struct rp_err *err)
 {
+    struct rp_err ignored;
     x->file = rp_command_find(x->cli->argv[0], &x->cli->status, err);
     if (!x->file)
         return -1;
     x->cli->status = 0;
     x->facts->name = public_name(x, rp_base_name(x->cli->argv[0]));
     x->output.option = "--bundle";
-    if (name_log(x, err) < 0 || name_files(x, err) < 0 ||
-        rp_run_output_choose(&x->output, x->o->bundle, x->o->force, x->facts->name, x->started_ns, err) < 0 ||
+    if (name_log(x, err) < 0 || rp_exec_join(x, err) < 0 || name_files(x, err) < 0)
+        return -1;
+    if (rp_sha256_file(x->own->is.program_sha256, x->file, NULL, &ignored) < 0)
+        *x->own->is.program_sha256 = 0;
+    name_words(x);
+    if (!rp_exec_leads(x))
+        return 0;
+    if (rp_run_output_choose(&x->output, x->o->bundle, x->o->force, x->facts->name, x->started_ns, err) < 0 ||
         load_key(x, err) < 0)
         return -1;
-    struct rp_err ignored;
-    if (rp_sha256_file(x->facts->program_sha256, x->file, NULL, &ignored) < 0)
-        *x->facts->program_sha256 = 0;
-    name_words(x);
-    rp_progress_phase(&x->progress, "capturing", NULL);
-    const struct rp_capture_opts c = {.root = "/", .identify = x->o->identify, .hwloc_xml = &x->hwloc_xml};
-    x->node.before = rp_capture(&c, err);
-    if (!x->node.before)
+    return capture_before(x, err);
+}
+
+/* ---- the command ---- */
+
+static void tick(void *arg)
+{
+    struct exec *x = arg;
+    rp_gpu_watch_take(&x->gpus, x->end.start_ns);
+}
+
+/* Hydra's descriptor, which this program closes on exec, is the command's where that is an MPI program. */
+static int inherited_pmi(const struct exec *x)
+{
+    const int fd = x->job.several ? x->job.joining.where.pmi.fd : -1;
+    return fd > 2 && !(getenv("PMI_PORT") && getenv("PMI_ID")) ? fd : 0;
+}
+
+static int run_command(struct exec *x, struct rp_err *err)
+{
+    RP_FREE char **argv = rp_alloc(((size_t)x->cli->argc + 1) * sizeof *argv);
+    for (int i = 0; i < x->cli->argc; i++)
+        argv[i] = (char *)x->cli->argv[i];
+    const struct rp_command_opts o = {
+        .file = x->file,
+        .argv = argv,
+        .out = x->cli->json ? STDERR_FILENO : STDOUT_FILENO,
+        .out_most = rp_command_output_most(x->parts, *rp_exec_log_from(x, EXEC_STDOUT)),
+        .errors_most = rp_command_output_most(x->parts, *rp_exec_log_from(x, EXEC_STDERR)),
+        .inherited = inherited_pmi(x),
+        .tick = tick,
+        .arg = x};
+    rp_progress_end(&x->progress);
+    fflush(stdout);
+    rp_exec_listen(x);
+    const int failed = rp_command_run(&x->end, &o, &x->cli->status, err) < 0;
+    rp_gpu_watch_end(&x->gpus, x->end.start_ns, x->end.end_ns);
+    rp_exec_listen_end(x);
+    if (failed)
         return -1;
-    return rp_interrupted()
-               ? rp_fail(err, RP_INTERRUPTED, "interrupted before the command began, so there is nothing to seal")
-               : 0;
+    rp_interrupt_settle(); /* a signal that ended the command does not keep the bundle from being written; the next one
+                              does */
+    rp_exec_own_part(x);
+    return 0;
 }
 
 /* ---- after ---- */
 
-static void seal_kept(struct exec *x, int i, const struct rp_kept *k, struct rp_kept_facts *is)
-{
-    RP_BUF raw = {0};
-    rp_kept_text(&raw, &is->dropped, k);
-    is->bytes = k->bytes;
-    is->hidden = rp_public_output(&x->text[i], rp_buf_text(&raw), raw.size, x->o->identify);
-    if (x->text[i].size > RP_BUNDLE_LOG_MAX) { /* what replaces words may be longer than they are */
-        is->dropped += (int64_t)(x->text[i].size - RP_BUNDLE_LOG_MAX);
-        x->text[i].size = RP_BUNDLE_LOG_MAX;
-    }
-}
-
-/* The file of --log as it is now; one that is missing is a finding, not an error. */
-static void read_log_file(struct exec *x)
-{
-    struct rp_err why = {0};
-    struct rp_log_facts *log = x->facts->log;
-    if (!x->log_file)
-        return;
-    if (rp_kept_file(&x->log, x->log_file, &why) < 0) {
-        rp_progress_note(&x->progress, "--log: %s: the bundle has no figure of speed", why.msg);
-        return;
-    }
-    log->file = rp_alloc(sizeof *log->file);
-    rp_object_init(log->file, &rp_type_kept_facts);
-    seal_kept(x, 2, &x->log, log->file);
-}
-
-static void digest_outputs(struct exec *x)
-{
-    int at = x->o->input.n;
-    for (int i = 0; i < x->o->output.n; i++, at++) {
-        struct rp_err why = {0};
-        if (digest_file(&x->facts->file[at], x->o->output.item[i], &why) < 0)
-            rp_progress_note(&x->progress, "--output: %s", why.msg);
-    }
-}
-
-static void describe_end(struct exec *x)
-{
-    const struct rp_command_end *e = &x->end;
-    struct rp_command_facts *f = x->facts;
-    const int complete = e->exit_status == 0;
-    f->status = rp_strdup(complete ? "complete" : e->interrupted ? "incomplete" : "failed");
-    f->exit_status = e->exit_status >= 0 ? e->exit_status : RP_NO_INTEGER;
-    f->signal = e->signal >= 0 ? e->signal : RP_NO_INTEGER;
-    if (!complete) {
-        RP_BUF why = {0};
-        if (e->exit_status >= 0)
-            rp_buf_printf(&why, "the command ended with status %d", e->exit_status);
-        else
-            rp_buf_printf(&why, "the command was ended by signal %d", e->signal);
-        if (e->interrupted)
-            rp_buf_printf(&why, "; signal %d was passed on to it", e->interrupted);
-        f->reason = rp_buf_take(&why);
-    }
-    f->wall_s = e->wall_s;
-    f->user_s = e->user_s;
-    f->system_s = e->system_s;
-    f->peak_rss_bytes = e->peak_rss_bytes;
-    f->no_telemetry = rp_strdup("exec takes no samples of GPUs");
-    x->cli->status = e->exit_status >= 0 ? e->exit_status : 128 + e->signal;
-}
-
-static char *time_text(uint64_t ns)
-{
-    char when[32];
-    rp_rfc3339(when, ns);
-    return rp_strdup(when);
-}
-
-static void fill_facts(struct exec *x, uint64_t ended_ns)
-{
-    struct rp_command_facts *f = x->facts;
-    RP_JSON *ledger = rp_attempt_json(&x->attempt);
-    f->started_at = time_text(x->started_ns);
-    f->ended_at = time_text(ended_ns);
-    f->elapsed_s = (double)(ended_ns - x->started_ns) / 1e9;
-    rp_build_facts_seal(&f->tool);
-    rp_object_read(&f->ledger, &rp_type_ledger_facts, ledger);
-    seal_kept(x, 0, &x->end.out, &f->standard_output);
-    seal_kept(x, 1, &x->end.errors, &f->standard_error);
-    read_log_file(x);
-    digest_outputs(x);
-}
-
-static int add_json(struct rp_bundle *b, const char *name, const json_t *j, struct rp_err *err)
-{
-    RP_BUF text = {0};
-    rp_json_write(&text, j);
-    return rp_bundle_add(b, name, text.data, text.size, err);
-}
-
-static int add_members(struct exec *x, struct rp_bundle *b, struct rp_err *err)
-{
-    static const char *const names[] = {RP_LOG_STDOUT, RP_LOG_STDERR, RP_LOG_FILE};
-    const char *log = rp_command_log_member(x->facts);
-    const struct rp_buf *bytes = NULL;
-    for (int i = 0; i < 3; i++) {
-        if (i == 2 && !(x->facts->log && x->facts->log->file))
-            continue;
-        if (rp_bundle_add(b, names[i], rp_buf_text(&x->text[i]), x->text[i].size, err) < 0)
-            return -1;
-        bytes = log && strcmp(log, names[i]) == 0 ? &x->text[i] : bytes;
-    }
-    if (rp_derive_command(x->doc.observed, x->facts, &x->node, bytes, &x->unread, err) < 0)
-        return -1;
-    rp_run_documents_write(&x->doc);
-    if (add_json(b, "facts.json", x->doc.facts_json, err) < 0 ||
-        add_json(b, "run.json", x->doc.figures_json, err) < 0 ||
-        add_json(b, RP_OF_NODE(0, ".before.json"), x->node.before, err) < 0 ||
-        add_json(b, RP_OF_NODE(0, ".after.json"), x->node.after, err) < 0)
-        return -1;
-    return x->hwloc_xml.size ? rp_bundle_add(b, RP_OF_NODE(0, ".hwloc.xml"), x->hwloc_xml.data, x->hwloc_xml.size, err)
-                             : 0;
-}
-
-static int seal(struct exec *x, struct rp_err *err)
-{
-    struct rp_bundle b = {0};
-    RP_BUF file = {0};
-    int failed = add_members(x, &b, err) < 0 || rp_bundle_seal(&b, x->key, &file, err) < 0 ||
-                 rp_run_output_write(&x->output, x->o->force, &file, &x->progress, err) < 0;
-    if (!failed)
-        rp_member_sha256(x->statement, rp_bundle_find(&b, "statement.dsse.json"));
-    rp_bundle_fini(&b);
-    return failed ? rp_wrap(err, "sealing '%s'", x->output.path) : 0;
-}
-
 static int capture_after(struct exec *x, struct rp_err *err)
 {
-    const char *salt = json_string_value(json_object_get(x->node.before, "salt")); /* hidden values stay comparable */
+    const char *salt = json_string_value(json_object_get(x->node[0].before, "salt")); /* hidden values stay comparable */
     const struct rp_capture_opts c = {.root = "/", .identify = x->o->identify, .salt = salt};
+    const int is_whole = x->lost.code == RP_OK;
     rp_progress_phase(&x->progress, "sealing", NULL);
-    x->node.after = rp_capture(&c, err);
-    return x->node.after ? 0 : -1;
+    if (is_whole)
+        rp_run_job_tend(&x->job);
+    x->node[0].after = rp_capture(&c, err);
+    rp_run_job_untend(&x->job);
+    if (x->node[0].after && is_whole)
+        (void)!rp_exec_ask_hosts(x, 1, &x->lost); /* a host that is gone by now ends no command without a bundle */
+    return x->node[0].after ? 0 : -1;
 }
 
 /* On stderr: standard output is the command's. */
@@ -416,6 +349,8 @@ static void print_notes(struct exec *x)
     const char *unit;
     const double rate = rp_run_throughput(&x->doc, &unit);
     rp_progress_end(&x->progress);
+    if (x->lost.code != RP_OK)
+        rp_progress_note(&x->progress, "%s", x->lost.msg);
     if (f->reason)
         rp_progress_note(&x->progress, "%s: sealed as %s", f->reason, f->status);
     if (f->log && x->doc.observed->log && !x->doc.observed->log->read)
@@ -426,9 +361,11 @@ static void print_notes(struct exec *x)
     else if (x->doc.observed->log)
         rp_progress_note(&x->progress, "%zu results, " RP_MEASURED_BY_LOG,
                          json_array_size(x->doc.observed->log->result));
-    if (rp_command_too_short(f, x->doc.observed))
-        rp_progress_note(&x->progress, "the log times %.1f s, but the command took %.1f s: verify warns of that",
-                         rp_command_log_s(x->doc.observed), f->wall_s);
+    if (rp_command_too_short(x->doc.observed))
+        rp_progress_note(&x->progress,
+                         "the log times %.1f s, but the command took %.1f s: it is the log of something else, has the steps "
+                         "of an earlier command too, or was misread, and 'repro verify' fails (--from names the first step)",
+                         rp_command_log_s(x->doc.observed), x->doc.observed->wall_s);
     rp_progress_note(&x->progress, "bundle: %s", x->output.path);
 }
 
@@ -464,25 +401,20 @@ static void end_attempt(struct exec *x, int exit_status)
 /* From the line in the ledger on, everything is recorded. */
 static int run_and_seal(struct exec *x, struct rp_err *err)
 {
-    RP_FREE char **argv = rp_alloc(((size_t)x->cli->argc + 1) * sizeof *argv);
-    for (int i = 0; i < x->cli->argc; i++)
-        argv[i] = (char *)x->cli->argv[i];
-    rp_progress_end(&x->progress);
-    fflush(stdout);
-    if (rp_command_run(&x->end, x->file, argv, x->cli->json ? STDERR_FILENO : STDOUT_FILENO, &x->cli->status, err) < 0)
+    if (rp_exec_begin(x, err) < 0 || run_command(x, err) < 0)
         return -1;
-    const uint64_t ended_ns = x->started_ns + (rp_now_ns() - x->begun_ns);
-    rp_interrupt_settle(); /* a signal that ended the command does not keep the bundle from being written; the next one
-                              does */
-    describe_end(x);
+    rp_exec_collect(x);
+    x->ended_ns = x->started_ns + (rp_now_ns() - x->begun_ns);
     if (capture_after(x, err) < 0)
         return -1;
-    fill_facts(x, ended_ns);
-    if (seal(x, err) < 0)
+    rp_run_job_tend(&x->job);
+    const int failed = rp_exec_seal(x, err) < 0;
+    rp_run_job_untend(&x->job);
+    if (failed)
         return -1;
     print_notes(x);
     return_document(x);
-    if (rp_run_output_verify(&x->output, err) < 0)
+    if (!rp_command_too_short(x->doc.observed) && rp_run_output_verify(&x->output, err) < 0)
         return -1;
     return rp_run_output_judge(&x->output, err);
 }
@@ -517,13 +449,21 @@ static int cmd_exec(struct rp_cli *cli, struct rp_err *err)
     if (x.o->bundle && strcmp(x.o->bundle, "-") == 0)
         return rp_fail(err, RP_USAGE, "--bundle -: standard output is the command's; name a file");
     catch_signals();
-    if (prepare(&x, err) < 0)
-        return -1;
-    rp_command_sha256(digest, x.facts);
-    const struct rp_attempt_key key = {x.key, x.key_file, x.key_created};
-    rp_attempt_start(&x.attempt, x.o->no_ledger, &key, digest, x.facts->name, NULL, &x.progress);
-    const int failed = run_and_seal(&x, err) < 0;
-    end_attempt(&x, cli->status ? cli->status : failed ? rp_exit_status(err->code) : 0);
+    int failed = prepare(&x, err) < 0;
+    if (!failed && !rp_exec_leads(&x))
+        return rp_exec_follow(&x, run_command, err);
+    if (!failed) {
+        const struct rp_attempt_key key = {x.key, x.key_file, x.key_created};
+        const struct rp_command_facts now = {.argv = x.facts->argv,
+                                             .argv_n = x.facts->argv_n,
+                                             .file = x.own->named,
+                                             .file_n = x.own->named_n};
+        rp_command_sha256(digest, &now);
+        rp_attempt_start(&x.attempt, x.o->no_ledger, &key, digest, x.facts->name, NULL, &x.progress);
+        failed = run_and_seal(&x, err) < 0;
+        end_attempt(&x, cli->status ? cli->status : failed ? rp_exit_status(err->code) : 0);
+    }
+    rp_exec_end_job(&x, failed ? err : NULL);
     return failed ? -1 : 0;
 }
 
@@ -555,11 +495,21 @@ const struct rp_command rp_cmd_exec = {
         "What is kept: of each stream and of the log at most 6 MiB, half from the beginning and half from the end. "
         "Words that look like credentials, the values of secret variables and, without --identify, names of persons "
         "and machines are replaced by (withheld), in the words of the command too. Numbers stay. Look through a "
-        "bundle before you publish it: 'repro inspect BUNDLE log/stdout'. GPUs are not sampled while the command "
-        "runs.\n"
+        "bundle before you publish it: 'repro inspect BUNDLE " RP_LOG_STDOUT "'.\n"
         "\n"
-        "Several processes: let repro start the launcher, as in 'repro exec -- torchrun train.py'. That makes one "
-        "bundle for this host; a launcher that starts repro makes one for each process.\n"
+        "GPUs that the command can use, by CUDA_VISIBLE_DEVICES, are sampled every 100 ms while it runs: clocks, power, "
+        "temperature, throttling and utilization, with the figures that runs have. A long command keeps every second, "
+        "fourth, ... sample: at most 8192 of a GPU, 32768 of all.\n"
+        "\n"
+        "Several processes: start the launcher with repro ('repro exec -- torchrun train.py'), which makes one bundle of "
+        "this host; or repro with the launcher ('srun repro exec -- python train.py'), which makes one bundle of all "
+        "hosts, sealed by process 0. For the latter every process needs the key of the job ('repro help launch'), as "
+        "those of 'repro run' do, and the options of the launcher below are the same. The bundle has captures of every "
+        "host, and the end, output and files of every process; all but the log share 4 MiB. The log is that of the "
+        "first process in whose log the importer finds a figure: give all the same --log, or only the one that writes "
+        "it. When a process fails or is gone, the others get TERM, and KILL after 5 s; the bundle is sealed as failed, "
+        "and all end with the status of the process that failed first, or 7 if one is gone. If an MPI program ends "
+        "without MPI_Finalize, mpirun may end repro before it has sealed.\n"
         "\n"
         "Signals: INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to the command. Whatever ends it, the bundle is "
         "sealed, marked failed or incomplete if the status is not 0. Exit statuses 126 and 127: the command cannot "
@@ -569,8 +519,12 @@ const struct rp_command rp_cmd_exec = {
         "\n"
         "Examples:\n"
         "  repro exec --log dllogger:dllogger.json --input train.py -- python -u train.py --batch 32\n"
-        "  repro exec --log csv:steps.csv --set global_batch=256 --output model.pt -- ./train.sh\n",
+        "  repro exec --log csv:steps.csv --set global_batch=256 --output model.pt -- ./train.sh\n"
+        "  export REPRO_JOB_KEY=$(repro launch key)\n"
+        "  srun repro exec --log csv --set global_batch=256 -- python -u train.py\n",
     .opts = opts,
     .opts_size = sizeof(struct exec_opts),
+    .more = "launcher",
+    .more_are = "those of jobs",
     .run = cmd_exec,
 };

@@ -34,7 +34,8 @@ static int add_telemetry(const struct rp_run_session *r, struct rp_figures *figu
         rp_sampling_write(&lines, &r->outcome.rank[i].telemetry);
         if (!lines.size)
             continue;
-        if (rp_telemetry_parse(&parsed, i, ranks, rp_buf_text(&lines), lines.size, err) < 0)
+        if (rp_telemetry_parse(&parsed, RP_OF_RANK(i, ".telemetry.jsonl"), rp_telemetry_most(ranks),
+                               rp_buf_text(&lines), lines.size, err) < 0)
             return -1;
         rp_derive_telemetry(figures, i, &parsed, &r->ranks.share[i]);
         rp_telemetry_fini(&parsed);

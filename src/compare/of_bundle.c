@@ -385,7 +385,9 @@ static int add_command(struct rp_rows *rows, const struct rp_run *run, struct rp
                        : !d->observed->log ? "the command wrote no log"
                                            : "the importer found none in its log ('repro verify' repeats why)");
     RP_JSON *doc = json_pack("{s:s, s:O}", "schema", RP_IMPORTED_SCHEMA, "rows", d->observed->log->result);
-    if (rp_rows_from_json(rows, doc, rp_command_log_member(d->command), NULL, err) < 0)
+    char at[RP_MEMBER_NAME];
+    const char *log = rp_command_log_member(at, d->command);
+    if (rp_rows_from_json(rows, doc, log, NULL, err) < 0)
         return -1;
     for (int i = first; i < rows->n; i++) {
         struct rp_result *row = &rows->row[i];
@@ -396,7 +398,7 @@ static int add_command(struct rp_rows *rows, const struct rp_run *run, struct rp
         if (!row->link)
             row->link = rp_alloc(2 * sizeof *row->link);
         if (!row->links)
-            set_text(&row->link[row->links++], rp_command_log_member(d->command));
+            set_text(&row->link[row->links++], log);
         if (!row->date)
             set_text(&row->date, d->command->started_at);
         row->environment = json_incref(run->node[0].before);

@@ -253,11 +253,14 @@ int rp_export_mllog(struct rp_buf *out, const struct rp_export_source *from, str
     const char *model = run->figures->model.name;
     char shown[72];
     int64_t i = 0, samples = 0;
-    if (run->doc && run->doc->command)
+    if (run->doc && run->doc->command) {
+        char at[RP_MEMBER_NAME];
+        const char *log = rp_command_log_member(at, run->doc->command);
         return rp_fail(
             err, RP_UNAVAILABLE,
             "this program timed no step of a command: its own log is in the bundle ('repro inspect BUNDLE %s')",
-            rp_command_log_member(run->doc->command) ? rp_command_log_member(run->doc->command) : RP_LOG_STDOUT);
+            log ? log : RP_LOG_STDOUT);
+    }
     if (strcmp(model, "bert") != 0)
         return rp_fail(err, RP_UNAVAILABLE, "no MLPerf benchmark is known for the model '%s'", rp_excerpt(shown, model));
     while (i < l.records->n && l.records->r[i].step < 0) /* the state before the first step */

@@ -32,4 +32,11 @@ void rp_section_command(struct rp_section *s)
     put_end(s, RP_LOG_FILE, "The log");
     put_end(s, RP_LOG_STDOUT, "Standard output");
     put_end(s, RP_LOG_STDERR, "Standard error");
+    const int ended_by = (int)s->b->v->run->command->ended_by;
+    if (!ended_by)
+        return;
+    RP_FREE char *out = rp_asprintf("Standard output of process %d, which ended the command", ended_by);
+    RP_FREE char *error = rp_asprintf("Standard error of process %d", ended_by);
+    put_end(s, RP_OF_PROCESS(ended_by, ".stdout"), out);
+    put_end(s, RP_OF_PROCESS(ended_by, ".stderr"), error);
 }

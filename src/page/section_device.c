@@ -147,6 +147,16 @@ static void put_reasons(struct rp_section *s, const struct device_columns *d, st
     rp_buf_puts(s->out, "</div>");
 }
 
+/* The device of a command whose samples the run has. */
+static int first_sampled(const struct rp_section *s)
+{
+    const struct rp_command_figures *f = s->b->v->run->observed;
+    int i = 0;
+    while (i + 1 < f->device_n && !f->device[i].telemetry)
+        i++;
+    return i;
+}
+
 void rp_section_device(struct rp_section *s)
 {
     static const struct quantity plots[] = {
@@ -163,12 +173,23 @@ void rp_section_device(struct rp_section *s)
                         (long long)without, (long long)without);
         rp_section_fill(s, why);
     }
+    const struct rp_command_facts *c = s->b->v->run->command;
+    for (int64_t i = 0; c && i < c->device_n; i++) {
+        RP_FREE char *why =
+            rp_asprintf("<p>Device %lld has no telemetry, or it ended early: {/device/%lld/no_telemetry t}.</p>\n",
+                        (long long)i, (long long)i);
+        if (c->device[i].no_telemetry)
+            rp_section_fill(s, why);
+    }
     if (s->telemetry->n == 0 || !s->figures->telemetry) {
-        rp_section_fill(s, "<p>No drawing: rank {/world/slowest d0}, the slowest, has no telemetry.</p>\n");
+        if (!c)
+            rp_section_fill(s, "<p>No drawing: rank {/world/slowest d0}, the slowest, has no telemetry.</p>\n");
         rp_section_table(s, rp_table_devices);
         return;
     }
     struct device_columns d = times_of(s);
+    if (c && c->device_n > 1)
+        rp_buf_printf(s->out, "<p>Drawn is device %d; the tables are of all.</p>\n", first_sampled(s));
     if (s->facts->rank_n > 1)
         rp_section_fill(s, "<p>Drawn is the device of rank {/world/slowest d0}, the slowest; the tables are of all ranks.</p>\n");
     struct rp_band *band = rp_alloc(BANDS_MAX * sizeof *band);
@@ -180,11 +201,12 @@ void rp_section_device(struct rp_section *s)
     put_reasons(s, &d, band);
     rp_section_table(s, rp_table_telemetry);
     rp_section_table(s, rp_table_devices);
-    rp_section_fill(s, "<p>Energy of the timed windows: {/telemetry/energy_j d1} J, {/telemetry/energy_per_sample_j "
-                       "d4} J per training sample "
-                       "(" RP_WORDS_ENERGY ").</p>\n");
+    rp_section_fill(s, c ? "<p>Energy while the command ran: {/telemetry/energy_j d1} J, the sum of all devices.</p>\n"
+                         : "<p>Energy of the timed windows: {/telemetry/energy_j d1} J, "
+                           "{/telemetry/energy_per_sample_j d4} J per training sample (" RP_WORDS_ENERGY ").</p>\n");
     put_csv(&text, s, &d);
-    rp_section_download(s, &text, "device-sample", RP_OF_RANK(s->rank, ".telemetry.jsonl"));
+    rp_section_download(s, &text, "device-sample",
+                        c ? RP_OF_DEVICE(first_sampled(s)) : RP_OF_RANK(s->rank, ".telemetry.jsonl"));
     free(band);
     free(d.t);
 }

@@ -114,7 +114,7 @@ static void put_command_repeat(struct rp_section *s, const char *file)
         "These commands check the bundle:</p>\n"
         "<pre tabindex=\"0\" role=\"region\" aria-label=\"Commands\">"
         "# signature, digests, every figure again from the log\nrepro verify %s --trust KEY\n\n"
-        "# what the command wrote\nrepro inspect %s log/stdout\n\n"
+        "# what the command wrote\nrepro inspect %s " RP_LOG_STDOUT "\n\n"
         "# make this page again\nrepro report %s -o page.html\n\n"
         "# with stock tools only\ntar --zstd -xOf %s verify.sh &gt; verify.sh\nsh verify.sh %s KEY.pem\n</pre>\n"
         "<p>KEY is the signer's public key or fingerprint, obtained by other means than the bundle: the key inside "

@@ -85,7 +85,7 @@ static const struct section {
 /* Sections that the bundle of a command has, of which this program trained nothing. */
 static int is_of_command(const struct section *one)
 {
-    return one->write == rp_section_command || one->write == rp_section_topology ||
+    return one->write == rp_section_command || one->write == rp_section_device || one->write == rp_section_topology ||
            one->write == rp_section_environment || one->write == rp_section_attempts ||
            one->write == rp_section_signatures || one->write == rp_section_repeat;
 }
@@ -100,6 +100,8 @@ static int is_there(const struct rp_section *s, const struct section *one)
         return s->facts->rank_n > 1;
     if (one->write == rp_section_agreement)
         return s->figures->agreement != NULL;
+    if (s->b->v->run->command && one->write == rp_section_device)
+        return s->b->v->run->command->device_n > 0;
     return one->write != rp_section_device || s->figures->telemetry || rp_without_telemetry(s->facts) >= 0;
 }
 

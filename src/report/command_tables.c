@@ -3,6 +3,7 @@
 #include "report/tables.h"
 
 #include "base/json.h"
+#include "bundle/bundle.h"
 #include "report/figure.h"
 #include "run/run.h"
 
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #define RESULTS_SHOWN 50
+#define PROCESSES_SHOWN 64
 
 #define POINTER 80
 
@@ -116,7 +118,10 @@ static void put_files(struct rp_doc *d, struct rp_run_documents *r)
     for (int64_t i = 0; i < r->command->file_n; i++) {
         const struct rp_named_file *f = &r->command->file[i];
         char at[POINTER];
-        rp_doc_cell(d, "%s: %s", f->role, f->name);
+        if (r->command->process_n > 1)
+            rp_doc_cell(d, "%s of process %" PRId64 ": %s", f->role, f->process, f->name);
+        else
+            rp_doc_cell(d, "%s: %s", f->role, f->name);
         if (f->bytes == RP_NO_INTEGER) {
             rp_doc_cell(d, "%s", "not there");
             rp_doc_cell(d, "%s", "");
@@ -126,6 +131,48 @@ static void put_files(struct rp_doc *d, struct rp_run_documents *r)
         }
         rp_doc_cell(d, "%s", f->existed ? "there" : "not there");
     }
+}
+
+/* Of several: who ran where, and how each ended. */
+static void put_processes(struct rp_doc *d, struct rp_run_documents *r)
+{
+    const struct rp_command_facts *c = r->command;
+    const json_t *run = rp_run_shown(r);
+    char at[POINTER];
+    if (c->process_n < 2)
+        return;
+    rp_doc_title(d, "Processes");
+    rp_doc_table(d, "#process|#node|end|#time, s|#processor time, s|#peak memory, MiB");
+    for (int64_t i = 0; i < c->process_n && i < PROCESSES_SHOWN; i++) {
+        const struct rp_command_process *p = &c->process[i];
+        rp_doc_cell(d, "%" PRId64, i);
+        rp_doc_figure(d, run, RP_FORMAT(at, "/process/%" PRId64 "/node", i), "d0", "");
+        if (p->start_ns == RP_NO_INTEGER) {
+            rp_doc_cell(d, "%s", "gone before it reported");
+            for (int k = 0; k < 3; k++)
+                rp_doc_cell(d, "%s", "-");
+            continue;
+        }
+        const int exited = p->exit_status != RP_NO_INTEGER;
+        rp_doc_cell(d, "%s %" PRId64 "%s", exited ? "status" : "signal", exited ? p->exit_status : p->signal,
+                    p->stopped ? ", stopped by repro" : i == c->ended_by && strcmp(c->status, "complete") != 0 ? ", the first" : "");
+        rp_doc_cell(d, "%.3f", (double)(p->end_ns - p->start_ns) / 1e9);
+        rp_doc_cell(d, "%.3f", p->user_s + p->system_s);
+        rp_doc_figure(d, run, RP_FORMAT(at, "/process/%" PRId64 "/peak_rss_bytes", i), "d1/1048576", "");
+    }
+    if (c->process_n > PROCESSES_SHOWN)
+        rp_doc_line(d, "%" PRId64 " further processes are in facts.json.", c->process_n - PROCESSES_SHOWN);
+}
+
+static void put_output(struct rp_doc *d, const struct rp_command_facts *c)
+{
+    rp_doc_title(d, "What the bundle has of its output");
+    rp_doc_table(d, "stream|#bytes written|#left out of the middle|#words hidden");
+    for (int64_t i = 0; i < c->process_n && i < PROCESSES_SHOWN; i++) {
+        put_kept(d, c->process[i].standard_output, RP_OF_PROCESS((int)i, ".stdout"));
+        put_kept(d, c->process[i].standard_error, RP_OF_PROCESS((int)i, ".stderr"));
+    }
+    put_kept(d, c->log ? c->log->file : NULL, RP_LOG_FILE);
 }
 
 void rp_table_command(struct rp_doc *d, struct rp_run_documents *r)
@@ -151,14 +198,12 @@ void rp_table_command(struct rp_doc *d, struct rp_run_documents *r)
     put_row(d, run, "processor time", "/user_s", "d3", " s");
     put_row(d, run, "processor time of the kernel", "/system_s", "d3", " s");
     put_row(d, run, "peak memory of a process", "/peak_rss_bytes", "b", "");
-    put_row(d, run, "SHA-256 of the program", "/program_sha256", "t", "");
+    put_row(d, run, "SHA-256 of the program", "/process/0/program_sha256", "t", "");
     put_row(d, run, "SHA-256 of words and inputs", "/recipe_sha256", "t", "");
     put_row(d, run, "importer", "/log/format", "t", "");
+    put_row(d, run, "launcher", "/launch/launcher", "t", "");
     put_row(d, run, "no samples of GPUs", "/no_telemetry", "t", "");
+    put_processes(d, r);
     put_files(d, r);
-    rp_doc_title(d, "What the bundle has of its output");
-    rp_doc_table(d, "stream|#bytes written|#left out of the middle|#words hidden");
-    put_kept(d, &c->standard_output, "log/stdout");
-    put_kept(d, &c->standard_error, "log/stderr");
-    put_kept(d, c->log ? c->log->file : NULL, "log/file");
+    put_output(d, c);
 }

@@ -162,6 +162,19 @@ static void put_throttling(struct rp_buf *out, const struct rp_telemetry_figures
         rp_buf_puts(out, t->throttle_samples ? "never" : "unknown");
 }
 
+/* GPUs of a command that were not sampled, or not to the end. */
+static void put_without(struct rp_buf *out, const struct rp_run *r)
+{
+    const struct rp_command_facts *c = r->doc->command;
+    for (int64_t i = 0; i < c->device_n; i++) {
+        RP_FREE char *text =
+            rp_asprintf("Device %lld has no telemetry, or it ended early: {/device/%lld/no_telemetry t}.\n\n",
+                        (long long)i, (long long)i);
+        if (c->device[i].no_telemetry)
+            fill(out, r, text);
+    }
+}
+
 static void put_telemetry(struct rp_buf *out, const struct rp_run *r)
 {
     const int64_t without = rp_without_telemetry(r->facts);
@@ -171,18 +184,24 @@ static void put_telemetry(struct rp_buf *out, const struct rp_run *r)
                         (long long)without, (long long)without);
         fill(out, r, text);
     }
+    if (r->doc->command)
+        put_without(out, r);
     if (!r->figures->telemetry)
         return;
     fill(out, r,
-         "Sampled every {/telemetry/period_s d1} s, one in {/telemetry/every d0} kept: {/telemetry/timed "
-         "d0} " RP_WORDS_TELEMETRY ".\n\n");
+         r->doc->command ? "Sampled every {/telemetry/period_s d1} s, one in {/telemetry/every d0} kept: {/telemetry/timed "
+                           "d0} device samples from the start to the end of the command.\n\n"
+                         : "Sampled every {/telemetry/period_s d1} s, one in {/telemetry/every d0} kept: {/telemetry/timed "
+                           "d0} " RP_WORDS_TELEMETRY ".\n\n");
     put_table(out, r, rp_table_telemetry);
     put_table(out, r, rp_table_devices);
     rp_buf_puts(out, "Throttled, in per cent of the device samples: ");
     put_throttling(out, r->figures->telemetry);
     fill(out, r,
-         ". Energy: {/telemetry/energy_j d1} J, {/telemetry/energy_per_sample_j d4} J per training "
-         "sample: " RP_WORDS_ENERGY ".\n\n");
+         r->doc->command ? ". Energy: {/telemetry/energy_j d1} J: mean power x time of the process that sampled the "
+                           "device, summed over devices.\n\n"
+                         : ". Energy: {/telemetry/energy_j d1} J, {/telemetry/energy_per_sample_j d4} J per training "
+                           "sample: " RP_WORDS_ENERGY ".\n\n");
 }
 
 /* The time of the device by its own clock where it has one, its memory, and telemetry. */
@@ -287,6 +306,10 @@ static void put_command(struct rp_buf *out, const struct rp_run *r)
     if (!complete)
         fill(out, r, f->reason && *f->reason ? "{/reason t}.\n\n" : "No reason was given.\n\n");
     put_table(out, r, rp_table_command);
+    if (r->doc->command->device_n) {
+        rp_buf_puts(out, "## The device while the command ran\n\n");
+        put_telemetry(out, r);
+    }
     put_machine(out, r);
     rp_buf_puts(
         out,

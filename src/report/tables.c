@@ -227,7 +227,8 @@ void rp_table_telemetry(struct rp_doc *d, struct rp_run_documents *r)
 {
     const json_t *run = rp_run_shown(r);
     static const char *const columns[] = {"min", "median", "mean", "max"};
-    add_table(d, "The device within the timed windows", "value|#min|#median|#mean|#max|unit");
+    add_table(d, r->command ? "The device while the command ran" : "The device within the timed windows",
+              "value|#min|#median|#mean|#max|unit");
     for (const struct rp_telemetry_value *v = rp_telemetry_values; v->key; v++) {
         rp_doc_cell(d, "%s", v->words);
         for (size_t k = 0; k < 4; k++)
@@ -249,23 +250,32 @@ static double throttled_share(const struct rp_telemetry_figures *t)
     return most;
 }
 
+#define DEVICE_COLUMNS                                                                                                 \
+    "|#node|#device samples|#clock, median MHz|#power, mean W|#temperature, maximum C|#energy, J|#throttled, % of samples"
+
 void rp_table_devices(struct rp_doc *d, struct rp_run_documents *r)
 {
     const json_t *run = rp_run_shown(r);
-    static const char *const cells[] = {"timed d0", "clock_sm_hz/median d0*1e-6", "power_w/mean d1", "temperature_c/max d0", "energy_j d1"};
-    const long long n = r->figures.rank_n;
+    static const char *const cells[] = {"timed d0", "clock_sm_hz/median d0*1e-6", "power_w/mean d1",
+                                        "temperature_c/max d0", "energy_j d1"};
+    const struct rp_command_facts *c = r->command;
+    const long long n = c ? c->device_n : r->figures.rank_n;
+    const char *of = c ? "device" : "rank";
     int begun = 0;
     for (long long i = 0; n > 1 && i < n; i++) {
-        const struct rp_telemetry_figures *is = r->figures.rank[i].telemetry;
+        const struct rp_telemetry_figures *is = c ? r->observed->device[i].telemetry : r->figures.rank[i].telemetry;
         if (!is)
             continue;
         if (!begun++)
-            add_table(d, "Devices of the ranks within the timed windows",
-                      "#rank|#node|#device samples|#clock, median MHz|#power, mean W|#temperature, maximum C|#energy, J|#throttled, % of samples");
+            add_table(d, c ? "Devices while the command ran" : "Devices of the ranks within the timed windows",
+                      c ? "#device" DEVICE_COLUMNS : "#rank" DEVICE_COLUMNS);
         rp_doc_cell(d, "%lld", i);
-        rp_doc_fill(d, run, "{/rank/%lld/node d0}", i);
+        if (c)
+            rp_doc_fill(d, run, "{/process/%lld/node d0}", (long long)c->device[i].process);
+        else
+            rp_doc_fill(d, run, "{/rank/%lld/node d0}", i);
         for (size_t k = 0; k < sizeof cells / sizeof *cells; k++)
-            rp_doc_fill(d, run, "{/rank/%lld/telemetry/%s}", i, cells[k]);
+            rp_doc_fill(d, run, "{/%s/%lld/telemetry/%s}", of, i, cells[k]);
         const double share = throttled_share(is);
         if (isnan(share))
             rp_doc_cell(d, "-");

@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "bundle/bundle.h"
 #include "run/facts.h"
 #include "run/run.h"
 #include "run/telemetry.h"
@@ -16,24 +17,33 @@
 /* All figures but telemetry and agreement. RP_MISMATCH: the records do not agree with the settings, or the captures
  * have another form. */
 int rp_derive(struct rp_figures *out, const struct rp_run *r, struct rp_err *err) rp_must_check;
-/* All figures of a command. log: the bytes of the member of log/ that has its figures; NULL: there is none. *why: what
- * the importer refused, if figures.log.read is false. RP_MISMATCH: this program has no importer of that name. */
+/* All figures of a command but telemetry. node: the captures of all its nodes. log: the bytes of the member of log/ that
+ * has its figures; NULL: there is none. *why: what the importer refused, if figures.log.read is false. RP_MISMATCH: this
+ * program has no importer of that name. */
 int rp_derive_command(struct rp_command_figures *out, const struct rp_command_facts *facts,
                       const struct rp_captures *node, const struct rp_buf *log, struct rp_err *why,
                       struct rp_err *err) rp_must_check;
+/* Of one of its devices, from start to end of the process that sampled it; then of all devices. */
+void rp_derive_device(struct rp_command_figures *f, int device, const struct rp_telemetry *s,
+                      const struct rp_command_process *p);
+void rp_derive_devices(struct rp_command_figures *f);
 /* What figures.recipe_sha256 of a command is: its ledger entries have it. */
 void rp_command_sha256(char out[RP_SHA256_HEX], const struct rp_command_facts *facts);
-/* The member of log/ with the figures; NULL: there is none. */
-const char *rp_command_log_member(const struct rp_command_facts *facts);
+/* The name of the member of log/ with the figures; NULL: there is none. */
+const char *rp_command_log_member(char out[RP_MEMBER_NAME], const struct rp_command_facts *facts);
+int rp_command_log_reads(const struct rp_log_facts *log, const struct rp_buf *bytes); /* the importer finds a figure */
+/* Bytes that the bundle may have of the output of a process, and of the log. */
+size_t rp_command_output_most(int64_t processes, int is_log);
 /* The longest time that a result of the log says it was measured over, and whether the command was too short for it:
  * then the log is of something else, or its times were read as what they are not. 0: the log has no times. */
 double rp_command_log_s(const struct rp_command_figures *figures);
-int rp_command_too_short(const struct rp_command_facts *facts, const struct rp_command_figures *figures);
+int rp_command_too_short(const struct rp_command_figures *figures);
 /* Of one rank's device, in the window of its own timed steps; then of all ranks. */
 void rp_derive_telemetry(struct rp_figures *f, int rank, const struct rp_telemetry *s,
                          const struct rp_rank_share *share);
 void rp_derive_telemetry_of_all(struct rp_figures *f, const struct rp_facts *facts, const struct rp_records *rs);
 
+int rp_command_nodes(const struct rp_command_facts *facts); /* the highest number of a process's node, plus 1 */
 int rp_changes_most(int nodes); /* that run.json lists of a node */
 
 /* ---- parts of rp_derive() ---- */

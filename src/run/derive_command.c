@@ -3,9 +3,9 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "bundle/bundle.h"
 #include "import/import.h"
 
+#include <math.h>
 #include <string.h>
 
 /* run.json is a document of 4 MiB and 160,000 values; what a log has beyond this is in the log. */
@@ -22,20 +22,29 @@ void rp_command_sha256(char out[RP_SHA256_HEX], const struct rp_command_facts *f
     for (int64_t i = 0; i < facts->argv_n; i++)
         json_array_append_new(json_object_get(j, "argv"), json_string(facts->argv[i]));
     for (int64_t i = 0; i < facts->file_n; i++)
-        if (strcmp(facts->file[i].role, "input") == 0)
+        if (facts->file[i].process == 0 && strcmp(facts->file[i].role, "input") == 0)
             json_array_append_new(json_object_get(j, "inputs"), json_string(facts->file[i].sha256));
     rp_json_write_line(&line, j);
     rp_sha256_hex(out, line.data, line.size);
 }
 
-const char *rp_command_log_member(const struct rp_command_facts *facts)
+const char *rp_command_log_member(char out[RP_MEMBER_NAME], const struct rp_command_facts *facts)
 {
     const struct rp_log_facts *log = facts->log;
     if (!log)
         return NULL;
     if (strcmp(log->from, "file") == 0)
         return log->file ? RP_LOG_FILE : NULL;
-    return strcmp(log->from, "stdout") == 0 ? RP_LOG_STDOUT : RP_LOG_STDERR;
+    if (log->process >= facts->process_n || !facts->process[log->process].standard_output)
+        return NULL;
+    return rp_member_name(out, "log/process", (int)log->process,
+                          strcmp(log->from, "stdout") == 0 ? ".stdout" : ".stderr");
+}
+
+size_t rp_command_output_most(int64_t processes, int is_log)
+{
+    const size_t share = processes > 1 ? RP_BUNDLE_OUTPUT_MAX / (2 * (size_t)processes) : RP_BUNDLE_LOG_MAX;
+    return is_log ? RP_BUNDLE_LOG_MAX : share;
 }
 
 /* Samples of all results together are few enough: those of a result that has too many are left out. */
@@ -90,6 +99,19 @@ static int read_log(struct rp_log_figures *out, struct rp_import *im, const stru
     return 0;
 }
 
+int rp_command_log_reads(const struct rp_log_facts *log, const struct rp_buf *bytes)
+{
+    struct rp_err why = {0};
+    struct rp_log_figures ignored;
+    struct rp_import im = {.importer = rp_importer_find(log->format, &why)};
+    rp_object_init(&ignored, &rp_type_log_figures);
+    const int reads = im.importer && read_log(&ignored, &im, log, bytes, &why) == 0;
+    if (im.importer)
+        rp_import_fini(&im);
+    rp_object_fini(&ignored, &rp_type_log_figures);
+    return reads;
+}
+
 static int derive_log(struct rp_log_figures *out, const struct rp_log_facts *log, const struct rp_buf *bytes,
                       struct rp_err *why, struct rp_err *err)
 {
@@ -108,12 +130,47 @@ static int derive_log(struct rp_log_figures *out, const struct rp_log_facts *log
     return 0;
 }
 
+/* By the clock of process 0. What a process that is gone did not report is left out. */
+static void derive_processes(struct rp_command_figures *out, const struct rp_command_facts *facts)
+{
+    int64_t from = INT64_MAX, to = 0;
+    out->user_s = out->system_s = 0;
+    out->peak_rss_bytes = 0;
+    for (int64_t i = 0; i < facts->process_n; i++) {
+        const struct rp_command_process *p = &facts->process[i];
+        const int64_t apart = p->clock.monotonic_ns;
+        if (p->start_ns == RP_NO_INTEGER || p->end_ns == RP_NO_INTEGER)
+            continue;
+        from = p->start_ns - apart < from ? p->start_ns - apart : from;
+        to = p->end_ns - apart > to ? p->end_ns - apart : to;
+        out->user_s += isnan(p->user_s) ? 0 : p->user_s;
+        out->system_s += isnan(p->system_s) ? 0 : p->system_s;
+        out->peak_rss_bytes = p->peak_rss_bytes > out->peak_rss_bytes ? p->peak_rss_bytes : out->peak_rss_bytes;
+    }
+    out->wall_s = to > from ? (double)(to - from) / 1e9 : 0;
+    if (facts->ended_by < facts->process_n) {
+        out->exit_status = facts->process[facts->ended_by].exit_status;
+        out->signal = facts->process[facts->ended_by].signal;
+    }
+}
+
+int rp_command_nodes(const struct rp_command_facts *facts)
+{
+    int64_t n = 1;
+    for (int64_t i = 0; i < facts->process_n; i++)
+        n = facts->process[i].node >= n ? facts->process[i].node + 1 : n;
+    return (int)n;
+}
+
 int rp_derive_command(struct rp_command_figures *out, const struct rp_command_facts *facts,
                       const struct rp_captures *node, const struct rp_buf *log, struct rp_err *why, struct rp_err *err)
 {
     rp_object_init(out, &rp_type_command_figures);
     rp_command_sha256(out->recipe_sha256, facts);
-    if (rp_derive_changes(&out->node, &out->node_n, node, 1, err) < 0)
+    derive_processes(out, facts);
+    for (int64_t i = 0; i < facts->device_n; i++)
+        (void)rp_object_add(&out->device, &out->device_n, &rp_type_device_figures);
+    if (rp_derive_changes(&out->node, &out->node_n, node, rp_command_nodes(facts), err) < 0)
         return -1;
     if (!log)
         return 0;
@@ -134,7 +191,7 @@ double rp_command_log_s(const struct rp_command_figures *figures)
     return most;
 }
 
-int rp_command_too_short(const struct rp_command_facts *facts, const struct rp_command_figures *figures)
+int rp_command_too_short(const struct rp_command_figures *figures)
 {
-    return rp_command_log_s(figures) > facts->wall_s * CLOCK_DRIFT + CLOCK_SLACK_S;
+    return rp_command_log_s(figures) > figures->wall_s * CLOCK_DRIFT + CLOCK_SLACK_S;
 }

@@ -1,4 +1,4 @@
-/* "telemetry" of run.json, of each rank and of all. */
+/* "telemetry" of run.json, of each rank or device and of all. */
 #include "run/derive.h"
 
 #include "base/json.h"
@@ -20,7 +20,7 @@ static struct rp_spread **spread_at(struct rp_telemetry_figures *f, const char *
     return NULL;
 }
 
-/* ---- of one rank ---- */
+/* ---- of one device ---- */
 
 struct telemetry_window {
     int64_t start_ns, end_ns;
@@ -95,12 +95,9 @@ static int64_t samples_timed(const struct rp_records *rs)
     return n;
 }
 
-void rp_derive_telemetry(struct rp_figures *f, int rank, const struct rp_telemetry *s,
-                         const struct rp_rank_share *share)
+static struct rp_telemetry_figures *derive_device(const struct rp_telemetry *s, const struct telemetry_window w)
 {
-    const struct telemetry_window w =
-        window_of(s, share->from_ns, share->from_ns < 0 ? 0 : share->from_ns + share->span_ns);
-    struct rp_telemetry_figures *out = f->rank[rank].telemetry = rp_alloc(sizeof *out);
+    struct rp_telemetry_figures *out = rp_alloc(sizeof *out);
     rp_object_init(out, &rp_type_telemetry_figures);
     out->ranks = 1;
     memcpy(out->sha256, s->sha256, sizeof out->sha256);
@@ -113,25 +110,39 @@ void rp_derive_telemetry(struct rp_figures *f, int rank, const struct rp_telemet
     derive_throttle(out, s, &w);
     if (out->power_w)
         out->energy_j = out->power_w->mean * ((double)(w.end_ns - w.start_ns) / 1e9);
+    return out;
 }
 
-/* ---- of all ranks ---- */
-
-/* Of those of the ranks that have any; NULL: none has. */
-static struct rp_spread *spread_of_all(const struct rp_figures *f, const char *name)
+void rp_derive_telemetry(struct rp_figures *f, int rank, const struct rp_telemetry *s,
+                         const struct rp_rank_share *share)
 {
-    RP_FREE double *median = rp_alloc((size_t)(f->rank_n + 1) * sizeof *median);
+    f->rank[rank].telemetry =
+        derive_device(s, window_of(s, share->from_ns, share->from_ns < 0 ? 0 : share->from_ns + share->span_ns));
+}
+
+void rp_derive_device(struct rp_command_figures *f, int device, const struct rp_telemetry *s,
+                      const struct rp_command_process *p)
+{
+    f->device[device].telemetry = derive_device(s, window_of(s, p->start_ns, p->end_ns));
+}
+
+/* ---- of all devices ---- */
+
+/* Of those that have any; NULL: none has. */
+static struct rp_spread *spread_of_all(struct rp_telemetry_figures *const *one, int64_t n, const char *name)
+{
+    RP_FREE double *median = rp_alloc((size_t)(n + 1) * sizeof *median);
     struct rp_spread all = {.min = INFINITY, .max = -INFINITY};
     size_t known = 0;
-    for (int64_t i = 0; i < f->rank_n; i++) {
-        struct rp_spread **at = spread_at(f->rank[i].telemetry, name);
-        const struct rp_spread *one = at ? *at : NULL;
-        if (!one)
+    for (int64_t i = 0; i < n; i++) {
+        struct rp_spread **at = spread_at(one[i], name);
+        const struct rp_spread *is = at ? *at : NULL;
+        if (!is)
             continue;
-        all.min = fmin(all.min, one->min);
-        all.max = fmax(all.max, one->max);
-        all.mean += one->mean;
-        median[known++] = one->median;
+        all.min = fmin(all.min, is->min);
+        all.max = fmax(all.max, is->max);
+        all.mean += is->mean;
+        median[known++] = is->median;
     }
     if (!known)
         return NULL;
@@ -140,52 +151,69 @@ static struct rp_spread *spread_of_all(const struct rp_figures *f, const char *n
     return out;
 }
 
-static void derive_throttle_of_all(struct rp_telemetry_figures *out, const struct rp_figures *f)
+static void derive_throttle_of_all(struct rp_telemetry_figures *out, struct rp_telemetry_figures *const *one, int64_t n)
 {
     int known = 0;
-    for (int64_t i = 0; i < f->rank_n; i++) {
-        const struct rp_telemetry_figures *one = f->rank[i].telemetry;
-        if (!one || !one->throttle_samples)
+    for (int64_t i = 0; i < n; i++) {
+        if (!one[i] || !one[i]->throttle_samples)
             continue;
         known++;
-        out->throttle_samples += one->throttle_samples;
-        for (int64_t k = 0; k < one->throttle_n; k++)
-            throttle_row(out, one->throttle[k].reason)->share += one->throttle[k].share;
+        out->throttle_samples += one[i]->throttle_samples;
+        for (int64_t k = 0; k < one[i]->throttle_n; k++)
+            throttle_row(out, one[i]->throttle[k].reason)->share += one[i]->throttle[k].share;
     }
     for (int64_t i = 0; i < out->throttle_n; i++)
         out->throttle[i].share /= known;
 }
 
-void rp_derive_telemetry_of_all(struct rp_figures *f, const struct rp_facts *facts, const struct rp_records *rs)
+/* Of n devices, NULL where one has none; NULL: none has. several: the bundle has more than one. */
+static struct rp_telemetry_figures *derive_all(struct rp_telemetry_figures *const *one, int64_t n, int several)
 {
     RP_BUF digests = {0};
     double joules = 0;
     struct rp_telemetry_figures all;
     rp_object_init(&all, &rp_type_telemetry_figures);
-    for (int64_t i = 0; i < f->rank_n; i++) {
-        const struct rp_telemetry_figures *one = f->rank[i].telemetry;
-        if (strcmp(rp_rank_kind(facts, i), "cpu") == 0)
-            continue;
-        joules += one ? one->energy_j : NAN; /* of all devices, or unknown */
-        if (!one)
+    for (int64_t i = 0; i < n; i++) {
+        joules += one[i] ? one[i]->energy_j : NAN; /* of all devices, or unknown */
+        if (!one[i])
             continue;
         all.ranks++;
-        all.count += one->count;
-        all.timed += one->timed;
-        all.every = one->every > all.every ? one->every : all.every;
-        rp_buf_printf(&digests, "%s\n", one->sha256);
-        memcpy(all.sha256, one->sha256, sizeof all.sha256);
+        all.count += one[i]->count;
+        all.timed += one[i]->timed;
+        all.every = one[i]->every > all.every ? one[i]->every : all.every;
+        rp_buf_printf(&digests, "%s\n", one[i]->sha256);
+        memcpy(all.sha256, one[i]->sha256, sizeof all.sha256);
     }
     if (!all.ranks)
-        return;
-    if (f->rank_n > 1)
+        return NULL;
+    if (several)
         rp_sha256_hex(all.sha256, digests.data, digests.size);
     all.period_s = RP_TELEMETRY_PERIOD_NS / 1e9;
     for (const struct rp_telemetry_value *v = rp_telemetry_values; v->key; v++)
-        *spread_at(&all, v->name) = spread_of_all(f, v->name);
-    derive_throttle_of_all(&all, f);
+        *spread_at(&all, v->name) = spread_of_all(one, n, v->name);
+    derive_throttle_of_all(&all, one, n);
     all.energy_j = joules;
-    all.energy_per_sample_j = samples_timed(rs) > 0 ? joules / (double)samples_timed(rs) : NAN;
-    f->telemetry = rp_alloc(sizeof *f->telemetry);
-    *f->telemetry = all;
+    struct rp_telemetry_figures *out = rp_alloc(sizeof *out);
+    *out = all;
+    return out;
+}
+
+void rp_derive_telemetry_of_all(struct rp_figures *f, const struct rp_facts *facts, const struct rp_records *rs)
+{
+    RP_FREE struct rp_telemetry_figures **one = rp_alloc((size_t)(f->rank_n + 1) * sizeof *one);
+    int64_t n = 0;
+    for (int64_t i = 0; i < f->rank_n; i++)
+        if (strcmp(rp_rank_kind(facts, i), "cpu") != 0)
+            one[n++] = f->rank[i].telemetry;
+    f->telemetry = derive_all(one, n, f->rank_n > 1);
+    if (f->telemetry && samples_timed(rs) > 0)
+        f->telemetry->energy_per_sample_j = f->telemetry->energy_j / (double)samples_timed(rs);
+}
+
+void rp_derive_devices(struct rp_command_figures *f)
+{
+    RP_FREE struct rp_telemetry_figures **one = rp_alloc((size_t)(f->device_n + 1) * sizeof *one);
+    for (int64_t i = 0; i < f->device_n; i++)
+        one[i] = f->device[i].telemetry;
+    f->telemetry = derive_all(one, f->device_n, f->device_n > 1);
 }

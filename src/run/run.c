@@ -19,6 +19,7 @@
 
 #define DAY_S 86400
 #define CLOCK_MOST ((int64_t)1 << 62)
+#define COMMAND_CLOCK_MOST ((int64_t)1 << 60)
 #define ERROR_MOST 10000000000ll /* half of a round trip: connections that take longer are given up */
 
 /* ---- the documents ---- */
@@ -77,6 +78,48 @@ static void fill_texts(struct rp_run_documents *d)
         *empty[i] = rp_strdup("");
 }
 
+/* Numbers of processes and nodes that other values are looked up by exist; clocks are those of machines. */
+static int check_command_lists(const struct rp_command_facts *a, const struct rp_command_figures *b, struct rp_err *err)
+{
+    int64_t of[3] = {a->ended_by, a->log ? a->log->process : 0, 0}, node = 0;
+    for (int64_t i = 0; i < a->process_n; i++) {
+        const struct rp_command_process *p = &a->process[i];
+        const struct rp_clock_facts *c = &p->clock;
+        if (p->node > node)
+            return rp_fail(err, RP_MALFORMED, "facts.json: process %" PRId64 " is on node %" PRId64 " before any is on node %" PRId64,
+                           i, p->node, node);
+        node += p->node == node;
+        if (c->monotonic_ns > COMMAND_CLOCK_MOST || c->monotonic_ns < -COMMAND_CLOCK_MOST || c->error_ns > ERROR_MOST ||
+            c->error_ns < -1 || (i == 0 && (c->monotonic_ns || c->wall_ns || c->error_ns)))
+            return rp_fail(err, RP_MALFORMED, "facts.json: no clock differs as that of process %" PRId64, i);
+        if ((p->start_ns == RP_NO_INTEGER) != (p->end_ns == RP_NO_INTEGER) || p->end_ns < p->start_ns)
+            return rp_fail(err, RP_MALFORMED, "facts.json: process %" PRId64 " ended before it began", i);
+    }
+    for (int64_t i = 0; i < a->file_n; i++)
+        of[2] = a->file[i].process > of[2] ? a->file[i].process : of[2];
+    for (int64_t i = 0; i < a->device_n; i++)
+        of[2] = a->device[i].process > of[2] ? a->device[i].process : of[2];
+    for (int i = 0; i < 3; i++)
+        if (of[i] >= a->process_n)
+            return rp_fail(err, RP_MALFORMED, "facts.json: there is no process %" PRId64, of[i]);
+    if (b->device_n != a->device_n || b->node_n != node)
+        return rp_fail(err, RP_MALFORMED, "run.json has %" PRId64 " devices and %" PRId64 " nodes, facts.json %" PRId64 " and %" PRId64,
+                       b->device_n, b->node_n, a->device_n, node);
+    return 0;
+}
+
+/* Who was where, as of the processes of a run: checks of clocks and captures need no case for a command. */
+static void fill_processes(struct rp_facts *f, const struct rp_command_facts *c)
+{
+    for (int64_t i = 0; i < c->process_n; i++) {
+        struct rp_process_facts *p = rp_object_add(&f->process, &f->process_n, &rp_type_process_facts);
+        p->first_rank = i;
+        p->ranks = 1;
+        p->host = c->process[i].node;
+        p->clock = c->process[i].clock;
+    }
+}
+
 struct rp_run_documents *rp_run_documents_read_command(json_t *facts, json_t *figures, struct rp_err *err)
 {
     struct rp_run_documents *d = rp_alloc(sizeof *d);
@@ -87,12 +130,15 @@ struct rp_run_documents *rp_run_documents_read_command(json_t *facts, json_t *fi
                                    .figures_json = json_incref(figures)};
     rp_object_read(d->command, &rp_type_command_facts, facts);
     rp_object_read(d->observed, &rp_type_command_figures, figures);
-    rp_object_read(&d->facts, &rp_type_facts, facts);
+    RP_JSON *shared = json_copy(facts);
+    json_object_del(shared, "process"); /* which have another form */
+    rp_object_read(&d->facts, &rp_type_facts, shared);
     rp_object_read(&d->figures, &rp_type_figures, figures);
     fill_texts(d);
-    if (d->figures.node_n == 1)
+    if (check_command_lists(d->command, d->observed, err) == 0) {
+        fill_processes(&d->facts, d->command);
         return d;
-    (void)rp_fail(err, RP_MALFORMED, "run.json: the length of node is %" PRId64 ", expected 1", d->figures.node_n);
+    }
     rp_run_documents_free(d);
     return NULL;
 }

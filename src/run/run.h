@@ -8,7 +8,8 @@
  *          references.
  * Extend:  a question that two files have is a function here.
  *
- * A command that somebody else's program ran (doc->command) has captures and nothing else of these.
+ * A command that somebody else's program ran (doc->command) has captures, and nothing else of these but the telemetry of
+ * a device.
  *
  * A rank and a node are numbers from 0, and exist: rp_run_documents_read() has compared the lists. A run of one rank
  * has rank 0 on node 0. Captures are NULL where a run that failed lacks them.
@@ -30,8 +31,8 @@ struct rp_run_documents {
     struct rp_facts facts;
     struct rp_figures figures;
     /* Of a command of somebody else, else NULL: both members. Then `facts` and `figures` have what these share with a
-     * run (status, times, program, ledger, changes of the machine; recipe_name is the command's name); there are no
-     * ranks, no recipe and no records, and other texts are empty. */
+     * run (status, times, program, ledger, clocks and hosts of processes, telemetry of all devices, changes of
+     * the machines; recipe_name is the command's name); there are no ranks, no recipe and no records, and other texts are empty. */
     struct rp_command_facts *command;
     struct rp_command_figures *observed;
     json_t *facts_json, *figures_json; /* the same */
@@ -65,7 +66,8 @@ struct rp_run {
     struct rp_recipe recipe;           /* the recorded settings, with the batch size that was planned */
     struct rp_records records;         /* of all ranks, as one list */
     struct rp_all_ranks ranks;
-    struct rp_telemetry telemetry; /* of the slowest rank, whose times `records` has; n 0: none */
+    struct rp_telemetry telemetry; /* of the slowest rank, whose times `records` has, or the first sampled device of a
+                                    * command; n 0: none */
 };
 void rp_run_fini(struct rp_run *r);
 

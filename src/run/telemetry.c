@@ -45,6 +45,11 @@ int64_t rp_telemetry_most(int ranks)
     return most;
 }
 
+int64_t rp_telemetry_most_of_command(int devices)
+{
+    return rp_telemetry_most(2 * devices);
+}
+
 void rp_sampling_add(struct rp_sampling *s, const json_t *body)
 {
     struct rp_err err;
@@ -114,12 +119,12 @@ int rp_throttle_is_harmless(const char *reason)
 }
 
 /* Appends a line; the number of the second line gives the distance of all. */
-static int add_line(struct rp_telemetry *s, const struct rp_schema *schema, int rank, int64_t most, const char *text, size_t size,
-                    struct rp_err *err)
+static int add_line(struct rp_telemetry *s, const struct rp_schema *schema, const char *name, int64_t most,
+                    const char *text, size_t size, struct rp_err *err)
 {
-    char what[64];
+    char what[80];
     RP_BUF again = {0};
-    snprintf(what, sizeof what, "%s:%" PRId64, RP_OF_RANK(rank, ".telemetry.jsonl"), s->n + 1);
+    snprintf(what, sizeof what, "%.50s:%" PRId64, name, s->n + 1);
     if (s->n == most)
         return rp_fail(err, RP_MISMATCH, "%s: more than %" PRId64 " lines", what, most);
     RP_JSON *line = rp_json_parse(text, size, what, err);
@@ -140,9 +145,9 @@ static int add_line(struct rp_telemetry *s, const struct rp_schema *schema, int 
     return 0;
 }
 
-int rp_telemetry_parse(struct rp_telemetry *out, int rank, int ranks, const char *text, size_t size, struct rp_err *err)
+int rp_telemetry_parse(struct rp_telemetry *out, const char *name, int64_t most, const char *text, size_t size,
+                       struct rp_err *err)
 {
-    const int64_t most = rp_telemetry_most(ranks);
     const struct rp_schema *schema = rp_facts_schema("telemetry", err);
     *out = (struct rp_telemetry){.every = 1};
     rp_sha256_hex(out->sha256, text, size);
@@ -150,7 +155,7 @@ int rp_telemetry_parse(struct rp_telemetry *out, int rank, int ranks, const char
     for (size_t at = 0, n; at < size && !failed; at += n) {
         const char *end = memchr(text + at, '\n', size - at);
         n = end ? (size_t)(end - text) + 1 - at : size - at;
-        failed = add_line(out, schema, rank, most, text + at, n, err) < 0;
+        failed = add_line(out, schema, name, most, text + at, n, err) < 0;
     }
     if (failed)
         rp_telemetry_fini(out);

@@ -1,7 +1,8 @@
 /* Telemetry (samples of the device that trains): clocks, power, temperature and throttling, every 100 ms during the
  * run.
  *
- * What:    the lines of steps/rankN.telemetry.jsonl: collected during the run and parsed.
+ * What:    the lines of steps/rankN.telemetry.jsonl, and of telemetry/deviceN.jsonl of a command: collected during the
+ *          run and parsed.
  * Flow:    TELEMETRY frames -> struct rp_sampling -> lines -> struct rp_telemetry, with the step records -> figures
  *          (derive.h).
  * Owner:   both structs own what they hold; *_fini().
@@ -59,11 +60,13 @@ struct rp_telemetry {
     int64_t n, every;
     char sha256[RP_SHA256_HEX];
 };
-/* Lines that are kept of a rank of so many. */
+/* Lines that are kept of a rank of so many; of a device of a command, whose bundle has its output too. */
 int64_t rp_telemetry_most(int ranks);
-/* Of rank `rank` of so many. RP_MALFORMED: not as this program writes them. RP_MISMATCH: out of order, or some are
- * missing. */
-int rp_telemetry_parse(struct rp_telemetry *out, int rank, int ranks, const char *text, size_t size, struct rp_err *err) rp_must_check;
+int64_t rp_telemetry_most_of_command(int devices);
+/* name: of the member, in messages; most: lines that it may have. RP_MALFORMED: not as this program writes them.
+ * RP_MISMATCH: out of order, or some are missing. */
+int rp_telemetry_parse(struct rp_telemetry *out, const char *name, int64_t most, const char *text, size_t size,
+                       struct rp_err *err) rp_must_check;
 void rp_telemetry_fini(struct rp_telemetry *s);
 double rp_sample_value(const struct rp_device_sample *s, const char *key); /* by rp_telemetry_values; NaN: unknown */
 int rp_throttle_is_harmless(const char *reason); /* unrelated to heat or power: idleness, or a setting */

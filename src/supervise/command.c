@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "bundle/bundle.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -15,53 +16,62 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define HALF (RP_BUNDLE_LOG_MAX / 2)
 enum {
     LOOK_MS = 250,  /* how often the end of a silent command is looked for */
+    TICK_MS = 200,  /* how often the caller is called */
     LEFT_MS = 1000, /* after its end, for what processes that it left behind still write */
     LEFT_BYTES = 1 << 20,
+    TREE_DEPTH = 8,
+    TREE_BYTES = 1 << 16,
     NOT_FOUND = 127, /* as shells have it */
     NOT_STARTED = 126
 };
 
 /* ---- what is kept ---- */
 
+static size_t half_of(const struct rp_kept *k)
+{
+    return (k->most ? k->most : RP_BUNDLE_LOG_MAX) / 2;
+}
+
 void rp_kept_add(struct rp_kept *k, const char *data, size_t size)
 {
+    const size_t half = half_of(k);
     k->bytes += (int64_t)size;
-    size_t room = HALF - k->head.size, n = size < room ? size : room;
+    size_t room = half - k->head.size, n = size < room ? size : room;
     rp_buf_add(&k->head, data, n);
     data += n;
     size -= n;
     if (size && !k->tail)
-        k->tail = rp_alloc(HALF);
-    if (size > HALF) {
-        data += size - HALF;
-        size = HALF;
+        k->tail = rp_alloc(half);
+    if (size > half) {
+        data += size - half;
+        size = half;
     }
     for (; size; data += n, size -= n) {
-        n = size < HALF - k->at ? size : HALF - k->at;
+        n = size < half - k->at ? size : half - k->at;
         memcpy(k->tail + k->at, data, n);
-        k->at = (k->at + n) % HALF;
-        k->n = k->n + n < HALF ? k->n + n : HALF;
+        k->at = (k->at + n) % half;
+        k->n = k->n + n < half ? k->n + n : half;
     }
 }
 
 void rp_kept_text(struct rp_buf *out, int64_t *dropped, const struct rp_kept *k)
 {
-    size_t head = k->head.size, tail = k->n, from = (k->at + HALF - k->n) % HALF;
+    const size_t half = half_of(k);
+    size_t head = k->head.size, tail = k->n, from = (k->at + half - k->n) % half;
     if (k->bytes > (int64_t)(head + tail)) { /* something is missing between them */
         const char *line = memrchr(rp_buf_text(&k->head), '\n', head);
         head = line ? (size_t)(line - k->head.data) + 1 : head;
-        const size_t first = tail < HALF - from ? tail : HALF - from; /* until the ring begins again */
+        const size_t first = tail < half - from ? tail : half - from; /* until the ring begins again */
         const char *next = memchr(k->tail + from, '\n', first);
         const size_t skip = next ? (size_t)(next - (k->tail + from)) + 1 : 0;
-        from = (from + skip) % HALF;
+        from = (from + skip) % half;
         tail -= skip;
     }
     rp_buf_add(out, rp_buf_text(&k->head), head);
     for (size_t n; tail; tail -= n, from = 0) {
-        n = tail < HALF - from ? tail : HALF - from;
+        n = tail < half - from ? tail : half - from;
         rp_buf_add(out, k->tail + from, n);
     }
     *dropped = k->bytes - (int64_t)out->size;
@@ -201,7 +211,7 @@ static int open_pipes(struct pipes *p, struct rp_err *err)
 
 /* In the child. What a caller of this program did not set is as this program found it: SIGPIPE and SIGXFSZ are ignored
  * here (cli.c). */
-static void become_command(struct pipes *p, const struct signals *s, const char *file, char *const argv[])
+static void become_command(struct pipes *p, const struct signals *s, const struct rp_command_opts *o)
 {
     extern char **environ;
     dup2(p->end[0][1], STDOUT_FILENO);
@@ -212,7 +222,9 @@ static void become_command(struct pipes *p, const struct signals *s, const char 
     signal(SIGPIPE, SIG_DFL);
     signal(SIGXFSZ, SIG_DFL);
     sigprocmask(SIG_SETMASK, &s->mask, NULL);
-    execve(file, argv, environ);
+    if (o->inherited)
+        fcntl(o->inherited, F_SETFD, 0);
+    execve(o->file, o->argv, environ);
     const int e = errno;
     if (write(p->end[2][1], &e, sizeof e) < 0)
         _exit(NOT_STARTED);
@@ -238,19 +250,23 @@ static int has_ended(pid_t pid)
 
 /* Until both pipes are closed. What the command leaves behind may hold them open: after its end, until nothing comes
  * for a while, or too much. */
-static void watch(struct rp_command_end *end, struct pipes *p, pid_t pid, int out)
+static void watch(struct rp_command_end *end, struct pipes *p, pid_t pid, const struct rp_command_opts *o)
 {
-    uint64_t looked = 0, ended = 0;
+    uint64_t looked = 0, ended = 0, ticked = 0;
     int64_t had = 0;
     while (p->end[0][0] >= 0 || p->end[1][0] >= 0) {
         struct pollfd f[2] = {{.fd = p->end[0][0], .events = POLLIN}, {.fd = p->end[1][0], .events = POLLIN}};
         const int n = poll(f, 2, LOOK_MS);
         if (n > 0 && f[0].revents)
-            pass_on(&p->end[0][0], out, &end->out);
+            pass_on(&p->end[0][0], o->out, &end->out);
         if (n > 0 && f[1].revents)
             pass_on(&p->end[1][0], STDERR_FILENO, &end->errors);
         const uint64_t now = rp_now_ns();
         const int64_t has = end->out.bytes + end->errors.bytes;
+        if (o->tick && now - ticked >= TICK_MS * 1000000ull) {
+            ticked = now;
+            o->tick(o->arg);
+        }
         if (!ended && now - looked >= LOOK_MS * 1000000ull) {
             looked = now;
             ended = has_ended(pid) ? now : 0;
@@ -258,6 +274,16 @@ static void watch(struct rp_command_end *end, struct pipes *p, pid_t pid, int ou
         }
         if (ended && now - ended >= LEFT_MS * 1000000ull && (n == 0 || has - had > LEFT_BYTES))
             break;
+    }
+}
+
+/* A command that closed both pipes early may go on for long. */
+static void wait_for_end(pid_t pid, const struct rp_command_opts *o)
+{
+    for (int ms = 1; !has_ended(pid); ms = ms < LOOK_MS ? 2 * ms : LOOK_MS) {
+        poll(NULL, 0, ms);
+        if (o->tick && ms >= TICK_MS)
+            o->tick(o->arg);
     }
 }
 
@@ -270,6 +296,7 @@ static void reap(struct rp_command_end *end, pid_t pid)
 {
     int status = 0;
     struct rusage used = {0};
+    child = 0; /* the number may be another process's from now on */
     while (wait4(pid, &status, 0, &used) < 0 && errno == EINTR) {
     }
     end->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -294,33 +321,68 @@ static int check_started(struct pipes *p, const char *file, int *status, struct 
                    rp_excerpt(shown, file), strerror(e));
 }
 
-int rp_command_run(struct rp_command_end *end, const char *file, char *const argv[], int out, int *status,
-                   struct rp_err *err)
+int rp_command_run(struct rp_command_end *end, const struct rp_command_opts *o, int *status, struct rp_err *err)
 {
     struct pipes p;
     struct signals s;
-    *end = (struct rp_command_end){.exit_status = -1, .signal = -1};
+    *end = (struct rp_command_end){
+        .exit_status = -1, .signal = -1, .out = {.most = o->out_most}, .errors = {.most = o->errors_most}};
     if (open_pipes(&p, err) < 0)
         return -1;
     begin_signals(&s);
-    const uint64_t begun = rp_now_ns();
+    end->start_ns = (int64_t)rp_now_ns();
     const pid_t pid = fork();
     if (pid == 0)
-        become_command(&p, &s, file, argv);
+        become_command(&p, &s, o);
     const int e = errno;
     child = pid > 0 ? pid : 0;
     sigprocmask(SIG_SETMASK, &s.mask, NULL);
     for (int i = 0; i < 3; i++)
         rp_closep(&p.end[i][1]);
     int failed = pid < 0 ? rp_fail(err, RP_UNAVAILABLE, "cannot start a process for the command: %s", strerror(e))
-                         : check_started(&p, file, status, err);
+                         : check_started(&p, o->file, status, err);
     if (!failed)
-        watch(end, &p, pid, out);
-    if (pid > 0)
+        watch(end, &p, pid, o);
+    if (pid > 0) {
+        wait_for_end(pid, o);
         reap(end, pid);
-    end->wall_s = (double)(rp_now_ns() - begun) / 1e9;
+    }
+    end->end_ns = (int64_t)rp_now_ns();
     end->interrupted = last_signal;
     end_signals(&s);
     close_pipes(&p);
     return failed ? -1 : 0;
+}
+
+/* What a process has started, as deep as a launcher's shell and its workers are. */
+static void signal_children(pid_t pid, int sig, int depth)
+{
+    RP_FREE char *folder = rp_asprintf("/proc/%d/task", (int)pid);
+    DIR *tasks = depth < TREE_DEPTH ? opendir(folder) : NULL;
+    for (struct dirent *e; tasks && (e = readdir(tasks));) {
+        struct rp_err ignored;
+        RP_BUF text = {0};
+        RP_FREE char *path = rp_asprintf("%s/%s/children", folder, e->d_name);
+        char *save = NULL;
+        if (*e->d_name == '.' || rp_read_file(&text, path, TREE_BYTES, &ignored) < 0 || !text.size)
+            continue;
+        for (char *one = strtok_r(text.data, " ", &save); one; one = strtok_r(NULL, " ", &save)) {
+            const pid_t next = (pid_t)strtol(one, NULL, 10);
+            if (next <= 1)
+                continue;
+            signal_children(next, sig, depth + 1);
+            kill(next, sig);
+        }
+    }
+    if (tasks)
+        closedir(tasks);
+}
+
+int rp_command_signal(int sig)
+{
+    const pid_t pid = (pid_t)child;
+    if (pid <= 0)
+        return 0;
+    signal_children(pid, sig, 0);
+    return kill(pid, sig) == 0;
 }

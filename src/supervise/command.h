@@ -15,9 +15,9 @@
 
 #include <stdint.h>
 
-/* At most RP_BUNDLE_LOG_MAX bytes: half of them from the beginning, half from the end, in whole lines where there are
- * any. */
+/* At most `most` bytes: half of them from the beginning, half from the end, in whole lines where there are any. */
 struct rp_kept {
+    size_t most; /* 0: RP_BUNDLE_LOG_MAX */
     struct rp_buf head;
     char *tail;    /* a ring; NULL: there is none yet */
     size_t at, n;  /* where its next byte goes, and how many it has */
@@ -32,14 +32,24 @@ struct rp_command_end {
     struct rp_kept out, errors;
     int exit_status, signal; /* -1: the other one applies */
     int interrupted;         /* a signal came to us; the last one, or 0 */
-    double wall_s, user_s, system_s;
+    int64_t start_ns, end_ns; /* rp_now_ns() */
+    double user_s, system_s;
     int64_t peak_rss_bytes;
 };
 /* The file that a shell would execute for that word. RP_UNAVAILABLE, and *status what a shell would end with: 126 or
  * 127. */
 char *rp_command_find(const char *word, int *status, struct rp_err *err) rp_must_check;
-/* Runs the file with argv to its end. out: where its standard output goes, 1 or 2. -1: it could not be started, *status
- * as above; after it was started nothing fails. */
-int rp_command_run(struct rp_command_end *end, const char *file, char *const argv[], int out, int *status,
-                   struct rp_err *err) rp_must_check;
+struct rp_command_opts {
+    const char *file;
+    char *const *argv;
+    int out;               /* where its standard output goes, 1 or 2 */
+    size_t out_most, errors_most; /* bytes that are kept of each */
+    int inherited;         /* a descriptor that the command keeps although this program closes it on exec; 0: none */
+    void (*tick)(void *arg); /* called several times a second while the command runs; NULL: none */
+    void *arg;
+};
+/* Runs it to its end. -1: it could not be started, *status as above; after it was started nothing fails. */
+int rp_command_run(struct rp_command_end *end, const struct rp_command_opts *o, int *status, struct rp_err *err) rp_must_check;
+/* From any thread: a signal to the command, if it runs, and to what it has started: a shell does not pass one on. */
+int rp_command_signal(int sig); /* 0: it does not run */
 void rp_command_end_fini(struct rp_command_end *end);

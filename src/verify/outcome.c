@@ -187,8 +187,8 @@ static json_t *command_json(const struct rp_run_documents *d, const char *machin
     const double rate = rp_run_throughput(d, &unit);
     json_t *j =
         json_pack("{s:s, s:O, s:O, s:O, s:i, s:s}", "name", c->name, "argv", json_object_get(d->facts_json, "argv"),
-                  "exit_status", json_object_get(d->facts_json, "exit_status"), "signal",
-                  json_object_get(d->facts_json, "signal"), "results", log ? (int)json_array_size(log->result) : 0,
+                  "exit_status", json_object_get(d->figures_json, "exit_status"), "signal",
+                  json_object_get(d->figures_json, "signal"), "results", log ? (int)json_array_size(log->result) : 0,
                   "machine", machine);
     json_object_set_new(j, "log", c->log ? json_string(c->log->format) : json_null());
     if (!isnan(rate))

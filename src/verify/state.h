@@ -96,3 +96,16 @@ void rp_verify_derived_free(struct rp_verify_derived *d);
 int rp_verify_starts_from_file(const struct rp_verify_state *s); /* from parameters that are not in the bundle */
 /* Telemetry of every rank into the figures; that of the slowest is kept in s->run. */
 int rp_verify_read_telemetry(struct rp_verify_state *s, struct rp_figures *f, struct rp_err *err) rp_must_check;
+/* Of every device of a command; that of the first is kept in s->run. */
+int rp_verify_read_devices(struct rp_verify_state *s, struct rp_command_figures *f, struct rp_err *err) rp_must_check;
+/* ---- physics/check_command.c: the checks `time` and `telemetry` of a command ---- */
+int rp_verify_command_time(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
+int rp_verify_command_telemetry(struct rp_verify_state *s, struct rp_check_result *result,
+                                struct rp_err *err) rp_must_check;
+/* physics/check_clocks.c: dates, captures and clocks of others; *end: when the run ended. */
+int rp_verify_wall_times(const struct rp_verify_state *s, double *end, struct rp_err *err) rp_must_check;
+/* How long after others had the bundle its run ended, by the signer's clock: 0 or less where that is possible. */
+double rp_verify_ended_late(const struct rp_verify_state *s, double end, const char **than);
+#define RP_CLOCK_DRIFT 1.01   /* the wall clock may be slewed against the monotonic one */
+#define RP_WALL_SLACK_S 1.001 /* wall times are truncated to seconds */
+#define RP_FAST_S 300.0       /* a clock that is set by the network is not that fast */

@@ -94,7 +94,7 @@ static void as_members(struct taken *t)
     rp_sampling_write(&lines, &t->telemetry);
     must(!strpbrk(t->telemetry.reason, "\n\033"));
     if (lines.size) {
-        must(rp_telemetry_parse(&samples, 0, 1, lines.data, lines.size, &err) == 0);
+        must(rp_telemetry_parse(&samples, "samples", rp_telemetry_most(1), lines.data, lines.size, &err) == 0);
         rp_telemetry_fini(&samples);
     }
     if (rp_records_parse(&records, rp_buf_text(&t->steps), t->steps.size, &err) < 0)

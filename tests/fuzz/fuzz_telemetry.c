@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!schema && !(schema = rp_facts_schema("telemetry", &err)))
         abort();
     rp_buf_add(&text, data, size);
-    if (rp_telemetry_parse(&s, 0, 1, rp_buf_text(&text), size, &err) < 0) {
+    if (rp_telemetry_parse(&s, "samples", rp_telemetry_most(1), rp_buf_text(&text), size, &err) < 0) {
         must_be_refusal(&err);
         must(err.code == RP_MALFORMED || err.code == RP_MISMATCH);
         return 0;

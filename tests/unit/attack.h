@@ -198,23 +198,29 @@ static json_t *attack_document(const struct rp_bundle *b, const char *name, json
 
 /* The sums and the statement of a bundle with a bent member. What is seen before the predicate is read is seen whatever
  * that says. */
-static void attack_seal(struct rp_bundle *b, const struct fx *x, const struct bend *r, const struct rp_key_pair *key)
+static void attack_seal(struct rp_bundle *b, json_t *honest_facts, json_t *honest_run, const struct bend *r,
+                        const struct rp_key_pair *key)
 {
     const int bent = r->check > RP_CHECK_predicate;
-    RP_JSON *facts = bent ? attack_document(b, "facts.json", x->facts) : json_incref(x->facts);
-    RP_JSON *run = bent ? attack_document(b, "run.json", x->run) : json_incref(x->run);
+    RP_JSON *facts = bent ? attack_document(b, "facts.json", honest_facts) : json_incref(honest_facts);
+    RP_JSON *run = bent ? attack_document(b, "run.json", honest_run) : json_incref(honest_run);
     attack_sums(b, r->member, key);
     attack_sign(b, facts, run, NULL, key);
 }
 
-/* Bytes of a sealed bundle. */
-static void attack_member(const struct fx *x, const struct bend *r)
+/* Whose key sealed what is attacked. */
+static const char *attack_signer(const struct bend *r)
+{
+    return r->level == LEFT ? "signer" : "attacker";
+}
+
+/* Bytes of the bundle at fx_path("attack"), which attack_signer() has sealed; its honest documents. */
+static void attack_sealed(const struct bend *r, json_t *facts, json_t *run)
 {
     struct rp_err err;
     struct rp_bundle b;
     RP_FREE char *path = fx_path("attack");
-    FX_KEY *key = fx_key(r->level == LEFT ? "signer" : "attacker");
-    fx_seal(x, r->level == LEFT ? "signer" : "attacker", "attack");
+    FX_KEY *key = fx_key(attack_signer(r));
     CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
     if (r->level == ENVELOPE) {
         struct rp_envelope e;
@@ -227,7 +233,7 @@ static void attack_member(const struct fx *x, const struct bend *r)
         bend_bytes(attack_bytes(&b, r->member), r);
     }
     if (r->level == SEALED)
-        attack_seal(&b, x, r, key);
+        attack_seal(&b, facts, run, r, key);
     attack_pack(&b);
     rp_bundle_fini(&b);
 }
@@ -262,10 +268,12 @@ static __attribute__((unused)) void attack_on(struct fx *x, const struct bend *r
     RP_FREE char *names = forged ? attack_names(r) : NULL;
     FX_KEY *key = fx_key("signer");
     rp_key_fingerprint(key, print);
-    if (r->level == COMPUTED)
+    if (r->level == COMPUTED) {
         attack_source(x, r);
-    else
-        attack_member(x, r);
+    } else {
+        fx_seal(x, attack_signer(r), "attack");
+        attack_sealed(r, x->facts, x->run);
+    }
     attack_expect_named(r->name, NULL, r->check, r->status, names);
     if (r->level != LEFT && r->check > RP_CHECK_key) /* and who asks for the honest signer never comes that far */
         attack_expect(r->name, print, RP_CHECK_key, 6);

@@ -388,7 +388,8 @@ static int fx_figures(struct rp_figures *out, struct rp_run *r, const struct fx 
         struct rp_telemetry t;
         if (!is->size)
             continue;
-        if (rp_telemetry_parse(&t, i, fx_ranks(x), is->data, is->size, err) < 0)
+        if (rp_telemetry_parse(&t, RP_OF_RANK(i, ".telemetry.jsonl"), rp_telemetry_most(fx_ranks(x)), is->data, is->size,
+                               err) < 0)
             return -1;
         rp_derive_telemetry(out, i, &t, &r->ranks.share[i]);
         rp_telemetry_fini(&t);

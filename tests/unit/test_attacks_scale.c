@@ -229,7 +229,7 @@ static void attack_with(struct fx *x, const struct changes *c)
     CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
     for (int i = 0; i < 4 && c->text[i][0]; i++)
         fx_bend(attack_bytes(&b, c->member), c->text[i][0], c->text[i][1]);
-    attack_seal(&b, x, &(struct bend){.name = c->name, .member = c->member, .check = c->check}, key);
+    attack_seal(&b, x->facts, x->run, &(struct bend){.name = c->name, .member = c->member, .check = c->check}, key);
     attack_pack(&b);
     rp_bundle_fini(&b);
     attack_expect(c->name, NULL, c->check, c->status);

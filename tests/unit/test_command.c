@@ -1,135 +1,11 @@
 /* The bundle of a command: what it has, what verify recomputes of it, and what somebody with a key of their own can
  * change in it. */
-#include "tests/unit/attack.h"
+#include "tests/unit/command_fixture.h"
 
 #include "capture/privacy/secrets.h"
 #include "page/page.h"
-#include "run/derive.h"
-#include "run/seal.h"
 #include "supervise/command.h"
 #include "verify/levels.h"
-
-#define FACTS "facts.json"
-#define RUN "run.json"
-#define OTHER "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
-
-static const char log_text[] = "step,timestamp,loss\n0,0.0,2.5\n1,0.5,2.5\n2,1.0,2.4\n3,1.5,2.4\n4,2.0,2.4\n";
-
-struct command {
-    struct fx x; /* captures, times, build */
-    struct rp_run_documents doc;
-    struct rp_command_facts *facts;
-    struct rp_buf out, errors, file;
-};
-
-static void command_fini(struct command *c)
-{
-    json_decref(c->doc.facts_json);
-    json_decref(c->doc.figures_json);
-    rp_object_fini(c->doc.command, &rp_type_command_facts);
-    rp_object_fini(c->doc.observed, &rp_type_command_figures);
-    free(c->doc.command);
-    free(c->doc.observed);
-    rp_buf_fini(&c->out);
-    rp_buf_fini(&c->errors);
-    rp_buf_fini(&c->file);
-    fx_fini(&c->x);
-}
-
-static void name_file(struct rp_command_facts *f, const char *role, const char *name)
-{
-    struct rp_named_file *one = rp_object_add(&f->file, &f->file_n, &rp_type_named_file);
-    one->role = rp_strdup(role);
-    one->name = rp_strdup(name);
-    one->bytes = 5;
-    RP_FORMAT(one->sha256, "%s", FX_ROOT);
-    one->existed = 1;
-}
-
-static void derive(struct command *c)
-{
-    struct rp_err err = {0}, why = {0};
-    const struct rp_captures node = {c->x.before, c->x.after};
-    const char *log = rp_command_log_member(c->facts);
-    rp_object_fini(c->doc.observed, &rp_type_command_figures);
-    CHECK(rp_derive_command(c->doc.observed, c->facts, &node,
-                            !log                              ? NULL
-                            : strcmp(log, RP_LOG_STDOUT) == 0 ? &c->out
-                            : strcmp(log, RP_LOG_STDERR) == 0 ? &c->errors
-                                                              : &c->file,
-                            &why, &err) == 0,
-          "%s", err.msg);
-    rp_run_documents_write(&c->doc);
-}
-
-/* A complete command whose log is its standard output: 4 steps of 64 samples in 2 s. */
-static void command_init(struct command *c)
-{
-    static const char *const words[] = {"python", "train.py", "--lr", "1e-5"};
-    *c = (struct command){.doc = {.references = 1}};
-    fx_init(&c->x);
-    fx_capture_both(&c->x, "cpu", "threads", json_integer(8));
-    struct rp_command_facts *f = c->facts = c->doc.command = rp_alloc(sizeof *f);
-    c->doc.observed = rp_alloc(sizeof *c->doc.observed);
-    rp_object_read(f, &rp_type_command_facts, c->x.facts); /* what both kinds have */
-    f->name = rp_strdup("python");
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        rp_texts_add(&f->argv, &f->argv_n, rp_strdup(words[i]));
-    f->exit_status = 0;
-    f->signal = RP_NO_INTEGER;
-    f->wall_s = 1.5;
-    f->user_s = 1.25;
-    f->peak_rss_bytes = 1 << 20;
-    f->no_telemetry = rp_strdup("exec takes no samples of GPUs");
-    f->log = rp_alloc(sizeof *f->log);
-    rp_object_init(f->log, &rp_type_log_facts);
-    f->log->format = rp_strdup("csv");
-    f->log->from = rp_strdup("stdout");
-    f->log->name = rp_strdup("python");
-    f->log->unit = rp_strdup("images/s");
-    rp_texts_add(&f->log->set, &f->log->set_n, rp_strdup("global_batch=64"));
-    name_file(f, "input", "train.py");
-    name_file(f, "output", "model.pt");
-    rp_buf_puts(&c->out, log_text);
-    rp_buf_puts(&c->errors, "a warning\n");
-    f->standard_output.bytes = (int64_t)c->out.size;
-    f->standard_error.bytes = (int64_t)c->errors.size;
-    derive(c);
-}
-
-static struct command command_new(void)
-{
-    struct command c;
-    command_init(&c);
-    return c;
-}
-#define COMMAND(c) __attribute__((cleanup(command_fini))) struct command c = command_new()
-
-static void command_members(struct rp_bundle *b, const struct command *c)
-{
-    *b = (struct rp_bundle){0};
-    fx_add_json(b, FACTS, c->doc.facts_json);
-    fx_add_json(b, RUN, c->doc.figures_json);
-    fx_add_json(b, RP_OF_NODE(0, ".before.json"), c->x.before);
-    fx_add_json(b, RP_OF_NODE(0, ".after.json"), c->x.after);
-    fx_add(b, RP_LOG_STDOUT, rp_buf_text(&c->out), c->out.size);
-    fx_add(b, RP_LOG_STDERR, rp_buf_text(&c->errors), c->errors.size);
-    if (c->facts->log && c->facts->log->file)
-        fx_add(b, RP_LOG_FILE, rp_buf_text(&c->file), c->file.size);
-}
-
-static void command_seal(const struct command *c, const char *key, const char *file)
-{
-    struct rp_err err = {0};
-    struct rp_bundle b;
-    RP_FREE char *path = fx_path(file);
-    FX_KEY *k = fx_key(key);
-    command_members(&b, c);
-    RP_BUF bytes = {0};
-    int failed = rp_bundle_seal(&b, k, &bytes, &err) < 0 || rp_write_file(path, bytes.data, bytes.size, 0644, &err) < 0;
-    CHECK(failed == 0, "seal: %s", err.msg);
-    rp_bundle_fini(&b);
-}
 
 /* ---- honest bundles ---- */
 
@@ -179,7 +55,7 @@ TEST(command_without_figures_verifies_with_a_remark)
     COMMAND(c);
     expect_numbers(&c, RP_CHECK_PASSED);
     rp_buf_fini(&c.out);
-    c.facts->standard_output.bytes = 0;
+    c.facts->process->standard_output->bytes = 0;
     expect_numbers(&c, RP_CHECK_NOTE); /* an empty log */
     free(c.facts->log->from);
     c.facts->log->from = rp_strdup("file");
@@ -204,7 +80,7 @@ TEST(command_that_failed_is_incomplete)
     free(c.facts->status);
     c.facts->status = rp_strdup("failed");
     c.facts->reason = rp_strdup("the command ended with status 1");
-    c.facts->exit_status = 1;
+    c.facts->process->exit_status = 1;
     derive(&c);
     command_seal(&c, "signer", "sealed");
     accept("sealed", NULL, RP_VERDICT_INCOMPLETE);
@@ -217,33 +93,34 @@ TEST(log_with_too_many_results_is_not_read_and_samples_are_bounded)
     rp_buf_fini(&c.out);
     rp_buf_puts(&c.out, "step,time\n");
     for (int i = 0; i < 30000; i++)
-        rp_buf_printf(&c.out, "%d,0.5\n", i);
-    c.facts->standard_output.bytes = (int64_t)c.out.size;
+        rp_buf_printf(&c.out, "%d,0.00001\n", i);
+    c.facts->process->standard_output->bytes = (int64_t)c.out.size;
     expect_numbers(&c, RP_CHECK_PASSED);
     CHECK(json_array_size(c.doc.observed->log->result) == 1 &&
               !json_object_get(json_array_get(c.doc.observed->log->result, 0), "samples"),
           "30,000 samples are in run.json");
 }
 
-TEST(log_that_times_more_than_the_command_took_is_a_warning)
+TEST(log_that_times_more_than_the_command_took_fails)
 {
     COMMAND(c);
     command_seal(&c, "signer", "sealed");
     expect_state_of("sealed", RP_CHECK_time, RP_CHECK_PASSED); /* 1.5 s of 1.5 s */
-    c.facts->wall_s = 0.25;
-    c.facts->user_s = 0.25;
+    c.facts->process->end_ns = START_NS + 250000000;
+    c.facts->process->user_s = 0.25;
     derive(&c);
     command_seal(&c, "signer", "sealed");
-    expect_state_of("sealed", RP_CHECK_time, RP_CHECK_WARNING);
+    RP_FREE char *path = fx_path("sealed");
+    RP_VERIFICATION v = {0};
+    struct rp_err err = {0};
+    const struct rp_verify_opts o = {.any_key = 1};
+    CHECK(rp_verify(&v, path, &o, &err) < 0 && err.code == RP_MISMATCH &&
+              v.check[RP_CHECK_time].state == RP_CHECK_FAILED,
+          "%s", err.msg);
+    CHECK(rp_level_of(&v, RP_LEVEL_consistent).state != RP_LEVEL_YES, "consistent");
 }
 
 /* ---- what readers see ---- */
-
-static void replace_text(char **to, const char *text)
-{
-    free(*to);
-    *to = rp_strdup(text);
-}
 
 /* Neither a terminal, nor Markdown, nor a browser obeys what a signer wrote. */
 TEST(texts_of_a_command_are_shown_as_texts)
@@ -258,11 +135,11 @@ TEST(texts_of_a_command_are_shown_as_texts)
     replace_text(&c.facts->no_telemetry, hostile);
     replace_text(&c.facts->status, "failed");
     c.facts->reason = rp_strdup(hostile);
-    c.facts->exit_status = 1;
+    c.facts->process->exit_status = 1;
     rp_texts_add(&c.facts->log->set, &c.facts->log->set_n, rp_strdup(label));
     rp_buf_fini(&c.errors);
     rp_buf_puts(&c.errors, log);
-    c.facts->standard_error.bytes = (int64_t)c.errors.size;
+    c.facts->process->standard_error->bytes = (int64_t)c.errors.size;
     derive(&c);
     command_seal(&c, "signer", "sealed");
     RP_FREE char *path = fx_path("sealed");
@@ -305,7 +182,7 @@ TEST(log_with_several_results_has_no_rate_of_its_own)
                         "     2097152        524288     float     sum      -1    80.00   26.21   26.21      0    81.00 "
                         "  25.89   25.89      0\n"
                         "# Avg bus bandwidth    : 23.4\n");
-    c.facts->standard_output.bytes = (int64_t)c.out.size;
+    c.facts->process->standard_output->bytes = (int64_t)c.out.size;
     rp_object_fini(c.facts->log, &rp_type_log_facts);
     rp_object_init(c.facts->log, &rp_type_log_facts);
     c.facts->log->format = rp_strdup("nccl");
@@ -355,11 +232,11 @@ static const struct bend changed[] = {
     {"other words", FACTS, "/argv/3", "\"1e-4\"", SEALED, RP_CHECK_numbers, 5},
     {"no words", FACTS, "/argv", NULL, SEALED, RP_CHECK_schema, 4},
     {"another input", FACTS, "/file/0/sha256", "\"" OTHER "\"", SEALED, RP_CHECK_numbers, 5},
-    {"a failure that is complete", FACTS, "/exit_status", "1", SEALED, RP_CHECK_status, 5},
-    {"a signal that is complete", FACTS, "/exit_status", "null", SEALED, RP_CHECK_status, 5},
+    {"a failure that is complete", FACTS, "/process/0/exit_status", "1", SEALED, RP_CHECK_numbers, 5},
+    {"a signal that is complete", FACTS, "/process/0/signal", "9", SEALED, RP_CHECK_numbers, 5},
     {"a complete command with an excuse", FACTS, "/reason", "\"out of memory\"", SEALED, RP_CHECK_status, 5},
-    {"longer than the session", FACTS, "/wall_s", "60.0", SEALED, RP_CHECK_time, 5},
-    {"more processor time than there was", FACTS, "/user_s", "1e6", SEALED, RP_CHECK_time, 5},
+    {"longer than the session", FACTS, "/process/0/end_ns", "90000000000", SEALED, RP_CHECK_numbers, 5},
+    {"more processor time than there was", FACTS, "/process/0/user_s", "1e6", SEALED, RP_CHECK_numbers, 5},
     {"an end before the second capture began", FACTS, "/ended_at", "\"2027-09-21T14:13:20Z\"", SEALED, RP_CHECK_time,
      5},
     {"another program that observed", FACTS, "/tool/commit",
@@ -367,8 +244,8 @@ static const struct bend changed[] = {
      "0123456789abcdef0123456789abcdef01234567"
      "\"",
      SEALED, RP_CHECK_environment, 5},
-    {"more left out than there was", FACTS, "/standard_output/dropped", "100000", SEALED, RP_CHECK_schema, 4},
-    {"a stream of other length", FACTS, "/standard_error/bytes", "9", SEALED, RP_CHECK_schema, 4},
+    {"more left out than there was", FACTS, "/process/0/standard_output/dropped", "100000", SEALED, RP_CHECK_schema, 4},
+    {"a stream of other length", FACTS, "/process/0/standard_error/bytes", "9", SEALED, RP_CHECK_schema, 4},
     {"a log file that is not there", FACTS, "/log/file", "{\"bytes\": 0, \"dropped\": 0, \"hidden\": 0}", SEALED,
      RP_CHECK_schema, 4},
     {"the facts of a run", FACTS, "/schema", "\"" RP_FACTS_SCHEMA "\"", SEALED, RP_CHECK_schema, 4},
@@ -381,37 +258,6 @@ static const struct bend changed[] = {
     {"a measurement by somebody else", "statement.dsse.json", "\"measured_by\": \"log\"", "\"measured_by\": \"replay\"",
      ENVELOPE, RP_CHECK_statement, 4},
 };
-
-/* What attack_member() does, of a command. */
-static void attack_command(const struct command *c, const struct bend *r)
-{
-    struct rp_err err = {0};
-    struct rp_bundle b;
-    RP_FREE char *path = fx_path("attack");
-    FX_KEY *key = fx_key(r->level == LEFT ? "signer" : "attacker");
-    command_seal(c, r->level == LEFT ? "signer" : "attacker", "attack");
-    CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
-    if (r->level == ENVELOPE) {
-        struct rp_envelope e;
-        const struct rp_buf *is = attack_bytes(&b, "statement.dsse.json");
-        CHECK(rp_dsse_parse(&e, is->data, is->size, &err) == 0, "%s", err.msg);
-        bend_bytes(&e.payload, r);
-        attack_sign(&b, NULL, NULL, &e.payload, key);
-        rp_envelope_fini(&e);
-    } else {
-        bend_bytes(attack_bytes(&b, r->member), r);
-    }
-    if (r->level == SEALED) {
-        RP_JSON *facts = attack_document(&b, FACTS, c->doc.facts_json),
-                *run = attack_document(&b, RUN, c->doc.figures_json);
-        const int bent = r->check > RP_CHECK_schema; /* a predicate of another kind would be seen first */
-        attack_sums(&b, r->member, key);
-        attack_sign(&b, bent ? facts : c->doc.facts_json, bent ? run : c->doc.figures_json, NULL, key);
-    }
-    attack_pack(&b);
-    rp_bundle_fini(&b);
-    attack_expect(r->name, NULL, r->check, r->status);
-}
 
 TEST(changes_of_a_command_are_seen)
 {
@@ -427,7 +273,7 @@ TEST(log_that_was_invented_is_the_signers_word)
     COMMAND(c);
     rp_buf_fini(&c.out);
     rp_buf_puts(&c.out, "step,timestamp\n0,0.0\n1,0.001\n2,0.002\n3,0.003\n");
-    c.facts->standard_output.bytes = (int64_t)c.out.size;
+    c.facts->process->standard_output->bytes = (int64_t)c.out.size;
     derive(&c);
     command_seal(&c, "attacker", "attack");
     attack_expect("an invented log, everything made again", NULL, KEY_ALONE);
@@ -469,6 +315,8 @@ TEST(members_of_the_other_kind_are_refused)
     attack_with("no standard output, by which a command is known", NULL, RP_LOG_STDOUT, RP_CHECK_container, 4);
     attack_with("a log that facts.json does not have", RP_LOG_FILE, NULL, RP_CHECK_schema, 4);
     attack_with("a capture of another node", "env/node1.before.json", NULL, RP_CHECK_schema, 4);
+    attack_with("the output of another process", RP_OF_PROCESS(1, ".stdout"), NULL, RP_CHECK_schema, 4);
+    attack_with("samples of a GPU that facts.json does not have", "telemetry/device0.jsonl", NULL, RP_CHECK_schema, 4);
 
     FX(x); /* and the other way round */
     struct rp_err err = {0};
@@ -477,7 +325,7 @@ TEST(members_of_the_other_kind_are_refused)
     FX_KEY *key = fx_key("attacker");
     fx_members(&b, &x);
     fx_add(&b, RP_LOG_STDERR, "x\n", 2);
-    CHECK(rp_bundle_seal(&b, key, &file, &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "log/stderr"), "%s",
+    CHECK(rp_bundle_seal(&b, key, &file, &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, RP_LOG_STDERR), "%s",
           err.msg);
     rp_bundle_fini(&b);
 }

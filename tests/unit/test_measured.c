@@ -330,7 +330,7 @@ TEST(long_runs_are_thinned_out)
             rp_sampling_add(&s, body);
         }
         rp_sampling_write(&text, &s);
-        CHECK(!*s.reason && rp_telemetry_parse(&again, 0, 1, rp_buf_text(&text), text.size, &err) == 0, "%s%s", s.reason, err.msg);
+        CHECK(!*s.reason && rp_telemetry_parse(&again, "samples", rp_telemetry_most(1), rp_buf_text(&text), text.size, &err) == 0, "%s%s", s.reason, err.msg);
         CHECK(again.n == cases[i].kept && again.every == cases[i].every, "of %lld: %lld kept, one in %lld", (long long)cases[i].taken, (long long)again.n,
               (long long)again.every);
         rp_telemetry_fini(&again);

@@ -188,7 +188,7 @@ TEST(lines_of_all_ranks_are_bounded)
         RP_BUF lines = {0};
         for (int k = 0; k < n; k++)
             rp_buf_printf(&lines, "{\"n\":%d,\"ns\":%d,\"power_mw\":300000,\"throttle\":[]}\n", k, 5000 + 100 * k);
-        int failed = rp_telemetry_parse(&t, 999, 1000, lines.data, lines.size, &err) < 0;
+        int failed = rp_telemetry_parse(&t, RP_OF_RANK(999, ".telemetry.jsonl"), rp_telemetry_most(1000), lines.data, lines.size, &err) < 0;
         CHECK(failed == (n > 64) && (!failed || err.code == RP_MISMATCH), "%d lines: %s", n, err.msg);
         if (!failed)
             rp_telemetry_fini(&t);

@@ -30,6 +30,7 @@ static const struct owner {
     {"agreement/environment/*/varies", NO_CHECK},
     {"agreement", RP_CHECK_agreement},
     {"rank/*/telemetry", RP_CHECK_telemetry},
+    {"device", RP_CHECK_telemetry}, /* of a command */
     {"telemetry", RP_CHECK_telemetry},
     {"rank", RP_CHECK_ranks},
     {"world", RP_CHECK_ranks},
@@ -91,11 +92,12 @@ static int is_owned(const char *path, int check)
     return owner_of(of_figures, path) == check;
 }
 
-/* Of a command, whose figures no other check explains but the changes of its machine. */
+/* Of a command, whose figures no other check explains but the changes of its machine and its devices. */
 static int is_owned_of_command(const char *path, int check)
 {
     const int owner = owner_of(of_figures, path);
-    return (owner == NO_CHECK || owner == RP_CHECK_changes ? owner : RP_CHECK_numbers) == check;
+    const int has_own = owner == NO_CHECK || owner == RP_CHECK_changes || owner == RP_CHECK_telemetry;
+    return (has_own ? owner : RP_CHECK_numbers) == check;
 }
 
 /* ---- the figures ---- */
@@ -119,14 +121,18 @@ void rp_verify_derived_free(struct rp_verify_derived *d)
 }
 
 /* From the sealed bytes of the log; `figures` has what checks of captures read. */
-static void derive_command(const struct rp_verify_state *s, struct rp_verify_derived *d)
+static void derive_command(struct rp_verify_state *s, struct rp_verify_derived *d)
 {
     const struct rp_command_facts *facts = s->run.doc->command;
-    const char *name = rp_command_log_member(facts);
+    char at[RP_MEMBER_NAME];
+    const char *name = rp_command_log_member(at, facts);
     const struct rp_member *log = name ? rp_bundle_find(&s->bundle, name) : NULL;
     struct rp_command_figures figures;
     d->failed = rp_derive_command(&figures, facts, s->run.node, log ? &log->bytes : NULL, &d->log, &d->why) < 0;
     if (!d->failed) {
+        if (rp_verify_read_devices(s, &figures, &d->telemetry) < 0)
+            RP_BUG_IF(d->telemetry.code == RP_OK);
+        rp_derive_devices(&figures);
         d->json = rp_object_json(&figures, &rp_type_command_figures);
         json_object_set_new(d->json, "schema", json_string(RP_COMMAND_SCHEMA));
         rp_object_read(&d->figures, &rp_type_figures, d->json);
@@ -194,9 +200,10 @@ static int check_log(const struct rp_verify_derived *d, const struct rp_run_docu
     if (!doc->observed->log->read)
         return rp_check_note(result, "the importer '%.31s' finds no figure in the log: %.300s", log->format,
                              d->log.msg);
+    const struct rp_command_process *p = &doc->command->process[log->process];
     const struct rp_kept_facts *kept = log->file                          ? log->file
-                                       : strcmp(log->from, "stdout") == 0 ? &doc->command->standard_output
-                                                                          : &doc->command->standard_error;
+                                       : strcmp(log->from, "stdout") == 0 ? p->standard_output
+                                                                          : p->standard_error;
     const int64_t n = (int64_t)json_array_size(doc->observed->log->result);
     if (kept->dropped)
         return rp_check_note(result,
@@ -340,8 +347,8 @@ int rp_check_claims(struct rp_verify_state *s, struct rp_check_result *result, s
     if (s->run.doc->command)
         return rp_check_note(result,
                              "not recomputed, the signer's word: what the command did, its output and its log, "
-                             "captures; of facts.json %s",
-                             rp_buf_text(&facts));
+                             "captures%s; of facts.json %s",
+                             s->run.figures->telemetry ? ", telemetry" : "", rp_buf_text(&facts));
     describe_replayed(rest, s);
     return rp_check_note(
         result, "not recomputed, the signer's word: when steps began and ended, captures%s%s%s; of facts.json %s",

@@ -55,7 +55,7 @@ static int read_documents(struct rp_verify_state *s, struct rp_err *err)
         return -1;
     s->run.facts = &s->run.doc->facts;
     s->run.figures = &s->run.doc->figures;
-    s->run.nodes = s->run.doc->command ? 1 : (int)s->run.figures->world.nodes;
+    s->run.nodes = (int)(is_command ? s->run.figures->node_n : s->run.figures->world.nodes);
     s->run.node = rp_alloc((size_t)s->run.nodes * sizeof *s->run.node);
     if (is_command)
         rp_command_sha256(s->run.recipe_sha256, s->run.doc->command);
@@ -76,8 +76,14 @@ static int is_in_world(const char *name, const char *of, int64_t n)
 static int check_world(const struct rp_verify_state *s, struct rp_err *err)
 {
     const int64_t ranks = s->run.facts->rank_n;
+    const struct rp_command_facts *c = s->run.doc->command;
     for (int i = 0; i < s->bundle.n; i++) {
         const char *name = s->bundle.member[i].name;
+        if (c && (!is_in_world(name, "log/process", c->process_n) || !is_in_world(name, "telemetry/device", c->device_n)))
+            return rp_fail(err, RP_MALFORMED,
+                           "member '%s' is of a process or device that the command does not have (facts.json: %" PRId64
+                           " processes, %" PRId64 " devices)",
+                           name, c->process_n, c->device_n);
         if (!is_in_world(name, "steps/rank", ranks) || !is_in_world(name, "env/node", s->run.nodes))
             return rp_fail(err, RP_MALFORMED,
                            "member '%s' is of a rank or node that the run does not have (facts.json: %" PRId64
@@ -149,7 +155,7 @@ static int read_nodes(struct rp_verify_state *s, struct rp_err *err)
 
 /* What a member of log/ has, and facts.json says of it: "kept" bytes and those that are left out. */
 static int check_log_member(const struct rp_verify_state *s, const char *name, const struct rp_kept_facts *is,
-                            struct rp_err *err)
+                            size_t most, struct rp_err *err)
 {
     const struct rp_member *m = rp_bundle_find(&s->bundle, name);
     if (!m != !is)
@@ -157,6 +163,9 @@ static int check_log_member(const struct rp_verify_state *s, const char *name, c
                        m ? "there" : "missing");
     if (is && is->dropped > is->bytes)
         return rp_fail(err, RP_MALFORMED, "facts.json: of %s more bytes were dropped than there were", name);
+    if (is && m->bytes.size > most)
+        return rp_fail(err, RP_MALFORMED, "member '%s' has %zu bytes; of its process the bundle has %zu at most", name,
+                       m->bytes.size, most);
     if (is && !is->hidden && (int64_t)m->bytes.size != is->bytes - is->dropped)
         return rp_fail(err, RP_MALFORMED, "member '%s' has %zu bytes; by facts.json it has %" PRId64, name,
                        m->bytes.size, is->bytes - is->dropped);
@@ -166,13 +175,24 @@ static int check_log_member(const struct rp_verify_state *s, const char *name, c
 static int check_command(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_command_facts *c = s->run.doc->command;
-    if (check_log_member(s, RP_LOG_STDOUT, &c->standard_output, err) < 0 ||
-        check_log_member(s, RP_LOG_STDERR, &c->standard_error, err) < 0 ||
-        check_log_member(s, RP_LOG_FILE, c->log ? c->log->file : NULL, err) < 0)
+    const char *log = rp_command_log_member((char[RP_MEMBER_NAME]){0}, c);
+    for (int64_t i = 0; i < c->process_n; i++) {
+        const struct rp_command_process *p = &c->process[i];
+        const char *out = RP_OF_PROCESS((int)i, ".stdout"), *error = RP_OF_PROCESS((int)i, ".stderr");
+        const size_t out_most = rp_command_output_most(c->process_n, log && strcmp(log, out) == 0),
+                     error_most = rp_command_output_most(c->process_n, log && strcmp(log, error) == 0);
+        if (check_log_member(s, out, p->standard_output, out_most, err) < 0 ||
+            check_log_member(s, error, p->standard_error, error_most, err) < 0)
+            return -1;
+    }
+    if (check_log_member(s, RP_LOG_FILE, c->log ? c->log->file : NULL, RP_BUNDLE_LOG_MAX, err) < 0)
         return -1;
     if (!c->argv_n)
         return rp_fail(err, RP_MALFORMED, "facts.json: argv is missing");
-    return rp_check_text(result, "facts.json, run.json and 2 captures follow their schemas");
+    if (c->launch ? c->launch->size != c->process_n : c->process_n != 1)
+        return rp_fail(err, RP_MALFORMED, "facts.json: %" PRId64 " processes, but the launcher started %" PRId64, c->process_n,
+                       c->launch ? c->launch->size : 1);
+    return rp_check_text(result, "facts.json, run.json and %d captures follow their schemas", 2 * s->run.nodes);
 }
 
 int rp_check_schema(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
@@ -380,16 +400,58 @@ int rp_check_predicate(struct rp_verify_state *s, struct rp_check_result *result
     return 0;
 }
 
+/* By the clock of process 0, with what is not known of the clocks. */
+static int ended_before(const struct rp_command_process *a, const struct rp_command_process *b)
+{
+    const int64_t error = (a->clock.error_ns > 0 ? a->clock.error_ns : 0) + (b->clock.error_ns > 0 ? b->clock.error_ns : 0);
+    return a->end_ns - a->clock.monotonic_ns + error < b->end_ns - b->clock.monotonic_ns;
+}
+
+static int failed_by_itself(const struct rp_command_process *p)
+{
+    return p->exit_status != 0 && !p->stopped;
+}
+
+/* A process has one end, and that of the command is the first that failed by itself; one that is gone has no times. */
+static int check_ends(const struct rp_command_facts *c, struct rp_err *err)
+{
+    const struct rp_command_process *last = &c->process[c->ended_by];
+    const char *why = NULL;
+    int64_t failed = 0;
+    for (int64_t i = 0; i < c->process_n; i++) {
+        const struct rp_command_process *p = &c->process[i];
+        const int ends = (p->exit_status != RP_NO_INTEGER) + (p->signal != RP_NO_INTEGER), is_gone = p->start_ns == RP_NO_INTEGER;
+        if (ends > 1 || (ends == 0) != is_gone)
+            return rp_fail(err, RP_MISMATCH, "process %" PRId64 " %s", i,
+                           ends > 1  ? "ended in two ways"
+                           : is_gone ? "has an end, but no times"
+                                     : "has times, but no end");
+        failed += p->exit_status != 0;
+        if (!is_gone && last->start_ns != RP_NO_INTEGER && failed_by_itself(p) && ended_before(p, last))
+            why = "which failed after another";
+    }
+    if (!failed && c->ended_by)
+        why = "and none failed";
+    if (failed && !failed_by_itself(last))
+        why = last->stopped ? "which was stopped after another had failed" : "which did not fail";
+    return why ? rp_fail(err, RP_MISMATCH, "the end of the command is said to be that of process %" PRId64 ", %s", c->ended_by, why)
+               : 0;
+}
+
 int rp_check_status(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_facts *f = s->run.facts;
+    if (s->run.doc->command && check_ends(s->run.doc->command, err) < 0)
+        return -1;
     if (!rp_facts_complete(f))
         return rp_check_note(result, "the run is marked %s: %s", f->status, f->reason ? f->reason : "no reason given");
     if (f->reason)
         return rp_fail(err, RP_MISMATCH, "the run is marked complete, but gives a reason for ending early");
     const struct rp_command_facts *c = s->run.doc->command;
-    if (c && c->exit_status != 0)
-        return rp_fail(err, RP_MISMATCH, "the command is marked complete, but did not exit with status 0");
+    for (int64_t i = 0; c && i < c->process_n; i++)
+        if (c->process[i].exit_status != 0 || c->process[i].stopped)
+            return rp_fail(err, RP_MISMATCH, "the command is marked complete, but process %" PRId64 " did not exit with status 0",
+                           i);
     return rp_check_text(result, "complete");
 }
 

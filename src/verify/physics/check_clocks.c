@@ -8,11 +8,8 @@
 #include <inttypes.h>
 #include <math.h>
 
-#define WALL_SLACK_S 1.001   /* wall times are truncated to seconds */
-#define CLOCK_DRIFT 1.01     /* the wall clock may be slewed against the monotonic one */
 #define CLOCK_SET 1767225600.0 /* 2026: an earlier clock here was never set */
 #define FUTURE_S 86400.0     /* a clock may be wrong by a day */
-#define FAST_S 300.0         /* but one that is set by the network is not that fast */
 #define UNNAMED_S 30.0       /* a run may spend this much outside its phases */
 #define UNNAMED_PART 0.5
 
@@ -75,20 +72,19 @@ static int check_phases(const struct rp_verify_state *s, struct rp_err *err)
         rp_run_rank_text(who, &s->run, " of ", i, "");
         if (rp_facts_complete(f) && !(is && is->timed >= 0))
             return rp_fail(err, RP_MISMATCH, "the run is complete, but phases_s%s has no 'timed'", who);
-        if (sum > f->elapsed_s * CLOCK_DRIFT + WALL_SLACK_S)
+        if (sum > f->elapsed_s * RP_CLOCK_DRIFT + RP_WALL_SLACK_S)
             return rp_fail(err, RP_MISMATCH, "the phases%s add up to %.3f s, but the whole run took %.3f s", who, sum,
                            f->elapsed_s);
     }
     return 0;
 }
 
-/* How long after others had the bundle its run ended, by the signer's clock: 0 or less where that is possible. */
-static double ended_late(const struct rp_verify_state *s, double end, const char **than)
+double rp_verify_ended_late(const struct rp_verify_state *s, double end, const char **than)
 {
     const int64_t stamped = s->v->stamped_ns, came = s->o->received_ns;
     const int first = stamped && (!came || stamped < came);
     *than = first ? "a time stamp of its bundle" : "the bundle came (--received)";
-    return stamped || came ? end - (double)(first ? stamped : came) / 1e9 - FAST_S : 0;
+    return stamped || came ? end - (double)(first ? stamped : came) / 1e9 - RP_FAST_S : 0;
 }
 
 /* Steps on a GPU have times by its own clock. */
@@ -98,8 +94,7 @@ static int lacks_device_times(const struct rp_verify_state *s)
            isnan(s->run.figures->results.device_share);
 }
 
-/* Dates, captures and clocks of others; *end: when the run ended. */
-static int check_wall_times(const struct rp_verify_state *s, double *end, struct rp_err *err)
+int rp_verify_wall_times(const struct rp_verify_state *s, double *end, struct rp_err *err)
 {
     const struct rp_facts *f = s->run.facts;
     const double start = rp_wall_time(f->started_at), now = (double)rp_wall_ns() / 1e9,
@@ -110,7 +105,7 @@ static int check_wall_times(const struct rp_verify_state *s, double *end, struct
     if (isnan(start) || isnan(*end) || isnan(before) || isnan(after))
         return rp_fail(err, RP_MISMATCH, "a date in facts.json or a capture does not exist");
     const double apart = *end - start;
-    if (apart < 0 || f->elapsed_s > apart + WALL_SLACK_S || f->elapsed_s < apart - WALL_SLACK_S)
+    if (apart < 0 || f->elapsed_s > apart + RP_WALL_SLACK_S || f->elapsed_s < apart - RP_WALL_SLACK_S)
         return rp_fail(err, RP_MISMATCH, "elapsed_s is %.3f, but started_at and ended_at are %.0f s apart",
                        f->elapsed_s, apart);
     if (before < start || before > *end || after < *end)
@@ -124,38 +119,10 @@ static int check_wall_times(const struct rp_verify_state *s, double *end, struct
     return 0;
 }
 
-/* Of a command: its dates and captures, and that it had no more processor time than there were processors. */
-static int check_command_time(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
-{
-    const struct rp_command_facts *c = s->run.doc->command;
-    double end, threads;
-    const char *than;
-    if (check_wall_times(s, &end, err) < 0)
-        return -1;
-    if (c->wall_s > c->elapsed_s * CLOCK_DRIFT + WALL_SLACK_S)
-        return rp_fail(err, RP_MISMATCH, "the command took %.3f s, but with the capture before it only %.3f s",
-                       c->wall_s, c->elapsed_s);
-    if (rp_known_number(s->run.node[0].before, "probes.cpu.threads", &threads) == 0 &&
-        c->user_s + c->system_s > threads * (c->wall_s * CLOCK_DRIFT + WALL_SLACK_S))
-        return rp_fail(err, RP_MISMATCH, "the command took %.1f s of processor time in %.1f s on %.0f threads",
-                       c->user_s + c->system_s, c->wall_s, threads);
-    const double late = ended_late(s, end, &than);
-    if (late > 0)
-        return rp_check_warn(
-            result, "the command ended %.0f s after %s: the signer's clock is fast, or its times were invented",
-            late + FAST_S, than);
-    if (rp_command_too_short(c, s->run.doc->observed))
-        return rp_check_warn(
-            result,
-            "the log times %.1f s, but the command took %.1f s: it is the log of something else, or was misread",
-            rp_command_log_s(s->run.doc->observed), c->wall_s);
-    return rp_check_text(result, "the command took %.1f s, between its captures", c->wall_s);
-}
-
 int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     if (s->run.doc->command)
-        return check_command_time(s, result, err);
+        return rp_verify_command_time(s, result, err);
     int64_t n;
     const struct rp_step_record *step = steps_of(&s->run.records, &n);
     const struct rp_phases *phases = s->run.facts->rank[s->run.ranks.slowest].phases_s;
@@ -163,19 +130,19 @@ int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, str
                  span = n ? (double)(step[n - 1].end_ns - step[0].start_ns) / 1e9 : 0;
     double end;
     const char *than;
-    if (check_wall_times(s, &end, err) < 0)
+    if (rp_verify_wall_times(s, &end, err) < 0)
         return -1;
-    if (span > elapsed * CLOCK_DRIFT + WALL_SLACK_S)
+    if (span > elapsed * RP_CLOCK_DRIFT + RP_WALL_SLACK_S)
         return rp_fail(err, RP_MISMATCH, "the steps span %.3f s, but the whole run took %.3f s", span, elapsed);
     if (check_records(s, err) < 0 || check_phases(s, err) < 0)
         return -1;
-    const double unnamed = phases ? elapsed - sum_phases(phases) : 0, late = ended_late(s, end, &than);
+    const double unnamed = phases ? elapsed - sum_phases(phases) : 0, late = rp_verify_ended_late(s, end, &than);
     if (unnamed > UNNAMED_S + UNNAMED_PART * elapsed)
         return rp_check_warn(result, "steps span %.1f s of a run of %.1f s, %.1f s are outside all phases", span,
                              elapsed, unnamed);
     if (late > 0)
         return rp_check_warn(result, "the run ended %.0f s after %s: the signer's clock is fast, or its times were invented",
-                             late + FAST_S, than);
+                             late + RP_FAST_S, than);
     if (lacks_device_times(s))
         return rp_check_warn(result, "the steps have no device_ns, their time by the clock of the device, which every GPU has");
     return rp_check_text(result, "steps span %.1f s of a run of %.1f s, in order and without overlap", span, elapsed);

@@ -162,13 +162,15 @@ static int check_times(const struct rp_verify_state *s, int rank, const struct r
 /* The samples of a rank, which are kept of the slowest one: the times of the run are its. */
 static int read_samples(struct rp_verify_state *s, struct rp_figures *f, int rank, struct rp_err *err)
 {
-    const struct rp_member *m = rp_bundle_find(&s->bundle, RP_OF_RANK(rank, ".telemetry.jsonl"));
+    const char *name = RP_OF_RANK(rank, ".telemetry.jsonl");
+    const struct rp_member *m = rp_bundle_find(&s->bundle, name);
     struct rp_telemetry parsed;
     if (m && rp_rank_on_cpu(s->run.facts, rank))
         return rp_fail(err, RP_MISMATCH, "there is telemetry of a device, but the CPU backend trained");
     if (!m)
         return 0;
-    if (rp_telemetry_parse(&parsed, rank, s->run.ranks.ranks, rp_buf_text(&m->bytes), m->bytes.size, err) < 0)
+    if (rp_telemetry_parse(&parsed, name, rp_telemetry_most(s->run.ranks.ranks), rp_buf_text(&m->bytes), m->bytes.size,
+                           err) < 0)
         return -1;
     const int failed = parsed.n < 1 ? rp_fail(err, RP_MALFORMED, "the telemetry has no line") < 0
                                     : check_times(s, rank, &parsed, err) < 0;
@@ -272,6 +274,8 @@ static void warn_of_reason(const struct rp_verify_state *s, struct rp_check_resu
 int rp_check_telemetry(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     struct telemetry_seen seen = {.without = -1};
+    if (s->run.doc->command)
+        return rp_verify_command_telemetry(s, result, err);
     if (!rp_verify_figures(s))
         return rp_check_skip(result, "not compared: the records do not agree with the settings");
     if (rp_verify_follows(s, RP_CHECK_telemetry, err) < 0)

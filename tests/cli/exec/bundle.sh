@@ -48,7 +48,7 @@ exit_of 7 "$REPRO" verify "$TOP/results/epyc-2core-2026-11-27/bert_fp32.repro.ta
 exit_of 7 "$REPRO" replicate a.repro.tar.zst
 says "is the bundle of a command (repro exec)"
 exit_of 7 "$REPRO" export mllog a.repro.tar.zst
-says "repro inspect BUNDLE log/stdout"
+says "repro inspect BUNDLE log/process0.stdout"
 exit_of 2 "$REPRO" estimate bert_fp32 --from a.repro.tar.zst
 
 # a policy for runs refuses it, unless it allows commands; then no rule about training holds

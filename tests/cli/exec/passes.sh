@@ -8,8 +8,8 @@
 exit_of 0 "$REPRO" exec -o a.repro.tar.zst -- ./train.sh 3
 cmp plain.txt out.txt || fail "standard output is another"
 grep -qx "a warning" err.txt || fail "standard error is lost"
-"$REPRO" inspect a.repro.tar.zst log/stdout | cmp - plain.txt || fail "the bundle has another output"
-"$REPRO" inspect a.repro.tar.zst log/stderr | cmp - plain.err || fail "the bundle has another standard error"
+"$REPRO" inspect a.repro.tar.zst log/process0.stdout | cmp - plain.txt || fail "the bundle has another output"
+"$REPRO" inspect a.repro.tar.zst log/process0.stderr | cmp - plain.err || fail "the bundle has another standard error"
 echo given | "$REPRO" exec -q -o in.repro.tar.zst -- cat >out.txt || fail "cat"
 grep -qx given out.txt || fail "standard input is not the command's"
 
@@ -18,9 +18,9 @@ exit_of 3 "$REPRO" exec -o b.repro.tar.zst -- ./train.sh 3 3
 says "the command ended with status 3: sealed as failed"
 exit_of 10 "$REPRO" verify b.repro.tar.zst
 exit_of 0 "$REPRO" verify a.repro.tar.zst
-"$REPRO" inspect b.repro.tar.zst facts.json | jq -e '.status == "failed" and .exit_status == 3 and .signal == null' >/dev/null || fail "another end"
+"$REPRO" inspect b.repro.tar.zst facts.json | jq -e '.status == "failed" and (.process[0] | .exit_status == 3 and .signal == null)' >/dev/null || fail "another end"
 exit_of 137 "$REPRO" exec -o c.repro.tar.zst -- sh -c 'kill -9 $$'
-"$REPRO" inspect c.repro.tar.zst facts.json | jq -e '.status == "failed" and .exit_status == null and .signal == 9' >/dev/null || fail "no signal"
+"$REPRO" inspect c.repro.tar.zst facts.json | jq -e '.status == "failed" and (.process[0] | .exit_status == null and .signal == 9)' >/dev/null || fail "no signal"
 exit_of 10 "$REPRO" verify c.repro.tar.zst
 
 # what cannot be started: the statuses of shells, a clear message, and nothing sealed
@@ -88,7 +88,7 @@ if command -v pgrep >/dev/null; then
     status=0
     wait $pid || status=$?
     [ $status = 143 ] || fail "status $status of a command that a signal ended"
-    "$REPRO" inspect ended.repro.tar.zst facts.json | jq -e '.status == "incomplete" and .signal == 15' >/dev/null || fail "not incomplete"
+    "$REPRO" inspect ended.repro.tar.zst facts.json | jq -e '.status == "incomplete" and .process[0].signal == 15' >/dev/null || fail "not incomplete"
     exit_of 10 "$REPRO" verify ended.repro.tar.zst
 else
     kill -9 $pid
@@ -109,13 +109,13 @@ grep -qx 141 status.txt || fail "status $(cat status.txt) after a closed pipe"
 exit_of 10 "$REPRO" verify head.repro.tar.zst
 
 # 50 MB: all of it comes through, the beginning and the end are kept, in whole lines
-exit_of 0 "$REPRO" exec --log csv $table -o large.repro.tar.zst -- awk 'BEGIN { print "step,timestamp"; for (i = 0; i < 3600000; i++) printf "%d,%d.0\n", i, i }'
+exit_of 0 "$REPRO" exec --log csv $table -o large.repro.tar.zst -- awk 'BEGIN { print "step,timestamp"; for (i = 0; i < 3600000; i++) printf "%d,%.8f\n", i, i / 1e8 }'
 [ "$(wc -c <out.txt)" -gt 50000000 ] || fail "the output is cut: $(wc -c <out.txt)"
-"$REPRO" inspect large.repro.tar.zst log/stdout >kept.txt
-[ "$(wc -c <kept.txt)" -le 6291456 ] && head -n 3 kept.txt | tail -n 1 | grep -qx "1,1.0" && tail -n 1 kept.txt | grep -qx "3599999,3599999.0" ||
+"$REPRO" inspect large.repro.tar.zst log/process0.stdout >kept.txt
+[ "$(wc -c <kept.txt)" -le 6291456 ] && head -n 3 kept.txt | tail -n 1 | grep -qx "1,0.00000001" && tail -n 1 kept.txt | grep -qx "3599999,0.03599999" ||
     fail "the ends are not kept"
-! grep -qvE '^(step,timestamp|[0-9]+,[0-9]+\.0)$' kept.txt || fail "a line is cut"
-"$REPRO" inspect large.repro.tar.zst facts.json | jq -e --argjson n "$(wc -c <out.txt)" '.standard_output | .bytes == $n and .dropped > 40000000' \
+! grep -qvE '^(step,timestamp|[0-9]+,[0-9]+\.[0-9]+)$' kept.txt || fail "a line is cut"
+"$REPRO" inspect large.repro.tar.zst facts.json | jq -e --argjson n "$(wc -c <out.txt)" '.process[0].standard_output | .bytes == $n and .dropped > 40000000' \
     >/dev/null || fail "what is missing is not said"
 exit_of 0 "$REPRO" verify large.repro.tar.zst
 says_in "bytes in its middle" out.txt

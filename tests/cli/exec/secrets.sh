@@ -14,8 +14,8 @@ export SERVICE_TOKEN=correct-horse-battery HOME="$PWD/home/alice"
 mkdir -p "$HOME"
 exit_of 0 "$REPRO" exec -o a.repro.tar.zst -- sh tells.sh --api-key abc123def --data="$HOME/set" --lr 1e-5 "$HOME/x.py"
 says_in correct-horse-battery out.txt # live, the command's output is its own
-"$REPRO" inspect a.repro.tar.zst log/stdout >stdout.txt
-"$REPRO" inspect a.repro.tar.zst log/stderr >stderr.txt
+"$REPRO" inspect a.repro.tar.zst log/process0.stdout >stdout.txt
+"$REPRO" inspect a.repro.tar.zst log/process0.stderr >stderr.txt
 "$REPRO" inspect a.repro.tar.zst facts.json >facts.json
 for secret in correct-horse hf_AbCd hunter2 opensesame abcdefghijklmnop1234 abc123def; do
     ! grep -q "$secret" stdout.txt stderr.txt facts.json || { grep "$secret" stdout.txt stderr.txt facts.json >&2; fail "'$secret' is in the bundle"; }
@@ -26,23 +26,23 @@ done
 says_in "step 10 loss 2.5123 tokens_per_sec: 123456 tokens: 1048576 time 1600180153.477 lr 1e-05 tokenizer: bert-base-uncased" stdout.txt
 says_in 'value (withheld) of a variable, in "json": {"t":"(withheld)"}' stdout.txt
 jq -e '.argv == ["sh", "tells.sh", "--api-key", "(withheld)", "--data=(withheld)/set", "--lr", "1e-5", "(withheld)/x.py"] and
-    .standard_output.hidden > 4 and .standard_error.hidden >= 4' facts.json >/dev/null || { jq -c '[.argv, .standard_output]' facts.json >&2; fail "other words"; }
+    (.process[0] | .standard_output.hidden > 4 and .standard_error.hidden >= 4)' facts.json >/dev/null || { jq -c '[.argv, .process[0].standard_output]' facts.json >&2; fail "other words"; }
 exit_of 0 "$REPRO" verify a.repro.tar.zst
 
 # --identify keeps names, never credentials
 exit_of 0 "$REPRO" exec --identify -o b.repro.tar.zst -- sh tells.sh
-"$REPRO" inspect b.repro.tar.zst log/stderr >stderr.txt
+"$REPRO" inspect b.repro.tar.zst log/process0.stderr >stderr.txt
 says_in "home $HOME/data, mail alice@example.com, address 10.1.2.3" stderr.txt
-"$REPRO" inspect b.repro.tar.zst log/stdout >stdout.txt
+"$REPRO" inspect b.repro.tar.zst log/process0.stdout >stdout.txt
 ! grep -qE "correct-horse|hf_AbCd|hunter2|opensesame" stdout.txt || fail "a credential in a bundle with --identify"
 
 # the figures are those of the sealed bytes
 cat >logs.sh <<'END'
 #!/bin/sh
 echo "step,timestamp,host"
-for i in 0 1 2 3 4; do echo "$i,$i.0,$HOME/node"; done
+for i in 0 1 2 3 4; do echo "$i,0.00$i,$HOME/node"; done
 END
 exit_of 0 "$REPRO" exec --log csv $table -o c.repro.tar.zst -- sh logs.sh
-says "64.000 images/s"
+says "64000.000 images/s"
 exit_of 0 "$REPRO" verify c.repro.tar.zst
-! "$REPRO" inspect c.repro.tar.zst log/stdout | grep -qF "$HOME" || fail "a folder of a person is in the log"
+! "$REPRO" inspect c.repro.tar.zst log/process0.stdout | grep -qF "$HOME" || fail "a folder of a person is in the log"

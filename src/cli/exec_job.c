@@ -1,0 +1,545 @@
+/* Several processes of one launcher that run a command as one job: they begin together, one that fails ends all, and
+ * process 0 gets what each of them has.
+ *
+ * Messages, all of them COMMAND frames, after the captures of the hosts:
+ *   process 0  {"what": "begin"}               all start their command
+ *   member     {"what": "ended", ...}          its end, streams and samples
+ *   process 0  {"what": "stop"}                another process failed: the command gets SIGTERM, and SIGKILL after STOP_MS
+ *   process 0  {"what": "finish", "log": N}    all have ended: digests of files; process N sends the whole log
+ *   member     {"what": "finished", ...}
+ *   process 0  {"what": "over", "exit": N}     the bundle is sealed: what all processes end with
+ * Bytes are base64: a JSON text is UTF-8, and streams may be anything.
+ */
+#include "cli/exec.h"
+
+#include "base/clock.h"
+#include "base/interrupt.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "capture/capture.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    STEP_MS = 100,
+    STOP_MS = 5000,       /* between SIGTERM and SIGKILL */
+    FINISH_S = 600,       /* for digests of files of other hosts */
+    FAREWELL_MS = 5000,
+    CAPTURES_BYTES = 12 << 20, /* of the documents of a bundle; output, samples and figures have the rest */
+};
+
+/* ---- joining ---- */
+
+int rp_exec_leads(const struct exec *x)
+{
+    return !x->job.several || x->job.joining.join.own == 0;
+}
+
+static struct rp_join *join_of(struct exec *x)
+{
+    return &x->job.joining.join;
+}
+
+/* What the others have to know before the command: the log that this one names, and its GPUs. */
+static json_t *about_of(const struct exec *x)
+{
+    json_t *gpus = json_array();
+    for (int i = 0; i < x->gpus.n; i++)
+        json_array_append_new(gpus, json_string(x->gpus.gpu[i].address));
+    json_t *log = x->facts->log ? rp_object_json(x->facts->log, &rp_type_log_facts) : NULL;
+    return json_pack("{s:o, s:o*, s:s}", "gpus", gpus, "log", log, "gpus_reason", x->gpus.reason);
+}
+
+/* Processes that name a log name the same one: all of them notice where they do not. */
+static int agree_on_log(struct exec *x, struct rp_err *err)
+{
+    const struct rp_join *j = join_of(x);
+    const json_t *first = NULL;
+    int by = 0;
+    for (int i = 0; i < j->members; i++) {
+        const json_t *log = json_object_get(j->member[i].about, "log");
+        if (!log)
+            continue;
+        if (first && !json_equal(first, log))
+            return rp_fail(err, RP_USAGE,
+                           "process %d names the log '%.30s' of '%.60s', and process %d '%.30s' of '%.60s' with its "
+                           "settings: name one log, or only on the process that writes it",
+                           by, rp_json_text_at(first, "format"), rp_json_text_at(first, "name"), i,
+                           rp_json_text_at(log, "format"), rp_json_text_at(log, "name"));
+        by = first ? by : i;
+        first = log;
+    }
+    if (!first || x->facts->log || !rp_exec_leads(x))
+        return 0;
+    x->facts->log = rp_alloc(sizeof *x->facts->log);
+    return rp_object_take(x->facts->log, &rp_type_log_facts, first, "JOIN", err);
+}
+
+static int check_size(struct exec *x, struct rp_err *err)
+{
+    if (x->parts > RP_BUNDLE_RANKS_MAX || x->nodes > RP_BUNDLE_NODES_MAX)
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "%d processes on %d hosts: a bundle holds %d processes on %d hosts; start repro once on each host, around "
+                       "the launcher of that host",
+                       x->parts, x->nodes, RP_BUNDLE_RANKS_MAX, RP_BUNDLE_NODES_MAX);
+    return 0;
+}
+
+/* A GPU is sampled by the first process of its host that sees it. */
+static int is_ours(const struct rp_join *j, int member, const char *address)
+{
+    for (int i = 0; i < member; i++) {
+        const json_t *one;
+        size_t k;
+        if (j->member[i].host != j->member[member].host)
+            continue;
+        json_array_foreach(json_object_get(j->member[i].about, "gpus"), k, one)
+            if (strcmp(rp_json_text_at(one, ""), address) == 0)
+                return 0;
+    }
+    return 1;
+}
+
+void rp_exec_share_gpus(struct exec *x)
+{
+    char keep[RP_WATCHED_MAX];
+    const struct rp_join *j = join_of(x);
+    memset(keep, 1, sizeof keep);
+    x->devices = x->gpus.n;
+    if (x->job.several) {
+        x->devices = 0;
+        for (int i = 0; i < j->members; i++) {
+            const json_t *one;
+            size_t k;
+            json_array_foreach(json_object_get(j->member[i].about, "gpus"), k, one)
+                x->devices += is_ours(j, i, rp_json_text_at(one, ""));
+        }
+        for (int i = 0; i < x->gpus.n; i++)
+            keep[i] = (char)is_ours(j, j->own, x->gpus.gpu[i].address);
+    }
+    rp_gpu_watch_start(&x->gpus, keep, rp_telemetry_most_of_command((int)x->devices));
+}
+
+int rp_exec_join(struct exec *x, struct rp_err *err)
+{
+    struct rp_joining_opts o = x->o->joining;
+    o.keep_pmi = 1;
+    if (rp_run_job_detect(&x->job, &o, 0, err) < 0)
+        return -1;
+    x->parts = x->nodes = 1;
+    if (x->job.several) {
+        rp_gpu_watch_open(&x->gpus);
+        RP_JSON *about = about_of(x);
+        const struct rp_run_job_opts what = {.other_programs = x->o->other_programs, .about = about};
+        if (rp_run_job_join(&x->job, &o, &what, &x->progress, err) < 0)
+            return -1;
+        x->parts = join_of(x)->members;
+        x->nodes = rp_run_job_hosts(&x->job);
+    }
+    x->part = rp_alloc((size_t)x->parts * sizeof *x->part);
+    x->node = rp_alloc((size_t)x->nodes * sizeof *x->node);
+    x->hwloc_xml = rp_alloc((size_t)x->nodes * sizeof *x->hwloc_xml);
+    for (int i = 0; i < x->parts; i++)
+        rp_object_init(&x->part[i].is, &rp_type_command_process);
+    x->own = &x->part[x->job.several ? join_of(x)->own : 0];
+    if (!x->job.several)
+        return 0;
+    const int failed = check_size(x, err) < 0 || agree_on_log(x, err) < 0;
+    if (failed)
+        rp_join_abort(join_of(x), err);
+    else
+        rp_exec_share_gpus(x);
+    return failed ? -1 : 0;
+}
+
+/* ---- captures ---- */
+
+int rp_exec_ask_hosts(struct exec *x, int after, struct rp_err *err)
+{
+    const char *salt = json_string_value(json_object_get(x->node[0].before, "salt"));
+    RP_FREE json_t **document = rp_alloc((size_t)x->nodes * sizeof *document);
+    size_t bytes = 0;
+    if (!x->job.several)
+        return 0;
+    const int failed = rp_run_job_ask_captures(&x->job, salt, x->o->identify, err) < 0 ||
+                       rp_run_job_take_captures(&x->job, document, after ? NULL : x->hwloc_xml, err) < 0;
+    for (int i = 1; i < x->nodes; i++)
+        *(after ? &x->node[i].after : &x->node[i].before) = document[i];
+    for (int i = 0; i < x->nodes && !failed && !after; i++) {
+        RP_BUF text = {0};
+        rp_json_write(&text, x->node[i].before);
+        bytes += 2 * text.size;
+    }
+    if (bytes > CAPTURES_BYTES)
+        return rp_fail(err, RP_UNAVAILABLE, "the captures of %d hosts take %zu MiB, and the bundle of a command holds %d MiB of them",
+                       x->nodes, bytes >> 20, CAPTURES_BYTES >> 20);
+    return failed ? -1 : 0;
+}
+
+/* ---- messages ---- */
+
+static json_t *message(const char *what)
+{
+    return json_pack("{s:s}", "what", what);
+}
+
+static int is_message(const json_t *body, const char *what)
+{
+    return strcmp(rp_json_text_at(body, "what"), what) == 0;
+}
+
+static int tell_all(struct exec *x, const char *what, struct rp_err *err)
+{
+    RP_JSON *body = message(what);
+    return rp_join_broadcast(join_of(x), RP_FRAME_COMMAND, body, err);
+}
+
+static void put_bytes(json_t *to, const char *key, const struct rp_buf *bytes)
+{
+    RP_BUF text = {0};
+    rp_base64(&text, rp_buf_text(bytes), bytes->size);
+    json_object_set_new(to, key, json_string(rp_buf_text(&text)));
+}
+
+static int take_bytes(struct rp_buf *to, const json_t *from, const char *key, size_t most, struct rp_err *err)
+{
+    const char *text = rp_json_text_at(from, key);
+    rp_buf_fini(to);
+    if (rp_unbase64(to, text, strlen(text)) < 0 || to->size > most)
+        return rp_fail(err, RP_MALFORMED, "a process of the job sent '%s' in another form, or more of it than agreed", key);
+    return 0;
+}
+
+/* Its streams with the share of a process that does not have the log; the whole one is kept here until "finish". */
+static json_t *ended_message(struct exec *x)
+{
+    json_t *body = message("ended"), *devices = json_array();
+    struct exec_part *p = x->own;
+    struct rp_kept_facts *const of[] = {p->is.standard_output, p->is.standard_error};
+    const struct rp_kept_facts whole[] = {*of[0], *of[1]};
+    for (int i = 0; i < 2; i++) {
+        RP_BUF text = {0};
+        rp_buf_add(&text, rp_buf_text(&p->text[i]), p->text[i].size);
+        rp_exec_shorten(&text, of[i], rp_command_output_most(x->parts, 0));
+        put_bytes(body, i ? "stderr" : "stdout", &text);
+    }
+    json_object_set_new(body, "process", rp_object_json(&p->is, &rp_type_command_process));
+    for (int i = 0; i < 2; i++)
+        *of[i] = whole[i];
+    for (int i = 0; i < p->devices; i++)
+        json_array_append_new(devices, json_pack("{s:s, s:s, s:s}", "address", p->device[i].address, "reason",
+                                                 p->device[i].reason, "lines", rp_buf_text(&p->device[i].lines)));
+    json_object_update_new(body, json_pack("{s:o, s:i, s:b, s:b}", "devices", devices, "interrupted", p->interrupted,
+                                           "has_log", p->has_log, "reads_log", p->reads_log));
+    return body;
+}
+
+static int take_devices(struct exec_part *p, const json_t *devices, struct rp_err *err)
+{
+    const json_t *one;
+    size_t i;
+    if (json_array_size(devices) > RP_WATCHED_MAX)
+        return rp_fail(err, RP_MALFORMED, "a process of the job sent samples of %zu GPUs", json_array_size(devices));
+    p->device = rp_alloc((json_array_size(devices) + 1) * sizeof *p->device);
+    json_array_foreach((json_t *)devices, i, one) {
+        struct exec_device *d = &p->device[p->devices++];
+        rp_ascii(d->address, sizeof d->address, rp_json_text_at(one, "address"));
+        rp_ascii(d->reason, sizeof d->reason, rp_json_text_at(one, "reason"));
+        rp_buf_puts(&d->lines, rp_json_text_at(one, "lines"));
+    }
+    return 0;
+}
+
+static int take_ended(struct exec *x, int member, const json_t *body, struct rp_err *err)
+{
+    struct exec_part *p = &x->part[member];
+    const size_t most = rp_command_output_most(x->parts, 0);
+    if (p->ended)
+        return rp_fail(err, RP_MALFORMED, "process %d of the job ended twice", member);
+    rp_object_fini(&p->is, &rp_type_command_process);
+    if (rp_object_take(&p->is, &rp_type_command_process, json_object_get(body, "process"), "ended", err) < 0 ||
+        take_bytes(&p->text[EXEC_STDOUT], body, "stdout", most, err) < 0 ||
+        take_bytes(&p->text[EXEC_STDERR], body, "stderr", most, err) < 0 ||
+        take_devices(p, json_object_get(body, "devices"), err) < 0)
+        return -1;
+    if (!p->is.standard_output || !p->is.standard_error || p->is.start_ns == RP_NO_INTEGER || p->is.end_ns < p->is.start_ns)
+        return rp_fail(err, RP_MALFORMED, "process %d of the job sent an end without streams or times", member);
+    p->interrupted = (int)rp_json_integer_at(body, "interrupted");
+    p->has_log = json_is_true(json_object_get(body, "has_log"));
+    p->reads_log = json_is_true(json_object_get(body, "reads_log"));
+    p->ended = 1;
+    return 0;
+}
+
+/* With the whole log where process 0 asked for it. */
+static json_t *finished_message(struct exec *x, const json_t *asked)
+{
+    json_t *body = message("finished"), *files = json_array();
+    struct exec_part *p = x->own;
+    rp_exec_digest_outputs(x);
+    for (int64_t i = 0; i < p->named_n; i++)
+        json_array_append_new(files, rp_object_json(&p->named[i], &rp_type_named_file));
+    json_object_set_new(body, "files", files);
+    if (rp_json_integer_at(asked, "log") != join_of(x)->own)
+        return body;
+    for (int i = 0; i < EXEC_TEXTS; i++) {
+        const struct rp_kept_facts *is = i == EXEC_FILE ? p->file : i ? p->is.standard_error : p->is.standard_output;
+        if (!*rp_exec_log_from(x, i) || !is)
+            continue;
+        json_object_set_new(body, "kept", rp_object_json(is, &rp_type_kept_facts));
+        put_bytes(body, "log", &p->text[i]);
+    }
+    return body;
+}
+
+static int take_finished(struct exec *x, int member, const json_t *body, struct rp_err *err)
+{
+    struct exec_part *p = &x->part[member];
+    const json_t *one, *kept = json_object_get(body, "kept");
+    size_t i;
+    if (p->is_whole || !p->ended)
+        return rp_fail(err, RP_MALFORMED, "process %d of the job finished twice, or before its command", member);
+    json_array_foreach(json_object_get(body, "files"), i, one) {
+        struct rp_named_file *f = i < EXEC_FILES_MOST ? rp_object_add(&p->named, &p->named_n, &rp_type_named_file) : NULL;
+        if (f && rp_object_take(f, &rp_type_named_file, one, "finished", err) < 0)
+            return -1;
+    }
+    for (int k = 0; kept && k < EXEC_TEXTS; k++) {
+        struct rp_kept_facts *is = k == EXEC_STDOUT ? p->is.standard_output : k == EXEC_STDERR ? p->is.standard_error : NULL;
+        if (!*rp_exec_log_from(x, k))
+            continue;
+        is = is ? is : (p->file = rp_alloc(sizeof *p->file));
+        if (rp_object_take(is, &rp_type_kept_facts, kept, "finished", err) < 0 ||
+            take_bytes(&p->text[k], body, "log", RP_BUNDLE_LOG_MAX, err) < 0)
+            return -1;
+    }
+    p->is_whole = 1;
+    return 0;
+}
+
+/* ---- while the command runs ---- */
+
+static struct {
+    pthread_t thread;
+    int running, end;
+    uint64_t stop_ns;   /* the command was asked to end; 0: not */
+    int told, killed;   /* by which signal */
+    int others;         /* the others were asked to */
+    struct rp_err bad;  /* a message that was refused */
+} listener;
+
+/* Process 0, once a process has failed: the others stop, and so does this one. 0: none has failed. A connection that is
+ * gone is the next failure of rp_join_next(). */
+static int stop_all(struct exec *x)
+{
+    struct rp_err ignored;
+    int failed = 0;
+    for (int i = 0; i < x->parts; i++)
+        failed |= x->part[i].ended && x->part[i].is.exit_status != 0;
+    if (failed && !listener.others++)
+        (void)!tell_all(x, "stop", &ignored);
+    return failed;
+}
+
+/* Of the thread: the command gets SIGTERM once it is there, and SIGKILL when it does not end. */
+static void stop_command(int stop)
+{
+    if (stop && !listener.stop_ns)
+        listener.stop_ns = rp_now_ns();
+    if (!listener.stop_ns)
+        return;
+    if (!listener.told)
+        listener.told = rp_command_signal(SIGTERM);
+    else if (!listener.killed && rp_now_ns() - listener.stop_ns > STOP_MS * 1000000ull)
+        listener.killed = rp_command_signal(SIGKILL);
+}
+
+/* Nonzero: the command has to end. */
+static int take_news(struct exec *x, int member, const json_t *body)
+{
+    struct rp_err err = {0};
+    if (!rp_exec_leads(x))
+        return is_message(body, "stop");
+    if (!is_message(body, "ended"))
+        return 0;
+    if (take_ended(x, member, body, &err) < 0) {
+        listener.bad = err;
+        return 1;
+    }
+    return stop_all(x);
+}
+
+static void *take_all_news(void *arg)
+{
+    struct exec *x = arg;
+    while (!__atomic_load_n(&listener.end, __ATOMIC_ACQUIRE)) {
+        enum rp_frame type;
+        RP_JSON *body = NULL;
+        int member, stop = 0;
+        if (x->lost.code != RP_OK) {
+            nanosleep(&(struct timespec){.tv_nsec = STEP_MS * 1000000}, NULL);
+        } else {
+            const int got = rp_join_next(join_of(x), STEP_MS, &member, &type, &body, &x->lost);
+            stop = got < 0 || (got > 0 && type == RP_FRAME_COMMAND && take_news(x, member, body));
+        }
+        stop_command(stop);
+    }
+    return NULL;
+}
+
+void rp_exec_listen(struct exec *x)
+{
+    sigset_t all, before;
+    if (!x->job.several)
+        return;
+    memset(&listener, 0, sizeof listener);
+    sigfillset(&all); /* signals are for the main thread */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    listener.running = pthread_create(&listener.thread, NULL, take_all_news, x) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void rp_exec_listen_end(struct exec *x)
+{
+    const struct rp_command_end *e = &x->end;
+    if (!listener.running)
+        return;
+    __atomic_store_n(&listener.end, 1, __ATOMIC_RELEASE);
+    pthread_join(listener.thread, NULL);
+    listener.running = 0;
+    x->own->is.stopped = listener.told && e->exit_status != 0 && (uint64_t)e->end_ns >= listener.stop_ns;
+    if (listener.bad.code != RP_OK && x->lost.code == RP_OK) {
+        x->lost = listener.bad;
+        rp_join_abort(join_of(x), &x->lost);
+    }
+}
+
+/* ---- process 0 ---- */
+
+int rp_exec_begin(struct exec *x, struct rp_err *err)
+{
+    return x->job.several ? tell_all(x, "begin", err) : 0;
+}
+
+/* Until every process that is there has `ended`, or is whole; -1: x->lost. */
+static int wait_for_all(struct exec *x, int whole, uint64_t until)
+{
+    for (;;) {
+        enum rp_frame type;
+        RP_JSON *body = NULL;
+        int member, missing = 0;
+        for (int i = 0; i < x->parts; i++)
+            missing += whole ? !x->part[i].is_whole : !x->part[i].ended;
+        if (!missing)
+            return 0;
+        int got = rp_join_next(join_of(x), STEP_MS, &member, &type, &body, &x->lost);
+        if (got > 0 && type == RP_FRAME_COMMAND && is_message(body, "ended"))
+            got = take_ended(x, member, body, &x->lost);
+        else if (got > 0 && type == RP_FRAME_COMMAND && is_message(body, "finished"))
+            got = take_finished(x, member, body, &x->lost);
+        if (got >= 0)
+            (void)stop_all(x);
+        if (got >= 0 && rp_interrupted())
+            got = rp_fail(&x->lost, RP_INTERRUPTED, "interrupted while the other processes ended");
+        if (got >= 0 && until && rp_now_ns() > until)
+            got = rp_fail(&x->lost, RP_UNAVAILABLE, "%d process%s did not report files within %d s", missing,
+                          missing == 1 ? "" : "es", FINISH_S);
+        if (got < 0)
+            return -1;
+    }
+}
+
+void rp_exec_collect(struct exec *x)
+{
+    if (!x->job.several) {
+        rp_exec_digest_outputs(x);
+        return;
+    }
+    if (x->lost.code != RP_OK || wait_for_all(x, 0, 0) < 0)
+        return;
+    RP_JSON *body = message("finish");
+    json_object_set_new(body, "log", json_integer(rp_exec_choose_log(x)));
+    if (rp_join_broadcast(join_of(x), RP_FRAME_COMMAND, body, &x->lost) < 0)
+        return;
+    rp_run_job_tend(&x->job);
+    rp_exec_digest_outputs(x);
+    rp_run_job_untend(&x->job);
+    x->own->is_whole = 1;
+    (void)wait_for_all(x, 1, rp_now_ns() + FINISH_S * 1000000000ull);
+}
+
+void rp_exec_end_job(struct exec *x, const struct rp_err *reason)
+{
+    struct rp_err ignored;
+    RP_JSON *body = message("over");
+    if (!x->job.several)
+        return;
+    json_object_set_new(body, "exit", json_integer(x->cli->status));
+    if (!reason && x->lost.code == RP_OK)
+        (void)!rp_join_broadcast(join_of(x), RP_FRAME_COMMAND, body, &ignored);
+    rp_run_job_end(&x->job, reason ? reason : x->lost.code != RP_OK ? &x->lost : NULL);
+}
+
+/* ---- the others ---- */
+
+static int send_finished(struct exec *x, const json_t *asked, struct rp_err *err)
+{
+    rp_run_job_tend(&x->job); /* digests of large files take long */
+    RP_JSON *body = finished_message(x, asked);
+    rp_run_job_untend(&x->job);
+    return rp_join_send(join_of(x), 0, RP_FRAME_COMMAND, body, err);
+}
+
+static int begin(struct exec *x, int (*run)(struct exec *, struct rp_err *), struct rp_err *err)
+{
+    if (run(x, err) < 0)
+        return -1;
+    if (x->lost.code != RP_OK) {
+        *err = x->lost;
+        return -1;
+    }
+    RP_JSON *body = ended_message(x);
+    return rp_join_send(join_of(x), 0, RP_FRAME_COMMAND, body, err);
+}
+
+/* 1: it is over. */
+static int follow_once(struct exec *x, int (*run)(struct exec *, struct rp_err *), struct rp_err *err)
+{
+    enum rp_frame type;
+    RP_JSON *body = NULL;
+    int member, got = rp_join_next(join_of(x), STEP_MS, &member, &type, &body, err);
+    if (got <= 0)
+        return got < 0               ? -1
+               : rp_interrupted() ? rp_fail(err, RP_INTERRUPTED, "interrupted outside the command")
+                                  : 0;
+    if (type == RP_FRAME_CAPTURE)
+        return rp_run_job_send_capture(&x->job, body, err);
+    if (type == RP_FRAME_BYE)
+        return 1;
+    if (type != RP_FRAME_COMMAND)
+        return 0;
+    if (is_message(body, "begin"))
+        return begin(x, run, err);
+    if (is_message(body, "finish"))
+        return send_finished(x, body, err);
+    if (is_message(body, "over"))
+        x->cli->status = (int)rp_json_integer_at(body, "exit");
+    return is_message(body, "over");
+}
+
+int rp_exec_follow(struct exec *x, int (*run)(struct exec *x, struct rp_err *err), struct rp_err *err)
+{
+    struct rp_err ignored;
+    int over = 0;
+    while (!over)
+        over = follow_once(x, run, err);
+    if (over < 0)
+        rp_join_abort(join_of(x), err);
+    else
+        (void)!rp_join_close(join_of(x), FAREWELL_MS, &ignored);
+    return over < 0 ? -1 : 0;
+}
